@@ -1,0 +1,27 @@
+#pragma once
+
+#include <chrono>
+
+namespace janus {
+
+using Seconds = std::chrono::duration<double>;
+using MonotonicClock = std::chrono::steady_clock;
+using MonotonicTime = MonotonicClock::time_point;
+using WallTime = std::chrono::system_clock::time_point;
+
+// Where time comes from. Only the loop of a binary holds one; pure code takes `now` as a value.
+// Implementations are thread-safe.
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual MonotonicTime Now() const = 0;  // intervals and deadlines
+  virtual WallTime WallNow() const = 0;   // what people read: status, logs
+};
+
+class SystemClock final : public Clock {
+ public:
+  MonotonicTime Now() const override { return MonotonicClock::now(); }
+  WallTime WallNow() const override { return std::chrono::system_clock::now(); }
+};
+
+}  // namespace janus
