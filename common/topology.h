@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/ids.h"
+#include "common/status.h"
+
+namespace janus {
+
+enum class Role : uint8_t { kAttention = 0, kExperts = 1 };
+enum class ExchangeMode : uint8_t { kDirect = 0, kTwoPhaseSingle = 1, kTwoPhaseParallel = 2 };
+enum class GateSide : uint8_t { kExperts = 0, kAttention = 1 };
+enum class SumRule : uint8_t { kContributions = 0, kFixedPoint = 1 };
+enum class SchedulingPolicy : uint8_t { kAebs = 0, kAebsGreedy = 1 };
+
+std::string_view ToString(Role role);
+std::string_view ToString(ExchangeMode mode);
+std::string_view ToString(SchedulingPolicy policy);
+
+// One worker of a module. Identity is (pod_uid, index, incarnation); its rank is its position in
+// the topology's list of its role.
+struct Instance {
+  Role role = Role::kAttention;
+  std::string pod_uid;
+  int index = 0;                 // within the pod
+  int incarnation = 0;           // raised by every restart of (pod, index)
+  std::string node;              // the pod: groups rows for the two-phase modes
+  std::string domain;            // memory domain: instances of one domain can map the same memory
+  std::string address;           // gRPC target, e.g. "unix:/run/.../attention-0.sock"
+  std::string exchange_address;  // where its exchange listens, e.g. "unix:/run/.../attention-0.x"
+  int slots = 0;                 // expert instances: C, spare slots included
+  friend bool operator==(const Instance&, const Instance&) = default;
+};
+
+// Which logical expert sits in which slot, per layer. Slots are listed instance after instance.
+struct Placement {
+  static constexpr uint16_t kEmpty = 0xFFFF;
+
+  int layers = 0;
+  std::vector<int> slots_of_instance;  // [n]
+  std::vector<uint16_t> expert_of;     // [layers, sum of slots_of_instance]; kEmpty where none
+
+  int total_slots() const;
+  // Index of an instance's first slot within a layer's list.
+  int first_slot(Rank instance) const;
+  uint16_t at(int layer, int slot) const {
+    return expert_of[static_cast<size_t>(layer) * static_cast<size_t>(total_slots()) +
+                     static_cast<size_t>(slot)];
+  }
+  friend bool operator==(const Placement&, const Placement&) = default;
+};
+
+// Every expert of every layer has a replica, ids are below `experts`, no instance holds two
+// replicas of one expert. InvalidArgument names layer, slot and expert.
+Status Validate(const Placement& placement, int layers, int experts);
+
+struct Topology {
+  uint64_t epoch = 0;
+  std::vector<Instance> attention;  // m, by rank
+  std::vector<Instance> experts;    // n, by rank
+  ExchangeMode mode = ExchangeMode::kDirect;
+  GateSide gate = GateSide::kExperts;
+  SumRule sum = SumRule::kContributions;
+  int micro_batches = 1;         // b, 1..4
+  int max_rows_per_round = 512;  // R_max: rows of one sender in one round
+  Placement placement;
+  std::string config_hash;
+
+  int m() const { return static_cast<int>(attention.size()); }
+  int n() const { return static_cast<int>(experts.size()); }
+};
+
+// m, n >= 1, ranks' addresses present, bounds of api.md, placement valid for the model.
+Status Validate(const Topology& topology, int layers, int experts);
+
+}  // namespace janus
