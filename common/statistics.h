@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "common/ids.h"
+#include "common/topology.h"
+
+namespace janus {
+
+// What one instance knows of itself. Counters only grow within an incarnation; fields of the other
+// role stay 0. proto/convert fills it from the wire.
+struct InstanceStatistics {
+  Role role = Role::kAttention;
+  Rank rank{0};
+  uint64_t steps = 0;
+  uint64_t rows = 0;
+  uint64_t tokens = 0;              // generated (attention)
+  uint64_t running = 0;             // sequences in the batch (attention)
+  uint64_t waiting = 0;             // (attention)
+  uint64_t kv_tokens_used = 0;      // (attention)
+  uint64_t kv_tokens_capacity = 0;  // (attention)
+  double step_seconds_median = 0;
+  double compute_seconds = 0;      // busy, sum
+  double wait_seconds = 0;         // for peers, sum
+  uint64_t rounds = 0;             // (experts)
+  uint64_t activated_experts = 0;  // assigned to this instance, summed over rounds (experts)
+  uint64_t preempted = 0;          // sequences swapped out (attention)
+  uint64_t sit_outs = 0;           // steps an attention instance with work was left out of
+  double tpot_seconds_median = 0;  // of requests finished lately (attention); 0: none yet
+  uint64_t resident_bytes = 0;     // of the process
+};
+
+struct Statistics {
+  uint64_t epoch = 0;
+  std::vector<InstanceStatistics> instances;
+};
+
+}  // namespace janus
