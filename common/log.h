@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+namespace janus {
+
+enum class LogLevel : uint8_t { kDebug, kInfo, kWarning, kError };
+
+struct LogField {
+  LogField(std::string_view k, std::string_view v) : key(k), value(v) {}
+  LogField(std::string_view k, const char* v) : key(k), value(v) {}
+  LogField(std::string_view k, const std::string& v) : key(k), value(v) {}
+  template <class T>
+    requires std::is_arithmetic_v<T>
+  LogField(std::string_view k, T v) : key(k), value(std::to_string(v)) {}
+  std::string key;
+  std::string value;
+};
+
+// Writes one line per call: time, level, a constant message, then fields. Error: someone must act.
+// Warning: it heals, but look. Info: a change of state. Debug: for the author. Nothing per token.
+// Copies share the sink. Thread-safe: a line is written by one call.
+class Logger {
+ public:
+  // Lines go to file descriptor `fd` (not owned).
+  explicit Logger(int fd = 2, LogLevel least = LogLevel::kInfo) : fd_(fd), least_(least) {}
+
+  // A logger whose lines carry `fields` as well.
+  Logger With(std::initializer_list<LogField> fields) const;
+
+  void Debug(std::string_view message, std::initializer_list<LogField> fields = {}) const {
+    Write(LogLevel::kDebug, message, fields);
+  }
+  void Info(std::string_view message, std::initializer_list<LogField> fields = {}) const {
+    Write(LogLevel::kInfo, message, fields);
+  }
+  void Warning(std::string_view message, std::initializer_list<LogField> fields = {}) const {
+    Write(LogLevel::kWarning, message, fields);
+  }
+  void Error(std::string_view message, std::initializer_list<LogField> fields = {}) const {
+    Write(LogLevel::kError, message, fields);
+  }
+
+ private:
+  void Write(LogLevel level, std::string_view message,
+             std::initializer_list<LogField> fields) const;
+
+  int fd_;
+  LogLevel least_;
+  std::string subject_;  // " key=value ..." of With()
+};
+
+// " key=value", the value quoted where it needs it.
+std::string FormatField(const LogField& field);
+
+}  // namespace janus
