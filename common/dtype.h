@@ -35,4 +35,42 @@ constexpr float FromBFloat16(uint16_t bits) {
   return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
 }
 
+// fp32 -> fp16 and back. Rounds to nearest, ties to even; beyond 65504 it becomes infinity, below
+// 2^-14 a subnormal, NaN stays NaN.
+constexpr uint16_t ToFloat16(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const uint32_t sign = (bits >> 16) & 0x8000u;
+  const uint32_t magnitude = bits & 0x7fffffffu;
+  if (magnitude > 0x7f800000u)
+    return static_cast<uint16_t>(sign | 0x7e00u | (magnitude >> 13 & 0x3ffu));
+  if (magnitude >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);  // 65520 and above
+  if (magnitude < 0x33000000u) return static_cast<uint16_t>(sign);             // below 2^-25
+  uint32_t shift = 13;
+  uint32_t mantissa = magnitude - 0x38000000u;  // rebias the exponent from 127 to 15
+  if (magnitude < 0x38800000u) {
+    shift = 126u - (magnitude >> 23);
+    mantissa = (magnitude & 0x7fffffu) | 0x800000u;
+  }
+  const uint32_t kept = mantissa >> shift;
+  const uint32_t rest = mantissa & ((1u << shift) - 1u);
+  const uint32_t half = 1u << (shift - 1u);
+  const uint32_t up = rest > half || (rest == half && (kept & 1u)) ? 1u : 0u;
+  return static_cast<uint16_t>(sign | (kept + up));  // a carry moves into the exponent as it should
+}
+constexpr float FromFloat16(uint16_t bits) {
+  const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16;
+  const uint32_t exponent = (bits >> 10) & 0x1fu;
+  uint32_t mantissa = bits & 0x3ffu;
+  if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000u | (mantissa << 13));
+  if (exponent != 0)
+    return std::bit_cast<float>(sign | ((exponent + 112u) << 23) | (mantissa << 13));
+  if (mantissa == 0) return std::bit_cast<float>(sign);
+  uint32_t shift = 0;
+  while ((mantissa & 0x400u) == 0) {
+    mantissa <<= 1;
+    ++shift;
+  }
+  return std::bit_cast<float>(sign | ((113u - shift) << 23) | ((mantissa & 0x3ffu) << 13));
+}
+
 }  // namespace janus

@@ -1,0 +1,48 @@
+// The CUDA device of a build without CUDA.
+
+#include <string>
+
+#include "kernels/backends.h"
+
+namespace janus::kernels {
+namespace {
+
+Status Absent(std::string operation) {
+  return Unimplemented(std::move(operation) +
+                       ": this build has no CUDA; use device CPU or an image built with CUDA");
+}
+
+}  // namespace
+
+Status EmbedCuda(const Stream&, const EmbedArgs&) {
+  return Absent("Embed");
+}
+Status RmsNormCuda(const Stream&, const RmsNormArgs&) {
+  return Absent("RmsNorm");
+}
+Status LinearCuda(const Stream&, const LinearArgs&) {
+  return Absent("Linear");
+}
+Status RopeCuda(const Stream&, const RopeArgs&) {
+  return Absent("Rope");
+}
+Status KvWriteCuda(const Stream&, const KvWriteArgs&) {
+  return Absent("KvWrite");
+}
+Status PagedAttentionCuda(const Stream&, const PagedAttentionArgs&) {
+  return Absent("PagedAttention");
+}
+Status GateTopKCuda(const Stream&, const GateTopKArgs&) {
+  return Absent("GateTopK");
+}
+Status GroupedExpertFfnCuda(const Stream&, const GroupedExpertFfnArgs&) {
+  return Absent("GroupedExpertFfn");
+}
+Status CombineSlotsCuda(const Stream&, const CombineSlotsArgs&) {
+  return Absent("CombineSlots");
+}
+Status SampleCuda(const Stream&, const SampleArgs&) {
+  return Absent("Sample");
+}
+
+}  // namespace janus::kernels

@@ -1,0 +1,44 @@
+#pragma once
+
+// What the public functions dispatch to after they validated. Arguments are valid, rows > 0.
+
+#include "kernels/kernels.h"
+
+namespace janus::kernels {
+
+void EmbedReference(const EmbedArgs& args);
+void RmsNormReference(const RmsNormArgs& args);
+void LinearReference(const LinearArgs& args);
+void RopeReference(const RopeArgs& args);
+void KvWriteReference(const KvWriteArgs& args);
+void PagedAttentionReference(const PagedAttentionArgs& args);
+void GateTopKReference(const GateTopKArgs& args);
+void GroupedExpertFfnReference(const GroupedExpertFfnArgs& args);
+void CombineSlotsReference(const CombineSlotsArgs& args);
+// Returns the first row that could not be drawn, or -1.
+int64_t SampleReference(const SampleArgs& args);
+
+void EmbedCpu(const Stream& stream, const EmbedArgs& args);
+void RmsNormCpu(const Stream& stream, const RmsNormArgs& args);
+void LinearCpu(const Stream& stream, const LinearArgs& args);
+void RopeCpu(const Stream& stream, const RopeArgs& args);
+void KvWriteCpu(const Stream& stream, const KvWriteArgs& args);
+void PagedAttentionCpu(const Stream& stream, const PagedAttentionArgs& args);
+void GateTopKCpu(const Stream& stream, const GateTopKArgs& args);
+void GroupedExpertFfnCpu(const Stream& stream, const GroupedExpertFfnArgs& args);
+void CombineSlotsCpu(const Stream& stream, const CombineSlotsArgs& args);
+int64_t SampleCpu(const Stream& stream, const SampleArgs& args);
+
+// absent_cuda.cc without CUDA: Unimplemented, naming the operation.
+Status EmbedCuda(const Stream& stream, const EmbedArgs& args);
+Status RmsNormCuda(const Stream& stream, const RmsNormArgs& args);
+Status LinearCuda(const Stream& stream, const LinearArgs& args);
+Status RopeCuda(const Stream& stream, const RopeArgs& args);
+Status KvWriteCuda(const Stream& stream, const KvWriteArgs& args);
+Status PagedAttentionCuda(const Stream& stream, const PagedAttentionArgs& args);
+Status GateTopKCuda(const Stream& stream, const GateTopKArgs& args);
+Status GroupedExpertFfnCuda(const Stream& stream, const GroupedExpertFfnArgs& args);
+Status CombineSlotsCuda(const Stream& stream, const CombineSlotsArgs& args);
+Status SampleCuda(const Stream& stream, const SampleArgs& args);
+
+}  // namespace janus::kernels

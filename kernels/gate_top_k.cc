@@ -1,0 +1,47 @@
+#include "kernels/kernels.h"
+
+#include <algorithm>
+
+#include "kernels/backends.h"
+#include "kernels/validate.h"
+
+namespace janus::kernels {
+namespace {
+
+Status Validate(const GateTopKArgs& args) {
+  return std::move(Validator("GateTopK")
+                       .InRange(args.rows, 0, kMaxExtent, "rows")
+                       .InRange(args.hidden, 1, kMaxExtent, "hidden")
+                       .InRange(args.experts, 1, kMaxExperts, "experts")
+                       .InRange(args.top_k, 1, std::min(args.experts, kMaxTopK), "top_k")
+                       .OneOf(args.x_dtype, kRowTypes, "x_dtype")
+                       .OneOf(args.weight_dtype, kWeightTypes, "weight_dtype")
+                       .True(args.score == GateScore::kSoftmax, "score is unknown")
+                       .NotNull(args.x_rows, "x_rows")
+                       .NotNull(args.weight, "weight")
+                       .NotNull(args.logits, "logits")
+                       .NotNull(args.ids, "ids")
+                       .NotNull(args.weights, "weights"))
+      .Done();
+}
+
+}  // namespace
+
+Status GateTopK(const Stream& stream, const GateTopKArgs& args) {
+  JANUS_RETURN_IF_ERROR(ValidateStream("GateTopK", stream));
+  if (args.rows == 0) return OkStatus();
+  JANUS_RETURN_IF_ERROR(Validate(args));
+  switch (stream.device) {
+    case Device::kReference:
+      GateTopKReference(args);
+      return OkStatus();
+    case Device::kCpu:
+      GateTopKCpu(stream, args);
+      return OkStatus();
+    case Device::kCuda:
+      return GateTopKCuda(stream, args);
+  }
+  return InvalidArgument("GateTopK: unknown device");
+}
+
+}  // namespace janus::kernels

@@ -1,0 +1,304 @@
+#pragma once
+
+// The operations of the data plane, one argument struct and one function each.
+//
+// Axes: T rows (tokens), H hidden, N outputs and K inputs of a projection, V vocabulary, E experts,
+// k top-k, I intermediate, D head dimension. Row-major, last axis contiguous, unless said
+// otherwise.
+//
+// Every function: InvalidArgument for a null pointer, an impossible shape or a number format that
+// the operation does not take, always before anything is written; Unimplemented for a device that
+// is not built in. Zero rows are a no-op. Nothing is allocated. Buffers must live until the stream
+// has run the operation, and inputs may not overlap outputs except where said. Thread-safe for
+// streams with different teams.
+//
+// Batch invariance: the bits of a row depend on that row's own inputs (for attention: on its
+// position and the keys up to it) and on the shape's constants, never on T, on the other rows, on
+// the order of the rows, on the number of threads or on what else the call holds.
+//
+// Accumulation is fp32 (double on the reference device) in a fixed order. Weights are read where
+// they lie: any address that is a multiple of the element size, no packing.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "common/dtype.h"
+#include "common/model/description.h"
+#include "common/status.h"
+#include "kernels/stream.h"
+
+namespace janus::kernels {
+
+// ---- Embedding
+// -----------------------------------------------------------------------------------
+
+struct EmbedArgs {
+  const int32_t* tokens = nullptr;  // [T], each in 0..V-1
+  const void* table = nullptr;      // [V,H]
+  DType table_dtype = DType::kFloat32;
+  float* y = nullptr;  // [T,H]
+  int64_t rows = 0;    // T
+  int64_t vocab = 0;   // V
+  int64_t hidden = 0;  // H
+};
+// y[t] = table[tokens[t]]. InvalidArgument names the first token outside the vocabulary.
+Status Embed(const Stream& stream, const EmbedArgs& args);
+
+// ---- RMSNorm
+// -------------------------------------------------------------------------------------
+
+struct RmsNormArgs {
+  const float* x = nullptr;      // [T,H]
+  const void* weight = nullptr;  // [H]
+  DType weight_dtype = DType::kFloat32;
+  void* y = nullptr;                // [T,H]; may be x when y_dtype is Float32
+  DType y_dtype = DType::kFloat32;  // Float32 or BFloat16 (rounded once)
+  int64_t rows = 0;                 // T
+  int64_t hidden = 0;               // H
+  float epsilon = 1e-6f;
+};
+// y[t,h] = x[t,h] / sqrt(mean_h(x[t,h]^2) + epsilon) * weight[h]     (Zhang & Sennrich 2019)
+Status RmsNorm(const Stream& stream, const RmsNormArgs& args);
+
+// ---- Projections
+// ---------------------------------------------------------------------------------
+
+struct LinearArgs {
+  const void* x = nullptr;          // [T,K]
+  DType x_dtype = DType::kFloat32;  // Float32 or BFloat16
+  const void* weight = nullptr;     // [N,K]: as checkpoints store it
+  DType weight_dtype = DType::kFloat32;
+  const void* bias = nullptr;  // [N] or null
+  DType bias_dtype = DType::kFloat32;
+  float* y = nullptr;       // [T,N]
+  bool accumulate = false;  // add to y (a residual) instead of replacing it
+  int64_t rows = 0;         // T
+  int64_t outputs = 0;      // N
+  int64_t inputs = 0;       // K
+  int64_t x_stride = 0;     // elements from row to row of x; 0: K
+  int64_t y_stride = 0;     // elements from row to row of y; 0: N
+};
+// y[t,n] = (accumulate ? y[t,n] : 0) + (sum_k x[t,k] * weight[n,k] + bias[n])
+// Also the language-model head.
+Status Linear(const Stream& stream, const LinearArgs& args);
+
+// ---- Rotary position embedding
+// -------------------------------------------------------------------
+
+struct RopeArgs {
+  float* x = nullptr;                  // [T,heads,D], changed in place
+  const int32_t* positions = nullptr;  // [T], >= 0
+  const float* inv_freq = nullptr;     // [rotary_dim/2]
+  float attention_factor = 1.0f;       // multiplies cos and sin
+  int64_t rows = 0;                    // T
+  int heads = 0;
+  int head_dim = 0;        // D
+  int rotary_dim = 0;      // even, <= D; what lies beyond it is left as it is
+  int64_t row_stride = 0;  // elements from row to row; 0: heads*D. Query and key heads that lie one
+                           // after the other in a row take one call.
+};
+// With a = fp32(position * inv_freq[i]), c = cos(a) * factor, s = sin(a) * factor, for the pair
+// (u, v) = (x[i], x[i + rotary_dim/2]):  u' = u*c - v*s,  v' = v*c + u*s
+// (RoFormer, Su et al. 2021, in the rotate-half convention). The angle is rounded to fp32 before
+// cos and sin, as published implementations do; that rounding is part of the specification.
+Status Rope(const Stream& stream, const RopeArgs& args);
+
+// ---- Paged key/value cache and attention
+// ---------------------------------------------------------
+
+// Positions per page. Position p of a sequence lies in page block_table[p / kPageTokens].
+inline constexpr int kPageTokens = 16;
+// Scores are computed in blocks of this many keys, softmax states merged in splits of that many;
+// both begin at absolute positions that are multiples of their length.
+inline constexpr int kKeyBlock = 64;
+inline constexpr int kKeySplit = 1024;
+inline constexpr int kMaxHeadDim = 256;
+
+// One layer's cache. A page holds, for each kv head, keys as [D][kPageTokens] (so that 16 positions
+// are one vector), then, for each kv head, values as [kPageTokens][D].
+struct KvCache {
+  void* pages = nullptr;
+  int64_t num_pages = 0;
+  int64_t page_stride_bytes = 0;  // from page to page; 0: KvPageBytes
+  DType dtype = DType::kFloat32;  // Float32 or BFloat16
+  int kv_heads = 0;
+  int head_dim = 0;  // D, 1..kMaxHeadDim
+};
+constexpr int64_t KvPageBytes(DType dtype, int kv_heads, int head_dim) {
+  return int64_t{2} * kv_heads * head_dim * kPageTokens * SizeOf(dtype);
+}
+
+// A position of a sequence, whose new key is written or whose query attends.
+struct KvRow {
+  const int32_t* block_table = nullptr;  // page numbers of positions 0..15, 16..31, ...; entries of
+                                         // pages that lie wholly before the window are not read
+  int32_t position = 0;
+};
+
+struct KvWriteArgs {
+  KvCache cache;
+  const KvRow* rows = nullptr;    // [T]; distinct (sequence, position)
+  const float* keys = nullptr;    // [T,kv_heads,D], rotary embedding applied
+  const float* values = nullptr;  // [T,kv_heads,D]
+  int64_t num_rows = 0;           // T
+  int64_t key_stride = 0;         // elements from row to row; 0: kv_heads*D
+  int64_t value_stride = 0;
+};
+// Rounds to the cache's format and stores. Writing the same row again stores the same bits.
+Status KvWrite(const Stream& stream, const KvWriteArgs& args);
+
+struct PagedAttentionArgs {
+  KvCache cache;
+  const KvRow* rows = nullptr;  // [T]; rows of one sequence should be neighbours: they share loads
+  const float* queries = nullptr;   // [T,heads,D], rotary embedding applied
+  int64_t query_stride = 0;         // elements from row to row; 0: heads*D
+  void* y = nullptr;                // [T,heads,D]
+  DType y_dtype = DType::kFloat32;  // Float32 or BFloat16 (rounded once)
+  int64_t y_stride = 0;             // elements; 0: heads*D
+  int64_t num_rows = 0;             // T
+  int heads = 0;       // a multiple of cache.kv_heads; head h reads kv head h / (heads/kv_heads)
+  float scale = 0.0f;  // multiplies q.k
+  int sliding_window = 0;  // keys a row sees, itself included; 0: all
+  // Optional. With it the splits of long contexts are dealt over the threads too; the bits are the
+  // same with and without it and for every size. A few MiB serve.
+  void* workspace = nullptr;
+  int64_t workspace_bytes = 0;
+};
+// Row t attends to the keys at max(0, position-window+1)..position of its sequence (its own key
+// must have been written) : y = sum_j softmax_j(scale * q.k_j) v_j.
+// One algorithm for prompt and generated rows: online softmax (Milakov & Gimelshein 2018) over key
+// blocks in order, per split, splits merged in order (FlashDecoding); blocks and splits lie at
+// absolute positions. A row computed alone, within a chunk of its prompt or beside other sequences
+// has the same bits.
+Status PagedAttention(const Stream& stream, const PagedAttentionArgs& args);
+
+// ---- Experts
+// -------------------------------------------------------------------------------------
+
+struct GateTopKArgs {
+  const void* const* x_rows = nullptr;  // [T] pointers to rows [H], wherever they lie
+  DType x_dtype = DType::kFloat32;      // Float32 or BFloat16
+  const void* weight = nullptr;         // [E,H]
+  DType weight_dtype = DType::kFloat32;
+  float* logits = nullptr;   // [T,E]: router logits, also the workspace
+  uint16_t* ids = nullptr;   // [T,k], by descending score
+  float* weights = nullptr;  // [T,k]
+  int64_t rows = 0;          // T
+  int64_t hidden = 0;        // H
+  int experts = 0;           // E, 1..kMaxExperts
+  int top_k = 0;             // k, 1..min(E, kMaxTopK)
+  GateScore score = GateScore::kSoftmax;
+  bool renormalize = false;  // divide the k weights by their sum
+};
+inline constexpr int kMaxExperts = 4096;
+inline constexpr int kMaxTopK = 32;
+// kSoftmax: p = softmax over all E of x.weight^T; the k largest logits are chosen, ties to the
+// lower id; weights are their p. A NaN logit gives distinct ids and NaN weights.
+Status GateTopK(const Stream& stream, const GateTopKArgs& args);
+
+// One (row, top-k slot) that an expert computes.
+struct Contribution {
+  const void* x = nullptr;  // the row's [H], read in place
+  void* y = nullptr;        // where the contribution [H] goes; no two overlap
+  float weight = 0.0f;      // the gate's
+};
+
+// A replica that this round activates, with its rows.
+struct ActiveExpert {
+  const void* gate = nullptr;  // [I,H]  (w1, gate_proj)
+  const void* up = nullptr;    // [I,H]  (w3, up_proj)
+  const void* down = nullptr;  // [H,I]  (w2, down_proj)
+  int32_t first = 0;           // its contributions are first .. first+count-1
+  int32_t count = 0;           // >= 0
+};
+
+struct GroupedExpertFfnArgs {
+  const ActiveExpert* experts = nullptr;        // [num_experts]
+  const Contribution* contributions = nullptr;  // [num_contributions]
+  int64_t num_experts = 0;
+  int64_t num_contributions = 0;
+  int64_t hidden = 0;        // H
+  int64_t intermediate = 0;  // I
+  DType weight_dtype = DType::kFloat32;
+  DType row_dtype = DType::kFloat32;  // Float32 or BFloat16: of x, of silu(g)*u and of y
+  void* workspace = nullptr;          // GroupedExpertFfnWorkspace(...).bytes, 64-byte aligned
+  int64_t workspace_bytes = 0;
+};
+// The workspace of a call with at most so many contributions.
+struct GroupedExpertFfnWorkspace {
+  int64_t h_row_bytes = 0;  // one row of [num_contributions, I] in row_dtype, rounded up to 64
+  int64_t bytes = 0;
+  static constexpr GroupedExpertFfnWorkspace For(int64_t num_contributions, int64_t intermediate,
+                                                 DType row_dtype) {
+    const int64_t row = (intermediate * SizeOf(row_dtype) + 63) / 64 * 64;
+    return {row, row * num_contributions};
+  }
+};
+// Per contribution: g = gate x, u = up x, h = round(silu(g) * u), y = round(weight * (down h)),
+// with round to row_dtype and everything before it in fp32. All experts of a round go into one
+// call, so that threads are dealt over experts and columns.
+Status GroupedExpertFfn(const Stream& stream, const GroupedExpertFfnArgs& args);
+
+struct CombineSlotsArgs {
+  const void* const* contributions = nullptr;  // [T,k] pointers to [H], wherever they lie
+  DType dtype = DType::kFloat32;               // Float32 or BFloat16: of the contributions
+  const float* residual = nullptr;             // [T,H]
+  float* y = nullptr;                          // [T,H]; may be residual
+  int64_t rows = 0;                            // T
+  int64_t hidden = 0;                          // H
+  int top_k = 0;                               // k
+};
+// y[t] = residual[t] + ((c[t,0] + c[t,1]) + ... + c[t,k-1]), in this order, in fp32 (on the
+// reference device too: this order is the sum rule `Contributions`, not an approximation of it).
+Status CombineSlots(const Stream& stream, const CombineSlotsArgs& args);
+
+// ---- Sampling
+// ------------------------------------------------------------------------------------
+
+inline constexpr int kMaxLogprobs = 20;
+
+struct SamplingParams {
+  float temperature = 1.0f;  // >= 0; 0: the largest logit
+  int32_t top_k = 0;         // keep the k largest; 0: all
+  float top_p = 1.0f;        // in (0,1]: keep the shortest prefix by descending probability that
+                             // reaches it, of what top_k kept
+  uint64_t seed = 0;         // with the position the only source of randomness
+  int64_t position = 0;      // of the token that is drawn, >= 0
+  int32_t logprobs = -1;     // -1: none; 0: of the drawn token; n <= kMaxLogprobs: of the top n too
+};
+
+struct SampledToken {
+  int32_t token = -1;
+  float logprob = 0.0f;  // log softmax of the logits as given (no temperature), if asked for
+  int32_t num_top = 0;   // min(n, V) entries below, by descending logit
+  int32_t top_tokens[kMaxLogprobs] = {};
+  float top_logprobs[kMaxLogprobs] = {};
+};
+
+struct SampleArgs {
+  const float* logits = nullptr;           // [T,V]
+  int64_t logits_stride = 0;               // elements from row to row; 0: V
+  const SamplingParams* params = nullptr;  // [T]
+  SampledToken* tokens = nullptr;          // [T]
+  int64_t rows = 0;                        // T
+  int64_t vocab = 0;                       // V, below 2^31
+  void* workspace = nullptr;               // SampleWorkspaceBytes, 64-byte aligned
+  int64_t workspace_bytes = 0;
+};
+// What Sample needs for a vocabulary on a team of so many threads, for any number of rows.
+constexpr int64_t SampleWorkspaceBytes(int64_t vocab, int threads) {
+  return (vocab * 12 + 127) / 64 * 64 * threads;
+}
+// Draws one token per row. Ties go to the lower id. The draw is Philox4x32-10(seed, position): the
+// uniform number u of UniformAt (common/philox.h) picks the first token, in id order, at which the
+// running sum of the kept probabilities exceeds u times their total.
+// DataLoss names the first row whose logits hold a NaN (or nothing finite), with nothing drawn for
+// it; the other rows are drawn.
+Status Sample(const Stream& stream, const SampleArgs& args);
+
+// 64-bit hash of the bits of a row of logits, for comparing runs of one build. A NaN, a sign of
+// zero and the length all change it. Pure.
+uint64_t HashLogits(std::span<const float> logits);
+
+}  // namespace janus::kernels

@@ -1,0 +1,26 @@
+#include <cmath>
+
+#include "kernels/backends.h"
+
+namespace janus::kernels {
+
+void RopeReference(const RopeArgs& a) {
+  const int64_t stride = a.row_stride != 0 ? a.row_stride : int64_t{a.heads} * a.head_dim;
+  const int half = a.rotary_dim / 2;
+  for (int64_t t = 0; t < a.rows; ++t) {
+    for (int i = 0; i < half; ++i) {
+      const float angle = static_cast<float>(a.positions[t]) * a.inv_freq[i];
+      const double c = std::cos(static_cast<double>(angle)) * a.attention_factor;
+      const double s = std::sin(static_cast<double>(angle)) * a.attention_factor;
+      for (int h = 0; h < a.heads; ++h) {
+        float* x = a.x + t * stride + int64_t{h} * a.head_dim;
+        const double u = x[i];
+        const double v = x[i + half];
+        x[i] = static_cast<float>(u * c - v * s);
+        x[i + half] = static_cast<float>(v * c + u * s);
+      }
+    }
+  }
+}
+
+}  // namespace janus::kernels

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "kernels/cpu/isa.h"
+#include "kernels/team.h"
+
+namespace janus::kernels {
+
+enum class Device : unsigned char {
+  kReference = 0,  // scalar, in double: the specification; ignores team and isa
+  kCpu = 1,        // vectorised, on the team's threads
+  kCuda = 2,
+};
+
+// Where operations run. On kReference and kCpu an operation has run when its function returns.
+// Cheap to copy; `team` is borrowed and must outlive every copy. Two streams may run at the same
+// time if their teams differ.
+struct Stream {
+  Device device = Device::kReference;
+  Team* team = nullptr;    // kCpu: not null
+  Isa isa = Isa::kAvx2;    // kCpu: from SelectIsa
+  void* native = nullptr;  // kCuda: cudaStream_t
+};
+
+}  // namespace janus::kernels

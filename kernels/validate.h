@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+#include "common/dtype.h"
+#include "common/status.h"
+#include "kernels/stream.h"
+
+namespace janus::kernels {
+
+// Collects the first thing wrong with the arguments of one operation, as "Linear: rows is -1, ...".
+// Confined to one thread.
+class Validator {
+ public:
+  explicit Validator(std::string_view operation) : operation_(operation) {}
+
+  Validator& NotNull(const void* pointer, std::string_view name) {
+    return pointer != nullptr ? *this : Fail(std::string(name) + " is null");
+  }
+  Validator& InRange(int64_t value, int64_t lowest, int64_t highest, std::string_view name) {
+    if (value >= lowest && value <= highest) return *this;
+    return Fail(std::string(name) + " is " + std::to_string(value) + ", wanted " +
+                std::to_string(lowest) + ".." + std::to_string(highest));
+  }
+  Validator& OneOf(DType type, std::initializer_list<DType> allowed, std::string_view name) {
+    for (const DType candidate : allowed) {
+      if (type == candidate) return *this;
+    }
+    return Fail(std::string(name) + " is " + std::string(ToString(type)));
+  }
+  Validator& True(bool holds, std::string_view otherwise) {
+    return holds ? *this : Fail(std::string(otherwise));
+  }
+  Status Done() && { return std::move(status_); }
+
+ private:
+  Validator& Fail(std::string what) {
+    if (status_.ok()) status_ = InvalidArgument(std::string(operation_) + ": " + std::move(what));
+    return *this;
+  }
+
+  std::string_view operation_;
+  Status status_;
+};
+
+// Bounds one axis so that products of two axes and an element size fit in 64 bits.
+inline constexpr int64_t kMaxExtent = int64_t{1} << 31;
+
+inline constexpr std::initializer_list<DType> kRowTypes = {DType::kFloat32, DType::kBFloat16};
+inline constexpr std::initializer_list<DType> kWeightTypes = {DType::kFloat32, DType::kBFloat16,
+                                                              DType::kFloat16};
+
+// A CPU stream without a team, or a value outside the enums.
+inline Status ValidateStream(std::string_view operation, const Stream& stream) {
+  const bool cpu = stream.device == Device::kCpu;
+  return std::move(Validator(operation)
+                       .InRange(static_cast<int>(stream.device), 0, 2, "stream.device")
+                       .InRange(static_cast<int>(stream.isa), 0, 2, "stream.isa")
+                       .True(!cpu || stream.team != nullptr, "stream.team is null on the CPU"))
+      .Done();
+}
+
+}  // namespace janus::kernels
