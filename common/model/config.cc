@@ -1,0 +1,131 @@
+#include "common/model/config.h"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "common/model/family.h"
+
+namespace janus {
+namespace {
+
+// The family that config.json names: by architecture, else by model_type.
+const ModelFamily* FindFamily(ConfigReader& config) {
+  const std::vector<std::string> architectures = config.Strings("architectures");
+  const std::string model_type = config.StringOr("model_type", "");
+  for (const ModelFamily& family : ModelFamilies()) {
+    if (architectures.empty() && family.family == model_type) return &family;
+    for (const std::string& name : architectures) {
+      if (name == family.architecture) return &family;
+    }
+  }
+  std::string supported;
+  for (const ModelFamily& family : ModelFamilies()) {
+    if (!supported.empty()) supported += ", ";
+    supported += family.architecture;
+  }
+  if (!architectures.empty()) {
+    config.Fail("architectures",
+                "'" + architectures.front() + "' is not supported; supported: " + supported);
+  } else if (!model_type.empty()) {
+    config.Fail("model_type", "'" + model_type + "' is not supported; supported: " + supported);
+  } else {
+    config.Fail("architectures", "is missing, and so is model_type; supported: " + supported);
+  }
+  return nullptr;
+}
+
+bool Exists(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::exists(path, error);
+}
+
+Result<std::string> ReadFile(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    return InvalidArgument(path + ": is a folder; want a file");
+  }
+  errno = 0;
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  // An empty file sets the failbit of `<<`; the reader below says that it is no JSON.
+  if (in) text << in.rdbuf();
+  if (!in.is_open() || in.bad()) return NotFound(path + ": " + std::strerror(errno));
+  return std::move(text).str();
+}
+
+std::vector<int> ToTokens(const std::vector<int64_t>& ids) {
+  return {ids.begin(), ids.end()};
+}
+
+}  // namespace
+
+Result<ModelDescription> ParseModelConfig(std::string_view json) {
+  JANUS_ASSIGN_OR_RETURN(ConfigReader config, ConfigReader::Parse(json));
+  const ModelFamily* family = FindFamily(config);
+  JANUS_RETURN_IF_ERROR(config.status());
+  ModelDescription model = family->read(config);
+  JANUS_RETURN_IF_ERROR(config.status());
+  model.family = family->family;
+  model.architecture = family->architecture;
+  return model;
+}
+
+Result<ModelDescription> LoadModelConfig(const std::string& model_dir) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(model_dir, error)) {
+    return NotFound(model_dir + ": no such folder; want a Hugging Face checkpoint's folder");
+  }
+  const std::string path = model_dir + "/config.json";
+  if (!Exists(path)) {
+    return NotFound(path + ": no such file; want a Hugging Face checkpoint's folder");
+  }
+  JANUS_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  Result<ModelDescription> model = ParseModelConfig(text);
+  if (!model.ok()) return std::move(model).status().Annotate(path);
+  return model;
+}
+
+Result<GenerationDefaults> ParseGenerationConfig(std::string_view json, int vocab) {
+  JANUS_ASSIGN_OR_RETURN(ConfigReader config, ConfigReader::Parse(json));
+  GenerationDefaults out;
+  out.eos_tokens = ToTokens(config.Integers("eos_token_id", 0, vocab - 1));
+  if (config.Has("bos_token_id")) {
+    out.bos_token = static_cast<int>(config.Integer("bos_token_id", 0, vocab - 1));
+  }
+  if (config.Has("do_sample")) out.do_sample = config.BoolOr("do_sample", false);
+  if (config.Has("temperature")) out.temperature = config.NumberOr("temperature", 1, 0, 100);
+  if (config.Has("top_k")) {
+    out.top_k = static_cast<int>(config.IntegerOr("top_k", 0, 0, INT32_MAX));
+  }
+  if (config.Has("top_p")) out.top_p = config.NumberOr("top_p", 1, 0, 1);
+  JANUS_RETURN_IF_ERROR(config.status());
+  return out;
+}
+
+Result<GenerationDefaults> LoadGenerationDefaults(const std::string& model_dir, int vocab) {
+  GenerationDefaults out;
+  const std::string path = model_dir + "/generation_config.json";
+  if (Exists(path)) {
+    JANUS_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+    Result<GenerationDefaults> parsed = ParseGenerationConfig(text, vocab);
+    if (!parsed.ok()) return std::move(parsed).status().Annotate(path);
+    out = *std::move(parsed);
+  }
+  if (!out.eos_tokens.empty() && out.bos_token) return out;
+  const std::string fallback = model_dir + "/config.json";
+  JANUS_ASSIGN_OR_RETURN(const std::string text, ReadFile(fallback));
+  JANUS_ASSIGN_OR_RETURN(ConfigReader config, ConfigReader::Parse(text));
+  if (out.eos_tokens.empty()) {
+    out.eos_tokens = ToTokens(config.Integers("eos_token_id", 0, vocab - 1));
+  }
+  if (!out.bos_token && config.Has("bos_token_id")) {
+    out.bos_token = static_cast<int>(config.Integer("bos_token_id", 0, vocab - 1));
+  }
+  if (!config.status().ok()) return config.status().Annotate(fallback);
+  return out;
+}
+
+}  // namespace janus

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/status.h"
+
+namespace janus {
+
+// Reads the fields of a JSON object and remembers the first thing that is wrong, so that a family
+// reads its config.json top to bottom and asks once at the end. A field is named by its path
+// ("rope_parameters.rope_theta"); null counts as absent, as transformers writes it. A getter that
+// fails returns its lower bound, fallback or an empty value. Thread-compatible.
+class ConfigReader {
+ public:
+  // InvalidArgument: not one JSON object (with the byte), or more than 16 MiB.
+  static Result<ConfigReader> Parse(std::string_view text);
+  ~ConfigReader();
+  ConfigReader(ConfigReader&&) noexcept;
+  ConfigReader& operator=(ConfigReader&&) noexcept;
+
+  bool Has(std::string_view path) const;
+
+  // An integer in [low, high]; a float of integral value is none.
+  int64_t Integer(std::string_view path, int64_t low, int64_t high);
+  int64_t IntegerOr(std::string_view path, int64_t fallback, int64_t low, int64_t high);
+  // A finite number in [low, high].
+  double NumberOr(std::string_view path, double fallback, double low, double high);
+  bool BoolOr(std::string_view path, bool fallback);
+  std::string StringOr(std::string_view path, std::string_view fallback);
+  // A list of strings, or nothing when the field is absent.
+  std::vector<std::string> Strings(std::string_view path);
+  // One integer or a list of them, each in [low, high]; nothing when the field is absent.
+  std::vector<int64_t> Integers(std::string_view path, int64_t low, int64_t high);
+
+  // Remembers "<path>: <message>" unless something was wrong before.
+  void Fail(std::string_view path, std::string message);
+
+  // What was wrong first; InvalidArgument.
+  const Status& status() const { return status_; }
+
+ private:
+  struct Document;  // keeps the JSON library out of this header
+  explicit ConfigReader(std::unique_ptr<Document> document);
+
+  std::unique_ptr<Document> document_;
+  Status status_;
+};
+
+}  // namespace janus

@@ -1,0 +1,278 @@
+#include "common/model/config.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace janus {
+namespace {
+
+// Mixtral-8x7B-v0.1's config.json with small sizes: the fields as published on the hub.
+constexpr std::string_view kPublished = R"({
+  "architectures": ["MixtralForCausalLM"],
+  "attention_dropout": 0.0,
+  "bos_token_id": 1,
+  "eos_token_id": 2,
+  "hidden_act": "silu",
+  "hidden_size": 64,
+  "initializer_range": 0.02,
+  "intermediate_size": 96,
+  "max_position_embeddings": 512,
+  "model_type": "mixtral",
+  "num_attention_heads": 8,
+  "num_experts_per_tok": 2,
+  "num_hidden_layers": 4,
+  "num_key_value_heads": 2,
+  "num_local_experts": 16,
+  "output_router_logits": false,
+  "rms_norm_eps": 1e-06,
+  "rope_theta": 1000000.0,
+  "router_aux_loss_coef": 0.02,
+  "sliding_window": null,
+  "tie_word_embeddings": false,
+  "torch_dtype": "bfloat16",
+  "transformers_version": "4.36.0.dev0",
+  "use_cache": true,
+  "vocab_size": 512
+})";
+
+// The text with `from` replaced by `to`; the test fails when `from` is not there.
+std::string With(std::string_view from, std::string_view to, std::string_view text = kPublished) {
+  std::string out(text);
+  const size_t at = out.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  if (at != std::string::npos) out.replace(at, from.size(), to);
+  return out;
+}
+
+TEST(ModelConfig, ReadsMixtralAsPublished) {
+  const Result<ModelDescription> model = ParseModelConfig(kPublished);
+  ASSERT_TRUE(model.ok()) << model.status().ToString();
+  EXPECT_EQ(model->family, "mixtral");
+  EXPECT_EQ(model->architecture, "MixtralForCausalLM");
+  EXPECT_EQ(model->dtype, DType::kBFloat16);
+  EXPECT_EQ(model->vocab, 512);
+  EXPECT_EQ(model->hidden, 64);
+  EXPECT_EQ(model->layers, 4);
+  EXPECT_EQ(model->max_positions, 512);
+  EXPECT_FLOAT_EQ(model->norm_epsilon, 1e-6f);
+  EXPECT_FALSE(model->tied_embeddings);
+  EXPECT_EQ(model->attention.heads, 8);
+  EXPECT_EQ(model->attention.kv_heads, 2);
+  EXPECT_EQ(model->attention.head_dim, 8);
+  EXPECT_FLOAT_EQ(model->attention.scale, 1.0f / std::sqrt(8.0f));
+  EXPECT_EQ(model->attention.sliding_window, 0);
+  EXPECT_EQ(model->attention.rope.theta, 1e6);
+  EXPECT_EQ(model->attention.rope.rotary_dim, 8);
+  EXPECT_EQ(model->moe.experts, 16);
+  EXPECT_EQ(model->moe.top_k, 2);
+  EXPECT_EQ(model->moe.intermediate, 96);
+  EXPECT_TRUE(model->moe.renormalize);
+}
+
+TEST(ModelConfig, ReadsWhatTransformers5Writes) {
+  std::string text = With("\"rope_theta\": 1000000.0",
+                          R"("rope_parameters": {"rope_type": "default", "rope_theta": 250000.0},
+                             "head_dim": 16)");
+  text = With("torch_dtype", "dtype", text);
+  text = With("\"bfloat16\"", "\"float32\"", text);
+  text = With("\"sliding_window\": null", "\"sliding_window\": 128", text);
+  text = With("\"tie_word_embeddings\": false", "\"tie_word_embeddings\": true", text);
+  const Result<ModelDescription> model = ParseModelConfig(text);
+  ASSERT_TRUE(model.ok()) << model.status().ToString();
+  EXPECT_EQ(model->attention.rope.theta, 250000.0);
+  EXPECT_EQ(model->attention.head_dim, 16);
+  EXPECT_EQ(model->attention.rope.rotary_dim, 16);
+  EXPECT_FLOAT_EQ(model->attention.scale, 0.25f);
+  EXPECT_EQ(model->dtype, DType::kFloat32);
+  EXPECT_EQ(model->attention.sliding_window, 128);
+  EXPECT_TRUE(model->tied_embeddings);
+}
+
+TEST(ModelConfig, FindsTheFamilyByModelTypeWithoutArchitectures) {
+  const auto model = ParseModelConfig(
+      With("\"architectures\": [\"MixtralForCausalLM\"]", "\"architectures\": null"));
+  ASSERT_TRUE(model.ok()) << model.status().ToString();
+  EXPECT_EQ(model->family, "mixtral");
+}
+
+TEST(ModelConfig, TakesTransformersDefaultsForAbsentFields) {
+  std::string text = With("\"num_local_experts\": 16,", "");
+  text = With("\"num_experts_per_tok\": 2,", "", text);
+  text = With("\"num_key_value_heads\": 2,", "", text);
+  text = With("\"rope_theta\": 1000000.0,", "", text);
+  text = With("\"rms_norm_eps\": 1e-06,", "", text);
+  text = With("\"torch_dtype\": \"bfloat16\",", "", text);
+  const auto model = ParseModelConfig(text);
+  ASSERT_TRUE(model.ok()) << model.status().ToString();
+  EXPECT_EQ(model->moe.experts, 8);
+  EXPECT_EQ(model->moe.top_k, 2);
+  EXPECT_EQ(model->attention.kv_heads, 8);
+  EXPECT_EQ(model->attention.rope.theta, 1e6);
+  EXPECT_FLOAT_EQ(model->norm_epsilon, 1e-5f);
+  EXPECT_EQ(model->dtype, DType::kFloat32);
+}
+
+struct Refusal {
+  const char* name;
+  const char* from;
+  const char* to;
+  const char* message;  // a part that names field, value and what is wanted
+};
+void PrintTo(const Refusal& refusal, std::ostream* out) {
+  *out << refusal.name;
+}
+
+class ModelConfigRefuses : public testing::TestWithParam<Refusal> {};
+
+TEST_P(ModelConfigRefuses, NamingTheField) {
+  const auto model = ParseModelConfig(With(GetParam().from, GetParam().to));
+  ASSERT_FALSE(model.ok());
+  EXPECT_EQ(model.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(model.status().message().find(GetParam().message), std::string::npos)
+      << model.status().ToString();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, ModelConfigRefuses,
+    testing::Values(
+        Refusal{"UnknownArchitecture", "MixtralForCausalLM", "GrokForCausalLM",
+                "architectures: 'GrokForCausalLM' is not supported; supported: MixtralForCausalLM"},
+        Refusal{"ArchitecturesThatAreNoList", "[\"MixtralForCausalLM\"]", "\"MixtralForCausalLM\"",
+                "architectures: is \"MixtralForCausalLM\"; want a list of strings"},
+        Refusal{"Quantization", "\"use_cache\": true",
+                R"("quantization_config": {"quant_method": "gptq"})",
+                "quantization_config: quantized weights (gptq) are not supported"},
+        Refusal{"ScaledRopePublished", "\"use_cache\": true",
+                R"("rope_scaling": {"type": "yarn", "factor": 4.0})",
+                "rope_scaling.type: 'yarn' is not supported; supported: default"},
+        Refusal{"ScaledRopeTransformers5", "\"use_cache\": true",
+                R"("rope_parameters": {"rope_type": "llama3", "rope_theta": 1e4})",
+                "rope_parameters.rope_type: 'llama3' is not supported"},
+        Refusal{"PartialRope", "\"use_cache\": true", "\"partial_rotary_factor\": 0.5",
+                "partial_rotary_factor: is not 1"},
+        Refusal{"AnotherActivation", "\"silu\"", "\"gelu\"", "hidden_act: 'gelu' is not supported"},
+        Refusal{"AnotherDtype", "\"bfloat16\"", "\"float8_e4m3fn\"",
+                "torch_dtype: 'float8_e4m3fn' is not supported"},
+        Refusal{"Biases", "\"use_cache\": true", "\"attention_bias\": true",
+                "attention_bias: is true"},
+        Refusal{"NegativeHidden", "\"hidden_size\": 64", "\"hidden_size\": -64",
+                "hidden_size: is -64; want an integer in 1..65536"},
+        Refusal{"ZeroLayers", "\"num_hidden_layers\": 4", "\"num_hidden_layers\": 0",
+                "num_hidden_layers: is 0;"},
+        Refusal{"AbsurdVocabulary", "\"vocab_size\": 512", "\"vocab_size\": 99999999999999999999",
+                "vocab_size: is "},
+        Refusal{"OverflowingIntermediate", "\"intermediate_size\": 96",
+                "\"intermediate_size\": 9223372036854775807",
+                "intermediate_size: is 9223372036854775807; want an integer in 1..262144"},
+        Refusal{"UnsignedBeyond63Bits", "\"intermediate_size\": 96",
+                "\"intermediate_size\": 18446744073709551615", "intermediate_size: is "},
+        Refusal{"FractionalHeads", "\"num_attention_heads\": 8", "\"num_attention_heads\": 8.5",
+                "num_attention_heads: is 8.5; want an integer"},
+        Refusal{"TextForANumber", "\"hidden_size\": 64", "\"hidden_size\": \"64\"",
+                "hidden_size: is \"64\"; want an integer"},
+        Refusal{"MissingSize", "\"intermediate_size\": 96,", "",
+                "intermediate_size: is missing; want an integer"},
+        Refusal{"HeadsThatDoNotDivide", "\"num_attention_heads\": 8", "\"num_attention_heads\": 6",
+                "num_attention_heads: is 6, which does not divide hidden_size = 64"},
+        Refusal{"KvHeadsThatDoNotDivide", "\"num_key_value_heads\": 2",
+                "\"num_key_value_heads\": 3",
+                "num_key_value_heads: is 3, which does not divide num_attention_heads = 8"},
+        Refusal{"MoreTopKThanExperts", "\"num_experts_per_tok\": 2", "\"num_experts_per_tok\": 17",
+                "num_experts_per_tok: is 17, more than num_local_experts = 16"},
+        Refusal{"OddHead", "\"use_cache\": true", "\"head_dim\": 9",
+                "head_dim: is 9; rope turns pairs"},
+        Refusal{"EpsilonOfOneMillion", "1e-06", "1e6", "rms_norm_eps: is 1000000.0"},
+        Refusal{"NegativeTheta", "1000000.0", "-1.0", "rope_theta: is -1.0"},
+        Refusal{"NegativeWindow", "\"sliding_window\": null", "\"sliding_window\": -1",
+                "sliding_window: is -1"},
+        Refusal{"TruncatedFile", "\"vocab_size\": 512\n}", "\"vocab_size\": 5",
+                "not valid JSON at byte"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+TEST(ModelConfig, NamesAnUnknownModelTypeWithoutArchitectures) {
+  const std::string text = With("[\"MixtralForCausalLM\"]", "null");
+  EXPECT_EQ(ParseModelConfig(With("\"mixtral\"", "\"grok\"", text)).status().message(),
+            "model_type: 'grok' is not supported; supported: MixtralForCausalLM");
+}
+
+TEST(ModelConfig, RefusesWhatIsNoObject) {
+  EXPECT_EQ(ParseModelConfig("[1]").status().message(), "not a JSON object");
+  EXPECT_NE(ParseModelConfig("").status().message().find("not valid JSON"), std::string::npos);
+  EXPECT_NE(ParseModelConfig("{}").status().message().find("architectures: is missing"),
+            std::string::npos);
+}
+
+TEST(GenerationConfig, ReadsListsAndDefaults) {
+  const auto one = ParseGenerationConfig(R"({"eos_token_id": 2, "bos_token_id": 1})", 512);
+  ASSERT_TRUE(one.ok()) << one.status().ToString();
+  EXPECT_EQ(one->eos_tokens, std::vector<int>{2});
+  EXPECT_EQ(one->bos_token, 1);
+  EXPECT_FALSE(one->temperature.has_value());
+  const auto many = ParseGenerationConfig(
+      R"({"eos_token_id": [2, 7], "do_sample": true, "temperature": 0.6, "top_k": 40, "top_p": 0.9})",
+      512);
+  ASSERT_TRUE(many.ok()) << many.status().ToString();
+  EXPECT_EQ(many->eos_tokens, (std::vector<int>{2, 7}));
+  EXPECT_EQ(many->do_sample, true);
+  EXPECT_EQ(many->temperature, 0.6);
+  EXPECT_EQ(many->top_k, 40);
+  EXPECT_EQ(many->top_p, 0.9);
+}
+
+TEST(GenerationConfig, RefusesIdsBeyondTheVocabularyAndAbsurdValues) {
+  const auto message = [](std::string_view text) {
+    return ParseGenerationConfig(text, 512).status().message();
+  };
+  EXPECT_NE(message(R"({"eos_token_id": 512})").find("eos_token_id: is 512"), std::string::npos);
+  EXPECT_NE(message(R"({"eos_token_id": [2, -1]})").find("eos_token_id: is [2,-1]"),
+            std::string::npos);
+  EXPECT_NE(message(R"({"temperature": -1})").find("temperature: is -1"), std::string::npos);
+  EXPECT_NE(message(R"({"top_p": 1.5})").find("top_p: is 1.5"), std::string::npos);
+}
+
+class ModelFolder : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string path = testing::TempDir() + "/janus-config-XXXXXX";
+    ASSERT_NE(mkdtemp(path.data()), nullptr);
+    dir_ = path;
+  }
+  void TearDown() override { std::filesystem::remove_all(dir_); }
+  void Write(const std::string& name, std::string_view text) {
+    std::ofstream(dir_ + "/" + name) << text;
+  }
+  std::string dir_;
+};
+
+TEST_F(ModelFolder, NamesTheFileThatIsMissingOrWrong) {
+  EXPECT_EQ(LoadModelConfig(dir_ + "/none").status().code(), StatusCode::kNotFound);
+  EXPECT_NE(LoadModelConfig(dir_).status().message().find(dir_ + "/config.json: no such file"),
+            std::string::npos);
+  Write("config.json", "{\"architectures\": ");
+  EXPECT_NE(LoadModelConfig(dir_).status().message().find(dir_ + "/config.json: not valid JSON"),
+            std::string::npos);
+  Write("config.json", "");
+  EXPECT_NE(LoadModelConfig(dir_).status().message().find("not valid JSON"), std::string::npos);
+  Write("config.json", kPublished);
+  EXPECT_TRUE(LoadModelConfig(dir_).ok());
+}
+
+TEST_F(ModelFolder, TakesEndOfSequenceFromConfigWhenGenerationConfigHasNone) {
+  Write("config.json", kPublished);
+  auto defaults = LoadGenerationDefaults(dir_, 512);
+  ASSERT_TRUE(defaults.ok()) << defaults.status().ToString();
+  EXPECT_EQ(defaults->eos_tokens, std::vector<int>{2});
+  EXPECT_EQ(defaults->bos_token, 1);
+  Write("generation_config.json", R"({"eos_token_id": [5, 6]})");
+  defaults = LoadGenerationDefaults(dir_, 512);
+  ASSERT_TRUE(defaults.ok()) << defaults.status().ToString();
+  EXPECT_EQ(defaults->eos_tokens, (std::vector<int>{5, 6}));
+  EXPECT_EQ(defaults->bos_token, 1);
+}
+
+}  // namespace
+}  // namespace janus
