@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/topology.h"
+
+namespace janus {
+
+// Activated-Expert-Balanced Scheduling (JANUS, Algorithm 1): which replica runs each activated
+// expert of a round, so that the busiest instance runs few distinct experts (each costs one read of
+// its weights). Every expert instance computes it for itself from the same ids and must come to the
+// same answer, so the orders that the paper leaves open are fixed here. Integers only, no clock, no
+// allocation within a call: this is the specification of the device kernels and what controllers
+// and simulator call.
+
+// Where a replica sits; default: nowhere.
+struct Replica {
+  static constexpr uint16_t kNowhere = 0xFFFF;
+  uint16_t instance = kNowhere;  // rank among expert instances
+  uint16_t slot = kNowhere;      // within the instance
+  friend bool operator==(const Replica&, const Replica&) = default;
+};
+
+// The replicas of one layer, as arrays a device can take over. Thread-compatible.
+struct LayerPlacement {
+  int experts = 0;                    // E
+  int instances = 0;                  // n
+  int mask_words = 0;                 // ceil(n / 64)
+  std::vector<int32_t> first;         // [E+1]: expert e has replicas first[e]..first[e+1]-1 of
+  std::vector<Replica> replicas;      // [R], ascending by instance within an expert
+  std::vector<uint64_t> hosts;        // [E,mask_words]: bit g set if instance g holds a replica
+  std::vector<uint16_t> by_replicas;  // [E]: experts by (number of replicas, id)
+
+  // Reads layer `layer` of a placement that Validate (common/topology.h) accepted.
+  static LayerPlacement Of(const Placement& placement, int layer, int experts);
+};
+
+// Buffers and results of calls for up to so many experts and instances; sized once.
+// Confined to one thread.
+class AebsWorkspace {
+ public:
+  AebsWorkspace(int max_experts, int max_instances);
+
+  // Results of the last call. Activated experts, ascending.
+  std::span<const uint16_t> activated() const { return {activated_.data(), num_activated_}; }
+  // [E] the replica that runs an expert; nowhere for those not activated.
+  std::span<const Replica> replica_of() const { return replica_of_; }
+  // [n] activated experts per instance.
+  std::span<const int32_t> load() const { return {load_.data(), num_instances_}; }
+
+ private:
+  friend void CollectActivated(std::span<const uint16_t> ids, int experts, AebsWorkspace& work);
+  friend void AssignGreedy(const LayerPlacement& placement, AebsWorkspace& work);
+  friend void AssignExact(const LayerPlacement& placement, AebsWorkspace& work);
+  friend class CostReducingPaths;
+
+  std::vector<uint8_t> is_activated_;  // [E+1], the last one catches ids that are none
+  std::vector<uint16_t> activated_;    // [E]
+  size_t num_activated_ = 0;
+  std::vector<Replica> replica_of_;  // [E]
+  std::vector<int32_t> load_;        // [n]
+  size_t num_instances_ = 0;
+  // Of the path search.
+  std::vector<uint64_t> reach_;     // [n,mask_words]: instances that could take over an expert of g
+  std::vector<uint64_t> seen_;      // [mask_words]
+  std::vector<uint16_t> previous_;  // [n]
+  std::vector<uint16_t> queue_;     // [n]
+};
+
+// Line 1: the distinct experts among `ids`, ascending. Every id is below `experts` (checked).
+void CollectActivated(std::span<const uint16_t> ids, int experts, AebsWorkspace& work);
+
+// Lines 2-13 of the paper for what was collected: experts with one replica go to their instance;
+// then the others by ascending id, each to its instance of least load, the lowest rank among
+// equals. Every collected expert has a replica (checked), here and below.
+void AssignGreedy(const LayerPlacement& placement, AebsWorkspace& work);
+
+// The optimum: the same greedy step by (number of replicas, id), then cost-reducing paths until
+// none is left: a chain of instances, each able to hand one expert on to the next, whose last
+// carries at least two fewer than its first. Without such a path the assignment is an optimal
+// semi-matching (Harvey, Ladner, Lovasz, Tamir: "Semi-matchings for bipartite graphs and load
+// balancing", 2003, Theorems 1 and 2): it minimises the sum over instances of every convex function
+// of the load at once. So the largest load is least, and the loads in descending order are
+// lexicographically least (take B^load with B > n). Order, so that all instances agree: paths start
+// at the most loaded instance, lowest rank first; breadth first, neighbours by ascending rank; the
+// first instance found that has two fewer ends the path; each hop hands on the lowest expert id.
+void AssignExact(const LayerPlacement& placement, AebsWorkspace& work);
+
+// Lines 14-17: replicas[i] = where ids[i] runs. Both have T*k entries.
+void RemapToReplicas(std::span<const uint16_t> ids, const AebsWorkspace& work,
+                     std::span<Replica> replicas);
+
+// The whole of it: kAebs is the exact form, kAebsGreedy the paper's.
+void ScheduleActivatedExperts(SchedulingPolicy policy, const LayerPlacement& placement,
+                              std::span<const uint16_t> ids, AebsWorkspace& work,
+                              std::span<Replica> replicas);
+
+}  // namespace janus
