@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# The group "golden" of scripts/deps: what makes golden files and the demo model (tests/golden,
+# examples/demo-model). Building, testing and running Janus need none of it.
+#
+# Sourced, it defines deps_golden; run, it calls it. Safe to run twice.
+#
+# Torch comes from PyPI, whose Linux build wants several GB of CUDA libraries; they are left out and
+# stood in for (tests/golden/cpu_stubs.py), so this environment must never meet a GPU. 1.8 GB.
+
+# Every package is pinned: a golden file is a claim about one version.
+JANUS_GOLDEN_WITHOUT_THEIR_NEEDS=(
+  torch==2.15.0
+  nvidia-cuda-runtime==13.2.86
+  nvidia-cuda-cupti==13.2.86
+)
+JANUS_GOLDEN_PACKAGES=(
+  transformers==5.23.0
+  tokenizers==0.23.3
+  safetensors==0.8.0
+  huggingface-hub==2.4.0
+  numpy==2.4.6
+  Jinja2==3.1.6
+  filelock==4.2.11
+  fsspec==2026.9.0
+  networkx==3.6.1
+  setuptools==84.2.1
+  sympy==1.14.0
+  typing-extensions==4.16.0
+)
+
+deps_golden() {
+  local here venv python
+  here="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)" || return 1
+  venv="${XDG_CACHE_HOME:-$HOME/.cache}/janus/golden-venv"
+
+  # The novels the demo model and the golden tokenizers learn from; gcc and readelf for stand-ins;
+  # Debian's python3 brings the venv module in a package of its own.
+  local missing=()
+  [[ -f /usr/lib/R/site-library/janeaustenr/data/Rdata.rdb ]] || missing+=(r-cran-janeaustenr)
+  command -v gcc >/dev/null || missing+=(gcc)
+  command -v readelf >/dev/null || missing+=(binutils)
+  python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
+  if ((${#missing[@]})); then
+    if [[ $(id -u) -ne 0 ]] || ! command -v apt-get >/dev/null; then
+      echo "golden: install these Debian packages, then run this again: ${missing[*]}" >&2
+      return 1
+    fi
+    echo "golden: installing ${missing[*]}"
+    apt-get install -y --no-install-recommends "${missing[@]}" || return 1
+  fi
+
+  if [[ $(uname -m) != x86_64 ]]; then
+    echo "golden: torch is pinned for x86_64; this machine is $(uname -m)" >&2
+    return 1
+  fi
+  if ! python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
+    echo "golden: python3 is $(python3 -V 2>&1); 3.11 or later is needed" >&2
+    return 1
+  fi
+
+  # The stamp names what is installed: another pin in this file means another installation.
+  local stamp="$venv/janus-packages" want
+  want="$(printf '%s\n' "${JANUS_GOLDEN_WITHOUT_THEIR_NEEDS[@]}" "${JANUS_GOLDEN_PACKAGES[@]}")"
+  if [[ -f $stamp && "$(<"$stamp")" == "$want" ]]; then
+    echo "golden: $venv is up to date"
+    return 0
+  fi
+  echo "golden: installing torch, transformers and their needs into $venv (a minute, 1.8 GB)"
+  python="$venv/bin/python"
+  [[ -x $python ]] || python3 -m venv "$venv" || return 1
+  # The packages below come first: their needs are met before torch, whose own are not to be.
+  "$python" -m pip install --quiet --disable-pip-version-check \
+    "${JANUS_GOLDEN_PACKAGES[@]}" || return 1
+  "$python" -m pip install --quiet --disable-pip-version-check --no-deps \
+    "${JANUS_GOLDEN_WITHOUT_THEIR_NEEDS[@]}" || return 1
+  "$python" "$here/tests/golden/cpu_stubs.py" || return 1
+  "$python" -c 'import torch, transformers; torch.ones(2) @ torch.ones(2)' || return 1
+  printf '%s\n' "$want" >"$stamp"
+  echo "golden: done"
+}
+
+if [[ "${BASH_SOURCE[0]}" == "$0" ]]; then
+  set -euo pipefail
+  deps_golden
+fi
