@@ -1,0 +1,19 @@
+#include "operator/api/defaults.h"
+
+namespace janus::control {
+
+Effective ResolveDefaults(const MoEService& service) {
+  const MoEServiceSpec& spec = service.spec;
+  Effective out;
+  out.model_name = service.model_name();
+  out.scheduling = spec.roles.experts.scheduling == Scheduling::kAebsGreedy
+                       ? SchedulingPolicy::kAebsGreedy
+                       : SchedulingPolicy::kAebs;
+  // One micro-batch: splitting a batch pays where attention and experts run beside each other on
+  // devices of their own.
+  out.micro_batches = spec.pipeline.micro_batches == 0 ? 1 : spec.pipeline.micro_batches;
+  out.kv_memory_percent = spec.roles.attention.kv_cache.memory_percent.value_or(90);
+  return out;
+}
+
+}  // namespace janus::control

@@ -1,0 +1,27 @@
+#pragma once
+
+#include "common/topology.h"
+#include "operator/api/moeservice.h"
+
+namespace janus::control {
+
+// What the Autos of a supported object come to in this build: what status.effective shows. Nothing
+// of it is written back to the spec.
+struct Effective {
+  std::string model_name;
+  Device device = Device::kCpu;
+  janus::ExchangeMode mode = janus::ExchangeMode::kDirect;
+  janus::GateSide gate = janus::GateSide::kExperts;
+  janus::SumRule sum = janus::SumRule::kContributions;
+  SchedulingPolicy scheduling = SchedulingPolicy::kAebs;
+  PrefixCache prefix_cache = PrefixCache::kDisabled;
+  PlacementPolicy placement = PlacementPolicy::kRoundRobin;
+  Tls tls = Tls::kDisabled;
+  int micro_batches = 1;
+  int kv_memory_percent = 90;
+};
+
+// `service` has passed ValidateSchema and ValidateSupported. Pure.
+Effective ResolveDefaults(const MoEService& service);
+
+}  // namespace janus::control

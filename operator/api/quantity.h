@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "common/status.h"
+
+namespace janus::control {
+
+// Kubernetes' resource.Quantity: a decimal number with an optional suffix (n u m k M G T P E, Ki Mi
+// Gi Ti Pi Ei) or exponent. Bytes, bytes per second, cores or counts: the field says which.
+struct Quantity {
+  int64_t value = 0;  // whole units, rounded up as Kubernetes does
+  int64_t milli = 0;  // thousandths, rounded up; the largest int64 where they do not fit
+  std::string text;   // as written
+
+  friend bool operator==(const Quantity& a, const Quantity& b) {
+    return a.value == b.value && a.milli == b.milli;
+  }
+};
+
+// InvalidArgument: not a quantity, or beyond 2^63 - 1 units.
+Result<Quantity> ParseQuantity(std::string_view text);
+
+// A size in bytes for people: "1.5 GB", "730 MB", "12 kB"; decimal units, at most three digits.
+std::string FormatBytes(int64_t bytes);
+
+}  // namespace janus::control

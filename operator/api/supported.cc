@@ -1,0 +1,178 @@
+#include "operator/api/supported.h"
+
+#include <array>
+
+namespace janus::control {
+namespace {
+
+using Asked = std::optional<std::string>;
+using Spec = MoEServiceSpec;
+
+template <class E>
+Asked Unless(E value, std::initializer_list<E> built) {
+  for (const E one : built) {
+    if (value == one) return std::nullopt;
+  }
+  return std::string(ToString(value));
+}
+
+Asked Unless(int64_t value, int64_t built) {
+  if (value == built) return std::nullopt;
+  return std::to_string(value);
+}
+
+Asked If(bool given, std::string_view what) {
+  if (!given) return std::nullopt;
+  return std::string(what);
+}
+
+Asked External(const RoleSpec& role) {
+  return If(role.scaling && role.scaling->mode == ScalingMode::kExternal, "External");
+}
+
+template <class T>
+Asked Text(const T& text) {
+  return If(!text.empty(), text);
+}
+
+// Roles have the same lines twice; `get` picks the role.
+constexpr const RoleSpec& Attention(const Spec& s) {
+  return s.roles.attention;
+}
+constexpr const RoleSpec& Experts(const Spec& s) {
+  return s.roles.experts;
+}
+
+#define JANUS_ROLE_LIMITS(role, get)                                                         \
+  Limit{"roles." role ".scaling.mode", "replicas or mode SLO", "",                           \
+        [](const Spec& s) { return External(get(s)); }},                                     \
+      Limit{"roles." role ".instancesPerPod", "1", "",                                       \
+            [](const Spec& s) { return Unless(get(s).instances_per_pod, 1); }},              \
+      Limit{"roles." role ".tensorParallel", "1", "",                                        \
+            [](const Spec& s) { return Unless(get(s).tensor_parallel, 1); }},                \
+      Limit{"roles." role ".hardwareProfile", "", "",                                        \
+            [](const Spec& s) { return Text(get(s).hardware_profile); }},                    \
+      Limit{"roles." role ".resources", "", "workers are processes of this machine",         \
+            [](const Spec& s) { return If(get(s).resources != Resources{}, "this"); }},      \
+      Limit{"roles." role ".nodeSelector", "", "workers are processes of this machine",      \
+            [](const Spec& s) { return If(!get(s).node_selector.empty(), "this"); }},        \
+      Limit{"roles." role ".tolerations", "", "workers are processes of this machine",       \
+            [](const Spec& s) { return If(!get(s).tolerations.empty(), "this"); }},          \
+      Limit{"roles." role ".schedulerName", "", "workers are processes of this machine",     \
+            [](const Spec& s) { return Text(get(s).scheduler_name); }},                      \
+      Limit{"roles." role ".priorityClassName", "", "workers are processes of this machine", \
+            [](const Spec& s) { return Text(get(s).priority_class_name); }},                 \
+      Limit {                                                                                \
+    "roles." role ".podTemplate", "", "workers are processes of this machine",               \
+        [](const Spec& s) { return If(get(s).pod_template.has_value(), "this"); }            \
+  }
+
+constexpr std::array kLimits = {
+    Limit{"model.source.type", "HostPath", "",
+          [](const Spec& s) { return Unless(s.model.source.type, {SourceType::kHostPath}); }},
+    Limit{"model.cache.type", "None", "",
+          [](const Spec& s) { return Unless(s.model.cache.type, {CacheType::kNone}); }},
+    Limit{"image", "", "workers are processes of this machine",
+          [](const Spec& s) { return Text(s.image); }},
+    Limit{"imagePullSecrets", "", "workers are processes of this machine",
+          [](const Spec& s) { return If(!s.image_pull_secrets.empty(), "this"); }},
+    Limit{"device", "Auto or CPU", "this is a CPU build",
+          [](const Spec& s) {
+            return Unless(s.device, {Device::kAuto, Device::kCpu});
+          }},
+    JANUS_ROLE_LIMITS("attention", Attention),
+    JANUS_ROLE_LIMITS("experts", Experts),
+    Limit{"roles.attention.replicas", "1 or more", "",
+          [](const Spec& s) { return If(s.roles.attention.replicas == 0, "0"); }},
+    Limit{"roles.experts.replicas", "1 or more", "",
+          [](const Spec& s) { return If(s.roles.experts.replicas == 0, "0"); }},
+    Limit{"roles.attention.kvCache.blockSize", "16", "",
+          [](const Spec& s) { return Unless(s.roles.attention.kv_cache.block_size, 16); }},
+    Limit{"roles.attention.kvCache.prefixCache", "Auto or Disabled", "",
+          [](const Spec& s) {
+            return Unless(s.roles.attention.kv_cache.prefix_cache,
+                          {PrefixCache::kAuto, PrefixCache::kDisabled});
+          }},
+    Limit{"roles.experts.placement.policy", "Auto or RoundRobin", "",
+          [](const Spec& s) {
+            return Unless(s.roles.experts.placement.policy,
+                          {PlacementPolicy::kAuto, PlacementPolicy::kRoundRobin});
+          }},
+    Limit{"roles.experts.placement.survivable", "false", "",
+          [](const Spec& s) { return If(s.roles.experts.placement.survivable, "true"); }},
+    Limit{"roles.experts.placement.rebalanceIntervalSeconds", "", "the placement does not change",
+          [](const Spec& s) {
+            return Unless(s.roles.experts.placement.rebalance_interval_seconds,
+                          PlacementSpec{}.rebalance_interval_seconds);
+          }},
+    Limit{"roles.experts.placement.windowSeconds", "", "the placement does not change",
+          [](const Spec& s) {
+            return If(s.roles.experts.placement.window_seconds.has_value(), "this");
+          }},
+    Limit{"roles.experts.scheduling", "AEBS or AEBSGreedy", "",
+          [](const Spec& s) {
+            return Unless(s.roles.experts.scheduling, {Scheduling::kAebs, Scheduling::kAebsGreedy});
+          }},
+    Limit{"exchange.mode", "Auto or Direct", "",
+          [](const Spec& s) {
+            return Unless(s.exchange.mode, {ExchangeMode::kAuto, ExchangeMode::kDirect});
+          }},
+    Limit{"exchange.transport", "Auto or SharedMemory", "",
+          [](const Spec& s) {
+            return Unless(s.exchange.transport, {Transport::kAuto, Transport::kSharedMemory});
+          }},
+    Limit{"exchange.compression", "None", "",
+          [](const Spec& s) { return Unless(s.exchange.compression, {Compression::kNone}); }},
+    Limit{"exchange.gate", "Auto or Experts", "",
+          [](const Spec& s) {
+            return Unless(s.exchange.gate, {GateSide::kAuto, GateSide::kExperts});
+          }},
+    Limit{"exchange.sum", "Auto or Contributions", "",
+          [](const Spec& s) {
+            return Unless(s.exchange.sum, {SumRule::kAuto, SumRule::kContributions});
+          }},
+    Limit{"exchange.hostShared", "false", "workers are processes of this machine",
+          [](const Spec& s) { return If(s.exchange.host_shared, "true"); }},
+    Limit{"ratio", "", "the counts do not change",
+          [](const Spec& s) { return If(s.ratio != RatioSpec{}, "this"); }},
+    Limit{"scaling", "", "the counts do not change",
+          [](const Spec& s) { return If(s.scaling != ScalingSpec{}, "this"); }},
+    Limit{"drain", "", "the counts do not change",
+          [](const Spec& s) { return If(s.drain != DrainSpec{}, "this"); }},
+    Limit{"rollout", "", "a service keeps its revision",
+          [](const Spec& s) { return If(s.rollout != RolloutSpec{}, "this"); }},
+    Limit{"gateway.replicas", "1", "",
+          [](const Spec& s) { return Unless(s.gateway.replicas.value_or(1), 1); }},
+    Limit{"gateway.service", "", "use --host and --port",
+          [](const Spec& s) { return If(s.gateway.service != GatewayServiceSpec{}, "this"); }},
+    Limit{"gateway.apiKeysSecretRef", "", "there are no Secrets on this machine",
+          [](const Spec& s) { return If(s.gateway.api_keys_secret_ref.has_value(), "this"); }},
+    Limit{"gateway.podTemplate", "", "the gateway is a process of this machine",
+          [](const Spec& s) { return If(s.gateway.pod_template.has_value(), "this"); }},
+    Limit{"security.networkPolicy", "false", "",
+          [](const Spec& s) { return If(s.security.network_policy, "true"); }},
+    Limit{"suspend", "false", "", [](const Spec& s) { return If(s.suspend, "true"); }},
+};
+
+#undef JANUS_ROLE_LIMITS
+
+}  // namespace
+
+std::span<const Limit> Limits() {
+  return kLimits;
+}
+
+FieldErrors ValidateSupported(const MoEService& service) {
+  FieldErrors errors;
+  for (const Limit& limit : Limits()) {
+    const std::optional<std::string> asked = limit.refused(service.spec);
+    if (!asked) continue;
+    std::string message = *asked + " is not supported by this version";
+    if (!limit.because.empty()) message += " (" + std::string(limit.because) + ")";
+    message += limit.use.empty() ? "; leave the field out" : "; use " + std::string(limit.use);
+    errors.push_back({"spec." + std::string(limit.field), std::move(message), 0});
+  }
+  return errors;
+}
+
+}  // namespace janus::control

@@ -1,0 +1,106 @@
+#include "operator/api/tree.h"
+
+namespace janus::control {
+
+Node Node::Of(Kind kind) {
+  Node node;
+  node.kind = kind;
+  return node;
+}
+
+Node Node::String(std::string_view value) {
+  Node node = Of(Kind::kString);
+  node.text = value;
+  return node;
+}
+
+Node Node::Integer(int64_t value) {
+  Node node = Of(Kind::kInteger);
+  node.integer = value;
+  node.text = std::to_string(value);
+  return node;
+}
+
+Node Node::Bool(bool value) {
+  Node node = Of(Kind::kBool);
+  node.boolean = value;
+  node.text = value ? "true" : "false";
+  return node;
+}
+
+const Node* Node::Find(std::string_view name) const {
+  for (const auto& [field, value] : fields) {
+    if (field == name) return &value;
+  }
+  return nullptr;
+}
+
+Node& Node::Add(std::string_view name, Node value) {
+  fields.emplace_back(name, std::move(value));
+  return fields.back().second;
+}
+
+std::string_view Describe(Node::Kind kind) {
+  switch (kind) {
+    case Node::Kind::kNull:
+      return "empty";
+    case Node::Kind::kBool:
+      return "a boolean";
+    case Node::Kind::kInteger:
+      return "an integer";
+    case Node::Kind::kFloat:
+      return "a number with a fraction";
+    case Node::Kind::kString:
+      return "a string";
+    case Node::Kind::kList:
+      return "a list";
+    case Node::Kind::kMap:
+      return "an object";
+  }
+  return "unknown";
+}
+
+int LineOf(const Node& root, std::string_view path) {
+  const Node* node = &root;
+  int line = root.line;
+  while (!path.empty()) {
+    if (path.front() == '[') {
+      const size_t close = path.find(']');
+      size_t index = 0;
+      for (const char c : path.substr(1, close - 1))
+        index = index * 10 + static_cast<size_t>(c - '0');
+      if (close == std::string_view::npos || index >= node->items.size()) return line;
+      node = &node->items[index];
+      path.remove_prefix(close + 1);
+    } else {
+      if (path.front() == '.') path.remove_prefix(1);
+      const size_t end = std::min(path.find('.'), path.find('['));
+      node = node->Find(path.substr(0, end));
+      if (node == nullptr) return line;
+      path.remove_prefix(std::min(end, path.size()));
+    }
+    if (node->line > 0) line = node->line;
+  }
+  return line;
+}
+
+void AddLines(const Node& root, FieldErrors& errors) {
+  for (FieldError& error : errors) {
+    if (error.line == 0) error.line = LineOf(root, error.path);
+  }
+}
+
+std::string FormatErrors(std::string_view file, const FieldErrors& errors) {
+  std::string out;
+  for (const FieldError& error : errors) {
+    if (!out.empty()) out += '\n';
+    out += file;
+    if (error.line > 0) out += ":" + std::to_string(error.line);
+    out += ": ";
+    if (!error.path.empty()) out += error.path + ": ";
+    out += error.message;
+  }
+  return out;
+}
+
+}  // namespace janus::control

@@ -1,0 +1,300 @@
+#include "operator/api/validate.h"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+
+namespace janus::control {
+namespace {
+
+class Validator {
+ public:
+  FieldErrors Run(const MoEService& service) {
+    Name("metadata.name", service.metadata.name);
+    Model(service.spec.model);
+    Slo(service.spec.slo);
+    Roles(service.spec);
+    Range("spec.pipeline.microBatches", service.spec.pipeline.micro_batches, 0, 4);
+    Ratio(service.spec);
+    Scaling(service.spec.scaling);
+    Range("spec.drain.timeoutSeconds", service.spec.drain.timeout_seconds, 0, 86'400);
+    Range("spec.rollout.drainSeconds", service.spec.rollout.drain_seconds, 0, 86'400);
+    Gateway(service.spec.gateway);
+    Count("spec.imagePullSecrets", service.spec.image_pull_secrets.size(), 16);
+    Length("spec.image", service.spec.image, 1024);
+    return std::move(errors_);
+  }
+
+ private:
+  void Fail(std::string_view path, std::string message) {
+    errors_.push_back({std::string(path), std::move(message), 0});
+  }
+  void Range(std::string_view path, int64_t value, int64_t low, int64_t high) {
+    if (value >= low && value <= high) return;
+    Fail(path, "is " + std::to_string(value) + "; want " + std::to_string(low) + ".." +
+                   std::to_string(high));
+  }
+  void Range(std::string_view path, const std::optional<int32_t>& value, int64_t low,
+             int64_t high) {
+    if (value) Range(path, *value, low, high);
+  }
+  void OneOf(std::string_view path, int32_t value, std::initializer_list<int32_t> allowed) {
+    if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) return;
+    std::string list;
+    for (const int32_t one : allowed) list += (list.empty() ? "" : ", ") + std::to_string(one);
+    Fail(path, "is " + std::to_string(value) + "; want one of " + list);
+  }
+  void Length(std::string_view path, const std::string& text, size_t most) {
+    if (text.size() <= most) return;
+    Fail(path, "has " + std::to_string(text.size()) + " characters; want at most " +
+                   std::to_string(most));
+  }
+  void Count(std::string_view path, size_t count, size_t most) {
+    if (count <= most) return;
+    Fail(path, "has " + std::to_string(count) + " entries; want at most " + std::to_string(most));
+  }
+  void Filled(std::string_view path, const std::string& text, size_t most) {
+    if (text.empty()) Fail(path, "is empty");
+    Length(path, text, most);
+  }
+
+  // An RFC 1035 label: it becomes part of Services' names. 40 leaves room for
+  // "-attention-<revision>-<id>" within the 63 of a label.
+  void Name(std::string_view path, const std::string& name) {
+    const auto is_lower = [](char c) { return c >= 'a' && c <= 'z'; };
+    const auto is_inner = [&](char c) { return is_lower(c) || (c >= '0' && c <= '9') || c == '-'; };
+    const bool well_formed = !name.empty() && is_lower(name.front()) && name.back() != '-' &&
+                             std::all_of(name.begin(), name.end(), is_inner);
+    if (!well_formed) {
+      Fail(path, "is '" + name.substr(0, 64) +
+                     "'; want small letters, digits and '-', beginning with a letter");
+    }
+    Length(path, name, 40);
+  }
+
+  // Of a union's members, the one that `type` names and no other.
+  struct Member {
+    std::string_view name;
+    std::string_view type;
+    bool given;
+  };
+  void Union(const std::string& path, std::string_view type,
+             std::initializer_list<Member> members) {
+    for (const Member& member : members) {
+      const std::string member_path = path + "." + std::string(member.name);
+      if (member.type == type && !member.given) {
+        Fail(member_path, "is required with type " + std::string(type));
+      } else if (member.type != type && member.given) {
+        Fail(member_path,
+             "is given, but type is " + std::string(type) + "; give the member of the type alone");
+      }
+    }
+  }
+
+  void AbsolutePath(std::string_view path, const std::string& value) {
+    Filled(path, value, 4096);
+    if (!value.empty() && value.front() != '/') {
+      Fail(path, "is '" + value.substr(0, 64) + "'; want an absolute path");
+    }
+  }
+
+  void Model(const ModelSpec& model) {
+    const ModelSource& source = model.source;
+    Union("spec.model.source", ToString(source.type),
+          {{"huggingFace", "HuggingFace", source.hugging_face.has_value()},
+           {"persistentVolumeClaim", "PersistentVolumeClaim",
+            source.persistent_volume_claim.has_value()},
+           {"image", "Image", source.image.has_value()},
+           {"hostPath", "HostPath", source.host_path.has_value()}});
+    if (source.hugging_face) {
+      const std::string& repo = source.hugging_face->repo;
+      const size_t slash = repo.find('/');
+      if (slash == 0 || slash == std::string::npos || slash + 1 == repo.size() ||
+          repo.find('/', slash + 1) != std::string::npos || repo.size() > 200) {
+        Fail("spec.model.source.huggingFace.repo",
+             "is '" + repo.substr(0, 64) + "'; want owner/name as on the hub");
+      }
+    }
+    if (source.persistent_volume_claim) {
+      Filled("spec.model.source.persistentVolumeClaim.claimName",
+             source.persistent_volume_claim->claim_name, 253);
+    }
+    if (source.image) AbsolutePath("spec.model.source.image.path", source.image->path);
+    if (source.host_path) AbsolutePath("spec.model.source.hostPath.path", source.host_path->path);
+    Length("spec.model.name", model.name, 253);
+    Range("spec.model.maxModelLen", model.max_model_len, 1, 1 << 24);
+    Union("spec.model.cache", ToString(model.cache.type),
+          {{"persistentVolumeClaim", "PersistentVolumeClaim",
+            model.cache.persistent_volume_claim.has_value()},
+           {"node", "Node", model.cache.node.has_value()}});
+  }
+
+  void Slo(const SloSpec& slo) {
+    if (slo.tpot)
+      Range("spec.slo.tpot.targetMilliseconds", slo.tpot->target_milliseconds, 1, 600'000);
+    if (slo.ttft)
+      Range("spec.slo.ttft.targetMilliseconds", slo.ttft->target_milliseconds, 1, 3'600'000);
+  }
+
+  void Rules(const std::string& path, const BehaviorRules& rules) {
+    Range(path + ".stabilizationWindowSeconds", rules.stabilization_window_seconds, 0, 3600);
+    Count(path + ".policies", rules.policies.size(), 20);
+    for (size_t i = 0; i < rules.policies.size(); ++i) {
+      const std::string policy = path + ".policies[" + std::to_string(i) + "]";
+      Range(policy + ".value", rules.policies[i].value, 1, 100'000);
+      Range(policy + ".periodSeconds", rules.policies[i].period_seconds, 1, 1800);
+    }
+  }
+
+  void Role(const std::string& path, const RoleSpec& role, int32_t most) {
+    if (role.replicas && role.scaling) {
+      Fail(path, "has replicas and scaling; give one: replicas for a fixed count");
+    }
+    Range(path + ".replicas", role.replicas, 0, most);
+    if (role.scaling) {
+      const RoleScaling& scaling = *role.scaling;
+      Range(path + ".scaling.minReplicas", scaling.min_replicas, 1, most);
+      Range(path + ".scaling.maxReplicas", scaling.max_replicas, 1, most);
+      if (scaling.min_replicas && scaling.max_replicas &&
+          *scaling.min_replicas > *scaling.max_replicas) {
+        Fail(path + ".scaling.minReplicas",
+             "is " + std::to_string(*scaling.min_replicas) +
+                 ", more than maxReplicas = " + std::to_string(*scaling.max_replicas));
+      }
+      if (scaling.behavior) {
+        if (scaling.behavior->scale_up) {
+          Rules(path + ".scaling.behavior.scaleUp", *scaling.behavior->scale_up);
+        }
+        if (scaling.behavior->scale_down) {
+          Rules(path + ".scaling.behavior.scaleDown", *scaling.behavior->scale_down);
+        }
+      }
+    }
+    OneOf(path + ".instancesPerPod", role.instances_per_pod, {1, 2, 4, 8});
+    OneOf(path + ".tensorParallel", role.tensor_parallel, {1, 2, 4, 8});
+    Length(path + ".hardwareProfile", role.hardware_profile, 253);
+    Count(path + ".tolerations", role.tolerations.size(), 64);
+    Count(path + ".nodeSelector", role.node_selector.size(), 64);
+  }
+
+  void Roles(const MoEServiceSpec& spec) {
+    const AttentionSpec& attention = spec.roles.attention;
+    const ExpertsSpec& experts = spec.roles.experts;
+    Role("spec.roles.attention", attention, 256);
+    Role("spec.roles.experts", experts, 1024);
+    if (attention.replicas && experts.replicas &&
+        (*attention.replicas == 0) != (*experts.replicas == 0)) {
+      Fail("spec.roles", "one role has no replicas and the other has; set both to 0 or none");
+    }
+    if ((attention.is_slo() || experts.is_slo()) && !spec.slo.tpot) {
+      Fail("spec.slo.tpot",
+           "is required for a role in mode SLO; set a target, or both roles' replicas");
+    }
+    Range("spec.roles.attention.maxBatchSize", attention.max_batch_size, 1, 65'535);
+    const KvCacheSpec& cache = attention.kv_cache;
+    OneOf("spec.roles.attention.kvCache.blockSize", cache.block_size, {8, 16, 32, 64, 128, 256});
+    Range("spec.roles.attention.kvCache.memoryPercent", cache.memory_percent, 1, 100);
+    if (cache.size && cache.memory_percent) {
+      Fail("spec.roles.attention.kvCache", "has size and memoryPercent; give one");
+    }
+    if (cache.size && cache.size->value < (1 << 16)) {
+      Fail("spec.roles.attention.kvCache.size", "is " + cache.size->text + "; want at least 64Ki");
+    }
+    Range("spec.roles.experts.slotsPerInstance", experts.slots_per_instance, 1, 4096);
+    Range("spec.roles.experts.spareSlots", experts.spare_slots, 0, 64);
+    Range("spec.roles.experts.placement.rebalanceIntervalSeconds",
+          experts.placement.rebalance_interval_seconds, 60, 604'800);
+    Range("spec.roles.experts.placement.windowSeconds", experts.placement.window_seconds, 60,
+          604'800);
+  }
+
+  // The counts that a role can have.
+  struct Bounds {
+    int64_t low;
+    int64_t high;
+  };
+  static Bounds CountsOf(const RoleSpec& role, int64_t most) {
+    if (role.replicas) return {*role.replicas, *role.replicas};
+    if (!role.scaling) return {1, most};
+    return {role.scaling->min_replicas.value_or(1), role.scaling->max_replicas.value_or(most)};
+  }
+
+  void Ratio(const MoEServiceSpec& spec) {
+    const auto sides = [&](const std::string& path, const std::optional<RatioBound>& bound) {
+      if (!bound) return true;
+      const size_t before = errors_.size();
+      Range(path + ".experts", bound->experts, 1, 1024);
+      Range(path + ".attention", bound->attention, 1, 1024);
+      return errors_.size() == before;
+    };
+    const bool min_ok = sides("spec.ratio.min", spec.ratio.min);
+    const bool max_ok = sides("spec.ratio.max", spec.ratio.max);
+    if (!min_ok || !max_ok) return;
+    const auto& min = spec.ratio.min;
+    const auto& max = spec.ratio.max;
+    const auto text = [](const RatioBound& bound) {
+      return std::to_string(bound.experts) + ":" + std::to_string(bound.attention);
+    };
+    if (min && max &&
+        int64_t{min->experts} * max->attention > int64_t{max->experts} * min->attention) {
+      Fail("spec.ratio.min", "is " + text(*min) + ", more than max = " + text(*max));
+      return;
+    }
+    const Bounds m = CountsOf(spec.roles.attention, 256);
+    const Bounds n = CountsOf(spec.roles.experts, 1024);
+    if (m.high == 0 || n.high == 0) return;
+    if (min && n.high * min->attention < m.low * min->experts) {
+      Fail("spec.ratio.min", "is " + text(*min) + ", which " + std::to_string(n.high) +
+                                 " experts at most for " + std::to_string(m.low) +
+                                 " attention instances at least cannot reach");
+    }
+    if (max && n.low * max->attention > m.high * max->experts) {
+      Fail("spec.ratio.max", "is " + text(*max) + ", which " + std::to_string(n.low) +
+                                 " experts at least for " + std::to_string(m.high) +
+                                 " attention instances at most cannot reach");
+    }
+  }
+
+  void Scaling(const ScalingSpec& scaling) {
+    Range("spec.scaling.intervalSeconds", scaling.interval_seconds, 1, 3600);
+    Range("spec.scaling.maxGPUs", scaling.max_gpus, 1, 100'000);
+    Range("spec.scaling.pendingTimeoutSeconds", scaling.pending_timeout_seconds, 1, 86'400);
+    Range("spec.scaling.standby", scaling.standby, 0, 64);
+  }
+
+  void Gateway(const GatewaySpec& gateway) {
+    Range("spec.gateway.replicas", gateway.replicas, 1, 100);
+    Range("spec.gateway.service.port", gateway.service.port, 1, 65'535);
+    Range("spec.gateway.limits.queuedRequests", gateway.limits.queued_requests, 1, 1'000'000);
+    Range("spec.gateway.limits.openStreams", gateway.limits.open_streams, 1, 1'000'000);
+    Range("spec.gateway.limits.requestSize", gateway.limits.request_size.value, 1024, 1 << 30);
+  }
+
+  FieldErrors errors_;
+};
+
+}  // namespace
+
+FieldErrors ValidateSchema(const MoEService& service) {
+  return Validator().Run(service);
+}
+
+FieldErrors ValidateUpdate(const MoEService& before, const MoEService& after) {
+  FieldErrors errors;
+  const ModelSource& was = before.spec.model.source;
+  const ModelSource& is = after.spec.model.source;
+  if (was.type != is.type) {
+    errors.push_back(
+        {"spec.model.source.type",
+         "may not change from " + std::string(ToString(was.type)) + "; create another MoEService",
+         0});
+  } else if (was.hugging_face && is.hugging_face &&
+             was.hugging_face->repo != is.hugging_face->repo) {
+    errors.push_back(
+        {"spec.model.source.huggingFace.repo",
+         "may not change from " + was.hugging_face->repo + "; create another MoEService", 0});
+  }
+  return errors;
+}
+
+}  // namespace janus::control

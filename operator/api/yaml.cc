@@ -1,0 +1,206 @@
+#include "operator/api/yaml.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+namespace janus::control {
+namespace {
+
+constexpr size_t kMaxBytes = 1 << 20;
+constexpr int kMaxDepth = 64;
+constexpr int kMaxValues = 100'000;
+
+bool IsDigits(std::string_view text) {
+  return !text.empty() &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+bool LooksInteger(std::string_view text) {
+  if (!text.empty() && (text.front() == '-' || text.front() == '+')) text.remove_prefix(1);
+  return IsDigits(text);
+}
+
+bool LooksFloat(std::string_view text) {
+  if (text == ".inf" || text == "-.inf" || text == ".nan") return true;
+  if (!text.empty() && (text.front() == '-' || text.front() == '+')) text.remove_prefix(1);
+  const size_t exponent = text.find_first_of("eE");
+  if (exponent != std::string_view::npos) {
+    std::string_view power = text.substr(exponent + 1);
+    if (!power.empty() && (power.front() == '-' || power.front() == '+')) power.remove_prefix(1);
+    if (!IsDigits(power)) return false;
+    text = text.substr(0, exponent);
+  }
+  const size_t point = text.find('.');
+  if (point == std::string_view::npos) return exponent != std::string_view::npos && IsDigits(text);
+  const std::string_view whole = text.substr(0, point);
+  const std::string_view part = text.substr(point + 1);
+  return (IsDigits(whole) || whole.empty()) && (IsDigits(part) || part.empty()) &&
+         !(whole.empty() && part.empty());
+}
+
+class Converter {
+ public:
+  explicit Converter(std::string_view file) : file_(file) {}
+
+  Result<Node> Convert(const YAML::Node& from, int depth) {
+    const int line = from.Mark().line + 1;
+    if (depth > kMaxDepth) return Fail(line, "nested deeper than 64 levels");
+    if (++values_ > kMaxValues) return Fail(line, "more than 100,000 values");
+    switch (from.Type()) {
+      case YAML::NodeType::Undefined:
+      case YAML::NodeType::Null: {
+        Node node;
+        node.line = std::max(line, 0);
+        return node;
+      }
+      case YAML::NodeType::Scalar:
+        return Scalar(from, line);
+      case YAML::NodeType::Sequence:
+        return List(from, line, depth);
+      case YAML::NodeType::Map:
+        return Map(from, line, depth);
+    }
+    return Fail(line, "unknown kind of value");
+  }
+
+  Status Fail(int line, std::string_view message) const {
+    std::string out(file_);
+    if (line > 0) out += ":" + std::to_string(line);
+    return InvalidArgument(out + ": " + std::string(message));
+  }
+
+ private:
+  Result<Node> Scalar(const YAML::Node& from, int line) const {
+    const std::string& text = from.Scalar();
+    Node node = Node::String(text);
+    node.line = line;
+    if (from.Tag() == "!" || from.Tag() == "tag:yaml.org,2002:str") return node;  // quoted
+    if (text == "true" || text == "True" || text == "TRUE") {
+      node.kind = Node::Kind::kBool;
+      node.boolean = true;
+    } else if (text == "false" || text == "False" || text == "FALSE") {
+      node.kind = Node::Kind::kBool;
+    } else if (LooksInteger(text)) {
+      const char* begin = text.data() + (text.front() == '+' ? 1 : 0);
+      const char* end = text.data() + text.size();
+      const auto [stop, error] = std::from_chars(begin, end, node.integer);
+      if (error != std::errc() || stop != end) {
+        return Fail(line, "the integer " + text.substr(0, 40) + " does not fit 64 bits");
+      }
+      node.kind = Node::Kind::kInteger;
+    } else if (LooksFloat(text)) {
+      node.kind = Node::Kind::kFloat;
+    }
+    return node;
+  }
+
+  Result<Node> List(const YAML::Node& from, int line, int depth) {
+    Node node = Node::List();
+    node.line = line;
+    for (const YAML::Node& item : from) {
+      JANUS_ASSIGN_OR_RETURN(Node value, Convert(item, depth + 1));
+      node.items.push_back(std::move(value));
+    }
+    return node;
+  }
+
+  Result<Node> Map(const YAML::Node& from, int line, int depth) {
+    Node node = Node::Map();
+    node.line = line;
+    for (const auto& field : from) {
+      const int key_line = field.first.Mark().line + 1;
+      if (!field.first.IsScalar()) return Fail(key_line, "a field's name must be a plain string");
+      const std::string& name = field.first.Scalar();
+      // yaml-cpp keeps both of two equal keys; which one wins would depend on the reader.
+      if (node.Find(name) != nullptr) return Fail(key_line, "field '" + name + "' is given twice");
+      JANUS_ASSIGN_OR_RETURN(Node value, Convert(field.second, depth + 1));
+      // A nested block begins a line after its name; the name is where a person looks.
+      value.line = key_line;
+      node.Add(name, std::move(value));
+    }
+    return node;
+  }
+
+  std::string_view file_;
+  int values_ = 0;
+};
+
+// Plain where ParseYaml would read the same string back, else quoted.
+bool NeedsQuotes(const std::string& text) {
+  static constexpr std::string_view kNulls[] = {"", "~", "null", "Null", "NULL"};
+  static constexpr std::string_view kWords[] = {"true", "True", "TRUE", "false", "False", "FALSE",
+                                                // strings here, booleans for YAML 1.1's readers:
+                                                "on", "On", "ON", "off", "Off", "OFF", "yes", "Yes",
+                                                "YES", "no", "No", "NO", "y", "n", "Y", "N"};
+  return LooksInteger(text) || LooksFloat(text) ||
+         std::find(std::begin(kNulls), std::end(kNulls), text) != std::end(kNulls) ||
+         std::find(std::begin(kWords), std::end(kWords), text) != std::end(kWords);
+}
+
+void Emit(const Node& node, YAML::Emitter& out) {
+  switch (node.kind) {
+    case Node::Kind::kNull:
+      out << YAML::Null;
+      return;
+    case Node::Kind::kBool:
+      out << (node.boolean ? "true" : "false");
+      return;
+    case Node::Kind::kInteger:
+      out << node.integer;
+      return;
+    case Node::Kind::kFloat:
+      out << node.text;
+      return;
+    case Node::Kind::kString:
+      if (NeedsQuotes(node.text)) out << YAML::DoubleQuoted;
+      out << node.text;
+      return;
+    case Node::Kind::kList:
+      if (node.items.empty()) out << YAML::Flow;
+      out << YAML::BeginSeq;
+      for (const Node& item : node.items) Emit(item, out);
+      out << YAML::EndSeq;
+      return;
+    case Node::Kind::kMap:
+      if (node.fields.empty()) out << YAML::Flow;
+      out << YAML::BeginMap;
+      for (const auto& [name, value] : node.fields) {
+        out << YAML::Key;
+        if (NeedsQuotes(name)) out << YAML::DoubleQuoted;
+        out << name << YAML::Value;
+        Emit(value, out);
+      }
+      out << YAML::EndMap;
+      return;
+  }
+}
+
+}  // namespace
+
+Result<Node> ParseYaml(std::string_view text, std::string_view file) {
+  Converter converter(file);
+  if (text.size() > kMaxBytes)
+    return converter.Fail(0, "larger than 1 MiB; is this the right file?");
+  try {
+    const std::vector<YAML::Node> documents = YAML::LoadAll(std::string(text));
+    if (documents.empty()) return converter.Fail(0, "is empty; want one MoEService object");
+    if (documents.size() > 1) {
+      return converter.Fail(documents[1].Mark().line + 1,
+                            "holds more than one document; give each object its own file");
+    }
+    return converter.Convert(documents.front(), 0);
+  } catch (const YAML::Exception& error) {
+    return converter.Fail(error.mark.line + 1, "not valid YAML: " + error.msg);
+  }
+}
+
+std::string WriteYaml(const Node& root) {
+  YAML::Emitter out;
+  Emit(root, out);
+  return std::string(out.c_str(), out.size()) + "\n";
+}
+
+}  // namespace janus::control

@@ -1,0 +1,143 @@
+#include "operator/api/supported.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+#include "operator/api/parse.h"
+#include "operator/api/validate.h"
+#include "operator/api/yaml.h"
+
+namespace janus::control {
+namespace {
+
+// A fixed service with a block put into its spec.
+std::string Errors(const std::string& spec_lines, const std::string& attention = "replicas: 2",
+                   const std::string& experts = "replicas: 3") {
+  const std::string text =
+      "apiVersion: serving.janus.dev/v1alpha1\nkind: MoEService\nmetadata: {name: demo}\nspec:\n"
+      "  model: {source: {type: HostPath, hostPath: {path: /m}}}\n"
+      "  slo: {tpot: {targetMilliseconds: 60}}\n  roles: {attention: {" +
+      attention + "}, experts: {" + experts + "}}\n  " + spec_lines + "\n";
+  const Result<Node> root = ParseYaml(text, "s.yaml");
+  if (!root.ok()) return root.status().message();
+  ParsedService parsed = ParseMoEService(*root);
+  FieldErrors errors = std::move(parsed.errors);
+  if (errors.empty()) errors = ValidateSchema(parsed.object);
+  if (!errors.empty()) return "schema: " + FormatErrors("s.yaml", errors);
+  errors = ValidateSupported(parsed.object);
+  AddLines(*root, errors);
+  return FormatErrors("s.yaml", errors);
+}
+
+TEST(Supported, TakesWhatThisVersionDoes) {
+  EXPECT_EQ(Errors(""), "");
+  EXPECT_EQ(Errors("device: Auto"), "");
+  EXPECT_EQ(Errors("exchange: {mode: Direct, transport: SharedMemory, compression: None, gate: "
+                   "Experts, sum: Contributions, hostShared: false}"),
+            "");
+  EXPECT_EQ(Errors("pipeline: {microBatches: 4}"), "");
+  EXPECT_EQ(Errors("security: {tls: Disabled}"), "");
+  EXPECT_EQ(Errors("gateway: {replicas: 1, limits: {queuedRequests: 7, openStreams: 9}}"), "");
+  EXPECT_EQ(Errors("", "replicas: 1, maxBatchSize: 7, kvCache: {size: 1Gi, prefixCache: Disabled}",
+                   "replicas: 1, slotsPerInstance: 9, spareSlots: 0, scheduling: AEBSGreedy, "
+                   "placement: {policy: RoundRobin}"),
+            "");
+}
+
+TEST(Supported, HoldsModeSlo) {
+  EXPECT_EQ(Errors("", "", "scaling: {mode: SLO, minReplicas: 2, maxReplicas: 4}"), "");
+}
+
+TEST(Supported, SaysItAsTheReferenceDoes) {
+  EXPECT_EQ(Errors("exchange: {mode: TwoPhaseParallel}"),
+            "s.yaml:8: spec.exchange.mode: TwoPhaseParallel is not supported by this version; use "
+            "Auto or Direct");
+  EXPECT_EQ(Errors("device: CUDA"),
+            "s.yaml:8: spec.device: CUDA is not supported by this version (this is a CPU build); "
+            "use Auto or CPU");
+  EXPECT_EQ(Errors("suspend: true"),
+            "s.yaml:8: spec.suspend: true is not supported by this version; use false");
+  EXPECT_EQ(Errors("rollout: {type: Recreate}"),
+            "s.yaml:8: spec.rollout: this is not supported by this version (a service keeps its "
+            "revision); leave the field out");
+}
+
+// Every line of the table is reached by the object beside it, and only by that.
+TEST(Supported, ReachesEveryLineOfItsTable) {
+  std::set<std::string> reached;
+  const auto expect_one = [&](const std::string& errors, const std::string& field) {
+    EXPECT_NE(errors.find("spec." + field + ": "), std::string::npos) << field << ": " << errors;
+    EXPECT_EQ(errors.find('\n'), std::string::npos) << errors;
+    reached.insert(field);
+  };
+  const std::pair<const char*, const char*> kSpec[] = {
+      {"image: x", "image"},
+      {"imagePullSecrets: [{name: x}]", "imagePullSecrets"},
+      {"device: CUDA", "device"},
+      {"exchange: {mode: TwoPhaseSingle}", "exchange.mode"},
+      {"exchange: {transport: TCP}", "exchange.transport"},
+      {"exchange: {compression: FP8}", "exchange.compression"},
+      {"exchange: {gate: Attention}", "exchange.gate"},
+      {"exchange: {sum: FixedPoint}", "exchange.sum"},
+      {"exchange: {hostShared: true}", "exchange.hostShared"},
+      {"ratio: {min: {experts: 1, attention: 1}}", "ratio"},
+      {"scaling: {advisory: true}", "scaling"},
+      {"drain: {timeoutSeconds: 1}", "drain"},
+      {"rollout: {type: Rolling}", "rollout"},
+      {"gateway: {replicas: 2}", "gateway.replicas"},
+      {"gateway: {service: {port: 81}}", "gateway.service"},
+      {"gateway: {apiKeysSecretRef: {name: a, key: b}}", "gateway.apiKeysSecretRef"},
+      {"gateway: {podTemplate: {}}", "gateway.podTemplate"},
+      {"security: {networkPolicy: true}", "security.networkPolicy"},
+      {"suspend: true", "suspend"},
+  };
+  for (const auto& [lines, field] : kSpec) expect_one(Errors(lines), field);
+  const std::pair<const char*, const char*> kRole[] = {
+      {"scaling: {mode: External}", "scaling.mode"},
+      {"replicas: 4, instancesPerPod: 2", "instancesPerPod"},
+      {"replicas: 4, tensorParallel: 2", "tensorParallel"},
+      {"replicas: 4, hardwareProfile: h20", "hardwareProfile"},
+      {"replicas: 4, resources: {limits: {cpu: 1}}", "resources"},
+      {"replicas: 4, nodeSelector: {a: b}", "nodeSelector"},
+      {"replicas: 4, tolerations: [{key: a}]", "tolerations"},
+      {"replicas: 4, schedulerName: s", "schedulerName"},
+      {"replicas: 4, priorityClassName: p", "priorityClassName"},
+      {"replicas: 4, podTemplate: {}", "podTemplate"},
+  };
+  for (const auto& [role, field] : kRole) {
+    expect_one(Errors("", role), std::string("roles.attention.") + field);
+    expect_one(Errors("", "replicas: 2", role), std::string("roles.experts.") + field);
+  }
+  expect_one(Errors("", "replicas: 2, kvCache: {blockSize: 32}"),
+             "roles.attention.kvCache.blockSize");
+  expect_one(Errors("", "replicas: 2, kvCache: {prefixCache: Exact}"),
+             "roles.attention.kvCache.prefixCache");
+  const std::pair<const char*, const char*> kExperts[] = {
+      {"replicas: 1, placement: {policy: ActivationAware}", "placement.policy"},
+      {"replicas: 1, placement: {survivable: true}", "placement.survivable"},
+      {"replicas: 1, placement: {rebalanceIntervalSeconds: 60}",
+       "placement.rebalanceIntervalSeconds"},
+      {"replicas: 1, placement: {windowSeconds: 60}", "placement.windowSeconds"},
+      {"replicas: 1, scheduling: Random", "scheduling"},
+  };
+  for (const auto& [role, field] : kExperts) {
+    expect_one(Errors("", "replicas: 2", role), std::string("roles.experts.") + field);
+  }
+  const std::string none = Errors("", "replicas: 0", "replicas: 0");
+  EXPECT_NE(none.find("spec.roles.attention.replicas: 0 is not"), std::string::npos) << none;
+  reached.insert({"roles.attention.replicas", "roles.experts.replicas"});
+  MoEService service;
+  service.spec.model.cache.type = CacheType::kNode;
+  service.spec.model.source.type = SourceType::kImage;
+  for (const FieldError& error : ValidateSupported(service)) reached.insert(error.path.substr(5));
+
+  for (const Limit& limit : Limits()) {
+    EXPECT_TRUE(reached.count(std::string(limit.field))) << limit.field << " is never tried";
+  }
+  EXPECT_EQ(reached.size(), Limits().size());
+}
+
+}  // namespace
+}  // namespace janus::control

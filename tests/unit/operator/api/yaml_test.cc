@@ -1,0 +1,107 @@
+#include "operator/api/yaml.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace janus::control {
+namespace {
+
+Node Parse(std::string_view text) {
+  Result<Node> node = ParseYaml(text, "a.yaml");
+  EXPECT_TRUE(node.ok()) << node.status().ToString();
+  return node.ok() ? *std::move(node) : Node();
+}
+
+std::string Refusal(std::string_view text) {
+  const Result<Node> node = ParseYaml(text, "a.yaml");
+  return node.ok() ? "accepted" : node.status().message();
+}
+
+TEST(Yaml, TypesPlainScalarsAndKeepsQuotedOnesStrings) {
+  const Node node =
+      Parse("{a: 1, b: -7, c: true, d: 1.5, e: text, f: '1', g: \"true\", h: ~, i: 1e3}");
+  EXPECT_EQ(node.Find("a")->kind, Node::Kind::kInteger);
+  EXPECT_EQ(node.Find("b")->integer, -7);
+  EXPECT_EQ(node.Find("c")->kind, Node::Kind::kBool);
+  EXPECT_TRUE(node.Find("c")->boolean);
+  EXPECT_EQ(node.Find("d")->kind, Node::Kind::kFloat);
+  EXPECT_EQ(node.Find("e")->text, "text");
+  EXPECT_EQ(node.Find("f")->kind, Node::Kind::kString);
+  EXPECT_EQ(node.Find("g")->kind, Node::Kind::kString);
+  EXPECT_EQ(node.Find("h")->kind, Node::Kind::kNull);
+  EXPECT_EQ(node.Find("i")->kind, Node::Kind::kFloat);
+}
+
+TEST(Yaml, KeepsOffAndYesStrings) {
+  const Node node = Parse("{a: Off, b: yes, c: No}");
+  for (const char* name : {"a", "b", "c"}) EXPECT_EQ(node.Find(name)->kind, Node::Kind::kString);
+}
+
+TEST(Yaml, KnowsTheLineOfEveryField) {
+  const Node node = Parse("a: 1\nb:\n  c:\n    - x\n    - y: 2\n");
+  EXPECT_EQ(LineOf(node, "a"), 1);
+  EXPECT_EQ(LineOf(node, "b.c"), 3);
+  EXPECT_EQ(LineOf(node, "b.c[1].y"), 5);
+  EXPECT_EQ(LineOf(node, "b.c[7]"), 3);
+  EXPECT_EQ(LineOf(node, "b.none.further"), 2);
+}
+
+TEST(Yaml, RefusesWithTheLine) {
+  EXPECT_EQ(Refusal("a: 1\nb: 2\na: 3\n"), "a.yaml:3: field 'a' is given twice");
+  EXPECT_NE(Refusal("a: [1, 2\n").find("not valid YAML"), std::string::npos);
+  EXPECT_EQ(Refusal("a: 1\n---\nb: 2\n").substr(0, 8), "a.yaml:3");
+  EXPECT_EQ(Refusal(""), "a.yaml: is empty; want one MoEService object");
+  EXPECT_EQ(Refusal("a: 99999999999999999999\n"),
+            "a.yaml:1: the integer 99999999999999999999 does not fit 64 bits");
+  EXPECT_NE(Refusal("? [1, 2]\n: x\n").find("a field's name must be a plain string"),
+            std::string::npos);
+  EXPECT_NE(Refusal("a: *nowhere\n").find("not valid YAML"), std::string::npos);
+}
+
+TEST(Yaml, EndsWithAnErrorHoweverDeepOrLargeTheText) {
+  EXPECT_NE(Refusal(std::string(100, '[') + std::string(100, ']')).find("deeper than 64"),
+            std::string::npos);
+  EXPECT_NE(Refusal(std::string(100'000, '[')), "accepted");
+  EXPECT_NE(Refusal(std::string(2 << 20, ' ')).find("larger than 1 MiB"), std::string::npos);
+  // Each line doubles what the one before stands for.
+  std::string bomb = "a0: &a0 [x, x]\n";
+  for (int i = 1; i < 30; ++i) {
+    const std::string before = "*a" + std::to_string(i - 1);
+    bomb += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [" + before + ", " + before +
+            "]\n";
+  }
+  EXPECT_NE(Refusal(bomb).find("more than 100,000 values"), std::string::npos);
+}
+
+TEST(Yaml, WritesWhatItReadsBack) {
+  Node root = Node::Map();
+  root.Add("text", Node::String("plain"));
+  root.Add("number", Node::Integer(-3));
+  root.Add("flag", Node::Bool(true));
+  root.Add("looksNumber", Node::String("12"));
+  root.Add("looksFlag", Node::String("true"));
+  root.Add("yaml11Flag", Node::String("off"));
+  root.Add("odd", Node::String("a: b # c\n\"d\""));
+  root.Add("emptyText", Node::String(""));
+  root.Add("emptyMap", Node::Map());
+  root.Add("emptyList", Node::List());
+  Node& list = root.Add("list", Node::List());
+  list.items.push_back(Node::String("x"));
+  list.items.push_back(Node::Map());
+  list.items.back().Add("k", Node::Integer(1));
+  const std::string text = WriteYaml(root);
+  EXPECT_EQ(WriteYaml(Parse(text)), text);
+  const Node back = Parse(text);
+  for (const char* name : {"text", "looksNumber", "looksFlag", "yaml11Flag", "odd", "emptyText"}) {
+    ASSERT_NE(back.Find(name), nullptr) << text;
+    EXPECT_EQ(back.Find(name)->kind, Node::Kind::kString) << name << "\n" << text;
+    EXPECT_EQ(back.Find(name)->text, root.Find(name)->text) << name;
+  }
+  EXPECT_EQ(back.Find("number")->integer, -3);
+  EXPECT_EQ(back.Find("list")->items[1].Find("k")->integer, 1);
+  EXPECT_NE(text.find("\"off\""), std::string::npos) << "a YAML 1.1 reader would see false";
+}
+
+}  // namespace
+}  // namespace janus::control
