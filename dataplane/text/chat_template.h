@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "common/clock.h"
+#include "common/status.h"
+
+struct JanusTemplate;
+
+namespace janus::dataplane {
+
+// Limits of one rendering, so that a template without end is an error.
+struct ChatTemplateLimits {
+  uint64_t instructions = 5'000'000;  // under a second; 50,000 messages of a usual template
+  size_t output_bytes = 16u << 20;
+};
+
+// A chat template: Jinja as Hugging Face's environment reads it (trim_blocks, lstrip_blocks,
+// Python's string methods, raise_exception, strftime_now, tojson as json.dumps). Thread-safe.
+class ChatTemplate {
+ public:
+  // `name` is what errors call the source; `special_tokens` (bos_token, ...) are variables of every
+  // rendering. InvalidArgument: a syntax error, with its line.
+  static Result<ChatTemplate> Compile(std::string_view source, std::string_view name,
+                                      std::map<std::string, std::string> special_tokens,
+                                      ChatTemplateLimits limits = {});
+
+  // `messages_json`: JSON list of {role, content, ...}, oldest first. `variables_json`: a JSON
+  // object of further variables, or empty; it may not set what is set here. `now`: for
+  // strftime_now, shown in the local time zone. InvalidArgument: what raise_exception says or what
+  // the messages lack; ResourceExhausted: a limit.
+  Result<std::string> Render(std::string_view messages_json, bool add_generation_prompt,
+                             WallTime now, std::string_view variables_json = {}) const;
+
+ private:
+  struct Free {
+    void operator()(JanusTemplate* handle) const;
+  };
+  ChatTemplate(JanusTemplate* handle, std::string head, ChatTemplateLimits limits)
+      : handle_(handle), head_(std::move(head)), limits_(limits) {}
+
+  std::unique_ptr<JanusTemplate, Free> handle_;
+  std::string head_;  // the constant part of the variables, JSON without its closing brace
+  ChatTemplateLimits limits_;
+};
+
+}  // namespace janus::dataplane

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "common/status.h"
+#include "dataplane/text/chat_template.h"
+#include "dataplane/text/tokenizer.h"
+#include "dataplane/text/tokenizer_config.h"
+
+namespace janus::dataplane {
+
+// The text side of a checkpoint folder.
+struct ModelText {
+  std::shared_ptr<const Tokenizer> tokenizer;
+  TokenizerConfig config;
+  std::optional<ChatTemplate> chat_template;  // absent: the model has none
+};
+
+// Reads tokenizer.json, tokenizer_config.json (may be absent) and the chat template: of
+// `chat_template_file` if not empty, else chat_template.jinja, else the one named "default" in
+// tokenizer_config.json. NotFound or InvalidArgument name the file and what is wrong in it.
+Result<ModelText> LoadModelText(const std::string& model_dir,
+                                const std::string& chat_template_file);
+
+}  // namespace janus::dataplane

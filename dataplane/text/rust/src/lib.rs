@@ -1,0 +1,289 @@
+//! Tokenizer, detokenizer and chat template behind the C ABI of ../../abi.h, which is the manual.
+
+mod border;
+mod detokenizer;
+mod python_json;
+mod template;
+mod tokenizer;
+
+use std::sync::Arc;
+
+use border::{fail, guarded, slice, text, Ids, Text, INVALID_ARGUMENT, NOT_FOUND};
+use detokenizer::Detokenizer;
+use template::Template;
+use tokenizer::Loaded;
+
+/// Shared with the detokenizers made of it.
+pub struct JanusTokenizer(Arc<Loaded>);
+
+unsafe fn loaded<'a>(tokenizer: *const JanusTokenizer) -> &'a Loaded {
+    &(&*tokenizer).0
+}
+
+/// # Safety
+/// See `Buffer::free`.
+#[no_mangle]
+pub unsafe extern "C" fn janus_text_free(buffer: Text) {
+    buffer.free();
+}
+
+/// # Safety
+/// See `Buffer::free`.
+#[no_mangle]
+pub unsafe extern "C" fn janus_ids_free(buffer: Ids) {
+    buffer.free();
+}
+
+/// # Safety
+/// Pointers as abi.h says; so for every function below.
+#[no_mangle]
+pub unsafe extern "C" fn janus_tokenizer_load(
+    json: *const u8,
+    size: usize,
+    out: *mut *mut JanusTokenizer,
+    error: *mut Text,
+) -> i32 {
+    guarded(out, error, || {
+        let loaded = Loaded::from_json(text(json, size)?)?;
+        Ok(Box::into_raw(Box::new(JanusTokenizer(Arc::new(loaded)))))
+    })
+}
+
+/// # Safety
+/// From janus_tokenizer_load, once.
+#[no_mangle]
+pub unsafe extern "C" fn janus_tokenizer_free(tokenizer: *mut JanusTokenizer) {
+    if !tokenizer.is_null() {
+        drop(Box::from_raw(tokenizer));
+    }
+}
+
+/// # Safety
+/// A live tokenizer.
+#[no_mangle]
+pub unsafe extern "C" fn janus_tokenizer_vocabulary_size(
+    tokenizer: *const JanusTokenizer,
+) -> usize {
+    loaded(tokenizer).vocabulary_size()
+}
+
+/// # Safety
+/// A live tokenizer.
+#[no_mangle]
+pub unsafe extern "C" fn janus_tokenizer_id_limit(tokenizer: *const JanusTokenizer) -> u32 {
+    loaded(tokenizer).id_limit()
+}
+
+/// # Safety
+/// As abi.h says.
+#[no_mangle]
+pub unsafe extern "C" fn janus_tokenizer_encode(
+    tokenizer: *const JanusTokenizer,
+    input: *const u8,
+    size: usize,
+    add_special_tokens: i32,
+    out: *mut Ids,
+    error: *mut Text,
+) -> i32 {
+    guarded(out, error, || {
+        let ids = loaded(tokenizer).encode(text(input, size)?, add_special_tokens != 0)?;
+        Ok(Ids::give(ids))
+    })
+}
+
+/// # Safety
+/// As abi.h says.
+#[no_mangle]
+pub unsafe extern "C" fn janus_tokenizer_decode(
+    tokenizer: *const JanusTokenizer,
+    ids: *const u32,
+    count: usize,
+    skip_special_tokens: i32,
+    out: *mut Text,
+    error: *mut Text,
+) -> i32 {
+    guarded(out, error, || {
+        let text = loaded(tokenizer).decode(slice(ids, count), skip_special_tokens != 0)?;
+        Ok(Text::give(text.into_bytes()))
+    })
+}
+
+/// # Safety
+/// As abi.h says.
+#[no_mangle]
+pub unsafe extern "C" fn janus_tokenizer_token_to_id(
+    tokenizer: *const JanusTokenizer,
+    token: *const u8,
+    size: usize,
+    out: *mut u32,
+    error: *mut Text,
+) -> i32 {
+    guarded(out, error, || {
+        let token = text(token, size)?;
+        match loaded(tokenizer).inner.token_to_id(token) {
+            Some(id) => Ok(id),
+            None => fail(NOT_FOUND, format!("no token '{token}' in the vocabulary")),
+        }
+    })
+}
+
+/// # Safety
+/// As abi.h says.
+#[no_mangle]
+pub unsafe extern "C" fn janus_tokenizer_id_to_token(
+    tokenizer: *const JanusTokenizer,
+    id: u32,
+    out: *mut Text,
+    error: *mut Text,
+) -> i32 {
+    guarded(out, error, || {
+        match loaded(tokenizer).inner.id_to_token(id) {
+            Some(token) => Ok(Text::give(token.into_bytes())),
+            None => fail(NOT_FOUND, format!("no token has the id {id}")),
+        }
+    })
+}
+
+/// # Safety
+/// As abi.h says.
+#[no_mangle]
+pub unsafe extern "C" fn janus_tokenizer_token_bytes(
+    tokenizer: *const JanusTokenizer,
+    id: u32,
+    out: *mut Text,
+    error: *mut Text,
+) -> i32 {
+    guarded(out, error, || match loaded(tokenizer).token_bytes(id) {
+        Some(bytes) => Ok(Text::give(bytes)),
+        None => fail(NOT_FOUND, format!("no token has the id {id}")),
+    })
+}
+
+/// # Safety
+/// A live tokenizer.
+#[no_mangle]
+pub unsafe extern "C" fn janus_tokenizer_is_special(
+    tokenizer: *const JanusTokenizer,
+    id: u32,
+) -> i32 {
+    loaded(tokenizer).is_special(id).into()
+}
+
+/// # Safety
+/// As abi.h says.
+#[no_mangle]
+pub unsafe extern "C" fn janus_detokenizer_new(
+    tokenizer: *const JanusTokenizer,
+    skip_special_tokens: i32,
+    out: *mut *mut Detokenizer,
+    error: *mut Text,
+) -> i32 {
+    guarded(out, error, || {
+        let shared = Arc::clone(&(*tokenizer).0);
+        Ok(Box::into_raw(Box::new(Detokenizer::new(
+            shared,
+            skip_special_tokens != 0,
+        ))))
+    })
+}
+
+/// # Safety
+/// From janus_detokenizer_new, once.
+#[no_mangle]
+pub unsafe extern "C" fn janus_detokenizer_free(detokenizer: *mut Detokenizer) {
+    if !detokenizer.is_null() {
+        drop(Box::from_raw(detokenizer));
+    }
+}
+
+/// # Safety
+/// As abi.h says; no other call with this detokenizer runs.
+#[no_mangle]
+pub unsafe extern "C" fn janus_detokenizer_push(
+    detokenizer: *mut Detokenizer,
+    ids: *const u32,
+    count: usize,
+    out: *mut Text,
+    error: *mut Text,
+) -> i32 {
+    guarded(out, error, || {
+        let mut text = String::new();
+        for id in slice(ids, count) {
+            (*detokenizer).push(*id, &mut text)?;
+        }
+        Ok(Text::give(text.into_bytes()))
+    })
+}
+
+/// # Safety
+/// As abi.h says; no other call with this detokenizer runs.
+#[no_mangle]
+pub unsafe extern "C" fn janus_detokenizer_flush(
+    detokenizer: *mut Detokenizer,
+    out: *mut Text,
+    error: *mut Text,
+) -> i32 {
+    guarded(out, error, || {
+        let mut text = String::new();
+        (*detokenizer).flush(&mut text)?;
+        Ok(Text::give(text.into_bytes()))
+    })
+}
+
+/// # Safety
+/// As abi.h says.
+#[no_mangle]
+pub unsafe extern "C" fn janus_template_compile(
+    source: *const u8,
+    size: usize,
+    out: *mut *mut Template,
+    error: *mut Text,
+) -> i32 {
+    guarded(out, error, || {
+        Ok(Box::into_raw(Box::new(Template::compile(text(
+            source, size,
+        )?)?)))
+    })
+}
+
+/// # Safety
+/// From janus_template_compile, once.
+#[no_mangle]
+pub unsafe extern "C" fn janus_template_free(compiled: *mut Template) {
+    if !compiled.is_null() {
+        drop(Box::from_raw(compiled));
+    }
+}
+
+/// # Safety
+/// As abi.h says.
+#[no_mangle]
+#[allow(clippy::too_many_arguments)]
+pub unsafe extern "C" fn janus_template_render(
+    compiled: *const Template,
+    variables: *const u8,
+    size: usize,
+    unix_seconds: i64,
+    fuel: u64,
+    max_bytes: usize,
+    out: *mut Text,
+    error: *mut Text,
+) -> i32 {
+    guarded(out, error, || {
+        let rendered = (*compiled).render(text(variables, size)?, unix_seconds, fuel, max_bytes)?;
+        Ok(Text::give(rendered.into_bytes()))
+    })
+}
+
+/// # Safety
+/// `error` can be written.
+#[no_mangle]
+pub unsafe extern "C" fn janus_text_panic_for_test(error: *mut Text) -> i32 {
+    let mut nothing = ();
+    guarded(&mut nothing, error, || {
+        if error.is_null() {
+            return fail(INVALID_ARGUMENT, "no place for the error");
+        }
+        panic!("asked for by the test")
+    })
+}

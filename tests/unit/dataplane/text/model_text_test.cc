@@ -1,0 +1,92 @@
+#include "dataplane/text/model_text.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "small_tokenizer.h"
+#include "tests/support/contains.h"
+
+namespace janus::dataplane {
+namespace {
+
+class ModelFolder : public testing::Test {
+ protected:
+  ModelFolder() {
+    std::string pattern = testing::TempDir() + "janus-model-XXXXXX";
+    dir_ = mkdtemp(pattern.data());
+    Write("tokenizer.json", kSmallTokenizer);
+  }
+  ~ModelFolder() override { std::filesystem::remove_all(dir_); }
+
+  std::string Write(const std::string& name, const std::string& text) {
+    std::ofstream(dir_ + "/" + name) << text;
+    return dir_ + "/" + name;
+  }
+  std::string Greeting(const Result<ModelText>& text) {
+    if (!text.ok()) return text.status().ToString();
+    if (!text->chat_template) return "none";
+    return text->chat_template->Render("[]", true, WallTime{}).value();
+  }
+
+  std::string dir_;
+};
+
+TEST_F(ModelFolder, NeedsOnlyATokenizer) {
+  const auto text = LoadModelText(dir_, "");
+  ASSERT_TRUE(text.ok()) << text.status().ToString();
+  EXPECT_FALSE(text->chat_template.has_value());
+  EXPECT_TRUE(text->config.special_tokens.empty());
+}
+
+TEST_F(ModelFolder, ReadsSpecialTokensInBothForms) {
+  Write("tokenizer_config.json",
+        R"({"bos_token": {"content": "<s>", "lstrip": false}, "eos_token": "</s>",
+            "pad_token": null, "add_bos_token": true, "chat_template": "{{ bos_token }}!"})");
+  const auto text = LoadModelText(dir_, "");
+  ASSERT_TRUE(text.ok()) << text.status().ToString();
+  EXPECT_EQ(text->config.special_tokens,
+            (std::map<std::string, std::string>{{"bos_token", "<s>"}, {"eos_token", "</s>"}}));
+  EXPECT_EQ(Greeting(text), "<s>!");
+}
+
+TEST_F(ModelFolder, TakesTheTemplateOfTheFlagThenTheFileThenTheConfig) {
+  EXPECT_EQ(Greeting(LoadModelText(dir_, "")), "none");
+  Write("tokenizer_config.json", R"({"chat_template": "config"})");
+  EXPECT_EQ(Greeting(LoadModelText(dir_, "")), "config");
+  Write("chat_template.jinja", "jinja");
+  EXPECT_EQ(Greeting(LoadModelText(dir_, "")), "jinja");
+  EXPECT_EQ(Greeting(LoadModelText(dir_, Write("mine", "flag"))), "flag");
+}
+
+TEST_F(ModelFolder, TakesTheDefaultOfNamedTemplates) {
+  Write("tokenizer_config.json", R"({"chat_template": [{"name": "tool_use", "template": "tools"},
+                                                       {"name": "default", "template": "plain"}]})");
+  EXPECT_EQ(Greeting(LoadModelText(dir_, "")), "plain");
+  Write("tokenizer_config.json", R"({"chat_template": [{"name": "tool_use", "template": "t"}]})");
+  EXPECT_TRUE(Contains(Greeting(LoadModelText(dir_, "")), "only 'tool_use'"));
+}
+
+TEST_F(ModelFolder, NamesTheBrokenFile) {
+  Write("tokenizer_config.json", "{");
+  EXPECT_TRUE(Contains(Greeting(LoadModelText(dir_, "")), "tokenizer_config.json: not JSON"));
+  Write("tokenizer_config.json", R"({"chat_template": 3})");
+  EXPECT_TRUE(Contains(Greeting(LoadModelText(dir_, "")), "chat_template: want a string"));
+  Write("tokenizer_config.json", R"({"bos_token": 3})");
+  EXPECT_TRUE(Contains(Greeting(LoadModelText(dir_, "")), "bos_token"));
+  Write("tokenizer_config.json", R"({"chat_template": "{% if %}"})");
+  EXPECT_TRUE(Contains(Greeting(LoadModelText(dir_, "")), "tokenizer_config.json: chat_template"));
+  EXPECT_TRUE(Contains(Greeting(LoadModelText(dir_, "/no/such/file")), "/no/such/file"));
+  Write("tokenizer.json", "nonsense");
+  EXPECT_TRUE(Contains(Greeting(LoadModelText(dir_, "")), "tokenizer.json: not a tokenizer"));
+}
+
+TEST_F(ModelFolder, NamesAFolderWithoutTokenizer) {
+  EXPECT_TRUE(Contains(Greeting(LoadModelText(dir_ + "/none", "")), "none/tokenizer.json"));
+  EXPECT_TRUE(
+      Contains(Greeting(LoadModelText("/etc/hostname", "")), "/etc/hostname/tokenizer.json"));
+}
+
+}  // namespace
+}  // namespace janus::dataplane
