@@ -1,0 +1,452 @@
+#include "dataplane/attention/attention_instance.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/kernels.h"
+
+namespace janus::dataplane {
+namespace {
+
+// Part i of `rows` rows cut into b micro-batches.
+struct Part {
+  int first = 0;
+  int rows = 0;
+};
+Part MicroBatch(int rows, int i, int b) {
+  const int first = rows * i / b;
+  return {first, rows * (i + 1) / b - first};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<AttentionInstance>> AttentionInstance::Create(
+    const AttentionOptions& options, const ModelDescription& model, const AttentionWeights& weights,
+    const Topology& topology, Rank rank, Transport& transport, AttentionExchange& exchange,
+    TokenSink& sink, const Clock& clock, const kernels::Stream& stream) {
+  if (options.max_batch < 1 || options.max_batch > topology.max_rows_per_round) {
+    return InvalidArgument("maxBatchSize " + std::to_string(options.max_batch) + ": want 1.." +
+                           std::to_string(topology.max_rows_per_round) + ", the rows of a round");
+  }
+  if (options.max_model_len > model.max_positions) {
+    return InvalidArgument("maxModelLen " + std::to_string(options.max_model_len) +
+                           ": the model has " + std::to_string(model.max_positions) + " positions");
+  }
+  KvCacheOptions cache_options;
+  cache_options.layers = model.layers;
+  cache_options.kv_heads = model.attention.kv_heads;
+  cache_options.head_dim = model.attention.head_dim;
+  cache_options.dtype = WireType(model);
+  cache_options.bytes = options.kv_bytes;
+  cache_options.swap_bytes = options.swap_bytes;
+  JANUS_ASSIGN_OR_RETURN(std::unique_ptr<KvCache> cache, KvCache::Create(cache_options));
+  return std::unique_ptr<AttentionInstance>(new AttentionInstance(options, model, weights, topology,
+                                                                  rank, transport, exchange, sink,
+                                                                  clock, stream, std::move(cache)));
+}
+
+AttentionInstance::AttentionInstance(const AttentionOptions& options, const ModelDescription& model,
+                                     const AttentionWeights& weights, const Topology& topology,
+                                     Rank rank, Transport& transport, AttentionExchange& exchange,
+                                     TokenSink& sink, const Clock& clock,
+                                     const kernels::Stream& stream, std::unique_ptr<KvCache> cache)
+    : options_(options),
+      model_(model),
+      topology_(topology),
+      rank_(rank),
+      max_model_len_(options.max_model_len > 0 ? options.max_model_len : model.max_positions),
+      transport_(transport),
+      exchange_(exchange),
+      sink_(sink),
+      clock_(clock),
+      stream_(stream),
+      cache_(std::move(cache)),
+      scheduler_({options.max_batch, options.max_waiting, max_model_len_}, *cache_),
+      layers_(model, weights, *cache_, stream, topology.max_rows_per_round) {
+  if (rank.value == 0) {
+    CoordinatorOptions coordinator;
+    coordinator.m = topology.m();
+    coordinator.max_rows = topology.max_rows_per_round;
+    coordinator.tpot_target = options.tpot_target;
+    coordinator.detection_deadline = options.detection_deadline;
+    coordinator.least_prefill = options.least_prefill;
+    coordinator_.emplace(coordinator);
+  }
+  const int threads = stream.team == nullptr ? 1 : stream.team->size();
+  sample_workspace_.resize(
+      static_cast<size_t>(kernels::SampleWorkspaceBytes(model.vocab, threads)));
+  statistics_.role = Role::kAttention;
+  statistics_.rank = rank;
+  statistics_.kv_tokens_capacity = static_cast<uint64_t>(kv_capacity_tokens());
+}
+
+Status AttentionInstance::Submit(Request request) {
+  const auto prompt = static_cast<int64_t>(request.prompt.size());
+  for (const int32_t token : request.prompt) {
+    if (token < 0 || token >= model_.vocab) {
+      return InvalidArgument("token id " + std::to_string(token) +
+                             " of the prompt: the vocabulary has " + std::to_string(model_.vocab));
+    }
+  }
+  if (prompt == 0) return InvalidArgument("the prompt is empty");
+  {
+    const MutexLock lock(mu_);
+    if (inbox_requests_ + scheduler_waiting_ >= options_.max_waiting) {
+      return ResourceExhausted(std::to_string(inbox_requests_ + scheduler_waiting_) +
+                               " requests are waiting already");
+    }
+    ++inbox_requests_;
+    inbox_.emplace_back(std::move(request));
+  }
+  inbox_pending_.store(true, std::memory_order_release);
+  transport_.Wake();
+  return OkStatus();
+}
+
+// Cancels are bounded by the requests they end: the callers send one per request.
+void AttentionInstance::Cancel(const RequestKey& key) {
+  {
+    const MutexLock lock(mu_);
+    inbox_.emplace_back(key);
+  }
+  inbox_pending_.store(true, std::memory_order_release);
+  transport_.Wake();
+}
+
+void AttentionInstance::CancelStream(uint64_t stream) {
+  {
+    const MutexLock lock(mu_);
+    inbox_.emplace_back(CancelStreamNote{stream});
+  }
+  inbox_pending_.store(true, std::memory_order_release);
+  transport_.Wake();
+}
+
+void AttentionInstance::DrainInbox(std::vector<TokenEvent>& events) {
+  if (!InboxPending()) return;
+  inbox_pending_.store(false, std::memory_order_release);
+  std::deque<Inbound> taken;
+  {
+    const MutexLock lock(mu_);
+    taken.swap(inbox_);
+    scheduler_waiting_ += inbox_requests_;
+    inbox_requests_ = 0;
+  }
+  for (Inbound& inbound : taken) {
+    if (auto* request = std::get_if<Request>(&inbound)) {
+      const RequestKey key = request->key;
+      const Status submitted = scheduler_.Submit(std::move(*request));
+      if (submitted.ok()) continue;
+      TokenEvent event;
+      event.key = key;
+      event.finish = FinishReason::kError;
+      event.error = submitted.message();
+      events.push_back(std::move(event));
+    } else if (const auto* key = std::get_if<RequestKey>(&inbound)) {
+      scheduler_.Cancel(*key);
+    } else {
+      scheduler_.CancelStream(std::get<CancelStreamNote>(inbound).stream);
+    }
+  }
+  const MutexLock lock(mu_);
+  scheduler_waiting_ = scheduler_.waiting();
+}
+
+bool AttentionInstance::PollControl() {
+  if (IsCoordinator()) {
+    for (int r = 1; r < topology_.m(); ++r) {
+      while (transport_.Receive({Role::kAttention, Rank{r}}, control_header_, control_payload_)) {
+        if (control_header_.kind != MessageKind::kDemand ||
+            control_payload_.size() != sizeof(Demand))
+          continue;
+        DemandNote note;
+        std::memcpy(&note.demand, control_payload_.data(), sizeof(Demand));
+        note.for_step = control_header_.step;
+        coordinator_->OnDemand(r, note, clock_.Now());
+      }
+    }
+    if (const Status issued = IssueTickets(); !issued.ok()) control_error_ = issued;
+  } else {
+    while (transport_.Receive({Role::kAttention, Rank{0}}, control_header_, control_payload_)) {
+      if (control_header_.kind != MessageKind::kTicket) continue;
+      Ticket ticket;
+      ticket.step = control_header_.step;
+      ticket.shares.resize(control_payload_.size() / sizeof(TicketShare));
+      std::memcpy(ticket.shares.data(), control_payload_.data(),
+                  ticket.shares.size() * sizeof(TicketShare));
+      if (ticket.shares.size() != static_cast<size_t>(topology_.m()) ||
+          ticket.step <= last_ticket_) {
+        control_error_ =
+            Internal("attention 0 sent a ticket for step " + std::to_string(ticket.step) +
+                     " after step " + std::to_string(last_ticket_));
+        continue;
+      }
+      last_ticket_ = ticket.step;
+      tickets_.push_back(std::move(ticket));
+    }
+  }
+  return !tickets_.empty() || !control_error_.ok();
+}
+
+Status AttentionInstance::IssueTickets() {
+  // One ticket ahead of the running step.
+  while (tickets_.empty()) {
+    std::optional<Ticket> ticket = coordinator_->Next(clock_.Now());
+    if (!ticket) return OkStatus();
+    RoundKey key;
+    key.epoch = topology_.epoch;
+    key.step = ticket->step;
+    Header header = MakeHeader(MessageKind::kTicket, key, static_cast<uint16_t>(rank_.value),
+                               static_cast<uint32_t>(ticket->shares.size()));
+    const auto payload = std::as_bytes(std::span(ticket->shares));
+    for (int e = 0; e < topology_.n(); ++e) {
+      JANUS_RETURN_IF_ERROR(transport_.Send({Role::kExperts, Rank{e}}, header, payload));
+    }
+    for (int a = 1; a < topology_.m(); ++a) {
+      JANUS_RETURN_IF_ERROR(transport_.Send({Role::kAttention, Rank{a}}, header, payload));
+    }
+    last_ticket_ = ticket->step;
+    tickets_.push_back(std::move(*ticket));
+  }
+  return OkStatus();
+}
+
+Status AttentionInstance::SendDemand(uint64_t for_step, const Scheduler::Outlook& outlook) {
+  Demand demand = last_step_;
+  demand.decode_rows = static_cast<uint32_t>(outlook.decode_rows);
+  demand.prefill_rows = static_cast<uint32_t>(std::min<int64_t>(outlook.prefill_rows, UINT32_MAX));
+  demand.kv_tokens = static_cast<uint64_t>(scheduler_.kv_tokens());
+  last_step_ = Demand();
+  demand_sent_for_ = for_step;
+  demand_sent_work_ = demand.decode_rows + demand.prefill_rows > 0;
+  if (IsCoordinator()) {
+    coordinator_->OnDemand(0, {demand, for_step}, clock_.Now());
+    return OkStatus();
+  }
+  RoundKey key;
+  key.epoch = topology_.epoch;
+  key.step = for_step;
+  const Header header =
+      MakeHeader(MessageKind::kDemand, key, static_cast<uint16_t>(rank_.value), 1);
+  return transport_.Send({Role::kAttention, Rank{0}}, header, std::as_bytes(std::span(&demand, 1)));
+}
+
+// Between steps: work that no demand has announced yet is announced for the next ticket.
+Status AttentionInstance::OfferWork() {
+  if (scheduler_.idle()) return OkStatus();
+  if (demand_sent_for_ > last_ticket_ && demand_sent_work_) return OkStatus();
+  return SendDemand(last_ticket_ + 1, scheduler_.After(Batch()));
+}
+
+Status AttentionInstance::Run(std::stop_token stop) {
+  stop_ = stop;
+  const std::stop_callback wake(stop, [this] { transport_.Wake(); });
+  while (!stop.stop_requested()) {
+    std::vector<TokenEvent> events;
+    DrainInbox(events);
+    if (!events.empty()) Emit(last_ticket_, std::move(events));
+    if (PollControl()) {
+      JANUS_RETURN_IF_ERROR(control_error_);
+      const Ticket ticket = std::move(tickets_.front());
+      tickets_.pop_front();
+      if (ticket.participates(rank_.value)) {
+        const Status executed = ExecuteStep(ticket);
+        if (executed.code() == StatusCode::kCancelled) return OkStatus();
+        if (!executed.ok()) return executed.Annotate("step " + std::to_string(ticket.step));
+      } else if (demand_sent_for_ == ticket.step) {
+        // The ticket went out before our demand arrived: the coordinator waits for the next one,
+        // even if there is nothing left to do.
+        JANUS_RETURN_IF_ERROR(SendDemand(ticket.step + 1, scheduler_.After(Batch())));
+      }
+      continue;
+    }
+    JANUS_RETURN_IF_ERROR(OfferWork());
+    MonotonicTime deadline = MonotonicClock::now() + std::chrono::seconds(3600);
+    if (IsCoordinator()) deadline = std::min(deadline, coordinator_->NextDeadline());
+    const Status waited = transport_.Wait(
+        deadline, [&] { return PollControl() || InboxPending() || stop.stop_requested(); });
+    if (!waited.ok() && waited.code() != StatusCode::kDeadlineExceeded) return waited;
+  }
+  return OkStatus();
+}
+
+Status AttentionInstance::ExecuteStep(const Ticket& ticket) {
+  const MonotonicTime start = clock_.Now();
+  wait_ = Seconds(0);
+  const TicketShare share = ticket.shares[static_cast<size_t>(rank_.value)];
+  BatchLimits limits{share.row_limit, share.prefill_budget};
+  if (options_.prefill_override) limits.prefill_rows = options_.prefill_override(ticket.step);
+  std::vector<TokenEvent> events;
+  const Batch batch = scheduler_.FormBatch(limits, events);
+  JANUS_RETURN_IF_ERROR(SendDemand(ticket.step + 1, scheduler_.After(batch)));
+
+  JANUS_RETURN_IF_ERROR(layers_.Begin(batch));
+  JANUS_RETURN_IF_ERROR(RunLayers(ticket, batch));
+  scheduler_.MarkComputed(batch);
+  const size_t before = events.size();
+  JANUS_RETURN_IF_ERROR(Finish(batch, events));
+
+  const Seconds took = clock_.Now() - start;
+  last_step_.last_decode_rows = static_cast<uint32_t>(batch.decode_rows);
+  last_step_.last_prefill_rows = static_cast<uint32_t>(batch.prefill_rows);
+  last_step_.last_step_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(took).count();
+  UpdateStatistics(batch, took, static_cast<int>(events.size() - before));
+  Emit(ticket.step, std::move(events));
+  return OkStatus();
+}
+
+Status AttentionInstance::RunLayers(const Ticket& ticket, const Batch& batch) {
+  const int b = topology_.micro_batches;
+  const int rows = static_cast<int>(batch.rows.size());
+  RoundKey key;
+  key.epoch = topology_.epoch;
+  key.step = ticket.step;
+  // A micro-batch of no rows is announced in the first layer and then left out.
+  for (int layer = 0; layer <= model_.layers; ++layer) {
+    for (int i = 0; i < b; ++i) {
+      const Part part = MicroBatch(rows, i, b);
+      key.micro_batch = static_cast<uint8_t>(i);
+      if (layer > 0 && (part.rows > 0 || layer == 1)) {
+        key.layer = static_cast<uint16_t>(layer - 1);
+        JANUS_RETURN_IF_ERROR(Collect(key, part.first, part.rows));
+      }
+      if (layer < model_.layers && (part.rows > 0 || layer == 0)) {
+        key.layer = static_cast<uint16_t>(layer);
+        const MonotonicTime ready = clock_.Now();
+        JANUS_RETURN_IF_ERROR(
+            layers_.Attend(layer, part.first, part.rows, exchange_.Rows(i).data()));
+        JANUS_RETURN_IF_ERROR(exchange_.Post(key, part.rows, ready));
+      }
+    }
+  }
+  return OkStatus();
+}
+
+Status AttentionInstance::Collect(const RoundKey& key, int first, int rows) {
+  const MonotonicTime start = clock_.Now();
+  Status polled;
+  const auto arrived = [&] {
+    const Result<bool> all = exchange_.Poll(key);
+    if (!all.ok()) polled = all.status();
+    if (!all.ok() || *all || stop_.stop_requested()) return true;
+    PollControl();
+    return false;
+  };
+  const MonotonicTime deadline =
+      start + std::chrono::duration_cast<MonotonicClock::duration>(options_.detection_deadline);
+  const Status waited = transport_.Wait(deadline, arrived);
+  const std::string where = "layer " + std::to_string(key.layer);
+  if (!waited.ok()) return waited.Annotate(where + ": waiting for the experts");
+  if (!polled.ok()) return polled.Annotate(where);
+  if (stop_.stop_requested()) return Cancelled("stopped");
+  wait_ += clock_.Now() - start;
+  return layers_.AddExperts(first, rows, exchange_.Contributions(key.micro_batch));
+}
+
+Status AttentionInstance::Finish(const Batch& batch, std::vector<TokenEvent>& events) {
+  wanted_rows_.clear();
+  for (size_t i = 0; i < batch.rows.size(); ++i) {
+    if (batch.rows[i].last || options_.logits_tap) wanted_rows_.push_back(static_cast<int32_t>(i));
+  }
+  if (wanted_rows_.empty()) return OkStatus();
+  JANUS_ASSIGN_OR_RETURN(const std::span<const float> logits, layers_.Logits(wanted_rows_));
+  const auto vocab = static_cast<size_t>(model_.vocab);
+  if (options_.logits_tap) {
+    for (size_t i = 0; i < wanted_rows_.size(); ++i) {
+      const BatchRow& row = batch.rows[static_cast<size_t>(wanted_rows_[i])];
+      options_.logits_tap(row.sequence->request.key, row.position,
+                          logits.subspan(i * vocab, vocab));
+    }
+  }
+  return SampleRows(batch, wanted_rows_, logits, events);
+}
+
+Status AttentionInstance::SampleRows(const Batch& batch, std::span<const int32_t> rows,
+                                     std::span<const float> logits,
+                                     std::vector<TokenEvent>& events) {
+  const auto vocab = static_cast<size_t>(model_.vocab);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const BatchRow& row = batch.rows[static_cast<size_t>(rows[i])];
+    if (!row.last) continue;
+    Sequence& sequence = *row.sequence;
+    const Request& request = sequence.request;
+    const std::span<const float> own = logits.subspan(i * vocab, vocab);
+
+    kernels::SamplingParams params;
+    params.temperature = request.temperature;
+    params.top_k = request.top_k;
+    params.top_p = request.top_p;
+    params.seed = request.seed;
+    params.position = static_cast<int64_t>(sequence.tokens.size());
+    params.logprobs = request.logprobs;
+    kernels::SampledToken drawn;
+    kernels::SampleArgs args;
+    args.logits = own.data();
+    args.params = &params;
+    args.tokens = &drawn;
+    args.rows = 1;
+    args.vocab = model_.vocab;
+    args.workspace = sample_workspace_.data();
+    args.workspace_bytes = static_cast<int64_t>(sample_workspace_.size());
+    const Status sampled = kernels::Sample(stream_, args);
+
+    TokenEvent event;
+    event.key = request.key;
+    if (!sampled.ok()) {
+      if (sampled.code() != StatusCode::kDataLoss) return sampled;
+      event.finish = FinishReason::kError;
+      event.error = "position " + std::to_string(row.position) + ": " + sampled.message();
+    } else {
+      event.token = drawn.token;
+      event.finish = scheduler_.Append(sequence, drawn.token);
+      if (request.logprobs >= 0) {
+        event.has_logprobs = true;
+        event.logprobs.logprob = drawn.logprob;
+        for (int t = 0; t < drawn.num_top; ++t) {
+          event.logprobs.top.emplace_back(drawn.top_tokens[t], drawn.top_logprobs[t]);
+        }
+      }
+      if (request.want_logits_hash) {
+        event.has_logits_hash = true;
+        event.logits_hash = kernels::HashLogits(own);
+      }
+    }
+    const bool over = event.finish != FinishReason::kNone;
+    events.push_back(std::move(event));
+    if (over) scheduler_.Remove(sequence);
+  }
+  return OkStatus();
+}
+
+void AttentionInstance::Emit(uint64_t step, std::vector<TokenEvent>&& events) {
+  StepOutput output;
+  output.step = step;
+  output.events = std::move(events);
+  output.kv_tokens_in_use = static_cast<uint64_t>(scheduler_.kv_tokens());
+  output.waiting = static_cast<uint32_t>(scheduler_.waiting());
+  output.running = static_cast<uint32_t>(scheduler_.running());
+  sink_.Push(std::move(output));
+}
+
+void AttentionInstance::UpdateStatistics(const Batch& batch, Seconds took, int drawn) {
+  step_seconds_.Add(took.count());
+  const MutexLock lock(mu_);
+  scheduler_waiting_ = scheduler_.waiting();
+  statistics_.steps += 1;
+  statistics_.rows += batch.rows.size();
+  statistics_.tokens += static_cast<uint64_t>(drawn);
+  statistics_.running = static_cast<uint64_t>(scheduler_.running());
+  statistics_.waiting = static_cast<uint64_t>(scheduler_.waiting());
+  statistics_.kv_tokens_used = static_cast<uint64_t>(scheduler_.kv_tokens());
+  statistics_.step_seconds_median = step_seconds_.value();
+  statistics_.compute_seconds += (took - wait_).count();
+  statistics_.wait_seconds += wait_.count();
+  statistics_.preempted = scheduler_.preempted();
+}
+
+InstanceStatistics AttentionInstance::statistics() const {
+  const MutexLock lock(mu_);
+  return statistics_;
+}
+
+}  // namespace janus::dataplane

@@ -1,0 +1,142 @@
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <variant>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/model/description.h"
+#include "common/mutex.h"
+#include "common/statistics.h"
+#include "common/topology.h"
+#include "dataplane/attention/coordinator.h"
+#include "dataplane/attention/layers.h"
+#include "dataplane/attention/weights.h"
+#include "dataplane/comm/exchange.h"
+#include "dataplane/engine/kv_cache.h"
+#include "dataplane/engine/scheduler.h"
+
+namespace janus::dataplane {
+
+struct AttentionOptions {
+  int max_batch = 256;        // running sequences, 1..max rows per round
+  int max_waiting = 4096;     // requests not yet admitted; beyond it new ones are refused
+  int64_t max_model_len = 0;  // positions per sequence; 0: the model's
+  int64_t kv_bytes = int64_t{1} << 30;
+  int64_t swap_bytes = int64_t{1} << 30;
+  Seconds tpot_target{0.1};          // a step that computes prompts should take no longer
+  Seconds detection_deadline{10.0};  // a peer silent for longer is lost
+  int least_prefill = 16;            // prompt positions per step at least
+  // Called on the step thread with the logits [V] of every computed position; null in service,
+  // where only the positions that draw a token have logits.
+  std::function<void(const RequestKey&, int position, std::span<const float>)> logits_tap;
+  // Overrides the ticket's prefill budget of a step; null in service.
+  std::function<int(uint64_t step)> prefill_override;
+};
+
+// One attention instance: sequences, their keys and values, every layer's attention, sampling. Rank
+// 0 coordinates the steps of all.
+//
+// Run is the step thread; Submit, Cancel, CancelStream and statistics are thread-safe.
+class AttentionInstance {
+ public:
+  // `weights`, `transport`, `exchange`, `sink` and `clock` must outlive the instance.
+  static Result<std::unique_ptr<AttentionInstance>> Create(
+      const AttentionOptions& options, const ModelDescription& model,
+      const AttentionWeights& weights, const Topology& topology, Rank rank, Transport& transport,
+      AttentionExchange& exchange, TokenSink& sink, const Clock& clock,
+      const kernels::Stream& stream);
+
+  // Takes a request in. InvalidArgument: it can never run here. ResourceExhausted: the queue is
+  // full. After OK exactly one event with a finish reason follows, unless it is cancelled.
+  Status Submit(Request request);
+  // Ends a request without further events (some may be on their way).
+  void Cancel(const RequestKey& key);
+  // Ends all requests of a gateway's connection.
+  void CancelStream(uint64_t stream);
+
+  // Steps until stopped (OK) or until the exchange fails (the peer and the round are named).
+  Status Run(std::stop_token stop);
+
+  InstanceStatistics statistics() const;
+  int64_t kv_capacity_tokens() const { return int64_t{cache_->num_pages()} * kernels::kPageTokens; }
+  int64_t max_model_len() const { return max_model_len_; }
+
+ private:
+  struct CancelStreamNote {
+    uint64_t stream;
+  };
+  using Inbound = std::variant<Request, RequestKey, CancelStreamNote>;
+
+  AttentionInstance(const AttentionOptions& options, const ModelDescription& model,
+                    const AttentionWeights& weights, const Topology& topology, Rank rank,
+                    Transport& transport, AttentionExchange& exchange, TokenSink& sink,
+                    const Clock& clock, const kernels::Stream& stream,
+                    std::unique_ptr<KvCache> cache);
+
+  void DrainInbox(std::vector<TokenEvent>& events);
+  bool InboxPending() const { return inbox_pending_.load(std::memory_order_acquire); }
+  // Reads control messages, lets the coordinator issue; true when a ticket is at hand.
+  bool PollControl();
+  Status IssueTickets();
+  // Says what the step `for_step` would get from here, unless that was said already.
+  Status SendDemand(uint64_t for_step, const Scheduler::Outlook& outlook);
+  Status OfferWork();
+  Status ExecuteStep(const Ticket& ticket);
+  Status RunLayers(const Ticket& ticket, const Batch& batch);
+  Status Collect(const RoundKey& key, int first, int rows);
+  Status Finish(const Batch& batch, std::vector<TokenEvent>& events);
+  Status SampleRows(const Batch& batch, std::span<const int32_t> rows,
+                    std::span<const float> logits, std::vector<TokenEvent>& events);
+  void Emit(uint64_t step, std::vector<TokenEvent>&& events);
+  void UpdateStatistics(const Batch& batch, Seconds took, int drawn);
+  bool IsCoordinator() const { return coordinator_.has_value(); }
+
+  // Constant after construction.
+  const AttentionOptions options_;
+  const ModelDescription model_;
+  const Topology topology_;
+  const Rank rank_;
+  const int64_t max_model_len_;
+  Transport& transport_;
+  AttentionExchange& exchange_;
+  TokenSink& sink_;
+  const Clock& clock_;
+  const kernels::Stream stream_;
+
+  // Shared with callers.
+  mutable Mutex mu_;
+  std::deque<Inbound> inbox_ JANUS_GUARDED_BY(mu_);
+  int inbox_requests_ JANUS_GUARDED_BY(mu_) = 0;
+  int scheduler_waiting_ JANUS_GUARDED_BY(mu_) = 0;  // as of the last step
+  InstanceStatistics statistics_ JANUS_GUARDED_BY(mu_);
+  std::atomic<bool> inbox_pending_{false};
+
+  // Confined to the step thread.
+  std::stop_token stop_;
+  std::unique_ptr<KvCache> cache_;
+  Scheduler scheduler_;
+  AttentionLayers layers_;
+  std::optional<Coordinator> coordinator_;
+  std::deque<Ticket> tickets_;    // received, not yet executed
+  uint64_t last_ticket_ = 0;      // step of the newest ticket seen
+  uint64_t demand_sent_for_ = 0;  // step of the last demand
+  bool demand_sent_work_ = false;
+  Demand last_step_;  // how the last step went, for the next demand
+  Status control_error_;
+  RunningMedian step_seconds_;
+  Seconds wait_{0};  // for the experts, within the running step
+  Header control_header_;
+  std::vector<std::byte> control_payload_;
+  std::vector<int32_t> wanted_rows_;
+  std::vector<std::byte> sample_workspace_;
+};
+
+}  // namespace janus::dataplane

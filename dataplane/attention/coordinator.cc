@@ -1,0 +1,124 @@
+#include "dataplane/attention/coordinator.h"
+
+#include <algorithm>
+
+namespace janus::dataplane {
+
+Coordinator::Coordinator(const CoordinatorOptions& options)
+    : options_(options), members_(static_cast<size_t>(options.m)) {}
+
+void Coordinator::OnDemand(int rank, const DemandNote& note, MonotonicTime now) {
+  Member& member = members_[static_cast<size_t>(rank)];
+  if (note.for_step < member.demand_for) return;  // overtaken
+  member.demand = note.demand;
+  member.demand_for = note.for_step;
+  if (note.demand.last_step_ns > 0) {
+    times_.Record(static_cast<int>(note.demand.last_decode_rows),
+                  static_cast<int>(note.demand.last_prefill_rows),
+                  std::chrono::nanoseconds(note.demand.last_step_ns));
+  }
+  if (!first_ready_ && Ready(member) && member.has_work()) first_ready_ = now;
+}
+
+// A participant of the last issued step is ready when it has spoken for the next one; for everybody
+// else what it said last still holds.
+bool Coordinator::Ready(const Member& member) const {
+  return member.was_in || member.left_out ? member.demand_for == next_step_ : true;
+}
+
+std::optional<Ticket> Coordinator::Next(MonotonicTime now) {
+  const bool any = std::any_of(members_.begin(), members_.end(),
+                               [&](const Member& m) { return Ready(m) && m.has_work(); });
+  if (!any) return std::nullopt;
+  if (!first_ready_) first_ready_ = now;
+  const bool all =
+      std::all_of(members_.begin(), members_.end(), [&](const Member& m) { return Ready(m); });
+  if (!all && now < NextDeadline()) return std::nullopt;
+  return Issue();
+}
+
+MonotonicTime Coordinator::NextDeadline() const {
+  if (!first_ready_) return MonotonicTime::max();
+  Demand sum;
+  bool waits_for_left_out = false;
+  for (const Member& m : members_) {
+    if (Ready(m)) {
+      sum.decode_rows += m.demand.decode_rows;
+      sum.prefill_rows += m.demand.prefill_rows;
+    } else {
+      waits_for_left_out = waits_for_left_out || m.left_out;
+    }
+  }
+  const Seconds step =
+      times_.Predict(static_cast<int>(sum.decode_rows), static_cast<int>(sum.prefill_rows));
+  const Seconds patience =
+      waits_for_left_out ? options_.detection_deadline : step * options_.patience;
+  return *first_ready_ + std::chrono::duration_cast<MonotonicClock::duration>(patience);
+}
+
+Ticket Coordinator::Issue() {
+  std::vector<Demand> demands(members_.size());
+  int decode_rows = 0;
+  for (size_t r = 0; r < members_.size(); ++r) {
+    if (!Ready(members_[r])) continue;
+    demands[r] = members_[r].demand;
+    decode_rows += static_cast<int>(demands[r].decode_rows);
+  }
+  const int most = options_.max_rows * options_.m;
+  const int budget =
+      times_.PrefillRows(options_.tpot_target, decode_rows, options_.least_prefill, most);
+  const std::vector<int> prefill = SharePrefill(budget, demands, options_.max_rows);
+
+  Ticket ticket;
+  ticket.step = next_step_++;
+  ticket.shares.resize(members_.size());
+  for (size_t r = 0; r < members_.size(); ++r) {
+    Member& member = members_[r];
+    const bool ready = member.was_in || member.left_out ? member.demand_for == ticket.step : true;
+    const bool takes_part = ready && member.has_work();
+    member.left_out = !ready;
+    if (member.left_out) ++member.sit_outs;
+    member.was_in = takes_part;
+    if (!takes_part) continue;
+    ticket.shares[r].row_limit = static_cast<uint16_t>(options_.max_rows);
+    ticket.shares[r].prefill_budget =
+        static_cast<uint16_t>(std::min(prefill[r], options_.max_rows));
+  }
+  first_ready_.reset();
+  return ticket;
+}
+
+std::vector<int> SharePrefill(int budget, const std::vector<Demand>& demands, int max_rows) {
+  const size_t m = demands.size();
+  std::vector<int> granted(m, 0), cap(m, 0), load(m, 0);
+  std::vector<bool> in(m, false);
+  for (size_t r = 0; r < m; ++r) {
+    in[r] = demands[r].decode_rows + demands[r].prefill_rows > 0;
+    load[r] = static_cast<int>(demands[r].decode_rows);
+    cap[r] = in[r] ? std::max(0, max_rows - load[r]) : 0;
+  }
+  // Raise the least loaded level by level; chunks keep a budget of thousands cheap.
+  const auto pour = [&](auto&& room) {
+    while (budget > 0) {
+      int lowest = -1;
+      for (size_t r = 0; r < m; ++r) {
+        if (room(r) > 0 && (lowest < 0 || load[r] < load[static_cast<size_t>(lowest)]))
+          lowest = static_cast<int>(r);
+      }
+      if (lowest < 0) return;
+      const auto at = static_cast<size_t>(lowest);
+      const int step = std::min({budget, room(at), 8});
+      granted[at] += step;
+      load[at] += step;
+      budget -= step;
+    }
+  };
+  pour([&](size_t r) {
+    const int64_t wanted = int64_t{demands[r].prefill_rows} - granted[r];
+    return static_cast<int>(std::min<int64_t>(wanted, cap[r] - granted[r]));
+  });
+  pour([&](size_t r) { return cap[r] - granted[r]; });
+  return granted;
+}
+
+}  // namespace janus::dataplane

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "common/clock.h"
+#include "dataplane/comm/wire.h"
+#include "dataplane/engine/step_times.h"
+
+namespace janus::dataplane {
+
+struct Ticket {
+  uint64_t step = 0;
+  std::vector<TicketShare> shares;  // [m]; row_limit 0: takes no part
+  bool participates(int rank) const { return shares[static_cast<size_t>(rank)].row_limit > 0; }
+};
+
+struct CoordinatorOptions {
+  int m = 1;
+  int max_rows = 512;                // R_max of one instance
+  Seconds tpot_target{0.1};          // what a step may take before prompts are held back
+  Seconds detection_deadline{10.0};  // how long an instance left out before is waited for
+  double patience = 0.1;             // of the predicted step, for the others
+  int least_prefill = 16;            // prompt positions per step, so that prompts always move on
+};
+
+// What an attention instance says at the start of a step about the one after it.
+struct DemandNote {
+  Demand demand;
+  uint64_t for_step = 0;
+};
+
+// Decides who takes part in which step. One ticket is out ahead of the running step. A ticket is
+// issued when every participant of the step before has said what it brings next (each does so at
+// the start of its step, so that step is then running everywhere), or when patience ends: 10 % of
+// the predicted step after the first was ready; an instance that was left out of the last step with
+// work in hand is waited for up to the detection deadline instead.
+//
+// Confined to the step thread of the lowest attention rank. Time is passed in.
+class Coordinator {
+ public:
+  explicit Coordinator(const CoordinatorOptions& options);
+
+  void OnDemand(int rank, const DemandNote& note, MonotonicTime now);
+
+  // The next ticket, if it is due.
+  std::optional<Ticket> Next(MonotonicTime now);
+
+  // When Next should be asked again even if no demand arrives; max() when nothing is pending.
+  MonotonicTime NextDeadline() const;
+
+  uint64_t sit_outs(int rank) const { return members_[static_cast<size_t>(rank)].sit_outs; }
+  const StepTimes& step_times() const { return times_; }
+
+ private:
+  struct Member {
+    Demand demand;
+    uint64_t demand_for = 1;  // the step the demand is for
+    bool was_in = false;      // took part in the last issued step
+    bool left_out = false;    // had work, but the last ticket went out without it
+    uint64_t sit_outs = 0;
+    bool has_work() const { return demand.decode_rows + demand.prefill_rows > 0; }
+  };
+
+  bool Ready(const Member& member) const;
+  Ticket Issue();
+
+  const CoordinatorOptions options_;
+  std::vector<Member> members_;
+  StepTimes times_;
+  uint64_t next_step_ = 1;
+  std::optional<MonotonicTime> first_ready_;
+};
+
+// Splits `budget` prompt positions over instances so that the largest load is least: load counts
+// decode rows and granted positions, nobody is granted more than it wants or than its rows allow.
+// Positions nobody asked for go to the least loaded, for requests that arrive meanwhile.
+std::vector<int> SharePrefill(int budget, const std::vector<Demand>& demands, int max_rows);
+
+}  // namespace janus::dataplane

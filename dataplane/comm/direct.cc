@@ -1,0 +1,222 @@
+#include "dataplane/comm/direct.h"
+
+#include <algorithm>
+
+namespace janus::dataplane {
+namespace {
+
+std::string Describe(const RoundKey& key) {
+  return "epoch " + std::to_string(key.epoch) + " step " + std::to_string(key.step) + " layer " +
+         std::to_string(key.layer) + " micro-batch " + std::to_string(key.micro_batch);
+}
+
+int64_t Nanoseconds(MonotonicTime time) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+}
+
+MonotonicTime FromNanoseconds(int64_t ns) {
+  return MonotonicTime(
+      std::chrono::duration_cast<MonotonicClock::duration>(std::chrono::nanoseconds(ns)));
+}
+
+// Within an epoch rounds of one micro-batch slot follow each other, so an older key is a late
+// message (of a step that was given up) and a newer one means that this member has missed a round.
+Status Misordered(PeerId from, const RoundKey& got, const RoundKey& want) {
+  return Internal(ToString(from) + " sent " + Describe(got) + " while " + Describe(want) +
+                  " was awaited");
+}
+
+class DirectAttention final : public AttentionExchange {
+ public:
+  DirectAttention(const ExchangeShape& shape, Transport& transport)
+      : shape_(shape), transport_(transport), self_(transport.layout().self) {
+    const auto cells = static_cast<size_t>(shape.max_rows) * static_cast<size_t>(shape.top_k);
+    rounds_.resize(static_cast<size_t>(shape.micro_batches));
+    for (Round& round : rounds_) {
+      round.table.assign(cells, nullptr);
+      round.arrived.assign(static_cast<size_t>(shape.n), false);
+    }
+  }
+
+  std::span<std::byte> Rows(int micro_batch) override { return transport_.Payload(micro_batch); }
+
+  Status Post(const RoundKey& key, int rows, MonotonicTime inputs_ready) override {
+    JANUS_CHECK(rows >= 0 && rows <= shape_.max_rows, rows, shape_.max_rows);
+    Round& round = rounds_[key.micro_batch];
+    round.rows = rows;
+    round.missing = rows * shape_.top_k;
+    round.senders_left = shape_.n;
+    std::fill(round.arrived.begin(), round.arrived.end(), false);
+    std::fill_n(round.table.begin(), static_cast<size_t>(rows) * static_cast<size_t>(shape_.top_k),
+                nullptr);
+    Header header = MakeHeader(MessageKind::kRows, key, static_cast<uint16_t>(self_.rank.value),
+                               static_cast<uint32_t>(rows));
+    header.bytes = static_cast<size_t>(rows) * shape_.row_bytes();
+    header.ready_ns = Nanoseconds(inputs_ready);
+    header.posted_ns = Nanoseconds(MonotonicClock::now());
+    return transport_.Post(key.micro_batch, header);
+  }
+
+  Result<bool> Poll(const RoundKey& key) override {
+    Round& round = rounds_[key.micro_batch];
+    for (int e = 0; e < shape_.n && round.senders_left > 0; ++e) {
+      if (round.arrived[static_cast<size_t>(e)]) continue;
+      const PeerId from{Role::kExperts, Rank{e}};
+      SlotMessage message;
+      if (!transport_.Take(from, key.micro_batch * shape_.m + self_.rank.value, message)) continue;
+      if (message.header.kind != MessageKind::kContributions || message.header.key() < key)
+        continue;
+      if (message.header.key() != key) return Misordered(from, message.header.key(), key);
+      JANUS_RETURN_IF_ERROR(Enter(round, from, message));
+      round.arrived[static_cast<size_t>(e)] = true;
+      --round.senders_left;
+    }
+    if (round.senders_left > 0) return false;
+    if (round.missing != 0) {
+      return Internal(Describe(key) + ": " + std::to_string(round.missing) +
+                      " contributions were sent by no expert instance");
+    }
+    return true;
+  }
+
+  std::span<const void* const> Contributions(int micro_batch) const override {
+    const Round& round = rounds_[static_cast<size_t>(micro_batch)];
+    return {round.table.data(),
+            static_cast<size_t>(round.rows) * static_cast<size_t>(shape_.top_k)};
+  }
+
+ private:
+  struct Round {
+    int rows = 0;
+    int missing = 0;       // cells of the table still null
+    int senders_left = 0;  // expert instances not heard of
+    std::vector<bool> arrived;
+    std::vector<const void*> table;  // [max_rows * K]
+  };
+
+  Status Enter(Round& round, PeerId from, const SlotMessage& message) {
+    const size_t count = message.header.count;
+    if (ContributionBytes(count, shape_.row_bytes()) != message.header.bytes) {
+      return Internal(ToString(from) + ": " + std::to_string(count) + " contributions in " +
+                      std::to_string(message.header.bytes) + " bytes");
+    }
+    const auto* refs = reinterpret_cast<const ContributionRef*>(message.payload.data());
+    const std::byte* rows = message.payload.data() + ContributionRowsOffset(count);
+    for (size_t i = 0; i < count; ++i) {
+      if (refs[i].row >= round.rows || refs[i].slot >= shape_.top_k) {
+        return Internal(ToString(from) + ": a contribution to row " + std::to_string(refs[i].row) +
+                        " slot " + std::to_string(refs[i].slot) + " of " +
+                        std::to_string(round.rows) + " rows");
+      }
+      const void*& cell =
+          round.table[static_cast<size_t>(refs[i].row) * static_cast<size_t>(shape_.top_k) +
+                      refs[i].slot];
+      if (cell != nullptr) {
+        return Internal(ToString(from) + ": a second contribution to row " +
+                        std::to_string(refs[i].row) + " slot " + std::to_string(refs[i].slot) +
+                        "; do all expert instances agree?");
+      }
+      cell = rows + i * shape_.row_bytes();
+      --round.missing;
+    }
+    return OkStatus();
+  }
+
+  const ExchangeShape shape_;
+  Transport& transport_;
+  const PeerId self_;
+  std::vector<Round> rounds_;
+};
+
+class DirectExperts final : public ExpertExchange {
+ public:
+  DirectExperts(const ExchangeShape& shape, Transport& transport)
+      : shape_(shape), transport_(transport), self_(transport.layout().self) {
+    counts_.assign(static_cast<size_t>(shape.micro_batches) * static_cast<size_t>(shape.m), 0);
+  }
+
+  Result<bool> Poll(const RoundKey& key, Rank from, ArrivedRows& arrived) override {
+    const PeerId peer{Role::kAttention, from};
+    SlotMessage message;
+    if (!transport_.Take(peer, key.micro_batch, message)) return false;
+    if (message.header.kind != MessageKind::kRows || message.header.key() < key) return false;
+    if (message.header.key() != key) return Misordered(peer, message.header.key(), key);
+    if (message.header.count > static_cast<uint32_t>(shape_.max_rows) ||
+        message.header.bytes != message.header.count * shape_.row_bytes()) {
+      return Internal(ToString(peer) + ": " + std::to_string(message.header.count) + " rows in " +
+                      std::to_string(message.header.bytes) + " bytes");
+    }
+    arrived.count = static_cast<int>(message.header.count);
+    arrived.rows = message.payload.data();
+    arrived.posted = FromNanoseconds(message.header.posted_ns);
+    return true;
+  }
+
+  Outgoing Begin(int micro_batch, Rank to, int count) override {
+    JANUS_CHECK(count >= 0 && count <= shape_.max_rows * shape_.top_k, count);
+    const int slot = micro_batch * shape_.m + to.value;
+    counts_[static_cast<size_t>(slot)] = count;
+    std::byte* payload = transport_.Payload(slot).data();
+    const auto size = static_cast<size_t>(count);
+    return {{reinterpret_cast<ContributionRef*>(payload), size},
+            payload + ContributionRowsOffset(size)};
+  }
+
+  Status Post(const RoundKey& key, Rank to, MonotonicTime inputs_ready) override {
+    const int slot = key.micro_batch * shape_.m + to.value;
+    const int count = counts_[static_cast<size_t>(slot)];
+    Header header =
+        MakeHeader(MessageKind::kContributions, key, static_cast<uint16_t>(self_.rank.value),
+                   static_cast<uint32_t>(count));
+    header.bytes = ContributionBytes(static_cast<size_t>(count), shape_.row_bytes());
+    header.ready_ns = Nanoseconds(inputs_ready);
+    header.posted_ns = Nanoseconds(MonotonicClock::now());
+    return transport_.Post(slot, header);
+  }
+
+ private:
+  const ExchangeShape shape_;
+  Transport& transport_;
+  const PeerId self_;
+  std::vector<int> counts_;  // [micro-batch, m]: contributions of the message being written
+};
+
+}  // namespace
+
+TransportLayout DirectLayout(const ExchangeShape& shape, PeerId self) {
+  TransportLayout layout;
+  layout.self = self;
+  layout.m = shape.m;
+  layout.n = shape.n;
+  const auto rows = static_cast<size_t>(shape.max_rows);
+  std::vector<PeerId> experts;
+  for (int e = 0; e < shape.n; ++e) experts.push_back({Role::kExperts, Rank{e}});
+  for (int a = 0; a < shape.m; ++a) {
+    for (int mb = 0; mb < shape.micro_batches; ++mb) {
+      layout.slots.push_back({{Role::kAttention, Rank{a}}, mb, rows * shape.row_bytes(), experts});
+    }
+  }
+  const size_t bytes =
+      ContributionBytes(rows * static_cast<size_t>(shape.top_k), shape.row_bytes());
+  for (int e = 0; e < shape.n; ++e) {
+    for (int mb = 0; mb < shape.micro_batches; ++mb) {
+      for (int a = 0; a < shape.m; ++a) {
+        layout.slots.push_back(
+            {{Role::kExperts, Rank{e}}, mb * shape.m + a, bytes, {{Role::kAttention, Rank{a}}}});
+      }
+    }
+  }
+  return layout;
+}
+
+std::unique_ptr<AttentionExchange> MakeDirectAttention(const ExchangeShape& shape,
+                                                       Transport& transport) {
+  return std::make_unique<DirectAttention>(shape, transport);
+}
+
+std::unique_ptr<ExpertExchange> MakeDirectExperts(const ExchangeShape& shape,
+                                                  Transport& transport) {
+  return std::make_unique<DirectExperts>(shape, transport);
+}
+
+}  // namespace janus::dataplane

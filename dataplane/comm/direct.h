@@ -1,0 +1,16 @@
+#pragma once
+
+#include "dataplane/comm/exchange.h"
+
+namespace janus::dataplane {
+
+// Mode Direct: every attention instance to every expert instance and back. An attention instance
+// has one slot of rows per micro-batch, which all expert instances read; an expert instance has one
+// slot of contributions per (micro-batch, attention instance).
+TransportLayout DirectLayout(const ExchangeShape& shape, PeerId self);
+
+std::unique_ptr<AttentionExchange> MakeDirectAttention(const ExchangeShape& shape,
+                                                       Transport& transport);
+std::unique_ptr<ExpertExchange> MakeDirectExperts(const ExchangeShape& shape, Transport& transport);
+
+}  // namespace janus::dataplane

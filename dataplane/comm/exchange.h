@@ -1,0 +1,97 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/dtype.h"
+#include "common/status.h"
+#include "common/topology.h"
+#include "dataplane/comm/transport.h"
+
+namespace janus::dataplane {
+
+// What the exchange must know to lay out its fixed slots; equal on all members of an epoch.
+struct ExchangeShape {
+  int hidden = 0;                // H
+  int top_k = 0;                 // K
+  DType wire = DType::kFloat32;  // of rows and contributions
+  int micro_batches = 1;         // rounds in flight per layer, b
+  int max_rows = 512;            // R_max: rows of one sender in one round
+  int m = 0;
+  int n = 0;
+
+  size_t row_bytes() const {
+    return static_cast<size_t>(hidden) * static_cast<size_t>(SizeOf(wire));
+  }
+};
+ExchangeShape ShapeOf(const Topology& topology, int hidden, int top_k, DType wire);
+
+// Which attention ranks take part in a step (and, after the first layer, still have rows).
+using Participants = std::vector<bool>;
+
+// The attention side of a round, in any mode. For each round: fill Rows, Post, then Poll until
+// true, then read the contributions; only then may the next round of the same micro-batch be
+// posted.
+//
+// Confined to the step thread. Nothing allocates after construction.
+class AttentionExchange {
+ public:
+  virtual ~AttentionExchange() = default;
+
+  // Where the rows of a micro-batch are put, [max_rows, H] of the wire type, 64-byte aligned. Its
+  // readers read it in place: it must not change from Post until Poll has returned true.
+  virtual std::span<std::byte> Rows(int micro_batch) = 0;
+
+  // Sends `rows` >= 0 rows of the round to every expert instance.
+  virtual Status Post(const RoundKey& key, int rows, MonotonicTime inputs_ready) = 0;
+
+  // True once every (row, top-k slot) of the round has exactly one contribution here. Internal: a
+  // contribution twice, missing or out of range, with the sender's name.
+  virtual Result<bool> Poll(const RoundKey& key) = 0;
+
+  // contributions[row * K + slot] -> H values of the wire type, in place. Valid after Poll returned
+  // true and until the micro-batch's next Post.
+  virtual std::span<const void* const> Contributions(int micro_batch) const = 0;
+};
+
+// Rows of one attention instance in one round.
+struct ArrivedRows {
+  int count = 0;
+  const std::byte* rows = nullptr;  // [count, H] of the wire type, in place
+  MonotonicTime posted;
+};
+
+// The expert side of a round, in any mode. For each round and participant: Poll until true, read
+// the rows, then Begin, write, Post the contributions of this instance (possibly none).
+//
+// Confined to the step thread. Nothing allocates after construction.
+class ExpertExchange {
+ public:
+  virtual ~ExpertExchange() = default;
+
+  // True when `from`'s rows of the round are here.
+  virtual Result<bool> Poll(const RoundKey& key, Rank from, ArrivedRows& arrived) = 0;
+
+  // Room for `count` contributions to `to`: refs[count], and rows [count, H] of the wire type.
+  struct Outgoing {
+    std::span<ContributionRef> refs;
+    std::byte* rows = nullptr;
+  };
+  virtual Outgoing Begin(int micro_batch, Rank to, int count) = 0;
+  virtual Status Post(const RoundKey& key, Rank to, MonotonicTime inputs_ready) = 0;
+};
+
+// The slots of every member for the topology's mode; Unimplemented names a mode that is not built.
+Result<TransportLayout> LayoutFor(ExchangeMode mode, const ExchangeShape& shape, PeerId self);
+
+// `transport` must outlive the exchange and have been made with LayoutFor(mode, shape, self).
+Result<std::unique_ptr<AttentionExchange>> MakeAttentionExchange(ExchangeMode mode,
+                                                                 const ExchangeShape& shape,
+                                                                 Transport& transport);
+Result<std::unique_ptr<ExpertExchange>> MakeExpertExchange(ExchangeMode mode,
+                                                           const ExchangeShape& shape,
+                                                           Transport& transport);
+
+}  // namespace janus::dataplane

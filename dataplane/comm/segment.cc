@@ -1,0 +1,242 @@
+#include "dataplane/comm/segment.h"
+
+#include <cstring>
+#include <new>
+
+namespace janus::dataplane {
+namespace {
+
+constexpr uint64_t kMagic = 0x31756e616a676573ULL;  // "segjanu1"
+
+// Invariants: written - read <= kControlQueueDepth; entry i of the ring is the writer's while
+// i >= written, the reader's while read <= i < written.
+struct Queue {
+  alignas(64) std::atomic<uint64_t> written;
+  alignas(64) std::atomic<uint64_t> read;
+  struct Entry {
+    Header header;
+    uint32_t bytes;
+    uint32_t zero;
+    std::byte payload[kMaxControlBytes];
+  };
+  alignas(64) Entry entries[kControlQueueDepth];
+};
+
+// `sequence` counts posts; a release store publishes header and payload before it.
+struct alignas(64) SlotHead {
+  std::atomic<uint64_t> sequence;
+  Header header;
+};
+
+constexpr size_t kQueuesOffset = AlignUp(sizeof(SegmentHeader));
+constexpr size_t kQueueBytes = AlignUp(sizeof(Queue));
+constexpr size_t kHeadBytes = AlignUp(sizeof(SlotHead));
+
+template <class T>
+T* At(const Segment& segment, size_t offset) {
+  return std::launder(reinterpret_cast<T*>(segment.base + offset));
+}
+
+uint64_t Mix(uint64_t hash, uint64_t value) {
+  hash ^= value;
+  hash *= 0x9e3779b97f4a7c15ULL;
+  return hash ^ (hash >> 29);
+}
+
+}  // namespace
+
+std::string ToString(const PeerId& peer) {
+  return std::string(ToString(peer.role)) + " " + std::to_string(peer.rank.value);
+}
+
+int MemberIndex(const TransportLayout& layout, PeerId peer) {
+  return peer.role == Role::kAttention ? peer.rank.value : layout.m + peer.rank.value;
+}
+
+PeerId MemberAt(const TransportLayout& layout, int member) {
+  if (member < layout.m) return {Role::kAttention, Rank{member}};
+  return {Role::kExperts, Rank{member - layout.m}};
+}
+
+uint64_t LayoutHash(const TransportLayout& layout) {
+  uint64_t hash = Mix(kMagic, kWireVersion);
+  hash = Mix(hash, static_cast<uint64_t>(layout.m));
+  hash = Mix(hash, static_cast<uint64_t>(layout.n));
+  for (const SlotSpec& slot : layout.slots) {
+    hash = Mix(hash, static_cast<uint64_t>(MemberIndex(layout, slot.owner)));
+    hash = Mix(hash, static_cast<uint64_t>(slot.index));
+    hash = Mix(hash, slot.bytes);
+    for (const PeerId& reader : slot.readers) {
+      hash = Mix(hash, static_cast<uint64_t>(MemberIndex(layout, reader)));
+    }
+  }
+  return hash;
+}
+
+SegmentMap::SegmentMap(const TransportLayout& layout, PeerId owner) {
+  size_t offset = kQueuesOffset + kQueueBytes * static_cast<size_t>(layout.m + layout.n);
+  for (const SlotSpec& slot : layout.slots) {
+    if (slot.owner != owner) continue;
+    JANUS_CHECK(slot.index == slots(), slot.owner, slot.index, slots());
+    slot_offset_.push_back(offset);
+    slot_bytes_.push_back(slot.bytes);
+    offset += kHeadBytes + AlignUp(slot.bytes);
+  }
+  bytes_ = AlignUp(offset, 4096);
+}
+
+size_t SegmentMap::queue_offset(int reader_member) const {
+  return kQueuesOffset + kQueueBytes * static_cast<size_t>(reader_member);
+}
+
+void InitSegment(const Segment& segment, const TransportLayout& layout) {
+  const SegmentMap map(layout, layout.self);
+  JANUS_CHECK(segment.bytes >= map.bytes(), segment.bytes, map.bytes());
+  auto* header = new (segment.base) SegmentHeader;
+  for (int member = 0; member < layout.m + layout.n; ++member) {
+    auto* queue = new (segment.base + map.queue_offset(member)) Queue;
+    queue->written.store(0, std::memory_order_relaxed);
+    queue->read.store(0, std::memory_order_relaxed);
+  }
+  for (int slot = 0; slot < map.slots(); ++slot) {
+    auto* head = new (segment.base + map.slot_offset(slot)) SlotHead;
+    head->sequence.store(0, std::memory_order_relaxed);
+  }
+  header->magic = kMagic;
+  header->layout_hash = LayoutHash(layout);
+  header->bytes = map.bytes();
+}
+
+Status CheckSegment(const Segment& segment, const TransportLayout& layout, PeerId owner) {
+  const SegmentMap map(layout, owner);
+  if (segment.bytes < map.bytes()) {
+    return InvalidArgument("segment of " + ToString(owner) + ": " + std::to_string(segment.bytes) +
+                           " bytes, the topology needs " + std::to_string(map.bytes()));
+  }
+  const auto* header = At<SegmentHeader>(segment, 0);
+  if (header->magic != kMagic || header->layout_hash != LayoutHash(layout)) {
+    return InvalidArgument("segment of " + ToString(owner) +
+                           ": laid out for another topology; do all workers run one version?");
+  }
+  return OkStatus();
+}
+
+SegmentTransport::SegmentTransport(TransportLayout layout, uint64_t tag,
+                                   std::vector<std::optional<Segment>> segments, WaitPolicy policy,
+                                   std::unique_ptr<Liveness> liveness, std::string description)
+    : layout_(std::move(layout)),
+      tag_(tag),
+      policy_(policy),
+      liveness_(std::move(liveness)),
+      description_(std::move(description)),
+      self_(MemberIndex(layout_, layout_.self)) {
+  JANUS_CHECK(segments.size() == static_cast<size_t>(layout_.m + layout_.n), segments.size());
+  JANUS_CHECK(segments[static_cast<size_t>(self_)].has_value());
+  members_.resize(segments.size());
+  for (size_t i = 0; i < segments.size(); ++i) {
+    if (!segments[i]) continue;
+    members_[i].segment = std::move(segments[i]);
+    members_[i].map.emplace(layout_, MemberAt(layout_, static_cast<int>(i)));
+    members_[i].taken.assign(static_cast<size_t>(members_[i].map->slots()), 0);
+  }
+  for (const SlotSpec& slot : layout_.slots) {
+    if (slot.owner != layout_.self) continue;
+    std::vector<int>& readers = readers_.emplace_back();
+    for (const PeerId& reader : slot.readers) readers.push_back(MemberIndex(layout_, reader));
+  }
+}
+
+Doorbell& SegmentTransport::bell(int member) {
+  const Member& m = members_[static_cast<size_t>(member)];
+  JANUS_CHECK(m.segment.has_value(), "no connection to", MemberAt(layout_, member));
+  return At<SegmentHeader>(*m.segment, 0)->bell;
+}
+
+std::span<std::byte> SegmentTransport::Payload(int slot) {
+  const Member& own = members_[static_cast<size_t>(self_)];
+  return {own.segment->base + own.map->slot_offset(slot) + kHeadBytes, own.map->slot_bytes(slot)};
+}
+
+Status SegmentTransport::Post(int slot, const Header& header) {
+  const Member& own = members_[static_cast<size_t>(self_)];
+  JANUS_CHECK(header.bytes <= own.map->slot_bytes(slot), header.bytes, own.map->slot_bytes(slot));
+  auto* head = At<SlotHead>(*own.segment, own.map->slot_offset(slot));
+  head->header = header;
+  head->header.tag = tag_;
+  head->sequence.store(head->sequence.load(std::memory_order_relaxed) + 1,
+                       std::memory_order_release);
+  for (const int reader : readers_[static_cast<size_t>(slot)]) bell(reader).Ring();
+  return OkStatus();
+}
+
+bool SegmentTransport::Take(PeerId from, int slot, SlotMessage& message) {
+  Member& peer = members_[static_cast<size_t>(MemberIndex(layout_, from))];
+  const size_t offset = peer.map->slot_offset(slot);
+  const auto* head = At<SlotHead>(*peer.segment, offset);
+  const uint64_t sequence = head->sequence.load(std::memory_order_acquire);
+  uint64_t& taken = peer.taken[static_cast<size_t>(slot)];
+  if (sequence == taken) return false;
+  taken = sequence;
+  message.header = head->header;
+  if (message.header.tag != tag_ || message.header.bytes > peer.map->slot_bytes(slot)) {
+    ++dropped_;
+    return false;
+  }
+  message.payload = {peer.segment->base + offset + kHeadBytes, message.header.bytes};
+  return true;
+}
+
+Status SegmentTransport::Send(PeerId to, const Header& header, std::span<const std::byte> payload) {
+  JANUS_CHECK(payload.size() <= kMaxControlBytes, payload.size());
+  const int member = MemberIndex(layout_, to);
+  const Member& own = members_[static_cast<size_t>(self_)];
+  auto* queue = At<Queue>(*own.segment, own.map->queue_offset(member));
+  const uint64_t written = queue->written.load(std::memory_order_relaxed);
+  if (written - queue->read.load(std::memory_order_acquire) >= kControlQueueDepth) {
+    return ResourceExhausted(ToString(to) + " has " + std::to_string(kControlQueueDepth) +
+                             " unread control messages of " + ToString(layout_.self));
+  }
+  Queue::Entry& entry = queue->entries[written % kControlQueueDepth];
+  entry.header = header;
+  entry.header.tag = tag_;
+  entry.header.bytes = payload.size();
+  entry.bytes = static_cast<uint32_t>(payload.size());
+  if (!payload.empty()) std::memcpy(entry.payload, payload.data(), payload.size());
+  queue->written.store(written + 1, std::memory_order_release);
+  bell(member).Ring();
+  return OkStatus();
+}
+
+bool SegmentTransport::Receive(PeerId from, Header& header, std::vector<std::byte>& payload) {
+  const Member& peer = members_[static_cast<size_t>(MemberIndex(layout_, from))];
+  if (!peer.segment) return false;
+  auto* queue = At<Queue>(*peer.segment, peer.map->queue_offset(self_));
+  for (;;) {
+    const uint64_t read = queue->read.load(std::memory_order_relaxed);
+    if (read == queue->written.load(std::memory_order_acquire)) return false;
+    const Queue::Entry& entry = queue->entries[read % kControlQueueDepth];
+    header = entry.header;
+    const uint32_t bytes = entry.bytes;
+    const bool good = header.tag == tag_ && bytes <= kMaxControlBytes && header.bytes == bytes;
+    if (good) payload.assign(entry.payload, entry.payload + bytes);
+    queue->read.store(read + 1, std::memory_order_release);
+    if (good) return true;
+    ++dropped_;
+  }
+}
+
+Status SegmentTransport::Wait(MonotonicTime deadline, FunctionRef<bool()> ready) {
+  constexpr auto kLivenessInterval = std::chrono::milliseconds(100);
+  for (;;) {
+    const MonotonicTime slice = std::min(deadline, MonotonicClock::now() + kLivenessInterval);
+    if (WaitFor(bell(self_), policy_, slice, ready)) return OkStatus();
+    if (liveness_ != nullptr) JANUS_RETURN_IF_ERROR(liveness_->Check());
+    if (slice == deadline) return DeadlineExceeded("nothing came in time");
+  }
+}
+
+void SegmentTransport::Wake() {
+  bell(self_).Ring();
+}
+
+}  // namespace janus::dataplane

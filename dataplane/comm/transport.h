@@ -1,0 +1,99 @@
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <memory>
+#include <ostream>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/doorbell.h"
+#include "common/function_ref.h"
+#include "common/ids.h"
+#include "common/status.h"
+#include "common/topology.h"
+#include "dataplane/comm/wire.h"
+
+namespace janus::dataplane {
+
+// A member of an epoch as the transport sees it.
+struct PeerId {
+  Role role = Role::kAttention;
+  Rank rank{0};
+  friend auto operator<=>(const PeerId&, const PeerId&) = default;
+};
+std::string ToString(const PeerId& peer);
+inline std::ostream& operator<<(std::ostream& out, const PeerId& peer) {
+  return out << ToString(peer);
+}
+
+// What one member keeps for the others in fixed memory, the same table on every member: it is
+// computed from the topology (exchange.h), so no sizes are negotiated.
+struct SlotSpec {
+  PeerId owner;
+  int index = 0;     // among the owner's slots, 0..
+  size_t bytes = 0;  // room for payload
+  std::vector<PeerId> readers;
+};
+
+struct TransportLayout {
+  PeerId self;
+  int m = 0;
+  int n = 0;
+  std::vector<SlotSpec> slots;  // of all members; indices dense per owner
+};
+
+// A message in a slot. `payload` lies where the sender wrote it (shared memory) or where the
+// transport landed it, and stays valid and unchanged until the reader's own protocol allows the
+// owner to post the slot again.
+struct SlotMessage {
+  Header header;
+  std::span<const std::byte> payload;
+};
+
+inline constexpr size_t kMaxControlBytes = 1024;  // of payload: a ticket of 256 instances
+inline constexpr uint64_t kControlQueueDepth = 64;
+
+// Connects one instance to its peers. A slot is written in place, posted once per round and read in
+// place, without a copy where memory is shared; small control messages travel on bounded ordered
+// queues beside it. No call allocates after construction, none blocks but Wait.
+//
+// Confined to the instance's step thread, except Wake, which is thread-safe.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  virtual const TransportLayout& layout() const = 0;
+
+  // Memory of the instance's own slot; 64-byte aligned, bytes of its SlotSpec.
+  virtual std::span<std::byte> Payload(int slot) = 0;
+
+  // Publishes header.bytes of the slot to its readers. The caller's protocol guarantees that the
+  // readers are done with the slot's previous message. Unavailable: a reader is known to be gone.
+  virtual Status Post(int slot, const Header& header) = 0;
+
+  // The newest message of a peer's slot that Take has not returned yet, if there is one. A message
+  // with a wrong tag or impossible size is dropped and counted.
+  virtual bool Take(PeerId from, int slot, SlotMessage& message) = 0;
+
+  // Queues a control message: header + payload (<= kMaxControlBytes). Ordered per pair, delivered
+  // once. ResourceExhausted: the peer has kControlQueueDepth unread already.
+  virtual Status Send(PeerId to, const Header& header, std::span<const std::byte> payload) = 0;
+
+  // The next control message of `from`, copied into `payload` (at most kMaxControlBytes).
+  virtual bool Receive(PeerId from, Header& header, std::vector<std::byte>& payload) = 0;
+
+  // Waits until ready() is true (returns OK), the deadline (DeadlineExceeded), or until a peer is
+  // found gone (Unavailable, naming it). Whatever changes ready() from outside must Wake().
+  virtual Status Wait(MonotonicTime deadline, FunctionRef<bool()> ready) = 0;
+  virtual void Wake() = 0;
+
+  // Messages dropped for a wrong tag or impossible size since the start.
+  virtual uint64_t dropped() const = 0;
+
+  // How the pair talks, for people: "shared memory", "loopback".
+  virtual std::string_view Describe(PeerId peer) const = 0;
+};
+
+}  // namespace janus::dataplane

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <bit>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+// What instances write to each other: fixed little-endian structs. Every message begins with a
+// Header, whose tag is derived from the epoch key; a message with another tag is dropped and
+// counted.
+namespace janus::dataplane {
+
+static_assert(std::endian::native == std::endian::little);
+
+inline constexpr uint32_t kWireVersion = 1;
+
+// One exchange attention -> experts -> attention.
+struct RoundKey {
+  uint64_t epoch = 0;
+  uint64_t step = 0;
+  uint32_t view = 0;
+  uint16_t stream = 0;
+  uint16_t layer = 0;
+  uint8_t micro_batch = 0;
+  friend auto operator<=>(const RoundKey&, const RoundKey&) = default;
+};
+
+enum class MessageKind : uint8_t {
+  kRows = 1,           // attention -> experts: one micro-batch's rows [count, H]
+  kContributions = 2,  // experts -> attention: `count` of (row, top-k slot, c[H])
+  kTicket = 3,         // coordinator -> every member
+  kDemand = 4,         // attention -> coordinator
+};
+
+struct Header {
+  uint64_t tag = 0;
+  uint64_t epoch = 0;
+  uint64_t step = 0;
+  uint32_t view = 0;
+  uint16_t stream = 0;
+  uint16_t layer = 0;
+  MessageKind kind = MessageKind::kRows;
+  uint8_t micro_batch = 0;
+  uint16_t sender = 0;  // rank within its role
+  uint32_t count = 0;   // rows or contributions
+  uint64_t bytes = 0;   // of payload behind the header
+  // Sender's monotonic clock, for same-host differences only: when its inputs were complete, and
+  // when it posted.
+  int64_t ready_ns = 0;
+  int64_t posted_ns = 0;
+
+  RoundKey key() const { return {epoch, step, view, stream, layer, micro_batch}; }
+};
+static_assert(sizeof(Header) == 64 && std::is_trivially_copyable_v<Header>);
+
+Header MakeHeader(MessageKind kind, const RoundKey& key, uint16_t sender, uint32_t count);
+
+// Where a contribution belongs: row of the receiver's micro-batch, top-k slot of that row. A
+// kContributions payload is ContributionRef[count], padding to 64 bytes, then rows [count, H].
+struct ContributionRef {
+  uint16_t row = 0;
+  uint8_t slot = 0;
+  uint8_t zero = 0;
+};
+static_assert(sizeof(ContributionRef) == 4);
+
+constexpr size_t AlignUp(size_t bytes, size_t alignment = 64) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+constexpr size_t ContributionRowsOffset(size_t count) {
+  return AlignUp(count * sizeof(ContributionRef));
+}
+constexpr size_t ContributionBytes(size_t count, size_t row_bytes) {
+  return ContributionRowsOffset(count) + count * row_bytes;
+}
+
+// kTicket payload: TicketShare[m], by attention rank. Rows of a participant are at most
+// `row_limit`; true counts stand in the headers of the first layer. row_limit 0: takes no part in
+// the step.
+struct TicketShare {
+  uint16_t row_limit = 0;
+  uint16_t prefill_budget = 0;  // of the rows, at most so many prompt positions
+};
+static_assert(sizeof(TicketShare) == 4);
+
+// kDemand payload: what an attention instance would bring to the step of the header, and how its
+// last step went.
+struct Demand {
+  uint32_t decode_rows = 0;
+  uint32_t prefill_rows = 0;  // prompt positions waiting, not bounded by a step's rows
+  uint64_t kv_tokens = 0;
+  uint32_t last_decode_rows = 0;
+  uint32_t last_prefill_rows = 0;
+  int64_t last_step_ns = 0;  // 0: took part in none since its last demand
+};
+static_assert(sizeof(Demand) == 32);
+
+// 64 bits that only holders of the 128-bit epoch key know.
+uint64_t EpochTag(const std::byte* key16, uint64_t epoch);
+
+}  // namespace janus::dataplane

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "common/dtype.h"
+#include "common/status.h"
+#include "kernels/kernels.h"
+
+namespace janus::dataplane {
+
+struct KvCacheOptions {
+  int layers = 0;
+  int kv_heads = 0;
+  int head_dim = 0;
+  DType dtype = DType::kFloat32;  // Float32 or BFloat16
+  int64_t bytes = 0;              // of device pages, all layers
+  int64_t swap_bytes = 0;         // of host memory for preempted sequences
+};
+
+// The pages of one attention instance, handed out by number; a page number means the same positions
+// in every layer. Memory is reserved at creation and touched on first use.
+//
+// Confined to the step thread.
+class KvCache {
+ public:
+  // InvalidArgument: not even one page fits. ResourceExhausted: the memory cannot be reserved.
+  static Result<std::unique_ptr<KvCache>> Create(const KvCacheOptions& options);
+  ~KvCache();
+  KvCache(const KvCache&) = delete;
+  KvCache& operator=(const KvCache&) = delete;
+
+  int num_pages() const { return num_pages_; }
+  int free_pages() const { return static_cast<int>(free_.size()); }
+  static int PagesFor(int64_t positions) {
+    return static_cast<int>((positions + kernels::kPageTokens - 1) / kernels::kPageTokens);
+  }
+
+  // Appends pages until `pages` holds `count`; false (and nothing changed) when too few are free.
+  bool Grow(std::vector<int32_t>& pages, int count);
+  // Gives back all of `pages` and empties it.
+  void Release(std::vector<int32_t>& pages);
+
+  // A preempted sequence's pages in host memory.
+  struct Swapped {
+    std::vector<std::byte> bytes;
+    int pages = 0;
+  };
+  // Copies the pages out and releases them; false when swap memory is short (nothing changed).
+  bool SwapOut(std::vector<int32_t>& pages, Swapped& out);
+  // Brings them back into newly taken pages; false when too few are free (nothing changed).
+  bool SwapIn(Swapped& in, std::vector<int32_t>& pages);
+  // Forgets a swapped sequence.
+  void Drop(Swapped& in);
+
+  kernels::KvCache Layer(int layer) const;
+
+ private:
+  explicit KvCache(const KvCacheOptions& options);
+  std::byte* PageAt(int layer, int32_t page) const;
+
+  const KvCacheOptions options_;
+  const size_t page_bytes_;  // of one layer
+  int num_pages_ = 0;
+  std::byte* memory_ = nullptr;  // [layers, num_pages, page_bytes]
+  size_t memory_bytes_ = 0;
+  std::vector<int32_t> free_;  // taken from the back; lowest numbers first at the start
+  int64_t swap_used_ = 0;
+};
+
+}  // namespace janus::dataplane

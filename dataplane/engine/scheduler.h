@@ -1,0 +1,115 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "dataplane/engine/kv_cache.h"
+#include "dataplane/engine/request.h"
+
+namespace janus::dataplane {
+
+// A request on its way through the engine. Positions 0..computed-1 have keys and values in `pages`.
+struct Sequence {
+  explicit Sequence(Request r) : request(std::move(r)), tokens(request.prompt) {}
+
+  int remaining() const { return static_cast<int>(tokens.size()) - computed; }
+  // All of the prompt is computed: the next row is that of the token generated last.
+  bool decoding() const { return computed >= static_cast<int>(request.prompt.size()); }
+  int generated() const { return static_cast<int>(tokens.size() - request.prompt.size()); }
+
+  Request request;
+  uint64_t arrival = 0;
+  std::vector<int32_t> tokens;  // prompt, then what was generated
+  int computed = 0;
+  std::vector<int32_t> pages;
+  KvCache::Swapped swapped;
+};
+
+// One row of a step: a position of a sequence.
+struct BatchRow {
+  Sequence* sequence = nullptr;
+  int32_t position = 0;
+  int32_t token = 0;
+  bool last = false;  // of its sequence's tokens: its logits draw the next token
+};
+
+struct Batch {
+  std::vector<BatchRow> rows;  // rows of one sequence are neighbours, positions ascending
+  int decode_rows = 0;
+  int prefill_rows = 0;
+};
+
+struct BatchLimits {
+  int rows = 0;          // at most
+  int prefill_rows = 0;  // of them prompt positions
+};
+
+struct SchedulerOptions {
+  int max_batch = 256;        // running sequences
+  int max_waiting = 4096;     // beyond it requests are refused
+  int64_t max_model_len = 0;  // positions per sequence
+};
+
+// Decides which sequences run and which rows a step computes. Oldest first throughout; the newest
+// running sequence gives way when pages run out: to host memory, or, when that is short too, it is
+// refused.
+//
+// Confined to the step thread.
+class Scheduler {
+ public:
+  Scheduler(const SchedulerOptions& options, KvCache& cache) : options_(options), cache_(cache) {}
+
+  // InvalidArgument: can never run here (length, pages). ResourceExhausted: the queue is full.
+  Status Submit(Request request);
+  // Ends a request wherever it is; unknown keys are ignored (it has finished meanwhile).
+  void Cancel(const RequestKey& key);
+  // Ends every request of a gateway's connection.
+  void CancelStream(uint64_t stream);
+
+  // The rows of the next step. Admits, resumes and preempts. Requests that had to be refused are
+  // appended to `refused` with their error.
+  Batch FormBatch(const BatchLimits& limits, std::vector<TokenEvent>& refused);
+
+  // The batch has been computed: its rows' keys and values are in the cache.
+  void MarkComputed(const Batch& batch);
+  // Appends a generated token and says whether that ends the sequence.
+  FinishReason Append(Sequence& sequence, int32_t token);
+  // Removes a finished sequence.
+  void Remove(const Sequence& sequence);
+
+  // What the step after `batch` (just formed, not yet computed) would bring if no sequence ended.
+  struct Outlook {
+    int decode_rows = 0;
+    int64_t prefill_rows = 0;
+  };
+  Outlook After(const Batch& batch) const;
+
+  bool idle() const { return waiting_.empty() && running_.empty() && swapped_.empty(); }
+  int running() const { return static_cast<int>(running_.size()); }
+  int waiting() const { return static_cast<int>(waiting_.size() + swapped_.size()); }
+  int64_t kv_tokens() const;
+  uint64_t preempted() const { return preempted_; }
+
+ private:
+  using SequencePtr = std::unique_ptr<Sequence>;
+
+  void Resume();
+  void AddDecodeRows(const BatchLimits& limits, Batch& batch, std::vector<TokenEvent>& refused);
+  void AddPrefillRows(const BatchLimits& limits, Batch& batch);
+  void AddChunk(Sequence& sequence, const BatchLimits& limits, Batch& batch);
+  // Takes the newest running sequence off the device.
+  void PreemptNewest(std::vector<TokenEvent>& refused);
+  void Free(Sequence& sequence);
+
+  const SchedulerOptions options_;
+  KvCache& cache_;
+  std::deque<SequencePtr> waiting_;   // not yet admitted, by arrival
+  std::deque<SequencePtr> swapped_;   // preempted, by arrival
+  std::vector<SequencePtr> running_;  // by arrival
+  uint64_t arrivals_ = 0;
+  uint64_t preempted_ = 0;
+};
+
+}  // namespace janus::dataplane
