@@ -1,0 +1,77 @@
+#include "operator/local/log_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+namespace janus::control {
+namespace {
+
+constexpr size_t kMaxLine = 512;
+constexpr std::string_view kReady = "ready ";
+constexpr std::string_view kErrorLevel = " error message=";  // common/log.h's form
+
+int Begin(const std::string& path) {
+  std::rename(path.c_str(), (path + ".1").c_str());  // fails when there was none: nothing to keep
+  return open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
+}
+
+}  // namespace
+
+Result<LogFile> LogFile::Create(const std::string& path, int64_t max_bytes) {
+  const int fd = Begin(path);
+  if (fd < 0) return FailedPrecondition(path + ": " + std::strerror(errno));
+  return LogFile(path, max_bytes, fd);
+}
+
+LogFile::LogFile(LogFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      max_bytes_(other.max_bytes_),
+      size_(other.size_),
+      fd_(other.fd_) {
+  other.fd_ = -1;
+}
+
+LogFile::~LogFile() {
+  if (fd_ >= 0) close(fd_);
+}
+
+void LogFile::Append(std::string_view bytes) {
+  if (size_ > 0 && size_ + static_cast<int64_t>(bytes.size()) > max_bytes_) {
+    close(fd_);
+    fd_ = Begin(path_);
+    size_ = 0;
+  }
+  if (fd_ < 0) return;
+  const ssize_t written = write(fd_, bytes.data(), bytes.size());
+  if (written > 0) size_ += written;
+}
+
+void LastWords::Append(std::string_view bytes) {
+  for (const char c : bytes) {
+    if (c == '\n') {
+      EndLine();
+    } else if (partial_.size() < kMaxLine) {
+      partial_ += c;
+    }
+  }
+}
+
+void LastWords::EndLine() {
+  if (partial_.find_first_not_of(" \t\r") != std::string::npos) {
+    if (ready_.empty() && partial_.starts_with(kReady)) ready_ = partial_.substr(kReady.size());
+    if (partial_.find(kErrorLevel) != std::string::npos) last_error_ = partial_;
+    last_ = std::move(partial_);
+  }
+  partial_.clear();
+}
+
+std::string LastWords::Line() const {
+  if (!last_error_.empty()) return last_error_;
+  return partial_.empty() ? last_ : partial_;
+}
+
+}  // namespace janus::control

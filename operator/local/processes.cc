@@ -1,0 +1,335 @@
+#include "operator/local/processes.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+
+#include "operator/local/log_file.h"
+
+namespace janus::control {
+namespace {
+
+// Closes on every way out.
+class Fd {
+ public:
+  explicit Fd(int fd = -1) : fd_(fd) {}
+  ~Fd() { Reset(); }
+  Fd(Fd&& other) noexcept : fd_(other.Release()) {}
+  Fd& operator=(Fd&& other) noexcept {
+    Reset();
+    fd_ = other.Release();
+    return *this;
+  }
+  int get() const { return fd_; }
+  int Release() {
+    const int fd = fd_;
+    fd_ = -1;
+    return fd;
+  }
+  void Reset() {
+    if (fd_ >= 0) close(fd_);
+    fd_ = -1;
+  }
+
+ private:
+  int fd_;
+};
+
+struct Pipe {
+  Fd read;
+  Fd write;
+};
+
+Result<Pipe> MakePipe() {
+  int fds[2];
+  if (pipe2(fds, O_CLOEXEC) != 0) {
+    return ResourceExhausted(std::string("pipe: ") + std::strerror(errno));
+  }
+  return Pipe{Fd(fds[0]), Fd(fds[1])};
+}
+
+// Between fork and exec, where other threads of ours may hold any lock: system calls only.
+[[noreturn]] void Become(const char* program, char* const* argv, pid_t parent, int output,
+                         int failure) {
+  setpgid(0, 0);
+  // Our death ends it, in whatever way we die. The parent may be dead already, before this line.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(127);
+  for (int signal = 1; signal < NSIG; ++signal) {
+    struct sigaction action {};
+    action.sa_handler = SIG_DFL;
+    sigaction(signal, &action, nullptr);
+  }
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  const int null = open("/dev/null", O_RDONLY);
+  if (null >= 0) dup2(null, STDIN_FILENO);
+  dup2(output, STDOUT_FILENO);
+  dup2(output, STDERR_FILENO);
+  // Libraries of ours may hold files without close-on-exec; a worker must not inherit a port.
+  close_range(3, UINT_MAX, CLOSE_RANGE_CLOEXEC);
+  execv(program, argv);
+  const int error = errno;
+  [[maybe_unused]] const ssize_t told = write(failure, &error, sizeof(error));
+  _exit(127);
+}
+
+Status ExecFailed(const std::string& program, int error) {
+  const std::string message = program + ": cannot be started: " + std::strerror(error);
+  if (error == ENOENT) return NotFound(message);
+  if (error == EACCES) return PermissionDenied(message);
+  return ResourceExhausted(message);
+}
+
+std::string SignalName(int signal) {
+  const char* name = sigabbrev_np(signal);
+  return name != nullptr ? std::string("SIG") + name : "signal " + std::to_string(signal);
+}
+
+std::string DescribeExit(const siginfo_t& info) {
+  if (info.si_code == CLD_EXITED) return "exited with status " + std::to_string(info.si_status);
+  std::string text = "was ended by " + SignalName(info.si_status);
+  if (info.si_status == SIGKILL) text += " (by hand, or by the kernel when memory runs out)";
+  return text;
+}
+
+}  // namespace
+
+struct Processes::Child {
+  std::string name;
+  pid_t pid = -1;
+  Fd pid_fd;
+  Fd output;
+  LogFile log;
+  LastWords words;
+  bool ready_posted = false;
+  bool exited = false;
+};
+
+Processes::Processes(Options options) : options_(std::move(options)) {}
+
+Result<std::unique_ptr<Processes>> Processes::Create(Options options) {
+  std::unique_ptr<Processes> out(new Processes(std::move(options)));
+  out->event_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  out->wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (out->event_fd_ < 0 || out->wake_fd_ < 0) {
+    return ResourceExhausted(std::string("eventfd: ") + std::strerror(errno));
+  }
+  out->reader_ =
+      std::jthread([self = out.get()](std::stop_token stop) { self->ReadOutputs(stop); });
+  return out;
+}
+
+Processes::~Processes() {
+  if (reader_.joinable()) {
+    Stop(Seconds(0));
+    reader_.request_stop();
+    Wake();
+    reader_.join();
+  }
+  if (event_fd_ >= 0) close(event_fd_);
+  if (wake_fd_ >= 0) close(wake_fd_);
+}
+
+Status Processes::Start(const ProcessSpec& spec) {
+  JANUS_ASSIGN_OR_RETURN(LogFile log, LogFile::Create(LogPath(spec.name), options_.max_log_bytes));
+  JANUS_ASSIGN_OR_RETURN(Pipe output, MakePipe());
+  JANUS_ASSIGN_OR_RETURN(Pipe failure, MakePipe());
+  std::vector<char*> argv;
+  argv.push_back(const_cast<char*>(spec.program.c_str()));
+  for (const std::string& argument : spec.arguments) {
+    argv.push_back(const_cast<char*>(argument.c_str()));
+  }
+  argv.push_back(nullptr);
+
+  const pid_t parent = getpid();
+  const pid_t pid = fork();
+  if (pid < 0) return ResourceExhausted(spec.program + ": fork: " + std::strerror(errno));
+  if (pid == 0) {
+    Become(spec.program.c_str(), argv.data(), parent, output.write.get(), failure.write.get());
+  }
+  // Both sides set it, so that it holds whoever runs first.
+  setpgid(pid, pid);
+  output.write.Reset();
+  failure.write.Reset();
+  int error = 0;
+  ssize_t got;
+  do {
+    got = read(failure.read.get(), &error, sizeof(error));
+  } while (got < 0 && errno == EINTR);
+  Fd pid_fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  if (got > 0 || pid_fd.get() < 0) {
+    if (got <= 0) error = errno;
+    kill(pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
+    return ExecFailed(spec.program, error);
+  }
+  fcntl(output.read.get(), F_SETFL, O_NONBLOCK);
+  {
+    MutexLock lock(mu_);
+    children_.push_back(
+        std::unique_ptr<Child>(new Child{spec.name, pid, std::move(pid_fd), std::move(output.read),
+                                         std::move(log), LastWords(), false, false}));
+  }
+  Wake();
+  return OkStatus();
+}
+
+void Processes::Wake() {
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof(one));
+}
+
+// The only thread that touches a child's output, log and words, and the one that reaps.
+void Processes::ReadOutputs(std::stop_token stop) {
+  while (!stop.stop_requested()) {
+    std::vector<Child*> children;
+    std::vector<pollfd> fds = {{wake_fd_, POLLIN, 0}};
+    {
+      MutexLock lock(mu_);
+      for (const auto& child : children_) {
+        if (child->exited) continue;
+        children.push_back(child.get());
+        fds.push_back({child->output.get(), POLLIN, 0});
+        fds.push_back({child->pid_fd.get(), POLLIN, 0});
+      }
+    }
+    if (poll(fds.data(), fds.size(), -1) < 0) continue;
+    if (fds[0].revents != 0) {
+      uint64_t ignored;
+      [[maybe_unused]] const ssize_t drained = read(wake_fd_, &ignored, sizeof(ignored));
+    }
+    for (size_t i = 0; i < children.size(); ++i) {
+      Child& child = *children[i];
+      if (fds[1 + 2 * i].revents != 0 && !ReadSome(child)) child.output.Reset();
+      if (fds[2 + 2 * i].revents != 0) Reap(child);
+    }
+  }
+}
+
+// False at the end of the output. One read, so that a child that never stops writing cannot keep
+// the others waiting.
+bool Processes::ReadSome(Child& child) {
+  char buffer[16384];
+  const ssize_t got = read(child.output.get(), buffer, sizeof(buffer));
+  if (got < 0) return errno == EAGAIN || errno == EINTR;
+  if (got == 0) return false;
+  const std::string_view bytes(buffer, static_cast<size_t>(got));
+  child.log.Append(bytes);
+  child.words.Append(bytes);
+  if (!child.ready_posted && !child.words.ready().empty()) {
+    child.ready_posted = true;
+    MutexLock lock(mu_);
+    Post({ProcessEvent::Kind::kReady, child.name, child.words.ready()});
+  }
+  return true;
+}
+
+void Processes::Reap(Child& child) {
+  // What it wrote last is still in the pipe, at most the pipe's 64 KiB; a grandchild that holds the
+  // pipe open cannot keep us here.
+  for (int i = 0; i < 8 && child.output.get() >= 0; ++i) {
+    pollfd more = {child.output.get(), POLLIN, 0};
+    if (poll(&more, 1, 0) <= 0 || !ReadSome(child)) break;
+  }
+  siginfo_t info{};
+  if (waitid(P_PID, static_cast<id_t>(child.pid), &info, WEXITED) != 0) return;
+  // Nobody else is meant to be in its group; whoever is goes with it.
+  kill(-child.pid, SIGKILL);
+  std::string text = child.name + " " + DescribeExit(info);
+  const std::string words = child.words.Line();
+  if (!words.empty()) text += "; its last words: " + words;
+  text += "; log: " + child.log.path();
+  child.output.Reset();
+
+  MutexLock lock(mu_);
+  child.exited = true;
+  const bool clean = info.si_code == CLD_EXITED && info.si_status == 0;
+  Post({ProcessEvent::Kind::kExited, child.name, std::move(text), clean, stopping_});
+  gone_.NotifyAll();
+}
+
+void Processes::Post(ProcessEvent event) {
+  events_.push_back(std::move(event));
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = write(event_fd_, &one, sizeof(one));
+}
+
+std::optional<ProcessEvent> Processes::NextEvent() {
+  MutexLock lock(mu_);
+  if (events_.empty()) {
+    uint64_t ignored;
+    [[maybe_unused]] const ssize_t drained = read(event_fd_, &ignored, sizeof(ignored));
+    return std::nullopt;
+  }
+  ProcessEvent event = std::move(events_.front());
+  events_.erase(events_.begin());
+  return event;
+}
+
+void Processes::SignalAll(int signal) {
+  MutexLock lock(mu_);
+  for (auto child = children_.rbegin(); child != children_.rend(); ++child) {
+    if ((*child)->exited) continue;
+    // By pidfd: the number may belong to somebody else by now.
+    syscall(SYS_pidfd_send_signal, (*child)->pid_fd.get(), signal, nullptr, 0);
+  }
+}
+
+bool Processes::AwaitNone(MonotonicTime deadline) {
+  MutexLock lock(mu_);
+  while (true) {
+    const bool none = std::all_of(children_.begin(), children_.end(),
+                                  [](const auto& child) { return child->exited; });
+    if (none) return true;
+    if (!gone_.WaitUntil(mu_, deadline) && MonotonicClock::now() >= deadline) return false;
+  }
+}
+
+void Processes::Stop(Seconds grace) {
+  {
+    MutexLock lock(mu_);
+    stopping_ = true;
+  }
+  if (grace > Seconds(0)) {
+    SignalAll(SIGTERM);
+    const auto wait = std::chrono::duration_cast<MonotonicClock::duration>(grace);
+    if (AwaitNone(MonotonicClock::now() + wait)) return;
+  }
+  SignalAll(SIGKILL);
+  // A process in the kernel's hands (a disk that does not answer) may outlast this; the kernel ends
+  // it when it comes back, and we do not hang on it.
+  AwaitNone(MonotonicClock::now() + std::chrono::seconds(10));
+}
+
+int Processes::running() const {
+  MutexLock lock(mu_);
+  return static_cast<int>(std::count_if(children_.begin(), children_.end(),
+                                        [](const auto& child) { return !child->exited; }));
+}
+
+Result<std::string> FindSibling(const std::string& program) {
+  char self[PATH_MAX];
+  const ssize_t length = readlink("/proc/self/exe", self, sizeof(self));
+  if (length <= 0) return NotFound(std::string("/proc/self/exe: ") + std::strerror(errno));
+  const std::string own(self, static_cast<size_t>(length));
+  const std::string path = own.substr(0, own.rfind('/') + 1) + program;
+  if (access(path.c_str(), X_OK) != 0) {
+    return NotFound(path + ": " + std::strerror(errno) + "; " + program + " must lie beside " +
+                    own + "; build or install it there");
+  }
+  return path;
+}
+
+}  // namespace janus::control

@@ -1,0 +1,49 @@
+#include "operator/local/machine.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <string>
+
+namespace janus::control {
+namespace {
+
+TEST(Machine, ReadsMemAvailable) {
+  const auto bytes = ParseMemAvailable("MemTotal:  100 kB\nMemFree: 7 kB\nMemAvailable:   42 kB\n");
+  ASSERT_TRUE(bytes.ok());
+  EXPECT_EQ(*bytes, 42 * 1024);
+  EXPECT_FALSE(ParseMemAvailable("MemTotal: 100 kB\n").ok());
+  const auto here = AvailableMemoryBytes();
+  ASSERT_TRUE(here.ok()) << here.status().ToString();
+  EXPECT_GT(*here, 1 << 20);
+}
+
+TEST(Machine, NamesAPortInUse) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  ASSERT_EQ(listen(fd, 1), 0);
+  socklen_t length = sizeof(address);
+  ASSERT_EQ(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length), 0);
+  const int port = ntohs(address.sin_port);
+  const Status taken = CheckCanListen("127.0.0.1", port);
+  EXPECT_EQ(taken.code(), StatusCode::kAlreadyExists);
+  EXPECT_NE(taken.message().find("127.0.0.1:" + std::to_string(port) + ": the port is in use"),
+            std::string::npos)
+      << taken.message();
+  close(fd);
+  EXPECT_TRUE(CheckCanListen("127.0.0.1", port).ok());
+  EXPECT_TRUE(CheckCanListen("127.0.0.1", 0).ok());
+}
+
+TEST(Machine, RefusesAnAddressThatIsNotHere) {
+  EXPECT_EQ(CheckCanListen("203.0.113.7", 8000).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(CheckCanListen("127.0.0.1", 70'000).code(), StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace janus::control
