@@ -73,8 +73,8 @@ AttentionInstance::AttentionInstance(const AttentionOptions& options, const Mode
     coordinator_.emplace(coordinator);
   }
   const int threads = stream.team == nullptr ? 1 : stream.team->size();
-  sample_workspace_.resize(
-      static_cast<size_t>(kernels::SampleWorkspaceBytes(model.vocab, threads)));
+  sample_workspace_ =
+      AlignedBuffer(static_cast<size_t>(kernels::SampleWorkspaceBytes(model.vocab, threads)));
   statistics_.role = Role::kAttention;
   statistics_.rank = rank;
   statistics_.kv_tokens_capacity = static_cast<uint64_t>(kv_capacity_tokens());

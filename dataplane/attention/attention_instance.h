@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "common/aligned_buffer.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/model/description.h"
@@ -136,7 +137,7 @@ class AttentionInstance {
   Header control_header_;
   std::vector<std::byte> control_payload_;
   std::vector<int32_t> wanted_rows_;
-  std::vector<std::byte> sample_workspace_;
+  AlignedBuffer sample_workspace_;
 };
 
 }  // namespace janus::dataplane

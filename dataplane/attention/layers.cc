@@ -36,10 +36,10 @@ AttentionLayers::AttentionLayers(const ModelDescription& model, const AttentionW
   rows_.resize(rows);
   residual_.resize(rows * hidden);
   qkv_.resize(rows * static_cast<size_t>(q_width_ + 2 * kv_width_));
-  normed_.resize(rows * hidden * wire_bytes);
-  attended_.resize(rows * static_cast<size_t>(q_width_) * wire_bytes);
+  normed_ = AlignedBuffer(rows * hidden * wire_bytes);
+  attended_ = AlignedBuffer(rows * static_cast<size_t>(q_width_) * wire_bytes);
   picked_.resize(rows * hidden);
-  workspace_.resize(kAttentionWorkspaceBytes);
+  workspace_ = AlignedBuffer(kAttentionWorkspaceBytes);
 }
 
 Status AttentionLayers::Linear(const void* x, const Tensor& weight, int64_t outputs, int64_t inputs,

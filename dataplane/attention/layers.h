@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "common/aligned_buffer.h"
 #include "common/model/description.h"
 #include "dataplane/attention/weights.h"
 #include "dataplane/engine/kv_cache.h"
@@ -57,11 +58,11 @@ class AttentionLayers {
   std::vector<kernels::KvRow> rows_;  // [T]
   std::vector<float> residual_;       // [T,H]
   std::vector<float> qkv_;            // [T, Q + 2*KV]
-  std::vector<std::byte> normed_;     // [T,H] of the wire type
-  std::vector<std::byte> attended_;   // [T,Q] of the wire type
+  AlignedBuffer normed_;              // [T,H] of the wire type
+  AlignedBuffer attended_;            // [T,Q] of the wire type
   std::vector<float> picked_;         // [T,H]: rows whose logits are asked for
   std::vector<float> logits_;         // grows to the most rows asked for
-  std::vector<std::byte> workspace_;
+  AlignedBuffer workspace_;
   int batch_rows_ = 0;
 };
 

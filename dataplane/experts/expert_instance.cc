@@ -40,12 +40,9 @@ ExpertInstance::ExpertInstance(const ExpertOptions& options, const ModelDescript
   slot_first_.resize(slots);
   contributions_.resize(m * rows * k);
   active_.resize(slots);
-  ffn_workspace_bytes_ = kernels::GroupedExpertFfnWorkspace::For(static_cast<int64_t>(m * rows * k),
-                                                                 model.moe.intermediate, wire_)
-                             .bytes;
-  ffn_memory_.resize(static_cast<size_t>(ffn_workspace_bytes_) + 64);
-  const auto address = reinterpret_cast<uintptr_t>(ffn_memory_.data());
-  ffn_workspace_ = ffn_memory_.data() + (AlignUp(address) - address);
+  const auto ffn = kernels::GroupedExpertFfnWorkspace::For(static_cast<int64_t>(m * rows * k),
+                                                           model.moe.intermediate, wire_);
+  ffn_workspace_ = AlignedBuffer(static_cast<size_t>(ffn.bytes));
   statistics_.role = Role::kExperts;
   statistics_.rank = rank;
 }
@@ -276,8 +273,8 @@ Status ExpertInstance::Compute(const RoundKey& key) {
   args.hidden = model_.hidden;
   args.intermediate = model_.moe.intermediate;
   args.row_dtype = wire_;
-  args.workspace = ffn_workspace_;
-  args.workspace_bytes = ffn_workspace_bytes_;
+  args.workspace = ffn_workspace_.data();
+  args.workspace_bytes = static_cast<int64_t>(ffn_workspace_.size());
   JANUS_RETURN_IF_ERROR(kernels::GroupedExpertFfn(stream_, args));
 
   for (size_t a = 0; a < sources_.size(); ++a) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/aebs.h"
+#include "common/aligned_buffer.h"
 #include "common/clock.h"
 #include "common/model/description.h"
 #include "common/mutex.h"
@@ -90,9 +91,7 @@ class ExpertInstance {
   std::vector<int> slot_first_;
   std::vector<kernels::Contribution> contributions_;
   std::vector<kernels::ActiveExpert> active_;
-  std::vector<std::byte> ffn_memory_;
-  std::byte* ffn_workspace_ = nullptr;  // 64-byte aligned, within ffn_memory_
-  int64_t ffn_workspace_bytes_ = 0;
+  AlignedBuffer ffn_workspace_;
   MonotonicTime all_here_;
   Seconds wait_{0};
   uint64_t rows_ = 0;

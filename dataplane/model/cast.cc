@@ -1,0 +1,86 @@
+#include "dataplane/model/cast.h"
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+namespace janus::dataplane {
+namespace {
+
+// All exponent bits set: NaN or infinity. Written so that the compiler vectorises it.
+template <class Word>
+bool NoneHasExponent(const Word* values, size_t count, Word exponent) {
+  unsigned bad = 0;
+  for (size_t i = 0; i < count; ++i) bad |= (values[i] & exponent) == exponent ? 1u : 0u;
+  return bad == 0;
+}
+
+float Widen(const std::byte* at, DType dtype) {
+  if (dtype == DType::kFloat32) {
+    float value;
+    std::memcpy(&value, at, sizeof value);
+    return value;
+  }
+  uint16_t bits;
+  std::memcpy(&bits, at, sizeof bits);
+  return dtype == DType::kBFloat16 ? FromBFloat16(bits) : FromFloat16(bits);
+}
+
+template <DType kFrom, DType kTo>
+bool Cast(const std::byte* from, size_t count, std::byte* to) {
+  bool finite = true;
+  for (size_t i = 0; i < count; ++i) {
+    const float value = Widen(from + i * static_cast<size_t>(SizeOf(kFrom)), kFrom);
+    float rounded = value;
+    if constexpr (kTo == DType::kFloat32) {
+      std::memcpy(to + i * 4, &value, 4);
+    } else {
+      const uint16_t bits = kTo == DType::kBFloat16 ? ToBFloat16(value) : ToFloat16(value);
+      rounded = kTo == DType::kBFloat16 ? FromBFloat16(bits) : FromFloat16(bits);
+      std::memcpy(to + i * 2, &bits, 2);
+    }
+    finite = finite && std::isfinite(rounded);
+  }
+  return finite;
+}
+
+template <DType kFrom>
+bool CastFrom(const std::byte* from, size_t count, std::byte* to, DType to_dtype) {
+  switch (to_dtype) {
+    case DType::kFloat32:
+      return Cast<kFrom, DType::kFloat32>(from, count, to);
+    case DType::kBFloat16:
+      return Cast<kFrom, DType::kBFloat16>(from, count, to);
+    case DType::kFloat16:
+      return Cast<kFrom, DType::kFloat16>(from, count, to);
+  }
+  return false;
+}
+
+}  // namespace
+
+bool AllFinite(std::span<const std::byte> values, DType dtype) {
+  if (dtype == DType::kFloat32) {
+    return NoneHasExponent(reinterpret_cast<const uint32_t*>(values.data()), values.size() / 4,
+                           0x7f800000u);
+  }
+  const uint16_t exponent = dtype == DType::kBFloat16 ? 0x7f80 : 0x7c00;
+  return NoneHasExponent(reinterpret_cast<const uint16_t*>(values.data()), values.size() / 2,
+                         exponent);
+}
+
+bool CastAndCheck(std::span<const std::byte> from, DType from_dtype, std::byte* to,
+                  DType to_dtype) {
+  const size_t count = from.size() / static_cast<size_t>(SizeOf(from_dtype));
+  switch (from_dtype) {
+    case DType::kFloat32:
+      return CastFrom<DType::kFloat32>(from.data(), count, to, to_dtype);
+    case DType::kBFloat16:
+      return CastFrom<DType::kBFloat16>(from.data(), count, to, to_dtype);
+    case DType::kFloat16:
+      return CastFrom<DType::kFloat16>(from.data(), count, to, to_dtype);
+  }
+  return false;
+}
+
+}  // namespace janus::dataplane

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "common/dtype.h"
+
+namespace janus::dataplane {
+
+// Whether no value is NaN or infinite. `values` is aligned to its elements.
+bool AllFinite(std::span<const std::byte> values, DType dtype);
+
+// Casts (to nearest, ties to even) into `to`, which has room for as many values and is aligned;
+// `from` need not be. False if a result is NaN or infinite.
+bool CastAndCheck(std::span<const std::byte> from, DType from_dtype, std::byte* to, DType to_dtype);
+
+}  // namespace janus::dataplane

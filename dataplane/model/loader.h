@@ -1,0 +1,41 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "common/model/description.h"
+#include "common/topology.h"
+#include "dataplane/attention/weights.h"
+#include "dataplane/experts/weights.h"
+#include "dataplane/model/safetensors.h"
+
+namespace janus::dataplane {
+
+// Called now and then while weights are read; from the loading thread.
+using LoadProgress = std::function<void(uint64_t bytes_done, uint64_t bytes_total)>;
+
+// Weights and the memory they lie in: the mapped checkpoint, and buffers for tensors that had to be
+// cast. Movable; the tensors stay where they are.
+template <class Weights>
+struct Loaded {
+  Weights weights;
+  std::shared_ptr<Checkpoint> checkpoint;
+  std::vector<std::unique_ptr<std::byte[]>> cast;
+  uint64_t bytes = 0;  // of the tensors, as computed with
+};
+
+// Load what a role needs and nothing else, in model.dtype (cast where the checkpoint differs).
+// Every value is read once, which also brings it into memory. InvalidArgument names file and
+// tensor: missing, of another shape, or holding a NaN or infinity. Cancelled: `stop` was requested.
+Result<Loaded<AttentionWeights>> LoadAttention(const std::string& folder,
+                                               const ModelDescription& model,
+                                               const LoadProgress& progress, std::stop_token stop);
+// The routers of all layers and the experts in the slots of instance `rank`.
+Result<Loaded<ExpertWeights>> LoadExperts(const std::string& folder, const ModelDescription& model,
+                                          const Placement& placement, Rank rank,
+                                          const LoadProgress& progress, std::stop_token stop);
+
+}  // namespace janus::dataplane

@@ -1,0 +1,204 @@
+#include "dataplane/model/safetensors.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+
+namespace janus::dataplane {
+namespace {
+
+using nlohmann::json;
+
+constexpr uint64_t kMaxHeaderBytes = uint64_t{100} << 20;
+constexpr char kSingle[] = "model.safetensors";
+constexpr char kIndex[] = "model.safetensors.index.json";
+
+std::optional<DType> ParseDType(const std::string& name) {
+  if (name == "F32") return DType::kFloat32;
+  if (name == "BF16") return DType::kBFloat16;
+  if (name == "F16") return DType::kFloat16;
+  return std::nullopt;
+}
+
+// shape and offsets of one entry; false if they are not what the format says.
+bool ReadEntry(const json& entry, std::vector<int64_t>& shape, uint64_t& begin, uint64_t& end) {
+  const auto s = entry.find("shape");
+  const auto o = entry.find("data_offsets");
+  if (s == entry.end() || !s->is_array() || o == entry.end() || !o->is_array() || o->size() != 2)
+    return false;
+  for (const json& extent : *s) {
+    if (!extent.is_number_unsigned()) return false;
+    shape.push_back(extent.get<int64_t>());
+  }
+  if (!(*o)[0].is_number_unsigned() || !(*o)[1].is_number_unsigned()) return false;
+  begin = (*o)[0].get<uint64_t>();
+  end = (*o)[1].get<uint64_t>();
+  return begin <= end;
+}
+
+std::string ShapeText(const std::vector<int64_t>& shape) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i) text += (i > 0 ? "," : "") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+}  // namespace
+
+Result<SafetensorsHeader> ParseSafetensors(std::span<const std::byte> file,
+                                           const std::string& name) {
+  uint64_t header_bytes = 0;
+  if (file.size() < sizeof header_bytes) {
+    return InvalidArgument(name + ": " + std::to_string(file.size()) +
+                           " bytes, too short for a safetensors file; was the download cut off?");
+  }
+  std::memcpy(&header_bytes, file.data(), sizeof header_bytes);
+  if (header_bytes > kMaxHeaderBytes || header_bytes > file.size() - sizeof header_bytes) {
+    return InvalidArgument(name + ": its header claims " + std::to_string(header_bytes) +
+                           " bytes of " + std::to_string(file.size()) +
+                           "; truncated, or not a safetensors file");
+  }
+  const auto* text = reinterpret_cast<const char*>(file.data() + sizeof header_bytes);
+  const json header = json::parse(text, text + header_bytes, nullptr, /*allow_exceptions=*/false);
+  if (!header.is_object()) return InvalidArgument(name + ": its header is not a JSON object");
+  const std::span<const std::byte> data = file.subspan(sizeof header_bytes + header_bytes);
+
+  SafetensorsHeader out;
+  for (const auto& [tensor, entry] : header.items()) {
+    if (tensor == "__metadata__") continue;
+    const std::string where = name + ": tensor '" + tensor + "'";
+    const auto dtype_name = entry.is_object() ? entry.find("dtype") : entry.end();
+    if (!entry.is_object() || dtype_name == entry.end() || !dtype_name->is_string()) {
+      return InvalidArgument(where + ": has no dtype");
+    }
+    StoredTensor stored;
+    uint64_t begin = 0, end = 0;
+    if (!ReadEntry(entry, stored.shape, begin, end)) {
+      return InvalidArgument(where + ": its shape or data_offsets are malformed");
+    }
+    if (end > data.size()) {
+      return InvalidArgument(where + ": ends at byte " + std::to_string(end) + " of " +
+                             std::to_string(data.size()) + " bytes of data; the file is truncated");
+    }
+    const std::optional<DType> dtype = ParseDType(dtype_name->get<std::string>());
+    if (!dtype) {
+      out.foreign.emplace(tensor, dtype_name->get<std::string>());
+      continue;
+    }
+    uint64_t bytes = static_cast<uint64_t>(SizeOf(*dtype));
+    for (const int64_t extent : stored.shape) {
+      if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(extent), &bytes)) bytes = UINT64_MAX;
+      if (bytes == UINT64_MAX) break;
+    }
+    if (bytes != end - begin) {
+      return InvalidArgument(where + ": shape " + ShapeText(stored.shape) + " of " +
+                             dtype_name->get<std::string>() + " does not fill its " +
+                             std::to_string(end - begin) + " bytes");
+    }
+    stored.dtype = *dtype;
+    stored.bytes = data.subspan(begin, end - begin);
+    stored.file = name;
+    out.tensors.emplace(tensor, std::move(stored));
+  }
+  return out;
+}
+
+Result<std::unique_ptr<Checkpoint>> Checkpoint::Open(const std::string& folder) {
+  std::unique_ptr<Checkpoint> checkpoint(new Checkpoint(folder));
+  const std::string index = folder + "/" + kIndex;
+  if (access(index.c_str(), F_OK) == 0) {
+    JANUS_RETURN_IF_ERROR(checkpoint->ReadIndex(index));
+  } else if (access((folder + "/" + kSingle).c_str(), F_OK) == 0) {
+    JANUS_ASSIGN_OR_RETURN([[maybe_unused]] const File* only, checkpoint->Map(kSingle));
+  } else {
+    return NotFound(folder + ": neither " + kSingle + " nor " + kIndex +
+                    " is there; --model wants a Hugging Face checkpoint folder");
+  }
+  return checkpoint;
+}
+
+Checkpoint::~Checkpoint() {
+  for (auto& [name, file] : files_) munmap(const_cast<std::byte*>(file.base), file.bytes);
+}
+
+Status Checkpoint::ReadIndex(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::stringstream text;
+  text << in.rdbuf();
+  const json index = json::parse(text.str(), nullptr, /*allow_exceptions=*/false);
+  if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object()) {
+    return InvalidArgument(path + ": not a JSON object with a weight_map");
+  }
+  for (const auto& [tensor, file] : index["weight_map"].items()) {
+    if (!file.is_string())
+      return InvalidArgument(path + ": weight_map of '" + tensor + "' is not a file name");
+    const auto name = file.get<std::string>();
+    if (name.find('/') != std::string::npos) {
+      return InvalidArgument(path + ": '" + name + "' of tensor '" + tensor +
+                             "' is not in the same folder");
+    }
+    shard_of_.emplace(tensor, name);
+  }
+  return OkStatus();
+}
+
+bool Checkpoint::Has(std::string_view tensor) const {
+  if (!shard_of_.empty()) return shard_of_.find(tensor) != shard_of_.end();
+  const auto only = files_.find(kSingle);
+  return only != files_.end() && (only->second.header.tensors.contains(tensor) ||
+                                  only->second.header.foreign.contains(tensor));
+}
+
+Result<const Checkpoint::File*> Checkpoint::Map(const std::string& name) {
+  if (const auto known = files_.find(name); known != files_.end()) return &known->second;
+  const std::string path = folder_ + "/" + name;
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
+    return NotFound(path + ": " + std::strerror(errno) +
+                    "; are all shards of the checkpoint in the folder?");
+  }
+  struct stat info {};
+  void* memory = MAP_FAILED;
+  if (fstat(fd, &info) == 0 && info.st_size > 0) {
+    memory = mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, fd, 0);
+  }
+  close(fd);
+  if (memory == MAP_FAILED) return InvalidArgument(path + ": empty, or cannot be mapped");
+  File& file = files_[name];
+  file.base = static_cast<const std::byte*>(memory);
+  file.bytes = static_cast<size_t>(info.st_size);
+  JANUS_ASSIGN_OR_RETURN(file.header, ParseSafetensors({file.base, file.bytes}, path));
+  return &file;
+}
+
+Result<StoredTensor> Checkpoint::Find(std::string_view tensor) {
+  std::string name = kSingle;
+  if (!shard_of_.empty()) {
+    const auto shard = shard_of_.find(tensor);
+    if (shard == shard_of_.end()) {
+      return InvalidArgument(folder_ + "/" + kIndex + ": no tensor '" + std::string(tensor) +
+                             "'; is config.json of the same model?");
+    }
+    name = shard->second;
+  }
+  JANUS_ASSIGN_OR_RETURN(const File* file, Map(name));
+  const auto found = file->header.tensors.find(tensor);
+  if (found != file->header.tensors.end()) return found->second;
+  const std::string where = folder_ + "/" + name + ": ";
+  if (const auto foreign = file->header.foreign.find(tensor);
+      foreign != file->header.foreign.end()) {
+    return InvalidArgument(where + "tensor '" + std::string(tensor) + "' is of type " +
+                           foreign->second + "; F32, BF16 and F16 are served");
+  }
+  return InvalidArgument(where + "no tensor '" + std::string(tensor) +
+                         "'; is config.json of the same model?");
+}
+
+}  // namespace janus::dataplane

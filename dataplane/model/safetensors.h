@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/dtype.h"
+#include "common/status.h"
+
+namespace janus::dataplane {
+
+// A tensor in a mapped safetensors file. `bytes` lie in the mapping, at any alignment.
+struct StoredTensor {
+  DType dtype = DType::kFloat32;
+  std::vector<int64_t> shape;
+  std::span<const std::byte> bytes;
+  std::string file;  // for messages
+};
+
+// Reads the header of a safetensors file (8-byte length, JSON, data): name -> tensor. Pure, and
+// safe on any bytes. InvalidArgument names what is wrong: truncated, overlapping the end, not JSON,
+// a shape that does not fit its bytes. Tensors of number formats that we do not compute in are left
+// out, and named when they are asked for.
+struct SafetensorsHeader {
+  std::map<std::string, StoredTensor, std::less<>> tensors;
+  std::map<std::string, std::string, std::less<>> foreign;  // name -> its number format
+};
+Result<SafetensorsHeader> ParseSafetensors(std::span<const std::byte> file,
+                                           const std::string& name);
+
+// A Hugging Face checkpoint folder: one model.safetensors, or shards with an index. Files are
+// mapped read-only when a tensor of theirs is first asked for, so a role touches only what it
+// needs.
+//
+// Thread-compatible; Find is not const because it maps.
+class Checkpoint {
+ public:
+  // NotFound / InvalidArgument name the file and what is wrong with it.
+  static Result<std::unique_ptr<Checkpoint>> Open(const std::string& folder);
+  ~Checkpoint();
+  Checkpoint(const Checkpoint&) = delete;
+  Checkpoint& operator=(const Checkpoint&) = delete;
+
+  bool Has(std::string_view tensor) const;
+  // InvalidArgument: no such tensor, or its shard is missing or broken.
+  Result<StoredTensor> Find(std::string_view tensor);
+
+ private:
+  struct File {
+    const std::byte* base = nullptr;
+    size_t bytes = 0;
+    SafetensorsHeader header;
+  };
+
+  explicit Checkpoint(std::string folder) : folder_(std::move(folder)) {}
+  Result<const File*> Map(const std::string& file);
+  Status ReadIndex(const std::string& path);
+
+  const std::string folder_;
+  std::map<std::string, std::string, std::less<>> shard_of_;  // with an index: tensor -> file
+  std::map<std::string, File> files_;
+};
+
+}  // namespace janus::dataplane

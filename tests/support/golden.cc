@@ -1,0 +1,78 @@
+#include "tests/support/golden.h"
+
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace janus::dataplane {
+
+void PrintTo(const GoldenCase& c, std::ostream* out) {
+  *out << c.name;
+}
+
+const GoldenCase& Golden::Case(const std::string& name) const {
+  for (const GoldenCase& c : cases) {
+    if (c.name == name) return c;
+  }
+  JANUS_CHECK(false, "no golden case", name);
+  return cases.front();
+}
+
+std::string ReadText(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  JANUS_CHECK(in.good(), "cannot read", path);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+Golden ReadGolden(const std::string& family) {
+  Golden golden;
+  golden.folder = std::string(JANUS_SOURCE_DIR) + "/tests/golden/" + family;
+  const auto json = nlohmann::json::parse(ReadText(golden.folder + "/golden.json"));
+  const std::string bytes = ReadText(golden.folder + "/golden_logits.safetensors");
+  const SafetensorsHeader logits = *ParseSafetensors(
+      {reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()}, "golden_logits");
+  golden.tolerance = json.at("tolerance").get<float>();
+  golden.least_margin = json.at("least_margin").get<float>();
+  for (const auto& c : json.at("cases")) {
+    GoldenCase out;
+    out.name = c.at("name").get<std::string>();
+    out.config = c.at("config").get<std::string>();
+    out.prompt = c.at("prompt").get<std::vector<int32_t>>();
+    out.first_position = c.at("first_position").get<int>();
+    out.range = c.at("range").get<float>();
+    if (c.contains("greedy_ids")) {
+      out.greedy_ids = c.at("greedy_ids").get<std::vector<int32_t>>();
+      out.greedy_margins = c.at("greedy_margins").get<std::vector<float>>();
+    }
+    const StoredTensor& tensor = logits.tensors.at(c.at("logits").get<std::string>());
+    out.vocab = static_cast<int>(tensor.shape.at(1));
+    out.logits.resize(tensor.bytes.size() / sizeof(float));
+    std::memcpy(out.logits.data(), tensor.bytes.data(), tensor.bytes.size());
+    golden.cases.push_back(std::move(out));
+  }
+  return golden;
+}
+
+std::vector<const ExpertWeights*> LoadedModel::expert_pointers() const {
+  std::vector<const ExpertWeights*> pointers;
+  for (const Loaded<ExpertWeights>& e : experts) pointers.push_back(&e.weights);
+  return pointers;
+}
+
+Result<LoadedModel> LoadForTopology(const std::string& folder, const ModelDescription& model,
+                                    const Topology& topology) {
+  LoadedModel loaded;
+  loaded.model = model;
+  JANUS_ASSIGN_OR_RETURN(loaded.attention, LoadAttention(folder, model, nullptr, {}));
+  for (int e = 0; e < topology.n(); ++e) {
+    JANUS_ASSIGN_OR_RETURN(Loaded<ExpertWeights> experts,
+                           LoadExperts(folder, model, topology.placement, Rank{e}, nullptr, {}));
+    loaded.experts.push_back(std::move(experts));
+  }
+  return loaded;
+}
+
+}  // namespace janus::dataplane

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dataplane/model/loader.h"
+#include "tests/support/loopback_cluster.h"
+
+namespace janus::dataplane {
+
+// A case of tests/golden/<family>/golden.json.
+struct GoldenCase {
+  std::string name;
+  std::string config;  // file name
+  std::vector<int32_t> prompt;
+  std::vector<float> logits;  // [positions, vocab]
+  int first_position = 0;
+  int vocab = 0;
+  float range = 0.0f;
+  std::vector<int32_t> greedy_ids;  // empty: logits only
+  std::vector<float> greedy_margins;
+};
+void PrintTo(const GoldenCase& c, std::ostream* out);
+
+struct Golden {
+  std::string folder;
+  float tolerance = 0.0f;  // of the range
+  float least_margin = 0.0f;
+  std::vector<GoldenCase> cases;
+  const GoldenCase& Case(const std::string& name) const;
+};
+// Aborts with a message when the files are not there or not well-formed: they are part of the tree.
+Golden ReadGolden(const std::string& family);
+std::string ReadText(const std::string& path);
+
+// A checkpoint loaded for every instance of a topology, each its own share.
+struct LoadedModel {
+  ModelDescription model;
+  Loaded<AttentionWeights> attention;
+  std::vector<Loaded<ExpertWeights>> experts;
+  std::vector<const ExpertWeights*> expert_pointers() const;
+};
+Result<LoadedModel> LoadForTopology(const std::string& folder, const ModelDescription& model,
+                                    const Topology& topology);
+
+}  // namespace janus::dataplane

@@ -1,0 +1,171 @@
+#include "tests/support/loopback_cluster.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace janus::dataplane {
+
+class LoopbackCluster::Sink final : public TokenSink {
+ public:
+  void Push(StepOutput&& output) override {
+    const MutexLock lock(mu_);
+    for (TokenEvent& event : output.events) {
+      Outcome& outcome = outcomes_[event.key];
+      if (event.token >= 0) outcome.tokens.push_back(event.token);
+      if (event.finish != FinishReason::kNone) {
+        outcome.finish = event.finish;
+        outcome.error = event.error;
+      }
+      outcome.events.push_back(std::move(event));
+    }
+    changed_.NotifyAll();
+  }
+
+  Outcome Await(const RequestKey& key, int tokens, const LoopbackCluster& cluster) {
+    const MonotonicTime deadline = MonotonicClock::now() + std::chrono::seconds(50);
+    const MutexLock lock(mu_);
+    for (;;) {
+      const Outcome& outcome = outcomes_[key];
+      if (outcome.finish != FinishReason::kNone ||
+          static_cast<int>(outcome.tokens.size()) >= tokens) {
+        return outcome;
+      }
+      const Status failure = cluster.failure();
+      if (!failure.ok() || !changed_.WaitUntil(mu_, deadline)) {
+        ADD_FAILURE() << "request " << key.id << " did not end; " << failure.ToString();
+        return outcome;
+      }
+    }
+  }
+
+  void Wake() {
+    const MutexLock lock(mu_);
+    changed_.NotifyAll();
+  }
+
+ private:
+  Mutex mu_;
+  CondVar changed_;
+  std::map<RequestKey, Outcome> outcomes_ JANUS_GUARDED_BY(mu_);
+};
+
+LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
+                                 const AttentionWeights& attention_weights,
+                                 std::vector<const ExpertWeights*> expert_weights)
+    : sink_(std::make_unique<Sink>()) {
+  const Topology& topology = options.topology;
+  const ExchangeShape shape = ShapeOf(topology, model.hidden, model.moe.top_k, WireType(model));
+  LoopbackNetwork network(*LayoutFor(topology.mode, shape, PeerId{}));
+  const WaitPolicy policy = WaitPolicy::ForThreads(topology.m() + topology.n());
+  const auto stream = [&](const std::unique_ptr<kernels::Team>& team) {
+    return kernels::Stream{options.device, team.get(), options.isa, nullptr};
+  };
+  for (int a = 0; a < topology.m(); ++a) {
+    auto w = std::make_unique<AttentionWorker>();
+    w->team = std::make_unique<kernels::Team>(options.compute_threads);
+    w->transport = network.Connect({Role::kAttention, Rank{a}}, policy);
+    w->exchange = *MakeAttentionExchange(topology.mode, shape, *w->transport);
+    w->instance =
+        *AttentionInstance::Create(options.attention, model, attention_weights, topology, Rank{a},
+                                   *w->transport, *w->exchange, *sink_, clock_, stream(w->team));
+    attention_.push_back(std::move(w));
+  }
+  for (int e = 0; e < topology.n(); ++e) {
+    auto w = std::make_unique<ExpertWorker>();
+    w->team = std::make_unique<kernels::Team>(options.compute_threads);
+    w->transport = network.Connect({Role::kExperts, Rank{e}}, policy);
+    w->exchange = *MakeExpertExchange(topology.mode, shape, *w->transport);
+    w->instance = std::make_unique<ExpertInstance>(
+        options.experts, model, *expert_weights[static_cast<size_t>(e)], topology, Rank{e},
+        *w->transport, *w->exchange, clock_, stream(w->team));
+    experts_.push_back(std::move(w));
+  }
+  for (auto& w : attention_) {
+    w->thread =
+        std::jthread([this, i = w->instance.get()](std::stop_token stop) { Failed(i->Run(stop)); });
+  }
+  for (auto& w : experts_) {
+    w->thread =
+        std::jthread([this, i = w->instance.get()](std::stop_token stop) { Failed(i->Run(stop)); });
+  }
+}
+
+LoopbackCluster::~LoopbackCluster() {
+  for (auto& w : attention_) w->thread.request_stop();
+  for (auto& w : experts_) w->thread.request_stop();
+  for (auto& w : attention_) w->thread.join();
+  for (auto& w : experts_) w->thread.join();
+  EXPECT_TRUE(failure().ok()) << failure().ToString();
+}
+
+void LoopbackCluster::Failed(const Status& status) {
+  if (status.ok()) return;
+  {
+    const MutexLock lock(mu_);
+    if (failure_.ok()) failure_ = status;
+  }
+  sink_->Wake();
+}
+
+Status LoopbackCluster::failure() const {
+  const MutexLock lock(mu_);
+  return failure_;
+}
+
+LoopbackCluster::Outcome LoopbackCluster::Await(const RequestKey& key, int tokens) {
+  return sink_->Await(key, tokens, *this);
+}
+
+Topology MakeTopology(int m, const std::vector<int>& slots, int layers, int experts,
+                      int micro_batches, int max_rows) {
+  Topology topology;
+  topology.epoch = 1;
+  topology.micro_batches = micro_batches;
+  topology.max_rows_per_round = max_rows;
+  topology.attention.resize(static_cast<size_t>(m));
+  for (const int count : slots) {
+    Instance instance;
+    instance.role = Role::kExperts;
+    instance.slots = count;
+    topology.experts.push_back(instance);
+  }
+  Placement& placement = topology.placement;
+  placement.layers = layers;
+  placement.slots_of_instance = slots;
+  const int total = placement.total_slots();
+  for (int layer = 0; layer < layers; ++layer) {
+    std::vector<uint16_t> list(static_cast<size_t>(total), Placement::kEmpty);
+    std::vector<int> first, filled(slots.size(), 0);
+    for (int at = 0; const int count : slots) {
+      first.push_back(at);
+      at += count;
+    }
+    const auto holds = [&](size_t g, int expert) {
+      for (int i = 0; i < filled[g]; ++i) {
+        if (list[static_cast<size_t>(first[g] + i)] == expert) return true;
+      }
+      return false;
+    };
+    // Copy c = 0, 1, ...: a full set of experts each, dealt over the instances in turn; layers are
+    // shifted against each other so that they differ.
+    size_t turn = 0;
+    for (int s = 0; s < total; ++s) {
+      const int expert = (s + layer) % experts;
+      size_t tried = 0;
+      while (tried < slots.size() && (filled[turn] == slots[turn] || holds(turn, expert))) {
+        turn = (turn + 1) % slots.size();
+        ++tried;
+      }
+      if (tried == slots.size()) continue;  // stays a spare slot
+      list[static_cast<size_t>(first[turn] + filled[turn]++)] = static_cast<uint16_t>(expert);
+      turn = (turn + 1) % slots.size();
+    }
+    placement.expert_of.insert(placement.expert_of.end(), list.begin(), list.end());
+  }
+  JANUS_CHECK(Validate(topology, layers, experts).ok(),
+              Validate(topology, layers, experts).ToString());
+  return topology;
+}
+
+}  // namespace janus::dataplane

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/mutex.h"
+#include "dataplane/attention/attention_instance.h"
+#include "dataplane/comm/loopback.h"
+#include "dataplane/experts/expert_instance.h"
+
+namespace janus::dataplane {
+
+// m attention and n expert instances in one process, each on its own thread, over
+// LoopbackTransport: the classes that the workers run, wired as the workers wire them.
+//
+// Submit and Await are for one test thread.
+class LoopbackCluster {
+ public:
+  struct Options {
+    Topology topology;  // attention and experts need no addresses here
+    AttentionOptions attention;
+    ExpertOptions experts;
+    kernels::Device device = kernels::Device::kReference;
+    kernels::Isa isa = kernels::Isa::kAvx2;
+    int compute_threads = 1;
+  };
+
+  // expert_weights: by rank. All weights must outlive the cluster.
+  LoopbackCluster(Options options, const ModelDescription& model,
+                  const AttentionWeights& attention_weights,
+                  std::vector<const ExpertWeights*> expert_weights);
+  // Stops and joins; a step loop that ended with an error fails the test.
+  ~LoopbackCluster();
+
+  AttentionInstance& attention(int rank) {
+    return *attention_[static_cast<size_t>(rank)]->instance;
+  }
+  ExpertInstance& experts(int rank) { return *experts_[static_cast<size_t>(rank)]->instance; }
+
+  // What has become of a request: tokens in order, then the reason it ended.
+  struct Outcome {
+    std::vector<int32_t> tokens;
+    std::vector<TokenEvent> events;
+    FinishReason finish = FinishReason::kNone;
+    std::string error;
+  };
+  // Waits (bounded) until the request has ended, or `tokens` of it are there.
+  Outcome Await(const RequestKey& key, int tokens = INT32_MAX);
+
+  // The first error of any step loop so far.
+  Status failure() const;
+
+ private:
+  class Sink;
+  struct AttentionWorker {
+    std::unique_ptr<kernels::Team> team;
+    std::unique_ptr<Transport> transport;
+    std::unique_ptr<AttentionExchange> exchange;
+    std::unique_ptr<AttentionInstance> instance;
+    std::jthread thread;
+  };
+  struct ExpertWorker {
+    std::unique_ptr<kernels::Team> team;
+    std::unique_ptr<Transport> transport;
+    std::unique_ptr<ExpertExchange> exchange;
+    std::unique_ptr<ExpertInstance> instance;
+    std::jthread thread;
+  };
+
+  void Failed(const Status& status);
+
+  SystemClock clock_;
+  std::unique_ptr<Sink> sink_;
+  mutable Mutex mu_;
+  Status failure_ JANUS_GUARDED_BY(mu_);
+  std::vector<std::unique_ptr<AttentionWorker>> attention_;
+  std::vector<std::unique_ptr<ExpertWorker>> experts_;
+};
+
+// A topology of m x n with `slots` per expert instance (uneven allowed) and experts dealt in turn;
+// replicas fill what is left over.
+Topology MakeTopology(int m, const std::vector<int>& slots, int layers, int experts,
+                      int micro_batches = 1, int max_rows = 64);
+
+}  // namespace janus::dataplane
