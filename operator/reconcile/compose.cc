@@ -1,0 +1,85 @@
+#include "operator/reconcile/compose.h"
+
+#include <cstdio>
+
+#include "controllers/placement.h"
+
+namespace janus::control {
+namespace {
+
+// FNV-1a, 64 bits: a fingerprint against mistakes, not against malice.
+std::string Fingerprint(const std::string& text) {
+  uint64_t hash = 14695981039346656037u;
+  for (const char c : text) {
+    hash ^= static_cast<unsigned char>(c);
+    hash *= 1099511628211u;
+  }
+  char out[17];
+  std::snprintf(out, sizeof(out), "%016llx", static_cast<unsigned long long>(hash));
+  return out;
+}
+
+// Everything that must be alike on all members, in one line.
+std::string ConfigHash(const ServicePlan& plan, const ModelDescription& model,
+                       const Topology& topology) {
+  std::string text = model.architecture;
+  for (const int64_t number :
+       {int64_t{model.vocab}, int64_t{model.hidden}, int64_t{model.layers},
+        int64_t{model.attention.heads}, int64_t{model.attention.kv_heads},
+        int64_t{model.attention.head_dim}, int64_t{model.moe.experts}, int64_t{model.moe.top_k},
+        int64_t{model.moe.intermediate}, static_cast<int64_t>(plan.dtype), plan.max_model_len,
+        static_cast<int64_t>(plan.effective.scheduling), static_cast<int64_t>(topology.mode),
+        static_cast<int64_t>(topology.gate), static_cast<int64_t>(topology.sum),
+        int64_t{topology.micro_batches}, int64_t{topology.max_rows_per_round}}) {
+    text += "," + std::to_string(number);
+  }
+  for (const uint16_t expert : topology.placement.expert_of) text += "," + std::to_string(expert);
+  return Fingerprint(text);
+}
+
+}  // namespace
+
+Result<Topology> ComposeTopology(uint64_t epoch, std::span<const WorkerSeen> workers,
+                                 const ServicePlan& plan, const ModelDescription& model) {
+  Topology topology;
+  topology.epoch = epoch;
+  topology.mode = plan.effective.mode;
+  topology.gate = plan.effective.gate;
+  topology.sum = plan.effective.sum;
+  topology.micro_batches = plan.effective.micro_batches;
+  topology.max_rows_per_round = plan.max_rows_per_round;
+
+  controllers::PlacementRequest request;
+  request.layers = model.layers;
+  request.experts = model.moe.experts;
+  request.spare_slots = plan.spare_slots;
+  for (const WorkerSeen& worker : workers) {
+    Instance instance;
+    instance.role = worker.role;
+    instance.pod_uid = worker.pod_uid;
+    instance.index = worker.index;
+    instance.incarnation = worker.incarnation;
+    instance.node = worker.node;
+    instance.domain = worker.domain;
+    instance.address = worker.address;
+    instance.exchange_address = worker.exchange_address;
+    if (worker.role == Role::kExperts) {
+      instance.slots = plan.slots_per_instance + plan.spare_slots;
+      request.slots_of_instance.push_back(instance.slots);
+      topology.experts.push_back(std::move(instance));
+    } else {
+      topology.attention.push_back(std::move(instance));
+    }
+  }
+  if (topology.attention.empty() || topology.experts.empty()) {
+    return InvalidArgument("topology: " + std::to_string(topology.m()) + " attention and " +
+                           std::to_string(topology.n()) +
+                           " expert instances; want at least one of each");
+  }
+  JANUS_ASSIGN_OR_RETURN(topology.placement, controllers::PlaceRoundRobin(request));
+  topology.config_hash = ConfigHash(plan, model, topology);
+  JANUS_RETURN_IF_ERROR(Validate(topology, model.layers, model.moe.experts));
+  return topology;
+}
+
+}  // namespace janus::control

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/model/description.h"
+#include "common/status.h"
+#include "common/topology.h"
+#include "operator/reconcile/plan.h"
+
+namespace janus::control {
+
+// A worker that was seen: it runs and says that its ports are open.
+struct WorkerSeen {
+  Role role = Role::kAttention;
+  std::string pod_uid;
+  int index = 0;        // within the pod
+  int incarnation = 0;  // of (pod, index)
+  std::string node;     // pod
+  std::string domain;   // memory domain
+  std::string address;
+  std::string exchange_address;
+};
+
+// The topology of these workers: ranks in the order given, experts placed as the plan says. Pure:
+// the same inputs give the same topology, hash included.
+// InvalidArgument: no worker of a role, or the placement is refused.
+Result<Topology> ComposeTopology(uint64_t epoch, std::span<const WorkerSeen> workers,
+                                 const ServicePlan& plan, const ModelDescription& model);
+
+}  // namespace janus::control

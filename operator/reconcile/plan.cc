@@ -1,0 +1,161 @@
+#include "operator/reconcile/plan.h"
+
+#include <algorithm>
+
+#include "common/model/memory.h"
+#include "operator/api/quantity.h"
+
+namespace janus::control {
+namespace {
+
+constexpr int kDefaultRowsPerRound = 512;
+constexpr int kPageTokens = 16;
+// A process of ours with its libraries, stacks, gRPC and kernel workspaces.
+constexpr int64_t kProcessBytes = int64_t{48} << 20;
+// Of the memory for sequences, the part that preempted ones wait in: on a CPU it is the same
+// memory, and a small part is enough to lose no work when a batch outgrows its pages.
+constexpr int kSwapShare = 8;
+
+int64_t CeilDiv(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+DType ComputeType(Dtype asked, DType checkpoint) {
+  switch (asked) {
+    case Dtype::kAuto:
+      return checkpoint;
+    case Dtype::kBFloat16:
+      return DType::kBFloat16;
+    case Dtype::kFloat16:
+      return DType::kFloat16;
+    case Dtype::kFloat32:
+      return DType::kFloat32;
+  }
+  return checkpoint;
+}
+
+int HeldCount(const RoleSpec& role, int64_t fewest) {
+  const int64_t least = role.scaling ? role.scaling->min_replicas.value_or(1) : 1;
+  return static_cast<int>(std::max(least, fewest));
+}
+
+Status SetCounts(const MoEServiceSpec& spec, const ModelDescription& model, ServicePlan& plan) {
+  const ExpertsSpec& experts = spec.roles.experts;
+  const int64_t per_instance = experts.slots_per_instance.value_or(model.moe.experts);
+  const int64_t fewest = CeilDiv(model.moe.experts, per_instance);
+  plan.m = spec.roles.attention.replicas.value_or(HeldCount(spec.roles.attention, 1));
+  plan.n = experts.replicas.value_or(HeldCount(experts, fewest));
+  if (!spec.roles.attention.replicas || !experts.replicas) {
+    plan.held = "mode SLO is not supported by this version; the counts are held at " +
+                std::to_string(plan.m) + " attention and " + std::to_string(plan.n) +
+                " expert instances";
+  }
+  plan.slots_per_instance = static_cast<int>(experts.slots_per_instance.value_or(
+      static_cast<int32_t>(CeilDiv(model.moe.experts, plan.n))));
+  plan.spare_slots = experts.spare_slots;
+  const int64_t slots = int64_t{plan.slots_per_instance} * plan.n;
+  if (slots < model.moe.experts) {
+    return InvalidArgument(
+        "spec.roles.experts.slotsPerInstance: is " + std::to_string(plan.slots_per_instance) +
+        "; " + std::to_string(plan.n) + " expert instances then have " + std::to_string(slots) +
+        " slots for the model's " + std::to_string(model.moe.experts) + " experts; want at least " +
+        std::to_string(CeilDiv(model.moe.experts, plan.n)) + " slots, or at least " +
+        std::to_string(fewest) + " replicas");
+  }
+  return OkStatus();
+}
+
+Status SetLength(const MoEServiceSpec& spec, const ModelDescription& model, ServicePlan& plan) {
+  plan.max_model_len = spec.model.max_model_len.value_or(static_cast<int32_t>(model.max_positions));
+  if (plan.max_model_len > model.max_positions) {
+    return InvalidArgument("spec.model.maxModelLen: is " + std::to_string(plan.max_model_len) +
+                           "; the model's max_position_embeddings is " +
+                           std::to_string(model.max_positions));
+  }
+  plan.max_batch_size = spec.roles.attention.max_batch_size;
+  plan.max_rows_per_round = std::max(kDefaultRowsPerRound, plan.max_batch_size);
+  return OkStatus();
+}
+
+// Per micro-batch: each attention instance's rows, and from each expert instance to each attention
+// instance at most every (row, slot) contribution with its 8-byte reference.
+int64_t ExchangeBytes(const ModelDescription& model, const ServicePlan& plan) {
+  const int64_t row = int64_t{model.hidden} * SizeOf(WireType(model));
+  const int64_t out = plan.m * plan.max_rows_per_round * row;
+  const int64_t back =
+      int64_t{plan.m} * plan.n * plan.max_rows_per_round * model.moe.top_k * (row + 8);
+  return plan.effective.micro_batches * (out + back);
+}
+
+std::string Explain(const MemoryNeed& need) {
+  std::string out = std::to_string(need.m) + " x " + FormatBytes(need.attention_weights) +
+                    " attention weights, " + std::to_string(need.m) + " x " + FormatBytes(need.kv) +
+                    " KV cache, " + std::to_string(need.n) + " x " +
+                    FormatBytes(need.expert_weights) + " experts, " + FormatBytes(need.exchange) +
+                    " shared memory, " + FormatBytes(need.processes) + " processes";
+  return out;
+}
+
+Status SetKv(const MoEServiceSpec& spec, const ModelDescription& model, const MachineRoom& room,
+             ServicePlan& plan) {
+  const KvCacheSpec& cache = spec.roles.attention.kv_cache;
+  const int64_t page = KvBytesPerToken(model) * kPageTokens;
+  const int64_t pages_per_sequence = CeilDiv(plan.max_model_len, kPageTokens);
+  // One sequence of full length must fit, or a request within the limits could never run.
+  const int64_t least = pages_per_sequence * page;
+  if (cache.size) {
+    plan.kv_bytes = cache.size->value;
+    if (plan.kv_bytes < least) {
+      return InvalidArgument("spec.roles.attention.kvCache.size: is " + cache.size->text +
+                             "; one sequence of " + std::to_string(plan.max_model_len) +
+                             " tokens takes " + FormatBytes(least) +
+                             "; raise it, or lower spec.model.maxModelLen");
+    }
+  } else {
+    const int64_t useful = pages_per_sequence * plan.max_batch_size * page;
+    const int64_t free = std::max<int64_t>(room.memory_bytes - plan.need.total(), 0);
+    const int64_t granted = free / 100 * plan.effective.kv_memory_percent / plan.m;
+    const int64_t for_pages = granted / (kSwapShare + 1) * kSwapShare;
+    plan.kv_bytes = std::max(least, std::min(useful, for_pages / page * page));
+  }
+  plan.swap_bytes = std::max(page, plan.kv_bytes / kSwapShare / page * page);
+  plan.need.kv = plan.kv_bytes + plan.swap_bytes;
+  return OkStatus();
+}
+
+}  // namespace
+
+Result<ServicePlan> PlanService(const MoEService& service, const ModelDescription& checkpoint,
+                                const MachineRoom& room) {
+  const MoEServiceSpec& spec = service.spec;
+  ServicePlan plan;
+  plan.effective = ResolveDefaults(service);
+  plan.dtype = ComputeType(spec.model.dtype, checkpoint.dtype);
+  ModelDescription model = checkpoint;
+  model.dtype = plan.dtype;
+  JANUS_RETURN_IF_ERROR(SetCounts(spec, model, plan));
+  JANUS_RETURN_IF_ERROR(SetLength(spec, model, plan));
+  // Instances take turns as much as they run side by side: a core each is the fair start.
+  plan.compute_threads = std::max(1, room.cores / (plan.m + plan.n));
+
+  MemoryNeed& need = plan.need;
+  need.m = plan.m;
+  need.n = plan.n;
+  need.attention_weights = AttentionWeightBytes(model);
+  const int64_t filled = std::min(plan.slots_per_instance, model.moe.experts);
+  need.expert_weights = GateWeightBytes(model) +
+                        ExpertWeightBytes(model) * (filled * model.layers + plan.spare_slots);
+  need.exchange = ExchangeBytes(model, plan);
+  need.processes = kProcessBytes * (plan.m + plan.n + 1);
+  JANUS_RETURN_IF_ERROR(SetKv(spec, model, room, plan));
+  if (need.total() > room.memory_bytes) {
+    return ResourceExhausted("service " + service.metadata.name + " needs " +
+                             FormatBytes(need.total()) + ", " + FormatBytes(room.memory_bytes) +
+                             " free: " + Explain(need) +
+                             "; lower replicas, slotsPerInstance, maxModelLen or kvCache.size, or "
+                             "use a machine with more memory");
+  }
+  return plan;
+}
+
+}  // namespace janus::control

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "common/model/description.h"
+#include "common/status.h"
+#include "operator/api/defaults.h"
+#include "operator/api/moeservice.h"
+
+namespace janus::control {
+
+// What a machine has for a service.
+struct MachineRoom {
+  int64_t memory_bytes = 0;  // that can be taken without swapping
+  int cores = 1;
+};
+
+// Bytes of one service on one machine. Per instance where it says so.
+struct MemoryNeed {
+  int64_t attention_weights = 0;  // each attention instance
+  int64_t kv = 0;                 // each: pages and the host copies of preempted sequences
+  int64_t expert_weights = 0;     // each expert instance: gates, filled slots, spare ones
+  int64_t exchange = 0;           // all segments of shared memory together
+  int64_t processes = 0;          // everything else of all processes: code, stacks, workspaces
+  int m = 0;
+  int n = 0;
+
+  int64_t total() const {
+    return m * (attention_weights + kv) + n * expert_weights + exchange + processes;
+  }
+};
+
+// How a service is run, decided before anything starts.
+struct ServicePlan {
+  Effective effective;
+  int m = 0;
+  int n = 0;
+  int slots_per_instance = 0;  // C, without the spare ones
+  int spare_slots = 0;
+  DType dtype = DType::kFloat32;  // computed in
+  int64_t max_model_len = 0;      // tokens of one sequence
+  int max_batch_size = 0;         // sequences per attention instance
+  int max_rows_per_round = 0;
+  int64_t kv_bytes = 0;     // per attention instance
+  int64_t swap_bytes = 0;   // per attention instance
+  int compute_threads = 1;  // per instance
+  MemoryNeed need;
+  std::string held;  // why counts are held though mode SLO asks for scaling; empty: they are not
+};
+
+// `service` has passed ValidateSchema and ValidateSupported; `model` is its checkpoint's. Pure.
+//
+// Counts: replicas where given; in mode SLO max(minReplicas, fewest that hold the model). Slots:
+// where not given, the fewest that hold every expert once. KV: where no size is given, as much as
+// all sequences of a full batch can use, within memoryPercent of what the weights leave free.
+//
+// InvalidArgument: too few slots, a length beyond the model's (with the path); ResourceExhausted:
+// "needs 93 GB, 24 GB free", with what takes it and what to change.
+Result<ServicePlan> PlanService(const MoEService& service, const ModelDescription& model,
+                                const MachineRoom& room);
+
+}  // namespace janus::control

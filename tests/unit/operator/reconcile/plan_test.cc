@@ -1,0 +1,148 @@
+#include "operator/reconcile/plan.h"
+
+#include <gtest/gtest.h>
+
+#include "common/model/memory.h"
+
+namespace janus::control {
+namespace {
+
+constexpr int64_t kGiB = int64_t{1} << 30;
+
+ModelDescription SmallModel() {
+  ModelDescription model;
+  model.architecture = "MixtralForCausalLM";
+  model.dtype = DType::kBFloat16;
+  model.vocab = 512;
+  model.hidden = 64;
+  model.layers = 4;
+  model.max_positions = 512;
+  model.attention.heads = 8;
+  model.attention.kv_heads = 2;
+  model.attention.head_dim = 8;
+  model.moe.experts = 8;
+  model.moe.top_k = 2;
+  model.moe.intermediate = 96;
+  return model;
+}
+
+ModelDescription Mixtral8x7B() {
+  ModelDescription model = SmallModel();
+  model.vocab = 32000;
+  model.hidden = 4096;
+  model.layers = 32;
+  model.max_positions = 32768;
+  model.attention.heads = 32;
+  model.attention.kv_heads = 8;
+  model.attention.head_dim = 128;
+  model.moe.intermediate = 14336;
+  return model;
+}
+
+MoEService Fixed(int attention, int experts) {
+  MoEService service;
+  service.metadata.name = "demo";
+  service.spec.model.source.type = SourceType::kHostPath;
+  service.spec.roles.attention.replicas = attention;
+  service.spec.roles.experts.replicas = experts;
+  return service;
+}
+
+TEST(PlanService, TakesTheFewestSlotsThatHoldEveryExpert) {
+  const auto plan = PlanService(Fixed(2, 3), SmallModel(), {16 * kGiB, 8});
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  EXPECT_EQ(plan->m, 2);
+  EXPECT_EQ(plan->n, 3);
+  EXPECT_EQ(plan->slots_per_instance, 3);
+  EXPECT_EQ(plan->spare_slots, 2);
+  EXPECT_EQ(plan->max_model_len, 512);
+  EXPECT_EQ(plan->max_rows_per_round, 512);
+  EXPECT_EQ(plan->compute_threads, 1);
+  EXPECT_EQ(plan->dtype, DType::kBFloat16);
+  EXPECT_EQ(plan->held, "");
+}
+
+TEST(PlanService, HoldsModeSloAtTheFewestThatHoldTheModel) {
+  MoEService service = Fixed(1, 1);
+  service.spec.roles.attention.replicas.reset();
+  service.spec.roles.experts.replicas.reset();
+  service.spec.roles.experts.slots_per_instance = 3;
+  auto plan = PlanService(service, SmallModel(), {16 * kGiB, 2});
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  EXPECT_EQ(plan->m, 1);
+  EXPECT_EQ(plan->n, 3);
+  EXPECT_EQ(plan->held,
+            "mode SLO is not supported by this version; the counts are held at 1 attention and 3 "
+            "expert instances");
+  service.spec.roles.experts.scaling.emplace().min_replicas = 5;
+  plan = PlanService(service, SmallModel(), {16 * kGiB, 2});
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan->n, 5);
+}
+
+TEST(PlanService, NamesTooFewSlots) {
+  MoEService service = Fixed(1, 3);
+  service.spec.roles.experts.slots_per_instance = 2;
+  EXPECT_EQ(PlanService(service, SmallModel(), {16 * kGiB, 2}).status().message(),
+            "spec.roles.experts.slotsPerInstance: is 2; 3 expert instances then have 6 slots for "
+            "the model's 8 experts; want at least 3 slots, or at least 4 replicas");
+}
+
+TEST(PlanService, NamesALengthBeyondTheModels) {
+  MoEService service = Fixed(1, 1);
+  service.spec.model.max_model_len = 513;
+  EXPECT_EQ(PlanService(service, SmallModel(), {16 * kGiB, 2}).status().message(),
+            "spec.model.maxModelLen: is 513; the model's max_position_embeddings is 512");
+}
+
+TEST(PlanService, GivesNoMoreKvThanAFullBatchCanUse) {
+  const auto plan = PlanService(Fixed(1, 1), SmallModel(), {16 * kGiB, 2});
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan->kv_bytes, KvBytesPerToken(SmallModel()) * 512 * 256);
+}
+
+TEST(PlanService, SharesWhatTheWeightsLeaveFree) {
+  const ModelDescription model = Mixtral8x7B();
+  const int64_t room = 120 * kGiB;
+  const auto one = PlanService(Fixed(1, 2), model, {room, 64});
+  ASSERT_TRUE(one.ok()) << one.status().ToString();
+  const MemoryNeed& need = one->need;
+  const int64_t rest = room - (need.total() - need.kv);
+  EXPECT_LE(need.kv, rest * 90 / 100);
+  EXPECT_GE(need.kv, rest * 88 / 100);
+  EXPECT_EQ(one->kv_bytes % (KvBytesPerToken(model) * 16), 0);
+  EXPECT_EQ(one->compute_threads, 21);
+  const auto two = PlanService(Fixed(2, 2), model, {room, 64});
+  ASSERT_TRUE(two.ok());
+  EXPECT_LT(two->kv_bytes, one->kv_bytes / 2);
+}
+
+TEST(PlanService, SaysWhatIsNeededAndWhatIsFree) {
+  const Status status = PlanService(Fixed(1, 1), Mixtral8x7B(), {24'000'000'000, 2}).status();
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+  EXPECT_NE(status.message().find("service demo needs 99 GB, 24 GB free: 1 x 3.2 GB attention "
+                                  "weights, 1 x 4.8 GB KV cache, 1 x 91 GB experts"),
+            std::string::npos)
+      << status.message();
+}
+
+TEST(PlanService, CountsFloat32Twice) {
+  MoEService service = Fixed(1, 1);
+  const auto half = PlanService(service, SmallModel(), {16 * kGiB, 2});
+  service.spec.model.dtype = Dtype::kFloat32;
+  const auto full = PlanService(service, SmallModel(), {16 * kGiB, 2});
+  ASSERT_TRUE(half.ok() && full.ok());
+  EXPECT_EQ(full->dtype, DType::kFloat32);
+  EXPECT_EQ(full->need.expert_weights, 2 * half->need.expert_weights);
+}
+
+TEST(PlanService, RefusesAKvCacheTooSmallForOneSequence) {
+  MoEService service = Fixed(1, 1);
+  service.spec.roles.attention.kv_cache.size = *ParseQuantity("64Ki");
+  EXPECT_EQ(PlanService(service, SmallModel(), {16 * kGiB, 2}).status().message(),
+            "spec.roles.attention.kvCache.size: is 64Ki; one sequence of 512 tokens takes 131 kB; "
+            "raise it, or lower spec.model.maxModelLen");
+}
+
+}  // namespace
+}  // namespace janus::control
