@@ -1,0 +1,89 @@
+// Router: logits first, dealt over rows where there are enough, else over experts; then scores and
+// top-k row by row.
+
+#pragma once
+
+#include "kernels/cpu/deal.h"
+#include "kernels/cpu/dot.h"
+
+namespace janus::kernels::JANUS_ISA {
+namespace {
+
+void GateLogits(const GateTopKArgs& a, int part, int parts) {
+  const DotBlockFn dot = DotBlockOf(a.x_dtype, a.weight_dtype);
+  const int64_t w_row = a.hidden * Bytes(a.weight_dtype);
+  const int64_t chunk = RowsPerChunk(a.hidden * Bytes(a.x_dtype));
+  const int64_t all_blocks = CeilDiv(a.experts, kColumns);
+  const bool by_columns = all_blocks >= parts || a.rows < parts;
+  const Span blocks = by_columns ? Share(all_blocks, part, parts) : Span{0, all_blocks};
+  const Span rows = by_columns ? Span{0, a.rows} : Share(a.rows, part, parts);
+  alignas(64) float dots[kRowChunk * kColumns] = {};
+  const char* x[kRowChunk];
+  for (int64_t block = blocks.begin; block < blocks.end; ++block) {
+    const int64_t column = block * kColumns;
+    const int64_t columns = Smaller(kColumns, a.experts - column);
+    const char* w = static_cast<const char*>(a.weight) + column * w_row;
+    for (int64_t row = rows.begin; row < rows.end; row += chunk) {
+      const auto count = static_cast<int>(Smaller(chunk, rows.end - row));
+      for (int m = 0; m < count; ++m) x[m] = static_cast<const char*>(a.x_rows[row + m]);
+      dot(x, count, w, w_row, static_cast<int>(columns), a.hidden, dots);
+      for (int m = 0; m < count; ++m) {
+        StoreUpTo(DType::kFloat32, a.logits + (row + m) * a.experts + column,
+                  Load(dots + m * kColumns), columns);
+      }
+    }
+  }
+}
+
+// Orders like the logit, a NaN above all; -0 equals +0; among equals the lower id is larger.
+JANUS_INLINE uint64_t GateKey(float logit, int id) {
+  uint32_t bits = 0;
+  logit += 0.0f;
+  std::memcpy(&bits, &logit, sizeof(bits));
+  uint32_t order = (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
+  if (logit != logit) order = 0xffffffffu;
+  return uint64_t{order} << 32 | (0xffffffffu - static_cast<uint32_t>(id));
+}
+
+void GateSelect(const GateTopKArgs& a, int part, int parts) {
+  const Span rows = Share(a.rows, part, parts);
+  uint64_t best[kMaxTopK];
+  for (int64_t t = rows.begin; t < rows.end; ++t) {
+    const float* logits = a.logits + t * a.experts;
+    // Insertion into a short descending list.
+    int held = 0;
+    for (int e = 0; e < a.experts; ++e) {
+      const uint64_t key = GateKey(logits[e], e);
+      if (held == a.top_k && key < best[held - 1]) continue;
+      int at = held < a.top_k ? held++ : held - 1;
+      for (; at > 0 && best[at - 1] < key; --at) best[at] = best[at - 1];
+      best[at] = key;
+    }
+    uint16_t* ids = a.ids + t * a.top_k;
+    float* weights = a.weights + t * a.top_k;
+    for (int j = 0; j < a.top_k; ++j) {
+      ids[j] = static_cast<uint16_t>(0xffffffffu - static_cast<uint32_t>(best[j]));
+    }
+    const V16 largest = Set(logits[ids[0]]);
+    V16 total = Zero();
+    if (!a.renormalize) {
+      for (int64_t e = 0; e < a.experts; e += kLanes) {
+        const int64_t count = Smaller(kLanes, a.experts - e);
+        const V16 p = Exp(LoadUpTo(DType::kFloat32, logits + e, count) - largest);
+        total = total + Blend((1u << count) - 1u, Zero(), p);
+      }
+    }
+    alignas(64) float p[kMaxTopK] = {};
+    for (int j = 0; j < a.top_k; ++j) p[j] = logits[ids[j]];
+    for (int j = 0; j < a.top_k; j += kLanes) Store(p + j, Exp(Load(p + j) - largest));
+    float sum = AddLanes(total);
+    if (a.renormalize) {
+      sum = p[0];
+      for (int j = 1; j < a.top_k; ++j) sum += p[j];
+    }
+    for (int j = 0; j < a.top_k; ++j) weights[j] = p[j] / sum;
+  }
+}
+
+}  // namespace
+}  // namespace janus::kernels::JANUS_ISA

@@ -1,0 +1,92 @@
+// Gated SiLU experts. Dealt over (expert, block of 16 columns), an expert's block costing its
+// weights' read or its rows' arithmetic. Two passes: h for every contribution, then down.
+
+#pragma once
+
+#include "kernels/cpu/deal.h"
+#include "kernels/cpu/dot.h"
+
+namespace janus::kernels::JANUS_ISA {
+namespace {
+
+// Rows whose arithmetic takes as long as the read of the weights, about.
+constexpr int64_t kRowsPerRead = 10;
+
+JANUS_INLINE int64_t ExpertCost(const ActiveExpert& expert) {
+  return expert.count == 0 ? 0 : kRowsPerRead + expert.count;
+}
+
+// Calls visit(expert, block) for this part's blocks of `columns` columns of every expert.
+template <class Visit>
+JANUS_INLINE void ForExpertBlocks(const GroupedExpertFfnArgs& a, int64_t columns, int part,
+                                  int parts, Visit visit) {
+  const int64_t blocks = CeilDiv(columns, kColumns);
+  int64_t total = 0;
+  for (int64_t e = 0; e < a.num_experts; ++e) total += ExpertCost(a.experts[e]) * blocks;
+  CostShare share(total, part, parts);
+  for (int64_t e = 0; e < a.num_experts; ++e) {
+    if (a.experts[e].count == 0) continue;
+    const Span mine = share.Take(blocks, ExpertCost(a.experts[e]));
+    for (int64_t block = mine.begin; block < mine.end; ++block) visit(a.experts[e], block);
+  }
+}
+
+void GroupedExpertFfnUp(const GroupedExpertFfnArgs& a, int64_t h_row_bytes, int part, int parts) {
+  const DotBlockFn dot = DotBlockOf(a.row_dtype, a.weight_dtype);
+  const int64_t w_row = a.hidden * Bytes(a.weight_dtype);
+  const int64_t chunk = RowsPerChunk(a.hidden * Bytes(a.row_dtype));
+  alignas(64) float gates[kRowChunk * kColumns] = {};
+  alignas(64) float ups[kRowChunk * kColumns] = {};
+  const char* x[kRowChunk];
+  ForExpertBlocks(a, a.intermediate, part, parts, [&](const ActiveExpert& expert, int64_t block) {
+    const int64_t column = block * kColumns;
+    const int64_t columns = Smaller(kColumns, a.intermediate - column);
+    const char* gate = static_cast<const char*>(expert.gate) + column * w_row;
+    const char* up = static_cast<const char*>(expert.up) + column * w_row;
+    for (int64_t row = 0; row < expert.count; row += chunk) {
+      const auto count = static_cast<int>(Smaller(chunk, expert.count - row));
+      const int64_t first = expert.first + row;
+      for (int m = 0; m < count; ++m) {
+        x[m] = static_cast<const char*>(a.contributions[first + m].x);
+      }
+      dot(x, count, gate, w_row, static_cast<int>(columns), a.hidden, gates);
+      dot(x, count, up, w_row, static_cast<int>(columns), a.hidden, ups);
+      for (int m = 0; m < count; ++m) {
+        const V16 g = Load(gates + m * kColumns);
+        const V16 silu = g / (Set(1.0f) + Exp(Zero() - g));
+        char* h = static_cast<char*>(a.workspace) + (first + m) * h_row_bytes +
+                  column * Bytes(a.row_dtype);
+        StoreUpTo(a.row_dtype, h, silu * Load(ups + m * kColumns), columns);
+      }
+    }
+  });
+}
+
+void GroupedExpertFfnDown(const GroupedExpertFfnArgs& a, int64_t h_row_bytes, int part, int parts) {
+  const DotBlockFn dot = DotBlockOf(a.row_dtype, a.weight_dtype);
+  const int64_t w_row = a.intermediate * Bytes(a.weight_dtype);
+  const int64_t chunk = RowsPerChunk(h_row_bytes);
+  alignas(64) float dots[kRowChunk * kColumns] = {};
+  const char* h[kRowChunk];
+  ForExpertBlocks(a, a.hidden, part, parts, [&](const ActiveExpert& expert, int64_t block) {
+    const int64_t column = block * kColumns;
+    const int64_t columns = Smaller(kColumns, a.hidden - column);
+    const char* down = static_cast<const char*>(expert.down) + column * w_row;
+    for (int64_t row = 0; row < expert.count; row += chunk) {
+      const auto count = static_cast<int>(Smaller(chunk, expert.count - row));
+      const int64_t first = expert.first + row;
+      for (int m = 0; m < count; ++m) {
+        h[m] = static_cast<const char*>(a.workspace) + (first + m) * h_row_bytes;
+      }
+      dot(h, count, down, w_row, static_cast<int>(columns), a.intermediate, dots);
+      for (int m = 0; m < count; ++m) {
+        const Contribution& c = a.contributions[first + m];
+        StoreUpTo(a.row_dtype, static_cast<char*>(c.y) + column * Bytes(a.row_dtype),
+                  Set(c.weight) * Load(dots + m * kColumns), columns);
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace janus::kernels::JANUS_ISA

@@ -1,0 +1,525 @@
+// Attention over a paged cache. A unit is one kv head with up to 16 queries that read it: the heads
+// of its group, for neighbouring rows of one sequence. Keys and values are loaded once per unit and
+// block. Bound by memory (the keys and values read) for few rows, by fma for chunks of a prompt.
+//
+// What fixes the bits of a query: a score is one fma chain over d; a block of 64 keys at absolute
+// positions gives a maximum and a sum by the trees of lanes.h; values are added key by key, only
+// keys that the query sees (a masked key would still turn -0 into +0 or add a NaN); blocks in order
+// within a split of 1024 absolute positions, splits in order. Nothing of it depends on the unit.
+
+#pragma once
+
+#include "kernels/cpu/deal.h"
+#include "kernels/cpu/lanes.h"
+
+namespace janus::kernels::JANUS_ISA {
+namespace {
+
+constexpr int kUnitQueries = 16;
+constexpr int kBlockPages = kKeyBlock / kPageTokens;
+static_assert(kPageTokens == kLanes && kMaxHeadDim % kLanes == 0);
+constexpr float kMinusInfinity = -__builtin_inff();
+
+struct AttentionShape {
+  explicit JANUS_INLINE AttentionShape(const PagedAttentionArgs& a)
+      : size(Bytes(a.cache.dtype)),
+        kv_heads(a.cache.kv_heads),
+        head_dim(a.cache.head_dim),
+        page_bytes(a.cache.page_stride_bytes != 0 ? a.cache.page_stride_bytes
+                                                  : 2 * kv_heads * head_dim * kPageTokens * size),
+        query_stride(a.query_stride != 0 ? a.query_stride : a.heads * head_dim),
+        y_stride(a.y_stride != 0 ? a.y_stride : a.heads * head_dim),
+        group(a.heads / kv_heads),
+        heads_per_unit(Smaller(group, kUnitQueries)),
+        rows_per_unit(kUnitQueries / heads_per_unit),
+        head_chunks(CeilDiv(group, heads_per_unit)),
+        units_per_rows(kv_heads * head_chunks) {}
+
+  int64_t size;
+  int64_t kv_heads;
+  int64_t head_dim;
+  int64_t page_bytes;
+  int64_t query_stride;
+  int64_t y_stride;
+  int64_t group;  // query heads per kv head
+  int64_t heads_per_unit;
+  int64_t rows_per_unit;
+  int64_t head_chunks;     // units per kv head, where a group is larger than a unit
+  int64_t units_per_rows;  // units of one group of rows
+};
+
+// The queries of a unit, gathered, with the keys each sees.
+struct AttentionUnit {
+  const int32_t* block_table;
+  int64_t kv_head;
+  int64_t first_row;
+  int64_t rows;
+  int64_t first_head;
+  int64_t heads;
+  int count;                    // rows * heads, ordered by row, then head
+  int64_t first[kUnitQueries];  // key positions first..last
+  int64_t last[kUnitQueries];
+  int64_t lowest;  // over all queries
+  int64_t highest;
+  alignas(64) float q[kUnitQueries][kMaxHeadDim];
+};
+
+// Softmax state of one query: the largest score, the sum of exponentials relative to it, and the
+// values so weighted.
+struct AttentionState {
+  float largest;
+  float sum;
+  alignas(64) float o[kMaxHeadDim];
+};
+
+JANUS_INLINE int64_t FirstKey(const PagedAttentionArgs& a, int64_t position) {
+  return a.sliding_window == 0 ? 0 : Larger(0, position - a.sliding_window + 1);
+}
+
+// The rows from `row` on that go into one unit: neighbours of one sequence.
+JANUS_INLINE int64_t RowsOfUnit(const PagedAttentionArgs& a, const AttentionShape& shape,
+                                int64_t row) {
+  int64_t end = row + 1;
+  while (end < a.num_rows && end - row < shape.rows_per_unit &&
+         a.rows[end].block_table == a.rows[row].block_table) {
+    ++end;
+  }
+  return end - row;
+}
+
+// Which of a group of rows' units: kv head, then chunk of its heads.
+void GatherUnit(const PagedAttentionArgs& a, const AttentionShape& shape, int64_t row, int64_t rows,
+                int64_t index, AttentionUnit& unit) {
+  const int64_t chunk = index % shape.head_chunks;
+  unit.block_table = a.rows[row].block_table;
+  unit.kv_head = index / shape.head_chunks;
+  unit.first_row = row;
+  unit.rows = rows;
+  unit.first_head = unit.kv_head * shape.group + chunk * shape.heads_per_unit;
+  unit.heads = Smaller(shape.heads_per_unit, shape.group - chunk * shape.heads_per_unit);
+  unit.count = static_cast<int>(rows * unit.heads);
+  unit.lowest = INT64_MAX;
+  unit.highest = 0;
+  for (int i = 0; i < unit.count; ++i) {
+    const int64_t t = row + i / unit.heads;
+    const int64_t head = unit.first_head + i % unit.heads;
+    unit.last[i] = a.rows[t].position;
+    unit.first[i] = FirstKey(a, unit.last[i]);
+    unit.lowest = Smaller(unit.lowest, unit.first[i]);
+    unit.highest = Larger(unit.highest, unit.last[i]);
+    std::memcpy(unit.q[i], a.queries + t * shape.query_stride + head * shape.head_dim,
+                static_cast<size_t>(shape.head_dim * 4));
+  }
+}
+
+// scores[q][key] = scale * q.k for kQueries queries and kPages pages of one block.
+template <DType kType, int kQueries, int kPages>
+JANUS_INLINE void ScoreTile(const float* const* q, const char* const* keys, int64_t head_dim,
+                            V16 scale, float* const* scores) {
+  V16 acc[kQueries][kPages];
+  JANUS_UNROLL for (int i = 0; i < kQueries; ++i) {
+    JANUS_UNROLL for (int p = 0; p < kPages; ++p) acc[i][p] = Zero();
+  }
+  for (int64_t d = 0; d < head_dim; ++d) {
+    V16 k[kPages];
+    JANUS_UNROLL for (int p = 0; p < kPages; ++p) {
+      k[p] = LoadAs<kType>(keys[p] + d * kPageTokens * Bytes(kType));
+    }
+    JANUS_UNROLL for (int i = 0; i < kQueries; ++i) {
+      const V16 x = Set(q[i][d]);
+      JANUS_UNROLL for (int p = 0; p < kPages; ++p) acc[i][p] = Fma(x, k[p], acc[i][p]);
+    }
+  }
+  JANUS_UNROLL for (int i = 0; i < kQueries; ++i) {
+    JANUS_UNROLL for (int p = 0; p < kPages; ++p) {
+      Store(scores[i] + p * kLanes, acc[i][p] * scale);
+    }
+  }
+}
+
+template <DType kType, int kQueries>
+JANUS_INLINE void ScoreQueries(const float* const* q, const char* const* keys, int pages,
+                               int64_t head_dim, V16 scale, float* const* scores) {
+#if JANUS_WIDE
+  constexpr int kPages = 4;
+#else
+  constexpr int kPages = kQueries == 1 ? 4 : (kQueries == 2 ? 2 : 1);
+#endif
+  float* at[kQueries];
+  int p = 0;
+  for (; p + kPages <= pages; p += kPages) {
+    for (int i = 0; i < kQueries; ++i) at[i] = scores[i] + p * kLanes;
+    ScoreTile<kType, kQueries, kPages>(q, keys + p, head_dim, scale, at);
+  }
+  for (; p < pages; ++p) {
+    for (int i = 0; i < kQueries; ++i) at[i] = scores[i] + p * kLanes;
+    ScoreTile<kType, kQueries, 1>(q, keys + p, head_dim, scale, at);
+  }
+}
+
+// o[q] += sum over keys begin..end-1 of the block of p[q][key] * value, key by key.
+template <DType kType, int kQueries, int kVectors>
+JANUS_INLINE void ValueTile(const char* const* values, int begin, int end, int64_t head_dim,
+                            int64_t d, const float* const* p, float* const* o) {
+  V16 acc[kQueries][kVectors];
+  JANUS_UNROLL for (int i = 0; i < kQueries; ++i) {
+    JANUS_UNROLL for (int v = 0; v < kVectors; ++v) acc[i][v] = Load(o[i] + d + v * kLanes);
+  }
+  for (int key = begin; key < end; ++key) {
+    const char* row = values[key / kPageTokens] + (key % kPageTokens * head_dim + d) * Bytes(kType);
+    V16 value[kVectors];
+    JANUS_UNROLL for (int v = 0; v < kVectors; ++v) {
+      value[v] = LoadAs<kType>(row + v * kLanes * Bytes(kType));
+    }
+    JANUS_UNROLL for (int i = 0; i < kQueries; ++i) {
+      const V16 x = Set(p[i][key]);
+      JANUS_UNROLL for (int v = 0; v < kVectors; ++v) acc[i][v] = Fma(x, value[v], acc[i][v]);
+    }
+  }
+  JANUS_UNROLL for (int i = 0; i < kQueries; ++i) {
+    JANUS_UNROLL for (int v = 0; v < kVectors; ++v) Store(o[i] + d + v * kLanes, acc[i][v]);
+  }
+}
+
+// The last dimensions of a head whose size is no multiple of 16.
+template <DType kType>
+JANUS_INLINE void ValueTail(const char* const* values, int begin, int end, int64_t head_dim,
+                            int64_t d, int queries, const float* const* p, float* const* o) {
+  for (int i = 0; i < queries; ++i) {
+    V16 acc = Load(o[i] + d);
+    for (int key = begin; key < end; ++key) {
+      const char* row =
+          values[key / kPageTokens] + (key % kPageTokens * head_dim + d) * Bytes(kType);
+      acc = Fma(Set(p[i][key]), LoadPartial(kType, row, head_dim - d), acc);
+    }
+    Store(o[i] + d, acc);
+  }
+}
+
+template <DType kType, int kQueries>
+JANUS_INLINE void AddValues(const char* const* values, int begin, int end, int64_t head_dim,
+                            const float* const* p, float* const* o) {
+  constexpr int kVectors = JANUS_WIDE ? 4 : (kQueries > 2 ? 1 : 2);
+  int64_t d = 0;
+  for (; d + kVectors * kLanes <= head_dim; d += kVectors * kLanes) {
+    ValueTile<kType, kQueries, kVectors>(values, begin, end, head_dim, d, p, o);
+  }
+  for (; d + kLanes <= head_dim; d += kLanes) {
+    ValueTile<kType, kQueries, 1>(values, begin, end, head_dim, d, p, o);
+  }
+  if (d < head_dim) ValueTail<kType>(values, begin, end, head_dim, d, kQueries, p, o);
+}
+
+// Masks, exponentiates and sums the scores of one query's keys begin..end-1 of a block, in place,
+// and scales what the state held to the new maximum.
+JANUS_INLINE void UpdateState(float* scores, int begin, int end, int64_t head_dim,
+                              AttentionState& state) {
+  const uint64_t seen =
+      (end == 64 ? ~uint64_t{0} : (uint64_t{1} << end) - 1) & ~((uint64_t{1} << begin) - 1);
+  V16 s[kBlockPages];
+  JANUS_UNROLL for (int p = 0; p < kBlockPages; ++p) {
+    s[p] = Blend(static_cast<uint32_t>(seen >> (p * kLanes)) & 0xffffu, Set(kMinusInfinity),
+                 Load(scores + p * kLanes));
+  }
+  const float block = MaxLanes(Max(Max(s[0], s[1]), Max(s[2], s[3])));
+  const float largest = block > state.largest ? block : state.largest;
+  JANUS_UNROLL for (int p = 0; p < kBlockPages; ++p) {
+    s[p] = Exp(s[p] - Set(largest));
+    Store(scores + p * kLanes, s[p]);
+  }
+  const float sum = AddLanes((s[0] + s[1]) + (s[2] + s[3]));
+  if (largest != state.largest) {
+    const V16 shrink = Exp(Set(state.largest) - Set(largest));
+    for (int64_t d = 0; d < head_dim; d += kLanes) {
+      Store(state.o + d, Load(state.o + d) * shrink);
+    }
+    alignas(64) float lane[kLanes];
+    Store(lane, shrink);
+    state.sum *= lane[0];
+    state.largest = largest;
+  }
+  state.sum += sum;
+}
+
+// Up to four queries of a unit over one block.
+template <DType kType, int kQueries>
+void AttendBlock(const PagedAttentionArgs& a, const AttentionShape& shape,
+                 const AttentionUnit& unit, const int* members, int64_t block_start,
+                 AttentionState* states) {
+  int begin[kQueries];
+  int end[kQueries];
+  int lowest = kKeyBlock;
+  int highest = 0;
+  int shared_begin = 0;
+  int shared_end = kKeyBlock;
+  for (int i = 0; i < kQueries; ++i) {
+    begin[i] = static_cast<int>(Larger(0, unit.first[members[i]] - block_start));
+    end[i] = static_cast<int>(Smaller(kKeyBlock, unit.last[members[i]] + 1 - block_start));
+    lowest = begin[i] < lowest ? begin[i] : lowest;
+    highest = end[i] > highest ? end[i] : highest;
+    shared_begin = begin[i] > shared_begin ? begin[i] : shared_begin;
+    shared_end = end[i] < shared_end ? end[i] : shared_end;
+  }
+  // Only pages with a key that one of them sees exist for sure.
+  const int first_page = lowest / kPageTokens;
+  const int end_page = (highest + kPageTokens - 1) / kPageTokens;
+  const char* keys[kBlockPages];
+  const char* values[kBlockPages];
+  for (int p = first_page; p < end_page; ++p) {
+    const char* page = static_cast<const char*>(a.cache.pages) +
+                       unit.block_table[block_start / kPageTokens + p] * shape.page_bytes;
+    keys[p] = page + unit.kv_head * shape.head_dim * kPageTokens * shape.size;
+    values[p] = page + (shape.kv_heads + unit.kv_head) * kPageTokens * shape.head_dim * shape.size;
+  }
+
+  alignas(64) float scores[kQueries][kKeyBlock];
+  const float* q[kQueries];
+  float* to[kQueries];
+  float* o[kQueries];
+  for (int i = 0; i < kQueries; ++i) {
+    q[i] = unit.q[members[i]];
+    to[i] = scores[i] + first_page * kPageTokens;
+    o[i] = states[members[i]].o;
+  }
+  ScoreQueries<kType, kQueries>(q, keys + first_page, end_page - first_page, shape.head_dim,
+                                Set(a.scale), to);
+  const float* p[kQueries];
+  for (int i = 0; i < kQueries; ++i) {
+    UpdateState(scores[i], begin[i], end[i], shape.head_dim, states[members[i]]);
+    p[i] = scores[i];
+  }
+
+  // Keys in order for each query: what it alone sees before, what all see, what it alone sees
+  // after.
+  if (shared_begin >= shared_end) {
+    for (int i = 0; i < kQueries; ++i) {
+      AddValues<kType, 1>(values, begin[i], end[i], shape.head_dim, p + i, o + i);
+    }
+    return;
+  }
+  for (int i = 0; i < kQueries; ++i) {
+    if (begin[i] < shared_begin) {
+      AddValues<kType, 1>(values, begin[i], shared_begin, shape.head_dim, p + i, o + i);
+    }
+  }
+  AddValues<kType, kQueries>(values, shared_begin, shared_end, shape.head_dim, p, o);
+  for (int i = 0; i < kQueries; ++i) {
+    if (shared_end < end[i]) {
+      AddValues<kType, 1>(values, shared_end, end[i], shape.head_dim, p + i, o + i);
+    }
+  }
+}
+
+JANUS_INLINE bool SeesAny(const AttentionUnit& unit, int query, int64_t start, int64_t length) {
+  return unit.first[query] < start + length && unit.last[query] >= start;
+}
+
+// States of all queries of a unit over one split. Those that see none of its keys are left
+// untouched.
+template <DType kType>
+void AttendSplit(const PagedAttentionArgs& a, const AttentionShape& shape,
+                 const AttentionUnit& unit, int64_t split, AttentionState* states) {
+  const int64_t start = split * kKeySplit;
+  for (int i = 0; i < unit.count; ++i) {
+    if (!SeesAny(unit, i, start, kKeySplit)) continue;
+    states[i].largest = kMinusInfinity;
+    states[i].sum = 0.0f;
+    for (int64_t d = 0; d < shape.head_dim; d += kLanes) Store(states[i].o + d, Zero());
+  }
+  const int64_t first_block = Larger(start, unit.lowest / kKeyBlock * kKeyBlock);
+  const int64_t end = Smaller(start + kKeySplit, unit.highest + 1);
+  for (int64_t block = first_block; block < end; block += kKeyBlock) {
+    int members[4];
+    int count = 0;
+    for (int i = 0; i < unit.count; ++i) {
+      if (SeesAny(unit, i, block, kKeyBlock)) members[count++] = i;
+      if (count == 4) {
+        AttendBlock<kType, 4>(a, shape, unit, members, block, states);
+        count = 0;
+      }
+    }
+    if (count == 3) AttendBlock<kType, 3>(a, shape, unit, members, block, states);
+    if (count == 2) AttendBlock<kType, 2>(a, shape, unit, members, block, states);
+    if (count == 1) AttendBlock<kType, 1>(a, shape, unit, members, block, states);
+  }
+}
+
+JANUS_INLINE void AttendSplit(const PagedAttentionArgs& a, const AttentionShape& shape,
+                              const AttentionUnit& unit, int64_t split, AttentionState* states) {
+  if (a.cache.dtype == DType::kFloat32) {
+    AttendSplit<DType::kFloat32>(a, shape, unit, split, states);
+  } else {
+    AttendSplit<DType::kBFloat16>(a, shape, unit, split, states);
+  }
+}
+
+// Adds the state of a later split to that of the earlier ones.
+JANUS_INLINE void MergeState(const AttentionState& later, int64_t head_dim, AttentionState& all) {
+  const float largest = later.largest > all.largest ? later.largest : all.largest;
+  const V16 shrink_all = Exp(Set(all.largest) - Set(largest));
+  const V16 shrink_later = Exp(Set(later.largest) - Set(largest));
+  for (int64_t d = 0; d < head_dim; d += kLanes) {
+    Store(all.o + d, Fma(Load(later.o + d), shrink_later, Load(all.o + d) * shrink_all));
+  }
+  alignas(64) float lane_all[kLanes];
+  alignas(64) float lane_later[kLanes];
+  Store(lane_all, shrink_all);
+  Store(lane_later, shrink_later);
+  all.sum = all.sum * lane_all[0] + later.sum * lane_later[0];
+  all.largest = largest;
+}
+
+JANUS_INLINE void WriteRow(const PagedAttentionArgs& a, const AttentionShape& shape,
+                           const AttentionUnit& unit, int query, const AttentionState& state) {
+  const int64_t t = unit.first_row + query / unit.heads;
+  const int64_t head = unit.first_head + query % unit.heads;
+  const int64_t at = t * shape.y_stride + head * shape.head_dim;
+  for (int64_t d = 0; d < shape.head_dim; d += kLanes) {
+    StoreUpTo(a.y_dtype, static_cast<char*>(a.y) + (at + d) * Bytes(a.y_dtype),
+              Load(state.o + d) / Set(state.sum), shape.head_dim - d);
+  }
+}
+
+// Calls visit(row, rows, first unit, end unit) for this part's share, dealt by keys read.
+template <class Visit>
+JANUS_INLINE void ForRowGroups(const PagedAttentionArgs& a, const AttentionShape& shape, int part,
+                               int parts, Visit visit) {
+  // A block of keys is the least that is worked on; copying the queries costs about as much.
+  const auto cost = [&](int64_t row, int64_t rows) {
+    int64_t keys = 0;
+    for (int64_t t = row; t < row + rows; ++t) {
+      keys += a.rows[t].position + 1 - FirstKey(a, a.rows[t].position) + kKeyBlock;
+    }
+    return keys;
+  };
+  int64_t total = 0;
+  for (int64_t row = 0; row < a.num_rows;) {
+    const int64_t rows = RowsOfUnit(a, shape, row);
+    total += cost(row, rows) * shape.units_per_rows;
+    row += rows;
+  }
+  CostShare share(total, part, parts);
+  for (int64_t row = 0; row < a.num_rows;) {
+    const int64_t rows = RowsOfUnit(a, shape, row);
+    const Span mine = share.Take(shape.units_per_rows, cost(row, rows));
+    if (mine.begin < mine.end) visit(row, rows, mine.begin, mine.end);
+    row += rows;
+  }
+}
+
+void PagedAttentionPart(const PagedAttentionArgs& a, int part, int parts) {
+  const AttentionShape shape(a);
+  AttentionUnit unit;
+  AttentionState all[kUnitQueries];
+  AttentionState later[kUnitQueries];
+  ForRowGroups(a, shape, part, parts, [&](int64_t row, int64_t rows, int64_t begin, int64_t end) {
+    for (int64_t index = begin; index < end; ++index) {
+      GatherUnit(a, shape, row, rows, index, unit);
+      const int64_t last_split = unit.highest / kKeySplit;
+      for (int64_t split = unit.lowest / kKeySplit; split <= last_split; ++split) {
+        // A query's first split is its state so far; the others are merged into it.
+        AttendSplit(a, shape, unit, split, later);
+        for (int i = 0; i < unit.count; ++i) {
+          if (!SeesAny(unit, i, split * kKeySplit, kKeySplit)) continue;
+          if (unit.first[i] >= split * kKeySplit) {
+            all[i].largest = later[i].largest;
+            all[i].sum = later[i].sum;
+            std::memcpy(all[i].o, later[i].o,
+                        static_cast<size_t>(CeilDiv(shape.head_dim, kLanes) * kLanes * 4));
+          } else {
+            MergeState(later[i], shape.head_dim, all[i]);
+          }
+        }
+      }
+      for (int i = 0; i < unit.count; ++i) WriteRow(a, shape, unit, i, all[i]);
+    }
+  });
+}
+
+// The split form: with fewer units than a team needs, each split of a unit is a task of its own,
+// whose states go to the workspace; then each unit's are merged in order. The same states, the same
+// merges: the same bits.
+
+// Tasks (unit, split) of a group of rows: units_per_rows times the splits its rows see.
+JANUS_INLINE Span SplitsOfRows(const PagedAttentionArgs& a, int64_t row, int64_t rows) {
+  int64_t lowest = INT64_MAX;
+  int64_t highest = 0;
+  for (int64_t t = row; t < row + rows; ++t) {
+    lowest = Smaller(lowest, FirstKey(a, a.rows[t].position));
+    highest = Larger(highest, a.rows[t].position);
+  }
+  return {lowest / kKeySplit, highest / kKeySplit + 1};
+}
+
+// Workspace of the split form; 0 where it would not pay.
+int64_t PagedAttentionSplitBytes(const PagedAttentionArgs& a, int parts) {
+  const AttentionShape shape(a);
+  int64_t units = 0;
+  int64_t tasks = 0;
+  int64_t states = 0;
+  for (int64_t row = 0; row < a.num_rows;) {
+    const int64_t rows = RowsOfUnit(a, shape, row);
+    const Span splits = SplitsOfRows(a, row, rows);
+    units += shape.units_per_rows;
+    tasks += shape.units_per_rows * (splits.end - splits.begin);
+    states += shape.units_per_rows * (splits.end - splits.begin) * rows * shape.heads_per_unit;
+    row += rows;
+  }
+  const bool pays = units < 2 * parts && tasks > units;
+  return pays ? states * static_cast<int64_t>(sizeof(AttentionState)) : 0;
+}
+
+void PagedAttentionSplits(const PagedAttentionArgs& a, int part, int parts) {
+  const AttentionShape shape(a);
+  AttentionUnit unit;
+  auto* states = static_cast<AttentionState*>(a.workspace);
+  int64_t task = 0;
+  for (int64_t row = 0; row < a.num_rows;) {
+    const int64_t rows = RowsOfUnit(a, shape, row);
+    const Span splits = SplitsOfRows(a, row, rows);
+    for (int64_t index = 0; index < shape.units_per_rows; ++index) {
+      bool gathered = false;
+      for (int64_t split = splits.begin; split < splits.end; ++split) {
+        // Splits are about equally dear: dealt in turn.
+        if (task++ % parts == part) {
+          if (!gathered) GatherUnit(a, shape, row, rows, index, unit);
+          gathered = true;
+          AttendSplit(a, shape, unit, split, states);
+        }
+        states += rows * shape.heads_per_unit;
+      }
+    }
+    row += rows;
+  }
+}
+
+void PagedAttentionMerge(const PagedAttentionArgs& a, int part, int parts) {
+  const AttentionShape shape(a);
+  AttentionUnit unit;
+  AttentionState all;
+  const auto* states = static_cast<const AttentionState*>(a.workspace);
+  int64_t task = 0;
+  for (int64_t row = 0; row < a.num_rows;) {
+    const int64_t rows = RowsOfUnit(a, shape, row);
+    const Span splits = SplitsOfRows(a, row, rows);
+    const int64_t states_per_split = rows * shape.heads_per_unit;
+    for (int64_t index = 0; index < shape.units_per_rows; ++index) {
+      if (task++ % parts == part) {
+        GatherUnit(a, shape, row, rows, index, unit);
+        for (int i = 0; i < unit.count; ++i) {
+          int64_t split = unit.first[i] / kKeySplit;
+          all = states[(split - splits.begin) * states_per_split + i];
+          for (++split; split <= unit.last[i] / kKeySplit; ++split) {
+            MergeState(states[(split - splits.begin) * states_per_split + i], shape.head_dim, all);
+          }
+          WriteRow(a, shape, unit, i, all);
+        }
+      }
+      states += states_per_split * (splits.end - splits.begin);
+    }
+    row += rows;
+  }
+}
+
+}  // namespace
+}  // namespace janus::kernels::JANUS_ISA
