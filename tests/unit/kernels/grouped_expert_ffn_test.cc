@@ -1,0 +1,157 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/unit/kernels/guarded_array.h"
+#include "tests/unit/kernels/row_problem.h"
+
+namespace janus::kernels {
+namespace {
+
+constexpr DType kF32 = DType::kFloat32;
+constexpr DType kB16 = DType::kBFloat16;
+constexpr DType kF16 = DType::kFloat16;
+
+struct Case {
+  const char* name;
+  int contributions;
+  int experts;
+  int hidden;
+  int intermediate;
+  DType row = kF32;
+  DType weight = kF32;
+  int misalignment = 0;
+  friend void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+};
+
+struct Expert {
+  GuardedArray gate;
+  GuardedArray up;
+  GuardedArray down;
+};
+
+// A row of this problem is one contribution; its expert is row % experts (the last expert has none
+// where there are several).
+class FfnProblem final : public RowProblem {
+ public:
+  explicit FfnProblem(const Case& c)
+      : case_(c), x_(c.row, int64_t{c.contributions} * c.hidden, c.misalignment) {
+    std::mt19937_64 random(static_cast<uint64_t>(c.hidden * 31 + c.intermediate));
+    x_.FillNormal(random);
+    const int64_t size = int64_t{c.hidden} * c.intermediate;
+    const auto weights = [&](int fan_in) {
+      return std::move(GuardedArray(c.weight, size, c.misalignment)
+                           .FillNormal(random, 1.5f / std::sqrt(static_cast<float>(fan_in))));
+    };
+    for (int e = 0; e < c.experts; ++e) {
+      Expert expert{weights(c.hidden), weights(c.hidden), weights(c.intermediate)};
+      experts_.push_back(std::move(expert));
+    }
+  }
+
+  int rows() const override { return case_.contributions; }
+  int row_elements() const override { return case_.hidden; }
+  DType output() const override { return case_.row; }
+  double tolerance() const override { return case_.row == kF32 ? 3e-6 : 6e-3; }
+
+  std::vector<uint8_t> Run(const Stream& stream, std::span<const int> selection) const override {
+    const auto rows = static_cast<int64_t>(selection.size());
+    const int busy = case_.experts > 1 ? case_.experts - 1 : 1;
+    GuardedArray y(case_.row, rows * case_.hidden, case_.misalignment);
+    const int64_t row_bytes = case_.hidden * SizeOf(case_.row);
+    std::vector<ActiveExpert> active;
+    std::vector<Contribution> contributions;
+    for (int e = 0; e < case_.experts; ++e) {
+      const Expert& expert = experts_[static_cast<size_t>(e)];
+      ActiveExpert entry{expert.gate.data(), expert.up.data(), expert.down.data(),
+                         static_cast<int32_t>(contributions.size()), 0};
+      for (int64_t i = 0; i < rows; ++i) {
+        const int row = selection[static_cast<size_t>(i)];
+        if (row % busy != e) continue;
+        contributions.push_back({static_cast<const char*>(x_.data()) + row * row_bytes,
+                                 static_cast<char*>(y.data()) + i * row_bytes,
+                                 0.1f + 0.05f * static_cast<float>(row % 17)});
+        ++entry.count;
+      }
+      active.push_back(entry);
+    }
+    const auto needs = GroupedExpertFfnWorkspace::For(rows, case_.intermediate, case_.row);
+    GuardedArray workspace(kF32, needs.bytes / 4);
+    const Status status = GroupedExpertFfn(stream, {.experts = active.data(),
+                                                    .contributions = contributions.data(),
+                                                    .num_experts = case_.experts,
+                                                    .num_contributions = rows,
+                                                    .hidden = case_.hidden,
+                                                    .intermediate = case_.intermediate,
+                                                    .weight_dtype = case_.weight,
+                                                    .row_dtype = case_.row,
+                                                    .workspace = workspace.data(),
+                                                    .workspace_bytes = needs.bytes});
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    EXPECT_TRUE(y.GuardsAreIntact());
+    EXPECT_TRUE(workspace.GuardsAreIntact());
+    const auto* bytes = static_cast<const uint8_t*>(y.data());
+    return {bytes, bytes + y.data_bytes()};
+  }
+
+ private:
+  Case case_;
+  GuardedArray x_;
+  std::vector<Expert> experts_;
+};
+
+class GroupedExpertFfnTest : public testing::TestWithParam<Case> {};
+
+TEST_P(GroupedExpertFfnTest, EqualsTheReference) {
+  ExpectParity(FfnProblem(GetParam()));
+}
+
+TEST_P(GroupedExpertFfnTest, ContributionsDoNotDependOnTheRound) {
+  ExpectBatchInvariance(FfnProblem(GetParam()));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GroupedExpertFfnTest,
+                         testing::Values(Case{"One", 1, 1, 4, 3}, Case{"OneExpert", 9, 1, 64, 96},
+                                         Case{"ManyExperts", 40, 9, 48, 80},
+                                         Case{"Odd", 13, 4, 33, 19, kF32, kF32, 4},
+                                         Case{"CastBf16", 21, 3, 65, 70, kF32, kB16, 2},
+                                         Case{"CastF16", 21, 3, 65, 70, kF32, kF16, 2},
+                                         Case{"Bf16", 37, 5, 128, 192, kB16, kB16},
+                                         Case{"Bf16Odd", 12, 3, 71, 37, kB16, kB16, 2},
+                                         Case{"MoreRowsThanAChunk", 150, 2, 32, 32, kB16, kB16},
+                                         Case{"AModelsExpert", 16, 3, 512, 768, kB16, kB16}),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(GroupedExpertFfnBits, AreTheSameOnEveryIsaInFp32) {
+  ExpectSameBitsOnEveryIsa(FfnProblem({"", 20, 3, 67, 130, kF32, kF32}));
+  ExpectSameBitsOnEveryIsa(FfnProblem({"", 20, 3, 67, 130, kF32, kB16}));
+}
+
+TEST(GroupedExpertFfn, RefusesTooLittleWorkspaceAndContributionsOutOfRange) {
+  alignas(64) float workspace[64] = {};
+  float v[16] = {};
+  const ActiveExpert expert{v, v, v, 0, 1};
+  const Contribution contribution{v, v, 1.0f};
+  GroupedExpertFfnArgs args{.experts = &expert,
+                            .contributions = &contribution,
+                            .num_experts = 1,
+                            .num_contributions = 1,
+                            .hidden = 4,
+                            .intermediate = 4,
+                            .workspace = workspace,
+                            .workspace_bytes = 63};
+  EXPECT_EQ(GroupedExpertFfn(Stream{}, args).message(),
+            "GroupedExpertFfn: workspace_bytes is less than GroupedExpertFfnWorkspace asks for");
+  args.workspace_bytes = 64;
+  EXPECT_TRUE(GroupedExpertFfn(Stream{}, args).ok());
+  const ActiveExpert beyond{v, v, v, 1, 1};
+  args.experts = &beyond;
+  EXPECT_EQ(GroupedExpertFfn(Stream{}, args).code(), StatusCode::kInvalidArgument);
+  args.experts = &expert;
+  args.workspace = reinterpret_cast<char*>(workspace) + 4;
+  EXPECT_EQ(GroupedExpertFfn(Stream{}, args).message(),
+            "GroupedExpertFfn: workspace is not 64-byte aligned");
+}
+
+}  // namespace
+}  // namespace janus::kernels
