@@ -1,0 +1,40 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "common/clock.h"
+#include "common/status.h"
+
+namespace janus::cli {
+
+struct HttpReply {
+  int status = 0;
+  std::string body;  // of a reply that is not 200, its first 64 KiB; of Get, all
+};
+
+// A blocking HTTP connection to one endpoint, kept open between requests. Confined to one thread.
+class HttpClient {
+ public:
+  // `url` is "http://host:port". InvalidArgument: it is not.
+  static Result<std::unique_ptr<HttpClient>> Create(const std::string& url, Seconds timeout);
+  ~HttpClient();
+
+  // Unavailable: no connection, broken off, or silent for longer than the timeout.
+  Result<HttpReply> Get(const std::string& path);
+
+  // Posts JSON; a 200 reply's bytes go to `on_bytes` as they arrive, until it says false
+  // (Cancelled).
+  Result<HttpReply> PostStream(const std::string& path, const std::string& json,
+                               const std::function<bool(std::string_view)>& on_bytes);
+
+ private:
+  struct Connection;  // keeps the library out of this header
+  explicit HttpClient(std::unique_ptr<Connection> connection);
+  std::unique_ptr<Connection> connection_;
+};
+
+}  // namespace janus::cli
