@@ -1,0 +1,196 @@
+#include "proto/convert.h"
+
+#include <cstring>
+
+namespace janus {
+namespace {
+
+v1::Role ToProto(Role role) {
+  return role == Role::kAttention ? v1::ROLE_ATTENTION : v1::ROLE_EXPERTS;
+}
+
+void Fill(const Instance& from, v1::Instance& to) {
+  to.set_role(ToProto(from.role));
+  to.set_pod_uid(from.pod_uid);
+  to.set_index(static_cast<uint32_t>(from.index));
+  to.set_incarnation(static_cast<uint32_t>(from.incarnation));
+  to.set_node(from.node);
+  to.set_domain(from.domain);
+  to.set_address(from.address);
+  to.set_exchange_address(from.exchange_address);
+  to.set_slots(static_cast<uint32_t>(from.slots));
+}
+
+// Numbers that our structs hold as int.
+Result<int> ToInt(uint32_t value, const std::string& field) {
+  if (value > INT32_MAX) return InvalidArgument("topology: " + field + " " + std::to_string(value));
+  return static_cast<int>(value);
+}
+
+Result<Instance> FromProto(const v1::Instance& from, Role role, const std::string& field) {
+  if (from.role() != ToProto(role)) {
+    return InvalidArgument("topology: " + field + " is of role " + v1::Role_Name(from.role()));
+  }
+  Instance to;
+  to.role = role;
+  to.pod_uid = from.pod_uid();
+  JANUS_ASSIGN_OR_RETURN(to.index, ToInt(from.index(), field + ".index"));
+  JANUS_ASSIGN_OR_RETURN(to.incarnation, ToInt(from.incarnation(), field + ".incarnation"));
+  to.node = from.node();
+  to.domain = from.domain();
+  to.address = from.address();
+  to.exchange_address = from.exchange_address();
+  JANUS_ASSIGN_OR_RETURN(to.slots, ToInt(from.slots(), field + ".slots"));
+  return to;
+}
+
+template <class Enum>
+Status Unknown(const char* field, Enum value) {
+  return InvalidArgument(std::string("topology: ") + field + " " +
+                         std::to_string(static_cast<int>(value)) + " is unknown to this version");
+}
+
+Result<Placement> FromProto(const v1::Placement& from) {
+  Placement to;
+  JANUS_ASSIGN_OR_RETURN(to.layers, ToInt(from.layers(), "placement.layers"));
+  uint64_t slots = 0;
+  for (const uint32_t count : from.slots_of_instance()) {
+    JANUS_ASSIGN_OR_RETURN(const int c, ToInt(count, "placement.slots_of_instance"));
+    to.slots_of_instance.push_back(c);
+    slots += count;
+  }
+  // The bound of the API: layers x slots <= 196,608.
+  constexpr uint64_t kMostCells = 196'608;
+  if (uint64_t{from.layers()} * slots > kMostCells ||
+      from.expert_of().size() != uint64_t{from.layers()} * slots * sizeof(uint16_t)) {
+    return InvalidArgument("topology: placement of " + std::to_string(from.layers()) +
+                           " layers x " + std::to_string(slots) + " slots in " +
+                           std::to_string(from.expert_of().size()) + " bytes");
+  }
+  to.expert_of.resize(from.expert_of().size() / sizeof(uint16_t));
+  std::memcpy(to.expert_of.data(), from.expert_of().data(), from.expert_of().size());
+  return to;
+}
+
+}  // namespace
+
+v1::Topology ToProto(const Topology& topology) {
+  v1::Topology to;
+  to.set_epoch(topology.epoch);
+  for (const Instance& instance : topology.attention) Fill(instance, *to.add_attention());
+  for (const Instance& instance : topology.experts) Fill(instance, *to.add_experts());
+  to.set_mode(static_cast<v1::ExchangeMode>(static_cast<int>(topology.mode) + 1));
+  to.set_gate(static_cast<v1::GateSide>(static_cast<int>(topology.gate) + 1));
+  to.set_sum(static_cast<v1::SumRule>(static_cast<int>(topology.sum) + 1));
+  to.set_micro_batches(static_cast<uint32_t>(topology.micro_batches));
+  to.set_max_rows_per_round(static_cast<uint32_t>(topology.max_rows_per_round));
+  v1::Placement& placement = *to.mutable_placement();
+  placement.set_layers(static_cast<uint32_t>(topology.placement.layers));
+  for (const int slots : topology.placement.slots_of_instance) {
+    placement.add_slots_of_instance(static_cast<uint32_t>(slots));
+  }
+  placement.set_expert_of(topology.placement.expert_of.data(),
+                          topology.placement.expert_of.size() * sizeof(uint16_t));
+  to.set_config_hash(topology.config_hash);
+  return to;
+}
+
+Result<Topology> FromProto(const v1::Topology& from) {
+  Topology to;
+  to.epoch = from.epoch();
+  for (int i = 0; i < from.attention_size(); ++i) {
+    JANUS_ASSIGN_OR_RETURN(Instance instance, FromProto(from.attention(i), Role::kAttention,
+                                                        "attention[" + std::to_string(i) + "]"));
+    to.attention.push_back(std::move(instance));
+  }
+  for (int i = 0; i < from.experts_size(); ++i) {
+    JANUS_ASSIGN_OR_RETURN(Instance instance, FromProto(from.experts(i), Role::kExperts,
+                                                        "experts[" + std::to_string(i) + "]"));
+    to.experts.push_back(std::move(instance));
+  }
+  const int mode = static_cast<int>(from.mode()) - 1;
+  if (mode < 0 || mode > static_cast<int>(ExchangeMode::kTwoPhaseParallel))
+    return Unknown("mode", from.mode());
+  to.mode = static_cast<ExchangeMode>(mode);
+  const int gate = static_cast<int>(from.gate()) - 1;
+  if (gate < 0 || gate > static_cast<int>(GateSide::kAttention))
+    return Unknown("gate", from.gate());
+  to.gate = static_cast<GateSide>(gate);
+  const int sum = static_cast<int>(from.sum()) - 1;
+  if (sum < 0 || sum > static_cast<int>(SumRule::kFixedPoint)) return Unknown("sum", from.sum());
+  to.sum = static_cast<SumRule>(sum);
+  JANUS_ASSIGN_OR_RETURN(to.micro_batches, ToInt(from.micro_batches(), "micro_batches"));
+  JANUS_ASSIGN_OR_RETURN(to.max_rows_per_round,
+                         ToInt(from.max_rows_per_round(), "max_rows_per_round"));
+  JANUS_ASSIGN_OR_RETURN(to.placement, FromProto(from.placement()));
+  to.config_hash = from.config_hash();
+  return to;
+}
+
+v1::InstanceStatistics ToProto(const InstanceStatistics& s) {
+  v1::InstanceStatistics to;
+  to.set_role(ToProto(s.role));
+  to.set_rank(static_cast<uint32_t>(s.rank.value));
+  to.set_steps(s.steps);
+  to.set_rows(s.rows);
+  to.set_tokens(s.tokens);
+  to.set_running(s.running);
+  to.set_waiting(s.waiting);
+  to.set_kv_tokens_used(s.kv_tokens_used);
+  to.set_kv_tokens_capacity(s.kv_tokens_capacity);
+  to.set_step_seconds_median(s.step_seconds_median);
+  to.set_compute_seconds(s.compute_seconds);
+  to.set_wait_seconds(s.wait_seconds);
+  to.set_rounds(s.rounds);
+  to.set_activated_experts(s.activated_experts);
+  to.set_preempted(s.preempted);
+  to.set_sit_outs(s.sit_outs);
+  to.set_tpot_seconds_median(s.tpot_seconds_median);
+  to.set_resident_bytes(s.resident_bytes);
+  return to;
+}
+
+InstanceStatistics FromProto(const v1::InstanceStatistics& s) {
+  InstanceStatistics to;
+  to.role = s.role() == v1::ROLE_EXPERTS ? Role::kExperts : Role::kAttention;
+  to.rank = Rank{static_cast<int32_t>(s.rank())};
+  to.steps = s.steps();
+  to.rows = s.rows();
+  to.tokens = s.tokens();
+  to.running = s.running();
+  to.waiting = s.waiting();
+  to.kv_tokens_used = s.kv_tokens_used();
+  to.kv_tokens_capacity = s.kv_tokens_capacity();
+  to.step_seconds_median = s.step_seconds_median();
+  to.compute_seconds = s.compute_seconds();
+  to.wait_seconds = s.wait_seconds();
+  to.rounds = s.rounds();
+  to.activated_experts = s.activated_experts();
+  to.preempted = s.preempted();
+  to.sit_outs = s.sit_outs();
+  to.tpot_seconds_median = s.tpot_seconds_median();
+  to.resident_bytes = s.resident_bytes();
+  return to;
+}
+
+v1::DType ToProto(DType dtype) {
+  return static_cast<v1::DType>(static_cast<int>(dtype) + 1);
+}
+
+v1::SchedulingPolicy ToProto(SchedulingPolicy policy) {
+  return static_cast<v1::SchedulingPolicy>(static_cast<int>(policy) + 1);
+}
+
+Result<SchedulingPolicy> FromProto(v1::SchedulingPolicy policy) {
+  switch (policy) {
+    case v1::SCHEDULING_POLICY_UNSPECIFIED:
+    case v1::SCHEDULING_POLICY_AEBS:
+      return SchedulingPolicy::kAebs;
+    case v1::SCHEDULING_POLICY_AEBS_GREEDY:
+      return SchedulingPolicy::kAebsGreedy;
+    default:
+      return Unknown("scheduling", policy);
+  }
+}
+
+}  // namespace janus
