@@ -1,0 +1,131 @@
+#include "proto/convert.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+namespace janus {
+namespace {
+
+Topology Sample() {
+  Topology topology;
+  topology.epoch = 7;
+  topology.attention.push_back(
+      {Role::kAttention, "pod-a", 1, 2, "node-a", "local", "unix:/a.sock", "unix:/a.x", 0});
+  topology.experts.push_back(
+      {Role::kExperts, "pod-b", 0, 3, "node-b", "local", "unix:/b.sock", "unix:/b.x", 3});
+  topology.mode = ExchangeMode::kTwoPhaseParallel;
+  topology.gate = GateSide::kAttention;
+  topology.sum = SumRule::kFixedPoint;
+  topology.micro_batches = 3;
+  topology.max_rows_per_round = 256;
+  topology.placement.layers = 2;
+  topology.placement.slots_of_instance = {3};
+  topology.placement.expert_of = {0, 1, Placement::kEmpty, 1, 300, 0};
+  topology.config_hash = "abc";
+  return topology;
+}
+
+TEST(Convert, TakesATopologyThroughTheWireUnchanged) {
+  const Topology in = Sample();
+  const Result<Topology> out = FromProto(ToProto(in));
+  ASSERT_TRUE(out.ok()) << out.status().ToString();
+  EXPECT_EQ(out->epoch, in.epoch);
+  EXPECT_EQ(out->attention, in.attention);
+  EXPECT_EQ(out->experts, in.experts);
+  EXPECT_EQ(out->mode, in.mode);
+  EXPECT_EQ(out->gate, in.gate);
+  EXPECT_EQ(out->sum, in.sum);
+  EXPECT_EQ(out->micro_batches, in.micro_batches);
+  EXPECT_EQ(out->max_rows_per_round, in.max_rows_per_round);
+  EXPECT_EQ(out->placement, in.placement);
+  EXPECT_EQ(out->config_hash, in.config_hash);
+}
+
+struct Broken {
+  const char* name;
+  std::function<void(v1::Topology&)> damage;
+  const char* message;
+};
+void PrintTo(const Broken& broken, std::ostream* out) {
+  *out << broken.name;
+}
+
+class ConvertRefuses : public testing::TestWithParam<Broken> {};
+
+TEST_P(ConvertRefuses, NamingTheField) {
+  v1::Topology wire = ToProto(Sample());
+  GetParam().damage(wire);
+  const Result<Topology> out = FromProto(wire);
+  ASSERT_FALSE(out.ok());
+  EXPECT_EQ(out.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(out.status().message().find(GetParam().message), std::string::npos)
+      << out.status().message();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, ConvertRefuses,
+    testing::Values(
+        Broken{"AnUnknownMode", [](auto& t) { t.set_mode(static_cast<v1::ExchangeMode>(9)); },
+               "mode 9 is unknown"},
+        Broken{"AnUnspecifiedGate", [](auto& t) { t.clear_gate(); }, "gate 0 is unknown"},
+        Broken{"AnUnspecifiedSum", [](auto& t) { t.clear_sum(); }, "sum 0 is unknown"},
+        Broken{"AnInstanceInTheOtherList",
+               [](auto& t) { t.mutable_experts(0)->set_role(v1::ROLE_ATTENTION); },
+               "experts[0] is of role ROLE_ATTENTION"},
+        Broken{"ANegativeNumber", [](auto& t) { t.mutable_experts(0)->set_slots(0x80000000u); },
+               "experts[0].slots 2147483648"},
+        Broken{"APlacementCutShort",
+               [](auto& t) { t.mutable_placement()->mutable_expert_of()->pop_back(); },
+               "placement of 2 layers x 3 slots in 11 bytes"},
+        Broken{"APlacementOfAbsurdSize",
+               [](auto& t) { t.mutable_placement()->set_layers(1 << 30); }, "placement of"},
+        Broken{"SlotsOfAbsurdNumber",
+               [](auto& t) { t.mutable_placement()->set_slots_of_instance(0, 0x7fffffff); },
+               "placement of"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+TEST(Convert, TakesStatisticsThroughTheWireUnchanged) {
+  InstanceStatistics in;
+  in.role = Role::kExperts;
+  in.rank = Rank{2};
+  in.steps = 1;
+  in.rows = 2;
+  in.tokens = 3;
+  in.running = 4;
+  in.waiting = 5;
+  in.kv_tokens_used = 6;
+  in.kv_tokens_capacity = 7;
+  in.step_seconds_median = 0.5;
+  in.compute_seconds = 8;
+  in.wait_seconds = 9;
+  in.rounds = 10;
+  in.activated_experts = 11;
+  in.preempted = 12;
+  in.sit_outs = 13;
+  in.tpot_seconds_median = 0.25;
+  in.resident_bytes = 14;
+  const v1::InstanceStatistics wire = ToProto(in);
+  // Every field is set above, so equal bytes mean that none is lost.
+  EXPECT_EQ(ToProto(FromProto(wire)).SerializeAsString(), wire.SerializeAsString());
+  const auto* fields = v1::InstanceStatistics::descriptor();
+  for (int i = 0; i < fields->field_count(); ++i) {
+    EXPECT_TRUE(wire.GetReflection()->HasField(wire, fields->field(i)))
+        << fields->field(i)->name() << " does not travel";
+  }
+}
+
+TEST(Convert, KnowsEveryTypeAndPolicy) {
+  EXPECT_EQ(ToProto(DType::kFloat32), v1::DTYPE_FLOAT32);
+  EXPECT_EQ(ToProto(DType::kBFloat16), v1::DTYPE_BFLOAT16);
+  EXPECT_EQ(ToProto(DType::kFloat16), v1::DTYPE_FLOAT16);
+  for (const SchedulingPolicy policy : {SchedulingPolicy::kAebs, SchedulingPolicy::kAebsGreedy}) {
+    EXPECT_EQ(*FromProto(ToProto(policy)), policy);
+  }
+  EXPECT_EQ(*FromProto(v1::SCHEDULING_POLICY_UNSPECIFIED), SchedulingPolicy::kAebs);
+  EXPECT_FALSE(FromProto(static_cast<v1::SchedulingPolicy>(9)).ok());
+}
+
+}  // namespace
+}  // namespace janus
