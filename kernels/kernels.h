@@ -257,9 +257,10 @@ Status CombineSlots(const Stream& stream, const CombineSlotsArgs& args);
 // ------------------------------------------------------------------------------------
 
 inline constexpr int kMaxLogprobs = 20;
+inline constexpr float kMinTemperature = 1e-5f;
 
 struct SamplingParams {
-  float temperature = 1.0f;  // >= 0; 0: the largest logit
+  float temperature = 1.0f;  // >= 0; below kMinTemperature: the largest logit
   int32_t top_k = 0;         // keep the k largest; 0: all
   float top_p = 1.0f;        // in (0,1]: keep the shortest prefix by descending probability that
                              // reaches it, of what top_k kept

@@ -25,8 +25,9 @@ struct CpuTable {
   void (*grouped_expert_ffn_2)(const GroupedExpertFfnArgs&, int64_t h_row_bytes, int part,
                                int parts);
   void (*combine_slots)(const CombineSlotsArgs&, int part, int parts);
-  // y[i] = e^x[i] and the like, for tests of the vector functions' error.
-  void (*exp)(const float* x, float* y, int64_t count);
+  // The functions of vectors.h.
+  void (*exp)(const float* x, float shift, float scale, float* p, int64_t count);
+  float (*largest)(const float* x, int64_t count);
   void (*cos_sin)(const float* x, float* cos, float* sin, int64_t count);
 };
 

@@ -20,7 +20,7 @@ bool IsSound(std::span<const float> logits) {
 
 int32_t Draw(std::span<const float> logits, std::span<const int32_t> order,
              const SamplingParams& params, std::span<double> p) {
-  if (params.temperature == 0.0f) return order[0];
+  if (params.temperature < kMinTemperature) return order[0];
   const auto vocab = static_cast<int64_t>(logits.size());
   const double largest = logits[static_cast<size_t>(order[0])];
   int64_t kept = params.top_k == 0 ? vocab : std::min<int64_t>(params.top_k, vocab);

@@ -1,0 +1,299 @@
+// Operations that go over rows once: embedding, norm, rotary embedding, combine.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tests/unit/kernels/guarded_array.h"
+#include "tests/unit/kernels/row_problem.h"
+
+namespace janus::kernels {
+namespace {
+
+constexpr DType kF32 = DType::kFloat32;
+constexpr DType kB16 = DType::kBFloat16;
+constexpr DType kF16 = DType::kFloat16;
+
+std::vector<uint8_t> BytesOf(const GuardedArray& array) {
+  const auto* bytes = static_cast<const uint8_t*>(array.data());
+  return {bytes, bytes + array.data_bytes()};
+}
+
+// Copies the selected rows of `all`, one after the other.
+GuardedArray Select(const GuardedArray& all, int64_t row, std::span<const int> selection) {
+  GuardedArray some(all.type(), row * static_cast<int64_t>(selection.size()));
+  for (size_t i = 0; i < selection.size(); ++i) {
+    for (int64_t j = 0; j < row; ++j) {
+      some.set(static_cast<int64_t>(i) * row + j, all.at(selection[i] * row + j));
+    }
+  }
+  return some;
+}
+
+class EmbedProblem final : public RowProblem {
+ public:
+  EmbedProblem(DType type, int hidden) : hidden_(hidden), table_(type, int64_t{50} * hidden, 2) {
+    std::mt19937_64 random(1);
+    table_.FillNormal(random);
+  }
+  int rows() const override { return 33; }
+  int row_elements() const override { return hidden_; }
+  DType output() const override { return kF32; }
+  double tolerance() const override { return 0.0; }
+  std::vector<uint8_t> Run(const Stream& stream, std::span<const int> selection) const override {
+    std::vector<int32_t> tokens;
+    for (const int row : selection) tokens.push_back(row * 7 % 50);
+    GuardedArray y(kF32, static_cast<int64_t>(selection.size()) * hidden_);
+    const Status status = Embed(stream, {.tokens = tokens.data(),
+                                         .table = table_.data(),
+                                         .table_dtype = table_.type(),
+                                         .y = y.floats(),
+                                         .rows = static_cast<int64_t>(selection.size()),
+                                         .vocab = 50,
+                                         .hidden = hidden_});
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    EXPECT_TRUE(y.GuardsAreIntact());
+    return BytesOf(y);
+  }
+
+ private:
+  int hidden_;
+  GuardedArray table_;
+};
+
+TEST(Embed, EqualsTheReferenceExactly) {
+  for (const DType type : {kF32, kB16, kF16}) {
+    for (const int hidden : {1, 16, 37}) {
+      ExpectParity(EmbedProblem(type, hidden));
+      ExpectBatchInvariance(EmbedProblem(type, hidden));
+    }
+  }
+}
+
+TEST(Embed, RefusesATokenOutsideTheVocabulary) {
+  float v[8] = {};
+  for (const int32_t token : {-1, 2}) {
+    const int32_t tokens[2] = {1, token};
+    const Status status = Embed(
+        Stream{}, {.tokens = tokens, .table = v, .y = v + 4, .rows = 2, .vocab = 2, .hidden = 2});
+    EXPECT_EQ(status.message(),
+              "Embed: token " + std::to_string(token) + " of row 1 is outside the vocabulary of 2");
+  }
+}
+
+class RmsNormProblem final : public RowProblem {
+ public:
+  RmsNormProblem(int rows, int hidden, DType weight, DType out)
+      : rows_(rows),
+        hidden_(hidden),
+        out_(out),
+        x_(kF32, int64_t{rows} * hidden),
+        weight_(weight, hidden, 2) {
+    std::mt19937_64 random(2);
+    x_.FillNormal(random, 3.0f);
+    weight_.FillNormal(random);
+  }
+  int rows() const override { return rows_; }
+  int row_elements() const override { return hidden_; }
+  DType output() const override { return out_; }
+  double tolerance() const override { return out_ == kF32 ? 1e-6 : 4e-3; }
+  std::vector<uint8_t> Run(const Stream& stream, std::span<const int> selection) const override {
+    GuardedArray x = Select(x_, hidden_, selection);
+    GuardedArray y(out_, x.count());
+    const RmsNormArgs args{.x = x.floats(),
+                           .weight = weight_.data(),
+                           .weight_dtype = weight_.type(),
+                           .y = y.data(),
+                           .y_dtype = out_,
+                           .rows = static_cast<int64_t>(selection.size()),
+                           .hidden = hidden_,
+                           .epsilon = 1e-5f};
+    EXPECT_TRUE(RmsNorm(stream, args).ok());
+    EXPECT_TRUE(y.GuardsAreIntact());
+    if (out_ == kF32) {
+      RmsNormArgs in_place = args;
+      in_place.y = x.data();
+      EXPECT_TRUE(RmsNorm(stream, in_place).ok());
+      EXPECT_EQ(BytesOf(x), BytesOf(y)) << "in place";
+    }
+    return BytesOf(y);
+  }
+
+ private:
+  int rows_;
+  int hidden_;
+  DType out_;
+  GuardedArray x_;
+  GuardedArray weight_;
+};
+
+TEST(RmsNorm, EqualsTheReferenceAndRowsDoNotDependOnTheirBatch) {
+  for (const auto& [rows, hidden, weight, out] :
+       {std::tuple{1, 1, kF32, kF32}, std::tuple{5, 64, kF32, kF32}, std::tuple{9, 71, kB16, kB16},
+        std::tuple{17, 130, kF16, kF32}, std::tuple{33, 2048, kB16, kB16}}) {
+    ExpectParity(RmsNormProblem(rows, hidden, weight, out));
+    ExpectBatchInvariance(RmsNormProblem(rows, hidden, weight, out));
+    ExpectSameBitsOnEveryIsa(RmsNormProblem(rows, hidden, weight, out));
+  }
+}
+
+TEST(RmsNorm, RefusesFloat16RowsAndANanEpsilon) {
+  float v[4] = {};
+  RmsNormArgs args{.x = v, .weight = v, .y = v, .y_dtype = kF16, .rows = 1, .hidden = 4};
+  EXPECT_EQ(RmsNorm(Stream{}, args).message(), "RmsNorm: y_dtype is Float16");
+  args.y_dtype = kF32;
+  args.epsilon = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(RmsNorm(Stream{}, args).message(), "RmsNorm: epsilon is negative or NaN");
+}
+
+class RopeProblem final : public RowProblem {
+ public:
+  RopeProblem(int heads, int head_dim, int rotary_dim, int position_step)
+      : heads_(heads),
+        head_dim_(head_dim),
+        rotary_dim_(rotary_dim),
+        step_(position_step),
+        x_(kF32, int64_t{kRows} * heads * head_dim) {
+    std::mt19937_64 random(3);
+    x_.FillNormal(random);
+    for (int i = 0; i < rotary_dim / 2; ++i) {
+      inv_freq_.push_back(
+          std::pow(10000.0f, -2.0f * static_cast<float>(i) / static_cast<float>(rotary_dim)));
+    }
+    inv_freq_.push_back(0.0f);
+  }
+  int rows() const override { return kRows; }
+  int row_elements() const override { return heads_ * head_dim_; }
+  DType output() const override { return kF32; }
+  double tolerance() const override { return 5e-7; }
+  std::vector<uint8_t> Run(const Stream& stream, std::span<const int> selection) const override {
+    const int64_t row = row_elements();
+    GuardedArray x = Select(x_, row, selection);
+    std::vector<int32_t> positions;
+    for (const int t : selection) positions.push_back(t * step_);
+    EXPECT_TRUE(Rope(stream, {.x = x.floats(),
+                              .positions = positions.data(),
+                              .inv_freq = inv_freq_.data(),
+                              .attention_factor = 0.9f,
+                              .rows = static_cast<int64_t>(selection.size()),
+                              .heads = heads_,
+                              .head_dim = head_dim_,
+                              .rotary_dim = rotary_dim_})
+                    .ok());
+    EXPECT_TRUE(x.GuardsAreIntact());
+    return BytesOf(x);
+  }
+
+ private:
+  static constexpr int kRows = 21;
+  int heads_;
+  int head_dim_;
+  int rotary_dim_;
+  int step_;
+  GuardedArray x_;
+  std::vector<float> inv_freq_;
+};
+
+TEST(Rope, EqualsTheReferenceAndRowsDoNotDependOnTheirBatch) {
+  for (const auto& [heads, head_dim, rotary, step] :
+       {std::tuple{1, 2, 2, 1}, std::tuple{3, 16, 16, 7}, std::tuple{6, 128, 128, 1000},
+        std::tuple{2, 40, 24, 3}, std::tuple{2, 20, 20, 50000}}) {
+    ExpectParity(RopeProblem(heads, head_dim, rotary, step));
+    ExpectBatchInvariance(RopeProblem(heads, head_dim, rotary, step));
+    ExpectSameBitsOnEveryIsa(RopeProblem(heads, head_dim, rotary, step));
+  }
+}
+
+TEST(Rope, RefusesOddRotationsAndNegativePositions) {
+  float v[8] = {};
+  int32_t position = 0;
+  RopeArgs args{.x = v,
+                .positions = &position,
+                .inv_freq = v,
+                .rows = 1,
+                .heads = 1,
+                .head_dim = 4,
+                .rotary_dim = 3};
+  EXPECT_EQ(Rope(Stream{}, args).message(), "Rope: rotary_dim is odd");
+  args.rotary_dim = 2;
+  position = -5;
+  EXPECT_EQ(Rope(Stream{}, args).message(), "Rope: position -5 of row 0 is negative");
+}
+
+class CombineProblem final : public RowProblem {
+ public:
+  CombineProblem(DType type, int hidden, int top_k)
+      : hidden_(hidden),
+        top_k_(top_k),
+        slots_(type, int64_t{kRows} * top_k * hidden, 2),
+        residual_(kF32, int64_t{kRows} * hidden) {
+    std::mt19937_64 random(4);
+    slots_.FillNormal(random);
+    residual_.FillNormal(random);
+  }
+  int rows() const override { return kRows; }
+  int row_elements() const override { return hidden_; }
+  DType output() const override { return kF32; }
+  double tolerance() const override { return 0.0; }  // the order of the sum is the specification
+  std::vector<uint8_t> Run(const Stream& stream, std::span<const int> selection) const override {
+    std::vector<const void*> contributions;
+    for (const int t : selection) {
+      for (int j = 0; j < top_k_; ++j) {
+        contributions.push_back(static_cast<const char*>(slots_.data()) +
+                                (t * top_k_ + j) * hidden_ * SizeOf(slots_.type()));
+      }
+    }
+    GuardedArray y = Select(residual_, hidden_, selection);
+    EXPECT_TRUE(CombineSlots(stream, {.contributions = contributions.data(),
+                                      .dtype = slots_.type(),
+                                      .residual = y.floats(),
+                                      .y = y.floats(),
+                                      .rows = static_cast<int64_t>(selection.size()),
+                                      .hidden = hidden_,
+                                      .top_k = top_k_})
+                    .ok());
+    EXPECT_TRUE(y.GuardsAreIntact());
+    return BytesOf(y);
+  }
+
+ private:
+  static constexpr int kRows = 19;
+  int hidden_;
+  int top_k_;
+  GuardedArray slots_;
+  GuardedArray residual_;
+};
+
+TEST(CombineSlots, GivesTheReferencesBitsOnEveryIsa) {
+  for (const DType type : {kF32, kB16}) {
+    for (const auto& [hidden, top_k] : {std::pair{1, 1}, std::pair{64, 2}, std::pair{1037, 8}}) {
+      ExpectParity(CombineProblem(type, hidden, top_k));
+      ExpectBatchInvariance(CombineProblem(type, hidden, top_k));
+    }
+  }
+}
+
+TEST(CombineSlots, AddsSlotsInOrderBeforeTheResidual) {
+  // (1e8 + -1e8) + 1 = 1, then + 1e8; any other order loses the 1.
+  const float slots[3] = {1e8f, -1e8f, 1.0f};
+  const void* contributions[3] = {&slots[0], &slots[1], &slots[2]};
+  const float residual = 0.5f;
+  for (const Isa isa : PresentIsas()) {
+    CpuStream cpu(isa, 1);
+    for (const Stream& stream : {Stream{}, cpu.stream}) {
+      float y = 0.0f;
+      ASSERT_TRUE(CombineSlots(stream, {.contributions = contributions,
+                                        .residual = &residual,
+                                        .y = &y,
+                                        .rows = 1,
+                                        .hidden = 1,
+                                        .top_k = 3})
+                      .ok());
+      EXPECT_EQ(y, 1.5f);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace janus::kernels
