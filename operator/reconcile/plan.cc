@@ -135,6 +135,8 @@ Result<ServicePlan> PlanService(const MoEService& service, const ModelDescriptio
   model.dtype = plan.dtype;
   JANUS_RETURN_IF_ERROR(SetCounts(spec, model, plan));
   JANUS_RETURN_IF_ERROR(SetLength(spec, model, plan));
+  plan.queued_requests = spec.gateway.limits.queued_requests;
+  if (spec.slo.tpot) plan.tpot_target_milliseconds = spec.slo.tpot->target_milliseconds;
   // Instances take turns as much as they run side by side: a core each is the fair start.
   plan.compute_threads = std::max(1, room.cores / (plan.m + plan.n));
 

@@ -42,6 +42,8 @@ struct ServicePlan {
   int64_t max_model_len = 0;      // tokens of one sequence
   int max_batch_size = 0;         // sequences per attention instance
   int max_rows_per_round = 0;
+  int queued_requests = 0;           // waiting, per attention instance
+  int tpot_target_milliseconds = 0;  // 0: none was set
   int64_t kv_bytes = 0;     // per attention instance
   int64_t swap_bytes = 0;   // per attention instance
   int compute_threads = 1;  // per instance

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "common/clock.h"
+#include "common/statistics.h"
+#include "common/status.h"
+#include "common/topology.h"
+#include "operator/reconcile/plan.h"
+
+namespace janus::control {
+
+struct PrepareProgress {
+  std::string phase;  // "weights", "connect"
+  uint64_t bytes_done = 0;
+  uint64_t bytes_total = 0;
+};
+
+// A Prepare under way. Destroying it cancels the call and waits for its thread. Thread-safe.
+class PrepareCall {
+ public:
+  virtual ~PrepareCall() = default;
+  virtual PrepareProgress progress() const = 0;
+  // When progress was last heard of; the call's beginning at first.
+  virtual MonotonicTime last_heard() const = 0;
+  virtual bool done() const = 0;
+  // How it ended; meaningful once done.
+  virtual Status result() const = 0;
+};
+
+// What workers refuse from anybody else: the service, and a leader that is not the last one.
+struct Leader {
+  std::string service_uid;
+  uint64_t fence = 0;
+};
+
+// Speaks to one member of a service (for epoch 1 the attention instance with the lowest id), which
+// relays to the others and aggregates their statistics. A call that cannot be carried out says why
+// by its status, codes as gRPC's. Thread-safe.
+class TopologyClient {
+ public:
+  // `target` is a gRPC target: "unix:/run/.../attention-0.sock". Connects when first used.
+  TopologyClient(const std::string& target, Leader leader);
+  ~TopologyClient();
+
+  // Begins loading and connecting; follow it through the returned call. `epoch_key` tags every
+  // message of the epoch's exchange.
+  struct PrepareOptions {
+    std::array<uint8_t, 16> epoch_key{};
+    bool debug_logits_hash = false;
+  };
+  std::unique_ptr<PrepareCall> Prepare(const Topology& topology, const ServicePlan& plan,
+                                       const PrepareOptions& options);
+
+  Status Commit(uint64_t epoch, Seconds timeout);
+  Status Abort(uint64_t epoch, Seconds timeout);
+  Status Drain(uint64_t epoch, Seconds timeout);
+  Result<Statistics> GetStatistics(Seconds timeout);
+
+ private:
+  struct Channel;  // keeps gRPC out of this header
+  const Leader leader_;
+  const std::shared_ptr<Channel> channel_;
+};
+
+}  // namespace janus::control
