@@ -149,7 +149,23 @@ void AttentionInstance::DrainInbox(std::vector<TokenEvent>& events) {
     }
   }
   const MutexLock lock(mu_);
+  PublishLoad();
+}
+
+void AttentionInstance::PublishLoad() {
   scheduler_waiting_ = scheduler_.waiting();
+  scheduler_open_ = scheduler_.waiting() + scheduler_.running();
+  statistics_.running = static_cast<uint64_t>(scheduler_.running());
+  statistics_.waiting = static_cast<uint64_t>(scheduler_.waiting());
+  if (scheduler_open_ == 0) idle_.NotifyAll();
+}
+
+bool AttentionInstance::WaitIdle(MonotonicTime deadline) {
+  const MutexLock lock(mu_);
+  while (scheduler_open_ > 0 || !inbox_.empty()) {
+    if (!idle_.WaitUntil(mu_, deadline)) return false;
+  }
+  return true;
 }
 
 bool AttentionInstance::PollControl() {
@@ -431,12 +447,10 @@ void AttentionInstance::Emit(uint64_t step, std::vector<TokenEvent>&& events) {
 void AttentionInstance::UpdateStatistics(const Batch& batch, Seconds took, int drawn) {
   step_seconds_.Add(took.count());
   const MutexLock lock(mu_);
-  scheduler_waiting_ = scheduler_.waiting();
+  PublishLoad();
   statistics_.steps += 1;
   statistics_.rows += batch.rows.size();
   statistics_.tokens += static_cast<uint64_t>(drawn);
-  statistics_.running = static_cast<uint64_t>(scheduler_.running());
-  statistics_.waiting = static_cast<uint64_t>(scheduler_.waiting());
   statistics_.kv_tokens_used = static_cast<uint64_t>(scheduler_.kv_tokens());
   statistics_.step_seconds_median = step_seconds_.value();
   statistics_.compute_seconds += (took - wait_).count();

@@ -66,6 +66,9 @@ class AttentionInstance {
   // Steps until stopped (OK) or until the exchange fails (the peer and the round are named).
   Status Run(std::stop_token stop);
 
+  // Waits until no request is open; false at the deadline. Any thread but the step thread.
+  bool WaitIdle(MonotonicTime deadline);
+
   InstanceStatistics statistics() const;
   int64_t kv_capacity_tokens() const { return int64_t{cache_->num_pages()} * kernels::kPageTokens; }
   int64_t max_model_len() const { return max_model_len_; }
@@ -96,6 +99,7 @@ class AttentionInstance {
   Status Finish(const Batch& batch, std::vector<TokenEvent>& events);
   Status SampleRows(const Batch& batch, std::span<const int32_t> rows,
                     std::span<const float> logits, std::vector<TokenEvent>& events);
+  void PublishLoad() JANUS_REQUIRES(mu_);
   void Emit(uint64_t step, std::vector<TokenEvent>&& events);
   void UpdateStatistics(const Batch& batch, Seconds took, int drawn);
   bool IsCoordinator() const { return coordinator_.has_value(); }
@@ -117,6 +121,8 @@ class AttentionInstance {
   std::deque<Inbound> inbox_ JANUS_GUARDED_BY(mu_);
   int inbox_requests_ JANUS_GUARDED_BY(mu_) = 0;
   int scheduler_waiting_ JANUS_GUARDED_BY(mu_) = 0;  // as of the last step
+  int scheduler_open_ JANUS_GUARDED_BY(mu_) = 0;     // waiting and running, as of the last step
+  CondVar idle_;
   InstanceStatistics statistics_ JANUS_GUARDED_BY(mu_);
   std::atomic<bool> inbox_pending_{false};
 

@@ -1,0 +1,35 @@
+#pragma once
+
+#include "dataplane/worker/worker.h"
+#include "proto/control.grpc.pb.h"
+
+namespace janus::dataplane {
+
+// A status of ours as gRPC's (the numbers are the same).
+grpc::Status ToGrpc(const Status& status);
+
+// janus.v1.Control over a Worker. Calls block their gRPC thread; the server bounds those.
+class ControlService final : public v1::Control::Service {
+ public:
+  explicit ControlService(Worker& worker) : worker_(worker) {}
+
+  grpc::Status Prepare(grpc::ServerContext* context, const v1::PrepareRequest* request,
+                       grpc::ServerWriter<v1::PrepareProgress>* progress) override;
+  grpc::Status Commit(grpc::ServerContext*, const v1::CommitRequest* request,
+                      v1::CommitReply*) override;
+  grpc::Status Abort(grpc::ServerContext*, const v1::AbortRequest* request,
+                     v1::AbortReply*) override;
+  grpc::Status Drain(grpc::ServerContext* context, const v1::DrainRequest* request,
+                     v1::DrainReply*) override;
+  grpc::Status GetTopology(grpc::ServerContext*, const v1::GetTopologyRequest* request,
+                           v1::GetTopologyReply* reply) override;
+  grpc::Status WatchTopology(grpc::ServerContext* context, const v1::GetTopologyRequest* request,
+                             grpc::ServerWriter<v1::GetTopologyReply>* writer) override;
+  grpc::Status GetStatistics(grpc::ServerContext*, const v1::GetStatisticsRequest* request,
+                             v1::Statistics* reply) override;
+
+ private:
+  Worker& worker_;
+};
+
+}  // namespace janus::dataplane

@@ -1,0 +1,81 @@
+#include <grpcpp/grpcpp.h>
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <cstdio>
+#include <memory>
+
+#include "common/shutdown.h"
+#include "dataplane/worker/control_service.h"
+#include "dataplane/worker/tokens_service.h"
+#include "dataplane/worker/worker.h"
+
+namespace janus::dataplane {
+namespace {
+
+int Run(const WorkerFlags& flags, const Shutdown& shutdown) {
+  const SystemClock clock;
+  const Logger log = Logger().With({{"role", ToString(flags.role)}, {"listen", flags.listen}});
+  if (const auto isa = kernels::SelectIsa(kernels::DetectCpu()); !isa.ok()) {
+    log.Error("this CPU cannot serve", {{"error", isa.status().message()}});
+    return 1;
+  }
+  std::atomic<bool> failed{false};
+  Worker worker(flags, clock, log, [&](const Status& status) {
+    failed = true;
+    log.Error("serving has ended", {{"error", status.message()}});
+    Shutdown::Request();
+  });
+  ControlService control(worker);
+  TokensService tokens(worker, log);
+
+  grpc::ServerBuilder builder;
+  grpc::ResourceQuota quota("worker");
+  constexpr int kMostThreads = 64;
+  quota.SetMaxThreads(kMostThreads);
+  builder.SetResourceQuota(quota);
+  constexpr int kMostMessageBytes = 64 << 20;
+  builder.SetMaxReceiveMessageSize(kMostMessageBytes);
+  builder.AddListeningPort(flags.listen, grpc::InsecureServerCredentials());
+  builder.RegisterService(&control);
+  builder.RegisterService(&tokens);
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  if (server == nullptr) {
+    log.Error("cannot listen; is the address taken, or its folder missing?");
+    return 1;
+  }
+  std::printf("ready %s\n", flags.listen.c_str());
+  std::fflush(stdout);
+  shutdown.Wait();
+  // Streams are cut after a moment; their requests end with them.
+  server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
+  server->Wait();
+  return failed ? 1 : 0;
+}
+
+}  // namespace
+}  // namespace janus::dataplane
+
+int main(int argc, char** argv) {
+  const janus::Shutdown shutdown;
+  CLI::App app{"One attention or expert instance of a Janus service."};
+  janus::dataplane::WorkerFlags flags;
+  std::string role, device = "cpu";
+  app.add_option("--role", role, "attention or experts")
+      ->required()
+      ->check(CLI::IsMember({"attention", "experts"}));
+  app.add_option("--model", flags.model, "checkpoint folder")->required();
+  app.add_option("--device", device, "cpu; this build has no other")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+  app.add_option("--listen", flags.listen, "gRPC address: unix:/path or host:port")->required();
+  app.add_option("--service-uid", flags.service_uid, "UID of the service this worker belongs to")
+      ->required();
+  CLI11_PARSE(app, argc, argv);
+  if (device == "cuda") {
+    std::fprintf(stderr,
+                 "--device cuda: this is a CPU build; use --device cpu or a build with CUDA\n");
+    return 2;
+  }
+  flags.role = role == "attention" ? janus::Role::kAttention : janus::Role::kExperts;
+  return janus::dataplane::Run(flags, shutdown);
+}

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <string>
+
+#include "common/model/description.h"
+#include "common/topology.h"
+#include "dataplane/attention/attention_instance.h"
+#include "dataplane/experts/expert_instance.h"
+#include "kernels/cpu/isa.h"
+#include "proto/topology.pb.h"
+
+namespace janus::dataplane {
+
+// What a process needs to be found; all else comes with Prepare.
+struct WorkerFlags {
+  Role role = Role::kAttention;
+  std::string model;   // checkpoint folder
+  std::string listen;  // gRPC address, "unix:/path" or host:port
+  std::string service_uid;
+};
+
+// A WorkerConfig with its defaults filled in, in the terms of the instances.
+struct WorkerSettings {
+  AttentionOptions attention;
+  ExpertOptions experts;
+  int compute_threads = 1;
+  kernels::Isa isa = kernels::Isa::kAvx2;
+  Seconds connect_deadline{60.0};
+};
+
+// InvalidArgument names the field of the configuration; FailedPrecondition: this CPU lacks what the
+// numerics class asks for. Changes model.dtype to what the service asks for.
+Result<WorkerSettings> ResolveSettings(const v1::WorkerConfig& config, ModelDescription& model,
+                                       const kernels::CpuFeatures& cpu);
+
+}  // namespace janus::dataplane

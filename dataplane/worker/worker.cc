@@ -1,0 +1,319 @@
+#include "dataplane/worker/worker.h"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+#include "common/model/config.h"
+#include "kernels/cpu/isa.h"
+
+namespace janus::dataplane {
+namespace {
+
+constexpr size_t kEpochKeyBytes = 16;
+
+// "unix:/dir/x" -> "/dir/x".
+Result<std::string> SocketPath(const std::string& address, const std::string& whose) {
+  constexpr std::string_view kScheme = "unix:";
+  if (!address.starts_with(kScheme)) {
+    return Unimplemented(
+        "exchange address '" + address + "' of " + whose +
+        ": this version carries the exchange over shared memory alone (unix:/path)");
+  }
+  return address.substr(kScheme.size());
+}
+
+uint64_t ResidentBytes() {
+  std::ifstream in("/proc/self/statm");
+  uint64_t total = 0, resident = 0;
+  in >> total >> resident;
+  return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+std::string Hex(uint64_t value) {
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+// What must be alike on all members beside the topology: the model and how it is computed.
+std::string NumericsHash(const ModelDescription& model, const std::string& config_text,
+                         kernels::Isa isa) {
+  uint64_t hash = 0xcbf29ce484222325ULL;
+  const auto mix = [&](std::string_view text) {
+    for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+  };
+  mix(config_text);
+  mix(ToString(model.dtype));
+  mix(kernels::ToString(isa));
+  return Hex(hash);
+}
+
+}  // namespace
+
+// Everything of one epoch, in order of construction.
+struct Worker::Session {
+  Topology topology;
+  Rank rank;
+  ModelDescription model;
+  WorkerSettings settings;
+  std::variant<std::monostate, Loaded<AttentionWeights>, Loaded<ExpertWeights>> weights;
+  std::unique_ptr<ExchangeListener> listener;
+  std::unique_ptr<kernels::Team> team;
+  std::unique_ptr<Transport> transport;
+  std::unique_ptr<AttentionExchange> attention_exchange;
+  std::unique_ptr<ExpertExchange> expert_exchange;
+  std::unique_ptr<AttentionInstance> attention;
+  std::unique_ptr<ExpertInstance> experts;
+  std::jthread step_thread;  // first to go
+};
+
+Worker::Worker(WorkerFlags flags, const Clock& clock, Logger log,
+               std::function<void(const Status&)> on_failure)
+    : flags_(std::move(flags)), clock_(clock), log_(log), on_failure_(std::move(on_failure)) {}
+
+Worker::~Worker() {
+  std::unique_ptr<Session> session;
+  {
+    const MutexLock lock(mu_);
+    prepare_stop_.request_stop();
+    session = std::move(session_);
+  }
+  // Joins the step thread, outside the lock: it may be on its way into on_failure_.
+  session.reset();
+}
+
+Status Worker::CheckService(const std::string& service_uid) const {
+  if (service_uid == flags_.service_uid) return OkStatus();
+  return PermissionDenied("this worker serves '" + flags_.service_uid + "', the call is for '" +
+                          service_uid + "'");
+}
+
+Status Worker::CheckStamp(const Stamp& stamp) {
+  JANUS_RETURN_IF_ERROR(CheckService(stamp.service_uid));
+  if (stamp.fence < fence_) {
+    return Aborted("fence " + std::to_string(stamp.fence) + " is older than " +
+                   std::to_string(fence_) + ": another operator leads");
+  }
+  if (stamp.epoch < committed_) {
+    return Aborted("epoch " + std::to_string(stamp.epoch) + " is older than the committed " +
+                   std::to_string(committed_));
+  }
+  fence_ = stamp.fence;
+  return OkStatus();
+}
+
+Status Worker::Prepare(const Stamp& stamp, const Topology& topology, const v1::WorkerConfig& config,
+                       const std::string& epoch_key,
+                       const std::function<bool(const PrepareProgress&)>& progress) {
+  std::stop_source stop;
+  {
+    const MutexLock lock(mu_);
+    JANUS_RETURN_IF_ERROR(CheckStamp(stamp));
+    if (preparing_ != 0) {
+      return Aborted("epoch " + std::to_string(preparing_) +
+                     " is being prepared; wait for it or abort it");
+    }
+    if (session_ != nullptr) {
+      if (session_->topology.epoch == stamp.epoch) return OkStatus();
+      return Unimplemented(
+          "a change of topology is not supported by this version; start the service anew");
+    }
+    preparing_ = stamp.epoch;
+    prepare_stop_ = stop;
+  }
+  Result<std::unique_ptr<Session>> built =
+      Build(stamp, topology, config, epoch_key, progress, stop);
+  const MutexLock lock(mu_);
+  preparing_ = 0;
+  if (!built.ok()) return std::move(built).status();
+  if (stop.stop_requested()) return Cancelled("the epoch was aborted");
+  session_ = std::move(built).value();
+  log_.Info("prepared", {{"epoch", stamp.epoch},
+                         {"rank", session_->rank.value},
+                         {"isa", kernels::ToString(session_->settings.isa)},
+                         {"dtype", ToString(session_->model.dtype)},
+                         {"resident_bytes", ResidentBytes()}});
+  return OkStatus();
+}
+
+Result<std::unique_ptr<Worker::Session>> Worker::Build(
+    const Stamp& stamp, const Topology& topology, const v1::WorkerConfig& config,
+    const std::string& epoch_key, const std::function<bool(const PrepareProgress&)>& progress,
+    std::stop_source stop) {
+  auto session = std::make_unique<Session>();
+  Session& s = *session;
+  if (epoch_key.size() != kEpochKeyBytes) {
+    return InvalidArgument("epoch_key: " + std::to_string(epoch_key.size()) + " bytes, want 16");
+  }
+  if (topology.epoch != stamp.epoch) {
+    return InvalidArgument("topology of epoch " + std::to_string(topology.epoch) +
+                           " under the stamp of epoch " + std::to_string(stamp.epoch));
+  }
+  JANUS_ASSIGN_OR_RETURN(s.model, LoadModelConfig(flags_.model));
+  std::ifstream config_file(flags_.model + "/config.json", std::ios::binary);
+  const std::string config_text{std::istreambuf_iterator<char>(config_file), {}};
+  JANUS_ASSIGN_OR_RETURN(s.settings, ResolveSettings(config, s.model, kernels::DetectCpu()));
+  JANUS_RETURN_IF_ERROR(Validate(topology, s.model.layers, s.model.moe.experts));
+  s.topology = topology;
+
+  const std::vector<Instance>& own_role =
+      flags_.role == Role::kAttention ? topology.attention : topology.experts;
+  const auto self = std::find_if(own_role.begin(), own_role.end(),
+                                 [&](const Instance& i) { return i.address == flags_.listen; });
+  if (self == own_role.end()) {
+    return InvalidArgument("the topology has no " + std::string(ToString(flags_.role)) +
+                           " instance at '" + flags_.listen + "'");
+  }
+  s.rank = Rank{static_cast<int32_t>(self - own_role.begin())};
+  const std::string name = ToString(PeerId{flags_.role, s.rank});
+
+  // The listener first: peers that are done loading earlier can leave their hello.
+  JANUS_ASSIGN_OR_RETURN(const std::string path, SocketPath(self->exchange_address, name));
+  JANUS_ASSIGN_OR_RETURN(s.listener, ExchangeListener::Create(path));
+
+  const auto report = [&](uint64_t done, uint64_t total) {
+    if (!progress({"weights", done, total})) stop.request_stop();
+  };
+  if (flags_.role == Role::kAttention) {
+    JANUS_ASSIGN_OR_RETURN(s.weights,
+                           LoadAttention(flags_.model, s.model, report, stop.get_token()));
+  } else {
+    JANUS_ASSIGN_OR_RETURN(s.weights, LoadExperts(flags_.model, s.model, topology.placement, s.rank,
+                                                  report, stop.get_token()));
+  }
+
+  const ExchangeShape shape =
+      ShapeOf(topology, s.model.hidden, s.model.moe.top_k, WireType(s.model));
+  JANUS_ASSIGN_OR_RETURN(const TransportLayout layout,
+                         LayoutFor(topology.mode, shape, {flags_.role, s.rank}));
+  SharedMemoryOptions options;
+  options.epoch = topology.epoch;
+  options.tag = EpochTag(reinterpret_cast<const std::byte*>(epoch_key.data()), topology.epoch);
+  options.config_hash =
+      topology.config_hash.substr(0, 32) + "/" + NumericsHash(s.model, config_text, s.settings.isa);
+  for (size_t a = 0; a < topology.attention.size(); ++a) {
+    JANUS_ASSIGN_OR_RETURN(std::string peer, SocketPath(topology.attention[a].exchange_address,
+                                                        "attention " + std::to_string(a)));
+    options.attention_paths.push_back(std::move(peer));
+  }
+  const int threads = (topology.m() + topology.n()) * s.settings.compute_threads;
+  options.policy = WaitPolicy::ForThreads(threads);
+  options.deadline = MonotonicClock::now() + std::chrono::duration_cast<MonotonicClock::duration>(
+                                                 s.settings.connect_deadline);
+  if (!progress({"connect", 0, 0})) return Cancelled("preparing was aborted");
+  JANUS_ASSIGN_OR_RETURN(s.transport,
+                         ConnectSharedMemory(layout, options, *s.listener, stop.get_token()));
+
+  s.team = std::make_unique<kernels::Team>(s.settings.compute_threads);
+  const kernels::Stream stream{kernels::Device::kCpu, s.team.get(), s.settings.isa, nullptr};
+  if (flags_.role == Role::kAttention) {
+    JANUS_ASSIGN_OR_RETURN(s.attention_exchange,
+                           MakeAttentionExchange(topology.mode, shape, *s.transport));
+    JANUS_ASSIGN_OR_RETURN(
+        s.attention,
+        AttentionInstance::Create(
+            s.settings.attention, s.model, std::get<Loaded<AttentionWeights>>(s.weights).weights,
+            s.topology, s.rank, *s.transport, *s.attention_exchange, router_, clock_, stream));
+  } else {
+    JANUS_ASSIGN_OR_RETURN(s.expert_exchange,
+                           MakeExpertExchange(topology.mode, shape, *s.transport));
+    s.experts = std::make_unique<ExpertInstance>(
+        s.settings.experts, s.model, std::get<Loaded<ExpertWeights>>(s.weights).weights, s.topology,
+        s.rank, *s.transport, *s.expert_exchange, clock_, stream);
+  }
+  return session;
+}
+
+Status Worker::Commit(const Stamp& stamp) {
+  const MutexLock lock(mu_);
+  JANUS_RETURN_IF_ERROR(CheckStamp(stamp));
+  if (session_ == nullptr || session_->topology.epoch != stamp.epoch) {
+    return FailedPrecondition("epoch " + std::to_string(stamp.epoch) + " is not prepared here");
+  }
+  if (committed_ == stamp.epoch) return OkStatus();
+  committed_ = stamp.epoch;
+  session_->step_thread = std::jthread([this, session = session_.get()](std::stop_token stop) {
+    const Status status =
+        session->attention != nullptr ? session->attention->Run(stop) : session->experts->Run(stop);
+    if (!status.ok()) on_failure_(status);
+  });
+  log_.Info("serving",
+            {{"epoch", stamp.epoch}, {"m", session_->topology.m()}, {"n", session_->topology.n()}});
+  changed_.NotifyAll();
+  return OkStatus();
+}
+
+Status Worker::Abort(const Stamp& stamp) {
+  std::unique_ptr<Session> dropped;
+  {
+    const MutexLock lock(mu_);
+    JANUS_RETURN_IF_ERROR(CheckStamp(stamp));
+    if (committed_ == stamp.epoch) {
+      return FailedPrecondition("epoch " + std::to_string(stamp.epoch) + " is committed");
+    }
+    if (preparing_ == stamp.epoch) prepare_stop_.request_stop();
+    if (session_ != nullptr && session_->topology.epoch == stamp.epoch)
+      dropped = std::move(session_);
+  }
+  return OkStatus();
+}
+
+Status Worker::Drain(const Stamp& stamp, MonotonicTime deadline) {
+  AttentionInstance* attention = nullptr;
+  {
+    const MutexLock lock(mu_);
+    JANUS_RETURN_IF_ERROR(CheckStamp(stamp));
+    draining_ = true;
+    if (session_ != nullptr && committed_ != 0) attention = session_->attention.get();
+  }
+  if (attention == nullptr || attention->WaitIdle(deadline)) return OkStatus();
+  return DeadlineExceeded("requests are still running");
+}
+
+std::optional<Topology> Worker::topology() const {
+  const MutexLock lock(mu_);
+  if (committed_ == 0 || session_ == nullptr) return std::nullopt;
+  return session_->topology;
+}
+
+uint64_t Worker::fence() const {
+  const MutexLock lock(mu_);
+  return fence_;
+}
+
+bool Worker::WaitForEpoch(uint64_t seen, MonotonicTime deadline) const {
+  const MutexLock lock(mu_);
+  while (committed_ == seen) {
+    if (!changed_.WaitUntil(mu_, deadline)) return committed_ != seen;
+  }
+  return true;
+}
+
+std::optional<ModelDescription> Worker::model() const {
+  const MutexLock lock(mu_);
+  if (session_ == nullptr) return std::nullopt;
+  return session_->model;
+}
+
+Result<AttentionInstance*> Worker::attention() const {
+  const MutexLock lock(mu_);
+  if (flags_.role != Role::kAttention) return FailedPrecondition("this is an expert instance");
+  if (committed_ == 0 || session_ == nullptr) return Unavailable("no epoch is committed here yet");
+  if (draining_) return Unavailable("this instance drains");
+  return session_->attention.get();
+}
+
+InstanceStatistics Worker::statistics() const {
+  InstanceStatistics statistics;
+  statistics.role = flags_.role;
+  const MutexLock lock(mu_);
+  if (session_ != nullptr) {
+    statistics = session_->attention != nullptr ? session_->attention->statistics()
+                                                : session_->experts->statistics();
+  }
+  statistics.resident_bytes = ResidentBytes();
+  return statistics;
+}
+
+}  // namespace janus::dataplane

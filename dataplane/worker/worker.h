@@ -1,0 +1,98 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <variant>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/mutex.h"
+#include "dataplane/comm/shared_memory.h"
+#include "dataplane/model/loader.h"
+#include "dataplane/worker/settings.h"
+#include "dataplane/worker/token_router.h"
+#include "kernels/team.h"
+
+namespace janus::dataplane {
+
+// What a write to a worker carries: whose, and how new.
+struct Stamp {
+  std::string service_uid;
+  uint64_t fence = 0;
+  uint64_t epoch = 0;
+};
+
+struct PrepareProgress {
+  std::string phase;  // "weights", "connect"
+  uint64_t bytes_done = 0;
+  uint64_t bytes_total = 0;
+};
+
+// One instance from its start to its end: idle, prepared for an epoch, serving it. This version
+// serves the one epoch it was prepared for first.
+//
+// Thread-safe.
+class Worker {
+ public:
+  // `on_failure` is called once, from the step thread, when serving has ended with an error.
+  Worker(WorkerFlags flags, const Clock& clock, Logger log,
+         std::function<void(const Status&)> on_failure);
+  ~Worker();
+
+  // Loads this instance's share of the model and connects it to its peers; blocks. `progress` is
+  // called from the calling thread and returns false to abort. Preparing the same epoch again is
+  // OK.
+  Status Prepare(const Stamp& stamp, const Topology& topology, const v1::WorkerConfig& config,
+                 const std::string& epoch_key,
+                 const std::function<bool(const PrepareProgress&)>& progress);
+  Status Commit(const Stamp& stamp);
+  Status Abort(const Stamp& stamp);
+  // Refuses new requests; returns when the running ones have ended, or DeadlineExceeded.
+  Status Drain(const Stamp& stamp, MonotonicTime deadline);
+
+  // PermissionDenied: another service's.
+  Status CheckService(const std::string& service_uid) const;
+  // The committed topology; absent before the first Commit.
+  std::optional<Topology> topology() const;
+  uint64_t fence() const;
+  // Waits until another epoch than `seen` is committed; false at the deadline.
+  bool WaitForEpoch(uint64_t seen, MonotonicTime deadline) const;
+  InstanceStatistics statistics() const;
+
+  // The attention instance once it serves, else the reason why not. Valid as long as the worker.
+  Result<AttentionInstance*> attention() const;
+  TokenRouter& router() { return router_; }
+  const WorkerFlags& flags() const { return flags_; }
+  // Of the prepared model.
+  std::optional<ModelDescription> model() const;
+
+ private:
+  struct Session;
+
+  Status CheckStamp(const Stamp& stamp) JANUS_REQUIRES(mu_);
+  Result<std::unique_ptr<Session>> Build(
+      const Stamp& stamp, const Topology& topology, const v1::WorkerConfig& config,
+      const std::string& epoch_key, const std::function<bool(const PrepareProgress&)>& progress,
+      std::stop_source stop);
+
+  const WorkerFlags flags_;
+  const Clock& clock_;
+  const Logger log_;
+  const std::function<void(const Status&)> on_failure_;
+  TokenRouter router_;
+
+  mutable Mutex mu_;
+  mutable CondVar changed_;
+  uint64_t fence_ JANUS_GUARDED_BY(mu_) = 0;
+  uint64_t preparing_ JANUS_GUARDED_BY(mu_) = 0;  // epoch of a Prepare under way; 0: none
+  std::stop_source prepare_stop_ JANUS_GUARDED_BY(mu_);
+  bool draining_ JANUS_GUARDED_BY(mu_) = false;
+  uint64_t committed_ JANUS_GUARDED_BY(mu_) = 0;
+  std::unique_ptr<Session> session_ JANUS_GUARDED_BY(mu_);  // prepared or serving
+};
+
+}  // namespace janus::dataplane
