@@ -66,6 +66,7 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
     w->team = std::make_unique<kernels::Team>(options.compute_threads);
     w->transport = network.Connect({Role::kAttention, Rank{a}}, policy);
     w->exchange = *MakeAttentionExchange(topology.mode, shape, *w->transport);
+    if (options.wrap_exchange) w->exchange = options.wrap_exchange(std::move(w->exchange));
     w->instance =
         *AttentionInstance::Create(options.attention, model, attention_weights, topology, Rank{a},
                                    *w->transport, *w->exchange, *sink_, clock_, stream(w->team));

@@ -20,6 +20,10 @@ namespace janus::dataplane {
 // Submit and Await are for one test thread.
 class LoopbackCluster {
  public:
+  // Puts a double around each attention instance's exchange.
+  using WrapExchange =
+      std::function<std::unique_ptr<AttentionExchange>(std::unique_ptr<AttentionExchange>)>;
+
   struct Options {
     Topology topology;  // attention and experts need no addresses here
     AttentionOptions attention;
@@ -27,6 +31,7 @@ class LoopbackCluster {
     kernels::Device device = kernels::Device::kReference;
     kernels::Isa isa = kernels::Isa::kAvx2;
     int compute_threads = 1;
+    WrapExchange wrap_exchange;  // null: none
   };
 
   // expert_weights: by rank. All weights must outlive the cluster.

@@ -1,0 +1,126 @@
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <map>
+#include <utility>
+
+#include "common/model/config.h"
+#include "tests/support/golden.h"
+#include "tests/support/random.h"
+#include "tests/support/schedule.h"
+
+namespace janus::dataplane {
+namespace {
+
+enum class Weights { kGolden, kSmall };
+
+// The shapes, models and formats that schedules are dealt over.
+struct Configuration {
+  int m = 1;
+  int n = 1;
+  Weights weights = Weights::kGolden;
+  DType dtype = DType::kFloat32;
+
+  std::string name() const {
+    return std::to_string(m) + "A" + std::to_string(n) + "E_" +
+           (weights == Weights::kGolden ? "Golden" : "Small") + std::string(ToString(dtype));
+  }
+};
+std::vector<Configuration> Configurations() {
+  std::vector<Configuration> all;
+  for (const auto& [m, n] : {std::pair{1, 1}, std::pair{1, 3}, std::pair{2, 2}, std::pair{3, 5}}) {
+    for (const Weights weights : {Weights::kGolden, Weights::kSmall}) {
+      for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+        all.push_back({m, n, weights, dtype});
+      }
+    }
+  }
+  return all;
+}
+
+HeldModel HoldGolden(DType dtype) {
+  const std::string folder = ReadGolden("mixtral").folder;
+  HeldModel held;
+  held.model = *LoadModelConfig(folder);
+  held.model.dtype = dtype;
+  const Topology all =
+      MakeTopology(1, {held.model.moe.experts}, held.model.layers, held.model.moe.experts);
+  auto loaded = std::make_shared<LoadedModel>(*LoadForTopology(folder, held.model, all));
+  held.attention = loaded->attention.weights;
+  const ExpertWeights& dealt =
+      loaded->experts.front().weights;  // layers are shifted: back in order
+  held.experts = dealt;
+  for (int l = 0; l < held.model.layers; ++l) {
+    for (int s = 0; s < held.model.moe.experts; ++s) {
+      held.experts.layers[static_cast<size_t>(l)].slots[all.placement.at(l, s)] =
+          dealt.layers[static_cast<size_t>(l)].slots[static_cast<size_t>(s)];
+    }
+  }
+  held.keep = loaded;
+  return held;
+}
+
+const HeldModel& Held(Weights weights, DType dtype) {
+  static std::map<std::pair<Weights, DType>, HeldModel> models;
+  const auto at = models.find({weights, dtype});
+  if (at != models.end()) return at->second;
+  return models
+      .emplace(std::pair{weights, dtype}, weights == Weights::kGolden
+                                              ? HoldGolden(dtype)
+                                              : SmallRandomModel(dtype, MixSeed(TestSeed(), 1)))
+      .first->second;
+}
+
+// The requests of a model, computed alone once per back end.
+const RequestPool& Pool(Weights weights, DType dtype, KernelChoice kernels) {
+  static std::map<std::tuple<Weights, DType, kernels::Device>, RequestPool> pools;
+  const std::tuple key{weights, dtype, kernels.device};
+  const auto at = pools.find(key);
+  if (at != pools.end()) return at->second;
+  const int size = Soak() ? 400 : 40;
+  return pools
+      .emplace(key, MakeRequestPool(Held(weights, dtype), kernels, size, MixSeed(TestSeed(), 2)))
+      .first->second;
+}
+
+// 1,000 schedules over all configurations, 20,000 in soak; the seed decides who gets one more.
+int SchedulesOf(size_t index, size_t configurations) {
+  const size_t total = Soak() ? 20'000 : 1'000;
+  const size_t turn = (index + TestSeed()) % configurations;
+  return static_cast<int>(total / configurations + (turn < total % configurations ? 1 : 0));
+}
+
+class BitsTest : public testing::TestWithParam<size_t> {};
+
+TEST_P(BitsTest, LogitsAreThoseOfTheRequestAlone) {
+  const std::vector<Configuration> all = Configurations();
+  const Configuration& c = all[GetParam()];
+  const HeldModel& held = Held(c.weights, c.dtype);
+  const int schedules = SchedulesOf(GetParam(), all.size());
+  uint64_t preempted = 0;
+  size_t rows = 0;
+  for (int i = 0; i < schedules; ++i) {
+    const KernelChoice kernels = i % 4 == 0 ? KernelChoice() : BestCpu();
+    const RequestPool& pool = Pool(c.weights, c.dtype, kernels);
+    Random random(MixSeed(TestSeed(), GetParam(), static_cast<uint64_t>(i)));
+    const Schedule schedule = RandomSchedule(random, c.m, c.n, held.model, pool);
+    const ScheduleRun run = RunSchedule(schedule, held, pool, kernels);
+    preempted += run.preempted;
+    for (const Trace& trace : run.traces) rows += trace.logits.size();
+    ASSERT_EQ(Differences(schedule, run, pool), "")
+        << "schedule " << i << " on "
+        << (kernels.device == kernels::Device::kReference ? "reference" : "CPU") << ": " << schedule
+        << "\nagain with JANUS_SEED=" << TestSeed();
+    ASSERT_FALSE(HasFailure()) << "schedule " << i << ": " << schedule
+                               << "\nagain with JANUS_SEED=" << TestSeed();
+  }
+  EXPECT_GT(preempted, 0u) << "no schedule ran out of pages";
+  std::cout << schedules << " schedules, " << rows << " positions, " << preempted
+            << " preemptions\n";
+}
+
+INSTANTIATE_TEST_SUITE_P(Mixtral, BitsTest, testing::Range(size_t{0}, Configurations().size()),
+                         [](const auto& info) { return Configurations()[info.param].name(); });
+
+}  // namespace
+}  // namespace janus::dataplane

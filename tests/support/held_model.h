@@ -1,0 +1,35 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "common/model/description.h"
+#include "common/topology.h"
+#include "dataplane/attention/weights.h"
+#include "dataplane/experts/weights.h"
+
+namespace janus::dataplane {
+
+// A model whose weights lie in memory once; the experts of any placement are looked up in it, so
+// that a thousand placements cost no load.
+struct HeldModel {
+  ModelDescription model;
+  AttentionWeights attention;
+  ExpertWeights experts;  // every expert: slot e holds expert e
+  std::shared_ptr<void> keep;
+
+  // What each instance of a placement holds. The tensors stay this model's.
+  std::vector<ExpertWeights> Shares(const Placement& placement) const;
+};
+
+// Pointers to each share, as LoopbackCluster takes them.
+std::vector<const ExpertWeights*> PointersTo(const std::vector<ExpertWeights>& shares);
+
+// A small model with random weights, scaled so that all of them matter; sizes that are no multiple
+// of a vector's and three experts per token, so that the order of a sum shows.
+HeldModel SmallRandomModel(DType dtype, uint64_t seed);
+
+// The shape of SmallRandomModel.
+ModelDescription SmallModelDescription(DType dtype);
+
+}  // namespace janus::dataplane

@@ -1,0 +1,321 @@
+#include "tests/support/schedule.h"
+
+#include <algorithm>
+#include <ostream>
+#include <sstream>
+
+#include "kernels/kernels.h"
+
+namespace janus::dataplane {
+namespace {
+
+// Collects traces from the step threads of a cluster.
+class Recorder {
+ public:
+  void Tap(const RequestKey& key, int position, std::span<const float> logits) {
+    const uint64_t hash = kernels::HashLogits(logits);
+    const MutexLock lock(mu_);
+    const auto [at, fresh] = logits_[key].emplace(position, hash);
+    if (!fresh && at->second != hash) at->second = ~hash;  // computed twice, differently
+  }
+  std::map<int, uint64_t> Of(const RequestKey& key) const {
+    const MutexLock lock(mu_);
+    const auto at = logits_.find(key);
+    return at == logits_.end() ? std::map<int, uint64_t>() : at->second;
+  }
+
+ private:
+  mutable Mutex mu_;
+  std::map<RequestKey, std::map<int, uint64_t>> logits_ JANUS_GUARDED_BY(mu_);
+};
+
+Request RandomRequest(Random& random, int vocab) {
+  Request request;
+  const int prompt = random.Chance(0.1) ? random.Between(30, 36) : random.Between(1, 24);
+  for (int i = 0; i < prompt; ++i) request.prompt.push_back(random.Between(0, vocab - 1));
+  // The last token drawn is never computed: positions = prompt + generated - 1.
+  const int room = std::min(kMaxPositions + 1 - prompt, 24);
+  request.max_tokens = random.Chance(0.5) ? room : random.Between(1, room);
+  request.seed = random.Next();
+  request.want_logits_hash = true;
+  if (random.Chance(0.5)) {
+    request.temperature = random.Chance(0.5) ? 1.0f : 0.6f;
+    request.top_k = random.Chance(0.5) ? 0 : random.Between(1, 12);
+    request.top_p = random.Chance(0.5) ? 1.0f : 0.9f;
+  }
+  if (random.Chance(0.3)) request.stop_tokens = {random.Between(0, vocab - 1)};
+  return request;
+}
+
+int64_t KvBytes(const ModelDescription& model, int pages) {
+  return kernels::KvPageBytes(WireType(model), model.attention.kv_heads, model.attention.head_dim) *
+         model.layers * pages;
+}
+
+}  // namespace
+
+KernelChoice BestCpu() {
+  const Result<kernels::Isa> isa = kernels::SelectIsa(kernels::DetectCpu());
+  if (!isa.ok()) return {};
+  return {kernels::Device::kCpu, *isa};
+}
+
+RequestPool MakeRequestPool(const HeldModel& held, KernelChoice kernels, int size, uint64_t seed) {
+  RequestPool pool;
+  Random random(seed);
+  for (int i = 0; i < size; ++i) pool.requests.push_back(RandomRequest(random, held.model.vocab));
+  Recorder recorder;
+  LoopbackCluster::Options options;
+  options.topology =
+      MakeTopology(1, {held.model.moe.experts}, held.model.layers, held.model.moe.experts);
+  options.device = kernels.device;
+  options.isa = kernels.isa;
+  options.attention.max_batch = 1;
+  options.attention.kv_bytes = KvBytes(held.model, 4);
+  options.attention.logits_tap = [&](const RequestKey& key, int position,
+                                     std::span<const float> logits) {
+    recorder.Tap(key, position, logits);
+  };
+  const std::vector<ExpertWeights> shares = held.Shares(options.topology.placement);
+  LoopbackCluster cluster(options, held.model, held.attention, PointersTo(shares));
+  for (int i = 0; i < size; ++i) {
+    Request request = pool.requests[static_cast<size_t>(i)];
+    request.key = {1, static_cast<uint64_t>(i), 1};
+    JANUS_CHECK(cluster.attention(0).Submit(request).ok(), i);
+    const LoopbackCluster::Outcome outcome = cluster.Await(request.key);
+    pool.alone.push_back({recorder.Of(request.key), outcome.tokens, outcome.finish});
+  }
+  return pool;
+}
+
+Placement RandomPlacement(Random& random, const std::vector<int>& slots_of_instance, int layers,
+                          int experts) {
+  Placement placement;
+  placement.layers = layers;
+  placement.slots_of_instance = slots_of_instance;
+  const size_t instances = slots_of_instance.size();
+  for (int layer = 0; layer < layers; ++layer) {
+    std::vector<std::vector<uint16_t>> held(instances);
+    const auto can_take = [&](size_t g, int expert) {
+      return static_cast<int>(held[g].size()) < slots_of_instance[g] &&
+             std::find(held[g].begin(), held[g].end(), expert) == held[g].end();
+    };
+    std::vector<int> order(static_cast<size_t>(experts));
+    for (int e = 0; e < experts; ++e) order[static_cast<size_t>(e)] = e;
+    for (size_t i = order.size(); i > 1; --i) {
+      std::swap(order[i - 1],
+                order[static_cast<size_t>(random.Between(0, static_cast<int>(i) - 1))]);
+    }
+    for (const int expert : order) {
+      auto g = static_cast<size_t>(random.Between(0, static_cast<int>(instances) - 1));
+      while (!can_take(g, expert)) g = (g + 1) % instances;
+      held[g].push_back(static_cast<uint16_t>(expert));
+    }
+    const int replicas = random.Chance(0.3) ? 0 : random.Between(0, placement.total_slots());
+    for (int i = 0; i < replicas; ++i) {
+      const auto g = static_cast<size_t>(random.Between(0, static_cast<int>(instances) - 1));
+      const int expert = random.Between(0, experts - 1);
+      if (can_take(g, expert)) held[g].push_back(static_cast<uint16_t>(expert));
+    }
+    for (size_t g = 0; g < instances; ++g) {
+      held[g].resize(static_cast<size_t>(slots_of_instance[g]), Placement::kEmpty);
+      for (size_t i = held[g].size(); i > 1; --i) {
+        std::swap(held[g][i - 1],
+                  held[g][static_cast<size_t>(random.Between(0, static_cast<int>(i) - 1))]);
+      }
+      placement.expert_of.insert(placement.expert_of.end(), held[g].begin(), held[g].end());
+    }
+  }
+  return placement;
+}
+
+Schedule RandomSchedule(Random& random, int m, int n, const ModelDescription& model,
+                        const RequestPool& pool) {
+  const int experts = model.moe.experts;
+  std::vector<int> slots(static_cast<size_t>(n));
+  int total = 0;
+  while (total < experts) {
+    total = 0;
+    for (int& count : slots) total += count = random.Between(n == 1 ? experts : 1, experts);
+  }
+  Schedule schedule;
+  const int max_rows = random.Chance(0.5) ? 64 : random.Between(4, 16);
+  schedule.topology = MakeTopology(m, slots, model.layers, experts, random.Between(1, 4), max_rows);
+  schedule.topology.placement = RandomPlacement(random, slots, model.layers, experts);
+  schedule.scheduling =
+      random.Chance(0.5) ? SchedulingPolicy::kAebs : SchedulingPolicy::kAebsGreedy;
+  constexpr int kLeastPages = (kMaxPositions + 1 + kernels::kPageTokens - 1) / kernels::kPageTokens;
+  schedule.kv_pages = random.Chance(0.7) ? random.Between(kLeastPages, kLeastPages + 2) : 24;
+  schedule.max_batch = random.Chance(0.2) ? random.Between(1, 3) : std::min(max_rows, 8);
+  schedule.compute_threads = random.Chance(0.2) ? 2 : 1;
+  schedule.chunk_seed = random.Next();
+  schedule.most_chunk = random.Chance(0.4) ? random.Between(1, 6) : 64;
+
+  const int busiest = random.Chance(0.5) ? random.Between(0, m - 1) : -1;  // gets nearly all
+
+  std::vector<int> open;  // sequences that Await may name
+  const int count = random.Between(1, 6);
+  const auto submit = [&](int request, uint32_t attempt) {
+    const int sequence = static_cast<int>(schedule.sequences.size());
+    Schedule::SequenceOf of;
+    of.request = request;
+    of.attention = busiest >= 0 && random.Chance(0.8) ? busiest : random.Between(0, m - 1);
+    of.key = {static_cast<uint64_t>(random.Between(1, 2)), static_cast<uint64_t>(sequence),
+              attempt};
+    schedule.sequences.push_back(of);
+    schedule.actions.push_back({Schedule::Action::kSubmit, sequence, 0});
+    open.push_back(sequence);
+  };
+  while (static_cast<int>(schedule.sequences.size()) < count) {
+    submit(random.Between(0, static_cast<int>(pool.requests.size()) - 1), 1);
+    if (random.Chance(0.3)) {
+      const int sequence =
+          open[static_cast<size_t>(random.Between(0, static_cast<int>(open.size()) - 1))];
+      schedule.actions.push_back({Schedule::Action::kAwait, sequence, random.Between(1, 8)});
+    }
+    if (!random.Chance(0.25)) continue;
+    const auto leaving = static_cast<size_t>(random.Between(0, static_cast<int>(open.size()) - 1));
+    const Schedule::SequenceOf left = schedule.sequences[static_cast<size_t>(open[leaving])];
+    const bool whole_stream = random.Chance(0.3);
+    schedule.actions.push_back(
+        {whole_stream ? Schedule::Action::kCancelStream : Schedule::Action::kCancel, open[leaving],
+         0});
+    std::erase_if(open, [&](int s) {
+      Schedule::SequenceOf& of = schedule.sequences[static_cast<size_t>(s)];
+      const bool gone = of.key == left.key || (whole_stream && of.attention == left.attention &&
+                                               of.key.stream == left.key.stream);
+      of.cancelled = of.cancelled || gone;
+      return gone;
+    });
+    // What a gateway does after it lost an instance: the same request once more, elsewhere.
+    if (random.Chance(0.5) || open.empty()) submit(left.request, 2);
+  }
+  return schedule;
+}
+
+std::ostream& operator<<(std::ostream& out, const Schedule& s) {
+  out << s.topology.m() << "A" << s.topology.n() << "E slots";
+  for (const int slots : s.topology.placement.slots_of_instance) out << ' ' << slots;
+  out << ", placement";
+  for (const uint16_t e : s.topology.placement.expert_of) {
+    out << ' ' << (e == Placement::kEmpty ? "-" : std::to_string(e));
+  }
+  out << ", " << ToString(s.scheduling) << ", b=" << s.topology.micro_batches << ", R_max "
+      << s.topology.max_rows_per_round << ", " << s.kv_pages << " pages, batch " << s.max_batch
+      << ", threads " << s.compute_threads << ", chunks 1.." << s.most_chunk << ";";
+  for (const Schedule::Action& action : s.actions) {
+    const Schedule::SequenceOf& of = s.sequences[static_cast<size_t>(action.sequence)];
+    switch (action.kind) {
+      case Schedule::Action::kSubmit:
+        out << " submit " << action.sequence << " (request " << of.request << " at " << of.attention
+            << ")";
+        break;
+      case Schedule::Action::kAwait:
+        out << " await " << action.tokens << " of " << action.sequence;
+        break;
+      case Schedule::Action::kCancel:
+        out << " cancel " << action.sequence;
+        break;
+      case Schedule::Action::kCancelStream:
+        out << " cancel stream of " << action.sequence;
+        break;
+    }
+  }
+  return out;
+}
+
+ScheduleRun RunSchedule(const Schedule& schedule, const HeldModel& held, const RequestPool& pool,
+                        KernelChoice kernels, const LoopbackCluster::WrapExchange& wrap) {
+  Recorder recorder;
+  LoopbackCluster::Options options;
+  options.topology = schedule.topology;
+  options.device = kernels.device;
+  options.isa = kernels.isa;
+  options.compute_threads = schedule.compute_threads;
+  options.wrap_exchange = wrap;
+  options.experts.scheduling = schedule.scheduling;
+  options.attention.max_batch = schedule.max_batch;
+  options.attention.kv_bytes = KvBytes(held.model, schedule.kv_pages);
+  options.attention.swap_bytes = KvBytes(held.model, 64);
+  options.attention.logits_tap = [&](const RequestKey& key, int position,
+                                     std::span<const float> logits) {
+    recorder.Tap(key, position, logits);
+  };
+  options.attention.prefill_override = [&schedule](uint64_t step) {
+    return Random(schedule.chunk_seed ^ step).Between(1, schedule.most_chunk);
+  };
+  const std::vector<ExpertWeights> shares = held.Shares(schedule.topology.placement);
+  ScheduleRun run;
+  run.traces.resize(schedule.sequences.size());
+  {
+    LoopbackCluster cluster(options, held.model, held.attention, PointersTo(shares));
+    for (const Schedule::Action& action : schedule.actions) {
+      const Schedule::SequenceOf& of = schedule.sequences[static_cast<size_t>(action.sequence)];
+      AttentionInstance& instance = cluster.attention(of.attention);
+      switch (action.kind) {
+        case Schedule::Action::kSubmit: {
+          Request request = pool.requests[static_cast<size_t>(of.request)];
+          request.key = of.key;
+          JANUS_CHECK(instance.Submit(std::move(request)).ok());
+          break;
+        }
+        case Schedule::Action::kAwait:
+          cluster.Await(of.key, action.tokens);
+          break;
+        case Schedule::Action::kCancel:
+          instance.Cancel(of.key);
+          break;
+        case Schedule::Action::kCancelStream:
+          instance.CancelStream(of.key.stream);
+          break;
+      }
+    }
+    for (size_t s = 0; s < schedule.sequences.size(); ++s) {
+      const Schedule::SequenceOf& of = schedule.sequences[s];
+      if (of.cancelled) continue;
+      const LoopbackCluster::Outcome outcome = cluster.Await(of.key);
+      run.traces[s].tokens = outcome.tokens;
+      run.traces[s].finish = outcome.finish;
+    }
+    for (int a = 0; a < schedule.topology.m(); ++a) {
+      run.preempted += cluster.attention(a).statistics().preempted;
+    }
+  }
+  for (size_t s = 0; s < schedule.sequences.size(); ++s) {
+    run.traces[s].logits = recorder.Of(schedule.sequences[s].key);
+  }
+  return run;
+}
+
+std::string Differences(const Schedule& schedule, const ScheduleRun& run, const RequestPool& pool) {
+  std::ostringstream out;
+  for (size_t s = 0; s < run.traces.size(); ++s) {
+    const Schedule::SequenceOf& of = schedule.sequences[s];
+    const Trace& alone = pool.alone[static_cast<size_t>(of.request)];
+    const Trace& seen = run.traces[s];
+    const std::string who =
+        "sequence " + std::to_string(s) + " (request " + std::to_string(of.request) + ")";
+    for (const auto& [position, hash] : seen.logits) {
+      const auto want = alone.logits.find(position);
+      if (want == alone.logits.end()) {
+        out << who << ": position " << position << " is not computed when alone\n";
+        break;
+      }
+      if (want->second != hash) {
+        out << who << ": other logits from position " << position << " on\n";
+        break;
+      }
+    }
+    if (of.cancelled) continue;
+    if (seen.logits.size() != alone.logits.size()) {
+      out << who << ": " << seen.logits.size() << " positions, alone " << alone.logits.size()
+          << "\n";
+    }
+    if (seen.tokens != alone.tokens || seen.finish != alone.finish) {
+      out << who << ": other tokens or another end\n";
+    }
+  }
+  return out.str();
+}
+
+}  // namespace janus::dataplane

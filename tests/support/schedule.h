@@ -1,0 +1,83 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/stream.h"
+#include "tests/support/held_model.h"
+#include "tests/support/loopback_cluster.h"
+#include "tests/support/random.h"
+
+namespace janus::dataplane {
+
+// Which kernels run.
+struct KernelChoice {
+  kernels::Device device = kernels::Device::kReference;
+  kernels::Isa isa = kernels::Isa::kAvx2;
+};
+// The vectorised kernels at the best instruction set of this machine; the reference without AVX2.
+KernelChoice BestCpu();
+
+// What a request brought: everything that must not depend on the schedule.
+struct Trace {
+  std::map<int, uint64_t> logits;  // position -> hash of its logits
+  std::vector<int32_t> tokens;
+  FinishReason finish = FinishReason::kNone;
+};
+
+// Requests of at most `kMaxPositions` positions, greedy and sampled, and what each brings when it
+// is computed alone by one attention and one expert instance.
+inline constexpr int kMaxPositions = 40;
+struct RequestPool {
+  std::vector<Request> requests;
+  std::vector<Trace> alone;
+};
+RequestPool MakeRequestPool(const HeldModel& held, KernelChoice kernels, int size, uint64_t seed);
+
+// Every expert at least once per layer, never twice on one instance, some slots empty; layers
+// differ. `slots_of_instance` have room for all experts.
+Placement RandomPlacement(Random& random, const std::vector<int>& slots_of_instance, int layers,
+                          int experts);
+
+// One run: who is asked what, when, on which topology.
+struct Schedule {
+  struct Action {
+    enum Kind { kSubmit, kAwait, kCancel, kCancelStream } kind = kSubmit;
+    int sequence = 0;
+    int tokens = 0;  // kAwait: goes on once so many tokens are there (or the answer has ended)
+  };
+  struct SequenceOf {
+    int request = 0;    // in the pool
+    int attention = 0;  // rank it is sent to
+    RequestKey key;
+    bool cancelled = false;
+  };
+  Topology topology;
+  SchedulingPolicy scheduling = SchedulingPolicy::kAebs;
+  int kv_pages = 0;
+  int max_batch = 0;
+  int compute_threads = 1;
+  uint64_t chunk_seed = 0;
+  int most_chunk = 64;  // prompt positions of a step: 1..most_chunk, by chunk_seed and step
+  std::vector<SequenceOf> sequences;
+  std::vector<Action> actions;
+};
+std::ostream& operator<<(std::ostream& out, const Schedule& schedule);
+
+Schedule RandomSchedule(Random& random, int m, int n, const ModelDescription& model,
+                        const RequestPool& pool);
+
+// Runs a schedule; a trace per sequence, and how often a sequence was preempted.
+struct ScheduleRun {
+  std::vector<Trace> traces;
+  uint64_t preempted = 0;
+};
+ScheduleRun RunSchedule(const Schedule& schedule, const HeldModel& held, const RequestPool& pool,
+                        KernelChoice kernels, const LoopbackCluster::WrapExchange& wrap = nullptr);
+
+// Where a run differs from the requests computed alone; empty when it does not.
+std::string Differences(const Schedule& schedule, const ScheduleRun& run, const RequestPool& pool);
+
+}  // namespace janus::dataplane
