@@ -1,0 +1,71 @@
+#include "dataplane/gateway/answer.h"
+
+#include <algorithm>
+
+namespace janus::dataplane {
+
+Result<Answer> Answer::Create(const Tokenizer& tokenizer, std::vector<std::string> stop,
+                              bool skip_special_tokens, bool want_logprobs) {
+  JANUS_ASSIGN_OR_RETURN(Detokenizer detokenizer,
+                         Detokenizer::Create(tokenizer, skip_special_tokens));
+  return Answer(tokenizer, std::move(detokenizer), std::move(stop), want_logprobs);
+}
+
+void Answer::Keep(int32_t token, const PositionLogprobs& logprobs, const std::string& piece) {
+  if (want_logprobs_) {
+    Result<std::string> bytes = tokenizer_->TokenBytes(token);
+    waiting_.push_back({.text = {.token = token,
+                                 .bytes = bytes.ok() ? *std::move(bytes) : std::string(),
+                                 .text_offset = characters_,
+                                 .logprobs = logprobs},
+                        .begin = produced_,
+                        .end = produced_ + piece.size()});
+  }
+  produced_ += piece.size();
+  characters_ += std::ranges::count_if(piece, [](char c) { return (c & 0xC0) != 0x80; });
+}
+
+// A token leaves when its text is out. At the end those that are wholly behind a stop string go.
+void Answer::Release(Delta* delta) {
+  released_ += delta->text.size();
+  const bool ended = finish_ != Finish::kNone;
+  auto keep = waiting_.begin();
+  for (; keep != waiting_.end(); ++keep) {
+    if (ended ? stopped_by_string() && keep->begin >= released_ : keep->end > released_) break;
+    delta->tokens.push_back(std::move(keep->text));
+  }
+  waiting_.erase(waiting_.begin(), ended ? waiting_.end() : keep);
+}
+
+Result<Answer::Delta> Answer::Push(const TokenEvent& event) {
+  Delta delta;
+  if (finish_ != Finish::kNone) return delta;
+  const size_t n = event.tokens.size();
+  if (want_logprobs_ && event.logprobs.size() != n) {
+    return Internal("the attention instance sent " + std::to_string(event.logprobs.size()) +
+                    " log probabilities for " + std::to_string(n) + " tokens");
+  }
+  const PositionLogprobs none;
+  for (size_t i = 0; i < n && !matcher_.matched(); ++i) {
+    ++completion_tokens_;
+    delta.token_ids.push_back(event.tokens[i]);
+    if (i < event.logits_hashes.size()) delta.logits_hashes.push_back(event.logits_hashes[i]);
+    // The token that ends the answer is no part of its text.
+    if (event.finish == Finish::kStop && i + 1 == n) break;
+    JANUS_ASSIGN_OR_RETURN(const std::string piece,
+                           detokenizer_.Push(std::span(&event.tokens[i], 1)));
+    Keep(event.tokens[i], want_logprobs_ ? event.logprobs[i] : none, piece);
+    delta.text += matcher_.Push(piece);
+  }
+  if (!matcher_.matched() && event.finish != Finish::kNone) {
+    JANUS_ASSIGN_OR_RETURN(const std::string rest, detokenizer_.Flush());
+    produced_ += rest.size();
+    delta.text += matcher_.Push(rest);
+    if (!matcher_.matched()) delta.text += matcher_.Flush();
+  }
+  finish_ = matcher_.matched() ? Finish::kStop : event.finish;
+  Release(&delta);
+  return delta;
+}
+
+}  // namespace janus::dataplane

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+namespace janus::dataplane {
+
+// A refusal as the OpenAI API shapes it.
+struct ApiError {
+  int http_status = 500;
+  std::string type = "api_error";  // invalid_request_error, authentication_error, ...
+  std::string code;                // empty: null
+  std::string param;               // empty: null
+  std::string message;
+  int retry_after_seconds = 0;  // > 0: the header Retry-After
+};
+
+template <class T>
+using ApiResult = std::variant<T, ApiError>;
+
+// 400: `param` cannot be what it is.
+inline ApiError InvalidParameter(std::string_view param, std::string message) {
+  return {400, "invalid_request_error", "invalid_value", std::string(param), std::move(message)};
+}
+// 400: the API knows it, or a client thought so, but it is not carried out here.
+inline ApiError UnsupportedParameter(std::string_view param, std::string message) {
+  return {400, "invalid_request_error", "unsupported_parameter", std::string(param),
+          std::move(message)};
+}
+inline ApiError Overloaded(std::string message, int retry_after_seconds) {
+  return {429, "rate_limit_error", "overloaded", "", std::move(message), retry_after_seconds};
+}
+inline ApiError NoWorkers(std::string message) {
+  return {503, "api_error", "service_unavailable", "", std::move(message), 1};
+}
+
+// {"error": {"message", "type", "param", "code"}}
+std::string ToJson(const ApiError& error);
+
+}  // namespace janus::dataplane

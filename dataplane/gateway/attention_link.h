@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "common/log.h"
+#include "dataplane/gateway/generation.h"
+
+namespace janus::dataplane {
+
+class AttentionPool;
+
+// The token stream to one attention instance (proto/tokens.proto): dials, says Hello, and dials
+// again with growing pauses when the stream ends. What comes is told to the pool from gRPC's
+// threads, one call at a time. Thread-safe.
+class AttentionLink {
+ public:
+  struct Options {
+    std::string address;
+    std::string gateway_id;
+    std::string service_uid;
+    uint32_t step_credits = 64;
+  };
+  // `pool` must outlive Stop().
+  static std::shared_ptr<AttentionLink> Create(Options options, AttentionPool* pool, Logger log);
+  virtual ~AttentionLink() = default;
+
+  virtual void Start() = 0;
+  // Ends the stream and waits until no call to the pool runs or follows. Not from a call to the
+  // pool.
+  virtual void Stop() = 0;
+
+  // Put on the current stream; lost without one, as the pool is told by OnDown. At most one Submit
+  // and one Cancel per open request are queued, and the pool bounds those.
+  virtual void Submit(uint64_t id, uint32_t attempt, const GenerationRequest& request,
+                      std::span<const int32_t> generated) = 0;
+  virtual void Cancel(uint64_t id, uint32_t attempt) = 0;
+};
+
+}  // namespace janus::dataplane

@@ -1,0 +1,334 @@
+#include "dataplane/gateway/attention_pool.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "dataplane/gateway/attention_link.h"
+
+namespace janus::dataplane {
+
+AttentionPool::AttentionPool(AttentionPoolOptions options, const Clock& clock,
+                             GatewayMetrics& metrics, Logger log)
+    : options_(std::move(options)), clock_(clock), metrics_(metrics), log_(std::move(log)) {
+  MutexLock lock(mu_);
+  last_finish_ = clock_.Now();
+}
+
+AttentionPool::~AttentionPool() {
+  SetMembers({});
+}
+
+void AttentionPool::SetMembers(const std::vector<std::string>& addresses) {
+  std::vector<std::shared_ptr<AttentionLink>> leaving, joining;
+  {
+    MutexLock lock(mu_);
+    for (Member& member : members_) {
+      if (std::ranges::find(addresses, member.address) == addresses.end()) {
+        leaving.push_back(member.link);
+      }
+    }
+    for (const std::string& address : addresses) {
+      if (std::ranges::find(members_, address, &Member::address) != members_.end()) continue;
+      Member member;
+      member.address = address;
+      member.link = AttentionLink::Create({.address = address,
+                                           .gateway_id = options_.gateway_id,
+                                           .service_uid = options_.service_uid,
+                                           .step_credits = options_.step_credits},
+                                          this, log_.With({{"attention", address}}));
+      joining.push_back(member.link);
+      members_.push_back(std::move(member));
+    }
+  }
+  for (const auto& link : joining) link->Start();
+  // Their ends arrive as OnDown, which needs the lock.
+  for (const auto& link : leaving) link->Stop();
+  MutexLock lock(mu_);
+  std::erase_if(members_, [&](const Member& member) {
+    return std::ranges::find(leaving, member.link) != leaving.end();
+  });
+}
+
+AttentionPool::Member* AttentionPool::Find(AttentionLink* link) {
+  for (Member& member : members_) {
+    if (member.link.get() == link) return &member;
+  }
+  return nullptr;
+}
+
+Status AttentionPool::Fits(const GenerationRequest& request, const AttentionCapacity& capacity) {
+  const auto prompt = static_cast<int64_t>(request.prompt.size());
+  if (prompt + 1 > capacity.max_context_tokens) {
+    return InvalidArgument("the prompt has " + std::to_string(prompt) +
+                           " tokens, with an answer the model's context of " +
+                           std::to_string(capacity.max_context_tokens) + " is too small");
+  }
+  if (prompt + 1 > capacity.kv_capacity_tokens) {
+    return InvalidArgument("the prompt has " + std::to_string(prompt) +
+                           " tokens, the KV cache of an instance has room for " +
+                           std::to_string(capacity.kv_capacity_tokens));
+  }
+  return OkStatus();
+}
+
+AttentionPool::Member* AttentionPool::Choose(const Open& open) {
+  Member* best = nullptr;
+  int64_t least = 0;
+  for (Member& member : members_) {
+    if (!member.capacity || member.full || member.open >= member.capacity->max_requests) continue;
+    if (!Fits(open.request, *member.capacity).ok() || open.tried.contains(member.address)) continue;
+    if (!open.generated.empty() && !member.capacity->accepts_replay) continue;
+    const int64_t load = member.load.kv_tokens_in_use + member.pending_tokens;
+    if (best == nullptr || load < least) {
+      best = &member;
+      least = load;
+    }
+  }
+  return best;
+}
+
+void AttentionPool::SubmitTo(Member& member, uint64_t id, Open& open) {
+  ++open.attempt;
+  open.on = member.link.get();
+  open.has_token = false;
+  ++member.open;
+  member.pending_tokens += static_cast<int64_t>(open.request.prompt.size());
+  if (open.attempt > 1) metrics_.resubmitted.Add();
+  member.link->Submit(id, open.attempt, open.request, open.generated);
+}
+
+void AttentionPool::Pump() {
+  while (!waiting_.empty()) {
+    const uint64_t id = waiting_.front();
+    Open& open = open_.at(id);
+    Member* member = Choose(open);
+    if (member == nullptr) break;
+    waiting_.pop_front();
+    SubmitTo(*member, id, open);
+  }
+  UpdateGauges();
+}
+
+void AttentionPool::Leave(uint64_t id, Open& open) {
+  if (open.on == nullptr) {
+    std::erase(waiting_, id);
+    return;
+  }
+  if (Member* member = Find(open.on)) {
+    --member->open;
+    member->full = false;
+    if (!open.has_token) {
+      member->pending_tokens -= static_cast<int64_t>(open.request.prompt.size());
+    }
+  }
+  open.on = nullptr;
+}
+
+void AttentionPool::Finish(uint64_t id) {
+  const auto found = open_.find(id);
+  Leave(id, found->second);
+  open_.erase(found);
+  const MonotonicTime now = clock_.Now();
+  // A mean of about the last sixteen.
+  finish_interval_ += (Seconds(now - last_finish_) - finish_interval_) / 16.0;
+  last_finish_ = now;
+}
+
+void AttentionPool::Retry(uint64_t id, const Status& why, Deliveries* deliveries) {
+  Open& open = open_.at(id);
+  open.on = nullptr;
+  const bool possible = std::ranges::any_of(members_, [&](const Member& member) {
+    return member.capacity && !open.tried.contains(member.address) &&
+           Fits(open.request, *member.capacity).ok() &&
+           (open.generated.empty() || member.capacity->accepts_replay);
+  });
+  if (possible) {
+    // Before those that came later. Bounded: it was counted among the open ones before.
+    waiting_.push_front(id);
+    return;
+  }
+  TokenEvent event;
+  event.finish = Finish::kError;
+  event.error = why;
+  deliveries->emplace_back(open.sink, std::move(event));
+  Finish(id);
+}
+
+Result<uint64_t> AttentionPool::Submit(GenerationRequest request, std::shared_ptr<TokenSink> sink) {
+  MutexLock lock(mu_);
+  Status fits = Unavailable("no attention instance is attached");
+  for (const Member& member : members_) {
+    if (!member.capacity) continue;
+    fits = Fits(request, *member.capacity);
+    if (fits.ok()) break;
+  }
+  JANUS_RETURN_IF_ERROR(fits);
+  Open open;
+  open.request = std::move(request);
+  open.sink = std::move(sink);
+  Member* member = waiting_.empty() ? Choose(open) : nullptr;
+  if (member == nullptr && static_cast<int64_t>(waiting_.size()) >= options_.queued_requests) {
+    return ResourceExhausted("the queue is full: " + std::to_string(waiting_.size()) +
+                             " requests wait");
+  }
+  const uint64_t id = next_id_++;
+  Open& stored = open_.emplace(id, std::move(open)).first->second;
+  if (member != nullptr) {
+    SubmitTo(*member, id, stored);
+  } else {
+    waiting_.push_back(id);
+  }
+  UpdateGauges();
+  return id;
+}
+
+void AttentionPool::Cancel(uint64_t id) {
+  MutexLock lock(mu_);
+  const auto found = open_.find(id);
+  if (found == open_.end()) return;
+  if (found->second.on != nullptr) found->second.on->Cancel(id, found->second.attempt);
+  Finish(id);
+  Pump();
+}
+
+void AttentionPool::OnUp(AttentionLink* link, const AttentionCapacity& capacity) {
+  MutexLock lock(mu_);
+  Member* member = Find(link);
+  if (member == nullptr) return;
+  member->capacity = capacity;
+  member->load = {.kv_tokens_in_use = capacity.kv_tokens_in_use};
+  member->open = 0;
+  member->pending_tokens = 0;
+  member->full = false;
+  log_.Info("attention instance attached", {{"attention", member->address},
+                                            {"instance", capacity.instance},
+                                            {"context_tokens", capacity.max_context_tokens},
+                                            {"kv_tokens", capacity.kv_capacity_tokens}});
+  Pump();
+}
+
+void AttentionPool::OnDown(AttentionLink* link, const Status& why) {
+  Deliveries deliveries;
+  {
+    MutexLock lock(mu_);
+    Member* member = Find(link);
+    if (member == nullptr || !member->capacity) return;
+    member->capacity.reset();
+    member->load = {};
+    member->open = 0;
+    member->pending_tokens = 0;
+    std::vector<uint64_t> lost;
+    for (auto& [id, open] : open_) {
+      if (open.on == link) {
+        open.tried.insert(member->address);
+        lost.push_back(id);
+      } else if (open.on == nullptr) {
+        lost.push_back(id);
+      }
+    }
+    log_.Warning("attention instance lost", {{"attention", member->address},
+                                             {"requests", static_cast<int64_t>(lost.size())},
+                                             {"reason", why.message()}});
+    // Those that waited for it are judged anew with its own. Newest first, as each goes to the
+    // front of the queue.
+    waiting_.clear();
+    std::ranges::sort(lost, std::greater<>());
+    const Status ended = Unavailable("the attention instance was lost and no other can go on");
+    for (const uint64_t id : lost) Retry(id, ended, &deliveries);
+    Pump();
+  }
+  Deliver(std::move(deliveries));
+}
+
+void AttentionPool::OnStep(AttentionLink* link, std::vector<RequestEvent> events,
+                           const std::optional<AttentionLoad>& load) {
+  Deliveries deliveries;
+  {
+    MutexLock lock(mu_);
+    Member* member = Find(link);
+    if (member == nullptr) return;
+    if (load) member->load = *load;
+    for (RequestEvent& event : events) {
+      const auto found = open_.find(event.id);
+      if (found == open_.end()) continue;  // cancelled; its last tokens were on their way
+      Open& open = found->second;
+      if (open.on != link || open.attempt != event.attempt) {
+        metrics_.stale_dropped.Add();
+        continue;
+      }
+      if (event.shed) {
+        Leave(event.id, open);
+        // With others of ours there it has room again when one of them ends.
+        member->full = member->open > 0;
+        if (!member->full) open.tried.insert(member->address);
+        Retry(event.id, event.event.error, &deliveries);
+        continue;
+      }
+      const std::vector<int32_t>& tokens = event.event.tokens;
+      open.generated.insert(open.generated.end(), tokens.begin(), tokens.end());
+      if (!tokens.empty() && !open.has_token) {
+        open.has_token = true;
+        member->pending_tokens -= static_cast<int64_t>(open.request.prompt.size());
+      }
+      const bool over = event.event.finish != Finish::kNone;
+      deliveries.emplace_back(open.sink, std::move(event.event));
+      if (over) Finish(event.id);
+    }
+    Pump();
+  }
+  Deliver(std::move(deliveries));
+}
+
+void AttentionPool::Deliver(Deliveries deliveries) {
+  for (auto& [sink, event] : deliveries) sink->OnTokens(std::move(event));
+}
+
+void AttentionPool::UpdateGauges() {
+  int64_t attached = 0, capacity = 0, in_use = 0;
+  for (const Member& member : members_) {
+    if (!member.capacity) continue;
+    ++attached;
+    capacity += member.capacity->kv_capacity_tokens;
+    in_use += member.load.kv_tokens_in_use;
+  }
+  metrics_.instances.Set(static_cast<double>(attached));
+  metrics_.waiting.Set(static_cast<double>(waiting_.size()));
+  metrics_.running.Set(static_cast<double>(open_.size() - waiting_.size()));
+  metrics_.kv_usage.Set(capacity > 0 ? static_cast<double>(in_use) / static_cast<double>(capacity)
+                                     : 0);
+}
+
+bool AttentionPool::HasInstance() const {
+  MutexLock lock(mu_);
+  return std::ranges::any_of(members_, [](const Member& m) { return m.capacity.has_value(); });
+}
+
+int64_t AttentionPool::MaxContextTokens() const {
+  MutexLock lock(mu_);
+  int64_t least = 0;
+  for (const Member& member : members_) {
+    if (!member.capacity) continue;
+    const int64_t own = member.capacity->max_context_tokens;
+    least = least == 0 ? own : std::min(least, own);
+  }
+  return least;
+}
+
+int64_t AttentionPool::VocabularySize() const {
+  MutexLock lock(mu_);
+  int64_t least = 0;
+  for (const Member& member : members_) {
+    if (!member.capacity) continue;
+    const int64_t own = member.capacity->vocabulary_size;
+    least = least == 0 ? own : std::min(least, own);
+  }
+  return least;
+}
+
+int AttentionPool::RetryAfterSeconds() const {
+  MutexLock lock(mu_);
+  const double seconds = static_cast<double>(waiting_.size()) * finish_interval_.count();
+  return static_cast<int>(std::clamp(std::ceil(seconds), 1.0, 60.0));
+}
+
+}  // namespace janus::dataplane

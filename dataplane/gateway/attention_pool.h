@@ -1,0 +1,141 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/mutex.h"
+#include "common/status.h"
+#include "dataplane/gateway/gateway_metrics.h"
+#include "dataplane/gateway/generation.h"
+
+namespace janus::dataplane {
+
+class AttentionLink;
+
+// What an attached attention instance said of itself.
+struct AttentionCapacity {
+  std::string instance;
+  int64_t vocabulary_size = 0;
+  int64_t max_context_tokens = 0;
+  int64_t max_requests = 0;
+  int64_t kv_capacity_tokens = 0;
+  int64_t kv_tokens_in_use = 0;
+  bool accepts_replay = false;
+};
+
+struct AttentionLoad {
+  int64_t kv_tokens_in_use = 0;
+  int64_t queued = 0;
+  int64_t running = 0;
+};
+
+struct AttentionPoolOptions {
+  std::string gateway_id;
+  std::string service_uid;
+  int64_t queued_requests = 4096;  // waiting for a free instance; beyond it requests are refused
+  uint32_t step_credits = 64;      // Step messages on their way or unhandled, per instance
+};
+
+// Gives requests to the attention instance with the fewest KV tokens (in use, as last reported,
+// plus the prompts submitted since that have no token yet; ties to the first in the list) and
+// passes their tokens on. Requests that no instance has room for wait in order, up to a bound.
+//
+// When an instance is lost or sheds a request, the request goes to another one under the next
+// attempt number: from its prompt if no token has come yet, with the tokens so far if that instance
+// accepts replays; else it ends with Unavailable. Tokens of an attempt that is not the current one
+// are dropped. Prompt, tokens and seed are kept for that until the end. Thread-safe.
+class AttentionPool {
+ public:
+  AttentionPool(AttentionPoolOptions options, const Clock& clock, GatewayMetrics& metrics,
+                Logger log);
+  ~AttentionPool();  // ends every stream; requests still open get no further event
+
+  // The instances to be attached to, by gRPC address ("host:port", "unix:/path"); those not listed
+  // any more are let go, their requests go elsewhere.
+  void SetMembers(const std::vector<std::string>& addresses);
+
+  // Events go to `sink` until one with a finish. The id names the request in Cancel.
+  // ResourceExhausted: the queue is full. Unavailable: no instance is attached. InvalidArgument: it
+  // fits into no instance.
+  Result<uint64_t> Submit(GenerationRequest request, std::shared_ptr<TokenSink> sink);
+  // No event follows, but one may be on its way. Unknown ids are nothing.
+  void Cancel(uint64_t id);
+
+  bool HasInstance() const;
+  // Of the attached instances the least; 0 when there is none.
+  int64_t MaxContextTokens() const;
+  int64_t VocabularySize() const;
+  // When a refused client may try again: the time the queue takes at the rate of the last answers.
+  int RetryAfterSeconds() const;
+
+  // From the links.
+  void OnUp(AttentionLink* link, const AttentionCapacity& capacity);
+  void OnDown(AttentionLink* link, const Status& why);
+  struct RequestEvent {
+    uint64_t id;
+    uint32_t attempt;
+    TokenEvent event{};
+    bool shed = false;  // refused or cancelled by the instance: event.error says why
+  };
+  // `rejected`: not a step but a refusal, which says nothing of the load.
+  void OnStep(AttentionLink* link, std::vector<RequestEvent> events,
+              const std::optional<AttentionLoad>& load);
+
+ private:
+  struct Member {
+    std::string address;
+    std::shared_ptr<AttentionLink> link;
+    std::optional<AttentionCapacity> capacity;  // attached
+    AttentionLoad load;
+    int64_t open = 0;            // requests submitted and not over
+    int64_t pending_tokens = 0;  // prompts of those without a token yet
+    bool full = false;           // it shed a request; until one of its requests is over
+  };
+  struct Open {
+    GenerationRequest request;
+    std::shared_ptr<TokenSink> sink;
+    std::vector<int32_t> generated;
+    uint32_t attempt = 0;
+    AttentionLink* on = nullptr;  // null: waits
+    bool has_token = false;       // of this attempt
+    std::set<std::string> tried;  // instances that were lost or shed it, by address
+  };
+  using Deliveries = std::vector<std::pair<std::shared_ptr<TokenSink>, TokenEvent>>;
+
+  Member* Find(AttentionLink* link) JANUS_REQUIRES(mu_);
+  Member* Choose(const Open& open) JANUS_REQUIRES(mu_);
+  // Whether the request could ever run there.
+  static Status Fits(const GenerationRequest& request, const AttentionCapacity& capacity);
+  void SubmitTo(Member& member, uint64_t id, Open& open) JANUS_REQUIRES(mu_);
+  void Pump() JANUS_REQUIRES(mu_);
+  void Leave(uint64_t id, Open& open) JANUS_REQUIRES(mu_);
+  // Finds another place for a request that its instance lost; false: there is none, it ended.
+  void Retry(uint64_t id, const Status& why, Deliveries* deliveries) JANUS_REQUIRES(mu_);
+  void Finish(uint64_t id) JANUS_REQUIRES(mu_);
+  void UpdateGauges() JANUS_REQUIRES(mu_);
+  static void Deliver(Deliveries deliveries);
+
+  const AttentionPoolOptions options_;
+  const Clock& clock_;
+  GatewayMetrics& metrics_;
+  const Logger log_;
+
+  mutable Mutex mu_;
+  std::vector<Member> members_ JANUS_GUARDED_BY(mu_);
+  std::unordered_map<uint64_t, Open> open_ JANUS_GUARDED_BY(mu_);
+  std::deque<uint64_t> waiting_ JANUS_GUARDED_BY(mu_);
+  uint64_t next_id_ JANUS_GUARDED_BY(mu_) = 1;
+  MonotonicTime last_finish_ JANUS_GUARDED_BY(mu_);
+  Seconds finish_interval_ JANUS_GUARDED_BY(mu_){0};  // running mean
+};
+
+}  // namespace janus::dataplane

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/status.h"
+
+namespace janus::dataplane {
+
+// One sequence to generate, in tokens: what travels to an attention instance, and what is kept so
+// that the request can be replayed.
+struct GenerationRequest {
+  std::vector<int32_t> prompt;
+  int64_t max_tokens = 1;
+  double temperature = 1;
+  int64_t top_k = 0;  // 0: all
+  double top_p = 1;
+  uint64_t seed = 0;
+  std::vector<int32_t> stop_tokens;
+  bool ignore_eos = false;
+  int logprobs = -1;  // alternatives per token; -1: none wanted
+  bool want_logits_hash = false;
+};
+
+struct TokenLogprob {
+  int32_t token = 0;
+  float logprob = 0;
+};
+
+struct PositionLogprobs {
+  float logprob = 0;
+  std::vector<TokenLogprob> top;  // likeliest first
+};
+
+enum class Finish : uint8_t { kNone, kStop, kLength, kError };
+
+// What one engine step, or the end of an instance, did to a request.
+struct TokenEvent {
+  std::vector<int32_t> tokens;
+  std::vector<PositionLogprobs> logprobs;  // one per token, or none
+  std::vector<uint64_t> logits_hashes;     // one per token, or none
+  Finish finish = Finish::kNone;           // kStop: the last token is a stop token
+  Status error;                            // with kError
+  int64_t cached_prompt_tokens = 0;
+  // Handling is over when the last copy is gone: the instance may then send a further step.
+  std::shared_ptr<const void> credit;
+};
+
+// Who asked for the tokens.
+class TokenSink {
+ public:
+  virtual ~TokenSink() = default;
+  // Called from any thread, one call at a time and in order, and must not block. Nothing follows an
+  // event with a finish.
+  virtual void OnTokens(TokenEvent event) = 0;
+};
+
+}  // namespace janus::dataplane

@@ -1,0 +1,627 @@
+// The only file that includes Boost: Beast costs seconds of compiling.
+#include "dataplane/gateway/http_server.h"
+
+#include <sys/socket.h>
+
+#include <atomic>
+#include <boost/asio.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
+#include <csignal>
+#include <cstdio>
+#include <thread>
+#include <unordered_set>
+
+namespace janus::dataplane {
+
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = beast::http;
+using asio::ip::tcp;
+using boost::system::error_code;
+
+asio::steady_timer::duration ToTimer(Seconds seconds) {
+  return std::chrono::duration_cast<asio::steady_timer::duration>(seconds);
+}
+
+class Session;
+
+// What the sessions of one thread share. Confined to that thread, but for `work`.
+struct Shard {
+  std::unordered_set<Session*> sessions;  // outlives `io`, whose end destroys sessions
+  asio::io_context io{1};
+};
+
+struct Shared {
+  const HttpOptions& options;
+  HttpHandler& handler;
+  GatewayMetrics& metrics;
+  std::atomic<bool> draining = false;
+  std::atomic<size_t> connections = 0;
+  std::function<void()> on_closed{};  // thread-safe
+};
+
+// One connection: reads a request, hands it out, writes the answer, and again. While an answer is
+// being made it reads on, to notice the client's leaving; what comes is kept for the next request.
+class Session final : public std::enable_shared_from_this<Session> {
+ public:
+  Session(tcp::socket socket, Shard& shard, Shared& shared)
+      : socket_(std::move(socket)), timer_(shard.io), shard_(shard), shared_(shared) {
+    shard_.sessions.insert(this);
+    shared_.metrics.connections.Add(1);
+  }
+  ~Session() {
+    shard_.sessions.erase(this);
+    shared_.metrics.connections.Add(-1);
+    shared_.connections.fetch_sub(1);
+    shared_.on_closed();
+  }
+
+  void ReadHead();
+  // Nothing is being answered: closes. Else the answer is the last one.
+  void Drain();
+  void Abort() { Close(); }
+
+  // For the exchange.
+  void Respond(HttpReply reply);
+  void BeginStream(std::string_view content_type);
+  void Write(std::string_view bytes);
+  void EndStream();
+  void OnGone(std::function<void()> handler) { on_gone_ = std::move(handler); }
+  asio::io_context& io() { return shard_.io; }
+  uint64_t request_number() const { return request_number_; }
+
+ private:
+  enum class State : uint8_t { kIdle, kReading, kAnswering, kFlushing, kLingering, kClosed };
+
+  void OnHead(error_code error);
+  void ReadBody();
+  void OnBody(error_code error);
+  void Refuse(int status, std::string message);
+  void WatchForLeaving();
+  void Flush();
+  void OnFlushed(error_code error);
+  void AnswerIsWhole();
+  void Linger();
+  void Discard();
+  void Gone();
+  void Close();
+  void Deadline(Seconds after, void (Session::*then)());
+  void OnReadDeadline();
+  void OnWriteDeadline();
+  void AppendHead(int status, std::string_view content_type);
+
+  tcp::socket socket_;
+  asio::steady_timer timer_;
+  Shard& shard_;
+  Shared& shared_;
+  beast::flat_buffer input_;
+  std::optional<http::request_parser<http::string_body>> parser_;
+  State state_ = State::kIdle;
+  uint64_t request_number_ = 0;
+  bool keep_alive_ = false;
+  bool head_only_ = false;
+  bool chunked_ = false;
+  bool watching_ = false;
+  bool writing_ = false;
+  bool cut_ = false;
+  std::shared_ptr<Session> self_;  // while answering, when no read may keep it alive
+  std::string unsent_;             // waits while sending_ is on its way
+  std::string sending_;
+  size_t discarded_ = 0;
+  std::function<void()> on_gone_;
+};
+
+// What the handler holds of a request: goes on existing when the connection does not.
+class Exchange final : public HttpExchange, public std::enable_shared_from_this<Exchange> {
+ public:
+  explicit Exchange(std::shared_ptr<Session> session)
+      : io_(session->io()),
+        session_(session),
+        number_(session->request_number()),
+        timer_(session->io()) {}
+
+  void Respond(HttpReply reply) override {
+    if (auto session = Mine()) session->Respond(std::move(reply));
+  }
+  void BeginStream(std::string_view content_type) override {
+    if (auto session = Mine()) session->BeginStream(content_type);
+  }
+  void Write(std::string_view bytes) override {
+    if (auto session = Mine()) session->Write(bytes);
+  }
+  void EndStream() override {
+    if (auto session = Mine()) session->EndStream();
+  }
+  void OnGone(std::function<void()> handler) override {
+    if (auto session = Mine()) session->OnGone(std::move(handler));
+  }
+  void SetTimer(Seconds delay, std::function<void()> handler) override {
+    timer_.expires_after(ToTimer(delay));
+    timer_.async_wait([self = weak_from_this(), handler = std::move(handler)](error_code error) {
+      const auto exchange = self.lock();
+      if (!error && exchange && exchange->Mine()) handler();
+    });
+  }
+  void CancelTimer() override { timer_.cancel(); }
+  void Post(std::function<void()> work) override { asio::post(io_, std::move(work)); }
+
+ private:
+  // The session while it answers this request.
+  std::shared_ptr<Session> Mine() {
+    auto session = session_.lock();
+    return session && session->request_number() == number_ ? session : nullptr;
+  }
+
+  asio::io_context& io_;
+  const std::weak_ptr<Session> session_;
+  const uint64_t number_;
+  asio::steady_timer timer_;
+};
+
+void Session::Deadline(Seconds after, void (Session::*then)()) {
+  timer_.expires_after(ToTimer(after));
+  timer_.async_wait([self = weak_from_this(), then](error_code error) {
+    const auto session = self.lock();
+    if (!error && session) (session.get()->*then)();
+  });
+}
+
+void Session::ReadHead() {
+  if (shared_.draining) return Close();
+  state_ = State::kIdle;
+  parser_.emplace();
+  parser_->header_limit(static_cast<uint32_t>(shared_.options.max_header_bytes));
+  parser_->body_limit(shared_.options.max_body_bytes);
+  if (input_.size() > 0) {
+    state_ = State::kReading;
+    Deadline(shared_.options.read_deadline, &Session::OnReadDeadline);
+    http::async_read_header(
+        socket_, input_, *parser_,
+        [self = shared_from_this()](error_code error, size_t) { self->OnHead(error); });
+    return;
+  }
+  // The pause between requests has its own deadline, so the first bytes are read apart.
+  Deadline(shared_.options.idle_deadline, &Session::Close);
+  socket_.async_read_some(input_.prepare(4096),
+                          [self = shared_from_this()](error_code error, size_t bytes) {
+                            if (error) return self->Close();
+                            self->input_.commit(bytes);
+                            self->ReadHead();
+                          });
+}
+
+void Session::OnReadDeadline() {
+  if (state_ == State::kReading) Refuse(408, "the request did not arrive in time");
+}
+
+void Session::OnHead(error_code error) {
+  if (state_ != State::kReading) return;
+  if (error == http::error::body_limit) {
+    return Refuse(413, "the body is larger than " + std::to_string(shared_.options.max_body_bytes) +
+                           " bytes");
+  }
+  if (error == http::error::header_limit || error == http::error::buffer_overflow) {
+    return Refuse(431, "the request's headers are larger than " +
+                           std::to_string(shared_.options.max_header_bytes) + " bytes");
+  }
+  // The client left in the middle, or the socket broke.
+  if (error == http::error::end_of_stream || error == http::error::partial_message) return Close();
+  if (error && error.category() != http::make_error_code(http::error::bad_method).category()) {
+    return Close();
+  }
+  if (error) return Refuse(400, "malformed HTTP request: " + error.message());
+
+  const auto& request = parser_->get();
+  keep_alive_ = request.keep_alive();
+  head_only_ = request.method() == http::verb::head;
+  HttpHead head;
+  head.method = std::string(request.method_string());
+  head.path = std::string(request.target().substr(0, request.target().find('?')));
+  head.authorization = std::string(request[http::field::authorization]);
+  if (std::optional<HttpReply> refused = shared_.handler.JudgeHead(head)) {
+    // Its body, if any, is not read: the connection cannot go on.
+    refused->close = !parser_->is_done();
+    ++request_number_;
+    state_ = State::kAnswering;
+    return Respond(std::move(*refused));
+  }
+  ReadBody();
+}
+
+void Session::ReadBody() {
+  const auto& request = parser_->get();
+  const bool expects = beast::iequals(request[http::field::expect], "100-continue");
+  const auto read = [self = shared_from_this()] {
+    self->Deadline(self->shared_.options.read_deadline, &Session::OnReadDeadline);
+    http::async_read(self->socket_, self->input_, *self->parser_,
+                     [self](error_code error, size_t) { self->OnBody(error); });
+  };
+  if (!expects || parser_->is_done()) return read();
+  sending_ = "HTTP/1.1 100 Continue\r\n\r\n";
+  asio::async_write(socket_, asio::buffer(sending_),
+                    [self = shared_from_this(), read](error_code error, size_t) {
+                      if (error) return self->Close();
+                      if (self->state_ == State::kReading) read();
+                    });
+}
+
+void Session::OnBody(error_code error) {
+  if (state_ != State::kReading) return;
+  if (error == http::error::body_limit) {
+    return Refuse(413, "the body is larger than " + std::to_string(shared_.options.max_body_bytes) +
+                           " bytes");
+  }
+  if (error == http::error::partial_message || error == http::error::end_of_stream) return Close();
+  if (error && error.category() != http::make_error_code(http::error::bad_method).category()) {
+    return Close();
+  }
+  if (error) return Refuse(400, "malformed HTTP request: " + error.message());
+  timer_.cancel();
+  const auto& request = parser_->get();
+  HttpHead head;
+  head.method = std::string(request.method_string());
+  head.path = std::string(request.target().substr(0, request.target().find('?')));
+  std::string body = std::move(parser_->get().body());
+  chunked_ = request.version() >= 11;
+  ++request_number_;
+  state_ = State::kAnswering;
+  self_ = shared_from_this();
+  // An open stream costs what it needs, not what its request needed.
+  parser_.reset();
+  input_.shrink_to_fit();
+  WatchForLeaving();
+  shared_.handler.Handle(std::make_shared<Exchange>(shared_from_this()), std::move(head),
+                         std::move(body));
+}
+
+void Session::Refuse(int status, std::string message) {
+  timer_.cancel();
+  ++request_number_;
+  state_ = State::kAnswering;
+  HttpReply reply = shared_.handler.Refusal(status, std::move(message));
+  reply.close = true;
+  Respond(std::move(reply));
+}
+
+void Session::WatchForLeaving() {
+  // More than this of pipelined requests waits in the kernel, and leaving is then found by writing.
+  constexpr size_t kMaxAhead = 64 << 10;
+  if (watching_ || input_.size() >= kMaxAhead) return;
+  watching_ = true;
+  socket_.async_read_some(input_.prepare(4096),
+                          [self = shared_from_this()](error_code error, size_t bytes) {
+                            self->watching_ = false;
+                            if (self->state_ == State::kClosed || self->state_ == State::kLingering)
+                              return;
+                            if (error == asio::error::operation_aborted) {
+                              if (self->state_ == State::kIdle) self->ReadHead();
+                              return;
+                            }
+                            if (!error) {
+                              self->input_.commit(bytes);
+                              if (self->state_ == State::kIdle) return self->ReadHead();
+                              return self->WatchForLeaving();
+                            }
+                            // An answer that is whole may still be on its way to a client that only
+                            // reads.
+                            if (self->state_ == State::kAnswering) return self->Gone();
+                            if (self->state_ == State::kIdle) return self->Close();
+                            self->keep_alive_ = false;
+                          });
+}
+
+void Session::AppendHead(int status, std::string_view content_type) {
+  unsent_ += "HTTP/1.1 " + std::to_string(status) + " ";
+  unsent_ += std::string(http::obsolete_reason(static_cast<http::status>(status)));
+  unsent_ += "\r\nContent-Type: ";
+  unsent_ += content_type;
+  if (!keep_alive_) unsent_ += "\r\nConnection: close";
+  unsent_ += "\r\n";
+}
+
+void Session::Respond(HttpReply reply) {
+  if (state_ != State::kAnswering) return;
+  if (reply.close || shared_.draining) keep_alive_ = false;
+  AppendHead(reply.status, reply.content_type);
+  for (const auto& [name, value] : reply.headers) unsent_ += name + ": " + value + "\r\n";
+  unsent_ += "Content-Length: " + std::to_string(reply.body.size()) + "\r\n\r\n";
+  if (!head_only_) unsent_ += reply.body;
+  AnswerIsWhole();
+}
+
+void Session::BeginStream(std::string_view content_type) {
+  if (state_ != State::kAnswering) return;
+  if (shared_.draining || !chunked_) keep_alive_ = false;
+  AppendHead(200, content_type);
+  unsent_ += "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n";
+  unsent_ += chunked_ ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n";
+  Flush();
+}
+
+void Session::Write(std::string_view bytes) {
+  if (state_ != State::kAnswering || cut_ || bytes.empty()) return;
+  if (chunked_) {
+    char size[20];
+    std::snprintf(size, sizeof(size), "%zx\r\n", bytes.size());
+    unsent_ += size;
+  }
+  unsent_ += bytes;
+  if (chunked_) unsent_ += "\r\n";
+  if (unsent_.size() > shared_.options.max_unsent_bytes) {
+    cut_ = true;
+    shared_.metrics.slow_reader_cut.Add();
+    // Later, as the caller is in the middle of its work.
+    asio::post(shard_.io, [self = shared_from_this(), number = request_number_] {
+      if (self->request_number_ == number) self->Gone();
+    });
+    return;
+  }
+  Flush();
+}
+
+void Session::EndStream() {
+  if (state_ != State::kAnswering) return;
+  if (chunked_) unsent_ += "0\r\n\r\n";
+  AnswerIsWhole();
+}
+
+void Session::AnswerIsWhole() {
+  const auto self = shared_from_this();
+  state_ = State::kFlushing;
+  self_.reset();
+  on_gone_ = nullptr;
+  ++request_number_;  // whoever still holds the exchange has no say any more
+  Flush();
+}
+
+void Session::Flush() {
+  if (writing_ || unsent_.empty()) return;
+  writing_ = true;
+  sending_.swap(unsent_);
+  Deadline(shared_.options.write_deadline, &Session::OnWriteDeadline);
+  asio::async_write(
+      socket_, asio::buffer(sending_),
+      [self = shared_from_this()](error_code error, size_t) { self->OnFlushed(error); });
+}
+
+void Session::OnWriteDeadline() {
+  if (!writing_) return;
+  shared_.metrics.slow_reader_cut.Add();
+  Gone();
+}
+
+void Session::OnFlushed(error_code error) {
+  writing_ = false;
+  sending_.clear();
+  if (state_ == State::kClosed) return;
+  if (error) return Gone();
+  timer_.cancel();
+  if (!unsent_.empty()) return Flush();
+  // An idle stream keeps a small buffer, not the largest it ever had.
+  if (sending_.capacity() > 16u << 10) sending_.shrink_to_fit();
+  if (state_ != State::kFlushing) return;
+  if (!keep_alive_) return Linger();
+  state_ = State::kIdle;
+  if (watching_) {
+    // The read that watched becomes the read of the next request.
+    if (shared_.draining) return Close();
+    Deadline(shared_.options.idle_deadline, &Session::Close);
+    // But the next request may be here already: ends the read, which then goes on with it.
+    error_code ignored;
+    if (input_.size() > 0) socket_.cancel(ignored);
+    return;
+  }
+  ReadHead();
+}
+
+// A close with bytes unread would reset the connection, and the client might never see the answer:
+// tells it that no more comes and reads on for a moment.
+void Session::Linger() {
+  state_ = State::kLingering;
+  error_code ignored;
+  socket_.shutdown(tcp::socket::shutdown_send, ignored);
+  Deadline(Seconds(2), &Session::Close);
+  socket_.cancel(ignored);  // a read may be on its way into the buffer that Discard uses
+  asio::post(shard_.io, [self = shared_from_this()] {
+    self->input_.clear();
+    self->Discard();
+  });
+}
+
+void Session::Discard() {
+  constexpr size_t kMost = 8 << 20;
+  if (state_ != State::kLingering) return;
+  socket_.async_read_some(input_.prepare(4096),
+                          [self = shared_from_this()](error_code error, size_t bytes) {
+                            if (error == asio::error::operation_aborted) return self->Discard();
+                            self->discarded_ += bytes;
+                            if (error || self->discarded_ > kMost) return self->Close();
+                            self->Discard();
+                          });
+}
+
+void Session::Gone() {
+  const auto handler = std::exchange(on_gone_, nullptr);
+  ++request_number_;
+  Close();
+  if (handler) handler();
+}
+
+void Session::Close() {
+  if (state_ == State::kClosed) return;
+  const auto self = shared_from_this();
+  state_ = State::kClosed;
+  self_.reset();
+  timer_.cancel();
+  error_code ignored;
+  socket_.close(ignored);
+}
+
+void Session::Drain() {
+  if (state_ == State::kIdle) return Close();
+  keep_alive_ = false;
+}
+
+class Server final : public HttpServer {
+ public:
+  Server(const HttpOptions& options, HttpHandler& handler, GatewayMetrics& metrics, Logger log)
+      : options_(options),
+        log_(std::move(log)),
+        shared_{.options = options, .handler = handler, .metrics = metrics},
+        shards_(static_cast<size_t>(options.threads)),
+        acceptor_(shards_[0].io),
+        signals_(shards_[0].io),
+        drain_timer_(shards_[0].io) {
+    shared_.on_closed = [this] { asio::post(shards_[0].io, [this] { OnClosed(); }); };
+  }
+
+  Status Bind() {
+    error_code error;
+    const auto address =
+        asio::ip::make_address(options_.host == "localhost" ? "127.0.0.1" : options_.host, error);
+    if (error) {
+      return InvalidArgument("--listen: '" + options_.host +
+                             "' is not an address (want 127.0.0.1, 0.0.0.0, [::1], ...)");
+    }
+    const tcp::endpoint endpoint(address, static_cast<uint16_t>(options_.port));
+    acceptor_.open(endpoint.protocol(), error);
+    if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
+    if (!error) acceptor_.bind(endpoint, error);
+    if (!error) acceptor_.listen(4096, error);
+    if (error) {
+      return Unavailable("cannot listen on " + options_.host + ":" + std::to_string(options_.port) +
+                         ": " + error.message() +
+                         "; choose another with --listen HOST:PORT (port 0 takes a free one)");
+    }
+    return OkStatus();
+  }
+
+  int port() const override { return acceptor_.local_endpoint().port(); }
+
+  void Run(Seconds drain_deadline, std::function<void()> on_drain) override {
+    signals_.add(SIGTERM);
+    signals_.add(SIGINT);
+    signals_.async_wait(
+        [this, drain_deadline, on_drain = std::move(on_drain)](error_code error, int signal) {
+          if (!error) StartDrain(signal, drain_deadline, on_drain);
+        });
+    Accept();
+    std::vector<asio::executor_work_guard<asio::io_context::executor_type>> guards;
+    for (Shard& shard : shards_) guards.push_back(asio::make_work_guard(shard.io));
+    std::vector<std::jthread> threads;
+    for (size_t i = 1; i < shards_.size(); ++i) {
+      threads.emplace_back([this, i] { shards_[i].io.run(); });
+    }
+    shards_[0].io.run();
+  }
+
+  ~Server() override {
+    // Sessions left over by a cut drain still own sockets and point to the shards.
+    for (Shard& shard : shards_) {
+      shard.io.restart();
+      const std::vector<Session*> sessions(shard.sessions.begin(), shard.sessions.end());
+      for (Session* session : sessions) session->Abort();
+      shard.io.poll();
+    }
+    shared_.on_closed = [] {};
+  }
+
+ private:
+  void Accept() {
+    if (shared_.draining || accepting_) return;
+    if (shared_.connections.load() >= options_.max_connections) return;  // OnClosed resumes
+    accepting_ = true;
+    Shard& shard = shards_[next_shard_];
+    next_shard_ = (next_shard_ + 1) % shards_.size();
+    acceptor_.async_accept(shard.io, [this, &shard](error_code error, tcp::socket socket) {
+      accepting_ = false;
+      if (shared_.draining) return;
+      if (!error) {
+        shared_.connections.fetch_add(1);
+        Open(shard, std::move(socket));
+      } else if (error == asio::error::no_descriptors) {
+        // Out of descriptors: the next close makes room, and a pause keeps this from spinning.
+        log_.Warning("cannot accept a connection", {{"reason", error.message()}});
+        drain_timer_.expires_after(std::chrono::milliseconds(100));
+        drain_timer_.async_wait([this](error_code cancelled) {
+          if (!cancelled) Accept();
+        });
+        return;
+      }
+      Accept();
+    });
+  }
+
+  void Open(Shard& shard, tcp::socket socket) {
+    error_code ignored;
+    socket.set_option(tcp::no_delay(true), ignored);
+    socket.set_option(asio::socket_base::send_buffer_size(options_.send_buffer_bytes), ignored);
+    asio::post(shard.io, [this, &shard, socket = std::move(socket)]() mutable {
+      std::make_shared<Session>(std::move(socket), shard, shared_)->ReadHead();
+    });
+  }
+
+  // On the first shard's thread.
+  void OnClosed() {
+    if (shared_.draining && shared_.connections.load() == 0) return Stop();
+    Accept();
+  }
+
+  void StartDrain(int signal, Seconds deadline, const std::function<void()>& on_drain) {
+    log_.Info("draining", {{"signal", signal},
+                           {"connections", static_cast<int64_t>(shared_.connections.load())},
+                           {"deadline_seconds", deadline.count()}});
+    on_drain();
+    shared_.draining = true;
+    error_code ignored;
+    acceptor_.close(ignored);
+    for (Shard& shard : shards_) {
+      asio::post(shard.io, [&shard] {
+        // Drain may end a session, which leaves the set.
+        std::vector<std::shared_ptr<Session>> sessions;
+        for (Session* session : shard.sessions) sessions.push_back(session->shared_from_this());
+        for (const auto& session : sessions) session->Drain();
+      });
+    }
+    if (shared_.connections.load() == 0) return Stop();
+    drain_timer_.expires_after(ToTimer(deadline));
+    drain_timer_.async_wait([this](error_code error) {
+      if (error) return;
+      log_.Warning("drain deadline passed",
+                   {{"connections", static_cast<int64_t>(shared_.connections.load())}});
+      Stop();
+    });
+    signals_.async_wait([this](error_code error, int) {
+      if (!error) Stop();
+    });
+  }
+
+  void Stop() {
+    for (Shard& shard : shards_) shard.io.stop();
+  }
+
+  const HttpOptions& options_;
+  const Logger log_;
+  Shared shared_;
+  std::vector<Shard> shards_;
+  tcp::acceptor acceptor_;
+  asio::signal_set signals_;
+  asio::steady_timer drain_timer_;
+  size_t next_shard_ = 0;
+  bool accepting_ = false;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<HttpServer>> HttpServer::Listen(const HttpOptions& options,
+                                                       HttpHandler& handler,
+                                                       GatewayMetrics& metrics, Logger log) {
+  auto server = std::make_unique<Server>(options, handler, metrics, std::move(log));
+  JANUS_RETURN_IF_ERROR(server->Bind());
+  return std::unique_ptr<HttpServer>(std::move(server));
+}
+
+}  // namespace janus::dataplane

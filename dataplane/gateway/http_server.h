@@ -1,0 +1,98 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/status.h"
+#include "dataplane/gateway/gateway_metrics.h"
+
+namespace janus::dataplane {
+
+struct HttpOptions {
+  std::string host = "127.0.0.1";
+  int port = 8000;  // 0: any free one
+  int threads = 2;
+  size_t max_connections = 5120;        // beyond it new ones wait in the listen queue
+  size_t max_header_bytes = 32u << 10;  // 431
+  size_t max_body_bytes = 4u << 20;     // 413
+  size_t max_unsent_bytes = 1u << 20;   // of one response stream; beyond it the reader is cut
+  int send_buffer_bytes = 128 << 10;    // the kernel's share of that
+  Seconds idle_deadline{75};            // keep-alive without a request: closed in silence
+  Seconds read_deadline{30};            // first byte to last header, then the body: 408
+  Seconds write_deadline{30};           // a write without progress: cut
+};
+
+struct HttpHead {
+  std::string method;
+  std::string path;  // without the query
+  std::string authorization;
+};
+
+struct HttpReply {
+  int status = 200;
+  std::string content_type = "application/json";
+  std::string body{};
+  std::vector<std::pair<std::string, std::string>> headers{};
+  bool close = false;
+};
+
+// One request being answered. Confined to its I/O thread, but for Post. The owner answers exactly
+// once: Respond, or BeginStream, Write..., EndStream. After the client has gone all of them do
+// nothing.
+class HttpExchange {
+ public:
+  virtual ~HttpExchange() = default;
+
+  virtual void Respond(HttpReply reply) = 0;
+  virtual void BeginStream(std::string_view content_type) = 0;
+  // May cut the connection when the client does not read; then the OnGone handler runs, later.
+  virtual void Write(std::string_view bytes) = 0;
+  virtual void EndStream() = 0;
+
+  // Runs when the client leaves, or is cut, before the answer is whole; not afterwards.
+  virtual void OnGone(std::function<void()> handler) = 0;
+  // Runs once after `delay` unless replaced or the answer is whole.
+  virtual void SetTimer(Seconds delay, std::function<void()> handler) = 0;
+  virtual void CancelTimer() = 0;
+
+  // Thread-safe: runs on the exchange's I/O thread, in the order of the calls from one thread.
+  virtual void Post(std::function<void()> work) = 0;
+};
+
+// Called on I/O threads, at once for different exchanges; must not block.
+class HttpHandler {
+ public:
+  virtual ~HttpHandler() = default;
+  // A reply refuses the request before its body is read.
+  virtual std::optional<HttpReply> JudgeHead(const HttpHead& head) = 0;
+  virtual void Handle(std::shared_ptr<HttpExchange> exchange, HttpHead head, std::string body) = 0;
+  // For what the server itself refuses: malformed requests, limits, deadlines.
+  virtual HttpReply Refusal(int status, std::string message) = 0;
+};
+
+// HTTP/1.1 on a few threads, each with its share of the connections (Boost.Beast parses).
+// Thread-safe.
+class HttpServer {
+ public:
+  // Binds and listens; Unavailable: the address cannot be had, with the reason. All arguments must
+  // outlive the server.
+  static Result<std::unique_ptr<HttpServer>> Listen(const HttpOptions& options,
+                                                    HttpHandler& handler, GatewayMetrics& metrics,
+                                                    Logger log);
+  virtual ~HttpServer() = default;
+
+  virtual int port() const = 0;
+  // Serves until a SIGTERM or SIGINT has come, what was being answered then is answered or
+  // `drain_deadline` has passed; a second signal ends it at once. `on_drain` runs at the first.
+  virtual void Run(Seconds drain_deadline, std::function<void()> on_drain) = 0;
+};
+
+}  // namespace janus::dataplane

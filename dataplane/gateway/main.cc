@@ -1,0 +1,106 @@
+#include <sys/resource.h>
+
+#include <csignal>
+#include <cstdio>
+#include <random>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "dataplane/gateway/attention_pool.h"
+#include "dataplane/gateway/options.h"
+#include "dataplane/gateway/prepare.h"
+#include "dataplane/gateway/service.h"
+
+namespace janus::dataplane {
+namespace {
+
+Result<ServedModel> LoadModel(const GatewayOptions& options) {
+  ServedModel model;
+  model.name = options.model_name;
+  model.dir = options.model_dir;
+  model.logits_hash_allowed = options.debug_logits_hash;
+  JANUS_ASSIGN_OR_RETURN(const ModelDescription description, LoadModelConfig(options.model_dir));
+  JANUS_ASSIGN_OR_RETURN(model.text, LoadModelText(options.model_dir, options.chat_template_file));
+  JANUS_ASSIGN_OR_RETURN(model.defaults,
+                         LoadGenerationDefaults(options.model_dir, description.vocab));
+  return model;
+}
+
+// Thousands of streams need more descriptors than the usual soft limit.
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+std::string NewGatewayId() {
+  std::random_device device;
+  char text[32];
+  std::snprintf(text, sizeof(text), "gateway-%08x%08x", device(), device());
+  return text;
+}
+
+Status Run(GatewayOptions options) {
+  const Logger log;
+  const SystemClock clock;
+  if (!options.api_keys_file.empty()) {
+    JANUS_ASSIGN_OR_RETURN(options.service.api_keys, ReadApiKeys(options.api_keys_file));
+  }
+  JANUS_ASSIGN_OR_RETURN(const ServedModel model, LoadModel(options));
+  MetricRegistry registry;
+  GatewayMetrics metrics(registry, model.name);
+  AttentionPool pool({.gateway_id = NewGatewayId(),
+                      .service_uid = options.service_uid,
+                      .queued_requests = options.queued_requests},
+                     clock, metrics, log);
+  auto workers = std::make_unique<TextWorkers>(options.tokenizer_threads,
+                                               static_cast<size_t>(options.service.open_streams));
+  GatewayService service(options.service, model, pool, *workers, registry, metrics, clock);
+  JANUS_ASSIGN_OR_RETURN(std::unique_ptr<HttpServer> server,
+                         HttpServer::Listen(options.http, service, metrics, log));
+  pool.SetMembers(options.attention);
+  const bool bracket = options.http.host.find(':') != std::string::npos;
+  log.Info("serving", {{"model", model.name},
+                       {"attention", static_cast<int64_t>(options.attention.size())},
+                       {"chat_template", model.text.chat_template ? "yes" : "no"},
+                       {"api_keys", static_cast<int64_t>(options.service.api_keys.size())},
+                       {"queued_requests", options.queued_requests},
+                       {"open_streams", options.service.open_streams}});
+  // Whoever started us reads this line.
+  std::printf("janus-gateway ready http://%s%s%s:%d\n", bracket ? "[" : "",
+              options.http.host.c_str(), bracket ? "]" : "", server->port());
+  std::fflush(stdout);
+  server->Run(options.drain_deadline, [&] { service.StartDrain(); });
+  // In reverse: no more tokens, then no more work, then what is left of the connections.
+  pool.SetMembers({});
+  workers.reset();
+  server.reset();
+  log.Info("stopped");
+  return OkStatus();
+}
+
+}  // namespace
+}  // namespace janus::dataplane
+
+int main(int argc, char** argv) {
+  using namespace janus::dataplane;
+  const std::vector<std::string_view> args(argv + 1, argv + argc);
+  janus::Result<GatewayOptions> options = ParseGatewayOptions(args);
+  if (!options.ok()) {
+    std::fprintf(stderr, "janus-gateway: %s\n", options.status().message().c_str());
+    return 2;
+  }
+  if (options->help) {
+    std::fputs(GatewayHelp().c_str(), stdout);
+    return 0;
+  }
+  std::signal(SIGPIPE, SIG_IGN);
+  RaiseDescriptorLimit();
+  const janus::Status status = Run(*std::move(options));
+  if (!status.ok()) {
+    std::fprintf(stderr, "janus-gateway: %s\n", status.message().c_str());
+    return 1;
+  }
+  return 0;
+}

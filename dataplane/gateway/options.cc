@@ -1,0 +1,205 @@
+#include "dataplane/gateway/options.h"
+
+#include <charconv>
+#include <functional>
+#include <sstream>
+
+#include "dataplane/text/read_file.h"
+
+namespace janus::dataplane {
+
+namespace {
+
+struct Flag {
+  const char* name;
+  const char* value;  // what the help calls it; null: a switch
+  const char* help;
+  std::function<Status(std::string_view, GatewayOptions*)> set;
+};
+
+using Setter = std::function<Status(std::string_view, GatewayOptions*)>;
+
+Setter Text(std::string GatewayOptions::*field) {
+  return [field](std::string_view value, GatewayOptions* out) {
+    out->*field = std::string(value);
+    return OkStatus();
+  };
+}
+
+// A whole number in [least, most], given to `assign`.
+Setter Number(int64_t least, int64_t most, std::function<void(int64_t, GatewayOptions*)> assign) {
+  return [=](std::string_view value, GatewayOptions* out) {
+    int64_t number = 0;
+    const auto [end, error] = std::from_chars(value.begin(), value.end(), number);
+    if (error != std::errc() || end != value.end() || number < least || number > most) {
+      return InvalidArgument("'" + std::string(value) + "' is no integer between " +
+                             std::to_string(least) + " and " + std::to_string(most));
+    }
+    assign(number, out);
+    return OkStatus();
+  };
+}
+
+Status SetListen(std::string_view value, GatewayOptions* out) {
+  const size_t colon = value.rfind(':');
+  if (colon == std::string_view::npos || colon == 0) {
+    return InvalidArgument("'" + std::string(value) + "' is not HOST:PORT");
+  }
+  std::string_view host = value.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  out->http.host = std::string(host);
+  return Number(0, 65535, [](int64_t port, GatewayOptions* o) {
+    o->http.port = static_cast<int>(port);
+  })(value.substr(colon + 1), out);
+}
+
+const std::vector<Flag>& Flags() {
+  static const auto* const flags = new std::vector<Flag>{
+      {"listen", "HOST:PORT", "where clients call; port 0 takes a free one (127.0.0.1:8000)",
+       SetListen},
+      {"model", "DIR", "checkpoint folder with tokenizer.json and config.json; needed",
+       Text(&GatewayOptions::model_dir)},
+      {"model-name", "NAME", "what clients call the model (the folder's name)",
+       Text(&GatewayOptions::model_name)},
+      {"chat-template", "FILE", "Jinja chat template, before the model's own",
+       Text(&GatewayOptions::chat_template_file)},
+      {"attention", "ADDRESS",
+       "gRPC address of an attention instance (host:port, unix:/path); "
+       "may be repeated; needed",
+       [](std::string_view value, GatewayOptions* out) {
+         out->attention.emplace_back(value);
+         return OkStatus();
+       }},
+      {"service-uid", "UID", "the service's identity, told to the instances",
+       Text(&GatewayOptions::service_uid)},
+      {"api-keys-file", "FILE", "keys that clients must send, one per line (anyone may call)",
+       Text(&GatewayOptions::api_keys_file)},
+      {"debug-logits-hash", nullptr, "requests may ask for hashes of the logits (logits_hash)",
+       [](std::string_view, GatewayOptions* out) {
+         out->debug_logits_hash = true;
+         return OkStatus();
+       }},
+      {"queued-requests", "N", "requests that wait for an instance; beyond it 429 (4096)",
+       Number(0, 1'000'000, [](int64_t n, GatewayOptions* o) { o->queued_requests = n; })},
+      {"open-streams", "N", "requests being answered at a time; beyond it 429 (4096)",
+       Number(1, 1'000'000,
+              [](int64_t n, GatewayOptions* o) {
+                o->service.open_streams = n;
+                // Some are idle between requests, or ask for /health.
+                o->http.max_connections = static_cast<size_t>(n) + 1024;
+              })},
+      {"request-bytes", "N", "largest request body; beyond it 413 (4194304)",
+       Number(
+           1, int64_t{1} << 30,
+           [](int64_t n, GatewayOptions* o) { o->http.max_body_bytes = static_cast<size_t>(n); })},
+      {"stream-buffer-bytes", "N",
+       "unsent bytes of one answer; beyond it the reader is cut (1048576)",
+       Number(4096, int64_t{1} << 30,
+              [](int64_t n, GatewayOptions* o) {
+                o->http.max_unsent_bytes = static_cast<size_t>(n);
+              })},
+      {"read-seconds", "N", "for a request's headers, and again for its body; then 408 (30)",
+       Number(1, 86400,
+              [](int64_t n, GatewayOptions* o) {
+                o->http.read_deadline = Seconds(static_cast<double>(n));
+              })},
+      {"first-token-seconds", "N", "from the queue to the first token; then 504 (600)",
+       Number(1, 86400,
+              [](int64_t n, GatewayOptions* o) {
+                o->service.deadlines.first_token = Seconds(static_cast<double>(n));
+              })},
+      {"stall-seconds", "N", "between two tokens; then the answer ends with an error (120)",
+       Number(1, 86400,
+              [](int64_t n, GatewayOptions* o) {
+                o->service.deadlines.stall = Seconds(static_cast<double>(n));
+              })},
+      {"drain-seconds", "N", "after SIGTERM, for the answers under way (30)",
+       Number(0, 86400,
+              [](int64_t n, GatewayOptions* o) {
+                o->drain_deadline = Seconds(static_cast<double>(n));
+              })},
+      {"threads", "N", "I/O threads (2)",
+       Number(1, 64, [](int64_t n, GatewayOptions* o) { o->http.threads = static_cast<int>(n); })},
+      {"tokenizer-threads", "N", "threads that parse and tokenize requests (2)",
+       Number(1, 64,
+              [](int64_t n, GatewayOptions* o) { o->tokenizer_threads = static_cast<int>(n); })},
+      {"help", nullptr, "this text",
+       [](std::string_view, GatewayOptions* out) {
+         out->help = true;
+         return OkStatus();
+       }},
+  };
+  return *flags;
+}
+
+const Flag* FindFlag(std::string_view name) {
+  for (const Flag& flag : Flags()) {
+    if (flag.name == name) return &flag;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Result<GatewayOptions> ParseGatewayOptions(std::span<const std::string_view> args) {
+  GatewayOptions out;
+  for (size_t i = 0; i < args.size(); ++i) {
+    const std::string_view arg = args[i];
+    const size_t equals = arg.find('=');
+    const std::string_view name =
+        arg.starts_with("--") ? arg.substr(2, equals == arg.npos ? arg.npos : equals - 2) : "";
+    const Flag* flag = FindFlag(name);
+    if (flag == nullptr) {
+      return InvalidArgument("unknown argument '" + std::string(arg) + "'; see --help");
+    }
+    std::string_view value;
+    if (equals != arg.npos) {
+      if (flag->value == nullptr) {
+        return InvalidArgument("--" + std::string(name) + " takes no value");
+      }
+      value = arg.substr(equals + 1);
+    } else if (flag->value != nullptr) {
+      if (++i == args.size()) {
+        return InvalidArgument("--" + std::string(name) + " needs a value: " + flag->value);
+      }
+      value = args[i];
+    }
+    if (Status set = flag->set(value, &out); !set.ok()) {
+      return std::move(set).Annotate("--" + std::string(name));
+    }
+  }
+  if (out.help) return out;
+  if (out.model_dir.empty()) return InvalidArgument("--model DIR is missing");
+  if (out.attention.empty()) return InvalidArgument("--attention ADDRESS is missing");
+  if (out.model_name.empty()) {
+    std::string_view dir = out.model_dir;
+    while (dir.size() > 1 && dir.ends_with('/')) dir.remove_suffix(1);
+    out.model_name = std::string(dir.substr(dir.rfind('/') + 1));
+  }
+  return out;
+}
+
+std::string GatewayHelp() {
+  std::ostringstream out;
+  out << "janus-gateway: the OpenAI API in front of the attention instances of a service.\n\n";
+  for (const Flag& flag : Flags()) {
+    out << "  --" << flag.name << (flag.value ? std::string(" ") + flag.value : "") << "\n      "
+        << flag.help << "\n";
+  }
+  return out.str();
+}
+
+Result<std::vector<std::string>> ReadApiKeys(const std::string& path) {
+  JANUS_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  std::vector<std::string> keys;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
+    if (!line.empty() && !line.starts_with('#')) keys.push_back(line);
+  }
+  // An empty file must not open the door to everyone.
+  if (keys.empty()) return InvalidArgument(path + ": holds no key");
+  return keys;
+}
+
+}  // namespace janus::dataplane

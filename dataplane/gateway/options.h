@@ -1,0 +1,37 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/status.h"
+#include "dataplane/gateway/http_server.h"
+#include "dataplane/gateway/service.h"
+
+namespace janus::dataplane {
+
+struct GatewayOptions {
+  HttpOptions http;
+  ServiceOptions service;
+  std::string model_dir;
+  std::string model_name;  // as clients call it; default: the folder's name
+  std::string chat_template_file;
+  std::vector<std::string> attention;  // gRPC addresses
+  std::string service_uid;
+  std::string api_keys_file;
+  bool debug_logits_hash = false;
+  int64_t queued_requests = 4096;
+  int tokenizer_threads = 2;
+  Seconds drain_deadline{30};
+  bool help = false;
+};
+
+// Flags as --name VALUE or --name=VALUE. InvalidArgument names the flag and what is wanted.
+Result<GatewayOptions> ParseGatewayOptions(std::span<const std::string_view> args);
+std::string GatewayHelp();
+
+// One key per line; empty lines and those beginning with # are left out.
+Result<std::vector<std::string>> ReadApiKeys(const std::string& path);
+
+}  // namespace janus::dataplane

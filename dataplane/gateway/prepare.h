@@ -1,0 +1,46 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/model/config.h"
+#include "dataplane/gateway/api_error.h"
+#include "dataplane/gateway/completion_request.h"
+#include "dataplane/gateway/generation.h"
+#include "dataplane/text/model_text.h"
+
+namespace janus::dataplane {
+
+// The model as the gateway knows it. Constant while it serves.
+struct ServedModel {
+  std::string name;
+  std::string dir;
+  ModelText text;
+  // As vLLM takes generation_config.json: temperature, top_k and top_p are the defaults of a
+  // request (do_sample is not looked at), the end-of-text tokens end every answer.
+  GenerationDefaults defaults;
+  bool logits_hash_allowed = false;
+};
+
+// What the attached instances allow.
+struct PrepareBounds {
+  int64_t max_context_tokens = 0;
+  int64_t vocabulary_size = 0;
+};
+
+// A request in tokens: one generation per prompt.
+struct PreparedRequest {
+  CompletionRequest request;
+  std::vector<GenerationRequest> generations{};
+};
+
+// Body to tokens: parses, checks against the model, renders, tokenizes. Takes milliseconds for a
+// long prompt. `draw_seed`: the seed when the client gives none; a further prompt of the same
+// request gets the next number. Thread-safe.
+ApiResult<PreparedRequest> Prepare(const ServedModel& model, const PrepareBounds& bounds,
+                                   Endpoint endpoint, const std::string& body, uint64_t draw_seed,
+                                   WallTime now);
+
+}  // namespace janus::dataplane

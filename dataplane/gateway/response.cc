@@ -1,0 +1,222 @@
+#include "dataplane/gateway/response.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+namespace janus::dataplane {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string Dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Json FinishReason(Finish finish) {
+  switch (finish) {
+    case Finish::kNone:
+      return nullptr;
+    case Finish::kStop:
+      return "stop";
+    case Finish::kLength:
+      return "length";
+    case Finish::kError:
+      return "error";
+  }
+  return nullptr;
+}
+
+Json ByteList(std::string_view bytes) {
+  Json list = Json::array();
+  for (const char byte : bytes) list.push_back(static_cast<uint8_t>(byte));
+  return list;
+}
+
+// JSON has no infinity: a token that cannot be drawn is given the least finite value.
+double Finite(float logprob) {
+  return logprob < -9999.0f ? -9999.0 : static_cast<double>(logprob);
+}
+
+std::string TokenText(const Tokenizer& tokenizer, int32_t id) {
+  Result<std::string> bytes = tokenizer.TokenBytes(id);
+  return bytes.ok() ? *std::move(bytes) : std::string();
+}
+
+Json ChatLogprobs(const std::vector<Answer::TokenText>& tokens, int top,
+                  const Tokenizer& tokenizer) {
+  Json content = Json::array();
+  for (const Answer::TokenText& token : tokens) {
+    Json alternatives = Json::array();
+    for (size_t i = 0; i < token.logprobs.top.size() && static_cast<int>(i) < top; ++i) {
+      const TokenLogprob& other = token.logprobs.top[i];
+      const std::string text = TokenText(tokenizer, other.token);
+      alternatives.push_back(
+          {{"token", text}, {"logprob", Finite(other.logprob)}, {"bytes", ByteList(text)}});
+    }
+    content.push_back({{"token", token.bytes},
+                       {"logprob", Finite(token.logprobs.logprob)},
+                       {"bytes", ByteList(token.bytes)},
+                       {"top_logprobs", std::move(alternatives)}});
+  }
+  return {{"content", std::move(content)}, {"refusal", nullptr}};
+}
+
+Json CompletionLogprobs(const std::vector<Answer::TokenText>& tokens, int top,
+                        const Tokenizer& tokenizer) {
+  Json texts = Json::array(), values = Json::array(), tops = Json::array(), offsets = Json::array();
+  for (const Answer::TokenText& token : tokens) {
+    texts.push_back(token.bytes);
+    values.push_back(Finite(token.logprobs.logprob));
+    offsets.push_back(token.text_offset);
+    Json alternatives = Json::object();
+    for (size_t i = 0; i < token.logprobs.top.size() && static_cast<int>(i) < top; ++i) {
+      const TokenLogprob& other = token.logprobs.top[i];
+      alternatives[TokenText(tokenizer, other.token)] = Finite(other.logprob);
+    }
+    tops.push_back(std::move(alternatives));
+  }
+  return {{"text_offset", std::move(offsets)},
+          {"token_logprobs", std::move(values)},
+          {"tokens", std::move(texts)},
+          {"top_logprobs", top > 0 ? std::move(tops) : Json(nullptr)}};
+}
+
+Json Logprobs(const ResponseHead& head, const Answer::Delta& delta, const Tokenizer& tokenizer) {
+  if (!head.logprobs) return nullptr;
+  return head.endpoint == Endpoint::kChat
+             ? ChatLogprobs(delta.tokens, head.top_logprobs, tokenizer)
+             : CompletionLogprobs(delta.tokens, head.top_logprobs, tokenizer);
+}
+
+void AddOurs(const ResponseHead& head, const ResponseChoice& choice, Json* json) {
+  if (head.return_token_ids) {
+    if (!choice.prompt_token_ids.empty()) (*json)["prompt_token_ids"] = choice.prompt_token_ids;
+    (*json)["token_ids"] = choice.delta.token_ids;
+  }
+  if (head.logits_hash) {
+    Json hashes = Json::array();
+    for (const uint64_t hash : choice.delta.logits_hashes) {
+      char text[17];
+      std::snprintf(text, sizeof(text), "%016llx", static_cast<unsigned long long>(hash));
+      hashes.push_back(text);
+    }
+    (*json)["logits_hashes"] = std::move(hashes);
+  }
+}
+
+Json ToJson(const Usage& usage) {
+  return {{"prompt_tokens", usage.prompt_tokens},
+          {"completion_tokens", usage.completion_tokens},
+          {"total_tokens", usage.prompt_tokens + usage.completion_tokens},
+          {"prompt_tokens_details", {{"cached_tokens", usage.cached_prompt_tokens}}}};
+}
+
+Json Head(const ResponseHead& head, bool chunk) {
+  const char* object = "text_completion";
+  if (head.endpoint == Endpoint::kChat) {
+    object = chunk ? "chat.completion.chunk" : "chat.completion";
+  }
+  return {{"id", head.id},
+          {"object", object},
+          {"created", head.created_unix_seconds},
+          {"model", head.model}};
+}
+
+Json Model(std::string_view model, int64_t created, int64_t max_model_len) {
+  return {{"id", model},
+          {"object", "model"},
+          {"created", created},
+          {"owned_by", "janus"},
+          {"max_model_len", max_model_len > 0 ? Json(max_model_len) : Json(nullptr)}};
+}
+
+}  // namespace
+
+std::string ToJson(const ApiError& error) {
+  const auto or_null = [](const std::string& text) { return text.empty() ? Json() : Json(text); };
+  return Dump({{"error",
+                {{"message", error.message},
+                 {"type", error.type},
+                 {"param", or_null(error.param)},
+                 {"code", or_null(error.code)}}}});
+}
+
+HttpReply ToReply(const ApiError& error) {
+  HttpReply reply{.status = error.http_status, .body = ToJson(error)};
+  if (error.retry_after_seconds > 0) {
+    reply.headers.emplace_back("Retry-After", std::to_string(error.retry_after_seconds));
+  }
+  return reply;
+}
+
+std::string ChunkJson(const ResponseHead& head, const ResponseChoice& choice,
+                      const Tokenizer& tokenizer) {
+  Json body = Head(head, true);
+  Json one = {{"index", choice.index}};
+  if (head.endpoint == Endpoint::kChat) {
+    Json delta = Json::object();
+    if (choice.first) delta["role"] = "assistant";
+    if (choice.first || !choice.delta.text.empty()) delta["content"] = choice.delta.text;
+    one["delta"] = std::move(delta);
+  } else {
+    one["text"] = choice.delta.text;
+  }
+  one["logprobs"] =
+      choice.delta.tokens.empty() ? Json(nullptr) : Logprobs(head, choice.delta, tokenizer);
+  one["finish_reason"] = FinishReason(choice.finish);
+  AddOurs(head, choice, &one);
+  body["choices"] = Json::array({std::move(one)});
+  if (head.include_usage) body["usage"] = nullptr;
+  return Dump(body);
+}
+
+std::string UsageChunkJson(const ResponseHead& head, const Usage& usage) {
+  Json body = Head(head, true);
+  body["choices"] = Json::array();
+  body["usage"] = ToJson(usage);
+  return Dump(body);
+}
+
+std::string ResponseJson(const ResponseHead& head, const std::vector<ResponseChoice>& choices,
+                         const Usage& usage, const Tokenizer& tokenizer) {
+  Json body = Head(head, false);
+  Json list = Json::array();
+  for (const ResponseChoice& choice : choices) {
+    Json one = {{"index", choice.index}};
+    if (head.endpoint == Endpoint::kChat) {
+      one["message"] = {
+          {"role", "assistant"}, {"content", choice.delta.text}, {"refusal", nullptr}};
+    } else {
+      one["text"] = choice.delta.text;
+    }
+    one["logprobs"] = Logprobs(head, choice.delta, tokenizer);
+    one["finish_reason"] = FinishReason(choice.finish);
+    AddOurs(head, choice, &one);
+    list.push_back(std::move(one));
+  }
+  body["choices"] = std::move(list);
+  body["usage"] = ToJson(usage);
+  return Dump(body);
+}
+
+std::string ModelJson(std::string_view model, int64_t created_unix_seconds, int64_t max_model_len) {
+  return Dump(Model(model, created_unix_seconds, max_model_len));
+}
+
+std::string ModelListJson(std::string_view model, int64_t created_unix_seconds,
+                          int64_t max_model_len) {
+  return Dump({{"object", "list"},
+               {"data", Json::array({Model(model, created_unix_seconds, max_model_len)})}});
+}
+
+void Append(Answer::Delta more, Answer::Delta* all) {
+  all->text += more.text;
+  std::ranges::move(more.tokens, std::back_inserter(all->tokens));
+  std::ranges::copy(more.token_ids, std::back_inserter(all->token_ids));
+  std::ranges::copy(more.logits_hashes, std::back_inserter(all->logits_hashes));
+}
+
+}  // namespace janus::dataplane

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dataplane/gateway/answer.h"
+#include "dataplane/gateway/completion_request.h"
+#include "dataplane/gateway/http_server.h"
+
+namespace janus::dataplane {
+
+// One event of a text/event-stream. `json` has no line feed.
+inline std::string ServerSentEvent(std::string_view json) {
+  std::string event = "data: ";
+  event += json;
+  event += "\n\n";
+  return event;
+}
+inline constexpr std::string_view kStreamEnd = "data: [DONE]\n\n";
+
+struct Usage {
+  int64_t prompt_tokens = 0;
+  int64_t completion_tokens = 0;
+  int64_t cached_prompt_tokens = 0;
+};
+
+// What answers of one request are called and which of our own fields they carry.
+struct ResponseHead {
+  Endpoint endpoint = Endpoint::kChat;
+  std::string id;  // "chatcmpl-..." or "cmpl-..."
+  std::string model;
+  int64_t created_unix_seconds = 0;
+  bool logprobs = false;
+  int top_logprobs = 0;
+  bool include_usage = false;
+  bool return_token_ids = false;
+  bool logits_hash = false;
+};
+
+struct ResponseChoice {
+  int index = 0;
+  Answer::Delta delta{};  // of a chunk, or all of it
+  Finish finish = Finish::kNone;
+  bool first = false;                       // chunk: the first of this choice (says the role)
+  std::vector<int32_t> prompt_token_ids{};  // printed when return_token_ids and not empty
+};
+
+// Bodies in the OpenAI API's shapes; pure. Bytes that are no UTF-8 (of a token that is part of a
+// character) are shown as U+FFFD and given exactly in `bytes`.
+std::string ChunkJson(const ResponseHead& head, const ResponseChoice& choice,
+                      const Tokenizer& tokenizer);
+// The chunk without choices that ends a stream with include_usage.
+std::string UsageChunkJson(const ResponseHead& head, const Usage& usage);
+std::string ResponseJson(const ResponseHead& head, const std::vector<ResponseChoice>& choices,
+                         const Usage& usage, const Tokenizer& tokenizer);
+std::string ModelJson(std::string_view model, int64_t created_unix_seconds, int64_t max_model_len);
+std::string ModelListJson(std::string_view model, int64_t created_unix_seconds,
+                          int64_t max_model_len);
+
+// The error as an answer, with Retry-After where it says so.
+HttpReply ToReply(const ApiError& error);
+
+// Moves the tokens of `more` behind those of `all`.
+void Append(Answer::Delta more, Answer::Delta* all);
+
+}  // namespace janus::dataplane

@@ -1,0 +1,205 @@
+#include "dataplane/gateway/service.h"
+
+#include <string_view>
+
+namespace janus::dataplane {
+
+namespace {
+
+constexpr std::string_view kModels = "/v1/models";
+
+struct Route {
+  std::string_view path;
+  std::string_view method;
+};
+constexpr Route kRoutes[] = {
+    {"/v1/chat/completions", "POST"},
+    {"/v1/completions", "POST"},
+    {kModels, "GET"},
+    {"/health", "GET"},
+    {"/metrics", "GET"},
+};
+
+const Route* FindRoute(std::string_view path) {
+  if (path.starts_with("/v1/models/")) path = kModels;
+  for (const Route& route : kRoutes) {
+    if (route.path == path) return &route;
+  }
+  return nullptr;
+}
+
+// Takes as long for a wrong key as for a right one.
+bool EqualInConstantTime(std::string_view a, std::string_view b) {
+  unsigned char difference = a.size() == b.size() ? 0 : 1;
+  for (size_t i = 0; i < a.size(); ++i) {
+    difference |= static_cast<unsigned char>(a[i] ^ (b.empty() ? 0 : b[i % b.size()]));
+  }
+  return difference == 0;
+}
+
+std::string Decoded(std::string_view path) {
+  std::string out;
+  const auto digit = [](char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+  };
+  for (size_t i = 0; i < path.size(); ++i) {
+    if (path[i] == '%' && i + 2 < path.size() && digit(path[i + 1]) >= 0 &&
+        digit(path[i + 2]) >= 0) {
+      out += static_cast<char>(digit(path[i + 1]) * 16 + digit(path[i + 2]));
+      i += 2;
+    } else {
+      out += path[i];
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+GatewayService::GatewayService(ServiceOptions options, const ServedModel& model,
+                               AttentionPool& pool, TextWorkers& workers,
+                               const MetricRegistry& registry, GatewayMetrics& metrics,
+                               const Clock& clock)
+    : options_(std::move(options)),
+      model_(model),
+      pool_(pool),
+      workers_(workers),
+      registry_(registry),
+      metrics_(metrics),
+      clock_(clock),
+      started_unix_seconds_(
+          std::chrono::duration_cast<std::chrono::seconds>(clock.WallNow().time_since_epoch())
+              .count()),
+      calls_{.model = model,
+             .pool = pool,
+             .metrics = metrics,
+             .clock = clock,
+             .deadlines = options_.deadlines} {
+  std::random_device device;
+  std::seed_seq seed{device(), device(), device(), device()};
+  MutexLock lock(mu_);
+  random_.seed(seed);
+  calls_.id_salt = random_();
+}
+
+bool GatewayService::IsAuthorized(const std::string& authorization) const {
+  if (options_.api_keys.empty()) return true;
+  constexpr std::string_view kBearer = "Bearer ";
+  if (!authorization.starts_with(kBearer)) return false;
+  const std::string_view key = std::string_view(authorization).substr(kBearer.size());
+  bool known = false;
+  for (const std::string& allowed : options_.api_keys) known |= EqualInConstantTime(allowed, key);
+  return known;
+}
+
+std::optional<HttpReply> GatewayService::JudgeHead(const HttpHead& head) {
+  const Route* route = FindRoute(head.path);
+  const auto refuse = [&](const ApiError& error) {
+    metrics_.refused.Add();
+    return ToReply(error);
+  };
+  if (route == nullptr) {
+    return refuse({404, "invalid_request_error", "not_found", "",
+                   "there is no " + head.path +
+                       "; see /v1/chat/completions, /v1/completions, "
+                       "/v1/models, /health, /metrics"});
+  }
+  const bool get = route->method == "GET";
+  if (head.method != route->method && !(get && head.method == "HEAD")) {
+    HttpReply reply =
+        refuse({405, "invalid_request_error", "method_not_allowed", "",
+                head.path + " takes " + std::string(route->method) + ", not " + head.method});
+    reply.headers.emplace_back("Allow", std::string(route->method));
+    return reply;
+  }
+  if (head.path.starts_with("/v1/") && !IsAuthorized(head.authorization)) {
+    HttpReply reply =
+        refuse({401, "authentication_error", "invalid_api_key", "",
+                head.authorization.empty() ? "an API key is needed: Authorization: Bearer KEY"
+                                           : "the API key is not known"});
+    reply.headers.emplace_back("WWW-Authenticate", "Bearer");
+    return reply;
+  }
+  return std::nullopt;
+}
+
+HttpReply GatewayService::Refusal(int status, std::string message) {
+  metrics_.refused.Add();
+  return ToReply({status, "invalid_request_error",
+                  status == 413   ? "request_too_large"
+                  : status == 408 ? "timeout"
+                                  : "malformed_request",
+                  "", std::move(message)});
+}
+
+void GatewayService::Handle(std::shared_ptr<HttpExchange> exchange, HttpHead head,
+                            std::string body) {
+  if (head.path == "/v1/chat/completions") {
+    return Complete(std::move(exchange), Endpoint::kChat, std::move(body));
+  }
+  if (head.path == "/v1/completions") {
+    return Complete(std::move(exchange), Endpoint::kCompletions, std::move(body));
+  }
+  if (head.path == "/metrics") {
+    return exchange->Respond(
+        {.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = registry_.Print()});
+  }
+  if (head.path == "/health") {
+    const char* state = draining_             ? "draining"
+                        : pool_.HasInstance() ? "ok"
+                                              : "no attention instance is attached";
+    return exchange->Respond({.status = std::string_view(state) == "ok" ? 200 : 503,
+                              .body = std::string("{\"status\":\"") + state + "\"}"});
+  }
+  if (head.path == kModels) {
+    return exchange->Respond(
+        {.body = ModelListJson(model_.name, started_unix_seconds_, pool_.MaxContextTokens())});
+  }
+  const std::string name = Decoded(std::string_view(head.path).substr(kModels.size() + 1));
+  if (name != model_.name) {
+    metrics_.refused.Add();
+    return exchange->Respond(
+        ToReply({404, "invalid_request_error", "model_not_found", "model",
+                 "the model '" + name + "' does not exist; this is '" + model_.name + "'"}));
+  }
+  exchange->Respond(
+      {.body = ModelJson(model_.name, started_unix_seconds_, pool_.MaxContextTokens())});
+}
+
+uint64_t GatewayService::DrawSeed() {
+  MutexLock lock(mu_);
+  return random_();
+}
+
+void GatewayService::Complete(std::shared_ptr<HttpExchange> exchange, Endpoint endpoint,
+                              std::string body) {
+  auto call = std::make_shared<Call>(calls_, std::move(exchange));
+  call->Begin();
+  if (draining_) return call->Refuse(NoWorkers("the gateway is draining"));
+  if (calls_.open.load() > options_.open_streams) {
+    return call->Refuse(Overloaded(
+        std::to_string(options_.open_streams) + " requests are being answered, which is the limit",
+        pool_.RetryAfterSeconds()));
+  }
+  // Also the bounds below come from them.
+  if (!pool_.HasInstance()) return call->Refuse(NoWorkers("no attention instance is attached"));
+  Status pushed = workers_.TryPush([this, call, endpoint, body = std::move(body)] {
+    const PrepareBounds bounds{.max_context_tokens = pool_.MaxContextTokens(),
+                               .vocabulary_size = pool_.VocabularySize()};
+    // Shared, as the work must be copyable.
+    const auto prepared = std::make_shared<ApiResult<PreparedRequest>>(
+        Prepare(model_, bounds, endpoint, body, DrawSeed(), clock_.WallNow()));
+    call->exchange().Post([this, call, prepared, bounds] {
+      if (bounds.max_context_tokens == 0) {  // all were lost in the meantime
+        return call->Refuse(NoWorkers("no attention instance is attached"));
+      }
+      if (const auto* error = std::get_if<ApiError>(prepared.get())) return call->Refuse(*error);
+      call->Answer(std::move(std::get<PreparedRequest>(*prepared)));
+    });
+  });
+  if (!pushed.ok()) call->Refuse(Overloaded(pushed.message(), pool_.RetryAfterSeconds()));
+}
+
+}  // namespace janus::dataplane

@@ -1,0 +1,46 @@
+#include "dataplane/gateway/stop_matcher.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace janus::dataplane {
+
+namespace {
+
+// Length of the longest end of `text` that begins, but is not, one of `stops`.
+size_t PossibleBeginning(std::string_view text, const std::vector<std::string>& stops) {
+  size_t longest = 0;
+  for (const std::string_view stop : stops) {
+    for (size_t n = std::min(text.size(), stop.size() - 1); n > longest; --n) {
+      if (text.substr(text.size() - n) == stop.substr(0, n)) longest = n;
+    }
+  }
+  return longest;
+}
+
+}  // namespace
+
+std::string StopMatcher::Push(std::string_view text) {
+  if (matched_) return "";
+  if (stops_.empty()) return std::string(text);
+  std::string all = std::move(held_);
+  all += text;
+  size_t first = std::string::npos;
+  for (const std::string& stop : stops_) first = std::min(first, all.find(stop));
+  if (first != std::string::npos) {
+    matched_ = true;
+    held_.clear();
+    all.resize(first);
+    return all;
+  }
+  const size_t held = PossibleBeginning(all, stops_);
+  held_ = all.substr(all.size() - held);
+  all.resize(all.size() - held);
+  return all;
+}
+
+std::string StopMatcher::Flush() {
+  return std::exchange(held_, {});
+}
+
+}  // namespace janus::dataplane

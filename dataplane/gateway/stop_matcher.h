@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace janus::dataplane {
+
+// Finds stop strings in text that comes in pieces. Text that may be the beginning of a stop string
+// is held back, so that no byte of one ever gets out. Thread-compatible; holds fewer bytes than the
+// longest stop string.
+class StopMatcher {
+ public:
+  // No string may be empty; without any, everything passes.
+  explicit StopMatcher(std::vector<std::string> stops) : stops_(std::move(stops)) {}
+
+  // Text that is settled now: it ends where the earliest stop string begins. Nothing after a match.
+  std::string Push(std::string_view text);
+  // What was held back, when no more text comes.
+  std::string Flush();
+  bool matched() const { return matched_; }
+
+ private:
+  std::vector<std::string> stops_;  // constant
+  std::string held_;
+  bool matched_ = false;
+};
+
+}  // namespace janus::dataplane

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "common/mutex.h"
+#include "common/status.h"
+
+namespace janus::dataplane {
+
+// A few threads for work too long for the I/O threads: parsing and tokenizing a request.
+// Thread-safe.
+class TextWorkers {
+ public:
+  // `threads` >= 1; at most `queue_capacity` pieces of work wait.
+  TextWorkers(int threads, size_t queue_capacity);
+  // Finishes what runs, drops what waits.
+  ~TextWorkers();
+
+  // ResourceExhausted: the queue is full.
+  Status TryPush(std::function<void()> work);
+
+ private:
+  void Run();
+
+  const size_t queue_capacity_;
+  Mutex mu_;
+  CondVar changed_;
+  std::deque<std::function<void()>> queue_ JANUS_GUARDED_BY(mu_);
+  bool stopped_ JANUS_GUARDED_BY(mu_) = false;
+  std::vector<std::jthread> threads_;
+};
+
+}  // namespace janus::dataplane

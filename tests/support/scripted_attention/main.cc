@@ -1,0 +1,301 @@
+// A worker that answers by rule, for tests of the gateway: no model, the real token stream.
+//
+// At temperature 0 the answer is the prompt again (without a leading <s>, id 1), then the first
+// stop token; with ignore_eos it begins over. Above 0 each token is a hash of (seed, position). One
+// token per request and step. A line on stdout per Submit and Cancel says what came, as JSON.
+
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <cmath>
+#include <condition_variable>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "proto/tokens.grpc.pb.h"
+
+namespace {
+
+using janus::v1::FromAttention;
+using janus::v1::RequestTokens;
+using janus::v1::Submit;
+using janus::v1::ToAttention;
+using Stream = grpc::ServerReaderWriter<FromAttention, ToAttention>;
+
+struct Options {
+  std::string listen = "127.0.0.1:0";
+  int64_t vocabulary = 512;
+  int64_t max_context = 1024;
+  int64_t kv_capacity = 1 << 20;
+  int64_t max_requests = 100'000;
+  int64_t step_ms = 1;
+  int64_t reject = 0;        // the first so many Submits: RESOURCE_EXHAUSTED
+  int64_t stall_after = -1;  // tokens per request; then nothing more
+  int64_t error_after = -1;  // tokens per request; then FINISH_REASON_ERROR
+  bool replay = false;
+  bool quiet = false;
+};
+
+uint64_t Mix(uint64_t x) {  // splitmix64
+  x += 0x9e3779b97f4a7c15u;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+struct Running {
+  Submit submit;
+  std::vector<uint32_t> echo;
+  int64_t generated = 0;
+  RequestTokens pending;  // not sent for lack of credit
+};
+
+class Attachment {
+ public:
+  Attachment(const Options& options, std::atomic<int64_t>& rejects, Stream* stream)
+      : options_(options), rejects_(rejects), stream_(stream) {}
+
+  grpc::Status Serve() {
+    ToAttention hello;
+    if (!stream_->Read(&hello) || !hello.has_hello()) {
+      return {grpc::StatusCode::FAILED_PRECONDITION, "the first message must be Hello"};
+    }
+    credits_ = hello.hello().credits();
+    FromAttention welcome;
+    janus::v1::Welcome& w = *welcome.mutable_welcome();
+    w.set_instance("scripted");
+    w.set_vocabulary_size(static_cast<uint32_t>(options_.vocabulary));
+    w.set_max_context_tokens(static_cast<uint32_t>(options_.max_context));
+    w.set_max_requests(static_cast<uint32_t>(options_.max_requests));
+    w.set_kv_capacity_tokens(static_cast<uint64_t>(options_.kv_capacity));
+    w.set_accepts_replay(options_.replay);
+    stream_->Write(welcome);
+    std::jthread reader([this] { ReadAll(); });
+    auto next = std::chrono::steady_clock::now();
+    std::unique_lock lock(mu_);
+    while (!ended_) {
+      next += std::chrono::milliseconds(options_.step_ms);
+      changed_.wait_until(lock, next, [this] { return ended_; });
+      if (running_.empty()) next = std::chrono::steady_clock::now();
+      for (auto& [id, running] : running_) Advance(running);
+      FromAttention message = TakeStep();
+      if (message.message_case() == FromAttention::MESSAGE_NOT_SET) continue;
+      lock.unlock();
+      const bool sent = stream_->Write(message);
+      lock.lock();
+      if (!sent) break;
+    }
+    return grpc::Status::OK;
+  }
+
+ private:
+  void ReadAll() {
+    ToAttention message;
+    while (stream_->Read(&message)) {
+      std::lock_guard lock(mu_);
+      if (message.has_submit()) OnSubmit(message.submit());
+      if (message.has_cancel()) {
+        running_.erase(message.cancel().request_id());
+        if (!options_.quiet) {
+          std::printf("{\"cancel\": %llu}\n",
+                      static_cast<unsigned long long>(message.cancel().request_id()));
+        }
+        std::fflush(stdout);
+      }
+      if (message.has_credits()) credits_ += message.credits().steps();
+    }
+    std::lock_guard lock(mu_);
+    ended_ = true;
+    changed_.notify_all();
+  }
+
+  void OnSubmit(const Submit& submit) {
+    if (!options_.quiet) {
+      std::printf(
+          "{\"submit\": %llu, \"attempt\": %u, \"prompt_tokens\": %d, \"max_tokens\": %u, "
+          "\"temperature\": %g, \"top_k\": %u, \"top_p\": %g, \"seed\": %llu, "
+          "\"stop_tokens\": %d, \"generated\": %d}\n",
+          static_cast<unsigned long long>(submit.request_id()), submit.attempt(),
+          submit.prompt_tokens_size(), submit.max_tokens(), submit.sampling().temperature(),
+          submit.sampling().top_k(), submit.sampling().top_p(),
+          static_cast<unsigned long long>(submit.sampling().seed()), submit.stop_tokens_size(),
+          submit.generated_tokens_size());
+      std::fflush(stdout);
+    }
+    if (rejects_.fetch_sub(1) > 0 ||
+        static_cast<int64_t>(running_.size()) >= options_.max_requests) {
+      rejected_.push_back({submit.request_id(), submit.attempt()});
+      return;
+    }
+    Running& running = running_[submit.request_id()];
+    running.submit = submit;
+    running.generated = submit.generated_tokens_size();
+    running.echo.assign(submit.prompt_tokens().begin(), submit.prompt_tokens().end());
+    if (!running.echo.empty() && running.echo.front() == 1)
+      running.echo.erase(running.echo.begin());
+  }
+
+  uint32_t NextToken(const Running& running) const {
+    const auto position = static_cast<uint64_t>(running.generated);
+    if (running.submit.sampling().temperature() > 0) {
+      // Above the special ones.
+      const uint64_t ordinary = static_cast<uint64_t>(options_.vocabulary) - 8;
+      return 8 + static_cast<uint32_t>(Mix(running.submit.sampling().seed() ^ Mix(position)) %
+                                       ordinary);
+    }
+    const bool stops = !running.submit.ignore_eos() && running.submit.stop_tokens_size() > 0;
+    if (position >= running.echo.size() && (stops || running.echo.empty())) {
+      return running.submit.stop_tokens_size() > 0 ? running.submit.stop_tokens(0) : 2;
+    }
+    return running.echo[position % running.echo.size()];
+  }
+
+  void Advance(Running& running) const {
+    const Submit& submit = running.submit;
+    if (running.pending.finish_reason() != janus::v1::FINISH_REASON_NONE) return;
+    if (options_.stall_after >= 0 && running.generated >= options_.stall_after) return;
+    RequestTokens& out = running.pending;
+    out.set_request_id(submit.request_id());
+    out.set_attempt(submit.attempt());
+    if (options_.error_after >= 0 && running.generated >= options_.error_after) {
+      out.set_finish_reason(janus::v1::FINISH_REASON_ERROR);
+      out.set_error("scripted failure");
+      return;
+    }
+    const uint32_t token = NextToken(running);
+    out.add_tokens(token);
+    if (submit.logprobs() > 0) {
+      janus::v1::PositionLogprobs& logprobs = *out.add_logprobs();
+      logprobs.set_logprob(-0.25f);
+      for (uint32_t i = 0; i + 1 < submit.logprobs(); ++i) {
+        janus::v1::TokenLogprob& top = *logprobs.add_top();
+        top.set_token((token + i) % static_cast<uint32_t>(options_.vocabulary));
+        top.set_logprob(-0.25f - static_cast<float>(i));
+      }
+    }
+    if (submit.want_logits_hash()) {
+      out.add_logits_hashes(Mix(token ^ Mix(static_cast<uint64_t>(running.generated))));
+    }
+    ++running.generated;
+    const auto& stops = submit.stop_tokens();
+    if (!submit.ignore_eos() && std::find(stops.begin(), stops.end(), token) != stops.end()) {
+      out.set_finish_reason(janus::v1::FINISH_REASON_STOP);
+    } else if (running.generated >= submit.max_tokens()) {
+      out.set_finish_reason(janus::v1::FINISH_REASON_LENGTH);
+    }
+  }
+
+  FromAttention TakeStep() {
+    FromAttention message;
+    if (!rejected_.empty()) {
+      janus::v1::Rejected& rejected = *message.mutable_rejected();
+      rejected.set_request_id(rejected_.back().first);
+      rejected.set_attempt(rejected_.back().second);
+      rejected.set_code(static_cast<uint32_t>(grpc::StatusCode::RESOURCE_EXHAUSTED));
+      rejected.set_message("the scripted instance is full");
+      rejected_.pop_back();
+      return message;
+    }
+    if (credits_ == 0) return message;
+    uint64_t kv = 0;
+    janus::v1::Step step;
+    for (auto it = running_.begin(); it != running_.end();) {
+      Running& running = it->second;
+      kv += static_cast<uint64_t>(running.submit.prompt_tokens_size() + running.generated);
+      const bool over = running.pending.finish_reason() != janus::v1::FINISH_REASON_NONE;
+      if (running.pending.tokens_size() > 0 || over) {
+        step.add_requests()->Swap(&running.pending);
+        running.pending.Clear();
+      }
+      it = over ? running_.erase(it) : std::next(it);
+    }
+    if (step.requests_size() == 0) return message;
+    --credits_;
+    step.set_kv_tokens_in_use(kv);
+    step.set_running(static_cast<uint32_t>(running_.size()));
+    step.set_step(++step_);
+    *message.mutable_step() = std::move(step);
+    return message;
+  }
+
+  const Options& options_;
+  std::atomic<int64_t>& rejects_;
+  Stream* const stream_;
+  std::mutex mu_;
+  std::condition_variable changed_;
+  bool ended_ = false;
+  uint64_t credits_ = 0;
+  uint64_t step_ = 0;
+  std::map<uint64_t, Running> running_;
+  std::vector<std::pair<uint64_t, uint32_t>> rejected_;
+};
+
+class ScriptedTokens final : public janus::v1::Tokens::Service {
+ public:
+  explicit ScriptedTokens(const Options& options) : options_(options), rejects_(options.reject) {}
+  grpc::Status Attach(grpc::ServerContext*, Stream* stream) override {
+    return Attachment(options_, rejects_, stream).Serve();
+  }
+
+ private:
+  const Options& options_;
+  std::atomic<int64_t> rejects_;
+};
+
+bool Parse(int argc, char** argv, Options* out) {
+  const std::map<std::string, int64_t*> numbers = {
+      {"--vocabulary", &out->vocabulary},   {"--max-context", &out->max_context},
+      {"--kv-capacity", &out->kv_capacity}, {"--max-requests", &out->max_requests},
+      {"--step-ms", &out->step_ms},         {"--reject", &out->reject},
+      {"--stall-after", &out->stall_after}, {"--error-after", &out->error_after},
+  };
+  for (int i = 1; i < argc; ++i) {
+    const std::string flag = argv[i];
+    if (flag == "--replay") {
+      out->replay = true;
+    } else if (flag == "--quiet") {
+      out->quiet = true;
+    } else if (flag == "--listen" && i + 1 < argc) {
+      out->listen = argv[++i];
+    } else if (const auto number = numbers.find(flag); number != numbers.end() && i + 1 < argc) {
+      const char* text = argv[++i];
+      const auto [end, error] = std::from_chars(text, text + std::strlen(text), *number->second);
+      if (error != std::errc() || *end != '\0') return false;
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  if (!Parse(argc, argv, &options)) {
+    std::fprintf(stderr, "scripted-attention: unknown or broken argument\n");
+    return 2;
+  }
+  ScriptedTokens service(options);
+  int port = 0;
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(&service);
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  if (!server) {
+    std::fprintf(stderr, "scripted-attention: cannot listen on %s\n", options.listen.c_str());
+    return 1;
+  }
+  std::printf("{\"ready\": %d}\n", port);
+  std::fflush(stdout);
+  server->Wait();
+  return 0;
+}
