@@ -1,0 +1,179 @@
+"""Starts real janus-gateway processes before scripted workers, and stops them."""
+
+import json
+import os
+import pathlib
+import queue
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+
+import httpx
+import openai
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+BIN = pathlib.Path(os.environ.get("JANUS_BIN_DIR", ROOT / "build" / "dev" / "bin"))
+DEADLINE = 20.0
+
+
+def wait_until(condition, what, deadline=DEADLINE):
+    """Polls, because what is waited for lies in another process."""
+    end = time.monotonic() + deadline
+    while not (value := condition()):
+        assert time.monotonic() < end, f"timed out waiting for {what}"
+        time.sleep(0.005)
+    return value
+
+
+class Process:
+    """A child whose stdout lines are read as they come and whose stderr is kept."""
+
+    def __init__(self, command):
+        self.stderr = tempfile.TemporaryFile("w+")
+        self.child = subprocess.Popen(
+            [str(c) for c in command], stdout=subprocess.PIPE, stderr=self.stderr, text=True
+        )
+        self.lines = []
+        self._queue = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self):
+        for line in self.child.stdout:
+            self.lines.append(line.strip())
+            self._queue.put(line.strip())
+        self._queue.put(None)
+
+    def first_line(self):
+        line = self._queue.get(timeout=DEADLINE)
+        assert line is not None, f"exit {self.child.wait()}: {self.errors()}"
+        return line
+
+    def errors(self):
+        self.stderr.seek(0)
+        return self.stderr.read()
+
+    def stop(self, how=signal.SIGTERM, deadline=DEADLINE):
+        if self.child.poll() is None:
+            self.child.send_signal(how)
+        try:
+            return self.child.wait(timeout=deadline)
+        except subprocess.TimeoutExpired:
+            self.child.kill()
+            self.child.wait()
+            raise
+
+
+class Scripted(Process):
+    """tests/support/scripted_attention."""
+
+    def __init__(self, address, *flags):
+        self.address = address
+        super().__init__([BIN / "scripted-attention", "--listen", address, *flags])
+        assert "ready" in self.first_line()
+
+    def events(self, kind):
+        return [e for e in map(json.loads, list(self.lines)) if kind in e]
+
+    def wait_for(self, kind, count=1):
+        return wait_until(
+            lambda: (found := self.events(kind)) if len(self.events(kind)) >= count else None,
+            f"{count} x {kind}",
+        )
+
+
+class Gateway(Process):
+    def __init__(self, model, workers, *flags, attached=None):
+        attention = [f for w in workers for f in ("--attention", w if isinstance(w, str) else w.address)]
+        super().__init__(
+            [BIN / "janus-gateway", "--listen", "127.0.0.1:0", "--model", model,
+             "--model-name", "tiny", *attention, *flags]
+        )
+        self.url = self.first_line().split()[-1]
+        self.port = int(self.url.rsplit(":", 1)[1])
+        attached = len(workers) if attached is None else attached
+        wait_until(
+            lambda: self.metric("janus_gateway_attention_instances") == attached, "attachment"
+        )
+
+    def metrics(self):
+        return httpx.get(self.url + "/metrics").text
+
+    def metric(self, name):
+        for line in self.metrics().splitlines():
+            if line.startswith(name) and line[len(name)] in " {":
+                return float(line.rsplit(" ", 1)[1])
+        raise AssertionError(f"no metric {name}")
+
+    def client(self, key="none", **options):
+        options.setdefault("max_retries", 0)
+        return openai.OpenAI(base_url=self.url + "/v1", api_key=key, timeout=DEADLINE, **options)
+
+    def post(self, body, path="/v1/completions", **options):
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        return httpx.post(self.url + path, content=data, timeout=DEADLINE, **options)
+
+    def connect(self):
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=DEADLINE)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connection
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory):
+    """A checkpoint folder without weights: the gateway needs none."""
+    folder = tmp_path_factory.mktemp("model")
+    golden = ROOT / "tests" / "golden"
+    for name in ("config.json", "generation_config.json"):
+        shutil.copy(golden / "mixtral" / name, folder)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(golden / "tokenizer" / name, folder)
+    return folder
+
+
+class Starter:
+    """Starts what a test wants and stops all of it at its end; a gateway must end well."""
+
+    def __init__(self, model):
+        self.model = model
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="janus-"))
+        self.processes = []
+
+    def scripted(self, *flags):
+        address = f"unix:{self.folder}/{len(self.processes)}.sock"
+        self.processes.append(Scripted(address, *flags))
+        return self.processes[-1]
+
+    def gateway(self, workers, *flags, model=None, **options):
+        self.processes.append(Gateway(model or self.model, workers, *flags, **options))
+        return self.processes[-1]
+
+    def stop(self):
+        for process in reversed(self.processes):
+            alive = process.child.poll() is None
+            code = process.stop(signal.SIGTERM if isinstance(process, Gateway) else signal.SIGKILL)
+            if isinstance(process, Gateway) and alive:
+                assert code == 0, process.errors()
+        shutil.rmtree(self.folder)
+
+
+@pytest.fixture
+def start(model):
+    starter = Starter(model)
+    yield starter
+    starter.stop()
+
+
+@pytest.fixture(scope="module")
+def shared(model):
+    """One worker and one gateway for the tests that leave no trace."""
+    starter = Starter(model)
+    worker = starter.scripted()
+    gateway = starter.gateway([worker], "--debug-logits-hash")
+    gateway.worker = worker
+    yield gateway
+    starter.stop()

@@ -1,0 +1,194 @@
+"""Raw sockets: what no client library would send."""
+
+import json
+import socket
+
+import httpx
+import pytest
+
+from conftest import wait_until
+
+
+def talk(gateway, data, more=b"", half_close=False):
+    """Everything the gateway says until it closes."""
+    with gateway.connect() as connection:
+        connection.sendall(data)
+        if more:
+            connection.sendall(more)
+        if half_close:
+            connection.shutdown(socket.SHUT_WR)
+        said = b""
+        while got := connection.recv(65536):
+            said += got
+        return said
+
+
+def request(body, path=b"/v1/completions", headers=b"", method=b"POST"):
+    return (b"%s %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n%sContent-Length: %d\r\n\r\n"
+            % (method, path, headers, len(body)) + body)
+
+
+def status(said):
+    return int(said.split(b" ", 2)[1])
+
+
+def error(said):
+    head, body = said.split(b"\r\n\r\n", 1)
+    assert b"application/json" in head
+    return json.loads(body)["error"]
+
+
+@pytest.mark.parametrize("data", [
+    b"nonsense\r\n\r\n",
+    b"GET\r\n\r\n",
+    b"GET /health HTTP/9.9\r\n\r\n",
+    b"GET /health HTTP/1.1\r\nBad Header\r\n\r\n",
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",  # TLS on the plain port
+    b"POST /v1/completions HTTP/1.1\r\nContent-Length: minus\r\n\r\n",
+    b"POST /v1/completions HTTP/1.1\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n123456",
+    b"POST /v1/completions HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nabc\r\n",
+])
+def test_malformed_http_is_400(shared, data):
+    said = talk(shared, data)
+    assert status(said) == 400 and error(said)["code"] == "malformed_request"
+
+
+def test_nothing_and_half_a_request_are_closed_in_silence(shared):
+    assert talk(shared, b"", half_close=True) == b""
+    assert talk(shared, b"GET /hea", half_close=True) == b""
+    assert talk(shared, b"POST /v1/completions HTTP/1.1\r\nContent-Length: 9\r\n\r\n{", half_close=True) == b""
+
+
+def test_huge_headers_are_431(shared):
+    assert status(talk(shared, b"GET /health HTTP/1.1\r\nX: " + b"y" * 40000 + b"\r\n\r\n")) == 431
+
+
+def test_a_body_over_the_limit_is_413_before_it_is_sent(shared):
+    said = talk(shared, b"POST /v1/completions HTTP/1.1\r\nHost: x\r\n"
+                        b"Content-Length: 999999999999\r\n\r\n{")
+    assert status(said) == 413 and error(said)["code"] == "request_too_large"
+
+
+def test_a_chunked_body_over_the_limit_is_413(start):
+    gateway = start.gateway([start.scripted()], "--request-bytes", "1000")
+    said = talk(gateway, b"POST /v1/completions HTTP/1.1\r\nHost: x\r\n"
+                         b"Transfer-Encoding: chunked\r\n\r\n", b"800\r\n" + b" " * 0x800)
+    assert status(said) == 413
+
+
+def test_a_chunked_body_is_read(shared):
+    body = b'{"model":"tiny","prompt":"abc","temperature":0}'
+    half = len(body) // 2
+    chunks = b"".join(b"%x\r\n%s\r\n" % (len(c), c) for c in (body[:half], body[half:], b""))
+    said = talk(shared, b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                        b"Transfer-Encoding: chunked\r\n\r\n" + chunks)
+    assert status(said) == 200 and b'"text":"abc"' in said
+
+
+def test_expect_continue_is_answered(shared):
+    with shared.connect() as connection:
+        body = b'{"model":"tiny","prompt":"abc","temperature":0}'
+        whole = request(body, headers=b"Expect: 100-continue\r\n")
+        connection.sendall(whole[: -len(body)])
+        assert connection.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        connection.sendall(body)
+        assert connection.recv(100).startswith(b"HTTP/1.1 200 OK")
+
+
+@pytest.mark.parametrize("body", [
+    b"",
+    b"{",
+    b"[]",
+    b"null",
+    b'{"model":"tiny","prompt":"\xff\xfe"}',
+    b'{"model":"tiny","prompt":"\xc3"}',
+    b'{"model":"tiny","prompt":"\\ud800"}',
+    b'{"model":"tiny","prompt":"x","temperature":NaN}',
+    b'{"model":"tiny","prompt":"x","temperature":1e999}',
+    b"[" * 100_000,
+    b'{"model":' * 1000,
+    b"\x00" * 10,
+])
+@pytest.mark.parametrize("path", [b"/v1/completions", b"/v1/chat/completions"])
+def test_malformed_json_is_one_clear_400(shared, path, body):
+    said = talk(shared, request(body, path))
+    assert status(said) == 400
+    got = error(said)
+    assert got["code"] == "malformed_json" and got["type"] == "invalid_request_error"
+    assert len(got["message"]) < 400
+
+
+def test_wrong_paths_and_methods_are_refused(shared):
+    assert status(talk(shared, request(b"", b"/v1/nothing"))) == 404
+    said = talk(shared, request(b"", b"/v1/completions", method=b"GET"))
+    assert status(said) == 405 and b"Allow: POST" in said
+    assert status(talk(shared, request(b"{}", b"/health"))) == 405
+
+
+def test_head_has_no_body(shared):
+    said = talk(shared, b"HEAD /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    assert status(said) == 200 and said.endswith(b"\r\n\r\n")
+
+
+def test_old_http_streams_without_chunks(shared):
+    body = b'{"model":"tiny","prompt":"abc","temperature":0,"stream":true}'
+    said = talk(shared, b"POST /v1/completions HTTP/1.0\r\nContent-Length: %d\r\n\r\n" % len(body)
+                + body)
+    assert status(said) == 200 and b"chunked" not in said
+    assert said.endswith(b"data: [DONE]\n\n")
+
+
+def test_a_stream_is_framed_as_events(shared):
+    body = {"model": "tiny", "prompt": "abc", "temperature": 0, "stream": True}
+    got = shared.post(body)
+    assert got.headers["content-type"].startswith("text/event-stream")
+    events = got.text.split("\n\n")
+    assert events[-1] == "" and events[-2] == "data: [DONE]"
+    for event in events[:-2]:
+        assert event.startswith("data: ") and "\n" not in event
+        json.loads(event.removeprefix("data: "))
+
+
+def test_requests_share_a_connection(shared):
+    with httpx.Client(base_url=shared.url) as client:
+        for stream in (False, True, False):
+            body = {"model": "tiny", "prompt": "abc", "temperature": 0, "stream": stream}
+            assert client.post("/v1/completions", json=body).status_code == 200
+        assert client.get("/health").status_code == 200
+
+
+def test_pipelined_requests_are_answered_in_order(shared):
+    one = (b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n")
+    bodies = [json.dumps({"model": "tiny", "prompt": p, "temperature": 0}).encode()
+              for p in ("first", "second", "third")]
+    data = b"".join(one % len(b) + b for b in bodies)
+    said = talk(shared, data + b"GET /health HTTP/1.1\r\nConnection: close\r\n\r\n")
+    positions = [said.index(t) for t in (b'"first"', b'"second"', b'"third"', b'{"status":"ok"}')]
+    assert positions == sorted(positions)
+
+
+def test_a_slow_request_is_408(start):
+    gateway = start.gateway([start.scripted()], "--read-seconds", "1")
+    assert status(talk(gateway, b"POST /v1/comp")) == 408
+    assert status(talk(gateway, b"POST /v1/completions HTTP/1.1\r\nContent-Length: 9\r\n\r\n{")) == 408
+
+
+def test_metrics_are_readable_text(shared):
+    got = httpx.get(shared.url + "/metrics")
+    assert got.headers["content-type"].startswith("text/plain; version=0.0.4")
+    for name in ("vllm:num_requests_waiting", "vllm:num_requests_running",
+                 "vllm:kv_cache_usage_perc", "vllm:time_to_first_token_seconds",
+                 "vllm:inter_token_latency_seconds", "vllm:request_time_per_output_token_seconds",
+                 "vllm:e2e_request_latency_seconds"):
+        assert f"# TYPE {name} " in got.text
+    names = [line.split(" ")[2] for line in got.text.splitlines() if line.startswith("# TYPE")]
+    assert len(names) == len(set(names))
+
+
+def test_connections_that_leave_are_forgotten(shared):
+    before = shared.metric("janus_gateway_connections")
+    held = [shared.connect() for _ in range(50)]
+    wait_until(lambda: shared.metric("janus_gateway_connections") >= before + 50, "connections")
+    for connection in held:
+        connection.close()
+    wait_until(lambda: shared.metric("janus_gateway_connections") <= before, "their end")

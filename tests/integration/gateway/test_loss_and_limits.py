@@ -1,0 +1,238 @@
+"""Clients that leave, instances that are lost, queues that are full, deadlines, draining."""
+
+import signal
+import socket
+import threading
+import time
+
+import httpx
+import openai
+import pytest
+
+from conftest import Scripted, wait_until
+
+ENDLESS = {"model": "tiny", "prompt": "abc", "temperature": 0, "max_tokens": 1000,
+           "ignore_eos": True, "stream": True}
+
+
+def begin(gateway, **changes):
+    """An endless stream of which the first token has come; its socket and client."""
+    client = gateway.client()
+    body = {**ENDLESS, **changes}
+    stream = client.completions.create(
+        model="tiny", prompt=body["prompt"], temperature=0, max_tokens=body["max_tokens"],
+        stream=True, extra_body={"ignore_eos": True})
+    next(iter(stream))
+    return stream
+
+
+def test_a_client_that_leaves_in_mid_stream_cancels(start):
+    worker = start.scripted("--step-ms", "5")
+    gateway = start.gateway([worker])
+    stream = begin(gateway)
+    left = time.monotonic()
+    stream.close()
+    worker.wait_for("cancel")
+    assert time.monotonic() - left < 2
+    wait_until(lambda: gateway.metric("janus_gateway_open_streams") == 0, "the stream's end")
+    assert gateway.metric("janus_gateway_client_gone_total") == 1
+
+
+def test_a_client_that_leaves_while_it_waits_cancels(start):
+    worker = start.scripted("--stall-after", "0")
+    gateway = start.gateway([worker])
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.post(gateway.url + "/v1/completions", json={**ENDLESS, "stream": False}, timeout=0.3)
+    worker.wait_for("cancel")
+
+
+def test_requests_go_to_the_instance_with_fewer_tokens(start):
+    workers = [start.scripted("--step-ms", "5"), start.scripted("--step-ms", "5")]
+    gateway = start.gateway(workers)
+    long = begin(gateway, prompt="a truth universally " * 20, max_tokens=500)
+    short = [begin(gateway) for _ in range(3)]
+    assert len(workers[0].events("submit")) == 1
+    assert len(workers[1].events("submit")) == 3
+    for stream in [long, *short]:
+        stream.close()
+
+
+def test_a_lost_instance_without_tokens_costs_only_time(start):
+    lost = start.scripted("--stall-after", "0")
+    gateway = start.gateway([lost])
+    other = start.scripted()
+    gateway = start.gateway([lost, other])
+    result = {}
+    asked = threading.Thread(target=lambda: result.update(
+        answer=gateway.client().completions.create(
+            model="tiny", prompt="It is", temperature=0, seed=5)))
+    asked.start()
+    lost.wait_for("submit")
+    lost.stop(signal.SIGKILL)
+    asked.join()
+    assert result["answer"].choices[0].text == "It is"
+    retried = other.wait_for("submit")[0]
+    assert retried["attempt"] == 2 and retried["seed"] == 5
+    assert gateway.metric("janus_gateway_resubmitted_total") == 1
+
+
+def test_a_stream_is_replayed_where_the_instance_can(start):
+    first = start.scripted("--stall-after", "4", "--replay")
+    second = start.scripted("--replay")
+    gateway = start.gateway([first, second])
+    stream = gateway.client().completions.create(
+        model="tiny", prompt="It is a truth", temperature=0, max_tokens=50, stream=True)
+    text = next(iter(stream)).choices[0].text
+    wait_until(lambda: gateway.metric("vllm:generation_tokens_total") == 4, "four tokens")
+    first.stop(signal.SIGKILL)
+    text += "".join(chunk.choices[0].text for chunk in stream)
+    assert text == "It is a truth"
+    assert second.wait_for("submit")[0]["generated"] == 4
+
+
+def test_a_stream_that_cannot_be_replayed_ends_with_an_error(start):
+    worker = start.scripted("--step-ms", "5")
+    gateway = start.gateway([worker])
+    stream = begin(gateway)
+    worker.stop(signal.SIGKILL)
+    with pytest.raises(openai.APIError, match="was lost"):
+        for _ in stream:
+            pass
+    assert gateway.post({**ENDLESS, "stream": False}).status_code == 503
+    assert httpx.get(gateway.url + "/health").status_code == 503
+
+
+def test_an_answer_that_cannot_be_replayed_is_502(start):
+    worker = start.scripted("--stall-after", "2")
+    gateway = start.gateway([worker])
+    result = {}
+    asked = threading.Thread(
+        target=lambda: result.update(got=gateway.post({**ENDLESS, "stream": False})))
+    asked.start()
+    wait_until(lambda: gateway.metric("vllm:generation_tokens_total") == 2, "two tokens")
+    worker.stop(signal.SIGKILL)
+    asked.join()
+    assert result["got"].status_code == 502
+    assert result["got"].json()["error"]["code"] == "worker_lost"
+
+
+def test_an_instance_that_comes_back_is_attached_again(start):
+    worker = start.scripted()
+    gateway = start.gateway([worker])
+    worker.stop(signal.SIGKILL)
+    wait_until(lambda: httpx.get(gateway.url + "/health").status_code == 503, "the loss")
+    start.processes.append(Scripted(worker.address))
+    wait_until(lambda: httpx.get(gateway.url + "/health").status_code == 200, "the return")
+    assert gateway.post({"model": "tiny", "prompt": "x"}).status_code == 200
+
+
+def test_without_any_instance_requests_are_503(start):
+    gateway = start.gateway([f"unix:{start.folder}/nobody.sock"], attached=0)
+    got = gateway.post({"model": "tiny", "prompt": "x"})
+    assert got.status_code == 503 and int(got.headers["retry-after"]) >= 1
+    assert httpx.get(gateway.url + "/health").status_code == 503
+    assert httpx.get(gateway.url + "/v1/models").status_code == 200
+
+
+def test_an_error_of_the_instance_reaches_the_client(start):
+    gateway = start.gateway([start.scripted("--error-after", "0")])
+    got = gateway.post({"model": "tiny", "prompt": "x"})
+    assert got.status_code == 500 and "scripted failure" in got.json()["error"]["message"]
+
+
+def test_the_queue_is_bounded_and_answers_429(start):
+    worker = start.scripted("--max-requests", "1", "--step-ms", "5")
+    gateway = start.gateway([worker], "--queued-requests", "1")
+    running = begin(gateway)
+    waits = gateway.connect()
+    waits.sendall(b'POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 31\r\n\r\n'
+                  b'{"model":"tiny","prompt":"abc"}')
+    wait_until(lambda: gateway.metric("vllm:num_requests_waiting") == 1, "the queue")
+    got = gateway.post({"model": "tiny", "prompt": "x"})
+    assert got.status_code == 429 and 1 <= int(got.headers["retry-after"]) <= 60
+    assert got.json()["error"]["type"] == "rate_limit_error"
+    with pytest.raises(openai.RateLimitError):
+        gateway.client().completions.create(model="tiny", prompt="x")
+    running.close()  # the waiting one runs
+    assert waits.recv(4096).startswith(b"HTTP/1.1 200 OK")
+    waits.close()
+
+
+def test_a_full_instance_is_left_for_another(start):
+    full, free = start.scripted("--reject", "1"), start.scripted()
+    gateway = start.gateway([full, free])
+    assert gateway.post({"model": "tiny", "prompt": "x"}).status_code == 200
+    assert free.wait_for("submit")[0]["attempt"] == 2
+
+
+def test_open_streams_are_bounded(start):
+    gateway = start.gateway([start.scripted("--step-ms", "5")], "--open-streams", "2")
+    streams = [begin(gateway) for _ in range(2)]
+    assert gateway.post({"model": "tiny", "prompt": "x"}).status_code == 429
+    for stream in streams:
+        stream.close()
+    wait_until(lambda: gateway.metric("janus_gateway_open_streams") == 0, "the streams' end")
+    assert gateway.post({"model": "tiny", "prompt": "x"}).status_code == 200
+
+
+def test_no_token_before_the_deadline_is_504(start):
+    worker = start.scripted("--stall-after", "0")
+    gateway = start.gateway([worker], "--first-token-seconds", "1")
+    got = gateway.post({"model": "tiny", "prompt": "x"})
+    assert got.status_code == 504 and got.json()["error"]["code"] == "timeout"
+    worker.wait_for("cancel")
+
+
+def test_a_stream_that_stalls_ends_with_an_error(start):
+    worker = start.scripted("--stall-after", "2")
+    gateway = start.gateway([worker], "--stall-seconds", "1")
+    stream = begin(gateway)
+    with pytest.raises(openai.APIError, match="deadline"):
+        for _ in stream:
+            pass
+    worker.wait_for("cancel")
+
+
+def test_a_slow_reader_is_cut_and_others_are_not(start):
+    worker = start.scripted("--step-ms", "1", "--max-context", "100000000")
+    gateway = start.gateway([worker], "--stream-buffer-bytes", "65536")
+    slow = gateway.connect()
+    slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    body = (b'{"model":"tiny","prompt":"abc","temperature":0,"max_tokens":10000000,'
+            b'"ignore_eos":true,"stream":true,"logprobs":5}')
+    slow.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
+                 % len(body) + body)
+    wait_until(lambda: gateway.metric("janus_gateway_slow_reader_cut_total") == 1, "the cut")
+    worker.wait_for("cancel")
+    wait_until(lambda: gateway.metric("janus_gateway_open_streams") == 0, "the stream's end")
+    slow.close()
+    assert gateway.post({"model": "tiny", "prompt": "x"}).status_code == 200
+
+
+def test_draining_finishes_what_runs_and_takes_no_more(start):
+    worker = start.scripted("--step-ms", "20")
+    gateway = start.gateway([worker])
+    stream = begin(gateway, max_tokens=60)
+    gateway.child.send_signal(signal.SIGTERM)
+    wait_until(lambda: not can_connect(gateway), "the closed door")
+    tokens = 1 + sum(1 for chunk in stream if chunk.choices[0].text)
+    assert tokens == 60
+    assert gateway.child.wait(timeout=10) == 0
+
+
+def test_a_drain_has_a_deadline(start):
+    gateway = start.gateway([start.scripted("--step-ms", "20")], "--drain-seconds", "1")
+    stream = begin(gateway)
+    gateway.child.send_signal(signal.SIGTERM)
+    assert gateway.child.wait(timeout=10) == 0
+    with pytest.raises((openai.APIError, httpx.HTTPError)):
+        for _ in stream:
+            pass
+
+
+def can_connect(gateway):
+    try:
+        gateway.connect().close()
+        return True
+    except OSError:
+        return False

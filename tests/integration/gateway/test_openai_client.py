@@ -1,0 +1,346 @@
+"""What the official client sees. At temperature 0 the scripted worker answers with the prompt."""
+
+import json
+import shutil
+
+import openai
+import pytest
+
+EMOJI = "naïve 🙂 👩‍👩‍👧 日本語"
+
+
+def complete(gateway, prompt="It is a truth", **options):
+    options.setdefault("temperature", 0)
+    options.setdefault("max_tokens", 200)
+    return gateway.client().completions.create(model="tiny", prompt=prompt, **options)
+
+
+def chat(gateway, content="Good morning.", **options):
+    options.setdefault("temperature", 0)
+    messages = [{"role": "user", "content": content}]
+    return gateway.client().chat.completions.create(model="tiny", messages=messages, **options)
+
+
+def text_of(stream):
+    return "".join(c.choices[0].text for c in stream if c.choices)
+
+
+def test_completion_says_text_reason_and_usage(shared):
+    answer = complete(shared)
+    assert answer.object == "text_completion" and answer.model == "tiny"
+    assert answer.choices[0].text == "It is a truth"
+    assert answer.choices[0].finish_reason == "stop"
+    usage = answer.usage
+    assert usage.prompt_tokens == usage.completion_tokens  # <s> here, the stop token there
+    assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens
+
+
+def test_completion_stream_is_the_completion(shared):
+    chunks = list(complete(shared, EMOJI, stream=True))
+    assert text_of(chunks) == EMOJI
+    assert len(chunks) > 5
+    assert [c.choices[0].finish_reason for c in chunks].count("stop") == 1
+    assert chunks[-1].choices[0].finish_reason == "stop"
+    assert len({c.id for c in chunks}) == 1
+
+
+def test_no_chunk_holds_a_broken_character(shared):
+    for chunk in complete(shared, EMOJI, stream=True):
+        assert "\ufffd" not in chunk.choices[0].text
+
+
+def test_stream_ends_with_usage_if_asked(shared):
+    chunks = list(complete(shared, stream=True, stream_options={"include_usage": True}))
+    assert chunks[-1].choices == [] and chunks[-1].usage == complete(shared).usage
+    assert all(c.usage is None for c in chunks[:-1])
+
+
+def test_chat_applies_the_template(shared):
+    answer = chat(shared)
+    assert answer.object == "chat.completion"
+    message = answer.choices[0].message
+    # The scripted worker repeats the rendered prompt up to the first stop token, <|end|>.
+    assert message.role == "assistant" and message.content == "Good morning."
+    assert answer.choices[0].finish_reason == "stop"
+    whole = chat(shared, extra_body={"skip_special_tokens": False, "return_token_ids": True})
+    assert whole.choices[0].message.content == "<|user|>Good morning."
+    assert whole.choices[0].prompt_token_ids[0] == 1
+    assert whole.choices[0].token_ids[-1] == 3
+
+
+def test_chat_stream_says_the_role_once(shared):
+    chunks = list(chat(shared, EMOJI, stream=True))
+    assert "".join(c.choices[0].delta.content or "" for c in chunks) == EMOJI
+    assert [c.choices[0].delta.role for c in chunks].count("assistant") == 1
+    assert chunks[0].object == "chat.completion.chunk"
+
+
+def test_chat_takes_text_parts(shared):
+    parts = [{"type": "text", "text": "One."}, {"type": "text", "text": "Two."}]
+    assert chat(shared, parts).choices[0].message.content == "One.\nTwo."
+
+
+def test_a_prompt_may_be_token_ids(shared):
+    ids = complete(shared, extra_body={"return_token_ids": True}).choices[0].prompt_token_ids
+    assert complete(shared, ids).choices[0].text == "It is a truth"
+
+
+def test_several_prompts_are_several_choices(shared):
+    answer = complete(shared, ["one", "two", "three"])
+    assert [(c.index, c.text) for c in answer.choices] == [(0, "one"), (1, "two"), (2, "three")]
+    streamed = {}
+    for chunk in complete(shared, ["one", "two", "three"], stream=True):
+        choice = chunk.choices[0]
+        streamed[choice.index] = streamed.get(choice.index, "") + choice.text
+    assert streamed == {0: "one", 1: "two", 2: "three"}
+
+
+def test_max_tokens_ends_with_length(shared):
+    answer = complete(shared, max_tokens=3)
+    assert answer.choices[0].finish_reason == "length"
+    assert answer.usage.completion_tokens == 3
+
+
+def test_completions_default_to_sixteen_tokens(shared):
+    answer = shared.client().completions.create(model="tiny", prompt="x " * 40, temperature=0)
+    assert answer.usage.completion_tokens == 16
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("stop, text", [
+    (" truth", "It is a"),
+    ("a tr", "It is "),
+    (["zzz", "is"], "It "),
+    ("It", ""),
+    (["truthful", "x", "y", "z"], "It is a truth"),
+    ("🙂", "It is a truth"),
+])
+def test_stop_strings_end_the_text_before_them(shared, stop, text, stream):
+    answer = complete(shared, stop=stop, stream=stream, logprobs=0)
+    if stream:
+        chunks = list(answer)
+        assert text_of(chunks) == text
+        tokens = [t for c in chunks if c.choices[0].logprobs for t in c.choices[0].logprobs.tokens]
+        assert chunks[-1].choices[0].finish_reason == "stop"
+    else:
+        assert answer.choices[0].text == text
+        assert answer.choices[0].finish_reason == "stop"
+        tokens = answer.choices[0].logprobs.tokens
+    assert "".join(tokens).startswith(text)
+    # The token of the text's last character may go on into the stop string; none lies behind it.
+    assert len("".join(tokens[:-1])) <= len(text)
+
+
+def test_a_stop_string_cancels_the_generation(start):
+    worker = start.scripted()
+    gateway = start.gateway([worker])
+    complete(gateway, "abcdefgh" * 10, stop="c")
+    worker.wait_for("cancel")
+    assert gateway.metric("vllm:num_requests_running") == 0
+
+
+def test_held_back_text_never_leaks(shared):
+    said = ""
+    for chunk in complete(shared, "aaab aaaab", stop="aaaab", stream=True):
+        said += chunk.choices[0].text
+        assert not said.endswith("aaaab"[: len(said) - len("aaab ")] + "b")
+    assert said == "aaab "
+
+
+def test_equal_seeds_give_equal_answers(shared):
+    def sample(**options):
+        return complete(shared, temperature=1, max_tokens=20, **options).choices[0].text
+
+    assert sample(seed=7) == sample(seed=7) != sample(seed=8)
+    assert sample(seed=-7) == sample(seed=-7)
+    assert sample(seed=2**63) == sample(seed=2**63)
+    # Without one, the gateway draws.
+    assert sample() != sample()
+
+
+def test_chat_logprobs_have_the_documented_shape(shared):
+    answer = chat(shared, "🙂a", logprobs=True, top_logprobs=2)
+    content = answer.choices[0].logprobs.content
+    assert bytes(b for t in content for b in t.bytes).decode().endswith("🙂a")
+    for token in content:
+        assert token.logprob == pytest.approx(-0.25)
+        assert [t.logprob for t in token.top_logprobs] == pytest.approx([-0.25, -1.25])
+        assert token.top_logprobs[0].token == token.token
+    streamed = []
+    for chunk in chat(shared, "🙂a", logprobs=True, top_logprobs=2, stream=True):
+        if chunk.choices[0].logprobs:
+            streamed += chunk.choices[0].logprobs.content
+    assert streamed == content
+    assert chat(shared).choices[0].logprobs is None
+
+
+def test_completion_logprobs_have_the_documented_shape(shared):
+    logprobs = complete(shared, "It is", logprobs=2).choices[0].logprobs
+    assert "".join(logprobs.tokens) == "It is"
+    assert len(logprobs.tokens) == len(logprobs.token_logprobs) == len(logprobs.text_offset)
+    assert logprobs.text_offset[0] == 0 and logprobs.text_offset == sorted(logprobs.text_offset)
+    assert all(len(t) == 2 for t in logprobs.top_logprobs)
+    assert complete(shared, logprobs=0).choices[0].logprobs.top_logprobs is None
+
+
+def test_logits_hashes_come_back_on_request(shared):
+    plain = complete(shared)
+    assert not hasattr(plain.choices[0], "logits_hashes")
+    answer = complete(shared, extra_body={"logits_hash": True})
+    hashes = answer.choices[0].logits_hashes
+    assert len(hashes) == answer.usage.completion_tokens
+    assert all(len(h) == 16 for h in hashes)
+    streamed = []
+    for chunk in complete(shared, stream=True, extra_body={"logits_hash": True}):
+        streamed += chunk.choices[0].logits_hashes
+    assert streamed == hashes
+
+
+def test_models_are_listed(shared):
+    models = shared.client().models.list().data
+    assert [m.id for m in models] == ["tiny"]
+    assert shared.client().models.retrieve("tiny").id == "tiny"
+    assert models[0].max_model_len == 1024
+    with pytest.raises(openai.NotFoundError):
+        shared.client().models.retrieve("other")
+
+
+def test_ignored_and_neutral_parameters_pass(shared):
+    complete(shared, user="u", n=1, best_of=1, echo=False, frequency_penalty=0.0,
+             presence_penalty=0, logit_bias={}, suffix="")
+    chat(shared, metadata={"a": "b"}, store=True, service_tier="auto", n=1, tools=[],
+         tool_choice="auto", response_format={"type": "text"}, parallel_tool_calls=True)
+
+
+@pytest.mark.parametrize("options, param", [
+    ({"n": 2}, "n"),
+    ({"best_of": 3}, "best_of"),
+    ({"echo": True}, "echo"),
+    ({"suffix": "x"}, "suffix"),
+    ({"frequency_penalty": 0.5}, "frequency_penalty"),
+    ({"presence_penalty": -1}, "presence_penalty"),
+    ({"logit_bias": {"5": 1}}, "logit_bias"),
+    ({"extra_body": {"min_p": 0.1}}, "min_p"),
+    ({"extra_body": {"temperatur": 1}}, "temperatur"),
+    ({"stream": True, "stream_options": {"include_everything": True}},
+     "stream_options.include_everything"),
+])
+def test_what_is_not_carried_out_is_refused_by_name(shared, options, param):
+    with pytest.raises(openai.BadRequestError) as error:
+        complete(shared, **options)
+    assert error.value.code == "unsupported_parameter" and error.value.param == param
+    assert param.split(".")[-1] in error.value.message
+
+
+@pytest.mark.parametrize("options, param", [
+    ({"temperature": -1}, "temperature"),
+    ({"temperature": 1e9}, "temperature"),
+    ({"temperature": "hot"}, "temperature"),
+    ({"top_p": 0}, "top_p"),
+    ({"top_p": 1.5}, "top_p"),
+    ({"extra_body": {"top_k": -2}}, "top_k"),
+    ({"max_tokens": 0}, "max_tokens"),
+    ({"max_tokens": -5}, "max_tokens"),
+    ({"max_tokens": 10**9}, "max_tokens"),
+    ({"max_tokens": 10**30}, "max_tokens"),
+    ({"seed": 1.5}, "seed"),
+    ({"stop": ["a"] * 5}, "stop"),
+    ({"stop": ""}, "stop"),
+    ({"stop": [1]}, "stop"),
+    ({"logprobs": 6}, "logprobs"),
+    ({"stream": False, "stream_options": {"include_usage": True}}, "stream_options"),
+    ({"prompt": []}, "prompt"),
+    ({"prompt": [1, 512]}, "prompt"),
+    ({"prompt": [-1]}, "prompt"),
+    ({"prompt": [1, "a"]}, "prompt"),
+    ({"prompt": {"a": 1}}, "prompt"),
+    ({"prompt": [5] * 1024}, "prompt"),
+    ({"prompt": "a b " * 2000}, "prompt"),
+    ({"prompt": ["x"] * 129}, "prompt"),
+])
+def test_absurd_values_are_refused_by_name(shared, options, param):
+    with pytest.raises(openai.BadRequestError) as error:
+        complete(shared, **options)
+    assert error.value.param == param, error.value.message
+    assert error.value.type == "invalid_request_error"
+    assert len(error.value.message) < 400
+
+
+@pytest.mark.parametrize("messages, param", [
+    ([], "messages"),
+    ("hello", "messages"),
+    ([{"role": "user"}], "messages[0].content"),
+    ([{"content": "x"}], "messages[0].role"),
+    (["x"], "messages[0]"),
+    ([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}],
+     "messages[0].content"),
+    ([{"role": "assistant", "content": "I speak first."}], "messages"),  # the template raises
+])
+def test_wrong_messages_are_refused_by_name(shared, messages, param):
+    with pytest.raises(openai.BadRequestError) as error:
+        shared.client().chat.completions.create(model="tiny", messages=messages)
+    assert error.value.param == param, error.value.message
+
+
+def test_the_templates_own_message_reaches_the_client(shared):
+    with pytest.raises(openai.BadRequestError, match="roles must alternate"):
+        shared.client().chat.completions.create(
+            model="tiny", messages=[{"role": "assistant", "content": "I speak first."}])
+
+
+def test_an_unknown_model_is_not_found(shared):
+    with pytest.raises(openai.NotFoundError) as error:
+        shared.client().completions.create(model="gpt-9", prompt="x")
+    assert error.value.code == "model_not_found" and "tiny" in error.value.message
+
+
+def test_logits_hashes_need_the_flag(start):
+    gateway = start.gateway([start.scripted()])
+    with pytest.raises(openai.BadRequestError, match="--debug-logits-hash"):
+        complete(gateway, extra_body={"logits_hash": True})
+
+
+def test_keys_are_asked_for(start, tmp_path):
+    keys = tmp_path / "keys"
+    keys.write_text("# ours\nsecret-1\nsecret-2\n")
+    gateway = start.gateway([start.scripted()], "--api-keys-file", keys)
+    for key in ("secret-1", "secret-2"):
+        assert gateway.client(key).models.list().data
+    for key in ("secret", "secret-11", "# ours", "x"):
+        with pytest.raises(openai.AuthenticationError):
+            gateway.client(key).models.list()
+        with pytest.raises(openai.AuthenticationError):
+            gateway.client(key).completions.create(model="tiny", prompt="x")
+
+
+def test_a_model_without_template_points_to_completions(start, model, tmp_path):
+    bare = tmp_path / "bare"
+    shutil.copytree(model, bare)
+    config = json.loads((bare / "tokenizer_config.json").read_text())
+    del config["chat_template"]
+    (bare / "tokenizer_config.json").write_text(json.dumps(config))
+    worker = start.scripted()
+    gateway = start.gateway([worker], model=bare)
+    with pytest.raises(openai.BadRequestError, match="/v1/completions.*--chat-template FILE"):
+        chat(gateway)
+    assert complete(gateway).choices[0].text == "It is a truth"
+    mine = tmp_path / "mine.jinja"
+    mine.write_text("{{ messages[0].content }}!")
+    assert chat(start.gateway([worker], "--chat-template", mine, model=bare),
+                max_tokens=50).choices[0].message.content == "Good morning.!"
+
+
+def test_sampling_defaults_are_the_checkpoints(start, model, tmp_path):
+    own = tmp_path / "own"
+    shutil.copytree(model, own)
+    (own / "generation_config.json").write_text(json.dumps(
+        {"eos_token_id": [2], "temperature": 0.5, "top_k": 7, "top_p": 0.25, "do_sample": True}))
+    worker = start.scripted()
+    gateway = start.gateway([worker], model=own)
+    gateway.client().completions.create(model="tiny", prompt="x", max_tokens=1)
+    gateway.client().completions.create(
+        model="tiny", prompt="x", max_tokens=1, temperature=1, top_p=1, extra_body={"top_k": -1})
+    first, second = worker.wait_for("submit", 2)
+    assert (first["temperature"], first["top_k"], first["top_p"]) == (0.5, 7, 0.25)
+    assert (second["temperature"], second["top_k"], second["top_p"]) == (1, 0, 1)
+    assert first["stop_tokens"] == 1

@@ -1,0 +1,66 @@
+"""What keeps the gateway from starting is one line that names the fault."""
+
+import shutil
+import subprocess
+
+import pytest
+
+from conftest import BIN
+
+
+def refuse(*flags):
+    got = subprocess.run([str(BIN / "janus-gateway"), *map(str, flags)], capture_output=True,
+                         text=True, timeout=20)
+    assert got.returncode in (1, 2)
+    last = got.stderr.strip().splitlines()[-1]
+    assert last.startswith("janus-gateway: ")
+    return last
+
+
+def test_wrong_flags_are_named(model):
+    assert "--model" in refuse()
+    assert "--attention" in refuse("--model", model)
+    assert "--frobnicate" in refuse("--frobnicate", "1")
+    assert "--threads: 'x' is no integer between 1 and 64" in refuse("--threads", "x")
+    assert "--listen" in refuse("--listen", "8000")
+    assert "needs a value" in refuse("--model")
+    assert "takes no value" in refuse("--debug-logits-hash=1")
+
+
+def test_a_port_in_use_is_named(start, model):
+    gateway = start.gateway([start.scripted()])
+    said = refuse("--model", model, "--attention", "unix:/x", "--listen", f"127.0.0.1:{gateway.port}")
+    assert f"127.0.0.1:{gateway.port}" in said and "in use" in said and "--listen" in said
+
+
+def test_a_broken_checkpoint_is_named(model, tmp_path):
+    def broken(name, text):
+        folder = tmp_path / name.replace(".", "_")
+        shutil.copytree(model, folder, dirs_exist_ok=True)
+        if text is None:
+            (folder / name).unlink()
+        else:
+            (folder / name).write_text(text)
+        return refuse("--model", folder, "--attention", "unix:/x", "--listen", "127.0.0.1:0")
+
+    assert "no such folder" in refuse("--model", tmp_path / "none", "--attention", "unix:/x")
+    assert "tokenizer.json" in broken("tokenizer.json", None)
+    assert "tokenizer.json: not a tokenizer" in broken("tokenizer.json", "{}")
+    assert "tokenizer_config.json: not JSON" in broken("tokenizer_config.json", "{")
+    assert "generation_config.json" in broken("generation_config.json", '{"eos_token_id": "x"}')
+    assert "config.json" in broken("config.json", '{"architectures": ["Nonsense"]}')
+    assert "chat_template.jinja: chat template: line 2" in broken("chat_template.jinja", "\n{% if %}")
+
+
+def test_a_file_of_keys_must_hold_one(model, tmp_path):
+    keys = tmp_path / "keys"
+    flags = ["--model", model, "--attention", "unix:/x", "--api-keys-file", keys]
+    assert str(keys) in refuse(*flags)
+    keys.write_text("# none\n\n")
+    assert "holds no key" in refuse(*flags)
+
+
+@pytest.mark.parametrize("flag", ["--listen", "--model", "--attention", "--drain-seconds"])
+def test_help_names_every_flag(flag):
+    got = subprocess.run([str(BIN / "janus-gateway"), "--help"], capture_output=True, text=True)
+    assert got.returncode == 0 and flag in got.stdout
