@@ -11,8 +11,20 @@ namespace janus::control {
 namespace {
 
 constexpr size_t kMaxLine = 512;
-constexpr std::string_view kReady = "ready ";
 constexpr std::string_view kErrorLevel = " error message=";  // common/log.h's form
+
+// What follows "ready " or "<program> ready ", if the line is that and one word; else nothing.
+std::string_view ReadyAddress(std::string_view line) {
+  constexpr std::string_view kReady = "ready ";
+  if (!line.starts_with(kReady)) {
+    const size_t space = line.find(' ');
+    if (space == std::string_view::npos) return {};
+    line.remove_prefix(space + 1);
+    if (!line.starts_with(kReady)) return {};
+  }
+  line.remove_prefix(kReady.size());
+  return line.find(' ') == std::string_view::npos ? line : std::string_view();
+}
 
 int Begin(const std::string& path) {
   std::rename(path.c_str(), (path + ".1").c_str());  // fails when there was none: nothing to keep
@@ -62,7 +74,7 @@ void LastWords::Append(std::string_view bytes) {
 
 void LastWords::EndLine() {
   if (partial_.find_first_not_of(" \t\r") != std::string::npos) {
-    if (ready_.empty() && partial_.starts_with(kReady)) ready_ = partial_.substr(kReady.size());
+    if (ready_.empty()) ready_ = ReadyAddress(partial_);
     if (partial_.find(kErrorLevel) != std::string::npos) last_error_ = partial_;
     last_ = std::move(partial_);
   }

@@ -39,7 +39,7 @@ class LastWords {
  public:
   void Append(std::string_view bytes);
   std::string Line() const;
-  // The rest of the line that began with `ready `, once one was printed; else empty.
+  // The address of the first line `ready <address>` or `<program> ready <address>`; else empty.
   const std::string& ready() const { return ready_; }
 
  private:

@@ -26,14 +26,14 @@ struct ProcessEvent {
   enum class Kind { kReady, kExited };
   Kind kind = Kind::kReady;
   std::string name;
-  std::string text;       // kReady: what followed `ready `; kExited: why, with last words and log
+  std::string text;       // kReady: the address; kExited: why, with last words and log
   bool clean = false;     // kExited: status 0
   bool expected = false;  // kExited: after Stop
 };
 
 // The processes of one run: each in a process group of its own (Ctrl-C reaches us alone), killed by
 // the kernel when we die, its output read into <log_dir>/<name>.log. A process says that it serves
-// by the line `ready <address>` on its output.
+// by the line `ready <address>` (or `<program> ready <address>`) on its output.
 //
 // Start, NextEvent, Stop and the destructor belong to the thread that called Create, and that
 // thread must live as long as the processes: the kernel's parent-death signal follows the thread

@@ -85,9 +85,14 @@ class GrpcPrepareCall final : public PrepareCall {
     bool complete = false;
     while (reader->Read(&message)) {
       MutexLock lock(mu_);
-      progress_ = {message.phase(), message.bytes_done(), message.bytes_total()};
       heard_ = MonotonicClock::now();
-      complete = complete || message.done();
+      if (message.bytes_total() > 0 || !message.phase().empty()) {
+        progress_ = {message.phase(), message.bytes_done(), message.bytes_total()};
+      }
+      if (message.done()) {
+        complete = true;
+        progress_.bytes_done = progress_.bytes_total;
+      }
     }
     Status status = FromGrpc(reader->Finish());
     if (status.ok() && !complete) status = Unavailable("Prepare ended before it was done");

@@ -1,0 +1,179 @@
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+
+#include "cli/load/runner.h"
+#include "cli/serve.h"
+#include "cli/service_file.h"
+#include "cli/stop_signals.h"
+
+namespace janus::cli {
+namespace {
+
+struct ValidateOptions {
+  std::string file;
+};
+
+struct LoadCommand {
+  LoadOptions load;
+  std::string trace;
+  double rate = 1;
+  int64_t requests = 0;
+  int input_tokens = 128;
+  int output_tokens = 64;
+  double timeout_seconds = 120;
+  std::string output;
+};
+
+void DeclareServe(CLI::App& app, ServeOptions& options) {
+  CLI::App* serve = app.add_subcommand("serve", "Serve a MoEService on this machine");
+  auto* file = serve->add_option("-f,--file", options.file, "MoEService object in YAML");
+  auto* model = serve->add_option("--model", options.model_dir,
+                                  "checkpoint folder: writes the object, prints it and serves it");
+  file->excludes(model);
+  serve->add_option("--attention", options.attention, "attention instances, with --model")
+      ->needs(model)
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  serve->add_option("--experts", options.experts, "expert instances, with --model")
+      ->needs(model)
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  serve->add_option("--name", options.name, "name of the service, with --model")->needs(model);
+  serve->add_option("--host", options.host, "address to listen on")->capture_default_str();
+  serve->add_option("--port", options.port, "port to listen on; 0 takes a free one")
+      ->check(CLI::Range(0, 65'535))
+      ->capture_default_str();
+  serve->add_option("--chat-template", options.chat_template,
+                    "Jinja file, before the model's own chat template");
+  serve->add_flag("--debug-logits-hash", options.debug_logits_hash,
+                  "requests may ask for hashes of the logits");
+}
+
+void DeclareValidate(CLI::App& app, ValidateOptions& options) {
+  CLI::App* validate =
+      app.add_subcommand("validate", "Judge a MoEService object without serving it");
+  validate->add_option("-f,--file", options.file, "MoEService object in YAML")->required();
+}
+
+void DeclareLoad(CLI::App& app, LoadCommand& command) {
+  CLI::App* load = app.add_subcommand(
+      "load",
+      "Send requests at their times, whatever became of those before, and measure the streams");
+  LoadOptions& options = command.load;
+  load->add_option("--url", options.url, "OpenAI endpoint, http://host:port")
+      ->capture_default_str();
+  load->add_option("--model", options.model, "model name (the first that the endpoint lists)");
+  auto* trace = load->add_option("--trace", command.trace,
+                                 "CSV, plain or gzip: arrival_s, input_tokens, output_tokens");
+  load->add_option("--rate", command.rate, "requests per second, Poisson arrivals")
+      ->excludes(trace)
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  load->add_option("--requests", command.requests,
+                   "how many; of a trace its first (all; 100 with --rate)")
+      ->check(CLI::PositiveNumber);
+  load->add_option("--input-tokens", command.input_tokens, "prompt length with --rate")
+      ->check(CLI::Range(1, 1 << 24))
+      ->capture_default_str();
+  load->add_option("--output-tokens", command.output_tokens, "answer length with --rate")
+      ->check(CLI::Range(1, 1 << 24))
+      ->capture_default_str();
+  load->add_option("--time-scale", options.time_scale, "a trace's times are divided by it")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  load->add_option("--max-concurrency", options.max_concurrency,
+                   "requests open at once; an arrival beyond it is skipped and counted")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  load->add_option("--timeout-seconds", command.timeout_seconds, "without a byte of an answer")
+      ->check(CLI::Range(1, 86'400))
+      ->capture_default_str();
+  load->add_option("--temperature", options.temperature, "0 is greedy")
+      ->check(CLI::Range(0.0, 2.0))
+      ->capture_default_str();
+  load->add_option("--seed", options.seed, "of arrivals and prompts")->capture_default_str();
+  load->add_option("--token-ids-below", options.token_ids_below, "prompts are random token ids")
+      ->check(CLI::Range(2, 1 << 22))
+      ->capture_default_str();
+  load->add_flag("--ignore-eos", options.ignore_eos, "ask for answers of full length");
+  load->add_option("--output", command.output,
+                   "file for one JSON line per request (standard output)");
+}
+
+Status Validate(const ValidateOptions& options) {
+  JANUS_ASSIGN_OR_RETURN(const control::MoEService service, ReadServiceFile(options.file));
+  std::printf("%s: MoEService %s is valid\n", options.file.c_str(), service.metadata.name.c_str());
+  return OkStatus();
+}
+
+Status Load(LoadCommand& command, StopSignals& stop) {
+  std::vector<Arrival> arrivals;
+  if (command.trace.empty()) {
+    arrivals = PoissonArrivals(command.rate, command.requests > 0 ? command.requests : 100,
+                               command.input_tokens, command.output_tokens, command.load.seed);
+  } else {
+    JANUS_ASSIGN_OR_RETURN(arrivals, ReadTrace(command.trace, command.requests));
+  }
+  command.load.timeout = Seconds(command.timeout_seconds);
+  std::ofstream file;
+  if (!command.output.empty()) {
+    file.open(command.output, std::ios::trunc);
+    if (!file) return FailedPrecondition(command.output + ": cannot be written");
+  }
+  const auto write = [&](const RequestOutcome& outcome) {
+    const std::string line = ToJson(outcome) + "\n";
+    if (command.output.empty()) {
+      std::fwrite(line.data(), 1, line.size(), stdout);
+    } else {
+      file << line << std::flush;
+    }
+  };
+  JANUS_ASSIGN_OR_RETURN(const LoadSummary summary,
+                         RunLoad(command.load, arrivals, write, [&] { return stop.Came(); }));
+  std::fflush(stdout);
+  std::fputs(Describe(summary).c_str(), stderr);
+  if (summary.completed == 0 && summary.failed > 0) return Unavailable("no request was answered");
+  return OkStatus();
+}
+
+int Run(int argc, char** argv) {
+  StopSignals stop;
+  CLI::App app{"janusctl: serve Mixture-of-Experts models with attention and experts apart."};
+  app.require_subcommand(1);
+  ServeOptions serve;
+  ValidateOptions validate;
+  LoadCommand load;
+  DeclareServe(app, serve);
+  DeclareValidate(app, validate);
+  DeclareLoad(app, load);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;  // 0: --help
+  }
+
+  Status status;
+  if (app.got_subcommand("serve")) {
+    if (serve.file.empty() && serve.model_dir.empty()) {
+      status = InvalidArgument("serve: want -f service.yaml or --model DIR");
+    } else {
+      status = Serve(serve, stop);
+    }
+  } else if (app.got_subcommand("validate")) {
+    status = Validate(validate);
+  } else {
+    status = Load(load, stop);
+  }
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "janusctl: %s\n", status.message().c_str());
+  return status.code() == StatusCode::kInvalidArgument ? 2 : 1;
+}
+
+}  // namespace
+}  // namespace janus::cli
+
+int main(int argc, char** argv) {
+  return janus::cli::Run(argc, argv);
+}

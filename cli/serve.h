@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+
+#include "cli/stop_signals.h"
+#include "common/status.h"
+
+namespace janus::cli {
+
+struct ServeOptions {
+  std::string file;       // -f; empty with model_dir
+  std::string model_dir;  // --model; empty with file
+  std::string name;       // of the service with model_dir; empty: from the folder's name
+  int attention = 1;      // with model_dir
+  int experts = 1;
+  std::string host = "127.0.0.1";
+  int port = 8000;
+  std::string chat_template;
+  bool debug_logits_hash = false;
+};
+
+// Serves until a stop signal (OK) or until a process fails (its error). Nothing is left behind but
+// the logs.
+Status Serve(const ServeOptions& options, StopSignals& stop);
+
+}  // namespace janus::cli

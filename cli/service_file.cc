@@ -1,0 +1,91 @@
+#include "cli/service_file.h"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "operator/api/parse.h"
+#include "operator/api/supported.h"
+#include "operator/api/validate.h"
+#include "operator/api/yaml.h"
+
+namespace janus::cli {
+namespace {
+
+using control::FieldErrors;
+using control::Node;
+
+constexpr size_t kMaxBytes = 1 << 20;
+
+}  // namespace
+
+Result<control::MoEService> ParseServiceText(std::string_view text, const std::string& file) {
+  JANUS_ASSIGN_OR_RETURN(const Node root, control::ParseYaml(text, file));
+  control::ParsedService parsed = control::ParseMoEService(root);
+  FieldErrors errors = std::move(parsed.errors);
+  // Rules are judged on an object that could be read, and support on one that keeps the rules.
+  if (errors.empty()) errors = control::ValidateSchema(parsed.object);
+  if (errors.empty()) errors = control::ValidateSupported(parsed.object);
+  if (errors.empty()) return std::move(parsed.object);
+  control::AddLines(root, errors);
+  return InvalidArgument(control::FormatErrors(file, errors));
+}
+
+Result<std::string> ReadTextFile(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    return InvalidArgument(path + ": is a folder; want a file");
+  }
+  errno = 0;
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return NotFound(path + ": " + std::strerror(errno));
+  std::string text(kMaxBytes + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(in.gcount()));
+  if (text.size() > kMaxBytes) return InvalidArgument(path + ": larger than 1 MiB");
+  return text;
+}
+
+Result<control::MoEService> ReadServiceFile(const std::string& file) {
+  JANUS_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(file));
+  return ParseServiceText(text, file);
+}
+
+std::string ComposeServiceText(const std::string& name, const std::string& model_dir, int attention,
+                               int experts) {
+  Node root = Node::Map();
+  root.Add("apiVersion", Node::String(control::kApiVersion));
+  root.Add("kind", Node::String(control::kKind));
+  root.Add("metadata", Node::Map()).Add("name", Node::String(name));
+  Node& spec = root.Add("spec", Node::Map());
+  Node& source = spec.Add("model", Node::Map()).Add("source", Node::Map());
+  source.Add("type", Node::String("HostPath"));
+  source.Add("hostPath", Node::Map()).Add("path", Node::String(model_dir));
+  Node& roles = spec.Add("roles", Node::Map());
+  roles.Add("attention", Node::Map()).Add("replicas", Node::Integer(attention));
+  roles.Add("experts", Node::Map()).Add("replicas", Node::Integer(experts));
+  return control::WriteYaml(root);
+}
+
+std::string ServiceNameFor(const std::string& model_dir) {
+  std::filesystem::path path = std::filesystem::path(model_dir).lexically_normal();
+  if (path.filename().empty()) path = path.parent_path();
+  std::string name;
+  for (const char c : path.filename().string()) {
+    const char lower = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    const bool is_letter = lower >= 'a' && lower <= 'z';
+    const bool is_inner = is_letter || (lower >= '0' && lower <= '9');
+    if (name.empty() && !is_letter) continue;
+    if (is_inner) {
+      name += lower;
+    } else if (name.back() != '-') {
+      name += '-';
+    }
+    if (name.size() == 40) break;
+  }
+  while (!name.empty() && name.back() == '-') name.pop_back();
+  return name.empty() ? "model" : name;
+}
+
+}  // namespace janus::cli

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+
+#include "common/clock.h"
+#include "common/statistics.h"
+
+namespace janus::cli {
+
+// What the table shows of a service over the time since the statistics before.
+struct ServiceView {
+  int m = 0;
+  int n = 0;
+  uint64_t running = 0;  // sequences
+  uint64_t waiting = 0;
+  double batch = 0;              // rows per step, all attention instances
+  double tokens_per_second = 0;  // generated
+  double steps_per_second = 0;
+  double tpot_seconds = 0;       // median of requests finished lately, mean over instances; 0: none
+  double activated_experts = 0;  // replicas per round, all expert instances
+  double busiest_experts = 0;    // of the instance with most
+  double kv_used = 0;            // share of the capacity, 0..1
+  uint64_t preempted = 0;
+  uint64_t resident_bytes = 0;
+  uint64_t tokens = 0;  // generated since the start
+};
+
+// Pure. Counters that fell (a restarted worker) count as begun anew.
+ServiceView Summarize(const Statistics& before, const Statistics& now, Seconds between);
+
+// One screen: a heading, the service's figures, one line per instance. Lines end with '\n'.
+std::string RenderTable(const std::string& heading, const ServiceView& view,
+                        const Statistics& before, const Statistics& now, Seconds between);
+
+// The same in one line without its end, for logs and pipes.
+std::string RenderLine(const ServiceView& view);
+
+}  // namespace janus::cli

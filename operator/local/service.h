@@ -1,0 +1,97 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/model/description.h"
+#include "common/statistics.h"
+#include "common/status.h"
+#include "operator/local/processes.h"
+#include "operator/local/run_folder.h"
+#include "operator/reconcile/plan.h"
+#include "operator/topology/members.h"
+
+namespace janus::control {
+
+// What a service on this machine is made of.
+struct LocalServiceOptions {
+  std::string name;
+  std::string model_dir;
+  ModelDescription model;
+  ServicePlan plan;
+  std::string worker_program;  // paths of the siblings
+  std::string gateway_program;
+  std::string host = "127.0.0.1";
+  int port = 8000;
+  std::string chat_template;  // file; empty: the model's own
+  bool debug_logits_hash = false;
+  int64_t request_bytes = 4 << 20;
+  int open_streams = 4096;
+  std::string log_dir;
+  Seconds ready_timeout{60};     // from a process's start to its ready line
+  Seconds progress_timeout{60};  // without progress while loading
+};
+
+// One service as local processes, for epoch 1: workers are started, prepared and committed, then
+// the gateway is opened. It is told the time and never waits: call Step when event_fd is readable
+// and at least every 100 ms. Confined to the thread that made it.
+class LocalService {
+ public:
+  enum class Phase { kStarting, kLoading, kOpening, kServing };
+
+  // Starts the workers. An error names the program, path or limit.
+  static Result<std::unique_ptr<LocalService>> Start(LocalServiceOptions options,
+                                                     MonotonicTime now);
+  // Whatever runs is killed.
+  ~LocalService();
+
+  // Goes as far as it can. An error is the end of the service: it names the process or the phase,
+  // why, and the log.
+  Status Step(MonotonicTime now);
+
+  int event_fd() const { return processes_->event_fd(); }
+  Phase phase() const { return phase_; }
+  int workers_ready() const { return ready_; }
+  PrepareProgress progress() const;
+  // "http://127.0.0.1:8000", once it serves.
+  const std::string& endpoint() const { return endpoint_; }
+  // Asks every worker; short, for the table.
+  Result<Statistics> GetStatistics() { return members_->GetStatistics(Seconds(1)); }
+
+  // SIGTERM, then SIGKILL after `grace`; returns when nothing is left.
+  void Stop(Seconds grace);
+
+ private:
+  struct Worker {
+    std::string name;
+    Role role;
+    std::string address;
+    bool ready = false;
+  };
+
+  LocalService(LocalServiceOptions options, RunFolder folder, std::unique_ptr<Processes> processes,
+               MonotonicTime now);
+  Status StartWorkers();
+  Status StartGateway();
+  Status HandleEvents();
+  Status BeginLoading(MonotonicTime now);
+  Status Advance(MonotonicTime now);
+  std::string LogsOf(const std::string& process) const;
+
+  const LocalServiceOptions options_;
+  const std::string service_uid_;
+  RunFolder folder_;
+  std::unique_ptr<Processes> processes_;
+  std::vector<Worker> workers_;  // attention by rank, then experts by rank
+  std::unique_ptr<Members> members_;
+  std::unique_ptr<PrepareCall> prepare_;
+  Phase phase_ = Phase::kStarting;
+  MonotonicTime phase_began_;
+  int ready_ = 0;
+  std::string endpoint_;
+};
+
+}  // namespace janus::control

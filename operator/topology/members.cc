@@ -1,0 +1,112 @@
+#include "operator/topology/members.h"
+
+#include <algorithm>
+
+namespace janus::control {
+namespace {
+
+class JoinedPrepare final : public PrepareCall {
+ public:
+  struct Part {
+    std::string name;
+    std::unique_ptr<PrepareCall> call;
+  };
+  explicit JoinedPrepare(std::vector<Part> parts) : parts_(std::move(parts)) {}
+
+  PrepareProgress progress() const override {
+    PrepareProgress sum;
+    for (const Part& part : parts_) {
+      const PrepareProgress one = part.call->progress();
+      sum.bytes_done += one.bytes_done;
+      sum.bytes_total += one.bytes_total;
+      // While one still loads, the service loads.
+      if (sum.phase.empty() || (!part.call->done() && one.phase == "weights"))
+        sum.phase = one.phase;
+    }
+    return sum;
+  }
+  MonotonicTime last_heard() const override {
+    MonotonicTime last{};
+    for (const Part& part : parts_) last = std::max(last, part.call->last_heard());
+    return last;
+  }
+  bool done() const override {
+    bool all = true;
+    for (const Part& part : parts_) {
+      const bool one = part.call->done();
+      if (one && !part.call->result().ok()) return true;
+      all = all && one;
+    }
+    return all;
+  }
+  Status result() const override {
+    Status first;
+    for (const Part& part : parts_) {
+      if (!part.call->done() || part.call->result().ok()) continue;
+      const Status one = part.call->result().Annotate(part.name);
+      // A member that lost its peer because the peer failed is not the cause.
+      const bool is_cause = one.code() != StatusCode::kUnavailable;
+      if (first.ok() || (is_cause && first.code() == StatusCode::kUnavailable)) first = one;
+    }
+    return first;
+  }
+
+ private:
+  std::vector<Part> parts_;
+};
+
+}  // namespace
+
+Members::Members(std::vector<Member> members, const Leader& leader) {
+  std::stable_sort(members.begin(), members.end(), [](const Member& a, const Member& b) {
+    return a.role == Role::kExperts && b.role == Role::kAttention;
+  });
+  for (Member& member : members) {
+    auto client = std::make_unique<TopologyClient>(member.address, leader);
+    peers_.push_back({std::move(member), std::move(client)});
+  }
+}
+
+std::unique_ptr<PrepareCall> Members::Prepare(const Topology& topology, const ServicePlan& plan,
+                                              const TopologyClient::PrepareOptions& options) {
+  std::vector<JoinedPrepare::Part> parts;
+  for (const Peer& peer : peers_) {
+    parts.push_back({peer.member.name, peer.client->Prepare(topology, plan, options)});
+  }
+  return std::make_unique<JoinedPrepare>(std::move(parts));
+}
+
+Status Members::Commit(uint64_t epoch, Seconds timeout) {
+  for (const Peer& peer : peers_) {
+    Status status = peer.client->Commit(epoch, timeout);
+    if (!status.ok()) return std::move(status).Annotate(peer.member.name);
+  }
+  return OkStatus();
+}
+
+Status Members::Abort(uint64_t epoch, Seconds timeout) {
+  Status first;
+  for (const Peer& peer : peers_) {
+    Status status = peer.client->Abort(epoch, timeout);
+    if (first.ok() && !status.ok()) first = std::move(status).Annotate(peer.member.name);
+  }
+  return first;
+}
+
+Result<Statistics> Members::GetStatistics(Seconds timeout) {
+  Statistics all;
+  Status first;
+  for (const Peer& peer : peers_) {
+    Result<Statistics> one = peer.client->GetStatistics(timeout);
+    if (!one.ok()) {
+      if (first.ok()) first = std::move(one).status().Annotate(peer.member.name);
+      continue;
+    }
+    all.epoch = std::max(all.epoch, one->epoch);
+    all.instances.insert(all.instances.end(), one->instances.begin(), one->instances.end());
+  }
+  if (all.instances.empty() && !first.ok()) return first;
+  return all;
+}
+
+}  // namespace janus::control

@@ -1,0 +1,56 @@
+#include "cli/service_file.h"
+
+#include <gtest/gtest.h>
+
+namespace janus::cli {
+namespace {
+
+TEST(ComposeServiceText, IsAValidServiceWithTheCountsAsked) {
+  const std::string text = ComposeServiceText("demo", "/models/my model", 2, 3);
+  const Result<control::MoEService> service = ParseServiceText(text, "service.yaml");
+  ASSERT_TRUE(service.ok()) << service.status().message();
+  EXPECT_EQ(service->metadata.name, "demo");
+  EXPECT_EQ(service->spec.model.source.host_path->path, "/models/my model");
+  EXPECT_EQ(service->spec.roles.attention.replicas, 2);
+  EXPECT_EQ(service->spec.roles.experts.replicas, 3);
+}
+
+TEST(ComposeServiceText, SurvivesAnyFolderName) {
+  for (const char* dir : {"/a: b", "/x # y", "/\"q\"", "/123", "/off", "/a\tb"}) {
+    const auto service = ParseServiceText(ComposeServiceText("d", dir, 1, 1), "service.yaml");
+    ASSERT_TRUE(service.ok()) << dir << ": " << service.status().message();
+    EXPECT_EQ(service->spec.model.source.host_path->path, dir);
+  }
+}
+
+TEST(ServiceNameFor, IsAlwaysAValidName) {
+  EXPECT_EQ(ServiceNameFor("/models/demo"), "demo");
+  EXPECT_EQ(ServiceNameFor("/models/demo/"), "demo");
+  EXPECT_EQ(ServiceNameFor("/models/Mixtral-8x7B-v0.1"), "mixtral-8x7b-v0-1");
+  EXPECT_EQ(ServiceNameFor("/models/8x7B"), "x7b");
+  EXPECT_EQ(ServiceNameFor("/"), "model");
+  EXPECT_EQ(ServiceNameFor("/___"), "model");
+  EXPECT_EQ(ServiceNameFor("/" + std::string(60, 'a')), std::string(40, 'a'));
+  for (const char* dir : {"/models/a__b--", "/A B", "/\xc3\xa9t\xc3\xa9"}) {
+    const auto service = ParseServiceText(ComposeServiceText(ServiceNameFor(dir), "/m", 1, 1), "s");
+    EXPECT_TRUE(service.ok()) << dir << ": " << service.status().message();
+  }
+}
+
+TEST(ParseServiceText, ListsWhatIsNotSupportedOnlyForAnObjectThatKeepsTheRules) {
+  const std::string good = ComposeServiceText("demo", "/m", 1, 1);
+  const std::string cuda = good + "  device: CUDA\n";
+  EXPECT_EQ(ParseServiceText(cuda, "s.yaml").status().message().substr(0, 41),
+            "s.yaml:16: spec.device: CUDA is not suppo");
+  EXPECT_EQ(ParseServiceText(cuda + "  pipeline: {microBatches: 9}\n", "s.yaml").status().message(),
+            "s.yaml:17: spec.pipeline.microBatches: is 9; want 0..4");
+}
+
+TEST(ReadServiceFile, NamesTheFile) {
+  EXPECT_EQ(ReadServiceFile("/nonexistent/s.yaml").status().message(),
+            "/nonexistent/s.yaml: No such file or directory");
+  EXPECT_EQ(ReadServiceFile("/tmp").status().message(), "/tmp: is a folder; want a file");
+}
+
+}  // namespace
+}  // namespace janus::cli

@@ -1,0 +1,149 @@
+#include "operator/topology/members.h"
+
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <thread>
+#include <vector>
+
+#include "common/mutex.h"
+#include "proto/control.grpc.pb.h"
+#include "proto/convert.h"
+
+namespace janus::control {
+namespace {
+
+using namespace std::chrono_literals;
+
+// The order in which members were written to.
+struct Journal {
+  Mutex mu;
+  std::vector<std::string> commits JANUS_GUARDED_BY(mu);
+};
+
+class Member final : public v1::Control::Service {
+ public:
+  Member(std::string name, Journal& journal) : name_(std::move(name)), journal_(journal) {}
+
+  grpc::Status Prepare(grpc::ServerContext*, const v1::PrepareRequest*,
+                       grpc::ServerWriter<v1::PrepareProgress>* writer) override {
+    if (!prepared.ok()) return prepared;
+    v1::PrepareProgress progress;
+    progress.set_phase("weights");
+    progress.set_bytes_done(50);
+    progress.set_bytes_total(50);
+    writer->Write(progress);
+    v1::PrepareProgress last;  // as workers end: without figures
+    last.set_done(true);
+    writer->Write(last);
+    return grpc::Status::OK;
+  }
+  grpc::Status Commit(grpc::ServerContext*, const v1::CommitRequest*, v1::CommitReply*) override {
+    MutexLock lock(journal_.mu);
+    journal_.commits.push_back(name_);
+    return committed;
+  }
+  grpc::Status GetStatistics(grpc::ServerContext*, const v1::GetStatisticsRequest*,
+                             v1::Statistics* reply) override {
+    reply->set_epoch(1);
+    *reply->add_instances() = ToProto(InstanceStatistics());
+    return grpc::Status::OK;
+  }
+
+  grpc::Status prepared;
+  grpc::Status committed;
+
+ private:
+  const std::string name_;
+  Journal& journal_;
+};
+
+class MembersTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string dir = "/tmp/jmembers-XXXXXX";
+    ASSERT_NE(mkdtemp(dir.data()), nullptr);
+    dir_ = dir;
+    std::vector<Members::Member> list;
+    for (const auto& [name, role] : {std::pair{"attention-0", Role::kAttention},
+                                     {"experts-0", Role::kExperts},
+                                     {"experts-1", Role::kExperts}}) {
+      services_.push_back(std::make_unique<Member>(name, journal_));
+      grpc::ServerBuilder builder;
+      const std::string address = "unix:" + dir_ + "/" + name;
+      builder.AddListeningPort(address, grpc::InsecureServerCredentials());
+      builder.RegisterService(services_.back().get());
+      servers_.push_back(builder.BuildAndStart());
+      list.push_back({name, address, role});
+    }
+    members_ = std::make_unique<Members>(list, Leader{"uid", 1});
+  }
+  void TearDown() override {
+    members_.reset();
+    for (auto& server : servers_) server->Shutdown();
+    std::filesystem::remove_all(dir_);
+  }
+  Status Prepare(PrepareProgress* progress = nullptr) {
+    const auto call = members_->Prepare(Topology(), ServicePlan(), {});
+    const MonotonicTime deadline = MonotonicClock::now() + 20s;
+    while (!call->done() && MonotonicClock::now() < deadline) std::this_thread::yield();
+    if (progress != nullptr) *progress = call->progress();
+    return call->result();
+  }
+  std::vector<std::string> commits() {
+    MutexLock lock(journal_.mu);
+    return journal_.commits;
+  }
+
+  std::string dir_;
+  Journal journal_;
+  std::vector<std::unique_ptr<Member>> services_;
+  std::vector<std::unique_ptr<grpc::Server>> servers_;
+  std::unique_ptr<Members> members_;
+};
+
+TEST_F(MembersTest, SumsTheProgressOfAll) {
+  PrepareProgress progress;
+  const Status status = Prepare(&progress);
+  EXPECT_TRUE(status.ok()) << status.ToString();
+  EXPECT_EQ(progress.bytes_done, 150u);
+  EXPECT_EQ(progress.bytes_total, 150u);
+}
+
+TEST_F(MembersTest, NamesTheMemberThatRefused) {
+  services_[2]->prepared = {grpc::StatusCode::INVALID_ARGUMENT, "model.safetensors: truncated"};
+  EXPECT_EQ(Prepare(), InvalidArgument("experts-1: model.safetensors: truncated"));
+}
+
+TEST_F(MembersTest, TellsTheCauseBeforeItsConsequences) {
+  services_[0]->prepared = {grpc::StatusCode::UNAVAILABLE, "experts-1 does not answer"};
+  services_[2]->prepared = {grpc::StatusCode::INVALID_ARGUMENT, "NaN in a weight"};
+  const auto call = members_->Prepare(Topology(), ServicePlan(), {});
+  const MonotonicTime deadline = MonotonicClock::now() + 20s;
+  while (call->result().code() != StatusCode::kInvalidArgument &&
+         MonotonicClock::now() < deadline) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(call->result(), InvalidArgument("experts-1: NaN in a weight"));
+}
+
+TEST_F(MembersTest, CommitsExpertsFirstAndStopsAtTheFirstError) {
+  EXPECT_TRUE(members_->Commit(1, Seconds(10)).ok());
+  EXPECT_EQ(commits(), (std::vector<std::string>{"experts-0", "experts-1", "attention-0"}));
+  services_[2]->committed = {grpc::StatusCode::ABORTED, "another epoch"};
+  EXPECT_EQ(members_->Commit(1, Seconds(10)), Aborted("experts-1: another epoch"));
+  EXPECT_EQ(commits().size(), 5u);
+}
+
+TEST_F(MembersTest, JoinsTheStatisticsOfThoseThatAnswer) {
+  EXPECT_EQ(members_->GetStatistics(Seconds(10))->instances.size(), 3u);
+  servers_[1]->Shutdown();
+  const Result<Statistics> statistics = members_->GetStatistics(Seconds(10));
+  ASSERT_TRUE(statistics.ok());
+  EXPECT_EQ(statistics->instances.size(), 2u);
+}
+
+}  // namespace
+}  // namespace janus::control
