@@ -38,7 +38,7 @@ class LoopbackCluster {
   LoopbackCluster(Options options, const ModelDescription& model,
                   const AttentionWeights& attention_weights,
                   std::vector<const ExpertWeights*> expert_weights);
-  // Stops and joins; a step loop that ended with an error fails the test.
+  // Stops and joins; aborts if a step loop has ended with an error.
   ~LoopbackCluster();
 
   AttentionInstance& attention(int rank) {
@@ -53,7 +53,8 @@ class LoopbackCluster {
     FinishReason finish = FinishReason::kNone;
     std::string error;
   };
-  // Waits (bounded) until the request has ended, or `tokens` of it are there.
+  // Waits until the request has ended, or `tokens` of it are there; after 50 s, or when a step loop
+  // has failed, the outcome is an error that says so.
   Outcome Await(const RequestKey& key, int tokens = INT32_MAX);
 
   // The first error of any step loop so far.

@@ -1,0 +1,210 @@
+// What one exchange round over shared memory costs beside a bare two-process ping-pong of the same
+// bytes.
+//
+// A round of 1A1E: rows into the slot (one copy), to the expert process, which copies them into its
+// contributions, and back into the caller's buffer. The bare form does the same three copies and
+// two flags in one shared page range, with nothing else: the floor of this machine. Both use the
+// same waiting policy, alternate in blocks in one run, and pin nothing.
+//
+//   build/dev/bin/exchange_bench [rounds]        one JSON line per case
+
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "common/aligned_buffer.h"
+#include "dataplane/comm/exchange.h"
+#include "dataplane/comm/shared_memory.h"
+
+namespace janus::dataplane {
+namespace {
+
+constexpr int kHidden = 4096;
+constexpr int kMaxRows = 512;
+
+struct Bare {
+  Doorbell to_child;
+  Doorbell to_parent;
+  alignas(64) std::atomic<uint64_t> request{0};
+  alignas(64) std::atomic<uint64_t> reply{0};
+  alignas(64) std::byte out[kMaxRows * kHidden * 2];
+  alignas(64) std::byte back[kMaxRows * kHidden * 2];
+};
+
+MonotonicTime Soon() {
+  return MonotonicClock::now() + std::chrono::seconds(30);
+}
+
+void BareChild(Bare& shared, const WaitPolicy& policy, int rounds, size_t bytes) {
+  for (int i = 1; i <= rounds; ++i) {
+    const auto round = static_cast<uint64_t>(i);
+    if (!WaitFor(shared.to_child, policy, Soon(),
+                 [&] { return shared.request.load(std::memory_order_acquire) == round; }))
+      _exit(1);
+    std::memcpy(shared.back, shared.out, bytes);
+    shared.reply.store(round, std::memory_order_release);
+    shared.to_parent.Ring();
+  }
+}
+
+void BareParent(Bare& shared, const WaitPolicy& policy, int rounds, size_t bytes,
+                const std::byte* from, std::byte* to, std::vector<double>& micros) {
+  for (int i = 1; i <= rounds; ++i) {
+    const auto round = static_cast<uint64_t>(i);
+    const MonotonicTime start = MonotonicClock::now();
+    std::memcpy(shared.out, from, bytes);
+    shared.request.store(round, std::memory_order_release);
+    shared.to_child.Ring();
+    if (!WaitFor(shared.to_parent, policy, Soon(),
+                 [&] { return shared.reply.load(std::memory_order_acquire) == round; }))
+      std::exit(1);
+    std::memcpy(to, shared.back, bytes);
+    micros.push_back(Seconds(MonotonicClock::now() - start).count() * 1e6);
+  }
+}
+
+void ExpertSide(Transport& transport, const ExchangeShape& shape, int rounds) {
+  auto exchange = *MakeExpertExchange(ExchangeMode::kDirect, shape, transport);
+  RoundKey key;
+  key.epoch = 1;
+  for (int i = 1; i <= rounds; ++i) {
+    key.step = static_cast<uint64_t>(i);
+    ArrivedRows rows;
+    const Status waited =
+        transport.Wait(Soon(), [&] { return *exchange->Poll(key, Rank{0}, rows); });
+    if (!waited.ok()) _exit(1);
+    const ExpertExchange::Outgoing out = exchange->Begin(0, Rank{0}, rows.count);
+    for (int r = 0; r < rows.count; ++r)
+      out.refs[static_cast<size_t>(r)] = {static_cast<uint16_t>(r), 0, 0};
+    std::memcpy(out.rows, rows.rows, static_cast<size_t>(rows.count) * shape.row_bytes());
+    if (!exchange->Post(key, Rank{0}, rows.posted).ok()) _exit(1);
+  }
+}
+
+void AttentionSide(Transport& transport, const ExchangeShape& shape, int rounds, int rows,
+                   const std::byte* from, std::byte* to, std::vector<double>& micros) {
+  auto exchange = *MakeAttentionExchange(ExchangeMode::kDirect, shape, transport);
+  const size_t bytes = static_cast<size_t>(rows) * shape.row_bytes();
+  RoundKey key;
+  key.epoch = 1;
+  for (int i = 1; i <= rounds; ++i) {
+    key.step = static_cast<uint64_t>(i);
+    const MonotonicTime start = MonotonicClock::now();
+    std::memcpy(exchange->Rows(0).data(), from, bytes);
+    JANUS_CHECK(exchange->Post(key, rows, start).ok());
+    const Status waited = transport.Wait(Soon(), [&] { return *exchange->Poll(key); });
+    JANUS_CHECK(waited.ok(), waited.ToString());
+    const auto table = exchange->Contributions(0);
+    for (int r = 0; r < rows; ++r) {
+      std::memcpy(to + static_cast<size_t>(r) * shape.row_bytes(), table[static_cast<size_t>(r)],
+                  shape.row_bytes());
+    }
+    micros.push_back(Seconds(MonotonicClock::now() - start).count() * 1e6);
+  }
+}
+
+double At(std::vector<double>& sorted, double part) {
+  return sorted[static_cast<size_t>(part * static_cast<double>(sorted.size() - 1))];
+}
+
+// Runs `child` in another process and `parent` here.
+template <class Child, class Parent>
+void InTwoProcesses(Child&& child, Parent&& parent) {
+  const pid_t pid = fork();
+  JANUS_CHECK(pid >= 0);
+  if (pid == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    child();
+    _exit(0);
+  }
+  parent();
+  int status = 0;
+  waitpid(pid, &status, 0);
+  JANUS_CHECK(status == 0, status);
+}
+
+void Case(const std::string& folder, int rows, int rounds) {
+  ExchangeShape shape;
+  shape.hidden = kHidden;
+  shape.top_k = 1;
+  shape.wire = DType::kBFloat16;
+  shape.max_rows = kMaxRows;
+  shape.m = shape.n = 1;
+  const size_t bytes = static_cast<size_t>(rows) * shape.row_bytes();
+  const WaitPolicy policy = WaitPolicy::ForThreads(2);
+  AlignedBuffer from(bytes), to(bytes);
+  std::memset(from.data(), 1, bytes);
+
+  std::vector<double> bare, exchange;
+  constexpr int kBlocks = 10;
+  for (int block = 0; block < kBlocks; ++block) {
+    void* memory =
+        mmap(nullptr, sizeof(Bare), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    JANUS_CHECK(memory != MAP_FAILED);
+    auto* shared = new (memory) Bare;
+    const int warm = rounds / 10;
+    std::vector<double> discarded;
+    InTwoProcesses([&] { BareChild(*shared, policy, rounds + warm, bytes); },
+                   [&] {
+                     std::vector<double> all;
+                     BareParent(*shared, policy, rounds + warm, bytes, from.data(), to.data(), all);
+                     bare.insert(bare.end(), all.begin() + warm, all.end());
+                   });
+    munmap(memory, sizeof(Bare));
+
+    SharedMemoryOptions options;
+    options.epoch = 1;
+    options.tag = 7;
+    options.attention_paths = {folder + "/attention-0.x"};
+    options.policy = policy;
+    options.deadline = Soon();
+    const auto connect = [&](PeerId self, const std::string& path) {
+      auto listener = *ExchangeListener::Create(path);
+      return *ConnectSharedMemory(*LayoutFor(ExchangeMode::kDirect, shape, self), options,
+                                  *listener, {});
+    };
+    InTwoProcesses(
+        [&] {
+          auto transport = connect({Role::kExperts, Rank{0}}, folder + "/experts-0.x");
+          ExpertSide(*transport, shape, rounds + warm);
+        },
+        [&] {
+          auto transport = connect({Role::kAttention, Rank{0}}, folder + "/attention-0.x");
+          std::vector<double> all;
+          AttentionSide(*transport, shape, rounds + warm, rows, from.data(), to.data(), all);
+          exchange.insert(exchange.end(), all.begin() + warm, all.end());
+        });
+    JANUS_CHECK(std::memcmp(from.data(), to.data(), bytes) == 0, "the rows came back changed");
+  }
+  std::sort(bare.begin(), bare.end());
+  std::sort(exchange.begin(), exchange.end());
+  std::printf(
+      "{\"bench\":\"exchange\",\"rows\":%d,\"hidden\":%d,\"dtype\":\"bf16\",\"bytes_each_way\":%zu,"
+      "\"bare_us\":{\"p10\":%.2f,\"p50\":%.2f,\"p99\":%.2f},\"exchange_us\":{\"p10\":%.2f,\"p50\":%"
+      ".2f,\"p99\":%.2f},"
+      "\"p50_ratio\":%.3f,\"p50_difference_us\":%.2f,\"rounds\":%zu}\n",
+      rows, kHidden, bytes, At(bare, .1), At(bare, .5), At(bare, .99), At(exchange, .1),
+      At(exchange, .5), At(exchange, .99), At(exchange, .5) / At(bare, .5),
+      At(exchange, .5) - At(bare, .5), exchange.size());
+  std::fflush(stdout);
+}
+
+}  // namespace
+}  // namespace janus::dataplane
+
+int main(int argc, char** argv) {
+  const int rounds = argc > 1 ? std::atoi(argv[1]) : 2000;
+  char folder[] = "/tmp/janus-bench-XXXXXX";
+  JANUS_CHECK(mkdtemp(folder) != nullptr);
+  for (const int rows : {1, 16, 128}) janus::dataplane::Case(folder, rows, std::max(10, rounds));
+  rmdir(folder);
+  return 0;
+}
