@@ -25,12 +25,21 @@ std::string StopMatcher::Push(std::string_view text) {
   if (stops_.empty()) return std::string(text);
   std::string all = std::move(held_);
   all += text;
-  size_t first = std::string::npos;
-  for (const std::string& stop : stops_) first = std::min(first, all.find(stop));
-  if (first != std::string::npos) {
+  // The one complete first, of those the longest: so the cuts between pieces do not matter.
+  size_t begin = 0, end = std::string::npos;
+  for (const std::string& stop : stops_) {
+    const size_t found = all.find(stop);
+    if (found == std::string::npos) continue;
+    const size_t found_end = found + stop.size();
+    if (found_end < end || (found_end == end && found < begin)) {
+      begin = found;
+      end = found_end;
+    }
+  }
+  if (end != std::string::npos) {
     matched_ = true;
     held_.clear();
-    all.resize(first);
+    all.resize(begin);
     return all;
   }
   const size_t held = PossibleBeginning(all, stops_);

@@ -14,7 +14,8 @@ class StopMatcher {
   // No string may be empty; without any, everything passes.
   explicit StopMatcher(std::vector<std::string> stops) : stops_(std::move(stops)) {}
 
-  // Text that is settled now: it ends where the earliest stop string begins. Nothing after a match.
+  // Text that is settled now. It ends before the stop string that is complete first (of several
+  // that end there, the longest). Nothing after a match.
   std::string Push(std::string_view text);
   // What was held back, when no more text comes.
   std::string Flush();

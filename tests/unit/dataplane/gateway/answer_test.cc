@@ -1,0 +1,100 @@
+#include "dataplane/gateway/answer.h"
+
+#include <gtest/gtest.h>
+
+#include "small_tokenizer.h"
+
+namespace janus::dataplane {
+namespace {
+
+// 0 "a", 1 " b", 5..8 the bytes of 😀, 10 <s>.
+TokenEvent Event(std::vector<int32_t> tokens, Finish finish = Finish::kNone,
+                 bool logprobs = false) {
+  TokenEvent event;
+  event.tokens = std::move(tokens);
+  event.finish = finish;
+  if (logprobs) {
+    for (const int32_t token : event.tokens) event.logprobs.push_back({-0.5f, {{token, -0.5f}}});
+  }
+  return event;
+}
+
+class AnswerTest : public testing::Test {
+ protected:
+  Answer Make(std::vector<std::string> stop = {}, bool logprobs = false) {
+    return Answer::Create(*tokenizer_, std::move(stop), true, logprobs).value();
+  }
+  std::shared_ptr<const Tokenizer> tokenizer_ = SmallTokenizer();
+};
+
+TEST_F(AnswerTest, LeavesTheStopTokenOutOfTheTextButCountsIt) {
+  Answer answer = Make();
+  EXPECT_EQ(answer.Push(Event({0, 1, 0}, Finish::kStop)).value().text, "a b");
+  EXPECT_EQ(answer.finish(), Finish::kStop);
+  EXPECT_EQ(answer.completion_tokens(), 3);
+}
+
+TEST_F(AnswerTest, KeepsTheLastTokenWhenTheLengthEndedIt) {
+  Answer answer = Make();
+  EXPECT_EQ(answer.Push(Event({0, 1}, Finish::kLength)).value().text, "a b");
+  EXPECT_EQ(answer.completion_tokens(), 2);
+}
+
+TEST_F(AnswerTest, FlushesAnIncompleteCharacterAtTheEnd) {
+  Answer answer = Make();
+  EXPECT_EQ(answer.Push(Event({0, 5, 6})).value().text, "a");
+  EXPECT_EQ(answer.Push(Event({7}, Finish::kLength)).value().text, "\uFFFD");
+}
+
+TEST_F(AnswerTest, FlushesWhatMightHaveBecomeAStopString) {
+  Answer answer = Make({"a c"});
+  EXPECT_EQ(answer.Push(Event({0})).value().text, "");
+  EXPECT_EQ(answer.Push(Event({}, Finish::kStop)).value().text, "a");
+}
+
+TEST_F(AnswerTest, EndsAtAStopStringAndIgnoresWhatFollows) {
+  Answer answer = Make({"a b"});
+  const Answer::Delta delta = answer.Push(Event({0, 0, 1, 0, 0})).value();
+  EXPECT_EQ(delta.text, "a");
+  EXPECT_TRUE(answer.stopped_by_string());
+  EXPECT_EQ(answer.finish(), Finish::kStop);
+  EXPECT_EQ(answer.completion_tokens(), 3);
+  EXPECT_EQ(answer.Push(Event({0}, Finish::kLength)).value().text, "");
+  EXPECT_EQ(answer.completion_tokens(), 3);
+}
+
+TEST_F(AnswerTest, ReleasesLogprobsWithTheTextTheyBelongTo) {
+  Answer answer = Make({"a bb"}, true);
+  EXPECT_TRUE(answer.Push(Event({0}, Finish::kNone, true)).value().tokens.empty());
+  EXPECT_TRUE(answer.Push(Event({1}, Finish::kNone, true)).value().tokens.empty());
+  const Answer::Delta delta = answer.Push(Event({1}, Finish::kLength, true)).value();
+  EXPECT_EQ(delta.text, "a b b");
+  ASSERT_EQ(delta.tokens.size(), 3u);
+  EXPECT_EQ(delta.tokens[1].bytes, " b");
+  EXPECT_EQ(delta.tokens[1].text_offset, 1);
+}
+
+TEST_F(AnswerTest, DropsLogprobsBehindAStopString) {
+  Answer answer = Make({" b b"}, true);
+  const Answer::Delta delta = answer.Push(Event({0, 1, 1}, Finish::kNone, true)).value();
+  EXPECT_EQ(delta.text, "a");
+  ASSERT_EQ(delta.tokens.size(), 1u);
+  EXPECT_EQ(delta.tokens[0].bytes, "a");
+}
+
+TEST_F(AnswerTest, GivesTheBytesOfEveryTokenOfACharacter) {
+  Answer answer = Make({}, true);
+  std::string bytes;
+  const Answer::Delta delta = answer.Push(Event({5, 6, 7, 8, 0}, Finish::kLength, true)).value();
+  for (const Answer::TokenText& token : delta.tokens) bytes += token.bytes;
+  EXPECT_EQ(bytes, "\U0001F600a");
+  EXPECT_EQ(delta.tokens.back().text_offset, 1);  // in characters
+}
+
+TEST_F(AnswerTest, RefusesAnEventWithoutTheLogprobsItOwes) {
+  Answer answer = Make({}, true);
+  EXPECT_EQ(answer.Push(Event({0})).status().code(), StatusCode::kInternal);
+}
+
+}  // namespace
+}  // namespace janus::dataplane

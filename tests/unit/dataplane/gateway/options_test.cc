@@ -1,0 +1,41 @@
+#include "dataplane/gateway/options.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/contains.h"
+
+namespace janus::dataplane {
+namespace {
+
+Result<GatewayOptions> Parse(std::vector<std::string_view> args) {
+  return ParseGatewayOptions(args);
+}
+
+TEST(GatewayOptions, ReadsBothFormsAndRepeats) {
+  const Result<GatewayOptions> got =
+      Parse({"--model", "/models/tiny/", "--attention=unix:/a", "--attention", "b:1",
+             "--listen=[::1]:0", "--queued-requests=0", "--debug-logits-hash"});
+  ASSERT_TRUE(got.ok()) << got.status().ToString();
+  const GatewayOptions& options = *got;
+  EXPECT_EQ(options.attention, (std::vector<std::string>{"unix:/a", "b:1"}));
+  EXPECT_EQ(options.model_name, "tiny");
+  EXPECT_EQ(options.http.host, "::1");
+  EXPECT_EQ(options.http.port, 0);
+  EXPECT_EQ(options.queued_requests, 0);
+  EXPECT_TRUE(options.debug_logits_hash);
+}
+
+TEST(GatewayOptions, NamesTheWrongFlag) {
+  const auto message = [](std::vector<std::string_view> args) {
+    return Parse(std::move(args)).status().message();
+  };
+  EXPECT_TRUE(Contains(message({"--modell", "x"}), "--modell"));
+  EXPECT_TRUE(Contains(message({"model"}), "'model'"));
+  EXPECT_TRUE(Contains(message({"--listen", "host:70000"}), "--listen: '70000'"));
+  EXPECT_TRUE(Contains(message({"--threads", "0"}), "between 1 and 64"));
+  EXPECT_TRUE(Contains(message({"--threads", "2x"}), "'2x'"));
+  EXPECT_TRUE(Contains(message({"--model"}), "needs a value"));
+}
+
+}  // namespace
+}  // namespace janus::dataplane

@@ -1,0 +1,96 @@
+#include "dataplane/gateway/response.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "small_tokenizer.h"
+
+namespace janus::dataplane {
+namespace {
+
+using nlohmann::json;
+
+TEST(ServerSentEvent, FramesOneLine) {
+  EXPECT_EQ(ServerSentEvent("{}"), "data: {}\n\n");
+}
+
+TEST(ServerSentEvent, NeverHoldsALineFeedOfTheText) {
+  ResponseHead head{.endpoint = Endpoint::kCompletions, .id = "x", .model = "m"};
+  ResponseChoice choice;
+  choice.delta.text = "two\nlines\r\n\ndata: [DONE]";
+  const std::string event = ServerSentEvent(ChunkJson(head, choice, *SmallTokenizer()));
+  EXPECT_EQ(event.find('\n'), event.size() - 2);
+  EXPECT_EQ(event.find('\r'), std::string::npos);
+  EXPECT_EQ(json::parse(event.substr(6))["choices"][0]["text"], choice.delta.text);
+}
+
+TEST(ChunkJson, SaysTheRoleInTheFirstChunkOnly) {
+  const ResponseHead head{.endpoint = Endpoint::kChat, .id = "x", .model = "m"};
+  ResponseChoice choice;
+  choice.first = true;
+  const auto tokenizer = SmallTokenizer();
+  EXPECT_EQ(json::parse(ChunkJson(head, choice, *tokenizer))["choices"][0]["delta"],
+            json::parse(R"({"role": "assistant", "content": ""})"));
+  choice.first = false;
+  choice.delta.text = "a";
+  EXPECT_EQ(json::parse(ChunkJson(head, choice, *tokenizer))["choices"][0]["delta"],
+            json::parse(R"({"content": "a"})"));
+  choice.delta.text.clear();
+  choice.finish = Finish::kLength;
+  const json last = json::parse(ChunkJson(head, choice, *tokenizer))["choices"][0];
+  EXPECT_EQ(last["delta"], json::object());
+  EXPECT_EQ(last["finish_reason"], "length");
+}
+
+TEST(ChunkJson, ShowsTokensThatAreNoUtf8AndGivesTheirBytes) {
+  ResponseHead head{.endpoint = Endpoint::kChat, .id = "x", .model = "m"};
+  head.logprobs = true;
+  ResponseChoice choice;
+  choice.delta.tokens.push_back({.token = 2, .bytes = "\xc3", .logprobs = {-1.0f, {}}});
+  const json token = json::parse(
+      ChunkJson(head, choice, *SmallTokenizer()))["choices"][0]["logprobs"]["content"][0];
+  EXPECT_EQ(token["token"], "\uFFFD");
+  EXPECT_EQ(token["bytes"], json::parse("[195]"));
+}
+
+TEST(ChunkJson, WritesImpossibleTokensAsFiniteNumbers) {
+  ResponseHead head{.endpoint = Endpoint::kCompletions, .id = "x", .model = "m"};
+  head.logprobs = true;
+  ResponseChoice choice;
+  choice.delta.tokens.push_back(
+      {.bytes = "a", .logprobs = {-std::numeric_limits<float>::infinity(), {}}});
+  const json body = json::parse(ChunkJson(head, choice, *SmallTokenizer()));
+  EXPECT_EQ(body["choices"][0]["logprobs"]["token_logprobs"][0], -9999.0);
+}
+
+TEST(ResponseJson, AddsUsageUp) {
+  const ResponseHead head{.endpoint = Endpoint::kChat, .id = "chatcmpl-1", .model = "m"};
+  ResponseChoice choice;
+  choice.delta.text = "hi";
+  choice.finish = Finish::kStop;
+  const json body = json::parse(ResponseJson(
+      head, {choice}, {.prompt_tokens = 3, .completion_tokens = 2, .cached_prompt_tokens = 1},
+      *SmallTokenizer()));
+  EXPECT_EQ(body["object"], "chat.completion");
+  EXPECT_EQ(body["choices"][0]["message"]["content"], "hi");
+  EXPECT_EQ(body["usage"]["total_tokens"], 5);
+  EXPECT_EQ(body["usage"]["prompt_tokens_details"]["cached_tokens"], 1);
+}
+
+TEST(ErrorJson, NamesNullForWhatIsEmpty) {
+  const json error = json::parse(ToJson(ApiError{400, "t", "", "", "m\xff"}))["error"];
+  EXPECT_EQ(error["message"], "m\uFFFD");
+  EXPECT_TRUE(error["param"].is_null());
+  EXPECT_TRUE(error["code"].is_null());
+}
+
+TEST(ErrorReply, CarriesRetryAfter) {
+  const HttpReply reply = ToReply(Overloaded("full", 7));
+  EXPECT_EQ(reply.status, 429);
+  ASSERT_EQ(reply.headers.size(), 1u);
+  EXPECT_EQ(reply.headers[0], (std::pair<std::string, std::string>("Retry-After", "7")));
+}
+
+}  // namespace
+}  // namespace janus::dataplane
