@@ -101,8 +101,7 @@ class Display {
     }
     switch (phase_) {
       case LocalService::Phase::kStarting:
-        Progress("starting workers: " + std::to_string(service.workers_ready()) + " of " +
-                 std::to_string(options_.plan.m + options_.plan.n));
+        ShowStarting(service);
         break;
       case LocalService::Phase::kLoading:
         ShowLoading(service);
@@ -126,6 +125,12 @@ class Display {
     } else {
       screen_.Line(text);
     }
+  }
+
+  void ShowStarting(LocalService& service) {
+    const std::string all = std::to_string(options_.plan.m + options_.plan.n);
+    if (!screen_.is_terminal()) return Progress("starting " + all + " workers");
+    Progress("starting workers: " + std::to_string(service.workers_ready()) + " of " + all);
   }
 
   void ShowLoading(LocalService& service) {

@@ -4,6 +4,8 @@
 #include <cstdarg>
 #include <cstdio>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "operator/api/quantity.h"
 
@@ -70,8 +72,11 @@ ServiceView Summarize(const Statistics& before, const Statistics& now, Seconds b
         std::max(view.steps_per_second, Rate(was.steps, one.steps, between.count()));
     kv_used += one.kv_tokens_used;
     kv_capacity += one.kv_tokens_capacity;
-    if (one.tpot_seconds_median > 0) {
-      tpot_sum += one.tpot_seconds_median;
+    // Until a request has finished, the step is what a token takes.
+    const double tpot =
+        one.tpot_seconds_median > 0 ? one.tpot_seconds_median : one.step_seconds_median;
+    if (tpot > 0) {
+      tpot_sum += tpot;
       ++tpot_count;
     }
   }
@@ -80,37 +85,57 @@ ServiceView Summarize(const Statistics& before, const Statistics& now, Seconds b
   return view;
 }
 
+namespace {
+
+std::string Whole(uint64_t value) {
+  return std::to_string(value);
+}
+std::string Tenths(double value) {
+  return Format("%.1f", value);
+}
+std::string Milliseconds(double seconds) {
+  return seconds > 0 ? Tenths(seconds * 1e3) : "-";
+}
+std::string Bytes(uint64_t bytes) {
+  return bytes > 0 ? control::FormatBytes(static_cast<int64_t>(bytes)) : "-";
+}
+
+// 75 columns: fits every terminal.
+std::string Row(std::initializer_list<std::string> cells) {
+  static constexpr int kWidths[] = {6, 8, 8, 8, 10, 9, 10, 7, 9};
+  std::string out;
+  const int* width = kWidths;
+  for (const std::string& cell : cells) out += Format("%*s", *width++, cell.c_str());
+  return out + "\n";
+}
+
+}  // namespace
+
 std::string RenderTable(const std::string& heading, const ServiceView& view,
                         const Statistics& before, const Statistics& now, Seconds between) {
   std::string out = heading + "\n";
-  out += Format("%6s %8s %8s %8s %10s %10s %14s %6s %9s\n", "", "running", "waiting", "batch",
-                "tokens/s", "TPOT ms", "active experts", "KV %", "memory");
-  const std::string tpot =
-      view.tpot_seconds > 0 ? Format("%.1f", view.tpot_seconds * 1e3) : std::string("-");
-  out += Format("%6s %8llu %8llu %8.1f %10.1f %10s %14.1f %6.1f %9s\n",
-                Format("%dA%dE", view.m, view.n).c_str(),
-                static_cast<unsigned long long>(view.running),
-                static_cast<unsigned long long>(view.waiting), view.batch, view.tokens_per_second,
-                tpot.c_str(), view.activated_experts, view.kv_used * 100,
-                control::FormatBytes(static_cast<int64_t>(view.resident_bytes)).c_str());
-  for (const InstanceStatistics& one : now.instances) {
-    Statistics single;
-    single.instances.push_back(one);
-    const ServiceView part = Summarize(before, single, between);
-    const std::string name =
-        Format("%s%d", one.role == Role::kAttention ? "A" : "E", one.rank.value);
-    if (one.role == Role::kAttention) {
-      out +=
-          Format("%6s %8llu %8llu %8.1f %10.1f %10s %14s %6.1f %9s\n", name.c_str(),
-                 static_cast<unsigned long long>(part.running),
-                 static_cast<unsigned long long>(part.waiting), part.batch, part.tokens_per_second,
-                 part.tpot_seconds > 0 ? Format("%.1f", part.tpot_seconds * 1e3).c_str() : "-", "",
-                 part.kv_used * 100,
-                 control::FormatBytes(static_cast<int64_t>(part.resident_bytes)).c_str());
+  out += Row(
+      {"", "running", "waiting", "batch", "tokens/s", "TPOT ms", "activated", "KV %", "memory"});
+  out +=
+      Row({Format("%dA%dE", view.m, view.n), Whole(view.running), Whole(view.waiting),
+           Tenths(view.batch), Tenths(view.tokens_per_second), Milliseconds(view.tpot_seconds),
+           Tenths(view.activated_experts), Tenths(view.kv_used * 100), Bytes(view.resident_bytes)});
+  std::vector<InstanceStatistics> instances = now.instances;
+  std::stable_sort(instances.begin(), instances.end(),
+                   [](const InstanceStatistics& a, const InstanceStatistics& b) {
+                     return std::pair(a.role, a.rank) < std::pair(b.role, b.rank);
+                   });
+  for (const InstanceStatistics& one : instances) {
+    const ServiceView part = Summarize(before, {now.epoch, {one}}, between);
+    const bool is_attention = one.role == Role::kAttention;
+    const std::string name = (is_attention ? "A" : "E") + std::to_string(one.rank.value);
+    if (is_attention) {
+      out += Row({name, Whole(part.running), Whole(part.waiting), Tenths(part.batch),
+                  Tenths(part.tokens_per_second), Milliseconds(part.tpot_seconds), "",
+                  Tenths(part.kv_used * 100), Bytes(part.resident_bytes)});
     } else {
-      out += Format("%6s %8s %8s %8s %10s %10s %14.1f %6s %9s\n", name.c_str(), "", "", "", "", "",
-                    part.activated_experts, "",
-                    control::FormatBytes(static_cast<int64_t>(part.resident_bytes)).c_str());
+      out += Row({name, "", "", "", "", "", Tenths(part.activated_experts), "",
+                  Bytes(part.resident_bytes)});
     }
   }
   return out;

@@ -16,7 +16,8 @@ struct ServiceView {
   double batch = 0;              // rows per step, all attention instances
   double tokens_per_second = 0;  // generated
   double steps_per_second = 0;
-  double tpot_seconds = 0;       // median of requests finished lately, mean over instances; 0: none
+  double tpot_seconds =
+      0;  // median of requests finished lately, else of steps; mean over A; 0: none
   double activated_experts = 0;  // replicas per round, all expert instances
   double busiest_experts = 0;    // of the instance with most
   double kv_used = 0;            // share of the capacity, 0..1

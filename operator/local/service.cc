@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "operator/local/health_probe.h"
 #include "operator/reconcile/compose.h"
 
 namespace janus::control {
@@ -195,7 +196,8 @@ Status LocalService::Advance(MonotonicTime now) {
       return OkStatus();
 
     case Phase::kOpening:
-      if (!endpoint_.empty()) {
+      // Listening is not serving: it answers once it is attached to the attention instances.
+      if (!endpoint_.empty() && IsHealthy(LoopbackUrl(endpoint_))) {
         phase_ = Phase::kServing;
         return OkStatus();
       }

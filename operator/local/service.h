@@ -36,8 +36,9 @@ struct LocalServiceOptions {
 };
 
 // One service as local processes, for epoch 1: workers are started, prepared and committed, then
-// the gateway is opened. It is told the time and never waits: call Step when event_fd is readable
-// and at least every 100 ms. Confined to the thread that made it.
+// the gateway is opened. It is told the time: call Step when event_fd is readable and at least
+// every 100 ms; it waits for nothing but short answers of its own processes. Confined to the thread
+// that made it.
 class LocalService {
  public:
   enum class Phase { kStarting, kLoading, kOpening, kServing };

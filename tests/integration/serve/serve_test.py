@@ -1,0 +1,370 @@
+"""janusctl serve and load against real workers and a real gateway, from outside.
+
+Every test ends with the question what is left: no process of the run, no folder of its sockets.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import time
+import unittest
+import urllib.error
+import urllib.request
+
+BIN = pathlib.Path(os.environ["JANUS_BIN_DIR"])
+GOLDEN = pathlib.Path(os.environ["JANUS_SOURCE_DIR"]) / "tests" / "golden"
+DEADLINE = 30.0
+
+
+def wait_for(condition, what):
+    """Polls, because what is awaited is another process's doing."""
+    end = time.monotonic() + DEADLINE
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.02)
+    raise AssertionError(f"{what}: not within {DEADLINE:.0f} s")
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class ServeTest(unittest.TestCase):
+    def setUp(self):
+        # Short: paths of sockets are bounded.
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="jserve-", dir="/tmp"))
+        self.run_dir = self.dir / "run"
+        self.run_dir.mkdir()
+        self.model = self.dir / "golden"
+        self.model.mkdir()
+        for name in ("config.json", "generation_config.json", "model.safetensors"):
+            shutil.copy(GOLDEN / "mixtral" / name, self.model)
+        for name in ("tokenizer.json", "tokenizer_config.json"):
+            shutil.copy(GOLDEN / "tokenizer" / name, self.model)
+        self.env = dict(
+            os.environ, XDG_STATE_HOME=str(self.dir / "state"), XDG_RUNTIME_DIR=str(self.run_dir)
+        )
+        self.logs = self.dir / "state" / "janus" / "golden"
+        self.janusctl = None
+        self.port = free_port()
+
+    def tearDown(self):
+        if self.janusctl is not None:
+            self.janusctl.kill()
+            self.janusctl.wait()
+            self.janusctl.stdout.close()
+            self.janusctl.stderr.close()
+        shutil.rmtree(self.dir)
+
+    # The run
+
+    def start(self, *arguments, program=None, model=True):
+        command = [str(program or BIN / "janusctl"), "serve", "--port", str(self.port)]
+        if model:
+            command += ["--model", str(self.model)]
+        self.janusctl = subprocess.Popen(
+            command + list(arguments),
+            env=self.env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        return self.janusctl
+
+    def start_serving(self, *arguments):
+        self.start(*arguments)
+        lines = []
+        for line in self.janusctl.stdout:
+            lines.append(line)
+            if line.startswith("serving "):
+                return "".join(lines)
+        self.fail("".join(lines) + self.janusctl.stderr.read())
+
+    def ends(self):
+        """Output and error of a run that is to end by itself."""
+        out, error = self.janusctl.communicate(timeout=DEADLINE)
+        return out, error
+
+    def refused(self, *arguments, **options):
+        """The one message of a run that must end with an error, leaving nothing."""
+        self.start(*arguments, **options)
+        _, error = self.ends()
+        self.assertNotEqual(self.janusctl.returncode, 0)
+        self.assertTrue(error.startswith("janusctl: "), error)
+        self.assert_nothing_left()
+        return error
+
+    def processes(self):
+        """Workers and gateways of this test: (pid, command)."""
+        found = []
+        for entry in pathlib.Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            try:
+                command = (entry / "cmdline").read_bytes().split(b"\0")
+                state = (entry / "stat").read_text().rsplit(")", 1)[1].split()[0]
+            except OSError:
+                continue
+            if state != "Z" and str(self.model).encode() in command and b"serve" not in command:
+                found.append((int(entry.name), [part.decode() for part in command]))
+        return found
+
+    def pid_of(self, name):
+        for pid, command in self.processes():
+            if any(part.endswith(f"/{name}.sock") for part in command) and "--role" in command:
+                return pid
+        self.fail(f"{name} does not run")
+
+    def assert_nothing_left(self):
+        wait_for(lambda: not self.processes(), "the end of all processes")
+        self.assertEqual(list(self.run_dir.iterdir()), [])
+
+    # The service
+
+    def post(self, body):
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}/v1/completions",
+            data=json.dumps(body).encode(),
+            headers={"Content-Type": "application/json"},
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=DEADLINE) as reply:
+                return json.load(reply)
+        except urllib.error.HTTPError as error:
+            self.fail(f"{error.code}: {error.read().decode()}")
+
+    def complete(self, prompt, tokens=16):
+        reply = self.post(
+            {"model": "golden", "prompt": prompt, "max_tokens": tokens, "temperature": 0}
+        )
+        return reply["choices"][0]["text"]
+
+
+class Serving(ServeTest):
+    def test_answers_alike_whatever_the_split_and_ends_clean_on_ctrl_c(self):
+        prompts = [[5, 6, 7], list(range(10, 40)), [300]]
+        answers = []
+        for counts in (("1", "1"), ("2", "3")):
+            out = self.start_serving("--attention", counts[0], "--experts", counts[1])
+            self.assertIn(f"# {self.logs}/service.yaml\n", out)
+            self.assertIn("kind: MoEService", out)
+            self.assertIn(f"serving golden at http://127.0.0.1:{self.port}/v1", out)
+            self.assertEqual(len(self.processes()), int(counts[0]) + int(counts[1]) + 1)
+            answers.append([self.complete(prompt) for prompt in prompts])
+            self.janusctl.send_signal(signal.SIGINT)
+            _, error = self.ends()
+            self.assertEqual((self.janusctl.returncode, error), (0, ""))
+            self.assert_nothing_left()
+        self.assertEqual(answers[0], answers[1])
+
+    def test_serves_the_object_of_a_file(self):
+        service = self.dir / "service.yaml"
+        service.write_text(
+            f"""apiVersion: serving.janus.dev/v1alpha1
+kind: MoEService
+metadata: {{name: golden}}
+spec:
+  model: {{source: {{type: HostPath, hostPath: {{path: {self.model}}}}}, dtype: BFloat16}}
+  device: CPU
+  roles:
+    attention: {{replicas: 1, maxBatchSize: 4, kvCache: {{size: 8Mi}}}}
+    experts: {{replicas: 2, slotsPerInstance: 12, scheduling: AEBSGreedy}}
+  pipeline: {{microBatches: 1}}
+"""
+        )
+        self.start("-f", str(service), model=False)
+        for line in self.janusctl.stdout:
+            if line.startswith("serving "):
+                break
+        self.assertNotEqual(self.complete([1, 2, 3]), "")
+        self.janusctl.send_signal(signal.SIGTERM)
+        self.ends()
+        self.assertEqual(self.janusctl.returncode, 0)
+        self.assert_nothing_left()
+
+    def test_load_measures_every_request_of_a_trace(self):
+        self.start_serving("--experts", "2")
+        trace = self.dir / "trace.csv"
+        rows = [f"{0.01 * i},{10 + i},{5}" for i in range(20)]
+        trace.write_text("arrival_s,input_tokens,output_tokens\n" + "\n".join(rows) + "\n")
+        load = subprocess.run(
+            [BIN / "janusctl", "load", "--url", f"http://127.0.0.1:{self.port}", "--ignore-eos",
+             "--trace", trace],
+            capture_output=True, text=True, timeout=DEADLINE,
+        )
+        self.assertEqual(load.returncode, 0, load.stderr)
+        outcomes = [json.loads(line) for line in load.stdout.splitlines()]
+        self.assertEqual(sorted(o["index"] for o in outcomes), list(range(20)))
+        for outcome in outcomes:
+            self.assertEqual(outcome["error"], "")
+            self.assertEqual(outcome["output_tokens"], 5)
+            self.assertGreater(outcome["ttft_seconds"], 0)
+        self.assertIn("20 sent, 20 completed, 0 failed, 0 skipped", load.stderr)
+        for name in ("TTFT", "ITL", "TPOT"):
+            self.assertRegex(load.stderr, rf"{name} +p50 .* p90 .* p99 ")
+
+
+class Losing(ServeTest):
+    def test_a_killed_worker_ends_the_service_and_is_named_with_its_log(self):
+        for name in ("experts-1", "attention-0"):
+            with self.subTest(name):
+                self.start_serving("--experts", "2")
+                os.kill(self.pid_of(name), signal.SIGKILL)
+                _, error = self.ends()
+                self.assertEqual(self.janusctl.returncode, 1)
+                self.assertIn(f"log: {self.logs}/", error)
+                self.assertIn(f"{name} was ended by SIGKILL", error)
+                self.assert_nothing_left()
+
+    def test_a_killed_gateway_ends_the_service(self):
+        self.start_serving()
+        gateway = next(pid for pid, command in self.processes() if "--role" not in command)
+        os.kill(gateway, signal.SIGKILL)
+        _, error = self.ends()
+        self.assertIn("gateway was ended by SIGKILL", error)
+        self.assert_nothing_left()
+
+    def test_a_killed_janusctl_takes_its_workers_and_the_next_run_its_folder(self):
+        self.start_serving("--experts", "2")
+        self.assertEqual(len(self.processes()), 4)
+        self.janusctl.kill()
+        self.janusctl.wait()
+        wait_for(lambda: not self.processes(), "the end of all processes")
+        left = list(self.run_dir.iterdir())
+        self.assertEqual(len(left), 1)
+        self.janusctl.stdout.close()
+        self.janusctl.stderr.close()
+        self.start_serving("--experts", "2")
+        self.assertFalse(left[0].exists())
+        self.janusctl.send_signal(signal.SIGINT)
+        self.ends()
+        self.assert_nothing_left()
+
+    def test_ctrl_c_while_workers_start_leaves_nothing(self):
+        self.start("--attention", "2", "--experts", "2")
+        wait_for(self.processes, "the first worker")
+        self.janusctl.send_signal(signal.SIGINT)
+        _, error = self.ends()
+        self.assertEqual((self.janusctl.returncode, error), (0, ""))
+        self.assert_nothing_left()
+
+
+class BadInput(ServeTest):
+    def test_a_port_in_use_is_told_before_anything_starts(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", self.port))
+            taken.listen()
+            error = self.refused()
+        self.assertIn(f"127.0.0.1:{self.port}: the port is in use", error)
+        self.assertFalse(self.logs.exists())
+
+    def test_a_missing_sibling_is_named_with_its_path(self):
+        for missing in ("janus-worker", "janus-gateway"):
+            with self.subTest(missing):
+                bin_dir = self.dir / missing
+                bin_dir.mkdir()
+                for program in ("janusctl", "janus-worker", "janus-gateway"):
+                    if program != missing:
+                        shutil.copy(BIN / program, bin_dir)
+                error = self.refused(program=bin_dir / "janusctl")
+                self.assertIn(f"{bin_dir}/{missing}: No such file or directory", error)
+
+    def test_too_little_memory_is_told_in_figures_before_anything_starts(self):
+        config = json.loads((self.model / "config.json").read_text())
+        config.update(
+            hidden_size=16384, intermediate_size=65536, num_hidden_layers=500, num_local_experts=512
+        )
+        (self.model / "config.json").write_text(json.dumps(config))
+        error = self.refused()
+        self.assertRegex(error, r"needs [\d.]+ [TP]B, [\d.]+ [GM]B free")
+        self.assertFalse(self.logs.exists())
+
+    def test_a_broken_object_is_refused_field_by_field(self):
+        service = self.dir / "service.yaml"
+        service.write_text(
+            "apiVersion: serving.janus.dev/v1alpha1\nkind: MoEService\nmetadata: {name: golden}\n"
+            "spec:\n  model: {source: {type: HostPath, hostPath: {path: /m}}}\n"
+            "  roles: {attention: {replica: 1}, experts: {replicas: 1}}\n"
+        )
+        error = self.refused("-f", str(service), model=False)
+        self.assertIn(
+            f"{service}:6: spec.roles.attention.replica: is not a field here; did you mean "
+            "'replicas'?",
+            error,
+        )
+        service.write_text(service.read_text().replace("replica: 1", "replicas: 1") + "  device: CUDA\n")
+        error = self.refused("-f", str(service), model=False)
+        self.assertIn("spec.device: CUDA is not supported by this version (this is a CPU build)", error)
+
+    def test_a_model_folder_that_is_none_is_named(self):
+        error = self.refused("--model", str(self.dir / "none"), model=False)
+        self.assertIn(f"{self.dir}/none: no such folder", error)
+        (self.model / "tokenizer.json").unlink()
+        self.assertIn(f"{self.model}/tokenizer.json: no such file", self.refused())
+        (self.model / "config.json").unlink()
+        self.assertIn(f"{self.model}/config.json: no such file", self.refused())
+
+    def test_an_unknown_architecture_and_quantization_are_named(self):
+        path = self.model / "config.json"
+        config = json.loads(path.read_text())
+        path.write_text(json.dumps(dict(config, architectures=["LlamaForCausalLM"])))
+        self.assertIn("'LlamaForCausalLM' is not supported; supported: MixtralForCausalLM", self.refused())
+        path.write_text(json.dumps(dict(config, quantization_config={"quant_method": "awq"})))
+        self.assertIn("quantization_config: quantized weights (awq)", self.refused())
+
+    def test_a_truncated_shard_is_named(self):
+        path = self.model / "model.safetensors"
+        with open(path, "r+b") as weights:
+            weights.truncate(path.stat().st_size // 2)
+        self.assertIn("model.safetensors", self.refused("--experts", "2"))
+
+    def test_a_tensor_of_the_wrong_shape_is_named(self):
+        path = self.model / "config.json"
+        config = json.loads(path.read_text())
+        path.write_text(json.dumps(dict(config, intermediate_size=config["intermediate_size"] * 2)))
+        error = self.refused("--experts", "2")
+        self.assertRegex(error, r"experts-\d: .*block_sparse_moe")
+
+    def test_a_missing_weights_file_is_named(self):
+        (self.model / "model.safetensors").unlink()
+        self.assertIn("model.safetensors", self.refused())
+
+    def test_nan_weights_are_refused(self):
+        path = self.model / "model.safetensors"
+        data = bytearray(path.read_bytes())
+        (header_size,) = struct.unpack("<Q", data[:8])
+        header = json.loads(data[8 : 8 + header_size])
+        name = next(n for n in header if n.endswith("q_proj.weight"))
+        begin, _ = header[name]["data_offsets"]
+        at = 8 + header_size + begin
+        data[at : at + 4] = struct.pack("<f", float("nan"))
+        path.write_bytes(data)
+        self.assertIn(name, self.refused())
+
+    def test_a_broken_tokenizer_ends_with_its_name(self):
+        (self.model / "tokenizer.json").write_text('{"model": ')
+        self.assertIn("tokenizer.json", self.refused())
+
+    def test_a_service_is_served_once(self):
+        self.start_serving()
+        second = subprocess.run(
+            [BIN / "janusctl", "serve", "--model", self.model, "--port", str(free_port())],
+            env=self.env, capture_output=True, text=True, timeout=DEADLINE,
+        )
+        self.assertNotEqual(second.returncode, 0)
+        self.assertIn(f"service golden is already running as process {self.janusctl.pid}", second.stderr)
+        self.assertNotEqual(self.complete([1, 2, 3]), "", "the first still serves")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
