@@ -74,12 +74,20 @@ function(janus_program name)
   target_link_libraries(${name} PRIVATE janus_settings ${arg_DEPS})
 endfunction()
 
-# janus_test(<room> SOURCES ... DEPS ...): the unit tests of one room, one binary, run by ctest.
+# What the thread sanitizer's run builds: tests of code that links with a compiler alone.
+add_custom_target(janus_tsan_tests)
+
+# janus_test(<room> [TSAN] SOURCES ... DEPS ...): the unit tests of one room, one binary, run by ctest.
+# TSAN: run under the thread sanitizer too.
 function(janus_test room)
-  cmake_parse_arguments(arg "" "" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(arg "TSAN" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${room}_test ${arg_SOURCES})
   target_link_libraries(${room}_test PRIVATE janus_settings ${arg_DEPS} GTest::gtest GTest::gtest_main)
   target_compile_definitions(${room}_test PRIVATE JANUS_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
                                                   JANUS_BIN_DIR="${CMAKE_BINARY_DIR}/bin")
   add_test(NAME ${room} COMMAND ${room}_test)
+  if(arg_TSAN)
+    add_dependencies(janus_tsan_tests ${room}_test)
+    set_tests_properties(${room} PROPERTIES LABELS tsan)
+  endif()
 endfunction()

@@ -12,6 +12,18 @@ uint64_t TestSeed();
 // Whether the long form of the randomised suites is asked for (JANUS_SOAK=1).
 bool Soak();
 
+// Whether this binary runs under a sanitizer, which makes it ten times slower; randomised suites
+// then draw fewer cases.
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
 // A small generator whose numbers are the same everywhere (splitmix64; Steele, Lea, Flood 2014).
 class Random {
  public:

@@ -83,9 +83,10 @@ const RequestPool& Pool(Weights weights, DType dtype, KernelChoice kernels) {
       .first->second;
 }
 
-// 1,000 schedules over all configurations, 20,000 in soak; the seed decides who gets one more.
+// 1,000 schedules over all configurations, 20,000 in soak, 48 under a sanitizer; the seed decides
+// who gets one more.
 int SchedulesOf(size_t index, size_t configurations) {
-  const size_t total = Soak() ? 20'000 : 1'000;
+  const size_t total = Soak() ? 20'000 : kSanitized ? 48 : 1'000;
   const size_t turn = (index + TestSeed()) % configurations;
   return static_cast<int>(total / configurations + (turn < total % configurations ? 1 : 0));
 }
