@@ -44,9 +44,9 @@ struct ServicePlan {
   int max_rows_per_round = 0;
   int queued_requests = 0;           // waiting, per attention instance
   int tpot_target_milliseconds = 0;  // 0: none was set
-  int64_t kv_bytes = 0;     // per attention instance
-  int64_t swap_bytes = 0;   // per attention instance
-  int compute_threads = 1;  // per instance
+  int64_t kv_bytes = 0;              // per attention instance
+  int64_t swap_bytes = 0;            // per attention instance
+  int compute_threads = 1;           // per instance
   MemoryNeed need;
   std::string held;  // why counts are held though mode SLO asks for scaling; empty: they are not
 };

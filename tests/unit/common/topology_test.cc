@@ -12,7 +12,9 @@ struct Case {
   Placement placement;
   const char* message;  // part of the refusal; empty: valid
 };
-void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.name;
+}
 
 class PlacementTest : public testing::TestWithParam<Case> {};
 
