@@ -122,7 +122,7 @@ Status LocalService::HandleEvents() {
       if (event->expected) continue;
       // What Prepare said of it, if it did, is the better reason.
       if (prepare_ != nullptr && prepare_->done() && !prepare_->result().ok()) {
-        return prepare_->result().Annotate("loading");
+        return LoadingFailed(prepare_->result());
       }
       return Unavailable(event->text);
     }
@@ -137,6 +137,10 @@ Status LocalService::HandleEvents() {
     }
   }
   return OkStatus();
+}
+
+Status LocalService::LoadingFailed(const Status& status) const {
+  return {status.code(), "loading: " + status.message() + "; logs: " + options_.log_dir};
 }
 
 std::string LocalService::LogsOf(const std::string& process) const {
@@ -184,9 +188,7 @@ Status LocalService::Advance(MonotonicTime now) {
         }
         return OkStatus();
       }
-      if (const Status status = prepare_->result(); !status.ok()) {
-        return status.Annotate("loading").Annotate("logs in " + options_.log_dir);
-      }
+      if (const Status status = prepare_->result(); !status.ok()) return LoadingFailed(status);
       if (Status status = members_->Commit(kFirstEpoch, Seconds(10)); !status.ok()) {
         return std::move(status).Annotate("commit");
       }

@@ -80,6 +80,7 @@ class LocalService {
   Status HandleEvents();
   Status BeginLoading(MonotonicTime now);
   Status Advance(MonotonicTime now);
+  Status LoadingFailed(const Status& status) const;
   std::string LogsOf(const std::string& process) const;
 
   const LocalServiceOptions options_;

@@ -250,6 +250,18 @@ class Losing(ServeTest):
         self.ends()
         self.assert_nothing_left()
 
+    def test_a_worker_that_dies_before_it_serves_ends_the_start(self):
+        self.start("--experts", "2")
+        experts = wait_for(
+            lambda: [pid for pid, command in self.processes() if "experts" in command], "an expert"
+        )
+        os.kill(experts[0], signal.SIGKILL)
+        out, error = self.ends()
+        self.assertEqual(self.janusctl.returncode, 1)
+        self.assertNotIn("serving golden", out)
+        self.assertRegex(error, r"experts-\d was ended by SIGKILL .*log: ")
+        self.assert_nothing_left()
+
     def test_ctrl_c_while_workers_start_leaves_nothing(self):
         self.start("--attention", "2", "--experts", "2")
         wait_for(self.processes, "the first worker")

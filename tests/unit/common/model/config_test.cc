@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <string>
 
 namespace janus {
@@ -204,6 +205,36 @@ TEST(ModelConfig, RefusesWhatIsNoObject) {
   EXPECT_NE(ParseModelConfig("").status().message().find("not valid JSON"), std::string::npos);
   EXPECT_NE(ParseModelConfig("{}").status().message().find("architectures: is missing"),
             std::string::npos);
+}
+
+// Whatever a damaged file says, it ends in a description within the bounds or in an error.
+TEST(ModelConfig, JudgesAnyText) {
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  const auto draw = [&](size_t below) {
+    return std::uniform_int_distribution<size_t>(0, below - 1)(random);
+  };
+  constexpr std::string_view kPieces = "{}[]:,\"0123456789eE.-+nt ";
+  int accepted = 0;
+  for (int run = 0; run < 20'000; ++run) {
+    std::string text(kPublished);
+    for (size_t change = 1 + draw(3); change > 0; --change) {
+      text[draw(text.size())] = kPieces[draw(kPieces.size())];
+    }
+    const Result<ModelDescription> model = ParseModelConfig(text);
+    if (!model.ok()) {
+      EXPECT_FALSE(model.status().message().empty());
+      continue;
+    }
+    ++accepted;
+    ASSERT_GE(model->hidden, 1);
+    ASSERT_GE(model->attention.kv_heads, 1);
+    ASSERT_EQ(model->attention.heads % model->attention.kv_heads, 0);
+    ASSERT_LE(model->moe.top_k, model->moe.experts);
+    ASSERT_EQ(model->attention.head_dim % 2, 0);
+  }
+  EXPECT_GT(accepted, 0);
 }
 
 TEST(GenerationConfig, ReadsListsAndDefaults) {

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <random>
 #include <string>
 
 #include "operator/api/defaults.h"
@@ -310,6 +311,42 @@ TEST(MoEService, ReportsEveryErrorInTheOrderOfTheDocument) {
       Errors(With(With(kFixed, "device: CPU", "devise: CPU"), "replicas: 3", "replicas: x"));
   EXPECT_EQ(std::count(errors.begin(), errors.end(), '\n'), 1) << errors;
   EXPECT_LT(errors.find("spec.devise"), errors.find("spec.roles.experts.replicas")) << errors;
+}
+
+// Cuts, doubles and swaps pieces of a good object: whatever comes, it ends in a verdict.
+TEST(MoEService, JudgesAnyText) {
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  const auto draw = [&](size_t below) {
+    return std::uniform_int_distribution<size_t>(0, below - 1)(random);
+  };
+  constexpr std::string_view kPieces = "{}[]:,-&*!|>'\"%#? \n\t0~";
+  int accepted = 0;
+  for (int run = 0; run < 4000; ++run) {
+    std::string text(run % 2 ? kFixed : kMinimal);
+    for (size_t change = 1 + draw(4); change > 0; --change) {
+      const size_t at = draw(text.size());
+      const size_t length = std::min(draw(12), text.size() - at);
+      switch (draw(4)) {
+        case 0:
+          text.erase(at, length);
+          break;
+        case 1:
+          text.insert(at, text.substr(at, length));
+          break;
+        case 2:
+          text[at] = kPieces[draw(kPieces.size())];
+          break;
+        default:
+          text[at] = static_cast<char>(draw(256));
+          break;
+      }
+      if (text.empty()) text = " ";
+    }
+    accepted += Errors(text).empty() ? 1 : 0;
+  }
+  EXPECT_LT(accepted, 4000);
 }
 
 TEST(MoEService, KeepsTypeAndRepositoryForLife) {
