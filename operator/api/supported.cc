@@ -162,6 +162,25 @@ std::span<const Limit> Limits() {
   return kLimits;
 }
 
+std::string LimitsAsMarkdown() {
+  std::string out =
+      "# What this version does not support\n"
+      "\n"
+      "The schema of MoEService is whole; what is asked for and not yet built is refused by\n"
+      "`janusctl validate` and `janusctl serve`, never ignored. Mode SLO is the exception: it is\n"
+      "accepted, and the counts are held at the fewest that hold the model.\n"
+      "\n"
+      "| field of spec | what may be written |\n"
+      "|---|---|\n";
+  for (const Limit& limit : Limits()) {
+    out += "| `" + std::string(limit.field) + "` | ";
+    out += limit.use.empty() ? "nothing" : std::string(limit.use);
+    if (!limit.because.empty()) out += ": " + std::string(limit.because);
+    out += " |\n";
+  }
+  return out;
+}
+
 FieldErrors ValidateSupported(const MoEService& service) {
   FieldErrors errors;
   for (const Limit& limit : Limits()) {

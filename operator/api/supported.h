@@ -22,6 +22,9 @@ struct Limit {
 
 std::span<const Limit> Limits();
 
+// The table as docs/not-supported.md has it.
+std::string LimitsAsMarkdown();
+
 // One error per line of the table that the object runs into: "TwoPhaseParallel is not supported by
 // this version; use Auto or Direct" at spec.exchange.mode. Judged at reconcile time, by
 // `janusctl validate` and by `janusctl serve`, never at admission. Pure.

@@ -1,6 +1,24 @@
 #include "operator/api/tree.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace janus::control {
+
+Node::Node() = default;
+Node::~Node() = default;
+Node::Node(const Node&) = default;
+Node::Node(Node&&) noexcept = default;
+Node& Node::operator=(const Node&) = default;
+Node& Node::operator=(Node&&) noexcept = default;
+
+Node Node::Map() {
+  return Of(Kind::kMap);
+}
+
+Node Node::List() {
+  return Of(Kind::kList);
+}
 
 Node Node::Of(Kind kind) {
   Node node;
@@ -36,8 +54,8 @@ const Node* Node::Find(std::string_view name) const {
 }
 
 Node& Node::Add(std::string_view name, Node value) {
-  fields.emplace_back(name, std::move(value));
-  return fields.back().second;
+  fields.push_back({std::string(name), std::move(value)});
+  return fields.back().value;
 }
 
 std::string_view Describe(Node::Kind kind) {

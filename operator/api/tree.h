@@ -3,10 +3,11 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace janus::control {
+
+struct NodeField;
 
 // A value as it was written, before anything is known of its meaning: YAML and the API server's
 // JSON are both read into it, and the typed object is read from it. Plain data, copyable.
@@ -14,15 +15,23 @@ struct Node {
   enum class Kind { kNull, kBool, kInteger, kFloat, kString, kList, kMap };
 
   Kind kind = Kind::kNull;
-  bool boolean = false;     // kBool
-  int64_t integer = 0;      // kInteger
-  std::string text;         // kString: the string; other scalars: as written
-  std::vector<Node> items;  // kList
-  std::vector<std::pair<std::string, Node>> fields;  // kMap, in the order written; names distinct
-  int line = 0;                                      // 1-based; 0: unknown (JSON, or built by us)
+  bool boolean = false;           // kBool
+  int64_t integer = 0;            // kInteger
+  std::string text;               // kString: the string; other scalars: as written
+  std::vector<Node> items;        // kList
+  std::vector<NodeField> fields;  // kMap, in the order written; names distinct
+  int line = 0;                   // 1-based; 0: unknown (JSON, or built by us)
 
-  static Node Map() { return Of(Kind::kMap); }
-  static Node List() { return Of(Kind::kList); }
+  // Defined where NodeField is complete.
+  Node();
+  ~Node();
+  Node(const Node&);
+  Node(Node&&) noexcept;
+  Node& operator=(const Node&);
+  Node& operator=(Node&&) noexcept;
+
+  static Node Map();
+  static Node List();
   static Node String(std::string_view value);
   static Node Integer(int64_t value);
   static Node Bool(bool value);
@@ -35,6 +44,11 @@ struct Node {
 
  private:
   static Node Of(Kind kind);
+};
+
+struct NodeField {
+  std::string name;
+  Node value;
 };
 
 // "a string", "a list", ...: how messages call a kind.

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <set>
+#include <sstream>
 #include <string>
 
 #include "operator/api/parse.h"
@@ -137,6 +139,13 @@ TEST(Supported, ReachesEveryLineOfItsTable) {
     EXPECT_TRUE(reached.count(std::string(limit.field))) << limit.field << " is never tried";
   }
   EXPECT_EQ(reached.size(), Limits().size());
+}
+
+TEST(Supported, IsPrintedInTheDocsAsItIs) {
+  std::ifstream in(JANUS_SOURCE_DIR "/docs/not-supported.md");
+  std::ostringstream page;
+  page << in.rdbuf();
+  EXPECT_EQ(page.str(), LimitsAsMarkdown()) << "put the text above into docs/not-supported.md";
 }
 
 }  // namespace
