@@ -3,13 +3,15 @@
 #include <algorithm>
 #include <cmath>
 
-#include "dataplane/gateway/attention_link.h"
-
 namespace janus::dataplane {
 
 AttentionPool::AttentionPool(AttentionPoolOptions options, const Clock& clock,
-                             GatewayMetrics& metrics, Logger log)
-    : options_(std::move(options)), clock_(clock), metrics_(metrics), log_(std::move(log)) {
+                             GatewayMetrics& metrics, Logger log, LinkFactory make_link)
+    : options_(std::move(options)),
+      clock_(clock),
+      metrics_(metrics),
+      log_(std::move(log)),
+      make_link_(std::move(make_link)) {
   MutexLock lock(mu_);
   last_finish_ = clock_.Now();
 }
@@ -31,11 +33,11 @@ void AttentionPool::SetMembers(const std::vector<std::string>& addresses) {
       if (std::ranges::find(members_, address, &Member::address) != members_.end()) continue;
       Member member;
       member.address = address;
-      member.link = AttentionLink::Create({.address = address,
-                                           .gateway_id = options_.gateway_id,
-                                           .service_uid = options_.service_uid,
-                                           .step_credits = options_.step_credits},
-                                          this, log_.With({{"attention", address}}));
+      member.link = make_link_({.address = address,
+                                .gateway_id = options_.gateway_id,
+                                .service_uid = options_.service_uid,
+                                .step_credits = options_.step_credits},
+                               this, log_.With({{"attention", address}}));
       joining.push_back(member.link);
       members_.push_back(std::move(member));
     }

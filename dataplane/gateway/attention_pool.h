@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -14,12 +15,11 @@
 #include "common/log.h"
 #include "common/mutex.h"
 #include "common/status.h"
+#include "dataplane/gateway/attention_link.h"
 #include "dataplane/gateway/gateway_metrics.h"
 #include "dataplane/gateway/generation.h"
 
 namespace janus::dataplane {
-
-class AttentionLink;
 
 // What an attached attention instance said of itself.
 struct AttentionCapacity {
@@ -39,8 +39,8 @@ struct AttentionLoad {
 };
 
 struct AttentionPoolOptions {
-  std::string gateway_id;
-  std::string service_uid;
+  std::string gateway_id{};
+  std::string service_uid{};
   int64_t queued_requests = 4096;  // waiting for a free instance; beyond it requests are refused
   uint32_t step_credits = 64;      // Step messages on their way or unhandled, per instance
 };
@@ -55,8 +55,11 @@ struct AttentionPoolOptions {
 // are dropped. Prompt, tokens and seed are kept for that until the end. Thread-safe.
 class AttentionPool {
  public:
+  // Makes the streams; a test's makes none.
+  using LinkFactory =
+      std::function<std::shared_ptr<AttentionLink>(AttentionLink::Options, AttentionPool*, Logger)>;
   AttentionPool(AttentionPoolOptions options, const Clock& clock, GatewayMetrics& metrics,
-                Logger log);
+                Logger log, LinkFactory make_link = AttentionLink::Create);
   ~AttentionPool();  // ends every stream; requests still open get no further event
 
   // The instances to be attached to, by gRPC address ("host:port", "unix:/path"); those not listed
@@ -128,6 +131,7 @@ class AttentionPool {
   const Clock& clock_;
   GatewayMetrics& metrics_;
   const Logger log_;
+  const LinkFactory make_link_;
 
   mutable Mutex mu_;
   std::vector<Member> members_ JANUS_GUARDED_BY(mu_);

@@ -191,7 +191,7 @@ void GatewayService::Complete(std::shared_ptr<HttpExchange> exchange, Endpoint e
     // Shared, as the work must be copyable.
     const auto prepared = std::make_shared<ApiResult<PreparedRequest>>(
         Prepare(model_, bounds, endpoint, body, DrawSeed(), clock_.WallNow()));
-    call->exchange().Post([this, call, prepared, bounds] {
+    call->exchange().Post([call, prepared, bounds] {
       if (bounds.max_context_tokens == 0) {  // all were lost in the meantime
         return call->Refuse(NoWorkers("no attention instance is attached"));
       }

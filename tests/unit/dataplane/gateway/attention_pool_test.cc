@@ -1,0 +1,297 @@
+#include "dataplane/gateway/attention_pool.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/contains.h"
+
+namespace janus::dataplane {
+namespace {
+
+// Records what the pool sends; the test plays the instance.
+class FakeLink final : public AttentionLink {
+ public:
+  struct Sent {
+    uint64_t id;
+    uint32_t attempt;
+    std::vector<int32_t> generated;
+    uint64_t seed;
+  };
+  explicit FakeLink(AttentionPool* pool) : pool_(pool) {}
+
+  void Start() override {}
+  void Stop() override { pool_->OnDown(this, Unavailable("stopped")); }
+  void Submit(uint64_t id, uint32_t attempt, const GenerationRequest& request,
+              std::span<const int32_t> generated) override {
+    submitted.push_back({id, attempt, {generated.begin(), generated.end()}, request.seed});
+  }
+  void Cancel(uint64_t id, uint32_t attempt) override { cancelled.emplace_back(id, attempt); }
+
+  std::vector<Sent> submitted;
+  std::vector<std::pair<uint64_t, uint32_t>> cancelled;
+
+ private:
+  AttentionPool* const pool_;
+};
+
+class RecordingSink final : public TokenSink {
+ public:
+  void OnTokens(TokenEvent event) override {
+    tokens.insert(tokens.end(), event.tokens.begin(), event.tokens.end());
+    if (event.finish != Finish::kNone) {
+      ++ends;
+      finish = event.finish;
+      error = event.error;
+    }
+  }
+  std::vector<int32_t> tokens;
+  Finish finish = Finish::kNone;
+  Status error;
+  int ends = 0;
+};
+
+class AttentionPoolTest : public testing::Test {
+ protected:
+  AttentionPoolTest()
+      : metrics_(registry_, "m"),
+        pool_({.queued_requests = 2}, clock_, metrics_, Logger(2, LogLevel::kError),
+              [this](AttentionLink::Options, AttentionPool* pool, Logger) {
+                auto link = std::make_shared<FakeLink>(pool);
+                links_.push_back(link.get());
+                return link;
+              }) {
+    pool_.SetMembers({"a", "b"});
+  }
+
+  void Up(int link, int64_t max_requests = 100, bool replay = false, int64_t kv_in_use = 0) {
+    pool_.OnUp(links_.at(link), {.instance = "x",
+                                 .vocabulary_size = 100,
+                                 .max_context_tokens = 64,
+                                 .max_requests = max_requests,
+                                 .kv_capacity_tokens = 1000,
+                                 .kv_tokens_in_use = kv_in_use,
+                                 .accepts_replay = replay});
+  }
+  void Down(int link) { pool_.OnDown(links_.at(link), Unavailable("gone")); }
+
+  std::shared_ptr<RecordingSink> Submit(int64_t prompt_tokens = 4, uint64_t* id = nullptr) {
+    auto sink = std::make_shared<RecordingSink>();
+    GenerationRequest request;
+    request.prompt.assign(static_cast<size_t>(prompt_tokens), 1);
+    request.seed = 99;
+    last_ = pool_.Submit(std::move(request), sink);
+    if (id != nullptr && last_.ok()) *id = *last_;
+    return sink;
+  }
+  void Step(int link, uint64_t id, uint32_t attempt, std::vector<int32_t> tokens,
+            Finish finish = Finish::kNone, int64_t kv_in_use = 0) {
+    AttentionPool::RequestEvent event{.id = id, .attempt = attempt};
+    event.event.tokens = std::move(tokens);
+    event.event.finish = finish;
+    pool_.OnStep(links_.at(link), {event}, AttentionLoad{.kv_tokens_in_use = kv_in_use});
+  }
+  void Shed(int link, uint64_t id, uint32_t attempt) {
+    AttentionPool::RequestEvent event{.id = id, .attempt = attempt};
+    event.shed = true;
+    event.event.error = ResourceExhausted("the instance is full");
+    pool_.OnStep(links_.at(link), {event}, std::nullopt);
+  }
+  size_t Sent(int link) const { return links_.at(link)->submitted.size(); }
+
+  SystemClock clock_;
+  MetricRegistry registry_;
+  GatewayMetrics metrics_;
+  std::vector<FakeLink*> links_;
+  Result<uint64_t> last_ = Unavailable("nothing was submitted");
+  AttentionPool pool_;
+};
+
+TEST_F(AttentionPoolTest, RefusesWithoutAnInstance) {
+  Submit();
+  EXPECT_EQ(last_.status().code(), StatusCode::kUnavailable);
+  EXPECT_FALSE(pool_.HasInstance());
+}
+
+TEST_F(AttentionPoolTest, CountsReportedTokensAndPromptsWithoutATokenYet) {
+  Up(0, 100, false, 10);
+  Up(1);
+  uint64_t first = 0;
+  Submit(8, &first);  // 10 : 0
+  Submit(8);          // 10 : 8
+  Submit(8);          // 10 : 16
+  EXPECT_EQ(Sent(0), 1u);
+  EXPECT_EQ(Sent(1), 2u);
+  // The prompt is now in what the instance reports, and no longer counted beside it.
+  Step(1, first, 1, {5}, Finish::kNone, 9);  // 18 : 9 + 8
+  Submit(1);
+  EXPECT_EQ(Sent(1), 3u);
+}
+
+TEST_F(AttentionPoolTest, BreaksTiesByTheOrderOfTheList) {
+  Up(1);
+  Up(0);
+  Submit();
+  EXPECT_EQ(Sent(0), 1u);
+}
+
+TEST_F(AttentionPoolTest, QueuesInOrderUpToABound) {
+  Up(0, 1);
+  uint64_t running = 0, second = 0, third = 0;
+  Submit(4, &running);
+  Submit(4, &second);
+  Submit(4, &third);
+  EXPECT_EQ(Sent(0), 1u);
+  Submit();
+  EXPECT_EQ(last_.status().code(), StatusCode::kResourceExhausted);
+  EXPECT_GE(pool_.RetryAfterSeconds(), 1);
+  Step(0, running, 1, {7}, Finish::kStop);
+  ASSERT_EQ(Sent(0), 2u);
+  EXPECT_EQ(links_[0]->submitted[1].id, second);
+  pool_.Cancel(second);
+  EXPECT_EQ(links_[0]->cancelled, (std::vector<std::pair<uint64_t, uint32_t>>{{second, 1}}));
+  ASSERT_EQ(Sent(0), 3u);
+  EXPECT_EQ(links_[0]->submitted[2].id, third);
+}
+
+TEST_F(AttentionPoolTest, CancelsWhatWaitsWithoutAWord) {
+  Up(0, 1);
+  uint64_t running = 0, waiting = 0;
+  Submit(4, &running);
+  Submit(4, &waiting);
+  pool_.Cancel(waiting);
+  Step(0, running, 1, {7}, Finish::kStop);
+  EXPECT_EQ(Sent(0), 1u);
+  EXPECT_TRUE(links_[0]->cancelled.empty());
+}
+
+TEST_F(AttentionPoolTest, MovesARequestWithoutTokensUnderTheNextAttempt) {
+  Up(0);
+  Up(1);
+  uint64_t id = 0;
+  const auto sink = Submit(4, &id);
+  Down(0);
+  ASSERT_EQ(Sent(1), 1u);
+  EXPECT_EQ(links_[1]->submitted[0].attempt, 2u);
+  EXPECT_EQ(links_[1]->submitted[0].seed, 99u);
+  EXPECT_EQ(sink->ends, 0);
+}
+
+TEST_F(AttentionPoolTest, DropsTokensOfAStaleAttempt) {
+  Up(0);
+  Up(1);
+  uint64_t id = 0;
+  const auto sink = Submit(4, &id);
+  Down(0);
+  Up(0);
+  Step(0, id, 1, {5}, Finish::kStop);  // the instance that was thought lost speaks on
+  Step(1, id, 1, {6});
+  Step(0, id, 2, {6});
+  EXPECT_TRUE(sink->tokens.empty());
+  EXPECT_EQ(metrics_.stale_dropped.value(), 3u);
+  Step(1, id, 2, {7}, Finish::kStop);
+  EXPECT_EQ(sink->tokens, (std::vector<int32_t>{7}));
+  EXPECT_EQ(sink->ends, 1);
+}
+
+TEST_F(AttentionPoolTest, ReplaysTokensOnlyWhereTheyAreAccepted) {
+  Up(0);
+  Up(1, 100, true);
+  uint64_t id = 0;
+  const auto sink = Submit(4, &id);
+  Step(0, id, 1, {5, 6});
+  Down(0);
+  ASSERT_EQ(Sent(1), 1u);
+  EXPECT_EQ(links_[1]->submitted[0].generated, (std::vector<int32_t>{5, 6}));
+  Step(1, id, 2, {7}, Finish::kLength);
+  EXPECT_EQ(sink->tokens, (std::vector<int32_t>{5, 6, 7}));
+}
+
+TEST_F(AttentionPoolTest, EndsWhatCannotBeReplayed) {
+  Up(0);
+  Up(1, 100, false);
+  uint64_t id = 0;
+  const auto sink = Submit(4, &id);
+  Step(0, id, 1, {5});
+  Down(0);
+  EXPECT_EQ(Sent(1), 0u);
+  EXPECT_EQ(sink->finish, Finish::kError);
+  EXPECT_EQ(sink->error.code(), StatusCode::kUnavailable);
+  EXPECT_TRUE(Contains(sink->error.message(), "was lost"));
+  EXPECT_EQ(sink->ends, 1);
+}
+
+TEST_F(AttentionPoolTest, EndsWhatWaitsWhenTheLastInstanceGoes) {
+  Up(0, 1);
+  const auto running = Submit();
+  const auto waiting = Submit();
+  Down(0);
+  EXPECT_EQ(running->ends, 1);
+  EXPECT_EQ(waiting->ends, 1);
+  EXPECT_EQ(metrics_.waiting.value(), 0);
+}
+
+TEST_F(AttentionPoolTest, KeepsTheOrderOfArrivalThroughALoss) {
+  Up(0);
+  Up(1, 1);
+  std::vector<uint64_t> ids(3);
+  Submit(1, &ids[0]);  // on a
+  Submit(1, &ids[1]);  // on b, which then is full
+  Submit(1, &ids[2]);  // on a
+  Down(0);
+  Step(1, ids[1], 1, {5}, Finish::kStop);
+  Step(1, ids[0], 2, {5}, Finish::kStop);
+  ASSERT_EQ(Sent(1), 3u);
+  EXPECT_EQ(links_[1]->submitted[1].id, ids[0]);
+  EXPECT_EQ(links_[1]->submitted[2].id, ids[2]);
+}
+
+TEST_F(AttentionPoolTest, GivesAShedRequestToAnother) {
+  Up(0);
+  Up(1);
+  uint64_t id = 0;
+  Submit(4, &id);
+  Shed(0, id, 1);
+  ASSERT_EQ(Sent(1), 1u);
+  EXPECT_EQ(links_[1]->submitted[0].attempt, 2u);
+}
+
+TEST_F(AttentionPoolTest, WaitsForAFullInstanceUntilOneOfItsRequestsEnds) {
+  Up(0);
+  uint64_t running = 0, shed = 0;
+  Submit(4, &running);
+  const auto sink = Submit(4, &shed);
+  Shed(0, shed, 1);
+  EXPECT_EQ(Sent(0), 2u);  // not tried again at once
+  EXPECT_EQ(sink->ends, 0);
+  Step(0, running, 1, {5}, Finish::kStop);
+  ASSERT_EQ(Sent(0), 3u);
+  EXPECT_EQ(links_[0]->submitted[2].attempt, 2u);
+}
+
+TEST_F(AttentionPoolTest, PassesOnThatTheOnlyInstanceIsFullOfOthersRequests) {
+  Up(0);
+  uint64_t id = 0;
+  const auto sink = Submit(4, &id);
+  Shed(0, id, 1);
+  EXPECT_EQ(sink->error.code(), StatusCode::kResourceExhausted);
+}
+
+TEST_F(AttentionPoolTest, RefusesWhatFitsNowhere) {
+  Up(0);
+  Submit(64);  // the context is 64 tokens, with the answer
+  EXPECT_EQ(last_.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_TRUE(Contains(last_.status().message(), "64 tokens"));
+}
+
+TEST_F(AttentionPoolTest, MovesTheRequestsOfAMemberThatIsNotListedAnyMore) {
+  Up(0);
+  Up(1);
+  Submit();
+  pool_.SetMembers({"b"});
+  ASSERT_EQ(Sent(1), 1u);
+  EXPECT_EQ(links_[1]->submitted[0].attempt, 2u);
+  pool_.SetMembers({"b", "c"});
+  EXPECT_EQ(links_.size(), 3u);
+}
+
+}  // namespace
+}  // namespace janus::dataplane
