@@ -60,6 +60,7 @@ void CollectActivated(std::span<const uint16_t> ids, int experts, AebsWorkspace&
   JANUS_CHECK(count < work.is_activated_.size(), count);
   uint8_t* const is_activated = work.is_activated_.data();
   std::fill_n(is_activated, count + 1, uint8_t{0});
+#pragma GCC unroll 8
   for (const uint16_t id : ids) is_activated[std::min<size_t>(id, count)] = 1;
   JANUS_CHECK(is_activated[count] == 0, experts);
   size_t n = 0;
@@ -220,6 +221,7 @@ void RemapToReplicas(std::span<const uint16_t> ids, const AebsWorkspace& work,
                      std::span<Replica> replicas) {
   JANUS_CHECK(ids.size() == replicas.size(), ids.size(), replicas.size());
   const Replica* const replica_of = work.replica_of().data();
+#pragma GCC unroll 8
   for (size_t i = 0; i < ids.size(); ++i) replicas[i] = replica_of[ids[i]];
 }
 

@@ -1,0 +1,278 @@
+// How near do the CPU kernels come to the machine's limits? Weights are rotated through far more
+// memory than the last-level cache holds. The limits are measured in the same run: read bandwidth
+// by summing a large buffer, arithmetic by fma chains on registers.
+//
+// kernels_bench [--threads N] [--isa avx2|avx512|avx512bf16]
+
+#include <immintrin.h>
+
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "bench/measure.h"
+#include "common/check.h"
+#include "kernels/kernels.h"
+
+namespace janus::bench {
+namespace {
+
+using namespace janus::kernels;  // NOLINT: this program is about them
+
+constexpr int64_t kRotation = int64_t{768} << 20;  // bytes, 24x the last-level cache here
+constexpr double kLeastSeconds = 0.4;
+
+// Memory full of small numbers that are sound in every format.
+class Arena {
+ public:
+  Arena() : bytes_(new unsigned char[static_cast<size_t>(kRotation)]) {
+    std::mt19937_64 random(1);
+    std::vector<uint16_t> pattern(1 << 16);
+    for (uint16_t& x : pattern) {
+      x = ToBFloat16((static_cast<float>(random() % 2048) - 1024.0f) / 16384.0f);
+    }
+    const size_t block = pattern.size() * 2;
+    for (size_t at = 0; at + block <= static_cast<size_t>(kRotation); at += block) {
+      std::memcpy(bytes_.get() + at, pattern.data(), block);
+    }
+  }
+  // The i-th piece of so many bytes, wrapping.
+  const unsigned char* Piece(int64_t i, int64_t bytes) const {
+    return bytes_.get() + i % (kRotation / bytes) * bytes;
+  }
+  const unsigned char* data() const { return bytes_.get(); }
+
+ private:
+  std::unique_ptr<unsigned char[]> bytes_;
+};
+
+// GB/s at which the team reads memory, adding it up so that nothing is skipped.
+__attribute__((target("avx2"))) double ReadBandwidth(Team& team, const Arena& arena) {
+  constexpr int64_t kBytes = int64_t{256} << 20;
+  std::vector<int64_t> sums(64);
+  const Spread spread = Measure(5, kLeastSeconds, [&](int64_t i) {
+    const unsigned char* piece = arena.Piece(i, kBytes);
+    team.Run([&](int part, int parts) __attribute__((target("avx2"))) {
+      const Range range = PartOf(kBytes / 256, part, parts);
+      __m256i sum[8] = {};
+      for (int64_t block = range.begin; block < range.end; ++block) {
+        for (int j = 0; j < 8; ++j) {
+          const auto* at = reinterpret_cast<const __m256i*>(piece + block * 256 + j * 32);
+          sum[j] = _mm256_add_epi32(sum[j], _mm256_loadu_si256(at));
+        }
+      }
+      for (int j = 1; j < 8; ++j) sum[0] = _mm256_add_epi32(sum[0], sum[j]);
+      sums[static_cast<size_t>(part)] += _mm256_extract_epi64(sum[0], 0);
+    });
+  });
+  JANUS_CHECK(sums[0] != 1);  // keeps the sums alive
+  return static_cast<double>(kBytes) / spread.median / 1e9;
+}
+
+struct Bench {
+  const Arena& arena;
+  Team& team;
+  Stream stream;
+  double read_gbps;
+
+  JsonLine& Report(JsonLine& line, const Spread& spread, double bytes, double flops) const {
+    return line.Text("isa", ToString(stream.isa))
+        .Int("threads", team.size())
+        .Microseconds(spread)
+        .Number("gbps", bytes / spread.median / 1e9)
+        .Number("share_of_read", bytes / spread.median / 1e9 / read_gbps)
+        .Number("gflops", flops / spread.median / 1e9);
+  }
+};
+
+void BenchLinear(const Bench& b, DType x_type, DType w_type, int64_t rows, int64_t n, int64_t k) {
+  std::vector<float> x(static_cast<size_t>(rows * k));
+  std::memcpy(x.data(), b.arena.data(), x.size() * static_cast<size_t>(SizeOf(x_type)));
+  std::vector<float> y(static_cast<size_t>(rows * n));
+  const int64_t bytes = n * k * SizeOf(w_type);
+  const Spread spread = Measure(7, kLeastSeconds, [&](int64_t i) {
+    const Status status = Linear(b.stream, {.x = x.data(),
+                                            .x_dtype = x_type,
+                                            .weight = b.arena.Piece(i, bytes),
+                                            .weight_dtype = w_type,
+                                            .y = y.data(),
+                                            .rows = rows,
+                                            .outputs = n,
+                                            .inputs = k});
+    JANUS_CHECK(status.ok(), status.ToString());
+  });
+  JsonLine line("linear");
+  line.Text("x", ToString(x_type)).Text("weight", ToString(w_type));
+  line.Int("rows", rows).Int("outputs", n).Int("inputs", k);
+  b.Report(line, spread, static_cast<double>(bytes), 2.0 * static_cast<double>(rows * n * k));
+}
+
+void BenchFfn(const Bench& b, DType type, int64_t experts, int64_t rows_each, int64_t hidden,
+              int64_t intermediate) {
+  const int64_t rows = experts * rows_each;
+  const int64_t row_bytes = hidden * SizeOf(type);
+  std::vector<unsigned char> x(static_cast<size_t>(rows * row_bytes));
+  std::memcpy(x.data(), b.arena.data(), x.size());
+  std::vector<unsigned char> y(x.size());
+  const auto needs = GroupedExpertFfnWorkspace::For(rows, intermediate, type);
+  std::unique_ptr<void, decltype(&std::free)> workspace(
+      std::aligned_alloc(64, static_cast<size_t>(needs.bytes)), &std::free);
+  std::vector<Contribution> contributions;
+  for (int64_t c = 0; c < rows; ++c) {
+    contributions.push_back({x.data() + c * row_bytes, y.data() + c * row_bytes, 0.5f});
+  }
+  const int64_t matrix = hidden * intermediate * SizeOf(type);
+  std::vector<ActiveExpert> active(static_cast<size_t>(experts));
+  const Spread spread = Measure(7, kLeastSeconds, [&](int64_t i) {
+    for (int64_t e = 0; e < experts; ++e) {
+      const int64_t piece = (i * experts + e) * 3;
+      active[static_cast<size_t>(e)] = {
+          b.arena.Piece(piece, matrix), b.arena.Piece(piece + 1, matrix),
+          b.arena.Piece(piece + 2, matrix), static_cast<int32_t>(e * rows_each),
+          static_cast<int32_t>(rows_each)};
+    }
+    const Status status = GroupedExpertFfn(b.stream, {.experts = active.data(),
+                                                      .contributions = contributions.data(),
+                                                      .num_experts = experts,
+                                                      .num_contributions = rows,
+                                                      .hidden = hidden,
+                                                      .intermediate = intermediate,
+                                                      .weight_dtype = type,
+                                                      .row_dtype = type,
+                                                      .workspace = workspace.get(),
+                                                      .workspace_bytes = needs.bytes});
+    JANUS_CHECK(status.ok(), status.ToString());
+  });
+  JsonLine line("grouped_expert_ffn");
+  line.Text("dtype", ToString(type)).Int("experts", experts).Int("rows_each", rows_each);
+  line.Int("hidden", hidden).Int("intermediate", intermediate);
+  b.Report(line, spread, 3.0 * static_cast<double>(experts * matrix),
+           6.0 * static_cast<double>(rows * hidden * intermediate));
+}
+
+void BenchAttention(const Bench& b, DType type, int64_t sequences, int64_t rows_each,
+                    int64_t context, int heads, int kv_heads, int head_dim) {
+  const int64_t page = KvPageBytes(type, kv_heads, head_dim);
+  const auto pages = static_cast<int32_t>(kRotation / page);
+  const int64_t per_sequence = (context + kPageTokens - 1) / kPageTokens;
+  const int64_t rows = sequences * rows_each;
+  std::vector<float> q(static_cast<size_t>(rows * heads * head_dim), 0.01f);
+  std::vector<float> y(q.size());
+  std::vector<std::vector<int32_t>> tables(static_cast<size_t>(sequences));
+  std::vector<KvRow> kv_rows;
+  std::unique_ptr<void, decltype(&std::free)> workspace(std::aligned_alloc(64, 8 << 20),
+                                                        &std::free);
+  const Spread spread = Measure(7, kLeastSeconds, [&](int64_t i) {
+    kv_rows.clear();
+    int64_t next = i * sequences * per_sequence;
+    for (auto& table : tables) {
+      table.clear();
+      for (int64_t p = 0; p < per_sequence; ++p) {
+        table.push_back(static_cast<int32_t>(next++ * 7919 % pages));
+      }
+      for (int64_t r = 0; r < rows_each; ++r) {
+        kv_rows.push_back({table.data(), static_cast<int32_t>(context - rows_each + r)});
+      }
+    }
+    const Status status =
+        PagedAttention(b.stream, {.cache = {.pages = const_cast<unsigned char*>(b.arena.data()),
+                                            .num_pages = pages,
+                                            .dtype = type,
+                                            .kv_heads = kv_heads,
+                                            .head_dim = head_dim},
+                                  .rows = kv_rows.data(),
+                                  .queries = q.data(),
+                                  .y = y.data(),
+                                  .num_rows = rows,
+                                  .heads = heads,
+                                  .scale = 0.1f,
+                                  .workspace = workspace.get(),
+                                  .workspace_bytes = 8 << 20});
+    JANUS_CHECK(status.ok(), status.ToString());
+  });
+  JsonLine line("paged_attention");
+  line.Text("dtype", ToString(type)).Int("sequences", sequences).Int("rows_each", rows_each);
+  line.Int("context", context).Int("heads", heads).Int("kv_heads", kv_heads);
+  b.Report(line, spread, static_cast<double>(sequences * per_sequence * page),
+           4.0 * static_cast<double>(rows * heads * context * head_dim));
+}
+
+void BenchSample(const Bench& b, int64_t rows, int64_t vocab, const SamplingParams& params,
+                 const char* name) {
+  std::mt19937_64 random(3);
+  std::normal_distribution<float> normal(0.0f, 3.0f);
+  std::vector<float> logits(static_cast<size_t>(rows * vocab));
+  for (float& x : logits) x = normal(random);
+  std::vector<SamplingParams> all(static_cast<size_t>(rows), params);
+  std::vector<SampledToken> tokens(static_cast<size_t>(rows));
+  const int64_t bytes = SampleWorkspaceBytes(vocab, b.team.size());
+  std::unique_ptr<void, decltype(&std::free)> workspace(
+      std::aligned_alloc(64, static_cast<size_t>(bytes)), &std::free);
+  const Spread spread = Measure(7, kLeastSeconds, [&](int64_t i) {
+    for (auto& p : all) p.position = i;
+    const Status status = Sample(b.stream, {.logits = logits.data(),
+                                            .params = all.data(),
+                                            .tokens = tokens.data(),
+                                            .rows = rows,
+                                            .vocab = vocab,
+                                            .workspace = workspace.get(),
+                                            .workspace_bytes = bytes});
+    JANUS_CHECK(status.ok(), status.ToString());
+  });
+  JsonLine line("sample");
+  line.Text("case", name).Int("rows", rows).Int("vocab", vocab);
+  b.Report(line, spread, static_cast<double>(rows * vocab * 4), 0.0);
+}
+
+void RunAll(const Arena& arena, Isa isa, int threads) {
+  Team team(threads);
+  const Bench b{arena, team, {Device::kCpu, &team, isa, nullptr}, ReadBandwidth(team, arena)};
+  JsonLine("read_bandwidth").Int("threads", threads).Number("gbps", b.read_gbps);
+  constexpr DType kF32 = DType::kFloat32;
+  constexpr DType kB16 = DType::kBFloat16;
+  for (const int64_t rows : {1, 2, 4, 8, 16, 64, 512}) {
+    BenchLinear(b, kB16, kB16, rows, 4096, 4096);
+  }
+  for (const int64_t rows : {1, 16, 64}) BenchLinear(b, kF32, kF32, rows, 4096, 4096);
+  for (const int64_t rows : {1, 16}) BenchLinear(b, kF32, kB16, rows, 4096, 4096);
+  BenchLinear(b, kB16, kB16, 1, 32000, 4096);
+  for (const int64_t rows : {1, 2, 4, 8, 16, 64}) BenchFfn(b, kB16, 4, rows, 2048, 1408);
+  BenchFfn(b, kB16, 2, 4, 4096, 14336);
+  BenchFfn(b, kF32, 4, 4, 1024, 1408);
+  BenchAttention(b, kB16, 8, 1, 2048, 32, 8, 128);
+  BenchAttention(b, kB16, 1, 1, 32768, 32, 8, 128);
+  BenchAttention(b, kF32, 8, 1, 2048, 32, 8, 128);
+  BenchAttention(b, kB16, 1, 256, 2048, 32, 8, 128);
+  BenchSample(b, 8, 32000, {.temperature = 0.0f}, "greedy");
+  BenchSample(b, 8, 32000, {.temperature = 0.8f}, "temperature");
+  BenchSample(b, 8, 32000, {.temperature = 0.8f, .top_k = 40, .top_p = 0.95f}, "top_k, top_p");
+  BenchSample(b, 8, 32000, {.temperature = 0.8f, .top_p = 0.95f, .logprobs = 20}, "top_p, top 20");
+}
+
+}  // namespace
+}  // namespace janus::bench
+
+int main(int argc, char** argv) {
+  using namespace janus::kernels;  // NOLINT
+  int threads = 0;
+  std::optional<Isa> wanted;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string flag = argv[i];
+    const std::string value = argv[i + 1];
+    if (flag == "--threads") threads = std::stoi(value);
+    if (flag == "--isa") {
+      wanted = value == "avx2" ? Isa::kAvx2 : value == "avx512" ? Isa::kAvx512 : Isa::kAvx512Bf16;
+    }
+  }
+  const janus::Result<Isa> isa = SelectIsa(DetectCpu(), wanted);
+  if (!isa.ok()) {
+    std::fprintf(stderr, "%s\n", isa.status().ToString().c_str());
+    return 1;
+  }
+  if (threads == 0) threads = static_cast<int>(std::thread::hardware_concurrency());
+  const janus::bench::Arena arena;
+  janus::bench::RunAll(arena, *isa, threads);
+}
