@@ -20,9 +20,6 @@ constexpr int kRowChunk = 64;
 constexpr int64_t kRowChunkBytes = 384 << 10;
 // Outputs that are computed before they are finished and stored together.
 constexpr int kColumns = kLanes;
-// How far ahead of use weights are requested; measured best on Zen 4 between 256 and 1024.
-constexpr int kPrefetchBytes = 512;
-
 template <DType kX, DType kW>
 struct Natural {
   static constexpr int kStep = kLanes;
@@ -71,10 +68,18 @@ struct Pairs {
 #endif
 };
 
-// out[m][n] for kM rows and kN weight rows; w_stride in bytes, `out` has kColumns per row.
-template <class Kind, int kM, int kN>
+// Weights that are asked for while others are used: the second-level cache should hold them by
+// then.
+struct Ahead {
+  const char* at;
+  int64_t step;  // bytes per step of k
+};
+
+// out[m][n] for kM rows and kN weight rows; w_stride in bytes, `out` has kColumns per row. Requests
+// kAhead lines of `ahead` per step.
+template <class Kind, int kM, int kN, int kAhead>
 __attribute__((noinline)) void DotTile(const char* const* x, const char* w, int64_t w_stride,
-                                       int64_t k, float* out) {
+                                       int64_t k, Ahead ahead, float* out) {
   V16 acc[kM][kN];
   const char* x_m[kM];
   const char* w_n[kN];
@@ -100,9 +105,8 @@ __attribute__((noinline)) void DotTile(const char* const* x, const char* w, int6
 
   const int64_t full = k / Kind::kStep * Kind::kStep;
   for (int64_t at = 0; at < full; at += Kind::kStep) {
-    JANUS_UNROLL for (int n = 0; n < kN; ++n) {
-      _mm_prefetch(w_n[n] + at * Kind::kWBytes + kPrefetchBytes, _MM_HINT_T0);
-    }
+    JANUS_UNROLL for (int i = 0; i < kAhead; ++i) _mm_prefetch(ahead.at + i * 64, _MM_HINT_T1);
+    ahead.at += ahead.step;
     step(x_m, w_n, at * Kind::kXBytes, at * Kind::kWBytes);
   }
   if (const int64_t rest = k - full; rest > 0) {
@@ -133,16 +137,40 @@ __attribute__((noinline)) void DotTile(const char* const* x, const char* w, int6
   }
 }
 
-// kN weight rows against all rows of a chunk: they stay in the first-level cache meanwhile.
+// A tile of rows <= kMaxM.
+template <class Kind, int kMaxM, int kN, int kAhead>
+JANUS_INLINE void DotSomeRows(const char* const* x, int rows, const char* w, int64_t w_stride,
+                              int64_t k, Ahead ahead, float* out) {
+  if constexpr (kMaxM > 1) {
+    if (rows < kMaxM) {
+      return DotSomeRows<Kind, kMaxM - 1, kN, kAhead>(x, rows, w, w_stride, k, ahead, out);
+    }
+  }
+  DotTile<Kind, kMaxM, kN, kAhead>(x, w, w_stride, k, ahead, out);
+}
+
+// kN weight rows against all rows of a chunk, in tiles of nearly equal size. Meanwhile the next kN
+// rows are requested, evenly over the tiles: weights are contiguous, so what follows is what comes
+// next (at the very end it is somebody else's memory, and a request does no harm).
 template <class Kind, int kMaxM, int kN>
 JANUS_INLINE void DotRows(const char* const* x, int rows, const char* w, int64_t w_stride,
                           int64_t k, float* out) {
-  int m = 0;
-  for (; m + kMaxM <= rows; m += kMaxM) {
-    DotTile<Kind, kMaxM, kN>(x + m, w, w_stride, k, out + m * kColumns);
+  constexpr int kStepBytes = static_cast<int>(kN * Kind::kStep * Kind::kWBytes);
+  constexpr int kLines = kStepBytes > 64 ? kStepBytes / 64 : 1;
+  constexpr int kLinesShared = kLines > 1 ? kLines / 2 : 1;
+  const char* next = w + kN * w_stride;
+  if (rows <= kMaxM) {
+    DotSomeRows<Kind, kMaxM, kN, kLines>(x, rows, w, w_stride, k, {next, kStepBytes}, out);
+    return;
   }
-  if constexpr (kMaxM > 1) {
-    for (; m < rows; ++m) DotTile<Kind, 1, kN>(x + m, w, w_stride, k, out + m * kColumns);
+  const int tiles = (rows + kMaxM - 1) / kMaxM;
+  const int64_t share = kN * w_stride / tiles;
+  for (int tile = 0; tile < tiles; ++tile) {
+    const int begin = rows * tile / tiles;
+    const int end = rows * (tile + 1) / tiles;
+    DotSomeRows<Kind, kMaxM, kN, kLinesShared>(x + begin, end - begin, w, w_stride, k,
+                                               {next + tile * share, kStepBytes / tiles},
+                                               out + begin * kColumns);
   }
 }
 
@@ -153,16 +181,18 @@ __attribute__((noinline)) void DotBlock(const char* const* x, int rows, const ch
 #if JANUS_WIDE
   constexpr int kM = 4;
   constexpr int kN = 4;
+  constexpr int kFew = 2;
   constexpr int kFewN = 8;
 #else
-  constexpr int kM = 2;
+  constexpr int kM = 3;
   constexpr int kN = 2;
+  constexpr int kFew = 1;
   constexpr int kFewN = 4;
 #endif
   int n = 0;
-  if (rows == 1) {
+  if (rows <= kFew) {
     for (; n + kFewN <= columns; n += kFewN) {
-      DotTile<Kind, 1, kFewN>(x, w + n * w_stride, w_stride, k, out + n);
+      DotRows<Kind, kFew, kFewN>(x, rows, w + n * w_stride, w_stride, k, out + n);
     }
   } else {
     for (; n + kN <= columns; n += kN) {

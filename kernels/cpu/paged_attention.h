@@ -112,15 +112,23 @@ void GatherUnit(const PagedAttentionArgs& a, const AttentionShape& shape, int64_
   }
 }
 
-// scores[q][key] = scale * q.k for kQueries queries and kPages pages of one block.
+// scores[q][key] = scale * q.k for kQueries queries and kPages pages of one block. Where `ahead` is
+// not null, the same places of those slabs are requested meanwhile: pages lie anywhere and a slab
+// of one head is about 4 KiB, too short for the hardware to foresee.
 template <DType kType, int kQueries, int kPages>
-JANUS_INLINE void ScoreTile(const float* const* q, const char* const* keys, int64_t head_dim,
-                            V16 scale, float* const* scores) {
+JANUS_INLINE void ScoreTile(const float* const* q, const char* const* keys,
+                            const char* const* ahead, int64_t head_dim, V16 scale,
+                            float* const* scores) {
   V16 acc[kQueries][kPages];
   JANUS_UNROLL for (int i = 0; i < kQueries; ++i) {
     JANUS_UNROLL for (int p = 0; p < kPages; ++p) acc[i][p] = Zero();
   }
   for (int64_t d = 0; d < head_dim; ++d) {
+    if (ahead != nullptr) {
+      JANUS_UNROLL for (int p = 0; p < kPages; ++p) {
+        _mm_prefetch(ahead[p] + d * kPageTokens * Bytes(kType), _MM_HINT_T0);
+      }
+    }
     V16 k[kPages];
     JANUS_UNROLL for (int p = 0; p < kPages; ++p) {
       k[p] = LoadAs<kType>(keys[p] + d * kPageTokens * Bytes(kType));
@@ -138,8 +146,9 @@ JANUS_INLINE void ScoreTile(const float* const* q, const char* const* keys, int6
 }
 
 template <DType kType, int kQueries>
-JANUS_INLINE void ScoreQueries(const float* const* q, const char* const* keys, int pages,
-                               int64_t head_dim, V16 scale, float* const* scores) {
+JANUS_INLINE void ScoreQueries(const float* const* q, const char* const* keys,
+                               const char* const* ahead, int pages, int64_t head_dim, V16 scale,
+                               float* const* scores) {
 #if JANUS_WIDE
   constexpr int kPages = 4;
 #else
@@ -149,11 +158,13 @@ JANUS_INLINE void ScoreQueries(const float* const* q, const char* const* keys, i
   int p = 0;
   for (; p + kPages <= pages; p += kPages) {
     for (int i = 0; i < kQueries; ++i) at[i] = scores[i] + p * kLanes;
-    ScoreTile<kType, kQueries, kPages>(q, keys + p, head_dim, scale, at);
+    ScoreTile<kType, kQueries, kPages>(q, keys + p, ahead == nullptr ? nullptr : ahead + p,
+                                       head_dim, scale, at);
   }
   for (; p < pages; ++p) {
     for (int i = 0; i < kQueries; ++i) at[i] = scores[i] + p * kLanes;
-    ScoreTile<kType, kQueries, 1>(q, keys + p, head_dim, scale, at);
+    ScoreTile<kType, kQueries, 1>(q, keys + p, ahead == nullptr ? nullptr : ahead + p, head_dim,
+                                  scale, at);
   }
 }
 
@@ -241,10 +252,23 @@ JANUS_INLINE void UpdateState(float* scores, int begin, int end, int64_t head_di
   state.sum += sum;
 }
 
-// Up to four queries of a unit over one block.
+// Requests the keys of a block that comes next.
+JANUS_INLINE void RequestKeys(const PagedAttentionArgs& a, const AttentionShape& shape,
+                              const AttentionUnit& unit, int64_t block_start) {
+  const int64_t bytes = shape.head_dim * kPageTokens * shape.size;
+  for (int64_t key = block_start; key < block_start + kKeyBlock && key <= unit.highest;
+       key += kPageTokens) {
+    const char* keys = static_cast<const char*>(a.cache.pages) +
+                       unit.block_table[key / kPageTokens] * shape.page_bytes +
+                       unit.kv_head * bytes;
+    for (int64_t at = 0; at < bytes; at += 64) _mm_prefetch(keys + at, _MM_HINT_T1);
+  }
+}
+
+// Up to four queries of a unit over one block; the first ones request what is read next.
 template <DType kType, int kQueries>
 void AttendBlock(const PagedAttentionArgs& a, const AttentionShape& shape,
-                 const AttentionUnit& unit, const int* members, int64_t block_start,
+                 const AttentionUnit& unit, const int* members, int64_t block_start, bool is_first,
                  AttentionState* states) {
   int begin[kQueries];
   int end[kQueries];
@@ -281,8 +305,9 @@ void AttendBlock(const PagedAttentionArgs& a, const AttentionShape& shape,
     to[i] = scores[i] + first_page * kPageTokens;
     o[i] = states[members[i]].o;
   }
-  ScoreQueries<kType, kQueries>(q, keys + first_page, end_page - first_page, shape.head_dim,
-                                Set(a.scale), to);
+  ScoreQueries<kType, kQueries>(q, keys + first_page, is_first ? values + first_page : nullptr,
+                                end_page - first_page, shape.head_dim, Set(a.scale), to);
+  if (is_first) RequestKeys(a, shape, unit, block_start + kKeyBlock);
   const float* p[kQueries];
   for (int i = 0; i < kQueries; ++i) {
     UpdateState(scores[i], begin[i], end[i], shape.head_dim, states[members[i]]);
@@ -331,16 +356,18 @@ void AttendSplit(const PagedAttentionArgs& a, const AttentionShape& shape,
   for (int64_t block = first_block; block < end; block += kKeyBlock) {
     int members[4];
     int count = 0;
+    bool is_first = true;
     for (int i = 0; i < unit.count; ++i) {
       if (SeesAny(unit, i, block, kKeyBlock)) members[count++] = i;
       if (count == 4) {
-        AttendBlock<kType, 4>(a, shape, unit, members, block, states);
+        AttendBlock<kType, 4>(a, shape, unit, members, block, is_first, states);
         count = 0;
+        is_first = false;
       }
     }
-    if (count == 3) AttendBlock<kType, 3>(a, shape, unit, members, block, states);
-    if (count == 2) AttendBlock<kType, 2>(a, shape, unit, members, block, states);
-    if (count == 1) AttendBlock<kType, 1>(a, shape, unit, members, block, states);
+    if (count == 3) AttendBlock<kType, 3>(a, shape, unit, members, block, is_first, states);
+    if (count == 2) AttendBlock<kType, 2>(a, shape, unit, members, block, is_first, states);
+    if (count == 1) AttendBlock<kType, 1>(a, shape, unit, members, block, is_first, states);
   }
 }
 
