@@ -1,7 +1,6 @@
 #include "kernels/team.h"
 
 #include <immintrin.h>
-#include <sched.h>
 
 #include "common/check.h"
 
@@ -10,24 +9,6 @@ namespace {
 
 // All exceptions masked, round to nearest, DAZ (bit 6) and FTZ (bit 15).
 constexpr unsigned kFloatMode = 0x1f80u | 0x0040u | 0x8000u;
-
-// About 50 us of pauses: a step's kernels follow one another far faster than that.
-constexpr int kSpins = 2000;
-constexpr int kYields = 64;
-
-// Returns once `word` differs from `old`.
-uint32_t AwaitChange(const std::atomic<uint32_t>& word, uint32_t old, int spins) {
-  for (int i = 0; i < spins; ++i) {
-    if (const uint32_t now = word.load(std::memory_order_acquire); now != old) return now;
-    _mm_pause();
-  }
-  for (int i = 0; i < kYields; ++i) {
-    if (const uint32_t now = word.load(std::memory_order_acquire); now != old) return now;
-    sched_yield();
-  }
-  word.wait(old, std::memory_order_acquire);
-  return word.load(std::memory_order_acquire);
-}
 
 }  // namespace
 
@@ -39,10 +20,8 @@ ScopedFloatMode::~ScopedFloatMode() {
   _mm_setcsr(saved_);
 }
 
-Team::Team(int threads) {
+Team::Team(int threads) : policy_(WaitPolicy::ForThreads(threads)) {
   JANUS_CHECK(threads >= 1 && threads <= 256, threads);
-  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
-  spins_ = threads <= cores ? kSpins : 0;
   threads_.reserve(static_cast<size_t>(threads - 1));
   for (int part = 1; part < threads; ++part) {
     threads_.emplace_back([this, part] { Work(part); });
@@ -52,7 +31,7 @@ Team::Team(int threads) {
 Team::~Team() {
   stop_ = true;
   generation_.fetch_add(1, std::memory_order_release);
-  generation_.notify_all();
+  started_.Ring();
 }
 
 void Team::RunTask(Task task) {
@@ -65,20 +44,20 @@ void Team::RunTask(Task task) {
   task_ = task;
   pending_.store(others, std::memory_order_relaxed);
   generation_.fetch_add(1, std::memory_order_release);
-  generation_.notify_all();
+  started_.Ring();
   task.call(task.object, 0, size());
-  uint32_t left = pending_.load(std::memory_order_acquire);
-  while (left != 0) left = AwaitChange(pending_, left, spins_);
+  WaitFor(ended_, policy_, MonotonicTime::max(),
+          [this] { return pending_.load(std::memory_order_acquire) == 0; });
 }
 
 void Team::Work(int part) {
   const ScopedFloatMode mode;
-  uint32_t seen = 0;
-  while (true) {
-    seen = AwaitChange(generation_, seen, spins_);
+  for (uint32_t seen = 0;; ++seen) {
+    WaitFor(started_, policy_, MonotonicTime::max(),
+            [&] { return generation_.load(std::memory_order_acquire) != seen; });
     if (stop_) return;
     task_.call(task_.object, part, size());
-    if (pending_.fetch_sub(1, std::memory_order_acq_rel) == 1) pending_.notify_one();
+    if (pending_.fetch_sub(1, std::memory_order_acq_rel) == 1) ended_.Ring();
   }
 }
 

@@ -6,6 +6,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "common/doorbell.h"
+
 namespace janus::kernels {
 
 // Sets the floating-point mode every kernel runs in and restores the former one when it ends:
@@ -22,9 +24,9 @@ class ScopedFloatMode {
 };
 
 // A fixed set of compute threads for one commanding thread. The commanding thread is part 0; with
-// one thread Run is a plain call. Waiting spins for a bound, then yields, then sleeps in the
-// kernel; it does not spin at all when the threads outnumber the machine's cores.
-// Confined to one commanding thread at a time; the destructor joins the threads.
+// one thread Run is a plain call. Waiting is common/doorbell.h's: spin for a bound, yield, sleep;
+// no spinning where the threads outnumber the machine's cores. Confined to one commanding thread at
+// a time; the destructor joins the threads.
 class Team {
  public:
   // threads: 1..256, the commanding thread included.
@@ -57,15 +59,16 @@ class Team {
   void Work(int part);
 
   // Constant after construction.
-  int spins_ = 0;
+  WaitPolicy policy_;
   // Written by the commanding thread before it publishes a new `generation_` (release), read by the
   // others after they saw it (acquire).
   Task task_;
   bool stop_ = false;
   alignas(64) std::atomic<uint32_t> generation_{0};
-  // Parts of this generation that have not ended; the last one's decrement (release) publishes
-  // their writes.
+  Doorbell started_;
+  // Parts of this generation that have not ended; their decrements (release) publish their writes.
   alignas(64) std::atomic<uint32_t> pending_{0};
+  Doorbell ended_;
   std::vector<std::jthread> threads_;
 };
 
