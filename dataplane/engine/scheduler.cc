@@ -59,6 +59,8 @@ void Scheduler::CancelStream(uint64_t stream) {
 void Scheduler::Resume() {
   while (!swapped_.empty() && running() < options_.max_batch) {
     Sequence& oldest = *swapped_.front();
+    // Without room for its next row it would be preempted again at once, copied twice for nothing.
+    if (KvCache::PagesFor(oldest.computed + 1) > cache_.free_pages()) return;
     if (!cache_.SwapIn(oldest.swapped, oldest.pages)) return;
     const auto later = std::find_if(running_.begin(), running_.end(), [&](const SequencePtr& s) {
       return s->arrival > oldest.arrival;

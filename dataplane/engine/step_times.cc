@@ -31,13 +31,15 @@ void StepTimes::Record(int decode_rows, int prefill_rows, Seconds took) {
 
 Seconds StepTimes::Predict(int decode_rows, int prefill_rows) const {
   const bool prefill = prefill_rows > 0;
-  const auto after = by_kind_.upper_bound({prefill, (decode_rows + prefill_rows) / 64});
-  if (after == by_kind_.begin()) return Seconds(0);
-  const auto& [kind, median] = *std::prev(after);
-  return kind.first == prefill ? Seconds(median.value()) : Seconds(0);
+  const auto known = [&](auto at) { return at != by_kind_.end() && at->first.first == prefill; };
+  const auto larger = by_kind_.upper_bound({prefill, (decode_rows + prefill_rows) / 64});
+  const auto nearest = larger == by_kind_.begin() ? by_kind_.end() : std::prev(larger);
+  if (known(nearest)) return Seconds(nearest->second.value());
+  return known(larger) ? Seconds(larger->second.value()) : Seconds(0);
 }
 
 int StepTimes::PrefillRows(Seconds target, int decode_rows, int least, int most) const {
+  least = std::min(least, most);
   if (seconds_per_prefill_row_.empty()) return std::clamp(64, least, most);
   const double left = target.count() - Predict(decode_rows, 0).count();
   const double rows = left / seconds_per_prefill_row_.value();

@@ -28,12 +28,12 @@ class StepTimes {
  public:
   void Record(int decode_rows, int prefill_rows, Seconds took);
 
-  // Median of the kind; the nearest smaller known kind of the phase where it has not been seen; 0
-  // before anything was.
+  // Median of the kind; where it has not been seen, of the nearest smaller known kind of the phase,
+  // else of the nearest larger one; 0 before any step of the phase was.
   Seconds Predict(int decode_rows, int prefill_rows) const;
 
   // Prompt positions that fit into a step of `target` beside the decode rows; at least `least`, so
-  // that prompts always move on.
+  // that prompts always move on, and never more than `most`.
   int PrefillRows(Seconds target, int decode_rows, int least, int most) const;
 
  private:

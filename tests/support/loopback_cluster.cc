@@ -57,7 +57,7 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
   const Topology& topology = options.topology;
   const ExchangeShape shape = ShapeOf(topology, model.hidden, model.moe.top_k, WireType(model));
   LoopbackNetwork network(*LayoutFor(topology.mode, shape, PeerId{}));
-  const WaitPolicy policy = WaitPolicy::ForThreads(topology.m() + topology.n());
+  const WaitPolicy policy = WaitPolicy::ForThreads((topology.m() + topology.n()) * options.compute_threads);
   const auto stream = [&](const std::unique_ptr<kernels::Team>& team) {
     return kernels::Stream{options.device, team.get(), options.isa, nullptr};
   };

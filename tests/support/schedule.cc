@@ -147,7 +147,7 @@ Schedule RandomSchedule(Random& random, int m, int n, const ModelDescription& mo
   constexpr int kLeastPages = (kMaxPositions + 1 + kernels::kPageTokens - 1) / kernels::kPageTokens;
   schedule.kv_pages = random.Chance(0.7) ? random.Between(kLeastPages, kLeastPages + 2) : 24;
   schedule.max_batch = random.Chance(0.2) ? random.Between(1, 3) : std::min(max_rows, 8);
-  schedule.compute_threads = random.Chance(0.2) ? 2 : 1;
+  schedule.compute_threads = random.Chance(0.1) ? 2 : 1;
   schedule.chunk_seed = random.Next();
   schedule.most_chunk = random.Chance(0.4) ? random.Between(1, 6) : 64;
 

@@ -1,0 +1,156 @@
+#include "dataplane/engine/kv_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <set>
+
+#include "tests/support/contains.h"
+
+namespace janus::dataplane {
+namespace {
+
+constexpr int kLayers = 3;
+constexpr int64_t kPageBytes = kernels::KvPageBytes(DType::kFloat32, 2, 4);
+
+std::unique_ptr<KvCache> MakeCache(int pages, int swap_pages) {
+  KvCacheOptions options;
+  options.layers = kLayers;
+  options.kv_heads = 2;
+  options.head_dim = 4;
+  options.bytes = kPageBytes * kLayers * pages + kPageBytes;  // what is left over is no page
+  options.swap_bytes = kPageBytes * kLayers * swap_pages;
+  return std::move(*KvCache::Create(options));
+}
+
+unsigned char* PageOf(const KvCache& cache, int layer, int32_t page) {
+  const kernels::KvCache view = cache.Layer(layer);
+  return static_cast<unsigned char*>(view.pages) + page * view.page_stride_bytes;
+}
+
+void Fill(const KvCache& cache, const std::vector<int32_t>& pages, int salt) {
+  for (int layer = 0; layer < kLayers; ++layer) {
+    for (size_t i = 0; i < pages.size(); ++i) {
+      std::memset(PageOf(cache, layer, pages[i]), salt + layer * 10 + static_cast<int>(i),
+                  static_cast<size_t>(kPageBytes));
+    }
+  }
+}
+
+bool Holds(const KvCache& cache, const std::vector<int32_t>& pages, int salt) {
+  for (int layer = 0; layer < kLayers; ++layer) {
+    for (size_t i = 0; i < pages.size(); ++i) {
+      for (int64_t b = 0; b < kPageBytes; ++b) {
+        if (PageOf(cache, layer, pages[i])[b] != salt + layer * 10 + static_cast<int>(i))
+          return false;
+      }
+    }
+  }
+  return true;
+}
+
+TEST(KvCache, RefusesLessThanOnePageAndSaysWhatToRaise) {
+  KvCacheOptions options;
+  options.layers = kLayers;
+  options.kv_heads = 2;
+  options.head_dim = 4;
+  options.bytes = kPageBytes * kLayers - 1;
+  const auto cache = KvCache::Create(options);
+  ASSERT_EQ(cache.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_TRUE(Contains(cache.status().message(), "kvCache.size"));
+}
+
+TEST(KvCache, CountsPositionsInPages) {
+  EXPECT_EQ(KvCache::PagesFor(0), 0);
+  EXPECT_EQ(KvCache::PagesFor(1), 1);
+  EXPECT_EQ(KvCache::PagesFor(kernels::kPageTokens), 1);
+  EXPECT_EQ(KvCache::PagesFor(kernels::kPageTokens + 1), 2);
+}
+
+TEST(KvCache, HandsOutEveryPageOnceAndTakesAllBack) {
+  const auto cache = MakeCache(5, 0);
+  ASSERT_EQ(cache->num_pages(), 5);
+  std::vector<int32_t> a, b;
+  ASSERT_TRUE(cache->Grow(a, 2));
+  ASSERT_TRUE(cache->Grow(b, 3));
+  std::set<int32_t> all(a.begin(), a.end());
+  all.insert(b.begin(), b.end());
+  EXPECT_EQ(all.size(), 5u);
+  EXPECT_EQ(*all.begin(), 0);
+  EXPECT_EQ(*all.rbegin(), 4);
+  cache->Release(a);
+  cache->Release(b);
+  EXPECT_EQ(cache->free_pages(), 5);
+  EXPECT_TRUE(a.empty() && b.empty());
+}
+
+TEST(KvCache, GrowsWhollyOrNotAtAll) {
+  const auto cache = MakeCache(3, 0);
+  std::vector<int32_t> a, b;
+  ASSERT_TRUE(cache->Grow(a, 2));
+  EXPECT_FALSE(cache->Grow(b, 2));
+  EXPECT_TRUE(b.empty());
+  EXPECT_EQ(cache->free_pages(), 1);
+  EXPECT_TRUE(cache->Grow(a, 1)) << "it has more than that already";
+  EXPECT_EQ(a.size(), 2u);
+}
+
+TEST(KvCache, PagesOfLayersDoNotOverlap) {
+  const auto cache = MakeCache(4, 0);
+  std::vector<int32_t> pages;
+  ASSERT_TRUE(cache->Grow(pages, 4));
+  Fill(*cache, pages, 7);
+  EXPECT_TRUE(Holds(*cache, pages, 7));
+}
+
+TEST(KvCache, SwapsEveryLayerOutAndBackIntoOtherPages) {
+  const auto cache = MakeCache(4, 3);
+  std::vector<int32_t> pages;
+  ASSERT_TRUE(cache->Grow(pages, 3));
+  Fill(*cache, pages, 40);
+  KvCache::Swapped swapped;
+  ASSERT_TRUE(cache->SwapOut(pages, swapped));
+  EXPECT_EQ(cache->free_pages(), 4);
+  EXPECT_EQ(swapped.pages, 3);
+  std::vector<int32_t> other;
+  ASSERT_TRUE(cache->Grow(other, 1));  // so that it does not come back where it was
+  Fill(*cache, other, 100);
+  ASSERT_TRUE(cache->SwapIn(swapped, pages));
+  EXPECT_TRUE(Holds(*cache, pages, 40));
+  EXPECT_TRUE(Holds(*cache, other, 100));
+  EXPECT_EQ(cache->free_pages(), 0);
+}
+
+TEST(KvCache, RefusesToSwapBeyondTheHostMemoryAndChangesNothing) {
+  const auto cache = MakeCache(6, 3);
+  std::vector<int32_t> a, b;
+  ASSERT_TRUE(cache->Grow(a, 2));
+  ASSERT_TRUE(cache->Grow(b, 2));
+  Fill(*cache, b, 60);
+  KvCache::Swapped first, second;
+  ASSERT_TRUE(cache->SwapOut(a, first));
+  EXPECT_FALSE(cache->SwapOut(b, second));
+  EXPECT_EQ(b.size(), 2u);
+  EXPECT_TRUE(Holds(*cache, b, 60));
+  cache->Drop(first);
+  EXPECT_TRUE(cache->SwapOut(b, second)) << "what was dropped makes room";
+}
+
+TEST(KvCache, SwapsInOnlyWhereAllPagesAreFree) {
+  const auto cache = MakeCache(3, 3);
+  std::vector<int32_t> a, b;
+  ASSERT_TRUE(cache->Grow(a, 2));
+  KvCache::Swapped swapped;
+  ASSERT_TRUE(cache->SwapOut(a, swapped));
+  ASSERT_TRUE(cache->Grow(b, 2));
+  EXPECT_FALSE(cache->SwapIn(swapped, a));
+  EXPECT_TRUE(a.empty());
+  EXPECT_EQ(swapped.pages, 2);
+  cache->Release(b);
+  EXPECT_TRUE(cache->SwapIn(swapped, a));
+  // The host memory is free again.
+  EXPECT_TRUE(cache->SwapOut(a, swapped));
+}
+
+}  // namespace
+}  // namespace janus::dataplane
