@@ -1,6 +1,7 @@
 #include "dataplane/attention/attention_instance.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "kernels/kernels.h"
@@ -16,6 +17,25 @@ struct Part {
 Part MicroBatch(int rows, int i, int b) {
   const int first = rows * i / b;
   return {first, rows * (i + 1) / b - first};
+}
+
+// What sampling would refuse in the middle of a step, where it would cost everybody.
+Status ValidateSampling(const Request& request) {
+  const auto refuse = [](const char* field, auto value, const char* want) {
+    return InvalidArgument(std::string(field) + " is " + std::to_string(value) + "; want " + want);
+  };
+  if (!std::isfinite(request.temperature) || request.temperature < 0.0f) {
+    return refuse("temperature", request.temperature, "a finite number from 0 on");
+  }
+  if (request.top_k < 0) return refuse("top_k", request.top_k, "0 (all) or more");
+  if (!(request.top_p > 0.0f && request.top_p <= 1.0f)) {
+    return refuse("top_p", request.top_p, "more than 0 and at most 1");
+  }
+  if (request.logprobs < -1 || request.logprobs > kernels::kMaxLogprobs) {
+    return refuse("logprobs", request.logprobs, "-1 (none) to 20");
+  }
+  if (request.max_tokens < 1) return refuse("max_tokens", request.max_tokens, "1 or more");
+  return OkStatus();
 }
 
 }  // namespace
@@ -89,6 +109,7 @@ Status AttentionInstance::Submit(Request request) {
     }
   }
   if (prompt == 0) return InvalidArgument("the prompt is empty");
+  JANUS_RETURN_IF_ERROR(ValidateSampling(request));
   {
     const MutexLock lock(mu_);
     if (inbox_requests_ + scheduler_waiting_ >= options_.max_waiting) {
@@ -219,7 +240,12 @@ Status AttentionInstance::IssueTickets() {
       JANUS_RETURN_IF_ERROR(transport_.Send({Role::kExperts, Rank{e}}, header, payload));
     }
     for (int a = 1; a < topology_.m(); ++a) {
-      JANUS_RETURN_IF_ERROR(transport_.Send({Role::kAttention, Rank{a}}, header, payload));
+      const Status sent = transport_.Send({Role::kAttention, Rank{a}}, header, payload);
+      // Nothing holds the others back for who takes no part, so its queue may be full when it gets
+      // no time to read. It does without this ticket: the next one tells it the step.
+      const bool may_miss =
+          sent.code() == StatusCode::kResourceExhausted && !ticket->participates(a);
+      if (!may_miss) JANUS_RETURN_IF_ERROR(sent);
     }
     last_ticket_ = ticket->step;
     tickets_.push_back(std::move(*ticket));
@@ -270,6 +296,10 @@ Status AttentionInstance::Run(std::stop_token stop) {
         if (executed.code() == StatusCode::kCancelled) return OkStatus();
         if (!executed.ok()) return executed.Annotate("step " + std::to_string(ticket.step));
       } else if (demand_sent_for_ == ticket.step) {
+        if (demand_sent_work_) {
+          const MutexLock lock(mu_);
+          ++statistics_.sit_outs;
+        }
         // The ticket went out before our demand arrived: the coordinator waits for the next one,
         // even if there is nothing left to do.
         JANUS_RETURN_IF_ERROR(SendDemand(ticket.step + 1, scheduler_.After(Batch())));
@@ -279,8 +309,10 @@ Status AttentionInstance::Run(std::stop_token stop) {
     JANUS_RETURN_IF_ERROR(OfferWork());
     MonotonicTime deadline = MonotonicClock::now() + std::chrono::seconds(3600);
     if (IsCoordinator()) deadline = std::min(deadline, coordinator_->NextDeadline());
-    const Status waited = transport_.Wait(
-        deadline, [&] { return PollControl() || InboxPending() || stop.stop_requested(); });
+    const Status waited = transport_.Wait(deadline, [&] {
+      if (PollControl() || InboxPending() || stop.stop_requested()) return true;
+      return IsCoordinator() && coordinator_->NextDeadline() < deadline;  // patience has begun
+    });
     if (!waited.ok() && waited.code() != StatusCode::kDeadlineExceeded) return waited;
   }
   return OkStatus();

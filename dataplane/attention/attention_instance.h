@@ -55,8 +55,9 @@ class AttentionInstance {
       AttentionExchange& exchange, TokenSink& sink, const Clock& clock,
       const kernels::Stream& stream);
 
-  // Takes a request in. InvalidArgument: it can never run here. ResourceExhausted: the queue is
-  // full. After OK exactly one event with a finish reason follows, unless it is cancelled.
+  // Takes a request in. InvalidArgument names the token or the sampling value that cannot be.
+  // ResourceExhausted: the queue is full. After OK exactly one event with a finish reason follows,
+  // unless it is cancelled; kError where it can never run here (too long, too few pages).
   Status Submit(Request request);
   // Ends a request without further events (some may be on their way).
   void Cancel(const RequestKey& key);

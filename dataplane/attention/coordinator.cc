@@ -29,7 +29,10 @@ bool Coordinator::Ready(const Member& member) const {
 std::optional<Ticket> Coordinator::Next(MonotonicTime now) {
   const bool any = std::any_of(members_.begin(), members_.end(),
                                [&](const Member& m) { return Ready(m) && m.has_work(); });
-  if (!any) return std::nullopt;
+  if (!any) {
+    first_ready_.reset();
+    return std::nullopt;
+  }
   if (!first_ready_) first_ready_ = now;
   const bool all =
       std::all_of(members_.begin(), members_.end(), [&](const Member& m) { return Ready(m); });
@@ -67,7 +70,11 @@ Ticket Coordinator::Issue() {
   const int most = options_.max_rows * options_.m;
   const int budget =
       times_.PrefillRows(options_.tpot_target, decode_rows, options_.least_prefill, most);
-  const std::vector<int> prefill = SharePrefill(budget, demands, options_.max_rows);
+  std::vector<int> prefill = SharePrefill(budget, demands, options_.max_rows);
+  // Beside a neighbour without decode rows and with prompts without end nothing would be left.
+  for (size_t r = 0; r < demands.size(); ++r) {
+    if (demands[r].prefill_rows > 0) prefill[r] = std::max(prefill[r], 1);
+  }
 
   Ticket ticket;
   ticket.step = next_step_++;

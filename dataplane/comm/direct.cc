@@ -73,8 +73,12 @@ class DirectAttention final : public AttentionExchange {
     }
     if (round.senders_left > 0) return false;
     if (round.missing != 0) {
-      return Internal(Describe(key) + ": " + std::to_string(round.missing) +
-                      " contributions were sent by no expert instance");
+      const auto cell = static_cast<int>(
+          std::find(round.table.begin(), round.table.end(), nullptr) - round.table.begin());
+      return Internal(Describe(key) + ": no expert instance sent the contribution to row " +
+                      std::to_string(cell / shape_.top_k) + " slot " +
+                      std::to_string(cell % shape_.top_k) + " (" + std::to_string(round.missing) +
+                      " are missing); do all expert instances agree?");
     }
     return true;
   }

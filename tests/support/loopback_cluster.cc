@@ -57,7 +57,8 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
   const Topology& topology = options.topology;
   const ExchangeShape shape = ShapeOf(topology, model.hidden, model.moe.top_k, WireType(model));
   LoopbackNetwork network(*LayoutFor(topology.mode, shape, PeerId{}));
-  const WaitPolicy policy = WaitPolicy::ForThreads((topology.m() + topology.n()) * options.compute_threads);
+  const WaitPolicy policy =
+      WaitPolicy::ForThreads((topology.m() + topology.n()) * options.compute_threads);
   const auto stream = [&](const std::unique_ptr<kernels::Team>& team) {
     return kernels::Stream{options.device, team.get(), options.isa, nullptr};
   };
@@ -82,7 +83,9 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
         *w->transport, *w->exchange, clock_, stream(w->team));
     experts_.push_back(std::move(w));
   }
-  for (auto& w : attention_) {
+  for (size_t a = 0; a < attention_.size(); ++a) {
+    if (options.idle.contains(static_cast<int>(a))) continue;
+    auto& w = attention_[a];
     w->thread =
         std::jthread([this, i = w->instance.get()](std::stop_token stop) { Failed(i->Run(stop)); });
   }
@@ -95,7 +98,9 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
 LoopbackCluster::~LoopbackCluster() {
   for (auto& w : attention_) w->thread.request_stop();
   for (auto& w : experts_) w->thread.request_stop();
-  for (auto& w : attention_) w->thread.join();
+  for (auto& w : attention_) {
+    if (w->thread.joinable()) w->thread.join();
+  }
   for (auto& w : experts_) w->thread.join();
   JANUS_CHECK(failure().ok(), failure().ToString());
 }

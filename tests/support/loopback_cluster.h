@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -32,6 +33,7 @@ class LoopbackCluster {
     kernels::Isa isa = kernels::Isa::kAvx2;
     int compute_threads = 1;
     WrapExchange wrap_exchange;  // null: none
+    std::set<int> idle;          // attention ranks whose step thread is not started
   };
 
   // expert_weights: by rank. All weights must outlive the cluster.

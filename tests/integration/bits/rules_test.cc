@@ -1,0 +1,365 @@
+// Each rule that keeps a request's bits its own, by itself: green as it is, red with its fault
+// planted, and untouched by every other fault.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "common/aligned_buffer.h"
+#include "dataplane/comm/loopback.h"
+#include "kernels/kernels.h"
+#include "tests/integration/bits/planted_faults.h"
+#include "tests/support/random.h"
+#include "tests/support/schedule.h"
+
+namespace janus::dataplane {
+namespace {
+
+// A stream with its team.
+struct Runner {
+  explicit Runner(KernelChoice choice) : stream{choice.device, &team, choice.isa, nullptr} {}
+  kernels::Team team{1};
+  kernels::Stream stream;
+};
+
+std::vector<float> RandomFloats(Random& random, size_t count) {
+  std::vector<float> values(count);
+  for (float& value : values) value = random.Signed();
+  return values;
+}
+
+bool SameBits(const float* a, const float* b, size_t count) {
+  return std::memcmp(a, b, count * sizeof(float)) == 0;
+}
+
+// Each check gives "" or what differs.
+std::string ProjectionIgnoresOtherRows(KernelChoice choice) {
+  constexpr int64_t kRows = 9, kOutputs = 33, kInputs = 70;
+  Random random(1);
+  Runner run(choice);
+  const std::vector<float> x = RandomFloats(random, kRows * kInputs);
+  const std::vector<float> weight = RandomFloats(random, kOutputs * kInputs);
+  const auto project = [&](int64_t first, int64_t rows) {
+    std::vector<float> y(static_cast<size_t>(rows * kOutputs));
+    kernels::LinearArgs args;
+    args.x = x.data() + first * kInputs;
+    args.weight = weight.data();
+    args.y = y.data();
+    args.rows = rows;
+    args.outputs = kOutputs;
+    args.inputs = kInputs;
+    EXPECT_TRUE(kernels::Linear(run.stream, args).ok());
+    return y;
+  };
+  const std::vector<float> together = project(0, kRows);
+  for (int64_t rows = 1; rows < kRows; ++rows) {
+    for (int64_t first = 0; first + rows <= kRows; ++first) {
+      const std::vector<float> y = project(first, rows);
+      if (!SameBits(y.data(), together.data() + first * kOutputs, y.size())) {
+        return "rows " + std::to_string(first) + "+" + std::to_string(rows) + " of a projection";
+      }
+    }
+  }
+  return "";
+}
+
+// Sequences of 80 keys in a cache of their own.
+class Attending {
+ public:
+  static constexpr int kSequences = 5, kKeys = 80, kHeads = 4, kKvHeads = 2, kDim = 8;
+  static constexpr int kPages = (kKeys + kernels::kPageTokens - 1) / kernels::kPageTokens;
+  static constexpr size_t kWidth = kHeads * kDim;
+
+  explicit Attending(KernelChoice choice) : run_(choice) {
+    Random random(2);
+    const auto page_bytes = kernels::KvPageBytes(DType::kFloat32, kKvHeads, kDim);
+    pages_ = AlignedBuffer(static_cast<size_t>(page_bytes) * kPages * kSequences);
+    cache_.pages = pages_.data();
+    cache_.num_pages = kPages * kSequences;
+    cache_.kv_heads = kKvHeads;
+    cache_.head_dim = kDim;
+    std::vector<int32_t> order(kPages * kSequences);
+    std::iota(order.begin(), order.end(), 0);
+    std::reverse(order.begin(), order.end());
+    for (int s = 0; s < kSequences; ++s) {
+      tables_[s].assign(order.begin() + s * kPages, order.begin() + (s + 1) * kPages);
+      queries_[s] = RandomFloats(random, kKeys * kWidth);
+      const std::vector<float> keys = RandomFloats(random, size_t{kKeys} * kKvHeads * kDim);
+      const std::vector<float> values = RandomFloats(random, size_t{kKeys} * kKvHeads * kDim);
+      std::vector<kernels::KvRow> rows;
+      for (int p = 0; p < kKeys; ++p) rows.push_back({tables_[s].data(), p});
+      kernels::KvWriteArgs write;
+      write.cache = cache_;
+      write.rows = rows.data();
+      write.keys = keys.data();
+      write.values = values.data();
+      write.num_rows = kKeys;
+      EXPECT_TRUE(kernels::KvWrite(run_.stream, write).ok());
+    }
+  }
+
+  // (sequence, position) -> their outputs, in one call.
+  std::vector<float> Of(const std::vector<std::pair<int, int>>& wanted) {
+    std::vector<kernels::KvRow> rows;
+    std::vector<float> queries;
+    for (const auto& [s, p] : wanted) {
+      rows.push_back({tables_[s].data(), p});
+      const float* q = queries_[s].data() + static_cast<size_t>(p) * kWidth;
+      queries.insert(queries.end(), q, q + kWidth);
+    }
+    std::vector<float> y(wanted.size() * kWidth);
+    kernels::PagedAttentionArgs args;
+    args.cache = cache_;
+    args.rows = rows.data();
+    args.queries = queries.data();
+    args.y = y.data();
+    args.num_rows = static_cast<int64_t>(rows.size());
+    args.heads = kHeads;
+    args.scale = 0.7f;
+    EXPECT_TRUE(kernels::PagedAttention(run_.stream, args).ok());
+    return y;
+  }
+
+ private:
+  Runner run_;
+  AlignedBuffer pages_;
+  kernels::KvCache cache_;
+  std::vector<int32_t> tables_[kSequences];
+  std::vector<float> queries_[kSequences];
+};
+
+std::string AttentionIgnoresOtherSequences(KernelChoice choice) {
+  Attending attending(choice);
+  std::vector<std::pair<int, int>> all;
+  for (int s = 0; s < Attending::kSequences; ++s) all.emplace_back(s, Attending::kKeys - 1 - s);
+  const std::vector<float> together = attending.Of(all);
+  for (size_t s = 0; s < all.size(); ++s) {
+    const std::vector<float> alone = attending.Of({all[s]});
+    if (!SameBits(alone.data(), together.data() + s * Attending::kWidth, alone.size())) {
+      return "sequence " + std::to_string(s) + " beside others";
+    }
+  }
+  return "";
+}
+
+std::string AttentionIgnoresChunkBorders(KernelChoice choice) {
+  Attending attending(choice);
+  const auto in_chunks = [&](int chunk) {
+    std::vector<float> y;
+    for (int first = 0; first < Attending::kKeys; first += chunk) {
+      std::vector<std::pair<int, int>> rows;
+      for (int p = first; p < std::min(first + chunk, Attending::kKeys); ++p)
+        rows.emplace_back(1, p);
+      const std::vector<float> part = attending.Of(rows);
+      y.insert(y.end(), part.begin(), part.end());
+    }
+    return y;
+  };
+  const std::vector<float> whole = in_chunks(Attending::kKeys);
+  for (const int chunk : {1, 3, 16, 17, 64}) {
+    const std::vector<float> y = in_chunks(chunk);
+    if (!SameBits(y.data(), whole.data(), y.size())) return "chunks of " + std::to_string(chunk);
+  }
+  return "";
+}
+
+// One row of three contributions whose sum depends on its order, from every choice of senders.
+std::string ContributionsAreAddedInSlotOrder(KernelChoice choice) {
+  constexpr int kHidden = 16, kTopK = 3, kExperts = 3;
+  constexpr float kValues[kTopK] = {1e8f, 3.0f, -1e8f};
+  ExchangeShape shape;
+  shape.hidden = kHidden;
+  shape.top_k = kTopK;
+  shape.max_rows = 4;
+  shape.m = 1;
+  shape.n = kExperts;
+  Runner run(choice);
+  for (int owners = 0; owners < 27; ++owners) {
+    const int owner[kTopK] = {owners % 3, owners / 3 % 3, owners / 9};
+    LoopbackNetwork network(*LayoutFor(ExchangeMode::kDirect, shape, PeerId{}));
+    const auto transport = network.Connect({Role::kAttention, Rank{0}}, {});
+    const auto attention = WithPlantedFault(
+        std::move(*MakeAttentionExchange(ExchangeMode::kDirect, shape, *transport)));
+    RoundKey key;
+    key.epoch = key.step = 1;
+    EXPECT_TRUE(attention->Post(key, 1, {}).ok());
+    std::vector<std::unique_ptr<Transport>> transports;
+    for (int e = kExperts - 1; e >= 0; --e) {  // the last one comes first
+      transports.push_back(network.Connect({Role::kExperts, Rank{e}}, {}));
+      const auto expert =
+          std::move(*MakeExpertExchange(ExchangeMode::kDirect, shape, *transports.back()));
+      ArrivedRows arrived;
+      EXPECT_TRUE(*expert->Poll(key, Rank{0}, arrived));
+      const auto count = static_cast<int>(std::count(owner, owner + kTopK, e));
+      const ExpertExchange::Outgoing out = expert->Begin(0, Rank{0}, count);
+      size_t at = 0;
+      for (int slot = kTopK - 1; slot >= 0; --slot) {  // and what it sends is not sorted
+        if (owner[slot] != e) continue;
+        out.refs[at] = {0, static_cast<uint8_t>(slot), 0};
+        std::fill_n(reinterpret_cast<float*>(out.rows) + at * kHidden, kHidden, kValues[slot]);
+        ++at;
+      }
+      EXPECT_TRUE(expert->Post(key, Rank{0}, {}).ok());
+    }
+    EXPECT_TRUE(*attention->Poll(key));
+    const std::vector<float> residual(kHidden, 0.5f);
+    std::vector<float> y(kHidden);
+    kernels::CombineSlotsArgs args;
+    args.contributions = attention->Contributions(0).data();
+    args.residual = residual.data();
+    args.y = y.data();
+    args.rows = 1;
+    args.hidden = kHidden;
+    args.top_k = kTopK;
+    EXPECT_TRUE(kernels::CombineSlots(run.stream, args).ok());
+    const float want = 0.5f + ((kValues[0] + kValues[1]) + kValues[2]);
+    if (y[0] != want || y[kHidden - 1] != want) {
+      return "slots from instances " + std::to_string(owner[0]) + " " + std::to_string(owner[1]) +
+             " " + std::to_string(owner[2]);
+    }
+  }
+  return "";
+}
+
+std::string TiesGoToTheLowerId(KernelChoice choice) {
+  constexpr int kRows = 6, kHidden = 24, kExperts = 8, kTopK = 3;
+  Random random(3);
+  Runner run(choice);
+  const std::vector<float> x = RandomFloats(random, kRows * kHidden);
+  std::vector<float> weight = RandomFloats(random, kExperts * kHidden);
+  for (int e = 1; e < kExperts; e += 2) {  // experts 2i and 2i+1 always tie
+    std::copy_n(weight.begin() + (e - 1) * kHidden, kHidden, weight.begin() + e * kHidden);
+  }
+  std::vector<const void*> rows;
+  for (int t = 0; t < kRows; ++t) rows.push_back(x.data() + t * kHidden);
+  const auto gate = [&](int first, int count) {
+    std::vector<float> logits(static_cast<size_t>(count) * kExperts);
+    std::vector<float> weights(static_cast<size_t>(count) * kTopK);
+    std::vector<uint16_t> ids(static_cast<size_t>(count) * kTopK);
+    kernels::GateTopKArgs args;
+    args.x_rows = rows.data() + first;
+    args.weight = weight.data();
+    args.logits = logits.data();
+    args.ids = ids.data();
+    args.weights = weights.data();
+    args.rows = count;
+    args.hidden = kHidden;
+    args.experts = kExperts;
+    args.top_k = kTopK;
+    EXPECT_TRUE(kernels::GateTopK(run.stream, args).ok());
+    return ids;
+  };
+  const std::vector<uint16_t> together = gate(0, kRows);
+  for (int t = 0; t < kRows; ++t) {
+    const std::vector<uint16_t> alone = gate(t, 1);
+    const auto* beside = together.data() + t * kTopK;
+    if (!std::equal(alone.begin(), alone.end(), beside))
+      return "row " + std::to_string(t) + " beside others";
+    if (beside[0] % 2 != 0 || beside[1] != beside[0] + 1 || beside[2] % 2 != 0) {
+      return "row " + std::to_string(t) + " takes the higher of two equal experts first";
+    }
+  }
+  return "";
+}
+
+std::string DrawsBelongToSeedAndPosition(KernelChoice choice) {
+  constexpr int kVocab = 50, kDraws = 24;
+  Random random(4);
+  Runner run(choice);
+  const std::vector<float> logits = RandomFloats(random, kVocab);
+  AlignedBuffer workspace(static_cast<size_t>(kernels::SampleWorkspaceBytes(kVocab, 1)));
+  const auto draw = [&](int position) {
+    kernels::SamplingParams params;
+    params.seed = 99;
+    params.position = position;
+    kernels::SampledToken token;
+    kernels::SampleArgs args;
+    args.logits = logits.data();
+    args.params = &params;
+    args.tokens = &token;
+    args.rows = 1;
+    args.vocab = kVocab;
+    args.workspace = workspace.data();
+    args.workspace_bytes = static_cast<int64_t>(workspace.size());
+    EXPECT_TRUE(kernels::Sample(run.stream, args).ok());
+    return token.token;
+  };
+  std::vector<int32_t> first, again;
+  for (int i = 0; i < kDraws; ++i) first.push_back(draw(i));
+  for (int i = kDraws - 1; i >= 0; --i) again.insert(again.begin(), draw(i));
+  return first == again ? "" : "the same seed and positions in another order";
+}
+
+struct Rule {
+  const char* name;
+  Fault fault;
+  std::string (*check)(KernelChoice);
+};
+constexpr Rule kRules[] = {
+    {"ProjectionIgnoresOtherRows", Fault::kLoopByRows, ProjectionIgnoresOtherRows},
+    {"AttentionIgnoresOtherSequences", Fault::kSplitsByBatch, AttentionIgnoresOtherSequences},
+    {"ContributionsAreAddedInSlotOrder", Fault::kArrivalOrderSum, ContributionsAreAddedInSlotOrder},
+    {"AttentionIgnoresChunkBorders", Fault::kChunkAlignedBlocks, AttentionIgnoresChunkBorders},
+    {"TiesGoToTheLowerId", Fault::kTieByArrival, TiesGoToTheLowerId},
+    {"DrawsBelongToSeedAndPosition", Fault::kSeedByStream, DrawsBelongToSeedAndPosition},
+};
+void PrintTo(const Rule& rule, std::ostream* out) {
+  *out << rule.name;
+}
+
+class RuleTest : public testing::TestWithParam<Rule> {};
+
+TEST_P(RuleTest, HoldsOnEveryDevice) {
+  EXPECT_EQ(GetParam().check(KernelChoice()), "");
+  EXPECT_EQ(GetParam().check(BestCpu()), "");
+}
+
+TEST_P(RuleTest, ItsFaultTurnsExactlyItRed) {
+  const Planted planted(GetParam().fault);
+  for (const Rule& rule : kRules) {
+    if (rule.fault == GetParam().fault) {
+      EXPECT_NE(rule.check(KernelChoice()), "") << rule.name << " did not see its fault";
+    } else {
+      EXPECT_EQ(rule.check(KernelChoice()), "") << rule.name << " is red for another rule's fault";
+    }
+  }
+}
+
+// The random schedules of bits_test see each fault too, from the outside.
+TEST_P(RuleTest, ItsFaultShowsInRandomSchedules) {
+  const uint64_t seed = TestSeed();
+  HeldModel held = SmallRandomModel(DType::kFloat32, MixSeed(seed, 1));
+  // Routers whose experts tie in pairs: the rule of ties shows in nothing else.
+  const int h = held.model.hidden;
+  std::vector<std::vector<float>> routers;
+  for (ExpertLayerWeights& layer : held.experts.layers) {
+    const auto* router = static_cast<const float*>(layer.router.data);
+    auto& tied = routers.emplace_back(router, router + held.model.moe.experts * h);
+    for (int e = 1; e < held.model.moe.experts; e += 2) {
+      std::copy_n(tied.begin() + (e - 1) * h, h, tied.begin() + e * h);
+    }
+    layer.router.data = tied.data();
+  }
+  const auto first_difference = [&] {
+    const RequestPool pool = MakeRequestPool(held, KernelChoice(), 12, MixSeed(seed, 2));
+    for (uint64_t i = 0; i < 40; ++i) {
+      Random random(MixSeed(seed, 3, i));
+      const Schedule schedule = RandomSchedule(random, 2, 3, held.model, pool);
+      const ScheduleRun run = RunSchedule(schedule, held, pool, KernelChoice(), WithPlantedFault);
+      if (const std::string differs = Differences(schedule, run, pool); !differs.empty())
+        return differs;
+    }
+    return std::string();
+  };
+  EXPECT_EQ(first_difference(), "") << "without a fault, JANUS_SEED=" << seed;
+  const Planted planted(GetParam().fault);
+  EXPECT_NE(first_difference(), "") << "JANUS_SEED=" << seed;
+}
+
+INSTANTIATE_TEST_SUITE_P(Bits, RuleTest, testing::ValuesIn(kRules),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace janus::dataplane

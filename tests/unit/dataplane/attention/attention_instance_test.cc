@@ -1,0 +1,226 @@
+#include "dataplane/attention/attention_instance.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <thread>
+
+#include "tests/support/contains.h"
+#include "tests/support/held_model.h"
+#include "tests/support/loopback_cluster.h"
+
+namespace janus::dataplane {
+namespace {
+
+class AttentionInstanceTest : public testing::Test {
+ protected:
+  LoopbackCluster::Options OptionsFor(int m, const std::vector<int>& slots) const {
+    LoopbackCluster::Options options;
+    options.topology = MakeTopology(m, slots, held_.model.layers, held_.model.moe.experts);
+    options.attention.kv_bytes = 1 << 20;
+    options.attention.swap_bytes = 1 << 20;
+    options.attention.max_batch = 8;
+    return options;
+  }
+  std::unique_ptr<LoopbackCluster> Start(const LoopbackCluster::Options& options) {
+    shares_ = held_.Shares(options.topology.placement);
+    return std::make_unique<LoopbackCluster>(options, held_.model, held_.attention,
+                                             PointersTo(shares_));
+  }
+  static Request Ask(uint64_t id, int prompt, int max_tokens) {
+    Request request;
+    request.key = {1, id, 1};
+    for (int i = 0; i < prompt; ++i) request.prompt.push_back((i * 7 + static_cast<int>(id)) % 80);
+    request.max_tokens = max_tokens;
+    return request;
+  }
+
+  const HeldModel held_ = SmallRandomModel(DType::kFloat32, 5);
+  std::vector<ExpertWeights> shares_;
+};
+
+TEST_F(AttentionInstanceTest, RefusesTokensOutsideTheVocabulary) {
+  const auto cluster = Start(OptionsFor(1, {7}));
+  Request request = Ask(1, 3, 1);
+  request.prompt[1] = held_.model.vocab;
+  EXPECT_TRUE(Contains(cluster->attention(0).Submit(request).message(), "83"));
+  request.prompt[1] = -1;
+  EXPECT_EQ(cluster->attention(0).Submit(request).code(), StatusCode::kInvalidArgument);
+  request.prompt.clear();
+  EXPECT_EQ(cluster->attention(0).Submit(request).code(), StatusCode::kInvalidArgument);
+}
+
+TEST_F(AttentionInstanceTest, AbsurdSamplingValuesAreRefusedAndHurtNobodyElse) {
+  const auto cluster = Start(OptionsFor(1, {7}));
+  const auto refused = [&](auto&& change, std::string_view field) {
+    Request request = Ask(1, 3, 4);
+    change(request);
+    const Status status = cluster->attention(0).Submit(request);
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << field;
+    EXPECT_TRUE(Contains(status.message(), field));
+  };
+  refused([](Request& r) { r.temperature = NAN; }, "temperature");
+  refused([](Request& r) { r.temperature = -1.0f; }, "temperature");
+  refused([](Request& r) { r.temperature = INFINITY; }, "temperature");
+  refused([](Request& r) { r.top_k = -1; }, "top_k");
+  refused([](Request& r) { r.top_p = 0.0f; }, "top_p");
+  refused([](Request& r) { r.top_p = 1.5f; }, "top_p");
+  refused([](Request& r) { r.top_p = NAN; }, "top_p");
+  refused([](Request& r) { r.logprobs = 21; }, "logprobs");
+  refused([](Request& r) { r.max_tokens = 0; }, "max_tokens");
+  ASSERT_TRUE(cluster->attention(0).Submit(Ask(2, 3, 4)).ok());
+  EXPECT_EQ(cluster->Await({1, 2, 1}).tokens.size(), 4u);
+}
+
+TEST_F(AttentionInstanceTest, ARequestThatCanNeverRunEndsWithAnError) {
+  LoopbackCluster::Options options = OptionsFor(1, {7});
+  options.attention.max_model_len = 20;
+  const auto cluster = Start(options);
+  ASSERT_TRUE(cluster->attention(0).Submit(Ask(1, 20, 4)).ok());
+  const LoopbackCluster::Outcome outcome = cluster->Await({1, 1, 1});
+  EXPECT_EQ(outcome.finish, FinishReason::kError);
+  EXPECT_TRUE(Contains(outcome.error, "at most 19"));
+}
+
+TEST_F(AttentionInstanceTest, TheQueueIsBounded) {
+  LoopbackCluster::Options options = OptionsFor(1, {7});
+  options.attention.max_waiting = 4;
+  options.attention.max_batch = 1;
+  const auto cluster = Start(options);
+  int taken = 0;
+  for (uint64_t id = 1; id <= 50; ++id) {
+    const Status status = cluster->attention(0).Submit(Ask(id, 30, 60));
+    if (!status.ok()) {
+      EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+    } else {
+      ++taken;
+    }
+  }
+  EXPECT_GE(taken, 4);
+  EXPECT_LT(taken, 50);
+}
+
+TEST_F(AttentionInstanceTest, SaysHowItsTimeWasSpent) {
+  const auto cluster = Start(OptionsFor(2, {4, 4}));
+  ASSERT_TRUE(cluster->attention(1).Submit(Ask(1, 9, 6)).ok());
+  cluster->Await({1, 1, 1});
+  // The step thread publishes before it emits.
+  const InstanceStatistics statistics = cluster->attention(1).statistics();
+  EXPECT_EQ(statistics.tokens, 6u);
+  EXPECT_EQ(statistics.rows, 14u);
+  EXPECT_EQ(statistics.running, 0u);
+  EXPECT_GT(statistics.step_seconds_median, 0.0);
+  EXPECT_EQ(cluster->attention(0).statistics().steps, 0u) << "it had no work: it takes no part";
+}
+
+TEST_F(AttentionInstanceTest, GivesLogprobsOfTheTokenAndOfTheLikeliest) {
+  const auto cluster = Start(OptionsFor(1, {7}));
+  Request request = Ask(1, 5, 3);
+  request.logprobs = 4;
+  ASSERT_TRUE(cluster->attention(0).Submit(request).ok());
+  const LoopbackCluster::Outcome outcome = cluster->Await(request.key);
+  ASSERT_EQ(outcome.events.size(), 3u);
+  for (const TokenEvent& event : outcome.events) {
+    ASSERT_TRUE(event.has_logprobs);
+    ASSERT_EQ(event.logprobs.top.size(), 4u);
+    EXPECT_EQ(event.logprobs.top[0].first, event.token) << "greedy";
+    EXPECT_EQ(event.logprobs.top[0].second, event.logprobs.logprob);
+    EXPECT_LE(event.logprobs.logprob, 0.0f);
+    for (size_t i = 1; i < 4; ++i) {
+      EXPECT_LE(event.logprobs.top[i].second, event.logprobs.top[i - 1].second);
+    }
+  }
+}
+
+// An idle instance reads its tickets when it gets the time. However long that takes, it holds up
+// nobody and breaks nothing.
+TEST_F(AttentionInstanceTest, AnIdlePeerThatDoesNotReadItsTicketsStopsNobody) {
+  LoopbackCluster::Options options = OptionsFor(2, {7});
+  options.idle = {1};  // connected, and never run
+  const auto cluster = Start(options);
+  for (uint64_t id = 1; id <= 2; ++id) {
+    ASSERT_TRUE(cluster->attention(0).Submit(Ask(id, 4, 100)).ok());
+    EXPECT_EQ(cluster->Await({1, id, 1}).tokens.size(), 100u);
+  }
+}
+
+// The coordinator alone is real; the test speaks for attention 1 and 2, which step without it.
+TEST_F(AttentionInstanceTest, AnIdleCoordinatorGoesOnWhenItsPatienceEnds) {
+  const Topology topology = MakeTopology(3, {7}, held_.model.layers, held_.model.moe.experts);
+  const ExchangeShape shape =
+      ShapeOf(topology, held_.model.hidden, held_.model.moe.top_k, WireType(held_.model));
+  LoopbackNetwork network(*LayoutFor(topology.mode, shape, PeerId{}));
+  const auto own = network.Connect({Role::kAttention, Rank{0}}, {});
+  const auto first = network.Connect({Role::kAttention, Rank{1}}, {});
+  const auto second = network.Connect({Role::kAttention, Rank{2}}, {});
+  const auto exchange = std::move(*MakeAttentionExchange(topology.mode, shape, *own));
+  class NoSink final : public TokenSink {
+    void Push(StepOutput&&) override {}
+  } sink;
+  const SystemClock clock;
+  AttentionOptions options;
+  options.kv_bytes = 1 << 20;
+  options.max_batch = 8;
+  const auto instance =
+      std::move(*AttentionInstance::Create(options, held_.model, held_.attention, topology, Rank{0},
+                                           *own, *exchange, sink, clock, kernels::Stream{}));
+  std::jthread runs([&](std::stop_token stop) { EXPECT_TRUE(instance->Run(stop).ok()); });
+
+  const auto say = [](Transport& from, uint16_t rank, uint64_t step) {
+    RoundKey key;
+    key.epoch = 1;
+    key.step = step;
+    Demand demand;
+    demand.decode_rows = demand.last_decode_rows = 1;
+    demand.last_step_ns = 1'000'000'000;  // so that patience is a tenth of a second
+    ASSERT_TRUE(from.Send({Role::kAttention, Rank{0}},
+                          MakeHeader(MessageKind::kDemand, key, rank, 1),
+                          std::as_bytes(std::span(&demand, 1)))
+                    .ok());
+  };
+  const auto step_of_next_ticket = [](Transport& transport) {
+    Header header;
+    std::vector<std::byte> payload;
+    const Status waited = transport.Wait(MonotonicClock::now() + std::chrono::seconds(20), [&] {
+      return transport.Receive({Role::kAttention, Rank{0}}, header, payload);
+    });
+    EXPECT_TRUE(waited.ok()) << waited.ToString();
+    return header.step;
+  };
+  say(*second, 2, 1);
+  EXPECT_EQ(step_of_next_ticket(*first), 1u);
+  say(*first, 1, 2);  // and of attention 2, which takes part in step 1, nothing more comes
+  EXPECT_EQ(step_of_next_ticket(*first), 2u);
+}
+
+TEST_F(AttentionInstanceTest, WorkOfferedAtAnyMomentIsDone) {
+  // Three instances, short requests at random ones, so that steps begin, end and stand still all
+  // the time while demands and tickets cross.
+  LoopbackCluster::Options options = OptionsFor(3, {4, 4});
+  const auto cluster = Start(options);
+  for (uint64_t id = 1; id <= 600; ++id) {
+    ASSERT_TRUE(cluster->attention(static_cast<int>(id * 7 % 3))
+                    .Submit(Ask(id, 1 + id % 3, 1 + id % 2))
+                    .ok());
+    if (id % 5 != 0) continue;
+    cluster->Await({1, id, 1});
+    ASSERT_TRUE(cluster->failure().ok()) << cluster->failure().ToString();
+    ASSERT_FALSE(HasFailure());
+  }
+  for (uint64_t id = 1; id <= 600; ++id) {
+    EXPECT_EQ(cluster->Await({1, id, 1}).tokens.size(), 1 + id % 2);
+  }
+}
+
+TEST_F(AttentionInstanceTest, WorkAtTheOthersGoesOnWhileTheCoordinatorIsIdle) {
+  const auto cluster = Start(OptionsFor(3, {7}));
+  for (uint64_t id = 1; id <= 40; ++id) {
+    ASSERT_TRUE(cluster->attention(1 + static_cast<int>(id % 2)).Submit(Ask(id, 3, 12)).ok());
+  }
+  for (uint64_t id = 1; id <= 40; ++id) {
+    EXPECT_EQ(cluster->Await({1, id, 1}).tokens.size(), 12u);
+  }
+}
+
+}  // namespace
+}  // namespace janus::dataplane

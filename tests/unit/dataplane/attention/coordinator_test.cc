@@ -1,0 +1,266 @@
+#include "dataplane/attention/coordinator.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "tests/support/fake_clock.h"
+#include "tests/support/random.h"
+
+namespace janus::dataplane {
+namespace {
+
+class CoordinatorTest : public testing::Test {
+ protected:
+  void Make(int m) {
+    CoordinatorOptions options;
+    options.m = m;
+    options.max_rows = 64;
+    options.detection_deadline = Seconds(10);
+    coordinator_.emplace(options);
+  }
+  void Say(int rank, uint64_t for_step, uint32_t decode_rows, uint32_t prefill_rows = 0,
+           Seconds last_step = Seconds(0)) {
+    DemandNote note;
+    note.for_step = for_step;
+    note.demand.decode_rows = decode_rows;
+    note.demand.prefill_rows = prefill_rows;
+    if (last_step.count() > 0) {
+      note.demand.last_decode_rows = decode_rows;
+      note.demand.last_prefill_rows = std::min(prefill_rows, 16u);
+      note.demand.last_step_ns = static_cast<int64_t>(last_step.count() * 1e9);
+    }
+    coordinator_->OnDemand(rank, note, clock_.Now());
+  }
+  // The participants of the next ticket as text, "" when none is due.
+  std::string Next() {
+    const std::optional<Ticket> ticket = coordinator_->Next(clock_.Now());
+    if (!ticket) return "";
+    std::string text = std::to_string(ticket->step) + ":";
+    for (size_t r = 0; r < ticket->shares.size(); ++r) {
+      if (ticket->participates(static_cast<int>(r))) text += " " + std::to_string(r);
+    }
+    return text;
+  }
+  // All step together once, so that later steps have a predicted time.
+  void Warm(int m, Seconds step) {
+    for (int r = 0; r < m; ++r) Say(r, 1, 8);
+    ASSERT_NE(Next(), "");
+    for (int r = 0; r < m; ++r) Say(r, 2, 8, 0, step);
+    ASSERT_NE(Next(), "");
+  }
+
+  FakeClock clock_;
+  std::optional<Coordinator> coordinator_;
+};
+
+TEST_F(CoordinatorTest, IssuesNothingWithoutWork) {
+  Make(2);
+  EXPECT_EQ(Next(), "");
+  EXPECT_EQ(coordinator_->NextDeadline(), MonotonicTime::max());
+  Say(1, 1, 0, 0);
+  EXPECT_EQ(Next(), "");
+}
+
+TEST_F(CoordinatorTest, TheIdleTakeNoPart) {
+  Make(3);
+  Say(1, 1, 0, 5);
+  EXPECT_EQ(Next(), "1: 1");
+}
+
+TEST_F(CoordinatorTest, IsOneTicketAheadAndNotTwo) {
+  Make(1);
+  Say(0, 1, 1);
+  EXPECT_EQ(Next(), "1: 0");
+  EXPECT_EQ(Next(), "") << "step 1 has not begun";
+  Say(0, 2, 1);
+  EXPECT_EQ(Next(), "2: 0");
+  EXPECT_EQ(Next(), "");
+}
+
+TEST_F(CoordinatorTest, WaitsForAllParticipantsOfTheStepBefore) {
+  Make(2);
+  Warm(2, Seconds(1.0));
+  Say(0, 3, 8);
+  EXPECT_EQ(Next(), "");
+  Say(1, 3, 8);
+  EXPECT_EQ(Next(), "3: 0 1");
+}
+
+TEST_F(CoordinatorTest, WaitsATenthOfThePredictedStepAndThenGoesOnWithout) {
+  Make(2);
+  Warm(2, Seconds(1.0));
+  Say(0, 3, 8);
+  const MonotonicTime ready = clock_.Now();
+  EXPECT_EQ(Next(), "");
+  EXPECT_EQ(coordinator_->NextDeadline(), ready + std::chrono::milliseconds(100));
+  clock_.Advance(Seconds(0.099));
+  EXPECT_EQ(Next(), "");
+  clock_.Advance(Seconds(0.002));
+  EXPECT_EQ(Next(), "3: 0");
+  EXPECT_EQ(coordinator_->sit_outs(1), 1u);
+  EXPECT_EQ(coordinator_->sit_outs(0), 0u);
+}
+
+TEST_F(CoordinatorTest, WaitsForWhoWasLeftOutUpToTheDetectionDeadline) {
+  Make(2);
+  Warm(2, Seconds(1.0));
+  Say(0, 3, 8);
+  clock_.Advance(Seconds(0.2));
+  ASSERT_EQ(Next(), "3: 0");
+  Say(0, 4, 8);
+  clock_.Advance(Seconds(9.9));
+  EXPECT_EQ(Next(), "") << "left out once already";
+  Say(1, 3, 8);
+  EXPECT_EQ(Next(), "") << "what it said for the step that went without it is not enough";
+  Say(1, 4, 8);
+  EXPECT_EQ(Next(), "4: 0 1");
+}
+
+TEST_F(CoordinatorTest, GoesOnWithoutWhoIsSilentBeyondTheDetectionDeadline) {
+  Make(2);
+  Warm(2, Seconds(1.0));
+  Say(0, 3, 8);
+  clock_.Advance(Seconds(0.2));
+  ASSERT_EQ(Next(), "3: 0");
+  Say(0, 4, 8);
+  clock_.Advance(Seconds(10.1));
+  EXPECT_EQ(Next(), "4: 0");
+  EXPECT_EQ(coordinator_->sit_outs(1), 2u);
+}
+
+TEST_F(CoordinatorTest, WhoHadNothingToDoIsNotWaitedForAndComesInWhenItHas) {
+  Make(2);
+  Say(0, 1, 8);
+  ASSERT_EQ(Next(), "1: 0");
+  Say(0, 2, 8);
+  ASSERT_EQ(Next(), "2: 0");
+  Say(1, 1, 0, 5);  // its demand crossed tickets 1 and 2
+  Say(0, 3, 8);
+  EXPECT_EQ(Next(), "3: 0 1");
+}
+
+TEST_F(CoordinatorTest, WhoHasFinishedDropsOutWithoutBeingLeftOut) {
+  Make(2);
+  Warm(2, Seconds(1.0));
+  Say(0, 3, 8);
+  Say(1, 3, 0);
+  EXPECT_EQ(Next(), "3: 0");
+  EXPECT_EQ(coordinator_->sit_outs(1), 0u);
+  Say(0, 4, 8);
+  EXPECT_EQ(Next(), "4: 0");
+}
+
+TEST_F(CoordinatorTest, AnOvertakenDemandChangesNothing) {
+  Make(1);
+  Say(0, 1, 1);
+  ASSERT_EQ(Next(), "1: 0");
+  Say(0, 2, 0);
+  Say(0, 1, 9);
+  EXPECT_EQ(Next(), "");
+}
+
+TEST_F(CoordinatorTest, StepNumbersAreNeverUsedTwice) {
+  Make(2);
+  uint64_t last = 0;
+  Random random(3);
+  for (int i = 0; i < 200; ++i) {
+    for (int r = 0; r < 2; ++r) {
+      if (random.Chance(0.6)) Say(r, last + 1, static_cast<uint32_t>(random.Between(0, 3)));
+    }
+    clock_.Advance(Seconds(random.Chance(0.1) ? 11.0 : 0.01));
+    const std::optional<Ticket> ticket = coordinator_->Next(clock_.Now());
+    if (!ticket) continue;
+    EXPECT_EQ(ticket->step, last + 1);
+    last = ticket->step;
+  }
+  EXPECT_GT(last, 20u);
+}
+
+TEST_F(CoordinatorTest, EverybodyWhoHasPromptsMovesOn) {
+  // Rank 1 has no decode rows and prompts without end: the least load, always.
+  Make(2);
+  uint64_t granted = 0;
+  for (uint64_t step = 1; step <= 10; ++step) {
+    Say(0, step, 40, 500, Seconds(5.0));  // far above the target: the budget is the least one
+    Say(1, step, 0, 100'000, Seconds(5.0));
+    const std::optional<Ticket> ticket = coordinator_->Next(clock_.Now());
+    ASSERT_TRUE(ticket.has_value());
+    if (step > 1) granted += ticket->shares[0].prefill_budget;
+  }
+  EXPECT_GT(granted, 0u) << "the prompt beside many decode rows starves";
+}
+
+TEST_F(CoordinatorTest, PromptsMoveOnWhereARoundIsSmallerThanTheLeastBudget) {
+  CoordinatorOptions options;
+  options.m = 1;
+  options.max_rows = 4;
+  coordinator_.emplace(options);
+  Say(0, 1, 0, 100);
+  const std::optional<Ticket> ticket = coordinator_->Next(clock_.Now());
+  ASSERT_TRUE(ticket.has_value());
+  EXPECT_EQ(ticket->shares[0].row_limit, 4);
+  EXPECT_EQ(ticket->shares[0].prefill_budget, 4);
+}
+
+Demand Wants(uint32_t decode_rows, uint32_t prefill_rows) {
+  Demand demand;
+  demand.decode_rows = decode_rows;
+  demand.prefill_rows = prefill_rows;
+  return demand;
+}
+
+TEST(SharePrefill, RaisesTheLeastLoadedFirst) {
+  EXPECT_EQ(SharePrefill(64, {Wants(10, 100), Wants(10, 100)}, 512), (std::vector<int>{32, 32}));
+  EXPECT_EQ(SharePrefill(16, {Wants(40, 100), Wants(0, 100)}, 512), (std::vector<int>{0, 16}));
+  const std::vector<int> shares = SharePrefill(80, {Wants(40, 100), Wants(0, 100)}, 512);
+  EXPECT_EQ(shares[0] + shares[1], 80);
+  EXPECT_LE(std::abs((40 + shares[0]) - shares[1]), 8);
+}
+
+TEST(SharePrefill, GivesNobodyWithoutWorkAndNobodyBeyondItsRows) {
+  EXPECT_EQ(SharePrefill(1000, {Wants(0, 0), Wants(60, 100)}, 64), (std::vector<int>{0, 4}));
+  EXPECT_EQ(SharePrefill(1000, {Wants(64, 100)}, 64), (std::vector<int>{0}));
+  EXPECT_EQ(SharePrefill(1000, {Wants(100, 100)}, 64), (std::vector<int>{0}));
+}
+
+TEST(SharePrefill, WhatNobodyAskedForWaitsForRequestsThatArriveMeanwhile) {
+  EXPECT_EQ(SharePrefill(20, {Wants(5, 0)}, 64), (std::vector<int>{20}));
+}
+
+TEST(SharePrefill, NeverExceedsItsBudgetAndBalances) {
+  const uint64_t seed = TestSeed();
+  Random random(seed);
+  for (int round = 0; round < 500; ++round) {
+    SCOPED_TRACE("JANUS_SEED=" + std::to_string(seed) + " round " + std::to_string(round));
+    const int m = random.Between(1, 6);
+    const int max_rows = random.Between(1, 512);
+    const int budget = random.Between(0, 600);
+    std::vector<Demand> demands;
+    for (int r = 0; r < m; ++r) {
+      demands.push_back(
+          Wants(static_cast<uint32_t>(random.Between(0, max_rows)),
+                random.Chance(0.3) ? 0u : static_cast<uint32_t>(random.Between(0, 900))));
+    }
+    const std::vector<int> shares = SharePrefill(budget, demands, max_rows);
+    EXPECT_LE(std::accumulate(shares.begin(), shares.end(), 0), budget);
+    for (size_t r = 0; r < shares.size(); ++r) {
+      EXPECT_GE(shares[r], 0);
+      EXPECT_LE(shares[r] + static_cast<int>(demands[r].decode_rows),
+                std::max(max_rows, shares[r]));
+      // Nobody is left below another by more than a chunk while it still wanted something.
+      const bool wanted_more = static_cast<int64_t>(demands[r].prefill_rows) > shares[r] &&
+                               shares[r] + static_cast<int>(demands[r].decode_rows) < max_rows;
+      if (!wanted_more) continue;
+      for (size_t other = 0; other < shares.size(); ++other) {
+        if (shares[other] == 0 || static_cast<int64_t>(demands[other].prefill_rows) < shares[other])
+          continue;
+        EXPECT_LE(static_cast<int>(demands[other].decode_rows) + shares[other],
+                  static_cast<int>(demands[r].decode_rows) + shares[r] + 8);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace janus::dataplane

@@ -1,0 +1,49 @@
+#include "dataplane/comm/wire.h"
+
+#include <gtest/gtest.h>
+
+namespace janus::dataplane {
+namespace {
+
+// The published vector of SipHash-2-4 for the key 00..0f and the message 00..07.
+TEST(EpochTag, IsSipHashOfTheEpoch) {
+  std::byte key[16];
+  for (int i = 0; i < 16; ++i) key[i] = static_cast<std::byte>(i);
+  EXPECT_EQ(EpochTag(key, 0x0706050403020100ULL), 0x93f5f5799a932462ULL);
+}
+
+TEST(EpochTag, DependsOnEveryBitOfKeyAndEpoch) {
+  std::byte key[16] = {};
+  const uint64_t tag = EpochTag(key, 5);
+  for (int bit = 0; bit < 64; ++bit) EXPECT_NE(EpochTag(key, 5 ^ (uint64_t{1} << bit)), tag) << bit;
+  for (int bit = 0; bit < 128; ++bit) {
+    std::byte other[16] = {};
+    other[bit / 8] = static_cast<std::byte>(1 << bit % 8);
+    EXPECT_NE(EpochTag(other, 5), tag) << bit;
+  }
+}
+
+TEST(RoundKey, OrdersByStepThenLayerThenMicroBatch) {
+  RoundKey early, late;
+  early.epoch = late.epoch = 1;
+  early.step = 3;
+  late.step = 4;
+  early.layer = 9;
+  EXPECT_LT(early, late);
+  late.step = 3;
+  EXPECT_GT(early, late);
+  late.layer = 9;
+  late.micro_batch = 1;
+  EXPECT_LT(early, late);
+}
+
+TEST(Header, CarriesTheWholeRoundKey) {
+  RoundKey key{7, 1234567890123, 3, 2, 41, 1};
+  const Header header = MakeHeader(MessageKind::kRows, key, 5, 6);
+  EXPECT_EQ(header.key(), key);
+  EXPECT_EQ(header.sender, 5);
+  EXPECT_EQ(header.count, 6u);
+}
+
+}  // namespace
+}  // namespace janus::dataplane
