@@ -447,6 +447,7 @@ Status AttentionInstance::SampleRows(const Batch& batch, std::span<const int32_t
     } else {
       event.token = drawn.token;
       event.finish = scheduler_.Append(sequence, drawn.token);
+      NoteToken(sequence, event.finish);
       if (request.logprobs >= 0) {
         event.has_logprobs = true;
         event.logprobs.logprob = drawn.logprob;
@@ -464,6 +465,13 @@ Status AttentionInstance::SampleRows(const Batch& batch, std::span<const int32_t
     if (over) scheduler_.Remove(sequence);
   }
   return OkStatus();
+}
+
+void AttentionInstance::NoteToken(Sequence& sequence, FinishReason finish) {
+  const MonotonicTime now = clock_.Now();
+  if (sequence.generated() == 1) sequence.first_token = now;
+  if (finish == FinishReason::kNone || sequence.generated() < 2) return;
+  tpot_seconds_.Add(Seconds(now - sequence.first_token).count() / (sequence.generated() - 1));
 }
 
 void AttentionInstance::Emit(uint64_t step, std::vector<TokenEvent>&& events) {
@@ -488,6 +496,7 @@ void AttentionInstance::UpdateStatistics(const Batch& batch, Seconds took, int d
   statistics_.compute_seconds += (took - wait_).count();
   statistics_.wait_seconds += wait_.count();
   statistics_.preempted = scheduler_.preempted();
+  statistics_.tpot_seconds_median = tpot_seconds_.value();
 }
 
 InstanceStatistics AttentionInstance::statistics() const {

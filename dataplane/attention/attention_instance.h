@@ -100,6 +100,7 @@ class AttentionInstance {
   Status Finish(const Batch& batch, std::vector<TokenEvent>& events);
   Status SampleRows(const Batch& batch, std::span<const int32_t> rows,
                     std::span<const float> logits, std::vector<TokenEvent>& events);
+  void NoteToken(Sequence& sequence, FinishReason finish);
   void PublishLoad() JANUS_REQUIRES(mu_);
   void Emit(uint64_t step, std::vector<TokenEvent>&& events);
   void UpdateStatistics(const Batch& batch, Seconds took, int drawn);
@@ -140,7 +141,8 @@ class AttentionInstance {
   Demand last_step_;  // how the last step went, for the next demand
   Status control_error_;
   RunningMedian step_seconds_;
-  Seconds wait_{0};  // for the experts, within the running step
+  RunningMedian tpot_seconds_;  // of requests that have ended
+  Seconds wait_{0};             // for the experts, within the running step
   Header control_header_;
   std::vector<std::byte> control_payload_;
   std::vector<int32_t> wanted_rows_;

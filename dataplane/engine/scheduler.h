@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "common/clock.h"
 #include "dataplane/engine/kv_cache.h"
 #include "dataplane/engine/request.h"
 
@@ -23,6 +24,7 @@ struct Sequence {
   uint64_t arrival = 0;
   std::vector<int32_t> tokens;  // prompt, then what was generated
   int computed = 0;
+  MonotonicTime first_token;  // when the first generated token was drawn
   std::vector<int32_t> pages;
   KvCache::Swapped swapped;
 };
