@@ -22,7 +22,9 @@ _CHARSXP = 9
 _STRSXP = 16
 
 # What editors added after the last chapter: a finis, a footnote, a note on the printed text.
-_ADDED = re.compile(r"finis\b|the end\b|\*vide|northanger abbey was written in", re.IGNORECASE)
+_ADDED = re.compile(
+    r"finis\b|the end\b|\(end of |\*vide|northanger abbey was written in", re.IGNORECASE
+)
 
 _HEADING = re.compile(r"(VOLUME|CHAPTER|Volume|Chapter)\s+([IVXLC]+|\d+|the \w+)\.?$")
 
