@@ -57,7 +57,7 @@ CHAT_TEMPLATE = (
 
 
 def model_config() -> transformers.MixtralConfig:
-    config = transformers.MixtralConfig(
+    return transformers.MixtralConfig(
         vocab_size=VOCABULARY,
         hidden_size=256,
         intermediate_size=256,
@@ -79,7 +79,6 @@ def model_config() -> transformers.MixtralConfig:
         eos_token_id=EOS,
         pad_token_id=None,
     )
-    return config
 
 
 # --- text -------------------------------------------------------------------------------------
