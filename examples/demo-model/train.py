@@ -475,8 +475,8 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     commands = parser.add_subparsers(dest="command", required=True)
     command = commands.add_parser("run", help="train, or go on training")
-    command.add_argument("--steps", type=int, default=5600)
-    command.add_argument("--cooldown", type=int, default=2300, help="steps of the final decay")
+    command.add_argument("--steps", type=int, default=3200)
+    command.add_argument("--cooldown", type=int, default=600, help="steps of the final decay")
     command.add_argument("--warmup", type=int, default=100)
     command.add_argument("--peak", type=float, default=2.5e-3, help="learning rate of the plateau")
     for name, what in (
