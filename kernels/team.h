@@ -49,6 +49,14 @@ class Team {
          }});
   }
 
+  // fn(0, 1) on the calling thread, in the kernels' float mode: for work that is not worth waking
+  // the others for. A kernel's bits do not depend on which of the two ran it.
+  template <class Fn>
+  static void RunAlone(Fn&& fn) {
+    const ScopedFloatMode mode;
+    fn(0, 1);
+  }
+
  private:
   struct Task {
     void* object = nullptr;

@@ -1,33 +1,79 @@
 // The CPU device: one team run per pass of an operation, on the stream's instruction set.
 
+#include <algorithm>
+#include <initializer_list>
+
 #include "kernels/backends.h"
 #include "kernels/cpu/table.h"
 
 namespace janus::kernels {
+namespace {
+
+// Multiply-adds, or elements of operations that only move them times kMove, that take about as long
+// as waking a team and waiting for it: 2 to 3 us.
+constexpr int64_t kAlone = 1 << 16;
+constexpr int64_t kMove = 8;
+
+// Whether the product of the factors, none negative, is at most kAlone.
+bool IsSmall(std::initializer_list<int64_t> factors) {
+  int64_t work = 1;
+  for (const int64_t factor : factors) {
+    if (factor > kAlone) return false;
+    work *= factor;
+    if (work > kAlone) return false;
+  }
+  return true;
+}
+
+template <class Fn>
+void Run(const Stream& stream, bool alone, Fn&& fn) {
+  if (alone) {
+    Team::RunAlone(fn);
+  } else {
+    stream.team->Run(fn);
+  }
+}
+
+// Keys that all rows see, times what each costs.
+bool IsSmall(const PagedAttentionArgs& args) {
+  int64_t keys = 0;
+  for (int64_t t = 0; t < args.num_rows && keys <= kAlone; ++t) {
+    const int64_t before = args.rows[t].position + int64_t{1};
+    keys += args.sliding_window == 0 ? before : std::min<int64_t>(before, args.sliding_window);
+  }
+  return IsSmall({keys, args.heads, args.cache.head_dim, 2});
+}
+
+}  // namespace
 
 void EmbedCpu(const Stream& stream, const EmbedArgs& args) {
   const CpuTable& table = TableOf(stream.isa);
-  stream.team->Run([&](int part, int parts) { table.embed(args, part, parts); });
+  Run(stream, IsSmall({args.rows, args.hidden, kMove}),
+      [&](int part, int parts) { table.embed(args, part, parts); });
 }
 
 void RmsNormCpu(const Stream& stream, const RmsNormArgs& args) {
   const CpuTable& table = TableOf(stream.isa);
-  stream.team->Run([&](int part, int parts) { table.rms_norm(args, part, parts); });
+  Run(stream, IsSmall({args.rows, args.hidden, kMove}),
+      [&](int part, int parts) { table.rms_norm(args, part, parts); });
 }
 
 void LinearCpu(const Stream& stream, const LinearArgs& args) {
   const CpuTable& table = TableOf(stream.isa);
-  stream.team->Run([&](int part, int parts) { table.linear(args, part, parts); });
+  Run(stream, IsSmall({args.rows, args.outputs, args.inputs}),
+      [&](int part, int parts) { table.linear(args, part, parts); });
 }
 
 void RopeCpu(const Stream& stream, const RopeArgs& args) {
   const CpuTable& table = TableOf(stream.isa);
-  stream.team->Run([&](int part, int parts) { table.rope(args, part, parts); });
+  Run(stream, IsSmall({args.rows, args.heads, args.head_dim, kMove}),
+      [&](int part, int parts) { table.rope(args, part, parts); });
 }
 
 void KvWriteCpu(const Stream& stream, const KvWriteArgs& args) {
   const CpuTable& table = TableOf(stream.isa);
-  stream.team->Run([&](int part, int parts) { table.kv_write(args, part, parts); });
+  Run(stream, IsSmall({args.num_rows, args.cache.kv_heads, args.cache.head_dim, kMove}),
+      [&](int part, int parts) { table.kv_write(args, part, parts); });
 }
 
 void PagedAttentionCpu(const Stream& stream, const PagedAttentionArgs& args) {
@@ -39,13 +85,16 @@ void PagedAttentionCpu(const Stream& stream, const PagedAttentionArgs& args) {
     team.Run([&](int part, int parts) { table.paged_attention_split_2(args, part, parts); });
     return;
   }
-  team.Run([&](int part, int parts) { table.paged_attention(args, part, parts); });
+  Run(stream, IsSmall(args),
+      [&](int part, int parts) { table.paged_attention(args, part, parts); });
 }
 
 void GateTopKCpu(const Stream& stream, const GateTopKArgs& args) {
   const CpuTable& table = TableOf(stream.isa);
-  stream.team->Run([&](int part, int parts) { table.gate_top_k_1(args, part, parts); });
-  stream.team->Run([&](int part, int parts) { table.gate_top_k_2(args, part, parts); });
+  Run(stream, IsSmall({args.rows, args.experts, args.hidden}),
+      [&](int part, int parts) { table.gate_top_k_1(args, part, parts); });
+  Run(stream, IsSmall({args.rows, args.experts, kMove}),
+      [&](int part, int parts) { table.gate_top_k_2(args, part, parts); });
 }
 
 void GroupedExpertFfnCpu(const Stream& stream, const GroupedExpertFfnArgs& args) {
@@ -53,15 +102,17 @@ void GroupedExpertFfnCpu(const Stream& stream, const GroupedExpertFfnArgs& args)
   const int64_t h_row_bytes =
       GroupedExpertFfnWorkspace::For(args.num_contributions, args.intermediate, args.row_dtype)
           .h_row_bytes;
-  stream.team->Run(
+  const bool alone = IsSmall({args.num_contributions, args.hidden, args.intermediate});
+  Run(stream, alone,
       [&](int part, int parts) { table.grouped_expert_ffn_1(args, h_row_bytes, part, parts); });
-  stream.team->Run(
+  Run(stream, alone,
       [&](int part, int parts) { table.grouped_expert_ffn_2(args, h_row_bytes, part, parts); });
 }
 
 void CombineSlotsCpu(const Stream& stream, const CombineSlotsArgs& args) {
   const CpuTable& table = TableOf(stream.isa);
-  stream.team->Run([&](int part, int parts) { table.combine_slots(args, part, parts); });
+  Run(stream, IsSmall({args.rows, args.hidden, args.top_k, kMove}),
+      [&](int part, int parts) { table.combine_slots(args, part, parts); });
 }
 
 }  // namespace janus::kernels

@@ -64,7 +64,7 @@ class EmbedProblem final : public RowProblem {
 
 TEST(Embed, EqualsTheReferenceExactly) {
   for (const DType type : {kF32, kB16, kF16}) {
-    for (const int hidden : {1, 16, 37}) {
+    for (const int hidden : {1, 16, 37, 300}) {
       ExpectParity(EmbedProblem(type, hidden));
       ExpectBatchInvariance(EmbedProblem(type, hidden));
     }

@@ -46,6 +46,17 @@ TEST_P(TeamTest, FlushesSubnormalsAlikeOnEveryThreadAndRestoresTheCaller) {
   EXPECT_EQ(_mm_getcsr(), before);
 }
 
+TEST(Team, RunsAloneInTheSameFloatMode) {
+  volatile float smallest = std::numeric_limits<float>::min();
+  float product = -1.0f;
+  Team::RunAlone([&](int part, int parts) {
+    EXPECT_EQ(part, 0);
+    EXPECT_EQ(parts, 1);
+    product = smallest * 0.5f;
+  });
+  EXPECT_EQ(product, 0.0f);
+}
+
 TEST_P(TeamTest, EndsWithoutHavingRun) {
   const Team team(GetParam());
 }
