@@ -220,7 +220,7 @@ Status Serve(const ServeOptions& options, StopSignals& stop) {
   JANUS_ASSIGN_OR_RETURN(const std::unique_ptr<LocalService> service,
                          LocalService::Start(local, clock.Now()));
   Display display(screen, local);
-  const Status ended = Loop(*service, display, clock, stop);
+  Status ended = Loop(*service, display, clock, stop);
   screen.Block("", 80);
   if (ended.ok()) screen.Line("stopping");
   service->Stop(kStopGrace);

@@ -45,7 +45,8 @@ class Dealer {
     for (size_t i = 0; i < instances; ++i) {
       const size_t instance = (turn_ + i) % instances;
       if (!CanTake(instance, expert)) continue;
-      row_[static_cast<size_t>(first_[instance] + used_[instance]++)] = expert;
+      const int slot = first_[instance] + used_[instance]++;
+      row_[static_cast<size_t>(slot)] = expert;
       turn_ = (instance + 1) % instances;
       return true;
     }

@@ -127,7 +127,7 @@ Result<std::unique_ptr<Processes>> Processes::Create(Options options) {
     return ResourceExhausted(std::string("eventfd: ") + std::strerror(errno));
   }
   out->reader_ =
-      std::jthread([self = out.get()](std::stop_token stop) { self->ReadOutputs(stop); });
+      std::jthread([self = out.get()](const std::stop_token& stop) { self->ReadOutputs(stop); });
   return out;
 }
 
@@ -192,7 +192,7 @@ void Processes::Wake() {
 }
 
 // The only thread that touches a child's output, log and words, and the one that reaps.
-void Processes::ReadOutputs(std::stop_token stop) {
+void Processes::ReadOutputs(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     std::vector<Child*> children;
     std::vector<pollfd> fds = {{wake_fd_, POLLIN, 0}};

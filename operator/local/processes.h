@@ -72,7 +72,7 @@ class Processes {
  private:
   struct Child;
   explicit Processes(Options options);
-  void ReadOutputs(std::stop_token stop);
+  void ReadOutputs(const std::stop_token& stop);
   bool ReadSome(Child& child);
   void Reap(Child& child);
   void Post(ProcessEvent event) JANUS_REQUIRES(mu_);

@@ -70,6 +70,7 @@ Members::Members(std::vector<Member> members, const Leader& leader) {
 std::unique_ptr<PrepareCall> Members::Prepare(const Topology& topology, const ServicePlan& plan,
                                               const TopologyClient::PrepareOptions& options) {
   std::vector<JoinedPrepare::Part> parts;
+  parts.reserve(peers_.size());
   for (const Peer& peer : peers_) {
     parts.push_back({peer.member.name, peer.client->Prepare(topology, plan, options)});
   }
