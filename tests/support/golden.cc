@@ -1,5 +1,6 @@
 #include "tests/support/golden.h"
 
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -73,6 +74,49 @@ Result<LoadedModel> LoadForTopology(const std::string& folder, const ModelDescri
     loaded.experts.push_back(std::move(experts));
   }
   return loaded;
+}
+
+Result<CaseRun> RunCase(const std::string& folder, const GoldenCase& c,
+                        const ModelDescription& model, KernelChoice kernels, int tokens) {
+  LoopbackCluster::Options options;
+  options.topology = MakeTopology(1, {model.moe.experts}, model.layers, model.moe.experts);
+  options.device = kernels.device;
+  options.isa = kernels.isa;
+  options.attention.kv_bytes = int64_t{8} << 20;
+  options.attention.max_batch = 8;
+  CaseRun run;
+  const int last = c.first_position + static_cast<int>(c.logits.size()) / c.vocab;
+  options.attention.logits_tap = [&](const RequestKey&, int position,
+                                     std::span<const float> logits) {
+    if (position >= c.first_position && position < last)
+      run.logits[position].assign(logits.begin(), logits.end());
+  };
+  JANUS_ASSIGN_OR_RETURN(const LoadedModel loaded,
+                         LoadForTopology(folder, model, options.topology));
+  {
+    LoopbackCluster cluster(options, model, loaded.attention.weights, loaded.expert_pointers());
+    Request request;
+    request.key = {1, 1, 1};
+    request.prompt = c.prompt;
+    request.max_tokens = tokens;
+    JANUS_RETURN_IF_ERROR(cluster.attention(0).Submit(request));
+    run.tokens = cluster.Await(request.key).tokens;
+  }
+  return run;
+}
+
+float LargestDifference(const CaseRun& run, const GoldenCase& c) {
+  float largest = 0.0f;
+  for (int p = 0; p * c.vocab < static_cast<int>(c.logits.size()); ++p) {
+    const auto at = run.logits.find(c.first_position + p);
+    if (at == run.logits.end() || static_cast<int>(at->second.size()) != c.vocab) return INFINITY;
+    for (int v = 0; v < c.vocab; ++v) {
+      const float difference = std::fabs(at->second[static_cast<size_t>(v)] -
+                                         c.logits[static_cast<size_t>(p * c.vocab + v)]);
+      if (!(difference <= largest)) largest = difference;
+    }
+  }
+  return largest;
 }
 
 }  // namespace janus::dataplane

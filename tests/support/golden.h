@@ -1,11 +1,13 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "dataplane/model/loader.h"
 #include "tests/support/loopback_cluster.h"
+#include "tests/support/schedule.h"
 
 namespace janus::dataplane {
 
@@ -43,5 +45,16 @@ struct LoadedModel {
 };
 Result<LoadedModel> LoadForTopology(const std::string& folder, const ModelDescription& model,
                                     const Topology& topology);
+
+// What a run of one case gives: logits of the prompt's last positions, and the greedy tokens.
+struct CaseRun {
+  std::map<int, std::vector<float>> logits;  // by position
+  std::vector<int32_t> tokens;
+};
+// Runs a case's prompt on 1A1E with the checkpoint in `folder`; the error is that of loading it.
+Result<CaseRun> RunCase(const std::string& folder, const GoldenCase& c,
+                        const ModelDescription& model, KernelChoice kernels, int tokens);
+// Of the logits, in absolute terms; infinite when a position is missing.
+float LargestDifference(const CaseRun& run, const GoldenCase& c);
 
 }  // namespace janus::dataplane

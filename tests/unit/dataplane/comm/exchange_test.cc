@@ -310,15 +310,14 @@ TEST_P(ExchangeTest, ContributionsOfAGivenUpRoundAreDropped) {
 TEST_P(ExchangeTest, AnAnswerSentTwiceCountsOnce) {
   const ExchangeShape shape = ShapeFor(1, 2);
   Members members = Connect(shape);
-  Random random(1);
   for (uint64_t step = 1; step <= 3; ++step) {
     const RoundPlan plan = PlanOf(shape, KeyOf(step), {2});
     members.PostRows(plan, 0);
-    members.PostContributions(plan, 0, 0, random);
+    members.PostCells(plan, 0, 0, {2, 0, 3, 1});
     EXPECT_FALSE(*members.attention(0).Poll(plan.key));
-    members.PostContributions(plan, 0, 0, random);
+    members.PostCells(plan, 0, 0, {2, 0, 3, 1});
     EXPECT_FALSE(*members.attention(0).Poll(plan.key)) << "the other has not answered";
-    members.PostContributions(plan, 1, 0, random);
+    members.PostCells(plan, 1, 0, {});
     members.ExpectContributions(plan, 0);
   }
 }

@@ -1,0 +1,110 @@
+#include "tests/support/checkpoint_writer.h"
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "dataplane/model/family.h"
+#include "tests/support/random.h"
+
+namespace janus::dataplane {
+namespace {
+
+using nlohmann::json;
+
+std::string NameOf(DType dtype) {
+  if (dtype == DType::kFloat32) return "F32";
+  return dtype == DType::kBFloat16 ? "BF16" : "F16";
+}
+
+}  // namespace
+
+std::string SafetensorsBytes(const std::string& header, const std::string& data) {
+  const uint64_t length = header.size();
+  std::string bytes(sizeof length, '\0');
+  std::memcpy(bytes.data(), &length, sizeof length);
+  return bytes + header + data;
+}
+
+std::string SafetensorsBytes(const FileTensors& tensors) {
+  json header = json::object();
+  std::string data;
+  for (const auto& [name, tensor] : tensors) {
+    header[name] = {{"dtype", tensor.dtype},
+                    {"shape", tensor.shape},
+                    {"data_offsets", {data.size(), data.size() + tensor.bytes.size()}}};
+    data += tensor.bytes;
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  return SafetensorsBytes(text, data);
+}
+
+FileTensor RandomTensor(DType dtype, std::vector<int64_t> shape, uint64_t seed) {
+  Random random(seed);
+  FileTensor tensor{NameOf(dtype), std::move(shape), ""};
+  int64_t count = 1;
+  for (const int64_t extent : tensor.shape) count *= extent;
+  tensor.bytes.resize(static_cast<size_t>(count * SizeOf(dtype)));
+  char* to = tensor.bytes.data();
+  for (int64_t i = 0; i < count; ++i) {
+    const float value = random.Signed();
+    const uint16_t bits = dtype == DType::kBFloat16 ? ToBFloat16(value) : ToFloat16(value);
+    if (dtype == DType::kFloat32) {
+      std::memcpy(to + i * 4, &value, 4);
+    } else {
+      std::memcpy(to + i * 2, &bits, 2);
+    }
+  }
+  return tensor;
+}
+
+FileTensors MixtralTensors(const ModelDescription& model, uint64_t seed) {
+  const Family& family = MixtralFamily();
+  FileTensors tensors;
+  const auto add = [&](const std::string& name, std::vector<int64_t> shape) {
+    tensors[name] = RandomTensor(model.dtype, std::move(shape), MixSeed(seed, tensors.size()));
+  };
+  const int64_t h = model.hidden, i = model.moe.intermediate;
+  const int64_t q = int64_t{model.attention.heads} * model.attention.head_dim;
+  const int64_t kv = int64_t{model.attention.kv_heads} * model.attention.head_dim;
+  add(family.Embedding(), {model.vocab, h});
+  add(family.FinalNorm(), {h});
+  if (!model.tied_embeddings) add(family.LmHead(), {model.vocab, h});
+  for (int l = 0; l < model.layers; ++l) {
+    add(family.InputNorm(l), {h});
+    add(family.Query(l), {q, h});
+    add(family.Key(l), {kv, h});
+    add(family.Value(l), {kv, h});
+    add(family.Output(l), {h, q});
+    add(family.PostNorm(l), {h});
+    add(family.Router(l), {model.moe.experts, h});
+    for (int e = 0; e < model.moe.experts; ++e) {
+      add(family.ExpertGate(l, e), {i, h});
+      add(family.ExpertUp(l, e), {i, h});
+      add(family.ExpertDown(l, e), {h, i});
+    }
+  }
+  return tensors;
+}
+
+void WriteSharded(const TempFolder& folder, const FileTensors& tensors, int shards) {
+  json weight_map = json::object();
+  std::vector<FileTensors> files(static_cast<size_t>(shards));
+  size_t at = 0;
+  const auto name_of = [&](size_t shard) {
+    return "model-0000" + std::to_string(shard + 1) + "-of-0000" + std::to_string(shards) +
+           ".safetensors";
+  };
+  for (const auto& [name, tensor] : tensors) {
+    const size_t shard = at++ % files.size();
+    files[shard][name] = tensor;
+    weight_map[name] = name_of(shard);
+  }
+  for (size_t shard = 0; shard < files.size(); ++shard) {
+    folder.Write(name_of(shard), SafetensorsBytes(files[shard]));
+  }
+  folder.Write("model.safetensors.index.json",
+               json{{"metadata", json::object()}, {"weight_map", weight_map}}.dump());
+}
+
+}  // namespace janus::dataplane

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/model/description.h"
+#include "tests/support/temp_folder.h"
+
+namespace janus::dataplane {
+
+// A tensor of a safetensors file to be written.
+struct FileTensor {
+  std::string dtype;  // the format's name: F32, BF16, ...
+  std::vector<int64_t> shape;
+  std::string bytes;
+};
+using FileTensors = std::map<std::string, FileTensor>;
+
+// The bytes of a safetensors file.
+std::string SafetensorsBytes(const FileTensors& tensors);
+// The same from a header's text (which may be anything) and data.
+std::string SafetensorsBytes(const std::string& header, const std::string& data);
+
+FileTensor RandomTensor(DType dtype, std::vector<int64_t> shape, uint64_t seed);
+
+// All tensors of a Mixtral of this description, in its dtype, with random values.
+FileTensors MixtralTensors(const ModelDescription& model, uint64_t seed);
+
+// Writes tensors as `shards` files with an index; no two neighbours lie in one file.
+void WriteSharded(const TempFolder& folder, const FileTensors& tensors, int shards);
+
+}  // namespace janus::dataplane

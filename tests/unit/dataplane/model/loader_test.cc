@@ -1,0 +1,283 @@
+#include "dataplane/model/loader.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "dataplane/model/family.h"
+#include "tests/support/checkpoint_writer.h"
+#include "tests/support/contains.h"
+#include "tests/support/held_model.h"
+#include "tests/support/loopback_cluster.h"
+
+namespace janus::dataplane {
+namespace {
+
+ModelDescription Model(DType dtype = DType::kFloat32) {
+  return SmallModelDescription(dtype);
+}
+
+// Both roles of one expert instance with everything.
+Status LoadAll(const std::string& folder, const ModelDescription& model) {
+  const Topology topology = MakeTopology(1, {model.moe.experts}, model.layers, model.moe.experts);
+  const auto attention = LoadAttention(folder, model, nullptr, {});
+  if (!attention.ok()) return attention.status();
+  return LoadExperts(folder, model, topology.placement, Rank{0}, nullptr, {}).status();
+}
+
+void ExpectSame(const Tensor& tensor, const FileTensor& want) {
+  EXPECT_EQ(std::memcmp(tensor.data, want.bytes.data(), want.bytes.size()), 0);
+}
+
+TEST(Loader, ASingleFileAndShardsGiveTheSameWeights) {
+  const ModelDescription model = Model();
+  const FileTensors tensors = MixtralTensors(model, 1);
+  const TempFolder single, sharded;
+  single.Write("model.safetensors", SafetensorsBytes(tensors));
+  WriteSharded(sharded, tensors, 3);
+  const Family& family = MixtralFamily();
+  const Topology topology = MakeTopology(1, {4, 5}, model.layers, model.moe.experts);
+  for (const TempFolder* folder : {&single, &sharded}) {
+    const auto attention = LoadAttention(folder->path(), model, nullptr, {});
+    ASSERT_TRUE(attention.ok()) << attention.status().ToString();
+    const AttentionWeights& w = attention->weights;
+    ExpectSame(w.embedding, tensors.at(family.Embedding()));
+    ExpectSame(w.final_norm, tensors.at(family.FinalNorm()));
+    ExpectSame(w.lm_head, tensors.at(family.LmHead()));
+    ASSERT_EQ(static_cast<int>(w.layers.size()), model.layers);
+    for (int l = 0; l < model.layers; ++l) {
+      const AttentionLayerWeights& layer = w.layers[static_cast<size_t>(l)];
+      ExpectSame(layer.input_norm, tensors.at(family.InputNorm(l)));
+      ExpectSame(layer.q, tensors.at(family.Query(l)));
+      ExpectSame(layer.k, tensors.at(family.Key(l)));
+      ExpectSame(layer.v, tensors.at(family.Value(l)));
+      ExpectSame(layer.o, tensors.at(family.Output(l)));
+      ExpectSame(layer.post_norm, tensors.at(family.PostNorm(l)));
+    }
+    for (int g = 0; g < 2; ++g) {
+      const auto experts =
+          LoadExperts(folder->path(), model, topology.placement, Rank{g}, nullptr, {});
+      ASSERT_TRUE(experts.ok()) << experts.status().ToString();
+      for (int l = 0; l < model.layers; ++l) {
+        const ExpertLayerWeights& layer = experts->weights.layers[static_cast<size_t>(l)];
+        ExpectSame(layer.router, tensors.at(family.Router(l)));
+        for (size_t s = 0; s < layer.slots.size(); ++s) {
+          const uint16_t expert = topology.placement.at(
+              l, topology.placement.first_slot(Rank{g}) + static_cast<int>(s));
+          ASSERT_EQ(layer.slots[s].has_value(), expert != Placement::kEmpty);
+          if (!layer.slots[s]) continue;
+          ExpectSame(layer.slots[s]->gate, tensors.at(family.ExpertGate(l, expert)));
+          ExpectSame(layer.slots[s]->up, tensors.at(family.ExpertUp(l, expert)));
+          ExpectSame(layer.slots[s]->down, tensors.at(family.ExpertDown(l, expert)));
+        }
+      }
+    }
+  }
+}
+
+TEST(Loader, CastsEveryFormatToEveryOther) {
+  for (const DType stored : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    const FileTensors tensors = MixtralTensors(Model(stored), 2);
+    const TempFolder folder;
+    folder.Write("model.safetensors", SafetensorsBytes(tensors));
+    for (const DType computed : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+      const auto loaded = LoadAttention(folder.path(), Model(computed), nullptr, {});
+      ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+      const Tensor& q = loaded->weights.layers[1].q;
+      EXPECT_EQ(q.dtype, computed);
+      const std::string& bytes = tensors.at(MixtralFamily().Query(1)).bytes;
+      const size_t count = bytes.size() / static_cast<size_t>(SizeOf(stored));
+      const auto value = [](const void* from, DType dtype, size_t i) {
+        if (dtype == DType::kFloat32) {
+          float f;
+          std::memcpy(&f, static_cast<const char*>(from) + i * 4, 4);
+          return f;
+        }
+        uint16_t bits;
+        std::memcpy(&bits, static_cast<const char*>(from) + i * 2, 2);
+        return dtype == DType::kBFloat16 ? FromBFloat16(bits) : FromFloat16(bits);
+      };
+      for (size_t i = 0; i < count; ++i) {
+        float want = value(bytes.data(), stored, i);
+        if (computed == DType::kBFloat16) want = FromBFloat16(ToBFloat16(want));
+        if (computed == DType::kFloat16) want = FromFloat16(ToFloat16(want));
+        ASSERT_EQ(value(q.data, computed, i), want) << ToString(stored) << ToString(computed);
+      }
+      EXPECT_EQ(loaded->cast.empty(), stored == computed) << "a matching format is used in place";
+    }
+  }
+}
+
+TEST(Loader, TiedEmbeddingsNeedNoHead) {
+  ModelDescription model = Model();
+  model.tied_embeddings = true;
+  const TempFolder folder;
+  folder.Write("model.safetensors", SafetensorsBytes(MixtralTensors(model, 1)));
+  const auto loaded = LoadAttention(folder.path(), model, nullptr, {});
+  ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+  EXPECT_EQ(loaded->weights.lm_head.data, loaded->weights.embedding.data);
+  model.tied_embeddings = false;
+  EXPECT_TRUE(Contains(LoadAll(folder.path(), model).message(), "lm_head.weight"));
+}
+
+TEST(Loader, UnalignedDataIsCopied) {
+  const FileTensors tensors = MixtralTensors(Model(), 1);
+  std::string bytes = SafetensorsBytes(tensors);
+  uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), 8);
+  const std::string odd = SafetensorsBytes(bytes.substr(8, length) + " ", bytes.substr(8 + length));
+  const TempFolder folder;
+  folder.Write("model.safetensors", odd);
+  const auto loaded = LoadAttention(folder.path(), Model(), nullptr, {});
+  ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+  EXPECT_FALSE(loaded->cast.empty());
+  ExpectSame(loaded->weights.layers[0].k, tensors.at(MixtralFamily().Key(0)));
+}
+
+TEST(Loader, TellsItsProgressToTheEnd) {
+  const TempFolder folder;
+  folder.Write("model.safetensors", SafetensorsBytes(MixtralTensors(Model(), 1)));
+  uint64_t last = 0, total = 0;
+  const auto loaded = LoadAttention(folder.path(), Model(),
+                                    [&](uint64_t done, uint64_t of) {
+                                      EXPECT_GT(done, last);
+                                      last = done;
+                                      total = of;
+                                    },
+                                    {});
+  ASSERT_TRUE(loaded.ok());
+  EXPECT_EQ(last, total);
+  EXPECT_EQ(total, loaded->bytes);
+}
+
+TEST(Loader, StopsWhenAsked) {
+  const TempFolder folder;
+  folder.Write("model.safetensors", SafetensorsBytes(MixtralTensors(Model(), 1)));
+  std::stop_source source;
+  const auto loaded = LoadAttention(
+      folder.path(), Model(), [&](uint64_t, uint64_t) { source.request_stop(); },
+      source.get_token());
+  EXPECT_EQ(loaded.status().code(), StatusCode::kCancelled);
+}
+
+// Bad checkpoints: each ends in one error that names the file and what is wrong.
+struct Bad {
+  std::string name;
+  std::function<void(FileTensors&)> spoil;
+  std::vector<std::string> says;
+};
+void PrintTo(const Bad& bad, std::ostream* out) {
+  *out << bad.name;
+}
+
+const std::string kQ = "model.layers.1.self_attn.q_proj.weight";
+const std::string kW2 = "model.layers.1.block_sparse_moe.experts.6.w2.weight";
+
+void Put(FileTensor& tensor, size_t index, float value) {
+  std::memcpy(tensor.bytes.data() + index * 4, &value, 4);
+}
+
+class BadCheckpointTest : public testing::TestWithParam<Bad> {};
+
+TEST_P(BadCheckpointTest, IsRefusedByNameSingleAndSharded) {
+  FileTensors tensors = MixtralTensors(Model(), 1);
+  GetParam().spoil(tensors);
+  for (const bool sharded : {false, true}) {
+    const TempFolder folder;
+    if (sharded) {
+      WriteSharded(folder, tensors, 2);
+    } else {
+      folder.Write("model.safetensors", SafetensorsBytes(tensors));
+    }
+    const Status status = LoadAll(folder.path(), Model());
+    ASSERT_EQ(status.code(), StatusCode::kInvalidArgument) << status.ToString();
+    EXPECT_TRUE(Contains(status.message(), folder.path() + "/model"));
+    for (const std::string& part : GetParam().says) {
+      EXPECT_TRUE(Contains(status.message(), part));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, BadCheckpointTest,
+    testing::Values(
+        Bad{"MissingAttentionTensor", [](FileTensors& t) { t.erase(kQ); }, {kQ, "config.json"}},
+        Bad{"MissingExpertTensor", [](FileTensors& t) { t.erase(kW2); }, {kW2}},
+        Bad{"WrongShape",
+            [](FileTensors& t) {
+              t[kQ] = RandomTensor(DType::kFloat32, {40, 72}, 1);
+            },
+            {kQ, "[40,72]", "[72,40]", "config.json"}},
+        Bad{"WrongRank", [](FileTensors& t) { t[kQ].shape = {72 * 40}; }, {kQ, "[2880]"}},
+        Bad{"Integers",
+            [](FileTensors& t) {
+              t[kQ] = {"I64", {72, 40}, std::string(72 * 40 * 8, '\0')};
+            },
+            {kQ, "I64", "F32"}},
+        Bad{"Float8",
+            [](FileTensors& t) {
+              t[kW2] = {"F8_E4M3", {40, 20}, std::string(40 * 20, '\0')};
+            },
+            {kW2, "F8_E4M3"}},
+        Bad{"NaN", [](FileTensors& t) { Put(t[kQ], 2879, NAN); }, {kQ, "NaN"}},
+        Bad{"Infinity", [](FileTensors& t) { Put(t[kW2], 0, -INFINITY); }, {kW2, "infinity"}},
+        Bad{"NaNInTheNorm",
+            [](FileTensors& t) { Put(t["model.norm.weight"], 3, NAN); },
+            {"model.norm.weight"}}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(BadCheckpoint, AMissingShardIsNamed) {
+  const TempFolder folder;
+  WriteSharded(folder, MixtralTensors(Model(), 1), 3);
+  std::filesystem::remove(folder.path() + "/model-00002-of-00003.safetensors");
+  const Status status = LoadAll(folder.path(), Model());
+  EXPECT_FALSE(status.ok());
+  EXPECT_TRUE(Contains(status.message(), "model-00002-of-00003.safetensors"));
+  EXPECT_TRUE(Contains(status.message(), "shards"));
+}
+
+TEST(BadCheckpoint, ATruncatedShardIsNamed) {
+  const TempFolder folder;
+  WriteSharded(folder, MixtralTensors(Model(), 1), 2);
+  const std::string shard = folder.path() + "/model-00001-of-00002.safetensors";
+  for (const uint64_t size :
+       {std::filesystem::file_size(shard) - 1, uint64_t{1000}, uint64_t{5}, uint64_t{0}}) {
+    std::filesystem::resize_file(shard, size);
+    const Status status = LoadAll(folder.path(), Model());
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << size;
+    EXPECT_TRUE(Contains(status.message(), shard));
+  }
+}
+
+TEST(BadCheckpoint, AShardWithoutWhatTheIndexSaysIsNamed) {
+  const TempFolder folder;
+  const FileTensors tensors = MixtralTensors(Model(), 1);
+  WriteSharded(folder, tensors, 1);
+  FileTensors fewer = tensors;
+  fewer.erase(kQ);
+  folder.Write("model-00001-of-00001.safetensors", SafetensorsBytes(fewer));
+  EXPECT_TRUE(Contains(LoadAll(folder.path(), Model()).message(), kQ));
+}
+
+TEST(BadCheckpoint, ACastThatOverflowsIsNamed) {
+  FileTensors tensors = MixtralTensors(Model(), 1);
+  Put(tensors[kQ], 5, 1e6f);
+  const TempFolder folder;
+  folder.Write("model.safetensors", SafetensorsBytes(tensors));
+  const Status status = LoadAll(folder.path(), Model(DType::kFloat16));
+  EXPECT_TRUE(Contains(status.message(), kQ));
+  EXPECT_TRUE(Contains(status.message(), "as Float16"));
+}
+
+TEST(BadCheckpoint, AnUnknownFamilyIsNamed) {
+  ModelDescription model = Model();
+  model.family = "gpt";
+  EXPECT_TRUE(Contains(LoadAll("/nowhere", model).message(), "gpt"));
+}
+
+}  // namespace
+}  // namespace janus::dataplane
