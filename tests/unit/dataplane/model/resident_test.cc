@@ -44,7 +44,7 @@ class ResidentTest : public testing::Test {
     model_.vocab = 2000;
     model_.layers = 3;
     model_.moe.experts = 16;
-    model_.moe.intermediate = 320;
+    model_.moe.intermediate = 336;
     // All zeros: what is in the file does not matter, only where.
     nlohmann::json header;
     uint64_t end = 0;

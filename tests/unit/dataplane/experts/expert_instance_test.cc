@@ -1,0 +1,260 @@
+#include "dataplane/experts/expert_instance.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+#include <thread>
+
+#include "dataplane/comm/loopback.h"
+#include "tests/support/contains.h"
+#include "tests/support/held_model.h"
+#include "tests/support/loopback_cluster.h"
+#include "tests/support/random.h"
+
+namespace janus::dataplane {
+namespace {
+
+// Real expert instances; the test speaks for the attention side.
+class ExpertInstanceTest : public testing::Test {
+ protected:
+  void Start(int m, const std::vector<int>& slots, ExpertOptions options = {}) {
+    topology_ = MakeTopology(m, slots, held_.model.layers, held_.model.moe.experts);
+    const ExchangeShape shape =
+        ShapeOf(topology_, held_.model.hidden, held_.model.moe.top_k, WireType(held_.model));
+    LoopbackNetwork network(*LayoutFor(topology_.mode, shape, PeerId{}));
+    shares_ = held_.Shares(topology_.placement);
+    for (int a = 0; a < m; ++a) {
+      attention_transports_.push_back(network.Connect({Role::kAttention, Rank{a}}, {}));
+      attention_.push_back(
+          std::move(*MakeAttentionExchange(topology_.mode, shape, *attention_transports_.back())));
+    }
+    ended_.resize(slots.size());
+    for (int e = 0; e < topology_.n(); ++e) {
+      const auto at = static_cast<size_t>(e);
+      transports_.push_back(network.Connect({Role::kExperts, Rank{e}}, {}));
+      exchanges_.push_back(
+          std::move(*MakeExpertExchange(topology_.mode, shape, *transports_.back())));
+      instances_.push_back(std::make_unique<ExpertInstance>(
+          options, held_.model, shares_[at], topology_, Rank{e}, *transports_[at], *exchanges_[at],
+          clock_, kernels::Stream{}));
+    }
+    for (size_t e = 0; e < instances_.size(); ++e) {
+      threads_.emplace_back(
+          [this, e](std::stop_token stop) { ended_[e] = instances_[e]->Run(stop); });
+    }
+  }
+  // Ends the step loops; what each came to is in ended_.
+  void Stop() {
+    for (std::jthread& thread : threads_) thread.request_stop();
+    threads_.clear();
+  }
+  ~ExpertInstanceTest() override { Stop(); }
+
+  static RoundKey KeyOf(uint64_t step, int layer = 0) {
+    RoundKey key;
+    key.epoch = 1;
+    key.step = step;
+    key.layer = static_cast<uint16_t>(layer);
+    return key;
+  }
+  void SendTicket(uint64_t step, const std::vector<bool>& participants) {
+    std::vector<TicketShare> shares(participants.size());
+    for (size_t a = 0; a < shares.size(); ++a) shares[a].row_limit = participants[a] ? 8 : 0;
+    for (int e = 0; e < topology_.n(); ++e) {
+      const Status sent = attention_transports_[0]->Send(
+          {Role::kExperts, Rank{e}}, MakeHeader(MessageKind::kTicket, KeyOf(step), 0, 1),
+          std::as_bytes(std::span(shares)));
+      ASSERT_TRUE(sent.ok()) << sent.ToString();
+    }
+  }
+  std::vector<float> RandomRows(Random& random, int rows) const {
+    std::vector<float> x(static_cast<size_t>(rows * held_.model.hidden));
+    for (float& value : x) value = random.Signed();
+    return x;
+  }
+  void PostRows(int a, const RoundKey& key, const std::vector<float>& x) {
+    AttentionExchange& exchange = *attention_[static_cast<size_t>(a)];
+    std::copy(x.begin(), x.end(), reinterpret_cast<float*>(exchange.Rows(key.micro_batch).data()));
+    ASSERT_TRUE(
+        exchange.Post(key, static_cast<int>(x.size()) / held_.model.hidden, MonotonicTime()).ok());
+  }
+  // The contributions to a's rows, [rows * K][H].
+  std::vector<std::vector<float>> Await(int a, const RoundKey& key) {
+    Result<bool> all = false;
+    const Status waited = attention_transports_[static_cast<size_t>(a)]->Wait(
+        MonotonicClock::now() + std::chrono::seconds(20), [&] {
+          all = attention_[static_cast<size_t>(a)]->Poll(key);
+          return !all.ok() || *all;
+        });
+    EXPECT_TRUE(waited.ok()) << waited.ToString();
+    EXPECT_TRUE(all.ok()) << all.status().ToString();
+    std::vector<std::vector<float>> cells;
+    for (const void* c : attention_[static_cast<size_t>(a)]->Contributions(key.micro_batch)) {
+      const auto* values = static_cast<const float*>(c);
+      cells.emplace_back(values, values + held_.model.hidden);
+    }
+    return cells;
+  }
+
+  // One row through the router and each of its experts, by themselves.
+  std::vector<std::vector<float>> Plain(int layer, const std::vector<float>& x, int row) const {
+    const ModelDescription& model = held_.model;
+    const ExpertLayerWeights& weights = held_.experts.layers[static_cast<size_t>(layer)];
+    const auto k = static_cast<size_t>(model.moe.top_k);
+    const float* x_h = x.data() + row * model.hidden;
+    const void* x_row = x_h;
+    std::vector<float> logits(static_cast<size_t>(model.moe.experts)), gate_weights(k);
+    std::vector<uint16_t> ids(k);
+    kernels::GateTopKArgs gate;
+    gate.x_rows = &x_row;
+    gate.weight = weights.router.data;
+    gate.logits = logits.data();
+    gate.ids = ids.data();
+    gate.weights = gate_weights.data();
+    gate.rows = 1;
+    gate.hidden = model.hidden;
+    gate.experts = model.moe.experts;
+    gate.top_k = model.moe.top_k;
+    gate.renormalize = model.moe.renormalize;
+    EXPECT_TRUE(kernels::GateTopK({}, gate).ok());
+    std::vector<std::vector<float>> cells;
+    for (size_t j = 0; j < k; ++j) {
+      const ExpertTensors& expert = *weights.slots[ids[j]];
+      std::vector<float> y(static_cast<size_t>(model.hidden));
+      const kernels::Contribution contribution{x_h, y.data(), gate_weights[j]};
+      const kernels::ActiveExpert active{expert.gate.data, expert.up.data, expert.down.data, 0, 1};
+      const auto size =
+          kernels::GroupedExpertFfnWorkspace::For(1, model.moe.intermediate, DType::kFloat32);
+      AlignedBuffer workspace(static_cast<size_t>(size.bytes));
+      kernels::GroupedExpertFfnArgs args;
+      args.experts = &active;
+      args.contributions = &contribution;
+      args.num_experts = args.num_contributions = 1;
+      args.hidden = model.hidden;
+      args.intermediate = model.moe.intermediate;
+      args.workspace = workspace.data();
+      args.workspace_bytes = size.bytes;
+      EXPECT_TRUE(kernels::GroupedExpertFfn({}, args).ok());
+      cells.push_back(std::move(y));
+    }
+    return cells;
+  }
+  void ExpectPlain(int layer, const std::vector<float>& x,
+                   const std::vector<std::vector<float>>& cells) const {
+    const auto k = static_cast<size_t>(held_.model.moe.top_k);
+    const size_t rows = x.size() / static_cast<size_t>(held_.model.hidden);
+    ASSERT_EQ(cells.size(), rows * k);
+    for (size_t row = 0; row < rows; ++row) {
+      const auto want = Plain(layer, x, static_cast<int>(row));
+      for (size_t j = 0; j < k; ++j) EXPECT_EQ(cells[row * k + j], want[j]) << row << " slot " << j;
+    }
+  }
+
+  const HeldModel held_ = SmallRandomModel(DType::kFloat32, 9);
+  const SystemClock clock_;
+  Topology topology_;
+  std::vector<ExpertWeights> shares_;
+  std::vector<std::unique_ptr<Transport>> attention_transports_, transports_;
+  std::vector<std::unique_ptr<AttentionExchange>> attention_;
+  std::vector<std::unique_ptr<ExpertExchange>> exchanges_;
+  std::vector<std::unique_ptr<ExpertInstance>> instances_;
+  std::vector<Status> ended_;
+  std::vector<std::jthread> threads_;
+};
+
+TEST_F(ExpertInstanceTest, SendsEveryParticipantItsWeightedExpertsBySlot) {
+  Start(2, {4, 5, 3});  // with replicas
+  Random random(1);
+  for (uint64_t step = 1; step <= 5; ++step) {
+    SendTicket(step, {true, true});
+    for (int layer = 0; layer < held_.model.layers; ++layer) {
+      const std::vector<float> x0 = RandomRows(random, 3), x1 = RandomRows(random, 5);
+      PostRows(1, KeyOf(step, layer), x1);
+      PostRows(0, KeyOf(step, layer), x0);
+      ExpectPlain(layer, x0, Await(0, KeyOf(step, layer)));
+      ExpectPlain(layer, x1, Await(1, KeyOf(step, layer)));
+    }
+  }
+  Stop();
+  for (const Status& status : ended_) EXPECT_TRUE(status.ok()) << status.ToString();
+  uint64_t activated = 0;
+  for (const auto& instance : instances_) {
+    EXPECT_EQ(instance->statistics().steps, 5u);
+    EXPECT_EQ(instance->statistics().rounds, 10u);
+    EXPECT_EQ(instance->statistics().rows, 80u);
+    activated += instance->statistics().activated_experts;
+  }
+  EXPECT_GE(activated, 10u * 3u);
+  EXPECT_LE(activated, 10u * 7u) << "no expert is read by two instances in a round";
+}
+
+TEST_F(ExpertInstanceTest, AwaitsOnlyTheParticipantsOfTheTicket) {
+  Start(3, {7});
+  Random random(2);
+  SendTicket(4, {false, true, false});
+  for (int layer = 0; layer < held_.model.layers; ++layer) {
+    const std::vector<float> x = RandomRows(random, 2);
+    PostRows(1, KeyOf(4, layer), x);
+    ExpectPlain(layer, x, Await(1, KeyOf(4, layer)));
+  }
+}
+
+TEST_F(ExpertInstanceTest, WhoHasNoRowsInTheFirstLayerIsNotAwaitedInTheOthers) {
+  Start(2, {4, 3});
+  Random random(3);
+  SendTicket(1, {true, true});
+  const std::vector<float> x = RandomRows(random, 2);
+  PostRows(0, KeyOf(1, 0), {});
+  PostRows(1, KeyOf(1, 0), x);
+  EXPECT_TRUE(Await(0, KeyOf(1, 0)).empty());
+  ExpectPlain(0, x, Await(1, KeyOf(1, 0)));
+  PostRows(1, KeyOf(1, 1), x);
+  ExpectPlain(1, x, Await(1, KeyOf(1, 1)));
+  // A step of nothing at all, and the next one.
+  SendTicket(2, {true, true});
+  for (int a = 0; a < 2; ++a) PostRows(a, KeyOf(2, 0), {});
+  for (int a = 0; a < 2; ++a) EXPECT_TRUE(Await(a, KeyOf(2, 0)).empty());
+  SendTicket(3, {true, false});
+  PostRows(0, KeyOf(3, 0), x);
+  ExpectPlain(0, x, Await(0, KeyOf(3, 0)));
+}
+
+TEST_F(ExpertInstanceTest, NamesWhoDidNotSendAndWhere) {
+  ExpertOptions options;
+  options.detection_deadline = Seconds(0.05);
+  Start(3, {7}, options);
+  Random random(4);
+  SendTicket(6, {true, true, true});
+  PostRows(1, KeyOf(6), RandomRows(random, 1));
+  threads_.front().join();  // ends by itself
+  EXPECT_EQ(ended_[0].code(), StatusCode::kDeadlineExceeded);
+  for (const char* part : {"step 6", "layer 0", "attention 0 2"}) {
+    EXPECT_TRUE(Contains(ended_[0].message(), part));
+  }
+}
+
+TEST_F(ExpertInstanceTest, OtherControlMessagesAreNoTickets) {
+  Start(1, {7});
+  Random random(5);
+  const std::byte bytes[3] = {};
+  const Header demand = MakeHeader(MessageKind::kDemand, KeyOf(1), 0, 1);
+  const Header ticket = MakeHeader(MessageKind::kTicket, KeyOf(1), 0, 1);
+  ASSERT_TRUE(attention_transports_[0]->Send({Role::kExperts, Rank{0}}, demand, bytes).ok());
+  ASSERT_TRUE(attention_transports_[0]->Send({Role::kExperts, Rank{0}}, ticket, bytes).ok());
+  SendTicket(2, {true});
+  const std::vector<float> x = RandomRows(random, 1);
+  PostRows(0, KeyOf(2), x);
+  ExpectPlain(0, x, Await(0, KeyOf(2)));
+}
+
+TEST_F(ExpertInstanceTest, StopsInTheMiddleOfAStep) {
+  Start(2, {7});
+  SendTicket(1, {true, true});
+  PostRows(0, KeyOf(1), {});
+  Stop();
+  EXPECT_TRUE(ended_[0].ok()) << ended_[0].ToString();
+}
+
+}  // namespace
+}  // namespace janus::dataplane
