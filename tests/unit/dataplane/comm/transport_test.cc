@@ -138,7 +138,6 @@ TEST_P(TransportTest, PostsAndMessagesWakeWhoWaits) {
   const MonotonicTime deadline = MonotonicClock::now() + std::chrono::seconds(20);
   Header header;
   std::vector<std::byte> payload;
-  SlotMessage message;
   std::jthread peer([&] {
     for (uint32_t i = 0; i < 200; ++i) {
       EXPECT_TRUE(network_.attention(0).Send(kExperts0, ControlHeader(i), {}).ok());
