@@ -181,30 +181,31 @@ TEST(Aebs, GreedyTakesSinglesFirstThenTheLeastLoadedThenTheLowestRank) {
   EXPECT_EQ(replicas, (std::vector<Replica>{{1, 2}, {0, 1}, {1, 0}, {0, 3}}));
 }
 
-TEST(Aebs, ExactRepairsWhatGreedyCannot) {
-  // In id order the two-replica experts 0 and 1 fill instances 0 and 1, on one of which 2 and 3,
-  // likewise with two replicas, must then go as well, though instance 2 stands idle.
-  const Placement placement = OneLayer({{0, 1, 2, 3}, {2, 3}, {0, 1}});
-  const LayerPlacement layer = LayerPlacement::Of(placement, 0, 4);
-  AebsWorkspace work(4, 3);
-  const std::vector<uint16_t> ids = {0, 1, 2, 3};
+std::vector<int32_t> LoadsOf(SchedulingPolicy policy, const Placement& placement, int experts) {
+  const LayerPlacement layer = LayerPlacement::Of(placement, 0, experts);
+  AebsWorkspace work(experts, layer.instances);
+  std::vector<uint16_t> ids(static_cast<size_t>(experts));
+  std::iota(ids.begin(), ids.end(), uint16_t{0});
   std::vector<Replica> replicas(ids.size());
-  ScheduleActivatedExperts(SchedulingPolicy::kAebs, layer, ids, work, replicas);
-  EXPECT_EQ(LargestLoad(work), 2);
+  ScheduleActivatedExperts(policy, layer, ids, work, replicas);
   ExpectSound(placement, layer, ids, replicas, work);
+  return {work.load().begin(), work.load().end()};
 }
 
-TEST(Aebs, ExactNeedsAPathOfTwoHopsHere) {
-  // Greedy by (replicas, id) leaves loads 3,1,0 or the like; only 0 -> 1 -> 2 evens them out.
-  const Placement placement = OneLayer({{0, 1, 2, 3}, {2, 3, 4}, {4}});
-  const LayerPlacement layer = LayerPlacement::Of(placement, 0, 5);
-  AebsWorkspace work(5, 3);
-  const std::vector<uint16_t> ids = {0, 1, 2, 3, 4};
-  std::vector<Replica> replicas(ids.size());
-  ScheduleActivatedExperts(SchedulingPolicy::kAebs, layer, ids, work, replicas);
-  EXPECT_EQ(std::vector<int32_t>(work.load().begin(), work.load().end()),
-            (std::vector<int32_t>{2, 2, 1}));
-  ExpectSound(placement, layer, ids, replicas, work);
+TEST(Aebs, ExactMovesAnExpertThatGreedyPlacedTooEarly) {
+  // 0 -> instance 0 and 1 -> instance 2, the lowest ranks; then 2 finds both taken, though instance
+  // 1 stands idle.
+  const Placement placement = OneLayer({{0, 2}, {0}, {1, 2}, {1}});
+  EXPECT_EQ(LoadsOf(SchedulingPolicy::kAebsGreedy, placement, 3),
+            (std::vector<int32_t>{2, 0, 1, 0}));
+  EXPECT_EQ(LoadsOf(SchedulingPolicy::kAebs, placement, 3), (std::vector<int32_t>{1, 1, 1, 0}));
+}
+
+TEST(Aebs, ExactFollowsAPathOfTwoHops) {
+  // 0 -> 0, 1 -> 1, 2 -> 0; instance 2 can only be reached through instance 1.
+  const Placement placement = OneLayer({{0, 2}, {0, 1, 2}, {1}});
+  EXPECT_EQ(LoadsOf(SchedulingPolicy::kAebsGreedy, placement, 3), (std::vector<int32_t>{2, 1, 0}));
+  EXPECT_EQ(LoadsOf(SchedulingPolicy::kAebs, placement, 3), (std::vector<int32_t>{1, 1, 1}));
 }
 
 TEST(Aebs, AnEmptyRoundActivatesNothing) {
