@@ -1,10 +1,12 @@
 #include "operator/api/yaml.h"
 
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <sstream>
 
 namespace janus::control {
 namespace {
@@ -128,6 +130,37 @@ class Converter {
   int values_ = 0;
 };
 
+// The line on which a document's content begins.
+class FirstLine final : public YAML::EventHandler {
+ public:
+  int line() const { return line_; }  // 0: it has none
+
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override { See(mark); }
+  void OnScalar(const YAML::Mark& mark, const std::string&, YAML::anchor_t,
+                const std::string&) override {
+    See(mark);
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {
+    See(mark);
+  }
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {
+    See(mark);
+  }
+  void OnMapEnd() override {}
+
+ private:
+  void See(const YAML::Mark& mark) {
+    if (line_ == 0) line_ = mark.line + 1;
+  }
+  int line_ = 0;
+};
+
 // Plain where ParseYaml would read the same string back, else quoted.
 bool NeedsQuotes(const std::string& text) {
   static constexpr std::string_view kNulls[] = {"", "~", "null", "Null", "NULL"};
@@ -185,13 +218,22 @@ Result<Node> ParseYaml(std::string_view text, std::string_view file) {
   if (text.size() > kMaxBytes)
     return converter.Fail(0, "larger than 1 MiB; is this the right file?");
   try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(std::string(text));
-    if (documents.empty()) return converter.Fail(0, "is empty; want one MoEService object");
-    if (documents.size() > 1) {
-      return converter.Fail(documents[1].Mark().line + 1,
+    const YAML::Node document = YAML::Load(std::string(text));
+    if (!document.IsDefined() || document.IsNull()) {
+      return converter.Fail(0, "is empty; want one MoEService object");
+    }
+    // Not YAML::LoadAll: on a document that begins with a comma it returns empty documents for
+    // ever.
+    std::istringstream in{std::string(text)};
+    YAML::Parser parser(in);
+    FirstLine line;
+    parser.HandleNextDocument(line);
+    line = FirstLine();
+    if (parser.HandleNextDocument(line) && line.line() > 0) {
+      return converter.Fail(line.line(),
                             "holds more than one document; give each object its own file");
     }
-    return converter.Convert(documents.front(), 0);
+    return converter.Convert(document, 0);
   } catch (const YAML::Exception& error) {
     return converter.Fail(error.mark.line + 1, "not valid YAML: " + error.msg);
   }

@@ -59,6 +59,15 @@ TEST(Yaml, RefusesWithTheLine) {
   EXPECT_NE(Refusal("a: *nowhere\n").find("not valid YAML"), std::string::npos);
 }
 
+TEST(Yaml, EndsOnAStrayComma) {
+  EXPECT_NE(Refusal(",a: b\nc: d\n"), "accepted");
+  EXPECT_NE(Refusal(","), "accepted");
+}
+
+TEST(Yaml, TakesADocumentMarkWithNothingBehindIt) {
+  EXPECT_EQ(Parse("---\na: 1\n---\n").Find("a")->integer, 1);
+}
+
 TEST(Yaml, EndsWithAnErrorHoweverDeepOrLargeTheText) {
   EXPECT_NE(Refusal(std::string(100, '[') + std::string(100, ']')).find("deeper than 64"),
             std::string::npos);
