@@ -100,7 +100,7 @@ void Scheduler::AddDecodeRows(const BatchLimits& limits, Batch& batch,
     if (static_cast<int>(batch.rows.size()) >= limits.rows) return;
     const int pages = KvCache::PagesFor(sequence.computed + 1);
     bool gone = false;
-    while (!cache_.Grow(sequence.pages, pages) && !gone) {
+    while (!gone && !cache_.Grow(sequence.pages, pages)) {
       gone = running_.size() == i + 1;
       PreemptNewest(refused);
     }
