@@ -281,7 +281,7 @@ void AttentionPool::OnStep(AttentionLink* link, std::vector<RequestEvent> events
   Deliver(std::move(deliveries));
 }
 
-void AttentionPool::Deliver(Deliveries deliveries) {
+void AttentionPool::Deliver(Deliveries&& deliveries) {
   for (auto& [sink, event] : deliveries) sink->OnTokens(std::move(event));
 }
 

@@ -125,7 +125,7 @@ class AttentionPool {
   void Retry(uint64_t id, const Status& why, Deliveries* deliveries) JANUS_REQUIRES(mu_);
   void Finish(uint64_t id) JANUS_REQUIRES(mu_);
   void UpdateGauges() JANUS_REQUIRES(mu_);
-  static void Deliver(Deliveries deliveries);
+  static void Deliver(Deliveries&& deliveries);
 
   const AttentionPoolOptions options_;
   const Clock& clock_;

@@ -65,7 +65,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   void Abort() { Close(); }
 
   // For the exchange.
-  void Respond(HttpReply reply);
+  void Respond(const HttpReply& reply);
   void BeginStream(std::string_view content_type);
   void Write(std::string_view bytes);
   void EndStream();
@@ -117,14 +117,14 @@ class Session final : public std::enable_shared_from_this<Session> {
 // What the handler holds of a request: goes on existing when the connection does not.
 class Exchange final : public HttpExchange, public std::enable_shared_from_this<Exchange> {
  public:
-  explicit Exchange(std::shared_ptr<Session> session)
+  explicit Exchange(const std::shared_ptr<Session>& session)
       : io_(session->io()),
         session_(session),
         number_(session->request_number()),
         timer_(session->io()) {}
 
   void Respond(HttpReply reply) override {
-    if (auto session = Mine()) session->Respond(std::move(reply));
+    if (auto session = Mine()) session->Respond(reply);
   }
   void BeginStream(std::string_view content_type) override {
     if (auto session = Mine()) session->BeginStream(content_type);
@@ -226,7 +226,7 @@ void Session::OnHead(error_code error) {
     refused->close = !parser_->is_done();
     ++request_number_;
     state_ = State::kAnswering;
-    return Respond(std::move(*refused));
+    return Respond(*refused);
   }
   ReadBody();
 }
@@ -283,7 +283,7 @@ void Session::Refuse(int status, std::string message) {
   state_ = State::kAnswering;
   HttpReply reply = shared_.handler.Refusal(status, std::move(message));
   reply.close = true;
-  Respond(std::move(reply));
+  Respond(reply);
 }
 
 void Session::WatchForLeaving() {
@@ -322,11 +322,13 @@ void Session::AppendHead(int status, std::string_view content_type) {
   unsent_ += "\r\n";
 }
 
-void Session::Respond(HttpReply reply) {
+void Session::Respond(const HttpReply& reply) {
   if (state_ != State::kAnswering) return;
   if (reply.close || shared_.draining) keep_alive_ = false;
   AppendHead(reply.status, reply.content_type);
-  for (const auto& [name, value] : reply.headers) unsent_ += name + ": " + value + "\r\n";
+  for (const auto& [name, value] : reply.headers) {
+    unsent_.append(name).append(": ").append(value).append("\r\n");
+  }
   unsent_ += "Content-Length: " + std::to_string(reply.body.size()) + "\r\n\r\n";
   if (!head_only_) unsent_ += reply.body;
   AnswerIsWhole();
@@ -510,6 +512,7 @@ class Server final : public HttpServer {
         });
     Accept();
     std::vector<asio::executor_work_guard<asio::io_context::executor_type>> guards;
+    guards.reserve(shards_.size());
     for (Shard& shard : shards_) guards.push_back(asio::make_work_guard(shard.io));
     std::vector<std::jthread> threads;
     for (size_t i = 1; i < shards_.size(); ++i) {
@@ -582,6 +585,7 @@ class Server final : public HttpServer {
       asio::post(shard.io, [&shard] {
         // Drain may end a session, which leaves the set.
         std::vector<std::shared_ptr<Session>> sessions;
+        sessions.reserve(shard.sessions.size());
         for (Session* session : shard.sessions) sessions.push_back(session->shared_from_this());
         for (const auto& session : sessions) session->Drain();
       });

@@ -27,7 +27,8 @@ Setter Text(std::string GatewayOptions::*field) {
 }
 
 // A whole number in [least, most], given to `assign`.
-Setter Number(int64_t least, int64_t most, std::function<void(int64_t, GatewayOptions*)> assign) {
+Setter Number(int64_t least, int64_t most,
+              const std::function<void(int64_t, GatewayOptions*)>& assign) {
   return [=](std::string_view value, GatewayOptions* out) {
     int64_t number = 0;
     const auto [end, error] = std::from_chars(value.begin(), value.end(), number);

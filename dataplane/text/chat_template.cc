@@ -11,7 +11,7 @@ void ChatTemplate::Free::operator()(JanusTemplate* handle) const {
 }
 
 Result<ChatTemplate> ChatTemplate::Compile(std::string_view source, std::string_view name,
-                                           std::map<std::string, std::string> special_tokens,
+                                           const std::map<std::string, std::string>& special_tokens,
                                            ChatTemplateLimits limits) {
   JanusTemplate* handle = nullptr;
   TextBuffer error;

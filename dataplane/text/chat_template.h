@@ -26,7 +26,7 @@ class ChatTemplate {
   // `name` is what errors call the source; `special_tokens` (bos_token, ...) are variables of every
   // rendering. InvalidArgument: a syntax error, with its line.
   static Result<ChatTemplate> Compile(std::string_view source, std::string_view name,
-                                      std::map<std::string, std::string> special_tokens,
+                                      const std::map<std::string, std::string>& special_tokens,
                                       ChatTemplateLimits limits = {});
 
   // `messages_json`: JSON list of {role, content, ...}, oldest first. `variables_json`: a JSON

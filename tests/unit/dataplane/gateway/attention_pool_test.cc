@@ -54,7 +54,7 @@ class AttentionPoolTest : public testing::Test {
   AttentionPoolTest()
       : metrics_(registry_, "m"),
         pool_({.queued_requests = 2}, clock_, metrics_, Logger(2, LogLevel::kError),
-              [this](AttentionLink::Options, AttentionPool* pool, Logger) {
+              [this](const AttentionLink::Options&, AttentionPool* pool, const Logger&) {
                 auto link = std::make_shared<FakeLink>(pool);
                 links_.push_back(link.get());
                 return link;

@@ -118,6 +118,7 @@ TEST(Tokenizer, NamesAMissingFile) {
 TEST(Tokenizer, IsUsedByManyThreadsAtOnce) {
   const auto tokenizer = SmallTokenizer();
   std::vector<std::jthread> threads;
+  threads.reserve(4);
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
       for (int i = 0; i < 200; ++i) {
