@@ -27,7 +27,7 @@ struct HttpOptions {
   int send_buffer_bytes = 128 << 10;    // the kernel's share of that
   Seconds idle_deadline{75};            // keep-alive without a request: closed in silence
   Seconds read_deadline{30};            // first byte to last header, then the body: 408
-  Seconds write_deadline{30};           // a write without progress: cut
+  Seconds write_deadline{30};           // for one write of what had gathered: cut
 };
 
 struct HttpHead {
