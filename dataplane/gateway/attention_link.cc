@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <optional>
 
 #include "common/mutex.h"
 #include "dataplane/gateway/attention_pool.h"
@@ -102,11 +103,15 @@ class GrpcLink;
 class TokenStream final : public grpc::ClientBidiReactor<v1::ToAttention, v1::FromAttention>,
                           public std::enable_shared_from_this<TokenStream> {
  public:
-  explicit TokenStream(std::shared_ptr<GrpcLink> link) : link_(std::move(link)) {}
+  // `link` outlives OnDone; the stream itself may live on in credits not yet given back.
+  explicit TokenStream(GrpcLink* link) : link_(link), context_(std::in_place) {}
 
   void Start(v1::Tokens::Stub& stub, v1::ToAttention hello);
   void Enqueue(v1::ToAttention message);
-  void Cancel() { context_.TryCancel(); }
+  void Cancel() {
+    MutexLock lock(mu_);
+    if (context_) context_->TryCancel();
+  }
   bool welcomed() const { return welcomed_; }
 
   void OnReadDone(bool ok) override;
@@ -117,19 +122,19 @@ class TokenStream final : public grpc::ClientBidiReactor<v1::ToAttention, v1::Fr
   void Handle();
   void ReturnCredit();
 
-  const std::shared_ptr<GrpcLink> link_;
-  grpc::ClientContext context_;
+  GrpcLink* const link_;
   v1::FromAttention incoming_;  // confined to the read reactions
   bool welcomed_ = false;       // the same
 
   Mutex mu_;
+  std::optional<grpc::ClientContext> context_ JANUS_GUARDED_BY(mu_);  // until OnDone
   std::deque<v1::ToAttention> outgoing_ JANUS_GUARDED_BY(mu_);
   bool writing_ JANUS_GUARDED_BY(mu_) = false;
   bool dead_ JANUS_GUARDED_BY(mu_) = false;
   uint32_t credits_to_return_ JANUS_GUARDED_BY(mu_) = 0;
 };
 
-class GrpcLink final : public AttentionLink, public std::enable_shared_from_this<GrpcLink> {
+class GrpcLink final : public AttentionLink {
  public:
   GrpcLink(Options options, AttentionPool* pool, Logger log)
       : options_(std::move(options)), pool_(pool), log_(std::move(log)) {
@@ -153,8 +158,8 @@ class GrpcLink final : public AttentionLink, public std::enable_shared_from_this
     MutexLock lock(mu_);
     stopped_ = true;
     if (stream_) stream_->Cancel();
-    if (pausing_) alarm_.Cancel();
-    while (stream_ || pausing_ || dialling_) changed_.Wait(mu_);
+    if (alarm_) alarm_->Cancel();
+    while (stream_ || pauses_ > 0 || dialling_) changed_.Wait(mu_);
   }
 
   void Submit(uint64_t id, uint32_t attempt, const GenerationRequest& request,
@@ -204,9 +209,10 @@ class GrpcLink final : public AttentionLink, public std::enable_shared_from_this
     MutexLock lock(mu_);
     stream_.reset();
     if (!stopped_) {
-      pausing_ = true;
-      alarm_.Set(std::chrono::system_clock::now() + pause_,
-                 [self = shared_from_this()](bool) { self->AfterPause(); });
+      ++pauses_;
+      // A new one each time: the last one's callback may still be running.
+      alarm_ = std::make_unique<grpc::Alarm>();
+      alarm_->Set(std::chrono::system_clock::now() + pause_, [this](bool) { AfterPause(); });
       pause_ = std::min(pause_ * 2, kLongestPause);
     }
     changed_.NotifyAll();
@@ -219,12 +225,11 @@ class GrpcLink final : public AttentionLink, public std::enable_shared_from_this
   }
 
   void AfterPause() {
-    {
-      MutexLock lock(mu_);
-      pausing_ = false;
-      changed_.NotifyAll();
-    }
     Dial();
+    // Stop may destroy the link as soon as this is seen.
+    MutexLock lock(mu_);
+    --pauses_;
+    changed_.NotifyAll();
   }
 
   void Dial() {
@@ -232,7 +237,7 @@ class GrpcLink final : public AttentionLink, public std::enable_shared_from_this
     hello.mutable_hello()->set_gateway_id(options_.gateway_id);
     hello.mutable_hello()->set_service_uid(options_.service_uid);
     hello.mutable_hello()->set_credits(options_.step_credits);
-    const auto stream = std::make_shared<TokenStream>(shared_from_this());
+    const auto stream = std::make_shared<TokenStream>(this);
     {
       MutexLock lock(mu_);
       if (stopped_) return;
@@ -255,17 +260,20 @@ class GrpcLink final : public AttentionLink, public std::enable_shared_from_this
   Mutex mu_;
   CondVar changed_;
   std::shared_ptr<TokenStream> stream_ JANUS_GUARDED_BY(mu_);
-  grpc::Alarm alarm_ JANUS_GUARDED_BY(mu_);
+  std::unique_ptr<grpc::Alarm> alarm_ JANUS_GUARDED_BY(mu_);
   std::chrono::milliseconds pause_ JANUS_GUARDED_BY(mu_) = kFirstPause;
-  bool pausing_ JANUS_GUARDED_BY(mu_) = false;
+  int pauses_ JANUS_GUARDED_BY(mu_) = 0;  // alarms whose callback has not ended
   bool dialling_ JANUS_GUARDED_BY(mu_) = false;
   bool stopped_ JANUS_GUARDED_BY(mu_) = false;
 };
 
 void TokenStream::Start(v1::Tokens::Stub& stub, v1::ToAttention hello) {
   // A worker that is not up yet is waited for; the channel paces the attempts.
-  context_.set_wait_for_ready(true);
-  stub.async()->Attach(&context_, this);
+  {
+    MutexLock lock(mu_);
+    context_->set_wait_for_ready(true);
+    stub.async()->Attach(&*context_, this);
+  }
   // Writes come from other threads: the stream must not end before reads say so.
   AddHold();
   StartRead(&incoming_);
@@ -307,10 +315,7 @@ void TokenStream::OnReadDone(bool ok) {
 
 void TokenStream::Handle() {
   if (!welcomed_) {
-    if (!incoming_.has_welcome()) {
-      context_.TryCancel();
-      return;
-    }
+    if (!incoming_.has_welcome()) return Cancel();
     welcomed_ = true;
     link_->OnWelcome(incoming_.welcome());
     return;
@@ -340,6 +345,10 @@ void TokenStream::ReturnCredit() {
 
 void TokenStream::OnDone(const grpc::Status& status) {
   const auto self = shared_from_this();
+  {
+    MutexLock lock(mu_);
+    context_.reset();
+  }
   link_->OnStreamDone(this, status);
 }
 

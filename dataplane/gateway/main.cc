@@ -1,3 +1,4 @@
+#include <grpc/grpc.h>
 #include <sys/resource.h>
 
 #include <csignal>
@@ -41,7 +42,15 @@ std::string NewGatewayId() {
   return text;
 }
 
+// gRPC's own threads may still be putting things away when the last stream has ended: waits for
+// them, so that the process does not end under their feet.
+struct GrpcRuntime {
+  GrpcRuntime() { grpc_init(); }
+  ~GrpcRuntime() { grpc_shutdown_blocking(); }
+};
+
 Status Run(GatewayOptions options) {
+  const GrpcRuntime grpc;
   const Logger log;
   const SystemClock clock;
   if (!options.api_keys_file.empty()) {
