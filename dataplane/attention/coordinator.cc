@@ -42,18 +42,19 @@ std::optional<Ticket> Coordinator::Next(MonotonicTime now) {
 
 MonotonicTime Coordinator::NextDeadline() const {
   if (!first_ready_) return MonotonicTime::max();
-  Demand sum;
+  // Steps are recorded by the rows of one instance, so the largest one predicts the step of all.
+  Demand largest;
   bool waits_for_left_out = false;
   for (const Member& m : members_) {
     if (Ready(m)) {
-      sum.decode_rows += m.demand.decode_rows;
-      sum.prefill_rows += m.demand.prefill_rows;
+      largest.decode_rows = std::max(largest.decode_rows, m.demand.decode_rows);
+      largest.prefill_rows = std::max(largest.prefill_rows, m.demand.prefill_rows);
     } else {
       waits_for_left_out = waits_for_left_out || m.left_out;
     }
   }
   const Seconds step =
-      times_.Predict(static_cast<int>(sum.decode_rows), static_cast<int>(sum.prefill_rows));
+      times_.Predict(static_cast<int>(largest.decode_rows), static_cast<int>(largest.prefill_rows));
   const Seconds patience =
       waits_for_left_out ? options_.detection_deadline : step * options_.patience;
   return *first_ready_ + std::chrono::duration_cast<MonotonicClock::duration>(patience);
@@ -61,15 +62,15 @@ MonotonicTime Coordinator::NextDeadline() const {
 
 Ticket Coordinator::Issue() {
   std::vector<Demand> demands(members_.size());
-  int decode_rows = 0;
+  int largest_decode = 0, with_work = 0;
   for (size_t r = 0; r < members_.size(); ++r) {
     if (!Ready(members_[r])) continue;
     demands[r] = members_[r].demand;
-    decode_rows += static_cast<int>(demands[r].decode_rows);
+    largest_decode = std::max(largest_decode, static_cast<int>(demands[r].decode_rows));
+    with_work += members_[r].has_work() ? 1 : 0;
   }
-  const int most = options_.max_rows * options_.m;
-  const int budget =
-      times_.PrefillRows(options_.tpot_target, decode_rows, options_.least_prefill, most);
+  const int budget = with_work * times_.PrefillRows(options_.tpot_target, largest_decode,
+                                                    options_.least_prefill, options_.max_rows);
   std::vector<int> prefill = SharePrefill(budget, demands, options_.max_rows);
   // Beside a neighbour without decode rows and with prompts without end nothing would be left.
   for (size_t r = 0; r < demands.size(); ++r) {

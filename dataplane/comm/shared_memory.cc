@@ -210,7 +210,9 @@ class Connector {
       if (Talks(static_cast<int>(member))) missing_.push_back(static_cast<int>(member));
     }
     while (!missing_.empty()) {
-      if (stop.stop_requested()) return Cancelled("connecting was aborted");
+      if (stop.stop_requested() || (options_.keep_waiting && !options_.keep_waiting())) {
+        return Cancelled("connecting was aborted");
+      }
       if (MonotonicClock::now() >= options_.deadline) return Late();
       JANUS_RETURN_IF_ERROR(Dial());
       JANUS_RETURN_IF_ERROR(Listen());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <stop_token>
 #include <string>
@@ -38,6 +39,8 @@ struct SharedMemoryOptions {
   std::vector<std::string> attention_paths;  // listener of every attention instance, by rank
   WaitPolicy policy;
   MonotonicTime deadline;  // for all peers to have connected
+  // Asked about fifty times a second while peers are awaited; false gives up. Null: go on.
+  std::function<bool()> keep_waiting;
 };
 
 // Connects one instance with its peers over memory that they map from each other: each member makes

@@ -47,6 +47,7 @@ int Run(const WorkerFlags& flags, const Shutdown& shutdown) {
   std::printf("ready %s\n", flags.listen.c_str());
   std::fflush(stdout);
   shutdown.Wait();
+  worker.Stop();
   // Streams are cut after a moment; their requests end with them.
   server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
   server->Wait();

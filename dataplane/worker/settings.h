@@ -25,7 +25,6 @@ struct WorkerSettings {
   ExpertOptions experts;
   int compute_threads = 1;
   kernels::Isa isa = kernels::Isa::kAvx2;
-  Seconds connect_deadline{60.0};
 };
 
 // InvalidArgument names the field of the configuration; FailedPrecondition: this CPU lacks what the

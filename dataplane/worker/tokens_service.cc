@@ -204,10 +204,12 @@ class Attachment final : public grpc::ServerBidiReactor<v1::ToAttention, v1::Fro
   void Submit(const v1::Submit& submit) {
     const RequestId id{submit.request_id(), submit.attempt()};
     Status status = [&]() -> Status {
+      if (worker_.draining()) return Unavailable("this instance drains");
       JANUS_ASSIGN_OR_RETURN(Request request, ToRequest(submit, stream_));
       {
         const MutexLock lock(mu_);
-        if (open_.size() >= kMostOpen) {
+        // What has ended and is not yet written counts: a gateway without credit cannot pile it up.
+        if (open_.size() + owed_.size() >= kMostOpen) {
           return ResourceExhausted(std::to_string(kMostOpen) +
                                    " requests of this gateway are open already");
         }

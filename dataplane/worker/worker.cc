@@ -83,6 +83,17 @@ Worker::~Worker() {
   session.reset();
 }
 
+void Worker::Stop() {
+  const MutexLock lock(mu_);
+  prepare_stop_.request_stop();
+  if (session_ != nullptr) session_->step_thread.request_stop();
+}
+
+bool Worker::draining() const {
+  const MutexLock lock(mu_);
+  return draining_;
+}
+
 Status Worker::CheckService(const std::string& service_uid) const {
   if (service_uid == flags_.service_uid) return OkStatus();
   return PermissionDenied("this worker serves '" + flags_.service_uid + "', the call is for '" +
@@ -199,8 +210,9 @@ Result<std::unique_ptr<Worker::Session>> Worker::Build(
   }
   const int threads = (topology.m() + topology.n()) * s.settings.compute_threads;
   options.policy = WaitPolicy::ForThreads(threads);
-  options.deadline = MonotonicClock::now() + std::chrono::duration_cast<MonotonicClock::duration>(
-                                                 s.settings.connect_deadline);
+  // Peers may load for long; who asked for this Prepare decides when that is too long.
+  options.deadline = MonotonicTime::max();
+  options.keep_waiting = [&] { return progress({"connect", 0, 0}); };
   if (!progress({"connect", 0, 0})) return Cancelled("preparing was aborted");
   JANUS_ASSIGN_OR_RETURN(s.transport,
                          ConnectSharedMemory(layout, options, *s.listener, stop.get_token()));

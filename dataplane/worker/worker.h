@@ -54,6 +54,10 @@ class Worker {
   // Refuses new requests; returns when the running ones have ended, or DeadlineExceeded.
   Status Drain(const Stamp& stamp, MonotonicTime deadline);
 
+  // Ends the step loop and a Prepare under way, for the process is about to end.
+  void Stop();
+  bool draining() const;
+
   // PermissionDenied: another service's.
   Status CheckService(const std::string& service_uid) const;
   // The committed topology; absent before the first Commit.

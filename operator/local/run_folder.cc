@@ -16,10 +16,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kPrefix = "janus-";
+constexpr std::string_view kPrefix = "janus-run-";
 constexpr std::string_view kLock = "/lock";
-// A folder without a lock yet may be one that another run is making right now.
-constexpr int kYoungSeconds = 60;
+// What our lock begins with: a folder without it is somebody else's, whatever it is called.
+constexpr std::string_view kLockText = "janus run folder\n";
 
 int OpenLock(const std::string& folder, int flags) {
   return open((folder + std::string(kLock)).c_str(), flags | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -31,10 +31,25 @@ bool IsStale(const std::string& folder) {
     return false;
   }
   const int fd = OpenLock(folder, 0);
-  if (fd < 0) return errno == ENOENT && time(nullptr) - info.st_mtime > kYoungSeconds;
-  const bool free = flock(fd, LOCK_EX | LOCK_NB) == 0;
+  if (fd < 0) return false;
+  char text[kLockText.size()];
+  const bool ours = read(fd, text, sizeof text) == static_cast<ssize_t>(sizeof text) &&
+                    std::string_view(text, sizeof text) == kLockText;
+  const bool free = ours && flock(fd, LOCK_EX | LOCK_NB) == 0;
   close(fd);
   return free;
+}
+
+// Removes what a run makes, its sockets and its lock, and the folder if nothing else is in it.
+void RemoveRun(const std::string& folder) {
+  std::error_code error;
+  std::vector<std::string> ours;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    if (at->symlink_status(error).type() == fs::file_type::socket) ours.push_back(at->path());
+  }
+  ours.push_back(folder + std::string(kLock));
+  for (const std::string& path : ours) unlink(path.c_str());
+  rmdir(folder.c_str());
 }
 
 void RemoveStale(const std::string& base) {
@@ -44,7 +59,7 @@ void RemoveStale(const std::string& base) {
     const std::string name = at->path().filename();
     if (name.starts_with(kPrefix) && IsStale(at->path())) stale.push_back(at->path());
   }
-  for (const std::string& folder : stale) fs::remove_all(folder, error);
+  for (const std::string& folder : stale) RemoveRun(folder);
 }
 
 bool CanHold(const std::string& base) {
@@ -69,11 +84,12 @@ Result<RunFolder> RunFolder::Create(const Environment& environment) {
       continue;
     }
     const int fd = OpenLock(path, O_CREAT);
-    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    // Locked before it can be known as ours.
+    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0 ||
+        write(fd, kLockText.data(), kLockText.size()) != static_cast<ssize_t>(kLockText.size())) {
       const Status failed = FailedPrecondition(path + ": " + std::strerror(errno));
       if (fd >= 0) close(fd);
-      std::error_code error;
-      fs::remove_all(path, error);
+      RemoveRun(path);
       return failed;
     }
     return RunFolder(std::move(path), fd);

@@ -73,7 +73,8 @@ def test_all_streams_are_open_at_once_and_end_well(start, capsys):
               f"threads, {(figures['kb'] - kb) / STREAMS:.1f} KiB per stream")
     assert errors == []
     assert figures["open"] == STREAMS
-    assert figures["threads"] == threads
+    # None per stream: gRPC's own pool may add one when it is busy, whatever the number of streams.
+    assert figures["threads"] <= threads + 2
     assert SANITIZED or (figures["kb"] - kb) / STREAMS < 64
     wait_until(lambda: gateway.metric("janus_gateway_open_streams") == 0, "the streams' end")
     assert gateway.metric("vllm:generation_tokens_total") == STREAMS * TOKENS + 1

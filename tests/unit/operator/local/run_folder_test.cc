@@ -67,20 +67,30 @@ TEST_F(RunFolderTest, RemovesWhatAKilledRunLeftAndNothingThatLives) {
   }
   ASSERT_TRUE(fs::exists(dead));
   fs::create_directories(base_ + "/other-folder");
-  fs::create_directories(base_ + "/janus-young");  // being made by another run
-  fs::create_directories(base_ + "/janus-old");
-  const utimbuf long_ago = {1000, 1000};
-  ASSERT_EQ(utime((base_ + "/janus-old").c_str(), &long_ago), 0);
+  // Somebody's data under a name of ours, without our lock and with another's.
+  const std::string data = base_ + "/janus-run-weight";
+  fs::create_directories(data);
+  std::ofstream(data + "/weights.bin") << "precious";
+  const std::string locked = base_ + "/janus-run-locked";
+  fs::create_directories(locked);
+  std::ofstream(locked + "/lock") << "another program's";
+  std::ofstream(dead + "/note") << "put there by hand";
+  for (const std::string& folder : {data, locked}) {
+    const utimbuf long_ago = {1000, 1000};
+    ASSERT_EQ(utime(folder.c_str(), &long_ago), 0);
+  }
 
   Result<RunFolder> living = RunFolder::Create(environment_);
   ASSERT_TRUE(living.ok());
-  EXPECT_FALSE(fs::exists(dead));
-  EXPECT_FALSE(fs::exists(base_ + "/janus-old"));
+  EXPECT_FALSE(fs::exists(dead + "/lock"));
+  EXPECT_TRUE(fs::exists(dead + "/note")) << "a file that no run made was removed";
+  fs::remove(dead + "/note");
   Result<RunFolder> second = RunFolder::Create(environment_);
   ASSERT_TRUE(second.ok());
   EXPECT_TRUE(fs::exists(living->path())) << "a living run's folder was removed";
   EXPECT_TRUE(fs::exists(base_ + "/other-folder"));
-  EXPECT_TRUE(fs::exists(base_ + "/janus-young"));
+  EXPECT_TRUE(fs::exists(data + "/weights.bin"));
+  EXPECT_TRUE(fs::exists(locked + "/lock"));
 }
 
 TEST_F(RunFolderTest, PassesByAFolderWhosePathIsTooLong) {
