@@ -78,11 +78,11 @@ Ticket Coordinator::Issue() {
   }
 
   Ticket ticket;
-  ticket.step = next_step_++;
+  ticket.step = next_step_;
   ticket.shares.resize(members_.size());
   for (size_t r = 0; r < members_.size(); ++r) {
     Member& member = members_[r];
-    const bool ready = member.was_in || member.left_out ? member.demand_for == ticket.step : true;
+    const bool ready = Ready(member);
     const bool takes_part = ready && member.has_work();
     member.left_out = !ready;
     if (member.left_out) ++member.sit_outs;
@@ -92,6 +92,7 @@ Ticket Coordinator::Issue() {
     ticket.shares[r].prefill_budget =
         static_cast<uint16_t>(std::min(prefill[r], options_.max_rows));
   }
+  ++next_step_;
   first_ready_.reset();
   return ticket;
 }

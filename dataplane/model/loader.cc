@@ -12,12 +12,6 @@
 namespace janus::dataplane {
 namespace {
 
-std::string ShapeText(const std::vector<int64_t>& shape) {
-  std::string text = "[";
-  for (size_t i = 0; i < shape.size(); ++i) text += (i > 0 ? "," : "") + std::to_string(shape[i]);
-  return text + "]";
-}
-
 // First the tensors are named (Add), then all are read (Read): so the total is known before the
 // work.
 template <class Weights>

@@ -44,13 +44,13 @@ bool ReadEntry(const json& entry, std::vector<int64_t>& shape, uint64_t& begin, 
   return begin <= end;
 }
 
+}  // namespace
+
 std::string ShapeText(const std::vector<int64_t>& shape) {
   std::string text = "[";
   for (size_t i = 0; i < shape.size(); ++i) text += (i > 0 ? "," : "") + std::to_string(shape[i]);
   return text + "]";
 }
-
-}  // namespace
 
 Result<SafetensorsHeader> ParseSafetensors(std::span<const std::byte> file,
                                            const std::string& name) {

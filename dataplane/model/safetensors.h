@@ -22,6 +22,9 @@ struct StoredTensor {
   std::string file;  // for messages
 };
 
+// "[4096,1024]", for messages.
+std::string ShapeText(const std::vector<int64_t>& shape);
+
 // Reads the header of a safetensors file (8-byte length, JSON, data): name -> tensor. Pure, and
 // safe on any bytes. InvalidArgument names what is wrong: truncated, overlapping the end, not JSON,
 // a shape that does not fit its bytes. Tensors of number formats that we do not compute in are left
