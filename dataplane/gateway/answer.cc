@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-namespace janus::dataplane {
+namespace janus::gateway {
 
-Result<Answer> Answer::Create(const Tokenizer& tokenizer, std::vector<std::string> stop,
+Result<Answer> Answer::Create(const text::Tokenizer& tokenizer, std::vector<std::string> stop,
                               bool skip_special_tokens, bool want_logprobs) {
-  JANUS_ASSIGN_OR_RETURN(Detokenizer detokenizer,
-                         Detokenizer::Create(tokenizer, skip_special_tokens));
+  JANUS_ASSIGN_OR_RETURN(text::Detokenizer detokenizer,
+                         text::Detokenizer::Create(tokenizer, skip_special_tokens));
   return Answer(tokenizer, std::move(detokenizer), std::move(stop), want_logprobs);
 }
 
@@ -68,4 +68,4 @@ Result<Answer::Delta> Answer::Push(const TokenEvent& event) {
   return delta;
 }
 
-}  // namespace janus::dataplane
+}  // namespace janus::gateway

@@ -8,7 +8,7 @@
 #include "dataplane/gateway/stop_matcher.h"
 #include "dataplane/text/detokenizer.h"
 
-namespace janus::dataplane {
+namespace janus::gateway {
 
 // One answer from its tokens: text in whole characters, ended by stop strings, with the log
 // probabilities of the tokens whose text is out. Thread-compatible.
@@ -28,7 +28,7 @@ class Answer {
     std::vector<uint64_t> logits_hashes;
   };
 
-  static Result<Answer> Create(const Tokenizer& tokenizer, std::vector<std::string> stop,
+  static Result<Answer> Create(const text::Tokenizer& tokenizer, std::vector<std::string> stop,
                                bool skip_special_tokens, bool want_logprobs);
 
   // Nothing once finished. Internal: the instance sent an impossible event.
@@ -45,8 +45,8 @@ class Answer {
     TokenText text;
     size_t begin, end;  // bytes of the answer its text took
   };
-  Answer(const Tokenizer& tokenizer, Detokenizer detokenizer, std::vector<std::string> stop,
-         bool want_logprobs)
+  Answer(const text::Tokenizer& tokenizer, text::Detokenizer detokenizer,
+         std::vector<std::string> stop, bool want_logprobs)
       : tokenizer_(&tokenizer),
         detokenizer_(std::move(detokenizer)),
         matcher_(std::move(stop)),
@@ -55,8 +55,8 @@ class Answer {
   void Keep(int32_t token, const PositionLogprobs& logprobs, const std::string& piece);
   void Release(Delta* delta);
 
-  const Tokenizer* tokenizer_;
-  Detokenizer detokenizer_;
+  const text::Tokenizer* tokenizer_;
+  text::Detokenizer detokenizer_;
   StopMatcher matcher_;
   bool want_logprobs_;
   Finish finish_ = Finish::kNone;
@@ -67,4 +67,4 @@ class Answer {
   std::vector<Waiting> waiting_;
 };
 
-}  // namespace janus::dataplane
+}  // namespace janus::gateway

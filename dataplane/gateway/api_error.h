@@ -5,7 +5,7 @@
 #include <utility>
 #include <variant>
 
-namespace janus::dataplane {
+namespace janus::gateway {
 
 // A refusal as the OpenAI API shapes it.
 struct ApiError {
@@ -39,4 +39,4 @@ inline ApiError NoWorkers(std::string message) {
 // {"error": {"message", "type", "param", "code"}}
 std::string ToJson(const ApiError& error);
 
-}  // namespace janus::dataplane
+}  // namespace janus::gateway

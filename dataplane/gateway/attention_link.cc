@@ -11,7 +11,7 @@
 #include "dataplane/gateway/attention_pool.h"
 #include "proto/tokens.grpc.pb.h"
 
-namespace janus::dataplane {
+namespace janus::gateway {
 
 namespace {
 
@@ -359,4 +359,4 @@ std::shared_ptr<AttentionLink> AttentionLink::Create(Options options, AttentionP
   return std::make_shared<GrpcLink>(std::move(options), pool, std::move(log));
 }
 
-}  // namespace janus::dataplane
+}  // namespace janus::gateway

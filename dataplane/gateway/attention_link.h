@@ -8,7 +8,7 @@
 #include "common/log.h"
 #include "dataplane/gateway/generation.h"
 
-namespace janus::dataplane {
+namespace janus::gateway {
 
 class AttentionPool;
 
@@ -39,4 +39,4 @@ class AttentionLink {
   virtual void Cancel(uint64_t id, uint32_t attempt) = 0;
 };
 
-}  // namespace janus::dataplane
+}  // namespace janus::gateway

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace janus::dataplane {
+namespace janus::gateway {
 
 AttentionPool::AttentionPool(AttentionPoolOptions options, const Clock& clock,
                              GatewayMetrics& metrics, Logger log, LinkFactory make_link)
@@ -333,4 +333,4 @@ int AttentionPool::RetryAfterSeconds() const {
   return static_cast<int>(std::clamp(std::ceil(seconds), 1.0, 60.0));
 }
 
-}  // namespace janus::dataplane
+}  // namespace janus::gateway

@@ -19,7 +19,7 @@
 #include "dataplane/gateway/gateway_metrics.h"
 #include "dataplane/gateway/generation.h"
 
-namespace janus::dataplane {
+namespace janus::gateway {
 
 // What an attached attention instance said of itself.
 struct AttentionCapacity {
@@ -142,4 +142,4 @@ class AttentionPool {
   Seconds finish_interval_ JANUS_GUARDED_BY(mu_){0};  // running mean
 };
 
-}  // namespace janus::dataplane
+}  // namespace janus::gateway

@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-namespace janus::dataplane {
+namespace janus::gateway {
 
 namespace {
 
@@ -90,7 +90,7 @@ void Call::Answer(PreparedRequest prepared) {
   for (size_t i = 0; i < choices_.size(); ++i) {
     GenerationRequest& generation = prepared.generations[i];
     Choice& choice = choices_[i];
-    Result<dataplane::Answer> answer = dataplane::Answer::Create(
+    Result<gateway::Answer> answer = gateway::Answer::Create(
         *context_.model.text.tokenizer, request.stop, request.skip_special_tokens, head_.logprobs);
     if (!answer.ok()) return Fail(answer.status());
     choice.answer.emplace(*std::move(answer));
@@ -156,7 +156,7 @@ void Call::OnTokens(size_t index, const TokenEvent& event) {
   if (event.finish == Finish::kError) return Fail(event.error);
   Measure(choice, event.tokens.size());
   usage_.cached_prompt_tokens += event.cached_prompt_tokens;
-  Result<dataplane::Answer::Delta> delta = choice.answer->Push(event);
+  Result<gateway::Answer::Delta> delta = choice.answer->Push(event);
   if (!delta.ok()) return Fail(delta.status());
   choice.finish = choice.answer->finish();
   // The instance does not know of the text.
@@ -171,7 +171,7 @@ void Call::OnTokens(size_t index, const TokenEvent& event) {
   if (choice.finish != Finish::kNone) FinishChoice(choice);
 }
 
-void Call::WriteChunk(size_t index, dataplane::Answer::Delta delta) {
+void Call::WriteChunk(size_t index, gateway::Answer::Delta delta) {
   Choice& choice = choices_[index];
   const bool ours = (head_.return_token_ids && !delta.token_ids.empty()) ||
                     (head_.logits_hash && !delta.logits_hashes.empty());
@@ -253,4 +253,4 @@ void Call::ClientGone() {
   CancelAll();
 }
 
-}  // namespace janus::dataplane
+}  // namespace janus::gateway

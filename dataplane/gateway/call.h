@@ -13,7 +13,7 @@
 #include "dataplane/gateway/prepare.h"
 #include "dataplane/gateway/response.h"
 
-namespace janus::dataplane {
+namespace janus::gateway {
 
 struct CallDeadlines {
   Seconds first_token{600};  // from submission; 504 afterwards
@@ -50,9 +50,9 @@ class Call : public std::enable_shared_from_this<Call> {
   class Sink;
   struct Choice {
     uint64_t id = 0;
-    std::optional<dataplane::Answer> answer;
-    dataplane::Answer::Delta whole;  // not streamed: what is there so far
-    std::vector<int32_t> prompt;     // kept to be shown, if asked for
+    std::optional<gateway::Answer> answer;
+    gateway::Answer::Delta whole;  // not streamed: what is there so far
+    std::vector<int32_t> prompt;   // kept to be shown, if asked for
     MonotonicTime first_token, last_token;
     bool begun = false;  // a token came
     bool chunk_sent = false;
@@ -61,7 +61,7 @@ class Call : public std::enable_shared_from_this<Call> {
 
   void OnTokens(size_t index, const TokenEvent& event);
   void Measure(Choice& choice, size_t tokens);
-  void WriteChunk(size_t index, dataplane::Answer::Delta delta);
+  void WriteChunk(size_t index, gateway::Answer::Delta delta);
   void FinishChoice(Choice& choice);
   void FinishCall();
   void Fail(const Status& status);
@@ -82,4 +82,4 @@ class Call : public std::enable_shared_from_this<Call> {
   MonotonicTime last_progress_;
 };
 
-}  // namespace janus::dataplane
+}  // namespace janus::gateway

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-namespace janus::dataplane {
+namespace janus::gateway {
 
 namespace {
 
@@ -376,4 +376,4 @@ ApiResult<CompletionRequest> ParseCompletionRequest(Endpoint endpoint, std::stri
   }
 }
 
-}  // namespace janus::dataplane
+}  // namespace janus::gateway

@@ -9,7 +9,7 @@
 
 #include "dataplane/gateway/api_error.h"
 
-namespace janus::dataplane {
+namespace janus::gateway {
 
 enum class Endpoint : uint8_t { kChat, kCompletions };
 
@@ -54,4 +54,4 @@ inline constexpr size_t kMaxStopBytes = 4096;
 // like are ignored; an unknown one is refused.
 ApiResult<CompletionRequest> ParseCompletionRequest(Endpoint endpoint, std::string_view body);
 
-}  // namespace janus::dataplane
+}  // namespace janus::gateway

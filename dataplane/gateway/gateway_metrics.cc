@@ -1,6 +1,6 @@
 #include "dataplane/gateway/gateway_metrics.h"
 
-namespace janus::dataplane {
+namespace janus::gateway {
 
 namespace {
 
@@ -68,4 +68,4 @@ GatewayMetrics::GatewayMetrics(MetricRegistry& r, const std::string& model, int)
       stale_dropped(r.AddCounter("janus_gateway_stale_messages_total", "",
                                  "Messages dropped because their attempt was over.")) {}
 
-}  // namespace janus::dataplane
+}  // namespace janus::gateway

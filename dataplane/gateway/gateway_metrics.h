@@ -2,7 +2,7 @@
 
 #include "dataplane/gateway/metrics.h"
 
-namespace janus::dataplane {
+namespace janus::gateway {
 
 // What the gateway measures. The vllm: names are those that autoscalers and endpoint pickers read.
 struct GatewayMetrics {
@@ -35,4 +35,4 @@ struct GatewayMetrics {
   GatewayMetrics(MetricRegistry& registry, const std::string& labels, int);
 };
 
-}  // namespace janus::dataplane
+}  // namespace janus::gateway

@@ -7,7 +7,7 @@
 
 #include "common/status.h"
 
-namespace janus::dataplane {
+namespace janus::gateway {
 
 // One sequence to generate, in tokens: what travels to an attention instance, and what is kept so
 // that the request can be replayed.
@@ -57,4 +57,4 @@ class TokenSink {
   virtual void OnTokens(TokenEvent event) = 0;
 };
 
-}  // namespace janus::dataplane
+}  // namespace janus::gateway

@@ -12,7 +12,7 @@
 #include <thread>
 #include <unordered_set>
 
-namespace janus::dataplane {
+namespace janus::gateway {
 
 namespace {
 
@@ -628,4 +628,4 @@ Result<std::unique_ptr<HttpServer>> HttpServer::Listen(const HttpOptions& option
   return std::unique_ptr<HttpServer>(std::move(server));
 }
 
-}  // namespace janus::dataplane
+}  // namespace janus::gateway

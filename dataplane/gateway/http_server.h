@@ -14,7 +14,7 @@
 #include "common/status.h"
 #include "dataplane/gateway/gateway_metrics.h"
 
-namespace janus::dataplane {
+namespace janus::gateway {
 
 struct HttpOptions {
   std::string host = "127.0.0.1";
@@ -95,4 +95,4 @@ class HttpServer {
   virtual void Run(Seconds drain_deadline, std::function<void()> on_drain) = 0;
 };
 
-}  // namespace janus::dataplane
+}  // namespace janus::gateway

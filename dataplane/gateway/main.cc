@@ -12,7 +12,7 @@
 #include "dataplane/gateway/prepare.h"
 #include "dataplane/gateway/service.h"
 
-namespace janus::dataplane {
+namespace janus::gateway {
 namespace {
 
 Result<ServedModel> LoadModel(const GatewayOptions& options) {
@@ -21,7 +21,8 @@ Result<ServedModel> LoadModel(const GatewayOptions& options) {
   model.dir = options.model_dir;
   model.logits_hash_allowed = options.debug_logits_hash;
   JANUS_ASSIGN_OR_RETURN(const ModelDescription description, LoadModelConfig(options.model_dir));
-  JANUS_ASSIGN_OR_RETURN(model.text, LoadModelText(options.model_dir, options.chat_template_file));
+  JANUS_ASSIGN_OR_RETURN(model.text,
+                         text::LoadModelText(options.model_dir, options.chat_template_file));
   JANUS_ASSIGN_OR_RETURN(model.defaults,
                          LoadGenerationDefaults(options.model_dir, description.vocab));
   return model;
@@ -90,10 +91,10 @@ Status Run(GatewayOptions options) {
 }
 
 }  // namespace
-}  // namespace janus::dataplane
+}  // namespace janus::gateway
 
 int main(int argc, char** argv) {
-  using namespace janus::dataplane;
+  using namespace janus::gateway;
   const std::vector<std::string_view> args(argv + 1, argv + argc);
   janus::Result<GatewayOptions> options = ParseGatewayOptions(args);
   if (!options.ok()) {

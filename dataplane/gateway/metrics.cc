@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
-namespace janus::dataplane {
+namespace janus::gateway {
 
 namespace {
 
@@ -99,4 +99,4 @@ std::string MetricRegistry::Print() const {
   return out;
 }
 
-}  // namespace janus::dataplane
+}  // namespace janus::gateway

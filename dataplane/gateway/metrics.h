@@ -11,7 +11,7 @@
 
 #include "common/mutex.h"
 
-namespace janus::dataplane {
+namespace janus::gateway {
 
 // The gateway's metrics and how they are printed (Prometheus text format 0.0.4). Thread-safe:
 // updates are relaxed atomics, so a scrape may see one sample of a histogram before its sum.
@@ -73,4 +73,4 @@ class MetricRegistry {
   std::deque<Entry> entries_ JANUS_GUARDED_BY(mu_);
 };
 
-}  // namespace janus::dataplane
+}  // namespace janus::gateway

@@ -6,7 +6,7 @@
 
 #include "dataplane/text/read_file.h"
 
-namespace janus::dataplane {
+namespace janus::gateway {
 
 namespace {
 
@@ -191,7 +191,7 @@ std::string GatewayHelp() {
 }
 
 Result<std::vector<std::string>> ReadApiKeys(const std::string& path) {
-  JANUS_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  JANUS_ASSIGN_OR_RETURN(const std::string text, text::ReadFile(path));
   std::vector<std::string> keys;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
@@ -203,4 +203,4 @@ Result<std::vector<std::string>> ReadApiKeys(const std::string& path) {
   return keys;
 }
 
-}  // namespace janus::dataplane
+}  // namespace janus::gateway

@@ -9,7 +9,7 @@
 #include "dataplane/gateway/http_server.h"
 #include "dataplane/gateway/service.h"
 
-namespace janus::dataplane {
+namespace janus::gateway {
 
 struct GatewayOptions {
   HttpOptions http;
@@ -34,4 +34,4 @@ std::string GatewayHelp();
 // One key per line; empty lines and those beginning with # are left out.
 Result<std::vector<std::string>> ReadApiKeys(const std::string& path);
 
-}  // namespace janus::dataplane
+}  // namespace janus::gateway

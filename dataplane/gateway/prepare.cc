@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace janus::dataplane {
+namespace janus::gateway {
 
 namespace {
 
@@ -147,4 +147,4 @@ ApiResult<PreparedRequest> Prepare(const ServedModel& model, const PrepareBounds
   return out;
 }
 
-}  // namespace janus::dataplane
+}  // namespace janus::gateway

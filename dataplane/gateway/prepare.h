@@ -11,13 +11,13 @@
 #include "dataplane/gateway/generation.h"
 #include "dataplane/text/model_text.h"
 
-namespace janus::dataplane {
+namespace janus::gateway {
 
 // The model as the gateway knows it. Constant while it serves.
 struct ServedModel {
   std::string name;
   std::string dir;
-  ModelText text;
+  text::ModelText text;
   // As vLLM takes generation_config.json: temperature, top_k and top_p are the defaults of a
   // request (do_sample is not looked at), the end-of-text tokens end every answer.
   GenerationDefaults defaults;
@@ -43,4 +43,4 @@ ApiResult<PreparedRequest> Prepare(const ServedModel& model, const PrepareBounds
                                    Endpoint endpoint, const std::string& body, uint64_t draw_seed,
                                    WallTime now);
 
-}  // namespace janus::dataplane
+}  // namespace janus::gateway

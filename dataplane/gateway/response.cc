@@ -5,7 +5,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-namespace janus::dataplane {
+namespace janus::gateway {
 
 namespace {
 
@@ -40,13 +40,13 @@ double Finite(float logprob) {
   return logprob < -9999.0f ? -9999.0 : static_cast<double>(logprob);
 }
 
-std::string TokenText(const Tokenizer& tokenizer, int32_t id) {
+std::string TokenText(const text::Tokenizer& tokenizer, int32_t id) {
   Result<std::string> bytes = tokenizer.TokenBytes(id);
   return bytes.ok() ? *std::move(bytes) : std::string();
 }
 
 Json ChatLogprobs(const std::vector<Answer::TokenText>& tokens, int top,
-                  const Tokenizer& tokenizer) {
+                  const text::Tokenizer& tokenizer) {
   Json content = Json::array();
   for (const Answer::TokenText& token : tokens) {
     Json alternatives = Json::array();
@@ -65,7 +65,7 @@ Json ChatLogprobs(const std::vector<Answer::TokenText>& tokens, int top,
 }
 
 Json CompletionLogprobs(const std::vector<Answer::TokenText>& tokens, int top,
-                        const Tokenizer& tokenizer) {
+                        const text::Tokenizer& tokenizer) {
   Json texts = Json::array(), values = Json::array(), tops = Json::array(), offsets = Json::array();
   for (const Answer::TokenText& token : tokens) {
     texts.push_back(token.bytes);
@@ -84,7 +84,8 @@ Json CompletionLogprobs(const std::vector<Answer::TokenText>& tokens, int top,
           {"top_logprobs", top > 0 ? std::move(tops) : Json(nullptr)}};
 }
 
-Json Logprobs(const ResponseHead& head, const Answer::Delta& delta, const Tokenizer& tokenizer) {
+Json Logprobs(const ResponseHead& head, const Answer::Delta& delta,
+              const text::Tokenizer& tokenizer) {
   if (!head.logprobs) return nullptr;
   return head.endpoint == Endpoint::kChat
              ? ChatLogprobs(delta.tokens, head.top_logprobs, tokenizer)
@@ -153,7 +154,7 @@ HttpReply ToReply(const ApiError& error) {
 }
 
 std::string ChunkJson(const ResponseHead& head, const ResponseChoice& choice,
-                      const Tokenizer& tokenizer) {
+                      const text::Tokenizer& tokenizer) {
   Json body = Head(head, true);
   Json one = {{"index", choice.index}};
   if (head.endpoint == Endpoint::kChat) {
@@ -181,7 +182,7 @@ std::string UsageChunkJson(const ResponseHead& head, const Usage& usage) {
 }
 
 std::string ResponseJson(const ResponseHead& head, const std::vector<ResponseChoice>& choices,
-                         const Usage& usage, const Tokenizer& tokenizer) {
+                         const Usage& usage, const text::Tokenizer& tokenizer) {
   Json body = Head(head, false);
   Json list = Json::array();
   for (const ResponseChoice& choice : choices) {
@@ -219,4 +220,4 @@ void Append(Answer::Delta more, Answer::Delta* all) {
   std::ranges::copy(more.logits_hashes, std::back_inserter(all->logits_hashes));
 }
 
-}  // namespace janus::dataplane
+}  // namespace janus::gateway

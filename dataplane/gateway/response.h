@@ -9,7 +9,7 @@
 #include "dataplane/gateway/completion_request.h"
 #include "dataplane/gateway/http_server.h"
 
-namespace janus::dataplane {
+namespace janus::gateway {
 
 // One event of a text/event-stream. `json` has no line feed.
 inline std::string ServerSentEvent(std::string_view json) {
@@ -50,11 +50,11 @@ struct ResponseChoice {
 // Bodies in the OpenAI API's shapes; pure. Bytes that are no UTF-8 (of a token that is part of a
 // character) are shown as U+FFFD and given exactly in `bytes`.
 std::string ChunkJson(const ResponseHead& head, const ResponseChoice& choice,
-                      const Tokenizer& tokenizer);
+                      const text::Tokenizer& tokenizer);
 // The chunk without choices that ends a stream with include_usage.
 std::string UsageChunkJson(const ResponseHead& head, const Usage& usage);
 std::string ResponseJson(const ResponseHead& head, const std::vector<ResponseChoice>& choices,
-                         const Usage& usage, const Tokenizer& tokenizer);
+                         const Usage& usage, const text::Tokenizer& tokenizer);
 std::string ModelJson(std::string_view model, int64_t created_unix_seconds, int64_t max_model_len);
 std::string ModelListJson(std::string_view model, int64_t created_unix_seconds,
                           int64_t max_model_len);
@@ -65,4 +65,4 @@ HttpReply ToReply(const ApiError& error);
 // Moves the tokens of `more` behind those of `all`.
 void Append(Answer::Delta more, Answer::Delta* all);
 
-}  // namespace janus::dataplane
+}  // namespace janus::gateway

@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-namespace janus::dataplane {
+namespace janus::gateway {
 
 namespace {
 
@@ -202,4 +202,4 @@ void GatewayService::Complete(std::shared_ptr<HttpExchange> exchange, Endpoint e
   if (!pushed.ok()) call->Refuse(Overloaded(pushed.message(), pool_.RetryAfterSeconds()));
 }
 
-}  // namespace janus::dataplane
+}  // namespace janus::gateway

@@ -11,7 +11,7 @@
 #include "dataplane/gateway/http_server.h"
 #include "dataplane/gateway/text_workers.h"
 
-namespace janus::dataplane {
+namespace janus::gateway {
 
 struct ServiceOptions {
   std::vector<std::string> api_keys;  // empty: anyone may call
@@ -53,4 +53,4 @@ class GatewayService final : public HttpHandler {
   CallContext calls_;
 };
 
-}  // namespace janus::dataplane
+}  // namespace janus::gateway

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace janus::dataplane {
+namespace janus::gateway {
 
 namespace {
 
@@ -52,4 +52,4 @@ std::string StopMatcher::Flush() {
   return std::exchange(held_, {});
 }
 
-}  // namespace janus::dataplane
+}  // namespace janus::gateway

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-namespace janus::dataplane {
+namespace janus::gateway {
 
 // Finds stop strings in text that comes in pieces. Text that may be the beginning of a stop string
 // is held back, so that no byte of one ever gets out. Thread-compatible; holds fewer bytes than the
@@ -27,4 +27,4 @@ class StopMatcher {
   bool matched_ = false;
 };
 
-}  // namespace janus::dataplane
+}  // namespace janus::gateway

@@ -1,6 +1,6 @@
 #include "dataplane/gateway/text_workers.h"
 
-namespace janus::dataplane {
+namespace janus::gateway {
 
 TextWorkers::TextWorkers(int threads, size_t queue_capacity) : queue_capacity_(queue_capacity) {
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Run(); });
@@ -42,4 +42,4 @@ void TextWorkers::Run() {
   }
 }
 
-}  // namespace janus::dataplane
+}  // namespace janus::gateway

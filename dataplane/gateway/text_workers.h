@@ -8,7 +8,7 @@
 #include "common/mutex.h"
 #include "common/status.h"
 
-namespace janus::dataplane {
+namespace janus::gateway {
 
 // A few threads for work too long for the I/O threads: parsing and tokenizing a request.
 // Thread-safe.
@@ -33,4 +33,4 @@ class TextWorkers {
   std::vector<std::jthread> threads_;
 };
 
-}  // namespace janus::dataplane
+}  // namespace janus::gateway

@@ -4,7 +4,7 @@
 
 #include "dataplane/text/text_buffer.h"
 
-namespace janus::dataplane {
+namespace janus::text {
 
 void ChatTemplate::Free::operator()(JanusTemplate* handle) const {
   janus_template_free(handle);
@@ -57,4 +57,4 @@ Result<std::string> ChatTemplate::Render(std::string_view messages_json, bool ad
   return text.str();
 }
 
-}  // namespace janus::dataplane
+}  // namespace janus::text

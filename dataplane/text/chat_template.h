@@ -11,7 +11,7 @@
 
 struct JanusTemplate;
 
-namespace janus::dataplane {
+namespace janus::text {
 
 // Limits of one rendering, so that a template without end is an error.
 struct ChatTemplateLimits {
@@ -48,4 +48,4 @@ class ChatTemplate {
   ChatTemplateLimits limits_;
 };
 
-}  // namespace janus::dataplane
+}  // namespace janus::text

@@ -2,7 +2,7 @@
 
 #include "dataplane/text/text_buffer.h"
 
-namespace janus::dataplane {
+namespace janus::text {
 
 void Detokenizer::Free::operator()(JanusDetokenizer* handle) const {
   janus_detokenizer_free(handle);
@@ -33,4 +33,4 @@ Result<std::string> Detokenizer::Flush() {
   return text.str();
 }
 
-}  // namespace janus::dataplane
+}  // namespace janus::text

@@ -10,7 +10,7 @@
 
 struct JanusDetokenizer;
 
-namespace janus::dataplane {
+namespace janus::text {
 
 // Text of a growing list of tokens, piece by piece: one object per stream. The pieces and the flush
 // together are the decoded text, and every piece is whole UTF-8: a character that spans tokens is
@@ -36,4 +36,4 @@ class Detokenizer {
   std::unique_ptr<JanusDetokenizer, Free> handle_;
 };
 
-}  // namespace janus::dataplane
+}  // namespace janus::text

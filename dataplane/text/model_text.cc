@@ -2,7 +2,7 @@
 
 #include "dataplane/text/read_file.h"
 
-namespace janus::dataplane {
+namespace janus::text {
 
 namespace {
 
@@ -68,4 +68,4 @@ Result<ModelText> LoadModelText(const std::string& model_dir,
   return text;
 }
 
-}  // namespace janus::dataplane
+}  // namespace janus::text

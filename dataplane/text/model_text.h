@@ -9,7 +9,7 @@
 #include "dataplane/text/tokenizer.h"
 #include "dataplane/text/tokenizer_config.h"
 
-namespace janus::dataplane {
+namespace janus::text {
 
 // The text side of a checkpoint folder.
 struct ModelText {
@@ -24,4 +24,4 @@ struct ModelText {
 Result<ModelText> LoadModelText(const std::string& model_dir,
                                 const std::string& chat_template_file);
 
-}  // namespace janus::dataplane
+}  // namespace janus::text

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace janus::dataplane {
+namespace janus::text {
 
 namespace {
 
@@ -47,4 +47,4 @@ Result<std::string> ReadFile(const std::string& path) {
   return text;
 }
 
-}  // namespace janus::dataplane
+}  // namespace janus::text

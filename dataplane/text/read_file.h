@@ -4,10 +4,10 @@
 
 #include "common/status.h"
 
-namespace janus::dataplane {
+namespace janus::text {
 
 // A text file of a model folder, at most 256 MiB. NotFound, or Unavailable with the system's
 // reason; the message begins with the path.
 Result<std::string> ReadFile(const std::string& path);
 
-}  // namespace janus::dataplane
+}  // namespace janus::text

@@ -7,7 +7,7 @@
 #include "dataplane/text/abi.h"
 
 // Owners of what the Rust side hands out; private to this folder.
-namespace janus::dataplane {
+namespace janus::text {
 
 class TextBuffer {
  public:
@@ -37,4 +37,4 @@ inline Status ToStatus(int32_t code, const TextBuffer& error) {
   return code == 0 ? OkStatus() : Status(static_cast<StatusCode>(code), error.str());
 }
 
-}  // namespace janus::dataplane
+}  // namespace janus::text

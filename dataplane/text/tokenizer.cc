@@ -3,7 +3,7 @@
 #include "dataplane/text/read_file.h"
 #include "dataplane/text/text_buffer.h"
 
-namespace janus::dataplane {
+namespace janus::text {
 
 Result<std::shared_ptr<const Tokenizer>> Tokenizer::FromJson(std::string_view json,
                                                              std::string_view name) {
@@ -82,4 +82,4 @@ bool Tokenizer::IsSpecial(int32_t id) const {
   return janus_tokenizer_is_special(handle_, static_cast<uint32_t>(id)) != 0;
 }
 
-}  // namespace janus::dataplane
+}  // namespace janus::text

@@ -11,7 +11,7 @@
 
 struct JanusTokenizer;
 
-namespace janus::dataplane {
+namespace janus::text {
 
 // A Hugging Face tokenizer.json (the `tokenizers` crate). Thread-safe: nothing changes after Load.
 class Tokenizer {
@@ -53,4 +53,4 @@ class Tokenizer {
   JanusTokenizer* const handle_;  // owned
 };
 
-}  // namespace janus::dataplane
+}  // namespace janus::text

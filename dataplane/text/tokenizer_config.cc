@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace janus::dataplane {
+namespace janus::text {
 
 namespace {
 
@@ -66,4 +66,4 @@ Result<TokenizerConfig> ParseTokenizerConfig(std::string_view text, std::string_
   return config;
 }
 
-}  // namespace janus::dataplane
+}  // namespace janus::text

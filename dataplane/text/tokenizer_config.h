@@ -7,7 +7,7 @@
 
 #include "common/status.h"
 
-namespace janus::dataplane {
+namespace janus::text {
 
 // What is read of tokenizer_config.json.
 struct TokenizerConfig {
@@ -20,4 +20,4 @@ struct TokenizerConfig {
 // `name` is what errors call the text. InvalidArgument: not JSON, a field of the wrong type.
 Result<TokenizerConfig> ParseTokenizerConfig(std::string_view json, std::string_view name);
 
-}  // namespace janus::dataplane
+}  // namespace janus::text

@@ -4,7 +4,7 @@
 
 #include "small_tokenizer.h"
 
-namespace janus::dataplane {
+namespace janus::gateway {
 namespace {
 
 // 0 "a", 1 " b", 5..8 the bytes of 😀, 10 <s>.
@@ -24,7 +24,7 @@ class AnswerTest : public testing::Test {
   Answer Make(std::vector<std::string> stop = {}, bool logprobs = false) {
     return Answer::Create(*tokenizer_, std::move(stop), true, logprobs).value();
   }
-  std::shared_ptr<const Tokenizer> tokenizer_ = SmallTokenizer();
+  std::shared_ptr<const text::Tokenizer> tokenizer_ = text::SmallTokenizer();
 };
 
 TEST_F(AnswerTest, LeavesTheStopTokenOutOfTheTextButCountsIt) {
@@ -97,4 +97,4 @@ TEST_F(AnswerTest, RefusesAnEventWithoutTheLogprobsItOwes) {
 }
 
 }  // namespace
-}  // namespace janus::dataplane
+}  // namespace janus::gateway

@@ -4,7 +4,7 @@
 
 #include "tests/support/contains.h"
 
-namespace janus::dataplane {
+namespace janus::gateway {
 namespace {
 
 // Records what the pool sends; the test plays the instance.
@@ -294,4 +294,4 @@ TEST_F(AttentionPoolTest, MovesTheRequestsOfAMemberThatIsNotListedAnyMore) {
 }
 
 }  // namespace
-}  // namespace janus::dataplane
+}  // namespace janus::gateway

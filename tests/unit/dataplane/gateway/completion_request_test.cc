@@ -6,7 +6,7 @@
 
 #include "tests/support/contains.h"
 
-namespace janus::dataplane {
+namespace janus::gateway {
 namespace {
 
 const std::string kChatBody = R"({"model": "m", "messages": [{"role": "user", "content": "Hi"}])";
@@ -205,4 +205,4 @@ TEST(CompletionRequest, RefusesDeepNesting) {
 }
 
 }  // namespace
-}  // namespace janus::dataplane
+}  // namespace janus::gateway

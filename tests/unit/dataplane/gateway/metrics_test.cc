@@ -5,7 +5,7 @@
 #include "dataplane/gateway/gateway_metrics.h"
 #include "tests/support/contains.h"
 
-namespace janus::dataplane {
+namespace janus::gateway {
 namespace {
 
 TEST(Metrics, PrintPrometheusText) {
@@ -35,4 +35,4 @@ TEST(Metrics, EscapeTheModelsName) {
 }
 
 }  // namespace
-}  // namespace janus::dataplane
+}  // namespace janus::gateway

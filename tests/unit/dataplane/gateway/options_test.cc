@@ -4,7 +4,7 @@
 
 #include "tests/support/contains.h"
 
-namespace janus::dataplane {
+namespace janus::gateway {
 namespace {
 
 Result<GatewayOptions> Parse(std::vector<std::string_view> args) {
@@ -38,4 +38,4 @@ TEST(GatewayOptions, NamesTheWrongFlag) {
 }
 
 }  // namespace
-}  // namespace janus::dataplane
+}  // namespace janus::gateway

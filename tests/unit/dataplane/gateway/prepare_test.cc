@@ -5,14 +5,14 @@
 #include "small_tokenizer.h"
 #include "tests/support/contains.h"
 
-namespace janus::dataplane {
+namespace janus::gateway {
 namespace {
 
 class PrepareTest : public testing::Test {
  protected:
   PrepareTest() {
     model_.name = "m";
-    model_.text.tokenizer = SmallTokenizer();
+    model_.text.tokenizer = text::SmallTokenizer();
     model_.defaults.eos_tokens = {10};
   }
   ApiResult<PreparedRequest> Text(const std::string& more, Endpoint e = Endpoint::kCompletions) {
@@ -98,7 +98,7 @@ TEST_F(PrepareTest, PointsAChatWithoutTemplateElsewhere) {
 
 TEST_F(PrepareTest, RendersAndTokenizesChatsWithoutFurtherSpecialTokens) {
   model_.text.chat_template.emplace(
-      ChatTemplate::Compile("<s>{{ messages[0].content }}", "test", {}).value());
+      text::ChatTemplate::Compile("<s>{{ messages[0].content }}", "test", {}).value());
   const auto got = Text(R"("messages": [{"role": "user", "content": "a b"}])", Endpoint::kChat);
   const auto& generation = std::get<PreparedRequest>(got).generations.at(0);
   EXPECT_EQ(generation.prompt, (std::vector<int32_t>{10, 0, 1}));
@@ -106,4 +106,4 @@ TEST_F(PrepareTest, RendersAndTokenizesChatsWithoutFurtherSpecialTokens) {
 }
 
 }  // namespace
-}  // namespace janus::dataplane
+}  // namespace janus::gateway

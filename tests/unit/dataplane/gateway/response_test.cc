@@ -6,7 +6,7 @@
 
 #include "small_tokenizer.h"
 
-namespace janus::dataplane {
+namespace janus::gateway {
 namespace {
 
 using nlohmann::json;
@@ -19,7 +19,7 @@ TEST(ServerSentEvent, NeverHoldsALineFeedOfTheText) {
   ResponseHead head{.endpoint = Endpoint::kCompletions, .id = "x", .model = "m"};
   ResponseChoice choice;
   choice.delta.text = "two\nlines\r\n\ndata: [DONE]";
-  const std::string event = ServerSentEvent(ChunkJson(head, choice, *SmallTokenizer()));
+  const std::string event = ServerSentEvent(ChunkJson(head, choice, *text::SmallTokenizer()));
   EXPECT_EQ(event.find('\n'), event.size() - 2);
   EXPECT_EQ(event.find('\r'), std::string::npos);
   EXPECT_EQ(json::parse(event.substr(6))["choices"][0]["text"], choice.delta.text);
@@ -29,7 +29,7 @@ TEST(ChunkJson, SaysTheRoleInTheFirstChunkOnly) {
   const ResponseHead head{.endpoint = Endpoint::kChat, .id = "x", .model = "m"};
   ResponseChoice choice;
   choice.first = true;
-  const auto tokenizer = SmallTokenizer();
+  const auto tokenizer = text::SmallTokenizer();
   EXPECT_EQ(json::parse(ChunkJson(head, choice, *tokenizer))["choices"][0]["delta"],
             json::parse(R"({"role": "assistant", "content": ""})"));
   choice.first = false;
@@ -49,7 +49,7 @@ TEST(ChunkJson, ShowsTokensThatAreNoUtf8AndGivesTheirBytes) {
   ResponseChoice choice;
   choice.delta.tokens.push_back({.token = 2, .bytes = "\xc3", .logprobs = {-1.0f, {}}});
   const json token = json::parse(
-      ChunkJson(head, choice, *SmallTokenizer()))["choices"][0]["logprobs"]["content"][0];
+      ChunkJson(head, choice, *text::SmallTokenizer()))["choices"][0]["logprobs"]["content"][0];
   EXPECT_EQ(token["token"], "\uFFFD");
   EXPECT_EQ(token["bytes"], json::parse("[195]"));
 }
@@ -60,7 +60,7 @@ TEST(ChunkJson, WritesImpossibleTokensAsFiniteNumbers) {
   ResponseChoice choice;
   choice.delta.tokens.push_back(
       {.bytes = "a", .logprobs = {-std::numeric_limits<float>::infinity(), {}}});
-  const json body = json::parse(ChunkJson(head, choice, *SmallTokenizer()));
+  const json body = json::parse(ChunkJson(head, choice, *text::SmallTokenizer()));
   EXPECT_EQ(body["choices"][0]["logprobs"]["token_logprobs"][0], -9999.0);
 }
 
@@ -71,7 +71,7 @@ TEST(ResponseJson, AddsUsageUp) {
   choice.finish = Finish::kStop;
   const json body = json::parse(ResponseJson(
       head, {choice}, {.prompt_tokens = 3, .completion_tokens = 2, .cached_prompt_tokens = 1},
-      *SmallTokenizer()));
+      *text::SmallTokenizer()));
   EXPECT_EQ(body["object"], "chat.completion");
   EXPECT_EQ(body["choices"][0]["message"]["content"], "hi");
   EXPECT_EQ(body["usage"]["total_tokens"], 5);
@@ -93,4 +93,4 @@ TEST(ErrorReply, CarriesRetryAfter) {
 }
 
 }  // namespace
-}  // namespace janus::dataplane
+}  // namespace janus::gateway

@@ -4,7 +4,7 @@
 
 #include <random>
 
-namespace janus::dataplane {
+namespace janus::gateway {
 namespace {
 
 TEST(StopMatcher, PassesEverythingWithoutStops) {
@@ -96,4 +96,4 @@ TEST(StopMatcher, AgreesWithSearchingTheWholeText) {
 }
 
 }  // namespace
-}  // namespace janus::dataplane
+}  // namespace janus::gateway

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace janus::dataplane {
+namespace janus::text {
 namespace {
 
 const WallTime kNow{std::chrono::seconds(1'700'000'000)};  // 14 November 2023
@@ -128,4 +128,4 @@ TEST(ChatTemplate, RefusesWhatIsNotUtf8) {
 }
 
 }  // namespace
-}  // namespace janus::dataplane
+}  // namespace janus::text

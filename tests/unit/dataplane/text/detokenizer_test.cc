@@ -4,7 +4,7 @@
 
 #include "small_tokenizer.h"
 
-namespace janus::dataplane {
+namespace janus::text {
 namespace {
 
 using Texts = std::vector<std::string>;
@@ -109,4 +109,4 @@ TEST(Detokenizer, OutlivesItsTokenizer) {
 }
 
 }  // namespace
-}  // namespace janus::dataplane
+}  // namespace janus::text

@@ -9,7 +9,7 @@
 #include "dataplane/text/read_file.h"
 #include "tests/support/contains.h"
 
-namespace janus::dataplane {
+namespace janus::text {
 namespace {
 
 using nlohmann::json;
@@ -91,4 +91,4 @@ INSTANTIATE_TEST_SUITE_P(All, GoldenTokenizer,
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
-}  // namespace janus::dataplane
+}  // namespace janus::text

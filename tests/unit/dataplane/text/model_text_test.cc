@@ -8,7 +8,7 @@
 #include "small_tokenizer.h"
 #include "tests/support/contains.h"
 
-namespace janus::dataplane {
+namespace janus::text {
 namespace {
 
 class ModelFolder : public testing::Test {
@@ -89,4 +89,4 @@ TEST_F(ModelFolder, NamesAFolderWithoutTokenizer) {
 }
 
 }  // namespace
-}  // namespace janus::dataplane
+}  // namespace janus::text

@@ -5,7 +5,7 @@
 
 #include "dataplane/text/tokenizer.h"
 
-namespace janus::dataplane {
+namespace janus::text {
 
 // A byte-level vocabulary without merges, one entry per spelling below, and <s> (10, special):
 // 0 "a", 1 " b" (Ġb), 2 byte C3, 3 byte A9, 4 bytes A9 C3, 5 byte F0, 6 byte 9F, 7 byte 98, 8 byte
@@ -58,4 +58,4 @@ inline std::shared_ptr<const Tokenizer> ByteFallbackTokenizer() {
   return Tokenizer::FromJson(json, "byte fallback").value();
 }
 
-}  // namespace janus::dataplane
+}  // namespace janus::text

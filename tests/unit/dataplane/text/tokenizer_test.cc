@@ -9,7 +9,7 @@
 #include "small_tokenizer.h"
 #include "tests/support/contains.h"
 
-namespace janus::dataplane {
+namespace janus::text {
 namespace {
 
 using Ids = std::vector<int32_t>;
@@ -135,4 +135,4 @@ TEST(RustBorder, TurnsAPanicIntoInternal) {
 }
 
 }  // namespace
-}  // namespace janus::dataplane
+}  // namespace janus::text
