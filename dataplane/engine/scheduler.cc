@@ -105,7 +105,8 @@ void Scheduler::AddDecodeRows(const BatchLimits& limits, Batch& batch,
       PreemptNewest(refused);
     }
     if (gone) return;
-    batch.rows.push_back({&sequence, sequence.computed, sequence.tokens.back(), true});
+    batch.rows.push_back({&sequence, sequence.computed, sequence.tokens.back(), true,
+                          sequence.ClassOf(sequence.computed)});
     ++batch.decode_rows;
   }
 }
@@ -117,7 +118,7 @@ void Scheduler::AddChunk(Sequence& sequence, const BatchLimits& limits, Batch& b
   for (int i = 0; i < rows; ++i) {
     const int position = sequence.computed + i;
     batch.rows.push_back({&sequence, position, sequence.tokens[static_cast<size_t>(position)],
-                          i + 1 == sequence.remaining()});
+                          i + 1 == sequence.remaining(), sequence.ClassOf(position)});
   }
   batch.prefill_rows += std::max(0, rows);
 }

@@ -11,6 +11,12 @@
 
 namespace janus::dataplane {
 
+// How a position is computed depends on nothing but whether it is one of its request's prompt or
+// one that was generated: never on when, with whom or how often. Families whose attention has two
+// forms (latent attention: expanded for prompt positions, absorbed for generated ones) choose by
+// it; where both are one algorithm it does not show.
+enum class PositionClass : uint8_t { kPrompt, kGenerated };
+
 // A request on its way through the engine. Positions 0..computed-1 have keys and values in `pages`.
 struct Sequence {
   explicit Sequence(Request r) : request(std::move(r)), tokens(request.prompt) {}
@@ -18,6 +24,10 @@ struct Sequence {
   int remaining() const { return static_cast<int>(tokens.size()) - computed; }
   // All of the prompt is computed: the next row is that of the token generated last.
   bool decoding() const { return computed >= static_cast<int>(request.prompt.size()); }
+  PositionClass ClassOf(int position) const {
+    return position < static_cast<int>(request.prompt.size()) ? PositionClass::kPrompt
+                                                              : PositionClass::kGenerated;
+  }
   int generated() const { return static_cast<int>(tokens.size() - request.prompt.size()); }
 
   Request request;
@@ -35,10 +45,12 @@ struct BatchRow {
   int32_t position = 0;
   int32_t token = 0;
   bool last = false;  // of its sequence's tokens: its logits draw the next token
+  PositionClass position_class = PositionClass::kPrompt;
 };
 
 struct Batch {
-  std::vector<BatchRow> rows;  // rows of one sequence are neighbours, positions ascending
+  // Rows of one sequence are neighbours, positions ascending.
+  std::vector<BatchRow> rows;
   int decode_rows = 0;
   int prefill_rows = 0;
 };

@@ -53,6 +53,9 @@ class SchedulerTest : public testing::Test {
     for (const BatchRow& row : batch.rows) {
       rows.emplace_back(row.sequence->request.key.id, row.position);
       EXPECT_EQ(row.token, row.sequence->tokens[static_cast<size_t>(row.position)]);
+      const bool of_prompt =
+          row.position < static_cast<int32_t>(row.sequence->request.prompt.size());
+      EXPECT_EQ(row.position_class, of_prompt ? PositionClass::kPrompt : PositionClass::kGenerated);
       EXPECT_GE(static_cast<int>(row.sequence->pages.size()), KvCache::PagesFor(row.position + 1));
       if (!sequences.insert(row.sequence).second) continue;
       for (const int32_t page : row.sequence->pages) {
