@@ -156,12 +156,12 @@ void AttentionInstance::DrainInbox(std::vector<TokenEvent>& events) {
   for (Inbound& inbound : taken) {
     if (auto* request = std::get_if<Request>(&inbound)) {
       const RequestKey key = request->key;
-      const Status submitted = scheduler_.Submit(std::move(*request));
+      Status submitted = scheduler_.Submit(std::move(*request));
       if (submitted.ok()) continue;
       TokenEvent event;
       event.key = key;
       event.finish = FinishReason::kError;
-      event.error = submitted.message();
+      event.error = std::move(submitted);
       events.push_back(std::move(event));
     } else if (const auto* key = std::get_if<RequestKey>(&inbound)) {
       scheduler_.Cancel(*key);
@@ -443,7 +443,7 @@ Status AttentionInstance::SampleRows(const Batch& batch, std::span<const int32_t
     if (!sampled.ok()) {
       if (sampled.code() != StatusCode::kDataLoss) return sampled;
       event.finish = FinishReason::kError;
-      event.error = "position " + std::to_string(row.position) + ": " + sampled.message();
+      event.error = sampled.Annotate("position " + std::to_string(row.position));
     } else {
       event.token = drawn.token;
       event.finish = scheduler_.Append(sequence, drawn.token);

@@ -2,9 +2,10 @@
 
 #include <compare>
 #include <cstdint>
-#include <string>
 #include <utility>
 #include <vector>
+
+#include "common/status.h"
 
 namespace janus::dataplane {
 
@@ -43,7 +44,7 @@ struct TokenEvent {
   RequestKey key;
   int32_t token = -1;  // -1: none, only the finish
   FinishReason finish = FinishReason::kNone;
-  std::string error;  // with kError
+  Status error;  // with kError; the code tells the client whether to mend, wait or give up
   bool has_logprobs = false;
   TokenLogprobs logprobs;
   bool has_logits_hash = false;

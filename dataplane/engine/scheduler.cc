@@ -84,9 +84,9 @@ void Scheduler::PreemptNewest(std::vector<TokenEvent>& refused) {
   TokenEvent event;
   event.key = newest->request.key;
   event.finish = FinishReason::kError;
-  event.error =
+  event.error = ResourceExhausted(
       "the key-value cache is full and so is the host memory for preempted sequences; raise "
-      "kvCache.size or send fewer requests at once";
+      "kvCache.size or send fewer requests at once");
   refused.push_back(std::move(event));
   Free(*newest);
 }

@@ -29,6 +29,18 @@ AttentionCapacity ToCapacity(const v1::Welcome& welcome) {
           .accepts_replay = welcome.accepts_replay()};
 }
 
+// Whose fault an instance says it was; the code is outside data.
+Status ToStatus(uint32_t code, const std::string& message) {
+  if (code == 0 || code > static_cast<uint32_t>(StatusCode::kDataLoss)) return Internal(message);
+  return {static_cast<StatusCode>(code), message};
+}
+
+// It may be tried at another instance, or later.
+bool IsShed(const Status& status) {
+  return status.code() == StatusCode::kResourceExhausted ||
+         status.code() == StatusCode::kUnavailable || status.code() == StatusCode::kCancelled;
+}
+
 AttentionPool::RequestEvent ToEvent(const v1::RequestTokens& tokens,
                                     const std::shared_ptr<const void>& credit) {
   AttentionPool::RequestEvent out{.id = tokens.request_id(), .attempt = tokens.attempt()};
@@ -56,8 +68,9 @@ AttentionPool::RequestEvent ToEvent(const v1::RequestTokens& tokens,
       event.error = Unavailable("the attention instance gave the request up");
       break;
     case v1::FINISH_REASON_ERROR:
-      event.finish = Finish::kError;
-      event.error = Internal(tokens.error());
+      event.error = ToStatus(tokens.error_code(), tokens.error());
+      out.shed = IsShed(event.error);
+      if (!out.shed) event.finish = Finish::kError;
       break;
     default:
       break;
@@ -67,10 +80,8 @@ AttentionPool::RequestEvent ToEvent(const v1::RequestTokens& tokens,
 
 AttentionPool::RequestEvent ToEvent(const v1::Rejected& rejected) {
   AttentionPool::RequestEvent out{.id = rejected.request_id(), .attempt = rejected.attempt()};
-  const auto code = static_cast<StatusCode>(std::clamp<uint32_t>(rejected.code(), 1, 15));
-  out.event.error = Status(code, rejected.message());
-  out.shed = code == StatusCode::kResourceExhausted || code == StatusCode::kUnavailable ||
-             code == StatusCode::kCancelled;
+  out.event.error = ToStatus(rejected.code(), rejected.message());
+  out.shed = IsShed(out.event.error);
   if (!out.shed) out.event.finish = Finish::kError;
   return out;
 }

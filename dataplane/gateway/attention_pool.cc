@@ -235,7 +235,7 @@ void AttentionPool::OnDown(AttentionLink* link, const Status& why) {
     // front of the queue.
     waiting_.clear();
     std::ranges::sort(lost, std::greater<>());
-    const Status ended = Unavailable("the attention instance was lost and no other can go on");
+    const Status ended = Aborted("the attention instance was lost and no other can go on");
     for (const uint64_t id : lost) Retry(id, ended, &deliveries);
     Pump();
   }

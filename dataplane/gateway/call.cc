@@ -13,6 +13,8 @@ ApiError ToApiError(const Status& status, int retry_after_seconds) {
     case StatusCode::kResourceExhausted:
       return Overloaded(status.message(), retry_after_seconds);
     case StatusCode::kUnavailable:
+      return NoWorkers(status.message());
+    case StatusCode::kAborted:
       return {502, "api_error", "worker_lost", "", status.message()};
     case StatusCode::kDeadlineExceeded:
       return {504, "api_error", "timeout", "", status.message()};
@@ -99,11 +101,6 @@ void Call::Answer(PreparedRequest prepared) {
     Result<uint64_t> id =
         context_.pool.Submit(std::move(generation), std::make_shared<Sink>(shared_from_this(), i));
     if (!id.ok()) {
-      // Lost between the check at the door and here: as if it had been missing then.
-      if (id.status().code() == StatusCode::kUnavailable) {
-        CancelAll();
-        return Refuse(NoWorkers(id.status().message()));
-      }
       return Fail(id.status());
     }
     choice.id = *id;

@@ -44,7 +44,8 @@ void AddEvent(const TokenEvent& event, v1::RequestTokens& to) {
   if (event.has_logits_hash) to.add_logits_hashes(event.logits_hash);
   if (event.finish != FinishReason::kNone) {
     to.set_finish_reason(ToProto(event.finish));
-    to.set_error(event.error);
+    to.set_error(event.error.message());
+    to.set_error_code(static_cast<uint32_t>(event.error.code()));
   }
 }
 

@@ -39,7 +39,7 @@ std::vector<int32_t> Tokens(const HeldModel& held, int m, const std::vector<int>
   std::vector<int32_t> all;
   for (uint64_t id = 0; id < kRequests; ++id) {
     const LoopbackCluster::Outcome outcome = cluster.Await({1, id, 1});
-    JANUS_CHECK(outcome.finish == FinishReason::kLength, outcome.error);
+    JANUS_CHECK(outcome.finish == FinishReason::kLength, outcome.error.ToString());
     all.insert(all.end(), outcome.tokens.begin(), outcome.tokens.end());
   }
   return all;

@@ -33,7 +33,8 @@ class LoopbackCluster::Sink final : public TokenSink {
       if (!failure.ok() || !changed_.WaitUntil(mu_, deadline)) {
         Outcome stuck = outcome;
         stuck.finish = FinishReason::kError;
-        stuck.error = "the request did not end; step loops: " + failure.ToString();
+        stuck.error =
+            DeadlineExceeded("the request did not end; step loops: " + failure.ToString());
         return stuck;
       }
     }

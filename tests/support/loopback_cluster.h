@@ -53,7 +53,7 @@ class LoopbackCluster {
     std::vector<int32_t> tokens;
     std::vector<TokenEvent> events;
     FinishReason finish = FinishReason::kNone;
-    std::string error;
+    Status error;
   };
   // Waits until the request has ended, or `tokens` of it are there; after 50 s, or when a step loop
   // has failed, the outcome is an error that says so.

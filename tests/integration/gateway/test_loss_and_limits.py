@@ -134,10 +134,25 @@ def test_without_any_instance_requests_are_503(start):
     assert httpx.get(gateway.url + "/v1/models").status_code == 200
 
 
-def test_an_error_of_the_instance_reaches_the_client(start):
-    gateway = start.gateway([start.scripted("--error-after", "0")])
+@pytest.mark.parametrize("code, status", [
+    (3, 400),  # INVALID_ARGUMENT
+    (8, 429),  # RESOURCE_EXHAUSTED
+    (13, 500),  # INTERNAL
+    (14, 503),  # UNAVAILABLE
+    (0, 500), (99, 500),  # of no meaning
+])
+def test_an_error_of_the_instance_reaches_the_client_with_its_meaning(start, code, status):
+    gateway = start.gateway([start.scripted("--error-after", "0", "--error-code", str(code))])
     got = gateway.post({"model": "tiny", "prompt": "x"})
-    assert got.status_code == 500 and "scripted failure" in got.json()["error"]["message"]
+    assert got.status_code == status and "scripted failure" in got.json()["error"]["message"]
+    assert ("retry-after" in got.headers) == (status in (429, 503))
+
+
+def test_what_one_instance_has_no_room_for_is_tried_at_another(start):
+    full = start.scripted("--error-after", "0", "--error-code", "8")
+    gateway = start.gateway([full, start.scripted()])
+    for _ in range(4):
+        assert gateway.post({"model": "tiny", "prompt": "x"}).status_code == 200
 
 
 def test_the_queue_is_bounded_and_answers_429(start):

@@ -40,6 +40,7 @@ struct Options {
   int64_t reject = 0;        // the first so many Submits: RESOURCE_EXHAUSTED
   int64_t stall_after = -1;  // tokens per request; then nothing more
   int64_t error_after = -1;  // tokens per request; then FINISH_REASON_ERROR
+  int64_t error_code = 13;   // of such an error: a gRPC status code
   bool replay = false;
   bool quiet = false;
 };
@@ -168,6 +169,7 @@ class Attachment {
     if (options_.error_after >= 0 && running.generated >= options_.error_after) {
       out.set_finish_reason(janus::v1::FINISH_REASON_ERROR);
       out.set_error("scripted failure");
+      out.set_error_code(static_cast<uint32_t>(options_.error_code));
       return;
     }
     const uint32_t token = NextToken(running);
@@ -256,6 +258,7 @@ bool Parse(int argc, char** argv, Options* out) {
       {"--kv-capacity", &out->kv_capacity}, {"--max-requests", &out->max_requests},
       {"--step-ms", &out->step_ms},         {"--reject", &out->reject},
       {"--stall-after", &out->stall_after}, {"--error-after", &out->error_after},
+      {"--error-code", &out->error_code},
   };
   for (int i = 1; i < argc; ++i) {
     const std::string flag = argv[i];

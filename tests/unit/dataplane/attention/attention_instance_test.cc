@@ -79,7 +79,8 @@ TEST_F(AttentionInstanceTest, ARequestThatCanNeverRunEndsWithAnError) {
   ASSERT_TRUE(cluster->attention(0).Submit(Ask(1, 20, 4)).ok());
   const LoopbackCluster::Outcome outcome = cluster->Await({1, 1, 1});
   EXPECT_EQ(outcome.finish, FinishReason::kError);
-  EXPECT_TRUE(Contains(outcome.error, "at most 19"));
+  EXPECT_EQ(outcome.error.code(), StatusCode::kInvalidArgument) << "the client's to mend";
+  EXPECT_TRUE(Contains(outcome.error.message(), "at most 19"));
 }
 
 TEST_F(AttentionInstanceTest, TheQueueIsBounded) {

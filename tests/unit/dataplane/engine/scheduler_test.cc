@@ -212,7 +212,7 @@ TEST_F(SchedulerTest, RefusesTheNewestWhenHostMemoryIsShort) {
   EXPECT_EQ(refused_[0].key.id, 3u);
   EXPECT_EQ(refused_[1].key.id, 2u);
   EXPECT_EQ(refused_[0].finish, FinishReason::kError);
-  EXPECT_TRUE(Contains(refused_[0].error, "kvCache.size"));
+  EXPECT_TRUE(Contains(refused_[0].error.message(), "kvCache.size"));
   EXPECT_EQ(finished_[1], FinishReason::kLength);
   EXPECT_EQ(cache_->free_pages(), 3);
 }

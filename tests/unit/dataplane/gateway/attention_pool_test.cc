@@ -214,7 +214,7 @@ TEST_F(AttentionPoolTest, EndsWhatCannotBeReplayed) {
   Down(0);
   EXPECT_EQ(Sent(1), 0u);
   EXPECT_EQ(sink->finish, Finish::kError);
-  EXPECT_EQ(sink->error.code(), StatusCode::kUnavailable);
+  EXPECT_EQ(sink->error.code(), StatusCode::kAborted);
   EXPECT_TRUE(Contains(sink->error.message(), "was lost"));
   EXPECT_EQ(sink->ends, 1);
 }
