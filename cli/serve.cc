@@ -134,7 +134,7 @@ class Display {
   }
 
   void ShowLoading(LocalService& service) {
-    const control::PrepareProgress progress = service.progress();
+    const PrepareProgress progress = service.progress();
     if (progress.bytes_total == 0) return Progress("loading weights");
     // Tenths where every line stays.
     const uint64_t step = screen_.is_terminal() ? 1 : 10;

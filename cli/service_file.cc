@@ -1,10 +1,8 @@
 #include "cli/service_file.h"
 
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 
+#include "common/read_file.h"
 #include "operator/api/parse.h"
 #include "operator/api/supported.h"
 #include "operator/api/validate.h"
@@ -16,7 +14,7 @@ namespace {
 using control::FieldErrors;
 using control::Node;
 
-constexpr size_t kMaxBytes = 1 << 20;
+constexpr int64_t kMaxBytes = 1 << 20;
 
 }  // namespace
 
@@ -33,18 +31,7 @@ Result<control::MoEService> ParseServiceText(std::string_view text, const std::s
 }
 
 Result<std::string> ReadTextFile(const std::string& path) {
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error)) {
-    return InvalidArgument(path + ": is a folder; want a file");
-  }
-  errno = 0;
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return NotFound(path + ": " + std::strerror(errno));
-  std::string text(kMaxBytes + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(in.gcount()));
-  if (text.size() > kMaxBytes) return InvalidArgument(path + ": larger than 1 MiB");
-  return text;
+  return ReadFileOrPipe(path, kMaxBytes);
 }
 
 Result<control::MoEService> ReadServiceFile(const std::string& file) {

@@ -14,7 +14,7 @@ Result<control::MoEService> ParseServiceText(std::string_view text, const std::s
 // The same from a file. NotFound: it cannot be read.
 Result<control::MoEService> ReadServiceFile(const std::string& file);
 
-// A whole file; at most 1 MiB.
+// A whole file or pipe; at most 1 MiB.
 Result<std::string> ReadTextFile(const std::string& path);
 
 // The object of `janusctl serve --model DIR`, as YAML: a HostPath source and fixed counts.

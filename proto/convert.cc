@@ -173,6 +173,39 @@ InstanceStatistics FromProto(const v1::InstanceStatistics& s) {
   return to;
 }
 
+v1::Stamp ToProto(const Stamp& stamp) {
+  v1::Stamp to;
+  to.set_service_uid(stamp.service_uid);
+  to.set_fence(stamp.fence);
+  to.set_epoch(stamp.epoch);
+  return to;
+}
+
+Stamp FromProto(const v1::Stamp& stamp) {
+  return {stamp.service_uid(), stamp.fence(), stamp.epoch()};
+}
+
+v1::PrepareProgress ToProto(const PrepareProgress& progress) {
+  v1::PrepareProgress to;
+  to.set_phase(progress.phase);
+  to.set_bytes_done(progress.bytes_done);
+  to.set_bytes_total(progress.bytes_total);
+  return to;
+}
+
+PrepareProgress FromProto(const v1::PrepareProgress& progress) {
+  return {progress.phase(), progress.bytes_done(), progress.bytes_total()};
+}
+
+Statistics FromProto(const v1::Statistics& statistics) {
+  Statistics to;
+  to.epoch = statistics.epoch();
+  for (const v1::InstanceStatistics& instance : statistics.instances()) {
+    to.instances.push_back(FromProto(instance));
+  }
+  return to;
+}
+
 v1::DType ToProto(DType dtype) {
   return static_cast<v1::DType>(static_cast<int>(dtype) + 1);
 }
@@ -191,6 +224,21 @@ Result<SchedulingPolicy> FromProto(v1::SchedulingPolicy policy) {
     default:
       return Unknown("scheduling", policy);
   }
+}
+
+grpc::Status ToGrpc(const Status& status) {
+  return {static_cast<grpc::StatusCode>(status.code()), status.message()};
+}
+
+Status FromGrpc(const grpc::Status& status) {
+  return FromGrpc(static_cast<uint32_t>(status.error_code()), status.error_message());
+}
+
+Status FromGrpc(uint32_t code, std::string message) {
+  if (code == grpc::StatusCode::OK) return OkStatus();
+  if (code == grpc::StatusCode::UNAUTHENTICATED) return PermissionDenied(std::move(message));
+  const bool known = code <= static_cast<uint32_t>(StatusCode::kDataLoss);
+  return {known ? static_cast<StatusCode>(code) : StatusCode::kUnknown, std::move(message)};
 }
 
 }  // namespace janus

@@ -1,9 +1,13 @@
 #pragma once
 
+#include <grpcpp/support/status.h>
+
+#include "common/control.h"
 #include "common/dtype.h"
 #include "common/statistics.h"
 #include "common/status.h"
 #include "common/topology.h"
+#include "proto/control.pb.h"
 #include "proto/topology.pb.h"
 
 // The only place where wire types meet ours. From... judges what came from outside: unknown enum
@@ -16,9 +20,22 @@ Result<Topology> FromProto(const v1::Topology& topology);
 v1::InstanceStatistics ToProto(const InstanceStatistics& statistics);
 InstanceStatistics FromProto(const v1::InstanceStatistics& statistics);
 
+v1::Stamp ToProto(const Stamp& stamp);
+Stamp FromProto(const v1::Stamp& stamp);
+v1::PrepareProgress ToProto(const PrepareProgress& progress);
+PrepareProgress FromProto(const v1::PrepareProgress& progress);
+
+Statistics FromProto(const v1::Statistics& statistics);
+
 v1::DType ToProto(DType dtype);
 v1::SchedulingPolicy ToProto(SchedulingPolicy policy);
 // UNSPECIFIED gives the default named in topology.proto.
 Result<SchedulingPolicy> FromProto(v1::SchedulingPolicy policy);
+
+// Codes are the same numbers. 16, UNAUTHENTICATED, is not among ours: to act on it is to act on a
+// refused permission; and a code that gRPC does not know is Unknown.
+grpc::Status ToGrpc(const Status& status);
+Status FromGrpc(const grpc::Status& status);
+Status FromGrpc(uint32_t code, std::string message);
 
 }  // namespace janus

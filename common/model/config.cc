@@ -1,12 +1,9 @@
 #include "common/model/config.h"
 
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "common/model/family.h"
+#include "common/read_file.h"
 
 namespace janus {
 namespace {
@@ -37,23 +34,13 @@ const ModelFamily* FindFamily(ConfigReader& config) {
   return nullptr;
 }
 
+std::string ModelConfigPath(const std::string& model_dir) {
+  return model_dir + "/config.json";
+}
+
 bool Exists(const std::string& path) {
   std::error_code error;
   return std::filesystem::exists(path, error);
-}
-
-Result<std::string> ReadFile(const std::string& path) {
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error)) {
-    return InvalidArgument(path + ": is a folder; want a file");
-  }
-  errno = 0;
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  // An empty file sets the failbit of `<<`; the reader below says that it is no JSON.
-  if (in) text << in.rdbuf();
-  if (!in.is_open() || in.bad()) return NotFound(path + ": " + std::strerror(errno));
-  return std::move(text).str();
 }
 
 std::vector<int> ToTokens(const std::vector<int64_t>& ids) {
@@ -73,18 +60,22 @@ Result<ModelDescription> ParseModelConfig(std::string_view json) {
   return model;
 }
 
-Result<ModelDescription> LoadModelConfig(const std::string& model_dir) {
+Result<std::string> ReadModelConfig(const std::string& model_dir) {
   std::error_code error;
   if (!std::filesystem::is_directory(model_dir, error)) {
     return NotFound(model_dir + ": no such folder; want a Hugging Face checkpoint's folder");
   }
-  const std::string path = model_dir + "/config.json";
+  const std::string path = ModelConfigPath(model_dir);
   if (!Exists(path)) {
     return NotFound(path + ": no such file; want a Hugging Face checkpoint's folder");
   }
-  JANUS_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  return ReadFile(path);
+}
+
+Result<ModelDescription> LoadModelConfig(const std::string& model_dir) {
+  JANUS_ASSIGN_OR_RETURN(const std::string text, ReadModelConfig(model_dir));
   Result<ModelDescription> model = ParseModelConfig(text);
-  if (!model.ok()) return std::move(model).status().Annotate(path);
+  if (!model.ok()) return std::move(model).status().Annotate(ModelConfigPath(model_dir));
   return model;
 }
 
@@ -115,7 +106,7 @@ Result<GenerationDefaults> LoadGenerationDefaults(const std::string& model_dir, 
     out = *std::move(parsed);
   }
   if (!out.eos_tokens.empty() && out.bos_token) return out;
-  const std::string fallback = model_dir + "/config.json";
+  const std::string fallback = ModelConfigPath(model_dir);
   JANUS_ASSIGN_OR_RETURN(const std::string text, ReadFile(fallback));
   JANUS_ASSIGN_OR_RETURN(ConfigReader config, ConfigReader::Parse(text));
   if (out.eos_tokens.empty()) {

@@ -17,7 +17,10 @@ namespace janus {
 // holds every value of the others.
 Result<ModelDescription> ParseModelConfig(std::string_view json);
 
-// The same for `<model_dir>/config.json`; messages begin with the file.
+// The text of `<model_dir>/config.json`. NotFound: the folder or the file is missing.
+Result<std::string> ReadModelConfig(const std::string& model_dir);
+
+// ParseModelConfig of `<model_dir>/config.json`; messages begin with the file.
 // NotFound: the folder or the file is missing. Reads one file.
 Result<ModelDescription> LoadModelConfig(const std::string& model_dir);
 

@@ -12,8 +12,8 @@
 #include <cerrno>
 #include <cstring>
 #include <optional>
-#include <utility>
 
+#include "common/fd.h"
 #include "dataplane/comm/segment.h"
 
 namespace janus::dataplane {
@@ -37,26 +37,6 @@ struct Hello {
   char refusal[kRefusalChars] = {};
 };
 static_assert(std::is_trivially_copyable_v<Hello>);
-
-// An owned descriptor.
-class Fd {
- public:
-  explicit Fd(int fd = -1) : fd_(fd) {}
-  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Fd& operator=(Fd&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Fd() {
-    if (fd_ >= 0) close(fd_);
-  }
-  int get() const { return fd_; }
-  int Release() { return std::exchange(fd_, -1); }
-  explicit operator bool() const { return fd_ >= 0; }
-
- private:
-  int fd_;
-};
 
 std::string ErrnoText() {
   return std::strerror(errno);

@@ -9,6 +9,7 @@
 
 #include "common/mutex.h"
 #include "dataplane/gateway/attention_pool.h"
+#include "proto/convert.h"
 #include "proto/tokens.grpc.pb.h"
 
 namespace janus::gateway {
@@ -31,8 +32,7 @@ AttentionCapacity ToCapacity(const v1::Welcome& welcome) {
 
 // Whose fault an instance says it was; the code is outside data.
 Status ToStatus(uint32_t code, const std::string& message) {
-  if (code == 0 || code > static_cast<uint32_t>(StatusCode::kDataLoss)) return Internal(message);
-  return {static_cast<StatusCode>(code), message};
+  return code == 0 ? Internal(message) : FromGrpc(code, message);
 }
 
 // It may be tried at another instance, or later.
@@ -210,8 +210,7 @@ class GrpcLink final : public AttentionLink {
                                 .running = step.running()});
   }
   void OnStreamDone(TokenStream* stream, const grpc::Status& status) {
-    const Status why(static_cast<StatusCode>(std::max<int>(1, status.error_code())),
-                     status.ok() ? "the instance ended the stream" : status.error_message());
+    const Status why = status.ok() ? Cancelled("the instance ended the stream") : FromGrpc(status);
     if (stream->welcomed()) {
       pool_->OnDown(this, why);
     } else {

@@ -4,7 +4,7 @@
 #include <functional>
 #include <sstream>
 
-#include "dataplane/text/read_file.h"
+#include "common/read_file.h"
 
 namespace janus::gateway {
 
@@ -191,7 +191,7 @@ std::string GatewayHelp() {
 }
 
 Result<std::vector<std::string>> ReadApiKeys(const std::string& path) {
-  JANUS_ASSIGN_OR_RETURN(const std::string text, text::ReadFile(path));
+  JANUS_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   std::vector<std::string> keys;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {

@@ -7,10 +7,10 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <sstream>
+
+#include "common/read_file.h"
 
 namespace janus::dataplane {
 namespace {
@@ -129,10 +129,8 @@ Checkpoint::~Checkpoint() {
 }
 
 Status Checkpoint::ReadIndex(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::stringstream text;
-  text << in.rdbuf();
-  const json index = json::parse(text.str(), nullptr, /*allow_exceptions=*/false);
+  JANUS_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  const json index = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object()) {
     return InvalidArgument(path + ": not a JSON object with a weight_map");
   }

@@ -1,6 +1,6 @@
 #include "dataplane/text/model_text.h"
 
-#include "dataplane/text/read_file.h"
+#include "common/read_file.h"
 
 namespace janus::text {
 

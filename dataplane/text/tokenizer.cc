@@ -1,6 +1,6 @@
 #include "dataplane/text/tokenizer.h"
 
-#include "dataplane/text/read_file.h"
+#include "common/read_file.h"
 #include "dataplane/text/text_buffer.h"
 
 namespace janus::text {

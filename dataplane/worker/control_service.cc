@@ -5,10 +5,6 @@
 namespace janus::dataplane {
 namespace {
 
-Stamp FromProto(const v1::Stamp& stamp) {
-  return {stamp.service_uid(), stamp.fence(), stamp.epoch()};
-}
-
 // Progress is told when a hundredth more is done, not per tensor.
 class Throttle {
  public:
@@ -28,24 +24,16 @@ class Throttle {
 
 }  // namespace
 
-grpc::Status ToGrpc(const Status& status) {
-  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), status.message());
-}
-
 grpc::Status ControlService::Prepare(grpc::ServerContext* context,
                                      const v1::PrepareRequest* request,
                                      grpc::ServerWriter<v1::PrepareProgress>* progress) {
-  const Result<Topology> topology = janus::FromProto(request->topology());
+  const Result<Topology> topology = FromProto(request->topology());
   if (!topology.ok()) return ToGrpc(topology.status());
   Throttle throttle;
   const auto report = [&](const PrepareProgress& now) {
     if (context->IsCancelled()) return false;
     if (!throttle.Due(now)) return true;
-    v1::PrepareProgress message;
-    message.set_phase(now.phase);
-    message.set_bytes_done(now.bytes_done);
-    message.set_bytes_total(now.bytes_total);
-    return progress->Write(message);
+    return progress->Write(ToProto(now));
   };
   const Status prepared = worker_.Prepare(FromProto(request->stamp()), *topology, request->config(),
                                           request->epoch_key(), report);

@@ -5,9 +5,6 @@
 
 namespace janus::dataplane {
 
-// A status of ours as gRPC's (the numbers are the same).
-grpc::Status ToGrpc(const Status& status);
-
 // janus.v1.Control over a Worker. Calls block their gRPC thread; the server bounds those.
 class ControlService final : public v1::Control::Service {
  public:

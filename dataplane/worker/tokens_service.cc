@@ -4,8 +4,9 @@
 #include <cmath>
 #include <deque>
 #include <map>
+#include <set>
 
-#include "dataplane/worker/control_service.h"
+#include "proto/convert.h"
 
 namespace janus::dataplane {
 namespace {
@@ -214,7 +215,7 @@ class Attachment final : public grpc::ServerBidiReactor<v1::ToAttention, v1::Fro
           return ResourceExhausted(std::to_string(kMostOpen) +
                                    " requests of this gateway are open already");
         }
-        if (!open_.emplace(id, true).second) return AlreadyExists("the request is open already");
+        if (!open_.insert(id).second) return AlreadyExists("the request is open already");
       }
       const Status submitted = instance_.Submit(std::move(request));
       if (!submitted.ok()) {
@@ -297,7 +298,7 @@ class Attachment final : public grpc::ServerBidiReactor<v1::ToAttention, v1::Fro
   uint32_t credits_ JANUS_GUARDED_BY(mu_) = 0;
   std::optional<v1::Welcome> welcome_ JANUS_GUARDED_BY(mu_);
   std::deque<v1::Rejected> rejected_ JANUS_GUARDED_BY(mu_);
-  std::map<RequestId, bool> open_ JANUS_GUARDED_BY(mu_);
+  std::set<RequestId> open_ JANUS_GUARDED_BY(mu_);
   std::vector<v1::RequestTokens> owed_ JANUS_GUARDED_BY(mu_);
   std::map<RequestId, size_t> owed_index_ JANUS_GUARDED_BY(mu_);
   StepOutput load_ JANUS_GUARDED_BY(mu_);

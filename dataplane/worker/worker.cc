@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <fstream>
-#include <iterator>
 
+#include "common/fingerprint.h"
 #include "common/model/config.h"
 #include "kernels/cpu/isa.h"
 
@@ -30,23 +30,14 @@ uint64_t ResidentBytes() {
   return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
-std::string Hex(uint64_t value) {
-  char text[17];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(value));
-  return text;
-}
-
 // What must be alike on all members beside the topology: the model and how it is computed.
 std::string NumericsHash(const ModelDescription& model, const std::string& config_text,
                          kernels::Isa isa) {
-  uint64_t hash = 0xcbf29ce484222325ULL;
-  const auto mix = [&](std::string_view text) {
-    for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
-  };
-  mix(config_text);
-  mix(ToString(model.dtype));
-  mix(kernels::ToString(isa));
-  return Hex(hash);
+  return Fingerprint()
+      .Mix(config_text)
+      .Mix(ToString(model.dtype))
+      .Mix(kernels::ToString(isa))
+      .Hex();
 }
 
 }  // namespace
@@ -161,9 +152,10 @@ Result<std::unique_ptr<Worker::Session>> Worker::Build(
     return InvalidArgument("topology of epoch " + std::to_string(topology.epoch) +
                            " under the stamp of epoch " + std::to_string(stamp.epoch));
   }
-  JANUS_ASSIGN_OR_RETURN(s.model, LoadModelConfig(flags_.model));
-  std::ifstream config_file(flags_.model + "/config.json", std::ios::binary);
-  const std::string config_text{std::istreambuf_iterator<char>(config_file), {}};
+  JANUS_ASSIGN_OR_RETURN(const std::string config_text, ReadModelConfig(flags_.model));
+  Result<ModelDescription> model = ParseModelConfig(config_text);
+  if (!model.ok()) return std::move(model).status().Annotate(flags_.model + "/config.json");
+  s.model = *std::move(model);
   JANUS_ASSIGN_OR_RETURN(s.settings, ResolveSettings(config, s.model, kernels::DetectCpu()));
   JANUS_RETURN_IF_ERROR(Validate(topology, s.model.layers, s.model.moe.experts));
   s.topology = topology;

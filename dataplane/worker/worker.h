@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "common/clock.h"
+#include "common/control.h"
 #include "common/log.h"
 #include "common/mutex.h"
 #include "dataplane/comm/shared_memory.h"
@@ -18,19 +19,6 @@
 #include "kernels/team.h"
 
 namespace janus::dataplane {
-
-// What a write to a worker carries: whose, and how new.
-struct Stamp {
-  std::string service_uid;
-  uint64_t fence = 0;
-  uint64_t epoch = 0;
-};
-
-struct PrepareProgress {
-  std::string phase;  // "weights", "connect"
-  uint64_t bytes_done = 0;
-  uint64_t bytes_total = 0;
-};
 
 // One instance from its start to its end: idle, prepared for an epoch, serving it. This version
 // serves the one epoch it was prepared for first.

@@ -11,6 +11,8 @@
 #include <optional>
 #include <sstream>
 
+#include "common/read_file.h"
+
 namespace janus::control {
 namespace {
 
@@ -57,10 +59,8 @@ Result<int64_t> ParseMemAvailable(const std::string& meminfo) {
 }
 
 Result<int64_t> AvailableMemoryBytes() {
-  std::ifstream in("/proc/meminfo");
-  std::ostringstream text;
-  if (in) text << in.rdbuf();
-  JANUS_ASSIGN_OR_RETURN(const int64_t available, ParseMemAvailable(text.str()));
+  JANUS_ASSIGN_OR_RETURN(const std::string text, ReadFile("/proc/meminfo"));
+  JANUS_ASSIGN_OR_RETURN(const int64_t available, ParseMemAvailable(text));
   return std::min(available, CgroupRoom().value_or(INT64_MAX));
 }
 

@@ -14,36 +14,11 @@
 #include <climits>
 #include <cstring>
 
+#include "common/fd.h"
 #include "operator/local/log_file.h"
 
 namespace janus::control {
 namespace {
-
-// Closes on every way out.
-class Fd {
- public:
-  explicit Fd(int fd = -1) : fd_(fd) {}
-  ~Fd() { Reset(); }
-  Fd(Fd&& other) noexcept : fd_(other.Release()) {}
-  Fd& operator=(Fd&& other) noexcept {
-    Reset();
-    fd_ = other.Release();
-    return *this;
-  }
-  int get() const { return fd_; }
-  int Release() {
-    const int fd = fd_;
-    fd_ = -1;
-    return fd;
-  }
-  void Reset() {
-    if (fd_ >= 0) close(fd_);
-    fd_ = -1;
-  }
-
- private:
-  int fd_;
-};
 
 struct Pipe {
   Fd read;
@@ -97,7 +72,24 @@ std::string SignalName(int signal) {
   return name != nullptr ? std::string("SIG") + name : "signal " + std::to_string(signal);
 }
 
+// An ignored SIGCHLD, which a parent may have left us, has the kernel reap children by itself, and
+// how they ended is lost.
+void TakeExitStatuses() {
+  struct sigaction action {};
+  if (sigaction(SIGCHLD, nullptr, &action) != 0) return;
+  const bool lost =
+      (action.sa_flags & SA_NOCLDWAIT) != 0 ||
+      ((action.sa_flags & SA_SIGINFO) == 0 && action.sa_handler == SIG_IGN);  // NOLINT
+  if (!lost) return;
+  action.sa_flags &= ~SA_NOCLDWAIT;
+  if ((action.sa_flags & SA_SIGINFO) == 0 && action.sa_handler == SIG_IGN) {  // NOLINT
+    action.sa_handler = SIG_DFL;
+  }
+  sigaction(SIGCHLD, &action, nullptr);
+}
+
 std::string DescribeExit(const siginfo_t& info) {
+  if (info.si_pid == 0) return "ended; another part of this process took its exit status";
   if (info.si_code == CLD_EXITED) return "exited with status " + std::to_string(info.si_status);
   std::string text = "was ended by " + SignalName(info.si_status);
   if (info.si_status == SIGKILL) text += " (by hand, or by the kernel when memory runs out)";
@@ -120,6 +112,7 @@ struct Processes::Child {
 Processes::Processes(Options options) : options_(std::move(options)) {}
 
 Result<std::unique_ptr<Processes>> Processes::Create(Options options) {
+  TakeExitStatuses();
   std::unique_ptr<Processes> out(new Processes(std::move(options)));
   out->event_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   out->wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -243,10 +236,20 @@ void Processes::Reap(Child& child) {
     pollfd more = {child.output.get(), POLLIN, 0};
     if (poll(&more, 1, 0) <= 0 || !ReadSome(child)) break;
   }
+  // Nobody else is meant to be in its group; whoever is goes with it. Before it is reaped: while it
+  // is a zombie nobody else can have its number.
   siginfo_t info{};
-  if (waitid(P_PID, static_cast<id_t>(child.pid), &info, WEXITED) != 0) return;
-  // Nobody else is meant to be in its group; whoever is goes with it.
-  kill(-child.pid, SIGKILL);
+  const auto id = static_cast<id_t>(child.pid);
+  int waited;
+  do {
+    waited = waitid(P_PID, id, &info, WEXITED | WNOWAIT);
+  } while (waited != 0 && errno == EINTR);
+  if (waited == 0) {
+    kill(-child.pid, SIGKILL);
+    waitid(P_PID, id, &info, WEXITED);
+  }
+  // Otherwise it was reaped by somebody else: it is gone all the same, and its number may be
+  // another process's by now.
   std::string text = child.name + " " + DescribeExit(info);
   const std::string words = child.words.Line();
   if (!words.empty()) text += "; its last words: " + words;
@@ -255,7 +258,7 @@ void Processes::Reap(Child& child) {
 
   MutexLock lock(mu_);
   child.exited = true;
-  const bool clean = info.si_code == CLD_EXITED && info.si_status == 0;
+  const bool clean = info.si_pid != 0 && info.si_code == CLD_EXITED && info.si_status == 0;
   Post({ProcessEvent::Kind::kExited, child.name, std::move(text), clean, stopping_});
   gone_.NotifyAll();
 }

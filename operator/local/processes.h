@@ -37,7 +37,8 @@ struct ProcessEvent {
 //
 // Start, NextEvent, Stop and the destructor belong to the thread that called Create, and that
 // thread must live as long as the processes: the kernel's parent-death signal follows the thread
-// that started a process, not the whole of ours. A thread inside reads the outputs.
+// that started a process, not the whole of ours. A thread inside reads the outputs. Create undoes
+// an ignored SIGCHLD for the whole of our process: how a child ended would be lost.
 class Processes {
  public:
   struct Options {

@@ -59,8 +59,8 @@ class LocalService {
   PrepareProgress progress() const;
   // "http://127.0.0.1:8000", once it serves.
   const std::string& endpoint() const { return endpoint_; }
-  // Asks every worker; short, for the table.
-  Result<Statistics> GetStatistics() { return members_->GetStatistics(Seconds(1)); }
+  // Asks all workers at once, for the table; who does not answer at once is left out.
+  Result<Statistics> GetStatistics() { return members_->GetStatistics(Seconds(0.5)); }
 
   // SIGTERM, then SIGKILL after `grace`; returns when nothing is left.
   void Stop(Seconds grace);

@@ -1,23 +1,10 @@
 #include "operator/reconcile/compose.h"
 
-#include <cstdio>
-
+#include "common/fingerprint.h"
 #include "controllers/placement.h"
 
 namespace janus::control {
 namespace {
-
-// FNV-1a, 64 bits: a fingerprint against mistakes, not against malice.
-std::string Fingerprint(const std::string& text) {
-  uint64_t hash = 14695981039346656037u;
-  for (const char c : text) {
-    hash ^= static_cast<unsigned char>(c);
-    hash *= 1099511628211u;
-  }
-  char out[17];
-  std::snprintf(out, sizeof(out), "%016llx", static_cast<unsigned long long>(hash));
-  return out;
-}
 
 // Everything that must be alike on all members, in one line.
 std::string ConfigHash(const ServicePlan& plan, const ModelDescription& model,
@@ -34,7 +21,7 @@ std::string ConfigHash(const ServicePlan& plan, const ModelDescription& model,
     text += "," + std::to_string(number);
   }
   for (const uint16_t expert : topology.placement.expert_of) text += "," + std::to_string(expert);
-  return Fingerprint(text);
+  return Fingerprint().Mix(text).Hex();
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <optional>
 #include <thread>
 
 #include "common/mutex.h"
@@ -10,22 +11,6 @@
 
 namespace janus::control {
 namespace {
-
-// 16, UNAUTHENTICATED, is not among ours: to act on it is to act on a refused permission.
-Status FromGrpc(const grpc::Status& status) {
-  if (status.ok()) return OkStatus();
-  const int code = status.error_code();
-  if (code < 1 || code > 15) return PermissionDenied(status.error_message());
-  return {static_cast<StatusCode>(code), status.error_message()};
-}
-
-v1::Stamp StampOf(const Leader& leader, uint64_t epoch) {
-  v1::Stamp stamp;
-  stamp.set_service_uid(leader.service_uid);
-  stamp.set_fence(leader.fence);
-  stamp.set_epoch(epoch);
-  return stamp;
-}
 
 v1::WorkerConfig ConfigOf(const ServicePlan& plan, bool debug_logits_hash) {
   v1::WorkerConfig config;
@@ -87,7 +72,7 @@ class GrpcPrepareCall final : public PrepareCall {
       MutexLock lock(mu_);
       heard_ = MonotonicClock::now();
       if (message.bytes_total() > 0 || !message.phase().empty()) {
-        progress_ = {message.phase(), message.bytes_done(), message.bytes_total()};
+        progress_ = FromProto(message);
       }
       if (message.done()) {
         complete = true;
@@ -110,6 +95,43 @@ class GrpcPrepareCall final : public PrepareCall {
   std::jthread thread_;
 };
 
+class GrpcStatisticsCall final : public StatisticsCall {
+ public:
+  GrpcStatisticsCall(v1::Control::Stub& stub, const std::string& service_uid, Seconds timeout) {
+    SetTimeout(context_, timeout);
+    request_.set_service_uid(service_uid);
+    stub.async()->GetStatistics(&context_, &request_, &reply_, [this](const grpc::Status& status) {
+      const MutexLock lock(mu_);
+      result_ = status;
+      // Under the lock: who waits may destroy this right after.
+      changed_.NotifyAll();
+    });
+  }
+  ~GrpcStatisticsCall() override {
+    context_.TryCancel();
+    Await();
+  }
+
+  Result<Statistics> Wait() override {
+    JANUS_RETURN_IF_ERROR(FromGrpc(Await()));
+    return FromProto(reply_);
+  }
+
+ private:
+  grpc::Status Await() {
+    const MutexLock lock(mu_);
+    while (!result_) changed_.Wait(mu_);
+    return *result_;
+  }
+
+  grpc::ClientContext context_;
+  v1::GetStatisticsRequest request_;
+  v1::Statistics reply_;  // gRPC's until result_ is set
+  Mutex mu_;
+  CondVar changed_;
+  std::optional<grpc::Status> result_ JANUS_GUARDED_BY(mu_);
+};
+
 }  // namespace
 
 struct TopologyClient::Channel {
@@ -129,53 +151,37 @@ std::unique_ptr<PrepareCall> TopologyClient::Prepare(const Topology& topology,
                                                      const ServicePlan& plan,
                                                      const PrepareOptions& options) {
   v1::PrepareRequest request;
-  *request.mutable_stamp() = StampOf(leader_, topology.epoch);
+  *request.mutable_stamp() = ToProto(Stamp{leader_.service_uid, leader_.fence, topology.epoch});
   *request.mutable_topology() = ToProto(topology);
   *request.mutable_config() = ConfigOf(plan, options.debug_logits_hash);
   request.set_epoch_key(options.epoch_key.data(), options.epoch_key.size());
   return std::make_unique<GrpcPrepareCall>(*channel_->stub, std::move(request));
 }
 
-Status TopologyClient::Commit(uint64_t epoch, Seconds timeout) {
+template <class Request, class Reply, class Method>
+Status TopologyClient::Write(Method method, uint64_t epoch, Seconds timeout) {
   grpc::ClientContext context;
   SetTimeout(context, timeout);
-  v1::CommitRequest request;
-  v1::CommitReply reply;
-  *request.mutable_stamp() = StampOf(leader_, epoch);
-  return FromGrpc(channel_->stub->Commit(&context, request, &reply));
+  Request request;
+  Reply reply;
+  *request.mutable_stamp() = ToProto(Stamp{leader_.service_uid, leader_.fence, epoch});
+  return FromGrpc((channel_->stub.get()->*method)(&context, request, &reply));
+}
+
+Status TopologyClient::Commit(uint64_t epoch, Seconds timeout) {
+  return Write<v1::CommitRequest, v1::CommitReply>(&v1::Control::Stub::Commit, epoch, timeout);
 }
 
 Status TopologyClient::Abort(uint64_t epoch, Seconds timeout) {
-  grpc::ClientContext context;
-  SetTimeout(context, timeout);
-  v1::AbortRequest request;
-  v1::AbortReply reply;
-  *request.mutable_stamp() = StampOf(leader_, epoch);
-  return FromGrpc(channel_->stub->Abort(&context, request, &reply));
+  return Write<v1::AbortRequest, v1::AbortReply>(&v1::Control::Stub::Abort, epoch, timeout);
 }
 
 Status TopologyClient::Drain(uint64_t epoch, Seconds timeout) {
-  grpc::ClientContext context;
-  SetTimeout(context, timeout);
-  v1::DrainRequest request;
-  v1::DrainReply reply;
-  *request.mutable_stamp() = StampOf(leader_, epoch);
-  return FromGrpc(channel_->stub->Drain(&context, request, &reply));
+  return Write<v1::DrainRequest, v1::DrainReply>(&v1::Control::Stub::Drain, epoch, timeout);
 }
 
-Result<Statistics> TopologyClient::GetStatistics(Seconds timeout) {
-  grpc::ClientContext context;
-  SetTimeout(context, timeout);
-  v1::GetStatisticsRequest request;
-  request.set_service_uid(leader_.service_uid);
-  v1::Statistics reply;
-  JANUS_RETURN_IF_ERROR(FromGrpc(channel_->stub->GetStatistics(&context, request, &reply)));
-  Statistics out;
-  out.epoch = reply.epoch();
-  for (const v1::InstanceStatistics& instance : reply.instances()) {
-    out.instances.push_back(FromProto(instance));
-  }
-  return out;
+std::unique_ptr<StatisticsCall> TopologyClient::AskStatistics(Seconds timeout) {
+  return std::make_unique<GrpcStatisticsCall>(*channel_->stub, leader_.service_uid, timeout);
 }
 
 }  // namespace janus::control

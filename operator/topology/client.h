@@ -6,18 +6,13 @@
 #include <string>
 
 #include "common/clock.h"
+#include "common/control.h"
 #include "common/statistics.h"
 #include "common/status.h"
 #include "common/topology.h"
 #include "operator/reconcile/plan.h"
 
 namespace janus::control {
-
-struct PrepareProgress {
-  std::string phase;  // "weights", "connect"
-  uint64_t bytes_done = 0;
-  uint64_t bytes_total = 0;
-};
 
 // A Prepare under way. Destroying it cancels the call and waits for its thread. Thread-safe.
 class PrepareCall {
@@ -29,6 +24,15 @@ class PrepareCall {
   virtual bool done() const = 0;
   // How it ended; meaningful once done.
   virtual Status result() const = 0;
+};
+
+// A question for statistics under way; several may be out at once, and none has a thread.
+// Destroying it cancels it and waits for its end. Confined.
+class StatisticsCall {
+ public:
+  virtual ~StatisticsCall() = default;
+  // The answer, or why there is none; waits at most for the deadline of the call. Once.
+  virtual Result<Statistics> Wait() = 0;
 };
 
 // What workers refuse from anybody else: the service, and a leader that is not the last one.
@@ -58,9 +62,13 @@ class TopologyClient {
   Status Commit(uint64_t epoch, Seconds timeout);
   Status Abort(uint64_t epoch, Seconds timeout);
   Status Drain(uint64_t epoch, Seconds timeout);
-  Result<Statistics> GetStatistics(Seconds timeout);
+  Result<Statistics> GetStatistics(Seconds timeout) { return AskStatistics(timeout)->Wait(); }
+  std::unique_ptr<StatisticsCall> AskStatistics(Seconds timeout);
 
  private:
+  template <class Request, class Reply, class Method>
+  Status Write(Method method, uint64_t epoch, Seconds timeout);
+
   struct Channel;  // keeps gRPC out of this header
   const Leader leader_;
   const std::shared_ptr<Channel> channel_;

@@ -97,10 +97,14 @@ Status Members::Abort(uint64_t epoch, Seconds timeout) {
 Result<Statistics> Members::GetStatistics(Seconds timeout) {
   Statistics all;
   Status first;
-  for (const Peer& peer : peers_) {
-    Result<Statistics> one = peer.client->GetStatistics(timeout);
+  // All are asked before any is awaited, so that the whole takes one timeout, however many are
+  // late.
+  std::vector<std::unique_ptr<StatisticsCall>> calls;
+  for (const Peer& peer : peers_) calls.push_back(peer.client->AskStatistics(timeout));
+  for (size_t i = 0; i < calls.size(); ++i) {
+    Result<Statistics> one = calls[i]->Wait();
     if (!one.ok()) {
-      if (first.ok()) first = std::move(one).status().Annotate(peer.member.name);
+      if (first.ok()) first = std::move(one).status().Annotate(peers_[i].member.name);
       continue;
     }
     all.epoch = std::max(all.epoch, one->epoch);

@@ -29,7 +29,8 @@ class Members {
   Status Commit(uint64_t epoch, Seconds timeout);
   // Tries all; the first error.
   Status Abort(uint64_t epoch, Seconds timeout);
-  // Of the members that answered; the first error if none did.
+  // Asks all at once and waits `timeout` at most. Of the members that answered; the first error if
+  // none did.
   Result<Statistics> GetStatistics(Seconds timeout);
 
  private:

@@ -127,5 +127,15 @@ TEST(Convert, KnowsEveryTypeAndPolicy) {
   EXPECT_FALSE(FromProto(static_cast<v1::SchedulingPolicy>(9)).ok());
 }
 
+TEST(Convert, CodesAreGrpcsBothWays) {
+  for (int code = 0; code <= 15; ++code) {
+    const Status status = code == 0 ? OkStatus() : Status(static_cast<StatusCode>(code), "why");
+    EXPECT_EQ(FromGrpc(ToGrpc(status)), status) << code;
+    EXPECT_EQ(static_cast<int>(ToGrpc(status).error_code()), code);
+  }
+  EXPECT_EQ(FromGrpc({grpc::StatusCode::UNAUTHENTICATED, "who"}), PermissionDenied("who"));
+  EXPECT_EQ(FromGrpc(99, "?").code(), StatusCode::kUnknown);
+}
+
 }  // namespace
 }  // namespace janus

@@ -4,9 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/read_file.h"
 #include "dataplane/text/detokenizer.h"
 #include "dataplane/text/model_text.h"
-#include "dataplane/text/read_file.h"
 #include "tests/support/contains.h"
 
 namespace janus::text {

@@ -130,6 +130,43 @@ TEST_F(ProcessesTest, TakesAChildsOwnChildrenWithIt) {
   EXPECT_TRUE(IsGone(std::stoi(ready.text)));
 }
 
+// A shell that outlives its leader only by a little could otherwise be missed: the group is killed
+// while the leader's number is still its own.
+TEST_F(ProcessesTest, TakesTheGroupOfALeaderThatWasKilled) {
+  ASSERT_TRUE(StartShell("a", "sleep 1000 & echo ready $!; kill -KILL $$").ok());
+  const ProcessEvent ready = Await();
+  ASSERT_EQ(ready.kind, ProcessEvent::Kind::kReady);
+  EXPECT_NE(Await().text.find("SIGKILL"), std::string::npos);
+  EXPECT_TRUE(IsGone(std::stoi(ready.text)));
+}
+
+TEST_F(ProcessesTest, ToldOfAnExitWhoseStatusSomebodyElseTook) {
+  struct sigaction ignore {
+  }, before{};
+  ignore.sa_handler = SIG_IGN;
+  ASSERT_EQ(sigaction(SIGCHLD, &ignore, &before), 0);  // the kernel reaps
+  ASSERT_TRUE(StartShell("a", "exit 0").ok());
+  const ProcessEvent event = Await();
+  sigaction(SIGCHLD, &before, nullptr);
+  EXPECT_EQ(event.kind, ProcessEvent::Kind::kExited);
+  EXPECT_FALSE(event.clean);
+  EXPECT_NE(event.text.find("took its exit status"), std::string::npos) << event.text;
+  EXPECT_EQ(processes_->running(), 0);
+}
+
+TEST_F(ProcessesTest, UndoesAnInheritedIgnoredSigchld) {
+  struct sigaction ignore {
+  }, before{}, now{};
+  ignore.sa_handler = SIG_IGN;
+  ASSERT_EQ(sigaction(SIGCHLD, &ignore, &before), 0);
+  processes_ = *Processes::Create({dir_, 4096});
+  sigaction(SIGCHLD, nullptr, &now);
+  EXPECT_EQ(now.sa_handler, SIG_DFL);
+  ASSERT_TRUE(StartShell("a", "exit 3").ok());
+  EXPECT_NE(Await().text.find("exited with status 3"), std::string::npos);
+  sigaction(SIGCHLD, &before, nullptr);
+}
+
 TEST_F(ProcessesTest, LeavesNobodyWhenItIsDestroyed) {
   ASSERT_TRUE(StartShell("a", "trap '' TERM; echo ready $$; while :; do sleep 0.01; done").ok());
   const pid_t pid = std::stoi(Await().text);

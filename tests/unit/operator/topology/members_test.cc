@@ -23,6 +23,24 @@ struct Journal {
   std::vector<std::string> commits JANUS_GUARDED_BY(mu);
 };
 
+// Lets nobody pass until `count` stand before it.
+class Gate {
+ public:
+  explicit Gate(int count) : missing_(count) {}
+  void Pass() {
+    MutexLock lock(mu_);
+    --missing_;
+    changed_.NotifyAll();
+    const MonotonicTime deadline = MonotonicClock::now() + 20s;
+    while (missing_ > 0 && MonotonicClock::now() < deadline) changed_.WaitUntil(mu_, deadline);
+  }
+
+ private:
+  Mutex mu_;
+  CondVar changed_;
+  int missing_ JANUS_GUARDED_BY(mu_);
+};
+
 class Member final : public v1::Control::Service {
  public:
   Member(std::string name, Journal& journal) : name_(std::move(name)), journal_(journal) {}
@@ -47,11 +65,13 @@ class Member final : public v1::Control::Service {
   }
   grpc::Status GetStatistics(grpc::ServerContext*, const v1::GetStatisticsRequest*,
                              v1::Statistics* reply) override {
+    if (statistics_gate != nullptr) statistics_gate->Pass();
     reply->set_epoch(1);
     *reply->add_instances() = ToProto(InstanceStatistics());
     return grpc::Status::OK;
   }
 
+  Gate* statistics_gate = nullptr;
   grpc::Status prepared;
   grpc::Status committed;
 
@@ -135,6 +155,12 @@ TEST_F(MembersTest, CommitsExpertsFirstAndStopsAtTheFirstError) {
   services_[2]->committed = {grpc::StatusCode::ABORTED, "another epoch"};
   EXPECT_EQ(members_->Commit(1, Seconds(10)), Aborted("experts-1: another epoch"));
   EXPECT_EQ(commits().size(), 5u);
+}
+
+TEST_F(MembersTest, AsksAllForStatisticsBeforeItAwaitsAny) {
+  Gate gate(3);
+  for (auto& service : services_) service->statistics_gate = &gate;
+  EXPECT_EQ(members_->GetStatistics(Seconds(20))->instances.size(), 3u);
 }
 
 TEST_F(MembersTest, JoinsTheStatisticsOfThoseThatAnswer) {

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace janus {
+
+// What a write to a worker carries: whose, and how new.
+struct Stamp {
+  std::string service_uid;
+  uint64_t fence = 0;
+  uint64_t epoch = 0;
+};
+
+// How far a worker is with preparing an epoch.
+struct PrepareProgress {
+  std::string phase;  // "weights", "connect"
+  uint64_t bytes_done = 0;
+  uint64_t bytes_total = 0;
+};
+
+}  // namespace janus
