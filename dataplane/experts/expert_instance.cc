@@ -13,36 +13,12 @@ ExpertInstance::ExpertInstance(const ExpertOptions& options, const ModelDescript
                                const kernels::Stream& stream)
     : options_(options),
       model_(model),
-      weights_(weights),
-      topology_(topology),
-      rank_(rank),
+      micro_batches_(topology.micro_batches),
       transport_(transport),
       exchange_(exchange),
       clock_(clock),
-      stream_(stream),
-      wire_(WireType(model)),
-      aebs_(model.moe.experts, topology.n()) {
-  for (int layer = 0; layer < model.layers; ++layer) {
-    placements_.push_back(LayerPlacement::Of(topology.placement, layer, model.moe.experts));
-  }
-  const auto m = static_cast<size_t>(topology.m());
-  const auto rows = static_cast<size_t>(topology.max_rows_per_round);
-  const auto k = static_cast<size_t>(model.moe.top_k);
-  const auto slots = static_cast<size_t>(topology.experts[static_cast<size_t>(rank.value)].slots);
-  sources_.resize(m);
-  row_pointers_.resize(rows);
-  router_logits_.resize(rows * static_cast<size_t>(model.moe.experts));
-  gate_ids_.resize(m * rows * k);
-  gate_weights_.resize(m * rows * k);
-  ids_.resize(m * rows * k);
-  replicas_.resize(m * rows * k);
-  slot_count_.resize(slots);
-  slot_first_.resize(slots);
-  contributions_.resize(m * rows * k);
-  active_.resize(slots);
-  const auto ffn = kernels::GroupedExpertFfnWorkspace::For(static_cast<int64_t>(m * rows * k),
-                                                           model.moe.intermediate, wire_);
-  ffn_workspace_ = AlignedBuffer(static_cast<size_t>(ffn.bytes));
+      layers_(model, weights, topology, rank, options.scheduling, stream),
+      sources_(static_cast<size_t>(topology.m())) {
   statistics_.role = Role::kExperts;
   statistics_.rank = rank;
 }
@@ -87,7 +63,7 @@ Status ExpertInstance::ExecuteStep(RoundKey key, const std::vector<bool>& partic
   const MonotonicTime start = clock_.Now();
   wait_ = Seconds(0);
   rows_ = rounds_ = activated_ = 0;
-  const int b = topology_.micro_batches;
+  const int b = micro_batches_;
   // Who still has rows, per micro-batch: told by the headers of the first layer.
   std::vector<std::vector<bool>> active(static_cast<size_t>(b), participants);
   for (int layer = 0; layer < model_.layers; ++layer) {
@@ -100,9 +76,10 @@ Status ExpertInstance::ExecuteStep(RoundKey key, const std::vector<bool>& partic
         sources_[a] = Source();
         sources_[a].awaited = who[a];
       }
+      layers_.Begin(layer);
       const Status done = [&] {
         JANUS_RETURN_IF_ERROR(AwaitRows(key));
-        return Compute(key);
+        return Answer(key);
       }();
       if (done.code() == StatusCode::kCancelled) return done;
       if (!done.ok()) return done.Annotate("layer " + std::to_string(layer));
@@ -159,9 +136,11 @@ Status ExpertInstance::AwaitRows(const RoundKey& key) {
     }
     if (stop_.stop_requested()) return Cancelled("stopped");
     if (came == sources_.size()) break;
-    sources_[came].here = true;
+    Source& source = sources_[came];
+    source.here = true;
     const MonotonicTime gate_start = clock_.Now();
-    JANUS_RETURN_IF_ERROR(Gate(key, Rank{static_cast<int32_t>(came)}));
+    JANUS_RETURN_IF_ERROR(
+        layers_.Gate(Rank{static_cast<int32_t>(came)}, source.rows.rows, source.rows.count));
     gating += clock_.Now() - gate_start;
   }
   all_here_ = clock_.Now();
@@ -169,121 +148,16 @@ Status ExpertInstance::AwaitRows(const RoundKey& key) {
   return OkStatus();
 }
 
-Status ExpertInstance::Gate(const RoundKey& key, Rank from) {
-  const ArrivedRows& rows = sources_[static_cast<size_t>(from.value)].rows;
-  const size_t row_bytes = static_cast<size_t>(model_.hidden) * static_cast<size_t>(SizeOf(wire_));
-  for (int i = 0; i < rows.count; ++i) {
-    row_pointers_[static_cast<size_t>(i)] = rows.rows + static_cast<size_t>(i) * row_bytes;
-  }
-  const size_t offset = static_cast<size_t>(from.value) *
-                        static_cast<size_t>(topology_.max_rows_per_round) *
-                        static_cast<size_t>(model_.moe.top_k);
-  const Tensor& router = weights_.layers[key.layer].router;
-  kernels::GateTopKArgs args;
-  args.x_rows = row_pointers_.data();
-  args.x_dtype = wire_;
-  args.weight = router.data;
-  args.weight_dtype = router.dtype;
-  args.logits = router_logits_.data();
-  args.ids = gate_ids_.data() + offset;
-  args.weights = gate_weights_.data() + offset;
-  args.rows = rows.count;
-  args.hidden = model_.hidden;
-  args.experts = model_.moe.experts;
-  args.top_k = model_.moe.top_k;
-  args.score = model_.moe.score;
-  args.renormalize = model_.moe.renormalize;
-  return kernels::GateTopK(stream_, args);
-}
-
-void ExpertInstance::GatherWork(const RoundKey& key) {
-  const auto k = static_cast<size_t>(model_.moe.top_k);
-  const size_t stride = static_cast<size_t>(topology_.max_rows_per_round) * k;
-  const size_t row_bytes = static_cast<size_t>(model_.hidden) * static_cast<size_t>(SizeOf(wire_));
-  std::fill(slot_count_.begin(), slot_count_.end(), 0);
-  size_t at = 0;
-  for (Source& source : sources_) {
-    if (!source.awaited) continue;
-    for (size_t i = 0; i < static_cast<size_t>(source.rows.count) * k; ++i, ++at) {
-      if (replicas_[at].instance != rank_.value) continue;
-      ++slot_count_[replicas_[at].slot];
-      ++source.contributions;
-    }
-  }
-  int first = 0;
-  for (size_t slot = 0; slot < slot_count_.size(); ++slot) {
-    slot_first_[slot] = first;
-    first += slot_count_[slot];
-  }
-  at = 0;
-  std::vector<int>& next = slot_count_;  // counts again while the lists are filled
-  std::fill(next.begin(), next.end(), 0);
-  for (size_t a = 0; a < sources_.size(); ++a) {
-    Source& source = sources_[a];
-    if (!source.awaited) continue;
-    source.out =
-        exchange_.Begin(key.micro_batch, Rank{static_cast<int32_t>(a)}, source.contributions);
-    for (size_t i = 0; i < static_cast<size_t>(source.rows.count) * k; ++i, ++at) {
-      const Replica replica = replicas_[at];
-      if (replica.instance != rank_.value) continue;
-      const auto written = static_cast<size_t>(source.written++);
-      source.out.refs[written] = {static_cast<uint16_t>(i / k), static_cast<uint8_t>(i % k), 0};
-      kernels::Contribution& c =
-          contributions_[static_cast<size_t>(slot_first_[replica.slot] + next[replica.slot]++)];
-      c.x = source.rows.rows + i / k * row_bytes;
-      c.y = source.out.rows + written * row_bytes;
-      c.weight = gate_weights_[a * stride + i];
-    }
-  }
-}
-
-Status ExpertInstance::Compute(const RoundKey& key) {
-  const auto k = static_cast<size_t>(model_.moe.top_k);
-  const size_t stride = static_cast<size_t>(topology_.max_rows_per_round) * k;
-  size_t total = 0;
-  for (size_t a = 0; a < sources_.size(); ++a) {
-    if (!sources_[a].awaited) continue;
-    const size_t count = static_cast<size_t>(sources_[a].rows.count) * k;
-    std::copy_n(gate_ids_.begin() + static_cast<ptrdiff_t>(a * stride), count,
-                ids_.begin() + static_cast<ptrdiff_t>(total));
-    total += count;
-  }
-  ScheduleActivatedExperts(options_.scheduling, placements_[key.layer],
-                           std::span(ids_).first(total), aebs_, std::span(replicas_).first(total));
-  GatherWork(key);
-
-  const ExpertLayerWeights& layer = weights_.layers[key.layer];
-  kernels::GroupedExpertFfnArgs args;
-  for (size_t slot = 0; slot < slot_count_.size(); ++slot) {
-    if (slot_count_[slot] == 0) continue;
-    const std::optional<ExpertTensors>& tensors = layer.slots[slot];
-    if (!tensors)
-      return Internal("slot " + std::to_string(slot) + " was assigned work and holds no expert");
-    kernels::ActiveExpert& expert = active_[static_cast<size_t>(args.num_experts++)];
-    expert.gate = tensors->gate.data;
-    expert.up = tensors->up.data;
-    expert.down = tensors->down.data;
-    expert.first = slot_first_[slot];
-    expert.count = slot_count_[slot];
-    args.num_contributions += expert.count;
-    args.weight_dtype = tensors->gate.dtype;
-  }
-  args.experts = active_.data();
-  args.contributions = contributions_.data();
-  args.hidden = model_.hidden;
-  args.intermediate = model_.moe.intermediate;
-  args.row_dtype = wire_;
-  args.workspace = ffn_workspace_.data();
-  args.workspace_bytes = static_cast<int64_t>(ffn_workspace_.size());
-  JANUS_RETURN_IF_ERROR(kernels::GroupedExpertFfn(stream_, args));
-
+Status ExpertInstance::Answer(const RoundKey& key) {
+  JANUS_RETURN_IF_ERROR(layers_.Compute(
+      [&](Rank to, int count) { return exchange_.Begin(key.micro_batch, to, count); }));
   for (size_t a = 0; a < sources_.size(); ++a) {
     if (!sources_[a].awaited) continue;
     JANUS_RETURN_IF_ERROR(exchange_.Post(key, Rank{static_cast<int32_t>(a)}, all_here_));
   }
-  rows_ += total / k;
+  rows_ += static_cast<uint64_t>(layers_.rows());
   ++rounds_;
-  activated_ += static_cast<uint64_t>(args.num_experts);
+  activated_ += static_cast<uint64_t>(layers_.activated());
   return OkStatus();
 }
 

@@ -4,16 +4,14 @@
 #include <stop_token>
 #include <vector>
 
-#include "common/aebs.h"
-#include "common/aligned_buffer.h"
 #include "common/clock.h"
 #include "common/model/description.h"
 #include "common/mutex.h"
 #include "common/statistics.h"
 #include "common/topology.h"
 #include "dataplane/comm/exchange.h"
+#include "dataplane/experts/expert_layers.h"
 #include "dataplane/experts/weights.h"
-#include "kernels/kernels.h"
 #include "kernels/stream.h"
 
 namespace janus::dataplane {
@@ -23,9 +21,8 @@ struct ExpertOptions {
   Seconds detection_deadline{10.0};  // a peer silent for longer within a step is lost
 };
 
-// One expert instance. For every round it has all rows of all participants; it runs the gate,
-// assigns each activated expert to one replica (AEBS, computed alike by every expert instance),
-// computes the experts that fell to it and sends every participant its contributions.
+// One expert instance: steps, tickets and the exchange around ExpertLayers. For every round it has
+// all rows of all participants, and it sends every participant its contributions.
 //
 // Run is the step thread; statistics is thread-safe.
 class ExpertInstance {
@@ -47,51 +44,28 @@ class ExpertInstance {
     bool awaited = false;
     bool here = false;
     ArrivedRows rows;
-    int contributions = 0;  // that this instance computes for it
-    ExpertExchange::Outgoing out;
-    int written = 0;
   };
 
   bool NextTicket(RoundKey& key, std::vector<bool>& participants);
   Status ExecuteStep(RoundKey key, const std::vector<bool>& participants);
   Status AwaitRows(const RoundKey& key);
-  Status Gate(const RoundKey& key, Rank from);
-  Status Compute(const RoundKey& key);
-  // Cuts what fell to this instance into one list per slot, grouped by slot, and lays out the
-  // replies.
-  void GatherWork(const RoundKey& key);
+  Status Answer(const RoundKey& key);
 
   // Constant after construction.
   const ExpertOptions options_;
   const ModelDescription model_;
-  const ExpertWeights& weights_;
-  const Topology topology_;
-  const Rank rank_;
+  const int micro_batches_;
   Transport& transport_;
   ExpertExchange& exchange_;
   const Clock& clock_;
-  const kernels::Stream stream_;
-  const DType wire_;
-  std::vector<LayerPlacement> placements_;  // per layer
 
   mutable Mutex mu_;
   InstanceStatistics statistics_ JANUS_GUARDED_BY(mu_);
 
-  // Confined to the step thread; sized once for m * R_max rows.
+  // Confined to the step thread.
   std::stop_token stop_;
+  ExpertLayers layers_;
   std::vector<Source> sources_;  // by attention rank
-  std::vector<const void*> row_pointers_;
-  std::vector<float> router_logits_;  // of one sender
-  std::vector<uint16_t> gate_ids_;    // [m, R_max, K], by sender
-  std::vector<float> gate_weights_;   // likewise
-  std::vector<uint16_t> ids_;         // [T, K] of the round, by (rank, row)
-  std::vector<Replica> replicas_;     // likewise
-  AebsWorkspace aebs_;
-  std::vector<int> slot_count_;
-  std::vector<int> slot_first_;
-  std::vector<kernels::Contribution> contributions_;
-  std::vector<kernels::ActiveExpert> active_;
-  AlignedBuffer ffn_workspace_;
   MonotonicTime all_here_;
   Seconds wait_{0};
   uint64_t rows_ = 0;

@@ -91,14 +91,13 @@ ModelDescription SmallModelDescription(DType dtype) {
   return model;
 }
 
-HeldModel SmallRandomModel(DType dtype, uint64_t seed) {
+HeldModel RandomModel(const ModelDescription& model, uint64_t seed) {
   HeldModel held;
-  held.model = SmallModelDescription(dtype);
-  const ModelDescription& model = held.model;
+  held.model = model;
   const int h = model.hidden;
   const int q = model.attention.heads * model.attention.head_dim;
   const int kv = model.attention.kv_heads * model.attention.head_dim;
-  Maker make(dtype, seed);
+  Maker make(model.dtype, seed);
   held.attention.embedding = make.Matrix(model.vocab, h, 6.0f);
   held.attention.final_norm = make.Norm(h);
   held.attention.lm_head = make.Matrix(model.vocab, h, 3.0f);
@@ -120,6 +119,10 @@ HeldModel SmallRandomModel(DType dtype, uint64_t seed) {
   }
   held.keep = make.buffers();
   return held;
+}
+
+HeldModel SmallRandomModel(DType dtype, uint64_t seed) {
+  return RandomModel(SmallModelDescription(dtype), seed);
 }
 
 }  // namespace janus::dataplane

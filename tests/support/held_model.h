@@ -25,8 +25,12 @@ struct HeldModel {
 // Pointers to each share, as LoopbackCluster takes them.
 std::vector<const ExpertWeights*> PointersTo(const std::vector<ExpertWeights>& shares);
 
-// A small model with random weights, scaled so that all of them matter; sizes that are no multiple
-// of a vector's and three experts per token, so that the order of a sum shows.
+// A model of that shape (dtype Float32 or BFloat16) with random weights, scaled so that all of them
+// matter.
+HeldModel RandomModel(const ModelDescription& model, uint64_t seed);
+
+// A small one: sizes that are no multiple of a vector's and three experts per token, so that the
+// order of a sum shows.
 HeldModel SmallRandomModel(DType dtype, uint64_t seed);
 
 // The shape of SmallRandomModel.

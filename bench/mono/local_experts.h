@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstring>
+#include <vector>
+
+#include "common/aligned_buffer.h"
+#include "dataplane/comm/exchange.h"
+#include "dataplane/experts/expert_layers.h"
+
+namespace janus::bench {
+
+// The experts behind the attention side's interface without an exchange: Post computes them on the
+// spot, on the caller's threads, where the rows lie; the contributions are read where they were
+// written.
+class LocalExperts final : public dataplane::AttentionExchange {
+ public:
+  LocalExperts(const dataplane::ExchangeShape& shape, dataplane::ExpertLayers& layers)
+      : shape_(shape), layers_(layers) {
+    for (int i = 0; i < shape.micro_batches; ++i) {
+      const auto rows = static_cast<size_t>(shape.max_rows);
+      const auto cells = rows * static_cast<size_t>(shape.top_k);
+      parts_.push_back(
+          {AlignedBuffer(rows * shape.row_bytes()), AlignedBuffer(cells * shape.row_bytes()),
+           std::vector<dataplane::ContributionRef>(cells), std::vector<const void*>(cells), 0});
+    }
+  }
+
+  std::span<std::byte> Rows(int micro_batch) override {
+    Part& part = At(micro_batch);
+    return {part.rows.data(), part.rows.size()};
+  }
+
+  Status Post(const dataplane::RoundKey& key, int rows, MonotonicTime) override {
+    Part& part = At(key.micro_batch);
+    const MonotonicTime start = MonotonicClock::now();
+    layers_.Begin(key.layer);
+    JANUS_RETURN_IF_ERROR(layers_.Gate(Rank{0}, part.rows.data(), rows));
+    JANUS_RETURN_IF_ERROR(layers_.Compute([&](Rank, int) {
+      return dataplane::ExpertExchange::Outgoing{part.refs, part.contributions.data()};
+    }));
+    part.count = rows * shape_.top_k;
+    for (int i = 0; i < part.count; ++i) {
+      const dataplane::ContributionRef& ref = part.refs[static_cast<size_t>(i)];
+      part.cells[static_cast<size_t>(ref.row) * static_cast<size_t>(shape_.top_k) + ref.slot] =
+          part.contributions.data() + static_cast<size_t>(i) * shape_.row_bytes();
+    }
+    expert_seconds_ += Seconds(MonotonicClock::now() - start).count();
+    activated_ += static_cast<uint64_t>(layers_.activated());
+    return OkStatus();
+  }
+  Result<bool> Poll(const dataplane::RoundKey&) override { return true; }
+  std::span<const void* const> Contributions(int micro_batch) const override {
+    const Part& part = parts_[static_cast<size_t>(micro_batch)];
+    return std::span(part.cells).first(static_cast<size_t>(part.count));
+  }
+
+  double expert_seconds() const { return expert_seconds_; }
+  uint64_t activated() const { return activated_; }
+
+ private:
+  struct Part {
+    AlignedBuffer rows;
+    AlignedBuffer contributions;
+    std::vector<dataplane::ContributionRef> refs;
+    std::vector<const void*> cells;  // [row * K + slot]
+    int count;
+  };
+  Part& At(int micro_batch) { return parts_[static_cast<size_t>(micro_batch)]; }
+
+  const dataplane::ExchangeShape shape_;
+  dataplane::ExpertLayers& layers_;
+  std::vector<Part> parts_;
+  double expert_seconds_ = 0.0;
+  uint64_t activated_ = 0;
+};
+
+}  // namespace janus::bench

@@ -1,0 +1,339 @@
+// What does separating attention and experts cost when nothing is gained by it? The same engine
+// decodes with a random model of more than 500 MB of active weights
+//   mono   experts in the same process and on the same thread, no exchange: the baseline
+//   1A1E   one attention and one expert process over shared memory, a thread and a core each
+// in turns within one run. One micro-batch: the two processes take turns, so the difference is the
+// exchange, the ticket and the wake-ups. Beside it: the time that reading the activated weights
+// once would take at the read bandwidth of one thread, measured in the same run.
+//
+//   mono_bench [--steps N] [--blocks N] [--batch B]      one JSON line per case
+
+#include <pthread.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <new>
+#include <thread>
+
+#include "bench/measure.h"
+#include "bench/mono/local_experts.h"
+#include "bench/mono/lone_transport.h"
+#include "bench/read_bandwidth.h"
+#include "dataplane/attention/attention_instance.h"
+#include "dataplane/comm/shared_memory.h"
+#include "dataplane/experts/expert_instance.h"
+#include "tests/support/held_model.h"
+#include "tests/support/loopback_cluster.h"
+
+namespace janus::bench {
+namespace {
+
+using namespace janus::dataplane;  // NOLINT: this program is about it
+
+// One: the first step then reads what every other step reads.
+constexpr int kPromptTokens = 1;
+
+ModelDescription Shape() {
+  ModelDescription model;
+  model.family = "mixtral";
+  model.architecture = "MixtralForCausalLM";
+  model.dtype = DType::kBFloat16;
+  model.vocab = 32000;
+  model.hidden = 2048;
+  model.layers = 8;
+  model.max_positions = 4096;
+  model.attention.heads = 16;
+  model.attention.kv_heads = 4;
+  model.attention.head_dim = 128;
+  model.attention.scale = 1.0f / std::sqrt(128.0f);
+  model.attention.rope.rotary_dim = 128;
+  model.moe.experts = 8;
+  model.moe.top_k = 2;
+  model.moe.intermediate = 3584;
+  model.moe.renormalize = true;
+  return model;
+}
+
+// Bytes of weights one step reads: all of attention and the output projection, and `activated`
+// experts over all layers.
+double ActiveBytes(const ModelDescription& model, double activated) {
+  const auto h = static_cast<double>(model.hidden);
+  const double q = h * model.attention.heads * model.attention.head_dim;
+  const double kv = h * model.attention.kv_heads * model.attention.head_dim;
+  const double attention = model.layers * (2 * q + 2 * kv + h * model.moe.experts);
+  return 2.0 * (attention + h * model.vocab + activated * 3 * h * model.moe.intermediate);
+}
+
+void PinTo(int core) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(core, &set);
+  JANUS_CHECK(sched_setaffinity(0, sizeof set, &set) == 0);
+}
+
+// Notes when each step that gave all of `batch` a token ended.
+class StepClock final : public TokenSink {
+ public:
+  explicit StepClock(int batch) : batch_(batch) {}
+  void Push(StepOutput&& output) override {
+    const MutexLock lock(mu_);
+    for (const TokenEvent& event : output.events) {
+      JANUS_CHECK(event.finish != FinishReason::kError, event.error);
+      ended_ += event.finish != FinishReason::kNone ? 1 : 0;
+    }
+    if (static_cast<int>(output.events.size()) == batch_) full_.push_back(MonotonicClock::now());
+    if (ended_ == batch_) done_.NotifyAll();
+  }
+  // Seconds of each step but the first, which begins with the submission.
+  std::vector<double> Await() {
+    const MutexLock lock(mu_);
+    const MonotonicTime deadline = MonotonicClock::now() + std::chrono::minutes(10);
+    while (ended_ < batch_) JANUS_CHECK(done_.WaitUntil(mu_, deadline), "no end in 10 minutes");
+    std::vector<double> seconds;
+    for (size_t i = 1; i < full_.size(); ++i) {
+      seconds.push_back(Seconds(full_[i] - full_[i - 1]).count());
+    }
+    return seconds;
+  }
+
+ private:
+  const int batch_;
+  Mutex mu_;
+  CondVar done_;
+  int ended_ JANUS_GUARDED_BY(mu_) = 0;
+  std::vector<MonotonicTime> full_ JANUS_GUARDED_BY(mu_);
+};
+
+struct Parts {
+  double attention = 0.0;  // seconds per step
+  double experts = 0.0;
+  double activated = 0.0;  // experts per step, over all layers
+};
+struct Measured {
+  std::vector<double> steps;
+  Parts parts;  // means over all steps
+};
+
+struct Setup {
+  const HeldModel& held;
+  const ExpertWeights& experts;
+  const Topology& topology;
+  kernels::Isa isa;
+  int batch;
+  int steps;
+  ExchangeShape shape() const {
+    return ShapeOf(topology, held.model.hidden, held.model.moe.top_k, WireType(held.model));
+  }
+};
+
+// Decodes one batch on an attention instance whose step thread is pinned to core 0.
+std::vector<double> Decode(const Setup& s, Transport& transport, AttentionExchange& exchange,
+                           InstanceStatistics& statistics) {
+  kernels::Team team(1);
+  const kernels::Stream stream{kernels::Device::kCpu, &team, s.isa, nullptr};
+  StepClock sink(s.batch);
+  const SystemClock clock;
+  AttentionOptions options;
+  options.max_batch = s.batch;
+  options.kv_bytes = int64_t{256} << 20;
+  options.swap_bytes = 0;
+  options.tpot_target = Seconds(60.0);  // all prompts in one step
+  auto instance = *AttentionInstance::Create(options, s.held.model, s.held.attention, s.topology,
+                                             Rank{0}, transport, exchange, sink, clock, stream);
+  for (int i = 0; i < s.batch; ++i) {
+    Request request;
+    request.key = {1, static_cast<uint64_t>(i), 1};
+    for (int p = 0; p < kPromptTokens; ++p) {
+      request.prompt.push_back((i * 7919 + p * 104729) % s.held.model.vocab);
+    }
+    request.max_tokens = s.steps;
+    JANUS_CHECK(instance->Submit(std::move(request)).ok());
+  }
+  Status ended;
+  std::jthread step([&](std::stop_token stop) {
+    PinTo(0);
+    ended = instance->Run(stop);
+  });
+  std::vector<double> seconds = sink.Await();
+  step.request_stop();
+  step.join();
+  statistics = instance->statistics();
+  JANUS_CHECK(ended.ok(), ended.ToString());
+  return seconds;
+}
+
+// The ticket that was out when the last answer ended makes one step more, of no rows.
+double StepsWithRows(const Setup& s, const InstanceStatistics& statistics) {
+  return static_cast<double>(statistics.rows) / s.batch;
+}
+
+Measured Mono(const Setup& s) {
+  kernels::Team team(1);
+  ExpertLayers layers(s.held.model, s.experts, s.topology, Rank{0}, SchedulingPolicy::kAebs,
+                      {kernels::Device::kCpu, &team, s.isa, nullptr});
+  LocalExperts exchange(s.shape(), layers);
+  LoneTransport transport(WaitPolicy::ForThreads(1));
+  InstanceStatistics statistics;
+  Measured m;
+  m.steps = Decode(s, transport, exchange, statistics);
+  const double steps = StepsWithRows(s, statistics);
+  m.parts.experts = exchange.expert_seconds() / steps;
+  m.parts.attention = statistics.compute_seconds / steps - m.parts.experts;
+  m.parts.activated = static_cast<double>(exchange.activated()) / steps;
+  return m;
+}
+
+std::unique_ptr<Transport> Connect(const Setup& s, PeerId self, const std::string& folder) {
+  SharedMemoryOptions options;
+  options.epoch = 1;
+  options.tag = 7;
+  options.attention_paths = {folder + "/attention-0.x"};
+  options.policy = WaitPolicy::ForThreads(2);
+  options.deadline = MonotonicClock::now() + std::chrono::seconds(60);
+  auto listener = *ExchangeListener::Create(
+      folder + (self.role == Role::kAttention ? "/attention-0.x" : "/experts-0.x"));
+  return *ConnectSharedMemory(*LayoutFor(s.topology.mode, s.shape(), self), options, *listener, {});
+}
+
+// The expert process: until the pipe closes.
+void ServeExperts(const Setup& s, const std::string& folder, int pipe, InstanceStatistics& out) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  PinTo(1);
+  auto transport = Connect(s, {Role::kExperts, Rank{0}}, folder);
+  auto exchange = *MakeExpertExchange(s.topology.mode, s.shape(), *transport);
+  kernels::Team team(1);
+  const SystemClock clock;
+  ExpertInstance instance({}, s.held.model, s.experts, s.topology, Rank{0}, *transport, *exchange,
+                          clock, {kernels::Device::kCpu, &team, s.isa, nullptr});
+  std::jthread step([&](std::stop_token stop) { (void)instance.Run(stop); });
+  char none = 0;
+  (void)!read(pipe, &none, 1);
+  step.request_stop();
+  step.join();
+  out = instance.statistics();
+  _exit(0);
+}
+
+Measured Separate(const Setup& s, const std::string& folder) {
+  void* memory = mmap(nullptr, sizeof(InstanceStatistics), PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  JANUS_CHECK(memory != MAP_FAILED);
+  auto* experts = new (memory) InstanceStatistics;
+  int ends[2];
+  JANUS_CHECK(pipe(ends) == 0);
+  const pid_t pid = fork();
+  JANUS_CHECK(pid >= 0);
+  if (pid == 0) {
+    close(ends[1]);
+    ServeExperts(s, folder, ends[0], *experts);
+  }
+  close(ends[0]);
+  Measured m;
+  InstanceStatistics attention;
+  {
+    auto transport = Connect(s, {Role::kAttention, Rank{0}}, folder);
+    auto exchange = *MakeAttentionExchange(s.topology.mode, s.shape(), *transport);
+    m.steps = Decode(s, *transport, *exchange, attention);
+    close(ends[1]);
+    int status = 0;
+    waitpid(pid, &status, 0);
+    JANUS_CHECK(status == 0, status);
+  }
+  const double steps = StepsWithRows(s, attention);
+  m.parts.attention = attention.compute_seconds / steps;
+  m.parts.experts = experts->compute_seconds / steps;
+  m.parts.activated = static_cast<double>(experts->activated_experts) / steps;
+  munmap(memory, sizeof(InstanceStatistics));
+  return m;
+}
+
+struct Total {
+  std::vector<double> steps;
+  std::vector<Parts> parts;
+
+  void Add(Measured&& m) {
+    steps.insert(steps.end(), m.steps.begin(), m.steps.end());
+    parts.push_back(m.parts);
+  }
+  double Median(double Parts::*part) const {
+    std::vector<double> values;
+    for (const Parts& p : parts) values.push_back(p.*part);
+    return SpreadOf(values).median;
+  }
+  double Report(const Setup& s, std::string_view form, double gbps) const {
+    const Spread spread = SpreadOf(steps);
+    const double active = ActiveBytes(s.held.model, Median(&Parts::activated));
+    const double read = active / gbps / 1e9;
+    JsonLine("mono")
+        .Text("form", form)
+        .Int("batch", s.batch)
+        .Text("isa", kernels::ToString(s.isa))
+        .Int("steps", static_cast<int64_t>(steps.size()))
+        .Number("step_ms_median", spread.median * 1e3)
+        .Number("step_ms_p10", spread.p10 * 1e3)
+        .Number("step_ms_p90", spread.p90 * 1e3)
+        .Number("attention_ms", Median(&Parts::attention) * 1e3)
+        .Number("experts_ms", Median(&Parts::experts) * 1e3)
+        .Number("active_mb", active / 1e6)
+        .Number("share_of_read", read / spread.median);
+    return spread.median;
+  }
+};
+
+void RunCase(const Setup& s, int blocks, const std::string& folder, double gbps) {
+  Total mono, separate;
+  for (int block = 0; block < blocks; ++block) {
+    mono.Add(Mono(s));
+    separate.Add(Separate(s, folder));
+  }
+  const double base = mono.Report(s, "mono", gbps);
+  const double step = separate.Report(s, "1A1E", gbps);
+  JsonLine("mono_ratio").Int("batch", s.batch).Number("step_1A1E_over_mono", step / base);
+  std::fflush(stdout);
+}
+
+}  // namespace
+}  // namespace janus::bench
+
+int main(int argc, char** argv) {
+  using namespace janus;         // NOLINT
+  using namespace janus::bench;  // NOLINT
+  int steps = 40;
+  int blocks = 3;
+  std::vector<int> batches = {1, 16};
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string flag = argv[i];
+    const int value = std::atoi(argv[i + 1]);
+    if (flag == "--steps") steps = std::max(4, value);
+    if (flag == "--blocks") blocks = std::max(1, value);
+    if (flag == "--batch") batches = {std::max(1, value)};
+  }
+  const Result<kernels::Isa> isa = kernels::SelectIsa(kernels::DetectCpu());
+  if (!isa.ok()) {
+    std::fprintf(stderr, "%s\n", isa.status().ToString().c_str());
+    return 1;
+  }
+  double gbps = 0.0;
+  {
+    kernels::Team team(1);
+    const Arena arena;
+    gbps = ReadBandwidth(team, arena);
+    JsonLine("read_bandwidth").Int("threads", 1).Number("gbps", gbps);
+  }
+  const dataplane::HeldModel held = dataplane::RandomModel(Shape(), 1);
+  const Topology topology = dataplane::MakeTopology(1, {held.model.moe.experts}, held.model.layers,
+                                                    held.model.moe.experts, 1, 512);
+  const std::vector<dataplane::ExpertWeights> shares = held.Shares(topology.placement);
+  char folder[] = "/tmp/janus-bench-XXXXXX";
+  JANUS_CHECK(mkdtemp(folder) != nullptr);
+  for (const int batch : batches) {
+    RunCase({held, shares[0], topology, *isa, batch, steps}, blocks, folder, gbps);
+  }
+  rmdir(folder);
+  return 0;
+}
