@@ -83,7 +83,7 @@ class StepClock final : public TokenSink {
   void Push(StepOutput&& output) override {
     const MutexLock lock(mu_);
     for (const TokenEvent& event : output.events) {
-      JANUS_CHECK(event.finish != FinishReason::kError, event.error);
+      JANUS_CHECK(event.finish != FinishReason::kError, event.error.ToString());
       ended_ += event.finish != FinishReason::kNone ? 1 : 0;
     }
     if (static_cast<int>(output.events.size()) == batch_) full_.push_back(MonotonicClock::now());
