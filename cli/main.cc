@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "cli/load/runner.h"
+#include "cli/plan/command.h"
 #include "cli/serve.h"
 #include "cli/service_file.h"
 #include "cli/stop_signals.h"
@@ -49,6 +50,14 @@ void DeclareServe(CLI::App& app, ServeOptions& options) {
                     "Jinja file, before the model's own chat template");
   serve->add_flag("--debug-logits-hash", options.debug_logits_hash,
                   "requests may ask for hashes of the logits");
+}
+
+void DeclarePlan(CLI::App& app, PlanOptions& options) {
+  CLI::App* plan = app.add_subcommand("plan", "Ask the performance model");
+  plan->add_option("--check-calibration", options.check_calibration,
+                   "folder of measured times (data/calibration): fits the cost model and prints "
+                   "how far it is off on what the fit did not see")
+      ->required();
 }
 
 void DeclareValidate(CLI::App& app, ValidateOptions& options) {
@@ -145,9 +154,11 @@ int Run(int argc, char** argv) {
   ServeOptions serve;
   ValidateOptions validate;
   LoadCommand load;
+  PlanOptions plan;
   DeclareServe(app, serve);
   DeclareValidate(app, validate);
   DeclareLoad(app, load);
+  DeclarePlan(app, plan);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -163,6 +174,8 @@ int Run(int argc, char** argv) {
     }
   } else if (app.got_subcommand("validate")) {
     status = Validate(validate);
+  } else if (app.got_subcommand("plan")) {
+    status = Plan(plan);
   } else {
     status = Load(load, stop);
   }

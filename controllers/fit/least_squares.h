@@ -1,0 +1,56 @@
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/status.h"
+
+namespace janus::controllers {
+
+// One coefficient to find: where to begin and what it may be.
+struct FitParameter {
+  const char* name = "";
+  double start = 0;
+  double low = 0;
+  double high = 0;
+};
+
+struct FitOptions {
+  int max_iterations = 60;
+  // Relative error from which a measurement counts linearly instead of squared (soft L1), so that a
+  // few odd ones do not bend the fit.
+  double robust_above = 0.05;
+};
+
+struct FitResult {
+  std::vector<double> values;  // within the bounds, in the order of the parameters
+  double cost = 0;             // mean robust loss; of use to compare starts
+  int iterations = 0;
+};
+
+// Finds the parameters for which predict(values, out) comes closest to `measured` in relative
+// terms: it minimises the mean over i of the soft-L1 loss of log(out[i] / measured[i]), by
+// Levenberg-Marquardt with the bounds as a box. Deterministic: same inputs, same result.
+//
+// `predict` fills out[0..n) and must be positive and finite within the bounds.
+// InvalidArgument: fewer measurements than parameters, a measurement that is not positive and
+// finite, or bounds that are none, each by its number or name.
+Result<FitResult> FitLogarithms(
+    std::span<const FitParameter> parameters, std::span<const double> measured,
+    const std::function<void(std::span<const double> values, std::span<double> out)>& predict,
+    const FitOptions& options = {});
+
+// How far predictions are off, relative to what was measured.
+struct ErrorSummary {
+  int count = 0;
+  double median = 0;  // of |predicted / measured - 1|
+  double p90 = 0;
+  double bias = 0;  // median of predicted / measured - 1
+};
+
+// Both of the same size; an empty one gives zeros.
+ErrorSummary SummarizeErrors(std::span<const double> predicted, std::span<const double> measured);
+
+}  // namespace janus::controllers
