@@ -11,6 +11,7 @@
 #include "cli/screen.h"
 #include "cli/service_file.h"
 #include "cli/table.h"
+#include "common/free_memory.h"
 #include "common/model/config.h"
 #include "operator/local/environment.h"
 #include "operator/local/machine.h"
@@ -82,7 +83,7 @@ Result<control::LocalServiceOptions> Check(const ServeOptions& options,
     JANUS_RETURN_IF_ERROR(RequireFile(options.chat_template, "a chat template"));
   }
   control::MachineRoom room;
-  JANUS_ASSIGN_OR_RETURN(room.memory_bytes, control::AvailableMemoryBytes());
+  JANUS_ASSIGN_OR_RETURN(room.memory_bytes, AvailableMemoryBytes());
   room.cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   JANUS_ASSIGN_OR_RETURN(out.plan, control::PlanService(service, out.model, room));
   return out;

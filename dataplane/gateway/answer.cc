@@ -11,6 +11,16 @@ Result<Answer> Answer::Create(const text::Tokenizer& tokenizer, std::vector<std:
   return Answer(tokenizer, std::move(detokenizer), std::move(stop), want_logprobs);
 }
 
+int64_t Answer::Delta::MemoryBytes() const {
+  size_t bytes = text.size() + token_ids.size() * sizeof(token_ids[0]) +
+                 logits_hashes.size() * sizeof(logits_hashes[0]);
+  for (const TokenText& token : tokens) {
+    bytes += sizeof(token) + token.bytes.size() +
+             token.logprobs.top.size() * sizeof(token.logprobs.top[0]);
+  }
+  return static_cast<int64_t>(bytes);
+}
+
 void Answer::Keep(int32_t token, const PositionLogprobs& logprobs, const std::string& piece) {
   if (want_logprobs_) {
     Result<std::string> bytes = tokenizer_->TokenBytes(token);

@@ -21,6 +21,8 @@ class Answer {
     PositionLogprobs logprobs;
   };
   struct Delta {
+    int64_t MemoryBytes() const;
+
     std::string text;
     std::vector<TokenText> tokens;  // only if log probabilities were asked for
     std::vector<int32_t>

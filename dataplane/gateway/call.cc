@@ -39,9 +39,10 @@ class Call::Sink final : public TokenSink {
   const size_t index_;
 };
 
-Call::Call(CallContext& context, std::shared_ptr<HttpExchange> exchange)
+Call::Call(CallContext& context, std::shared_ptr<HttpExchange> exchange, MemoryLease memory)
     : context_(context),
       exchange_(std::move(exchange)),
+      memory_(std::move(memory)),
       started_(context.clock.Now()),
       last_progress_(started_) {
   context_.open.fetch_add(1);
@@ -73,6 +74,12 @@ void Call::Refuse(const ApiError& error) {
 
 void Call::Answer(PreparedRequest prepared) {
   if (over_) return;
+  // What it was in text is over; what it is in tokens may be more.
+  if (!memory_.TrySet(MemoryBytes(prepared), MemoryBudget::Use::kRequest)) {
+    context_.metrics.memory_refused.Add();
+    return Refuse(
+        Overloaded("no memory is free for the prompt's tokens", context_.pool.RetryAfterSeconds()));
+  }
   const CompletionRequest& request = prepared.request;
   const bool chat = request.endpoint == Endpoint::kChat;
   stream_ = request.stream;
@@ -117,6 +124,17 @@ void Call::Answer(PreparedRequest prepared) {
   });
 }
 
+// The instance's pool keeps every token for a replay, and an answer that is not streamed is kept
+// until it is whole. A stream's tokens are few bytes, and are not refused: new requests are.
+bool Call::HoldMore(const TokenEvent& event, const gateway::Answer::Delta& delta) {
+  const auto tokens = static_cast<int64_t>(sizeof(int32_t) * event.tokens.size());
+  if (stream_) {
+    memory_.Set(memory_.bytes() + tokens);
+    return true;
+  }
+  return memory_.TrySet(memory_.bytes() + tokens + delta.MemoryBytes(), MemoryBudget::Use::kAnswer);
+}
+
 void Call::Measure(Choice& choice, size_t tokens) {
   if (tokens == 0) return;
   const MonotonicTime now = context_.clock.Now();
@@ -155,6 +173,10 @@ void Call::OnTokens(size_t index, const TokenEvent& event) {
   usage_.cached_prompt_tokens += event.cached_prompt_tokens;
   Result<gateway::Answer::Delta> delta = choice.answer->Push(event);
   if (!delta.ok()) return Fail(delta.status());
+  if (!HoldMore(event, *delta)) {
+    context_.metrics.memory_refused.Add();
+    return Fail(ResourceExhausted("no memory is free for the rest of this answer"));
+  }
   choice.finish = choice.answer->finish();
   // The instance does not know of the text.
   if (choice.finish != Finish::kNone && event.finish == Finish::kNone) {

@@ -35,7 +35,8 @@ struct CallContext {
 // Confined to the exchange's I/O thread, but for the tokens' arrival and its own end.
 class Call : public std::enable_shared_from_this<Call> {
  public:
-  Call(CallContext& context, std::shared_ptr<HttpExchange> exchange);
+  // `memory` holds the request's body; from Answer on, what the call itself holds.
+  Call(CallContext& context, std::shared_ptr<HttpExchange> exchange, MemoryLease memory);
   ~Call();
 
   // Watches the client. Then either of the two below, once, in any case.
@@ -61,6 +62,7 @@ class Call : public std::enable_shared_from_this<Call> {
 
   void OnTokens(size_t index, const TokenEvent& event);
   void Measure(Choice& choice, size_t tokens);
+  bool HoldMore(const TokenEvent& event, const gateway::Answer::Delta& delta);
   void WriteChunk(size_t index, gateway::Answer::Delta delta);
   void FinishChoice(Choice& choice);
   void FinishCall();
@@ -71,6 +73,7 @@ class Call : public std::enable_shared_from_this<Call> {
 
   CallContext& context_;
   const std::shared_ptr<HttpExchange> exchange_;
+  MemoryLease memory_;
   const MonotonicTime started_;
   ResponseHead head_;
   Usage usage_;

@@ -14,6 +14,8 @@ struct GatewayMetrics {
   Gauge& instances;     // attached
   Gauge& open_streams;  // HTTP requests being answered
   Gauge& connections;   // open client connections
+  Gauge& memory;        // bytes held for clients
+  Gauge& memory_limit;  // of them at most
   Histogram& ttft;      // seconds from the request's last byte to its first token
   Histogram& itl;       // seconds between messages with tokens, per token
   Histogram& tpot;      // per request: (last - first token) / (tokens - 1)
@@ -27,8 +29,10 @@ struct GatewayMetrics {
   Counter& shed;     // 429
   Counter& client_gone;
   Counter& slow_reader_cut;
-  Counter& resubmitted;    // given to another instance
-  Counter& stale_dropped;  // messages of an attempt that is not the current one
+  Counter& memory_refused;  // refused, failed or cut because the memory budget was in use
+  Counter& accept_errors;   // the system had no room for a connection
+  Counter& resubmitted;     // given to another instance
+  Counter& stale_dropped;   // messages of an attempt that is not the current one
 
  private:
   // `labels`: model_name="...", escaped.

@@ -37,6 +37,7 @@ struct Shard {
 struct Shared {
   const HttpOptions& options;
   HttpHandler& handler;
+  MemoryBudget& memory;
   GatewayMetrics& metrics;
   std::atomic<bool> draining = false;
   std::atomic<size_t> connections = 0;
@@ -48,7 +49,11 @@ struct Shared {
 class Session final : public std::enable_shared_from_this<Session> {
  public:
   Session(tcp::socket socket, Shard& shard, Shared& shared)
-      : socket_(std::move(socket)), timer_(shard.io), shard_(shard), shared_(shared) {
+      : socket_(std::move(socket)),
+        timer_(shard.io),
+        shard_(shard),
+        shared_(shared),
+        output_memory_(shared.memory) {
     shard_.sessions.insert(this);
     shared_.metrics.connections.Add(1);
   }
@@ -78,7 +83,10 @@ class Session final : public std::enable_shared_from_this<Session> {
 
   void OnHead(error_code error);
   void ReadBody();
+  void ReadBodyOn();
   void OnBody(error_code error);
+  bool HoldBody(uint64_t bytes);
+  int64_t OutputBytes() const;
   void Refuse(int status, std::string message);
   void WatchForLeaving();
   void Flush();
@@ -110,6 +118,8 @@ class Session final : public std::enable_shared_from_this<Session> {
   std::shared_ptr<Session> self_;  // while answering, when no read may keep it alive
   std::string unsent_;             // waits while sending_ is on its way
   std::string sending_;
+  std::optional<MemoryLease> body_memory_;  // while a body is read
+  MemoryLease output_memory_;
   size_t discarded_ = 0;
   std::function<void()> on_gone_;
 };
@@ -234,10 +244,12 @@ void Session::OnHead(error_code error) {
 void Session::ReadBody() {
   const auto& request = parser_->get();
   const bool expects = beast::iequals(request[http::field::expect], "100-continue");
+  body_memory_.emplace(shared_.memory);
+  // What is announced is refused before it is sent; the rest when it has grown too large.
+  if (const auto announced = parser_->content_length(); announced && !HoldBody(*announced)) return;
   const auto read = [self = shared_from_this()] {
     self->Deadline(self->shared_.options.read_deadline, &Session::OnReadDeadline);
-    http::async_read(self->socket_, self->input_, *self->parser_,
-                     [self](error_code error, size_t) { self->OnBody(error); });
+    self->ReadBodyOn();
   };
   if (!expects || parser_->is_done()) return read();
   sending_ = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -246,6 +258,35 @@ void Session::ReadBody() {
                       if (error) return self->Close();
                       if (self->state_ == State::kReading) read();
                     });
+}
+
+// Takes the body's bytes from the budget. False: there was no room, and the request was refused.
+bool Session::HoldBody(uint64_t bytes) {
+  if (body_memory_->TrySet(static_cast<int64_t>(bytes), MemoryBudget::Use::kRequest)) return true;
+  body_memory_.reset();
+  parser_.reset();  // with what there is of the body; no read is under way
+  shared_.metrics.memory_refused.Add();
+  Refuse(429, "no memory is free for a body of " + std::to_string(bytes) +
+                  " bytes: requests together may hold " +
+                  std::to_string(shared_.memory.limit(MemoryBudget::Use::kRequest)));
+  return false;
+}
+
+void Session::ReadBodyOn() {
+  if (parser_->is_done() || parser_->content_length()) {
+    http::async_read(
+        socket_, input_, *parser_,
+        [self = shared_from_this()](error_code error, size_t) { self->OnBody(error); });
+    return;
+  }
+  http::async_read_some(
+      socket_, input_, *parser_, [self = shared_from_this()](error_code error, size_t) {
+        if (error || self->state_ != State::kReading || self->parser_->is_done()) {
+          return self->OnBody(error);
+        }
+        const size_t held = self->parser_->get().body().capacity();
+        if (self->HoldBody(held)) self->ReadBodyOn();
+      });
 }
 
 void Session::OnBody(error_code error) {
@@ -265,6 +306,8 @@ void Session::OnBody(error_code error) {
   head.method = std::string(request.method_string());
   head.path = std::string(request.target().substr(0, request.target().find('?')));
   std::string body = std::move(parser_->get().body());
+  MemoryLease memory = std::move(*body_memory_);
+  body_memory_.reset();
   chunked_ = request.version() >= 11;
   ++request_number_;
   state_ = State::kAnswering;
@@ -274,7 +317,7 @@ void Session::OnBody(error_code error) {
   input_.shrink_to_fit();
   WatchForLeaving();
   shared_.handler.Handle(std::make_shared<Exchange>(shared_from_this()), std::move(head),
-                         std::move(body));
+                         std::move(body), std::move(memory));
 }
 
 void Session::Refuse(int status, std::string message) {
@@ -331,6 +374,7 @@ void Session::Respond(const HttpReply& reply) {
   }
   unsent_ += "Content-Length: " + std::to_string(reply.body.size()) + "\r\n\r\n";
   if (!head_only_) unsent_ += reply.body;
+  output_memory_.Set(OutputBytes());  // the answer is there already: not to be refused
   AnswerIsWhole();
 }
 
@@ -352,7 +396,9 @@ void Session::Write(std::string_view bytes) {
   }
   unsent_ += bytes;
   if (chunked_) unsent_ += "\r\n";
-  if (unsent_.size() > shared_.options.max_unsent_bytes) {
+  const bool has_memory = output_memory_.TrySet(OutputBytes(), MemoryBudget::Use::kAnswer);
+  if (!has_memory) shared_.metrics.memory_refused.Add();
+  if (unsent_.size() > shared_.options.max_unsent_bytes || !has_memory) {
     cut_ = true;
     shared_.metrics.slow_reader_cut.Add();
     // Later, as the caller is in the middle of its work.
@@ -362,6 +408,14 @@ void Session::Write(std::string_view bytes) {
     return;
   }
   Flush();
+}
+
+// What waits to be sent, as the memory budget counts it. A little is free, so that under pressure
+// the clients that do not read are cut, and nobody else.
+int64_t Session::OutputBytes() const {
+  const size_t held = unsent_.size() + sending_.size();
+  const size_t free = shared_.options.free_unsent_bytes;
+  return static_cast<int64_t>(held > free ? held - free : 0);
 }
 
 void Session::EndStream() {
@@ -398,6 +452,7 @@ void Session::OnWriteDeadline() {
 void Session::OnFlushed(error_code error) {
   writing_ = false;
   sending_.clear();
+  output_memory_.Set(OutputBytes());
   if (state_ == State::kClosed) return;
   if (error) return Gone();
   timer_.cancel();
@@ -458,6 +513,7 @@ void Session::Close() {
   state_ = State::kClosed;
   self_.reset();
   timer_.cancel();
+  body_memory_.reset();
   error_code ignored;
   socket_.close(ignored);
 }
@@ -469,12 +525,14 @@ void Session::Drain() {
 
 class Server final : public HttpServer {
  public:
-  Server(const HttpOptions& options, HttpHandler& handler, GatewayMetrics& metrics, Logger log)
+  Server(const HttpOptions& options, HttpHandler& handler, MemoryBudget& memory,
+         GatewayMetrics& metrics, Logger log)
       : options_(options),
         log_(std::move(log)),
-        shared_{.options = options, .handler = handler, .metrics = metrics},
+        shared_{.options = options, .handler = handler, .memory = memory, .metrics = metrics},
         shards_(static_cast<size_t>(options.threads)),
         acceptor_(shards_[0].io),
+        accept_timer_(shards_[0].io),
         signals_(shards_[0].io),
         drain_timer_(shards_[0].io) {
     shared_.on_closed = [this] { asio::post(shards_[0].io, [this] { OnClosed(); }); };
@@ -543,18 +601,26 @@ class Server final : public HttpServer {
       accepting_ = false;
       if (shared_.draining) return;
       if (!error) {
+        accept_fails_ = false;
         shared_.connections.fetch_add(1);
         Open(shard, std::move(socket));
-      } else if (error == asio::error::no_descriptors) {
-        // Out of descriptors: the next close makes room, and a pause keeps this from spinning.
-        log_.Warning("cannot accept a connection", {{"reason", error.message()}});
-        drain_timer_.expires_after(std::chrono::milliseconds(100));
-        drain_timer_.async_wait([this](error_code cancelled) {
-          if (!cancelled) Accept();
-        });
-        return;
+      } else if (error != asio::error::connection_aborted) {
+        return PauseAccepting(error);
       }
       Accept();
+    });
+  }
+
+  // Out of descriptors, buffers or memory, in this process or the whole system: the connection
+  // stays in the listen queue, so that accepting again at once would only spin.
+  void PauseAccepting(error_code error) {
+    shared_.metrics.accept_errors.Add();
+    if (!std::exchange(accept_fails_, true)) {
+      log_.Warning("cannot accept connections; trying on", {{"reason", error.message()}});
+    }
+    accept_timer_.expires_after(std::chrono::milliseconds(100));
+    accept_timer_.async_wait([this](error_code cancelled) {
+      if (!cancelled) Accept();
     });
   }
 
@@ -581,6 +647,7 @@ class Server final : public HttpServer {
     shared_.draining = true;
     error_code ignored;
     acceptor_.close(ignored);
+    accept_timer_.cancel();
     for (Shard& shard : shards_) {
       asio::post(shard.io, [&shard] {
         // Drain may end a session, which leaves the set.
@@ -612,18 +679,20 @@ class Server final : public HttpServer {
   Shared shared_;
   std::vector<Shard> shards_;
   tcp::acceptor acceptor_;
+  asio::steady_timer accept_timer_;
   asio::signal_set signals_;
   asio::steady_timer drain_timer_;
   size_t next_shard_ = 0;
   bool accepting_ = false;
+  bool accept_fails_ = false;
 };
 
 }  // namespace
 
 Result<std::unique_ptr<HttpServer>> HttpServer::Listen(const HttpOptions& options,
-                                                       HttpHandler& handler,
+                                                       HttpHandler& handler, MemoryBudget& memory,
                                                        GatewayMetrics& metrics, Logger log) {
-  auto server = std::make_unique<Server>(options, handler, metrics, std::move(log));
+  auto server = std::make_unique<Server>(options, handler, memory, metrics, std::move(log));
   JANUS_RETURN_IF_ERROR(server->Bind());
   return std::unique_ptr<HttpServer>(std::move(server));
 }

@@ -13,6 +13,7 @@
 #include "common/log.h"
 #include "common/status.h"
 #include "dataplane/gateway/gateway_metrics.h"
+#include "dataplane/gateway/memory_budget.h"
 
 namespace janus::gateway {
 
@@ -20,14 +21,15 @@ struct HttpOptions {
   std::string host = "127.0.0.1";
   int port = 8000;  // 0: any free one
   int threads = 2;
-  size_t max_connections = 5120;        // beyond it new ones wait in the listen queue
-  size_t max_header_bytes = 32u << 10;  // 431
-  size_t max_body_bytes = 4u << 20;     // 413
-  size_t max_unsent_bytes = 1u << 20;   // of one response stream; beyond it the reader is cut
-  int send_buffer_bytes = 128 << 10;    // the kernel's share of that
-  Seconds idle_deadline{75};            // keep-alive without a request: closed in silence
-  Seconds read_deadline{30};            // first byte to last header, then the body: 408
-  Seconds write_deadline{30};           // for one write of what had gathered: cut
+  size_t max_connections = 5120;         // beyond it new ones wait in the listen queue
+  size_t max_header_bytes = 32u << 10;   // 431
+  size_t max_body_bytes = 4u << 20;      // 413
+  size_t max_unsent_bytes = 1u << 20;    // of one response stream; beyond it the reader is cut
+  size_t free_unsent_bytes = 16u << 10;  // of which so many are not taken from the memory budget
+  int send_buffer_bytes = 128 << 10;     // the kernel's share of that
+  Seconds idle_deadline{75};             // keep-alive without a request: closed in silence
+  Seconds read_deadline{30};             // first byte to last header, then the body: 408
+  Seconds write_deadline{30};            // for one write of what had gathered: cut
 };
 
 struct HttpHead {
@@ -73,8 +75,11 @@ class HttpHandler {
   virtual ~HttpHandler() = default;
   // A reply refuses the request before its body is read.
   virtual std::optional<HttpReply> JudgeHead(const HttpHead& head) = 0;
-  virtual void Handle(std::shared_ptr<HttpExchange> exchange, HttpHead head, std::string body) = 0;
-  // For what the server itself refuses: malformed requests, limits, deadlines.
+  // `memory` holds the body's bytes.
+  virtual void Handle(std::shared_ptr<HttpExchange> exchange, HttpHead head, std::string body,
+                      MemoryLease memory) = 0;
+  // For what the server itself refuses: malformed requests, limits, deadlines; 429 when the memory
+  // budget has no room for the body.
   virtual HttpReply Refusal(int status, std::string message) = 0;
 };
 
@@ -85,8 +90,8 @@ class HttpServer {
   // Binds and listens; Unavailable: the address cannot be had, with the reason. All arguments must
   // outlive the server.
   static Result<std::unique_ptr<HttpServer>> Listen(const HttpOptions& options,
-                                                    HttpHandler& handler, GatewayMetrics& metrics,
-                                                    Logger log);
+                                                    HttpHandler& handler, MemoryBudget& memory,
+                                                    GatewayMetrics& metrics, Logger log);
   virtual ~HttpServer() = default;
 
   virtual int port() const = 0;

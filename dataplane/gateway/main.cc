@@ -6,6 +6,7 @@
 #include <random>
 
 #include "common/clock.h"
+#include "common/free_memory.h"
 #include "common/log.h"
 #include "dataplane/gateway/attention_pool.h"
 #include "dataplane/gateway/options.h"
@@ -57,9 +58,16 @@ Status Run(GatewayOptions options) {
   if (!options.api_keys_file.empty()) {
     JANUS_ASSIGN_OR_RETURN(options.service.api_keys, ReadApiKeys(options.api_keys_file));
   }
+  if (options.memory_bytes == 0) {
+    JANUS_ASSIGN_OR_RETURN(const int64_t available, AvailableMemoryBytes());
+    options.memory_bytes = DefaultMemoryBytes(available, options.http.max_body_bytes);
+  }
+  JANUS_RETURN_IF_ERROR(CheckMemoryBytes(options.memory_bytes, options.http.max_body_bytes));
   JANUS_ASSIGN_OR_RETURN(const ServedModel model, LoadModel(options));
   MetricRegistry registry;
   GatewayMetrics metrics(registry, model.name);
+  MemoryBudget memory(options.memory_bytes, metrics.memory);
+  metrics.memory_limit.Set(static_cast<double>(options.memory_bytes));
   AttentionPool pool({.gateway_id = NewGatewayId(),
                       .service_uid = options.service_uid,
                       .queued_requests = options.queued_requests},
@@ -68,7 +76,7 @@ Status Run(GatewayOptions options) {
                                                static_cast<size_t>(options.service.open_streams));
   GatewayService service(options.service, model, pool, *workers, registry, metrics, clock);
   JANUS_ASSIGN_OR_RETURN(std::unique_ptr<HttpServer> server,
-                         HttpServer::Listen(options.http, service, metrics, log));
+                         HttpServer::Listen(options.http, service, memory, metrics, log));
   pool.SetMembers(options.attention);
   const bool bracket = options.http.host.find(':') != std::string::npos;
   log.Info("serving", {{"model", model.name},
@@ -76,7 +84,8 @@ Status Run(GatewayOptions options) {
                        {"chat_template", model.text.chat_template ? "yes" : "no"},
                        {"api_keys", static_cast<int64_t>(options.service.api_keys.size())},
                        {"queued_requests", options.queued_requests},
-                       {"open_streams", options.service.open_streams}});
+                       {"open_streams", options.service.open_streams},
+                       {"memory_bytes", options.memory_bytes}});
   // Whoever started us reads this line.
   std::printf("janus-gateway ready http://%s%s%s:%d\n", bracket ? "[" : "",
               options.http.host.c_str(), bracket ? "]" : "", server->port());

@@ -1,5 +1,6 @@
 #include "dataplane/gateway/options.h"
 
+#include <algorithm>
 #include <charconv>
 #include <functional>
 #include <sstream>
@@ -99,6 +100,11 @@ const std::vector<Flag>& Flags() {
               [](int64_t n, GatewayOptions* o) {
                 o->http.max_unsent_bytes = static_cast<size_t>(n);
               })},
+      {"memory-bytes", "N",
+       "held for clients in all: bodies, prompts, answers, unread output; beyond it 429 (a quarter "
+       "of the free memory, 64 MiB to 1 GiB)",
+       Number(1 << 20, int64_t{1} << 44,
+              [](int64_t n, GatewayOptions* o) { o->memory_bytes = n; })},
       {"read-seconds", "N", "for a request's headers, and again for its body; then 408 (30)",
        Number(1, 86400,
               [](int64_t n, GatewayOptions* o) {
@@ -178,6 +184,21 @@ Result<GatewayOptions> ParseGatewayOptions(std::span<const std::string_view> arg
     out.model_name = std::string(dir.substr(dir.rfind('/') + 1));
   }
   return out;
+}
+
+int64_t DefaultMemoryBytes(int64_t available_bytes, size_t max_body_bytes) {
+  constexpr int64_t kLeast = int64_t{64} << 20, kMost = int64_t{1} << 30;
+  const int64_t share = std::clamp(available_bytes / 4, kLeast, kMost);
+  return std::max(share, 4 * static_cast<int64_t>(max_body_bytes));
+}
+
+Status CheckMemoryBytes(int64_t memory_bytes, size_t max_body_bytes) {
+  if (static_cast<int64_t>(max_body_bytes) <= memory_bytes / 4 * 3) return OkStatus();
+  return InvalidArgument(
+      "--memory-bytes " + std::to_string(memory_bytes) +
+      ": requests may take three quarters of it, and a body of --request-bytes " +
+      std::to_string(max_body_bytes) + " would never fit; want at least " +
+      std::to_string(4 * static_cast<int64_t>(max_body_bytes)));
 }
 
 std::string GatewayHelp() {

@@ -20,6 +20,7 @@ struct GatewayOptions {
   std::vector<std::string> attention;  // gRPC addresses
   std::string service_uid;
   std::string api_keys_file;
+  int64_t memory_bytes = 0;  // of the memory budget; 0: DefaultMemoryBytes
   bool debug_logits_hash = false;
   int64_t queued_requests = 4096;
   int tokenizer_threads = 2;
@@ -30,6 +31,12 @@ struct GatewayOptions {
 // Flags as --name VALUE or --name=VALUE. InvalidArgument names the flag and what is wanted.
 Result<GatewayOptions> ParseGatewayOptions(std::span<const std::string_view> args);
 std::string GatewayHelp();
+
+// The memory budget where none is given: a quarter of what is available, 64 MiB at least and 1 GiB
+// at most, but room for four bodies of the largest size.
+int64_t DefaultMemoryBytes(int64_t available_bytes, size_t max_body_bytes);
+// InvalidArgument: a request of the largest size could never be let in.
+Status CheckMemoryBytes(int64_t memory_bytes, size_t max_body_bytes);
 
 // One key per line; empty lines and those beginning with # are left out.
 Result<std::vector<std::string>> ReadApiKeys(const std::string& path);

@@ -36,6 +36,10 @@ struct PreparedRequest {
   std::vector<GenerationRequest> generations{};
 };
 
+// What a request holds until it is over: its prompts as kept for a replay, as on their way to an
+// instance and, if they are to be shown, once more; and what any call and any choice take.
+int64_t MemoryBytes(const PreparedRequest& prepared);
+
 // Body to tokens: parses, checks against the model, renders, tokenizes. Takes milliseconds for a
 // long prompt. `draw_seed`: the seed when the client gives none; a further prompt of the same
 // request gets the next number. Thread-safe.

@@ -126,6 +126,10 @@ std::optional<HttpReply> GatewayService::JudgeHead(const HttpHead& head) {
 }
 
 HttpReply GatewayService::Refusal(int status, std::string message) {
+  if (status == 429) {
+    metrics_.shed.Add();
+    return ToReply(Overloaded(std::move(message), pool_.RetryAfterSeconds()));
+  }
   metrics_.refused.Add();
   return ToReply({status, "invalid_request_error",
                   status == 413   ? "request_too_large"
@@ -134,13 +138,14 @@ HttpReply GatewayService::Refusal(int status, std::string message) {
                   "", std::move(message)});
 }
 
-void GatewayService::Handle(std::shared_ptr<HttpExchange> exchange, HttpHead head,
-                            std::string body) {
+void GatewayService::Handle(std::shared_ptr<HttpExchange> exchange, HttpHead head, std::string body,
+                            MemoryLease memory) {
   if (head.path == "/v1/chat/completions") {
-    return Complete(std::move(exchange), Endpoint::kChat, std::move(body));
+    return Complete(std::move(exchange), Endpoint::kChat, std::move(body), std::move(memory));
   }
   if (head.path == "/v1/completions") {
-    return Complete(std::move(exchange), Endpoint::kCompletions, std::move(body));
+    return Complete(std::move(exchange), Endpoint::kCompletions, std::move(body),
+                    std::move(memory));
   }
   if (head.path == "/metrics") {
     return exchange->Respond(
@@ -174,8 +179,8 @@ uint64_t GatewayService::DrawSeed() {
 }
 
 void GatewayService::Complete(std::shared_ptr<HttpExchange> exchange, Endpoint endpoint,
-                              std::string body) {
-  auto call = std::make_shared<Call>(calls_, std::move(exchange));
+                              std::string body, MemoryLease memory) {
+  auto call = std::make_shared<Call>(calls_, std::move(exchange), std::move(memory));
   call->Begin();
   if (draining_) return call->Refuse(NoWorkers("the gateway is draining"));
   if (calls_.open.load() > options_.open_streams) {

@@ -28,7 +28,8 @@ class GatewayService final : public HttpHandler {
                  const Clock& clock);
 
   std::optional<HttpReply> JudgeHead(const HttpHead& head) override;
-  void Handle(std::shared_ptr<HttpExchange> exchange, HttpHead head, std::string body) override;
+  void Handle(std::shared_ptr<HttpExchange> exchange, HttpHead head, std::string body,
+              MemoryLease memory) override;
   HttpReply Refusal(int status, std::string message) override;
 
   // From now on /health is 503 and no completion is taken in.
@@ -36,7 +37,8 @@ class GatewayService final : public HttpHandler {
 
  private:
   bool IsAuthorized(const std::string& authorization) const;
-  void Complete(std::shared_ptr<HttpExchange> exchange, Endpoint endpoint, std::string body);
+  void Complete(std::shared_ptr<HttpExchange> exchange, Endpoint endpoint, std::string body,
+                MemoryLease memory);
   uint64_t DrawSeed();
 
   const ServiceOptions options_;

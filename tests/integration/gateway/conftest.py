@@ -33,10 +33,11 @@ def wait_until(condition, what, deadline=DEADLINE):
 class Process:
     """A child whose stdout lines are read as they come and whose stderr is kept."""
 
-    def __init__(self, command):
+    def __init__(self, command, **env):
         self.stderr = tempfile.TemporaryFile("w+")
         self.child = subprocess.Popen(
-            [str(c) for c in command], stdout=subprocess.PIPE, stderr=self.stderr, text=True
+            [str(c) for c in command], stdout=subprocess.PIPE, stderr=self.stderr, text=True,
+            env={**os.environ, **env}
         )
         self.lines = []
         self._queue = queue.Queue()
@@ -87,11 +88,11 @@ class Scripted(Process):
 
 
 class Gateway(Process):
-    def __init__(self, model, workers, *flags, attached=None):
+    def __init__(self, model, workers, *flags, attached=None, env=None):
         attention = [f for w in workers for f in ("--attention", w if isinstance(w, str) else w.address)]
         super().__init__(
             [BIN / "janus-gateway", "--listen", "127.0.0.1:0", "--model", model,
-             "--model-name", "tiny", *attention, *flags]
+             "--model-name", "tiny", *attention, *flags], **(env or {})
         )
         self.url = self.first_line().split()[-1]
         self.port = int(self.url.rsplit(":", 1)[1])

@@ -1,5 +1,6 @@
 """Clients that leave, instances that are lost, queues that are full, deadlines, draining."""
 
+import errno
 import signal
 import socket
 import threading
@@ -9,7 +10,7 @@ import httpx
 import openai
 import pytest
 
-from conftest import Scripted, wait_until
+from conftest import BIN, Scripted, wait_until
 
 ENDLESS = {"model": "tiny", "prompt": "abc", "temperature": 0, "max_tokens": 1000,
            "ignore_eos": True, "stream": True}
@@ -243,6 +244,30 @@ def test_a_drain_has_a_deadline(start):
     with pytest.raises((openai.APIError, httpx.HTTPError)):
         for _ in stream:
             pass
+
+
+@pytest.mark.skipif(not (BIN / "failing-accept.so").exists(),
+                    reason="the sanitizers' runtimes must be loaded first")
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM])
+def test_accepting_pauses_while_the_system_has_no_room(start, tmp_path, number):
+    order = tmp_path / "errno"
+    gateway = start.gateway([start.scripted()], env={
+        "LD_PRELOAD": str(BIN / "failing-accept.so"), "FAILING_ACCEPT": str(order)})
+    with httpx.Client(base_url=gateway.url) as known:
+        def failures():
+            text = known.get("/metrics").text
+            return int(text.split("\njanus_gateway_accept_errors_total ")[1].split()[0])
+
+        assert failures() == 0
+        order.write_text(str(number))
+        waiting = gateway.connect()  # into the listen queue
+        waiting.sendall(b"GET /health HTTP/1.1\r\nConnection: close\r\n\r\n")
+        wait_until(lambda: failures() >= 3, "three failures")
+        assert failures() < 30, "it spins"
+        order.unlink()
+        assert waiting.recv(100).startswith(b"HTTP/1.1 200 OK")
+        waiting.close()
+    assert gateway.errors().count("cannot accept connections") == 1
 
 
 def can_connect(gateway):

@@ -37,5 +37,15 @@ TEST(GatewayOptions, NamesTheWrongFlag) {
   EXPECT_TRUE(Contains(message({"--model"}), "needs a value"));
 }
 
+TEST(GatewayOptions, TheMemoryBudgetFollowsTheMachineAndTheLargestBody) {
+  constexpr int64_t kMiB = 1 << 20;
+  EXPECT_EQ(DefaultMemoryBytes(2048 * kMiB, 4 * kMiB), 512 * kMiB);
+  EXPECT_EQ(DefaultMemoryBytes(1 * kMiB, 4 * kMiB), 64 * kMiB);
+  EXPECT_EQ(DefaultMemoryBytes((int64_t{1} << 20) * kMiB, 4 * kMiB), 1024 * kMiB);
+  EXPECT_EQ(DefaultMemoryBytes(2048 * kMiB, 1024 * kMiB), 4096 * kMiB);
+  EXPECT_TRUE(CheckMemoryBytes(16 * kMiB, 12 * kMiB).ok());
+  EXPECT_TRUE(Contains(CheckMemoryBytes(16 * kMiB, 13 * kMiB).message(), "want at least"));
+}
+
 }  // namespace
 }  // namespace janus::gateway

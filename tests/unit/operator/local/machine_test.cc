@@ -10,16 +10,6 @@
 namespace janus::control {
 namespace {
 
-TEST(Machine, ReadsMemAvailable) {
-  const auto bytes = ParseMemAvailable("MemTotal:  100 kB\nMemFree: 7 kB\nMemAvailable:   42 kB\n");
-  ASSERT_TRUE(bytes.ok());
-  EXPECT_EQ(*bytes, 42 * 1024);
-  EXPECT_FALSE(ParseMemAvailable("MemTotal: 100 kB\n").ok());
-  const auto here = AvailableMemoryBytes();
-  ASSERT_TRUE(here.ok()) << here.status().ToString();
-  EXPECT_GT(*here, 1 << 20);
-}
-
 TEST(Machine, NamesAPortInUse) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
