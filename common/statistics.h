@@ -25,7 +25,8 @@ struct InstanceStatistics {
   double wait_seconds = 0;         // for peers, sum
   uint64_t rounds = 0;             // (experts)
   uint64_t activated_experts = 0;  // assigned to this instance, summed over rounds (experts)
-  uint64_t preempted = 0;          // sequences swapped out (attention)
+  uint64_t preempted = 0;          // times a sequence gave way for want of pages (attention)
+  uint64_t recomputed = 0;         // rows of positions that had been computed before (attention)
   uint64_t sit_outs = 0;           // steps an attention instance with work was left out of
   double tpot_seconds_median = 0;  // of requests finished lately (attention); 0: none yet
   uint64_t resident_bytes = 0;     // of the process

@@ -144,6 +144,7 @@ v1::InstanceStatistics ToProto(const InstanceStatistics& s) {
   to.set_rounds(s.rounds);
   to.set_activated_experts(s.activated_experts);
   to.set_preempted(s.preempted);
+  to.set_recomputed(s.recomputed);
   to.set_sit_outs(s.sit_outs);
   to.set_tpot_seconds_median(s.tpot_seconds_median);
   to.set_resident_bytes(s.resident_bytes);
@@ -167,6 +168,7 @@ InstanceStatistics FromProto(const v1::InstanceStatistics& s) {
   to.rounds = s.rounds();
   to.activated_experts = s.activated_experts();
   to.preempted = s.preempted();
+  to.recomputed = s.recomputed();
   to.sit_outs = s.sit_outs();
   to.tpot_seconds_median = s.tpot_seconds_median();
   to.resident_bytes = s.resident_bytes();

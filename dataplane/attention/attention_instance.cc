@@ -100,15 +100,19 @@ AttentionInstance::AttentionInstance(const AttentionOptions& options, const Mode
   statistics_.kv_tokens_capacity = static_cast<uint64_t>(kv_capacity_tokens());
 }
 
-Status AttentionInstance::Submit(Request request) {
-  const auto prompt = static_cast<int64_t>(request.prompt.size());
-  for (const int32_t token : request.prompt) {
-    if (token < 0 || token >= model_.vocab) {
-      return InvalidArgument("token id " + std::to_string(token) +
-                             " of the prompt: the vocabulary has " + std::to_string(model_.vocab));
-    }
+Status AttentionInstance::CheckTokens(std::span<const int32_t> tokens, const char* whose) const {
+  for (const int32_t token : tokens) {
+    if (token >= 0 && token < model_.vocab) continue;
+    return InvalidArgument("token id " + std::to_string(token) + " of " + whose +
+                           ": the vocabulary has " + std::to_string(model_.vocab));
   }
-  if (prompt == 0) return InvalidArgument("the prompt is empty");
+  return OkStatus();
+}
+
+Status AttentionInstance::Submit(Request request) {
+  if (request.prompt.empty()) return InvalidArgument("the prompt is empty");
+  JANUS_RETURN_IF_ERROR(CheckTokens(request.prompt, "the prompt"));
+  JANUS_RETURN_IF_ERROR(CheckTokens(request.generated, "the generated tokens"));
   JANUS_RETURN_IF_ERROR(ValidateSampling(request));
   {
     const MutexLock lock(mu_);
@@ -324,21 +328,23 @@ Status AttentionInstance::ExecuteStep(const Ticket& ticket) {
   const TicketShare share = ticket.shares[static_cast<size_t>(rank_.value)];
   BatchLimits limits{share.row_limit, share.prefill_budget};
   if (options_.prefill_override) limits.prefill_rows = options_.prefill_override(ticket.step);
-  std::vector<TokenEvent> events;
-  const Batch batch = scheduler_.FormBatch(limits, events);
+  if (options_.preempt_override && options_.preempt_override(ticket.step)) {
+    scheduler_.PreemptNewest();
+  }
+  const Batch batch = scheduler_.FormBatch(limits);
   JANUS_RETURN_IF_ERROR(SendDemand(ticket.step + 1, scheduler_.After(batch)));
 
   JANUS_RETURN_IF_ERROR(layers_.Begin(batch));
   JANUS_RETURN_IF_ERROR(RunLayers(ticket, batch));
   scheduler_.MarkComputed(batch);
-  const size_t before = events.size();
+  std::vector<TokenEvent> events;
   JANUS_RETURN_IF_ERROR(Finish(batch, events));
 
   const Seconds took = clock_.Now() - start;
   last_step_.last_decode_rows = static_cast<uint32_t>(batch.decode_rows);
   last_step_.last_prefill_rows = static_cast<uint32_t>(batch.prefill_rows);
   last_step_.last_step_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(took).count();
-  UpdateStatistics(batch, took, static_cast<int>(events.size() - before));
+  UpdateStatistics(batch, took, static_cast<int>(events.size()));
   Emit(ticket.step, std::move(events));
   return OkStatus();
 }
@@ -469,9 +475,10 @@ Status AttentionInstance::SampleRows(const Batch& batch, std::span<const int32_t
 
 void AttentionInstance::NoteToken(Sequence& sequence, FinishReason finish) {
   const MonotonicTime now = clock_.Now();
-  if (sequence.generated() == 1) sequence.first_token = now;
-  if (finish == FinishReason::kNone || sequence.generated() < 2) return;
-  tpot_seconds_.Add(Seconds(now - sequence.first_token).count() / (sequence.generated() - 1));
+  const int drawn = sequence.generated() - sequence.given;
+  if (drawn == 1) sequence.first_token = now;
+  if (finish == FinishReason::kNone || drawn < 2) return;
+  tpot_seconds_.Add(Seconds(now - sequence.first_token).count() / (drawn - 1));
 }
 
 void AttentionInstance::Emit(uint64_t step, std::vector<TokenEvent>&& events) {
@@ -496,6 +503,7 @@ void AttentionInstance::UpdateStatistics(const Batch& batch, Seconds took, int d
   statistics_.compute_seconds += (took - wait_).count();
   statistics_.wait_seconds += wait_.count();
   statistics_.preempted = scheduler_.preempted();
+  statistics_.recomputed = scheduler_.recomputed();
   statistics_.tpot_seconds_median = tpot_seconds_.value();
 }
 

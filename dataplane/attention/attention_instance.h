@@ -40,6 +40,8 @@ struct AttentionOptions {
   std::function<void(const RequestKey&, int position, std::span<const float>)> logits_tap;
   // Overrides the ticket's prefill budget of a step; null in service.
   std::function<int(uint64_t step)> prefill_override;
+  // Whether the newest sequence is preempted before a step although there is room; null in service.
+  std::function<bool(uint64_t step)> preempt_override;
 };
 
 // One attention instance: sequences, their keys and values, every layer's attention, sampling. Rank
@@ -86,6 +88,7 @@ class AttentionInstance {
                     const Clock& clock, const kernels::Stream& stream,
                     std::unique_ptr<KvCache> cache);
 
+  Status CheckTokens(std::span<const int32_t> tokens, const char* whose) const;
   void DrainInbox(std::vector<TokenEvent>& events);
   bool InboxPending() const { return inbox_pending_.load(std::memory_order_acquire); }
   // Reads control messages, lets the coordinator issue; true when a ticket is at hand.

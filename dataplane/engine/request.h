@@ -21,9 +21,12 @@ struct RequestKey {
 struct Request {
   RequestKey key;
   std::vector<int32_t> prompt;  // token ids, at least one
-  int max_tokens = 1;           // to generate
-  float temperature = 0.0f;     // 0: greedy
-  int top_k = 0;                // 0: all
+  // What was generated before, at another instance: computed again as generated positions, then the
+  // answer goes on behind it with the tokens and bits it would have had there.
+  std::vector<int32_t> generated;
+  int max_tokens = 1;        // to generate, `generated` included
+  float temperature = 0.0f;  // 0: greedy
+  int top_k = 0;             // 0: all
   float top_p = 1.0f;
   uint64_t seed = 0;
   std::vector<int32_t> stop_tokens;  // end the answer; the stop token is its last token

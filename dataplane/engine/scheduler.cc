@@ -3,6 +3,24 @@
 #include <algorithm>
 
 namespace janus::dataplane {
+namespace {
+
+bool Stops(const Request& request, int32_t token) {
+  return !request.ignore_stop_tokens &&
+         std::find(request.stop_tokens.begin(), request.stop_tokens.end(), token) !=
+             request.stop_tokens.end();
+}
+
+}  // namespace
+
+Sequence::Sequence(Request r)
+    : request(std::move(r)),
+      given(static_cast<int>(request.generated.size())),
+      tokens(request.prompt) {
+  tokens.insert(tokens.end(), request.generated.begin(), request.generated.end());
+  request.generated = {};
+  if (given > 0) known = static_cast<int>(tokens.size());
+}
 
 Status Scheduler::Submit(Request request) {
   const auto prompt = static_cast<int64_t>(request.prompt.size());
@@ -12,6 +30,7 @@ Status Scheduler::Submit(Request request) {
                            std::to_string(options_.max_model_len - 1) +
                            " leave room for an answer");
   }
+  JANUS_RETURN_IF_ERROR(CheckReplay(request));
   const int64_t longest =
       std::min<int64_t>(prompt + std::max(1, request.max_tokens), options_.max_model_len);
   if (KvCache::PagesFor(longest) > cache_.num_pages()) {
@@ -29,6 +48,25 @@ Status Scheduler::Submit(Request request) {
   return OkStatus();
 }
 
+// What was generated must leave something to generate.
+Status Scheduler::CheckReplay(const Request& request) const {
+  const auto given = static_cast<int64_t>(request.generated.size());
+  if (given == 0) return OkStatus();
+  const std::string what = "a replay of " + std::to_string(given) + " generated tokens: ";
+  if (given >= request.max_tokens) {
+    return InvalidArgument(what + "max_tokens is " + std::to_string(request.max_tokens) +
+                           " and counts them");
+  }
+  if (static_cast<int64_t>(request.prompt.size()) + given >= options_.max_model_len) {
+    return InvalidArgument(what + "with the prompt they reach the context of " +
+                           std::to_string(options_.max_model_len));
+  }
+  const bool ended = std::any_of(request.generated.begin(), request.generated.end(),
+                                 [&](int32_t token) { return Stops(request, token); });
+  if (ended) return InvalidArgument(what + "one of them is a stop token, which ended the answer");
+  return OkStatus();
+}
+
 void Scheduler::Free(Sequence& sequence) {
   cache_.Release(sequence.pages);
   cache_.Drop(sequence.swapped);
@@ -41,7 +79,7 @@ void Scheduler::Cancel(const RequestKey& key) {
     return true;
   };
   std::erase_if(waiting_, is_it);
-  std::erase_if(swapped_, is_it);
+  std::erase_if(away_, is_it);
   std::erase_if(running_, is_it);
 }
 
@@ -52,57 +90,61 @@ void Scheduler::CancelStream(uint64_t stream) {
     return true;
   };
   std::erase_if(waiting_, is_of_it);
-  std::erase_if(swapped_, is_of_it);
+  std::erase_if(away_, is_of_it);
   std::erase_if(running_, is_of_it);
 }
 
-void Scheduler::Resume() {
-  while (!swapped_.empty() && running() < options_.max_batch) {
-    Sequence& oldest = *swapped_.front();
+bool Scheduler::TakePagesBack(Sequence& sequence) {
+  if (sequence.swapped.pages > 0) {
     // Without room for its next row it would be preempted again at once, copied twice for nothing.
-    if (KvCache::PagesFor(oldest.computed + 1) > cache_.free_pages()) return;
-    if (!cache_.SwapIn(oldest.swapped, oldest.pages)) return;
+    return KvCache::PagesFor(sequence.computed + 1) <= cache_.free_pages() &&
+           cache_.SwapIn(sequence.swapped, sequence.pages);
+  }
+  // What is dropped again before it is all there was computed for nothing: a page is left for
+  // everybody who runs.
+  const int pages = KvCache::PagesFor(static_cast<int64_t>(sequence.tokens.size()) + 1);
+  return pages + running() <= cache_.free_pages() && cache_.Grow(sequence.pages, pages);
+}
+
+void Scheduler::BringBack() {
+  while (!away_.empty() && running() < options_.max_batch) {
+    Sequence& oldest = *away_.front();
+    if (!TakePagesBack(oldest)) return;
     const auto later = std::find_if(running_.begin(), running_.end(), [&](const SequencePtr& s) {
       return s->arrival > oldest.arrival;
     });
-    running_.insert(later, std::move(swapped_.front()));
-    swapped_.pop_front();
+    running_.insert(later, std::move(away_.front()));
+    away_.pop_front();
   }
 }
 
-void Scheduler::PreemptNewest(std::vector<TokenEvent>& refused) {
+void Scheduler::PreemptNewest() {
+  if (running_.empty()) return;
   SequencePtr newest = std::move(running_.back());
   running_.pop_back();
-  if (cache_.SwapOut(newest->pages, newest->swapped)) {
-    ++preempted_;
-    const auto later = std::find_if(swapped_.begin(), swapped_.end(), [&](const SequencePtr& s) {
-      return s->arrival > newest->arrival;
-    });
-    swapped_.insert(later, std::move(newest));
-    return;
+  ++preempted_;
+  if (newest->computed == 0 || !cache_.SwapOut(newest->pages, newest->swapped)) {
+    cache_.Release(newest->pages);
+    newest->known = std::max(newest->known, newest->computed);
+    newest->computed = 0;
   }
-  TokenEvent event;
-  event.key = newest->request.key;
-  event.finish = FinishReason::kError;
-  event.error = ResourceExhausted(
-      "the key-value cache is full and so is the host memory for preempted sequences; raise "
-      "kvCache.size or send fewer requests at once");
-  refused.push_back(std::move(event));
-  Free(*newest);
+  const auto later = std::find_if(away_.begin(), away_.end(), [&](const SequencePtr& s) {
+    return s->arrival > newest->arrival;
+  });
+  away_.insert(later, std::move(newest));
 }
 
-void Scheduler::AddDecodeRows(const BatchLimits& limits, Batch& batch,
-                              std::vector<TokenEvent>& refused) {
+void Scheduler::AddDecodeRows(const BatchLimits& limits, Batch& batch) {
   // running_ may shrink from its end while pages are found for an older sequence.
   for (size_t i = 0; i < running_.size(); ++i) {
     Sequence& sequence = *running_[i];
-    if (!sequence.decoding() || sequence.remaining() == 0) continue;
+    if (!sequence.decoding()) continue;
     if (static_cast<int>(batch.rows.size()) >= limits.rows) return;
     const int pages = KvCache::PagesFor(sequence.computed + 1);
     bool gone = false;
     while (!gone && !cache_.Grow(sequence.pages, pages)) {
       gone = running_.size() == i + 1;
-      PreemptNewest(refused);
+      PreemptNewest();
     }
     if (gone) return;
     batch.rows.push_back({&sequence, sequence.computed, sequence.tokens.back(), true,
@@ -133,7 +175,7 @@ void Scheduler::AddPrefillRows(const BatchLimits& limits, Batch& batch) {
     if (!sequence->decoding()) AddChunk(*sequence, limits, batch);
   }
   // A preempted sequence is older than whatever waits; let it have the pages first.
-  while (swapped_.empty() && !waiting_.empty() && running() < options_.max_batch && has_room()) {
+  while (away_.empty() && !waiting_.empty() && running() < options_.max_batch && has_room()) {
     Sequence& first = *waiting_.front();
     const int pages = KvCache::PagesFor(static_cast<int64_t>(first.tokens.size()) + 1);
     if (!cache_.Grow(first.pages, pages)) return;
@@ -143,26 +185,25 @@ void Scheduler::AddPrefillRows(const BatchLimits& limits, Batch& batch) {
   }
 }
 
-Batch Scheduler::FormBatch(const BatchLimits& limits, std::vector<TokenEvent>& refused) {
+Batch Scheduler::FormBatch(const BatchLimits& limits) {
   Batch batch;
-  Resume();
-  AddDecodeRows(limits, batch, refused);
+  BringBack();
+  AddDecodeRows(limits, batch);
   AddPrefillRows(limits, batch);
   return batch;
 }
 
 void Scheduler::MarkComputed(const Batch& batch) {
-  for (const BatchRow& row : batch.rows) row.sequence->computed = row.position + 1;
+  for (const BatchRow& row : batch.rows) {
+    row.sequence->computed = row.position + 1;
+    if (row.position < row.sequence->known) ++recomputed_;
+  }
 }
 
 FinishReason Scheduler::Append(Sequence& sequence, int32_t token) {
   sequence.tokens.push_back(token);
   const Request& request = sequence.request;
-  if (!request.ignore_stop_tokens &&
-      std::find(request.stop_tokens.begin(), request.stop_tokens.end(), token) !=
-          request.stop_tokens.end()) {
-    return FinishReason::kStop;
-  }
+  if (Stops(request, token)) return FinishReason::kStop;
   const bool full = static_cast<int64_t>(sequence.tokens.size()) >= options_.max_model_len;
   return sequence.generated() >= request.max_tokens || full ? FinishReason::kLength
                                                             : FinishReason::kNone;
@@ -178,12 +219,21 @@ void Scheduler::Remove(const Sequence& sequence) {
 
 Scheduler::Outlook Scheduler::After(const Batch& batch) const {
   Outlook outlook;
-  int64_t remaining = 0;
-  for (const SequencePtr& s : running_) remaining += s->remaining();
-  for (const SequencePtr& s : waiting_) remaining += s->remaining();
-  for (const BatchRow& row : batch.rows) outlook.decode_rows += row.last ? 1 : 0;
-  outlook.decode_rows += static_cast<int>(swapped_.size());
-  outlook.prefill_rows = remaining - static_cast<int64_t>(batch.rows.size());
+  const auto add = [&](const SequencePtr& s) {
+    if (s->decoding()) {
+      ++outlook.decode_rows;
+    } else {
+      outlook.prefill_rows += s->remaining();
+    }
+  };
+  std::for_each(running_.begin(), running_.end(), add);
+  std::for_each(away_.begin(), away_.end(), add);
+  std::for_each(waiting_.begin(), waiting_.end(), add);
+  for (const BatchRow& row : batch.rows) {
+    if (row.sequence->decoding()) continue;
+    --outlook.prefill_rows;
+    outlook.decode_rows += row.last ? 1 : 0;
+  }
   return outlook;
 }
 

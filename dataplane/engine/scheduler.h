@@ -19,18 +19,23 @@ enum class PositionClass : uint8_t { kPrompt, kGenerated };
 
 // A request on its way through the engine. Positions 0..computed-1 have keys and values in `pages`.
 struct Sequence {
-  explicit Sequence(Request r) : request(std::move(r)), tokens(request.prompt) {}
+  explicit Sequence(Request r);
 
   int remaining() const { return static_cast<int>(tokens.size()) - computed; }
-  // All of the prompt is computed: the next row is that of the token generated last.
-  bool decoding() const { return computed >= static_cast<int>(request.prompt.size()); }
+  // All is computed but the token generated last, whose row is the next one. Otherwise there are
+  // positions to catch up with: the prompt's, and after a loss of keys and values generated ones.
+  bool decoding() const {
+    return remaining() <= 1 && computed >= static_cast<int>(request.prompt.size());
+  }
   PositionClass ClassOf(int position) const {
     return position < static_cast<int>(request.prompt.size()) ? PositionClass::kPrompt
                                                               : PositionClass::kGenerated;
   }
   int generated() const { return static_cast<int>(tokens.size() - request.prompt.size()); }
 
-  Request request;
+  Request request;  // its `generated` is in `tokens`
+  int given = 0;    // of the generated tokens, drawn elsewhere: a replay
+  int known = 0;    // positions that were computed before, here or elsewhere
   uint64_t arrival = 0;
   std::vector<int32_t> tokens;  // prompt, then what was generated
   int computed = 0;
@@ -51,13 +56,13 @@ struct BatchRow {
 struct Batch {
   // Rows of one sequence are neighbours, positions ascending.
   std::vector<BatchRow> rows;
-  int decode_rows = 0;
-  int prefill_rows = 0;
+  int decode_rows = 0;   // of sequences that decode, one each
+  int prefill_rows = 0;  // of sequences that catch up: prompts, and what is computed again
 };
 
 struct BatchLimits {
   int rows = 0;          // at most
-  int prefill_rows = 0;  // of them prompt positions
+  int prefill_rows = 0;  // of them positions to catch up with
 };
 
 struct SchedulerOptions {
@@ -67,8 +72,9 @@ struct SchedulerOptions {
 };
 
 // Decides which sequences run and which rows a step computes. Oldest first throughout; the newest
-// running sequence gives way when pages run out: to host memory, or, when that is short too, it is
-// refused.
+// running sequence gives way when pages run out: its keys and values go to host memory, or, when
+// that is short too, they are dropped and computed again later, prompt positions as prompt rows and
+// generated ones as generated rows, several of a sequence in a step, within the prefill budget.
 //
 // Confined to the step thread.
 class Scheduler {
@@ -82,9 +88,11 @@ class Scheduler {
   // Ends every request of a gateway's connection.
   void CancelStream(uint64_t stream);
 
-  // The rows of the next step. Admits, resumes and preempts. Requests that had to be refused are
-  // appended to `refused` with their error.
-  Batch FormBatch(const BatchLimits& limits, std::vector<TokenEvent>& refused);
+  // The rows of the next step. Admits, brings back and preempts.
+  Batch FormBatch(const BatchLimits& limits);
+  // Takes the newest running sequence off the device, if one runs. Not while a batch is being
+  // computed.
+  void PreemptNewest();
 
   // The batch has been computed: its rows' keys and values are in the cache.
   void MarkComputed(const Batch& batch);
@@ -100,30 +108,33 @@ class Scheduler {
   };
   Outlook After(const Batch& batch) const;
 
-  bool idle() const { return waiting_.empty() && running_.empty() && swapped_.empty(); }
+  bool idle() const { return waiting_.empty() && running_.empty() && away_.empty(); }
   int running() const { return static_cast<int>(running_.size()); }
-  int waiting() const { return static_cast<int>(waiting_.size() + swapped_.size()); }
+  int waiting() const { return static_cast<int>(waiting_.size() + away_.size()); }
   int64_t kv_tokens() const;
   uint64_t preempted() const { return preempted_; }
+  // Rows of positions that had been computed before.
+  uint64_t recomputed() const { return recomputed_; }
 
  private:
   using SequencePtr = std::unique_ptr<Sequence>;
 
-  void Resume();
-  void AddDecodeRows(const BatchLimits& limits, Batch& batch, std::vector<TokenEvent>& refused);
+  Status CheckReplay(const Request& request) const;
+  void BringBack();
+  bool TakePagesBack(Sequence& sequence);
+  void AddDecodeRows(const BatchLimits& limits, Batch& batch);
   void AddPrefillRows(const BatchLimits& limits, Batch& batch);
   void AddChunk(Sequence& sequence, const BatchLimits& limits, Batch& batch);
-  // Takes the newest running sequence off the device.
-  void PreemptNewest(std::vector<TokenEvent>& refused);
   void Free(Sequence& sequence);
 
   const SchedulerOptions options_;
   KvCache& cache_;
   std::deque<SequencePtr> waiting_;   // not yet admitted, by arrival
-  std::deque<SequencePtr> swapped_;   // preempted, by arrival
+  std::deque<SequencePtr> away_;      // preempted, by arrival
   std::vector<SequencePtr> running_;  // by arrival
   uint64_t arrivals_ = 0;
   uint64_t preempted_ = 0;
+  uint64_t recomputed_ = 0;
 };
 
 }  // namespace janus::dataplane

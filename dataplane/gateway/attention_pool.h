@@ -51,7 +51,7 @@ struct AttentionPoolOptions {
 //
 // When an instance is lost or sheds a request, the request goes to another one under the next
 // attempt number: from its prompt if no token has come yet, with the tokens so far if that instance
-// accepts replays; else it ends with Unavailable. Tokens of an attempt that is not the current one
+// accepts replays; else it ends with Aborted. Tokens of an attempt that is not the current one
 // are dropped. Prompt, tokens and seed are kept for that until the end. Thread-safe.
 class AttentionPool {
  public:

@@ -50,6 +50,17 @@ void AddEvent(const TokenEvent& event, v1::RequestTokens& to) {
   }
 }
 
+// Ids beyond the vocabulary, those cut off here included, are refused by the instance, which knows
+// it.
+std::vector<int32_t> ToTokens(const google::protobuf::RepeatedField<uint32_t>& ids) {
+  std::vector<int32_t> tokens;
+  tokens.reserve(static_cast<size_t>(ids.size()));
+  for (const uint32_t id : ids) {
+    tokens.push_back(static_cast<int32_t>(std::min<uint32_t>(id, INT32_MAX)));
+  }
+  return tokens;
+}
+
 // What is owed to the gateway and not yet written. Bounded: tokens by the max_tokens of the
 // requests the stream may have open, rejections by its submits (one each, and a gateway that does
 // not read them is not read from).
@@ -194,6 +205,7 @@ class Attachment final : public grpc::ServerBidiReactor<v1::ToAttention, v1::Fro
     welcome.set_max_requests(kMostOpen);
     welcome.set_kv_capacity_tokens(static_cast<uint64_t>(instance_.kv_capacity_tokens()));
     welcome.set_kv_tokens_in_use(statistics.kv_tokens_used);
+    welcome.set_accepts_replay(true);
     {
       const MutexLock lock(mu_);
       credits_ = hello.credits();
@@ -320,8 +332,6 @@ class Refusal final : public grpc::ServerBidiReactor<v1::ToAttention, v1::FromAt
 
 Result<Request> ToRequest(const v1::Submit& submit, uint64_t stream) {
   constexpr uint32_t kMostLogprobs = kernels::kMaxLogprobs;
-  if (submit.generated_tokens_size() > 0)
-    return Unimplemented("replay is not supported by this version");
   if (submit.max_tokens() < 1 || submit.max_tokens() > INT32_MAX) {
     return InvalidArgument("max_tokens " + std::to_string(submit.max_tokens()) +
                            ": want at least 1");
@@ -344,11 +354,8 @@ Result<Request> ToRequest(const v1::Submit& submit, uint64_t stream) {
     return InvalidArgument("top_k " + std::to_string(sampling.top_k()));
   Request request;
   request.key = {stream, submit.request_id(), submit.attempt()};
-  // Ids beyond the vocabulary, these included, are refused by the instance, which knows it.
-  request.prompt.reserve(static_cast<size_t>(submit.prompt_tokens_size()));
-  for (const uint32_t token : submit.prompt_tokens()) {
-    request.prompt.push_back(static_cast<int32_t>(std::min<uint32_t>(token, INT32_MAX)));
-  }
+  request.prompt = ToTokens(submit.prompt_tokens());
+  request.generated = ToTokens(submit.generated_tokens());
   request.max_tokens = static_cast<int>(submit.max_tokens());
   request.temperature = sampling.temperature();
   request.top_k = static_cast<int>(sampling.top_k());

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "common/model/config.h"
+
 namespace janus::dataplane {
 
 void PrintTo(const GoldenCase& c, std::ostream* out) {
@@ -74,6 +76,28 @@ Result<LoadedModel> LoadForTopology(const std::string& folder, const ModelDescri
     loaded.experts.push_back(std::move(experts));
   }
   return loaded;
+}
+
+HeldModel HoldGolden(const std::string& family, DType dtype) {
+  const std::string folder = ReadGolden(family).folder;
+  HeldModel held;
+  held.model = *LoadModelConfig(folder);
+  held.model.dtype = dtype;
+  const Topology all =
+      MakeTopology(1, {held.model.moe.experts}, held.model.layers, held.model.moe.experts);
+  auto loaded = std::make_shared<LoadedModel>(*LoadForTopology(folder, held.model, all));
+  held.attention = loaded->attention.weights;
+  const ExpertWeights& dealt =
+      loaded->experts.front().weights;  // layers are shifted: back in order
+  held.experts = dealt;
+  for (int l = 0; l < held.model.layers; ++l) {
+    for (int s = 0; s < held.model.moe.experts; ++s) {
+      held.experts.layers[static_cast<size_t>(l)].slots[all.placement.at(l, s)] =
+          dealt.layers[static_cast<size_t>(l)].slots[static_cast<size_t>(s)];
+    }
+  }
+  held.keep = loaded;
+  return held;
 }
 
 Result<CaseRun> RunCase(const std::string& folder, const GoldenCase& c,

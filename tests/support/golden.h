@@ -46,6 +46,9 @@ struct LoadedModel {
 Result<LoadedModel> LoadForTopology(const std::string& folder, const ModelDescription& model,
                                     const Topology& topology);
 
+// The checkpoint of a family, held for any placement.
+HeldModel HoldGolden(const std::string& family, DType dtype);
+
 // What a run of one case gives: logits of the prompt's last positions, and the greedy tokens.
 struct CaseRun {
   std::map<int, std::vector<float>> logits;  // by position

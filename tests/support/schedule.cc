@@ -61,9 +61,21 @@ KernelChoice BestCpu() {
 }
 
 RequestPool MakeRequestPool(const HeldModel& held, KernelChoice kernels, int size, uint64_t seed) {
-  RequestPool pool;
+  std::vector<Request> requests;
   Random random(seed);
-  for (int i = 0; i < size; ++i) pool.requests.push_back(RandomRequest(random, held.model.vocab));
+  for (int i = 0; i < size; ++i) requests.push_back(RandomRequest(random, held.model.vocab));
+  return MakeRequestPool(held, kernels, std::move(requests));
+}
+
+RequestPool MakeRequestPool(const HeldModel& held, KernelChoice kernels,
+                            std::vector<Request> requests) {
+  RequestPool pool;
+  pool.requests = std::move(requests);
+  int64_t longest = 0;
+  for (const Request& request : pool.requests) {
+    longest =
+        std::max(longest, static_cast<int64_t>(request.prompt.size()) + request.max_tokens + 1);
+  }
   Recorder recorder;
   LoopbackCluster::Options options;
   options.topology =
@@ -71,15 +83,15 @@ RequestPool MakeRequestPool(const HeldModel& held, KernelChoice kernels, int siz
   options.device = kernels.device;
   options.isa = kernels.isa;
   options.attention.max_batch = 1;
-  options.attention.kv_bytes = KvBytes(held.model, 4);
+  options.attention.kv_bytes = KvBytes(held.model, KvCache::PagesFor(longest));
   options.attention.logits_tap = [&](const RequestKey& key, int position,
                                      std::span<const float> logits) {
     recorder.Tap(key, position, logits);
   };
   const std::vector<ExpertWeights> shares = held.Shares(options.topology.placement);
   LoopbackCluster cluster(options, held.model, held.attention, PointersTo(shares));
-  for (int i = 0; i < size; ++i) {
-    Request request = pool.requests[static_cast<size_t>(i)];
+  for (size_t i = 0; i < pool.requests.size(); ++i) {
+    Request request = pool.requests[i];
     request.key = {1, static_cast<uint64_t>(i), 1};
     JANUS_CHECK(cluster.attention(0).Submit(request).ok(), i);
     const LoopbackCluster::Outcome outcome = cluster.Await(request.key);
@@ -146,6 +158,8 @@ Schedule RandomSchedule(Random& random, int m, int n, const ModelDescription& mo
       random.Chance(0.5) ? SchedulingPolicy::kAebs : SchedulingPolicy::kAebsGreedy;
   constexpr int kLeastPages = (kMaxPositions + 1 + kernels::kPageTokens - 1) / kernels::kPageTokens;
   schedule.kv_pages = random.Chance(0.7) ? random.Between(kLeastPages, kLeastPages + 2) : 24;
+  schedule.swap_pages = random.Chance(0.5) ? 64 : random.Between(0, kLeastPages);
+  schedule.preempt_chance = random.Chance(0.3) ? 0.1 : 0.0;
   schedule.max_batch = random.Chance(0.2) ? random.Between(1, 3) : std::min(max_rows, 8);
   schedule.compute_threads = random.Chance(0.1) ? 2 : 1;
   schedule.chunk_seed = random.Next();
@@ -162,6 +176,10 @@ Schedule RandomSchedule(Random& random, int m, int n, const ModelDescription& mo
     of.attention = busiest >= 0 && random.Chance(0.8) ? busiest : random.Between(0, m - 1);
     of.key = {static_cast<uint64_t>(random.Between(1, 2)), static_cast<uint64_t>(sequence),
               attempt};
+    if (random.Chance(attempt > 1 ? 0.7 : 0.1)) {
+      const auto& answer = pool.alone[static_cast<size_t>(request)].tokens;
+      of.given = random.Between(0, static_cast<int>(answer.size()) - 1);
+    }
     schedule.sequences.push_back(of);
     schedule.actions.push_back({Schedule::Action::kSubmit, sequence, 0});
     open.push_back(sequence);
@@ -201,14 +219,15 @@ std::ostream& operator<<(std::ostream& out, const Schedule& s) {
     out << ' ' << (e == Placement::kEmpty ? "-" : std::to_string(e));
   }
   out << ", " << ToString(s.scheduling) << ", b=" << s.topology.micro_batches << ", R_max "
-      << s.topology.max_rows_per_round << ", " << s.kv_pages << " pages, batch " << s.max_batch
+      << s.topology.max_rows_per_round << ", " << s.kv_pages << " pages, " << s.swap_pages
+      << " in host memory, preempting " << s.preempt_chance << ", batch " << s.max_batch
       << ", threads " << s.compute_threads << ", chunks 1.." << s.most_chunk << ";";
   for (const Schedule::Action& action : s.actions) {
     const Schedule::SequenceOf& of = s.sequences[static_cast<size_t>(action.sequence)];
     switch (action.kind) {
       case Schedule::Action::kSubmit:
         out << " submit " << action.sequence << " (request " << of.request << " at " << of.attention
-            << ")";
+            << ", " << of.given << " tokens given)";
         break;
       case Schedule::Action::kAwait:
         out << " await " << action.tokens << " of " << action.sequence;
@@ -236,13 +255,16 @@ ScheduleRun RunSchedule(const Schedule& schedule, const HeldModel& held, const R
   options.experts.scheduling = schedule.scheduling;
   options.attention.max_batch = schedule.max_batch;
   options.attention.kv_bytes = KvBytes(held.model, schedule.kv_pages);
-  options.attention.swap_bytes = KvBytes(held.model, 64);
+  options.attention.swap_bytes = KvBytes(held.model, schedule.swap_pages);
   options.attention.logits_tap = [&](const RequestKey& key, int position,
                                      std::span<const float> logits) {
     recorder.Tap(key, position, logits);
   };
   options.attention.prefill_override = [&schedule](uint64_t step) {
     return Random(schedule.chunk_seed ^ step).Between(1, schedule.most_chunk);
+  };
+  options.attention.preempt_override = [&schedule](uint64_t step) {
+    return Random(MixSeed(schedule.chunk_seed, step)).Chance(schedule.preempt_chance);
   };
   const std::vector<ExpertWeights> shares = held.Shares(schedule.topology.placement);
   ScheduleRun run;
@@ -256,6 +278,8 @@ ScheduleRun RunSchedule(const Schedule& schedule, const HeldModel& held, const R
         case Schedule::Action::kSubmit: {
           Request request = pool.requests[static_cast<size_t>(of.request)];
           request.key = of.key;
+          const auto& answer = pool.alone[static_cast<size_t>(of.request)].tokens;
+          request.generated.assign(answer.begin(), answer.begin() + of.given);
           JANUS_CHECK(instance.Submit(std::move(request)).ok());
           break;
         }
@@ -278,7 +302,9 @@ ScheduleRun RunSchedule(const Schedule& schedule, const HeldModel& held, const R
       run.traces[s].finish = outcome.finish;
     }
     for (int a = 0; a < schedule.topology.m(); ++a) {
-      run.preempted += cluster.attention(a).statistics().preempted;
+      const InstanceStatistics statistics = cluster.attention(a).statistics();
+      run.preempted += statistics.preempted;
+      run.recomputed += statistics.recomputed;
     }
   }
   for (size_t s = 0; s < schedule.sequences.size(); ++s) {
@@ -311,7 +337,8 @@ std::string Differences(const Schedule& schedule, const ScheduleRun& run, const 
       out << who << ": " << seen.logits.size() << " positions, alone " << alone.logits.size()
           << "\n";
     }
-    if (seen.tokens != alone.tokens || seen.finish != alone.finish) {
+    const std::vector<int32_t> rest(alone.tokens.begin() + of.given, alone.tokens.end());
+    if (seen.tokens != rest || seen.finish != alone.finish) {
       out << who << ": other tokens or another end\n";
     }
   }

@@ -35,6 +35,9 @@ struct RequestPool {
   std::vector<Trace> alone;
 };
 RequestPool MakeRequestPool(const HeldModel& held, KernelChoice kernels, int size, uint64_t seed);
+// Of requests of any length.
+RequestPool MakeRequestPool(const HeldModel& held, KernelChoice kernels,
+                            std::vector<Request> requests);
 
 // Every expert at least once per layer, never twice on one instance, some slots empty; layers
 // differ. `slots_of_instance` have room for all experts.
@@ -51,16 +54,19 @@ struct Schedule {
   struct SequenceOf {
     int request = 0;    // in the pool
     int attention = 0;  // rank it is sent to
+    int given = 0;      // of its answer's tokens, handed in with it: a replay
     RequestKey key;
     bool cancelled = false;
   };
   Topology topology;
   SchedulingPolicy scheduling = SchedulingPolicy::kAebs;
   int kv_pages = 0;
+  int swap_pages = 64;  // host memory for preempted sequences
   int max_batch = 0;
   int compute_threads = 1;
   uint64_t chunk_seed = 0;
-  int most_chunk = 64;  // prompt positions of a step: 1..most_chunk, by chunk_seed and step
+  int most_chunk = 64;          // prompt positions of a step: 1..most_chunk, by chunk_seed and step
+  double preempt_chance = 0.0;  // of each step to take the newest sequence away, room or not
   std::vector<SequenceOf> sequences;
   std::vector<Action> actions;
 };
@@ -69,10 +75,12 @@ std::ostream& operator<<(std::ostream& out, const Schedule& schedule);
 Schedule RandomSchedule(Random& random, int m, int n, const ModelDescription& model,
                         const RequestPool& pool);
 
-// Runs a schedule; a trace per sequence, and how often a sequence was preempted.
+// Runs a schedule; a trace per sequence, how often a sequence was preempted, and how many positions
+// were computed that had been before.
 struct ScheduleRun {
   std::vector<Trace> traces;
   uint64_t preempted = 0;
+  uint64_t recomputed = 0;
 };
 ScheduleRun RunSchedule(const Schedule& schedule, const HeldModel& held, const RequestPool& pool,
                         KernelChoice kernels, const LoopbackCluster::WrapExchange& wrap = nullptr);

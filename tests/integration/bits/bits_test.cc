@@ -4,7 +4,6 @@
 #include <map>
 #include <utility>
 
-#include "common/model/config.h"
 #include "tests/support/golden.h"
 #include "tests/support/random.h"
 #include "tests/support/schedule.h"
@@ -38,35 +37,13 @@ std::vector<Configuration> Configurations() {
   return all;
 }
 
-HeldModel HoldGolden(DType dtype) {
-  const std::string folder = ReadGolden("mixtral").folder;
-  HeldModel held;
-  held.model = *LoadModelConfig(folder);
-  held.model.dtype = dtype;
-  const Topology all =
-      MakeTopology(1, {held.model.moe.experts}, held.model.layers, held.model.moe.experts);
-  auto loaded = std::make_shared<LoadedModel>(*LoadForTopology(folder, held.model, all));
-  held.attention = loaded->attention.weights;
-  const ExpertWeights& dealt =
-      loaded->experts.front().weights;  // layers are shifted: back in order
-  held.experts = dealt;
-  for (int l = 0; l < held.model.layers; ++l) {
-    for (int s = 0; s < held.model.moe.experts; ++s) {
-      held.experts.layers[static_cast<size_t>(l)].slots[all.placement.at(l, s)] =
-          dealt.layers[static_cast<size_t>(l)].slots[static_cast<size_t>(s)];
-    }
-  }
-  held.keep = loaded;
-  return held;
-}
-
 const HeldModel& Held(Weights weights, DType dtype) {
   static std::map<std::pair<Weights, DType>, HeldModel> models;
   const auto at = models.find({weights, dtype});
   if (at != models.end()) return at->second;
   return models
       .emplace(std::pair{weights, dtype}, weights == Weights::kGolden
-                                              ? HoldGolden(dtype)
+                                              ? HoldGolden("mixtral", dtype)
                                               : SmallRandomModel(dtype, MixSeed(TestSeed(), 1)))
       .first->second;
 }
@@ -98,7 +75,7 @@ TEST_P(BitsTest, LogitsAreThoseOfTheRequestAlone) {
   const Configuration& c = all[GetParam()];
   const HeldModel& held = Held(c.weights, c.dtype);
   const int schedules = SchedulesOf(GetParam(), all.size());
-  uint64_t preempted = 0;
+  uint64_t preempted = 0, recomputed = 0;
   size_t rows = 0;
   for (int i = 0; i < schedules; ++i) {
     const KernelChoice kernels = i % 4 == 0 ? KernelChoice() : BestCpu();
@@ -107,6 +84,7 @@ TEST_P(BitsTest, LogitsAreThoseOfTheRequestAlone) {
     const Schedule schedule = RandomSchedule(random, c.m, c.n, held.model, pool);
     const ScheduleRun run = RunSchedule(schedule, held, pool, kernels);
     preempted += run.preempted;
+    recomputed += run.recomputed;
     for (const Trace& trace : run.traces) rows += trace.logits.size();
     ASSERT_EQ(Differences(schedule, run, pool), "")
         << "schedule " << i << " on "
@@ -118,7 +96,7 @@ TEST_P(BitsTest, LogitsAreThoseOfTheRequestAlone) {
   // Too few schedules need not hold one that runs out of pages.
   EXPECT_TRUE(preempted > 0 || schedules < 40) << "no schedule ran out of pages";
   std::cout << schedules << " schedules, " << rows << " positions, " << preempted
-            << " preemptions\n";
+            << " preemptions, " << recomputed << " positions again\n";
 }
 
 INSTANTIATE_TEST_SUITE_P(Mixtral, BitsTest, testing::Range(size_t{0}, Configurations().size()),

@@ -103,6 +103,7 @@ TEST(Convert, TakesStatisticsThroughTheWireUnchanged) {
   in.rounds = 10;
   in.activated_experts = 11;
   in.preempted = 12;
+  in.recomputed = 15;
   in.sit_outs = 13;
   in.tpot_seconds_median = 0.25;
   in.resident_bytes = 14;

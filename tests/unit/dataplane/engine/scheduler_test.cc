@@ -43,13 +43,13 @@ class SchedulerTest : public testing::Test {
 
   // One step; returns (id, position) of its rows.
   std::vector<std::pair<uint64_t, int>> Step(BatchLimits limits = {64, 64}) {
-    const Batch batch = scheduler_->FormBatch(limits, refused_);
+    const Batch batch = scheduler_->FormBatch(limits);
     EXPECT_LE(static_cast<int>(batch.rows.size()), limits.rows);
     EXPECT_LE(batch.prefill_rows, limits.prefill_rows);
     EXPECT_EQ(static_cast<int>(batch.rows.size()), batch.decode_rows + batch.prefill_rows);
     std::vector<std::pair<uint64_t, int>> rows;
     std::set<int32_t> pages;
-    std::set<const Sequence*> sequences;
+    std::map<const Sequence*, int> rows_of;
     for (const BatchRow& row : batch.rows) {
       rows.emplace_back(row.sequence->request.key.id, row.position);
       EXPECT_EQ(row.token, row.sequence->tokens[static_cast<size_t>(row.position)]);
@@ -57,7 +57,9 @@ class SchedulerTest : public testing::Test {
           row.position < static_cast<int32_t>(row.sequence->request.prompt.size());
       EXPECT_EQ(row.position_class, of_prompt ? PositionClass::kPrompt : PositionClass::kGenerated);
       EXPECT_GE(static_cast<int>(row.sequence->pages.size()), KvCache::PagesFor(row.position + 1));
-      if (!sequences.insert(row.sequence).second) continue;
+      EXPECT_EQ(row.position, row.sequence->computed + rows_of[row.sequence]) << "a gap";
+      EXPECT_EQ(row.last, row.sequence->remaining() == rows_of[row.sequence] + 1);
+      if (rows_of[row.sequence]++ > 0) continue;
       for (const int32_t page : row.sequence->pages) {
         EXPECT_TRUE(pages.insert(page).second) << "page " << page << " is held twice";
       }
@@ -87,7 +89,6 @@ class SchedulerTest : public testing::Test {
 
   std::unique_ptr<KvCache> cache_;
   std::optional<Scheduler> scheduler_;
-  std::vector<TokenEvent> refused_;
   std::map<uint64_t, int> tokens_;
   std::map<uint64_t, FinishReason> finished_;
 };
@@ -178,7 +179,7 @@ TEST_F(SchedulerTest, PreemptsTheNewestToHostMemoryAndBringsItBack) {
   EXPECT_EQ(scheduler_->running(), 2) << "the oldest took the newest's page";
   EXPECT_EQ(scheduler_->waiting(), 1);
   RunToTheEnd();
-  EXPECT_TRUE(refused_.empty());
+  EXPECT_EQ(scheduler_->recomputed(), 0u);
   EXPECT_EQ(tokens_, (std::map<uint64_t, int>{{1, 20}, {2, 20}, {3, 20}}));
   EXPECT_EQ(cache_->free_pages(), 3);
 }
@@ -204,17 +205,85 @@ TEST_F(SchedulerTest, APreemptedSequenceComesBackBeforeAnybodyWaitingIsAdmitted)
   EXPECT_EQ(finished_.size(), 4u);
 }
 
-TEST_F(SchedulerTest, RefusesTheNewestWhenHostMemoryIsShort) {
+TEST_F(SchedulerTest, ComputesAgainWhatHostMemoryHasNoRoomFor) {
   MakeScheduler(3, 0);
   for (uint64_t id = 1; id <= 3; ++id) Submit(id, 14, 20);
   RunToTheEnd();
-  ASSERT_EQ(refused_.size(), 2u);
-  EXPECT_EQ(refused_[0].key.id, 3u);
-  EXPECT_EQ(refused_[1].key.id, 2u);
-  EXPECT_EQ(refused_[0].finish, FinishReason::kError);
-  EXPECT_TRUE(Contains(refused_[0].error.message(), "kvCache.size"));
-  EXPECT_EQ(finished_[1], FinishReason::kLength);
+  EXPECT_GE(scheduler_->preempted(), 2u);
+  EXPECT_GT(scheduler_->recomputed(), 0u);
+  EXPECT_EQ(tokens_, (std::map<uint64_t, int>{{1, 20}, {2, 20}, {3, 20}})) << "none is drawn twice";
   EXPECT_EQ(cache_->free_pages(), 3);
+}
+
+TEST_F(SchedulerTest, CatchesUpInChunksOfWhichTheLastRowAloneDraws) {
+  MakeScheduler(8, 0);
+  Submit(1, 3, 20);
+  for (int i = 0; i < 5; ++i) Step();  // 5 tokens: positions 0..6 are computed
+  scheduler_->PreemptNewest();
+  EXPECT_EQ(scheduler_->running(), 0);
+  EXPECT_EQ(cache_->free_pages(), 8);
+  EXPECT_EQ(scheduler_->After(Batch()).prefill_rows, 8);
+  EXPECT_EQ(Step({64, 4}), (Rows{{1, 0}, {1, 1}, {1, 2}, {1, 3}})) << "prompt, then generated";
+  EXPECT_EQ(tokens_[1], 5) << "what was drawn is not drawn again";
+  EXPECT_EQ(Step({2, 64}), (Rows{{1, 4}, {1, 5}}));
+  EXPECT_EQ(Step(), (Rows{{1, 6}, {1, 7}}));
+  EXPECT_EQ(tokens_[1], 6);
+  EXPECT_EQ(scheduler_->recomputed(), 7u);
+  EXPECT_EQ(Step({64, 0}), (Rows{{1, 8}})) << "it decodes again, outside the budget";
+}
+
+TEST_F(SchedulerTest, ADroppedSequenceStaysAwayUntilAPageIsLeftForWhoRuns) {
+  MakeScheduler(4, 0);
+  Submit(1, 14, 40);
+  Submit(2, 20, 10);
+  Step();
+  scheduler_->PreemptNewest();
+  Step();
+  EXPECT_EQ(scheduler_->running(), 2) << "2 pages, and one is left for the first";
+  while (tokens_[1] < 4) Step();  // it has its second page: none is left beside
+  scheduler_->PreemptNewest();
+  Step();
+  EXPECT_EQ(scheduler_->running(), 1);
+  RunToTheEnd();
+  EXPECT_EQ(tokens_, (std::map<uint64_t, int>{{1, 40}, {2, 10}}));
+}
+
+TEST_F(SchedulerTest, PreemptsNobodyWhereNobodyRuns) {
+  MakeScheduler(4, 0);
+  scheduler_->PreemptNewest();
+  Submit(1, 3);
+  scheduler_->PreemptNewest();
+  EXPECT_EQ(scheduler_->preempted(), 0u);
+  EXPECT_EQ(scheduler_->waiting(), 1);
+}
+
+TEST_F(SchedulerTest, AReplayIsComputedAndGoesOnBehindWhatWasGenerated) {
+  MakeScheduler(8, 0);
+  Request replay = Make(1, 3, 6);
+  replay.generated = {7, 8, 9, 10};
+  ASSERT_TRUE(scheduler_->Submit(replay).ok());
+  EXPECT_EQ(Step({64, 5}), (Rows{{1, 0}, {1, 1}, {1, 2}, {1, 3}, {1, 4}}));
+  EXPECT_EQ(Step(), (Rows{{1, 5}, {1, 6}}));
+  EXPECT_EQ(tokens_[1], 1);
+  EXPECT_EQ(Step(), (Rows{{1, 7}}));
+  EXPECT_EQ(tokens_[1], 2) << "max_tokens counts what was given";
+  EXPECT_EQ(finished_[1], FinishReason::kLength);
+  EXPECT_EQ(scheduler_->recomputed(), 7u);
+}
+
+TEST_F(SchedulerTest, RefusesAReplayThatHasNothingToAdd) {
+  MakeScheduler(8, 0, {8, 100, 20});
+  Request replay = Make(1, 3, 4);
+  replay.generated = {7, 8, 9, 10};
+  EXPECT_TRUE(Contains(scheduler_->Submit(replay).message(), "max_tokens is 4"));
+  replay.max_tokens = 100;
+  replay.stop_tokens = {9};
+  EXPECT_TRUE(Contains(scheduler_->Submit(replay).message(), "stop token"));
+  replay.ignore_stop_tokens = true;
+  EXPECT_TRUE(scheduler_->Submit(replay).ok());
+  replay.generated.resize(17, 1);
+  EXPECT_TRUE(Contains(scheduler_->Submit(replay).message(), "context of 20"));
+  EXPECT_EQ(scheduler_->waiting(), 1);
 }
 
 TEST_F(SchedulerTest, PreemptsAPromptInTheMiddleOfItsChunks) {
@@ -248,8 +317,9 @@ TEST_F(SchedulerTest, CancelsAnywhere) {
   EXPECT_EQ(cache_->free_pages(), 3);
   // The host memory of the swapped one is free too: all of it serves again.
   for (uint64_t id = 11; id <= 13; ++id) Submit(id, 14, 20);
+  const uint64_t dropped = scheduler_->recomputed();
   RunToTheEnd();
-  EXPECT_TRUE(refused_.empty());
+  EXPECT_EQ(scheduler_->recomputed(), dropped);
 }
 
 TEST_F(SchedulerTest, CancelsAStreamAndNoOther) {
@@ -294,11 +364,11 @@ TEST_F(SchedulerTest, SaysWhatTheNextStepWouldBring) {
   MakeScheduler(16, 0);
   Submit(1, 10, 5);
   EXPECT_EQ(scheduler_->After(Batch()).prefill_rows, 10);
-  Batch batch = scheduler_->FormBatch({64, 4}, refused_);
+  Batch batch = scheduler_->FormBatch({64, 4});
   EXPECT_EQ(scheduler_->After(batch).prefill_rows, 6);
   EXPECT_EQ(scheduler_->After(batch).decode_rows, 0);
   scheduler_->MarkComputed(batch);
-  batch = scheduler_->FormBatch({64, 64}, refused_);
+  batch = scheduler_->FormBatch({64, 64});
   EXPECT_EQ(scheduler_->After(batch).prefill_rows, 0);
   EXPECT_EQ(scheduler_->After(batch).decode_rows, 1);
 }
@@ -311,8 +381,8 @@ TEST_F(SchedulerTest, EveryRandomScheduleEndsAndFreesAll) {
     SCOPED_TRACE("JANUS_SEED=" + std::to_string(seed) + " round " + std::to_string(round));
     Random random(MixSeed(seed, round));
     const int pages = random.Between(3, 8);
+    const bool replays = random.Chance(0.5);
     const int swap = random.Chance(0.5) ? 100 : random.Between(0, 4);
-    refused_.clear();
     tokens_.clear();
     finished_.clear();
     MakeScheduler(pages, swap, {random.Between(1, 6), 100, 48});
@@ -324,7 +394,12 @@ TEST_F(SchedulerTest, EveryRandomScheduleEndsAndFreesAll) {
       while (next <= 20 && random.Chance(0.4)) {
         const int prompt = random.Between(1, 30);
         wanted[next] = random.Between(1, 48 - prompt);
-        ASSERT_TRUE(scheduler_->Submit(Make(next, prompt, wanted[next])).ok());
+        Request request = Make(next, prompt, wanted[next]);
+        if (replays && random.Chance(0.5)) {
+          request.generated.resize(static_cast<size_t>(random.Between(0, wanted[next] - 1)), 7);
+        }
+        wanted[next] -= static_cast<int>(request.generated.size());
+        ASSERT_TRUE(scheduler_->Submit(request).ok());
         ++next;
       }
       if (next > 1 && random.Chance(0.05)) {
@@ -332,19 +407,16 @@ TEST_F(SchedulerTest, EveryRandomScheduleEndsAndFreesAll) {
         if (!finished_.contains(id)) cancelled.insert(id);
         scheduler_->Cancel({1, id, 1});
       }
+      if (random.Chance(0.05)) scheduler_->PreemptNewest();
       Step({random.Between(1, 24), random.Between(0, 16)});
       ASSERT_FALSE(HasFailure());
     }
     EXPECT_EQ(cache_->free_pages(), pages);
-    std::set<uint64_t> refused;
-    for (const TokenEvent& event : refused_) {
-      EXPECT_TRUE(refused.insert(event.key.id).second) << event.key.id << " was refused twice";
-    }
-    if (swap == 100) {
-      EXPECT_TRUE(refused.empty());
+    if (swap == 100 && !replays) {
+      EXPECT_EQ(scheduler_->recomputed(), 0u) << "host memory had room";
     }
     for (uint64_t id = 1; id < next; ++id) {
-      if (cancelled.contains(id) || refused.contains(id)) continue;
+      if (cancelled.contains(id)) continue;
       EXPECT_EQ(finished_[id], FinishReason::kLength) << id;
       EXPECT_EQ(tokens_[id], wanted[id]) << id;
     }

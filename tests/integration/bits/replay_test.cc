@@ -1,0 +1,113 @@
+// Long answers whose keys and values are lost on the way: what is computed again, as generated
+// positions, gives the bits of the first time.
+
+#include <gtest/gtest.h>
+
+#include "tests/support/golden.h"
+#include "tests/support/random.h"
+#include "tests/support/schedule.h"
+
+namespace janus::dataplane {
+namespace {
+
+constexpr int kMostGenerated = 200;
+
+struct Configuration {
+  bool golden = false;
+  DType dtype = DType::kFloat32;
+  std::string name() const {
+    return std::string(golden ? "Golden" : "Small") + std::string(ToString(dtype));
+  }
+};
+const std::vector<Configuration> kConfigurations = {{false, DType::kFloat32},
+                                                    {false, DType::kBFloat16},
+                                                    {true, DType::kFloat32},
+                                                    {true, DType::kBFloat16}};
+
+// Long answers, greedy and sampled, computed alone.
+class ReplayTest : public testing::TestWithParam<Configuration> {
+ protected:
+  static constexpr int kRequests = 4;
+
+  ReplayTest()
+      : held_(GetParam().golden ? HoldGolden("mixtral", GetParam().dtype)
+                                : SmallRandomModel(GetParam().dtype, MixSeed(TestSeed(), 1))) {
+    Random random(MixSeed(TestSeed(), 2));
+    std::vector<Request> requests;
+    for (int i = 0; i < kRequests; ++i) {
+      Request& request = requests.emplace_back();
+      for (int p = random.Between(1, 40); p > 0; --p) {
+        request.prompt.push_back(random.Between(0, held_.model.vocab - 1));
+      }
+      request.max_tokens = kMostGenerated;
+      request.seed = random.Next();
+      request.temperature = i % 2 == 0 ? 0.0f : 0.8f;
+    }
+    pool_ = MakeRequestPool(held_, BestCpu(), std::move(requests));
+  }
+
+  Schedule Base(Random& random, int m, int n) const {
+    Schedule schedule;
+    const int experts = held_.model.moe.experts;
+    const std::vector<int> slots(static_cast<size_t>(n), experts);
+    schedule.topology = MakeTopology(m, slots, held_.model.layers, experts, random.Between(1, 2));
+    schedule.chunk_seed = random.Next();
+    schedule.max_batch = 8;
+    schedule.kv_pages = KvCache::PagesFor(40 + kMostGenerated) + random.Between(0, 12);
+    return schedule;
+  }
+  static void Submit(Schedule& schedule, int request, int given, int attention) {
+    Schedule::SequenceOf of;
+    of.request = request;
+    of.given = given;
+    of.attention = attention;
+    of.key = {1, schedule.sequences.size(), 1};
+    schedule.actions.push_back(
+        {Schedule::Action::kSubmit, static_cast<int>(schedule.sequences.size()), 0});
+    schedule.sequences.push_back(of);
+  }
+
+  const HeldModel held_;
+  RequestPool pool_;
+};
+
+TEST_P(ReplayTest, PreemptedAtAnyMomentAnAnswerKeepsItsBits) {
+  const int runs = Soak() ? 60 : kSanitized ? 1 : 6;
+  uint64_t copied_out = 0, recomputed = 0;
+  for (int run = 0; run < runs; ++run) {
+    Random random(MixSeed(TestSeed(), 3, static_cast<uint64_t>(run)));
+    const int m = random.Between(1, 2);
+    Schedule schedule = Base(random, m, random.Between(1, 2));
+    schedule.swap_pages = run % 2 == 0 ? 0 : 64;
+    schedule.preempt_chance = 0.02;
+    for (int i = 0; i < kRequests; ++i) {
+      Submit(schedule, i, 0, i % m);
+      schedule.actions.push_back({Schedule::Action::kAwait, i, random.Between(1, 80)});
+    }
+    const ScheduleRun result = RunSchedule(schedule, held_, pool_, BestCpu());
+    ASSERT_EQ(Differences(schedule, result, pool_), "")
+        << schedule << "\nagain with JANUS_SEED=" << TestSeed();
+    if (schedule.swap_pages > 0) copied_out += result.preempted;
+    recomputed += result.recomputed;
+  }
+  EXPECT_GT(recomputed, 0u);
+  EXPECT_TRUE(copied_out > 0 || runs == 1);
+  std::cout << copied_out << " times to host memory, " << recomputed << " positions again\n";
+}
+
+TEST_P(ReplayTest, AnAnswerGoesOnFromAnyOfItsTokens) {
+  const int stride = kSanitized ? 40 : 1;
+  Random random(MixSeed(TestSeed(), 4));
+  Schedule schedule = Base(random, 1, 1);
+  for (int given = random.Between(0, stride - 1); given < kMostGenerated; given += stride) {
+    Submit(schedule, given % kRequests, given, 0);
+  }
+  const ScheduleRun result = RunSchedule(schedule, held_, pool_, BestCpu());
+  EXPECT_EQ(Differences(schedule, result, pool_), "") << "again with JANUS_SEED=" << TestSeed();
+}
+
+INSTANTIATE_TEST_SUITE_P(Mixtral, ReplayTest, testing::ValuesIn(kConfigurations),
+                         [](const auto& info) { return info.param.name(); });
+
+}  // namespace
+}  // namespace janus::dataplane
