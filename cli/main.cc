@@ -48,6 +48,8 @@ void DeclareServe(CLI::App& app, ServeOptions& options) {
       ->capture_default_str();
   serve->add_option("--chat-template", options.chat_template,
                     "Jinja file, before the model's own chat template");
+  serve->add_option("--api-keys-file", options.api_keys_file,
+                    "keys that clients must send, one per line (anyone may call)");
   serve->add_flag("--debug-logits-hash", options.debug_logits_hash,
                   "requests may ask for hashes of the logits");
 }

@@ -71,6 +71,7 @@ Result<control::LocalServiceOptions> Check(const ServeOptions& options,
   out.host = options.host;
   out.port = options.port;
   out.chat_template = options.chat_template;
+  out.api_keys_file = options.api_keys_file;
   out.debug_logits_hash = options.debug_logits_hash;
   out.request_bytes = service.spec.gateway.limits.request_size.value;
   out.open_streams = service.spec.gateway.limits.open_streams;
@@ -81,6 +82,9 @@ Result<control::LocalServiceOptions> Check(const ServeOptions& options,
   JANUS_RETURN_IF_ERROR(RequireFile(out.model_dir + "/tokenizer.json", "the model's tokenizer"));
   if (!options.chat_template.empty()) {
     JANUS_RETURN_IF_ERROR(RequireFile(options.chat_template, "a chat template"));
+  }
+  if (!options.api_keys_file.empty()) {
+    JANUS_RETURN_IF_ERROR(RequireFile(options.api_keys_file, "API keys, one per line"));
   }
   control::MachineRoom room;
   JANUS_ASSIGN_OR_RETURN(room.memory_bytes, AvailableMemoryBytes());

@@ -16,6 +16,7 @@ struct ServeOptions {
   std::string host = "127.0.0.1";
   int port = 8000;
   std::string chat_template;
+  std::string api_keys_file;
   bool debug_logits_hash = false;
 };
 

@@ -165,11 +165,16 @@ class GrpcLink final : public AttentionLink {
 
   void Start() override { Dial(); }
 
-  void Stop() override {
+  void Close() override {
     MutexLock lock(mu_);
     stopped_ = true;
     if (stream_) stream_->Cancel();
     if (alarm_) alarm_->Cancel();
+  }
+
+  void Stop() override {
+    Close();
+    MutexLock lock(mu_);
     while (stream_ || pauses_ > 0 || dialling_) changed_.Wait(mu_);
   }
 

@@ -28,6 +28,8 @@ class AttentionLink {
   virtual ~AttentionLink() = default;
 
   virtual void Start() = 0;
+  // Ends the stream for good, without waiting. From anywhere; Stop must still follow.
+  virtual void Close() = 0;
   // Ends the stream and waits until no call to the pool runs or follows. Not from a call to the
   // pool.
   virtual void Stop() = 0;

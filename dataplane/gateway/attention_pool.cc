@@ -17,18 +17,44 @@ AttentionPool::AttentionPool(AttentionPoolOptions options, const Clock& clock,
 }
 
 AttentionPool::~AttentionPool() {
-  SetMembers({});
+  Stop();
+}
+
+void AttentionPool::Stop() {
+  std::vector<std::shared_ptr<AttentionLink>> links;
+  {
+    MutexLock lock(mu_);
+    for (const Member& member : members_) links.push_back(member.link);
+  }
+  // Their ends arrive as OnDown, which needs the lock.
+  for (const auto& link : links) link->Stop();
+  MutexLock lock(mu_);
+  members_.clear();
 }
 
 void AttentionPool::SetMembers(const std::vector<std::string>& addresses) {
-  std::vector<std::shared_ptr<AttentionLink>> leaving, joining;
+  std::vector<std::shared_ptr<AttentionLink>> gone, joining;
   {
     MutexLock lock(mu_);
     for (Member& member : members_) {
-      if (std::ranges::find(addresses, member.address) == addresses.end()) {
-        leaving.push_back(member.link);
+      const bool listed = std::ranges::find(addresses, member.address) != addresses.end();
+      if (!listed && !member.leaving) {
+        log_.Info("attention instance leaves",
+                  {{"attention", member.address}, {"requests", member.open}});
+      }
+      // What was let go is dialled anew if it is back.
+      if (member.leaving && member.open == 0) {
+        gone.push_back(member.link);
+      } else {
+        member.leaving = !listed;
+        if (member.leaving && member.open == 0) gone.push_back(member.link);
       }
     }
+    const auto is_gone = [&](const Member& member) {
+      return std::ranges::find(gone, member.link) != gone.end();
+    };
+    // Out of the list at once: the ends of their streams concern nobody.
+    std::erase_if(members_, is_gone);
     for (const std::string& address : addresses) {
       if (std::ranges::find(members_, address, &Member::address) != members_.end()) continue;
       Member member;
@@ -41,14 +67,10 @@ void AttentionPool::SetMembers(const std::vector<std::string>& addresses) {
       joining.push_back(member.link);
       members_.push_back(std::move(member));
     }
+    UpdateGauges();
   }
   for (const auto& link : joining) link->Start();
-  // Their ends arrive as OnDown, which needs the lock.
-  for (const auto& link : leaving) link->Stop();
-  MutexLock lock(mu_);
-  std::erase_if(members_, [&](const Member& member) {
-    return std::ranges::find(leaving, member.link) != leaving.end();
-  });
+  for (const auto& link : gone) link->Stop();
 }
 
 AttentionPool::Member* AttentionPool::Find(AttentionLink* link) {
@@ -77,7 +99,9 @@ AttentionPool::Member* AttentionPool::Choose(const Open& open) {
   Member* best = nullptr;
   int64_t least = 0;
   for (Member& member : members_) {
-    if (!member.capacity || member.full || member.open >= member.capacity->max_requests) continue;
+    if (!member.TakesRequests() || member.full || member.open >= member.capacity->max_requests) {
+      continue;
+    }
     if (!Fits(open.request, *member.capacity).ok() || open.tried.contains(member.address)) continue;
     if (!open.generated.empty() && !member.capacity->accepts_replay) continue;
     const int64_t load = member.load.kv_tokens_in_use + member.pending_tokens;
@@ -122,6 +146,8 @@ void AttentionPool::Leave(uint64_t id, Open& open) {
     if (!open.has_token) {
       member->pending_tokens -= static_cast<int64_t>(open.request.prompt.size());
     }
+    // The next SetMembers puts it away.
+    if (member->leaving && member->open == 0) member->link->Close();
   }
   open.on = nullptr;
 }
@@ -140,7 +166,7 @@ void AttentionPool::Retry(uint64_t id, const Status& why, Deliveries* deliveries
   Open& open = open_.at(id);
   open.on = nullptr;
   const bool possible = std::ranges::any_of(members_, [&](const Member& member) {
-    return member.capacity && !open.tried.contains(member.address) &&
+    return member.TakesRequests() && !open.tried.contains(member.address) &&
            Fits(open.request, *member.capacity).ok() &&
            (open.generated.empty() || member.capacity->accepts_replay);
   });
@@ -160,7 +186,7 @@ Result<uint64_t> AttentionPool::Submit(GenerationRequest request, std::shared_pt
   MutexLock lock(mu_);
   Status fits = Unavailable("no attention instance is attached");
   for (const Member& member : members_) {
-    if (!member.capacity) continue;
+    if (!member.TakesRequests()) continue;
     fits = Fits(request, *member.capacity);
     if (fits.ok()) break;
   }
@@ -302,14 +328,14 @@ void AttentionPool::UpdateGauges() {
 
 bool AttentionPool::HasInstance() const {
   MutexLock lock(mu_);
-  return std::ranges::any_of(members_, [](const Member& m) { return m.capacity.has_value(); });
+  return std::ranges::any_of(members_, [](const Member& m) { return m.TakesRequests(); });
 }
 
 int64_t AttentionPool::MaxContextTokens() const {
   MutexLock lock(mu_);
   int64_t least = 0;
   for (const Member& member : members_) {
-    if (!member.capacity) continue;
+    if (!member.TakesRequests()) continue;
     const int64_t own = member.capacity->max_context_tokens;
     least = least == 0 ? own : std::min(least, own);
   }
@@ -320,7 +346,7 @@ int64_t AttentionPool::VocabularySize() const {
   MutexLock lock(mu_);
   int64_t least = 0;
   for (const Member& member : members_) {
-    if (!member.capacity) continue;
+    if (!member.TakesRequests()) continue;
     const int64_t own = member.capacity->vocabulary_size;
     least = least == 0 ? own : std::min(least, own);
   }

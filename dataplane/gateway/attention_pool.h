@@ -60,11 +60,13 @@ class AttentionPool {
       std::function<std::shared_ptr<AttentionLink>(AttentionLink::Options, AttentionPool*, Logger)>;
   AttentionPool(AttentionPoolOptions options, const Clock& clock, GatewayMetrics& metrics,
                 Logger log, LinkFactory make_link = AttentionLink::Create);
-  ~AttentionPool();  // ends every stream; requests still open get no further event
+  ~AttentionPool();
 
-  // The instances to be attached to, by gRPC address ("host:port", "unix:/path"); those not listed
-  // any more are let go, their requests go elsewhere.
+  // The instances to be attached to, by gRPC address ("host:port", "unix:/path"). One that is not
+  // listed any more gets no new request, and is let go when those it has are over. Not from a link.
   void SetMembers(const std::vector<std::string>& addresses);
+  // Ends every stream; requests still open get no further event.
+  void Stop();
 
   // Events go to `sink` until one with a finish. The id names the request in Cancel.
   // ResourceExhausted: the queue is full. Unavailable: no instance is attached. InvalidArgument: it
@@ -102,6 +104,9 @@ class AttentionPool {
     int64_t open = 0;            // requests submitted and not over
     int64_t pending_tokens = 0;  // prompts of those without a token yet
     bool full = false;           // it shed a request; until one of its requests is over
+    bool leaving = false;        // not in the topology any more
+
+    bool TakesRequests() const { return capacity.has_value() && !leaving; }
   };
   struct Open {
     GenerationRequest request;

@@ -36,6 +36,8 @@ GatewayMetrics::GatewayMetrics(MetricRegistry& r, const std::string& model, int)
       running(r.AddGauge("vllm:num_requests_running", model, "Requests on attention instances.")),
       kv_usage(r.AddGauge("vllm:kv_cache_usage_perc", model, "KV cache in use, 1 is full.")),
       instances(r.AddGauge("janus_gateway_attention_instances", "", "Attached instances.")),
+      topology_epoch(r.AddGauge("janus_gateway_topology_epoch", "",
+                                "Epoch of the topology taken last, 0 before the first.")),
       open_streams(r.AddGauge("janus_gateway_open_streams", "", "Requests being answered.")),
       connections(r.AddGauge("janus_gateway_connections", "", "Open client connections.")),
       memory(r.AddGauge("janus_gateway_memory_bytes", "", "Bytes held for clients.")),

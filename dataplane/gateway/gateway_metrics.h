@@ -8,18 +8,19 @@ namespace janus::gateway {
 struct GatewayMetrics {
   GatewayMetrics(MetricRegistry& registry, std::string_view model_name);
 
-  Gauge& waiting;       // without an instance, or in an instance's queue
-  Gauge& running;       // submitted to an instance
-  Gauge& kv_usage;      // 0..1, of all attached instances together
-  Gauge& instances;     // attached
-  Gauge& open_streams;  // HTTP requests being answered
-  Gauge& connections;   // open client connections
-  Gauge& memory;        // bytes held for clients
-  Gauge& memory_limit;  // of them at most
-  Histogram& ttft;      // seconds from the request's last byte to its first token
-  Histogram& itl;       // seconds between messages with tokens, per token
-  Histogram& tpot;      // per request: (last - first token) / (tokens - 1)
-  Histogram& e2e;       // seconds from the request's last byte to its last token
+  Gauge& waiting;         // without an instance, or in an instance's queue
+  Gauge& running;         // submitted to an instance
+  Gauge& kv_usage;        // 0..1, of all attached instances together
+  Gauge& instances;       // attached
+  Gauge& topology_epoch;  // of the topology that was taken last
+  Gauge& open_streams;    // HTTP requests being answered
+  Gauge& connections;     // open client connections
+  Gauge& memory;          // bytes held for clients
+  Gauge& memory_limit;    // of them at most
+  Histogram& ttft;        // seconds from the request's last byte to its first token
+  Histogram& itl;         // seconds between messages with tokens, per token
+  Histogram& tpot;        // per request: (last - first token) / (tokens - 1)
+  Histogram& e2e;         // seconds from the request's last byte to its last token
   Counter& prompt_tokens;
   Counter& generation_tokens;
   Counter& success_stop;

@@ -12,6 +12,7 @@
 #include "dataplane/gateway/options.h"
 #include "dataplane/gateway/prepare.h"
 #include "dataplane/gateway/service.h"
+#include "dataplane/gateway/topology_watch.h"
 
 namespace janus::gateway {
 namespace {
@@ -77,10 +78,13 @@ Status Run(GatewayOptions options) {
   GatewayService service(options.service, model, pool, *workers, registry, metrics, clock);
   JANUS_ASSIGN_OR_RETURN(std::unique_ptr<HttpServer> server,
                          HttpServer::Listen(options.http, service, memory, metrics, log));
-  pool.SetMembers(options.attention);
+  std::unique_ptr<TopologyWatch> topology = TopologyWatch::Start(
+      {.members = options.members, .service_uid = options.service_uid},
+      [&pool](const AttentionMembers& members) { pool.SetMembers(members.attention); }, metrics,
+      log);
   const bool bracket = options.http.host.find(':') != std::string::npos;
   log.Info("serving", {{"model", model.name},
-                       {"attention", static_cast<int64_t>(options.attention.size())},
+                       {"members", static_cast<int64_t>(options.members.size())},
                        {"chat_template", model.text.chat_template ? "yes" : "no"},
                        {"api_keys", static_cast<int64_t>(options.service.api_keys.size())},
                        {"queued_requests", options.queued_requests},
@@ -92,7 +96,8 @@ Status Run(GatewayOptions options) {
   std::fflush(stdout);
   server->Run(options.drain_deadline, [&] { service.StartDrain(); });
   // In reverse: no more tokens, then no more work, then what is left of the connections.
-  pool.SetMembers({});
+  topology.reset();
+  pool.Stop();
   workers.reset();
   server.reset();
   log.Info("stopped");

@@ -65,11 +65,11 @@ const std::vector<Flag>& Flags() {
        Text(&GatewayOptions::model_name)},
       {"chat-template", "FILE", "Jinja chat template, before the model's own",
        Text(&GatewayOptions::chat_template_file)},
-      {"attention", "ADDRESS",
-       "gRPC address of an attention instance (host:port, unix:/path); "
-       "may be repeated; needed",
+      {"member", "ADDRESS",
+       "gRPC address of an instance of the service (host:port, unix:/path), of whom to ask for its "
+       "topology at first; may be repeated; needed",
        [](std::string_view value, GatewayOptions* out) {
-         out->attention.emplace_back(value);
+         out->members.emplace_back(value);
          return OkStatus();
        }},
       {"service-uid", "UID", "the service's identity, told to the instances",
@@ -177,7 +177,7 @@ Result<GatewayOptions> ParseGatewayOptions(std::span<const std::string_view> arg
   }
   if (out.help) return out;
   if (out.model_dir.empty()) return InvalidArgument("--model DIR is missing");
-  if (out.attention.empty()) return InvalidArgument("--attention ADDRESS is missing");
+  if (out.members.empty()) return InvalidArgument("--member ADDRESS is missing");
   if (out.model_name.empty()) {
     std::string_view dir = out.model_dir;
     while (dir.size() > 1 && dir.ends_with('/')) dir.remove_suffix(1);

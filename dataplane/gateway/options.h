@@ -17,7 +17,7 @@ struct GatewayOptions {
   std::string model_dir;
   std::string model_name;  // as clients call it; default: the folder's name
   std::string chat_template_file;
-  std::vector<std::string> attention;  // gRPC addresses
+  std::vector<std::string> members;  // gRPC addresses
   std::string service_uid;
   std::string api_keys_file;
   int64_t memory_bytes = 0;  // of the memory budget; 0: DefaultMemoryBytes

@@ -43,6 +43,9 @@ Result<std::unique_ptr<LocalService>> LocalService::Start(LocalServiceOptions op
   std::unique_ptr<LocalService> service(
       new LocalService(std::move(options), std::move(folder), std::move(processes), now));
   JANUS_RETURN_IF_ERROR(service->StartWorkers());
+  // Beside the workers: what is wrong with its files is told before the weights are loaded. It
+  // finds the attention instances by itself once a topology is committed.
+  JANUS_RETURN_IF_ERROR(service->StartGateway());
   return service;
 }
 
@@ -95,13 +98,16 @@ Status LocalService::StartGateway() {
       // Ctrl-C is meant: answers under way get no time.
       "--drain-seconds", "0"};
   for (const Worker& worker : workers_) {
-    if (worker.role != Role::kAttention) continue;
-    spec.arguments.push_back("--attention");
+    spec.arguments.push_back("--member");
     spec.arguments.push_back(worker.address);
   }
   if (!options_.chat_template.empty()) {
     spec.arguments.push_back("--chat-template");
     spec.arguments.push_back(options_.chat_template);
+  }
+  if (!options_.api_keys_file.empty()) {
+    spec.arguments.push_back("--api-keys-file");
+    spec.arguments.push_back(options_.api_keys_file);
   }
   if (options_.debug_logits_hash) spec.arguments.push_back("--debug-logits-hash");
   return processes_->Start(spec);
@@ -192,7 +198,6 @@ Status LocalService::Advance(MonotonicTime now) {
       if (Status status = members_->Commit(kFirstEpoch, Seconds(10)); !status.ok()) {
         return std::move(status).Annotate("commit");
       }
-      JANUS_RETURN_IF_ERROR(StartGateway());
       phase_ = Phase::kOpening;
       phase_began_ = now;
       return OkStatus();

@@ -27,6 +27,7 @@ struct LocalServiceOptions {
   std::string host = "127.0.0.1";
   int port = 8000;
   std::string chat_template;  // file; empty: the model's own
+  std::string api_keys_file;  // empty: anyone may call
   bool debug_logits_hash = false;
   int64_t request_bytes = 4 << 20;
   int open_streams = 4096;
@@ -35,10 +36,10 @@ struct LocalServiceOptions {
   Seconds progress_timeout{60};  // without progress while loading
 };
 
-// One service as local processes, for epoch 1: workers are started, prepared and committed, then
-// the gateway is opened. It is told the time: call Step when event_fd is readable and at least
-// every 100 ms; it waits for nothing but short answers of its own processes. Confined to the thread
-// that made it.
+// One service as local processes, for epoch 1: workers and gateway are started, the workers
+// prepared and committed, and when the gateway has attached to them the service is open. It is told
+// the time: call Step when event_fd is readable and at least every 100 ms; it waits for nothing but
+// short answers of its own processes. Confined to the thread that made it.
 class LocalService {
  public:
   enum class Phase { kStarting, kLoading, kOpening, kServing };

@@ -69,6 +69,10 @@ class Process:
             raise
 
 
+def address_of(worker):
+    return worker if isinstance(worker, str) else worker.address
+
+
 class Scripted(Process):
     """tests/support/scripted_attention."""
 
@@ -89,10 +93,10 @@ class Scripted(Process):
 
 class Gateway(Process):
     def __init__(self, model, workers, *flags, attached=None, env=None):
-        attention = [f for w in workers for f in ("--attention", w if isinstance(w, str) else w.address)]
+        members = [f for w in workers for f in ("--member", address_of(w))]
         super().__init__(
             [BIN / "janus-gateway", "--listen", "127.0.0.1:0", "--model", model,
-             "--model-name", "tiny", *attention, *flags], **(env or {})
+             "--model-name", "tiny", *members, *flags], **(env or {})
         )
         self.url = self.first_line().split()[-1]
         self.port = int(self.url.rsplit(":", 1)[1])
@@ -143,13 +147,26 @@ class Starter:
         self.model = model
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="janus-"))
         self.processes = []
+        self.epoch = 0
 
-    def scripted(self, *flags):
+    def scripted(self, *flags, topology=None):
         address = f"unix:{self.folder}/{len(self.processes)}.sock"
-        self.processes.append(Scripted(address, *flags))
+        self.processes.append(
+            Scripted(address, "--topology", topology or self.folder / "topology", *flags))
         return self.processes[-1]
 
+    def commit(self, workers, epoch=None, file=None):
+        """What the scripted workers tell their watchers from now on."""
+        self.epoch = epoch or self.epoch + 1
+        file = file or self.folder / "topology"
+        attention = "".join(
+            f'attention {{ role: ROLE_ATTENTION address: "{address_of(w)}" }} ' for w in workers)
+        file.with_suffix(".new").write_text(
+            f"fence: 1 committed {{ epoch: {self.epoch} {attention}}}")
+        file.with_suffix(".new").replace(file)
+
     def gateway(self, workers, *flags, model=None, **options):
+        self.commit(workers)
         self.processes.append(Gateway(model or self.model, workers, *flags, **options))
         return self.processes[-1]
 

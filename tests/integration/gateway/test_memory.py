@@ -167,7 +167,7 @@ def test_a_reader_is_cut_for_the_budget_before_its_own_buffer_is_full(start):
 def test_a_budget_below_one_request_is_refused_at_the_start(model, flags):
     from test_start import refuse
 
-    said = refuse("--model", model, "--attention", "unix:/x", *flags)
+    said = refuse("--model", model, "--member", "unix:/x", *flags)
     assert "--memory-bytes" in said and "--request-bytes" in said
 
 

@@ -19,7 +19,7 @@ def refuse(*flags):
 
 def test_wrong_flags_are_named(model):
     assert "--model" in refuse()
-    assert "--attention" in refuse("--model", model)
+    assert "--member" in refuse("--model", model)
     assert "--frobnicate" in refuse("--frobnicate", "1")
     assert "--threads: 'x' is no integer between 1 and 64" in refuse("--threads", "x")
     assert "--listen" in refuse("--listen", "8000")
@@ -29,7 +29,7 @@ def test_wrong_flags_are_named(model):
 
 def test_a_port_in_use_is_named(start, model):
     gateway = start.gateway([start.scripted()])
-    said = refuse("--model", model, "--attention", "unix:/x", "--listen", f"127.0.0.1:{gateway.port}")
+    said = refuse("--model", model, "--member", "unix:/x", "--listen", f"127.0.0.1:{gateway.port}")
     assert f"127.0.0.1:{gateway.port}" in said and "in use" in said and "--listen" in said
 
 
@@ -41,9 +41,9 @@ def test_a_broken_checkpoint_is_named(model, tmp_path):
             (folder / name).unlink()
         else:
             (folder / name).write_text(text)
-        return refuse("--model", folder, "--attention", "unix:/x", "--listen", "127.0.0.1:0")
+        return refuse("--model", folder, "--member", "unix:/x", "--listen", "127.0.0.1:0")
 
-    assert "no such folder" in refuse("--model", tmp_path / "none", "--attention", "unix:/x")
+    assert "no such folder" in refuse("--model", tmp_path / "none", "--member", "unix:/x")
     assert "tokenizer.json" in broken("tokenizer.json", None)
     assert "tokenizer.json: not a tokenizer" in broken("tokenizer.json", "{}")
     assert "tokenizer_config.json: not JSON" in broken("tokenizer_config.json", "{")
@@ -54,13 +54,13 @@ def test_a_broken_checkpoint_is_named(model, tmp_path):
 
 def test_a_file_of_keys_must_hold_one(model, tmp_path):
     keys = tmp_path / "keys"
-    flags = ["--model", model, "--attention", "unix:/x", "--api-keys-file", keys]
+    flags = ["--model", model, "--member", "unix:/x", "--api-keys-file", keys]
     assert str(keys) in refuse(*flags)
     keys.write_text("# none\n\n")
     assert "holds no key" in refuse(*flags)
 
 
-@pytest.mark.parametrize("flag", ["--listen", "--model", "--attention", "--drain-seconds"])
+@pytest.mark.parametrize("flag", ["--listen", "--model", "--member", "--drain-seconds"])
 def test_help_names_every_flag(flag):
     got = subprocess.run([str(BIN / "janus-gateway"), "--help"], capture_output=True, text=True)
     assert got.returncode == 0 and flag in got.stdout

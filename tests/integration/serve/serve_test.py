@@ -192,6 +192,19 @@ spec:
         self.assertEqual(self.janusctl.returncode, 0)
         self.assert_nothing_left()
 
+    def test_keys_of_a_file_are_asked_for(self):
+        keys = self.dir / "keys"
+        keys.write_text("# ours\nsecret\n")
+        self.start_serving("--api-keys-file", str(keys))
+        url = f"http://127.0.0.1:{self.port}/v1/models"
+        with self.assertRaises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(url, timeout=DEADLINE)
+        self.assertEqual(refused.exception.code, 401)
+        refused.exception.close()
+        request = urllib.request.Request(url, headers={"Authorization": "Bearer secret"})
+        with urllib.request.urlopen(request, timeout=DEADLINE) as reply:
+            self.assertEqual(json.load(reply)["data"][0]["id"], "golden")
+
     def test_load_measures_every_request_of_a_trace(self):
         self.start_serving("--experts", "2")
         trace = self.dir / "trace.csv"
@@ -366,6 +379,16 @@ class BadInput(ServeTest):
     def test_a_broken_tokenizer_ends_with_its_name(self):
         (self.model / "tokenizer.json").write_text('{"model": ')
         self.assertIn("tokenizer.json", self.refused())
+
+    def test_files_of_the_gateway_are_judged_before_the_weights_are_loaded(self):
+        keys = self.dir / "keys"
+        self.assertIn(f"{keys}: no such file; want API keys", self.refused("--api-keys-file", str(keys)))
+        self.assertFalse(self.logs.exists())
+        keys.write_text("# none\n")
+        self.assertIn(f"{keys}: holds no key", self.refused("--api-keys-file", str(keys)))
+        template = self.dir / "template"
+        template.write_text("{% if %}")
+        self.assertIn(f"{template}: chat template: line 1", self.refused("--chat-template", str(template)))
 
     def test_a_service_is_served_once(self):
         self.start_serving()

@@ -3,7 +3,11 @@
 // At temperature 0 the answer is the prompt again (without a leading <s>, id 1), then the first
 // stop token; with ignore_eos it begins over. Above 0 each token is a hash of (seed, position). One
 // token per request and step. A line on stdout per Submit and Cancel says what came, as JSON.
+//
+// With --topology FILE, a GetTopologyReply in text form, it tells watchers that topology and, as
+// the file changes, the next ones; without one it has no topology yet.
 
+#include <google/protobuf/text_format.h>
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
@@ -14,12 +18,15 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <mutex>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "proto/control.grpc.pb.h"
 #include "proto/tokens.grpc.pb.h"
 
 namespace {
@@ -32,6 +39,8 @@ using Stream = grpc::ServerReaderWriter<FromAttention, ToAttention>;
 
 struct Options {
   std::string listen = "127.0.0.1:0";
+  std::string topology;     // file; empty: none
+  std::string service_uid;  // of its watchers
   int64_t vocabulary = 512;
   int64_t max_context = 1024;
   int64_t kv_capacity = 1 << 20;
@@ -252,6 +261,35 @@ class ScriptedTokens final : public janus::v1::Tokens::Service {
   std::atomic<int64_t> rejects_;
 };
 
+class ScriptedControl final : public janus::v1::Control::Service {
+ public:
+  explicit ScriptedControl(const Options& options) : options_(options) {}
+  grpc::Status WatchTopology(grpc::ServerContext* context,
+                             const janus::v1::GetTopologyRequest* request,
+                             grpc::ServerWriter<janus::v1::GetTopologyReply>* writer) override {
+    if (request->service_uid() != options_.service_uid) {
+      return {grpc::StatusCode::PERMISSION_DENIED, "another service"};
+    }
+    std::string told;
+    while (!context->IsCancelled()) {
+      std::ifstream file(options_.topology);
+      std::ostringstream text;
+      if (file) text << file.rdbuf();
+      janus::v1::GetTopologyReply reply;
+      if (text.str() != told && google::protobuf::TextFormat::ParseFromString(text.str(), &reply)) {
+        told = text.str();
+        if (!writer->Write(reply)) break;
+      }
+      // The file is another process's.
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return grpc::Status::OK;
+  }
+
+ private:
+  const Options& options_;
+};
+
 bool Parse(int argc, char** argv, Options* out) {
   const std::map<std::string, int64_t*> numbers = {
       {"--vocabulary", &out->vocabulary},   {"--max-context", &out->max_context},
@@ -260,14 +298,17 @@ bool Parse(int argc, char** argv, Options* out) {
       {"--stall-after", &out->stall_after}, {"--error-after", &out->error_after},
       {"--error-code", &out->error_code},
   };
+  const std::map<std::string, std::string*> texts = {{"--listen", &out->listen},
+                                                     {"--topology", &out->topology},
+                                                     {"--service-uid", &out->service_uid}};
   for (int i = 1; i < argc; ++i) {
     const std::string flag = argv[i];
     if (flag == "--replay") {
       out->replay = true;
     } else if (flag == "--quiet") {
       out->quiet = true;
-    } else if (flag == "--listen" && i + 1 < argc) {
-      out->listen = argv[++i];
+    } else if (const auto text = texts.find(flag); text != texts.end() && i + 1 < argc) {
+      *text->second = argv[++i];
     } else if (const auto number = numbers.find(flag); number != numbers.end() && i + 1 < argc) {
       const char* text = argv[++i];
       const auto [end, error] = std::from_chars(text, text + std::strlen(text), *number->second);
@@ -288,10 +329,12 @@ int main(int argc, char** argv) {
     return 2;
   }
   ScriptedTokens service(options);
+  ScriptedControl control(options);
   int port = 0;
   grpc::ServerBuilder builder;
   builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(), &port);
   builder.RegisterService(&service);
+  builder.RegisterService(&control);
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (!server) {
     std::fprintf(stderr, "scripted-attention: cannot listen on %s\n", options.listen.c_str());

@@ -19,7 +19,11 @@ class FakeLink final : public AttentionLink {
   explicit FakeLink(AttentionPool* pool) : pool_(pool) {}
 
   void Start() override {}
-  void Stop() override { pool_->OnDown(this, Unavailable("stopped")); }
+  void Close() override { ++closed; }
+  void Stop() override {
+    ++stopped;
+    pool_->OnDown(this, Unavailable("stopped"));
+  }
   void Submit(uint64_t id, uint32_t attempt, const GenerationRequest& request,
               std::span<const int32_t> generated) override {
     submitted.push_back({id, attempt, {generated.begin(), generated.end()}, request.seed});
@@ -28,6 +32,8 @@ class FakeLink final : public AttentionLink {
 
   std::vector<Sent> submitted;
   std::vector<std::pair<uint64_t, uint32_t>> cancelled;
+  int closed = 0;
+  int stopped = 0;
 
  private:
   AttentionPool* const pool_;
@@ -56,22 +62,22 @@ class AttentionPoolTest : public testing::Test {
         pool_({.queued_requests = 2}, clock_, metrics_, Logger(2, LogLevel::kError),
               [this](const AttentionLink::Options&, AttentionPool* pool, const Logger&) {
                 auto link = std::make_shared<FakeLink>(pool);
-                links_.push_back(link.get());
+                links_.push_back(link);
                 return link;
               }) {
     pool_.SetMembers({"a", "b"});
   }
 
   void Up(int link, int64_t max_requests = 100, bool replay = false, int64_t kv_in_use = 0) {
-    pool_.OnUp(links_.at(link), {.instance = "x",
-                                 .vocabulary_size = 100,
-                                 .max_context_tokens = 64,
-                                 .max_requests = max_requests,
-                                 .kv_capacity_tokens = 1000,
-                                 .kv_tokens_in_use = kv_in_use,
-                                 .accepts_replay = replay});
+    pool_.OnUp(links_.at(link).get(), {.instance = "x",
+                                       .vocabulary_size = 100,
+                                       .max_context_tokens = 64,
+                                       .max_requests = max_requests,
+                                       .kv_capacity_tokens = 1000,
+                                       .kv_tokens_in_use = kv_in_use,
+                                       .accepts_replay = replay});
   }
-  void Down(int link) { pool_.OnDown(links_.at(link), Unavailable("gone")); }
+  void Down(int link) { pool_.OnDown(links_.at(link).get(), Unavailable("gone")); }
 
   std::shared_ptr<RecordingSink> Submit(int64_t prompt_tokens = 4, uint64_t* id = nullptr) {
     auto sink = std::make_shared<RecordingSink>();
@@ -87,20 +93,20 @@ class AttentionPoolTest : public testing::Test {
     AttentionPool::RequestEvent event{.id = id, .attempt = attempt};
     event.event.tokens = std::move(tokens);
     event.event.finish = finish;
-    pool_.OnStep(links_.at(link), {event}, AttentionLoad{.kv_tokens_in_use = kv_in_use});
+    pool_.OnStep(links_.at(link).get(), {event}, AttentionLoad{.kv_tokens_in_use = kv_in_use});
   }
   void Shed(int link, uint64_t id, uint32_t attempt) {
     AttentionPool::RequestEvent event{.id = id, .attempt = attempt};
     event.shed = true;
     event.event.error = ResourceExhausted("the instance is full");
-    pool_.OnStep(links_.at(link), {event}, std::nullopt);
+    pool_.OnStep(links_.at(link).get(), {event}, std::nullopt);
   }
   size_t Sent(int link) const { return links_.at(link)->submitted.size(); }
 
   SystemClock clock_;
   MetricRegistry registry_;
   GatewayMetrics metrics_;
-  std::vector<FakeLink*> links_;
+  std::vector<std::shared_ptr<FakeLink>> links_;  // also those the pool has put away
   Result<uint64_t> last_ = Unavailable("nothing was submitted");
   AttentionPool pool_;
 };
@@ -282,15 +288,83 @@ TEST_F(AttentionPoolTest, RefusesWhatFitsNowhere) {
   EXPECT_TRUE(Contains(last_.status().message(), "64 tokens"));
 }
 
-TEST_F(AttentionPoolTest, MovesTheRequestsOfAMemberThatIsNotListedAnyMore) {
+TEST_F(AttentionPoolTest, GivesALeavingMemberNothingNewAndLetsItFinish) {
+  Up(0);
+  Up(1);
+  uint64_t first = 0, second = 0;
+  const auto streams = Submit(4, &first);
+  const auto waits = Submit(4, &second);  // on b
+  Step(1, second, 1, {5}, Finish::kStop);
+  pool_.SetMembers({"b"});
+  EXPECT_EQ(links_[0]->stopped, 0);
+  Step(0, first, 1, {5, 6});
+  Submit();
+  EXPECT_EQ(Sent(0), 1u);
+  EXPECT_EQ(Sent(1), 2u);
+  Step(0, first, 1, {7}, Finish::kStop);
+  EXPECT_EQ(streams->tokens, (std::vector<int32_t>{5, 6, 7}));
+  EXPECT_EQ(streams->finish, Finish::kStop);
+  EXPECT_EQ(links_[0]->closed, 1);
+  pool_.SetMembers({"b", "c"});
+  EXPECT_EQ(links_[0]->stopped, 1);
+  EXPECT_EQ(links_.size(), 3u);
+}
+
+TEST_F(AttentionPoolTest, LetsAnIdleMemberGoAtOnce) {
+  Up(0);
+  Up(1);
+  pool_.SetMembers({"b"});
+  EXPECT_EQ(links_[0]->stopped, 1);
+  EXPECT_EQ(metrics_.instances.value(), 1);
+}
+
+TEST_F(AttentionPoolTest, KeepsAMemberThatComesBackBeforeItHasLeft) {
+  Up(0);
+  uint64_t id = 0;
+  Submit(4, &id);
+  pool_.SetMembers({"b"});
+  EXPECT_FALSE(pool_.HasInstance());
+  pool_.SetMembers({"a", "b"});
+  EXPECT_TRUE(pool_.HasInstance());
+  EXPECT_EQ(links_.size(), 2u);
+  Step(0, id, 1, {5}, Finish::kStop);
+  EXPECT_EQ(links_[0]->closed, 0);
+}
+
+TEST_F(AttentionPoolTest, DialsAnewAMemberThatComesBackAfterItHasLeft) {
+  Up(0);
+  uint64_t id = 0;
+  Submit(4, &id);
+  pool_.SetMembers({"b"});
+  Step(0, id, 1, {5}, Finish::kStop);
+  pool_.SetMembers({"a", "b"});
+  EXPECT_EQ(links_[0]->stopped, 1);
+  ASSERT_EQ(links_.size(), 3u);
+  Up(2);
+  EXPECT_TRUE(pool_.HasInstance());
+}
+
+TEST_F(AttentionPoolTest, MovesTheRequestsOfALeavingMemberThatIsLost) {
   Up(0);
   Up(1);
   Submit();
   pool_.SetMembers({"b"});
+  Down(0);
   ASSERT_EQ(Sent(1), 1u);
   EXPECT_EQ(links_[1]->submitted[0].attempt, 2u);
-  pool_.SetMembers({"b", "c"});
-  EXPECT_EQ(links_.size(), 3u);
+}
+
+TEST_F(AttentionPoolTest, WhatWaitsGoesToTheInstanceThatReplacesItsOwn) {
+  Up(0, 1);
+  uint64_t running = 0;
+  Submit(4, &running);
+  const auto waits = Submit();
+  pool_.SetMembers({"c"});
+  Step(0, running, 1, {5}, Finish::kStop);
+  EXPECT_EQ(Sent(0), 1u);
+  EXPECT_EQ(waits->ends, 0);
+  Up(2);
+  EXPECT_EQ(Sent(2), 1u);
 }
 
 }  // namespace

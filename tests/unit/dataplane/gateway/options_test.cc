@@ -13,11 +13,11 @@ Result<GatewayOptions> Parse(std::vector<std::string_view> args) {
 
 TEST(GatewayOptions, ReadsBothFormsAndRepeats) {
   const Result<GatewayOptions> got =
-      Parse({"--model", "/models/tiny/", "--attention=unix:/a", "--attention", "b:1",
-             "--listen=[::1]:0", "--queued-requests=0", "--debug-logits-hash"});
+      Parse({"--model", "/models/tiny/", "--member=unix:/a", "--member", "b:1", "--listen=[::1]:0",
+             "--queued-requests=0", "--debug-logits-hash"});
   ASSERT_TRUE(got.ok()) << got.status().ToString();
   const GatewayOptions& options = *got;
-  EXPECT_EQ(options.attention, (std::vector<std::string>{"unix:/a", "b:1"}));
+  EXPECT_EQ(options.members, (std::vector<std::string>{"unix:/a", "b:1"}));
   EXPECT_EQ(options.model_name, "tiny");
   EXPECT_EQ(options.http.host, "::1");
   EXPECT_EQ(options.http.port, 0);

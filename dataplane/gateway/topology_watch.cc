@@ -1,0 +1,241 @@
+#include "dataplane/gateway/topology_watch.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <optional>
+#include <thread>
+
+#include "common/mutex.h"
+#include "proto/control.grpc.pb.h"
+
+namespace janus::gateway {
+
+namespace {
+
+constexpr Seconds kFirstPause{0.1};
+
+AttentionMembers ToMembers(const v1::GetTopologyReply& reply) {
+  AttentionMembers out;
+  out.epoch = reply.committed().epoch();
+  for (const v1::Instance& instance : reply.committed().attention()) {
+    out.attention.push_back(instance.address());
+  }
+  return out;
+}
+
+std::vector<std::string> AllAddresses(const v1::Topology& topology) {
+  std::vector<std::string> out;
+  for (const v1::Instance& instance : topology.attention()) out.push_back(instance.address());
+  for (const v1::Instance& instance : topology.experts()) out.push_back(instance.address());
+  return out;
+}
+
+MonotonicTime After(Seconds seconds) {
+  return MonotonicClock::now() + std::chrono::duration_cast<MonotonicClock::duration>(seconds);
+}
+
+std::shared_ptr<grpc::Channel> Dial(const std::string& address) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000);
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  // A member whose machine is gone is noticed without traffic.
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+// What the thread waits for: an answer of the member, the end of its stream, or the order to stop.
+// Answers that nobody has taken yet give way to newer ones.
+struct Mailbox {
+  Mutex mu;
+  CondVar changed;
+  std::optional<v1::GetTopologyReply> answer JANUS_GUARDED_BY(mu);
+  std::optional<grpc::Status> ended JANUS_GUARDED_BY(mu);
+  bool stopped JANUS_GUARDED_BY(mu) = false;
+};
+
+// The stream from one member. Must live until it has ended.
+class Stream final : public grpc::ClientReadReactor<v1::GetTopologyReply> {
+ public:
+  Stream(v1::Control::Stub& stub, const std::string& service_uid, Mailbox& mailbox)
+      : mailbox_(mailbox) {
+    request_.set_service_uid(service_uid);
+    stub.async()->WatchTopology(&context_, &request_, this);
+    StartRead(&incoming_);
+    StartCall();
+  }
+  void Cancel() { context_.TryCancel(); }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) return;
+    {
+      MutexLock lock(mailbox_.mu);
+      mailbox_.answer = std::move(incoming_);
+      mailbox_.changed.NotifyAll();
+    }
+    incoming_.Clear();
+    StartRead(&incoming_);
+  }
+  void OnDone(const grpc::Status& status) override {
+    MutexLock lock(mailbox_.mu);
+    mailbox_.ended = status;
+    mailbox_.changed.NotifyAll();
+  }
+
+ private:
+  Mailbox& mailbox_;
+  grpc::ClientContext context_;
+  v1::GetTopologyRequest request_;
+  v1::GetTopologyReply incoming_;
+};
+
+class Watch final : public TopologyWatch {
+ public:
+  Watch(TopologyWatchOptions options, std::function<void(const AttentionMembers&)> on_change,
+        GatewayMetrics& metrics, Logger log)
+      : options_(std::move(options)),
+        on_change_(std::move(on_change)),
+        metrics_(metrics),
+        log_(std::move(log)),
+        thread_([this] { Run(); }) {}
+
+  ~Watch() override {
+    MutexLock lock(mailbox_.mu);
+    mailbox_.stopped = true;
+    mailbox_.changed.NotifyAll();
+  }
+
+ private:
+  void Run() {
+    Seconds pause = kFirstPause;
+    while (true) {
+      bool heard = false;
+      for (const std::string& address : Candidates()) {
+        if (Stopped()) return;
+        heard |= WatchOne(address);
+        if (heard) break;  // by then the newest topology says whom to ask
+      }
+      if (heard) pause = kFirstPause;
+      if (!Pause(pause)) return;
+      if (!heard) pause = std::min(pause * 2, options_.longest_pause);
+    }
+  }
+
+  // Members of the newest topology, then those given at the start; the one just lost last.
+  std::vector<std::string> Candidates() const {
+    std::vector<std::string> out;
+    for (const auto* list : {&newest_members_, &options_.members}) {
+      for (const std::string& address : *list) {
+        if (address != last_asked_ && std::ranges::find(out, address) == out.end()) {
+          out.push_back(address);
+        }
+      }
+    }
+    if (!last_asked_.empty()) out.push_back(last_asked_);
+    return out;
+  }
+
+  bool Stopped() {
+    MutexLock lock(mailbox_.mu);
+    return mailbox_.stopped;
+  }
+
+  // False: the order to stop has come.
+  bool Pause(Seconds pause) {
+    const MonotonicTime end = After(pause);
+    MutexLock lock(mailbox_.mu);
+    while (!mailbox_.stopped) {
+      if (!mailbox_.changed.WaitUntil(mailbox_.mu, end)) break;
+    }
+    return !mailbox_.stopped;
+  }
+
+  // Until the member's stream ends or the member proves useless; whether it told a topology that is
+  // not older than what is known.
+  bool WatchOne(const std::string& address) {
+    last_asked_ = address;
+    {
+      MutexLock lock(mailbox_.mu);
+      mailbox_.answer.reset();
+      mailbox_.ended.reset();
+    }
+    const std::unique_ptr<v1::Control::Stub> stub = v1::Control::NewStub(Dial(address));
+    Stream stream(*stub, options_.service_uid, mailbox_);
+    bool heard = false;
+    const MonotonicTime first_answer = After(options_.first_answer);
+    while (const std::optional<v1::GetTopologyReply> reply = NextAnswer(heard, first_answer)) {
+      if (!Take(*reply, address)) break;
+      heard = true;
+    }
+    stream.Cancel();
+    const grpc::Status ended = WaitForEnd();
+    if (!Stopped()) {
+      log_.Debug("topology stream ended", {{"member", address}, {"reason", ended.error_message()}});
+    }
+    return heard;
+  }
+
+  // Nothing: the stream has ended, no first answer came in time, or the watch is to stop.
+  std::optional<v1::GetTopologyReply> NextAnswer(bool heard, MonotonicTime first_answer) {
+    MutexLock lock(mailbox_.mu);
+    while (!mailbox_.stopped && !mailbox_.answer && !mailbox_.ended) {
+      if (heard) {
+        mailbox_.changed.Wait(mailbox_.mu);
+      } else if (!mailbox_.changed.WaitUntil(mailbox_.mu, first_answer)) {
+        break;
+      }
+    }
+    if (mailbox_.stopped) return std::nullopt;
+    return std::exchange(mailbox_.answer, std::nullopt);
+  }
+
+  grpc::Status WaitForEnd() {
+    MutexLock lock(mailbox_.mu);
+    while (!mailbox_.ended) mailbox_.changed.Wait(mailbox_.mu);
+    return *mailbox_.ended;
+  }
+
+  // False: this member is behind.
+  bool Take(const v1::GetTopologyReply& reply, const std::string& address) {
+    const AttentionMembers members = ToMembers(reply);
+    if (members.epoch < epoch_) {
+      log_.Warning("a member tells an old topology",
+                   {{"member", address}, {"epoch", members.epoch}, {"known", epoch_}});
+      return false;
+    }
+    if (members.epoch == epoch_) return true;
+    epoch_ = members.epoch;
+    newest_members_ = AllAddresses(reply.committed());
+    metrics_.topology_epoch.Set(static_cast<double>(epoch_));
+    log_.Info("topology", {{"epoch", epoch_},
+                           {"attention", reply.committed().attention_size()},
+                           {"experts", reply.committed().experts_size()},
+                           {"member", address}});
+    on_change_(members);
+    return true;
+  }
+
+  const TopologyWatchOptions options_;
+  const std::function<void(const AttentionMembers&)> on_change_;
+  GatewayMetrics& metrics_;
+  const Logger log_;
+  Mailbox mailbox_;
+
+  // Confined to the thread.
+  uint64_t epoch_ = 0;
+  std::vector<std::string> newest_members_;
+  std::string last_asked_;
+
+  std::jthread thread_;
+};
+
+}  // namespace
+
+std::unique_ptr<TopologyWatch> TopologyWatch::Start(
+    TopologyWatchOptions options, std::function<void(const AttentionMembers&)> on_change,
+    GatewayMetrics& metrics, Logger log) {
+  return std::make_unique<Watch>(std::move(options), std::move(on_change), metrics, std::move(log));
+}
+
+}  // namespace janus::gateway

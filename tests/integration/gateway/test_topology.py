@@ -1,0 +1,104 @@
+"""The gateway takes committed topologies from any member and follows them."""
+
+import signal
+
+import pytest
+
+from conftest import wait_until
+
+EPOCH = "janus_gateway_topology_epoch"
+ATTACHED = "janus_gateway_attention_instances"
+
+
+def stream(gateway, tokens=400):
+    answer = gateway.client().completions.create(
+        model="tiny", prompt="abc", temperature=0, max_tokens=tokens, stream=True,
+        extra_body={"ignore_eos": True})
+    next(iter(answer))
+    return answer
+
+
+def ask(gateway):
+    return gateway.client().completions.create(model="tiny", prompt="It is", temperature=0)
+
+
+def test_a_new_instance_is_attached(start):
+    first, second = start.scripted(), start.scripted()
+    gateway = start.gateway([first])
+    assert gateway.metric(EPOCH) == 1
+    start.commit([first, second])
+    wait_until(lambda: gateway.metric(ATTACHED) == 2, "the second instance")
+    assert gateway.metric(EPOCH) == 2
+    first.stop(signal.SIGKILL)
+    wait_until(lambda: gateway.metric(ATTACHED) == 1, "the loss")
+    assert ask(gateway).choices[0].text == "It is"
+    assert 'epoch=2 attention=2' in gateway.errors()
+
+
+def test_an_instance_that_left_finishes_what_it_has_and_gets_nothing_new(start):
+    leaver, stayer = start.scripted("--step-ms", "5"), start.scripted()
+    gateway = start.gateway([leaver])
+    running = stream(gateway)
+    start.commit([stayer])
+    wait_until(lambda: gateway.metric(ATTACHED) == 2, "both")
+    for _ in range(3):
+        assert ask(gateway).choices[0].text == "It is"
+    assert len(stayer.events("submit")) == 3 and len(leaver.events("submit")) == 1
+    assert 1 + sum(1 for _ in running) == 400, "no token lost or repeated"
+    wait_until(lambda: gateway.metric(ATTACHED) == 1, "the leaver's end")
+    assert not leaver.events("cancel")
+
+
+def test_the_next_member_is_asked_when_the_first_has_gone(start):
+    first, second, third = (start.scripted() for _ in range(3))
+    gateway = start.gateway([first, second])
+    first.stop(signal.SIGKILL)
+    second_known = gateway.metric(EPOCH)
+    start.commit([second, third])
+    wait_until(lambda: gateway.metric(EPOCH) == second_known + 1, "the new epoch")
+    wait_until(lambda: gateway.metric(ATTACHED) == 2, "the third")
+
+
+def test_members_learned_from_a_topology_are_asked_when_those_of_the_flags_are_gone(start):
+    first, second = start.scripted(), start.scripted()
+    gateway = start.gateway([first])
+    start.commit([second])
+    wait_until(lambda: gateway.metric(ATTACHED) == 1 and gateway.metric(EPOCH) == 2, "the second")
+    first.stop(signal.SIGKILL)
+    third = start.scripted()
+    start.commit([second, third])
+    wait_until(lambda: gateway.metric(ATTACHED) == 2, "the third")
+
+
+def test_a_member_without_a_topology_is_passed_over(start):
+    fresh, old = start.scripted(topology=start.folder / "none"), start.scripted()
+    start.commit([old])
+    gateway = start.gateway([fresh, old], attached=2)
+    assert ask(gateway).choices[0].text == "It is"
+
+
+def test_an_old_topology_changes_nothing(start):
+    behind = start.scripted(topology=start.folder / "old")
+    ahead = start.scripted()
+    start.commit([behind], epoch=3, file=start.folder / "old")
+    start.epoch = 6
+    gateway = start.gateway([ahead, behind])  # commits epoch 7
+    ahead.stop(signal.SIGKILL)
+    wait_until(lambda: "tells an old topology" in gateway.errors(), "the answer of the one behind")
+    assert gateway.metric(EPOCH) == 7
+    assert ask(gateway).choices[0].text == "It is"
+
+
+def test_another_services_member_is_not_believed(start):
+    other, own = start.scripted("--service-uid", "other"), start.scripted()
+    start.commit([other])
+    gateway = start.gateway([other, own], attached=2)
+    assert gateway.metric(EPOCH) == 2
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_a_gateway_that_finds_no_topology_ends_when_told(start, count):
+    workers = [start.scripted(topology=start.folder / "none") for _ in range(count)]
+    gateway = start.gateway([*workers, f"unix:{start.folder}/nobody.sock"], attached=0)
+    assert gateway.metric(EPOCH) == 0
+    assert gateway.post({"model": "tiny", "prompt": "x"}).status_code == 503
