@@ -212,14 +212,14 @@ bool AttentionInstance::PollControl() {
       if (control_header_.kind != MessageKind::kTicket) continue;
       Ticket ticket;
       ticket.step = control_header_.step;
-      ticket.shares.resize(control_payload_.size() / sizeof(TicketShare));
-      std::memcpy(ticket.shares.data(), control_payload_.data(),
-                  ticket.shares.size() * sizeof(TicketShare));
-      if (ticket.shares.size() != static_cast<size_t>(topology_.m()) ||
-          ticket.step <= last_ticket_) {
+      Status read = ReadTicketShares(control_payload_, topology_.m(), topology_.max_rows_per_round,
+                                     ticket.shares);
+      if (read.ok() && ticket.step <= last_ticket_) {
+        read = Internal("a ticket after that of step " + std::to_string(last_ticket_));
+      }
+      if (!read.ok()) {
         control_error_ =
-            Internal("attention 0 sent a ticket for step " + std::to_string(ticket.step) +
-                     " after step " + std::to_string(last_ticket_));
+            read.Annotate("attention 0, ticket of step " + std::to_string(ticket.step));
         continue;
       }
       last_ticket_ = ticket.step;

@@ -3,6 +3,23 @@
 #include <algorithm>
 
 namespace janus::dataplane {
+namespace {
+
+// A demand comes from another process: what no instance of ours would say must not reach sums of
+// ints or the table of step times.
+Demand Bounded(Demand demand, int max_rows) {
+  constexpr uint32_t kManyPrompts = 1u << 24;
+  constexpr int64_t kLongestStepNs = 3600 * int64_t{1'000'000'000};
+  const auto rows = static_cast<uint32_t>(max_rows);
+  demand.decode_rows = std::min(demand.decode_rows, rows);
+  demand.prefill_rows = std::min(demand.prefill_rows, kManyPrompts);
+  demand.last_decode_rows = std::min(demand.last_decode_rows, rows);
+  demand.last_prefill_rows = std::min(demand.last_prefill_rows, rows);
+  demand.last_step_ns = std::min(demand.last_step_ns, kLongestStepNs);
+  return demand;
+}
+
+}  // namespace
 
 Coordinator::Coordinator(const CoordinatorOptions& options)
     : options_(options), members_(static_cast<size_t>(options.m)) {}
@@ -10,12 +27,12 @@ Coordinator::Coordinator(const CoordinatorOptions& options)
 void Coordinator::OnDemand(int rank, const DemandNote& note, MonotonicTime now) {
   Member& member = members_[static_cast<size_t>(rank)];
   if (note.for_step < member.demand_for) return;  // overtaken
-  member.demand = note.demand;
+  member.demand = Bounded(note.demand, options_.max_rows);
   member.demand_for = note.for_step;
-  if (note.demand.last_step_ns > 0) {
-    times_.Record(static_cast<int>(note.demand.last_decode_rows),
-                  static_cast<int>(note.demand.last_prefill_rows),
-                  std::chrono::nanoseconds(note.demand.last_step_ns));
+  if (member.demand.last_step_ns > 0) {
+    times_.Record(static_cast<int>(member.demand.last_decode_rows),
+                  static_cast<int>(member.demand.last_prefill_rows),
+                  std::chrono::nanoseconds(member.demand.last_step_ns));
   }
   if (!first_ready_ && Ready(member) && member.has_work()) first_ready_ = now;
 }

@@ -1,6 +1,7 @@
 #include "dataplane/comm/direct.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace janus::dataplane {
 namespace {
@@ -24,6 +25,13 @@ MonotonicTime FromNanoseconds(int64_t ns) {
 Status Misordered(PeerId from, const RoundKey& got, const RoundKey& want) {
   return Internal(ToString(from) + " sent " + Describe(got) + " while " + Describe(want) +
                   " was awaited");
+}
+
+// One read of memory that another process may be writing; the compiler must not read it again.
+ContributionRef Load(const ContributionRef* at) {
+  static_assert(sizeof(ContributionRef) == sizeof(uint32_t));
+  return std::bit_cast<ContributionRef>(
+      __atomic_load_n(reinterpret_cast<const uint32_t*>(at), __ATOMIC_RELAXED));
 }
 
 class DirectAttention final : public AttentionExchange {
@@ -107,17 +115,19 @@ class DirectAttention final : public AttentionExchange {
     const auto* refs = reinterpret_cast<const ContributionRef*>(message.payload.data());
     const std::byte* rows = message.payload.data() + ContributionRowsOffset(count);
     for (size_t i = 0; i < count; ++i) {
-      if (refs[i].row >= round.rows || refs[i].slot >= shape_.top_k) {
-        return Internal(ToString(from) + ": a contribution to row " + std::to_string(refs[i].row) +
-                        " slot " + std::to_string(refs[i].slot) + " of " +
+      // Copied before it is checked: a peer that lies can still write there.
+      const ContributionRef ref = Load(refs + i);
+      const auto where = [&] {
+        return " to row " + std::to_string(ref.row) + " slot " + std::to_string(ref.slot);
+      };
+      if (ref.row >= round.rows || ref.slot >= shape_.top_k) {
+        return Internal(ToString(from) + ": a contribution" + where() + " of " +
                         std::to_string(round.rows) + " rows");
       }
       const void*& cell =
-          round.table[static_cast<size_t>(refs[i].row) * static_cast<size_t>(shape_.top_k) +
-                      refs[i].slot];
+          round.table[static_cast<size_t>(ref.row) * static_cast<size_t>(shape_.top_k) + ref.slot];
       if (cell != nullptr) {
-        return Internal(ToString(from) + ": a second contribution to row " +
-                        std::to_string(refs[i].row) + " slot " + std::to_string(refs[i].slot) +
+        return Internal(ToString(from) + ": a second contribution" + where() +
                         "; do all expert instances agree?");
       }
       cell = rows + i * shape_.row_bytes();

@@ -208,21 +208,26 @@ Status SegmentTransport::Send(PeerId to, const Header& header, std::span<const s
 }
 
 bool SegmentTransport::Receive(PeerId from, Header& header, std::vector<std::byte>& payload) {
-  const Member& peer = members_[static_cast<size_t>(MemberIndex(layout_, from))];
+  Member& peer = members_[static_cast<size_t>(MemberIndex(layout_, from))];
   if (!peer.segment) return false;
   auto* queue = At<Queue>(*peer.segment, peer.map->queue_offset(self_));
-  for (;;) {
-    const uint64_t read = queue->read.load(std::memory_order_relaxed);
-    if (read == queue->written.load(std::memory_order_acquire)) return false;
-    const Queue::Entry& entry = queue->entries[read % kControlQueueDepth];
+  const uint64_t written = queue->written.load(std::memory_order_acquire);
+  if (written - peer.received > kControlQueueDepth) {
+    // No writer of ours does that; what lies in the ring is nothing that was queued in order.
+    peer.received = written;
+    ++dropped_;
+  }
+  while (peer.received != written) {
+    const Queue::Entry& entry = queue->entries[peer.received % kControlQueueDepth];
     header = entry.header;
     const uint32_t bytes = entry.bytes;
     const bool good = header.tag == tag_ && bytes <= kMaxControlBytes && header.bytes == bytes;
     if (good) payload.assign(entry.payload, entry.payload + bytes);
-    queue->read.store(read + 1, std::memory_order_release);
+    queue->read.store(++peer.received, std::memory_order_release);
     if (good) return true;
     ++dropped_;
   }
+  return false;
 }
 
 Status SegmentTransport::Wait(MonotonicTime deadline, FunctionRef<bool()> ready) {

@@ -85,7 +85,9 @@ class SegmentTransport final : public Transport {
   struct Member {
     std::optional<Segment> segment;
     std::optional<SegmentMap> map;
+    // What was read is counted here too: the peer may write anything into its own memory.
     std::vector<uint64_t> taken;  // per slot: sequence of the last message taken
+    uint64_t received = 0;        // control messages
   };
 
   Doorbell& bell(int member);

@@ -25,6 +25,25 @@ Header MakeHeader(MessageKind kind, const RoundKey& key, uint16_t sender, uint32
   return header;
 }
 
+Status ReadTicketShares(std::span<const std::byte> payload, int m, int max_rows,
+                        std::vector<TicketShare>& shares) {
+  if (payload.size() != static_cast<size_t>(m) * sizeof(TicketShare)) {
+    return Internal("a ticket of " + std::to_string(payload.size()) + " bytes for " +
+                    std::to_string(m) + " attention instances");
+  }
+  shares.resize(static_cast<size_t>(m));
+  std::memcpy(shares.data(), payload.data(), payload.size());
+  for (size_t a = 0; a < shares.size(); ++a) {
+    if (shares[a].row_limit <= max_rows && shares[a].prefill_budget <= shares[a].row_limit) {
+      continue;
+    }
+    return Internal("a ticket with " + std::to_string(shares[a].row_limit) + " rows and " +
+                    std::to_string(shares[a].prefill_budget) + " prompt positions for attention " +
+                    std::to_string(a) + "; a round carries " + std::to_string(max_rows) + " rows");
+  }
+  return OkStatus();
+}
+
 // SipHash-2-4 of the epoch number under the epoch key (Aumasson and Bernstein 2012).
 uint64_t EpochTag(const std::byte* key16, uint64_t epoch) {
   uint64_t k0, k1;

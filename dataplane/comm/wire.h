@@ -4,7 +4,11 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <type_traits>
+#include <vector>
+
+#include "common/status.h"
 
 // What instances write to each other: fixed little-endian structs. Every message begins with a
 // Header, whose tag is derived from the epoch key; a message with another tag is dropped and
@@ -83,6 +87,11 @@ struct TicketShare {
   uint16_t prefill_budget = 0;  // of the rows, at most so many prompt positions
 };
 static_assert(sizeof(TicketShare) == 4);
+
+// The shares out of a kTicket payload, as they came from outside: `m` of them, none with more rows
+// than a round carries, no more prompt positions than rows. Internal says what is wrong.
+Status ReadTicketShares(std::span<const std::byte> payload, int m, int max_rows,
+                        std::vector<TicketShare>& shares);
 
 // kDemand payload: what an attention instance would bring to the step of the header, and how its
 // last step went.

@@ -14,6 +14,7 @@ ExpertInstance::ExpertInstance(const ExpertOptions& options, const ModelDescript
     : options_(options),
       model_(model),
       micro_batches_(topology.micro_batches),
+      max_rows_(topology.max_rows_per_round),
       transport_(transport),
       exchange_(exchange),
       clock_(clock),
@@ -23,17 +24,17 @@ ExpertInstance::ExpertInstance(const ExpertOptions& options, const ModelDescript
   statistics_.rank = rank;
 }
 
-bool ExpertInstance::NextTicket(RoundKey& key, std::vector<bool>& participants) {
+Result<bool> ExpertInstance::NextTicket(RoundKey& key, std::vector<bool>& participants) {
   while (transport_.Receive({Role::kAttention, Rank{0}}, control_header_, control_payload_)) {
     if (control_header_.kind != MessageKind::kTicket) continue;
-    if (control_payload_.size() != sources_.size() * sizeof(TicketShare)) continue;
     key = control_header_.key();
-    participants.resize(sources_.size());
-    for (size_t a = 0; a < sources_.size(); ++a) {
-      TicketShare share;
-      std::memcpy(&share, control_payload_.data() + a * sizeof(TicketShare), sizeof share);
-      participants[a] = share.row_limit > 0;
+    const Status read =
+        ReadTicketShares(control_payload_, static_cast<int>(sources_.size()), max_rows_, shares_);
+    if (!read.ok()) {
+      return read.Annotate("attention 0, ticket of step " + std::to_string(key.step));
     }
+    participants.resize(shares_.size());
+    for (size_t a = 0; a < shares_.size(); ++a) participants[a] = shares_[a].row_limit > 0;
     return true;
   }
   return false;
@@ -45,13 +46,14 @@ Status ExpertInstance::Run(std::stop_token stop) {
   RoundKey key;
   std::vector<bool> participants;
   while (!stop.stop_requested()) {
-    bool have_ticket = false;
+    Result<bool> ticket = false;
     const Status waited = transport_.Wait(MonotonicClock::now() + std::chrono::seconds(3600), [&] {
-      have_ticket = have_ticket || NextTicket(key, participants);
-      return have_ticket || stop.stop_requested();
+      ticket = NextTicket(key, participants);
+      return !ticket.ok() || *ticket || stop.stop_requested();
     });
     if (!waited.ok() && waited.code() != StatusCode::kDeadlineExceeded) return waited;
-    if (!have_ticket) continue;
+    JANUS_RETURN_IF_ERROR(ticket.status());
+    if (!*ticket) continue;
     const Status executed = ExecuteStep(key, participants);
     if (executed.code() == StatusCode::kCancelled) return OkStatus();
     if (!executed.ok()) return executed.Annotate("step " + std::to_string(key.step));

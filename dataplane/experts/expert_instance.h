@@ -46,7 +46,8 @@ class ExpertInstance {
     ArrivedRows rows;
   };
 
-  bool NextTicket(RoundKey& key, std::vector<bool>& participants);
+  // False: there is none.
+  Result<bool> NextTicket(RoundKey& key, std::vector<bool>& participants);
   Status ExecuteStep(RoundKey key, const std::vector<bool>& participants);
   Status AwaitRows(const RoundKey& key);
   Status Answer(const RoundKey& key);
@@ -55,6 +56,7 @@ class ExpertInstance {
   const ExpertOptions options_;
   const ModelDescription model_;
   const int micro_batches_;
+  const int max_rows_;
   Transport& transport_;
   ExpertExchange& exchange_;
   const Clock& clock_;
@@ -73,6 +75,7 @@ class ExpertInstance {
   uint64_t activated_ = 0;
   Header control_header_;
   std::vector<std::byte> control_payload_;
+  std::vector<TicketShare> shares_;
 };
 
 }  // namespace janus::dataplane

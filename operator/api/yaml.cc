@@ -8,10 +8,13 @@
 #include <optional>
 #include <sstream>
 
+#include "common/utf8.h"
+
 namespace janus::control {
 namespace {
 
 constexpr size_t kMaxBytes = 1 << 20;
+constexpr size_t kMaxNameBytes = 512;
 constexpr int kMaxDepth = 64;
 constexpr int kMaxValues = 100'000;
 
@@ -116,6 +119,11 @@ class Converter {
       const int key_line = field.first.Mark().line + 1;
       if (!field.first.IsScalar()) return Fail(key_line, "a field's name must be a plain string");
       const std::string& name = field.first.Scalar();
+      // Longer than any field's or label's; YAML itself ends a plain key at 1,024 characters.
+      if (name.size() > kMaxNameBytes) {
+        return Fail(key_line, "a field's name of " + std::to_string(name.size()) +
+                                  " bytes; is a line break or a quote missing?");
+      }
       // yaml-cpp keeps both of two equal keys; which one wins would depend on the reader.
       if (node.Find(name) != nullptr) return Fail(key_line, "field '" + name + "' is given twice");
       JANUS_ASSIGN_OR_RETURN(Node value, Convert(field.second, depth + 1));
@@ -217,6 +225,10 @@ Result<Node> ParseYaml(std::string_view text, std::string_view file) {
   Converter converter(file);
   if (text.size() > kMaxBytes)
     return converter.Fail(0, "larger than 1 MiB; is this the right file?");
+  if (const size_t broken = FindBrokenUtf8(text); broken != std::string_view::npos) {
+    const auto line = std::count(text.begin(), text.begin() + static_cast<ptrdiff_t>(broken), '\n');
+    return converter.Fail(static_cast<int>(line) + 1, "not UTF-8");
+  }
   try {
     const YAML::Node document = YAML::Load(std::string(text));
     if (!document.IsDefined() || document.IsNull()) {

@@ -160,6 +160,18 @@ TEST_F(CoordinatorTest, AnOvertakenDemandChangesNothing) {
   EXPECT_EQ(Next(), "");
 }
 
+TEST_F(CoordinatorTest, AnAbsurdDemandTakesNoMoreThanARound) {
+  Make(2);
+  Say(0, 1, 3);
+  Say(1, 1, UINT32_MAX, UINT32_MAX);
+  const std::optional<Ticket> ticket = coordinator_->Next(clock_.Now());
+  ASSERT_TRUE(ticket.has_value());
+  for (const TicketShare& share : ticket->shares) {
+    EXPECT_EQ(share.row_limit, 64);
+    EXPECT_LE(share.prefill_budget, 64);
+  }
+}
+
 TEST_F(CoordinatorTest, StepNumbersAreNeverUsedTwice) {
   Make(2);
   uint64_t last = 0;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdlib>
 
 #include "dataplane/comm/exchange.h"
@@ -74,6 +75,20 @@ TEST_F(TagTest, DropsAndCountsControlOfAnotherEpochAndReadsOn) {
   std::vector<std::byte> payload;
   ASSERT_TRUE(experts->Receive({Role::kAttention, Rank{0}}, header, payload));
   EXPECT_EQ(header.count, 9u);
+  EXPECT_EQ(experts->dropped(), 1u);
+}
+
+TEST_F(TagTest, ACountThatNoWriterReachesIsSkippedAtOnceAndCounted) {
+  const auto attention = Connect(0, 1);
+  const auto experts = Connect(1, 1);
+  // The peer's own memory: the count of messages it has queued for member 1.
+  auto* written = reinterpret_cast<std::atomic<uint64_t>*>(
+      segments_[0]->base +
+      SegmentMap(LayoutOf(Shape(), 0), LayoutOf(Shape(), 0).self).queue_offset(1));
+  written->store(uint64_t{1} << 60);
+  Header header;
+  std::vector<std::byte> payload;
+  EXPECT_FALSE(experts->Receive({Role::kAttention, Rank{0}}, header, payload));
   EXPECT_EQ(experts->dropped(), 1u);
 }
 

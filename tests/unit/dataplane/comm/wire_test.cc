@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <span>
+#include <vector>
+
 namespace janus::dataplane {
 namespace {
 
@@ -43,6 +46,30 @@ TEST(Header, CarriesTheWholeRoundKey) {
   EXPECT_EQ(header.key(), key);
   EXPECT_EQ(header.sender, 5);
   EXPECT_EQ(header.count, 6u);
+}
+
+TEST(TicketShares, AreTakenAsTheyWereWritten) {
+  const std::vector<TicketShare> sent = {{4, 2}, {0, 0}};
+  std::vector<TicketShare> shares;
+  const Status read = ReadTicketShares(std::as_bytes(std::span(sent)), 2, 4, shares);
+  ASSERT_TRUE(read.ok()) << read.ToString();
+  ASSERT_EQ(shares.size(), 2u);
+  EXPECT_EQ(shares[0].row_limit, 4);
+  EXPECT_EQ(shares[0].prefill_budget, 2);
+  EXPECT_EQ(shares[1].row_limit, 0);
+}
+
+TEST(TicketShares, OfAnotherSizeOrBeyondARoundAreNamed) {
+  std::vector<TicketShare> shares;
+  const auto refusal = [&](const std::vector<TicketShare>& sent) {
+    return ReadTicketShares(std::as_bytes(std::span(sent)), 2, 4, shares).message();
+  };
+  EXPECT_EQ(refusal({}), "a ticket of 0 bytes for 2 attention instances");
+  EXPECT_EQ(refusal({{4, 2}}), "a ticket of 4 bytes for 2 attention instances");
+  EXPECT_EQ(refusal({{0, 0}, {5, 0}}),
+            "a ticket with 5 rows and 0 prompt positions for attention 1; a round carries 4 rows");
+  EXPECT_EQ(refusal({{2, 3}, {0, 0}}),
+            "a ticket with 2 rows and 3 prompt positions for attention 0; a round carries 4 rows");
 }
 
 }  // namespace

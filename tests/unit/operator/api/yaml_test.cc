@@ -57,6 +57,9 @@ TEST(Yaml, RefusesWithTheLine) {
   EXPECT_NE(Refusal("? [1, 2]\n: x\n").find("a field's name must be a plain string"),
             std::string::npos);
   EXPECT_NE(Refusal("a: *nowhere\n").find("not valid YAML"), std::string::npos);
+  EXPECT_EQ(Refusal("a: 1\nb: \xff\n"), "a.yaml:2: not UTF-8");
+  EXPECT_EQ(Refusal("a: 1\n" + std::string(513, 'n') + ": 1\n"),
+            "a.yaml:2: a field's name of 513 bytes; is a line break or a quote missing?");
 }
 
 TEST(Yaml, EndsOnAStrayComma) {

@@ -1,0 +1,47 @@
+// An attention instance, coordinator (rank 0) or not, whose peers lie: it ends with an error that
+// names the peer, and touches nothing that is not its own.
+
+#include <cstdint>
+
+#include "dataplane/attention/attention_instance.h"
+#include "tests/fuzz/hostile_peer.h"
+#include "tests/support/held_model.h"
+#include "tests/support/loopback_cluster.h"
+
+namespace {
+class NoSink final : public janus::dataplane::TokenSink {
+  void Push(janus::dataplane::StepOutput&&) override {}
+};
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace janus;             // NOLINT
+  using namespace janus::dataplane;  // NOLINT
+  static const HeldModel held = SmallRandomModel(DType::kFloat32, 1);
+  static const Topology topology =
+      MakeTopology(2, {held.model.moe.experts}, held.model.layers, held.model.moe.experts, 1, 4);
+  FuzzedDataProvider input(data, size);
+  const Rank rank{input.ConsumeBool() ? 1 : 0};
+  const ExchangeShape shape =
+      ShapeOf(topology, held.model.hidden, held.model.moe.top_k, DType::kFloat32);
+  HostileTransport transport(*LayoutFor(topology.mode, shape, {Role::kAttention, rank}), input);
+  auto exchange = *MakeAttentionExchange(topology.mode, shape, transport);
+  NoSink sink;
+  const SystemClock clock;
+  AttentionOptions options;
+  options.max_batch = 4;
+  options.kv_bytes = 1 << 16;
+  options.swap_bytes = 0;
+  auto instance = *AttentionInstance::Create(options, held.model, held.attention, topology, rank,
+                                             transport, *exchange, sink, clock, kernels::Stream{});
+  for (uint64_t id = 0; id < 2; ++id) {
+    Request request;
+    request.key = {1, id, 1};
+    request.prompt = {1, 2, 3};
+    request.max_tokens = 4;
+    JANUS_CHECK(instance->Submit(std::move(request)).ok());
+  }
+  const Status ended = instance->Run({});
+  JANUS_CHECK(!ended.ok() && !ended.message().empty());
+  return 0;
+}

@@ -1,0 +1,27 @@
+// HTTP bodies: the first byte chooses the endpoint. What is accepted is within its bounds.
+
+#include <cstdint>
+#include <string_view>
+
+#include "common/check.h"
+#include "dataplane/gateway/completion_request.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace janus::gateway;  // NOLINT
+  if (size == 0) return 0;
+  const auto endpoint = data[0] % 2 == 0 ? Endpoint::kChat : Endpoint::kCompletions;
+  const std::string_view body(reinterpret_cast<const char*>(data) + 1, size - 1);
+  const auto parsed = ParseCompletionRequest(endpoint, body);
+  const auto* request = std::get_if<CompletionRequest>(&parsed);
+  if (request == nullptr) return 0;
+  JANUS_CHECK(request->stop.size() <= kMaxStops);
+  for (const std::string& stop : request->stop) {
+    JANUS_CHECK(!stop.empty() && stop.size() <= kMaxStopBytes);
+  }
+  if (request->temperature) JANUS_CHECK(*request->temperature >= 0 && *request->temperature <= 2);
+  if (request->top_p) JANUS_CHECK(*request->top_p > 0 && *request->top_p <= 1);
+  if (endpoint == Endpoint::kCompletions) {
+    JANUS_CHECK(!request->prompts.empty() && request->prompts.size() <= kMaxPrompts);
+  }
+  return 0;
+}

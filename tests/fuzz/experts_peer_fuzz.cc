@@ -1,0 +1,29 @@
+// An expert instance whose attention instances lie: it ends with an error that names the peer, and
+// touches nothing that is not its own.
+
+#include <cstdint>
+
+#include "dataplane/experts/expert_instance.h"
+#include "tests/fuzz/hostile_peer.h"
+#include "tests/support/held_model.h"
+#include "tests/support/loopback_cluster.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace janus;             // NOLINT
+  using namespace janus::dataplane;  // NOLINT
+  static const HeldModel held = SmallRandomModel(DType::kFloat32, 1);
+  static const Topology topology =
+      MakeTopology(2, {held.model.moe.experts}, held.model.layers, held.model.moe.experts, 1, 4);
+  static const std::vector<ExpertWeights> shares = held.Shares(topology.placement);
+  FuzzedDataProvider input(data, size);
+  const ExchangeShape shape =
+      ShapeOf(topology, held.model.hidden, held.model.moe.top_k, DType::kFloat32);
+  HostileTransport transport(*LayoutFor(topology.mode, shape, {Role::kExperts, Rank{0}}), input);
+  auto exchange = *MakeExpertExchange(topology.mode, shape, transport);
+  const SystemClock clock;
+  ExpertInstance instance({}, held.model, shares[0], topology, Rank{0}, transport, *exchange, clock,
+                          kernels::Stream{});
+  const Status ended = instance.Run({});
+  JANUS_CHECK(!ended.ok() && !ended.message().empty());
+  return 0;
+}

@@ -1,0 +1,117 @@
+#pragma once
+
+#include <fuzzer/FuzzedDataProvider.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "common/aligned_buffer.h"
+#include "dataplane/comm/transport.h"
+
+namespace janus::dataplane {
+
+// A transport whose peers send what the fuzzer says, within what a transport promises of a message:
+// the right tag, and a payload of header.bytes that fits its slot. It follows the round that its
+// owner is in closely enough to get past the first comparison, and then lies in one field. When the
+// input is used up every peer is gone.
+class HostileTransport final : public Transport {
+ public:
+  HostileTransport(TransportLayout layout, FuzzedDataProvider& input)
+      : layout_(std::move(layout)), input_(input) {
+    for (const SlotSpec& slot : layout_.slots) {
+      slots_.emplace(std::pair(slot.owner, slot.index), AlignedBuffer(slot.bytes));
+    }
+  }
+
+  const TransportLayout& layout() const override { return layout_; }
+  std::span<std::byte> Payload(int slot) override {
+    AlignedBuffer& buffer = slots_.at({layout_.self, slot});
+    return {buffer.data(), buffer.size()};
+  }
+  Status Post(int, const Header& header) override {
+    last_ = header;
+    return OkStatus();
+  }
+  bool Take(PeerId from, int slot, SlotMessage& message) override {
+    if (!input_.ConsumeBool()) return false;
+    AlignedBuffer& buffer = slots_.at({from, slot});
+    const std::vector<uint8_t> bytes =
+        input_.ConsumeBytes<uint8_t>(input_.ConsumeIntegralInRange<size_t>(0, buffer.size()));
+    std::copy(bytes.begin(), bytes.end(), reinterpret_cast<uint8_t*>(buffer.data()));
+    message.header =
+        Lie(from.role == Role::kAttention ? MessageKind::kRows : MessageKind::kContributions);
+    message.header.bytes = std::min<uint64_t>(message.header.bytes, buffer.size());
+    message.payload = {buffer.data(), message.header.bytes};
+    return true;
+  }
+  Status Send(PeerId, const Header& header, std::span<const std::byte>) override {
+    last_ = header;
+    return OkStatus();
+  }
+  bool Receive(PeerId from, Header& header, std::vector<std::byte>& payload) override {
+    if (!input_.ConsumeBool()) return false;
+    const std::vector<uint8_t> bytes =
+        input_.ConsumeBytes<uint8_t>(input_.ConsumeIntegralInRange<size_t>(0, kMaxControlBytes));
+    payload.resize(bytes.size());
+    std::copy(bytes.begin(), bytes.end(), reinterpret_cast<uint8_t*>(payload.data()));
+    header = Lie(from == PeerId{Role::kAttention, Rank{0}} ? MessageKind::kTicket
+                                                           : MessageKind::kDemand);
+    header.bytes = payload.size();
+    return true;
+  }
+  Status Wait(MonotonicTime, FunctionRef<bool()> ready) override {
+    while (input_.remaining_bytes() > 0) {
+      if (ready()) return OkStatus();
+    }
+    return Unavailable("the input is used up");
+  }
+  void Wake() override {}
+  uint64_t dropped() const override { return 0; }
+  std::string_view Describe(PeerId) const override { return "fuzz"; }
+
+ private:
+  Header Lie(MessageKind kind) {
+    Header header = last_;
+    header.kind = kind;
+    header.count = input_.ConsumeIntegralInRange<uint32_t>(0, 9);
+    header.bytes = input_.ConsumeIntegralInRange<uint64_t>(0, 4096);
+    switch (input_.ConsumeIntegralInRange<int>(0, 9)) {
+      case 0:
+        header.kind = static_cast<MessageKind>(input_.ConsumeIntegral<uint8_t>());
+        break;
+      case 1:
+        header.step = input_.ConsumeIntegral<uint64_t>();
+        break;
+      case 2:
+        header.layer = input_.ConsumeIntegral<uint16_t>();
+        break;
+      case 3:
+        header.micro_batch = input_.ConsumeIntegral<uint8_t>();
+        break;
+      case 4:
+        header.count = input_.ConsumeIntegral<uint32_t>();
+        break;
+      case 5:
+        header.epoch = input_.ConsumeIntegral<uint64_t>();
+        break;
+      case 6:
+        ++header.step;
+        break;
+      case 7:
+        ++header.layer;
+        break;
+      default:
+        break;
+    }
+    return header;
+  }
+
+  const TransportLayout layout_;
+  FuzzedDataProvider& input_;
+  std::map<std::pair<PeerId, int>, AlignedBuffer> slots_;
+  Header last_;  // the owner's own last message
+};
+
+}  // namespace janus::dataplane

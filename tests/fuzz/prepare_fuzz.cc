@@ -1,0 +1,33 @@
+// A PrepareRequest as gRPC hands it over: stamp, topology and configuration are taken or refused by
+// name.
+
+#include <cstdint>
+
+#include "common/check.h"
+#include "dataplane/worker/settings.h"
+#include "proto/control.pb.h"
+#include "proto/convert.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace janus;  // NOLINT
+  v1::PrepareRequest request;
+  if (!request.ParseFromArray(data, static_cast<int>(size))) return 0;
+  (void)FromProto(request.stamp());
+  const Result<Topology> topology = FromProto(request.topology());
+  if (topology.ok() && Validate(*topology, 2, 7).ok()) {
+    for (int layer = 0; layer < 2; ++layer) {
+      for (int slot = 0; slot < topology->placement.total_slots(); ++slot) {
+        const uint16_t expert = topology->placement.at(layer, slot);
+        JANUS_CHECK(expert < 7 || expert == Placement::kEmpty, expert);
+      }
+    }
+    JANUS_CHECK(FromProto(ToProto(*topology)).ok());
+  }
+  ModelDescription model;
+  model.layers = 2;
+  model.moe.experts = 7;
+  model.max_positions = 128;
+  const auto settings = dataplane::ResolveSettings(request.config(), model, kernels::DetectCpu());
+  if (!settings.ok()) JANUS_CHECK(!settings.status().message().empty());
+  return 0;
+}

@@ -1,0 +1,20 @@
+// What members report: read without harm, and what was read can be written and read again.
+
+#include <cstdint>
+
+#include "common/check.h"
+#include "proto/control.pb.h"
+#include "proto/convert.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace janus;  // NOLINT
+  v1::Statistics message;
+  if (message.ParseFromArray(data, static_cast<int>(size))) {
+    for (const InstanceStatistics& one : FromProto(message).instances) {
+      JANUS_CHECK(FromProto(ToProto(one)).steps == one.steps);
+    }
+  }
+  v1::PrepareProgress progress;
+  if (progress.ParseFromArray(data, static_cast<int>(size))) (void)FromProto(progress);
+  return 0;
+}

@@ -1,0 +1,17 @@
+// What a gateway may send on its stream: a Submit becomes a request within bounds, or is refused.
+
+#include <cstdint>
+
+#include "common/check.h"
+#include "dataplane/worker/tokens_service.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace janus;  // NOLINT
+  v1::ToAttention message;
+  if (!message.ParseFromArray(data, static_cast<int>(size))) return 0;
+  const Result<dataplane::Request> request = dataplane::ToRequest(message.submit(), 1);
+  if (!request.ok()) return 0;
+  JANUS_CHECK(!request->prompt.empty() && request->max_tokens >= 1);
+  for (const int32_t token : request->prompt) JANUS_CHECK(token >= 0, token);
+  return 0;
+}
