@@ -239,13 +239,21 @@ TEST_F(ExpertInstanceTest, OtherControlMessagesAreNoTickets) {
   Random random(5);
   const std::byte bytes[3] = {};
   const Header demand = MakeHeader(MessageKind::kDemand, KeyOf(1), 0, 1);
-  const Header ticket = MakeHeader(MessageKind::kTicket, KeyOf(1), 0, 1);
   ASSERT_TRUE(attention_transports_[0]->Send({Role::kExperts, Rank{0}}, demand, bytes).ok());
-  ASSERT_TRUE(attention_transports_[0]->Send({Role::kExperts, Rank{0}}, ticket, bytes).ok());
   SendTicket(2, {true});
   const std::vector<float> x = RandomRows(random, 1);
   PostRows(0, KeyOf(2), x);
   ExpectPlain(0, x, Await(0, KeyOf(2)));
+}
+
+TEST_F(ExpertInstanceTest, ATicketThatCannotBeIsNamed) {
+  Start(1, {7});
+  const std::byte bytes[3] = {};
+  const Header ticket = MakeHeader(MessageKind::kTicket, KeyOf(8), 0, 1);
+  ASSERT_TRUE(attention_transports_[0]->Send({Role::kExperts, Rank{0}}, ticket, bytes).ok());
+  threads_.front().join();  // ends by itself
+  EXPECT_EQ(ended_[0].message(),
+            "attention 0, ticket of step 8: a ticket of 3 bytes for 1 attention instances");
 }
 
 TEST_F(ExpertInstanceTest, StopsInTheMiddleOfAStep) {
