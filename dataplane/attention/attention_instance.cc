@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "dataplane/comm/goodbye.h"
 #include "kernels/kernels.h"
 
 namespace janus::dataplane {
@@ -114,6 +115,10 @@ Status AttentionInstance::Submit(Request request) {
   JANUS_RETURN_IF_ERROR(CheckTokens(request.prompt, "the prompt"));
   JANUS_RETURN_IF_ERROR(CheckTokens(request.generated, "the generated tokens"));
   JANUS_RETURN_IF_ERROR(ValidateSampling(request));
+  if (request.want_logits_hash && !options_.logits_hashes) {
+    return InvalidArgument(
+        "logits_hash: this service hashes no logits; start it with --debug-logits-hash");
+  }
   {
     const MutexLock lock(mu_);
     if (inbox_requests_ + scheduler_waiting_ >= options_.max_waiting) {
@@ -181,7 +186,6 @@ void AttentionInstance::PublishLoad() {
   scheduler_waiting_ = scheduler_.waiting();
   scheduler_open_ = scheduler_.waiting() + scheduler_.running();
   statistics_.running = static_cast<uint64_t>(scheduler_.running());
-  statistics_.waiting = static_cast<uint64_t>(scheduler_.waiting());
   if (scheduler_open_ == 0) idle_.NotifyAll();
 }
 
@@ -197,6 +201,7 @@ bool AttentionInstance::PollControl() {
   if (IsCoordinator()) {
     for (int r = 1; r < topology_.m(); ++r) {
       while (transport_.Receive({Role::kAttention, Rank{r}}, control_header_, control_payload_)) {
+        if (control_header_.kind == MessageKind::kGoodbye) left_ = {Role::kAttention, Rank{r}};
         if (control_header_.kind != MessageKind::kDemand ||
             control_payload_.size() != sizeof(Demand))
           continue;
@@ -209,6 +214,7 @@ bool AttentionInstance::PollControl() {
     if (const Status issued = IssueTickets(); !issued.ok()) control_error_ = issued;
   } else {
     while (transport_.Receive({Role::kAttention, Rank{0}}, control_header_, control_payload_)) {
+      if (control_header_.kind == MessageKind::kGoodbye) left_ = {Role::kAttention, Rank{0}};
       if (control_header_.kind != MessageKind::kTicket) continue;
       Ticket ticket;
       ticket.step = control_header_.step;
@@ -287,6 +293,13 @@ Status AttentionInstance::OfferWork() {
 Status AttentionInstance::Run(std::stop_token stop) {
   stop_ = stop;
   const std::stop_callback wake(stop, [this] { transport_.Wake(); });
+  Status ended = RunSteps(stop);
+  ended = JudgeLoss(std::move(ended), transport_, left_, stop, options_.detection_deadline);
+  if (ended.ok()) SayGoodbye(transport_, topology_.epoch);
+  return ended;
+}
+
+Status AttentionInstance::RunSteps(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     std::vector<TokenEvent> events;
     DrainInbox(events);
@@ -509,7 +522,10 @@ void AttentionInstance::UpdateStatistics(const Batch& batch, Seconds took, int d
 
 InstanceStatistics AttentionInstance::statistics() const {
   const MutexLock lock(mu_);
-  return statistics_;
+  InstanceStatistics now = statistics_;
+  // What came while a step runs counts, however long that takes.
+  now.waiting = static_cast<uint64_t>(scheduler_waiting_ + inbox_requests_);
+  return now;
 }
 
 }  // namespace janus::dataplane

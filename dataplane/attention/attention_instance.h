@@ -35,6 +35,7 @@ struct AttentionOptions {
   Seconds tpot_target{0.1};          // a step that computes prompts should take no longer
   Seconds detection_deadline{10.0};  // a peer silent for longer is lost
   int least_prefill = 16;            // prompt positions per step at least
+  bool logits_hashes = true;         // requests may ask for hashes of the logits
   // Called on the step thread with the logits [V] of every computed position; null in service,
   // where only the positions that draw a token have logits.
   std::function<void(const RequestKey&, int position, std::span<const float>)> logits_tap;
@@ -66,7 +67,9 @@ class AttentionInstance {
   // Ends all requests of a gateway's connection.
   void CancelStream(uint64_t stream);
 
-  // Steps until stopped (OK) or until the exchange fails (the peer and the round are named).
+  // Steps until stopped (OK, and the peers are told) or until the exchange fails (the peer and the
+  // round are named). That a peer goes which said it was stopped is no failure where the own stop
+  // follows.
   Status Run(std::stop_token stop);
 
   // Waits until no request is open; false at the deadline. Any thread but the step thread.
@@ -88,6 +91,7 @@ class AttentionInstance {
                     const Clock& clock, const kernels::Stream& stream,
                     std::unique_ptr<KvCache> cache);
 
+  Status RunSteps(const std::stop_token& stop);
   Status CheckTokens(std::span<const int32_t> tokens, const char* whose) const;
   void DrainInbox(std::vector<TokenEvent>& events);
   bool InboxPending() const { return inbox_pending_.load(std::memory_order_acquire); }
@@ -143,6 +147,7 @@ class AttentionInstance {
   bool demand_sent_work_ = false;
   Demand last_step_;  // how the last step went, for the next demand
   Status control_error_;
+  std::optional<PeerId> left_;  // a peer that said goodbye
   RunningMedian step_seconds_;
   RunningMedian tpot_seconds_;  // of requests that have ended
   Seconds wait_{0};             // for the experts, within the running step

@@ -35,6 +35,7 @@ enum class MessageKind : uint8_t {
   kContributions = 2,  // experts -> attention: `count` of (row, top-k slot, c[H])
   kTicket = 3,         // coordinator -> every member
   kDemand = 4,         // attention -> coordinator
+  kGoodbye = 6,        // to every peer: the sender was asked to stop (goodbye.h)
 };
 
 struct Header {

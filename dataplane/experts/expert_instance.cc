@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "dataplane/comm/goodbye.h"
 #include "dataplane/comm/wire.h"
 
 namespace janus::dataplane {
@@ -13,6 +14,7 @@ ExpertInstance::ExpertInstance(const ExpertOptions& options, const ModelDescript
                                const kernels::Stream& stream)
     : options_(options),
       model_(model),
+      epoch_(topology.epoch),
       micro_batches_(topology.micro_batches),
       max_rows_(topology.max_rows_per_round),
       transport_(transport),
@@ -26,6 +28,7 @@ ExpertInstance::ExpertInstance(const ExpertOptions& options, const ModelDescript
 
 Result<bool> ExpertInstance::NextTicket(RoundKey& key, std::vector<bool>& participants) {
   while (transport_.Receive({Role::kAttention, Rank{0}}, control_header_, control_payload_)) {
+    if (control_header_.kind == MessageKind::kGoodbye) left_ = {Role::kAttention, Rank{0}};
     if (control_header_.kind != MessageKind::kTicket) continue;
     key = control_header_.key();
     const Status read =
@@ -43,6 +46,13 @@ Result<bool> ExpertInstance::NextTicket(RoundKey& key, std::vector<bool>& partic
 Status ExpertInstance::Run(std::stop_token stop) {
   stop_ = stop;
   const std::stop_callback wake(stop, [this] { transport_.Wake(); });
+  Status ended = RunSteps(stop);
+  ended = JudgeLoss(std::move(ended), transport_, left_, stop, options_.detection_deadline);
+  if (ended.ok()) SayGoodbye(transport_, epoch_);
+  return ended;
+}
+
+Status ExpertInstance::RunSteps(const std::stop_token& stop) {
   RoundKey key;
   std::vector<bool> participants;
   while (!stop.stop_requested()) {

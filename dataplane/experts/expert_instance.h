@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <vector>
 
@@ -33,7 +34,9 @@ class ExpertInstance {
                  Transport& transport, ExpertExchange& exchange, const Clock& clock,
                  const kernels::Stream& stream);
 
-  // Serves steps until stopped (OK) or until the exchange fails (the peer and the round are named).
+  // Serves steps until stopped (OK, and the peers are told) or until the exchange fails (the peer
+  // and the round are named). That a peer goes which said it was stopped is no failure where the
+  // own stop follows.
   Status Run(std::stop_token stop);
 
   InstanceStatistics statistics() const;
@@ -46,6 +49,7 @@ class ExpertInstance {
     ArrivedRows rows;
   };
 
+  Status RunSteps(const std::stop_token& stop);
   // False: there is none.
   Result<bool> NextTicket(RoundKey& key, std::vector<bool>& participants);
   Status ExecuteStep(RoundKey key, const std::vector<bool>& participants);
@@ -55,6 +59,7 @@ class ExpertInstance {
   // Constant after construction.
   const ExpertOptions options_;
   const ModelDescription model_;
+  const uint64_t epoch_;
   const int micro_batches_;
   const int max_rows_;
   Transport& transport_;
@@ -73,6 +78,7 @@ class ExpertInstance {
   uint64_t rows_ = 0;
   uint64_t rounds_ = 0;
   uint64_t activated_ = 0;
+  std::optional<PeerId> left_;  // a peer that said goodbye
   Header control_header_;
   std::vector<std::byte> control_payload_;
   std::vector<TicketShare> shares_;

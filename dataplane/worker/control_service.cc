@@ -60,7 +60,8 @@ grpc::Status ControlService::Drain(grpc::ServerContext* context, const v1::Drain
   constexpr auto kLongest = std::chrono::hours(24);
   const MonotonicTime deadline =
       MonotonicClock::now() + std::min<std::chrono::system_clock::duration>(left, kLongest);
-  return ToGrpc(worker_.Drain(FromProto(request->stamp()), deadline));
+  return ToGrpc(worker_.Drain(FromProto(request->stamp()), deadline,
+                              [&] { return !context->IsCancelled(); }));
 }
 
 grpc::Status ControlService::GetTopology(grpc::ServerContext*,

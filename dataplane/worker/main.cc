@@ -34,7 +34,7 @@ int Run(const WorkerFlags& flags, const Shutdown& shutdown) {
   constexpr int kMostThreads = 64;
   quota.SetMaxThreads(kMostThreads);
   builder.SetResourceQuota(quota);
-  constexpr int kMostMessageBytes = 64 << 20;
+  constexpr int kMostMessageBytes = 16 << 20;  // a prompt of millions of tokens
   builder.SetMaxReceiveMessageSize(kMostMessageBytes);
   builder.AddListeningPort(flags.listen, grpc::InsecureServerCredentials());
   builder.RegisterService(&control);

@@ -1,5 +1,7 @@
 #include "dataplane/worker/settings.h"
 
+#include <unistd.h>
+
 #include <array>
 
 #include "proto/convert.h"
@@ -25,8 +27,18 @@ T OrDefault(T given, T otherwise) {
 
 }  // namespace
 
+int64_t MachineBytes() {
+  return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+}
+
+Status CheckFits(const std::string& what, uint64_t bytes, int64_t machine_bytes) {
+  if (bytes <= static_cast<uint64_t>(machine_bytes)) return OkStatus();
+  return ResourceExhausted(what + ": " + std::to_string(bytes) + " bytes, this machine has " +
+                           std::to_string(machine_bytes));
+}
+
 Result<WorkerSettings> ResolveSettings(const v1::WorkerConfig& config, ModelDescription& model,
-                                       const kernels::CpuFeatures& cpu) {
+                                       const kernels::CpuFeatures& cpu, int64_t machine_bytes) {
   WorkerSettings settings;
   switch (config.dtype()) {
     case v1::DTYPE_UNSPECIFIED:
@@ -54,10 +66,11 @@ Result<WorkerSettings> ResolveSettings(const v1::WorkerConfig& config, ModelDesc
                            ": at most " + std::to_string(kMostThreads));
   }
   if (config.max_model_len() > INT32_MAX || config.max_batch_size() > INT32_MAX ||
-      config.queued_requests() > INT32_MAX || config.kv_bytes() > INT64_MAX ||
-      config.swap_bytes() > INT64_MAX) {
+      config.queued_requests() > INT32_MAX) {
     return InvalidArgument("config: a size is out of range");
   }
+  JANUS_RETURN_IF_ERROR(CheckFits("config.kv_bytes", config.kv_bytes(), machine_bytes));
+  JANUS_RETURN_IF_ERROR(CheckFits("config.swap_bytes", config.swap_bytes(), machine_bytes));
   JANUS_ASSIGN_OR_RETURN(settings.isa, ResolveIsa(config.isa(), cpu));
   settings.compute_threads = static_cast<int>(OrDefault(config.compute_threads(), 1u));
   const Seconds detection(OrDefault(config.detection_deadline_ms(), 10'000u) / 1000.0);
@@ -70,6 +83,7 @@ Result<WorkerSettings> ResolveSettings(const v1::WorkerConfig& config, ModelDesc
   attention.swap_bytes = OrDefault(static_cast<int64_t>(config.swap_bytes()), attention.kv_bytes);
   attention.tpot_target = Seconds(OrDefault(config.tpot_target_ms(), 100u) / 1000.0);
   attention.detection_deadline = detection;
+  attention.logits_hashes = config.debug_logits_hash();
 
   JANUS_ASSIGN_OR_RETURN(settings.experts.scheduling, FromProto(config.scheduling()));
   settings.experts.detection_deadline = detection;

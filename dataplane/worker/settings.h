@@ -27,9 +27,16 @@ struct WorkerSettings {
   kernels::Isa isa = kernels::Isa::kAvx2;
 };
 
-// InvalidArgument names the field of the configuration; FailedPrecondition: this CPU lacks what the
-// numerics class asks for. Changes model.dtype to what the service asks for.
+// InvalidArgument names the field of the configuration; ResourceExhausted: it asks for more memory
+// than the machine has; FailedPrecondition: this CPU lacks what the numerics class asks for.
+// Changes model.dtype to what the service asks for.
 Result<WorkerSettings> ResolveSettings(const v1::WorkerConfig& config, ModelDescription& model,
-                                       const kernels::CpuFeatures& cpu);
+                                       const kernels::CpuFeatures& cpu, int64_t machine_bytes);
+
+// Memory of this machine.
+int64_t MachineBytes();
+// What comes from outside is held against the machine before anything is allocated for it, since an
+// allocation that fails ends the process. ResourceExhausted names `what`.
+Status CheckFits(const std::string& what, uint64_t bytes, int64_t machine_bytes);
 
 }  // namespace janus::dataplane

@@ -159,6 +159,7 @@ class Attachment final : public grpc::ServerBidiReactor<v1::ToAttention, v1::Fro
  private:
   static constexpr size_t kMostRejected = 1024;
   static constexpr uint32_t kMostOpen = 4096;
+  static constexpr size_t kMostIdChars = 256;
 
   grpc::Status Handle(const v1::ToAttention& message) {
     if (gateway_.empty() && message.message_case() != v1::ToAttention::kHello) {
@@ -176,7 +177,7 @@ class Attachment final : public grpc::ServerBidiReactor<v1::ToAttention, v1::Fro
       case v1::ToAttention::kCredits: {
         {
           const MutexLock lock(mu_);
-          credits_ += message.credits().steps();
+          credits_ += std::min(message.credits().steps(), UINT32_MAX - credits_);
         }
         MaybeWrite();
         return grpc::Status::OK;
@@ -190,8 +191,11 @@ class Attachment final : public grpc::ServerBidiReactor<v1::ToAttention, v1::Fro
   grpc::Status Greet(const v1::Hello& hello) {
     if (!gateway_.empty()) return {grpc::StatusCode::FAILED_PRECONDITION, "a second Hello"};
     if (Status s = worker_.CheckService(hello.service_uid()); !s.ok()) return ToGrpc(s);
-    if (hello.gateway_id().empty())
-      return {grpc::StatusCode::INVALID_ARGUMENT, "Hello without a gateway_id"};
+    if (hello.gateway_id().empty() || hello.gateway_id().size() > kMostIdChars) {
+      return {grpc::StatusCode::INVALID_ARGUMENT,
+              "Hello with a gateway_id of " + std::to_string(hello.gateway_id().size()) +
+                  " bytes, want 1.." + std::to_string(kMostIdChars)};
+    }
     gateway_ = hello.gateway_id();
     log_.Info("gateway attached", {{"gateway", gateway_}});
     const std::optional<ModelDescription> model = worker_.model();
@@ -219,7 +223,8 @@ class Attachment final : public grpc::ServerBidiReactor<v1::ToAttention, v1::Fro
     const RequestId id{submit.request_id(), submit.attempt()};
     Status status = [&]() -> Status {
       if (worker_.draining()) return Unavailable("this instance drains");
-      JANUS_ASSIGN_OR_RETURN(Request request, ToRequest(submit, stream_));
+      JANUS_ASSIGN_OR_RETURN(Request request,
+                             ToRequest(submit, stream_, instance_.max_model_len()));
       {
         const MutexLock lock(mu_);
         // What has ended and is not yet written counts: a gateway without credit cannot pile it up.
@@ -330,8 +335,18 @@ class Refusal final : public grpc::ServerBidiReactor<v1::ToAttention, v1::FromAt
 
 }  // namespace
 
-Result<Request> ToRequest(const v1::Submit& submit, uint64_t stream) {
+Result<Request> ToRequest(const v1::Submit& submit, uint64_t stream, int64_t max_model_len) {
   constexpr uint32_t kMostLogprobs = kernels::kMaxLogprobs;
+  constexpr int kMostStopTokens = 1024;
+  const int64_t tokens = int64_t{submit.prompt_tokens_size()} + submit.generated_tokens_size();
+  if (tokens >= max_model_len) {
+    return InvalidArgument("the prompt has " + std::to_string(tokens) + " tokens; at most " +
+                           std::to_string(max_model_len - 1) + " leave room for an answer");
+  }
+  if (submit.stop_tokens_size() > kMostStopTokens) {
+    return InvalidArgument(std::to_string(submit.stop_tokens_size()) + " stop_tokens: at most " +
+                           std::to_string(kMostStopTokens));
+  }
   if (submit.max_tokens() < 1 || submit.max_tokens() > INT32_MAX) {
     return InvalidArgument("max_tokens " + std::to_string(submit.max_tokens()) +
                            ": want at least 1");

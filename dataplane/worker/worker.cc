@@ -5,6 +5,7 @@
 
 #include "common/fingerprint.h"
 #include "common/model/config.h"
+#include "dataplane/comm/segment.h"
 #include "kernels/cpu/isa.h"
 
 namespace janus::dataplane {
@@ -156,7 +157,8 @@ Result<std::unique_ptr<Worker::Session>> Worker::Build(
   Result<ModelDescription> model = ParseModelConfig(config_text);
   if (!model.ok()) return std::move(model).status().Annotate(flags_.model + "/config.json");
   s.model = *std::move(model);
-  JANUS_ASSIGN_OR_RETURN(s.settings, ResolveSettings(config, s.model, kernels::DetectCpu()));
+  JANUS_ASSIGN_OR_RETURN(s.settings,
+                         ResolveSettings(config, s.model, kernels::DetectCpu(), MachineBytes()));
   JANUS_RETURN_IF_ERROR(Validate(topology, s.model.layers, s.model.moe.experts));
   s.topology = topology;
 
@@ -190,6 +192,9 @@ Result<std::unique_ptr<Worker::Session>> Worker::Build(
       ShapeOf(topology, s.model.hidden, s.model.moe.top_k, WireType(s.model));
   JANUS_ASSIGN_OR_RETURN(const TransportLayout layout,
                          LayoutFor(topology.mode, shape, {flags_.role, s.rank}));
+  // The instance's own buffers are smaller than its part of the exchange.
+  JANUS_RETURN_IF_ERROR(CheckFits("exchange memory for the topology's rows per round",
+                                  SegmentMap(layout, layout.self).bytes(), MachineBytes()));
   SharedMemoryOptions options;
   options.epoch = topology.epoch;
   options.tag = EpochTag(reinterpret_cast<const std::byte*>(epoch_key.data()), topology.epoch);
@@ -263,7 +268,8 @@ Status Worker::Abort(const Stamp& stamp) {
   return OkStatus();
 }
 
-Status Worker::Drain(const Stamp& stamp, MonotonicTime deadline) {
+Status Worker::Drain(const Stamp& stamp, MonotonicTime deadline,
+                     const std::function<bool()>& keep_waiting) {
   AttentionInstance* attention = nullptr;
   {
     const MutexLock lock(mu_);
@@ -271,8 +277,15 @@ Status Worker::Drain(const Stamp& stamp, MonotonicTime deadline) {
     draining_ = true;
     if (session_ != nullptr && committed_ != 0) attention = session_->attention.get();
   }
-  if (attention == nullptr || attention->WaitIdle(deadline)) return OkStatus();
-  return DeadlineExceeded("requests are still running");
+  // Who asked may go, or the process end, long before the deadline.
+  constexpr auto kLookUp = std::chrono::milliseconds(100);
+  while (attention != nullptr) {
+    const MonotonicTime now = MonotonicClock::now();
+    if (attention->WaitIdle(std::min(deadline, now + kLookUp))) break;
+    if (now >= deadline) return DeadlineExceeded("requests are still running");
+    if (!keep_waiting()) return Cancelled("draining was given up; requests are still running");
+  }
+  return OkStatus();
 }
 
 std::optional<Topology> Worker::topology() const {

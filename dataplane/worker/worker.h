@@ -39,8 +39,10 @@ class Worker {
                  const std::function<bool(const PrepareProgress&)>& progress);
   Status Commit(const Stamp& stamp);
   Status Abort(const Stamp& stamp);
-  // Refuses new requests; returns when the running ones have ended, or DeadlineExceeded.
-  Status Drain(const Stamp& stamp, MonotonicTime deadline);
+  // Refuses new requests; returns when the running ones have ended, or DeadlineExceeded, or
+  // Cancelled once `keep_waiting`, asked ten times a second, says false.
+  Status Drain(const Stamp& stamp, MonotonicTime deadline,
+               const std::function<bool()>& keep_waiting);
 
   // Ends the step loop and a Prepare under way, for the process is about to end.
   void Stop();

@@ -165,6 +165,8 @@ class Serving(ServeTest):
             _, error = self.ends()
             self.assertEqual((self.janusctl.returncode, error), (0, ""))
             self.assert_nothing_left()
+            for log in self.logs.glob("*.log"):
+                self.assertNotIn("error", log.read_text().lower(), "stopped, not lost")
         self.assertEqual(answers[0], answers[1])
 
     def test_serves_the_object_of_a_file(self):

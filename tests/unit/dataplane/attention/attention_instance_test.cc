@@ -83,6 +83,26 @@ TEST_F(AttentionInstanceTest, ARequestThatCanNeverRunEndsWithAnError) {
   EXPECT_TRUE(Contains(outcome.error.message(), "at most 19"));
 }
 
+TEST_F(AttentionInstanceTest, HashesOfLogitsAreRefusedWhereTheServiceMakesNone) {
+  LoopbackCluster::Options options = OptionsFor(1, {7});
+  options.attention.logits_hashes = false;
+  const auto cluster = Start(options);
+  Request request = Ask(1, 3, 1);
+  request.want_logits_hash = true;
+  const Status refused = cluster->attention(0).Submit(request);
+  EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+  EXPECT_TRUE(Contains(refused.message(), "--debug-logits-hash"));
+}
+
+TEST_F(AttentionInstanceTest, WhatWaitsIsCountedWhileNoStepEnds) {
+  LoopbackCluster::Options options = OptionsFor(1, {7});
+  options.idle = {0};  // its step thread never runs
+  const auto cluster = Start(options);
+  ASSERT_TRUE(cluster->attention(0).Submit(Ask(1, 3, 1)).ok());
+  ASSERT_TRUE(cluster->attention(0).Submit(Ask(2, 3, 1)).ok());
+  EXPECT_EQ(cluster->attention(0).statistics().waiting, 2u);
+}
+
 TEST_F(AttentionInstanceTest, TheQueueIsBounded) {
   LoopbackCluster::Options options = OptionsFor(1, {7});
   options.attention.max_waiting = 4;

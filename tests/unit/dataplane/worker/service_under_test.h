@@ -1,0 +1,96 @@
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "dataplane/worker/control_service.h"
+#include "dataplane/worker/tokens_service.h"
+#include "dataplane/worker/worker.h"
+#include "proto/control.grpc.pb.h"
+#include "proto/tokens.grpc.pb.h"
+#include "tests/support/temp_folder.h"
+
+namespace janus::dataplane {
+
+// One worker in this process, behind gRPC on a socket of its own.
+class ServedWorker {
+ public:
+  ServedWorker(const WorkerFlags& flags, const Clock& clock);
+  ~ServedWorker();
+
+  Worker& worker() { return worker_; }
+  v1::Control::Stub& control() { return *control_stub_; }
+  v1::Tokens::Stub& tokens() { return *tokens_stub_; }
+  Status failure() const;
+
+ private:
+  mutable Mutex mu_;
+  Status failure_ JANUS_GUARDED_BY(mu_);
+  Worker worker_;
+  ControlService control_;
+  TokensService tokens_;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<v1::Control::Stub> control_stub_;
+  std::unique_ptr<v1::Tokens::Stub> tokens_stub_;
+};
+
+// A service of one attention and one expert instance over the golden Mixtral checkpoint, connected
+// by shared memory: the objects of two janus-worker processes in one.
+class ServiceUnderTest {
+ public:
+  static constexpr const char* kUid = "service-1";
+  static constexpr uint64_t kFence = 5;
+
+  ServiceUnderTest();
+
+  ServedWorker& attention() { return *attention_; }
+  ServedWorker& experts() { return *experts_; }
+  // Changed before Prepare.
+  v1::WorkerConfig& config() { return config_; }
+
+  v1::PrepareRequest PrepareRequest(uint64_t epoch = 1) const;
+  // What the attention instance alone says to a Prepare; `progress` as of Worker::Prepare.
+  Status PrepareAttention(const std::function<bool(const PrepareProgress&)>& progress);
+  // Prepares and commits both.
+  void Serve();
+
+ private:
+  const TempFolder folder_;
+  const SystemClock clock_;
+  v1::WorkerConfig config_;
+  Topology topology_;
+  std::unique_ptr<ServedWorker> attention_;
+  std::unique_ptr<ServedWorker> experts_;
+};
+
+v1::Stamp StampOf(const std::string& uid, uint64_t fence, uint64_t epoch);
+
+// A gateway's end of a token stream; every wait ends after 20 s.
+class TestGateway {
+ public:
+  explicit TestGateway(ServedWorker& worker);
+  ~TestGateway();
+
+  void Hello(const std::string& uid = ServiceUnderTest::kUid, uint32_t credits = 1000,
+             const std::string& id = "gateway-1");
+  void Send(const v1::ToAttention& message) { stream_->Write(message); }
+  // A greedy request for `max_tokens` tokens that no stop token ends.
+  static v1::ToAttention Submit(uint64_t id, std::vector<uint32_t> prompt, uint32_t max_tokens);
+  // The next message; MESSAGE_NOT_SET when the stream has ended.
+  v1::FromAttention Read();
+  // Reads until the request has ended; its messages merged.
+  v1::RequestTokens ReadToTheEnd(uint64_t id);
+  // Ends the stream.
+  grpc::Status Finish();
+
+ private:
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReaderWriter<v1::ToAttention, v1::FromAttention>> stream_;
+  bool finished_ = false;
+};
+
+}  // namespace janus::dataplane
