@@ -70,6 +70,11 @@ ServiceView Summarize(const Statistics& before, const Statistics& now, Seconds b
     // All attention instances step together; who sat out has fewer.
     view.steps_per_second =
         std::max(view.steps_per_second, Rate(was.steps, one.steps, between.count()));
+    const double steps =
+        one.compute_seconds + one.wait_seconds - was.compute_seconds - was.wait_seconds;
+    if (steps > 0) {
+      view.cpu_share = std::max(view.cpu_share, (one.host_seconds - was.host_seconds) / steps);
+    }
     kv_used += one.kv_tokens_used;
     kv_capacity += one.kv_tokens_capacity;
     // Until a request has finished, the step is what a token takes.
@@ -144,10 +149,10 @@ std::string RenderTable(const std::string& heading, const ServiceView& view,
 std::string RenderLine(const ServiceView& view) {
   return Format(
       "%dA%dE running %llu waiting %llu batch %.1f tokens/s %.1f TPOT %.1f ms activated "
-      "experts %.1f KV %.1f %%",
+      "experts %.1f KV %.1f %% CPU %.1f %%",
       view.m, view.n, static_cast<unsigned long long>(view.running),
       static_cast<unsigned long long>(view.waiting), view.batch, view.tokens_per_second,
-      view.tpot_seconds * 1e3, view.activated_experts, view.kv_used * 100);
+      view.tpot_seconds * 1e3, view.activated_experts, view.kv_used * 100, view.cpu_share * 100);
 }
 
 }  // namespace janus::cli

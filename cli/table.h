@@ -17,7 +17,8 @@ struct ServiceView {
   double tokens_per_second = 0;  // generated
   double steps_per_second = 0;
   double tpot_seconds =
-      0;  // median of requests finished lately, else of steps; mean over A; 0: none
+      0;                 // median of requests finished lately, else of steps; mean over A; 0: none
+  double cpu_share = 0;  // of the steps' time, in neither kernels nor waits; the largest
   double activated_experts = 0;  // replicas per round, all expert instances
   double busiest_experts = 0;    // of the instance with most
   double kv_used = 0;            // share of the capacity, 0..1

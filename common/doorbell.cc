@@ -6,15 +6,13 @@
 #include <unistd.h>
 
 #include <climits>
-#include <thread>
+
+#include "common/wait_policy.h"
 
 namespace janus {
 
 WaitPolicy WaitPolicy::ForThreads(int threads) {
-  WaitPolicy policy;
-  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
-  if (threads <= cores) policy.spin = std::chrono::microseconds(50);
-  return policy;
+  return PolicyFor(threads, UsableCores(), std::chrono::microseconds(50));
 }
 
 void Doorbell::Ring() {

@@ -17,7 +17,8 @@ struct WaitPolicy {
   std::chrono::microseconds spin{0};
   int yields = 64;
 
-  // Spins only where this machine has a core for every one of `threads`.
+  // Spins for 50 us, and only where this process may use a core for every one of `threads`; a
+  // worker measures instead (wait_policy.h).
   static WaitPolicy ForThreads(int threads);
 };
 

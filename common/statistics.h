@@ -23,6 +23,8 @@ struct InstanceStatistics {
   double step_seconds_median = 0;
   double compute_seconds = 0;      // busy, sum
   double wait_seconds = 0;         // for peers, sum
+  double host_seconds = 0;         // of steps, in neither kernels nor waits, sum (attention)
+  double spin_seconds = 0;         // how long a wait spins before it yields and sleeps
   uint64_t rounds = 0;             // (experts)
   uint64_t activated_experts = 0;  // assigned to this instance, summed over rounds (experts)
   uint64_t preempted = 0;          // times a sequence gave way for want of pages (attention)

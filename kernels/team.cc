@@ -20,7 +20,7 @@ ScopedFloatMode::~ScopedFloatMode() {
   _mm_setcsr(saved_);
 }
 
-Team::Team(int threads) : policy_(WaitPolicy::ForThreads(threads)) {
+Team::Team(int threads, const WaitPolicy& policy) : policy_(policy) {
   JANUS_CHECK(threads >= 1 && threads <= 256, threads);
   threads_.reserve(static_cast<size_t>(threads - 1));
   for (int part = 1; part < threads; ++part) {

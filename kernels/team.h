@@ -30,7 +30,9 @@ class ScopedFloatMode {
 class Team {
  public:
   // threads: 1..256, the commanding thread included.
-  explicit Team(int threads);
+  explicit Team(int threads) : Team(threads, WaitPolicy::ForThreads(threads)) {}
+  // Where others count against the machine's cores too.
+  Team(int threads, const WaitPolicy& policy);
   ~Team();
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;

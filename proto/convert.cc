@@ -141,6 +141,8 @@ v1::InstanceStatistics ToProto(const InstanceStatistics& s) {
   to.set_step_seconds_median(s.step_seconds_median);
   to.set_compute_seconds(s.compute_seconds);
   to.set_wait_seconds(s.wait_seconds);
+  to.set_host_seconds(s.host_seconds);
+  to.set_spin_seconds(s.spin_seconds);
   to.set_rounds(s.rounds);
   to.set_activated_experts(s.activated_experts);
   to.set_preempted(s.preempted);
@@ -165,6 +167,8 @@ InstanceStatistics FromProto(const v1::InstanceStatistics& s) {
   to.step_seconds_median = s.step_seconds_median();
   to.compute_seconds = s.compute_seconds();
   to.wait_seconds = s.wait_seconds();
+  to.host_seconds = s.host_seconds();
+  to.spin_seconds = s.spin_seconds();
   to.rounds = s.rounds();
   to.activated_experts = s.activated_experts();
   to.preempted = s.preempted();

@@ -10,6 +10,20 @@
 namespace janus::dataplane {
 namespace {
 
+// Adds the time of its life to a sum.
+class Timed {
+ public:
+  Timed(const Clock& clock, Seconds& sum) : clock_(clock), sum_(sum), start_(clock.Now()) {}
+  ~Timed() { sum_ += clock_.Now() - start_; }
+  Timed(const Timed&) = delete;
+  Timed& operator=(const Timed&) = delete;
+
+ private:
+  const Clock& clock_;
+  Seconds& sum_;
+  const MonotonicTime start_;
+};
+
 // Part i of `rows` rows cut into b micro-batches.
 struct Part {
   int first = 0;
@@ -160,6 +174,7 @@ void AttentionInstance::DrainInbox(std::vector<TokenEvent>& events) {
     const MutexLock lock(mu_);
     taken.swap(inbox_);
     scheduler_waiting_ += inbox_requests_;
+    scheduler_open_ += inbox_requests_;  // at no moment does a request count nowhere
     inbox_requests_ = 0;
   }
   for (Inbound& inbound : taken) {
@@ -303,7 +318,7 @@ Status AttentionInstance::RunSteps(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     std::vector<TokenEvent> events;
     DrainInbox(events);
-    if (!events.empty()) Emit(last_ticket_, std::move(events));
+    Emit(last_ticket_, std::move(events));
     if (PollControl()) {
       JANUS_RETURN_IF_ERROR(control_error_);
       const Ticket ticket = std::move(tickets_.front());
@@ -338,6 +353,7 @@ Status AttentionInstance::RunSteps(const std::stop_token& stop) {
 Status AttentionInstance::ExecuteStep(const Ticket& ticket) {
   const MonotonicTime start = clock_.Now();
   wait_ = Seconds(0);
+  kernels_ = Seconds(0);
   const TicketShare share = ticket.shares[static_cast<size_t>(rank_.value)];
   BatchLimits limits{share.row_limit, share.prefill_budget};
   if (options_.prefill_override) limits.prefill_rows = options_.prefill_override(ticket.step);
@@ -347,7 +363,10 @@ Status AttentionInstance::ExecuteStep(const Ticket& ticket) {
   const Batch batch = scheduler_.FormBatch(limits);
   JANUS_RETURN_IF_ERROR(SendDemand(ticket.step + 1, scheduler_.After(batch)));
 
-  JANUS_RETURN_IF_ERROR(layers_.Begin(batch));
+  {
+    const Timed kernel(clock_, kernels_);
+    JANUS_RETURN_IF_ERROR(layers_.Begin(batch));
+  }
   JANUS_RETURN_IF_ERROR(RunLayers(ticket, batch));
   scheduler_.MarkComputed(batch);
   std::vector<TokenEvent> events;
@@ -358,6 +377,7 @@ Status AttentionInstance::ExecuteStep(const Ticket& ticket) {
   last_step_.last_prefill_rows = static_cast<uint32_t>(batch.prefill_rows);
   last_step_.last_step_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(took).count();
   UpdateStatistics(batch, took, static_cast<int>(events.size()));
+  const Timed emission(clock_, emission_);
   Emit(ticket.step, std::move(events));
   return OkStatus();
 }
@@ -380,8 +400,11 @@ Status AttentionInstance::RunLayers(const Ticket& ticket, const Batch& batch) {
       if (layer < model_.layers && (part.rows > 0 || layer == 0)) {
         key.layer = static_cast<uint16_t>(layer);
         const MonotonicTime ready = clock_.Now();
-        JANUS_RETURN_IF_ERROR(
-            layers_.Attend(layer, part.first, part.rows, exchange_.Rows(i).data()));
+        {
+          const Timed kernel(clock_, kernels_);
+          JANUS_RETURN_IF_ERROR(
+              layers_.Attend(layer, part.first, part.rows, exchange_.Rows(i).data()));
+        }
         JANUS_RETURN_IF_ERROR(exchange_.Post(key, part.rows, ready));
       }
     }
@@ -407,6 +430,7 @@ Status AttentionInstance::Collect(const RoundKey& key, int first, int rows) {
   if (!polled.ok()) return polled.Annotate(where);
   if (stop_.stop_requested()) return Cancelled("stopped");
   wait_ += clock_.Now() - start;
+  const Timed kernel(clock_, kernels_);
   return layers_.AddExperts(first, rows, exchange_.Contributions(key.micro_batch));
 }
 
@@ -416,7 +440,11 @@ Status AttentionInstance::Finish(const Batch& batch, std::vector<TokenEvent>& ev
     if (batch.rows[i].last || options_.logits_tap) wanted_rows_.push_back(static_cast<int32_t>(i));
   }
   if (wanted_rows_.empty()) return OkStatus();
-  JANUS_ASSIGN_OR_RETURN(const std::span<const float> logits, layers_.Logits(wanted_rows_));
+  std::span<const float> logits;
+  {
+    const Timed kernel(clock_, kernels_);
+    JANUS_ASSIGN_OR_RETURN(logits, layers_.Logits(wanted_rows_));
+  }
   const auto vocab = static_cast<size_t>(model_.vocab);
   if (options_.logits_tap) {
     for (size_t i = 0; i < wanted_rows_.size(); ++i) {
@@ -425,65 +453,73 @@ Status AttentionInstance::Finish(const Batch& batch, std::vector<TokenEvent>& ev
                           logits.subspan(i * vocab, vocab));
     }
   }
-  return SampleRows(batch, wanted_rows_, logits, events);
+  JANUS_RETURN_IF_ERROR(SampleRows(batch, logits));
+  for (size_t i = 0; i < wanted_rows_.size(); ++i) {
+    const BatchRow& row = batch.rows[static_cast<size_t>(wanted_rows_[i])];
+    if (row.last) AddEvent(row, drawn_[i], logits.subspan(i * vocab, vocab), events);
+  }
+  return OkStatus();
 }
 
-Status AttentionInstance::SampleRows(const Batch& batch, std::span<const int32_t> rows,
-                                     std::span<const float> logits,
-                                     std::vector<TokenEvent>& events) {
-  const auto vocab = static_cast<size_t>(model_.vocab);
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const BatchRow& row = batch.rows[static_cast<size_t>(rows[i])];
+// One call for all rows that have logits, those included that only a tap asked for.
+Status AttentionInstance::SampleRows(const Batch& batch, std::span<const float> logits) {
+  sampling_.assign(wanted_rows_.size(), {});
+  drawn_.assign(wanted_rows_.size(), {});
+  for (size_t i = 0; i < wanted_rows_.size(); ++i) {
+    const BatchRow& row = batch.rows[static_cast<size_t>(wanted_rows_[i])];
     if (!row.last) continue;
-    Sequence& sequence = *row.sequence;
-    const Request& request = sequence.request;
-    const std::span<const float> own = logits.subspan(i * vocab, vocab);
-
-    kernels::SamplingParams params;
+    const Request& request = row.sequence->request;
+    kernels::SamplingParams& params = sampling_[i];
     params.temperature = request.temperature;
     params.top_k = request.top_k;
     params.top_p = request.top_p;
     params.seed = request.seed;
-    params.position = static_cast<int64_t>(sequence.tokens.size());
+    params.position = static_cast<int64_t>(row.sequence->tokens.size());
     params.logprobs = request.logprobs;
-    kernels::SampledToken drawn;
-    kernels::SampleArgs args;
-    args.logits = own.data();
-    args.params = &params;
-    args.tokens = &drawn;
-    args.rows = 1;
-    args.vocab = model_.vocab;
-    args.workspace = sample_workspace_.data();
-    args.workspace_bytes = static_cast<int64_t>(sample_workspace_.size());
-    const Status sampled = kernels::Sample(stream_, args);
+  }
+  kernels::SampleArgs args;
+  args.logits = logits.data();
+  args.params = sampling_.data();
+  args.tokens = drawn_.data();
+  args.rows = static_cast<int64_t>(wanted_rows_.size());
+  args.vocab = model_.vocab;
+  args.workspace = sample_workspace_.data();
+  args.workspace_bytes = static_cast<int64_t>(sample_workspace_.size());
+  const Timed kernel(clock_, kernels_);
+  Status sampled = kernels::Sample(stream_, args);
+  // Rows of unsound logits have no token; the others do.
+  return sampled.code() == StatusCode::kDataLoss ? OkStatus() : sampled;
+}
 
-    TokenEvent event;
-    event.key = request.key;
-    if (!sampled.ok()) {
-      if (sampled.code() != StatusCode::kDataLoss) return sampled;
-      event.finish = FinishReason::kError;
-      event.error = sampled.Annotate("position " + std::to_string(row.position));
-    } else {
-      event.token = drawn.token;
-      event.finish = scheduler_.Append(sequence, drawn.token);
-      NoteToken(sequence, event.finish);
-      if (request.logprobs >= 0) {
-        event.has_logprobs = true;
-        event.logprobs.logprob = drawn.logprob;
-        for (int t = 0; t < drawn.num_top; ++t) {
-          event.logprobs.top.emplace_back(drawn.top_tokens[t], drawn.top_logprobs[t]);
-        }
-      }
-      if (request.want_logits_hash) {
-        event.has_logits_hash = true;
-        event.logits_hash = kernels::HashLogits(own);
+void AttentionInstance::AddEvent(const BatchRow& row, const kernels::SampledToken& drawn,
+                                 std::span<const float> logits, std::vector<TokenEvent>& events) {
+  Sequence& sequence = *row.sequence;
+  const Request& request = sequence.request;
+  TokenEvent event;
+  event.key = request.key;
+  if (drawn.token < 0) {
+    event.finish = FinishReason::kError;
+    event.error = DataLoss("position " + std::to_string(row.position) +
+                           ": the logits hold a NaN or nothing finite; are the weights sound?");
+  } else {
+    event.token = drawn.token;
+    event.finish = scheduler_.Append(sequence, drawn.token);
+    NoteToken(sequence, event.finish);
+    if (request.logprobs >= 0) {
+      event.has_logprobs = true;
+      event.logprobs.logprob = drawn.logprob;
+      for (int t = 0; t < drawn.num_top; ++t) {
+        event.logprobs.top.emplace_back(drawn.top_tokens[t], drawn.top_logprobs[t]);
       }
     }
-    const bool over = event.finish != FinishReason::kNone;
-    events.push_back(std::move(event));
-    if (over) scheduler_.Remove(sequence);
+    if (request.want_logits_hash) {
+      event.has_logits_hash = true;
+      event.logits_hash = kernels::HashLogits(logits);
+    }
   }
-  return OkStatus();
+  const bool over = event.finish != FinishReason::kNone;
+  events.push_back(std::move(event));
+  if (over) scheduler_.Remove(sequence);
 }
 
 void AttentionInstance::NoteToken(Sequence& sequence, FinishReason finish) {
@@ -495,6 +531,7 @@ void AttentionInstance::NoteToken(Sequence& sequence, FinishReason finish) {
 }
 
 void AttentionInstance::Emit(uint64_t step, std::vector<TokenEvent>&& events) {
+  if (events.empty()) return;
   StepOutput output;
   output.step = step;
   output.events = std::move(events);
@@ -515,6 +552,9 @@ void AttentionInstance::UpdateStatistics(const Batch& batch, Seconds took, int d
   statistics_.step_seconds_median = step_seconds_.value();
   statistics_.compute_seconds += (took - wait_).count();
   statistics_.wait_seconds += wait_.count();
+  // Handing over what the step before brought is part of it; this step's is still to come.
+  statistics_.host_seconds += (took - wait_ - kernels_ + emission_).count();
+  emission_ = Seconds(0);
   statistics_.preempted = scheduler_.preempted();
   statistics_.recomputed = scheduler_.recomputed();
   statistics_.tpot_seconds_median = tpot_seconds_.value();

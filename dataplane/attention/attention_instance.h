@@ -105,8 +105,9 @@ class AttentionInstance {
   Status RunLayers(const Ticket& ticket, const Batch& batch);
   Status Collect(const RoundKey& key, int first, int rows);
   Status Finish(const Batch& batch, std::vector<TokenEvent>& events);
-  Status SampleRows(const Batch& batch, std::span<const int32_t> rows,
-                    std::span<const float> logits, std::vector<TokenEvent>& events);
+  Status SampleRows(const Batch& batch, std::span<const float> logits);
+  void AddEvent(const BatchRow& row, const kernels::SampledToken& drawn,
+                std::span<const float> logits, std::vector<TokenEvent>& events);
   void NoteToken(Sequence& sequence, FinishReason finish);
   void PublishLoad() JANUS_REQUIRES(mu_);
   void Emit(uint64_t step, std::vector<TokenEvent>&& events);
@@ -151,9 +152,13 @@ class AttentionInstance {
   RunningMedian step_seconds_;
   RunningMedian tpot_seconds_;  // of requests that have ended
   Seconds wait_{0};             // for the experts, within the running step
+  Seconds kernels_{0};          // within the running step
+  Seconds emission_{0};         // handing over what the step before brought
   Header control_header_;
   std::vector<std::byte> control_payload_;
-  std::vector<int32_t> wanted_rows_;
+  std::vector<int32_t> wanted_rows_;               // of the batch, those that have logits
+  std::vector<kernels::SamplingParams> sampling_;  // of each
+  std::vector<kernels::SampledToken> drawn_;       // of each
   AlignedBuffer sample_workspace_;
 };
 

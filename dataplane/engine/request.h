@@ -62,7 +62,7 @@ struct StepOutput {
   uint32_t running = 0;
 };
 
-// Takes what a step brought. Called by the step thread; must not block.
+// Takes what a step brought; must not block on anything but the machine's cores.
 class TokenSink {
  public:
   virtual ~TokenSink() = default;

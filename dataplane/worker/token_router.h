@@ -10,7 +10,7 @@
 
 namespace janus::dataplane {
 
-// Takes what steps bring one gateway's stream; called by the step thread, must not block.
+// Takes what steps bring one gateway's stream; called by the emission thread, must not block.
 class TokenReceiver {
  public:
   virtual ~TokenReceiver() = default;

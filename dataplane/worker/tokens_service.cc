@@ -6,49 +6,13 @@
 #include <map>
 #include <set>
 
+#include "dataplane/worker/step_message.h"
 #include "proto/convert.h"
 
 namespace janus::dataplane {
 namespace {
 
 using RequestId = std::pair<uint64_t, uint32_t>;  // id, attempt
-
-v1::FinishReason ToProto(FinishReason reason) {
-  switch (reason) {
-    case FinishReason::kNone:
-      return v1::FINISH_REASON_NONE;
-    case FinishReason::kStop:
-      return v1::FINISH_REASON_STOP;
-    case FinishReason::kLength:
-      return v1::FINISH_REASON_LENGTH;
-    case FinishReason::kCancelled:
-      return v1::FINISH_REASON_CANCELLED;
-    case FinishReason::kError:
-      return v1::FINISH_REASON_ERROR;
-  }
-  return v1::FINISH_REASON_ERROR;
-}
-
-void AddEvent(const TokenEvent& event, v1::RequestTokens& to) {
-  to.set_request_id(event.key.id);
-  to.set_attempt(event.key.attempt);
-  if (event.token >= 0) to.add_tokens(static_cast<uint32_t>(event.token));
-  if (event.has_logprobs) {
-    v1::PositionLogprobs& logprobs = *to.add_logprobs();
-    logprobs.set_logprob(event.logprobs.logprob);
-    for (const auto& [token, logprob] : event.logprobs.top) {
-      v1::TokenLogprob& top = *logprobs.add_top();
-      top.set_token(static_cast<uint32_t>(token));
-      top.set_logprob(logprob);
-    }
-  }
-  if (event.has_logits_hash) to.add_logits_hashes(event.logits_hash);
-  if (event.finish != FinishReason::kNone) {
-    to.set_finish_reason(ToProto(event.finish));
-    to.set_error(event.error.message());
-    to.set_error_code(static_cast<uint32_t>(event.error.code()));
-  }
-}
 
 // Ids beyond the vocabulary, those cut off here included, are refused by the instance, which knows
 // it.
@@ -338,6 +302,7 @@ class Refusal final : public grpc::ServerBidiReactor<v1::ToAttention, v1::FromAt
 Result<Request> ToRequest(const v1::Submit& submit, uint64_t stream, int64_t max_model_len) {
   constexpr uint32_t kMostLogprobs = kernels::kMaxLogprobs;
   constexpr int kMostStopTokens = 1024;
+  if (submit.prompt_tokens_size() == 0) return InvalidArgument("the prompt is empty");
   const int64_t tokens = int64_t{submit.prompt_tokens_size()} + submit.generated_tokens_size();
   if (tokens >= max_model_len) {
     return InvalidArgument("the prompt has " + std::to_string(tokens) + " tokens; at most " +

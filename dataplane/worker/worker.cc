@@ -5,7 +5,9 @@
 
 #include "common/fingerprint.h"
 #include "common/model/config.h"
+#include "common/wait_policy.h"
 #include "dataplane/comm/segment.h"
+#include "dataplane/engine/emission_thread.h"
 #include "kernels/cpu/isa.h"
 
 namespace janus::dataplane {
@@ -49,12 +51,14 @@ struct Worker::Session {
   Rank rank;
   ModelDescription model;
   WorkerSettings settings;
+  WaitPolicy policy;
   std::variant<std::monostate, Loaded<AttentionWeights>, Loaded<ExpertWeights>> weights;
   std::unique_ptr<ExchangeListener> listener;
   std::unique_ptr<kernels::Team> team;
   std::unique_ptr<Transport> transport;
   std::unique_ptr<AttentionExchange> attention_exchange;
   std::unique_ptr<ExpertExchange> expert_exchange;
+  std::unique_ptr<EmissionThread> emission;
   std::unique_ptr<AttentionInstance> attention;
   std::unique_ptr<ExpertInstance> experts;
   std::jthread step_thread;  // first to go
@@ -136,6 +140,7 @@ Status Worker::Prepare(const Stamp& stamp, const Topology& topology, const v1::W
                          {"rank", session_->rank.value},
                          {"isa", kernels::ToString(session_->settings.isa)},
                          {"dtype", ToString(session_->model.dtype)},
+                         {"spin_us", session_->policy.spin.count()},
                          {"resident_bytes", ResidentBytes()}});
   return OkStatus();
 }
@@ -205,8 +210,11 @@ Result<std::unique_ptr<Worker::Session>> Worker::Build(
                                                         "attention " + std::to_string(a)));
     options.attention_paths.push_back(std::move(peer));
   }
-  const int threads = (topology.m() + topology.n()) * s.settings.compute_threads;
-  options.policy = WaitPolicy::ForThreads(threads);
+  const int threads = s.settings.machine_threads > 0
+                          ? s.settings.machine_threads
+                          : (topology.m() + topology.n()) * s.settings.compute_threads;
+  s.policy = PolicyFor(threads, UsableCores(), MeasureWake());
+  options.policy = s.policy;
   // Peers may load for long; who asked for this Prepare decides when that is too long.
   options.deadline = MonotonicTime::max();
   options.keep_waiting = [&] { return progress({"connect", 0, 0}); };
@@ -214,16 +222,17 @@ Result<std::unique_ptr<Worker::Session>> Worker::Build(
   JANUS_ASSIGN_OR_RETURN(s.transport,
                          ConnectSharedMemory(layout, options, *s.listener, stop.get_token()));
 
-  s.team = std::make_unique<kernels::Team>(s.settings.compute_threads);
+  s.team = std::make_unique<kernels::Team>(s.settings.compute_threads, s.policy);
   const kernels::Stream stream{kernels::Device::kCpu, s.team.get(), s.settings.isa, nullptr};
   if (flags_.role == Role::kAttention) {
     JANUS_ASSIGN_OR_RETURN(s.attention_exchange,
                            MakeAttentionExchange(topology.mode, shape, *s.transport));
+    s.emission = std::make_unique<EmissionThread>(router_);
     JANUS_ASSIGN_OR_RETURN(
         s.attention,
         AttentionInstance::Create(
             s.settings.attention, s.model, std::get<Loaded<AttentionWeights>>(s.weights).weights,
-            s.topology, s.rank, *s.transport, *s.attention_exchange, router_, clock_, stream));
+            s.topology, s.rank, *s.transport, *s.attention_exchange, *s.emission, clock_, stream));
   } else {
     JANUS_ASSIGN_OR_RETURN(s.expert_exchange,
                            MakeExpertExchange(topology.mode, shape, *s.transport));
@@ -328,6 +337,7 @@ InstanceStatistics Worker::statistics() const {
   if (session_ != nullptr) {
     statistics = session_->attention != nullptr ? session_->attention->statistics()
                                                 : session_->experts->statistics();
+    statistics.spin_seconds = Seconds(session_->policy.spin).count();
   }
   statistics.resident_bytes = ResidentBytes();
   return statistics;

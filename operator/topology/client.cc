@@ -23,6 +23,8 @@ v1::WorkerConfig ConfigOf(const ServicePlan& plan, bool debug_logits_hash) {
   config.set_queued_requests(static_cast<uint32_t>(plan.queued_requests));
   config.set_scheduling(ToProto(plan.effective.scheduling));
   config.set_compute_threads(static_cast<uint32_t>(plan.compute_threads));
+  // All of them run here.
+  config.set_machine_threads(static_cast<uint32_t>((plan.m + plan.n) * plan.compute_threads));
   config.set_debug_logits_hash(debug_logits_hash);
   config.set_tpot_target_ms(static_cast<uint32_t>(plan.tpot_target_milliseconds));
   config.set_transport_shared_memory(true);

@@ -27,7 +27,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   model.layers = 2;
   model.moe.experts = 7;
   model.max_positions = 128;
-  const auto settings = dataplane::ResolveSettings(request.config(), model, kernels::DetectCpu());
+  const auto settings =
+      dataplane::ResolveSettings(request.config(), model, kernels::DetectCpu(), int64_t{1} << 34);
   if (!settings.ok()) JANUS_CHECK(!settings.status().message().empty());
   return 0;
 }

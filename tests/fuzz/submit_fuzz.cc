@@ -9,7 +9,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace janus;  // NOLINT
   v1::ToAttention message;
   if (!message.ParseFromArray(data, static_cast<int>(size))) return 0;
-  const Result<dataplane::Request> request = dataplane::ToRequest(message.submit(), 1);
+  const Result<dataplane::Request> request = dataplane::ToRequest(message.submit(), 1, 4096);
   if (!request.ok()) return 0;
   JANUS_CHECK(!request->prompt.empty() && request->max_tokens >= 1);
   for (const int32_t token : request->prompt) JANUS_CHECK(token >= 0, token);

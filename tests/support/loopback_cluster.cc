@@ -54,7 +54,7 @@ class LoopbackCluster::Sink final : public TokenSink {
 LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
                                  const AttentionWeights& attention_weights,
                                  std::vector<const ExpertWeights*> expert_weights)
-    : sink_(std::make_unique<Sink>()) {
+    : sink_(std::make_unique<Sink>()), emission_(std::make_unique<EmissionThread>(*sink_)) {
   const Topology& topology = options.topology;
   const ExchangeShape shape = ShapeOf(topology, model.hidden, model.moe.top_k, WireType(model));
   LoopbackNetwork network(*LayoutFor(topology.mode, shape, PeerId{}));
@@ -69,9 +69,9 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
     w->transport = network.Connect({Role::kAttention, Rank{a}}, policy);
     w->exchange = *MakeAttentionExchange(topology.mode, shape, *w->transport);
     if (options.wrap_exchange) w->exchange = options.wrap_exchange(std::move(w->exchange));
-    w->instance =
-        *AttentionInstance::Create(options.attention, model, attention_weights, topology, Rank{a},
-                                   *w->transport, *w->exchange, *sink_, clock_, stream(w->team));
+    w->instance = *AttentionInstance::Create(options.attention, model, attention_weights, topology,
+                                             Rank{a}, *w->transport, *w->exchange, *emission_,
+                                             clock_, stream(w->team));
     attention_.push_back(std::move(w));
   }
   for (int e = 0; e < topology.n(); ++e) {

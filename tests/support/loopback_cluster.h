@@ -11,6 +11,7 @@
 #include "common/mutex.h"
 #include "dataplane/attention/attention_instance.h"
 #include "dataplane/comm/loopback.h"
+#include "dataplane/engine/emission_thread.h"
 #include "dataplane/experts/expert_instance.h"
 
 namespace janus::dataplane {
@@ -83,6 +84,7 @@ class LoopbackCluster {
 
   SystemClock clock_;
   std::unique_ptr<Sink> sink_;
+  std::unique_ptr<EmissionThread> emission_;
   mutable Mutex mu_;
   Status failure_ JANUS_GUARDED_BY(mu_);
   std::vector<std::unique_ptr<AttentionWorker>> attention_;

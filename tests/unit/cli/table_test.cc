@@ -17,6 +17,9 @@ InstanceStatistics Attention(int rank, uint64_t steps, uint64_t rows, uint64_t t
   one.tokens = tokens;
   one.running = 3;
   one.waiting = 1;
+  one.compute_seconds = static_cast<double>(steps);
+  one.wait_seconds = static_cast<double>(steps);
+  one.host_seconds = 0.25 * static_cast<double>(steps);
   one.kv_tokens_used = 25;
   one.kv_tokens_capacity = 100;
   one.tpot_seconds_median = 0.020;
@@ -58,6 +61,7 @@ TEST(Summarize, TakesRatesFromTheTimeBetween) {
   EXPECT_DOUBLE_EQ(view.busiest_experts, 3.0);
   EXPECT_DOUBLE_EQ(view.tpot_seconds, 0.020);
   EXPECT_DOUBLE_EQ(view.kv_used, 0.25);
+  EXPECT_DOUBLE_EQ(view.cpu_share, 0.125);
   EXPECT_EQ(view.resident_bytes, 6'000'000u);
   EXPECT_EQ(view.tokens, 190u);
 }
@@ -116,7 +120,7 @@ TEST(RenderLine, IsOneLine) {
   const std::string line = RenderLine(Summarize(Before(), After(), Seconds(2)));
   EXPECT_EQ(line,
             "2A2E running 6 waiting 2 batch 6.0 tokens/s 30.0 TPOT 20.0 ms activated experts "
-            "5.0 KV 25.0 %");
+            "5.0 KV 25.0 % CPU 12.5 %");
 }
 
 }  // namespace

@@ -100,6 +100,8 @@ TEST(Convert, TakesStatisticsThroughTheWireUnchanged) {
   in.step_seconds_median = 0.5;
   in.compute_seconds = 8;
   in.wait_seconds = 9;
+  in.host_seconds = 0.5;
+  in.spin_seconds = 0.125;
   in.rounds = 10;
   in.activated_experts = 11;
   in.preempted = 12;

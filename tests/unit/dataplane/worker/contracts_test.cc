@@ -76,7 +76,7 @@ grpc::Status WatchTopology(ServiceUnderTest&, ServedWorker& worker, const v1::St
   const auto reader = worker.control().WatchTopology(&context, Ask(stamp));
   v1::GetTopologyReply reply;
   const bool came = reader->Read(&reply);
-  context.TryCancel();
+  if (came) context.TryCancel();
   const grpc::Status status = reader->Finish();
   return came ? grpc::Status::OK : status;
 }

@@ -13,12 +13,9 @@ const std::string kEpochKey(16, 'k');
 
 }  // namespace
 
-ServedWorker::ServedWorker(const WorkerFlags& flags, const Clock& clock)
-    : worker_(flags, clock, Logger(),
-              [this](const Status& status) {
-                const MutexLock lock(mu_);
-                failure_ = status;
-              }),
+ServedWorker::ServedWorker(const WorkerFlags& flags, const Clock& clock,
+                           std::function<void(const Status&)> on_failure)
+    : worker_(flags, clock, Logger(), std::move(on_failure)),
       control_(worker_),
       tokens_(worker_, Logger()) {
   grpc::ServerBuilder builder;
@@ -38,11 +35,6 @@ ServedWorker::~ServedWorker() {
   server_->Wait();
 }
 
-Status ServedWorker::failure() const {
-  const MutexLock lock(mu_);
-  return failure_;
-}
-
 ServiceUnderTest::ServiceUnderTest() {
   const std::string model = ReadGolden("mixtral").folder;
   const ModelDescription description = *LoadModelConfig(model);
@@ -57,11 +49,16 @@ ServiceUnderTest::ServiceUnderTest() {
   address(topology_.experts[0], "experts-0");
   config_.set_max_batch_size(8);
   config_.set_kv_bytes(4 << 20);
-  config_.set_transport_shared_memory(true);
+  const auto on_failure = [this](const Status& status) {
+    const MutexLock lock(mu_);
+    failures_.push_back(status);
+    failed_.NotifyAll();
+  };
   attention_ = std::make_unique<ServedWorker>(
-      WorkerFlags{Role::kAttention, model, topology_.attention[0].address, kUid}, clock_);
+      WorkerFlags{Role::kAttention, model, topology_.attention[0].address, kUid}, clock_,
+      on_failure);
   experts_ = std::make_unique<ServedWorker>(
-      WorkerFlags{Role::kExperts, model, topology_.experts[0].address, kUid}, clock_);
+      WorkerFlags{Role::kExperts, model, topology_.experts[0].address, kUid}, clock_, on_failure);
 }
 
 v1::PrepareRequest ServiceUnderTest::PrepareRequest(uint64_t epoch) const {
@@ -80,7 +77,25 @@ Status ServiceUnderTest::PrepareAttention(
   return attention_->worker().Prepare({kUid, kFence, 1}, topology_, config_, kEpochKey, progress);
 }
 
-void ServiceUnderTest::Serve() {
+void ServiceUnderTest::End(Role role) {
+  (role == Role::kAttention ? attention_ : experts_).reset();
+}
+
+std::vector<Status> ServiceUnderTest::failures() const {
+  const MutexLock lock(mu_);
+  return failures_;
+}
+
+Status ServiceUnderTest::AwaitFailure() {
+  const MonotonicTime deadline = MonotonicClock::now() + std::chrono::seconds(20);
+  const MutexLock lock(mu_);
+  while (failures_.empty()) {
+    if (!failed_.WaitUntil(mu_, deadline)) return OkStatus();
+  }
+  return failures_.front();
+}
+
+void ServiceUnderTest::Serve(bool commit_experts) {
   const auto on = [](const PrepareProgress&) { return true; };
   Status prepared;
   {
@@ -92,6 +107,7 @@ void ServiceUnderTest::Serve() {
   }
   EXPECT_TRUE(prepared.ok()) << prepared.ToString();
   for (ServedWorker* served : {experts_.get(), attention_.get()}) {
+    if (served == experts_.get() && !commit_experts) continue;
     const Status committed = served->worker().Commit({kUid, kFence, 1});
     ASSERT_TRUE(committed.ok()) << committed.ToString();
   }

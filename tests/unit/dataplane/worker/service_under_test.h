@@ -2,6 +2,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -19,17 +20,15 @@ namespace janus::dataplane {
 // One worker in this process, behind gRPC on a socket of its own.
 class ServedWorker {
  public:
-  ServedWorker(const WorkerFlags& flags, const Clock& clock);
+  ServedWorker(const WorkerFlags& flags, const Clock& clock,
+               std::function<void(const Status&)> on_failure);
   ~ServedWorker();
 
   Worker& worker() { return worker_; }
   v1::Control::Stub& control() { return *control_stub_; }
   v1::Tokens::Stub& tokens() { return *tokens_stub_; }
-  Status failure() const;
 
  private:
-  mutable Mutex mu_;
-  Status failure_ JANUS_GUARDED_BY(mu_);
   Worker worker_;
   ControlService control_;
   TokensService tokens_;
@@ -55,14 +54,23 @@ class ServiceUnderTest {
   v1::PrepareRequest PrepareRequest(uint64_t epoch = 1) const;
   // What the attention instance alone says to a Prepare; `progress` as of Worker::Prepare.
   Status PrepareAttention(const std::function<bool(const PrepareProgress&)>& progress);
-  // Prepares and commits both.
-  void Serve();
+  // Prepares both and commits attention; `commit_experts` the other too.
+  void Serve(bool commit_experts = true);
+  // Ends a worker as the end of its process does.
+  void End(Role role);
+  // With what workers ended by themselves.
+  std::vector<Status> failures() const;
+  // Waits for one.
+  Status AwaitFailure();
 
  private:
   const TempFolder folder_;
   const SystemClock clock_;
   v1::WorkerConfig config_;
   Topology topology_;
+  mutable Mutex mu_;
+  CondVar failed_;
+  std::vector<Status> failures_ JANUS_GUARDED_BY(mu_);
   std::unique_ptr<ServedWorker> attention_;
   std::unique_ptr<ServedWorker> experts_;
 };

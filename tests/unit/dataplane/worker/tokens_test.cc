@@ -68,18 +68,14 @@ TEST_F(TokensTest, HoldsStepsBackWithoutCreditAndLosesNoToken) {
   Serve();
   const auto gateway = Attach(1);
   gateway->Send(TestGateway::Submit(1, {5, 6}, 60));
-  v1::FromAttention first = gateway->Read();
+  const v1::FromAttention first = gateway->Read();
   ASSERT_TRUE(first.has_step());
-  int tokens = first.step().requests(0).tokens_size();
+  const int tokens = first.step().requests(0).tokens_size();
   // No credit is left: what is rejected comes all the same, and no Step before it.
-  gateway->Send(TestGateway::Submit(1, {5, 6}, 60));
-  v1::FromAttention second = gateway->Read();
+  gateway->Send(TestGateway::Submit(2, {}, 60));
+  const v1::FromAttention second = gateway->Read();
   ASSERT_TRUE(second.has_rejected()) << second.ShortDebugString();
-  EXPECT_EQ(second.rejected().code(), static_cast<uint32_t>(grpc::StatusCode::ALREADY_EXISTS));
-  while (service_.attention().worker().statistics().running > 0 ||
-         service_.attention().worker().statistics().tokens < 60) {
-    std::this_thread::yield();
-  }
+  while (service_.attention().worker().statistics().tokens < 60) std::this_thread::yield();
   v1::ToAttention credits;
   credits.mutable_credits()->set_steps(UINT32_MAX);
   gateway->Send(credits);

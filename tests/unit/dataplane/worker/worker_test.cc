@@ -102,19 +102,6 @@ TEST_F(WorkerTest, RefusesWhatCannotBePrepared) {
           grpc::StatusCode::RESOURCE_EXHAUSTED);
   refused([](Request& r) { r.mutable_config()->set_swap_bytes(uint64_t{1} << 60); },
           "config.swap_bytes", grpc::StatusCode::RESOURCE_EXHAUSTED);
-  // Four slots of 65,535 rows to each of 256 instances.
-  refused(
-      [](Request& r) {
-        v1::Topology& topology = *r.mutable_topology();
-        topology.set_max_rows_per_round(65535);
-        topology.set_micro_batches(4);
-        while (topology.experts_size() < 1024) {
-          *topology.add_experts() = topology.experts(0);
-          topology.mutable_experts(topology.experts_size() - 1)->set_slots(0);
-          topology.mutable_placement()->add_slots_of_instance(0);
-        }
-      },
-      "exchange memory", grpc::StatusCode::RESOURCE_EXHAUSTED);
   service_.Serve();  // none of it has left anything
 }
 
@@ -129,13 +116,17 @@ TEST_F(WorkerTest, CommitsWhatIsPreparedOnceAndDropsNothingCommitted) {
   EXPECT_EQ(attention().topology()->epoch, 1u);
 }
 
+// The expert instance is prepared and not committed: what runs stands still until it is.
 TEST_F(WorkerTest, DrainWaitsForWhatRunsAsLongAsSomebodyAsks) {
-  service_.Serve();
+  service_.config().set_detection_deadline_ms(600'000);
+  service_.Serve(false);
   TestGateway gateway(service_.attention());
   gateway.Hello();
   ASSERT_TRUE(gateway.Read().has_welcome());
-  gateway.Send(TestGateway::Submit(1, {5, 6, 7}, 900));
-  ASSERT_TRUE(gateway.Read().has_step());
+  gateway.Send(TestGateway::Submit(1, {5, 6, 7}, 4));
+  while (attention().statistics().waiting + attention().statistics().running == 0) {
+    std::this_thread::yield();
+  }
   EXPECT_EQ(attention().Drain({kUid, kFence, 1}, MonotonicClock::now(), Wait).code(),
             StatusCode::kDeadlineExceeded);
   EXPECT_TRUE(attention().draining());
@@ -143,19 +134,13 @@ TEST_F(WorkerTest, DrainWaitsForWhatRunsAsLongAsSomebodyAsks) {
   EXPECT_EQ(attention().Drain({kUid, kFence, 1}, MonotonicTime::max(), [] { return false; }).code(),
             StatusCode::kCancelled);
   gateway.Send(TestGateway::Submit(2, {5}, 2));
-  for (;;) {
-    const v1::FromAttention message = gateway.Read();
-    ASSERT_NE(message.message_case(), v1::FromAttention::MESSAGE_NOT_SET);
-    if (!message.has_rejected()) continue;
-    EXPECT_EQ(message.rejected().request_id(), 2u);
-    EXPECT_EQ(message.rejected().code(), static_cast<uint32_t>(grpc::StatusCode::UNAVAILABLE));
-    break;
-  }
-  v1::ToAttention cancel;
-  cancel.mutable_cancel()->set_request_id(1);
-  cancel.mutable_cancel()->set_attempt(1);
-  gateway.Send(cancel);
+  const v1::FromAttention message = gateway.Read();
+  ASSERT_TRUE(message.has_rejected());
+  EXPECT_EQ(message.rejected().request_id(), 2u);
+  EXPECT_EQ(message.rejected().code(), static_cast<uint32_t>(grpc::StatusCode::UNAVAILABLE));
+  ASSERT_TRUE(service_.experts().worker().Commit({kUid, kFence, 1}).ok());
   EXPECT_TRUE(attention().Drain({kUid, kFence, 1}, MonotonicTime::max(), Wait).ok());
+  EXPECT_EQ(gateway.ReadToTheEnd(1).tokens_size(), 4);
   TestGateway late(service_.attention());
   EXPECT_EQ(late.Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
 }
@@ -176,21 +161,39 @@ TEST_F(WorkerTest, WhoWatchesIsToldOfTheEpochWhenItIsCommitted) {
 }
 
 TEST_F(WorkerTest, StopsCleanWithItsPeersInAnyOrder) {
-  for (const bool attention_first : {true, false}) {
+  for (const Role first : {Role::kAttention, Role::kExperts}) {
     ServiceUnderTest service;
     service.Serve();
-    TestGateway gateway(service.attention());
-    gateway.Hello();
-    ASSERT_TRUE(gateway.Read().has_welcome());
-    gateway.Send(TestGateway::Submit(1, {5, 6, 7}, 900));
-    ASSERT_TRUE(gateway.Read().has_step()) << "in the middle of steps";
-    ServedWorker& first = attention_first ? service.attention() : service.experts();
-    ServedWorker& second = attention_first ? service.experts() : service.attention();
-    first.worker().Stop();
-    second.worker().Stop();
-    EXPECT_TRUE(first.failure().ok()) << first.failure().ToString();
-    EXPECT_TRUE(second.failure().ok()) << second.failure().ToString();
+    {
+      TestGateway gateway(service.attention());
+      gateway.Hello();
+      ASSERT_TRUE(gateway.Read().has_welcome());
+      gateway.Send(TestGateway::Submit(1, {5, 6, 7}, 900));
+      ASSERT_TRUE(gateway.Read().has_step()) << "in the middle of steps";
+    }
+    service.End(first);
+    service.End(first == Role::kAttention ? Role::kExperts : Role::kAttention);
+    for (const Status& failure : service.failures()) ADD_FAILURE() << failure.ToString();
   }
+}
+
+TEST_F(WorkerTest, WhoIsLeftBehindSaysThatItsPeerWasStopped) {
+  for (const Role first : {Role::kAttention, Role::kExperts}) {
+    ServiceUnderTest service;
+    service.config().set_detection_deadline_ms(1);  // so long is its own stop awaited
+    service.Serve();
+    service.End(first);
+    const Status failure = service.AwaitFailure();
+    EXPECT_EQ(failure.code(), StatusCode::kUnavailable);
+    EXPECT_TRUE(Contains(failure.message(), "was stopped")) << failure.ToString();
+  }
+}
+
+TEST(CheckFits, HoldsASizeAgainstTheMachine) {
+  EXPECT_TRUE(CheckFits("rows", 7, 7).ok());
+  const Status refused = CheckFits("rows", uint64_t{1} << 63, 7);
+  EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted);
+  EXPECT_TRUE(Contains(refused.message(), "rows"));
 }
 
 }  // namespace

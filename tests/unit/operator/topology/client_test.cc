@@ -127,6 +127,8 @@ class TopologyClientTest : public testing::Test {
     plan.queued_requests = 9;
     plan.tpot_target_milliseconds = 60;
     plan.compute_threads = 2;
+    plan.m = 1;
+    plan.n = 3;
     plan.effective.scheduling = SchedulingPolicy::kAebsGreedy;
     return plan;
   }
@@ -170,6 +172,7 @@ TEST_F(TopologyClientTest, PreparesWithStampTopologyAndConfiguration) {
   EXPECT_EQ(sent.config().queued_requests(), 9u);
   EXPECT_EQ(sent.config().tpot_target_ms(), 60u);
   EXPECT_EQ(sent.config().compute_threads(), 2u);
+  EXPECT_EQ(sent.config().machine_threads(), 8u) << "of all four workers";
   EXPECT_EQ(sent.config().scheduling(), v1::SCHEDULING_POLICY_AEBS_GREEDY);
   EXPECT_TRUE(sent.config().debug_logits_hash());
 }

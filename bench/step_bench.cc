@@ -1,0 +1,176 @@
+// What a decode step of the demo model costs beside its kernels: one attention and one expert
+// instance in this process (a thread each), every answer turned into the messages of a gateway's
+// stream as a worker does it, once on the step thread itself (inline) and once on the emission
+// thread that a worker has. In turns within one run.
+//
+// CPU share: the part of the steps' time in which the step thread was neither in a kernel nor
+// waiting for the experts.
+//
+//   step_bench [--steps N] [--blocks N] [--batch B]      one JSON line per case
+
+#include <cstdlib>
+#include <optional>
+#include <thread>
+
+#include "bench/measure.h"
+#include "common/model/config.h"
+#include "dataplane/attention/attention_instance.h"
+#include "dataplane/comm/loopback.h"
+#include "dataplane/engine/emission_thread.h"
+#include "dataplane/experts/expert_instance.h"
+#include "dataplane/worker/step_message.h"
+#include "dataplane/worker/token_router.h"
+#include "tests/support/golden.h"
+
+namespace janus::bench {
+namespace {
+
+using namespace janus::dataplane;  // NOLINT: this program is about it
+
+constexpr int kPromptTokens = 8;
+constexpr int kLogprobs = 5;
+
+// A gateway's stream: builds and serializes a message per step.
+class Stream final : public TokenReceiver {
+ public:
+  explicit Stream(int batch) : batch_(batch) {}
+  void OnStep(StepOutput&& output) override {
+    v1::Step step;
+    for (const TokenEvent& event : output.events) AddEvent(event, *step.add_requests());
+    std::string bytes = step.SerializeAsString();
+    const MutexLock lock(mu_);
+    bytes_ += bytes.size();
+    if (static_cast<int>(output.events.size()) == batch_) full_.push_back(MonotonicClock::now());
+    for (const TokenEvent& event : output.events) {
+      ended_ += event.finish != FinishReason::kNone ? 1 : 0;
+    }
+    if (ended_ == batch_) done_.NotifyAll();
+  }
+  // Seconds of each step in which all of the batch got a token.
+  std::vector<double> Await() {
+    const MutexLock lock(mu_);
+    const MonotonicTime deadline = MonotonicClock::now() + std::chrono::minutes(5);
+    while (ended_ < batch_) JANUS_CHECK(done_.WaitUntil(mu_, deadline), "no end in 5 minutes");
+    std::vector<double> seconds;
+    for (size_t i = 1; i < full_.size(); ++i) {
+      seconds.push_back(Seconds(full_[i] - full_[i - 1]).count());
+    }
+    return seconds;
+  }
+
+ private:
+  const int batch_;
+  Mutex mu_;
+  CondVar done_;
+  int ended_ JANUS_GUARDED_BY(mu_) = 0;
+  size_t bytes_ JANUS_GUARDED_BY(mu_) = 0;
+  std::vector<MonotonicTime> full_ JANUS_GUARDED_BY(mu_);
+};
+
+struct Measured {
+  std::vector<double> steps;
+  double host = 0.0;
+  double all = 0.0;
+};
+
+Measured Decode(const LoadedModel& loaded, const Topology& topology, kernels::Isa isa, int batch,
+                int steps, bool emission_thread) {
+  const ModelDescription& model = loaded.model;
+  const ExchangeShape shape = ShapeOf(topology, model.hidden, model.moe.top_k, WireType(model));
+  LoopbackNetwork network(*LayoutFor(topology.mode, shape, PeerId{}));
+  const SystemClock clock;
+  const auto connect = [&](Role role) {
+    return network.Connect({role, Rank{0}}, WaitPolicy::ForThreads(2));
+  };
+  const auto attention_end = connect(Role::kAttention), expert_end = connect(Role::kExperts);
+  const auto attention_exchange = *MakeAttentionExchange(topology.mode, shape, *attention_end);
+  const auto expert_exchange = *MakeExpertExchange(topology.mode, shape, *expert_end);
+  kernels::Team attention_team(1), expert_team(1);
+  ExpertInstance experts({}, model, loaded.experts[0].weights, topology, Rank{0}, *expert_end,
+                         *expert_exchange, clock,
+                         {kernels::Device::kCpu, &expert_team, isa, nullptr});
+  TokenRouter router;
+  const auto stream = std::make_shared<Stream>(batch);
+  const uint64_t id = router.Add(stream);
+  std::optional<EmissionThread> emission;
+  if (emission_thread) emission.emplace(router);
+  TokenSink& sink = emission_thread ? static_cast<TokenSink&>(*emission) : router;
+  AttentionOptions options;
+  options.max_batch = batch;
+  options.kv_bytes = int64_t{256} << 20;
+  options.tpot_target = Seconds(60.0);  // all prompts in one step
+  const auto attention = *AttentionInstance::Create(
+      options, model, loaded.attention.weights, topology, Rank{0}, *attention_end,
+      *attention_exchange, sink, clock, {kernels::Device::kCpu, &attention_team, isa, nullptr});
+  for (int i = 0; i < batch; ++i) {
+    Request request;
+    request.key = {id, static_cast<uint64_t>(i), 1};
+    for (int p = 0; p < kPromptTokens; ++p) {
+      request.prompt.push_back((i * 7919 + p * 104729) % model.vocab);
+    }
+    request.max_tokens = steps;
+    request.logprobs = kLogprobs;
+    JANUS_CHECK(attention->Submit(std::move(request)).ok());
+  }
+  Measured m;
+  {
+    std::jthread serves([&](std::stop_token stop) { (void)experts.Run(stop); });
+    std::jthread runs([&](std::stop_token stop) { (void)attention->Run(stop); });
+    m.steps = stream->Await();
+  }
+  const InstanceStatistics statistics = attention->statistics();
+  m.host = statistics.host_seconds;
+  m.all = statistics.compute_seconds + statistics.wait_seconds;
+  return m;
+}
+
+}  // namespace
+}  // namespace janus::bench
+
+int main(int argc, char** argv) {
+  using namespace janus;         // NOLINT
+  using namespace janus::bench;  // NOLINT
+  int steps = 200;
+  int blocks = 3;
+  std::vector<int> batches = {1, 16, 64};
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string flag = argv[i];
+    const int value = std::atoi(argv[i + 1]);
+    if (flag == "--steps") steps = std::max(4, value);
+    if (flag == "--blocks") blocks = std::max(1, value);
+    if (flag == "--batch") batches = {std::max(1, value)};
+  }
+  const Result<kernels::Isa> isa = kernels::SelectIsa(kernels::DetectCpu());
+  const std::string folder = std::string(JANUS_SOURCE_DIR) + "/examples/demo-model";
+  const Result<ModelDescription> model = LoadModelConfig(folder);
+  if (!isa.ok() || !model.ok()) {
+    std::fprintf(stderr, "%s\n", (isa.ok() ? model.status() : isa.status()).ToString().c_str());
+    return 1;
+  }
+  const Topology topology =
+      dataplane::MakeTopology(1, {model->moe.experts}, model->layers, model->moe.experts, 1, 128);
+  const dataplane::LoadedModel loaded = *dataplane::LoadForTopology(folder, *model, topology);
+  for (const int batch : batches) {
+    for (const bool emission_thread : {false, true}) {
+      std::vector<double> all;
+      double host = 0.0, sum = 0.0;
+      for (int block = 0; block < blocks; ++block) {
+        const Measured m = Decode(loaded, topology, *isa, batch, steps, emission_thread);
+        all.insert(all.end(), m.steps.begin(), m.steps.end());
+        host += m.host;
+        sum += m.all;
+      }
+      const Spread spread = SpreadOf(all);
+      JsonLine("step")
+          .Text("emission", emission_thread ? "thread" : "inline")
+          .Int("batch", batch)
+          .Int("steps", static_cast<int64_t>(all.size()))
+          .Number("steps_per_s", 1.0 / spread.median)
+          .Number("step_us_median", spread.median * 1e6)
+          .Number("step_us_p10", spread.p10 * 1e6)
+          .Number("step_us_p90", spread.p90 * 1e6)
+          .Number("cpu_share", host / sum);
+    }
+  }
+  return 0;
+}

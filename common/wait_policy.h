@@ -1,0 +1,30 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "common/doorbell.h"
+
+namespace janus {
+
+// Cores this process may use: those of its affinity mask, or fewer where its control group has a
+// quota (whole ones: a core that others may take is none to spin on); at least 1.
+int UsableCores();
+
+// Cores that a cpu.max text ("<quota> <period>", in microseconds) grants; absent: no bound, or not
+// such a text.
+std::optional<double> CoresOfQuota(std::string_view cpu_max);
+
+// What it costs to wake a sleeping thread here: the median over some hundred wakes between two
+// threads, a few milliseconds in all. Between 1 and 200 us, so that one disturbed measurement
+// cannot make waiting absurd.
+std::chrono::microseconds MeasureWake();
+
+// How the step threads and teams of a machine wait. A wait that spins as long as a wake costs is at
+// most twice as dear as the best choice in hindsight (Karlin et al. 1994); where `threads`
+// outnumber `cores` it would take the core from the very thread that is awaited, so nobody spins.
+WaitPolicy PolicyFor(int threads, int cores, std::chrono::microseconds wake);
+
+}  // namespace janus

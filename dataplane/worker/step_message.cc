@@ -1,0 +1,45 @@
+#include "dataplane/worker/step_message.h"
+
+namespace janus::dataplane {
+namespace {
+
+v1::FinishReason ToProto(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kNone:
+      return v1::FINISH_REASON_NONE;
+    case FinishReason::kStop:
+      return v1::FINISH_REASON_STOP;
+    case FinishReason::kLength:
+      return v1::FINISH_REASON_LENGTH;
+    case FinishReason::kCancelled:
+      return v1::FINISH_REASON_CANCELLED;
+    case FinishReason::kError:
+      return v1::FINISH_REASON_ERROR;
+  }
+  return v1::FINISH_REASON_ERROR;
+}
+
+}  // namespace
+
+void AddEvent(const TokenEvent& event, v1::RequestTokens& to) {
+  to.set_request_id(event.key.id);
+  to.set_attempt(event.key.attempt);
+  if (event.token >= 0) to.add_tokens(static_cast<uint32_t>(event.token));
+  if (event.has_logprobs) {
+    v1::PositionLogprobs& logprobs = *to.add_logprobs();
+    logprobs.set_logprob(event.logprobs.logprob);
+    for (const auto& [token, logprob] : event.logprobs.top) {
+      v1::TokenLogprob& top = *logprobs.add_top();
+      top.set_token(static_cast<uint32_t>(token));
+      top.set_logprob(logprob);
+    }
+  }
+  if (event.has_logits_hash) to.add_logits_hashes(event.logits_hash);
+  if (event.finish != FinishReason::kNone) {
+    to.set_finish_reason(ToProto(event.finish));
+    to.set_error(event.error.message());
+    to.set_error_code(static_cast<uint32_t>(event.error.code()));
+  }
+}
+
+}  // namespace janus::dataplane
