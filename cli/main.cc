@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "cli/load/runner.h"
+#include "cli/place/command.h"
 #include "cli/plan/command.h"
 #include "cli/serve.h"
 #include "cli/service_file.h"
@@ -52,6 +53,57 @@ void DeclareServe(CLI::App& app, ServeOptions& options) {
                     "keys that clients must send, one per line (anyone may call)");
   serve->add_flag("--debug-logits-hash", options.debug_logits_hash,
                   "requests may ask for hashes of the logits");
+}
+
+void DeclarePlace(CLI::App& app, PlaceOptions& options) {
+  CLI::App* place = app.add_subcommand(
+      "place", "Place experts on instances from measured routing, and say what it gains");
+  place->footer(
+      "A decode step reads every expert that any of its tokens chose; the instance that reads\n"
+      "most sets the time of the layer. What is placed on half of the measurement is judged on\n"
+      "the other half, beside three simpler placements.\n\n"
+      "  janusctl place --routing data/routing/gptoss20b_decode --instances 8 --slots 6\n");
+  place
+      ->add_option("--routing", options.routing,
+                   "CSV, plain or gzip, or a folder of them: a row per token, a column layer<i> "
+                   "with its expert ids separated by blanks")
+      ->required();
+  place
+      ->add_option("--experts", options.experts, "experts per layer (one more than the highest id)")
+      ->check(CLI::Range(1, 4096));
+  place->add_option("--instances", options.instances, "expert instances, n")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  place
+      ->add_option("--slots", options.slots_per_instance,
+                   "slots of an instance, spare ones included (the fewest that hold the model)")
+      ->check(CLI::Range(1, 4096));
+  place->add_option("--spare-slots", options.spare_slots, "slots of an instance left empty")
+      ->check(CLI::Range(0, 64))
+      ->capture_default_str();
+  place
+      ->add_option("--instances-per-pod", options.instances_per_pod,
+                   "replicas of an expert go to different pods first")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  place->add_option("--batch", options.batch, "tokens of a step")
+      ->check(CLI::Range(1, 65'536))
+      ->capture_default_str();
+  place->add_option("--steps", options.steps, "steps sampled from the measurement")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  place
+      ->add_option("--method", options.method,
+                   "round-robin, rows (EPLB's), coactivation (JANUS's "
+                   "Algorithm 2) or search")
+      ->capture_default_str();
+  place->add_flag("--survivable", options.survivable,
+                  "without the largest pod there are slots for every expert");
+  place->add_option("--evaluations", options.evaluations, "layouts the search may judge per layer")
+      ->check(CLI::Range(0, 1'000'000))
+      ->capture_default_str();
+  place->add_option("--seed", options.seed, "of sampling and search")->capture_default_str();
+  place->add_flag("--json", options.json, "the whole placement, for programs");
 }
 
 void DeclarePlan(CLI::App& app, PlanOptions& options) {
@@ -157,10 +209,12 @@ int Run(int argc, char** argv) {
   ValidateOptions validate;
   LoadCommand load;
   PlanOptions plan;
+  PlaceOptions place;
   DeclareServe(app, serve);
   DeclareValidate(app, validate);
   DeclareLoad(app, load);
   DeclarePlan(app, plan);
+  DeclarePlace(app, place);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -178,6 +232,10 @@ int Run(int argc, char** argv) {
     status = Validate(validate);
   } else if (app.got_subcommand("plan")) {
     status = Plan(plan);
+  } else if (app.got_subcommand("place")) {
+    const Result<std::string> text = Place(place);
+    if (text.ok()) std::fputs(text->c_str(), stdout);
+    status = text.status();
   } else {
     status = Load(load, stop);
   }

@@ -1,0 +1,233 @@
+// How many experts does the busiest instance read in a step, on routing of real models, by
+// placement and by scheduling? And how long does placing take?
+//
+// routing_bench [schedule|place|speed]
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "cli/place/routing_file.h"
+#include "common/aebs.h"
+#include "common/check.h"
+#include "controllers/replicas/place.h"
+
+namespace janus::bench {
+namespace {
+
+using namespace controllers;  // NOLINT: a bench of them
+
+struct DataSet {
+  const char* name;
+  std::vector<RoutingLayer> place;  // what placements are made from
+  std::vector<RoutingLayer> judge;  // what they are judged on
+};
+
+std::vector<RoutingLayer> Read(const char* folder, int experts) {
+  auto read = cli::ReadRouting(std::string(JANUS_SOURCE_DIR "/data/routing/") + folder, experts);
+  JANUS_CHECK(read.ok(), read.status().ToString());
+  return std::move(read).value();
+}
+
+// The first and the second half of the measurement.
+std::pair<std::vector<RoutingLayer>, std::vector<RoutingLayer>> Halves(
+    const std::vector<RoutingLayer>& all) {
+  std::pair<std::vector<RoutingLayer>, std::vector<RoutingLayer>> halves = {all, all};
+  for (size_t l = 0; l < all.size(); ++l) {
+    const auto middle = all[l].ids.begin() + all[l].tokens() / 2 * all[l].top_k;
+    halves.first[l].ids.assign(all[l].ids.begin(), middle);
+    halves.second[l].ids.assign(middle, all[l].ids.end());
+  }
+  return halves;
+}
+
+std::vector<DataSet> DataSets() {
+  const auto intent = Read("deepseek_v2_lite_intent", 64);
+  const auto law = Read("deepseek_v2_lite_law", 64);
+  const auto law_halves = Halves(law);
+  const auto gptoss_halves = Halves(Read("gptoss20b_decode", 32));
+  return {{"law, placed on intent", intent, law},
+          {"law, placed on its 1st half", law_halves.first, law_halves.second},
+          {"gpt-oss, placed on its 1st half", gptoss_halves.first, gptoss_halves.second}};
+}
+
+std::vector<LayerActivations> Sample(const std::vector<RoutingLayer>& layers, int batch, int steps,
+                                     uint64_t seed) {
+  std::vector<LayerActivations> sampled;
+  for (const RoutingLayer& layer : layers) {
+    sampled.push_back(SampleActivations(layer, batch, steps, seed++));
+  }
+  return sampled;
+}
+
+std::vector<int> Slots(int experts, int instances, int spare_percent) {
+  const int total = experts + experts * spare_percent / 100;
+  std::vector<int> slots(static_cast<size_t>(instances), total / instances);
+  for (int i = 0; i < total % instances; ++i) ++slots[static_cast<size_t>(i)];
+  return slots;
+}
+
+struct Scheduled {
+  double random = 0, tokens = 0, greedy = 0, exact = 0, random_gap = 0, exact_gap = 0;
+};
+
+// Mean over steps and layers of the busiest instance's activated replicas under four schedulers.
+Scheduled Schedule(const Placement& placement, const std::vector<RoutingLayer>& layers, int batch,
+                   int steps) {
+  Scheduled sum;
+  std::mt19937_64 random(11);
+  for (size_t l = 0; l < layers.size(); ++l) {
+    const RoutingLayer& layer = layers[l];
+    const LayerPlacement where = LayerPlacement::Of(placement, static_cast<int>(l), layer.experts);
+    AebsWorkspace work(layer.experts, where.instances);
+    const auto n = static_cast<size_t>(where.instances);
+    for (int s = 0; s < steps; ++s) {
+      std::vector<int> rows(static_cast<size_t>(layer.experts));
+      std::vector<uint16_t> ids;
+      for (int t = 0; t < batch; ++t) {
+        const size_t token = random() % static_cast<size_t>(layer.tokens());
+        for (int k = 0; k < layer.top_k; ++k) {
+          ids.push_back(
+              layer.ids[token * static_cast<size_t>(layer.top_k) + static_cast<size_t>(k)]);
+          ++rows[ids.back()];
+        }
+      }
+      CollectActivated(ids, layer.experts, work);
+      const auto add = [&](std::span<const int32_t> load, double& largest, double* gap) {
+        const auto [low, high] = std::ranges::minmax(load);
+        largest += high;
+        if (gap != nullptr) *gap += high - low;
+      };
+      std::vector<int32_t> one(n);   // a random replica runs an expert
+      std::vector<int32_t> some(n);  // an expert's rows are spread over all its replicas
+      for (const uint16_t e : work.activated()) {
+        const auto begin = static_cast<size_t>(where.first[e]);
+        const auto count = static_cast<size_t>(where.first[e + 1]) - begin;
+        ++one[where.replicas[begin + random() % count].instance];
+        for (size_t r = 0; r < std::min<size_t>(count, static_cast<size_t>(rows[e])); ++r) {
+          ++some[where.replicas[begin + r].instance];
+        }
+      }
+      add(one, sum.random, &sum.random_gap);
+      add(some, sum.tokens, nullptr);
+      AssignGreedy(where, work);
+      add(work.load(), sum.greedy, nullptr);
+      AssignExact(where, work);
+      add(work.load(), sum.exact, &sum.exact_gap);
+    }
+  }
+  const double samples = static_cast<double>(layers.size()) * steps;
+  for (double* v :
+       {&sum.random, &sum.tokens, &sum.greedy, &sum.exact, &sum.random_gap, &sum.exact_gap}) {
+    *v /= samples;
+  }
+  return sum;
+}
+
+Placement Place(const std::vector<LayerActivations>& layers, const std::vector<int>& slots,
+                PlacementMethod method) {
+  PlacementOptions options;
+  options.method = method;
+  auto placed = PlaceByActivation(slots, 0, {}, layers, nullptr, options);
+  JANUS_CHECK(placed.ok(), placed.status().ToString());
+  return std::move(placed).value();
+}
+
+void Schedules() {
+  std::printf(
+      "Activated replicas of the busiest instance by scheduler, JANUS's placement; gap = busiest - "
+      "idlest\n");
+  std::printf("%-32s %4s %6s %6s | %7s %7s %7s %7s | %7s %7s\n", "ROUTING", "n", "SPARE", "BATCH",
+              "RANDOM", "TOKENS", "GREEDY", "EXACT", "GAP RND", "GAP EX");
+  for (const DataSet& data : DataSets()) {
+    for (const int n : {8, 16}) {
+      for (const int spare : {0, 25, 50}) {
+        const auto slots = Slots(data.place[0].experts, n, spare);
+        const Placement placement =
+            Place(Sample(data.place, 64, 8, 1), slots, PlacementMethod::kCoactivation);
+        for (const int batch : {4, 16, 64, 256, 512}) {
+          const Scheduled s = Schedule(placement, data.judge, batch, 40);
+          std::printf("%-32s %4d %5d%% %6d | %7.2f %7.2f %7.2f %7.2f | %7.2f %7.2f\n", data.name, n,
+                      spare, batch, s.random, s.tokens, s.greedy, s.exact, s.random_gap,
+                      s.exact_gap);
+        }
+      }
+    }
+  }
+}
+
+void Placements() {
+  std::printf("Activated experts of the busiest instance by placement, AEBS in its exact form\n");
+  std::printf("%-32s %4s %6s %6s | %7s %7s %7s %7s\n", "ROUTING", "n", "SPARE", "BATCH", "ROUND",
+              "EPLB", "ALG 2", "SEARCH");
+  for (const DataSet& data : DataSets()) {
+    for (const int n : {8, 16}) {
+      for (const int spare : {0, 25, 50}) {
+        const auto slots = Slots(data.place[0].experts, n, spare);
+        for (const int batch : {16, 64, 256}) {
+          const auto sampled = Sample(data.place, batch, 24, 1);
+          double largest[4];
+          for (const PlacementMethod method :
+               {PlacementMethod::kRoundRobin, PlacementMethod::kRows,
+                PlacementMethod::kCoactivation, PlacementMethod::kSearch}) {
+            largest[static_cast<int>(method)] =
+                Schedule(Place(sampled, slots, method), data.judge, batch, 40).exact;
+          }
+          std::printf("%-32s %4d %5d%% %6d | %7.2f %7.2f %7.2f %7.2f\n", data.name, n, spare, batch,
+                      largest[0], largest[1], largest[2], largest[3]);
+          std::fflush(stdout);
+        }
+      }
+    }
+  }
+}
+
+// DeepSeek-V3's size; its routing is drawn, as none has been published: popularity falls as a power
+// of the rank.
+void Speed() {
+  constexpr int kLayers = 61;
+  std::mt19937_64 random(5);
+  std::vector<RoutingLayer> layers(kLayers, RoutingLayer{256, 8, {}});
+  for (RoutingLayer& layer : layers) {
+    std::vector<double> weight;
+    for (int e = 0; e < 256; ++e) weight.push_back(1.0 / (4 + static_cast<double>(random() % 256)));
+    std::discrete_distribution<int> draw(weight.begin(), weight.end());
+    for (int t = 0; t < 2048; ++t) {
+      std::vector<uint16_t> ids;
+      while (ids.size() < 8) {
+        const auto e = static_cast<uint16_t>(draw(random));
+        if (std::ranges::find(ids, e) == ids.end()) ids.push_back(e);
+      }
+      layer.ids.insert(layer.ids.end(), ids.begin(), ids.end());
+    }
+  }
+  const auto slots = Slots(256, 32, 25);
+  const auto judged = Sample(layers, 64, 16, 9);
+  for (const auto& [name, method] : {std::pair("EPLB", PlacementMethod::kRows),
+                                     std::pair("Algorithm 2", PlacementMethod::kCoactivation),
+                                     std::pair("search", PlacementMethod::kSearch)}) {
+    const auto begin = std::chrono::steady_clock::now();
+    const auto sampled = Sample(layers, 64, 16, 1);
+    const Placement placed = Place(sampled, slots, method);
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    std::printf("61 layers x 256 experts x 32 instances, 25 %% spare, %s: %.2f s, busiest %.2f\n",
+                name, seconds, Schedule(placed, layers, 64, 16).exact);
+  }
+}
+
+}  // namespace
+}  // namespace janus::bench
+
+int main(int argc, char** argv) {
+  const char* const what = argc > 1 ? argv[1] : "";
+  const auto asked = [&](const char* name) {
+    return *what == '\0' || std::strcmp(what, name) == 0;
+  };
+  if (asked("schedule")) janus::bench::Schedules();
+  if (asked("place")) janus::bench::Placements();
+  if (asked("speed")) janus::bench::Speed();
+}

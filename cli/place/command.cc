@@ -1,0 +1,166 @@
+#include "cli/place/command.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "cli/place/routing_file.h"
+#include "controllers/replicas/place.h"
+
+namespace janus::cli {
+namespace {
+
+using controllers::LayerActivations;
+using controllers::LayoutValue;
+using controllers::PlacementMethod;
+using controllers::RoutingLayer;
+
+constexpr std::array<std::pair<const char*, PlacementMethod>, 4> kMethods = {{
+    {"round-robin", PlacementMethod::kRoundRobin},
+    {"rows", PlacementMethod::kRows},
+    {"coactivation", PlacementMethod::kCoactivation},
+    {"search", PlacementMethod::kSearch},
+}};
+
+Result<PlacementMethod> MethodOf(const std::string& name) {
+  for (const auto& [known, method] : kMethods) {
+    if (name == known) return method;
+  }
+  return InvalidArgument("--method " + name + ": want round-robin, rows, coactivation or search");
+}
+
+// Sampled steps of the first or the second half of every layer's tokens.
+std::vector<LayerActivations> SampleHalf(const std::vector<RoutingLayer>& layers, bool second,
+                                         const PlaceOptions& options) {
+  std::vector<LayerActivations> sampled;
+  for (size_t l = 0; l < layers.size(); ++l) {
+    RoutingLayer half = {layers[l].experts, layers[l].top_k, {}};
+    const auto middle = layers[l].ids.begin() + layers[l].tokens() / 2 * layers[l].top_k;
+    half.ids.assign(second ? middle : layers[l].ids.begin(), second ? layers[l].ids.end() : middle);
+    sampled.push_back(controllers::SampleActivations(half, options.batch, options.steps,
+                                                     options.seed + l + (second ? 1'000'000 : 0)));
+  }
+  return sampled;
+}
+
+struct Judged {
+  std::string method;
+  Placement placement;
+  double largest = 0;  // means over layers
+  double gap = 0;
+};
+
+Judged JudgeOn(const std::vector<LayerActivations>& layers, std::string method,
+               Placement placement) {
+  Judged judged = {std::move(method), std::move(placement)};
+  for (size_t l = 0; l < layers.size(); ++l) {
+    const controllers::ReplicaRoom room = {
+        layers[l].experts, judged.placement.slots_of_instance, {}};
+    controllers::LayoutJudge judge(room, layers[l].steps);
+    const LayoutValue value =
+        judge.Judge(controllers::LayoutOf(judged.placement, static_cast<int>(l)));
+    judged.largest += value.largest / static_cast<double>(layers.size());
+    judged.gap += value.gap / static_cast<double>(layers.size());
+  }
+  return judged;
+}
+
+std::string RenderText(const PlaceOptions& options, const std::vector<RoutingLayer>& layers,
+                       const std::vector<Judged>& all, const Judged& chosen, double activated) {
+  std::string text;
+  char line[256];
+  std::snprintf(line, sizeof(line),
+                "%zu layers of %d experts, top %d, %d tokens each; %d instances of %d slots (%d "
+                "spare)\n",
+                layers.size(), layers[0].experts, layers[0].top_k, layers[0].tokens(),
+                options.instances, chosen.placement.slots_of_instance[0], options.spare_slots);
+  text += line;
+  std::snprintf(line, sizeof(line),
+                "a step of %d tokens activates %.1f experts a layer: at best %.2f on the busiest "
+                "instance\n\n",
+                options.batch, activated, activated / options.instances);
+  text += line;
+  std::snprintf(line, sizeof(line), "%-14s %28s %22s\n", "PLACEMENT", "ACTIVATED, BUSIEST INSTANCE",
+                "BUSIEST MINUS IDLEST");
+  text += line;
+  for (const Judged& judged : all) {
+    std::snprintf(line, sizeof(line), "%-14s %28.2f %22.2f%s\n", judged.method.c_str(),
+                  judged.largest, judged.gap, &judged == &chosen ? "   <- chosen" : "");
+    text += line;
+  }
+  text +=
+      "placed on the first half of the measurement, judged on the second, AEBS in its exact "
+      "form\n\n";
+  const controllers::Layout layout = controllers::LayoutOf(chosen.placement, 0);
+  text += "the first layer, by instance:\n";
+  for (size_t g = 0; g < layout.size(); ++g) {
+    text += "  " + std::to_string(g) + ":";
+    for (const uint16_t e : layout[g]) text += " " + std::to_string(e);
+    text += "\n";
+  }
+  return text;
+}
+
+std::string RenderJson(const PlaceOptions& options, const std::vector<Judged>& all,
+                       const Judged& chosen, double activated) {
+  nlohmann::ordered_json root;
+  root["batch"] = options.batch;
+  root["activatedExperts"] = activated;
+  root["method"] = chosen.method;
+  for (const Judged& judged : all) {
+    root["judged"].push_back({{"method", judged.method},
+                              {"busiestActivatedExperts", judged.largest},
+                              {"busiestMinusIdlest", judged.gap}});
+  }
+  root["slotsOfInstance"] = chosen.placement.slots_of_instance;
+  for (int l = 0; l < chosen.placement.layers; ++l) {
+    root["expertsOfInstance"].push_back(controllers::LayoutOf(chosen.placement, l));
+  }
+  return root.dump(1) + "\n";
+}
+
+}  // namespace
+
+Result<std::string> Place(const PlaceOptions& options) {
+  JANUS_ASSIGN_OR_RETURN(const PlacementMethod method, MethodOf(options.method));
+  JANUS_ASSIGN_OR_RETURN(const std::vector<RoutingLayer> layers,
+                         ReadRouting(options.routing, options.experts));
+  if (layers[0].tokens() < 2) {
+    return InvalidArgument(options.routing +
+                           ": one token; want at least two, one to place on and "
+                           "one to judge on");
+  }
+  const int fewest = (layers[0].experts + options.instances - 1) / options.instances;
+  const std::vector<int> slots(
+      static_cast<size_t>(options.instances),
+      options.slots_per_instance > 0 ? options.slots_per_instance : fewest + options.spare_slots);
+  std::vector<int> pods;
+  for (int g = 0; g < options.instances; ++g) pods.push_back(g / options.instances_per_pod);
+
+  const std::vector<LayerActivations> seen = SampleHalf(layers, false, options);
+  const std::vector<LayerActivations> unseen = SampleHalf(layers, true, options);
+  controllers::PlacementOptions how;
+  how.evaluations = options.evaluations;
+  how.survivable = options.survivable;
+  how.seed = options.seed;
+  std::vector<Judged> all;
+  size_t chosen = 0;
+  for (const auto& [name, candidate] : kMethods) {
+    how.method = candidate;
+    JANUS_ASSIGN_OR_RETURN(
+        Placement placement,
+        controllers::PlaceByActivation(slots, options.spare_slots, pods, seen, nullptr, how));
+    if (candidate == method) chosen = all.size();
+    all.push_back(JudgeOn(unseen, name, std::move(placement)));
+  }
+  double activated = 0;
+  for (const LayerActivations& layer : unseen) {
+    activated += controllers::ExpectedActivated(layer) / static_cast<double>(unseen.size());
+  }
+  return options.json ? RenderJson(options, all, all[chosen], activated)
+                      : RenderText(options, layers, all, all[chosen], activated);
+}
+
+}  // namespace janus::cli

@@ -1,0 +1,96 @@
+#include "cli/place/routing_file.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+
+#include "cli/csv.h"
+
+namespace janus::cli {
+namespace {
+
+using controllers::RoutingLayer;
+
+constexpr int kMaxLayers = 1024;
+
+Result<std::vector<std::string>> FilesOf(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(path, error)) return std::vector<std::string>{path};
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.ends_with(".csv") || name.ends_with(".csv.gz")) files.push_back(entry.path().string());
+  }
+  std::ranges::sort(files);
+  if (files.empty()) return NotFound(path + ": has no .csv or .csv.gz files");
+  return files;
+}
+
+// Appends the ids of a field such as "8 26 56"; false if it is anything else.
+bool AppendIds(std::string_view field, std::vector<uint16_t>& ids) {
+  const char* at = field.data();
+  const char* const end = field.data() + field.size();
+  while (at != end) {
+    uint16_t id = 0;
+    const auto [stop, problem] = std::from_chars(at, end, id);
+    if (problem != std::errc()) return false;
+    ids.push_back(id);
+    at = stop;
+    if (at != end && *at++ != ' ') return false;
+  }
+  return true;
+}
+
+Status ReadFile(const std::string& path, std::vector<RoutingLayer>& layers) {
+  JANUS_ASSIGN_OR_RETURN(const std::string text, ReadPossiblyGzip(path));
+  CsvReader csv(text);
+  std::vector<std::pair<std::string, int>> columns;
+  for (int i = 0; i < kMaxLayers; ++i) {
+    const std::string name = "layer" + std::to_string(i);
+    if (const int column = csv.FindColumn({name}); column >= 0) columns.emplace_back(name, column);
+  }
+  if (columns.empty()) {
+    return InvalidArgument(path + ": line 1: want columns layer<number>; is '" +
+                           std::string(csv.header().substr(0, 80)) + "'");
+  }
+  if (layers.empty()) layers.resize(columns.size());
+  if (layers.size() != columns.size()) {
+    return InvalidArgument(path + ": has " + std::to_string(columns.size()) +
+                           " layers, the files before it " + std::to_string(layers.size()));
+  }
+  while (csv.Next()) {
+    for (size_t l = 0; l < columns.size(); ++l) {
+      RoutingLayer& layer = layers[l];
+      const size_t before = layer.ids.size();
+      const bool is_read = AppendIds(csv.Text(columns[l].second), layer.ids);
+      const int got = static_cast<int>(layer.ids.size() - before);
+      if (layer.top_k == 0) layer.top_k = got;
+      if (is_read && got > 0 && got == layer.top_k) continue;
+      return InvalidArgument(
+          path + ": line " + std::to_string(csv.line()) + ": column " + columns[l].first + " is '" +
+          std::string(csv.Text(columns[l].second).substr(0, 40)) + "'; want " +
+          std::to_string(std::max(layer.top_k, 1)) + " expert ids separated by blanks");
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+Result<std::vector<RoutingLayer>> ReadRouting(const std::string& path, int experts) {
+  JANUS_ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOf(path));
+  std::vector<RoutingLayer> layers;
+  for (const std::string& file : files) JANUS_RETURN_IF_ERROR(ReadFile(file, layers));
+  int highest = 0;
+  for (const RoutingLayer& layer : layers) {
+    for (const uint16_t id : layer.ids) highest = std::max<int>(highest, id);
+  }
+  for (size_t l = 0; l < layers.size(); ++l) {
+    layers[l].experts = experts > 0 ? experts : highest + 1;
+    const Status valid = Validate(layers[l]);
+    if (!valid.ok()) return valid.Annotate(path + ": layer " + std::to_string(l));
+  }
+  return layers;
+}
+
+}  // namespace janus::cli

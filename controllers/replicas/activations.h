@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/status.h"
+
+namespace janus::controllers {
+
+// Measured routing of one layer: which experts each token chose.
+struct RoutingLayer {
+  int experts = 0;            // E
+  int top_k = 0;              // K
+  std::vector<uint16_t> ids;  // [tokens, K], distinct within a token
+
+  int tokens() const { return top_k == 0 ? 0 : static_cast<int>(ids.size()) / top_k; }
+};
+
+// Ids below `experts`, distinct within a token, at least one token. InvalidArgument names the
+// token.
+Status Validate(const RoutingLayer& layer);
+
+// What placement looks at of one layer's routing.
+struct LayerActivations {
+  int experts = 0;
+  std::vector<double> rows;     // [E] rows that chose an expert: its popularity
+  std::vector<float> together;  // [E,E] rows that chose both; 0 on the diagonal
+  // Sampled steps: the distinct experts of each, ascending. What an instance has to read in a step
+  // are those of them that fall to it.
+  std::vector<std::vector<uint16_t>> steps;
+};
+
+// Samples `steps` steps of `batch` tokens each. A decode step has one token of each of many
+// sequences, so its tokens are drawn from all over the measurement; without replacement while the
+// measurement is large enough. The same seed samples the same steps. The layer is valid.
+LayerActivations SampleActivations(const RoutingLayer& layer, int batch, int steps, uint64_t seed);
+
+// Expected number of distinct experts of a step, over the sampled ones.
+double ExpectedActivated(const LayerActivations& activations);
+
+}  // namespace janus::controllers
