@@ -24,6 +24,7 @@
 #include "bench/mono/local_experts.h"
 #include "bench/mono/lone_transport.h"
 #include "bench/read_bandwidth.h"
+#include "bench/step_clock.h"
 #include "dataplane/attention/attention_instance.h"
 #include "dataplane/comm/shared_memory.h"
 #include "dataplane/experts/expert_instance.h"
@@ -75,39 +76,6 @@ void PinTo(int core) {
   CPU_SET(core, &set);
   JANUS_CHECK(sched_setaffinity(0, sizeof set, &set) == 0);
 }
-
-// Notes when each step that gave all of `batch` a token ended.
-class StepClock final : public TokenSink {
- public:
-  explicit StepClock(int batch) : batch_(batch) {}
-  void Push(StepOutput&& output) override {
-    const MutexLock lock(mu_);
-    for (const TokenEvent& event : output.events) {
-      JANUS_CHECK(event.finish != FinishReason::kError, event.error.ToString());
-      ended_ += event.finish != FinishReason::kNone ? 1 : 0;
-    }
-    if (static_cast<int>(output.events.size()) == batch_) full_.push_back(MonotonicClock::now());
-    if (ended_ == batch_) done_.NotifyAll();
-  }
-  // Seconds of each step but the first, which begins with the submission.
-  std::vector<double> Await() {
-    const MutexLock lock(mu_);
-    const MonotonicTime deadline = MonotonicClock::now() + std::chrono::minutes(10);
-    while (ended_ < batch_) JANUS_CHECK(done_.WaitUntil(mu_, deadline), "no end in 10 minutes");
-    std::vector<double> seconds;
-    for (size_t i = 1; i < full_.size(); ++i) {
-      seconds.push_back(Seconds(full_[i] - full_[i - 1]).count());
-    }
-    return seconds;
-  }
-
- private:
-  const int batch_;
-  Mutex mu_;
-  CondVar done_;
-  int ended_ JANUS_GUARDED_BY(mu_) = 0;
-  std::vector<MonotonicTime> full_ JANUS_GUARDED_BY(mu_);
-};
 
 struct Parts {
   double attention = 0.0;  // seconds per step

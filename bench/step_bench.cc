@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "bench/measure.h"
+#include "bench/step_clock.h"
 #include "common/model/config.h"
 #include "dataplane/attention/attention_instance.h"
 #include "dataplane/comm/loopback.h"
@@ -33,38 +34,18 @@ constexpr int kLogprobs = 5;
 // A gateway's stream: builds and serializes a message per step.
 class Stream final : public TokenReceiver {
  public:
-  explicit Stream(int batch) : batch_(batch) {}
+  explicit Stream(int batch) : clock_(batch) {}
   void OnStep(StepOutput&& output) override {
     v1::Step step;
     for (const TokenEvent& event : output.events) AddEvent(event, *step.add_requests());
-    std::string bytes = step.SerializeAsString();
-    const MutexLock lock(mu_);
-    bytes_ += bytes.size();
-    if (static_cast<int>(output.events.size()) == batch_) full_.push_back(MonotonicClock::now());
-    for (const TokenEvent& event : output.events) {
-      ended_ += event.finish != FinishReason::kNone ? 1 : 0;
-    }
-    if (ended_ == batch_) done_.NotifyAll();
+    step.SerializeToString(&bytes_);
+    clock_.Push(std::move(output));
   }
-  // Seconds of each step in which all of the batch got a token.
-  std::vector<double> Await() {
-    const MutexLock lock(mu_);
-    const MonotonicTime deadline = MonotonicClock::now() + std::chrono::minutes(5);
-    while (ended_ < batch_) JANUS_CHECK(done_.WaitUntil(mu_, deadline), "no end in 5 minutes");
-    std::vector<double> seconds;
-    for (size_t i = 1; i < full_.size(); ++i) {
-      seconds.push_back(Seconds(full_[i] - full_[i - 1]).count());
-    }
-    return seconds;
-  }
+  std::vector<double> Await() { return clock_.Await(); }
 
  private:
-  const int batch_;
-  Mutex mu_;
-  CondVar done_;
-  int ended_ JANUS_GUARDED_BY(mu_) = 0;
-  size_t bytes_ JANUS_GUARDED_BY(mu_) = 0;
-  std::vector<MonotonicTime> full_ JANUS_GUARDED_BY(mu_);
+  StepClock clock_;
+  std::string bytes_;  // of the thread that steps are told on
 };
 
 struct Measured {
