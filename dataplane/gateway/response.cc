@@ -45,6 +45,38 @@ std::string TokenText(const text::Tokenizer& tokenizer, int32_t id) {
   return bytes.ok() ? *std::move(bytes) : std::string();
 }
 
+bool IsUtf8(std::string_view text) {
+  for (size_t i = 0; i < text.size();) {
+    const auto lead = static_cast<uint8_t>(text[i]);
+    const size_t size = lead < 0x80 ? 1 : lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+    if ((lead >= 0x80 && lead < 0xC2) || lead > 0xF4 || text.size() - i < size) return false;
+    uint32_t point = size == 1 ? lead : lead & (0xFFu >> (size + 1));
+    for (size_t k = 1; k < size; ++k) {
+      const auto next = static_cast<uint8_t>(text[i + k]);
+      if ((next & 0xC0) != 0x80) return false;
+      point = point << 6 | (next & 0x3F);
+    }
+    // Overlong forms, surrogates, beyond the last code point.
+    if ((size == 3 && point < 0x800) || (size == 4 && point < 0x10000)) return false;
+    if ((point >= 0xD800 && point < 0xE000) || point > 0x10FFFF) return false;
+    i += size;
+  }
+  return true;
+}
+
+// A token as the completions endpoint names it, where it is a key and has no list of bytes beside
+// it: one that is no text would be U+FFFD like many others, so it is "bytes:\xe2\x80".
+std::string TokenName(std::string_view bytes) {
+  if (IsUtf8(bytes)) return std::string(bytes);
+  std::string out = "bytes:";
+  for (const char byte : bytes) {
+    char text[5];
+    std::snprintf(text, sizeof(text), "\\x%02x", static_cast<unsigned>(static_cast<uint8_t>(byte)));
+    out += text;
+  }
+  return out;
+}
+
 Json ChatLogprobs(const std::vector<Answer::TokenText>& tokens, int top,
                   const text::Tokenizer& tokenizer) {
   Json content = Json::array();
@@ -68,13 +100,14 @@ Json CompletionLogprobs(const std::vector<Answer::TokenText>& tokens, int top,
                         const text::Tokenizer& tokenizer) {
   Json texts = Json::array(), values = Json::array(), tops = Json::array(), offsets = Json::array();
   for (const Answer::TokenText& token : tokens) {
-    texts.push_back(token.bytes);
+    texts.push_back(TokenName(token.bytes));
     values.push_back(Finite(token.logprobs.logprob));
     offsets.push_back(token.text_offset);
     Json alternatives = Json::object();
     for (size_t i = 0; i < token.logprobs.top.size() && static_cast<int>(i) < top; ++i) {
       const TokenLogprob& other = token.logprobs.top[i];
-      alternatives[TokenText(tokenizer, other.token)] = Finite(other.logprob);
+      // Of two tokens with one text the likelier, which comes first.
+      alternatives.emplace(TokenName(TokenText(tokenizer, other.token)), Finite(other.logprob));
     }
     tops.push_back(std::move(alternatives));
   }

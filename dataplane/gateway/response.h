@@ -48,7 +48,8 @@ struct ResponseChoice {
 };
 
 // Bodies in the OpenAI API's shapes; pure. Bytes that are no UTF-8 (of a token that is part of a
-// character) are shown as U+FFFD and given exactly in `bytes`.
+// character) are shown as U+FFFD and given exactly in `bytes`; in the log probabilities of
+// completions, which have none, as "bytes:\xe2\x80".
 std::string ChunkJson(const ResponseHead& head, const ResponseChoice& choice,
                       const text::Tokenizer& tokenizer);
 // The chunk without choices that ends a stream with include_usage.

@@ -246,13 +246,13 @@ def test_a_drain_has_a_deadline(start):
             pass
 
 
-@pytest.mark.skipif(not (BIN / "failing-accept.so").exists(),
+@pytest.mark.skipif(not (BIN / "failing-calls.so").exists(),
                     reason="the sanitizers' runtimes must be loaded first")
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM])
 def test_accepting_pauses_while_the_system_has_no_room(start, tmp_path, number):
     order = tmp_path / "errno"
     gateway = start.gateway([start.scripted()], env={
-        "LD_PRELOAD": str(BIN / "failing-accept.so"), "FAILING_ACCEPT": str(order)})
+        "LD_PRELOAD": str(BIN / "failing-calls.so"), "FAILING_ACCEPT": str(order)})
     with httpx.Client(base_url=gateway.url) as known:
         def failures():
             text = known.get("/metrics").text

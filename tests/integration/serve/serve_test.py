@@ -3,151 +3,27 @@
 Every test ends with the question what is left: no process of the run, no folder of its sockets.
 """
 
+import errno
 import json
 import os
-import pathlib
 import shutil
 import signal
 import socket
 import struct
 import subprocess
-import tempfile
-import time
 import unittest
 import urllib.error
 import urllib.request
 
-BIN = pathlib.Path(os.environ["JANUS_BIN_DIR"])
-GOLDEN = pathlib.Path(os.environ["JANUS_SOURCE_DIR"]) / "tests" / "golden"
-DEADLINE = 30.0
+from serving import BIN, DEADLINE, Service, free_port, wait_for
 
 
-def wait_for(condition, what):
-    """Polls, because what is awaited is another process's doing."""
-    end = time.monotonic() + DEADLINE
-    while time.monotonic() < end:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.02)
-    raise AssertionError(f"{what}: not within {DEADLINE:.0f} s")
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-class ServeTest(unittest.TestCase):
+class ServeTest(Service, unittest.TestCase):
     def setUp(self):
-        # Short: paths of sockets are bounded.
-        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="jserve-", dir="/tmp"))
-        self.run_dir = self.dir / "run"
-        self.run_dir.mkdir()
-        self.model = self.dir / "golden"
-        self.model.mkdir()
-        for name in ("config.json", "generation_config.json", "model.safetensors"):
-            shutil.copy(GOLDEN / "mixtral" / name, self.model)
-        for name in ("tokenizer.json", "tokenizer_config.json"):
-            shutil.copy(GOLDEN / "tokenizer" / name, self.model)
-        self.env = dict(
-            os.environ, XDG_STATE_HOME=str(self.dir / "state"), XDG_RUNTIME_DIR=str(self.run_dir)
-        )
-        self.logs = self.dir / "state" / "janus" / "golden"
-        self.janusctl = None
-        self.port = free_port()
+        self.open()
 
     def tearDown(self):
-        if self.janusctl is not None:
-            self.janusctl.kill()
-            self.janusctl.wait()
-            self.janusctl.stdout.close()
-            self.janusctl.stderr.close()
-        shutil.rmtree(self.dir)
-
-    # The run
-
-    def start(self, *arguments, program=None, model=True):
-        command = [str(program or BIN / "janusctl"), "serve", "--port", str(self.port)]
-        if model:
-            command += ["--model", str(self.model)]
-        self.janusctl = subprocess.Popen(
-            command + list(arguments),
-            env=self.env,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        return self.janusctl
-
-    def start_serving(self, *arguments):
-        self.start(*arguments)
-        lines = []
-        for line in self.janusctl.stdout:
-            lines.append(line)
-            if line.startswith("serving "):
-                return "".join(lines)
-        self.fail("".join(lines) + self.janusctl.stderr.read())
-
-    def ends(self):
-        """Output and error of a run that is to end by itself."""
-        out, error = self.janusctl.communicate(timeout=DEADLINE)
-        return out, error
-
-    def refused(self, *arguments, **options):
-        """The one message of a run that must end with an error, leaving nothing."""
-        self.start(*arguments, **options)
-        _, error = self.ends()
-        self.assertNotEqual(self.janusctl.returncode, 0)
-        self.assertTrue(error.startswith("janusctl: "), error)
-        self.assert_nothing_left()
-        return error
-
-    def processes(self):
-        """Workers and gateways of this test: (pid, command)."""
-        found = []
-        for entry in pathlib.Path("/proc").iterdir():
-            if not entry.name.isdigit():
-                continue
-            try:
-                command = (entry / "cmdline").read_bytes().split(b"\0")
-                state = (entry / "stat").read_text().rsplit(")", 1)[1].split()[0]
-            except OSError:
-                continue
-            if state != "Z" and str(self.model).encode() in command and b"serve" not in command:
-                found.append((int(entry.name), [part.decode() for part in command]))
-        return found
-
-    def pid_of(self, name):
-        for pid, command in self.processes():
-            if any(part.endswith(f"/{name}.sock") for part in command) and "--role" in command:
-                return pid
-        self.fail(f"{name} does not run")
-
-    def assert_nothing_left(self):
-        wait_for(lambda: not self.processes(), "the end of all processes")
-        self.assertEqual(list(self.run_dir.iterdir()), [])
-
-    # The service
-
-    def post(self, body):
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{self.port}/v1/completions",
-            data=json.dumps(body).encode(),
-            headers={"Content-Type": "application/json"},
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=DEADLINE) as reply:
-                return json.load(reply)
-        except urllib.error.HTTPError as error:
-            self.fail(f"{error.code}: {error.read().decode()}")
-
-    def complete(self, prompt, tokens=16):
-        reply = self.post(
-            {"model": "golden", "prompt": prompt, "max_tokens": tokens, "temperature": 0}
-        )
-        return reply["choices"][0]["text"]
+        self.close()
 
 
 class Serving(ServeTest):
@@ -277,6 +153,28 @@ class Losing(ServeTest):
         self.assertRegex(error, r"experts-\d was ended by SIGKILL .*log: ")
         self.assert_nothing_left()
 
+    def test_a_worker_that_dies_while_it_loads_ends_the_start(self):
+        # Held still between its ready line and the order to load, so that it dies in the loading.
+        self.start("--experts", "2")
+        held = []
+        for name in ("attention-0", "experts-1"):
+            held.append(wait_for(lambda: self.find_pid(name), name))
+            os.kill(held[-1], signal.SIGSTOP)
+        log = self.logs / "experts-0.log"
+        wait_for(lambda: log.exists() and "ready " in log.read_text(), "a worker that is ready")
+        dying = self.pid_of("experts-0")
+        os.kill(dying, signal.SIGSTOP)
+        for pid in held:
+            os.kill(pid, signal.SIGCONT)
+        self.wait_for_line("loading weights")
+        os.kill(dying, signal.SIGKILL)
+        out, error = self.ends()
+        self.assertEqual(self.janusctl.returncode, 1)
+        self.assertNotIn("serving golden", out)
+        self.assertIn("experts-0", error)
+        self.assertIn(f"{self.logs}", error)
+        self.assert_nothing_left()
+
     def test_ctrl_c_while_workers_start_leaves_nothing(self):
         self.start("--attention", "2", "--experts", "2")
         wait_for(self.processes, "the first worker")
@@ -366,17 +264,106 @@ class BadInput(ServeTest):
         (self.model / "model.safetensors").unlink()
         self.assertIn("model.safetensors", self.refused())
 
+    def read_weights(self):
+        """The header of the one weights file, and the bytes behind it."""
+        data = (self.model / "model.safetensors").read_bytes()
+        (size,) = struct.unpack("<Q", data[:8])
+        return json.loads(data[8 : 8 + size]), bytearray(data[8 + size :])
+
+    def write_weights(self, header, data, name="model.safetensors"):
+        text = json.dumps(header).encode()
+        (self.model / name).write_bytes(struct.pack("<Q", len(text)) + text + data)
+
     def test_nan_weights_are_refused(self):
-        path = self.model / "model.safetensors"
-        data = bytearray(path.read_bytes())
-        (header_size,) = struct.unpack("<Q", data[:8])
-        header = json.loads(data[8 : 8 + header_size])
-        name = next(n for n in header if n.endswith("q_proj.weight"))
-        begin, _ = header[name]["data_offsets"]
-        at = 8 + header_size + begin
-        data[at : at + 4] = struct.pack("<f", float("nan"))
-        path.write_bytes(data)
-        self.assertIn(name, self.refused())
+        for ending in ("q_proj.weight", "experts.5.w2.weight"):
+            with self.subTest(ending):
+                header, data = self.read_weights()
+                name = next(n for n in header if n.endswith(ending))
+                at = header[name]["data_offsets"][0]
+                kept = data[at : at + 4]
+                data[at : at + 4] = struct.pack("<f", float("nan"))
+                self.write_weights(header, data)
+                error = self.refused("--experts", "2")
+                self.assertIn(name, error)
+                self.assertIn("NaN", error)
+                data[at : at + 4] = kept
+                self.write_weights(header, data)
+
+    def test_a_tensor_of_the_wrong_type_is_named(self):
+        header, data = self.read_weights()
+        name = next(n for n in header if n.endswith("k_proj.weight"))
+        header[name]["dtype"] = "I32"
+        self.write_weights(header, data)
+        error = self.refused()
+        self.assertIn(name, error)
+        self.assertIn("I32", error)
+
+    def split_into_shards(self):
+        header, data = self.read_weights()
+        metadata = header.pop("__metadata__", {})
+        names = sorted(header)
+        index = {}
+        for shard, part in enumerate((names[::2], names[1::2]), 1):
+            file = f"model-0000{shard}-of-00002.safetensors"
+            own, bytes_ = {"__metadata__": metadata}, bytearray()
+            for name in part:
+                begin, end = header[name]["data_offsets"]
+                own[name] = dict(header[name], data_offsets=[len(bytes_), len(bytes_) + end - begin])
+                bytes_ += data[begin:end]
+                index[name] = file
+            self.write_weights(own, bytes_, file)
+        (self.model / "model.safetensors").unlink()
+        (self.model / "model.safetensors.index.json").write_text(json.dumps({"weight_map": index}))
+
+    def test_a_missing_shard_of_an_index_is_named(self):
+        self.split_into_shards()
+        self.start_serving("--experts", "2")
+        self.assertNotEqual(self.complete([1, 2, 3]), "", "both shards are enough")
+        self.stop()
+        missing = self.model / "model-00002-of-00002.safetensors"
+        missing.unlink()
+        error = self.refused("--experts", "2")
+        self.assertIn(f"{missing}: No such file or directory", error)
+        (self.model / "model.safetensors.index.json").write_text("{")
+        self.assertIn("model.safetensors.index.json: not a JSON object", self.refused())
+
+    def test_impossible_sizes_are_named_with_their_field(self):
+        path = self.model / "config.json"
+        config = json.loads(path.read_text())
+        for field, value in (
+            ("hidden_size", 0), ("hidden_size", -64), ("hidden_size", 10**18), ("hidden_size", "64"),
+            ("num_attention_heads", 7), ("num_key_value_heads", 3), ("num_hidden_layers", 0),
+            ("num_local_experts", 0), ("num_experts_per_tok", 9), ("num_experts_per_tok", 0),
+            ("intermediate_size", 0), ("vocab_size", 0), ("max_position_embeddings", -1),
+            ("rms_norm_eps", -1),
+        ):
+            with self.subTest(field=field, value=value):
+                path.write_text(json.dumps(dict(config, **{field: value})))
+                error = self.refused()
+                self.assertIn(f"{path}: ", error)
+                self.assertIn(field, error)
+                self.assertFalse(self.logs.exists(), "told before anything starts")
+        path.write_text("{")
+        self.assertIn(f"{path}: ", self.refused())
+
+    @unittest.skipUnless((BIN / "failing-calls.so").exists(), "not with the sanitizers' runtimes")
+    def test_too_little_shared_memory_is_told_with_the_bytes(self):
+        error = self.refused("--experts", "2", LD_PRELOAD=str(BIN / "failing-calls.so"),
+                             FAILING_FALLOCATE=str(errno.ENOSPC))
+        self.assertRegex(error, r"(attention|experts)-\d: .*exchange memory of \d+ bytes: "
+                                r"No space left on device; lower maxBatchSize")
+
+    @unittest.skipUnless(shutil.which("qemu-x86_64"), "qemu-user is not installed")
+    def test_a_cpu_without_avx2_is_told(self):
+        bin_dir = self.dir / "old-cpu"
+        bin_dir.mkdir()
+        for program in ("janusctl", "janus-gateway"):
+            shutil.copy(BIN / program, bin_dir)
+        worker = bin_dir / "janus-worker"
+        worker.write_text(f'#!/bin/sh\nexec qemu-x86_64 -cpu Nehalem {BIN}/janus-worker "$@"\n')
+        worker.chmod(0o755)
+        error = self.refused(program=bin_dir / "janusctl")
+        self.assertRegex(error, r"(attention|experts)-0 .*this CPU cannot serve.*AVX2")
 
     def test_a_broken_tokenizer_ends_with_its_name(self):
         (self.model / "tokenizer.json").write_text('{"model": ')

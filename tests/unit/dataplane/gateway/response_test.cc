@@ -54,6 +54,30 @@ TEST(ChunkJson, ShowsTokensThatAreNoUtf8AndGivesTheirBytes) {
   EXPECT_EQ(token["bytes"], json::parse("[195]"));
 }
 
+TEST(ChunkJson, KeepsAlternativesApartThatAreNoUtf8) {
+  ResponseHead head{.endpoint = Endpoint::kCompletions, .id = "x", .model = "m"};
+  head.logprobs = true;
+  head.top_logprobs = 2;
+  const auto tokenizer = text::SmallTokenizer();
+  // Two tokens of one byte each, of different characters.
+  std::vector<TokenLogprob> broken;
+  for (int32_t id = 0; broken.size() < 2; ++id) {
+    const Result<std::string> bytes = tokenizer->TokenBytes(id);
+    ASSERT_TRUE(bytes.ok()) << "the small tokenizer has too few such tokens";
+    if (bytes->size() == 1 && static_cast<uint8_t>((*bytes)[0]) >= 0x80) {
+      broken.push_back({id, -1.0f - static_cast<float>(broken.size())});
+    }
+  }
+  ResponseChoice choice;
+  choice.delta.tokens.push_back({.bytes = "\xe2\x80", .logprobs = {-1.0f, broken}});
+  const json logprobs = json::parse(ChunkJson(head, choice, *tokenizer))["choices"][0]["logprobs"];
+  EXPECT_EQ(logprobs["tokens"][0], "bytes:\\xe2\\x80");
+  ASSERT_EQ(logprobs["top_logprobs"][0].size(), 2u);
+  for (const auto& [name, value] : logprobs["top_logprobs"][0].items()) {
+    EXPECT_EQ(name.substr(0, 8), "bytes:\\x");
+  }
+}
+
 TEST(ChunkJson, WritesImpossibleTokensAsFiniteNumbers) {
   ResponseHead head{.endpoint = Endpoint::kCompletions, .id = "x", .model = "m"};
   head.logprobs = true;

@@ -1,0 +1,90 @@
+"""The bits of the logits do not depend on m, n, replicas, or the company a request is in: seen from
+outside, through the gateway, with real processes. JANUS_SOAK=1 asks more."""
+
+import concurrent.futures
+import os
+import random
+import time
+import unittest
+
+from serving import Service, copy_demo, copy_golden
+
+SOAK = bool(os.environ.get("JANUS_SOAK"))
+# (m, n, slots per instance); eight experts, so that what is beyond them are replicas.
+CONFIGURATIONS = [(1, 1, 8), (1, 3, 3), (2, 2, 4), (2, 2, 7), (3, 5, 2), (3, 5, 4)]
+if SOAK:
+    CONFIGURATIONS += [(1, 3, 6), (1, 3, 8), (3, 5, 8), (4, 4, 3), (1, 8, 1), (5, 1, 8)]
+REQUESTS = 150 if SOAK else 12
+
+
+def requests_of(vocabulary):
+    draw = random.Random(20260)
+    out = []
+    for i in range(REQUESTS):
+        out.append({
+            "model": "golden",
+            "prompt": [draw.randrange(8, vocabulary) for _ in range(draw.choice([1, 5, 17, 64, 150]))],
+            "max_tokens": draw.randint(4, 20),
+            "temperature": draw.choice([0, 0.6, 1.0, 1.5]),
+            "top_p": draw.choice([1, 0.9]),
+            "seed": i,
+            "ignore_eos": True,
+            "logits_hash": True,
+            "return_token_ids": True,
+        })
+    return out
+
+
+class Bits(Service, unittest.TestCase):
+    def answers(self, configuration, dtype, requests, clients):
+        """(token ids, hashes) by request, asked for in an order and at times of its own."""
+        m, n, slots = configuration
+        self.serve_object({
+            "model": {"source": {"type": "HostPath", "hostPath": {"path": str(self.model)}},
+                      "dtype": dtype},
+            "device": "CPU",
+            "roles": {"attention": {"replicas": m, "maxBatchSize": 8},
+                      "experts": {"replicas": n, "slotsPerInstance": slots}},
+        }, "--debug-logits-hash")
+        self.assertEqual(len(self.processes()), m + n + 1)
+        draw = random.Random(repr(configuration))
+        order = list(range(len(requests)))
+        draw.shuffle(order)
+        pauses = [draw.choice([0, 0.01, 0.05]) for _ in order]
+
+        def ask(i):
+            time.sleep(pauses[i])  # arrivals that are not in step with the steps
+            choice = self.post(requests[i])["choices"][0]
+            return choice["token_ids"], choice["logits_hashes"]
+
+        with concurrent.futures.ThreadPoolExecutor(clients) as pool:
+            got = dict(zip(order, pool.map(ask, order)))
+        self.stop()
+        return [got[i] for i in range(len(requests))]
+
+    def check(self, dtype, copy_model, vocabulary):
+        self.open(copy_model)
+        try:
+            requests = requests_of(vocabulary)
+            alone = self.answers(CONFIGURATIONS[0], dtype, requests, clients=1)
+            for request, (tokens, hashes) in zip(requests, alone):
+                self.assertEqual(len(tokens), request["max_tokens"])
+                self.assertEqual(len(hashes), len(tokens))
+                self.assertGreater(len(set(hashes)), 1)
+            for configuration in CONFIGURATIONS:
+                with self.subTest(configuration=configuration):
+                    got = self.answers(configuration, dtype, requests, clients=6)
+                    for i, (wanted, had) in enumerate(zip(alone, got)):
+                        self.assertEqual(had, wanted, f"request {i} of {requests[i]}")
+        finally:
+            self.close()
+
+    def test_fp32_logits_have_equal_bits_in_every_configuration(self):
+        self.check("Float32", copy_golden, 512)
+
+    def test_bf16_logits_have_equal_bits_in_every_configuration(self):
+        self.check("BFloat16", copy_demo, 3072)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,198 @@
+"""Runs janusctl serve with its own state, sockets and port, for the tests of this folder."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+SOURCE = pathlib.Path(os.environ.get("JANUS_SOURCE_DIR", pathlib.Path(__file__).parents[3]))
+BIN = pathlib.Path(os.environ.get("JANUS_BIN_DIR", SOURCE / "build" / "dev" / "bin"))
+GOLDEN = SOURCE / "tests" / "golden"
+DEMO = SOURCE / "examples" / "demo-model"
+DEADLINE = 30.0
+
+
+def wait_for(condition, what):
+    """Polls, because what is awaited is another process's doing."""
+    end = time.monotonic() + DEADLINE
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.02)
+    raise AssertionError(f"{what}: not within {DEADLINE:.0f} s")
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+WEIGHTS = ("config.json", "generation_config.json", "model.safetensors")
+TEXT = ("tokenizer.json", "tokenizer_config.json")
+
+
+def copy_golden(folder):
+    """The random fp32 checkpoint of the golden tests."""
+    folder.mkdir()
+    for name in WEIGHTS:
+        shutil.copy(GOLDEN / "mixtral" / name, folder)
+    for name in TEXT:
+        shutil.copy(GOLDEN / "tokenizer" / name, folder)
+
+
+def copy_demo(folder):
+    """The demo model, bf16."""
+    folder.mkdir()
+    for name in WEIGHTS + TEXT:
+        shutil.copy(DEMO / name, folder)
+
+
+class Service:
+    """One run of janusctl serve at a time; open() and close() around all of it."""
+
+    def open(self, copy_model=copy_golden):
+        # Short: paths of sockets are bounded.
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="jserve-", dir="/tmp"))
+        self.run_dir = self.dir / "run"
+        self.run_dir.mkdir()
+        self.model = self.dir / "golden"
+        copy_model(self.model)
+        self.env = dict(
+            os.environ, XDG_STATE_HOME=str(self.dir / "state"), XDG_RUNTIME_DIR=str(self.run_dir)
+        )
+        self.logs = self.dir / "state" / "janus" / "golden"
+        self.janusctl = None
+        self.port = free_port()
+
+    def close(self):
+        if self.janusctl is not None:
+            self.janusctl.kill()
+            self.janusctl.wait()
+            self.janusctl.stdout.close()
+            self.janusctl.stderr.close()
+        shutil.rmtree(self.dir)
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    # The run
+
+    def start(self, *arguments, program=None, model=True, **env):
+        command = [str(program or BIN / "janusctl"), "serve", "--port", str(self.port)]
+        if model:
+            command += ["--model", str(self.model)]
+        self.janusctl = subprocess.Popen(
+            command + list(arguments),
+            env={**self.env, **env},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        return self.janusctl
+
+    def wait_for_line(self, beginning):
+        lines = []
+        for line in self.janusctl.stdout:
+            lines.append(line)
+            if line.startswith(beginning):
+                return "".join(lines)
+        raise AssertionError("".join(lines) + self.janusctl.stderr.read())
+
+    def start_serving(self, *arguments, **options):
+        self.start(*arguments, **options)
+        return self.wait_for_line("serving ")
+
+    def serve_object(self, spec, *arguments):
+        """Serves a MoEService of that spec."""
+        path = self.dir / "service.yaml"
+        path.write_text(json.dumps({
+            "apiVersion": "serving.janus.dev/v1alpha1", "kind": "MoEService",
+            "metadata": {"name": "golden"}, "spec": spec}))
+        return self.start_serving("-f", str(path), *arguments, model=False)
+
+    def ends(self):
+        """Output and error of a run that is to end by itself."""
+        return self.janusctl.communicate(timeout=DEADLINE)
+
+    def stop(self):
+        """Ctrl-C, which must leave nothing."""
+        self.janusctl.send_signal(2)
+        _, error = self.ends()
+        assert (self.janusctl.returncode, error) == (0, ""), error
+        self.assert_nothing_left()
+
+    def refused(self, *arguments, **options):
+        """The one message of a run that must end with an error, leaving nothing."""
+        self.start(*arguments, **options)
+        out, error = self.ends()
+        assert self.janusctl.returncode != 0, out
+        assert error.startswith("janusctl: "), error
+        assert "serving golden at" not in out, out
+        self.assert_nothing_left()
+        return error
+
+    def processes(self):
+        """Workers and gateways of this run: (pid, command)."""
+        found = []
+        for entry in pathlib.Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            try:
+                command = (entry / "cmdline").read_bytes().split(b"\0")
+                state = (entry / "stat").read_text().rsplit(")", 1)[1].split()[0]
+            except OSError:
+                continue
+            if state != "Z" and str(self.model).encode() in command and b"serve" not in command:
+                found.append((int(entry.name), [part.decode() for part in command]))
+        return found
+
+    def find_pid(self, name):
+        for pid, command in self.processes():
+            if any(part.endswith(f"/{name}.sock") for part in command) and "--role" in command:
+                return pid
+        return None
+
+    def pid_of(self, name):
+        pid = self.find_pid(name)
+        assert pid is not None, f"{name} does not run"
+        return pid
+
+    def assert_nothing_left(self):
+        wait_for(lambda: not self.processes(), "the end of all processes")
+        assert list(self.run_dir.iterdir()) == []
+
+    # The service
+
+    def post(self, body, path="/v1/completions"):
+        request = urllib.request.Request(
+            self.url + path,
+            data=json.dumps(body).encode(),
+            headers={"Content-Type": "application/json"},
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=DEADLINE) as reply:
+                return json.load(reply)
+        except urllib.error.HTTPError as error:
+            raise AssertionError(f"{error.code}: {error.read().decode()}") from error
+
+    def complete(self, prompt, tokens=16):
+        reply = self.post(
+            {"model": "golden", "prompt": prompt, "max_tokens": tokens, "temperature": 0}
+        )
+        return reply["choices"][0]["text"]
+
+    def metric(self, name):
+        with urllib.request.urlopen(self.url + "/metrics", timeout=DEADLINE) as reply:
+            found = re.search(rf"^{re.escape(name)}(?:{{.*}})? (\S+)$", reply.read().decode(), re.M)
+        assert found, f"no metric {name}"
+        return float(found.group(1))
