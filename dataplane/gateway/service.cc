@@ -133,6 +133,7 @@ HttpReply GatewayService::Refusal(int status, std::string message) {
   metrics_.refused.Add();
   return ToReply({status, "invalid_request_error",
                   status == 413   ? "request_too_large"
+                  : status == 431 ? "headers_too_large"
                   : status == 408 ? "timeout"
                                   : "malformed_request",
                   "", std::move(message)});
