@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <vector>
 
 namespace janus::cli {
 
@@ -28,14 +29,24 @@ void Screen::Line(std::string_view text) {
   block_lines_ = static_cast<int>(std::count(block_.begin(), block_.end(), '\n'));
 }
 
-void Screen::Block(std::string_view text, int columns) {
+void Screen::Block(std::string_view text, TerminalSize size) {
   if (!is_terminal_) return;
-  std::string cut;
+  std::vector<std::string> lines;
   while (!text.empty()) {
     const size_t end = text.find('\n');
-    cut += text.substr(0, std::min(end, static_cast<size_t>(std::max(columns, 1))));
-    cut += '\n';
+    lines.emplace_back(text.substr(0, end));
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  }
+  // The cursor stands on a line of its own below.
+  const auto room = static_cast<size_t>(std::max(size.rows - 1, 1));
+  if (lines.size() > room) {
+    const size_t left_out = lines.size() - (room - 1);
+    lines.resize(room - 1);
+    lines.push_back("... " + std::to_string(left_out) + " more lines");
+  }
+  std::string cut;
+  for (const std::string& line : lines) {
+    cut += line.substr(0, static_cast<size_t>(std::max(size.columns, 1))) + "\n";
   }
   Erase();
   block_ = std::move(cut);
@@ -43,9 +54,13 @@ void Screen::Block(std::string_view text, int columns) {
   block_lines_ = static_cast<int>(std::count(block_.begin(), block_.end(), '\n'));
 }
 
-int TerminalColumns(int fd) {
+TerminalSize ReadTerminalSize(int fd) {
+  TerminalSize out;
   winsize size{};
-  return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+  if (ioctl(fd, TIOCGWINSZ, &size) != 0) return out;
+  if (size.ws_col > 0) out.columns = size.ws_col;
+  if (size.ws_row > 0) out.rows = size.ws_row;
+  return out;
 }
 
 }  // namespace janus::cli

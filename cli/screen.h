@@ -5,6 +5,11 @@
 
 namespace janus::cli {
 
+struct TerminalSize {
+  int columns = 80;
+  int rows = 24;
+};
+
 // Standard output for a person: lines that stay, and below them a block that is drawn over itself
 // on a terminal. Elsewhere (a pipe, a file) the block does not exist. Confined to one thread.
 class Screen {
@@ -15,9 +20,10 @@ class Screen {
   bool is_terminal() const { return is_terminal_; }
   // A line that stays.
   void Line(std::string_view text);
-  // Replaces the block; "" takes it away. Lines are cut at `columns`, or they would wrap and the
-  // next draw would begin too low.
-  void Block(std::string_view text, int columns);
+  // Replaces the block; "" takes it away. Lines are cut at the terminal's width and the last ones
+  // left out, with their number, where its height ends: what wraps or scrolls away could not be
+  // drawn over.
+  void Block(std::string_view text, TerminalSize size = {});
 
  private:
   void Erase();
@@ -29,7 +35,7 @@ class Screen {
   int block_lines_ = 0;
 };
 
-// Columns of the terminal, 80 when it does not say.
-int TerminalColumns(int fd);
+// 80 x 24 where the terminal does not say.
+TerminalSize ReadTerminalSize(int fd);
 
 }  // namespace janus::cli

@@ -126,7 +126,7 @@ class Display {
     if (text == last_) return;
     last_ = text;
     if (screen_.is_terminal()) {
-      screen_.Block(text, TerminalColumns(STDOUT_FILENO));
+      screen_.Block(text, ReadTerminalSize(STDOUT_FILENO));
     } else {
       screen_.Line(text);
     }
@@ -150,13 +150,11 @@ class Display {
   }
 
   void Announce(LocalService& service, MonotonicTime now) {
-    screen_.Block("", 80);
+    screen_.Block("");
     screen_.Line("serving " + options_.plan.effective.model_name + " at " + service.endpoint() +
                  "/v1");
     screen_.Line("logs: " + options_.log_dir);
-    heading_ = "janus " + options_.name + "  " + service.endpoint() + "/v1  " +
-               options_.model.architecture + " " + std::string(ToString(options_.plan.dtype)) +
-               "  Ctrl-C stops it";
+    heading_ = options_.name + "  " + service.endpoint() + "/v1  Ctrl-C stops it";
     looked_ = now;
   }
 
@@ -169,7 +167,7 @@ class Display {
     const ServiceView view = Summarize(before_, *statistics, between);
     if (screen_.is_terminal()) {
       screen_.Block(RenderTable(heading_, view, before_, *statistics, between),
-                    TerminalColumns(STDOUT_FILENO));
+                    ReadTerminalSize(STDOUT_FILENO));
     } else if (view.tokens != shown_tokens_) {
       screen_.Line(RenderLine(view));  // a service that does nothing says nothing
       shown_tokens_ = view.tokens;
@@ -216,8 +214,9 @@ Status Serve(const ServeOptions& options, StopSignals& stop) {
     screen.Line("# " + path + "\n" + object.text);
   }
   const control::ServicePlan& plan = local.plan;
-  screen.Line("service " + local.name + ": " + std::to_string(plan.m) + " attention and " +
-              std::to_string(plan.n) + " expert instances, " +
+  screen.Line("service " + local.name + ": " + local.model.architecture + " in " +
+              std::string(ToString(plan.dtype)) + ", " + std::to_string(plan.m) +
+              " attention and " + std::to_string(plan.n) + " expert instances, " +
               std::to_string(plan.slots_per_instance) + " slots each, needs " +
               control::FormatBytes(plan.need.total()));
   if (!plan.held.empty()) screen.Line("note: " + plan.held);
@@ -226,7 +225,7 @@ Status Serve(const ServeOptions& options, StopSignals& stop) {
                          LocalService::Start(local, clock.Now()));
   Display display(screen, local);
   Status ended = Loop(*service, display, clock, stop);
-  screen.Block("", 80);
+  screen.Block("");
   if (ended.ok()) screen.Line("stopping");
   service->Stop(kStopGrace);
   return ended;

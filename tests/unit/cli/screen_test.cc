@@ -28,33 +28,43 @@ class ScreenTest : public testing::Test {
 
 TEST_F(ScreenTest, ShowsNoBlockOutsideATerminal) {
   Screen screen(fds_[1], false);
-  screen.Block("table\n", 80);
+  screen.Block("table\n");
   screen.Line("line");
   EXPECT_EQ(Written(), "line\n");
 }
 
 TEST_F(ScreenTest, DrawsTheBlockOverItself) {
   Screen screen(fds_[1], true);
-  screen.Block("a\nb\n", 80);
+  screen.Block("a\nb\n");
   EXPECT_EQ(Written(), "a\nb\n");
-  screen.Block("c\n", 80);
+  screen.Block("c\n");
   EXPECT_EQ(Written(), "\x1b[2A\r\x1b[Jc\n");
 }
 
 TEST_F(ScreenTest, KeepsLinesAboveTheBlock) {
   Screen screen(fds_[1], true);
-  screen.Block("a\n", 80);
+  screen.Block("a\n");
   Written();
   screen.Line("stays");
   EXPECT_EQ(Written(), "\x1b[1A\r\x1b[Jstays\na\n");
-  screen.Block("", 80);
+  screen.Block("");
   EXPECT_EQ(Written(), "\x1b[1A\r\x1b[J");
 }
 
 TEST_F(ScreenTest, CutsLinesThatWouldWrap) {
   Screen screen(fds_[1], true);
-  screen.Block("abcdef\ngh\n", 4);
+  screen.Block("abcdef\ngh\n", {.columns = 4});
   EXPECT_EQ(Written(), "abcd\ngh\n");
+}
+
+TEST_F(ScreenTest, LeavesOutLinesThatWouldScrollAway) {
+  Screen screen(fds_[1], true);
+  screen.Block("a\nb\nc\nd\n", {.rows = 5});
+  EXPECT_EQ(Written(), "a\nb\nc\nd\n");
+  screen.Block("a\nb\nc\nd\n", {.rows = 4});
+  EXPECT_EQ(Written(), "\x1b[4A\r\x1b[Ja\nb\n... 2 more lines\n");
+  screen.Block("a\nb\n", {.rows = 1});
+  EXPECT_EQ(Written(), "\x1b[3A\r\x1b[J... 2 more lines\n");
 }
 
 }  // namespace
