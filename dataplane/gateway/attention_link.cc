@@ -9,6 +9,7 @@
 
 #include "common/mutex.h"
 #include "dataplane/gateway/attention_pool.h"
+#include "dataplane/gateway/channel.h"
 #include "proto/convert.h"
 #include "proto/tokens.grpc.pb.h"
 
@@ -18,7 +19,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kFirstPause{100};
 constexpr std::chrono::milliseconds kLongestPause{2000};
-constexpr int kMaxMessageBytes = 64 << 20;
 
 AttentionCapacity ToCapacity(const v1::Welcome& welcome) {
   return {.instance = welcome.instance(),
@@ -148,20 +148,10 @@ class TokenStream final : public grpc::ClientBidiReactor<v1::ToAttention, v1::Fr
 class GrpcLink final : public AttentionLink {
  public:
   GrpcLink(Options options, AttentionPool* pool, Logger log)
-      : options_(std::move(options)), pool_(pool), log_(std::move(log)) {
-    grpc::ChannelArguments arguments;
-    // Pauses between attempts are ours, and a worker that comes up is found soon.
-    arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000);
-    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
-    // A peer whose machine is gone is noticed without traffic.
-    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
-    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
-    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
-    stub_ = v1::Tokens::NewStub(
-        grpc::CreateCustomChannel(options_.address, grpc::InsecureChannelCredentials(), arguments));
-  }
+      : options_(std::move(options)),
+        pool_(pool),
+        log_(std::move(log)),
+        stub_(v1::Tokens::NewStub(DialInstance(options_.address))) {}
 
   void Start() override { Dial(); }
 
@@ -270,7 +260,7 @@ class GrpcLink final : public AttentionLink {
   const Options options_;
   AttentionPool* const pool_;
   const Logger log_;
-  std::unique_ptr<v1::Tokens::Stub> stub_;
+  const std::unique_ptr<v1::Tokens::Stub> stub_;
 
   Mutex mu_;
   CondVar changed_;

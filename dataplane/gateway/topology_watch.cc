@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "common/mutex.h"
+#include "dataplane/gateway/channel.h"
 #include "proto/control.grpc.pb.h"
 
 namespace janus::gateway {
@@ -33,16 +34,6 @@ std::vector<std::string> AllAddresses(const v1::Topology& topology) {
 
 MonotonicTime After(Seconds seconds) {
   return MonotonicClock::now() + std::chrono::duration_cast<MonotonicClock::duration>(seconds);
-}
-
-std::shared_ptr<grpc::Channel> Dial(const std::string& address) {
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000);
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  // A member whose machine is gone is noticed without traffic.
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
 }
 
 // What the thread waits for: an answer of the member, the end of its stream, or the order to stop.
@@ -160,7 +151,7 @@ class Watch final : public TopologyWatch {
       mailbox_.answer.reset();
       mailbox_.ended.reset();
     }
-    const std::unique_ptr<v1::Control::Stub> stub = v1::Control::NewStub(Dial(address));
+    const std::unique_ptr<v1::Control::Stub> stub = v1::Control::NewStub(DialInstance(address));
     Stream stream(*stub, options_.service_uid, mailbox_);
     bool heard = false;
     const MonotonicTime first_answer = After(options_.first_answer);

@@ -1,0 +1,18 @@
+#include "dataplane/gateway/channel.h"
+
+namespace janus::gateway {
+
+std::shared_ptr<grpc::Channel> DialInstance(const std::string& address) {
+  constexpr int kMaxMessageBytes = 64 << 20;
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+}  // namespace janus::gateway
