@@ -105,13 +105,17 @@ int UsableCores() {
 }
 
 std::chrono::microseconds MeasureWake() {
-  constexpr int kRounds = 200;
+  constexpr size_t kRounds = 200;
   using std::chrono::microseconds;
   std::vector<std::chrono::nanoseconds> rounds;
   PingPong pair;
-  for (int i = 0; i < kRounds; ++i) rounds.push_back(pair.Round());
-  std::nth_element(rounds.begin(), rounds.begin() + kRounds / 2, rounds.end());
-  const auto one_way = std::chrono::duration_cast<microseconds>(rounds[kRounds / 2] / 2);
+  const MonotonicTime end = MonotonicClock::now() + std::chrono::milliseconds(20);
+  while (rounds.empty() || (rounds.size() < kRounds && MonotonicClock::now() < end)) {
+    rounds.push_back(pair.Round());
+  }
+  const auto middle = rounds.begin() + static_cast<ptrdiff_t>(rounds.size() / 2);
+  std::nth_element(rounds.begin(), middle, rounds.end());
+  const auto one_way = std::chrono::duration_cast<microseconds>(*middle / 2);
   return std::clamp(one_way, microseconds(1), microseconds(200));
 }
 

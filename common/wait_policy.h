@@ -17,8 +17,8 @@ int UsableCores();
 // such a text.
 std::optional<double> CoresOfQuota(std::string_view cpu_max);
 
-// What it costs to wake a sleeping thread here: the median over some hundred wakes between two
-// threads, a few milliseconds in all. Between 1 and 200 us, so that one disturbed measurement
+// What it costs to wake a sleeping thread here: the median over at most 200 rounds between two
+// threads, for 20 ms or little more. Between 1 and 200 us, so that one disturbed measurement
 // cannot make waiting absurd.
 std::chrono::microseconds MeasureWake();
 

@@ -213,7 +213,9 @@ Result<std::unique_ptr<Worker::Session>> Worker::Build(
   const int threads = s.settings.machine_threads > 0
                           ? s.settings.machine_threads
                           : (topology.m() + topology.n()) * s.settings.compute_threads;
-  s.policy = PolicyFor(threads, UsableCores(), MeasureWake());
+  const int cores = UsableCores();
+  s.policy =
+      threads <= cores ? PolicyFor(threads, cores, MeasureWake()) : PolicyFor(threads, cores, {});
   options.policy = s.policy;
   // Peers may load for long; who asked for this Prepare decides when that is too long.
   options.deadline = MonotonicTime::max();
