@@ -245,6 +245,7 @@ void AttentionPool::OnDown(AttentionLink* link, const Status& why) {
     member->load = {};
     member->open = 0;
     member->pending_tokens = 0;
+    if (member->leaving) link->Close();  // not dialled again
     std::vector<uint64_t> lost;
     for (auto& [id, open] : open_) {
       if (open.on == link) {

@@ -1,12 +1,13 @@
 """Raw sockets: what no client library would send."""
 
 import json
+import re
 import socket
 
 import httpx
 import pytest
 
-from conftest import wait_until
+from conftest import ROOT, wait_until
 
 
 def talk(gateway, data, more=b"", half_close=False):
@@ -183,6 +184,8 @@ def test_metrics_are_readable_text(shared):
         assert f"# TYPE {name} " in got.text
     names = [line.split(" ")[2] for line in got.text.splitlines() if line.startswith("# TYPE")]
     assert len(names) == len(set(names))
+    page = (ROOT / "docs" / "metrics.md").read_text()
+    assert set(re.findall(r"`((?:vllm:|janus_gateway_)\w+)", page)) == set(names)
 
 
 def test_connections_that_leave_are_forgotten(shared):

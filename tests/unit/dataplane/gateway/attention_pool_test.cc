@@ -352,6 +352,7 @@ TEST_F(AttentionPoolTest, MovesTheRequestsOfALeavingMemberThatIsLost) {
   Down(0);
   ASSERT_EQ(Sent(1), 1u);
   EXPECT_EQ(links_[1]->submitted[0].attempt, 2u);
+  EXPECT_EQ(links_[0]->closed, 1) << "it would be dialled for ever";
 }
 
 TEST_F(AttentionPoolTest, WhatWaitsGoesToTheInstanceThatReplacesItsOwn) {
