@@ -85,7 +85,7 @@ Status Validate(const Topology& topology, int layers, int experts) {
     return InvalidArgument("topology: " + std::to_string(topology.n()) +
                            " expert instances, want 1..1024");
   }
-  if (topology.micro_batches < 1 || topology.micro_batches > 4) {
+  if (topology.micro_batches < 1 || topology.micro_batches > kMaxMicroBatches) {
     return InvalidArgument("topology: " + std::to_string(topology.micro_batches) +
                            " micro-batches, want 1..4");
   }

@@ -57,6 +57,8 @@ struct Placement {
 // replicas of one expert. InvalidArgument names layer, slot and expert.
 Status Validate(const Placement& placement, int layers, int experts);
 
+inline constexpr int kMaxMicroBatches = 4;
+
 struct Topology {
   uint64_t epoch = 0;
   std::vector<Instance> attention;  // m, by rank
@@ -64,7 +66,7 @@ struct Topology {
   ExchangeMode mode = ExchangeMode::kDirect;
   GateSide gate = GateSide::kExperts;
   SumRule sum = SumRule::kContributions;
-  int micro_batches = 1;         // b, 1..4
+  int micro_batches = 1;         // b, 1..kMaxMicroBatches
   int max_rows_per_round = 512;  // R_max: rows of one sender in one round
   Placement placement;
   std::string config_hash;

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,22 +10,55 @@
 
 namespace janus {
 
-// Rotary position embedding in the rotate-half convention: pair (i, i + rotary_dim/2) of a head
-// turns by position * theta^(-2i/rotary_dim).
-struct RopeDescription {
-  double theta = 10000.0;
-  int rotary_dim = 0;             // <= head_dim; 0 only for a model without rotary embedding
-  float attention_factor = 1.0f;  // multiplies cos and sin; 1 for plain rope
+// YaRN (Peng et al. 2023): pairs that turn often within `original_positions` keep their frequency,
+// pairs that turn seldom get theirs divided by `factor`, with a ramp between.
+struct YarnDescription {
+  double factor = 1.0;
+  double original_positions = 0.0;  // the length the model was first trained for
+  double beta_fast = 32.0;          // turns within it from which a pair keeps its frequency
+  double beta_slow = 1.0;           // turns below which it is divided
+  bool truncate = true;             // the ramp begins and ends at whole pairs
 };
 
-// Grouped-query attention. heads is a multiple of kv_heads.
+// Which two elements of a head turn together.
+enum class RopePairing : uint8_t {
+  kHalves,       // (i, i + rotary_dim/2)
+  kInterleaved,  // (2i, 2i + 1)
+};
+
+// Rotary position embedding: pair i of a head turns by position * theta^(-2i/rotary_dim), or by
+// what YaRN makes of that.
+struct RopeDescription {
+  double theta = 10000.0;
+  int rotary_dim = 0;  // <= head_dim; 0 only for a model without rotary embedding
+  RopePairing pairing = RopePairing::kHalves;
+  float attention_factor = 1.0f;  // multiplies cos and sin; 1 for plain rope
+  std::optional<YarnDescription> yarn;
+};
+
+// Multi-head latent attention (DeepSeek-V2, 2024): keys and values of all heads are projections of
+// one normed latent vector per position, which is what the cache holds, beside one key of
+// rope.rotary_dim elements that all heads share.
+struct LatentDescription {
+  int rank = 0;                // of the latent vector, "kv_lora_rank"
+  int value_dim = 0;           // elements of a head's value
+  int query_rank = 0;          // of the queries' own latent vector; 0: projected directly
+  float norm_epsilon = 1e-6f;  // of both latent vectors' norms
+};
+
+// Grouped-query or latent attention. A head of query and key has head_dim elements: with `latent`,
+// head_dim - rope.rotary_dim projected from the latent vector, then rope.rotary_dim that turn.
 struct AttentionDescription {
   int heads = 0;
-  int kv_heads = 0;
+  int kv_heads = 0;  // divides heads; with `latent` equal to heads
   int head_dim = 0;
   float scale = 0.0f;      // multiplies q.k, usually head_dim^-0.5
   int sliding_window = 0;  // keys a row sees, itself included; 0 = all before it
+  bool head_norm = false;  // each query and key head is RMS-normed before it turns
   RopeDescription rope;
+  std::optional<LatentDescription> latent;
+
+  int nope_dim() const { return head_dim - rope.rotary_dim; }  // with `latent`
 };
 
 // How router logits become top-k weights.
@@ -34,7 +69,11 @@ struct MoeDescription {
   int top_k = 0;         // K per token
   int intermediate = 0;  // I of one expert
   GateScore score = GateScore::kSoftmax;
-  bool renormalize = false;  // divide the K weights by their sum
+  bool renormalize = false;     // divide the K weights by their sum
+  float weight_scale = 1.0f;    // multiplies the K weights in the end, "routed_scaling_factor"
+  int groups = 1;               // experts fall into so many groups of neighbours, "n_group"
+  int top_groups = 1;           // only experts of the best so many groups are chosen from
+  int shared_intermediate = 0;  // of the shared experts together, which every token visits; 0: none
 };
 
 // What a family's config.json says, in the terms that engine and experts need; nothing of JSON and
@@ -46,11 +85,21 @@ struct ModelDescription {
   int vocab = 0;
   int hidden = 0;  // H
   int layers = 0;
-  int64_t max_positions = 0;  // longest sequence, prompt and answer together
+  // Layers with one dense FFN in place of experts, ascending; their rows stay where they are. All
+  // others are MoE layers, of which there is at least one: counted on their own from 0, they are
+  // what placements, rounds and expert instances know of layers.
+  std::vector<int> dense_layers;
+  int dense_intermediate = 0;  // of that FFN
+  int64_t max_positions = 0;   // longest sequence, prompt and answer together
   float norm_epsilon = 1e-5f;
   bool tied_embeddings = false;
   AttentionDescription attention;
   MoeDescription moe;
+
+  int moe_layers() const { return layers - static_cast<int>(dense_layers.size()); }
+  bool IsDense(int layer) const {
+    return std::binary_search(dense_layers.begin(), dense_layers.end(), layer);
+  }
 };
 
 // The type of rows on the wire and of GEMM inputs: fp32 models keep fp32, 16-bit models use bf16.

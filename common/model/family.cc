@@ -1,18 +1,25 @@
 #include "common/model/family.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
+#include "common/model/deepseek_v2.h"
 #include "common/model/mixtral.h"
+#include "common/model/qwen3_moe.h"
 
 namespace janus {
 
 std::span<const ModelFamily> ModelFamilies() {
-  static constexpr std::array<ModelFamily, 1> kFamilies = {{
+  static constexpr std::array<ModelFamily, 3> kFamilies = {{
+      {"deepseek_v2", "DeepseekV2ForCausalLM", &ReadDeepseekV2Config},
       {"mixtral", "MixtralForCausalLM", &ReadMixtralConfig},
+      {"qwen3_moe", "Qwen3MoeForCausalLM", &ReadQwen3MoeConfig},
   }};
   return kFamilies;
 }
+
+namespace {
 
 DType ReadDtype(ConfigReader& config) {
   // transformers 4 writes torch_dtype, 5 writes dtype.
@@ -25,41 +32,101 @@ DType ReadDtype(ConfigReader& config) {
   return DType::kFloat32;
 }
 
-namespace {
+void RefuseUnsupported(ConfigReader& config) {
+  if (config.Has("quantization_config")) {
+    std::string method = config.StringOr("quantization_config.quant_method", "unknown");
+    config.Fail("quantization_config", "quantized weights (" + method +
+                                           ") are not supported; use the unquantized checkpoint");
+  }
+  const std::string activation = config.StringOr("hidden_act", "silu");
+  if (activation != "silu" && activation != "swish") {
+    config.Fail("hidden_act", "'" + activation + "' is not supported; supported: silu");
+  }
+  for (const std::string_view bias : {"attention_bias", "mlp_bias"}) {
+    if (config.BoolOr(bias, false)) config.Fail(bias, "is true; biases are not supported");
+  }
+}
 
-// rope_theta beside the sizes (as published) or inside rope_parameters (transformers 5); a
-// rope_scaling or rope_type other than the plain one is refused by name.
-RopeDescription ReadPlainRope(ConfigReader& config, int head_dim, double default_theta) {
-  for (const std::string_view group : {"rope_parameters", "rope_scaling"}) {
-    if (!config.Has(group)) continue;
-    for (const std::string_view key : {"rope_type", "type"}) {
-      const std::string field = std::string(group) + "." + std::string(key);
-      const std::string type = config.StringOr(field, "default");
-      if (type != "default") {
-        config.Fail(field, "'" + type + "' is not supported; supported: default");
-      }
-    }
-    // A group without a type of its own that scales nevertheless: an older spelling.
-    const std::string factor = std::string(group) + ".factor";
-    if (config.NumberOr(factor, 1.0, 0.0, 1e9) != 1.0) {
-      config.Fail(factor, "scaled rope is not supported; supported: the default rope");
-    }
+// YaRN's 0.1 * mscale * ln(factor) + 1; 1 where nothing is stretched.
+double YarnScale(double factor, double mscale) {
+  return factor <= 1.0 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0;
+}
+
+// The fields of `group` ("rope_scaling", "rope_parameters").
+void ReadYarn(ConfigReader& config, const std::string& group, RopeDescription& rope) {
+  const auto field = [&](std::string_view name) { return group + "." + std::string(name); };
+  const auto number = [&](std::string_view name, double fallback, double low, double high) {
+    return config.NumberOr(field(name), fallback, low, high);
+  };
+  for (const std::string_view needed : {"factor", "original_max_position_embeddings"}) {
+    if (!config.Has(field(needed))) config.Fail(field(needed), "is missing; yarn needs it");
   }
-  const double partial = config.NumberOr(config.Has("rope_parameters.partial_rotary_factor")
-                                             ? "rope_parameters.partial_rotary_factor"
-                                             : "partial_rotary_factor",
-                                         1.0, 0.0, 1.0);
-  if (partial != 1.0) {
-    config.Fail("partial_rotary_factor", "is not 1; rope over a part of the head is not supported");
+  YarnDescription& yarn = rope.yarn.emplace();
+  yarn.factor = number("factor", 1.0, 1.0, 1e6);
+  yarn.original_positions =
+      number("original_max_position_embeddings", 1.0, 1.0, static_cast<double>(kMaxPositions));
+  yarn.beta_fast = number("beta_fast", 32.0, 1e-3, 1e6);
+  yarn.beta_slow = number("beta_slow", 1.0, 1e-3, 1e6);
+  if (yarn.beta_slow > yarn.beta_fast) config.Fail(field("beta_slow"), "is larger than beta_fast");
+  yarn.truncate = config.BoolOr(field("truncate"), true);
+  const double mscale = number("mscale", 0.0, 0.0, 100.0);
+  const double all_dim = number("mscale_all_dim", 0.0, 0.0, 100.0);
+  double attention_factor = YarnScale(yarn.factor, 1.0);
+  if (mscale != 0.0 && all_dim != 0.0) {
+    attention_factor = YarnScale(yarn.factor, mscale) / YarnScale(yarn.factor, all_dim);
   }
-  RopeDescription rope;
-  const double outer = config.NumberOr("rope_theta", default_theta, 1.0, 1e12);
-  rope.theta = config.NumberOr("rope_parameters.rope_theta", outer, 1.0, 1e12);
-  rope.rotary_dim = head_dim;
-  return rope;
+  rope.attention_factor =
+      static_cast<float>(number("attention_factor", attention_factor, 1e-3, 1e3));
 }
 
 }  // namespace
+
+ModelDescription ReadSizes(ConfigReader& config, double default_epsilon) {
+  RefuseUnsupported(config);
+  ModelDescription model;
+  model.dtype = ReadDtype(config);
+  model.vocab = static_cast<int>(config.Integer("vocab_size", 1, kMaxVocab));
+  model.hidden = static_cast<int>(config.Integer("hidden_size", 1, kMaxHidden));
+  model.layers = static_cast<int>(config.Integer("num_hidden_layers", 1, kMaxLayers));
+  model.max_positions = config.Integer("max_position_embeddings", 1, kMaxPositions);
+  model.norm_epsilon =
+      static_cast<float>(config.NumberOr("rms_norm_eps", default_epsilon, 0.0, 1.0));
+  model.tied_embeddings = config.BoolOr("tie_word_embeddings", false);
+  return model;
+}
+
+RopeDescription ReadRope(ConfigReader& config, int rotary_dim, double default_theta) {
+  RopeDescription rope;
+  rope.rotary_dim = rotary_dim;
+  const double outer = config.NumberOr("rope_theta", default_theta, 1.0, 1e12);
+  rope.theta = config.NumberOr("rope_parameters.rope_theta", outer, 1.0, 1e12);
+  for (const std::string group : {"rope_parameters", "rope_scaling"}) {
+    if (!config.Has(group)) continue;
+    std::string type = "default";
+    for (const std::string_view key : {"type", "rope_type"}) {
+      const std::string field = group + "." + std::string(key);
+      if (!config.Has(field)) continue;
+      type = config.StringOr(field, type);
+      if (type != "default" && type != "yarn") {
+        config.Fail(field, "'" + type + "' is not supported; supported: default, yarn");
+      }
+    }
+    const std::string factor = group + ".factor";
+    if (type == "yarn") {
+      ReadYarn(config, group, rope);
+    } else if (config.NumberOr(factor, 1.0, 0.0, 1e9) != 1.0) {
+      // A group without a type of its own that scales nevertheless: an older spelling.
+      config.Fail(factor, "scales a rope whose type is not given; supported: default, yarn");
+    }
+  }
+  const std::string_view partial = config.Has("rope_parameters.partial_rotary_factor")
+                                       ? "rope_parameters.partial_rotary_factor"
+                                       : "partial_rotary_factor";
+  if (config.NumberOr(partial, 1.0, 0.0, 1.0) != 1.0) {
+    config.Fail("partial_rotary_factor", "is not 1; rope over a part of the head is not supported");
+  }
+  return rope;
+}
 
 AttentionDescription ReadGroupedQueryAttention(ConfigReader& config, int hidden,
                                                int64_t default_kv_heads, double default_theta) {
@@ -93,23 +160,31 @@ AttentionDescription ReadGroupedQueryAttention(ConfigReader& config, int hidden,
   attention.scale = static_cast<float>(1.0 / std::sqrt(std::max(attention.head_dim, 1)));
   attention.sliding_window =
       static_cast<int>(config.IntegerOr("sliding_window", 0, 1, kMaxPositions));
-  attention.rope = ReadPlainRope(config, attention.head_dim, default_theta);
+  attention.rope = ReadRope(config, attention.head_dim, default_theta);
   return attention;
 }
 
-void RefuseUnsupported(ConfigReader& config) {
-  if (config.Has("quantization_config")) {
-    std::string method = config.StringOr("quantization_config.quant_method", "unknown");
-    config.Fail("quantization_config", "quantized weights (" + method +
-                                           ") are not supported; use the unquantized checkpoint");
+void ReadExperts(ConfigReader& config, std::string_view experts, int64_t default_experts,
+                 std::string_view top_k, int64_t default_top_k, MoeDescription& moe) {
+  moe.experts = static_cast<int>(config.IntegerOr(experts, default_experts, 1, kMaxExperts));
+  moe.top_k = static_cast<int>(config.IntegerOr(top_k, default_top_k, 1, kMaxTopK));
+  if (moe.top_k > moe.experts) {
+    config.Fail(top_k, "is " + std::to_string(moe.top_k) + ", more than " + std::string(experts) +
+                           " = " + std::to_string(moe.experts));
   }
-  const std::string activation = config.StringOr("hidden_act", "silu");
-  if (activation != "silu" && activation != "swish") {
-    config.Fail("hidden_act", "'" + activation + "' is not supported; supported: silu");
+}
+
+void ReadDenseLayers(ConfigReader& config, std::string_view fields,
+                     const std::function<bool(int layer)>& is_moe, ModelDescription& model) {
+  for (int layer = 0; layer < model.layers; ++layer) {
+    if (!is_moe(layer)) model.dense_layers.push_back(layer);
   }
-  for (const std::string_view bias : {"attention_bias", "mlp_bias"}) {
-    if (config.BoolOr(bias, false)) config.Fail(bias, "is true; biases are not supported");
+  if (model.moe_layers() == 0) {
+    config.Fail(fields, "leaves no layer with experts; that is not a Mixture-of-Experts model");
   }
+  if (model.dense_layers.empty()) return;
+  model.dense_intermediate =
+      static_cast<int>(config.Integer("intermediate_size", 1, kMaxIntermediate));
 }
 
 }  // namespace janus

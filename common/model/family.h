@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string_view>
 
@@ -29,14 +30,28 @@ inline constexpr int64_t kMaxHeadDim = 1 << 10;
 inline constexpr int64_t kMaxExperts = 1 << 12;
 inline constexpr int64_t kMaxTopK = 64;
 inline constexpr int64_t kMaxIntermediate = 1 << 18;
+inline constexpr int64_t kMaxGroups = 64;
+inline constexpr int64_t kMaxLatentRank = 512;
+inline constexpr int64_t kMaxLatentHeadDim = 256;  // of a query's head, and of a value's
 
-// What many families write alike.
-DType ReadDtype(ConfigReader& config);
-// Grouped-query attention with plain rope over the whole head; heads, kv heads and head size are
-// checked against each other.
+// What many families write alike, each part under the names that nearly all use.
+
+// Sizes, number format, norm and embeddings; refuses what would change the mathematics unseen:
+// quantization, biases, another activation. Attention, experts and dense layers are left to fill.
+ModelDescription ReadSizes(ConfigReader& config, double default_epsilon);
+// Grouped-query attention with rope over the whole head; heads, kv heads and head size are checked
+// against each other.
 AttentionDescription ReadGroupedQueryAttention(ConfigReader& config, int hidden,
                                                int64_t default_kv_heads, double default_theta);
-// Refuses what would change the mathematics unseen: quantization, biases, another activation.
-void RefuseUnsupported(ConfigReader& config);
+// Rope over `rotary_dim` elements, plain or YaRN, as published (rope_theta, rope_scaling) or as
+// transformers 5 writes it (rope_parameters). Any other rope_type is refused by name.
+RopeDescription ReadRope(ConfigReader& config, int rotary_dim, double default_theta);
+// Number of experts and how many a token visits, under these names.
+void ReadExperts(ConfigReader& config, std::string_view experts, int64_t default_experts,
+                 std::string_view top_k, int64_t default_top_k, MoeDescription& moe);
+// Fills dense_layers with those that `is_moe` denies, and reads their intermediate_size. `fields`
+// are named when no MoE layer is left.
+void ReadDenseLayers(ConfigReader& config, std::string_view fields,
+                     const std::function<bool(int layer)>& is_moe, ModelDescription& model);
 
 }  // namespace janus

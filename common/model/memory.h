@@ -10,16 +10,18 @@ namespace janus {
 // in memory. Sizes within the bounds of config.h never overflow.
 
 // Everything but routed experts and gates: embeddings, output head (none of its own when tied),
-// projections and norms of every layer. One attention instance holds this.
+// projections and norms of every layer, dense FFNs and shared experts. One attention instance holds
+// this.
 int64_t AttentionWeightBytes(const ModelDescription& model);
 
-// The gates of all layers. One expert instance holds this besides its slots.
+// The gates of all MoE layers. One expert instance holds this besides its slots.
 int64_t GateWeightBytes(const ModelDescription& model);
 
 // One expert of one layer: the content of one slot.
 int64_t ExpertWeightBytes(const ModelDescription& model);
 
-// Keys and values of one position over all layers; 16-bit models cache in 16 bits.
+// What the cache holds of one position over all layers: keys and values, or latent vector and rope
+// key; 16-bit models cache in 16 bits.
 int64_t KvBytesPerToken(const ModelDescription& model);
 
 }  // namespace janus

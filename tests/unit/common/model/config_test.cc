@@ -141,15 +141,17 @@ INSTANTIATE_TEST_SUITE_P(
     All, ModelConfigRefuses,
     testing::Values(
         Refusal{"UnknownArchitecture", "MixtralForCausalLM", "GrokForCausalLM",
-                "architectures: 'GrokForCausalLM' is not supported; supported: MixtralForCausalLM"},
+                "architectures: 'GrokForCausalLM' is not supported; supported: "
+                "DeepseekV2ForCausalLM, MixtralForCausalLM, "
+                "Qwen3MoeForCausalLM"},
         Refusal{"ArchitecturesThatAreNoList", "[\"MixtralForCausalLM\"]", "\"MixtralForCausalLM\"",
                 "architectures: is \"MixtralForCausalLM\"; want a list of strings"},
         Refusal{"Quantization", "\"use_cache\": true",
                 R"("quantization_config": {"quant_method": "gptq"})",
                 "quantization_config: quantized weights (gptq) are not supported"},
         Refusal{"ScaledRopePublished", "\"use_cache\": true",
-                R"("rope_scaling": {"type": "yarn", "factor": 4.0})",
-                "rope_scaling.type: 'yarn' is not supported; supported: default"},
+                R"("rope_scaling": {"type": "dynamic", "factor": 4.0})",
+                "rope_scaling.type: 'dynamic' is not supported; supported: default, yarn"},
         Refusal{"ScaledRopeTransformers5", "\"use_cache\": true",
                 R"("rope_parameters": {"rope_type": "llama3", "rope_theta": 1e4})",
                 "rope_parameters.rope_type: 'llama3' is not supported"},
@@ -196,8 +198,10 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(ModelConfig, NamesAnUnknownModelTypeWithoutArchitectures) {
   const std::string text = With("[\"MixtralForCausalLM\"]", "null");
-  EXPECT_EQ(ParseModelConfig(With("\"mixtral\"", "\"grok\"", text)).status().message(),
-            "model_type: 'grok' is not supported; supported: MixtralForCausalLM");
+  EXPECT_EQ(
+      ParseModelConfig(With("\"mixtral\"", "\"grok\"", text)).status().message(),
+      "model_type: 'grok' is not supported; supported: DeepseekV2ForCausalLM, MixtralForCausalLM, "
+      "Qwen3MoeForCausalLM");
 }
 
 TEST(ModelConfig, RefusesWhatIsNoObject) {

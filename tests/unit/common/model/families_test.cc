@@ -1,0 +1,326 @@
+// Families beside Mixtral: the published files of real checkpoints, and what is refused of them.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "common/model/config.h"
+#include "common/model/memory.h"
+
+namespace janus {
+namespace {
+
+// config.json of DeepSeek-V2 as published.
+constexpr std::string_view kDeepseekV2 = R"({
+  "architectures": ["DeepseekV2ForCausalLM"],
+  "attention_bias": false,
+  "attention_dropout": 0.0,
+  "aux_loss_alpha": 0.001,
+  "bos_token_id": 100000,
+  "eos_token_id": 100001,
+  "ep_size": 1,
+  "first_k_dense_replace": 1,
+  "hidden_act": "silu",
+  "hidden_size": 5120,
+  "initializer_range": 0.02,
+  "intermediate_size": 12288,
+  "kv_lora_rank": 512,
+  "max_position_embeddings": 163840,
+  "model_type": "deepseek_v2",
+  "moe_intermediate_size": 1536,
+  "moe_layer_freq": 1,
+  "n_group": 8,
+  "n_routed_experts": 160,
+  "n_shared_experts": 2,
+  "norm_topk_prob": false,
+  "num_attention_heads": 128,
+  "num_experts_per_tok": 6,
+  "num_hidden_layers": 60,
+  "num_key_value_heads": 128,
+  "pretraining_tp": 1,
+  "q_lora_rank": 1536,
+  "qk_nope_head_dim": 128,
+  "qk_rope_head_dim": 64,
+  "rms_norm_eps": 1e-06,
+  "rope_scaling": {
+    "beta_fast": 32,
+    "beta_slow": 1,
+    "factor": 40,
+    "mscale": 1.0,
+    "mscale_all_dim": 1.0,
+    "original_max_position_embeddings": 4096,
+    "type": "yarn"
+  },
+  "rope_theta": 10000,
+  "routed_scaling_factor": 16.0,
+  "scoring_func": "softmax",
+  "seq_aux": true,
+  "tie_word_embeddings": false,
+  "topk_group": 3,
+  "topk_method": "group_limited_greedy",
+  "torch_dtype": "bfloat16",
+  "transformers_version": "4.39.3",
+  "use_cache": true,
+  "v_head_dim": 128,
+  "vocab_size": 102400
+})";
+
+// config.json of Qwen3-30B-A3B as published.
+constexpr std::string_view kQwen3Moe = R"({
+  "architectures": ["Qwen3MoeForCausalLM"],
+  "attention_bias": false,
+  "attention_dropout": 0.0,
+  "bos_token_id": 151643,
+  "decoder_sparse_step": 1,
+  "eos_token_id": 151645,
+  "head_dim": 128,
+  "hidden_act": "silu",
+  "hidden_size": 2048,
+  "initializer_range": 0.02,
+  "intermediate_size": 6144,
+  "max_position_embeddings": 40960,
+  "max_window_layers": 48,
+  "mlp_only_layers": [],
+  "model_type": "qwen3_moe",
+  "moe_intermediate_size": 768,
+  "norm_topk_prob": true,
+  "num_attention_heads": 32,
+  "num_experts": 128,
+  "num_experts_per_tok": 8,
+  "num_hidden_layers": 48,
+  "num_key_value_heads": 4,
+  "output_router_logits": false,
+  "rms_norm_eps": 1e-06,
+  "rope_scaling": null,
+  "rope_theta": 1000000.0,
+  "router_aux_loss_coef": 0.001,
+  "sliding_window": null,
+  "tie_word_embeddings": false,
+  "torch_dtype": "bfloat16",
+  "transformers_version": "4.51.0",
+  "use_cache": true,
+  "use_sliding_window": false,
+  "vocab_size": 151936
+})";
+
+// The text with `from` replaced by `to`; the test fails when `from` is not there.
+std::string With(std::string_view from, std::string_view to, std::string_view text) {
+  std::string out(text);
+  const size_t at = out.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  if (at != std::string::npos) out.replace(at, from.size(), to);
+  return out;
+}
+
+// What DeepSeek-V2-Lite's file has of its own.
+std::string Lite() {
+  std::string text(kDeepseekV2);
+  for (const auto& [from, to] : {
+           std::pair{"\"hidden_size\": 5120", "\"hidden_size\": 2048"},
+           {"\"intermediate_size\": 12288", "\"intermediate_size\": 10944"},
+           {"\"moe_intermediate_size\": 1536", "\"moe_intermediate_size\": 1408"},
+           {"\"n_group\": 8", "\"n_group\": 1"},
+           {"\"n_routed_experts\": 160", "\"n_routed_experts\": 64"},
+           {"\"num_attention_heads\": 128", "\"num_attention_heads\": 16"},
+           {"\"num_hidden_layers\": 60", "\"num_hidden_layers\": 27"},
+           {"\"num_key_value_heads\": 128", "\"num_key_value_heads\": 16"},
+           {"\"q_lora_rank\": 1536", "\"q_lora_rank\": null"},
+           {"\"mscale\": 1.0", "\"mscale\": 0.707"},
+           {"\"mscale_all_dim\": 1.0", "\"mscale_all_dim\": 0.707"},
+           {"\"routed_scaling_factor\": 16.0", "\"routed_scaling_factor\": 1.0"},
+           {"\"topk_group\": 3", "\"topk_group\": 1"},
+           {"\"group_limited_greedy\"", "\"greedy\""},
+       }) {
+    text = With(from, to, text);
+  }
+  return text;
+}
+
+int64_t Parameters(const ModelDescription& model) {
+  const int64_t experts = ExpertWeightBytes(model) * model.moe.experts * model.moe_layers();
+  return (AttentionWeightBytes(model) + GateWeightBytes(model) + experts) / SizeOf(model.dtype);
+}
+
+TEST(DeepseekV2Config, ReadsThePublishedFile) {
+  const auto model = ParseModelConfig(kDeepseekV2);
+  ASSERT_TRUE(model.ok()) << model.status().ToString();
+  const AttentionDescription& a = model->attention;
+  ASSERT_TRUE(a.latent.has_value());
+  EXPECT_EQ(a.heads, 128);
+  EXPECT_EQ(a.kv_heads, 128);
+  EXPECT_EQ(a.head_dim, 192);
+  EXPECT_EQ(a.nope_dim(), 128);
+  EXPECT_EQ(a.latent->rank, 512);
+  EXPECT_EQ(a.latent->query_rank, 1536);
+  EXPECT_EQ(a.latent->value_dim, 128);
+  EXPECT_EQ(a.latent->norm_epsilon, 1e-6f);
+  EXPECT_EQ(a.rope.rotary_dim, 64);
+  EXPECT_EQ(a.rope.pairing, RopePairing::kInterleaved);
+  ASSERT_TRUE(a.rope.yarn.has_value());
+  EXPECT_EQ(a.rope.yarn->factor, 40.0);
+  EXPECT_EQ(a.rope.yarn->original_positions, 4096.0);
+  // Both scales are alike, so the rotation keeps its length and the softmax takes the square.
+  EXPECT_FLOAT_EQ(a.rope.attention_factor, 1.0f);
+  const double mscale = 0.1 * std::log(40.0) + 1.0;
+  EXPECT_FLOAT_EQ(a.scale, static_cast<float>(mscale * mscale / std::sqrt(192.0)));
+  EXPECT_EQ(model->moe.experts, 160);
+  EXPECT_EQ(model->moe.top_k, 6);
+  EXPECT_EQ(model->moe.groups, 8);
+  EXPECT_EQ(model->moe.top_groups, 3);
+  EXPECT_EQ(model->moe.weight_scale, 16.0f);
+  EXPECT_FALSE(model->moe.renormalize);
+  EXPECT_EQ(model->moe.shared_intermediate, 3072);
+  EXPECT_EQ(model->dense_layers, std::vector<int>{0});
+  EXPECT_EQ(model->dense_intermediate, 12288);
+  EXPECT_EQ(model->moe_layers(), 59);
+}
+
+TEST(DeepseekV2Config, ReadsLiteWithoutALatentQueryOrGroups) {
+  const auto model = ParseModelConfig(Lite());
+  ASSERT_TRUE(model.ok()) << model.status().ToString();
+  EXPECT_EQ(model->attention.latent->query_rank, 0);
+  EXPECT_EQ(model->moe.groups, 1);
+  EXPECT_EQ(model->moe.top_groups, 1);
+  EXPECT_EQ(model->moe.weight_scale, 1.0f);
+  const double mscale = 0.0707 * std::log(40.0) + 1.0;
+  EXPECT_FLOAT_EQ(model->attention.scale, static_cast<float>(mscale * mscale / std::sqrt(192.0)));
+}
+
+TEST(DeepseekV2Config, ReadsRopeParametersAsTransformers5WritesThem) {
+  std::string text = With("\"rope_theta\": 10000,", "", kDeepseekV2);
+  text = With("\"rope_scaling\": {", "\"rope_parameters\": {\"rope_theta\": 10000.0,", text);
+  text = With("\"type\": \"yarn\"", "\"rope_type\": \"yarn\"", text);
+  const auto published = ParseModelConfig(kDeepseekV2);
+  const auto model = ParseModelConfig(text);
+  ASSERT_TRUE(model.ok()) << model.status().ToString();
+  EXPECT_EQ(model->attention.scale, published->attention.scale);
+  EXPECT_EQ(model->attention.rope.theta, 10000.0);
+  EXPECT_EQ(model->attention.rope.yarn->factor, 40.0);
+  EXPECT_EQ(model->attention.rope.attention_factor, published->attention.rope.attention_factor);
+}
+
+// As the published code, which transformers does not follow here.
+TEST(DeepseekV2Config, DividesByTheSumInsteadOfScaling) {
+  const auto model =
+      ParseModelConfig(With("\"norm_topk_prob\": false", "\"norm_topk_prob\": true", kDeepseekV2));
+  ASSERT_TRUE(model.ok()) << model.status().ToString();
+  EXPECT_TRUE(model->moe.renormalize);
+  EXPECT_EQ(model->moe.weight_scale, 1.0f);
+}
+
+TEST(DeepseekV2Config, EveryNthLayerMayBeDense) {
+  std::string text = With("\"moe_layer_freq\": 1", "\"moe_layer_freq\": 2", kDeepseekV2);
+  text = With("\"num_hidden_layers\": 60", "\"num_hidden_layers\": 6", text);
+  const auto model = ParseModelConfig(text);
+  ASSERT_TRUE(model.ok()) << model.status().ToString();
+  EXPECT_EQ(model->dense_layers, (std::vector<int>{0, 1, 3, 5}));
+  EXPECT_TRUE(model->IsDense(3));
+  EXPECT_FALSE(model->IsDense(4));
+}
+
+TEST(Qwen3MoeConfig, ReadsThePublishedFile) {
+  const auto model = ParseModelConfig(kQwen3Moe);
+  ASSERT_TRUE(model.ok()) << model.status().ToString();
+  EXPECT_TRUE(model->attention.head_norm);
+  EXPECT_FALSE(model->attention.latent.has_value());
+  EXPECT_EQ(model->attention.kv_heads, 4);
+  EXPECT_EQ(model->attention.head_dim, 128);
+  EXPECT_EQ(model->attention.sliding_window, 0);
+  EXPECT_EQ(model->moe.experts, 128);
+  EXPECT_EQ(model->moe.top_k, 8);
+  EXPECT_EQ(model->moe.intermediate, 768);
+  EXPECT_TRUE(model->moe.renormalize);
+  EXPECT_EQ(model->moe.shared_intermediate, 0);
+  EXPECT_TRUE(model->dense_layers.empty());
+}
+
+TEST(Qwen3MoeConfig, LayersAreDenseByListAndStep) {
+  std::string text = With("\"num_hidden_layers\": 48", "\"num_hidden_layers\": 6", kQwen3Moe);
+  text = With("\"mlp_only_layers\": []", "\"mlp_only_layers\": [3]", text);
+  text = With("\"decoder_sparse_step\": 1", "\"decoder_sparse_step\": 2", text);
+  const auto model = ParseModelConfig(text);
+  ASSERT_TRUE(model.ok()) << model.status().ToString();
+  EXPECT_EQ(model->dense_layers, (std::vector<int>{0, 2, 3, 4}));
+  EXPECT_EQ(model->dense_intermediate, 6144);
+}
+
+// The counts that the hub shows for the published checkpoints.
+TEST(ModelMemory, SumsToThePublishedParameterCounts) {
+  EXPECT_EQ(Parameters(*ParseModelConfig(kDeepseekV2)), 235'741'434'880);
+  EXPECT_EQ(Parameters(*ParseModelConfig(Lite())), 15'706'484'224);
+  EXPECT_EQ(Parameters(*ParseModelConfig(kQwen3Moe)), 30'532'122'624);
+}
+
+TEST(ModelMemory, CountsALatentCacheOncePerPosition) {
+  EXPECT_EQ(KvBytesPerToken(*ParseModelConfig(kDeepseekV2)), (512 + 64) * 2 * 60);
+}
+
+struct Refusal {
+  const char* name;
+  std::string_view base;
+  const char* from;
+  const char* to;
+  const char* message;  // a part that names field, value and what is wanted
+};
+void PrintTo(const Refusal& refusal, std::ostream* out) {
+  *out << refusal.name;
+}
+
+class FamilyConfigRefuses : public testing::TestWithParam<Refusal> {};
+
+TEST_P(FamilyConfigRefuses, NamingTheField) {
+  const Refusal& r = GetParam();
+  const auto model = ParseModelConfig(With(r.from, r.to, r.base));
+  ASSERT_FALSE(model.ok());
+  EXPECT_EQ(model.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(model.status().message().find(r.message), std::string::npos)
+      << model.status().ToString();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, FamilyConfigRefuses,
+    testing::Values(
+        Refusal{"LatentTooWide", kDeepseekV2, "\"kv_lora_rank\": 512", "\"kv_lora_rank\": 513",
+                "kv_lora_rank: is 513; want an integer in 1..512"},
+        Refusal{"HeadTooWide", kDeepseekV2, "\"qk_nope_head_dim\": 128",
+                "\"qk_nope_head_dim\": 200",
+                "qk_nope_head_dim: is 200 beside qk_rope_head_dim = 64; want at most 256 together"},
+        Refusal{"OddRope", kDeepseekV2, "\"qk_rope_head_dim\": 64", "\"qk_rope_head_dim\": 63",
+                "qk_rope_head_dim: is 63; rope turns pairs"},
+        Refusal{"FewerKvHeads", kDeepseekV2, "\"num_key_value_heads\": 128",
+                "\"num_key_value_heads\": 16",
+                "num_key_value_heads: is 16; latent attention wants num_attention_heads = 128"},
+        Refusal{"AnotherChoice", kDeepseekV2, "group_limited_greedy", "noaux_tc",
+                "topk_method: 'noaux_tc' is not supported; supported: greedy, "
+                "group_limited_greedy"},
+        Refusal{"AnotherScore", kDeepseekV2, "\"softmax\"", "\"sigmoid\"",
+                "scoring_func: 'sigmoid' is not supported; supported: softmax"},
+        Refusal{"UnevenGroups", kDeepseekV2, "\"n_group\": 8", "\"n_group\": 7",
+                "n_group: is 7, which does not divide n_routed_experts = 160"},
+        Refusal{"TooFewInTheGroups", kDeepseekV2, "\"num_experts_per_tok\": 6",
+                "\"num_experts_per_tok\": 61", "topk_group: is 3: 60 experts to choose 61 from"},
+        Refusal{"MoreGroupsThanThereAre", kDeepseekV2, "\"topk_group\": 3", "\"topk_group\": 9",
+                "topk_group: is 9; want an integer in 1..8"},
+        Refusal{"NoExpertLayer", kDeepseekV2, "\"first_k_dense_replace\": 1",
+                "\"first_k_dense_replace\": 60",
+                "first_k_dense_replace: leaves no layer with experts"},
+        Refusal{"NoExperts", kDeepseekV2, "\"n_routed_experts\": 160", "\"n_routed_experts\": null",
+                "n_routed_experts: is missing"},
+        Refusal{"YarnWithoutItsLength", kDeepseekV2, "\"original_max_position_embeddings\": 4096,",
+                "", "rope_scaling.original_max_position_embeddings: is missing; yarn needs it"},
+        Refusal{"YarnThatShrinks", kDeepseekV2, "\"factor\": 40", "\"factor\": 0.5",
+                "rope_scaling.factor: is 0.5"},
+        Refusal{"YarnBetasTurnedRound", kDeepseekV2, "\"beta_slow\": 1", "\"beta_slow\": 64",
+                "rope_scaling.beta_slow: is larger than beta_fast"},
+        Refusal{"SlidingWindow", kQwen3Moe, "\"use_sliding_window\": false",
+                "\"use_sliding_window\": true", "use_sliding_window: is true"},
+        Refusal{"DenseLayerThatIsNone", kQwen3Moe, "\"mlp_only_layers\": []",
+                "\"mlp_only_layers\": [48]", "mlp_only_layers: is [48]"},
+        Refusal{"StepBeyondTheLayers", kQwen3Moe, "\"decoder_sparse_step\": 1",
+                "\"decoder_sparse_step\": 49",
+                "decoder_sparse_step: leaves no layer with experts"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace janus
