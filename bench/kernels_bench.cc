@@ -102,6 +102,7 @@ void BenchFfn(const Bench& b, DType type, int64_t experts, int64_t rows_each, in
                                                       .intermediate = intermediate,
                                                       .weight_dtype = type,
                                                       .row_dtype = type,
+                                                      .y_dtype = type,
                                                       .workspace = workspace.get(),
                                                       .workspace_bytes = needs.bytes});
     JANUS_CHECK(status.ok(), status.ToString());

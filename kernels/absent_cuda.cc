@@ -32,6 +32,18 @@ Status KvWriteCuda(const Stream&, const KvWriteArgs&) {
 Status PagedAttentionCuda(const Stream&, const PagedAttentionArgs&) {
   return Absent("PagedAttention");
 }
+Status LatentWriteCuda(const Stream&, const LatentWriteArgs&) {
+  return Absent("LatentWrite");
+}
+Status HeadLinearCuda(const Stream&, const HeadLinearArgs&) {
+  return Absent("HeadLinear");
+}
+Status AbsorbedAttentionCuda(const Stream&, const AbsorbedAttentionArgs&) {
+  return Absent("AbsorbedAttention");
+}
+Status ExpandedAttentionCuda(const Stream&, const ExpandedAttentionArgs&) {
+  return Absent("ExpandedAttention");
+}
 Status GateTopKCuda(const Stream&, const GateTopKArgs&) {
   return Absent("GateTopK");
 }

@@ -7,14 +7,15 @@ namespace janus::kernels {
 namespace {
 
 Status Validate(const CombineSlotsArgs& args) {
-  return std::move(Validator("CombineSlots")
-                       .InRange(args.rows, 0, kMaxExtent, "rows")
-                       .InRange(args.hidden, 1, kMaxExtent, "hidden")
-                       .InRange(args.top_k, 1, kMaxTopK, "top_k")
-                       .OneOf(args.dtype, kRowTypes, "dtype")
-                       .NotNull(args.contributions, "contributions")
-                       .NotNull(args.residual, "residual")
-                       .NotNull(args.y, "y"))
+  return std::move(
+             Validator("CombineSlots")
+                 .InRange(args.rows, 0, kMaxExtent, "rows")
+                 .InRange(args.hidden, 1, kMaxExtent, "hidden")
+                 .InRange(args.top_k, args.local == nullptr ? 1 : 0, kMaxTopK, "top_k")
+                 .OneOf(args.dtype, kRowTypes, "dtype")
+                 .True(args.top_k == 0 || args.contributions != nullptr, "contributions is null")
+                 .NotNull(args.residual, "residual")
+                 .NotNull(args.y, "y"))
       .Done();
 }
 

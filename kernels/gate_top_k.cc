@@ -9,6 +9,8 @@ namespace janus::kernels {
 namespace {
 
 Status Validate(const GateTopKArgs& args) {
+  const bool even =
+      args.groups >= 1 && args.groups <= kMaxGroups && args.experts % args.groups == 0;
   return std::move(Validator("GateTopK")
                        .InRange(args.rows, 0, kMaxExtent, "rows")
                        .InRange(args.hidden, 1, kMaxExtent, "hidden")
@@ -17,6 +19,11 @@ Status Validate(const GateTopKArgs& args) {
                        .OneOf(args.x_dtype, kRowTypes, "x_dtype")
                        .OneOf(args.weight_dtype, kWeightTypes, "weight_dtype")
                        .True(args.score == GateScore::kSoftmax, "score is unknown")
+                       .True(args.weight_scale > 0.0f, "weight_scale is not positive")
+                       .True(even, "groups is not in 1..64 or does not divide experts")
+                       .InRange(args.top_groups, 1, args.groups, "top_groups")
+                       .True(!even || args.experts / args.groups * args.top_groups >= args.top_k,
+                             "top_groups groups hold fewer than top_k experts")
                        .NotNull(args.x_rows, "x_rows")
                        .NotNull(args.weight, "weight")
                        .NotNull(args.logits, "logits")

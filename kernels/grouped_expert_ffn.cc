@@ -14,6 +14,7 @@ Status Validate(const GroupedExpertFfnArgs& args) {
                        .InRange(args.intermediate, 1, kMaxExtent, "intermediate")
                        .OneOf(args.weight_dtype, kWeightTypes, "weight_dtype")
                        .OneOf(args.row_dtype, kRowTypes, "row_dtype")
+                       .OneOf(args.y_dtype, kRowTypes, "y_dtype")
                        .NotNull(args.experts, "experts")
                        .NotNull(args.contributions, "contributions")
                        .NotNull(args.workspace, "workspace")

@@ -49,16 +49,20 @@ Status Embed(const Stream& stream, const EmbedArgs& args);
 // -------------------------------------------------------------------------------------
 
 struct RmsNormArgs {
-  const float* x = nullptr;      // [T,H]
-  const void* weight = nullptr;  // [H]
+  const float* x = nullptr;      // [T,groups,H]
+  const void* weight = nullptr;  // [H], the same for all pieces
   DType weight_dtype = DType::kFloat32;
-  void* y = nullptr;                // [T,H]; may be x when y_dtype is Float32
+  void* y = nullptr;                // [T,groups,H]; may be x when y_dtype is Float32
   DType y_dtype = DType::kFloat32;  // Float32 or BFloat16 (rounded once)
   int64_t rows = 0;                 // T
-  int64_t hidden = 0;               // H
+  int64_t groups = 1;               // pieces of a row that are normed each by itself, as heads are
+  int64_t hidden = 0;               // H, of one piece
+  int64_t x_stride = 0;             // elements from row to row; 0: groups*H
+  int64_t y_stride = 0;
   float epsilon = 1e-6f;
 };
-// y[t,h] = x[t,h] / sqrt(mean_h(x[t,h]^2) + epsilon) * weight[h]     (Zhang & Sennrich 2019)
+// For every piece of every row:
+// y[h] = x[h] / sqrt(mean_h(x[h]^2) + epsilon) * weight[h]     (Zhang & Sennrich 2019)
 Status RmsNorm(const Stream& stream, const RmsNormArgs& args);
 
 // ---- Projections
@@ -93,15 +97,16 @@ struct RopeArgs {
   float attention_factor = 1.0f;       // multiplies cos and sin
   int64_t rows = 0;                    // T
   int heads = 0;
-  int head_dim = 0;        // D
-  int rotary_dim = 0;      // even, <= D; what lies beyond it is left as it is
+  int head_dim = 0;    // D, from head to head
+  int rotary_dim = 0;  // even, <= D; what lies beyond it is left as it is
+  RopePairing pairing = RopePairing::kHalves;
   int64_t row_stride = 0;  // elements from row to row; 0: heads*D. Query and key heads that lie one
                            // after the other in a row take one call.
 };
 // With a = fp32(position * inv_freq[i]), c = cos(a) * factor, s = sin(a) * factor, for the pair
-// (u, v) = (x[i], x[i + rotary_dim/2]):  u' = u*c - v*s,  v' = v*c + u*s
-// (RoFormer, Su et al. 2021, in the rotate-half convention). The angle is rounded to fp32 before
-// cos and sin, as published implementations do; that rounding is part of the specification.
+// (u, v) = (x[i], x[i + rotary_dim/2]), or (x[2i], x[2i+1]) where pairs are interleaved:
+// u' = u*c - v*s,  v' = v*c + u*s     (RoFormer, Su et al. 2021). The angle is rounded to fp32
+// before cos and sin, as published implementations do; that rounding is part of the specification.
 Status Rope(const Stream& stream, const RopeArgs& args);
 
 // ---- Paged key/value cache and attention
@@ -173,6 +178,112 @@ struct PagedAttentionArgs {
 // has the same bits.
 Status PagedAttention(const Stream& stream, const PagedAttentionArgs& args);
 
+// ---- Latent attention
+// ---------------------------------------------------------------------------------------
+
+// One layer's cache of a model with latent attention (DeepSeek-V2): a page holds, for each of its
+// kPageTokens positions, [rank] of the latent vector, then [rope] of the key that all heads share.
+inline constexpr int kMaxLatentRank = 512;
+struct LatentCache {
+  void* pages = nullptr;
+  int64_t num_pages = 0;
+  int64_t page_stride_bytes = 0;  // from page to page; 0: LatentPageBytes
+  DType dtype = DType::kFloat32;  // Float32 or BFloat16
+  int rank = 0;                   // R, 1..kMaxLatentRank
+  int rope = 0;                   // P, 1..kMaxHeadDim
+};
+constexpr int64_t LatentPageBytes(DType dtype, int rank, int rope) {
+  return int64_t{kPageTokens} * (rank + rope) * SizeOf(dtype);
+}
+
+struct LatentWriteArgs {
+  LatentCache cache;
+  const KvRow* rows = nullptr;     // [T]; distinct (sequence, position)
+  const float* entries = nullptr;  // [T,R+P]: normed latent vector, key with rope applied
+  int64_t num_rows = 0;            // T
+  int64_t entry_stride = 0;        // elements from row to row; 0: R+P
+};
+// Rounds to the cache's format and stores. Writing the same row again stores the same bits.
+Status LatentWrite(const Stream& stream, const LatentWriteArgs& args);
+
+// One small projection per head.
+struct HeadLinearArgs {
+  const float* x = nullptr;      // [T,heads,K]
+  const void* weight = nullptr;  // of head h from element h * weight_head_stride on: [N,K] as
+                                 // checkpoints store it, or [K,N] when transposed
+  DType weight_dtype = DType::kFloat32;
+  bool transposed = false;
+  void* y = nullptr;                // [T,heads,N]
+  DType y_dtype = DType::kFloat32;  // Float32 or BFloat16 (rounded once)
+  int64_t rows = 0;                 // T
+  int64_t heads = 0;
+  int64_t outputs = 0;  // N
+  int64_t inputs = 0;   // K
+  // Elements from row to row and from head to head.
+  int64_t x_row_stride = 0;
+  int64_t x_head_stride = 0;
+  int64_t y_row_stride = 0;
+  int64_t y_head_stride = 0;
+  int64_t weight_head_stride = 0;
+};
+// y[t,h,n] = sum_k x[t,h,k] * weight_h[n,k]
+Status HeadLinear(const Stream& stream, const HeadLinearArgs& args);
+
+// Attention in the latent space, for generated positions: a head's query was multiplied by its key
+// expansion beforehand ("absorbed"), so that all heads read the cache as it is.
+struct AbsorbedAttentionArgs {
+  LatentCache cache;
+  const KvRow* rows = nullptr;  // [T]; rows of one sequence should be neighbours: they share loads
+  const float* latent_queries = nullptr;  // [T,heads,R]
+  const float* rope_queries = nullptr;    // [T,heads,P], rotary embedding applied
+  int64_t rope_query_row_stride = 0;      // elements; 0: heads*P
+  int64_t rope_query_head_stride = 0;     // elements; 0: P
+  float* y = nullptr;                     // [T,heads,R]
+  int64_t num_rows = 0;                   // T
+  int heads = 0;
+  float scale = 0.0f;  // multiplies q.k
+};
+// With c_j and r_j the cached latent vector and rope key of position j <= the row's own:
+// y = sum_j softmax_j(scale * (q_latent.c_j + q_rope.r_j)) c_j. Blocks and splits of keys as in
+// PagedAttention.
+Status AbsorbedAttention(const Stream& stream, const AbsorbedAttentionArgs& args);
+
+// Attention over keys and values that are expanded from the cache, for prompt positions: the
+// expansion is paid once per block of keys and head for all rows of a sequence, which then need
+// D+V products per key instead of 2R+P.
+struct ExpandedAttentionArgs {
+  LatentCache cache;
+  const KvRow* rows = nullptr;     // [T]; rows of one sequence should be neighbours: they share
+                                   // the expansion
+  const float* queries = nullptr;  // [T,heads,N+P]: rotary embedding applied to the last P
+  int64_t query_stride = 0;        // elements from row to row; 0: heads*(N+P)
+  const void* expand = nullptr;    // [heads,N+V,R]: of a head the key's rows, then the value's
+  DType expand_dtype = DType::kFloat32;
+  void* y = nullptr;                // [T,heads,V]
+  DType y_dtype = DType::kFloat32;  // Float32 or BFloat16 (rounded once)
+  int64_t num_rows = 0;             // T
+  int heads = 0;
+  int nope_dim = 0;   // N >= 1; N+P <= kMaxHeadDim
+  int value_dim = 0;  // V, 1..kMaxHeadDim
+  float scale = 0.0f;
+  void* workspace = nullptr;  // ExpandedAttentionWorkspaceBytes, 64-byte aligned
+  int64_t workspace_bytes = 0;
+};
+// Rows of one sequence that share an expansion.
+inline constexpr int kExpandedRows = 512;
+// What ExpandedAttention needs on a team of so many threads: per thread one block of keys and
+// values, and the softmax states of its rows.
+constexpr int64_t ExpandedAttentionWorkspaceBytes(int head_dim, int value_dim, int threads) {
+  const int64_t padded = (value_dim + 15) / 16 * 16;
+  return (int64_t{kKeyBlock} * ((head_dim + 15) / 16 * 16 + padded) +
+          kExpandedRows * (padded + 16)) *
+         4 * threads;
+}
+// With k_j = (expand_key c_j, r_j) and v_j = expand_value c_j:
+// y = sum_j softmax_j(scale * q.k_j) v_j. Key blocks of kKeyBlock at absolute positions, in order,
+// without splits (work is dealt over heads); expanded keys and values stay in fp32.
+Status ExpandedAttention(const Stream& stream, const ExpandedAttentionArgs& args);
+
 // ---- Experts
 // -------------------------------------------------------------------------------------
 
@@ -189,12 +300,18 @@ struct GateTopKArgs {
   int experts = 0;           // E, 1..kMaxExperts
   int top_k = 0;             // k, 1..min(E, kMaxTopK)
   GateScore score = GateScore::kSoftmax;
-  bool renormalize = false;  // divide the k weights by their sum
+  bool renormalize = false;   // divide the k weights by their sum
+  float weight_scale = 1.0f;  // multiplies the k weights in the end
+  int groups = 1;      // G, 1..kMaxGroups, divides E: group g holds experts g*E/G .. (g+1)*E/G-1
+  int top_groups = 1;  // 1..G, with at least k experts in so many groups
 };
 inline constexpr int kMaxExperts = 4096;
 inline constexpr int kMaxTopK = 32;
-// kSoftmax: p = softmax over all E of x.weight^T; the k largest logits are chosen, ties to the
-// lower id; weights are their p. A NaN logit gives distinct ids and NaN weights.
+inline constexpr int kMaxGroups = 64;
+// kSoftmax: p = softmax over all E of x.weight^T. The top_groups groups with the largest best logit
+// are kept, ties to the lower group; of their experts the k largest logits are chosen, ties to the
+// lower id; weights are their p (DeepSeek-V2's group-limited greedy choice). A NaN logit gives
+// distinct ids and NaN weights.
 Status GateTopK(const Stream& stream, const GateTopKArgs& args);
 
 // One (row, top-k slot) that an expert computes.
@@ -221,7 +338,8 @@ struct GroupedExpertFfnArgs {
   int64_t hidden = 0;        // H
   int64_t intermediate = 0;  // I
   DType weight_dtype = DType::kFloat32;
-  DType row_dtype = DType::kFloat32;  // Float32 or BFloat16: of x, of silu(g)*u and of y
+  DType row_dtype = DType::kFloat32;  // Float32 or BFloat16: of x and of silu(g)*u
+  DType y_dtype = DType::kFloat32;    // Float32 or BFloat16: of y
   void* workspace = nullptr;          // GroupedExpertFfnWorkspace(...).bytes, 64-byte aligned
   int64_t workspace_bytes = 0;
 };
@@ -236,21 +354,23 @@ struct GroupedExpertFfnWorkspace {
   }
 };
 // Per contribution: g = gate x, u = up x, h = round(silu(g) * u), y = round(weight * (down h)),
-// with round to row_dtype and everything before it in fp32. All experts of a round go into one
-// call, so that threads are dealt over experts and columns.
+// with round to row_dtype and y_dtype and everything before it in fp32. All experts of a round go
+// into one call, so that threads are dealt over experts and columns.
 Status GroupedExpertFfn(const Stream& stream, const GroupedExpertFfnArgs& args);
 
 struct CombineSlotsArgs {
   const void* const* contributions = nullptr;  // [T,k] pointers to [H], wherever they lie
   DType dtype = DType::kFloat32;               // Float32 or BFloat16: of the contributions
-  const float* residual = nullptr;             // [T,H]
-  float* y = nullptr;                          // [T,H]; may be residual
-  int64_t rows = 0;                            // T
-  int64_t hidden = 0;                          // H
-  int top_k = 0;                               // k
+  const float* local = nullptr;  // [T,H]: of FFNs beside the routed experts; null: there are none
+  const float* residual = nullptr;  // [T,H]
+  float* y = nullptr;               // [T,H]; may be residual
+  int64_t rows = 0;                 // T
+  int64_t hidden = 0;               // H
+  int top_k = 0;                    // k; 0 only with `local`
 };
-// y[t] = residual[t] + ((c[t,0] + c[t,1]) + ... + c[t,k-1]), in this order, in fp32 (on the
-// reference device too: this order is the sum rule `Contributions`, not an approximation of it).
+// y[t] = residual[t] + (((c[t,0] + c[t,1]) + ... + c[t,k-1]) + local[t]), in this order, in fp32
+// (on the reference device too: this order is the sum rule `Contributions`, not an approximation of
+// it).
 Status CombineSlots(const Stream& stream, const CombineSlotsArgs& args);
 
 // ---- Sampling

@@ -36,15 +36,7 @@ Status KvWrite(const Stream& stream, const KvWriteArgs& args) {
   JANUS_RETURN_IF_ERROR(ValidateStream("KvWrite", stream));
   if (args.num_rows == 0) return OkStatus();
   JANUS_RETURN_IF_ERROR(Validate(args));
-  if (stream.device != Device::kCuda) {
-    for (int64_t t = 0; t < args.num_rows; ++t) {
-      JANUS_RETURN_IF_ERROR(
-          std::move(Validator("KvWrite")
-                        .NotNull(args.rows[t].block_table, "block_table of a row")
-                        .InRange(args.rows[t].position, 0, kMaxExtent, "position of a row"))
-              .Done());
-    }
-  }
+  JANUS_RETURN_IF_ERROR(ValidateKvRows("KvWrite", stream, args.rows, args.num_rows));
   switch (stream.device) {
     case Device::kReference:
       KvWriteReference(args);

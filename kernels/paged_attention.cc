@@ -46,15 +46,7 @@ Status PagedAttention(const Stream& stream, const PagedAttentionArgs& args) {
   JANUS_RETURN_IF_ERROR(ValidateStream("PagedAttention", stream));
   if (args.num_rows == 0) return OkStatus();
   JANUS_RETURN_IF_ERROR(Validate(args));
-  if (stream.device != Device::kCuda) {
-    for (int64_t t = 0; t < args.num_rows; ++t) {
-      JANUS_RETURN_IF_ERROR(
-          std::move(Validator("PagedAttention")
-                        .NotNull(args.rows[t].block_table, "block_table of a row")
-                        .InRange(args.rows[t].position, 0, kMaxExtent, "position of a row"))
-              .Done());
-    }
-  }
+  JANUS_RETURN_IF_ERROR(ValidateKvRows("PagedAttention", stream, args.rows, args.num_rows));
   switch (stream.device) {
     case Device::kReference:
       PagedAttentionReference(args);

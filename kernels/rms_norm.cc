@@ -7,15 +7,20 @@ namespace janus::kernels {
 namespace {
 
 Status Validate(const RmsNormArgs& args) {
-  return std::move(Validator("RmsNorm")
-                       .InRange(args.rows, 0, kMaxExtent, "rows")
-                       .InRange(args.hidden, 1, kMaxExtent, "hidden")
-                       .OneOf(args.weight_dtype, kWeightTypes, "weight_dtype")
-                       .OneOf(args.y_dtype, kRowTypes, "y_dtype")
-                       .True(args.epsilon >= 0.0f, "epsilon is negative or NaN")
-                       .NotNull(args.x, "x")
-                       .NotNull(args.weight, "weight")
-                       .NotNull(args.y, "y"))
+  const int64_t row = args.groups * args.hidden;
+  return std::move(
+             Validator("RmsNorm")
+                 .InRange(args.rows, 0, kMaxExtent, "rows")
+                 .InRange(args.hidden, 1, kMaxExtent, "hidden")
+                 .InRange(args.groups, 1, kMaxExtent, "groups")
+                 .True(args.x_stride == 0 || args.x_stride >= row, "x_stride is shorter than a row")
+                 .True(args.y_stride == 0 || args.y_stride >= row, "y_stride is shorter than a row")
+                 .OneOf(args.weight_dtype, kWeightTypes, "weight_dtype")
+                 .OneOf(args.y_dtype, kRowTypes, "y_dtype")
+                 .True(args.epsilon >= 0.0f, "epsilon is negative or NaN")
+                 .NotNull(args.x, "x")
+                 .NotNull(args.weight, "weight")
+                 .NotNull(args.y, "y"))
       .Done();
 }
 

@@ -14,9 +14,11 @@ Status Validate(const RopeArgs& args) {
                        .InRange(args.heads, 1, kMaxExtent, "heads")
                        .InRange(args.head_dim, 1, kMaxExtent, "head_dim")
                        .InRange(args.rotary_dim, 0, args.head_dim, "rotary_dim")
+                       .InRange(static_cast<int>(args.pairing), 0, 1, "pairing")
                        .True(args.rotary_dim % 2 == 0, "rotary_dim is odd")
                        .True(args.row_stride == 0 ||
-                                 args.row_stride >= int64_t{args.heads} * args.head_dim,
+                                 args.row_stride >=
+                                     int64_t{args.heads - 1} * args.head_dim + args.rotary_dim,
                              "row_stride is shorter than a row")
                        .NotNull(args.x, "x")
                        .NotNull(args.positions, "positions")

@@ -7,6 +7,7 @@
 
 #include "common/dtype.h"
 #include "common/status.h"
+#include "kernels/kernels.h"
 #include "kernels/stream.h"
 
 namespace janus::kernels {
@@ -61,6 +62,32 @@ inline Status ValidateStream(std::string_view operation, const Stream& stream) {
                        .InRange(static_cast<int>(stream.isa), 0, 2, "stream.isa")
                        .True(!cpu || stream.team != nullptr, "stream.team is null on the CPU"))
       .Done();
+}
+
+// What every operation on a latent cache asks of it.
+inline Validator ValidateLatentCache(Validator validator, const LatentCache& cache) {
+  return validator.InRange(cache.rank, 1, kMaxLatentRank, "cache.rank")
+      .InRange(cache.rope, 1, kMaxHeadDim, "cache.rope")
+      .InRange(cache.num_pages, 1, kMaxExtent, "cache.num_pages")
+      .OneOf(cache.dtype, kRowTypes, "cache.dtype")
+      .True(cache.page_stride_bytes == 0 ||
+                cache.page_stride_bytes >= LatentPageBytes(cache.dtype, cache.rank, cache.rope),
+            "cache.page_stride_bytes is shorter than a page")
+      .NotNull(cache.pages, "cache.pages");
+}
+
+// Rows of a paged cache. A device's own memory is not looked into.
+inline Status ValidateKvRows(std::string_view operation, const Stream& stream, const KvRow* rows,
+                             int64_t count) {
+  if (stream.device == Device::kCuda) return OkStatus();
+  for (int64_t t = 0; t < count; ++t) {
+    JANUS_RETURN_IF_ERROR(
+        std::move(Validator(operation)
+                      .NotNull(rows[t].block_table, "block_table of a row")
+                      .InRange(rows[t].position, 0, kMaxExtent, "position of a row"))
+            .Done());
+  }
+  return OkStatus();
 }
 
 }  // namespace janus::kernels

@@ -17,7 +17,7 @@ ExpertLayers::ExpertLayers(const ModelDescription& model, const ExpertWeights& w
       sender_stride_(static_cast<size_t>(topology.max_rows_per_round) *
                      static_cast<size_t>(model.moe.top_k)),
       aebs_(model.moe.experts, topology.n()) {
-  for (int layer = 0; layer < model.layers; ++layer) {
+  for (int layer = 0; layer < model.moe_layers(); ++layer) {
     placements_.push_back(LayerPlacement::Of(topology.placement, layer, model.moe.experts));
   }
   const auto m = static_cast<size_t>(topology.m());
@@ -67,6 +67,9 @@ Status ExpertLayers::Gate(Rank from, const std::byte* rows, int count) {
   args.top_k = model_.moe.top_k;
   args.score = model_.moe.score;
   args.renormalize = model_.moe.renormalize;
+  args.weight_scale = model_.moe.weight_scale;
+  args.groups = model_.moe.groups;
+  args.top_groups = model_.moe.top_groups;
   return kernels::GateTopK(stream_, args);
 }
 
@@ -130,7 +133,7 @@ Status ExpertLayers::Compute(Begun begin) {
   kernels::GroupedExpertFfnArgs args;
   for (size_t slot = 0; slot < slot_count_.size(); ++slot) {
     if (slot_count_[slot] == 0) continue;
-    const std::optional<ExpertTensors>& tensors = layer.slots[slot];
+    const std::optional<FfnTensors>& tensors = layer.slots[slot];
     if (!tensors) {
       return Internal("slot " + std::to_string(slot) + " was assigned work and holds no expert");
     }
@@ -149,6 +152,7 @@ Status ExpertLayers::Compute(Begun begin) {
   args.hidden = model_.hidden;
   args.intermediate = model_.moe.intermediate;
   args.row_dtype = wire_;
+  args.y_dtype = wire_;
   args.workspace = ffn_workspace_.data();
   args.workspace_bytes = static_cast<int64_t>(ffn_workspace_.size());
   return kernels::GroupedExpertFfn(stream_, args);

@@ -44,6 +44,13 @@ bool IsSmall(const PagedAttentionArgs& args) {
   return IsSmall({keys, args.heads, args.cache.head_dim, 2});
 }
 
+// Keys that the rows see, counted no further than it matters.
+int64_t KeysSeen(const KvRow* rows, int64_t count) {
+  int64_t keys = 0;
+  for (int64_t t = 0; t < count && keys <= kAlone; ++t) keys += rows[t].position + int64_t{1};
+  return keys;
+}
+
 }  // namespace
 
 void EmbedCpu(const Stream& stream, const EmbedArgs& args) {
@@ -54,7 +61,7 @@ void EmbedCpu(const Stream& stream, const EmbedArgs& args) {
 
 void RmsNormCpu(const Stream& stream, const RmsNormArgs& args) {
   const CpuTable& table = TableOf(stream.isa);
-  Run(stream, IsSmall({args.rows, args.hidden, kMove}),
+  Run(stream, IsSmall({args.rows, args.groups, args.hidden, kMove}),
       [&](int part, int parts) { table.rms_norm(args, part, parts); });
 }
 
@@ -87,6 +94,32 @@ void PagedAttentionCpu(const Stream& stream, const PagedAttentionArgs& args) {
   }
   Run(stream, IsSmall(args),
       [&](int part, int parts) { table.paged_attention(args, part, parts); });
+}
+
+void LatentWriteCpu(const Stream& stream, const LatentWriteArgs& args) {
+  const CpuTable& table = TableOf(stream.isa);
+  Run(stream, IsSmall({args.num_rows, args.cache.rank + int64_t{args.cache.rope}, kMove}),
+      [&](int part, int parts) { table.latent_write(args, part, parts); });
+}
+
+void HeadLinearCpu(const Stream& stream, const HeadLinearArgs& args) {
+  const CpuTable& table = TableOf(stream.isa);
+  Run(stream, IsSmall({args.rows, args.heads, args.outputs, args.inputs}),
+      [&](int part, int parts) { table.head_linear(args, part, parts); });
+}
+
+void AbsorbedAttentionCpu(const Stream& stream, const AbsorbedAttentionArgs& args) {
+  const CpuTable& table = TableOf(stream.isa);
+  const int64_t keys = KeysSeen(args.rows, args.num_rows);
+  Run(stream, IsSmall({keys, args.heads, args.cache.rank, 2}),
+      [&](int part, int parts) { table.absorbed_attention(args, part, parts); });
+}
+
+void ExpandedAttentionCpu(const Stream& stream, const ExpandedAttentionArgs& args) {
+  const CpuTable& table = TableOf(stream.isa);
+  const int64_t keys = KeysSeen(args.rows, args.num_rows);
+  Run(stream, IsSmall({keys, args.heads, args.cache.rank, int64_t{args.nope_dim} + args.value_dim}),
+      [&](int part, int parts) { table.expanded_attention(args, part, parts); });
 }
 
 void GateTopKCpu(const Stream& stream, const GateTopKArgs& args) {

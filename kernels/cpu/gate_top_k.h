@@ -45,6 +45,29 @@ JANUS_INLINE uint64_t GateKey(float logit, int id) {
   return uint64_t{order} << 32 | (0xffffffffu - static_cast<uint32_t>(id));
 }
 
+// Bit g: whether experts of group g may be chosen.
+JANUS_INLINE uint64_t OpenGroups(const GateTopKArgs& a, const float* logits) {
+  const int size = a.experts / a.groups;
+  uint64_t best[kMaxGroups];
+  for (int g = 0; g < a.groups; ++g) {
+    uint64_t key = 0;
+    for (int e = g * size; e < (g + 1) * size; ++e) {
+      const uint64_t candidate = GateKey(logits[e], g);
+      if (candidate > key) key = candidate;
+    }
+    best[g] = key;
+  }
+  uint64_t open = 0;
+  for (int chosen = 0; chosen < a.top_groups; ++chosen) {
+    int next = -1;
+    for (int g = 0; g < a.groups; ++g) {
+      if ((open >> g & 1) == 0 && (next < 0 || best[g] > best[next])) next = g;
+    }
+    open |= uint64_t{1} << next;
+  }
+  return open;
+}
+
 void GateSelect(const GateTopKArgs& a, int part, int parts) {
   const Span rows = Share(a.rows, part, parts);
   uint64_t best[kMaxTopK];
@@ -52,7 +75,11 @@ void GateSelect(const GateTopKArgs& a, int part, int parts) {
     const float* logits = a.logits + t * a.experts;
     // Insertion into a short descending list.
     int held = 0;
-    for (int e = 0; e < a.experts; ++e) {
+    const uint64_t open = a.top_groups == a.groups ? ~uint64_t{0} : OpenGroups(a, logits);
+    const int group_size = a.experts / a.groups;
+    for (int e = 0, g = 0; e < a.experts; ++e) {
+      if (e == (g + 1) * group_size) ++g;
+      if ((open >> g & 1) == 0) continue;
       const uint64_t key = GateKey(logits[e], e);
       if (held == a.top_k && key < best[held - 1]) continue;
       int at = held < a.top_k ? held++ : held - 1;
@@ -81,7 +108,7 @@ void GateSelect(const GateTopKArgs& a, int part, int parts) {
       sum = p[0];
       for (int j = 1; j < a.top_k; ++j) sum += p[j];
     }
-    for (int j = 0; j < a.top_k; ++j) weights[j] = p[j] / sum;
+    for (int j = 0; j < a.top_k; ++j) weights[j] = p[j] / sum * a.weight_scale;
   }
 }
 

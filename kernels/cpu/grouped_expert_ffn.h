@@ -81,7 +81,7 @@ void GroupedExpertFfnDown(const GroupedExpertFfnArgs& a, int64_t h_row_bytes, in
       dot(h, count, down, w_row, static_cast<int>(columns), a.intermediate, dots);
       for (int m = 0; m < count; ++m) {
         const Contribution& c = a.contributions[first + m];
-        StoreUpTo(a.row_dtype, static_cast<char*>(c.y) + column * Bytes(a.row_dtype),
+        StoreUpTo(a.y_dtype, static_cast<char*>(c.y) + column * Bytes(a.y_dtype),
                   Set(c.weight) * Load(dots + m * kColumns), columns);
       }
     }

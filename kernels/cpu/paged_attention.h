@@ -10,15 +10,12 @@
 #pragma once
 
 #include "kernels/cpu/deal.h"
-#include "kernels/cpu/lanes.h"
+#include "kernels/cpu/online_softmax.h"
 
 namespace janus::kernels::JANUS_ISA {
 namespace {
 
 constexpr int kUnitQueries = 16;
-constexpr int kBlockPages = kKeyBlock / kPageTokens;
-static_assert(kPageTokens == kLanes && kMaxHeadDim % kLanes == 0);
-constexpr float kMinusInfinity = -__builtin_inff();
 
 struct AttentionShape {
   explicit JANUS_INLINE AttentionShape(const PagedAttentionArgs& a)
@@ -64,13 +61,7 @@ struct AttentionUnit {
   alignas(64) float q[kUnitQueries][kMaxHeadDim];
 };
 
-// Softmax state of one query: the largest score, the sum of exponentials relative to it, and the
-// values so weighted.
-struct AttentionState {
-  float largest;
-  float sum;
-  alignas(64) float o[kMaxHeadDim];
-};
+using AttentionState = SoftmaxState<kMaxHeadDim>;
 
 JANUS_INLINE int64_t FirstKey(const PagedAttentionArgs& a, int64_t position) {
   return a.sliding_window == 0 ? 0 : Larger(0, position - a.sliding_window + 1);
@@ -168,90 +159,6 @@ JANUS_INLINE void ScoreQueries(const float* const* q, const char* const* keys,
   }
 }
 
-// o[q] += sum over keys begin..end-1 of the block of p[q][key] * value, key by key.
-template <DType kType, int kQueries, int kVectors>
-JANUS_INLINE void ValueTile(const char* const* values, int begin, int end, int64_t head_dim,
-                            int64_t d, const float* const* p, float* const* o) {
-  V16 acc[kQueries][kVectors];
-  JANUS_UNROLL for (int i = 0; i < kQueries; ++i) {
-    JANUS_UNROLL for (int v = 0; v < kVectors; ++v) acc[i][v] = Load(o[i] + d + v * kLanes);
-  }
-  for (int key = begin; key < end; ++key) {
-    const char* row = values[key / kPageTokens] + (key % kPageTokens * head_dim + d) * Bytes(kType);
-    V16 value[kVectors];
-    JANUS_UNROLL for (int v = 0; v < kVectors; ++v) {
-      value[v] = LoadAs<kType>(row + v * kLanes * Bytes(kType));
-    }
-    JANUS_UNROLL for (int i = 0; i < kQueries; ++i) {
-      const V16 x = Set(p[i][key]);
-      JANUS_UNROLL for (int v = 0; v < kVectors; ++v) acc[i][v] = Fma(x, value[v], acc[i][v]);
-    }
-  }
-  JANUS_UNROLL for (int i = 0; i < kQueries; ++i) {
-    JANUS_UNROLL for (int v = 0; v < kVectors; ++v) Store(o[i] + d + v * kLanes, acc[i][v]);
-  }
-}
-
-// The last dimensions of a head whose size is no multiple of 16.
-template <DType kType>
-JANUS_INLINE void ValueTail(const char* const* values, int begin, int end, int64_t head_dim,
-                            int64_t d, int queries, const float* const* p, float* const* o) {
-  for (int i = 0; i < queries; ++i) {
-    V16 acc = Load(o[i] + d);
-    for (int key = begin; key < end; ++key) {
-      const char* row =
-          values[key / kPageTokens] + (key % kPageTokens * head_dim + d) * Bytes(kType);
-      acc = Fma(Set(p[i][key]), LoadPartial(kType, row, head_dim - d), acc);
-    }
-    Store(o[i] + d, acc);
-  }
-}
-
-template <DType kType, int kQueries>
-JANUS_INLINE void AddValues(const char* const* values, int begin, int end, int64_t head_dim,
-                            const float* const* p, float* const* o) {
-  constexpr int kVectors = JANUS_WIDE ? 4 : (kQueries > 2 ? 1 : 2);
-  int64_t d = 0;
-  for (; d + kVectors * kLanes <= head_dim; d += kVectors * kLanes) {
-    ValueTile<kType, kQueries, kVectors>(values, begin, end, head_dim, d, p, o);
-  }
-  for (; d + kLanes <= head_dim; d += kLanes) {
-    ValueTile<kType, kQueries, 1>(values, begin, end, head_dim, d, p, o);
-  }
-  if (d < head_dim) ValueTail<kType>(values, begin, end, head_dim, d, kQueries, p, o);
-}
-
-// Masks, exponentiates and sums the scores of one query's keys begin..end-1 of a block, in place,
-// and scales what the state held to the new maximum.
-JANUS_INLINE void UpdateState(float* scores, int begin, int end, int64_t head_dim,
-                              AttentionState& state) {
-  const uint64_t seen =
-      (end == 64 ? ~uint64_t{0} : (uint64_t{1} << end) - 1) & ~((uint64_t{1} << begin) - 1);
-  V16 s[kBlockPages];
-  JANUS_UNROLL for (int p = 0; p < kBlockPages; ++p) {
-    s[p] = Blend(static_cast<uint32_t>(seen >> (p * kLanes)) & 0xffffu, Set(kMinusInfinity),
-                 Load(scores + p * kLanes));
-  }
-  const float block = MaxLanes(Max(Max(s[0], s[1]), Max(s[2], s[3])));
-  const float largest = block > state.largest ? block : state.largest;
-  JANUS_UNROLL for (int p = 0; p < kBlockPages; ++p) {
-    s[p] = Exp(s[p] - Set(largest));
-    Store(scores + p * kLanes, s[p]);
-  }
-  const float sum = AddLanes((s[0] + s[1]) + (s[2] + s[3]));
-  if (largest != state.largest) {
-    const V16 shrink = Exp(Set(state.largest) - Set(largest));
-    for (int64_t d = 0; d < head_dim; d += kLanes) {
-      Store(state.o + d, Load(state.o + d) * shrink);
-    }
-    alignas(64) float lane[kLanes];
-    Store(lane, shrink);
-    state.sum *= lane[0];
-    state.largest = largest;
-  }
-  state.sum += sum;
-}
-
 // Requests the keys of a block that comes next.
 JANUS_INLINE void RequestKeys(const PagedAttentionArgs& a, const AttentionShape& shape,
                               const AttentionUnit& unit, int64_t block_start) {
@@ -310,7 +217,8 @@ void AttendBlock(const PagedAttentionArgs& a, const AttentionShape& shape,
   if (is_first) RequestKeys(a, shape, unit, block_start + kKeyBlock);
   const float* p[kQueries];
   for (int i = 0; i < kQueries; ++i) {
-    UpdateState(scores[i], begin[i], end[i], shape.head_dim, states[members[i]]);
+    AttentionState& state = states[members[i]];
+    UpdateState(scores[i], begin[i], end[i], shape.head_dim, state.largest, state.sum, state.o);
     p[i] = scores[i];
   }
 
@@ -318,19 +226,21 @@ void AttendBlock(const PagedAttentionArgs& a, const AttentionShape& shape,
   // after.
   if (shared_begin >= shared_end) {
     for (int i = 0; i < kQueries; ++i) {
-      AddValues<kType, 1>(values, begin[i], end[i], shape.head_dim, p + i, o + i);
+      AddValues<kType, 1>(values, begin[i], end[i], shape.head_dim, shape.head_dim, p + i, o + i);
     }
     return;
   }
   for (int i = 0; i < kQueries; ++i) {
     if (begin[i] < shared_begin) {
-      AddValues<kType, 1>(values, begin[i], shared_begin, shape.head_dim, p + i, o + i);
+      AddValues<kType, 1>(values, begin[i], shared_begin, shape.head_dim, shape.head_dim, p + i,
+                          o + i);
     }
   }
-  AddValues<kType, kQueries>(values, shared_begin, shared_end, shape.head_dim, p, o);
+  AddValues<kType, kQueries>(values, shared_begin, shared_end, shape.head_dim, shape.head_dim, p,
+                             o);
   for (int i = 0; i < kQueries; ++i) {
     if (shared_end < end[i]) {
-      AddValues<kType, 1>(values, shared_end, end[i], shape.head_dim, p + i, o + i);
+      AddValues<kType, 1>(values, shared_end, end[i], shape.head_dim, shape.head_dim, p + i, o + i);
     }
   }
 }
@@ -347,9 +257,7 @@ void AttendSplit(const PagedAttentionArgs& a, const AttentionShape& shape,
   const int64_t start = split * kKeySplit;
   for (int i = 0; i < unit.count; ++i) {
     if (!SeesAny(unit, i, start, kKeySplit)) continue;
-    states[i].largest = kMinusInfinity;
-    states[i].sum = 0.0f;
-    for (int64_t d = 0; d < shape.head_dim; d += kLanes) Store(states[i].o + d, Zero());
+    Clear(shape.head_dim, states[i]);
   }
   const int64_t first_block = Larger(start, unit.lowest / kKeyBlock * kKeyBlock);
   const int64_t end = Smaller(start + kKeySplit, unit.highest + 1);
@@ -378,22 +286,6 @@ JANUS_INLINE void AttendSplit(const PagedAttentionArgs& a, const AttentionShape&
   } else {
     AttendSplit<DType::kBFloat16>(a, shape, unit, split, states);
   }
-}
-
-// Adds the state of a later split to that of the earlier ones.
-JANUS_INLINE void MergeState(const AttentionState& later, int64_t head_dim, AttentionState& all) {
-  const float largest = later.largest > all.largest ? later.largest : all.largest;
-  const V16 shrink_all = Exp(Set(all.largest) - Set(largest));
-  const V16 shrink_later = Exp(Set(later.largest) - Set(largest));
-  for (int64_t d = 0; d < head_dim; d += kLanes) {
-    Store(all.o + d, Fma(Load(later.o + d), shrink_later, Load(all.o + d) * shrink_all));
-  }
-  alignas(64) float lane_all[kLanes];
-  alignas(64) float lane_later[kLanes];
-  Store(lane_all, shrink_all);
-  Store(lane_later, shrink_later);
-  all.sum = all.sum * lane_all[0] + later.sum * lane_later[0];
-  all.largest = largest;
 }
 
 JANUS_INLINE void WriteRow(const PagedAttentionArgs& a, const AttentionShape& shape,
@@ -449,10 +341,7 @@ void PagedAttentionPart(const PagedAttentionArgs& a, int part, int parts) {
         for (int i = 0; i < unit.count; ++i) {
           if (!SeesAny(unit, i, split * kKeySplit, kKeySplit)) continue;
           if (unit.first[i] >= split * kKeySplit) {
-            all[i].largest = later[i].largest;
-            all[i].sum = later[i].sum;
-            std::memcpy(all[i].o, later[i].o,
-                        static_cast<size_t>(CeilDiv(shape.head_dim, kLanes) * kLanes * 4));
+            CopyState(later[i], shape.head_dim, all[i]);
           } else {
             MergeState(later[i], shape.head_dim, all[i]);
           }

@@ -23,11 +23,15 @@ void EmbedPart(const EmbedArgs& a, int part, int parts) {
 }
 
 void RmsNormPart(const RmsNormArgs& a, int part, int parts) {
-  const Span rows = Share(a.rows, part, parts);
+  const Span pieces = Share(a.rows * a.groups, part, parts);
+  const int64_t x_stride = a.x_stride != 0 ? a.x_stride : a.groups * a.hidden;
+  const int64_t y_stride = a.y_stride != 0 ? a.y_stride : a.groups * a.hidden;
   const int64_t weight_size = Bytes(a.weight_dtype);
   const int64_t y_size = Bytes(a.y_dtype);
-  for (int64_t t = rows.begin; t < rows.end; ++t) {
-    const float* x = a.x + t * a.hidden;
+  for (int64_t piece = pieces.begin; piece < pieces.end; ++piece) {
+    const int64_t t = piece / a.groups;
+    const int64_t at = piece % a.groups * a.hidden;
+    const float* x = a.x + t * x_stride + at;
     V16 sums[4] = {Zero(), Zero(), Zero(), Zero()};
     int64_t h = 0;
     for (; h + 4 * kLanes <= a.hidden; h += 4 * kLanes) {
@@ -49,8 +53,30 @@ void RmsNormPart(const RmsNormArgs& a, int part, int parts) {
       const V16 weight =
           LoadUpTo(a.weight_dtype, static_cast<const char*>(a.weight) + h * weight_size, count);
       const V16 y = LoadUpTo(DType::kFloat32, x + h, count) * scale * weight;
-      StoreUpTo(a.y_dtype, static_cast<char*>(a.y) + (t * a.hidden + h) * y_size, y, count);
+      StoreUpTo(a.y_dtype, static_cast<char*>(a.y) + (t * y_stride + at + h) * y_size, y, count);
     }
+  }
+}
+
+JANUS_INLINE void TurnHalves(float* x, float* y, V16 c, V16 s, int64_t count) {
+  const V16 u = LoadUpTo(DType::kFloat32, x, count);
+  const V16 v = LoadUpTo(DType::kFloat32, y, count);
+  StoreUpTo(DType::kFloat32, x, Fma(u, c, Zero() - v * s), count);
+  StoreUpTo(DType::kFloat32, y, Fma(v, c, u * s), count);
+}
+
+// Pairs (x[2j], x[2j+1]), j < count <= 16.
+JANUS_INLINE void TurnNeighbours(float* x, V16 c, V16 s, int64_t count) {
+  alignas(64) float even[kLanes] = {};
+  alignas(64) float odd[kLanes] = {};
+  for (int64_t j = 0; j < count; ++j) {
+    even[j] = x[2 * j];
+    odd[j] = x[2 * j + 1];
+  }
+  TurnHalves(even, odd, c, s, kLanes);
+  for (int64_t j = 0; j < count; ++j) {
+    x[2 * j] = even[j];
+    x[2 * j + 1] = odd[j];
   }
 }
 
@@ -69,11 +95,12 @@ void RopePart(const RopeArgs& a, int part, int parts) {
       c = c * factor;
       s = s * factor;
       for (int64_t h = 0; h < a.heads; ++h) {
-        float* x = a.x + t * stride + h * a.head_dim + i;
-        const V16 u = LoadUpTo(DType::kFloat32, x, count);
-        const V16 v = LoadUpTo(DType::kFloat32, x + half, count);
-        StoreUpTo(DType::kFloat32, x, Fma(u, c, Zero() - v * s), count);
-        StoreUpTo(DType::kFloat32, x + half, Fma(v, c, u * s), count);
+        float* x = a.x + t * stride + h * a.head_dim;
+        if (a.pairing == RopePairing::kInterleaved) {
+          TurnNeighbours(x + 2 * i, c, s, Smaller(kLanes, count));
+        } else {
+          TurnHalves(x + i, x + i + half, c, s, count);
+        }
       }
     }
   }
@@ -129,12 +156,19 @@ void CombineSlotsPart(const CombineSlotsArgs& a, int part, int parts) {
     const int64_t t = unit / blocks;
     const int64_t begin = unit % blocks * kCombineColumns;
     const int64_t end = Smaller(a.hidden, begin + kCombineColumns);
-    const void* const* slots = a.contributions + t * a.top_k;
+    const void* const* slots = a.top_k == 0 ? nullptr : a.contributions + t * a.top_k;
     for (int64_t h = begin; h < end; h += kLanes) {
       const int64_t count = end - h;
-      V16 sum = LoadUpTo(a.dtype, static_cast<const char*>(slots[0]) + h * size, count);
+      V16 sum = Zero();
+      if (a.top_k > 0) {
+        sum = LoadUpTo(a.dtype, static_cast<const char*>(slots[0]) + h * size, count);
+      }
       for (int j = 1; j < a.top_k; ++j) {
         sum = sum + LoadUpTo(a.dtype, static_cast<const char*>(slots[j]) + h * size, count);
+      }
+      if (a.local != nullptr) {
+        const V16 local = LoadUpTo(DType::kFloat32, a.local + t * a.hidden + h, count);
+        sum = a.top_k == 0 ? local : sum + local;
       }
       const V16 residual = LoadUpTo(DType::kFloat32, a.residual + t * a.hidden + h, count);
       StoreUpTo(DType::kFloat32, a.y + t * a.hidden + h, residual + sum, count);

@@ -18,6 +18,10 @@ struct CpuTable {
   int64_t (*paged_attention_split_bytes)(const PagedAttentionArgs&, int parts);
   void (*paged_attention_split_1)(const PagedAttentionArgs&, int part, int parts);
   void (*paged_attention_split_2)(const PagedAttentionArgs&, int part, int parts);
+  void (*latent_write)(const LatentWriteArgs&, int part, int parts);
+  void (*head_linear)(const HeadLinearArgs&, int part, int parts);
+  void (*absorbed_attention)(const AbsorbedAttentionArgs&, int part, int parts);
+  void (*expanded_attention)(const ExpandedAttentionArgs&, int part, int parts);
   void (*gate_top_k_1)(const GateTopKArgs&, int part, int parts);
   void (*gate_top_k_2)(const GateTopKArgs&, int part, int parts);
   void (*grouped_expert_ffn_1)(const GroupedExpertFfnArgs&, int64_t h_row_bytes, int part,

@@ -29,7 +29,7 @@ void GroupedExpertFfnReference(const GroupedExpertFfnArgs& a) {
       }
       for (int64_t h = 0; h < a.hidden; ++h) {
         const double sum = dot(h_i, a.row_dtype, expert.down, weight, h, a.intermediate);
-        WriteElement(contribution.y, a.row_dtype, h, static_cast<float>(contribution.weight * sum));
+        WriteElement(contribution.y, a.y_dtype, h, static_cast<float>(contribution.weight * sum));
       }
     }
   }

@@ -12,12 +12,15 @@ void RopeReference(const RopeArgs& a) {
       const float angle = static_cast<float>(a.positions[t]) * a.inv_freq[i];
       const double c = std::cos(static_cast<double>(angle)) * a.attention_factor;
       const double s = std::sin(static_cast<double>(angle)) * a.attention_factor;
+      const bool neighbours = a.pairing == RopePairing::kInterleaved;
+      const int first = neighbours ? 2 * i : i;
+      const int second = neighbours ? 2 * i + 1 : i + half;
       for (int h = 0; h < a.heads; ++h) {
         float* x = a.x + t * stride + int64_t{h} * a.head_dim;
-        const double u = x[i];
-        const double v = x[i + half];
-        x[i] = static_cast<float>(u * c - v * s);
-        x[i + half] = static_cast<float>(v * c + u * s);
+        const double u = x[first];
+        const double v = x[second];
+        x[first] = static_cast<float>(u * c - v * s);
+        x[second] = static_cast<float>(v * c + u * s);
       }
     }
   }

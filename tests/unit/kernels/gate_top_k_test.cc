@@ -22,6 +22,9 @@ struct Case {
   bool renormalize = false;
   DType x = kF32;
   DType weight = kF32;
+  int groups = 1;
+  int top_groups = 1;
+  float scale = 1.0f;
   friend void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 };
 
@@ -60,7 +63,10 @@ class GateProblem final : public RowProblem {
                                             .hidden = case_.hidden,
                                             .experts = case_.experts,
                                             .top_k = case_.top_k,
-                                            .renormalize = case_.renormalize});
+                                            .renormalize = case_.renormalize,
+                                            .weight_scale = case_.scale,
+                                            .groups = case_.groups,
+                                            .top_groups = case_.top_groups});
     EXPECT_TRUE(status.ok()) << status.ToString();
     EXPECT_TRUE(logits.GuardsAreIntact() && weights.GuardsAreIntact() && ids.GuardsAreIntact());
     std::vector<float> out;
@@ -91,13 +97,16 @@ TEST_P(GateTopKTest, RowsDoNotDependOnTheirBatch) {
   ExpectBatchInvariance(GateProblem(GetParam()));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GateTopKTest,
-                         testing::Values(Case{"OneExpert", 3, 1, 1, 8},
-                                         Case{"Mixtral", 33, 8, 2, 256, true, kB16, kB16},
-                                         Case{"Softmax", 20, 60, 4, 65}, Case{"All", 9, 6, 6, 32},
-                                         Case{"Many", 17, 256, 8, 128, true},
-                                         Case{"CastWeights", 5, 33, 3, 40, false, kF32, kB16}),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    All, GateTopKTest,
+    testing::Values(Case{"OneExpert", 3, 1, 1, 8}, Case{"Mixtral", 33, 8, 2, 256, true, kB16, kB16},
+                    Case{"Softmax", 20, 60, 4, 65}, Case{"All", 9, 6, 6, 32},
+                    Case{"DeepSeekV2", 21, 160, 6, 96, false, kB16, kB16, 8, 3, 16.0f},
+                    Case{"Groups", 30, 12, 3, 40, false, kF32, kF32, 4, 2},
+                    Case{"AllGroups", 9, 12, 3, 40, true, kF32, kF32, 6, 6},
+                    Case{"Many", 17, 256, 8, 128, true},
+                    Case{"CastWeights", 5, 33, 3, 40, false, kF32, kB16}),
+    [](const auto& info) { return info.param.name; });
 
 TEST(GateTopKBits, AreTheSameOnEveryIsaInFp32) {
   ExpectSameBitsOnEveryIsa(GateProblem({"", 20, 60, 4, 65}));

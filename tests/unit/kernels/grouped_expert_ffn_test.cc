@@ -85,6 +85,7 @@ class FfnProblem final : public RowProblem {
                                                     .intermediate = case_.intermediate,
                                                     .weight_dtype = case_.weight,
                                                     .row_dtype = case_.row,
+                                                    .y_dtype = case_.row,
                                                     .workspace = workspace.data(),
                                                     .workspace_bytes = needs.bytes});
     EXPECT_TRUE(status.ok()) << status.ToString();

@@ -84,22 +84,23 @@ TEST(Embed, RefusesATokenOutsideTheVocabulary) {
 
 class RmsNormProblem final : public RowProblem {
  public:
-  RmsNormProblem(int rows, int hidden, DType weight, DType out)
+  RmsNormProblem(int rows, int hidden, DType weight, DType out, int groups = 1)
       : rows_(rows),
         hidden_(hidden),
+        groups_(groups),
         out_(out),
-        x_(kF32, int64_t{rows} * hidden),
+        x_(kF32, int64_t{rows} * groups * hidden),
         weight_(weight, hidden, 2) {
     std::mt19937_64 random(2);
     x_.FillNormal(random, 3.0f);
     weight_.FillNormal(random);
   }
   int rows() const override { return rows_; }
-  int row_elements() const override { return hidden_; }
+  int row_elements() const override { return groups_ * hidden_; }
   DType output() const override { return out_; }
   double tolerance() const override { return out_ == kF32 ? 1e-6 : 4e-3; }
   std::vector<uint8_t> Run(const Stream& stream, std::span<const int> selection) const override {
-    GuardedArray x = Select(x_, hidden_, selection);
+    GuardedArray x = Select(x_, row_elements(), selection);
     GuardedArray y(out_, x.count());
     const RmsNormArgs args{.x = x.floats(),
                            .weight = weight_.data(),
@@ -107,6 +108,7 @@ class RmsNormProblem final : public RowProblem {
                            .y = y.data(),
                            .y_dtype = out_,
                            .rows = static_cast<int64_t>(selection.size()),
+                           .groups = groups_,
                            .hidden = hidden_,
                            .epsilon = 1e-5f};
     EXPECT_TRUE(RmsNorm(stream, args).ok());
@@ -123,6 +125,7 @@ class RmsNormProblem final : public RowProblem {
  private:
   int rows_;
   int hidden_;
+  int groups_;
   DType out_;
   GuardedArray x_;
   GuardedArray weight_;
@@ -138,6 +141,34 @@ TEST(RmsNorm, EqualsTheReferenceAndRowsDoNotDependOnTheirBatch) {
   }
 }
 
+TEST(RmsNorm, NormsThePiecesOfARowByThemselves) {
+  ExpectParity(RmsNormProblem(7, 20, kB16, kF32, 5));
+  ExpectBatchInvariance(RmsNormProblem(7, 20, kB16, kF32, 5));
+}
+
+// A part of each row, in place, as latent vectors are: the rest stays.
+TEST(RmsNorm, LeavesWhatLiesBesideThePieces) {
+  for (const Isa isa : PresentIsas()) {
+    CpuStream cpu(isa, 2);
+    for (const Stream& stream : {Stream{}, cpu.stream}) {
+      GuardedArray x(kF32, 3 * 10);
+      x.Fill(2.0f);
+      GuardedArray weight(kF32, 7);
+      weight.Fill(3.0f);
+      ASSERT_TRUE(RmsNorm(stream, {.x = x.floats(),
+                                   .weight = weight.data(),
+                                   .y = x.data(),
+                                   .rows = 3,
+                                   .hidden = 7,
+                                   .x_stride = 10,
+                                   .y_stride = 10,
+                                   .epsilon = 0.0f})
+                      .ok());
+      for (int64_t i = 0; i < x.count(); ++i) EXPECT_EQ(x.at(i), i % 10 < 7 ? 3.0f : 2.0f) << i;
+    }
+  }
+}
+
 TEST(RmsNorm, RefusesFloat16RowsAndANanEpsilon) {
   float v[4] = {};
   RmsNormArgs args{.x = v, .weight = v, .y = v, .y_dtype = kF16, .rows = 1, .hidden = 4};
@@ -149,11 +180,13 @@ TEST(RmsNorm, RefusesFloat16RowsAndANanEpsilon) {
 
 class RopeProblem final : public RowProblem {
  public:
-  RopeProblem(int heads, int head_dim, int rotary_dim, int position_step)
+  RopeProblem(int heads, int head_dim, int rotary_dim, int position_step,
+              RopePairing pairing = RopePairing::kHalves)
       : heads_(heads),
         head_dim_(head_dim),
         rotary_dim_(rotary_dim),
         step_(position_step),
+        pairing_(pairing),
         x_(kF32, int64_t{kRows} * heads * head_dim) {
     std::mt19937_64 random(3);
     x_.FillNormal(random);
@@ -179,7 +212,8 @@ class RopeProblem final : public RowProblem {
                               .rows = static_cast<int64_t>(selection.size()),
                               .heads = heads_,
                               .head_dim = head_dim_,
-                              .rotary_dim = rotary_dim_})
+                              .rotary_dim = rotary_dim_,
+                              .pairing = pairing_})
                     .ok());
     EXPECT_TRUE(x.GuardsAreIntact());
     return BytesOf(x);
@@ -191,6 +225,7 @@ class RopeProblem final : public RowProblem {
   int head_dim_;
   int rotary_dim_;
   int step_;
+  RopePairing pairing_;
   GuardedArray x_;
   std::vector<float> inv_freq_;
 };
@@ -199,9 +234,11 @@ TEST(Rope, EqualsTheReferenceAndRowsDoNotDependOnTheirBatch) {
   for (const auto& [heads, head_dim, rotary, step] :
        {std::tuple{1, 2, 2, 1}, std::tuple{3, 16, 16, 7}, std::tuple{6, 128, 128, 1000},
         std::tuple{2, 40, 24, 3}, std::tuple{2, 20, 20, 50000}}) {
-    ExpectParity(RopeProblem(heads, head_dim, rotary, step));
-    ExpectBatchInvariance(RopeProblem(heads, head_dim, rotary, step));
-    ExpectSameBitsOnEveryIsa(RopeProblem(heads, head_dim, rotary, step));
+    for (const RopePairing pairing : {RopePairing::kHalves, RopePairing::kInterleaved}) {
+      ExpectParity(RopeProblem(heads, head_dim, rotary, step, pairing));
+      ExpectBatchInvariance(RopeProblem(heads, head_dim, rotary, step, pairing));
+      ExpectSameBitsOnEveryIsa(RopeProblem(heads, head_dim, rotary, step, pairing));
+    }
   }
 }
 
@@ -223,12 +260,15 @@ TEST(Rope, RefusesOddRotationsAndNegativePositions) {
 
 class CombineProblem final : public RowProblem {
  public:
-  CombineProblem(DType type, int hidden, int top_k)
+  CombineProblem(DType type, int hidden, int top_k, bool local = false)
       : hidden_(hidden),
         top_k_(top_k),
+        local_(local),
         slots_(type, int64_t{kRows} * top_k * hidden, 2),
-        residual_(kF32, int64_t{kRows} * hidden) {
+        residual_(kF32, int64_t{kRows} * hidden),
+        beside_(kF32, int64_t{kRows} * hidden) {
     std::mt19937_64 random(4);
+    beside_.FillNormal(random);
     slots_.FillNormal(random);
     residual_.FillNormal(random);
   }
@@ -245,8 +285,10 @@ class CombineProblem final : public RowProblem {
       }
     }
     GuardedArray y = Select(residual_, hidden_, selection);
+    GuardedArray beside = Select(beside_, hidden_, selection);
     EXPECT_TRUE(CombineSlots(stream, {.contributions = contributions.data(),
                                       .dtype = slots_.type(),
+                                      .local = local_ ? beside.floats() : nullptr,
                                       .residual = y.floats(),
                                       .y = y.floats(),
                                       .rows = static_cast<int64_t>(selection.size()),
@@ -261,8 +303,10 @@ class CombineProblem final : public RowProblem {
   static constexpr int kRows = 19;
   int hidden_;
   int top_k_;
+  bool local_;
   GuardedArray slots_;
   GuardedArray residual_;
+  GuardedArray beside_;
 };
 
 TEST(CombineSlots, GivesTheReferencesBitsOnEveryIsa) {
@@ -270,6 +314,8 @@ TEST(CombineSlots, GivesTheReferencesBitsOnEveryIsa) {
     for (const auto& [hidden, top_k] : {std::pair{1, 1}, std::pair{64, 2}, std::pair{1037, 8}}) {
       ExpectParity(CombineProblem(type, hidden, top_k));
       ExpectBatchInvariance(CombineProblem(type, hidden, top_k));
+      ExpectParity(CombineProblem(type, hidden, top_k, true));
+      ExpectParity(CombineProblem(type, hidden, 0, true));
     }
   }
 }

@@ -1,0 +1,55 @@
+#include "kernels/kernels.h"
+
+#include "kernels/backends.h"
+#include "kernels/validate.h"
+
+namespace janus::kernels {
+namespace {
+
+Status Validate(const Stream& stream, const ExpandedAttentionArgs& args) {
+  const int64_t head_dim = int64_t{args.nope_dim} + args.cache.rope;
+  const int threads = stream.team == nullptr ? 1 : stream.team->size();
+  return std::move(ValidateLatentCache(Validator("ExpandedAttention"), args.cache)
+                       .InRange(args.num_rows, 0, kMaxExtent, "num_rows")
+                       .InRange(args.heads, 1, kMaxExtent, "heads")
+                       .InRange(args.nope_dim, 1, kMaxHeadDim - args.cache.rope, "nope_dim")
+                       .InRange(args.value_dim, 1, kMaxHeadDim, "value_dim")
+                       .OneOf(args.expand_dtype, kWeightTypes, "expand_dtype")
+                       .OneOf(args.y_dtype, kRowTypes, "y_dtype")
+                       .True(args.query_stride == 0 || args.query_stride >= args.heads * head_dim,
+                             "query_stride is shorter than a row")
+                       .NotNull(args.rows, "rows")
+                       .NotNull(args.queries, "queries")
+                       .NotNull(args.expand, "expand")
+                       .NotNull(args.y, "y")
+                       .NotNull(args.workspace, "workspace")
+                       .True(reinterpret_cast<uintptr_t>(args.workspace) % 64 == 0,
+                             "workspace is not 64-byte aligned")
+                       .True(args.workspace_bytes >=
+                                 ExpandedAttentionWorkspaceBytes(static_cast<int>(head_dim),
+                                                                 args.value_dim, threads),
+                             "workspace_bytes is less than ExpandedAttentionWorkspaceBytes"))
+      .Done();
+}
+
+}  // namespace
+
+Status ExpandedAttention(const Stream& stream, const ExpandedAttentionArgs& args) {
+  JANUS_RETURN_IF_ERROR(ValidateStream("ExpandedAttention", stream));
+  if (args.num_rows == 0) return OkStatus();
+  JANUS_RETURN_IF_ERROR(Validate(stream, args));
+  JANUS_RETURN_IF_ERROR(ValidateKvRows("ExpandedAttention", stream, args.rows, args.num_rows));
+  switch (stream.device) {
+    case Device::kReference:
+      ExpandedAttentionReference(args);
+      return OkStatus();
+    case Device::kCpu:
+      ExpandedAttentionCpu(stream, args);
+      return OkStatus();
+    case Device::kCuda:
+      return ExpandedAttentionCuda(stream, args);
+  }
+  return InvalidArgument("ExpandedAttention: unknown device");
+}
+
+}  // namespace janus::kernels
