@@ -1,8 +1,10 @@
 #include "dataplane/attention/attention_instance.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "dataplane/comm/goodbye.h"
 #include "kernels/kernels.h"
@@ -69,9 +71,7 @@ Result<std::unique_ptr<AttentionInstance>> AttentionInstance::Create(
   }
   KvCacheOptions cache_options;
   cache_options.layers = model.layers;
-  cache_options.kv_heads = model.attention.kv_heads;
-  cache_options.head_dim = model.attention.head_dim;
-  cache_options.dtype = WireType(model);
+  cache_options.page_bytes = CachePageBytes(model);
   cache_options.bytes = options.kv_bytes;
   cache_options.swap_bytes = options.swap_bytes;
   JANUS_ASSIGN_OR_RETURN(std::unique_ptr<KvCache> cache, KvCache::Create(cache_options));
@@ -388,27 +388,45 @@ Status AttentionInstance::RunLayers(const Ticket& ticket, const Batch& batch) {
   RoundKey key;
   key.epoch = topology_.epoch;
   key.step = ticket.step;
-  // A micro-batch of no rows is announced in the first layer and then left out.
-  for (int layer = 0; layer <= model_.layers; ++layer) {
+  // Per micro-batch: the MoE layer whose rows are with the experts; -1: none.
+  std::array<int, kMaxMicroBatches> away;
+  away.fill(-1);
+  const auto collect = [&](int i) -> Status {
+    const int from = std::exchange(away[static_cast<size_t>(i)], -1);
+    if (from < 0) return OkStatus();
+    const Part part = MicroBatch(rows, i, b);
+    key.layer = static_cast<uint16_t>(from);
+    key.micro_batch = static_cast<uint8_t>(i);
+    return Collect(key, part.first, part.rows);
+  };
+  for (int layer = 0, moe = 0; layer < model_.layers; ++layer) {
+    const bool dense = model_.IsDense(layer);
     for (int i = 0; i < b; ++i) {
       const Part part = MicroBatch(rows, i, b);
+      JANUS_RETURN_IF_ERROR(collect(i));
+      if (dense) {
+        const Timed kernel(clock_, kernels_);
+        JANUS_RETURN_IF_ERROR(layers_.DenseLayer(layer, part.first, part.rows));
+        continue;
+      }
+      // A micro-batch of no rows is announced in the first round and then left out.
+      if (part.rows == 0 && moe > 0) continue;
+      key.layer = static_cast<uint16_t>(moe);
       key.micro_batch = static_cast<uint8_t>(i);
-      if (layer > 0 && (part.rows > 0 || layer == 1)) {
-        key.layer = static_cast<uint16_t>(layer - 1);
-        JANUS_RETURN_IF_ERROR(Collect(key, part.first, part.rows));
+      const std::span<std::byte> out = exchange_.Rows(i);
+      const MonotonicTime ready = clock_.Now();
+      {
+        const Timed kernel(clock_, kernels_);
+        JANUS_RETURN_IF_ERROR(layers_.Attend(layer, part.first, part.rows, out.data()));
       }
-      if (layer < model_.layers && (part.rows > 0 || layer == 0)) {
-        key.layer = static_cast<uint16_t>(layer);
-        const MonotonicTime ready = clock_.Now();
-        {
-          const Timed kernel(clock_, kernels_);
-          JANUS_RETURN_IF_ERROR(
-              layers_.Attend(layer, part.first, part.rows, exchange_.Rows(i).data()));
-        }
-        JANUS_RETURN_IF_ERROR(exchange_.Post(key, part.rows, ready));
-      }
+      JANUS_RETURN_IF_ERROR(exchange_.Post(key, part.rows, ready));
+      away[static_cast<size_t>(i)] = moe;
+      const Timed kernel(clock_, kernels_);
+      JANUS_RETURN_IF_ERROR(layers_.SharedExperts(layer, part.first, part.rows, out.data()));
     }
+    if (!dense) ++moe;
   }
+  for (int i = 0; i < b; ++i) JANUS_RETURN_IF_ERROR(collect(i));
   return OkStatus();
 }
 
@@ -425,7 +443,7 @@ Status AttentionInstance::Collect(const RoundKey& key, int first, int rows) {
   const MonotonicTime deadline =
       start + std::chrono::duration_cast<MonotonicClock::duration>(options_.detection_deadline);
   const Status waited = transport_.Wait(deadline, arrived);
-  const std::string where = "layer " + std::to_string(key.layer);
+  const std::string where = "MoE layer " + std::to_string(key.layer);
   if (!waited.ok()) return waited.Annotate(where + ": waiting for the experts");
   if (!polled.ok()) return polled.Annotate(where);
   if (stop_.stop_requested()) return Cancelled("stopped");

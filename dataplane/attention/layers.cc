@@ -1,14 +1,19 @@
 #include "dataplane/attention/layers.h"
 
-#include <cmath>
+#include <algorithm>
 #include <cstring>
 
+#include "dataplane/attention/projection.h"
 #include "kernels/kernels.h"
 
 namespace janus::dataplane {
 namespace {
 
-constexpr size_t kAttentionWorkspaceBytes = size_t{4} << 20;
+// The widest FFN on this side.
+int LocalIntermediate(const ModelDescription& model) {
+  return std::max(model.dense_layers.empty() ? 0 : model.dense_intermediate,
+                  model.moe.shared_intermediate);
+}
 
 }  // namespace
 
@@ -16,59 +21,38 @@ AttentionLayers::AttentionLayers(const ModelDescription& model, const AttentionW
                                  const KvCache& cache, const kernels::Stream& stream, int max_rows)
     : model_(model),
       weights_(weights),
-      cache_(cache),
       stream_(stream),
       wire_(WireType(model)),
-      q_width_(model.attention.heads * model.attention.head_dim),
-      kv_width_(model.attention.kv_heads * model.attention.head_dim),
-      max_rows_(max_rows) {
-  const RopeDescription& rope = model.attention.rope;
-  for (int i = 0; i < rope.rotary_dim / 2; ++i) {
-    // fp32 exponent and power, as the reference implementations compute the table.
-    const float exponent = static_cast<float>(2 * i) / static_cast<float>(rope.rotary_dim);
-    inv_freq_.push_back(1.0f / std::pow(static_cast<float>(rope.theta), exponent));
-  }
+      max_rows_(max_rows),
+      attention_(MakeSelfAttention(model, weights, cache, stream, max_rows)) {
   const auto rows = static_cast<size_t>(max_rows);
   const auto hidden = static_cast<size_t>(model.hidden);
   const auto wire_bytes = static_cast<size_t>(SizeOf(wire_));
   tokens_.resize(rows);
   positions_.resize(rows);
+  classes_.resize(rows);
   rows_.resize(rows);
   residual_.resize(rows * hidden);
-  qkv_.resize(rows * static_cast<size_t>(q_width_ + 2 * kv_width_));
   normed_ = AlignedBuffer(rows * hidden * wire_bytes);
-  attended_ = AlignedBuffer(rows * static_cast<size_t>(q_width_) * wire_bytes);
+  attended_ =
+      AlignedBuffer(rows * static_cast<size_t>(AttendedWidth(model.attention)) * wire_bytes);
   picked_.resize(rows * hidden);
-  workspace_ = AlignedBuffer(kAttentionWorkspaceBytes);
+  if (const int intermediate = LocalIntermediate(model); intermediate > 0) {
+    local_.resize(rows * hidden);
+    local_rows_.resize(rows);
+    const auto workspace = kernels::GroupedExpertFfnWorkspace::For(max_rows, intermediate, wire_);
+    ffn_workspace_ = AlignedBuffer(static_cast<size_t>(workspace.bytes));
+  }
 }
 
-Status AttentionLayers::Linear(const void* x, const Tensor& weight, int64_t outputs, int64_t inputs,
-                               int count, float* y, int64_t y_stride, bool accumulate) {
-  kernels::LinearArgs args;
-  args.x = x;
-  args.x_dtype = wire_;
-  args.weight = weight.data;
-  args.weight_dtype = weight.dtype;
-  args.y = y;
-  args.accumulate = accumulate;
-  args.rows = count;
-  args.outputs = outputs;
-  args.inputs = inputs;
-  args.y_stride = y_stride;
-  return kernels::Linear(stream_, args);
-}
-
-Status AttentionLayers::Norm(const float* x, const Tensor& weight, void* y, int count) {
-  kernels::RmsNormArgs args;
-  args.x = x;
-  args.weight = weight.data;
-  args.weight_dtype = weight.dtype;
-  args.y = y;
-  args.y_dtype = wire_;
-  args.rows = count;
-  args.hidden = model_.hidden;
-  args.epsilon = model_.norm_epsilon;
-  return kernels::RmsNorm(stream_, args);
+Status AttentionLayers::NormRows(const float* x, const Tensor& weight, void* y, int count) const {
+  return Norm(stream_, weight,
+              {.x = x,
+               .y = y,
+               .y_dtype = wire_,
+               .count = count,
+               .size = model_.hidden,
+               .epsilon = model_.norm_epsilon});
 }
 
 Status AttentionLayers::Begin(const Batch& batch) {
@@ -78,6 +62,7 @@ Status AttentionLayers::Begin(const Batch& batch) {
     const BatchRow& row = batch.rows[i];
     tokens_[i] = row.token;
     positions_[i] = row.position;
+    classes_[i] = row.position_class;
     rows_[i] = {row.sequence->pages.data(), row.position};
   }
   kernels::EmbedArgs args;
@@ -94,76 +79,81 @@ Status AttentionLayers::Begin(const Batch& batch) {
 Status AttentionLayers::Attend(int layer, int first, int count, std::byte* out) {
   if (count == 0) return OkStatus();
   const AttentionLayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
-  const AttentionDescription& a = model_.attention;
-  const int64_t width = q_width_ + 2 * kv_width_;
   float* residual = residual_.data() + int64_t{first} * model_.hidden;
-  const kernels::KvRow* rows = rows_.data() + first;
+  JANUS_RETURN_IF_ERROR(NormRows(residual, w.input_norm, normed_.data(), count));
+  const AttentionRows rows{rows_.data() + first, positions_.data() + first, classes_.data() + first,
+                           count};
+  JANUS_RETURN_IF_ERROR(attention_->Attend(layer, rows, normed_.data(), attended_.data()));
+  JANUS_RETURN_IF_ERROR(Project(stream_, w.o,
+                                {.x = attended_.data(),
+                                 .x_dtype = wire_,
+                                 .count = count,
+                                 .inputs = AttendedWidth(model_.attention),
+                                 .outputs = model_.hidden,
+                                 .y = residual,
+                                 .accumulate = true}));
+  return NormRows(residual, w.post_norm, out, count);
+}
 
-  JANUS_RETURN_IF_ERROR(Norm(residual, w.input_norm, normed_.data(), count));
-  float* q = qkv_.data();
-  float* k = q + q_width_;
-  float* v = k + kv_width_;
-  JANUS_RETURN_IF_ERROR(
-      Linear(normed_.data(), w.q, q_width_, model_.hidden, count, q, width, false));
-  JANUS_RETURN_IF_ERROR(
-      Linear(normed_.data(), w.k, kv_width_, model_.hidden, count, k, width, false));
-  JANUS_RETURN_IF_ERROR(
-      Linear(normed_.data(), w.v, kv_width_, model_.hidden, count, v, width, false));
+Status AttentionLayers::Ffn(const FfnTensors& ffn, int intermediate, int first, int count,
+                            const std::byte* rows) {
+  const int64_t row_bytes = int64_t{model_.hidden} * SizeOf(wire_);
+  for (int i = 0; i < count; ++i) {
+    local_rows_[static_cast<size_t>(i)] = {
+        rows + i * row_bytes, local_.data() + int64_t{first + i} * model_.hidden, 1.0f};
+  }
+  kernels::ActiveExpert all;
+  all.gate = ffn.gate.data;
+  all.up = ffn.up.data;
+  all.down = ffn.down.data;
+  all.count = count;
+  kernels::GroupedExpertFfnArgs args;
+  args.experts = &all;
+  args.contributions = local_rows_.data();
+  args.num_experts = 1;
+  args.num_contributions = count;
+  args.hidden = model_.hidden;
+  args.intermediate = intermediate;
+  args.weight_dtype = ffn.gate.dtype;
+  args.row_dtype = wire_;
+  args.workspace = ffn_workspace_.data();
+  args.workspace_bytes = static_cast<int64_t>(ffn_workspace_.size());
+  return kernels::GroupedExpertFfn(stream_, args);
+}
 
-  kernels::RopeArgs rope;  // query heads, then key heads, lie one after the other
-  rope.x = q;
-  rope.positions = positions_.data() + first;
-  rope.inv_freq = inv_freq_.data();
-  rope.attention_factor = a.rope.attention_factor;
-  rope.rows = count;
-  rope.heads = a.heads + a.kv_heads;
-  rope.head_dim = a.head_dim;
-  rope.rotary_dim = a.rope.rotary_dim;
-  rope.row_stride = width;
-  JANUS_RETURN_IF_ERROR(kernels::Rope(stream_, rope));
+Status AttentionLayers::SharedExperts(int layer, int first, int count, const std::byte* rows) {
+  if (count == 0 || model_.moe.shared_intermediate == 0) return OkStatus();
+  return Ffn(weights_.layers[static_cast<size_t>(layer)].ffn, model_.moe.shared_intermediate, first,
+             count, rows);
+}
 
-  kernels::KvWriteArgs write;
-  write.cache = cache_.Layer(layer);
-  write.rows = rows;
-  write.keys = k;
-  write.values = v;
-  write.num_rows = count;
-  write.key_stride = width;
-  write.value_stride = width;
-  JANUS_RETURN_IF_ERROR(kernels::KvWrite(stream_, write));
-
-  kernels::PagedAttentionArgs attention;
-  attention.cache = cache_.Layer(layer);
-  attention.rows = rows;
-  attention.queries = q;
-  attention.query_stride = width;
-  attention.y = attended_.data();
-  attention.y_dtype = wire_;
-  attention.num_rows = count;
-  attention.heads = a.heads;
-  attention.scale = a.scale;
-  attention.sliding_window = a.sliding_window;
-  attention.workspace = workspace_.data();
-  attention.workspace_bytes = static_cast<int64_t>(workspace_.size());
-  JANUS_RETURN_IF_ERROR(kernels::PagedAttention(stream_, attention));
-
-  JANUS_RETURN_IF_ERROR(
-      Linear(attended_.data(), w.o, model_.hidden, q_width_, count, residual, model_.hidden, true));
-  return Norm(residual, w.post_norm, out, count);
+Status AttentionLayers::Combine(int first, int count, std::span<const void* const> contributions,
+                                int top_k, bool local) {
+  const int64_t offset = int64_t{first} * model_.hidden;
+  kernels::CombineSlotsArgs args;
+  args.contributions = contributions.data();
+  args.dtype = wire_;
+  args.local = local ? local_.data() + offset : nullptr;
+  args.residual = residual_.data() + offset;
+  args.y = residual_.data() + offset;
+  args.rows = count;
+  args.hidden = model_.hidden;
+  args.top_k = top_k;
+  return kernels::CombineSlots(stream_, args);
 }
 
 Status AttentionLayers::AddExperts(int first, int count,
                                    std::span<const void* const> contributions) {
   if (count == 0) return OkStatus();
-  kernels::CombineSlotsArgs args;
-  args.contributions = contributions.data();
-  args.dtype = wire_;
-  args.residual = residual_.data() + int64_t{first} * model_.hidden;
-  args.y = residual_.data() + int64_t{first} * model_.hidden;
-  args.rows = count;
-  args.hidden = model_.hidden;
-  args.top_k = model_.moe.top_k;
-  return kernels::CombineSlots(stream_, args);
+  return Combine(first, count, contributions, model_.moe.top_k, model_.moe.shared_intermediate > 0);
+}
+
+Status AttentionLayers::DenseLayer(int layer, int first, int count) {
+  if (count == 0) return OkStatus();
+  JANUS_RETURN_IF_ERROR(Attend(layer, first, count, normed_.data()));
+  JANUS_RETURN_IF_ERROR(Ffn(weights_.layers[static_cast<size_t>(layer)].ffn,
+                            model_.dense_intermediate, first, count, normed_.data()));
+  return Combine(first, count, {}, 0, true);
 }
 
 Result<std::span<const float>> AttentionLayers::Logits(std::span<const int32_t> rows) {
@@ -174,10 +164,15 @@ Result<std::span<const float>> AttentionLayers::Logits(std::span<const int32_t> 
                 residual_.data() + static_cast<size_t>(rows[i]) * hidden, hidden * sizeof(float));
   }
   const int count = static_cast<int>(rows.size());
-  JANUS_RETURN_IF_ERROR(Norm(picked_.data(), weights_.final_norm, normed_.data(), count));
+  JANUS_RETURN_IF_ERROR(NormRows(picked_.data(), weights_.final_norm, normed_.data(), count));
   if (logits_.size() < rows.size() * vocab) logits_.resize(rows.size() * vocab);
-  JANUS_RETURN_IF_ERROR(Linear(normed_.data(), weights_.lm_head, model_.vocab, model_.hidden, count,
-                               logits_.data(), model_.vocab, false));
+  JANUS_RETURN_IF_ERROR(Project(stream_, weights_.lm_head,
+                                {.x = normed_.data(),
+                                 .x_dtype = wire_,
+                                 .count = count,
+                                 .inputs = model_.hidden,
+                                 .outputs = model_.vocab,
+                                 .y = logits_.data()}));
   return std::span<const float>(logits_.data(), rows.size() * vocab);
 }
 

@@ -2,11 +2,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "common/aligned_buffer.h"
 #include "common/model/description.h"
+#include "dataplane/attention/self_attention.h"
 #include "dataplane/attention/weights.h"
 #include "dataplane/engine/kv_cache.h"
 #include "dataplane/engine/scheduler.h"
@@ -14,8 +16,11 @@
 
 namespace janus::dataplane {
 
-// The attention side of the model over one batch: everything between two visits to the experts. The
-// residual stream is fp32; inputs of projections and rows for the experts are of the wire type.
+// The attention side of the model over one batch: everything but the routed experts. The residual
+// stream is fp32; inputs of projections and rows for the experts are of the wire type.
+//
+// An MoE layer is Attend, SharedExperts (while the rows are with the routed ones) and AddExperts; a
+// dense layer is DenseLayer alone.
 //
 // Confined to the step thread. Buffers are sized once for max_rows; a step allocates nothing.
 class AttentionLayers {
@@ -26,43 +31,53 @@ class AttentionLayers {
   // Takes up a batch (at most max_rows rows, which must stay valid) and embeds its tokens.
   Status Begin(const Batch& batch);
 
-  // Rows [first, first+count) of the batch through one layer's attention, up to the experts' input,
+  // Rows [first, first+count) of the batch through one layer's attention, up to the FFN's input,
   // which goes to `out` [count, H] of the wire type. Rows of one sequence must be attended in order
   // of position within a layer.
   Status Attend(int layer, int first, int count, std::byte* out);
 
-  // Adds the experts' contributions, pointers [count, K] to rows [H] of the wire type.
+  // Computes the shared experts on what Attend gave; a no-op for models without.
+  Status SharedExperts(int layer, int first, int count, const std::byte* rows);
+
+  // Adds the experts' contributions, pointers [count, K] to rows [H] of the wire type, then what
+  // SharedExperts computed, to the residual stream.
   Status AddExperts(int first, int count, std::span<const void* const> contributions);
+
+  // A whole layer without experts.
+  Status DenseLayer(int layer, int first, int count);
 
   // Logits of the given rows of the batch (indices ascending), [rows.size(), V]; valid until the
   // next call.
   Result<std::span<const float>> Logits(std::span<const int32_t> rows);
 
  private:
-  Status Linear(const void* x, const Tensor& weight, int64_t outputs, int64_t inputs, int count,
-                float* y, int64_t y_stride, bool accumulate);
-  Status Norm(const float* x, const Tensor& weight, void* y, int count);
+  // A local FFN over rows [count, H] of the wire type, into local_ from row `first` on.
+  Status Ffn(const FfnTensors& ffn, int intermediate, int first, int count, const std::byte* rows);
+  // residual += contributions in slot order, then (if `local`) local_.
+  Status Combine(int first, int count, std::span<const void* const> contributions, int top_k,
+                 bool local);
+  Status NormRows(const float* x, const Tensor& weight, void* y, int count) const;
 
   const ModelDescription model_;
   const AttentionWeights& weights_;
-  const KvCache& cache_;
   const kernels::Stream stream_;
   const DType wire_;
-  const int q_width_;
-  const int kv_width_;
   const int max_rows_;
+  const std::unique_ptr<SelfAttention> attention_;
 
-  std::vector<float> inv_freq_;       // [rotary_dim/2]
-  std::vector<int32_t> tokens_;       // [T]
-  std::vector<int32_t> positions_;    // [T]
-  std::vector<kernels::KvRow> rows_;  // [T]
-  std::vector<float> residual_;       // [T,H]
-  std::vector<float> qkv_;            // [T, Q + 2*KV]
-  AlignedBuffer normed_;              // [T,H] of the wire type
-  AlignedBuffer attended_;            // [T,Q] of the wire type
-  std::vector<float> picked_;         // [T,H]: rows whose logits are asked for
-  std::vector<float> logits_;         // grows to the most rows asked for
-  AlignedBuffer workspace_;
+  std::vector<int32_t> tokens_;         // [T]
+  std::vector<int32_t> positions_;      // [T]
+  std::vector<PositionClass> classes_;  // [T]
+  std::vector<kernels::KvRow> rows_;    // [T]
+  std::vector<float> residual_;         // [T,H]
+  AlignedBuffer normed_;                // [T,H] of the wire type
+  AlignedBuffer attended_;              // [T, AttendedWidth] of the wire type
+  std::vector<float> picked_;           // [T,H]: rows whose logits are asked for
+  std::vector<float> logits_;           // grows to the most rows asked for
+  // Of a dense layer's FFN or the shared experts; empty for models with neither.
+  std::vector<float> local_;                       // [T,H]
+  std::vector<kernels::Contribution> local_rows_;  // [T]
+  AlignedBuffer ffn_workspace_;
   int batch_rows_ = 0;
 };
 

@@ -13,15 +13,38 @@ struct Tensor {
   DType dtype = DType::kFloat32;
 };
 
-// What an attention instance holds of a model: everything but gates and routed experts.
-// H hidden, V vocabulary, Q heads * head_dim, KV kv_heads * head_dim.
+// One SiLU-gated FFN: a routed expert, shared experts together, or a dense layer's. H hidden, I
+// intermediate.
+struct FfnTensors {
+  Tensor gate;  // [I,H]  (w1, gate_proj)
+  Tensor up;    // [I,H]  (w3, up_proj)
+  Tensor down;  // [H,I]  (w2, down_proj)
+};
+
+// What an attention instance holds of one layer: everything but gates and routed experts. Tensors
+// that the model's description does not ask for stay null.
+// H hidden, D head_dim, Q heads * D, KV kv_heads * D; latent attention: R rank, P rope dimension,
+// Rq query rank, V value_dim, O heads * V (else Q).
 struct AttentionLayerWeights {
   Tensor input_norm;  // [H]
-  Tensor q;           // [Q,H]
-  Tensor k;           // [KV,H]
-  Tensor v;           // [KV,H]
-  Tensor o;           // [H,Q]
+  Tensor q;           // [Q,H]; [Q,Rq] behind a latent query
+  Tensor o;           // [H,O]
   Tensor post_norm;   // [H]
+
+  // Grouped-query attention.
+  Tensor k;       // [KV,H]
+  Tensor v;       // [KV,H]
+  Tensor q_norm;  // [D], where heads are normed
+  Tensor k_norm;  // [D]
+
+  // Latent attention.
+  Tensor q_a;        // [Rq,H], with a latent query
+  Tensor q_a_norm;   // [Rq]
+  Tensor kv_a;       // [R+P,H]
+  Tensor kv_a_norm;  // [R]
+  Tensor kv_b;       // [heads,D-P+V,R]
+
+  FfnTensors ffn;  // a dense layer's, or the shared experts together
 };
 
 struct AttentionWeights {

@@ -7,9 +7,7 @@
 namespace janus::dataplane {
 
 KvCache::KvCache(const KvCacheOptions& options)
-    : options_(options),
-      page_bytes_(static_cast<size_t>(
-          kernels::KvPageBytes(options.dtype, options.kv_heads, options.head_dim))) {}
+    : options_(options), page_bytes_(static_cast<size_t>(options.page_bytes)) {}
 
 Result<std::unique_ptr<KvCache>> KvCache::Create(const KvCacheOptions& options) {
   std::unique_ptr<KvCache> cache(new KvCache(options));
@@ -95,17 +93,6 @@ bool KvCache::SwapIn(Swapped& in, std::vector<int32_t>& pages) {
 void KvCache::Drop(Swapped& in) {
   swap_used_ -= static_cast<int64_t>(in.bytes.size());
   in = Swapped();
-}
-
-kernels::KvCache KvCache::Layer(int layer) const {
-  kernels::KvCache view;
-  view.pages = PageAt(layer, 0);
-  view.num_pages = num_pages_;
-  view.page_stride_bytes = static_cast<int64_t>(page_bytes_);
-  view.dtype = options_.dtype;
-  view.kv_heads = options_.kv_heads;
-  view.head_dim = options_.head_dim;
-  return view;
 }
 
 }  // namespace janus::dataplane

@@ -6,7 +6,6 @@
 #include <span>
 #include <vector>
 
-#include "common/dtype.h"
 #include "common/status.h"
 #include "kernels/kernels.h"
 
@@ -14,11 +13,9 @@ namespace janus::dataplane {
 
 struct KvCacheOptions {
   int layers = 0;
-  int kv_heads = 0;
-  int head_dim = 0;
-  DType dtype = DType::kFloat32;  // Float32 or BFloat16
-  int64_t bytes = 0;              // of device pages, all layers
-  int64_t swap_bytes = 0;         // of host memory for preempted sequences
+  int64_t page_bytes = 0;  // of one layer's page; what it holds is the attention's affair
+  int64_t bytes = 0;       // of device pages, all layers
+  int64_t swap_bytes = 0;  // of host memory for preempted sequences
 };
 
 // The pages of one attention instance, handed out by number; a page number means the same positions
@@ -56,7 +53,9 @@ class KvCache {
   // Forgets a swapped sequence.
   void Drop(Swapped& in);
 
-  kernels::KvCache Layer(int layer) const;
+  // A layer's pages, one after the other; page_bytes() from one to the next.
+  std::byte* Layer(int layer) const { return PageAt(layer, 0); }
+  size_t page_bytes() const { return page_bytes_; }
 
  private:
   explicit KvCache(const KvCacheOptions& options);

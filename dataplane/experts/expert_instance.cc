@@ -78,7 +78,7 @@ Status ExpertInstance::ExecuteStep(RoundKey key, const std::vector<bool>& partic
   const int b = micro_batches_;
   // Who still has rows, per micro-batch: told by the headers of the first layer.
   std::vector<std::vector<bool>> active(static_cast<size_t>(b), participants);
-  for (int layer = 0; layer < model_.layers; ++layer) {
+  for (int layer = 0; layer < model_.moe_layers(); ++layer) {
     for (int i = 0; i < b; ++i) {
       std::vector<bool>& who = active[static_cast<size_t>(i)];
       if (std::none_of(who.begin(), who.end(), [](bool in) { return in; })) continue;
@@ -94,7 +94,7 @@ Status ExpertInstance::ExecuteStep(RoundKey key, const std::vector<bool>& partic
         return Answer(key);
       }();
       if (done.code() == StatusCode::kCancelled) return done;
-      if (!done.ok()) return done.Annotate("layer " + std::to_string(layer));
+      if (!done.ok()) return done.Annotate("MoE layer " + std::to_string(layer));
       for (size_t a = 0; a < sources_.size(); ++a) who[a] = who[a] && sources_[a].rows.count > 0;
     }
   }

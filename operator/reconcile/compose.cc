@@ -37,7 +37,7 @@ Result<Topology> ComposeTopology(uint64_t epoch, std::span<const WorkerSeen> wor
   topology.max_rows_per_round = plan.max_rows_per_round;
 
   controllers::PlacementRequest request;
-  request.layers = model.layers;
+  request.layers = model.moe_layers();
   request.experts = model.moe.experts;
   request.spare_slots = plan.spare_slots;
   for (const WorkerSeen& worker : workers) {
@@ -65,7 +65,7 @@ Result<Topology> ComposeTopology(uint64_t epoch, std::span<const WorkerSeen> wor
   }
   JANUS_ASSIGN_OR_RETURN(topology.placement, controllers::PlaceRoundRobin(request));
   topology.config_hash = ConfigHash(plan, model, topology);
-  JANUS_RETURN_IF_ERROR(Validate(topology, model.layers, model.moe.experts));
+  JANUS_RETURN_IF_ERROR(Validate(topology, model.moe_layers(), model.moe.experts));
   return topology;
 }
 

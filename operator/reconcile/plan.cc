@@ -146,7 +146,7 @@ Result<ServicePlan> PlanService(const MoEService& service, const ModelDescriptio
   need.attention_weights = AttentionWeightBytes(model);
   const int64_t filled = std::min(plan.slots_per_instance, model.moe.experts);
   need.expert_weights = GateWeightBytes(model) +
-                        ExpertWeightBytes(model) * (filled * model.layers + plan.spare_slots);
+                        ExpertWeightBytes(model) * (filled * model.moe_layers() + plan.spare_slots);
   need.exchange = ExchangeBytes(model, plan);
   need.processes = kProcessBytes * (plan.m + plan.n + 1);
   JANUS_RETURN_IF_ERROR(SetKv(spec, model, room, plan));

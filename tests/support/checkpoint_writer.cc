@@ -3,7 +3,6 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "dataplane/model/family.h"
 #include "tests/support/random.h"
 
 namespace janus::dataplane {
@@ -59,7 +58,6 @@ FileTensor RandomTensor(DType dtype, std::vector<int64_t> shape, uint64_t seed) 
 }
 
 FileTensors MixtralTensors(const ModelDescription& model, uint64_t seed) {
-  const Family& family = MixtralFamily();
   FileTensors tensors;
   const auto add = [&](const std::string& name, std::vector<int64_t> shape) {
     tensors[name] = RandomTensor(model.dtype, std::move(shape), MixSeed(seed, tensors.size()));
@@ -67,21 +65,24 @@ FileTensors MixtralTensors(const ModelDescription& model, uint64_t seed) {
   const int64_t h = model.hidden, i = model.moe.intermediate;
   const int64_t q = int64_t{model.attention.heads} * model.attention.head_dim;
   const int64_t kv = int64_t{model.attention.kv_heads} * model.attention.head_dim;
-  add(family.Embedding(), {model.vocab, h});
-  add(family.FinalNorm(), {h});
-  if (!model.tied_embeddings) add(family.LmHead(), {model.vocab, h});
+  add("model.embed_tokens.weight", {model.vocab, h});
+  add("model.norm.weight", {h});
+  if (!model.tied_embeddings) add("lm_head.weight", {model.vocab, h});
   for (int l = 0; l < model.layers; ++l) {
-    add(family.InputNorm(l), {h});
-    add(family.Query(l), {q, h});
-    add(family.Key(l), {kv, h});
-    add(family.Value(l), {kv, h});
-    add(family.Output(l), {h, q});
-    add(family.PostNorm(l), {h});
-    add(family.Router(l), {model.moe.experts, h});
+    const std::string layer = "model.layers." + std::to_string(l) + ".";
+    const std::string moe = layer + "block_sparse_moe.";
+    add(layer + "input_layernorm.weight", {h});
+    add(layer + "self_attn.q_proj.weight", {q, h});
+    add(layer + "self_attn.k_proj.weight", {kv, h});
+    add(layer + "self_attn.v_proj.weight", {kv, h});
+    add(layer + "self_attn.o_proj.weight", {h, q});
+    add(layer + "post_attention_layernorm.weight", {h});
+    add(moe + "gate.weight", {model.moe.experts, h});
     for (int e = 0; e < model.moe.experts; ++e) {
-      add(family.ExpertGate(l, e), {i, h});
-      add(family.ExpertUp(l, e), {i, h});
-      add(family.ExpertDown(l, e), {h, i});
+      const std::string expert = moe + "experts." + std::to_string(e) + ".";
+      add(expert + "w1.weight", {i, h});
+      add(expert + "w3.weight", {i, h});
+      add(expert + "w2.weight", {h, i});
     }
   }
   return tensors;

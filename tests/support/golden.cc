@@ -11,7 +11,7 @@
 namespace janus::dataplane {
 
 void PrintTo(const GoldenCase& c, std::ostream* out) {
-  *out << c.name;
+  *out << c.family << " " << c.name;
 }
 
 const GoldenCase& Golden::Case(const std::string& name) const {
@@ -41,6 +41,7 @@ Golden ReadGolden(const std::string& family) {
   golden.least_margin = json.at("least_margin").get<float>();
   for (const auto& c : json.at("cases")) {
     GoldenCase out;
+    out.family = family;
     out.name = c.at("name").get<std::string>();
     out.config = c.at("config").get<std::string>();
     out.prompt = c.at("prompt").get<std::vector<int32_t>>();
@@ -84,13 +85,13 @@ HeldModel HoldGolden(const std::string& family, DType dtype) {
   held.model = *LoadModelConfig(folder);
   held.model.dtype = dtype;
   const Topology all =
-      MakeTopology(1, {held.model.moe.experts}, held.model.layers, held.model.moe.experts);
+      MakeTopology(1, {held.model.moe.experts}, held.model.moe_layers(), held.model.moe.experts);
   auto loaded = std::make_shared<LoadedModel>(*LoadForTopology(folder, held.model, all));
   held.attention = loaded->attention.weights;
   const ExpertWeights& dealt =
       loaded->experts.front().weights;  // layers are shifted: back in order
   held.experts = dealt;
-  for (int l = 0; l < held.model.layers; ++l) {
+  for (int l = 0; l < held.model.moe_layers(); ++l) {
     for (int s = 0; s < held.model.moe.experts; ++s) {
       held.experts.layers[static_cast<size_t>(l)].slots[all.placement.at(l, s)] =
           dealt.layers[static_cast<size_t>(l)].slots[static_cast<size_t>(s)];
@@ -100,10 +101,16 @@ HeldModel HoldGolden(const std::string& family, DType dtype) {
   return held;
 }
 
+HeldModel HoldByName(const std::string& model, DType dtype, uint64_t seed) {
+  if (model == "small") return SmallRandomModel(dtype, seed);
+  if (model == "small_latent") return SmallLatentModel(dtype, seed);
+  return HoldGolden(model, dtype);
+}
+
 Result<CaseRun> RunCase(const std::string& folder, const GoldenCase& c,
                         const ModelDescription& model, KernelChoice kernels, int tokens) {
   LoopbackCluster::Options options;
-  options.topology = MakeTopology(1, {model.moe.experts}, model.layers, model.moe.experts);
+  options.topology = MakeTopology(1, {model.moe.experts}, model.moe_layers(), model.moe.experts);
   options.device = kernels.device;
   options.isa = kernels.isa;
   options.attention.kv_bytes = int64_t{8} << 20;

@@ -13,6 +13,7 @@ namespace janus::dataplane {
 
 // A case of tests/golden/<family>/golden.json.
 struct GoldenCase {
+  std::string family;  // its folder
   std::string name;
   std::string config;  // file name
   std::vector<int32_t> prompt;
@@ -34,6 +35,9 @@ struct Golden {
 };
 // Aborts with a message when the files are not there or not well-formed: they are part of the tree.
 Golden ReadGolden(const std::string& family);
+// The folders of tests/golden that hold a model.
+inline constexpr const char* kGoldenFamilies[] = {"mixtral", "deepseek_v2", "deepseek_v2_lite",
+                                                  "qwen3_moe"};
 std::string ReadText(const std::string& path);
 
 // A checkpoint loaded for every instance of a topology, each its own share.
@@ -48,6 +52,8 @@ Result<LoadedModel> LoadForTopology(const std::string& folder, const ModelDescri
 
 // The checkpoint of a family, held for any placement.
 HeldModel HoldGolden(const std::string& family, DType dtype);
+// SmallRandomModel for "small", SmallLatentModel for "small_latent", else HoldGolden of the folder.
+HeldModel HoldByName(const std::string& model, DType dtype, uint64_t seed);
 
 // What a run of one case gives: logits of the prompt's last positions, and the greedy tokens.
 struct CaseRun {

@@ -54,7 +54,7 @@ std::vector<ExpertWeights> HeldModel::Shares(const Placement& placement) const {
       for (int s = 0; s < placement.slots_of_instance[g]; ++s) {
         const uint16_t expert = placement.at(static_cast<int>(l), first + s);
         shares[g].layers[l].slots.push_back(expert == Placement::kEmpty
-                                                ? std::optional<ExpertTensors>()
+                                                ? std::optional<FfnTensors>()
                                                 : experts.layers[l].slots[expert]);
       }
     }
@@ -91,30 +91,82 @@ ModelDescription SmallModelDescription(DType dtype) {
   return model;
 }
 
+namespace {
+
+ModelDescription SmallLatentDescription(DType dtype) {
+  ModelDescription model = SmallModelDescription(dtype);
+  model.layers = 3;
+  model.dense_layers = {1};
+  model.dense_intermediate = 28;
+  AttentionDescription& a = model.attention;
+  a.heads = a.kv_heads = 3;
+  a.head_dim = 18;
+  a.scale = 1.0f / std::sqrt(18.0f);
+  a.rope.rotary_dim = 8;
+  a.rope.pairing = RopePairing::kInterleaved;
+  a.rope.attention_factor = 1.1f;
+  a.rope.yarn = YarnDescription{.factor = 4.0, .original_positions = 64.0, .beta_fast = 4.0};
+  a.latent = LatentDescription{.rank = 21, .value_dim = 11, .query_rank = 17};
+  model.moe.experts = 8;
+  model.moe.groups = 4;
+  model.moe.top_groups = 2;
+  model.moe.renormalize = false;
+  model.moe.weight_scale = 2.0f;
+  model.moe.shared_intermediate = 24;
+  return model;
+}
+
+void FillAttention(Maker& make, const ModelDescription& model, AttentionLayerWeights& w) {
+  const AttentionDescription& a = model.attention;
+  const int h = model.hidden;
+  const int q = a.heads * a.head_dim;
+  w.input_norm = make.Norm(h);
+  if (a.latent) {
+    const LatentDescription& l = *a.latent;
+    w.q_a = make.Matrix(l.query_rank, h, 2.0f);
+    w.q_a_norm = make.Norm(l.query_rank);
+    w.q = make.Matrix(q, l.query_rank, 2.0f);
+    w.kv_a = make.Matrix(l.rank + a.rope.rotary_dim, h, 2.0f);
+    w.kv_a_norm = make.Norm(l.rank);
+    w.kv_b = make.Matrix(a.heads * (a.nope_dim() + l.value_dim), l.rank, 2.0f);
+    w.o = make.Matrix(h, a.heads * l.value_dim, 1.5f);
+  } else {
+    const int kv = a.kv_heads * a.head_dim;
+    w.q = make.Matrix(q, h, 2.0f);
+    w.k = make.Matrix(kv, h, 2.0f);
+    w.v = make.Matrix(kv, h, 1.5f);
+    w.o = make.Matrix(h, q, 1.5f);
+  }
+  w.post_norm = make.Norm(h);
+}
+
+FfnTensors MakeFfn(Maker& make, int hidden, int intermediate) {
+  return {make.Matrix(intermediate, hidden, 1.5f), make.Matrix(intermediate, hidden, 1.5f),
+          make.Matrix(hidden, intermediate, 1.5f)};
+}
+
+}  // namespace
+
 HeldModel RandomModel(const ModelDescription& model, uint64_t seed) {
   HeldModel held;
   held.model = model;
   const int h = model.hidden;
-  const int q = model.attention.heads * model.attention.head_dim;
-  const int kv = model.attention.kv_heads * model.attention.head_dim;
   Maker make(model.dtype, seed);
   held.attention.embedding = make.Matrix(model.vocab, h, 6.0f);
   held.attention.final_norm = make.Norm(h);
   held.attention.lm_head = make.Matrix(model.vocab, h, 3.0f);
   for (int l = 0; l < model.layers; ++l) {
     AttentionLayerWeights& a = held.attention.layers.emplace_back();
-    a.input_norm = make.Norm(h);
-    a.q = make.Matrix(q, h, 2.0f);
-    a.k = make.Matrix(kv, h, 2.0f);
-    a.v = make.Matrix(kv, h, 1.5f);
-    a.o = make.Matrix(h, q, 1.5f);
-    a.post_norm = make.Norm(h);
+    FillAttention(make, model, a);
+    if (model.IsDense(l)) {
+      a.ffn = MakeFfn(make, h, model.dense_intermediate);
+      continue;
+    }
+    if (model.moe.shared_intermediate > 0) a.ffn = MakeFfn(make, h, model.moe.shared_intermediate);
     ExpertLayerWeights& e = held.experts.layers.emplace_back();
     e.router = make.Matrix(model.moe.experts, h, 1.5f);
     for (int i = 0; i < model.moe.experts; ++i) {
-      e.slots.push_back(ExpertTensors{make.Matrix(model.moe.intermediate, h, 1.5f),
-                                      make.Matrix(model.moe.intermediate, h, 1.5f),
-                                      make.Matrix(h, model.moe.intermediate, 1.5f)});
+      e.slots.push_back(MakeFfn(make, h, model.moe.intermediate));
     }
   }
   held.keep = make.buffers();
@@ -123,6 +175,10 @@ HeldModel RandomModel(const ModelDescription& model, uint64_t seed) {
 
 HeldModel SmallRandomModel(DType dtype, uint64_t seed) {
   return RandomModel(SmallModelDescription(dtype), seed);
+}
+
+HeldModel SmallLatentModel(DType dtype, uint64_t seed) {
+  return RandomModel(SmallLatentDescription(dtype), seed);
 }
 
 }  // namespace janus::dataplane

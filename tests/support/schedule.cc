@@ -4,6 +4,7 @@
 #include <ostream>
 #include <sstream>
 
+#include "dataplane/attention/self_attention.h"
 #include "kernels/kernels.h"
 
 namespace janus::dataplane {
@@ -48,8 +49,7 @@ Request RandomRequest(Random& random, int vocab) {
 }
 
 int64_t KvBytes(const ModelDescription& model, int pages) {
-  return kernels::KvPageBytes(WireType(model), model.attention.kv_heads, model.attention.head_dim) *
-         model.layers * pages;
+  return CachePageBytes(model) * model.layers * pages;
 }
 
 }  // namespace
@@ -79,7 +79,7 @@ RequestPool MakeRequestPool(const HeldModel& held, KernelChoice kernels,
   Recorder recorder;
   LoopbackCluster::Options options;
   options.topology =
-      MakeTopology(1, {held.model.moe.experts}, held.model.layers, held.model.moe.experts);
+      MakeTopology(1, {held.model.moe.experts}, held.model.moe_layers(), held.model.moe.experts);
   options.device = kernels.device;
   options.isa = kernels.isa;
   options.attention.max_batch = 1;
@@ -152,8 +152,9 @@ Schedule RandomSchedule(Random& random, int m, int n, const ModelDescription& mo
   }
   Schedule schedule;
   const int max_rows = random.Chance(0.5) ? 64 : random.Between(4, 16);
-  schedule.topology = MakeTopology(m, slots, model.layers, experts, random.Between(1, 4), max_rows);
-  schedule.topology.placement = RandomPlacement(random, slots, model.layers, experts);
+  schedule.topology =
+      MakeTopology(m, slots, model.moe_layers(), experts, random.Between(1, 4), max_rows);
+  schedule.topology.placement = RandomPlacement(random, slots, model.moe_layers(), experts);
   schedule.scheduling =
       random.Chance(0.5) ? SchedulingPolicy::kAebs : SchedulingPolicy::kAebsGreedy;
   constexpr int kLeastPages = (kMaxPositions + 1 + kernels::kPageTokens - 1) / kernels::kPageTokens;

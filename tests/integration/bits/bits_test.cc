@@ -11,24 +11,26 @@
 namespace janus::dataplane {
 namespace {
 
-enum class Weights { kGolden, kSmall };
+// Golden checkpoints by folder, and random models with sizes that are no multiple of a vector's.
+constexpr const char* kModels[] = {"mixtral",   "deepseek_v2", "deepseek_v2_lite",
+                                   "qwen3_moe", "small",       "small_latent"};
 
 // The shapes, models and formats that schedules are dealt over.
 struct Configuration {
   int m = 1;
   int n = 1;
-  Weights weights = Weights::kGolden;
+  std::string weights;
   DType dtype = DType::kFloat32;
 
   std::string name() const {
-    return std::to_string(m) + "A" + std::to_string(n) + "E_" +
-           (weights == Weights::kGolden ? "Golden" : "Small") + std::string(ToString(dtype));
+    return std::to_string(m) + "A" + std::to_string(n) + "E_" + weights + "_" +
+           std::string(ToString(dtype));
   }
 };
 std::vector<Configuration> Configurations() {
   std::vector<Configuration> all;
   for (const auto& [m, n] : {std::pair{1, 1}, std::pair{1, 3}, std::pair{2, 2}, std::pair{3, 5}}) {
-    for (const Weights weights : {Weights::kGolden, Weights::kSmall}) {
+    for (const char* weights : kModels) {
       for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
         all.push_back({m, n, weights, dtype});
       }
@@ -37,20 +39,18 @@ std::vector<Configuration> Configurations() {
   return all;
 }
 
-const HeldModel& Held(Weights weights, DType dtype) {
-  static std::map<std::pair<Weights, DType>, HeldModel> models;
+const HeldModel& Held(const std::string& weights, DType dtype) {
+  static std::map<std::pair<std::string, DType>, HeldModel> models;
   const auto at = models.find({weights, dtype});
   if (at != models.end()) return at->second;
   return models
-      .emplace(std::pair{weights, dtype}, weights == Weights::kGolden
-                                              ? HoldGolden("mixtral", dtype)
-                                              : SmallRandomModel(dtype, MixSeed(TestSeed(), 1)))
+      .emplace(std::pair{weights, dtype}, HoldByName(weights, dtype, MixSeed(TestSeed(), 1)))
       .first->second;
 }
 
 // The requests of a model, computed alone once per back end.
-const RequestPool& Pool(Weights weights, DType dtype, KernelChoice kernels) {
-  static std::map<std::tuple<Weights, DType, kernels::Device>, RequestPool> pools;
+const RequestPool& Pool(const std::string& weights, DType dtype, KernelChoice kernels) {
+  static std::map<std::tuple<std::string, DType, kernels::Device>, RequestPool> pools;
   const std::tuple key{weights, dtype, kernels.device};
   const auto at = pools.find(key);
   if (at != pools.end()) return at->second;
@@ -99,7 +99,7 @@ TEST_P(BitsTest, LogitsAreThoseOfTheRequestAlone) {
             << " preemptions, " << recomputed << " positions again\n";
 }
 
-INSTANTIATE_TEST_SUITE_P(Mixtral, BitsTest, testing::Range(size_t{0}, Configurations().size()),
+INSTANTIATE_TEST_SUITE_P(All, BitsTest, testing::Range(size_t{0}, Configurations().size()),
                          [](const auto& info) { return Configurations()[info.param].name(); });
 
 }  // namespace

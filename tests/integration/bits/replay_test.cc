@@ -13,25 +13,22 @@ namespace {
 constexpr int kMostGenerated = 200;
 
 struct Configuration {
-  bool golden = false;
+  std::string model;  // "small", "small_latent", or a golden checkpoint's folder
   DType dtype = DType::kFloat32;
-  std::string name() const {
-    return std::string(golden ? "Golden" : "Small") + std::string(ToString(dtype));
-  }
+  std::string name() const { return model + "_" + std::string(ToString(dtype)); }
 };
-const std::vector<Configuration> kConfigurations = {{false, DType::kFloat32},
-                                                    {false, DType::kBFloat16},
-                                                    {true, DType::kFloat32},
-                                                    {true, DType::kBFloat16}};
+const std::vector<Configuration> kConfigurations = {
+    {"small", DType::kFloat32},        {"small", DType::kBFloat16},
+    {"small_latent", DType::kFloat32}, {"small_latent", DType::kBFloat16},
+    {"mixtral", DType::kFloat32},      {"mixtral", DType::kBFloat16},
+    {"deepseek_v2", DType::kFloat32},  {"deepseek_v2", DType::kBFloat16}};
 
 // Long answers, greedy and sampled, computed alone.
 class ReplayTest : public testing::TestWithParam<Configuration> {
  protected:
   static constexpr int kRequests = 4;
 
-  ReplayTest()
-      : held_(GetParam().golden ? HoldGolden("mixtral", GetParam().dtype)
-                                : SmallRandomModel(GetParam().dtype, MixSeed(TestSeed(), 1))) {
+  ReplayTest() : held_(HoldByName(GetParam().model, GetParam().dtype, MixSeed(TestSeed(), 1))) {
     Random random(MixSeed(TestSeed(), 2));
     std::vector<Request> requests;
     for (int i = 0; i < kRequests; ++i) {
@@ -50,7 +47,8 @@ class ReplayTest : public testing::TestWithParam<Configuration> {
     Schedule schedule;
     const int experts = held_.model.moe.experts;
     const std::vector<int> slots(static_cast<size_t>(n), experts);
-    schedule.topology = MakeTopology(m, slots, held_.model.layers, experts, random.Between(1, 2));
+    schedule.topology =
+        MakeTopology(m, slots, held_.model.moe_layers(), experts, random.Between(1, 2));
     schedule.chunk_seed = random.Next();
     schedule.max_batch = 8;
     schedule.kv_pages = KvCache::PagesFor(40 + kMostGenerated) + random.Between(0, 12);
@@ -106,7 +104,7 @@ TEST_P(ReplayTest, AnAnswerGoesOnFromAnyOfItsTokens) {
   EXPECT_EQ(Differences(schedule, result, pool_), "") << "again with JANUS_SEED=" << TestSeed();
 }
 
-INSTANTIATE_TEST_SUITE_P(Mixtral, ReplayTest, testing::ValuesIn(kConfigurations),
+INSTANTIATE_TEST_SUITE_P(All, ReplayTest, testing::ValuesIn(kConfigurations),
                          [](const auto& info) { return info.param.name(); });
 
 }  // namespace

@@ -29,8 +29,8 @@ std::vector<Back> Backs() {
 class GoldenTest : public testing::TestWithParam<GoldenCase> {};
 
 TEST_P(GoldenTest, LogitsAndTokensAreTransformers) {
-  const Golden golden = ReadGolden("mixtral");
   const GoldenCase& c = GetParam();
+  const Golden golden = ReadGolden(c.family);
   // No near-tie that rounding alone could decide.
   for (const float margin : c.greedy_margins) ASSERT_GE(margin, golden.least_margin * c.range);
   const ModelDescription model = *ParseModelConfig(ReadText(golden.folder + "/" + c.config));
@@ -50,8 +50,17 @@ TEST_P(GoldenTest, LogitsAndTokensAreTransformers) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Mixtral, GoldenTest, testing::ValuesIn(ReadGolden("mixtral").cases),
-                         [](const auto& info) { return info.param.name; });
+std::vector<GoldenCase> AllCases() {
+  std::vector<GoldenCase> all;
+  for (const char* family : kGoldenFamilies) {
+    for (GoldenCase& c : ReadGolden(family).cases) all.push_back(std::move(c));
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GoldenTest, testing::ValuesIn(AllCases()), [](const auto& info) {
+  return info.param.family + "_" + info.param.name;
+});
 
 }  // namespace
 }  // namespace janus::dataplane

@@ -19,6 +19,7 @@ namespace {
 using nlohmann::json;
 
 struct Mutation {
+  std::string family;
   std::string name;
   json how;
   bool of_config = false;
@@ -29,14 +30,14 @@ struct Mutation {
   float least_move = 0.0f;
 };
 void PrintTo(const Mutation& mutation, std::ostream* out) {
-  *out << mutation.name;
+  *out << mutation.family << " " << mutation.name;
 }
 
-std::vector<Mutation> ReadMutations() {
-  const json all = json::parse(ReadText(ReadGolden("mixtral").folder + "/sensitivity.json"));
-  std::vector<Mutation> mutations;
+void ReadMutations(const char* family, std::vector<Mutation>& mutations) {
+  const json all = json::parse(ReadText(ReadGolden(family).folder + "/sensitivity.json"));
   for (const json& entry : all.at("mutations")) {
     Mutation m;
+    m.family = family;
     m.name = entry.at("name").get<std::string>();
     m.how = entry.at("how");
     m.of_config = entry.at("kind") == "config";
@@ -48,6 +49,11 @@ std::vector<Mutation> ReadMutations() {
     m.least_move = all.at("least_move").get<float>();
     mutations.push_back(std::move(m));
   }
+}
+
+std::vector<Mutation> AllMutations() {
+  std::vector<Mutation> mutations;
+  for (const char* family : kGoldenFamilies) ReadMutations(family, mutations);
   return mutations;
 }
 
@@ -72,7 +78,7 @@ class SensitivityTest : public testing::TestWithParam<Mutation> {};
 
 TEST_P(SensitivityTest, MovesTheLogitsOrIsRefused) {
   const Mutation& mutation = GetParam();
-  const Golden golden = ReadGolden("mixtral");
+  const Golden golden = ReadGolden(mutation.family);
   const GoldenCase& c = golden.Case(mutation.golden_case);
   const TempFolder folder;
   json config = json::parse(ReadText(golden.folder + "/" + mutation.config));
@@ -104,9 +110,9 @@ TEST_P(SensitivityTest, MovesTheLogitsOrIsRefused) {
   EXPECT_GE(moved, 100 * golden.tolerance);
 }
 
-INSTANTIATE_TEST_SUITE_P(Mixtral, SensitivityTest, testing::ValuesIn(ReadMutations()),
+INSTANTIATE_TEST_SUITE_P(All, SensitivityTest, testing::ValuesIn(AllMutations()),
                          [](const auto& info) {
-                           std::string name = info.param.name;
+                           std::string name = info.param.family + "_" + info.param.name;
                            for (char& ch : name) {
                              if (!std::isalnum(static_cast<unsigned char>(ch))) ch = '_';
                            }

@@ -245,7 +245,7 @@ class BadInput(ServeTest):
         path = self.model / "config.json"
         config = json.loads(path.read_text())
         path.write_text(json.dumps(dict(config, architectures=["LlamaForCausalLM"])))
-        self.assertIn("'LlamaForCausalLM' is not supported; supported: MixtralForCausalLM", self.refused())
+        self.assertIn("'LlamaForCausalLM' is not supported; supported: DeepseekV2ForCausalLM", self.refused())
         path.write_text(json.dumps(dict(config, quantization_config={"quant_method": "awq"})))
         self.assertIn("quantization_config: quantized weights (awq)", self.refused())
 

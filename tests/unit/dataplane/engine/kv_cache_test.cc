@@ -11,21 +11,19 @@ namespace janus::dataplane {
 namespace {
 
 constexpr int kLayers = 3;
-constexpr int64_t kPageBytes = kernels::KvPageBytes(DType::kFloat32, 2, 4);
+constexpr int64_t kPageBytes = 1024;
 
 std::unique_ptr<KvCache> MakeCache(int pages, int swap_pages) {
   KvCacheOptions options;
   options.layers = kLayers;
-  options.kv_heads = 2;
-  options.head_dim = 4;
+  options.page_bytes = kPageBytes;
   options.bytes = kPageBytes * kLayers * pages + kPageBytes;  // what is left over is no page
   options.swap_bytes = kPageBytes * kLayers * swap_pages;
   return std::move(*KvCache::Create(options));
 }
 
 unsigned char* PageOf(const KvCache& cache, int layer, int32_t page) {
-  const kernels::KvCache view = cache.Layer(layer);
-  return static_cast<unsigned char*>(view.pages) + page * view.page_stride_bytes;
+  return reinterpret_cast<unsigned char*>(cache.Layer(layer)) + page * kPageBytes;
 }
 
 void Fill(const KvCache& cache, const std::vector<int32_t>& pages, int salt) {
@@ -52,8 +50,7 @@ bool Holds(const KvCache& cache, const std::vector<int32_t>& pages, int salt) {
 TEST(KvCache, RefusesLessThanOnePageAndSaysWhatToRaise) {
   KvCacheOptions options;
   options.layers = kLayers;
-  options.kv_heads = 2;
-  options.head_dim = 4;
+  options.page_bytes = kPageBytes;
   options.bytes = kPageBytes * kLayers - 1;
   const auto cache = KvCache::Create(options);
   ASSERT_EQ(cache.status().code(), StatusCode::kInvalidArgument);

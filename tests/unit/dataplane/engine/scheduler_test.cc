@@ -12,7 +12,7 @@
 namespace janus::dataplane {
 namespace {
 
-constexpr int64_t kPageBytes = kernels::KvPageBytes(DType::kFloat32, 1, 2);
+constexpr int64_t kPageBytes = 256;
 
 // A scheduler on a cache of so many pages, and a stand-in for the model: every last row draws the
 // token 7.
@@ -21,8 +21,7 @@ class SchedulerTest : public testing::Test {
   void MakeScheduler(int pages, int swap_pages, SchedulerOptions options = {8, 100, 1000}) {
     KvCacheOptions cache;
     cache.layers = 1;
-    cache.kv_heads = 1;
-    cache.head_dim = 2;
+    cache.page_bytes = kPageBytes;
     cache.bytes = kPageBytes * pages;
     cache.swap_bytes = kPageBytes * swap_pages;
     cache_ = std::move(*KvCache::Create(cache));

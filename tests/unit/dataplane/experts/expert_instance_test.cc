@@ -120,7 +120,7 @@ class ExpertInstanceTest : public testing::Test {
     EXPECT_TRUE(kernels::GateTopK({}, gate).ok());
     std::vector<std::vector<float>> cells;
     for (size_t j = 0; j < k; ++j) {
-      const ExpertTensors& expert = *weights.slots[ids[j]];
+      const FfnTensors& expert = *weights.slots[ids[j]];
       std::vector<float> y(static_cast<size_t>(model.hidden));
       const kernels::Contribution contribution{x_h, y.data(), gate_weights[j]};
       const kernels::ActiveExpert active{expert.gate.data, expert.up.data, expert.down.data, 0, 1};

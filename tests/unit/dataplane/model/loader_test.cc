@@ -8,7 +8,6 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "dataplane/model/family.h"
 #include "tests/support/checkpoint_writer.h"
 #include "tests/support/contains.h"
 #include "tests/support/held_model.h"
@@ -39,24 +38,24 @@ TEST(Loader, ASingleFileAndShardsGiveTheSameWeights) {
   const TempFolder single, sharded;
   single.Write("model.safetensors", SafetensorsBytes(tensors));
   WriteSharded(sharded, tensors, 3);
-  const Family& family = MixtralFamily();
   const Topology topology = MakeTopology(1, {4, 5}, model.layers, model.moe.experts);
   for (const TempFolder* folder : {&single, &sharded}) {
     const auto attention = LoadAttention(folder->path(), model, nullptr, {});
     ASSERT_TRUE(attention.ok()) << attention.status().ToString();
     const AttentionWeights& w = attention->weights;
-    ExpectSame(w.embedding, tensors.at(family.Embedding()));
-    ExpectSame(w.final_norm, tensors.at(family.FinalNorm()));
-    ExpectSame(w.lm_head, tensors.at(family.LmHead()));
+    ExpectSame(w.embedding, tensors.at("model.embed_tokens.weight"));
+    ExpectSame(w.final_norm, tensors.at("model.norm.weight"));
+    ExpectSame(w.lm_head, tensors.at("lm_head.weight"));
     ASSERT_EQ(static_cast<int>(w.layers.size()), model.layers);
     for (int l = 0; l < model.layers; ++l) {
       const AttentionLayerWeights& layer = w.layers[static_cast<size_t>(l)];
-      ExpectSame(layer.input_norm, tensors.at(family.InputNorm(l)));
-      ExpectSame(layer.q, tensors.at(family.Query(l)));
-      ExpectSame(layer.k, tensors.at(family.Key(l)));
-      ExpectSame(layer.v, tensors.at(family.Value(l)));
-      ExpectSame(layer.o, tensors.at(family.Output(l)));
-      ExpectSame(layer.post_norm, tensors.at(family.PostNorm(l)));
+      const std::string name = "model.layers." + std::to_string(l) + ".";
+      ExpectSame(layer.input_norm, tensors.at(name + "input_layernorm.weight"));
+      ExpectSame(layer.q, tensors.at(name + "self_attn.q_proj.weight"));
+      ExpectSame(layer.k, tensors.at(name + "self_attn.k_proj.weight"));
+      ExpectSame(layer.v, tensors.at(name + "self_attn.v_proj.weight"));
+      ExpectSame(layer.o, tensors.at(name + "self_attn.o_proj.weight"));
+      ExpectSame(layer.post_norm, tensors.at(name + "post_attention_layernorm.weight"));
     }
     for (int g = 0; g < 2; ++g) {
       const auto experts =
@@ -64,15 +63,17 @@ TEST(Loader, ASingleFileAndShardsGiveTheSameWeights) {
       ASSERT_TRUE(experts.ok()) << experts.status().ToString();
       for (int l = 0; l < model.layers; ++l) {
         const ExpertLayerWeights& layer = experts->weights.layers[static_cast<size_t>(l)];
-        ExpectSame(layer.router, tensors.at(family.Router(l)));
+        const std::string moe = "model.layers." + std::to_string(l) + ".block_sparse_moe.";
+        ExpectSame(layer.router, tensors.at(moe + "gate.weight"));
         for (size_t s = 0; s < layer.slots.size(); ++s) {
           const uint16_t expert = topology.placement.at(
               l, topology.placement.first_slot(Rank{g}) + static_cast<int>(s));
           ASSERT_EQ(layer.slots[s].has_value(), expert != Placement::kEmpty);
           if (!layer.slots[s]) continue;
-          ExpectSame(layer.slots[s]->gate, tensors.at(family.ExpertGate(l, expert)));
-          ExpectSame(layer.slots[s]->up, tensors.at(family.ExpertUp(l, expert)));
-          ExpectSame(layer.slots[s]->down, tensors.at(family.ExpertDown(l, expert)));
+          const std::string name = moe + "experts." + std::to_string(expert) + ".";
+          ExpectSame(layer.slots[s]->gate, tensors.at(name + "w1.weight"));
+          ExpectSame(layer.slots[s]->up, tensors.at(name + "w3.weight"));
+          ExpectSame(layer.slots[s]->down, tensors.at(name + "w2.weight"));
         }
       }
     }
@@ -89,7 +90,7 @@ TEST(Loader, CastsEveryFormatToEveryOther) {
       ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
       const Tensor& q = loaded->weights.layers[1].q;
       EXPECT_EQ(q.dtype, computed);
-      const std::string& bytes = tensors.at(MixtralFamily().Query(1)).bytes;
+      const std::string& bytes = tensors.at("model.layers.1.self_attn.q_proj.weight").bytes;
       const size_t count = bytes.size() / static_cast<size_t>(SizeOf(stored));
       const auto value = [](const void* from, DType dtype, size_t i) {
         if (dtype == DType::kFloat32) {
@@ -135,7 +136,7 @@ TEST(Loader, UnalignedDataIsCopied) {
   const auto loaded = LoadAttention(folder.path(), Model(), nullptr, {});
   ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
   EXPECT_FALSE(loaded->cast.empty());
-  ExpectSame(loaded->weights.layers[0].k, tensors.at(MixtralFamily().Key(0)));
+  ExpectSame(loaded->weights.layers[0].k, tensors.at("model.layers.0.self_attn.k_proj.weight"));
 }
 
 TEST(Loader, TellsItsProgressToTheEnd) {

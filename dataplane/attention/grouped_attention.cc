@@ -1,0 +1,116 @@
+#include "dataplane/attention/grouped_attention.h"
+
+#include "dataplane/attention/projection.h"
+#include "dataplane/attention/rope_table.h"
+
+namespace janus::dataplane {
+namespace {
+
+constexpr size_t kWorkspaceBytes = size_t{4} << 20;
+
+}  // namespace
+
+GroupedAttention::GroupedAttention(const ModelDescription& model, const AttentionWeights& weights,
+                                   const KvCache& cache, const kernels::Stream& stream,
+                                   int max_rows)
+    : model_(model),
+      weights_(weights),
+      cache_(cache),
+      stream_(stream),
+      q_width_(model.attention.heads * model.attention.head_dim),
+      kv_width_(model.attention.kv_heads * model.attention.head_dim),
+      inv_freq_(InverseFrequencies(model.attention.rope)),
+      qkv_(static_cast<size_t>(max_rows) * static_cast<size_t>(q_width_ + 2 * kv_width_)),
+      workspace_(kWorkspaceBytes) {}
+
+kernels::KvCache GroupedAttention::View(int layer) const {
+  kernels::KvCache view;
+  view.pages = cache_.Layer(layer);
+  view.num_pages = cache_.num_pages();
+  view.page_stride_bytes = static_cast<int64_t>(cache_.page_bytes());
+  view.dtype = WireType(model_);
+  view.kv_heads = model_.attention.kv_heads;
+  view.head_dim = model_.attention.head_dim;
+  return view;
+}
+
+Status GroupedAttention::ProjectRows(const AttentionLayerWeights& w, const AttentionRows& rows,
+                                     const void* x) {
+  const AttentionDescription& a = model_.attention;
+  const int64_t width = q_width_ + 2 * kv_width_;
+  float* q = qkv_.data();
+  float* k = q + q_width_;
+  float* v = k + kv_width_;
+  const auto project = [&](const Tensor& weight, float* y, int64_t outputs) {
+    return Project(stream_, weight,
+                   {.x = x,
+                    .x_dtype = WireType(model_),
+                    .count = rows.count,
+                    .inputs = model_.hidden,
+                    .outputs = outputs,
+                    .y = y,
+                    .y_stride = width});
+  };
+  JANUS_RETURN_IF_ERROR(project(w.q, q, q_width_));
+  JANUS_RETURN_IF_ERROR(project(w.k, k, kv_width_));
+  JANUS_RETURN_IF_ERROR(project(w.v, v, kv_width_));
+  if (a.head_norm) {
+    const auto norm = [&](const Tensor& weight, float* heads, int groups) {
+      return Norm(stream_, weight,
+                  {.x = heads,
+                   .x_stride = width,
+                   .y = heads,
+                   .y_stride = width,
+                   .count = rows.count,
+                   .groups = groups,
+                   .size = a.head_dim,
+                   .epsilon = model_.norm_epsilon});
+    };
+    JANUS_RETURN_IF_ERROR(norm(w.q_norm, q, a.heads));
+    JANUS_RETURN_IF_ERROR(norm(w.k_norm, k, a.kv_heads));
+  }
+  kernels::RopeArgs rope;  // query heads, then key heads, lie one after the other
+  rope.x = q;
+  rope.positions = rows.positions;
+  rope.inv_freq = inv_freq_.data();
+  rope.attention_factor = a.rope.attention_factor;
+  rope.rows = rows.count;
+  rope.heads = a.heads + a.kv_heads;
+  rope.head_dim = a.head_dim;
+  rope.rotary_dim = a.rope.rotary_dim;
+  rope.pairing = a.rope.pairing;
+  rope.row_stride = width;
+  return kernels::Rope(stream_, rope);
+}
+
+Status GroupedAttention::Attend(int layer, const AttentionRows& rows, const void* x, void* y) {
+  JANUS_RETURN_IF_ERROR(ProjectRows(weights_.layers[static_cast<size_t>(layer)], rows, x));
+  const int64_t width = q_width_ + 2 * kv_width_;
+
+  kernels::KvWriteArgs write;
+  write.cache = View(layer);
+  write.rows = rows.rows;
+  write.keys = qkv_.data() + q_width_;
+  write.values = write.keys + kv_width_;
+  write.num_rows = rows.count;
+  write.key_stride = width;
+  write.value_stride = width;
+  JANUS_RETURN_IF_ERROR(kernels::KvWrite(stream_, write));
+
+  kernels::PagedAttentionArgs attention;
+  attention.cache = write.cache;
+  attention.rows = rows.rows;
+  attention.queries = qkv_.data();
+  attention.query_stride = width;
+  attention.y = y;
+  attention.y_dtype = WireType(model_);
+  attention.num_rows = rows.count;
+  attention.heads = model_.attention.heads;
+  attention.scale = model_.attention.scale;
+  attention.sliding_window = model_.attention.sliding_window;
+  attention.workspace = workspace_.data();
+  attention.workspace_bytes = static_cast<int64_t>(workspace_.size());
+  return kernels::PagedAttention(stream_, attention);
+}
+
+}  // namespace janus::dataplane

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <vector>
+
+#include "common/aligned_buffer.h"
+#include "dataplane/attention/self_attention.h"
+
+namespace janus::dataplane {
+
+// Grouped-query attention with rope, one algorithm for prompt and generated positions.
+class GroupedAttention final : public SelfAttention {
+ public:
+  GroupedAttention(const ModelDescription& model, const AttentionWeights& weights,
+                   const KvCache& cache, const kernels::Stream& stream, int max_rows);
+
+  Status Attend(int layer, const AttentionRows& rows, const void* x, void* y) override;
+
+ private:
+  // Queries, keys and values of the rows into qkv_, turned by their positions.
+  Status ProjectRows(const AttentionLayerWeights& w, const AttentionRows& rows, const void* x);
+  kernels::KvCache View(int layer) const;
+
+  const ModelDescription model_;
+  const AttentionWeights& weights_;
+  const KvCache& cache_;
+  const kernels::Stream stream_;
+  const int q_width_;
+  const int kv_width_;
+  const std::vector<float> inv_freq_;  // [rotary_dim/2]
+  std::vector<float> qkv_;             // [T, Q + 2*KV]
+  AlignedBuffer workspace_;
+};
+
+}  // namespace janus::dataplane

@@ -1,0 +1,210 @@
+#include "dataplane/attention/latent_attention.h"
+
+#include "dataplane/attention/projection.h"
+#include "dataplane/attention/rope_table.h"
+
+namespace janus::dataplane {
+
+LatentAttention::LatentAttention(const ModelDescription& model, const AttentionWeights& weights,
+                                 const KvCache& cache, const kernels::Stream& stream, int max_rows)
+    : model_(model),
+      latent_(*model.attention.latent),
+      weights_(weights),
+      cache_(cache),
+      stream_(stream),
+      q_width_(int64_t{model.attention.heads} * model.attention.head_dim),
+      entry_width_(int64_t{latent_.rank} + model.attention.rope.rotary_dim),
+      inv_freq_(InverseFrequencies(model.attention.rope)) {
+  const auto rows = static_cast<size_t>(max_rows);
+  const auto query_rank = static_cast<size_t>(latent_.query_rank);
+  query_latents_.resize(rows * query_rank);
+  normed_queries_ = AlignedBuffer(rows * query_rank * static_cast<size_t>(SizeOf(WireType(model))));
+  queries_.resize(rows * static_cast<size_t>(q_width_));
+  entries_.resize(rows * static_cast<size_t>(entry_width_));
+  const size_t in_latent_space =
+      rows * static_cast<size_t>(model.attention.heads) * static_cast<size_t>(latent_.rank);
+  absorbed_.resize(in_latent_space);
+  attended_.resize(in_latent_space);
+  const int threads = stream.team == nullptr ? 1 : stream.team->size();
+  workspace_ = AlignedBuffer(static_cast<size_t>(kernels::ExpandedAttentionWorkspaceBytes(
+      model.attention.head_dim, latent_.value_dim, threads)));
+}
+
+kernels::LatentCache LatentAttention::View(int layer) const {
+  kernels::LatentCache view;
+  view.pages = cache_.Layer(layer);
+  view.num_pages = cache_.num_pages();
+  view.page_stride_bytes = static_cast<int64_t>(cache_.page_bytes());
+  view.dtype = WireType(model_);
+  view.rank = latent_.rank;
+  view.rope = model_.attention.rope.rotary_dim;
+  return view;
+}
+
+Status LatentAttention::Attend(int layer, const AttentionRows& rows, const void* x, void* y) {
+  JANUS_RETURN_IF_ERROR(ProjectQueries(weights_.layers[static_cast<size_t>(layer)], rows, x));
+  JANUS_RETURN_IF_ERROR(WriteLatents(layer, rows, x));
+  for (int first = 0; first < rows.count;) {
+    int end = first + 1;
+    while (end < rows.count && rows.classes[end] == rows.classes[first]) ++end;
+    JANUS_RETURN_IF_ERROR(rows.classes[first] == PositionClass::kPrompt
+                              ? Expanded(layer, rows, first, end - first, y)
+                              : Absorbed(layer, rows, first, end - first, y));
+    first = end;
+  }
+  return OkStatus();
+}
+
+Status LatentAttention::Turn(const AttentionRows& rows, float* x, int heads,
+                             int64_t row_stride) const {
+  const AttentionDescription& a = model_.attention;
+  kernels::RopeArgs rope;
+  rope.x = x;
+  rope.positions = rows.positions;
+  rope.inv_freq = inv_freq_.data();
+  rope.attention_factor = a.rope.attention_factor;
+  rope.rows = rows.count;
+  rope.heads = heads;
+  rope.head_dim = a.head_dim;
+  rope.rotary_dim = a.rope.rotary_dim;
+  rope.pairing = a.rope.pairing;
+  rope.row_stride = row_stride;
+  return kernels::Rope(stream_, rope);
+}
+
+Status LatentAttention::ProjectQueries(const AttentionLayerWeights& w, const AttentionRows& rows,
+                                       const void* x) {
+  const DType wire = WireType(model_);
+  Projection project{.x = x,
+                     .x_dtype = wire,
+                     .count = rows.count,
+                     .inputs = model_.hidden,
+                     .outputs = q_width_,
+                     .y = queries_.data()};
+  if (latent_.query_rank > 0) {
+    Projection down = project;
+    down.outputs = latent_.query_rank;
+    down.y = query_latents_.data();
+    JANUS_RETURN_IF_ERROR(Project(stream_, w.q_a, down));
+    JANUS_RETURN_IF_ERROR(Norm(stream_, w.q_a_norm,
+                               {.x = query_latents_.data(),
+                                .y = normed_queries_.data(),
+                                .y_dtype = wire,
+                                .count = rows.count,
+                                .size = latent_.query_rank,
+                                .epsilon = latent_.norm_epsilon}));
+    project.x = normed_queries_.data();
+    project.inputs = latent_.query_rank;
+  }
+  JANUS_RETURN_IF_ERROR(Project(stream_, w.q, project));
+  const AttentionDescription& a = model_.attention;
+  return Turn(rows, queries_.data() + a.nope_dim(), a.heads, q_width_);
+}
+
+Status LatentAttention::WriteLatents(int layer, const AttentionRows& rows, const void* x) {
+  const AttentionLayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
+  JANUS_RETURN_IF_ERROR(Project(stream_, w.kv_a,
+                                {.x = x,
+                                 .x_dtype = WireType(model_),
+                                 .count = rows.count,
+                                 .inputs = model_.hidden,
+                                 .outputs = entry_width_,
+                                 .y = entries_.data()}));
+  JANUS_RETURN_IF_ERROR(Norm(stream_, w.kv_a_norm,
+                             {.x = entries_.data(),
+                              .x_stride = entry_width_,
+                              .y = entries_.data(),
+                              .y_stride = entry_width_,
+                              .count = rows.count,
+                              .size = latent_.rank,
+                              .epsilon = latent_.norm_epsilon}));
+  JANUS_RETURN_IF_ERROR(Turn(rows, entries_.data() + latent_.rank, 1, entry_width_));
+  kernels::LatentWriteArgs write;
+  write.cache = View(layer);
+  write.rows = rows.rows;
+  write.entries = entries_.data();
+  write.num_rows = rows.count;
+  return kernels::LatentWrite(stream_, write);
+}
+
+Status LatentAttention::Expanded(int layer, const AttentionRows& rows, int first, int count,
+                                 void* y) {
+  const AttentionDescription& a = model_.attention;
+  const Tensor& expand = weights_.layers[static_cast<size_t>(layer)].kv_b;
+  const DType wire = WireType(model_);
+  kernels::ExpandedAttentionArgs args;
+  args.cache = View(layer);
+  args.rows = rows.rows + first;
+  args.queries = queries_.data() + first * q_width_;
+  args.expand = expand.data;
+  args.expand_dtype = expand.dtype;
+  args.y = static_cast<std::byte*>(y) + first * AttendedWidth(a) * SizeOf(wire);
+  args.y_dtype = wire;
+  args.num_rows = count;
+  args.heads = a.heads;
+  args.nope_dim = a.nope_dim();
+  args.value_dim = latent_.value_dim;
+  args.scale = a.scale;
+  args.workspace = workspace_.data();
+  args.workspace_bytes = static_cast<int64_t>(workspace_.size());
+  return kernels::ExpandedAttention(stream_, args);
+}
+
+Status LatentAttention::Absorbed(int layer, const AttentionRows& rows, int first, int count,
+                                 void* y) {
+  const AttentionDescription& a = model_.attention;
+  const Tensor& expand = weights_.layers[static_cast<size_t>(layer)].kv_b;
+  const DType wire = WireType(model_);
+  const int64_t latent_width = int64_t{a.heads} * latent_.rank;
+  float* absorbed = absorbed_.data() + first * latent_width;
+  float* attended = attended_.data() + first * latent_width;
+
+  // q_latent = expand_key^T q
+  kernels::HeadLinearArgs into;
+  into.x = queries_.data() + first * q_width_;
+  into.weight = expand.data;
+  into.weight_dtype = expand.dtype;
+  into.transposed = true;
+  into.y = absorbed;
+  into.rows = count;
+  into.heads = a.heads;
+  into.outputs = latent_.rank;
+  into.inputs = a.nope_dim();
+  into.x_row_stride = q_width_;
+  into.x_head_stride = a.head_dim;
+  into.y_row_stride = latent_width;
+  into.y_head_stride = latent_.rank;
+  into.weight_head_stride = int64_t{latent_.rank} * (a.nope_dim() + latent_.value_dim);
+  JANUS_RETURN_IF_ERROR(kernels::HeadLinear(stream_, into));
+
+  kernels::AbsorbedAttentionArgs attention;
+  attention.cache = View(layer);
+  attention.rows = rows.rows + first;
+  attention.latent_queries = absorbed;
+  attention.rope_queries = queries_.data() + first * q_width_ + a.nope_dim();
+  attention.rope_query_row_stride = q_width_;
+  attention.rope_query_head_stride = a.head_dim;
+  attention.y = attended;
+  attention.num_rows = count;
+  attention.heads = a.heads;
+  attention.scale = a.scale;
+  JANUS_RETURN_IF_ERROR(kernels::AbsorbedAttention(stream_, attention));
+
+  // y = expand_value attended
+  kernels::HeadLinearArgs out = into;
+  out.x = attended;
+  out.weight = static_cast<const std::byte*>(expand.data) +
+               int64_t{a.nope_dim()} * latent_.rank * SizeOf(expand.dtype);
+  out.transposed = false;
+  out.y = static_cast<std::byte*>(y) + first * AttendedWidth(a) * SizeOf(wire);
+  out.y_dtype = wire;
+  out.outputs = latent_.value_dim;
+  out.inputs = latent_.rank;
+  out.x_row_stride = latent_width;
+  out.x_head_stride = latent_.rank;
+  out.y_row_stride = AttendedWidth(a);
+  out.y_head_stride = latent_.value_dim;
+  return kernels::HeadLinear(stream_, out);
+}
+
+}  // namespace janus::dataplane

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <vector>
+
+#include "common/aligned_buffer.h"
+#include "dataplane/attention/self_attention.h"
+
+namespace janus::dataplane {
+
+// Multi-head latent attention (DeepSeek-V2). The cache holds a normed latent vector and one rope
+// key per position. Prompt positions expand keys and values from it, generated ones take their
+// queries into the latent space and attend there: the same function in other algebra, so other
+// bits. Which form computes a position follows its class alone, so a position has the same bits
+// whenever it is computed, and however many of its sequence are computed with it.
+class LatentAttention final : public SelfAttention {
+ public:
+  LatentAttention(const ModelDescription& model, const AttentionWeights& weights,
+                  const KvCache& cache, const kernels::Stream& stream, int max_rows);
+
+  Status Attend(int layer, const AttentionRows& rows, const void* x, void* y) override;
+
+ private:
+  Status ProjectQueries(const AttentionLayerWeights& w, const AttentionRows& rows, const void* x);
+  Status WriteLatents(int layer, const AttentionRows& rows, const void* x);
+  // Rows first..first+count-1, all of one class.
+  Status Expanded(int layer, const AttentionRows& rows, int first, int count, void* y);
+  Status Absorbed(int layer, const AttentionRows& rows, int first, int count, void* y);
+  Status Turn(const AttentionRows& rows, float* x, int heads, int64_t row_stride) const;
+  kernels::LatentCache View(int layer) const;
+
+  const ModelDescription model_;
+  const LatentDescription latent_;
+  const AttentionWeights& weights_;
+  const KvCache& cache_;
+  const kernels::Stream stream_;
+  const int64_t q_width_;              // heads * head_dim
+  const int64_t entry_width_;          // R + P: what the cache holds of a position
+  const std::vector<float> inv_freq_;  // [P/2]
+
+  std::vector<float> query_latents_;  // [T,Rq], with a latent query
+  AlignedBuffer normed_queries_;      // [T,Rq] of the wire type
+  std::vector<float> queries_;        // [T,heads,D]
+  std::vector<float> entries_;        // [T,R+P]
+  std::vector<float> absorbed_;       // [T,heads,R]: queries in the latent space
+  std::vector<float> attended_;       // [T,heads,R]: what they brought
+  AlignedBuffer workspace_;
+};
+
+}  // namespace janus::dataplane

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "common/model/description.h"
+#include "dataplane/attention/weights.h"
+#include "dataplane/engine/kv_cache.h"
+#include "dataplane/engine/scheduler.h"
+#include "kernels/kernels.h"
+
+namespace janus::dataplane {
+
+// Rows of a batch, one after the other; rows of one sequence are neighbours, positions ascending.
+struct AttentionRows {
+  const kernels::KvRow* rows = nullptr;    // [count]
+  const int32_t* positions = nullptr;      // [count], those of `rows`
+  const PositionClass* classes = nullptr;  // [count]
+  int count = 0;
+};
+
+// Attention of one kind, between the input norm and the output projection: projects queries and
+// what the cache holds, writes the cache, attends.
+//
+// Confined to the step thread. Buffers are sized once for max_rows; a step allocates nothing.
+class SelfAttention {
+ public:
+  virtual ~SelfAttention() = default;
+
+  // x [count,H] and y [count, AttendedWidth] of the wire type. Rows of one sequence must come in
+  // order of position within a layer.
+  virtual Status Attend(int layer, const AttentionRows& rows, const void* x, void* y) = 0;
+};
+
+// For the model's kind. All references must outlive the object.
+std::unique_ptr<SelfAttention> MakeSelfAttention(const ModelDescription& model,
+                                                 const AttentionWeights& weights,
+                                                 const KvCache& cache,
+                                                 const kernels::Stream& stream, int max_rows);
+
+// Columns of what attention hands to the output projection: heads times a value's size.
+int64_t AttendedWidth(const AttentionDescription& attention);
+
+// Bytes of one layer's page of the model's cache.
+int64_t CachePageBytes(const ModelDescription& model);
+
+}  // namespace janus::dataplane

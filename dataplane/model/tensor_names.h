@@ -1,0 +1,47 @@
+#pragma once
+
+#include <string_view>
+
+namespace janus::dataplane {
+
+// Where a family keeps its tensors in a checkpoint: names without ".weight". The defaults are what
+// most families write; tensor_names.cc says what differs.
+struct TensorNames {
+  std::string_view embedding = "model.embed_tokens";
+  std::string_view final_norm = "model.norm";
+  std::string_view lm_head = "lm_head";
+  std::string_view layers = "model.layers";  // followed by the layer's number
+
+  // Within a layer.
+  std::string_view input_norm = "input_layernorm";
+  std::string_view query = "self_attn.q_proj";
+  std::string_view key = "self_attn.k_proj";
+  std::string_view value = "self_attn.v_proj";
+  std::string_view output = "self_attn.o_proj";
+  std::string_view query_norm = "self_attn.q_norm";
+  std::string_view key_norm = "self_attn.k_norm";
+  std::string_view post_norm = "post_attention_layernorm";
+
+  // Latent attention.
+  std::string_view query_down = "self_attn.q_a_proj";
+  std::string_view query_down_norm = "self_attn.q_a_layernorm";
+  std::string_view query_up = "self_attn.q_b_proj";
+  std::string_view latent = "self_attn.kv_a_proj_with_mqa";
+  std::string_view latent_norm = "self_attn.kv_a_layernorm";
+  std::string_view latent_up = "self_attn.kv_b_proj";
+
+  // FFNs: a dense layer's, the shared experts', and the experts', followed by their number.
+  std::string_view router = "mlp.gate";
+  std::string_view dense = "mlp";
+  std::string_view shared = "mlp.shared_experts";
+  std::string_view experts = "mlp.experts";
+  // Within one of them.
+  std::string_view gate = "gate_proj";
+  std::string_view up = "up_proj";
+  std::string_view down = "down_proj";
+};
+
+// The names of ModelDescription::family; null if it is unknown.
+const TensorNames* FindTensorNames(std::string_view family);
+
+}  // namespace janus::dataplane
