@@ -1,0 +1,410 @@
+"""What every make_<family>.py shares: from a family's random checkpoint to its golden files.
+
+README.md beside this file explains the files. Everything is float32 on one thread, from seeds.
+"""
+
+import argparse
+import copy
+import dataclasses
+import json
+import pathlib
+import tempfile
+from collections.abc import Callable
+
+import numpy as np
+import safetensors.torch
+import torch
+import transformers
+
+# The largest difference from these logits that an fp32 implementation may show, in units of the
+# logits' range, and how far every mutation of sensitivity.json must move them.
+TOLERANCE = 2e-4
+MOVES = 100 * TOLERANCE
+# The least gap between the two best logits over all greedy steps, in units of the range.
+LEAST_MARGIN = 5e-3
+# The least gap between the last expert chosen and the first one not, in router logits.
+LEAST_ROUTER_GAP = 2e-4
+
+LEAST_DISTINCT = 8
+KEPT_POSITIONS = 4
+GREEDY_TOKENS = 64
+FIRST_PROMPT_TOKEN = 8  # ids below are for special tokens
+GENERATION_CONFIG = {"bos_token_id": 1, "do_sample": False, "eos_token_id": [2, 3]}
+
+Weights = dict[str, torch.Tensor]
+
+
+@dataclasses.dataclass
+class Family:
+    """A family's part: its configs and weights, what is run and what is mutated."""
+
+    folder: str
+    configs: dict[str, dict]  # file -> config; config.json and config.published.json are one model
+    # Case -> (config, prompt length, seed of the prompt as found by --search, greedy tokens wanted).
+    cases: dict[str, tuple[str, int, int, bool]]
+    make_weights: Callable[[], Weights]
+    # The rows of sensitivity.json; gets, per MoE layer, an expert that shows in the kept logits.
+    mutations: Callable[[list[int]], list[dict]]
+
+    @property
+    def config(self) -> dict:
+        return self.configs["config.json"]
+
+    @property
+    def path(self) -> pathlib.Path:
+        return pathlib.Path(__file__).resolve().parent / self.folder
+
+    def vocab(self) -> int:
+        return self.config["vocab_size"]
+
+
+def matrices(seed: int):
+    """(matrix, norm): random tensors, scaled so that each of them shows in the logits."""
+    rng = np.random.Generator(np.random.PCG64(seed))
+
+    def matrix(rows, columns, gain):
+        return rng.standard_normal((rows, columns)) * gain / np.sqrt(columns)
+
+    def norm(size):
+        return rng.uniform(0.5, 1.5, size)
+
+    return rng, matrix, norm
+
+
+def head_matrix(rng, matrix, vocab: int, hidden: int):
+    """Rows of unequal length: the larger ones stand out, which keeps greedy steps off near-ties."""
+    return matrix(vocab, hidden, 1.0) * np.exp(rng.standard_normal((vocab, 1)) * 0.5)
+
+
+def to_torch(arrays: dict) -> Weights:
+    return {name: torch.from_numpy(w.astype(np.float32)) for name, w in arrays.items()}
+
+
+def with_values(config: dict, values: dict) -> dict:
+    """A copy of the config with values set at JSON pointers."""
+    out = copy.deepcopy(config)
+    for pointer, value in values.items():
+        *path, last = pointer.strip("/").split("/")
+        at = out
+        for key in path:
+            at = at[key]
+        at[last] = value
+    return out
+
+
+def make_model(config: dict, weights: dict[str, torch.Tensor]):
+    """A transformers model of this config with these weights, without those it has no place for."""
+    surplus = [f"model.layers.{i}." for i in range(config["num_hidden_layers"], 99)]
+    if config["tie_word_embeddings"]:
+        surplus.append("lm_head.")
+    weights = {k: v for k, v in weights.items() if not k.startswith(tuple(surplus))}
+    with tempfile.TemporaryDirectory() as folder:
+        pathlib.Path(folder, "config.json").write_text(json.dumps(config))
+        safetensors.torch.save_file(weights, f"{folder}/model.safetensors", {"format": "pt"})
+        model, report = transformers.AutoModelForCausalLM.from_pretrained(
+            folder,
+            dtype=torch.float32,
+            attn_implementation="eager",
+            experts_implementation="eager",
+            output_loading_info=True,
+        )
+    if any(report.values()):
+        raise SystemExit(f"transformers did not load the checkpoint as it is: {report}")
+    return model.eval()
+
+
+def make_prompt(family: Family, length: int, seed: int) -> list[int]:
+    rng = np.random.Generator(np.random.PCG64([length, seed]))
+    return rng.integers(FIRST_PROMPT_TOKEN, family.vocab(), length).tolist()
+
+
+def least_router_gap(model, output) -> float:
+    """The least gap between the last expert chosen and the first one left, over all tokens.
+
+    Where only the best groups of experts are chosen from, of the groups too.
+    """
+    config = model.config
+    logits = torch.cat(output.router_logits)
+    gaps = []
+    groups = getattr(config, "n_group", None) or 1
+    if getattr(config, "topk_method", None) == "group_limited_greedy" and groups > 1:
+        by_group = logits.unflatten(1, (groups, -1))
+        best = by_group.amax(2).topk(config.topk_group + 1, dim=-1)
+        gaps.append(best.values[:, -2] - best.values[:, -1])
+        open_groups = torch.zeros(by_group.shape[:2], dtype=torch.bool)
+        open_groups.scatter_(1, best.indices[:, :-1], True)
+        logits = by_group.masked_fill(~open_groups[:, :, None], -1e9).flatten(1)
+    k = config.num_experts_per_tok
+    best = logits.topk(k + 1, dim=-1).values
+    gaps.append(best[:, k - 1] - best[:, k])
+    return min(gap.min().item() for gap in gaps)
+
+
+@torch.no_grad()
+def prompt_logits(model, prompt: list[int]) -> torch.Tensor:
+    """Logits [kept, vocabulary] of the prompt's last positions."""
+    return model(input_ids=torch.tensor([prompt])).logits[0, -KEPT_POSITIONS:].contiguous()
+
+
+@torch.no_grad()
+def router_gap(model, ids: list[int]) -> float:
+    return least_router_gap(model, model(input_ids=torch.tensor([ids]), output_router_logits=True))
+
+
+def range_of(logits: torch.Tensor) -> float:
+    return (logits.max() - logits.min()).item()
+
+
+@torch.no_grad()
+def greedy(model, prompt: list[int]) -> tuple[list[int], list[float], float]:
+    """(ids, margin of each, least router gap): every step computed from nothing, without a cache.
+
+    Decoding goes on past end tokens; the cases have none.
+    """
+    ids, margins = list(prompt), []
+    for _ in range(GREEDY_TOKENS):
+        logits = model(input_ids=torch.tensor([ids])).logits[0, -1]
+        best = logits.topk(2)
+        margins.append((best.values[0] - best.values[1]).item())
+        ids.append(best.indices[0].item())
+    return ids[len(prompt) :], margins, router_gap(model, ids)
+
+
+@torch.no_grad()
+def cached_margins(model, prompts: list[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+    """(ids, least margin in units of the range) per prompt, decoded as one batch with a cache."""
+    step, cache = torch.tensor(prompts), transformers.DynamicCache(config=model.config)
+    ids, margins, width = [], [], None
+    for _ in range(GREEDY_TOKENS):
+        logits = model(input_ids=step, past_key_values=cache, use_cache=True).logits
+        if width is None:
+            kept = logits[:, -KEPT_POSITIONS:]
+            width = kept.amax((1, 2)) - kept.amin((1, 2))
+        best = logits[:, -1].topk(2)
+        margins.append((best.values[:, 0] - best.values[:, 1]) / width)
+        step = best.indices[:, :1]
+        ids.append(step)
+    return torch.cat(ids, 1), torch.stack(margins).amin(0)
+
+
+def search(family: Family, seeds: int = 512, batch: int = 64) -> None:
+    """Prints, per case, the seeds with the largest least margins that keep off router ties."""
+    weights = family.make_weights()
+    models = {name: make_model(config, weights) for name, config in family.configs.items()}
+    for case, (config, length, _, wanted) in family.cases.items():
+        if not wanted:
+            continue
+        model, found = models[config], []
+        for first in range(0, seeds, batch):
+            prompts = [make_prompt(family, length, s) for s in range(first, first + batch)]
+            ids, least = cached_margins(model, prompts)
+            ended = torch.isin(ids, torch.tensor(GENERATION_CONFIG["eos_token_id"])).any(1)
+            distinct = [len(set(row)) for row in ids.tolist()]
+            # Answers that repeat a few tokens say little.
+            found += [
+                (least[i].item(), first + i, distinct[i], prompts[i] + ids[i].tolist())
+                for i in range(batch)
+                if not ended[i] and distinct[i] >= LEAST_DISTINCT and least[i] >= LEAST_MARGIN
+            ]
+        print(case, flush=True)
+        for margin, seed, distinct, ids in sorted(found, reverse=True):
+            gap = router_gap(model, ids)
+            if gap >= LEAST_ROUTER_GAP:
+                print(f"  seed {seed}: {margin:.4f}, gap {gap:.2g} ({distinct} distinct ids)")
+
+
+def config_mutation(
+    name: str,
+    values: dict,
+    expect: str = "moves",
+    case: str = "prompt17",
+    file: str = "config.json",
+    ignored_by_transformers: bool = False,
+) -> dict:
+    out = {
+        "name": name,
+        "kind": "config",
+        "config": file,
+        "how": {"set": values},
+        "expect": expect,
+        "case": case,
+    }
+    return out | ({"ignored_by_transformers": True} if ignored_by_transformers else {})
+
+
+def tensor_mutation(name: str, scale: float = 1.5) -> dict:
+    return {
+        "name": name,
+        "kind": "tensor",
+        "config": "config.json",
+        "how": {"scale": scale},
+        "expect": "moves",
+        "case": "prompt17",
+    }
+
+
+@torch.no_grad()
+def sensitivity(family: Family, weights: Weights, logits: Weights, prompts: dict[str, list[int]]):
+    """The mutations, each with how far it moves the golden logits in units of their range."""
+    model = make_model(family.config, weights)
+    routers = model(
+        input_ids=torch.tensor([prompts["prompt17"]]), output_router_logits=True
+    ).router_logits
+    # The expert that the prompt's last token prefers: its tensors show in the kept logits.
+    out = family.mutations([r[-1].argmax().item() for r in routers])
+    for entry in out:
+        config, changed = family.configs[entry["config"]], weights
+        if entry["kind"] == "config":
+            config = with_values(config, entry["how"]["set"])
+        else:
+            scaled = weights[entry["name"]] * entry["how"]["scale"]
+            changed = {**weights, entry["name"]: scaled}
+        ignored = entry.get("ignored_by_transformers", False)
+        try:
+            mutant = make_model(config, changed)
+        except (SystemExit, RuntimeError, ValueError, KeyError):
+            if entry["expect"] == "moves" or ignored:
+                raise
+            entry["moved"] = None
+            continue
+        golden = logits[entry["case"]]
+        difference = prompt_logits(mutant, prompts[entry["case"]]) - golden
+        moved = round(difference.abs().max().item() / range_of(golden), 4)
+        print(f"  {entry['name']}: {moved}")
+        if ignored:
+            if moved != 0:
+                raise SystemExit(f"{entry['name']}: transformers no longer ignores it")
+            entry["moved"] = None
+            continue
+        if entry["expect"] == "refused":
+            raise SystemExit(f"{entry['name']}: transformers loads what was to be refused")
+        entry["moved"] = moved
+        if moved < MOVES:
+            raise SystemExit(f"{entry['name']} moves the logits by less than {MOVES} of the range")
+    return out
+
+
+def write_json(path: pathlib.Path, value, rows: str | None = None) -> None:
+    """JSON with an indent; the list under `rows` gets one line per element."""
+    if rows is None:
+        text = json.dumps(value, indent=2)
+    else:
+        lines = ",\n".join("    " + json.dumps(row) for row in value[rows])
+        text = json.dumps({**value, rows: []}, indent=2).replace(
+            f'"{rows}": []', f'"{rows}": [\n{lines}\n  ]'
+        )
+    path.write_text(text + "\n")
+
+
+def write(family: Family, folder: pathlib.Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    weights = family.make_weights()
+    for name, config in family.configs.items():
+        write_json(folder / name, config)
+    write_json(folder / "generation_config.json", GENERATION_CONFIG)
+    safetensors.torch.save_file(weights, folder / "model.safetensors", {"format": "pt"})
+
+    models = {name: make_model(config, weights) for name, config in family.configs.items()}
+    logits, prompts, cases = {}, {}, []
+    for case, (config, length, seed, wanted) in family.cases.items():
+        model, prompt = models[config], make_prompt(family, length, seed)
+        logits[case], prompts[case] = prompt_logits(model, prompt), prompt
+        width = range_of(logits[case])
+        entry = {
+            "name": case,
+            "config": config,
+            "logits": f"{case}.logits",
+            "first_position": length - logits[case].shape[0],
+            "range": width,
+            "prompt": prompt,
+        }
+        if wanted:
+            ids, margins, gap = greedy(model, prompt)
+            least = min(margins) / width
+            print(f"{case}: least margin {least:.4f} of the range, least router gap {gap:.2g}")
+            if least < LEAST_MARGIN or gap < LEAST_ROUTER_GAP:
+                raise SystemExit(f"{case} has a near-tie: choose another seed with --search")
+            if set(ids) & set(GENERATION_CONFIG["eos_token_id"]):
+                raise SystemExit(f"{case} decodes an end token: choose another seed with --search")
+            entry |= {"greedy_ids": ids, "greedy_margins": [round(m, 6) for m in margins]}
+        cases.append(entry)
+    if not torch.equal(
+        prompt_logits(models["config.published.json"], prompts["prompt17"]), logits["prompt17"]
+    ):
+        raise SystemExit("transformers reads the published notation as another model")
+    safetensors.torch.save_file(
+        {f"{case}.logits": values for case, values in logits.items()},
+        folder / "golden_logits.safetensors",
+    )
+    made_by = {p.__name__: p.__version__ for p in (torch, transformers)}
+    write_json(
+        folder / "golden.json",
+        {
+            "made_by": made_by,
+            "tolerance": TOLERANCE,
+            "least_margin": LEAST_MARGIN,
+            "cases": cases,
+        },
+        rows="cases",
+    )
+    write_json(
+        folder / "sensitivity.json",
+        {"least_move": MOVES, "mutations": sensitivity(family, weights, logits, prompts)},
+        rows="mutations",
+    )
+
+
+def same(old, new) -> bool:
+    """Equal JSON, numbers that are not whole to 1e-4: rounding may differ between processors."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        return old.keys() == new.keys() and all(same(old[k], new[k]) for k in old)
+    if isinstance(old, list) and isinstance(new, list):
+        return len(old) == len(new) and all(map(same, old, new))
+    if isinstance(old, float) and isinstance(new, float):
+        return abs(old - new) <= 1e-4 * max(1.0, abs(old))
+    return type(old) is type(new) and old == new
+
+
+def check(family: Family) -> None:
+    """Ends with an error unless the files on disk are what this script writes."""
+    with tempfile.TemporaryDirectory() as temporary:
+        fresh = pathlib.Path(temporary)
+        write(family, fresh)
+        names = sorted(p.name for p in fresh.iterdir())
+        if names != sorted(p.name for p in family.path.iterdir()):
+            raise SystemExit(f"{family.path} should hold exactly: {', '.join(names)}")
+        for name in names:
+            old, new = family.path / name, fresh / name
+            if name.endswith(".json"):
+                equal = same(json.loads(old.read_text()), json.loads(new.read_text()))
+            elif name == "model.safetensors":
+                equal = old.read_bytes() == new.read_bytes()
+            else:
+                a, b = safetensors.torch.load_file(old), safetensors.torch.load_file(new)
+                equal = a.keys() == b.keys() and all(
+                    a[k].shape == b[k].shape
+                    and (a[k] - b[k]).abs().max() <= TOLERANCE / 20 * range_of(b[k])
+                    for k in a
+                )
+            if not equal:
+                raise SystemExit(f"{old} is not what this script writes")
+    size = sum(p.stat().st_size for p in family.path.iterdir())
+    print(f"{family.path}: all {len(names)} files reproduce, {size} bytes")
+
+
+def main(*families: Family) -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--check", action="store_true", help="compare the files with a fresh run")
+    parser.add_argument("--search", action="store_true", help="print seeds without near-ties")
+    args = parser.parse_args()
+    # One thread: sums are then added in one order on every machine.
+    torch.set_num_threads(1)
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    for family in families:
+        if args.search:
+            search(family)
+        elif args.check:
+            check(family)
+        else:
+            write(family, family.path)
