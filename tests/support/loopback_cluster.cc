@@ -60,13 +60,18 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
   LoopbackNetwork network(*LayoutFor(topology.mode, shape, PeerId{}));
   const WaitPolicy policy =
       WaitPolicy::ForThreads((topology.m() + topology.n()) * options.compute_threads);
+  const auto connect = [&](PeerId self) {
+    std::unique_ptr<Transport> transport = network.Connect(self, policy);
+    return options.wrap_transport ? options.wrap_transport(self, std::move(transport))
+                                  : std::move(transport);
+  };
   const auto stream = [&](const std::unique_ptr<kernels::Team>& team) {
     return kernels::Stream{options.device, team.get(), options.isa, nullptr};
   };
   for (int a = 0; a < topology.m(); ++a) {
     auto w = std::make_unique<AttentionWorker>();
     w->team = std::make_unique<kernels::Team>(options.compute_threads);
-    w->transport = network.Connect({Role::kAttention, Rank{a}}, policy);
+    w->transport = connect({Role::kAttention, Rank{a}});
     w->exchange = *MakeAttentionExchange(topology.mode, shape, *w->transport);
     if (options.wrap_exchange) w->exchange = options.wrap_exchange(std::move(w->exchange));
     w->instance = *AttentionInstance::Create(options.attention, model, attention_weights, topology,
@@ -77,7 +82,7 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
   for (int e = 0; e < topology.n(); ++e) {
     auto w = std::make_unique<ExpertWorker>();
     w->team = std::make_unique<kernels::Team>(options.compute_threads);
-    w->transport = network.Connect({Role::kExperts, Rank{e}}, policy);
+    w->transport = connect({Role::kExperts, Rank{e}});
     w->exchange = *MakeExpertExchange(topology.mode, shape, *w->transport);
     w->instance = std::make_unique<ExpertInstance>(
         options.experts, model, *expert_weights[static_cast<size_t>(e)], topology, Rank{e},
@@ -97,13 +102,22 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
 }
 
 LoopbackCluster::~LoopbackCluster() {
+  if (stopped_) return;
+  const Status failed = Stop();
+  JANUS_CHECK(failed.ok(), failed.ToString());
+}
+
+Status LoopbackCluster::Stop() {
+  stopped_ = true;
   for (auto& w : attention_) w->thread.request_stop();
   for (auto& w : experts_) w->thread.request_stop();
   for (auto& w : attention_) {
     if (w->thread.joinable()) w->thread.join();
   }
-  for (auto& w : experts_) w->thread.join();
-  JANUS_CHECK(failure().ok(), failure().ToString());
+  for (auto& w : experts_) {
+    if (w->thread.joinable()) w->thread.join();
+  }
+  return failure();
 }
 
 void LoopbackCluster::Failed(const Status& status) {

@@ -26,6 +26,10 @@ class LoopbackCluster {
   using WrapExchange =
       std::function<std::unique_ptr<AttentionExchange>(std::unique_ptr<AttentionExchange>)>;
 
+  // Puts a double around any member's transport.
+  using WrapTransport =
+      std::function<std::unique_ptr<Transport>(PeerId self, std::unique_ptr<Transport>)>;
+
   struct Options {
     Topology topology;  // attention and experts need no addresses here
     AttentionOptions attention;
@@ -33,16 +37,20 @@ class LoopbackCluster {
     kernels::Device device = kernels::Device::kReference;
     kernels::Isa isa = kernels::Isa::kAvx2;
     int compute_threads = 1;
-    WrapExchange wrap_exchange;  // null: none
-    std::set<int> idle;          // attention ranks whose step thread is not started
+    WrapExchange wrap_exchange;    // null: none
+    WrapTransport wrap_transport;  // null: none
+    std::set<int> idle;            // attention ranks whose step thread is not started
   };
 
   // expert_weights: by rank. All weights must outlive the cluster.
   LoopbackCluster(Options options, const ModelDescription& model,
                   const AttentionWeights& attention_weights,
                   std::vector<const ExpertWeights*> expert_weights);
-  // Stops and joins; aborts if a step loop has ended with an error.
+  // Stops and joins; aborts if a step loop has ended with an error, unless Stop was called.
   ~LoopbackCluster();
+
+  // Stops and joins. The first error of any step loop, for tests that provoke one.
+  Status Stop();
 
   AttentionInstance& attention(int rank) {
     return *attention_[static_cast<size_t>(rank)]->instance;
@@ -82,6 +90,7 @@ class LoopbackCluster {
 
   void Failed(const Status& status);
 
+  bool stopped_ = false;
   SystemClock clock_;
   std::unique_ptr<Sink> sink_;
   std::unique_ptr<EmissionThread> emission_;

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "dataplane/comm/transport.h"
+
+namespace janus::dataplane {
+
+// What happens to one message.
+enum class Fault {
+  kDrop,       // it is never sent
+  kDelay,      // it is sent late, after its sender has begun to wait
+  kDuplicate,  // it is sent twice
+  kCount,      // its header says another count than its payload has
+  kKey,        // its header is of another round
+  kBytes,      // it is cut short, as the header says too
+};
+inline constexpr Fault kAllFaults[] = {Fault::kDrop,  Fault::kDelay, Fault::kDuplicate,
+                                       Fault::kCount, Fault::kKey,   Fault::kBytes};
+std::string_view ToString(Fault fault);
+
+struct PlannedFault {
+  Fault fault = Fault::kDrop;
+  int message = 0;  // which one, counting posts and sends of this member from 0; every destination
+                    // of a control message counts for itself
+  std::chrono::milliseconds delay{20};
+};
+
+// A transport that does to one message what is planned and passes everything else on. Confined to
+// its owner's step thread, as every transport.
+class FaultyTransport final : public Transport {
+ public:
+  FaultyTransport(std::unique_ptr<Transport> inner, PlannedFault plan)
+      : inner_(std::move(inner)), plan_(plan) {}
+
+  // Messages so far: what a sweep counts its positions by.
+  int messages() const { return next_; }
+
+  const TransportLayout& layout() const override { return inner_->layout(); }
+  std::span<std::byte> Payload(int slot) override { return inner_->Payload(slot); }
+  Status Post(int slot, const Header& header) override;
+  bool Take(PeerId from, int slot, SlotMessage& message) override {
+    return inner_->Take(from, slot, message);
+  }
+  Status Send(PeerId to, const Header& header, std::span<const std::byte> payload) override;
+  bool Receive(PeerId from, Header& header, std::vector<std::byte>& payload) override {
+    return inner_->Receive(from, header, payload);
+  }
+  Status Wait(MonotonicTime deadline, FunctionRef<bool()> ready) override;
+  void Wake() override { inner_->Wake(); }
+  uint64_t dropped() const override { return inner_->dropped(); }
+  std::string_view Describe(PeerId peer) const override { return inner_->Describe(peer); }
+
+ private:
+  struct Late {
+    MonotonicTime due;
+    int slot = -1;  // -1: a control message to `to`
+    PeerId to;
+    Header header;
+    std::vector<std::byte> payload;
+  };
+  bool Now() { return next_++ == plan_.message; }
+  Header Spoiled(const Header& header) const;
+  Status DeliverLate();
+
+  const std::unique_ptr<Transport> inner_;
+  const PlannedFault plan_;
+  int next_ = 0;
+  std::optional<Late> late_;
+};
+
+}  // namespace janus::dataplane
