@@ -286,6 +286,7 @@ Status AttentionInstance::SendDemand(uint64_t for_step, const Scheduler::Outlook
   last_step_ = Demand();
   demand_sent_for_ = for_step;
   demand_sent_work_ = demand.decode_rows + demand.prefill_rows > 0;
+  demand_sent_at_ = MonotonicClock::now();
   if (IsCoordinator()) {
     coordinator_->OnDemand(0, {demand, for_step}, clock_.Now());
     return OkStatus();
@@ -298,10 +299,16 @@ Status AttentionInstance::SendDemand(uint64_t for_step, const Scheduler::Outlook
   return transport_.Send({Role::kAttention, Rank{0}}, header, std::as_bytes(std::span(&demand, 1)));
 }
 
+MonotonicTime AttentionInstance::DemandExpires() const {
+  return demand_sent_at_ +
+         std::chrono::duration_cast<MonotonicClock::duration>(options_.detection_deadline);
+}
+
 // Between steps: work that no demand has announced yet is announced for the next ticket.
 Status AttentionInstance::OfferWork() {
   if (scheduler_.idle()) return OkStatus();
-  if (demand_sent_for_ > last_ticket_ && demand_sent_work_) return OkStatus();
+  const bool said = demand_sent_for_ > last_ticket_ && demand_sent_work_;
+  if (said && MonotonicClock::now() < DemandExpires()) return OkStatus();
   return SendDemand(last_ticket_ + 1, scheduler_.After(Batch()));
 }
 
@@ -341,6 +348,7 @@ Status AttentionInstance::RunSteps(const std::stop_token& stop) {
     JANUS_RETURN_IF_ERROR(OfferWork());
     MonotonicTime deadline = MonotonicClock::now() + std::chrono::seconds(3600);
     if (IsCoordinator()) deadline = std::min(deadline, coordinator_->NextDeadline());
+    if (!scheduler_.idle()) deadline = std::min(deadline, DemandExpires());
     const Status waited = transport_.Wait(deadline, [&] {
       if (PollControl() || InboxPending() || stop.stop_requested()) return true;
       return IsCoordinator() && coordinator_->NextDeadline() < deadline;  // patience has begun

@@ -100,6 +100,8 @@ class AttentionInstance {
   Status IssueTickets();
   // Says what the step `for_step` would get from here, unless that was said already.
   Status SendDemand(uint64_t for_step, const Scheduler::Outlook& outlook);
+  // When to say it again if no ticket has come: a demand may be lost.
+  MonotonicTime DemandExpires() const;
   Status OfferWork();
   Status ExecuteStep(const Ticket& ticket);
   Status RunLayers(const Ticket& ticket, const Batch& batch);
@@ -146,6 +148,7 @@ class AttentionInstance {
   uint64_t last_ticket_ = 0;      // step of the newest ticket seen
   uint64_t demand_sent_for_ = 0;  // step of the last demand
   bool demand_sent_work_ = false;
+  MonotonicTime demand_sent_at_;
   Demand last_step_;  // how the last step went, for the next demand
   Status control_error_;
   std::optional<PeerId> left_;  // a peer that said goodbye
