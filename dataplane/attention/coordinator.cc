@@ -27,6 +27,8 @@ Coordinator::Coordinator(const CoordinatorOptions& options)
 void Coordinator::OnDemand(int rank, const DemandNote& note, MonotonicTime now) {
   Member& member = members_[static_cast<size_t>(rank)];
   if (note.for_step < member.demand_for) return;  // overtaken
+  // Nobody can have seen the ticket before that step; taken at its word it would hide what follows.
+  if (note.for_step > next_step_) return;
   member.demand = Bounded(note.demand, options_.max_rows);
   member.demand_for = note.for_step;
   if (member.demand.last_step_ns > 0) {

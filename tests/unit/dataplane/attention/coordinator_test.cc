@@ -160,6 +160,14 @@ TEST_F(CoordinatorTest, AnOvertakenDemandChangesNothing) {
   EXPECT_EQ(Next(), "");
 }
 
+TEST_F(CoordinatorTest, ADemandForAStepThatCannotBeKnownYetHidesNoTrueOne) {
+  Make(1);
+  Say(0, 7, 4);
+  EXPECT_EQ(Next(), "");
+  Say(0, 1, 4);
+  EXPECT_EQ(Next(), "1: 0");
+}
+
 TEST_F(CoordinatorTest, AnAbsurdDemandTakesNoMoreThanARound) {
   Make(2);
   Say(0, 1, 3);
