@@ -141,13 +141,13 @@ TEST_F(ProcessesTest, TakesTheGroupOfALeaderThatWasKilled) {
 }
 
 TEST_F(ProcessesTest, ToldOfAnExitWhoseStatusSomebodyElseTook) {
-  struct sigaction ignore {
-  }, before{};
-  ignore.sa_handler = SIG_IGN;
-  ASSERT_EQ(sigaction(SIGCHLD, &ignore, &before), 0);  // the kernel reaps
-  ASSERT_TRUE(StartShell("a", "exit 0").ok());
+  ASSERT_TRUE(
+      StartShell("a", "trap 'exit 0' TERM; echo ready x; while :; do sleep 0.01; done").ok());
+  EXPECT_EQ(Await().kind, ProcessEvent::Kind::kReady);
+  const auto before = signal(SIGCHLD, SIG_IGN);  // the kernel reaps
+  processes_->Stop(10s);
+  signal(SIGCHLD, before);
   const ProcessEvent event = Await();
-  sigaction(SIGCHLD, &before, nullptr);
   EXPECT_EQ(event.kind, ProcessEvent::Kind::kExited);
   EXPECT_FALSE(event.clean);
   EXPECT_NE(event.text.find("took its exit status"), std::string::npos) << event.text;
@@ -155,16 +155,11 @@ TEST_F(ProcessesTest, ToldOfAnExitWhoseStatusSomebodyElseTook) {
 }
 
 TEST_F(ProcessesTest, UndoesAnInheritedIgnoredSigchld) {
-  struct sigaction ignore {
-  }, before{}, now{};
-  ignore.sa_handler = SIG_IGN;
-  ASSERT_EQ(sigaction(SIGCHLD, &ignore, &before), 0);
+  const auto before = signal(SIGCHLD, SIG_IGN);
   processes_ = *Processes::Create({dir_, 4096});
-  sigaction(SIGCHLD, nullptr, &now);
-  EXPECT_EQ(now.sa_handler, SIG_DFL);
   ASSERT_TRUE(StartShell("a", "exit 3").ok());
   EXPECT_NE(Await().text.find("exited with status 3"), std::string::npos);
-  sigaction(SIGCHLD, &before, nullptr);
+  signal(SIGCHLD, before);
 }
 
 TEST_F(ProcessesTest, LeavesNobodyWhenItIsDestroyed) {
