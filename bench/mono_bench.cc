@@ -157,14 +157,12 @@ Measured Mono(const Setup& s) {
 }
 
 std::unique_ptr<Transport> Connect(const Setup& s, PeerId self, const std::string& folder) {
-  SharedMemoryOptions options;
-  options.epoch = 1;
-  options.tag = 7;
-  options.attention_paths = {folder + "/attention-0.x"};
+  ConnectOptions options;
+  options.attention_addresses = {"unix:" + folder + "/attention-0.x"};
   options.policy = WaitPolicy::ForThreads(2);
   options.deadline = MonotonicClock::now() + std::chrono::seconds(60);
   auto listener = *ExchangeListener::Create(
-      folder + (self.role == Role::kAttention ? "/attention-0.x" : "/experts-0.x"));
+      "unix:" + folder + (self.role == Role::kAttention ? "/attention-0.x" : "/experts-0.x"));
   return *ConnectSharedMemory(*LayoutFor(s.topology.mode, s.shape(), self), options, *listener, {});
 }
 

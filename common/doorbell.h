@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <utility>
 
 #include "common/clock.h"
 
@@ -44,11 +45,21 @@ inline void CpuRelax() {
 #endif
 }
 
+// How a waiter sleeps once spinning and yielding have not helped. Prepare comes before the last
+// look at what is waited for: whatever happens after it must end Park. Cancel: that look was
+// successful.
+class Parker {
+ public:
+  virtual ~Parker() = default;
+  virtual void Prepare() = 0;
+  virtual void Park(MonotonicTime deadline) = 0;  // may return early, for no reason
+  virtual void Cancel() {}
+};
+
 // The one waiting primitive: returns ready(), which became true before `deadline` or did not.
-// `ready` is called often and from this thread only; whatever makes it true must ring the bell
-// afterwards.
+// `ready` is called often and from this thread only.
 template <class Ready>
-bool WaitFor(Doorbell& bell, const WaitPolicy& policy, MonotonicTime deadline, Ready&& ready) {
+bool WaitUntil(Parker& parker, const WaitPolicy& policy, MonotonicTime deadline, Ready&& ready) {
   if (ready()) return true;
   if (policy.spin.count() > 0) {
     const MonotonicTime spin_end = MonotonicClock::now() + policy.spin;
@@ -64,11 +75,32 @@ bool WaitFor(Doorbell& bell, const WaitPolicy& policy, MonotonicTime deadline, R
     sched_yield();
   }
   for (;;) {
-    const uint32_t observed = bell.Observe();
-    if (ready()) return true;
-    if (MonotonicClock::now() >= deadline) return false;
-    bell.Sleep(observed, deadline);
+    parker.Prepare();
+    const bool is_ready = ready();
+    if (is_ready || MonotonicClock::now() >= deadline) {
+      parker.Cancel();
+      return is_ready;
+    }
+    parker.Park(deadline);
   }
+}
+
+// Sleeps on a doorbell, which whatever makes `ready` true must ring afterwards.
+class DoorbellParker final : public Parker {
+ public:
+  explicit DoorbellParker(Doorbell& bell) : bell_(bell) {}
+  void Prepare() override { observed_ = bell_.Observe(); }
+  void Park(MonotonicTime deadline) override { bell_.Sleep(observed_, deadline); }
+
+ private:
+  Doorbell& bell_;
+  uint32_t observed_ = 0;
+};
+
+template <class Ready>
+bool WaitFor(Doorbell& bell, const WaitPolicy& policy, MonotonicTime deadline, Ready&& ready) {
+  DoorbellParker parker(bell);
+  return WaitUntil(parker, policy, deadline, std::forward<Ready>(ready));
 }
 
 }  // namespace janus

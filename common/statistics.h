@@ -1,12 +1,21 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "common/ids.h"
 #include "common/topology.h"
 
 namespace janus {
+
+// How a member's messages to another one travel.
+struct PeerLink {
+  Role role = Role::kAttention;
+  Rank rank{0};
+  std::string transport;  // for people: "shared memory", "UCX tcp/lo"
+  friend bool operator==(const PeerLink&, const PeerLink&) = default;
+};
 
 // What one instance knows of itself. Counters only grow within an incarnation; fields of the other
 // role stay 0. proto/convert fills it from the wire.
@@ -32,6 +41,7 @@ struct InstanceStatistics {
   uint64_t sit_outs = 0;           // steps an attention instance with work was left out of
   double tpot_seconds_median = 0;  // of requests finished lately (attention); 0: none yet
   uint64_t resident_bytes = 0;     // of the process
+  std::vector<PeerLink> links;     // to each of its peers
 };
 
 struct Statistics {

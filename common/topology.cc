@@ -2,6 +2,8 @@
 
 #include <numeric>
 
+#include "common/fingerprint.h"
+
 namespace janus {
 
 std::string_view ToString(Role role) {
@@ -16,6 +18,18 @@ std::string_view ToString(ExchangeMode mode) {
       return "TwoPhaseSingle";
     case ExchangeMode::kTwoPhaseParallel:
       return "TwoPhaseParallel";
+  }
+  return "unknown";
+}
+
+std::string_view ToString(ExchangeTransport transport) {
+  switch (transport) {
+    case ExchangeTransport::kAuto:
+      return "Auto";
+    case ExchangeTransport::kSharedMemory:
+      return "SharedMemory";
+    case ExchangeTransport::kTcp:
+      return "TCP";
   }
   return "unknown";
 }
@@ -73,6 +87,38 @@ Status Validate(const Placement& placement, int layers, int experts) {
     }
   }
   return OkStatus();
+}
+
+uint64_t TopologyHash(const Topology& topology) {
+  Fingerprint hash;
+  const auto number = [&](auto value) { hash.Mix(static_cast<uint64_t>(value)); };
+  // With its length, so that one text cannot run into the next.
+  const auto text = [&](const std::string& value) { hash.Mix(uint64_t{value.size()}).Mix(value); };
+  number(topology.epoch);
+  for (const std::vector<Instance>* role : {&topology.attention, &topology.experts}) {
+    number(role->size());
+    for (const Instance& instance : *role) {
+      text(instance.pod_uid);
+      number(instance.index);
+      number(instance.incarnation);
+      text(instance.node);
+      text(instance.domain);
+      text(instance.address);
+      text(instance.exchange_address);
+      number(instance.slots);
+    }
+  }
+  number(topology.mode);
+  number(topology.transport);
+  number(topology.gate);
+  number(topology.sum);
+  number(topology.micro_batches);
+  number(topology.max_rows_per_round);
+  number(topology.placement.layers);
+  for (const int slots : topology.placement.slots_of_instance) number(slots);
+  for (const uint16_t expert : topology.placement.expert_of) number(expert);
+  text(topology.config_hash);
+  return hash.value();
 }
 
 Status Validate(const Topology& topology, int layers, int experts) {

@@ -14,10 +14,14 @@ enum class Role : uint8_t { kAttention = 0, kExperts = 1 };
 enum class ExchangeMode : uint8_t { kDirect = 0, kTwoPhaseSingle = 1, kTwoPhaseParallel = 2 };
 enum class GateSide : uint8_t { kExperts = 0, kAttention = 1 };
 enum class SumRule : uint8_t { kContributions = 0, kFixedPoint = 1 };
+// How pairs of instances talk. kAuto: over shared memory inside a memory domain, over the network
+// across. The others force one for every pair.
+enum class ExchangeTransport : uint8_t { kAuto = 0, kSharedMemory = 1, kTcp = 2 };
 enum class SchedulingPolicy : uint8_t { kAebs = 0, kAebsGreedy = 1 };
 
 std::string_view ToString(Role role);
 std::string_view ToString(ExchangeMode mode);
+std::string_view ToString(ExchangeTransport transport);
 std::string_view ToString(SchedulingPolicy policy);
 
 // One worker of a module. Identity is (pod_uid, index, incarnation); its rank is its position in
@@ -64,6 +68,7 @@ struct Topology {
   std::vector<Instance> attention;  // m, by rank
   std::vector<Instance> experts;    // n, by rank
   ExchangeMode mode = ExchangeMode::kDirect;
+  ExchangeTransport transport = ExchangeTransport::kAuto;
   GateSide gate = GateSide::kExperts;
   SumRule sum = SumRule::kContributions;
   int micro_batches = 1;         // b, 1..kMaxMicroBatches
@@ -74,6 +79,10 @@ struct Topology {
   int m() const { return static_cast<int>(attention.size()); }
   int n() const { return static_cast<int>(experts.size()); }
 };
+
+// Of everything that its members must agree on, instances and placement included; equal topologies
+// give equal hashes.
+uint64_t TopologyHash(const Topology& topology);
 
 // m, n >= 1, ranks' addresses present, bounds of api.md, placement valid for the model.
 Status Validate(const Topology& topology, int layers, int experts);

@@ -11,6 +11,10 @@ enum class Device : unsigned char {
   kCuda = 2,
 };
 
+// Raised when an operation's bits change for the same arguments on the same ISA: workers whose bits
+// would differ then refuse each other.
+inline constexpr int kBitsVersion = 1;
+
 // Where operations run. On kReference and kCpu an operation has run when its function returns.
 // Cheap to copy; `team` is borrowed and must outlive every copy. Two streams may run at the same
 // time if their teams differ.

@@ -80,6 +80,7 @@ v1::Topology ToProto(const Topology& topology) {
   for (const Instance& instance : topology.attention) Fill(instance, *to.add_attention());
   for (const Instance& instance : topology.experts) Fill(instance, *to.add_experts());
   to.set_mode(static_cast<v1::ExchangeMode>(static_cast<int>(topology.mode) + 1));
+  to.set_transport(static_cast<v1::ExchangeTransport>(static_cast<int>(topology.transport) + 1));
   to.set_gate(static_cast<v1::GateSide>(static_cast<int>(topology.gate) + 1));
   to.set_sum(static_cast<v1::SumRule>(static_cast<int>(topology.sum) + 1));
   to.set_micro_batches(static_cast<uint32_t>(topology.micro_batches));
@@ -112,6 +113,10 @@ Result<Topology> FromProto(const v1::Topology& from) {
   if (mode < 0 || mode > static_cast<int>(ExchangeMode::kTwoPhaseParallel))
     return Unknown("mode", from.mode());
   to.mode = static_cast<ExchangeMode>(mode);
+  const int transport = static_cast<int>(from.transport()) - 1;
+  if (transport < 0 || transport > static_cast<int>(ExchangeTransport::kTcp))
+    return Unknown("transport", from.transport());
+  to.transport = static_cast<ExchangeTransport>(transport);
   const int gate = static_cast<int>(from.gate()) - 1;
   if (gate < 0 || gate > static_cast<int>(GateSide::kAttention))
     return Unknown("gate", from.gate());
@@ -150,12 +155,21 @@ v1::InstanceStatistics ToProto(const InstanceStatistics& s) {
   to.set_sit_outs(s.sit_outs);
   to.set_tpot_seconds_median(s.tpot_seconds_median);
   to.set_resident_bytes(s.resident_bytes);
+  for (const PeerLink& link : s.links) {
+    v1::PeerLink& out = *to.add_links();
+    out.set_role(ToProto(link.role));
+    out.set_rank(static_cast<uint32_t>(link.rank.value));
+    out.set_transport(link.transport);
+  }
   return to;
 }
 
 InstanceStatistics FromProto(const v1::InstanceStatistics& s) {
+  const auto role_of = [](v1::Role role) {
+    return role == v1::ROLE_EXPERTS ? Role::kExperts : Role::kAttention;
+  };
   InstanceStatistics to;
-  to.role = s.role() == v1::ROLE_EXPERTS ? Role::kExperts : Role::kAttention;
+  to.role = role_of(s.role());
   to.rank = Rank{static_cast<int32_t>(s.rank())};
   to.steps = s.steps();
   to.rows = s.rows();
@@ -176,6 +190,10 @@ InstanceStatistics FromProto(const v1::InstanceStatistics& s) {
   to.sit_outs = s.sit_outs();
   to.tpot_seconds_median = s.tpot_seconds_median();
   to.resident_bytes = s.resident_bytes();
+  for (const v1::PeerLink& link : s.links()) {
+    to.links.push_back(
+        {role_of(link.role()), Rank{static_cast<int32_t>(link.rank())}, link.transport()});
+  }
   return to;
 }
 

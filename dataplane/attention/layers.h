@@ -22,7 +22,8 @@ namespace janus::dataplane {
 // An MoE layer is Attend, SharedExperts (while the rows are with the routed ones) and AddExperts; a
 // dense layer is DenseLayer alone.
 //
-// Confined to the step thread. Buffers are sized once for max_rows; a step allocates nothing.
+// Confined to the step thread. Buffers are sized once for max_rows; only the
+// logits grow, to the most rows that were asked for at once.
 class AttentionLayers {
  public:
   AttentionLayers(const ModelDescription& model, const AttentionWeights& weights,

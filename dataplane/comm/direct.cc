@@ -34,6 +34,17 @@ ContributionRef Load(const ContributionRef* at) {
       __atomic_load_n(reinterpret_cast<const uint32_t*>(at), __ATOMIC_RELAXED));
 }
 
+// Takes what a slot has, passing over messages of rounds that were given up, late or twice.
+bool TakeCurrent(Transport& transport, PeerId from, int slot, MessageKind kind, const RoundKey& key,
+                 SlotMessage& message) {
+  // A peer that posts without end must not keep us here.
+  constexpr int kAtOnce = 8;
+  for (int taken = 0; taken < kAtOnce && transport.Take(from, slot, message); ++taken) {
+    if (message.header.kind == kind && message.header.key() >= key) return true;
+  }
+  return false;
+}
+
 class DirectAttention final : public AttentionExchange {
  public:
   DirectAttention(const ExchangeShape& shape, Transport& transport)
@@ -71,9 +82,8 @@ class DirectAttention final : public AttentionExchange {
       if (round.arrived[static_cast<size_t>(e)]) continue;
       const PeerId from{Role::kExperts, Rank{e}};
       SlotMessage message;
-      if (!transport_.Take(from, key.micro_batch * shape_.m + self_.rank.value, message)) continue;
-      if (message.header.kind != MessageKind::kContributions || message.header.key() < key)
-        continue;
+      const int slot = key.micro_batch * shape_.m + self_.rank.value;
+      if (!TakeCurrent(transport_, from, slot, MessageKind::kContributions, key, message)) continue;
       if (message.header.key() != key) return Misordered(from, message.header.key(), key);
       JANUS_RETURN_IF_ERROR(Enter(round, from, message));
       round.arrived[static_cast<size_t>(e)] = true;
@@ -152,8 +162,9 @@ class DirectExperts final : public ExpertExchange {
   Result<bool> Poll(const RoundKey& key, Rank from, ArrivedRows& arrived) override {
     const PeerId peer{Role::kAttention, from};
     SlotMessage message;
-    if (!transport_.Take(peer, key.micro_batch, message)) return false;
-    if (message.header.kind != MessageKind::kRows || message.header.key() < key) return false;
+    if (!TakeCurrent(transport_, peer, key.micro_batch, MessageKind::kRows, key, message)) {
+      return false;
+    }
     if (message.header.key() != key) return Misordered(peer, message.header.key(), key);
     if (message.header.count > static_cast<uint32_t>(shape_.max_rows) ||
         message.header.bytes != message.header.count * shape_.row_bytes()) {

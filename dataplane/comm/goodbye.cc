@@ -9,17 +9,6 @@
 namespace janus::dataplane {
 namespace {
 
-// Expert instances do not talk to each other.
-std::vector<PeerId> PeersOf(const TransportLayout& layout) {
-  std::vector<PeerId> peers;
-  for (int a = 0; a < layout.m; ++a) peers.push_back({Role::kAttention, Rank{a}});
-  if (layout.self.role == Role::kAttention) {
-    for (int e = 0; e < layout.n; ++e) peers.push_back({Role::kExperts, Rank{e}});
-  }
-  std::erase(peers, layout.self);
-  return peers;
-}
-
 // Whatever else was still unread is of no use any more.
 std::optional<PeerId> WhoSaidGoodbye(Transport& transport) {
   Header header;

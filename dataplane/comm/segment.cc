@@ -1,12 +1,16 @@
 #include "dataplane/comm/segment.h"
 
+#include <sys/socket.h>
+
 #include <cstring>
 #include <new>
+
+#include "common/fingerprint.h"
 
 namespace janus::dataplane {
 namespace {
 
-constexpr uint64_t kMagic = 0x31756e616a676573ULL;  // "segjanu1"
+constexpr uint64_t kMagic = 0x32756e616a676573ULL;  // "segjanu2"
 
 // Invariants: written - read <= kControlQueueDepth; entry i of the ring is the writer's while
 // i >= written, the reader's while read <= i < written.
@@ -22,25 +26,21 @@ struct Queue {
   alignas(64) Entry entries[kControlQueueDepth];
 };
 
-// `sequence` counts posts; a release store publishes header and payload before it.
-struct alignas(64) SlotHead {
-  std::atomic<uint64_t> sequence;
-  Header header;
+// `sequence` counts posts; a release store publishes header and payload before it. The payload
+// follows the header at once: together they are one message, where one must be sent.
+struct SlotHead {
+  alignas(64) std::atomic<uint64_t> sequence;
+  alignas(64) Header header;
 };
+static_assert(sizeof(SlotHead) == 128);
 
 constexpr size_t kQueuesOffset = AlignUp(sizeof(SegmentHeader));
 constexpr size_t kQueueBytes = AlignUp(sizeof(Queue));
-constexpr size_t kHeadBytes = AlignUp(sizeof(SlotHead));
+constexpr size_t kHeadBytes = sizeof(SlotHead);
 
 template <class T>
 T* At(const Segment& segment, size_t offset) {
   return std::launder(reinterpret_cast<T*>(segment.base + offset));
-}
-
-uint64_t Mix(uint64_t hash, uint64_t value) {
-  hash ^= value;
-  hash *= 0x9e3779b97f4a7c15ULL;
-  return hash ^ (hash >> 29);
 }
 
 }  // namespace
@@ -58,19 +58,28 @@ PeerId MemberAt(const TransportLayout& layout, int member) {
   return {Role::kExperts, Rank{member - layout.m}};
 }
 
+std::vector<PeerId> PeersOf(const TransportLayout& layout) {
+  std::vector<PeerId> peers;
+  for (int member = 0; member < layout.m + layout.n; ++member) {
+    const PeerId peer = MemberAt(layout, member);
+    const bool both_experts = peer.role == Role::kExperts && layout.self.role == Role::kExperts;
+    if (peer != layout.self && !both_experts) peers.push_back(peer);
+  }
+  return peers;
+}
+
 uint64_t LayoutHash(const TransportLayout& layout) {
-  uint64_t hash = Mix(kMagic, kWireVersion);
-  hash = Mix(hash, static_cast<uint64_t>(layout.m));
-  hash = Mix(hash, static_cast<uint64_t>(layout.n));
+  Fingerprint hash;
+  hash.Mix(kMagic).Mix(kProtocolVersion);
+  hash.Mix(static_cast<uint64_t>(layout.m)).Mix(static_cast<uint64_t>(layout.n));
   for (const SlotSpec& slot : layout.slots) {
-    hash = Mix(hash, static_cast<uint64_t>(MemberIndex(layout, slot.owner)));
-    hash = Mix(hash, static_cast<uint64_t>(slot.index));
-    hash = Mix(hash, slot.bytes);
+    hash.Mix(static_cast<uint64_t>(MemberIndex(layout, slot.owner)));
+    hash.Mix(static_cast<uint64_t>(slot.index)).Mix(uint64_t{slot.bytes});
     for (const PeerId& reader : slot.readers) {
-      hash = Mix(hash, static_cast<uint64_t>(MemberIndex(layout, reader)));
+      hash.Mix(static_cast<uint64_t>(MemberIndex(layout, reader)));
     }
   }
-  return hash;
+  return hash.value();
 }
 
 SegmentMap::SegmentMap(const TransportLayout& layout, PeerId owner) {
@@ -141,15 +150,38 @@ SegmentTransport::SegmentTransport(TransportLayout layout, uint64_t tag,
   }
   for (const SlotSpec& slot : layout_.slots) {
     if (slot.owner != layout_.self) continue;
-    std::vector<int>& readers = readers_.emplace_back();
-    for (const PeerId& reader : slot.readers) readers.push_back(MemberIndex(layout_, reader));
+    std::vector<int>& readers = readers_.emplace_back();  // of shared memory
+    for (const PeerId& reader : slot.readers) {
+      const int member = MemberIndex(layout_, reader);
+      if (members_[static_cast<size_t>(member)].segment) readers.push_back(member);
+    }
   }
 }
 
-Doorbell& SegmentTransport::bell(int member) {
+SegmentHeader& SegmentTransport::head(int member) {
   const Member& m = members_[static_cast<size_t>(member)];
   JANUS_CHECK(m.segment.has_value(), "no connection to", MemberAt(layout_, member));
-  return At<SegmentHeader>(*m.segment, 0)->bell;
+  return *At<SegmentHeader>(*m.segment, 0);
+}
+
+void SegmentTransport::Ring(int member) {
+  SegmentHeader& peer = head(member);
+  peer.bell.Ring();
+  const int fd = members_[static_cast<size_t>(member)].segment->wake_fd;
+  // A full socket has enough to wake whoever sleeps on it; a closed one is the Wait's to report.
+  if (fd >= 0 && peer.parked.load(std::memory_order_seq_cst) != 0) {
+    const char byte = 0;
+    [[maybe_unused]] const ssize_t sent = send(fd, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+  }
+}
+
+void SegmentTransport::SetParked(bool parked) {
+  head(self_).parked.store(parked ? 1 : 0, std::memory_order_seq_cst);
+}
+
+std::span<std::byte> SegmentTransport::Message(int slot) {
+  const std::span<std::byte> payload = Payload(slot);
+  return {payload.data() - sizeof(Header), payload.size() + sizeof(Header)};
 }
 
 std::span<std::byte> SegmentTransport::Payload(int slot) {
@@ -165,7 +197,7 @@ Status SegmentTransport::Post(int slot, const Header& header) {
   head->header.tag = tag_;
   head->sequence.store(head->sequence.load(std::memory_order_relaxed) + 1,
                        std::memory_order_release);
-  for (const int reader : readers_[static_cast<size_t>(slot)]) bell(reader).Ring();
+  for (const int reader : readers_[static_cast<size_t>(slot)]) Ring(reader);
   return OkStatus();
 }
 
@@ -203,7 +235,7 @@ Status SegmentTransport::Send(PeerId to, const Header& header, std::span<const s
   entry.bytes = static_cast<uint32_t>(payload.size());
   if (!payload.empty()) std::memcpy(entry.payload, payload.data(), payload.size());
   queue->written.store(written + 1, std::memory_order_release);
-  bell(member).Ring();
+  Ring(member);
   return OkStatus();
 }
 

@@ -18,6 +18,8 @@ struct SegmentHeader {
   uint64_t layout_hash = 0;
   uint64_t bytes = 0;
   Doorbell bell;  // rung by whoever has posted something for the owner
+  // The owner sleeps on files: who rings also writes a byte into the pair's socket.
+  std::atomic<uint32_t> parked{0};
 };
 
 // A mapped segment and what keeps it mapped.
@@ -25,6 +27,7 @@ struct Segment {
   std::byte* base = nullptr;
   size_t bytes = 0;
   std::shared_ptr<void> keep;
+  int wake_fd = -1;  // the pair's socket; none where nobody sleeps on files
 };
 
 // Where things lie in the segment of one member.
@@ -81,6 +84,14 @@ class SegmentTransport final : public Transport {
   uint64_t dropped() const override { return dropped_; }
   std::string_view Describe(PeerId) const override { return description_; }
 
+  // For a transport that carries some pairs by other means; readers without a segment here are its.
+  // The slot's header, as Post stamped it, and its payload right behind.
+  std::span<std::byte> Message(int slot);
+  uint64_t tag() const { return tag_; }
+  // Says that the owner sleeps on files. Sequentially consistent: a ring after it is heard there.
+  void SetParked(bool parked);
+  Doorbell& own_bell() { return bell(self_); }
+
  private:
   struct Member {
     std::optional<Segment> segment;
@@ -90,7 +101,9 @@ class SegmentTransport final : public Transport {
     uint64_t received = 0;        // control messages
   };
 
-  Doorbell& bell(int member);
+  SegmentHeader& head(int member);
+  Doorbell& bell(int member) { return head(member).bell; }
+  void Ring(int member);
 
   const TransportLayout layout_;
   const uint64_t tag_;
@@ -99,7 +112,7 @@ class SegmentTransport final : public Transport {
   const std::string description_;
   const int self_;
   std::vector<Member> members_;
-  std::vector<std::vector<int>> readers_;  // per own slot: member indices
+  std::vector<std::vector<int>> readers_;  // per own slot: members with a segment here
   uint64_t dropped_ = 0;
 };
 

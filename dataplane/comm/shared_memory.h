@@ -1,60 +1,28 @@
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <stop_token>
-#include <string>
-#include <vector>
 
-#include "common/clock.h"
-#include "common/doorbell.h"
-#include "dataplane/comm/transport.h"
+#include "common/fd.h"
+#include "dataplane/comm/meeting.h"
 
 namespace janus::dataplane {
 
-// The Unix socket on which an instance's peers ask for its segment. The socket's folder must be
-// closed to other users. Removed when destroyed.
-class ExchangeListener {
- public:
-  // InvalidArgument: the path is longer than a socket address holds. Unavailable: it cannot be
-  // bound.
-  static Result<std::unique_ptr<ExchangeListener>> Create(const std::string& path);
-  ~ExchangeListener();
-  ExchangeListener(const ExchangeListener&) = delete;
-  ExchangeListener& operator=(const ExchangeListener&) = delete;
+// The instance's own segment: a memfd of the size that the layout asks for, sealed against
+// shrinking, all of it allocated, so that a full file system or a memory limit on it is an error
+// here. (A cgroup's limit on memory is not: the kernel charges the pages as they are touched, and
+// kills when they are too many.) Zeroed and stamped; `fd` is what peers map it by.
+// ResourceExhausted: the memory is not there.
+Result<Segment> CreateSharedSegment(const TransportLayout& layout, Fd& fd);
 
-  int fd() const { return fd_; }
-  const std::string& path() const { return path_; }
+// Maps what a peer has sent. InvalidArgument: no sealed memfd, too small, of another layout.
+Result<Segment> MapPeerSegment(const Fd& fd, const TransportLayout& layout, PeerId peer);
 
- private:
-  ExchangeListener(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
-  const int fd_;
-  const std::string path_;
-};
-
-struct SharedMemoryOptions {
-  uint64_t epoch = 0;
-  uint64_t tag = 0;         // EpochTag of the epoch's key
-  std::string config_hash;  // of topology, model and numerics; equal on all members
-  std::vector<std::string> attention_paths;  // listener of every attention instance, by rank
-  WaitPolicy policy;
-  MonotonicTime deadline;  // for all peers to have connected
-  // Asked about fifty times a second while peers are awaited; false gives up. Null: go on.
-  std::function<bool()> keep_waiting;
-};
-
-// Connects one instance with its peers over memory that they map from each other: each member makes
-// one memfd, sealed against shrinking, and the pair swaps the descriptors over a Unix socket, so
-// nothing has a name that could be left behind. The socket stays open: when it closes, the peer is
-// gone. The member with the higher number (attention before experts) dials; expert instances dial
-// attention instances and do not talk to each other.
-//
-// Blocks until all peers are there. FailedPrecondition: a peer is of another epoch, key,
-// configuration or version; the message names what differs on both sides. DeadlineExceeded names
-// the peers that did not come. Cancelled: `stop` was requested. ResourceExhausted: the memory is
-// not there.
+// Connects one instance with its peers over memory that they map from each other; nothing has a
+// name that could be left behind. Blocks until all are there. Errors: those of MeetPeers and of the
+// two functions above.
 Result<std::unique_ptr<Transport>> ConnectSharedMemory(const TransportLayout& layout,
-                                                       const SharedMemoryOptions& options,
+                                                       const ConnectOptions& options,
                                                        ExchangeListener& listener,
                                                        std::stop_token stop);
 

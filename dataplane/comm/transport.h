@@ -44,6 +44,9 @@ struct TransportLayout {
   std::vector<SlotSpec> slots;  // of all members; indices dense per owner
 };
 
+// Whom layout.self talks with: all others, but experts not each other. Attention first, by rank.
+std::vector<PeerId> PeersOf(const TransportLayout& layout);
+
 // A message in a slot. `payload` lies where the sender wrote it (shared memory) or where the
 // transport landed it, and stays valid and unchanged until the reader's own protocol allows the
 // owner to post the slot again.
@@ -57,7 +60,8 @@ inline constexpr uint64_t kControlQueueDepth = 64;
 
 // Connects one instance to its peers. A slot is written in place, posted once per round and read in
 // place, without a copy where memory is shared; small control messages travel on bounded ordered
-// queues beside it. No call allocates after construction, none blocks but Wait.
+// queues beside it. No call blocks but Wait, and none allocates memory after construction (what a
+// failed one says apart).
 //
 // Confined to the instance's step thread, except Wake, which is thread-safe.
 class Transport {
@@ -92,7 +96,7 @@ class Transport {
   // Messages dropped for a wrong tag or impossible size since the start.
   virtual uint64_t dropped() const = 0;
 
-  // How the pair talks, for people: "shared memory", "loopback".
+  // How the pair talks, for people: "shared memory", "UCX tcp/lo", "loopback".
   virtual std::string_view Describe(PeerId peer) const = 0;
 };
 

@@ -1,12 +1,38 @@
 #include "dataplane/comm/wire.h"
 
 #include <cstring>
+#include <initializer_list>
 
 namespace janus::dataplane {
 namespace {
 
 constexpr uint64_t Rotl(uint64_t x, int bits) {
   return (x << bits) | (x >> (64 - bits));
+}
+
+// SipHash-2-4 of 64-bit words under the epoch key (Aumasson and Bernstein 2012).
+uint64_t SipHash(const EpochKey& key, std::initializer_list<uint64_t> words) {
+  uint64_t k0, k1;
+  std::memcpy(&k0, key.data(), 8);
+  std::memcpy(&k1, key.data() + 8, 8);
+  uint64_t v0 = k0 ^ 0x736f6d6570736575ULL, v1 = k1 ^ 0x646f72616e646f6dULL;
+  uint64_t v2 = k0 ^ 0x6c7967656e657261ULL, v3 = k1 ^ 0x7465646279746573ULL;
+  const auto round = [&] {
+    v0 += v1, v1 = Rotl(v1, 13), v1 ^= v0, v0 = Rotl(v0, 32);
+    v2 += v3, v3 = Rotl(v3, 16), v3 ^= v2;
+    v0 += v3, v3 = Rotl(v3, 21), v3 ^= v0;
+    v2 += v1, v1 = Rotl(v1, 17), v1 ^= v2, v2 = Rotl(v2, 32);
+  };
+  const auto absorb = [&](uint64_t word) {
+    v3 ^= word;
+    round(), round();
+    v0 ^= word;
+  };
+  for (const uint64_t word : words) absorb(word);
+  absorb(uint64_t{words.size() * 8} << 56);
+  v2 ^= 0xff;
+  round(), round(), round(), round();
+  return v0 ^ v1 ^ v2 ^ v3;
 }
 
 }  // namespace
@@ -44,28 +70,12 @@ Status ReadTicketShares(std::span<const std::byte> payload, int m, int max_rows,
   return OkStatus();
 }
 
-// SipHash-2-4 of the epoch number under the epoch key (Aumasson and Bernstein 2012).
-uint64_t EpochTag(const std::byte* key16, uint64_t epoch) {
-  uint64_t k0, k1;
-  std::memcpy(&k0, key16, 8);
-  std::memcpy(&k1, key16 + 8, 8);
-  uint64_t v0 = k0 ^ 0x736f6d6570736575ULL, v1 = k1 ^ 0x646f72616e646f6dULL;
-  uint64_t v2 = k0 ^ 0x6c7967656e657261ULL, v3 = k1 ^ 0x7465646279746573ULL;
-  const auto round = [&] {
-    v0 += v1, v1 = Rotl(v1, 13), v1 ^= v0, v0 = Rotl(v0, 32);
-    v2 += v3, v3 = Rotl(v3, 16), v3 ^= v2;
-    v0 += v3, v3 = Rotl(v3, 21), v3 ^= v0;
-    v2 += v1, v1 = Rotl(v1, 17), v1 ^= v2, v2 = Rotl(v2, 32);
-  };
-  const uint64_t words[2] = {epoch, uint64_t{8} << 56};
-  for (const uint64_t word : words) {
-    v3 ^= word;
-    round(), round();
-    v0 ^= word;
-  }
-  v2 ^= 0xff;
-  round(), round(), round(), round();
-  return v0 ^ v1 ^ v2 ^ v3;
+uint64_t EpochTag(const EpochKey& key, uint64_t epoch) {
+  return SipHash(key, {epoch});
+}
+
+uint64_t EpochKeyCheck(const EpochKey& key, uint64_t epoch) {
+  return SipHash(key, {epoch, 1});
 }
 
 }  // namespace janus::dataplane

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <bit>
 #include <compare>
 #include <cstddef>
@@ -17,7 +18,38 @@ namespace janus::dataplane {
 
 static_assert(std::endian::native == std::endian::little);
 
-inline constexpr uint32_t kWireVersion = 1;
+inline constexpr uint32_t kProtocolVersion = 2;
+
+// How the messages of a pair travel.
+enum class PairTransport : uint8_t { kSharedMemory = 1, kUcx = 2 };
+
+// What both sides of a connection say first; whatever differs is refused by name (hello.h).
+// Followed by `address_bytes` of the sender's address in the pair's transport. The first two fields
+// keep their place in every version.
+struct Hello {
+  static constexpr uint64_t kMagic = 0x336f6c6c65686e6aULL;  // "jnhello3"
+  static constexpr size_t kNumericsChars = 64;
+  static constexpr size_t kRefusalChars = 256;
+  static constexpr uint32_t kMostAddressBytes = 8192;
+
+  uint64_t magic = kMagic;
+  uint32_t protocol_version = kProtocolVersion;
+  uint8_t role = 0;
+  uint8_t sum_rule = 0;
+  uint16_t rank = 0;
+  uint64_t epoch = 0;
+  // Proves the epoch key without being the tag of the messages.
+  uint64_t key_check = 0;
+  uint64_t model_digest = 0;
+  uint64_t topology_hash = 0;
+  uint64_t layout_hash = 0;
+  char numerics[kNumericsChars] = {};  // class, as text
+  char refusal[kRefusalChars] = {};    // empty, or why the sender will not talk
+  uint32_t address_bytes = 0;
+  PairTransport transport = PairTransport::kSharedMemory;
+  uint8_t zero[3] = {};
+};
+static_assert(sizeof(Hello) == 384 && std::is_trivially_copyable_v<Hello>);
 
 // One exchange attention -> experts -> attention.
 struct RoundKey {
@@ -106,7 +138,18 @@ struct Demand {
 };
 static_assert(sizeof(Demand) == 32);
 
-// 64 bits that only holders of the 128-bit epoch key know.
-uint64_t EpochTag(const std::byte* key16, uint64_t epoch);
+// Reader -> writer of control messages, where memory is not shared: how many it has read so far.
+struct Credit {
+  uint64_t tag = 0;
+  uint64_t read = 0;
+};
+static_assert(sizeof(Credit) == 16);
+
+using EpochKey = std::array<std::byte, 16>;
+
+// 64 bits that only holders of the epoch key know: one word for the messages of the epoch, another
+// for HELLO, which does not give the first away.
+uint64_t EpochTag(const EpochKey& key, uint64_t epoch);
+uint64_t EpochKeyCheck(const EpochKey& key, uint64_t epoch);
 
 }  // namespace janus::dataplane

@@ -19,12 +19,13 @@ struct KvCacheOptions {
 };
 
 // The pages of one attention instance, handed out by number; a page number means the same positions
-// in every layer. Memory is reserved at creation and touched on first use.
+// in every layer. Addresses are mapped at creation, without a reservation: memory is taken as pages
+// are first written, so who plans a machine counts all of it.
 //
 // Confined to the step thread.
 class KvCache {
  public:
-  // InvalidArgument: not even one page fits. ResourceExhausted: the memory cannot be reserved.
+  // InvalidArgument: not even one page fits. ResourceExhausted: the addresses cannot be had.
   static Result<std::unique_ptr<KvCache>> Create(const KvCacheOptions& options);
   ~KvCache();
   KvCache(const KvCache&) = delete;

@@ -166,7 +166,7 @@ class Attachment final : public grpc::ServerBidiReactor<v1::ToAttention, v1::Fro
     const InstanceStatistics statistics = instance_.statistics();
     v1::Welcome welcome;
     welcome.set_instance("attention-" + std::to_string(statistics.rank.value));
-    welcome.set_model_name(model ? model->architecture : "");
+    welcome.set_architecture(model ? model->architecture : "");
     welcome.set_vocabulary_size(model ? static_cast<uint32_t>(model->vocab) : 0);
     welcome.set_max_context_tokens(
         static_cast<uint32_t>(std::min<int64_t>(instance_.max_model_len(), UINT32_MAX)));

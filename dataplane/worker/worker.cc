@@ -1,30 +1,21 @@
 #include "dataplane/worker/worker.h"
 
 #include <algorithm>
+#include <cstring>
 #include <fstream>
 
-#include "common/fingerprint.h"
 #include "common/model/config.h"
 #include "common/wait_policy.h"
 #include "dataplane/comm/segment.h"
 #include "dataplane/engine/emission_thread.h"
+#include "dataplane/model/digest.h"
+#include "dataplane/worker/connect.h"
 #include "kernels/cpu/isa.h"
 
 namespace janus::dataplane {
 namespace {
 
 constexpr size_t kEpochKeyBytes = 16;
-
-// "unix:/dir/x" -> "/dir/x".
-Result<std::string> SocketPath(const std::string& address, const std::string& whose) {
-  constexpr std::string_view kScheme = "unix:";
-  if (!address.starts_with(kScheme)) {
-    return Unimplemented(
-        "exchange address '" + address + "' of " + whose +
-        ": this version carries the exchange over shared memory alone (unix:/path)");
-  }
-  return address.substr(kScheme.size());
-}
 
 uint64_t ResidentBytes() {
   std::ifstream in("/proc/self/statm");
@@ -33,14 +24,11 @@ uint64_t ResidentBytes() {
   return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
-// What must be alike on all members beside the topology: the model and how it is computed.
-std::string NumericsHash(const ModelDescription& model, const std::string& config_text,
-                         kernels::Isa isa) {
-  return Fingerprint()
-      .Mix(config_text)
-      .Mix(ToString(model.dtype))
-      .Mix(kernels::ToString(isa))
-      .Hex();
+// The class of computation that bits depend on; alike on all members (HELLO).
+std::string NumericsClass(const ModelDescription& model, kernels::Isa isa) {
+  return "cpu " + std::string(kernels::ToString(isa)) + " kernels" +
+         std::to_string(kernels::kBitsVersion) + " " + std::string(ToString(model.dtype)) +
+         " tp1 uncompressed";
 }
 
 }  // namespace
@@ -176,11 +164,9 @@ Result<std::unique_ptr<Worker::Session>> Worker::Build(
                            " instance at '" + flags_.listen + "'");
   }
   s.rank = Rank{static_cast<int32_t>(self - own_role.begin())};
-  const std::string name = ToString(PeerId{flags_.role, s.rank});
 
   // The listener first: peers that are done loading earlier can leave their hello.
-  JANUS_ASSIGN_OR_RETURN(const std::string path, SocketPath(self->exchange_address, name));
-  JANUS_ASSIGN_OR_RETURN(s.listener, ExchangeListener::Create(path));
+  JANUS_ASSIGN_OR_RETURN(s.listener, ExchangeListener::Create(self->exchange_address));
 
   const auto report = [&](uint64_t done, uint64_t total) {
     if (!progress({"weights", done, total})) stop.request_stop();
@@ -200,15 +186,16 @@ Result<std::unique_ptr<Worker::Session>> Worker::Build(
   // The instance's own buffers are smaller than its part of the exchange.
   JANUS_RETURN_IF_ERROR(CheckFits("exchange memory for the topology's rows per round",
                                   SegmentMap(layout, layout.self).bytes(), MachineBytes()));
-  SharedMemoryOptions options;
-  options.epoch = topology.epoch;
-  options.tag = EpochTag(reinterpret_cast<const std::byte*>(epoch_key.data()), topology.epoch);
-  options.config_hash =
-      topology.config_hash.substr(0, 32) + "/" + NumericsHash(s.model, config_text, s.settings.isa);
-  for (size_t a = 0; a < topology.attention.size(); ++a) {
-    JANUS_ASSIGN_OR_RETURN(std::string peer, SocketPath(topology.attention[a].exchange_address,
-                                                        "attention " + std::to_string(a)));
-    options.attention_paths.push_back(std::move(peer));
+  ConnectOptions options;
+  options.identity.epoch = topology.epoch;
+  std::memcpy(options.identity.epoch_key.data(), epoch_key.data(), kEpochKeyBytes);
+  JANUS_ASSIGN_OR_RETURN(options.identity.model_digest,
+                         DigestCheckpoint(flags_.model, config_text));
+  options.identity.numerics = NumericsClass(s.model, s.settings.isa);
+  options.identity.sum = topology.sum;
+  options.identity.topology_hash = TopologyHash(topology);
+  for (const Instance& peer : topology.attention) {
+    options.attention_addresses.push_back(peer.exchange_address);
   }
   const int threads = s.settings.machine_threads > 0
                           ? s.settings.machine_threads
@@ -221,8 +208,8 @@ Result<std::unique_ptr<Worker::Session>> Worker::Build(
   options.deadline = MonotonicTime::max();
   options.keep_waiting = [&] { return progress({"connect", 0, 0}); };
   if (!progress({"connect", 0, 0})) return Cancelled("preparing was aborted");
-  JANUS_ASSIGN_OR_RETURN(s.transport,
-                         ConnectSharedMemory(layout, options, *s.listener, stop.get_token()));
+  JANUS_ASSIGN_OR_RETURN(
+      s.transport, ConnectExchange(topology, layout, options, *s.listener, stop.get_token(), log_));
 
   s.team = std::make_unique<kernels::Team>(s.settings.compute_threads, s.policy);
   const kernels::Stream stream{kernels::Device::kCpu, s.team.get(), s.settings.isa, nullptr};
@@ -340,6 +327,7 @@ InstanceStatistics Worker::statistics() const {
     statistics = session_->attention != nullptr ? session_->attention->statistics()
                                                 : session_->experts->statistics();
     statistics.spin_seconds = Seconds(session_->policy.spin).count();
+    statistics.links = LinksOf(*session_->transport);
   }
   statistics.resident_bytes = ResidentBytes();
   return statistics;

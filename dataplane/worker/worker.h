@@ -12,7 +12,7 @@
 #include "common/control.h"
 #include "common/log.h"
 #include "common/mutex.h"
-#include "dataplane/comm/shared_memory.h"
+#include "dataplane/comm/meeting.h"
 #include "dataplane/model/loader.h"
 #include "dataplane/worker/settings.h"
 #include "dataplane/worker/token_router.h"

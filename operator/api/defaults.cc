@@ -9,6 +9,11 @@ Effective ResolveDefaults(const MoEService& service) {
   out.scheduling = spec.roles.experts.scheduling == Scheduling::kAebsGreedy
                        ? SchedulingPolicy::kAebsGreedy
                        : SchedulingPolicy::kAebs;
+  if (spec.exchange.transport == Transport::kSharedMemory) {
+    out.transport = ExchangeTransport::kSharedMemory;
+  } else if (spec.exchange.transport == Transport::kTcp) {
+    out.transport = ExchangeTransport::kTcp;
+  }
   // One micro-batch: splitting a batch pays where attention and experts run beside each other on
   // devices of their own.
   out.micro_batches = spec.pipeline.micro_batches == 0 ? 1 : spec.pipeline.micro_batches;

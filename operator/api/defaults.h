@@ -11,6 +11,7 @@ struct Effective {
   std::string model_name;
   Device device = Device::kCpu;
   janus::ExchangeMode mode = janus::ExchangeMode::kDirect;
+  ExchangeTransport transport = ExchangeTransport::kAuto;
   janus::GateSide gate = janus::GateSide::kExperts;
   janus::SumRule sum = janus::SumRule::kContributions;
   SchedulingPolicy scheduling = SchedulingPolicy::kAebs;

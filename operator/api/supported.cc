@@ -117,9 +117,10 @@ constexpr std::array kLimits = {
           [](const Spec& s) {
             return Unless(s.exchange.mode, {ExchangeMode::kAuto, ExchangeMode::kDirect});
           }},
-    Limit{"exchange.transport", "Auto or SharedMemory", "",
+    Limit{"exchange.transport", "Auto, SharedMemory or TCP", "",
           [](const Spec& s) {
-            return Unless(s.exchange.transport, {Transport::kAuto, Transport::kSharedMemory});
+            return Unless(s.exchange.transport,
+                          {Transport::kAuto, Transport::kSharedMemory, Transport::kTcp});
           }},
     Limit{"exchange.compression", "None", "",
           [](const Spec& s) { return Unless(s.exchange.compression, {Compression::kNone}); }},

@@ -16,8 +16,9 @@ std::string ConfigHash(const ServicePlan& plan, const ModelDescription& model,
         int64_t{model.attention.head_dim}, int64_t{model.moe.experts}, int64_t{model.moe.top_k},
         int64_t{model.moe.intermediate}, static_cast<int64_t>(plan.dtype), plan.max_model_len,
         static_cast<int64_t>(plan.effective.scheduling), static_cast<int64_t>(topology.mode),
-        static_cast<int64_t>(topology.gate), static_cast<int64_t>(topology.sum),
-        int64_t{topology.micro_batches}, int64_t{topology.max_rows_per_round}}) {
+        static_cast<int64_t>(topology.transport), static_cast<int64_t>(topology.gate),
+        static_cast<int64_t>(topology.sum), int64_t{topology.micro_batches},
+        int64_t{topology.max_rows_per_round}}) {
     text += "," + std::to_string(number);
   }
   for (const uint16_t expert : topology.placement.expert_of) text += "," + std::to_string(expert);
@@ -31,6 +32,7 @@ Result<Topology> ComposeTopology(uint64_t epoch, std::span<const WorkerSeen> wor
   Topology topology;
   topology.epoch = epoch;
   topology.mode = plan.effective.mode;
+  topology.transport = plan.effective.transport;
   topology.gate = plan.effective.gate;
   topology.sum = plan.effective.sum;
   topology.micro_batches = plan.effective.micro_batches;

@@ -27,7 +27,6 @@ v1::WorkerConfig ConfigOf(const ServicePlan& plan, bool debug_logits_hash) {
   config.set_machine_threads(static_cast<uint32_t>((plan.m + plan.n) * plan.compute_threads));
   config.set_debug_logits_hash(debug_logits_hash);
   config.set_tpot_target_ms(static_cast<uint32_t>(plan.tpot_target_milliseconds));
-  config.set_transport_shared_memory(true);
   return config;
 }
 

@@ -72,6 +72,78 @@ spec:
         self.assertEqual(self.janusctl.returncode, 0)
         self.assert_nothing_left()
 
+    def test_answers_alike_over_tcp_and_says_what_every_pair_uses(self):
+        prompts = [[5, 6, 7], list(range(10, 40))]
+        answers = []
+        for transport, used in (("SharedMemory", "shared memory"), ("TCP", "UCX tcp/lo")):
+            service = self.dir / "service.yaml"
+            service.write_text(
+                f"""apiVersion: serving.janus.dev/v1alpha1
+kind: MoEService
+metadata: {{name: golden}}
+spec:
+  model: {{source: {{type: HostPath, hostPath: {{path: {self.model}}}}}}}
+  exchange: {{transport: {transport}}}
+  roles:
+    attention: {{replicas: 2}}
+    experts: {{replicas: 2}}
+"""
+            )
+            self.start("-f", str(service), model=False)
+            wait_for(lambda: self.janusctl.stdout.readline().startswith("serving "), "the service")
+            answers.append([self.complete(prompt) for prompt in prompts])
+            for worker, peers in (
+                ("attention-0", "attention 1, experts 0, experts 1"),
+                ("experts-1", "attention 0, attention 1"),
+            ):
+                log = (self.logs / f"{worker}.log").read_text()
+                self.assertIn(f'transport="{used}" peers="{peers}"', log)
+            self.janusctl.send_signal(signal.SIGINT)
+            _, error = self.ends()
+            self.assertEqual((self.janusctl.returncode, error), (0, ""))
+            self.assert_nothing_left()
+        self.assertEqual(answers[0], answers[1])
+
+    def test_takes_about_the_memory_that_it_said(self):
+        self.model = pathlib.Path(os.environ["JANUS_SOURCE_DIR"]) / "examples" / "demo-model"
+        service = self.dir / "service.yaml"
+        for dtype in ("BFloat16", "Float32"):  # used where it lies, and converted by each
+            service.write_text(
+                f"""apiVersion: serving.janus.dev/v1alpha1
+kind: MoEService
+metadata: {{name: golden}}
+spec:
+  model: {{source: {{type: HostPath, hostPath: {{path: {self.model}}}}}, dtype: {dtype}}}
+  roles:
+    attention: {{replicas: 2, maxBatchSize: 8, kvCache: {{size: 16Mi}}}}
+    experts: {{replicas: 2}}
+"""
+            )
+            self.start("-f", str(service), model=False)
+            said = None
+            for line in self.janusctl.stdout:
+                if " needs " in line:
+                    said = line.rsplit(" needs ", 1)[1].split()
+                if line.startswith("serving "):
+                    break
+            unit = {"kB": 1e3, "MB": 1e6, "GB": 1e9}
+            predicted = float(said[0]) * unit[said[1]]
+            self.complete(list(range(10, 310)))
+            # Pages that several processes use count once.
+            observed = 0
+            for pid, _ in self.processes():
+                rollup = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text()
+                pss = next(row for row in rollup.splitlines() if row.startswith("Pss:"))
+                observed += int(pss.split()[1]) * 1024
+            print(f"memory, {dtype}: said {predicted / 1e6:.0f} MB, is {observed / 1e6:.0f} MB")
+            self.assertLessEqual(observed, predicted)
+            # Pages for keys and values are hardly touched here, nor is what a long step computes in.
+            untouched = 2 * (16 << 20) * 9 / 8
+            self.assertLessEqual(predicted - untouched, 3 * observed)
+            self.janusctl.send_signal(signal.SIGINT)
+            self.ends()
+            self.assert_nothing_left()
+
     def test_keys_of_a_file_are_asked_for(self):
         keys = self.dir / "keys"
         keys.write_text("# ours\nsecret\n")

@@ -109,12 +109,16 @@ TEST(Convert, TakesStatisticsThroughTheWireUnchanged) {
   in.sit_outs = 13;
   in.tpot_seconds_median = 0.25;
   in.resident_bytes = 14;
+  in.links = {{Role::kAttention, Rank{1}, "UCX tcp/lo"}, {Role::kExperts, Rank{0}, "loopback"}};
   const v1::InstanceStatistics wire = ToProto(in);
   // Every field is set above, so equal bytes mean that none is lost.
   EXPECT_EQ(ToProto(FromProto(wire)).SerializeAsString(), wire.SerializeAsString());
   const auto* fields = v1::InstanceStatistics::descriptor();
   for (int i = 0; i < fields->field_count(); ++i) {
-    EXPECT_TRUE(wire.GetReflection()->HasField(wire, fields->field(i)))
+    const auto* field = fields->field(i);
+    const auto* reflection = wire.GetReflection();
+    EXPECT_TRUE(field->is_repeated() ? reflection->FieldSize(wire, field) > 0
+                                     : reflection->HasField(wire, field))
         << fields->field(i)->name() << " does not travel";
   }
 }

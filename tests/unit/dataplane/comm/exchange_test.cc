@@ -42,10 +42,18 @@ class Members {
     ASSERT_TRUE(posted.ok()) << posted.ToString();
   }
 
+  // Poll until it gives true or an error, at most 20 s: what was posted may be on its way.
+  Result<bool> AwaitRows(int e, const RoundKey& key, Rank from, ArrivedRows& arrived) {
+    return Settled(network_.experts(e), [&] { return experts(e).Poll(key, from, arrived); });
+  }
+  Result<bool> AwaitAnswers(int a, const RoundKey& key) {
+    return Settled(network_.attention(a), [&] { return attention(a).Poll(key); });
+  }
+
   // What expert instance e sees of attention instance a, once.
   void ExpectRows(const RoundPlan& plan, int e, int a) {
     ArrivedRows arrived;
-    const Result<bool> here = experts(e).Poll(plan.key, Rank{a}, arrived);
+    const Result<bool> here = AwaitRows(e, plan.key, Rank{a}, arrived);
     ASSERT_TRUE(here.ok()) << here.status().ToString();
     ASSERT_TRUE(*here);
     const std::vector<std::byte> want = Deliver(plan).rows[static_cast<size_t>(a)];
@@ -81,7 +89,7 @@ class Members {
   }
 
   void ExpectContributions(const RoundPlan& plan, int a) {
-    const Result<bool> all = attention(a).Poll(plan.key);
+    const Result<bool> all = AwaitAnswers(a, plan.key);
     ASSERT_TRUE(all.ok()) << all.status().ToString();
     ASSERT_TRUE(*all);
     const auto want = Deliver(plan).contributions[static_cast<size_t>(a)];
@@ -95,6 +103,16 @@ class Members {
   }
 
  private:
+  template <class Poll>
+  static Result<bool> Settled(Transport& transport, Poll&& poll) {
+    Result<bool> polled = false;
+    const Status waited = transport.Wait(MonotonicClock::now() + std::chrono::seconds(20), [&] {
+      polled = poll();
+      return !polled.ok() || *polled;
+    });
+    return waited.ok() ? polled : Result<bool>(waited);
+  }
+
   const ExchangeShape shape_;
   Network network_;
   std::vector<std::unique_ptr<AttentionExchange>> attention_;
@@ -204,7 +222,6 @@ TEST_P(ExchangeTest, DeliversBetweenThreadsThatOnlyWait) {
                                 shape.max_rows));
   }
   Members members = Connect(shape);
-  const MonotonicTime deadline = MonotonicClock::now() + std::chrono::seconds(30);
   std::vector<std::jthread> threads;
   for (int a = 0; a < shape.m; ++a) {
     threads.emplace_back([&, a] {
@@ -212,16 +229,6 @@ TEST_P(ExchangeTest, DeliversBetweenThreadsThatOnlyWait) {
         if (r < kRounds) members.PostRows(plans[static_cast<size_t>(r)], a);
         if (r == 0) continue;
         const RoundPlan& plan = plans[static_cast<size_t>(r - 1)];
-        Result<bool> all = false;
-        EXPECT_TRUE(members.network()
-                        .attention(a)
-                        .Wait(deadline,
-                              [&] {
-                                all = members.attention(a).Poll(plan.key);
-                                return !all.ok() || *all;
-                              })
-                        .ok());
-        ASSERT_TRUE(all.ok() && *all);
         members.ExpectContributions(plan, a);
         if (HasFailure()) return;
       }
@@ -234,15 +241,7 @@ TEST_P(ExchangeTest, DeliversBetweenThreadsThatOnlyWait) {
         const Delivery delivery = Deliver(plan);
         for (int a = 0; a < shape.m; ++a) {
           ArrivedRows arrived;
-          Result<bool> here = false;
-          EXPECT_TRUE(members.network()
-                          .experts(e)
-                          .Wait(deadline,
-                                [&] {
-                                  here = members.experts(e).Poll(plan.key, Rank{a}, arrived);
-                                  return !here.ok() || *here;
-                                })
-                          .ok());
+          const Result<bool> here = members.AwaitRows(e, plan.key, Rank{a}, arrived);
           ASSERT_TRUE(here.ok() && *here);
           const std::vector<std::byte>& want = delivery.rows[static_cast<size_t>(a)];
           ASSERT_EQ(arrived.count, plan.rows[static_cast<size_t>(a)]);
@@ -327,7 +326,7 @@ TEST_P(ExchangeTest, ARoundThatWasMissedIsNamed) {
   Members members = Connect(shape);
   members.PostRows(PlanOf(shape, KeyOf(8, 3), {1, 1}), 1);
   ArrivedRows arrived;
-  const Result<bool> polled = members.experts(0).Poll(KeyOf(7, 2), Rank{1}, arrived);
+  const Result<bool> polled = members.AwaitRows(0, KeyOf(7, 2), Rank{1}, arrived);
   ASSERT_EQ(polled.status().code(), StatusCode::kInternal);
   for (const char* part : {"attention 1", "step 8", "layer 3", "step 7", "layer 2"}) {
     EXPECT_TRUE(Contains(polled.status().message(), part));
@@ -341,7 +340,7 @@ TEST_P(ExchangeTest, AContributionTwiceIsNamed) {
   members.PostRows(plan, 0);
   members.PostCells(plan, 0, 0, {0, 1, 2, 3});
   members.PostCells(plan, 1, 0, {3});
-  const Result<bool> polled = members.attention(0).Poll(plan.key);
+  const Result<bool> polled = members.AwaitAnswers(0, plan.key);
   ASSERT_EQ(polled.status().code(), StatusCode::kInternal);
   for (const char* part : {"experts 1", "row 1", "slot 1"}) {
     EXPECT_TRUE(Contains(polled.status().message(), part));
@@ -355,7 +354,7 @@ TEST_P(ExchangeTest, AMissingContributionIsNamed) {
   members.PostRows(plan, 0);
   members.PostCells(plan, 0, 0, {0, 1});
   members.PostCells(plan, 1, 0, {3});
-  const Result<bool> polled = members.attention(0).Poll(plan.key);
+  const Result<bool> polled = members.AwaitAnswers(0, plan.key);
   ASSERT_EQ(polled.status().code(), StatusCode::kInternal);
   for (const char* part : {"row 1", "slot 0", "step 1"}) {
     EXPECT_TRUE(Contains(polled.status().message(), part));
@@ -371,7 +370,7 @@ TEST_P(ExchangeTest, AContributionToARowThatIsNotThereIsNamed) {
     members.PostRows(plan, 0);
     members.experts(0).Begin(0, Rank{0}, 1).refs[0] = ref;
     ASSERT_TRUE(members.experts(0).Post(plan.key, Rank{0}, MonotonicTime()).ok());
-    const Result<bool> polled = members.attention(0).Poll(plan.key);
+    const Result<bool> polled = members.AwaitAnswers(0, plan.key);
     ASSERT_EQ(polled.status().code(), StatusCode::kInternal);
     EXPECT_TRUE(Contains(polled.status().message(), "experts 0"));
   }
@@ -384,7 +383,7 @@ TEST_P(ExchangeTest, CountsThatDoNotFitTheBytesAreNamed) {
   header.bytes = 3 * shape.row_bytes();
   ASSERT_TRUE(members.network().attention(0).Post(0, header).ok());
   ArrivedRows arrived;
-  const Result<bool> rows = members.experts(0).Poll(KeyOf(1), Rank{0}, arrived);
+  const Result<bool> rows = members.AwaitRows(0, KeyOf(1), Rank{0}, arrived);
   ASSERT_EQ(rows.status().code(), StatusCode::kInternal);
   EXPECT_TRUE(Contains(rows.status().message(), "attention 0"));
 
@@ -392,7 +391,7 @@ TEST_P(ExchangeTest, CountsThatDoNotFitTheBytesAreNamed) {
   header = MakeHeader(MessageKind::kContributions, KeyOf(2), 0, UINT32_MAX);
   header.bytes = 64;
   ASSERT_TRUE(members.network().experts(0).Post(0, header).ok());
-  const Result<bool> back = members.attention(0).Poll(KeyOf(2));
+  const Result<bool> back = members.AwaitAnswers(0, KeyOf(2));
   ASSERT_EQ(back.status().code(), StatusCode::kInternal);
   EXPECT_TRUE(Contains(back.status().message(), "experts 0"));
 }
@@ -404,7 +403,7 @@ TEST_P(ExchangeTest, MoreRowsThanARoundHoldsAreNamed) {
   header.bytes = 2 * shape.row_bytes();
   ASSERT_TRUE(members.network().attention(0).Post(0, header).ok());
   ArrivedRows arrived;
-  EXPECT_EQ(members.experts(0).Poll(KeyOf(1), Rank{0}, arrived).status().code(),
+  EXPECT_EQ(members.AwaitRows(0, KeyOf(1), Rank{0}, arrived).status().code(),
             StatusCode::kInternal);
 }
 

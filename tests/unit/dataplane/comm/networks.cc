@@ -1,15 +1,29 @@
 #include "tests/unit/dataplane/comm/networks.h"
 
-#include <cstdlib>
-#include <filesystem>
 #include <thread>
 
 #include "dataplane/comm/loopback.h"
-#include "dataplane/comm/segment.h"
 #include "dataplane/comm/shared_memory.h"
+#include "tests/support/temp_folder.h"
 
 namespace janus::dataplane {
 namespace {
+
+struct Listeners {
+  TempFolder folder;
+  std::vector<std::unique_ptr<ExchangeListener>> list;  // goes before the folder
+};
+
+}  // namespace
+
+ConnectOptions TestOptions() {
+  ConnectOptions options;
+  options.identity.epoch = 1;
+  options.identity.epoch_key[3] = std::byte{77};
+  options.identity.numerics = "test";
+  options.deadline = MonotonicClock::now() + std::chrono::seconds(20);
+  return options;
+}
 
 Network ConnectLoopback(const TransportLayout& layout) {
   Network network;
@@ -21,47 +35,29 @@ Network ConnectLoopback(const TransportLayout& layout) {
   return network;
 }
 
-// Sockets in a folder of their own, which goes with the network.
-struct Sockets {
-  Sockets() {
-    std::string name = (std::filesystem::temp_directory_path() / "janus-comm-XXXXXX").string();
-    JANUS_CHECK(mkdtemp(name.data()) != nullptr, name);
-    folder = name;
-  }
-  ~Sockets() {
-    listeners.clear();
-    std::filesystem::remove_all(folder);
-  }
-  std::string folder;
-  std::vector<std::unique_ptr<ExchangeListener>> listeners;
-};
-
-Network ConnectMemory(const TransportLayout& layout) {
-  const auto sockets = std::make_shared<Sockets>();
+Network ConnectAll(const TransportLayout& layout, std::string_view scheme, const Join& join) {
+  const auto listeners = std::make_shared<Listeners>();
   const int members = layout.m + layout.n;
   for (int member = 0; member < members; ++member) {
-    sockets->listeners.push_back(
-        std::move(*ExchangeListener::Create(sockets->folder + "/" + std::to_string(member))));
+    const std::string address =
+        scheme == "tcp:" ? "tcp:127.0.0.1:0"
+                         : "unix:" + listeners->folder.path() + "/" + std::to_string(member);
+    listeners->list.push_back(*ExchangeListener::Create(address));
   }
-  SharedMemoryOptions options;
-  options.epoch = 1;
-  options.tag = 77;
-  options.config_hash = "same";
-  options.deadline = MonotonicClock::now() + std::chrono::seconds(20);
+  ConnectOptions options = TestOptions();
   for (int a = 0; a < layout.m; ++a) {
-    options.attention_paths.push_back(sockets->listeners[static_cast<size_t>(a)]->path());
+    options.attention_addresses.push_back(listeners->list[static_cast<size_t>(a)]->address());
   }
   Network network;
   network.layout = layout;
   network.members.resize(static_cast<size_t>(members));
-  network.keep = sockets;
+  network.keep = listeners;
   std::vector<std::jthread> threads;
   for (int member = 0; member < members; ++member) {
     threads.emplace_back([&, member] {
       TransportLayout own = layout;
       own.self = MemberAt(layout, member);
-      auto connected = ConnectSharedMemory(
-          own, options, *sockets->listeners[static_cast<size_t>(member)], std::stop_token());
+      auto connected = join(own, options, *listeners->list[static_cast<size_t>(member)]);
       JANUS_CHECK(connected.ok(), connected.status().ToString());
       network.members[static_cast<size_t>(member)] = std::move(*connected);
     });
@@ -70,10 +66,20 @@ Network ConnectMemory(const TransportLayout& layout) {
   return network;
 }
 
-}  // namespace
+Result<std::unique_ptr<Transport>> JoinMemory(const TransportLayout& layout,
+                                              const ConnectOptions& options,
+                                              ExchangeListener& listener) {
+  return ConnectSharedMemory(layout, options, listener, {});
+}
 
-std::vector<NetworkKind> AllNetworks() {
-  return {{"Loopback", ConnectLoopback}, {"SharedMemory", ConnectMemory}};
+Network ConnectMemory(const TransportLayout& layout) {
+  return ConnectAll(layout, "unix:", JoinMemory);
+}
+
+std::vector<NetworkKind> ProcessNetworks() {
+  std::vector<NetworkKind> kinds = AllNetworks();
+  std::erase_if(kinds, [](const NetworkKind& kind) { return !kind.join; });
+  return kinds;
 }
 
 }  // namespace janus::dataplane

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "dataplane/comm/meeting.h"
 #include "dataplane/comm/transport.h"
 
 namespace janus::dataplane {
@@ -20,14 +21,47 @@ struct Network {
   Transport& experts(int rank) { return *members[static_cast<size_t>(layout.m + rank)]; }
 };
 
+// Connects one member: what a process of its own calls.
+using Join = std::function<Result<std::unique_ptr<Transport>>(
+    const TransportLayout&, const ConnectOptions&, ExchangeListener&)>;
+
 // A way to connect members; the suite runs over all of them.
 struct NetworkKind {
   std::string name;
   std::function<Network(const TransportLayout&)> connect;
+  Join join;  // null where members share a process
 };
 inline void PrintTo(const NetworkKind& kind, std::ostream* out) {
   *out << kind.name;
 }
+// Those that this test binary links: within one memory domain, or over UCX and mixed.
 std::vector<NetworkKind> AllNetworks();
+// Of these, those whose members can be processes.
+std::vector<NetworkKind> ProcessNetworks();
+
+// Connects all members at once, each in a thread, with listeners in a folder that goes with the
+// network ("unix:") or on ports of this machine ("tcp:").
+Network ConnectAll(const TransportLayout& layout, std::string_view scheme, const Join& join);
+Network ConnectLoopback(const TransportLayout& layout);
+Network ConnectMemory(const TransportLayout& layout);
+Result<std::unique_ptr<Transport>> JoinMemory(const TransportLayout&, const ConnectOptions&,
+                                              ExchangeListener&);
+// What a test's members agree on.
+ConnectOptions TestOptions();
+
+// What was posted or sent is on its way: waits for it, at most 20 s.
+inline bool AwaitTake(Transport& transport, PeerId from, int slot, SlotMessage& message) {
+  return transport
+      .Wait(MonotonicClock::now() + std::chrono::seconds(20),
+            [&] { return transport.Take(from, slot, message); })
+      .ok();
+}
+inline bool AwaitReceive(Transport& transport, PeerId from, Header& header,
+                         std::vector<std::byte>& payload) {
+  return transport
+      .Wait(MonotonicClock::now() + std::chrono::seconds(20),
+            [&] { return transport.Receive(from, header, payload); })
+      .ok();
+}
 
 }  // namespace janus::dataplane

@@ -10,20 +10,28 @@ namespace {
 
 // The published vector of SipHash-2-4 for the key 00..0f and the message 00..07.
 TEST(EpochTag, IsSipHashOfTheEpoch) {
-  std::byte key[16];
-  for (int i = 0; i < 16; ++i) key[i] = static_cast<std::byte>(i);
+  EpochKey key;
+  for (int i = 0; i < 16; ++i) key[static_cast<size_t>(i)] = static_cast<std::byte>(i);
   EXPECT_EQ(EpochTag(key, 0x0706050403020100ULL), 0x93f5f5799a932462ULL);
 }
 
 TEST(EpochTag, DependsOnEveryBitOfKeyAndEpoch) {
-  std::byte key[16] = {};
+  const EpochKey key{};
   const uint64_t tag = EpochTag(key, 5);
   for (int bit = 0; bit < 64; ++bit) EXPECT_NE(EpochTag(key, 5 ^ (uint64_t{1} << bit)), tag) << bit;
   for (int bit = 0; bit < 128; ++bit) {
-    std::byte other[16] = {};
-    other[bit / 8] = static_cast<std::byte>(1 << bit % 8);
+    EpochKey other{};
+    other[static_cast<size_t>(bit / 8)] = static_cast<std::byte>(1 << bit % 8);
     EXPECT_NE(EpochTag(other, 5), tag) << bit;
   }
+}
+
+TEST(EpochKeyCheck, IsAnotherWordThanTheTagUnderTheSameKey) {
+  EpochKey key;
+  for (int i = 0; i < 16; ++i) key[static_cast<size_t>(i)] = static_cast<std::byte>(i);
+  EXPECT_NE(EpochKeyCheck(key, 5), EpochTag(key, 5));
+  EXPECT_NE(EpochKeyCheck(key, 5), EpochKeyCheck(key, 6));
+  EXPECT_NE(EpochKeyCheck(key, 5), EpochKeyCheck(EpochKey{}, 5));
 }
 
 TEST(RoundKey, OrdersByStepThenLayerThenMicroBatch) {

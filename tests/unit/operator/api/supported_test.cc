@@ -79,7 +79,7 @@ TEST(Supported, ReachesEveryLineOfItsTable) {
       {"imagePullSecrets: [{name: x}]", "imagePullSecrets"},
       {"device: CUDA", "device"},
       {"exchange: {mode: TwoPhaseSingle}", "exchange.mode"},
-      {"exchange: {transport: TCP}", "exchange.transport"},
+      {"exchange: {transport: RDMA}", "exchange.transport"},
       {"exchange: {compression: FP8}", "exchange.compression"},
       {"exchange: {gate: Attention}", "exchange.gate"},
       {"exchange: {sum: FixedPoint}", "exchange.sum"},

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "common/status.h"
+#include "common/topology.h"
+#include "dataplane/comm/transport.h"
+#include "dataplane/comm/wire.h"
+
+namespace janus::dataplane {
+
+// What must be alike on both sides of every pair of an epoch.
+struct ExchangeIdentity {
+  uint64_t epoch = 0;
+  EpochKey epoch_key{};
+  uint64_t model_digest = 0;  // of the checkpoint
+  std::string numerics;       // class: "cpu avx512 bf16 tp1"; at most 63 characters
+  SumRule sum = SumRule::kContributions;
+  uint64_t topology_hash = 0;  // of the topology with its placement and configuration
+};
+
+// Our HELLO to a peer with which the pair's messages travel by `transport`.
+Hello MakeHello(const ExchangeIdentity& identity, const TransportLayout& layout,
+                PairTransport transport, size_t address_bytes);
+
+// Whether `theirs`, which came over a connection of ours, is of a member that we are to talk with.
+// FailedPrecondition names the first field that differs and its value on both sides (of the epoch
+// key: that it differs). The peer's texts are bounded and free of control characters.
+Status Judge(const Hello& theirs, const Hello& ours, const TransportLayout& layout);
+
+// Who says so. Meaningful if the rank is in the layout, which Judge checks.
+PeerId SenderOf(const Hello& hello);
+
+// `ours`, as the answer that says why not. At most 255 bytes of the reason.
+Hello MakeRefusal(const Hello& ours, const Status& why);
+// The reason in a refusal; empty if it is none.
+std::string RefusalText(const Hello& hello);
+
+}  // namespace janus::dataplane

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <poll.h>
+
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/fd.h"
+#include "dataplane/comm/hello.h"
+#include "dataplane/comm/segment.h"
+
+namespace janus::dataplane {
+
+// The socket on which an instance's peers say HELLO. A Unix socket's folder must be closed to other
+// users; its file is removed with the listener.
+class ExchangeListener {
+ public:
+  // "unix:/path", or "tcp:1.2.3.4:port" and "tcp:[::1]:port" (port 0: the kernel chooses).
+  // InvalidArgument: no such address. Unavailable: it cannot be bound.
+  static Result<std::unique_ptr<ExchangeListener>> Create(const std::string& address);
+  ~ExchangeListener();
+  ExchangeListener(const ExchangeListener&) = delete;
+  ExchangeListener& operator=(const ExchangeListener&) = delete;
+
+  int fd() const { return fd_.get(); }
+  // Where to dial, with the port that was chosen.
+  const std::string& address() const { return address_; }
+
+ private:
+  ExchangeListener(Fd fd, std::string address) : fd_(std::move(fd)), address_(std::move(address)) {}
+  const Fd fd_;
+  const std::string address_;
+};
+
+struct ConnectOptions {
+  ExchangeIdentity identity;
+  std::vector<std::string> attention_addresses;  // listener of every attention instance, by rank
+  WaitPolicy policy;
+  MonotonicTime deadline;  // for all peers to have connected
+  // Asked about fifty times a second while peers are awaited; false gives up. Null: go on.
+  std::function<bool()> keep_waiting;
+};
+
+// What an instance offers to its peers.
+struct Offer {
+  int segment = -1;     // memfd, for pairs of shared memory
+  std::string address;  // worker address, for pairs of UCX
+  // How the pair's messages travel; both sides must find the same.
+  std::function<PairTransport(PeerId)> transport;
+};
+
+// A peer that has said the right HELLO.
+struct Met {
+  PeerId peer;
+  Fd socket;            // open as long as the peer lives
+  Fd segment;           // what came with it, unjudged
+  std::string address;  // likewise
+};
+
+// Meets every peer that `layout.self` talks with: all others, but experts not each other. The
+// member with the higher number dials. Blocks. FailedPrecondition: a peer differs (hello.h), or
+// refuses us for that. DeadlineExceeded names the peers that did not come, and whoever was refused
+// meanwhile. Unavailable: a peer that had come is gone. Cancelled: `stop` was requested.
+// InvalidArgument: an address. Strangers are heard without waiting for them, a bounded number of
+// them at once, and told why they are refused.
+Result<std::vector<Met>> MeetPeers(const TransportLayout& layout, const ConnectOptions& options,
+                                   const Offer& offer, ExchangeListener& listener,
+                                   std::stop_token stop);
+
+// The sockets of the peers that were met. A peer is gone when its end has closed: the kernel does
+// that however it died (and after 10 s without an answer, where a machine has gone). Confined.
+class PeerSockets final : public Liveness {
+ public:
+  void Add(PeerId peer, Fd socket);
+  Status Check() override;
+
+  // For poll: readable when a peer wakes us, hung up when it is gone.
+  const std::vector<pollfd>& polls() const { return polls_; }
+  // Forgets what woke us.
+  void Drain();
+
+ private:
+  std::vector<pollfd> polls_;
+  std::vector<PeerId> peers_;
+  std::vector<Fd> sockets_;
+};
+
+}  // namespace janus::dataplane

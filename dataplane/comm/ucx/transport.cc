@@ -1,0 +1,676 @@
+#include "dataplane/comm/ucx/transport.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+
+#include "dataplane/comm/shared_memory.h"
+#include "dataplane/comm/ucx/receive_ring.h"
+#include "dataplane/comm/ucx/worker.h"
+
+namespace janus::dataplane {
+namespace {
+
+using ucx::Operation;
+using ucx::ReceiveRing;
+using ucx::Registration;
+
+enum class Channel : uint64_t { kSlot = 1, kControl = 2, kCredit = 3, kGreeting = 4 };
+
+ucp_tag_t TagOf(Channel channel, int sender, int slot = 0) {
+  return static_cast<uint64_t>(channel) << 56 | static_cast<uint64_t>(sender) << 32 |
+         static_cast<uint64_t>(slot);
+}
+
+constexpr size_t kSets = 2;
+constexpr size_t kControlBytes = sizeof(Header) + kMaxControlBytes;
+constexpr size_t kSmallEntry = 64;  // credits and greetings, a cache line each
+constexpr size_t kCredits = 4;
+constexpr size_t kGreetings = 2;
+
+constexpr size_t LandingBytes(size_t payload) {
+  return AlignUp(sizeof(Header) + payload);
+}
+
+// Memory for everything that comes over UCX and for control messages that go out.
+class Arena {
+ public:
+  // ResourceExhausted: the memory is not there.
+  static Result<Arena> Create(size_t bytes) {
+    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
+      return ResourceExhausted("exchange memory: " + std::to_string(bytes) +
+                               " bytes of landing memory: " + std::strerror(errno));
+    }
+    Arena arena;
+    arena.memory_ = {static_cast<std::byte*>(memory), bytes};
+    arena.keep_ = std::shared_ptr<void>(memory, [bytes](void* p) { munmap(p, bytes); });
+    return arena;
+  }
+  Arena() = default;
+
+  std::span<std::byte> Take(size_t bytes) {
+    const std::span<std::byte> piece = memory_.subspan(used_, AlignUp(bytes));
+    used_ += piece.size();
+    return piece;
+  }
+  std::span<std::byte> all() const { return memory_; }
+
+ private:
+  std::span<std::byte> memory_;
+  size_t used_ = 0;
+  std::shared_ptr<void> keep_;
+};
+
+// A peer's slot that is read here. `held` is the set that was taken last and may still be read.
+struct Inbound {
+  size_t slot_bytes = 0;
+  std::unique_ptr<ReceiveRing> ring;
+  std::optional<size_t> held;
+};
+
+// A pair that talks over UCX.
+struct Remote {
+  PeerId peer;
+  int member = 0;
+  ucp_ep_h endpoint = nullptr;
+  ucs_status_t failure = UCS_OK;
+  bool* any_failure = nullptr;
+  std::string description = "UCX";
+
+  std::vector<std::optional<Inbound>> slots;  // by the peer's slot; absent: not for us
+
+  std::unique_ptr<ReceiveRing> control;
+  uint64_t control_read = 0;
+  std::span<std::byte> outgoing;  // kControlQueueDepth entries of kControlBytes
+  std::vector<Operation> sends;
+  uint64_t sent = 0;
+  uint64_t acknowledged = 0;
+
+  std::unique_ptr<ReceiveRing> credits;
+  std::span<std::byte> credit;
+  std::optional<Operation> credit_send;
+  uint64_t credit_told = 0;
+
+  std::unique_ptr<ReceiveRing> greetings;
+  std::span<std::byte> greeting;
+  std::optional<Operation> greeting_send;
+  uint64_t greeted = 0;  // the peer's latest
+};
+
+// What one own slot sends to one reader.
+struct Outbound {
+  Remote* to = nullptr;
+  Operation operation;
+  bool again = false;  // posted anew while the last one was still under way
+};
+
+class NetworkTransport final : public Transport {
+ public:
+  NetworkTransport(TransportLayout layout, WaitPolicy policy, std::unique_ptr<ucx::Worker> worker)
+      : layout_(std::move(layout)),
+        policy_(policy),
+        self_(MemberIndex(layout_, layout_.self)),
+        worker_(std::move(worker)),
+        parker_(*this) {}
+  ~NetworkTransport() override;
+
+  // Takes over what was met; posts every receive and connects every endpoint.
+  Status Open(const NetworkOptions& options, Segment own, std::vector<Met> met);
+  // Carries a message over every UCX pair in both directions, so that nothing is left to set up
+  // when the first round comes.
+  Status Greet(const ConnectOptions& options, const std::stop_token& stop);
+
+  const TransportLayout& layout() const override { return layout_; }
+  std::span<std::byte> Payload(int slot) override { return local_->Payload(slot); }
+  Status Post(int slot, const Header& header) override;
+  bool Take(PeerId from, int slot, SlotMessage& message) override;
+  Status Send(PeerId to, const Header& header, std::span<const std::byte> payload) override;
+  bool Receive(PeerId from, Header& header, std::vector<std::byte>& payload) override;
+  Status Wait(MonotonicTime deadline, FunctionRef<bool()> ready) override;
+  void Wake() override;
+  uint64_t dropped() const override;
+  std::string_view Describe(PeerId peer) const override;
+
+ private:
+  // Sleeps on UCX's file, our own and the peers' sockets. Says so first, so that whoever posts in
+  // shared memory or wakes us writes to one of them.
+  class FileParker final : public Parker {
+   public:
+    explicit FileParker(NetworkTransport& transport) : transport_(transport) {}
+    void Prepare() override { transport_.SetParked(true); }
+    void Park(MonotonicTime deadline) override { transport_.Park(deadline); }
+    void Cancel() override { transport_.SetParked(false); }
+
+   private:
+    NetworkTransport& transport_;
+  };
+
+  Remote* RemoteOf(PeerId peer) const {
+    return remote_of_[static_cast<size_t>(MemberIndex(layout_, peer))];
+  }
+  Status AddRemote(Met& met);
+  static void Failed(void* remote, ucp_ep_h, ucs_status_t status);
+  Status FailureOf(const Remote& remote) const;
+  Status FirstFailure() const;
+  void SendSlot(int slot, Outbound& out);
+  void TellCredit(Remote& remote);
+  void ReadCredits(Remote& remote);
+  void Progress();
+  void ProgressOutsideWait() {
+    if (!waiting_) Progress();
+  }
+  void SetParked(bool parked);
+  void Park(MonotonicTime deadline);
+  void CloseEndpoints();
+
+  const TransportLayout layout_;
+  const WaitPolicy policy_;
+  const int self_;
+  const std::unique_ptr<ucx::Worker> worker_;
+  // Own slots, and the pairs of shared memory.
+  std::unique_ptr<SegmentTransport> local_;
+  PeerSockets sockets_;
+  Fd wake_;
+  Arena arena_;
+  Registration segment_registration_;
+  Registration arena_registration_;
+  std::vector<std::unique_ptr<Remote>> remotes_;
+  std::vector<Remote*> remote_of_;                // by member; null: shared memory
+  std::vector<std::vector<Outbound>> outbounds_;  // by own slot
+  std::vector<pollfd> polls_;
+  FileParker parker_;
+  std::atomic<bool> parked_{false};
+  bool waiting_ = false;
+  bool any_failure_ = false;
+  int repeats_ = 0;  // outbounds with `again`
+  uint64_t dropped_ = 0;
+};
+
+NetworkTransport::~NetworkTransport() {
+  for (const auto& remote : remotes_) {
+    for (auto& slot : remote->slots) {
+      if (slot) slot->ring->Cancel();
+    }
+    for (ReceiveRing* ring :
+         {remote->control.get(), remote->credits.get(), remote->greetings.get()}) {
+      if (ring != nullptr) ring->Cancel();
+    }
+  }
+  CloseEndpoints();
+  // What is cancelled ends with the next progress; what a closed endpoint held has ended with it.
+  for (int i = 0; i < 64; ++i) worker_->Progress();
+}
+
+// By force: an orderly close needs the peer to take part, and it may be gone.
+void NetworkTransport::CloseEndpoints() {
+  std::vector<ucs_status_ptr_t> closing;
+  for (const auto& remote : remotes_) {
+    if (remote->endpoint == nullptr) continue;
+    ucp_request_param_t parameters{};
+    parameters.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+    parameters.flags = UCP_EP_CLOSE_FLAG_FORCE;
+    const ucs_status_ptr_t request = ucp_ep_close_nbx(remote->endpoint, &parameters);
+    if (UCS_PTR_IS_PTR(request)) closing.push_back(request);
+  }
+  for (const ucs_status_ptr_t request : closing) {
+    while (ucp_request_check_status(request) == UCS_INPROGRESS) worker_->Progress();
+    ucp_request_free(request);
+  }
+}
+
+Status NetworkTransport::Open(const NetworkOptions& options, Segment own, std::vector<Met> met) {
+  wake_ = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake_) return ResourceExhausted(std::string("exchange: eventfd: ") + std::strerror(errno));
+  const auto members = static_cast<size_t>(layout_.m + layout_.n);
+  remote_of_.assign(members, nullptr);
+
+  size_t landing = 0;
+  size_t pairs = 0;
+  for (const Met& peer : met) {
+    if (options.shares_memory(peer.peer)) continue;
+    ++pairs;
+    for (const SlotSpec& slot : layout_.slots) {
+      const bool reads =
+          std::find(slot.readers.begin(), slot.readers.end(), layout_.self) != slot.readers.end();
+      if (slot.owner == peer.peer && reads) landing += kSets * LandingBytes(slot.bytes);
+    }
+  }
+  const size_t per_pair =
+      2 * kControlQueueDepth * AlignUp(kControlBytes) + (kCredits + kGreetings + 2) * kSmallEntry;
+  JANUS_ASSIGN_OR_RETURN(arena_, Arena::Create(std::max(landing + pairs * per_pair, size_t{4096})));
+  JANUS_ASSIGN_OR_RETURN(segment_registration_,
+                         Registration::Create(*worker_, {own.base, own.bytes}));
+  JANUS_ASSIGN_OR_RETURN(arena_registration_, Registration::Create(*worker_, arena_.all()));
+
+  std::vector<std::optional<Segment>> segments(members);
+  segments[static_cast<size_t>(self_)] = std::move(own);
+  for (Met& peer : met) {
+    if (options.shares_memory(peer.peer)) {
+      JANUS_ASSIGN_OR_RETURN(Segment segment, MapPeerSegment(peer.segment, layout_, peer.peer));
+      segment.wake_fd = peer.socket.get();
+      segments[static_cast<size_t>(MemberIndex(layout_, peer.peer))] = std::move(segment);
+    } else {
+      JANUS_RETURN_IF_ERROR(AddRemote(peer));
+    }
+    sockets_.Add(peer.peer, std::move(peer.socket));
+  }
+  const uint64_t tag = EpochTag(options.connect.identity.epoch_key, options.connect.identity.epoch);
+  local_ = std::make_unique<SegmentTransport>(layout_, tag, std::move(segments), policy_, nullptr,
+                                              "shared memory");
+  for (const SlotSpec& slot : layout_.slots) {
+    if (slot.owner != layout_.self) continue;
+    std::vector<Outbound>& readers = outbounds_.emplace_back();
+    for (const PeerId& reader : slot.readers) {
+      if (Remote* remote = RemoteOf(reader))
+        readers.push_back({remote, Operation(*worker_), false});
+    }
+  }
+  polls_ = {{worker_->event_fd(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
+  polls_.insert(polls_.end(), sockets_.polls().begin(), sockets_.polls().end());
+  return OkStatus();
+}
+
+Status NetworkTransport::AddRemote(Met& met) {
+  // Kept from the start: whatever fails below, its receives are cancelled before their memory goes.
+  Remote* remote = remotes_.emplace_back(std::make_unique<Remote>()).get();
+  remote->peer = met.peer;
+  remote->member = MemberIndex(layout_, met.peer);
+  remote->any_failure = &any_failure_;
+  const int sender = remote->member;
+  const ucp_mem_h registration = arena_registration_.handle();
+  const auto ring = [&](size_t entry, size_t entries, ucp_tag_t tag) {
+    return std::make_unique<ReceiveRing>(*worker_, arena_.Take(entry * entries), entry, entries,
+                                         tag, registration);
+  };
+  for (const SlotSpec& slot : layout_.slots) {
+    if (slot.owner != met.peer) continue;
+    std::optional<Inbound>& inbound = remote->slots.emplace_back();
+    if (std::find(slot.readers.begin(), slot.readers.end(), layout_.self) == slot.readers.end()) {
+      continue;
+    }
+    inbound.emplace();
+    inbound->slot_bytes = slot.bytes;
+    inbound->ring =
+        ring(LandingBytes(slot.bytes), kSets, TagOf(Channel::kSlot, sender, slot.index));
+  }
+  remote->control =
+      ring(AlignUp(kControlBytes), kControlQueueDepth, TagOf(Channel::kControl, sender));
+  remote->credits = ring(kSmallEntry, kCredits, TagOf(Channel::kCredit, sender));
+  remote->greetings = ring(kSmallEntry, kGreetings, TagOf(Channel::kGreeting, sender));
+  remote->outgoing = arena_.Take(kControlQueueDepth * AlignUp(kControlBytes));
+  remote->credit = arena_.Take(kSmallEntry);
+  remote->greeting = arena_.Take(kSmallEntry);
+  remote->sends.reserve(kControlQueueDepth);
+  for (uint64_t i = 0; i < kControlQueueDepth; ++i) remote->sends.emplace_back(*worker_);
+  remote->credit_send.emplace(*worker_);
+  remote->greeting_send.emplace(*worker_);
+
+  if (met.address.empty()) {
+    return InvalidArgument(ToString(met.peer) + " sent no UCX address");
+  }
+  ucp_ep_params_t parameters{};
+  parameters.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                          UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  parameters.address = reinterpret_cast<const ucp_address_t*>(met.address.data());
+  parameters.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+  parameters.err_handler.cb = &Failed;
+  parameters.err_handler.arg = remote;
+  const ucs_status_t status = ucp_ep_create(worker_->get(), &parameters, &remote->endpoint);
+  if (status != UCS_OK) {
+    remote->endpoint = nullptr;
+    return Unavailable("exchange: UCX finds no way to " + ToString(met.peer) + ": " +
+                       ucx::ToText(status));
+  }
+  remote_of_[static_cast<size_t>(remote->member)] = remote;
+  return OkStatus();
+}
+
+void NetworkTransport::Failed(void* argument, ucp_ep_h, ucs_status_t status) {
+  auto* remote = static_cast<Remote*>(argument);
+  remote->failure = status;
+  *remote->any_failure = true;
+}
+
+Status NetworkTransport::FailureOf(const Remote& remote) const {
+  if (remote.failure == UCS_OK) return OkStatus();
+  return Unavailable(ToString(remote.peer) + " is gone: UCX: " + ucx::ToText(remote.failure));
+}
+
+Status NetworkTransport::FirstFailure() const {
+  for (const auto& remote : remotes_) JANUS_RETURN_IF_ERROR(FailureOf(*remote));
+  return OkStatus();
+}
+
+// What UCX calls the way it found: "tcp/lo".
+std::string LaneOf(ucp_ep_h endpoint) {
+  char* text = nullptr;
+  size_t bytes = 0;
+  FILE* out = open_memstream(&text, &bytes);
+  if (out == nullptr) return "";
+  ucp_ep_print_info(endpoint, out);
+  std::fclose(out);
+  const std::string info(text, bytes);
+  std::free(text);
+  // "#                 lane[0]:  1:tcp/lo.0 md[1]  -> ..."
+  const size_t lane = info.find("lane[0]:");
+  const size_t start = lane == std::string::npos ? lane : info.find(':', lane + 8);
+  if (start == std::string::npos) return "";
+  const size_t end = info.find_first_of(". \n", start + 1);
+  return info.substr(start + 1, end - start - 1);
+}
+
+Status NetworkTransport::Greet(const ConnectOptions& options, const std::stop_token& stop) {
+  // When a peer's second greeting is here, it has had our first.
+  for (uint64_t phase = 1; phase <= 2; ++phase) {
+    for (const auto& remote : remotes_) {
+      std::memcpy(remote->greeting.data(), &phase, sizeof phase);
+      remote->greeting_send->Send(remote->endpoint, remote->greeting.first(sizeof phase),
+                                  TagOf(Channel::kGreeting, self_), arena_registration_.handle());
+    }
+    const auto all_greeted = [&] {
+      bool all = true;
+      for (const auto& remote : remotes_) {
+        size_t entry;
+        std::span<const std::byte> message;
+        while (remote->greetings->Next(entry, message)) {
+          if (message.size() == sizeof remote->greeted)
+            std::memcpy(&remote->greeted, message.data(), sizeof remote->greeted);
+          remote->greetings->Repost(entry);
+        }
+        all = all && remote->greeted >= phase && !remote->greeting_send->pending();
+      }
+      return all;
+    };
+    for (;;) {
+      const MonotonicTime slice =
+          std::min(options.deadline, MonotonicClock::now() + std::chrono::milliseconds(20));
+      const Status waited = Wait(slice, all_greeted);
+      if (waited.ok()) break;
+      if (waited.code() != StatusCode::kDeadlineExceeded) return waited;
+      if (stop.stop_requested() || (options.keep_waiting && !options.keep_waiting())) {
+        return Cancelled("connecting was aborted");
+      }
+      if (MonotonicClock::now() < options.deadline) continue;
+      std::string who;
+      for (const auto& remote : remotes_) {
+        if (remote->greeted >= phase) continue;
+        who += (who.empty() ? "" : ", ") + ToString(remote->peer);
+      }
+      return DeadlineExceeded("exchange: nothing came over UCX from " + who + " in time");
+    }
+  }
+  for (const auto& remote : remotes_) {
+    if (const std::string lane = LaneOf(remote->endpoint); !lane.empty()) {
+      remote->description = "UCX " + lane;
+    }
+  }
+  return OkStatus();
+}
+
+void NetworkTransport::SendSlot(int slot, Outbound& out) {
+  const std::span<std::byte> message = local_->Message(slot);
+  Header header;
+  std::memcpy(&header, message.data(), sizeof header);
+  out.operation.Send(out.to->endpoint, message.first(sizeof header + header.bytes),
+                     TagOf(Channel::kSlot, self_, slot), segment_registration_.handle());
+}
+
+Status NetworkTransport::Post(int slot, const Header& header) {
+  JANUS_RETURN_IF_ERROR(local_->Post(slot, header));
+  for (Outbound& out : outbounds_[static_cast<size_t>(slot)]) {
+    JANUS_RETURN_IF_ERROR(FailureOf(*out.to));
+    if (out.operation.pending()) ProgressOutsideWait();
+    if (out.operation.pending()) {
+      repeats_ += !out.again;
+      out.again = true;
+      continue;
+    }
+    SendSlot(slot, out);
+    if (!out.operation.pending() && out.operation.status() != UCS_OK) {
+      return Unavailable(ToString(out.to->peer) +
+                         " cannot be sent to: UCX: " + ucx::ToText(out.operation.status()));
+    }
+  }
+  return OkStatus();
+}
+
+bool NetworkTransport::Take(PeerId from, int slot, SlotMessage& message) {
+  Remote* remote = RemoteOf(from);
+  if (remote == nullptr) return local_->Take(from, slot, message);
+  ProgressOutsideWait();
+  std::optional<Inbound>& inbound = remote->slots[static_cast<size_t>(slot)];
+  if (!inbound) return false;
+  bool taken = false;
+  size_t entry;
+  std::span<const std::byte> bytes;
+  while (inbound->ring->Next(entry, bytes)) {
+    Header header;
+    bool good = bytes.size() >= sizeof header;
+    if (good) {
+      std::memcpy(&header, bytes.data(), sizeof header);
+      good = header.tag == local_->tag() && header.bytes == bytes.size() - sizeof header &&
+             header.bytes <= inbound->slot_bytes && header.sender == from.rank.value;
+    }
+    if (!good) {
+      ++dropped_;
+      inbound->ring->Repost(entry);
+      continue;
+    }
+    if (inbound->held) inbound->ring->Repost(*inbound->held);
+    inbound->held = entry;
+    message = {header, bytes.subspan(sizeof header)};
+    taken = true;
+  }
+  return taken;
+}
+
+Status NetworkTransport::Send(PeerId to, const Header& header, std::span<const std::byte> payload) {
+  Remote* remote = RemoteOf(to);
+  if (remote == nullptr) return local_->Send(to, header, payload);
+  JANUS_CHECK(payload.size() <= kMaxControlBytes, payload.size());
+  JANUS_RETURN_IF_ERROR(FailureOf(*remote));
+  const size_t index = remote->sent % kControlQueueDepth;
+  const auto is_full = [&] {
+    return remote->sent - remote->acknowledged >= kControlQueueDepth ||
+           remote->sends[index].pending();
+  };
+  if (is_full()) {
+    ProgressOutsideWait();
+    ReadCredits(*remote);
+  }
+  if (is_full()) {
+    return ResourceExhausted(ToString(to) + " has " + std::to_string(kControlQueueDepth) +
+                             " unread control messages of " + ToString(layout_.self));
+  }
+  const std::span<std::byte> entry =
+      remote->outgoing.subspan(index * AlignUp(kControlBytes), kControlBytes);
+  Header own = header;
+  own.tag = local_->tag();
+  own.bytes = payload.size();
+  std::memcpy(entry.data(), &own, sizeof own);
+  if (!payload.empty()) std::memcpy(entry.data() + sizeof own, payload.data(), payload.size());
+  Operation& operation = remote->sends[index];
+  operation.Send(remote->endpoint, entry.first(sizeof own + payload.size()),
+                 TagOf(Channel::kControl, self_), arena_registration_.handle());
+  if (!operation.pending() && operation.status() != UCS_OK) {
+    return Unavailable(ToString(to) +
+                       " cannot be sent to: UCX: " + ucx::ToText(operation.status()));
+  }
+  ++remote->sent;
+  return OkStatus();
+}
+
+bool NetworkTransport::Receive(PeerId from, Header& header, std::vector<std::byte>& payload) {
+  Remote* remote = RemoteOf(from);
+  if (remote == nullptr) return local_->Receive(from, header, payload);
+  ProgressOutsideWait();
+  size_t entry;
+  std::span<const std::byte> bytes;
+  while (remote->control->Next(entry, bytes)) {
+    bool good = bytes.size() >= sizeof header;
+    if (good) {
+      std::memcpy(&header, bytes.data(), sizeof header);
+      good = header.tag == local_->tag() && header.bytes == bytes.size() - sizeof header;
+    }
+    if (good) {
+      const auto body = bytes.subspan(sizeof header);
+      payload.assign(body.begin(), body.end());
+    }
+    remote->control->Repost(entry);
+    ++remote->control_read;
+    TellCredit(*remote);
+    if (good) return true;
+    ++dropped_;
+  }
+  return false;
+}
+
+// One message of credit is under way at a time; the newest count follows it.
+void NetworkTransport::TellCredit(Remote& remote) {
+  if (remote.credit_send->pending() || remote.credit_told == remote.control_read) return;
+  const Credit credit{local_->tag(), remote.control_read};
+  std::memcpy(remote.credit.data(), &credit, sizeof credit);
+  remote.credit_send->Send(remote.endpoint, remote.credit.first(sizeof credit),
+                           TagOf(Channel::kCredit, self_), arena_registration_.handle());
+  remote.credit_told = remote.control_read;
+}
+
+void NetworkTransport::ReadCredits(Remote& remote) {
+  size_t entry;
+  std::span<const std::byte> bytes;
+  while (remote.credits->Next(entry, bytes)) {
+    Credit credit;
+    bool good = bytes.size() == sizeof credit;
+    if (good) {
+      std::memcpy(&credit, bytes.data(), sizeof credit);
+      good = credit.tag == local_->tag() && credit.read >= remote.acknowledged &&
+             credit.read <= remote.sent;
+    }
+    if (good) remote.acknowledged = credit.read;
+    dropped_ += !good;
+    remote.credits->Repost(entry);
+  }
+}
+
+void NetworkTransport::Progress() {
+  // A peer that never stops sending must not keep us here.
+  constexpr int kAtOnce = 16;
+  for (int i = 0; i < kAtOnce && worker_->Progress(); ++i) {
+  }
+  for (const auto& remote : remotes_) {
+    if (remote->failure != UCS_OK) continue;
+    TellCredit(*remote);
+    ReadCredits(*remote);
+  }
+  if (repeats_ == 0) return;
+  for (size_t slot = 0; slot < outbounds_.size(); ++slot) {
+    for (Outbound& out : outbounds_[slot]) {
+      if (!out.again || out.operation.pending() || out.to->failure != UCS_OK) continue;
+      out.again = false;
+      --repeats_;
+      SendSlot(static_cast<int>(slot), out);
+    }
+  }
+}
+
+Status NetworkTransport::Wait(MonotonicTime deadline, FunctionRef<bool()> ready) {
+  constexpr auto kLivenessInterval = std::chrono::milliseconds(100);
+  for (;;) {
+    const MonotonicTime slice = std::min(deadline, MonotonicClock::now() + kLivenessInterval);
+    bool is_ready = false;
+    waiting_ = true;
+    WaitUntil(parker_, policy_, slice, [&] {
+      Progress();
+      is_ready = ready();
+      return is_ready || any_failure_;
+    });
+    waiting_ = false;
+    if (is_ready) return OkStatus();
+    JANUS_RETURN_IF_ERROR(FirstFailure());
+    JANUS_RETURN_IF_ERROR(sockets_.Check());
+    if (slice == deadline) return DeadlineExceeded("nothing came in time");
+  }
+}
+
+void NetworkTransport::SetParked(bool parked) {
+  parked_.store(parked, std::memory_order_seq_cst);
+  local_->SetParked(parked);
+}
+
+void NetworkTransport::Park(MonotonicTime deadline) {
+  // Between the last progress and this something may have come: then it does not arm.
+  if (worker_->Arm()) {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - MonotonicClock::now());
+    const auto timeout = std::clamp<int64_t>(left.count(), 0, 1000);
+    poll(polls_.data(), polls_.size(), static_cast<int>(timeout));
+    if (polls_[1].revents != 0) {
+      uint64_t ignored;
+      [[maybe_unused]] const ssize_t drained = read(wake_.get(), &ignored, sizeof ignored);
+    }
+    sockets_.Drain();
+  }
+  SetParked(false);
+}
+
+void NetworkTransport::Wake() {
+  local_->own_bell().Ring();  // orders what the caller has done before the look at parked_
+  if (!parked_.load(std::memory_order_seq_cst)) return;
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof one);
+}
+
+uint64_t NetworkTransport::dropped() const {
+  uint64_t sum = dropped_ + local_->dropped();
+  for (const auto& remote : remotes_) {
+    for (const auto& slot : remote->slots) sum += slot ? slot->ring->failed() : 0;
+    sum += remote->control->failed() + remote->credits->failed();
+  }
+  return sum;
+}
+
+std::string_view NetworkTransport::Describe(PeerId peer) const {
+  const Remote* remote = RemoteOf(peer);
+  return remote == nullptr ? local_->Describe(peer) : remote->description;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Transport>> ConnectNetwork(const TransportLayout& layout,
+                                                  const NetworkOptions& options,
+                                                  ExchangeListener& listener,
+                                                  std::stop_token stop) {
+  JANUS_ASSIGN_OR_RETURN(std::unique_ptr<ucx::Worker> worker,
+                         ucx::Worker::Create({options.transports, options.devices}));
+  if (worker->address().size() > Hello::kMostAddressBytes) {
+    return FailedPrecondition("exchange: UCX's address has " +
+                              std::to_string(worker->address().size()) + " bytes, at most " +
+                              std::to_string(Hello::kMostAddressBytes) +
+                              " are told; name fewer devices");
+  }
+  Fd fd;
+  JANUS_ASSIGN_OR_RETURN(Segment own, CreateSharedSegment(layout, fd));
+  Offer offer;
+  offer.segment = fd.get();
+  offer.address = worker->address();
+  offer.transport = [&](PeerId peer) {
+    return options.shares_memory(peer) ? PairTransport::kSharedMemory : PairTransport::kUcx;
+  };
+  JANUS_ASSIGN_OR_RETURN(std::vector<Met> met,
+                         MeetPeers(layout, options.connect, offer, listener, stop));
+  auto transport =
+      std::make_unique<NetworkTransport>(layout, options.connect.policy, std::move(worker));
+  JANUS_RETURN_IF_ERROR(transport->Open(options, std::move(own), std::move(met)));
+  JANUS_RETURN_IF_ERROR(transport->Greet(options.connect, stop));
+  return std::unique_ptr<Transport>(std::move(transport));
+}
+
+}  // namespace janus::dataplane

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <memory>
+#include <stop_token>
+#include <string>
+
+#include "dataplane/comm/meeting.h"
+
+namespace janus::dataplane {
+
+struct NetworkOptions {
+  ConnectOptions connect;
+  // Whether the pair shares memory; both sides must find the same. The other pairs go over UCX.
+  std::function<bool(PeerId)> shares_memory;
+  std::string transports = "tcp";  // of UCX: UCX_TLS; "^posix,sysv,cma" for all but shared memory
+  std::string devices;             // of UCX: UCX_NET_DEVICES; empty: all
+};
+
+// Connects one instance with its peers: over shared memory inside its memory domain, over UCX
+// across (docs/design/003-exchange-over-a-network.md). Blocks until all are there and every pair
+// has carried a message in both directions. Errors: those of ConnectSharedMemory; Unavailable: UCX
+// has no such transport or device.
+Result<std::unique_ptr<Transport>> ConnectNetwork(const TransportLayout& layout,
+                                                  const NetworkOptions& options,
+                                                  ExchangeListener& listener, std::stop_token stop);
+
+}  // namespace janus::dataplane

@@ -1,0 +1,99 @@
+#include "dataplane/worker/connect.h"
+
+#include <algorithm>
+#include <map>
+
+#include "dataplane/comm/shared_memory.h"
+#include "dataplane/comm/ucx/rdma_devices.h"
+#include "dataplane/comm/ucx/transport.h"
+
+namespace janus::dataplane {
+namespace {
+
+const Instance& InstanceOf(const Topology& topology, PeerId peer) {
+  const auto& role = peer.role == Role::kAttention ? topology.attention : topology.experts;
+  return role[static_cast<size_t>(peer.rank.value)];
+}
+
+bool IsOnThisMachine(const std::string& exchange_address) {
+  return exchange_address.starts_with("unix:") || exchange_address.starts_with("tcp:127.") ||
+         exchange_address.starts_with("tcp:[::1]");
+}
+
+// Which of UCX's transports and devices may carry the pairs beyond our domain.
+void ChooseDevices(const Topology& topology, bool all_here, const Logger& log,
+                   NetworkOptions& network) {
+  network.transports = "tcp";
+  if (all_here) {
+    network.devices = "lo";
+    return;
+  }
+  if (topology.transport == ExchangeTransport::kTcp) return;
+  const std::vector<RdmaDevice> devices = FindRdmaDevices();
+  std::string known;
+  for (const RdmaDevice& device : devices) {
+    known += (known.empty() ? "" : ", ") + device.name + (device.active ? "" : " (down)") +
+             " on NUMA node " + std::to_string(device.numa_node);
+  }
+  const auto nearest = NearestRdmaDevice(devices, CurrentNumaNode());
+  log.Info("RDMA devices", {{"found", known.empty() ? "none: the exchange goes over TCP" : known},
+                            {"nearest", nearest ? nearest->name : "none"}});
+  if (!nearest) return;
+  network.transports = "rc,ud,dc,tcp";
+  network.devices = nearest->name + ":1";
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Transport>> ConnectExchange(const Topology& topology,
+                                                   const TransportLayout& layout,
+                                                   const ConnectOptions& options,
+                                                   ExchangeListener& listener, std::stop_token stop,
+                                                   const Logger& log) {
+  const std::string& domain = InstanceOf(topology, layout.self).domain;
+  NetworkOptions network;
+  network.connect = options;
+  network.shares_memory = [&](PeerId peer) {
+    return topology.transport != ExchangeTransport::kTcp &&
+           InstanceOf(topology, peer).domain == domain;
+  };
+  bool all_share = true, all_here = true;
+  for (const PeerId peer : PeersOf(layout)) {
+    if (network.shares_memory(peer)) continue;
+    if (topology.transport == ExchangeTransport::kSharedMemory) {
+      return FailedPrecondition("exchange transport SharedMemory: " + ToString(layout.self) +
+                                " is in memory domain '" + domain + "', " + ToString(peer) +
+                                " in '" + InstanceOf(topology, peer).domain + "'; use Auto");
+    }
+    all_share = false;
+    all_here = all_here && IsOnThisMachine(InstanceOf(topology, peer).exchange_address) &&
+               IsOnThisMachine(InstanceOf(topology, layout.self).exchange_address);
+  }
+  std::unique_ptr<Transport> transport;
+  if (all_share) {
+    JANUS_ASSIGN_OR_RETURN(transport,
+                           ConnectSharedMemory(layout, options, listener, std::move(stop)));
+  } else {
+    ChooseDevices(topology, all_here, log, network);
+    JANUS_ASSIGN_OR_RETURN(transport, ConnectNetwork(layout, network, listener, std::move(stop)));
+  }
+  std::map<std::string, std::string> peers_by;
+  for (const PeerLink& link : LinksOf(*transport)) {
+    std::string& peers = peers_by[link.transport];
+    peers += (peers.empty() ? "" : ", ") + ToString(PeerId{link.role, link.rank});
+  }
+  for (const auto& [how, peers] : peers_by) {
+    log.Info("exchange connected", {{"transport", how}, {"peers", peers}});
+  }
+  return transport;
+}
+
+std::vector<PeerLink> LinksOf(const Transport& transport) {
+  std::vector<PeerLink> links;
+  for (const PeerId peer : PeersOf(transport.layout())) {
+    links.push_back({peer.role, peer.rank, std::string(transport.Describe(peer))});
+  }
+  return links;
+}
+
+}  // namespace janus::dataplane

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "common/log.h"
+#include "common/statistics.h"
+#include "common/topology.h"
+#include "dataplane/comm/meeting.h"
+
+namespace janus::dataplane {
+
+// Connects the instance `layout.self` with its peers by the transports that the topology asks for:
+// between two memory domains, or where it forces TCP, over UCX; else over shared memory. Logs what
+// every pair got, and which RDMA devices there are where they could serve. Blocks.
+// FailedPrecondition: SharedMemory is forced on a pair of two memory domains. Others: those of
+// ConnectSharedMemory and ConnectNetwork.
+Result<std::unique_ptr<Transport>> ConnectExchange(const Topology& topology,
+                                                   const TransportLayout& layout,
+                                                   const ConnectOptions& options,
+                                                   ExchangeListener& listener, std::stop_token stop,
+                                                   const Logger& log);
+
+// How `transport` talks with each peer.
+std::vector<PeerLink> LinksOf(const Transport& transport);
+
+}  // namespace janus::dataplane

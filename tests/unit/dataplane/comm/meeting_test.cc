@@ -1,0 +1,313 @@
+#include "dataplane/comm/meeting.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <future>
+#include <thread>
+
+#include "dataplane/comm/exchange.h"
+#include "dataplane/comm/shared_memory.h"
+#include "tests/support/contains.h"
+#include "tests/support/temp_folder.h"
+#include "tests/unit/dataplane/comm/networks.h"
+
+namespace janus::dataplane {
+namespace {
+
+constexpr PeerId kAttention0{Role::kAttention, Rank{0}};
+constexpr PeerId kExperts0{Role::kExperts, Rank{0}};
+
+ExchangeShape Shape(int max_rows = 4) {
+  ExchangeShape shape;
+  shape.hidden = 8;
+  shape.top_k = 2;
+  shape.max_rows = max_rows;
+  shape.m = shape.n = 1;
+  return shape;
+}
+
+TransportLayout LayoutOf(PeerId self, int max_rows = 4) {
+  return *LayoutFor(ExchangeMode::kDirect, Shape(max_rows), self);
+}
+
+class MeetingTest : public testing::Test {
+ protected:
+  MeetingTest() {
+    options_ = TestOptions();
+    options_.attention_addresses = {Address("attention")};
+    listener_ = *ExchangeListener::Create(Address("attention"));
+  }
+  std::string Address(const std::string& name) { return "unix:" + folder_.path() + "/" + name; }
+
+  // The attention instance connects in a thread of its own.
+  std::future<Status> Attention() {
+    return std::async(std::launch::async, [this] {
+      return ConnectSharedMemory(LayoutOf(kAttention0), options_, *listener_, stop_.get_token())
+          .status();
+    });
+  }
+  Status Experts(const ConnectOptions& options, const TransportLayout& layout) {
+    const auto listener = *ExchangeListener::Create(Address("experts"));
+    return ConnectSharedMemory(layout, options, *listener, {}).status();
+  }
+
+  // A raw connection to the attention instance.
+  Fd Dial() {
+    Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    const std::string path = folder_.path() + "/attention";
+    std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+    JANUS_CHECK(connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) ==
+                0);
+    return fd;
+  }
+  Hello RightHello() {
+    return MakeHello(options_.identity, LayoutOf(kExperts0), PairTransport::kSharedMemory, 0);
+  }
+  // `hello` in pieces of `piece` bytes, with a descriptor beside the first.
+  static void SendRaw(const Fd& to, const Hello& hello, int segment, size_t piece = 1000) {
+    const char* bytes = reinterpret_cast<const char*>(&hello);
+    for (size_t at = 0; at < sizeof hello; at += piece) {
+      iovec part{const_cast<char*>(bytes) + at, std::min(piece, sizeof hello - at)};
+      alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+      msghdr message{};
+      message.msg_iov = &part;
+      message.msg_iovlen = 1;
+      if (at == 0 && segment >= 0) {
+        message.msg_control = control;
+        message.msg_controllen = sizeof control;
+        cmsghdr* head = CMSG_FIRSTHDR(&message);
+        head->cmsg_level = SOL_SOCKET;
+        head->cmsg_type = SCM_RIGHTS;
+        head->cmsg_len = CMSG_LEN(sizeof(int));
+        std::memcpy(CMSG_DATA(head), &segment, sizeof segment);
+      }
+      ASSERT_EQ(sendmsg(to.get(), &message, MSG_NOSIGNAL), static_cast<ssize_t>(part.iov_len));
+    }
+  }
+  static Hello ReadHello(const Fd& from) {
+    Hello hello;
+    EXPECT_EQ(recv(from.get(), &hello, sizeof hello, MSG_WAITALL),
+              static_cast<ssize_t>(sizeof hello));
+    return hello;
+  }
+
+  TempFolder folder_;
+  ConnectOptions options_;
+  std::unique_ptr<ExchangeListener> listener_;
+  std::stop_source stop_;
+};
+
+TEST_F(MeetingTest, TellsADifferentPeerWhyAndGoesOnWaitingForTheRightOne) {
+  std::future<Status> attention = Attention();
+  struct Other {
+    const char* field;
+    void (*change)(ExchangeIdentity&);
+  };
+  for (const Other& other : {
+           Other{"epoch 2, attention 0 has 1", [](ExchangeIdentity& i) { i.epoch = 2; }},
+           Other{"another epoch key", [](ExchangeIdentity& i) { i.epoch_key[0] = std::byte{1}; }},
+           Other{"model digest", [](ExchangeIdentity& i) { i.model_digest = 1; }},
+           Other{"numerics class 'avx9', attention 0 has 'test'",
+                 [](ExchangeIdentity& i) { i.numerics = "avx9"; }},
+           Other{"topology hash", [](ExchangeIdentity& i) { i.topology_hash = 1; }},
+       }) {
+    ConnectOptions options = options_;
+    other.change(options.identity);
+    const Status refused = Experts(options, LayoutOf(kExperts0));
+    EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition) << refused.ToString();
+    EXPECT_TRUE(Contains(refused.message(), other.field));
+    EXPECT_TRUE(Contains(refused.message(), "experts 0"));
+    EXPECT_TRUE(Contains(refused.message(), "attention 0"));
+  }
+  const Status layout = Experts(options_, LayoutOf(kExperts0, 5));
+  EXPECT_TRUE(Contains(layout.message(), "slot layout"));
+  EXPECT_EQ(Experts(options_, LayoutOf(kExperts0)), OkStatus());
+  EXPECT_EQ(attention.get(), OkStatus());
+}
+
+TEST_F(MeetingTest, RefusesAnotherVersionByNumber) {
+  std::future<Status> attention = Attention();
+  const Fd peer = Dial();
+  Hello hello = RightHello();
+  hello.protocol_version = 99;
+  SendRaw(peer, hello, -1);
+  EXPECT_EQ(RefusalText(ReadHello(peer)),
+            "exchange: experts 0 has protocol version 99, attention 0 has " +
+                std::to_string(kProtocolVersion));
+  stop_.request_stop();
+  EXPECT_EQ(attention.get().code(), StatusCode::kCancelled);
+}
+
+TEST_F(MeetingTest, ReadsAHelloThatComesByteForByte) {
+  std::future<Status> attention = Attention();
+  Fd segment;
+  ASSERT_TRUE(CreateSharedSegment(LayoutOf(kExperts0), segment).ok());
+  const Fd peer = Dial();
+  SendRaw(peer, RightHello(), segment.get(), 1);
+  EXPECT_EQ(RefusalText(ReadHello(peer)), "");
+  EXPECT_EQ(attention.get(), OkStatus());
+}
+
+TEST_F(MeetingTest, IsNotHeldUpByGarbageSilenceOrSomebodyWhoLeaves) {
+  std::future<Status> attention = Attention();
+  const Fd silent = Dial();
+  const Fd half = Dial();
+  ASSERT_EQ(send(half.get(), &Hello::kMagic, 8, 0), 8);
+  for (int i = 0; i < 3; ++i) Dial();  // gone at once
+  const Fd garbage = Dial();
+  ASSERT_GT(send(garbage.get(), "GET / HTTP/1.1\r\n\r\n", 18, MSG_NOSIGNAL), 0);
+  char byte;
+  EXPECT_EQ(recv(garbage.get(), &byte, 1, 0), 0) << "shown the door";
+  const Fd boaster = Dial();
+  Hello hello = RightHello();
+  hello.address_bytes = Hello::kMostAddressBytes + 1;
+  SendRaw(boaster, hello, -1);
+  EXPECT_EQ(recv(boaster.get(), &byte, 1, 0), 0) << "it would have sent too much";
+  EXPECT_EQ(Experts(options_, LayoutOf(kExperts0)), OkStatus());
+  EXPECT_EQ(attention.get(), OkStatus());
+}
+
+TEST_F(MeetingTest, HearsTheRightPeerBehindMoreStrangersThanItListensTo) {
+  std::vector<Fd> strangers;
+  std::future<Status> attention = Attention();
+  for (int i = 0; i < 300; ++i) strangers.push_back(Dial());
+  EXPECT_EQ(Experts(options_, LayoutOf(kExperts0)), OkStatus());
+  EXPECT_EQ(attention.get(), OkStatus());
+}
+
+TEST_F(MeetingTest, RefusesMemoryThatItsOwnerCouldTakeAway) {
+  for (const bool is_memfd : {true, false}) {
+    std::future<Status> attention = Attention();
+    const Fd unsealed(is_memfd ? memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING)
+                               : open("/dev/null", O_RDWR | O_CLOEXEC));
+    const Fd peer = Dial();
+    SendRaw(peer, RightHello(), unsealed.get());
+    const Status refused = attention.get();
+    EXPECT_EQ(refused, InvalidArgument("experts 0 sent no sealed memory descriptor"));
+  }
+  std::future<Status> attention = Attention();
+  const Fd peer = Dial();
+  SendRaw(peer, RightHello(), -1);
+  EXPECT_EQ(attention.get(), InvalidArgument("experts 0 sent no sealed memory descriptor"));
+}
+
+TEST_F(MeetingTest, RefusesASegmentThatIsTooSmall) {
+  for (const size_t bytes : {0u, 4096u}) {
+    std::future<Status> attention = Attention();
+    const Fd small(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    ASSERT_EQ(ftruncate(small.get(), static_cast<off_t>(bytes)), 0);
+    ASSERT_EQ(fcntl(small.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
+    const Fd peer = Dial();
+    SendRaw(peer, RightHello(), small.get());
+    const Status refused = attention.get();
+    EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+    EXPECT_TRUE(Contains(refused.message(), "segment of experts 0: " + std::to_string(bytes) +
+                                                " bytes, the topology needs "));
+  }
+}
+
+TEST_F(MeetingTest, RefusesASegmentOfAnotherLayout) {
+  std::future<Status> attention = Attention();
+  Fd segment;
+  ASSERT_TRUE(CreateSharedSegment(LayoutOf(kExperts0, 100), segment).ok());
+  const Fd peer = Dial();
+  SendRaw(peer, RightHello(), segment.get());
+  EXPECT_TRUE(Contains(attention.get().message(), "laid out for another topology"));
+}
+
+TEST_F(MeetingTest, NamesWhoIsLateAndWhoWasRefused) {
+  options_.deadline = MonotonicClock::now() + std::chrono::milliseconds(300);
+  std::future<Status> attention = Attention();
+  ConnectOptions other = TestOptions();
+  other.attention_addresses = options_.attention_addresses;
+  other.identity.epoch = 7;
+  EXPECT_EQ(Experts(other, LayoutOf(kExperts0)).code(), StatusCode::kFailedPrecondition);
+  const Status late = attention.get();
+  EXPECT_EQ(late.code(), StatusCode::kDeadlineExceeded);
+  EXPECT_TRUE(Contains(late.message(), "experts 0 did not connect in time"));
+  EXPECT_TRUE(Contains(late.message(), "refused: exchange: experts 0 has epoch 7"));
+}
+
+TEST_F(MeetingTest, EndsWhenItIsStoppedOrToldTo) {
+  std::future<Status> attention = Attention();
+  stop_.request_stop();
+  EXPECT_EQ(attention.get(), Cancelled("connecting was aborted"));
+  stop_ = std::stop_source();
+  int asked = 0;
+  options_.keep_waiting = [&] { return ++asked < 3; };
+  EXPECT_EQ(Attention().get(), Cancelled("connecting was aborted"));
+}
+
+TEST_F(MeetingTest, NamesAPeerThatDiesWhileOthersAreAwaited) {
+  ExchangeShape shape = Shape();
+  shape.n = 2;
+  const TransportLayout layout = *LayoutFor(ExchangeMode::kDirect, shape, kAttention0);
+  std::future<Status> attention = std::async(std::launch::async, [&] {
+    return ConnectSharedMemory(layout, options_, *listener_, {}).status();
+  });
+  {
+    TransportLayout own = layout;
+    own.self = kExperts0;
+    const auto listener = *ExchangeListener::Create(Address("experts"));
+    ASSERT_TRUE(ConnectSharedMemory(own, options_, *listener, {}).ok());
+  }
+  const Status gone = attention.get();
+  EXPECT_EQ(gone.code(), StatusCode::kUnavailable);
+  EXPECT_TRUE(Contains(gone.message(), "experts 0 is gone"));
+}
+
+TEST_F(MeetingTest, NamesAnAddressAtWhichAnotherMemberAnswers) {
+  ExchangeShape shape = Shape();
+  shape.m = 2;
+  ConnectOptions options = options_;
+  // The topology has both attention instances at one address.
+  options.attention_addresses = {Address("attention"), Address("attention")};
+  TransportLayout layout = *LayoutFor(ExchangeMode::kDirect, shape, kExperts0);
+  TransportLayout attention_layout = layout;
+  attention_layout.self = kAttention0;
+  std::future<Status> attention = std::async(std::launch::async, [&] {
+    return ConnectSharedMemory(attention_layout, options, *listener_, stop_.get_token()).status();
+  });
+  const auto listener = *ExchangeListener::Create(Address("experts"));
+  ConnectOptions own = options;
+  own.deadline = MonotonicClock::now() + std::chrono::milliseconds(500);
+  const Status status = ConnectSharedMemory(layout, own, *listener, {}).status();
+  stop_.request_stop();
+  EXPECT_FALSE(status.ok());
+  EXPECT_TRUE(Contains(status.message(), "attention 1"));
+  EXPECT_FALSE(attention.get().ok());
+}
+
+TEST(ExchangeListener, NamesAnAddressThatIsNone) {
+  for (const char* address : {"", "/tmp/x", "unix:", "tcp:", "tcp:127.0.0.1", "tcp:host:1",
+                              "tcp:127.0.0.1:70000", "tcp:127.0.0.1:1x", "tcp:[::1:80"}) {
+    const Status status = ExchangeListener::Create(address).status();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << address;
+    EXPECT_TRUE(Contains(status.message(), "exchange address"));
+  }
+  EXPECT_EQ(ExchangeListener::Create("unix:/" + std::string(200, 'x')).status().code(),
+            StatusCode::kInvalidArgument);
+  EXPECT_EQ(ExchangeListener::Create("unix:/nonexistent/x").status().code(),
+            StatusCode::kUnavailable);
+}
+
+TEST(ExchangeListener, TellsThePortThatItWasGivenAndTakesItsFileAway) {
+  const auto tcp = *ExchangeListener::Create("tcp:127.0.0.1:0");
+  EXPECT_NE(tcp->address(), "tcp:127.0.0.1:0");
+  EXPECT_TRUE(tcp->address().starts_with("tcp:127.0.0.1:"));
+  const TempFolder folder;
+  const std::string path = folder.path() + "/x";
+  { const auto local = *ExchangeListener::Create("unix:" + path); }
+  EXPECT_NE(access(path.c_str(), F_OK), 0);
+}
+
+}  // namespace
+}  // namespace janus::dataplane

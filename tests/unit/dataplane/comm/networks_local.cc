@@ -1,0 +1,9 @@
+#include "tests/unit/dataplane/comm/networks.h"
+
+namespace janus::dataplane {
+
+std::vector<NetworkKind> AllNetworks() {
+  return {{"Loopback", ConnectLoopback, nullptr}, {"SharedMemory", ConnectMemory, JoinMemory}};
+}
+
+}  // namespace janus::dataplane

@@ -1,0 +1,40 @@
+#include "dataplane/comm/ucx/transport.h"
+#include "tests/unit/dataplane/comm/networks.h"
+
+namespace janus::dataplane {
+namespace {
+
+// `domains` memory domains; members are dealt over them in turn.
+Join InDomains(int domains) {
+  return [domains](const TransportLayout& own, const ConnectOptions& options,
+                   ExchangeListener& listener) {
+    NetworkOptions network;
+    network.connect = options;
+    network.devices = "lo";
+    const int domain = MemberIndex(own, own.self) % domains;
+    network.shares_memory = [&own, domain, domains](PeerId peer) {
+      return MemberIndex(own, peer) % domains == domain;
+    };
+    return ConnectNetwork(own, network, listener, {});
+  };
+}
+
+NetworkKind Kind(std::string name, std::string_view scheme, int domains, bool processes = false) {
+  const Join join = InDomains(domains);
+  return {
+      std::move(name),
+      [scheme, join](const TransportLayout& layout) { return ConnectAll(layout, scheme, join); },
+      processes ? join : nullptr};
+}
+
+constexpr int kOneEach = 1 << 20;  // more domains than members
+
+}  // namespace
+
+std::vector<NetworkKind> AllNetworks() {
+  return {Kind("Ucx", "unix:", kOneEach, true), Kind("UcxMetOverTcp", "tcp:", kOneEach),
+          Kind("OneDomain", "unix:", 1, true), Kind("TwoDomains", "unix:", 2),
+          Kind("ThreeDomains", "unix:", 3)};
+}
+
+}  // namespace janus::dataplane
