@@ -1,5 +1,7 @@
 #include "common/model/memory.h"
 
+#include <algorithm>
+
 namespace janus {
 namespace {
 
@@ -38,6 +40,38 @@ int64_t GateWeightBytes(const ModelDescription& model) {
 
 int64_t ExpertWeightBytes(const ModelDescription& model) {
   return int64_t{3} * model.hidden * model.moe.intermediate * SizeOf(model.dtype);
+}
+
+int64_t AttentionWorkspaceBytes(const ModelDescription& model, int rows, int batch, int threads) {
+  const int64_t hidden = model.hidden;
+  const AttentionDescription& a = model.attention;
+  const int64_t query = int64_t{a.heads} * a.head_dim;
+  // Keys and values of a row; of latent attention the latent vector and the form it is expanded to.
+  const int64_t key_value = a.latent ? a.latent->rank + a.rope.rotary_dim +
+                                           int64_t{a.heads} * (a.nope_dim() + a.latent->value_dim)
+                                     : int64_t{2} * a.kv_heads * a.head_dim;
+  // The dense FFN, or the shared experts beside the routed ones.
+  const int64_t local = std::max(model.dense_intermediate, model.moe.shared_intermediate);
+  const int64_t wire = SizeOf(WireType(model));
+  constexpr int64_t kFloat = 4;
+  constexpr int64_t kPartials = int64_t{4} << 20;  // of attention's splits
+  constexpr int64_t kRowOverhead = 64;             // token, position, pages
+  const int64_t per_row = kFloat * ((local > 0 ? 3 : 2) * hidden + query + key_value) +
+                          wire * (hidden + query + local) + int64_t{model.moe.top_k} * 8 +
+                          kRowOverhead;
+  // Sorting a distribution takes a value, a probability and an index per token of the vocabulary.
+  const int64_t sampling = int64_t{threads} * model.vocab * 12;
+  return rows * per_row + kFloat * batch * model.vocab + sampling + kPartials;
+}
+
+int64_t ExpertWorkspaceBytes(const ModelDescription& model, int senders, int rows) {
+  const int64_t contributions = int64_t{senders} * rows * model.moe.top_k;
+  const int64_t wire = SizeOf(WireType(model));
+  // Expert, weight, replica and the two pointers and weight of the grouped operation.
+  constexpr int64_t kAssignment = 48;
+  constexpr int64_t kFloat = 4;
+  return contributions * (model.moe.intermediate * wire + kAssignment) +
+         rows * (model.moe.experts * kFloat + 8);
 }
 
 int64_t KvBytesPerToken(const ModelDescription& model) {

@@ -20,6 +20,14 @@ int64_t GateWeightBytes(const ModelDescription& model);
 // One expert of one layer: the content of one slot.
 int64_t ExpertWeightBytes(const ModelDescription& model);
 
+// What one attention instance computes a step of `rows` rows in: residuals, projections, the logits
+// of `batch` sequences, sampling on `threads` threads.
+int64_t AttentionWorkspaceBytes(const ModelDescription& model, int rows, int batch, int threads);
+
+// What one expert instance computes a round in, to which `senders` attention instances send `rows`
+// rows each: router logits, assignments, and the hidden activations of every contribution.
+int64_t ExpertWorkspaceBytes(const ModelDescription& model, int senders, int rows);
+
 // What the cache holds of one position over all layers: keys and values, or latent vector and rope
 // key; 16-bit models cache in 16 bits.
 int64_t KvBytesPerToken(const ModelDescription& model);

@@ -10,8 +10,8 @@ namespace {
 
 constexpr int kDefaultRowsPerRound = 512;
 constexpr int kPageTokens = 16;
-// A process of ours with its libraries, stacks, gRPC and kernel workspaces.
-constexpr int64_t kProcessBytes = int64_t{48} << 20;
+// A process of ours with its stacks and what gRPC keeps; about 10 MB were seen, libraries shared.
+constexpr int64_t kProcessBytes = int64_t{16} << 20;
 // Of the memory for sequences, the part that preempted ones wait in: on a CPU it is the same
 // memory, and a small part is enough to lose no work when a batch outgrows its pages.
 constexpr int kSwapShare = 8;
@@ -78,22 +78,56 @@ Status SetLength(const MoEServiceSpec& spec, const ModelDescription& model, Serv
 }
 
 // Per micro-batch: each attention instance's rows, and from each expert instance to each attention
-// instance at most every (row, slot) contribution with its 8-byte reference.
+// instance at most every (row, slot) contribution with its reference. Each member keeps a queue of
+// 64 messages for each other one. Over UCX every reader also has landing memory, in two sets.
 int64_t ExchangeBytes(const ModelDescription& model, const ServicePlan& plan) {
   const int64_t row = int64_t{model.hidden} * SizeOf(WireType(model));
-  const int64_t out = plan.m * plan.max_rows_per_round * row;
-  const int64_t back =
-      int64_t{plan.m} * plan.n * plan.max_rows_per_round * model.moe.top_k * (row + 8);
-  return plan.effective.micro_batches * (out + back);
+  const int64_t rows = int64_t{plan.max_rows_per_round} * row;
+  const int64_t contributions = int64_t{plan.max_rows_per_round} * model.moe.top_k * (row + 4);
+  const int64_t pairs = int64_t{plan.m} * plan.n;
+  const int64_t members = plan.m + plan.n;
+  constexpr int64_t kQueue = 64 * 1152;
+  int64_t bytes = plan.effective.micro_batches * (plan.m * rows + pairs * contributions) +
+                  members * members * kQueue;
+  if (plan.effective.transport == ExchangeTransport::kTcp) {
+    bytes += plan.effective.micro_batches * 2 * pairs * (rows + contributions) +
+             2 * members * members * kQueue;
+  }
+  return bytes;
 }
 
 std::string Explain(const MemoryNeed& need) {
-  std::string out = std::to_string(need.m) + " x " + FormatBytes(need.attention_weights) +
-                    " attention weights, " + std::to_string(need.m) + " x " + FormatBytes(need.kv) +
-                    " KV cache, " + std::to_string(need.n) + " x " +
-                    FormatBytes(need.expert_weights) + " experts, " + FormatBytes(need.exchange) +
-                    " shared memory, " + FormatBytes(need.processes) + " processes";
+  std::string out;
+  const auto add = [&](int count, int64_t bytes, const char* what) {
+    if (bytes == 0) return;
+    if (!out.empty()) out += ", ";
+    if (count > 0) out += std::to_string(count) + " x ";
+    out += FormatBytes(bytes) + " " + what;
+  };
+  add(0, need.mapped_weights, "weights in the page cache");
+  add(need.m, need.attention_weights, "attention weights");
+  add(need.m, need.kv, "KV cache");
+  add(need.n, need.expert_weights, "experts");
+  add(need.m, need.attention_workspace, "attention workspace");
+  add(need.n, need.expert_workspace, "expert workspace");
+  add(0, need.exchange, "exchange memory");
+  add(0, need.processes, "processes");
   return out;
+}
+
+// Whoever computes in the checkpoint's own type uses it where it lies. All instances together hold
+// every expert, however they share them.
+void SetWeights(const ModelDescription& model, bool in_place, ServicePlan& plan) {
+  MemoryNeed& need = plan.need;
+  if (in_place) {
+    need.mapped_weights = AttentionWeightBytes(model) + GateWeightBytes(model) +
+                          ExpertWeightBytes(model) * model.moe.experts * model.moe_layers();
+    return;
+  }
+  need.attention_weights = AttentionWeightBytes(model);
+  const int64_t filled = std::min(plan.slots_per_instance, model.moe.experts);
+  need.expert_weights = GateWeightBytes(model) +
+                        ExpertWeightBytes(model) * (filled * model.moe_layers() + plan.spare_slots);
 }
 
 Status SetKv(const MoEServiceSpec& spec, const ModelDescription& model, const MachineRoom& room,
@@ -143,10 +177,10 @@ Result<ServicePlan> PlanService(const MoEService& service, const ModelDescriptio
   MemoryNeed& need = plan.need;
   need.m = plan.m;
   need.n = plan.n;
-  need.attention_weights = AttentionWeightBytes(model);
-  const int64_t filled = std::min(plan.slots_per_instance, model.moe.experts);
-  need.expert_weights = GateWeightBytes(model) +
-                        ExpertWeightBytes(model) * (filled * model.moe_layers() + plan.spare_slots);
+  SetWeights(model, plan.dtype == checkpoint.dtype, plan);
+  need.attention_workspace = AttentionWorkspaceBytes(model, plan.max_rows_per_round,
+                                                     plan.max_batch_size, plan.compute_threads);
+  need.expert_workspace = ExpertWorkspaceBytes(model, plan.m, plan.max_rows_per_round);
   need.exchange = ExchangeBytes(model, plan);
   need.processes = kProcessBytes * (plan.m + plan.n + 1);
   JANUS_RETURN_IF_ERROR(SetKv(spec, model, room, plan));

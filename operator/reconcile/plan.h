@@ -16,18 +16,25 @@ struct MachineRoom {
   int cores = 1;
 };
 
-// Bytes of one service on one machine. Per instance where it says so.
+// Bytes of one service on one machine. Per instance where it says so. Weights that are computed
+// with as the checkpoint stores them are used where its files are mapped: one copy in the page
+// cache, whoever and however many use it. Others are converted, a copy in each process that needs
+// them.
 struct MemoryNeed {
-  int64_t attention_weights = 0;  // each attention instance
-  int64_t kv = 0;                 // each: pages and the host copies of preempted sequences
-  int64_t expert_weights = 0;     // each expert instance: gates, filled slots, spare ones
-  int64_t exchange = 0;           // all segments of shared memory together
-  int64_t processes = 0;          // everything else of all processes: code, stacks, workspaces
+  int64_t mapped_weights = 0;       // all that are used in place, once
+  int64_t attention_weights = 0;    // each attention instance: converted
+  int64_t attention_workspace = 0;  // each
+  int64_t kv = 0;                   // each: pages and the host copies of preempted sequences
+  int64_t expert_weights = 0;    // each expert instance: converted; gates, filled slots, spare ones
+  int64_t expert_workspace = 0;  // each
+  int64_t exchange = 0;          // slots and queues of all instances, landing memory of UCX
+  int64_t processes = 0;         // everything else of all processes: code, stacks, libraries
   int m = 0;
   int n = 0;
 
   int64_t total() const {
-    return m * (attention_weights + kv) + n * expert_weights + exchange + processes;
+    return mapped_weights + m * (attention_weights + attention_workspace + kv) +
+           n * (expert_weights + expert_workspace) + exchange + processes;
   }
 };
 

@@ -6,6 +6,7 @@ Every test ends with the question what is left: no process of the run, no folder
 import errno
 import json
 import os
+import pathlib
 import shutil
 import signal
 import socket
@@ -15,7 +16,7 @@ import unittest
 import urllib.error
 import urllib.request
 
-from serving import BIN, DEADLINE, Service, free_port, wait_for
+from serving import BIN, DEADLINE, DEMO, Service, free_port, wait_for
 
 SANITIZED = not (BIN / "failing-calls.so").exists()  # which is built without sanitizers only
 
@@ -105,7 +106,7 @@ spec:
         self.assertEqual(answers[0], answers[1])
 
     def test_takes_about_the_memory_that_it_said(self):
-        self.model = pathlib.Path(os.environ["JANUS_SOURCE_DIR"]) / "examples" / "demo-model"
+        self.model = DEMO
         service = self.dir / "service.yaml"
         for dtype in ("BFloat16", "Float32"):  # used where it lies, and converted by each
             service.write_text(

@@ -120,20 +120,57 @@ TEST(PlanService, SharesWhatTheWeightsLeaveFree) {
 TEST(PlanService, SaysWhatIsNeededAndWhatIsFree) {
   const Status status = PlanService(Fixed(1, 1), Mixtral8x7B(), {24'000'000'000, 2}).status();
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
-  EXPECT_NE(status.message().find("service demo needs 99 GB, 24 GB free: 1 x 3.2 GB attention "
-                                  "weights, 1 x 4.8 GB KV cache, 1 x 91 GB experts"),
+  EXPECT_NE(status.message().find("service demo needs 98 GB, 24 GB free: 93 GB weights in the page "
+                                  "cache, 1 x 4.8 GB KV cache, 1 x "),
             std::string::npos)
       << status.message();
 }
 
-TEST(PlanService, CountsFloat32Twice) {
-  MoEService service = Fixed(1, 1);
-  const auto half = PlanService(service, SmallModel(), {16 * kGiB, 2});
+TEST(PlanService, CountsWeightsUsedInPlaceOnceHoweverManyUseThem) {
+  const ModelDescription model = SmallModel();
+  const auto one = PlanService(Fixed(1, 1), model, {16 * kGiB, 2});
+  const auto many = PlanService(Fixed(4, 3), model, {16 * kGiB, 2});
+  ASSERT_TRUE(one.ok() && many.ok());
+  EXPECT_EQ(one->need.mapped_weights, AttentionWeightBytes(model) + GateWeightBytes(model) +
+                                          8 * 4 * ExpertWeightBytes(model));
+  EXPECT_EQ(many->need.mapped_weights, one->need.mapped_weights);
+  EXPECT_EQ(many->need.attention_weights + many->need.expert_weights, 0);
+}
+
+TEST(PlanService, CountsConvertedWeightsInEveryProcess) {
+  ModelDescription model = SmallModel();
+  MoEService service = Fixed(2, 2);
   service.spec.model.dtype = Dtype::kFloat32;
-  const auto full = PlanService(service, SmallModel(), {16 * kGiB, 2});
-  ASSERT_TRUE(half.ok() && full.ok());
+  const auto full = PlanService(service, model, {16 * kGiB, 2});
+  ASSERT_TRUE(full.ok());
+  model.dtype = DType::kFloat32;
   EXPECT_EQ(full->dtype, DType::kFloat32);
-  EXPECT_EQ(full->need.expert_weights, 2 * half->need.expert_weights);
+  EXPECT_EQ(full->need.mapped_weights, 0);
+  EXPECT_EQ(full->need.attention_weights, AttentionWeightBytes(model));
+  EXPECT_EQ(full->need.expert_weights,
+            GateWeightBytes(model) + ExpertWeightBytes(model) * (4 * 4 + full->spare_slots));
+}
+
+TEST(PlanService, CountsWhatRoundsAndLogitsAreComputedIn) {
+  const ModelDescription model = Mixtral8x7B();
+  const auto plan = PlanService(Fixed(2, 1), model, {200 * kGiB, 3});
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  // m * R_max * k * I in bf16, and the logits of a batch in fp32, are the largest parts.
+  const int64_t ffn = int64_t{2} * 512 * 2 * 14336 * 2;
+  EXPECT_GT(plan->need.expert_workspace, ffn);
+  EXPECT_LT(plan->need.expert_workspace, ffn + ffn / 20);
+  EXPECT_GT(plan->need.attention_workspace, int64_t{256} * 32000 * 4);
+  EXPECT_GT(plan->need.total(), 2 * plan->need.attention_workspace + plan->need.expert_workspace);
+}
+
+TEST(PlanService, CountsLandingMemoryWhereEveryPairGoesOverTheNetwork) {
+  MoEService service = Fixed(2, 2);
+  const auto shared = PlanService(service, SmallModel(), {16 * kGiB, 2});
+  service.spec.exchange.transport = Transport::kTcp;
+  const auto tcp = PlanService(service, SmallModel(), {16 * kGiB, 2});
+  ASSERT_TRUE(shared.ok() && tcp.ok());
+  EXPECT_EQ(tcp->effective.transport, ExchangeTransport::kTcp);
+  EXPECT_GT(tcp->need.exchange, 2 * shared->need.exchange);
 }
 
 TEST(PlanService, RefusesAKvCacheTooSmallForOneSequence) {
