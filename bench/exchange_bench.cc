@@ -1,10 +1,13 @@
-// What one exchange round over shared memory costs beside a bare two-process ping-pong of the same
-// bytes.
+// What one exchange round costs beside the least that the same bytes cost in the same run: over
+// shared memory a bare two-process ping-pong, over UCX (TCP, loopback device) ucx_perftest's
+// tag_lat.
 //
 // A round of 1A1E: rows into the slot (one copy), to the expert process, which copies them into its
 // contributions, and back into the caller's buffer. The bare form does the same three copies and
 // two flags in one shared page range, with nothing else: the floor of this machine. Both use the
-// same waiting policy, alternate in blocks in one run, and pin nothing.
+// same waiting policy, alternate in blocks in one run, and pin nothing. Over UCX neither side
+// copies: rows and contributions are sent from where they are written and read where they land, and
+// the floor is the sum of ucx_perftest's one-way times for the bytes of both messages.
 //
 //   build/dev/bin/exchange_bench [rounds]        one JSON line per case
 
@@ -23,6 +26,7 @@
 #include "common/aligned_buffer.h"
 #include "dataplane/comm/exchange.h"
 #include "dataplane/comm/shared_memory.h"
+#include "dataplane/comm/ucx/transport.h"
 
 namespace janus::dataplane {
 namespace {
@@ -71,7 +75,8 @@ void BareParent(Bare& shared, const WaitPolicy& policy, int rounds, size_t bytes
   }
 }
 
-void ExpertSide(Transport& transport, const ExchangeShape& shape, int rounds) {
+// With `copy` the rows travel through it; else the contributions are what lies in the slot.
+void ExpertSide(Transport& transport, const ExchangeShape& shape, int rounds, bool copy) {
   auto exchange = *MakeExpertExchange(ExchangeMode::kDirect, shape, transport);
   RoundKey key;
   key.epoch = 1;
@@ -84,11 +89,12 @@ void ExpertSide(Transport& transport, const ExchangeShape& shape, int rounds) {
     const ExpertExchange::Outgoing out = exchange->Begin(0, Rank{0}, rows.count);
     for (int r = 0; r < rows.count; ++r)
       out.refs[static_cast<size_t>(r)] = {static_cast<uint16_t>(r), 0, 0};
-    std::memcpy(out.rows, rows.rows, static_cast<size_t>(rows.count) * shape.row_bytes());
+    if (copy) std::memcpy(out.rows, rows.rows, static_cast<size_t>(rows.count) * shape.row_bytes());
     if (!exchange->Post(key, Rank{0}, rows.posted).ok()) _exit(1);
   }
 }
 
+// Without `from` and `to` nothing is copied.
 void AttentionSide(Transport& transport, const ExchangeShape& shape, int rounds, int rows,
                    const std::byte* from, std::byte* to, std::vector<double>& micros) {
   auto exchange = *MakeAttentionExchange(ExchangeMode::kDirect, shape, transport);
@@ -98,12 +104,13 @@ void AttentionSide(Transport& transport, const ExchangeShape& shape, int rounds,
   for (int i = 1; i <= rounds; ++i) {
     key.step = static_cast<uint64_t>(i);
     const MonotonicTime start = MonotonicClock::now();
-    std::memcpy(exchange->Rows(0).data(), from, bytes);
+    const std::span<std::byte> slot = exchange->Rows(0);
+    if (from != nullptr) std::memcpy(slot.data(), from, bytes);
     JANUS_CHECK(exchange->Post(key, rows, start).ok());
     const Status waited = transport.Wait(Soon(), [&] { return *exchange->Poll(key); });
     JANUS_CHECK(waited.ok(), waited.ToString());
     const auto table = exchange->Contributions(0);
-    for (int r = 0; r < rows; ++r) {
+    for (int r = 0; r < rows && to != nullptr; ++r) {
       std::memcpy(to + static_cast<size_t>(r) * shape.row_bytes(), table[static_cast<size_t>(r)],
                   shape.row_bytes());
     }
@@ -160,21 +167,19 @@ void Case(const std::string& folder, int rows, int rounds) {
                    });
     munmap(memory, sizeof(Bare));
 
-    SharedMemoryOptions options;
-    options.epoch = 1;
-    options.tag = 7;
-    options.attention_paths = {folder + "/attention-0.x"};
+    ConnectOptions options;
+    options.attention_addresses = {"unix:" + folder + "/attention-0.x"};
     options.policy = policy;
     options.deadline = Soon();
     const auto connect = [&](PeerId self, const std::string& path) {
-      auto listener = *ExchangeListener::Create(path);
+      auto listener = *ExchangeListener::Create("unix:" + path);
       return *ConnectSharedMemory(*LayoutFor(ExchangeMode::kDirect, shape, self), options,
                                   *listener, {});
     };
     InTwoProcesses(
         [&] {
           auto transport = connect({Role::kExperts, Rank{0}}, folder + "/experts-0.x");
-          ExpertSide(*transport, shape, rounds + warm);
+          ExpertSide(*transport, shape, rounds + warm, true);
         },
         [&] {
           auto transport = connect({Role::kAttention, Rank{0}}, folder + "/attention-0.x");
@@ -197,6 +202,78 @@ void Case(const std::string& folder, int rows, int rounds) {
   std::fflush(stdout);
 }
 
+// ucx_perftest's median one-way time for messages of `bytes`, in microseconds; 0: it is not there.
+double PerftestMicros(size_t bytes, int rounds, int port) {
+  const std::string quiet = " >/dev/null 2>&1";
+  const std::string common = "ucx_perftest -p " + std::to_string(port);
+  if (std::system(("command -v ucx_perftest" + quiet).c_str()) != 0) return 0;
+  const std::string command =
+      "(timeout 60 " + common + quiet + " &) ; sleep 0.3; timeout 60 " + common +
+      " 127.0.0.1 -t tag_lat -f -v -w " + std::to_string(std::max(10, rounds / 10)) + " -n " +
+      std::to_string(rounds) + " -s " + std::to_string(bytes) + " 2>/dev/null | tail -1";
+  FILE* pipe = popen(command.c_str(), "r");
+  JANUS_CHECK(pipe != nullptr);
+  double iterations = 0, median = 0;
+  const int got = std::fscanf(pipe, "%lf,%lf", &iterations, &median);
+  pclose(pipe);
+  return got == 2 ? median : 0;
+}
+
+void UcxCase(const std::string& folder, int rows, int rounds) {
+  ExchangeShape shape;
+  shape.hidden = kHidden;
+  shape.top_k = 1;
+  shape.wire = DType::kBFloat16;
+  shape.max_rows = kMaxRows;
+  shape.m = shape.n = 1;
+  const auto count = static_cast<size_t>(rows);
+  const size_t out = sizeof(Header) + count * shape.row_bytes();
+  const size_t back = sizeof(Header) + ContributionBytes(count, shape.row_bytes());
+  NetworkOptions options;
+  options.connect.attention_addresses = {"unix:" + folder + "/attention-0.x"};
+  options.connect.policy = WaitPolicy::ForThreads(2);
+  options.shares_memory = [](PeerId) { return false; };
+  options.devices = "lo";
+  const auto connect = [&](PeerId self, const std::string& path) {
+    options.connect.deadline = Soon();
+    auto listener = *ExchangeListener::Create("unix:" + path);
+    return *ConnectNetwork(*LayoutFor(ExchangeMode::kDirect, shape, self), options, *listener, {});
+  };
+  std::vector<double> floors, exchange;
+  const int warm = rounds / 10;
+  constexpr int kBlocks = 5;
+  for (int block = 0; block < kBlocks; ++block) {
+    const int port = 20000 + static_cast<int>(getpid()) % 20000 + 2 * block;
+    floors.push_back(PerftestMicros(out, rounds, port) + PerftestMicros(back, rounds, port + 1));
+    InTwoProcesses(
+        [&] {
+          auto transport = connect({Role::kExperts, Rank{0}}, folder + "/experts-0.x");
+          ExpertSide(*transport, shape, rounds + warm, false);
+          // What is posted last must still go out.
+          (void)transport->Wait(MonotonicClock::now() + std::chrono::milliseconds(200),
+                                [] { return false; });
+        },
+        [&] {
+          auto transport = connect({Role::kAttention, Rank{0}}, folder + "/attention-0.x");
+          std::vector<double> all;
+          AttentionSide(*transport, shape, rounds + warm, rows, nullptr, nullptr, all);
+          exchange.insert(exchange.end(), all.begin() + warm, all.end());
+        });
+  }
+  std::sort(floors.begin(), floors.end());
+  std::sort(exchange.begin(), exchange.end());
+  const double floor = At(floors, .5);
+  std::printf(
+      "{\"bench\":\"exchange_ucx\",\"rows\":%d,\"hidden\":%d,\"dtype\":\"bf16\",\"bytes_out\":%zu,"
+      "\"bytes_back\":%zu,\"ucx_perftest_us\":{\"least\":%.2f,\"p50\":%.2f,\"most\":%.2f},"
+      "\"exchange_us\":{\"p10\":%.2f,\"p50\":%.2f,\"p99\":%.2f},\"p50_ratio\":%.3f,"
+      "\"rounds\":%zu}\n",
+      rows, kHidden, out, back, floors.front(), floor, floors.back(), At(exchange, .1),
+      At(exchange, .5), At(exchange, .99), floor > 0 ? At(exchange, .5) / floor : 0.0,
+      exchange.size());
+  std::fflush(stdout);
+}
+
 }  // namespace
 }  // namespace janus::dataplane
 
@@ -205,6 +282,12 @@ int main(int argc, char** argv) {
   char folder[] = "/tmp/janus-bench-XXXXXX";
   JANUS_CHECK(mkdtemp(folder) != nullptr);
   for (const int rows : {1, 16, 128}) janus::dataplane::Case(folder, rows, std::max(10, rounds));
+  // For ucx_perftest and for us alike; what ConnectNetwork asks for is the same.
+  setenv("UCX_TLS", "tcp", 1);
+  setenv("UCX_NET_DEVICES", "lo", 1);
+  for (const int rows : {1, 16, 128}) {
+    janus::dataplane::UcxCase(folder, rows, std::max(10, rounds / 2));
+  }
   rmdir(folder);
   return 0;
 }
