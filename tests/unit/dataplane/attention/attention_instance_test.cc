@@ -83,6 +83,28 @@ TEST_F(AttentionInstanceTest, ARequestThatCanNeverRunEndsWithAnError) {
   EXPECT_TRUE(Contains(outcome.error.message(), "at most 19"));
 }
 
+TEST_F(AttentionInstanceTest, UnsoundLogitsEndTheirOwnRequestAndNoOther) {
+  constexpr int kUnsound = 81;  // no other prompt holds it
+  const auto* table = static_cast<const float*>(held_.attention.embedding.data);
+  const auto hidden = static_cast<size_t>(held_.model.hidden);
+  std::vector<float> broken(table, table + static_cast<size_t>(held_.model.vocab) * hidden);
+  broken[kUnsound * hidden] = NAN;
+  AttentionWeights weights = held_.attention;
+  weights.embedding.data = broken.data();
+  const LoopbackCluster::Options options = OptionsFor(1, {7});
+  shares_ = held_.Shares(options.topology.placement);
+  LoopbackCluster cluster(options, held_.model, weights, PointersTo(shares_));
+  Request unsound = Ask(1, 3, 5);
+  unsound.prompt.back() = kUnsound;
+  ASSERT_TRUE(cluster.attention(0).Submit(Ask(2, 3, 5)).ok());
+  ASSERT_TRUE(cluster.attention(0).Submit(unsound).ok());
+  ASSERT_TRUE(cluster.attention(0).Submit(Ask(3, 3, 5)).ok());
+  const LoopbackCluster::Outcome outcome = cluster.Await(unsound.key);
+  EXPECT_EQ(outcome.error.code(), StatusCode::kDataLoss);
+  EXPECT_TRUE(Contains(outcome.error.message(), "position 2"));
+  for (const uint64_t id : {2u, 3u}) EXPECT_EQ(cluster.Await({1, id, 1}).tokens.size(), 5u);
+}
+
 TEST_F(AttentionInstanceTest, HashesOfLogitsAreRefusedWhereTheServiceMakesNone) {
   LoopbackCluster::Options options = OptionsFor(1, {7});
   options.attention.logits_hashes = false;
