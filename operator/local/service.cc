@@ -10,6 +10,8 @@
 namespace janus::control {
 namespace {
 
+constexpr std::chrono::seconds kExitIsTold{2};
+
 constexpr uint64_t kFirstEpoch = 1;
 
 // 128 random bits.
@@ -126,8 +128,9 @@ Status LocalService::HandleEvents() {
   while (const std::optional<ProcessEvent> event = processes_->NextEvent()) {
     if (event->kind == ProcessEvent::Kind::kExited) {
       if (event->expected) continue;
-      // What Prepare said of it, if it did, is the better reason.
-      if (prepare_ != nullptr && prepare_->done() && !prepare_->result().ok()) {
+      // What Prepare said of it, if it did, is the better reason; a lost connection is none.
+      if (prepare_ != nullptr && prepare_->done() && !prepare_->result().ok() &&
+          prepare_->result().code() != StatusCode::kUnavailable) {
         return LoadingFailed(prepare_->result());
       }
       return Unavailable(event->text);
@@ -194,7 +197,13 @@ Status LocalService::Advance(MonotonicTime now) {
         }
         return OkStatus();
       }
-      if (const Status status = prepare_->result(); !status.ok()) return LoadingFailed(status);
+      if (const Status status = prepare_->result(); !status.ok()) {
+        if (status.code() != StatusCode::kUnavailable) return LoadingFailed(status);
+        // A process that ends closes its connection first: how it ended is told in a moment.
+        if (!lost_since_) lost_since_ = now;
+        if (now - *lost_since_ < kExitIsTold) return OkStatus();
+        return LoadingFailed(status);
+      }
       if (Status status = members_->Commit(kFirstEpoch, Seconds(10)); !status.ok()) {
         return std::move(status).Annotate("commit");
       }

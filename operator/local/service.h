@@ -93,6 +93,7 @@ class LocalService {
   std::unique_ptr<PrepareCall> prepare_;
   Phase phase_ = Phase::kStarting;
   MonotonicTime phase_began_;
+  std::optional<MonotonicTime> lost_since_;  // the connection to a worker, while it loaded
   int ready_ = 0;
   std::string endpoint_;
 };
