@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "dataplane/attention/layers.h"
 #include "kernels/backends.h"
 #include "kernels/element.h"
 
@@ -55,6 +56,22 @@ Planted::~Planted() {
 std::unique_ptr<AttentionExchange> WithPlantedFault(std::unique_ptr<AttentionExchange> exchange) {
   if (planted != Fault::kArrivalOrderSum) return exchange;
   return std::make_unique<ArrivalOrderExchange>(std::move(exchange));
+}
+
+#define JANUS_BEGIN "_ZN5janus9dataplane15AttentionLayers5BeginERKNS0_5BatchE"
+
+Status RealBegin(AttentionLayers* layers, const Batch& batch) asm("__real_" JANUS_BEGIN);
+Status WrappedBegin(AttentionLayers* layers, const Batch& batch) asm("__wrap_" JANUS_BEGIN);
+
+// Of a position that is computed for the first time, the logits are wanted: it is its sequence's
+// last.
+Status WrappedBegin(AttentionLayers* layers, const Batch& batch) {
+  if (planted != Fault::kPromptFormOnReplay) return RealBegin(layers, batch);
+  Batch changed = batch;
+  for (BatchRow& row : changed.rows) {
+    if (!row.last) row.position_class = PositionClass::kPrompt;
+  }
+  return RealBegin(layers, changed);
 }
 
 }  // namespace janus::dataplane

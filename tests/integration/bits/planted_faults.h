@@ -5,8 +5,9 @@
 #include "dataplane/comm/exchange.h"
 
 // One fault for each rule that keeps the bits of a request its own. They exist in the binary of
-// this suite alone: the linker puts its doubles around four reference kernels (--wrap), and the
-// exchange is wrapped as an interface. Nothing of it is in what ships.
+// this suite alone: the linker puts its doubles around four reference kernels and around
+// taking up a batch (--wrap), and the exchange is wrapped as an interface. Nothing of it is in what
+// ships.
 namespace janus::dataplane {
 
 enum class Fault {
@@ -17,6 +18,7 @@ enum class Fault {
   kChunkAlignedBlocks,  // key blocks begin where the chunk begins
   kTieByArrival,        // a gate's tie goes up or down with the row's place in the call
   kSeedByStream,        // one stream of random numbers for all who draw
+  kPromptFormOnReplay,  // generated positions that are computed again run as prompt positions
 };
 
 // The fault in force until the object ends; one at a time, no cluster running meanwhile but the
