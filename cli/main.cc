@@ -107,11 +107,55 @@ void DeclarePlace(CLI::App& app, PlaceOptions& options) {
 }
 
 void DeclarePlan(CLI::App& app, PlanOptions& options) {
-  CLI::App* plan = app.add_subcommand("plan", "Ask the performance model");
-  plan->add_option("--check-calibration", options.check_calibration,
-                   "folder of measured times (data/calibration): fits the cost model and prints "
-                   "how far it is off on what the fit did not see")
-      ->required();
+  CLI::App* plan = app.add_subcommand(
+      "plan", "Find how many attention and expert instances keep a latency at least cost");
+  plan->footer(
+      "With --batch: the cheapest plan that decodes so many sequences at once within the TPOT\n"
+      "target. Without: the plan of most tokens per second and cost. mAnE is m attention and n\n"
+      "expert instances, TP the GPUs of one, B the micro-batches that alternate between them.\n"
+      "Below the plans stands what the same GPUs do without separating the two.\n\n"
+      "  janusctl plan --model deepseek-v3 --hardware H200 --tpot-milliseconds 50\n"
+      "  janusctl plan --model dbrx --attention-hardware H20 --expert-hardware L40S\n");
+  auto* check = plan->add_option("--check-calibration", options.check_calibration,
+                                 "folder of measured times (data/calibration): fits the cost "
+                                 "model and prints how far it is off on what the fit did not see");
+  plan->add_option("--model", options.model,
+                   "deepseek-v2, deepseek-v3, mixtral-8x22b, dbrx, scaled-moe, or a checkpoint's "
+                   "folder")
+      ->excludes(check);
+  plan->add_option_function<std::string>(
+      "--hardware",
+      [&options](const std::string& name) {
+        options.attention_hardware = options.expert_hardware = name;
+      },
+      "of both: L20, H800, A800, H20, L40S, A100, H100, H200");
+  plan->add_option("--attention-hardware", options.attention_hardware, "of attention instances")
+      ->capture_default_str();
+  plan->add_option("--expert-hardware", options.expert_hardware, "of expert instances")
+      ->capture_default_str();
+  plan->add_option("--tpot-milliseconds", options.tpot_milliseconds, "target, mean of a step")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  plan->add_option("--batch", options.batch, "sequences decoding at once (as many as possible)")
+      ->check(CLI::Range(1.0, 1e7));
+  plan->add_option("--context", options.context, "mean keys of a sequence")
+      ->check(CLI::Range(1.0, 1e8))
+      ->capture_default_str();
+  plan->add_option("--routing", options.routing,
+                   "measured routing of the model, as for place; else uniform routing, which "
+                   "overstates how many experts a step activates");
+  plan->add_option("--max-attention-gpus", options.max_attention_gpus)
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  plan->add_option("--max-expert-gpus", options.max_expert_gpus)
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  plan->add_flag("--survivable", options.survivable,
+                 "without the largest pod of experts there are slots for every expert");
+  plan->add_option("--instances-per-pod", options.instances_per_pod, "of experts")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  plan->add_flag("--json", options.json, "for programs");
 }
 
 void DeclareValidate(CLI::App& app, ValidateOptions& options) {
@@ -201,6 +245,11 @@ Status Load(LoadCommand& command, StopSignals& stop) {
   return OkStatus();
 }
 
+Status Print(const Result<std::string>& text) {
+  if (text.ok()) std::fputs(text->c_str(), stdout);
+  return text.status();
+}
+
 int Run(int argc, char** argv) {
   StopSignals stop;
   CLI::App app{"janusctl: serve Mixture-of-Experts models with attention and experts apart."};
@@ -231,11 +280,9 @@ int Run(int argc, char** argv) {
   } else if (app.got_subcommand("validate")) {
     status = Validate(validate);
   } else if (app.got_subcommand("plan")) {
-    status = Plan(plan);
+    status = Print(Plan(plan));
   } else if (app.got_subcommand("place")) {
-    const Result<std::string> text = Place(place);
-    if (text.ok()) std::fputs(text->c_str(), stdout);
-    status = text.status();
+    status = Print(Place(place));
   } else {
     status = Load(load, stop);
   }

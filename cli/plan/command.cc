@@ -1,16 +1,204 @@
 #include "cli/plan/command.h"
 
 #include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
 
+#include "cli/place/routing_file.h"
 #include "cli/plan/calibration.h"
+#include "common/model/config.h"
+#include "controllers/plan/search.h"
 
 namespace janus::cli {
+namespace {
 
-Status Plan(const PlanOptions& options) {
-  JANUS_ASSIGN_OR_RETURN(const std::vector<CalibrationLine> lines,
-                         CheckCalibration(options.check_calibration));
-  std::fputs(RenderCalibration(lines).c_str(), stdout);
-  return OkStatus();
+using controllers::ActivationCurve;
+using controllers::ModelShape;
+using controllers::PlanAnswer;
+using controllers::Setting;
+using FoundPlan = controllers::Plan;
+
+ModelShape ShapeOf(const ModelDescription& description) {
+  ModelShape shape;
+  shape.name = description.family;
+  shape.layers = description.layers;
+  shape.hidden = description.hidden;
+  shape.heads = description.attention.heads;
+  shape.kv_heads = description.attention.kv_heads;
+  shape.head_dim = description.attention.head_dim;
+  shape.experts = description.moe.experts;
+  shape.top_k = description.moe.top_k;
+  shape.intermediate = description.moe.intermediate;
+  shape.vocab = description.vocab;
+  shape.bytes_per_weight = static_cast<double>(SizeOf(description.dtype));
+  shape.bytes_per_kv_value = shape.bytes_per_weight;
+  return shape;
+}
+
+Result<ModelShape> ReadModel(const std::string& model) {
+  std::error_code error;
+  if (std::filesystem::is_directory(model, error)) {
+    JANUS_ASSIGN_OR_RETURN(const ModelDescription description, LoadModelConfig(model));
+    return ShapeOf(description);
+  }
+  Result<ModelShape> preset = controllers::FindModel(model);
+  if (!preset.ok()) {
+    return std::move(preset).status().Annotate("--model is neither a folder nor a preset");
+  }
+  return preset;
+}
+
+// Mean over layers of what steps of 1, 2, 4, ... tokens activate.
+Result<ActivationCurve> ReadActivation(const std::string& path, const ModelShape& model) {
+  constexpr int kSteps = 16;
+  JANUS_ASSIGN_OR_RETURN(const auto layers, ReadRouting(path, 0));
+  if (layers[0].experts != model.experts || layers[0].top_k != model.top_k) {
+    return InvalidArgument(path + ": routes to " + std::to_string(layers[0].top_k) + " of " +
+                           std::to_string(layers[0].experts) + " experts, " + model.name + " to " +
+                           std::to_string(model.top_k) + " of " + std::to_string(model.experts) +
+                           "; measure the routing of the model that is planned");
+  }
+  ActivationCurve curve;
+  for (int rows = 1; rows <= layers[0].tokens() && rows <= 4096; rows *= 2) {
+    double activated = 0;
+    for (const auto& layer : layers) {
+      activated += ExpectedActivated(controllers::SampleActivations(layer, rows, kSteps, 1)) /
+                   static_cast<double>(layers.size());
+    }
+    curve.points.push_back({static_cast<double>(rows), activated});
+  }
+  return curve;
+}
+
+std::string NameOf(const controllers::Configuration& how) {
+  return std::to_string(how.m) + "A" + std::to_string(how.n) + "E";
+}
+
+std::string ExchangeOf(const controllers::Configuration& how) {
+  return std::string(ToString(how.mode)) +
+         (how.gate == GateSide::kAttention ? ", gate on attention" : "");
+}
+
+std::string RenderText(const PlanOptions& options, const Setting& setting,
+                       const PlanAnswer& answer) {
+  std::string text;
+  char line[320];
+  std::snprintf(line, sizeof(line),
+                "%s, attention on %s, experts on %s, TPOT %.4g ms, context %.0f, %s\n\n",
+                setting.model.name.c_str(), setting.attention.hardware.name.c_str(),
+                setting.experts.hardware.name.c_str(), options.tpot_milliseconds, options.context,
+                setting.activation.points.empty() ? "uniform routing" : "measured routing");
+  text += line;
+  std::snprintf(line, sizeof(line), "%-9s %5s %2s %-26s %7s %8s %10s %10s  %s\n", "PLAN", "TP", "B",
+                "EXCHANGE", "BATCH", "TPOT ms", "TOKENS/S", "PER COST", "WHY NOT");
+  text += line;
+  for (const FoundPlan& plan : answer.plans) {
+    const std::string tp =
+        std::to_string(plan.how.tp_attention) + "," + std::to_string(plan.how.tp_experts);
+    std::snprintf(line, sizeof(line), "%-9s %5s %2d %-26s %7.0f %8.1f %10.0f %10.1f  %s\n",
+                  NameOf(plan.how).c_str(), tp.c_str(), plan.how.micro_batches,
+                  ExchangeOf(plan.how).c_str(), plan.batch, plan.tpot_seconds * 1e3,
+                  plan.tokens_per_second, plan.tokens_per_second / plan.cost, plan.lost_by.c_str());
+    text += line;
+  }
+  const FoundPlan& best = answer.plans[0];
+  std::snprintf(
+      line, sizeof(line),
+      "\n%s, one layer of a micro-batch: attention %.0f us, rows out %.0f us, experts %.0f "
+      "us (%.1f activated on the busiest), contributions back %.0f us\n"
+      "a GPU holds %.1f GB (attention), %.1f GB (experts)\n",
+      NameOf(best.how).c_str(), best.times.attention * 1e6, best.times.out * 1e6,
+      best.times.experts * 1e6, best.times.activated_busiest, best.times.back * 1e6,
+      best.memory.attention_bytes / 1e9, best.memory.expert_bytes / 1e9);
+  text += line;
+  if (!answer.monolith) {
+    text += "not separated, the model keeps the target on no number of these GPUs\n";
+    return text;
+  }
+  std::snprintf(
+      line, sizeof(line),
+      "not separated: %d GPUs, batch %.0f, TPOT %.1f ms, %.0f tokens/s, %.1f per cost\n%s",
+      answer.monolith->gpus, answer.monolith->batch, answer.monolith->tpot_seconds * 1e3,
+      answer.monolith->tokens_per_second,
+      answer.monolith->tokens_per_second / answer.monolith->cost,
+      answer.is_separation_worthwhile
+          ? ""
+          : "ADVICE: do not separate attention and experts for this load\n");
+  return text + line;
+}
+
+std::string RenderJson(const Setting& setting, const PlanAnswer& answer) {
+  nlohmann::ordered_json root;
+  root["model"] = setting.model.name;
+  root["attentionHardware"] = setting.attention.hardware.name;
+  root["expertHardware"] = setting.experts.hardware.name;
+  root["separate"] = answer.is_separation_worthwhile;
+  root["tried"] = answer.tried;
+  for (const FoundPlan& plan : answer.plans) {
+    nlohmann::ordered_json one;
+    one["attentionInstances"] = plan.how.m;
+    one["expertInstances"] = plan.how.n;
+    one["attentionTensorParallel"] = plan.how.tp_attention;
+    one["expertTensorParallel"] = plan.how.tp_experts;
+    one["microBatches"] = plan.how.micro_batches;
+    one["exchangeMode"] = ToString(plan.how.mode);
+    one["gate"] = plan.how.gate == GateSide::kAttention ? "Attention" : "Experts";
+    one["batch"] = plan.batch;
+    one["tpotMicroseconds"] = plan.tpot_seconds * 1e6;
+    one["tokensPerSecond"] = plan.tokens_per_second;
+    one["gpus"] = plan.gpus;
+    one["cost"] = plan.cost;
+    one["layerMicroseconds"] = {{"attention", plan.times.attention * 1e6},
+                                {"out", plan.times.out * 1e6},
+                                {"experts", plan.times.experts * 1e6},
+                                {"back", plan.times.back * 1e6}};
+    if (!plan.lost_by.empty()) one["lostBy"] = plan.lost_by;
+    root["plans"].push_back(std::move(one));
+  }
+  if (answer.monolith) {
+    root["notSeparated"] = {{"gpus", answer.monolith->gpus},
+                            {"batch", answer.monolith->batch},
+                            {"tpotMicroseconds", answer.monolith->tpot_seconds * 1e6},
+                            {"tokensPerSecond", answer.monolith->tokens_per_second},
+                            {"cost", answer.monolith->cost}};
+  }
+  return root.dump(1) + "\n";
+}
+
+}  // namespace
+
+Result<std::string> Plan(const PlanOptions& options) {
+  if (!options.check_calibration.empty()) {
+    JANUS_ASSIGN_OR_RETURN(const std::vector<CalibrationLine> lines,
+                           CheckCalibration(options.check_calibration));
+    return RenderCalibration(lines);
+  }
+  if (options.model.empty()) {
+    return InvalidArgument(
+        "plan: want --model (a preset or a checkpoint's folder), or "
+        "--check-calibration");
+  }
+  Setting setting;
+  JANUS_ASSIGN_OR_RETURN(setting.model, ReadModel(options.model));
+  JANUS_ASSIGN_OR_RETURN(const HardwareProfile attention, FindHardware(options.attention_hardware));
+  JANUS_ASSIGN_OR_RETURN(const HardwareProfile experts, FindHardware(options.expert_hardware));
+  JANUS_ASSIGN_OR_RETURN(setting.attention,
+                         controllers::CostsOf(attention, setting.model.bytes_per_weight));
+  JANUS_ASSIGN_OR_RETURN(setting.experts,
+                         controllers::CostsOf(experts, setting.model.bytes_per_weight));
+  if (!options.routing.empty()) {
+    JANUS_ASSIGN_OR_RETURN(setting.activation, ReadActivation(options.routing, setting.model));
+  }
+  setting.context = options.context;
+  controllers::PlanSpace space;
+  space.max_attention_gpus = options.max_attention_gpus;
+  space.max_expert_gpus = options.max_expert_gpus;
+  space.is_survivable = options.survivable;
+  space.instances_per_pod = options.instances_per_pod;
+  JANUS_ASSIGN_OR_RETURN(
+      const PlanAnswer answer,
+      SearchPlans(setting, {options.tpot_milliseconds / 1e3, options.batch}, space));
+  return options.json ? RenderJson(setting, answer) : RenderText(options, setting, answer);
 }
 
 }  // namespace janus::cli

@@ -8,9 +8,22 @@ namespace janus::cli {
 
 // `janusctl plan`.
 struct PlanOptions {
-  std::string check_calibration;  // folder; empty: none
+  std::string check_calibration;  // folder: print how far the cost model is off, nothing else
+  std::string model;              // a preset, or a checkpoint's folder
+  std::string attention_hardware = "H100";
+  std::string expert_hardware = "H100";
+  double tpot_milliseconds = 100;
+  double batch = 0;  // sequences decoding at once; 0: as many as the target allows
+  double context = 1024;
+  std::string routing;  // measured routing of the model; empty: uniform
+  int max_attention_gpus = 128;
+  int max_expert_gpus = 256;
+  bool survivable = false;
+  int instances_per_pod = 1;
+  bool json = false;
 };
 
-Status Plan(const PlanOptions& options);
+// The text to print. InvalidArgument, FailedPrecondition, NotFound: what is wrong and what to do.
+Result<std::string> Plan(const PlanOptions& options);
 
 }  // namespace janus::cli

@@ -1,0 +1,324 @@
+#include "controllers/plan/search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace janus::controllers {
+namespace {
+
+constexpr size_t kRunnersUp = 5;
+
+double CostOf(const Setting& setting, const Configuration& how) {
+  return how.m * how.tp_attention * setting.attention.hardware.price +
+         how.n * how.tp_experts * setting.experts.hardware.price;
+}
+
+std::string Format(const char* format, double a, double b) {
+  char text[128];
+  std::snprintf(text, sizeof(text), format, a, b);
+  return text;
+}
+
+bool IsSurvivable(const Setting& setting, const PlanSpace& space, const Configuration& how) {
+  const int left = how.n - std::min(space.instances_per_pod, how.n);
+  return left * SlotsPerInstance(setting, how) >= setting.model.experts;
+}
+
+Plan Describe(const Setting& setting, const Configuration& how, double batch) {
+  Plan plan;
+  plan.how = how;
+  plan.batch = batch;
+  plan.tpot_seconds = TimePerOutputToken(setting, how, batch);
+  plan.tokens_per_second = batch / plan.tpot_seconds;
+  plan.cost = CostOf(setting, how);
+  plan.gpus = how.m * how.tp_attention + how.n * how.tp_experts;
+  plan.times = TimesOfLayer(setting, how, batch);
+  plan.memory = MemoryOf(setting, how, batch);
+  return plan;
+}
+
+// The largest whole batch in [1, most] that `keeps` accepts, given that it accepts all below any it
+// accepts; 0: none.
+template <class Keeps>
+double LargestBatch(double most, const Keeps& keeps) {
+  double low = 0;
+  double high = std::floor(most) + 1;
+  while (high - low > 1) {
+    const double middle = std::floor((low + high) / 2);
+    (keeps(middle) ? low : high) = middle;
+  }
+  return low;
+}
+
+class Searcher {
+ public:
+  Searcher(const Setting& setting, const PlanGoal& goal, const PlanSpace& space)
+      : setting_(setting), goal_(goal), space_(space) {}
+
+  Result<PlanAnswer> Run() {
+    const std::vector<int> widths = Widths();
+    for (const int tp_e : widths) {
+      for (const int tp_a : setting_.model.IsLatent() ? std::vector<int>{1} : widths) {
+        Configuration how;
+        how.tp_attention = tp_a;
+        how.tp_experts = tp_e;
+        if (goal_.batch > 0) {
+          TryAllForBatch(how);
+        } else {
+          TryAllForThroughput(how);
+        }
+      }
+    }
+    if (plans_.empty()) return WhyNone();
+    PlanAnswer answer;
+    answer.tried = tried_;
+    Rank(answer);
+    answer.monolith = BestMonolith();
+    if (answer.monolith) {
+      const Plan& best = answer.plans[0];
+      answer.is_separation_worthwhile = best.tokens_per_second / best.cost >=
+                                        answer.monolith->tokens_per_second / answer.monolith->cost;
+    }
+    return answer;
+  }
+
+ private:
+  std::vector<int> Widths() const {
+    std::vector<int> widths;
+    for (int tp = 1; tp <= space_.max_tensor_parallel; tp *= 2) widths.push_back(tp);
+    return widths;
+  }
+
+  int FewestExperts(Configuration how) const {
+    for (how.n = 1; how.n * how.tp_experts <= space_.max_expert_gpus; ++how.n) {
+      const double rows = std::max(goal_.batch, 1.0);
+      if (!MemoryOf(setting_, how, rows).fits_experts) continue;
+      if (!space_.is_survivable || IsSurvivable(setting_, space_, how)) return how.n;
+    }
+    return 0;
+  }
+
+  // Cheapest first along m, so that whatever costs more than the best is never looked at.
+  void TryAllForBatch(Configuration how) {
+    const int fewest = FewestExperts(how);
+    if (fewest == 0) return;
+    for (how.n = fewest; how.n * how.tp_experts <= space_.max_expert_gpus; ++how.n) {
+      how.m = 1;
+      if (CostOf(setting_, how) > least_cost_ + kMargin * setting_.experts.hardware.price) break;
+      for (; how.m * how.tp_attention <= space_.max_attention_gpus; ++how.m) {
+        if (CostOf(setting_, how) > least_cost_ + kMargin * setting_.attention.hardware.price)
+          break;
+        if (TryInner(how)) break;  // more attention instances only cost more
+      }
+    }
+  }
+
+  // m and n on coarse grids, then every neighbour of the best until none is better.
+  void TryAllForThroughput(Configuration how) {
+    const int fewest = FewestExperts(how);
+    if (fewest == 0) return;
+    const int most_n = std::min(space_.max_expert_gpus / how.tp_experts, 8 * fewest);
+    const int most_m = space_.max_attention_gpus / how.tp_attention;
+    std::optional<Plan> best;
+    const auto consider = [&](int m, int n) {
+      if (m < 1 || n < fewest || m > most_m || n > most_n) return false;
+      how.m = m;
+      how.n = n;
+      if (!TryInner(how) || (best && !IsBetter(plans_.back(), *best))) return false;
+      best = plans_.back();
+      return true;
+    };
+    for (int n = fewest; n <= most_n; n = std::max(n + 1, n * 8 / 5)) {
+      for (int m = 1; m <= most_m; m = std::max(m + 1, m * 3 / 2)) consider(m, n);
+    }
+    for (bool improved = best.has_value(); improved;) {
+      const Configuration at = best->how;
+      improved = false;
+      for (const auto& [dm, dn] : {std::pair(1, 0), {-1, 0}, {0, 1}, {0, -1}}) {
+        improved |= consider(at.m + dm, at.n + dn);
+      }
+    }
+  }
+
+  // All micro-batch counts and modes of one m, n; keeps the best. Whether any keeps the goal.
+  bool TryInner(Configuration how) {
+    std::optional<Plan> best;
+    for (how.micro_batches = 1; how.micro_batches <= space_.max_micro_batches;
+         ++how.micro_batches) {
+      for (const auto& [mode, gate] : {std::pair(ExchangeMode::kDirect, GateSide::kExperts),
+                                       {ExchangeMode::kDirect, GateSide::kAttention},
+                                       {ExchangeMode::kTwoPhaseSingle, GateSide::kExperts},
+                                       {ExchangeMode::kTwoPhaseParallel, GateSide::kExperts}}) {
+        how.mode = mode;
+        how.gate = gate;
+        ++tried_;
+        if (best && CannotReach(how, best->tokens_per_second)) continue;
+        std::optional<Plan> plan = EvaluatePlan(setting_, goal_, space_, how);
+        if (plan && (!best || IsBetter(*plan, *best))) best = std::move(plan);
+      }
+    }
+    if (!best) return false;
+    least_cost_ = std::min(least_cost_, best->cost);
+    plans_.push_back(std::move(*best));
+    return true;
+  }
+
+  // Tokens per second grow with the batch, so the largest that memory holds bounds them.
+  bool CannotReach(const Configuration& how, double tokens_per_second) const {
+    if (goal_.batch > 0) return false;
+    const double most = static_cast<double>(space_.max_batch_per_attention) * how.m;
+    return most / TimePerOutputToken(setting_, how, most) < tokens_per_second;
+  }
+
+  bool IsBetter(const Plan& a, const Plan& b) const {
+    if (goal_.batch > 0) {
+      if (a.cost != b.cost) return a.cost < b.cost;
+    } else if (a.tokens_per_second / a.cost != b.tokens_per_second / b.cost) {
+      return a.tokens_per_second / a.cost > b.tokens_per_second / b.cost;
+    }
+    if (a.tpot_seconds != b.tpot_seconds) return a.tpot_seconds < b.tpot_seconds;
+    return a.gpus < b.gpus;
+  }
+
+  void Rank(PlanAnswer& answer) {
+    std::ranges::stable_sort(plans_, [&](const Plan& a, const Plan& b) { return IsBetter(a, b); });
+    const Plan& best = plans_[0];
+    for (const Plan& plan : plans_) {
+      if (answer.plans.size() > kRunnersUp) break;
+      answer.plans.push_back(plan);
+      if (&plan == &best) continue;
+      if (goal_.batch == 0) {
+        answer.plans.back().lost_by =
+            Format("%.1f tokens/s and cost, the chosen %.1f", plan.tokens_per_second / plan.cost,
+                   best.tokens_per_second / best.cost);
+      } else if (plan.cost > best.cost) {
+        answer.plans.back().lost_by = Format("costs %.4g, the chosen %.4g", plan.cost, best.cost);
+      } else {
+        answer.plans.back().lost_by = Format("same cost, TPOT %.1f ms, the chosen %.1f ms",
+                                             plan.tpot_seconds * 1e3, best.tpot_seconds * 1e3);
+      }
+    }
+  }
+
+  std::optional<Monolith> BestMonolith() const {
+    std::optional<Monolith> best;
+    const int most = space_.max_attention_gpus + space_.max_expert_gpus;
+    for (int gpus = 1; gpus <= most; gpus = gpus < 8 ? gpus + 1 : gpus + 8) {
+      const auto keeps = [&](double batch) {
+        return MonolithicFits(setting_, gpus, batch) &&
+               MonolithicTimePerOutputToken(setting_, gpus, batch) <= goal_.tpot_seconds;
+      };
+      double batch = goal_.batch;
+      if (batch == 0) {
+        batch = LargestBatch(static_cast<double>(space_.max_batch_per_attention) * gpus, keeps);
+      }
+      if (batch == 0 || !keeps(batch)) continue;
+      Monolith candidate;
+      candidate.gpus = gpus;
+      candidate.batch = batch;
+      candidate.tpot_seconds = MonolithicTimePerOutputToken(setting_, gpus, batch);
+      candidate.tokens_per_second = batch / candidate.tpot_seconds;
+      candidate.cost = gpus * setting_.attention.hardware.price;
+      if (!best ||
+          candidate.tokens_per_second / candidate.cost > best->tokens_per_second / best->cost) {
+        best = candidate;
+      }
+    }
+    return best;
+  }
+
+  // Nothing keeps the goal: the model does not fit, or no plan is fast enough.
+  Status WhyNone() const {
+    Configuration how;
+    how.tp_attention = setting_.model.IsLatent() ? 1 : space_.max_tensor_parallel;
+    how.tp_experts = space_.max_tensor_parallel;
+    how.m = std::max(space_.max_attention_gpus / how.tp_attention, 1);
+    how.n = std::max(space_.max_expert_gpus / how.tp_experts, 1);
+    const MemoryUse use = MemoryOf(setting_, how, std::max(goal_.batch, 1.0));
+    const auto too_large = [&](const char* role, double bytes, const HardwareProfile& device,
+                               int gpus) {
+      return InvalidArgument("plan: " + setting_.model.name + " does not fit: a GPU of the " +
+                             role + " would hold " +
+                             Format("%.1f GB of the %.1f GB", bytes / 1e9,
+                                    setting_.memory_share * device.memory_bytes / 1e9) +
+                             " that " + device.name + " may give, on all " + std::to_string(gpus) +
+                             "; allow more GPUs, a device with more memory, or a smaller batch");
+    };
+    if (!use.fits_experts) {
+      return too_large("experts", use.expert_bytes, setting_.experts.hardware,
+                       space_.max_expert_gpus);
+    }
+    if (!use.fits_attention) {
+      return too_large("attention", use.attention_bytes, setting_.attention.hardware,
+                       space_.max_attention_gpus);
+    }
+    Plan fastest;
+    fastest.tpot_seconds = HUGE_VAL;
+    for (how.tp_experts = 1; how.tp_experts <= space_.max_tensor_parallel; how.tp_experts *= 2) {
+      how.n = space_.max_expert_gpus / how.tp_experts;
+      if (how.n < 1 || !MemoryOf(setting_, how, std::max(goal_.batch, 1.0)).fits_experts) continue;
+      const Plan plan = Describe(setting_, how, std::max(goal_.batch, 1.0));
+      if (plan.tpot_seconds < fastest.tpot_seconds) fastest = plan;
+    }
+    return FailedPrecondition(
+        "plan: no plan keeps " +
+        Format("a TPOT of %.4g ms; with every GPU allowed it is about %.4g ms",
+               goal_.tpot_seconds * 1e3, fastest.tpot_seconds * 1e3) +
+        "; raise the target, lower the batch, or allow more or faster GPUs");
+  }
+
+  static constexpr double kMargin = 3;  // how many GPUs dearer a runner-up may be
+
+  const Setting& setting_;
+  const PlanGoal& goal_;
+  const PlanSpace& space_;
+  std::vector<Plan> plans_;
+  double least_cost_ = HUGE_VAL;
+  int64_t tried_ = 0;
+};
+
+}  // namespace
+
+std::optional<Plan> EvaluatePlan(const Setting& setting, const PlanGoal& goal,
+                                 const PlanSpace& space, const Configuration& how) {
+  const auto keeps = [&](double batch) {
+    const MemoryUse use = MemoryOf(setting, how, batch);
+    return use.fits_attention && use.fits_experts &&
+           batch <= static_cast<double>(space.max_batch_per_attention) * how.m &&
+           TimePerOutputToken(setting, how, batch) <= goal.tpot_seconds;
+  };
+  if (space.is_survivable && !IsSurvivable(setting, space, how)) return std::nullopt;
+  double batch = goal.batch;
+  if (batch == 0) {
+    batch = LargestBatch(static_cast<double>(space.max_batch_per_attention) * how.m, keeps);
+    if (batch == 0) return std::nullopt;
+  } else if (!keeps(batch)) {
+    return std::nullopt;
+  }
+  return Describe(setting, how, batch);
+}
+
+Result<PlanAnswer> SearchPlans(const Setting& setting, const PlanGoal& goal,
+                               const PlanSpace& space) {
+  if (!std::isfinite(goal.tpot_seconds) || goal.tpot_seconds <= 0) {
+    return InvalidArgument("plan: the TPOT target is " + std::to_string(goal.tpot_seconds) +
+                           " s; want a positive number");
+  }
+  if (!std::isfinite(goal.batch) || goal.batch < 0) {
+    return InvalidArgument("plan: the batch is " + std::to_string(goal.batch) +
+                           "; want sequences, or 0 for as many as the target allows");
+  }
+  if (!std::isfinite(setting.context) || setting.context < 1) {
+    return InvalidArgument("plan: the context is " + std::to_string(setting.context) +
+                           " keys; want at least 1");
+  }
+  JANUS_RETURN_IF_ERROR(Validate(setting.attention.hardware));
+  JANUS_RETURN_IF_ERROR(Validate(setting.experts.hardware));
+  if (space.max_attention_gpus < 1 || space.max_expert_gpus < 1) {
+    return InvalidArgument("plan: want at least one GPU for attention and one for experts");
+  }
+  return Searcher(setting, goal, space).Run();
+}
+
+}  // namespace janus::controllers

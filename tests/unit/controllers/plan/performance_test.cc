@@ -1,0 +1,170 @@
+#include "controllers/plan/performance.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace janus::controllers {
+namespace {
+
+Setting On(const char* model, const char* device, double context = 1024) {
+  Setting setting;
+  setting.model = *FindModel(model);
+  setting.attention = setting.experts =
+      *CostsOf(*FindHardware(device), setting.model.bytes_per_weight);
+  setting.context = context;
+  return setting;
+}
+
+Configuration Make(int m, int n, int micro_batches = 1) {
+  Configuration how;
+  how.m = m;
+  how.n = n;
+  how.micro_batches = micro_batches;
+  return how;
+}
+
+TEST(ModelShape, SizesAreThoseOfTheModels) {
+  const ModelShape v3 = *FindModel("DeepSeek-V3");
+  EXPECT_NEAR(v3.ExpertBytes() / 1e6, 44.0, 0.1);
+  EXPECT_EQ(v3.KvBytesPerToken(1), 576 * 2 * 61);
+  EXPECT_EQ(v3.KvBytesPerToken(8), v3.KvBytesPerToken(1)) << "a latent is replicated";
+  EXPECT_NEAR((v3.AttentionBytes() + v3.ExpertBytes() * 256 * 58) / 1e9, 671, 5);
+  const ModelShape mixtral = *FindModel("mixtral-8x22b");
+  EXPECT_EQ(mixtral.KvBytesPerToken(1), 2 * 8 * 128 * 2 * 56);
+  EXPECT_EQ(mixtral.KvBytesPerToken(8), mixtral.KvBytesPerToken(1) / 8);
+  EXPECT_NEAR((mixtral.AttentionBytes() + mixtral.ExpertBytes() * 8 * 56) / 2e9, 141, 2);
+  EXPECT_FALSE(FindModel("gpt").ok());
+}
+
+TEST(ActivatedExperts, UniformRoutingFollowsTheFormula) {
+  const ModelShape model = *FindModel("deepseek-v3");
+  EXPECT_NEAR(ActivatedExperts({}, model, 1), 8, 1e-9);
+  EXPECT_NEAR(ActivatedExperts({}, model, 1e6), 256, 1e-6);
+  EXPECT_EQ(ActivatedExperts({}, model, 0), 0);
+}
+
+TEST(ActivatedExperts, AMeasuredCurveIsReadBetweenItsPoints) {
+  const ModelShape model = *FindModel("deepseek-v3");
+  const ActivationCurve curve = {{{1, 8}, {4, 20}, {16, 60}}};
+  EXPECT_NEAR(ActivatedExperts(curve, model, 2), 14, 1e-9);
+  EXPECT_NEAR(ActivatedExperts(curve, model, 16), 60, 1e-9);
+  EXPECT_NEAR(ActivatedExperts(curve, model, 999), 60, 1e-9);
+  EXPECT_NEAR(ActivatedExperts(curve, model, 0.5), 4, 1e-9);
+}
+
+// The per-layer form: whichever stage is slowest, or one micro-batch's way through all of them.
+TEST(Performance, ALayerIsItsSlowestStageOrTheWayThroughAll) {
+  const Setting setting = On("dbrx", "A100");
+  for (const int b : {2, 3, 4}) {
+    const LayerTimes t = TimesOfLayer(setting, Make(8, 16, b), 1024);
+    EXPECT_DOUBLE_EQ(t.layer, std::max({b * t.attention, b * t.experts, b * t.out, b * t.back,
+                                        t.attention + t.experts + t.out + t.back}));
+  }
+}
+
+TEST(Performance, MegaScalesEquationIsTheCaseWhereItsConstraintsHold) {
+  // T_a = T_e = 10, T_c = 3 <= T_f / 2, b = 3: 3 x 10 >= 2 x (10 + 3).
+  EXPECT_DOUBLE_EQ(MegaScaleIterationSeconds(10, 10, 3, 3, 40), 26 + 10 * (3 * 40 - 1));
+  const double layer = std::max({3 * 10., 3 * 3., 10 + 10 + 2 * 3.});
+  EXPECT_NEAR(40 * layer / MegaScaleIterationSeconds(10, 10, 3, 3, 40), 1, 0.02);
+}
+
+TEST(Performance, MoreInstancesAreNeverSlowerInTheirOwnModule) {
+  const Setting setting = On("deepseek-v3", "H200");
+  for (const double batch : {8., 128., 2048.}) {
+    EXPECT_LE(TimesOfLayer(setting, Make(4, 32), batch).experts,
+              TimesOfLayer(setting, Make(4, 16), batch).experts);
+    EXPECT_LE(TimesOfLayer(setting, Make(8, 16), batch).attention,
+              TimesOfLayer(setting, Make(4, 16), batch).attention * 1.1);
+  }
+}
+
+TEST(Performance, LoadNeverMakesAStepFaster) {
+  const Setting setting = On("deepseek-v3", "H200");
+  for (const int b : {1, 2, 4}) {
+    double before = 0;
+    for (double batch = 1; batch <= 4096; batch *= 2) {
+      const double tpot = TimePerOutputToken(setting, Make(4, 16, b), batch);
+      EXPECT_GE(tpot, before * 0.999) << batch << ", b " << b;
+      before = tpot;
+    }
+  }
+}
+
+TEST(Performance, RandomReplicasReadMoreThanAebs) {
+  const Setting setting = On("deepseek-v2", "H100");
+  Configuration how = Make(4, 16);
+  const double aebs = TimesOfLayer(setting, how, 64).activated_busiest;
+  how.is_random = true;
+  EXPECT_GT(TimesOfLayer(setting, how, 64).activated_busiest, aebs);
+}
+
+TEST(Performance, SplittingASmallBatchReadsWeightsTwice) {
+  const Setting setting = On("deepseek-v3", "H200");
+  const double whole = TimesOfLayer(setting, Make(8, 16, 1), 256).experts;
+  EXPECT_GT(2 * TimesOfLayer(setting, Make(8, 16, 2), 256).experts, 1.7 * whole);
+  EXPECT_GT(4 * TimesOfLayer(setting, Make(8, 16, 4), 256).experts, 2.5 * whole);
+}
+
+TEST(Memory, CountsWeightsCacheAndSlots) {
+  Setting setting = On("deepseek-v2", "H100", 1000);
+  setting.spare_slots = 0;
+  const MemoryUse use = MemoryOf(setting, Make(2, 8), 64);
+  const ModelShape& model = setting.model;
+  EXPECT_NEAR(use.attention_bytes, model.AttentionBytes() + 32 * 1000 * model.KvBytesPerToken(1),
+              1e8);
+  EXPECT_NEAR(use.expert_bytes, 20 * 59 * model.ExpertBytes(), 1e8);
+  EXPECT_TRUE(use.fits_experts);
+  EXPECT_FALSE(MemoryOf(setting, Make(2, 6), 64).fits_experts) << "27 slots, 75 GB of 72";
+}
+
+TEST(Memory, ThePapersSixInstancesNeedNinetyFivePercentOfAnH100) {
+  Setting setting = On("deepseek-v2", "H100");
+  setting.spare_slots = 0;
+  setting.memory_share = 0.95;
+  EXPECT_TRUE(MemoryOf(setting, Make(1, 6), 16).fits_experts);
+  EXPECT_FALSE(MemoryOf(setting, Make(1, 5), 16).fits_experts);
+}
+
+// MegaScale-Infer, Fig. 12: sign and order of the gains of b = 2, 3 at constant micro-batch.
+TEST(Performance, MicroBatchesGainAsInMegaScaleFigure12) {
+  double last_third = 0;
+  for (const char* model : {"mixtral-8x22b", "dbrx", "scaled-moe"}) {
+    const Setting setting = On(model, "A100", 651);
+    const auto rate = [&](int b) {
+      Configuration how = Make(8, setting.model.experts, b);
+      how.tp_attention = how.tp_experts = 2;
+      how.gate = GateSide::kAttention;
+      const double batch = b * 1024.0;
+      return batch / TimePerOutputToken(setting, how, batch);
+    };
+    EXPECT_GT(rate(2) / rate(1), 1.7) << model;
+    EXPECT_LT(rate(2) / rate(1), 2.0) << model;
+    const double third = rate(3) / rate(2);
+    EXPECT_GE(third, 0.999) << model;
+    EXPECT_GT(third, last_third) << "larger models gain more from the third";
+    last_third = third;
+  }
+}
+
+// MegaScale-Infer, Fig. 13: throughput per GPU rises to about 8 attention nodes, then falls.
+TEST(Performance, BestAttentionDegreeOfDbrxIsAsInMegaScaleFigure13) {
+  const Setting setting = On("dbrx", "A100", 651);
+  const auto per_gpu = [&](int m) {
+    Configuration how = Make(m, 16, 3);
+    how.tp_attention = how.tp_experts = 2;
+    how.gate = GateSide::kAttention;
+    const double batch = 3 * 128.0 * m;
+    return batch / TimePerOutputToken(setting, how, batch) / (2 * (m + 16));
+  };
+  EXPECT_LT(per_gpu(1), per_gpu(2));
+  EXPECT_LT(per_gpu(2), per_gpu(4));
+  EXPECT_LT(per_gpu(4), per_gpu(8));
+  EXPECT_GT(per_gpu(8), 0.99 * per_gpu(12)) << "flat around the best";
+  EXPECT_GT(per_gpu(12), per_gpu(16));
+  EXPECT_GT(per_gpu(16), per_gpu(24));
+}
+
+}  // namespace
+}  // namespace janus::controllers

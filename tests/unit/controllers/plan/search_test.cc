@@ -1,0 +1,132 @@
+#include "controllers/plan/search.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace janus::controllers {
+namespace {
+
+Setting On(const char* model, const char* attention, const char* experts, double context = 651) {
+  Setting setting;
+  setting.model = *FindModel(model);
+  setting.attention = *CostsOf(*FindHardware(attention), setting.model.bytes_per_weight);
+  setting.experts = *CostsOf(*FindHardware(experts), setting.model.bytes_per_weight);
+  setting.context = context;
+  return setting;
+}
+
+TEST(SearchPlans, TheChosenPlanKeepsTheGoalAndNoCheaperOneDoes) {
+  const Setting setting = On("deepseek-v2", "H100", "H100");
+  const PlanGoal goal = {0.03, 256};
+  const Result<PlanAnswer> answer = SearchPlans(setting, goal, {});
+  ASSERT_TRUE(answer.ok()) << answer.status().ToString();
+  const Plan& best = answer->plans[0];
+  EXPECT_LE(best.tpot_seconds, 0.03);
+  // Exhaustively, for tp 1.
+  for (int m = 1; m <= 16; ++m) {
+    for (int n = 1; n <= 32; ++n) {
+      for (int b = 1; b <= 4; ++b) {
+        for (const auto mode : {ExchangeMode::kDirect, ExchangeMode::kTwoPhaseSingle,
+                                ExchangeMode::kTwoPhaseParallel}) {
+          Configuration how;
+          how.m = m;
+          how.n = n;
+          how.micro_batches = b;
+          how.mode = mode;
+          const auto plan = EvaluatePlan(setting, goal, {}, how);
+          if (!plan) continue;
+          EXPECT_GE(plan->cost, best.cost - 1e-9) << m << "A" << n << "E b" << b;
+        }
+      }
+    }
+  }
+}
+
+TEST(SearchPlans, MoreLoadNeverCostsLess) {
+  const Setting setting = On("deepseek-v2", "H100", "H100");
+  double before = 0;
+  for (double batch = 4; batch <= 4096; batch *= 2) {
+    const Result<PlanAnswer> answer = SearchPlans(setting, {0.04, batch}, {});
+    ASSERT_TRUE(answer.ok()) << batch << ": " << answer.status().ToString();
+    EXPECT_GE(answer->plans[0].cost, before) << batch;
+    before = answer->plans[0].cost;
+  }
+}
+
+TEST(SearchPlans, RunnersUpSayWhyTheyLost) {
+  const PlanAnswer answer = *SearchPlans(On("deepseek-v2", "H100", "H100"), {0.2, 64}, {});
+  ASSERT_GT(answer.plans.size(), 2u);
+  EXPECT_TRUE(answer.plans[0].lost_by.empty());
+  for (size_t i = 1; i < answer.plans.size(); ++i) EXPECT_FALSE(answer.plans[i].lost_by.empty());
+}
+
+TEST(SearchPlans, AttentionMayOutnumberExpertsManyTimes) {
+  // Long contexts want attention: no cap on the ratio.
+  const PlanAnswer answer = *SearchPlans(On("deepseek-v3", "H200", "H200", 131072), {0.1, 0}, {});
+  EXPECT_GT(answer.plans[0].how.m, 4 * answer.plans[0].how.n);
+}
+
+TEST(SearchPlans, H20AttentionWithL40SExpertsBeatsEitherWholeAsInMegaScaleFigure9) {
+  for (const char* model : {"mixtral-8x22b", "dbrx", "scaled-moe"}) {
+    const PlanAnswer mixed = *SearchPlans(On(model, "H20", "L40S"), {0.15, 0}, {});
+    const PlanAnswer h20 = *SearchPlans(On(model, "H20", "H20"), {0.15, 0}, {});
+    ASSERT_TRUE(h20.monolith.has_value());
+    const double gain = mixed.plans[0].tokens_per_second / mixed.plans[0].cost /
+                        (h20.monolith->tokens_per_second / h20.monolith->cost);
+    EXPECT_GT(gain, 1.3) << model;
+  }
+}
+
+TEST(SearchPlans, SaysNotToSeparateWhereTheWholeModelIsCheaper) {
+  const PlanAnswer small = *SearchPlans(On("deepseek-v2", "H100", "H100"), {0.2, 4}, {});
+  EXPECT_TRUE(small.is_separation_worthwhile);
+  const PlanAnswer h20 = *SearchPlans(On("mixtral-8x22b", "H20", "H20"), {0.15, 0}, {});
+  EXPECT_FALSE(h20.is_separation_worthwhile);
+}
+
+TEST(SearchPlans, SurvivableAsksForSlotsBeyondTheLargestPod) {
+  const Setting setting = On("deepseek-v2", "H100", "H100");
+  PlanSpace space;
+  const int plain = SearchPlans(setting, {0.2, 16}, space)->plans[0].how.n;
+  space.is_survivable = true;
+  space.instances_per_pod = 4;
+  const Plan survivable = SearchPlans(setting, {0.2, 16}, space)->plans[0];
+  EXPECT_GT(survivable.gpus, plain + 1);
+  EXPECT_GE((survivable.how.n - 4) * SlotsPerInstance(setting, survivable.how), 160);
+}
+
+TEST(SearchPlans, AModelLargerThanThePoolIsNamedWithItsBytes) {
+  PlanSpace space;
+  space.max_expert_gpus = 4;
+  const Status status = SearchPlans(On("deepseek-v3", "L40S", "L40S"), {0.2, 4}, space).status();
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(status.message().find("deepseek-v3 does not fit: a GPU of the experts would hold"),
+            std::string::npos)
+      << status.message();
+}
+
+TEST(SearchPlans, AnImpossibleTargetNamesTheFastestPlan) {
+  const Status status = SearchPlans(On("deepseek-v3", "H200", "H200"), {0.001, 64}, {}).status();
+  EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+  EXPECT_NE(status.message().find("no plan keeps a TPOT of 1 ms; with every GPU allowed it is"),
+            std::string::npos)
+      << status.message();
+}
+
+TEST(SearchPlans, RefusesNumbersThatAreNone) {
+  const Setting setting = On("dbrx", "A100", "A100");
+  EXPECT_FALSE(SearchPlans(setting, {std::nan(""), 4}, {}).ok());
+  EXPECT_FALSE(SearchPlans(setting, {0, 4}, {}).ok());
+  EXPECT_FALSE(SearchPlans(setting, {0.1, -1}, {}).ok());
+  Setting broken = setting;
+  broken.experts.hardware.price = 0;
+  EXPECT_EQ(SearchPlans(broken, {0.1, 4}, {}).status().message(),
+            "HardwareProfile A100: price is 0.000000; want a positive number");
+  broken = setting;
+  broken.context = std::nan("");
+  EXPECT_FALSE(SearchPlans(broken, {0.1, 4}, {}).ok());
+}
+
+}  // namespace
+}  // namespace janus::controllers
