@@ -186,6 +186,8 @@ class Searcher {
     const Plan& best = plans_[0];
     for (const Plan& plan : plans_) {
       if (answer.plans.size() > kRunnersUp) break;
+      // The grids and the walk from the best may meet a configuration twice.
+      if (!answer.plans.empty() && answer.plans.back().how == plan.how) continue;
       answer.plans.push_back(plan);
       if (&plan == &best) continue;
       if (goal_.batch == 0) {

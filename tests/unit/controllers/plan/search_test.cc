@@ -61,6 +61,14 @@ TEST(SearchPlans, RunnersUpSayWhyTheyLost) {
   for (size_t i = 1; i < answer.plans.size(); ++i) EXPECT_FALSE(answer.plans[i].lost_by.empty());
 }
 
+TEST(SearchPlans, NoConfigurationIsListedTwice) {
+  const PlanAnswer answer = *SearchPlans(On("deepseek-v3", "H200", "H200", 1024), {0.05, 0}, {});
+  for (size_t i = 0; i < answer.plans.size(); ++i) {
+    for (size_t j = 0; j < i; ++j)
+      EXPECT_FALSE(answer.plans[i].how == answer.plans[j].how) << i << " and " << j;
+  }
+}
+
 TEST(SearchPlans, AttentionMayOutnumberExpertsManyTimes) {
   // Long contexts want attention: no cap on the ratio.
   const PlanAnswer answer = *SearchPlans(On("deepseek-v3", "H200", "H200", 131072), {0.1, 0}, {});
