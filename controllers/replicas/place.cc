@@ -35,7 +35,6 @@ class Search {
   Search(const ReplicaRoom& room, const LayerActivations& activations, const Layout* current,
          const PlacementOptions& options, uint64_t seed)
       : room_(room),
-        activations_(activations),
         current_(current),
         options_(options),
         judge_(room, activations.steps),
@@ -136,7 +135,6 @@ class Search {
   }
 
   const ReplicaRoom& room_;
-  const LayerActivations& activations_;
   const Layout* const current_;
   const PlacementOptions& options_;
   LayoutJudge judge_;
