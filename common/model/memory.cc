@@ -46,10 +46,12 @@ int64_t AttentionWorkspaceBytes(const ModelDescription& model, int rows, int bat
   const int64_t hidden = model.hidden;
   const AttentionDescription& a = model.attention;
   const int64_t query = int64_t{a.heads} * a.head_dim;
-  // Keys and values of a row; of latent attention the latent vector and the form it is expanded to.
-  const int64_t key_value = a.latent ? a.latent->rank + a.rope.rotary_dim +
-                                           int64_t{a.heads} * (a.nope_dim() + a.latent->value_dim)
+  // Keys and values of a row; of latent attention the latent vectors, and for 64 rows at a time
+  // queries and results in the latent space.
+  const int64_t key_value = a.latent ? a.latent->rank + a.rope.rotary_dim + 2 * a.latent->query_rank
                                      : int64_t{2} * a.kv_heads * a.head_dim;
+  const int64_t absorbed =
+      a.latent ? int64_t{std::min(rows, 64)} * a.heads * a.latent->rank * 2 : 0;
   // The dense FFN, or the shared experts beside the routed ones.
   const int64_t local = std::max(model.dense_intermediate, model.moe.shared_intermediate);
   const int64_t wire = SizeOf(WireType(model));
@@ -61,7 +63,7 @@ int64_t AttentionWorkspaceBytes(const ModelDescription& model, int rows, int bat
                           kRowOverhead;
   // Sorting a distribution takes a value, a probability and an index per token of the vocabulary.
   const int64_t sampling = int64_t{threads} * model.vocab * 12;
-  return rows * per_row + kFloat * batch * model.vocab + sampling + kPartials;
+  return rows * per_row + kFloat * (absorbed + batch * int64_t{model.vocab}) + sampling + kPartials;
 }
 
 int64_t ExpertWorkspaceBytes(const ModelDescription& model, int senders, int rows) {

@@ -1,9 +1,18 @@
 #include "dataplane/attention/latent_attention.h"
 
+#include <algorithm>
+
 #include "dataplane/attention/projection.h"
 #include "dataplane/attention/rope_table.h"
 
 namespace janus::dataplane {
+namespace {
+
+// Rows that are in the latent space at a time, where a row is heads * rank wide (256 KB for
+// DeepSeek-V2): enough to share the reads of the expansions.
+constexpr int kAbsorbedRows = 64;
+
+}  // namespace
 
 LatentAttention::LatentAttention(const ModelDescription& model, const AttentionWeights& weights,
                                  const KvCache& cache, const kernels::Stream& stream, int max_rows)
@@ -21,8 +30,9 @@ LatentAttention::LatentAttention(const ModelDescription& model, const AttentionW
   normed_queries_ = AlignedBuffer(rows * query_rank * static_cast<size_t>(SizeOf(WireType(model))));
   queries_.resize(rows * static_cast<size_t>(q_width_));
   entries_.resize(rows * static_cast<size_t>(entry_width_));
-  const size_t in_latent_space =
-      rows * static_cast<size_t>(model.attention.heads) * static_cast<size_t>(latent_.rank);
+  const size_t in_latent_space = std::min<size_t>(rows, kAbsorbedRows) *
+                                 static_cast<size_t>(model.attention.heads) *
+                                 static_cast<size_t>(latent_.rank);
   absorbed_.resize(in_latent_space);
   attended_.resize(in_latent_space);
   const int threads = stream.team == nullptr ? 1 : stream.team->size();
@@ -46,10 +56,11 @@ Status LatentAttention::Attend(int layer, const AttentionRows& rows, const void*
   JANUS_RETURN_IF_ERROR(WriteLatents(layer, rows, x));
   for (int first = 0; first < rows.count;) {
     int end = first + 1;
-    while (end < rows.count && rows.classes[end] == rows.classes[first]) ++end;
-    JANUS_RETURN_IF_ERROR(rows.classes[first] == PositionClass::kPrompt
-                              ? Expanded(layer, rows, first, end - first, y)
-                              : Absorbed(layer, rows, first, end - first, y));
+    const bool prompt = rows.classes[first] == PositionClass::kPrompt;
+    const int most = prompt ? rows.count : std::min(rows.count, first + kAbsorbedRows);
+    while (end < most && rows.classes[end] == rows.classes[first]) ++end;
+    JANUS_RETURN_IF_ERROR(prompt ? Expanded(layer, rows, first, end - first, y)
+                                 : Absorbed(layer, rows, first, end - first, y));
     first = end;
   }
   return OkStatus();
@@ -156,8 +167,8 @@ Status LatentAttention::Absorbed(int layer, const AttentionRows& rows, int first
   const Tensor& expand = weights_.layers[static_cast<size_t>(layer)].kv_b;
   const DType wire = WireType(model_);
   const int64_t latent_width = int64_t{a.heads} * latent_.rank;
-  float* absorbed = absorbed_.data() + first * latent_width;
-  float* attended = attended_.data() + first * latent_width;
+  float* absorbed = absorbed_.data();
+  float* attended = attended_.data();
 
   // q_latent = expand_key^T q
   kernels::HeadLinearArgs into;

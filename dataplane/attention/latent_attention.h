@@ -22,7 +22,7 @@ class LatentAttention final : public SelfAttention {
  private:
   Status ProjectQueries(const AttentionLayerWeights& w, const AttentionRows& rows, const void* x);
   Status WriteLatents(int layer, const AttentionRows& rows, const void* x);
-  // Rows first..first+count-1, all of one class.
+  // Rows first..first+count-1, all of one class; at most kAbsorbedRows for Absorbed.
   Status Expanded(int layer, const AttentionRows& rows, int first, int count, void* y);
   Status Absorbed(int layer, const AttentionRows& rows, int first, int count, void* y);
   Status Turn(const AttentionRows& rows, float* x, int heads, int64_t row_stride) const;
@@ -41,8 +41,8 @@ class LatentAttention final : public SelfAttention {
   AlignedBuffer normed_queries_;      // [T,Rq] of the wire type
   std::vector<float> queries_;        // [T,heads,D]
   std::vector<float> entries_;        // [T,R+P]
-  std::vector<float> absorbed_;       // [T,heads,R]: queries in the latent space
-  std::vector<float> attended_;       // [T,heads,R]: what they brought
+  std::vector<float> absorbed_;       // [kAbsorbedRows,heads,R]: queries in the latent space
+  std::vector<float> attended_;       // [kAbsorbedRows,heads,R]: what they brought
   AlignedBuffer workspace_;
 };
 
