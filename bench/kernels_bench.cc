@@ -161,6 +161,50 @@ void BenchAttention(const Bench& b, DType type, int64_t sequences, int64_t rows_
            4.0 * static_cast<double>(rows * heads * context * head_dim));
 }
 
+// Generated rows in the latent space: bytes are the cache read once per row, flops the scores and
+// the sums of every head.
+void BenchAbsorbed(const Bench& b, DType type, int64_t sequences, int64_t context, int heads) {
+  constexpr int kRank = 512, kRope = 64;
+  const int64_t page = LatentPageBytes(type, kRank, kRope);
+  const auto pages = static_cast<int32_t>(kRotation / page);
+  const int64_t per_sequence = (context + kPageTokens - 1) / kPageTokens;
+  std::vector<float> q(static_cast<size_t>(sequences * heads * kRank), 0.01f);
+  std::vector<float> rope(static_cast<size_t>(sequences * heads * kRope), 0.01f);
+  std::vector<float> y(q.size());
+  std::vector<std::vector<int32_t>> tables(static_cast<size_t>(sequences));
+  std::vector<KvRow> rows;
+  const Spread spread = Measure(7, kLeastSeconds, [&](int64_t i) {
+    rows.clear();
+    int64_t next = i * sequences * per_sequence;
+    for (auto& table : tables) {
+      table.clear();
+      for (int64_t p = 0; p < per_sequence; ++p) {
+        table.push_back(static_cast<int32_t>(next++ * 7919 % pages));
+      }
+      rows.push_back({table.data(), static_cast<int32_t>(context - 1)});
+    }
+    const Status status =
+        AbsorbedAttention(b.stream, {.cache = {.pages = const_cast<unsigned char*>(b.arena.data()),
+                                               .num_pages = pages,
+                                               .dtype = type,
+                                               .rank = kRank,
+                                               .rope = kRope},
+                                     .rows = rows.data(),
+                                     .latent_queries = q.data(),
+                                     .rope_queries = rope.data(),
+                                     .y = y.data(),
+                                     .num_rows = sequences,
+                                     .heads = heads,
+                                     .scale = 0.1f});
+    JANUS_CHECK(status.ok(), status.ToString());
+  });
+  JsonLine line("absorbed_attention");
+  line.Text("dtype", ToString(type)).Int("sequences", sequences).Int("context", context);
+  line.Int("heads", heads);
+  b.Report(line, spread, static_cast<double>(sequences * per_sequence * page),
+           2.0 * static_cast<double>(sequences * heads * context * (2 * kRank + kRope)));
+}
+
 void BenchSample(const Bench& b, int64_t rows, int64_t vocab, const SamplingParams& params,
                  const char* name) {
   std::mt19937_64 random(3);
@@ -214,6 +258,9 @@ void RunAll(const Arena& arena, Isa isa, int threads, const std::string& only) {
     BenchAttention(b, kB16, 1, 1, 32768, 32, 8, 128);
     BenchAttention(b, kF32, 8, 1, 2048, 32, 8, 128);
     BenchAttention(b, kB16, 1, 256, 2048, 32, 8, 128);
+    BenchAbsorbed(b, kB16, 8, 2048, 16);
+    BenchAbsorbed(b, kB16, 1, 32768, 16);
+    BenchAbsorbed(b, kB16, 4, 2048, 128);
   }
   if (wants("sample")) {
     b.MeasureLimit();
