@@ -1,0 +1,150 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "controllers/scaling/policy.h"
+#include "controllers/scaling/predictor.h"
+#include "controllers/scaling/world.h"
+
+namespace janus::controllers {
+
+// The scaling decision of a service: the attention controller and the expert controller of JANUS
+// 3.4 as one joint decision, because the two modules share one latency target (docs/scaling.md has
+// one worked out by hand). Called once per interval. Pure: no clock, no I/O, nothing global; the
+// same predictor, policy, world and memory give the same outcome.
+
+// What a decision remembers for the next one; a value that goes in and comes out. A new service, or
+// an operator that lost it, begins with an empty one and is only slower to scale down. Bounded.
+struct Memory {
+  struct Sample {
+    double time_seconds = 0;
+    Demand demand;
+    friend bool operator==(const Sample&, const Sample&) = default;
+  };
+  struct Change {  // an action's effect on one role's instances
+    double time_seconds = 0;
+    int attention = 0;  // added; negative: removed
+    int experts = 0;
+    friend bool operator==(const Change&, const Change&) = default;
+  };
+  struct Pending {
+    int from_m = 0;
+    int from_n = 0;
+    int m = 0;
+    int n = 0;
+    double since_seconds = 0;
+    friend bool operator==(const Pending&, const Pending&) = default;
+  };
+  // A target that could not be placed: nothing with as many instances of the role that lacked them
+  // is asked for until then.
+  struct Withdrawn {
+    int m = 0;  // 0: attention was not what lacked
+    int n = 0;
+    double until_seconds = 0;
+    double backoff_seconds = 0;
+    friend bool operator==(const Withdrawn&, const Withdrawn&) = default;
+  };
+  struct Forecast {
+    double level = 0;            // requests per second
+    double trend = 0;            // of it, per second
+    std::vector<double> season;  // factor per bin; 0: not seen yet
+    int seasons_seen = 0;
+    friend bool operator==(const Forecast&, const Forecast&) = default;
+  };
+
+  double last_time_seconds = -1;  // of the last decision; -1: none
+  double first_time_seconds = -1;
+  std::vector<Sample> samples;  // oldest first, as far back as the longest stabilization window
+  std::vector<Change> changes;  // oldest first, as far back as the longest rule's period
+  std::optional<Pending> pending;
+  std::optional<Withdrawn> withdrawn;
+  Forecast forecast;
+  double output_tokens = 0;           // last known mean
+  std::vector<double> start_seconds;  // the latest starts, oldest first
+  std::vector<double> tails;          // observed over predicted TPOT at the percentile, latest last
+  OnlineState online;
+
+  friend bool operator==(const Memory&, const Memory&) = default;
+};
+
+enum class Verb {
+  kHold,      // leave things as they are
+  kScale,     // go to `target`
+  kWithdraw,  // give up the action in flight: `target` is what is ready now
+};
+
+// Why. One table in docs/scaling.md says for each what it means and what to do.
+enum class Reason {
+  // of kScale
+  kSloViolated,  // observed or predicted above the target at the present demand
+  kSloAtRisk,    // predicted above the target once instances asked for now would be ready
+  kMemoryShort,  // keys and values, or sequences, do not fit
+  kOutOfBounds,  // fewer or more instances than the policy allows, or not whole pods
+  kCheaper,      // fewer or cheaper GPUs keep the targets
+  // of kWithdraw
+  kUnplaceable,  // not fulfilled in time
+  // of kHold
+  kSatisfied,             // the targets are kept and nothing cheaper keeps them
+  kStabilizing,           // fewer would do, but not yet for the whole window
+  kScalingInProgress,     // an action is in flight
+  kRateLimited,           // the behavior's rules leave no change in this period
+  kInsufficientCapacity,  // what is wanted was withdrawn lately and waits for its backoff
+  kAtMax,                 // more would be needed than max, maxGPUs or the ratio allow
+  kAtMin,                 // fewer would do, but min or the ratio forbid it
+  kImpossibleSlo,         // no configuration keeps the target even for a single sequence
+  kNoMetrics,             // no arrivals, no lengths known yet
+  kBadStatistics,         // a number that is none; the text names it
+  kInvalidPolicy,         // the text says what Validate says
+  kRollout,
+  kPaused,
+  kAdvisory,  // would act; `advised` says how
+};
+
+enum class Limit { kNone, kMin, kMax, kMaxGpus, kRatio, kRate, kCapacity };
+
+std::string_view ToString(Verb verb);
+std::string_view ToString(Reason reason);
+std::string_view ToString(Limit limit);
+
+// What to run: m, n, micro-batches, mode and gate in `how`; slots per layer of an expert instance.
+struct Target {
+  Configuration how;
+  int slots = 0;
+
+  friend bool operator==(const Target&, const Target&) = default;
+};
+
+// A configuration that was weighed.
+struct Candidate {
+  Prediction prediction;
+  std::string lost_by;  // empty for the chosen one
+};
+
+struct Decision {
+  Verb verb = Verb::kHold;
+  Reason reason = Reason::kSatisfied;
+  std::string text;  // one sentence with the numbers
+  Limit limited_by = Limit::kNone;
+  Target target;                      // of kHold: what is asked for already or runs
+  std::optional<Target> advised;      // reason kAdvisory
+  Demand demand;                      // what it was decided for
+  Prediction current;                 // what runs now, under that demand
+  std::vector<Candidate> candidates;  // at most kMostCandidates, the chosen one first
+  double start_seconds = 0;           // after which an instance asked for now is expected
+  Corrections corrections;
+  OnlineError error;
+};
+inline constexpr size_t kMostCandidates = 12;
+
+struct Outcome {
+  Decision decision;
+  Memory memory;
+};
+
+Outcome Decide(const Predictor& predictor, const ScalingPolicy& policy, const World& world,
+               Memory memory);
+
+}  // namespace janus::controllers

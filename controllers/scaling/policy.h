@@ -1,0 +1,102 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "common/status.h"
+#include "controllers/fit/online.h"
+
+namespace janus::controllers {
+
+// What the user asks of scaling: the fields of MoEService that a decision reads, with the API's
+// defaults. Counts are instances.
+
+struct LatencyTarget {
+  double seconds = 0;
+  double percentile = 0.95;  // of requests, in (0, 1)
+
+  friend bool operator==(const LatencyTarget&, const LatencyTarget&) = default;
+};
+
+// Rates and windows as in autoscaling/v2's behavior. A rule allows a change of `value` pods, or of
+// that percentage of the instances at the period's begin (rounded up), within any such period.
+struct RateRule {
+  enum class Unit { kPods, kPercent };
+  Unit unit = Unit::kPods;
+  int value = 0;  // > 0
+  int period_seconds = 15;
+
+  friend bool operator==(const RateRule&, const RateRule&) = default;
+};
+enum class SelectRule { kMax, kMin, kDisabled };  // of several rules; disabled: never that way
+struct Behavior {
+  double stabilization_seconds = 0;
+  SelectRule select = SelectRule::kMax;
+  std::vector<RateRule> rules;  // empty: no limit
+
+  friend bool operator==(const Behavior&, const Behavior&) = default;
+};
+
+// autoscaling/v2's defaults: up at once, doubling or 4 pods within 15 s; down by the largest demand
+// of 300 s.
+Behavior DefaultScaleUp();
+Behavior DefaultScaleDown();
+
+struct RolePolicy {
+  int min = 1;
+  int max = 128;
+  int instances_per_pod = 1;  // the granule: counts are multiples of it
+  Behavior up = DefaultScaleUp();
+  Behavior down = DefaultScaleDown();
+
+  friend bool operator==(const RolePolicy&, const RolePolicy&) = default;
+};
+
+// experts : attention, as integers.
+struct Ratio {
+  int experts = 0;
+  int attention = 0;
+
+  friend bool operator==(const Ratio&, const Ratio&) = default;
+};
+
+enum class ForecastKind { kNone, kEwma, kSeasonal };
+struct ForecastPolicy {
+  ForecastKind kind = ForecastKind::kNone;
+  double season_seconds = 86400;
+  int bins = 144;  // of a season
+
+  friend bool operator==(const ForecastPolicy&, const ForecastPolicy&) = default;
+};
+
+struct ScalingPolicy {
+  LatencyTarget tpot;
+  std::optional<LatencyTarget> ttft;
+  RolePolicy attention;
+  RolePolicy experts;
+  std::optional<Ratio> ratio_min;
+  std::optional<Ratio> ratio_max;
+  int max_gpus = 0;  // 0: no limit
+  ForecastPolicy forecast;
+  bool is_advisory = false;               // decide and say, change nothing
+  int max_batch_per_attention = 256;      // sequences of one instance
+  double interval_seconds = 15;           // between decisions
+  double pending_timeout_seconds = 1200;  // an action not fulfilled by then is withdrawn
+  double backoff_seconds = 600;           // then not asked for again; doubles with every withdrawal
+  double start_seconds = 120;             // of an instance, until starts have been observed
+  double warm_up_seconds = 30;            // a ready instance's first steps are not measured
+  // A configuration is moved to only where it is predicted to keep this share of every target; the
+  // one in place is left only above the whole target. The gap is the hysteresis.
+  double aim = 0.85;
+  // Queued work is to be worked off within this time.
+  double recovery_seconds = 60;
+  bool is_learning = true;  // online re-estimation
+  OnlineOptions online;
+
+  friend bool operator==(const ScalingPolicy&, const ScalingPolicy&) = default;
+};
+
+// InvalidArgument names the field, its value and what is wanted.
+Status Validate(const ScalingPolicy& policy);
+
+}  // namespace janus::controllers

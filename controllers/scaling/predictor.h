@@ -1,0 +1,91 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "common/status.h"
+#include "controllers/plan/prefill.h"
+#include "controllers/scaling/policy.h"
+
+namespace janus::controllers {
+
+// A steady load to be carried.
+struct Demand {
+  double requests_per_second = 0;
+  double prompt_tokens_per_second = 0;  // to be computed: without what the prefix cache holds
+  double output_tokens_per_second = 0;
+  double context = 1;  // mean keys of a sequence that decodes
+  double prompt_squared_variation = 1;
+  double prompt_tokens_at_percentile = 0;  // 0: the mean times its logarithm's tail
+  double least_running = 0;                // sequences there are already
+
+  friend bool operator==(const Demand&, const Demand&) = default;
+};
+
+// What a configuration makes of a demand.
+struct Prediction {
+  Configuration how;
+  double cost = 0;           // price of all its GPUs, per unit of time
+  double batch = 0;          // mean sequences decoding
+  StepLoad load;             // of a mean step
+  StepTimes times;           // of it, corrected
+  double tpot_seconds = 0;   // at the target's percentile; infinite: the load is never carried
+  double ttft_seconds = 0;   // at the target's percentile; 0 without a target
+  double kv_share = 0;       // of the memory for keys and values, at the percentile
+  double batch_share = 0;    // of max_batch_per_attention, at the percentile
+  double prefill_share = 0;  // utilisation of the prompt budget
+
+  // The largest of TPOT and TTFT over their targets; keeps them when <= 1. Memory and batch limits
+  // count as infinite when exceeded.
+  double pressure = 0;
+};
+
+struct PredictorOptions {
+  int max_attention = 128;  // instances that may be asked for
+  int max_experts = 256;
+  int tp_attention = 1;
+  int tp_experts = 1;
+  int max_micro_batches = 2;
+  std::vector<ExchangeMode> modes = {ExchangeMode::kDirect, ExchangeMode::kTwoPhaseSingle,
+                                     ExchangeMode::kTwoPhaseParallel};
+  std::vector<GateSide> gates = {GateSide::kExperts, GateSide::kAttention};
+  double most_rows_per_attention = 4096;  // tables end there
+};
+
+// The performance model behind tables, so that a decision can ask it thousands of times. Built once
+// for a model, its devices and options; immutable, so thread-safe. A step's terms are read from
+// tables over (instances, rows, keys), off by at most 1 % from TimesOfStep (a test holds it).
+class Predictor {
+ public:
+  // InvalidArgument: hardware or options that are none; a model that fits no allowed number of
+  // instances, with the bytes.
+  static Result<Predictor> Create(const Setting& setting, const PredictorOptions& options);
+
+  // TimesOfStep with factors; how.m and how.n within the options.
+  StepTimes Step(const Configuration& how, const StepLoad& load,
+                 const Corrections& corrections = {}) const;
+
+  // Steady state of m attention and n expert instances under a demand, in the exchange mode, gate
+  // side and number of micro-batches that serve it best. `tail` multiplies the TPOT at the
+  // percentile (what was observed over what was predicted); 1: none known.
+  Prediction Steady(int m, int n, const Demand& demand, const ScalingPolicy& policy,
+                    const Corrections& corrections = {}, double tail = 1) const;
+
+  // Fewest expert instances that hold the model.
+  int FewestExperts() const;
+  double CostOf(int m, int n) const;
+  int GpusOf(int m, int n) const;
+  // Keys that one attention instance has room for beside weights and buffers.
+  double KvTokensPerAttention() const;
+  int SlotsPerExpert(int n) const;
+
+  const Setting& setting() const;
+  const PredictorOptions& options() const;
+
+ private:
+  struct Tables;
+  explicit Predictor(std::shared_ptr<const Tables> tables);
+  std::shared_ptr<const Tables> tables_;
+};
+
+}  // namespace janus::controllers
