@@ -131,7 +131,9 @@ Result<CaseRun> RunCase(const std::string& folder, const GoldenCase& c,
     request.prompt = c.prompt;
     request.max_tokens = tokens;
     JANUS_RETURN_IF_ERROR(cluster.attention(0).Submit(request));
-    run.tokens = cluster.Await(request.key).tokens;
+    LoopbackCluster::Outcome outcome = cluster.Await(request.key);
+    JANUS_RETURN_IF_ERROR(outcome.error);
+    run.tokens = std::move(outcome.tokens);
   }
   return run;
 }

@@ -5,6 +5,7 @@
 #include "common/model/config.h"
 #include "kernels/cpu/isa.h"
 #include "tests/support/golden.h"
+#include "tests/support/random.h"
 
 namespace janus::dataplane {
 namespace {
@@ -15,8 +16,11 @@ struct Back {
   const char* name;
 };
 
-std::vector<Back> Backs() {
-  std::vector<Back> backs = {{kernels::Device::kReference, kernels::Isa::kAvx2, "reference"}};
+std::vector<Back> Backs(const GoldenCase& c) {
+  std::vector<Back> backs;
+  // The scalar kernels take a minute for a long prompt where every access is watched.
+  if (!kSanitized || c.prompt.size() < 100)
+    backs.push_back({kernels::Device::kReference, kernels::Isa::kAvx2, "reference"});
   for (const auto& [isa, name] :
        {std::pair{kernels::Isa::kAvx2, "avx2"}, std::pair{kernels::Isa::kAvx512, "avx512"},
         std::pair{kernels::Isa::kAvx512Bf16, "avx512bf16"}}) {
@@ -35,7 +39,7 @@ TEST_P(GoldenTest, LogitsAndTokensAreTransformers) {
   for (const float margin : c.greedy_margins) ASSERT_GE(margin, golden.least_margin * c.range);
   const ModelDescription model = *ParseModelConfig(ReadText(golden.folder + "/" + c.config));
   const int tokens = std::max(1, static_cast<int>(c.greedy_ids.size()));
-  for (const Back& back : Backs()) {
+  for (const Back& back : Backs(c)) {
     SCOPED_TRACE(back.name);
     const Result<CaseRun> ran = RunCase(golden.folder, c, model, {back.device, back.isa}, tokens);
     ASSERT_TRUE(ran.ok()) << ran.status().ToString();

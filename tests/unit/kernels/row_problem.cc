@@ -8,6 +8,7 @@
 #include <random>
 
 #include "kernels/element.h"
+#include "tests/support/random.h"
 
 namespace janus::kernels {
 namespace {
@@ -90,11 +91,13 @@ void ExpectBatchInvariance(const RowProblem& problem) {
   for (const Isa isa : PresentIsas()) {
     CpuStream one(isa, 1);
     const std::vector<uint8_t> all = problem.Run(one.stream, rows);
-    for (int threads = 1; threads <= 3; ++threads) {
+    for (int threads = kSanitized ? 3 : 1; threads <= 3; ++threads) {
       CpuStream cpu(isa, threads);
       ExpectRows(problem, cpu.stream, rows, all, "together");
-      for (const int row : rows) ExpectRows(problem, cpu.stream, {row}, all, "alone");
-      for (int i = 0; i < 8; ++i) {
+      for (size_t i = 0; i < rows.size(); i += kSanitized ? 11 : 1) {
+        ExpectRows(problem, cpu.stream, {rows[i]}, all, "alone");
+      }
+      for (int i = 0; i < (kSanitized ? 1 : 8); ++i) {
         std::vector<int> some = rows;
         std::ranges::shuffle(some, random);
         some.resize(1 + random() % some.size());
