@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <filesystem>
 
 namespace janus::cli {
 namespace {
@@ -34,6 +35,19 @@ Result<std::string> ReadPossiblyGzip(const std::string& path) {
   if (got < 0) return InvalidArgument(path + ": cannot be read, or its gzip is damaged");
   if (text.size() > kMaxBytes) return InvalidArgument(path + ": larger than 1 GiB of text");
   return text;
+}
+
+Result<std::vector<std::string>> CsvFilesAt(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(path, error)) return std::vector<std::string>{path};
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.ends_with(".csv") || name.ends_with(".csv.gz")) files.push_back(entry.path().string());
+  }
+  std::ranges::sort(files);
+  if (files.empty()) return NotFound(path + ": has no .csv or .csv.gz files");
+  return files;
 }
 
 CsvReader::CsvReader(std::string_view text) : rest_(text) {

@@ -15,6 +15,10 @@ namespace janus::cli {
 // than 1 GiB of text. Messages begin with the path.
 Result<std::string> ReadPossiblyGzip(const std::string& path);
 
+// The file itself, or the files *.csv and *.csv.gz of a folder in order of their names. NotFound: a
+// folder without any.
+Result<std::vector<std::string>> CsvFilesAt(const std::string& path);
+
 // CSV text with a header row, walked row by row; blank rows are passed by, blanks, quotes around a
 // field and '\r' are trimmed. A comma always separates. Borrows the text. Confined to one thread.
 class CsvReader {

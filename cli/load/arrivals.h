@@ -1,30 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
-#include <string_view>
 #include <vector>
 
-#include "common/status.h"
+#include "cli/trace.h"
 
 namespace janus::cli {
-
-// One request of a workload: when it is sent and how long it is.
-struct Arrival {
-  double seconds = 0;     // from the start; never falls
-  int input_tokens = 0;   // >= 1
-  int output_tokens = 0;  // >= 1
-  friend bool operator==(const Arrival&, const Arrival&) = default;
-};
-
-// A trace's text: CSV with a header row. Columns are found by name: arrival_s, input_tokens,
-// output_tokens, or BurstGPT's Timestamp, Request tokens, Response tokens; others are passed by.
-// Requests of zero tokens count as one. Stops after `limit` rows (0: all).
-// InvalidArgument: a column is missing, or a row is broken (with its line).
-Result<std::vector<Arrival>> ParseTrace(std::string_view csv, int64_t limit);
-
-// The same from a file, plain or gzip. NotFound: cannot be read. At most 1 GiB of text.
-Result<std::vector<Arrival>> ReadTrace(const std::string& path, int64_t limit);
 
 // `count` requests of equal size whose gaps are exponential with mean 1 / rate: a Poisson process.
 // The same seed gives the same times on every machine.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
 
 #include "cli/csv.h"
 
@@ -12,19 +11,6 @@ namespace {
 using controllers::RoutingLayer;
 
 constexpr int kMaxLayers = 1024;
-
-Result<std::vector<std::string>> FilesOf(const std::string& path) {
-  std::error_code error;
-  if (!std::filesystem::is_directory(path, error)) return std::vector<std::string>{path};
-  std::vector<std::string> files;
-  for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
-    const std::string name = entry.path().filename().string();
-    if (name.ends_with(".csv") || name.ends_with(".csv.gz")) files.push_back(entry.path().string());
-  }
-  std::ranges::sort(files);
-  if (files.empty()) return NotFound(path + ": has no .csv or .csv.gz files");
-  return files;
-}
 
 // Appends the ids of a field such as "8 26 56"; false if it is anything else.
 bool AppendIds(std::string_view field, std::vector<uint16_t>& ids) {
@@ -78,7 +64,7 @@ Status ReadFile(const std::string& path, std::vector<RoutingLayer>& layers) {
 }  // namespace
 
 Result<std::vector<RoutingLayer>> ReadRouting(const std::string& path, int experts) {
-  JANUS_ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOf(path));
+  JANUS_ASSIGN_OR_RETURN(const std::vector<std::string> files, CsvFilesAt(path));
   std::vector<RoutingLayer> layers;
   for (const std::string& file : files) JANUS_RETURN_IF_ERROR(ReadFile(file, layers));
   int highest = 0;
