@@ -253,7 +253,7 @@ Status Print(const Result<std::string>& text) {
 int Run(int argc, char** argv) {
   StopSignals stop;
   CLI::App app{"janusctl: serve Mixture-of-Experts models with attention and experts apart."};
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);
   ServeOptions serve;
   ValidateOptions validate;
   LoadCommand load;
@@ -267,9 +267,15 @@ int Run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;  // 0: --help
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help
+    std::fprintf(stderr, "janusctl: %s; janusctl --help tells more\n", error.what());
+    return 2;
   }
 
+  if (app.get_subcommands().empty()) {
+    std::fputs(app.help().c_str(), stderr);
+    return 2;
+  }
   Status status;
   if (app.got_subcommand("serve")) {
     if (serve.file.empty() && serve.model_dir.empty()) {

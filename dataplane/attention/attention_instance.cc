@@ -188,7 +188,13 @@ void AttentionInstance::DrainInbox(std::vector<TokenEvent>& events) {
       event.error = std::move(submitted);
       events.push_back(std::move(event));
     } else if (const auto* key = std::get_if<RequestKey>(&inbound)) {
-      scheduler_.Cancel(*key);
+      // Nobody waits for this event, but with it goes the load, which is now less.
+      if (scheduler_.Cancel(*key)) {
+        TokenEvent event;
+        event.key = *key;
+        event.finish = FinishReason::kCancelled;
+        events.push_back(std::move(event));
+      }
     } else {
       scheduler_.CancelStream(std::get<CancelStreamNote>(inbound).stream);
     }

@@ -72,15 +72,15 @@ void Scheduler::Free(Sequence& sequence) {
   cache_.Drop(sequence.swapped);
 }
 
-void Scheduler::Cancel(const RequestKey& key) {
+bool Scheduler::Cancel(const RequestKey& key) {
   const auto is_it = [&](const SequencePtr& s) {
     if (s->request.key != key) return false;
     Free(*s);
     return true;
   };
-  std::erase_if(waiting_, is_it);
-  std::erase_if(away_, is_it);
-  std::erase_if(running_, is_it);
+  return std::erase_if(waiting_, is_it) + std::erase_if(away_, is_it) +
+             std::erase_if(running_, is_it) >
+         0;
 }
 
 void Scheduler::CancelStream(uint64_t stream) {

@@ -83,8 +83,8 @@ class Scheduler {
 
   // InvalidArgument: can never run here (length, pages). ResourceExhausted: the queue is full.
   Status Submit(Request request);
-  // Ends a request wherever it is; unknown keys are ignored (it has finished meanwhile).
-  void Cancel(const RequestKey& key);
+  // Ends a request wherever it is. False: there is none of this key (it has finished meanwhile).
+  bool Cancel(const RequestKey& key);
   // Ends every request of a gateway's connection.
   void CancelStream(uint64_t stream);
 

@@ -36,6 +36,8 @@ int Run(const WorkerFlags& flags, const Shutdown& shutdown) {
   builder.SetResourceQuota(quota);
   constexpr int kMostMessageBytes = 16 << 20;  // a prompt of millions of tokens
   builder.SetMaxReceiveMessageSize(kMostMessageBytes);
+  // Pings of idle gateways every 10 s are no abuse.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);
   builder.AddListeningPort(flags.listen, grpc::InsecureServerCredentials());
   builder.RegisterService(&control);
   builder.RegisterService(&tokens);

@@ -116,6 +116,8 @@ class Attachment final : public grpc::ServerBidiReactor<v1::ToAttention, v1::Fro
         if (event.finish != FinishReason::kNone) open_.erase(open);
       }
       load_ = std::move(output);
+      load_.events.clear();
+      load_is_news_ = true;
     }
     MaybeWrite();
   }
@@ -228,7 +230,7 @@ class Attachment final : public grpc::ServerBidiReactor<v1::ToAttention, v1::Fro
   }
 
   // Starts a write if none is under way and something may be written: the welcome, rejections, then
-  // one Step with all that is owed if the gateway has credit for it.
+  // one Step with all that is owed, or the load alone, if the gateway has credit for it.
   void MaybeWrite() {
     const MutexLock lock(mu_);
     if (writing_ || closed_) return;
@@ -239,8 +241,9 @@ class Attachment final : public grpc::ServerBidiReactor<v1::ToAttention, v1::Fro
     } else if (!rejected_.empty()) {
       *outgoing_.mutable_rejected() = std::move(rejected_.front());
       rejected_.pop_front();
-    } else if (!owed_.empty() && credits_ > 0) {
+    } else if ((!owed_.empty() || load_is_news_) && credits_ > 0) {
       --credits_;
+      load_is_news_ = false;
       v1::Step& step = *outgoing_.mutable_step();
       for (v1::RequestTokens& tokens : owed_) *step.add_requests() = std::move(tokens);
       owed_.clear();
@@ -282,7 +285,8 @@ class Attachment final : public grpc::ServerBidiReactor<v1::ToAttention, v1::Fro
   std::set<RequestId> open_ JANUS_GUARDED_BY(mu_);
   std::vector<v1::RequestTokens> owed_ JANUS_GUARDED_BY(mu_);
   std::map<RequestId, size_t> owed_index_ JANUS_GUARDED_BY(mu_);
-  StepOutput load_ JANUS_GUARDED_BY(mu_);
+  StepOutput load_ JANUS_GUARDED_BY(mu_);  // without events
+  bool load_is_news_ JANUS_GUARDED_BY(mu_) = false;
 };
 
 void AttachmentReceiver::OnStep(StepOutput&& output) {

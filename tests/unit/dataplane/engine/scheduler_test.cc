@@ -303,14 +303,14 @@ TEST_F(SchedulerTest, CancelsAnywhere) {
   while (scheduler_->preempted() == 0) Step();
   Submit(4, 14, 20);
   EXPECT_EQ(scheduler_->waiting(), 2);
-  scheduler_->Cancel({1, 3, 1});  // swapped out
+  EXPECT_TRUE(scheduler_->Cancel({1, 3, 1}));  // swapped out
   EXPECT_EQ(scheduler_->waiting(), 1);
-  scheduler_->Cancel({1, 4, 1});  // waiting
+  EXPECT_TRUE(scheduler_->Cancel({1, 4, 1}));  // waiting
   EXPECT_EQ(scheduler_->waiting(), 0);
-  scheduler_->Cancel({1, 1, 1});  // running
+  EXPECT_TRUE(scheduler_->Cancel({1, 1, 1}));  // running
   EXPECT_EQ(scheduler_->running(), 1);
-  scheduler_->Cancel({1, 9, 1});  // unknown
-  scheduler_->Cancel({1, 2, 2});  // another attempt
+  EXPECT_FALSE(scheduler_->Cancel({1, 9, 1}));  // unknown
+  EXPECT_FALSE(scheduler_->Cancel({1, 2, 2}));  // another attempt
   EXPECT_EQ(scheduler_->running(), 1);
   RunToTheEnd();
   EXPECT_EQ(cache_->free_pages(), 3);

@@ -85,6 +85,25 @@ TEST_F(TokensTest, HoldsStepsBackWithoutCreditAndLosesNoToken) {
   EXPECT_EQ(rest.finish_reason(), v1::FINISH_REASON_LENGTH);
 }
 
+TEST_F(TokensTest, TheLoadOfACancelledRequestIsGoneAlthoughNoStepFollows) {
+  Serve();
+  const auto gateway = Attach();
+  gateway->Send(TestGateway::Submit(1, {5, 6}, 1000));
+  EXPECT_GT(gateway->Read().step().kv_tokens_in_use(), 0u);
+  v1::ToAttention cancel;
+  cancel.mutable_cancel()->set_request_id(1);
+  cancel.mutable_cancel()->set_attempt(1);
+  gateway->Send(cancel);
+  for (;;) {
+    const v1::FromAttention message = gateway->Read();
+    ASSERT_TRUE(message.has_step());
+    if (message.step().running() > 0) continue;
+    EXPECT_EQ(message.step().kv_tokens_in_use(), 0u);
+    EXPECT_EQ(message.step().requests_size(), 0) << "nobody waits for it";
+    return;
+  }
+}
+
 TEST_F(TokensTest, RejectsWhatCannotBeTaken) {
   Serve();
   const auto gateway = Attach();
