@@ -3,11 +3,12 @@
 // tag_lat.
 //
 // A round of 1A1E: rows into the slot (one copy), to the expert process, which copies them into its
-// contributions, and back into the caller's buffer. The bare form does the same three copies and
-// two flags in one shared page range, with nothing else: the floor of this machine. Both use the
-// same waiting policy, alternate in blocks in one run, and pin nothing. Over UCX neither side
-// copies: rows and contributions are sent from where they are written and read where they land, and
-// the floor is the sum of ucx_perftest's one-way times for the bytes of both messages.
+// contributions (top_k of them per row), and back into the caller's buffer. The bare form does the
+// same three copies and two flags in one shared page range, with nothing else: the floor of this
+// machine. Both use the same waiting policy, alternate in blocks in one run, and pin nothing. Over
+// UCX neither side copies: rows and contributions are sent from where they are written and read
+// where they land, and the floor is the sum of ucx_perftest's one-way times for the bytes of both
+// messages.
 //
 //   build/dev/bin/exchange_bench [rounds]        one JSON line per case
 
@@ -86,10 +87,13 @@ void ExpertSide(Transport& transport, const ExchangeShape& shape, int rounds, bo
     const Status waited =
         transport.Wait(Soon(), [&] { return *exchange->Poll(key, Rank{0}, rows); });
     if (!waited.ok()) _exit(1);
-    const ExpertExchange::Outgoing out = exchange->Begin(0, Rank{0}, rows.count);
-    for (int r = 0; r < rows.count; ++r)
-      out.refs[static_cast<size_t>(r)] = {static_cast<uint16_t>(r), 0, 0};
-    if (copy) std::memcpy(out.rows, rows.rows, static_cast<size_t>(rows.count) * shape.row_bytes());
+    const size_t bytes = static_cast<size_t>(rows.count) * shape.row_bytes();
+    const ExpertExchange::Outgoing out = exchange->Begin(0, Rank{0}, rows.count * shape.top_k);
+    for (size_t c = 0, slot = 0; slot < static_cast<size_t>(shape.top_k); ++slot) {
+      if (copy) std::memcpy(out.rows + slot * bytes, rows.rows, bytes);
+      for (int r = 0; r < rows.count; ++r, ++c)
+        out.refs[c] = {static_cast<uint16_t>(r), static_cast<uint8_t>(slot), 0};
+    }
     if (!exchange->Post(key, Rank{0}, rows.posted).ok()) _exit(1);
   }
 }
@@ -110,10 +114,8 @@ void AttentionSide(Transport& transport, const ExchangeShape& shape, int rounds,
     const Status waited = transport.Wait(Soon(), [&] { return *exchange->Poll(key); });
     JANUS_CHECK(waited.ok(), waited.ToString());
     const auto table = exchange->Contributions(0);
-    for (int r = 0; r < rows && to != nullptr; ++r) {
-      std::memcpy(to + static_cast<size_t>(r) * shape.row_bytes(), table[static_cast<size_t>(r)],
-                  shape.row_bytes());
-    }
+    for (size_t c = 0; c < table.size() && to != nullptr; ++c)
+      std::memcpy(to + c * shape.row_bytes(), table[c], shape.row_bytes());
     micros.push_back(Seconds(MonotonicClock::now() - start).count() * 1e6);
   }
 }
@@ -202,6 +204,58 @@ void Case(const std::string& folder, int rows, int rounds) {
   std::fflush(stdout);
 }
 
+// What Contributions cost where one expert instance has all experts of a row, which is when adding
+// up before sending saves most: top_k messages of a row, or one.
+void SumCase(const std::string& folder, int rows, int top_k, int rounds) {
+  ConnectOptions options;
+  options.attention_addresses = {"unix:" + folder + "/attention-0.x"};
+  options.policy = WaitPolicy::ForThreads(2);
+  std::vector<double> times[2];
+  size_t bytes_back[2] = {};
+  for (int block = 0; block < 10; ++block) {
+    for (const bool summed : {false, true}) {
+      ExchangeShape shape;
+      shape.hidden = kHidden;
+      shape.top_k = summed ? 1 : top_k;
+      shape.wire = DType::kBFloat16;
+      shape.max_rows = kMaxRows;
+      shape.m = shape.n = 1;
+      const size_t out = static_cast<size_t>(rows) * shape.row_bytes();
+      bytes_back[summed] = out * static_cast<size_t>(shape.top_k);
+      AlignedBuffer from(out), to(bytes_back[summed]);
+      std::memset(from.data(), 1, out);
+      options.deadline = Soon();
+      const auto connect = [&](PeerId self, const std::string& path) {
+        auto listener = *ExchangeListener::Create("unix:" + path);
+        return *ConnectSharedMemory(*LayoutFor(ExchangeMode::kDirect, shape, self), options,
+                                    *listener, {});
+      };
+      const int warm = rounds / 10;
+      InTwoProcesses(
+          [&] {
+            auto transport = connect({Role::kExperts, Rank{0}}, folder + "/experts-0.x");
+            ExpertSide(*transport, shape, rounds + warm, true);
+          },
+          [&] {
+            auto transport = connect({Role::kAttention, Rank{0}}, folder + "/attention-0.x");
+            std::vector<double> all;
+            AttentionSide(*transport, shape, rounds + warm, rows, from.data(), to.data(), all);
+            times[summed].insert(times[summed].end(), all.begin() + warm, all.end());
+          });
+    }
+  }
+  for (auto& list : times) std::sort(list.begin(), list.end());
+  const double contributions = At(times[false], .5);
+  const double partial = At(times[true], .5);
+  std::printf(
+      "{\"bench\":\"sum_rule\",\"rows\":%d,\"hidden\":%d,\"top_k\":%d,\"dtype\":\"bf16\","
+      "\"contributions\":{\"bytes_back\":%zu,\"p50_us\":%.2f},"
+      "\"partial_sums\":{\"bytes_back\":%zu,\"p50_us\":%.2f},\"p50_ratio\":%.3f}\n",
+      rows, kHidden, top_k, bytes_back[false], contributions, bytes_back[true], partial,
+      contributions / partial);
+  std::fflush(stdout);
+}
+
 // ucx_perftest's median one-way time for messages of `bytes`, in microseconds; 0: it is not there.
 double PerftestMicros(size_t bytes, int rounds, int port) {
   const std::string quiet = " >/dev/null 2>&1";
@@ -282,6 +336,8 @@ int main(int argc, char** argv) {
   char folder[] = "/tmp/janus-bench-XXXXXX";
   JANUS_CHECK(mkdtemp(folder) != nullptr);
   for (const int rows : {1, 16, 128}) janus::dataplane::Case(folder, rows, std::max(10, rounds));
+  for (const int rows : {1, 16, 64})
+    janus::dataplane::SumCase(folder, rows, 8, std::max(10, rounds / 2));
   // For ucx_perftest and for us alike; what ConnectNetwork asks for is the same.
   setenv("UCX_TLS", "tcp", 1);
   setenv("UCX_NET_DEVICES", "lo", 1);

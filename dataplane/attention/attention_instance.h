@@ -59,10 +59,10 @@ class AttentionInstance {
       const kernels::Stream& stream);
 
   // Takes a request in. InvalidArgument names the token or the sampling value that cannot be.
-  // ResourceExhausted: the queue is full. After OK exactly one event with a finish reason follows,
-  // unless it is cancelled; kError where it can never run here (too long, too few pages).
+  // ResourceExhausted: the queue is full. After OK exactly one event with a finish reason follows;
+  // kError where it can never run here (too long, too few pages).
   Status Submit(Request request);
-  // Ends a request without further events (some may be on their way).
+  // Ends a request; its last event is kCancelled unless another ended it before.
   void Cancel(const RequestKey& key);
   // Ends all requests of a gateway's connection.
   void CancelStream(uint64_t stream);

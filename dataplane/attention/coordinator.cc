@@ -32,9 +32,9 @@ void Coordinator::OnDemand(int rank, const DemandNote& note, MonotonicTime now) 
   member.demand = Bounded(note.demand, options_.max_rows);
   member.demand_for = note.for_step;
   if (member.demand.last_step_ns > 0) {
-    times_.Record(static_cast<int>(member.demand.last_decode_rows),
-                  static_cast<int>(member.demand.last_prefill_rows),
-                  std::chrono::nanoseconds(member.demand.last_step_ns));
+    member.last_rows.decode = static_cast<int>(member.demand.last_decode_rows);
+    member.last_rows.prefill = static_cast<int>(member.demand.last_prefill_rows);
+    member.last_step = std::chrono::nanoseconds(member.demand.last_step_ns);
   }
   if (!first_ready_ && Ready(member) && member.has_work()) first_ready_ = now;
 }
@@ -61,7 +61,7 @@ std::optional<Ticket> Coordinator::Next(MonotonicTime now) {
 
 MonotonicTime Coordinator::NextDeadline() const {
   if (!first_ready_) return MonotonicTime::max();
-  // Steps are recorded by the rows of one instance, so the largest one predicts the step of all.
+  // By the rows of the instance with most, as steps are recorded.
   Demand largest;
   bool waits_for_left_out = false;
   for (const Member& m : members_) {
@@ -79,17 +79,35 @@ MonotonicTime Coordinator::NextDeadline() const {
   return *first_ready_ + std::chrono::duration_cast<MonotonicClock::duration>(patience);
 }
 
+void Coordinator::RecordStep() {
+  StepRows rows;
+  Seconds took(0);
+  for (Member& member : members_) {
+    // Who speaks late speaks of another step than the rest.
+    if (member.demand_for == next_step_) {
+      rows.decode = std::max(rows.decode, member.last_rows.decode);
+      rows.prefill = std::max(rows.prefill, member.last_rows.prefill);
+      rows.prefill_total += member.last_rows.prefill;
+      took = std::max(took, member.last_step);
+    }
+    member.last_rows = StepRows();
+    member.last_step = Seconds(0);
+  }
+  if (took.count() > 0) times_.Record(rows, took);
+}
+
 Ticket Coordinator::Issue() {
+  RecordStep();
   std::vector<Demand> demands(members_.size());
-  int largest_decode = 0, with_work = 0;
+  int largest_decode = 0;
   for (size_t r = 0; r < members_.size(); ++r) {
     if (!Ready(members_[r])) continue;
     demands[r] = members_[r].demand;
     largest_decode = std::max(largest_decode, static_cast<int>(demands[r].decode_rows));
-    with_work += members_[r].has_work() ? 1 : 0;
   }
-  const int budget = with_work * times_.PrefillRows(options_.tpot_target, largest_decode,
-                                                    options_.least_prefill, options_.max_rows);
+  const PrefillBudget budget =
+      times_.Prefill(options_.tpot_target, largest_decode, options_.least_prefill,
+                     options_.max_rows, static_cast<int>(members_.size()));
   std::vector<int> prefill = SharePrefill(budget, demands, options_.max_rows);
   // Beside a neighbour without decode rows and with prompts without end nothing would be left.
   for (size_t r = 0; r < demands.size(); ++r) {
@@ -116,18 +134,19 @@ Ticket Coordinator::Issue() {
   return ticket;
 }
 
-std::vector<int> SharePrefill(int budget, const std::vector<Demand>& demands, int max_rows) {
+std::vector<int> SharePrefill(PrefillBudget budget, const std::vector<Demand>& demands,
+                              int max_rows) {
   const size_t m = demands.size();
   std::vector<int> granted(m, 0), cap(m, 0), load(m, 0);
   std::vector<bool> in(m, false);
   for (size_t r = 0; r < m; ++r) {
     in[r] = demands[r].decode_rows + demands[r].prefill_rows > 0;
     load[r] = static_cast<int>(demands[r].decode_rows);
-    cap[r] = in[r] ? std::max(0, max_rows - load[r]) : 0;
+    cap[r] = in[r] ? std::clamp(max_rows - load[r], 0, budget.each) : 0;
   }
   // Raise the least loaded level by level; chunks keep a budget of thousands cheap.
   const auto pour = [&](auto&& room) {
-    while (budget > 0) {
+    while (budget.total > 0) {
       int lowest = -1;
       for (size_t r = 0; r < m; ++r) {
         if (room(r) > 0 && (lowest < 0 || load[r] < load[static_cast<size_t>(lowest)]))
@@ -135,10 +154,10 @@ std::vector<int> SharePrefill(int budget, const std::vector<Demand>& demands, in
       }
       if (lowest < 0) return;
       const auto at = static_cast<size_t>(lowest);
-      const int step = std::min({budget, room(at), 8});
+      const int step = std::min({budget.total, room(at), 8});
       granted[at] += step;
       load[at] += step;
-      budget -= step;
+      budget.total -= step;
     }
   };
   pour([&](size_t r) {

@@ -60,10 +60,15 @@ class Coordinator {
     bool was_in = false;      // took part in the last issued step
     bool left_out = false;    // had work, but the last ticket went out without it
     uint64_t sit_outs = 0;
+    // The rows and the time of its last step, until they count towards those of all.
+    StepRows last_rows;
+    Seconds last_step{0};
     bool has_work() const { return demand.decode_rows + demand.prefill_rows > 0; }
   };
 
   bool Ready(const Member& member) const;
+  // Records the step that the members of the last ticket have reported since.
+  void RecordStep();
   Ticket Issue();
 
   const CoordinatorOptions options_;
@@ -73,9 +78,11 @@ class Coordinator {
   std::optional<MonotonicTime> first_ready_;
 };
 
-// Splits `budget` prompt positions over instances so that the largest load is least: load counts
-// decode rows and granted positions, nobody is granted more than it wants or than its rows allow.
-// Positions nobody asked for go to the least loaded, for requests that arrive meanwhile.
-std::vector<int> SharePrefill(int budget, const std::vector<Demand>& demands, int max_rows);
+// Splits a budget of prompt positions over instances so that the largest load is least: load counts
+// decode rows and granted positions, nobody is granted more than it wants, than its rows allow or
+// than is for each. Positions nobody asked for go to the least loaded, for requests that arrive
+// meanwhile.
+std::vector<int> SharePrefill(PrefillBudget budget, const std::vector<Demand>& demands,
+                              int max_rows);
 
 }  // namespace janus::dataplane

@@ -1,6 +1,8 @@
 #include "dataplane/engine/step_times.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 
 namespace janus::dataplane {
 
@@ -18,15 +20,32 @@ double RunningMedian::value() const {
   return *middle;
 }
 
-void StepTimes::Record(int decode_rows, int prefill_rows, Seconds took) {
-  const int rows = decode_rows + prefill_rows;
-  if (rows == 0) return;
-  const Seconds decode_alone = decode_rows > 0 ? Predict(decode_rows, 0) : Seconds(0);
-  by_kind_[{prefill_rows > 0, rows / 64}].Add(took.count());
-  if (prefill_rows > 0) {
-    const double prefill = std::max(took.count() - decode_alone.count(), took.count() * 0.1);
-    seconds_per_prefill_row_.Add(prefill / prefill_rows);
+void PrefillRate::Add(int rows, double seconds) {
+  by_size_[std::bit_width(static_cast<unsigned>(rows)) - 1].Add(seconds / rows);
+}
+
+double PrefillRate::Fit(double seconds) const {
+  double most = 0.0;
+  for (auto size = by_size_.begin(); size != by_size_.end(); ++size) {
+    double rows = seconds / size->second.value();
+    // More rows than this size's share what is read once, so its rate is cautious for them; for
+    // fewer it promises too much, unless nothing smaller is known.
+    if (size != by_size_.begin() && rows < std::ldexp(1.0, size->first)) continue;
+    if (const auto larger = std::next(size); larger != by_size_.end())
+      rows = std::min(rows, std::ldexp(1.0, larger->first));
+    most = std::max(most, rows);
   }
+  return most;
+}
+
+void StepTimes::Record(const StepRows& rows, Seconds took) {
+  if (rows.decode + rows.prefill == 0) return;
+  const Seconds decode_alone = rows.decode > 0 ? Predict(rows.decode, 0) : Seconds(0);
+  by_kind_[{rows.prefill > 0, (rows.decode + rows.prefill) / 64}].Add(took.count());
+  if (rows.prefill == 0) return;
+  const double prefill = std::max(took.count() - decode_alone.count(), took.count() * 0.1);
+  of_one_.Add(rows.prefill, prefill);
+  of_all_.Add(std::max(rows.prefill, rows.prefill_total), prefill);
 }
 
 Seconds StepTimes::Predict(int decode_rows, int prefill_rows) const {
@@ -38,12 +57,17 @@ Seconds StepTimes::Predict(int decode_rows, int prefill_rows) const {
   return known(larger) ? Seconds(larger->second.value()) : Seconds(0);
 }
 
-int StepTimes::PrefillRows(Seconds target, int decode_rows, int least, int most) const {
-  least = std::min(least, most);
-  if (seconds_per_prefill_row_.empty()) return std::clamp(64, least, most);
+PrefillBudget StepTimes::Prefill(Seconds target, int decode_rows, int least, int most,
+                                 int m) const {
+  constexpr int kUntilKnown = 64;
   const double left = target.count() - Predict(decode_rows, 0).count();
-  const double rows = left / seconds_per_prefill_row_.value();
-  return static_cast<int>(std::clamp(rows, static_cast<double>(least), static_cast<double>(most)));
+  const auto rows = [&](const PrefillRate& rate, int limit) {
+    const double fit = rate.empty() ? kUntilKnown : rate.Fit(left);
+    const int floor = std::min(least, limit);
+    return static_cast<int>(
+        std::clamp(fit, static_cast<double>(floor), static_cast<double>(limit)));
+  };
+  return {rows(of_one_, most), rows(of_all_, most * m)};
 }
 
 }  // namespace janus::dataplane

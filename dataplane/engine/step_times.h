@@ -22,23 +22,53 @@ class RunningMedian {
   int64_t count_ = 0;
 };
 
+// How long prompt positions take beside the decode rows of a step. Few of them cost more each: a
+// step with prompts reads experts that decoding alone would not, however few the positions are. So
+// rates are kept by size, in powers of two. Confined.
+class PrefillRate {
+ public:
+  void Add(int rows, double seconds);
+  bool empty() const { return by_size_.empty(); }
+  // The most positions that some size's rate fits into so many seconds.
+  double Fit(double seconds) const;
+
+ private:
+  std::map<int, RunningMedian> by_size_;  // floor(log2(rows)) -> seconds per row
+};
+
+// The rows of all instances in one step.
+struct StepRows {
+  int decode = 0;         // of the instance with most
+  int prefill = 0;        // of the instance with most
+  int prefill_total = 0;  // of all: the experts compute them in one pass
+};
+
+// Prompt positions that a step may compute.
+struct PrefillBudget {
+  int each = 0;   // at one instance
+  int total = 0;  // at all of them
+};
+
 // What a step will take, judged by the last 32 steps of its kind (phase, rows/64), and how fast
 // prompts are computed. Confined.
 class StepTimes {
  public:
-  void Record(int decode_rows, int prefill_rows, Seconds took);
+  void Record(const StepRows& rows, Seconds took);
 
   // Median of the kind; where it has not been seen, of the nearest smaller known kind of the phase,
   // else of the nearest larger one; 0 before any step of the phase was.
   Seconds Predict(int decode_rows, int prefill_rows) const;
 
-  // Prompt positions that fit into a step of `target` beside the decode rows; at least `least`, so
-  // that prompts always move on, and never more than `most`.
-  int PrefillRows(Seconds target, int decode_rows, int least, int most) const;
+  // What fits into a step of `target` beside the decode rows; at least `least`, so that prompts
+  // always move on, and never more than `most` at each of `m` instances. Where prompts lay at
+  // several instances before and are now at one, the bound of each is the cautious one; the other
+  // way round it is that of all.
+  PrefillBudget Prefill(Seconds target, int decode_rows, int least, int most, int m) const;
 
  private:
   std::map<std::pair<bool, int>, RunningMedian> by_kind_;  // (has prefill, rows/64)
-  RunningMedian seconds_per_prefill_row_;
+  PrefillRate of_one_;
+  PrefillRate of_all_;
 };
 
 }  // namespace janus::dataplane

@@ -173,14 +173,14 @@ class Service:
 
     # The service
 
-    def post(self, body, path="/v1/completions"):
+    def post(self, body, path="/v1/completions", timeout=DEADLINE):
         request = urllib.request.Request(
             self.url + path,
             data=json.dumps(body).encode(),
             headers={"Content-Type": "application/json"},
         )
         try:
-            with urllib.request.urlopen(request, timeout=DEADLINE) as reply:
+            with urllib.request.urlopen(request, timeout=timeout) as reply:
                 return json.load(reply)
         except urllib.error.HTTPError as error:
             raise AssertionError(f"{error.code}: {error.read().decode()}") from error

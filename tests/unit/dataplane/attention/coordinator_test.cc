@@ -12,8 +12,9 @@ namespace {
 
 class CoordinatorTest : public testing::Test {
  protected:
-  void Make(int m) {
+  void Make(int m, Seconds tpot_target = Seconds(0.1)) {
     CoordinatorOptions options;
+    options.tpot_target = tpot_target;
     options.m = m;
     options.max_rows = 64;
     options.detection_deadline = Seconds(10);
@@ -223,6 +224,36 @@ TEST_F(CoordinatorTest, PromptsMoveOnWhereARoundIsSmallerThanTheLeastBudget) {
   EXPECT_EQ(ticket->shares[0].prefill_budget, 4);
 }
 
+// The step is one for all: what an instance that only decodes says of its time is no time of
+// decoding alone, and a prompt at one of two may take what is for each, not for both.
+TEST_F(CoordinatorTest, APromptAtOneOfTwoLeavesTheStepItsTarget) {
+  Make(2, Seconds(0.05));
+  const auto took = [](int prefill) { return 0.03 + (prefill > 0 ? 0.008 : 0) + 0.0005 * prefill; };
+  const auto note = [&](int rank, uint64_t step, uint32_t decode, uint32_t waiting, int last) {
+    DemandNote said;
+    said.for_step = step;
+    said.demand.decode_rows = decode;
+    said.demand.prefill_rows = waiting;
+    said.demand.last_decode_rows = decode;
+    said.demand.last_prefill_rows = rank == 0 ? static_cast<uint32_t>(last) : 0;
+    said.demand.last_step_ns = step > 2 ? static_cast<int64_t>(took(last) * 1e9) : 0;
+    if (rank == 1 || step > 11) coordinator_->OnDemand(rank, said, clock_.Now());
+  };
+  int beyond = 0, granted = 0;
+  for (uint64_t step = 1; step < 200; ++step) {
+    note(0, step, 0, step > 10 ? 8192 : 0, granted);
+    note(1, step, 4, 0, granted);
+    const std::optional<Ticket> ticket = coordinator_->Next(clock_.Now());
+    ASSERT_TRUE(ticket);
+    granted = ticket->participates(0) ? ticket->shares[0].prefill_budget : 0;
+    beyond += took(granted) > 0.05 * 1.02 ? 1 : 0;
+    if (step > 20) {
+      EXPECT_GE(granted, 16) << step;
+    }
+  }
+  EXPECT_LE(beyond, 3) << "before the rate of a size is known";
+}
+
 Demand Wants(uint32_t decode_rows, uint32_t prefill_rows) {
   Demand demand;
   demand.decode_rows = decode_rows;
@@ -231,21 +262,23 @@ Demand Wants(uint32_t decode_rows, uint32_t prefill_rows) {
 }
 
 TEST(SharePrefill, RaisesTheLeastLoadedFirst) {
-  EXPECT_EQ(SharePrefill(64, {Wants(10, 100), Wants(10, 100)}, 512), (std::vector<int>{32, 32}));
-  EXPECT_EQ(SharePrefill(16, {Wants(40, 100), Wants(0, 100)}, 512), (std::vector<int>{0, 16}));
-  const std::vector<int> shares = SharePrefill(80, {Wants(40, 100), Wants(0, 100)}, 512);
+  EXPECT_EQ(SharePrefill({512, 64}, {Wants(10, 100), Wants(10, 100)}, 512),
+            (std::vector<int>{32, 32}));
+  EXPECT_EQ(SharePrefill({512, 16}, {Wants(40, 100), Wants(0, 100)}, 512),
+            (std::vector<int>{0, 16}));
+  const std::vector<int> shares = SharePrefill({512, 80}, {Wants(40, 100), Wants(0, 100)}, 512);
   EXPECT_EQ(shares[0] + shares[1], 80);
   EXPECT_LE(std::abs((40 + shares[0]) - shares[1]), 8);
 }
 
 TEST(SharePrefill, GivesNobodyWithoutWorkAndNobodyBeyondItsRows) {
-  EXPECT_EQ(SharePrefill(1000, {Wants(0, 0), Wants(60, 100)}, 64), (std::vector<int>{0, 4}));
-  EXPECT_EQ(SharePrefill(1000, {Wants(64, 100)}, 64), (std::vector<int>{0}));
-  EXPECT_EQ(SharePrefill(1000, {Wants(100, 100)}, 64), (std::vector<int>{0}));
+  EXPECT_EQ(SharePrefill({512, 1000}, {Wants(0, 0), Wants(60, 100)}, 64), (std::vector<int>{0, 4}));
+  EXPECT_EQ(SharePrefill({512, 1000}, {Wants(64, 100)}, 64), (std::vector<int>{0}));
+  EXPECT_EQ(SharePrefill({512, 1000}, {Wants(100, 100)}, 64), (std::vector<int>{0}));
 }
 
 TEST(SharePrefill, WhatNobodyAskedForWaitsForRequestsThatArriveMeanwhile) {
-  EXPECT_EQ(SharePrefill(20, {Wants(5, 0)}, 64), (std::vector<int>{20}));
+  EXPECT_EQ(SharePrefill({512, 20}, {Wants(5, 0)}, 64), (std::vector<int>{20}));
 }
 
 TEST(SharePrefill, NeverExceedsItsBudgetAndBalances) {
@@ -256,20 +289,23 @@ TEST(SharePrefill, NeverExceedsItsBudgetAndBalances) {
     const int m = random.Between(1, 6);
     const int max_rows = random.Between(1, 512);
     const int budget = random.Between(0, 600);
+    const int each = random.Chance(0.5) ? max_rows : random.Between(0, max_rows);
     std::vector<Demand> demands;
     for (int r = 0; r < m; ++r) {
       demands.push_back(
           Wants(static_cast<uint32_t>(random.Between(0, max_rows)),
                 random.Chance(0.3) ? 0u : static_cast<uint32_t>(random.Between(0, 900))));
     }
-    const std::vector<int> shares = SharePrefill(budget, demands, max_rows);
+    const std::vector<int> shares = SharePrefill({each, budget}, demands, max_rows);
     EXPECT_LE(std::accumulate(shares.begin(), shares.end(), 0), budget);
     for (size_t r = 0; r < shares.size(); ++r) {
       EXPECT_GE(shares[r], 0);
+      EXPECT_LE(shares[r], each);
       EXPECT_LE(shares[r] + static_cast<int>(demands[r].decode_rows),
                 std::max(max_rows, shares[r]));
       // Nobody is left below another by more than a chunk while it still wanted something.
       const bool wanted_more = static_cast<int64_t>(demands[r].prefill_rows) > shares[r] &&
+                               shares[r] < each &&
                                shares[r] + static_cast<int>(demands[r].decode_rows) < max_rows;
       if (!wanted_more) continue;
       for (size_t other = 0; other < shares.size(); ++other) {

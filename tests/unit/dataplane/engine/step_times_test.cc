@@ -25,14 +25,15 @@ TEST(RunningMedian, OneOutlierDoesNotMoveIt) {
 TEST(StepTimes, KnowsNothingAtTheStart) {
   const StepTimes times;
   EXPECT_EQ(times.Predict(8, 0).count(), 0.0);
-  EXPECT_EQ(times.PrefillRows(Seconds(0.1), 0, 16, 512), 64);
+  EXPECT_EQ(times.Prefill(Seconds(0.1), 0, 16, 512, 1).each, 64);
+  EXPECT_EQ(times.Prefill(Seconds(0.1), 0, 16, 512, 4).total, 64);
 }
 
 TEST(StepTimes, PredictsByPhaseAndRows) {
   StepTimes times;
-  times.Record(10, 0, Seconds(0.01));
-  times.Record(100, 0, Seconds(0.02));
-  times.Record(10, 20, Seconds(0.05));
+  times.Record({10, 0, 0}, Seconds(0.01));
+  times.Record({100, 0, 0}, Seconds(0.02));
+  times.Record({10, 20, 20}, Seconds(0.05));
   EXPECT_EQ(times.Predict(63, 0).count(), 0.01);
   EXPECT_EQ(times.Predict(64, 0).count(), 0.02);
   EXPECT_EQ(times.Predict(5, 5).count(), 0.05);
@@ -40,7 +41,7 @@ TEST(StepTimes, PredictsByPhaseAndRows) {
 
 TEST(StepTimes, TakesTheNearestSmallerKindElseTheSmallestKnown) {
   StepTimes times;
-  times.Record(130, 0, Seconds(0.02));
+  times.Record({130, 0, 0}, Seconds(0.02));
   EXPECT_EQ(times.Predict(500, 0).count(), 0.02);
   EXPECT_EQ(times.Predict(3, 0).count(), 0.02) << "better than nothing: patience is a share of it";
   EXPECT_EQ(times.Predict(3, 1).count(), 0.0) << "of the other phase nothing was seen";
@@ -48,26 +49,58 @@ TEST(StepTimes, TakesTheNearestSmallerKindElseTheSmallestKnown) {
 
 TEST(StepTimes, AnEmptyStepTeachesNothing) {
   StepTimes times;
-  times.Record(0, 0, Seconds(5.0));
+  times.Record({0, 0, 0}, Seconds(5.0));
   EXPECT_EQ(times.Predict(1, 0).count(), 0.0);
 }
 
 TEST(StepTimes, FitsPromptsIntoWhatDecodingLeaves) {
   StepTimes times;
-  times.Record(10, 0, Seconds(0.02));
-  times.Record(10, 100, Seconds(0.12));  // 1 ms per prompt position beyond the decode rows
-  EXPECT_NEAR(times.PrefillRows(Seconds(0.1), 10, 16, 512), 80, 1);
-  EXPECT_NEAR(times.PrefillRows(Seconds(0.1), 0, 16, 512), 80, 1)
+  times.Record({10, 0, 0}, Seconds(0.02));
+  times.Record({10, 100, 100}, Seconds(0.12));  // 1 ms per prompt position beyond the decode rows
+  EXPECT_NEAR(times.Prefill(Seconds(0.1), 10, 16, 512, 1).each, 80, 1);
+  EXPECT_NEAR(times.Prefill(Seconds(0.1), 0, 16, 512, 1).each, 80, 1)
       << "fewer decode rows of the same kind";
-  EXPECT_EQ(times.PrefillRows(Seconds(0.001), 10, 16, 512), 16) << "prompts always move on";
-  EXPECT_EQ(times.PrefillRows(Seconds(10.0), 10, 16, 512), 512);
+  EXPECT_EQ(times.Prefill(Seconds(0.001), 10, 16, 512, 1).each, 16) << "prompts always move on";
+  EXPECT_EQ(times.Prefill(Seconds(10.0), 10, 16, 512, 1).each, 512);
+}
+
+// A step with prompts reads what decoding alone would not: the first position is the dear one.
+TEST(StepTimes, NeverLeavesTheTargetWhereFewPositionsCostMoreEach) {
+  StepTimes times;
+  const auto took = [](int prefill) { return Seconds(0.02 + 0.01 + 0.0005 * prefill); };
+  times.Record({10, 0, 0}, Seconds(0.02));
+  int rows = times.Prefill(Seconds(0.04), 10, 4, 512, 1).each;
+  for (int step = 0; step < 8; ++step) {
+    times.Record({10, rows, rows}, took(rows));
+    rows = times.Prefill(Seconds(0.04), 10, 4, 512, 1).each;
+  }
+  EXPECT_LE(took(rows).count(), 0.0401);
+  EXPECT_GE(rows, 12) << "20 would fit";
+}
+
+TEST(StepTimes, PromptsAtOneInstanceGetNoMoreThanWasSeenAtEach) {
+  StepTimes times;
+  // 0.5 ms per position at an instance, 0.25 ms per position of all.
+  const auto took = [](int each, int total) { return Seconds(0.5e-3 * each + 0.25e-3 * total); };
+  times.Record({0, 64, 256}, took(64, 256));
+  PrefillBudget budget = times.Prefill(Seconds(0.096), 0, 16, 512, 4);
+  EXPECT_EQ(budget.each, 64);
+  EXPECT_EQ(budget.total, 256);
+  // All at one from now on, later at four again: no step beyond its target either way.
+  times.Record({0, 64, 64}, took(64, 64));
+  budget = times.Prefill(Seconds(0.096), 0, 16, 512, 4);
+  EXPECT_LE(took(budget.each, budget.each).count(), 0.0961);
+  StepTimes alone;
+  alone.Record({0, 128, 128}, took(128, 128));
+  budget = alone.Prefill(Seconds(0.096), 0, 16, 512, 4);
+  EXPECT_LE(took(budget.total / 4, budget.total).count(), 0.0961);
 }
 
 TEST(StepTimes, TheMostRowsBoundTheLeast) {
   StepTimes times;
-  EXPECT_EQ(times.PrefillRows(Seconds(0.1), 0, 16, 8), 8);
-  times.Record(0, 100, Seconds(0.1));
-  EXPECT_EQ(times.PrefillRows(Seconds(0.1), 0, 16, 8), 8);
+  EXPECT_EQ(times.Prefill(Seconds(0.1), 0, 16, 8, 1).each, 8);
+  times.Record({0, 100, 100}, Seconds(0.1));
+  EXPECT_EQ(times.Prefill(Seconds(0.1), 0, 16, 8, 1).each, 8);
 }
 
 }  // namespace
