@@ -168,6 +168,7 @@ void DeclareLoad(CLI::App& app, LoadCommand& command) {
   CLI::App* load = app.add_subcommand(
       "load",
       "Send requests at their times, whatever became of those before, and measure the streams");
+  load->footer("A key that the endpoint asks for is taken from OPENAI_API_KEY.\n");
   LoadOptions& options = command.load;
   load->add_option("--url", options.url, "OpenAI endpoint, http://host:port")
       ->capture_default_str();
@@ -176,11 +177,11 @@ void DeclareLoad(CLI::App& app, LoadCommand& command) {
                                  "CSV, plain or gzip: arrival_s, input_tokens, output_tokens");
   load->add_option("--rate", command.rate, "requests per second, Poisson arrivals")
       ->excludes(trace)
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1e-6, 1e6))
       ->capture_default_str();
   load->add_option("--requests", command.requests,
                    "how many; of a trace its first (all; 100 with --rate)")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   load->add_option("--input-tokens", command.input_tokens, "prompt length with --rate")
       ->check(CLI::Range(1, 1 << 24))
       ->capture_default_str();
@@ -188,7 +189,7 @@ void DeclareLoad(CLI::App& app, LoadCommand& command) {
       ->check(CLI::Range(1, 1 << 24))
       ->capture_default_str();
   load->add_option("--time-scale", options.time_scale, "a trace's times are divided by it")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1e-6, 1e6))
       ->capture_default_str();
   load->add_option("--max-concurrency", options.max_concurrency,
                    "requests open at once; an arrival beyond it is skipped and counted")
@@ -197,7 +198,7 @@ void DeclareLoad(CLI::App& app, LoadCommand& command) {
   load->add_option("--timeout-seconds", command.timeout_seconds, "without a byte of an answer")
       ->check(CLI::Range(1, 86'400))
       ->capture_default_str();
-  load->add_option("--temperature", options.temperature, "0 is greedy")
+  load->add_option("--temperature", options.temperature, "of sampling; 0 takes the likeliest token")
       ->check(CLI::Range(0.0, 2.0))
       ->capture_default_str();
   load->add_option("--seed", options.seed, "of arrivals and prompts")->capture_default_str();
@@ -223,6 +224,7 @@ Status Load(LoadCommand& command, StopSignals& stop) {
   } else {
     JANUS_ASSIGN_OR_RETURN(arrivals, ReadTrace(command.trace, command.requests));
   }
+  if (const char* key = std::getenv("OPENAI_API_KEY"); key != nullptr) command.load.api_key = key;
   command.load.timeout = Seconds(command.timeout_seconds);
   std::ofstream file;
   if (!command.output.empty()) {

@@ -40,8 +40,12 @@ Result<Object> ReadObject(const ServeOptions& options) {
     std::error_code error;
     const std::string dir = std::filesystem::absolute(options.model_dir, error).lexically_normal();
     file = "service.yaml";
-    text = ComposeServiceText(options.name.empty() ? ServiceNameFor(dir) : options.name, dir,
-                              options.attention, options.experts);
+    ServiceAsked asked{options.name, "", dir, options.attention, options.experts};
+    if (asked.name.empty()) {
+      asked.name = ServiceNameFor(dir);
+      if (ModelNameFor(dir) != asked.name) asked.model_name = ModelNameFor(dir);
+    }
+    text = ComposeServiceText(asked);
   } else {
     JANUS_ASSIGN_OR_RETURN(text, ReadTextFile(file));
   }

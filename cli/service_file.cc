@@ -39,27 +39,32 @@ Result<control::MoEService> ReadServiceFile(const std::string& file) {
   return ParseServiceText(text, file);
 }
 
-std::string ComposeServiceText(const std::string& name, const std::string& model_dir, int attention,
-                               int experts) {
+std::string ComposeServiceText(const ServiceAsked& asked) {
   Node root = Node::Map();
   root.Add("apiVersion", Node::String(control::kApiVersion));
   root.Add("kind", Node::String(control::kKind));
-  root.Add("metadata", Node::Map()).Add("name", Node::String(name));
+  root.Add("metadata", Node::Map()).Add("name", Node::String(asked.name));
   Node& spec = root.Add("spec", Node::Map());
-  Node& source = spec.Add("model", Node::Map()).Add("source", Node::Map());
+  Node& model = spec.Add("model", Node::Map());
+  if (!asked.model_name.empty()) model.Add("name", Node::String(asked.model_name));
+  Node& source = model.Add("source", Node::Map());
   source.Add("type", Node::String("HostPath"));
-  source.Add("hostPath", Node::Map()).Add("path", Node::String(model_dir));
+  source.Add("hostPath", Node::Map()).Add("path", Node::String(asked.model_dir));
   Node& roles = spec.Add("roles", Node::Map());
-  roles.Add("attention", Node::Map()).Add("replicas", Node::Integer(attention));
-  roles.Add("experts", Node::Map()).Add("replicas", Node::Integer(experts));
+  roles.Add("attention", Node::Map()).Add("replicas", Node::Integer(asked.attention));
+  roles.Add("experts", Node::Map()).Add("replicas", Node::Integer(asked.experts));
   return control::WriteYaml(root);
 }
 
-std::string ServiceNameFor(const std::string& model_dir) {
+std::string ModelNameFor(const std::string& model_dir) {
   std::filesystem::path path = std::filesystem::path(model_dir).lexically_normal();
   if (path.filename().empty()) path = path.parent_path();
+  return path.filename();
+}
+
+std::string ServiceNameFor(const std::string& model_dir) {
   std::string name;
-  for (const char c : path.filename().string()) {
+  for (const char c : ModelNameFor(model_dir)) {
     const char lower = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
     const bool is_letter = lower >= 'a' && lower <= 'z';
     const bool is_inner = is_letter || (lower >= '0' && lower <= '9');

@@ -18,11 +18,20 @@ Result<control::MoEService> ReadServiceFile(const std::string& file);
 Result<std::string> ReadTextFile(const std::string& path);
 
 // The object of `janusctl serve --model DIR`, as YAML: a HostPath source and fixed counts.
-std::string ComposeServiceText(const std::string& name, const std::string& model_dir, int attention,
-                               int experts);
+struct ServiceAsked {
+  std::string name;
+  std::string model_name;  // what clients call the model; empty: the service's name
+  std::string model_dir;
+  int attention = 1;
+  int experts = 1;
+};
+std::string ComposeServiceText(const ServiceAsked& asked);
 
 // A name for the service of a model folder: its last part, with what a name may not have turned
 // into '-'.
 std::string ServiceNameFor(const std::string& model_dir);
+
+// Its last part as it is: the name that clients expect of the model in it.
+std::string ModelNameFor(const std::string& model_dir);
 
 }  // namespace janus::cli

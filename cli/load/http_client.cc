@@ -7,6 +7,22 @@ namespace {
 
 constexpr size_t kMaxErrorBody = 64 << 10;
 
+// What the library's errors mean to who asked.
+std::string Why(httplib::Error error) {
+  switch (error) {
+    case httplib::Error::Connection:
+      return "cannot connect; does it run, and listen there?";
+    case httplib::Error::ConnectionTimeout:
+      return "no connection in time";
+    case httplib::Error::Read:
+      return "the connection was closed, or silent for too long, before the answer was there";
+    case httplib::Error::Write:
+      return "the connection was closed while the request was sent";
+    default:
+      return httplib::to_string(error);
+  }
+}
+
 }  // namespace
 
 struct HttpClient::Connection {
@@ -27,7 +43,8 @@ HttpClient::HttpClient(std::unique_ptr<Connection> connection)
     : connection_(std::move(connection)) {}
 HttpClient::~HttpClient() = default;
 
-Result<std::unique_ptr<HttpClient>> HttpClient::Create(const std::string& url, Seconds timeout) {
+Result<std::unique_ptr<HttpClient>> HttpClient::Create(const std::string& url, Seconds timeout,
+                                                       const std::string& key) {
   if (!url.starts_with("http://") || url.size() <= 7 || url.find('/', 7) != std::string::npos) {
     return InvalidArgument("'" + url + "' is not an endpoint; want http://host:port");
   }
@@ -35,6 +52,7 @@ Result<std::unique_ptr<HttpClient>> HttpClient::Create(const std::string& url, S
   if (!connection->client.is_valid()) {
     return InvalidArgument("'" + url + "' is not an endpoint; want http://host:port");
   }
+  if (!key.empty()) connection->client.set_bearer_token_auth(key);
   connection->url = url;
   return std::unique_ptr<HttpClient>(new HttpClient(std::move(connection)));
 }
@@ -42,7 +60,7 @@ Result<std::unique_ptr<HttpClient>> HttpClient::Create(const std::string& url, S
 Result<HttpReply> HttpClient::Get(const std::string& path) {
   const httplib::Result result = connection_->client.Get(path);
   if (!result) {
-    return Unavailable(connection_->url + path + ": " + httplib::to_string(result.error()));
+    return Unavailable(connection_->url + path + ": " + Why(result.error()));
   }
   return HttpReply{result->status, result->body};
 }
@@ -72,7 +90,7 @@ Result<HttpReply> HttpClient::PostStream(const std::string& path, const std::str
   const httplib::Result result = connection_->client.send(request);
   if (left) return Cancelled("left by the client");
   if (!result) {
-    return Unavailable(connection_->url + path + ": " + httplib::to_string(result.error()));
+    return Unavailable(connection_->url + path + ": " + Why(result.error()));
   }
   reply.status = result->status;
   if (reply.status != 200 && reply.body.empty()) reply.body = result->body;

@@ -19,8 +19,10 @@ struct HttpReply {
 // A blocking HTTP connection to one endpoint, kept open between requests. Confined to one thread.
 class HttpClient {
  public:
-  // `url` is "http://host:port". InvalidArgument: it is not.
-  static Result<std::unique_ptr<HttpClient>> Create(const std::string& url, Seconds timeout);
+  // `url` is "http://host:port"; `key` is sent with every request unless empty. InvalidArgument:
+  // the url is none.
+  static Result<std::unique_ptr<HttpClient>> Create(const std::string& url, Seconds timeout,
+                                                    const std::string& key = "");
   ~HttpClient();
 
   // Unavailable: no connection, broken off, or silent for longer than the timeout.

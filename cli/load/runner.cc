@@ -25,10 +25,20 @@ double Since(MonotonicTime start, MonotonicTime now) {
 }
 
 Result<std::string> FindModel(const LoadOptions& options) {
-  JANUS_ASSIGN_OR_RETURN(const auto client, HttpClient::Create(options.url, options.timeout));
+  JANUS_ASSIGN_OR_RETURN(const auto client,
+                         HttpClient::Create(options.url, options.timeout, options.api_key));
   JANUS_ASSIGN_OR_RETURN(const HttpReply reply, client->Get("/v1/models"));
+  if (reply.status == 401) {
+    return FailedPrecondition(options.url + (options.api_key.empty()
+                                                 ? " asks for a key: set OPENAI_API_KEY"
+                                                 : " refuses the key of OPENAI_API_KEY"));
+  }
+  if (reply.status != 200) {
+    return Unavailable(options.url + "/v1/models: HTTP " + std::to_string(reply.status) + ": " +
+                       ErrorMessage(reply.body));
+  }
   const Json root = Json::parse(reply.body, nullptr, false);
-  if (reply.status == 200 && root.is_object() && root.contains("data") && root["data"].is_array() &&
+  if (root.is_object() && root.contains("data") && root["data"].is_array() &&
       !root["data"].empty() && root["data"][0].value("id", Json()).is_string()) {
     return root["data"][0]["id"].get<std::string>();
   }
@@ -161,7 +171,8 @@ class Runner {
     out.index = task.index;
     out.arrival = arrivals_[static_cast<size_t>(task.index)];
     const std::string body = RequestBody(options_, model_, task.index, out.arrival);
-    if (client == nullptr) client = *HttpClient::Create(options_.url, options_.timeout);
+    if (client == nullptr)
+      client = *HttpClient::Create(options_.url, options_.timeout, options_.api_key);
 
     const MonotonicTime sent = MonotonicClock::now();
     out.late = Since(task.due, sent);
@@ -296,6 +307,10 @@ std::string Describe(const LoadSummary& summary) {
                 static_cast<double>(summary.output_tokens) / seconds);
   out += line;
   const auto row = [&](const char* name, const Histogram& times) {
+    if (times.count() == 0) {
+      out += std::string(name) + " of no request\n";
+      return;
+    }
     std::snprintf(line, sizeof(line),
                   "%-5s p50 %8.1f ms   p90 %8.1f ms   p95 %8.1f ms   p99 %8.1f ms   (%lld)\n", name,
                   times.Percentile(50) * 1e3, times.Percentile(90) * 1e3,

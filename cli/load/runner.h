@@ -14,6 +14,7 @@ namespace janus::cli {
 
 struct LoadOptions {
   std::string url = "http://127.0.0.1:8000";
+  std::string api_key;        // empty: none is sent
   std::string model;          // empty: the first of /v1/models
   int max_concurrency = 256;  // requests open at once; an arrival beyond it is skipped, counted
   Seconds timeout{120};       // without a byte

@@ -33,6 +33,7 @@ class KvCache {
 
   int num_pages() const { return num_pages_; }
   int free_pages() const { return static_cast<int>(free_.size()); }
+  int64_t swap_used() const { return swap_used_; }  // bytes of host memory
   static int PagesFor(int64_t positions) {
     return static_cast<int>((positions + kernels::kPageTokens - 1) / kernels::kPageTokens);
   }

@@ -6,7 +6,7 @@ namespace janus::cli {
 namespace {
 
 TEST(ComposeServiceText, IsAValidServiceWithTheCountsAsked) {
-  const std::string text = ComposeServiceText("demo", "/models/my model", 2, 3);
+  const std::string text = ComposeServiceText({"demo", "", "/models/my model", 2, 3});
   const Result<control::MoEService> service = ParseServiceText(text, "service.yaml");
   ASSERT_TRUE(service.ok()) << service.status().message();
   EXPECT_EQ(service->metadata.name, "demo");
@@ -17,9 +17,11 @@ TEST(ComposeServiceText, IsAValidServiceWithTheCountsAsked) {
 
 TEST(ComposeServiceText, SurvivesAnyFolderName) {
   for (const char* dir : {"/a: b", "/x # y", "/\"q\"", "/123", "/off", "/a\tb"}) {
-    const auto service = ParseServiceText(ComposeServiceText("d", dir, 1, 1), "service.yaml");
+    const auto service =
+        ParseServiceText(ComposeServiceText({"d", ModelNameFor(dir), dir}), "service.yaml");
     ASSERT_TRUE(service.ok()) << dir << ": " << service.status().message();
     EXPECT_EQ(service->spec.model.source.host_path->path, dir);
+    EXPECT_EQ(service->model_name(), ModelNameFor(dir));
   }
 }
 
@@ -32,13 +34,19 @@ TEST(ServiceNameFor, IsAlwaysAValidName) {
   EXPECT_EQ(ServiceNameFor("/___"), "model");
   EXPECT_EQ(ServiceNameFor("/" + std::string(60, 'a')), std::string(40, 'a'));
   for (const char* dir : {"/models/a__b--", "/A B", "/\xc3\xa9t\xc3\xa9"}) {
-    const auto service = ParseServiceText(ComposeServiceText(ServiceNameFor(dir), "/m", 1, 1), "s");
+    const auto service = ParseServiceText(ComposeServiceText({ServiceNameFor(dir), "", "/m"}), "s");
     EXPECT_TRUE(service.ok()) << dir << ": " << service.status().message();
   }
 }
 
+TEST(ModelNameFor, IsTheFolderAsItIsWritten) {
+  EXPECT_EQ(ModelNameFor("/models/Mixtral-8x7B-v0.1"), "Mixtral-8x7B-v0.1");
+  EXPECT_EQ(ModelNameFor("/models/a b/"), "a b");
+  EXPECT_EQ(ModelNameFor("/"), "");
+}
+
 TEST(ParseServiceText, ListsWhatIsNotSupportedOnlyForAnObjectThatKeepsTheRules) {
-  const std::string good = ComposeServiceText("demo", "/m", 1, 1);
+  const std::string good = ComposeServiceText({"demo", "", "/m"});
   const std::string cuda = good + "  device: CUDA\n";
   EXPECT_EQ(ParseServiceText(cuda, "s.yaml").status().message().substr(0, 41),
             "s.yaml:16: spec.device: CUDA is not suppo");

@@ -25,7 +25,16 @@ class ScriptedServer {
   ScriptedServer() {
     // A connection that is kept open keeps its thread.
     server_.new_task_queue = [] { return new httplib::ThreadPool(8); };
-    server_.Get("/v1/models", [](const httplib::Request&, httplib::Response& response) {
+    server_.Get("/v1/models", [this](const httplib::Request& request, httplib::Response& response) {
+      if (!key.empty() && request.get_header_value("Authorization") != "Bearer " + key) {
+        response.status = 401;
+        return;
+      }
+      if (status == 503) {
+        response.status = status;
+        response.set_content(R"({"error":{"message":"no instance yet"}})", "application/json");
+        return;
+      }
       response.set_content(R"({"object":"list","data":[{"id":"demo"}]})", "application/json");
     });
     server_.Post(
@@ -80,6 +89,7 @@ class ScriptedServer {
       Event(R"({"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2}})"),
       "data: [DONE]\n\n"};
   int status = 200;
+  std::string key;  // asked for, unless empty
 
  private:
   httplib::Server server_;
@@ -129,6 +139,35 @@ TEST_F(RunLoadTest, SendsEveryArrivalAndReadsItsStream) {
   EXPECT_NE(body.find("\"model\":\"demo\""), std::string::npos) << body;
   EXPECT_NE(body.find("\"max_tokens\":2"), std::string::npos) << body;
   EXPECT_NE(body.find("\"stream\":true"), std::string::npos) << body;
+}
+
+TEST_F(RunLoadTest, SaysWhyTheEndpointCannotBeUsed) {
+  const auto why = [](const LoadOptions& options) {
+    return RunLoad(
+               options, {{0, 3, 2}}, [](const RequestOutcome&) {}, [] { return false; })
+        .status()
+        .message();
+  };
+  LoadOptions options;
+  options.url = "http://127.0.0.1:1";
+  EXPECT_EQ(why(options),
+            "http://127.0.0.1:1/v1/models: cannot connect; does it run, and listen there?");
+  options.url = server_.url();
+  server_.status = 503;
+  EXPECT_EQ(why(options), options.url + "/v1/models: HTTP 503: no instance yet");
+  server_.status = 200;
+  server_.key = "secret";
+  EXPECT_EQ(why(options), options.url + " asks for a key: set OPENAI_API_KEY");
+  options.api_key = "another";
+  EXPECT_EQ(why(options), options.url + " refuses the key of OPENAI_API_KEY");
+  options.api_key = "secret";
+  EXPECT_EQ(why(options), "");
+}
+
+TEST(Describe, GivesNoFiguresOfWhatWasNot) {
+  const std::string text = Describe(LoadSummary());
+  EXPECT_NE(text.find("TTFT of no request"), std::string::npos) << text;
+  EXPECT_EQ(text.find("p50"), std::string::npos) << text;
 }
 
 TEST_F(RunLoadTest, DrawsThePromptOfARequestFromItsIndexAndSeed) {
