@@ -58,6 +58,10 @@ void Call::Begin() {
   exchange_->OnGone([self = weak_from_this()] {
     if (const auto call = self.lock()) call->ClientGone();
   });
+  exchange_->OnEnding([self = weak_from_this()] {
+    const auto call = self.lock();
+    if (call) call->Fail(Unavailable("the gateway is stopping, and ended this answer"));
+  });
 }
 
 void Call::Refuse(const ApiError& error) {

@@ -39,7 +39,7 @@ class Call : public std::enable_shared_from_this<Call> {
   Call(CallContext& context, std::shared_ptr<HttpExchange> exchange, MemoryLease memory);
   ~Call();
 
-  // Watches the client. Then either of the two below, once, in any case.
+  // Watches the client and the server. Then either of the two below, once, in any case.
   void Begin();
   void Answer(PreparedRequest prepared);
   void Refuse(const ApiError& error);

@@ -40,6 +40,7 @@ struct Shared {
   MemoryBudget& memory;
   GatewayMetrics& metrics;
   std::atomic<bool> draining = false;
+  std::atomic<bool> ending = false;  // the drain is over: what is left has its last moment
   std::atomic<size_t> connections = 0;
   std::function<void()> on_closed{};  // thread-safe
 };
@@ -67,6 +68,8 @@ class Session final : public std::enable_shared_from_this<Session> {
   void ReadHead();
   // Nothing is being answered: closes. Else the answer is the last one.
   void Drain();
+  // The drain is over: has the answer made whole, refuses what is still being read.
+  void End();
   void Abort() { Close(); }
 
   // For the exchange.
@@ -75,6 +78,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   void Write(std::string_view bytes);
   void EndStream();
   void OnGone(std::function<void()> handler) { on_gone_ = std::move(handler); }
+  void OnEnding(std::function<void()> handler) { on_ending_ = std::move(handler); }
   asio::io_context& io() { return shard_.io; }
   uint64_t request_number() const { return request_number_; }
 
@@ -122,6 +126,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   MemoryLease output_memory_;
   size_t discarded_ = 0;
   std::function<void()> on_gone_;
+  std::function<void()> on_ending_;
 };
 
 // What the handler holds of a request: goes on existing when the connection does not.
@@ -255,6 +260,8 @@ void Session::ReadBody() {
   sending_ = "HTTP/1.1 100 Continue\r\n\r\n";
   asio::async_write(socket_, asio::buffer(sending_),
                     [self = shared_from_this(), read](error_code error, size_t) {
+                      self->writing_ = false;
+                      self->sending_.clear();
                       if (error) return self->Close();
                       if (self->state_ == State::kReading) read();
                     });
@@ -429,6 +436,7 @@ void Session::AnswerIsWhole() {
   state_ = State::kFlushing;
   self_.reset();
   on_gone_ = nullptr;
+  on_ending_ = nullptr;
   ++request_number_;  // whoever still holds the exchange has no say any more
   Flush();
 }
@@ -479,6 +487,9 @@ void Session::OnFlushed(error_code error) {
 void Session::Linger() {
   state_ = State::kLingering;
   error_code ignored;
+  // At the end of the server nobody is waited for without need.
+  if (shared_.ending && input_.size() == 0 && socket_.available(ignored) == 0) return Close();
+  state_ = State::kLingering;
   socket_.shutdown(tcp::socket::shutdown_send, ignored);
   Deadline(Seconds(2), &Session::Close);
   socket_.cancel(ignored);  // a read may be on its way into the buffer that Discard uses
@@ -502,6 +513,7 @@ void Session::Discard() {
 
 void Session::Gone() {
   const auto handler = std::exchange(on_gone_, nullptr);
+  on_ending_ = nullptr;
   ++request_number_;
   Close();
   if (handler) handler();
@@ -521,6 +533,12 @@ void Session::Close() {
 void Session::Drain() {
   if (state_ == State::kIdle) return Close();
   keep_alive_ = false;
+}
+
+void Session::End() {
+  if (state_ == State::kReading) return Refuse(503, "the gateway is stopping");
+  if (state_ != State::kAnswering) return;  // what is whole goes out by itself
+  if (const auto handler = std::exchange(on_ending_, nullptr)) handler();
 }
 
 class Server final : public HttpServer {
@@ -648,26 +666,40 @@ class Server final : public HttpServer {
     error_code ignored;
     acceptor_.close(ignored);
     accept_timer_.cancel();
-    for (Shard& shard : shards_) {
-      asio::post(shard.io, [&shard] {
-        // Drain may end a session, which leaves the set.
-        std::vector<std::shared_ptr<Session>> sessions;
-        sessions.reserve(shard.sessions.size());
-        for (Session* session : shard.sessions) sessions.push_back(session->shared_from_this());
-        for (const auto& session : sessions) session->Drain();
-      });
-    }
+    ForEachSession(&Session::Drain);
     if (shared_.connections.load() == 0) return Stop();
     drain_timer_.expires_after(ToTimer(deadline));
     drain_timer_.async_wait([this](error_code error) {
       if (error) return;
-      log_.Warning("drain deadline passed",
+      log_.Warning("drain deadline passed: ending what is being answered",
                    {{"connections", static_cast<int64_t>(shared_.connections.load())}});
-      Stop();
+      End();
     });
     signals_.async_wait([this](error_code error, int) {
       if (!error) Stop();
     });
+  }
+
+  void End() {
+    shared_.ending = true;
+    ForEachSession(&Session::End);
+    drain_timer_.expires_after(ToTimer(options_.end_deadline));
+    drain_timer_.async_wait([this](error_code error) {
+      if (!error) Stop();  // what is left has clients that do not read
+    });
+  }
+
+  // On each session's own thread.
+  void ForEachSession(void (Session::*action)()) {
+    for (Shard& shard : shards_) {
+      asio::post(shard.io, [&shard, action] {
+        // The action may end a session, which leaves the set.
+        std::vector<std::shared_ptr<Session>> sessions;
+        sessions.reserve(shard.sessions.size());
+        for (Session* session : shard.sessions) sessions.push_back(session->shared_from_this());
+        for (const auto& session : sessions) (session.get()->*action)();
+      });
+    }
   }
 
   void Stop() {

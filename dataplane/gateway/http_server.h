@@ -30,6 +30,7 @@ struct HttpOptions {
   Seconds idle_deadline{75};             // keep-alive without a request: closed in silence
   Seconds read_deadline{30};             // first byte to last header, then the body: 408
   Seconds write_deadline{30};            // for one write of what had gathered: cut
+  Seconds end_deadline{0.5};             // after a cut drain, for the last bytes of all answers
 };
 
 struct HttpHead {
@@ -61,6 +62,9 @@ class HttpExchange {
 
   // Runs when the client leaves, or is cut, before the answer is whole; not afterwards.
   virtual void OnGone(std::function<void()> handler) = 0;
+  // Runs when the server ends before the answer is whole: the owner is to make it whole at once,
+  // with what it has. The client is there still.
+  virtual void OnEnding(std::function<void()> handler) = 0;
   // Runs once after `delay` unless replaced or the answer is whole.
   virtual void SetTimer(Seconds delay, std::function<void()> handler) = 0;
   virtual void CancelTimer() = 0;
@@ -79,7 +83,7 @@ class HttpHandler {
   virtual void Handle(std::shared_ptr<HttpExchange> exchange, HttpHead head, std::string body,
                       MemoryLease memory) = 0;
   // For what the server itself refuses: malformed requests, limits, deadlines; 429 when the memory
-  // budget has no room for the body.
+  // budget has no room for the body; 503 when it ends.
   virtual HttpReply Refusal(int status, std::string message) = 0;
 };
 
@@ -95,8 +99,9 @@ class HttpServer {
   virtual ~HttpServer() = default;
 
   virtual int port() const = 0;
-  // Serves until a SIGTERM or SIGINT has come, what was being answered then is answered or
-  // `drain_deadline` has passed; a second signal ends it at once. `on_drain` runs at the first.
+  // Serves until a SIGTERM or SIGINT has come and what was being answered then is answered. What is
+  // not after `drain_deadline` is ended by its owner (OnEnding), and has `end_deadline` to reach
+  // its client. A second signal ends it at once. `on_drain` runs at the first.
   virtual void Run(Seconds drain_deadline, std::function<void()> on_drain) = 0;
 };
 

@@ -130,6 +130,10 @@ HttpReply GatewayService::Refusal(int status, std::string message) {
     metrics_.shed.Add();
     return ToReply(Overloaded(std::move(message), pool_.RetryAfterSeconds()));
   }
+  if (status == 503) {
+    metrics_.failed.Add();
+    return ToReply(NoWorkers(std::move(message)));
+  }
   metrics_.refused.Add();
   return ToReply({status, "invalid_request_error",
                   status == 413   ? "request_too_large"

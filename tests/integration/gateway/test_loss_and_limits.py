@@ -1,6 +1,7 @@
 """Clients that leave, instances that are lost, queues that are full, deadlines, draining."""
 
 import errno
+import json
 import signal
 import socket
 import threading
@@ -236,14 +237,64 @@ def test_draining_finishes_what_runs_and_takes_no_more(start):
     assert gateway.child.wait(timeout=10) == 0
 
 
-def test_a_drain_has_a_deadline(start):
-    gateway = start.gateway([start.scripted("--step-ms", "20")], "--drain-seconds", "1")
+@pytest.mark.parametrize("seconds", ["0", "1"])
+def test_what_a_drain_cuts_ends_with_an_error_that_clients_understand(start, seconds):
+    worker = start.scripted("--step-ms", "20")
+    gateway = start.gateway([worker], "--drain-seconds", seconds)
     stream = begin(gateway)
+    whole = {}
+
+    def ask():
+        try:
+            gateway.client().completions.create(
+                model="tiny", prompt="abc", max_tokens=1000, extra_body={"ignore_eos": True})
+        except openai.APIError as error:
+            whole["error"] = error
+
+    asked = threading.Thread(target=ask)
+    asked.start()
+    unread = gateway.connect()  # announces more than it sends
+    unread.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")
+    worker.wait_for("submit", 2)
+    wait_until(lambda: gateway.metric("janus_gateway_connections") == 4, "all connections")
     gateway.child.send_signal(signal.SIGTERM)
-    assert gateway.child.wait(timeout=10) == 0
-    with pytest.raises((openai.APIError, httpx.HTTPError)):
+    with pytest.raises(openai.APIError, match="the gateway is stopping") as error:
         for _ in stream:
             pass
+    assert error.value.code == "service_unavailable"
+    asked.join()
+    assert isinstance(whole["error"], openai.InternalServerError), repr(whole["error"])
+    assert whole["error"].status_code == 503
+    assert whole["error"].response.headers["retry-after"] == "1"
+    assert unread.recv(4096).startswith(b"HTTP/1.1 503 ")
+    unread.close()
+    assert gateway.child.wait(timeout=10) == 0
+
+
+def test_a_stream_that_a_drain_cuts_ends_whole(start):
+    gateway = start.gateway([start.scripted("--step-ms", "20")], "--drain-seconds", "0")
+    with httpx.stream("POST", gateway.url + "/v1/completions", json=ENDLESS, timeout=20) as reply:
+        lines = reply.iter_lines()
+        next(lines)
+        gateway.child.send_signal(signal.SIGTERM)
+        events = [line for line in lines if line]
+    assert "error" in json.loads(events[-2].removeprefix("data: "))
+    assert events[-1] == "data: [DONE]"
+
+
+def test_a_client_that_does_not_read_does_not_hold_up_the_end(start):
+    worker = start.scripted("--step-ms", "1", "--max-context", "100000000")
+    gateway = start.gateway([worker], "--drain-seconds", "0")
+    slow = gateway.connect()
+    slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    body = json.dumps({**ENDLESS, "max_tokens": 10_000_000, "logprobs": 5}).encode()
+    slow.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
+                 % len(body) + body)
+    # The kernel takes no more of it: it waits in the gateway.
+    wait_until(lambda: gateway.metric("janus_gateway_memory_bytes") > 100_000, "unread output")
+    gateway.child.send_signal(signal.SIGTERM)
+    assert gateway.child.wait(timeout=10) == 0
+    slow.close()
 
 
 @pytest.mark.skipif(not (BIN / "failing-calls.so").exists(),

@@ -3,7 +3,10 @@
 import concurrent.futures
 import json
 import math
+import os
 import re
+import signal
+import threading
 
 import openai
 import pytest
@@ -181,3 +184,43 @@ def test_a_client_that_leaves_in_mid_stream_frees_its_sequence(client, service):
 
     wait_for(lambda: used() < held / 2, "the freed sequence")
     assert complete(client, temperature=0).choices[0].text != ""
+
+
+@pytest.mark.parametrize("end", ["Ctrl-C", "attention-0", "experts-1"])
+def test_the_end_of_the_service_is_an_error_that_clients_understand(end):
+    """Whoever causes it, no client sees a connection that breaks."""
+    service = Service()
+    service.open(copy_demo)
+    try:
+        service.start_serving("--experts", "2")
+        client = openai.OpenAI(base_url=service.url + "/v1", api_key="none", max_retries=0,
+                               timeout=DEADLINE)
+        endless = {"max_tokens": 1900, "temperature": 0, "extra_body": {"ignore_eos": True}}
+        stream = complete(client, stream=True, **endless)
+        next(iter(stream))
+        whole = {}
+
+        def ask():
+            try:
+                whole["answer"] = complete(client, **endless)
+            except openai.OpenAIError as error:
+                whole["error"] = error
+
+        asked = threading.Thread(target=ask)
+        asked.start()
+        wait_for(lambda: service.metric("vllm:num_requests_running") == 2, "both requests")
+        if end == "Ctrl-C":
+            service.janusctl.send_signal(signal.SIGINT)
+        else:
+            os.kill(service.pid_of(end), signal.SIGKILL)
+        with pytest.raises(openai.APIError) as error:
+            for _ in stream:
+                pass
+        assert error.value.code in ("service_unavailable", "worker_lost"), repr(error.value)
+        asked.join()
+        assert isinstance(whole.get("error"), openai.InternalServerError), whole
+        assert whole["error"].status_code in (502, 503)
+        service.ends()
+        service.assert_nothing_left()
+    finally:
+        service.close()
