@@ -153,6 +153,9 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
   void OnGone(std::function<void()> handler) override {
     if (auto session = Mine()) session->OnGone(std::move(handler));
   }
+  void OnEnding(std::function<void()> handler) override {
+    if (auto session = Mine()) session->OnEnding(std::move(handler));
+  }
   void SetTimer(Seconds delay, std::function<void()> handler) override {
     timer_.expires_after(ToTimer(delay));
     timer_.async_wait([self = weak_from_this(), handler = std::move(handler)](error_code error) {
@@ -257,13 +260,15 @@ void Session::ReadBody() {
     self->ReadBodyOn();
   };
   if (!expects || parser_->is_done()) return read();
+  writing_ = true;
   sending_ = "HTTP/1.1 100 Continue\r\n\r\n";
   asio::async_write(socket_, asio::buffer(sending_),
                     [self = shared_from_this(), read](error_code error, size_t) {
                       self->writing_ = false;
                       self->sending_.clear();
                       if (error) return self->Close();
-                      if (self->state_ == State::kReading) read();
+                      if (self->state_ == State::kReading) return read();
+                      self->Flush();  // it was refused meanwhile
                     });
 }
 
@@ -485,7 +490,6 @@ void Session::OnFlushed(error_code error) {
 // A close with bytes unread would reset the connection, and the client might never see the answer:
 // tells it that no more comes and reads on for a moment.
 void Session::Linger() {
-  state_ = State::kLingering;
   error_code ignored;
   // At the end of the server nobody is waited for without need.
   if (shared_.ending && input_.size() == 0 && socket_.available(ignored) == 0) return Close();
