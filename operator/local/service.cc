@@ -96,8 +96,9 @@ Status LocalService::StartGateway() {
       WithBrackets(options_.host) + ":" + std::to_string(options_.port), "--service-uid",
       service_uid_, "--queued-requests", std::to_string(options_.plan.queued_requests),
       "--open-streams", std::to_string(options_.open_streams), "--request-bytes",
-      std::to_string(options_.request_bytes),
-      // Ctrl-C is meant: answers under way get no time.
+      std::to_string(options_.request_bytes), "--memory-bytes",
+      std::to_string(options_.plan.gateway_memory_bytes),
+      // Ctrl-C is meant: answers under way get no time, only their ends.
       "--drain-seconds", "0"};
   for (const Worker& worker : workers_) {
     spec.arguments.push_back("--member");

@@ -12,6 +12,8 @@ constexpr int kDefaultRowsPerRound = 512;
 constexpr int kPageTokens = 16;
 // A process of ours with its stacks and what gRPC keeps; about 10 MB were seen, libraries shared.
 constexpr int64_t kProcessBytes = int64_t{16} << 20;
+// An open stream of the gateway beside what it holds for its client (docs/openai-api.md, Memory).
+constexpr int64_t kStreamBytes = 9 << 10;
 // Of the memory for sequences, the part that preempted ones wait in: on a CPU it is the same
 // memory, and a small part is enough to lose no work when a batch outgrows its pages.
 constexpr int kSwapShare = 8;
@@ -111,6 +113,7 @@ std::string Explain(const MemoryNeed& need) {
   add(need.m, need.attention_workspace, "attention workspace");
   add(need.n, need.expert_workspace, "expert workspace");
   add(0, need.exchange, "exchange memory");
+  add(0, need.gateway, "gateway");
   add(0, need.processes, "processes");
   return out;
 }
@@ -128,6 +131,23 @@ void SetWeights(const ModelDescription& model, bool in_place, ServicePlan& plan)
   const int64_t filled = std::min(plan.slots_per_instance, model.moe.experts);
   need.expert_weights = GateWeightBytes(model) +
                         ExpertWeightBytes(model) * (filled * model.moe_layers() + plan.spare_slots);
+}
+
+// On one machine it is the same memory that weights and KV cache lie in, so that it is a share and
+// not what a gateway of its own machine would take.
+Status SetGateway(const GatewayLimits& limits, const MachineRoom& room,
+                  std::optional<int64_t> asked, ServicePlan& plan) {
+  constexpr int64_t kLeast = int64_t{32} << 20, kMost = int64_t{256} << 20;
+  const int64_t share = std::clamp(room.memory_bytes / 16, kLeast, kMost);
+  plan.gateway_memory_bytes = asked.value_or(std::max(share, 4 * limits.request_size.value));
+  plan.need.gateway = plan.gateway_memory_bytes + kStreamBytes * limits.open_streams;
+  // As the gateway itself judges it, in the words of the object.
+  if (limits.request_size.value <= plan.gateway_memory_bytes / 4 * 3) return OkStatus();
+  return InvalidArgument("--memory-bytes: is " + std::to_string(plan.gateway_memory_bytes) +
+                         "; requests may take three quarters of it, and one of "
+                         "spec.gateway.limits.requestSize (" +
+                         limits.request_size.text + ") would never fit; want at least " +
+                         std::to_string(4 * limits.request_size.value));
 }
 
 Status SetKv(const MoEServiceSpec& spec, const ModelDescription& model, const MachineRoom& room,
@@ -160,7 +180,8 @@ Status SetKv(const MoEServiceSpec& spec, const ModelDescription& model, const Ma
 }  // namespace
 
 Result<ServicePlan> PlanService(const MoEService& service, const ModelDescription& checkpoint,
-                                const MachineRoom& room) {
+                                const MachineRoom& room,
+                                std::optional<int64_t> gateway_memory_bytes) {
   const MoEServiceSpec& spec = service.spec;
   ServicePlan plan;
   plan.effective = ResolveDefaults(service);
@@ -183,13 +204,14 @@ Result<ServicePlan> PlanService(const MoEService& service, const ModelDescriptio
   need.expert_workspace = ExpertWorkspaceBytes(model, plan.m, plan.max_rows_per_round);
   need.exchange = ExchangeBytes(model, plan);
   need.processes = kProcessBytes * (plan.m + plan.n + 1);
+  JANUS_RETURN_IF_ERROR(SetGateway(spec.gateway.limits, room, gateway_memory_bytes, plan));
   JANUS_RETURN_IF_ERROR(SetKv(spec, model, room, plan));
   if (need.total() > room.memory_bytes) {
     return ResourceExhausted("service " + service.metadata.name + " needs " +
                              FormatBytes(need.total()) + ", " + FormatBytes(room.memory_bytes) +
                              " free: " + Explain(need) +
-                             "; lower replicas, slotsPerInstance, maxModelLen or kvCache.size, or "
-                             "use a machine with more memory");
+                             "; lower replicas, slotsPerInstance, maxModelLen, kvCache.size or "
+                             "--memory-bytes (the gateway's), or use a machine with more memory");
   }
   return plan;
 }

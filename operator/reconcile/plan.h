@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "common/model/description.h"
@@ -28,13 +29,14 @@ struct MemoryNeed {
   int64_t expert_weights = 0;    // each expert instance: converted; gates, filled slots, spare ones
   int64_t expert_workspace = 0;  // each
   int64_t exchange = 0;          // slots and queues of all instances, landing memory of UCX
+  int64_t gateway = 0;           // what clients may make the gateway hold
   int64_t processes = 0;         // everything else of all processes: code, stacks, libraries
   int m = 0;
   int n = 0;
 
   int64_t total() const {
     return mapped_weights + m * (attention_weights + attention_workspace + kv) +
-           n * (expert_weights + expert_workspace) + exchange + processes;
+           n * (expert_weights + expert_workspace) + exchange + gateway + processes;
   }
 };
 
@@ -54,6 +56,7 @@ struct ServicePlan {
   int64_t kv_bytes = 0;              // per attention instance
   int64_t swap_bytes = 0;            // per attention instance
   int compute_threads = 1;           // per instance
+  int64_t gateway_memory_bytes = 0;  // bound of what the gateway holds for its clients
   MemoryNeed need;
   std::string held;  // why counts are held though mode SLO asks for scaling; empty: they are not
 };
@@ -62,11 +65,15 @@ struct ServicePlan {
 //
 // Counts: replicas where given; in mode SLO max(minReplicas, fewest that hold the model). Slots:
 // where not given, the fewest that hold every expert once. KV: where no size is given, as much as
-// all sequences of a full batch can use, within memoryPercent of what the weights leave free.
+// all sequences of a full batch can use, within memoryPercent of what the rest leaves free.
+// Gateway: `gateway_memory_bytes`, else a sixteenth of the machine's free memory, 32 MiB to 256
+// MiB, and room for four requests of the largest size in any case.
 //
-// InvalidArgument: too few slots, a length beyond the model's (with the path); ResourceExhausted:
+// InvalidArgument: too few slots, a length beyond the model's, a gateway without room for one
+// request (with the path); ResourceExhausted:
 // "needs 93 GB, 24 GB free", with what takes it and what to change.
 Result<ServicePlan> PlanService(const MoEService& service, const ModelDescription& model,
-                                const MachineRoom& room);
+                                const MachineRoom& room,
+                                std::optional<int64_t> gateway_memory_bytes = std::nullopt);
 
 }  // namespace janus::control

@@ -120,7 +120,7 @@ TEST(PlanService, SharesWhatTheWeightsLeaveFree) {
 TEST(PlanService, SaysWhatIsNeededAndWhatIsFree) {
   const Status status = PlanService(Fixed(1, 1), Mixtral8x7B(), {24'000'000'000, 2}).status();
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
-  EXPECT_NE(status.message().find("service demo needs 98 GB, 24 GB free: 93 GB weights in the page "
+  EXPECT_NE(status.message().find("service demo needs 99 GB, 24 GB free: 93 GB weights in the page "
                                   "cache, 1 x 4.8 GB KV cache, 1 x "),
             std::string::npos)
       << status.message();
@@ -171,6 +171,46 @@ TEST(PlanService, CountsLandingMemoryWhereEveryPairGoesOverTheNetwork) {
   ASSERT_TRUE(shared.ok() && tcp.ok());
   EXPECT_EQ(tcp->effective.transport, ExchangeTransport::kTcp);
   EXPECT_GT(tcp->need.exchange, 2 * shared->need.exchange);
+}
+
+TEST(PlanService, CountsWhatTheGatewayMayHold) {
+  const ModelDescription model = Mixtral8x7B();
+  const MachineRoom room{120 * kGiB, 8};
+  MoEService service = Fixed(1, 2);
+  service.spec.gateway.limits.open_streams = 1000;
+  const auto small = PlanService(service, model, room, 64 << 20);
+  const auto large = PlanService(service, model, room, kGiB);
+  ASSERT_TRUE(small.ok() && large.ok());
+  EXPECT_EQ(small->gateway_memory_bytes, 64 << 20);
+  EXPECT_EQ(small->need.gateway, (64 << 20) + 1000 * 9 * 1024);
+  const auto rest = [](const MemoryNeed& need) { return need.total() - need.m * need.kv; };
+  EXPECT_EQ(rest(large->need) - rest(small->need), kGiB - (64 << 20));
+  // What it is given, the KV cache does not get.
+  EXPECT_LT(large->kv_bytes, small->kv_bytes);
+  // And what does not fit with it is refused.
+  const Status status = PlanService(service, model, room, 100 * kGiB).status();
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+  EXPECT_NE(status.message().find("107 GB gateway"), std::string::npos) << status.message();
+}
+
+TEST(PlanService, GivesTheGatewayASmallShareOfTheMachine) {
+  const auto share = [](int64_t memory_bytes, int64_t request_bytes) {
+    MoEService service = Fixed(1, 1);
+    service.spec.gateway.limits.request_size.value = request_bytes;
+    const auto plan = PlanService(service, SmallModel(), {memory_bytes, 2});
+    return plan.ok() ? plan->gateway_memory_bytes : -1;
+  };
+  EXPECT_EQ(share(3 * kGiB, 1 << 20), 3 * kGiB / 16);
+  EXPECT_EQ(share(64 * kGiB, 1 << 20), 256 << 20);
+  EXPECT_EQ(share(kGiB / 4, 1 << 20), 32 << 20);
+  EXPECT_EQ(share(3 * kGiB, 64 << 20), 256 << 20) << "four of the largest requests";
+}
+
+TEST(PlanService, RefusesAGatewayWithoutRoomForOneRequest) {
+  EXPECT_EQ(PlanService(Fixed(1, 1), SmallModel(), {16 * kGiB, 2}, 5 << 20).status(),
+            InvalidArgument("--memory-bytes: is 5242880; requests may take three quarters of it, "
+                            "and one of spec.gateway.limits.requestSize (4Mi) would never fit; "
+                            "want at least 16777216"));
 }
 
 TEST(PlanService, RefusesAKvCacheTooSmallForOneSequence) {
