@@ -90,7 +90,7 @@ class LocalService {
   std::unique_ptr<Processes> processes_;
   std::vector<Worker> workers_;  // attention by rank, then experts by rank
   std::unique_ptr<Members> members_;
-  std::unique_ptr<PrepareCall> prepare_;
+  std::unique_ptr<MembersPrepare> prepare_;
   Phase phase_ = Phase::kStarting;
   MonotonicTime phase_began_;
   std::optional<MonotonicTime> lost_since_;  // the connection to a worker, while it loaded

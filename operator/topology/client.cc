@@ -72,8 +72,11 @@ class GrpcPrepareCall final : public PrepareCall {
     while (reader->Read(&message)) {
       MutexLock lock(mu_);
       heard_ = MonotonicClock::now();
-      if (message.bytes_total() > 0 || !message.phase().empty()) {
-        progress_ = FromProto(message);
+      if (!message.phase().empty()) progress_.phase = message.phase();
+      // Only the phase that moves bytes counts them: the later ones leave its figures.
+      if (message.bytes_total() > 0) {
+        progress_.bytes_done = message.bytes_done();
+        progress_.bytes_total = message.bytes_total();
       }
       if (message.done()) {
         complete = true;

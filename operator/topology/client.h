@@ -18,6 +18,7 @@ namespace janus::control {
 class PrepareCall {
  public:
   virtual ~PrepareCall() = default;
+  // Bytes never get fewer.
   virtual PrepareProgress progress() const = 0;
   // When progress was last heard of; the call's beginning at first.
   virtual MonotonicTime last_heard() const = 0;

@@ -5,7 +5,7 @@
 namespace janus::control {
 namespace {
 
-class JoinedPrepare final : public PrepareCall {
+class JoinedPrepare final : public MembersPrepare {
  public:
   struct Part {
     std::string name;
@@ -15,20 +15,35 @@ class JoinedPrepare final : public PrepareCall {
 
   PrepareProgress progress() const override {
     PrepareProgress sum;
+    bool all_known = true;
     for (const Part& part : parts_) {
       const PrepareProgress one = part.call->progress();
+      all_known = all_known && (!one.phase.empty() || part.call->done());
       sum.bytes_done += one.bytes_done;
       sum.bytes_total += one.bytes_total;
       // While one still loads, the service loads.
       if (sum.phase.empty() || (!part.call->done() && one.phase == "weights"))
         sum.phase = one.phase;
     }
+    // A total that still grows would let the share that is done shrink.
+    if (!all_known) sum.bytes_done = sum.bytes_total = 0;
     return sum;
   }
   MonotonicTime last_heard() const override {
     MonotonicTime last{};
     for (const Part& part : parts_) last = std::max(last, part.call->last_heard());
     return last;
+  }
+  std::vector<PendingMember> pending() const override {
+    std::vector<PendingMember> out;
+    for (const Part& part : parts_) {
+      if (part.call->done()) continue;
+      out.push_back({part.name, part.call->progress().phase, part.call->last_heard()});
+    }
+    std::stable_sort(out.begin(), out.end(), [](const PendingMember& a, const PendingMember& b) {
+      return a.last_heard < b.last_heard;
+    });
+    return out;
   }
   bool done() const override {
     bool all = true;
@@ -67,8 +82,8 @@ Members::Members(std::vector<Member> members, const Leader& leader) {
   }
 }
 
-std::unique_ptr<PrepareCall> Members::Prepare(const Topology& topology, const ServicePlan& plan,
-                                              const TopologyClient::PrepareOptions& options) {
+std::unique_ptr<MembersPrepare> Members::Prepare(const Topology& topology, const ServicePlan& plan,
+                                                 const TopologyClient::PrepareOptions& options) {
   std::vector<JoinedPrepare::Part> parts;
   parts.reserve(peers_.size());
   for (const Peer& peer : peers_) {

@@ -45,14 +45,21 @@ class Member final : public v1::Control::Service {
  public:
   Member(std::string name, Journal& journal) : name_(std::move(name)), journal_(journal) {}
 
-  grpc::Status Prepare(grpc::ServerContext*, const v1::PrepareRequest*,
+  grpc::Status Prepare(grpc::ServerContext* context, const v1::PrepareRequest*,
                        grpc::ServerWriter<v1::PrepareProgress>* writer) override {
     if (!prepared.ok()) return prepared;
     v1::PrepareProgress progress;
     progress.set_phase("weights");
     progress.set_bytes_done(50);
     progress.set_bytes_total(50);
+    if (silent) return Hold(context);
     writer->Write(progress);
+    if (connects) {  // a phase without bytes of its own
+      v1::PrepareProgress connect;
+      connect.set_phase("connect");
+      writer->Write(connect);
+      return Hold(context);
+    }
     v1::PrepareProgress last;  // as workers end: without figures
     last.set_done(true);
     writer->Write(last);
@@ -74,8 +81,15 @@ class Member final : public v1::Control::Service {
   Gate* statistics_gate = nullptr;
   grpc::Status prepared;
   grpc::Status committed;
+  bool silent = false;    // says nothing until it is cancelled
+  bool connects = false;  // goes on to connect, and stays there until it is cancelled
 
  private:
+  static grpc::Status Hold(grpc::ServerContext* context) {
+    while (!context->IsCancelled()) std::this_thread::yield();
+    return grpc::Status::CANCELLED;
+  }
+
   const std::string name_;
   Journal& journal_;
 };
@@ -112,6 +126,14 @@ class MembersTest : public testing::Test {
     if (progress != nullptr) *progress = call->progress();
     return call->result();
   }
+  template <class Condition>
+  static void AwaitThat(const Condition& condition) {
+    const MonotonicTime deadline = MonotonicClock::now() + 20s;
+    while (!condition()) {
+      ASSERT_LT(MonotonicClock::now(), deadline);
+      std::this_thread::yield();
+    }
+  }
   std::vector<std::string> commits() {
     MutexLock lock(journal_.mu);
     return journal_.commits;
@@ -130,6 +152,45 @@ TEST_F(MembersTest, SumsTheProgressOfAll) {
   EXPECT_TRUE(status.ok()) << status.ToString();
   EXPECT_EQ(progress.bytes_done, 150u);
   EXPECT_EQ(progress.bytes_total, 150u);
+}
+
+TEST_F(MembersTest, KeepsTheBytesOfAMemberThatConnects) {
+  services_[1]->connects = true;
+  const auto call = members_->Prepare(Topology(), ServicePlan(), {});
+  const auto is_connecting = [&] {
+    const std::vector<PendingMember> pending = call->pending();
+    return pending.size() == 1 && pending[0].phase == "connect";
+  };
+  AwaitThat(is_connecting);
+  EXPECT_EQ(call->progress().bytes_done, 150u);
+  EXPECT_EQ(call->progress().bytes_total, 150u);
+}
+
+TEST_F(MembersTest, CountsNoBytesBeforeEveryMemberHasSaidItsOwn) {
+  services_[2]->silent = true;
+  const auto call = members_->Prepare(Topology(), ServicePlan(), {});
+  AwaitThat([&] { return call->pending().size() == 1; });
+  EXPECT_EQ(call->progress().bytes_total, 0u) << "it would grow, and the share done would shrink";
+  EXPECT_EQ(call->progress().bytes_done, 0u);
+}
+
+TEST_F(MembersTest, NamesTheMembersThatAreNotDoneLongestSilentFirst) {
+  services_[0]->connects = true;
+  services_[2]->silent = true;
+  const MonotonicTime asked = MonotonicClock::now();
+  const auto call = members_->Prepare(Topology(), ServicePlan(), {});
+  std::vector<PendingMember> pending;
+  AwaitThat([&] {
+    pending = call->pending();
+    return pending.size() == 2 && pending[1].phase == "connect";
+  });
+  ASSERT_EQ(pending.size(), 2u);
+  EXPECT_EQ(pending[0].name, "experts-1");
+  EXPECT_EQ(pending[0].phase, "");
+  EXPECT_GE(pending[0].last_heard, asked);
+  EXPECT_EQ(pending[1].name, "attention-0");
+  EXPECT_GT(pending[1].last_heard, pending[0].last_heard);
+  EXPECT_FALSE(call->done());
 }
 
 TEST_F(MembersTest, NamesTheMemberThatRefused) {
