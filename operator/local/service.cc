@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "operator/local/health_probe.h"
+#include "operator/local/stalled.h"
 #include "operator/reconcile/compose.h"
 
 namespace janus::control {
@@ -187,14 +188,17 @@ Status LocalService::Advance(MonotonicTime now) {
       if (now - phase_began_ > options_.ready_timeout) {
         const auto late = std::find_if(workers_.begin(), workers_.end(),
                                        [](const Worker& worker) { return !worker.ready; });
-        return DeadlineExceeded(late->name + " is not ready after 60 s; " + LogsOf(late->name));
+        return DeadlineExceeded(late->name + " is not ready after " +
+                                FormatSeconds(options_.ready_timeout) + "; " + LogsOf(late->name));
       }
       return OkStatus();
 
     case Phase::kLoading:
       if (!prepare_->done()) {
         if (now - prepare_->last_heard() > options_.progress_timeout) {
-          return DeadlineExceeded("loading made no progress for 60 s; logs: " + options_.log_dir);
+          return DeadlineExceeded(DescribeStalledLoading(
+              prepare_->pending(), now, options_.progress_timeout,
+              [this](const std::string& name) { return processes_->LogPath(name); }));
         }
         return OkStatus();
       }
@@ -219,7 +223,8 @@ Status LocalService::Advance(MonotonicTime now) {
         return OkStatus();
       }
       if (now - phase_began_ > options_.ready_timeout) {
-        return DeadlineExceeded("the gateway is not ready after 60 s; " + LogsOf("gateway"));
+        return DeadlineExceeded("the gateway is not ready after " +
+                                FormatSeconds(options_.ready_timeout) + "; " + LogsOf("gateway"));
       }
       return OkStatus();
 
