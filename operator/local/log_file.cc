@@ -11,7 +11,13 @@ namespace janus::control {
 namespace {
 
 constexpr size_t kMaxLine = 512;
-constexpr std::string_view kErrorLevel = " error message=";  // common/log.h's form
+// Levels in common/log.h's form.
+constexpr std::string_view kError = " error message=";
+constexpr std::string_view kWarning = " warning message=";
+constexpr std::string_view kInfo = " info message=";
+constexpr std::string_view kDebug = " debug message=";
+// "==12==ERROR: AddressSanitizer: ...", "SUMMARY: ThreadSanitizer: ..."
+constexpr std::string_view kSanitizer = "Sanitizer: ";
 
 // What follows "ready " or "<program> ready ", if the line is that and one word; else nothing.
 std::string_view ReadyAddress(std::string_view line) {
@@ -73,17 +79,28 @@ void LastWords::Append(std::string_view bytes) {
 }
 
 void LastWords::EndLine() {
-  if (partial_.find_first_not_of(" \t\r") != std::string::npos) {
-    if (ready_.empty()) ready_ = ReadyAddress(partial_);
-    if (partial_.find(kErrorLevel) != std::string::npos) last_error_ = partial_;
+  const auto has = [this](std::string_view what) {
+    return partial_.find(what) != std::string::npos;
+  };
+  const bool is_ready = !ReadyAddress(partial_).empty();
+  if (is_ready && ready_.empty()) ready_ = ReadyAddress(partial_);
+  if (has(kError) || has(kSanitizer)) {
+    last_error_ = std::move(partial_);
+  } else if (has(kWarning)) {
+    last_warning_ = std::move(partial_);
+  } else if (!is_ready && !has(kInfo) && !has(kDebug) &&
+             partial_.find_first_not_of("=- \t\r") != std::string::npos) {
     last_ = std::move(partial_);
   }
   partial_.clear();
 }
 
 std::string LastWords::Line() const {
-  if (!last_error_.empty()) return last_error_;
-  return partial_.empty() ? last_ : partial_;
+  // What stands before the end without a line feed is judged like a line.
+  LastWords whole = *this;
+  whole.EndLine();
+  if (!whole.last_error_.empty()) return whole.last_error_;
+  return whole.last_warning_.empty() ? whole.last_ : whole.last_warning_;
 }
 
 }  // namespace janus::control

@@ -33,8 +33,10 @@ class LogFile {
   int fd_;
 };
 
-// Picks the line of a process's output that says why it ended: the last one of level error, else
-// the last that is not empty. Lines longer than 512 bytes are cut. Confined to one thread.
+// Picks the line of a process's output that says why it ended: the last one of level error or that
+// a sanitizer reports, else the last warning, else the last line that is no log line (a message of
+// a library, or of the program before it logs). A log line of level info or debug is none, nor is a
+// line that only rules off. Lines longer than 512 bytes are cut. Confined to one thread.
 class LastWords {
  public:
   void Append(std::string_view bytes);
@@ -47,6 +49,7 @@ class LastWords {
 
   std::string partial_;
   std::string last_;
+  std::string last_warning_;
   std::string last_error_;
   std::string ready_;
 };

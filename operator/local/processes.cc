@@ -90,6 +90,9 @@ void TakeExitStatuses() {
 
 std::string DescribeExit(const siginfo_t& info) {
   if (info.si_pid == 0) return "ended; another part of this process took its exit status";
+  if (info.si_code == CLD_EXITED && info.si_status == 0) {
+    return "ended by itself or was stopped (SIGTERM)";
+  }
   if (info.si_code == CLD_EXITED) return "exited with status " + std::to_string(info.si_status);
   std::string text = "was ended by " + SignalName(info.si_status);
   if (info.si_status == SIGKILL) text += " (by hand, or by the kernel when memory runs out)";

@@ -193,6 +193,15 @@ class Losing(ServeTest):
                 self.assertIn(f"{name} was ended by SIGKILL", error)
                 self.assert_nothing_left()
 
+    def test_a_worker_that_is_stopped_alone_ends_the_service_and_is_named(self):
+        self.start_serving("--experts", "2")
+        os.kill(self.pid_of("experts-1"), signal.SIGTERM)
+        _, error = self.ends()
+        self.assertEqual(self.janusctl.returncode, 1)
+        self.assertIn("experts-1 ended by itself or was stopped (SIGTERM); log: ", error)
+        self.assertNotIn(" info message=", error)
+        self.assert_nothing_left()
+
     def test_a_killed_gateway_ends_the_service(self):
         self.start_serving()
         gateway = next(pid for pid, command in self.processes() if "--role" not in command)

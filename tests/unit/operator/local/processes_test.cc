@@ -95,12 +95,18 @@ TEST_F(ProcessesTest, GivesTheReasonTheLastErrorLineAndTheLog) {
                 dir_ + "/a.log");
 }
 
+TEST_F(ProcessesTest, SaysOfAnExitInOrderThatItWasNoFailure) {
+  ASSERT_TRUE(StartShell("a", "echo '2026-01-01 info message=\"serving\"'").ok());
+  EXPECT_EQ(Await().text, "a ended by itself or was stopped (SIGTERM); log: " + dir_ + "/a.log");
+}
+
 TEST_F(ProcessesTest, NamesTheSignal) {
   ASSERT_TRUE(StartShell("a", "kill -SEGV $$").ok());
   EXPECT_EQ(Await().text, "a was ended by SIGSEGV; log: " + dir_ + "/a.log");
   ASSERT_TRUE(StartShell("b", "kill -KILL $$").ok());
-  EXPECT_NE(Await().text.find("b was ended by SIGKILL (by hand, or by the kernel"),
-            std::string::npos);
+  EXPECT_EQ(Await().text,
+            "b was ended by SIGKILL (by hand, or by the kernel when memory runs out); log: " +
+                dir_ + "/b.log");
 }
 
 TEST_F(ProcessesTest, CallsAStoppedProcessExpected) {
