@@ -53,6 +53,25 @@ void DeclareServe(CLI::App& app, ServeOptions& options) {
                     "keys that clients must send, one per line (anyone may call)");
   serve->add_flag("--debug-logits-hash", options.debug_logits_hash,
                   "requests may ask for hashes of the logits");
+  // The bounds are janus-gateway's own.
+  serve
+      ->add_option("--memory-bytes", options.memory_bytes,
+                   "what clients may make the gateway hold in all; beyond it 429 (a sixteenth of "
+                   "the free memory, 32 MiB to 256 MiB)")
+      ->check(CLI::Range(int64_t{1} << 20, int64_t{1} << 44));
+  serve
+      ->add_option("--stream-buffer-bytes", options.gateway.stream_buffer_bytes,
+                   "unsent bytes of one answer; beyond it the reader is cut (1048576)")
+      ->check(CLI::Range(int64_t{4096}, int64_t{1} << 30));
+  const auto seconds = [serve](const char* name, std::optional<int64_t>& value, const char* help) {
+    serve->add_option(name, value, help)->check(CLI::Range(1, 86'400));
+  };
+  seconds("--read-seconds", options.gateway.read_seconds,
+          "for a request's headers, and again for its body; then 408 (30)");
+  seconds("--first-token-seconds", options.gateway.first_token_seconds,
+          "from the queue to the first token; then 504 (600)");
+  seconds("--stall-seconds", options.gateway.stall_seconds,
+          "between two tokens; then the answer ends with an error (120)");
 }
 
 void DeclarePlace(CLI::App& app, PlaceOptions& options) {

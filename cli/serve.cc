@@ -77,6 +77,7 @@ Result<control::LocalServiceOptions> Check(const ServeOptions& options,
   out.chat_template = options.chat_template;
   out.api_keys_file = options.api_keys_file;
   out.debug_logits_hash = options.debug_logits_hash;
+  out.gateway = options.gateway;
   out.request_bytes = service.spec.gateway.limits.request_size.value;
   out.open_streams = service.spec.gateway.limits.open_streams;
   JANUS_ASSIGN_OR_RETURN(out.worker_program, control::FindSibling("janus-worker"));
@@ -93,7 +94,8 @@ Result<control::LocalServiceOptions> Check(const ServeOptions& options,
   control::MachineRoom room;
   JANUS_ASSIGN_OR_RETURN(room.memory_bytes, AvailableMemoryBytes());
   room.cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  JANUS_ASSIGN_OR_RETURN(out.plan, control::PlanService(service, out.model, room));
+  JANUS_ASSIGN_OR_RETURN(out.plan,
+                         control::PlanService(service, out.model, room, options.memory_bytes));
   return out;
 }
 

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "cli/stop_signals.h"
 #include "common/status.h"
+#include "operator/local/service.h"
 
 namespace janus::cli {
 
@@ -18,6 +21,8 @@ struct ServeOptions {
   std::string chat_template;
   std::string api_keys_file;
   bool debug_logits_hash = false;
+  std::optional<int64_t> memory_bytes;  // of the gateway; empty: PlanService's share
+  control::GatewayTuning gateway;
 };
 
 // Serves until a stop signal (OK) or until a process fails (its error). Nothing is left behind but

@@ -113,6 +113,15 @@ Status LocalService::StartGateway() {
     spec.arguments.push_back("--api-keys-file");
     spec.arguments.push_back(options_.api_keys_file);
   }
+  const auto add = [&](const char* flag, const std::optional<int64_t>& value) {
+    if (!value) return;
+    spec.arguments.emplace_back(flag);
+    spec.arguments.push_back(std::to_string(*value));
+  };
+  add("--stream-buffer-bytes", options_.gateway.stream_buffer_bytes);
+  add("--read-seconds", options_.gateway.read_seconds);
+  add("--first-token-seconds", options_.gateway.first_token_seconds);
+  add("--stall-seconds", options_.gateway.stall_seconds);
   if (options_.debug_logits_hash) spec.arguments.push_back("--debug-logits-hash");
   return processes_->Start(spec);
 }

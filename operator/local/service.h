@@ -16,6 +16,14 @@
 
 namespace janus::control {
 
+// The gateway's own limits; what is not set is as janus-gateway has it. Its memory is of the plan.
+struct GatewayTuning {
+  std::optional<int64_t> stream_buffer_bytes;
+  std::optional<int64_t> read_seconds;
+  std::optional<int64_t> first_token_seconds;
+  std::optional<int64_t> stall_seconds;
+};
+
 // What a service on this machine is made of.
 struct LocalServiceOptions {
   std::string name;
@@ -31,6 +39,7 @@ struct LocalServiceOptions {
   bool debug_logits_hash = false;
   int64_t request_bytes = 4 << 20;
   int open_streams = 4096;
+  GatewayTuning gateway;
   std::string log_dir;
   Seconds ready_timeout{60};     // from a process's start to its ready line
   Seconds progress_timeout{60};  // without progress while loading

@@ -119,9 +119,10 @@ spec:
   roles:
     attention: {{replicas: 2, maxBatchSize: 8, kvCache: {{size: 16Mi}}}}
     experts: {{replicas: 2}}
+  gateway: {{limits: {{openStreams: 16}}}}
 """
             )
-            self.start("-f", str(service), model=False)
+            self.start("-f", str(service), "--memory-bytes", str(16 << 20), model=False)
             said = None
             for line in self.janusctl.stdout:
                 if " needs " in line:
@@ -140,7 +141,7 @@ spec:
             print(f"memory, {dtype}: said {predicted / 1e6:.0f} MB, is {observed / 1e6:.0f} MB")
             self.assertLessEqual(observed, predicted)
             # Pages for keys and values are hardly touched here, nor is what a long step computes in.
-            untouched = 2 * (16 << 20) * 9 / 8
+            untouched = 2 * (16 << 20) * 9 / 8 + (16 << 20)  # nor what clients may hold
             self.assertLessEqual(predicted - untouched, 3 * observed)
             self.janusctl.send_signal(signal.SIGINT)
             self.ends()
@@ -158,6 +159,19 @@ spec:
         request = urllib.request.Request(url, headers={"Authorization": "Bearer secret"})
         with urllib.request.urlopen(request, timeout=DEADLINE) as reply:
             self.assertEqual(json.load(reply)["data"][0]["id"], "golden")
+
+    def test_the_gateways_limits_are_its_own_flags(self):
+        given = {"--memory-bytes": "67108864", "--stream-buffer-bytes": "65536",
+                 "--read-seconds": "7", "--first-token-seconds": "8", "--stall-seconds": "9"}
+        self.start_serving(*(part for flag in given.items() for part in flag))
+        gateway = next(command for _, command in self.processes() if "--role" not in command)
+        for flag, value in given.items():
+            self.assertEqual(gateway[gateway.index(flag) + 1], value, flag)
+        self.assertEqual(self.metric("janus_gateway_memory_limit_bytes"), 67108864)
+        self.stop()
+        self.assertIn(
+            "--memory-bytes: is 5242880; requests may take three quarters of it",
+            self.refused("--memory-bytes", str(5 << 20)))
 
     def test_load_measures_every_request_of_a_trace(self):
         self.start_serving("--experts", "2")
