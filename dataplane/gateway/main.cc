@@ -25,6 +25,15 @@ Result<ServedModel> LoadModel(const GatewayOptions& options) {
   JANUS_ASSIGN_OR_RETURN(const ModelDescription description, LoadModelConfig(options.model_dir));
   JANUS_ASSIGN_OR_RETURN(model.text,
                          text::LoadModelText(options.model_dir, options.chat_template_file));
+  // Otherwise its ids would be refused one request at a time, as if the prompts were wrong.
+  if (model.text.tokenizer->id_limit() > description.vocab) {
+    return InvalidArgument(
+        options.model_dir + "/tokenizer.json: has " +
+        std::to_string(model.text.tokenizer->id_limit()) +
+        " token ids, added tokens included, and the model's vocabulary (vocab_size in config.json) "
+        "is " +
+        std::to_string(description.vocab) + ": they are not of the same model");
+  }
   JANUS_ASSIGN_OR_RETURN(model.defaults,
                          LoadGenerationDefaults(options.model_dir, description.vocab));
   return model;

@@ -1,5 +1,6 @@
 """What keeps the gateway from starting is one line that names the fault."""
 
+import json
 import shutil
 import subprocess
 
@@ -50,6 +51,27 @@ def test_a_broken_checkpoint_is_named(model, tmp_path):
     assert "generation_config.json" in broken("generation_config.json", '{"eos_token_id": "x"}')
     assert "config.json" in broken("config.json", '{"architectures": ["Nonsense"]}')
     assert "chat_template.jinja: chat template: line 2" in broken("chat_template.jinja", "\n{% if %}")
+
+
+def test_a_tokenizer_larger_than_the_model_is_named_with_both_sizes(model, tmp_path):
+    def with_vocabulary(size):
+        folder = tmp_path / str(size)
+        shutil.copytree(model, folder)
+        config = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps({**config, "vocab_size": size}))
+        return folder
+
+    tokenizer = json.loads((model / "tokenizer.json").read_text())
+    ids = [*tokenizer["model"]["vocab"].values(), *(t["id"] for t in tokenizer["added_tokens"])]
+    count = max(ids) + 1
+    said = refuse("--model", with_vocabulary(count - 1), "--member", "unix:/x")
+    assert f"tokenizer.json: has {count} token ids, added tokens included" in said
+    assert f"vocab_size in config.json) is {count - 1}" in said
+    # Of the same size, or smaller than a padded vocabulary: it goes on, to the next fault.
+    for size in (count, count + 64):
+        said = refuse("--model", with_vocabulary(size), "--member", "unix:/x",
+                      "--listen", "203.0.113.1:0")
+        assert "cannot listen" in said
 
 
 def test_a_file_of_keys_must_hold_one(model, tmp_path):

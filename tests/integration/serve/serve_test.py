@@ -338,6 +338,27 @@ class BadInput(ServeTest):
         (self.model / "config.json").unlink()
         self.assertIn(f"{self.model}/config.json: no such file", self.refused())
 
+    def test_what_was_typed_is_what_is_blamed(self):
+        error = self.refused("--name", "Not A Name")
+        self.assertIn("--name: is 'Not A Name'", error)
+        self.assertNotIn("service.yaml", error)
+        error = self.refused("--chat-template", str(self.dir))
+        self.assertIn(f"{self.dir}: is a folder; want a chat template", error)
+
+    def test_a_file_that_git_lfs_did_not_fetch_is_named(self):
+        pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d\nsize 12345\n"
+        for name in ("tokenizer.json", "model.safetensors"):
+            file = self.model / name
+            kept = file.read_bytes()
+            file.write_text(pointer)
+            self.assertIn(f"{name}: is a git-LFS pointer, not the file itself; fetch it: git lfs pull",
+                          self.refused())
+            file.write_bytes(kept)
+
+    def test_a_tokenizer_larger_than_the_model_is_named(self):
+        shutil.copy(DEMO / "tokenizer.json", self.model)
+        self.assertIn("tokenizer.json: has 3072 token ids", self.refused())
+
     def test_an_unknown_architecture_and_quantization_are_named(self):
         path = self.model / "config.json"
         config = json.loads(path.read_text())
