@@ -44,6 +44,8 @@ Result<Object> ReadObject(const ServeOptions& options) {
     if (asked.name.empty()) {
       asked.name = ServiceNameFor(dir);
       if (ModelNameFor(dir) != asked.name) asked.model_name = ModelNameFor(dir);
+    } else {
+      JANUS_RETURN_IF_ERROR(CheckServiceName(asked.name));
     }
     text = ComposeServiceText(asked);
   } else {
@@ -63,6 +65,9 @@ Status WriteObject(const std::string& path, const std::string& text) {
 Status RequireFile(const std::string& path, const std::string& what) {
   std::error_code error;
   if (std::filesystem::is_regular_file(path, error)) return OkStatus();
+  if (std::filesystem::is_directory(path, error)) {
+    return InvalidArgument(path + ": is a folder; want " + what);
+  }
   return NotFound(path + ": no such file; want " + what);
 }
 

@@ -56,6 +56,15 @@ std::string ComposeServiceText(const ServiceAsked& asked) {
   return control::WriteYaml(root);
 }
 
+Status CheckServiceName(const std::string& name) {
+  control::MoEService service;
+  service.metadata.name = name;
+  for (const control::FieldError& error : control::ValidateSchema(service)) {
+    if (error.path == "metadata.name") return InvalidArgument("--name: " + error.message);
+  }
+  return OkStatus();
+}
+
 std::string ModelNameFor(const std::string& model_dir) {
   std::filesystem::path path = std::filesystem::path(model_dir).lexically_normal();
   if (path.filename().empty()) path = path.parent_path();

@@ -27,6 +27,9 @@ struct ServiceAsked {
 };
 std::string ComposeServiceText(const ServiceAsked& asked);
 
+// Whether a service may be called so; InvalidArgument says it of --name.
+Status CheckServiceName(const std::string& name);
+
 // A name for the service of a model folder: its last part, with what a name may not have turned
 // into '-'.
 std::string ServiceNameFor(const std::string& model_dir);

@@ -48,10 +48,20 @@ Result<std::string> Read(const std::string& path, int64_t most_bytes, bool pipes
     if (filled == text.size()) text.resize(std::min(most + 1, 2 * text.size()));
   }
   text.resize(filled);
+  if (IsGitLfsPointer(text)) return GitLfsPointer(path);
   return text;
 }
 
 }  // namespace
+
+bool IsGitLfsPointer(std::string_view beginning) {
+  return beginning.starts_with("version https://git-lfs.github.com/spec/");
+}
+
+Status GitLfsPointer(const std::string& path) {
+  return InvalidArgument(path +
+                         ": is a git-LFS pointer, not the file itself; fetch it: git lfs pull");
+}
 
 Result<std::string> ReadFile(const std::string& path, int64_t most_bytes) {
   return Read(path, most_bytes, false);

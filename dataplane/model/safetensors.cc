@@ -5,10 +5,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string_view>
 
 #include "common/read_file.h"
 
@@ -59,6 +61,9 @@ Result<SafetensorsHeader> ParseSafetensors(std::span<const std::byte> file,
     return InvalidArgument(name + ": " + std::to_string(file.size()) +
                            " bytes, too short for a safetensors file; was the download cut off?");
   }
+  const std::string_view beginning(reinterpret_cast<const char*>(file.data()),
+                                   std::min<size_t>(file.size(), 64));
+  if (IsGitLfsPointer(beginning)) return GitLfsPointer(name);
   std::memcpy(&header_bytes, file.data(), sizeof header_bytes);
   if (header_bytes > kMaxHeaderBytes || header_bytes > file.size() - sizeof header_bytes) {
     return InvalidArgument(name + ": its header claims " + std::to_string(header_bytes) +

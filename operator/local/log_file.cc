@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "operator/local/exhausted.h"
+
 namespace janus::control {
 namespace {
 
@@ -41,6 +43,7 @@ int Begin(const std::string& path) {
 
 Result<LogFile> LogFile::Create(const std::string& path, int64_t max_bytes) {
   const int fd = Begin(path);
+  if (fd < 0 && (errno == EMFILE || errno == ENFILE)) return Exhausted(path, errno);
   if (fd < 0) return FailedPrecondition(path + ": " + std::strerror(errno));
   return LogFile(path, max_bytes, fd);
 }

@@ -33,7 +33,13 @@ Status CheckCanListen(const std::string& host, int port) {
     return AlreadyExists(where +
                          ": the port is in use; stop what listens there or give another --port");
   }
-  return InvalidArgument(where + ": cannot listen: " + std::strerror(failed));
+  std::string remedy;
+  if (failed == EADDRNOTAVAIL) {
+    remedy = "; it is not an address of this machine: give another --host, 0.0.0.0 for all of them";
+  } else if (failed == EACCES) {
+    remedy = "; ports below 1024 are for privileged users: give another --port";
+  }
+  return InvalidArgument(where + ": cannot listen: " + std::strerror(failed) + remedy);
 }
 
 }  // namespace janus::control

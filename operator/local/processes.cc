@@ -15,6 +15,7 @@
 #include <cstring>
 
 #include "common/fd.h"
+#include "operator/local/exhausted.h"
 #include "operator/local/log_file.h"
 
 namespace janus::control {
@@ -28,7 +29,7 @@ struct Pipe {
 Result<Pipe> MakePipe() {
   int fds[2];
   if (pipe2(fds, O_CLOEXEC) != 0) {
-    return ResourceExhausted(std::string("pipe: ") + std::strerror(errno));
+    return Exhausted("pipe", errno);
   }
   return Pipe{Fd(fds[0]), Fd(fds[1])};
 }
@@ -61,10 +62,11 @@ Result<Pipe> MakePipe() {
 }
 
 Status ExecFailed(const std::string& program, int error) {
-  const std::string message = program + ": cannot be started: " + std::strerror(error);
+  const std::string failed = program + ": cannot be started";
+  const std::string message = failed + ": " + std::strerror(error);
   if (error == ENOENT) return NotFound(message);
   if (error == EACCES) return PermissionDenied(message);
-  return ResourceExhausted(message);
+  return Exhausted(failed, error);
 }
 
 std::string SignalName(int signal) {
@@ -120,7 +122,7 @@ Result<std::unique_ptr<Processes>> Processes::Create(Options options) {
   out->event_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   out->wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (out->event_fd_ < 0 || out->wake_fd_ < 0) {
-    return ResourceExhausted(std::string("eventfd: ") + std::strerror(errno));
+    return Exhausted("eventfd", errno);
   }
   out->reader_ =
       std::jthread([self = out.get()](const std::stop_token& stop) { self->ReadOutputs(stop); });
@@ -151,7 +153,7 @@ Status Processes::Start(const ProcessSpec& spec) {
 
   const pid_t parent = getpid();
   const pid_t pid = fork();
-  if (pid < 0) return ResourceExhausted(spec.program + ": fork: " + std::strerror(errno));
+  if (pid < 0) return Exhausted(spec.program + ": fork", errno);
   if (pid == 0) {
     Become(spec.program.c_str(), argv.data(), parent, output.write.get(), failure.write.get());
   }

@@ -54,6 +54,14 @@ TEST(ParseServiceText, ListsWhatIsNotSupportedOnlyForAnObjectThatKeepsTheRules) 
             "s.yaml:17: spec.pipeline.microBatches: is 9; want 0..4");
 }
 
+TEST(CheckServiceName, BlamesTheFlag) {
+  EXPECT_TRUE(CheckServiceName("demo-2").ok());
+  EXPECT_EQ(CheckServiceName("Demo"),
+            InvalidArgument("--name: is 'Demo'; want small letters, digits "
+                            "and '-', beginning with a letter"));
+  EXPECT_EQ(CheckServiceName(std::string(41, 'a')).code(), StatusCode::kInvalidArgument);
+}
+
 TEST(ReadServiceFile, NamesTheFile) {
   EXPECT_EQ(ReadServiceFile("/nonexistent/s.yaml").status().message(),
             "/nonexistent/s.yaml: No such file or directory");

@@ -52,6 +52,13 @@ TEST_F(ReadFileTest, SaysWhatIsWrongWithThePath) {
   EXPECT_EQ(ReadFile("/dev/zero").status(), InvalidArgument("/dev/zero: not a regular file"));
 }
 
+TEST_F(ReadFileTest, TakesNoGitLfsPointerForTheFile) {
+  const std::string path =
+      Write("a", "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n");
+  EXPECT_EQ(ReadFile(path).status(), InvalidArgument(path + ": is a git-LFS pointer, not the file "
+                                                            "itself; fetch it: git lfs pull"));
+}
+
 TEST_F(ReadFileTest, WaitsForNoPipeUnlessAPipeIsWanted) {
   const std::string pipe = folder_.path() + "/pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);

@@ -31,7 +31,11 @@ TEST(Machine, NamesAPortInUse) {
 }
 
 TEST(Machine, RefusesAnAddressThatIsNotHere) {
-  EXPECT_EQ(CheckCanListen("203.0.113.7", 8000).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(
+      CheckCanListen("203.0.113.7", 8000),
+      InvalidArgument("203.0.113.7:8000: cannot listen: Cannot assign requested address; it is "
+                      "not an address of this machine: give another --host, 0.0.0.0 for all "
+                      "of them"));
   EXPECT_EQ(CheckCanListen("127.0.0.1", 70'000).code(), StatusCode::kInvalidArgument);
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -181,6 +182,23 @@ TEST_F(ProcessesTest, SaysWhichProgramCannotStart) {
   EXPECT_EQ(status.message(), dir_ + "/none: cannot be started: No such file or directory");
   EXPECT_EQ(processes_->Start({"b", dir_, {}}).code(), StatusCode::kPermissionDenied);
   EXPECT_EQ(processes_->running(), 0);
+}
+
+TEST_F(ProcessesTest, SaysWhatToDoWhereNoMoreFilesCanBeOpen) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int next = dup(0);  // the lowest free number
+  close(next);
+  for (const rlim_t room : {0, 1}) {  // for the log; for it and no pipe
+    const rlimit few{static_cast<rlim_t>(next) + room, before.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+    const Status status = StartShell("a", "true");
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+    EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+    EXPECT_EQ(status.message(), (room == 0 ? dir_ + "/a.log" : "pipe") +
+                                    ": Too many open files; raise the limit of open files "
+                                    "(ulimit -n)");
+  }
 }
 
 TEST_F(ProcessesTest, BoundsTheLogAndKeepsTheOneBefore) {

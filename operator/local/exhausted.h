@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "common/status.h"
+
+namespace janus::control {
+
+// The system has no more of what `call` wants: why (an errno), and what to do where that is known.
+inline Status Exhausted(const std::string& call, int error) {
+  std::string message = call + ": " + std::strerror(error);
+  if (error == EMFILE) message += "; raise the limit of open files (ulimit -n)";
+  if (error == ENFILE) message += "; raise the machine's limit of open files (sysctl fs.file-max)";
+  if (error == EAGAIN) message += "; raise the limit of processes (ulimit -u, a container's pids)";
+  return ResourceExhausted(std::move(message));
+}
+
+}  // namespace janus::control
