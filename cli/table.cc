@@ -52,6 +52,9 @@ ServiceView Summarize(const Statistics& before, const Statistics& now, Seconds b
   for (const InstanceStatistics& one : now.instances) {
     const InstanceStatistics was = Earlier(before, one);
     view.resident_bytes += one.resident_bytes;
+    // All members leave a step together; who was restarted has counted fewer.
+    view.steps_aborted = std::max(view.steps_aborted, one.steps_aborted);
+    view.rounds_missed += one.rounds_missed;
     if (one.role == Role::kExperts) {
       ++view.n;
       const double activated =
@@ -143,16 +146,22 @@ std::string RenderTable(const std::string& heading, const ServiceView& view,
                   Bytes(part.resident_bytes)});
     }
   }
+  if (view.steps_aborted > 0) {
+    out += Whole(view.steps_aborted) + " steps given up and repeated, " +
+           Whole(view.rounds_missed) + " rounds missed\n";
+  }
   return out;
 }
 
 std::string RenderLine(const ServiceView& view) {
   return Format(
-      "%dA%dE running %llu waiting %llu batch %.1f tokens/s %.1f TPOT %.1f ms activated "
-      "experts %.1f KV %.1f %% CPU %.1f %%",
-      view.m, view.n, static_cast<unsigned long long>(view.running),
-      static_cast<unsigned long long>(view.waiting), view.batch, view.tokens_per_second,
-      view.tpot_seconds * 1e3, view.activated_experts, view.kv_used * 100, view.cpu_share * 100);
+             "%dA%dE running %llu waiting %llu batch %.1f tokens/s %.1f TPOT %.1f ms activated "
+             "experts %.1f KV %.1f %% CPU %.1f %%",
+             view.m, view.n, static_cast<unsigned long long>(view.running),
+             static_cast<unsigned long long>(view.waiting), view.batch, view.tokens_per_second,
+             view.tpot_seconds * 1e3, view.activated_experts, view.kv_used * 100,
+             view.cpu_share * 100) +
+         (view.steps_aborted > 0 ? " steps given up " + Whole(view.steps_aborted) : "");
 }
 
 }  // namespace janus::cli

@@ -23,6 +23,9 @@ struct ServiceView {
   double busiest_experts = 0;    // of the instance with most
   double kv_used = 0;            // share of the capacity, 0..1
   uint64_t preempted = 0;
+  // Since the start: steps given up by all and repeated, rounds that members missed.
+  uint64_t steps_aborted = 0;
+  uint64_t rounds_missed = 0;
   uint64_t resident_bytes = 0;
   uint64_t tokens = 0;  // generated since the start
 };
@@ -30,7 +33,8 @@ struct ServiceView {
 // Pure. Counters that fell (a restarted worker) count as begun anew.
 ServiceView Summarize(const Statistics& before, const Statistics& now, Seconds between);
 
-// One screen: a heading, the service's figures, one line per instance. Lines end with '\n'.
+// One screen: a heading, the service's figures, one line per instance, one more once a step was
+// given up. Lines end with '\n'.
 std::string RenderTable(const std::string& heading, const ServiceView& view,
                         const Statistics& before, const Statistics& now, Seconds between);
 

@@ -153,6 +153,9 @@ v1::InstanceStatistics ToProto(const InstanceStatistics& s) {
   to.set_preempted(s.preempted);
   to.set_recomputed(s.recomputed);
   to.set_sit_outs(s.sit_outs);
+  to.set_steps_aborted(s.steps_aborted);
+  to.set_rounds_missed(s.rounds_missed);
+  to.set_messages_dropped(s.messages_dropped);
   to.set_tpot_seconds_median(s.tpot_seconds_median);
   to.set_resident_bytes(s.resident_bytes);
   for (const PeerLink& link : s.links) {
@@ -188,6 +191,9 @@ InstanceStatistics FromProto(const v1::InstanceStatistics& s) {
   to.preempted = s.preempted();
   to.recomputed = s.recomputed();
   to.sit_outs = s.sit_outs();
+  to.steps_aborted = s.steps_aborted();
+  to.rounds_missed = s.rounds_missed();
+  to.messages_dropped = s.messages_dropped();
   to.tpot_seconds_median = s.tpot_seconds_median();
   to.resident_bytes = s.resident_bytes();
   for (const v1::PeerLink& link : s.links()) {

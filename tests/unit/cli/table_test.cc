@@ -109,6 +109,20 @@ TEST(RenderTable, FitsEightyColumns) {
   }
 }
 
+TEST(RenderTable, SaysHowOftenAStepWasGivenUp) {
+  Statistics now = After();
+  for (InstanceStatistics& one : now.instances) {
+    one.steps_aborted = 3;  // everybody leaves each
+    one.rounds_missed = 2;
+  }
+  const ServiceView view = Summarize(Before(), now, Seconds(2));
+  EXPECT_EQ(view.steps_aborted, 3u);
+  const std::string text = RenderTable("heading", view, Before(), now, Seconds(2));
+  EXPECT_NE(text.find("\n3 steps given up and repeated, 8 rounds missed\n"), std::string::npos)
+      << text;
+  EXPECT_TRUE(RenderLine(view).ends_with(" steps given up 3")) << RenderLine(view);
+}
+
 TEST(Summarize, TakesTheStepForTpotUntilARequestHasFinished) {
   Statistics now = After();
   now.instances[2].tpot_seconds_median = 0;

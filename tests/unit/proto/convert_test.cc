@@ -107,6 +107,9 @@ TEST(Convert, TakesStatisticsThroughTheWireUnchanged) {
   in.preempted = 12;
   in.recomputed = 15;
   in.sit_outs = 13;
+  in.steps_aborted = 16;
+  in.rounds_missed = 17;
+  in.messages_dropped = 18;
   in.tpot_seconds_median = 0.25;
   in.resident_bytes = 14;
   in.links = {{Role::kAttention, Rank{1}, "UCX tcp/lo"}, {Role::kExperts, Rank{0}, "loopback"}};
