@@ -6,6 +6,8 @@
 #include <cstring>
 #include <utility>
 
+#include "dataplane/attention/leader.h"
+#include "dataplane/comm/follower.h"
 #include "dataplane/comm/goodbye.h"
 #include "kernels/kernels.h"
 
@@ -103,9 +105,13 @@ AttentionInstance::AttentionInstance(const AttentionOptions& options, const Mode
     coordinator.m = topology.m();
     coordinator.max_rows = topology.max_rows_per_round;
     coordinator.tpot_target = options.tpot_target;
-    coordinator.detection_deadline = options.detection_deadline;
+    coordinator.detection_deadline = options.deadlines.detection;
     coordinator.least_prefill = options.least_prefill;
-    coordinator_.emplace(coordinator);
+    control_ = std::make_unique<Leader>(coordinator, topology, options.deadlines, transport, clock,
+                                        options.log);
+  } else {
+    control_ = std::make_unique<Follower>(transport, topology.m(), topology.max_rows_per_round,
+                                          topology.epoch, options.deadlines, options.log);
   }
   const int threads = stream.team == nullptr ? 1 : stream.team->size();
   sample_workspace_ =
@@ -218,73 +224,7 @@ bool AttentionInstance::WaitIdle(MonotonicTime deadline) {
   return true;
 }
 
-bool AttentionInstance::PollControl() {
-  if (IsCoordinator()) {
-    for (int r = 1; r < topology_.m(); ++r) {
-      while (transport_.Receive({Role::kAttention, Rank{r}}, control_header_, control_payload_)) {
-        if (control_header_.kind == MessageKind::kGoodbye) left_ = {Role::kAttention, Rank{r}};
-        if (control_header_.kind != MessageKind::kDemand ||
-            control_payload_.size() != sizeof(Demand))
-          continue;
-        DemandNote note;
-        std::memcpy(&note.demand, control_payload_.data(), sizeof(Demand));
-        note.for_step = control_header_.step;
-        coordinator_->OnDemand(r, note, clock_.Now());
-      }
-    }
-    if (const Status issued = IssueTickets(); !issued.ok()) control_error_ = issued;
-  } else {
-    while (transport_.Receive({Role::kAttention, Rank{0}}, control_header_, control_payload_)) {
-      if (control_header_.kind == MessageKind::kGoodbye) left_ = {Role::kAttention, Rank{0}};
-      if (control_header_.kind != MessageKind::kTicket) continue;
-      Ticket ticket;
-      ticket.step = control_header_.step;
-      Status read = ReadTicketShares(control_payload_, topology_.m(), topology_.max_rows_per_round,
-                                     ticket.shares);
-      if (read.ok() && ticket.step <= last_ticket_) {
-        read = Internal("a ticket after that of step " + std::to_string(last_ticket_));
-      }
-      if (!read.ok()) {
-        control_error_ =
-            read.Annotate("attention 0, ticket of step " + std::to_string(ticket.step));
-        continue;
-      }
-      last_ticket_ = ticket.step;
-      tickets_.push_back(std::move(ticket));
-    }
-  }
-  return !tickets_.empty() || !control_error_.ok();
-}
-
-Status AttentionInstance::IssueTickets() {
-  // One ticket ahead of the running step.
-  while (tickets_.empty()) {
-    std::optional<Ticket> ticket = coordinator_->Next(clock_.Now());
-    if (!ticket) return OkStatus();
-    RoundKey key;
-    key.epoch = topology_.epoch;
-    key.step = ticket->step;
-    Header header = MakeHeader(MessageKind::kTicket, key, static_cast<uint16_t>(rank_.value),
-                               static_cast<uint32_t>(ticket->shares.size()));
-    const auto payload = std::as_bytes(std::span(ticket->shares));
-    for (int e = 0; e < topology_.n(); ++e) {
-      JANUS_RETURN_IF_ERROR(transport_.Send({Role::kExperts, Rank{e}}, header, payload));
-    }
-    for (int a = 1; a < topology_.m(); ++a) {
-      const Status sent = transport_.Send({Role::kAttention, Rank{a}}, header, payload);
-      // Nothing holds the others back for who takes no part, so its queue may be full when it gets
-      // no time to read. It does without this ticket: the next one tells it the step.
-      const bool may_miss =
-          sent.code() == StatusCode::kResourceExhausted && !ticket->participates(a);
-      if (!may_miss) JANUS_RETURN_IF_ERROR(sent);
-    }
-    last_ticket_ = ticket->step;
-    tickets_.push_back(std::move(*ticket));
-  }
-  return OkStatus();
-}
-
-Status AttentionInstance::SendDemand(uint64_t for_step, const Scheduler::Outlook& outlook) {
+Demand AttentionInstance::MakeDemand(uint64_t for_step, const Scheduler::Outlook& outlook) {
   Demand demand = last_step_;
   demand.decode_rows = static_cast<uint32_t>(outlook.decode_rows);
   demand.prefill_rows = static_cast<uint32_t>(std::min<int64_t>(outlook.prefill_rows, UINT32_MAX));
@@ -293,36 +233,31 @@ Status AttentionInstance::SendDemand(uint64_t for_step, const Scheduler::Outlook
   demand_sent_for_ = for_step;
   demand_sent_work_ = demand.decode_rows + demand.prefill_rows > 0;
   demand_sent_at_ = MonotonicClock::now();
-  if (IsCoordinator()) {
-    coordinator_->OnDemand(0, {demand, for_step}, clock_.Now());
-    return OkStatus();
-  }
-  RoundKey key;
-  key.epoch = topology_.epoch;
-  key.step = for_step;
-  const Header header =
-      MakeHeader(MessageKind::kDemand, key, static_cast<uint16_t>(rank_.value), 1);
-  return transport_.Send({Role::kAttention, Rank{0}}, header, std::as_bytes(std::span(&demand, 1)));
+  return demand;
+}
+
+Status AttentionInstance::SendDemand(uint64_t for_step, const Scheduler::Outlook& outlook) {
+  return control_->Say(for_step, MakeDemand(for_step, outlook));
 }
 
 MonotonicTime AttentionInstance::DemandExpires() const {
-  return demand_sent_at_ +
-         std::chrono::duration_cast<MonotonicClock::duration>(options_.detection_deadline);
+  return Later(demand_sent_at_, options_.deadlines.detection);
 }
 
 // Between steps: work that no demand has announced yet is announced for the next ticket.
 Status AttentionInstance::OfferWork() {
   if (scheduler_.idle()) return OkStatus();
-  const bool said = demand_sent_for_ > last_ticket_ && demand_sent_work_;
+  const bool said = demand_sent_for_ > control_->newest() && demand_sent_work_;
   if (said && MonotonicClock::now() < DemandExpires()) return OkStatus();
-  return SendDemand(last_ticket_ + 1, scheduler_.After(Batch()));
+  return SendDemand(control_->newest() + 1, scheduler_.After(Batch()));
 }
 
 Status AttentionInstance::Run(std::stop_token stop) {
   stop_ = stop;
   const std::stop_callback wake(stop, [this] { transport_.Wake(); });
   Status ended = RunSteps(stop);
-  ended = JudgeLoss(std::move(ended), transport_, left_, stop, options_.detection_deadline);
+  ended =
+      JudgeLoss(std::move(ended), transport_, control_->left(), stop, options_.deadlines.detection);
   if (ended.ok()) SayGoodbye(transport_, topology_.epoch);
   return ended;
 }
@@ -331,14 +266,21 @@ Status AttentionInstance::RunSteps(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     std::vector<TokenEvent> events;
     DrainInbox(events);
-    Emit(last_ticket_, std::move(events));
-    if (PollControl()) {
-      JANUS_RETURN_IF_ERROR(control_error_);
-      const Ticket ticket = std::move(tickets_.front());
-      tickets_.pop_front();
+    Emit(control_->newest(), std::move(events));
+    control_->Poll();
+    JANUS_RETURN_IF_ERROR(control_->error());
+    if (control_->leaving()) {
+      const Status left = LeaveStep();
+      if (left.code() == StatusCode::kCancelled) return OkStatus();
+      JANUS_RETURN_IF_ERROR(left);
+      continue;
+    }
+    if (const std::optional<Ticket> next = control_->Next()) {
+      const Ticket& ticket = *next;
       if (ticket.participates(rank_.value)) {
         const Status executed = ExecuteStep(ticket);
         if (executed.code() == StatusCode::kCancelled) return OkStatus();
+        if (executed.code() == StatusCode::kAborted) continue;
         if (!executed.ok()) return executed.Annotate("step " + std::to_string(ticket.step));
       } else if (demand_sent_for_ == ticket.step) {
         if (demand_sent_work_) {
@@ -352,16 +294,37 @@ Status AttentionInstance::RunSteps(const std::stop_token& stop) {
       continue;
     }
     JANUS_RETURN_IF_ERROR(OfferWork());
-    MonotonicTime deadline = MonotonicClock::now() + std::chrono::seconds(3600);
-    if (IsCoordinator()) deadline = std::min(deadline, coordinator_->NextDeadline());
+    MonotonicTime deadline =
+        std::min(MonotonicClock::now() + std::chrono::seconds(3600), control_->NextDeadline());
     if (!scheduler_.idle()) deadline = std::min(deadline, DemandExpires());
     const Status waited = transport_.Wait(deadline, [&] {
-      if (PollControl() || InboxPending() || stop.stop_requested()) return true;
-      return IsCoordinator() && coordinator_->NextDeadline() < deadline;  // patience has begun
+      if (control_->Poll() || InboxPending() || stop.stop_requested()) return true;
+      return control_->NextDeadline() < deadline;  // patience has begun
     });
     if (!waited.ok() && waited.code() != StatusCode::kDeadlineExceeded) return waited;
   }
   return OkStatus();
+}
+
+// What was announced of work here counted on the step that is given up, so it is said anew.
+Status AttentionInstance::LeaveStep() {
+  JANUS_RETURN_IF_ERROR(control_->Leave(
+      exchange_, [&] { return MakeDemand(control_->newest() + 1, scheduler_.After(Batch())); },
+      stop_));
+  given_up_ = scheduler_.idle() ? 0 : given_up_ + 1;
+  {
+    const MutexLock lock(mu_);
+    statistics_.steps_aborted += 1;
+    statistics_.messages_dropped = Dropped();
+  }
+  if (given_up_ <= options_.most_repeats) return OkStatus();
+  return Internal("step " + std::to_string(control_->newest()) +
+                  " and those before it were given up " + std::to_string(given_up_) +
+                  " times in a row; at last: " + control_->reason());
+}
+
+uint64_t AttentionInstance::Dropped() const {
+  return transport_.dropped() + exchange_.stale() + control_->dropped();
 }
 
 Status AttentionInstance::ExecuteStep(const Ticket& ticket) {
@@ -387,6 +350,7 @@ Status AttentionInstance::ExecuteStep(const Ticket& ticket) {
   JANUS_RETURN_IF_ERROR(Finish(batch, events));
 
   const Seconds took = clock_.Now() - start;
+  given_up_ = 0;
   last_step_.last_decode_rows = static_cast<uint32_t>(batch.decode_rows);
   last_step_.last_prefill_rows = static_cast<uint32_t>(batch.prefill_rows);
   last_step_.last_step_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(took).count();
@@ -446,24 +410,37 @@ Status AttentionInstance::RunLayers(const Ticket& ticket, const Batch& batch) {
 
 Status AttentionInstance::Collect(const RoundKey& key, int first, int rows) {
   const MonotonicTime start = clock_.Now();
-  Status polled;
+  Result<bool> all = false;
   const auto arrived = [&] {
-    const Result<bool> all = exchange_.Poll(key);
-    if (!all.ok()) polled = all.status();
+    all = exchange_.Poll(key);
     if (!all.ok() || *all || stop_.stop_requested()) return true;
-    PollControl();
-    return false;
+    control_->Poll();
+    return control_->leaving();
   };
-  const MonotonicTime deadline =
-      start + std::chrono::duration_cast<MonotonicClock::duration>(options_.detection_deadline);
-  const Status waited = transport_.Wait(deadline, arrived);
-  const std::string where = "MoE layer " + std::to_string(key.layer);
-  if (!waited.ok()) return waited.Annotate(where + ": waiting for the experts");
-  if (!polled.ok()) return polled.Annotate(where);
+  const Status waited = transport_.Wait(Later(start, options_.deadlines.detection), arrived);
   if (stop_.stop_requested()) return Cancelled("stopped");
+  if (control_->leaving()) return Aborted("the step is given up");
+  if (!all.ok()) return Missed(key, all.status());
+  if (waited.code() == StatusCode::kDeadlineExceeded) {
+    std::string who = "waiting for the contributions of experts";
+    for (const Rank e : exchange_.Awaited(key.micro_batch)) who += " " + std::to_string(e.value);
+    return Missed(key, waited.Annotate(who));
+  }
+  if (!waited.ok()) {
+    return waited.Annotate("MoE layer " + std::to_string(key.layer) + ": waiting for the experts");
+  }
   wait_ += clock_.Now() - start;
   const Timed kernel(clock_, kernels_);
   return layers_.AddExperts(first, rows, exchange_.Contributions(key.micro_batch));
+}
+
+Status AttentionInstance::Missed(const RoundKey& round, const Status& why) {
+  {
+    const MutexLock lock(mu_);
+    statistics_.rounds_missed += 1;
+  }
+  JANUS_RETURN_IF_ERROR(control_->Miss(round, why));
+  return Aborted("the step is given up");
 }
 
 Status AttentionInstance::Finish(const Batch& batch, std::vector<TokenEvent>& events) {
@@ -587,6 +564,7 @@ void AttentionInstance::UpdateStatistics(const Batch& batch, Seconds took, int d
   // Handing over what the step before brought is part of it; this step's is still to come.
   statistics_.host_seconds += (took - wait_ - kernels_ + emission_).count();
   emission_ = Seconds(0);
+  statistics_.messages_dropped = Dropped();
   statistics_.preempted = scheduler_.preempted();
   statistics_.recomputed = scheduler_.recomputed();
   statistics_.tpot_seconds_median = tpot_seconds_.value();

@@ -17,12 +17,13 @@
 #include "common/mutex.h"
 #include "common/statistics.h"
 #include "common/topology.h"
-#include "dataplane/attention/coordinator.h"
 #include "dataplane/attention/layers.h"
 #include "dataplane/attention/weights.h"
 #include "dataplane/comm/exchange.h"
+#include "dataplane/comm/step_control.h"
 #include "dataplane/engine/kv_cache.h"
 #include "dataplane/engine/scheduler.h"
+#include "dataplane/engine/step_times.h"
 
 namespace janus::dataplane {
 
@@ -32,10 +33,15 @@ struct AttentionOptions {
   int64_t max_model_len = 0;  // positions per sequence; 0: the model's
   int64_t kv_bytes = int64_t{1} << 30;
   int64_t swap_bytes = int64_t{1} << 30;
-  Seconds tpot_target{0.1};          // a step that computes prompts should take no longer
-  Seconds detection_deadline{10.0};  // a peer silent for longer is lost
-  int least_prefill = 16;            // prompt positions per step at least
-  bool logits_hashes = true;         // requests may ask for hashes of the logits
+  Seconds tpot_target{0.1};  // a step that computes prompts should take no longer
+  StepDeadlines deadlines;
+  // The same rows may be given up so many times in a row. One lost message costs one repeat, so
+  // what still fails at the fourth attempt is no accident, and its requests had better end with an
+  // error.
+  int most_repeats = 3;
+  int least_prefill = 16;     // prompt positions per step at least
+  bool logits_hashes = true;  // requests may ask for hashes of the logits
+  Logger log{2, LogLevel::kWarning};
   // Called on the step thread with the logits [V] of every computed position; null in service,
   // where only the positions that draw a token have logits.
   std::function<void(const RequestKey&, int position, std::span<const float>)> logits_tap;
@@ -47,6 +53,9 @@ struct AttentionOptions {
 
 // One attention instance: sequences, their keys and values, every layer's attention, sampling. Rank
 // 0 coordinates the steps of all.
+//
+// A sequence moves on at the end of a step alone (MarkComputed, Append): a step that is given up
+// before has written keys and values, which the next one writes again, and nothing else.
 //
 // Run is the step thread; Submit, Cancel, CancelStream and statistics are thread-safe.
 class AttentionInstance {
@@ -95,15 +104,17 @@ class AttentionInstance {
   Status CheckTokens(std::span<const int32_t> tokens, const char* whose) const;
   void DrainInbox(std::vector<TokenEvent>& events);
   bool InboxPending() const { return inbox_pending_.load(std::memory_order_acquire); }
-  // Reads control messages, lets the coordinator issue; true when a ticket is at hand.
-  bool PollControl();
-  Status IssueTickets();
-  // Says what the step `for_step` would get from here, unless that was said already.
+  // What the step `for_step` would get from here; the caller says it.
+  Demand MakeDemand(uint64_t for_step, const Scheduler::Outlook& outlook);
   Status SendDemand(uint64_t for_step, const Scheduler::Outlook& outlook);
   // When to say it again if no ticket has come: a demand may be lost.
   MonotonicTime DemandExpires() const;
   Status OfferWork();
+  // Aborted: the step is given up.
   Status ExecuteStep(const Ticket& ticket);
+  Status Missed(const RoundKey& round, const Status& why);
+  Status LeaveStep();
+  uint64_t Dropped() const;
   Status RunLayers(const Ticket& ticket, const Batch& batch);
   Status Collect(const RoundKey& key, int first, int rows);
   Status Finish(const Batch& batch, std::vector<TokenEvent>& events);
@@ -114,7 +125,6 @@ class AttentionInstance {
   void PublishLoad() JANUS_REQUIRES(mu_);
   void Emit(uint64_t step, std::vector<TokenEvent>&& events);
   void UpdateStatistics(const Batch& batch, Seconds took, int drawn);
-  bool IsCoordinator() const { return coordinator_.has_value(); }
 
   // Constant after construction.
   const AttentionOptions options_;
@@ -143,22 +153,17 @@ class AttentionInstance {
   std::unique_ptr<KvCache> cache_;
   Scheduler scheduler_;
   AttentionLayers layers_;
-  std::optional<Coordinator> coordinator_;
-  std::deque<Ticket> tickets_;    // received, not yet executed
-  uint64_t last_ticket_ = 0;      // step of the newest ticket seen
+  std::unique_ptr<StepControl> control_;
   uint64_t demand_sent_for_ = 0;  // step of the last demand
   bool demand_sent_work_ = false;
   MonotonicTime demand_sent_at_;
   Demand last_step_;  // how the last step went, for the next demand
-  Status control_error_;
-  std::optional<PeerId> left_;  // a peer that said goodbye
+  int given_up_ = 0;  // steps in a row since the last one that ended, while there was work
   RunningMedian step_seconds_;
-  RunningMedian tpot_seconds_;  // of requests that have ended
-  Seconds wait_{0};             // for the experts, within the running step
-  Seconds kernels_{0};          // within the running step
-  Seconds emission_{0};         // handing over what the step before brought
-  Header control_header_;
-  std::vector<std::byte> control_payload_;
+  RunningMedian tpot_seconds_;                     // of requests that have ended
+  Seconds wait_{0};                                // for the experts, within the running step
+  Seconds kernels_{0};                             // within the running step
+  Seconds emission_{0};                            // handing over what the step before brought
   std::vector<int32_t> wanted_rows_;               // of the batch, those that have logits
   std::vector<kernels::SamplingParams> sampling_;  // of each
   std::vector<kernels::SampledToken> drawn_;       // of each

@@ -59,6 +59,17 @@ std::optional<Ticket> Coordinator::Next(MonotonicTime now) {
   return Issue();
 }
 
+void Coordinator::Void(uint64_t fence) {
+  next_step_ = std::max(next_step_, fence + 1);
+  for (Member& member : members_) {
+    member.was_in = true;
+    member.left_out = false;
+    // What was said for this number counted on the step that is given up.
+    member.demand_for = 0;
+  }
+  first_ready_.reset();
+}
+
 MonotonicTime Coordinator::NextDeadline() const {
   if (!first_ready_) return MonotonicTime::max();
   // By the rows of the instance with most, as steps are recorded.

@@ -5,16 +5,10 @@
 #include <vector>
 
 #include "common/clock.h"
-#include "dataplane/comm/wire.h"
+#include "dataplane/comm/step_control.h"
 #include "dataplane/engine/step_times.h"
 
 namespace janus::dataplane {
-
-struct Ticket {
-  uint64_t step = 0;
-  std::vector<TicketShare> shares;  // [m]; row_limit 0: takes no part
-  bool participates(int rank) const { return shares[static_cast<size_t>(rank)].row_limit > 0; }
-};
 
 struct CoordinatorOptions {
   int m = 1;
@@ -46,6 +40,10 @@ class Coordinator {
 
   // The next ticket, if it is due.
   std::optional<Ticket> Next(MonotonicTime now);
+
+  // The steps up to `fence`, at least all that were issued, are given up: the next ticket's number
+  // is above it, and nobody is in it who has not spoken for it.
+  void Void(uint64_t fence);
 
   // When Next should be asked again even if no demand arrives; max() when nothing is pending.
   MonotonicTime NextDeadline() const;

@@ -34,21 +34,38 @@ ContributionRef Load(const ContributionRef* at) {
       __atomic_load_n(reinterpret_cast<const uint32_t*>(at), __ATOMIC_RELAXED));
 }
 
-// Takes what a slot has, passing over messages of rounds that were given up, late or twice.
-bool TakeCurrent(Transport& transport, PeerId from, int slot, MessageKind kind, const RoundKey& key,
-                 SlotMessage& message) {
-  // A peer that posts without end must not keep us here.
-  constexpr int kAtOnce = 8;
-  for (int taken = 0; taken < kAtOnce && transport.Take(from, slot, message); ++taken) {
-    if (message.header.kind == kind && message.header.key() >= key) return true;
+// What comes into the slots of the peers.
+class Inbox {
+ public:
+  explicit Inbox(Transport& transport) : transport_(transport) {}
+
+  // Takes what a slot has, passing over messages of rounds that were given up, late or twice.
+  bool TakeCurrent(PeerId from, int slot, MessageKind kind, const RoundKey& key,
+                   SlotMessage& message) {
+    for (int taken = 0; taken < kAtOnce && transport_.Take(from, slot, message); ++taken) {
+      if (message.header.kind == kind && message.header.key() >= key) return true;
+      ++stale_;
+    }
+    return false;
   }
-  return false;
-}
+  void Drop(PeerId from, int slot) {
+    SlotMessage message;
+    for (int taken = 0; taken < kAtOnce && transport_.Take(from, slot, message); ++taken) ++stale_;
+  }
+  uint64_t stale() const { return stale_; }
+
+ private:
+  // A peer that posts without end must not keep us here.
+  static constexpr int kAtOnce = 8;
+
+  Transport& transport_;
+  uint64_t stale_ = 0;
+};
 
 class DirectAttention final : public AttentionExchange {
  public:
   DirectAttention(const ExchangeShape& shape, Transport& transport)
-      : shape_(shape), transport_(transport), self_(transport.layout().self) {
+      : shape_(shape), transport_(transport), self_(transport.layout().self), inbox_(transport) {
     const auto cells = static_cast<size_t>(shape.max_rows) * static_cast<size_t>(shape.top_k);
     rounds_.resize(static_cast<size_t>(shape.micro_batches));
     for (Round& round : rounds_) {
@@ -82,8 +99,10 @@ class DirectAttention final : public AttentionExchange {
       if (round.arrived[static_cast<size_t>(e)]) continue;
       const PeerId from{Role::kExperts, Rank{e}};
       SlotMessage message;
-      const int slot = key.micro_batch * shape_.m + self_.rank.value;
-      if (!TakeCurrent(transport_, from, slot, MessageKind::kContributions, key, message)) continue;
+      if (!inbox_.TakeCurrent(from, SlotOf(key.micro_batch), MessageKind::kContributions, key,
+                              message)) {
+        continue;
+      }
       if (message.header.key() != key) return Misordered(from, message.header.key(), key);
       JANUS_RETURN_IF_ERROR(Enter(round, from, message));
       round.arrived[static_cast<size_t>(e)] = true;
@@ -101,6 +120,23 @@ class DirectAttention final : public AttentionExchange {
     return true;
   }
 
+  std::vector<Rank> Awaited(int micro_batch) const override {
+    const Round& round = rounds_[static_cast<size_t>(micro_batch)];
+    std::vector<Rank> awaited;
+    for (int e = 0; e < shape_.n; ++e) {
+      if (!round.arrived[static_cast<size_t>(e)]) awaited.push_back(Rank{e});
+    }
+    return awaited;
+  }
+
+  bool Abandon() override {
+    for (int i = 0; i < shape_.micro_batches; ++i) {
+      for (int e = 0; e < shape_.n; ++e) inbox_.Drop({Role::kExperts, Rank{e}}, SlotOf(i));
+    }
+    return transport_.Settle();
+  }
+  uint64_t stale() const override { return inbox_.stale(); }
+
   std::span<const void* const> Contributions(int micro_batch) const override {
     const Round& round = rounds_[static_cast<size_t>(micro_batch)];
     return {round.table.data(),
@@ -115,6 +151,9 @@ class DirectAttention final : public AttentionExchange {
     std::vector<bool> arrived;
     std::vector<const void*> table;  // [max_rows * K]
   };
+
+  // Of every expert instance's slots the one with contributions to this instance.
+  int SlotOf(int micro_batch) const { return micro_batch * shape_.m + self_.rank.value; }
 
   Status Enter(Round& round, PeerId from, const SlotMessage& message) {
     const size_t count = message.header.count;
@@ -149,20 +188,21 @@ class DirectAttention final : public AttentionExchange {
   const ExchangeShape shape_;
   Transport& transport_;
   const PeerId self_;
+  Inbox inbox_;
   std::vector<Round> rounds_;
 };
 
 class DirectExperts final : public ExpertExchange {
  public:
   DirectExperts(const ExchangeShape& shape, Transport& transport)
-      : shape_(shape), transport_(transport), self_(transport.layout().self) {
+      : shape_(shape), transport_(transport), self_(transport.layout().self), inbox_(transport) {
     counts_.assign(static_cast<size_t>(shape.micro_batches) * static_cast<size_t>(shape.m), 0);
   }
 
   Result<bool> Poll(const RoundKey& key, Rank from, ArrivedRows& arrived) override {
     const PeerId peer{Role::kAttention, from};
     SlotMessage message;
-    if (!TakeCurrent(transport_, peer, key.micro_batch, MessageKind::kRows, key, message)) {
+    if (!inbox_.TakeCurrent(peer, key.micro_batch, MessageKind::kRows, key, message)) {
       return false;
     }
     if (message.header.key() != key) return Misordered(peer, message.header.key(), key);
@@ -176,6 +216,14 @@ class DirectExperts final : public ExpertExchange {
     arrived.posted = FromNanoseconds(message.header.posted_ns);
     return true;
   }
+
+  bool Abandon() override {
+    for (int i = 0; i < shape_.micro_batches; ++i) {
+      for (int a = 0; a < shape_.m; ++a) inbox_.Drop({Role::kAttention, Rank{a}}, i);
+    }
+    return transport_.Settle();
+  }
+  uint64_t stale() const override { return inbox_.stale(); }
 
   Outgoing Begin(int micro_batch, Rank to, int count) override {
     JANUS_CHECK(count >= 0 && count <= shape_.max_rows * shape_.top_k, count);
@@ -203,6 +251,7 @@ class DirectExperts final : public ExpertExchange {
   const ExchangeShape shape_;
   Transport& transport_;
   const PeerId self_;
+  Inbox inbox_;
   std::vector<int> counts_;  // [micro-batch, m]: contributions of the message being written
 };
 

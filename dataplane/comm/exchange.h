@@ -31,15 +31,30 @@ ExchangeShape ShapeOf(const Topology& topology, int hidden, int top_k, DType wir
 // Which attention ranks take part in a step (and, after the first layer, still have rows).
 using Participants = std::vector<bool>;
 
+// What both sides of a round share. Confined to the step thread.
+//
+// A member may give up the round it is in, at any point of it. Its slots are written anew when
+// every member has done so (Abandon), under a step with a higher number: what was late then is told
+// by its older step, dropped and counted.
+class Exchange {
+ public:
+  virtual ~Exchange() = default;
+
+  // Gives up every round under way and drops what has come of it. True once nothing that was posted
+  // here is on its way any more; asked again until then, inside Transport::Wait.
+  virtual bool Abandon() = 0;
+
+  // Messages that were dropped because their round was over here, since the start.
+  virtual uint64_t stale() const = 0;
+};
+
 // The attention side of a round, in any mode. For each round: fill Rows, Post, then Poll until
 // true, then read the contributions; only then may the next round of the same micro-batch be
 // posted.
 //
 // Confined to the step thread. Nothing allocates after construction.
-class AttentionExchange {
+class AttentionExchange : public Exchange {
  public:
-  virtual ~AttentionExchange() = default;
-
   // Where the rows of a micro-batch are put, [max_rows, H] of the wire type, 64-byte aligned. Its
   // readers read it in place: it must not change from Post until Poll has returned true.
   virtual std::span<std::byte> Rows(int micro_batch) = 0;
@@ -50,6 +65,9 @@ class AttentionExchange {
   // True once every (row, top-k slot) of the round has exactly one contribution here. Internal: a
   // contribution twice, missing or out of range, with the sender's name.
   virtual Result<bool> Poll(const RoundKey& key) = 0;
+
+  // Expert instances that the micro-batch's round still waits for.
+  virtual std::vector<Rank> Awaited(int micro_batch) const = 0;
 
   // contributions[row * K + slot] -> H values of the wire type, in place. Valid after Poll returned
   // true and until the micro-batch's next Post.
@@ -67,10 +85,8 @@ struct ArrivedRows {
 // the rows, then Begin, write, Post the contributions of this instance (possibly none).
 //
 // Confined to the step thread. Nothing allocates after construction.
-class ExpertExchange {
+class ExpertExchange : public Exchange {
  public:
-  virtual ~ExpertExchange() = default;
-
   // True when `from`'s rows of the round are here.
   virtual Result<bool> Poll(const RoundKey& key, Rank from, ArrivedRows& arrived) = 0;
 

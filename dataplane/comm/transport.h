@@ -81,6 +81,12 @@ class Transport {
   // with a wrong tag or impossible size is dropped and counted.
   virtual bool Take(PeerId from, int slot, SlotMessage& message) = 0;
 
+  // For a round that is given up: what was posted and has not begun to leave is dropped. True once
+  // nothing of the slots is on its way any more, so that they may be overwritten as soon as their
+  // readers are done; asked again until then, inside Wait. Does not depend on the readers'
+  // protocol.
+  virtual bool Settle() = 0;
+
   // Queues a control message: header + payload (<= kMaxControlBytes). Ordered per pair, delivered
   // once. ResourceExhausted: the peer has kControlQueueDepth unread already.
   virtual Status Send(PeerId to, const Header& header, std::span<const std::byte> payload) = 0;

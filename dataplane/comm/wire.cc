@@ -1,5 +1,6 @@
 #include "dataplane/comm/wire.h"
 
+#include <algorithm>
 #include <cstring>
 #include <initializer_list>
 
@@ -68,6 +69,20 @@ Status ReadTicketShares(std::span<const std::byte> payload, int m, int max_rows,
                     std::to_string(a) + "; a round carries " + std::to_string(max_rows) + " rows");
   }
   return OkStatus();
+}
+
+std::string ReadReason(std::span<const std::byte> payload) {
+  const std::span<const std::byte> text = payload.first(std::min(payload.size(), kMostReasonChars));
+  std::string reason;
+  for (const std::byte byte : text) {
+    const auto c = std::to_integer<char>(byte);
+    reason += c >= 0x20 && c < 0x7f ? c : '?';
+  }
+  return reason;
+}
+
+std::span<const std::byte> WriteReason(std::string_view reason) {
+  return std::as_bytes(std::span(reason.substr(0, kMostReasonChars)));
 }
 
 uint64_t EpochTag(const EpochKey& key, uint64_t epoch) {

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -18,7 +20,7 @@ namespace janus::dataplane {
 
 static_assert(std::endian::native == std::endian::little);
 
-inline constexpr uint32_t kProtocolVersion = 2;
+inline constexpr uint32_t kProtocolVersion = 3;
 
 // How the messages of a pair travel.
 enum class PairTransport : uint8_t { kSharedMemory = 1, kUcx = 2 };
@@ -68,6 +70,10 @@ enum class MessageKind : uint8_t {
   kTicket = 3,         // coordinator -> every member
   kDemand = 4,         // attention -> coordinator
   kGoodbye = 6,        // to every peer: the sender was asked to stop (goodbye.h)
+  // Giving up a step (docs/steps.md):
+  kMiss = 7,   // member -> coordinator: the round of the header was missed; payload: why, as text
+  kAbort = 8,  // coordinator -> every member: leave the steps up to the header's; payload: why
+  kLeft = 9,   // member -> coordinator: has left them (Left)
 };
 
 struct Header {
@@ -137,6 +143,19 @@ struct Demand {
   int64_t last_step_ns = 0;  // 0: took part in none since its last demand
 };
 static_assert(sizeof(Demand) == 32);
+
+// kLeft payload, from expert instances too.
+struct Left {
+  uint64_t newest = 0;  // step of the newest ticket seen: above the header's only if it was false
+  Demand demand;        // for the first step after those that were left; experts: none
+};
+static_assert(sizeof(Left) == 40);
+
+// The text of a kMiss or kAbort, as it came from outside: cut to kMostReasonChars, without control
+// characters.
+inline constexpr size_t kMostReasonChars = 400;
+std::string ReadReason(std::span<const std::byte> payload);
+std::span<const std::byte> WriteReason(std::string_view reason);
 
 // Reader -> writer of control messages, where memory is not shared: how many it has read so far.
 struct Credit {

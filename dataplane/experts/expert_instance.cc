@@ -16,62 +16,77 @@ ExpertInstance::ExpertInstance(const ExpertOptions& options, const ModelDescript
       model_(model),
       epoch_(topology.epoch),
       micro_batches_(topology.micro_batches),
-      max_rows_(topology.max_rows_per_round),
       transport_(transport),
       exchange_(exchange),
       clock_(clock),
       layers_(model, weights, topology, rank, options.scheduling, stream),
+      control_(transport, topology.m(), topology.max_rows_per_round, topology.epoch,
+               options.deadlines, options.log),
       sources_(static_cast<size_t>(topology.m())) {
   statistics_.role = Role::kExperts;
   statistics_.rank = rank;
-}
-
-Result<bool> ExpertInstance::NextTicket(RoundKey& key, std::vector<bool>& participants) {
-  while (transport_.Receive({Role::kAttention, Rank{0}}, control_header_, control_payload_)) {
-    if (control_header_.kind == MessageKind::kGoodbye) left_ = {Role::kAttention, Rank{0}};
-    if (control_header_.kind != MessageKind::kTicket) continue;
-    key = control_header_.key();
-    const Status read =
-        ReadTicketShares(control_payload_, static_cast<int>(sources_.size()), max_rows_, shares_);
-    if (!read.ok()) {
-      return read.Annotate("attention 0, ticket of step " + std::to_string(key.step));
-    }
-    participants.resize(shares_.size());
-    for (size_t a = 0; a < shares_.size(); ++a) participants[a] = shares_[a].row_limit > 0;
-    return true;
-  }
-  return false;
 }
 
 Status ExpertInstance::Run(std::stop_token stop) {
   stop_ = stop;
   const std::stop_callback wake(stop, [this] { transport_.Wake(); });
   Status ended = RunSteps(stop);
-  ended = JudgeLoss(std::move(ended), transport_, left_, stop, options_.detection_deadline);
+  ended =
+      JudgeLoss(std::move(ended), transport_, control_.left(), stop, options_.deadlines.detection);
   if (ended.ok()) SayGoodbye(transport_, epoch_);
   return ended;
 }
 
 Status ExpertInstance::RunSteps(const std::stop_token& stop) {
-  RoundKey key;
-  std::vector<bool> participants;
   while (!stop.stop_requested()) {
-    Result<bool> ticket = false;
-    const Status waited = transport_.Wait(MonotonicClock::now() + std::chrono::seconds(3600), [&] {
-      ticket = NextTicket(key, participants);
-      return !ticket.ok() || *ticket || stop.stop_requested();
-    });
+    const Status waited = transport_.Wait(MonotonicClock::now() + std::chrono::seconds(3600),
+                                          [&] { return control_.Poll() || stop.stop_requested(); });
     if (!waited.ok() && waited.code() != StatusCode::kDeadlineExceeded) return waited;
-    JANUS_RETURN_IF_ERROR(ticket.status());
-    if (!*ticket) continue;
-    const Status executed = ExecuteStep(key, participants);
-    if (executed.code() == StatusCode::kCancelled) return OkStatus();
-    if (!executed.ok()) return executed.Annotate("step " + std::to_string(key.step));
+    JANUS_RETURN_IF_ERROR(control_.error());
+    Status done;
+    if (control_.leaving()) {
+      done = LeaveStep();
+    } else if (const std::optional<Ticket> ticket = control_.Next()) {
+      done = ExecuteStep(*ticket);
+      if (done.code() == StatusCode::kAborted) continue;
+      if (!done.ok()) done = done.Annotate("step " + std::to_string(ticket->step));
+    }
+    if (done.code() == StatusCode::kCancelled) return OkStatus();
+    JANUS_RETURN_IF_ERROR(done);
   }
   return OkStatus();
 }
 
-Status ExpertInstance::ExecuteStep(RoundKey key, const std::vector<bool>& participants) {
+Status ExpertInstance::LeaveStep() {
+  JANUS_RETURN_IF_ERROR(control_.Leave(
+      exchange_, [] { return Demand(); }, stop_));
+  const MutexLock lock(mu_);
+  statistics_.steps_aborted += 1;
+  statistics_.messages_dropped = Dropped();
+  return OkStatus();
+}
+
+Status ExpertInstance::Missed(const RoundKey& round, const Status& why) {
+  {
+    const MutexLock lock(mu_);
+    statistics_.rounds_missed += 1;
+  }
+  JANUS_RETURN_IF_ERROR(control_.Miss(round, why));
+  return Aborted("the step is given up");
+}
+
+uint64_t ExpertInstance::Dropped() const {
+  return transport_.dropped() + exchange_.stale() + control_.dropped();
+}
+
+Status ExpertInstance::ExecuteStep(const Ticket& ticket) {
+  RoundKey key;
+  key.epoch = epoch_;
+  key.step = ticket.step;
+  std::vector<bool> participants(ticket.shares.size());
+  for (size_t a = 0; a < participants.size(); ++a) {
+    participants[a] = ticket.participates(static_cast<int>(a));
+  }
   const MonotonicTime start = clock_.Now();
   wait_ = Seconds(0);
   rows_ = rounds_ = activated_ = 0;
@@ -93,7 +108,7 @@ Status ExpertInstance::ExecuteStep(RoundKey key, const std::vector<bool>& partic
         JANUS_RETURN_IF_ERROR(AwaitRows(key));
         return Answer(key);
       }();
-      if (done.code() == StatusCode::kCancelled) return done;
+      if (done.code() == StatusCode::kCancelled || done.code() == StatusCode::kAborted) return done;
       if (!done.ok()) return done.Annotate("MoE layer " + std::to_string(layer));
       for (size_t a = 0; a < sources_.size(); ++a) who[a] = who[a] && sources_[a].rows.count > 0;
     }
@@ -103,6 +118,7 @@ Status ExpertInstance::ExecuteStep(RoundKey key, const std::vector<bool>& partic
   statistics_.steps += 1;
   statistics_.rows += rows_;
   statistics_.rounds += rounds_;
+  statistics_.messages_dropped = Dropped();
   statistics_.activated_experts += activated_;
   statistics_.compute_seconds += (took - wait_).count();
   statistics_.wait_seconds += wait_.count();
@@ -112,8 +128,7 @@ Status ExpertInstance::ExecuteStep(RoundKey key, const std::vector<bool>& partic
 // Gates the rows of whoever is here while the others are awaited.
 Status ExpertInstance::AwaitRows(const RoundKey& key) {
   const MonotonicTime start = clock_.Now();
-  const MonotonicTime deadline =
-      start + std::chrono::duration_cast<MonotonicClock::duration>(options_.detection_deadline);
+  const MonotonicTime deadline = Later(start, options_.deadlines.detection);
   Seconds gating{0};
   for (;;) {
     Status failed;
@@ -135,18 +150,21 @@ Status ExpertInstance::AwaitRows(const RoundKey& key) {
         }
         missing = true;
       }
-      return !missing || stop_.stop_requested();
+      if (missing) control_.Poll();
+      return !missing || control_.leaving() || stop_.stop_requested();
     };
     const Status waited = transport_.Wait(deadline, any_new);
-    if (!failed.ok()) return failed;
+    if (stop_.stop_requested()) return Cancelled("stopped");
+    if (control_.leaving()) return Aborted("the step is given up");
+    if (!failed.ok()) return Missed(key, failed);
     if (!waited.ok()) {
       std::string who;
       for (size_t a = 0; a < sources_.size(); ++a) {
         if (sources_[a].awaited && !sources_[a].here) who += " " + std::to_string(a);
       }
-      return waited.Annotate("waiting for the rows of attention" + who);
+      const Status why = waited.Annotate("waiting for the rows of attention" + who);
+      return waited.code() == StatusCode::kDeadlineExceeded ? Missed(key, why) : why;
     }
-    if (stop_.stop_requested()) return Cancelled("stopped");
     if (came == sources_.size()) break;
     Source& source = sources_[came];
     source.here = true;

@@ -6,11 +6,13 @@
 #include <vector>
 
 #include "common/clock.h"
+#include "common/log.h"
 #include "common/model/description.h"
 #include "common/mutex.h"
 #include "common/statistics.h"
 #include "common/topology.h"
 #include "dataplane/comm/exchange.h"
+#include "dataplane/comm/follower.h"
 #include "dataplane/experts/expert_layers.h"
 #include "dataplane/experts/weights.h"
 #include "kernels/stream.h"
@@ -19,7 +21,8 @@ namespace janus::dataplane {
 
 struct ExpertOptions {
   SchedulingPolicy scheduling = SchedulingPolicy::kAebs;
-  Seconds detection_deadline{10.0};  // a peer silent for longer within a step is lost
+  StepDeadlines deadlines;
+  Logger log{2, LogLevel::kWarning};
 };
 
 // One expert instance: steps, tickets and the exchange around ExpertLayers. For every round it has
@@ -50,9 +53,11 @@ class ExpertInstance {
   };
 
   Status RunSteps(const std::stop_token& stop);
-  // False: there is none.
-  Result<bool> NextTicket(RoundKey& key, std::vector<bool>& participants);
-  Status ExecuteStep(RoundKey key, const std::vector<bool>& participants);
+  // Aborted: the step is given up.
+  Status ExecuteStep(const Ticket& ticket);
+  Status Missed(const RoundKey& round, const Status& why);
+  Status LeaveStep();
+  uint64_t Dropped() const;
   Status AwaitRows(const RoundKey& key);
   Status Answer(const RoundKey& key);
 
@@ -61,7 +66,6 @@ class ExpertInstance {
   const ModelDescription model_;
   const uint64_t epoch_;
   const int micro_batches_;
-  const int max_rows_;
   Transport& transport_;
   ExpertExchange& exchange_;
   const Clock& clock_;
@@ -72,16 +76,13 @@ class ExpertInstance {
   // Confined to the step thread.
   std::stop_token stop_;
   ExpertLayers layers_;
+  Follower control_;
   std::vector<Source> sources_;  // by attention rank
   MonotonicTime all_here_;
   Seconds wait_{0};
   uint64_t rows_ = 0;
   uint64_t rounds_ = 0;
   uint64_t activated_ = 0;
-  std::optional<PeerId> left_;  // a peer that said goodbye
-  Header control_header_;
-  std::vector<std::byte> control_payload_;
-  std::vector<TicketShare> shares_;
 };
 
 }  // namespace janus::dataplane

@@ -76,7 +76,10 @@ Result<WorkerSettings> ResolveSettings(const v1::WorkerConfig& config, ModelDesc
   settings.machine_threads =
       static_cast<int>(std::min<uint32_t>(config.machine_threads(), INT32_MAX));
   settings.compute_threads = static_cast<int>(OrDefault(config.compute_threads(), 1u));
-  const Seconds detection(OrDefault(config.detection_deadline_ms(), 10'000u) / 1000.0);
+  StepDeadlines deadlines;
+  deadlines.detection = Seconds(OrDefault(config.detection_deadline_ms(), 10'000u) / 1000.0);
+  // A member that is only slow has had as long again to answer, and what it was told twice.
+  deadlines.loss = 2 * deadlines.detection;
 
   AttentionOptions& attention = settings.attention;
   attention.max_batch = static_cast<int>(OrDefault(config.max_batch_size(), 256u));
@@ -85,11 +88,11 @@ Result<WorkerSettings> ResolveSettings(const v1::WorkerConfig& config, ModelDesc
   attention.kv_bytes = static_cast<int64_t>(OrDefault(config.kv_bytes(), uint64_t{1} << 30));
   attention.swap_bytes = OrDefault(static_cast<int64_t>(config.swap_bytes()), attention.kv_bytes);
   attention.tpot_target = Seconds(OrDefault(config.tpot_target_ms(), 100u) / 1000.0);
-  attention.detection_deadline = detection;
+  attention.deadlines = deadlines;
   attention.logits_hashes = config.debug_logits_hash();
 
   JANUS_ASSIGN_OR_RETURN(settings.experts.scheduling, FromProto(config.scheduling()));
-  settings.experts.detection_deadline = detection;
+  settings.experts.deadlines = deadlines;
   return settings;
 }
 

@@ -152,6 +152,7 @@ Result<std::unique_ptr<Worker::Session>> Worker::Build(
   s.model = *std::move(model);
   JANUS_ASSIGN_OR_RETURN(s.settings,
                          ResolveSettings(config, s.model, kernels::DetectCpu(), MachineBytes()));
+  s.settings.attention.log = s.settings.experts.log = log_;
   JANUS_RETURN_IF_ERROR(Validate(topology, s.model.moe_layers(), s.model.moe.experts));
   s.topology = topology;
 

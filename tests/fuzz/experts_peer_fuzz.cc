@@ -21,8 +21,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   HostileTransport transport(*LayoutFor(topology.mode, shape, {Role::kExperts, Rank{0}}), input);
   auto exchange = *MakeExpertExchange(topology.mode, shape, transport);
   const SystemClock clock;
-  ExpertInstance instance({}, held.model, shares[0], topology, Rank{0}, transport, *exchange, clock,
-                          kernels::Stream{});
+  ExpertOptions options;
+  options.log = Logger(2, LogLevel::kError);
+  ExpertInstance instance(options, held.model, shares[0], topology, Rank{0}, transport, *exchange,
+                          clock, kernels::Stream{});
   const Status ended = instance.Run({});
   JANUS_CHECK(!ended.ok() && !ended.message().empty());
   return 0;

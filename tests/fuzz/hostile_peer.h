@@ -46,6 +46,7 @@ class HostileTransport final : public Transport {
     message.payload = {buffer.data(), message.header.bytes};
     return true;
   }
+  bool Settle() override { return true; }
   Status Send(PeerId, const Header& header, std::span<const std::byte>) override {
     last_ = header;
     return OkStatus();
@@ -56,8 +57,10 @@ class HostileTransport final : public Transport {
         input_.ConsumeBytes<uint8_t>(input_.ConsumeIntegralInRange<size_t>(0, kMaxControlBytes));
     payload.resize(bytes.size());
     std::copy(bytes.begin(), bytes.end(), reinterpret_cast<uint8_t*>(payload.data()));
-    header = Lie(from == PeerId{Role::kAttention, Rank{0}} ? MessageKind::kTicket
-                                                           : MessageKind::kDemand);
+    header = Lie(from == PeerId{Role::kAttention, Rank{0}}
+                     ? input_.PickValueInArray({MessageKind::kTicket, MessageKind::kAbort})
+                     : input_.PickValueInArray(
+                           {MessageKind::kDemand, MessageKind::kMiss, MessageKind::kLeft}));
     header.bytes = payload.size();
     return true;
   }

@@ -22,9 +22,11 @@ std::string_view ToString(Fault fault) {
   return "unknown";
 }
 
-Header FaultyTransport::Spoiled(const Header& header) const {
+namespace {
+
+Header Spoiled(Fault fault, const Header& header) {
   Header spoiled = header;
-  switch (plan_.fault) {
+  switch (fault) {
     case Fault::kCount:
       ++spoiled.count;
       break;
@@ -40,44 +42,66 @@ Header FaultyTransport::Spoiled(const Header& header) const {
   return spoiled;
 }
 
+}  // namespace
+
+const PlannedFault* FaultyTransport::Next(const Header& header) {
+  ++messages_;
+  const PlannedFault* now = nullptr;
+  for (size_t i = 0; i < plans_.size(); ++i) {
+    const PlannedFault& plan = plans_[i];
+    if (plan.among && !plan.among(header)) continue;
+    const int message = seen_[i]++;
+    if (message == plan.message || (plan.from_then_on && message > plan.message)) now = &plan;
+  }
+  return now;
+}
+
 Status FaultyTransport::Post(int slot, const Header& header) {
-  if (!Now()) return inner_->Post(slot, header);
-  if (plan_.fault == Fault::kDrop) return OkStatus();
-  if (plan_.fault == Fault::kDelay) {
-    late_ = Late{MonotonicClock::now() + plan_.delay, slot, {}, header, {}};
+  const PlannedFault* plan = Next(header);
+  if (plan == nullptr) return inner_->Post(slot, header);
+  if (plan->fault == Fault::kDrop) return OkStatus();
+  if (plan->fault == Fault::kDelay) {
+    late_.push_back({MonotonicClock::now() + plan->delay, slot, {}, header, {}});
     return OkStatus();
   }
-  if (plan_.fault == Fault::kDuplicate) JANUS_RETURN_IF_ERROR(inner_->Post(slot, header));
-  return inner_->Post(slot, Spoiled(header));
+  if (plan->fault == Fault::kDuplicate) JANUS_RETURN_IF_ERROR(inner_->Post(slot, header));
+  return inner_->Post(slot, Spoiled(plan->fault, header));
 }
 
 Status FaultyTransport::Send(PeerId to, const Header& header, std::span<const std::byte> payload) {
-  if (!Now()) return inner_->Send(to, header, payload);
-  if (plan_.fault == Fault::kDrop) return OkStatus();
-  if (plan_.fault == Fault::kDelay) {
-    late_ =
-        Late{MonotonicClock::now() + plan_.delay, -1, to, header, {payload.begin(), payload.end()}};
+  const PlannedFault* plan = Next(header);
+  if (plan == nullptr) return inner_->Send(to, header, payload);
+  if (plan->fault == Fault::kDrop) return OkStatus();
+  if (plan->fault == Fault::kDelay) {
+    late_.push_back(
+        {MonotonicClock::now() + plan->delay, -1, to, header, {payload.begin(), payload.end()}});
     return OkStatus();
   }
-  if (plan_.fault == Fault::kDuplicate) JANUS_RETURN_IF_ERROR(inner_->Send(to, header, payload));
-  const bool cut = plan_.fault == Fault::kBytes;
-  return inner_->Send(to, Spoiled(header), cut ? payload.first(payload.size() / 2) : payload);
+  if (plan->fault == Fault::kDuplicate) JANUS_RETURN_IF_ERROR(inner_->Send(to, header, payload));
+  const bool cut = plan->fault == Fault::kBytes;
+  return inner_->Send(to, Spoiled(plan->fault, header),
+                      cut ? payload.first(payload.size() / 2) : payload);
 }
 
-Status FaultyTransport::DeliverLate() {
-  const Late late = *std::exchange(late_, std::nullopt);
-  if (late.slot >= 0) return inner_->Post(late.slot, late.header);
-  return inner_->Send(late.to, late.header, late.payload);
+Status FaultyTransport::DeliverLate(MonotonicTime now) {
+  while (!late_.empty() && late_.front().due <= now) {
+    const Late late = std::move(late_.front());
+    late_.pop_front();
+    JANUS_RETURN_IF_ERROR(late.slot >= 0 ? inner_->Post(late.slot, late.header)
+                                         : inner_->Send(late.to, late.header, late.payload));
+  }
+  return OkStatus();
 }
 
 Status FaultyTransport::Wait(MonotonicTime deadline, FunctionRef<bool()> ready) {
-  if (late_) {
-    const MonotonicTime due = std::min(deadline, late_->due);
-    const Status waited = inner_->Wait(due, ready);
-    if (waited.ok() || waited.code() != StatusCode::kDeadlineExceeded) return waited;
-    if (late_ && MonotonicClock::now() >= late_->due) JANUS_RETURN_IF_ERROR(DeliverLate());
+  for (;;) {
+    const MonotonicTime slice = late_.empty() ? deadline : std::min(deadline, late_.front().due);
+    const Status waited = inner_->Wait(slice, ready);
+    if (waited.code() != StatusCode::kDeadlineExceeded) return waited;
+    const MonotonicTime now = MonotonicClock::now();
+    JANUS_RETURN_IF_ERROR(DeliverLate(now));
+    if (now >= deadline) return waited;
   }
-  return inner_->Wait(deadline, ready);
 }
 
 }  // namespace janus::dataplane

@@ -1,8 +1,9 @@
 #pragma once
 
 #include <chrono>
+#include <deque>
+#include <functional>
 #include <memory>
-#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -14,7 +15,7 @@ namespace janus::dataplane {
 // What happens to one message.
 enum class Fault {
   kDrop,       // it is never sent
-  kDelay,      // it is sent late, after its sender has begun to wait
+  kDelay,      // it is sent late, after its sender has begun to wait and nothing came for `delay`
   kDuplicate,  // it is sent twice
   kCount,      // its header says another count than its payload has
   kKey,        // its header is of another round
@@ -29,17 +30,19 @@ struct PlannedFault {
   int message = 0;  // which one, counting posts and sends of this member from 0; every destination
                     // of a control message counts for itself
   std::chrono::milliseconds delay{20};
+  std::function<bool(const Header&)> among = {};  // counts these alone; null: all
+  bool from_then_on = false;                      // that one and all later ones
 };
 
-// A transport that does to one message what is planned and passes everything else on. Confined to
+// A transport that does to some messages what is planned and passes everything else on. Confined to
 // its owner's step thread, as every transport.
 class FaultyTransport final : public Transport {
  public:
-  FaultyTransport(std::unique_ptr<Transport> inner, PlannedFault plan)
-      : inner_(std::move(inner)), plan_(plan) {}
+  FaultyTransport(std::unique_ptr<Transport> inner, std::vector<PlannedFault> plans)
+      : inner_(std::move(inner)), plans_(std::move(plans)), seen_(plans_.size(), 0) {}
 
   // Messages so far: what a sweep counts its positions by.
-  int messages() const { return next_; }
+  int messages() const { return messages_; }
 
   const TransportLayout& layout() const override { return inner_->layout(); }
   std::span<std::byte> Payload(int slot) override { return inner_->Payload(slot); }
@@ -47,6 +50,7 @@ class FaultyTransport final : public Transport {
   bool Take(PeerId from, int slot, SlotMessage& message) override {
     return inner_->Take(from, slot, message);
   }
+  bool Settle() override { return inner_->Settle(); }
   Status Send(PeerId to, const Header& header, std::span<const std::byte> payload) override;
   bool Receive(PeerId from, Header& header, std::vector<std::byte>& payload) override {
     return inner_->Receive(from, header, payload);
@@ -64,14 +68,15 @@ class FaultyTransport final : public Transport {
     Header header;
     std::vector<std::byte> payload;
   };
-  bool Now() { return next_++ == plan_.message; }
-  Header Spoiled(const Header& header) const;
-  Status DeliverLate();
+  // What is to happen to the message, if anything.
+  const PlannedFault* Next(const Header& header);
+  Status DeliverLate(MonotonicTime now);
 
   const std::unique_ptr<Transport> inner_;
-  const PlannedFault plan_;
-  int next_ = 0;
-  std::optional<Late> late_;
+  const std::vector<PlannedFault> plans_;
+  std::vector<int> seen_;  // by plan: messages that it counts
+  int messages_ = 0;
+  std::deque<Late> late_;  // by the time they are due
 };
 
 }  // namespace janus::dataplane

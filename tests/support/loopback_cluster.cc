@@ -56,6 +56,8 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
                                  std::vector<const ExpertWeights*> expert_weights)
     : sink_(std::make_unique<Sink>()), emission_(std::make_unique<EmissionThread>(*sink_)) {
   const Topology& topology = options.topology;
+  // Rounds are missed by the hundred in tests of just that.
+  options.attention.log = options.experts.log = Logger(2, LogLevel::kError);
   const ExchangeShape shape = ShapeOf(topology, model.hidden, model.moe.top_k, WireType(model));
   LoopbackNetwork network(*LayoutFor(topology.mode, shape, PeerId{}));
   const WaitPolicy policy =

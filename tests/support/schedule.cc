@@ -245,7 +245,8 @@ std::ostream& operator<<(std::ostream& out, const Schedule& s) {
 }
 
 ScheduleRun RunSchedule(const Schedule& schedule, const HeldModel& held, const RequestPool& pool,
-                        KernelChoice kernels, const LoopbackCluster::WrapExchange& wrap) {
+                        KernelChoice kernels, const LoopbackCluster::WrapExchange& wrap,
+                        const LoopbackCluster::WrapTransport& wrap_transport) {
   Recorder recorder;
   LoopbackCluster::Options options;
   options.topology = schedule.topology;
@@ -253,6 +254,8 @@ ScheduleRun RunSchedule(const Schedule& schedule, const HeldModel& held, const R
   options.isa = kernels.isa;
   options.compute_threads = schedule.compute_threads;
   options.wrap_exchange = wrap;
+  options.wrap_transport = wrap_transport;
+  options.attention.deadlines = options.experts.deadlines = schedule.deadlines;
   options.experts.scheduling = schedule.scheduling;
   options.attention.max_batch = schedule.max_batch;
   options.attention.kv_bytes = KvBytes(held.model, schedule.kv_pages);
@@ -306,6 +309,7 @@ ScheduleRun RunSchedule(const Schedule& schedule, const HeldModel& held, const R
       const InstanceStatistics statistics = cluster.attention(a).statistics();
       run.preempted += statistics.preempted;
       run.recomputed += statistics.recomputed;
+      run.aborted = std::max(run.aborted, statistics.steps_aborted);
     }
   }
   for (size_t s = 0; s < schedule.sequences.size(); ++s) {

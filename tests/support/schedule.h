@@ -65,7 +65,8 @@ struct Schedule {
   int max_batch = 0;
   int compute_threads = 1;
   uint64_t chunk_seed = 0;
-  int most_chunk = 64;          // prompt positions of a step: 1..most_chunk, by chunk_seed and step
+  int most_chunk = 64;  // prompt positions of a step: 1..most_chunk, by chunk_seed and step
+  StepDeadlines deadlines;
   double preempt_chance = 0.0;  // of each step to take the newest sequence away, room or not
   std::vector<SequenceOf> sequences;
   std::vector<Action> actions;
@@ -75,15 +76,17 @@ std::ostream& operator<<(std::ostream& out, const Schedule& schedule);
 Schedule RandomSchedule(Random& random, int m, int n, const ModelDescription& model,
                         const RequestPool& pool);
 
-// Runs a schedule; a trace per sequence, how often a sequence was preempted, and how many positions
+// Runs a schedule; a trace per sequence, how often a sequence was preempted, how many positions
 // were computed that had been before.
 struct ScheduleRun {
   std::vector<Trace> traces;
   uint64_t preempted = 0;
   uint64_t recomputed = 0;
+  uint64_t aborted = 0;  // steps that were given up
 };
 ScheduleRun RunSchedule(const Schedule& schedule, const HeldModel& held, const RequestPool& pool,
-                        KernelChoice kernels, const LoopbackCluster::WrapExchange& wrap = nullptr);
+                        KernelChoice kernels, const LoopbackCluster::WrapExchange& wrap = nullptr,
+                        const LoopbackCluster::WrapTransport& wrap_transport = nullptr);
 
 // Where a run differs from the requests computed alone; empty when it does not.
 std::string Differences(const Schedule& schedule, const ScheduleRun& run, const RequestPool& pool);

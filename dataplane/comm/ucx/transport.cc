@@ -132,6 +132,7 @@ class NetworkTransport final : public Transport {
   std::span<std::byte> Payload(int slot) override { return local_->Payload(slot); }
   Status Post(int slot, const Header& header) override;
   bool Take(PeerId from, int slot, SlotMessage& message) override;
+  bool Settle() override;
   Status Send(PeerId to, const Header& header, std::span<const std::byte> payload) override;
   bool Receive(PeerId from, Header& header, std::vector<std::byte>& payload) override;
   Status Wait(MonotonicTime deadline, FunctionRef<bool()> ready) override;
@@ -470,6 +471,20 @@ bool NetworkTransport::Take(PeerId from, int slot, SlotMessage& message) {
     taken = true;
   }
   return taken;
+}
+
+// What UCX is sending it may read until it is done: an overwritten message could arrive mixed.
+bool NetworkTransport::Settle() {
+  ProgressOutsideWait();
+  bool settled = true;
+  for (std::vector<Outbound>& readers : outbounds_) {
+    for (Outbound& out : readers) {
+      repeats_ -= out.again;
+      out.again = false;
+      settled = settled && !out.operation.pending();
+    }
+  }
+  return settled;
 }
 
 Status NetworkTransport::Send(PeerId to, const Header& header, std::span<const std::byte> payload) {

@@ -28,6 +28,9 @@ class ArrivalOrderExchange final : public AttentionExchange {
     return under_->Post(key, rows, inputs_ready);
   }
   Result<bool> Poll(const RoundKey& key) override { return under_->Poll(key); }
+  std::vector<Rank> Awaited(int micro_batch) const override { return under_->Awaited(micro_batch); }
+  bool Abandon() override { return under_->Abandon(); }
+  uint64_t stale() const override { return under_->stale(); }
   std::span<const void* const> Contributions(int micro_batch) const override {
     const std::span<const void* const> slots = under_->Contributions(micro_batch);
     table_.assign(slots.begin(), slots.end());

@@ -12,6 +12,7 @@ import signal
 import socket
 import struct
 import subprocess
+import threading
 import unittest
 import urllib.error
 import urllib.request
@@ -146,6 +147,22 @@ spec:
             self.janusctl.send_signal(signal.SIGINT)
             self.ends()
             self.assert_nothing_left()
+
+    def test_a_worker_that_stands_still_past_the_detection_deadline_costs_time_and_no_token(self):
+        self.start_serving("--attention", "2", "--experts", "2")
+        undisturbed = self.complete([5, 6, 7])
+        stopped = self.pid_of("experts-1")
+        os.kill(stopped, signal.SIGSTOP)
+        answers = []
+        asks = threading.Thread(target=lambda: answers.append(self.complete([5, 6, 7])))
+        asks.start()
+        log = self.logs / "attention-0.log"
+        wait_for(lambda: 'message="step given up"' in log.read_text(), "a step that is given up")
+        os.kill(stopped, signal.SIGCONT)
+        asks.join()
+        self.assertEqual(answers, [undisturbed])
+        self.assertRegex(log.read_text(), r"experts 1\b")
+        self.stop()
 
     def test_keys_of_a_file_are_asked_for(self):
         keys = self.dir / "keys"

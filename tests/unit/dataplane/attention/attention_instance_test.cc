@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <thread>
 
 #include "tests/support/contains.h"
@@ -187,53 +188,155 @@ TEST_F(AttentionInstanceTest, AnIdlePeerThatDoesNotReadItsTicketsStopsNobody) {
   }
 }
 
-// The coordinator alone is real; the test speaks for attention 1 and 2, which step without it.
-TEST_F(AttentionInstanceTest, AnIdleCoordinatorGoesOnWhenItsPatienceEnds) {
-  const Topology topology = MakeTopology(3, {7}, held_.model.layers, held_.model.moe.experts);
-  const ExchangeShape shape =
-      ShapeOf(topology, held_.model.hidden, held_.model.moe.top_k, WireType(held_.model));
-  LoopbackNetwork network(*LayoutFor(topology.mode, shape, PeerId{}));
-  const auto own = network.Connect({Role::kAttention, Rank{0}}, {});
-  const auto first = network.Connect({Role::kAttention, Rank{1}}, {});
-  const auto second = network.Connect({Role::kAttention, Rank{2}}, {});
-  const auto exchange = std::move(*MakeAttentionExchange(topology.mode, shape, *own));
-  class NoSink final : public TokenSink {
-    void Push(StepOutput&&) override {}
-  } sink;
-  const SystemClock clock;
-  AttentionOptions options;
-  options.kv_bytes = 1 << 20;
-  options.max_batch = 8;
-  const auto instance =
-      std::move(*AttentionInstance::Create(options, held_.model, held_.attention, topology, Rank{0},
-                                           *own, *exchange, sink, clock, kernels::Stream{}));
-  std::jthread runs([&](std::stop_token stop) { EXPECT_TRUE(instance->Run(stop).ok()); });
+// The coordinator alone is real; the test speaks for all others.
+class CoordinatorAlone {
+ public:
+  CoordinatorAlone(const HeldModel& held, int m, const std::vector<int>& slots,
+                   StepDeadlines deadlines = {})
+      : topology_(MakeTopology(m, slots, held.model.layers, held.model.moe.experts)) {
+    const ExchangeShape shape =
+        ShapeOf(topology_, held.model.hidden, held.model.moe.top_k, WireType(held.model));
+    LoopbackNetwork network(*LayoutFor(topology_.mode, shape, PeerId{}));
+    own_ = network.Connect(kSelf, {});
+    for (const PeerId& peer : PeersOf(own_->layout())) peers_[peer] = network.Connect(peer, {});
+    exchange_ = std::move(*MakeAttentionExchange(topology_.mode, shape, *own_));
+    AttentionOptions options;
+    options.kv_bytes = 1 << 20;
+    options.max_batch = 8;
+    options.deadlines = deadlines;
+    options.log = Logger(2, LogLevel::kError);
+    instance_ = std::move(*AttentionInstance::Create(options, held.model, held.attention, topology_,
+                                                     Rank{0}, *own_, *exchange_, sink_, clock_,
+                                                     kernels::Stream{}));
+    runs_ = std::jthread([this](std::stop_token stop) { ended_ = instance_->Run(stop); });
+  }
+  // Stops it, or waits for its end; what it came to.
+  Status Stop() {
+    runs_.request_stop();
+    return Join();
+  }
+  Status Join() {
+    runs_.join();
+    return ended_;
+  }
 
-  const auto say = [](Transport& from, uint16_t rank, uint64_t step) {
+  void Say(PeerId from, MessageKind kind, uint64_t step, std::span<const std::byte> payload = {}) {
     RoundKey key;
     key.epoch = 1;
     key.step = step;
+    const Header header = MakeHeader(kind, key, static_cast<uint16_t>(from.rank.value), 1);
+    ASSERT_TRUE(peers_[from]->Send(kSelf, header, payload).ok());
+  }
+  void SayDemand(PeerId from, uint64_t step) {
+    const Demand demand = OneRow();
+    Say(from, MessageKind::kDemand, step, std::as_bytes(std::span(&demand, 1)));
+  }
+  void SayLeft(PeerId from, uint64_t step, uint64_t newest) {
+    Left left{newest, {}};
+    if (from.role == Role::kAttention) left.demand = OneRow();
+    Say(from, MessageKind::kLeft, step, std::as_bytes(std::span(&left, 1)));
+  }
+  // The next message to a member: its kind and step.
+  std::pair<MessageKind, uint64_t> Hear(PeerId member) {
+    Header header;
+    std::vector<std::byte> payload;
+    Transport& transport = *peers_[member];
+    const Status waited = transport.Wait(MonotonicClock::now() + std::chrono::seconds(20),
+                                         [&] { return transport.Receive(kSelf, header, payload); });
+    EXPECT_TRUE(waited.ok()) << waited.ToString();
+    return {header.kind, header.step};
+  }
+
+ private:
+  static constexpr PeerId kSelf{Role::kAttention, Rank{0}};
+  class NoSink final : public TokenSink {
+    void Push(StepOutput&&) override {}
+  };
+  static Demand OneRow() {
     Demand demand;
     demand.decode_rows = demand.last_decode_rows = 1;
     demand.last_step_ns = 1'000'000'000;  // so that patience is a tenth of a second
-    ASSERT_TRUE(from.Send({Role::kAttention, Rank{0}},
-                          MakeHeader(MessageKind::kDemand, key, rank, 1),
-                          std::as_bytes(std::span(&demand, 1)))
-                    .ok());
-  };
-  const auto step_of_next_ticket = [](Transport& transport) {
-    Header header;
-    std::vector<std::byte> payload;
-    const Status waited = transport.Wait(MonotonicClock::now() + std::chrono::seconds(20), [&] {
-      return transport.Receive({Role::kAttention, Rank{0}}, header, payload);
-    });
-    EXPECT_TRUE(waited.ok()) << waited.ToString();
-    return header.step;
-  };
-  say(*second, 2, 1);
-  EXPECT_EQ(step_of_next_ticket(*first), 1u);
-  say(*first, 1, 2);  // and of attention 2, which takes part in step 1, nothing more comes
-  EXPECT_EQ(step_of_next_ticket(*first), 2u);
+    return demand;
+  }
+
+  const Topology topology_;
+  const SystemClock clock_;
+  NoSink sink_;
+  std::unique_ptr<Transport> own_;
+  std::map<PeerId, std::unique_ptr<Transport>> peers_;
+  std::unique_ptr<AttentionExchange> exchange_;
+  std::unique_ptr<AttentionInstance> instance_;
+  Status ended_;
+  std::jthread runs_;
+};
+
+constexpr PeerId kAttention1{Role::kAttention, Rank{1}};
+constexpr PeerId kAttention2{Role::kAttention, Rank{2}};
+constexpr PeerId kExperts0{Role::kExperts, Rank{0}};
+using Heard = std::pair<MessageKind, uint64_t>;
+
+TEST_F(AttentionInstanceTest, AnIdleCoordinatorGoesOnWhenItsPatienceEnds) {
+  CoordinatorAlone coordinator(held_, 3, {7});
+  coordinator.SayDemand(kAttention2, 1);
+  EXPECT_EQ(coordinator.Hear(kAttention1), Heard(MessageKind::kTicket, 1));
+  // And of attention 2, which takes part in step 1, nothing more comes.
+  coordinator.SayDemand(kAttention1, 2);
+  EXPECT_EQ(coordinator.Hear(kAttention1), Heard(MessageKind::kTicket, 2));
+  EXPECT_TRUE(coordinator.Stop().ok());
+}
+
+TEST_F(AttentionInstanceTest, HoweverManyMissAStepItIsGivenUpOnce) {
+  CoordinatorAlone coordinator(held_, 2, {7});
+  coordinator.SayDemand(kAttention1, 1);
+  for (uint64_t step = 1; step <= 3; ++step) {
+    for (const PeerId& member : {kAttention1, kExperts0}) {
+      EXPECT_EQ(coordinator.Hear(member), Heard(MessageKind::kTicket, step));
+    }
+    coordinator.Say(kExperts0, MessageKind::kMiss, step);
+    coordinator.Say(kAttention1, MessageKind::kMiss, step);
+    for (const PeerId& member : {kAttention1, kExperts0}) {
+      EXPECT_EQ(coordinator.Hear(member), Heard(MessageKind::kAbort, step));
+      coordinator.SayLeft(member, step, step);
+    }
+    coordinator.Say(kExperts0, MessageKind::kMiss, step);  // late: nothing is given up by it
+  }
+  for (const PeerId& member : {kAttention1, kExperts0}) {
+    EXPECT_EQ(coordinator.Hear(member), Heard(MessageKind::kTicket, 4));
+  }
+  EXPECT_TRUE(coordinator.Stop().ok());
+}
+
+TEST_F(AttentionInstanceTest, NoTicketIsIssuedBeforeAllHaveLeftAndTheSilentAreToldAgain) {
+  CoordinatorAlone coordinator(held_, 2, {7}, {Seconds(0.05), Seconds(30)});
+  coordinator.SayDemand(kAttention1, 1);
+  for (const PeerId& member : {kAttention1, kExperts0}) {
+    EXPECT_EQ(coordinator.Hear(member), Heard(MessageKind::kTicket, 1));
+  }
+  coordinator.Say(kAttention1, MessageKind::kMiss, 1);
+  EXPECT_EQ(coordinator.Hear(kAttention1), Heard(MessageKind::kAbort, 1));
+  coordinator.SayLeft(kAttention1, 1, 1);
+  for (int told = 0; told < 3; ++told) {
+    EXPECT_EQ(coordinator.Hear(kExperts0), Heard(MessageKind::kAbort, 1));
+  }
+  // It has seen a ticket that nobody issued: all leave that one too.
+  coordinator.SayLeft(kExperts0, 1, 5);
+  EXPECT_EQ(coordinator.Hear(kAttention1), Heard(MessageKind::kAbort, 5));
+  for (const PeerId& member : {kAttention1, kExperts0}) coordinator.SayLeft(member, 5, 5);
+  EXPECT_EQ(coordinator.Hear(kAttention1), Heard(MessageKind::kTicket, 6));
+  EXPECT_TRUE(coordinator.Stop().ok());
+}
+
+TEST_F(AttentionInstanceTest, WhoDoesNotLeaveAGivenUpStepIsNamed) {
+  CoordinatorAlone coordinator(held_, 2, {7}, {Seconds(0.02), Seconds(0.1)});
+  coordinator.SayDemand(kAttention1, 1);
+  EXPECT_EQ(coordinator.Hear(kAttention1), Heard(MessageKind::kTicket, 1));
+  const std::string why = "waiting for the contributions of experts 0";
+  coordinator.Say(kAttention1, MessageKind::kMiss, 1, std::as_bytes(std::span(why)));
+  EXPECT_EQ(coordinator.Hear(kAttention1), Heard(MessageKind::kAbort, 1));
+  coordinator.SayLeft(kAttention1, 1, 1);
+  EXPECT_EQ(coordinator.Join(),
+            DeadlineExceeded("step 1 is given up (attention 1 missed step 1 MoE layer 0: " + why +
+                             "), and did not leave it: experts 0"));
 }
 
 TEST_F(AttentionInstanceTest, WorkOfferedAtAnyMomentIsDone) {

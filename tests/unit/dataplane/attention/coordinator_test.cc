@@ -198,6 +198,30 @@ TEST_F(CoordinatorTest, StepNumbersAreNeverUsedTwice) {
   EXPECT_GT(last, 20u);
 }
 
+TEST_F(CoordinatorTest, AfterAGivenUpStepEverybodyIsAskedAgain) {
+  Make(2);
+  Warm(2, Seconds(1.0));
+  for (int r = 0; r < 2; ++r) Say(r, 3, 4);
+  coordinator_->Void(2);
+  EXPECT_EQ(Next(), "") << "what was said for step 3 counted on step 2";
+  Say(0, 3, 4);
+  EXPECT_EQ(Next(), "");
+  Say(1, 3, 0);
+  EXPECT_EQ(Next(), "3: 0") << "attention 1 had ended its step before";
+}
+
+TEST_F(CoordinatorTest, GivenUpNumbersAreNeverUsedAgain) {
+  Make(1);
+  Say(0, 1, 1);
+  EXPECT_EQ(Next(), "1: 0");
+  coordinator_->Void(5);  // a member has seen a falsified ticket of step 5
+  Say(0, 6, 1);
+  EXPECT_EQ(Next(), "6: 0");
+  coordinator_->Void(3);
+  Say(0, 7, 1);
+  EXPECT_EQ(Next(), "7: 0");
+}
+
 TEST_F(CoordinatorTest, EverybodyWhoHasPromptsMovesOn) {
   // Rank 1 has no decode rows and prompts without end: the least load, always.
   Make(2);

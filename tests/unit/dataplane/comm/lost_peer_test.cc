@@ -40,6 +40,7 @@ class DoomedTransport final : public Transport {
     if (taken) Count();
     return taken;
   }
+  bool Settle() override { return under_.Settle(); }
   Status Send(PeerId to, const Header& header, std::span<const std::byte> payload) override {
     Count();
     return under_.Send(to, header, payload);

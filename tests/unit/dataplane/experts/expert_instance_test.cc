@@ -19,6 +19,7 @@ namespace {
 class ExpertInstanceTest : public testing::Test {
  protected:
   void Start(int m, const std::vector<int>& slots, ExpertOptions options = {}) {
+    options.log = Logger(2, LogLevel::kError);
     topology_ = MakeTopology(m, slots, held_.model.layers, held_.model.moe.experts);
     const ExchangeShape shape =
         ShapeOf(topology_, held_.model.hidden, held_.model.moe.top_k, WireType(held_.model));
@@ -67,6 +68,27 @@ class ExpertInstanceTest : public testing::Test {
           std::as_bytes(std::span(shares)));
       ASSERT_TRUE(sent.ok()) << sent.ToString();
     }
+  }
+  // As the coordinator: all steps up to this one are given up.
+  void GiveUp(uint64_t step) {
+    for (int e = 0; e < topology_.n(); ++e) {
+      const Status sent = attention_transports_[0]->Send(
+          {Role::kExperts, Rank{e}}, MakeHeader(MessageKind::kAbort, KeyOf(step), 0, 0), {});
+      ASSERT_TRUE(sent.ok()) << sent.ToString();
+    }
+  }
+  // The next message of an expert instance to the coordinator, as text.
+  std::string Hear(MessageKind kind, uint64_t step, int e = 0) {
+    Header header;
+    std::vector<std::byte> payload;
+    const Status waited =
+        attention_transports_[0]->Wait(MonotonicClock::now() + std::chrono::seconds(20), [&] {
+          return attention_transports_[0]->Receive({Role::kExperts, Rank{e}}, header, payload);
+        });
+    EXPECT_TRUE(waited.ok()) << waited.ToString();
+    EXPECT_EQ(header.kind, kind);
+    EXPECT_EQ(header.step, step);
+    return std::string(reinterpret_cast<const char*>(payload.data()), payload.size());
   }
   std::vector<float> RandomRows(Random& random, int rows) const {
     std::vector<float> x(static_cast<size_t>(rows * held_.model.hidden));
@@ -151,6 +173,16 @@ class ExpertInstanceTest : public testing::Test {
     }
   }
 
+  // A whole step of two rows, all of them of attention instance a.
+  void ExpectStep(uint64_t step, const std::vector<bool>& participants, int a, Random& random) {
+    SendTicket(step, participants);
+    for (int layer = 0; layer < held_.model.layers; ++layer) {
+      const std::vector<float> x = RandomRows(random, 2);
+      PostRows(a, KeyOf(step, layer), x);
+      ExpectPlain(layer, x, Await(a, KeyOf(step, layer)));
+    }
+  }
+
   const HeldModel held_ = SmallRandomModel(DType::kFloat32, 9);
   const SystemClock clock_;
   Topology topology_;
@@ -192,12 +224,7 @@ TEST_F(ExpertInstanceTest, SendsEveryParticipantItsWeightedExpertsBySlot) {
 TEST_F(ExpertInstanceTest, AwaitsOnlyTheParticipantsOfTheTicket) {
   Start(3, {7});
   Random random(2);
-  SendTicket(4, {false, true, false});
-  for (int layer = 0; layer < held_.model.layers; ++layer) {
-    const std::vector<float> x = RandomRows(random, 2);
-    PostRows(1, KeyOf(4, layer), x);
-    ExpectPlain(layer, x, Await(1, KeyOf(4, layer)));
-  }
+  ExpectStep(4, {false, true, false}, 1, random);
 }
 
 TEST_F(ExpertInstanceTest, WhoHasNoRowsInTheFirstLayerIsNotAwaitedInTheOthers) {
@@ -222,7 +249,7 @@ TEST_F(ExpertInstanceTest, WhoHasNoRowsInTheFirstLayerIsNotAwaitedInTheOthers) {
 
 TEST_F(ExpertInstanceTest, NamesWhoDidNotSendAndWhere) {
   ExpertOptions options;
-  options.detection_deadline = Seconds(0.05);
+  options.deadlines = {Seconds(0.05), Seconds(0.2)};
   Start(3, {7}, options);
   Random random(4);
   SendTicket(6, {true, true, true});
@@ -246,14 +273,67 @@ TEST_F(ExpertInstanceTest, OtherControlMessagesAreNoTickets) {
   ExpectPlain(0, x, Await(0, KeyOf(2)));
 }
 
-TEST_F(ExpertInstanceTest, ATicketThatCannotBeIsNamed) {
+TEST_F(ExpertInstanceTest, ATicketThatCannotBeIsRefusedAndItsStepGivenUp) {
   Start(1, {7});
+  Random random(6);
   const std::byte bytes[3] = {};
   const Header ticket = MakeHeader(MessageKind::kTicket, KeyOf(8), 0, 1);
   ASSERT_TRUE(attention_transports_[0]->Send({Role::kExperts, Rank{0}}, ticket, bytes).ok());
-  threads_.front().join();  // ends by itself
-  EXPECT_EQ(ended_[0].message(),
-            "attention 0, ticket of step 8: a ticket of 3 bytes for 1 attention instances");
+  EXPECT_EQ(Hear(MessageKind::kMiss, 8),
+            "attention 0: a ticket of 3 bytes for 1 attention instances");
+  GiveUp(8);
+  EXPECT_EQ(Hear(MessageKind::kLeft, 8).size(), sizeof(Left));
+  ExpectStep(9, {true}, 0, random);
+}
+
+TEST_F(ExpertInstanceTest, LeavesAStepWhenToldAndServesTheNext) {
+  Start(2, {4, 3});
+  Random random(7);
+  const std::vector<float> x = RandomRows(random, 2);
+  for (uint64_t step = 1; step <= 12; step += 2) {
+    SendTicket(step, {true, true});
+    SendTicket(step + 1, {true, false});  // the one ahead is void with it
+    if (step > 2) PostRows(0, KeyOf(step), x);
+    if (step > 6) PostRows(1, KeyOf(step), x);
+    GiveUp(step + 1);
+    for (int e = 0; e < 2; ++e) Hear(MessageKind::kLeft, step + 1, e);
+    GiveUp(step + 1);  // its answer may have been lost
+    for (int e = 0; e < 2; ++e) Hear(MessageKind::kLeft, step + 1, e);
+    PostRows(0, KeyOf(step, 1), x);  // late
+    for (auto& exchange : attention_) ASSERT_TRUE(exchange->Abandon());
+  }
+  ExpectStep(13, {true, false}, 0, random);
+  Stop();
+  for (const auto& instance : instances_) {
+    EXPECT_EQ(instance->statistics().steps, 1u);
+    EXPECT_EQ(instance->statistics().steps_aborted, 6u);
+    EXPECT_EQ(instance->statistics().rounds_missed, 0u);
+    EXPECT_GT(instance->statistics().messages_dropped, 0u);
+  }
+}
+
+TEST_F(ExpertInstanceTest, AsksForAMissedStepToBeGivenUpUntilItIs) {
+  ExpertOptions options;
+  options.deadlines = {Seconds(0.05), Seconds(30)};
+  Start(2, {7}, options);
+  SendTicket(3, {true, true});
+  for (int again = 0; again < 3; ++again) {
+    const std::string why = Hear(MessageKind::kMiss, 3);
+    EXPECT_TRUE(Contains(why, "attention 0 1")) << why;
+  }
+  SendTicket(4, {true, true});  // sent before the coordinator heard of it: void
+  GiveUp(4);
+  Hear(MessageKind::kLeft, 4);
+  EXPECT_EQ(instances_[0]->statistics().rounds_missed, 1u);
+}
+
+TEST_F(ExpertInstanceTest, ATicketSentTwiceIsServedOnce) {
+  Start(1, {7});
+  Random random(8);
+  for (uint64_t step = 1; step <= 2; ++step) {
+    SendTicket(step, {true});
+    ExpectStep(step, {true}, 0, random);
+  }
 }
 
 TEST_F(ExpertInstanceTest, StopsInTheMiddleOfAStep) {

@@ -1,0 +1,165 @@
+#include "dataplane/attention/leader.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "dataplane/comm/segment.h"
+
+namespace janus::dataplane {
+
+Leader::Leader(const CoordinatorOptions& options, const Topology& topology, StepDeadlines deadlines,
+               Transport& transport, const Clock& clock, Logger log)
+    : StepControl(transport, topology.epoch, deadlines, std::move(log)),
+      members_(topology.m() + topology.n()),
+      peers_(PeersOf(transport.layout())),
+      clock_(clock),
+      coordinator_(options) {}
+
+bool Leader::Poll() {
+  for (const PeerId& peer : peers_) Read(peer);
+  if (!leaving() && error_.ok()) error_ = Issue();
+  return leaving() || ticket_ || !error_.ok();
+}
+
+void Leader::Read(PeerId from) {
+  while (transport_.Receive(from, header_, payload_)) {
+    bool of_use = false;
+    switch (header_.kind) {
+      case MessageKind::kDemand:
+        of_use = OnDemand(from);
+        break;
+      case MessageKind::kMiss:
+        of_use = OnMiss(from);
+        break;
+      case MessageKind::kLeft:
+        of_use = OnLeft(from);
+        break;
+      case MessageKind::kGoodbye:
+        left_ = from;
+        of_use = true;
+        break;
+      default:
+        break;
+    }
+    dropped_ += !of_use;
+  }
+}
+
+bool Leader::OnDemand(PeerId from) {
+  if (from.role != Role::kAttention || payload_.size() != sizeof(Demand)) return false;
+  DemandNote note;
+  std::memcpy(&note.demand, payload_.data(), sizeof(Demand));
+  note.for_step = header_.step;
+  coordinator_.OnDemand(from.rank.value, note, clock_.Now());
+  return true;
+}
+
+bool Leader::OnMiss(PeerId from) {
+  // Several may miss rounds of one step; the first word is enough.
+  if (leaving()) return true;
+  // Of a step that is given up already, or falsified.
+  if (header_.step <= fence_ || header_.step > newest_ + kMostStepsAhead) return false;
+  Begin(from, header_.key(), ReadReason(payload_));
+  return true;
+}
+
+bool Leader::OnLeft(PeerId from) {
+  if (!leaving() || payload_.size() != sizeof(Left)) return false;
+  Left left;
+  std::memcpy(&left, payload_.data(), sizeof(Left));
+  const uint64_t fence = abort_->fence();
+  if (!abort_->OnLeft(MemberIndex(transport_.layout(), from), header_.step, left.newest)) {
+    return false;
+  }
+  if (abort_->fence() != fence) {
+    coordinator_.Void(abort_->fence());
+  } else if (from.role == Role::kAttention) {
+    coordinator_.OnDemand(from.rank.value, {left.demand, fence + 1}, clock_.Now());
+  }
+  return true;
+}
+
+std::optional<Ticket> Leader::Next() {
+  if (leaving()) return std::nullopt;
+  return std::exchange(ticket_, std::nullopt);
+}
+
+Status Leader::Say(uint64_t for_step, const Demand& demand) {
+  coordinator_.OnDemand(0, {demand, for_step}, clock_.Now());
+  return OkStatus();
+}
+
+// One ticket ahead of the running step.
+Status Leader::Issue() {
+  if (ticket_) return OkStatus();
+  std::optional<Ticket> ticket = coordinator_.Next(clock_.Now());
+  if (!ticket) return OkStatus();
+  const Header header = MakeHeader(MessageKind::kTicket, KeyOf(ticket->step), 0,
+                                   static_cast<uint32_t>(ticket->shares.size()));
+  const auto payload = std::as_bytes(std::span(ticket->shares));
+  for (const PeerId& peer : peers_) {
+    const Status sent = transport_.Send(peer, header, payload);
+    // Nothing holds the others back for an attention instance that takes no part, so its queue may
+    // be full when it gets no time to read. It does without this ticket: the next one tells it the
+    // step.
+    const bool may_miss = sent.code() == StatusCode::kResourceExhausted &&
+                          peer.role == Role::kAttention && !ticket->participates(peer.rank.value);
+    if (!may_miss) JANUS_RETURN_IF_ERROR(sent);
+  }
+  newest_ = ticket->step;
+  ticket_ = std::move(ticket);
+  return OkStatus();
+}
+
+Status Leader::Miss(const RoundKey& round, const Status& why) {
+  if (!leaving()) Begin(transport_.layout().self, round, why.message());
+  return OkStatus();
+}
+
+void Leader::Begin(PeerId by, const RoundKey& round, const std::string& why) {
+  reason_ = ToString(by) + " missed " + DescribeRound(round) + ": " + why;
+  log_.Warning(
+      "step given up",
+      {{"step", round.step}, {"layer", round.layer}, {"by", ToString(by)}, {"reason", why}});
+  // A step that was never issued comes of a falsified ticket.
+  fence_ = std::max(newest_, round.step);
+  abort_.emplace(members_, fence_, deadlines_, clock_.Now());
+  coordinator_.Void(fence_);
+  ticket_.reset();
+}
+
+Status Leader::Announce(int member) {
+  const PeerId peer = MemberAt(transport_.layout(), member);
+  if (peer == transport_.layout().self) return OkStatus();
+  return Tell(peer, MessageKind::kAbort, KeyOf(abort_->fence()), WriteReason(reason_));
+}
+
+Status Leader::Leave(Exchange& exchange, FunctionRef<Demand()> demand,
+                     const std::stop_token& stop) {
+  const int self = MemberIndex(transport_.layout(), transport_.layout().self);
+  while (!abort_->complete()) {
+    for (const int member : abort_->Due(clock_.Now())) JANUS_RETURN_IF_ERROR(Announce(member));
+    const uint64_t fence = abort_->fence();
+    const Status waited = transport_.Wait(abort_->NextDeadline(), [&] {
+      Poll();
+      if (!abort_->has_left(self) && exchange.Abandon()) abort_->OnLeft(self, fence, 0);
+      return abort_->complete() || abort_->fence() != fence || stop.stop_requested();
+    });
+    if (stop.stop_requested()) return Cancelled("stopped");
+    if (!waited.ok() && waited.code() != StatusCode::kDeadlineExceeded) return waited;
+    std::string lost;
+    for (const int member : abort_->Lost(clock_.Now())) {
+      lost += (lost.empty() ? "" : ", ") + ToString(MemberAt(transport_.layout(), member));
+    }
+    if (!lost.empty()) {
+      return DeadlineExceeded("step " + std::to_string(abort_->fence()) + " is given up (" +
+                              reason_ + "), and did not leave it: " + lost);
+    }
+  }
+  fence_ = newest_ = abort_->fence();
+  abort_.reset();
+  coordinator_.OnDemand(0, {demand(), newest_ + 1}, clock_.Now());
+  return OkStatus();
+}
+
+}  // namespace janus::dataplane

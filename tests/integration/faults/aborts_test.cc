@@ -1,0 +1,237 @@
+// A step that is given up: what it costs, what it must not change, and when it is the end.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "tests/integration/faults/served.h"
+#include "tests/support/contains.h"
+#include "tests/support/random.h"
+#include "tests/support/schedule.h"
+
+namespace janus::dataplane {
+namespace {
+
+constexpr PeerId kAttention0{Role::kAttention, Rank{0}};
+constexpr PeerId kAttention1{Role::kAttention, Rank{1}};
+constexpr PeerId kExperts1{Role::kExperts, Rank{1}};
+
+// Stands still at a message, as a process does that gets no processor, until it is let go.
+class Halt {
+ public:
+  // Round the transport of `member`: at its message number `message` of these.
+  LoopbackCluster::WrapTransport At(PeerId member, int message,
+                                    std::function<bool(const Header&)> among) {
+    return [this, member, message, among](PeerId self, std::unique_ptr<Transport> inner) {
+      if (self != member) return inner;
+      return std::unique_ptr<Transport>(
+          std::make_unique<Halting>(std::move(inner), *this, message, among));
+    };
+  }
+  void LetGo() {
+    const std::lock_guard lock(mu_);
+    open_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  class Halting final : public Transport {
+   public:
+    Halting(std::unique_ptr<Transport> inner, Halt& halt, int message,
+            std::function<bool(const Header&)> among)
+        : inner_(std::move(inner)), halt_(halt), left_(message), among_(std::move(among)) {}
+    const TransportLayout& layout() const override { return inner_->layout(); }
+    std::span<std::byte> Payload(int slot) override { return inner_->Payload(slot); }
+    Status Post(int slot, const Header& header) override {
+      if (among_(header) && left_-- == 0) halt_.Stand();
+      return inner_->Post(slot, header);
+    }
+    bool Take(PeerId from, int slot, SlotMessage& message) override {
+      return inner_->Take(from, slot, message);
+    }
+    bool Settle() override { return inner_->Settle(); }
+    Status Send(PeerId to, const Header& header, std::span<const std::byte> payload) override {
+      return inner_->Send(to, header, payload);
+    }
+    bool Receive(PeerId from, Header& header, std::vector<std::byte>& payload) override {
+      return inner_->Receive(from, header, payload);
+    }
+    Status Wait(MonotonicTime deadline, FunctionRef<bool()> ready) override {
+      return inner_->Wait(deadline, ready);
+    }
+    void Wake() override { inner_->Wake(); }
+    uint64_t dropped() const override { return inner_->dropped(); }
+    std::string_view Describe(PeerId peer) const override { return inner_->Describe(peer); }
+
+   private:
+    const std::unique_ptr<Transport> inner_;
+    Halt& halt_;
+    int left_;
+    const std::function<bool(const Header&)> among_;
+  };
+
+  void Stand() {
+    std::unique_lock lock(mu_);
+    changed_.wait(lock, [&] { return open_; });
+  }
+
+  std::mutex mu_;
+  std::condition_variable changed_;
+  bool open_ = false;
+};
+
+bool IsRows(const Header& header) {
+  return header.kind == MessageKind::kRows;
+}
+bool IsContributions(const Header& header) {
+  return header.kind == MessageKind::kContributions;
+}
+
+// Until somebody has noticed that a round is missed.
+void AwaitMissedRound(LoopbackCluster& cluster) {
+  uint64_t missed = 0;
+  while (missed == 0) {
+    std::this_thread::yield();
+    for (int r = 0; r < 2; ++r) {
+      missed += cluster.attention(r).statistics().rounds_missed;
+      missed += cluster.experts(r).statistics().rounds_missed;
+    }
+  }
+}
+
+class Aborts : public testing::Test {
+ protected:
+  Aborts() {
+    service_.topology = MakeTopology(2, {4, 5}, held_.model.layers, held_.model.moe.experts);
+  }
+  Served Whole() { return Serve(held_, service_); }
+
+  const HeldModel held_ = SmallRandomModel(DType::kFloat32, 3);
+  Service service_;
+};
+
+TEST_F(Aborts, AreOneForAllWhoMissARoundAndAreCounted) {
+  service_.deadlines.detection = Seconds(1.0);  // so long nobody stands still by chance
+  const Served whole = Whole();
+  EXPECT_EQ(whole.rounds_missed(), 0u);
+  // Both expert instances miss the rows, and both attention instances then the answers.
+  const Served run = Serve(held_, service_, {{kAttention1, {{Fault::kDrop, 1, {}, IsRows}}}});
+  EXPECT_EQ(Differences(run, whole), "");
+  ASSERT_TRUE(Complete(run)) << run.failure.ToString();
+  EXPECT_GE(run.rounds_missed(), 1u);
+  for (const InstanceStatistics& one : run.statistics) {
+    EXPECT_EQ(one.steps_aborted, 1u) << ToString(one.role) << " " << one.rank;
+  }
+}
+
+// Attention 0 has ended the step and moves on; attention 1 repeats it.
+TEST_F(Aborts, LeaveWhatAnotherMemberHasEnded) {
+  service_.max_tokens = 6;
+  const Served whole = Whole();
+  const int last = held_.model.layers - 1;
+  uint64_t repeated = 0;
+  for (uint64_t step = 1; step <= 4; ++step) {
+    // Of the contributions of a round, the second message is that to attention 1.
+    const auto of_last_layer = [&](const Header& h) {
+      return IsContributions(h) && h.step == step && h.layer == last;
+    };
+    const Served run =
+        Serve(held_, service_, {{kExperts1, {{Fault::kDrop, 1, {}, of_last_layer}}}});
+    EXPECT_EQ(Differences(run, whole), "") << "step " << step;
+    EXPECT_TRUE(Complete(run)) << run.failure.ToString();
+    repeated += run.statistics[1].steps_aborted;
+  }
+  EXPECT_GE(repeated, 2u) << "in the first steps one may be alone";
+}
+
+TEST_F(Aborts, AMemberThatStandsStillForLessThanTheLossDeadlineHurtsNobody) {
+  service_.deadlines.loss = Seconds(40.0);
+  const Served whole = Whole();
+  for (const auto& [member, among] :
+       {std::pair{kExperts1, &IsContributions}, std::pair{kAttention1, &IsRows},
+        std::pair{kAttention0, &IsRows}}) {
+    SCOPED_TRACE(ToString(member));
+    Halt halt;
+    const Served run =
+        Serve(held_, service_, {}, halt.At(member, 2, among), [&](LoopbackCluster& cluster) {
+          AwaitMissedRound(cluster);
+          halt.LetGo();
+        });
+    EXPECT_EQ(Differences(run, whole), "");
+    EXPECT_TRUE(Complete(run)) << run.failure.ToString();
+    EXPECT_GE(run.rounds_missed(), 1u);
+  }
+}
+
+TEST_F(Aborts, AMemberThatStandsStillForLongerIsNamed) {
+  service_.deadlines = {Seconds(0.05), Seconds(0.3)};
+  for (const auto& [member, among, said] :
+       {std::tuple{kExperts1, &IsContributions, "did not leave it: experts 1"},
+        std::tuple{kAttention1, &IsRows, "did not leave it: attention 1"},
+        std::tuple{kAttention0, &IsRows, "attention 0 did not have the step given up"}}) {
+    Halt halt;
+    const Served run =
+        Serve(held_, service_, {}, halt.At(member, 2, among), [&](LoopbackCluster& cluster) {
+          while (cluster.failure().ok()) std::this_thread::yield();
+          halt.LetGo();
+        });
+    EXPECT_EQ(run.failure.code(), StatusCode::kDeadlineExceeded);
+    for (const char* part : {said, "step ", "MoE layer"}) {
+      EXPECT_TRUE(Contains(run.failure.message(), part));
+    }
+  }
+}
+
+TEST_F(Aborts, RowsThatAreGivenUpAgainAndAgainEndWithTheReason) {
+  service_.deadlines.detection = Seconds(kSanitized ? 0.4 : 0.1);
+  const Served whole = Whole();
+  PlannedFault always{Fault::kDrop, 5, {}, IsContributions};
+  always.from_then_on = true;
+  const Served run = Serve(held_, service_, {{kExperts1, {always}}});
+  EXPECT_EQ(Differences(run, whole), "");
+  EXPECT_FALSE(Complete(run));
+  EXPECT_EQ(run.failure.code(), StatusCode::kInternal);
+  for (const char* part : {"4 times in a row", "experts 1", "MoE layer"}) {
+    EXPECT_TRUE(Contains(run.failure.message(), part));
+  }
+}
+
+// Requests come and are cancelled, sequences are preempted and replayed, prompts go in chunks,
+// micro-batches are in flight: whatever is lost of it, the bits stay those of the request alone.
+TEST_F(Aborts, RandomSchedulesThatLoseMessagesBringTheBitsOfTheRequestAlone) {
+  const uint64_t seed = TestSeed();
+  const RequestPool pool = MakeRequestPool(held_, KernelChoice(), 20, MixSeed(seed, 2));
+  const int schedules = Soak() ? 200 : kSanitized ? 4 : 16;
+  uint64_t aborted = 0;
+  for (int i = 0; i < schedules; ++i) {
+    Random random(MixSeed(seed, 31, static_cast<uint64_t>(i)));
+    const int m = random.Between(1, 3), n = random.Between(1, 3);
+    Schedule schedule = RandomSchedule(random, m, n, held_.model, pool);
+    // Longer than any step takes on a busy machine, or the same rows are given up without end.
+    schedule.deadlines = {Seconds(kSanitized ? 3.0 : 0.5), Seconds(20.0)};
+    std::map<PeerId, std::vector<PlannedFault>> faults;
+    for (int lost = random.Between(1, 3); lost > 0; --lost) {
+      const bool attention = random.Chance(0.5);
+      const PeerId member{attention ? Role::kAttention : Role::kExperts,
+                          Rank{random.Between(0, (attention ? m : n) - 1)}};
+      faults[member].push_back({Fault::kDrop, random.Between(0, 80)});
+    }
+    const auto lossy = [&](PeerId self, std::unique_ptr<Transport> inner) {
+      return std::make_unique<FaultyTransport>(std::move(inner), faults[self]);
+    };
+    const ScheduleRun run = RunSchedule(schedule, held_, pool, KernelChoice(), nullptr, lossy);
+    aborted += run.aborted;
+    ASSERT_EQ(Differences(schedule, run, pool), "")
+        << "schedule " << i << ": " << schedule << "\nagain with JANUS_SEED=" << seed;
+  }
+  std::printf("%d schedules, %llu steps given up\n", schedules,
+              static_cast<unsigned long long>(aborted));
+  EXPECT_GT(aborted, 0u);
+}
+
+}  // namespace
+}  // namespace janus::dataplane
