@@ -6,7 +6,7 @@
 
 #include "common/statistics.h"
 #include "controllers/fit/least_squares.h"
-#include "controllers/plan/prefill.h"
+#include "controllers/plan/performance.h"
 
 namespace janus::controllers {
 
@@ -87,11 +87,13 @@ struct OnlineError {
 };
 OnlineError ErrorOf(const OnlineState& state);
 
-// The sample between two looks at the workers' counters, at `keys` mean keys of a sequence: medians
-// over instances, so that one odd instance does not show; an instance that restarted in between or
-// has run fewer than `warm_up_steps` is left out. nullopt: another epoch, no step in between, or no
-// instance left of a role.
+// The sample between two looks at the workers' counters: medians over instances, so that one odd
+// instance does not show; an instance that restarted in between or has run fewer than
+// `warm_up_steps` is left out. `prompt_keys` is not in the counters. The exchange is what an
+// attention instance waits beyond the experts' time, which only tells with one micro-batch.
+// nullopt: another epoch, no step in between, or no instance left of a role.
 std::optional<StepSample> SampleBetween(const Statistics& before, const Statistics& after,
-                                        double time_seconds, uint64_t warm_up_steps);
+                                        double time_seconds, uint64_t warm_up_steps,
+                                        int micro_batches, double prompt_keys);
 
 }  // namespace janus::controllers

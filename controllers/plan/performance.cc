@@ -3,247 +3,85 @@
 #include <algorithm>
 #include <cmath>
 
+#include "controllers/plan/terms.h"
+
 namespace janus::controllers {
 namespace {
-
-// Bytes of one row's activations on the wire: bf16.
-double RowBytes(const ModelShape& model) {
-  return model.hidden * 2;
-}
-
-// A projection of `weights` parameters over `rows` rows on one GPU, bound by reading or computing;
-// the efficiencies are those of the fitted expert kernel.
-double DenseSeconds(const DeviceCosts& device, const ModelShape& model, double weights,
-                    double rows) {
-  return SoftMaximum(weights * model.bytes_per_weight / device.experts.bytes_per_second,
-                     2 * weights * rows / device.experts.operations_per_second,
-                     device.experts.sharpness);
-}
-
-// Latent attention was measured for DeepSeek-V3's module in fp8; another model's projections scale
-// with its weights, the part over keys stays (same latent).
-LatentAttentionCost LatentCostOf(const DeviceCosts& device, const ModelShape& model) {
-  static const ModelShape measured = *FindModel("deepseek-v3");
-  LatentAttentionCost cost = device.latent;
-  const double weights = model.head_weights / measured.head_weights;
-  const double arithmetic = device.hardware.OperationsPerSecond(measured.bytes_per_weight) /
-                            device.hardware.OperationsPerSecond(model.bytes_per_weight);
-  cost.head_seconds *= weights * model.bytes_per_weight / measured.bytes_per_weight;
-  cost.row_head_seconds *= weights * arithmetic;
-  cost.row_seconds *= model.shared_weights / measured.shared_weights * arithmetic;
-  return cost;
-}
-
-double AttentionSeconds(const Setting& setting, int tensor_parallel, double rows, double context) {
-  const ModelShape& model = setting.model;
-  const DeviceCosts& device = setting.attention;
-  double seconds = 0;
-  if (model.IsLatent()) {
-    seconds = LatentAttentionSeconds(LatentCostOf(device, model), model.heads / tensor_parallel,
-                                     rows, context);
-  } else {
-    const GroupedShape shape = {model.heads / tensor_parallel,
-                                std::max(model.kv_heads / tensor_parallel, 1.0), model.head_dim,
-                                model.bytes_per_kv_value, 0};
-    seconds = GroupedAttentionSeconds(device.grouped, shape, rows, context, KvCacheState::kCold) +
-              DenseSeconds(device, model, model.AttentionWeights() / tensor_parallel, rows);
-  }
-  if (tensor_parallel > 1) {
-    seconds += CollectiveSeconds(device.all_reduce, tensor_parallel, rows * RowBytes(model));
-  }
-  return seconds;
-}
-
-double SharedSeconds(const Setting& setting, int tensor_parallel, double rows) {
-  const double weights = 3 * setting.model.hidden * setting.model.shared_intermediate;
-  return weights == 0
-             ? 0
-             : DenseSeconds(setting.attention, setting.model, weights / tensor_parallel, rows);
-}
-
-// The step waits for the instance with most keys: the mean and the expected maximum of m sums of
-// rows/m sequences (normal approximation).
-double BusiestKeysFactor(const Setting& setting, int instances, double rows_of_one) {
-  if (instances < 2 || rows_of_one <= 0) return 1;
-  return 1 + setting.context_deviation * std::sqrt(2 * std::log(instances) / rows_of_one);
-}
-
-double BusiestActivated(const Configuration& how, double activated, double slots) {
-  const double mean = activated / how.n;
-  if (how.n == 1) return activated;
-  // Exact AEBS ends within one of the mean on measured routing (docs/placement.md): half a step
-  // above it. A random replica leaves the maximum of n binomial loads.
-  const double over = how.is_random ? std::sqrt(2 * mean * std::log(how.n)) : 0.5;
-  return std::min({mean + over, activated, std::max(slots, 1.0)});
-}
-
-double ExpertSeconds(const Setting& setting, const Configuration& how, double rows,
-                     double* activated_busiest) {
-  const ModelShape& model = setting.model;
-  const double slots = std::max<double>(SlotsPerInstance(setting, how),
-                                        std::ceil(static_cast<double>(model.experts) / how.n));
-  const double activated =
-      BusiestActivated(how, ActivatedExperts(setting.activation, model, rows), slots);
-  if (activated_busiest != nullptr) *activated_busiest = activated;
-  const ExpertShape shape = {model.hidden, model.intermediate, model.bytes_per_weight,
-                             how.tp_experts};
-  double seconds = ExpertRoundSeconds(setting.experts.experts, shape, activated, slots,
-                                      rows * model.top_k / how.n);
-  if (how.tp_experts > 1) {
-    seconds += CollectiveSeconds(setting.experts.all_reduce, how.tp_experts,
-                                 rows * model.top_k / how.n * RowBytes(model));
-  }
-  return seconds;
-}
-
-int NodesOf(int instances, int tensor_parallel, int per_node) {
-  return (instances * tensor_parallel + per_node - 1) / per_node;
-}
-
-// One direction: the larger of what leaves one network card and what enters one.
-double Hop(const ExchangeCost& cost, double messages, double card_bytes) {
-  constexpr double kMessageSeconds = 1e-6;  // posting one more message (stated, not fitted)
-  return cost.fixed_seconds + cost.network_seconds + messages * kMessageSeconds +
-         card_bytes / cost.network_bytes_per_second;
-}
-
-struct Exchange {
-  double out = 0;
-  double back = 0;
-};
-
-// Expected expert instances that a row needs, of n, for top_k of experts drawn evenly: n times
-// 1 - C(E - E/n, K) / C(E, K).
-double InstancesNeeded(const ModelShape& model, int n) {
-  const double experts = model.experts;
-  double none = 1;
-  for (int k = 0; k < model.top_k; ++k) {
-    none *= std::max(experts - experts / n - k, 0.0) / (experts - k);
-  }
-  return n * (1 - none);
-}
-
-Exchange ExchangeTimes(const Setting& setting, const Configuration& how, double rows) {
-  const ModelShape& model = setting.model;
-  const int attention_nodes =
-      NodesOf(how.m, how.tp_attention, setting.attention.hardware.instances_per_node);
-  const int expert_nodes =
-      NodesOf(how.n, how.tp_experts, setting.experts.hardware.instances_per_node);
-  const double a_per_node = static_cast<double>(how.m) / attention_nodes;
-  const double e_per_node = static_cast<double>(how.n) / expert_nodes;
-  // Every GPU of a tensor-parallel group has a network card and carries its share of each row.
-  const double one = rows / how.m * RowBytes(model) / how.tp_attention;  // leaves an attention GPU
-  const double all = rows * RowBytes(model) / how.tp_experts;            // enters an expert GPU
-  // Contributions: every row comes back top_k times, leaving n instances and entering m.
-  const double contributions = rows * model.top_k * RowBytes(model);
-  const double back_bytes =
-      std::max(contributions / how.n / how.tp_experts, contributions / how.m / how.tp_attention);
-  const ExchangeCost& dispatch = setting.attention.dispatch;
-  const ExchangeCost& combine = setting.experts.combine;
-  const double inner = dispatch.inner_bytes_per_second;
-  Exchange times;
-  switch (how.mode) {
-    case ExchangeMode::kDirect:
-      if (how.gate == GateSide::kAttention) {
-        const double needed = InstancesNeeded(model, how.n);
-        times.out = dispatch.fixed_seconds + dispatch.network_seconds +  // the ids
-                    Hop(dispatch, how.n, std::max(one * needed, all * needed / how.n));
-      } else {
-        times.out = Hop(dispatch, how.n, std::max(one * how.n, all));
-      }
-      times.back = Hop(combine, how.m, back_bytes);
-      break;
-    case ExchangeMode::kTwoPhaseSingle:
-      // Gather in the node, one transfer per expert node over one card, multicast there.
-      times.out = CollectiveSeconds(setting.attention.all_gather, std::max(a_per_node, 2.0),
-                                    one * a_per_node) +
-                  Hop(dispatch, expert_nodes, one * a_per_node * expert_nodes) + all / inner;
-      times.back =
-          contributions / expert_nodes / inner +
-          Hop(combine, attention_nodes, std::max(contributions / expert_nodes, back_bytes));
-      break;
-    case ExchangeMode::kTwoPhaseParallel: {
-      // The node's cards share the expert nodes between them, and collect by card on the way back.
-      const double cards = std::max(1.0, std::min<double>(a_per_node, expert_nodes));
-      times.out = CollectiveSeconds(setting.attention.all_gather, std::max(a_per_node, 2.0),
-                                    one * a_per_node) +
-                  Hop(dispatch, expert_nodes / cards,
-                      std::max(one * a_per_node * expert_nodes / cards,
-                               all / std::min<double>(e_per_node, attention_nodes))) +
-                  all / inner;
-      times.back = contributions / how.n / inner + Hop(combine, attention_nodes, back_bytes);
-      break;
-    }
-  }
-  return times;
-}
-
-// Layers before the MoE ones, and the output head, on attention instances.
-double DenseStepSeconds(const Setting& setting, int tensor_parallel, double rows, double context) {
-  const ModelShape& model = setting.model;
-  const double ffn = 3 * model.hidden * model.dense_intermediate;
-  double layer = 0;
-  if (model.dense_layers > 0) {
-    layer = AttentionSeconds(setting, tensor_parallel, rows, context) +
-            DenseSeconds(setting.attention, model, ffn / tensor_parallel, rows);
-  }
-  return model.dense_layers * layer +
-         DenseSeconds(setting.attention, model, model.vocab * model.hidden / tensor_parallel, rows);
-}
 
 double BufferBytes(const ModelShape& model, double rows) {
   return 2 * rows * (1 + model.top_k) * RowBytes(model);
 }
 
+// What the busiest attention instance computes of a step; it computes no less than one row.
+AttentionRows RowsOfOne(const StepLoad& load, int instances, double context) {
+  AttentionRows rows;
+  rows.decode = load.decode_rows / instances;
+  rows.prompt = load.prompt_rows / instances;
+  if (load.decode_rows > 0 || load.prompt_rows == 0) rows.decode = std::max(rows.decode, 1.0);
+  rows.context = context;
+  rows.prompt_keys = load.prompt_keys;
+  return rows;
+}
+
+// Layers before the MoE ones, and the output head, on attention instances; no micro-batches.
+double DenseStepSeconds(const Setting& setting, int tensor_parallel, const AttentionRows& rows) {
+  const ModelShape& model = setting.model;
+  double layer = 0;
+  if (model.dense_layers > 0) {
+    layer = AttentionSeconds(setting, tensor_parallel, rows) +
+            DenseFeedForwardSeconds(setting, tensor_parallel, rows.all());
+  }
+  return model.dense_layers * layer + OutputHeadSeconds(setting, tensor_parallel, rows.decode);
+}
+
 }  // namespace
 
-double ActivatedExperts(const ActivationCurve& curve, const ModelShape& model, double rows) {
-  const double experts = model.experts;
-  if (rows <= 0) return 0;
-  const double most = std::min(experts, rows * model.top_k);
-  if (curve.points.empty()) {
-    return std::min(most, experts * (1 - std::pow(1 - model.top_k / experts, rows)));
-  }
-  const auto above = std::ranges::find_if(
-      curve.points, [&](const ActivationCurve::Point& p) { return p.rows >= rows; });
-  if (above == curve.points.end()) return std::min(most, curve.points.back().activated);
-  if (above == curve.points.begin()) {
-    return std::min(most, above->activated * rows / above->rows);
-  }
-  const auto below = above - 1;
-  const double share = std::log(rows / below->rows) / std::log(above->rows / below->rows);
-  return std::min(most, below->activated + share * (above->activated - below->activated));
+double ComposeLayer(const LayerTimes& terms, int micro_batches) {
+  const double away = terms.experts + terms.out + terms.back;
+  if (micro_batches == 1) return terms.attention + std::max(away, terms.shared);
+  const double attention = terms.attention + terms.shared;
+  const double b = micro_batches;
+  return std::max(
+      {b * attention, b * terms.experts, b * terms.out, b * terms.back, attention + away});
+}
+
+LayerTimes TimesOfLayer(const Setting& setting, const Configuration& how, const StepLoad& load) {
+  const double b = how.micro_batches;
+  const StepLoad part = {load.decode_rows / b, load.context, load.prompt_rows / b,
+                         load.prompt_keys};
+  const double all = part.decode_rows + part.prompt_rows;
+  const double busiest = BusiestKeysFactor(setting, how.m, std::max(part.decode_rows / how.m, 1.0));
+  const AttentionRows rows = RowsOfOne(part, how.m, load.context * busiest);
+  LayerTimes times;
+  times.attention = AttentionSeconds(setting, how.tp_attention, rows);
+  times.shared = SharedSeconds(setting, how.tp_attention, rows.all());
+  times.experts = ExpertSeconds(setting, how, all, &times.activated_busiest);
+  const ExchangeTimes exchange = TimesOfExchange(setting, how, all);
+  times.out = exchange.out;
+  times.back = exchange.back;
+  times.layer = ComposeLayer(times, how.micro_batches);
+  return times;
 }
 
 LayerTimes TimesOfLayer(const Setting& setting, const Configuration& how, double batch) {
-  const double b = how.micro_batches;
-  const double rows = batch / b;
-  const double rows_of_one = rows / how.m;
-  const double context =
-      setting.context * BusiestKeysFactor(setting, how.m, std::max(rows_of_one, 1.0));
-  LayerTimes times;
-  times.attention =
-      AttentionSeconds(setting, how.tp_attention, std::max(rows_of_one, 1.0), context);
-  times.experts = ExpertSeconds(setting, how, rows, &times.activated_busiest);
-  const Exchange exchange = ExchangeTimes(setting, how, rows);
-  times.out = exchange.out;
-  times.back = exchange.back;
-  const double shared = SharedSeconds(setting, how.tp_attention, std::max(rows_of_one, 1.0));
-  const double away = times.experts + times.out + times.back;
-  if (how.micro_batches > 1) {
-    times.attention += shared;
-    times.layer = std::max({b * times.attention, b * times.experts, b * times.out, b * times.back,
-                            times.attention + away});
-  } else {
-    times.layer = times.attention + std::max(away, shared);  // computed while waiting
-  }
+  return TimesOfLayer(setting, how, StepLoad{batch, setting.context, 0, 0});
+}
+
+StepTimes TimesOfStep(const Setting& setting, const Configuration& how, const StepLoad& load) {
+  const LayerTimes layer = TimesOfLayer(setting, how, load);
+  const double dense =
+      DenseStepSeconds(setting, how.tp_attention, RowsOfOne(load, how.m, load.context));
+  const double rounds = static_cast<double>(setting.model.layers) * how.micro_batches;
+  StepTimes times;
+  times.attention = rounds * (layer.attention + layer.shared) + dense;
+  times.experts = rounds * layer.experts;
+  times.exchange = rounds * (layer.out + layer.back);
+  times.step = setting.model.layers * layer.layer + dense;
   return times;
 }
 
 double TimePerOutputToken(const Setting& setting, const Configuration& how, double batch) {
-  const double rows_of_one = std::max(batch / how.m, 1.0);
-  return setting.model.layers * TimesOfLayer(setting, how, batch).layer +
-         DenseStepSeconds(setting, how.tp_attention, rows_of_one, setting.context);
+  return TimesOfStep(setting, how, {batch, setting.context, 0, 0}).step;
 }
 
 double MegaScaleIterationSeconds(double attention, double experts, double communication,
@@ -267,10 +105,10 @@ double MonolithicTimePerOutputToken(const Setting& setting, int gpus, double bat
   const double back =
       ExchangeSeconds(setting.attention.combine,
                       {rows_of_one, 2 * out_bytes, static_cast<double>(model.experts), nodes});
-  const double layer = AttentionSeconds(setting, 1, rows_of_one, context) +
-                       SharedSeconds(setting, 1, rows_of_one) + out + back +
-                       ExpertSeconds(setting, how, batch, nullptr);
-  return model.layers * layer + DenseStepSeconds(setting, 1, rows_of_one, context);
+  const AttentionRows rows = {rows_of_one, context, 0, 0};
+  const double layer = AttentionSeconds(setting, 1, rows) + SharedSeconds(setting, 1, rows_of_one) +
+                       out + back + ExpertSeconds(setting, how, batch, nullptr);
+  return model.layers * layer + DenseStepSeconds(setting, 1, rows);
 }
 
 MemoryUse MemoryOf(const Setting& setting, const Configuration& how, double batch) {
@@ -297,14 +135,6 @@ bool MonolithicFits(const Setting& setting, int gpus, double batch) {
                        batch / gpus * setting.context * model.KvBytesPerToken(1) +
                        BufferBytes(model, batch / gpus);
   return bytes <= setting.memory_share * setting.attention.hardware.memory_bytes;
-}
-
-int SlotsPerInstance(const Setting& setting, const Configuration& how) {
-  const ModelShape& model = setting.model;
-  const double room = setting.memory_share * setting.experts.hardware.memory_bytes * how.tp_experts;
-  const double slots =
-      (room / model.ExpertBytes() - setting.spare_slots) / std::max(model.layers, 1);
-  return static_cast<int>(std::clamp(slots, 0.0, static_cast<double>(model.experts)));
 }
 
 }  // namespace janus::controllers

@@ -1,66 +1,57 @@
 #pragma once
 
-#include <vector>
-
-#include "common/topology.h"
-#include "controllers/calibrated.h"
-#include "controllers/plan/model_shape.h"
+#include "controllers/plan/setting.h"
 
 namespace janus::controllers {
 
-// How many distinct experts a round activates, by its rows. Points ascend by rows; between them the
-// curve is read in the logarithm of rows. Empty: uniform routing, E (1 - (1 - K/E)^rows), which
-// overstates what real routing activates.
-struct ActivationCurve {
-  struct Point {
-    double rows = 0;
-    double activated = 0;
-  };
-  std::vector<Point> points;
-};
-double ActivatedExperts(const ActivationCurve& curve, const ModelShape& model, double rows);
+// The rows of one step, all attention instances together; fractions are expected values.
+struct StepLoad {
+  double decode_rows = 0;  // sequences that decode
+  double context = 1;      // mean keys of one of them
+  double prompt_rows = 0;  // prompt positions computed in the same step
+  double prompt_keys = 0;  // mean keys such a position attends to: half a prompt without a prefix
 
-// One way to run a model: m attention instances of tp_a GPUs, n expert instances of tp_e.
-struct Configuration {
-  int m = 1;
-  int n = 1;
-  int tp_attention = 1;
-  int tp_experts = 1;
-  int micro_batches = 1;  // b
-  ExchangeMode mode = ExchangeMode::kDirect;
-  // On the experts every instance gets every row; on attention only instances that a row needs get
-  // it, after one more hop for the ids (direct mode only).
-  GateSide gate = GateSide::kExperts;
-  bool is_random = false;  // replicas chosen at random instead of by AEBS, as in JANUS's DisAgg
-
-  friend bool operator==(const Configuration&, const Configuration&) = default;
-};
-
-struct Setting {
-  ModelShape model;
-  DeviceCosts attention;  // the device of attention instances
-  DeviceCosts experts;    // of expert instances
-  ActivationCurve activation;
-  double context = 1024;           // mean keys of a running sequence
-  double context_deviation = 0.5;  // of a sequence's keys, relative to the mean
-  double memory_share = 0.9;       // of a GPU that weights, cache and buffers may take
-  int spare_slots = 2;             // one expert of one layer each
+  friend bool operator==(const StepLoad&, const StepLoad&) = default;
 };
 
 // Where the time of a MoE layer goes, of one micro-batch; seconds.
 struct LayerTimes {
-  double attention = 0;  // T_a, shared experts in it when b > 1
+  double attention = 0;  // T_a without shared experts
+  double shared = 0;     // shared experts: in T_a when b > 1, while waiting when b = 1
   double experts = 0;    // T_e
   double out = 0;        // rows to the experts
   double back = 0;       // contributions
-  double layer = 0;      // max(b T_a, b T_e, b T_out, b T_back, T_a + T_e + T_out + T_back)
+  double layer = 0;      // what ComposeLayer makes of them
   double activated_busiest = 0;
 };
 
+// b micro-batches of these terms: max(b T_a, b T_e, b T_out, b T_back, T_a + T_e + T_out + T_back)
+// with shared experts in T_a; for b = 1 they are computed while the instance waits.
+double ComposeLayer(const LayerTimes& terms, int micro_batches);
+
+// `load.context` counts, setting.context does not.
+LayerTimes TimesOfLayer(const Setting& setting, const Configuration& how, const StepLoad& load);
+// Decode alone, `batch` sequences of setting.context keys.
 LayerTimes TimesOfLayer(const Setting& setting, const Configuration& how, double batch);
 
-// Time per output token with `batch` sequences decoding: all layers, dense ones and the output
-// head.
+// Where the time of a step goes, all layers and micro-batches; seconds. The first three are busy
+// times of the busiest instance and both directions of the exchange; they overlap, so `step` is not
+// their sum.
+struct StepTimes {
+  double attention = 0;  // kernels of an attention instance: dense layers and output head too
+  double experts = 0;    // kernels of an expert instance
+  double exchange = 0;   // rows out and contributions back
+  double step = 0;       // from one step's begin to the next
+
+  friend bool operator==(const StepTimes&, const StepTimes&) = default;
+};
+
+// A step in which decode rows and prompt rows go through every layer together: dense layers, MoE
+// layers, output head over the rows that decode. A prompt of more rows than a round may hold is
+// taken as one round.
+StepTimes TimesOfStep(const Setting& setting, const Configuration& how, const StepLoad& load);
+
+// Time per output token with `batch` sequences decoding: the step without prompts.
 double TimePerOutputToken(const Setting& setting, const Configuration& how, double batch);
 
 // MegaScale-Infer, eq. 5: the same where its constraints 1-3 hold and T_c is that of one direction.
@@ -79,8 +70,5 @@ struct MemoryUse {
 };
 MemoryUse MemoryOf(const Setting& setting, const Configuration& how, double batch);
 bool MonolithicFits(const Setting& setting, int gpus, double batch);
-
-// Slots per layer an expert instance has room for once everything else is in; at most E.
-int SlotsPerInstance(const Setting& setting, const Configuration& how);
 
 }  // namespace janus::controllers

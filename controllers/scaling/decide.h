@@ -38,11 +38,10 @@ struct Memory {
     double since_seconds = 0;
     friend bool operator==(const Pending&, const Pending&) = default;
   };
-  // A target that could not be placed: nothing with as many instances of the role that lacked them
-  // is asked for until then.
+  // What could not be placed: no more instances of that role are asked for until then.
   struct Withdrawn {
-    int m = 0;  // 0: attention was not what lacked
-    int n = 0;
+    int most_m = 0;  // 0: attention did not lack any
+    int most_n = 0;
     double until_seconds = 0;
     double backoff_seconds = 0;
     friend bool operator==(const Withdrawn&, const Withdrawn&) = default;
@@ -50,8 +49,10 @@ struct Memory {
   struct Forecast {
     double level = 0;            // requests per second
     double trend = 0;            // of it, per second
-    std::vector<double> season;  // factor per bin; 0: not seen yet
-    int seasons_seen = 0;
+    std::vector<double> season;  // requests per second by bin; 0: not seen yet
+    int bin = -1;                // the one being summed up
+    double bin_sum = 0;
+    double bin_samples = 0;
     friend bool operator==(const Forecast&, const Forecast&) = default;
   };
 
@@ -61,6 +62,8 @@ struct Memory {
   std::vector<Change> changes;  // oldest first, as far back as the longest rule's period
   std::optional<Pending> pending;
   std::optional<Withdrawn> withdrawn;
+  double withdrawn_at_seconds = -1;  // the last withdrawal: what was asked for before it is over
+  double last_change_seconds = -1;   // when the last action was fulfilled or given up
   Forecast forecast;
   double output_tokens = 0;           // last known mean
   std::vector<double> start_seconds;  // the latest starts, oldest first
@@ -85,7 +88,8 @@ enum class Reason {
   kOutOfBounds,  // fewer or more instances than the policy allows, or not whole pods
   kCheaper,      // fewer or cheaper GPUs keep the targets
   // of kWithdraw
-  kUnplaceable,  // not fulfilled in time
+  kUnplaceable,     // not fulfilled in time
+  kNoLongerNeeded,  // late, and what is ready carries the load
   // of kHold
   kSatisfied,             // the targets are kept and nothing cheaper keeps them
   kStabilizing,           // fewer would do, but not yet for the whole window

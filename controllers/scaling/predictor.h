@@ -16,8 +16,9 @@ struct Demand {
   double output_tokens_per_second = 0;
   double context = 1;  // mean keys of a sequence that decodes
   double prompt_squared_variation = 1;
-  double prompt_tokens_at_percentile = 0;  // 0: the mean times its logarithm's tail
+  double prompt_tokens_at_percentile = 0;  // 0: the mean
   double least_running = 0;                // sequences there are already
+  double kv_tokens_per_attention = 0;      // room that was observed; 0: the model's figure
 
   friend bool operator==(const Demand&, const Demand&) = default;
 };
@@ -35,8 +36,8 @@ struct Prediction {
   double batch_share = 0;    // of max_batch_per_attention, at the percentile
   double prefill_share = 0;  // utilisation of the prompt budget
 
-  // The largest of TPOT and TTFT over their targets; keeps them when <= 1. Memory and batch limits
-  // count as infinite when exceeded.
+  // The largest of TPOT and TTFT over their targets, and of the shares of memory and batch limit;
+  // what is carried keeps <= 1.
   double pressure = 0;
 };
 
@@ -70,6 +71,12 @@ class Predictor {
   // percentile (what was observed over what was predicted); 1: none known.
   Prediction Steady(int m, int n, const Demand& demand, const ScalingPolicy& policy,
                     const Corrections& corrections = {}, double tail = 1) const;
+
+  // Whether that keeps `share` of every target and fits memory and batch limit, judged where the
+  // TPOT is just that share of its target: more load never turns no into yes. The cheap question
+  // of a search; Steady gives the figures.
+  bool Keeps(int m, int n, const Demand& demand, const ScalingPolicy& policy, double share,
+             const Corrections& corrections = {}, double tail = 1) const;
 
   // Fewest expert instances that hold the model.
   int FewestExperts() const;

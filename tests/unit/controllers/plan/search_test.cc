@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "controllers/plan/terms.h"
+
 namespace janus::controllers {
 namespace {
 

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <vector>
+
+#include "common/topology.h"
+#include "controllers/calibrated.h"
+#include "controllers/plan/model_shape.h"
+
+namespace janus::controllers {
+
+// How many distinct experts a round activates, by its rows. Points ascend by rows; between them the
+// curve is read in the logarithm of rows. Empty: uniform routing, E (1 - (1 - K/E)^rows), which
+// overstates what real routing activates.
+struct ActivationCurve {
+  struct Point {
+    double rows = 0;
+    double activated = 0;
+  };
+  std::vector<Point> points;
+};
+// Experts that `rows` rows activate under the curve.
+double ActivatedExperts(const ActivationCurve& curve, const ModelShape& model, double rows);
+
+// One way to run a model: m attention instances of tp_a GPUs, n expert instances of tp_e.
+struct Configuration {
+  int m = 1;
+  int n = 1;
+  int tp_attention = 1;
+  int tp_experts = 1;
+  int micro_batches = 1;  // b
+  ExchangeMode mode = ExchangeMode::kDirect;
+  // On the experts every instance gets every row; on attention only instances that a row needs get
+  // it, after one more hop for the ids (direct mode only).
+  GateSide gate = GateSide::kExperts;
+  bool is_random = false;  // replicas chosen at random instead of by AEBS, as in JANUS's DisAgg
+
+  friend bool operator==(const Configuration&, const Configuration&) = default;
+};
+
+struct Setting {
+  ModelShape model;
+  DeviceCosts attention;  // the device of attention instances
+  DeviceCosts experts;    // of expert instances
+  ActivationCurve activation;
+  double context = 1024;           // mean keys of a running sequence
+  double context_deviation = 0.5;  // of a sequence's keys, relative to the mean
+  double memory_share = 0.9;       // of a GPU that weights, cache and buffers may take
+  int spare_slots = 2;             // one expert of one layer each
+};
+
+}  // namespace janus::controllers

@@ -1,0 +1,233 @@
+#include "controllers/plan/terms.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace janus::controllers {
+namespace {
+
+// A projection of `weights` parameters over `rows` rows on one GPU, bound by reading or computing;
+// the efficiencies are those of the fitted expert kernel.
+double DenseSeconds(const DeviceCosts& device, const ModelShape& model, double weights,
+                    double rows) {
+  return SoftMaximum(weights * model.bytes_per_weight / device.experts.bytes_per_second,
+                     2 * weights * rows / device.experts.operations_per_second,
+                     device.experts.sharpness);
+}
+
+// Latent attention was measured for DeepSeek-V3's module in fp8; another model's projections scale
+// with its weights, the part over keys stays (same latent).
+LatentAttentionCost LatentCostOf(const DeviceCosts& device, const ModelShape& model) {
+  static const ModelShape measured = *FindModel("deepseek-v3");
+  LatentAttentionCost cost = device.latent;
+  const double weights = model.head_weights / measured.head_weights;
+  const double arithmetic = device.hardware.OperationsPerSecond(measured.bytes_per_weight) /
+                            device.hardware.OperationsPerSecond(model.bytes_per_weight);
+  cost.head_seconds *= weights * model.bytes_per_weight / measured.bytes_per_weight;
+  cost.row_head_seconds *= weights * arithmetic;
+  cost.row_seconds *= model.shared_weights / measured.shared_weights * arithmetic;
+  return cost;
+}
+
+// Latent attention of prompts runs expanded: 128 + 64 wide queries and keys, 128 wide values.
+constexpr double kExpandedQueryWidth = 128 + 64;
+constexpr double kExpandedValueWidth = 128;
+
+double BusiestActivated(const Configuration& how, double activated, double slots) {
+  const double mean = activated / how.n;
+  if (how.n == 1) return activated;
+  // Exact AEBS ends within one of the mean on measured routing (docs/placement.md): half a step
+  // above it. A random replica leaves the maximum of n binomial loads.
+  const double over = how.is_random ? std::sqrt(2 * mean * std::log(how.n)) : 0.5;
+  return std::min({mean + over, activated, std::max(slots, 1.0)});
+}
+
+// One direction: the larger of what leaves one network card and what enters one.
+double Hop(const ExchangeCost& cost, double messages, double card_bytes) {
+  constexpr double kMessageSeconds = 1e-6;  // posting one more message (stated, not fitted)
+  return cost.fixed_seconds + cost.network_seconds + messages * kMessageSeconds +
+         card_bytes / cost.network_bytes_per_second;
+}
+
+// Expected expert instances that a row needs, of n, for top_k of experts drawn evenly: n times
+// 1 - C(E - E/n, K) / C(E, K).
+double InstancesNeeded(const ModelShape& model, int n) {
+  const double experts = model.experts;
+  double none = 1;
+  for (int k = 0; k < model.top_k; ++k) {
+    none *= std::max(experts - experts / n - k, 0.0) / (experts - k);
+  }
+  return n * (1 - none);
+}
+
+}  // namespace
+
+double RowBytes(const ModelShape& model) {
+  return model.hidden * 2;
+}
+
+double PromptKeySeconds(const Setting& setting, int tensor_parallel) {
+  const ModelShape& model = setting.model;
+  const DeviceCosts& device = setting.attention;
+  const double widths =
+      model.IsLatent() ? kExpandedQueryWidth + kExpandedValueWidth : 2 * model.head_dim;
+  // Keys are multiplied in bf16 whatever the weights are.
+  const double operations = device.experts.operations_per_second *
+                            device.hardware.bf16_operations_per_second /
+                            device.hardware.OperationsPerSecond(model.bytes_per_weight);
+  return 2 * widths * model.heads / tensor_parallel / operations;
+}
+
+double AttentionSeconds(const Setting& setting, int tensor_parallel, const AttentionRows& rows) {
+  const ModelShape& model = setting.model;
+  const DeviceCosts& device = setting.attention;
+  double seconds = rows.prompt * rows.prompt_keys * PromptKeySeconds(setting, tensor_parallel);
+  if (model.IsLatent()) {
+    // The form takes one batch for projections and keys: all rows, and the keys of those that
+    // decode spread over them. Merging splits is paid at the real context.
+    LatentAttentionCost cost = LatentCostOf(device, model);
+    seconds += cost.split_seconds * std::log2(1 + rows.context / 64);
+    cost.split_seconds = 0;
+    seconds += LatentAttentionSeconds(cost, model.heads / tensor_parallel, rows.all(),
+                                      rows.context * rows.decode / std::max(rows.all(), 1e-9));
+  } else {
+    const GroupedShape shape = {model.heads / tensor_parallel,
+                                std::max(model.kv_heads / tensor_parallel, 1.0), model.head_dim,
+                                model.bytes_per_kv_value, 0};
+    seconds += GroupedAttentionSeconds(device.grouped, shape, rows.decode, rows.context,
+                                       KvCacheState::kCold) +
+               DenseSeconds(device, model, model.AttentionWeights() / tensor_parallel, rows.all());
+  }
+  if (tensor_parallel > 1) {
+    seconds += CollectiveSeconds(device.all_reduce, tensor_parallel, rows.all() * RowBytes(model));
+  }
+  return seconds;
+}
+
+double SharedSeconds(const Setting& setting, int tensor_parallel, double rows) {
+  const double weights = 3 * setting.model.hidden * setting.model.shared_intermediate;
+  return weights == 0
+             ? 0
+             : DenseSeconds(setting.attention, setting.model, weights / tensor_parallel, rows);
+}
+
+double DenseFeedForwardSeconds(const Setting& setting, int tensor_parallel, double rows) {
+  const double weights = 3 * setting.model.hidden * setting.model.dense_intermediate;
+  return DenseSeconds(setting.attention, setting.model, weights / tensor_parallel, rows);
+}
+
+double OutputHeadSeconds(const Setting& setting, int tensor_parallel, double rows) {
+  const ModelShape& model = setting.model;
+  return DenseSeconds(setting.attention, model, model.vocab * model.hidden / tensor_parallel, rows);
+}
+
+double BusiestKeysFactor(const Setting& setting, int instances, double rows_of_one) {
+  if (instances < 2 || rows_of_one <= 0) return 1;
+  return 1 + setting.context_deviation * std::sqrt(2 * std::log(instances) / rows_of_one);
+}
+
+double ExpertSeconds(const Setting& setting, const Configuration& how, double rows,
+                     double* activated_busiest) {
+  const ModelShape& model = setting.model;
+  const double slots = std::max<double>(SlotsPerInstance(setting, how),
+                                        std::ceil(static_cast<double>(model.experts) / how.n));
+  const double activated =
+      BusiestActivated(how, ActivatedExperts(setting.activation, model, rows), slots);
+  if (activated_busiest != nullptr) *activated_busiest = activated;
+  const ExpertShape shape = {model.hidden, model.intermediate, model.bytes_per_weight,
+                             how.tp_experts};
+  double seconds = ExpertRoundSeconds(setting.experts.experts, shape, activated, slots,
+                                      rows * model.top_k / how.n);
+  if (how.tp_experts > 1) {
+    seconds += CollectiveSeconds(setting.experts.all_reduce, how.tp_experts,
+                                 rows * model.top_k / how.n * RowBytes(model));
+  }
+  return seconds;
+}
+
+int NodesOf(int instances, int tensor_parallel, int per_node) {
+  return (instances * tensor_parallel + per_node - 1) / per_node;
+}
+
+ExchangeTimes TimesOfExchange(const Setting& setting, const Configuration& how, double rows) {
+  const ModelShape& model = setting.model;
+  const int attention_nodes =
+      NodesOf(how.m, how.tp_attention, setting.attention.hardware.instances_per_node);
+  const int expert_nodes =
+      NodesOf(how.n, how.tp_experts, setting.experts.hardware.instances_per_node);
+  const double a_per_node = static_cast<double>(how.m) / attention_nodes;
+  const double e_per_node = static_cast<double>(how.n) / expert_nodes;
+  // Every GPU of a tensor-parallel group has a network card and carries its share of each row.
+  const double one = rows / how.m * RowBytes(model) / how.tp_attention;  // leaves an attention GPU
+  const double all = rows * RowBytes(model) / how.tp_experts;            // enters an expert GPU
+  // Contributions: every row comes back top_k times, leaving n instances and entering m.
+  const double contributions = rows * model.top_k * RowBytes(model);
+  const double back_bytes =
+      std::max(contributions / how.n / how.tp_experts, contributions / how.m / how.tp_attention);
+  const ExchangeCost& dispatch = setting.attention.dispatch;
+  const ExchangeCost& combine = setting.experts.combine;
+  const double inner = dispatch.inner_bytes_per_second;
+  ExchangeTimes times;
+  switch (how.mode) {
+    case ExchangeMode::kDirect:
+      if (how.gate == GateSide::kAttention) {
+        const double needed = InstancesNeeded(model, how.n);
+        times.out = dispatch.fixed_seconds + dispatch.network_seconds +  // the ids
+                    Hop(dispatch, how.n, std::max(one * needed, all * needed / how.n));
+      } else {
+        times.out = Hop(dispatch, how.n, std::max(one * how.n, all));
+      }
+      times.back = Hop(combine, how.m, back_bytes);
+      break;
+    case ExchangeMode::kTwoPhaseSingle:
+      // Gather in the node, one transfer per expert node over one card, multicast there.
+      times.out = CollectiveSeconds(setting.attention.all_gather, std::max(a_per_node, 2.0),
+                                    one * a_per_node) +
+                  Hop(dispatch, expert_nodes, one * a_per_node * expert_nodes) + all / inner;
+      times.back =
+          contributions / expert_nodes / inner +
+          Hop(combine, attention_nodes, std::max(contributions / expert_nodes, back_bytes));
+      break;
+    case ExchangeMode::kTwoPhaseParallel: {
+      // The node's cards share the expert nodes between them, and collect by card on the way back.
+      const double cards = std::max(1.0, std::min<double>(a_per_node, expert_nodes));
+      times.out = CollectiveSeconds(setting.attention.all_gather, std::max(a_per_node, 2.0),
+                                    one * a_per_node) +
+                  Hop(dispatch, expert_nodes / cards,
+                      std::max(one * a_per_node * expert_nodes / cards,
+                               all / std::min<double>(e_per_node, attention_nodes))) +
+                  all / inner;
+      times.back = contributions / how.n / inner + Hop(combine, attention_nodes, back_bytes);
+      break;
+    }
+  }
+  return times;
+}
+
+int SlotsPerInstance(const Setting& setting, const Configuration& how) {
+  const ModelShape& model = setting.model;
+  const double room = setting.memory_share * setting.experts.hardware.memory_bytes * how.tp_experts;
+  const double slots =
+      (room / model.ExpertBytes() - setting.spare_slots) / std::max(model.layers, 1);
+  return static_cast<int>(std::clamp(slots, 0.0, static_cast<double>(model.experts)));
+}
+
+double ActivatedExperts(const ActivationCurve& curve, const ModelShape& model, double rows) {
+  const double experts = model.experts;
+  if (rows <= 0) return 0;
+  const double most = std::min(experts, rows * model.top_k);
+  if (curve.points.empty()) {
+    return std::min(most, experts * (1 - std::pow(1 - model.top_k / experts, rows)));
+  }
+  const auto above = std::ranges::find_if(
+      curve.points, [&](const ActivationCurve::Point& p) { return p.rows >= rows; });
+  if (above == curve.points.end()) return std::min(most, curve.points.back().activated);
+  if (above == curve.points.begin()) {
+    return std::min(most, above->activated * rows / above->rows);
+  }
+  const auto below = above - 1;
+  const double share = std::log(rows / below->rows) / std::log(above->rows / below->rows);
+  return std::min(most, below->activated + share * (above->activated - below->activated));
+}
+
+}  // namespace janus::controllers

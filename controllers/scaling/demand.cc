@@ -1,0 +1,139 @@
+#include "controllers/scaling/demand.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace janus::controllers {
+namespace {
+
+// Sequences that the expected context weighs as much as, so that few running ones do not swing it.
+constexpr double kPriorSequences = 8;
+
+double ContextOf(const World& world, double prompt, double output) {
+  const double expected = prompt + output / 2;
+  return std::max((world.now.kv_tokens_used + kPriorSequences * expected) /
+                      (world.now.running + kPriorSequences),
+                  1.0);
+}
+
+// Requests that wait although arrivals and their fluctuation do not explain it.
+double BacklogOf(const World& world, const ScalingPolicy& policy, double requests_per_second) {
+  const double patience = policy.ttft ? policy.ttft->seconds : 1;
+  const double usual = requests_per_second * patience;
+  return std::max(world.now.waiting - usual - 2 * std::sqrt(usual) - 2, 0.0);
+}
+
+int BinOf(const ForecastPolicy& policy, double time) {
+  const double share = std::fmod(time, policy.season_seconds) / policy.season_seconds;
+  return std::min(static_cast<int>(share * policy.bins), policy.bins - 1);
+}
+
+template <class Pick>
+Demand Combine(const std::vector<Memory::Sample>& samples, double from_seconds, const Demand& now,
+               const Pick& pick) {
+  Demand all = now;
+  double keys = now.context * now.output_tokens_per_second;
+  for (const Memory::Sample& sample : samples) {
+    if (sample.time_seconds < from_seconds) continue;
+    const Demand& one = sample.demand;
+    all.requests_per_second = pick(all.requests_per_second, one.requests_per_second);
+    all.prompt_tokens_per_second = pick(all.prompt_tokens_per_second, one.prompt_tokens_per_second);
+    all.output_tokens_per_second = pick(all.output_tokens_per_second, one.output_tokens_per_second);
+    all.least_running = pick(all.least_running, one.least_running);
+    keys = pick(keys, one.context * one.output_tokens_per_second);
+  }
+  if (all.output_tokens_per_second > 0) {
+    all.context = std::max(keys / all.output_tokens_per_second, 1.0);
+  }
+  return all;
+}
+
+}  // namespace
+
+Demand DemandOf(const World& world, const ScalingPolicy& policy, double output_tokens) {
+  Demand demand;
+  if (world.arrivals.empty()) return demand;
+  const ArrivalWindow& window = world.arrivals.front();
+  const double computed = std::clamp(1 - world.lengths.prompt_cached_share, 0.0, 1.0);
+  const double requests = window.requests_per_second;
+  const double prompt = requests > 0 ? window.prompt_tokens_per_second / requests : 0;
+  const double backlog = BacklogOf(world, policy, requests) / policy.recovery_seconds;
+  demand.requests_per_second = requests + backlog;
+  demand.prompt_tokens_per_second = computed * window.prompt_tokens_per_second;
+  if (backlog > 0) {
+    demand.prompt_tokens_per_second +=
+        backlog * world.now.waiting_prompt_tokens / world.now.waiting;
+  }
+  demand.output_tokens_per_second = demand.requests_per_second * output_tokens;
+  demand.context = ContextOf(world, prompt, output_tokens);
+  demand.prompt_squared_variation = world.lengths.prompt_squared_variation;
+  demand.prompt_tokens_at_percentile = computed * world.lengths.prompt_tokens_at_percentile;
+  demand.least_running = world.now.running;
+  if (world.attention.ready > 0) {
+    demand.kv_tokens_per_attention = world.now.kv_tokens_capacity / world.attention.ready;
+  }
+  return demand;
+}
+
+Demand PeakSince(const std::vector<Memory::Sample>& samples, double from_seconds,
+                 const Demand& now) {
+  return Combine(samples, from_seconds, now, [](double a, double b) { return std::max(a, b); });
+}
+
+Demand LeastSince(const std::vector<Memory::Sample>& samples, double from_seconds,
+                  const Demand& now) {
+  return Combine(samples, from_seconds, now, [](double a, double b) { return std::min(a, b); });
+}
+
+Memory::Forecast Observe(Memory::Forecast forecast, const ForecastPolicy& policy,
+                         double time_seconds, double elapsed_seconds, double rate) {
+  if (policy.kind == ForecastKind::kNone) return forecast;
+  if (elapsed_seconds <= 0) {
+    forecast.level = rate;
+  } else {
+    const double level = forecast.level;
+    const double new_share = 1 - std::exp(-elapsed_seconds / 60);
+    const double trend_share = 1 - std::exp(-elapsed_seconds / 300);
+    forecast.level =
+        new_share * rate + (1 - new_share) * (level + forecast.trend * elapsed_seconds);
+    forecast.trend = trend_share * (forecast.level - level) / elapsed_seconds +
+                     (1 - trend_share) * forecast.trend;
+  }
+  if (policy.kind != ForecastKind::kSeasonal) return forecast;
+  forecast.season.resize(static_cast<size_t>(policy.bins), 0);
+  const int bin = BinOf(policy, time_seconds);
+  if (bin != forecast.bin && forecast.bin >= 0 && forecast.bin < policy.bins &&
+      forecast.bin_samples > 0) {
+    double& kept = forecast.season[static_cast<size_t>(forecast.bin)];
+    const double mean = forecast.bin_sum / forecast.bin_samples;
+    kept = kept > 0 ? (kept + mean) / 2 : mean;
+    forecast.bin_sum = forecast.bin_samples = 0;
+  }
+  forecast.bin = bin;
+  forecast.bin_sum += rate;
+  forecast.bin_samples += 1;
+  return forecast;
+}
+
+double GrowthWithin(const Memory::Forecast& forecast, const ForecastPolicy& policy,
+                    double time_seconds, double rate, double horizon_seconds) {
+  if (policy.kind == ForecastKind::kNone || rate <= 0) return 1;
+  constexpr double kMost = 4;
+  if (policy.kind == ForecastKind::kSeasonal &&
+      static_cast<int>(forecast.season.size()) == policy.bins) {
+    const double width = policy.season_seconds / policy.bins;
+    const int first = BinOf(policy, time_seconds);
+    const double now = forecast.season[static_cast<size_t>(first)];
+    double most = now;
+    const int ahead = std::min(static_cast<int>(std::ceil(horizon_seconds / width)), policy.bins);
+    for (int i = 1; i <= ahead; ++i) {
+      most = std::max(most, forecast.season[static_cast<size_t>((first + i) % policy.bins)]);
+    }
+    if (now > 0) return std::clamp(most / now, 1.0, kMost);
+  }
+  // A trend is not believed for longer than ten minutes.
+  const double at = forecast.level + forecast.trend * std::min(horizon_seconds, 600.0);
+  return std::clamp(at / rate, 1.0, kMost);
+}
+
+}  // namespace janus::controllers

@@ -1,0 +1,210 @@
+#include "controllers/scaling/log.h"
+
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <type_traits>
+
+namespace janus::controllers {
+namespace {
+
+// Every field of a world, once, in the order of the line; V sees name and value.
+template <class V, class W>
+void VisitFields(V& v, W& w) {
+  v.Number("time_seconds", w.time_seconds);
+  v.List("arrivals", w.arrivals, [&](auto& window) {
+    v.Number("window_seconds", window.window_seconds);
+    v.Number("requests_per_second", window.requests_per_second);
+    v.Number("prompt_tokens_per_second", window.prompt_tokens_per_second);
+  });
+  v.Number("output_tokens", w.lengths.output_tokens);
+  v.Number("prompt_squared_variation", w.lengths.prompt_squared_variation);
+  v.Number("prompt_tokens_at_percentile", w.lengths.prompt_tokens_at_percentile);
+  v.Number("prompt_cached_share", w.lengths.prompt_cached_share);
+  v.Number("running", w.now.running);
+  v.Number("waiting", w.now.waiting);
+  v.Number("waiting_prompt_tokens", w.now.waiting_prompt_tokens);
+  v.Number("oldest_waiting_seconds", w.now.oldest_waiting_seconds);
+  v.Number("kv_tokens_used", w.now.kv_tokens_used);
+  v.Number("kv_tokens_capacity", w.now.kv_tokens_capacity);
+  const auto number = [&](const char* name) { return [&v, name](auto& x) { v.Number(name, x); }; };
+  v.Maybe("observed_tpot", w.observed.tpot_seconds, number("tpot_seconds"));
+  v.Maybe("observed_ttft", w.observed.ttft_seconds, number("ttft_seconds"));
+  v.Number("tpot_requests", w.observed.tpot_requests);
+  v.Number("ttft_requests", w.observed.ttft_requests);
+  v.Maybe("step", w.step, [&](auto& step) {
+    v.Number("step_time_seconds", step.time_seconds);
+    v.Number("decode_rows", step.load.decode_rows);
+    v.Number("context", step.load.context);
+    v.Number("prompt_rows", step.load.prompt_rows);
+    v.Number("prompt_keys", step.load.prompt_keys);
+    v.Number("attention_seconds", step.seconds.attention);
+    v.Number("experts_seconds", step.seconds.experts);
+    v.Number("exchange_seconds", step.seconds.exchange);
+    v.Number("step_seconds", step.seconds.step);
+    v.Number("steps", step.steps);
+    v.Number("is_warm", step.is_warm);
+  });
+  v.Number("m", w.current.m);
+  v.Number("n", w.current.n);
+  v.Number("tp_attention", w.current.tp_attention);
+  v.Number("tp_experts", w.current.tp_experts);
+  v.Number("micro_batches", w.current.micro_batches);
+  v.Number("mode", w.current.mode);
+  v.Number("gate", w.current.gate);
+  v.Number("is_random", w.current.is_random);
+  const auto role = [&](auto& state) {
+    v.Number("ready", state.ready);
+    v.Number("starting", state.starting);
+    v.Number("draining", state.draining);
+    v.Number("youngest_ready_seconds", state.youngest_ready_seconds);
+    v.List("starts", state.start_seconds, number("start_seconds"));
+  };
+  role(w.attention);
+  role(w.experts);
+  v.Maybe("in_flight", w.in_flight, [&](auto& flight) {
+    v.Number("in_flight_m", flight.m);
+    v.Number("in_flight_n", flight.n);
+    v.Number("since_seconds", flight.since_seconds);
+  });
+  v.Number("is_paused", w.is_paused);
+  v.Number("is_rolling_out", w.is_rolling_out);
+}
+
+class Writer {
+ public:
+  template <class T>
+  void Number(const char* name, const T& value) {
+    char text[96];
+    std::snprintf(text, sizeof(text), "%s%s=%.17g", line_.empty() ? "" : " ", name,
+                  static_cast<double>(value));
+    line_ += text;
+  }
+  template <class T, class F>
+  void List(const char* name, const std::vector<T>& values, const F& each) {
+    Number(name, values.size());
+    for (const T& value : values) each(value);
+  }
+  template <class T, class F>
+  void Maybe(const char* name, const std::optional<T>& value, const F& each) {
+    Number(name, value.has_value());
+    if (value) each(*value);
+  }
+  std::string Take() { return std::move(line_); }
+
+ private:
+  std::string line_;
+};
+
+class Reader {
+ public:
+  explicit Reader(std::string_view line) : rest_(line) {}
+
+  template <class T>
+  void Number(const char* name, T& value) {
+    const double read = Next(name);
+    if constexpr (std::is_enum_v<T>) {
+      if (read < 0 || read > 2) return Fail(name, "one of the known values");
+      value = static_cast<T>(static_cast<int>(read));
+    } else if constexpr (std::is_floating_point_v<T>) {
+      value = read;
+    } else {
+      if (!(std::abs(read) <= 1e9)) return Fail(name, "a whole number");
+      value = static_cast<T>(read);
+    }
+  }
+  template <class T, class F>
+  void List(const char* name, std::vector<T>& values, const F& each) {
+    const double count = Next(name);
+    if (!(count >= 0 && count <= 4096)) return Fail(name, "a count of at most 4096");
+    values.resize(static_cast<size_t>(count));
+    for (T& value : values) each(value);
+  }
+  template <class T, class F>
+  void Maybe(const char* name, std::optional<T>& value, const F& each) {
+    if (Next(name) == 0) return;
+    value.emplace();
+    each(*value);
+  }
+  Status Finish() {
+    if (status_.ok() && rest_.find_first_not_of(" \r\n") != std::string_view::npos) {
+      return InvalidArgument("world: the line goes on after its last field: '" +
+                             std::string(rest_.substr(0, 40)) + "'");
+    }
+    return status_;
+  }
+
+ private:
+  double Next(std::string_view name) {
+    if (!status_.ok()) return 0;
+    const size_t begin = rest_.find_first_not_of(' ');
+    rest_ = begin == std::string_view::npos ? "" : rest_.substr(begin);
+    const std::string_view token = rest_.substr(0, rest_.find(' '));
+    rest_.remove_prefix(token.size());
+    const std::string want = std::string(name) + "=";
+    double value = 0;
+    const std::string_view number =
+        token.starts_with(want) ? token.substr(want.size()) : std::string_view();
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
+    if (number.empty() || error != std::errc() || end != number.data() + number.size()) {
+      status_ = InvalidArgument("world: wanted " + want + "<number>, found '" +
+                                std::string(token.substr(0, 60)) + "'");
+    }
+    return value;
+  }
+  void Fail(const char* name, const char* want) {
+    if (status_.ok()) {
+      status_ = InvalidArgument(std::string("world: ") + name + ": want " + want);
+    }
+  }
+
+  std::string_view rest_;
+  Status status_;
+};
+
+class Checker {
+ public:
+  template <class T>
+  void Number(const char* name, const T& value) {
+    const auto number = static_cast<double>(value);
+    if (found_.empty() && !(std::isfinite(number) && number >= 0)) {
+      found_ = std::string(name) + " is " + std::to_string(number);
+    }
+  }
+  template <class T, class F>
+  void List(const char*, const std::vector<T>& values, const F& each) {
+    for (const T& value : values) each(value);
+  }
+  template <class T, class F>
+  void Maybe(const char*, const std::optional<T>& value, const F& each) {
+    if (value) each(*value);
+  }
+  std::string Take() { return std::move(found_); }
+
+ private:
+  std::string found_;
+};
+
+}  // namespace
+
+std::string ToLine(const World& world) {
+  Writer writer;
+  VisitFields(writer, world);
+  return writer.Take();
+}
+
+Result<World> ParseWorld(std::string_view line) {
+  World world;
+  Reader reader(line);
+  VisitFields(reader, world);
+  JANUS_RETURN_IF_ERROR(reader.Finish());
+  return world;
+}
+
+std::string UnsoundNumberOf(const World& world) {
+  Checker checker;
+  VisitFields(checker, world);
+  return checker.Take();
+}
+
+}  // namespace janus::controllers

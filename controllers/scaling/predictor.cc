@@ -1,0 +1,440 @@
+#include "controllers/scaling/predictor.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "controllers/plan/terms.h"
+
+namespace janus::controllers {
+namespace {
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+
+// A function on 0, 1, 2^(1/per), 2^(2/per), ... read linearly between its points and beyond the
+// last two. Keeps a rising function rising.
+class Curve {
+ public:
+  template <class F>
+  Curve(int per_doubling, int doublings, const F& f) : per_doubling_(per_doubling) {
+    points_.push_back({0, f(0.0)});
+    for (int i = 0; i <= per_doubling * doublings; ++i) {
+      const double x = std::exp2(static_cast<double>(i) / per_doubling);
+      points_.push_back({x, f(x)});
+    }
+  }
+
+  double operator()(double x) const {
+    size_t i = 0;
+    if (x >= 1) {
+      i = 1 + static_cast<size_t>(std::log2(x) * per_doubling_);
+      i = std::min(i, points_.size() - 2);
+    }
+    const auto& [x0, y0] = points_[i];
+    const auto& [x1, y1] = points_[i + 1];
+    return y0 + (y1 - y0) * (x - x0) / (x1 - x0);
+  }
+
+ private:
+  int per_doubling_;
+  std::vector<std::pair<double, double>> points_;
+};
+
+constexpr int kDoublings = 22;  // of rows and of keys: 4 million
+
+// z such that a normal variable stays below mean + z deviations with that probability (Abramowitz
+// and Stegun 26.2.23, off by less than 4.5e-4).
+double NormalQuantile(double probability) {
+  const double upper = std::min(probability, 1 - probability);
+  const double t = std::sqrt(-2 * std::log(std::max(upper, 1e-12)));
+  const double z = t - (2.515517 + t * (0.802853 + t * 0.010328)) /
+                           (1 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
+  return probability < 0.5 ? -z : z;
+}
+
+struct Variant {
+  int micro_batches = 1;
+  ExchangeMode mode = ExchangeMode::kDirect;
+  GateSide gate = GateSide::kExperts;
+};
+
+std::vector<Variant> VariantsOf(const PredictorOptions& options) {
+  std::vector<Variant> variants;
+  for (int b = 1; b <= options.max_micro_batches; ++b) {
+    for (const ExchangeMode mode : options.modes) {
+      for (const GateSide gate : options.gates) {
+        // The gate can only sit on attention where rows go straight to the instances they need.
+        if (gate == GateSide::kAttention && mode != ExchangeMode::kDirect) continue;
+        variants.push_back({b, mode, gate});
+      }
+    }
+  }
+  return variants;
+}
+
+// Sequences that decode at a TPOT: what arrives stays for its outputs' time (Little), and as many
+// again as a Poisson number exceeds its mean at the percentile.
+struct Rows {
+  double mean = 0;
+  double high = 0;
+};
+Rows RowsAt(const Demand& demand, double tpot, double z) {
+  const double mean = std::max(demand.output_tokens_per_second * tpot, demand.least_running);
+  return {mean, mean + std::max(z, 0.0) * std::sqrt(mean)};
+}
+
+double MeanPrompt(const Demand& demand) {
+  return demand.requests_per_second > 0
+             ? demand.prompt_tokens_per_second / demand.requests_per_second
+             : 0;
+}
+
+StepLoad LoadAt(const Demand& demand, double decode_rows, double prompt_rows) {
+  return {decode_rows, std::max(demand.context, 1.0), prompt_rows, MeanPrompt(demand) / 2};
+}
+
+}  // namespace
+
+// Attention of a layer is exactly linear in its decode rows once the projections of all rows are
+// taken out, so two curves over keys and one over rows give it without loss of form.
+struct Predictor::Tables {
+  Setting setting;
+  PredictorOptions options;
+  std::vector<Variant> variants;
+  int fewest_experts = 0;
+  double kv_tokens = 0;
+  double prompt_key_seconds = 0;
+  std::vector<double> busiest;  // [m] sqrt(2 ln m) times the deviation of a sequence's keys
+  Curve projections;            // of all rows
+  Curve keys_per_row;           // of the mean keys: seconds a decode row
+  Curve keys_fixed;             // of the mean keys: seconds a call
+  Curve shared;
+  Curve dense;
+  Curve head;
+  std::vector<Curve> experts;  // [n - 1] of the rows of a round
+  int slots_room = 0;
+
+  Tables(const Setting& s, const PredictorOptions& o)
+      : setting(s),
+        options(o),
+        variants(VariantsOf(o)),
+        prompt_key_seconds(PromptKeySeconds(s, o.tp_attention)),
+        projections(16, kDoublings, [&](double rows) { return Projections(rows); }),
+        keys_per_row(8, kDoublings,
+                     [&](double keys) { return OverKeys(2, keys) - OverKeys(1, keys); }),
+        keys_fixed(8, kDoublings,
+                   [&](double keys) { return 2 * OverKeys(1, keys) - OverKeys(2, keys); }),
+        shared(16, kDoublings, [&](double rows) { return SharedSeconds(s, o.tp_attention, rows); }),
+        dense(16, kDoublings,
+              [&](double rows) {
+                return s.model.dense_layers > 0 ? DenseFeedForwardSeconds(s, o.tp_attention, rows)
+                                                : 0;
+              }),
+        head(16, kDoublings,
+             [&](double rows) { return OutputHeadSeconds(s, o.tp_attention, rows); }) {
+    for (int m = 0; m <= o.max_attention; ++m) {
+      busiest.push_back(m < 2 ? 0 : s.context_deviation * std::sqrt(2 * std::log(m)));
+    }
+    Configuration how = Of(1, 1, {});
+    for (how.n = 1; how.n <= o.max_experts; ++how.n) {
+      experts.emplace_back(8, kDoublings,
+                           [&](double rows) { return ExpertSeconds(s, how, rows, nullptr); });
+    }
+  }
+
+  double Projections(double rows) const {
+    return AttentionSeconds(setting, options.tp_attention, {0, 1, rows, 0});
+  }
+  double OverKeys(double rows, double keys) const {
+    return AttentionSeconds(setting, options.tp_attention, {rows, keys, 0, 0}) - Projections(rows);
+  }
+
+  Configuration Of(int m, int n, const Variant& variant) const {
+    Configuration how;
+    how.m = m;
+    how.n = n;
+    how.tp_attention = options.tp_attention;
+    how.tp_experts = options.tp_experts;
+    how.micro_batches = variant.micro_batches;
+    how.mode = variant.mode;
+    how.gate = variant.gate;
+    return how;
+  }
+
+  // One layer's attention without shared experts; d decode and p prompt rows of an instance.
+  double Attention(double d, double keys, double p, double prompt_keys) const {
+    return projections(d + p) + d * keys_per_row(keys) + keys_fixed(keys) +
+           p * prompt_keys * prompt_key_seconds;
+  }
+
+  // All of a step but the exchange, corrected: it is alike in every mode.
+  struct Modules {
+    LayerTimes layer;  // out, back and layer still missing
+    double dense = 0;
+    double rows = 0;  // of a micro-batch
+  };
+  Modules ModulesOf(int m, int n, int b, const StepLoad& load, const Corrections& c) const {
+    const bool decodes = load.decode_rows > 0 || load.prompt_rows == 0;
+    const double d = decodes ? std::max(load.decode_rows / b / m, 1.0) : 0;
+    const double p = load.prompt_rows / b / m;
+    const double keys = load.context * (1 + busiest[static_cast<size_t>(m)] /
+                                                std::sqrt(std::max(load.decode_rows / b / m, 1.0)));
+    Modules modules;
+    modules.rows = (load.decode_rows + load.prompt_rows) / b;
+    modules.layer.attention = c.attention * Attention(d, keys, p, load.prompt_keys);
+    modules.layer.shared = c.attention * shared(d + p);
+    modules.layer.experts = c.experts * experts[static_cast<size_t>(n - 1)](modules.rows);
+    const double all_d = decodes ? std::max(load.decode_rows / m, 1.0) : 0;
+    const double all_p = load.prompt_rows / m;
+    const double dense_layers = setting.model.dense_layers;
+    modules.dense = head(all_d);
+    if (dense_layers > 0) {
+      modules.dense += dense_layers * (Attention(all_d, load.context, all_p, load.prompt_keys) +
+                                       dense(all_d + all_p));
+    }
+    modules.dense *= c.attention;
+    return modules;
+  }
+
+  StepTimes Compose(const Modules& modules, const Configuration& how, const Corrections& c) const {
+    LayerTimes layer = modules.layer;
+    const ExchangeTimes exchange = TimesOfExchange(setting, how, modules.rows);
+    layer.out = c.exchange * exchange.out;
+    layer.back = c.exchange * exchange.back;
+    const double layers = setting.model.layers;
+    const double rounds = layers * how.micro_batches;
+    return {rounds * (layer.attention + layer.shared) + modules.dense, rounds * layer.experts,
+            rounds * (layer.out + layer.back),
+            c.step * (layers * ComposeLayer(layer, how.micro_batches) + modules.dense)};
+  }
+
+  StepTimes Step(const Configuration& how, const StepLoad& load, const Corrections& c) const {
+    return Compose(ModulesOf(how.m, how.n, how.micro_batches, load, c), how, c);
+  }
+
+  // The variant in which a step with this load is shortest; ties go to the first.
+  std::pair<Variant, double> BestVariant(int m, int n, const StepLoad& load,
+                                         const Corrections& c) const {
+    std::pair<Variant, double> best = {variants[0], kInfinite};
+    Modules modules;
+    int of = 0;
+    for (const Variant& variant : variants) {
+      if (variant.micro_batches != of) {
+        of = variant.micro_batches;
+        modules = ModulesOf(m, n, of, load, c);
+      }
+      const double step = Compose(modules, Of(m, n, variant), c).step;
+      if (step < best.second) best = {variant, step};
+    }
+    return best;
+  }
+
+  double Shortest(int m, int n, const StepLoad& load, const Corrections& c) const {
+    return BestVariant(m, n, load, c).second;
+  }
+
+  double KvTokens(const Demand& demand) const {
+    return demand.kv_tokens_per_attention > 0 ? demand.kv_tokens_per_attention : kv_tokens;
+  }
+};
+
+namespace {
+
+// Prompt rows that fit into a step of `budget` seconds beside the decode rows.
+template <class StepSeconds>
+double PromptRowsWithin(double budget, double most, const StepSeconds& step_seconds) {
+  if (step_seconds(0.0) >= budget) return 0;
+  if (step_seconds(most) <= budget) return most;
+  double low = 0;
+  double high = most;
+  for (int i = 0; i < 12; ++i) {
+    const double middle = (low + high) / 2;
+    (step_seconds(middle) <= budget ? low : high) = middle;
+  }
+  return low;
+}
+
+}  // namespace
+
+Predictor::Predictor(std::shared_ptr<const Tables> tables) : tables_(std::move(tables)) {}
+
+Result<Predictor> Predictor::Create(const Setting& setting, const PredictorOptions& options) {
+  JANUS_RETURN_IF_ERROR(Validate(setting.attention.hardware));
+  JANUS_RETURN_IF_ERROR(Validate(setting.experts.hardware));
+  const auto at_least_one = [](const char* name, int value) {
+    return value >= 1 ? OkStatus()
+                      : InvalidArgument(std::string("predictor: ") + name + " is " +
+                                        std::to_string(value) + "; want at least 1");
+  };
+  JANUS_RETURN_IF_ERROR(at_least_one("max_attention", options.max_attention));
+  JANUS_RETURN_IF_ERROR(at_least_one("max_experts", options.max_experts));
+  JANUS_RETURN_IF_ERROR(at_least_one("tp_attention", options.tp_attention));
+  JANUS_RETURN_IF_ERROR(at_least_one("tp_experts", options.tp_experts));
+  JANUS_RETURN_IF_ERROR(at_least_one("max_micro_batches", options.max_micro_batches));
+  if (VariantsOf(options).empty()) {
+    return InvalidArgument("predictor: no exchange mode is allowed with any gate side");
+  }
+  Configuration how;
+  how.tp_attention = options.tp_attention;
+  how.tp_experts = options.tp_experts;
+  Setting empty = setting;  // without keys and values
+  empty.context = 0;
+  constexpr double kBufferRows = 1024;  // of one attention instance
+  const MemoryUse one = MemoryOf(empty, how, kBufferRows);
+  const double room = setting.memory_share * setting.attention.hardware.memory_bytes;
+  if (one.attention_bytes >= room) {
+    return InvalidArgument("predictor: " + setting.model.name + " does not fit: an attention GPU " +
+                           "would hold " + std::to_string(one.attention_bytes / 1e9) +
+                           " GB of weights and buffers of the " + std::to_string(room / 1e9) +
+                           " GB it may give; allow a wider tensor-parallel group");
+  }
+  const auto holds = [&](int n) {
+    how.n = n;
+    return MemoryOf(empty, how, kBufferRows).fits_experts;
+  };
+  int fewest = 1;
+  while (fewest < options.max_experts && !holds(fewest)) ++fewest;
+  if (!holds(fewest)) {
+    return InvalidArgument(
+        "predictor: " + setting.model.name + " does not fit: an expert GPU " + "would hold " +
+        std::to_string(MemoryOf(empty, how, kBufferRows).expert_bytes / 1e9) + " GB with all " +
+        std::to_string(options.max_experts) + " instances; allow more of them");
+  }
+  auto tables = std::make_shared<Tables>(setting, options);
+  tables->fewest_experts = fewest;
+  tables->kv_tokens =
+      (room - one.attention_bytes) / setting.model.KvBytesPerToken(options.tp_attention);
+  return Predictor(std::move(tables));
+}
+
+StepTimes Predictor::Step(const Configuration& how, const StepLoad& load,
+                          const Corrections& corrections) const {
+  return tables_->Step(how, load, corrections);
+}
+
+bool Predictor::Keeps(int m, int n, const Demand& demand, const ScalingPolicy& policy, double share,
+                      const Corrections& corrections, double tail) const {
+  if (n < tables_->fewest_experts) return false;
+  const double z = NormalQuantile(policy.tpot.percentile);
+  const double limit = share * policy.tpot.seconds;
+  const auto load_at = [&](double tpot) {
+    return LoadAt(demand, RowsAt(demand, tpot, z).high, demand.prompt_tokens_per_second * tpot);
+  };
+  const auto step_at = [&](double tpot) {
+    return tail * tables_->Shortest(m, n, load_at(tpot), corrections);
+  };
+  double tpot = limit;
+  if (!(step_at(tpot) <= tpot)) return false;
+  const double most_keys = m * tables_->KvTokens(demand);
+  const double most_rows = static_cast<double>(m) * policy.max_batch_per_attention;
+  const auto fits = [&] {
+    const double rows = RowsAt(demand, tpot, z).high;
+    return rows <= most_rows * share && rows * demand.context <= most_keys * share;
+  };
+  // Memory, batch limit and the first token are judged at the TPOT there is, below the limit: the
+  // same halvings for every load, so that more load never gives a lower one.
+  if (policy.ttft || !fits()) {
+    double low = 0;
+    for (int i = 0; i < 12; ++i) {
+      const double middle = (low + tpot) / 2;
+      (step_at(middle) <= middle ? tpot : low) = middle;
+    }
+  }
+  if (!fits()) return false;
+  if (!policy.ttft) return true;
+  const double rows = RowsAt(demand, tpot, z).high;
+  const double prompts = PromptRowsWithin(
+      policy.tpot.seconds, m * tables_->options.most_rows_per_attention,
+      [&](double p) { return tables_->Shortest(m, n, LoadAt(demand, rows, p), corrections); });
+  return TimeToFirstToken(
+             {demand.requests_per_second, MeanPrompt(demand), demand.prompt_squared_variation,
+              std::max(demand.prompt_tokens_at_percentile, MeanPrompt(demand)),
+              static_cast<double>(m), prompts / m / policy.tpot.seconds, tpot},
+             policy.ttft->percentile) <= share * policy.ttft->seconds;
+}
+
+Prediction Predictor::Steady(int m, int n, const Demand& demand, const ScalingPolicy& policy,
+                             const Corrections& corrections, double tail) const {
+  const double z = NormalQuantile(policy.tpot.percentile);
+  const double target = policy.tpot.seconds;
+  const auto load_at = [&](double tpot) {
+    return LoadAt(demand, RowsAt(demand, tpot, z).high, demand.prompt_tokens_per_second * tpot);
+  };
+  Prediction result;
+  result.cost = CostOf(m, n);
+  const auto step_at = [&](double tpot) {
+    return tail * tables_->Shortest(m, n, load_at(tpot), corrections);
+  };
+  // The TPOT that makes the load that makes that TPOT: bisected, up to 16 times the target.
+  double low = 0;
+  double high = target;
+  while (high < 16 * target && step_at(high) > high) {
+    low = high;
+    high *= 2;
+  }
+  const bool is_carried = step_at(high) <= high;
+  for (int i = 0; i < 16 && is_carried; ++i) {
+    const double middle = (low + high) / 2;
+    (step_at(middle) <= middle ? high : low) = middle;
+  }
+  const Rows rows = RowsAt(demand, high, z);
+  result.how = tables_->Of(m, n, tables_->BestVariant(m, n, load_at(high), corrections).first);
+  result.batch = rows.mean;
+  result.load = LoadAt(demand, rows.mean, demand.prompt_tokens_per_second * high);
+  result.times = tables_->Step(result.how, result.load, corrections);
+  result.tpot_seconds = is_carried ? high : kInfinite;
+  result.kv_share = rows.high * demand.context / (m * tables_->KvTokens(demand));
+  result.batch_share = rows.high / m / policy.max_batch_per_attention;
+  const double prompts = PromptRowsWithin(
+      target, m * tables_->options.most_rows_per_attention,
+      [&](double p) { return tables_->Shortest(m, n, LoadAt(demand, rows.high, p), corrections); });
+  const PromptLoad queue = {demand.requests_per_second,
+                            MeanPrompt(demand),
+                            demand.prompt_squared_variation,
+                            std::max(demand.prompt_tokens_at_percentile, MeanPrompt(demand)),
+                            static_cast<double>(m),
+                            prompts / m / target,
+                            high};
+  result.prefill_share = PrefillUtilisation(queue);
+  result.pressure = std::max({result.tpot_seconds / target, result.kv_share, result.batch_share});
+  if (policy.ttft) {
+    result.ttft_seconds = is_carried ? TimeToFirstToken(queue, policy.ttft->percentile) : kInfinite;
+    result.pressure = std::max(result.pressure, result.ttft_seconds / policy.ttft->seconds);
+  }
+  if (n < tables_->fewest_experts) result.pressure = kInfinite;
+  return result;
+}
+
+int Predictor::FewestExperts() const {
+  return tables_->fewest_experts;
+}
+
+double Predictor::CostOf(int m, int n) const {
+  const Setting& s = tables_->setting;
+  return m * tables_->options.tp_attention * s.attention.hardware.price +
+         n * tables_->options.tp_experts * s.experts.hardware.price;
+}
+
+int Predictor::GpusOf(int m, int n) const {
+  return m * tables_->options.tp_attention + n * tables_->options.tp_experts;
+}
+
+double Predictor::KvTokensPerAttention() const {
+  return tables_->kv_tokens;
+}
+
+int Predictor::SlotsPerExpert(int n) const {
+  return SlotsPerInstance(tables_->setting, tables_->Of(1, n, {}));
+}
+
+const Setting& Predictor::setting() const {
+  return tables_->setting;
+}
+
+const PredictorOptions& Predictor::options() const {
+  return tables_->options;
+}
+
+}  // namespace janus::controllers

@@ -1,0 +1,115 @@
+#include "controllers/plan/prefill.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace janus::controllers {
+namespace {
+
+Setting On(const char* model, const char* device) {
+  Setting setting;
+  setting.model = *FindModel(model);
+  setting.attention = setting.experts =
+      *CostsOf(*FindHardware(device), setting.model.bytes_per_weight);
+  return setting;
+}
+
+Configuration Make(int m, int n, int micro_batches = 1) {
+  Configuration how;
+  how.m = m;
+  how.n = n;
+  how.micro_batches = micro_batches;
+  return how;
+}
+
+TEST(Step, WithoutPromptsItIsTheTimePerOutputToken) {
+  Setting setting = On("dbrx", "H100");
+  setting.context = 700;
+  EXPECT_EQ(TimesOfStep(setting, Make(4, 8), {256, 700, 0, 0}).step,
+            TimePerOutputToken(setting, Make(4, 8), 256));
+}
+
+TEST(Step, PromptsAndKeysOnlyEverAddTime) {
+  for (const char* model : {"deepseek-v3", "dbrx"}) {
+    const Setting setting = On(model, "H200");
+    for (const int b : {1, 2}) {
+      double before = 0;
+      for (const double prompts : {0., 1., 64., 512., 4096., 32768.}) {
+        const double step = TimesOfStep(setting, Make(4, 16, b), {256, 1024, prompts, 512}).step;
+        EXPECT_GE(step, before) << model << ", " << prompts << " prompt rows, b " << b;
+        before = step;
+      }
+      EXPECT_GT(TimesOfStep(setting, Make(4, 16, b), {256, 1024, 4096, 8192}).step,
+                TimesOfStep(setting, Make(4, 16, b), {256, 1024, 4096, 512}).step);
+      EXPECT_GT(TimesOfStep(setting, Make(4, 16, b), {256, 8192, 512, 512}).step,
+                TimesOfStep(setting, Make(4, 16, b), {256, 1024, 512, 512}).step);
+    }
+  }
+}
+
+// In large rounds of prompts every expert is bound by its rows: twice the rows, twice the time.
+TEST(Step, LargePromptsAreBoundByTheirRows) {
+  const Setting setting = On("deepseek-v3", "H200");
+  const double once = TimesOfStep(setting, Make(8, 16), {0, 1, 65536, 1024}).experts;
+  EXPECT_NEAR(TimesOfStep(setting, Make(8, 16), {0, 1, 131072, 1024}).experts / once, 2, 0.1);
+}
+
+// One prompt position over its keys: 2 x (192 + 128) operations a head and key of a latent model.
+TEST(Step, KeysOfAPromptCostTheirOperations) {
+  const Setting setting = On("deepseek-v3", "H200");
+  const Configuration how = Make(1, 16);
+  const double more = TimesOfStep(setting, how, {0, 1, 1000, 3000}).attention -
+                      TimesOfStep(setting, how, {0, 1, 1000, 1000}).attention;
+  const double operations = 1000. * 2000 * 128 * 640 * 61;
+  const double peak = setting.attention.hardware.bf16_operations_per_second;
+  EXPECT_GT(more, operations / peak);
+  EXPECT_LT(more, operations / peak * 2.5) << "above 40 % of the bf16 peak";
+}
+
+PromptLoad Prompts(double requests_per_second) {
+  PromptLoad load;
+  load.requests_per_second = requests_per_second;
+  load.prompt_tokens = load.prompt_tokens_at_percentile = 1000;
+  load.servers = 1;
+  load.rows_per_second_of_one = 10000;
+  load.step_seconds = 0.05;
+  return load;
+}
+
+// One server and exponential lengths are an M/M/1 queue: service 0.1 s, half used, the wait's 95th
+// percentile ln(0.5 / 0.05) / (10 - 5).
+TEST(TimeToFirstToken, OfOneServerIsTheQueueOfTheTextbook) {
+  EXPECT_DOUBLE_EQ(PrefillUtilisation(Prompts(5)), 0.5);
+  EXPECT_NEAR(TimeToFirstToken(Prompts(5), 0.95), std::log(10) / 5 + 0.1 + 0.05, 1e-9);
+}
+
+TEST(TimeToFirstToken, WithoutLoadIsThePromptAndAStep) {
+  EXPECT_DOUBLE_EQ(TimeToFirstToken(Prompts(0), 0.95), 0.1 + 0.05);
+}
+
+TEST(TimeToFirstToken, GrowsWithLoadAndVariationAndFallsWithServers) {
+  double before = 0;
+  for (const double rate : {0., 1., 5., 8., 9.5, 9.9}) {
+    const double now = TimeToFirstToken(Prompts(rate), 0.95);
+    EXPECT_GE(now, before) << rate;
+    before = now;
+  }
+  PromptLoad uneven = Prompts(8);
+  uneven.prompt_squared_variation = 4;
+  EXPECT_GT(TimeToFirstToken(uneven, 0.95), TimeToFirstToken(Prompts(8), 0.95));
+  PromptLoad wide = Prompts(32);
+  wide.servers = 4;
+  EXPECT_LT(TimeToFirstToken(wide, 0.95), TimeToFirstToken(Prompts(8), 0.95))
+      << "four servers at the same utilisation wait less";
+}
+
+TEST(TimeToFirstToken, AQueueThatGrowsWithoutEndHasNone) {
+  EXPECT_TRUE(std::isinf(TimeToFirstToken(Prompts(10), 0.95)));
+  PromptLoad none = Prompts(1);
+  none.rows_per_second_of_one = 0;
+  EXPECT_TRUE(std::isinf(TimeToFirstToken(none, 0.95)));
+}
+
+}  // namespace
+}  // namespace janus::controllers
