@@ -1,0 +1,630 @@
+#include "controllers/scaling/decide.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdarg>
+#include <cstdio>
+#include <utility>
+
+#include "controllers/scaling/cheapest.h"
+#include "controllers/scaling/demand.h"
+#include "controllers/scaling/log.h"
+#include "controllers/scaling/rates.h"
+
+namespace janus::controllers {
+namespace {
+
+constexpr size_t kMostSamples = 512;
+constexpr size_t kMostStarts = 16;
+constexpr size_t kMostTails = 8;
+// A percentile of fewer requests is noise.
+constexpr double kFewestRequests = 20;
+// How far what requests saw may pull the prediction at the percentile away from the model.
+constexpr double kLeastTail = 0.8;
+constexpr double kMostTail = 1.5;
+
+[[gnu::format(printf, 1, 2)]] std::string Format(const char* format, ...) {
+  std::array<char, 320> text;
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(text.data(), text.size(), format, arguments);
+  va_end(arguments);
+  return text.data();
+}
+
+double Median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+template <class T>
+void PushBounded(std::vector<T>& values, T value, size_t most) {
+  if (values.size() >= most) values.erase(values.begin());
+  values.push_back(std::move(value));
+}
+
+double LongestWindow(const RolePolicy& a, const RolePolicy& b, Behavior RolePolicy::*direction) {
+  return std::max((a.*direction).stabilization_seconds, (b.*direction).stabilization_seconds);
+}
+
+double LongestPeriod(const ScalingPolicy& policy) {
+  int longest = 0;
+  for (const RolePolicy* role : {&policy.attention, &policy.experts}) {
+    for (const Behavior* behavior : {&role->up, &role->down}) {
+      for (const RateRule& rule : behavior->rules) longest = std::max(longest, rule.period_seconds);
+    }
+  }
+  return longest;
+}
+
+std::string NameOf(Counts c) {
+  return Format("%dA%dE", c.m, c.n);
+}
+
+class Decider {
+ public:
+  Decider(const Predictor& predictor, const ScalingPolicy& policy, const World& world,
+          Memory memory)
+      : predictor_(predictor),
+        policy_(policy),
+        world_(world),
+        memory_(std::move(memory)),
+        current_{world.attention.ready, world.experts.ready} {}
+
+  Outcome Run() {
+    decision_.target = {world_.current, 0};
+    if (!CannotDecide()) {
+      Observe();
+      if (!IsHeld() && !IsInFlight()) Weigh();
+    }
+    if (decision_.verb == Verb::kHold && memory_.pending && !decision_.advised) {
+      decision_.target = TargetOf({memory_.pending->m, memory_.pending->n});
+    }
+    decision_.corrections = memory_.online.corrections;
+    decision_.error = ErrorOf(memory_.online);
+    return {std::move(decision_), std::move(memory_)};
+  }
+
+ private:
+  bool Hold(Reason reason, std::string text, Limit limit = Limit::kNone) {
+    decision_.verb = Verb::kHold;
+    decision_.reason = reason;
+    decision_.text = std::move(text);
+    decision_.limited_by = limit;
+    return true;
+  }
+
+  // Inputs that no decision can be made from.
+  bool CannotDecide() {
+    if (const Status status = Validate(policy_); !status.ok()) {
+      return Hold(Reason::kInvalidPolicy, status.message());
+    }
+    if (std::string unsound = UnsoundNumberOf(world_); !unsound.empty()) {
+      return Hold(Reason::kBadStatistics, unsound + "; want a number of at least 0");
+    }
+    if (world_.time_seconds < memory_.last_time_seconds) {
+      return Hold(Reason::kBadStatistics,
+                  Format("the time is %.3f s, before the last decision's %.3f s",
+                         world_.time_seconds, memory_.last_time_seconds));
+    }
+    if (current_.m > predictor_.options().max_attention ||
+        current_.n > predictor_.options().max_experts) {
+      return Hold(
+          Reason::kBadStatistics,
+          NameOf(current_) + " is ready, more than the predictor was built for (" +
+              NameOf({predictor_.options().max_attention, predictor_.options().max_experts}) + ")");
+    }
+    const CountBounds bounds = BoundsOf(predictor_, policy_);
+    if (bounds.min_m > bounds.max_m || bounds.min_n > bounds.max_n) {
+      return Hold(Reason::kInvalidPolicy,
+                  Format("no whole pods lie between the bounds: attention %d to %d, experts %d to "
+                         "%d (%d hold the model)",
+                         bounds.min_m, bounds.max_m, bounds.min_n, bounds.max_n,
+                         predictor_.FewestExperts()));
+    }
+    if (world_.arrivals.empty()) {
+      return Hold(Reason::kNoMetrics, "no arrivals were reported; nothing is known of the load");
+    }
+    return false;
+  }
+
+  bool IsServing() const { return current_.m > 0 && current_.n >= predictor_.FewestExperts(); }
+
+  // Learns from the world, once: a second look at the same moment changes nothing.
+  void Observe() {
+    const double now = world_.time_seconds;
+    const bool is_new = now > memory_.last_time_seconds;
+    if (is_new && world_.lengths.output_tokens > 0) {
+      memory_.output_tokens = world_.lengths.output_tokens;
+    }
+    now_ = DemandOf(world_, policy_, memory_.output_tokens);
+    if (memory_.pending && current_.m == memory_.pending->m && current_.n == memory_.pending->n) {
+      memory_.pending.reset();
+      memory_.last_change_seconds = now;
+    }
+    if (is_new) {
+      for (const RoleState* role : {&world_.attention, &world_.experts}) {
+        for (const double start : role->start_seconds) {
+          PushBounded(memory_.start_seconds, start, kMostStarts);
+        }
+      }
+      memory_.forecast =
+          controllers::Observe(std::move(memory_.forecast), policy_.forecast, now,
+                               memory_.last_time_seconds < 0 ? -1 : now - memory_.last_time_seconds,
+                               now_.requests_per_second);
+      const double window =
+          std::max(LongestWindow(policy_.attention, policy_.experts, &RolePolicy::down),
+                   LongestWindow(policy_.attention, policy_.experts, &RolePolicy::up));
+      std::erase_if(memory_.samples,
+                    [&](const Memory::Sample& s) { return s.time_seconds < now - window; });
+      PushBounded(memory_.samples, {now, now_}, kMostSamples);
+      std::erase_if(memory_.changes, [&](const Memory::Change& c) {
+        return c.time_seconds < now - LongestPeriod(policy_);
+      });
+      if (memory_.first_time_seconds < 0) memory_.first_time_seconds = now;
+      if (policy_.is_learning) LearnStep();
+      memory_.last_time_seconds = now;
+    }
+    start_seconds_ = policy_.start_seconds;
+    if (!memory_.start_seconds.empty()) {  // late rather than early: three of four are faster
+      std::vector<double> starts = memory_.start_seconds;
+      std::ranges::sort(starts);
+      start_seconds_ = starts[starts.size() * 3 / 4];
+    }
+    decision_.start_seconds = start_seconds_;
+    LearnTail(is_new);
+    const double growth = GrowthWithin(memory_.forecast, policy_.forecast, now,
+                                       now_.requests_per_second, start_seconds_);
+    least_ =
+        LeastSince(memory_.samples,
+                   now - LongestWindow(policy_.attention, policy_.experts, &RolePolicy::up), now_);
+    ahead_ = Scaled(least_, growth);
+    ahead_.least_running = least_.least_running;
+    peak_ = PeakSince(memory_.samples, now - DownWindow(), now_);
+    peak_ = PeakSince({{now, ahead_}}, now, peak_);
+    decision_.demand = now_;
+    if (IsServing()) decision_.current = Steady(current_, now_);
+  }
+
+  double DownWindow() const {
+    return LongestWindow(policy_.attention, policy_.experts, &RolePolicy::down);
+  }
+
+  // Requests that ran before the last change, or met instances that were warming up, say nothing of
+  // what is there now.
+  bool IsSettled() const {
+    const double request = memory_.output_tokens *
+                           std::min(world_.observed.tpot_seconds.value_or(policy_.tpot.seconds),
+                                    4 * policy_.tpot.seconds);
+    const double settle = policy_.warm_up_seconds + 1.5 * request;
+    return !memory_.pending && !world_.in_flight &&
+           (memory_.last_change_seconds < 0 ||
+            world_.time_seconds - memory_.last_change_seconds >= settle) &&
+           world_.attention.youngest_ready_seconds >= settle &&
+           world_.experts.youngest_ready_seconds >= settle;
+  }
+
+  void LearnStep() {
+    if (!world_.step || !IsServing()) return;
+    StepSample sample = *world_.step;
+    sample.is_warm = sample.is_warm &&
+                     world_.attention.youngest_ready_seconds >= policy_.warm_up_seconds &&
+                     world_.experts.youngest_ready_seconds >= policy_.warm_up_seconds;
+    Configuration how = world_.current;
+    how.m = current_.m;
+    how.n = current_.n;
+    how.micro_batches = std::max(how.micro_batches, 1);
+    Corrections terms = memory_.online.corrections;
+    terms.step = 1;
+    memory_.online = Learn(std::move(memory_.online), sample, predictor_.Step(how, sample.load),
+                           predictor_.Step(how, sample.load, terms).step, policy_.online);
+  }
+
+  // The TPOT at the percentile that was observed, over the one predicted for the present load.
+  void LearnTail(bool is_new) {
+    if (!policy_.is_learning || !IsServing()) return;
+    const bool is_known = world_.observed.tpot_seconds && *world_.observed.tpot_seconds > 0 &&
+                          world_.observed.tpot_requests >= kFewestRequests && IsSettled();
+    double latest = 1;
+    if (is_known) {
+      const double predicted =
+          predictor_.Steady(current_.m, current_.n, now_, policy_, memory_.online.corrections)
+              .tpot_seconds;
+      latest = std::clamp(*world_.observed.tpot_seconds / predicted, kLeastTail, kMostTail);
+      if (is_new) PushBounded(memory_.tails, latest, kMostTails);
+    }
+    if (memory_.tails.size() >= 3) tail_ = Median(memory_.tails);
+    // A target that is missed is acted on before the median has moved.
+    if (is_known && *world_.observed.tpot_seconds > policy_.tpot.seconds) {
+      tail_ = std::max(tail_, latest);
+    }
+  }
+
+  bool IsHeld() {
+    if (world_.is_paused) return Hold(Reason::kPaused, "the service is paused");
+    if (world_.is_rolling_out) {
+      return Hold(Reason::kRollout, "a rollout is in progress; counts stay until it ends");
+    }
+    return false;
+  }
+
+  // An action that was asked for and is not fulfilled: wait for it, or give it up.
+  bool IsInFlight() {
+    const double now = world_.time_seconds;
+    Counts asked;
+    double since = 0;
+    if (memory_.pending) {
+      asked = {memory_.pending->m, memory_.pending->n};
+      since = memory_.pending->since_seconds;
+    } else if (world_.in_flight) {
+      asked = {world_.in_flight->m, world_.in_flight->n};
+      since = world_.in_flight->since_seconds;
+      if (asked == current_) return false;
+      if (since <= memory_.withdrawn_at_seconds) {
+        return Hold(Reason::kInsufficientCapacity,
+                    NameOf(asked) + " was withdrawn; waiting until it is given up",
+                    Limit::kCapacity);
+      }
+    } else {
+      return false;
+    }
+    const double elapsed = now - since;
+    const bool adds = asked.m > current_.m || asked.n > current_.n;
+    if (elapsed > policy_.pending_timeout_seconds) {
+      Withdraw(asked, Reason::kUnplaceable,
+               Format("%s was not ready after %.0f s; %s is", NameOf(asked).c_str(), elapsed,
+                      NameOf(current_).c_str()));
+      RememberCapacity(asked);
+      return true;
+    }
+    if (adds && elapsed > 2 * start_seconds_ && IsServing() &&
+        Keeps(current_, peak_, policy_.aim)) {
+      Withdraw(asked, Reason::kNoLongerNeeded,
+               Format("%s is late by %.0f s and %s carries the load", NameOf(asked).c_str(),
+                      elapsed - start_seconds_, NameOf(current_).c_str()));
+      return true;
+    }
+    return Hold(Reason::kScalingInProgress,
+                Format("%s was asked for %.0f s ago, %s is ready", NameOf(asked).c_str(), elapsed,
+                       NameOf(current_).c_str()));
+  }
+
+  void Withdraw(Counts asked, Reason reason, std::string text) {
+    (void)asked;
+    decision_.verb = Verb::kWithdraw;
+    decision_.reason = reason;
+    decision_.text = std::move(text);
+    decision_.target = TargetOf(current_);
+    memory_.pending.reset();
+    memory_.withdrawn_at_seconds = world_.time_seconds;
+    memory_.last_change_seconds = world_.time_seconds;
+  }
+
+  void RememberCapacity(Counts asked) {
+    Memory::Withdrawn lacking;
+    lacking.most_m = asked.m > current_.m ? std::max(current_.m, 1) : 0;
+    lacking.most_n = asked.n > current_.n ? std::max(current_.n, 1) : 0;
+    // The same want of capacity again: twice as long.
+    const bool again = memory_.withdrawn && memory_.withdrawn->most_m == lacking.most_m &&
+                       memory_.withdrawn->most_n == lacking.most_n;
+    lacking.backoff_seconds =
+        again ? std::min(2 * memory_.withdrawn->backoff_seconds, 16 * policy_.backoff_seconds)
+              : policy_.backoff_seconds;
+    lacking.until_seconds = world_.time_seconds + lacking.backoff_seconds;
+    memory_.withdrawn = lacking;
+  }
+
+  bool Keeps(Counts c, const Demand& demand, double share) const {
+    return predictor_.Keeps(c.m, c.n, demand, policy_, share, memory_.online.corrections, tail_);
+  }
+  Prediction Steady(Counts c, const Demand& demand) const {
+    return predictor_.Steady(c.m, c.n, demand, policy_, memory_.online.corrections, tail_);
+  }
+  Target TargetOf(Counts c) const {
+    Target target;
+    target.how = world_.current;
+    if (c.m >= 1 && c.n >= 1) target.how = Steady(c, decision_.demand).how;
+    target.how.m = c.m;
+    target.how.n = c.n;
+    if (c.n >= 1) target.slots = predictor_.SlotsPerExpert(c.n);
+    return target;
+  }
+  double CostOf(Counts c) const { return predictor_.CostOf(c.m, c.n); }
+
+  // What may be asked for now: the policy's bounds, without ways that are disabled, and without
+  // what could not be placed lately.
+  CountBounds BoundsNow(bool* is_capped) const {
+    CountBounds b = BoundsOf(predictor_, policy_);
+    const auto narrow = [](const RolePolicy& role, int ready, int step, int& low, int& high) {
+      const int up = (ready + step - 1) / step * step;
+      const int down = ready / step * step;
+      if (role.down.select == SelectRule::kDisabled) low = std::clamp(up, low, high);
+      if (role.up.select == SelectRule::kDisabled) high = std::clamp(down, low, high);
+    };
+    narrow(policy_.attention, current_.m, b.step_m, b.min_m, b.max_m);
+    narrow(policy_.experts, current_.n, b.step_n, b.min_n, b.max_n);
+    *is_capped = false;
+    if (memory_.withdrawn && world_.time_seconds < memory_.withdrawn->until_seconds) {
+      const auto cap = [&](int most, int step, int low, int& high) {
+        if (most == 0 || most >= high) return;
+        high = std::max(most / step * step, low);
+        *is_capped = true;
+      };
+      cap(memory_.withdrawn->most_m, b.step_m, b.min_m, b.max_m);
+      cap(memory_.withdrawn->most_n, b.step_n, b.min_n, b.max_n);
+    }
+    return b;
+  }
+
+  Limit UpperLimit(const CountBounds& b, bool is_capped) const {
+    if (is_capped) return Limit::kCapacity;
+    if (b.max_gpus > 0 && b.max_gpus < predictor_.GpusOf(b.max_m, b.max_n)) return Limit::kMaxGpus;
+    if (b.ratio_min || b.ratio_max) return Limit::kRatio;
+    return Limit::kMax;
+  }
+
+  static Reason HoldOf(Limit limit) {
+    if (limit == Limit::kCapacity) return Reason::kInsufficientCapacity;
+    return Reason::kAtMax;
+  }
+
+  void Weigh() {
+    bool is_capped = false;
+    const CountBounds bounds = BoundsNow(&is_capped);
+    const bool is_violated = !IsServing() || !Keeps(current_, least_, 1);
+    const bool is_at_risk = is_violated || !Keeps(current_, ahead_, 1);
+    const CountBounds asked = BoundsOf(predictor_, policy_);
+    const bool is_outside = !IsAllowed(asked, predictor_, current_.m, current_.n);
+    const Demand& demand = is_at_risk ? ahead_ : peak_;
+    decision_.demand = demand;
+    const Wanted wanted = {predictor_, policy_, demand, policy_.aim, memory_.online.corrections,
+                           tail_};
+    std::optional<Counts> best = Cheapest(wanted, bounds, current_);
+    const Reason reason = ReasonOf(is_violated, is_at_risk, is_outside);
+    if (!best && !is_at_risk && !is_outside) {
+      Hold(Reason::kSatisfied,
+           Format("%s keeps the targets with less to spare than a move would ask for",
+                  NameOf(current_).c_str()));
+      return;
+    }
+    if (!best) {
+      const std::optional<Partial> part = CheapestForMost(wanted, bounds, current_);
+      if (!part && !is_outside) {
+        Impossible(bounds);
+        return;
+      }
+      const Counts nearest = {
+          std::clamp(Whole(current_.m, bounds.step_m), bounds.min_m, bounds.max_m),
+          std::clamp(Whole(current_.n, bounds.step_n), bounds.min_n, bounds.max_n)};
+      best = part ? part->counts : nearest;
+      const Limit limit = UpperLimit(bounds, is_capped);
+      if (!is_outside && CostOf(*best) <= CostOf(current_)) {
+        Hold(HoldOf(limit),
+             Format("%s is not enough; at most %.0f %% of the load is carried within the bounds",
+                    NameOf(current_).c_str(), part ? 100 * part->carried : 0),
+             limit);
+        return;
+      }
+      decision_.limited_by = limit;
+    } else if (!is_at_risk && !is_outside) {
+      if (CostOf(*best) >= CostOf(current_)) {
+        HoldWhatIsKept(bounds);
+        return;
+      }
+      if (memory_.first_time_seconds > world_.time_seconds - DownWindow()) {
+        Hold(Reason::kStabilizing,
+             Format("%s would do, but the load is known for %.0f of %.0f s only",
+                    NameOf(*best).c_str(), world_.time_seconds - memory_.first_time_seconds,
+                    DownWindow()));
+        return;
+      }
+    }
+    Move(*best, reason, is_outside);
+  }
+
+  static int Whole(int count, int step) { return (count + step - 1) / step * step; }
+
+  Reason ReasonOf(bool is_violated, bool is_at_risk, bool is_outside) const {
+    if (is_violated) {
+      const bool is_full =
+          IsServing() && (decision_.current.kv_share > 1 || decision_.current.batch_share > 1);
+      return !IsServing() ? Reason::kOutOfBounds
+             : is_full    ? Reason::kMemoryShort
+                          : Reason::kSloViolated;
+    }
+    if (is_at_risk) return Reason::kSloAtRisk;
+    return is_outside ? Reason::kOutOfBounds : Reason::kCheaper;
+  }
+
+  // Nothing cheaper carries the window's peak. Would it carry the present load?
+  void HoldWhatIsKept(const CountBounds& bounds) {
+    const Wanted now = {predictor_, policy_, ahead_, policy_.aim, memory_.online.corrections,
+                        tail_};
+    if (current_.m == bounds.min_m && current_.n == bounds.min_n) {
+      Hold(Reason::kAtMin, NameOf(current_) + " is the least that is allowed or holds the model",
+           Limit::kMin);
+      return;
+    }
+    const std::optional<Counts> best = Cheapest(now, bounds, current_);
+    if (best && CostOf(*best) < CostOf(current_)) {
+      Hold(Reason::kStabilizing, Format("%s would do now, but not for the most of the last %.0f s",
+                                        NameOf(*best).c_str(), DownWindow()));
+      return;
+    }
+    Hold(Reason::kSatisfied,
+         Format("%s keeps the targets (TPOT %.1f of %.1f ms) and nothing cheaper does",
+                NameOf(current_).c_str(), decision_.current.tpot_seconds * 1e3,
+                policy_.tpot.seconds * 1e3));
+  }
+
+  void Impossible(const CountBounds& bounds) {
+    Demand idle = decision_.demand;
+    idle.requests_per_second = idle.prompt_tokens_per_second = idle.output_tokens_per_second = 0;
+    idle.least_running = 1;
+    const Prediction most = Steady({bounds.max_m, bounds.max_n}, idle);
+    const Prediction least = Steady({bounds.min_m, bounds.max_n}, idle);
+    Hold(Reason::kImpossibleSlo,
+         Format("no allowed configuration keeps the targets even for one sequence: TPOT %.1f ms at "
+                "best, %.1f ms wanted; raise the target or allow other GPUs",
+                std::min(most.tpot_seconds, least.tpot_seconds) * 1e3, policy_.tpot.seconds * 1e3));
+  }
+
+  // Goes to `wanted` as far as the rates allow in this period.
+  void Move(Counts wanted, Reason reason, bool is_outside) {
+    std::vector<CountChange> attention;
+    std::vector<CountChange> experts;
+    for (const Memory::Change& change : memory_.changes) {
+      attention.push_back({change.time_seconds, change.attention});
+      experts.push_back({change.time_seconds, change.experts});
+    }
+    const double now = world_.time_seconds;
+    const CountRange m = AllowedNow(policy_.attention, current_.m, attention, now);
+    const CountRange n = AllowedNow(policy_.experts, current_.n, experts, now);
+    Counts next = {std::clamp(wanted.m, m.low, m.high), std::clamp(wanted.n, n.low, n.high)};
+    // A first service has nothing to compare a rate with.
+    if (!IsServing()) next = wanted;
+    if (next != wanted) {
+      decision_.limited_by = Limit::kRate;
+      // Half of a move must not be worse than none: what is to be added comes first.
+      if (!is_outside && !Keeps(next, decision_.demand, policy_.aim) &&
+          (next.m < current_.m || next.n < current_.n)) {
+        next = {std::max(next.m, current_.m), std::max(next.n, current_.n)};
+        if (policy_.max_gpus > 0 && predictor_.GpusOf(next.m, next.n) > policy_.max_gpus) {
+          next = current_;
+        }
+      }
+    }
+    if (next == current_) {
+      if (wanted == current_) {
+        Hold(Reason::kSatisfied, NameOf(current_) + " is what is wanted");
+      } else {
+        Hold(Reason::kRateLimited,
+             NameOf(wanted) + " is wanted, but the behavior's rules leave no change now",
+             Limit::kRate);
+      }
+      return;
+    }
+    decision_.reason = reason;
+    decision_.text = Explain(next, reason);
+    List(next);
+    if (policy_.is_advisory) {
+      decision_.advised = TargetOf(next);
+      Hold(Reason::kAdvisory, "would go to " + NameOf(next) + ": " + decision_.text,
+           decision_.limited_by);
+      return;
+    }
+    decision_.verb = Verb::kScale;
+    decision_.target = TargetOf(next);
+    memory_.pending = {current_.m, current_.n, next.m, next.n, now};
+    memory_.changes.push_back({now, next.m - current_.m, next.n - current_.n});
+  }
+
+  std::string Explain(Counts next, Reason reason) const {
+    const Prediction after = Steady(next, decision_.demand);
+    if (!IsServing()) {
+      return NameOf(next) + " is the cheapest that is allowed and carries the load";
+    }
+    const Prediction before = Steady(current_, decision_.demand);
+    return Format(
+        "%s: TPOT at the percentile %.1f ms (target %.1f) becomes %.1f, memory %.0f %% "
+        "becomes %.0f %%, cost %.4g becomes %.4g (%s)",
+        NameOf(next).c_str(), before.tpot_seconds * 1e3, policy_.tpot.seconds * 1e3,
+        after.tpot_seconds * 1e3, before.kv_share * 100, after.kv_share * 100, before.cost,
+        after.cost, std::string(ToString(reason)).c_str());
+  }
+
+  // The chosen one, what runs, and their neighbours, each with what it loses by.
+  void List(Counts chosen) {
+    std::vector<Counts> all = {chosen};
+    const int dm = policy_.attention.instances_per_pod;
+    const int dn = policy_.experts.instances_per_pod;
+    const auto add = [&](Counts c) {
+      const PredictorOptions& o = predictor_.options();
+      if (c.m < 1 || c.n < 1 || c.m > o.max_attention || c.n > o.max_experts) return;
+      if (all.size() < kMostCandidates && std::ranges::find(all, c) == all.end()) all.push_back(c);
+    };
+    add(current_);
+    for (const int k : {1, -1, 2, -2}) {
+      add({current_.m + k * dm, current_.n});
+      add({current_.m, current_.n + k * dn});
+    }
+    add({chosen.m - dm, chosen.n});
+    add({chosen.m, chosen.n - dn});
+    const CountBounds bounds = BoundsOf(predictor_, policy_);
+    for (const Counts c : all) {
+      Candidate candidate = {Steady(c, decision_.demand), ""};
+      if (c != chosen) candidate.lost_by = WhyNot(c, chosen, bounds, candidate.prediction);
+      decision_.candidates.push_back(std::move(candidate));
+    }
+  }
+
+  std::string WhyNot(Counts c, Counts chosen, const CountBounds& bounds,
+                     const Prediction& prediction) const {
+    if (!IsAllowed(bounds, predictor_, c.m, c.n)) return "not allowed by the bounds";
+    if (!Keeps(c, decision_.demand, policy_.aim)) {
+      return Format("reaches %.0f %% of a target or limit, a move may use %.0f %%",
+                    prediction.pressure * 100, policy_.aim * 100);
+    }
+    if (CostOf(c) > CostOf(chosen)) {
+      return Format("costs %.4g, the chosen %.4g", CostOf(c), CostOf(chosen));
+    }
+    return "starts or stops more instances, or is reached later";
+  }
+
+  const Predictor& predictor_;
+  const ScalingPolicy& policy_;
+  const World& world_;
+  Memory memory_;
+  Counts current_;
+  Decision decision_;
+  Demand now_;    // as measured
+  Demand least_;  // over the scale-up window
+  Demand ahead_;  // of that, when instances asked for now would be ready
+  Demand peak_;   // over the scale-down window, and ahead
+  double start_seconds_ = 0;
+  double tail_ = 1;
+};
+
+}  // namespace
+
+std::string_view ToString(Verb verb) {
+  switch (verb) {
+    case Verb::kHold:
+      return "Hold";
+    case Verb::kScale:
+      return "Scale";
+    case Verb::kWithdraw:
+      return "Withdraw";
+  }
+  return "?";
+}
+
+std::string_view ToString(Reason reason) {
+  constexpr std::array<std::string_view, 20> kNames = {"SLOViolated",    "SLOAtRisk",
+                                                       "MemoryShort",    "OutOfBounds",
+                                                       "Cheaper",        "Unplaceable",
+                                                       "NoLongerNeeded", "Satisfied",
+                                                       "Stabilizing",    "ScalingInProgress",
+                                                       "RateLimited",    "InsufficientCapacity",
+                                                       "AtMax",          "AtMin",
+                                                       "ImpossibleSLO",  "NoMetrics",
+                                                       "BadStatistics",  "InvalidPolicy",
+                                                       "Rollout",        "Paused"};
+  if (reason == Reason::kAdvisory) return "Advisory";
+  return kNames[static_cast<size_t>(reason)];
+}
+
+std::string_view ToString(Limit limit) {
+  constexpr std::array<std::string_view, 7> kNames = {"None",  "Min",  "Max",     "MaxGPUs",
+                                                      "Ratio", "Rate", "Capacity"};
+  return kNames[static_cast<size_t>(limit)];
+}
+
+Outcome Decide(const Predictor& predictor, const ScalingPolicy& policy, const World& world,
+               Memory memory) {
+  return Decider(predictor, policy, world, std::move(memory)).Run();
+}
+
+}  // namespace janus::controllers

@@ -1,0 +1,325 @@
+#include "controllers/scaling/decide.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "controllers/scaling/cheapest.h"
+#include "controllers/scaling/log.h"
+#include "controllers/scaling/rates.h"
+
+namespace janus::controllers {
+namespace {
+
+const Predictor& DeepSeekV3() {
+  static const Predictor predictor = [] {
+    Setting setting;
+    setting.model = *FindModel("deepseek-v3");
+    setting.attention = setting.experts =
+        *CostsOf(*FindHardware("H200"), setting.model.bytes_per_weight);
+    PredictorOptions options;
+    options.max_attention = 48;
+    options.max_experts = 48;
+    return *Predictor::Create(setting, options);
+  }();
+  return predictor;
+}
+
+ScalingPolicy Policy() {
+  ScalingPolicy policy;
+  policy.tpot.seconds = 0.1;
+  policy.attention.max = 40;
+  policy.experts.max = 40;
+  return policy;
+}
+
+World Seen(double time, int m, int n, double requests_per_second) {
+  World world;
+  world.time_seconds = time;
+  world.arrivals = {{60, requests_per_second, 800 * requests_per_second}};
+  world.lengths.output_tokens = 400;
+  world.current.m = world.attention.ready = m;
+  world.current.n = world.experts.ready = n;
+  return world;
+}
+
+// Runs decisions every 15 s under a constant load; whatever is asked for is there at the next.
+struct Settled {
+  Counts counts;
+  Memory memory;
+  int actions = 0;
+  Decision last;
+};
+Settled Settle(const ScalingPolicy& policy, Counts counts, double rate, int rounds = 80,
+               Memory memory = {}) {
+  Settled at = {counts, std::move(memory), 0, {}};
+  const double begin = std::max(at.memory.last_time_seconds, 0.0);
+  for (int i = 1; i <= rounds; ++i) {
+    Outcome outcome =
+        Decide(DeepSeekV3(), policy, Seen(begin + 15 * i, at.counts.m, at.counts.n, rate),
+               std::move(at.memory));
+    at.memory = std::move(outcome.memory);
+    at.last = std::move(outcome.decision);
+    if (at.last.verb == Verb::kHold) continue;
+    at.counts = {at.last.target.how.m, at.last.target.how.n};
+    ++at.actions;
+  }
+  return at;
+}
+
+TEST(Decide, GrowsAtOnceWhenTheLoadIsTooMuch) {
+  const Outcome out = Decide(DeepSeekV3(), Policy(), Seen(0, 1, 8, 60), {});
+  EXPECT_EQ(out.decision.verb, Verb::kScale) << out.decision.text;
+  EXPECT_GT(out.decision.target.how.m + out.decision.target.how.n, 9);
+  EXPECT_TRUE(out.memory.pending);
+  ASSERT_FALSE(out.decision.candidates.empty());
+  EXPECT_TRUE(out.decision.candidates[0].lost_by.empty());
+  EXPECT_FALSE(out.decision.candidates[1].lost_by.empty());
+}
+
+TEST(Decide, ShrinksOnlyWhenTheWholeWindowAllowsIt) {
+  const ScalingPolicy policy = Policy();
+  Outcome out = Decide(DeepSeekV3(), policy, Seen(0, 20, 30, 2), {});
+  EXPECT_EQ(out.decision.reason, Reason::kStabilizing) << out.decision.text;
+  for (int i = 1; i < 20; ++i) {
+    out = Decide(DeepSeekV3(), policy, Seen(15 * i, 20, 30, 2), std::move(out.memory));
+    EXPECT_EQ(out.decision.reason, Reason::kStabilizing) << i;
+  }
+  out = Decide(DeepSeekV3(), policy, Seen(300, 20, 30, 2), std::move(out.memory));
+  EXPECT_EQ(out.decision.verb, Verb::kScale);
+  EXPECT_EQ(out.decision.reason, Reason::kCheaper) << out.decision.text;
+}
+
+TEST(Decide, APeakInsideTheWindowKeepsWhatCarriesIt) {
+  const ScalingPolicy policy = Policy();
+  const Settled busy = Settle(policy, {8, 24}, 30);
+  Memory memory = busy.memory;
+  const double begin = memory.last_time_seconds;
+  for (int i = 1; i <= 15; ++i) {  // 225 of 300 s
+    Outcome out =
+        Decide(DeepSeekV3(), policy, Seen(begin + 15 * i, busy.counts.m, busy.counts.n, 1), memory);
+    EXPECT_EQ(out.decision.verb, Verb::kHold) << out.decision.text;
+    memory = std::move(out.memory);
+  }
+}
+
+TEST(Decide, OfAnUnchangedWorldNothingMore) {
+  std::mt19937 random(1);
+  for (int i = 0; i < 2000; ++i) {
+    const World world =
+        Seen(1000, 1 + static_cast<int>(random() % 40), 8 + static_cast<int>(random() % 32),
+             std::exp2(static_cast<double>(random() % 80) / 10));
+    const Outcome first = Decide(DeepSeekV3(), Policy(), world, {});
+    const Outcome second = Decide(DeepSeekV3(), Policy(), world, first.memory);
+    EXPECT_EQ(second.decision.verb, Verb::kHold);
+    EXPECT_EQ(second.memory, first.memory);
+    if (first.decision.verb == Verb::kScale) {
+      EXPECT_EQ(second.decision.reason, Reason::kScalingInProgress);
+    } else {
+      EXPECT_EQ(second.decision.reason, first.decision.reason);
+    }
+  }
+}
+
+TEST(Decide, NothingIsAskedForWhileAnActionIsInFlight) {
+  std::mt19937 random(2);
+  for (int i = 0; i < 1000; ++i) {
+    World world = Seen(1000, 4, 16, std::exp2(static_cast<double>(random() % 80) / 10));
+    world.in_flight = InFlight{4 + static_cast<int>(random() % 9), 17, 990};
+    const Outcome out = Decide(DeepSeekV3(), Policy(), world, {});
+    EXPECT_EQ(out.decision.verb, Verb::kHold);
+    EXPECT_EQ(out.decision.reason, Reason::kScalingInProgress);
+  }
+}
+
+TEST(Decide, KeepsToTheBoundsAndToWholePods) {
+  std::mt19937 random(3);
+  for (int i = 0; i < 2000; ++i) {
+    ScalingPolicy policy = Policy();
+    policy.attention.instances_per_pod = 1 << (random() % 3);
+    policy.experts.instances_per_pod = 1 << (random() % 3);
+    policy.attention.min = 1 + static_cast<int>(random() % 6);
+    policy.attention.max = 8 + static_cast<int>(random() % 30);
+    policy.experts.max = 16 + static_cast<int>(random() % 24);
+    const CountBounds bounds = BoundsOf(DeepSeekV3(), policy);
+    const int m = bounds.min_m + bounds.step_m * static_cast<int>(random() % 3);
+    const int n = bounds.min_n + bounds.step_n * static_cast<int>(random() % 3);
+    if (!IsAllowed(bounds, DeepSeekV3(), m, n)) continue;
+    const Outcome out =
+        Decide(DeepSeekV3(), policy,
+               Seen(10, m, n, std::exp2(static_cast<double>(random() % 90) / 10)), {});
+    if (out.decision.verb != Verb::kScale) continue;
+    EXPECT_TRUE(
+        IsAllowed(bounds, DeepSeekV3(), out.decision.target.how.m, out.decision.target.how.n))
+        << out.decision.text;
+  }
+}
+
+TEST(Decide, MoreLoadNeverMeansFewerGpusAtSteadyState) {
+  std::mt19937 random(4);
+  for (int i = 0; i < 40; ++i) {
+    ScalingPolicy policy = Policy();
+    if (i % 2 == 1) policy.ttft = LatencyTarget{2, 0.95};
+    const Counts start = {1 + static_cast<int>(random() % 40), 8 + static_cast<int>(random() % 32)};
+    int before = 0;
+    for (double rate = 0.5; rate < 200; rate *= 1.6) {
+      const Settled at = Settle(policy, start, rate, 60);
+      const int gpus = at.counts.m + at.counts.n;
+      EXPECT_GE(gpus, before) << "from " << start.m << "A" << start.n << "E at " << rate << ": "
+                              << at.last.text;
+      before = gpus;
+    }
+  }
+}
+
+TEST(Decide, SettlesAndThenHolds) {
+  std::mt19937 random(5);
+  for (int i = 0; i < 40; ++i) {
+    const Counts start = {1 + static_cast<int>(random() % 40), 8 + static_cast<int>(random() % 32)};
+    const double rate = std::exp2(static_cast<double>(random() % 60) / 10);
+    const Settled first = Settle(Policy(), start, rate);
+    const Settled second = Settle(Policy(), first.counts, rate, 40, first.memory);
+    EXPECT_EQ(second.actions, 0) << second.last.text;
+    EXPECT_LE(first.actions, 8);
+  }
+}
+
+TEST(Decide, WhatCannotBePlacedIsWithdrawnAndNotAskedForAgainAtOnce) {
+  const ScalingPolicy policy = Policy();
+  Outcome out = Decide(DeepSeekV3(), policy, Seen(0, 1, 8, 60), {});
+  ASSERT_EQ(out.decision.verb, Verb::kScale);
+  out = Decide(DeepSeekV3(), policy, Seen(1201, 1, 8, 60), std::move(out.memory));
+  EXPECT_EQ(out.decision.verb, Verb::kWithdraw);
+  EXPECT_EQ(out.decision.reason, Reason::kUnplaceable);
+  EXPECT_EQ(out.decision.target.how.m, 1);
+  out = Decide(DeepSeekV3(), policy, Seen(1216, 1, 8, 60), std::move(out.memory));
+  EXPECT_EQ(out.decision.verb, Verb::kHold);
+  EXPECT_EQ(out.decision.reason, Reason::kInsufficientCapacity) << out.decision.text;
+  out = Decide(DeepSeekV3(), policy, Seen(1802, 1, 8, 60), std::move(out.memory));
+  EXPECT_EQ(out.decision.verb, Verb::kScale) << "after its backoff: " << out.decision.text;
+}
+
+TEST(Decide, ALateActionThatTheLoadNoLongerNeedsIsGivenUp) {
+  const ScalingPolicy policy = Policy();
+  Outcome out = Decide(DeepSeekV3(), policy, Seen(0, 1, 8, 60), {});
+  for (int i = 1; i <= 50; ++i) {
+    out = Decide(DeepSeekV3(), policy, Seen(15 * i, 1, 8, 0.1), std::move(out.memory));
+    if (out.decision.verb == Verb::kWithdraw) break;
+  }
+  EXPECT_EQ(out.decision.reason, Reason::kNoLongerNeeded) << out.decision.text;
+}
+
+TEST(Decide, EveryHoldHasItsReason) {
+  World paused = Seen(0, 4, 16, 1);
+  paused.is_paused = true;
+  EXPECT_EQ(Decide(DeepSeekV3(), Policy(), paused, {}).decision.reason, Reason::kPaused);
+  World rolling = Seen(0, 4, 16, 1);
+  rolling.is_rolling_out = true;
+  EXPECT_EQ(Decide(DeepSeekV3(), Policy(), rolling, {}).decision.reason, Reason::kRollout);
+  World blind = Seen(0, 4, 16, 1);
+  blind.arrivals.clear();
+  EXPECT_EQ(Decide(DeepSeekV3(), Policy(), blind, {}).decision.reason, Reason::kNoMetrics);
+  ScalingPolicy impossible = Policy();
+  impossible.tpot.seconds = 1e-4;
+  const Decision no = Decide(DeepSeekV3(), impossible, Seen(0, 4, 16, 1), {}).decision;
+  EXPECT_EQ(no.reason, Reason::kImpossibleSlo) << no.text;
+  ScalingPolicy advisory = Policy();
+  advisory.is_advisory = true;
+  const Outcome would = Decide(DeepSeekV3(), advisory, Seen(0, 1, 8, 60), {});
+  EXPECT_EQ(would.decision.reason, Reason::kAdvisory);
+  EXPECT_TRUE(would.decision.advised);
+  EXPECT_FALSE(would.memory.pending);
+  ScalingPolicy frozen = Policy();
+  frozen.attention.up.select = frozen.experts.up.select = SelectRule::kDisabled;
+  EXPECT_EQ(Decide(DeepSeekV3(), frozen, Seen(0, 1, 8, 60), {}).decision.verb, Verb::kHold);
+  ScalingPolicy invalid = Policy();
+  invalid.aim = 2;
+  const Decision wrong = Decide(DeepSeekV3(), invalid, Seen(0, 4, 16, 1), {}).decision;
+  EXPECT_EQ(wrong.reason, Reason::kInvalidPolicy);
+  EXPECT_NE(wrong.text.find("aim"), std::string::npos);
+}
+
+TEST(Decide, NumbersThatAreNoneAreNamed) {
+  for (const double odd :
+       {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(), -1.0}) {
+    World world = Seen(0, 4, 16, 1);
+    world.now.waiting = odd;
+    const Outcome out = Decide(DeepSeekV3(), Policy(), world, {});
+    EXPECT_EQ(out.decision.reason, Reason::kBadStatistics);
+    EXPECT_NE(out.decision.text.find("waiting is"), std::string::npos) << out.decision.text;
+    EXPECT_EQ(out.memory, Memory{}) << "nothing is learned from it";
+  }
+  Outcome out = Decide(DeepSeekV3(), Policy(), Seen(100, 4, 16, 1), {});
+  out = Decide(DeepSeekV3(), Policy(), Seen(50, 4, 16, 1), std::move(out.memory));
+  EXPECT_EQ(out.decision.reason, Reason::kBadStatistics) << "time went back";
+}
+
+TEST(Decide, AReplayedLogGivesTheSameDecisions) {
+  std::mt19937 random(6);
+  std::vector<std::string> log;
+  std::vector<std::string> said;
+  Memory memory;
+  Counts counts = {4, 16};
+  for (int i = 1; i <= 300; ++i) {
+    World world = Seen(15 * i, counts.m, counts.n,
+                       20 + 18 * std::sin(i / 20.0) + static_cast<double>(random() % 100) / 50);
+    world.now.running = static_cast<double>(random() % 50);
+    world.step = StepSample{15. * i, {200, 1000, 10, 400}, {0.01, 0.02, 0.01, 0.05}, 100, true};
+    log.push_back(ToLine(world));
+    Outcome out = Decide(DeepSeekV3(), Policy(), world, std::move(memory));
+    said.push_back(out.decision.text);
+    memory = std::move(out.memory);
+    if (out.decision.verb != Verb::kHold) {
+      counts = {out.decision.target.how.m, out.decision.target.how.n};
+    }
+  }
+  Memory again;
+  for (size_t i = 0; i < log.size(); ++i) {
+    const auto world = ParseWorld(log[i]);
+    ASSERT_TRUE(world.ok()) << world.status().ToString();
+    EXPECT_EQ(ToLine(*world), log[i]);
+    Outcome out = Decide(DeepSeekV3(), Policy(), *world, std::move(again));
+    EXPECT_EQ(out.decision.text, said[i]) << i;
+    again = std::move(out.memory);
+  }
+  EXPECT_EQ(again, memory);
+}
+
+TEST(ParseWorld, NamesWhatIsWrong) {
+  const std::string line = ToLine(Seen(1, 2, 3, 4));
+  EXPECT_TRUE(ParseWorld(line).ok());
+  EXPECT_FALSE(ParseWorld("").ok());
+  EXPECT_FALSE(ParseWorld(line + " more=1").ok());
+  EXPECT_FALSE(ParseWorld(line.substr(0, line.size() / 2)).ok());
+  std::string wrong = line;
+  wrong.replace(wrong.find("ready="), 6, "raedy=");
+  const auto parsed = ParseWorld(wrong);
+  ASSERT_FALSE(parsed.ok());
+  EXPECT_NE(parsed.status().message().find("wanted ready="), std::string::npos);
+}
+
+TEST(AllowedNow, ReadsTheRulesAsAutoscalingV2Does) {
+  RolePolicy role;
+  role.up = {
+      0, SelectRule::kMax, {{RateRule::Unit::kPercent, 100, 15}, {RateRule::Unit::kPods, 4, 15}}};
+  role.down = {
+      0, SelectRule::kMin, {{RateRule::Unit::kPods, 2, 60}, {RateRule::Unit::kPercent, 50, 60}}};
+  EXPECT_EQ(AllowedNow(role, 2, {}, 100).high, 6) << "4 pods are more than 100 %";
+  EXPECT_EQ(AllowedNow(role, 10, {}, 100).high, 20);
+  EXPECT_EQ(AllowedNow(role, 10, {{90, 6}}, 100).high, 10) << "from 4 at most 8: nothing is left";
+  EXPECT_EQ(AllowedNow(role, 10, {{80, 6}}, 100).high, 20) << "the period is over";
+  EXPECT_EQ(AllowedNow(role, 10, {}, 100).low, 8) << "the narrower of 2 and 5";
+  EXPECT_EQ(AllowedNow(role, 9, {{70, -1}}, 100).low, 8) << "one of two is used";
+  role.instances_per_pod = 4;
+  EXPECT_EQ(AllowedNow(role, 8, {}, 100).high, 24) << "2 pods, 4 more";
+  role.up.select = SelectRule::kDisabled;
+  EXPECT_EQ(AllowedNow(role, 8, {}, 100).high, 8);
+  role.up.select = SelectRule::kMax;
+  role.up.rules.clear();
+  EXPECT_GT(AllowedNow(role, 8, {}, 100).high, 1000);
+}
+
+}  // namespace
+}  // namespace janus::controllers
