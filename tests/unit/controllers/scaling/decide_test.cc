@@ -287,6 +287,54 @@ TEST(Decide, AReplayedLogGivesTheSameDecisions) {
   EXPECT_EQ(again, memory);
 }
 
+// A model whose step is 20 ms and 0.1 ms per sequence of an attention instance.
+Setting ByHand() {
+  Setting setting;
+  ModelShape& model = setting.model;
+  model.name = "by hand";
+  model.layers = model.experts = model.top_k = 1;
+  model.hidden = model.heads = model.kv_heads = model.intermediate = 1;
+  model.head_dim = 128;
+  DeviceCosts& device = setting.attention;
+  device.hardware = *FindHardware("H100");
+  device.grouped = {};
+  device.grouped.fixed_seconds = 0.02;
+  device.grouped.kv_head_seconds = 1e-4;
+  device.grouped.bytes_per_second = device.grouped.cached_bytes_per_second = 1e30;
+  device.experts.bytes_per_second = device.experts.operations_per_second = 1e30;
+  for (ExchangeCost* cost : {&device.dispatch, &device.combine}) {
+    cost->inner_bytes_per_second = cost->network_bytes_per_second = 1e30;
+  }
+  for (CollectiveCost* cost : {&device.all_gather, &device.all_reduce}) {
+    cost->latency.bytes_per_second = cost->bandwidth.bytes_per_second = 1e30;
+  }
+  setting.experts = device;
+  return setting;
+}
+
+TEST(Decide, TheExampleOfTheDocs) {
+  const Predictor predictor = *Predictor::Create(ByHand(), {});
+  ScalingPolicy policy;
+  policy.tpot = {0.1, 0.5};
+  policy.max_batch_per_attention = 1000;
+  Demand demand;
+  demand.output_tokens_per_second = 500;
+  EXPECT_TRUE(predictor.Keeps(1, 1, demand, policy, 0.85));
+  EXPECT_NEAR(predictor.Step({}, {42.5, 1, 0, 0}).step, 0.0243, 1e-4);
+  EXPECT_NEAR(predictor.Steady(1, 1, demand, policy).tpot_seconds, 0.0211, 1e-4);
+  demand.output_tokens_per_second = 9000;
+  EXPECT_NEAR(predictor.Step({}, {765, 1, 0, 0}).step, 0.0965, 1e-4);
+  EXPECT_FALSE(predictor.Keeps(1, 1, demand, policy, 1));
+  EXPECT_NEAR(predictor.Steady(2, 1, demand, policy).tpot_seconds, 0.0364, 1e-4);
+  World world = Seen(0, 1, 1, 90);
+  world.arrivals[0].prompt_tokens_per_second = 0;
+  world.lengths.output_tokens = 100;
+  const Decision decision = Decide(predictor, policy, world, {}).decision;
+  EXPECT_EQ(decision.verb, Verb::kScale) << decision.text;
+  EXPECT_EQ(decision.target.how.m, 2);
+  EXPECT_EQ(decision.target.how.n, 1);
+}
+
 TEST(ParseWorld, NamesWhatIsWrong) {
   const std::string line = ToLine(Seen(1, 2, 3, 4));
   EXPECT_TRUE(ParseWorld(line).ok());
