@@ -13,14 +13,14 @@ namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
-// A function on 0, 1, 2^(1/per), 2^(2/per), ... read linearly between its points and beyond the
-// last two. Keeps a rising function rising.
+// A function on 0, 1/64 and on, `per_doubling` points for every doubling, read linearly between its
+// points and beyond the last two. Keeps a rising function rising.
 class Curve {
  public:
   template <class F>
   Curve(int per_doubling, int doublings, const F& f) : per_doubling_(per_doubling) {
     points_.push_back({0, f(0.0)});
-    for (int i = 0; i <= per_doubling * doublings; ++i) {
+    for (int i = -kBelowOne * per_doubling; i <= per_doubling * doublings; ++i) {
       const double x = std::exp2(static_cast<double>(i) / per_doubling);
       points_.push_back({x, f(x)});
     }
@@ -28,8 +28,8 @@ class Curve {
 
   double operator()(double x) const {
     size_t i = 0;
-    if (x >= 1) {
-      i = 1 + static_cast<size_t>(std::log2(x) * per_doubling_);
+    if (x >= points_[1].first) {
+      i = 1 + static_cast<size_t>((std::log2(x) + kBelowOne) * per_doubling_);
       i = std::min(i, points_.size() - 2);
     }
     const auto& [x0, y0] = points_[i];
@@ -38,6 +38,8 @@ class Curve {
   }
 
  private:
+  static constexpr int kBelowOne = 6;  // doublings
+
   int per_doubling_;
   std::vector<std::pair<double, double>> points_;
 };
@@ -139,7 +141,7 @@ struct Predictor::Tables {
     }
     Configuration how = Of(1, 1, {});
     for (how.n = 1; how.n <= o.max_experts; ++how.n) {
-      experts.emplace_back(8, kDoublings,
+      experts.emplace_back(16, kDoublings,
                            [&](double rows) { return ExpertSeconds(s, how, rows, nullptr); });
     }
   }
