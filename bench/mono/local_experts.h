@@ -49,6 +49,9 @@ class LocalExperts final : public dataplane::AttentionExchange {
     return OkStatus();
   }
   Result<bool> Poll(const dataplane::RoundKey&) override { return true; }
+  std::vector<Rank> Awaited(int) const override { return {}; }
+  bool Abandon() override { return true; }
+  uint64_t stale() const override { return 0; }
   std::span<const void* const> Contributions(int micro_batch) const override {
     const Part& part = parts_[static_cast<size_t>(micro_batch)];
     return std::span(part.cells).first(static_cast<size_t>(part.count));

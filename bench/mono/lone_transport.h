@@ -19,6 +19,7 @@ class LoneTransport final : public dataplane::Transport {
   std::span<std::byte> Payload(int) override { return {}; }
   Status Post(int, const dataplane::Header&) override { return Internal("nobody reads slots"); }
   bool Take(dataplane::PeerId, int, dataplane::SlotMessage&) override { return false; }
+  bool Settle() override { return true; }
   Status Send(dataplane::PeerId, const dataplane::Header&, std::span<const std::byte>) override {
     return OkStatus();
   }
