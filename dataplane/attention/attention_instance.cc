@@ -106,7 +106,7 @@ AttentionInstance::AttentionInstance(const AttentionOptions& options, const Mode
     coordinator.max_rows = topology.max_rows_per_round;
     coordinator.tpot_target = options.tpot_target;
     coordinator.detection_deadline = options.deadlines.detection;
-    coordinator.least_prefill = options.least_prefill;
+    coordinator.least_prefill_share = options.least_prefill_share;
     control_ = std::make_unique<Leader>(coordinator, topology, options.deadlines, transport, clock,
                                         options.log);
   } else {

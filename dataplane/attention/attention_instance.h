@@ -39,7 +39,8 @@ struct AttentionOptions {
   // what still fails at the fourth attempt is no accident, and its requests had better end with an
   // error.
   int most_repeats = 3;
-  int least_prefill = 16;     // prompt positions per step at least
+  // Of a decode step's time, what prompts have where the target leaves them less.
+  double least_prefill_share = 0.1;
   bool logits_hashes = true;  // requests may ask for hashes of the logits
   Logger log{2, LogLevel::kWarning};
   // Called on the step thread with the logits [V] of every computed position; null in service,

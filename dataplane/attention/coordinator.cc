@@ -117,7 +117,7 @@ Ticket Coordinator::Issue() {
     largest_decode = std::max(largest_decode, static_cast<int>(demands[r].decode_rows));
   }
   const PrefillBudget budget =
-      times_.Prefill(options_.tpot_target, largest_decode, options_.least_prefill,
+      times_.Prefill(options_.tpot_target, largest_decode, options_.least_prefill_share,
                      options_.max_rows, static_cast<int>(members_.size()));
   std::vector<int> prefill = SharePrefill(budget, demands, options_.max_rows);
   // Beside a neighbour without decode rows and with prompts without end nothing would be left.

@@ -16,7 +16,8 @@ struct CoordinatorOptions {
   Seconds tpot_target{0.1};          // what a step may take before prompts are held back
   Seconds detection_deadline{10.0};  // how long an instance left out before is waited for
   double patience = 0.1;             // of the predicted step, for the others
-  int least_prefill = 16;            // prompt positions per step, so that prompts always move on
+  // Of a decode step's time, what prompts have where the target leaves them less.
+  double least_prefill_share = 0.1;
 };
 
 // What an attention instance says at the start of a step about the one after it.

@@ -57,15 +57,14 @@ Seconds StepTimes::Predict(int decode_rows, int prefill_rows) const {
   return known(larger) ? Seconds(larger->second.value()) : Seconds(0);
 }
 
-PrefillBudget StepTimes::Prefill(Seconds target, int decode_rows, int least, int most,
+PrefillBudget StepTimes::Prefill(Seconds target, int decode_rows, double least_share, int most,
                                  int m) const {
-  constexpr int kUntilKnown = 64;
-  const double left = target.count() - Predict(decode_rows, 0).count();
+  constexpr double kUntilKnown = 64;
+  const double decode = decode_rows > 0 ? Predict(decode_rows, 0).count() : 0.0;
+  const double left = std::max(target.count() - decode, least_share * decode);
   const auto rows = [&](const PrefillRate& rate, int limit) {
     const double fit = rate.empty() ? kUntilKnown : rate.Fit(left);
-    const int floor = std::min(least, limit);
-    return static_cast<int>(
-        std::clamp(fit, static_cast<double>(floor), static_cast<double>(limit)));
+    return static_cast<int>(std::clamp(fit, 1.0, static_cast<double>(limit)));
   };
   return {rows(of_one_, most), rows(of_all_, most * m)};
 }

@@ -59,11 +59,11 @@ class StepTimes {
   // else of the nearest larger one; 0 before any step of the phase was.
   Seconds Predict(int decode_rows, int prefill_rows) const;
 
-  // What fits into a step of `target` beside the decode rows; at least `least`, so that prompts
-  // always move on, and never more than `most` at each of `m` instances. Where prompts lay at
-  // several instances before and are now at one, the bound of each is the cautious one; the other
-  // way round it is that of all.
-  PrefillBudget Prefill(Seconds target, int decode_rows, int least, int most, int m) const;
+  // What fits into a step of `target` beside the decode rows. Prompts always move on: where
+  // decoding leaves nothing they have `least_share` of its time, and one position at least. Never
+  // more than `most` at each of `m` instances. Where prompts lay at several instances before and
+  // are now at one, the bound of each is the cautious one; the other way round it is that of all.
+  PrefillBudget Prefill(Seconds target, int decode_rows, double least_share, int most, int m) const;
 
  private:
   std::map<std::pair<bool, int>, RunningMedian> by_kind_;  // (has prefill, rows/64)

@@ -25,8 +25,8 @@ TEST(RunningMedian, OneOutlierDoesNotMoveIt) {
 TEST(StepTimes, KnowsNothingAtTheStart) {
   const StepTimes times;
   EXPECT_EQ(times.Predict(8, 0).count(), 0.0);
-  EXPECT_EQ(times.Prefill(Seconds(0.1), 0, 16, 512, 1).each, 64);
-  EXPECT_EQ(times.Prefill(Seconds(0.1), 0, 16, 512, 4).total, 64);
+  EXPECT_EQ(times.Prefill(Seconds(0.1), 0, 0.1, 512, 1).each, 64);
+  EXPECT_EQ(times.Prefill(Seconds(0.1), 0, 0.1, 512, 4).total, 64);
 }
 
 TEST(StepTimes, PredictsByPhaseAndRows) {
@@ -57,11 +57,11 @@ TEST(StepTimes, FitsPromptsIntoWhatDecodingLeaves) {
   StepTimes times;
   times.Record({10, 0, 0}, Seconds(0.02));
   times.Record({10, 100, 100}, Seconds(0.12));  // 1 ms per prompt position beyond the decode rows
-  EXPECT_NEAR(times.Prefill(Seconds(0.1), 10, 16, 512, 1).each, 80, 1);
-  EXPECT_NEAR(times.Prefill(Seconds(0.1), 0, 16, 512, 1).each, 80, 1)
+  EXPECT_NEAR(times.Prefill(Seconds(0.1), 10, 0.1, 512, 1).each, 80, 1);
+  EXPECT_NEAR(times.Prefill(Seconds(0.1), 5, 0.1, 512, 1).each, 80, 1)
       << "fewer decode rows of the same kind";
-  EXPECT_EQ(times.Prefill(Seconds(0.001), 10, 16, 512, 1).each, 16) << "prompts always move on";
-  EXPECT_EQ(times.Prefill(Seconds(10.0), 10, 16, 512, 1).each, 512);
+  EXPECT_NEAR(times.Prefill(Seconds(0.1), 0, 0.1, 512, 1).each, 100, 1) << "nobody decodes";
+  EXPECT_EQ(times.Prefill(Seconds(10.0), 10, 0.1, 512, 1).each, 512);
 }
 
 // A step with prompts reads what decoding alone would not: the first position is the dear one.
@@ -69,10 +69,10 @@ TEST(StepTimes, NeverLeavesTheTargetWhereFewPositionsCostMoreEach) {
   StepTimes times;
   const auto took = [](int prefill) { return Seconds(0.02 + 0.01 + 0.0005 * prefill); };
   times.Record({10, 0, 0}, Seconds(0.02));
-  int rows = times.Prefill(Seconds(0.04), 10, 4, 512, 1).each;
+  int rows = times.Prefill(Seconds(0.04), 10, 0.1, 512, 1).each;
   for (int step = 0; step < 8; ++step) {
     times.Record({10, rows, rows}, took(rows));
-    rows = times.Prefill(Seconds(0.04), 10, 4, 512, 1).each;
+    rows = times.Prefill(Seconds(0.04), 10, 0.1, 512, 1).each;
   }
   EXPECT_LE(took(rows).count(), 0.0401);
   EXPECT_GE(rows, 12) << "20 would fit";
@@ -83,24 +83,35 @@ TEST(StepTimes, PromptsAtOneInstanceGetNoMoreThanWasSeenAtEach) {
   // 0.5 ms per position at an instance, 0.25 ms per position of all.
   const auto took = [](int each, int total) { return Seconds(0.5e-3 * each + 0.25e-3 * total); };
   times.Record({0, 64, 256}, took(64, 256));
-  PrefillBudget budget = times.Prefill(Seconds(0.096), 0, 16, 512, 4);
+  PrefillBudget budget = times.Prefill(Seconds(0.096), 0, 0.1, 512, 4);
   EXPECT_EQ(budget.each, 64);
   EXPECT_EQ(budget.total, 256);
   // All at one from now on, later at four again: no step beyond its target either way.
   times.Record({0, 64, 64}, took(64, 64));
-  budget = times.Prefill(Seconds(0.096), 0, 16, 512, 4);
+  budget = times.Prefill(Seconds(0.096), 0, 0.1, 512, 4);
   EXPECT_LE(took(budget.each, budget.each).count(), 0.0961);
   StepTimes alone;
   alone.Record({0, 128, 128}, took(128, 128));
-  budget = alone.Prefill(Seconds(0.096), 0, 16, 512, 4);
+  budget = alone.Prefill(Seconds(0.096), 0, 0.1, 512, 4);
   EXPECT_LE(took(budget.total / 4, budget.total).count(), 0.0961);
 }
 
-TEST(StepTimes, TheMostRowsBoundTheLeast) {
+// However long the keys of a prompt have become: its share is one of time, not of positions.
+TEST(StepTimes, PromptsAlwaysMoveOnByAShareOfTheTimeOfDecoding) {
   StepTimes times;
-  EXPECT_EQ(times.Prefill(Seconds(0.1), 0, 16, 8, 1).each, 8);
+  times.Record({10, 0, 0}, Seconds(0.02));
+  times.Record({10, 100, 100}, Seconds(0.12));
+  EXPECT_EQ(times.Prefill(Seconds(0.001), 10, 0.25, 512, 1).each, 5) << "a quarter of 20 ms";
+  times.Record({10, 4, 4}, Seconds(0.1));  // 20 ms each
+  EXPECT_EQ(times.Prefill(Seconds(0.001), 10, 0.01, 512, 1).each, 1);
+  EXPECT_EQ(times.Prefill(Seconds(0.001), 10, 0.01, 512, 2).total, 1);
+}
+
+TEST(StepTimes, NeverExceedsTheRowsOfARound) {
+  StepTimes times;
+  EXPECT_EQ(times.Prefill(Seconds(0.1), 0, 0.1, 8, 1).each, 8);
   times.Record({0, 100, 100}, Seconds(0.1));
-  EXPECT_EQ(times.Prefill(Seconds(0.1), 0, 16, 8, 1).each, 8);
+  EXPECT_EQ(times.Prefill(Seconds(0.1), 0, 0.1, 8, 1).each, 8);
 }
 
 }  // namespace
