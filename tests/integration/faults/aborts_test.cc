@@ -130,11 +130,12 @@ TEST_F(Aborts, AreOneForAllWhoMissARoundAndAreCounted) {
 
 // Attention 0 has ended the step and moves on; attention 1 repeats it.
 TEST_F(Aborts, LeaveWhatAnotherMemberHasEnded) {
-  service_.max_tokens = 6;
+  service_.max_tokens = 30;
   const Served whole = Whole();
   const int last = held_.model.layers - 1;
   uint64_t repeated = 0;
-  for (uint64_t step = 1; step <= 4; ++step) {
+  // In steps that one takes alone, as on a busy machine, nothing happens: then in a later one.
+  for (uint64_t step = 1; step <= 28 && repeated < 2; ++step) {
     // Of the contributions of a round, the second message is that to attention 1.
     const auto of_last_layer = [&](const Header& h) {
       return IsContributions(h) && h.step == step && h.layer == last;
@@ -145,7 +146,7 @@ TEST_F(Aborts, LeaveWhatAnotherMemberHasEnded) {
     EXPECT_TRUE(Complete(run)) << run.failure.ToString();
     repeated += run.statistics[1].steps_aborted;
   }
-  EXPECT_GE(repeated, 2u) << "in the first steps one may be alone";
+  EXPECT_GE(repeated, 2u);
 }
 
 TEST_F(Aborts, AMemberThatStandsStillForLessThanTheLossDeadlineHurtsNobody) {
