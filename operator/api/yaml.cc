@@ -225,10 +225,16 @@ Result<Node> ParseYaml(std::string_view text, std::string_view file) {
   Converter converter(file);
   if (text.size() > kMaxBytes)
     return converter.Fail(0, "larger than 1 MiB; is this the right file?");
-  if (const size_t broken = FindBrokenUtf8(text); broken != std::string_view::npos) {
-    const auto line = std::count(text.begin(), text.begin() + static_cast<ptrdiff_t>(broken), '\n');
-    return converter.Fail(static_cast<int>(line) + 1, "not UTF-8");
-  }
+  const auto line_of = [&](size_t at) {
+    return static_cast<int>(
+               std::count(text.begin(), text.begin() + static_cast<ptrdiff_t>(at), '\n')) +
+           1;
+  };
+  if (const size_t broken = FindBrokenUtf8(text); broken != std::string_view::npos)
+    return converter.Fail(line_of(broken), "not UTF-8");
+  // The library takes text with these for UTF-16 or UTF-32.
+  if (const size_t zero = text.find('\0'); zero != std::string_view::npos)
+    return converter.Fail(line_of(zero), "holds a NUL byte; want UTF-8 text");
   try {
     const YAML::Node document = YAML::Load(std::string(text));
     if (!document.IsDefined() || document.IsNull()) {

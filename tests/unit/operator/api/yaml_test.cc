@@ -58,6 +58,8 @@ TEST(Yaml, RefusesWithTheLine) {
             std::string::npos);
   EXPECT_NE(Refusal("a: *nowhere\n").find("not valid YAML"), std::string::npos);
   EXPECT_EQ(Refusal("a: 1\nb: \xff\n"), "a.yaml:2: not UTF-8");
+  EXPECT_EQ(Refusal(std::string("=\0\0\0er: x\n", 10)),
+            "a.yaml:1: holds a NUL byte; want UTF-8 text");
   EXPECT_EQ(Refusal("a: 1\n" + std::string(513, 'n') + ": 1\n"),
             "a.yaml:2: a field's name of 513 bytes; is a line break or a quote missing?");
 }
