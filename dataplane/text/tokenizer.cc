@@ -11,7 +11,16 @@ Result<std::shared_ptr<const Tokenizer>> Tokenizer::FromJson(std::string_view js
   TextBuffer error;
   const int32_t code = janus_tokenizer_load(Bytes(json), json.size(), &handle, error.out());
   if (code != 0) return ToStatus(code, error).Annotate(name);
-  return std::shared_ptr<const Tokenizer>(new Tokenizer(handle));
+  const std::shared_ptr<const Tokenizer> tokenizer(new Tokenizer(handle));
+  // What the post-processor adds to any text are ids of its own, which nothing else has looked at.
+  if (const auto added = tokenizer->Encode("", true); added.ok()) {
+    for (const int32_t id : *added) {
+      if (id >= 0 && id < tokenizer->id_limit()) continue;
+      return InvalidArgument(std::string(name) + ": post_processor adds the id " +
+                             std::to_string(id) + ", which no token has");
+    }
+  }
+  return tokenizer;
 }
 
 Result<std::shared_ptr<const Tokenizer>> Tokenizer::Load(const std::string& path) {

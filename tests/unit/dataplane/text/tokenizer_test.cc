@@ -98,15 +98,17 @@ std::string Replaced(std::string text, const std::string& from, const std::strin
 
 INSTANTIATE_TEST_SUITE_P(
     All, BrokenTokenizer,
-    testing::Values(Broken{"Empty", "", "EOF while parsing"},
-                    Broken{"Truncated", kSmallTokenizer.substr(0, kSmallTokenizer.size() / 2),
-                           "EOF"},
-                    Broken{"NotUtf8", "{\"a\": \"\xc3\x28\"}", "not UTF-8: byte 7"},
-                    Broken{"AnotherJson", "{\"hidden_size\": 64}", "not a tokenizer"},
-                    Broken{"UnknownModel", Replaced(kSmallTokenizer, "\"BPE\"", "\"Magic\""),
-                           "the model is of type 'Magic'"},
-                    Broken{"HugeId", Replaced(kSmallTokenizer, "\"a\": 0", "\"a\": 4000000000"),
-                           "beyond the 16777216 supported"}),
+    testing::Values(
+        Broken{"Empty", "", "EOF while parsing"},
+        Broken{"Truncated", kSmallTokenizer.substr(0, kSmallTokenizer.size() / 2), "EOF"},
+        Broken{"NotUtf8", "{\"a\": \"\xc3\x28\"}", "not UTF-8: byte 7"},
+        Broken{"AnotherJson", "{\"hidden_size\": 64}", "not a tokenizer"},
+        Broken{"UnknownModel", Replaced(kSmallTokenizer, "\"BPE\"", "\"Magic\""),
+               "the model is of type 'Magic'"},
+        Broken{"HugeId", Replaced(kSmallTokenizer, "\"a\": 0", "\"a\": 4000000000"),
+               "beyond the 16777216 supported"},
+        Broken{"PostProcessorsId", Replaced(kSmallTokenizer, "\"ids\": [10]", "\"ids\": [11]"),
+               "post_processor adds the id 11, which no token has"}),
     [](const auto& info) { return std::string(info.param.name); });
 
 TEST(Tokenizer, NamesAMissingFile) {
