@@ -140,13 +140,44 @@ void InTwoProcesses(Child&& child, Parent&& parent) {
   JANUS_CHECK(status == 0, status);
 }
 
-void Case(const std::string& folder, int rows, int rounds) {
+ExchangeShape ShapeOfOne(int top_k) {
   ExchangeShape shape;
   shape.hidden = kHidden;
-  shape.top_k = 1;
+  shape.top_k = top_k;
   shape.wire = DType::kBFloat16;
   shape.max_rows = kMaxRows;
   shape.m = shape.n = 1;
+  return shape;
+}
+
+// Rounds of 1A1E over shared memory, in two processes; a tenth more to warm up is not in `micros`.
+void SharedMemoryRounds(const std::string& folder, const ExchangeShape& shape, int rows, int rounds,
+                        const std::byte* from, std::byte* to, std::vector<double>& micros) {
+  ConnectOptions options;
+  options.attention_addresses = {"unix:" + folder + "/attention-0.x"};
+  options.policy = WaitPolicy::ForThreads(2);
+  options.deadline = Soon();
+  const auto connect = [&](PeerId self, const std::string& path) {
+    auto listener = *ExchangeListener::Create("unix:" + path);
+    return *ConnectSharedMemory(*LayoutFor(ExchangeMode::kDirect, shape, self), options, *listener,
+                                {});
+  };
+  const int warm = rounds / 10;
+  InTwoProcesses(
+      [&] {
+        auto transport = connect({Role::kExperts, Rank{0}}, folder + "/experts-0.x");
+        ExpertSide(*transport, shape, rounds + warm, true);
+      },
+      [&] {
+        auto transport = connect({Role::kAttention, Rank{0}}, folder + "/attention-0.x");
+        std::vector<double> all;
+        AttentionSide(*transport, shape, rounds + warm, rows, from, to, all);
+        micros.insert(micros.end(), all.begin() + warm, all.end());
+      });
+}
+
+void Case(const std::string& folder, int rows, int rounds) {
+  const ExchangeShape shape = ShapeOfOne(1);
   const size_t bytes = static_cast<size_t>(rows) * shape.row_bytes();
   const WaitPolicy policy = WaitPolicy::ForThreads(2);
   AlignedBuffer from(bytes), to(bytes);
@@ -160,7 +191,6 @@ void Case(const std::string& folder, int rows, int rounds) {
     JANUS_CHECK(memory != MAP_FAILED);
     auto* shared = new (memory) Bare;
     const int warm = rounds / 10;
-    std::vector<double> discarded;
     InTwoProcesses([&] { BareChild(*shared, policy, rounds + warm, bytes); },
                    [&] {
                      std::vector<double> all;
@@ -169,26 +199,7 @@ void Case(const std::string& folder, int rows, int rounds) {
                    });
     munmap(memory, sizeof(Bare));
 
-    ConnectOptions options;
-    options.attention_addresses = {"unix:" + folder + "/attention-0.x"};
-    options.policy = policy;
-    options.deadline = Soon();
-    const auto connect = [&](PeerId self, const std::string& path) {
-      auto listener = *ExchangeListener::Create("unix:" + path);
-      return *ConnectSharedMemory(*LayoutFor(ExchangeMode::kDirect, shape, self), options,
-                                  *listener, {});
-    };
-    InTwoProcesses(
-        [&] {
-          auto transport = connect({Role::kExperts, Rank{0}}, folder + "/experts-0.x");
-          ExpertSide(*transport, shape, rounds + warm, true);
-        },
-        [&] {
-          auto transport = connect({Role::kAttention, Rank{0}}, folder + "/attention-0.x");
-          std::vector<double> all;
-          AttentionSide(*transport, shape, rounds + warm, rows, from.data(), to.data(), all);
-          exchange.insert(exchange.end(), all.begin() + warm, all.end());
-        });
+    SharedMemoryRounds(folder, shape, rows, rounds, from.data(), to.data(), exchange);
     JANUS_CHECK(std::memcmp(from.data(), to.data(), bytes) == 0, "the rows came back changed");
   }
   std::sort(bare.begin(), bare.end());
@@ -207,41 +218,16 @@ void Case(const std::string& folder, int rows, int rounds) {
 // What Contributions cost where one expert instance has all experts of a row, which is when adding
 // up before sending saves most: top_k messages of a row, or one.
 void SumCase(const std::string& folder, int rows, int top_k, int rounds) {
-  ConnectOptions options;
-  options.attention_addresses = {"unix:" + folder + "/attention-0.x"};
-  options.policy = WaitPolicy::ForThreads(2);
   std::vector<double> times[2];
   size_t bytes_back[2] = {};
   for (int block = 0; block < 10; ++block) {
     for (const bool summed : {false, true}) {
-      ExchangeShape shape;
-      shape.hidden = kHidden;
-      shape.top_k = summed ? 1 : top_k;
-      shape.wire = DType::kBFloat16;
-      shape.max_rows = kMaxRows;
-      shape.m = shape.n = 1;
+      const ExchangeShape shape = ShapeOfOne(summed ? 1 : top_k);
       const size_t out = static_cast<size_t>(rows) * shape.row_bytes();
       bytes_back[summed] = out * static_cast<size_t>(shape.top_k);
       AlignedBuffer from(out), to(bytes_back[summed]);
       std::memset(from.data(), 1, out);
-      options.deadline = Soon();
-      const auto connect = [&](PeerId self, const std::string& path) {
-        auto listener = *ExchangeListener::Create("unix:" + path);
-        return *ConnectSharedMemory(*LayoutFor(ExchangeMode::kDirect, shape, self), options,
-                                    *listener, {});
-      };
-      const int warm = rounds / 10;
-      InTwoProcesses(
-          [&] {
-            auto transport = connect({Role::kExperts, Rank{0}}, folder + "/experts-0.x");
-            ExpertSide(*transport, shape, rounds + warm, true);
-          },
-          [&] {
-            auto transport = connect({Role::kAttention, Rank{0}}, folder + "/attention-0.x");
-            std::vector<double> all;
-            AttentionSide(*transport, shape, rounds + warm, rows, from.data(), to.data(), all);
-            times[summed].insert(times[summed].end(), all.begin() + warm, all.end());
-          });
+      SharedMemoryRounds(folder, shape, rows, rounds, from.data(), to.data(), times[summed]);
     }
   }
   for (auto& list : times) std::sort(list.begin(), list.end());
@@ -274,12 +260,7 @@ double PerftestMicros(size_t bytes, int rounds, int port) {
 }
 
 void UcxCase(const std::string& folder, int rows, int rounds) {
-  ExchangeShape shape;
-  shape.hidden = kHidden;
-  shape.top_k = 1;
-  shape.wire = DType::kBFloat16;
-  shape.max_rows = kMaxRows;
-  shape.m = shape.n = 1;
+  const ExchangeShape shape = ShapeOfOne(1);
   const auto count = static_cast<size_t>(rows);
   const size_t out = sizeof(Header) + count * shape.row_bytes();
   const size_t back = sizeof(Header) + ContributionBytes(count, shape.row_bytes());

@@ -273,7 +273,7 @@ class Decider {
     const double elapsed = now - since;
     const bool adds = asked.m > current_.m || asked.n > current_.n;
     if (elapsed > policy_.pending_timeout_seconds) {
-      Withdraw(asked, Reason::kUnplaceable,
+      Withdraw(Reason::kUnplaceable,
                Format("%s was not ready after %.0f s; %s is", NameOf(asked).c_str(), elapsed,
                       NameOf(current_).c_str()));
       RememberCapacity(asked);
@@ -281,7 +281,7 @@ class Decider {
     }
     if (adds && elapsed > 2 * start_seconds_ && IsServing() &&
         Keeps(current_, peak_, policy_.aim)) {
-      Withdraw(asked, Reason::kNoLongerNeeded,
+      Withdraw(Reason::kNoLongerNeeded,
                Format("%s is late by %.0f s and %s carries the load", NameOf(asked).c_str(),
                       elapsed - start_seconds_, NameOf(current_).c_str()));
       return true;
@@ -291,8 +291,7 @@ class Decider {
                        NameOf(current_).c_str()));
   }
 
-  void Withdraw(Counts asked, Reason reason, std::string text) {
-    (void)asked;
+  void Withdraw(Reason reason, std::string text) {
     decision_.verb = Verb::kWithdraw;
     decision_.reason = reason;
     decision_.text = std::move(text);
