@@ -4,24 +4,10 @@
 
 #include <cmath>
 
+#include "tests/unit/controllers/plan/settings.h"
+
 namespace janus::controllers {
 namespace {
-
-Setting On(const char* model, const char* device) {
-  Setting setting;
-  setting.model = *FindModel(model);
-  setting.attention = setting.experts =
-      *CostsOf(*FindHardware(device), setting.model.bytes_per_weight);
-  return setting;
-}
-
-Configuration Make(int m, int n, int micro_batches = 1) {
-  Configuration how;
-  how.m = m;
-  how.n = n;
-  how.micro_batches = micro_batches;
-  return how;
-}
 
 TEST(Step, WithoutPromptsItIsTheTimePerOutputToken) {
   Setting setting = On("dbrx", "H100");

@@ -7,16 +7,10 @@
 
 #include "controllers/scaling/cheapest.h"
 
+#include "tests/unit/controllers/plan/settings.h"
+
 namespace janus::controllers {
 namespace {
-
-Setting On(const char* model, const char* device) {
-  Setting setting;
-  setting.model = *FindModel(model);
-  setting.attention = setting.experts =
-      *CostsOf(*FindHardware(device), setting.model.bytes_per_weight);
-  return setting;
-}
 
 const Predictor& DeepSeekV3() {
   static const Predictor predictor = [] {
