@@ -25,6 +25,7 @@
 
 #include "common/dtype.h"
 #include "common/model/description.h"
+#include "common/model/limits.h"
 #include "common/status.h"
 #include "kernels/stream.h"
 
@@ -118,7 +119,6 @@ inline constexpr int kPageTokens = 16;
 // both begin at absolute positions that are multiples of their length.
 inline constexpr int kKeyBlock = 64;
 inline constexpr int kKeySplit = 1024;
-inline constexpr int kMaxHeadDim = 256;
 
 // One layer's cache. A page holds, for each kv head, keys as [D][kPageTokens] (so that 16 positions
 // are one vector), then, for each kv head, values as [kPageTokens][D].
@@ -183,7 +183,6 @@ Status PagedAttention(const Stream& stream, const PagedAttentionArgs& args);
 
 // One layer's cache of a model with latent attention (DeepSeek-V2): a page holds, for each of its
 // kPageTokens positions, [rank] of the latent vector, then [rope] of the key that all heads share.
-inline constexpr int kMaxLatentRank = 512;
 struct LatentCache {
   void* pages = nullptr;
   int64_t num_pages = 0;
@@ -305,9 +304,6 @@ struct GateTopKArgs {
   int groups = 1;      // G, 1..kMaxGroups, divides E: group g holds experts g*E/G .. (g+1)*E/G-1
   int top_groups = 1;  // 1..G, with at least k experts in so many groups
 };
-inline constexpr int kMaxExperts = 4096;
-inline constexpr int kMaxTopK = 32;
-inline constexpr int kMaxGroups = 64;
 // kSoftmax: p = softmax over all E of x.weight^T. The top_groups groups with the largest best logit
 // are kept, ties to the lower group; of their experts the k largest logits are chosen, ties to the
 // lower id; weights are their p (DeepSeek-V2's group-limited greedy choice). A NaN logit gives

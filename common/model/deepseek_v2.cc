@@ -36,18 +36,18 @@ AttentionDescription ReadLatentAttention(ConfigReader& config) {
   latent.rank = size("kv_lora_rank", 512, kMaxLatentRank);
   // Absent or null: queries are projected directly (V2-Lite).
   if (config.Has("q_lora_rank")) latent.query_rank = size("q_lora_rank", 1, kMaxHidden);
-  latent.value_dim = size("v_head_dim", 128, kMaxLatentHeadDim);
-  const int rotary = size("qk_rope_head_dim", 64, kMaxLatentHeadDim);
-  const int nope = size("qk_nope_head_dim", 128, kMaxLatentHeadDim);
+  latent.value_dim = size("v_head_dim", 128, kMaxHeadDim);
+  const int rotary = size("qk_rope_head_dim", 64, kMaxHeadDim);
+  const int nope = size("qk_nope_head_dim", 128, kMaxHeadDim);
   if (rotary % 2 != 0) {
     config.Fail("qk_rope_head_dim",
                 "is " + std::to_string(rotary) + "; rope turns pairs, so it must be even");
   }
   attention.head_dim = nope + rotary;
-  if (attention.head_dim > kMaxLatentHeadDim) {
+  if (attention.head_dim > kMaxHeadDim) {
     config.Fail("qk_nope_head_dim", "is " + std::to_string(nope) + " beside qk_rope_head_dim = " +
                                         std::to_string(rotary) + "; want at most " +
-                                        std::to_string(kMaxLatentHeadDim) + " together");
+                                        std::to_string(kMaxHeadDim) + " together");
   }
   attention.rope = ReadRope(config, rotary, 1e4);
   attention.rope.pairing = RopePairing::kInterleaved;

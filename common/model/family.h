@@ -6,6 +6,7 @@
 
 #include "common/model/config_reader.h"
 #include "common/model/description.h"
+#include "common/model/limits.h"
 
 namespace janus {
 
@@ -19,20 +20,14 @@ struct ModelFamily {
 
 std::span<const ModelFamily> ModelFamilies();
 
-// Bounds that hold for every family: beyond them a size is a broken file, and below them no product
-// of sizes passes 63 bits.
+// Bounds that hold for every family, beside those of limits.h: beyond them a size is a broken file,
+// and below them no product of sizes passes 63 bits.
 inline constexpr int64_t kMaxVocab = 1 << 22;
 inline constexpr int64_t kMaxHidden = 1 << 16;
 inline constexpr int64_t kMaxLayers = 1 << 10;
 inline constexpr int64_t kMaxPositions = 1 << 24;
 inline constexpr int64_t kMaxHeads = 1 << 10;
-inline constexpr int64_t kMaxHeadDim = 1 << 10;
-inline constexpr int64_t kMaxExperts = 1 << 12;
-inline constexpr int64_t kMaxTopK = 64;
 inline constexpr int64_t kMaxIntermediate = 1 << 18;
-inline constexpr int64_t kMaxGroups = 64;
-inline constexpr int64_t kMaxLatentRank = 512;
-inline constexpr int64_t kMaxLatentHeadDim = 256;  // of a query's head, and of a value's
 
 // What many families write alike, each part under the names that nearly all use.
 

@@ -10,6 +10,7 @@
 #include "common/mutex.h"
 #include "dataplane/gateway/attention_pool.h"
 #include "dataplane/gateway/channel.h"
+#include "dataplane/gateway/token_messages.h"
 #include "proto/convert.h"
 #include "proto/tokens.grpc.pb.h"
 
@@ -19,93 +20,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kFirstPause{100};
 constexpr std::chrono::milliseconds kLongestPause{2000};
-
-AttentionCapacity ToCapacity(const v1::Welcome& welcome) {
-  return {.instance = welcome.instance(),
-          .vocabulary_size = welcome.vocabulary_size(),
-          .max_context_tokens = welcome.max_context_tokens(),
-          .max_requests = welcome.max_requests(),
-          .kv_capacity_tokens = static_cast<int64_t>(welcome.kv_capacity_tokens()),
-          .kv_tokens_in_use = static_cast<int64_t>(welcome.kv_tokens_in_use()),
-          .accepts_replay = welcome.accepts_replay()};
-}
-
-// Whose fault an instance says it was; the code is outside data.
-Status ToStatus(uint32_t code, const std::string& message) {
-  return code == 0 ? Internal(message) : FromGrpc(code, message);
-}
-
-// It may be tried at another instance, or later.
-bool IsShed(const Status& status) {
-  return status.code() == StatusCode::kResourceExhausted ||
-         status.code() == StatusCode::kUnavailable || status.code() == StatusCode::kCancelled;
-}
-
-AttentionPool::RequestEvent ToEvent(const v1::RequestTokens& tokens,
-                                    const std::shared_ptr<const void>& credit) {
-  AttentionPool::RequestEvent out{.id = tokens.request_id(), .attempt = tokens.attempt()};
-  TokenEvent& event = out.event;
-  event.tokens.assign(tokens.tokens().begin(), tokens.tokens().end());
-  event.logits_hashes.assign(tokens.logits_hashes().begin(), tokens.logits_hashes().end());
-  for (const v1::PositionLogprobs& position : tokens.logprobs()) {
-    PositionLogprobs& logprobs = event.logprobs.emplace_back();
-    logprobs.logprob = position.logprob();
-    for (const v1::TokenLogprob& top : position.top()) {
-      logprobs.top.push_back({static_cast<int32_t>(top.token()), top.logprob()});
-    }
-  }
-  event.cached_prompt_tokens = tokens.cached_prompt_tokens();
-  event.credit = credit;
-  switch (tokens.finish_reason()) {
-    case v1::FINISH_REASON_STOP:
-      event.finish = Finish::kStop;
-      break;
-    case v1::FINISH_REASON_LENGTH:
-      event.finish = Finish::kLength;
-      break;
-    case v1::FINISH_REASON_CANCELLED:
-      out.shed = true;
-      event.error = Unavailable("the attention instance gave the request up");
-      break;
-    case v1::FINISH_REASON_ERROR:
-      event.error = ToStatus(tokens.error_code(), tokens.error());
-      out.shed = IsShed(event.error);
-      if (!out.shed) event.finish = Finish::kError;
-      break;
-    default:
-      break;
-  }
-  return out;
-}
-
-AttentionPool::RequestEvent ToEvent(const v1::Rejected& rejected) {
-  AttentionPool::RequestEvent out{.id = rejected.request_id(), .attempt = rejected.attempt()};
-  out.event.error = ToStatus(rejected.code(), rejected.message());
-  out.shed = IsShed(out.event.error);
-  if (!out.shed) out.event.finish = Finish::kError;
-  return out;
-}
-
-v1::ToAttention SubmitMessage(uint64_t id, uint32_t attempt, const GenerationRequest& request,
-                              std::span<const int32_t> generated) {
-  v1::ToAttention message;
-  v1::Submit& submit = *message.mutable_submit();
-  submit.set_request_id(id);
-  submit.set_attempt(attempt);
-  submit.mutable_prompt_tokens()->Assign(request.prompt.begin(), request.prompt.end());
-  submit.set_max_tokens(static_cast<uint32_t>(std::min<int64_t>(request.max_tokens, UINT32_MAX)));
-  v1::Sampling& sampling = *submit.mutable_sampling();
-  sampling.set_temperature(static_cast<float>(request.temperature));
-  sampling.set_top_k(static_cast<uint32_t>(request.top_k));
-  sampling.set_top_p(static_cast<float>(request.top_p));
-  sampling.set_seed(request.seed);
-  submit.mutable_stop_tokens()->Assign(request.stop_tokens.begin(), request.stop_tokens.end());
-  submit.set_ignore_eos(request.ignore_eos);
-  submit.set_logprobs(static_cast<uint32_t>(request.logprobs + 1));
-  submit.set_want_logits_hash(request.want_logits_hash);
-  submit.mutable_generated_tokens()->Assign(generated.begin(), generated.end());
-  return message;
-}
 
 class GrpcLink;
 
@@ -130,12 +44,14 @@ class TokenStream final : public grpc::ClientBidiReactor<v1::ToAttention, v1::Fr
   void OnDone(const grpc::Status& status) override;
 
  private:
-  void Handle();
+  // What the message that was read says; refused when it breaks the protocol.
+  Status Handle();
   void ReturnCredit();
 
   GrpcLink* const link_;
   v1::FromAttention incoming_;  // confined to the read reactions
   bool welcomed_ = false;       // the same
+  bool broken_ = false;         // the same
 
   Mutex mu_;
   std::optional<grpc::ClientContext> context_ JANUS_GUARDED_BY(mu_);  // until OnDone
@@ -181,28 +97,18 @@ class GrpcLink final : public AttentionLink {
   }
 
   // From the stream.
-  void OnWelcome(const v1::Welcome& welcome) {
+  void OnWelcome(const AttentionCapacity& capacity) {
     {
       MutexLock lock(mu_);
       pause_ = kFirstPause;
     }
-    pool_->OnUp(this, ToCapacity(welcome));
+    pool_->OnUp(this, capacity);
   }
-  void OnMessage(const v1::FromAttention& message, std::shared_ptr<const void> credit) {
-    std::vector<AttentionPool::RequestEvent> events;
-    if (message.has_rejected()) {
-      events.push_back(ToEvent(message.rejected()));
-      pool_->OnStep(this, std::move(events), std::nullopt);
-      return;
-    }
-    const v1::Step& step = message.step();
-    for (const v1::RequestTokens& tokens : step.requests())
-      events.push_back(ToEvent(tokens, credit));
-    credit.reset();
-    pool_->OnStep(this, std::move(events),
-                  AttentionLoad{.kv_tokens_in_use = static_cast<int64_t>(step.kv_tokens_in_use()),
-                                .queued = step.queued(),
-                                .running = step.running()});
+  void OnEvents(AttentionEvents events) {
+    pool_->OnStep(this, std::move(events.requests), events.load);
+  }
+  void OnBreach(const Status& breach) {
+    log_.Error("stream ended", {{"reason", breach.message()}});
   }
   void OnStreamDone(TokenStream* stream, const grpc::Status& status) {
     const Status why = status.ok() ? Cancelled("the instance ended the stream") : FromGrpc(status);
@@ -307,7 +213,12 @@ void TokenStream::OnWriteDone(bool ok) {
 
 void TokenStream::OnReadDone(bool ok) {
   if (ok) {
-    Handle();
+    const Status handled = broken_ ? OkStatus() : Handle();
+    if (!handled.ok()) {
+      broken_ = true;  // what is still on its way is not looked at
+      link_->OnBreach(handled);
+      Cancel();
+    }
     StartRead(&incoming_);
     return;
   }
@@ -318,22 +229,24 @@ void TokenStream::OnReadDone(bool ok) {
   RemoveHold();
 }
 
-void TokenStream::Handle() {
+Status TokenStream::Handle() {
   if (!welcomed_) {
-    if (!incoming_.has_welcome()) return Cancel();
+    JANUS_ASSIGN_OR_RETURN(const AttentionCapacity capacity, ReadWelcome(incoming_));
     welcomed_ = true;
-    link_->OnWelcome(incoming_.welcome());
-    return;
+    link_->OnWelcome(capacity);
+    return OkStatus();
   }
-  if (incoming_.has_rejected()) {
-    link_->OnMessage(incoming_, nullptr);
-  } else if (incoming_.has_step()) {
+  std::shared_ptr<const void> credit;
+  if (incoming_.has_step()) {
     // Given back when every sink has handled its part.
-    const std::shared_ptr<const void> credit(
+    credit = std::shared_ptr<const void>(
         static_cast<const void*>(this),
         [self = shared_from_this()](const void*) { self->ReturnCredit(); });
-    link_->OnMessage(incoming_, credit);
   }
+  JANUS_ASSIGN_OR_RETURN(AttentionEvents events, ReadEvents(incoming_, credit));
+  credit.reset();
+  link_->OnEvents(std::move(events));
+  return OkStatus();
 }
 
 void TokenStream::ReturnCredit() {

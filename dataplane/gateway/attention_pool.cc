@@ -95,6 +95,22 @@ Status AttentionPool::Fits(const GenerationRequest& request, const AttentionCapa
   return OkStatus();
 }
 
+Status AttentionPool::Owed(const Open& open, const std::vector<int32_t>& tokens,
+                           const AttentionCapacity& capacity) {
+  const auto sent = static_cast<int64_t>(open.generated.size() + tokens.size());
+  if (sent > open.request.max_tokens) {
+    return Internal("the attention instance sent " + std::to_string(sent) +
+                    " tokens of an answer of at most " + std::to_string(open.request.max_tokens));
+  }
+  for (const int32_t token : tokens) {
+    if (token >= capacity.vocabulary_size) {
+      return Internal("the attention instance sent token " + std::to_string(token) +
+                      " of a vocabulary of " + std::to_string(capacity.vocabulary_size));
+    }
+  }
+  return OkStatus();
+}
+
 AttentionPool::Member* AttentionPool::Choose(const Open& open) {
   Member* best = nullptr;
   int64_t least = 0;
@@ -275,7 +291,7 @@ void AttentionPool::OnStep(AttentionLink* link, std::vector<RequestEvent> events
   {
     MutexLock lock(mu_);
     Member* member = Find(link);
-    if (member == nullptr) return;
+    if (member == nullptr || !member->capacity) return;
     if (load) member->load = *load;
     for (RequestEvent& event : events) {
       const auto found = open_.find(event.id);
@@ -294,6 +310,12 @@ void AttentionPool::OnStep(AttentionLink* link, std::vector<RequestEvent> events
         continue;
       }
       const std::vector<int32_t>& tokens = event.event.tokens;
+      if (Status owed = Owed(open, tokens, *member->capacity); !owed.ok()) {
+        link->Cancel(event.id, event.attempt);
+        event.event = TokenEvent();
+        event.event.finish = Finish::kError;
+        event.event.error = std::move(owed);
+      }
       open.generated.insert(open.generated.end(), tokens.begin(), tokens.end());
       if (!tokens.empty() && !open.has_token) {
         open.has_token = true;

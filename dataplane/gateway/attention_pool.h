@@ -123,6 +123,10 @@ class AttentionPool {
   Member* Choose(const Open& open) JANUS_REQUIRES(mu_);
   // Whether the request could ever run there.
   static Status Fits(const GenerationRequest& request, const AttentionCapacity& capacity);
+  // Whether an instance may send these tokens: no more than the request asked for, all in the
+  // vocabulary it told. Internal: it may not.
+  static Status Owed(const Open& open, const std::vector<int32_t>& tokens,
+                     const AttentionCapacity& capacity);
   void SubmitTo(Member& member, uint64_t id, Open& open) JANUS_REQUIRES(mu_);
   void Pump() JANUS_REQUIRES(mu_);
   void Leave(uint64_t id, Open& open) JANUS_REQUIRES(mu_);

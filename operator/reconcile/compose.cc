@@ -1,28 +1,27 @@
 #include "operator/reconcile/compose.h"
 
 #include "common/fingerprint.h"
+#include "common/model/identity.h"
 #include "controllers/placement.h"
 
 namespace janus::control {
 namespace {
 
-// Everything that must be alike on all members, in one line.
+// Everything that must be alike on all members.
 std::string ConfigHash(const ServicePlan& plan, const ModelDescription& model,
                        const Topology& topology) {
-  std::string text = model.architecture;
+  Fingerprint fingerprint;
+  Mix(model, fingerprint);
   for (const int64_t number :
-       {int64_t{model.vocab}, int64_t{model.hidden}, int64_t{model.layers},
-        int64_t{model.attention.heads}, int64_t{model.attention.kv_heads},
-        int64_t{model.attention.head_dim}, int64_t{model.moe.experts}, int64_t{model.moe.top_k},
-        int64_t{model.moe.intermediate}, static_cast<int64_t>(plan.dtype), plan.max_model_len,
+       {static_cast<int64_t>(plan.dtype), plan.max_model_len,
         static_cast<int64_t>(plan.effective.scheduling), static_cast<int64_t>(topology.mode),
         static_cast<int64_t>(topology.transport), static_cast<int64_t>(topology.gate),
         static_cast<int64_t>(topology.sum), int64_t{topology.micro_batches},
         int64_t{topology.max_rows_per_round}}) {
-    text += "," + std::to_string(number);
+    fingerprint.Mix(static_cast<uint64_t>(number));
   }
-  for (const uint16_t expert : topology.placement.expert_of) text += "," + std::to_string(expert);
-  return Fingerprint().Mix(text).Hex();
+  for (const uint16_t expert : topology.placement.expert_of) fingerprint.Mix(uint64_t{expert});
+  return fingerprint.Hex();
 }
 
 }  // namespace

@@ -3,41 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/contains.h"
+#include "tests/support/fake_link.h"
 
 namespace janus::gateway {
 namespace {
-
-// Records what the pool sends; the test plays the instance.
-class FakeLink final : public AttentionLink {
- public:
-  struct Sent {
-    uint64_t id;
-    uint32_t attempt;
-    std::vector<int32_t> generated;
-    uint64_t seed;
-  };
-  explicit FakeLink(AttentionPool* pool) : pool_(pool) {}
-
-  void Start() override {}
-  void Close() override { ++closed; }
-  void Stop() override {
-    ++stopped;
-    pool_->OnDown(this, Unavailable("stopped"));
-  }
-  void Submit(uint64_t id, uint32_t attempt, const GenerationRequest& request,
-              std::span<const int32_t> generated) override {
-    submitted.push_back({id, attempt, {generated.begin(), generated.end()}, request.seed});
-  }
-  void Cancel(uint64_t id, uint32_t attempt) override { cancelled.emplace_back(id, attempt); }
-
-  std::vector<Sent> submitted;
-  std::vector<std::pair<uint64_t, uint32_t>> cancelled;
-  int closed = 0;
-  int stopped = 0;
-
- private:
-  AttentionPool* const pool_;
-};
 
 class RecordingSink final : public TokenSink {
  public:
@@ -84,6 +53,7 @@ class AttentionPoolTest : public testing::Test {
     GenerationRequest request;
     request.prompt.assign(static_cast<size_t>(prompt_tokens), 1);
     request.seed = 99;
+    request.max_tokens = 8;
     last_ = pool_.Submit(std::move(request), sink);
     if (id != nullptr && last_.ok()) *id = *last_;
     return sink;
@@ -196,6 +166,28 @@ TEST_F(AttentionPoolTest, DropsTokensOfAStaleAttempt) {
   Step(1, id, 2, {7}, Finish::kStop);
   EXPECT_EQ(sink->tokens, (std::vector<int32_t>{7}));
   EXPECT_EQ(sink->ends, 1);
+}
+
+TEST_F(AttentionPoolTest, EndsARequestWhoseInstanceSendsMoreThanItAskedFor) {
+  Up(0);
+  uint64_t id = 0;
+  const auto sink = Submit(4, &id);
+  Step(0, id, 1, {1, 2, 3, 4, 5});
+  Step(0, id, 1, {6, 7, 8, 9});
+  EXPECT_EQ(sink->tokens, (std::vector<int32_t>{1, 2, 3, 4, 5}));
+  EXPECT_EQ(sink->finish, Finish::kError);
+  EXPECT_EQ(sink->error.message(),
+            "the attention instance sent 9 tokens of an answer of at most 8");
+  EXPECT_EQ(links_[0]->cancelled, (std::vector<std::pair<uint64_t, uint32_t>>{{id, 1}}));
+}
+
+TEST_F(AttentionPoolTest, EndsARequestWhoseInstanceSendsATokenBeyondItsVocabulary) {
+  Up(0);
+  uint64_t id = 0;
+  const auto sink = Submit(4, &id);
+  Step(0, id, 1, {100});
+  EXPECT_TRUE(sink->tokens.empty());
+  EXPECT_EQ(sink->error.message(), "the attention instance sent token 100 of a vocabulary of 100");
 }
 
 TEST_F(AttentionPoolTest, ReplaysTokensOnlyWhereTheyAreAccepted) {

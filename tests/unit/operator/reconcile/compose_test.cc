@@ -77,7 +77,7 @@ TEST(ComposeTopology, HashesWhateverMembersMustShare) {
   slots.slots_per_instance = 3;
   EXPECT_NE(ComposeTopology(1, Workers(), slots, Model())->config_hash, hash);
   ModelDescription model = Model();
-  model.moe.top_k = 1;
+  model.attention.latent.emplace().rank = 512;
   EXPECT_NE(ComposeTopology(1, Workers(), Plan(), model)->config_hash, hash);
 }
 

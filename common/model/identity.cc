@@ -1,0 +1,80 @@
+#include "common/model/identity.h"
+
+#include <bit>
+#include <concepts>
+
+namespace janus {
+namespace {
+
+// Numbers by their bits: what reads as equal in text may still differ.
+template <typename T>
+  requires std::integral<T> || std::is_enum_v<T>
+void MixField(T value, Fingerprint& out) {
+  out.Mix(static_cast<uint64_t>(value));
+}
+void MixField(double value, Fingerprint& out) {
+  out.Mix(std::bit_cast<uint64_t>(value));
+}
+void MixField(float value, Fingerprint& out) {
+  out.Mix(uint64_t{std::bit_cast<uint32_t>(value)});
+}
+// With their lengths, so that neighbours cannot run into each other.
+void MixField(const std::string& value, Fingerprint& out) {
+  out.Mix(uint64_t{value.size()}).Mix(value);
+}
+void MixField(const std::vector<int>& values, Fingerprint& out) {
+  out.Mix(uint64_t{values.size()});
+  for (const int value : values) MixField(value, out);
+}
+
+// Named before the templates that call them.
+void MixField(const YarnDescription& yarn, Fingerprint& out);
+void MixField(const LatentDescription& latent, Fingerprint& out);
+void MixField(const RopeDescription& rope, Fingerprint& out);
+void MixField(const AttentionDescription& attention, Fingerprint& out);
+void MixField(const MoeDescription& moe, Fingerprint& out);
+template <typename T>
+void MixField(const std::optional<T>& value, Fingerprint& out) {
+  out.Mix(uint64_t{value.has_value()});
+  if (value) MixField(*value, out);
+}
+
+template <typename... Fields>
+void MixAll(Fingerprint& out, const Fields&... fields) {
+  (MixField(fields, out), ...);
+}
+
+void MixField(const YarnDescription& yarn, Fingerprint& out) {
+  const auto& [factor, original_positions, beta_fast, beta_slow, truncate] = yarn;
+  MixAll(out, factor, original_positions, beta_fast, beta_slow, truncate);
+}
+void MixField(const LatentDescription& latent, Fingerprint& out) {
+  const auto& [rank, value_dim, query_rank, norm_epsilon] = latent;
+  MixAll(out, rank, value_dim, query_rank, norm_epsilon);
+}
+void MixField(const RopeDescription& rope, Fingerprint& out) {
+  const auto& [theta, rotary_dim, pairing, attention_factor, yarn] = rope;
+  MixAll(out, theta, rotary_dim, pairing, attention_factor, yarn);
+}
+void MixField(const AttentionDescription& attention, Fingerprint& out) {
+  const auto& [heads, kv_heads, head_dim, scale, sliding_window, head_norm, rope, latent] =
+      attention;
+  MixAll(out, heads, kv_heads, head_dim, scale, sliding_window, head_norm, rope, latent);
+}
+void MixField(const MoeDescription& moe, Fingerprint& out) {
+  const auto& [experts, top_k, intermediate, score, renormalize, weight_scale, groups, top_groups,
+               shared_intermediate] = moe;
+  MixAll(out, experts, top_k, intermediate, score, renormalize, weight_scale, groups, top_groups,
+         shared_intermediate);
+}
+
+}  // namespace
+
+void Mix(const ModelDescription& model, Fingerprint& fingerprint) {
+  const auto& [family, architecture, dtype, vocab, hidden, layers, dense_layers, dense_intermediate,
+               max_positions, norm_epsilon, tied_embeddings, attention, moe] = model;
+  MixAll(fingerprint, family, architecture, dtype, vocab, hidden, layers, dense_layers,
+         dense_intermediate, max_positions, norm_epsilon, tied_embeddings, attention, moe);
+}
+
+}  // namespace janus
