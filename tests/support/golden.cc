@@ -108,30 +108,40 @@ HeldModel HoldByName(const std::string& model, DType dtype, uint64_t seed) {
 }
 
 Result<CaseRun> RunCase(const std::string& folder, const GoldenCase& c,
-                        const ModelDescription& model, KernelChoice kernels, int tokens) {
+                        const ModelDescription& model, const CaseService& service, int tokens) {
+  // Room for every expert once, dealt in turn; one instance in two has a replica more.
+  std::vector<int> slots(static_cast<size_t>(service.n));
+  for (size_t e = 0; e < slots.size(); ++e) {
+    slots[e] = (model.moe.experts + service.n - 1) / service.n + static_cast<int>(e % 2);
+  }
   LoopbackCluster::Options options;
-  options.topology = MakeTopology(1, {model.moe.experts}, model.moe_layers(), model.moe.experts);
-  options.device = kernels.device;
-  options.isa = kernels.isa;
+  options.topology = MakeTopology(service.m, slots, model.moe_layers(), model.moe.experts);
+  options.device = service.kernels.device;
+  options.isa = service.kernels.isa;
+  options.connect = service.connect;
   options.attention.kv_bytes = int64_t{8} << 20;
   options.attention.max_batch = 8;
   CaseRun run;
   const int last = c.first_position + static_cast<int>(c.logits.size()) / c.vocab;
-  options.attention.logits_tap = [&](const RequestKey&, int position,
+  const auto key_of = [](int a) { return RequestKey{1, static_cast<uint64_t>(a), 1}; };
+  const RequestKey wanted = key_of(service.m - 1);
+  options.attention.logits_tap = [&](const RequestKey& key, int position,
                                      std::span<const float> logits) {
-    if (position >= c.first_position && position < last)
+    if (key == wanted && position >= c.first_position && position < last)
       run.logits[position].assign(logits.begin(), logits.end());
   };
   JANUS_ASSIGN_OR_RETURN(const LoadedModel loaded,
                          LoadForTopology(folder, model, options.topology));
   {
     LoopbackCluster cluster(options, model, loaded.attention.weights, loaded.expert_pointers());
-    Request request;
-    request.key = {1, 1, 1};
-    request.prompt = c.prompt;
-    request.max_tokens = tokens;
-    JANUS_RETURN_IF_ERROR(cluster.attention(0).Submit(request));
-    LoopbackCluster::Outcome outcome = cluster.Await(request.key);
+    for (int a = 0; a < service.m; ++a) {
+      Request request;
+      request.key = key_of(a);
+      request.prompt = c.prompt;
+      request.max_tokens = tokens;
+      JANUS_RETURN_IF_ERROR(cluster.attention(a).Submit(std::move(request)));
+    }
+    LoopbackCluster::Outcome outcome = cluster.Await(wanted);
     JANUS_RETURN_IF_ERROR(outcome.error);
     run.tokens = std::move(outcome.tokens);
   }

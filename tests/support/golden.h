@@ -60,9 +60,17 @@ struct CaseRun {
   std::map<int, std::vector<float>> logits;  // by position
   std::vector<int32_t> tokens;
 };
-// Runs a case's prompt on 1A1E with the checkpoint in `folder`; the error is that of loading it.
+// Where a case is run.
+struct CaseService {
+  KernelChoice kernels;
+  int m = 1;
+  int n = 1;
+  Connect connect = ConnectLoopback;
+};
+// Runs a case's prompt with the checkpoint in `folder`, at every attention instance at once; what
+// the last of them gives. The error is that of loading, or of a step loop.
 Result<CaseRun> RunCase(const std::string& folder, const GoldenCase& c,
-                        const ModelDescription& model, KernelChoice kernels, int tokens);
+                        const ModelDescription& model, const CaseService& service, int tokens);
 // Of the logits, in absolute terms; infinite when a position is missing.
 float LargestDifference(const CaseRun& run, const GoldenCase& c);
 

@@ -59,11 +59,13 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
   // Rounds are missed by the hundred in tests of just that.
   options.attention.log = options.experts.log = Logger(2, LogLevel::kError);
   const ExchangeShape shape = ShapeOf(topology, model.hidden, model.moe.top_k, WireType(model));
-  LoopbackNetwork network(*LayoutFor(topology.mode, shape, PeerId{}));
   const WaitPolicy policy =
       WaitPolicy::ForThreads((topology.m() + topology.n()) * options.compute_threads);
+  Network network = options.connect(*LayoutFor(topology.mode, shape, PeerId{}), policy);
+  network_ = network.keep;
   const auto connect = [&](PeerId self) {
-    std::unique_ptr<Transport> transport = network.Connect(self, policy);
+    std::unique_ptr<Transport> transport =
+        std::move(network.members[static_cast<size_t>(MemberIndex(network.layout, self))]);
     return options.wrap_transport ? options.wrap_transport(self, std::move(transport))
                                   : std::move(transport);
   };

@@ -10,14 +10,15 @@
 #include "common/clock.h"
 #include "common/mutex.h"
 #include "dataplane/attention/attention_instance.h"
-#include "dataplane/comm/loopback.h"
 #include "dataplane/engine/emission_thread.h"
 #include "dataplane/experts/expert_instance.h"
+#include "tests/support/networks.h"
 
 namespace janus::dataplane {
 
 // m attention and n expert instances in one process, each on its own thread, over
-// LoopbackTransport: the classes that the workers run, wired as the workers wire them.
+// LoopbackTransport unless told otherwise: the classes that the workers run, wired as the workers
+// wire them.
 //
 // Submit and Await are for one test thread.
 class LoopbackCluster {
@@ -37,6 +38,7 @@ class LoopbackCluster {
     kernels::Device device = kernels::Device::kReference;
     kernels::Isa isa = kernels::Isa::kAvx2;
     int compute_threads = 1;
+    Connect connect = ConnectLoopback;
     WrapExchange wrap_exchange;    // null: none
     WrapTransport wrap_transport;  // null: none
     std::set<int> idle;            // attention ranks whose step thread is not started
@@ -91,6 +93,7 @@ class LoopbackCluster {
   void Failed(const Status& status);
 
   bool stopped_ = false;
+  std::shared_ptr<void> network_;  // what the transports need
   SystemClock clock_;
   std::unique_ptr<Sink> sink_;
   std::unique_ptr<EmissionThread> emission_;

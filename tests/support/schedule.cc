@@ -246,7 +246,8 @@ std::ostream& operator<<(std::ostream& out, const Schedule& s) {
 
 ScheduleRun RunSchedule(const Schedule& schedule, const HeldModel& held, const RequestPool& pool,
                         KernelChoice kernels, const LoopbackCluster::WrapExchange& wrap,
-                        const LoopbackCluster::WrapTransport& wrap_transport) {
+                        const LoopbackCluster::WrapTransport& wrap_transport,
+                        const Connect& connect) {
   Recorder recorder;
   LoopbackCluster::Options options;
   options.topology = schedule.topology;
@@ -255,6 +256,7 @@ ScheduleRun RunSchedule(const Schedule& schedule, const HeldModel& held, const R
   options.compute_threads = schedule.compute_threads;
   options.wrap_exchange = wrap;
   options.wrap_transport = wrap_transport;
+  options.connect = connect;
   options.attention.deadlines = options.experts.deadlines = schedule.deadlines;
   options.experts.scheduling = schedule.scheduling;
   options.attention.max_batch = schedule.max_batch;

@@ -86,7 +86,8 @@ struct ScheduleRun {
 };
 ScheduleRun RunSchedule(const Schedule& schedule, const HeldModel& held, const RequestPool& pool,
                         KernelChoice kernels, const LoopbackCluster::WrapExchange& wrap = nullptr,
-                        const LoopbackCluster::WrapTransport& wrap_transport = nullptr);
+                        const LoopbackCluster::WrapTransport& wrap_transport = nullptr,
+                        const Connect& connect = ConnectLoopback);
 
 // Where a run differs from the requests computed alone; empty when it does not.
 std::string Differences(const Schedule& schedule, const ScheduleRun& run, const RequestPool& pool);

@@ -196,6 +196,16 @@ class NetworkTransport final : public Transport {
 };
 
 NetworkTransport::~NetworkTransport() {
+  // A peer that never stops sending must not keep us here.
+  constexpr int kMostSteps = 64;
+  const auto progress = [&] {
+    for (int i = 0; i < kMostSteps && worker_->Progress(); ++i) {
+    }
+  };
+  CloseEndpoints();
+  // Goodbyes and credits that nobody has asked for yet land while receives are posted; later UCX
+  // would warn of each.
+  progress();
   for (const auto& remote : remotes_) {
     for (auto& slot : remote->slots) {
       if (slot) slot->ring->Cancel();
@@ -205,9 +215,8 @@ NetworkTransport::~NetworkTransport() {
       if (ring != nullptr) ring->Cancel();
     }
   }
-  CloseEndpoints();
   // What is cancelled ends with the next progress; what a closed endpoint held has ended with it.
-  for (int i = 0; i < 64; ++i) worker_->Progress();
+  progress();
 }
 
 // By force: an orderly close needs the peer to take part, and it may be gone.

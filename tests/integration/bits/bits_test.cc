@@ -1,19 +1,12 @@
 #include <gtest/gtest.h>
 
-#include <chrono>
-#include <map>
 #include <utility>
 
-#include "tests/support/golden.h"
+#include "tests/integration/bits/pools.h"
 #include "tests/support/random.h"
-#include "tests/support/schedule.h"
 
 namespace janus::dataplane {
 namespace {
-
-// Golden checkpoints by folder, and random models with sizes that are no multiple of a vector's.
-constexpr const char* kModels[] = {"mixtral",   "deepseek_v2", "deepseek_v2_lite",
-                                   "qwen3_moe", "small",       "small_latent"};
 
 // The shapes, models and formats that schedules are dealt over.
 struct Configuration {
@@ -30,34 +23,13 @@ struct Configuration {
 std::vector<Configuration> Configurations() {
   std::vector<Configuration> all;
   for (const auto& [m, n] : {std::pair{1, 1}, std::pair{1, 3}, std::pair{2, 2}, std::pair{3, 5}}) {
-    for (const char* weights : kModels) {
+    for (const char* weights : kBitsModels) {
       for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
         all.push_back({m, n, weights, dtype});
       }
     }
   }
   return all;
-}
-
-const HeldModel& Held(const std::string& weights, DType dtype) {
-  static std::map<std::pair<std::string, DType>, HeldModel> models;
-  const auto at = models.find({weights, dtype});
-  if (at != models.end()) return at->second;
-  return models
-      .emplace(std::pair{weights, dtype}, HoldByName(weights, dtype, MixSeed(TestSeed(), 1)))
-      .first->second;
-}
-
-// The requests of a model, computed alone once per back end.
-const RequestPool& Pool(const std::string& weights, DType dtype, KernelChoice kernels) {
-  static std::map<std::tuple<std::string, DType, kernels::Device>, RequestPool> pools;
-  const std::tuple key{weights, dtype, kernels.device};
-  const auto at = pools.find(key);
-  if (at != pools.end()) return at->second;
-  const int size = Soak() ? 400 : 40;
-  return pools
-      .emplace(key, MakeRequestPool(Held(weights, dtype), kernels, size, MixSeed(TestSeed(), 2)))
-      .first->second;
 }
 
 // 1,000 schedules over all configurations, 20,000 in soak, 48 under a sanitizer; the seed decides

@@ -41,7 +41,8 @@ TEST_P(GoldenTest, LogitsAndTokensAreTransformers) {
   const int tokens = std::max(1, static_cast<int>(c.greedy_ids.size()));
   for (const Back& back : Backs(c)) {
     SCOPED_TRACE(back.name);
-    const Result<CaseRun> ran = RunCase(golden.folder, c, model, {back.device, back.isa}, tokens);
+    const Result<CaseRun> ran =
+        RunCase(golden.folder, c, model, {.kernels = {back.device, back.isa}}, tokens);
     ASSERT_TRUE(ran.ok()) << ran.status().ToString();
     const CaseRun& run = *ran;
     const float difference = LargestDifference(run, c);

@@ -9,7 +9,7 @@
 
 #include "tests/support/contains.h"
 #include "tests/support/delivery_reference.h"
-#include "tests/unit/dataplane/comm/networks.h"
+#include "tests/support/networks.h"
 
 namespace janus::dataplane {
 namespace {
@@ -18,7 +18,7 @@ namespace {
 class Members {
  public:
   Members(const NetworkKind& kind, ExchangeMode mode, const ExchangeShape& shape)
-      : shape_(shape), network_(kind.connect(*LayoutFor(mode, shape, PeerId{}))) {
+      : shape_(shape), network_(kind.connect(*LayoutFor(mode, shape, PeerId{}), WaitPolicy())) {
     for (int a = 0; a < shape.m; ++a) {
       attention_.push_back(std::move(*MakeAttentionExchange(mode, shape, network_.attention(a))));
     }

@@ -10,8 +10,8 @@
 #include <cstring>
 
 #include "dataplane/comm/exchange.h"
+#include "tests/support/networks.h"
 #include "tests/support/temp_folder.h"
-#include "tests/unit/dataplane/comm/networks.h"
 
 namespace janus::dataplane {
 namespace {

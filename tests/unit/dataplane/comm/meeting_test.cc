@@ -14,8 +14,8 @@
 #include "dataplane/comm/exchange.h"
 #include "dataplane/comm/shared_memory.h"
 #include "tests/support/contains.h"
+#include "tests/support/networks.h"
 #include "tests/support/temp_folder.h"
-#include "tests/unit/dataplane/comm/networks.h"
 
 namespace janus::dataplane {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "dataplane/comm/exchange.h"
 #include "tests/support/contains.h"
-#include "tests/unit/dataplane/comm/networks.h"
+#include "tests/support/networks.h"
 
 namespace janus::dataplane {
 namespace {
@@ -25,7 +25,7 @@ class TransportTest : public testing::TestWithParam<NetworkKind> {
     shape.max_rows = 4;
     shape.m = 2;
     shape.n = 2;
-    network_ = GetParam().connect(*LayoutFor(ExchangeMode::kDirect, shape, PeerId{}));
+    network_ = GetParam().connect(*LayoutFor(ExchangeMode::kDirect, shape, PeerId{}), WaitPolicy());
   }
   Header ControlHeader(uint32_t count) { return MakeHeader(MessageKind::kDemand, {}, 1, count); }
   Network network_;

@@ -1,4 +1,4 @@
-#include "tests/unit/dataplane/comm/networks.h"
+#include "tests/support/networks.h"
 
 #include <thread>
 
@@ -25,17 +25,18 @@ ConnectOptions TestOptions() {
   return options;
 }
 
-Network ConnectLoopback(const TransportLayout& layout) {
+Network ConnectLoopback(const TransportLayout& layout, WaitPolicy policy) {
   Network network;
   network.layout = layout;
   LoopbackNetwork loopback(layout);
   for (int member = 0; member < layout.m + layout.n; ++member) {
-    network.members.push_back(loopback.Connect(MemberAt(layout, member), WaitPolicy()));
+    network.members.push_back(loopback.Connect(MemberAt(layout, member), policy));
   }
   return network;
 }
 
-Network ConnectAll(const TransportLayout& layout, std::string_view scheme, const Join& join) {
+Network ConnectAll(const TransportLayout& layout, WaitPolicy policy, std::string_view scheme,
+                   const Join& join) {
   const auto listeners = std::make_shared<Listeners>();
   const int members = layout.m + layout.n;
   for (int member = 0; member < members; ++member) {
@@ -45,6 +46,7 @@ Network ConnectAll(const TransportLayout& layout, std::string_view scheme, const
     listeners->list.push_back(*ExchangeListener::Create(address));
   }
   ConnectOptions options = TestOptions();
+  options.policy = policy;
   for (int a = 0; a < layout.m; ++a) {
     options.attention_addresses.push_back(listeners->list[static_cast<size_t>(a)]->address());
   }
@@ -72,14 +74,8 @@ Result<std::unique_ptr<Transport>> JoinMemory(const TransportLayout& layout,
   return ConnectSharedMemory(layout, options, listener, {});
 }
 
-Network ConnectMemory(const TransportLayout& layout) {
-  return ConnectAll(layout, "unix:", JoinMemory);
-}
-
-std::vector<NetworkKind> ProcessNetworks() {
-  std::vector<NetworkKind> kinds = AllNetworks();
-  std::erase_if(kinds, [](const NetworkKind& kind) { return !kind.join; });
-  return kinds;
+Network ConnectMemory(const TransportLayout& layout, WaitPolicy policy) {
+  return ConnectAll(layout, policy, "unix:", JoinMemory);
 }
 
 }  // namespace janus::dataplane

@@ -25,25 +25,34 @@ struct Network {
 using Join = std::function<Result<std::unique_ptr<Transport>>(
     const TransportLayout&, const ConnectOptions&, ExchangeListener&)>;
 
-// A way to connect members; the suite runs over all of them.
+// Connects all members of a layout, who then wait by the policy.
+using Connect = std::function<Network(const TransportLayout&, WaitPolicy)>;
+
+// A way to connect members; suites run over all of them.
 struct NetworkKind {
   std::string name;
-  std::function<Network(const TransportLayout&)> connect;
+  Connect connect;
   Join join;  // null where members share a process
 };
 inline void PrintTo(const NetworkKind& kind, std::ostream* out) {
   *out << kind.name;
 }
-// Those that this test binary links: within one memory domain, or over UCX and mixed.
+// Those that this test binary links: within one memory domain (janus_test_networks), or over UCX
+// and mixed (janus_test_networks_ucx).
 std::vector<NetworkKind> AllNetworks();
 // Of these, those whose members can be processes.
-std::vector<NetworkKind> ProcessNetworks();
+inline std::vector<NetworkKind> ProcessNetworks() {
+  std::vector<NetworkKind> kinds = AllNetworks();
+  std::erase_if(kinds, [](const NetworkKind& kind) { return !kind.join; });
+  return kinds;
+}
 
 // Connects all members at once, each in a thread, with listeners in a folder that goes with the
 // network ("unix:") or on ports of this machine ("tcp:").
-Network ConnectAll(const TransportLayout& layout, std::string_view scheme, const Join& join);
-Network ConnectLoopback(const TransportLayout& layout);
-Network ConnectMemory(const TransportLayout& layout);
+Network ConnectAll(const TransportLayout& layout, WaitPolicy policy, std::string_view scheme,
+                   const Join& join);
+Network ConnectLoopback(const TransportLayout& layout, WaitPolicy policy);
+Network ConnectMemory(const TransportLayout& layout, WaitPolicy policy);
 Result<std::unique_ptr<Transport>> JoinMemory(const TransportLayout&, const ConnectOptions&,
                                               ExchangeListener&);
 // What a test's members agree on.

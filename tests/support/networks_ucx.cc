@@ -1,5 +1,5 @@
 #include "dataplane/comm/ucx/transport.h"
-#include "tests/unit/dataplane/comm/networks.h"
+#include "tests/support/networks.h"
 
 namespace janus::dataplane {
 namespace {
@@ -21,10 +21,11 @@ Join InDomains(int domains) {
 
 NetworkKind Kind(std::string name, std::string_view scheme, int domains, bool processes = false) {
   const Join join = InDomains(domains);
-  return {
-      std::move(name),
-      [scheme, join](const TransportLayout& layout) { return ConnectAll(layout, scheme, join); },
-      processes ? join : nullptr};
+  return {std::move(name),
+          [scheme, join](const TransportLayout& layout, WaitPolicy policy) {
+            return ConnectAll(layout, policy, scheme, join);
+          },
+          processes ? join : nullptr};
 }
 
 constexpr int kOneEach = 1 << 20;  // more domains than members

@@ -1,4 +1,4 @@
-#include "tests/unit/dataplane/comm/networks.h"
+#include "tests/support/networks.h"
 
 namespace janus::dataplane {
 

@@ -1,0 +1,31 @@
+#include "tests/integration/bits/pools.h"
+
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "tests/support/random.h"
+
+namespace janus::dataplane {
+
+const HeldModel& Held(const std::string& weights, DType dtype) {
+  static std::map<std::pair<std::string, DType>, HeldModel> models;
+  const auto at = models.find({weights, dtype});
+  if (at != models.end()) return at->second;
+  return models
+      .emplace(std::pair{weights, dtype}, HoldByName(weights, dtype, MixSeed(TestSeed(), 1)))
+      .first->second;
+}
+
+const RequestPool& Pool(const std::string& weights, DType dtype, KernelChoice kernels) {
+  static std::map<std::tuple<std::string, DType, kernels::Device>, RequestPool> pools;
+  const std::tuple key{weights, dtype, kernels.device};
+  const auto at = pools.find(key);
+  if (at != pools.end()) return at->second;
+  const int size = Soak() ? 400 : 40;
+  return pools
+      .emplace(key, MakeRequestPool(Held(weights, dtype), kernels, size, MixSeed(TestSeed(), 2)))
+      .first->second;
+}
+
+}  // namespace janus::dataplane

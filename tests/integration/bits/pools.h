@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+
+#include "tests/support/golden.h"
+#include "tests/support/schedule.h"
+
+namespace janus::dataplane {
+
+// Golden checkpoints by folder, and random models with sizes that are no multiple of a vector's.
+inline constexpr const char* kBitsModels[] = {"mixtral",   "deepseek_v2", "deepseek_v2_lite",
+                                              "qwen3_moe", "small",       "small_latent"};
+
+// Both are made once per process, for its seed; for one test thread.
+const HeldModel& Held(const std::string& weights, DType dtype);
+// The requests of a model, computed alone once per back end.
+const RequestPool& Pool(const std::string& weights, DType dtype, KernelChoice kernels);
+
+}  // namespace janus::dataplane
