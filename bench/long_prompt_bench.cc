@@ -31,7 +31,7 @@ ModelDescription Shape(int prompt) {
   model.vocab = 8000;
   model.hidden = 1024;
   model.layers = 4;
-  model.max_positions = prompt + 16;
+  model.max_positions = 8 * prompt + 1000;  // what decodes beside it does not come to its end
   model.attention.heads = 8;
   model.attention.kv_heads = 2;
   model.attention.head_dim = 128;

@@ -7,6 +7,7 @@
 // once would take at the read bandwidth of one thread, measured in the same run.
 //
 //   mono_bench [--steps N] [--blocks N] [--batch B]      one JSON line per case
+//   mono_bench --config                                  the model's config.json, and nothing else
 
 #include <pthread.h>
 #include <sched.h>
@@ -58,6 +59,18 @@ ModelDescription Shape() {
   model.moe.intermediate = 3584;
   model.moe.renormalize = true;
   return model;
+}
+
+// The same model for the reference implementation (bench/transformers_decode.py).
+void PrintConfig(const ModelDescription& model) {
+  std::printf(
+      "{\"vocab_size\":%d,\"hidden_size\":%d,\"num_hidden_layers\":%d,"
+      "\"max_position_embeddings\":%lld,\"num_attention_heads\":%d,\"num_key_value_heads\":%d,"
+      "\"head_dim\":%d,\"num_local_experts\":%d,\"num_experts_per_tok\":%d,"
+      "\"intermediate_size\":%d}\n",
+      model.vocab, model.hidden, model.layers, static_cast<long long>(model.max_positions),
+      model.attention.heads, model.attention.kv_heads, model.attention.head_dim, model.moe.experts,
+      model.moe.top_k, model.moe.intermediate);
 }
 
 // Bytes of weights one step reads: all of attention and the output projection, and `activated`
@@ -269,6 +282,10 @@ void RunCase(const Setup& s, int blocks, const std::string& folder, double gbps)
 int main(int argc, char** argv) {
   using namespace janus;         // NOLINT
   using namespace janus::bench;  // NOLINT
+  if (argc == 2 && std::string_view(argv[1]) == "--config") {
+    PrintConfig(Shape());
+    return 0;
+  }
   int steps = 40;
   int blocks = 3;
   std::vector<int> batches = {1, 16};

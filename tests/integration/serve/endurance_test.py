@@ -8,6 +8,7 @@ import concurrent.futures
 import os
 import pathlib
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -99,8 +100,9 @@ class Endurance(Service, unittest.TestCase):
                 process.kill()
                 process.wait()
         self.assertGreater(answered, 8)
-        print(f"{answered} requests answered", file=sys.stderr)
-        self.stop()
+        given_up = re.findall(r"steps given up (\d+)", self.stop())
+        print(f"{answered} requests answered, {(given_up or [0])[-1]} steps given up and repeated",
+              file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -125,11 +125,12 @@ class Service:
         return self.janusctl.communicate(timeout=DEADLINE)
 
     def stop(self):
-        """Ctrl-C, which must leave nothing."""
+        """Ctrl-C, which must leave nothing; what janusctl has printed meanwhile."""
         self.janusctl.send_signal(2)
-        _, error = self.ends()
+        out, error = self.ends()
         assert (self.janusctl.returncode, error) == (0, ""), error
         self.assert_nothing_left()
+        return out
 
     def refused(self, *arguments, **options):
         """The one message of a run that must end with an error, leaving nothing."""
