@@ -6,6 +6,7 @@
 #include <map>
 #include <thread>
 
+#include "dataplane/comm/loopback.h"
 #include "tests/support/contains.h"
 #include "tests/support/held_model.h"
 #include "tests/support/loopback_cluster.h"
