@@ -68,7 +68,9 @@ Result<Placement> FromProto(const v1::Placement& from) {
                            std::to_string(from.expert_of().size()) + " bytes");
   }
   to.expert_of.resize(from.expert_of().size() / sizeof(uint16_t));
-  std::memcpy(to.expert_of.data(), from.expert_of().data(), from.expert_of().size());
+  if (!to.expert_of.empty()) {  // nothing has no address that memcpy takes
+    std::memcpy(to.expert_of.data(), from.expert_of().data(), from.expert_of().size());
+  }
   return to;
 }
 

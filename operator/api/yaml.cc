@@ -176,7 +176,10 @@ bool NeedsQuotes(const std::string& text) {
                                                 // strings here, booleans for YAML 1.1's readers:
                                                 "on", "On", "ON", "off", "Off", "OFF", "yes", "Yes",
                                                 "YES", "no", "No", "NO", "y", "n", "Y", "N"};
+  // A carriage return in a plain string is a line break to who reads it.
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
   return LooksInteger(text) || LooksFloat(text) ||
+         std::any_of(text.begin(), text.end(), is_control) ||
          std::find(std::begin(kNulls), std::end(kNulls), text) != std::end(kNulls) ||
          std::find(std::begin(kWords), std::end(kWords), text) != std::end(kWords);
 }

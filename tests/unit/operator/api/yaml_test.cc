@@ -97,6 +97,7 @@ TEST(Yaml, WritesWhatItReadsBack) {
   root.Add("looksFlag", Node::String("true"));
   root.Add("yaml11Flag", Node::String("off"));
   root.Add("odd", Node::String("a: b # c\n\"d\""));
+  root.Add("returns", Node::String("n\r\r"));
   root.Add("emptyText", Node::String(""));
   root.Add("emptyMap", Node::Map());
   root.Add("emptyList", Node::List());
@@ -107,7 +108,8 @@ TEST(Yaml, WritesWhatItReadsBack) {
   const std::string text = WriteYaml(root);
   EXPECT_EQ(WriteYaml(Parse(text)), text);
   const Node back = Parse(text);
-  for (const char* name : {"text", "looksNumber", "looksFlag", "yaml11Flag", "odd", "emptyText"}) {
+  for (const char* name :
+       {"text", "looksNumber", "looksFlag", "yaml11Flag", "odd", "returns", "emptyText"}) {
     ASSERT_NE(back.Find(name), nullptr) << text;
     EXPECT_EQ(back.Find(name)->kind, Node::Kind::kString) << name << "\n" << text;
     EXPECT_EQ(back.Find(name)->text, root.Find(name)->text) << name;
