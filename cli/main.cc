@@ -51,6 +51,12 @@ void DeclareServe(CLI::App& app, ServeOptions& options) {
                     "Jinja file, before the model's own chat template");
   serve->add_option("--api-keys-file", options.api_keys_file,
                     "keys that clients must send, one per line (anyone may call)");
+  serve
+      ->add_option("--worker-metrics-port", options.worker_metrics_port,
+                   "workers serve /metrics at this port of 127.0.0.1 and the next ones, attention "
+                   "first; 0: at sockets in the run's folder, which their logs name")
+      ->check(CLI::Range(0, 65'535))
+      ->capture_default_str();
   serve->add_flag("--debug-logits-hash", options.debug_logits_hash,
                   "requests may ask for hashes of the logits");
   // The bounds are janus-gateway's own.

@@ -81,6 +81,7 @@ Result<control::LocalServiceOptions> Check(const ServeOptions& options,
   out.port = options.port;
   out.chat_template = options.chat_template;
   out.api_keys_file = options.api_keys_file;
+  out.worker_metrics_port = options.worker_metrics_port;
   out.debug_logits_hash = options.debug_logits_hash;
   out.gateway = options.gateway;
   out.request_bytes = service.spec.gateway.limits.request_size.value;
@@ -101,6 +102,11 @@ Result<control::LocalServiceOptions> Check(const ServeOptions& options,
   room.cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   JANUS_ASSIGN_OR_RETURN(out.plan,
                          control::PlanService(service, out.model, room, options.memory_bytes));
+  if (options.worker_metrics_port + out.plan.m + out.plan.n > 65'536) {
+    return InvalidArgument("--worker-metrics-port " + std::to_string(options.worker_metrics_port) +
+                           ": " + std::to_string(out.plan.m + out.plan.n) +
+                           " workers need as many ports from there on");
+  }
   return out;
 }
 

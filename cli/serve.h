@@ -20,6 +20,7 @@ struct ServeOptions {
   int port = 8000;
   std::string chat_template;
   std::string api_keys_file;
+  int worker_metrics_port = 0;  // of the first worker; 0: Unix sockets
   bool debug_logits_hash = false;
   std::optional<int64_t> memory_bytes;  // of the gateway; empty: PlanService's share
   control::GatewayTuning gateway;

@@ -40,8 +40,13 @@ struct InstanceStatistics {
   uint64_t recomputed = 0;         // rows of positions that had been computed before (attention)
   uint64_t sit_outs = 0;           // steps an attention instance with work was left out of
   uint64_t steps_aborted = 0;      // left before their end and repeated; all members count each
-  uint64_t rounds_missed = 0;      // late beyond the deadline or refused, noticed by this instance
+  uint64_t rounds_missed = 0;      // late beyond the deadline or refused, noticed by this instance;
+                                   // unusable tickets too
   uint64_t messages_dropped = 0;   // late, sent twice, falsified
+  uint64_t messages_malformed = 0;  // of these, with another tag or an impossible size
+  uint64_t messages_late = 0;       // of these, rows and contributions of a round that was over
+  uint64_t bytes_sent = 0;          // of rows and contributions, to all peers
+  uint64_t bytes_received = 0;
   double tpot_seconds_median = 0;  // of requests finished lately (attention); 0: none yet
   uint64_t resident_bytes = 0;     // of the process
   std::vector<PeerLink> links;     // to each of its peers

@@ -158,6 +158,10 @@ v1::InstanceStatistics ToProto(const InstanceStatistics& s) {
   to.set_steps_aborted(s.steps_aborted);
   to.set_rounds_missed(s.rounds_missed);
   to.set_messages_dropped(s.messages_dropped);
+  to.set_messages_malformed(s.messages_malformed);
+  to.set_messages_late(s.messages_late);
+  to.set_bytes_sent(s.bytes_sent);
+  to.set_bytes_received(s.bytes_received);
   to.set_tpot_seconds_median(s.tpot_seconds_median);
   to.set_resident_bytes(s.resident_bytes);
   for (const PeerLink& link : s.links) {
@@ -196,6 +200,10 @@ InstanceStatistics FromProto(const v1::InstanceStatistics& s) {
   to.steps_aborted = s.steps_aborted();
   to.rounds_missed = s.rounds_missed();
   to.messages_dropped = s.messages_dropped();
+  to.messages_malformed = s.messages_malformed();
+  to.messages_late = s.messages_late();
+  to.bytes_sent = s.bytes_sent();
+  to.bytes_received = s.bytes_received();
   to.tpot_seconds_median = s.tpot_seconds_median();
   to.resident_bytes = s.resident_bytes();
   for (const v1::PeerLink& link : s.links()) {

@@ -315,7 +315,7 @@ Status AttentionInstance::LeaveStep() {
   {
     const MutexLock lock(mu_);
     statistics_.steps_aborted += 1;
-    statistics_.messages_dropped = Dropped();
+    CountMessages();
   }
   if (given_up_ <= options_.most_repeats) return OkStatus();
   return Internal("step " + std::to_string(control_->newest()) +
@@ -323,8 +323,14 @@ Status AttentionInstance::LeaveStep() {
                   " times in a row; at last: " + control_->reason());
 }
 
-uint64_t AttentionInstance::Dropped() const {
-  return transport_.dropped() + exchange_.stale() + control_->dropped();
+void AttentionInstance::CountMessages() {
+  statistics_.rounds_missed = control_->missed();
+  statistics_.messages_malformed = transport_.dropped();
+  statistics_.messages_late = exchange_.stale();
+  statistics_.messages_dropped =
+      statistics_.messages_malformed + statistics_.messages_late + control_->dropped();
+  statistics_.bytes_sent = exchange_.bytes_sent();
+  statistics_.bytes_received = exchange_.bytes_received();
 }
 
 Status AttentionInstance::ExecuteStep(const Ticket& ticket) {
@@ -435,10 +441,6 @@ Status AttentionInstance::Collect(const RoundKey& key, int first, int rows) {
 }
 
 Status AttentionInstance::Missed(const RoundKey& round, const Status& why) {
-  {
-    const MutexLock lock(mu_);
-    statistics_.rounds_missed += 1;
-  }
   JANUS_RETURN_IF_ERROR(control_->Miss(round, why));
   return Aborted("the step is given up");
 }
@@ -552,6 +554,7 @@ void AttentionInstance::Emit(uint64_t step, std::vector<TokenEvent>&& events) {
 
 void AttentionInstance::UpdateStatistics(const Batch& batch, Seconds took, int drawn) {
   step_seconds_.Add(took.count());
+  if (options_.step_seconds != nullptr) options_.step_seconds->Observe(took.count());
   const MutexLock lock(mu_);
   PublishLoad();
   statistics_.steps += 1;
@@ -564,7 +567,7 @@ void AttentionInstance::UpdateStatistics(const Batch& batch, Seconds took, int d
   // Handing over what the step before brought is part of it; this step's is still to come.
   statistics_.host_seconds += (took - wait_ - kernels_ + emission_).count();
   emission_ = Seconds(0);
-  statistics_.messages_dropped = Dropped();
+  CountMessages();
   statistics_.preempted = scheduler_.preempted();
   statistics_.recomputed = scheduler_.recomputed();
   statistics_.tpot_seconds_median = tpot_seconds_.value();

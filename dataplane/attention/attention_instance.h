@@ -13,6 +13,7 @@
 #include "common/aligned_buffer.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/metrics.h"
 #include "common/model/description.h"
 #include "common/mutex.h"
 #include "common/statistics.h"
@@ -43,6 +44,7 @@ struct AttentionOptions {
   double least_prefill_share = 0.1;
   bool logits_hashes = true;  // requests may ask for hashes of the logits
   Logger log{2, LogLevel::kWarning};
+  Histogram* step_seconds = nullptr;  // of the steps that end; null: nobody asks
   // Called on the step thread with the logits [V] of every computed position; null in service,
   // where only the positions that draw a token have logits.
   std::function<void(const RequestKey&, int position, std::span<const float>)> logits_tap;
@@ -115,7 +117,7 @@ class AttentionInstance {
   Status ExecuteStep(const Ticket& ticket);
   Status Missed(const RoundKey& round, const Status& why);
   Status LeaveStep();
-  uint64_t Dropped() const;
+  void CountMessages() JANUS_REQUIRES(mu_);
   Status RunLayers(const Ticket& ticket, const Batch& batch);
   Status Collect(const RoundKey& key, int first, int rows);
   Status Finish(const Batch& batch, std::vector<TokenEvent>& events);

@@ -112,7 +112,9 @@ Status Leader::Issue() {
 }
 
 Status Leader::Miss(const RoundKey& round, const Status& why) {
-  if (!leaving()) Begin(transport_.layout().self, round, why.message());
+  if (leaving()) return OkStatus();
+  ++missed_rounds_;
+  Begin(transport_.layout().self, round, why.message());
   return OkStatus();
 }
 

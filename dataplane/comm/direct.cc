@@ -90,6 +90,7 @@ class DirectAttention final : public AttentionExchange {
     header.bytes = static_cast<size_t>(rows) * shape_.row_bytes();
     header.ready_ns = Nanoseconds(inputs_ready);
     header.posted_ns = Nanoseconds(MonotonicClock::now());
+    bytes_sent_ += header.bytes * static_cast<uint64_t>(shape_.n);
     return transport_.Post(key.micro_batch, header);
   }
 
@@ -105,6 +106,7 @@ class DirectAttention final : public AttentionExchange {
       }
       if (message.header.key() != key) return Misordered(from, message.header.key(), key);
       JANUS_RETURN_IF_ERROR(Enter(round, from, message));
+      bytes_received_ += message.header.bytes;
       round.arrived[static_cast<size_t>(e)] = true;
       --round.senders_left;
     }
@@ -211,6 +213,7 @@ class DirectExperts final : public ExpertExchange {
       return Internal(ToString(peer) + ": " + std::to_string(message.header.count) + " rows in " +
                       std::to_string(message.header.bytes) + " bytes");
     }
+    bytes_received_ += message.header.bytes;
     arrived.count = static_cast<int>(message.header.count);
     arrived.rows = message.payload.data();
     arrived.posted = FromNanoseconds(message.header.posted_ns);
@@ -244,6 +247,7 @@ class DirectExperts final : public ExpertExchange {
     header.bytes = ContributionBytes(static_cast<size_t>(count), shape_.row_bytes());
     header.ready_ns = Nanoseconds(inputs_ready);
     header.posted_ns = Nanoseconds(MonotonicClock::now());
+    bytes_sent_ += header.bytes;
     return transport_.Post(slot, header);
   }
 

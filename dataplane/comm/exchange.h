@@ -46,6 +46,15 @@ class Exchange {
 
   // Messages that were dropped because their round was over here, since the start.
   virtual uint64_t stale() const = 0;
+
+  // Payload bytes since the start, each reader of a message counted; 0 for an exchange that sends
+  // none.
+  uint64_t bytes_sent() const { return bytes_sent_; }
+  uint64_t bytes_received() const { return bytes_received_; }
+
+ protected:
+  uint64_t bytes_sent_ = 0;
+  uint64_t bytes_received_ = 0;
 };
 
 // The attention side of a round, in any mode. For each round: fill Rows, Post, then Poll until

@@ -86,6 +86,7 @@ Status Follower::Say(uint64_t for_step, const Demand& demand) {
 
 Status Follower::Miss(const RoundKey& round, const Status& why) {
   if (leaving()) return OkStatus();
+  ++missed_rounds_;
   log_.Warning("round missed",
                {{"step", round.step}, {"layer", round.layer}, {"reason", why.message()}});
   missed_ = Missed{round, why.message(), MonotonicTime()};

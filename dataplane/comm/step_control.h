@@ -77,6 +77,8 @@ class StepControl {
   std::optional<PeerId> left() const { return left_; }
   // Control messages that were of no use.
   uint64_t dropped() const { return dropped_; }
+  // Rounds that this member has missed, and tickets that it could not use.
+  uint64_t missed() const { return missed_rounds_; }
 
  protected:
   // `transport` must outlive it.
@@ -108,6 +110,7 @@ class StepControl {
   std::optional<PeerId> left_;
   Status error_;
   uint64_t dropped_ = 0;
+  uint64_t missed_rounds_ = 0;
   // The message at hand.
   Header header_;
   std::vector<std::byte> payload_;

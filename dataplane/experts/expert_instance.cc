@@ -62,21 +62,23 @@ Status ExpertInstance::LeaveStep() {
       exchange_, [] { return Demand(); }, stop_));
   const MutexLock lock(mu_);
   statistics_.steps_aborted += 1;
-  statistics_.messages_dropped = Dropped();
+  CountMessages();
   return OkStatus();
 }
 
 Status ExpertInstance::Missed(const RoundKey& round, const Status& why) {
-  {
-    const MutexLock lock(mu_);
-    statistics_.rounds_missed += 1;
-  }
   JANUS_RETURN_IF_ERROR(control_.Miss(round, why));
   return Aborted("the step is given up");
 }
 
-uint64_t ExpertInstance::Dropped() const {
-  return transport_.dropped() + exchange_.stale() + control_.dropped();
+void ExpertInstance::CountMessages() {
+  statistics_.rounds_missed = control_.missed();
+  statistics_.messages_malformed = transport_.dropped();
+  statistics_.messages_late = exchange_.stale();
+  statistics_.messages_dropped =
+      statistics_.messages_malformed + statistics_.messages_late + control_.dropped();
+  statistics_.bytes_sent = exchange_.bytes_sent();
+  statistics_.bytes_received = exchange_.bytes_received();
 }
 
 Status ExpertInstance::ExecuteStep(const Ticket& ticket) {
@@ -114,11 +116,12 @@ Status ExpertInstance::ExecuteStep(const Ticket& ticket) {
     }
   }
   const Seconds took = clock_.Now() - start;
+  if (options_.step_seconds != nullptr) options_.step_seconds->Observe(took.count());
   const MutexLock lock(mu_);
   statistics_.steps += 1;
   statistics_.rows += rows_;
   statistics_.rounds += rounds_;
-  statistics_.messages_dropped = Dropped();
+  CountMessages();
   statistics_.activated_experts += activated_;
   statistics_.compute_seconds += (took - wait_).count();
   statistics_.wait_seconds += wait_.count();

@@ -7,6 +7,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/metrics.h"
 #include "common/model/description.h"
 #include "common/mutex.h"
 #include "common/statistics.h"
@@ -23,6 +24,7 @@ struct ExpertOptions {
   SchedulingPolicy scheduling = SchedulingPolicy::kAebs;
   StepDeadlines deadlines;
   Logger log{2, LogLevel::kWarning};
+  Histogram* step_seconds = nullptr;  // of the steps that end; null: nobody asks
 };
 
 // One expert instance: steps, tickets and the exchange around ExpertLayers. For every round it has
@@ -57,7 +59,7 @@ class ExpertInstance {
   Status ExecuteStep(const Ticket& ticket);
   Status Missed(const RoundKey& round, const Status& why);
   Status LeaveStep();
-  uint64_t Dropped() const;
+  void CountMessages() JANUS_REQUIRES(mu_);
   Status AwaitRows(const RoundKey& key);
   Status Answer(const RoundKey& key);
 

@@ -12,36 +12,27 @@ const std::vector<double> kPerRequest = {0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0
                                          0.2,   0.3,  0.5,  0.75, 1.0,  1.5,   2.5, 5.0,
                                          7.5,   10,   15,   20,   30,   60,    120, 300};
 
-// The value of a label: backslash, quote and line feed escaped.
-std::string Label(std::string_view name, std::string_view value) {
-  std::string out = std::string(name) + "=\"";
-  for (const char c : value) {
-    if (c == '\n') {
-      out += "\\n";
-      continue;
-    }
-    if (c == '\\' || c == '"') out += '\\';
-    out += c;
-  }
-  return out + "\"";
+MetricLabels With(MetricLabels labels, const char* name, const char* value) {
+  labels.emplace_back(name, value);
+  return labels;
 }
 
 }  // namespace
 
 GatewayMetrics::GatewayMetrics(MetricRegistry& r, std::string_view model_name)
-    : GatewayMetrics(r, Label("model_name", model_name), 0) {}
+    : GatewayMetrics(r, MetricLabels{{"model_name", std::string(model_name)}}) {}
 
-GatewayMetrics::GatewayMetrics(MetricRegistry& r, const std::string& model, int)
+GatewayMetrics::GatewayMetrics(MetricRegistry& r, const MetricLabels& model)
     : waiting(r.AddGauge("vllm:num_requests_waiting", model, "Requests that wait to run.")),
       running(r.AddGauge("vllm:num_requests_running", model, "Requests on attention instances.")),
       kv_usage(r.AddGauge("vllm:kv_cache_usage_perc", model, "KV cache in use, 1 is full.")),
-      instances(r.AddGauge("janus_gateway_attention_instances", "", "Attached instances.")),
-      topology_epoch(r.AddGauge("janus_gateway_topology_epoch", "",
+      instances(r.AddGauge("janus_gateway_attention_instances", {}, "Attached instances.")),
+      topology_epoch(r.AddGauge("janus_gateway_topology_epoch", {},
                                 "Epoch of the topology taken last, 0 before the first.")),
-      open_streams(r.AddGauge("janus_gateway_open_streams", "", "Requests being answered.")),
-      connections(r.AddGauge("janus_gateway_connections", "", "Open client connections.")),
-      memory(r.AddGauge("janus_gateway_memory_bytes", "", "Bytes held for clients.")),
-      memory_limit(r.AddGauge("janus_gateway_memory_limit_bytes", "",
+      open_streams(r.AddGauge("janus_gateway_open_streams", {}, "Requests being answered.")),
+      connections(r.AddGauge("janus_gateway_connections", {}, "Open client connections.")),
+      memory(r.AddGauge("janus_gateway_memory_bytes", {}, "Bytes held for clients.")),
+      memory_limit(r.AddGauge("janus_gateway_memory_limit_bytes", {},
                               "Bytes that may be held for clients.")),
       ttft(r.AddHistogram("vllm:time_to_first_token_seconds", model, "Seconds to the first token.",
                           kPerRequest)),
@@ -53,28 +44,29 @@ GatewayMetrics::GatewayMetrics(MetricRegistry& r, const std::string& model, int)
                          kPerRequest)),
       prompt_tokens(r.AddCounter("vllm:prompt_tokens_total", model, "Prompt tokens taken in.")),
       generation_tokens(r.AddCounter("vllm:generation_tokens_total", model, "Tokens generated.")),
-      success_stop(r.AddCounter("vllm:request_success_total", model + ",finished_reason=\"stop\"",
+      success_stop(r.AddCounter("vllm:request_success_total",
+                                With(model, "finished_reason", "stop"),
                                 "Requests answered, by finish reason.")),
       success_length(r.AddCounter("vllm:request_success_total",
-                                  model + ",finished_reason=\"length\"",
+                                  With(model, "finished_reason", "length"),
                                   "Requests answered, by finish reason.")),
-      failed(r.AddCounter("janus_gateway_requests_failed_total", "",
+      failed(r.AddCounter("janus_gateway_requests_failed_total", {},
                           "Requests that failed on our side.")),
-      refused(r.AddCounter("janus_gateway_requests_refused_total", "",
+      refused(r.AddCounter("janus_gateway_requests_refused_total", {},
                            "Requests refused for what they ask.")),
-      shed(r.AddCounter("janus_gateway_requests_shed_total", "",
+      shed(r.AddCounter("janus_gateway_requests_shed_total", {},
                         "Requests refused because queue or streams were full.")),
-      client_gone(r.AddCounter("janus_gateway_client_gone_total", "",
+      client_gone(r.AddCounter("janus_gateway_client_gone_total", {},
                                "Requests whose client left before the end.")),
-      slow_reader_cut(r.AddCounter("janus_gateway_slow_reader_cut_total", "",
+      slow_reader_cut(r.AddCounter("janus_gateway_slow_reader_cut_total", {},
                                    "Streams cut because the client did not read.")),
-      memory_refused(r.AddCounter("janus_gateway_memory_refused_total", "",
+      memory_refused(r.AddCounter("janus_gateway_memory_refused_total", {},
                                   "Requests refused, failed or cut for lack of memory.")),
-      accept_errors(r.AddCounter("janus_gateway_accept_errors_total", "",
+      accept_errors(r.AddCounter("janus_gateway_accept_errors_total", {},
                                  "Connections that the system had no room for.")),
-      resubmitted(r.AddCounter("janus_gateway_resubmitted_total", "",
+      resubmitted(r.AddCounter("janus_gateway_resubmitted_total", {},
                                "Requests given to another attention instance.")),
-      stale_dropped(r.AddCounter("janus_gateway_stale_messages_total", "",
+      stale_dropped(r.AddCounter("janus_gateway_stale_messages_total", {},
                                  "Messages dropped because their attempt was over.")) {}
 
 }  // namespace janus::gateway

@@ -1,6 +1,8 @@
 #pragma once
 
-#include "dataplane/gateway/metrics.h"
+#include <string_view>
+
+#include "common/metrics.h"
 
 namespace janus::gateway {
 
@@ -36,8 +38,7 @@ struct GatewayMetrics {
   Counter& stale_dropped;   // messages of an attempt that is not the current one
 
  private:
-  // `labels`: model_name="...", escaped.
-  GatewayMetrics(MetricRegistry& registry, const std::string& labels, int);
+  GatewayMetrics(MetricRegistry& registry, const MetricLabels& model);
 };
 
 }  // namespace janus::gateway

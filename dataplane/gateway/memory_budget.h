@@ -3,7 +3,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "dataplane/gateway/metrics.h"
+#include "common/metrics.h"
 
 namespace janus::gateway {
 

@@ -2,6 +2,8 @@
 
 #include <string_view>
 
+#include "common/exposition/metrics_text.h"
+
 namespace janus::gateway {
 
 namespace {
@@ -154,7 +156,7 @@ void GatewayService::Handle(std::shared_ptr<HttpExchange> exchange, HttpHead hea
   }
   if (head.path == "/metrics") {
     return exchange->Respond(
-        {.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = registry_.Print()});
+        {.content_type = kPrometheusContentType, .body = PrometheusText(registry_.Collect())});
   }
   if (head.path == "/health") {
     const char* state = draining_             ? "draining"

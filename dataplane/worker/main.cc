@@ -5,8 +5,10 @@
 #include <cstdio>
 #include <memory>
 
+#include "common/exposition/metrics_text.h"
 #include "common/shutdown.h"
 #include "dataplane/worker/control_service.h"
+#include "dataplane/worker/metrics_server.h"
 #include "dataplane/worker/tokens_service.h"
 #include "dataplane/worker/worker.h"
 
@@ -46,6 +48,17 @@ int Run(const WorkerFlags& flags, const Shutdown& shutdown) {
     log.Error("cannot listen; is the address taken, or its folder missing?");
     return 1;
   }
+  std::unique_ptr<MetricsServer> metrics;
+  if (!flags.metrics.empty()) {
+    auto listening =
+        MetricsServer::Create(flags.metrics, [&] { return PrometheusText(worker.metrics()); });
+    if (!listening.ok()) {
+      log.Error("cannot serve metrics", {{"error", listening.status().message()}});
+      return 1;
+    }
+    metrics = *std::move(listening);
+    log.Info("serving metrics", {{"metrics", metrics->address()}});
+  }
   std::printf("ready %s\n", flags.listen.c_str());
   std::fflush(stdout);
   shutdown.Wait();
@@ -73,6 +86,8 @@ int main(int argc, char** argv) {
   app.add_option("--listen", flags.listen, "gRPC address: unix:/path or host:port")->required();
   app.add_option("--service-uid", flags.service_uid, "UID of the service this worker belongs to")
       ->required();
+  app.add_option("--metrics", flags.metrics,
+                 "where Prometheus metrics are served: host:port or unix:/path; default: nowhere");
   CLI11_PARSE(app, argc, argv);
   if (device == "cuda") {
     std::fprintf(stderr,

@@ -17,6 +17,7 @@ struct WorkerFlags {
   std::string model;   // checkpoint folder
   std::string listen;  // gRPC address, "unix:/path" or host:port
   std::string service_uid;
+  std::string metrics = "";  // where /metrics is served: "unix:/path" or host:port; empty: nowhere
 };
 
 // A WorkerConfig with its defaults filled in, in the terms of the instances.

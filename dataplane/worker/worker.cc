@@ -153,6 +153,7 @@ Result<std::unique_ptr<Worker::Session>> Worker::Build(
   JANUS_ASSIGN_OR_RETURN(s.settings,
                          ResolveSettings(config, s.model, kernels::DetectCpu(), MachineBytes()));
   s.settings.attention.log = s.settings.experts.log = log_;
+  s.settings.attention.step_seconds = s.settings.experts.step_seconds = &step_seconds_;
   JANUS_RETURN_IF_ERROR(Validate(topology, s.model.moe_layers(), s.model.moe.experts));
   s.topology = topology;
 
@@ -332,6 +333,11 @@ InstanceStatistics Worker::statistics() const {
   }
   statistics.resident_bytes = ResidentBytes();
   return statistics;
+}
+
+std::vector<MetricFamily> Worker::metrics() const {
+  const std::optional<Topology> committed = topology();
+  return WorkerMetrics(statistics(), committed ? committed->epoch : 0, step_seconds_.Sample());
 }
 
 }  // namespace janus::dataplane

@@ -16,6 +16,7 @@
 #include "dataplane/model/loader.h"
 #include "dataplane/worker/settings.h"
 #include "dataplane/worker/token_router.h"
+#include "dataplane/worker/worker_metrics.h"
 #include "kernels/team.h"
 
 namespace janus::dataplane {
@@ -56,6 +57,8 @@ class Worker {
   // Waits until another epoch than `seen` is committed; false at the deadline.
   bool WaitForEpoch(uint64_t seen, MonotonicTime deadline) const;
   InstanceStatistics statistics() const;
+  // What a scrape sees.
+  std::vector<MetricFamily> metrics() const;
 
   // The attention instance once it serves, else the reason why not. Valid as long as the worker.
   Result<AttentionInstance*> attention() const;
@@ -78,6 +81,7 @@ class Worker {
   const Logger log_;
   const std::function<void(const Status&)> on_failure_;
   TokenRouter router_;
+  Histogram step_seconds_{StepSecondsBounds()};
 
   mutable Mutex mu_;
   mutable CondVar changed_;

@@ -74,7 +74,11 @@ Status LocalService::StartWorkers() {
   };
   add(Role::kAttention, options_.plan.m);
   add(Role::kExperts, options_.plan.n);
+  int metrics_port = options_.worker_metrics_port;
   for (const Worker& worker : workers_) {
+    const std::string metrics = options_.worker_metrics_port == 0
+                                    ? "unix:" + folder_.path() + "/" + worker.name + ".metrics"
+                                    : "127.0.0.1:" + std::to_string(metrics_port++);
     ProcessSpec spec;
     spec.name = worker.name;
     spec.program = options_.worker_program;
@@ -82,7 +86,8 @@ Status LocalService::StartWorkers() {
                       "--model",       options_.model_dir,
                       "--device",      "cpu",
                       "--listen",      worker.address,
-                      "--service-uid", service_uid_};
+                      "--service-uid", service_uid_,
+                      "--metrics",     metrics};
     JANUS_RETURN_IF_ERROR(processes_->Start(spec));
   }
   return OkStatus();

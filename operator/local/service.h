@@ -34,8 +34,9 @@ struct LocalServiceOptions {
   std::string gateway_program;
   std::string host = "127.0.0.1";
   int port = 8000;
-  std::string chat_template;  // file; empty: the model's own
-  std::string api_keys_file;  // empty: anyone may call
+  std::string chat_template;    // file; empty: the model's own
+  std::string api_keys_file;    // empty: anyone may call
+  int worker_metrics_port = 0;  // of the first worker; 0: Unix sockets in the run's folder
   bool debug_logits_hash = false;
   int64_t request_bytes = 4 << 20;
   int open_streams = 4096;

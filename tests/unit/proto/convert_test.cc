@@ -110,6 +110,10 @@ TEST(Convert, TakesStatisticsThroughTheWireUnchanged) {
   in.steps_aborted = 16;
   in.rounds_missed = 17;
   in.messages_dropped = 18;
+  in.messages_malformed = 19;
+  in.messages_late = 20;
+  in.bytes_sent = 21;
+  in.bytes_received = 22;
   in.tpot_seconds_median = 0.25;
   in.resident_bytes = 14;
   in.links = {{Role::kAttention, Rank{1}, "UCX tcp/lo"}, {Role::kExperts, Rank{0}, "loopback"}};

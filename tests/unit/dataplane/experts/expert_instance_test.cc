@@ -284,6 +284,7 @@ TEST_F(ExpertInstanceTest, ATicketThatCannotBeIsRefusedAndItsStepGivenUp) {
   GiveUp(8);
   EXPECT_EQ(Hear(MessageKind::kLeft, 8).size(), sizeof(Left));
   ExpectStep(9, {true}, 0, random);
+  EXPECT_EQ(instances_[0]->statistics().rounds_missed, 1u);
 }
 
 TEST_F(ExpertInstanceTest, LeavesAStepWhenToldAndServesTheNext) {

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/metrics.h"
+
+namespace janus {
+
+// In the Prometheus text format 0.0.4, as a scraper reads it.
+std::string PrometheusText(const std::vector<MetricFamily>& families);
+inline constexpr const char* kPrometheusContentType = "text/plain; version=0.0.4; charset=utf-8";
+
+}  // namespace janus

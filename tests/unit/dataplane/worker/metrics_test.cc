@@ -1,0 +1,131 @@
+#include <gtest/gtest.h>
+#include <httplib.h>
+
+#include <regex>
+#include <set>
+
+#include "common/exposition/metrics_text.h"
+#include "common/read_file.h"
+#include "dataplane/worker/metrics_server.h"
+#include "dataplane/worker/worker_metrics.h"
+#include "tests/support/contains.h"
+#include "tests/support/temp_folder.h"
+#include "tests/unit/dataplane/worker/service_under_test.h"
+
+namespace janus::dataplane {
+namespace {
+
+std::set<std::string> NamesOf(Role role) {
+  InstanceStatistics statistics;
+  statistics.role = role;
+  statistics.links = {{Role::kExperts, Rank{0}, "loopback"}};
+  std::set<std::string> names;
+  for (const MetricFamily& family :
+       WorkerMetrics(statistics, 1, Histogram(StepSecondsBounds()).Sample())) {
+    EXPECT_TRUE(names.insert(family.name).second) << family.name << " is told twice";
+    EXPECT_FALSE(family.help.empty()) << family.name;
+    EXPECT_EQ(family.name.ends_with("_total"), family.type == MetricType::kCounter) << family.name;
+  }
+  return names;
+}
+
+TEST(WorkerMetrics, AreThoseOfThePage) {
+  std::set<std::string> exported = NamesOf(Role::kAttention);
+  exported.merge(NamesOf(Role::kExperts));
+  const std::string page = ReadFile(JANUS_SOURCE_DIR "/docs/metrics.md").value();
+  const std::string ours = page.substr(page.find("## Of the workers"));
+  const std::regex name("`((?:janus|process)_[a-z_]+)[`{]");
+  std::set<std::string> told;
+  for (std::sregex_iterator at(ours.begin(), ours.end(), name), end; at != end; ++at) {
+    told.insert((*at)[1]);
+  }
+  EXPECT_EQ(told, exported);
+}
+
+TEST(WorkerMetrics, TellWhatTheInstanceCounted) {
+  InstanceStatistics statistics;
+  statistics.role = Role::kAttention;
+  statistics.rank = Rank{2};
+  statistics.messages_dropped = 10;
+  statistics.messages_malformed = 3;
+  statistics.messages_late = 5;
+  statistics.links = {{Role::kExperts, Rank{1}, "UCX tcp/lo"}};
+  Histogram steps(StepSecondsBounds());
+  steps.Observe(0.02);
+  const std::string text = PrometheusText(WorkerMetrics(statistics, 7, steps.Sample()));
+  const std::string self = "{role=\"attention\",rank=\"2\"";
+  for (const std::string& line :
+       {"janus_topology_epoch" + self + "} 7",
+        "janus_exchange_link_info" + self + ",peer=\"experts 1\",transport=\"UCX tcp/lo\"} 1",
+        "janus_messages_dropped_total" + self + ",reason=\"malformed\"} 3",
+        "janus_messages_dropped_total" + self + ",reason=\"late\"} 5",
+        "janus_messages_dropped_total" + self + ",reason=\"control\"} 2",
+        "janus_step_seconds_bucket" + self + ",le=\"0.02\"} 1",
+        "janus_step_seconds_count" + self + "} 1"}) {
+    EXPECT_TRUE(Contains(text, line)) << line;
+  }
+}
+
+// The number of a series in what a worker serves; -1: it is not there.
+double ValueOf(const std::string& text, const std::string& series) {
+  const size_t at = text.find("\n" + series + " ");
+  return at == std::string::npos ? -1 : std::stod(text.substr(at + series.size() + 2));
+}
+
+TEST(WorkerMetrics, AServingInstanceAnswersAScrape) {
+  ServiceUnderTest service;
+  service.Serve();
+  TestGateway gateway(service.attention());
+  gateway.Hello();
+  gateway.Send(TestGateway::Submit(1, {1, 2, 3}, 5));
+  gateway.ReadToTheEnd(1);
+  gateway.Finish();
+  const TempFolder folder;
+  const std::string path = folder.path() + "/metrics";
+  const auto attention = *MetricsServer::Create(
+      "unix:" + path, [&] { return PrometheusText(service.attention().worker().metrics()); });
+  const auto experts = *MetricsServer::Create(
+      "127.0.0.1:0", [&] { return PrometheusText(service.experts().worker().metrics()); });
+
+  httplib::Client over_unix(path);
+  over_unix.set_address_family(AF_UNIX);
+  const auto a = over_unix.Get("/metrics");
+  ASSERT_TRUE(a) << httplib::to_string(a.error());
+  EXPECT_EQ(a->status, 200);
+  EXPECT_EQ(a->get_header_value("Content-Type"), kPrometheusContentType);
+  const std::string self = "{role=\"attention\",rank=\"0\"";
+  EXPECT_EQ(ValueOf(a->body, "janus_exchange_link_info" + self +
+                                 ",peer=\"experts 0\",transport=\"shared memory\"}"),
+            1);
+  EXPECT_GE(ValueOf(a->body, "janus_generated_tokens_total" + self + "}"), 5);
+  EXPECT_GT(ValueOf(a->body, "janus_exchange_bytes_total" + self + ",direction=\"sent\"}"), 0);
+  EXPECT_GE(ValueOf(a->body, "janus_step_seconds_count" + self + "}"), 5);
+
+  httplib::Client over_tcp("http://" + experts->address());
+  const auto e = over_tcp.Get("/metrics");
+  ASSERT_TRUE(e) << httplib::to_string(e.error());
+  EXPECT_GT(ValueOf(e->body, "janus_rounds_total{role=\"experts\",rank=\"0\"}"), 0);
+  EXPECT_EQ(over_tcp.Get("/other")->status, 404);
+}
+
+TEST(MetricsServer, SaysWhereItCannotListen) {
+  const auto text = [] { return std::string(); };
+  EXPECT_EQ(MetricsServer::Create("9100", text).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(MetricsServer::Create("127.0.0.1:99999", text).status().code(),
+            StatusCode::kInvalidArgument);
+  const Status missing = MetricsServer::Create("unix:/nowhere/x", text).status();
+  EXPECT_EQ(missing.code(), StatusCode::kUnavailable);
+  EXPECT_TRUE(Contains(missing.message(), "unix:/nowhere/x"));
+}
+
+TEST(MetricsServer, LeavesNoSocketBehind) {
+  const TempFolder folder;
+  const std::string path = folder.path() + "/metrics";
+  {
+    const auto server = *MetricsServer::Create("unix:" + path, [] { return std::string(); });
+  }
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+}  // namespace
+}  // namespace janus::dataplane
