@@ -23,6 +23,14 @@ AttentionRows RowsOfOne(const StepLoad& load, int instances, double context) {
   return rows;
 }
 
+// Of one GPU: weights, slots that hold the model, cache, buffers.
+double MonolithicBytes(const Setting& setting, int gpus, double batch, double context) {
+  const ModelShape& model = setting.model;
+  const double slots = std::ceil(static_cast<double>(model.experts) / gpus);
+  return model.AttentionBytes() + slots * model.layers * model.ExpertBytes() +
+         batch / gpus * context * model.KvBytesPerToken(1) + BufferBytes(model, batch / gpus);
+}
+
 // Layers before the MoE ones, and the output head, on attention instances; no micro-batches.
 double DenseStepSeconds(const Setting& setting, int tensor_parallel, const AttentionRows& rows) {
   const ModelShape& model = setting.model;
@@ -90,25 +98,30 @@ double MegaScaleIterationSeconds(double attention, double experts, double commun
          std::max(attention, experts) * (static_cast<double>(micro_batches) * layers - 1);
 }
 
-double MonolithicTimePerOutputToken(const Setting& setting, int gpus, double batch) {
+double MonolithicStepSeconds(const Setting& setting, int gpus, const StepLoad& load) {
   const ModelShape& model = setting.model;
-  const double rows_of_one = std::max(batch / gpus, 1.0);
-  const double context = setting.context * BusiestKeysFactor(setting, gpus, rows_of_one);
+  const double decoding = std::max(load.decode_rows / gpus, 1.0);
+  const AttentionRows rows =
+      RowsOfOne(load, gpus, load.context * BusiestKeysFactor(setting, gpus, decoding));
   Configuration how;
   how.m = how.n = gpus;
   const double nodes = NodesOf(gpus, 1, setting.attention.hardware.instances_per_node);
   // DeepEP: rows out in fp8 once per expert chosen, back in bf16.
-  const double out_bytes = rows_of_one * model.top_k * model.hidden;
+  const double out_bytes = rows.all() * model.top_k * model.hidden;
   const double out =
       ExchangeSeconds(setting.attention.dispatch,
-                      {rows_of_one, out_bytes, static_cast<double>(model.experts), nodes});
+                      {rows.all(), out_bytes, static_cast<double>(model.experts), nodes});
   const double back =
       ExchangeSeconds(setting.attention.combine,
-                      {rows_of_one, 2 * out_bytes, static_cast<double>(model.experts), nodes});
-  const AttentionRows rows = {rows_of_one, context, 0, 0};
-  const double layer = AttentionSeconds(setting, 1, rows) + SharedSeconds(setting, 1, rows_of_one) +
-                       out + back + ExpertSeconds(setting, how, batch, nullptr);
+                      {rows.all(), 2 * out_bytes, static_cast<double>(model.experts), nodes});
+  const double layer = AttentionSeconds(setting, 1, rows) + SharedSeconds(setting, 1, rows.all()) +
+                       out + back +
+                       ExpertSeconds(setting, how, load.decode_rows + load.prompt_rows, nullptr);
   return model.layers * layer + DenseStepSeconds(setting, 1, rows);
+}
+
+double MonolithicTimePerOutputToken(const Setting& setting, int gpus, double batch) {
+  return MonolithicStepSeconds(setting, gpus, {batch, setting.context, 0, 0});
 }
 
 MemoryUse MemoryOf(const Setting& setting, const Configuration& how, double batch) {
@@ -129,12 +142,25 @@ MemoryUse MemoryOf(const Setting& setting, const Configuration& how, double batc
 }
 
 bool MonolithicFits(const Setting& setting, int gpus, double batch) {
-  const ModelShape& model = setting.model;
-  const double slots = std::ceil(static_cast<double>(model.experts) / gpus);
-  const double bytes = model.AttentionBytes() + slots * model.layers * model.ExpertBytes() +
-                       batch / gpus * setting.context * model.KvBytesPerToken(1) +
-                       BufferBytes(model, batch / gpus);
-  return bytes <= setting.memory_share * setting.attention.hardware.memory_bytes;
+  return MonolithicBytes(setting, gpus, batch, setting.context) <=
+         setting.memory_share * setting.attention.hardware.memory_bytes;
+}
+
+double KvTokensOfOne(const Setting& setting, const Configuration& how) {
+  Configuration one = how;
+  one.m = 1;
+  Setting empty = setting;
+  empty.context = 0;
+  const MemoryUse use = MemoryOf(empty, one, kBufferRows);
+  if (!use.fits_attention || !use.fits_experts) return 0;
+  const double room = setting.memory_share * setting.attention.hardware.memory_bytes;
+  return (room - use.attention_bytes) / setting.model.KvBytesPerToken(how.tp_attention);
+}
+
+double MonolithicKvTokensOfOne(const Setting& setting, int gpus) {
+  const double room = setting.memory_share * setting.attention.hardware.memory_bytes;
+  const double left = room - MonolithicBytes(setting, gpus, kBufferRows * gpus, 0);
+  return std::max(left / setting.model.KvBytesPerToken(1), 0.0);
 }
 
 }  // namespace janus::controllers

@@ -59,7 +59,9 @@ double MegaScaleIterationSeconds(double attention, double experts, double commun
                                  int micro_batches, int layers);
 
 // The whole model on k GPUs, data-parallel attention and expert-parallel experts on the same GPUs,
-// for the question whether to separate them at all.
+// for the question whether to separate them at all: a step, prompts in it as in TimesOfStep.
+double MonolithicStepSeconds(const Setting& setting, int gpus, const StepLoad& load);
+// Decode alone, `batch` sequences of setting.context keys.
 double MonolithicTimePerOutputToken(const Setting& setting, int gpus, double batch);
 
 struct MemoryUse {
@@ -70,5 +72,12 @@ struct MemoryUse {
 };
 MemoryUse MemoryOf(const Setting& setting, const Configuration& how, double batch);
 bool MonolithicFits(const Setting& setting, int gpus, double batch);
+
+// Rows of one instance that buffers are reckoned for where no batch is known: two full rounds.
+inline constexpr double kBufferRows = 1024;
+// Keys that an attention instance (a GPU of the whole model) has room for beside weights and
+// buffers; 0: the model does not fit. setting.context does not count.
+double KvTokensOfOne(const Setting& setting, const Configuration& how);
+double MonolithicKvTokensOfOne(const Setting& setting, int gpus);
 
 }  // namespace janus::controllers

@@ -437,19 +437,19 @@ class Decider {
     return is_outside ? Reason::kOutOfBounds : Reason::kCheaper;
   }
 
-  // Nothing cheaper carries the window's peak. Would it carry the present load?
+  // Nothing cheaper carries the window's peak. Would a pod less carry the present load?
   void HoldWhatIsKept(const CountBounds& bounds) {
-    const Wanted now = {predictor_, policy_, ahead_, policy_.aim, memory_.online.corrections,
-                        tail_};
     if (current_.m == bounds.min_m && current_.n == bounds.min_n) {
       Hold(Reason::kAtMin, NameOf(current_) + " is the least that is allowed or holds the model",
            Limit::kMin);
       return;
     }
-    const std::optional<Counts> best = Cheapest(now, bounds, current_);
-    if (best && CostOf(*best) < CostOf(current_)) {
+    for (const Counts less : {Counts{current_.m - bounds.step_m, current_.n},
+                              Counts{current_.m, current_.n - bounds.step_n}}) {
+      if (!IsAllowed(bounds, predictor_, less.m, less.n)) continue;
+      if (!Keeps(less, ahead_, policy_.aim)) continue;
       Hold(Reason::kStabilizing, Format("%s would do now, but not for the most of the last %.0f s",
-                                        NameOf(*best).c_str(), DownWindow()));
+                                        NameOf(less).c_str(), DownWindow()));
       return;
     }
     Hold(Reason::kSatisfied,

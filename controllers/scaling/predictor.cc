@@ -159,6 +159,7 @@ struct Predictor::Tables {
     how.n = n;
     how.tp_attention = options.tp_attention;
     how.tp_experts = options.tp_experts;
+    how.is_random = options.is_random;
     how.micro_batches = variant.micro_batches;
     how.mode = variant.mode;
     how.gate = variant.gate;
@@ -222,11 +223,15 @@ struct Predictor::Tables {
     std::pair<Variant, double> best = {variants[0], kInfinite};
     Modules modules;
     int of = 0;
+    double without_exchange = 0;
     for (const Variant& variant : variants) {
       if (variant.micro_batches != of) {
         of = variant.micro_batches;
         modules = ModulesOf(m, n, of, load, c);
+        without_exchange =
+            c.step * (setting.model.layers * ComposeLayer(modules.layer, of) + modules.dense);
       }
+      if (without_exchange >= best.second) continue;
       const double step = Compose(modules, Of(m, n, variant), c).step;
       if (step < best.second) best = {variant, step};
     }
@@ -283,7 +288,6 @@ Result<Predictor> Predictor::Create(const Setting& setting, const PredictorOptio
   how.tp_experts = options.tp_experts;
   Setting empty = setting;  // without keys and values
   empty.context = 0;
-  constexpr double kBufferRows = 1024;  // of one attention instance
   const MemoryUse one = MemoryOf(empty, how, kBufferRows);
   const double room = setting.memory_share * setting.attention.hardware.memory_bytes;
   if (one.attention_bytes >= room) {
@@ -306,8 +310,8 @@ Result<Predictor> Predictor::Create(const Setting& setting, const PredictorOptio
   }
   auto tables = std::make_shared<Tables>(setting, options);
   tables->fewest_experts = fewest;
-  tables->kv_tokens =
-      (room - one.attention_bytes) / setting.model.KvBytesPerToken(options.tp_attention);
+  how.n = fewest;
+  tables->kv_tokens = KvTokensOfOne(setting, how);
   return Predictor(std::move(tables));
 }
 
@@ -335,26 +339,28 @@ bool Predictor::Keeps(int m, int n, const Demand& demand, const ScalingPolicy& p
     const double rows = RowsAt(demand, tpot, z).high;
     return rows <= most_rows * share && rows * demand.context <= most_keys * share;
   };
-  // Memory, batch limit and the first token are judged at the TPOT there is, below the limit: the
-  // same halvings for every load, so that more load never gives a lower one.
-  if (policy.ttft || !fits()) {
-    double low = 0;
-    for (int i = 0; i < 12; ++i) {
-      const double middle = (low + tpot) / 2;
-      (step_at(middle) <= middle ? tpot : low) = middle;
-    }
+  const auto is_in_time = [&] {
+    if (!policy.ttft) return true;
+    const double rows = RowsAt(demand, tpot, z).high;
+    const double prompts = PromptRowsWithin(
+        policy.tpot.seconds, m * tables_->options.most_rows_per_attention,
+        [&](double p) { return tables_->Shortest(m, n, LoadAt(demand, rows, p), corrections); });
+    return TimeToFirstToken(
+               {demand.requests_per_second, MeanPrompt(demand), demand.prompt_squared_variation,
+                std::max(demand.prompt_tokens_at_percentile, MeanPrompt(demand)),
+                static_cast<double>(m), prompts / m / policy.tpot.seconds, tpot},
+               policy.ttft->percentile) <= share * policy.ttft->seconds;
+  };
+  // Memory, batch limit and the first token are judged at the TPOT there is, below the limit. At
+  // the limit each is worse, so what is kept there needs no search.
+  if (fits() && is_in_time()) return true;
+  // The same halvings for every load, so that more load never gives a lower TPOT.
+  double low = 0;
+  for (int i = 0; i < 12; ++i) {
+    const double middle = (low + tpot) / 2;
+    (step_at(middle) <= middle ? tpot : low) = middle;
   }
-  if (!fits()) return false;
-  if (!policy.ttft) return true;
-  const double rows = RowsAt(demand, tpot, z).high;
-  const double prompts = PromptRowsWithin(
-      policy.tpot.seconds, m * tables_->options.most_rows_per_attention,
-      [&](double p) { return tables_->Shortest(m, n, LoadAt(demand, rows, p), corrections); });
-  return TimeToFirstToken(
-             {demand.requests_per_second, MeanPrompt(demand), demand.prompt_squared_variation,
-              std::max(demand.prompt_tokens_at_percentile, MeanPrompt(demand)),
-              static_cast<double>(m), prompts / m / policy.tpot.seconds, tpot},
-             policy.ttft->percentile) <= share * policy.ttft->seconds;
+  return fits() && is_in_time();
 }
 
 Prediction Predictor::Steady(int m, int n, const Demand& demand, const ScalingPolicy& policy,

@@ -46,10 +46,11 @@ struct PredictorOptions {
   int max_experts = 256;
   int tp_attention = 1;
   int tp_experts = 1;
-  int max_micro_batches = 2;
+  int max_micro_batches = 4;  // what a MoEService may ask for at most
   std::vector<ExchangeMode> modes = {ExchangeMode::kDirect, ExchangeMode::kTwoPhaseSingle,
                                      ExchangeMode::kTwoPhaseParallel};
   std::vector<GateSide> gates = {GateSide::kExperts, GateSide::kAttention};
+  bool is_random = false;                 // replicas chosen at random instead of by AEBS
   double most_rows_per_attention = 4096;  // tables end there
 };
 
