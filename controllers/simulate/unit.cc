@@ -47,7 +47,7 @@ void Unit::Arrive(const SimulatedRequest& request) {
   }
   waiting_.push_back(slot);
   waiting_requests_ += slots_[slot].request.weight;
-  waiting_tokens_ += slots_[slot].request.weight * slots_[slot].PromptTokens();
+  waiting_tokens_ += slots_[slot].request.weight * slots_[slot].PromptRows();
 }
 
 int64_t Unit::Fitting(int slot) const {
@@ -61,7 +61,6 @@ int64_t Unit::Fitting(int slot) const {
 void Unit::Admit() {
   while (!waiting_.empty()) {
     const int slot = waiting_.front();
-    const int64_t prompt = slots_[slot].PromptTokens();
     const auto weight = static_cast<int32_t>(Fitting(slot));
     if (weight == 0) {
       // Nothing else takes room, so there will never be more.
@@ -69,7 +68,7 @@ void Unit::Admit() {
       if (!is_alone) return;
       waiting_.pop_front();
       waiting_requests_ -= slots_[slot].request.weight;
-      waiting_tokens_ -= slots_[slot].request.weight * prompt;
+      waiting_tokens_ -= slots_[slot].request.weight * slots_[slot].PromptRows();
       listener_->OnRefused(slots_[slot].request, now_);
       FreeSlot(slot);
       continue;
@@ -85,14 +84,14 @@ void Unit::Admit() {
     } else {
       waiting_.pop_front();
     }
-    const int64_t tokens = weight * prompt;
+    const int64_t tokens = weight * slots_[admitted].PromptRows();
     waiting_requests_ -= weight;
     waiting_tokens_ -= tokens;
     slots_[admitted].prompt_left = tokens;
     prompts_.push_back(admitted);
     prompt_requests_ += weight;
     prompt_tokens_left_ += tokens;
-    prompt_keys_ += tokens;
+    prompt_keys_ += weight * slots_[admitted].PromptTokens();
   }
 }
 
@@ -110,7 +109,7 @@ void Unit::Preempt(int slot) {
   ++sequence.life;
   waiting_.push_front(slot);
   waiting_requests_ += weight;
-  waiting_tokens_ += weight * sequence.PromptTokens();
+  waiting_tokens_ += weight * sequence.PromptRows();
   counters_.preempted += weight;
 }
 
@@ -123,7 +122,7 @@ void Unit::MakeRoom() {
         slots_[slot].PromptTokens() + 1 > shape_.kv_tokens) {
       waiting_.pop_front();
       waiting_requests_ -= slots_[slot].request.weight;
-      waiting_tokens_ -= slots_[slot].request.weight * slots_[slot].PromptTokens();
+      waiting_tokens_ -= slots_[slot].request.weight * slots_[slot].PromptRows();
       listener_->OnRefused(slots_[slot].request, now_);
       FreeSlot(slot);
     }
@@ -303,7 +302,7 @@ std::vector<SimulatedRequest> Unit::TakeWaiting() {
     }
     const SimulatedRequest& request = slots_[slot].request;
     waiting_requests_ -= request.weight;
-    waiting_tokens_ -= request.weight * int64_t{request.input};
+    waiting_tokens_ -= request.weight * slots_[slot].PromptRows();
     taken.push_back(request);
     FreeSlot(slot);
   }

@@ -103,6 +103,8 @@ class Unit {
     uint32_t life = 0;  // of the slot, to tell stale heap entries
 
     int64_t PromptTokens() const { return int64_t{request.input} + generated; }
+    // Of these, to be computed: all once keys were lost.
+    int64_t PromptRows() const { return PromptTokens() - (generated == 0 ? request.cached : 0); }
   };
   struct Ending {
     int64_t step;

@@ -12,6 +12,9 @@ struct SimulatedRequest {
   int32_t input = 1;   // tokens, >= 1
   int32_t output = 1;  // tokens, >= 1
   int32_t weight = 1;  // >= 1
+  // Prompt tokens whose keys are there already: a cached prefix, or a prompt that was computed
+  // elsewhere. Below `input`: the last token is always computed here.
+  int32_t cached = 0;
 
   friend bool operator==(const SimulatedRequest&, const SimulatedRequest&) = default;
 };

@@ -1,0 +1,181 @@
+#include "controllers/simulate/compare.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "controllers/simulate/separated_policies.h"
+#include "controllers/simulate/steady.h"
+#include "controllers/simulate/whole_policies.h"
+
+namespace janus::controllers {
+namespace {
+
+Status CheckNames(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (std::ranges::find(kPolicyNames, name, &PolicyName::name) != kPolicyNames.end()) continue;
+    std::string known;
+    for (const PolicyName& policy : kPolicyNames) {
+      known += (known.empty() ? "" : ", ") + std::string(policy.name);
+    }
+    return InvalidArgument("simulate: no policy '" + name + "'; known: " + known);
+  }
+  return OkStatus();
+}
+
+// Of `seen`, `most` distinct ones from end to end of their sizes join `plans`, ascending.
+void AddSome(std::vector<Wish> seen, int most, std::vector<Wish>& plans) {
+  std::ranges::stable_sort(seen, {}, [](const Wish& wish) { return wish.Gpus(); });
+  std::vector<Wish> distinct;
+  for (const Wish& wish : seen) {
+    if (std::ranges::find(distinct, wish) == distinct.end()) distinct.push_back(wish);
+  }
+  const size_t step = distinct.size() / static_cast<size_t>(std::max(most, 1)) + 1;
+  for (size_t i = 0; i < distinct.size(); i += step) {
+    if (std::ranges::find(plans, distinct[i]) == plans.end()) plans.push_back(distinct[i]);
+  }
+  std::ranges::stable_sort(plans, {}, [](const Wish& wish) { return wish.Gpus(); });
+}
+
+class Comparer {
+ public:
+  Comparer(std::span<const SimulatedRequest> requests, const Comparison& comparison)
+      : requests_(requests), asked_(comparison), belief_(comparison.belief) {
+    const Demand mean = DemandOf(requests, requests.back().arrival + 1);
+    belief_.context = mean.context;
+    Setting truth = comparison.truth;
+    truth.context = mean.context;
+    options_.scaling = comparison.scaling;
+    options_.level = {comparison.scaling.tpot.seconds,
+                      comparison.scaling.ttft ? comparison.scaling.ttft->seconds : 0};
+    options_.machinery = comparison.machinery;
+    options_.window_s = comparison.window_s;
+    const double prompt_keys = MeanPromptKeys(requests);
+    believed_.emplace(belief_, options_.machinery, comparison.scaling, prompt_keys);
+    real_.emplace(std::move(truth), options_.machinery, comparison.scaling, prompt_keys);
+    demands_ = DemandByWindow(requests, RecentArrivals::kLongest_s);
+  }
+
+  // What the policies asked for are made from.
+  Status Prepare() {
+    JANUS_RETURN_IF_ERROR(Validate(asked_.scaling));
+    JANUS_ASSIGN_OR_RETURN(predictor_, MakePredictor(belief_, false));
+    if (IsWanted("disagg")) {
+      JANUS_ASSIGN_OR_RETURN(random_, MakePredictor(belief_, true));
+      by_node_ = asked_.scaling;
+      by_node_.attention.instances_per_pod = by_node_.experts.instances_per_pod = asked_.node;
+    }
+    whole_.book = &*believed_;
+    whole_.tpot_seconds = asked_.scaling.tpot.seconds;
+    whole_.aim = asked_.scaling.aim;
+    whole_.interval_s = asked_.scaling.interval_seconds;
+    // The same pool of GPUs for everyone.
+    const int pool = asked_.scaling.attention.max + asked_.scaling.experts.max;
+    whole_.most = std::max(pool / asked_.whole_sizes.front(), 1);
+    for (const char* name : {"whole", "hpa", "wva", "dynamo", "sglang"}) {
+      if (!IsWanted(name)) continue;
+      whole_.gpus = CheapestWholeSize(whole_, demands_, asked_.whole_sizes);
+      if (whole_.gpus > 0) {
+        whole_.most = std::max(pool / whole_.gpus, 1);
+        break;
+      }
+      return FailedPrecondition("simulate: no whole-model instance of the sizes allowed holds " +
+                                belief_.model.name + " and keeps " +
+                                "the TPOT target; raise the target, or leave '" + name + "' out");
+    }
+    return OkStatus();
+  }
+
+  bool IsWanted(std::string_view name) const {
+    return asked_.policies.empty() ||
+           std::ranges::find(asked_.policies, name) != asked_.policies.end();
+  }
+
+  Result<SimulationRun> Run(std::string_view name, const ProgressFunction& progress) {
+    const std::unique_ptr<SimulatedPolicy> policy = Make(name);
+    JANUS_ASSIGN_OR_RETURN(SimulationRun run,
+                           Simulate(requests_, &*real_, policy.get(), options_, progress));
+    if (name == "ours") {
+      attained_ = run.totals.Attainment();
+      ours_ = run;
+    }
+    return run;
+  }
+
+  // It knows the truth, of the times too, and of plans also some that ours chose.
+  Result<SimulationRun> RunOracle(const ProgressFunction& progress) {
+    OracleOptions oracle = asked_.oracle;
+    if (oracle.attainment <= 0) oracle.attainment = attained_;
+    JANUS_ASSIGN_OR_RETURN(const Predictor knowing, MakePredictor(real_->setting(), false));
+    std::vector<Wish> plans =
+        PlansForLevels(knowing, asked_.scaling, requests_, options_.window_s, asked_.oracle_levels);
+    if (ours_) AddSome(ours_->wishes, asked_.oracle_levels, plans);
+    JANUS_ASSIGN_OR_RETURN(SimulationRun run,
+                           SimulateOracle(requests_, &*real_, plans, options_, oracle, progress));
+    // What ours did is a schedule too; the oracle's grid of intervals may be too coarse for it.
+    if (ours_ && ours_->totals.Attainment() >= oracle.attainment &&
+        ours_->totals.gpu_hours < run.totals.gpu_hours) {
+      run = *ours_;
+      run.policy = "oracle";
+      for (DecisionRecord& decision : run.decisions) decision.why = "as ours did";
+    }
+    return run;
+  }
+
+ private:
+  Result<Predictor> MakePredictor(const Setting& setting, bool is_random) const {
+    PredictorOptions options = asked_.predictor;
+    options.is_random = is_random;
+    return Predictor::Create(setting, options);
+  }
+
+  std::unique_ptr<SimulatedPolicy> Make(std::string_view name) const {
+    if (name == "ours") return MakeDecided("ours", &*predictor_, asked_.scaling);
+    if (name == "disagg") return MakeDecided("disagg", &*random_, by_node_);
+    if (name == "sglang") return MakeWholeSizes(whole_, asked_.whole_sizes);
+    if (name == "whole") return MakeWholeByDemand(whole_);
+    if (name == "hpa") return MakeHpa(whole_);
+    if (name == "wva") return MakeSaturation(whole_);
+    if (name == "dynamo") return MakeFloorAndStep(whole_);
+    return MakeFixed("static",
+                     CheapestForBusiest(*predictor_, asked_.scaling, demands_, asked_.scaling.aim));
+  }
+
+  const std::span<const SimulatedRequest> requests_;
+  const Comparison& asked_;
+  Setting belief_;
+  SimulationOptions options_;
+  std::optional<ShapeBook> believed_;
+  std::optional<ShapeBook> real_;
+  std::optional<Predictor> predictor_;
+  std::optional<Predictor> random_;
+  ScalingPolicy by_node_;
+  WholeInputs whole_;
+  std::vector<Demand> demands_;  // of every five minutes
+  std::optional<SimulationRun> ours_;
+  double attained_ = 0.99;
+};
+
+}  // namespace
+
+Result<std::vector<SimulationRun>> Compare(
+    std::span<const SimulatedRequest> requests, const Comparison& comparison,
+    const std::function<void(std::string_view policy, double share)>& progress) {
+  if (requests.empty()) return InvalidArgument("simulate: there are no requests");
+  JANUS_RETURN_IF_ERROR(CheckNames(comparison.policies));
+  Comparer comparer(requests, comparison);
+  JANUS_RETURN_IF_ERROR(comparer.Prepare());
+  std::vector<SimulationRun> runs;
+  for (const PolicyName& policy : kPolicyNames) {
+    if (!comparer.IsWanted(policy.name)) continue;
+    const ProgressFunction report = [&](double share) {
+      if (progress) progress(policy.name, share);
+    };
+    Result<SimulationRun> run =
+        policy.name == "oracle" ? comparer.RunOracle(report) : comparer.Run(policy.name, report);
+    JANUS_RETURN_IF_ERROR(run.status());
+    runs.push_back(std::move(run).value());
+  }
+  return runs;
+}
+
+}  // namespace janus::controllers

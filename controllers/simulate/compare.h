@@ -1,0 +1,53 @@
+#pragma once
+
+#include <array>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "controllers/scaling/predictor.h"
+#include "controllers/simulate/oracle.h"
+
+namespace janus::controllers {
+
+struct PolicyName {
+  std::string_view name;
+  std::string_view what;
+};
+// Every policy that can be simulated, in the order of reports.
+inline constexpr std::array<PolicyName, 9> kPolicyNames = {{
+    {"ours", "attention and experts apart, the decision that runs in production"},
+    {"disagg", "JANUS's DisAgg: the same decision over whole nodes, replicas chosen at random"},
+    {"sglang", "JANUS's SGLang: one instance of 16, 32 or 64 GPUs, decided every 30 min"},
+    {"whole", "copies of the cheapest whole-model instance: ceil(demand / capacity)"},
+    {"hpa", "the same copies by KV use and queue length (horizontal pod autoscaler)"},
+    {"wva", "the same copies by saturation, as llm-d's workload-variant-autoscaler"},
+    {"dynamo", "the same copies: ceil(demand / capacity) every 180 s, +-1 every 5 s"},
+    {"static", "the cheapest separated plan for the busiest 5 minutes, all the time"},
+    {"oracle", "the cheapest schedule of separated plans, knowing every request"},
+}};
+
+struct Comparison {
+  Setting belief;  // what policies reckon with; its context is taken from the requests
+  Setting truth;   // what steps really take
+  PredictorOptions predictor;
+  // Targets, aim, bounds, granule, learning; how requests are judged comes from its targets.
+  ScalingPolicy scaling;
+  Machinery machinery;
+  double window_s = 600;
+  OracleOptions oracle;  // attainment 0: that of "ours", or 99 % without it
+  int oracle_levels = 24;
+  std::vector<int> whole_sizes = {16, 32, 64};  // GPUs of a whole-model instance
+  int node = 8;                                 // instances of a node of "disagg"
+  std::vector<std::string> policies;            // names of kPolicyNames; empty: all
+};
+
+// Runs the requests (ascending by arrival) under each policy, in kPolicyNames' order.
+// InvalidArgument: an unknown policy (names the known), no request, a scaling policy or devices
+// that are none. FailedPrecondition: the model does not fit, or nothing keeps the target.
+Result<std::vector<SimulationRun>> Compare(
+    std::span<const SimulatedRequest> requests, const Comparison& comparison,
+    const std::function<void(std::string_view policy, double share)>& progress);
+
+}  // namespace janus::controllers

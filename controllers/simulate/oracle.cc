@@ -1,0 +1,209 @@
+#include "controllers/simulate/oracle.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+
+#include "controllers/scaling/cheapest.h"
+#include "controllers/simulate/separated_policies.h"
+#include "controllers/simulate/steady.h"
+
+namespace janus::controllers {
+namespace {
+
+// Follows a schedule: plan `choices[i]` is ready during the i-th interval.
+class Schedule final : public SimulatedPolicy {
+ public:
+  Schedule(const std::vector<Wish>& plans, const std::vector<int>& choices, double interval_s,
+           double start_s)
+      : plans_(plans), choices_(choices), interval_s_(interval_s), start_s_(start_s) {}
+
+  std::string_view name() const override { return "oracle"; }
+  // Decisions fall on multiples of it, so that both a start before an interval and its begin do.
+  double interval_s() const override { return kTick; }
+
+  Wish Begin(const Demand& /*first*/) override { return plans_[choices_[0]]; }
+
+  Answer Decide(const Observation& seen) override {
+    const double now = seen.world.time_seconds;
+    const Wish& running = plans_[choices_[At(now)]];
+    const Wish& next = plans_[choices_[At(now + start_s_)]];
+    // A larger plan is asked for a start ahead, a smaller one when its interval begins.
+    const bool is_growing = next.how.m > running.how.m || next.how.n > running.how.n;
+    if (is_growing) {
+      return {next, "ready when its interval begins"};
+    }
+    return {running, "the interval's plan"};
+  }
+
+ private:
+  static constexpr double kTick = 10;
+
+  size_t At(double time) const {
+    const double interval = std::floor(std::max(time, 0.0) / interval_s_ + 1e-9);
+    return std::min(static_cast<size_t>(interval), choices_.size() - 1);
+  }
+
+  const std::vector<Wish>& plans_;
+  const std::vector<int>& choices_;
+  const double interval_s_;
+  const double start_s_;
+};
+
+int GpusWhileChanging(const Wish& from, const Wish& to) {
+  return std::max(from.how.m, to.how.m) * from.how.tp_attention +
+         std::max(from.how.n, to.how.n) * from.how.tp_experts;
+}
+
+// What a plan misses within `margin` intervals of each.
+std::vector<std::vector<int64_t>> Around(const std::vector<std::vector<int64_t>>& missed,
+                                         int margin) {
+  std::vector<std::vector<int64_t>> around = missed;
+  for (size_t p = 0; p < missed.size(); ++p) {
+    const auto count = static_cast<int>(missed[p].size());
+    for (int i = 0; i < count; ++i) {
+      for (int j = std::max(i - margin, 0); j <= std::min(i + margin, count - 1); ++j) {
+        around[p][i] = std::max(around[p][i], missed[p][j]);
+      }
+    }
+  }
+  return around;
+}
+
+// The schedule of least GPU seconds plus `price` times the requests that miss.
+std::vector<int> Cheapest(const std::vector<Wish>& plans,
+                          const std::vector<std::vector<int64_t>>& missed, double interval_s,
+                          double start_s, double price) {
+  const size_t count = plans.size();
+  const size_t intervals = missed[0].size();
+  std::vector<double> cost(count);
+  std::vector<std::vector<int>> from(intervals, std::vector<int>(count, 0));
+  for (size_t i = 0; i < intervals; ++i) {
+    std::vector<double> next(count, std::numeric_limits<double>::infinity());
+    for (size_t to = 0; to < count; ++to) {
+      const double here =
+          plans[to].Gpus() * interval_s + price * static_cast<double>(missed[to][i]);
+      if (i == 0) {
+        next[to] = here;
+        continue;
+      }
+      for (size_t before = 0; before < count; ++before) {
+        const double starting =
+            start_s * (GpusWhileChanging(plans[before], plans[to]) - plans[before].Gpus());
+        const double total = cost[before] + starting + here;
+        if (total < next[to]) {
+          next[to] = total;
+          from[i][to] = static_cast<int>(before);
+        }
+      }
+    }
+    cost = next;
+  }
+  std::vector<int> choices(intervals);
+  choices.back() = static_cast<int>(std::ranges::min_element(cost) - cost.begin());
+  for (size_t i = intervals; i-- > 1;) choices[i - 1] = from[i][choices[i]];
+  return choices;
+}
+
+}  // namespace
+
+std::vector<Wish> PlansForLevels(const Predictor& predictor, const ScalingPolicy& scaling,
+                                 std::span<const SimulatedRequest> requests, double window_s,
+                                 int levels) {
+  // Demand is output tokens a second here: windows differ in lengths as much as in rate.
+  double least = std::numeric_limits<double>::infinity();
+  double most = 0;
+  for (const Demand& demand : DemandByWindow(requests, window_s)) {
+    least = std::min(least, demand.output_tokens_per_second);
+    most = std::max(most, demand.output_tokens_per_second);
+  }
+  least = std::max(least / 2, most / 64);
+  const Demand mean = DemandOf(requests, requests.back().arrival + 1);
+  std::vector<Wish> plans;
+  for (int i = 0; i < levels; ++i) {
+    // Bursts within a window are above its mean.
+    const double tokens = least * std::pow(1.5 * most / least, levels > 1 ? i / (levels - 1.0) : 1);
+    const Wish plan = CheapestSeparated(predictor, scaling,
+                                        Scaled(mean, tokens / mean.output_tokens_per_second), 1);
+    if (std::ranges::find(plans, plan) == plans.end()) plans.push_back(plan);
+  }
+  std::ranges::stable_sort(plans, {}, [](const Wish& plan) { return plan.Gpus(); });
+  return plans;
+}
+
+Result<SimulationRun> SimulateOracle(std::span<const SimulatedRequest> requests, ShapeBook* truth,
+                                     const std::vector<Wish>& plans,
+                                     const SimulationOptions& options, const OracleOptions& oracle,
+                                     const ProgressFunction& progress) {
+  if (requests.empty()) return InvalidArgument("simulate: there are no requests");
+  if (plans.empty()) return FailedPrecondition("simulate: the oracle has no plan to choose from");
+  const auto intervals = static_cast<size_t>(requests.back().arrival / oracle.interval_s) + 1;
+  SimulationOptions by_interval = options;
+  by_interval.window_s = oracle.interval_s;
+  // An overload is not to spoil the intervals that follow it.
+  by_interval.machinery.most_waiting = std::min<int64_t>(options.machinery.most_waiting, 2000);
+  std::vector<std::vector<int64_t>> missed;
+  double best = 0;
+  size_t best_plan = 0;
+  for (size_t p = 0; p < plans.size(); ++p) {
+    const auto always = MakeFixed("always", plans[p]);
+    JANUS_ASSIGN_OR_RETURN(const SimulationRun run,
+                           Simulate(requests, truth, always.get(), by_interval, {}));
+    missed.emplace_back(intervals, 0);
+    for (size_t i = 0; i < std::min(intervals, run.windows.size()); ++i) {
+      missed.back()[i] = run.windows[i].arrived - run.windows[i].attained;
+    }
+    if (run.totals.Attainment() > best) {
+      best = run.totals.Attainment();
+      best_plan = p;
+    }
+    if (progress) progress(0.8 * static_cast<double>(p + 1) / static_cast<double>(plans.size()));
+  }
+  if (best < oracle.attainment) {
+    char text[160];
+    std::snprintf(text, sizeof(text),
+                  "simulate: the oracle's best plan, %s all the time, attains %.2f %%, below %.2f "
+                  "%%; allow more GPUs or a weaker target",
+                  plans[best_plan].Name().c_str(), best * 100, oracle.attainment * 100);
+    return FailedPrecondition(text);
+  }
+  std::optional<SimulationRun> cheapest;
+  // How long a plan must be enough around an interval: what one interval leaves undone falls into
+  // the next, which runs of a single plan do not show.
+  constexpr int kMargins = 3;
+  for (int margin = 0; margin < kMargins; ++margin) {
+    const std::vector<std::vector<int64_t>> around = Around(missed, margin);
+    // The price of one missed request, GPU seconds; from nothing to more than a day of every GPU.
+    double low = std::log(1e-3);
+    double high = std::log(1e7);
+    for (int i = 0; i < oracle.prices; ++i) {
+      // First the highest price: a schedule that attains what is asked for.
+      const double price = i == 0 ? high : (low + high) / 2;
+      const std::vector<int> choices =
+          Cheapest(plans, around, oracle.interval_s, options.machinery.start_s, std::exp(price));
+      Schedule schedule(plans, choices, oracle.interval_s, options.machinery.start_s);
+      JANUS_ASSIGN_OR_RETURN(SimulationRun run, Simulate(requests, truth, &schedule, options, {}));
+      const bool is_enough = run.totals.Attainment() >= oracle.attainment;
+      if (i > 0) (is_enough ? high : low) = price;
+      if (is_enough && (!cheapest || run.totals.gpu_hours < cheapest->totals.gpu_hours)) {
+        cheapest = std::move(run);
+      }
+      if (progress) {
+        progress(0.8 + 0.2 * (margin * oracle.prices + i + 1) / (kMargins * oracle.prices));
+      }
+      if (i == 0 && !is_enough) break;
+    }
+  }
+  if (cheapest) return std::move(*cheapest);
+  // Changing costs it the attainment: the cheapest plan that attains it all the time.
+  for (const Wish& plan : plans) {
+    const auto always = MakeFixed("oracle", plan);
+    JANUS_ASSIGN_OR_RETURN(SimulationRun run, Simulate(requests, truth, always.get(), options, {}));
+    if (run.totals.Attainment() < oracle.attainment) continue;
+    return run;
+  }
+  return Internal("simulate: no schedule of the oracle attains what one of its plans does");
+}
+
+}  // namespace janus::controllers

@@ -1,0 +1,58 @@
+#include "controllers/simulate/shapes.h"
+
+#include <memory>
+#include <utility>
+
+namespace janus::controllers {
+
+ShapeBook::ShapeBook(Setting setting, const Machinery& machinery, const ScalingPolicy& scaling,
+                     double prompt_keys)
+    : setting_(std::move(setting)),
+      machinery_(machinery),
+      tpot_seconds_(scaling.tpot.seconds),
+      most_running_of_one_(scaling.max_batch_per_attention),
+      prompt_keys_(prompt_keys) {}
+
+const UnitShape& ShapeBook::Separate(const Configuration& how) {
+  const std::vector<int> key = {how.m,
+                                how.n,
+                                how.tp_attention,
+                                how.tp_experts,
+                                how.micro_batches,
+                                static_cast<int>(how.mode),
+                                static_cast<int>(how.gate),
+                                how.is_random ? 1 : 0};
+  const auto found = shapes_.find(key);
+  if (found != shapes_.end()) return found->second;
+  const auto model = [this, how](double rows, double context, double prompt_rows) {
+    return TimesOfStep(setting_, how, {rows, context, prompt_rows, prompt_keys_}).step;
+  };
+  return shapes_.emplace(key, Shape(model, KvTokensOfOne(setting_, how), how.m)).first->second;
+}
+
+const UnitShape& ShapeBook::Whole(int gpus) {
+  const std::vector<int> key = {gpus};
+  const auto found = shapes_.find(key);
+  if (found != shapes_.end()) return found->second;
+  const auto model = [this, gpus](double rows, double context, double prompt_rows) {
+    return MonolithicStepSeconds(setting_, gpus, {rows, context, prompt_rows, prompt_keys_});
+  };
+  return shapes_.emplace(key, Shape(model, MonolithicKvTokensOfOne(setting_, gpus), gpus))
+      .first->second;
+}
+
+UnitShape ShapeBook::Shape(StepTable::Model model, double kv_tokens_of_one, int instances) const {
+  constexpr double kMostRowsOfOne = 4096;
+  constexpr double kLeastRowsOfOne = 64;
+  UnitShape shape;
+  shape.kv_tokens = static_cast<int64_t>(kv_tokens_of_one) * instances;
+  shape.most_running = int64_t{most_running_of_one_} * instances;
+  shape.instances = instances;
+  shape.most_waiting = machinery_.most_waiting;
+  const StepTable::Prompts prompts = {kMostRowsOfOne * instances, kLeastRowsOfOne * instances,
+                                      machinery_.prompt_share * tpot_seconds_};
+  shape.steps = std::make_shared<StepTable>(std::move(model), prompts);
+  return shape;
+}
+
+}  // namespace janus::controllers

@@ -1,0 +1,155 @@
+#include <gtest/gtest.h>
+
+#include "controllers/scaling/cheapest.h"
+#include "controllers/simulate/compare.h"
+#include "controllers/simulate/perturbed.h"
+#include "controllers/simulate/separated_policies.h"
+#include "controllers/simulate/stabilizer.h"
+#include "controllers/simulate/steady.h"
+#include "controllers/simulate/whole_policies.h"
+#include "tests/unit/controllers/simulate/worlds.h"
+
+namespace janus::controllers {
+namespace {
+
+WholeInputs Whole(Simulated& world) {
+  WholeInputs inputs;
+  inputs.book = &world.book;
+  inputs.tpot_seconds = world.scaling.tpot.seconds;
+  return inputs;
+}
+
+Comparison Compared(const Simulated& world) {
+  Comparison comparison;
+  comparison.belief = comparison.truth = world.setting;
+  comparison.scaling = world.scaling;
+  comparison.predictor.max_attention = world.scaling.attention.max;
+  comparison.predictor.max_experts = world.scaling.experts.max;
+  return comparison;
+}
+
+const SimulationRun& RunOf(const std::vector<SimulationRun>& runs, std::string_view name) {
+  return *std::ranges::find(runs, name, &SimulationRun::policy);
+}
+
+TEST(Policies, AllConserveRequestsTokensAndGpuHours) {
+  Simulated world;
+  const auto requests = Wave(40, 160, 7200, 14);
+  const auto runs = Compare(requests, Compared(world), {});
+  ASSERT_TRUE(runs.ok()) << runs.status().ToString();
+  ASSERT_EQ(runs->size(), kPolicyNames.size());
+  for (const SimulationRun& run : *runs) {
+    SCOPED_TRACE(run.policy);
+    ExpectConservation(requests, run);
+    for (const DecisionRecord& decision : run.decisions) EXPECT_FALSE(decision.why.empty());
+  }
+  for (const char* name : {"ours", "disagg", "whole"}) {
+    const SimulationRun& run = RunOf(*runs, name);
+    EXPECT_GE(run.totals.Attainment(), world.scaling.tpot.percentile) << name;
+    EXPECT_GT(run.decisions.size(), 2u) << name;
+  }
+}
+
+// In every run: whoever attains no less than the oracle pays no less.
+TEST(Policies, NoneIsCheaperThanTheOracleAndAttainsAsMuch) {
+  Simulated world;
+  for (const uint64_t seed : {1u, 2u}) {
+    const auto requests = Wave(30, 120, 3600, seed);
+    Comparison comparison = Compared(world);
+    comparison.policies = {"ours", "disagg", "static", "oracle"};
+    const auto runs = Compare(requests, comparison, {});
+    ASSERT_TRUE(runs.ok()) << runs.status().ToString();
+    const Totals& oracle = RunOf(*runs, "oracle").totals;
+    for (const SimulationRun& run : *runs) {
+      if (run.totals.Attainment() < oracle.Attainment()) continue;
+      EXPECT_GE(run.totals.gpu_hours, oracle.gpu_hours) << run.policy << ", seed " << seed;
+    }
+  }
+}
+
+TEST(Policies, KeepTheTargetWhereTermsTakeAFifthMoreThanBelieved) {
+  Simulated world;
+  const auto requests = Wave(40, 160, 7200, 15);
+  Comparison comparison = Compared(world);
+  comparison.policies = {"ours"};
+  comparison.truth = Perturbed(comparison.belief, {1.2, 1.2, 1.2});
+  const auto runs = Compare(requests, comparison, {});
+  ASSERT_TRUE(runs.ok()) << runs.status().ToString();
+  EXPECT_GE(runs->front().totals.Attainment(), world.scaling.tpot.percentile);
+}
+
+TEST(Policies, NamesOneThatIsUnknown) {
+  Simulated world;
+  Comparison comparison = Compared(world);
+  comparison.policies = {"magic"};
+  const auto runs = Compare(Hill(10, 60, 1), comparison, {});
+  EXPECT_EQ(runs.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(runs.status().message().find("no policy 'magic'; known: ours, disagg"),
+            std::string::npos);
+}
+
+TEST(WholePolicies, FollowTheLoad) {
+  // Few sequences at once, so that those notice that look at queues.
+  Simulated world;
+  world.scaling.max_batch_per_attention = 1;
+  ShapeBook book(world.setting, world.machinery, world.scaling, 300);
+  WholeInputs inputs = Whole(world);
+  inputs.book = &book;
+  const auto requests = Hill(100, 3600, 11);
+  for (const auto make : {MakeWholeByDemand, MakeHpa, MakeSaturation, MakeFloorAndStep}) {
+    const auto policy = make(inputs);
+    const auto run = Simulate(requests, &book, policy.get(), OptionsOf(world.scaling), {});
+    ASSERT_TRUE(run.ok()) << run.status().ToString();
+    ExpectConservation(requests, *run);
+    const auto [least, most] = std::ranges::minmax(run->gpus, {}, &std::pair<double, int>::second);
+    EXPECT_LT(least.second, most.second) << run->policy;
+    EXPECT_LE(most.second, inputs.most * inputs.gpus * 2) << run->policy;
+  }
+}
+
+TEST(WholePolicies, CapacityIsTheDemandAtWhichTheStepReachesTheAim) {
+  Simulated world;
+  const WholeInputs inputs = Whole(world);
+  const Demand mix = DemandOf(Steadily(40, 600, 200, 400, 3), 600);
+  const double step = inputs.aim * inputs.tpot_seconds;
+  const UnitShape& shape = world.book.Whole(16);
+  const double capacity = CapacityOf(shape, mix, step);
+  ASSERT_GT(capacity, 0);
+  const Demand at = Scaled(mix, 0.999 * capacity / mix.requests_per_second);
+  EXPECT_LE(SteadyStep(shape, at), step);
+  EXPECT_EQ(CopiesFor(inputs, at), 1);
+  EXPECT_EQ(CopiesFor(inputs, Scaled(at, 1.01)), 2);
+}
+
+TEST(WholePolicies, TheSizeOfFewestGpusIsTaken) {
+  Simulated world;
+  const WholeInputs inputs = Whole(world);
+  const std::vector<Demand> quiet = {DemandOf(Steadily(2, 600, 200, 200, 3), 600)};
+  EXPECT_EQ(CheapestWholeSize(inputs, quiet, std::vector{16, 32, 64}), 16);
+  WholeInputs strict = inputs;
+  strict.tpot_seconds = 0.001;
+  EXPECT_EQ(CheapestWholeSize(strict, quiet, std::vector{16, 32, 64}), 0);
+}
+
+TEST(SeparatedPolicies, PodsAreWhole) {
+  Simulated world;
+  const auto predictor = Predictor::Create(world.setting, {32, 64});
+  ASSERT_TRUE(predictor.ok());
+  world.scaling.attention.instances_per_pod = world.scaling.experts.instances_per_pod = 8;
+  const Wish wish = CheapestSeparated(*predictor, world.scaling,
+                                      DemandOf(Steadily(60, 600, 400, 170, 3), 600), 0.9);
+  EXPECT_EQ(wish.how.m % 8, 0);
+  EXPECT_EQ(wish.how.n % 8, 0);
+}
+
+TEST(Stabilizer, KeepsTheLargestOfItsWindow) {
+  Stabilizer stabilizer(100);
+  EXPECT_EQ(stabilizer.Largest(0, 5), 5);
+  EXPECT_EQ(stabilizer.Largest(50, 3), 5);
+  EXPECT_EQ(stabilizer.Largest(99, 4), 5);
+  EXPECT_EQ(stabilizer.Largest(101, 1), 4);
+  EXPECT_EQ(stabilizer.Largest(300, 1), 1);
+}
+
+}  // namespace
+}  // namespace janus::controllers
