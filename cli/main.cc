@@ -1,13 +1,19 @@
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <map>
 
 #include "cli/load/runner.h"
 #include "cli/place/command.h"
 #include "cli/plan/command.h"
+#include "cli/screen.h"
 #include "cli/serve.h"
 #include "cli/service_file.h"
+#include "cli/simulate/command.h"
+#include "cli/simulate/service_input.h"
 #include "cli/stop_signals.h"
 
 namespace janus::cli {
@@ -131,6 +137,28 @@ void DeclarePlace(CLI::App& app, PlaceOptions& options) {
   place->add_flag("--json", options.json, "the whole placement, for programs");
 }
 
+// Model and devices, as plan and simulate take them; the option of the model.
+CLI::Option* DeclareSetting(CLI::App& app, SettingOptions& options) {
+  CLI::Option* model =
+      app.add_option("--model", options.model,
+                     "deepseek-v2, deepseek-v3, mixtral-8x22b, dbrx, scaled-moe, or a "
+                     "checkpoint's folder");
+  app.add_option_function<std::string>(
+      "--hardware",
+      [&options](const std::string& name) {
+        options.attention_hardware = options.expert_hardware = name;
+      },
+      "of both: L20, H800, A800, H20, L40S, A100, H100, H200, or a HardwareProfile (.yaml)");
+  app.add_option("--attention-hardware", options.attention_hardware, "of attention instances")
+      ->capture_default_str();
+  app.add_option("--expert-hardware", options.expert_hardware, "of expert instances")
+      ->capture_default_str();
+  app.add_option("--routing", options.routing,
+                 "measured routing of the model, as for place; else uniform routing, which "
+                 "overstates how many experts a step activates");
+  return model;
+}
+
 void DeclarePlan(CLI::App& app, PlanOptions& options) {
   CLI::App* plan = app.add_subcommand(
       "plan", "Find how many attention and expert instances keep a latency at least cost");
@@ -144,20 +172,7 @@ void DeclarePlan(CLI::App& app, PlanOptions& options) {
   auto* check = plan->add_option("--check-calibration", options.check_calibration,
                                  "folder of measured times (data/calibration): fits the cost "
                                  "model and prints how far it is off on what the fit did not see");
-  plan->add_option("--model", options.model,
-                   "deepseek-v2, deepseek-v3, mixtral-8x22b, dbrx, scaled-moe, or a checkpoint's "
-                   "folder")
-      ->excludes(check);
-  plan->add_option_function<std::string>(
-      "--hardware",
-      [&options](const std::string& name) {
-        options.attention_hardware = options.expert_hardware = name;
-      },
-      "of both: L20, H800, A800, H20, L40S, A100, H100, H200");
-  plan->add_option("--attention-hardware", options.attention_hardware, "of attention instances")
-      ->capture_default_str();
-  plan->add_option("--expert-hardware", options.expert_hardware, "of expert instances")
-      ->capture_default_str();
+  DeclareSetting(*plan, options.setting)->excludes(check);
   plan->add_option("--tpot-milliseconds", options.tpot_milliseconds, "target, mean of a step")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
@@ -166,9 +181,6 @@ void DeclarePlan(CLI::App& app, PlanOptions& options) {
   plan->add_option("--context", options.context, "mean keys of a sequence")
       ->check(CLI::Range(1.0, 1e8))
       ->capture_default_str();
-  plan->add_option("--routing", options.routing,
-                   "measured routing of the model, as for place; else uniform routing, which "
-                   "overstates how many experts a step activates");
   plan->add_option("--max-attention-gpus", options.max_attention_gpus)
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
@@ -181,6 +193,154 @@ void DeclarePlan(CLI::App& app, PlanOptions& options) {
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
   plan->add_flag("--json", options.json, "for programs");
+}
+
+// How policies scale, as MoEService says it.
+void DeclareScaling(CLI::App& app, controllers::ScalingPolicy& scaling) {
+  app.add_option_function<double>(
+         "--tpot-milliseconds",
+         [&scaling](double milliseconds) { scaling.tpot.seconds = milliseconds / 1e3; },
+         "target: a request's mean time between tokens (100)")
+      ->check(CLI::PositiveNumber);
+  app.add_option_function<double>(
+         "--ttft-seconds", [&scaling](double seconds) { scaling.ttft->seconds = seconds; },
+         "target of the first token (10)")
+      ->check(CLI::PositiveNumber);
+  app.add_option_function<double>(
+         "--percentile",
+         [&scaling](double share) { scaling.tpot.percentile = scaling.ttft->percentile = share; },
+         "of requests that are to keep the targets (0.95)")
+      ->check(CLI::Range(0.5, 0.9999));
+  app.add_option_function<int>(
+         "--instances-per-pod",
+         [&scaling](int granule) {
+           scaling.attention.instances_per_pod = scaling.experts.instances_per_pod = granule;
+         },
+         "the granule of separated services (1)")
+      ->check(CLI::Range(1, 64));
+  app.add_option("--interval-seconds", scaling.interval_seconds, "between decisions")
+      ->check(CLI::Range(1.0, 86'400.0))
+      ->capture_default_str();
+  app.add_option("--max-attention", scaling.attention.max, "instances")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  app.add_option("--max-experts", scaling.experts.max, "instances")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  app.add_option("--max-batch-size", scaling.max_batch_per_attention,
+                 "sequences of an attention instance, or of a GPU with the whole model")
+      ->check(CLI::Range(1, 65'536))
+      ->capture_default_str();
+  const std::map<std::string, controllers::ForecastKind> kinds = {
+      {"None", controllers::ForecastKind::kNone},
+      {"EWMA", controllers::ForecastKind::kEwma},
+      {"Seasonal", controllers::ForecastKind::kSeasonal}};
+  app.add_option("--predictor", scaling.forecast.kind,
+                 "None, EWMA (trend) or Seasonal (days): what load to be ready for (EWMA)")
+      ->transform(CLI::CheckedTransformer(kinds, CLI::ignore_case));
+  app.add_flag("--learning,!--no-learning", scaling.is_learning,
+               "re-estimate the cost model from what workers measure (yes)");
+}
+
+// What is replayed.
+void DeclareDemand(CLI::App& app, DemandOptions& options) {
+  auto* trace =
+      app.add_option("--trace", options.trace,
+                     "CSV, plain or gzip, or a folder of them as one: arrival_s (or gap_s), "
+                     "input_tokens, output_tokens; BurstGPT's columns too");
+  app.add_option("--rates", options.rates,
+                 "instead: totals per window as ServeGen publishes them; requests are drawn")
+      ->excludes(trace);
+  app.add_option("--scale", options.scale, "requests that a row (or the rate) stands for")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--max-weight", options.max_weight, "requests simulated as one, at most")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  app.add_option("--from-hours", options.from_hours, "leave out what came before")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--hours", options.hours, "and what came after so many (all)")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--seed", options.seed, "of spreading and drawing")->capture_default_str();
+  app.add_flag("--prefill-elsewhere", options.prefill_elsewhere,
+               "prompts are computed by other machines: only decoding is simulated");
+}
+
+void DeclareSimulate(CLI::App& app, SimulateOptions& options) {
+  CLI::App* simulate = app.add_subcommand(
+      "simulate", "Replay a workload under several ways to scale: GPU-hours against latency kept");
+  simulate->footer(
+      "Every request of the workload is simulated: it queues, its prompt is computed in chunks, "
+      "it\n"
+      "decodes in a batch with the others; instances start and drain, changes pause. Policies see\n"
+      "only what an operator could measure; the oracle sees everything and bounds them.\n\n"
+      "policies: ours, disagg, sglang, whole, hpa, wva, dynamo, static, oracle\n"
+      "  ours     attention and experts one by one: the decision that runs in production\n"
+      "  disagg, sglang  the baselines of the JANUS paper\n"
+      "  whole    copies of the cheapest whole-model instance, by demand; hpa, wva, dynamo the "
+      "same\n"
+      "           copies by KV use and queue, by saturation, by a demand floor and single steps\n"
+      "  static   the plan for the busiest 5 min; oracle  the cheapest schedule in hindsight\n\n"
+      "A row of the trace stands for --scale requests, spread over its interval and simulated in\n"
+      "groups of at most --max-weight: smaller is truer and slower.\n\n"
+      "  janusctl simulate --model deepseek-v3 --hardware H200 --tpot-milliseconds 50 \\\n"
+      "      --trace data/traces/servegen_deepseek_r1_div2 --scale 4 --policies "
+      "ours,whole,oracle \\\n"
+      "      --html report.html\n\n"
+      "docs/simulation.md says what to believe of it.\n");
+  simulate->add_option_function<std::string>(
+      "--service",
+      [&options](const std::string& file) {
+        const Status status = ReadServiceInto(file, options);
+        if (!status.ok()) throw CLI::ValidationError(status.message());
+      },
+      "MoEService (.yaml): its targets, counts, granules, behaviors, limits and predictor; what is "
+      "said beside it counts more");
+  DeclareSetting(*simulate, options.setting);
+  DeclareDemand(*simulate, options.demand);
+  DeclareScaling(*simulate, options.scaling);
+  simulate->add_option("--policies", options.policies, "which, separated by commas (all)")
+      ->delimiter(',');
+  simulate
+      ->add_option("--start-seconds", options.start_seconds,
+                   "of an instance, from asked for to ready")
+      ->check(CLI::Range(0.0, 86'400.0))
+      ->capture_default_str();
+  simulate
+      ->add_option("--pause-milliseconds", options.pause_milliseconds,
+                   "that a change of members stops the steps")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  simulate
+      ->add_option("--oracle-attainment", options.oracle_attainment,
+                   "share of requests that the oracle keeps (what ours did)")
+      ->check(CLI::Range(0.01, 1.0));
+  simulate
+      ->add_option("--oracle-interval-seconds", options.oracle_interval_seconds,
+                   "how often the oracle may change its plan")
+      ->check(CLI::Range(60.0, 86'400.0))
+      ->capture_default_str();
+  simulate->add_option("--window-seconds", options.window_seconds, "of the records")
+      ->check(CLI::Range(10.0, 86'400.0))
+      ->capture_default_str();
+  simulate
+      ->add_option("--attention-factor", options.truth.attention,
+                   "true attention times over what policies reckon with")
+      ->check(CLI::Range(0.1, 10.0));
+  simulate->add_option("--expert-factor", options.truth.experts, "the same of experts")
+      ->check(CLI::Range(0.1, 10.0));
+  simulate->add_option("--exchange-factor", options.truth.exchange, "the same of the exchange")
+      ->check(CLI::Range(0.1, 10.0));
+  simulate->add_option("--html", options.html, "file for a report with plots and every decision");
+  simulate->add_flag("--json", options.json, "windows and decisions too, for programs");
+}
+
+// A line on a terminal that is drawn over itself; nothing elsewhere.
+Result<std::string> SimulateWithProgress(const SimulateOptions& options) {
+  Screen screen(STDERR_FILENO, isatty(STDERR_FILENO) == 1);
+  return Simulate(options,
+                  [&](const std::string& line) { screen.Block(line.empty() ? "" : line + "\n"); });
 }
 
 void DeclareValidate(CLI::App& app, ValidateOptions& options) {
@@ -286,11 +446,13 @@ int Run(int argc, char** argv) {
   LoadCommand load;
   PlanOptions plan;
   PlaceOptions place;
+  SimulateOptions simulate;
   DeclareServe(app, serve);
   DeclareValidate(app, validate);
   DeclareLoad(app, load);
   DeclarePlan(app, plan);
   DeclarePlace(app, place);
+  DeclareSimulate(app, simulate);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -316,6 +478,8 @@ int Run(int argc, char** argv) {
     status = Print(Plan(plan));
   } else if (app.got_subcommand("place")) {
     status = Print(Place(place));
+  } else if (app.got_subcommand("simulate")) {
+    status = Print(SimulateWithProgress(simulate));
   } else {
     status = Load(load, stop);
   }

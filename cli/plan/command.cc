@@ -1,74 +1,17 @@
 #include "cli/plan/command.h"
 
 #include <cstdio>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "cli/place/routing_file.h"
 #include "cli/plan/calibration.h"
-#include "common/model/config.h"
 #include "controllers/plan/search.h"
 
 namespace janus::cli {
 namespace {
 
-using controllers::ActivationCurve;
-using controllers::ModelShape;
 using controllers::PlanAnswer;
 using controllers::Setting;
 using FoundPlan = controllers::Plan;
-
-ModelShape ShapeOf(const ModelDescription& description) {
-  ModelShape shape;
-  shape.name = description.family;
-  shape.layers = description.layers;
-  shape.hidden = description.hidden;
-  shape.heads = description.attention.heads;
-  shape.kv_heads = description.attention.kv_heads;
-  shape.head_dim = description.attention.head_dim;
-  shape.experts = description.moe.experts;
-  shape.top_k = description.moe.top_k;
-  shape.intermediate = description.moe.intermediate;
-  shape.vocab = description.vocab;
-  shape.bytes_per_weight = static_cast<double>(SizeOf(description.dtype));
-  shape.bytes_per_kv_value = shape.bytes_per_weight;
-  return shape;
-}
-
-Result<ModelShape> ReadModel(const std::string& model) {
-  std::error_code error;
-  if (std::filesystem::is_directory(model, error)) {
-    JANUS_ASSIGN_OR_RETURN(const ModelDescription description, LoadModelConfig(model));
-    return ShapeOf(description);
-  }
-  Result<ModelShape> preset = controllers::FindModel(model);
-  if (!preset.ok()) {
-    return std::move(preset).status().Annotate("--model is neither a folder nor a preset");
-  }
-  return preset;
-}
-
-// Mean over layers of what steps of 1, 2, 4, ... tokens activate.
-Result<ActivationCurve> ReadActivation(const std::string& path, const ModelShape& model) {
-  constexpr int kSteps = 16;
-  JANUS_ASSIGN_OR_RETURN(const auto layers, ReadRouting(path, 0));
-  if (layers[0].experts != model.experts || layers[0].top_k != model.top_k) {
-    return InvalidArgument(path + ": routes to " + std::to_string(layers[0].top_k) + " of " +
-                           std::to_string(layers[0].experts) + " experts, " + model.name + " to " +
-                           std::to_string(model.top_k) + " of " + std::to_string(model.experts) +
-                           "; measure the routing of the model that is planned");
-  }
-  ActivationCurve curve;
-  for (int rows = 1; rows <= layers[0].tokens() && rows <= 4096; rows *= 2) {
-    double activated = 0;
-    for (const auto& layer : layers) {
-      activated += ExpectedActivated(controllers::SampleActivations(layer, rows, kSteps, 1)) /
-                   static_cast<double>(layers.size());
-    }
-    curve.points.push_back({static_cast<double>(rows), activated});
-  }
-  return curve;
-}
 
 // With the shared experts where they are in its stage.
 double AttentionOf(const FoundPlan& plan) {
@@ -178,22 +121,12 @@ Result<std::string> Plan(const PlanOptions& options) {
                            CheckCalibration(options.check_calibration));
     return RenderCalibration(lines);
   }
-  if (options.model.empty()) {
+  if (options.setting.model.empty()) {
     return InvalidArgument(
         "plan: want --model (a preset or a checkpoint's folder), or "
         "--check-calibration");
   }
-  Setting setting;
-  JANUS_ASSIGN_OR_RETURN(setting.model, ReadModel(options.model));
-  JANUS_ASSIGN_OR_RETURN(const HardwareProfile attention, FindHardware(options.attention_hardware));
-  JANUS_ASSIGN_OR_RETURN(const HardwareProfile experts, FindHardware(options.expert_hardware));
-  JANUS_ASSIGN_OR_RETURN(setting.attention,
-                         controllers::CostsOf(attention, setting.model.bytes_per_weight));
-  JANUS_ASSIGN_OR_RETURN(setting.experts,
-                         controllers::CostsOf(experts, setting.model.bytes_per_weight));
-  if (!options.routing.empty()) {
-    JANUS_ASSIGN_OR_RETURN(setting.activation, ReadActivation(options.routing, setting.model));
-  }
+  JANUS_ASSIGN_OR_RETURN(Setting setting, ReadSetting(options.setting));
   setting.context = options.context;
   controllers::PlanSpace space;
   space.max_attention_gpus = options.max_attention_gpus;

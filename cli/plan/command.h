@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "cli/plan/inputs.h"
 #include "common/status.h"
 
 namespace janus::cli {
@@ -9,13 +10,10 @@ namespace janus::cli {
 // `janusctl plan`.
 struct PlanOptions {
   std::string check_calibration;  // folder: print how far the cost model is off, nothing else
-  std::string model;              // a preset, or a checkpoint's folder
-  std::string attention_hardware = "H100";
-  std::string expert_hardware = "H100";
+  SettingOptions setting;
   double tpot_milliseconds = 100;
   double batch = 0;  // sequences decoding at once; 0: as many as the target allows
   double context = 1024;
-  std::string routing;  // measured routing of the model; empty: uniform
   int max_attention_gpus = 128;
   int max_expert_gpus = 256;
   bool survivable = false;

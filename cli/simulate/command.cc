@@ -1,0 +1,93 @@
+#include "cli/simulate/command.h"
+
+#include <cstdio>
+#include <fstream>
+
+#include "cli/simulate/report.h"
+#include "controllers/simulate/compare.h"
+
+namespace janus::cli {
+namespace {
+
+std::string Title(const SimulateOptions& options, const controllers::Setting& setting) {
+  const controllers::ScalingPolicy& scaling = options.scaling;
+  char text[320];
+  std::snprintf(text, sizeof(text),
+                "%s, attention on %s, experts on %s, TPOT %.4g ms, TTFT %.4g s at %.4g %%, %d and "
+                "%d instances per pod, start %.4g s",
+                setting.model.name.c_str(), setting.attention.hardware.name.c_str(),
+                setting.experts.hardware.name.c_str(), scaling.tpot.seconds * 1e3,
+                scaling.ttft ? scaling.ttft->seconds : 0, scaling.tpot.percentile * 100,
+                scaling.attention.instances_per_pod, scaling.experts.instances_per_pod,
+                options.start_seconds);
+  std::string title = text;
+  if (options.truth != controllers::TermFactors()) {
+    std::snprintf(
+        text, sizeof(text),
+        "; in truth attention takes %.4g, experts %.4g, exchange %.4g of what is believed",
+        options.truth.attention, options.truth.experts, options.truth.exchange);
+    title += text;
+  }
+  return title;
+}
+
+std::string ProgressLine(std::string_view policy, double share) {
+  constexpr int kWidth = 30;
+  const auto done = static_cast<size_t>(share * kWidth);
+  char text[96];
+  std::snprintf(text, sizeof(text), "%-8.*s [%s%s] %3.0f %%", static_cast<int>(policy.size()),
+                policy.data(), std::string(done, '#').c_str(),
+                std::string(kWidth - done, '.').c_str(), 100 * share);
+  return text;
+}
+
+}  // namespace
+
+controllers::ScalingPolicy SimulateOptions::DefaultScaling() {
+  controllers::ScalingPolicy scaling;
+  scaling.tpot.seconds = 0.1;
+  scaling.ttft = controllers::LatencyTarget{10, 0.95};
+  scaling.experts.max = 256;
+  scaling.max_batch_per_attention = 1024;  // MoEService's 256 binds long before memory
+  scaling.forecast.kind = controllers::ForecastKind::kEwma;
+  return scaling;
+}
+
+Result<std::string> Simulate(const SimulateOptions& options,
+                             const std::function<void(const std::string&)>& progress) {
+  if (options.setting.model.empty()) {
+    return InvalidArgument("simulate: want --model, a preset or a checkpoint's folder");
+  }
+  controllers::Comparison comparison;
+  JANUS_ASSIGN_OR_RETURN(comparison.belief, ReadSetting(options.setting));
+  comparison.truth = Perturbed(comparison.belief, options.truth);
+  JANUS_ASSIGN_OR_RETURN(const auto requests, ReadDemand(options.demand));
+  comparison.scaling = options.scaling;
+  comparison.predictor.max_attention = options.scaling.attention.max;
+  comparison.predictor.max_experts = options.scaling.experts.max;
+  comparison.machinery.start_s = options.start_seconds;
+  comparison.machinery.change_pause_s = options.pause_milliseconds / 1e3;
+  comparison.window_s = options.window_seconds;
+  comparison.oracle.attainment = options.oracle_attainment;
+  comparison.oracle.interval_s = options.oracle_interval_seconds;
+  comparison.policies = options.policies;
+  SimulationReport report;
+  report.title = Title(options, comparison.belief);
+  report.workload = Describe(options.demand, requests);
+  report.tpot_seconds = options.scaling.tpot.seconds;
+  report.ttft_seconds = options.scaling.ttft ? options.scaling.ttft->seconds : 0;
+  report.window_s = options.window_seconds;
+  JANUS_ASSIGN_OR_RETURN(report.runs,
+                         Compare(requests, comparison, [&](std::string_view policy, double share) {
+                           if (progress) progress(ProgressLine(policy, share));
+                         }));
+  if (progress) progress("");
+  if (!options.html.empty()) {
+    std::ofstream file(options.html, std::ios::trunc);
+    file << RenderHtml(report);
+    if (!file.flush()) return FailedPrecondition(options.html + ": cannot be written");
+  }
+  return options.json ? RenderJson(report) : RenderText(report);
+}
+
+}  // namespace janus::cli

@@ -1,0 +1,73 @@
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "cli/simulate/report.h"
+
+namespace janus::cli {
+
+std::string RenderText(const SimulationReport& report) {
+  std::string text = report.title + "\n" + report.workload + "\n\n";
+  char line[256];
+  std::snprintf(line, sizeof(line), "%-9s %10s %9s %8s %9s %9s %9s %8s %8s %8s\n", "POLICY",
+                "GPU-HOURS", "OF FIRST", "ATTAINED", "TPOT p50", "TPOT p99", "TTFT p99", "REFUSED",
+                "PEAK", "CHANGES");
+  text += line;
+  const double first = report.runs.empty() ? 0 : report.runs[0].totals.gpu_hours;
+  for (const controllers::SimulationRun& run : report.runs) {
+    const controllers::Totals& t = run.totals;
+    std::snprintf(line, sizeof(line),
+                  "%-9s %10.1f %8.1f%% %7.2f%% %6.1f ms %6.1f ms %7.2f s %8lld %8d %8zu\n",
+                  run.policy.c_str(), t.gpu_hours, first > 0 ? 100 * t.gpu_hours / first : 0,
+                  100 * t.Attainment(), t.tpot_p50 * 1e3, t.tpot_p99 * 1e3, t.ttft_p99,
+                  static_cast<long long>(t.refused), t.peak_gpus, run.decisions.size() - 1);
+    text += line;
+  }
+  return text;
+}
+
+std::string RenderJson(const SimulationReport& report) {
+  nlohmann::ordered_json root;
+  root["title"] = report.title;
+  root["workload"] = report.workload;
+  root["tpotTargetSeconds"] = report.tpot_seconds;
+  root["ttftTargetSeconds"] = report.ttft_seconds;
+  root["windowSeconds"] = report.window_s;
+  root["policies"] = nlohmann::ordered_json::array();
+  for (const controllers::SimulationRun& run : report.runs) {
+    const controllers::Totals& t = run.totals;
+    nlohmann::ordered_json one;
+    one["policy"] = run.policy;
+    one["gpuHours"] = t.gpu_hours;
+    one["peakGpus"] = t.peak_gpus;
+    one["attainment"] = t.Attainment();
+    one["requests"] = t.requests;
+    one["finished"] = t.finished;
+    one["refused"] = t.refused;
+    one["preempted"] = t.preempted;
+    one["inputTokens"] = t.input_tokens;
+    one["outputTokens"] = t.output_tokens;
+    one["tpotSeconds"] = {{"p50", t.tpot_p50}, {"p95", t.tpot_p95}, {"p99", t.tpot_p99}};
+    one["ttftSeconds"] = {{"p50", t.ttft_p50}, {"p95", t.ttft_p95}, {"p99", t.ttft_p99}};
+    for (const controllers::WindowRecord& w : run.windows) {
+      one["windows"].push_back({{"startSeconds", w.start_s},
+                                {"arrived", w.arrived},
+                                {"attained", w.attained},
+                                {"refused", w.refused},
+                                {"inputTokens", w.input_tokens},
+                                {"outputTokens", w.output_tokens},
+                                {"tpotP50Seconds", w.tpot_p50},
+                                {"tpotP99Seconds", w.tpot_p99},
+                                {"ttftP99Seconds", w.ttft_p99},
+                                {"gpuSeconds", w.gpu_seconds}});
+    }
+    for (const controllers::DecisionRecord& d : run.decisions) {
+      one["decisions"].push_back(
+          {{"seconds", d.time_s}, {"to", d.what}, {"gpus", d.gpus}, {"why", d.why}});
+    }
+    root["policies"].push_back(std::move(one));
+  }
+  return root.dump(1) + "\n";
+}
+
+}  // namespace janus::cli

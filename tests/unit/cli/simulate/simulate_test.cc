@@ -1,0 +1,181 @@
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "cli/simulate/command.h"
+#include "cli/simulate/report.h"
+
+namespace janus::cli {
+namespace {
+
+class SimulateCommand : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::path(testing::TempDir()) / ("simulate_" + std::to_string(getpid()));
+    std::filesystem::create_directories(folder_);
+    std::string trace = "arrival_s,input_tokens,output_tokens\n";
+    for (int i = 0; i < 400; ++i) {
+      trace += std::to_string(i * 2) + "," + std::to_string(100 + i % 900) + "," +
+               std::to_string(20 + i % 200) + "\n";
+    }
+    options_.demand.trace = Write("trace.csv", trace);
+    options_.setting.model = "deepseek-v2";
+    options_.demand.scale = 40;
+    options_.demand.max_weight = 4;
+    options_.policies = {"whole", "disagg"};
+    options_.scaling.interval_seconds = 60;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::string Write(const char* name, const std::string& text) {
+    std::ofstream(folder_ / name) << text;
+    return (folder_ / name).string();
+  }
+  std::string MessageOf(const SimulateOptions& options) {
+    return Simulate(options, {}).status().message();
+  }
+
+  std::filesystem::path folder_;
+  SimulateOptions options_;
+};
+
+TEST_F(SimulateCommand, PrintsAPolicyALineAndWritesAPageThatNeedsNothingElse) {
+  options_.html = (folder_ / "report.html").string();
+  const auto text = Simulate(options_, {});
+  ASSERT_TRUE(text.ok()) << text.status().ToString();
+  EXPECT_NE(text->find("\ndisagg "), std::string::npos) << *text;
+  EXPECT_NE(text->find("\nwhole "), std::string::npos) << *text;
+  std::ifstream file(options_.html);
+  const std::string html((std::istreambuf_iterator<char>(file)), {});
+  EXPECT_NE(html.find("<svg"), std::string::npos);
+  EXPECT_NE(html.find("<polyline"), std::string::npos);
+  for (const char* outside : {"http:", "https:", "src=", "<script", "@import", "url("}) {
+    EXPECT_EQ(html.find(outside), std::string::npos) << outside;
+  }
+}
+
+TEST_F(SimulateCommand, JsonHoldsEveryWindowAndDecision) {
+  options_.json = true;
+  const auto text = Simulate(options_, {});
+  ASSERT_TRUE(text.ok()) << text.status().ToString();
+  const auto root = nlohmann::json::parse(*text);
+  ASSERT_EQ(root["policies"].size(), 2u);
+  for (const auto& policy : root["policies"]) {
+    EXPECT_EQ(policy["requests"], 400 * 40);
+    int64_t arrived = 0;
+    for (const auto& window : policy["windows"]) arrived += window["arrived"].get<int64_t>();
+    EXPECT_EQ(arrived, 400 * 40);
+    EXPECT_FALSE(policy["decisions"].empty());
+    EXPECT_GT(policy["attainment"].get<double>(), 0.5);
+  }
+}
+
+TEST_F(SimulateCommand, SaysTheSameTwice) {
+  EXPECT_EQ(*Simulate(options_, {}), *Simulate(options_, {}));
+}
+
+TEST_F(SimulateCommand, ReadsRates) {
+  options_.demand.trace.clear();
+  options_.demand.rates =
+      Write("rates.csv",
+            "window_start_s,rate_rps,in_mean,in_p50,in_p90,in_p99,out_mean,out_p50,"
+            "out_p90,out_p99\n0,20,300,200,600,1000,100,90,200,300\n"
+            "600,10,300,200,600,1000,100,90,200,300\n");
+  options_.demand.scale = 1;
+  const auto text = Simulate(options_, {});
+  ASSERT_TRUE(text.ok()) << text.status().ToString();
+}
+
+TEST_F(SimulateCommand, SaysWhatIsWrongAndWhatToDo) {
+  SimulateOptions broken = options_;
+  broken.setting.model.clear();
+  EXPECT_NE(MessageOf(broken).find("want --model"), std::string::npos);
+  broken = options_;
+  broken.demand.trace.clear();
+  EXPECT_NE(MessageOf(broken).find("want --trace or --rates"), std::string::npos);
+  broken = options_;
+  broken.policies = {"whole", "magic"};
+  EXPECT_NE(MessageOf(broken).find("no policy 'magic'; known: ours, disagg"), std::string::npos);
+  broken = options_;
+  broken.demand.trace =
+      Write("broken.csv", "arrival_s,input_tokens,output_tokens\n1,2,3\n0,nan,3\n");
+  EXPECT_NE(MessageOf(broken).find("broken.csv: line 3: '0,nan,3' is no arrival"),
+            std::string::npos)
+      << MessageOf(broken);
+  broken = options_;
+  broken.demand.trace = (folder_ / "none.csv").string();
+  EXPECT_NE(MessageOf(broken).find("none.csv"), std::string::npos);
+  broken = options_;
+  broken.demand.from_hours = 5;
+  EXPECT_NE(MessageOf(broken).find("no request in the hours asked for"), std::string::npos);
+  broken = options_;
+  broken.html = (folder_ / "no" / "report.html").string();
+  EXPECT_NE(MessageOf(broken).find("cannot be written"), std::string::npos);
+}
+
+TEST_F(SimulateCommand, PromptsComputedElsewhereCostNothingHere) {
+  options_.policies = {"whole"};
+  options_.json = true;
+  const auto here = nlohmann::json::parse(*Simulate(options_, {}));
+  options_.demand.prefill_elsewhere = true;
+  const auto elsewhere = nlohmann::json::parse(*Simulate(options_, {}));
+  EXPECT_LT(elsewhere["policies"][0]["tpotSeconds"]["p50"],
+            here["policies"][0]["tpotSeconds"]["p50"]);
+  EXPECT_EQ(elsewhere["policies"][0]["requests"], here["policies"][0]["requests"]);
+}
+
+TEST_F(SimulateCommand, SaysWhichTermsAreNotWhatIsBelieved) {
+  options_.truth.experts = 1.2;
+  const auto text = Simulate(options_, {});
+  ASSERT_TRUE(text.ok()) << text.status().ToString();
+  EXPECT_NE(text->find("in truth attention takes 1, experts 1.2, exchange 1"), std::string::npos)
+      << *text;
+}
+
+TEST_F(SimulateCommand, ReadsAModelFromItsConfigJson) {
+  const auto folder = folder_ / "v2";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "config.json") << R"({
+    "architectures": ["DeepseekV2ForCausalLM"], "model_type": "deepseek_v2",
+    "attention_bias": false, "first_k_dense_replace": 1, "hidden_act": "silu",
+    "hidden_size": 5120, "intermediate_size": 12288, "kv_lora_rank": 512,
+    "max_position_embeddings": 163840, "moe_intermediate_size": 1536, "moe_layer_freq": 1,
+    "n_group": 8, "n_routed_experts": 160, "n_shared_experts": 2, "norm_topk_prob": false,
+    "num_attention_heads": 128, "num_experts_per_tok": 6, "num_hidden_layers": 60,
+    "num_key_value_heads": 128, "q_lora_rank": 1536, "qk_nope_head_dim": 128,
+    "qk_rope_head_dim": 64, "rms_norm_eps": 1e-06, "rope_theta": 10000,
+    "routed_scaling_factor": 16.0, "scoring_func": "softmax", "tie_word_embeddings": false,
+    "topk_group": 3, "topk_method": "group_limited_greedy", "torch_dtype": "bfloat16",
+    "v_head_dim": 128, "vocab_size": 102400})";
+  SettingOptions preset;
+  preset.model = "deepseek-v2";
+  SettingOptions file;
+  file.model = folder.string();
+  const auto a = ReadSetting(preset);
+  const auto b = ReadSetting(file);
+  ASSERT_TRUE(b.ok()) << b.status().ToString();
+  EXPECT_EQ(a->model.AttentionBytes(), b->model.AttentionBytes());
+  EXPECT_EQ(a->model.KvBytesPerToken(1), b->model.KvBytesPerToken(1));
+  EXPECT_EQ(a->model.AttentionWeights(), b->model.AttentionWeights());
+  EXPECT_EQ(a->model.layers, b->model.layers);
+  EXPECT_EQ(a->model.IsLatent(), b->model.IsLatent());
+}
+
+TEST(RenderHtml, EscapesWhatAReasonSays) {
+  SimulationReport report;
+  report.title = "a < b";
+  controllers::SimulationRun run;
+  run.policy = "p";
+  run.decisions.push_back({0, "1A<b>", "because \"x\" & <script>", 3});
+  report.runs.push_back(run);
+  const std::string html = RenderHtml(report);
+  EXPECT_NE(html.find("a &lt; b"), std::string::npos);
+  EXPECT_NE(html.find("&quot;x&quot; &amp; &lt;script&gt;"), std::string::npos);
+  EXPECT_EQ(html.find("<script>"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace janus::cli
