@@ -63,6 +63,7 @@ Result<std::string> Simulate(const SimulateOptions& options,
   comparison.truth = Perturbed(comparison.belief, options.truth);
   JANUS_ASSIGN_OR_RETURN(const auto requests, ReadDemand(options.demand));
   comparison.scaling = options.scaling;
+  comparison.predictor.max_micro_batches = 4;  // what a MoEService may ask for at most
   comparison.predictor.max_attention = options.scaling.attention.max;
   comparison.predictor.max_experts = options.scaling.experts.max;
   comparison.machinery.start_s = options.start_seconds;

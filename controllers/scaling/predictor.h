@@ -46,7 +46,7 @@ struct PredictorOptions {
   int max_experts = 256;
   int tp_attention = 1;
   int tp_experts = 1;
-  int max_micro_batches = 4;  // what a MoEService may ask for at most
+  int max_micro_batches = 2;
   std::vector<ExchangeMode> modes = {ExchangeMode::kDirect, ExchangeMode::kTwoPhaseSingle,
                                      ExchangeMode::kTwoPhaseParallel};
   std::vector<GateSide> gates = {GateSide::kExperts, GateSide::kAttention};
