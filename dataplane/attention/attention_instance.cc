@@ -442,6 +442,9 @@ Status AttentionInstance::Collect(const RoundKey& key, int first, int rows) {
 
 Status AttentionInstance::Missed(const RoundKey& round, const Status& why) {
   JANUS_RETURN_IF_ERROR(control_->Miss(round, why));
+  // At once: giving the step up may take as long as the slowest member.
+  const MutexLock lock(mu_);
+  CountMessages();
   return Aborted("the step is given up");
 }
 

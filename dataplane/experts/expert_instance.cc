@@ -68,6 +68,9 @@ Status ExpertInstance::LeaveStep() {
 
 Status ExpertInstance::Missed(const RoundKey& round, const Status& why) {
   JANUS_RETURN_IF_ERROR(control_.Miss(round, why));
+  // At once: giving the step up may take as long as the slowest member.
+  const MutexLock lock(mu_);
+  CountMessages();
   return Aborted("the step is given up");
 }
 

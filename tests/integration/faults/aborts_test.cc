@@ -94,7 +94,9 @@ bool IsContributions(const Header& header) {
 // Until somebody has noticed that a round is missed.
 void AwaitMissedRound(LoopbackCluster& cluster) {
   uint64_t missed = 0;
+  const MonotonicTime end = MonotonicClock::now() + std::chrono::seconds(30);
   while (missed == 0) {
+    JANUS_CHECK(MonotonicClock::now() < end, "nobody counts the round");
     std::this_thread::yield();
     for (int r = 0; r < 2; ++r) {
       missed += cluster.attention(r).statistics().rounds_missed;
