@@ -1,0 +1,188 @@
+"""Machines of the test cluster: each is a first process with its own pid, mount, network, uts and ipc
+namespaces, so that killing it ends all that runs there, and nothing of this machine's own links,
+mounts or rules is touched.
+
+Whose a process is stands in its environment (MARK = the cluster's folder), which children inherit: so
+what a killed run left is found again whatever it had recorded, and a reused pid is never mistaken.
+"""
+
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import time
+
+MARK = "JANUS_TEST_CLUSTER"
+# Below these a machine writes for itself; /run is a fresh tmpfs.
+PRIVATE = ("/var/lib/kubelet", "/var/lib/cni", "/var/lib/containerd", "/var/log/pods",
+           "/var/log/containers", "/etc/cni")
+
+
+class ClusterError(Exception):
+    """What could not be done, and what to do about it."""
+
+
+def wait_for(condition, what, seconds=60.0):
+    """Polls, because what is awaited is other processes' doing; the condition's value."""
+    end = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise ClusterError(f"{what}: not within {seconds:.0f} s")
+        time.sleep(0.02)
+
+
+def start_time(pid):
+    """When the process began, in clock ticks since boot; None when there is none."""
+    try:
+        fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except (OSError, IndexError):
+        return None
+    return None if fields[0] == "Z" else int(fields[19])
+
+
+def marked(folder):
+    """Processes of this cluster, as (pid, its innermost pid)."""
+    mark = f"{MARK}={folder}".encode()
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            if mark not in (entry / "environ").read_bytes().split(b"\0"):
+                continue
+            status = (entry / "status").read_text()
+        except OSError:
+            continue
+        if "\nState:\tZ" in status:
+            continue
+        inner = next(line for line in status.splitlines() if line.startswith("NSpid:")).split()[-1]
+        found.append((int(entry.name), int(inner)))
+    return found
+
+
+def kill_all(folder):
+    """Ends every process of the cluster: first those that start others, then the machines."""
+    own = os.getpid()
+
+    def rest():
+        pids = [(pid, inner) for pid, inner in marked(folder) if pid != own]
+        # Outside of any machine, or the machine itself: the kernel ends what is inside.
+        for pid, _ in [p for p in pids if p[1] == 1 or p[0] == p[1]] or pids:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        return not pids
+
+    wait_for(rest, "the end of the cluster's processes")
+
+
+class Box:
+    """One machine, by name; `folder` is the cluster's."""
+
+    def __init__(self, folder, name):
+        self.folder = folder
+        self.name = name
+        self.own = folder / name
+        self.log = folder / "log"
+
+    def create(self, pause):
+        """`pause`: the program that becomes its first process."""
+        self.own.mkdir(parents=True, exist_ok=True)
+        self.log.mkdir(exist_ok=True)
+        ready = self.own / "ready"
+        ready.unlink(missing_ok=True)
+        binds = "\n".join(
+            f"mkdir -p {path} {self.own}/root{path}; mount --bind {self.own}/root{path} {path}"
+            for path in PRIVATE)
+        # An empty resolv.conf: the pull of a missing image fails at once, not after ten seconds.
+        script = f"""set -eu
+hostname {self.name}
+mount --make-rshared /
+mount --bind {self.folder}/resolv.conf "$(readlink -f /etc/resolv.conf)"
+mount -t tmpfs tmpfs /run
+mkdir -p /run/netns /run/lock
+{binds}
+mount --make-rshared /
+ip link set lo up
+touch {ready}
+exec {pause}
+"""
+        with open(self.log / f"{self.name}.log", "ab") as log:
+            subprocess.Popen(
+                ["unshare", "--mount", "--uts", "--ipc", "--net", "--pid", "--fork", "--mount-proc",
+                 "--kill-child", "--propagation", "private", "--", "sh", "-c", script],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                env=self.environment())
+        wait_for(ready.exists, f"machine {self.name} (see {self.log / self.name}.log)", 20)
+        pid = self.find()
+        (self.own / "pid").write_text(f"{pid} {start_time(pid)}\n")
+
+    def environment(self, **more):
+        return {**os.environ, MARK: str(self.folder), "JANUS_TEST_MACHINE": self.name, **more}
+
+    def find(self):
+        """Its first process, as this machine numbers it."""
+        own = f"JANUS_TEST_MACHINE={self.name}".encode()
+        for pid, inner in marked(self.folder):
+            if inner == 1 and own in pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                return pid
+        raise ClusterError(f"machine {self.name} does not run")
+
+    def pid(self):
+        """The recorded first process; refused when it has ended."""
+        try:
+            pid, began = (int(word) for word in (self.own / "pid").read_text().split())
+        except (OSError, ValueError):
+            raise ClusterError(f"machine {self.name} was not started") from None
+        if start_time(pid) != began:
+            raise ClusterError(f"machine {self.name} has ended; see {self.log}")
+        return pid
+
+    def command(self, *words):
+        return ["nsenter", "-t", str(self.pid()), "-m", "-u", "-i", "-n", "-p", "--",
+                *(str(word) for word in words)]
+
+    def run(self, *words, **options):
+        done = subprocess.run(self.command(*words), capture_output=True, text=True, check=False,
+                              env=self.environment(), **options)
+        if done.returncode != 0:
+            raise ClusterError(f"{self.name}: {' '.join(str(w) for w in words)}: "
+                               f"{(done.stderr or done.stdout).strip()}")
+        return done.stdout
+
+    def start(self, program, *words, **environment):
+        """A daemon, its output in log/<machine>-<program>.log."""
+        with open(self.log / f"{self.name}-{program}.log", "ab") as log:
+            subprocess.Popen(self.command(*words), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                             start_new_session=True, env=self.environment(**environment))
+
+    def processes(self, program):
+        """Pids, as this machine numbers them, of what runs that file there."""
+        space = os.readlink(f"/proc/{self.pid()}/ns/pid")
+        found = []
+        for pid, _ in marked(self.folder):
+            try:
+                if (os.readlink(f"/proc/{pid}/ns/pid") == space
+                        and os.path.basename(os.readlink(f"/proc/{pid}/exe")) == program):
+                    found.append(pid)
+            except OSError:
+                continue
+        return found
+
+    def stop(self, program, number=signal.SIGTERM):
+        """Ends a daemon and waits for it: an API server lives on for seconds with open watches."""
+        for pid in self.processes(program):
+            began = start_time(pid)
+            os.kill(pid, number)
+            wait_for(lambda pid=pid, began=began: start_time(pid) != began, f"the end of {program}")
+
+
+def remove_tree(path):
+    """The cluster's folder, which may hold a pod's read-only files."""
+    if path.exists():
+        shutil.rmtree(path)

@@ -1,0 +1,170 @@
+"""A node: containerd, kubelet and kube-proxy in a machine of their own, on a cable to the bridge."""
+
+import pathlib
+import shutil
+import string
+import subprocess
+
+from box import Box, ClusterError, wait_for
+from certificates import CONTROL_PLANE, address
+from image import write_image
+
+CGROUPS = pathlib.Path("/sys/fs/cgroup")
+HERE = pathlib.Path(__file__).resolve().parent
+# A kubelet sets these for the whole machine; down gives them back.
+SYSCTLS = ("vm.overcommit_memory", "vm.panic_on_oom", "kernel.panic", "kernel.panic_on_oops")
+GPUS = 4  # that each node claims to have
+MIG_SLICES = ("nvidia.com/mig-1g.18gb", 7)
+
+
+def cgroup_hierarchies():
+    """Of cgroup v1: one folder for each controller."""
+    return [path for path in CGROUPS.iterdir() if (path / "cgroup.procs").exists()
+            and path.name not in ("unified",)]
+
+
+def missing_for_nodes():
+    """Why this machine cannot run nodes; empty when it can."""
+    if not (CGROUPS / "memory" / "cgroup.procs").exists():
+        return "cgroup v1 with its memory controller is not mounted at /sys/fs/cgroup"
+    try:
+        probe = CGROUPS / "memory" / "janus-probe"
+        probe.mkdir()
+        probe.rmdir()
+    except OSError as error:
+        return f"no cgroup can be made: {error}"
+    for program in ("containerd", "runc", "iptables", "conntrack"):
+        if shutil.which(program) is None:
+            return f"{program} is not installed; scripts/deps cluster installs it"
+    return ""
+
+
+def cgroup_name(folder, node):
+    return f"janus-{folder.name}-{node}"
+
+
+def remove_cgroups(folder):
+    def rest():
+        left = sorted((path for hierarchy in CGROUPS.iterdir() if hierarchy.is_dir()
+                       for top in hierarchy.glob(cgroup_name(folder, "*"))
+                       for path in [top, *(p for p in top.rglob("*") if p.is_dir())]),
+                      key=lambda path: len(path.parts), reverse=True)
+        for path in left:
+            try:
+                path.rmdir()
+            except OSError:
+                pass  # its last process is on its way out
+        return not left
+
+    wait_for(rest, "the removal of the nodes' cgroups", 30)
+
+
+def make_images(folder, programs):
+    """Of what every cluster runs; once per set of programs."""
+    images = programs / "images"
+    if images.exists():
+        return
+    parts = programs / "images.new"
+    shutil.rmtree(parts, ignore_errors=True)
+    busybox = pathlib.Path(shutil.which("busybox") or "/bin/busybox")
+    for name, program, entrypoint, command in (("pause", programs / "pause", ["/pause"], None),
+                                               ("coredns", programs / "coredns", ["/coredns"], None),
+                                               ("busybox", busybox, None, ["sh"])):
+        root = parts / name
+        target = root / "bin" if name == "busybox" else root
+        target.mkdir(parents=True)
+        shutil.copy(program, target / name)
+        if name == "busybox":
+            (root / "tmp").mkdir()
+            for applet in subprocess.run([busybox, "--list"], capture_output=True, text=True,
+                                         check=True).stdout.split():
+                if applet != "busybox":
+                    (target / applet).symlink_to("busybox")
+        write_image(parts / f"{name}.tar", f"janus.test/{name}:1", root, entrypoint, command)
+        shutil.rmtree(root)
+    parts.rename(images)
+
+
+class Node:
+    def __init__(self, folder, programs, number, control_plane):
+        self.name = f"node{number}"
+        self.number = number
+        self.folder = folder
+        self.programs = programs
+        self.control_plane = control_plane
+        self.box = Box(folder, self.name)
+
+    def write(self, template, name=None):
+        """A configuration file of this node's own; returns its path."""
+        out = self.box.own / (name or template)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        values = {"pki": self.folder / "pki", "run": self.folder, "node": self.name,
+                  "number": self.number, "cgroup": cgroup_name(self.folder, self.name)}
+        out.write_text(string.Template((HERE / "config" / template).read_text()).substitute(values))
+        return out
+
+    def create(self, nodes):
+        """The machine, its cable to the bridge, its routes to the other nodes' pods, its cgroups."""
+        self.write("bridge.conflist", "root/etc/cni/net.d/10-bridge.conflist")
+        self.box.create(self.programs / "pause")
+        cable = f"to-{self.name}"
+        plane = self.control_plane.box
+        plane.run("ip", "link", "add", cable, "type", "veth", "peer", "name", "eth0")
+        plane.run("ip", "link", "set", cable, "master", "nodes", "up")
+        # Only the network of the other machine: the pid names a process of this one.
+        subprocess.run(["nsenter", "-t", str(plane.pid()), "-n", "ip", "link", "set", "eth0", "netns",
+                        str(self.box.pid())], check=True)
+        self.box.run("ip", "addr", "add", f"{address(self.number)}/24", "dev", "eth0")
+        self.box.run("ip", "link", "set", "eth0", "up")
+        self.box.run("ip", "route", "add", "default", "via", CONTROL_PLANE)
+        self.box.run("sysctl", "-qw", "net.ipv4.ip_forward=1")
+        for other in range(1, nodes + 1):
+            if other != self.number:
+                self.box.run("ip", "route", "add", f"10.244.{other}.0/24", "via", address(other))
+        plane.run("ip", "route", "replace", f"10.244.{self.number}.0/24", "via", address(self.number))
+        for hierarchy in cgroup_hierarchies():
+            (hierarchy / cgroup_name(self.folder, self.name)).mkdir(exist_ok=True)
+        cpuset = CGROUPS / "cpuset"
+        for what in ("cpuset.cpus", "cpuset.mems"):  # a new one is empty, and takes no process
+            if (cpuset / what).exists():
+                value = (cpuset / what).read_text()
+                (cpuset / cgroup_name(self.folder, self.name) / what).write_text(value)
+
+    def start_runtime(self):
+        self.box.start("containerd", "containerd", "-c", self.write("containerd.toml"))
+
+    def ctr(self, *words):
+        return self.box.run("ctr", "-a", "/run/containerd/containerd.sock", "-n", "k8s.io", *words)
+
+    def answers(self):
+        try:
+            self.ctr("version")
+        except ClusterError:
+            return False
+        return True
+
+    def load_images(self):
+        wait_for(self.answers, f"containerd on {self.name}")
+        for archive in sorted((self.programs / "images").glob("*.tar")):
+            self.ctr("images", "import", archive)
+
+    def start_kubelet(self):
+        pki = self.folder / "pki"
+        self.box.start(
+            "kubelet", self.programs / "kubelet", f"--config={self.write('kubelet.yaml')}",
+            f"--kubeconfig={pki}/{self.name}.kubeconfig", f"--hostname-override={self.name}",
+            f"--node-ip={address(self.number)}", "--cert-dir=/var/lib/kubelet/pki", "--v=2")
+        self.box.start("kube-proxy", self.programs / "kube-proxy",
+                       f"--config={self.write('proxy.yaml')}", "--v=2")
+
+    def await_ready(self):
+        wait_for(lambda: self.control_plane.succeeds("wait", "--for=condition=Ready",
+                                                     f"node/{self.name}", "--timeout=20s"),
+                 f"{self.name} to be Ready", 120)
+
+    def claim_gpus(self):
+        """As a device plugin would, for the scheduler; nobody is given a device."""
+        mig, slices = MIG_SLICES
+        capacity = f'{{"nvidia.com/gpu": "{GPUS}", "{mig}": "{slices}"}}'
+        self.control_plane.kubectl("patch", "node", self.name, "--subresource=status", "--type=merge",
+                                   "-p", f'{{"status": {{"capacity": {capacity}}}}}')
