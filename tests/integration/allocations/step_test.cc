@@ -14,6 +14,7 @@
 #include "tests/integration/allocations/networks.h"
 #include "tests/support/held_model.h"
 #include "tests/support/loopback_cluster.h"
+#include "tests/support/passing_transport.h"
 
 namespace janus::dataplane {
 namespace {
@@ -26,37 +27,18 @@ struct Posted {
 };
 
 // Notes every post and passes everything on. Confined to the step thread.
-class NotingTransport final : public Transport {
+class NotingTransport final : public PassingTransport {
  public:
   NotingTransport(std::unique_ptr<Transport> inner, std::vector<Posted>& notes)
-      : inner_(std::move(inner)), notes_(notes) {}
+      : PassingTransport(std::move(inner)), notes_(notes) {}
 
-  const TransportLayout& layout() const override { return inner_->layout(); }
-  std::span<std::byte> Payload(int slot) override { return inner_->Payload(slot); }
   Status Post(int slot, const Header& header) override {
     if (notes_.size() < notes_.capacity())
       notes_.push_back({header.step, header.layer, AllocationsOfThisThread().ours});
-    return inner_->Post(slot, header);
+    return PassingTransport::Post(slot, header);
   }
-  bool Take(PeerId from, int slot, SlotMessage& message) override {
-    return inner_->Take(from, slot, message);
-  }
-  bool Settle() override { return inner_->Settle(); }
-  Status Send(PeerId to, const Header& header, std::span<const std::byte> payload) override {
-    return inner_->Send(to, header, payload);
-  }
-  bool Receive(PeerId from, Header& header, std::vector<std::byte>& payload) override {
-    return inner_->Receive(from, header, payload);
-  }
-  Status Wait(MonotonicTime deadline, FunctionRef<bool()> ready) override {
-    return inner_->Wait(deadline, ready);
-  }
-  void Wake() override { inner_->Wake(); }
-  uint64_t dropped() const override { return inner_->dropped(); }
-  std::string_view Describe(PeerId peer) const override { return inner_->Describe(peer); }
 
  private:
-  const std::unique_ptr<Transport> inner_;
   std::vector<Posted>& notes_;
 };
 

@@ -10,6 +10,7 @@
 
 #include "tests/integration/faults/served.h"
 #include "tests/support/contains.h"
+#include "tests/support/passing_transport.h"
 #include "tests/support/random.h"
 #include "tests/support/schedule.h"
 
@@ -39,36 +40,20 @@ class Halt {
   }
 
  private:
-  class Halting final : public Transport {
+  class Halting final : public PassingTransport {
    public:
     Halting(std::unique_ptr<Transport> inner, Halt& halt, int message,
             std::function<bool(const Header&)> among)
-        : inner_(std::move(inner)), halt_(halt), left_(message), among_(std::move(among)) {}
-    const TransportLayout& layout() const override { return inner_->layout(); }
-    std::span<std::byte> Payload(int slot) override { return inner_->Payload(slot); }
+        : PassingTransport(std::move(inner)),
+          halt_(halt),
+          left_(message),
+          among_(std::move(among)) {}
     Status Post(int slot, const Header& header) override {
       if (among_(header) && left_-- == 0) halt_.Stand();
-      return inner_->Post(slot, header);
+      return PassingTransport::Post(slot, header);
     }
-    bool Take(PeerId from, int slot, SlotMessage& message) override {
-      return inner_->Take(from, slot, message);
-    }
-    bool Settle() override { return inner_->Settle(); }
-    Status Send(PeerId to, const Header& header, std::span<const std::byte> payload) override {
-      return inner_->Send(to, header, payload);
-    }
-    bool Receive(PeerId from, Header& header, std::vector<std::byte>& payload) override {
-      return inner_->Receive(from, header, payload);
-    }
-    Status Wait(MonotonicTime deadline, FunctionRef<bool()> ready) override {
-      return inner_->Wait(deadline, ready);
-    }
-    void Wake() override { inner_->Wake(); }
-    uint64_t dropped() const override { return inner_->dropped(); }
-    std::string_view Describe(PeerId peer) const override { return inner_->Describe(peer); }
 
    private:
-    const std::unique_ptr<Transport> inner_;
     Halt& halt_;
     int left_;
     const std::function<bool(const Header&)> among_;
