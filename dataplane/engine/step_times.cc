@@ -7,32 +7,40 @@
 namespace janus::dataplane {
 
 void RunningMedian::Add(double value) {
-  ring_[static_cast<size_t>(count_ % kWindow)] = value;
+  ring_[static_cast<size_t>(count_ % window_)] = value;
   ++count_;
 }
 
 double RunningMedian::value() const {
   if (count_ == 0) return 0.0;
-  std::array<double, kWindow> sorted = ring_;
-  const auto size = static_cast<size_t>(std::min<int64_t>(count_, kWindow));
+  std::array<double, kMost> sorted = ring_;
+  const auto size = static_cast<size_t>(std::min<int64_t>(count_, window_));
   const auto middle = sorted.begin() + static_cast<ptrdiff_t>(size / 2);
   std::nth_element(sorted.begin(), middle, sorted.begin() + static_cast<ptrdiff_t>(size));
   return *middle;
 }
 
 void PrefillRate::Add(int rows, double seconds) {
-  by_size_[std::bit_width(static_cast<unsigned>(rows)) - 1].Add(seconds / rows);
+  constexpr int64_t kForgotten = 64;
+  ++recorded_;
+  Rate& rate = by_size_[std::bit_width(static_cast<unsigned>(rows)) - 1];
+  rate.seconds.Add(seconds / rows);
+  rate.last = recorded_;
+  std::erase_if(by_size_,
+                [&](const auto& size) { return recorded_ - size.second.last >= kForgotten; });
 }
 
 double PrefillRate::Fit(double seconds) const {
   double most = 0.0;
   for (auto size = by_size_.begin(); size != by_size_.end(); ++size) {
-    double rows = seconds / size->second.value();
+    double rows = seconds / size->second.seconds.value();
     // More rows than this size's share what is read once, so its rate is cautious for them; for
     // fewer it promises too much, unless nothing smaller is known.
     if (size != by_size_.begin() && rows < std::ldexp(1.0, size->first)) continue;
+    // Below what a larger size's own rate speaks for. What is granted is of this size then, so
+    // that a rate that promised too much is corrected by what comes of it.
     if (const auto larger = std::next(size); larger != by_size_.end())
-      rows = std::min(rows, std::ldexp(1.0, larger->first));
+      rows = std::min(rows, std::ldexp(1.0, larger->first) - 1.0);
     most = std::max(most, rows);
   }
   return most;

@@ -9,22 +9,27 @@
 
 namespace janus::dataplane {
 
-// The running median of a bounded window. Confined.
+// The running median of the last `window` values, at most 32. Confined.
 class RunningMedian {
  public:
+  static constexpr int kMost = 32;
+  explicit RunningMedian(int window = kMost) : window_(window) {}
+
   void Add(double value);
   bool empty() const { return count_ == 0; }
-  double value() const;  // of the last 32 added; 0 when empty
+  double value() const;  // 0 when empty
 
  private:
-  static constexpr int kWindow = 32;
-  std::array<double, kWindow> ring_{};
+  int window_;
+  std::array<double, kMost> ring_{};
   int64_t count_ = 0;
 };
 
 // How long prompt positions take beside the decode rows of a step. Few of them cost more each: a
 // step with prompts reads experts that decoding alone would not, however few the positions are. So
-// rates are kept by size, in powers of two. Confined.
+// rates are kept by size, in powers of two. A position costs more the longer its prompt has become,
+// so a rate is that of the last 8 steps of its size, and one that has not been seen for 64 is
+// forgotten. Confined.
 class PrefillRate {
  public:
   void Add(int rows, double seconds);
@@ -33,7 +38,13 @@ class PrefillRate {
   double Fit(double seconds) const;
 
  private:
-  std::map<int, RunningMedian> by_size_;  // floor(log2(rows)) -> seconds per row
+  struct Rate {
+    RunningMedian seconds{8};  // per row
+    int64_t last = 0;          // when it was seen, in steps recorded
+  };
+
+  std::map<int, Rate> by_size_;  // floor(log2(rows)) ->
+  int64_t recorded_ = 0;
 };
 
 // The rows of all instances in one step.

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace janus::dataplane {
 namespace {
 
@@ -13,6 +15,9 @@ TEST(RunningMedian, IsOfTheLast32) {
   for (int i = 1; i <= 32; ++i) median.Add(i);
   EXPECT_EQ(median.value(), 17.0);
   EXPECT_FALSE(median.empty());
+  RunningMedian of_three(3);
+  for (const double value : {1e9, 1e9, 1.0, 2.0, 3.0}) of_three.Add(value);
+  EXPECT_EQ(of_three.value(), 2.0);
 }
 
 TEST(RunningMedian, OneOutlierDoesNotMoveIt) {
@@ -76,6 +81,53 @@ TEST(StepTimes, NeverLeavesTheTargetWhereFewPositionsCostMoreEach) {
   }
   EXPECT_LE(took(rows).count(), 0.0401);
   EXPECT_GE(rows, 12) << "20 would fit";
+}
+
+// The longer a prompt has become, the dearer each further position: what small shares cost early in
+// it says nothing of what they cost later, and must not be believed for its whole length.
+TEST(StepTimes, KeepsToTheTargetWhileThePromptsKeysGrow) {
+  constexpr double kTarget = 0.045;
+  for (const double per_key : {0.0, 2e-8, 2e-7, 1e-6}) {
+    StepTimes times;
+    for (int i = 0; i < 10; ++i) times.Record({4, 0, 0}, Seconds(0.030));
+    int steps = 0, late = 0;
+    for (int done = 0; done < 8192; ++steps) {
+      const int rows = std::min(times.Prefill(Seconds(kTarget), 4, 0.1, 512, 2).each, 8192 - done);
+      const double took = 0.030 + 0.004 + rows * (4e-4 + per_key * done);
+      times.Record({4, rows, rows}, Seconds(took));
+      late += took > 1.07 * kTarget;
+      done += rows;
+    }
+    EXPECT_LE(late, std::max(5, steps / 100)) << per_key << " s per key, " << steps << " steps";
+    EXPECT_LE(steps, 8192 * (1 + (4e-4 + 4096 * per_key) / 0.011)) << per_key;
+  }
+}
+
+// Between what small shares took long ago and what larger ones take now.
+TEST(StepTimes, AGrantCorrectsTheSizeThatItRestsOn) {
+  StepTimes times;
+  times.Record({4, 0, 0}, Seconds(0.030));
+  for (int i = 0; i < 40; ++i) times.Record({4, 5, 5}, Seconds(0.030 + 5 * 0.001));
+  for (int i = 0; i < 10; ++i) times.Record({4, 8, 8}, Seconds(0.030 + 8 * 0.003));
+  int rows = 0;
+  for (int step = 0; step < 8; ++step) {
+    rows = times.Prefill(Seconds(0.040), 4, 0.1, 512, 1).each;
+    times.Record({4, rows, rows}, Seconds(0.030 + rows * 0.003));
+  }
+  EXPECT_EQ(rows, 3);
+}
+
+TEST(StepTimes, OneSlowStepDoesNotForbidItsSizeForGood) {
+  StepTimes times;
+  const auto took = [](int rows) { return Seconds(0.030 + rows * 0.0001); };
+  times.Record({4, 0, 0}, Seconds(0.030));
+  times.Record({4, 64, 64}, Seconds(5.0));
+  int rows = 0;
+  for (int step = 0; step < 80; ++step) {
+    rows = times.Prefill(Seconds(0.040), 4, 0.1, 512, 1).each;
+    times.Record({4, rows, rows}, took(rows));
+  }
+  EXPECT_GE(rows, 90) << "100 fit";
 }
 
 TEST(StepTimes, PromptsAtOneInstanceGetNoMoreThanWasSeenAtEach) {
