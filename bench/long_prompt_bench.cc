@@ -20,8 +20,8 @@ namespace {
 
 using namespace janus::dataplane;  // NOLINT: this program is about it
 
-constexpr int kDecoding = 4;  // sequences at the other instance
-constexpr int kBefore = 200;  // gaps without the prompt
+constexpr int kDecoding = 4;   // sequences at the other instance
+constexpr int kBefore = 1000;  // gaps without the prompt
 
 ModelDescription Shape(int prompt) {
   ModelDescription model;

@@ -14,7 +14,7 @@
 #include "cli/service_file.h"
 #include "cli/simulate/command.h"
 #include "cli/simulate/service_input.h"
-#include "cli/stop_signals.h"
+#include "common/stop_signals.h"
 
 namespace janus::cli {
 namespace {

@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "cli/stop_signals.h"
 #include "common/status.h"
+#include "common/stop_signals.h"
 #include "operator/local/service.h"
 
 namespace janus::cli {

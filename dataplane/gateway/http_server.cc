@@ -7,7 +7,6 @@
 #include <boost/asio.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
-#include <csignal>
 #include <cstdio>
 #include <thread>
 #include <unordered_set>
@@ -583,13 +582,12 @@ class Server final : public HttpServer {
 
   int port() const override { return acceptor_.local_endpoint().port(); }
 
-  void Run(Seconds drain_deadline, std::function<void()> on_drain) override {
-    signals_.add(SIGTERM);
-    signals_.add(SIGINT);
-    signals_.async_wait(
-        [this, drain_deadline, on_drain = std::move(on_drain)](error_code error, int signal) {
-          if (!error) StartDrain(signal, drain_deadline, on_drain);
-        });
+  void Run(StopSignals& stop, Seconds drain_deadline, std::function<void()> on_drain) override {
+    signals_.assign(stop.fd());
+    OnSignal(stop, [&, on_drain = std::move(on_drain)](int signal) {
+      StartDrain(signal, drain_deadline, on_drain);
+      OnSignal(stop, [this](int) { Stop(); });
+    });
     Accept();
     std::vector<asio::executor_work_guard<asio::io_context::executor_type>> guards;
     guards.reserve(shards_.size());
@@ -599,6 +597,7 @@ class Server final : public HttpServer {
       threads.emplace_back([this, i] { shards_[i].io.run(); });
     }
     shards_[0].io.run();
+    signals_.release();  // the descriptor is not ours
   }
 
   ~Server() override {
@@ -661,6 +660,15 @@ class Server final : public HttpServer {
     Accept();
   }
 
+  void OnSignal(StopSignals& stop, std::function<void(int)> action) {
+    signals_.async_wait(asio::posix::stream_descriptor::wait_read,
+                        [this, &stop, action = std::move(action)](error_code error) mutable {
+                          if (error) return;
+                          if (const std::optional<int> signal = stop.Next()) return action(*signal);
+                          OnSignal(stop, std::move(action));
+                        });
+  }
+
   void StartDrain(int signal, Seconds deadline, const std::function<void()>& on_drain) {
     log_.Info("draining", {{"signal", signal},
                            {"connections", static_cast<int64_t>(shared_.connections.load())},
@@ -678,9 +686,6 @@ class Server final : public HttpServer {
       log_.Warning("drain deadline passed: ending what is being answered",
                    {{"connections", static_cast<int64_t>(shared_.connections.load())}});
       End();
-    });
-    signals_.async_wait([this](error_code error, int) {
-      if (!error) Stop();
     });
   }
 
@@ -716,7 +721,7 @@ class Server final : public HttpServer {
   std::vector<Shard> shards_;
   tcp::acceptor acceptor_;
   asio::steady_timer accept_timer_;
-  asio::signal_set signals_;
+  asio::posix::stream_descriptor signals_;
   asio::steady_timer drain_timer_;
   size_t next_shard_ = 0;
   bool accepting_ = false;

@@ -12,6 +12,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/status.h"
+#include "common/stop_signals.h"
 #include "dataplane/gateway/gateway_metrics.h"
 #include "dataplane/gateway/memory_budget.h"
 
@@ -99,10 +100,10 @@ class HttpServer {
   virtual ~HttpServer() = default;
 
   virtual int port() const = 0;
-  // Serves until a SIGTERM or SIGINT has come and what was being answered then is answered. What is
-  // not after `drain_deadline` is ended by its owner (OnEnding), and has `end_deadline` to reach
-  // its client. A second signal ends it at once. `on_drain` runs at the first.
-  virtual void Run(Seconds drain_deadline, std::function<void()> on_drain) = 0;
+  // Serves until one of `stop` has come and what was being answered then is answered. What is not
+  // after `drain_deadline` is ended by its owner (OnEnding), and has `end_deadline` to reach its
+  // client. A second signal ends it at once. `on_drain` runs at the first.
+  virtual void Run(StopSignals& stop, Seconds drain_deadline, std::function<void()> on_drain) = 0;
 };
 
 }  // namespace janus::gateway

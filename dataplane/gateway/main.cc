@@ -1,13 +1,13 @@
 #include <grpc/grpc.h>
 #include <sys/resource.h>
 
-#include <csignal>
 #include <cstdio>
 #include <random>
 
 #include "common/clock.h"
 #include "common/free_memory.h"
 #include "common/log.h"
+#include "common/stop_signals.h"
 #include "dataplane/gateway/attention_pool.h"
 #include "dataplane/gateway/options.h"
 #include "dataplane/gateway/prepare.h"
@@ -61,7 +61,7 @@ struct GrpcRuntime {
   ~GrpcRuntime() { grpc_shutdown_blocking(); }
 };
 
-Status Run(GatewayOptions options) {
+Status Run(GatewayOptions options, StopSignals& stop) {
   const GrpcRuntime grpc;
   const Logger log;
   const SystemClock clock;
@@ -103,7 +103,7 @@ Status Run(GatewayOptions options) {
   std::printf("janus-gateway ready http://%s%s%s:%d\n", bracket ? "[" : "",
               options.http.host.c_str(), bracket ? "]" : "", server->port());
   std::fflush(stdout);
-  server->Run(options.drain_deadline, [&] { service.StartDrain(); });
+  server->Run(stop, options.drain_deadline, [&] { service.StartDrain(); });
   // In reverse: no more tokens, then no more work, then what is left of the connections.
   topology.reset();
   pool.Stop();
@@ -128,9 +128,9 @@ int main(int argc, char** argv) {
     std::fputs(GatewayHelp().c_str(), stdout);
     return 0;
   }
-  std::signal(SIGPIPE, SIG_IGN);
+  janus::StopSignals stop;
   RaiseDescriptorLimit();
-  const janus::Status status = Run(*std::move(options));
+  const janus::Status status = Run(*std::move(options), stop);
   if (!status.ok()) {
     std::fprintf(stderr, "janus-gateway: %s\n", status.message().c_str());
     return 1;

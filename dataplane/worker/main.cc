@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "common/exposition/metrics_text.h"
-#include "common/shutdown.h"
+#include "common/stop_signals.h"
 #include "dataplane/worker/control_service.h"
 #include "dataplane/worker/metrics_server.h"
 #include "dataplane/worker/tokens_service.h"
@@ -15,7 +15,7 @@
 namespace janus::dataplane {
 namespace {
 
-int Run(const WorkerFlags& flags, const Shutdown& shutdown) {
+int Run(const WorkerFlags& flags, StopSignals& stop) {
   const SystemClock clock;
   const Logger log = Logger().With({{"role", ToString(flags.role)}, {"listen", flags.listen}});
   if (const auto isa = kernels::SelectIsa(kernels::DetectCpu()); !isa.ok()) {
@@ -26,7 +26,7 @@ int Run(const WorkerFlags& flags, const Shutdown& shutdown) {
   Worker worker(flags, clock, log, [&](const Status& status) {
     failed = true;
     log.Error("serving has ended", {{"error", status.message()}});
-    Shutdown::Request();
+    StopSignals::Request();
   });
   ControlService control(worker);
   TokensService tokens(worker, log);
@@ -61,7 +61,7 @@ int Run(const WorkerFlags& flags, const Shutdown& shutdown) {
   }
   std::printf("ready %s\n", flags.listen.c_str());
   std::fflush(stdout);
-  shutdown.Wait();
+  stop.Wait();
   worker.Stop();
   // Streams are cut after a moment; their requests end with them.
   server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
@@ -73,7 +73,7 @@ int Run(const WorkerFlags& flags, const Shutdown& shutdown) {
 }  // namespace janus::dataplane
 
 int main(int argc, char** argv) {
-  const janus::Shutdown shutdown;
+  janus::StopSignals stop;
   CLI::App app{"One attention or expert instance of a Janus service."};
   janus::dataplane::WorkerFlags flags;
   std::string role, device = "cpu";
@@ -95,5 +95,5 @@ int main(int argc, char** argv) {
     return 2;
   }
   flags.role = role == "attention" ? janus::Role::kAttention : janus::Role::kExperts;
-  return janus::dataplane::Run(flags, shutdown);
+  return janus::dataplane::Run(flags, stop);
 }

@@ -271,6 +271,13 @@ def test_what_a_drain_cuts_ends_with_an_error_that_clients_understand(start, sec
     assert gateway.child.wait(timeout=10) == 0
 
 
+def test_whoever_says_again_that_it_is_to_stop_does_not_make_it_fail(start):
+    gateway = start.gateway([start.scripted()])
+    while gateway.child.poll() is None:
+        gateway.child.send_signal(signal.SIGTERM)
+    assert gateway.child.returncode == 0
+
+
 def test_a_stream_that_a_drain_cuts_ends_whole(start):
     gateway = start.gateway([start.scripted("--step-ms", "20")], "--drain-seconds", "0")
     with httpx.stream("POST", gateway.url + "/v1/completions", json=ENDLESS, timeout=20) as reply:
