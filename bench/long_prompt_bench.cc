@@ -21,7 +21,7 @@ namespace {
 using namespace janus::dataplane;  // NOLINT: this program is about it
 
 constexpr int kDecoding = 4;   // sequences at the other instance
-constexpr int kBefore = 1000;  // gaps without the prompt
+constexpr int kBefore = 1000;  // gaps: fewer would not know the machine's own p99
 
 ModelDescription Shape(int prompt) {
   ModelDescription model;
