@@ -8,12 +8,13 @@ what a killed run left is found again whatever it had recorded, and a reused pid
 
 import os
 import pathlib
-import shutil
 import signal
 import subprocess
 import time
 
 MARK = "JANUS_TEST_CLUSTER"
+# For any one thing; on a machine of its own each takes seconds, beside others' work a minute and more.
+DEADLINE_SECONDS = 300
 # Below these a machine writes for itself; /run is a fresh tmpfs.
 PRIVATE = ("/var/lib/kubelet", "/var/lib/cni", "/var/lib/containerd", "/var/log/pods",
            "/var/log/containers", "/etc/cni")
@@ -23,15 +24,15 @@ class ClusterError(Exception):
     """What could not be done, and what to do about it."""
 
 
-def wait_for(condition, what, seconds=60.0):
+def wait_for(condition, what):
     """Polls, because what is awaited is other processes' doing; the condition's value."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + DEADLINE_SECONDS
     while True:
         value = condition()
         if value:
             return value
         if time.monotonic() > end:
-            raise ClusterError(f"{what}: not within {seconds:.0f} s")
+            raise ClusterError(f"{what}: not within {DEADLINE_SECONDS} s")
         time.sleep(0.02)
 
 
@@ -113,12 +114,19 @@ touch {ready}
 exec {pause}
 """
         with open(self.log / f"{self.name}.log", "ab") as log:
-            subprocess.Popen(
+            first = subprocess.Popen(
                 ["unshare", "--mount", "--uts", "--ipc", "--net", "--pid", "--fork", "--mount-proc",
                  "--kill-child", "--propagation", "private", "--", "sh", "-c", script],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
                 env=self.environment())
-        wait_for(ready.exists, f"machine {self.name} (see {self.log / self.name}.log)", 20)
+        log = self.log / f"{self.name}.log"
+
+        def is_ready():
+            if first.poll() is not None:
+                raise ClusterError(f"machine {self.name} ended at once: {log.read_text().strip()}")
+            return ready.exists()
+
+        wait_for(is_ready, f"machine {self.name} (see {log})")
         pid = self.find()
         (self.own / "pid").write_text(f"{pid} {start_time(pid)}\n")
 
@@ -180,9 +188,3 @@ exec {pause}
             began = start_time(pid)
             os.kill(pid, number)
             wait_for(lambda pid=pid, began=began: start_time(pid) != began, f"the end of {program}")
-
-
-def remove_tree(path):
-    """The cluster's folder, which may hold a pod's read-only files."""
-    if path.exists():
-        shutil.rmtree(path)

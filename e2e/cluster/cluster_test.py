@@ -85,7 +85,7 @@ class ClusterTest(unittest.TestCase):
             "metadata": {"name": "fake", "annotations": {"kwok.x-k8s.io/node": "fake"}},
             "status": {"allocatable": {"cpu": "8", "memory": "16Gi", "pods": "110"}}}))
         self.kubectl("create", "deployment", "web", "--image=janus.test/none:1", "--replicas=3")
-        self.kubectl("wait", "--for=condition=Available", "deployment/web", "--timeout=60s")
+        self.kubectl("wait", "--for=condition=Available", "deployment/web", "--timeout=300s")
         addresses = self.kubectl("get", "pods", "-o", "jsonpath={.items[*].status.podIP}").split()
         self.assertEqual(len(addresses), 3)
         # One process can answer for the address of every fake pod.
@@ -120,8 +120,8 @@ class ClusterTest(unittest.TestCase):
                      "name": "client", "image": "janus.test/busybox:1", "imagePullPolicy": "Never",
                      "command": ["sleep", "3600"],
                      "resources": {"limits": {"nvidia.com/gpu": "1"}}}]}}]}))
-        self.kubectl("wait", "--for=condition=Available", "deployment/web", "--timeout=60s")
-        self.kubectl("wait", "--for=condition=Ready", "pod/client", "--timeout=60s")
+        self.kubectl("wait", "--for=condition=Available", "deployment/web", "--timeout=300s")
+        self.kubectl("wait", "--for=condition=Ready", "pod/client", "--timeout=300s")
         self.assertEqual(len(set(self.kubectl("get", "pods", "-l", "app=web", "-o",
                                               "jsonpath={.items[*].spec.nodeName}").split())), 2)
         answers = set()

@@ -105,7 +105,7 @@ class ControlPlane:
         return True
 
     def await_ready(self):
-        wait_for(lambda: self.succeeds("get", "--raw", "/readyz"), "the API server's /readyz", 120)
+        wait_for(lambda: self.succeeds("get", "--raw", "/readyz"), "the API server's /readyz")
 
     def await_service_accounts(self):
         wait_for(lambda: self.succeeds("get", "serviceaccount", "default"),

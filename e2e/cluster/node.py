@@ -56,7 +56,7 @@ def remove_cgroups(folder):
                 pass  # its last process is on its way out
         return not left
 
-    wait_for(rest, "the removal of the nodes' cgroups", 30)
+    wait_for(rest, "the removal of the nodes' cgroups")
 
 
 def make_images(folder, programs):
@@ -160,7 +160,7 @@ class Node:
     def await_ready(self):
         wait_for(lambda: self.control_plane.succeeds("wait", "--for=condition=Ready",
                                                      f"node/{self.name}", "--timeout=20s"),
-                 f"{self.name} to be Ready", 120)
+                 f"{self.name} to be Ready")
 
     def claim_gpus(self):
         """As a device plugin would, for the scheduler; nobody is given a device."""

@@ -1,0 +1,152 @@
+"""The kinds of crds/ on a real API server: python3 e2e/api/crds_test.py"""
+
+import base64
+import json
+import pathlib
+import random
+import sys
+import unittest
+import zlib
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+from cluster_case import ROOT, ClusterCase, wait_for  # noqa: E402
+
+CRDS = sorted((ROOT / "crds").glob("*.yaml"))
+GROUP = "/apis/serving.janus.dev/v1alpha1"
+MINIMAL = {
+    "apiVersion": "serving.janus.dev/v1alpha1", "kind": "MoEService", "metadata": {"name": "chat"},
+    "spec": {"model": {"source": {"type": "HuggingFace",
+                                  "huggingFace": {"repo": "deepseek-ai/DeepSeek-V2-Lite"}}},
+             "slo": {"tpot": {"targetMilliseconds": 60}}}}
+
+
+def topology(epoch, instances=1280, placement=""):
+    return {"epoch": epoch, "configHash": "c" * 64, "mode": "Direct", "gate": "Experts",
+            "sum": "Contributions", "microBatches": 2, "maxRowsPerRound": 512,
+            "instances": [{"role": "attention" if i < 256 else "experts", "podUID": f"{i:036d}", "index": 0,
+                           "incarnation": 1, "node": f"node-{i:04d}", "domain": f"node-{i:04d}",
+                           "address": f"10.100.{i // 250}.{i % 250}:9000", "slots": 0 if i < 256 else 3}
+                          for i in range(instances)],
+            "placement": placement, "sha256": "a" * 64}
+
+
+class CrdsTest(ClusterCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        for words in [("apply", "-f", path) for path in CRDS] + [
+                ("wait", "--for=condition=Established", f"crd/{path.stem}.serving.janus.dev", "--timeout=300s")
+                for path in CRDS]:
+            done = cls.try_kubectl(*words)
+            if done.returncode != 0:
+                raise AssertionError(done.stderr)
+
+    def setUp(self):
+        super().setUp()
+        self.server = self.api_server()
+        wait_for(lambda: self.server.request("GET", GROUP)[0] == 200, "discovery of the group")
+
+    def create(self, plural, body, **changes):
+        path = f"{GROUP}/namespaces/{self.namespace}/{plural}?fieldValidation=Strict"
+        return self.server.request("POST", path, {**body, **changes})
+
+    def assert_refused(self, answer, field, words=""):
+        status, body = answer
+        self.assertEqual(status, 422, body)
+        causes = [(cause["field"], cause["message"]) for cause in body["details"]["causes"]]
+        self.assertTrue(any(f == field and words in m for f, m in causes), causes)
+
+    def test_all_are_small_enough_and_installed_by_a_client_side_apply(self):
+        self.assertEqual(len(CRDS), 4)
+        self.assertLess(sum(path.stat().st_size for path in CRDS), 200_000)
+        for path in CRDS:  # setUpClass has applied them; again is no change
+            self.assertIn("unchanged", self.kubectl("apply", "-f", path, namespaced=False))
+        self.assertIn("What users are promised", self.kubectl("explain", "moesvc.spec.slo"))
+
+    def test_the_minimal_object_is_taken_and_read_back(self):
+        self.kubectl("apply", "-f", "-", text=json.dumps(MINIMAL))
+        read = json.loads(self.kubectl("get", "moesvc", "chat", "-o", "json"))
+        # Scalars are defaulted where their object was written, and nothing else is added.
+        expected = json.loads(json.dumps(MINIMAL["spec"]))
+        expected.update(device="Auto", paused=False, suspend=False)
+        expected["model"]["dtype"] = "Auto"
+        expected["slo"]["tpot"]["percentile"] = "P95"
+        self.assertEqual(read["spec"], expected)
+        self.assertEqual(self.try_kubectl("-n", self.namespace, "diff", "-f", "-",
+                                          text=json.dumps(MINIMAL)).stdout, "")
+
+    def test_status_is_written_by_its_subresource_alone(self):
+        _, made = self.create("moeservices", MINIMAL)
+        made["status"] = {"observedGeneration": 1, "gpus": 7}
+        path = f"{GROUP}/namespaces/{self.namespace}/moeservices/chat"
+        _, through_object = self.server.request("PUT", path, made)
+        self.assertNotIn("status", through_object)
+        made["metadata"] = through_object["metadata"]
+        made["spec"]["paused"] = True
+        status, through_status = self.server.request("PUT", path + "/status", made)
+        self.assertEqual(status, 200, through_status)
+        self.assertEqual(through_status["status"]["gpus"], 7)
+        self.assertFalse(through_status["spec"]["paused"])
+        self.assertEqual(through_status["metadata"]["generation"], 1)
+
+    def test_type_and_repository_stay_for_life(self):
+        self.create("moeservices", MINIMAL)
+        path = f"{GROUP}/namespaces/{self.namespace}/moeservices/chat"
+
+        def patch(source):
+            return self.server.request("PATCH", path, {"spec": {"model": {"source": source}}},
+                                       "application/merge-patch+json")
+        self.assertEqual(patch({"huggingFace": {"revision": "v2"}})[0], 200)
+        self.assert_refused(patch({"huggingFace": {"repo": "a/b"}}), "spec.model.source.huggingFace.repo",
+                            "may not change")
+        self.assert_refused(patch({"type": "Image", "huggingFace": None, "image": {"path": "/m"}}),
+                            "spec.model.source.type", "may not change")
+
+    def test_a_scaler_is_scaled_through_its_subresource(self):
+        status, body = self.create("moerolescalers", {
+            "apiVersion": MINIMAL["apiVersion"], "kind": "MoERoleScaler",
+            "metadata": {"name": "chat-experts"},
+            "spec": {"service": "chat", "role": "experts", "replicas": 2}})
+        self.assertEqual(status, 201, body)
+        self.kubectl("patch", "mrs", "chat-experts", "--subresource=status", "--type=merge", "-p",
+                     '{"status": {"replicas": 2, "selector": "serving.janus.dev/role=experts"}}')
+        self.kubectl("scale", "mrs/chat-experts", "--replicas=5")
+        scale = json.loads(self.kubectl("get", "mrs", "chat-experts", "--subresource=scale", "-o", "json"))
+        self.assertEqual(scale["spec"]["replicas"], 5)
+        self.assertEqual(scale["status"], {"replicas": 2, "selector": "serving.janus.dev/role=experts"})
+
+    def test_the_largest_topology_is_stored(self):
+        # 196,608 slots that do not compress, committed and proposed, with 1,280 members each.
+        raw = random.Random(1).randbytes(2 * 196_608)
+        placement = base64.b64encode(zlib.compress(raw)).decode()
+        body = {"apiVersion": MINIMAL["apiVersion"], "kind": "MoETopology", "metadata": {"name": "chat-0"},
+                "spec": {"fence": 1, "lastEpoch": 2, "committed": topology(1, placement=placement),
+                         "proposed": topology(2, placement=placement)}}
+        status, made = self.create("moetopologies", body)
+        self.assertEqual(status, 201, made)
+        print(f"largest topology: {len(json.dumps(body)):,} bytes", file=sys.stderr)
+        read = self.server.request("GET", f"{GROUP}/namespaces/{self.namespace}/moetopologies/chat-0")[1]
+        self.assertEqual(read["spec"], body["spec"])
+
+    def test_a_topology_never_goes_back(self):
+        body = {"apiVersion": MINIMAL["apiVersion"], "kind": "MoETopology", "metadata": {"name": "chat-0"},
+                "spec": {"fence": 3, "lastEpoch": 5, "committed": topology(5, 2)}}
+        status, made = self.create("moetopologies", body)
+        self.assertEqual(status, 201, made)
+
+        def patch(spec):
+            path = f"{GROUP}/namespaces/{self.namespace}/moetopologies/chat-0"
+            return self.server.request("PATCH", path, {"spec": spec}, "application/merge-patch+json")
+        self.assert_refused(patch({"fence": 2}), "spec.fence", "is 2, less than 3")
+        self.assert_refused(patch({"lastEpoch": 4}), "spec.lastEpoch", "is 4, less than 5")
+        self.assert_refused(patch({"committed": {"epoch": 4}}), "spec.committed.epoch", "older epoch")
+        self.assert_refused(patch({"proposed": topology(6, 2)}), "spec.proposed.epoch",
+                            "is 6, more than lastEpoch = 5")
+        self.assert_refused(patch({"proposed": topology(5, 2)}), "spec.proposed.epoch",
+                            "is 5, not above the committed 5")
+        self.assertEqual(patch({"lastEpoch": 6, "proposed": topology(6, 2)})[0], 200)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,144 @@
+"""What the suites on a cluster have in common.
+
+With KUBECONFIG they run on that cluster, with kubectl from PATH; otherwise each suite brings up the
+test cluster of its tier (e2e/cluster) and takes it down again. Where neither can be, every test of
+the suite is skipped with the reason.
+"""
+
+import http.client
+import json
+import os
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CLUSTER = ROOT / "e2e" / "cluster" / "cluster"
+DEADLINE_SECONDS = 300  # generous, for whatever a test waits on
+
+
+def wait_for(condition, what):
+    """Polls until the condition has a value, and returns it; fails after the one deadline."""
+    end = time.monotonic() + DEADLINE_SECONDS
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise AssertionError(f"{what}: not within {DEADLINE_SECONDS} s")
+        time.sleep(0.05)
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("localhost", timeout=DEADLINE_SECONDS)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self.path))
+
+
+class ApiServer:
+    """The API server over kubectl's proxy, which knows the credentials; a file's socket crosses
+    network namespaces."""
+
+    def __init__(self, kubectl_command, environment):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="janus-proxy-"))
+        path = self.folder / "socket"
+        self.proxy = subprocess.Popen([*kubectl_command, "proxy", f"--unix-socket={path}"],
+                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                      env=environment)
+        wait_for(path.exists, "kubectl proxy")
+        self.connection = _UnixConnection(path)
+
+    def request(self, method, path, body=None, content="application/json"):
+        """(HTTP status, decoded body)."""
+        self.connection.request(method, path, None if body is None else json.dumps(body),
+                                {"Content-Type": content, "Accept": "application/json"})
+        response = self.connection.getresponse()
+        text = response.read()
+        return response.status, json.loads(text) if text else None
+
+    def close(self):
+        self.connection.close()
+        self.proxy.terminate()
+        self.proxy.wait()
+        shutil.rmtree(self.folder)
+
+
+class ClusterCase(unittest.TestCase):
+    """`tier` is "api" or "node". Each test has a namespace of its own, `self.namespace`; when it fails,
+    the namespace's events and objects and its slice of the audit log are kept in build/e2e/<test>."""
+
+    tier = "api"
+
+    @classmethod
+    def setUpClass(cls):
+        cls.environment = dict(os.environ)
+        cls.is_given = bool(os.environ.get("KUBECONFIG"))
+        if cls.is_given:
+            cls.kubectl_command = ["kubectl"]
+            return
+        cls.environment["JANUS_CLUSTER"] = f"suite-{cls.__name__.lower()}"
+        cls.kubectl_command = [str(CLUSTER), "kubectl"]
+        cls.addClassCleanup(subprocess.run, [CLUSTER, "down"], env=cls.environment, check=True)
+        done = subprocess.run([CLUSTER, "up", cls.tier], env=cls.environment, capture_output=True,
+                              text=True, check=False)
+        if "cannot run here" in done.stderr:
+            print(f"{cls.__name__}: {done.stderr.strip()}", file=sys.stderr)
+            raise unittest.SkipTest(done.stderr.strip())
+        if done.returncode != 0:
+            raise AssertionError(done.stdout + done.stderr)
+
+    def run(self, result=None):
+        result = result if result is not None else self.defaultTestResult()
+        words = re.sub("([A-Z])", r"-\1", self._testMethodName.removeprefix("test_")).lower()
+        self.namespace = re.sub("[^a-z0-9]+", "-", words)[:50].strip("-") + f"-{os.getpid()}"
+        bad = len(result.failures) + len(result.errors)
+        super().run(result)
+        if len(result.failures) + len(result.errors) > bad:
+            self._keep()
+        if not getattr(self, "__unittest_skip__", False):
+            self.try_kubectl("delete", "namespace", self.namespace, "--ignore-not-found", "--wait=false")
+        return result
+
+    def setUp(self):
+        self.kubectl("create", "namespace", self.namespace, namespaced=False)
+
+    def _keep(self):
+        folder = ROOT / "build" / "e2e" / self._testMethodName
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, words in (("events", ("get", "events", "-o", "yaml")),
+                            ("objects", ("get", "all,moesvc,mrs,moetop", "-o", "yaml"))):
+            (folder / f"{name}.yaml").write_text(self.try_kubectl("-n", self.namespace, *words).stdout)
+        base = pathlib.Path(os.environ.get("XDG_STATE_HOME", pathlib.Path.home() / ".local" / "state"))
+        audit = base / "janus" / "cluster" / self.environment.get("JANUS_CLUSTER", "") / "log" / "audit.log"
+        if not self.is_given and audit.exists():
+            with open(audit, encoding="utf-8") as log, open(folder / "audit.log", "w", encoding="utf-8") as out:
+                out.writelines(line for line in log if f'"namespace":"{self.namespace}"' in line)
+        print(f"kept in {folder}", file=sys.stderr)
+
+    @classmethod
+    def try_kubectl(cls, *words, text=None):
+        return subprocess.run([*cls.kubectl_command, *(str(word) for word in words)], input=text,
+                              capture_output=True, text=True, check=False, env=cls.environment)
+
+    def kubectl(self, *words, text=None, namespaced=True):
+        """Its output; a failure fails the test with what it said."""
+        place = ("-n", self.namespace) if namespaced else ()
+        done = self.try_kubectl(*place, *words, text=text)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def api_server(self):
+        server = ApiServer(self.kubectl_command, self.environment)
+        self.addCleanup(server.close)
+        return server
