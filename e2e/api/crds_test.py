@@ -2,8 +2,10 @@
 
 import base64
 import json
+import os
 import pathlib
 import random
+import subprocess
 import sys
 import unittest
 import zlib
@@ -12,6 +14,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 from cluster_case import ROOT, ClusterCase, wait_for  # noqa: E402
 
+BIN = pathlib.Path(os.environ.get("JANUS_BIN_DIR", ROOT / "build" / "dev" / "bin"))
 CRDS = sorted((ROOT / "crds").glob("*.yaml"))
 GROUP = "/apis/serving.janus.dev/v1alpha1"
 MINIMAL = {
@@ -146,6 +149,28 @@ class CrdsTest(ClusterCase):
         self.assert_refused(patch({"proposed": topology(5, 2)}), "spec.proposed.epoch",
                             "is 5, not above the committed 5")
         self.assertEqual(patch({"lastEpoch": 6, "proposed": topology(6, 2)})[0], 200)
+
+    def test_it_judges_as_janusctl_does(self):
+        program = BIN / "print-bad-objects"
+        self.assertTrue(program.exists(), f"no {program}; ninja -C build/dev print-bad-objects")
+        lines = subprocess.run([program], capture_output=True, text=True, check=True).stdout.splitlines()
+        path = f"{GROUP}/namespaces/{self.namespace}/moeservices?fieldValidation=Strict&dryRun=All"
+        wrong = []
+        refused = 0
+        for line in map(json.loads, lines):
+            status, body = self.server.request("POST", path, line["object"])
+            if not line["paths"]:
+                agrees = status == 201
+            elif line["unknown_field"]:
+                agrees = status == 400 and any(f'unknown field "{p}"' in body["message"] for p in line["paths"])
+            else:
+                causes = body["details"].get("causes", ()) if status == 422 else ()
+                agrees = any(cause["field"] in line["paths"] for cause in causes)
+            refused += status != 201
+            if not agrees:
+                wrong.append(f'{line["name"]} {line["paths"]}: {status} {body.get("message", "taken")}')
+        self.assertEqual(wrong, [])
+        print(f"{len(lines)} objects judged alike, {refused} of them refused", file=sys.stderr)
 
 
 if __name__ == "__main__":

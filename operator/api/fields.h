@@ -58,9 +58,9 @@ inline void Read(const At& at, int32_t& out) {
   out = static_cast<int32_t>(wide);
 }
 inline void Read(const At& at, Quantity& out) {
-  // A plain number is a quantity too: `size: 1073741824`.
-  const bool number = at.node.kind == Node::Kind::kInteger || at.node.kind == Node::Kind::kFloat;
-  if (!number && !at.Expect(Node::Kind::kString)) return;
+  // A plain integer is a quantity too: `size: 1073741824`. The API server takes no other number.
+  if (at.node.kind != Node::Kind::kInteger && !at.Expect(Node::Kind::kString)) return;
+  if (at.node.text.size() > 18) return at.Fail("has more than 18 characters; write it shorter");
   Result<Quantity> quantity = ParseQuantity(at.node.text);
   if (!quantity.ok()) {
     at.Fail(quantity.status().message());

@@ -157,6 +157,7 @@ struct RoleSpec {
 
   bool is_static() const { return replicas.has_value(); }
   bool is_slo() const { return !replicas && (!scaling || scaling->mode == ScalingMode::kSlo); }
+  bool operator==(const RoleSpec&) const = default;
 };
 
 struct KvCacheSpec {
@@ -164,11 +165,13 @@ struct KvCacheSpec {
   std::optional<int32_t> memory_percent;  // of what weights leave free; absent with no size: 90
   std::optional<Quantity> size;           // bytes per instance
   PrefixCache prefix_cache = PrefixCache::kAuto;
+  bool operator==(const KvCacheSpec&) const = default;
 };
 
 struct AttentionSpec : RoleSpec {
   int32_t max_batch_size = 256;  // sequences per instance that run at once
   KvCacheSpec kv_cache;
+  bool operator==(const AttentionSpec&) const = default;
 };
 
 struct PlacementSpec {
@@ -184,11 +187,13 @@ struct ExpertsSpec : RoleSpec {
   int32_t spare_slots = 2;                    // per instance, of any layer
   PlacementSpec placement;
   Scheduling scheduling = Scheduling::kAebs;
+  bool operator==(const ExpertsSpec&) const = default;
 };
 
 struct RolesSpec {
   AttentionSpec attention;
   ExpertsSpec experts;
+  bool operator==(const RolesSpec&) const = default;
 };
 
 struct ExchangeSpec {
@@ -198,10 +203,12 @@ struct ExchangeSpec {
   GateSide gate = GateSide::kAuto;
   SumRule sum = SumRule::kAuto;
   bool host_shared = false;
+  bool operator==(const ExchangeSpec&) const = default;
 };
 
 struct PipelineSpec {
   int32_t micro_batches = 0;  // 0: automatic
+  bool operator==(const PipelineSpec&) const = default;
 };
 
 struct RatioBound {
@@ -248,6 +255,7 @@ struct GatewayLimits {
   int32_t queued_requests = 4096;
   Quantity request_size{4 << 20, int64_t{4 << 20} * 1000, "4Mi"};  // bytes
   int32_t open_streams = 4096;
+  bool operator==(const GatewayLimits&) const = default;
 };
 
 struct GatewaySpec {
@@ -256,11 +264,13 @@ struct GatewaySpec {
   std::optional<SecretKeyRef> api_keys_secret_ref;
   GatewayLimits limits;
   std::optional<Node> pod_template;
+  bool operator==(const GatewaySpec&) const = default;
 };
 
 struct SecuritySpec {
   Tls tls = Tls::kAuto;
   bool network_policy = false;
+  bool operator==(const SecuritySpec&) const = default;
 };
 
 struct MoEServiceSpec {
@@ -280,6 +290,7 @@ struct MoEServiceSpec {
   SecuritySpec security;
   bool paused = false;
   bool suspend = false;
+  bool operator==(const MoEServiceSpec&) const = default;
 };
 
 struct ObjectMeta {

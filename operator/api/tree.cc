@@ -46,6 +46,17 @@ Node Node::Bool(bool value) {
   return node;
 }
 
+bool operator==(const Node& a, const Node& b) {
+  const auto same = [](const NodeField& x, const NodeField& y) {
+    return x.name == y.name && x.value == y.value;
+  };
+  const bool has_text = a.kind == Node::Kind::kInteger || a.kind == Node::Kind::kFloat ||
+                        a.kind == Node::Kind::kString;
+  return a.kind == b.kind && (!has_text || a.text == b.text) && a.boolean == b.boolean &&
+         a.items == b.items &&
+         std::equal(a.fields.begin(), a.fields.end(), b.fields.begin(), b.fields.end(), same);
+}
+
 const Node* Node::Find(std::string_view name) const {
   for (const auto& [field, value] : fields) {
     if (field == name) return &value;

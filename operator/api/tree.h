@@ -39,6 +39,9 @@ struct Node {
   // The field of that name, or null when this is no map or has none.
   const Node* Find(std::string_view name) const;
 
+  // The same value, wherever it was written.
+  friend bool operator==(const Node& a, const Node& b);
+
   // Appends a field (kMap) and returns it; the reference is valid until the next Add.
   Node& Add(std::string_view name, Node value);
 

@@ -20,7 +20,11 @@ class Validator {
     Range("spec.drain.timeoutSeconds", service.spec.drain.timeout_seconds, 0, 86'400);
     Range("spec.rollout.drainSeconds", service.spec.rollout.drain_seconds, 0, 86'400);
     Gateway(service.spec.gateway);
-    Count("spec.imagePullSecrets", service.spec.image_pull_secrets.size(), 16);
+    const std::vector<LocalObjectRef>& secrets = service.spec.image_pull_secrets;
+    Count("spec.imagePullSecrets", secrets.size(), 16);
+    for (size_t i = 0; i < secrets.size(); ++i) {
+      Filled(Item("spec.imagePullSecrets", i) + ".name", secrets[i].name, 253);
+    }
     Length("spec.image", service.spec.image, 1024);
     return std::move(errors_);
   }
@@ -44,10 +48,16 @@ class Validator {
     for (const int32_t one : allowed) list += (list.empty() ? "" : ", ") + std::to_string(one);
     Fail(path, "is " + std::to_string(value) + "; want one of " + list);
   }
+  // In characters, as the API server counts: code points.
   void Length(std::string_view path, const std::string& text, size_t most) {
-    if (text.size() <= most) return;
-    Fail(path, "has " + std::to_string(text.size()) + " characters; want at most " +
-                   std::to_string(most));
+    const auto length = static_cast<size_t>(
+        std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+    if (length <= most) return;
+    Fail(path,
+         "has " + std::to_string(length) + " characters; want at most " + std::to_string(most));
+  }
+  static std::string Item(const std::string& path, size_t index) {
+    return path + "[" + std::to_string(index) + "]";
   }
   void Count(std::string_view path, size_t count, size_t most) {
     if (count <= most) return;
@@ -91,6 +101,18 @@ class Validator {
     }
   }
 
+  void Secret(const std::string& path, const std::optional<SecretKeyRef>& secret) {
+    if (!secret) return;
+    Filled(path + ".name", secret->name, 253);
+    Filled(path + ".key", secret->key, 253);
+  }
+
+  void Claim(const std::string& path, const std::optional<PersistentVolumeClaimSource>& claim) {
+    if (!claim) return;
+    Filled(path + ".claimName", claim->claim_name, 253);
+    Length(path + ".path", claim->path, 4096);
+  }
+
   void AbsolutePath(std::string_view path, const std::string& value) {
     Filled(path, value, 4096);
     if (!value.empty() && value.front() != '/') {
@@ -114,11 +136,10 @@ class Validator {
         Fail("spec.model.source.huggingFace.repo",
              "is '" + repo.substr(0, 64) + "'; want owner/name as on the hub");
       }
+      Length("spec.model.source.huggingFace.revision", source.hugging_face->revision, 255);
+      Secret("spec.model.source.huggingFace.tokenSecretRef", source.hugging_face->token_secret_ref);
     }
-    if (source.persistent_volume_claim) {
-      Filled("spec.model.source.persistentVolumeClaim.claimName",
-             source.persistent_volume_claim->claim_name, 253);
-    }
+    Claim("spec.model.source.persistentVolumeClaim", source.persistent_volume_claim);
     if (source.image) AbsolutePath("spec.model.source.image.path", source.image->path);
     if (source.host_path) AbsolutePath("spec.model.source.hostPath.path", source.host_path->path);
     Length("spec.model.name", model.name, 253);
@@ -127,6 +148,8 @@ class Validator {
           {{"persistentVolumeClaim", "PersistentVolumeClaim",
             model.cache.persistent_volume_claim.has_value()},
            {"node", "Node", model.cache.node.has_value()}});
+    Claim("spec.model.cache.persistentVolumeClaim", model.cache.persistent_volume_claim);
+    if (model.cache.node) AbsolutePath("spec.model.cache.node.path", model.cache.node->path);
   }
 
   void Slo(const SloSpec& slo) {
@@ -140,7 +163,7 @@ class Validator {
     Range(path + ".stabilizationWindowSeconds", rules.stabilization_window_seconds, 0, 3600);
     Count(path + ".policies", rules.policies.size(), 20);
     for (size_t i = 0; i < rules.policies.size(); ++i) {
-      const std::string policy = path + ".policies[" + std::to_string(i) + "]";
+      const std::string policy = Item(path + ".policies", i);
       Range(policy + ".value", rules.policies[i].value, 1, 100'000);
       Range(policy + ".periodSeconds", rules.policies[i].period_seconds, 1, 1800);
     }
@@ -173,8 +196,24 @@ class Validator {
     OneOf(path + ".instancesPerPod", role.instances_per_pod, {1, 2, 4, 8});
     OneOf(path + ".tensorParallel", role.tensor_parallel, {1, 2, 4, 8});
     Length(path + ".hardwareProfile", role.hardware_profile, 253);
-    Count(path + ".tolerations", role.tolerations.size(), 64);
+    Length(path + ".schedulerName", role.scheduler_name, 63);
+    Length(path + ".priorityClassName", role.priority_class_name, 253);
+    Count(path + ".resources.requests", role.resources.requests.size(), 32);
+    Count(path + ".resources.limits", role.resources.limits.size(), 32);
     Count(path + ".nodeSelector", role.node_selector.size(), 64);
+    for (const auto& [label, value] : role.node_selector) {
+      Length(path + ".nodeSelector." + label, value, 63);
+    }
+    Count(path + ".tolerations", role.tolerations.size(), 64);
+    for (size_t i = 0; i < role.tolerations.size(); ++i) {
+      const std::string item = Item(path + ".tolerations", i);
+      Length(item + ".key", role.tolerations[i].key, 317);
+      Length(item + ".value", role.tolerations[i].value, 63);
+      if (role.tolerations[i].toleration_seconds) {
+        Range(item + ".tolerationSeconds", *role.tolerations[i].toleration_seconds, 0,
+              std::numeric_limits<int32_t>::max());
+      }
+    }
   }
 
   void Roles(const MoEServiceSpec& spec) {
@@ -267,6 +306,7 @@ class Validator {
     Range("spec.gateway.service.port", gateway.service.port, 1, 65'535);
     Range("spec.gateway.limits.queuedRequests", gateway.limits.queued_requests, 1, 1'000'000);
     Range("spec.gateway.limits.openStreams", gateway.limits.open_streams, 1, 1'000'000);
+    Secret("spec.gateway.apiKeysSecretRef", gateway.api_keys_secret_ref);
     Range("spec.gateway.limits.requestSize", gateway.limits.request_size.value, 1024, 1 << 30);
   }
 
