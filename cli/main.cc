@@ -396,9 +396,11 @@ void DeclareLoad(CLI::App& app, LoadCommand& command) {
 }
 
 Status Validate(const ValidateOptions& options) {
-  JANUS_ASSIGN_OR_RETURN(const control::MoEService service, ReadServiceFile(options.file));
-  std::printf("%s: MoEService %s is valid\n", options.file.c_str(), service.metadata.name.c_str());
-  return OkStatus();
+  JANUS_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(options.file));
+  JANUS_ASSIGN_OR_RETURN(const ServiceVerdicts verdicts, JudgeServiceText(text, options.file));
+  std::fputs(DescribeVerdicts(verdicts, options.file).c_str(), stdout);
+  if (verdicts.schema.empty() && verdicts.supported.empty()) return OkStatus();
+  return InvalidArgument(options.file + ": refused, see above");
 }
 
 Status Load(LoadCommand& command, StopSignals& stop) {

@@ -1,9 +1,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include "operator/api/parse.h"
+#include "operator/api/reference_page.h"
 #include "tests/support/api/bad_objects.h"
 #include "tests/support/api/crd.h"
 
@@ -30,8 +34,8 @@ void ForEachField(const Node& schema, const std::string& path, const F& visit) {
   }
 }
 
-constexpr const char* kCrds[] = {"hardwareprofiles", "moerolescalers", "moeservices",
-                                 "moetopologies"};
+constexpr const char* kCrds[] = {"moeservices", "moerolescalers", "moetopologies",
+                                 "hardwareprofiles"};
 
 TEST(Crds, SayOfEveryFieldWhatItIs) {
   for (const char* plural : kCrds) {
@@ -108,6 +112,19 @@ TEST(Crds, DefaultToWhatTheObjectHasByItself) {
     EXPECT_TRUE(without.object.spec == with.object.spec) << test::ToJson(defaulted);
   }
   EXPECT_GT(filled, 0);
+}
+
+TEST(Crds, ArePrintedInTheDocsAsTheyAre) {
+  std::vector<Node> crds;
+  for (const char* plural : kCrds) crds.push_back(test::ReadCrd(plural));
+  const std::string fresh = ReferencePage(crds);
+  std::ifstream in(JANUS_SOURCE_DIR "/docs/api.md");
+  std::ostringstream page;
+  page << in.rdbuf();
+  if (page.str() == fresh) return;
+  const std::string path = testing::TempDir() + "api.md";
+  std::ofstream(path) << fresh;
+  ADD_FAILURE() << "docs/api.md is older than crds/; cp " << path << " docs/api.md";
 }
 
 TEST(BadObjects, AreMadeOfObjectsThatPass) {

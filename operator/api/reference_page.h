@@ -1,0 +1,14 @@
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "operator/api/tree.h"
+
+namespace janus::control {
+
+// docs/api.md, printed from the CustomResourceDefinitions: of each kind its names, every field with
+// its type, bounds, default and description, the rules, and the columns of `kubectl get`. Pure.
+std::string ReferencePage(std::span<const Node> crds);
+
+}  // namespace janus::control
