@@ -62,11 +62,17 @@ PeerId SenderOf(const Hello& hello) {
   return {hello.role == 0 ? Role::kAttention : Role::kExperts, Rank{hello.rank}};
 }
 
-Status Judge(const Hello& theirs, const Hello& ours, const TransportLayout& layout) {
+Status Judge(const Hello& theirs, const Hello& ours, const TransportLayout& layout,
+             const Hello* of_its_role) {
+  const auto differ = [&](const std::string& field, const std::string& their_value,
+                          const Hello& other, const std::string& other_value) {
+    return FailedPrecondition("exchange: " + ToString(SenderOf(theirs)) + " has " + field + " " +
+                              their_value + ", " + ToString(SenderOf(other)) + " has " +
+                              other_value);
+  };
   const auto differs = [&](const std::string& field, const std::string& their_value,
                            const std::string& our_value) {
-    return FailedPrecondition("exchange: " + ToString(SenderOf(theirs)) + " has " + field + " " +
-                              their_value + ", " + ToString(SenderOf(ours)) + " has " + our_value);
+    return differ(field, their_value, ours, our_value);
   };
   if (theirs.protocol_version != ours.protocol_version) {
     return differs("protocol version", std::to_string(theirs.protocol_version),
@@ -89,10 +95,12 @@ Status Judge(const Hello& theirs, const Hello& ours, const TransportLayout& layo
   if (theirs.model_digest != ours.model_digest) {
     return differs("model digest", hex(theirs.model_digest), hex(ours.model_digest));
   }
-  const std::string their_class = Take(theirs.numerics);
-  const std::string our_class = Take(ours.numerics);
-  if (their_class != our_class) {
-    return differs("numerics class", "'" + their_class + "'", "'" + our_class + "'");
+  if (of_its_role != nullptr) {
+    const std::string their_class = Take(theirs.numerics);
+    const std::string its_class = Take(of_its_role->numerics);
+    if (their_class != its_class) {
+      return differ("numerics class", "'" + their_class + "'", *of_its_role, "'" + its_class + "'");
+    }
   }
   if (theirs.sum_rule != ours.sum_rule) {
     return differs("sum rule", SumText(theirs.sum_rule), SumText(ours.sum_rule));

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <optional>
 
 namespace janus::dataplane {
 namespace {
@@ -316,7 +317,8 @@ class Meeting {
     if (state == HelloReader::State::kBroken) return false;
     const Hello& hello = talk.reader.hello;
     if (const std::string why = RefusalText(hello); !why.empty()) return FailedPrecondition(why);
-    JANUS_RETURN_IF_ERROR(Judge(hello, HelloTo(talk.member), layout_));
+    const Hello ours = HelloTo(talk.member);
+    JANUS_RETURN_IF_ERROR(Judge(hello, ours, layout_, OfRole(SenderOf(hello).role, ours)));
     if (MemberIndex(layout_, SenderOf(hello)) != talk.member) {
       return FailedPrecondition("exchange: " + ToString(SenderOf(hello)) + " answers at '" +
                                 options_.attention_addresses[static_cast<size_t>(talk.member)] +
@@ -336,7 +338,7 @@ class Meeting {
     const bool known = member >= 0 && member < layout_.m + layout_.n && member != self_;
     // Who is unknown is judged against what we would tell anybody.
     const Hello ours = HelloTo(known ? member : (self_ == 0 ? layout_.m : 0));
-    const Status judged = Judge(hello, ours, layout_);
+    const Status judged = Judge(hello, ours, layout_, OfRole(SenderOf(hello).role, ours));
     if (!judged.ok()) {
       // Told why, it gives up; the member that was meant may still come.
       SendHello(talk.socket.get(), MakeRefusal(ours, judged), "", -1);
@@ -374,7 +376,17 @@ class Meeting {
     }
   }
 
+  // A member of the role whose numerics class is known.
+  const Hello* OfRole(Role role, const Hello& ours) const {
+    if (role == layout_.self.role) return &ours;
+    return first_of_other_role_ ? &*first_of_other_role_ : nullptr;
+  }
+
   void Enter(int member, Conversation& talk) {
+    if (const Hello& hello = talk.reader.hello;
+        SenderOf(hello).role != layout_.self.role && !first_of_other_role_) {
+      first_of_other_role_ = hello;
+    }
     met_.push_back({MemberAt(layout_, member), std::move(talk.socket),
                     std::move(talk.reader.segment), std::move(talk.reader.address)});
     std::erase(missing_, member);
@@ -389,6 +401,7 @@ class Meeting {
   std::vector<int> missing_;              // not met
   std::vector<Conversation> talks_;
   std::vector<Met> met_;
+  std::optional<Hello> first_of_other_role_;
   std::string last_refusal_;
 };
 

@@ -22,6 +22,7 @@ TransportLayout LayoutOf(PeerId self) {
 }
 
 constexpr PeerId kAttention0{Role::kAttention, Rank{0}};
+constexpr PeerId kExperts0{Role::kExperts, Rank{0}};
 constexpr PeerId kExperts1{Role::kExperts, Rank{1}};
 
 ExchangeIdentity Identity() {
@@ -38,10 +39,22 @@ Hello From(const ExchangeIdentity& identity, PeerId self) {
   return MakeHello(identity, LayoutOf(self), PairTransport::kSharedMemory, 0);
 }
 
+// Attention 0 judges, to whom experts 0 has spoken.
+Status Judged(const Hello& theirs) {
+  const Hello experts0 = From(Identity(), kExperts0);
+  return Judge(theirs, From(Identity(), kAttention0), LayoutOf(kAttention0), &experts0);
+}
+
 TEST(Judge, TakesAPeerThatAgrees) {
-  EXPECT_EQ(
-      Judge(From(Identity(), kExperts1), From(Identity(), kAttention0), LayoutOf(kAttention0)),
-      OkStatus());
+  EXPECT_EQ(Judged(From(Identity(), kExperts1)), OkStatus());
+}
+
+TEST(Judge, LetsRolesComputeDifferently) {
+  ExchangeIdentity identity = Identity();
+  identity.numerics = "cpu avx512 bf16 tp1";
+  EXPECT_EQ(Judge(From(identity, kExperts1), From(Identity(), kAttention0), LayoutOf(kAttention0),
+                  nullptr),
+            OkStatus());
 }
 
 struct Mismatch {
@@ -61,8 +74,7 @@ TEST_P(MismatchTest, IsRefusedByNameWithBothValues) {
   if (GetParam().identity) GetParam().identity(identity);
   Hello theirs = From(identity, kExperts1);
   if (GetParam().hello) GetParam().hello(theirs);
-  EXPECT_EQ(Judge(theirs, From(Identity(), kAttention0), LayoutOf(kAttention0)),
-            FailedPrecondition("exchange: " + GetParam().message));
+  EXPECT_EQ(Judged(theirs), FailedPrecondition("exchange: " + GetParam().message));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -87,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mismatch{"Numerics",
                  [](ExchangeIdentity& i) { i.numerics = "cpu avx512 bf16 tp1"; },
                  {},
-                 "experts 1 has numerics class 'cpu avx512 bf16 tp1', attention 0 has "
+                 "experts 1 has numerics class 'cpu avx512 bf16 tp1', experts 0 has "
                  "'cpu avx2 bf16 tp1'"},
         Mismatch{"Sum",
                  [](ExchangeIdentity& i) { i.sum = SumRule::kFixedPoint; },
@@ -125,16 +137,14 @@ TEST(Judge, NamesAnotherSlotLayout) {
   shape.n = 2;
   const Hello theirs = MakeHello(Identity(), *LayoutFor(ExchangeMode::kDirect, shape, kExperts1),
                                  PairTransport::kSharedMemory, 0);
-  EXPECT_TRUE(
-      Contains(Judge(theirs, From(Identity(), kAttention0), LayoutOf(kAttention0)).message(),
-               "experts 1 has slot layout "));
+  EXPECT_TRUE(Contains(Judged(theirs).message(), "experts 1 has slot layout "));
 }
 
 TEST(Judge, PrintsNothingThatAPeerCouldHideInItsTexts) {
   Hello theirs = From(Identity(), kExperts1);
   std::memset(theirs.numerics, 'x', sizeof theirs.numerics);  // no end
   theirs.numerics[1] = '\n';
-  const Status status = Judge(theirs, From(Identity(), kAttention0), LayoutOf(kAttention0));
+  const Status status = Judged(theirs);
   EXPECT_TRUE(Contains(status.message(), "'x?xx"));
   EXPECT_EQ(status.message().find('\n'), std::string::npos);
 }

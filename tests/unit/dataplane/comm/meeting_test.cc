@@ -115,8 +115,6 @@ TEST_F(MeetingTest, TellsADifferentPeerWhyAndGoesOnWaitingForTheRightOne) {
            Other{"epoch 2, attention 0 has 1", [](ExchangeIdentity& i) { i.epoch = 2; }},
            Other{"another epoch key", [](ExchangeIdentity& i) { i.epoch_key[0] = std::byte{1}; }},
            Other{"model digest", [](ExchangeIdentity& i) { i.model_digest = 1; }},
-           Other{"numerics class 'avx9', attention 0 has 'test'",
-                 [](ExchangeIdentity& i) { i.numerics = "avx9"; }},
            Other{"topology hash", [](ExchangeIdentity& i) { i.topology_hash = 1; }},
        }) {
     ConnectOptions options = options_;
@@ -131,6 +129,48 @@ TEST_F(MeetingTest, TellsADifferentPeerWhyAndGoesOnWaitingForTheRightOne) {
   EXPECT_TRUE(Contains(layout.message(), "slot layout"));
   EXPECT_EQ(Experts(options_, LayoutOf(kExperts0)), OkStatus());
   EXPECT_EQ(attention.get(), OkStatus());
+}
+
+// Experts do not meet each other: it is attention that finds out.
+TEST_F(MeetingTest, TellsAnExpertThatComputesUnlikeTheOthersOfItsRole) {
+  ExchangeShape shape = Shape();
+  shape.n = 2;
+  const auto layout = [&](PeerId self) { return *LayoutFor(ExchangeMode::kDirect, shape, self); };
+  std::future<Status> attention = std::async(std::launch::async, [&] {
+    return ConnectSharedMemory(layout(kAttention0), options_, *listener_, stop_.get_token())
+        .status();
+  });
+  ConnectOptions others = options_;
+  others.identity.numerics = "avx9";  // of the experts; attention computes as 'test'
+  const auto first_listener = *ExchangeListener::Create(Address("experts0"));
+  const auto first = ConnectSharedMemory(layout(kExperts0), others, *first_listener, {});
+  ASSERT_EQ(first.status(), OkStatus());
+  const PeerId second{Role::kExperts, Rank{1}};
+  const Status refused = Experts(options_, layout(second));
+  EXPECT_EQ(refused, FailedPrecondition("exchange: experts 1 has numerics class 'test', experts 0 "
+                                        "has 'avx9'"));
+  EXPECT_EQ(Experts(others, layout(second)), OkStatus());
+  EXPECT_EQ(attention.get(), OkStatus());
+}
+
+TEST_F(MeetingTest, TellsAttentionThatComputesUnlikeTheOthersOfItsRole) {
+  ExchangeShape shape = Shape();
+  shape.m = 2;
+  const auto layout = [&](PeerId self) { return *LayoutFor(ExchangeMode::kDirect, shape, self); };
+  options_.attention_addresses.push_back(Address("attention1"));
+  std::future<Status> attention = std::async(std::launch::async, [&] {
+    return ConnectSharedMemory(layout(kAttention0), options_, *listener_, stop_.get_token())
+        .status();
+  });
+  ConnectOptions other = options_;
+  other.identity.numerics = "avx9";
+  const auto listener = *ExchangeListener::Create(Address("attention1"));
+  const PeerId second{Role::kAttention, Rank{1}};
+  EXPECT_EQ(ConnectSharedMemory(layout(second), other, *listener, {}).status(),
+            FailedPrecondition("exchange: attention 1 has numerics class 'avx9', attention 0 has "
+                               "'test'"));
+  stop_.request_stop();
+  EXPECT_EQ(attention.get().code(), StatusCode::kCancelled);
 }
 
 TEST_F(MeetingTest, RefusesAnotherVersionByNumber) {
