@@ -31,6 +31,7 @@ void Coordinator::OnDemand(int rank, const DemandNote& note, MonotonicTime now) 
   if (note.for_step > next_step_) return;
   member.demand = Bounded(note.demand, options_.max_rows);
   member.demand_for = note.for_step;
+  member.spoke_since = true;
   if (member.demand.last_step_ns > 0) {
     member.last_rows.decode = static_cast<int>(member.demand.last_decode_rows);
     member.last_rows.prefill = static_cast<int>(member.demand.last_prefill_rows);
@@ -39,10 +40,11 @@ void Coordinator::OnDemand(int rank, const DemandNote& note, MonotonicTime now) 
   if (!first_ready_ && Ready(member) && member.has_work()) first_ready_ = now;
 }
 
-// A participant of the last issued step is ready when it has spoken for the next one; for everybody
-// else what it said last still holds.
+// A participant of the last issued step is ready when it has spoken for the next one, who was left
+// out of it when it has spoken at all; for everybody else what it said last still holds.
 bool Coordinator::Ready(const Member& member) const {
-  return member.was_in || member.left_out ? member.demand_for == next_step_ : true;
+  if (member.was_in) return member.demand_for == next_step_;
+  return !member.left_out || member.spoke_since;
 }
 
 std::optional<Ticket> Coordinator::Next(MonotonicTime now) {
@@ -133,6 +135,7 @@ Ticket Coordinator::Issue() {
     const bool ready = Ready(member);
     const bool takes_part = ready && member.has_work();
     member.left_out = !ready;
+    member.spoke_since = false;
     if (member.left_out) ++member.sit_outs;
     member.was_in = takes_part;
     if (!takes_part) continue;

@@ -30,7 +30,8 @@ struct DemandNote {
 // issued when every participant of the step before has said what it brings next (each does so at
 // the start of its step, so that step is then running everywhere), or when patience ends: 10 % of
 // the predicted step after the first was ready; an instance that was left out of the last step with
-// work in hand is waited for up to the detection deadline instead.
+// work in hand is waited for up to the detection deadline instead. Whatever that one says then
+// holds, be it of a step that went without it: the ticket that told it so may have been lost.
 //
 // Confined to the step thread of the lowest attention rank. Time is passed in.
 class Coordinator {
@@ -55,9 +56,10 @@ class Coordinator {
  private:
   struct Member {
     Demand demand;
-    uint64_t demand_for = 1;  // the step the demand is for
-    bool was_in = false;      // took part in the last issued step
-    bool left_out = false;    // had work, but the last ticket went out without it
+    uint64_t demand_for = 1;   // the step the demand is for
+    bool was_in = false;       // took part in the last issued step
+    bool left_out = false;     // had work, but the last ticket went out without it
+    bool spoke_since = false;  // since that ticket went out
     uint64_t sit_outs = 0;
     // The rows and the time of its last step, until they count towards those of all.
     StepRows last_rows;
