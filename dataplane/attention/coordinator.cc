@@ -32,6 +32,7 @@ void Coordinator::OnDemand(int rank, const DemandNote& note, MonotonicTime now) 
   member.demand = Bounded(note.demand, options_.max_rows);
   member.demand_for = note.for_step;
   member.spoke_since = true;
+  member.silent = false;
   if (member.demand.last_step_ns > 0) {
     member.last_rows.decode = static_cast<int>(member.demand.last_decode_rows);
     member.last_rows.prefill = static_cast<int>(member.demand.last_prefill_rows);
@@ -55,8 +56,8 @@ std::optional<Ticket> Coordinator::Next(MonotonicTime now) {
     return std::nullopt;
   }
   if (!first_ready_) first_ready_ = now;
-  const bool all =
-      std::all_of(members_.begin(), members_.end(), [&](const Member& m) { return Ready(m); });
+  const bool all = std::all_of(members_.begin(), members_.end(),
+                               [&](const Member& m) { return Ready(m) || m.silent; });
   if (!all && now < NextDeadline()) return std::nullopt;
   return Issue();
 }
@@ -66,6 +67,7 @@ void Coordinator::Void(uint64_t fence) {
   for (Member& member : members_) {
     member.was_in = true;
     member.left_out = false;
+    member.silent = false;
     // What was said for this number counted on the step that is given up.
     member.demand_for = 0;
   }
@@ -82,7 +84,7 @@ MonotonicTime Coordinator::NextDeadline() const {
       largest.decode_rows = std::max(largest.decode_rows, m.demand.decode_rows);
       largest.prefill_rows = std::max(largest.prefill_rows, m.demand.prefill_rows);
     } else {
-      waits_for_left_out = waits_for_left_out || m.left_out;
+      waits_for_left_out = waits_for_left_out || (m.left_out && !m.silent);
     }
   }
   const Seconds step =
@@ -134,6 +136,7 @@ Ticket Coordinator::Issue() {
     Member& member = members_[r];
     const bool ready = Ready(member);
     const bool takes_part = ready && member.has_work();
+    member.silent = !ready && member.left_out;
     member.left_out = !ready;
     member.spoke_since = false;
     if (member.left_out) ++member.sit_outs;

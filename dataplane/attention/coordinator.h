@@ -30,8 +30,9 @@ struct DemandNote {
 // issued when every participant of the step before has said what it brings next (each does so at
 // the start of its step, so that step is then running everywhere), or when patience ends: 10 % of
 // the predicted step after the first was ready; an instance that was left out of the last step with
-// work in hand is waited for up to the detection deadline instead. Whatever that one says then
-// holds, be it of a step that went without it: the ticket that told it so may have been lost.
+// work in hand is waited for up to the detection deadline instead, once, and then not until it
+// speaks. Whatever it says then holds, be it of a step that went without it: the ticket that told
+// it so may have been lost.
 //
 // Confined to the step thread of the lowest attention rank. Time is passed in.
 class Coordinator {
@@ -60,6 +61,7 @@ class Coordinator {
     bool was_in = false;       // took part in the last issued step
     bool left_out = false;     // had work, but the last ticket went out without it
     bool spoke_since = false;  // since that ticket went out
+    bool silent = false;       // was waited for as one left out, and said nothing
     uint64_t sit_outs = 0;
     // The rows and the time of its last step, until they count towards those of all.
     StepRows last_rows;

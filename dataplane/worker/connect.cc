@@ -32,7 +32,7 @@ void ChooseDevices(const Topology& topology, bool all_here, const Logger& log,
   const std::vector<RdmaDevice> devices = FindRdmaDevices();
   std::string known;
   for (const RdmaDevice& device : devices) {
-    known += (known.empty() ? "" : ", ") + device.name + (device.active ? "" : " (down)") +
+    known += (known.empty() ? "" : ", ") + device.name + (device.port > 0 ? "" : " (down)") +
              " on NUMA node " + std::to_string(device.numa_node);
   }
   const auto nearest = NearestRdmaDevice(devices, CurrentNumaNode());
@@ -40,7 +40,7 @@ void ChooseDevices(const Topology& topology, bool all_here, const Logger& log,
                             {"nearest", nearest ? nearest->name : "none"}});
   if (!nearest) return;
   network.transports = "rc,ud,dc,tcp";
-  network.devices = nearest->name + ":1";
+  network.devices = UcxDevices(*nearest, FindInterfaces());
 }
 
 }  // namespace

@@ -186,6 +186,39 @@ TEST_F(MeetingTest, RefusesAnotherVersionByNumber) {
   EXPECT_EQ(attention.get().code(), StatusCode::kCancelled);
 }
 
+// Somebody else may listen at a peer's address: who dials judges the answer as who is dialled does.
+TEST_F(MeetingTest, WhoDialsJudgesTheAnswerToo) {
+  struct Answer {
+    const char* field;
+    void (*change)(Hello&);
+  };
+  for (const Answer& answer : {
+           Answer{"protocol version", [](Hello& h) { h.protocol_version = 99; }},
+           Answer{"epoch 5", [](Hello& h) { h.epoch = 5; }},
+           Answer{"another epoch key", [](Hello& h) { h.key_check ^= 1; }},
+           Answer{"model digest", [](Hello& h) { h.model_digest = 1; }},
+           Answer{"sum rule", [](Hello& h) { h.sum_rule = 1; }},
+           Answer{"topology hash", [](Hello& h) { h.topology_hash = 1; }},
+           Answer{"slot layout", [](Hello& h) { h.layout_hash = 1; }},
+           Answer{"transport UCX", [](Hello& h) { h.transport = PairTransport::kUcx; }},
+           Answer{"is not in the topology", [](Hello& h) { h.rank = 7; }},
+       }) {
+    std::future<Status> experts =
+        std::async(std::launch::async, [&] { return Experts(options_, LayoutOf(kExperts0)); });
+    pollfd door{listener_->fd(), POLLIN, 0};
+    ASSERT_EQ(poll(&door, 1, 10'000), 1);
+    const Fd dialler(accept(listener_->fd(), nullptr, nullptr));
+    EXPECT_EQ(RefusalText(ReadHello(dialler)), "");
+    Hello hello =
+        MakeHello(options_.identity, LayoutOf(kAttention0), PairTransport::kSharedMemory, 0);
+    answer.change(hello);
+    SendRaw(dialler, hello, -1);
+    const Status refused = experts.get();
+    EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition) << refused.ToString();
+    EXPECT_TRUE(Contains(refused.message(), answer.field));
+  }
+}
+
 TEST_F(MeetingTest, ReadsAHelloThatComesByteForByte) {
   std::future<Status> attention = Attention();
   Fd segment;

@@ -59,6 +59,28 @@ TEST_P(TransportTest, ASlotReachesAllItsReadersOnce) {
   }
 }
 
+// A sender computes after it has posted; what it posted is to travel meanwhile.
+TEST_P(TransportTest, ALargeMessageNeedsNoFurtherCallOfItsSender) {
+  ExchangeShape shape;
+  shape.hidden = 4096;
+  shape.top_k = 2;
+  shape.max_rows = 32;
+  shape.m = shape.n = 1;
+  Network network =
+      GetParam().connect(*LayoutFor(ExchangeMode::kDirect, shape, PeerId{}), WaitPolicy());
+  Transport& attention = network.attention(0);
+  const std::span<std::byte> payload = attention.Payload(0);
+  ASSERT_GE(payload.size(), size_t{32} * 4096 * 2);
+  std::memset(payload.data(), 0x5a, payload.size());
+  Header header = MakeHeader(MessageKind::kRows, {}, 0, 1);
+  header.bytes = payload.size();
+  ASSERT_TRUE(attention.Post(0, header).ok());
+  SlotMessage message;
+  ASSERT_TRUE(AwaitTake(network.experts(0), kAttention0, 0, message));
+  ASSERT_EQ(message.payload.size(), payload.size());
+  EXPECT_EQ(message.payload.back(), std::byte{0x5a});
+}
+
 TEST_P(TransportTest, TakesTheNewestOfSeveralPosts) {
   Header header = MakeHeader(MessageKind::kRows, {}, 0, 0);
   for (uint32_t count = 1; count <= 3; ++count) {
