@@ -25,9 +25,13 @@ Result<std::unique_ptr<Worker>> Worker::Create(const WorkerOptions& options) {
   };
   set("TLS", options.transports);
   if (!options.devices.empty()) set("NET_DEVICES", options.devices);
-  // UCX's rendezvous over TCP moves bytes only while the sender calls UCX; ours computes meanwhile.
-  // Receives are posted in advance, so that nothing is gained by asking first either.
-  if (options.transports == "tcp") set("RNDV_THRESH", "inf");
+  if (options.transports == "tcp") {
+    // UCX's rendezvous over TCP moves bytes only while the sender calls UCX; ours computes
+    // meanwhile. Receives are posted in advance, so that nothing is gained by asking first either.
+    set("RNDV_THRESH", "inf");
+    // UCX_TCP_RX_SEG_SIZE: what comes in several pieces is put together on the heap.
+    set("RX_SEG_SIZE", "256k");
+  }
 
   std::unique_ptr<Worker> worker(new Worker());
   ucp_params_t parameters{};
