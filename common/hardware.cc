@@ -49,7 +49,7 @@ Status Validate(const HardwareProfile& profile) {
   const std::pair<const char*, double> figures[] = {
       {"memory", profile.memory_bytes},
       {"memoryBandwidth", profile.memory_bytes_per_second},
-      {"peak.BFloat16", profile.bf16_operations_per_second},
+      {"peak.bf16", profile.bf16_operations_per_second},
       {"intraNodeBandwidth", profile.intra_node_bytes_per_second},
       {"interNodeBandwidth", profile.inter_node_bytes_per_second},
       {"instancesPerNode", static_cast<double>(profile.instances_per_node)},

@@ -7,10 +7,8 @@
 
 namespace janus::cli {
 
-// A HardwareProfile object as YAML. Under `spec`: memory, memoryBandwidth, intraNodeBandwidth,
-// interNodeBandwidth (quantities: bytes, bytes per second), peak (operations per second by type:
-// bf16, and fp8 where there is such arithmetic), instancesPerNode and price (1). `file` names it in
-// messages. InvalidArgument: the line and field that is wrong, and what is wanted.
+// A HardwareProfile object as YAML (docs/api.md). `file` names it in messages. InvalidArgument:
+// each line and field that is wrong, and what is wanted.
 Result<HardwareProfile> ParseHardware(std::string_view text, const std::string& file);
 
 // A preset by name, or such a file: what ends in .yaml or .yml. NotFound: neither.

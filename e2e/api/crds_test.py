@@ -154,10 +154,11 @@ class CrdsTest(ClusterCase):
         program = BIN / "print-bad-objects"
         self.assertTrue(program.exists(), f"no {program}; ninja -C build/dev print-bad-objects")
         lines = subprocess.run([program], capture_output=True, text=True, check=True).stdout.splitlines()
-        path = f"{GROUP}/namespaces/{self.namespace}/moeservices?fieldValidation=Strict&dryRun=All"
         wrong = []
         refused = 0
         for line in map(json.loads, lines):
+            place = "" if line["plural"] == "hardwareprofiles" else f"/namespaces/{self.namespace}"
+            path = f'{GROUP}{place}/{line["plural"]}?fieldValidation=Strict&dryRun=All'
             status, body = self.server.request("POST", path, line["object"])
             if not line["paths"]:
                 agrees = status == 201
@@ -168,7 +169,7 @@ class CrdsTest(ClusterCase):
                 agrees = any(cause["field"] in line["paths"] for cause in causes)
             refused += status != 201
             if not agrees:
-                wrong.append(f'{line["name"]} {line["paths"]}: {status} {body.get("message", "taken")}')
+                wrong.append(f'{line["plural"]}: {line["name"]} {line["paths"]}: {status} {body.get("message", "taken")}')
         self.assertEqual(wrong, [])
         print(f"{len(lines)} objects judged alike, {refused} of them refused", file=sys.stderr)
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "operator/api/enums.h"
+#include "operator/api/object.h"
 #include "operator/api/quantity.h"
 #include "operator/api/tree.h"
 
@@ -17,7 +18,6 @@ namespace janus::control {
 // fields are those whose absence means something of its own. Read by parse.h, judged by validate.h
 // and supported.h.
 
-inline constexpr std::string_view kApiVersion = "serving.janus.dev/v1alpha1";
 inline constexpr std::string_view kKind = "MoEService";
 
 struct SecretKeyRef {
@@ -291,16 +291,6 @@ struct MoEServiceSpec {
   bool paused = false;
   bool suspend = false;
   bool operator==(const MoEServiceSpec&) const = default;
-};
-
-struct ObjectMeta {
-  std::string name;
-  std::string namespace_;
-  std::string uid;
-  std::string resource_version;
-  int64_t generation = 0;
-  std::map<std::string, std::string> labels;
-  std::map<std::string, std::string> annotations;
 };
 
 struct MoEService {

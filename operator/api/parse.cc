@@ -1,8 +1,6 @@
 #include "operator/api/parse.h"
 
-#include <algorithm>
-
-#include "operator/api/fields.h"
+#include "operator/api/read_object.h"
 
 namespace janus::control {
 
@@ -278,50 +276,8 @@ static void Read(const At& at, MoEServiceSpec& out) {
       .RefuseOthers();
 }
 
-static void Read(const At& at, ObjectMeta& out) {
-  Fields(at)
-      .Require("name", out.name, "the service's name")
-      .Take("namespace", out.namespace_)
-      .Take("labels", out.labels)
-      .Take("annotations", out.annotations)
-      .Take("uid", out.uid)
-      .Take("resourceVersion", out.resource_version)
-      .Take("generation", out.generation)
-      .Skip("generateName")
-      .Skip("selfLink")
-      .Skip("creationTimestamp")
-      .Skip("deletionTimestamp")
-      .Skip("deletionGracePeriodSeconds")
-      .Skip("ownerReferences")
-      .Skip("finalizers")
-      .Skip("managedFields")
-      .RefuseOthers();
-}
-
 ParsedService ParseMoEService(const Node& root) {
-  ParsedService out;
-  const std::string path;
-  const At at{root, path, out.errors};
-  std::string api_version;
-  std::string kind;
-  Fields(at)
-      .Require("apiVersion", api_version, kApiVersion)
-      .Require("kind", kind, kKind)
-      .Require("metadata", out.object.metadata, "the object's name")
-      .Require("spec", out.object.spec, "what to serve")
-      .Skip("status")
-      .RefuseOthers();
-  const auto expect = [&](std::string_view field, const std::string& is, std::string_view want) {
-    if (is.empty() || is == want) return;
-    out.errors.push_back(
-        {std::string(field), "is '" + is + "'; want " + std::string(want), LineOf(root, field)});
-  };
-  expect("apiVersion", api_version, kApiVersion);
-  expect("kind", kind, kKind);
-  AddLines(root, out.errors);
-  std::stable_sort(out.errors.begin(), out.errors.end(),
-                   [](const FieldError& a, const FieldError& b) { return a.line < b.line; });
-  return out;
+  return ReadObject<MoEService>(root, kKind, "what to serve");
 }
 
 }  // namespace janus::control

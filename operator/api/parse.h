@@ -5,11 +5,7 @@
 
 namespace janus::control {
 
-struct ParsedService {
-  MoEService object;  // meaningful only without errors
-  FieldErrors
-      errors;  // every one, in the order of the document; with lines where the tree has them
-};
+using ParsedService = Parsed<MoEService>;
 
 // Reads the typed object out of a tree. Refused by path: a field that does not exist (with the
 // nearest one that does), a value of the wrong type, an integer beyond its range, a name that is

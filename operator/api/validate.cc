@@ -1,13 +1,14 @@
 #include "operator/api/validate.h"
 
-#include <algorithm>
 #include <limits>
 #include <string>
+
+#include "operator/api/checks.h"
 
 namespace janus::control {
 namespace {
 
-class Validator {
+class Validator : private Checks {
  public:
   FieldErrors Run(const MoEService& service) {
     Name("metadata.name", service.metadata.name);
@@ -26,62 +27,10 @@ class Validator {
       Filled(Item("spec.imagePullSecrets", i) + ".name", secrets[i].name, 253);
     }
     Length("spec.image", service.spec.image, 1024);
-    return std::move(errors_);
+    return TakeErrors();
   }
 
  private:
-  void Fail(std::string_view path, std::string message) {
-    errors_.push_back({std::string(path), std::move(message), 0});
-  }
-  void Range(std::string_view path, int64_t value, int64_t low, int64_t high) {
-    if (value >= low && value <= high) return;
-    Fail(path, "is " + std::to_string(value) + "; want " + std::to_string(low) + ".." +
-                   std::to_string(high));
-  }
-  void Range(std::string_view path, const std::optional<int32_t>& value, int64_t low,
-             int64_t high) {
-    if (value) Range(path, *value, low, high);
-  }
-  void OneOf(std::string_view path, int32_t value, std::initializer_list<int32_t> allowed) {
-    if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) return;
-    std::string list;
-    for (const int32_t one : allowed) list += (list.empty() ? "" : ", ") + std::to_string(one);
-    Fail(path, "is " + std::to_string(value) + "; want one of " + list);
-  }
-  // In characters, as the API server counts: code points.
-  void Length(std::string_view path, const std::string& text, size_t most) {
-    const auto length = static_cast<size_t>(
-        std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
-    if (length <= most) return;
-    Fail(path,
-         "has " + std::to_string(length) + " characters; want at most " + std::to_string(most));
-  }
-  static std::string Item(const std::string& path, size_t index) {
-    return path + "[" + std::to_string(index) + "]";
-  }
-  void Count(std::string_view path, size_t count, size_t most) {
-    if (count <= most) return;
-    Fail(path, "has " + std::to_string(count) + " entries; want at most " + std::to_string(most));
-  }
-  void Filled(std::string_view path, const std::string& text, size_t most) {
-    if (text.empty()) Fail(path, "is empty");
-    Length(path, text, most);
-  }
-
-  // An RFC 1035 label: it becomes part of Services' names. 40 leaves room for
-  // "-attention-<revision>-<id>" within the 63 of a label.
-  void Name(std::string_view path, const std::string& name) {
-    const auto is_lower = [](char c) { return c >= 'a' && c <= 'z'; };
-    const auto is_inner = [&](char c) { return is_lower(c) || (c >= '0' && c <= '9') || c == '-'; };
-    const bool well_formed = !name.empty() && is_lower(name.front()) && name.back() != '-' &&
-                             std::all_of(name.begin(), name.end(), is_inner);
-    if (!well_formed) {
-      Fail(path, "is '" + name.substr(0, 64) +
-                     "'; want small letters, digits and '-', beginning with a letter");
-    }
-    Length(path, name, 40);
-  }
-
   // Of a union's members, the one that `type` names and no other.
   struct Member {
     std::string_view name;
@@ -261,10 +210,10 @@ class Validator {
   void Ratio(const MoEServiceSpec& spec) {
     const auto sides = [&](const std::string& path, const std::optional<RatioBound>& bound) {
       if (!bound) return true;
-      const size_t before = errors_.size();
+      const size_t before = error_count();
       Range(path + ".experts", bound->experts, 1, 1024);
       Range(path + ".attention", bound->attention, 1, 1024);
-      return errors_.size() == before;
+      return error_count() == before;
     };
     const bool min_ok = sides("spec.ratio.min", spec.ratio.min);
     const bool max_ok = sides("spec.ratio.max", spec.ratio.max);
@@ -309,8 +258,6 @@ class Validator {
     Secret("spec.gateway.apiKeysSecretRef", gateway.api_keys_secret_ref);
     Range("spec.gateway.limits.requestSize", gateway.limits.request_size.value, 1024, 1 << 30);
   }
-
-  FieldErrors errors_;
 };
 
 }  // namespace

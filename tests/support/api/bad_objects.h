@@ -10,10 +10,11 @@ namespace janus::test {
 
 // An object with one fault, made from a good one.
 struct BadObject {
-  std::string name;               // "spec.slo.tpot.targetMilliseconds: below"
-  control::Node object;           // whole
-  std::string path;               // of the field that is at fault
-  bool is_unknown_field = false;  // the API server reports these in a message, not by path
+  std::string name;                  // "spec.slo.tpot.targetMilliseconds: below"
+  control::Node object;              // whole
+  std::string path;                  // of the field that is at fault
+  bool is_unknown_field = false;     // the API server reports these in a message, not by path
+  std::vector<std::string> allowed;  // of an unknown value of an enum: those it has
 };
 
 struct BadObjects {
@@ -27,7 +28,12 @@ struct BadObjects {
   std::set<std::string> covered;
 };
 
-// What operator/api has against a MoEService: what cannot be read, else the rules that it breaks.
+// The files of crds/.
+inline constexpr const char* kPlurals[] = {"moeservices", "moerolescalers", "moetopologies",
+                                           "hardwareprofiles"};
+
+// What operator/api has against an object of any kind: what cannot be read, else the rules that it
+// breaks.
 control::FieldErrors Judge(const control::Node& object);
 
 // For every field that one of the good objects has, at its first occurrence: wrong type, below,
@@ -35,19 +41,8 @@ control::FieldErrors Judge(const control::Node& object);
 // unknown field. `good` pass. Only below `spec`.
 BadObjects MakeBadObjects(const control::Node& schema, const std::vector<control::Node>& good);
 
-// Good MoEServices that together have every field of the schema.
-std::vector<control::Node> GoodMoEServices();
-
-// For every rule of the schema's x-kubernetes-validations that judges an object alone (no oldSelf):
-// an object that breaks it and nothing else. `rule` is the path under which the rule stands and its
-// place there: "spec.ratio#0".
-struct RuleBreaker {
-  std::string rule;
-  BadObject bad;
-};
-std::vector<RuleBreaker> BreakRules();
-
-// Every rule of a schema, as above, those with oldSelf left out.
+// Every rule of a schema that judges an object alone (no oldSelf), as the path under which it
+// stands and its place there: "spec.ratio#0".
 std::set<std::string> RulesOf(const control::Node& schema);
 
 }  // namespace janus::test

@@ -40,19 +40,21 @@ TEST(HardwareFile, ReadsADataSheet) {
 }
 
 TEST(HardwareFile, NamesTheFieldAndLine) {
-  EXPECT_NE(MessageOf(Without("  memory: ")).find("spec.memory: is missing"), std::string::npos);
-  EXPECT_NE(MessageOf(std::string(kGood) + "  colour: 3\n")
-                .find("b200.yaml:11: spec.colour: is not known; known here: memory, "),
-            std::string::npos)
+  EXPECT_NE(MessageOf(Without("  memory: ")).find("spec.memory: is required"), std::string::npos);
+  EXPECT_NE(
+      MessageOf(std::string(kGood) + "  colour: 3\n")
+          .find("b200.yaml:11: spec.colour: is not a field here; the fields are accelerator, "),
+      std::string::npos)
       << MessageOf(std::string(kGood) + "  colour: 3\n");
-  EXPECT_NE(MessageOf("kind: MoEService\n").find("is no HardwareProfile"), std::string::npos);
+  EXPECT_NE(MessageOf("kind: MoEService\n").find("kind: is 'MoEService'; want HardwareProfile"),
+            std::string::npos);
   std::string broken(kGood);
   broken.replace(broken.find("180G"), 4, "lots");
   EXPECT_NE(MessageOf(broken).find("b200.yaml:5: spec.memory: "), std::string::npos)
       << MessageOf(broken);
   broken = kGood;
   broken.replace(broken.find("900G"), 4, "0");
-  EXPECT_NE(MessageOf(broken).find("b200.yaml"), std::string::npos) << MessageOf(broken);
+  EXPECT_EQ(MessageOf(broken), "b200.yaml:8: spec.intraNodeBandwidth: is 0; want more than 0");
 }
 
 TEST(HardwareFile, ANameIsAPreset) {

@@ -6,10 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "operator/api/moe_topology.h"
+#include "operator/api/nearest.h"
 #include "operator/api/parse.h"
 #include "operator/api/reference_page.h"
-#include "tests/support/api/bad_objects.h"
+#include "operator/api/role_scaler.h"
 #include "tests/support/api/crd.h"
+#include "tests/support/api/good_objects.h"
 
 namespace janus::control {
 namespace {
@@ -34,11 +37,8 @@ void ForEachField(const Node& schema, const std::string& path, const F& visit) {
   }
 }
 
-constexpr const char* kCrds[] = {"moeservices", "moerolescalers", "moetopologies",
-                                 "hardwareprofiles"};
-
 TEST(Crds, SayOfEveryFieldWhatItIs) {
-  for (const char* plural : kCrds) {
+  for (const char* plural : test::kPlurals) {
     const Node crd = test::ReadCrd(plural);
     ForEachField(test::SchemaOf(crd), plural, [&](const Node& field, const std::string& path) {
       if (path.ends_with(".metadata") || path.ends_with(".metadata.name")) return;
@@ -49,7 +49,7 @@ TEST(Crds, SayOfEveryFieldWhatItIs) {
 
 // The API server reckons with what is not bounded as if it were as large as a request may be.
 TEST(Crds, BoundEveryListMapAndTextOfTheSpec) {
-  for (const char* plural : kCrds) {
+  for (const char* plural : test::kPlurals) {
     const Node crd = test::ReadCrd(plural);
     const Node* spec = test::PropertyOf(test::SchemaOf(crd), "spec");
     ForEachField(*spec, plural, [](const Node& field, const std::string& path) {
@@ -86,7 +86,7 @@ TEST(Crds, DescribeWhatBothRolesHaveAlike) {
 TEST(Crds, DefaultToWhatTheObjectHasByItself) {
   const Node crd = test::ReadCrd("moeservices");
   int filled = 0;
-  for (const Node& good : test::GoodMoEServices()) {
+  for (const Node& good : test::GoodObjects("moeservices")) {
     // Objects alone, their scalars left out where they may be.
     Node bare = good;
     const auto strip = [&](const auto& self, const Node& schema, Node& node) -> void {
@@ -116,7 +116,7 @@ TEST(Crds, DefaultToWhatTheObjectHasByItself) {
 
 TEST(Crds, ArePrintedInTheDocsAsTheyAre) {
   std::vector<Node> crds;
-  for (const char* plural : kCrds) crds.push_back(test::ReadCrd(plural));
+  for (const char* plural : test::kPlurals) crds.push_back(test::ReadCrd(plural));
   const std::string fresh = ReferencePage(crds);
   std::ifstream in(JANUS_SOURCE_DIR "/docs/api.md");
   std::ostringstream page;
@@ -127,54 +127,102 @@ TEST(Crds, ArePrintedInTheDocsAsTheyAre) {
   ADD_FAILURE() << "docs/api.md is older than crds/; cp " << path << " docs/api.md";
 }
 
-TEST(BadObjects, AreMadeOfObjectsThatPass) {
-  for (const Node& good : test::GoodMoEServices()) {
+class BadObjects : public testing::TestWithParam<const char*> {
+ protected:
+  BadObjects()
+      : crd_(test::ReadCrd(GetParam())),
+        schema_(test::SchemaOf(crd_)),
+        made_(test::MakeBadObjects(schema_, test::GoodObjects(GetParam()))) {}
+
+  const Node crd_;
+  const Node& schema_;
+  const test::BadObjects made_;
+};
+
+TEST_P(BadObjects, AreMadeOfObjectsThatPass) {
+  for (const Node& good : test::GoodObjects(GetParam())) {
     EXPECT_EQ(FormatErrors("good", test::Judge(good)), "");
   }
 }
 
-TEST(BadObjects, ReachEveryLeafOfTheSchemaAndAreRefusedByPath) {
-  const Node crd = test::ReadCrd("moeservices");
-  const test::BadObjects bad = test::MakeBadObjects(test::SchemaOf(crd), test::GoodMoEServices());
-  for (const std::string& leaf : bad.leaves) {
-    EXPECT_TRUE(bad.covered.count(leaf)) << leaf << " stands in no good object";
+TEST_P(BadObjects, ReachEveryLeafOfTheSchemaAndAreRefusedByPath) {
+  for (const std::string& leaf : made_.leaves) {
+    EXPECT_TRUE(made_.covered.count(leaf)) << leaf << " stands in no good object";
   }
-  EXPECT_GT(bad.objects.size(), 400u);
-  for (const test::BadObject& one : bad.objects) {
+  EXPECT_GT(made_.objects.size(), 3 * made_.leaves.size());
+  for (const test::BadObject& one : made_.objects) {
     const FieldErrors errors = test::Judge(one.object);
     EXPECT_TRUE(Names(errors, one.path)) << one.name << ": " << FormatErrors("", errors);
   }
 }
 
+TEST_P(BadObjects, AreToldTheValuesThatTheSchemaAllows) {
+  for (const test::BadObject& one : made_.objects) {
+    if (one.allowed.empty()) continue;
+    const std::vector<std::string_view> allowed(one.allowed.begin(), one.allowed.end());
+    std::string list;
+    for (const std::string& value : one.allowed) list += (list.empty() ? "" : ", ") + value;
+    const std::string message = test::Judge(one.object).at(0).message;
+    EXPECT_TRUE(message.ends_with("; use " + JoinOr(allowed)) ||
+                message.ends_with("; want one of " + list))
+        << one.name << ": " << message;
+  }
+}
+
 // A value at its border may break a rule with another field, as replicas = 0 does; its own path is
 // then not what is wrong.
-TEST(BadObjects, AreTakenAtTheBordersOfTheSchema) {
-  const Node crd = test::ReadCrd("moeservices");
-  const test::BadObjects bad = test::MakeBadObjects(test::SchemaOf(crd), test::GoodMoEServices());
-  EXPECT_GT(bad.at_borders.size(), 200u);
+TEST_P(BadObjects, AreTakenAtTheBordersOfTheSchema) {
   int taken = 0;
-  for (const test::BadObject& one : bad.at_borders) {
+  for (const test::BadObject& one : made_.at_borders) {
     const FieldErrors errors = test::Judge(one.object);
     taken += errors.empty() ? 1 : 0;
     for (const FieldError& error : errors) {
-      if (error.path == one.path && !error.path.ends_with("Replicas")) {
-        ADD_FAILURE() << one.name << ": " << error.message;
-      }
+      const bool of_two = one.path.ends_with("Replicas") || one.path.ends_with(".epoch");
+      if (error.path == one.path && !of_two) ADD_FAILURE() << one.name << ": " << error.message;
     }
   }
-  EXPECT_GT(taken * 10, static_cast<int>(bad.at_borders.size()) * 8);
+  EXPECT_GT(taken * 10, static_cast<int>(made_.at_borders.size()) * 7);
 }
 
-TEST(BadObjects, BreakEveryRuleAndAreRefusedByPath) {
-  const Node crd = test::ReadCrd("moeservices");
-  std::set<std::string> rules = test::RulesOf(test::SchemaOf(crd));
-  for (const test::RuleBreaker& breaker : test::BreakRules()) {
+TEST_P(BadObjects, BreakEveryRuleAndAreRefusedByPath) {
+  std::set<std::string> rules = test::RulesOf(schema_);
+  for (const test::RuleBreaker& breaker : test::BreakRules(GetParam())) {
     const FieldErrors errors = test::Judge(breaker.bad.object);
     EXPECT_TRUE(Names(errors, breaker.bad.path))
         << breaker.bad.name << ": " << FormatErrors("", errors);
     rules.erase(breaker.rule);
   }
   for (const std::string& rule : rules) ADD_FAILURE() << rule << " is never broken";
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, BadObjects, testing::ValuesIn(test::kPlurals),
+                         [](const auto& info) { return std::string(info.param); });
+
+// What e2e/api/crds_test.py sees of the API server.
+TEST(MoETopology, NeverGoesBack) {
+  const MoETopology before = ParseMoETopology(test::GoodObjects("moetopologies")[0]).object;
+  EXPECT_TRUE(ValidateUpdate(before, before).empty());
+  MoETopology after = before;
+  after.spec.fence -= 1;
+  after.spec.last_epoch -= 1;
+  after.spec.committed->epoch -= 1;
+  EXPECT_EQ(FormatErrors("", ValidateUpdate(before, after)),
+            ": spec.fence: is 2, less than 3\n"
+            ": spec.lastEpoch: is 5, less than 6\n"
+            ": spec.committed.epoch: may not go back to an older epoch");
+  after = before;
+  after.spec.committed.reset();
+  EXPECT_EQ(ValidateUpdate(before, after).at(0).path, "spec.committed.epoch");
+}
+
+TEST(MoERoleScaler, KeepsServiceAndRole) {
+  const RoleScaler before = ParseRoleScaler(test::GoodObjects("moerolescalers")[0]).object;
+  RoleScaler after = before;
+  after.spec.replicas = 9;
+  EXPECT_TRUE(ValidateUpdate(before, after).empty());
+  after.spec.service = "other";
+  after.spec.role = Role::kAttention;
+  EXPECT_EQ(ValidateUpdate(before, after).size(), 2u);
 }
 
 }  // namespace

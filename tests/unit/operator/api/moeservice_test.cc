@@ -220,7 +220,7 @@ INSTANTIATE_TEST_SUITE_P(
              "deepseek-ai/DeepSeek-V2-Lite}}}",
              "paused: true", "service.yaml:4: spec.model: is required: the model to serve"},
         Case{"AMissingName", kMinimal, "{name: chat}", "{}",
-             "service.yaml:3: metadata.name: is required: the service's name"},
+             "service.yaml:3: metadata.name: is required: the object's name"},
         Case{"AnotherVersion", kMinimal, "v1alpha1", "v1",
              "service.yaml:1: apiVersion: is 'serving.janus.dev/v1'; want "
              "serving.janus.dev/v1alpha1"},

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/topology.h"
+#include "operator/api/object.h"
+
+namespace janus::control {
+
+// MoETopology: what is committed and what is proposed of one service, the record that outlives the
+// operator. Plain data as the object has it; the placement stays compressed text.
+struct TopologyInstance {
+  Role role = Role::kAttention;
+  std::string pod_uid;
+  int32_t index = 0;  // within the pod
+  int32_t incarnation = 0;
+  std::string node;
+  std::string domain;
+  std::string address;
+  int32_t slots = 0;
+};
+
+struct TopologyRecord {
+  int64_t epoch = 0;
+  std::string config_hash;
+  std::vector<TopologyInstance> instances;
+  janus::ExchangeMode mode = janus::ExchangeMode::kDirect;
+  janus::GateSide gate = janus::GateSide::kExperts;
+  janus::SumRule sum = janus::SumRule::kContributions;
+  int32_t micro_batches = 0;
+  int32_t max_rows_per_round = 0;
+  std::string placement;              // base64 of zlib of uint16[layer][slot], little-endian
+  std::optional<std::string> sha256;  // of the placement before compression
+};
+
+struct MoETopologySpec {
+  int64_t fence = 0;
+  int64_t last_epoch = 0;
+  std::optional<TopologyRecord> committed;
+  std::optional<TopologyRecord> proposed;
+};
+
+struct MoETopology {
+  ObjectMeta metadata;
+  MoETopologySpec spec;
+};
+
+// As ParseMoEService. Pure.
+Parsed<MoETopology> ParseMoETopology(const Node& root);
+
+// Every rule that an object can be judged by alone; paths are the API server's. Pure.
+FieldErrors ValidateSchema(const MoETopology& topology);
+
+// Fence, last epoch and the committed epoch never go back. Pure.
+FieldErrors ValidateUpdate(const MoETopology& before, const MoETopology& after);
+
+}  // namespace janus::control

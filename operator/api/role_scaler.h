@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "common/topology.h"
+#include "operator/api/object.h"
+
+namespace janus::control {
+
+// MoERoleScaler: the scale subresource of one role of a MoEService in mode External. Plain data.
+struct RoleScalerSpec {
+  std::string service;
+  Role role = Role::kAttention;
+  int32_t replicas = 0;  // pods
+};
+
+struct RoleScaler {
+  ObjectMeta metadata;
+  RoleScalerSpec spec;
+};
+
+// As ParseMoEService. Pure.
+Parsed<RoleScaler> ParseRoleScaler(const Node& root);
+
+// Every rule of the schema; paths are the API server's. Pure.
+FieldErrors ValidateSchema(const RoleScaler& scaler);
+
+// Service and role stay for life. Pure.
+FieldErrors ValidateUpdate(const RoleScaler& before, const RoleScaler& after);
+
+}  // namespace janus::control

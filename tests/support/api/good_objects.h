@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "operator/api/tree.h"
+#include "tests/support/api/bad_objects.h"
+
+namespace janus::test {
+
+// Good objects of a kind ("moeservices") that together have every field of its schema's spec.
+std::vector<control::Node> GoodObjects(std::string_view plural);
+
+// For every rule of RulesOf(the kind's schema): objects that break it and nothing else.
+struct RuleBreaker {
+  std::string rule;
+  BadObject bad;
+};
+std::vector<RuleBreaker> BreakRules(std::string_view plural);
+
+}  // namespace janus::test
