@@ -15,24 +15,14 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cluster"))
+
+from box import DEADLINE_SECONDS, wait_for  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CLUSTER = ROOT / "e2e" / "cluster" / "cluster"
-DEADLINE_SECONDS = 300  # generous, for whatever a test waits on
-
-
-def wait_for(condition, what):
-    """Polls until the condition has a value, and returns it; fails after the one deadline."""
-    end = time.monotonic() + DEADLINE_SECONDS
-    while True:
-        value = condition()
-        if value:
-            return value
-        if time.monotonic() > end:
-            raise AssertionError(f"{what}: not within {DEADLINE_SECONDS} s")
-        time.sleep(0.05)
 
 
 class _UnixConnection(http.client.HTTPConnection):
