@@ -161,7 +161,8 @@ std::string RenderLine(const ServiceView& view) {
              static_cast<unsigned long long>(view.waiting), view.batch, view.tokens_per_second,
              view.tpot_seconds * 1e3, view.activated_experts, view.kv_used * 100,
              view.cpu_share * 100) +
-         (view.steps_aborted > 0 ? " steps given up " + Whole(view.steps_aborted) : "");
+         (view.steps_aborted > 0 ? " steps given up " + Whole(view.steps_aborted) : "") +
+         (view.rounds_missed > 0 ? " rounds missed " + Whole(view.rounds_missed) : "");
 }
 
 }  // namespace janus::cli

@@ -12,6 +12,8 @@
 #include <cstring>
 #include <optional>
 
+#include "dataplane/comm/hello_reader.h"
+
 namespace janus::dataplane {
 namespace {
 
@@ -125,61 +127,6 @@ bool SendHello(int socket, const Hello& hello, const std::string& address, int s
   const auto bytes = static_cast<ssize_t>(sizeof hello + hello.address_bytes);
   return sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == bytes;
 }
-
-// Collects one HELLO from a socket that does not block, however it is cut, and nothing behind it.
-class HelloReader {
- public:
-  enum class State { kMore, kWhole, kBroken };
-
-  State Read(int socket) {
-    for (;;) {
-      const size_t want = Missing();
-      if (want == 0) return State::kWhole;
-      char* to = filled_ < sizeof hello ? reinterpret_cast<char*>(&hello) + filled_
-                                        : address.data() + (filled_ - sizeof hello);
-      const ssize_t got = Receive(socket, to, want);
-      if (got < 0 && (errno == EAGAIN || errno == EINTR)) return State::kMore;
-      if (got <= 0) return State::kBroken;
-      filled_ += static_cast<size_t>(got);
-      if (filled_ >= sizeof hello.magic && hello.magic != Hello::kMagic) return State::kBroken;
-      if (filled_ == sizeof hello) {
-        if (hello.address_bytes > Hello::kMostAddressBytes) return State::kBroken;
-        address.resize(hello.address_bytes);
-      }
-    }
-  }
-
-  Hello hello;
-  std::string address;
-  Fd segment;
-
- private:
-  size_t Missing() const {
-    if (filled_ < sizeof hello) return sizeof hello - filled_;
-    return sizeof hello + address.size() - filled_;
-  }
-
-  ssize_t Receive(int socket, char* to, size_t bytes) {
-    iovec part{to, bytes};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
-    const ssize_t received = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-    for (cmsghdr* head = CMSG_FIRSTHDR(&message); received > 0 && head != nullptr;
-         head = CMSG_NXTHDR(&message, head)) {
-      if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS) continue;
-      int fd;
-      std::memcpy(&fd, CMSG_DATA(head), sizeof fd);
-      segment = Fd(fd);
-    }
-    return received;
-  }
-
-  size_t filled_ = 0;
-};
 
 // A connection on which HELLO is not complete.
 struct Conversation {

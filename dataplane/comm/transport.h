@@ -63,7 +63,7 @@ inline constexpr uint64_t kControlQueueDepth = 64;
 // queues beside it. No call blocks but Wait, and none allocates memory after construction (what a
 // failed one says apart).
 //
-// Confined to the instance's step thread, except Wake, which is thread-safe.
+// Confined to the instance's step thread, except Wake and Describe, which are thread-safe.
 class Transport {
  public:
   virtual ~Transport() = default;

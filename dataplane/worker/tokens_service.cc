@@ -309,8 +309,9 @@ Result<Request> ToRequest(const v1::Submit& submit, uint64_t stream, int64_t max
   if (submit.prompt_tokens_size() == 0) return InvalidArgument("the prompt is empty");
   const int64_t tokens = int64_t{submit.prompt_tokens_size()} + submit.generated_tokens_size();
   if (tokens >= max_model_len) {
-    return InvalidArgument("the prompt has " + std::to_string(tokens) + " tokens; at most " +
-                           std::to_string(max_model_len - 1) + " leave room for an answer");
+    return InvalidArgument("prompt and answer so far have " + std::to_string(tokens) +
+                           " tokens; at most " + std::to_string(max_model_len - 1) +
+                           " leave room for an answer");
   }
   if (submit.stop_tokens_size() > kMostStopTokens) {
     return InvalidArgument(std::to_string(submit.stop_tokens_size()) + " stop_tokens: at most " +

@@ -18,6 +18,8 @@ std::string_view ToString(Fault fault) {
       return "wrong round";
     case Fault::kBytes:
       return "cut short";
+    case Fault::kFlip:
+      return "bit flipped";
   }
   return "unknown";
 }
@@ -44,6 +46,12 @@ Header Spoiled(Fault fault, const Header& header) {
 
 }  // namespace
 
+void FaultyTransport::Flip(std::span<std::byte> bytes) const {
+  if (bytes.empty()) return;
+  const auto bit = static_cast<size_t>(messages_) * 13 % (bytes.size() * 8);
+  bytes[bit / 8] ^= std::byte{1} << (bit % 8);
+}
+
 const PlannedFault* FaultyTransport::Next(const Header& header) {
   ++messages_;
   const PlannedFault* now = nullptr;
@@ -65,6 +73,9 @@ Status FaultyTransport::Post(int slot, const Header& header) {
     return OkStatus();
   }
   if (plan->fault == Fault::kDuplicate) JANUS_RETURN_IF_ERROR(inner_->Post(slot, header));
+  if (plan->fault == Fault::kFlip && header.kind == MessageKind::kContributions) {
+    Flip(inner_->Payload(slot).first(header.count * sizeof(ContributionRef)));
+  }
   return inner_->Post(slot, Spoiled(plan->fault, header));
 }
 
@@ -78,6 +89,11 @@ Status FaultyTransport::Send(PeerId to, const Header& header, std::span<const st
     return OkStatus();
   }
   if (plan->fault == Fault::kDuplicate) JANUS_RETURN_IF_ERROR(inner_->Send(to, header, payload));
+  if (plan->fault == Fault::kFlip) {
+    std::vector<std::byte> flipped(payload.begin(), payload.end());
+    Flip(flipped);
+    return inner_->Send(to, header, flipped);
+  }
   const bool cut = plan->fault == Fault::kBytes;
   return inner_->Send(to, Spoiled(plan->fault, header),
                       cut ? payload.first(payload.size() / 2) : payload);

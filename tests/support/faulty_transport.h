@@ -20,9 +20,12 @@ enum class Fault {
   kCount,      // its header says another count than its payload has
   kKey,        // its header is of another round
   kBytes,      // it is cut short, as the header says too
+  kFlip,       // a bit of its payload is another; of contributions one of their refs. Vectors stay
+               // whole: nothing of ours would see that they are not (docs/exchange.md)
 };
 inline constexpr Fault kAllFaults[] = {Fault::kDrop,  Fault::kDelay, Fault::kDuplicate,
-                                       Fault::kCount, Fault::kKey,   Fault::kBytes};
+                                       Fault::kCount, Fault::kKey,   Fault::kBytes,
+                                       Fault::kFlip};
 std::string_view ToString(Fault fault);
 
 struct PlannedFault {
@@ -71,6 +74,8 @@ class FaultyTransport final : public Transport {
   // What is to happen to the message, if anything.
   const PlannedFault* Next(const Header& header);
   Status DeliverLate(MonotonicTime now);
+  // Another bit for each message of a sweep.
+  void Flip(std::span<std::byte> bytes) const;
 
   const std::unique_ptr<Transport> inner_;
   const std::vector<PlannedFault> plans_;

@@ -13,21 +13,17 @@
 
 #include "dataplane/comm/shared_memory.h"
 #include "dataplane/comm/ucx/receive_ring.h"
+#include "dataplane/comm/ucx/tags.h"
 #include "dataplane/comm/ucx/worker.h"
 
 namespace janus::dataplane {
 namespace {
 
+using ucx::Channel;
 using ucx::Operation;
 using ucx::ReceiveRing;
 using ucx::Registration;
-
-enum class Channel : uint64_t { kSlot = 1, kControl = 2, kCredit = 3, kGreeting = 4 };
-
-ucp_tag_t TagOf(Channel channel, int sender, int slot = 0) {
-  return static_cast<uint64_t>(channel) << 56 | static_cast<uint64_t>(sender) << 32 |
-         static_cast<uint64_t>(slot);
-}
+using ucx::TagOf;
 
 constexpr size_t kSets = 2;
 constexpr size_t kControlBytes = sizeof(Header) + kMaxControlBytes;

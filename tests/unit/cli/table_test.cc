@@ -120,7 +120,7 @@ TEST(RenderTable, SaysHowOftenAStepWasGivenUp) {
   const std::string text = RenderTable("heading", view, Before(), now, Seconds(2));
   EXPECT_NE(text.find("\n3 steps given up and repeated, 8 rounds missed\n"), std::string::npos)
       << text;
-  EXPECT_TRUE(RenderLine(view).ends_with(" steps given up 3")) << RenderLine(view);
+  EXPECT_TRUE(RenderLine(view).ends_with(" steps given up 3 rounds missed 8")) << RenderLine(view);
 }
 
 TEST(Summarize, TakesTheStepForTpotUntilARequestHasFinished) {

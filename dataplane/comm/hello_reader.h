@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+
+#include "common/fd.h"
+#include "dataplane/comm/wire.h"
+
+namespace janus::dataplane {
+
+// Collects one HELLO, with the address and the descriptor that belong to it, from a socket that
+// does not block, however it is cut, and nothing behind it. What it says is unjudged (hello.h).
+// Confined.
+class HelloReader {
+ public:
+  enum class State {
+    kMore,   // call again when the socket is readable
+    kWhole,  // `hello` and `address` are there
+    kBroken  // closed, or no HELLO
+  };
+
+  State Read(int socket);
+
+  Hello hello;
+  std::string address;
+  Fd segment;  // the last that came; none if none did
+
+ private:
+  size_t Missing() const;
+  ssize_t Receive(int socket, char* to, size_t bytes);
+
+  size_t filled_ = 0;
+};
+
+}  // namespace janus::dataplane
