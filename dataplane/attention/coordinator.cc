@@ -31,8 +31,7 @@ void Coordinator::OnDemand(int rank, const DemandNote& note, MonotonicTime now) 
   if (note.for_step > next_step_) return;
   member.demand = Bounded(note.demand, options_.max_rows);
   member.demand_for = note.for_step;
-  member.spoke_since = true;
-  member.silent = false;
+  if (member.owes != Owes::kNextDemand) member.owes = Owes::kNothing;
   if (member.demand.last_step_ns > 0) {
     member.last_rows.decode = static_cast<int>(member.demand.last_decode_rows);
     member.last_rows.prefill = static_cast<int>(member.demand.last_prefill_rows);
@@ -41,11 +40,9 @@ void Coordinator::OnDemand(int rank, const DemandNote& note, MonotonicTime now) 
   if (!first_ready_ && Ready(member) && member.has_work()) first_ready_ = now;
 }
 
-// A participant of the last issued step is ready when it has spoken for the next one, who was left
-// out of it when it has spoken at all; for everybody else what it said last still holds.
 bool Coordinator::Ready(const Member& member) const {
-  if (member.was_in) return member.demand_for == next_step_;
-  return !member.left_out || member.spoke_since;
+  if (member.owes == Owes::kNextDemand) return member.demand_for == next_step_;
+  return member.owes == Owes::kNothing;
 }
 
 std::optional<Ticket> Coordinator::Next(MonotonicTime now) {
@@ -56,8 +53,9 @@ std::optional<Ticket> Coordinator::Next(MonotonicTime now) {
     return std::nullopt;
   }
   if (!first_ready_) first_ready_ = now;
-  const bool all = std::all_of(members_.begin(), members_.end(),
-                               [&](const Member& m) { return Ready(m) || m.silent; });
+  const bool all = std::all_of(members_.begin(), members_.end(), [&](const Member& m) {
+    return Ready(m) || m.owes == Owes::kUnheard;
+  });
   if (!all && now < NextDeadline()) return std::nullopt;
   return Issue();
 }
@@ -65,9 +63,7 @@ std::optional<Ticket> Coordinator::Next(MonotonicTime now) {
 void Coordinator::Void(uint64_t fence) {
   next_step_ = std::max(next_step_, fence + 1);
   for (Member& member : members_) {
-    member.was_in = true;
-    member.left_out = false;
-    member.silent = false;
+    member.owes = Owes::kNextDemand;
     // What was said for this number counted on the step that is given up.
     member.demand_for = 0;
   }
@@ -84,7 +80,7 @@ MonotonicTime Coordinator::NextDeadline() const {
       largest.decode_rows = std::max(largest.decode_rows, m.demand.decode_rows);
       largest.prefill_rows = std::max(largest.prefill_rows, m.demand.prefill_rows);
     } else {
-      waits_for_left_out = waits_for_left_out || (m.left_out && !m.silent);
+      waits_for_left_out = waits_for_left_out || m.owes == Owes::kAnyDemand;
     }
   }
   const Seconds step =
@@ -135,13 +131,14 @@ Ticket Coordinator::Issue() {
   for (size_t r = 0; r < members_.size(); ++r) {
     Member& member = members_[r];
     const bool ready = Ready(member);
-    const bool takes_part = ready && member.has_work();
-    member.silent = !ready && member.left_out;
-    member.left_out = !ready;
-    member.spoke_since = false;
-    if (member.left_out) ++member.sit_outs;
-    member.was_in = takes_part;
-    if (!takes_part) continue;
+    if (!ready) {
+      ++member.sit_outs;
+      const bool again = member.owes != Owes::kNextDemand;
+      member.owes = again ? Owes::kUnheard : Owes::kAnyDemand;
+      continue;
+    }
+    member.owes = member.has_work() ? Owes::kNextDemand : Owes::kNothing;
+    if (!member.has_work()) continue;
     ticket.shares[r].row_limit = static_cast<uint16_t>(options_.max_rows);
     ticket.shares[r].prefill_budget =
         static_cast<uint16_t>(std::min(prefill[r], options_.max_rows));

@@ -55,13 +55,17 @@ class Coordinator {
   const StepTimes& step_times() const { return times_; }
 
  private:
+  // What a member has to say before it is ready for the next ticket.
+  enum class Owes {
+    kNothing,     // what it said last still holds
+    kNextDemand,  // took part in the last issued step: a demand for the next one
+    kAnyDemand,   // had work, but the last ticket went out without it
+    kUnheard      // the same, and it was waited for in vain
+  };
   struct Member {
     Demand demand;
-    uint64_t demand_for = 1;   // the step the demand is for
-    bool was_in = false;       // took part in the last issued step
-    bool left_out = false;     // had work, but the last ticket went out without it
-    bool spoke_since = false;  // since that ticket went out
-    bool silent = false;       // was waited for as one left out, and said nothing
+    uint64_t demand_for = 1;  // the step the demand is for
+    Owes owes = Owes::kNothing;
     uint64_t sit_outs = 0;
     // The rows and the time of its last step, until they count towards those of all.
     StepRows last_rows;

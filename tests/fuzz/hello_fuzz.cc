@@ -20,12 +20,17 @@ void CheckPrintable(const std::string& text) {
   for (const char c : text) JANUS_CHECK(static_cast<unsigned char>(c) >= 0x20, text);
 }
 
-void CheckHello(const HelloReader& reader, const TransportLayout& layout) {
+// What a member of the epoch says.
+Hello HelloOf(const TransportLayout& layout) {
   ExchangeIdentity identity;
   identity.epoch = 3;
   identity.model_digest = 7;
   identity.numerics = "cpu avx2 bf16 tp1";
-  const Hello ours = MakeHello(identity, layout, PairTransport::kUcx, 0);
+  return MakeHello(identity, layout, PairTransport::kUcx, 0);
+}
+
+void CheckHello(const HelloReader& reader, const TransportLayout& layout) {
+  const Hello ours = HelloOf(layout);
   JANUS_CHECK(reader.address.size() == reader.hello.address_bytes);
   CheckPrintable(RefusalText(reader.hello));
   for (const Hello* alike : {static_cast<const Hello*>(nullptr), &ours}) {
@@ -58,12 +63,7 @@ void Run(std::span<const uint8_t> input) {
     return *LayoutFor(ExchangeMode::kDirect, shape, self);
   };
   if (over_a_right_one) {
-    ExchangeIdentity identity;
-    identity.epoch = 3;
-    identity.model_digest = 7;
-    identity.numerics = "cpu avx2 bf16 tp1";
-    const Hello right =
-        MakeHello(identity, layout_of({Role::kExperts, Rank{1}}), PairTransport::kUcx, 0);
+    const Hello right = HelloOf(layout_of({Role::kExperts, Rank{1}}));
     const auto* from = reinterpret_cast<const uint8_t*>(&right);
     std::vector<uint8_t> whole(from, from + sizeof right);
     // (offset, byte) pairs, and what is left as the address.

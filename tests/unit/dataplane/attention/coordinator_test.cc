@@ -50,6 +50,14 @@ class CoordinatorTest : public testing::Test {
     for (int r = 0; r < m; ++r) Say(r, 2, 8, 0, step);
     ASSERT_NE(Next(), "");
   }
+  // Two members; step 3 has gone without the second.
+  void LeaveOutTheSecond() {
+    Make(2);
+    Warm(2, Seconds(1.0));
+    Say(0, 3, 8);
+    clock_.Advance(Seconds(0.2));
+    ASSERT_EQ(Next(), "3: 0");
+  }
 
   FakeClock clock_;
   std::optional<Coordinator> coordinator_;
@@ -104,11 +112,7 @@ TEST_F(CoordinatorTest, WaitsATenthOfThePredictedStepAndThenGoesOnWithout) {
 }
 
 TEST_F(CoordinatorTest, WaitsForWhoWasLeftOutUpToTheDetectionDeadline) {
-  Make(2);
-  Warm(2, Seconds(1.0));
-  Say(0, 3, 8);
-  clock_.Advance(Seconds(0.2));
-  ASSERT_EQ(Next(), "3: 0");
+  LeaveOutTheSecond();
   Say(0, 4, 8);
   clock_.Advance(Seconds(9.9));
   EXPECT_EQ(Next(), "") << "left out once already";
@@ -118,11 +122,7 @@ TEST_F(CoordinatorTest, WaitsForWhoWasLeftOutUpToTheDetectionDeadline) {
 
 // The ticket that left it out may never have come to it: it knows of no later step then.
 TEST_F(CoordinatorTest, WhoWasLeftOutAndDoesNotKnowComesInWhenItSpeaks) {
-  Make(2);
-  Warm(2, Seconds(1.0));
-  Say(0, 3, 8);
-  clock_.Advance(Seconds(0.2));
-  ASSERT_EQ(Next(), "3: 0");
+  LeaveOutTheSecond();
   Say(0, 4, 0);
   EXPECT_EQ(Next(), "") << "nobody has work";
   Say(1, 3, 8);
@@ -130,11 +130,7 @@ TEST_F(CoordinatorTest, WhoWasLeftOutAndDoesNotKnowComesInWhenItSpeaks) {
 }
 
 TEST_F(CoordinatorTest, WhoWasLeftOutTwiceComesInWhenItSpeaks) {
-  Make(2);
-  Warm(2, Seconds(1.0));
-  Say(0, 3, 8);
-  clock_.Advance(Seconds(0.2));
-  ASSERT_EQ(Next(), "3: 0");
+  LeaveOutTheSecond();
   Say(0, 4, 8);
   clock_.Advance(Seconds(10.1));
   ASSERT_EQ(Next(), "4: 0");
@@ -144,11 +140,7 @@ TEST_F(CoordinatorTest, WhoWasLeftOutTwiceComesInWhenItSpeaks) {
 }
 
 TEST_F(CoordinatorTest, GoesOnWithoutWhoIsSilentBeyondTheDetectionDeadline) {
-  Make(2);
-  Warm(2, Seconds(1.0));
-  Say(0, 3, 8);
-  clock_.Advance(Seconds(0.2));
-  ASSERT_EQ(Next(), "3: 0");
+  LeaveOutTheSecond();
   Say(0, 4, 8);
   clock_.Advance(Seconds(10.1));
   EXPECT_EQ(Next(), "4: 0");
