@@ -12,6 +12,7 @@
 #include <string>
 
 #include "bench/measure.h"
+#include "bench/stolen_time.h"
 #include "tests/support/held_model.h"
 #include "tests/support/loopback_cluster.h"
 
@@ -31,7 +32,8 @@ ModelDescription Shape(int prompt) {
   model.vocab = 8000;
   model.hidden = 1024;
   model.layers = 4;
-  model.max_positions = 8 * prompt + 1000;  // what decodes beside it does not come to its end
+  model.max_positions =
+      8 * prompt + 4 * kBefore;  // what decodes beside it does not come to its end
   model.attention.heads = 8;
   model.attention.kv_heads = 2;
   model.attention.head_dim = 128;
@@ -123,8 +125,12 @@ int main(int argc, char** argv) {
   const dataplane::HeldModel held = dataplane::RandomModel(Shape(prompt), 1);
   const double plain = SpreadOf(Run(held, Seconds(60.0)).GapsBefore()).median;
   Run run(held, Seconds(plain * share));
+  const StolenTime stolen_before;
   const Spread before = SpreadOf(run.GapsBefore());
+  const double share_before = stolen_before.share();
+  const StolenTime stolen_beside;
   const std::vector<double> gaps = run.GapsBeside(prompt);
+  const double share_beside = stolen_beside.share();
   double whole = 0.0;
   for (const double gap : gaps) whole += gap;
   const Spread beside = SpreadOf(gaps);
@@ -137,5 +143,7 @@ int main(int argc, char** argv) {
       .Number("beside_p99_ms", beside.p99 * 1e3)
       .Int("steps_beside", static_cast<int64_t>(gaps.size()))
       .Number("prompt_seconds", whole)
+      .Number("stolen_before", share_before)
+      .Number("stolen_beside", share_beside)
       .Number("p99_ratio", beside.p99 / before.p99);
 }

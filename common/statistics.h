@@ -42,6 +42,7 @@ struct InstanceStatistics {
   uint64_t steps_aborted = 0;      // left before their end and repeated; all members count each
   uint64_t rounds_missed = 0;      // late beyond the deadline or refused, noticed by this instance;
                                    // unusable tickets too
+  double detection_seconds = 0;    // how long it waits for a round before that is missed
   uint64_t messages_dropped = 0;   // late, sent twice, falsified
   uint64_t messages_malformed = 0;  // of these, with another tag or an impossible size
   uint64_t messages_late = 0;       // of these, rows and contributions of a round that was over

@@ -157,6 +157,7 @@ v1::InstanceStatistics ToProto(const InstanceStatistics& s) {
   to.set_sit_outs(s.sit_outs);
   to.set_steps_aborted(s.steps_aborted);
   to.set_rounds_missed(s.rounds_missed);
+  to.set_detection_seconds(s.detection_seconds);
   to.set_messages_dropped(s.messages_dropped);
   to.set_messages_malformed(s.messages_malformed);
   to.set_messages_late(s.messages_late);
@@ -199,6 +200,7 @@ InstanceStatistics FromProto(const v1::InstanceStatistics& s) {
   to.sit_outs = s.sit_outs();
   to.steps_aborted = s.steps_aborted();
   to.rounds_missed = s.rounds_missed();
+  to.detection_seconds = s.detection_seconds();
   to.messages_dropped = s.messages_dropped();
   to.messages_malformed = s.messages_malformed();
   to.messages_late = s.messages_late();

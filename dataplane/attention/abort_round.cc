@@ -3,9 +3,9 @@
 #include <algorithm>
 
 namespace janus::dataplane {
-AbortRound::AbortRound(int members, uint64_t fence, StepDeadlines deadlines, MonotonicTime now)
-    : deadlines_(deadlines),
-      lost_(Later(now, deadlines.loss)),
+AbortRound::AbortRound(int members, uint64_t fence, Seconds again, Seconds loss, MonotonicTime now)
+    : again_(again),
+      lost_(Later(now, loss)),
       fence_(fence),
       members_(static_cast<size_t>(members)) {}
 
@@ -14,7 +14,7 @@ std::vector<int> AbortRound::Due(MonotonicTime now) {
   for (size_t i = 0; i < members_.size(); ++i) {
     Member& member = members_[i];
     if (member.left || now < member.tell) continue;
-    member.tell = Later(now, deadlines_.detection);
+    member.tell = Later(now, again_);
     due.push_back(static_cast<int>(i));
   }
   return due;

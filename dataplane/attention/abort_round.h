@@ -20,7 +20,8 @@ namespace janus::dataplane {
 // Confined to the step thread.
 class AbortRound {
  public:
-  AbortRound(int members, uint64_t fence, StepDeadlines deadlines, MonotonicTime now);
+  // Who does not answer is told again after `again`, and is lost after `loss`.
+  AbortRound(int members, uint64_t fence, Seconds again, Seconds loss, MonotonicTime now);
 
   uint64_t fence() const { return fence_; }
   // Whom to tell now; they count as told.
@@ -42,7 +43,7 @@ class AbortRound {
     MonotonicTime tell = MonotonicTime::min();  // next time
   };
 
-  const StepDeadlines deadlines_;
+  const Seconds again_;
   const MonotonicTime lost_;
   uint64_t fence_;
   std::vector<Member> members_;

@@ -105,7 +105,6 @@ AttentionInstance::AttentionInstance(const AttentionOptions& options, const Mode
     coordinator.m = topology.m();
     coordinator.max_rows = topology.max_rows_per_round;
     coordinator.tpot_target = options.tpot_target;
-    coordinator.detection_deadline = options.deadlines.detection;
     coordinator.least_prefill_share = options.least_prefill_share;
     control_ = std::make_unique<Leader>(coordinator, topology, options.deadlines, transport, clock,
                                         options.log);
@@ -118,6 +117,7 @@ AttentionInstance::AttentionInstance(const AttentionOptions& options, const Mode
       AlignedBuffer(static_cast<size_t>(kernels::SampleWorkspaceBytes(model.vocab, threads)));
   statistics_.role = Role::kAttention;
   statistics_.rank = rank;
+  statistics_.detection_seconds = control_->detection().count();
   statistics_.kv_tokens_capacity = static_cast<uint64_t>(kv_capacity_tokens());
 }
 
@@ -241,7 +241,7 @@ Status AttentionInstance::SendDemand(uint64_t for_step, const Scheduler::Outlook
 }
 
 MonotonicTime AttentionInstance::DemandExpires() const {
-  return Later(demand_sent_at_, options_.deadlines.detection);
+  return Later(demand_sent_at_, control_->detection());
 }
 
 // Between steps: work that no demand has announced yet is announced for the next ticket.
@@ -325,6 +325,7 @@ Status AttentionInstance::LeaveStep() {
 
 void AttentionInstance::CountMessages() {
   statistics_.rounds_missed = control_->missed();
+  statistics_.detection_seconds = control_->detection().count();
   statistics_.messages_malformed = transport_.dropped();
   statistics_.messages_late = exchange_.stale();
   statistics_.messages_dropped =
@@ -423,7 +424,7 @@ Status AttentionInstance::Collect(const RoundKey& key, int first, int rows) {
     control_->Poll();
     return control_->leaving();
   };
-  const Status waited = transport_.Wait(Later(start, options_.deadlines.detection), arrived);
+  const Status waited = transport_.Wait(Later(start, control_->detection()), arrived);
   if (stop_.stop_requested()) return Cancelled("stopped");
   if (control_->leaving()) return Aborted("the step is given up");
   if (!all.ok()) return Missed(key, all.status());
@@ -435,7 +436,9 @@ Status AttentionInstance::Collect(const RoundKey& key, int first, int rows) {
   if (!waited.ok()) {
     return waited.Annotate("MoE layer " + std::to_string(key.layer) + ": waiting for the experts");
   }
-  wait_ += clock_.Now() - start;
+  const Seconds took = clock_.Now() - start;
+  control_->OnArrival(took);
+  wait_ += took;
   const Timed kernel(clock_, kernels_);
   return layers_.AddExperts(first, rows, exchange_.Contributions(key.micro_batch));
 }

@@ -85,8 +85,7 @@ MonotonicTime Coordinator::NextDeadline() const {
   }
   const Seconds step =
       times_.Predict(static_cast<int>(largest.decode_rows), static_cast<int>(largest.prefill_rows));
-  const Seconds patience =
-      waits_for_left_out ? options_.detection_deadline : step * options_.patience;
+  const Seconds patience = waits_for_left_out ? left_out_patience_ : step * options_.patience;
   return *first_ready_ + std::chrono::duration_cast<MonotonicClock::duration>(patience);
 }
 

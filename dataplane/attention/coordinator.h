@@ -12,10 +12,9 @@ namespace janus::dataplane {
 
 struct CoordinatorOptions {
   int m = 1;
-  int max_rows = 512;                // R_max of one instance
-  Seconds tpot_target{0.1};          // what a step may take before prompts are held back
-  Seconds detection_deadline{10.0};  // how long an instance left out before is waited for
-  double patience = 0.1;             // of the predicted step, for the others
+  int max_rows = 512;        // R_max of one instance
+  Seconds tpot_target{0.1};  // what a step may take before prompts are held back
+  double patience = 0.1;     // of the predicted step, for the others
   // Of a decode step's time, what prompts have where the target leaves them less.
   double least_prefill_share = 0.1;
 };
@@ -47,6 +46,10 @@ class Coordinator {
   // The steps up to `fence`, at least all that were issued, are given up: the next ticket's number
   // is above it, and nobody is in it who has not spoken for it.
   void Void(uint64_t fence);
+
+  // How long an instance that was left out before is waited for, from now on: the detection
+  // deadline.
+  void WaitForLeftOut(Seconds at_most) { left_out_patience_ = at_most; }
 
   // When Next should be asked again even if no demand arrives; max() when nothing is pending.
   MonotonicTime NextDeadline() const;
@@ -83,6 +86,7 @@ class Coordinator {
   StepTimes times_;
   uint64_t next_step_ = 1;
   std::optional<MonotonicTime> first_ready_;
+  Seconds left_out_patience_{StepDeadlines().detection};
 };
 
 // Splits a budget of prompt positions over instances so that the largest load is least: load counts

@@ -92,6 +92,7 @@ Status Leader::Say(uint64_t for_step, const Demand& demand) {
 // One ticket ahead of the running step.
 Status Leader::Issue() {
   if (ticket_) return OkStatus();
+  coordinator_.WaitForLeftOut(detection());
   std::optional<Ticket> ticket = coordinator_.Next(clock_.Now());
   if (!ticket) return OkStatus();
   const Header header = MakeHeader(MessageKind::kTicket, KeyOf(ticket->step), 0,
@@ -125,7 +126,7 @@ void Leader::Begin(PeerId by, const RoundKey& round, const std::string& why) {
       {{"step", round.step}, {"layer", round.layer}, {"by", ToString(by)}, {"reason", why}});
   // A step that was never issued comes of a falsified ticket.
   fence_ = std::max(newest_, round.step);
-  abort_.emplace(members_, fence_, deadlines_, clock_.Now());
+  abort_.emplace(members_, fence_, detection(), deadlines_.loss, clock_.Now());
   coordinator_.Void(fence_);
   ticket_.reset();
 }
@@ -160,6 +161,7 @@ Status Leader::Leave(Exchange& exchange, FunctionRef<Demand()> demand,
   }
   fence_ = newest_ = abort_->fence();
   abort_.reset();
+  detection_.OnGivenUp();
   coordinator_.OnDemand(0, {demand(), newest_ + 1}, clock_.Now());
   return OkStatus();
 }

@@ -108,7 +108,7 @@ Status Follower::Leave(Exchange& exchange, FunctionRef<Demand()> demand,
   const MonotonicTime lost = Later(MonotonicClock::now(), deadlines_.loss);
   for (;;) {
     const bool asks = missed_ && !told_;
-    const MonotonicTime again = asks ? Later(missed_->said, deadlines_.detection) : lost;
+    const MonotonicTime again = asks ? Later(missed_->said, detection()) : lost;
     bool gone = false;
     const Status waited = transport_.Wait(std::min(again, lost), [&] {
       Poll();
@@ -132,6 +132,7 @@ Status Follower::Leave(Exchange& exchange, FunctionRef<Demand()> demand,
   }
   missed_.reset();
   told_ = false;
+  detection_.OnGivenUp();
   said_ = demand();
   return SayLeft(fence_);
 }

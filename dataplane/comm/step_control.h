@@ -12,6 +12,7 @@
 #include "common/function_ref.h"
 #include "common/log.h"
 #include "common/status.h"
+#include "dataplane/comm/detection_deadline.h"
 #include "dataplane/comm/exchange.h"
 #include "dataplane/comm/wire.h"
 
@@ -26,10 +27,11 @@ struct Ticket {
 
 struct StepDeadlines {
   // A round that takes longer is missed, and its step is given up. What was said about that and not
-  // answered is said again after as long.
+  // answered is said again after as long. At most; less where rounds are short (DetectionDeadline).
   Seconds detection{10.0};
   // Who takes longer to leave a step that is given up is lost, and the service with it.
   Seconds loss{20.0};
+  Seconds least_detection{1.0};
 };
 
 // Which step comes next and which one is given up, as one member hears it and says it
@@ -61,6 +63,11 @@ class StepControl {
   // When Poll should be called although nothing comes; max(): never.
   virtual MonotonicTime NextDeadline() const = 0;
 
+  // A round came after so long.
+  void OnArrival(Seconds waited) { detection_.OnArrival(waited); }
+  // How long a round is waited for before it is missed.
+  Seconds detection() const { return detection_.value(); }
+
   // The round was missed, or what came for it cannot be used. The caller leaves the step.
   virtual Status Miss(const RoundKey& round, const Status& why) = 0;
   // Until Leave has returned: the running step, if any, is not to go on.
@@ -83,7 +90,11 @@ class StepControl {
  protected:
   // `transport` must outlive it.
   StepControl(Transport& transport, uint64_t epoch, StepDeadlines deadlines, Logger log)
-      : transport_(transport), epoch_(epoch), deadlines_(deadlines), log_(std::move(log)) {}
+      : transport_(transport),
+        epoch_(epoch),
+        deadlines_(deadlines),
+        log_(std::move(log)),
+        detection_(deadlines.least_detection, deadlines.detection) {}
 
   RoundKey KeyOf(uint64_t step) const {
     RoundKey key;
@@ -104,6 +115,7 @@ class StepControl {
   const StepDeadlines deadlines_;
   const Logger log_;
 
+  DetectionDeadline detection_;
   uint64_t newest_ = 0;
   uint64_t fence_ = 0;  // steps up to it are given up
   std::string reason_;

@@ -25,6 +25,7 @@ ExpertInstance::ExpertInstance(const ExpertOptions& options, const ModelDescript
       sources_(static_cast<size_t>(topology.m())) {
   statistics_.role = Role::kExperts;
   statistics_.rank = rank;
+  statistics_.detection_seconds = control_.detection().count();
 }
 
 Status ExpertInstance::Run(std::stop_token stop) {
@@ -76,6 +77,7 @@ Status ExpertInstance::Missed(const RoundKey& round, const Status& why) {
 
 void ExpertInstance::CountMessages() {
   statistics_.rounds_missed = control_.missed();
+  statistics_.detection_seconds = control_.detection().count();
   statistics_.messages_malformed = transport_.dropped();
   statistics_.messages_late = exchange_.stale();
   statistics_.messages_dropped =
@@ -134,7 +136,7 @@ Status ExpertInstance::ExecuteStep(const Ticket& ticket) {
 // Gates the rows of whoever is here while the others are awaited.
 Status ExpertInstance::AwaitRows(const RoundKey& key) {
   const MonotonicTime start = clock_.Now();
-  const MonotonicTime deadline = Later(start, options_.deadlines.detection);
+  const MonotonicTime deadline = Later(start, control_.detection());
   Seconds gating{0};
   for (;;) {
     Status failed;
@@ -180,6 +182,7 @@ Status ExpertInstance::AwaitRows(const RoundKey& key) {
     gating += clock_.Now() - gate_start;
   }
   all_here_ = clock_.Now();
+  control_.OnArrival(all_here_ - start);
   wait_ += all_here_ - start - gating;
   return OkStatus();
 }

@@ -16,22 +16,6 @@ namespace {
 
 constexpr Seconds kFirstPause{0.1};
 
-AttentionMembers ToMembers(const v1::GetTopologyReply& reply) {
-  AttentionMembers out;
-  out.epoch = reply.committed().epoch();
-  for (const v1::Instance& instance : reply.committed().attention()) {
-    out.attention.push_back(instance.address());
-  }
-  return out;
-}
-
-std::vector<std::string> AllAddresses(const v1::Topology& topology) {
-  std::vector<std::string> out;
-  for (const v1::Instance& instance : topology.attention()) out.push_back(instance.address());
-  for (const v1::Instance& instance : topology.experts()) out.push_back(instance.address());
-  return out;
-}
-
 MonotonicTime After(Seconds seconds) {
   return MonotonicClock::now() + std::chrono::duration_cast<MonotonicClock::duration>(seconds);
 }
@@ -187,9 +171,15 @@ class Watch final : public TopologyWatch {
     return *mailbox_.ended;
   }
 
-  // False: this member is behind.
+  // False: this member is behind, or tells what can be no topology.
   bool Take(const v1::GetTopologyReply& reply, const std::string& address) {
-    const AttentionMembers members = ToMembers(reply);
+    Result<ToldTopology> told = ReadTopology(reply);
+    if (!told.ok()) {
+      log_.Warning("a member's topology is of no use",
+                   {{"member", address}, {"reason", told.status().message()}});
+      return false;
+    }
+    const AttentionMembers& members = told->members;
     if (members.epoch < epoch_) {
       log_.Warning("a member tells an old topology",
                    {{"member", address}, {"epoch", members.epoch}, {"known", epoch_}});
@@ -197,7 +187,7 @@ class Watch final : public TopologyWatch {
     }
     if (members.epoch == epoch_) return true;
     epoch_ = members.epoch;
-    newest_members_ = AllAddresses(reply.committed());
+    newest_members_ = std::move(told->addresses);
     metrics_.topology_epoch.Set(static_cast<double>(epoch_));
     log_.Info("topology", {{"epoch", epoch_},
                            {"attention", reply.committed().attention_size()},

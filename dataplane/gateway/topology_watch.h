@@ -9,14 +9,9 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "dataplane/gateway/gateway_metrics.h"
+#include "dataplane/gateway/topology_messages.h"
 
 namespace janus::gateway {
-
-// Whom the gateway attaches to, as of one committed topology.
-struct AttentionMembers {
-  uint64_t epoch = 0;
-  std::vector<std::string> attention;  // gRPC addresses by rank
-};
 
 struct TopologyWatchOptions {
   // gRPC addresses to dial at first ("host:port", "unix:/path"), of instances of either role; then
@@ -29,8 +24,8 @@ struct TopologyWatchOptions {
 
 // A gateway is no member: it dials the members one after another and takes every committed topology
 // from the one that answers (Control.WatchTopology), as long as that lives. What is older than what
-// was seen, as a member that missed an epoch tells it, is dropped, and the next member is asked.
-// One thread. Thread-safe.
+// was seen, as a member that missed an epoch tells it, or can be no topology is dropped, and the
+// next member is asked. One thread. Thread-safe.
 class TopologyWatch {
  public:
   // Called with every newer topology, one call at a time, from the watch's thread. `on_change` and

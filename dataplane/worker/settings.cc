@@ -77,7 +77,10 @@ Result<WorkerSettings> ResolveSettings(const v1::WorkerConfig& config, ModelDesc
       static_cast<int>(std::min<uint32_t>(config.machine_threads(), INT32_MAX));
   settings.compute_threads = static_cast<int>(OrDefault(config.compute_threads(), 1u));
   StepDeadlines deadlines;
-  deadlines.detection = Seconds(OrDefault(config.detection_deadline_ms(), 10'000u) / 1000.0);
+  if (config.detection_deadline_ms() != 0) {
+    deadlines.detection = deadlines.least_detection =
+        Seconds(config.detection_deadline_ms() / 1000.0);
+  }
   // A member that is only slow has had as long again to answer, and what it was told twice.
   deadlines.loss = 2 * deadlines.detection;
 

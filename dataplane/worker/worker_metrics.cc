@@ -91,6 +91,8 @@ std::vector<MetricFamily> WorkerMetrics(const InstanceStatistics& s, uint64_t ep
   to.Counter("janus_messages_dropped_total", kDropped,
              number(s.messages_dropped - s.messages_malformed - s.messages_late),
              {{"reason", "control"}});
+  to.Gauge("janus_detection_deadline_seconds",
+           "How long a round is waited for here before it is missed.", s.detection_seconds);
   to.Counter("janus_rounds_missed_total", "Rounds and tickets late or unusable, noticed here.",
              number(s.rounds_missed));
   to.Counter("janus_step_repeats_total", "Steps given up before their end and repeated.",

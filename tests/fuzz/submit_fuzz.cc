@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "common/check.h"
-#include "dataplane/worker/tokens_service.h"
+#include "dataplane/worker/submit_message.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace janus;  // NOLINT

@@ -136,6 +136,25 @@ TEST_F(Aborts, LeaveWhatAnotherMemberHasEnded) {
   EXPECT_GE(repeated, 2u);
 }
 
+// With the deadline it begins with, the lost message would cost 60 s.
+TEST_F(Aborts, ComeAsSoonAsTheRoundsOfTheServiceAllow) {
+  service_.deadlines = {Seconds(60.0), Seconds(120.0), Seconds(0.2)};
+  service_.requests = 24;
+  service_.max_tokens = 240;
+  const Served whole = Whole();
+  const Served run =
+      Serve(held_, service_, {{kExperts1, {{Fault::kDrop, 2500, {}, IsContributions}}}});
+  EXPECT_EQ(Differences(run, whole), "");
+  ASSERT_TRUE(Complete(run)) << run.failure.ToString();
+  EXPECT_EQ(run.rounds_missed(), 1u);
+  for (const InstanceStatistics& one : run.statistics) {
+    SCOPED_TRACE(ToString(PeerId{one.role, one.rank}));
+    EXPECT_EQ(one.steps_aborted, 1u);
+    EXPECT_GE(one.detection_seconds, 0.4);  // doubled by the step given up
+    EXPECT_LT(one.detection_seconds, 60.0);
+  }
+}
+
 TEST_F(Aborts, AMemberThatStandsStillForLessThanTheLossDeadlineHurtsNobody) {
   service_.deadlines.loss = Seconds(40.0);
   const Served whole = Whole();

@@ -89,6 +89,18 @@ def test_an_old_topology_changes_nothing(start):
     assert ask(gateway).choices[0].text == "It is"
 
 
+def test_a_topology_of_nobody_hides_none_that_follows(start):
+    wild = start.scripted(topology=start.folder / "wild")
+    own = start.scripted()
+    start.commit([], epoch=2**64 - 1, file=start.folder / "wild")
+    start.epoch = 6
+    gateway = start.gateway([own, wild])  # commits epoch 7
+    own.stop(signal.SIGKILL)
+    wait_until(lambda: "has no attention instances" in gateway.errors(), "the wild one's answer")
+    assert gateway.metric(EPOCH) == 7
+    assert ask(gateway).choices[0].text == "It is"
+
+
 def test_another_services_member_is_not_believed(start):
     other, own = start.scripted("--service-uid", "other"), start.scripted()
     start.commit([other])

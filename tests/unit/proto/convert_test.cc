@@ -109,6 +109,7 @@ TEST(Convert, TakesStatisticsThroughTheWireUnchanged) {
   in.sit_outs = 13;
   in.steps_aborted = 16;
   in.rounds_missed = 17;
+  in.detection_seconds = 1.25;
   in.messages_dropped = 18;
   in.messages_malformed = 19;
   in.messages_late = 20;

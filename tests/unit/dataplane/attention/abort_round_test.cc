@@ -12,7 +12,7 @@ using Members = std::vector<int>;
 class AbortRoundTest : public testing::Test {
  protected:
   FakeClock clock_;
-  AbortRound round_{3, 7, {Seconds(1), Seconds(5)}, clock_.Now()};
+  AbortRound round_{3, 7, Seconds(1), Seconds(5), clock_.Now()};
 };
 
 TEST_F(AbortRoundTest, TellsEverybodyAtOnceAndAgainWhoHasNotLeft) {

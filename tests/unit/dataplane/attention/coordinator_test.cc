@@ -17,8 +17,8 @@ class CoordinatorTest : public testing::Test {
     options.tpot_target = tpot_target;
     options.m = m;
     options.max_rows = 64;
-    options.detection_deadline = Seconds(10);
     coordinator_.emplace(options);
+    coordinator_->WaitForLeftOut(Seconds(10));
   }
   void Say(int rank, uint64_t for_step, uint32_t decode_rows, uint32_t prefill_rows = 0,
            Seconds last_step = Seconds(0)) {

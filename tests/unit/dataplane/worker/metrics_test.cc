@@ -46,6 +46,7 @@ TEST(WorkerMetrics, TellWhatTheInstanceCounted) {
   InstanceStatistics statistics;
   statistics.role = Role::kAttention;
   statistics.rank = Rank{2};
+  statistics.detection_seconds = 1.5;
   statistics.messages_dropped = 10;
   statistics.messages_malformed = 3;
   statistics.messages_late = 5;
@@ -60,6 +61,7 @@ TEST(WorkerMetrics, TellWhatTheInstanceCounted) {
         "janus_messages_dropped_total" + self + ",reason=\"malformed\"} 3",
         "janus_messages_dropped_total" + self + ",reason=\"late\"} 5",
         "janus_messages_dropped_total" + self + ",reason=\"control\"} 2",
+        "janus_detection_deadline_seconds" + self + "} 1.5",
         "janus_step_seconds_bucket" + self + ",le=\"0.02\"} 1",
         "janus_step_seconds_count" + self + "} 1"}) {
     EXPECT_TRUE(Contains(text, line)) << line;

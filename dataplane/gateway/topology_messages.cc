@@ -1,0 +1,38 @@
+#include "dataplane/gateway/topology_messages.h"
+
+namespace janus::gateway {
+namespace {
+
+Status ReadAddresses(const char* role,
+                     const google::protobuf::RepeatedPtrField<v1::Instance>& instances,
+                     std::vector<std::string>& to) {
+  for (int rank = 0; rank < instances.size(); ++rank) {
+    const std::string& address = instances[rank].address();
+    if (address.empty()) {
+      return InvalidArgument(std::string(role) + " " + std::to_string(rank) + " has no address");
+    }
+    to.push_back(address);
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+Result<ToldTopology> ReadTopology(const v1::GetTopologyReply& reply) {
+  const v1::Topology& topology = reply.committed();
+  if (!reply.has_committed() || topology.epoch() == 0) {
+    return FailedPrecondition("no topology is committed");
+  }
+  if (topology.attention().empty()) {
+    return InvalidArgument("the topology of epoch " + std::to_string(topology.epoch()) +
+                           " has no attention instances");
+  }
+  ToldTopology told;
+  told.members.epoch = topology.epoch();
+  JANUS_RETURN_IF_ERROR(ReadAddresses("attention", topology.attention(), told.addresses));
+  told.members.attention = told.addresses;
+  JANUS_RETURN_IF_ERROR(ReadAddresses("experts", topology.experts(), told.addresses));
+  return told;
+}
+
+}  // namespace janus::gateway

@@ -1,0 +1,136 @@
+// What a gateway may send on its stream, in any order with steps and with the reading of what it is
+// owed: no Step without credit, no token of a request that was not taken, bounded books.
+//
+// The input is a list of [action, length, bytes...].
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+#include <string_view>
+#include <vector>
+
+#include "common/check.h"
+#include "dataplane/worker/gateway_stream.h"
+
+namespace janus::dataplane {
+namespace {
+
+constexpr uint64_t kNumber = 3;
+
+// Takes requests of up to 4 tokens of a vocabulary of 100.
+class Target final : public StreamTarget {
+ public:
+  Status CheckService(const std::string& uid) const override {
+    return uid == "s" ? OkStatus() : PermissionDenied("another service");
+  }
+  v1::Welcome Describe() const override { return {}; }
+  int64_t max_model_len() const override { return 64; }
+  Status CheckTakesRequests() const override {
+    return draining ? Unavailable("this instance drains") : OkStatus();
+  }
+  Status Submit(Request request) override {
+    JANUS_CHECK(request.key.stream == kNumber);
+    JANUS_CHECK(!request.prompt.empty() && request.max_tokens >= 1);
+    if (request.prompt.front() >= 100) return InvalidArgument("token");
+    running.push_back(request.key);
+    return OkStatus();
+  }
+  void Cancel(const RequestKey& key) override { JANUS_CHECK(taken(key)); }
+
+  bool taken(const RequestKey& key) const {
+    return std::find(running.begin(), running.end(), key) != running.end();
+  }
+
+  bool draining = false;
+  std::vector<RequestKey> running;
+};
+
+class World {
+ public:
+  World() : stream_(target_, kNumber, Logger(2, LogLevel::kError)) {}
+
+  // False: the stream has ended.
+  bool Do(uint8_t action, std::string_view bytes) {
+    switch (action % 4) {
+      case 0:
+        return Handle(bytes);
+      case 1:
+        Step(bytes);
+        return true;
+      case 2:
+        Read();
+        return true;
+      default:
+        target_.draining = !target_.draining;
+        return true;
+    }
+  }
+
+ private:
+  bool Handle(std::string_view bytes) {
+    v1::ToAttention message;
+    if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return false;
+    if (stream_.holds_reading()) return true;
+    const bool greeted = !stream_.gateway().empty();
+    const Status handled = stream_.Handle(message);
+    if (!handled.ok()) {
+      JANUS_CHECK(!handled.message().empty());
+      return false;
+    }
+    JANUS_CHECK(greeted || message.has_hello());
+    if (message.has_hello()) credits_ = message.hello().credits();
+    if (message.has_credits()) credits_ += message.credits().steps();
+    return true;
+  }
+
+  // A byte per event: which of the running requests, and whether it ends.
+  void Step(std::string_view bytes) {
+    StepOutput output;
+    std::set<RequestKey> told;
+    for (const char c : bytes) {
+      const auto byte = static_cast<uint8_t>(c);
+      if (target_.running.empty()) break;
+      const size_t which = (byte >> 2) % target_.running.size();
+      TokenEvent event;
+      event.key = target_.running[which];
+      if (!told.insert(event.key).second) continue;
+      event.token = byte;
+      if ((byte & 3) == 0) {
+        event.finish = FinishReason::kLength;
+        target_.running.erase(target_.running.begin() + static_cast<ptrdiff_t>(which));
+      }
+      output.events.push_back(event);
+    }
+    if (!output.events.empty()) stream_.OnStep(std::move(output));
+  }
+
+  void Read() {
+    v1::FromAttention message;
+    while (stream_.TakeNext(message)) {
+      JANUS_CHECK(message.message_case() != v1::FromAttention::MESSAGE_NOT_SET);
+      if (!message.has_step()) continue;
+      JANUS_CHECK(credits_ > 0);
+      --credits_;
+    }
+    JANUS_CHECK(!stream_.holds_reading());
+  }
+
+  Target target_;
+  GatewayStream stream_;
+  uint64_t credits_ = 0;
+};
+
+}  // namespace
+}  // namespace janus::dataplane
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  janus::dataplane::World world;
+  std::string_view rest(reinterpret_cast<const char*>(data), size);
+  while (rest.size() >= 2) {
+    const auto action = static_cast<uint8_t>(rest[0]);
+    const size_t length = std::min<size_t>(static_cast<uint8_t>(rest[1]), rest.size() - 2);
+    if (!world.Do(action, rest.substr(2, length))) break;
+    rest.remove_prefix(2 + length);
+  }
+  return 0;
+}

@@ -1,0 +1,159 @@
+#include "dataplane/worker/gateway_stream.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/contains.h"
+
+namespace janus::dataplane {
+namespace {
+
+constexpr uint64_t kNumber = 9;
+
+class Target final : public StreamTarget {
+ public:
+  Status CheckService(const std::string&) const override { return OkStatus(); }
+  v1::Welcome Describe() const override { return {}; }
+  int64_t max_model_len() const override { return 100; }
+  Status CheckTakesRequests() const override { return OkStatus(); }
+  Status Submit(Request request) override {
+    submitted.push_back(request.key);
+    return OkStatus();
+  }
+  void Cancel(const RequestKey& key) override { cancelled.push_back(key); }
+
+  std::vector<RequestKey> submitted, cancelled;
+};
+
+class GatewayStreamTest : public testing::Test {
+ protected:
+  Status Hello(uint32_t credits) {
+    v1::ToAttention message;
+    message.mutable_hello()->set_gateway_id("g");
+    message.mutable_hello()->set_credits(credits);
+    return stream_.Handle(message);
+  }
+  void Submit(uint64_t id, int prompt = 1) {
+    v1::ToAttention message;
+    v1::Submit& submit = *message.mutable_submit();
+    submit.set_request_id(id);
+    submit.set_attempt(1);
+    for (int i = 0; i < prompt; ++i) submit.add_prompt_tokens(5);
+    submit.set_max_tokens(10);
+    EXPECT_TRUE(stream_.Handle(message).ok());
+  }
+  void Cancel(uint64_t id) {
+    v1::ToAttention message;
+    message.mutable_cancel()->set_request_id(id);
+    message.mutable_cancel()->set_attempt(1);
+    EXPECT_TRUE(stream_.Handle(message).ok());
+  }
+  void Grant(uint32_t steps) {
+    v1::ToAttention message;
+    message.mutable_credits()->set_steps(steps);
+    EXPECT_TRUE(stream_.Handle(message).ok());
+  }
+  void Step(uint64_t id, int32_t token, FinishReason finish = FinishReason::kNone) {
+    StepOutput output;
+    TokenEvent event;
+    event.key = {kNumber, id, 1};
+    event.token = token;
+    event.finish = finish;
+    output.events.push_back(event);
+    stream_.OnStep(std::move(output));
+  }
+  // What may be written now: "welcome", "rejected 2: why", "step 1:7,8. 2:9 ", in order.
+  std::string Read() {
+    std::string all;
+    v1::FromAttention message;
+    while (stream_.TakeNext(message)) {
+      if (message.has_welcome()) all += "welcome ";
+      if (message.has_rejected()) {
+        all += "rejected " + std::to_string(message.rejected().request_id()) + ": " +
+               message.rejected().message() + " ";
+      }
+      if (!message.has_step()) continue;
+      all += "step ";
+      for (const v1::RequestTokens& request : message.step().requests()) {
+        all += std::to_string(request.request_id()) + ":";
+        for (const uint32_t token : request.tokens()) all += std::to_string(token) + ",";
+        if (request.finish_reason() != v1::FINISH_REASON_NONE) all.back() = '.';
+        all += " ";
+      }
+    }
+    return all;
+  }
+
+  Target target_;
+  GatewayStream stream_{target_, kNumber, Logger(2, LogLevel::kError)};
+};
+
+TEST_F(GatewayStreamTest, BeginsWithOneHello) {
+  EXPECT_EQ(stream_.Handle({}).code(), StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(Hello(1).ok());
+  EXPECT_EQ(Hello(1).code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(stream_.Handle({}).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(Read(), "welcome ");
+}
+
+TEST_F(GatewayStreamTest, MergesWhatItHasNoCreditFor) {
+  ASSERT_TRUE(Hello(1).ok());
+  Submit(1);
+  Submit(2);
+  Step(1, 7);
+  EXPECT_EQ(Read(), "welcome step 1:7, ");
+  Step(1, 8);
+  Step(2, 9);
+  Step(1, 10, FinishReason::kLength);
+  EXPECT_EQ(Read(), "");
+  Grant(1);
+  EXPECT_EQ(Read(), "step 1:8,10. 2:9, ");
+}
+
+TEST_F(GatewayStreamTest, ANumberIsFreeOnceItsEndHasBeenWritten) {
+  ASSERT_TRUE(Hello(0).ok());
+  Submit(1);
+  Submit(1);
+  EXPECT_EQ(Read(), "welcome rejected 1: the request is open already ");
+  Step(1, 7, FinishReason::kStop);
+  Submit(1);
+  EXPECT_EQ(Read(), "rejected 1: the request is open already ") << "its end is still owed";
+  Grant(1);
+  EXPECT_EQ(Read(), "step 1:7. ");
+  Submit(1);
+  EXPECT_EQ(target_.submitted.size(), 2u);
+}
+
+TEST_F(GatewayStreamTest, OfACancelledRequestNothingMoreIsSaid) {
+  ASSERT_TRUE(Hello(10).ok());
+  Submit(1);
+  Cancel(1);
+  Cancel(1);
+  Cancel(2);
+  EXPECT_EQ(target_.cancelled.size(), 1u);
+  Step(1, -1, FinishReason::kCancelled);
+  EXPECT_EQ(Read(), "welcome step ") << "the load alone";
+}
+
+TEST_F(GatewayStreamTest, IsNotReadFromWhileItsRejectionsLieUnread) {
+  ASSERT_TRUE(Hello(0).ok());
+  int submits = 0;
+  for (; !stream_.holds_reading(); ++submits) Submit(static_cast<uint64_t>(submits), 0);
+  EXPECT_EQ(submits, 1024);
+  EXPECT_TRUE(Contains(Read(), "rejected 0: the prompt is empty"));
+  EXPECT_FALSE(stream_.holds_reading());
+}
+
+TEST_F(GatewayStreamTest, BoundsTheOpenRequestsAndThoseWhoseEndIsOwed) {
+  ASSERT_TRUE(Hello(0).ok());
+  v1::FromAttention welcome;
+  ASSERT_TRUE(stream_.TakeNext(welcome));
+  const uint64_t most = welcome.welcome().max_requests();
+  for (uint64_t id = 0; id < most; ++id) Submit(id);
+  for (uint64_t id = 0; id < most; ++id) Step(id, 1, FinishReason::kLength);
+  EXPECT_EQ(Read(), "");
+  Submit(most);
+  EXPECT_TRUE(Contains(Read(), "requests of this gateway are open already"));
+}
+
+}  // namespace
+}  // namespace janus::dataplane
