@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "common/status.h"
+#include "operator/api/tree.h"
+
+namespace janus::control {
+
+// Reads one JSON value (RFC 8259); what follows it but white space is an error. Integers beyond 64
+// bits are kFloat: their text is kept as written.
+// InvalidArgument, with the place: broken syntax, not UTF-8, a repeated name in an object, more
+// than 200 levels or 4,000,000 values. `what` only names the text in messages.
+Result<Node> ParseJson(std::string_view text, std::string_view what);
+
+// Compact, fields in the order of the tree; ParseJson gives the same tree back. What JSON cannot
+// say of YAML's numbers (.inf, .nan) is written as null.
+std::string WriteJson(const Node& root);
+
+}  // namespace janus::control
