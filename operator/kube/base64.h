@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "common/status.h"
+
+namespace janus::control {
+
+// RFC 4648, with line feeds allowed between the characters, as kubeconfigs have them.
+// InvalidArgument: any other character, a wrong length.
+Result<std::string> DecodeBase64(std::string_view text);
+
+std::string EncodeBase64(std::string_view bytes);
+
+}  // namespace janus::control

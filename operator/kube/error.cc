@@ -1,0 +1,110 @@
+#include "operator/kube/error.h"
+
+#include <algorithm>
+
+#include "operator/api/json.h"
+#include "operator/kube/object.h"
+
+namespace janus::control {
+namespace {
+
+// What is shown of a body that is no Status, as a proxy's page of HTML.
+constexpr size_t kMaxShownBytes = 200;
+constexpr Seconds kMostRetryAfter{3600};
+
+StatusCode CodeOf(int http_status, std::string_view reason) {
+  switch (http_status) {
+    case 401:
+    case 403:
+      return StatusCode::kPermissionDenied;
+    case 404:
+      return StatusCode::kNotFound;
+    case 405:
+    case 501:
+      return StatusCode::kUnimplemented;
+    case 408:
+      return StatusCode::kUnavailable;
+    case 409:
+      return reason == "AlreadyExists" ? StatusCode::kAlreadyExists : StatusCode::kAborted;
+    case 410:
+      return StatusCode::kOutOfRange;
+    case 429:
+      return StatusCode::kResourceExhausted;
+    default:
+      if (http_status >= 500) return StatusCode::kUnavailable;
+      if (http_status >= 400) return StatusCode::kInvalidArgument;
+      return StatusCode::kDataLoss;  // neither done nor refused: no API server answers so
+  }
+}
+
+std::string Printable(std::string_view text) {
+  std::string out(text.substr(0, kMaxShownBytes));
+  std::replace_if(
+      out.begin(), out.end(), [](char c) { return c >= 0 && c < ' '; }, ' ');
+  return out;
+}
+
+std::optional<Seconds> Bounded(std::optional<Seconds> asked) {
+  if (!asked) return asked;
+  return std::clamp(*asked, Seconds(0), kMostRetryAfter);
+}
+
+ApiError Make(int http_status, const Node& status, std::optional<Seconds> retry_after) {
+  ApiError error;
+  error.http_status = http_status;
+  error.reason = TextAt(status, {"reason"});
+  error.message = TextAt(status, {"message"});
+  error.code = CodeOf(http_status, error.reason);
+  error.outcome_unknown = http_status >= 500;
+  if (const Node* causes = FindAt(status, {"details", "causes"})) {
+    for (const Node& cause : causes->items) {
+      error.causes.push_back({std::string(TextAt(cause, {"reason"})),
+                              std::string(TextAt(cause, {"field"})),
+                              std::string(TextAt(cause, {"message"}))});
+    }
+  }
+  const int64_t in_body = IntegerAt(status, {"details", "retryAfterSeconds"}).value_or(0);
+  if (!retry_after && in_body > 0) retry_after = Seconds(static_cast<double>(in_body));
+  error.retry_after = Bounded(retry_after);
+  return error;
+}
+
+}  // namespace
+
+Status ApiError::ToStatus() const {
+  std::string text = message.empty() ? "no message" : message;
+  if (http_status != 0) {
+    text += " (" + std::to_string(http_status);
+    if (!reason.empty()) text += " " + reason;
+    text += ")";
+  }
+  return {code, std::move(text)};
+}
+
+ApiError LocalError(Status status) {
+  ApiError error;
+  error.code = status.code();
+  error.message = status.message();
+  return error;
+}
+
+ApiError ErrorOfReply(int http_status, std::string_view body, std::optional<Seconds> retry_after) {
+  const Result<Node> read = ParseJson(body, "status");
+  if (read.ok() && TextAt(*read, {"kind"}) == "Status")
+    return Make(http_status, *read, retry_after);
+  ApiError error = Make(http_status, Node::Map(), retry_after);
+  error.message = body.empty() ? "the server answered without a reason"
+                               : "the server answered: " + Printable(body);
+  return error;
+}
+
+ApiError ErrorOfStatusObject(const Node& status) {
+  const int64_t code = IntegerAt(status, {"code"}).value_or(0);
+  if (code >= 400 && code < 600) return Make(static_cast<int>(code), status, std::nullopt);
+  ApiError error = Make(0, status, std::nullopt);
+  error.code = StatusCode::kUnavailable;
+  if (error.message.empty()) error.message = "the server ended the watch without a reason";
+  return error;
+}
+
+}  // namespace janus::control

@@ -1,0 +1,232 @@
+// ParseKubeconfig and LoadKubeconfig of cluster_config.h.
+
+#include <filesystem>
+
+#include "common/read_file.h"
+#include "operator/api/yaml.h"
+#include "operator/kube/base64.h"
+#include "operator/kube/cluster_config.h"
+#include "operator/kube/object.h"
+#include "operator/kube/server_url.h"
+
+namespace janus::control {
+namespace {
+
+constexpr int64_t kMostBytes = 1 << 20;
+
+// A list of {name, <noun>: {...}}, as a kubeconfig has three of.
+const Node* Named(const Node& root, std::string_view list, std::string_view noun,
+                  std::string_view name) {
+  const Node* const entries = root.Find(list);
+  if (entries == nullptr) return nullptr;
+  for (const Node& entry : entries->items) {
+    if (TextAt(entry, {"name"}) == name) return entry.Find(noun);
+  }
+  return nullptr;
+}
+
+std::string NamesIn(const Node& root, std::string_view list) {
+  std::string out;
+  if (const Node* const entries = root.Find(list)) {
+    for (const Node& entry : entries->items) {
+      out += out.empty() ? "'" : ", '";
+      out += TextAt(entry, {"name"});
+      out += "'";
+    }
+  }
+  return out.empty() ? "there are none" : "there are " + out;
+}
+
+// One part of the file: a cluster, a user.
+class Section {
+ public:
+  Section(const Node& node, std::string file, std::string path)
+      : node_(node), file_(std::move(file)), path_(std::move(path)) {}
+
+  Status Fail(std::string_view field, const std::string& message) const {
+    return InvalidArgument(file_ + ": " + path_ + "." + std::string(field) + ": " + message);
+  }
+  bool Has(std::string_view field) const {
+    const Node* const node = node_.Find(field);
+    return node != nullptr && node->kind != Node::Kind::kNull;
+  }
+  Result<std::string> Text(std::string_view field) const {
+    const Node* const node = node_.Find(field);
+    if (node == nullptr || node->kind == Node::Kind::kNull) return std::string();
+    if (node->kind == Node::Kind::kString) return node->text;
+    return Fail(field, "must be a string, is " + std::string(Describe(node->kind)));
+  }
+  Result<bool> Bool(std::string_view field) const {
+    const Node* const node = node_.Find(field);
+    if (node == nullptr || node->kind == Node::Kind::kNull) return false;
+    if (node->kind == Node::Kind::kBool) return node->boolean;
+    return Fail(field, "must be a boolean, is " + std::string(Describe(node->kind)));
+  }
+  // What <field>-data holds in base64, or the file that <field> names; data goes before.
+  Result<TextSource> DataOrFile(const std::string& field, std::string_view first_line) const {
+    JANUS_ASSIGN_OR_RETURN(const std::string data, Text(field + "-data"));
+    TextSource out;
+    if (!data.empty()) {
+      Result<std::string> decoded = DecodeBase64(data);
+      if (!decoded.ok()) return Fail(field + "-data", decoded.status().message());
+      if (decoded->find(first_line) == std::string::npos) {
+        return Fail(field + "-data", "holds no PEM (" + std::string(first_line) + "...)");
+      }
+      out.text = *std::move(decoded);
+      return out;
+    }
+    JANUS_ASSIGN_OR_RETURN(const std::string file, Text(field));
+    if (!file.empty()) out.file = Beside(file);
+    return out;
+  }
+  // A path as the file means it: relative to its own folder.
+  std::string Beside(const std::string& path) const {
+    return (std::filesystem::path(file_).parent_path() / path).lexically_normal().string();
+  }
+  Status Refuse(std::string_view field, const std::string& instead) const {
+    return Has(field) ? Fail(field, "is not supported; " + instead) : OkStatus();
+  }
+  const Node* Find(std::string_view field) const { return node_.Find(field); }
+  const std::string& path() const { return path_; }
+  const std::string& file() const { return file_; }
+
+ private:
+  const Node& node_;
+  const std::string file_;
+  const std::string path_;
+};
+
+Status ReadCluster(const Section& cluster, ClusterConfig& out) {
+  JANUS_ASSIGN_OR_RETURN(const std::string server, cluster.Text("server"));
+  if (server.empty()) return cluster.Fail("server", "is required: the API server's URL");
+  Result<ServerUrl> url = ParseServerUrl(server);
+  if (!url.ok()) return cluster.Fail("server", url.status().message());
+  out.use_tls = url->use_tls;
+  out.host = url->host;
+  out.port = url->port;
+  out.path_prefix = url->path_prefix;
+  JANUS_ASSIGN_OR_RETURN(out.tls_server_name, cluster.Text("tls-server-name"));
+  JANUS_ASSIGN_OR_RETURN(out.insecure_skip_tls_verify, cluster.Bool("insecure-skip-tls-verify"));
+  JANUS_ASSIGN_OR_RETURN(out.ca, cluster.DataOrFile("certificate-authority", "-----BEGIN"));
+  if (out.insecure_skip_tls_verify && !out.ca.empty()) {
+    return cluster.Fail("insecure-skip-tls-verify",
+                        "is true and a certificate-authority is given; leave one of them out");
+  }
+  return cluster.Refuse("proxy-url", "connect to the API server without a proxy");
+}
+
+Result<ExecPlugin> ReadExec(const Section& exec) {
+  ExecPlugin out;
+  JANUS_ASSIGN_OR_RETURN(out.api_version, exec.Text("apiVersion"));
+  if (out.api_version != "client.authentication.k8s.io/v1" &&
+      out.api_version != "client.authentication.k8s.io/v1beta1") {
+    return exec.Fail("apiVersion", "is '" + out.api_version +
+                                       "'; use client.authentication.k8s.io/v1 or "
+                                       "client.authentication.k8s.io/v1beta1");
+  }
+  JANUS_ASSIGN_OR_RETURN(out.command, exec.Text("command"));
+  if (out.command.empty()) return exec.Fail("command", "is required: the program to run");
+  if (out.command.find('/') != std::string::npos) out.command = exec.Beside(out.command);
+  JANUS_ASSIGN_OR_RETURN(out.install_hint, exec.Text("installHint"));
+  JANUS_ASSIGN_OR_RETURN(out.provide_cluster_info, exec.Bool("provideClusterInfo"));
+  JANUS_ASSIGN_OR_RETURN(const std::string mode, exec.Text("interactiveMode"));
+  if (mode == "Always") {
+    return exec.Fail("interactiveMode", "is Always, and nobody sits here to be asked");
+  }
+  if (const Node* const args = exec.Find("args")) {
+    for (const Node& arg : args->items) {
+      if (arg.kind != Node::Kind::kString) return exec.Fail("args", "must be a list of strings");
+      out.args.push_back(arg.text);
+    }
+  }
+  if (const Node* const variables = exec.Find("env")) {
+    for (const Node& variable : variables->items) {
+      out.environment.emplace_back(TextAt(variable, {"name"}), TextAt(variable, {"value"}));
+      if (out.environment.back().first.empty()) {
+        return exec.Fail("env", "must be a list of {name, value}");
+      }
+    }
+  }
+  return out;
+}
+
+Status ReadUser(const Section& user, ClusterConfig& out) {
+  for (const std::string_view field : {"username", "password"}) {
+    JANUS_RETURN_IF_ERROR(user.Refuse(
+        field, "API servers take no passwords; use a token, a client certificate or exec"));
+  }
+  JANUS_RETURN_IF_ERROR(user.Refuse("auth-provider", "use exec"));
+  for (const std::string_view field : {"as", "as-uid", "as-groups", "as-user-extra"}) {
+    JANUS_RETURN_IF_ERROR(user.Refuse(field, "name the user to act as in another way"));
+  }
+  JANUS_ASSIGN_OR_RETURN(out.client_certificate,
+                         user.DataOrFile("client-certificate", "-----BEGIN CERTIFICATE"));
+  JANUS_ASSIGN_OR_RETURN(out.client_key, user.DataOrFile("client-key", "-----BEGIN"));
+  if (out.client_certificate.empty() != out.client_key.empty()) {
+    return user.Fail(out.client_key.empty() ? "client-key" : "client-certificate",
+                     "is missing; certificate and key come together");
+  }
+  // As kubectl does: a tokenFile goes before a token.
+  JANUS_ASSIGN_OR_RETURN(const std::string token_file, user.Text("tokenFile"));
+  if (!token_file.empty()) {
+    out.token.file = user.Beside(token_file);
+  } else {
+    JANUS_ASSIGN_OR_RETURN(out.token.text, user.Text("token"));
+  }
+  if (const Node* const exec = user.Find("exec"); exec != nullptr && user.Has("exec")) {
+    if (!out.token.empty()) return user.Fail("exec", "is given beside a token; leave one out");
+    JANUS_ASSIGN_OR_RETURN(out.exec, ReadExec(Section(*exec, user.file(), user.path() + ".exec")));
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+Result<ClusterConfig> ParseKubeconfig(std::string_view text, const std::string& file,
+                                      const std::string& context) {
+  JANUS_ASSIGN_OR_RETURN(const Node root, ParseYaml(text, file));
+  const auto fail = [&](const std::string& path, const std::string& message) {
+    return InvalidArgument(file + ": " + path + ": " + message);
+  };
+  const std::string name =
+      context.empty() ? std::string(TextAt(root, {"current-context"})) : context;
+  if (name.empty()) {
+    return fail("current-context",
+                "is not set, and no context was asked for; " + NamesIn(root, "contexts"));
+  }
+  const Node* const chosen = Named(root, "contexts", "context", name);
+  if (chosen == nullptr) {
+    return fail("contexts", "no context '" + name + "'; " + NamesIn(root, "contexts"));
+  }
+  const std::string at = "contexts[" + name + "]";
+  const auto find = [&](std::string_view list, std::string_view noun) -> Result<Section> {
+    const std::string wanted(TextAt(*chosen, {noun}));
+    const Node* const node = Named(root, list, noun, wanted);
+    if (node == nullptr) {
+      return fail(at + "." + std::string(noun),
+                  "no " + std::string(noun) + " '" + wanted + "'; " + NamesIn(root, list));
+    }
+    return Section(*node, file, std::string(list) + "[" + wanted + "]." + std::string(noun));
+  };
+  ClusterConfig out;
+  out.origin = file + ", context '" + name + "'";
+  JANUS_ASSIGN_OR_RETURN(const Section cluster, find("clusters", "cluster"));
+  JANUS_RETURN_IF_ERROR(ReadCluster(cluster, out));
+  if (!TextAt(*chosen, {"user"}).empty()) {
+    JANUS_ASSIGN_OR_RETURN(const Section user, find("users", "user"));
+    JANUS_RETURN_IF_ERROR(ReadUser(user, out));
+  }
+  if (const std::string_view ours = TextAt(*chosen, {"namespace"}); !ours.empty()) {
+    out.namespace_ = ours;
+  }
+  return out;
+}
+
+Result<ClusterConfig> LoadKubeconfig(const std::string& file, const std::string& context) {
+  JANUS_ASSIGN_OR_RETURN(const std::string text, ReadFile(file, kMostBytes));
+  // What the file names is relative to where it is, whatever our own folder will be later.
+  return ParseKubeconfig(text, std::filesystem::absolute(file).lexically_normal().string(),
+                         context);
+}
+
+}  // namespace janus::control

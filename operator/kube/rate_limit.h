@@ -1,0 +1,24 @@
+#pragma once
+
+#include "common/clock.h"
+
+namespace janus::control {
+
+// A token bucket: `burst` calls at once, `per_second` in the long run. Callers are told when their
+// turn is, first come first served, so that nobody polls. Thread-compatible.
+class RateLimit {
+ public:
+  // per_second > 0, burst >= 1.
+  RateLimit(double per_second, double burst, MonotonicTime now);
+
+  // When the next call may go: `now`, or later. The turn counts as taken.
+  MonotonicTime Take(MonotonicTime now);
+
+ private:
+  const double per_second_;
+  const double burst_;
+  double tokens_;  // at `as_of_`; below zero: turns that were given away ahead of time
+  MonotonicTime as_of_;
+};
+
+}  // namespace janus::control

@@ -1,0 +1,27 @@
+#include "operator/kube/retry.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace janus::control {
+namespace {
+
+bool MayTryAgain(const ApiError& error, Repeat repeat) {
+  if (error.code == StatusCode::kResourceExhausted) return error.http_status == 429;
+  if (error.code != StatusCode::kUnavailable) return false;
+  return repeat == Repeat::kHarmless || !error.outcome_unknown;
+}
+
+}  // namespace
+
+std::optional<Seconds> PauseBeforeRetry(const RetryPolicy& policy, int attempt,
+                                        const ApiError& error, Repeat repeat,
+                                        std::minstd_rand& random) {
+  if (attempt >= policy.max_attempts || !MayTryAgain(error, repeat)) return std::nullopt;
+  const Seconds pause =
+      std::min(policy.longest_pause, policy.first_pause * std::exp2(std::min(attempt - 1, 30)));
+  const Seconds drawn = pause * std::uniform_real_distribution<double>(0.5, 1.0)(random);
+  return std::max(drawn, error.retry_after.value_or(Seconds(0)));
+}
+
+}  // namespace janus::control

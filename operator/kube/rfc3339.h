@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "common/clock.h"
+#include "common/status.h"
+
+namespace janus::control {
+
+// "2026-11-22T03:04:05Z", "2026-11-22T03:04:05.123456+01:00". InvalidArgument: anything else.
+Result<WallTime> ParseTime(std::string_view text);
+
+// As the API's Time (whole seconds) and MicroTime are written; UTC.
+std::string FormatTime(WallTime time);
+std::string FormatMicroTime(WallTime time);
+
+}  // namespace janus::control

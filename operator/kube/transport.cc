@@ -1,0 +1,228 @@
+#include "operator/kube/transport.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace janus::control {
+namespace {
+
+MonotonicTime Add(MonotonicTime time, Seconds by) {
+  return time + std::chrono::duration_cast<MonotonicTime::duration>(by);
+}
+
+// What a failed exchange is to who called. A write that may have left may have been done.
+ApiError ErrorOf(const HttpFailure& failure) {
+  using Kind = HttpFailure::Kind;
+  const auto make = [&](StatusCode code, bool outcome_unknown) {
+    ApiError error = LocalError({code, failure.message});
+    error.outcome_unknown = outcome_unknown;
+    return error;
+  };
+  switch (failure.kind) {
+    case Kind::kNotSent:
+      return make(StatusCode::kUnavailable, false);
+    case Kind::kUntrusted:
+      return make(StatusCode::kFailedPrecondition, false);
+    case Kind::kBroken:
+      return make(StatusCode::kUnavailable, true);
+    case Kind::kTimedOut:
+      return make(StatusCode::kDeadlineExceeded, true);
+    case Kind::kCancelled:
+    case Kind::kSinkHadEnough:
+      return make(StatusCode::kCancelled, true);
+    case Kind::kTooLarge:
+      return make(StatusCode::kResourceExhausted, true);
+  }
+  return make(StatusCode::kInternal, true);
+}
+
+ApiError StoppedEarly(const std::stop_token& stop, std::string_view doing) {
+  if (stop.stop_requested()) return LocalError(Cancelled("stopped " + std::string(doing)));
+  return LocalError(DeadlineExceeded("no time left " + std::string(doing)));
+}
+
+// Credentials that look anew may mend it.
+bool IsRefusal(const ApiError& error) {
+  return error.http_status == 401 || error.code == StatusCode::kFailedPrecondition;
+}
+
+}  // namespace
+
+Transport::Transport(ClusterConfig config, TransportOptions options, const Timeline& timeline)
+    : options_(std::move(options)),
+      timeline_(timeline),
+      credentials_(std::move(config), timeline),
+      rate_(options_.calls_per_second, options_.burst, timeline.Now()),
+      random_(std::random_device()()),
+      cutter_([this](const std::stop_token& stop) { CutOverdue(stop); }) {
+  JANUS_CHECK(options_.connections >= 1 && options_.watches >= 1, options_.connections,
+              options_.watches);
+}
+
+Transport::~Transport() {
+  cutter_.request_stop();
+  deadlines_.Wake();
+}
+
+void Transport::CutOverdue(const std::stop_token& stop) {
+  constexpr Seconds kLong{3600};
+  while (!stop.stop_requested()) {
+    const MonotonicTime now = MonotonicClock::now();
+    deadlines_.Cut(now);
+    deadlines_.Wait(deadlines_.Next().value_or(Add(now, kLong)));
+  }
+}
+
+bool Transport::WaitForTurn(MonotonicTime deadline, const std::stop_token& stop) {
+  MonotonicTime turn;
+  {
+    const MutexLock lock(mu_);
+    turn = rate_.Take(timeline_.Now());
+  }
+  if (turn <= timeline_.Now()) return !stop.stop_requested();
+  return turn < deadline && timeline_.WaitUntil(turn, stop);
+}
+
+bool Transport::TakeConnectionSlot(MonotonicTime deadline, const std::stop_token& stop) {
+  const std::stop_callback wake(stop, [this] {
+    const MutexLock lock(mu_);
+    changed_.NotifyAll();
+  });
+  // Others' calls end in the machine's time.
+  const MonotonicTime until = Add(MonotonicClock::now(), deadline - timeline_.Now());
+  const MutexLock lock(mu_);
+  while (calls_ >= options_.connections) {
+    if (stop.stop_requested() || MonotonicClock::now() >= until) return false;
+    changed_.WaitUntil(mu_, until);
+  }
+  ++calls_;
+  return true;
+}
+
+void Transport::ReturnConnectionSlot() {
+  const MutexLock lock(mu_);
+  --calls_;
+  changed_.NotifyAll();
+}
+
+Result<std::unique_ptr<Connection>> Transport::Connect(const Credentials& credentials,
+                                                       bool is_kept) {
+  std::vector<Idle> dropped;  // closed without the lock
+  if (is_kept) {
+    const MutexLock lock(mu_);
+    const MonotonicTime now = timeline_.Now();
+    while (!idle_.empty()) {
+      Idle last = std::move(idle_.back());
+      idle_.pop_back();
+      if (last.tls_version == credentials.tls_version && now - last.since < kMaxIdle &&
+          last.connection->IsAlive()) {
+        return std::move(last.connection);
+      }
+      dropped.push_back(std::move(last));
+    }
+  }
+  return Connection::Create(credentials_.config(), credentials, deadlines_);
+}
+
+void Transport::Keep(std::unique_ptr<Connection> connection, const Credentials& credentials) {
+  const MutexLock lock(mu_);
+  idle_.push_back({std::move(connection), credentials.tls_version, timeline_.Now()});
+}
+
+ApiResult<HttpReply> Transport::Attempt(const HttpRequest& request, const Credentials& credentials,
+                                        Seconds timeout, const BodySink* sink,
+                                        const std::stop_token& stop) {
+  const bool is_kept = sink == nullptr;
+  Result<std::unique_ptr<Connection>> connection = Connect(credentials, is_kept);
+  if (!connection.ok()) return LocalError(std::move(connection).status());
+  HttpRequest sent = request;
+  sent.headers.emplace_back("User-Agent", options_.user_agent);
+  sent.headers.emplace_back("Accept", "application/json");
+  if (!credentials.token.empty()) {
+    sent.headers.emplace_back("Authorization", "Bearer " + credentials.token);
+  }
+  Exchanged exchanged = (*connection)->Exchange(sent, timeout, stop, sink);
+  if (const auto* const failure = std::get_if<HttpFailure>(&exchanged)) return ErrorOf(*failure);
+  if (is_kept) Keep(*std::move(connection), credentials);
+  auto& reply = std::get<HttpReply>(exchanged);
+  if (reply.status >= 200 && reply.status < 300) return std::move(reply);
+  return ErrorOfReply(reply.status, reply.body, reply.retry_after);
+}
+
+ApiResult<HttpReply> Transport::Once(const HttpRequest& request, MonotonicTime deadline,
+                                     const BodySink* sink, const std::stop_token& stop) {
+  if (!WaitForTurn(deadline, stop))
+    return StoppedEarly(stop, "waiting for the client's rate limit");
+  uint64_t refused = 0;
+  for (;;) {
+    Result<Credentials> credentials = credentials_.Get(stop);
+    if (!credentials.ok()) return LocalError(std::move(credentials).status());
+    const Seconds left = deadline - timeline_.Now();
+    if (left <= Seconds(0)) return StoppedEarly(stop, "reading credentials");
+    ApiResult<HttpReply> reply = Attempt(request, *credentials, left, sink, stop);
+    if (reply.ok() || !IsRefusal(reply.error())) return reply;
+    if (refused != 0) return reply;
+    refused = credentials->version;
+    credentials_.Refuse(refused);
+    const Result<Credentials> others = credentials_.Get(stop);
+    if (!others.ok() || others->version == refused) return reply;
+  }
+}
+
+ApiResult<HttpReply> Transport::Call(const HttpRequest& request, Repeat repeat,
+                                     const CallLimits& limits) {
+  const MonotonicTime deadline = Add(timeline_.Now(), limits.timeout);
+  bool outcome_unknown = false;  // of any attempt so far
+  const auto fail = [&](ApiError error) {
+    error.outcome_unknown = error.outcome_unknown || outcome_unknown;
+    return error;
+  };
+  for (int attempt = 1;; ++attempt) {
+    if (!TakeConnectionSlot(deadline, limits.stop)) {
+      return fail(StoppedEarly(limits.stop, "waiting for a connection"));
+    }
+    ApiResult<HttpReply> reply = Once(request, deadline, nullptr, limits.stop);
+    ReturnConnectionSlot();
+    if (reply.ok()) return reply;
+    std::optional<Seconds> pause;
+    {
+      const MutexLock lock(mu_);
+      pause = PauseBeforeRetry(options_.retry, attempt, reply.error(), repeat, random_);
+    }
+    const MonotonicTime again = Add(timeline_.Now(), pause.value_or(Seconds(0)));
+    if (!pause || again >= deadline) return fail(std::move(reply).error());
+    outcome_unknown = outcome_unknown || reply.error().outcome_unknown;
+    if (!timeline_.WaitUntil(again, limits.stop)) {
+      return fail(StoppedEarly(limits.stop, "between two attempts"));
+    }
+  }
+}
+
+ApiResult<bool> Transport::Stream(const HttpRequest& request, const BodySink& sink,
+                                  const std::stop_token& stop) {
+  {
+    const MutexLock lock(mu_);
+    if (watches_ >= options_.watches) {
+      return LocalError(ResourceExhausted(std::to_string(watches_) + " watches are open already"));
+    }
+    ++watches_;
+  }
+  bool had_enough = false;
+  const BodySink watching{[&](std::string_view bytes) {
+                            had_enough = !sink.take(bytes);
+                            return !had_enough;
+                          },
+                          sink.silence};
+  ApiResult<HttpReply> reply = Once(request, Add(timeline_.Now(), sink.silence), &watching, stop);
+  {
+    const MutexLock lock(mu_);
+    --watches_;
+  }
+  if (reply.ok()) return true;
+  if (had_enough) return false;
+  ApiError error = std::move(reply).error();
+  if (error.code == StatusCode::kDeadlineExceeded) error.code = StatusCode::kUnavailable;
+  return error;
+}
+
+}  // namespace janus::control

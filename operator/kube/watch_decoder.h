@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "common/function_ref.h"
+#include "operator/kube/error.h"
+#include "operator/kube/object_api.h"
+
+namespace janus::control {
+
+// Turns the body of a watch, however it was cut on the way, into events. The server writes one JSON
+// object per event, and a line feed after each: none stands inside, JSON escapes it.
+// Thread-compatible.
+class WatchDecoder {
+ public:
+  // An event of more bytes is an error: etcd keeps objects below 1.5 MiB, JSON on the wire may
+  // need more.
+  static constexpr size_t kMaxEventBytes = size_t{8} << 20;
+
+  explicit WatchDecoder(size_t max_event_bytes = kMaxEventBytes)
+      : max_event_bytes_(max_event_bytes) {}
+
+  // The next bytes. Hands over every event they end; kServer means: more bytes, please; kConsumer:
+  // `deliver` wants no more. The server's ERROR event is an error here, as ErrorOfStatusObject
+  // makes it. DataLoss: bytes that are no event; ResourceExhausted: too long an event. After an
+  // error, or kConsumer, it takes no more.
+  ApiResult<WatchEnd> Feed(std::string_view bytes, FunctionRef<bool(WatchEvent)> deliver);
+
+  // Whether the stream stopped inside an event: it was cut, not ended.
+  bool IsInEvent() const { return !line_.empty(); }
+
+ private:
+  ApiResult<WatchEnd> Take(std::string_view line, FunctionRef<bool(WatchEvent)> deliver);
+
+  const size_t max_event_bytes_;
+  std::string line_;  // the beginning of an event
+};
+
+}  // namespace janus::control

@@ -1,0 +1,108 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "common/fd.h"
+#include "common/mutex.h"
+#include "operator/kube/cluster_config.h"
+
+namespace janus::control {
+
+// A request as it came in.
+struct SeenRequest {
+  std::string method;
+  std::string target;
+  std::map<std::string, std::string> headers;  // names in small letters
+  std::string body;
+  int connection = 0;       // which one of those accepted so far, from 0
+  std::string client_name;  // common name of the client's certificate; empty: none
+};
+
+// One connection, from the server's side: a script does with it what servers and networks do.
+class Peer {
+ public:
+  virtual ~Peer() = default;
+
+  // As it is, in the middle of anything.
+  virtual void SendRaw(std::string_view bytes) = 0;
+  // Ends the connection with a reset instead of a goodbye.
+  virtual void Reset() = 0;
+  // Says nothing until the client has closed or reset the connection, or the server ends.
+  virtual void HoldUntilClosed() = 0;
+
+  void Reply(int status, std::string_view body, std::string_view headers = "");
+  // A chunked 200 begins; SendChunk goes on, EndChunks ends it properly.
+  void BeginChunks();
+  void SendChunk(std::string_view bytes);
+  void EndChunks();
+};
+
+// PEM texts of a CA, and certificates it has signed; made anew for each test program.
+struct Certificate {
+  std::string pem;
+  std::string key;
+};
+class TestAuthority {
+ public:
+  TestAuthority();
+  ~TestAuthority();
+  const std::string& pem() const { return pem_; }
+  // `alternative_names`: as in a certificate's extension, "DNS:api.test,IP:127.0.0.1".
+  Certificate Issue(const std::string& common_name, const std::string& alternative_names) const;
+
+ private:
+  struct Insides;
+  std::unique_ptr<Insides> insides_;
+  std::string pem_;
+};
+
+// An HTTP/1.1 server on a port of 127.0.0.1 whose every answer is a script's. A connection is
+// closed when `answer` returns false. Thread-safe; `answer` is called on one thread per connection.
+class ScriptedServer {
+ public:
+  using Answer = std::function<bool(const SeenRequest& request, Peer& peer)>;
+
+  explicit ScriptedServer(Answer answer);
+  // Over TLS; a client certificate of `clients` is asked for, none is taken too.
+  ScriptedServer(Answer answer, const Certificate& certificate, const TestAuthority& clients);
+  ~ScriptedServer();
+
+  int port() const { return port_; }
+  // Where it is; without credentials and trust.
+  ClusterConfig config() const;
+  std::vector<SeenRequest> requests() const;
+  // Returns when every connection so far has been closed from here.
+  void WaitUntilClosed();
+  // Certificate of connections from now on.
+  void Present(const Certificate& certificate);
+
+ private:
+  struct Tls;
+
+  void Listen();
+  void Accept();
+  void Serve(Fd socket, int number);
+
+  const Answer answer_;
+  const TestAuthority* clients_ = nullptr;
+  Fd listener_;
+  int port_ = 0;
+
+  mutable Mutex mu_;
+  CondVar closed_;
+  bool is_ending_ JANUS_GUARDED_BY(mu_) = false;
+  std::vector<int> sockets_ JANUS_GUARDED_BY(mu_);  // open ones, to be shut down at the end
+  std::vector<SeenRequest> requests_ JANUS_GUARDED_BY(mu_);
+  std::shared_ptr<Tls> tls_ JANUS_GUARDED_BY(mu_);
+
+  std::vector<std::jthread> connections_;  // the accepting thread's
+  std::jthread accepting_;
+};
+
+}  // namespace janus::control

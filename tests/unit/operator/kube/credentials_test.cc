@@ -1,0 +1,237 @@
+#include "operator/kube/credentials.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "operator/kube/program.h"
+#include "operator/kube/rfc3339.h"
+#include "tests/support/contains.h"
+#include "tests/support/fake_clock.h"
+#include "tests/support/temp_folder.h"
+
+namespace janus::control {
+namespace {
+
+// A plugin that prints what the file `answer` holds, and notes each run in the file `runs`.
+class CredentialsTest : public testing::Test {
+ protected:
+  CredentialsTest() {
+    config_.origin = "test";
+    config_.host = "api.test";
+  }
+
+  void UsePlugin(const std::string& last_words = "") {
+    folder_.Write("plugin", "#!/bin/sh\necho \"$KUBERNETES_EXEC_INFO $EXTRA $1\" >> '" +
+                                folder_.path() + "/runs'\n" + "cat '" + folder_.path() +
+                                "/answer'\n" + last_words);
+    chmod((folder_.path() + "/plugin").c_str(), 0700);
+    config_.exec = ExecPlugin{"client.authentication.k8s.io/v1",
+                              folder_.path() + "/plugin",
+                              {"get-token"},
+                              {{"EXTRA", "more"}},
+                              "",
+                              false};
+  }
+  void Answer(const std::string& token, const std::string& ends = "") {
+    std::string status = R"("token":")" + token + "\"";
+    if (!ends.empty()) status += R"(,"expirationTimestamp":")" + ends + "\"";
+    folder_.Write("answer", R"({"apiVersion":"client.authentication.k8s.io/v1",)"
+                            R"("kind":"ExecCredential","status":{)" +
+                                status + "}}");
+  }
+  int Runs() const {
+    std::ifstream file(folder_.path() + "/runs");
+    int runs = 0;
+    for (std::string line; std::getline(file, line);) ++runs;
+    return runs;
+  }
+  std::string Token(CredentialSource& source) {
+    const Result<Credentials> got = source.Get({});
+    return got.ok() ? got->token : got.status().ToString();
+  }
+
+  TempFolder folder_;
+  FakeClock clock_;
+  ClusterConfig config_;
+};
+
+TEST_F(CredentialsTest, AFilesTokenIsReadAgainWithoutARestart) {
+  folder_.Write("token", " one\n");
+  config_.token.file = folder_.path() + "/token";
+  CredentialSource source(config_, clock_);
+  const Credentials first = *source.Get({});
+  EXPECT_EQ(first.token, "one");
+  folder_.Write("token", "two");
+  EXPECT_EQ(Token(source), "one");  // not at each call
+  clock_.Advance(Seconds(11));
+  const Credentials second = *source.Get({});
+  EXPECT_EQ(second.token, "two");
+  EXPECT_GT(second.version, first.version);
+  EXPECT_EQ(second.tls_version, first.tls_version);  // connections stay
+}
+
+TEST_F(CredentialsTest, ARefusalLooksAnewAtOnce) {
+  folder_.Write("token", "one");
+  config_.token.file = folder_.path() + "/token";
+  CredentialSource source(config_, clock_);
+  const uint64_t version = source.Get({})->version;
+  folder_.Write("token", "two");
+  source.Refuse(version);
+  EXPECT_EQ(Token(source), "two");
+  folder_.Write("token", "three");
+  source.Refuse(version);  // a late word about the first one
+  EXPECT_EQ(Token(source), "two");
+}
+
+TEST_F(CredentialsTest, ARotatedCaMakesConnectionsAnew) {
+  folder_.Write("ca.crt", "old");
+  config_.ca.file = folder_.path() + "/ca.crt";
+  CredentialSource source(config_, clock_);
+  const uint64_t before = source.Get({})->tls_version;
+  clock_.Advance(Seconds(11));
+  EXPECT_EQ(source.Get({})->tls_version, before);
+  folder_.Write("ca.crt", "old and new");
+  clock_.Advance(Seconds(11));
+  EXPECT_GT(source.Get({})->tls_version, before);
+}
+
+TEST_F(CredentialsTest, AFileThatIsGoneForAMomentDoesNoHarm) {
+  config_.token.file = folder_.path() + "/token";
+  CredentialSource source(config_, clock_);
+  EXPECT_TRUE(Contains(Token(source), "NotFound: credentials (test): "));
+  folder_.Write("token", "one");
+  EXPECT_EQ(Token(source), "one");
+  for (const std::string_view broken : {"", "\n"}) {
+    folder_.Write("token", std::string(broken));
+    clock_.Advance(Seconds(11));
+    EXPECT_EQ(Token(source), "one");
+  }
+  folder_.Write("token", "two");
+  clock_.Advance(Seconds(11));
+  EXPECT_EQ(Token(source), "two");
+}
+
+TEST_F(CredentialsTest, APluginRunsAgainBeforeItsTokenEnds) {
+  UsePlugin();
+  const WallTime ends = clock_.WallNow() + std::chrono::minutes(10);
+  Answer("one", FormatTime(ends));
+  CredentialSource source(config_, clock_);
+  EXPECT_EQ(Token(source), "one");
+  clock_.Advance(Seconds(580));
+  EXPECT_EQ(Token(source), "one");
+  EXPECT_EQ(Runs(), 1);
+  clock_.Advance(Seconds(15));  // less than ten seconds before its end
+  Answer("two");
+  EXPECT_EQ(Token(source), "two");
+  clock_.Advance(Seconds(1e6));  // it said no end
+  EXPECT_EQ(Token(source), "two");
+  EXPECT_EQ(Runs(), 2);
+}
+
+TEST_F(CredentialsTest, APluginIsNotRunForFilesBesideIt) {
+  UsePlugin();
+  folder_.Write("ca.crt", "old");
+  config_.ca.file = folder_.path() + "/ca.crt";
+  Answer("one");
+  CredentialSource source(config_, clock_);
+  EXPECT_EQ(source.Get({})->ca, "old");
+  folder_.Write("ca.crt", "new");
+  clock_.Advance(Seconds(11));
+  const Credentials second = *source.Get({});
+  EXPECT_EQ(second.ca, "new");
+  EXPECT_EQ(second.token, "one");
+  EXPECT_EQ(Runs(), 1);
+}
+
+TEST_F(CredentialsTest, APluginIsToldWhatTheProtocolSays) {
+  UsePlugin();
+  Answer("one");
+  config_.exec->provide_cluster_info = true;
+  config_.ca.text = "pem";
+  CredentialSource source(config_, clock_);
+  EXPECT_EQ(Token(source), "one");
+  std::ifstream file(folder_.path() + "/runs");
+  std::stringstream runs;
+  runs << file.rdbuf();
+  EXPECT_EQ(runs.str(),
+            R"({"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential",)"
+            R"("spec":{"interactive":false,"cluster":{"server":"https://api.test:443",)"
+            R"("certificate-authority-data":"cGVt"}}} more get-token)"
+            "\n");
+}
+
+TEST_F(CredentialsTest, AFailingPluginIsNamedWithItsWords) {
+  UsePlugin("echo 'log in first' >&2\nexit 3\n");
+  Answer("one");
+  CredentialSource source(config_, clock_);
+  EXPECT_TRUE(Contains(Token(source), "/plugin' ended with 3: log in first"));
+  config_.exec->command = "no-such-janus-plugin";
+  config_.exec->install_hint = "install it";
+  CredentialSource absent(config_, clock_);
+  EXPECT_TRUE(Contains(Token(absent), "there is no program 'no-such-janus-plugin'; install it"));
+}
+
+TEST(ExecCredential, RefusesWhatIsNoneAndNeverPrintsIt) {
+  const ExecPlugin plugin{"client.authentication.k8s.io/v1", "login", {}, {}, "", false};
+  const auto refusal = [&](const std::string& printed) {
+    return ReadExecCredential(plugin, printed).status().message();
+  };
+  const std::string head =
+      R"({"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential")";
+  EXPECT_TRUE(
+      Contains(refusal(R"({"kind":"ExecCredential","apiVersion":"v0"})"), "no ExecCredential of"));
+  EXPECT_TRUE(Contains(refusal(head + "}"), "neither a token nor"));
+  EXPECT_TRUE(Contains(refusal(head + R"(,"status":{"clientKeyData":"k"}})"), "come together"));
+  EXPECT_TRUE(Contains(
+      refusal(head + R"(,"status":{"token":"hush","expirationTimestamp":"soon"}})"), "'soon'"));
+  const Result<Credentials> read = ReadExecCredential(
+      plugin, head + R"(,"status":{"clientCertificateData":"c","clientKeyData":"k"}})");
+  EXPECT_EQ(read->certificate + read->key, "ck");
+}
+
+TEST(Program, IsKilledWithItsGroupWhenStoppedOrLate) {
+  const Program sleeper{"/bin/sh", {"-c", "sleep 600 & echo begun; wait"}, {}};
+  std::stop_source stop;
+  std::jthread stopper([&] { stop.request_stop(); });
+  EXPECT_EQ(RunProgram(sleeper, Seconds(600), stop.get_token()).status().code(),
+            StatusCode::kCancelled);
+  EXPECT_EQ(RunProgram(sleeper, Seconds(0.01), {}).status().code(), StatusCode::kDeadlineExceeded);
+}
+
+TEST(Program, OutputIsBoundedAndComplete) {
+  const Result<ProgramOutput> large = RunProgram(
+      {"/bin/sh", {"-c", "head -c 1048576 /dev/zero; echo oops >&2; exit 7"}, {}}, Seconds(60), {});
+  ASSERT_TRUE(large.ok()) << large.status().ToString();
+  EXPECT_EQ(large->out.size(), size_t{1} << 20);
+  EXPECT_EQ(large->error, "oops\n");
+  EXPECT_EQ(large->exit_code, 7);
+  EXPECT_EQ(RunProgram({"/bin/cat", {"/dev/zero"}, {}}, Seconds(60), {}).status().code(),
+            StatusCode::kResourceExhausted);
+  // A grandchild that keeps the pipe open does not keep us.
+  EXPECT_EQ(RunProgram({"/bin/sh", {"-c", "sleep 5 & echo done"}, {}}, Seconds(60), {})->out,
+            "done\n");
+}
+
+TEST(Rfc3339, ReadsAndWritesTheApisTimes) {
+  const WallTime time = *ParseTime("2026-11-22T03:04:05.123456Z");
+  EXPECT_EQ(FormatMicroTime(time), "2026-11-22T03:04:05.123456Z");
+  EXPECT_EQ(FormatTime(time), "2026-11-22T03:04:05Z");
+  EXPECT_EQ(FormatTime(*ParseTime("2026-03-01T00:30:00+01:00")), "2026-02-28T23:30:00Z");
+  EXPECT_EQ(FormatMicroTime(*ParseTime("1970-01-01T00:00:00.5-00:30")),
+            "1970-01-01T00:30:00.500000Z");
+  EXPECT_EQ(FormatMicroTime(*ParseTime("2026-11-22T03:04:05.1234567891Z")),
+            "2026-11-22T03:04:05.123456Z");
+  for (const std::string_view bad :
+       {"", "2026-11-22", "2026-13-01T00:00:00Z", "2026-02-29T00:00:00Z", "2026-11-22T24:00:00Z",
+        "2026-11-22T03:04:05", "2026-11-22T03:04:05.Z", "2026-11-22T03:04:05Zz",
+        "-026-11-22T03:04:05Z", "2026-11-22T03:04:-5Z"}) {
+    EXPECT_FALSE(ParseTime(bad).ok()) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace janus::control

@@ -1,0 +1,87 @@
+#include "operator/kube/error.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "operator/api/json.h"
+#include "tests/support/contains.h"
+
+namespace janus::control {
+namespace {
+
+std::string StatusBody(int code, const std::string& reason, const std::string& details = "{}") {
+  return R"({"kind":"Status","apiVersion":"v1","status":"Failure","message":"the words","reason":")" +
+         reason + R"(","details":)" + details + R"(,"code":)" + std::to_string(code) + "}";
+}
+
+TEST(ApiError, EveryStatusHasTheCodeThatSaysWhatToDo) {
+  struct Case {
+    int http;
+    std::string reason;
+    StatusCode code;
+  };
+  for (const Case& c :
+       {Case{400, "BadRequest", StatusCode::kInvalidArgument},
+        Case{401, "Unauthorized", StatusCode::kPermissionDenied},
+        Case{403, "Forbidden", StatusCode::kPermissionDenied},
+        Case{404, "NotFound", StatusCode::kNotFound},
+        Case{405, "MethodNotAllowed", StatusCode::kUnimplemented},
+        Case{409, "Conflict", StatusCode::kAborted},
+        Case{409, "AlreadyExists", StatusCode::kAlreadyExists},
+        Case{410, "Expired", StatusCode::kOutOfRange}, Case{410, "Gone", StatusCode::kOutOfRange},
+        Case{413, "RequestEntityTooLarge", StatusCode::kInvalidArgument},
+        Case{422, "Invalid", StatusCode::kInvalidArgument},
+        Case{429, "TooManyRequests", StatusCode::kResourceExhausted},
+        Case{500, "InternalError", StatusCode::kUnavailable},
+        Case{503, "ServiceUnavailable", StatusCode::kUnavailable},
+        Case{504, "Timeout", StatusCode::kUnavailable}, Case{302, "", StatusCode::kDataLoss}}) {
+    const ApiError error = ErrorOfReply(c.http, StatusBody(c.http, c.reason), std::nullopt);
+    EXPECT_EQ(error.code, c.code) << c.http << " " << c.reason;
+    EXPECT_EQ(error.reason, c.reason);
+    EXPECT_EQ(error.http_status, c.http);
+    // A server that failed in the middle may have written; one that refused has not.
+    EXPECT_EQ(error.outcome_unknown, c.http >= 500) << c.http;
+  }
+}
+
+TEST(ApiError, CarriesTheServersCausesWithTheirFieldPaths) {
+  const ApiError error = ErrorOfReply(
+      422,
+      StatusBody(422, "Invalid",
+                 R"({"causes":[{"reason":"FieldValueInvalid","message":"must be >= 1","field":)"
+                 R"("spec.replicas"},{"reason":"FieldValueRequired","message":"needed"}]})"),
+      std::nullopt);
+  ASSERT_EQ(error.causes.size(), 2U);
+  EXPECT_EQ(error.causes[0], (ApiCause{"FieldValueInvalid", "spec.replicas", "must be >= 1"}));
+  EXPECT_EQ(error.causes[1].field, "");
+  EXPECT_EQ(error.ToStatus().ToString(), "InvalidArgument: the words (422 Invalid)");
+}
+
+TEST(ApiError, RetryAfterIsTheHeadersElseTheBodys) {
+  const std::string body = StatusBody(429, "TooManyRequests", R"({"retryAfterSeconds":7})");
+  EXPECT_EQ(ErrorOfReply(429, body, std::nullopt).retry_after, Seconds(7));
+  EXPECT_EQ(ErrorOfReply(429, body, Seconds(3)).retry_after, Seconds(3));
+  EXPECT_EQ(ErrorOfReply(503, "", std::nullopt).retry_after, std::nullopt);
+  // A server that asks for a year is not given one.
+  EXPECT_EQ(ErrorOfReply(503, "", Seconds(31536000)).retry_after, Seconds(3600));
+}
+
+TEST(ApiError, WhatAProxySaysIsShownInPart) {
+  const ApiError error =
+      ErrorOfReply(502, "<html>\n\x1b[31mBad gateway" + std::string(1000, 'x'), std::nullopt);
+  EXPECT_EQ(error.code, StatusCode::kUnavailable);
+  EXPECT_TRUE(Contains(error.message, "<html>  [31mBad gateway"));
+  EXPECT_LT(error.message.size(), 300U);
+}
+
+TEST(ApiError, AnErrorEventOfAWatchIsJudgedByItsCode) {
+  const Node expired = *ParseJson(StatusBody(410, "Expired"), "event");
+  EXPECT_EQ(ErrorOfStatusObject(expired).code, StatusCode::kOutOfRange);
+  const Node odd = *ParseJson(R"({"kind":"Status"})", "event");
+  EXPECT_EQ(ErrorOfStatusObject(odd).code, StatusCode::kUnavailable);
+  EXPECT_FALSE(ErrorOfStatusObject(odd).message.empty());
+}
+
+}  // namespace
+}  // namespace janus::control

@@ -1,0 +1,169 @@
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "operator/kube/base64.h"
+#include "operator/kube/cluster_config.h"
+#include "operator/kube/server_url.h"
+#include "tests/support/contains.h"
+#include "tests/support/temp_folder.h"
+
+namespace janus::control {
+namespace {
+
+// A kubeconfig of one context; the texts are the bodies of its cluster and user.
+std::string Config(const std::string& cluster, const std::string& user) {
+  return "apiVersion: v1\nkind: Config\ncurrent-context: prod\n"
+         "contexts:\n- {name: prod, context: {cluster: c, user: u, namespace: ours}}\n"
+         "- {name: lost, context: {cluster: none, user: u}}\n"
+         "clusters:\n- {name: c, cluster: {" +
+         cluster + "}}\nusers:\n- {name: u, user: {" + user + "}}\n";
+}
+const std::string kServer = "server: 'https://api.test:6443'";
+
+Status Refusal(const std::string& text, const std::string& context = "") {
+  return ParseKubeconfig(text, "/etc/kube/config", context).status();
+}
+
+TEST(Kubeconfig, ReadsCertificatesTokensAndPlaces) {
+  const std::string pem = "-----BEGIN CERTIFICATE-----\n";
+  const Result<ClusterConfig> read = ParseKubeconfig(
+      Config("server: 'https://[fd00::1]:6443/k8s/', tls-server-name: api.test, "
+             "certificate-authority: pki/ca.crt",
+             "client-certificate-data: " + EncodeBase64(pem) + ", client-key: /pki/key"),
+      "/etc/kube/config", "");
+  ASSERT_TRUE(read.ok()) << read.status().ToString();
+  EXPECT_EQ(read->host, "fd00::1");
+  EXPECT_EQ(read->port, 6443);
+  EXPECT_EQ(read->path_prefix, "/k8s");
+  EXPECT_EQ(read->tls_server_name, "api.test");
+  EXPECT_EQ(read->ca.file, "/etc/kube/pki/ca.crt");  // relative to the kubeconfig
+  EXPECT_EQ(read->client_certificate.text, pem);
+  EXPECT_EQ(read->client_key.file, "/pki/key");
+  EXPECT_EQ(read->namespace_, "ours");
+  EXPECT_EQ(read->origin, "/etc/kube/config, context 'prod'");
+}
+
+TEST(Kubeconfig, ATokenFileGoesBeforeAToken) {
+  const Result<ClusterConfig> read =
+      ParseKubeconfig(Config(kServer, "token: abc, tokenFile: token"), "/etc/kube/config", "");
+  ASSERT_TRUE(read.ok()) << read.status().ToString();
+  EXPECT_EQ(read->token, (TextSource{"", "/etc/kube/token"}));
+}
+
+TEST(Kubeconfig, ReadsAPlugin) {
+  const Result<ClusterConfig> read = ParseKubeconfig(
+      Config(
+          kServer,
+          "exec: {apiVersion: client.authentication.k8s.io/v1, command: ./login, args: [get, -v], "
+          "env: [{name: A, value: b}], installHint: install it, provideClusterInfo: true, "
+          "interactiveMode: IfAvailable}"),
+      "/etc/kube/config", "");
+  ASSERT_TRUE(read.ok()) << read.status().ToString();
+  EXPECT_EQ(*read->exec, (ExecPlugin{"client.authentication.k8s.io/v1",
+                                     "/etc/kube/login",
+                                     {"get", "-v"},
+                                     {{"A", "b"}},
+                                     "install it",
+                                     true}));
+}
+
+TEST(Kubeconfig, ErrorsNameFileContextAndField) {
+  const std::string user = "token: abc";
+  EXPECT_EQ(Refusal(Config(kServer, user), "dev").message(),
+            "/etc/kube/config: contexts: no context 'dev'; there are 'prod', 'lost'");
+  EXPECT_EQ(Refusal(Config(kServer, user), "lost").message(),
+            "/etc/kube/config: contexts[lost].cluster: no cluster 'none'; there are 'c'");
+  EXPECT_TRUE(Contains(Refusal("apiVersion: v1\n").message(),
+                       "current-context: is not set, and no context was asked for"));
+  EXPECT_TRUE(Contains(Refusal(Config("server: ''", user)).message(),
+                       "clusters[c].cluster.server: is required"));
+  EXPECT_TRUE(Contains(Refusal(Config("server: 'ftp://x'", user)).message(),
+                       "clusters[c].cluster.server: 'ftp://x' is neither https nor http"));
+  EXPECT_TRUE(
+      Contains(Refusal(Config(kServer + ", certificate-authority-data: '!'", user)).message(),
+               "clusters[c].cluster.certificate-authority-data: is not base64"));
+  EXPECT_TRUE(
+      Contains(Refusal(Config(kServer + ", certificate-authority-data: YQ==", user)).message(),
+               "certificate-authority-data: holds no PEM"));
+  EXPECT_TRUE(Contains(Refusal(Config(kServer, "client-certificate: a")).message(),
+                       "users[u].user.client-key: is missing"));
+  EXPECT_TRUE(Contains(Refusal(Config(kServer, "exec: {apiVersion: v9, command: x}")).message(),
+                       "users[u].user.exec.apiVersion: is 'v9'"));
+}
+
+TEST(Kubeconfig, WhatIsNotSupportedIsRefusedByName) {
+  for (const std::string user :
+       {"username: a", "password: b", "auth-provider: {name: x}", "as: root"}) {
+    const std::string field = user.substr(0, user.find(':'));
+    EXPECT_TRUE(Contains(Refusal(Config(kServer, user)).message(),
+                         "users[u].user." + field + ": is not supported"));
+  }
+  EXPECT_TRUE(Contains(Refusal(Config(kServer + ", proxy-url: 'http://p'", "")).message(),
+                       "proxy-url: is not supported"));
+  EXPECT_TRUE(Contains(
+      Refusal(Config(kServer + ", insecure-skip-tls-verify: true, certificate-authority: a", ""))
+          .message(),
+      "insecure-skip-tls-verify: is true and a certificate-authority is given"));
+}
+
+TEST(ServerUrl, TakesWhatKubeconfigsHold) {
+  const auto check = [](std::string_view text, bool tls, const std::string& host, int port,
+                        const std::string& prefix) {
+    const Result<ServerUrl> url = ParseServerUrl(text);
+    ASSERT_TRUE(url.ok()) << text;
+    EXPECT_EQ(url->use_tls, tls) << text;
+    EXPECT_EQ(url->host, host) << text;
+    EXPECT_EQ(url->port, port) << text;
+    EXPECT_EQ(url->path_prefix, prefix) << text;
+  };
+  check("https://10.0.0.1", true, "10.0.0.1", 443, "");
+  check("http://localhost:8080/", false, "localhost", 8080, "");
+  check("api.test:6443", true, "api.test", 6443, "");
+  check("https://[::1]/a/b", true, "::1", 443, "/a/b");
+  for (const std::string_view bad :
+       {"", "https://", "https://:1", "https://a:0", "https://a:65536", "https://a:1x",
+        "https://a:", "https://[::1", "https://u@a", "https://a?b"}) {
+    EXPECT_FALSE(ParseServerUrl(bad).ok()) << bad;
+  }
+}
+
+TEST(Base64, DecodesWhatItEncodes) {
+  std::string bytes;
+  for (int i = 0; i < 300; ++i) {
+    EXPECT_EQ(*DecodeBase64(EncodeBase64(bytes)), bytes) << i;
+    bytes += static_cast<char>(i * 7);
+  }
+  EXPECT_EQ(EncodeBase64("foobar"), "Zm9vYmFy");  // RFC 4648, section 10
+  EXPECT_EQ(EncodeBase64("foob"), "Zm9vYg==");
+  EXPECT_EQ(*DecodeBase64("Zm9v\nYg==\n"), "foob");
+  for (const std::string_view bad : {"Z", "Zm9", "Zm9v!", "Zg=", "Z===", "====", "Zg==Zg=="}) {
+    EXPECT_FALSE(DecodeBase64(bad).ok()) << bad;
+  }
+}
+
+TEST(InCluster, ReadsTheServiceAccountsFolder) {
+  const TempFolder folder;
+  folder.Write("token", "abc\n");
+  folder.Write("ca.crt", "pem");
+  folder.Write("namespace", "ours\n");
+  const Result<ClusterConfig> read = InClusterConfig(folder.path(), "10.96.0.1", "443");
+  ASSERT_TRUE(read.ok()) << read.status().ToString();
+  EXPECT_EQ(read->host, "10.96.0.1");
+  EXPECT_EQ(read->port, 443);
+  EXPECT_EQ(read->namespace_, "ours");
+  EXPECT_EQ(read->token.file, folder.path() + "/token");
+  EXPECT_EQ(read->ca.file, folder.path() + "/ca.crt");
+}
+
+TEST(InCluster, SaysWhatIsMissing) {
+  const TempFolder folder;
+  EXPECT_TRUE(Contains(InClusterConfig(folder.path(), "", "").status().message(), "not in a pod"));
+  EXPECT_TRUE(Contains(InClusterConfig(folder.path(), "10.96.0.1", "443").status().message(),
+                       "automountServiceAccountToken"));
+  EXPECT_TRUE(Contains(InClusterConfig(folder.path(), "10.96.0.1", "70000").status().message(),
+                       "KUBERNETES_SERVICE_PORT is '70000'"));
+}
+
+}  // namespace
+}  // namespace janus::control
