@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -17,7 +18,7 @@ import unittest
 import urllib.error
 import urllib.request
 
-from serving import BIN, DEADLINE, DEMO, Service, free_port, wait_for
+from serving import BIN, DEADLINE, DEMO, Service, free_port, free_ports, wait_for
 
 SANITIZED = not (BIN / "failing-calls.so").exists()  # which is built without sanitizers only
 
@@ -190,6 +191,41 @@ spec:
             "--memory-bytes: is 5242880; requests may take three quarters of it",
             self.refused("--memory-bytes", str(5 << 20)))
 
+    def test_workers_serve_their_metrics_at_the_ports_from_the_given_one_attention_first(self):
+        first = free_ports(4)
+        self.start_serving(
+            "--attention", "2", "--experts", "2", "--worker-metrics-port", str(first))
+        self.complete([5, 6, 7], tokens=8)
+        workers = (("attention", 0), ("attention", 1), ("experts", 0), ("experts", 1))
+        for port, (role, rank) in enumerate(workers, first):
+            url = f"http://127.0.0.1:{port}"
+            name = f"{role}-{rank}"
+            with urllib.request.urlopen(url + "/metrics", timeout=DEADLINE) as reply:
+                page = reply.read().decode()
+            self.assertIn(f'\njanus_topology_epoch{{role="{role}",rank="{rank}"}} 1\n', page)
+            self.assertIn(f' metrics=127.0.0.1:{port}\n', (self.logs / f"{name}.log").read_text())
+            if role == "experts":
+                # Eight steps of four layers.
+                wait_for(lambda u=url: self.metric("janus_rounds_total", u) >= 32, name)
+        generated = [self.metric("janus_generated_tokens_total", f"http://127.0.0.1:{port}")
+                     for port in (first, first + 1)]
+        self.assertEqual(sorted(generated), [0, 8])
+        self.stop()
+
+    def test_workers_serve_their_metrics_at_sockets_that_their_logs_name(self):
+        self.start_serving("--experts", "2")
+        for name in ("attention-0", "experts-0", "experts-1"):
+            log = (self.logs / f"{name}.log").read_text()
+            path = re.search(r' metrics="?unix:([^\s"]+)', log).group(1)
+            with socket.socket(socket.AF_UNIX) as scrape:
+                scrape.settimeout(DEADLINE)
+                scrape.connect(path)
+                scrape.sendall(b"GET /metrics HTTP/1.1\r\nHost: worker\r\n\r\n")
+                page = b"".join(iter(lambda s=scrape: s.recv(65536), b""))
+            role, rank = name.split("-")
+            self.assertIn(f'\njanus_topology_epoch{{role="{role}",rank="{rank}"}} 1\n', page.decode())
+        self.stop()
+
     def test_load_measures_every_request_of_a_trace(self):
         self.start_serving("--experts", "2")
         trace = self.dir / "trace.csv"
@@ -308,6 +344,17 @@ class BadInput(ServeTest):
             error = self.refused()
         self.assertIn(f"127.0.0.1:{self.port}: the port is in use", error)
         self.assertFalse(self.logs.exists())
+
+    def test_a_metrics_port_in_use_is_named(self):
+        first = free_ports(2)
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", first + 1))
+            taken.listen()
+            error = self.refused("--worker-metrics-port", str(first))
+        self.assertIn("experts-0", error)
+        self.assertIn(f"metrics: cannot listen at '127.0.0.1:{first + 1}'", error)
+        self.assertIn("--worker-metrics-port 65535: 2 workers need as many ports from there on",
+                      self.refused("--worker-metrics-port", "65535"))
 
     def test_a_missing_sibling_is_named_with_its_path(self):
         for missing in ("janus-worker", "janus-gateway"):

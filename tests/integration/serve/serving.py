@@ -36,17 +36,39 @@ def free_port():
         return probe.getsockname()[1]
 
 
+def free_ports(count):
+    """The first of so many in a row."""
+    while True:
+        first = free_port()
+        try:
+            for port in range(first, first + count):
+                with socket.socket() as probe:
+                    probe.bind(("127.0.0.1", port))
+        except (OSError, OverflowError):
+            continue
+        return first
+
+
 WEIGHTS = ("config.json", "generation_config.json", "model.safetensors")
 TEXT = ("tokenizer.json", "tokenizer_config.json")
 
 
-def copy_golden(folder):
-    """The random fp32 checkpoint of the golden tests."""
+def copy_golden(folder, family="mixtral"):
+    """A random fp32 checkpoint of the golden tests, with their tokenizer as far as it has room for it."""
     folder.mkdir()
     for name in WEIGHTS:
-        shutil.copy(GOLDEN / "mixtral" / name, folder)
+        shutil.copy(GOLDEN / family / name, folder)
     for name in TEXT:
         shutil.copy(GOLDEN / "tokenizer" / name, folder)
+    vocabulary = json.loads((folder / "config.json").read_text())["vocab_size"]
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    bpe = tokenizer["model"]
+    if vocabulary >= len(bpe["vocab"]):
+        return
+    # Merges stand in the order of their ids, so its beginning is a smaller tokenizer.
+    bpe["vocab"] = {token: i for token, i in bpe["vocab"].items() if i < vocabulary}
+    bpe["merges"] = [pair for pair in bpe["merges"] if "".join(pair) in bpe["vocab"]]
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
 
 
 def copy_demo(folder):
@@ -192,8 +214,8 @@ class Service:
         )
         return reply["choices"][0]["text"]
 
-    def metric(self, name):
-        with urllib.request.urlopen(self.url + "/metrics", timeout=DEADLINE) as reply:
+    def metric(self, name, url=None):
+        with urllib.request.urlopen((url or self.url) + "/metrics", timeout=DEADLINE) as reply:
             found = re.search(rf"^{re.escape(name)}(?:{{.*}})? (\S+)$", reply.read().decode(), re.M)
         assert found, f"no metric {name}"
         return float(found.group(1))

@@ -1,0 +1,75 @@
+"""Every family, served by real processes over HTTP, gives the tokens of the reference implementation
+(tests/golden), and logits of the same bits whatever the split and the transport."""
+
+import concurrent.futures
+import functools
+import json
+import unittest
+
+from serving import GOLDEN, Service, copy_golden
+
+# (m, n, transport). The first is what the others must equal.
+CONFIGURATIONS = [(1, 1, "SharedMemory"), (2, 2, "SharedMemory"), (2, 2, "TCP")]
+
+
+def cases_of(family):
+    """Those of the checkpoint's own config.json."""
+    cases = json.loads((GOLDEN / family / "golden.json").read_text())["cases"]
+    return [case for case in cases if case["config"] == "config.json"]
+
+
+class Families(Service, unittest.TestCase):
+    def answers(self, configuration, cases):
+        """(token ids, hashes of their logits) by case, all asked at once."""
+        m, n, transport = configuration
+        self.serve_object({
+            "model": {"source": {"type": "HostPath", "hostPath": {"path": str(self.model)}}},
+            "exchange": {"transport": transport},
+            "roles": {"attention": {"replicas": m}, "experts": {"replicas": n}},
+        }, "--debug-logits-hash")
+        self.assertEqual(len(self.processes()), m + n + 1)
+
+        def ask(case):
+            choice = self.post({
+                "model": "golden", "prompt": case["prompt"], "max_tokens": len(case["greedy_ids"]),
+                "temperature": 0, "logits_hash": True, "return_token_ids": True,
+            })["choices"][0]
+            return choice["token_ids"], choice["logits_hashes"]
+
+        with concurrent.futures.ThreadPoolExecutor(len(cases)) as pool:
+            got = list(pool.map(ask, cases))
+        self.stop()
+        return got
+
+    def check(self, family):
+        cases = cases_of(family)
+        self.assertEqual([len(case["prompt"]) for case in cases], [1, 17, 300])
+        self.open(functools.partial(copy_golden, family=family))
+        try:
+            first = None
+            for configuration in CONFIGURATIONS:
+                with self.subTest(configuration=configuration):
+                    got = self.answers(configuration, cases)
+                    for case, (tokens, hashes) in zip(cases, got):
+                        self.assertEqual(tokens, case["greedy_ids"], case["name"])
+                        self.assertEqual(len(set(hashes)), len(tokens), case["name"])
+                    first = first or got
+                    self.assertEqual(got, first)
+        finally:
+            self.close()
+
+    def test_mixtral(self):
+        self.check("mixtral")
+
+    def test_qwen3_moe(self):
+        self.check("qwen3_moe")
+
+    def test_deepseek_v2(self):
+        self.check("deepseek_v2")
+
+    def test_deepseek_v2_lite(self):
+        self.check("deepseek_v2_lite")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
