@@ -13,9 +13,6 @@
 //   build/dev/bin/exchange_bench [rounds]        one JSON line per case
 
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -24,8 +21,8 @@
 #include <string>
 #include <vector>
 
+#include "bench/exchange_rounds.h"
 #include "common/aligned_buffer.h"
-#include "dataplane/comm/exchange.h"
 #include "dataplane/comm/shared_memory.h"
 #include "dataplane/comm/ucx/transport.h"
 
@@ -43,10 +40,6 @@ struct Bare {
   alignas(64) std::byte out[kMaxRows * kHidden * 2];
   alignas(64) std::byte back[kMaxRows * kHidden * 2];
 };
-
-MonotonicTime Soon() {
-  return MonotonicClock::now() + std::chrono::seconds(30);
-}
 
 void BareChild(Bare& shared, const WaitPolicy& policy, int rounds, size_t bytes) {
   for (int i = 1; i <= rounds; ++i) {
@@ -74,70 +67,6 @@ void BareParent(Bare& shared, const WaitPolicy& policy, int rounds, size_t bytes
     std::memcpy(to, shared.back, bytes);
     micros.push_back(Seconds(MonotonicClock::now() - start).count() * 1e6);
   }
-}
-
-// With `copy` the rows travel through it; else the contributions are what lies in the slot.
-void ExpertSide(Transport& transport, const ExchangeShape& shape, int rounds, bool copy) {
-  auto exchange = *MakeExpertExchange(ExchangeMode::kDirect, shape, transport);
-  RoundKey key;
-  key.epoch = 1;
-  for (int i = 1; i <= rounds; ++i) {
-    key.step = static_cast<uint64_t>(i);
-    ArrivedRows rows;
-    const Status waited =
-        transport.Wait(Soon(), [&] { return *exchange->Poll(key, Rank{0}, rows); });
-    if (!waited.ok()) _exit(1);
-    const size_t bytes = static_cast<size_t>(rows.count) * shape.row_bytes();
-    const ExpertExchange::Outgoing out = exchange->Begin(0, Rank{0}, rows.count * shape.top_k);
-    for (size_t c = 0, slot = 0; slot < static_cast<size_t>(shape.top_k); ++slot) {
-      if (copy) std::memcpy(out.rows + slot * bytes, rows.rows, bytes);
-      for (int r = 0; r < rows.count; ++r, ++c)
-        out.refs[c] = {static_cast<uint16_t>(r), static_cast<uint8_t>(slot), 0};
-    }
-    if (!exchange->Post(key, Rank{0}, rows.posted).ok()) _exit(1);
-  }
-}
-
-// Without `from` and `to` nothing is copied.
-void AttentionSide(Transport& transport, const ExchangeShape& shape, int rounds, int rows,
-                   const std::byte* from, std::byte* to, std::vector<double>& micros) {
-  auto exchange = *MakeAttentionExchange(ExchangeMode::kDirect, shape, transport);
-  const size_t bytes = static_cast<size_t>(rows) * shape.row_bytes();
-  RoundKey key;
-  key.epoch = 1;
-  for (int i = 1; i <= rounds; ++i) {
-    key.step = static_cast<uint64_t>(i);
-    const MonotonicTime start = MonotonicClock::now();
-    const std::span<std::byte> slot = exchange->Rows(0);
-    if (from != nullptr) std::memcpy(slot.data(), from, bytes);
-    JANUS_CHECK(exchange->Post(key, rows, start).ok());
-    const Status waited = transport.Wait(Soon(), [&] { return *exchange->Poll(key); });
-    JANUS_CHECK(waited.ok(), waited.ToString());
-    const auto table = exchange->Contributions(0);
-    for (size_t c = 0; c < table.size() && to != nullptr; ++c)
-      std::memcpy(to + c * shape.row_bytes(), table[c], shape.row_bytes());
-    micros.push_back(Seconds(MonotonicClock::now() - start).count() * 1e6);
-  }
-}
-
-double At(std::vector<double>& sorted, double part) {
-  return sorted[static_cast<size_t>(part * static_cast<double>(sorted.size() - 1))];
-}
-
-// Runs `child` in another process and `parent` here.
-template <class Child, class Parent>
-void InTwoProcesses(Child&& child, Parent&& parent) {
-  const pid_t pid = fork();
-  JANUS_CHECK(pid >= 0);
-  if (pid == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    child();
-    _exit(0);
-  }
-  parent();
-  int status = 0;
-  waitpid(pid, &status, 0);
-  JANUS_CHECK(status == 0, status);
 }
 
 ExchangeShape ShapeOfOne(int top_k) {
@@ -242,23 +171,6 @@ void SumCase(const std::string& folder, int rows, int top_k, int rounds) {
   std::fflush(stdout);
 }
 
-// ucx_perftest's median one-way time for messages of `bytes`, in microseconds; 0: it is not there.
-double PerftestMicros(size_t bytes, int rounds, int port) {
-  const std::string quiet = " >/dev/null 2>&1";
-  const std::string common = "ucx_perftest -p " + std::to_string(port);
-  if (std::system(("command -v ucx_perftest" + quiet).c_str()) != 0) return 0;
-  const std::string command =
-      "(timeout 60 " + common + quiet + " &) ; sleep 0.3; timeout 60 " + common +
-      " 127.0.0.1 -t tag_lat -f -v -w " + std::to_string(std::max(10, rounds / 10)) + " -n " +
-      std::to_string(rounds) + " -s " + std::to_string(bytes) + " 2>/dev/null | tail -1";
-  FILE* pipe = popen(command.c_str(), "r");
-  JANUS_CHECK(pipe != nullptr);
-  double iterations = 0, median = 0;
-  const int got = std::fscanf(pipe, "%lf,%lf", &iterations, &median);
-  pclose(pipe);
-  return got == 2 ? median : 0;
-}
-
 void UcxCase(const std::string& folder, int rows, int rounds) {
   const ExchangeShape shape = ShapeOfOne(1);
   const auto count = static_cast<size_t>(rows);
@@ -279,7 +191,8 @@ void UcxCase(const std::string& folder, int rows, int rounds) {
   constexpr int kBlocks = 5;
   for (int block = 0; block < kBlocks; ++block) {
     const int port = 20000 + static_cast<int>(getpid()) % 20000 + 2 * block;
-    floors.push_back(PerftestMicros(out, rounds, port) + PerftestMicros(back, rounds, port + 1));
+    floors.push_back(PerftestMicros("", "127.0.0.1", out, rounds, port) +
+                     PerftestMicros("", "127.0.0.1", back, rounds, port + 1));
     InTwoProcesses(
         [&] {
           auto transport = connect({Role::kExperts, Rank{0}}, folder + "/experts-0.x");

@@ -1,0 +1,116 @@
+#pragma once
+
+// What benchmarks of the exchange share: rounds of 1A1E from either side, in two processes.
+
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "dataplane/comm/exchange.h"
+
+namespace janus::dataplane {
+
+inline MonotonicTime Soon() {
+  return MonotonicClock::now() + std::chrono::seconds(30);
+}
+
+// The micro-batches take turns.
+inline RoundKey KeyOfRound(int round, const ExchangeShape& shape) {
+  RoundKey key;
+  key.epoch = 1;
+  key.step = static_cast<uint64_t>(round / shape.micro_batches) + 1;
+  key.micro_batch = static_cast<uint8_t>(round % shape.micro_batches);
+  return key;
+}
+
+// Answers so many rounds. With `copy` the rows travel through it; else the contributions are what
+// lies in the slot.
+inline void ExpertSide(Transport& transport, const ExchangeShape& shape, int rounds, bool copy) {
+  auto exchange = *MakeExpertExchange(ExchangeMode::kDirect, shape, transport);
+  for (int i = 0; i < rounds; ++i) {
+    const RoundKey key = KeyOfRound(i, shape);
+    ArrivedRows rows;
+    const Status waited =
+        transport.Wait(Soon(), [&] { return *exchange->Poll(key, Rank{0}, rows); });
+    if (!waited.ok()) _exit(1);
+    const size_t bytes = static_cast<size_t>(rows.count) * shape.row_bytes();
+    const ExpertExchange::Outgoing out =
+        exchange->Begin(key.micro_batch, Rank{0}, rows.count * shape.top_k);
+    for (size_t c = 0, slot = 0; slot < static_cast<size_t>(shape.top_k); ++slot) {
+      if (copy) std::memcpy(out.rows + slot * bytes, rows.rows, bytes);
+      for (int r = 0; r < rows.count; ++r, ++c)
+        out.refs[c] = {static_cast<uint16_t>(r), static_cast<uint8_t>(slot), 0};
+    }
+    if (!exchange->Post(key, Rank{0}, rows.posted).ok()) _exit(1);
+  }
+}
+
+// One round after the other, each timed. Without `from` and `to` nothing is copied.
+inline void AttentionSide(Transport& transport, const ExchangeShape& shape, int rounds, int rows,
+                          const std::byte* from, std::byte* to, std::vector<double>& micros) {
+  auto exchange = *MakeAttentionExchange(ExchangeMode::kDirect, shape, transport);
+  const size_t bytes = static_cast<size_t>(rows) * shape.row_bytes();
+  for (int i = 0; i < rounds; ++i) {
+    const RoundKey key = KeyOfRound(i, shape);
+    const MonotonicTime start = MonotonicClock::now();
+    const std::span<std::byte> slot = exchange->Rows(key.micro_batch);
+    if (from != nullptr) std::memcpy(slot.data(), from, bytes);
+    JANUS_CHECK(exchange->Post(key, rows, start).ok());
+    const Status waited = transport.Wait(Soon(), [&] { return *exchange->Poll(key); });
+    JANUS_CHECK(waited.ok(), waited.ToString());
+    const auto table = exchange->Contributions(key.micro_batch);
+    for (size_t c = 0; c < table.size() && to != nullptr; ++c)
+      std::memcpy(to + c * shape.row_bytes(), table[c], shape.row_bytes());
+    micros.push_back(Seconds(MonotonicClock::now() - start).count() * 1e6);
+  }
+}
+
+inline double At(std::vector<double>& sorted, double part) {
+  return sorted[static_cast<size_t>(part * static_cast<double>(sorted.size() - 1))];
+}
+
+// Runs `child` in another process, which does not outlive this one, and `parent` here.
+template <class Child, class Parent>
+void InTwoProcesses(Child&& child, Parent&& parent) {
+  const pid_t pid = fork();
+  JANUS_CHECK(pid >= 0);
+  if (pid == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    child();
+    _exit(0);
+  }
+  parent();
+  int status = 0;
+  waitpid(pid, &status, 0);
+  JANUS_CHECK(status == 0, status);
+}
+
+// ucx_perftest's median one-way time for messages of `bytes`, in microseconds; 0: it is not there.
+// The server is started by `as_server` + command, the client here, which dials `host`. `repeats`
+// beyond the warm-up.
+inline double PerftestMicros(const std::string& as_server, const std::string& host, size_t bytes,
+                             int repeats, int port) {
+  const std::string quiet = " >/dev/null 2>&1";
+  const std::string common = "ucx_perftest -p " + std::to_string(port);
+  if (std::system(("command -v ucx_perftest" + quiet).c_str()) != 0) return 0;
+  const std::string command =
+      "(" + as_server + " timeout 60 " + common + quiet + " &) ; sleep 0.3; timeout 60 " + common +
+      " " + host + " -t tag_lat -f -v -w " + std::to_string(std::max(10, repeats / 10)) + " -n " +
+      std::to_string(repeats) + " -s " + std::to_string(bytes) + " 2>/dev/null | tail -1";
+  FILE* pipe = popen(command.c_str(), "r");
+  JANUS_CHECK(pipe != nullptr);
+  double iterations = 0, median = 0;
+  const int got = std::fscanf(pipe, "%lf,%lf", &iterations, &median);
+  pclose(pipe);
+  return got == 2 ? median : 0;
+}
+
+}  // namespace janus::dataplane

@@ -1,0 +1,324 @@
+// Which share of a limited link the exchange reaches: two processes in network namespaces of their
+// own, joined by a veth pair whose ends each have a token-bucket filter (tc tbf).
+//
+//   build/dev/bin/network_bench [rounds]      one JSON line per rate and size; needs root
+//
+// A round of 1A1E: rows to the expert process, as many bytes of contributions back, over UCX (TCP).
+// "share" is the time that its payload needs on the link, in both directions one after the other,
+// over the time it took. "pipelined" has two micro-batches under way, so that both directions work
+// at once: the share of one direction. Beside it, in the same namespaces: ucx_perftest's tag_lat
+// for the same two messages, and a bare TCP socket that sends and answers as many bytes.
+//
+// The namespaces have no names: they, the veth pair and its filters go with the processes, and
+// those with the first of them, however it ends.
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+#include "bench/exchange_rounds.h"
+#include "common/fd.h"
+#include "dataplane/comm/ucx/transport.h"
+
+namespace janus::dataplane {
+namespace {
+
+constexpr int kHidden = 512;  // rows of 1 KB
+constexpr int kMaxRows = 1024;
+constexpr const char* kHere = "10.97.0.1";
+constexpr const char* kThere = "10.97.0.2";
+constexpr const char* kDevice = "janus0";  // in either namespace
+
+void Must(const std::string& command) {
+  if (std::system(command.c_str()) == 0) return;
+  std::fprintf(stderr, "network_bench: this failed: %s\n", command.c_str());
+  std::exit(1);
+}
+
+void Limit(const std::string& prefix, const std::string& rate, const std::string& burst) {
+  Must(prefix + "tc qdisc replace dev " + kDevice + " root tbf rate " + rate + " burst " + burst +
+       " latency 200ms");
+}
+
+// UCX finds its devices in /sys, which shows those of the namespace it was mounted in.
+bool MountOwnSys() {
+  return mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+         mount("sysfs", "/sys", "sysfs", 0, nullptr) == 0;
+}
+
+// A process in namespaces of its own, of network and of processes, for as long as this lives. It is
+// the first of its process namespace: what is started inside ends with it, and it with this
+// process.
+class OtherNamespace {
+ public:
+  OtherNamespace() {
+    int ready[2];
+    JANUS_CHECK(pipe(ready) == 0);
+    // Like fork; there is no other name for it with flags.
+    constexpr unsigned long kFlags = CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWPID | SIGCHLD;
+    pid_ = static_cast<pid_t>(syscall(SYS_clone, kFlags, nullptr, nullptr, nullptr, nullptr));
+    JANUS_CHECK(pid_ >= 0, std::strerror(errno));
+    if (pid_ == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      const char mounted = MountOwnSys() ? 1 : 0;
+      (void)!write(ready[1], &mounted, 1);
+      for (;;) pause();
+    }
+    close(ready[1]);
+    char mounted = 0;
+    (void)!read(ready[0], &mounted, 1);
+    close(ready[0]);
+    JANUS_CHECK(mounted == 1, "no sysfs of its own");
+  }
+  ~OtherNamespace() {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  OtherNamespace(const OtherNamespace&) = delete;
+  OtherNamespace& operator=(const OtherNamespace&) = delete;
+
+  std::string pid() const { return std::to_string(pid_); }
+  std::string inside() const { return "nsenter -t " + pid() + " -n -m -p "; }
+  // Moves the calling process there.
+  void Enter() const {
+    const Fd net(open(("/proc/" + pid() + "/ns/net").c_str(), O_RDONLY | O_CLOEXEC));
+    const Fd files(open(("/proc/" + pid() + "/ns/mnt").c_str(), O_RDONLY | O_CLOEXEC));
+    JANUS_CHECK(net && setns(net.get(), CLONE_NEWNET) == 0);
+    JANUS_CHECK(files && setns(files.get(), CLONE_NEWNS) == 0);
+  }
+
+ private:
+  pid_t pid_ = -1;
+};
+
+void Join(const OtherNamespace& other) {
+  Must(std::string("ip link add ") + kDevice + " type veth peer name " + kDevice + " netns " +
+       other.pid());
+  for (const auto& [prefix, address] :
+       {std::pair(std::string(), kHere), std::pair(other.inside(), kThere)}) {
+    Must(prefix + "ip link set lo up");
+    Must(prefix + "ip address add " + address + "/24 dev " + kDevice);
+    Must(prefix + "ip link set " + kDevice + " up");
+  }
+  // The kernel calls the link up a while after it is; until then UCX passes it over.
+  for (const std::string& prefix : {std::string(), other.inside()}) {
+    Must(prefix + "timeout 10 sh -c 'until grep -qx up /sys/class/net/" + kDevice +
+         "/operstate; do sleep 0.05; done'");
+  }
+}
+
+// --- the exchange -------------------------------------------------------------------------------
+
+ExchangeShape ShapeOf(int micro_batches) {
+  ExchangeShape shape;
+  shape.hidden = kHidden;
+  shape.top_k = 1;
+  shape.wire = DType::kBFloat16;
+  shape.max_rows = kMaxRows;
+  shape.micro_batches = micro_batches;
+  shape.m = shape.n = 1;
+  return shape;
+}
+
+std::unique_ptr<Transport> Connect(const ExchangeShape& shape, PeerId self, int port) {
+  const bool attention = self.role == Role::kAttention;
+  NetworkOptions options;
+  options.connect.attention_addresses = {"tcp:" + std::string(kHere) + ":" + std::to_string(port)};
+  options.connect.policy = WaitPolicy::ForThreads(2);
+  options.connect.deadline = Soon();
+  options.shares_memory = [](PeerId) { return false; };
+  options.devices = kDevice;
+  auto listener = *ExchangeListener::Create(attention ? options.connect.attention_addresses[0]
+                                                      : "tcp:" + std::string(kThere) + ":0");
+  return *ConnectNetwork(*LayoutFor(ExchangeMode::kDirect, shape, self), options, *listener, {});
+}
+
+// Keeps as many rounds under way as there are micro-batches; seconds per round.
+double Pipelined(Transport& transport, const ExchangeShape& shape, int warm, int rounds, int rows) {
+  auto exchange = *MakeAttentionExchange(ExchangeMode::kDirect, shape, transport);
+  const int b = shape.micro_batches;
+  MonotonicTime start;
+  for (int i = 0; i < warm + rounds + b - 1; ++i) {
+    if (i == warm) start = MonotonicClock::now();
+    if (i < warm + rounds) {
+      JANUS_CHECK(exchange->Post(KeyOfRound(i, shape), rows, MonotonicClock::now()).ok());
+    }
+    if (i < b - 1) continue;
+    const RoundKey key = KeyOfRound(i - (b - 1), shape);
+    const Status waited = transport.Wait(Soon(), [&] { return *exchange->Poll(key); });
+    JANUS_CHECK(waited.ok(), waited.ToString());
+  }
+  return Seconds(MonotonicClock::now() - start).count() / rounds;
+}
+
+template <class AttentionRounds>
+void WithExperts(const OtherNamespace& other, const ExchangeShape& shape, int rounds, int port,
+                 AttentionRounds&& attention) {
+  InTwoProcesses(
+      [&] {
+        other.Enter();
+        auto transport = Connect(shape, {Role::kExperts, Rank{0}}, port);
+        ExpertSide(*transport, shape, rounds, false);
+        // What is posted last must still go out.
+        (void)transport->Wait(MonotonicClock::now() + std::chrono::milliseconds(300),
+                              [] { return false; });
+      },
+      [&] {
+        auto transport = Connect(shape, {Role::kAttention, Rank{0}}, port);
+        attention(*transport);
+      });
+}
+
+// --- a bare socket ------------------------------------------------------------------------------
+
+bool SendAll(int fd, const std::vector<std::byte>& bytes) {
+  for (size_t done = 0; done < bytes.size();) {
+    const ssize_t n = send(fd, bytes.data() + done, bytes.size() - done, MSG_NOSIGNAL);
+    if (n <= 0) return false;
+    done += static_cast<size_t>(n);
+  }
+  return true;
+}
+bool ReceiveAll(int fd, std::vector<std::byte>& bytes) {
+  for (size_t done = 0; done < bytes.size();) {
+    const ssize_t n = recv(fd, bytes.data() + done, bytes.size() - done, 0);
+    if (n <= 0) return false;
+    done += static_cast<size_t>(n);
+  }
+  return true;
+}
+
+// Median microseconds of `out` bytes there and `back` bytes back.
+double SocketMicros(const OtherNamespace& other, size_t out, size_t back, int rounds, int port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  inet_pton(AF_INET, kHere, &address.sin_addr);
+  const auto* name = reinterpret_cast<const sockaddr*>(&address);
+  const auto no_delay = [](int fd) {
+    const int on = 1;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  };
+  const Fd listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int on = 1;
+  setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  JANUS_CHECK(bind(listener.get(), name, sizeof address) == 0 && listen(listener.get(), 1) == 0);
+  std::vector<double> micros;
+  InTwoProcesses(
+      [&] {
+        other.Enter();
+        const Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        if (connect(fd.get(), name, sizeof address) != 0) _exit(1);
+        no_delay(fd.get());
+        std::vector<std::byte> request(out), answer(back);
+        while (ReceiveAll(fd.get(), request)) {
+          if (!SendAll(fd.get(), answer)) break;
+        }
+      },
+      [&] {
+        const Fd fd(accept(listener.get(), nullptr, nullptr));
+        JANUS_CHECK(static_cast<bool>(fd));
+        no_delay(fd.get());
+        std::vector<std::byte> request(out), answer(back);
+        const int warm = std::max(10, rounds / 10);
+        for (int i = 0; i < warm + rounds; ++i) {
+          const MonotonicTime start = MonotonicClock::now();
+          JANUS_CHECK(SendAll(fd.get(), request) && ReceiveAll(fd.get(), answer));
+          if (i >= warm) micros.push_back(Seconds(MonotonicClock::now() - start).count() * 1e6);
+        }
+      });
+  std::sort(micros.begin(), micros.end());
+  return At(micros, .5);
+}
+
+// --- a case -------------------------------------------------------------------------------------
+
+// gbit 0: no limit.
+void Case(const OtherNamespace& other, double gbit, int rows, int rounds) {
+  static int port = 20000;
+  const ExchangeShape shape = ShapeOf(1), pair = ShapeOf(2);
+  const auto count = static_cast<size_t>(rows);
+  const size_t out = sizeof(Header) + count * shape.row_bytes();
+  const size_t back = sizeof(Header) + ContributionBytes(count, shape.row_bytes());
+  const double there_micros = gbit > 0 ? static_cast<double>(out) * 8e-3 / gbit : 0;
+  const double back_micros = gbit > 0 ? static_cast<double>(back) * 8e-3 / gbit : 0;
+  const int warm = std::max(10, rounds / 10);
+
+  const double socket = SocketMicros(other, out, back, rounds, ++port);
+  double floor = 0;
+  for (const size_t bytes : {out, back}) {
+    floor += PerftestMicros(other.inside(), kThere, bytes, rounds, ++port);
+  }
+  std::vector<double> micros;
+  WithExperts(other, shape, warm + rounds, ++port, [&](Transport& transport) {
+    std::vector<double> all;
+    AttentionSide(transport, shape, warm + rounds, rows, nullptr, nullptr, all);
+    micros.assign(all.begin() + warm, all.end());
+  });
+  std::sort(micros.begin(), micros.end());
+  double pipelined = 0;
+  WithExperts(other, pair, warm + rounds, ++port, [&](Transport& transport) {
+    pipelined = Pipelined(transport, pair, warm, rounds, rows) * 1e6;
+  });
+  const double round = At(micros, .5);
+  const auto share = [&](double needed, double took) { return took > 0 ? needed / took : 0.0; };
+  const double both = there_micros + back_micros;
+  std::printf(
+      "{\"bench\":\"network\",\"link_gbit\":%g,\"bytes_out\":%zu,\"bytes_back\":%zu,"
+      "\"round_us\":{\"p50\":%.1f,\"p99\":%.1f},\"ucx_perftest_us\":%.1f,\"socket_us\":%.1f,"
+      "\"pipelined_us\":%.1f,\"share\":%.3f,\"ucx_perftest_share\":%.3f,\"socket_share\":%.3f,"
+      "\"pipelined_share\":%.3f,\"rounds\":%d}\n",
+      gbit, out, back, round, At(micros, .99), floor, socket, pipelined, share(both, round),
+      share(both, floor), share(both, socket), share(back_micros, pipelined), rounds);
+  std::fflush(stdout);
+}
+
+}  // namespace
+}  // namespace janus::dataplane
+
+int main(int argc, char** argv) {
+  const int rounds = argc > 1 ? std::atoi(argv[1]) : 300;
+  if (geteuid() != 0) {
+    std::fprintf(stderr, "network_bench: not run: network namespaces need root\n");
+    return 0;
+  }
+  for (const char* program : {"ip", "tc", "nsenter"}) {
+    if (std::system((std::string("command -v ") + program + " >/dev/null").c_str()) == 0) continue;
+    std::fprintf(stderr, "network_bench: not run: no '%s' (Debian: iproute2, util-linux)\n",
+                 program);
+    return 0;
+  }
+  if (unshare(CLONE_NEWNET | CLONE_NEWNS) != 0 || !janus::dataplane::MountOwnSys()) {
+    std::perror("network_bench: not run: no network namespace can be made here");
+    return 0;
+  }
+  // For ucx_perftest; what the exchange asks for is the same.
+  setenv("UCX_TLS", "tcp", 1);
+  setenv("UCX_NET_DEVICES", "janus0", 1);
+  const janus::dataplane::OtherNamespace other;
+  janus::dataplane::Join(other);
+  struct Link {
+    double gbit;
+    const char* rate;
+    const char* burst;  // what leaves at once: little, or short messages would see no limit
+  };
+  for (const Link& link : {Link{1, "1gbit", "4kb"}, Link{10, "10gbit", "16kb"}, Link{0, "", ""}}) {
+    if (link.gbit > 0) {
+      for (const std::string& prefix : {std::string(), other.inside()})
+        janus::dataplane::Limit(prefix, link.rate, link.burst);
+    } else {
+      for (const std::string& prefix : {std::string(), other.inside()})
+        janus::dataplane::Must(prefix + "tc qdisc del dev janus0 root");
+    }
+    for (const int rows : {1, 8, 64, 1024}) {
+      janus::dataplane::Case(other, link.gbit, rows,
+                             std::max(10, rows == 1024 ? rounds / 5 : rounds));
+    }
+  }
+  return 0;
+}
