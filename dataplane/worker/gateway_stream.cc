@@ -88,7 +88,7 @@ Status GatewayStream::TrySubmit(const v1::Submit& submit, const RequestId& id) {
 Status GatewayStream::Open(const RequestId& id) {
   const MutexLock lock(mu_);
   // What has ended and is not yet written counts: a gateway without credit cannot pile it up.
-  if (open_.size() + owed_.size() >= kMostOpen) {
+  if (open_.size() + ended_owed_ >= kMostOpen) {
     return ResourceExhausted(std::to_string(kMostOpen) +
                              " requests of this gateway are open already");
   }
@@ -103,6 +103,7 @@ void GatewayStream::Cancel(const v1::Cancel& cancel) {
   {
     const MutexLock lock(mu_);
     if (open_.erase(id) == 0) return;
+    ended_owed_ += owed_index_.count(id);
   }
   target_.Cancel({number_, id.first, id.second});
 }
@@ -116,7 +117,9 @@ void GatewayStream::OnStep(StepOutput&& output) {
     auto [owed, fresh] = owed_index_.try_emplace(id, owed_.size());
     if (fresh) owed_.emplace_back();
     AddEvent(event, owed_[owed->second]);
-    if (event.finish != FinishReason::kNone) open_.erase(open);
+    if (event.finish == FinishReason::kNone) continue;
+    open_.erase(open);
+    ++ended_owed_;
   }
   load_ = std::move(output);
   load_.events.clear();
@@ -143,6 +146,7 @@ bool GatewayStream::TakeNext(v1::FromAttention& message) {
   for (v1::RequestTokens& tokens : owed_) *step.add_requests() = std::move(tokens);
   owed_.clear();
   owed_index_.clear();
+  ended_owed_ = 0;
   step.set_step(load_.step);
   step.set_kv_tokens_in_use(load_.kv_tokens_in_use);
   step.set_queued(load_.waiting);

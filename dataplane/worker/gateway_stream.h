@@ -80,7 +80,8 @@ class GatewayStream {
   std::set<RequestId> open_ JANUS_GUARDED_BY(mu_);
   std::vector<v1::RequestTokens> owed_ JANUS_GUARDED_BY(mu_);
   std::map<RequestId, size_t> owed_index_ JANUS_GUARDED_BY(mu_);
-  StepOutput load_ JANUS_GUARDED_BY(mu_);  // without events
+  size_t ended_owed_ JANUS_GUARDED_BY(mu_) = 0;  // of owed_, those that are open no more
+  StepOutput load_ JANUS_GUARDED_BY(mu_);        // without events
   bool load_is_news_ JANUS_GUARDED_BY(mu_) = false;
 };
 

@@ -1,5 +1,6 @@
 // What a gateway may send on its stream, in any order with steps and with the reading of what it is
-// owed: no Step without credit, no token of a request that was not taken, bounded books.
+// owed: no Step without credit, and in each the requests that are owed something, no other: none
+// that was not taken, and of one that was cancelled or has ended nothing that came later.
 //
 // The input is a list of [action, length, bytes...].
 
@@ -71,6 +72,7 @@ class World {
     v1::ToAttention message;
     if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return false;
     if (stream_.holds_reading()) return true;
+    const size_t running = target_.running.size();
     const bool greeted = !stream_.gateway().empty();
     const Status handled = stream_.Handle(message);
     if (!handled.ok()) {
@@ -78,6 +80,10 @@ class World {
       return false;
     }
     JANUS_CHECK(greeted || message.has_hello());
+    if (target_.running.size() > running) open_.insert(target_.running.back());
+    if (message.has_cancel()) {
+      open_.erase({kNumber, message.cancel().request_id(), message.cancel().attempt()});
+    }
     if (message.has_hello()) credits_ = message.hello().credits();
     if (message.has_credits()) credits_ += message.credits().steps();
     return true;
@@ -95,7 +101,9 @@ class World {
       event.key = target_.running[which];
       if (!told.insert(event.key).second) continue;
       event.token = byte;
+      if (open_.contains(event.key)) owed_.insert(event.key);
       if ((byte & 3) == 0) {
+        open_.erase(event.key);
         event.finish = FinishReason::kLength;
         target_.running.erase(target_.running.begin() + static_cast<ptrdiff_t>(which));
       }
@@ -111,12 +119,21 @@ class World {
       if (!message.has_step()) continue;
       JANUS_CHECK(credits_ > 0);
       --credits_;
+      std::set<RequestKey> told;
+      for (const v1::RequestTokens& tokens : message.step().requests()) {
+        told.insert({kNumber, tokens.request_id(), tokens.attempt()});
+      }
+      JANUS_CHECK(told == owed_ &&
+                  message.step().requests().size() == static_cast<int>(told.size()));
+      owed_.clear();
     }
     JANUS_CHECK(!stream_.holds_reading());
   }
 
   Target target_;
   GatewayStream stream_;
+  std::set<RequestKey> open_;
+  std::set<RequestKey> owed_;  // something, by the next Step
   uint64_t credits_ = 0;
 };
 

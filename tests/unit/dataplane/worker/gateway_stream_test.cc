@@ -83,6 +83,13 @@ class GatewayStreamTest : public testing::Test {
     return all;
   }
 
+  // Of the welcome, which must be due.
+  uint64_t ReadMostRequests() {
+    v1::FromAttention message;
+    EXPECT_TRUE(stream_.TakeNext(message) && message.has_welcome());
+    return message.welcome().max_requests();
+  }
+
   Target target_;
   GatewayStream stream_{target_, kNumber, Logger(2, LogLevel::kError)};
 };
@@ -143,14 +150,38 @@ TEST_F(GatewayStreamTest, IsNotReadFromWhileItsRejectionsLieUnread) {
   EXPECT_FALSE(stream_.holds_reading());
 }
 
+TEST_F(GatewayStreamTest, TakesAsManyRequestsAsItSaidWhateverTheyAreOwed) {
+  ASSERT_TRUE(Hello(0).ok());
+  const uint64_t most = ReadMostRequests();
+  for (uint64_t id = 0; id < most; ++id) {
+    Submit(id);
+    Step(id, 1);
+  }
+  EXPECT_EQ(target_.submitted.size(), most);
+}
+
 TEST_F(GatewayStreamTest, BoundsTheOpenRequestsAndThoseWhoseEndIsOwed) {
   ASSERT_TRUE(Hello(0).ok());
-  v1::FromAttention welcome;
-  ASSERT_TRUE(stream_.TakeNext(welcome));
-  const uint64_t most = welcome.welcome().max_requests();
+  const uint64_t most = ReadMostRequests();
   for (uint64_t id = 0; id < most; ++id) Submit(id);
   for (uint64_t id = 0; id < most; ++id) Step(id, 1, FinishReason::kLength);
   EXPECT_EQ(Read(), "");
+  Submit(most);
+  EXPECT_TRUE(Contains(Read(), "requests of this gateway are open already"));
+  Grant(1);
+  Read();
+  Submit(most);
+  EXPECT_EQ(target_.submitted.size(), most + 1);
+}
+
+TEST_F(GatewayStreamTest, WhatIsOwedOfCancelledRequestsCounts) {
+  ASSERT_TRUE(Hello(0).ok());
+  const uint64_t most = ReadMostRequests();
+  for (uint64_t id = 0; id < most; ++id) {
+    Submit(id);
+    Step(id, 1);
+    Cancel(id);
+  }
   Submit(most);
   EXPECT_TRUE(Contains(Read(), "requests of this gateway are open already"));
 }
