@@ -42,9 +42,13 @@ ssize_t HelloReader::Receive(int socket, char* to, size_t bytes) {
   for (cmsghdr* head = CMSG_FIRSTHDR(&message); received > 0 && head != nullptr;
        head = CMSG_NXTHDR(&message, head)) {
     if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS) continue;
-    int fd;
-    std::memcpy(&fd, CMSG_DATA(head), sizeof fd);
-    segment = Fd(fd);
+    // The padding has room for a second one, which would stay open for ever.
+    const size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < count; ++i) {
+      int fd;
+      std::memcpy(&fd, CMSG_DATA(head) + i * sizeof fd, sizeof fd);
+      segment = Fd(fd);
+    }
   }
   return received;
 }
