@@ -13,8 +13,9 @@ namespace janus::dataplane {
 //
 // Too short costs a repeated step and no token, too long leaves everybody standing behind a lost
 // message. The longest wait counts because what is rare (a long prompt beside much decoding) does
-// not show in a percentile; that a step given up counts as such a wait lets the deadline double
-// from repeat to repeat, until the round fits. Before kWindow waits nothing is known: `most`.
+// not show in a percentile; that a step given up counts as one twice as long as the deadline was
+// makes the deadline four times as long from repeat to repeat, until the round fits. Before kWindow
+// waits nothing is known: `most`.
 //
 // Confined to the step thread.
 class DetectionDeadline {
@@ -27,8 +28,9 @@ class DetectionDeadline {
   // A round came after so long.
   void OnArrival(Seconds waited);
   // A step was given up, whoever missed its round: members whose deadlines grew apart would miss
-  // the same rows in turn.
-  void OnGivenUp() { OnArrival(value_); }
+  // the same rows in turn. Of the few repeats that there are (AttentionOptions::most_repeats) the
+  // last ones must have `most`: what takes no longer is slow and not lost.
+  void OnGivenUp() { OnArrival(2 * value_); }
 
   Seconds value() const { return value_; }
 
