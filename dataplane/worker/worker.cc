@@ -94,6 +94,7 @@ Status Worker::CheckStamp(const Stamp& stamp) {
     return Aborted("epoch " + std::to_string(stamp.epoch) + " is older than the committed " +
                    std::to_string(committed_));
   }
+  if (stamp.epoch == 0) return InvalidArgument("the stamp has epoch 0; the first epoch is 1");
   fence_ = stamp.fence;
   return OkStatus();
 }

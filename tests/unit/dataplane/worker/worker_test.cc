@@ -116,6 +116,17 @@ TEST_F(WorkerTest, CommitsWhatIsPreparedOnceAndDropsNothingCommitted) {
   EXPECT_EQ(attention().topology()->epoch, 1u);
 }
 
+TEST_F(WorkerTest, EpochZeroIsNoEpochAndLeavesTheFenceAsItIs) {
+  const Stamp none{kUid, kFence, 0};
+  for (const Status& status : {attention().Commit(none), attention().Abort(none),
+                               attention().Drain(none, MonotonicClock::now(), Wait)}) {
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    EXPECT_TRUE(Contains(status.message(), "epoch 0"));
+  }
+  EXPECT_EQ(attention().fence(), 0u);
+  service_.Serve();
+}
+
 // The expert instance is prepared and not committed: what runs stands still until it is.
 TEST_F(WorkerTest, DrainWaitsForWhatRunsAsLongAsSomebodyAsks) {
   service_.config().set_detection_deadline_ms(600'000);
