@@ -12,10 +12,9 @@ import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
-from cluster_case import ROOT, ClusterCase, wait_for  # noqa: E402
+from cluster_case import CRDS, ROOT, ClusterCase, wait_for  # noqa: E402
 
 BIN = pathlib.Path(os.environ.get("JANUS_BIN_DIR", ROOT / "build" / "dev" / "bin"))
-CRDS = sorted((ROOT / "crds").glob("*.yaml"))
 GROUP = "/apis/serving.janus.dev/v1alpha1"
 MINIMAL = {
     "apiVersion": "serving.janus.dev/v1alpha1", "kind": "MoEService", "metadata": {"name": "chat"},
@@ -38,12 +37,7 @@ class CrdsTest(ClusterCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        for words in [("apply", "-f", path) for path in CRDS] + [
-                ("wait", "--for=condition=Established", f"crd/{path.stem}.serving.janus.dev", "--timeout=300s")
-                for path in CRDS]:
-            done = cls.try_kubectl(*words)
-            if done.returncode != 0:
-                raise AssertionError(done.stderr)
+        cls.install_crds()
 
     def setUp(self):
         super().setUp()

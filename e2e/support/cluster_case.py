@@ -23,6 +23,7 @@ from box import DEADLINE_SECONDS, wait_for  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CLUSTER = ROOT / "e2e" / "cluster" / "cluster"
+CRDS = sorted((ROOT / "crds").glob("*.yaml"))
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -87,6 +88,15 @@ class ClusterCase(unittest.TestCase):
             raise unittest.SkipTest(done.stderr.strip())
         if done.returncode != 0:
             raise AssertionError(done.stdout + done.stderr)
+
+    @classmethod
+    def install_crds(cls):
+        for words in [("apply", "-f", path) for path in CRDS] + [
+                ("wait", "--for=condition=Established", f"crd/{path.stem}.serving.janus.dev", "--timeout=300s")
+                for path in CRDS]:
+            done = cls.try_kubectl(*words)
+            if done.returncode != 0:
+                raise AssertionError(done.stderr)
 
     def run(self, result=None):
         result = result if result is not None else self.defaultTestResult()

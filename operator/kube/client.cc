@@ -12,7 +12,7 @@ constexpr std::string_view kJson = "application/json";
 
 TransportOptions WithUserAgent(KubeClientOptions options) {
   if (options.transport.user_agent.empty()) {
-    options.transport.user_agent = options.name + "/" JANUS_VERSION " (linux/amd64)";
+    options.transport.user_agent = options.name + "/" JANUS_VERSION;
   }
   return options.transport;
 }

@@ -12,7 +12,7 @@ namespace janus::control {
 
 struct KubeClientOptions {
   // Who owns the fields we apply, and who we are to the audit log: "<name>/<version>
-  // (linux/amd64)".
+  //".
   std::string name = "janus-operator";
   TransportOptions transport;  // user_agent empty: made of `name`
   // A watch on which nothing came for so long is cut. API servers send a bookmark about once a

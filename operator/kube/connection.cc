@@ -163,6 +163,21 @@ class NoBrokenPipe {
   sigset_t before_;
 };
 
+// Whatever is not known to be so counts as sent.
+bool IsBeforeSending(httplib::Error error) {
+  switch (error) {
+    case httplib::Error::Connection:
+    case httplib::Error::BindIPAddress:
+    case httplib::Error::SSLConnection:
+    case httplib::Error::SSLLoadingCerts:
+    case httplib::Error::SSLServerVerification:
+    case httplib::Error::ConnectionTimeout:
+      return true;
+    default:
+      return false;
+  }
+}
+
 class HttpConnection final : public Connection {
  public:
   HttpConnection(const ClusterConfig& config, Deadlines& deadlines)
@@ -296,8 +311,7 @@ HttpFailure HttpConnection::FailureOf(httplib::Error error, const Progress& prog
   }
   const std::string who = server_name_ == host_ ? host_ : host_ + " (" + server_name_ + ")";
   const std::string said = who + ": " + httplib::to_string(error);
-  const bool is_sent = error == httplib::Error::Read || error == httplib::Error::Write ||
-                       error == httplib::Error::Canceled;
+  const bool is_sent = !IsBeforeSending(error);
   if (was_stopped) return {Kind::kCancelled, who + ": stopped"};
   if (!is_sent) {
     if (!untrusted_.empty()) return {Kind::kUntrusted, who + ": certificate: " + untrusted_};

@@ -93,7 +93,7 @@ TEST_F(ClientTest, EveryVerbAsksWhatTheApiDocuments) {
   for (const SeenRequest& r : server_->requests()) {
     const auto type = r.headers.find("content-type");
     seen.push_back(r.method + " " + r.target + (type == r.headers.end() ? "" : " " + type->second));
-    EXPECT_EQ(r.headers.at("user-agent"), "janus-operator/0.1.0 (linux/amd64)");
+    EXPECT_EQ(r.headers.at("user-agent"), "janus-operator/0.1.0");
     EXPECT_EQ(r.headers.at("authorization"), "Bearer secret");
     EXPECT_EQ(r.headers.at("accept"), "application/json");
   }

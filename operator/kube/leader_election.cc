@@ -1,0 +1,150 @@
+#include "operator/kube/leader_election.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "common/check.h"
+#include "operator/kube/rfc3339.h"
+
+namespace janus::control {
+namespace {
+
+const Resource kLeases{"coordination.k8s.io", "v1", "leases", "Lease", true};
+
+MonotonicTime Add(MonotonicTime time, Seconds by) {
+  return time + std::chrono::duration_cast<MonotonicTime::duration>(by);
+}
+
+int64_t TermOf(const Node& lease) {
+  return IntegerAt(lease, {"spec", "leaseTransitions"}).value_or(0);
+}
+
+std::string HolderOf(const Node& lease) {
+  return std::string(TextAt(lease, {"spec", "holderIdentity"}));
+}
+
+}  // namespace
+
+LeaderElection::LeaderElection(ObjectApi& api, LeaderElectionOptions options, const Clock& clock)
+    : api_(api), options_(std::move(options)), clock_(clock), random_(std::random_device()()) {
+  JANUS_CHECK(!options_.identity.empty() && options_.retry_period > Seconds(0) &&
+                  options_.renew_deadline > options_.retry_period &&
+                  options_.lease_duration > options_.renew_deadline,
+              options_.identity, options_.lease_duration.count(), options_.renew_deadline.count(),
+              options_.retry_period.count());
+}
+
+CallLimits LeaderElection::Limits(const std::stop_token& stop) const {
+  return {options_.renew_deadline / 2, stop};
+}
+
+// The spec a holder writes; of the rest of the object only the name.
+Node LeaderElection::Lease(const std::string& holder, int64_t term) const {
+  Node out = Node::Map();
+  out.Add("apiVersion", Node::String(kLeases.ApiVersion()));
+  out.Add("kind", Node::String(kLeases.kind));
+  SetAt(out, {"metadata", "name"}, Node::String(options_.lease.name));
+  SetAt(out, {"metadata", "namespace"}, Node::String(options_.lease.namespace_));
+  const std::string now = FormatMicroTime(clock_.WallNow());  // for people: nobody decides by it
+  SetAt(out, {"spec", "holderIdentity"}, Node::String(holder));
+  SetAt(out, {"spec", "leaseDurationSeconds"},
+        Node::Integer(static_cast<int64_t>(std::ceil(options_.lease_duration.count()))));
+  SetAt(out, {"spec", "acquireTime"}, Node::String(now));
+  SetAt(out, {"spec", "renewTime"}, Node::String(now));
+  SetAt(out, {"spec", "leaseTransitions"}, Node::Integer(term));
+  return out;
+}
+
+void LeaderElection::Observe(const Node& lease) {
+  leader_ = HolderOf(lease);
+  if (ResourceVersionOf(lease) == seen_version_) return;
+  seen_version_ = ResourceVersionOf(lease);
+  seen_at_ = clock_.Now();
+  seen_duration_ =
+      Seconds(static_cast<double>(IntegerAt(lease, {"spec", "leaseDurationSeconds"}).value_or(0)));
+}
+
+void LeaderElection::Lead(const Node& lease, MonotonicTime since) {
+  Observe(lease);
+  ours_ = lease;
+  const MutexLock lock(mu_);
+  term_ = TermOf(lease);
+  leads_until_ = Add(since, options_.renew_deadline);
+}
+
+// Writes ourselves into a lease that is free or ours.
+Status LeaderElection::Take(Node lease, MonotonicTime began, const std::stop_token& stop) {
+  const bool is_ours = HolderOf(lease) == options_.identity;
+  const Node wanted = Lease(options_.identity, TermOf(lease) + (is_ours ? 0 : 1));
+  for (const std::string_view field :
+       {"holderIdentity", "leaseDurationSeconds", "acquireTime", "renewTime", "leaseTransitions"}) {
+    if (is_ours && field == "acquireTime") continue;
+    SetAt(lease, {"spec", field}, *FindAt(wanted, {"spec", field}));
+  }
+  ours_.reset();
+  const ApiResult<Node> written = api_.Update(kLeases, lease, Subresource::kNone, {}, Limits(stop));
+  if (!written.ok()) return written.status();
+  Lead(*written, began);
+  return OkStatus();
+}
+
+Status LeaderElection::TryLead(const std::stop_token& stop) {
+  MonotonicTime began = clock_.Now();
+  if (ours_) {
+    const Status renewed = Take(*ours_, began, stop);
+    if (renewed.ok()) return renewed;
+    // Somebody wrote into it, or the reply was lost: look.
+  }
+  const ApiResult<Node> lease = api_.Get(kLeases, options_.lease, Subresource::kNone, Limits(stop));
+  if (!lease.ok()) {
+    if (lease.error().code != StatusCode::kNotFound) return lease.status();
+    began = clock_.Now();
+    const ApiResult<Node> made =
+        api_.Create(kLeases, Lease(options_.identity, 1), {}, Limits(stop));
+    if (made.ok()) Lead(*made, began);
+    return made.status();
+  }
+  Observe(*lease);
+  const bool is_taken = !leader_.empty() && leader_ != options_.identity &&
+                        clock_.Now() < Add(seen_at_, seen_duration_);
+  if (is_taken) return OkStatus();
+  began = clock_.Now();
+  return Take(*lease, began, stop);
+}
+
+MonotonicTime LeaderElection::Step(const std::stop_token& stop) {
+  last_error_ = TryLead(stop);
+  const MonotonicTime now = clock_.Now();
+  if (Term(now)) return Add(now, options_.retry_period);
+  // Candidates come apart from each other.
+  const double more = std::uniform_real_distribution<double>(0, 0.2)(random_);
+  return Add(now, options_.retry_period * (1 + more));
+}
+
+std::optional<int64_t> LeaderElection::Term(MonotonicTime now) const {
+  const MutexLock lock(mu_);
+  return now < leads_until_ ? term_ : std::nullopt;
+}
+
+Status LeaderElection::Release() {
+  {
+    const MutexLock lock(mu_);
+    term_.reset();
+  }
+  if (!ours_ && leader_ != options_.identity) return OkStatus();
+  if (!ours_) {  // its last renewal was not answered: the version has to be read
+    ApiResult<Node> read = api_.Get(kLeases, options_.lease, Subresource::kNone, Limits({}));
+    if (!read.ok()) return read.status();
+    Observe(*read);
+    if (leader_ != options_.identity) return OkStatus();
+    ours_ = *std::move(read);
+  }
+  Node lease = *std::exchange(ours_, std::nullopt);
+  SetAt(lease, {"spec", "holderIdentity"}, Node::String(""));
+  SetAt(lease, {"spec", "leaseDurationSeconds"}, Node::Integer(1));
+  // The version in it lets it change nobody else's lease.
+  return api_.Update(kLeases, lease, Subresource::kNone, {}, Limits({})).status();
+}
+
+}  // namespace janus::control

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <random>
+#include <stop_token>
+#include <string>
+
+#include "common/clock.h"
+#include "common/mutex.h"
+#include "operator/kube/object_api.h"
+
+namespace janus::control {
+
+// client-go's defaults. lease_duration > renew_deadline > retry_period > 0.
+struct LeaderElectionOptions {
+  ObjectKey lease;             // of coordination.k8s.io/v1
+  std::string identity;        // no other candidate's, nor an earlier process's of this one
+  Seconds lease_duration{15};  // others wait so long since the last sign of the leader
+  Seconds renew_deadline{10};  // a leader that could not renew for so long acts no more
+  Seconds retry_period{2};     // between two attempts
+};
+
+// One candidate for a lease.
+//
+// Invariants:
+// (1) Two candidates never lead at the same time, as long as their clocks run alike: a leader
+// counts
+//     renew_deadline from *before* it sent its last successful renewal, others count the longer
+//     lease_duration from *after* they saw it. Nobody compares times of different machines.
+// (2) Who leads has written the lease and heard that it was written: an update without a reply
+// makes
+//     no leader.
+// (3) A term is led by one candidate: its number grows with every change of hands.
+//
+// Driven: whoever owns the loop calls Step when it says so. Step and Release are confined to one
+// thread; Term is thread-safe.
+class LeaderElection {
+ public:
+  // `api` and `clock` outlive this.
+  LeaderElection(ObjectApi& api, LeaderElectionOptions options, const Clock& clock);
+
+  // Takes the lease if it is free, renews it if it is ours. Blocks for a call or two, each of at
+  // most half the renew_deadline. Returns when to be called again; `last_error` says what went
+  // wrong.
+  MonotonicTime Step(const std::stop_token& stop);
+
+  // The term we lead as of `now`; nothing: we may not act. Ask before every act, and let no act
+  // begun in one term go on in another.
+  std::optional<int64_t> Term(MonotonicTime now) const;
+
+  // Gives the lease up, so that another takes it within its retry_period. From here on Term gives
+  // nothing, whether the call succeeds or not.
+  Status Release();
+
+  const Status& last_error() const { return last_error_; }
+  // Who leads, as far as we saw; empty: nobody.
+  const std::string& leader() const { return leader_; }
+
+ private:
+  Status TryLead(const std::stop_token& stop);
+  Status Take(Node lease, MonotonicTime began, const std::stop_token& stop);
+  void Observe(const Node& lease);
+  void Lead(const Node& lease, MonotonicTime since);
+  CallLimits Limits(const std::stop_token& stop) const;
+  Node Lease(const std::string& holder, int64_t term) const;
+
+  ObjectApi& api_;
+  const LeaderElectionOptions options_;
+  const Clock& clock_;
+  std::minstd_rand random_;
+
+  std::string seen_version_;  // of the lease when it last changed,
+  MonotonicTime seen_at_;     // and when we saw that
+  Seconds seen_duration_{0};  // what its holder promised
+  std::string leader_;
+  std::optional<Node> ours_;  // the lease as we last wrote it; nothing: not known to be ours
+  Status last_error_;
+
+  mutable Mutex mu_;
+  std::optional<int64_t> term_ JANUS_GUARDED_BY(mu_);
+  MonotonicTime leads_until_ JANUS_GUARDED_BY(mu_);
+};
+
+}  // namespace janus::control

@@ -1,0 +1,130 @@
+#include "operator/kube/work_queue.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/check.h"
+
+namespace janus::control {
+
+WorkQueue::WorkQueue(WorkQueueOptions options) : options_(options) {
+  JANUS_CHECK(options.capacity >= 1, options.capacity);
+}
+
+Status WorkQueue::Reserve(const ObjectKey& key) {
+  if (keys_.size() < options_.capacity || keys_.contains(key)) return OkStatus();
+  return ResourceExhausted("the work queue holds " + std::to_string(keys_.size()) +
+                           " keys; no room for " + key.ToString());
+}
+
+void WorkQueue::MakeReady(const ObjectKey& key, State& state) {
+  if (state.later) later_.erase({*state.later, key});
+  state.later.reset();
+  if (state.is_working) {
+    state.is_again = true;  // (2)
+  } else if (!state.is_ready) {
+    state.is_ready = true;
+    ready_.push_back(key);
+  }
+}
+
+void WorkQueue::MakeLater(const ObjectKey& key, State& state, MonotonicTime when) {
+  if (state.is_ready || state.is_again) return;
+  if (state.later && *state.later <= when) return;
+  if (state.later) later_.erase({*state.later, key});
+  state.later = when;
+  later_.emplace(when, key);
+}
+
+// Forgets a key that nothing is known of any more.
+void WorkQueue::Settle(const ObjectKey& key) {
+  const auto found = keys_.find(key);
+  if (found != keys_.end() && found->second.IsIdle()) keys_.erase(found);
+}
+
+Status WorkQueue::Add(const ObjectKey& key) {
+  const MutexLock lock(mu_);
+  JANUS_RETURN_IF_ERROR(Reserve(key));
+  MakeReady(key, keys_[key]);
+  return OkStatus();
+}
+
+Status WorkQueue::AddAt(const ObjectKey& key, MonotonicTime when) {
+  const MutexLock lock(mu_);
+  JANUS_RETURN_IF_ERROR(Reserve(key));
+  MakeLater(key, keys_[key], when);
+  return OkStatus();
+}
+
+std::optional<ObjectKey> WorkQueue::TryTake(MonotonicTime now) {
+  const MutexLock lock(mu_);
+  while (!later_.empty() && later_.begin()->first <= now) {
+    const ObjectKey due = later_.begin()->second;
+    MakeReady(due, keys_[due]);
+  }
+  if (ready_.empty()) return std::nullopt;
+  ObjectKey key = std::move(ready_.front());
+  ready_.pop_front();
+  State& state = keys_[key];
+  state.is_ready = false;
+  state.is_working = true;
+  return key;
+}
+
+std::optional<MonotonicTime> WorkQueue::NextDeadline() const {
+  const MutexLock lock(mu_);
+  if (later_.empty()) return std::nullopt;
+  return later_.begin()->first;
+}
+
+void WorkQueue::Done(const ObjectKey& key) {
+  const MutexLock lock(mu_);
+  const auto found = keys_.find(key);
+  JANUS_CHECK(found != keys_.end() && found->second.is_working, key.ToString(), "was not taken");
+  State& state = found->second;
+  state.is_working = false;
+  if (state.is_again) {
+    state.is_again = false;
+    MakeReady(key, state);
+  }
+  Settle(key);
+}
+
+void WorkQueue::Retry(const ObjectKey& key, MonotonicTime now) {
+  const MutexLock lock(mu_);
+  const auto found = keys_.find(key);
+  JANUS_CHECK(found != keys_.end() && found->second.is_working, key.ToString(), "was not taken");
+  State& state = found->second;
+  const Seconds pause = std::min(options_.longest_backoff,
+                                 options_.first_backoff * std::exp2(std::min(state.failures, 60)));
+  ++state.failures;
+  state.is_working = false;
+  if (state.is_again) {
+    // Something has changed since: that is worth a look at once, and no longer a retry's.
+    state.is_again = false;
+    MakeReady(key, state);
+  } else {
+    MakeLater(key, state, now + std::chrono::duration_cast<MonotonicTime::duration>(pause));
+  }
+}
+
+void WorkQueue::Forget(const ObjectKey& key) {
+  const MutexLock lock(mu_);
+  const auto found = keys_.find(key);
+  if (found == keys_.end()) return;
+  found->second.failures = 0;
+  Settle(key);
+}
+
+size_t WorkQueue::depth() const {
+  const MutexLock lock(mu_);
+  return ready_.size() + later_.size();
+}
+
+int WorkQueue::failures(const ObjectKey& key) const {
+  const MutexLock lock(mu_);
+  const auto found = keys_.find(key);
+  return found == keys_.end() ? 0 : found->second.failures;
+}
+
+}  // namespace janus::control

@@ -1,0 +1,240 @@
+#include "operator/kube/leader_election.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/support/fake_clock.h"
+
+namespace janus::control {
+namespace {
+
+const ObjectKey kLease{"janus-system", "operator"};
+
+// The one lease of a cluster, and what goes wrong on the way to it.
+class OneLease final : public ObjectApi {
+ public:
+  explicit OneLease(FakeClock& clock) : clock_(clock) {}
+
+  enum class Fault { kNone, kNotSent, kReplyLost };
+  Fault fault = Fault::kNone;
+  Seconds delay{0};  // of every call, before it is done
+  int writes = 0;
+
+  ApiResult<Node> Get(const Resource&, const ObjectKey& key, Subresource,
+                      const CallLimits&) override {
+    clock_.Advance(delay);
+    if (fault == Fault::kNotSent) return Failure(false);
+    EXPECT_EQ(key, kLease);
+    if (!lease_) return LocalError(NotFound("no lease"));
+    return *lease_;
+  }
+  ApiResult<Node> Create(const Resource&, const Node& object, const WriteOptions&,
+                         const CallLimits&) override {
+    return Write(object, !lease_, AlreadyExists("it is there"));
+  }
+  ApiResult<Node> Update(const Resource&, const Node& object, Subresource, const WriteOptions&,
+                         const CallLimits&) override {
+    return Write(object, lease_ && ResourceVersionOf(*lease_) == ResourceVersionOf(object),
+                 Aborted("it has changed"));
+  }
+  ApiResult<ObjectList> List(const Resource&, const ListOptions&, const CallLimits&) override {
+    return LocalError(Unimplemented("list"));
+  }
+  ApiResult<Node> Apply(const Resource&, const Node&, Subresource, const ApplyOptions&,
+                        const CallLimits&) override {
+    return LocalError(Unimplemented("apply"));
+  }
+  ApiResult<Node> Patch(const Resource&, const ObjectKey&, PatchKind, const Node&, Subresource,
+                        const WriteOptions&, const CallLimits&) override {
+    return LocalError(Unimplemented("patch"));
+  }
+  ApiResult<Node> Delete(const Resource&, const ObjectKey&, const DeleteOptions&,
+                         const CallLimits&) override {
+    return LocalError(Unimplemented("delete"));
+  }
+  ApiResult<WatchEnd> Watch(const Resource&, const WatchOptions&, FunctionRef<bool(WatchEvent)>,
+                            const std::stop_token&) override {
+    return LocalError(Unimplemented("watch"));
+  }
+  const Node& lease() const { return *lease_; }
+
+ private:
+  static ApiError Failure(bool outcome_unknown) {
+    ApiError error = LocalError(Unavailable("injected"));
+    error.outcome_unknown = outcome_unknown;
+    return error;
+  }
+  ApiResult<Node> Write(const Node& object, bool is_allowed, Status refusal) {
+    clock_.Advance(delay);
+    if (fault == Fault::kNotSent) return Failure(false);
+    if (!is_allowed) return LocalError(std::move(refusal));
+    lease_ = object;
+    SetAt(*lease_, {"metadata", "resourceVersion"}, Node::String(std::to_string(++writes)));
+    if (fault == Fault::kReplyLost) return Failure(true);
+    return *lease_;
+  }
+
+  FakeClock& clock_;
+  std::optional<Node> lease_;
+};
+
+class LeaderElectionTest : public testing::Test {
+ protected:
+  std::unique_ptr<LeaderElection> Candidate(const std::string& identity) {
+    LeaderElectionOptions options;
+    options.lease = kLease;
+    options.identity = identity;
+    return std::make_unique<LeaderElection>(lease_, options, clock_);
+  }
+  bool Leads(const LeaderElection& candidate) const {
+    return candidate.Term(clock_.Now()).has_value();
+  }
+  FakeClock clock_;
+  OneLease lease_{clock_};
+  std::unique_ptr<LeaderElection> a_ = Candidate("a");
+  std::unique_ptr<LeaderElection> b_ = Candidate("b");
+};
+
+TEST_F(LeaderElectionTest, TheFirstLeadsAndTheSecondWaits) {
+  const MonotonicTime next = a_->Step({});
+  b_->Step({});
+  EXPECT_EQ(a_->Term(clock_.Now()), 1);
+  EXPECT_FALSE(Leads(*b_));
+  EXPECT_EQ(b_->leader(), "a");
+  EXPECT_EQ(Seconds(next - clock_.Now()), Seconds(2));
+  EXPECT_EQ(IntegerAt(lease_.lease(), {"spec", "leaseDurationSeconds"}), 15);
+}
+
+TEST_F(LeaderElectionTest, ALeaderThatCannotRenewStopsBeforeAnotherBegins) {
+  a_->Step({});
+  b_->Step({});
+  lease_.fault = OneLease::Fault::kNotSent;
+  clock_.Advance(Seconds(9.9));
+  a_->Step({});
+  EXPECT_TRUE(Leads(*a_));
+  clock_.Advance(Seconds(0.2));
+  EXPECT_FALSE(Leads(*a_));
+  lease_.fault = OneLease::Fault::kNone;
+  clock_.Advance(Seconds(4.8));
+  b_->Step({});
+  EXPECT_FALSE(Leads(*b_));
+  clock_.Advance(Seconds(0.2));  // 15 s since b saw the lease
+  b_->Step({});
+  EXPECT_EQ(b_->Term(clock_.Now()), 2);
+  a_->Step({});
+  EXPECT_FALSE(Leads(*a_));
+  EXPECT_EQ(a_->leader(), "b");
+}
+
+TEST_F(LeaderElectionTest, ARenewalKeepsTheTermAndTheTimeOfAcquisition) {
+  a_->Step({});
+  const std::string acquired(TextAt(lease_.lease(), {"spec", "acquireTime"}));
+  for (int i = 0; i < 20; ++i) {
+    clock_.Advance(Seconds(2));
+    a_->Step({});
+    b_->Step({});
+    EXPECT_EQ(a_->Term(clock_.Now()), 1);
+    EXPECT_FALSE(Leads(*b_));
+  }
+  EXPECT_EQ(TextAt(lease_.lease(), {"spec", "acquireTime"}), acquired);
+  EXPECT_NE(TextAt(lease_.lease(), {"spec", "renewTime"}), acquired);
+}
+
+TEST_F(LeaderElectionTest, ASlowRenewalCountsFromWhenItWasSent) {
+  a_->Step({});
+  clock_.Advance(Seconds(2));
+  lease_.delay = Seconds(4);
+  a_->Step({});
+  EXPECT_TRUE(Leads(*a_));
+  clock_.Advance(Seconds(6.1));  // 10.1 s since it was sent
+  EXPECT_FALSE(Leads(*a_));
+}
+
+TEST_F(LeaderElectionTest, AWriteWithoutAReplyMakesNoLeader) {
+  lease_.fault = OneLease::Fault::kReplyLost;
+  a_->Step({});
+  EXPECT_FALSE(Leads(*a_));
+  EXPECT_EQ(TextAt(lease_.lease(), {"spec", "holderIdentity"}), "a");
+  lease_.fault = OneLease::Fault::kNone;
+  a_->Step({});  // it finds its own name and renews
+  EXPECT_EQ(a_->Term(clock_.Now()), 1);
+}
+
+TEST_F(LeaderElectionTest, AReleasedLeaseIsTakenAtOnce) {
+  a_->Step({});
+  b_->Step({});
+  EXPECT_TRUE(a_->Release().ok());
+  EXPECT_FALSE(Leads(*a_));
+  b_->Step({});
+  EXPECT_EQ(b_->Term(clock_.Now()), 2);
+  // A release that comes late harms nobody.
+  EXPECT_TRUE(a_->Release().ok());
+  EXPECT_EQ(TextAt(lease_.lease(), {"spec", "holderIdentity"}), "b");
+}
+
+TEST_F(LeaderElectionTest, ALeaderWhoseRenewalWasNotAnsweredCanRelease) {
+  a_->Step({});
+  lease_.fault = OneLease::Fault::kReplyLost;
+  a_->Step({});
+  lease_.fault = OneLease::Fault::kNone;
+  EXPECT_TRUE(a_->Release().ok());
+  b_->Step({});
+  EXPECT_TRUE(Leads(*b_));
+}
+
+TEST_F(LeaderElectionTest, AReleaseThatFailsStopsTheLeaderNevertheless) {
+  a_->Step({});
+  lease_.fault = OneLease::Fault::kNotSent;
+  EXPECT_FALSE(a_->Release().ok());
+  EXPECT_FALSE(Leads(*a_));
+}
+
+// Candidates that step at random times, with calls that fail, hang and lose their replies.
+TEST_F(LeaderElectionTest, TwoNeverLeadAndNoTermHasTwoLeaders) {
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(seed);
+    std::minstd_rand random(seed);
+    FakeClock clock;
+    OneLease lease(clock);
+    std::vector<std::unique_ptr<LeaderElection>> candidates;
+    for (const char* name : {"a", "b", "c"}) {
+      LeaderElectionOptions options;
+      options.lease = kLease;
+      options.identity = name;
+      candidates.push_back(std::make_unique<LeaderElection>(lease, options, clock));
+    }
+    std::map<int64_t, size_t> leader_of_term;
+    for (int i = 0; i < 300; ++i) {
+      const auto draw = random() % 10;
+      lease.fault = draw < 6   ? OneLease::Fault::kNone
+                    : draw < 8 ? OneLease::Fault::kNotSent
+                               : OneLease::Fault::kReplyLost;
+      lease.delay = Seconds(random() % 5 == 0 ? 4.0 : 0.01);
+      LeaderElection& one = *candidates[random() % candidates.size()];
+      if (random() % 40 == 0) {
+        (void)one.Release();
+      } else {
+        one.Step({});
+      }
+      clock.Advance(Seconds(static_cast<double>(random() % 400) / 100));
+      int leaders = 0;
+      for (size_t c = 0; c < candidates.size(); ++c) {
+        const std::optional<int64_t> term = candidates[c]->Term(clock.Now());
+        if (!term) continue;
+        ++leaders;
+        EXPECT_EQ(leader_of_term.emplace(*term, c).first->second, c);
+      }
+      ASSERT_LE(leaders, 1);
+    }
+    EXPECT_FALSE(leader_of_term.empty());
+  }
+}
+
+}  // namespace
+}  // namespace janus::control

@@ -1,0 +1,195 @@
+#include "operator/kube/work_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/support/fake_clock.h"
+
+namespace janus::control {
+namespace {
+
+const ObjectKey kA{"prod", "a"};
+const ObjectKey kB{"prod", "b"};
+const ObjectKey kC{"prod", "c"};
+
+class WorkQueueTest : public testing::Test {
+ protected:
+  // The name of what is taken; "-": nothing.
+  std::string Take() {
+    const std::optional<ObjectKey> key = queue_.TryTake(clock_.Now());
+    return key ? key->name : "-";
+  }
+  MonotonicTime In(double seconds) const {
+    return clock_.Now() + std::chrono::duration_cast<MonotonicTime::duration>(Seconds(seconds));
+  }
+  FakeClock clock_;
+  WorkQueue queue_{WorkQueueOptions{}};
+};
+
+TEST_F(WorkQueueTest, Invariant1AKeyWaitsOnce) {
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(queue_.Add(kA).ok());
+  EXPECT_TRUE(queue_.AddAt(kA, In(1)).ok());
+  EXPECT_EQ(queue_.depth(), 1U);
+  EXPECT_EQ(Take(), "a");
+  queue_.Done(kA);
+  clock_.Advance(Seconds(2));
+  EXPECT_EQ(Take(), "-");
+}
+
+TEST_F(WorkQueueTest, Invariant2AKeyIsWithOneWorkerAndWaitsAgain) {
+  EXPECT_TRUE(queue_.Add(kA).ok());
+  EXPECT_EQ(Take(), "a");
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(queue_.Add(kA).ok());
+  EXPECT_EQ(Take(), "-");
+  queue_.Done(kA);
+  EXPECT_EQ(Take(), "a");
+  queue_.Done(kA);
+  EXPECT_EQ(Take(), "-");
+  // A time that comes while it is worked on counts as well.
+  EXPECT_TRUE(queue_.Add(kA).ok());
+  EXPECT_EQ(Take(), "a");
+  EXPECT_TRUE(queue_.AddAt(kA, In(1)).ok());
+  clock_.Advance(Seconds(2));
+  EXPECT_EQ(Take(), "-");
+  queue_.Done(kA);
+  EXPECT_EQ(Take(), "a");
+}
+
+TEST_F(WorkQueueTest, Invariant3ABusyKeyDoesNotStarveOthers) {
+  for (const ObjectKey& key : {kA, kB, kC}) EXPECT_TRUE(queue_.Add(key).ok());
+  std::string order;
+  for (int i = 0; i < 6; ++i) {
+    const std::string taken = Take();
+    order += taken;
+    EXPECT_TRUE(queue_.Add({"prod", taken}).ok());
+    queue_.Done({"prod", taken});
+  }
+  EXPECT_EQ(order, "abcabc");
+}
+
+TEST_F(WorkQueueTest, Invariant4TheEarliestTimeCounts) {
+  EXPECT_EQ(queue_.NextDeadline(), std::nullopt);
+  EXPECT_TRUE(queue_.AddAt(kA, In(10)).ok());
+  EXPECT_TRUE(queue_.AddAt(kA, In(5)).ok());
+  EXPECT_TRUE(queue_.AddAt(kA, In(7)).ok());
+  EXPECT_TRUE(queue_.AddAt(kB, In(6)).ok());
+  EXPECT_EQ(queue_.NextDeadline(), In(5));
+  clock_.Advance(Seconds(4.9));
+  EXPECT_EQ(Take(), "-");
+  clock_.Advance(Seconds(0.2));
+  EXPECT_EQ(Take(), "a");
+  EXPECT_TRUE(queue_.Add(kB).ok());  // at once
+  EXPECT_EQ(Take(), "b");
+  EXPECT_EQ(queue_.NextDeadline(), std::nullopt);
+}
+
+TEST_F(WorkQueueTest, FailuresWaitLongerUntilForgotten) {
+  EXPECT_TRUE(queue_.Add(kA).ok());
+  EXPECT_TRUE(queue_.Add(kB).ok());
+  EXPECT_EQ(Take(), "a");
+  double pause = 0.005;
+  for (int failure = 1; failure <= 20; ++failure, pause = std::min(pause * 2, 300.0)) {
+    queue_.Retry(kA, clock_.Now());
+    EXPECT_EQ(queue_.failures(kA), failure);
+    EXPECT_EQ(Seconds(*queue_.NextDeadline() - clock_.Now()).count(), pause);
+    if (failure == 1) {
+      EXPECT_EQ(Take(), "b");  // others do not wait for it
+    }
+    clock_.Advance(Seconds(pause));
+    EXPECT_EQ(Take(), "a");
+  }
+  queue_.Forget(kA);
+  EXPECT_EQ(queue_.failures(kA), 0);
+  queue_.Retry(kA, clock_.Now());
+  EXPECT_EQ(*queue_.NextDeadline(), In(0.005));
+}
+
+TEST_F(WorkQueueTest, AChangeDuringAFailureIsLookedAtAtOnce) {
+  EXPECT_TRUE(queue_.Add(kA).ok());
+  EXPECT_EQ(Take(), "a");
+  EXPECT_TRUE(queue_.Add(kA).ok());
+  queue_.Retry(kA, clock_.Now());
+  EXPECT_EQ(Take(), "a");
+  EXPECT_EQ(queue_.failures(kA), 1);
+}
+
+TEST(WorkQueue, ItsKeysAreBoundedAndGoWhenTheyAreThrough) {
+  FakeClock clock;
+  WorkQueueOptions options;
+  options.capacity = 2;
+  WorkQueue queue(options);
+  EXPECT_TRUE(queue.Add(kA).ok());
+  EXPECT_TRUE(queue.AddAt(kB, clock.Now() + std::chrono::seconds(9)).ok());
+  EXPECT_EQ(queue.Add(kC).code(), StatusCode::kResourceExhausted);
+  EXPECT_TRUE(queue.Add(kA).ok());  // known already
+  EXPECT_EQ(queue.TryTake(clock.Now()), kA);
+  EXPECT_EQ(queue.Add(kC).code(), StatusCode::kResourceExhausted);  // one is worked on
+  queue.Retry(kA, clock.Now());
+  EXPECT_EQ(queue.Add(kC).code(), StatusCode::kResourceExhausted);  // one has failed
+  clock.Advance(Seconds(1));
+  EXPECT_EQ(queue.TryTake(clock.Now()), kA);
+  queue.Forget(kA);
+  queue.Done(kA);
+  EXPECT_TRUE(queue.Add(kC).ok());
+}
+
+// What a worker must have seen at the end is the last that was said of each key.
+TEST(WorkQueue, NoChangeIsLostInAnyOrderOfCalls) {
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE(seed);
+    std::minstd_rand random(seed);
+    FakeClock clock;
+    WorkQueue queue{WorkQueueOptions{}};
+    const std::vector<ObjectKey> keys = {kA, kB, kC};
+    std::map<ObjectKey, int> now_at;
+    std::map<ObjectKey, int> seen;
+    std::map<ObjectKey, int> working;  // what its worker read
+    for (int i = 0; i < 200; ++i) {
+      const ObjectKey& key = keys[random() % keys.size()];
+      switch (random() % 4) {
+        case 0:
+          ++now_at[key];
+          ASSERT_TRUE(queue.Add(key).ok());
+          break;
+        case 1:
+          if (const std::optional<ObjectKey> taken = queue.TryTake(clock.Now())) {
+            ASSERT_FALSE(working.contains(*taken));
+            working[*taken] = now_at[*taken];
+          }
+          break;
+        case 2:
+          if (!working.contains(key)) break;
+          if (random() % 3 == 0) {
+            queue.Retry(key, clock.Now());
+          } else {
+            seen[key] = working[key];
+            queue.Forget(key);
+            queue.Done(key);
+          }
+          working.erase(key);
+          break;
+        default:
+          clock.Advance(Seconds(0.01));
+      }
+    }
+    for (const auto& [key, read] : working) {
+      seen[key] = read;
+      queue.Done(key);
+    }
+    clock.Advance(Seconds(1000));
+    while (const std::optional<ObjectKey> taken = queue.TryTake(clock.Now())) {
+      seen[*taken] = now_at[*taken];
+      queue.Done(*taken);
+    }
+    EXPECT_EQ(seen, now_at);
+    EXPECT_EQ(queue.depth(), 0U);
+  }
+}
+
+}  // namespace
+}  // namespace janus::control
