@@ -273,7 +273,7 @@ TEST_F(ClientTest, AStalledServerDoesNotHoldACall) {
       return false;
     });
     const ApiResult<Node> got =
-        RealTimeClient()->Create(kPods, *ParseJson(kPod, "test"), {}, {Seconds(0.05), {}});
+        RealTimeClient()->Create(kPods, *ParseJson(kPod, "test"), {}, {Seconds(1), {}});
     ASSERT_FALSE(got.ok());
     EXPECT_EQ(got.error().code, StatusCode::kDeadlineExceeded) << got.status().ToString();
     EXPECT_TRUE(got.error().outcome_unknown);
@@ -292,7 +292,7 @@ TEST_F(ClientTest, AServerThatDripsBytesDoesNotHoldACall) {
     return false;
   });
   const ApiResult<Node> got =
-      RealTimeClient()->Get(kPods, kKey, Subresource::kNone, {Seconds(0.05), {}});
+      RealTimeClient()->Get(kPods, kKey, Subresource::kNone, {Seconds(1), {}});
   is_over = true;
   EXPECT_FALSE(got.ok());
   Close();  // while what the script looks at is there
@@ -485,7 +485,7 @@ TEST_F(WatchTest, ASilentOneIsCut) {
       return false;
     });
     KubeClientOptions options;
-    options.watch_silence = Seconds(0.05);
+    options.watch_silence = Seconds(1);
     const ApiResult<WatchEnd> end = Watch(*RealTimeClient(options));
     ASSERT_FALSE(end.ok());
     EXPECT_EQ(end.error().code, StatusCode::kUnavailable) << end.status().ToString();
