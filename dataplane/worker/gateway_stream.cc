@@ -92,7 +92,7 @@ Status GatewayStream::Open(const RequestId& id) {
     return ResourceExhausted(std::to_string(kMostOpen) +
                              " requests of this gateway are open already");
   }
-  if (owed_index_.contains(id) || !open_.insert(id).second) {
+  if (owed_.contains(id) || !open_.insert(id).second) {
     return AlreadyExists("the request is open already");
   }
   return OkStatus();
@@ -103,7 +103,7 @@ void GatewayStream::Cancel(const v1::Cancel& cancel) {
   {
     const MutexLock lock(mu_);
     if (open_.erase(id) == 0) return;
-    ended_owed_ += owed_index_.count(id);
+    owed_.erase(id);
   }
   target_.Cancel({number_, id.first, id.second});
 }
@@ -114,9 +114,7 @@ void GatewayStream::OnStep(StepOutput&& output) {
     const RequestId id{event.key.id, event.key.attempt};
     const auto open = open_.find(id);
     if (open == open_.end()) continue;  // cancelled meanwhile
-    auto [owed, fresh] = owed_index_.try_emplace(id, owed_.size());
-    if (fresh) owed_.emplace_back();
-    AddEvent(event, owed_[owed->second]);
+    AddEvent(event, owed_[id]);
     if (event.finish == FinishReason::kNone) continue;
     open_.erase(open);
     ++ended_owed_;
@@ -143,9 +141,8 @@ bool GatewayStream::TakeNext(v1::FromAttention& message) {
   --credits_;
   load_is_news_ = false;
   v1::Step& step = *message.mutable_step();
-  for (v1::RequestTokens& tokens : owed_) *step.add_requests() = std::move(tokens);
+  for (auto& [id, tokens] : owed_) *step.add_requests() = std::move(tokens);
   owed_.clear();
-  owed_index_.clear();
   ended_owed_ = 0;
   step.set_step(load_.step);
   step.set_kv_tokens_in_use(load_.kv_tokens_in_use);

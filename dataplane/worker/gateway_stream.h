@@ -7,7 +7,6 @@
 #include <set>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "common/log.h"
 #include "common/mutex.h"
@@ -78,8 +77,7 @@ class GatewayStream {
   std::optional<v1::Welcome> welcome_ JANUS_GUARDED_BY(mu_);
   std::deque<v1::Rejected> rejected_ JANUS_GUARDED_BY(mu_);
   std::set<RequestId> open_ JANUS_GUARDED_BY(mu_);
-  std::vector<v1::RequestTokens> owed_ JANUS_GUARDED_BY(mu_);
-  std::map<RequestId, size_t> owed_index_ JANUS_GUARDED_BY(mu_);
+  std::map<RequestId, v1::RequestTokens> owed_ JANUS_GUARDED_BY(mu_);
   size_t ended_owed_ JANUS_GUARDED_BY(mu_) = 0;  // of owed_, those that are open no more
   StepOutput load_ JANUS_GUARDED_BY(mu_);        // without events
   bool load_is_news_ JANUS_GUARDED_BY(mu_) = false;

@@ -1,6 +1,6 @@
 // What a gateway may send on its stream, in any order with steps and with the reading of what it is
 // owed: no Step without credit, and in each the requests that are owed something, no other: none
-// that was not taken, and of one that was cancelled or has ended nothing that came later.
+// that was not taken, and of one that was cancelled nothing any more.
 //
 // The input is a list of [action, length, bytes...].
 
@@ -82,7 +82,8 @@ class World {
     JANUS_CHECK(greeted || message.has_hello());
     if (target_.running.size() > running) open_.insert(target_.running.back());
     if (message.has_cancel()) {
-      open_.erase({kNumber, message.cancel().request_id(), message.cancel().attempt()});
+      const RequestKey key{kNumber, message.cancel().request_id(), message.cancel().attempt()};
+      if (open_.erase(key) > 0) owed_.erase(key);
     }
     if (message.has_hello()) credits_ = message.hello().credits();
     if (message.has_credits()) credits_ += message.credits().steps();
