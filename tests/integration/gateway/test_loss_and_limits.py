@@ -5,7 +5,6 @@ import json
 import signal
 import socket
 import threading
-import time
 
 import httpx
 import openai
@@ -32,10 +31,8 @@ def test_a_client_that_leaves_in_mid_stream_cancels(start):
     worker = start.scripted("--step-ms", "5")
     gateway = start.gateway([worker])
     stream = begin(gateway)
-    left = time.monotonic()
     stream.close()
     worker.wait_for("cancel")
-    assert time.monotonic() - left < 2
     wait_until(lambda: gateway.metric("janus_gateway_open_streams") == 0, "the stream's end")
     assert gateway.metric("janus_gateway_client_gone_total") == 1
 
