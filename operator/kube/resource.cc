@@ -12,15 +12,15 @@ std::string Resource::ToString() const {
   return group.empty() ? plural : plural + "." + group;
 }
 
-Result<std::string> CollectionPath(const Resource& resource, const std::string& namespace_) {
+Result<std::string> CollectionPath(const Resource& resource, const std::string& in_namespace) {
   std::string path = resource.group.empty() ? "/api/" : "/apis/" + resource.group + "/";
   path += resource.version;
-  if (!namespace_.empty()) {
+  if (!in_namespace.empty()) {
     if (!resource.is_namespaced) {
       return InvalidArgument(resource.ToString() + " are of the whole cluster, not of namespace '" +
-                             namespace_ + "'");
+                             in_namespace + "'");
     }
-    path += "/namespaces/" + PercentEncode(namespace_);
+    path += "/namespaces/" + PercentEncode(in_namespace);
   }
   return path + "/" + resource.plural;
 }

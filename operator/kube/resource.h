@@ -23,9 +23,9 @@ struct Resource {
 
 enum class Subresource { kNone, kStatus, kScale };
 
-// "/apis/apps/v1/namespaces/prod/deployments"; all namespaces when `namespace_` is empty.
+// "/apis/apps/v1/namespaces/prod/deployments"; all namespaces when `in_namespace` is empty.
 // InvalidArgument: a namespace given for a cluster-scoped resource.
-Result<std::string> CollectionPath(const Resource& resource, const std::string& namespace_);
+Result<std::string> CollectionPath(const Resource& resource, const std::string& in_namespace);
 
 // "/apis/apps/v1/namespaces/prod/deployments/chat/scale".
 // InvalidArgument: no name, "." or ".." as one, a namespace missing or too much.
