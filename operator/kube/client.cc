@@ -110,10 +110,10 @@ ApiResult<ObjectList> KubeClient::List(const Resource& resource, const ListOptio
 
 ApiResult<Node> KubeClient::Create(const Resource& resource, const Node& object,
                                    const WriteOptions& options, const CallLimits& limits) {
-  const std::string namespace_ = KeyOf(object).namespace_;
-  Result<std::string> path = CollectionPath(resource, namespace_);
-  if (path.ok() && resource.is_namespaced && namespace_.empty()) {
-    path = InvalidArgument(resource.ToString() + " '" + KeyOf(object).name + "': which namespace?");
+  const ObjectKey key = KeyOf(object);
+  Result<std::string> path = CollectionPath(resource, key.namespace_);
+  if (path.ok() && resource.is_namespaced && key.namespace_.empty()) {
+    path = InvalidArgument(resource.ToString() + " '" + key.name + "': which namespace?");
   }
   if (!path.ok()) return LocalError(std::move(path).status());
   return Send({"POST", *path + WriteQuery(options), {}, WriteJson(object), std::string(kJson)},

@@ -11,6 +11,7 @@
 #include "dataplane/worker/worker.h"
 #include "proto/control.pb.h"
 #include "proto/convert.h"
+#include "tests/fuzz/actions.h"
 
 namespace janus::dataplane {
 namespace {
@@ -85,12 +86,9 @@ class World {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   janus::dataplane::World world;
-  std::string_view rest(reinterpret_cast<const char*>(data), size);
-  while (rest.size() >= 2) {
-    const auto call = static_cast<uint8_t>(rest[0]);
-    const size_t length = std::min<size_t>(static_cast<uint8_t>(rest[1]), rest.size() - 2);
-    world.Do(call, rest.substr(2, length));
-    rest.remove_prefix(2 + length);
-  }
+  janus::ForEachAction(data, size, [&](uint8_t call, std::string_view bytes) {
+    world.Do(call, bytes);
+    return true;
+  });
   return 0;
 }

@@ -12,6 +12,7 @@
 
 #include "common/check.h"
 #include "dataplane/worker/gateway_stream.h"
+#include "tests/fuzz/actions.h"
 
 namespace janus::dataplane {
 namespace {
@@ -143,12 +144,7 @@ class World {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   janus::dataplane::World world;
-  std::string_view rest(reinterpret_cast<const char*>(data), size);
-  while (rest.size() >= 2) {
-    const auto action = static_cast<uint8_t>(rest[0]);
-    const size_t length = std::min<size_t>(static_cast<uint8_t>(rest[1]), rest.size() - 2);
-    if (!world.Do(action, rest.substr(2, length))) break;
-    rest.remove_prefix(2 + length);
-  }
+  janus::ForEachAction(
+      data, size, [&](uint8_t action, std::string_view bytes) { return world.Do(action, bytes); });
   return 0;
 }
