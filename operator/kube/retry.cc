@@ -14,13 +14,16 @@ bool MayTryAgain(const ApiError& error, Repeat repeat) {
 
 }  // namespace
 
+Seconds BackoffPause(Seconds first, Seconds longest, int attempt, std::minstd_rand& random) {
+  const Seconds pause = std::min(longest, first * std::exp2(std::min(attempt - 1, 30)));
+  return pause * std::uniform_real_distribution<double>(0.5, 1.0)(random);
+}
+
 std::optional<Seconds> PauseBeforeRetry(const RetryPolicy& policy, int attempt,
                                         const ApiError& error, Repeat repeat,
                                         std::minstd_rand& random) {
   if (attempt >= policy.max_attempts || !MayTryAgain(error, repeat)) return std::nullopt;
-  const Seconds pause =
-      std::min(policy.longest_pause, policy.first_pause * std::exp2(std::min(attempt - 1, 30)));
-  const Seconds drawn = pause * std::uniform_real_distribution<double>(0.5, 1.0)(random);
+  const Seconds drawn = BackoffPause(policy.first_pause, policy.longest_pause, attempt, random);
   return std::max(drawn, error.retry_after.value_or(Seconds(0)));
 }
 

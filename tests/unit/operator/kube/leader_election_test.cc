@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/support/fake_clock.h"
+#include "tests/support/kube/unimplemented_api.h"
 
 namespace janus::control {
 namespace {
@@ -17,7 +18,7 @@ namespace {
 const ObjectKey kLease{"janus-system", "operator"};
 
 // The one lease of a cluster, and what goes wrong on the way to it.
-class OneLease final : public ObjectApi {
+class OneLease final : public UnimplementedApi {
  public:
   explicit OneLease(FakeClock& clock) : clock_(clock) {}
 
@@ -42,25 +43,6 @@ class OneLease final : public ObjectApi {
                          const CallLimits&) override {
     return Write(object, lease_ && ResourceVersionOf(*lease_) == ResourceVersionOf(object),
                  Aborted("it has changed"));
-  }
-  ApiResult<ObjectList> List(const Resource&, const ListOptions&, const CallLimits&) override {
-    return LocalError(Unimplemented("list"));
-  }
-  ApiResult<Node> Apply(const Resource&, const Node&, Subresource, const ApplyOptions&,
-                        const CallLimits&) override {
-    return LocalError(Unimplemented("apply"));
-  }
-  ApiResult<Node> Patch(const Resource&, const ObjectKey&, PatchKind, const Node&, Subresource,
-                        const WriteOptions&, const CallLimits&) override {
-    return LocalError(Unimplemented("patch"));
-  }
-  ApiResult<Node> Delete(const Resource&, const ObjectKey&, const DeleteOptions&,
-                         const CallLimits&) override {
-    return LocalError(Unimplemented("delete"));
-  }
-  ApiResult<WatchEnd> Watch(const Resource&, const WatchOptions&, FunctionRef<bool(WatchEvent)>,
-                            const std::stop_token&) override {
-    return LocalError(Unimplemented("watch"));
   }
   const Node& lease() const { return *lease_; }
 

@@ -1,0 +1,119 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/function_ref.h"
+#include "common/mutex.h"
+#include "operator/api/tree.h"
+#include "operator/kube/object.h"
+#include "operator/kube/object_api.h"
+
+namespace janus::control {
+
+// Shared with readers, so that none copies; never null where it stands for an object that is there.
+using ObjectPtr = std::shared_ptr<const Node>;
+
+enum class DeltaType { kAdded, kModified, kDeleted };
+
+// How one object of the store changed. `before`: null for kAdded; `after`: null for kDeleted.
+struct Delta {
+  DeltaType type = DeltaType::kAdded;
+  ObjectKey key;
+  ObjectPtr before;
+  ObjectPtr after;
+};
+
+// By what objects are found besides their key: the values one has, none or several.
+struct ObjectIndex {
+  std::string name;
+  std::function<std::vector<std::string>(const Node& object)> values;  // of the kept object; pure
+};
+
+struct ObjectStoreOptions {
+  // What of an object is kept (field_filter.h); empty: all of it. Pure.
+  std::function<Node(Node object)> transform;
+  std::vector<ObjectIndex> indexes;
+};
+
+// A copy of the objects of a resource, told pages of lists and events of watches. Decides what
+// changed; when to list and when to watch is the reflector's (reflector.h).
+//
+// Invariants:
+// (1) After EndList the store holds what the pages since BeginList held, changed by the events
+//     since, and nothing else: what vanished unseen is delivered as deleted.
+// (2) An object deleted and created again under its name has another UID: it is delivered as
+//     deleted, then as added, never as modified.
+// (3) Deltas of a key follow upon each other: added, any number of modified, deleted, added, ...;
+//     `before` of each is `after` of the one before.
+// (4) What changes nothing that is kept is not delivered: an event that comes twice, a field the
+//     transform leaves out.
+// (5) resourceVersions are compared for being equal, never for being greater: they are opaque
+//     (Kubernetes API concepts, "Resource versions"). An older event that comes again is therefore
+//     taken, and so are those that followed it.
+//
+// Memory is that of the kept objects: pages are taken one by one, and no delta is stored.
+// Readers: thread-safe. Told (BeginList and what follows) by one thread; `deliver` is called on
+// it, without a lock held, so that it may read.
+class ObjectStore {
+ public:
+  explicit ObjectStore(ObjectStoreOptions options);
+
+  // Null: there is none.
+  ObjectPtr Get(const ObjectKey& key) const;
+  // In the order of their keys.
+  std::vector<ObjectPtr> List() const;
+  std::vector<ObjectKey> Keys() const;
+  // Those that have `value` in the index of that name, which there is; in the order of their keys.
+  std::vector<ObjectPtr> Find(std::string_view index, std::string_view value) const;
+  size_t size() const;
+
+  using Deliver = FunctionRef<void(const Delta&)>;
+
+  // A list begins, or begins anew: what was told of one that broke off stays until the next ends.
+  void BeginList();
+  void TakePage(std::vector<Node> items, Deliver deliver);
+  // That was all. REQUIRES: BeginList before.
+  void EndList(Deliver deliver);
+
+  enum class Verdict {
+    kTaken,
+    kNothingNew,  // (4), or an object is deleted that was not there
+    kListAgain,   // it contradicts what is here: events must have been lost. Nothing was changed.
+  };
+  // Bookmarks change nothing.
+  Verdict TakeEvent(WatchEvent event, Deliver deliver);
+
+ private:
+  struct Entry {
+    ObjectPtr object;
+    std::string uid;
+    std::string resource_version;
+    uint64_t list = 0;  // the last one that held it, or during which an event did
+  };
+  struct ByKey {
+    bool operator()(const ObjectKey* a, const ObjectKey* b) const { return *a < *b; }
+  };
+  // Keys are those of entries_, whose places do not move.
+  using IndexMap = std::map<std::string, std::set<const ObjectKey*, ByKey>, std::less<>>;
+
+  bool Put(Node object, Deliver deliver);
+  void Remove(const ObjectKey& key, Deliver deliver);
+  void AddToIndexes(const ObjectKey& key, const Node& object) JANUS_REQUIRES(mu_);
+  void RemoveFromIndexes(const ObjectKey& key, const Node& object) JANUS_REQUIRES(mu_);
+
+  const ObjectStoreOptions options_;
+  mutable Mutex mu_;
+  std::map<ObjectKey, Entry> entries_ JANUS_GUARDED_BY(mu_);
+  std::vector<IndexMap> index_maps_ JANUS_GUARDED_BY(mu_);  // as options_.indexes
+  uint64_t list_ = 0;  // the telling thread's: BeginList's number
+};
+
+}  // namespace janus::control

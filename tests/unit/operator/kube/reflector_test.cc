@@ -1,0 +1,523 @@
+#include "operator/kube/reflector.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "operator/kube/informer.h"
+#include "tests/support/kube/watched_objects.h"
+#include "tests/support/passing_timeline.h"
+
+namespace janus::control {
+namespace {
+
+const Resource kConfigMaps{"", "v1", "configmaps", "ConfigMap", true};
+using Fault = WatchedObjects::Fault;
+
+// A reflector on the test's own thread, in virtual time, until the script says stop.
+class ReflectorTest : public testing::Test {
+ protected:
+  ReflectorTest() {
+    options_.page_size = 2;
+    // Nothing ends a run but this: a script that is through, or one that never gets there.
+    api_.on_call = [this](const std::string& call) { return Call(call); };
+    api_.on_quiet = [this] { return Quiet(); };
+  }
+  void Run() {
+    Reflector reflector(
+        api_, kConfigMaps, options_, store_, [this](const Delta& delta) { Hear(delta); },
+        timeline_);
+    reflector.Run(stop_.get_token());
+    seen_ = reflector.statistics();
+    has_synced_ = reflector.HasSynced();
+  }
+  Fault Call(const std::string& call) {
+    calls_ += (calls_.empty() ? "" : " ") + call;
+    if (++num_calls_ > 2000) stop_.request_stop();
+    return call_script_.empty() ? Fault::kNone : Pop(call_script_);
+  }
+  // What each watch in turn ends with when it has told everything; the last one stops the run.
+  Fault Quiet() {
+    if (quiet_script_.empty()) {
+      stop_.request_stop();
+      return Fault::kNone;
+    }
+    timeline_.Advance(Seconds(60));
+    return Pop(quiet_script_)();
+  }
+  template <class T>
+  static T Pop(std::vector<T>& script) {
+    T first = std::move(script.front());
+    script.erase(script.begin());
+    return first;
+  }
+  void Hear(const Delta& delta) {
+    static constexpr char kSigns[] = {'+', '~', '-'};
+    told_ += kSigns[static_cast<int>(delta.type)] + delta.key.name;
+  }
+  std::map<std::string, std::string> Stored() const {
+    std::map<std::string, std::string> out;
+    for (const ObjectPtr& object : store_.List()) {
+      out[KeyOf(*object).name] = TextAt(*object, {"data", "value"});
+    }
+    return out;
+  }
+  std::vector<double> Waits() const {
+    std::vector<double> out;
+    for (const Seconds wait : timeline_.waits()) out.push_back(wait.count());
+    return out;
+  }
+
+  WatchedObjects api_;
+  PassingTimeline timeline_;
+  ReflectorOptions options_;
+  ObjectStore store_{ObjectStoreOptions{}};
+  std::stop_source stop_;
+  std::vector<Fault> call_script_;
+  std::vector<std::function<Fault()>> quiet_script_;
+
+  int num_calls_ = 0;
+  std::string calls_;
+  std::string told_;
+  ReflectorStatistics seen_;
+  bool has_synced_ = false;
+};
+
+TEST_F(ReflectorTest, ListsInPagesThenWatchesFromTheListsVersion) {
+  for (const char* const name : {"a", "b", "c", "d", "e"}) api_.Put(name, "1");
+  options_.selection = {"prod", "app=x", "metadata.name!=z"};
+  const std::string listed = api_.newest();
+  Run();
+  EXPECT_EQ(calls_, "list page page watch");
+  EXPECT_EQ(told_, "+a+b+c+d+e");
+  EXPECT_TRUE(has_synced_);
+  ASSERT_EQ(api_.watches().size(), 1U);
+  EXPECT_EQ(api_.watches()[0].resource_version, listed);
+  EXPECT_GE(api_.watches()[0].timeout, options_.watch_timeout);
+  EXPECT_LE(api_.watches()[0].timeout, options_.watch_timeout * 2);
+  for (const ListOptions& list : api_.lists()) {
+    EXPECT_EQ(list.limit, 2);
+    EXPECT_EQ(list.resource_version, "");
+    EXPECT_EQ(list.selection.label_selector, "app=x");
+  }
+  EXPECT_EQ(seen_.lists, 1);
+  EXPECT_EQ(seen_.pages, 3);
+  EXPECT_EQ(seen_.deltas, 5);
+  EXPECT_EQ(seen_.resource_version, listed);
+  EXPECT_EQ(seen_.told_at, timeline_.Now());
+}
+
+TEST_F(ReflectorTest, AWatchThatEndsIsResumedAtOnceFromTheLastEvent) {
+  api_.Put("a", "1");
+  std::string last;
+  quiet_script_ = {[&] {
+                     api_.Put("b", "1");
+                     api_.Put("a", "2");
+                     last = api_.newest();
+                     return Fault::kNone;
+                   },
+                   [] { return Fault::kEnd; }};
+  Run();
+  EXPECT_EQ(calls_, "list watch watch");
+  EXPECT_EQ(told_, "+a+b~a");
+  EXPECT_EQ(api_.watches()[1].resource_version, last);
+  EXPECT_TRUE(Waits().empty());
+  EXPECT_EQ(seen_.failures, 0);
+}
+
+TEST_F(ReflectorTest, ABrokenWatchIsResumedAfterAPauseFromTheLastEvent) {
+  std::string last;
+  quiet_script_ = {[&] {
+                     api_.Put("a", "1");
+                     last = api_.newest();
+                     return Fault::kNone;
+                   },
+                   [&] {
+                     api_.Put("b", "1");  // unheard
+                     return Fault::kBreak;
+                   }};
+  Run();
+  EXPECT_EQ(calls_, "list watch watch");
+  EXPECT_EQ(told_, "+a+b");
+  EXPECT_EQ(api_.watches()[1].resource_version, last);
+  ASSERT_EQ(Waits().size(), 1U);
+  EXPECT_GE(Waits()[0], 0.4);
+  EXPECT_LE(Waits()[0], 0.8);
+  EXPECT_EQ(seen_.failures, 1);
+  EXPECT_TRUE(seen_.last_error.ok());
+}
+
+TEST_F(ReflectorTest, BookmarksAloneMoveTheVersionOn) {
+  api_.Put("a", "1");
+  const auto bookmark = [&] {
+    // Something that another selection would see: versions go on, this watch is not told.
+    api_.Bookmark();
+    return Fault::kNone;
+  };
+  std::string last;
+  quiet_script_ = {bookmark, bookmark,
+                   [&] {
+                     last = api_.newest();
+                     api_.Bookmark();
+                     return Fault::kNone;
+                   },
+                   [] { return Fault::kBreak; }};
+  Run();
+  EXPECT_EQ(told_, "+a");
+  EXPECT_EQ(api_.watches().back().resource_version, last);
+  EXPECT_EQ(seen_.bookmarks, 4);  // the last one again
+  EXPECT_EQ(seen_.relists, 0);
+}
+
+TEST_F(ReflectorTest, AnExpiredWatchListsAgainAndFindsWhatVanished) {
+  api_.Put("a", "1");
+  api_.Put("b", "1");
+  api_.Put("c", "1");
+  quiet_script_ = {[&] {
+                     api_.Put("d", "1");
+                     return Fault::kNone;
+                   },
+                   [&] {
+                     api_.Remove("a");
+                     api_.Remove("b");
+                     api_.Put("b", "1");  // another one
+                     api_.Put("c", "2");
+                     api_.Compact();
+                     return Fault::kBreak;
+                   }};
+  Run();
+  EXPECT_EQ(calls_, "list page watch watch list page watch");
+  EXPECT_EQ(told_, "+a+b+c+d-b+b~c-a");
+  EXPECT_EQ(Stored(), api_.values());
+  EXPECT_EQ(seen_.relists, 1);
+  EXPECT_EQ(seen_.lists, 2);
+}
+
+TEST_F(ReflectorTest, A410AtOnceAfterAListIsNoReasonToHurry) {
+  call_script_ = {Fault::kNone,   Fault::kExpire, Fault::kNone,
+                  Fault::kExpire, Fault::kNone,   Fault::kExpire};
+  Run();
+  EXPECT_EQ(calls_, "list watch list watch list watch list watch");
+  ASSERT_EQ(Waits().size(), 3U);
+  EXPECT_GE(Waits()[2], 1.6);
+}
+
+TEST_F(ReflectorTest, AnExpiredContinueTokenBeginsTheListAgain) {
+  for (const char* const name : {"a", "b", "c", "d"}) api_.Put(name, "1");
+  int pages = 0;
+  api_.on_call = [&](const std::string& call) {
+    if (call == "page" && ++pages == 1) {
+      api_.Remove("a");  // the store has it already
+      api_.Put("e", "1");
+      api_.Compact();
+    }
+    return Call(call);
+  };
+  Run();
+  EXPECT_EQ(calls_, "list page list page watch");
+  EXPECT_EQ(told_, "+a+b+c+d+e-a");
+  EXPECT_EQ(Stored(), api_.values());
+  EXPECT_EQ(seen_.lists, 1);
+  EXPECT_EQ(Waits().size(), 1U);
+}
+
+TEST_F(ReflectorTest, AFailedPageIsAskedForAgain) {
+  for (const char* const name : {"a", "b", "c"}) api_.Put(name, "1");
+  call_script_ = {Fault::kBreak, Fault::kRefuse, Fault::kNone, Fault::kThrottle, Fault::kBreak};
+  Run();
+  EXPECT_EQ(calls_, "list list list page page page watch");
+  EXPECT_EQ(api_.lists()[3].continue_token, api_.lists()[5].continue_token);
+  EXPECT_EQ(told_, "+a+b+c");
+  ASSERT_EQ(Waits().size(), 4U);
+  EXPECT_LT(Waits()[0], Waits()[1]);
+  EXPECT_EQ(Waits()[2], 7);  // as the server asked
+}
+
+TEST_F(ReflectorTest, PausesGrowToABoundAndBeginAnewAfterAnEvent) {
+  call_script_ = {Fault::kNone};
+  call_script_.insert(call_script_.end(), 12, Fault::kBreak);
+  quiet_script_ = {[&] {
+                     api_.Put("a", "1");
+                     return Fault::kNone;
+                   },
+                   [] { return Fault::kBreak; }};
+  Run();
+  const std::vector<double> waits = Waits();
+  ASSERT_EQ(waits.size(), 13U);
+  for (size_t i = 0; i < 12; ++i) {
+    const double most = std::min(30.0, 0.8 * static_cast<double>(1 << i));
+    EXPECT_LE(waits[i], most) << i;
+    EXPECT_GE(waits[i], most / 2) << i;
+  }
+  EXPECT_LE(waits[12], 0.8);
+  EXPECT_EQ(seen_.relists, 0);  // nobody answered: that says nothing of the version
+}
+
+TEST_F(ReflectorTest, AServerThatEndsWatchesAtOnceIsNotAskedWithoutPause) {
+  call_script_ = {Fault::kNone, Fault::kEnd, Fault::kEnd, Fault::kEnd};
+  Run();
+  EXPECT_EQ(calls_, "list watch watch watch watch");
+  EXPECT_EQ(Waits().size(), 3U);
+  EXPECT_EQ(seen_.failures, 3);
+}
+
+TEST_F(ReflectorTest, AVersionThatLeadsNowhereIsGivenUpForAList) {
+  call_script_ = {Fault::kNone};
+  call_script_.insert(call_script_.end(), 5, Fault::kRefuse);
+  Run();
+  EXPECT_EQ(calls_, "list watch watch watch watch watch list watch");
+  EXPECT_EQ(seen_.relists, 1);
+}
+
+TEST_F(ReflectorTest, AThrottledWatchWaitsAsAskedAndListsNothing) {
+  call_script_ = {Fault::kNone};
+  call_script_.insert(call_script_.end(), 8, Fault::kThrottle);
+  Run();
+  EXPECT_EQ(seen_.relists, 0);
+  for (const double wait : Waits()) EXPECT_GE(wait, 7);
+}
+
+TEST_F(ReflectorTest, WhatIsNoEventIsPassedByWithAList) {
+  api_.Put("a", "1");
+  quiet_script_ = {[&] {
+    api_.Put("a", "2");
+    return Fault::kGarble;
+  }};
+  Run();
+  EXPECT_EQ(calls_, "list watch list watch");
+  EXPECT_EQ(told_, "+a~a");
+  EXPECT_EQ(Waits().size(), 1U);
+}
+
+TEST_F(ReflectorTest, AnEventThatComesTwiceIsToldOnce) {
+  api_.Put("a", "1");
+  api_.repeat_events = 3;
+  quiet_script_ = {[&] {
+    api_.Put("a", "2");
+    api_.Put("b", "1");
+    api_.Remove("b");
+    return Fault::kNone;
+  }};
+  Run();
+  EXPECT_EQ(told_, "+a~a+b-b");
+  EXPECT_EQ(seen_.events, 9);
+  EXPECT_EQ(seen_.unchanged, 6);
+}
+
+TEST_F(ReflectorTest, OlderEventsThatComeAgainLeadToTheSameEnd) {
+  api_.Put("a", "1");
+  quiet_script_ = {[&] {
+                     api_.Put("a", "2");
+                     api_.Remove("a");
+                     api_.Put("a", "3");
+                     return Fault::kNone;
+                   },
+                   [&] {
+                     api_.rewind = 3;
+                     return Fault::kBreak;
+                   }};
+  Run();
+  EXPECT_EQ(told_, "+a~a-a+a-a+a-a+a");
+  EXPECT_EQ(Stored(), api_.values());
+}
+
+TEST_F(ReflectorTest, AWatchThatDeletesWhatItNeverToldOfLeadsToAList) {
+  api_.Put("a", "1");
+  int events = 0;
+  quiet_script_ = {[&] {
+    api_.Remove("a");
+    api_.Put("a", "2");
+    api_.Remove("a");
+    return Fault::kNone;
+  }};
+  // The first two events are lost.
+  WatchedObjects& api = api_;
+  class Lossy final : public UnimplementedApi {
+   public:
+    Lossy(ObjectApi& under, int& events) : under_(under), events_(events) {}
+    ApiResult<ObjectList> List(const Resource& resource, const ListOptions& options,
+                               const CallLimits& limits) override {
+      return under_.List(resource, options, limits);
+    }
+    ApiResult<WatchEnd> Watch(const Resource& resource, const WatchOptions& options,
+                              FunctionRef<bool(WatchEvent)> deliver,
+                              const std::stop_token& stop) override {
+      return under_.Watch(
+          resource, options,
+          [&](WatchEvent event) { return ++events_ <= 2 || deliver(std::move(event)); }, stop);
+    }
+
+   private:
+    ObjectApi& under_;
+    int& events_;
+  } lossy(api, events);
+  Reflector reflector(
+      lossy, kConfigMaps, options_, store_, [this](const Delta& delta) { Hear(delta); }, timeline_);
+  reflector.Run(stop_.get_token());
+  EXPECT_EQ(told_, "+a-a");
+  EXPECT_EQ(calls_, "list watch list watch");
+  EXPECT_EQ(reflector.statistics().relists, 1);
+}
+
+TEST_F(ReflectorTest, HasSyncedOnlyWhenAListIsComplete) {
+  for (const char* const name : {"a", "b", "c"}) api_.Put(name, "1");
+  api_.on_call = [&](const std::string& call) {
+    if (call == "page") stop_.request_stop();
+    return Fault::kNone;
+  };
+  Run();
+  EXPECT_EQ(told_, "+a+b");
+  EXPECT_FALSE(has_synced_);
+}
+
+// A stop at any call, event or pause ends the run there: nothing more is asked for.
+TEST_F(ReflectorTest, AStopAtAnyPositionEndsTheRun) {
+  bool was_through = false;
+  for (int position = 1; !was_through; ++position) {
+    SCOPED_TRACE(position);
+    ASSERT_LT(position, 200);
+    WatchedObjects api;
+    std::stop_source stop;
+    int steps = 0;
+    const auto step = [&] {
+      if (++steps == position) stop.request_stop();
+      EXPECT_LE(steps, position) << "after the stop";
+    };
+    for (const char* const name : {"a", "b", "c", "d", "e"}) api.Put(name, "1");
+    int calls = 0;
+    api.on_call = [&](const std::string&) {
+      step();
+      ++calls;
+      return calls == 2 || calls == 5 ? Fault::kBreak : Fault::kNone;
+    };
+    int quiet = 0;
+    api.on_quiet = [&] {
+      if (stop.stop_requested()) return Fault::kNone;
+      timeline_.Advance(Seconds(5));
+      if (++quiet == 3) {
+        was_through = true;
+        stop.request_stop();
+        return Fault::kNone;
+      }
+      api.Put("a", std::to_string(quiet));
+      api.Remove("b");
+      api.Put("b", "1");
+      if (quiet == 2) api.Compact();
+      return quiet == 2 ? Fault::kBreak : Fault::kNone;
+    };
+    api.on_event = [&] {
+      step();
+      return Fault::kNone;
+    };
+    ObjectStore store{ObjectStoreOptions{}};
+    Reflector reflector(api, kConfigMaps, options_, store, nullptr, timeline_);
+    reflector.Run(stop.get_token());
+    EXPECT_TRUE(steps >= position || was_through);
+  }
+}
+
+// Calls and watches fail anywhere, versions are forgotten at any time: once the faults end the
+// store is what the objects are, and what was told adds up to it.
+TEST_F(ReflectorTest, AnyFaultsAreFollowedByTheTruth) {
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE(seed);
+    std::minstd_rand random(seed);
+    WatchedObjects api;
+    std::stop_source stop;
+    const auto draw = [&](unsigned one_in) { return random() % one_in == 0; };
+    const auto change = [&] {
+      const std::string name(1, static_cast<char>('a' + random() % 7));
+      if (api.values().contains(name) && draw(3)) {
+        api.Remove(name);
+      } else {
+        api.Put(name, std::to_string(random() % 4));
+      }
+      if (draw(5)) api.Bookmark();
+      if (draw(8)) api.Compact();
+    };
+    int steps = 0;
+    const auto fault = [&](unsigned one_in) {
+      static constexpr Fault kFaults[] = {Fault::kEnd,      Fault::kBreak,  Fault::kRefuse,
+                                          Fault::kThrottle, Fault::kExpire, Fault::kGarble};
+      const bool is_faulty = ++steps < 400 && draw(one_in);
+      return is_faulty ? kFaults[random() % std::size(kFaults)] : Fault::kNone;
+    };
+    api.on_call = [&](const std::string&) {
+      if (steps < 400 && draw(2)) change();
+      if (draw(4)) api.rewind = random() % 4;
+      return fault(3);
+    };
+    api.on_event = [&] { return fault(6); };
+    api.on_quiet = [&] {
+      timeline_.Advance(Seconds(static_cast<double>(random() % 30) / 10));
+      if (steps >= 400) {
+        stop.request_stop();
+        return Fault::kNone;
+      }
+      change();
+      return fault(4);
+    };
+    api.repeat_events = 1 + static_cast<int>(random() % 2);
+    std::map<std::string, ObjectPtr> told;
+    ObjectStore store{ObjectStoreOptions{}};
+    Reflector reflector(
+        api, kConfigMaps, options_, store,
+        [&](const Delta& delta) {
+          EXPECT_EQ(told[delta.key.name], delta.before);
+          EXPECT_TRUE(delta.type != DeltaType::kModified ||
+                      UidOf(*delta.before) == UidOf(*delta.after));
+          told[delta.key.name] = delta.after;
+        },
+        timeline_);
+    reflector.Run(stop.get_token());
+    std::map<std::string, std::string> stored;
+    for (const ObjectPtr& object : store.List()) {
+      const std::string name = KeyOf(*object).name;
+      stored[name] = TextAt(*object, {"data", "value"});
+      EXPECT_EQ(told[name], object);
+      EXPECT_EQ(UidOf(*object), UidOf(api.Object(name)));
+    }
+    EXPECT_EQ(stored, api.values());
+  }
+}
+
+TEST(Informer, FollowsOnItsOwnThreadUntilItIsStopped) {
+  WatchedObjects api;
+  api.Put("a", "1");
+  const SystemTimeline timeline;
+  std::stop_source told_all;
+  bool has_changed = false;
+  api.on_quiet = [&] {
+    if (!has_changed) {
+      has_changed = true;
+      api.Put("b", "1");
+      api.Remove("a");
+    }
+    return Fault::kNone;
+  };
+  std::string told;
+  Informer informer(
+      api, kConfigMaps, {}, {},
+      [&](const Delta& delta) {
+        told += delta.key.name;
+        if (delta.type == DeltaType::kDeleted) told_all.request_stop();
+      },
+      timeline);
+  EXPECT_FALSE(informer.HasSynced());
+  informer.Start();
+  timeline.WaitUntil(timeline.Now() + std::chrono::minutes(1), told_all.get_token());
+  informer.Stop();
+  EXPECT_EQ(told, "aba");
+  EXPECT_TRUE(informer.HasSynced());
+  EXPECT_EQ(informer.store().Keys(), (std::vector<ObjectKey>{{"prod", "b"}}));
+  EXPECT_EQ(informer.statistics().events, 2);
+}
+
+}  // namespace
+}  // namespace janus::control
