@@ -13,8 +13,12 @@ class RateLimit {
 
   // When the next call may go: `now`, or later. The turn counts as taken.
   MonotonicTime Take(MonotonicTime now);
+  // The same for who does not wait. False: there is no turn now, and none is taken.
+  bool TryTake(MonotonicTime now);
 
  private:
+  void Fill(MonotonicTime now);
+
   const double per_second_;
   const double burst_;
   double tokens_;  // at `as_of_`; below zero: turns that were given away ahead of time

@@ -4,10 +4,14 @@
 
 #include <algorithm>
 #include <cctype>
+#include <stop_token>
 #include <string>
 #include <vector>
 
 #include "operator/api/json.h"
+#include "operator/kube/event_recorder.h"
+#include "operator/kube/field_filter.h"
+#include "operator/kube/informer.h"
 #include "tests/conformance/ground.h"
 
 namespace janus::control {
@@ -343,6 +347,75 @@ TEST_F(ObjectApiTest, AVersionThatIsTooOldSaysSo) {
       api().Watch(kScalers, options, [](const WatchEvent&) { return true; }, {});
   ASSERT_FALSE(end.ok());
   EXPECT_EQ(end.error().code, StatusCode::kOutOfRange) << end.status().ToString();
+}
+
+TEST_F(ObjectApiTest, AnInformerFollowsFromAListInPagesOn) {
+  for (int i = 0; i < 5; ++i) {
+    MustCreate(kConfigMaps, Labelled(ConfigMap(Key("-" + std::to_string(i)))));
+  }
+  ReflectorOptions options;
+  options.selection = {namespace_(), "test=" + Key().name, ""};
+  options.page_size = 2;
+  ObjectStoreOptions kept;
+  kept.transform = FieldFilter({"data.key"});
+  const SystemTimeline timeline;
+  std::stop_source is_through;
+  std::vector<ObjectKey> added;
+  Informer informer(
+      api(), kConfigMaps, options, kept,
+      [&](const Delta& delta) {
+        if (delta.type == DeltaType::kAdded) {
+          added.push_back(delta.key);
+          if (delta.key != Key("-4")) return;
+          // Told while the list's last page is taken in: the watch must begin before this.
+          MustCreate(kConfigMaps, Labelled(ConfigMap(Key("-5"))));
+          EXPECT_TRUE(api().Delete(kConfigMaps, Key("-0"), {}, kLimits).ok());
+        } else if (delta.type == DeltaType::kDeleted) {
+          EXPECT_EQ(delta.key, Key("-0"));
+          is_through.request_stop();
+        }
+      },
+      timeline);
+  informer.Start();
+  timeline.WaitUntil(timeline.Now() + std::chrono::minutes(1), is_through.get_token());
+  informer.Stop();
+  EXPECT_EQ(added.size(), 6U);
+  EXPECT_EQ(informer.store().size(), 5U);
+  EXPECT_EQ(informer.store().Get(Key("-0")), nullptr);
+  EXPECT_EQ(TextAt(*informer.store().Get(Key("-5")), {"data", "key"}), "one");
+  EXPECT_EQ(informer.statistics().pages, 3);
+  EXPECT_EQ(informer.statistics().failures, 0) << informer.statistics().last_error.ToString();
+}
+
+TEST_F(ObjectApiTest, AnEventIsTakenAndItsRepeatsAreCounted) {
+  Happening happening;
+  happening.regarding = ReferenceTo(MustCreate(kConfigMaps, ConfigMap(Key())));
+  happening.reason = "ScaledUp";
+  happening.action = "Scale";
+  happening.note = "experts from 2 to 4";
+  EventRecorderOptions options;
+  options.book.controller = "serving.janus.dev/conformance";
+  options.book.instance = "conformance-0";
+  options.book.series_period = Seconds(0);
+  const SystemTimeline timeline;
+  EventRecorder recorder(api(), options, timeline);
+  for (int i = 0; i < 3; ++i) {
+    recorder.Record(happening);
+    recorder.Step({});
+  }
+  EXPECT_TRUE(recorder.statistics().last_error.ok()) << recorder.statistics().last_error.ToString();
+  EXPECT_EQ(recorder.statistics().created, 1);
+  EXPECT_EQ(recorder.statistics().patched, 2);
+  ListOptions list;
+  list.selection.namespace_ = namespace_();
+  const ApiResult<ObjectList> events = api().List(EventResource(), list, kLimits);
+  ASSERT_TRUE(events.ok()) << events.status().ToString();
+  std::vector<int64_t> counts;
+  for (const Node& event : events->items) {
+    if (TextAt(event, {"regarding", "uid"}) != happening.regarding.uid) continue;
+    counts.push_back(IntegerAt(event, {"series", "count"}).value_or(1));
+  }
+  EXPECT_EQ(counts, std::vector<int64_t>{3});
 }
 
 }  // namespace

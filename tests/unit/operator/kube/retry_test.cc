@@ -99,6 +99,17 @@ TEST(RateLimit, LetsABurstGoAndSpreadsTheRest) {
   EXPECT_GT(limit.Take(clock.Now()), clock.Now());
 }
 
+TEST(RateLimit, WhoDoesNotWaitTakesNoTurnAhead) {
+  FakeClock clock;
+  RateLimit limit(10, 2, clock.Now());
+  EXPECT_TRUE(limit.TryTake(clock.Now()));
+  EXPECT_TRUE(limit.TryTake(clock.Now()));
+  for (int i = 0; i < 5; ++i) EXPECT_FALSE(limit.TryTake(clock.Now()));
+  clock.Advance(Seconds(0.11));
+  EXPECT_TRUE(limit.TryTake(clock.Now()));
+  EXPECT_FALSE(limit.TryTake(clock.Now()));
+}
+
 TEST(RateLimit, SavesUpNoMoreThanABurst) {
   FakeClock clock;
   RateLimit limit(10, 2, clock.Now());
