@@ -1,6 +1,7 @@
 #include "common/metrics.h"
 
 #include <algorithm>
+#include <map>
 
 namespace janus {
 
@@ -56,14 +57,16 @@ Histogram& MetricRegistry::AddHistogram(std::string_view name, MetricLabels labe
 std::vector<MetricFamily> MetricRegistry::Collect() const {
   const MutexLock lock(mu_);
   std::vector<MetricFamily> families;
+  std::map<std::string_view, size_t> family_of;
   for (const Entry& entry : entries_) {
-    if (families.empty() || families.back().name != entry.name) {
+    const auto [at, is_new] = family_of.try_emplace(entry.name, families.size());
+    if (is_new) {
       const MetricType type = entry.counter ? MetricType::kCounter
                               : entry.gauge ? MetricType::kGauge
                                             : MetricType::kHistogram;
       families.push_back({entry.name, entry.help, type, {}});
     }
-    MetricFamily::Series& series = families.back().series.emplace_back();
+    MetricFamily::Series& series = families[at->second].series.emplace_back();
     series.labels = entry.labels;
     if (entry.counter) series.value = static_cast<double>(entry.counter->value());
     if (entry.gauge) series.value = entry.gauge->value();

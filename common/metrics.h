@@ -78,12 +78,13 @@ struct MetricFamily {
 // Owns metrics; references stay valid as long as it lives. Thread-safe.
 class MetricRegistry {
  public:
-  // Series of one name are added one after the other, with the same help.
+  // Series of one name have the same type and help, and other labels each.
   Counter& AddCounter(std::string_view name, MetricLabels labels, std::string_view help);
   Gauge& AddGauge(std::string_view name, MetricLabels labels, std::string_view help);
   Histogram& AddHistogram(std::string_view name, MetricLabels labels, std::string_view help,
                           std::vector<double> bounds);
 
+  // Families in the order in which their first series were added.
   std::vector<MetricFamily> Collect() const;
 
  private:

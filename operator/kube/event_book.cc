@@ -250,6 +250,12 @@ void EventBook::Finish(const Write& write, const ApiError* error, MonotonicTime 
   }
 }
 
+void EventBook::Hasten(MonotonicTime now) {
+  for (auto& [happening, series] : series_) {
+    if (series.due) series.due = std::min(*series.due, now);
+  }
+}
+
 std::optional<MonotonicTime> EventBook::NextDeadline() const {
   std::optional<MonotonicTime> earliest;
   for (const auto& [happening, series] : series_) {

@@ -108,6 +108,9 @@ class EventBook {
   // `error`: null when it was done.
   void Finish(const Write& write, const ApiError* error, MonotonicTime now);
 
+  // All that is not written yet is due now: what is to be told before the end.
+  void Hasten(MonotonicTime now);
+
   // When TakeWrite may have something; nothing: when Record or Finish is called next.
   std::optional<MonotonicTime> NextDeadline() const;
   // Series with something not written yet.

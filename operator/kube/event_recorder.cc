@@ -24,6 +24,11 @@ void EventRecorder::Record(Happening happening) {
   const WallTime wall = timeline_.WallNow();
   const MutexLock lock(mu_);
   book_.Record(std::move(happening), now, wall);
+  Publish();
+}
+
+void EventRecorder::Publish() {
+  if (options_.metrics != nullptr) options_.metrics->Publish(book_.statistics(), book_.depth());
 }
 
 bool EventRecorder::WriteOne(const CallLimits& limits) {
@@ -39,6 +44,7 @@ bool EventRecorder::WriteOne(const CallLimits& limits) {
                                                 write->body, Subresource::kNone, {}, limits);
   const MutexLock lock(mu_);
   book_.Finish(*write, done.ok() ? nullptr : &done.error(), timeline_.Now());
+  Publish();
   return true;
 }
 
@@ -55,6 +61,10 @@ void EventRecorder::Run(const std::stop_token& stop) {
   while (timeline_.WaitUntil(Step(stop), stop)) {
   }
   const MonotonicTime end = Add(timeline_.Now(), options_.flush_timeout);
+  {
+    const MutexLock lock(mu_);
+    book_.Hasten(timeline_.Now());
+  }
   for (;;) {
     const Seconds left = end - timeline_.Now();
     if (left <= Seconds(0) || !WriteOne({left, {}})) return;

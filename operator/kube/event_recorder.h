@@ -5,6 +5,7 @@
 #include "common/clock.h"
 #include "common/mutex.h"
 #include "operator/kube/event_book.h"
+#include "operator/kube/metrics.h"
 #include "operator/kube/object_api.h"
 #include "operator/kube/timeline.h"
 
@@ -12,9 +13,10 @@ namespace janus::control {
 
 struct EventRecorderOptions {
   EventBookOptions book;
-  Seconds period{0.5};        // how often Run looks for what was recorded
-  Seconds write_timeout{10};  // of a write, its own attempts included
-  Seconds flush_timeout{3};   // for what is not written when Run is stopped
+  Seconds period{0.5};              // how often Run looks for what was recorded
+  Seconds write_timeout{10};        // of a write, its own attempts included
+  Seconds flush_timeout{3};         // for what is not written when Run is stopped
+  EventMetrics* metrics = nullptr;  // outlives the recorder; null: none
 };
 
 // Writes Events to an API. An Event is a courtesy: it is dropped, and counted, rather than waited
@@ -30,7 +32,8 @@ class EventRecorder {
 
   // Writes what is due. Returns when to be called again.
   MonotonicTime Step(const std::stop_token& stop);
-  // Steps until `stop`, then writes what is due then, for no longer than flush_timeout.
+  // Steps until `stop`, then writes what is not written yet, repeats among it, as far as the rate
+  // of writes and flush_timeout let it.
   void Run(const std::stop_token& stop);
 
   EventStatistics statistics() const;
@@ -40,6 +43,7 @@ class EventRecorder {
  private:
   // False: nothing is due.
   bool WriteOne(const CallLimits& limits);
+  void Publish() JANUS_REQUIRES(mu_);
 
   ObjectApi& api_;
   const EventRecorderOptions options_;

@@ -116,6 +116,7 @@ Status LeaderElection::TryLead(const std::stop_token& stop) {
 MonotonicTime LeaderElection::Step(const std::stop_token& stop) {
   last_error_ = TryLead(stop);
   const MonotonicTime now = clock_.Now();
+  if (options_.leads != nullptr) options_.leads->Set(Term(now) ? 1 : 0);
   if (Term(now)) return Add(now, options_.retry_period);
   // Candidates come apart from each other.
   const double more = std::uniform_real_distribution<double>(0, 0.2)(random_);
@@ -132,6 +133,7 @@ Status LeaderElection::Release() {
     const MutexLock lock(mu_);
     term_.reset();
   }
+  if (options_.leads != nullptr) options_.leads->Set(0);
   if (!ours_ && leader_ != options_.identity) return OkStatus();
   if (!ours_) {  // its last renewal was not answered: the version has to be read
     ApiResult<Node> read = api_.Get(kLeases, options_.lease, Subresource::kNone, Limits({}));

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "common/clock.h"
+#include "common/metrics.h"
 #include "common/mutex.h"
 #include "operator/kube/object_api.h"
 
@@ -19,6 +20,7 @@ struct LeaderElectionOptions {
   Seconds lease_duration{15};  // others wait so long since the last sign of the leader
   Seconds renew_deadline{10};  // a leader that could not renew for so long acts no more
   Seconds retry_period{2};     // between two attempts
+  Gauge* leads = nullptr;      // 1 while this candidate leads, as of the last Step; null: none
 };
 
 // One candidate for a lease.

@@ -10,18 +10,32 @@ namespace janus::control {
 ObjectStore::ObjectStore(ObjectStoreOptions options)
     : options_(std::move(options)), index_maps_(options_.indexes.size()) {}
 
-ObjectPtr ObjectStore::Get(const ObjectKey& key) const {
-  const MutexLock lock(mu_);
-  const auto found = entries_.find(key);
-  return found == entries_.end() ? nullptr : found->second.object;
+std::vector<Node> ObjectStore::Unpack(const std::vector<PackedPtr>& objects) const {
+  std::vector<Node> out;
+  out.reserve(objects.size());
+  for (const PackedPtr& object : objects) out.push_back(object->Unpack(names_));
+  return out;
 }
 
-std::vector<ObjectPtr> ObjectStore::List() const {
-  const MutexLock lock(mu_);
-  std::vector<ObjectPtr> out;
-  out.reserve(entries_.size());
-  for (const auto& [key, entry] : entries_) out.push_back(entry.object);
-  return out;
+std::optional<Node> ObjectStore::Get(const ObjectKey& key) const {
+  PackedPtr object;
+  {
+    const MutexLock lock(mu_);
+    const auto found = entries_.find(key);
+    if (found == entries_.end()) return std::nullopt;
+    object = found->second.object;
+  }
+  return object->Unpack(names_);
+}
+
+std::vector<Node> ObjectStore::List() const {
+  std::vector<PackedPtr> objects;
+  {
+    const MutexLock lock(mu_);
+    objects.reserve(entries_.size());
+    for (const auto& [key, entry] : entries_) objects.push_back(entry.object);
+  }
+  return Unpack(objects);
 }
 
 std::vector<ObjectKey> ObjectStore::Keys() const {
@@ -32,20 +46,23 @@ std::vector<ObjectKey> ObjectStore::Keys() const {
   return out;
 }
 
-std::vector<ObjectPtr> ObjectStore::Find(std::string_view index, std::string_view value) const {
+std::vector<Node> ObjectStore::Find(std::string_view index, std::string_view value) const {
   const auto named =
       std::find_if(options_.indexes.begin(), options_.indexes.end(),
                    [&](const ObjectIndex& candidate) { return candidate.name == index; });
   JANUS_CHECK(named != options_.indexes.end(), index, "is no index");
   const auto number = static_cast<size_t>(named - options_.indexes.begin());
-  const MutexLock lock(mu_);
-  const auto found = index_maps_[number].find(value);
-  std::vector<ObjectPtr> out;
-  if (found == index_maps_[number].end()) return out;
-  out.reserve(found->second.size());
-  for (const ObjectKey* const key : found->second)
-    out.push_back(entries_.find(*key)->second.object);
-  return out;
+  std::vector<PackedPtr> objects;
+  {
+    const MutexLock lock(mu_);
+    const auto found = index_maps_[number].find(value);
+    if (found == index_maps_[number].end()) return {};
+    objects.reserve(found->second.size());
+    for (const ObjectKey* const key : found->second) {
+      objects.push_back(entries_.find(*key)->second.object);
+    }
+  }
+  return Unpack(objects);
 }
 
 size_t ObjectStore::size() const {
@@ -74,57 +91,57 @@ void ObjectStore::RemoveFromIndexes(const ObjectKey& key, const Node& object) {
 
 // Deletes the object, which is there; readers see it gone before `deliver` is told.
 void ObjectStore::Remove(const ObjectKey& key, Deliver deliver) {
-  Delta delta{DeltaType::kDeleted, key, nullptr, nullptr};
+  const std::optional<Node> before = Get(key);
+  JANUS_CHECK(before.has_value(), key.ToString());
   {
     const MutexLock lock(mu_);
     const auto found = entries_.find(key);
-    JANUS_CHECK(found != entries_.end(), key.ToString());
-    RemoveFromIndexes(found->first, *found->second.object);
-    delta.before = std::move(found->second.object);
+    RemoveFromIndexes(found->first, *before);
     entries_.erase(found);
   }
-  deliver(delta);
+  deliver({DeltaType::kDeleted, key, &*before, nullptr});
 }
 
 // The object as it is now. False: nothing that is kept has changed.
 bool ObjectStore::Put(Node object, Deliver deliver) {
-  Delta delta{DeltaType::kAdded, KeyOf(object), nullptr, nullptr};
+  const ObjectKey key = KeyOf(object);
   std::string uid(UidOf(object));
   std::string version(ResourceVersionOf(object));
+  PackedPtr old;
   bool is_another = false;
   {
     const MutexLock lock(mu_);
-    const auto found = entries_.find(delta.key);
+    const auto found = entries_.find(key);
     if (found != entries_.end()) {
       is_another = found->second.uid != uid;
       if (!is_another) {
         found->second.list = list_;
         if (found->second.resource_version == version && !version.empty()) return false;
+        old = found->second.object;
       }
     }
   }
-  if (is_another) Remove(delta.key, deliver);  // (2)
-  // The transform and the comparison need no lock: only this thread changes entries.
-  delta.after = std::make_shared<const Node>(
-      options_.transform ? options_.transform(std::move(object)) : std::move(object));
+  if (is_another) Remove(key, deliver);  // (2)
+  // What follows needs no lock but where entries change: only this thread changes them.
+  const Node after = options_.transform ? options_.transform(std::move(object)) : std::move(object);
+  auto packed = std::make_shared<const PackedTree>(after, names_);
+  const bool is_same = old != nullptr && *old == *packed;
+  std::optional<Node> before;
+  if (old != nullptr && !is_same) before = old->Unpack(names_);
   {
     const MutexLock lock(mu_);
-    const auto [at, is_new] = entries_.try_emplace(delta.key);
+    const auto at = entries_.try_emplace(key).first;
     Entry& entry = at->second;
     entry.list = list_;
     entry.resource_version = std::move(version);
-    if (is_new) {
-      entry.uid = std::move(uid);
-    } else {
-      if (*entry.object == *delta.after) return false;  // (4)
-      delta.type = DeltaType::kModified;
-      RemoveFromIndexes(at->first, *entry.object);
-      delta.before = std::move(entry.object);
-    }
-    entry.object = delta.after;
-    AddToIndexes(at->first, *entry.object);
+    if (is_same) return false;  // (4)
+    if (before) RemoveFromIndexes(at->first, *before);
+    entry.uid = std::move(uid);
+    entry.object = std::move(packed);
+    AddToIndexes(at->first, after);
   }
-  deliver(delta);
+  deliver({before ? DeltaType::kModified : DeltaType::kAdded, key, before ? &*before : nullptr,
+           &after});
   return true;
 }
 

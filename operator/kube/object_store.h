@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -15,20 +16,18 @@
 #include "operator/api/tree.h"
 #include "operator/kube/object.h"
 #include "operator/kube/object_api.h"
+#include "operator/kube/packed_tree.h"
 
 namespace janus::control {
 
-// Shared with readers, so that none copies; never null where it stands for an object that is there.
-using ObjectPtr = std::shared_ptr<const Node>;
-
 enum class DeltaType { kAdded, kModified, kDeleted };
 
-// How one object of the store changed. `before`: null for kAdded; `after`: null for kDeleted.
+// How one object of the store changed. The objects are there while the delta is delivered.
 struct Delta {
   DeltaType type = DeltaType::kAdded;
   ObjectKey key;
-  ObjectPtr before;
-  ObjectPtr after;
+  const Node* before = nullptr;  // null: kAdded
+  const Node* after = nullptr;   // null: kDeleted
 };
 
 // By what objects are found besides their key: the values one has, none or several.
@@ -59,20 +58,20 @@ struct ObjectStoreOptions {
 //     (Kubernetes API concepts, "Resource versions"). An older event that comes again is therefore
 //     taken, and so are those that followed it.
 //
-// Memory is that of the kept objects: pages are taken one by one, and no delta is stored.
-// Readers: thread-safe. Told (BeginList and what follows) by one thread; `deliver` is called on
-// it, without a lock held, so that it may read.
+// Memory is that of the kept objects, packed (packed_tree.h): pages are taken one by one, no delta
+// is stored, and a reader gets a copy of its own. Readers: thread-safe. Told (BeginList and what
+// follows) by one thread; `deliver` is called on it, without a lock held, so that it may read.
 class ObjectStore {
  public:
   explicit ObjectStore(ObjectStoreOptions options);
 
-  // Null: there is none.
-  ObjectPtr Get(const ObjectKey& key) const;
+  // Nothing: there is none.
+  std::optional<Node> Get(const ObjectKey& key) const;
   // In the order of their keys.
-  std::vector<ObjectPtr> List() const;
+  std::vector<Node> List() const;
   std::vector<ObjectKey> Keys() const;
   // Those that have `value` in the index of that name, which there is; in the order of their keys.
-  std::vector<ObjectPtr> Find(std::string_view index, std::string_view value) const;
+  std::vector<Node> Find(std::string_view index, std::string_view value) const;
   size_t size() const;
 
   using Deliver = FunctionRef<void(const Delta&)>;
@@ -92,8 +91,9 @@ class ObjectStore {
   Verdict TakeEvent(WatchEvent event, Deliver deliver);
 
  private:
+  using PackedPtr = std::shared_ptr<const PackedTree>;
   struct Entry {
-    ObjectPtr object;
+    PackedPtr object;
     std::string uid;
     std::string resource_version;
     uint64_t list = 0;  // the last one that held it, or during which an event did
@@ -106,10 +106,12 @@ class ObjectStore {
 
   bool Put(Node object, Deliver deliver);
   void Remove(const ObjectKey& key, Deliver deliver);
+  std::vector<Node> Unpack(const std::vector<PackedPtr>& objects) const;
   void AddToIndexes(const ObjectKey& key, const Node& object) JANUS_REQUIRES(mu_);
   void RemoveFromIndexes(const ObjectKey& key, const Node& object) JANUS_REQUIRES(mu_);
 
   const ObjectStoreOptions options_;
+  FieldNames names_;  // those of objects in entries_ are everybody's to read
   mutable Mutex mu_;
   std::map<ObjectKey, Entry> entries_ JANUS_GUARDED_BY(mu_);
   std::vector<IndexMap> index_maps_ JANUS_GUARDED_BY(mu_);  // as options_.indexes

@@ -13,8 +13,13 @@ namespace {
 // A watch that the server ends sooner is not what it was asked for.
 constexpr Seconds kShortWatch{1};
 
-// Whether the same watch may work later. Else what came, or what was asked for, is the trouble.
-bool MayWatchOn(const ApiError& error) {
+// An answer that has more bytes than are taken.
+bool IsTooLong(const ApiError& error) {
+  return error.code == StatusCode::kResourceExhausted && error.http_status == 0;
+}
+
+// Whether the same call may work later. Else what came, or what was asked for, is the trouble.
+bool MayCallAgain(const ApiError& error) {
   switch (error.code) {
     case StatusCode::kUnavailable:
     case StatusCode::kDeadlineExceeded:
@@ -23,7 +28,7 @@ bool MayWatchOn(const ApiError& error) {
     case StatusCode::kFailedPrecondition:
       return true;
     case StatusCode::kResourceExhausted:
-      return error.http_status != 0;  // else an event that is too long, and comes again
+      return !IsTooLong(error);
     default:
       return false;
   }
@@ -43,7 +48,8 @@ Reflector::Reflector(ObjectApi& api, Resource resource, ReflectorOptions options
       store_(store),
       deliver_(std::move(deliver)),
       timeline_(timeline),
-      random_(std::random_device()()) {
+      random_(std::random_device()()),
+      page_size_(options_.page_size) {
   JANUS_CHECK(options_.page_size >= 1 && options_.max_fruitless_watches >= 1 &&
                   options_.first_pause > Seconds(0) &&
                   options_.longest_pause >= options_.first_pause,
@@ -66,18 +72,26 @@ void Reflector::Run(const std::stop_token& stop) {
   while (!stop.stop_requested()) next = next == Next::kList ? List(stop) : Watch(stop);
 }
 
+void Reflector::Count(FunctionRef<void(ReflectorStatistics&)> change) {
+  const MutexLock lock(mu_);
+  const auto told_before = statistics_.told_at;
+  change(statistics_);
+  if (options_.metrics == nullptr) return;
+  const bool is_told = statistics_.told_at != told_before;
+  options_.metrics->Publish(statistics_,
+                            is_told ? std::optional(timeline_.WallNow()) : std::nullopt);
+}
+
 void Reflector::DeliverDelta(const Delta& delta) {
-  {
-    const MutexLock lock(mu_);
-    ++statistics_.deltas;
-  }
+  Count([](ReflectorStatistics& counts) { ++counts.deltas; });
   if (deliver_) deliver_(delta);
 }
 
 void Reflector::Failed(Status error) {
-  const MutexLock lock(mu_);
-  ++statistics_.failures;
-  statistics_.last_error = std::move(error);
+  Count([&](ReflectorStatistics& counts) {
+    ++counts.failures;
+    counts.last_error = std::move(error);
+  });
 }
 
 // `error`: null where the server gave none.
@@ -94,11 +108,8 @@ Reflector::Next Reflector::List(const std::stop_token& stop) {
   std::optional<std::string> first_version;
   ListOptions options;
   options.selection = options_.selection;
-  options.limit = options_.page_size;
-  {
-    const MutexLock lock(mu_);
-    if (statistics_.lists > 0) ++statistics_.relists;
-  }
+  options.limit = page_size_;
+  Count([](ReflectorStatistics& counts) { counts.relists += counts.lists > 0 ? 1 : 0; });
   for (bool has_more = true; has_more;) {
     if (stop.stop_requested()) return Next::kList;
     ApiResult<ObjectList> page = api_.List(resource_, options, {options_.page_timeout, stop});
@@ -106,8 +117,12 @@ Reflector::Next Reflector::List(const std::stop_token& stop) {
     if (!page.ok()) {
       Failed(page.status());
       Pause(&page.error(), stop);
-      // A token that is too old stays so.
-      if (page.error().code == StatusCode::kOutOfRange) return Next::kList;
+      if (IsTooLong(page.error())) {
+        page_size_ = std::max<int64_t>(1, page_size_ / 2);
+        options.limit = page_size_;
+      } else if (!MayCallAgain(page.error())) {
+        return Next::kList;  // a token that was refused once is refused again
+      }
       continue;
     }
     if (!first_version) {
@@ -117,9 +132,10 @@ Reflector::Next Reflector::List(const std::stop_token& stop) {
     options.continue_token = std::move(page->continue_token);
     has_more = !options.continue_token.empty();
     store_.TakePage(std::move(page->items), deliver);
-    const MutexLock lock(mu_);
-    ++statistics_.pages;
-    statistics_.last_error = OkStatus();
+    Count([](ReflectorStatistics& counts) {
+      ++counts.pages;
+      counts.last_error = OkStatus();
+    });
   }
   store_.EndList(deliver);
   // All pages should be of one version. If they are not, the first one's is where nothing is
@@ -127,10 +143,11 @@ Reflector::Next Reflector::List(const std::stop_token& stop) {
   version_ = *std::move(first_version);
   fruitless_ = 0;
   has_told_since_list_ = false;
-  const MutexLock lock(mu_);
-  ++statistics_.lists;
-  statistics_.resource_version = version_;
-  statistics_.told_at = timeline_.Now();
+  Count([this](ReflectorStatistics& counts) {
+    ++counts.lists;
+    counts.resource_version = version_;
+    counts.told_at = timeline_.Now();
+  });
   return Next::kWatch;
 }
 
@@ -144,13 +161,15 @@ ObjectStore::Verdict Reflector::TakeEvent(WatchEvent event) {
   failures_ = 0;
   fruitless_ = 0;
   has_told_since_list_ = true;
-  const MutexLock lock(mu_);
-  ++statistics_.events;
-  if (is_bookmark) ++statistics_.bookmarks;
-  if (!is_bookmark && verdict == ObjectStore::Verdict::kNothingNew) ++statistics_.unchanged;
-  statistics_.last_error = OkStatus();
-  statistics_.resource_version = version_;
-  statistics_.told_at = timeline_.Now();
+  const bool is_unchanged = !is_bookmark && verdict == ObjectStore::Verdict::kNothingNew;
+  Count([&](ReflectorStatistics& counts) {
+    ++counts.events;
+    counts.bookmarks += is_bookmark ? 1 : 0;
+    counts.unchanged += is_unchanged ? 1 : 0;
+    counts.last_error = OkStatus();
+    counts.resource_version = version_;
+    counts.told_at = timeline_.Now();
+  });
   return verdict;
 }
 
@@ -160,10 +179,7 @@ Reflector::Next Reflector::Watch(const std::stop_token& stop) {
   options.selection = options_.selection;
   options.resource_version = version_;
   options.timeout = options_.watch_timeout * std::uniform_real_distribution<double>(1, 2)(random_);
-  {
-    const MutexLock lock(mu_);
-    ++statistics_.watches;
-  }
+  Count([](ReflectorStatistics& counts) { ++counts.watches; });
   const MonotonicTime began = timeline_.Now();
   bool has_told = false;
   bool is_contradiction = false;
@@ -200,7 +216,7 @@ Reflector::Next Reflector::AfterError(const ApiError& error, bool has_told,
     if (!has_told_since_list_) Pause(&error, stop);  // lists and watches that disagree
     return Next::kList;
   }
-  if (!MayWatchOn(error)) {
+  if (!MayCallAgain(error)) {
     Pause(&error, stop);
     return Next::kList;
   }

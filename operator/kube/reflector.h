@@ -8,8 +8,10 @@
 #include <string>
 
 #include "common/clock.h"
+#include "common/function_ref.h"
 #include "common/mutex.h"
 #include "common/status.h"
+#include "operator/kube/metrics.h"
 #include "operator/kube/object_api.h"
 #include "operator/kube/object_store.h"
 #include "operator/kube/timeline.h"
@@ -31,6 +33,7 @@ struct ReflectorOptions {
   // told, are taken to mean that their resourceVersion leads nowhere (as after etcd was restored
   // from a backup): list again. >= 1
   int max_fruitless_watches = 5;
+  ReflectorMetrics* metrics = nullptr;  // outlives the reflector; null: none
 };
 
 // For metrics; counts since the beginning.
@@ -61,8 +64,9 @@ struct ReflectorStatistics {
 //   410, or a delete of what was never   list again: at once if something came since the last
 //   told of                              list, else after a pause
 //   what is no event, any other error    pause, list again: the same would come again
-//   a list's page failed                 pause, the same page again
-//   410 of a continue token              pause, the list again from its first page
+//   a list's page broken, 5xx, ...       pause, the same page again
+//   a page of more bytes than are taken  pause, the same with half as many objects, from now on
+//   410, any other error of a page       pause, the list again from its first page
 // (Kubernetes API concepts: "Efficient detection of changes", "Retrieving large results sets in
 // chunks".) Lists ask for the newest state: one from a server's cache could lead back in time.
 //
@@ -94,6 +98,8 @@ class Reflector {
   ObjectStore::Verdict TakeEvent(WatchEvent event);
   void Pause(const ApiError* error, const std::stop_token& stop);
   void Failed(Status error);
+  // `change` is told of the statistics, which are published after it.
+  void Count(FunctionRef<void(ReflectorStatistics&)> change);
   void DeliverDelta(const Delta& delta);
 
   ObjectApi& api_;
@@ -105,6 +111,7 @@ class Reflector {
 
   // The running thread's.
   std::minstd_rand random_;
+  int64_t page_size_;    // what pages may hold in bytes sets it, up to options_'s
   std::string version_;  // where the next watch begins
   int failures_ = 0;     // in a row
   int fruitless_ = 0;    // watches in a row

@@ -36,6 +36,14 @@ ApiError ErrorOf(const HttpFailure& failure) {
   return make(StatusCode::kInternal, true);
 }
 
+// The HTTP status, where one came.
+std::optional<int> CodeOf(const std::variant<HttpReply, HttpFailure>& exchanged) {
+  if (const auto* const reply = std::get_if<HttpReply>(&exchanged)) return reply->status;
+  // Only a 2xx body goes to a sink.
+  const bool was_read = std::get<HttpFailure>(exchanged).kind == HttpFailure::Kind::kSinkHadEnough;
+  return was_read ? std::optional(200) : std::nullopt;
+}
+
 ApiError StoppedEarly(const std::stop_token& stop, std::string_view doing) {
   if (stop.stop_requested()) return LocalError(Cancelled("stopped " + std::string(doing)));
   return LocalError(DeadlineExceeded("no time left " + std::string(doing)));
@@ -141,7 +149,13 @@ ApiResult<HttpReply> Transport::Attempt(const HttpRequest& request, const Creden
   if (!credentials.token.empty()) {
     sent.headers.emplace_back("Authorization", "Bearer " + credentials.token);
   }
+  const MonotonicTime began = timeline_.Now();
   Exchanged exchanged = (*connection)->Exchange(sent, timeout, stop, sink);
+  if (options_.metrics != nullptr) {
+    const Seconds took = timeline_.Now() - began;
+    options_.metrics->Attempted(request.method, CodeOf(exchanged),
+                                is_kept ? std::optional(took) : std::nullopt);
+  }
   if (const auto* const failure = std::get_if<HttpFailure>(&exchanged)) return ErrorOf(*failure);
   if (is_kept) Keep(*std::move(connection), credentials);
   auto& reply = std::get<HttpReply>(exchanged);
@@ -151,8 +165,12 @@ ApiResult<HttpReply> Transport::Attempt(const HttpRequest& request, const Creden
 
 ApiResult<HttpReply> Transport::Once(const HttpRequest& request, MonotonicTime deadline,
                                      const BodySink* sink, const std::stop_token& stop) {
+  const MonotonicTime waits_since = timeline_.Now();
   if (!WaitForTurn(deadline, stop))
     return StoppedEarly(stop, "waiting for the client's rate limit");
+  if (options_.metrics != nullptr) {
+    options_.metrics->Waited(request.method, timeline_.Now() - waits_since);
+  }
   uint64_t refused = 0;
   for (;;) {
     Result<Credentials> credentials = credentials_.Get(stop);
@@ -192,6 +210,10 @@ ApiResult<HttpReply> Transport::Call(const HttpRequest& request, Repeat repeat,
     const MonotonicTime again = Add(timeline_.Now(), pause.value_or(Seconds(0)));
     if (!pause || again >= deadline) return fail(std::move(reply).error());
     outcome_unknown = outcome_unknown || reply.error().outcome_unknown;
+    if (options_.metrics != nullptr) {
+      const int code = reply.error().http_status;
+      options_.metrics->Retried(request.method, code == 0 ? std::nullopt : std::optional(code));
+    }
     if (!timeline_.WaitUntil(again, limits.stop)) {
       return fail(StoppedEarly(limits.stop, "between two attempts"));
     }

@@ -11,6 +11,7 @@
 #include "operator/kube/connection.h"
 #include "operator/kube/credentials.h"
 #include "operator/kube/error.h"
+#include "operator/kube/metrics.h"
 #include "operator/kube/object_api.h"
 #include "operator/kube/rate_limit.h"
 #include "operator/kube/retry.h"
@@ -25,6 +26,7 @@ struct TransportOptions {
   int connections = 8;           // kept for calls; further calls wait for one, 1..
   int watches = 64;              // open at a time, each on a connection of its own; 1..
   RetryPolicy retry;
+  ClientMetrics* metrics = nullptr;  // outlives the transport; null: none
 };
 
 // Takes requests to the API server: their turn under the rate limit, a kept connection, fresh

@@ -17,14 +17,18 @@ Status WorkQueue::Reserve(const ObjectKey& key) {
                            " keys; no room for " + key.ToString());
 }
 
-void WorkQueue::MakeReady(const ObjectKey& key, State& state) {
+void WorkQueue::MakeReady(const ObjectKey& key, State& state, MonotonicTime since) {
   if (state.later) later_.erase({*state.later, key});
   state.later.reset();
   if (state.is_working) {
     state.is_again = true;  // (2)
   } else if (!state.is_ready) {
     state.is_ready = true;
+    state.since = since;
     ready_.push_back(key);
+    if (options_.metrics == nullptr) return;
+    options_.metrics->adds.Add();
+    options_.metrics->depth.Set(static_cast<double>(ready_.size()));
   }
 }
 
@@ -42,10 +46,10 @@ void WorkQueue::Settle(const ObjectKey& key) {
   if (found != keys_.end() && found->second.IsIdle()) keys_.erase(found);
 }
 
-Status WorkQueue::Add(const ObjectKey& key) {
+Status WorkQueue::Add(const ObjectKey& key, MonotonicTime now) {
   const MutexLock lock(mu_);
   JANUS_RETURN_IF_ERROR(Reserve(key));
-  MakeReady(key, keys_[key]);
+  MakeReady(key, keys_[key], now);
   return OkStatus();
 }
 
@@ -59,8 +63,8 @@ Status WorkQueue::AddAt(const ObjectKey& key, MonotonicTime when) {
 std::optional<ObjectKey> WorkQueue::TryTake(MonotonicTime now) {
   const MutexLock lock(mu_);
   while (!later_.empty() && later_.begin()->first <= now) {
-    const ObjectKey due = later_.begin()->second;
-    MakeReady(due, keys_[due]);
+    const auto [when, due] = *later_.begin();
+    MakeReady(due, keys_[due], when);
   }
   if (ready_.empty()) return std::nullopt;
   ObjectKey key = std::move(ready_.front());
@@ -68,6 +72,11 @@ std::optional<ObjectKey> WorkQueue::TryTake(MonotonicTime now) {
   State& state = keys_[key];
   state.is_ready = false;
   state.is_working = true;
+  if (options_.metrics != nullptr) {
+    options_.metrics->depth.Set(static_cast<double>(ready_.size()));
+    options_.metrics->queue_duration.Observe(Seconds(now - state.since).count());
+  }
+  state.since = now;
   return key;
 }
 
@@ -77,15 +86,35 @@ std::optional<MonotonicTime> WorkQueue::NextDeadline() const {
   return later_.begin()->first;
 }
 
-void WorkQueue::Done(const ObjectKey& key) {
+void WorkQueue::StopWorking(State& state, MonotonicTime now) {
+  state.is_working = false;
+  if (options_.metrics == nullptr) return;
+  options_.metrics->work_duration.Observe(Seconds(now - state.since).count());
+}
+
+void WorkQueue::Measure(MonotonicTime now) const {
+  if (options_.metrics == nullptr) return;
+  Seconds sum{0};
+  Seconds longest{0};
+  const MutexLock lock(mu_);
+  for (const auto& [key, state] : keys_) {
+    if (!state.is_working) continue;
+    sum += now - state.since;
+    longest = std::max<Seconds>(longest, now - state.since);
+  }
+  options_.metrics->unfinished_work.Set(sum.count());
+  options_.metrics->longest_running.Set(longest.count());
+}
+
+void WorkQueue::Done(const ObjectKey& key, MonotonicTime now) {
   const MutexLock lock(mu_);
   const auto found = keys_.find(key);
   JANUS_CHECK(found != keys_.end() && found->second.is_working, key.ToString(), "was not taken");
   State& state = found->second;
-  state.is_working = false;
+  StopWorking(state, now);
   if (state.is_again) {
     state.is_again = false;
-    MakeReady(key, state);
+    MakeReady(key, state, now);
   }
   Settle(key);
 }
@@ -98,11 +127,12 @@ void WorkQueue::Retry(const ObjectKey& key, MonotonicTime now) {
   const Seconds pause = std::min(options_.longest_backoff,
                                  options_.first_backoff * std::exp2(std::min(state.failures, 60)));
   ++state.failures;
-  state.is_working = false;
+  StopWorking(state, now);
+  if (options_.metrics != nullptr) options_.metrics->retries.Add();
   if (state.is_again) {
     // Something has changed since: that is worth a look at once, and no longer a retry's.
     state.is_again = false;
-    MakeReady(key, state);
+    MakeReady(key, state, now);
   } else {
     MakeLater(key, state, now + std::chrono::duration_cast<MonotonicTime::duration>(pause));
   }

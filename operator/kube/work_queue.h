@@ -10,6 +10,7 @@
 #include "common/clock.h"
 #include "common/mutex.h"
 #include "common/status.h"
+#include "operator/kube/metrics.h"
 #include "operator/kube/object.h"
 
 namespace janus::control {
@@ -18,6 +19,7 @@ struct WorkQueueOptions {
   size_t capacity = 100'000;     // keys known at a time, waiting, delayed or worked on; >= 1
   Seconds first_backoff{0.005};  // after a key's first failure; doubled with each further one,
   Seconds longest_backoff{300};  // up to this
+  WorkQueueMetrics* metrics = nullptr;  // outlives the queue; null: none
 };
 
 // Which objects a reconcile loop has to look at. A key says nothing of what happened, so that the
@@ -35,7 +37,7 @@ class WorkQueue {
   explicit WorkQueue(WorkQueueOptions options);
 
   // ResourceExhausted: as many keys are known as there may be; the caller lists anew later.
-  Status Add(const ObjectKey& key);
+  Status Add(const ObjectKey& key, MonotonicTime now);
   // Ready at `when`.
   Status AddAt(const ObjectKey& key, MonotonicTime when);
 
@@ -45,11 +47,15 @@ class WorkQueue {
   std::optional<MonotonicTime> NextDeadline() const;
 
   // The worker is through with it.
-  void Done(const ObjectKey& key);
+  void Done(const ObjectKey& key, MonotonicTime now);
   // Instead: it failed, and waits longer with each failure until Forget. Never refused.
   void Retry(const ObjectKey& key, MonotonicTime now);
   // The key's work succeeded: its failures count no more.
   void Forget(const ObjectKey& key);
+
+  // Brings up to date what grows by itself: the gauges of keys that are worked on. For whoever owns
+  // the time, every second or so.
+  void Measure(MonotonicTime now) const;
 
   // Keys that wait, delayed ones among them.
   size_t depth() const;
@@ -63,13 +69,15 @@ class WorkQueue {
     bool is_again = false;               // added while with a worker
     std::optional<MonotonicTime> later;  // in later_
     int failures = 0;
+    MonotonicTime since;  // since when it is ready, or worked on
     bool IsIdle() const { return !is_ready && !is_working && !later && failures == 0; }
   };
 
   Status Reserve(const ObjectKey& key) JANUS_REQUIRES(mu_);
-  void MakeReady(const ObjectKey& key, State& state) JANUS_REQUIRES(mu_);
+  void MakeReady(const ObjectKey& key, State& state, MonotonicTime since) JANUS_REQUIRES(mu_);
   void MakeLater(const ObjectKey& key, State& state, MonotonicTime when) JANUS_REQUIRES(mu_);
   void Settle(const ObjectKey& key) JANUS_REQUIRES(mu_);
+  void StopWorking(State& state, MonotonicTime now) JANUS_REQUIRES(mu_);
 
   const WorkQueueOptions options_;
   mutable Mutex mu_;

@@ -381,8 +381,8 @@ TEST_F(ObjectApiTest, AnInformerFollowsFromAListInPagesOn) {
   informer.Stop();
   EXPECT_EQ(added.size(), 6U);
   EXPECT_EQ(informer.store().size(), 5U);
-  EXPECT_EQ(informer.store().Get(Key("-0")), nullptr);
-  EXPECT_EQ(TextAt(*informer.store().Get(Key("-5")), {"data", "key"}), "one");
+  EXPECT_FALSE(informer.store().Get(Key("-0")).has_value());
+  EXPECT_EQ(TextAt(informer.store().Get(Key("-5")).value(), {"data", "key"}), "one");
   EXPECT_EQ(informer.statistics().pages, 3);
   EXPECT_EQ(informer.statistics().failures, 0) << informer.statistics().last_error.ToString();
 }

@@ -73,6 +73,9 @@ ApiError WatchedObjects::ErrorOf(Fault fault) {
     case Fault::kGarble:
       error.code = StatusCode::kDataLoss;
       break;
+    case Fault::kTooLong:
+      error.code = StatusCode::kResourceExhausted;
+      break;
     default:
       break;
   }

@@ -26,7 +26,8 @@ class WatchedObjects final : public UnimplementedApi {
     kRefuse,    // 500
     kThrottle,  // 429, Retry-After 7 s
     kExpire,    // 410
-    kGarble,    // what came is no event
+    kGarble,    // what came is no event, or no list
+    kTooLong,   // what comes has more bytes than are taken
   };
 
   // Called before each call of List ("list", "page": of a continue token) and Watch ("watch"):

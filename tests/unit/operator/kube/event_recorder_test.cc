@@ -160,13 +160,17 @@ TEST_F(EventRecorderTest, AServerThatIsAwayCostsTheCallerNothingAndMemoryIsBound
   EXPECT_EQ(recorder_.statistics().dropped_full, 4000);
 }
 
-TEST_F(EventRecorderTest, AStopWritesWhatIsDueAndReturns) {
+TEST_F(EventRecorderTest, AStopWritesWhatIsNotWrittenYet) {
   std::stop_source stop;
   stop.request_stop();
   recorder_.Record(Scaled("up"));
+  RunFor(Seconds(1));
+  for (int i = 0; i < 4; ++i) recorder_.Record(Scaled("up"));  // due in a minute
   recorder_.Record(Scaled("down"));
   recorder_.Run(stop.get_token());
   EXPECT_EQ(api_.creates, 2);
+  EXPECT_EQ(api_.Count(), 6);
+  EXPECT_EQ(recorder_.depth(), 0U);
 }
 
 TEST_F(EventRecorderTest, AStopDoesNotWaitForAServerThatIsAway) {

@@ -218,5 +218,26 @@ TEST_F(LeaderElectionTest, TwoNeverLeadAndNoTermHasTwoLeaders) {
   }
 }
 
+TEST_F(LeaderElectionTest, TheGaugeSaysWhetherItLeads) {
+  Gauge leads;
+  LeaderElectionOptions options;
+  options.lease = kLease;
+  options.identity = "a";
+  options.leads = &leads;
+  LeaderElection a(lease_, options, clock_);
+  EXPECT_EQ(leads.value(), 0);
+  a.Step({});
+  EXPECT_EQ(leads.value(), 1);
+  lease_.fault = OneLease::Fault::kNotSent;
+  clock_.Advance(Seconds(11));
+  a.Step({});
+  EXPECT_EQ(leads.value(), 0);
+  lease_.fault = OneLease::Fault::kNone;
+  a.Step({});
+  EXPECT_EQ(leads.value(), 1);
+  EXPECT_TRUE(a.Release().ok());
+  EXPECT_EQ(leads.value(), 0);
+}
+
 }  // namespace
 }  // namespace janus::control

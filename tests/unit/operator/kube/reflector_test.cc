@@ -63,8 +63,8 @@ class ReflectorTest : public testing::Test {
   }
   std::map<std::string, std::string> Stored() const {
     std::map<std::string, std::string> out;
-    for (const ObjectPtr& object : store_.List()) {
-      out[KeyOf(*object).name] = TextAt(*object, {"data", "value"});
+    for (const Node& object : store_.List()) {
+      out[KeyOf(object).name] = TextAt(object, {"data", "value"});
     }
     return out;
   }
@@ -237,6 +237,26 @@ TEST_F(ReflectorTest, AFailedPageIsAskedForAgain) {
   ASSERT_EQ(Waits().size(), 4U);
   EXPECT_LT(Waits()[0], Waits()[1]);
   EXPECT_EQ(Waits()[2], 7);  // as the server asked
+}
+
+TEST_F(ReflectorTest, AListBeginsAgainWhereTheSamePageCannotBeHad) {
+  for (const char* const name : {"a", "b", "c"}) api_.Put(name, "1");
+  call_script_ = {Fault::kNone, Fault::kGarble};
+  Run();
+  EXPECT_EQ(calls_, "list page list page watch");
+  EXPECT_EQ(told_, "+a+b+c");
+}
+
+TEST_F(ReflectorTest, APageOfTooManyBytesIsAskedForWithFewerObjects) {
+  options_.page_size = 5;
+  for (const char* const name : {"a", "b", "c"}) api_.Put(name, "1");
+  call_script_ = {Fault::kTooLong, Fault::kNone, Fault::kTooLong, Fault::kTooLong};
+  Run();
+  EXPECT_EQ(calls_, "list list page page page watch");
+  EXPECT_EQ(told_, "+a+b+c");
+  std::vector<int64_t> limits;
+  for (const ListOptions& list : api_.lists()) limits.push_back(list.limit);
+  EXPECT_EQ(limits, (std::vector<int64_t>{5, 2, 2, 1, 1}));
 }
 
 TEST_F(ReflectorTest, PausesGrowToABoundAndBeginAnewAfterAnEvent) {
@@ -444,7 +464,8 @@ TEST_F(ReflectorTest, AnyFaultsAreFollowedByTheTruth) {
     int steps = 0;
     const auto fault = [&](unsigned one_in) {
       static constexpr Fault kFaults[] = {Fault::kEnd,      Fault::kBreak,  Fault::kRefuse,
-                                          Fault::kThrottle, Fault::kExpire, Fault::kGarble};
+                                          Fault::kThrottle, Fault::kExpire, Fault::kGarble,
+                                          Fault::kTooLong};
       const bool is_faulty = ++steps < 400 && draw(one_in);
       return is_faulty ? kFaults[random() % std::size(kFaults)] : Fault::kNone;
     };
@@ -464,25 +485,34 @@ TEST_F(ReflectorTest, AnyFaultsAreFollowedByTheTruth) {
       return fault(4);
     };
     api.repeat_events = 1 + static_cast<int>(random() % 2);
-    std::map<std::string, ObjectPtr> told;
+    std::map<std::string, Node> told;
+    const auto told_of = [&](const std::string& name) {
+      const auto found = told.find(name);
+      return found == told.end() ? nullptr : &found->second;
+    };
     ObjectStore store{ObjectStoreOptions{}};
     Reflector reflector(
         api, kConfigMaps, options_, store,
         [&](const Delta& delta) {
-          EXPECT_EQ(told[delta.key.name], delta.before);
+          const Node* const last = told_of(delta.key.name);
+          ASSERT_EQ(last == nullptr, delta.before == nullptr);
+          EXPECT_TRUE(last == nullptr || *last == *delta.before);
           EXPECT_TRUE(delta.type != DeltaType::kModified ||
                       UidOf(*delta.before) == UidOf(*delta.after));
-          told[delta.key.name] = delta.after;
+          told.erase(delta.key.name);
+          if (delta.after != nullptr) told[delta.key.name] = *delta.after;
         },
         timeline_);
     reflector.Run(stop.get_token());
     std::map<std::string, std::string> stored;
-    for (const ObjectPtr& object : store.List()) {
-      const std::string name = KeyOf(*object).name;
-      stored[name] = TextAt(*object, {"data", "value"});
-      EXPECT_EQ(told[name], object);
-      EXPECT_EQ(UidOf(*object), UidOf(api.Object(name)));
+    for (const Node& object : store.List()) {
+      const std::string name = KeyOf(object).name;
+      stored[name] = TextAt(object, {"data", "value"});
+      ASSERT_NE(told_of(name), nullptr);
+      EXPECT_TRUE(*told_of(name) == object);
+      EXPECT_EQ(UidOf(object), UidOf(api.Object(name)));
     }
+    EXPECT_EQ(told.size(), stored.size());
     EXPECT_EQ(stored, api.values());
   }
 }

@@ -32,42 +32,42 @@ class WorkQueueTest : public testing::Test {
 };
 
 TEST_F(WorkQueueTest, Invariant1AKeyWaitsOnce) {
-  for (int i = 0; i < 3; ++i) EXPECT_TRUE(queue_.Add(kA).ok());
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(queue_.Add(kA, clock_.Now()).ok());
   EXPECT_TRUE(queue_.AddAt(kA, In(1)).ok());
   EXPECT_EQ(queue_.depth(), 1U);
   EXPECT_EQ(Take(), "a");
-  queue_.Done(kA);
+  queue_.Done(kA, clock_.Now());
   clock_.Advance(Seconds(2));
   EXPECT_EQ(Take(), "-");
 }
 
 TEST_F(WorkQueueTest, Invariant2AKeyIsWithOneWorkerAndWaitsAgain) {
-  EXPECT_TRUE(queue_.Add(kA).ok());
+  EXPECT_TRUE(queue_.Add(kA, clock_.Now()).ok());
   EXPECT_EQ(Take(), "a");
-  for (int i = 0; i < 2; ++i) EXPECT_TRUE(queue_.Add(kA).ok());
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(queue_.Add(kA, clock_.Now()).ok());
   EXPECT_EQ(Take(), "-");
-  queue_.Done(kA);
+  queue_.Done(kA, clock_.Now());
   EXPECT_EQ(Take(), "a");
-  queue_.Done(kA);
+  queue_.Done(kA, clock_.Now());
   EXPECT_EQ(Take(), "-");
   // A time that comes while it is worked on counts as well.
-  EXPECT_TRUE(queue_.Add(kA).ok());
+  EXPECT_TRUE(queue_.Add(kA, clock_.Now()).ok());
   EXPECT_EQ(Take(), "a");
   EXPECT_TRUE(queue_.AddAt(kA, In(1)).ok());
   clock_.Advance(Seconds(2));
   EXPECT_EQ(Take(), "-");
-  queue_.Done(kA);
+  queue_.Done(kA, clock_.Now());
   EXPECT_EQ(Take(), "a");
 }
 
 TEST_F(WorkQueueTest, Invariant3ABusyKeyDoesNotStarveOthers) {
-  for (const ObjectKey& key : {kA, kB, kC}) EXPECT_TRUE(queue_.Add(key).ok());
+  for (const ObjectKey& key : {kA, kB, kC}) EXPECT_TRUE(queue_.Add(key, clock_.Now()).ok());
   std::string order;
   for (int i = 0; i < 6; ++i) {
     const std::string taken = Take();
     order += taken;
-    EXPECT_TRUE(queue_.Add({"prod", taken}).ok());
-    queue_.Done({"prod", taken});
+    EXPECT_TRUE(queue_.Add({"prod", taken}, clock_.Now()).ok());
+    queue_.Done({"prod", taken}, clock_.Now());
   }
   EXPECT_EQ(order, "abcabc");
 }
@@ -83,14 +83,14 @@ TEST_F(WorkQueueTest, Invariant4TheEarliestTimeCounts) {
   EXPECT_EQ(Take(), "-");
   clock_.Advance(Seconds(0.2));
   EXPECT_EQ(Take(), "a");
-  EXPECT_TRUE(queue_.Add(kB).ok());  // at once
+  EXPECT_TRUE(queue_.Add(kB, clock_.Now()).ok());  // at once
   EXPECT_EQ(Take(), "b");
   EXPECT_EQ(queue_.NextDeadline(), std::nullopt);
 }
 
 TEST_F(WorkQueueTest, FailuresWaitLongerUntilForgotten) {
-  EXPECT_TRUE(queue_.Add(kA).ok());
-  EXPECT_TRUE(queue_.Add(kB).ok());
+  EXPECT_TRUE(queue_.Add(kA, clock_.Now()).ok());
+  EXPECT_TRUE(queue_.Add(kB, clock_.Now()).ok());
   EXPECT_EQ(Take(), "a");
   double pause = 0.005;
   for (int failure = 1; failure <= 20; ++failure, pause = std::min(pause * 2, 300.0)) {
@@ -110,9 +110,9 @@ TEST_F(WorkQueueTest, FailuresWaitLongerUntilForgotten) {
 }
 
 TEST_F(WorkQueueTest, AChangeDuringAFailureIsLookedAtAtOnce) {
-  EXPECT_TRUE(queue_.Add(kA).ok());
+  EXPECT_TRUE(queue_.Add(kA, clock_.Now()).ok());
   EXPECT_EQ(Take(), "a");
-  EXPECT_TRUE(queue_.Add(kA).ok());
+  EXPECT_TRUE(queue_.Add(kA, clock_.Now()).ok());
   queue_.Retry(kA, clock_.Now());
   EXPECT_EQ(Take(), "a");
   EXPECT_EQ(queue_.failures(kA), 1);
@@ -123,19 +123,19 @@ TEST(WorkQueue, ItsKeysAreBoundedAndGoWhenTheyAreThrough) {
   WorkQueueOptions options;
   options.capacity = 2;
   WorkQueue queue(options);
-  EXPECT_TRUE(queue.Add(kA).ok());
+  EXPECT_TRUE(queue.Add(kA, clock.Now()).ok());
   EXPECT_TRUE(queue.AddAt(kB, clock.Now() + std::chrono::seconds(9)).ok());
-  EXPECT_EQ(queue.Add(kC).code(), StatusCode::kResourceExhausted);
-  EXPECT_TRUE(queue.Add(kA).ok());  // known already
+  EXPECT_EQ(queue.Add(kC, clock.Now()).code(), StatusCode::kResourceExhausted);
+  EXPECT_TRUE(queue.Add(kA, clock.Now()).ok());  // known already
   EXPECT_EQ(queue.TryTake(clock.Now()), kA);
-  EXPECT_EQ(queue.Add(kC).code(), StatusCode::kResourceExhausted);  // one is worked on
+  EXPECT_EQ(queue.Add(kC, clock.Now()).code(), StatusCode::kResourceExhausted);  // one is worked on
   queue.Retry(kA, clock.Now());
-  EXPECT_EQ(queue.Add(kC).code(), StatusCode::kResourceExhausted);  // one has failed
+  EXPECT_EQ(queue.Add(kC, clock.Now()).code(), StatusCode::kResourceExhausted);  // one has failed
   clock.Advance(Seconds(1));
   EXPECT_EQ(queue.TryTake(clock.Now()), kA);
   queue.Forget(kA);
-  queue.Done(kA);
-  EXPECT_TRUE(queue.Add(kC).ok());
+  queue.Done(kA, clock.Now());
+  EXPECT_TRUE(queue.Add(kC, clock.Now()).ok());
 }
 
 // What a worker must have seen at the end is the last that was said of each key.
@@ -154,7 +154,7 @@ TEST(WorkQueue, NoChangeIsLostInAnyOrderOfCalls) {
       switch (random() % 4) {
         case 0:
           ++now_at[key];
-          ASSERT_TRUE(queue.Add(key).ok());
+          ASSERT_TRUE(queue.Add(key, clock.Now()).ok());
           break;
         case 1:
           if (const std::optional<ObjectKey> taken = queue.TryTake(clock.Now())) {
@@ -169,7 +169,7 @@ TEST(WorkQueue, NoChangeIsLostInAnyOrderOfCalls) {
           } else {
             seen[key] = working[key];
             queue.Forget(key);
-            queue.Done(key);
+            queue.Done(key, clock.Now());
           }
           working.erase(key);
           break;
@@ -179,12 +179,12 @@ TEST(WorkQueue, NoChangeIsLostInAnyOrderOfCalls) {
     }
     for (const auto& [key, read] : working) {
       seen[key] = read;
-      queue.Done(key);
+      queue.Done(key, clock.Now());
     }
     clock.Advance(Seconds(1000));
     while (const std::optional<ObjectKey> taken = queue.TryTake(clock.Now())) {
       seen[*taken] = now_at[*taken];
-      queue.Done(*taken);
+      queue.Done(*taken, clock.Now());
     }
     EXPECT_EQ(seen, now_at);
     EXPECT_EQ(queue.depth(), 0U);
