@@ -90,6 +90,12 @@ class ClusterCase(unittest.TestCase):
             raise AssertionError(done.stdout + done.stderr)
 
     @classmethod
+    def state_folder(cls):
+        """Of the cluster that this suite brought up."""
+        base = pathlib.Path(os.environ.get("XDG_STATE_HOME", pathlib.Path.home() / ".local" / "state"))
+        return base / "janus" / "cluster" / cls.environment.get("JANUS_CLUSTER", "")
+
+    @classmethod
     def install_crds(cls):
         for words in [("apply", "-f", path) for path in CRDS] + [
                 ("wait", "--for=condition=Established", f"crd/{path.stem}.serving.janus.dev", "--timeout=300s")
@@ -119,8 +125,7 @@ class ClusterCase(unittest.TestCase):
         for name, words in (("events", ("get", "events", "-o", "yaml")),
                             ("objects", ("get", "all,moesvc,mrs,moetop", "-o", "yaml"))):
             (folder / f"{name}.yaml").write_text(self.try_kubectl("-n", self.namespace, *words).stdout)
-        base = pathlib.Path(os.environ.get("XDG_STATE_HOME", pathlib.Path.home() / ".local" / "state"))
-        audit = base / "janus" / "cluster" / self.environment.get("JANUS_CLUSTER", "") / "log" / "audit.log"
+        audit = self.state_folder() / "log" / "audit.log"
         if not self.is_given and audit.exists():
             with open(audit, encoding="utf-8") as log, open(folder / "audit.log", "w", encoding="utf-8") as out:
                 out.writelines(line for line in log if f'"namespace":"{self.namespace}"' in line)

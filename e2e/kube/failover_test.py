@@ -1,0 +1,122 @@
+"""Leader election on a real API server: python3 e2e/kube/failover_test.py
+
+Two processes stand for election and act while they lead; the audit log says who acted when. How long
+a change of hands took is printed, not judged: a busy machine takes what time it takes.
+"""
+
+import collections
+import datetime
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+from cluster_case import CLUSTER, ROOT, ClusterCase, wait_for  # noqa: E402
+
+BIN = pathlib.Path(os.environ.get("JANUS_BIN_DIR", ROOT / "build" / "dev" / "bin"))
+Act = collections.namedtuple("Act", "time term identity")
+
+
+def seconds(timestamp):
+    return datetime.datetime.fromisoformat(timestamp.replace("Z", "+00:00")).timestamp()
+
+
+class FailoverTest(ClusterCase):
+    def setUp(self):
+        super().setUp()
+        if self.is_given:
+            self.skipTest("its oracle is the audit log of a cluster of its own")
+        self.candidates = {name: self.start(name) for name in ("a", "b")}
+
+    def start(self, identity):
+        program = BIN / "kube-candidate"
+        self.assertTrue(program.exists(), f"no {program}; ninja -C build/dev kube-candidate")
+        out = ROOT / "build" / "e2e" / self.namespace / identity
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with open(out, "w", encoding="utf-8") as log:
+            process = subprocess.Popen([CLUSTER, "run", program, identity], stdout=log,
+                                       env={**self.environment, "JANUS_NAMESPACE": self.namespace})
+        process.out = out
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def acts(self):
+        """What the server did for the candidates, in the order in which it was asked."""
+        log = self.state_folder() / "log" / "audit.log"
+        found = []
+        for line in log.read_text(encoding="utf-8").splitlines():
+            if f'"{self.namespace}"' not in line or "kube-candidate" not in line:
+                continue
+            event = json.loads(line)
+            if event["objectRef"]["resource"] != "configmaps" or event["responseStatus"]["code"] != 201:
+                continue
+            _, term, identity, _ = event["objectRef"]["name"].split("-")
+            self.assertIn(f"kube-candidate-{identity}/", event["userAgent"])
+            found.append(Act(seconds(event["requestReceivedTimestamp"]), int(term), identity))
+        return sorted(found)
+
+    def await_acts(self, wanted, what):
+        """Those of `wanted`, once there are ten."""
+        return wait_for(lambda: (lambda acts: acts if len(acts) >= 10 else None)(
+            [act for act in self.acts() if wanted(act)]), what)
+
+    def await_leader(self):
+        """A first leader that acts, its name; the other one sees it."""
+        leader = self.await_acts(lambda act: True, "a first leader's acts")[0].identity
+        other = "b" if leader == "a" else "a"
+        wait_for(lambda: f"leader {leader}" in self.candidates[other].out.read_text(), "the other's view")
+        return leader, other
+
+    def check(self):
+        """Of the terms there were: each has one leader, and hands change with the term."""
+        acts = self.acts()
+        leaders = collections.defaultdict(set)
+        for act in acts:
+            leaders[act.term].add(act.identity)
+        self.assertTrue(all(len(names) == 1 for names in leaders.values()), dict(leaders))
+        return acts
+
+    def hand_over(self, how, goal):
+        leader, other = self.await_leader()
+        began = time.time()
+        self.candidates[leader].send_signal(how)
+        first = self.await_acts(lambda act: act.identity == other, "the other's acts")[0]
+        print(f"{how.name}: another leads after {first.time - began:.2f} s (goal {goal})", file=sys.stderr)
+        acts = self.check()
+        old = [act for act in acts if act.identity == leader]
+        self.assertLess(old[-1].time, first.time, "the old leader acted after the new one")
+        self.assertEqual(first.term, old[-1].term + 1)
+        return leader
+
+    def test_a_leader_that_ends_gives_its_lease_up(self):
+        leader = self.hand_over(signal.SIGTERM, "3 s")
+        self.assertEqual(self.candidates[leader].wait(), 0)
+
+    def test_a_leader_that_is_killed_is_followed(self):
+        self.hand_over(signal.SIGKILL, "22 s")
+
+    def test_a_leader_that_slept_through_its_term_acts_no_more_in_it(self):
+        leader, other = self.await_leader()
+        self.candidates[leader].send_signal(signal.SIGSTOP)
+        slept_at = self.acts()[-1].term
+        first = self.await_acts(lambda act: act.identity == other, "the other's acts")[0]
+        self.candidates[leader].send_signal(signal.SIGCONT)
+        wait_for(lambda: f"leader {other}" in self.candidates[leader].out.read_text(), "it to see the other lead")
+        count = len(self.acts())
+        wait_for(lambda: len(self.acts()) >= count + 10, "ten more acts")
+        acts = self.check()
+        self.assertEqual(first.term, slept_at + 1)
+        # What was on its way when it was stopped may still arrive, and says which term it is of.
+        late = [act for act in acts if act.identity == leader and act.time > first.time]
+        self.assertLessEqual(len(late), 1)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
