@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "operator/api/json.h"
 #include "operator/kube/watch_decoder.h"
 
 namespace janus::control {
@@ -55,11 +54,12 @@ std::string KubeClient::WriteQuery(const WriteOptions& options) const {
       .text();
 }
 
-ApiResult<Node> KubeClient::Send(HttpRequest request, Repeat repeat, const CallLimits& limits) {
+ApiResult<Node> KubeClient::Send(HttpRequest request, Repeat repeat, const CallLimits& limits,
+                                 const JsonPart& part) {
   request.target = path_prefix_ + request.target;
   ApiResult<HttpReply> reply = transport_.Call(request, repeat, limits);
   if (!reply.ok()) return std::move(reply).error();
-  Result<Node> read = ParseJson(reply->body, "reply");
+  Result<Node> read = ParseJson(reply->body, "reply", part);
   if (read.ok() && read->kind == Node::Kind::kMap) return *std::move(read);
   ApiError error =
       LocalError(DataLoss("the server's reply is no object: " +
@@ -87,8 +87,8 @@ ApiResult<ObjectList> KubeClient::List(const Resource& resource, const ListOptio
     query.Add("resourceVersion", options.resource_version)
         .Add("resourceVersionMatch", "NotOlderThan");
   }
-  ApiResult<Node> reply =
-      Send({"GET", *path + query.text(), {}, {}, {}}, Repeat::kHarmless, limits);
+  ApiResult<Node> reply = Send({"GET", *path + query.text(), {}, {}, {}}, Repeat::kHarmless, limits,
+                               {"items", options.keep});
   if (!reply.ok()) return std::move(reply).error();
   ObjectList out;
   out.resource_version = ResourceVersionOf(*reply);
@@ -194,7 +194,7 @@ ApiResult<WatchEnd> KubeClient::Watch(const Resource& resource, const WatchOptio
   query.Add("resourceVersion", options.resource_version)
       .Add("timeoutSeconds", std::to_string(static_cast<int64_t>(options.timeout.count())));
 
-  WatchDecoder decoder;
+  WatchDecoder decoder(options.keep);
   ApiResult<WatchEnd> last = WatchEnd::kServer;
   const BodySink sink{[&](std::string_view bytes) {
                         last = decoder.Feed(bytes, deliver);

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "operator/api/json.h"
 #include "operator/kube/cluster_config.h"
 #include "operator/kube/object_api.h"
 #include "operator/kube/timeline.h"
@@ -46,7 +47,8 @@ class KubeClient final : public ObjectApi {
                             const std::stop_token& stop) override;
 
  private:
-  ApiResult<Node> Send(HttpRequest request, Repeat repeat, const CallLimits& limits);
+  ApiResult<Node> Send(HttpRequest request, Repeat repeat, const CallLimits& limits,
+                       const JsonPart& part = {});
   std::string WriteQuery(const WriteOptions& options) const;
 
   const std::string path_prefix_;

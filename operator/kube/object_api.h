@@ -8,6 +8,7 @@
 
 #include "common/clock.h"
 #include "common/function_ref.h"
+#include "operator/api/field_filter.h"
 #include "operator/api/tree.h"
 #include "operator/kube/error.h"
 #include "operator/kube/object.h"
@@ -37,6 +38,8 @@ struct ListOptions {
   // Empty: the newest state, read through etcd. "0": whatever the server's cache holds, which may
   // be older than what was seen before. Anything else: not older than that.
   std::string resource_version;
+  // The caller uses no other fields of the items: the rest may be left out. It outlives the call.
+  const FieldFilter* keep = nullptr;
 };
 
 struct ObjectList {
@@ -85,6 +88,8 @@ struct WatchOptions {
   std::string resource_version;  // what the list or the last event said; not empty
   // After this the server ends the watch, so that watches spread over its replicas.
   Seconds timeout{300};
+  // As ListOptions has it, with metadata.resourceVersion in it.
+  const FieldFilter* keep = nullptr;
 };
 
 enum class WatchEnd { kServer, kConsumer };

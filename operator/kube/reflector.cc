@@ -45,6 +45,8 @@ Reflector::Reflector(ObjectApi& api, Resource resource, ReflectorOptions options
     : api_(api),
       resource_(std::move(resource)),
       options_(std::move(options)),
+      keep_(options_.keep ? std::optional(options_.keep->With("metadata.resourceVersion"))
+                          : std::nullopt),
       store_(store),
       deliver_(std::move(deliver)),
       timeline_(timeline),
@@ -109,6 +111,7 @@ Reflector::Next Reflector::List(const std::stop_token& stop) {
   ListOptions options;
   options.selection = options_.selection;
   options.limit = page_size_;
+  if (keep_) options.keep = &*keep_;
   Count([](ReflectorStatistics& counts) { counts.relists += counts.lists > 0 ? 1 : 0; });
   for (bool has_more = true; has_more;) {
     if (stop.stop_requested()) return Next::kList;
@@ -178,6 +181,7 @@ Reflector::Next Reflector::Watch(const std::stop_token& stop) {
   WatchOptions options;
   options.selection = options_.selection;
   options.resource_version = version_;
+  if (keep_) options.keep = &*keep_;
   options.timeout = options_.watch_timeout * std::uniform_real_distribution<double>(1, 2)(random_);
   Count([](ReflectorStatistics& counts) { ++counts.watches; });
   const MonotonicTime began = timeline_.Now();

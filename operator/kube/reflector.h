@@ -25,6 +25,9 @@ struct ReflectorOptions {
   // The server is asked to end a watch after this to twice this, so that the watches of a process
   // come apart and spread over the server's replicas.
   Seconds watch_timeout{300};
+  // What of each object is read at all, beside its resourceVersion; at least what the store's
+  // transform keeps. Nothing: all of it, at the cost of building it for the transform to drop.
+  std::optional<FieldFilter> keep;
   // After a failed call; doubled with each further one without anything gained in between, up to
   // the longest. client-go's defaults.
   Seconds first_pause{0.8};
@@ -105,6 +108,7 @@ class Reflector {
   ObjectApi& api_;
   const Resource resource_;
   const ReflectorOptions options_;
+  const std::optional<FieldFilter> keep_;  // options_'s, with the resourceVersion
   ObjectStore& store_;
   const Deliver deliver_;
   const Timeline& timeline_;

@@ -51,7 +51,8 @@ ApiResult<WatchEnd> WatchDecoder::Feed(std::string_view bytes,
 ApiResult<WatchEnd> WatchDecoder::Take(std::string_view line,
                                        FunctionRef<bool(WatchEvent)> deliver) {
   if (line.find_first_not_of(" \t\r") == line.npos) return WatchEnd::kServer;
-  Result<Node> read = ParseJson(line, "event");
+  Result<Node> read = ParseJson(line, "event", {"object", keep_});
+  if (read.ok() && TextAt(*read, {"type"}) == "ERROR") read = ParseJson(line, "event");
   if (!read.ok()) return Broken(read.status().message());
   const std::string type(TextAt(*read, {"type"}));
   Node* const object = const_cast<Node*>(std::as_const(*read).Find("object"));

@@ -19,8 +19,9 @@ class WatchDecoder {
   // need more.
   static constexpr size_t kMaxEventBytes = size_t{8} << 20;
 
-  explicit WatchDecoder(size_t max_event_bytes = kMaxEventBytes)
-      : max_event_bytes_(max_event_bytes) {}
+  // `keep`: what of each object, metadata.resourceVersion among it; outlives this; null: all.
+  explicit WatchDecoder(const FieldFilter* keep = nullptr, size_t max_event_bytes = kMaxEventBytes)
+      : keep_(keep), max_event_bytes_(max_event_bytes) {}
 
   // The next bytes. Hands over every event they end; kServer means: more bytes, please; kConsumer:
   // `deliver` wants no more. The server's ERROR event is an error here, as ErrorOfStatusObject
@@ -34,6 +35,7 @@ class WatchDecoder {
  private:
   ApiResult<WatchEnd> Take(std::string_view line, FunctionRef<bool(WatchEvent)> deliver);
 
+  const FieldFilter* const keep_;
   const size_t max_event_bytes_;
   std::string line_;  // the beginning of an event
 };

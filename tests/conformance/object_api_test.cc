@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "operator/api/field_filter.h"
 #include "operator/api/json.h"
 #include "operator/kube/event_recorder.h"
-#include "operator/kube/field_filter.h"
 #include "operator/kube/informer.h"
 #include "tests/conformance/ground.h"
 
@@ -356,6 +356,7 @@ TEST_F(ObjectApiTest, AnInformerFollowsFromAListInPagesOn) {
   ReflectorOptions options;
   options.selection = {namespace_(), "test=" + Key().name, ""};
   options.page_size = 2;
+  options.keep = FieldFilter({"data.key"});
   ObjectStoreOptions kept;
   kept.transform = FieldFilter({"data.key"});
   const SystemTimeline timeline;

@@ -5,6 +5,7 @@
 
 #include "common/check.h"
 #include "common/fingerprint.h"
+#include "operator/api/json.h"
 
 namespace janus::control {
 
@@ -108,7 +109,10 @@ ApiResult<ObjectList> WatchedObjects::List(const Resource&, const ListOptions& o
 ApiResult<WatchEnd> WatchedObjects::Watch(const Resource&, const WatchOptions& options,
                                           FunctionRef<bool(WatchEvent)> deliver,
                                           const std::stop_token& stop) {
-  watches_.push_back({options.resource_version, options.timeout});
+  const Node sample =
+      *ParseJson(R"({"metadata":{"resourceVersion":"7","x":1},"data":1,"x":1})", "sample");
+  const Node kept = options.keep == nullptr ? sample : (*options.keep)(sample);
+  watches_.push_back({options.resource_version, options.timeout, WriteJson(kept)});
   Fault fault = on_call("watch");
   size_t next = 0;  // of history_, to be told
   while (next <= history_.size() && Version(next) != options.resource_version) ++next;

@@ -46,6 +46,8 @@ class WatchedObjects final : public UnimplementedApi {
   struct Watched {
     std::string resource_version;
     Seconds timeout{0};
+    // What its filter makes of {"metadata":{"resourceVersion":"7","x":1},"data":1,"x":1}.
+    std::string kept;
   };
 
   // Creates the object, or changes its `value`.

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "operator/api/field_filter.h"
 #include "operator/api/json.h"
-#include "operator/kube/field_filter.h"
 
 namespace janus::control {
 namespace {

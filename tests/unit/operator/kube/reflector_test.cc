@@ -92,6 +92,7 @@ class ReflectorTest : public testing::Test {
 TEST_F(ReflectorTest, ListsInPagesThenWatchesFromTheListsVersion) {
   for (const char* const name : {"a", "b", "c", "d", "e"}) api_.Put(name, "1");
   options_.selection = {"prod", "app=x", "metadata.name!=z"};
+  options_.keep = FieldFilter({"data"});
   const std::string listed = api_.newest();
   Run();
   EXPECT_EQ(calls_, "list page page watch");
@@ -101,10 +102,12 @@ TEST_F(ReflectorTest, ListsInPagesThenWatchesFromTheListsVersion) {
   EXPECT_EQ(api_.watches()[0].resource_version, listed);
   EXPECT_GE(api_.watches()[0].timeout, options_.watch_timeout);
   EXPECT_LE(api_.watches()[0].timeout, options_.watch_timeout * 2);
+  EXPECT_EQ(api_.watches()[0].kept, R"({"metadata":{"resourceVersion":"7"},"data":1})");
   for (const ListOptions& list : api_.lists()) {
     EXPECT_EQ(list.limit, 2);
     EXPECT_EQ(list.resource_version, "");
     EXPECT_EQ(list.selection.label_selector, "app=x");
+    EXPECT_NE(list.keep, nullptr);
   }
   EXPECT_EQ(seen_.lists, 1);
   EXPECT_EQ(seen_.pages, 3);

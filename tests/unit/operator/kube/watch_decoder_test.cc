@@ -7,6 +7,8 @@
 
 #include "tests/support/contains.h"
 
+#include "operator/api/json.h"
+
 namespace janus::control {
 namespace {
 
@@ -92,14 +94,38 @@ TEST(WatchDecoder, RefusesWhatIsNoEvent) {
 
 TEST(WatchDecoder, AnEventIsBoundedBeforeItIsWhole) {
   const std::string event = Event("ADDED", "a", 1);
-  WatchDecoder fits(event.size() - 1);
+  WatchDecoder fits(nullptr, event.size() - 1);
   EXPECT_TRUE(Decode(fits, event + event, 3).end.ok());
   for (const size_t piece : {size_t{1}, size_t{1000}}) {
-    WatchDecoder decoder(event.size() - 2);
+    WatchDecoder decoder(nullptr, event.size() - 2);
     const Decoded decoded = Decode(decoder, event, piece);
     ASSERT_FALSE(decoded.end.ok());
     EXPECT_EQ(decoded.end.error().code, StatusCode::kResourceExhausted);
   }
+}
+
+TEST(WatchDecoder, ReadsOfObjectsWhatIsKeptAndOfErrorsAll) {
+  const FieldFilter filter({"metadata.resourceVersion", "spec.a"});
+  WatchDecoder decoder(&filter);
+  std::string seen;
+  const auto deliver = [&](const WatchEvent& event) {
+    seen += WriteJson(event.object);
+    return true;
+  };
+  ASSERT_TRUE(decoder
+                  .Feed(R"({"object":{"metadata":{"name":"x","resourceVersion":"7","labels":{}},)"
+                        R"("spec":{"b":1,"a":2}},"type":"ADDED"})"
+                        "\n",
+                        deliver)
+                  .ok());
+  EXPECT_EQ(seen, R"({"metadata":{"name":"x","resourceVersion":"7"},"spec":{"a":2}})");
+  const ApiResult<WatchEnd> end =
+      decoder.Feed(R"({"type":"ERROR","object":{"kind":"Status","message":"too old","code":410}})"
+                   "\n",
+                   deliver);
+  ASSERT_FALSE(end.ok());
+  EXPECT_EQ(end.error().code, StatusCode::kOutOfRange);
+  EXPECT_EQ(end.error().message, "too old");
 }
 
 }  // namespace

@@ -13,6 +13,11 @@ namespace janus::control {
 // hears of every change of the object, whatever else it keeps. Immutable; thread-safe.
 class FieldFilter {
  public:
+  struct Field {
+    std::string name;
+    std::vector<Field> fields;  // empty: all below it
+  };
+
   // "spec.nodeName" keeps that field with all below it. A list is passed through: of
   // "spec.containers.name" every container keeps its name; a text or number on the way is kept.
   // Names with a point in them cannot be told apart; ask for the field above them
@@ -22,11 +27,11 @@ class FieldFilter {
   // Takes no more memory than what is kept needs. What is asked for and not there is left out.
   Node operator()(Node object) const;
 
+  // One that keeps `path` as well.
+  FieldFilter With(std::string_view path) const;
+  const std::vector<Field>& fields() const { return fields_; }
+
  private:
-  struct Field {
-    std::string name;
-    std::vector<Field> fields;  // empty: all below it
-  };
   static void Insert(std::vector<Field>& fields, std::string_view path);
   static Node Keep(const std::vector<Field>& wanted, Node value);
 

@@ -1,4 +1,4 @@
-#include "operator/kube/field_filter.h"
+#include "operator/api/field_filter.h"
 
 #include <algorithm>
 #include <utility>
@@ -49,6 +49,12 @@ Node FieldFilter::Keep(const std::vector<Field>& wanted, Node value) {
   kept.shrink_to_fit();
   value.fields = std::move(kept);
   return value;
+}
+
+FieldFilter FieldFilter::With(std::string_view path) const {
+  FieldFilter out = *this;
+  Insert(out.fields_, path);
+  return out;
 }
 
 Node FieldFilter::operator()(Node object) const {

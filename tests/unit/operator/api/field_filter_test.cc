@@ -1,4 +1,4 @@
-#include "operator/kube/field_filter.h"
+#include "operator/api/field_filter.h"
 
 #include <gtest/gtest.h>
 
