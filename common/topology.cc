@@ -123,13 +123,14 @@ uint64_t TopologyHash(const Topology& topology) {
 
 Status Validate(const Topology& topology, int layers, int experts) {
   if (topology.epoch == 0) return InvalidArgument("topology: epoch 0; the first epoch is 1");
-  if (topology.m() < 1 || topology.m() > 256) {
+  if (topology.m() < 1 || topology.m() > kMaxAttentionInstances) {
     return InvalidArgument("topology: " + std::to_string(topology.m()) +
-                           " attention instances, want 1..256");
+                           " attention instances, want 1.." +
+                           std::to_string(kMaxAttentionInstances));
   }
-  if (topology.n() < 1 || topology.n() > 1024) {
+  if (topology.n() < 1 || topology.n() > kMaxExpertInstances) {
     return InvalidArgument("topology: " + std::to_string(topology.n()) +
-                           " expert instances, want 1..1024");
+                           " expert instances, want 1.." + std::to_string(kMaxExpertInstances));
   }
   if (topology.micro_batches < 1 || topology.micro_batches > kMaxMicroBatches) {
     return InvalidArgument("topology: " + std::to_string(topology.micro_batches) +

@@ -62,6 +62,8 @@ struct Placement {
 Status Validate(const Placement& placement, int layers, int experts);
 
 inline constexpr int kMaxMicroBatches = 4;
+inline constexpr int kMaxAttentionInstances = 256;
+inline constexpr int kMaxExpertInstances = 1024;
 
 struct Topology {
   uint64_t epoch = 0;

@@ -1,11 +1,17 @@
 #include "dataplane/gateway/topology_messages.h"
 
+#include "common/topology.h"
+
 namespace janus::gateway {
 namespace {
 
-Status ReadAddresses(const char* role,
+Status ReadAddresses(const char* role, int most,
                      const google::protobuf::RepeatedPtrField<v1::Instance>& instances,
                      std::vector<std::string>& to) {
+  if (instances.size() > most) {
+    return InvalidArgument(std::to_string(instances.size()) + " " + role + " instances, at most " +
+                           std::to_string(most));
+  }
   for (int rank = 0; rank < instances.size(); ++rank) {
     const std::string& address = instances[rank].address();
     if (address.empty()) {
@@ -29,9 +35,11 @@ Result<ToldTopology> ReadTopology(const v1::GetTopologyReply& reply) {
   }
   ToldTopology told;
   told.members.epoch = topology.epoch();
-  JANUS_RETURN_IF_ERROR(ReadAddresses("attention", topology.attention(), told.addresses));
+  JANUS_RETURN_IF_ERROR(
+      ReadAddresses("attention", kMaxAttentionInstances, topology.attention(), told.addresses));
   told.members.attention = told.addresses;
-  JANUS_RETURN_IF_ERROR(ReadAddresses("experts", topology.experts(), told.addresses));
+  JANUS_RETURN_IF_ERROR(
+      ReadAddresses("experts", kMaxExpertInstances, topology.experts(), told.addresses));
   return told;
 }
 

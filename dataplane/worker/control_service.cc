@@ -1,5 +1,6 @@
 #include "dataplane/worker/control_service.h"
 
+#include "dataplane/worker/topology_watcher.h"
 #include "proto/convert.h"
 
 namespace janus::dataplane {
@@ -75,24 +76,10 @@ grpc::Status ControlService::GetTopology(grpc::ServerContext*,
   return grpc::Status::OK;
 }
 
-grpc::Status ControlService::WatchTopology(grpc::ServerContext* context,
-                                           const v1::GetTopologyRequest* request,
-                                           grpc::ServerWriter<v1::GetTopologyReply>* writer) {
-  if (Status s = worker_.CheckService(request->service_uid()); !s.ok()) return ToGrpc(s);
-  // A watcher that went away is noticed this often.
-  constexpr auto kLookUp = std::chrono::milliseconds(250);
-  uint64_t sent = 0;
-  while (!context->IsCancelled()) {
-    if (!worker_.WaitForEpoch(sent, MonotonicClock::now() + kLookUp)) continue;
-    const std::optional<Topology> topology = worker_.topology();
-    if (!topology) continue;
-    v1::GetTopologyReply reply;
-    reply.set_fence(worker_.fence());
-    *reply.mutable_committed() = ToProto(*topology);
-    if (!writer->Write(reply)) break;
-    sent = topology->epoch;
-  }
-  return grpc::Status::OK;
+grpc::ServerWriteReactor<v1::GetTopologyReply>* ControlService::WatchTopology(
+    grpc::CallbackServerContext*, const v1::GetTopologyRequest* request) {
+  if (Status s = worker_.CheckService(request->service_uid()); !s.ok()) return RefuseWatch(s);
+  return WatchCommits(worker_, watchers_);
 }
 
 grpc::Status ControlService::GetStatistics(grpc::ServerContext*,

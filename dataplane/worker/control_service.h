@@ -1,12 +1,16 @@
 #pragma once
 
+#include <atomic>
+
 #include "dataplane/worker/worker.h"
 #include "proto/control.grpc.pb.h"
 
 namespace janus::dataplane {
 
-// janus.v1.Control over a Worker. Calls block their gRPC thread; the server bounds those.
-class ControlService final : public v1::Control::Service {
+// janus.v1.Control over a Worker. Calls block their gRPC thread, and the server bounds those, but
+// WatchTopology holds none: as many as watch would keep the operator out.
+class ControlService final
+    : public v1::Control::WithCallbackMethod_WatchTopology<v1::Control::Service> {
  public:
   explicit ControlService(Worker& worker) : worker_(worker) {}
 
@@ -20,13 +24,14 @@ class ControlService final : public v1::Control::Service {
                      v1::DrainReply*) override;
   grpc::Status GetTopology(grpc::ServerContext*, const v1::GetTopologyRequest* request,
                            v1::GetTopologyReply* reply) override;
-  grpc::Status WatchTopology(grpc::ServerContext* context, const v1::GetTopologyRequest* request,
-                             grpc::ServerWriter<v1::GetTopologyReply>* writer) override;
+  grpc::ServerWriteReactor<v1::GetTopologyReply>* WatchTopology(
+      grpc::CallbackServerContext* context, const v1::GetTopologyRequest* request) override;
   grpc::Status GetStatistics(grpc::ServerContext*, const v1::GetStatisticsRequest* request,
                              v1::Statistics* reply) override;
 
  private:
   Worker& worker_;
+  std::atomic<int> watchers_{0};
 };
 
 }  // namespace janus::dataplane

@@ -111,7 +111,11 @@ Status Worker::Prepare(const Stamp& stamp, const Topology& topology, const v1::W
                      " is being prepared; wait for it or abort it");
     }
     if (session_ != nullptr) {
-      if (session_->topology.epoch == stamp.epoch) return OkStatus();
+      if (session_->topology.epoch == stamp.epoch) {
+        if (TopologyHash(session_->topology) == TopologyHash(topology)) return OkStatus();
+        return AlreadyExists("epoch " + std::to_string(stamp.epoch) +
+                             " is prepared with another topology; a new one takes a new epoch");
+      }
       return Unimplemented(
           "a change of topology is not supported by this version; start the service anew");
     }
@@ -236,21 +240,28 @@ Result<std::unique_ptr<Worker::Session>> Worker::Build(
 }
 
 Status Worker::Commit(const Stamp& stamp) {
-  const MutexLock lock(mu_);
-  JANUS_RETURN_IF_ERROR(CheckStamp(stamp));
-  if (session_ == nullptr || session_->topology.epoch != stamp.epoch) {
-    return FailedPrecondition("epoch " + std::to_string(stamp.epoch) + " is not prepared here");
+  std::vector<std::weak_ptr<CommitListener>> listeners;
+  {
+    const MutexLock lock(mu_);
+    JANUS_RETURN_IF_ERROR(CheckStamp(stamp));
+    if (session_ == nullptr || session_->topology.epoch != stamp.epoch) {
+      return FailedPrecondition("epoch " + std::to_string(stamp.epoch) + " is not prepared here");
+    }
+    if (committed_ == stamp.epoch) return OkStatus();
+    committed_ = stamp.epoch;
+    session_->step_thread = std::jthread([this, session = session_.get()](std::stop_token stop) {
+      const Status status = session->attention != nullptr ? session->attention->Run(stop)
+                                                          : session->experts->Run(stop);
+      if (!status.ok()) on_failure_(status);
+    });
+    log_.Info(
+        "serving",
+        {{"epoch", stamp.epoch}, {"m", session_->topology.m()}, {"n", session_->topology.n()}});
+    listeners = listeners_;
   }
-  if (committed_ == stamp.epoch) return OkStatus();
-  committed_ = stamp.epoch;
-  session_->step_thread = std::jthread([this, session = session_.get()](std::stop_token stop) {
-    const Status status =
-        session->attention != nullptr ? session->attention->Run(stop) : session->experts->Run(stop);
-    if (!status.ok()) on_failure_(status);
-  });
-  log_.Info("serving",
-            {{"epoch", stamp.epoch}, {"m", session_->topology.m()}, {"n", session_->topology.n()}});
-  changed_.NotifyAll();
+  for (const std::weak_ptr<CommitListener>& one : listeners) {
+    if (const std::shared_ptr<CommitListener> listener = one.lock()) listener->OnCommit();
+  }
   return OkStatus();
 }
 
@@ -300,12 +311,10 @@ uint64_t Worker::fence() const {
   return fence_;
 }
 
-bool Worker::WaitForEpoch(uint64_t seen, MonotonicTime deadline) const {
+void Worker::AddCommitListener(std::weak_ptr<CommitListener> listener) {
   const MutexLock lock(mu_);
-  while (committed_ == seen) {
-    if (!changed_.WaitUntil(mu_, deadline)) return committed_ != seen;
-  }
-  return true;
+  std::erase_if(listeners_, [](const auto& one) { return one.expired(); });
+  listeners_.push_back(std::move(listener));
 }
 
 std::optional<ModelDescription> Worker::model() const {

@@ -7,6 +7,7 @@
 #include <string>
 #include <thread>
 #include <variant>
+#include <vector>
 
 #include "common/clock.h"
 #include "common/control.h"
@@ -14,6 +15,7 @@
 #include "common/mutex.h"
 #include "dataplane/comm/meeting.h"
 #include "dataplane/model/loader.h"
+#include "dataplane/worker/commit_listener.h"
 #include "dataplane/worker/settings.h"
 #include "dataplane/worker/token_router.h"
 #include "dataplane/worker/worker_metrics.h"
@@ -54,8 +56,8 @@ class Worker {
   // The committed topology; absent before the first Commit.
   std::optional<Topology> topology() const;
   uint64_t fence() const;
-  // Waits until another epoch than `seen` is committed; false at the deadline.
-  bool WaitForEpoch(uint64_t seen, MonotonicTime deadline) const;
+  // Told of every Commit from now on, as long as it lives.
+  void AddCommitListener(std::weak_ptr<CommitListener> listener);
   InstanceStatistics statistics() const;
   // What a scrape sees.
   std::vector<MetricFamily> metrics() const;
@@ -84,13 +86,13 @@ class Worker {
   Histogram step_seconds_{StepSecondsBounds()};
 
   mutable Mutex mu_;
-  mutable CondVar changed_;
   uint64_t fence_ JANUS_GUARDED_BY(mu_) = 0;
   uint64_t preparing_ JANUS_GUARDED_BY(mu_) = 0;  // epoch of a Prepare under way; 0: none
   std::stop_source prepare_stop_ JANUS_GUARDED_BY(mu_);
   bool draining_ JANUS_GUARDED_BY(mu_) = false;
   uint64_t committed_ JANUS_GUARDED_BY(mu_) = 0;
   std::unique_ptr<Session> session_ JANUS_GUARDED_BY(mu_);  // prepared or serving
+  std::vector<std::weak_ptr<CommitListener>> listeners_ JANUS_GUARDED_BY(mu_);
 };
 
 }  // namespace janus::dataplane

@@ -49,6 +49,10 @@ TEST(ReadTopology, RefusesWhatNoTopologyCanBe) {
   reply = TwoByOne();
   reply.mutable_committed()->mutable_experts(0)->clear_address();
   EXPECT_EQ(BreachOf(reply), "InvalidArgument: experts 0 has no address");
+
+  reply = TwoByOne();
+  for (int i = 2; i < 257; ++i) reply.mutable_committed()->add_attention()->set_address("a:1");
+  EXPECT_EQ(BreachOf(reply), "InvalidArgument: 257 attention instances, at most 256");
 }
 
 }  // namespace

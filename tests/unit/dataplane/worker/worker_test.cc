@@ -3,6 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <filesystem>
+#include <iterator>
+#include <memory>
+#include <vector>
 
 #include "tests/support/contains.h"
 #include "tests/unit/dataplane/worker/service_under_test.h"
@@ -169,6 +173,46 @@ TEST_F(WorkerTest, WhoWatchesIsToldOfTheEpochWhenItIsCommitted) {
   EXPECT_EQ(reply.committed().attention_size(), 1);
   context.TryCancel();
   EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::CANCELLED);
+}
+
+TEST_F(WorkerTest, ManyWhoWatchHoldNoThread) {
+  const auto threads = [] {
+    const std::filesystem::directory_iterator all("/proc/self/task");
+    return std::distance(begin(all), end(all));
+  };
+  constexpr int kWatchers = 200;
+  v1::GetTopologyRequest request;
+  request.set_service_uid(kUid);
+  std::vector<grpc::ClientContext> contexts(kWatchers);
+  std::vector<std::unique_ptr<grpc::ClientReader<v1::GetTopologyReply>>> readers;
+  const auto before = threads();
+  for (grpc::ClientContext& context : contexts) {
+    readers.push_back(service_.attention().control().WatchTopology(&context, request));
+  }
+  service_.Serve();
+  for (const auto& reader : readers) {
+    v1::GetTopologyReply reply;
+    ASSERT_TRUE(reader->Read(&reply));
+    EXPECT_EQ(reply.committed().epoch(), 1u);
+  }
+  EXPECT_LT(threads() - before, kWatchers / 2);
+  for (size_t i = 0; i < readers.size(); ++i) {
+    contexts[i].TryCancel();
+    EXPECT_EQ(readers[i]->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  }
+}
+
+TEST_F(WorkerTest, AnEpochIsOfOneTopology) {
+  service_.Serve();
+  v1::PrepareRequest request = service_.PrepareRequest();
+  request.mutable_topology()->set_max_rows_per_round(17);
+  grpc::ClientContext context;
+  const auto reader = service_.attention().control().Prepare(&context, request);
+  v1::PrepareProgress progress;
+  while (reader->Read(&progress)) continue;
+  const grpc::Status status = reader->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::ALREADY_EXISTS);
+  EXPECT_TRUE(Contains(status.error_message(), "epoch 1 is prepared with another topology"));
 }
 
 TEST_F(WorkerTest, StopsCleanWithItsPeersInAnyOrder) {
