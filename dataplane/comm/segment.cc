@@ -10,7 +10,7 @@
 namespace janus::dataplane {
 namespace {
 
-constexpr uint64_t kMagic = 0x32756e616a676573ULL;  // "segjanu2"
+constexpr uint64_t kMagic = 0x33756e616a676573ULL;  // "segjanu3"
 
 // Invariants: written - read <= kControlQueueDepth; entry i of the ring is the writer's while
 // i >= written, the reader's while read <= i < written.
@@ -19,8 +19,6 @@ struct Queue {
   alignas(64) std::atomic<uint64_t> read;
   struct Entry {
     Header header;
-    uint32_t bytes;
-    uint32_t zero;
     std::byte payload[kMaxControlBytes];
   };
   alignas(64) Entry entries[kControlQueueDepth];
@@ -232,7 +230,6 @@ Status SegmentTransport::Send(PeerId to, const Header& header, std::span<const s
   entry.header = header;
   entry.header.tag = tag_;
   entry.header.bytes = payload.size();
-  entry.bytes = static_cast<uint32_t>(payload.size());
   if (!payload.empty()) std::memcpy(entry.payload, payload.data(), payload.size());
   queue->written.store(written + 1, std::memory_order_release);
   Ring(member);
@@ -251,10 +248,10 @@ bool SegmentTransport::Receive(PeerId from, Header& header, std::vector<std::byt
   }
   while (peer.received != written) {
     const Queue::Entry& entry = queue->entries[peer.received % kControlQueueDepth];
+    // What is judged is the copy: the writer can still change what lies there.
     header = entry.header;
-    const uint32_t bytes = entry.bytes;
-    const bool good = header.tag == tag_ && bytes <= kMaxControlBytes && header.bytes == bytes;
-    if (good) payload.assign(entry.payload, entry.payload + bytes);
+    const bool good = header.tag == tag_ && header.bytes <= kMaxControlBytes;
+    if (good) payload.assign(entry.payload, entry.payload + header.bytes);
     queue->read.store(++peer.received, std::memory_order_release);
     if (good) return true;
     ++dropped_;
