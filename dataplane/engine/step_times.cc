@@ -21,7 +21,7 @@ double RunningMedian::value() const {
 }
 
 void PrefillRate::Add(int rows, double seconds) {
-  constexpr int64_t kForgotten = 64;
+  constexpr int64_t kForgotten = 128;
   ++recorded_;
   Rate& rate = by_size_[std::bit_width(static_cast<unsigned>(rows)) - 1];
   rate.seconds.Add(seconds / rows);
@@ -31,16 +31,24 @@ void PrefillRate::Add(int rows, double seconds) {
 }
 
 double PrefillRate::Fit(double seconds) const {
+  constexpr double kOverOne = 1.25;
+  if (const auto one = by_size_.find(0); one != by_size_.end())
+    seconds = std::max(seconds, kOverOne * one->second.seconds.value());
   double most = 0.0;
   for (auto size = by_size_.begin(); size != by_size_.end(); ++size) {
+    const double least = std::ldexp(1.0, size->first);
     double rows = seconds / size->second.seconds.value();
     // More rows than this size's share what is read once, so its rate is cautious for them; for
     // fewer it promises too much, unless nothing smaller is known.
-    if (size != by_size_.begin() && rows < std::ldexp(1.0, size->first)) continue;
+    if (size != by_size_.begin() && rows < least) continue;
+    const auto larger = std::next(size);
+    // More may cost little more: once this size is well known, nothing but trying tells.
+    const bool next_unknown = larger == by_size_.end() || larger->first > size->first + 1;
+    if (rows >= least && next_unknown && size->second.seconds.full())
+      rows = std::max(rows, 2.0 * least);
     // Below what a larger size's own rate speaks for. What is granted is of this size then, so
     // that a rate that promised too much is corrected by what comes of it.
-    if (const auto larger = std::next(size); larger != by_size_.end())
-      rows = std::min(rows, std::ldexp(1.0, larger->first) - 1.0);
+    if (larger != by_size_.end()) rows = std::min(rows, std::ldexp(1.0, larger->first) - 1.0);
     most = std::max(most, rows);
   }
   return most;

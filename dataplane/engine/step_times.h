@@ -17,6 +17,7 @@ class RunningMedian {
 
   void Add(double value);
   bool empty() const { return count_ == 0; }
+  bool full() const { return count_ >= window_; }
   double value() const;  // 0 when empty
 
  private:
@@ -28,13 +29,15 @@ class RunningMedian {
 // How long prompt positions take beside the decode rows of a step. Few of them cost more each: a
 // step with prompts reads experts that decoding alone would not, however few the positions are. So
 // rates are kept by size, in powers of two. A position costs more the longer its prompt has become,
-// so a rate is that of the last 8 steps of its size, and one that has not been seen for 64 is
-// forgotten. Confined.
+// so a rate is that of the last 8 steps of its size, and one that has not been seen for 128 is
+// forgotten: what is larger than what fits is then tried again, in fewer than one step of a
+// hundred. Confined.
 class PrefillRate {
  public:
   void Add(int rows, double seconds);
   bool empty() const { return by_size_.empty(); }
-  // The most positions that some size's rate fits into so many seconds.
+  // The most positions that some size's rate fits into so many seconds. Where not even one fits, it
+  // is computed all the same, and with it as many as cost a quarter more than it alone.
   double Fit(double seconds) const;
 
  private:

@@ -123,11 +123,42 @@ TEST(StepTimes, OneSlowStepDoesNotForbidItsSizeForGood) {
   times.Record({4, 0, 0}, Seconds(0.030));
   times.Record({4, 64, 64}, Seconds(5.0));
   int rows = 0;
-  for (int step = 0; step < 80; ++step) {
+  for (int step = 0; step < 160; ++step) {
     rows = times.Prefill(Seconds(0.040), 4, 0.1, 512, 1).each;
     times.Record({4, rows, rows}, took(rows));
   }
   EXPECT_GE(rows, 90) << "100 fit";
+}
+
+// What one position reads serves the next ones too. A time in which one was all that fitted must
+// not leave the prompt at one position a step for good.
+TEST(StepTimes, SharesGrowAgainAfterATimeInWhichOnePositionWasAllThatFitted) {
+  StepTimes times;
+  times.Record({4, 0, 0}, Seconds(0.030));
+  const auto took = [](int rows) { return Seconds(0.030 + 0.012 + rows * 0.0001); };
+  int64_t slow = 0, fast = 0;
+  for (int step = 0; step < 1200; ++step) {
+    const int rows = times.Prefill(Seconds(0.046), 4, 0.1, 512, 1).each;
+    const bool disturbed = step < 600;  // another took half of the machine
+    (disturbed ? slow : fast) += rows;
+    times.Record({4, rows, rows}, disturbed ? 2.0 * took(rows) : took(rows));
+  }
+  EXPECT_GE(fast, 600 * 30) << "40 fit";
+}
+
+TEST(StepTimes, WhereNotOnePositionFitsAsManyAreComputedAsCostLittleMore) {
+  StepTimes times;
+  times.Record({4, 0, 0}, Seconds(0.030));
+  int64_t done = 0;
+  int dear = 0;
+  for (int step = 0; step < 1000; ++step) {
+    const int rows = times.Prefill(Seconds(0.035), 4, 0.1, 512, 1).each;
+    done += rows;
+    dear += rows > 64;
+    times.Record({4, rows, rows}, Seconds(0.030 + 0.012 + rows * 0.0001));
+  }
+  EXPECT_GE(done, 1000 * 20) << "31 cost a quarter more than one";
+  EXPECT_LE(dear, 0);
 }
 
 TEST(StepTimes, PromptsAtOneInstanceGetNoMoreThanWasSeenAtEach) {
