@@ -33,7 +33,8 @@ TEST(WorkerMetrics, AreThoseOfThePage) {
   std::set<std::string> exported = NamesOf(Role::kAttention);
   exported.merge(NamesOf(Role::kExperts));
   const std::string page = ReadFile(JANUS_SOURCE_DIR "/docs/metrics.md").value();
-  const std::string ours = page.substr(page.find("## Of the workers"));
+  const size_t begin = page.find("## Of the workers");
+  const std::string ours = page.substr(begin, page.find("\n## ", begin) - begin);
   const std::regex name("`((?:janus|process)_[a-z_]+)[`{]");
   std::set<std::string> told;
   for (std::sregex_iterator at(ours.begin(), ours.end(), name), end; at != end; ++at) {
