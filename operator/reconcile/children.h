@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "operator/api/moeservice.h"
+#include "operator/api/tree.h"
+#include "operator/kube/resource.h"
+
+namespace janus::control {
+
+// What the operator's configuration says where a MoEService leaves it open.
+struct OperatorDefaults {
+  std::string gateway_image;
+  std::string image_pull_policy = "IfNotPresent";
+  int gateway_replicas = 2;
+};
+
+// How many pods of a role the committed topology has: none of them may be evicted before it is
+// replaced.
+struct CommittedPods {
+  int attention = 0;
+  int experts = 0;
+};
+
+// An object that a service wants to exist, but for its pods.
+struct Child {
+  const Resource* resource;  // of names.h
+  Node object;
+};
+
+// The gateway's Deployment, the endpoint's Service, the headless one of the members, the workers'
+// ServiceAccount and one PodDisruptionBudget per role that has committed pods: whole, with labels,
+// owner reference and the hash of what is wanted (owned.h). Pure.
+std::vector<Child> ChildrenOf(const MoEService& service, const OperatorDefaults& defaults,
+                              const CommittedPods& committed);
+
+}  // namespace janus::control

@@ -1,0 +1,52 @@
+#include "operator/reconcile/epochs.h"
+
+namespace janus::control {
+namespace {
+
+const InstanceId* FirstMissing(const EpochContent& content, const std::set<InstanceId>& alive) {
+  for (const InstanceId& member : content.members) {
+    if (!alive.contains(member)) return &member;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+EpochStep NextStep(const EpochRecord& record, const LeaderProgress& progress,
+                   const std::optional<EpochContent>& wanted, const std::set<InstanceId>& alive) {
+  using Kind = EpochStepKind;
+  if (progress.fence == 0 || progress.fence != record.fence) {
+    return {Kind::kRaiseFence, 0, "a new leader"};
+  }
+  // Before anything else: members may have prepared it and wait for this word.
+  if (record.committed && progress.told < record.committed->epoch) {
+    return {Kind::kTell, record.committed->epoch, "it is committed"};
+  }
+  if (record.proposed) {
+    const RecordedEpoch& proposed = *record.proposed;
+    if (progress.preparing != proposed.epoch) {
+      return {Kind::kAbort, proposed.epoch, "another leader has proposed it"};
+    }
+    if (const InstanceId* gone = FirstMissing(proposed.content, alive)) {
+      return {
+          Kind::kAbort, proposed.epoch,
+          std::string(ToString(gone->role)) + " instance of pod " + gone->pod_uid + " has gone"};
+    }
+    switch (progress.prepare) {
+      case PrepareState::kNone:
+        return {Kind::kPrepare, proposed.epoch, "it is proposed"};
+      case PrepareState::kRunning:
+        return {Kind::kWait, proposed.epoch, "members prepare"};
+      case PrepareState::kFailed:
+        return {Kind::kAbort, proposed.epoch, "a member could not prepare"};
+      case PrepareState::kDone:
+        return {Kind::kCommit, proposed.epoch, "every member has prepared"};
+    }
+  }
+  if (!wanted || !progress.may_propose) return {};
+  if (record.committed && record.committed->content == *wanted) return {};
+  if (FirstMissing(*wanted, alive) != nullptr) return {};  // seen again in a moment
+  return {Kind::kPropose, record.last_epoch + 1, "other members or settings are wanted"};
+}
+
+}  // namespace janus::control

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "common/topology.h"
+#include "operator/kube/resource.h"
+
+namespace janus::control {
+
+// Names, labels and resources of all that belongs to a service. What they are is API: users select
+// by them.
+
+inline constexpr std::string_view kServiceLabel = "serving.janus.dev/service";
+inline constexpr std::string_view kRoleLabel = "serving.janus.dev/role";
+inline constexpr std::string_view kRevisionLabel = "serving.janus.dev/revision";
+// "true" on the pods of the committed topology, and on no other.
+inline constexpr std::string_view kMemberLabel = "serving.janus.dev/member";
+// The readiness gate of worker pods: True after Commit.
+inline constexpr std::string_view kMemberCondition = "serving.janus.dev/member";
+// On an object that we own: a hash of what we want of it.
+inline constexpr std::string_view kWantedAnnotation = "serving.janus.dev/wanted";
+// On a MoEService: another value rolls all its pods.
+inline constexpr std::string_view kRestartedAtAnnotation = "serving.janus.dev/restartedAt";
+
+// The value of kRoleLabel is ToString(Role); nothing: it is none.
+std::optional<Role> RoleNamed(std::string_view name);
+
+// <service>-<role>-<revision>-<id>. Ids of a role go up and are never used twice.
+std::string PodName(std::string_view service, Role role, std::string_view revision, int64_t id);
+// The id at the end of a pod's name; nothing: it is not one of ours.
+std::optional<int64_t> PodIdOf(std::string_view name);
+
+inline std::string GatewayName(std::string_view service) {
+  return std::string(service) + "-gateway";
+}
+// The headless Service under which any worker is found.
+inline std::string MembersName(std::string_view service) {
+  return std::string(service) + "-members";
+}
+// Of a role: its PodDisruptionBudget, and its MoERoleScaler in mode External.
+inline std::string RoleObjectName(std::string_view service, Role role) {
+  return std::string(service) + "-" + std::string(ToString(role));
+}
+inline std::string WorkerAccountName(std::string_view service) {
+  return std::string(service) + "-worker";
+}
+
+inline const Resource kMoEServices{"serving.janus.dev", "v1alpha1", "moeservices", "MoEService"};
+inline const Resource kRoleScalers{"serving.janus.dev", "v1alpha1", "moerolescalers",
+                                   "MoERoleScaler"};
+inline const Resource kTopologies{"serving.janus.dev", "v1alpha1", "moetopologies", "MoETopology"};
+inline const Resource kPods{"", "v1", "pods", "Pod"};
+inline const Resource kServices{"", "v1", "services", "Service"};
+inline const Resource kServiceAccounts{"", "v1", "serviceaccounts", "ServiceAccount"};
+inline const Resource kDeployments{"apps", "v1", "deployments", "Deployment"};
+inline const Resource kDisruptionBudgets{"policy", "v1", "poddisruptionbudgets",
+                                         "PodDisruptionBudget"};
+
+}  // namespace janus::control

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "operator/api/moeservice.h"
+#include "operator/api/tree.h"
+
+namespace janus::control {
+
+// What stands around every object that belongs to a service, and how one that is there is judged.
+
+using Labels = std::map<std::string, std::string>;
+
+// app.kubernetes.io/{name,instance,component,part-of,managed-by} and kServiceLabel.
+Labels LabelsOf(const MoEService& service, std::string_view component);
+
+// The reference by which the API server deletes the object with the service. The service controls
+// it; what deletes the service need not wait for it.
+Node OwnerReference(const MoEService& service);
+
+// Adds name, namespace, labels and owner, then kWantedAnnotation: a hash of the whole. To be called
+// last. `object` has apiVersion and kind; metadata that it has stays.
+void MakeOwned(const MoEService& service, std::string_view name, const Labels& labels,
+               Node& object);
+
+enum class Standing {
+  kAsWanted,
+  kDrifted,  // ours, and wants another hash or had its hash taken away
+  kForeign,  // of this name, and controlled by somebody else or by nobody: never touched
+  kLeaving,  // ours, and being deleted: wait for its end
+};
+
+// Of an object that has the name of one that `service` wants. Somebody else's change of a field we
+// own is found by server-side apply, which is sent where the hash differs and once in a while.
+Standing Judge(const MoEService& service, const Node& there, const Node& wanted);
+
+}  // namespace janus::control

@@ -1,0 +1,163 @@
+#include "operator/reconcile/pods.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "operator/kube/object.h"
+#include "operator/kube/rfc3339.h"
+#include "operator/reconcile/names.h"
+
+namespace janus::control {
+namespace {
+
+// Pods of a rollout beside those that are wanted.
+constexpr int kSurge = 1;
+
+bool IsTrue(const Node& pod, std::string_view condition) {
+  const Node* conditions = FindAt(pod, {"status", "conditions"});
+  if (conditions == nullptr) return false;
+  return std::any_of(conditions->items.begin(), conditions->items.end(), [&](const Node& one) {
+    return TextAt(one, {"type"}) == condition && TextAt(one, {"status"}) == "True";
+  });
+}
+
+std::string UnplaceableMessage(const Node& pod) {
+  const Node* conditions = FindAt(pod, {"status", "conditions"});
+  if (conditions == nullptr) return "";
+  for (const Node& one : conditions->items) {
+    if (TextAt(one, {"type"}) == "PodScheduled" && TextAt(one, {"status"}) == "False" &&
+        TextAt(one, {"reason"}) == "Unschedulable") {
+      return std::string(TextAt(one, {"message"}));
+    }
+  }
+  return "";
+}
+
+void ReadContainers(const Node& pod, PodSeen& out) {
+  const Node* containers = FindAt(pod, {"status", "containerStatuses"});
+  if (containers == nullptr) return;
+  for (const Node& one : containers->items) {
+    if (TextAt(one, {"name"}) != "worker") continue;
+    out.restarts = static_cast<int>(IntegerAt(one, {"restartCount"}).value_or(0));
+    if (TextAt(one, {"state", "waiting", "reason"}) != "CrashLoopBackOff") continue;
+    out.crash_loop = TextAt(one, {"lastState", "terminated", "message"});
+    if (out.crash_loop.empty()) out.crash_loop = TextAt(one, {"state", "waiting", "message"});
+  }
+}
+
+bool IsOld(const PodSeen& pod, const RoleWanted& wanted) {
+  return wanted.rolls && pod.revision != wanted.revision;
+}
+
+// Kept as long as it lives; the others only until somebody is in their place.
+bool IsGood(const PodSeen& pod, const RoleWanted& wanted) {
+  return pod.is_live() && pod.must_leave.empty() && !IsOld(pod, wanted);
+}
+
+// Who is dearest to keep comes first.
+auto KeepOrder(const PodSeen& pod, const RoleWanted& wanted, bool is_committed) {
+  return std::tuple(!pod.containers_ready, !pod.must_leave.empty(), IsOld(pod, wanted),
+                    !is_committed, pod.id);
+}
+
+std::string WhyRemoved(const PodSeen& pod, const RoleWanted& wanted) {
+  if (!pod.must_leave.empty()) return pod.must_leave;
+  if (IsOld(pod, wanted)) return "revision " + wanted.revision + " has taken its place";
+  return "the role wants fewer pods";
+}
+
+int CountToCreate(const std::vector<const PodSeen*>& live, const RoleWanted& wanted) {
+  int good = 0, leaving = 0;
+  for (const PodSeen* pod : live) {
+    good += IsGood(*pod, wanted);
+    leaving += !pod->must_leave.empty();
+  }
+  const int missing = wanted.pods - good;
+  const bool rolling = static_cast<int>(live.size()) - leaving > good;
+  const int room = wanted.pods + leaving + (rolling ? kSurge : 0) - static_cast<int>(live.size());
+  return std::max(0, std::min(missing, room));
+}
+
+}  // namespace
+
+std::optional<PodSeen> ReadPod(const Node& pod) {
+  PodSeen out;
+  out.name = TextAt(pod, {"metadata", "name"});
+  const std::optional<int64_t> id = PodIdOf(out.name);
+  const std::optional<Role> role = RoleNamed(TextAt(pod, {"metadata", "labels", kRoleLabel}));
+  if (!id || !role) return std::nullopt;
+  out.uid = UidOf(pod);
+  out.role = *role;
+  out.id = *id;
+  out.revision = TextAt(pod, {"metadata", "labels", kRevisionLabel});
+  out.has_member_label = TextAt(pod, {"metadata", "labels", kMemberLabel}) == "true";
+  out.node = TextAt(pod, {"spec", "nodeName"});
+  out.containers_ready = IsTrue(pod, "ContainersReady");
+  out.is_leaving = FindAt(pod, {"metadata", "deletionTimestamp"}) != nullptr;
+  const std::string_view phase = TextAt(pod, {"status", "phase"});
+  out.has_ended = phase == "Failed" || phase == "Succeeded";
+  out.unplaceable = UnplaceableMessage(pod);
+  if (IsTrue(pod, "DisruptionTarget")) out.must_leave = "the pod is to be disrupted";
+  if (const auto created = ParseTime(TextAt(pod, {"metadata", "creationTimestamp"}));
+      created.ok()) {
+    out.created = *created;
+  }
+  ReadContainers(pod, out);
+  return out;
+}
+
+PodPlan PlanPods(std::span<const PodSeen> pods, const RoleWanted& wanted,
+                 const std::set<std::string>& committed) {
+  PodPlan plan;
+  std::vector<const PodSeen*> live;
+  WallTime youngest;
+  for (const PodSeen& pod : pods) {
+    youngest = std::max(youngest, pod.created);
+    if (pod.is_live()) live.push_back(&pod);
+  }
+  const bool may_replace = youngest + kCrashPause <= wanted.now;
+  for (const PodSeen& pod : pods) {
+    if (pod.is_leaving || committed.contains(pod.uid)) continue;
+    if (pod.has_ended) {
+      plan.remove.push_back({pod.name, pod.uid, "its containers have ended"});
+    } else if (pod.is_lost) {
+      plan.remove.push_back({pod.name, pod.uid, "node " + pod.node + " is lost"});
+    } else if (!pod.crash_loop.empty() && may_replace) {
+      plan.remove.push_back({pod.name, pod.uid, "its worker keeps ending: " + pod.crash_loop});
+      std::erase(live, &pod);
+    }
+  }
+  std::sort(live.begin(), live.end(), [&](const PodSeen* a, const PodSeen* b) {
+    return KeepOrder(*a, wanted, committed.contains(a->uid)) <
+           KeepOrder(*b, wanted, committed.contains(b->uid));
+  });
+  plan.create = CountToCreate(live, wanted);
+
+  std::vector<const PodSeen*> members;
+  for (const PodSeen* pod : live) {
+    if (static_cast<int>(members.size()) < wanted.pods && pod->containers_ready)
+      members.push_back(pod);
+  }
+  // Nobody goes while those who are to serve do not serve yet: they may still be needed.
+  const bool settled = static_cast<int>(members.size()) == wanted.pods &&
+                       std::all_of(members.begin(), members.end(), [&](const PodSeen* pod) {
+                         return committed.contains(pod->uid);
+                       });
+  int kept = 0;
+  for (const PodSeen* pod : live) {
+    const bool is_member = std::find(members.begin(), members.end(), pod) != members.end();
+    const bool wanted_soon = IsGood(*pod, wanted) && kept < wanted.pods;
+    kept += IsGood(*pod, wanted);
+    if (is_member || wanted_soon || committed.contains(pod->uid)) continue;
+    // One that is too many and serves nobody need not wait for the others.
+    if (settled || !pod->containers_ready || IsGood(*pod, wanted)) {
+      plan.remove.push_back({pod->name, pod->uid, WhyRemoved(*pod, wanted)});
+    }
+  }
+  std::sort(members.begin(), members.end(),
+            [](const PodSeen* a, const PodSeen* b) { return a->id < b->id; });
+  for (const PodSeen* pod : members) plan.members.push_back(pod->uid);
+  return plan;
+}
+
+}  // namespace janus::control

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/topology.h"
+#include "operator/api/tree.h"
+
+namespace janus::control {
+
+// A worker pod as it was seen.
+struct PodSeen {
+  std::string name;
+  std::string uid;
+  Role role = Role::kAttention;
+  std::string revision;
+  int64_t id = 0;
+  std::string node;               // empty: not placed yet
+  bool containers_ready = false;  // it can be prepared
+  bool has_member_label = false;
+  bool is_leaving = false;  // is being deleted
+  bool has_ended = false;   // its containers will not run again
+  int restarts = 0;         // of its worker
+  // Its worker keeps ending and is started later and later; why, in the kubelet's words.
+  std::string crash_loop;
+  // No node takes it; why, in the scheduler's words.
+  std::string unplaceable;
+  WallTime created;
+
+  // Told by who knows the nodes: why the pod has to go while it serves ("node a is cordoned").
+  std::string must_leave;
+  // Nobody has heard of its node for longer than a replacement should wait.
+  bool is_lost = false;
+
+  // It runs, will run, and is not to be given up.
+  bool is_live() const { return !is_leaving && !has_ended && !is_lost; }
+};
+
+// What of a pod's tree decides. Nothing: it carries no role, or no id in its name.
+std::optional<PodSeen> ReadPod(const Node& pod);
+
+// What a role wants.
+struct RoleWanted {
+  int pods = 0;
+  std::string revision;
+  bool rolls = true;  // pods of other revisions are replaced; not while paused
+  WallTime now;
+};
+
+struct PodRemoval {
+  std::string name;
+  std::string uid;
+  std::string reason;  // for the Event
+};
+
+struct PodPlan {
+  int create = 0;  // of the wanted revision
+  // Who should be in the next topology, lowest id first; never one that cannot be prepared.
+  std::vector<std::string> members;  // uids
+  // None of these is of the committed topology.
+  std::vector<PodRemoval> remove;
+};
+
+// The pods of one role: which to make, which should serve, which to delete. `committed`: uids of
+// the committed topology's pods. Pure, and the same whenever the world is the same:
+//
+// - What fails to live is replaced at once; what has ended or is lost is removed.
+// - Who must leave, and pods of another revision, stay and serve until somebody else is in their
+//   place. For those that must leave replacements come all at once, for a rollout one at a time.
+// - A pod that crash-loops is replaced when no pod of the role is younger than kCrashPause, so that
+//   a worker that never can run costs a pod each ten minutes.
+// - Of too many, those go that are not ready, then those that must leave, then those of other
+//   revisions, then the youngest; and none of the committed topology before it has let them go.
+PodPlan PlanPods(std::span<const PodSeen> pods, const RoleWanted& wanted,
+                 const std::set<std::string>& committed);
+
+inline constexpr std::chrono::minutes kCrashPause{10};
+
+}  // namespace janus::control

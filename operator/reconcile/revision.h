@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+
+#include "common/topology.h"
+#include "operator/api/moeservice.h"
+
+namespace janus::control {
+
+// The revision of a role's pods: ten letters and digits that tell what the user set of them and the
+// worker image. A field that is left at its default counts as not set, so that a newer operator,
+// with fields and defaults of its own, finds the revisions of the older one. What reaches workers
+// in Prepare (batch sizes, slots, exchange) is no part of it: it changes without new pods. Pure.
+std::string RevisionOf(const MoEService& service, Role role, const std::string& worker_image);
+
+}  // namespace janus::control

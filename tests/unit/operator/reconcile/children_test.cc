@@ -1,0 +1,248 @@
+#include "operator/reconcile/children.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "operator/api/yaml.h"
+#include "operator/kube/object.h"
+#include "operator/reconcile/names.h"
+#include "operator/reconcile/owned.h"
+#include "operator/reconcile/pod_template.h"
+#include "operator/reconcile/trees.h"
+
+namespace janus::control {
+namespace {
+
+const OperatorDefaults kDefaults{.gateway_image = "gateway:1"};
+
+MoEService Chat() {
+  MoEService service;
+  service.metadata.name = "chat";
+  service.metadata.namespace_ = "prod";
+  service.metadata.uid = "uid-1";
+  service.spec.model.source.type = SourceType::kHostPath;
+  service.spec.model.source.host_path = HostPathSource{"/models/demo"};
+  return service;
+}
+
+Node Worker(const MoEService& service, Role role = Role::kExperts) {
+  return WorkerPod(service, kDefaults, {role, "bcdfghjklm", 7, "worker:1"});
+}
+
+const Node* Named(const std::vector<Child>& children, const Resource& resource,
+                  std::string_view name) {
+  for (const Child& child : children) {
+    if (child.resource == &resource && TextAt(child.object, {"metadata", "name"}) == name) {
+      return &child.object;
+    }
+  }
+  return nullptr;
+}
+
+const Node* ItemOf(const Node* list, std::string_view key, std::string_view value) {
+  if (list == nullptr) return nullptr;
+  for (const Node& item : list->items) {
+    if (TextAt(item, {key}) == value) return &item;
+  }
+  return nullptr;
+}
+
+// Whether `selector`, a map of labels, selects an object with the labels at `metadata`.
+bool Selects(const Node* selector, const Node& metadata) {
+  if (selector == nullptr || selector->fields.empty()) return false;
+  return std::all_of(selector->fields.begin(), selector->fields.end(), [&](const NodeField& one) {
+    return TextAt(metadata, {"labels", one.name}) == one.value.text;
+  });
+}
+
+TEST(ChildrenOf, EverySelectorTakesItsPodsAndNoOthers) {
+  const MoEService service = Chat();
+  const std::vector<Child> children = ChildrenOf(service, kDefaults, {2, 3});
+  const Node* gateway = Named(children, kDeployments, "chat-gateway");
+  const Node* endpoint = Named(children, kServices, "chat");
+  const Node* members = Named(children, kServices, "chat-members");
+  const Node* attention_budget = Named(children, kDisruptionBudgets, "chat-attention");
+  const Node* experts_budget = Named(children, kDisruptionBudgets, "chat-experts");
+  ASSERT_TRUE(gateway && endpoint && members && attention_budget && experts_budget);
+  const Node& of_gateway = *FindAt(*gateway, {"spec", "template", "metadata"});
+  Node attention = *Worker(service, Role::kAttention).Find("metadata");
+  Node experts = *Worker(service, Role::kExperts).Find("metadata");
+
+  EXPECT_TRUE(Selects(FindAt(*gateway, {"spec", "selector", "matchLabels"}), of_gateway));
+  for (const auto& [selector, takes_gateway, takes_workers] :
+       {std::tuple{FindAt(*endpoint, {"spec", "selector"}), true, false},
+        std::tuple{FindAt(*gateway, {"spec", "selector", "matchLabels"}), true, false},
+        std::tuple{FindAt(*members, {"spec", "selector"}), false, true}}) {
+    EXPECT_EQ(Selects(selector, of_gateway), takes_gateway);
+    EXPECT_EQ(Selects(selector, attention), takes_workers);
+    EXPECT_EQ(Selects(selector, experts), takes_workers);
+  }
+  const Node* of_attention = FindAt(*attention_budget, {"spec", "selector", "matchLabels"});
+  const Node* of_experts = FindAt(*experts_budget, {"spec", "selector", "matchLabels"});
+  EXPECT_FALSE(Selects(of_experts, experts)) << "it is no member yet";
+  SetAt(experts, {"labels", kMemberLabel}, Text("true"));
+  SetAt(attention, {"labels", kMemberLabel}, Text("true"));
+  EXPECT_TRUE(Selects(of_experts, experts));
+  EXPECT_FALSE(Selects(of_experts, attention));
+  EXPECT_TRUE(Selects(of_attention, attention));
+  EXPECT_EQ(IntegerAt(*attention_budget, {"spec", "minAvailable"}), 2);
+  EXPECT_EQ(IntegerAt(*experts_budget, {"spec", "minAvailable"}), 3);
+}
+
+TEST(ChildrenOf, NoBudgetHoldsUpWhatServesNobody) {
+  const std::vector<Child> children = ChildrenOf(Chat(), kDefaults, {});
+  EXPECT_TRUE(std::none_of(children.begin(), children.end(), [](const Child& child) {
+    return child.resource == &kDisruptionBudgets;
+  }));
+}
+
+TEST(ChildrenOf, AllAreOwnedByTheServiceAndInItsNamespace) {
+  std::vector<Child> children = ChildrenOf(Chat(), kDefaults, {1, 1});
+  children.push_back({&kPods, Worker(Chat())});
+  for (const Child& child : children) {
+    SCOPED_TRACE(child.resource->ToString());
+    EXPECT_EQ(TextAt(child.object, {"kind"}), child.resource->kind);
+    EXPECT_EQ(TextAt(child.object, {"apiVersion"}), child.resource->ApiVersion());
+    EXPECT_EQ(TextAt(child.object, {"metadata", "namespace"}), "prod");
+    EXPECT_EQ(Judge(Chat(), child.object, child.object), Standing::kAsWanted);
+  }
+}
+
+TEST(Judge, KnowsOursFromOthersAndDriftFromRest) {
+  const MoEService service = Chat();
+  const Node wanted = Named(ChildrenOf(service, kDefaults, {}), kServices, "chat") != nullptr
+                          ? *Named(ChildrenOf(service, kDefaults, {}), kServices, "chat")
+                          : Node();
+  Node there = wanted;
+  SetAt(there, {"spec", "clusterIP"}, Text("10.0.0.1"));
+  EXPECT_EQ(Judge(service, there, wanted), Standing::kAsWanted) << "not ours to say";
+  MoEService edited = service;
+  edited.spec.gateway.service.port = 8080;
+  const std::vector<Child> others = ChildrenOf(edited, kDefaults, {});
+  EXPECT_EQ(Judge(service, there, *Named(others, kServices, "chat")), Standing::kDrifted);
+  SetAt(there, {"metadata", "annotations"}, Node::Map());
+  EXPECT_EQ(Judge(service, there, wanted), Standing::kDrifted);
+  SetAt(there, {"metadata", "deletionTimestamp"}, Text("2026-01-01T00:00:00Z"));
+  EXPECT_EQ(Judge(service, there, wanted), Standing::kLeaving);
+
+  MoEService successor = service;  // deleted and created anew under the same name
+  successor.metadata.uid = "uid-2";
+  EXPECT_EQ(Judge(successor, wanted, wanted), Standing::kForeign);
+  there = wanted;
+  SetAt(there, {"metadata", "ownerReferences"}, Node::List());
+  EXPECT_EQ(Judge(service, there, wanted), Standing::kForeign) << "nobody's is not ours either";
+}
+
+TEST(WorkerPod, HasWhatTheWorkerNeeds) {
+  const Node pod = Worker(Chat());
+  EXPECT_EQ(TextAt(pod, {"metadata", "name"}), "chat-experts-bcdfghjklm-7");
+  EXPECT_EQ(TextAt(pod, {"metadata", "labels", kRevisionLabel}), "bcdfghjklm");
+  EXPECT_EQ(IntegerAt(pod, {"spec", "terminationGracePeriodSeconds"}), 330);
+  const Node* worker = ItemOf(FindAt(pod, {"spec", "containers"}), "name", "worker");
+  ASSERT_NE(worker, nullptr);
+  EXPECT_EQ(TextAt(*worker, {"image"}), "worker:1");
+  std::string arguments;
+  for (const Node& one : worker->Find("args")->items) arguments += one.text + " ";
+  EXPECT_EQ(
+      arguments,
+      "--role=experts --model=/model --device=cpu --service-uid=uid-1 --listen=$(POD_IP):9000 "
+      "--metrics=$(POD_IP):9100 ");
+  const Node* volume = ItemOf(FindAt(pod, {"spec", "volumes"}), "name", "model");
+  ASSERT_NE(volume, nullptr);
+  EXPECT_EQ(TextAt(*volume, {"hostPath", "path"}), "/models/demo");
+  const Node* mount = ItemOf(worker->Find("volumeMounts"), "mountPath", "/model");
+  ASSERT_NE(mount, nullptr);
+  EXPECT_TRUE(mount->Find("readOnly")->boolean);
+}
+
+TEST(WorkerPod, FindsTheModelWhereItsSourceHasIt) {
+  MoEService service = Chat();
+  service.spec.model.source = {};
+  service.spec.model.source.type = SourceType::kPersistentVolumeClaim;
+  service.spec.model.source.persistent_volume_claim = PersistentVolumeClaimSource{"weights", "v2"};
+  Node pod = Worker(service);
+  EXPECT_EQ(
+      ItemOf(FindAt(pod, {"spec", "containers"}), "name", "worker")->Find("args")->items[1].text,
+      "--model=/model/v2");
+  EXPECT_EQ(TextAt(*ItemOf(FindAt(pod, {"spec", "volumes"}), "name", "model"),
+                   {"persistentVolumeClaim", "claimName"}),
+            "weights");
+  service.spec.model.source = {};
+  service.spec.model.source.type = SourceType::kImage;
+  service.spec.model.source.image = ImageSource{"/models/demo"};
+  pod = Worker(service);
+  EXPECT_EQ(
+      ItemOf(FindAt(pod, {"spec", "containers"}), "name", "worker")->Find("args")->items[1].text,
+      "--model=/models/demo");
+  EXPECT_EQ(ItemOf(FindAt(pod, {"spec", "volumes"}), "name", "model"), nullptr);
+}
+
+// Kueue's queue name, a sidecar, an affinity, an environment variable: all that is not typed.
+TEST(WorkerPod, KeepsWhatThePodTemplateSaysBesideWhatIsOurs) {
+  MoEService service = Chat();
+  service.spec.roles.experts.pod_template = *ParseYaml(R"(
+metadata:
+  labels: {kueue.x-k8s.io/queue-name: team-a, serving.janus.dev/role: gateway}
+  annotations: {a: b}
+spec:
+  runtimeClassName: nvidia
+  nodeSelector: {zone: a, disk: ssd}
+  securityContext: {runAsNonRoot: false}
+  volumes: [{name: scratch, emptyDir: {}}]
+  containers:
+  - {name: sidecar, image: side}
+  - name: worker
+    image: not-ours-to-say
+    env: [{name: LD_PRELOAD, value: x}]
+    resources: {limits: {cpu: "1", memory: 1Gi}}
+    volumeMounts: [{name: scratch, mountPath: /scratch}]
+)",
+                                                       "template");
+  service.spec.roles.experts.node_selector = {{"zone", "b"}};
+  service.spec.roles.experts.resources.limits["cpu"] = *ParseQuantity("4");
+  const Node pod = Worker(service);
+  const auto text = [&](FieldPath path) { return TextAt(pod, path); };
+  EXPECT_EQ(text({"metadata", "labels", "kueue.x-k8s.io/queue-name"}), "team-a");
+  EXPECT_EQ(text({"metadata", "labels", kRoleLabel}), "experts") << "what is ours stays ours";
+  EXPECT_EQ(text({"metadata", "annotations", "a"}), "b");
+  EXPECT_EQ(text({"spec", "runtimeClassName"}), "nvidia");
+  EXPECT_EQ(text({"spec", "nodeSelector", "zone"}), "b") << "the typed field is the stronger one";
+  EXPECT_EQ(text({"spec", "nodeSelector", "disk"}), "ssd");
+  EXPECT_FALSE(FindAt(pod, {"spec", "securityContext", "runAsNonRoot"})->boolean);
+  EXPECT_NE(ItemOf(FindAt(pod, {"spec", "volumes"}), "name", "scratch"), nullptr);
+  EXPECT_NE(ItemOf(FindAt(pod, {"spec", "volumes"}), "name", "model"), nullptr);
+  const Node* containers = FindAt(pod, {"spec", "containers"});
+  ASSERT_EQ(containers->items.size(), 2u);
+  EXPECT_NE(ItemOf(containers, "name", "sidecar"), nullptr);
+  const Node* worker = ItemOf(containers, "name", "worker");
+  EXPECT_EQ(TextAt(*worker, {"image"}), "worker:1");
+  EXPECT_NE(ItemOf(worker->Find("env"), "name", "LD_PRELOAD"), nullptr);
+  EXPECT_NE(ItemOf(worker->Find("env"), "name", "POD_IP"), nullptr);
+  EXPECT_EQ(TextAt(*worker, {"resources", "limits", "cpu"}), "4");
+  EXPECT_EQ(TextAt(*worker, {"resources", "limits", "memory"}), "1Gi");
+  EXPECT_NE(ItemOf(worker->Find("volumeMounts"), "mountPath", "/scratch"), nullptr);
+}
+
+TEST(GatewayTemplate, CarriesTheServicesLimitsAndKeys) {
+  MoEService service = Chat();
+  service.spec.drain.timeout_seconds = 60;
+  service.spec.gateway.api_keys_secret_ref = SecretKeyRef{"keys", "all"};
+  const Node pod = GatewayTemplate(service, kDefaults, LabelsOf(service, "gateway"));
+  const Node* gateway = ItemOf(FindAt(pod, {"spec", "containers"}), "name", "gateway");
+  ASSERT_NE(gateway, nullptr);
+  std::string arguments;
+  for (const Node& one : gateway->Find("args")->items) arguments += one.text + " ";
+  EXPECT_EQ(arguments,
+            "--listen=0.0.0.0:8000 --model=/model --model-name=chat --member=chat-members:9000 "
+            "--service-uid=uid-1 --queued-requests=4096 --open-streams=4096 "
+            "--request-bytes=4194304 --drain-seconds=60 "
+            "--api-keys-file=/etc/janus/api-keys/keys ");
+  EXPECT_EQ(TextAt(*ItemOf(FindAt(pod, {"spec", "volumes"}), "name", "api-keys"),
+                   {"secret", "secretName"}),
+            "keys");
+}
+
+}  // namespace
+}  // namespace janus::control
