@@ -18,7 +18,8 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 BIN = pathlib.Path(os.environ.get("JANUS_BIN_DIR", ROOT / "build" / "dev" / "bin"))
-DEADLINE = 20.0
+# For whatever is waited for: a busy machine is slow, and only a fault is forever.
+DEADLINE = 60.0
 
 
 def wait_until(condition, what, deadline=DEADLINE):
@@ -76,10 +77,15 @@ def address_of(worker):
 class Scripted(Process):
     """tests/support/scripted_attention."""
 
+    released = None  # the file of --stall-until
+
     def __init__(self, address, *flags):
         self.address = address
         super().__init__([BIN / "scripted-attention", "--listen", address, *flags])
         assert "ready" in self.first_line()
+
+    def release(self):
+        self.released.touch()
 
     def events(self, kind):
         return [e for e in map(json.loads, list(self.lines)) if kind in e]
@@ -105,8 +111,11 @@ class Gateway(Process):
             lambda: self.metric("janus_gateway_attention_instances") == attached, "attachment"
         )
 
+    def get(self, path, **options):
+        return httpx.get(self.url + path, timeout=DEADLINE, **options)
+
     def metrics(self):
-        return httpx.get(self.url + "/metrics").text
+        return self.get("/metrics").text
 
     def metric(self, name):
         for line in self.metrics().splitlines():
@@ -154,6 +163,13 @@ class Starter:
         self.processes.append(
             Scripted(address, "--topology", topology or self.folder / "topology", *flags))
         return self.processes[-1]
+
+    def held(self, *flags):
+        """A worker whose requests stop after their first token, until release()."""
+        released = self.folder / f"released-{len(self.processes)}"
+        worker = self.scripted("--stall-after", "1", "--stall-until", released, *flags)
+        worker.released = released
+        return worker
 
     def commit(self, workers, epoch=None, file=None):
         """What the scripted workers tell their watchers from now on."""

@@ -85,7 +85,7 @@ def model_not_found(start):
 
 @row(405, "method_not_allowed")
 def method_not_allowed(start):
-    got = httpx.get(start.gateway([start.scripted()]).url + "/v1/completions")
+    got = start.gateway([start.scripted()]).get("/v1/completions")
     assert got.headers["allow"] == "POST"
     return got
 
@@ -111,8 +111,7 @@ def overloaded(start):
 
 @row(431, "headers_too_large")
 def headers_too_large(start):
-    return httpx.get(start.gateway([start.scripted()]).url + "/health",
-                     headers={"X-Large": "y" * 40_000})
+    return start.gateway([start.scripted()]).get("/health", headers={"X-Large": "y" * 40_000})
 
 
 @row(500, "internal_error")

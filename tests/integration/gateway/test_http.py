@@ -7,7 +7,7 @@ import socket
 import httpx
 import pytest
 
-from conftest import ROOT, wait_until
+from conftest import DEADLINE, ROOT, wait_until
 
 
 def talk(gateway, data, more=b"", half_close=False):
@@ -152,7 +152,7 @@ def test_a_stream_is_framed_as_events(shared):
 
 
 def test_requests_share_a_connection(shared):
-    with httpx.Client(base_url=shared.url) as client:
+    with httpx.Client(base_url=shared.url, timeout=DEADLINE) as client:
         for stream in (False, True, False):
             body = {"model": "tiny", "prompt": "abc", "temperature": 0, "stream": stream}
             assert client.post("/v1/completions", json=body).status_code == 200
@@ -176,7 +176,7 @@ def test_a_slow_request_is_408(start):
 
 
 def test_metrics_are_readable_text(shared):
-    got = httpx.get(shared.url + "/metrics")
+    got = shared.get("/metrics")
     assert got.headers["content-type"].startswith("text/plain; version=0.0.4")
     for name in ("vllm:num_requests_waiting", "vllm:num_requests_running",
                  "vllm:kv_cache_usage_perc", "vllm:time_to_first_token_seconds",

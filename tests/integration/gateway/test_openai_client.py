@@ -38,7 +38,7 @@ def test_completion_says_text_reason_and_usage(shared):
 def test_completion_stream_is_the_completion(shared):
     chunks = list(complete(shared, EMOJI, stream=True))
     assert text_of(chunks) == EMOJI
-    assert len(chunks) > 5
+    assert len(chunks) > 1
     assert [c.choices[0].finish_reason for c in chunks].count("stop") == 1
     assert chunks[-1].choices[0].finish_reason == "stop"
     assert len({c.id for c in chunks}) == 1

@@ -6,12 +6,12 @@ import subprocess
 
 import pytest
 
-from conftest import BIN
+from conftest import BIN, DEADLINE
 
 
 def refuse(*flags):
     got = subprocess.run([str(BIN / "janus-gateway"), *map(str, flags)], capture_output=True,
-                         text=True, timeout=20)
+                         text=True, timeout=DEADLINE)
     assert got.returncode in (1, 2)
     last = got.stderr.strip().splitlines()[-1]
     assert last.startswith("janus-gateway: ")

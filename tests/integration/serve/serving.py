@@ -16,7 +16,7 @@ SOURCE = pathlib.Path(os.environ.get("JANUS_SOURCE_DIR", pathlib.Path(__file__).
 BIN = pathlib.Path(os.environ.get("JANUS_BIN_DIR", SOURCE / "build" / "dev" / "bin"))
 GOLDEN = SOURCE / "tests" / "golden"
 DEMO = SOURCE / "examples" / "demo-model"
-DEADLINE = 30.0
+DEADLINE = 60.0
 
 
 def wait_for(condition, what):

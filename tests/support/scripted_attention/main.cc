@@ -18,6 +18,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <mutex>
@@ -47,7 +48,8 @@ struct Options {
   int64_t max_requests = 100'000;
   int64_t step_ms = 1;
   int64_t reject = 0;        // the first so many Submits: RESOURCE_EXHAUSTED
-  int64_t stall_after = -1;  // tokens per request; then nothing more
+  int64_t stall_after = -1;  // tokens per request; then nothing more ...
+  std::string stall_until;   // ... before this file exists; empty: ever
   int64_t error_after = -1;  // tokens per request; then FINISH_REASON_ERROR
   int64_t error_code = 13;   // of such an error: a gRPC status code
   bool replay = false;
@@ -95,6 +97,8 @@ class Attachment {
       next += std::chrono::milliseconds(options_.step_ms);
       changed_.wait_until(lock, next, [this] { return ended_; });
       if (running_.empty()) next = std::chrono::steady_clock::now();
+      stalls_ = options_.stall_after >= 0 &&
+                (options_.stall_until.empty() || !std::filesystem::exists(options_.stall_until));
       for (auto& [id, running] : running_) Advance(running);
       FromAttention message = TakeStep();
       if (message.message_case() == FromAttention::MESSAGE_NOT_SET) continue;
@@ -171,7 +175,7 @@ class Attachment {
   void Advance(Running& running) const {
     const Submit& submit = running.submit;
     if (running.pending.finish_reason() != janus::v1::FINISH_REASON_NONE) return;
-    if (options_.stall_after >= 0 && running.generated >= options_.stall_after) return;
+    if (stalls_ && running.generated >= options_.stall_after) return;
     RequestTokens& out = running.pending;
     out.set_request_id(submit.request_id());
     out.set_attempt(submit.attempt());
@@ -243,6 +247,7 @@ class Attachment {
   std::mutex mu_;
   std::condition_variable changed_;
   bool ended_ = false;
+  bool stalls_ = false;
   uint64_t credits_ = 0;
   uint64_t step_ = 0;
   std::map<uint64_t, Running> running_;
@@ -300,6 +305,7 @@ bool Parse(int argc, char** argv, Options* out) {
   };
   const std::map<std::string, std::string*> texts = {{"--listen", &out->listen},
                                                      {"--topology", &out->topology},
+                                                     {"--stall-until", &out->stall_until},
                                                      {"--service-uid", &out->service_uid}};
   for (int i = 1; i < argc; ++i) {
     const std::string flag = argv[i];
