@@ -8,7 +8,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
-from cluster_case import CLUSTER, ROOT, ClusterCase  # noqa: E402
+from cluster_case import CLUSTER, ROOT, ClusterCase, wait_for  # noqa: E402
 
 BIN = pathlib.Path(os.environ.get("JANUS_BIN_DIR", ROOT / "build" / "dev" / "bin"))
 
@@ -20,6 +20,9 @@ class ClientTest(ClusterCase):
         cls.install_crds()
 
     def test_it_conforms_to_the_suite(self):
+        # Pods are refused until their account is there.
+        wait_for(lambda: self.try_kubectl("-n", self.namespace, "get", "serviceaccount", "default")
+                 .returncode == 0, "the namespace's default service account")
         program = BIN / "kube-conformance"
         self.assertTrue(program.exists(), f"no {program}; ninja -C build/dev kube-conformance")
         command = [program] if self.is_given else [CLUSTER, "run", program]

@@ -45,7 +45,7 @@ struct ListOptions {
 struct ObjectList {
   std::vector<Node> items;       // with apiVersion and kind, which the server leaves out
   std::string resource_version;  // of the whole list: where a watch begins
-  std::string continue_token;    // empty: that was all
+  std::string continue_token;    // empty: that was all; else there may be more, or nothing
 };
 
 struct WriteOptions {

@@ -1,6 +1,7 @@
 // A real API server: $KUBECONFIG, and $JANUS_NAMESPACE, which is there; with the kinds of crds/.
 
 #include <cstdlib>
+#include <utility>
 
 #include "common/check.h"
 #include "operator/kube/client.h"
@@ -17,13 +18,22 @@ std::string Variable(const char* name) {
 
 class ApiServerGround final : public Ground {
  public:
-  explicit ApiServerGround(ClusterConfig config) : client_(std::move(config), {}, timeline_) {}
+  explicit ApiServerGround(const ClusterConfig& config)
+      : client_(config, {}, timeline_), other_(config, Named("somebody-else"), timeline_) {}
   ObjectApi& api() override { return client_; }
-  std::string namespace_() const override { return Variable("JANUS_NAMESPACE"); }
+  ObjectApi& other_api() override { return other_; }
+  std::string ns() const override { return Variable("JANUS_NAMESPACE"); }
 
  private:
+  static KubeClientOptions Named(std::string name) {
+    KubeClientOptions options;
+    options.name = std::move(name);
+    return options;
+  }
+
   SystemTimeline timeline_;
   KubeClient client_;
+  KubeClient other_;
 };
 
 }  // namespace
@@ -31,7 +41,7 @@ class ApiServerGround final : public Ground {
 std::unique_ptr<Ground> MakeGround() {
   Result<ClusterConfig> config = LoadKubeconfig(Variable("KUBECONFIG"), "");
   JANUS_CHECK(config.ok(), config.status().ToString());
-  return std::make_unique<ApiServerGround>(*std::move(config));
+  return std::make_unique<ApiServerGround>(*config);
 }
 
 }  // namespace janus::control

@@ -11,8 +11,10 @@ namespace janus::control {
 struct Ground {
   virtual ~Ground() = default;
   virtual ObjectApi& api() = 0;
+  // The same objects, for a field manager of another name.
+  virtual ObjectApi& other_api() = 0;
   // Is there, and nobody else writes into it.
-  virtual std::string namespace_() const = 0;
+  virtual std::string ns() const = 0;
 };
 
 // Once per program. Aborts with the reason where there is none.

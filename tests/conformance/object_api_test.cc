@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <sstream>
 #include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "operator/api/field_filter.h"
@@ -27,13 +29,14 @@ class ObjectApiTest : public testing::Test {
   static void TearDownTestSuite() { delete ground_; }
 
   ObjectApi& api() { return ground_->api(); }
-  std::string namespace_() const { return ground_->namespace_(); }
+  ObjectApi& other_api() { return ground_->other_api(); }
+  std::string ns() const { return ground_->ns(); }
   // Names are of one test alone.
   ObjectKey Key(const std::string& suffix = "") const {
     std::string name = testing::UnitTest::GetInstance()->current_test_info()->name() + suffix;
     std::transform(name.begin(), name.end(), name.begin(),
                    [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    return {namespace_(), name};
+    return {ns(), name};
   }
   Node Object(const Resource& resource, const ObjectKey& key, const std::string& fields) const {
     Node out = *ParseJson(R"({"apiVersion":")" + resource.ApiVersion() + R"(","kind":")" +
@@ -50,6 +53,54 @@ class ObjectApiTest : public testing::Test {
                   R"("spec":{"service":"chat","role":"experts","replicas":)" +
                       std::to_string(replicas) + "}");
   }
+  // `object` with an owner; it blocks the owner's deletion if asked to.
+  Node Owned(Node object, const Node& owner, bool blocks = false) const {
+    Node reference = Node::Map();
+    for (const std::string_view field : {"apiVersion", "kind"}) {
+      reference.Add(field, *owner.Find(field));
+    }
+    reference.Add("name", Node::String(KeyOf(owner).name));
+    reference.Add("uid", Node::String(UidOf(owner)));
+    if (blocks) reference.Add("blockOwnerDeletion", Node::Bool(true));
+    Node list = Node::List();
+    list.items.push_back(std::move(reference));
+    SetAt(object, {"metadata", "ownerReferences"}, std::move(list));
+    return object;
+  }
+  Node Finalized(Node object) const {
+    Node list = Node::List();
+    list.items.push_back(Node::String("test.janus.dev/held"));
+    SetAt(object, {"metadata", "finalizers"}, std::move(list));
+    return object;
+  }
+  StatusCode Find(const Resource& resource, const ObjectKey& key) {
+    const ApiResult<Node> found = api().Get(resource, key, Subresource::kNone, kLimits);
+    return found.ok() ? StatusCode::kOk : found.error().code;
+  }
+  // Until the config map is gone, or the watch's time has passed: what a cluster's controllers do
+  // takes them a moment.
+  bool IsGoneInTime(const ObjectKey& key) {
+    WatchOptions options;
+    options.selection = {ns(), "", "metadata.name=" + key.name};
+    options.timeout = Seconds(30);
+    const ApiResult<Node> now = api().Get(kConfigMaps, key, Subresource::kNone, kLimits);
+    if (!now.ok()) return now.error().code == StatusCode::kNotFound;
+    options.resource_version = ResourceVersionOf(*now);
+    bool is_gone = false;
+    const ApiResult<WatchEnd> end = api().Watch(kConfigMaps, options,
+                                                [&](const WatchEvent& event) {
+                                                  is_gone = event.type == WatchEventType::kDeleted;
+                                                  return !is_gone;
+                                                },
+                                                {});
+    EXPECT_TRUE(end.ok()) << end.status().ToString();
+    return is_gone;
+  }
+  ApiResult<Node> Merge(const Resource& resource, const ObjectKey& key, const std::string& patch,
+                        Subresource subresource = Subresource::kNone) {
+    return api().Patch(resource, key, PatchKind::kMerge, *ParseJson(patch, "test"), subresource, {},
+                       kLimits);
+  }
   Node MustCreate(const Resource& resource, const Node& object) {
     ApiResult<Node> made = api().Create(resource, object, {}, kLimits);
     EXPECT_TRUE(made.ok()) << made.status().ToString();
@@ -58,7 +109,7 @@ class ObjectApiTest : public testing::Test {
   // The first `count` events of what happens to this test's config maps after `version`.
   std::vector<WatchEvent> Watch(const std::string& version, size_t count) {
     WatchOptions options;
-    options.selection.namespace_ = namespace_();
+    options.selection.namespace_ = ns();
     options.selection.label_selector = "test=" + Key().name;
     options.resource_version = version;
     options.timeout = Seconds(30);
@@ -102,9 +153,9 @@ TEST_F(ObjectApiTest, ANameIsGivenOnce) {
 }
 
 TEST_F(ObjectApiTest, AGeneratedNameBeginsAsAsked) {
-  Node object = ConfigMap({namespace_(), ""});
+  Node object = ConfigMap({ns(), ""});
   object.fields.erase(object.fields.begin() + 2);
-  SetAt(object, {"metadata", "namespace"}, Node::String(namespace_()));
+  SetAt(object, {"metadata", "namespace"}, Node::String(ns()));
   SetAt(object, {"metadata", "generateName"}, Node::String("worker-"));
   const Node made = MustCreate(kConfigMaps, object);
   EXPECT_TRUE(KeyOf(made).name.starts_with("worker-"));
@@ -261,7 +312,7 @@ TEST_F(ObjectApiTest, AListComesInChunksOfOneVersion) {
   }
   MustCreate(kConfigMaps, ConfigMap(Key("-other")));
   ListOptions options;
-  options.selection = {namespace_(), "test=" + Key().name, ""};
+  options.selection = {ns(), "test=" + Key().name, ""};
   options.limit = 2;
   std::vector<std::string> names;
   std::vector<std::string> versions;
@@ -283,7 +334,7 @@ TEST_F(ObjectApiTest, AListComesInChunksOfOneVersion) {
 
 TEST_F(ObjectApiTest, AWatchTellsAllThatHappensInOrderAndResumes) {
   ListOptions options;
-  options.selection = {namespace_(), "test=" + Key().name, ""};
+  options.selection = {ns(), "test=" + Key().name, ""};
   const ApiResult<ObjectList> empty = api().List(kConfigMaps, options, kLimits);
   ASSERT_TRUE(empty.ok()) << empty.status().ToString();
   const Node first = MustCreate(kConfigMaps, Labelled(ConfigMap(Key())));
@@ -313,11 +364,11 @@ TEST_F(ObjectApiTest, AWatchTellsAllThatHappensInOrderAndResumes) {
 
 TEST_F(ObjectApiTest, ABookmarkTakesAWatchPastWhatItDoesNotHear) {
   ListOptions list;
-  list.selection.namespace_ = namespace_();
+  list.selection.namespace_ = ns();
   WatchOptions options;
-  options.selection = {namespace_(), "test=" + Key().name, ""};
+  options.selection = {ns(), "test=" + Key().name, ""};
   options.resource_version = api().List(kConfigMaps, list, kLimits)->resource_version;
-  options.timeout = Seconds(10);  // a bookmark comes about two seconds before the end
+  options.timeout = Seconds(6);  // a bookmark comes about two seconds before the end
   MustCreate(kConfigMaps, Labelled(ConfigMap(Key())));
   std::string heard;
   std::string bookmark;
@@ -341,7 +392,7 @@ TEST_F(ObjectApiTest, ABookmarkTakesAWatchPastWhatItDoesNotHear) {
 
 TEST_F(ObjectApiTest, AVersionThatIsTooOldSaysSo) {
   WatchOptions options;
-  options.selection.namespace_ = namespace_();
+  options.selection.namespace_ = ns();
   options.resource_version = "1";
   const ApiResult<WatchEnd> end =
       api().Watch(kScalers, options, [](const WatchEvent&) { return true; }, {});
@@ -354,7 +405,7 @@ TEST_F(ObjectApiTest, AnInformerFollowsFromAListInPagesOn) {
     MustCreate(kConfigMaps, Labelled(ConfigMap(Key("-" + std::to_string(i)))));
   }
   ReflectorOptions options;
-  options.selection = {namespace_(), "test=" + Key().name, ""};
+  options.selection = {ns(), "test=" + Key().name, ""};
   options.page_size = 2;
   options.keep = FieldFilter({"data.key"});
   ObjectStoreOptions kept;
@@ -408,7 +459,7 @@ TEST_F(ObjectApiTest, AnEventIsTakenAndItsRepeatsAreCounted) {
   EXPECT_EQ(recorder.statistics().created, 1);
   EXPECT_EQ(recorder.statistics().patched, 2);
   ListOptions list;
-  list.selection.namespace_ = namespace_();
+  list.selection.namespace_ = ns();
   const ApiResult<ObjectList> events = api().List(EventResource(), list, kLimits);
   ASSERT_TRUE(events.ok()) << events.status().ToString();
   std::vector<int64_t> counts;
@@ -418,6 +469,411 @@ TEST_F(ObjectApiTest, AnEventIsTakenAndItsRepeatsAreCounted) {
   }
   EXPECT_EQ(counts, std::vector<int64_t>{3});
 }
+
+TEST_F(ObjectApiTest, AnUnknownResourceIsNotFound) {
+  const Resource nothing{"serving.janus.dev", "v1alpha1", "nosuchthings", "NoSuchThing", true};
+  const ApiResult<Node> read = api().Get(nothing, Key(), Subresource::kNone, kLimits);
+  ASSERT_FALSE(read.ok());
+  EXPECT_EQ(read.error().code, StatusCode::kNotFound);
+}
+
+TEST_F(ObjectApiTest, ANamespaceThatIsNotThereTakesNothing) {
+  const ApiResult<Node> made =
+      api().Create(kConfigMaps, ConfigMap({"no-such-namespace", Key().name}), {}, kLimits);
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.error().code, StatusCode::kNotFound) << made.status().ToString();
+}
+
+TEST_F(ObjectApiTest, ANameThatIsNoneIsRefused) {
+  const ApiResult<Node> made =
+      api().Create(kConfigMaps, ConfigMap({ns(), "Not_A_Name"}), {}, kLimits);
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.error().http_status, 422);
+  ASSERT_FALSE(made.error().causes.empty());
+  EXPECT_EQ(made.error().causes[0].field, "metadata.name");
+}
+
+TEST_F(ObjectApiTest, AnUpdateThatChangesNothingMakesNoVersion) {
+  const Node made = MustCreate(kConfigMaps, ConfigMap(Key()));
+  const ApiResult<Node> same = api().Update(kConfigMaps, made, Subresource::kNone, {}, kLimits);
+  ASSERT_TRUE(same.ok()) << same.status().ToString();
+  EXPECT_EQ(ResourceVersionOf(*same), ResourceVersionOf(made));
+}
+
+TEST_F(ObjectApiTest, AnUpdateWithAnothersUidIsAConflict) {
+  Node object = MustCreate(kConfigMaps, ConfigMap(Key()));
+  SetAt(object, {"metadata", "uid"}, Node::String("00000000-0000-0000-0000-000000000000"));
+  const ApiResult<Node> update = api().Update(kConfigMaps, object, Subresource::kNone, {}, kLimits);
+  ASSERT_FALSE(update.ok());
+  EXPECT_EQ(update.error().code, StatusCode::kAborted) << update.status().ToString();
+}
+
+TEST_F(ObjectApiTest, WhatMayNotChangeIsRefusedByPath) {
+  MustCreate(kScalers, Scaler(Key()));
+  const ApiResult<Node> changed = Merge(kScalers, Key(), R"({"spec":{"service":"other"}})");
+  ASSERT_FALSE(changed.ok());
+  EXPECT_EQ(changed.error().http_status, 422);
+  ASSERT_FALSE(changed.error().causes.empty());
+  EXPECT_EQ(changed.error().causes[0].field, "spec.service");
+}
+
+TEST_F(ObjectApiTest, DefaultsAreReadBack) {
+  const Resource services{"serving.janus.dev", "v1alpha1", "moeservices", "MoEService", true};
+  const ObjectKey key{ns(), "defaults-are-read-back"};
+  const Node made = MustCreate(
+      services, Object(services, key,
+                       R"("spec":{"model":{"source":{"type":"HuggingFace","huggingFace":)"
+                       R"({"repo":"owner/name"}}},"slo":{"tpot":{"targetMilliseconds":60}}})"));
+  EXPECT_EQ(TextAt(made, {"spec", "device"}), "Auto");
+  EXPECT_EQ(TextAt(made, {"spec", "slo", "tpot", "percentile"}), "P95");
+  EXPECT_TRUE(api().Delete(services, key, {}, kLimits).ok());
+}
+
+TEST_F(ObjectApiTest, OnlyASpecThatChangesRaisesTheGeneration) {
+  MustCreate(kScalers, Scaler(Key()));
+  const auto generation = [](const ApiResult<Node>& result) {
+    EXPECT_TRUE(result.ok()) << result.status().ToString();
+    return result.ok() ? IntegerAt(*result, {"metadata", "generation"}) : std::nullopt;
+  };
+  EXPECT_EQ(generation(Merge(kScalers, Key(), R"({"metadata":{"labels":{"a":"b"}}})")), 1);
+  EXPECT_EQ(generation(Merge(kScalers, Key(), R"({"status":{"replicas":7}})")), 1);
+  EXPECT_EQ(generation(Merge(kScalers, Key(), R"({"spec":{"replicas":3}})")), 2);
+  EXPECT_EQ(generation(Merge(kScalers, Key(), R"({"metadata":{"generation":9}})")), 2);
+  const ApiResult<Node> seen =
+      Merge(kScalers, Key(), R"({"status":{"observedGeneration":2}})", Subresource::kStatus);
+  EXPECT_EQ(generation(seen), 2);
+  EXPECT_EQ(IntegerAt(*seen, {"status", "observedGeneration"}), 2);
+  EXPECT_EQ(FindAt(*seen, {"status", "replicas"}), nullptr);  // was not written by that road
+}
+
+TEST_F(ObjectApiTest, AnApplyThatWouldTakeAnothersFieldIsAConflictUnlessForced) {
+  const auto apply = [&](ObjectApi& who, const std::string& data, bool force) {
+    return who.Apply(kConfigMaps, Object(kConfigMaps, Key(), R"("data":)" + data),
+                     Subresource::kNone, {{}, force}, kLimits);
+  };
+  ASSERT_TRUE(apply(api(), R"({"mine":"1","shared":"s"})", false).ok());
+  // The same value is shared, another key is nobody's yet.
+  const ApiResult<Node> beside = apply(other_api(), R"({"shared":"s","theirs":"2"})", false);
+  ASSERT_TRUE(beside.ok()) << beside.status().ToString();
+  const ApiResult<Node> refused = apply(other_api(), R"({"mine":"3","theirs":"2"})", false);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, StatusCode::kAborted);
+  ASSERT_EQ(refused.error().causes.size(), 1U) << refused.status().ToString();
+  EXPECT_EQ(refused.error().causes[0].reason, "FieldManagerConflict");
+  EXPECT_EQ(refused.error().causes[0].field, ".data.mine");
+  const ApiResult<Node> forced = apply(other_api(), R"({"mine":"3","theirs":"2"})", true);
+  ASSERT_TRUE(forced.ok()) << forced.status().ToString();
+  EXPECT_EQ(WriteJson(*forced->Find("data")), R"({"mine":"3","shared":"s","theirs":"2"})");
+  // What was taken is left alone, what is ours alone goes.
+  const ApiResult<Node> left = apply(api(), R"({"new":"4"})", false);
+  ASSERT_TRUE(left.ok()) << left.status().ToString();
+  EXPECT_EQ(WriteJson(*left->Find("data")), R"({"mine":"3","new":"4","theirs":"2"})");
+}
+
+TEST_F(ObjectApiTest, AnAppliedStatusLeavesTheSpecAlone) {
+  MustCreate(kScalers, Scaler(Key()));
+  const ApiResult<Node> applied =
+      api().Apply(kScalers, Object(kScalers, Key(), R"("status":{"replicas":2})"),
+                  Subresource::kStatus, {}, kLimits);
+  ASSERT_TRUE(applied.ok()) << applied.status().ToString();
+  EXPECT_EQ(IntegerAt(*applied, {"status", "replicas"}), 2);
+  EXPECT_EQ(IntegerAt(*applied, {"spec", "replicas"}), 2);
+  EXPECT_EQ(IntegerAt(*applied, {"metadata", "generation"}), 1);
+}
+
+TEST_F(ObjectApiTest, AFinalizerHoldsADeletedObject) {
+  MustCreate(kConfigMaps, Finalized(ConfigMap(Key())));
+  const ApiResult<Node> going = api().Delete(kConfigMaps, Key(), {}, kLimits);
+  ASSERT_TRUE(going.ok()) << going.status().ToString();
+  EXPECT_FALSE(TextAt(*going, {"metadata", "deletionTimestamp"}).empty());
+  EXPECT_EQ(Find(kConfigMaps, Key()), StatusCode::kOk);
+  const ApiResult<Node> late =
+      Merge(kConfigMaps, Key(),
+            R"({"metadata":{"finalizers":["test.janus.dev/held","test.janus.dev/b"]}})");
+  ASSERT_FALSE(late.ok());
+  EXPECT_EQ(late.error().http_status, 422);
+  ASSERT_TRUE(Merge(kConfigMaps, Key(), R"({"metadata":{"finalizers":null}})").ok());
+  EXPECT_EQ(Find(kConfigMaps, Key()), StatusCode::kNotFound);
+}
+
+TEST_F(ObjectApiTest, ADeletedOwnerTakesItsDependentsAlong) {
+  const Node owner = MustCreate(kConfigMaps, ConfigMap(Key("-owner")));
+  MustCreate(kConfigMaps, Owned(ConfigMap(Key("-owned")), owner));
+  ASSERT_TRUE(api().Delete(kConfigMaps, Key("-owner"), {}, kLimits).ok());
+  EXPECT_EQ(Find(kConfigMaps, Key("-owner")), StatusCode::kNotFound);
+  EXPECT_TRUE(IsGoneInTime(Key("-owned")));
+}
+
+TEST_F(ObjectApiTest, AnOrphanedDependentStaysWithoutItsOwner) {
+  const Node owner = MustCreate(kConfigMaps, ConfigMap(Key("-owner")));
+  MustCreate(kConfigMaps, Owned(ConfigMap(Key("-owned")), owner));
+  DeleteOptions orphan;
+  orphan.propagation = Propagation::kOrphan;
+  ASSERT_TRUE(api().Delete(kConfigMaps, Key("-owner"), orphan, kLimits).ok());
+  ASSERT_TRUE(IsGoneInTime(Key("-owner")));
+  const ApiResult<Node> left = api().Get(kConfigMaps, Key("-owned"), Subresource::kNone, kLimits);
+  ASSERT_TRUE(left.ok()) << left.status().ToString();
+  EXPECT_EQ(FindAt(*left, {"metadata", "ownerReferences"}), nullptr);
+}
+
+TEST_F(ObjectApiTest, AnOwnerInTheForegroundGoesAfterWhatBlocksIt) {
+  const Node owner = MustCreate(kConfigMaps, ConfigMap(Key("-owner")));
+  MustCreate(kConfigMaps, Finalized(Owned(ConfigMap(Key("-owned")), owner, true)));
+  DeleteOptions foreground;
+  foreground.propagation = Propagation::kForeground;
+  const ApiResult<Node> going = api().Delete(kConfigMaps, Key("-owner"), foreground, kLimits);
+  ASSERT_TRUE(going.ok()) << going.status().ToString();
+  EXPECT_FALSE(TextAt(*going, {"metadata", "deletionTimestamp"}).empty());
+  EXPECT_EQ(Find(kConfigMaps, Key("-owner")), StatusCode::kOk);
+  ASSERT_TRUE(Merge(kConfigMaps, Key("-owned"), R"({"metadata":{"finalizers":null}})").ok());
+  EXPECT_TRUE(IsGoneInTime(Key("-owned")));
+  EXPECT_TRUE(IsGoneInTime(Key("-owner")));
+}
+
+TEST_F(ObjectApiTest, AWatchHearsAnObjectEnterAndLeaveItsSelection) {
+  const Node made = MustCreate(kConfigMaps, ConfigMap(Key()));
+  const std::string label = R"({"metadata":{"labels":{"test":")" + Key().name + R"("}}})";
+  ASSERT_TRUE(Merge(kConfigMaps, Key(), label).ok());
+  ASSERT_TRUE(Merge(kConfigMaps, Key(), R"({"data":{"key":"two"}})").ok());
+  ASSERT_TRUE(Merge(kConfigMaps, Key(), R"({"metadata":{"labels":null}})").ok());
+  const std::vector<WatchEvent> events = Watch(std::string(ResourceVersionOf(made)), 3);
+  ASSERT_EQ(events.size(), 3U);
+  EXPECT_EQ(events[0].type, WatchEventType::kAdded);
+  EXPECT_EQ(events[1].type, WatchEventType::kModified);
+  EXPECT_EQ(events[2].type, WatchEventType::kDeleted);
+  EXPECT_EQ(Find(kConfigMaps, Key()), StatusCode::kOk);
+}
+
+TEST_F(ObjectApiTest, AListGoesOnAsItBegan) {
+  for (int i = 0; i < 4; ++i) {
+    MustCreate(kConfigMaps, Labelled(ConfigMap(Key("-" + std::to_string(i)))));
+  }
+  ListOptions options;
+  options.selection = {ns(), "test=" + Key().name, ""};
+  options.limit = 2;
+  const ApiResult<ObjectList> first = api().List(kConfigMaps, options, kLimits);
+  ASSERT_TRUE(first.ok()) << first.status().ToString();
+  ASSERT_TRUE(api().Delete(kConfigMaps, Key("-2"), {}, kLimits).ok());
+  MustCreate(kConfigMaps, Labelled(ConfigMap(Key("-4"))));
+  options.continue_token = first->continue_token;
+  std::vector<ObjectKey> rest;
+  // The last chunk may be empty: the server looks at the selection after it has cut the chunks.
+  while (!options.continue_token.empty()) {
+    const ApiResult<ObjectList> next = api().List(kConfigMaps, options, kLimits);
+    ASSERT_TRUE(next.ok()) << next.status().ToString();
+    for (const Node& item : next->items) rest.push_back(KeyOf(item));
+    options.continue_token = next->continue_token;
+  }
+  EXPECT_EQ(rest, (std::vector<ObjectKey>{Key("-2"), Key("-3")}));
+}
+
+TEST_F(ObjectApiTest, ManagedFieldsSayWhoOwnsWhat) {
+  ASSERT_TRUE(api().Apply(kConfigMaps, ConfigMap(Key()), Subresource::kNone, {}, kLimits).ok());
+  const auto owner_of_key = [&] {
+    const ApiResult<Node> read = api().Get(kConfigMaps, Key(), Subresource::kNone, kLimits);
+    std::string owners;
+    const Node* const entries = read.ok() ? FindAt(*read, {"metadata", "managedFields"}) : nullptr;
+    for (const Node& entry : entries == nullptr ? std::vector<Node>() : entries->items) {
+      if (FindAt(entry, {"fieldsV1", "f:data", "f:key"}) == nullptr) continue;
+      owners += std::string(TextAt(entry, {"manager"})) + " " +
+                std::string(TextAt(entry, {"operation"})) + ";";
+    }
+    return owners;
+  };
+  EXPECT_EQ(owner_of_key(), "janus-operator Apply;");
+  ASSERT_TRUE(other_api()
+                  .Patch(kConfigMaps, Key(), PatchKind::kMerge,
+                         *ParseJson(R"({"data":{"key":"theirs"}})", "test"), Subresource::kNone, {},
+                         kLimits)
+                  .ok());
+  EXPECT_EQ(owner_of_key(), "somebody-else Update;");
+}
+
+TEST_F(ObjectApiTest, ALeaseIsNotUpdatedWithoutAVersion) {
+  const Resource leases{"coordination.k8s.io", "v1", "leases", "Lease", true};
+  const Node lease = Object(leases, Key(), R"("spec":{"holderIdentity":"a"})");
+  MustCreate(leases, lease);
+  const ApiResult<Node> blind = api().Update(leases, lease, Subresource::kNone, {}, kLimits);
+  ASSERT_FALSE(blind.ok());
+  EXPECT_EQ(blind.error().http_status, 422);
+  EXPECT_EQ(blind.error().causes[0].field, "metadata.resourceVersion");
+}
+
+TEST_F(ObjectApiTest, AnImmutableConfigMapKeepsItsData) {
+  MustCreate(kConfigMaps, ConfigMap(Key()));
+  ASSERT_TRUE(Merge(kConfigMaps, Key(), R"({"immutable":true})").ok());
+  const ApiResult<Node> changed = Merge(kConfigMaps, Key(), R"({"data":{"key":"two"}})");
+  ASSERT_FALSE(changed.ok());
+  EXPECT_EQ(changed.error().http_status, 422);
+  EXPECT_EQ(changed.error().causes[0].field, "data");
+  EXPECT_TRUE(Merge(kConfigMaps, Key(), R"({"metadata":{"labels":{"a":"b"}}})").ok());
+}
+
+// What a server adds to an object of a built-in kind, and what of it may not change then.
+struct BuiltIn {
+  const char* name;
+  Resource resource;
+  const char* fields;
+  // Paths like spec.ports.0.protocol, each with its JSON.
+  std::vector<std::pair<std::string, std::string>> read;
+  const char* refused_patch = nullptr;
+};
+void PrintTo(const BuiltIn& kind, std::ostream* out) {
+  *out << kind.name;
+}
+
+class BuiltInTest : public ObjectApiTest, public testing::WithParamInterface<BuiltIn> {
+ protected:
+  static Node Sorted(Node node) {
+    for (Node& item : node.items) item = Sorted(item);
+    for (NodeField& field : node.fields) field.value = Sorted(field.value);
+    std::sort(node.fields.begin(), node.fields.end(),
+              [](const NodeField& a, const NodeField& b) { return a.name < b.name; });
+    return node;
+  }
+  static std::string JsonAt(const Node& root, const std::string& path) {
+    const Node* node = &root;
+    std::istringstream steps(path);
+    for (std::string step; node != nullptr && std::getline(steps, step, '.');) {
+      if (node->kind == Node::Kind::kList) {
+        const size_t index = std::stoul(step);
+        node = index < node->items.size() ? &node->items[index] : nullptr;
+      } else {
+        node = node->Find(step);
+      }
+    }
+    return node == nullptr ? "absent" : WriteJson(Sorted(*node));
+  }
+};
+
+TEST_P(BuiltInTest, IsCompletedAsByAServer) {
+  const BuiltIn& kind = GetParam();
+  const ObjectKey key{ns(), std::string("built-in-") + kind.resource.plural};
+  const Node made = MustCreate(kind.resource, Object(kind.resource, key, kind.fields));
+  for (const auto& [path, json] : kind.read) EXPECT_EQ(JsonAt(made, path), json) << path;
+  const ApiResult<Node> labelled =
+      Merge(kind.resource, key, R"({"metadata":{"labels":{"a":"b"}}})");
+  EXPECT_TRUE(labelled.ok()) << labelled.status().ToString();
+  if (kind.refused_patch != nullptr) {
+    const ApiResult<Node> refused = Merge(kind.resource, key, kind.refused_patch);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().http_status, 422) << refused.status().ToString();
+  }
+  EXPECT_TRUE(api().Delete(kind.resource, key, {}, kLimits).ok());
+}
+
+constexpr const char* kPodSpec =
+    R"({"containers":[{"name":"a","image":"janus.test/busybox:1","ports":[{"containerPort":80}],)"
+    R"("resources":{"limits":{"nvidia.com/gpu":"1","cpu":"2"},"requests":{"cpu":"1"}},)"
+    R"("readinessProbe":{"httpGet":{"port":80}},"env":[{"name":"IP","valueFrom":{"fieldRef":)"
+    R"({"fieldPath":"status.podIP"}}}]},{"name":"b","image":"janus.test/busybox"}],)"
+    R"("volumes":[{"name":"v","secret":{"secretName":"s"}}]})";
+
+std::vector<std::pair<std::string, std::string>> PodSpecAt(const std::string& spec) {
+  std::vector<std::pair<std::string, std::string>> out = {
+      {"restartPolicy", R"("Always")"},
+      {"dnsPolicy", R"("ClusterFirst")"},
+      {"schedulerName", R"("default-scheduler")"},
+      {"terminationGracePeriodSeconds", "30"},
+      {"securityContext", "{}"},
+      {"containers.0.imagePullPolicy", R"("IfNotPresent")"},
+      {"containers.1.imagePullPolicy", R"("Always")"},
+      {"containers.0.terminationMessagePath", R"("/dev/termination-log")"},
+      {"containers.0.terminationMessagePolicy", R"("File")"},
+      {"containers.0.ports.0.protocol", R"("TCP")"},
+      {"containers.1.resources", "{}"},
+      {"containers.0.env.0.valueFrom.fieldRef.apiVersion", R"("v1")"},
+      {"containers.0.readinessProbe",
+       R"({"failureThreshold":3,"httpGet":{"path":"/","port":80,"scheme":"HTTP"},)"
+       R"("periodSeconds":10,"successThreshold":1,"timeoutSeconds":1})"},
+      {"volumes.0.secret.defaultMode", "420"},
+  };
+  for (auto& [path, json] : out) path = spec + "." + path;
+  return out;
+}
+
+std::vector<std::pair<std::string, std::string>> With(
+    std::vector<std::pair<std::string, std::string>> paths,
+    const std::vector<std::pair<std::string, std::string>>& more) {
+  paths.insert(paths.end(), more.begin(), more.end());
+  return paths;
+}
+
+std::vector<BuiltIn> BuiltIns() {
+  const std::string pod_spec = std::string(R"("spec":)") + kPodSpec;
+  static const std::string pod = pod_spec;
+  static const std::string deployment =
+      R"("spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},)" +
+      pod_spec + "}}";
+  static const std::string job = std::string(R"("spec":{"template":{"spec":)") +
+                                 R"({"restartPolicy":"Never","containers":)"
+                                 R"([{"name":"a","image":"janus.test/busybox:1"}]}}})";
+  return {
+      {"Pod",
+       {"", "v1", "pods", "Pod", true},
+       pod.c_str(),
+       With(PodSpecAt("spec"),
+            {{"spec.enableServiceLinks", "true"},
+             {"spec.containers.0.resources.requests", R"({"cpu":"1","nvidia.com/gpu":"1"})"},
+             {"metadata.generation", "1"},
+             {"status.phase", R"("Pending")"}}),
+       R"({"spec":{"hostname":"other"}})"},
+      {"Deployment",
+       {"apps", "v1", "deployments", "Deployment", true},
+       deployment.c_str(),
+       With(PodSpecAt("spec.template.spec"),
+            {{"spec.replicas", "1"},
+             {"spec.revisionHistoryLimit", "10"},
+             {"spec.progressDeadlineSeconds", "600"},
+             {"spec.strategy", R"({"rollingUpdate":{"maxSurge":"25%","maxUnavailable":"25%"},)"
+                               R"("type":"RollingUpdate"})"},
+             {"spec.template.spec.enableServiceLinks", "absent"},
+             {"spec.template.spec.containers.0.resources.requests", R"({"cpu":"1"})"},
+             {"metadata.generation", "1"},
+             {"status", "{}"}}),
+       R"({"spec":{"selector":{"matchLabels":{"a":"c"}}}})"},
+      {"Job",
+       {"batch", "v1", "jobs", "Job", true},
+       job.c_str(),
+       {{"spec.backoffLimit", "6"},
+        {"spec.completions", "1"},
+        {"spec.parallelism", "1"},
+        {"spec.completionMode", R"("NonIndexed")"},
+        {"spec.suspend", "false"},
+        {"status", "{}"}},
+       R"({"spec":{"completions":2}})"},
+      {"Service",
+       {"", "v1", "services", "Service", true},
+       R"("spec":{"selector":{"a":"b"},"ports":[{"port":80}]})",
+       {{"spec.type", R"("ClusterIP")"},
+        {"spec.sessionAffinity", R"("None")"},
+        {"spec.internalTrafficPolicy", R"("Cluster")"},
+        {"spec.ipFamilies", R"(["IPv4"])"},
+        {"spec.ipFamilyPolicy", R"("SingleStack")"},
+        {"spec.ports.0", R"({"port":80,"protocol":"TCP","targetPort":80})"},
+        {"metadata.generation", "absent"},
+        {"status", R"({"loadBalancer":{}})"}},
+       R"({"spec":{"clusterIP":"10.96.77.77","clusterIPs":["10.96.77.77"]}})"},
+      {"Secret",
+       {"", "v1", "secrets", "Secret", true},
+       R"("stringData":{"b":"two"},"data":{"a":"b25l","b":"b25l"})",
+       {{"type", R"("Opaque")"}, {"data", R"({"a":"b25l","b":"dHdv"})"}, {"stringData", "absent"}},
+       R"({"type":"other"})"},
+      {"PodDisruptionBudget",
+       {"policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", true},
+       R"("spec":{"minAvailable":1,"selector":{"matchLabels":{"a":"b"}}})",
+       {{"metadata.generation", "1"},
+        {"status", R"({"currentHealthy":0,"desiredHealthy":0,"disruptionsAllowed":0,)"
+                   R"("expectedPods":0})"}}},
+      {"Lease",
+       {"coordination.k8s.io", "v1", "leases", "Lease", true},
+       R"("spec":{"holderIdentity":"a","leaseDurationSeconds":15})",
+       {{"metadata.generation", "absent"}}},
+  };
+}
+
+INSTANTIATE_TEST_SUITE_P(All, BuiltInTest, testing::ValuesIn(BuiltIns()),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace janus::control

@@ -1,0 +1,312 @@
+#include "operator/local/store/built_in.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/check.h"
+#include "operator/api/yaml.h"
+#include "operator/kube/base64.h"
+#include "operator/kube/object.h"
+#include "operator/local/store/structural_schema.h"
+#include "operator/local/store/tree_edit.h"
+
+namespace janus::control {
+namespace {
+
+// Schemas of nothing but defaults.
+constexpr std::string_view kDefaults = R"(
+Pod:
+  properties:
+    spec: &pod
+      properties:
+        restartPolicy: {default: Always}
+        dnsPolicy: {default: ClusterFirst}
+        schedulerName: {default: default-scheduler}
+        terminationGracePeriodSeconds: {default: 30}
+        securityContext: {default: {}}
+        containers: &containers
+          items:
+            properties:
+              terminationMessagePath: {default: /dev/termination-log}
+              terminationMessagePolicy: {default: File}
+              resources: {default: {}}
+              ports: {items: {properties: {protocol: {default: TCP}}}}
+              env:
+                items:
+                  properties:
+                    valueFrom: {properties: {fieldRef: {properties: {apiVersion: {default: v1}}}}}
+              livenessProbe: &probe
+                properties:
+                  timeoutSeconds: {default: 1}
+                  periodSeconds: {default: 10}
+                  successThreshold: {default: 1}
+                  failureThreshold: {default: 3}
+                  httpGet: {properties: {path: {default: /}, scheme: {default: HTTP}}}
+              readinessProbe: *probe
+              startupProbe: *probe
+        initContainers: *containers
+        volumes:
+          items:
+            properties:
+              configMap: &files {properties: {defaultMode: {default: 420}}}
+              secret: *files
+              projected: *files
+              downwardAPI: *files
+              hostPath: {properties: {type: {default: ''}}}
+Deployment:
+  properties:
+    spec:
+      properties:
+        replicas: {default: 1}
+        revisionHistoryLimit: {default: 10}
+        progressDeadlineSeconds: {default: 600}
+        strategy: {default: {}, properties: {type: {default: RollingUpdate}}}
+        template: {properties: {spec: *pod}}
+Job:
+  properties:
+    spec:
+      properties:
+        backoffLimit: {default: 6}
+        completionMode: {default: NonIndexed}
+        completions: {default: 1}
+        manualSelector: {default: false}
+        parallelism: {default: 1}
+        podReplacementPolicy: {default: TerminatingOrFailed}
+        suspend: {default: false}
+        template: {properties: {spec: *pod}}
+Secret:
+  properties:
+    type: {default: Opaque}
+Service:
+  properties:
+    spec:
+      default: {}
+      properties:
+        type: {default: ClusterIP}
+        sessionAffinity: {default: None}
+        internalTrafficPolicy: {default: Cluster}
+        ipFamilyPolicy: {default: SingleStack}
+        ipFamilies: {default: [IPv4]}
+        ports: {items: {properties: {protocol: {default: TCP}}}}
+)";
+
+void AddDefaults(std::string_view kind, Node& object) {
+  static const Node all = [] {
+    Result<Node> read = ParseYaml(kDefaults, "defaults");
+    JANUS_CHECK(read.ok(), read.status().ToString());
+    return *std::move(read);
+  }();
+  SetDefaults(*all.Find(kind), object);
+}
+
+// "registry:5000/name", "name:latest": what changes under its name is pulled each time.
+bool IsMovingImage(std::string_view image) {
+  if (image.find('@') != image.npos) return false;
+  const size_t colon = image.rfind(':');
+  const size_t slash = image.rfind('/');
+  const bool has_tag = colon != image.npos && (slash == image.npos || colon > slash);
+  return !has_tag || image.substr(colon + 1) == "latest";
+}
+
+void SetPullPolicy(Node& container) {
+  if (container.Find("imagePullPolicy") != nullptr) return;
+  const bool moves = IsMovingImage(TextAt(container, {"image"}));
+  PutField(container, "imagePullPolicy", Node::String(moves ? "Always" : "IfNotPresent"));
+}
+
+// Who is limited and asks for nothing asks for its limit.
+void SetRequests(Node& container) {
+  const Node* const limits = FindAt(container, {"resources", "limits"});
+  if (limits == nullptr) return;
+  const Node asked = *limits;
+  for (const NodeField& limit : asked.fields) {
+    if (FindAt(container, {"resources", "requests", limit.name}) != nullptr) continue;
+    SetAt(container, {"resources", "requests", limit.name}, limit.value);
+  }
+}
+
+// Of a pod, or of a template.
+void ForEachContainer(Node& pod, void (*act)(Node&)) {
+  Node* const spec = FindMutable(pod, "spec");
+  if (spec == nullptr) return;
+  for (const std::string_view list : {"containers", "initContainers"}) {
+    Node* const containers = FindMutable(*spec, list);
+    if (containers == nullptr) continue;
+    for (Node& container : containers->items) act(container);
+  }
+}
+
+void CompletePod(Node& object, const Node* /*before*/) {
+  AddDefaults("Pod", object);
+  ForEachContainer(object, SetPullPolicy);
+  // Of a pod alone, not of a template.
+  ForEachContainer(object, SetRequests);
+  if (FindAt(object, {"spec"}) != nullptr &&
+      FindAt(object, {"spec", "enableServiceLinks"}) == nullptr) {
+    SetAt(object, {"spec", "enableServiceLinks"}, Node::Bool(true));
+  }
+}
+
+void CompleteTemplate(std::string_view kind, Node& object) {
+  AddDefaults(kind, object);
+  Node* const spec = FindMutable(object, "spec");
+  Node* const pod = spec == nullptr ? nullptr : FindMutable(*spec, "template");
+  if (pod != nullptr) ForEachContainer(*pod, SetPullPolicy);
+}
+
+void CompleteDeployment(Node& object, const Node* /*before*/) {
+  CompleteTemplate("Deployment", object);
+  if (TextAt(object, {"spec", "strategy", "type"}) != "RollingUpdate") return;
+  for (const std::string_view field : {"maxSurge", "maxUnavailable"}) {
+    if (FindAt(object, {"spec", "strategy", "rollingUpdate", field}) != nullptr) continue;
+    SetAt(object, {"spec", "strategy", "rollingUpdate", field}, Node::String("25%"));
+  }
+}
+
+void CompleteJob(Node& object, const Node* /*before*/) {
+  CompleteTemplate("Job", object);
+}
+
+void CompleteService(Node& object, const Node* before) {
+  AddDefaults("Service", object);
+  Node& spec = *FindMutable(object, "spec");
+  if (Node* const ports = FindMutable(spec, "ports")) {
+    for (Node& port : ports->items) {
+      const Node* const number = port.Find("port");
+      if (number != nullptr && port.Find("targetPort") == nullptr) {
+        PutField(port, "targetPort", Node(*number));
+      }
+    }
+  }
+  // An update that says nothing of them leaves the addresses as they are.
+  for (const std::string_view field : {"clusterIP", "clusterIPs"}) {
+    const Node* const was = before == nullptr ? nullptr : FindAt(*before, {"spec", field});
+    if (was != nullptr && spec.Find(field) == nullptr) PutField(spec, field, *was);
+  }
+  const Node* const address = spec.Find("clusterIP");
+  if (address != nullptr && spec.Find("clusterIPs") == nullptr) {
+    Node list = Node::List();
+    list.items.push_back(*address);
+    PutField(spec, "clusterIPs", std::move(list));
+  }
+}
+
+void CompleteSecret(Node& object, const Node* /*before*/) {
+  AddDefaults("Secret", object);
+  const Node* const texts = object.Find("stringData");
+  if (texts == nullptr) return;
+  const Node written = *texts;
+  RemoveField(object, "stringData");
+  for (const NodeField& text : written.fields) {
+    SetAt(object, {"data", text.name}, Node::String(EncodeBase64(text.value.text)));
+  }
+}
+
+bool IsSameAt(const Node& a, const Node& b, FieldPath path) {
+  const Node* const in_a = FindAt(a, path);
+  const Node* const in_b = FindAt(b, path);
+  return in_a == nullptr || in_b == nullptr ? in_a == in_b : *in_a == *in_b;
+}
+
+void MayNotChange(const Node& object, const Node& before, FieldPath path, FieldErrors& errors) {
+  if (IsSameAt(object, before, path)) return;
+  std::string text;
+  for (const std::string_view step : path) text += (text.empty() ? "" : ".") + std::string(step);
+  errors.push_back({text, "field is immutable", 0});
+}
+
+// A pod without what an update may change of its spec: nodeName too, as here an update binds it.
+Node FixedPart(Node pod) {
+  ForEachContainer(pod, [](Node& container) { RemoveField(container, "image"); });
+  Node* const spec = FindMutable(pod, "spec");
+  if (spec == nullptr) return Node::Map();
+  for (const std::string_view field : {"activeDeadlineSeconds", "tolerations", "nodeName"}) {
+    RemoveField(*spec, field);
+  }
+  return *spec;
+}
+
+FieldErrors JudgePod(const Node& object, const Node* before) {
+  FieldErrors errors;
+  const Node* const containers = FindAt(object, {"spec", "containers"});
+  if (containers == nullptr || containers->items.empty()) {
+    errors.push_back({"spec.containers", "is required", 0});
+  }
+  if (before != nullptr && FixedPart(object) != FixedPart(*before)) {
+    errors.push_back({"spec",
+                      "pod updates may not change fields other than the containers' images, "
+                      "activeDeadlineSeconds and tolerations",
+                      0});
+  }
+  return errors;
+}
+
+FieldErrors JudgeDeployment(const Node& object, const Node* before) {
+  FieldErrors errors;
+  if (before != nullptr) MayNotChange(object, *before, {"spec", "selector"}, errors);
+  const Node* const wanted = FindAt(object, {"spec", "selector", "matchLabels"});
+  if (FindAt(object, {"spec", "selector"}) == nullptr) {
+    errors.push_back({"spec.selector", "is required", 0});
+  }
+  for (const NodeField& label : wanted == nullptr ? std::vector<NodeField>() : wanted->fields) {
+    const Node* const has = FindAt(object, {"spec", "template", "metadata", "labels", label.name});
+    if (has != nullptr && *has == label.value) continue;
+    errors.push_back({"spec.template.metadata.labels", "the selector does not match them", 0});
+    break;
+  }
+  return errors;
+}
+
+FieldErrors JudgeJob(const Node& object, const Node* before) {
+  FieldErrors errors;
+  if (before == nullptr) return errors;
+  for (const std::string_view field : {"completions", "selector", "template"}) {
+    MayNotChange(object, *before, {"spec", field}, errors);
+  }
+  return errors;
+}
+
+FieldErrors JudgeService(const Node& object, const Node* before) {
+  FieldErrors errors;
+  if (before == nullptr || TextAt(*before, {"spec", "clusterIP"}).empty()) return errors;
+  MayNotChange(object, *before, {"spec", "clusterIPs"}, errors);
+  return errors;
+}
+
+// A Secret's or ConfigMap's `immutable`.
+void JudgeImmutable(const Node& object, const Node& before, FieldErrors& errors) {
+  const Node* const fixed = before.Find("immutable");
+  if (fixed == nullptr || !fixed->boolean) return;
+  for (const std::string_view field : {"immutable", "data", "binaryData"}) {
+    MayNotChange(object, before, {field}, errors);
+  }
+}
+
+FieldErrors JudgeConfigMap(const Node& object, const Node* before) {
+  FieldErrors errors;
+  if (before != nullptr) JudgeImmutable(object, *before, errors);
+  return errors;
+}
+
+FieldErrors JudgeSecret(const Node& object, const Node* before) {
+  FieldErrors errors;
+  if (before == nullptr) return errors;
+  MayNotChange(object, *before, {"type"}, errors);
+  JudgeImmutable(object, *before, errors);
+  return errors;
+}
+
+}  // namespace
+
+KindRules BuiltInRules(std::string_view kind) {
+  if (kind == "ConfigMap") return {nullptr, JudgeConfigMap};
+  if (kind == "Secret") return {CompleteSecret, JudgeSecret};
+  if (kind == "Service") return {CompleteService, JudgeService};
+  if (kind == "Pod") return {CompletePod, JudgePod};
+  if (kind == "Deployment") return {CompleteDeployment, JudgeDeployment};
+  if (kind == "Job") return {CompleteJob, JudgeJob};
+  return {};
+}
+
+}  // namespace janus::control

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string_view>
+
+namespace janus::control {
+
+// The files of crds/, compiled in: a janusctl alone on a machine admits what a cluster would.
+extern const std::string_view kMoEServiceCrd;
+extern const std::string_view kRoleScalerCrd;
+extern const std::string_view kTopologyCrd;
+extern const std::string_view kHardwareProfileCrd;
+
+}  // namespace janus::control

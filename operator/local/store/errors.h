@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "operator/kube/error.h"
+#include "operator/kube/object.h"
+#include "operator/kube/resource.h"
+
+namespace janus::control {
+
+// What the store answers where it does not do as asked: the API server's codes and reasons (the
+// Kubernetes API conventions, "Response Status Kind"), made into errors by the same function that
+// reads a server's.
+
+ApiError NoSuchResource(const Resource& resource);                         // 404
+ApiError NoSuchObject(const Resource& resource, const std::string& name);  // 404
+ApiError NameIsTaken(const Resource& resource, const std::string& name);   // 409 AlreadyExists
+ApiError VersionConflict(const Resource& resource, const std::string& name,
+                         std::string_view why);         // 409 Conflict
+ApiError FieldConflicts(std::vector<ApiCause> causes);  // 409 Conflict
+ApiError IsForbidden(const Resource& resource, const std::string& name,
+                     std::string_view why);  // 403
+ApiError BadRequest(std::string message);    // 400
+ApiError InvalidObject(const Resource& resource, const std::string& name,
+                       std::vector<ApiCause> causes);       // 422
+ApiError VersionIsTooOld(int64_t version, int64_t oldest);  // 410 Expired
+ApiError VersionIsAhead(int64_t version, int64_t newest);   // 504 Timeout
+ApiError IsTooLarge(size_t bytes, size_t most);             // 413
+ApiError StoreIsFull(size_t most);                          // 500, surely not done
+ApiError NoSuchSubresource(const Resource& resource, std::string_view subresource);  // 404
+
+// The v1 Status that tells of an object gone.
+Node DeletedStatus(const Resource& resource, const std::string& name, std::string_view uid);
+
+}  // namespace janus::control

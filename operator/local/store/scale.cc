@@ -1,0 +1,56 @@
+#include "operator/local/store/scale.h"
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "operator/kube/object.h"
+
+namespace janus::control {
+namespace {
+
+// "a=b,c=d", of matchLabels; a text is one already. What matchExpressions say is not in it.
+std::string SelectorText(const Node& selector) {
+  if (selector.kind == Node::Kind::kString) return selector.text;
+  std::string out;
+  if (const Node* const labels = selector.Find("matchLabels")) {
+    for (const NodeField& label : labels->fields) {
+      out += (out.empty() ? "" : ",") + label.name + "=" + label.value.text;
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+Node ScaleOf(const Kind& kind, const Node& object) {
+  Node out = Node::Map();
+  out.Add("apiVersion", Node::String("autoscaling/v1"));
+  out.Add("kind", Node::String("Scale"));
+  Node& metadata = out.Add("metadata", Node::Map());
+  for (const std::string_view field :
+       {"creationTimestamp", "name", "namespace", "resourceVersion", "uid"}) {
+    if (const Node* const value = FindAt(object, {"metadata", field})) metadata.Add(field, *value);
+  }
+  const int64_t wanted = IntegerAt(object, {"spec", "replicas"}).value_or(0);
+  const int64_t seen = IntegerAt(object, {"status", "replicas"}).value_or(0);
+  SetAt(out, {"spec", "replicas"}, Node::Integer(wanted));
+  SetAt(out, {"status", "replicas"}, Node::Integer(seen));
+  const Node* const selector = FindAt(object, {kind.scale_selector_in, "selector"});
+  if (selector != nullptr) {
+    SetAt(out, {"status", "selector"}, Node::String(SelectorText(*selector)));
+  }
+  return out;
+}
+
+std::optional<int64_t> WantedReplicas(const Node& scale) {
+  const std::optional<int64_t> replicas = IntegerAt(scale, {"spec", "replicas"});
+  if (!replicas || *replicas < 0) return std::nullopt;
+  return replicas;
+}
+
+void SetReplicas(int64_t replicas, Node& object) {
+  SetAt(object, {"spec", "replicas"}, Node::Integer(replicas));
+}
+
+}  // namespace janus::control

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <optional>
+
+#include "operator/api/tree.h"
+#include "operator/local/store/kinds.h"
+
+namespace janus::control {
+
+// The scale subresource: a small object of autoscaling/v1 that stands for the counts of a larger
+// one. Pure. REQUIRES: the kind has it
+
+Node ScaleOf(const Kind& kind, const Node& object);
+
+// What a Scale asks for; nothing: no integer of 0 or more at spec.replicas.
+std::optional<int64_t> WantedReplicas(const Node& scale);
+void SetReplicas(int64_t replicas, Node& object);
+
+}  // namespace janus::control

@@ -1,0 +1,291 @@
+#include "operator/local/store/store_client.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "operator/local/store/errors.h"
+#include "operator/local/store/scale.h"
+#include "operator/local/store/selectors.h"
+#include "operator/local/store/watch_filter.h"
+#include "operator/local/store/write.h"
+
+namespace janus::control {
+namespace {
+
+using Session = LocalStore::Session;
+
+constexpr size_t kMostHeardAtOnce = 256;
+
+// Digits alone.
+std::optional<int64_t> ParseVersion(std::string_view text) {
+  int64_t version = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), version);
+  if (error != std::errc() || end != text.data() + text.size() || version < 0) return std::nullopt;
+  return version;
+}
+
+ApiError BadVersion(const std::string& text) {
+  return BadRequest("invalid resource version '" + text.substr(0, 64) + "'");
+}
+
+// Runs `act` on the kind that `resource` names, unless the caller has given up.
+template <class T, class Act>
+ApiResult<T> With(LocalStore& store, const Resource& resource, const CallLimits& limits,
+                  const Act& act) {
+  if (limits.stop.stop_requested()) return LocalError(Cancelled("stopped before it was sent"));
+  const Kind* const kind = FindKind(resource);
+  if (kind == nullptr) return NoSuchResource(resource);
+  std::optional<ApiResult<T>> out;
+  store.Do([&](Session& session) { out.emplace(act(session, *kind)); });
+  return *std::move(out);
+}
+
+// The error that a client makes of a key no URL can name.
+std::optional<ApiError> CheckKey(const Resource& resource, const ObjectKey& key) {
+  const Result<std::string> path = ObjectPath(resource, key, Subresource::kNone);
+  if (path.ok()) return {};
+  return LocalError(path.status());
+}
+
+// Where the next chunk begins: "<version>/<namespace>/<name of the last>".
+struct ContinueToken {
+  int64_t version = 0;
+  ObjectKey last;
+
+  std::string ToText() const {
+    return std::to_string(version) + "/" + last.namespace_ + "/" + last.name;
+  }
+  static std::optional<ContinueToken> Parse(std::string_view text) {
+    const size_t first = text.find('/');
+    if (first == text.npos) return std::nullopt;
+    const size_t second = text.find('/', first + 1);
+    const std::optional<int64_t> version = ParseVersion(text.substr(0, first));
+    if (second == text.npos || !version) return std::nullopt;
+    return ContinueToken{*version,
+                         {std::string(text.substr(first + 1, second - first - 1)),
+                          std::string(text.substr(second + 1))}};
+  }
+};
+
+struct Chunk {
+  std::vector<SharedObject> objects;
+  int64_t version = 0;
+  std::string continue_token;
+};
+
+ApiResult<Chunk> ListChunk(Session& session, const Kind& kind, const Selector& selector,
+                           const ListOptions& options) {
+  const Tables& tables = session.tables;
+  Chunk out;
+  out.version = tables.version();
+  std::optional<ContinueToken> token;
+  if (!options.continue_token.empty()) {
+    token = ContinueToken::Parse(options.continue_token);
+    if (!token || token->version > tables.version()) {
+      return BadRequest("the continue token is none of this server's");
+    }
+    out.version = token->version;
+  } else if (!options.resource_version.empty()) {
+    const std::optional<int64_t> wanted = ParseVersion(options.resource_version);
+    if (!wanted) return BadVersion(options.resource_version);
+    if (*wanted > out.version) return VersionIsAhead(*wanted, out.version);
+  }
+  if (out.version < tables.history().floor()) {
+    return VersionIsTooOld(out.version, tables.history().floor());
+  }
+  const auto limit =
+      options.limit > 0 ? static_cast<size_t>(options.limit) : std::numeric_limits<size_t>::max();
+  ObjectKey last;
+  const std::string& in_namespace = options.selection.namespace_;
+  // False: there is more than the chunk may hold.
+  const auto take = [&](const ObjectKey& key, const SharedObject& object) {
+    if (!in_namespace.empty() && key.namespace_ != in_namespace) return true;
+    // Whether or not a selector takes any of what is left, as an API server does.
+    if (out.objects.size() == limit) {
+      out.continue_token = ContinueToken{out.version, last}.ToText();
+      return false;
+    }
+    if (!selector.Matches(*object)) return true;
+    out.objects.push_back(object);
+    last = key;
+    return true;
+  };
+  const bool is_newest = out.version == tables.version();
+  const Table then = is_newest ? Table() : tables.SnapshotAt(kind, out.version);
+  const Table& table = is_newest ? tables.TableOf(kind) : then;
+  auto one = token ? table.upper_bound(token->last) : table.begin();
+  while (one != table.end() && take(one->first, one->second)) ++one;
+  return out;
+}
+
+// What a watch hears beyond `position`, which moves on to what it has looked at.
+ApiResult<std::vector<Heard>> HearMore(Session& session, const Kind& kind, const Selector& selector,
+                                       int64_t& position) {
+  const History& history = session.tables.history();
+  if (position < history.floor()) return VersionIsTooOld(position, history.floor());
+  if (position > history.newest()) return VersionIsAhead(position, history.newest());
+  std::vector<Heard> out;
+  while (position < history.newest() && out.size() < kMostHeardAtOnce) {
+    ++position;
+    if (std::optional<Heard> heard = Hear(history.At(position), kind, selector)) {
+      out.push_back(*std::move(heard));
+    }
+  }
+  return out;
+}
+
+// What is there now, for a watch from version 0.
+std::vector<Heard> HearAll(Session& session, const Kind& kind, const Selector& selector,
+                           int64_t& position) {
+  std::vector<Heard> out;
+  position = session.tables.version();
+  for (const auto& [key, object] : session.tables.TableOf(kind)) {
+    if (selector.Matches(*object)) out.push_back({WatchEventType::kAdded, object, position});
+  }
+  return out;
+}
+
+}  // namespace
+
+ApiResult<Node> StoreClient::Get(const Resource& resource, const ObjectKey& key,
+                                 Subresource subresource, const CallLimits& limits) {
+  if (std::optional<ApiError> error = CheckKey(resource, key)) return *std::move(error);
+  return With<Node>(store_, resource, limits,
+                    [&](Session& session, const Kind& kind) -> ApiResult<Node> {
+                      if (subresource == Subresource::kStatus && !kind.has_status) {
+                        return NoSuchSubresource(resource, "status");
+                      }
+                      if (subresource == Subresource::kScale && kind.scale_selector_in.empty()) {
+                        return NoSuchSubresource(resource, "scale");
+                      }
+                      const SharedObject found = session.tables.Find(kind, key);
+                      if (found == nullptr) return NoSuchObject(resource, key.name);
+                      if (subresource == Subresource::kScale) return ScaleOf(kind, *found);
+                      return *found;
+                    });
+}
+
+ApiResult<ObjectList> StoreClient::List(const Resource& resource, const ListOptions& options,
+                                        const CallLimits& limits) {
+  const Result<std::string> path = CollectionPath(resource, options.selection.namespace_);
+  if (!path.ok()) return LocalError(path.status());
+  ApiResult<Chunk> chunk = With<Chunk>(
+      store_, resource, limits, [&](Session& session, const Kind& kind) -> ApiResult<Chunk> {
+        const Result<Selector> selector =
+            Selector::Parse(options.selection, kind.selectable_fields);
+        if (!selector.ok()) return BadRequest(selector.status().message());
+        return ListChunk(session, kind, *selector, options);
+      });
+  if (!chunk.ok()) return std::move(chunk).error();
+  // Copied outside of the lock.
+  ObjectList out;
+  out.resource_version = std::to_string(chunk->version);
+  out.continue_token = chunk->continue_token;
+  out.items.reserve(chunk->objects.size());
+  for (const SharedObject& object : chunk->objects) out.items.push_back(*object);
+  return out;
+}
+
+ApiResult<Node> StoreClient::Create(const Resource& resource, const Node& object,
+                                    const WriteOptions& options, const CallLimits& limits) {
+  const std::string ns = KeyOf(object).namespace_;
+  Result<std::string> path = CollectionPath(resource, ns);
+  if (path.ok() && resource.is_namespaced && ns.empty()) {
+    path = InvalidArgument(resource.ToString() + " '" + KeyOf(object).name + "': which namespace?");
+  }
+  if (!path.ok()) return LocalError(path.status());
+  return With<Node>(store_, resource, limits, [&](Session& session, const Kind& kind) {
+    return CreateObject(session, kind, object, {field_manager_, false, Subresource::kNone},
+                        options);
+  });
+}
+
+ApiResult<Node> StoreClient::Update(const Resource& resource, const Node& object,
+                                    Subresource subresource, const WriteOptions& options,
+                                    const CallLimits& limits) {
+  if (std::optional<ApiError> error = CheckKey(resource, KeyOf(object))) return *std::move(error);
+  return With<Node>(store_, resource, limits, [&](Session& session, const Kind& kind) {
+    return UpdateObject(session, kind, object, {field_manager_, false, subresource}, options);
+  });
+}
+
+ApiResult<Node> StoreClient::Apply(const Resource& resource, const Node& object,
+                                   Subresource subresource, const ApplyOptions& options,
+                                   const CallLimits& limits) {
+  if (std::optional<ApiError> error = CheckKey(resource, KeyOf(object))) return *std::move(error);
+  return With<Node>(store_, resource, limits, [&](Session& session, const Kind& kind) {
+    return ApplyObject(session, kind, object, {field_manager_, true, subresource}, options);
+  });
+}
+
+ApiResult<Node> StoreClient::Patch(const Resource& resource, const ObjectKey& key, PatchKind kind,
+                                   const Node& patch, Subresource subresource,
+                                   const WriteOptions& options, const CallLimits& limits) {
+  if (std::optional<ApiError> error = CheckKey(resource, key)) return *std::move(error);
+  return With<Node>(store_, resource, limits, [&](Session& session, const Kind& of) {
+    return PatchObject(session, of, key, kind, patch, {field_manager_, false, subresource},
+                       options);
+  });
+}
+
+ApiResult<Node> StoreClient::Delete(const Resource& resource, const ObjectKey& key,
+                                    const DeleteOptions& options, const CallLimits& limits) {
+  if (std::optional<ApiError> error = CheckKey(resource, key)) return *std::move(error);
+  return With<Node>(store_, resource, limits, [&](Session& session, const Kind& kind) {
+    return DeleteObject(session, kind, key, options);
+  });
+}
+
+ApiResult<WatchEnd> StoreClient::Watch(const Resource& resource, const WatchOptions& options,
+                                       FunctionRef<bool(WatchEvent)> deliver,
+                                       const std::stop_token& stop) {
+  Result<std::string> path = CollectionPath(resource, options.selection.namespace_);
+  if (path.ok() && options.resource_version.empty()) {
+    path = InvalidArgument("a watch of " + resource.ToString() + " begins at a resourceVersion");
+  }
+  if (!path.ok()) return LocalError(path.status());
+  const Kind* const kind = FindKind(resource);
+  if (kind == nullptr) return NoSuchResource(resource);
+  const Result<Selector> selector = Selector::Parse(options.selection, kind->selectable_fields);
+  if (!selector.ok()) return BadRequest(selector.status().message());
+  const std::optional<int64_t> begin = ParseVersion(options.resource_version);
+  if (!begin) return BadVersion(options.resource_version);
+
+  const Timeline& timeline = store_.timeline();
+  const MonotonicTime start = timeline.Now();
+  const MonotonicTime end =
+      start + std::chrono::duration_cast<MonotonicClock::duration>(options.timeout);
+  BookmarkTimes bookmarks(start, end);
+  int64_t position = *begin;
+  bool is_first = *begin == 0;
+  while (true) {
+    if (stop.stop_requested()) return LocalError(Cancelled("the watch was stopped"));
+    ApiResult<std::vector<Heard>> heard = std::vector<Heard>();
+    store_.Do([&](Session& session) {
+      heard = is_first ? HearAll(session, *kind, *selector, position)
+                       : HearMore(session, *kind, *selector, position);
+    });
+    is_first = false;
+    if (!heard.ok()) return std::move(heard).error();
+    for (const Heard& one : *heard) {
+      if (stop.stop_requested()) return LocalError(Cancelled("the watch was stopped"));
+      if (!deliver(ToEvent(one))) return WatchEnd::kConsumer;
+    }
+    const MonotonicTime now = timeline.Now();
+    if (bookmarks.IsDue(now)) {
+      if (!deliver(Bookmark(*kind, position))) return WatchEnd::kConsumer;
+      bookmarks.Sent(now);
+    }
+    if (now >= end) return WatchEnd::kServer;
+    store_.WaitBeyond(position, bookmarks.Next(), stop);
+  }
+}
+
+}  // namespace janus::control

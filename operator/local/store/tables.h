@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "operator/local/store/history.h"
+#include "operator/local/store/kinds.h"
+
+namespace janus::control {
+
+// Never null; sorted, with all that the server writes.
+using Table = std::map<ObjectKey, SharedObject>;
+
+struct TableLimits {
+  size_t max_changes = 16'384;  // of the history
+  size_t max_history_bytes = 64 << 20;
+  size_t max_bytes = 512 << 20;  // of all objects
+};
+
+// All objects, their versions and what happened to them last. Every write makes one version; who
+// asks for an older one, as far as the history goes, gets the objects as they were.
+//
+// Invariants:
+// (1) metadata.resourceVersion of an object is the version of its last change.
+// (2) DependentsOf(uid) is exactly the objects with an owner reference to that uid.
+// Memory: max_bytes, max_history_bytes and the two indices. Thread-compatible.
+class Tables {
+ public:
+  // A resourceVersion below the first was never given out here, as after a compaction of etcd.
+  static constexpr int64_t kFirstVersion = 1000;
+
+  explicit Tables(const TableLimits& limits);
+
+  using Place = std::pair<const Kind*, ObjectKey>;
+
+  int64_t version() const { return history_.newest(); }
+  const History& history() const { return history_; }
+  size_t bytes() const { return bytes_; }
+  // Whether so many bytes more fit.
+  bool HasRoom(size_t bytes) const { return bytes_ + bytes <= limits_.max_bytes; }
+
+  // Null: there is none.
+  SharedObject Find(const Kind& kind, const ObjectKey& key) const;
+  SharedObject Find(const Place& place) const { return Find(*place.first, place.second); }
+  // Valid until the next Put or Remove.
+  const Table& TableOf(const Kind& kind) const;
+  std::vector<Place> DependentsOf(const std::string& uid) const;
+
+  // Stores the object under a new version, written into it, and returns it.
+  SharedObject Put(const Kind& kind, const ObjectKey& key, Node object);
+  // Returns its last state, with the version of the removal. REQUIRES: it is there.
+  SharedObject Remove(const Kind& kind, const ObjectKey& key);
+
+  // The objects of a kind as of a version. REQUIRES: history().floor() <= version <= version()
+  Table SnapshotAt(const Kind& kind, int64_t version) const;
+
+ private:
+  void Index(const Place& place, const Node* before, const Node* after);
+
+  const TableLimits limits_;
+  History history_;
+  size_t bytes_ = 0;
+  std::map<const Kind*, Table> tables_;
+  std::map<std::string, std::set<Place>> dependents_;  // by the owner's uid
+};
+
+}  // namespace janus::control

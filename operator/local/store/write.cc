@@ -1,0 +1,408 @@
+#include "operator/local/store/write.h"
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "operator/kube/rfc3339.h"
+#include "operator/local/store/admission.h"
+#include "operator/local/store/errors.h"
+#include "operator/local/store/garbage_collector.h"
+#include "operator/local/store/json_patch.h"
+#include "operator/local/store/managed_fields.h"
+#include "operator/local/store/merge_patch.h"
+#include "operator/local/store/metadata.h"
+#include "operator/local/store/scale.h"
+#include "operator/local/store/tree_edit.h"
+
+namespace janus::control {
+namespace {
+
+using Session = LocalStore::Session;
+
+constexpr size_t kMaxGeneratedPrefix = 58;  // with five more it is a label
+constexpr int kNameAttempts = 8;
+
+// "3f1c...-....": RFC 9562, version 4.
+std::string NewUid(std::mt19937_64& random) {
+  constexpr char kHex[] = "0123456789abcdef";
+  std::string uid = "xxxxxxxx-xxxx-4xxx-yxxx-xxxxxxxxxxxx";
+  for (char& c : uid) {
+    if (c == 'x') c = kHex[random() % 16];
+    if (c == 'y') c = kHex[8 + random() % 4];
+  }
+  return uid;
+}
+
+// Five characters, none of which makes a word.
+std::string NewSuffix(std::mt19937_64& random) {
+  constexpr std::string_view kLetters = "bcdfghjklmnpqrstvwxz2456789";
+  std::string suffix;
+  for (int i = 0; i < 5; ++i) suffix += kLetters[random() % kLetters.size()];
+  return suffix;
+}
+
+// Of 10.96.0.0/16, and no other Service's.
+std::string NewAddress(Session& session, const Kind& services) {
+  const Table& table = session.tables.TableOf(services);
+  while (true) {
+    std::string address = "10.96." + std::to_string(session.random() % 256) + "." +
+                          std::to_string(1 + session.random() % 254);
+    const bool is_taken = std::any_of(table.begin(), table.end(), [&](const auto& entry) {
+      return TextAt(*entry.second, {"spec", "clusterIP"}) == address;
+    });
+    if (!is_taken) return address;
+  }
+}
+
+constexpr std::string_view kHasChanged =
+    "the object has been modified; read it again and decide again";
+
+// Of a kind's object, or of its scale.
+std::optional<ApiError> CheckType(std::string_view api_version, std::string_view kind,
+                                  const Node& object) {
+  if (object.kind != Node::Kind::kMap) {
+    return BadRequest("the object must be a map, is " + std::string(Describe(object.kind)));
+  }
+  const Node* const metadata = object.Find("metadata");
+  if (metadata != nullptr && metadata->kind != Node::Kind::kMap) {
+    return BadRequest("metadata must be a map, is " + std::string(Describe(metadata->kind)));
+  }
+  if (TextAt(object, {"apiVersion"}) == api_version && TextAt(object, {"kind"}) == kind) return {};
+  return BadRequest("the object is of " + std::string(TextAt(object, {"apiVersion"})) + " " +
+                    std::string(TextAt(object, {"kind"})) + ", want " + std::string(api_version) +
+                    " " + std::string(kind));
+}
+
+std::optional<ApiError> CheckType(const Kind& kind, const Node& object) {
+  return CheckType(kind.resource.ApiVersion(), kind.resource.kind, object);
+}
+
+// Whether `next` speaks of the object that is there, at its version.
+std::optional<ApiError> CheckIdentity(const Kind& kind, const Node& live, const Node& next) {
+  const std::string name = KeyOf(live).name;
+  if (KeyOf(next) != KeyOf(live)) {
+    return BadRequest("the object is " + KeyOf(next).ToString() + ", and " +
+                      KeyOf(live).ToString() + " is asked for");
+  }
+  const std::string_view uid = UidOf(next);
+  if (!uid.empty() && uid != UidOf(live)) {
+    return VersionConflict(kind.resource, name,
+                           "the uid in the object is another one's: it was deleted and made anew");
+  }
+  const std::string_view version = ResourceVersionOf(next);
+  if (!version.empty() && version != ResourceVersionOf(live)) {
+    return VersionConflict(kind.resource, name, kHasChanged);
+  }
+  return {};
+}
+
+std::optional<ApiError> CheckSubresource(const Kind& kind, Subresource subresource) {
+  if (subresource == Subresource::kStatus && !kind.has_status) {
+    return NoSuchSubresource(kind.resource, "status");
+  }
+  if (subresource == Subresource::kScale && kind.scale_selector_in.empty()) {
+    return NoSuchSubresource(kind.resource, "scale");
+  }
+  return {};
+}
+
+std::optional<ApiError> CheckRoom(const Session& session, const Node& next, const Node* live) {
+  const size_t is = live == nullptr ? 0 : BytesOf(*live);
+  const size_t will_be = BytesOf(next);
+  if (will_be <= is || session.tables.HasRoom(will_be - is)) return {};
+  return StoreIsFull(session.tables.bytes());
+}
+
+// `next` in the place of a stored object: judged, and stored unless nothing changed. `next` has
+// been made to conform. `applied`: who owns what, as an apply has worked it out.
+ApiResult<Node> Replace(Session& session, const Kind& kind, const Node& live, Node next,
+                        const FieldManager& manager, bool is_dry_run,
+                        const std::optional<Ownership>& applied) {
+  if (std::optional<ApiError> error = CheckIdentity(kind, live, next)) return *std::move(error);
+  next = Confine(kind, manager.subresource, live, std::move(next));
+  KeepServerFields(live, next);
+  ApiResult<Node> admitted = Admit(kind, std::move(next), &live);
+  if (!admitted.ok()) return admitted;
+  if (!IsSameGeneration(kind, live, *admitted)) {
+    if (const auto generation = IntegerAt(live, {"metadata", "generation"})) {
+      SetAt(*admitted, {"metadata", "generation"}, Node::Integer(*generation + 1));
+    }
+  }
+  WriteManagedFields(
+      applied ? *applied
+              : AfterUpdate(ReadManagedFields(live), manager, PartsOf(live, kind.types()),
+                            PartsOf(*admitted, kind.types())),
+      live, session.now, *admitted);
+  SortFields(*admitted);
+  if (*admitted == live) return live;
+  if (std::optional<ApiError> error = CheckRoom(session, *admitted, &live)) {
+    return *std::move(error);
+  }
+  if (is_dry_run) return admitted;
+  return *GarbageCollector(session.tables, session.now)
+              .Write({&kind, KeyOf(live)}, *std::move(admitted));
+}
+
+std::optional<ApiError> CheckNamespace(const Session& session, const ObjectKey& key,
+                                       const Kind& kind) {
+  if (!kind.resource.is_namespaced) return {};
+  const Kind& namespaces = *FindKind("v1", "Namespace");
+  const SharedObject found = session.tables.Find(namespaces, {"", key.namespace_});
+  if (found == nullptr) return NoSuchObject(namespaces.resource, key.namespace_);
+  if (!IsBeingDeleted(*found)) return {};
+  return IsForbidden(kind.resource, key.name,
+                     "namespace " + key.namespace_ + " is being terminated");
+}
+
+// What the server alone writes into a new object.
+void Stamp(Session& session, const Kind& kind, Node& next) {
+  DropServerFields(next);
+  if (kind.has_status) RemoveField(next, "status");
+  SetAt(next, {"metadata", "uid"}, Node::String(NewUid(session.random)));
+  SetAt(next, {"metadata", "creationTimestamp"}, Node::String(FormatTime(session.now)));
+  if (kind.counts_generation) SetAt(next, {"metadata", "generation"}, Node::Integer(1));
+  if (kind.first_status.kind == Node::Kind::kMap) PutField(next, "status", kind.first_status);
+  if (kind.is_namespace()) {
+    const std::string name = KeyOf(next).name;
+    SetAt(next, {"metadata", "labels", "kubernetes.io/metadata.name"}, Node::String(name));
+  }
+  if (kind.has_address && FindAt(next, {"spec", "clusterIP"}) == nullptr &&
+      TextAt(next, {"spec", "type"}) != "ExternalName") {
+    SetAt(next, {"spec", "clusterIP"}, Node::String(NewAddress(session, kind)));
+  }
+}
+
+// A name as metadata.generateName asks, if there is no other.
+void GenerateName(Session& session, const Kind& kind, Node& next) {
+  const std::string prefix(TextAt(next, {"metadata", "generateName"}));
+  if (prefix.empty() || !KeyOf(next).name.empty()) return;
+  for (int i = 0; i < kNameAttempts; ++i) {
+    SetAt(next, {"metadata", "name"},
+          Node::String(prefix.substr(0, kMaxGeneratedPrefix) + NewSuffix(session.random)));
+    if (session.tables.Find(kind, KeyOf(next)) == nullptr) return;
+  }
+}
+
+// `next` conforms.
+ApiResult<Node> Insert(Session& session, const Kind& kind, Node next, const FieldManager& manager,
+                       bool is_dry_run, const std::optional<Ownership>& applied) {
+  if (std::optional<ApiError> error = CheckNamespace(session, KeyOf(next), kind)) {
+    return *std::move(error);
+  }
+  GenerateName(session, kind, next);
+  Stamp(session, kind, next);
+  const ObjectKey key = KeyOf(next);
+  ApiResult<Node> admitted = Admit(kind, std::move(next), nullptr);
+  if (!admitted.ok()) return admitted;
+  if (session.tables.Find(kind, key) != nullptr) return NameIsTaken(kind.resource, key.name);
+  WriteManagedFields(
+      applied ? *applied : AfterUpdate({}, manager, {}, PartsOf(*admitted, kind.types())), {},
+      session.now, *admitted);
+  if (std::optional<ApiError> error = CheckRoom(session, *admitted, nullptr)) {
+    return *std::move(error);
+  }
+  if (is_dry_run) return admitted;
+  return *GarbageCollector(session.tables, session.now).Write({&kind, key}, *std::move(admitted));
+}
+
+// The same object with the count that a Scale asks for, and the answer as a Scale again.
+ApiResult<Node> ReplaceScale(Session& session, const Kind& kind, const Node& live,
+                             const Node& scale, const FieldManager& manager, bool is_dry_run,
+                             std::optional<Applied> applied) {
+  if (std::optional<ApiError> error = CheckType("autoscaling/v1", "Scale", scale)) {
+    return *std::move(error);
+  }
+  if (std::optional<ApiError> error = CheckIdentity(kind, live, scale)) {
+    return *std::move(error);
+  }
+  const std::optional<int64_t> replicas = WantedReplicas(scale);
+  if (!replicas) {
+    return InvalidObject(kind.resource, KeyOf(scale).name,
+                         {{"FieldValueInvalid", "spec.replicas", "want an integer of 0 or more"}});
+  }
+  Node next = live;
+  std::optional<Ownership> ownership;
+  if (applied) {
+    next = std::move(applied->object);
+    ownership = std::move(applied->ownership);
+  }
+  SetReplicas(*replicas, next);
+  ApiResult<Node> replaced =
+      Replace(session, kind, live, std::move(next), manager, is_dry_run, ownership);
+  if (!replaced.ok()) return replaced;
+  return ScaleOf(kind, *replaced);
+}
+
+// What of an applied object the subresource may say.
+Node WantedPart(const Kind& kind, Subresource subresource, const Node& object) {
+  Node out = object;
+  if (subresource == Subresource::kNone && kind.has_status) RemoveField(out, "status");
+  if (subresource != Subresource::kStatus) return out;
+  std::erase_if(out.fields, [](const NodeField& field) {
+    return field.name != "apiVersion" && field.name != "kind" && field.name != "metadata" &&
+           field.name != "status";
+  });
+  Node metadata = Node::Map();
+  for (const std::string_view field : {"name", "namespace", "resourceVersion", "uid"}) {
+    if (const Node* const value = FindAt(object, {"metadata", field})) metadata.Add(field, *value);
+  }
+  PutField(out, "metadata", std::move(metadata));
+  return out;
+}
+
+// An applied Scale, as what it says of the object behind it.
+Node WantedOfScale(const Kind& kind, const Node& live, const Node& scale) {
+  Node out = Node::Map();
+  out.Add("apiVersion", Node::String(kind.resource.ApiVersion()));
+  out.Add("kind", Node::String(kind.resource.kind));
+  SetAt(out, {"metadata", "name"}, Node::String(KeyOf(live).name));
+  SetReplicas(WantedReplicas(scale).value_or(0), out);
+  return out;
+}
+
+std::vector<ApiCause> CausesOf(const std::vector<FieldConflict>& conflicts) {
+  std::vector<ApiCause> causes;
+  for (const FieldConflict& conflict : conflicts) {
+    causes.push_back({"FieldManagerConflict", ToText(conflict.path),
+                      "conflict with \"" + conflict.manager.name + "\""});
+  }
+  return causes;
+}
+
+}  // namespace
+
+ApiResult<Node> CreateObject(Session& session, const Kind& kind, const Node& object,
+                             const FieldManager& manager, const WriteOptions& options) {
+  if (std::optional<ApiError> error = CheckType(kind, object)) return *std::move(error);
+  if (!ResourceVersionOf(object).empty()) {
+    return BadRequest("resourceVersion should not be set on objects to be created");
+  }
+  ApiResult<Node> next = Conform(kind, object, options.strict);
+  if (!next.ok()) return next;
+  return Insert(session, kind, *std::move(next), manager, options.dry_run, std::nullopt);
+}
+
+ApiResult<Node> UpdateObject(Session& session, const Kind& kind, const Node& object,
+                             const FieldManager& manager, const WriteOptions& options) {
+  if (std::optional<ApiError> error = CheckSubresource(kind, manager.subresource)) {
+    return *std::move(error);
+  }
+  const ObjectKey key = KeyOf(object);
+  const SharedObject live = session.tables.Find(kind, key);
+  if (live == nullptr) return NoSuchObject(kind.resource, key.name);
+  if (manager.subresource == Subresource::kScale) {
+    return ReplaceScale(session, kind, *live, object, manager, options.dry_run, std::nullopt);
+  }
+  if (std::optional<ApiError> error = CheckType(kind, object)) return *std::move(error);
+  if (kind.needs_version && ResourceVersionOf(object).empty()) {
+    return InvalidObject(
+        kind.resource, key.name,
+        {{"FieldValueInvalid", "metadata.resourceVersion", "must be specified for an update"}});
+  }
+  ApiResult<Node> next = Conform(kind, object, options.strict);
+  if (!next.ok()) return next;
+  return Replace(session, kind, *live, *std::move(next), manager, options.dry_run, std::nullopt);
+}
+
+ApiResult<Node> PatchObject(Session& session, const Kind& kind, const ObjectKey& key,
+                            PatchKind patch_kind, const Node& patch, const FieldManager& manager,
+                            const WriteOptions& options) {
+  if (std::optional<ApiError> error = CheckSubresource(kind, manager.subresource)) {
+    return *std::move(error);
+  }
+  const SharedObject live = session.tables.Find(kind, key);
+  if (live == nullptr) return NoSuchObject(kind.resource, key.name);
+  const bool is_scale = manager.subresource == Subresource::kScale;
+  Node next = is_scale ? ScaleOf(kind, *live) : *live;
+  if (patch_kind == PatchKind::kMerge) {
+    next = MergePatch(std::move(next), patch);
+  } else {
+    Result<Node> patched = JsonPatch(std::move(next), patch);
+    if (!patched.ok() && patched.status().code() == StatusCode::kInvalidArgument) {
+      return BadRequest(patched.status().message());
+    }
+    if (!patched.ok()) {
+      return InvalidObject(kind.resource, key.name,
+                           {{"FieldValueInvalid", "patch", patched.status().message()}});
+    }
+    next = *std::move(patched);
+  }
+  if (is_scale) {
+    return ReplaceScale(session, kind, *live, next, manager, options.dry_run, std::nullopt);
+  }
+  if (std::optional<ApiError> error = CheckType(kind, next)) return *std::move(error);
+  ApiResult<Node> conforming = Conform(kind, std::move(next), options.strict);
+  if (!conforming.ok()) return conforming;
+  return Replace(session, kind, *live, *std::move(conforming), manager, options.dry_run,
+                 std::nullopt);
+}
+
+ApiResult<Node> ApplyObject(Session& session, const Kind& kind, const Node& object,
+                            const FieldManager& manager, const ApplyOptions& options) {
+  if (std::optional<ApiError> error = CheckSubresource(kind, manager.subresource)) {
+    return *std::move(error);
+  }
+  const ObjectKey key = KeyOf(object);
+  const bool is_scale = manager.subresource == Subresource::kScale;
+  const SharedObject live = session.tables.Find(kind, key);
+  if (live == nullptr && manager.subresource != Subresource::kNone) {
+    return NoSuchObject(kind.resource, key.name);
+  }
+  if (FindAt(object, {"metadata", "managedFields"}) != nullptr) {
+    return BadRequest("metadata.managedFields must not be set in what is applied");
+  }
+  if (!is_scale) {
+    if (std::optional<ApiError> error = CheckType(kind, object)) return *std::move(error);
+  }
+  const Node before = live != nullptr ? *live : Node::Map();
+  ApiResult<Node> wanted =
+      is_scale ? WantedOfScale(kind, before, object)
+               : Conform(kind, WantedPart(kind, manager.subresource, object), options.write.strict);
+  if (!wanted.ok()) return wanted;
+
+  Applied applied = ApplyFields(before, ReadManagedFields(before), manager, *wanted, kind.types());
+  if (!applied.conflicts.empty() && !options.force) {
+    return FieldConflicts(CausesOf(applied.conflicts));
+  }
+  if (is_scale) {
+    return ReplaceScale(session, kind, *live, object, manager, options.write.dry_run,
+                        std::move(applied));
+  }
+  if (live != nullptr) {
+    return Replace(session, kind, *live, std::move(applied.object), manager, options.write.dry_run,
+                   applied.ownership);
+  }
+  if (!UidOf(object).empty() || !ResourceVersionOf(object).empty()) {
+    return VersionConflict(kind.resource, key.name, "the object that was meant is not there");
+  }
+  return Insert(session, kind, std::move(applied.object), manager, options.write.dry_run,
+                applied.ownership);
+}
+
+ApiResult<Node> DeleteObject(Session& session, const Kind& kind, const ObjectKey& key,
+                             const DeleteOptions& options) {
+  const SharedObject live = session.tables.Find(kind, key);
+  if (live == nullptr) return NoSuchObject(kind.resource, key.name);
+  if (options.uid && *options.uid != UidOf(*live)) {
+    return VersionConflict(kind.resource, key.name,
+                           "precondition failed: its uid is " + std::string(UidOf(*live)));
+  }
+  if (options.resource_version && *options.resource_version != ResourceVersionOf(*live)) {
+    return VersionConflict(
+        kind.resource, key.name,
+        "precondition failed: its resourceVersion is " + std::string(ResourceVersionOf(*live)));
+  }
+  const Node gone = DeletedStatus(kind.resource, key.name, UidOf(*live));
+  if (options.dry_run) return gone;
+  const SharedObject marked =
+      GarbageCollector(session.tables, session.now)
+          .Delete({&kind, key}, options.propagation, options.grace_period_seconds);
+  if (marked == nullptr) return gone;
+  return *marked;
+}
+
+}  // namespace janus::control

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/function_ref.h"
+#include "tests/support/kube/faulty_api.h"
+
+namespace janus::control {
+
+// Plays a scenario with each of `faults` at each of its calls, alone and several calls in a row,
+// until no call is left to fail; with JANUS_SOAK also with each two at each two calls. Ends at the
+// first run in which a test's assertion fails, and names it; prints how many runs there were.
+//
+// `play`: the scenario under those faults, from its beginning. It asserts by itself that all ends
+// well.
+void SweepFaults(std::string_view scenario, const std::vector<Fault>& faults,
+                 FunctionRef<CallCounts(std::vector<FaultPlan>)> play);
+
+}  // namespace janus::control

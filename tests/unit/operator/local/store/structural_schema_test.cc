@@ -1,0 +1,94 @@
+#include "operator/local/store/structural_schema.h"
+
+#include <gtest/gtest.h>
+
+#include "operator/api/json.h"
+#include "operator/local/store/kinds.h"
+#include "operator/local/store/tree_edit.h"
+
+namespace janus::control {
+namespace {
+
+const StructuralSchema& Schema() {
+  static const Result<StructuralSchema> schema = StructuralSchema::FromCrd(R"(
+spec:
+  versions:
+  - schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            properties:
+              mode: {type: string, default: Auto}
+              open: {type: object, x-kubernetes-preserve-unknown-fields: true}
+              list:
+                type: array
+                items: {type: object, properties: {size: {type: integer, default: 2}}}
+              inner: {type: object, properties: {on: {type: boolean, default: false}}}
+          status:
+            type: object
+            required: [count]
+            properties:
+              count: {type: integer, minimum: 0, maximum: 9}
+              state: {type: string, enum: [Up, Down], maxLength: 4}
+)",
+                                                                           "test");
+  JANUS_CHECK(schema.ok(), schema.status().ToString());
+  return *schema;
+}
+
+Node Read(std::string_view json) {
+  return *ParseJson(json, "test");
+}
+
+std::string Defaulted(std::string_view json) {
+  Node object = Read(json);
+  SetDefaults(Schema().root(), object);
+  SortFields(object);
+  return WriteJson(object);
+}
+
+TEST(StructuralSchema, DropsWhatItDoesNotHaveAndNamesIt) {
+  Node object =
+      Read(R"({"kind":"K","metadata":{"any":1},"spec":{"mode":"A","typo":1,"open":{"any":{"x":1}},)"
+           R"("list":[{"size":1},{"size":1,"other":2}]},"more":3})");
+  EXPECT_EQ(Schema().Prune(object),
+            (std::vector<std::string>{"spec.typo", "spec.list[1].other", "more"}));
+  EXPECT_EQ(WriteJson(object),
+            R"({"kind":"K","metadata":{"any":1},"spec":{"mode":"A","open":{"any":{"x":1}},)"
+            R"("list":[{"size":1},{"size":1}]}})");
+}
+
+TEST(StructuralSchema, SetsDefaultsInTheObjectsThatAreThere) {
+  EXPECT_EQ(Defaulted(R"({"spec":{}})"), R"({"spec":{"mode":"Auto"}})");
+  EXPECT_EQ(Defaulted(R"({"spec":{"mode":null,"inner":{},"list":[{},{"size":3}]}})"),
+            R"({"spec":{"inner":{"on":false},"list":[{"size":2},{"size":3}],"mode":"Auto"}})");
+  EXPECT_EQ(Defaulted(R"({})"), R"({})");
+}
+
+TEST(StructuralSchema, JudgesAStatusByTypeEnumerationAndBound) {
+  const auto paths = [](std::string_view json) {
+    std::vector<std::string> out;
+    for (const FieldError& error : Schema().JudgeStatus(Read(json))) out.push_back(error.path);
+    return out;
+  };
+  using Paths = std::vector<std::string>;
+  EXPECT_EQ(paths(R"({"status":{"count":3,"state":"Up"}})"), Paths{});
+  EXPECT_EQ(paths(R"({})"), Paths{});
+  EXPECT_EQ(paths(R"({"status":{}})"), Paths{"status.count"});
+  EXPECT_EQ(paths(R"({"status":{"count":10}})"), Paths{"status.count"});
+  EXPECT_EQ(paths(R"({"status":{"count":"1"}})"), Paths{"status.count"});
+  EXPECT_EQ(paths(R"({"status":{"count":1,"state":"Off"}})"), Paths{"status.state"});
+}
+
+TEST(Kinds, OursHaveTheirSchema) {
+  for (const Kind& kind : Kinds()) {
+    EXPECT_EQ(kind.schema != nullptr, kind.resource.group == "serving.janus.dev");
+    EXPECT_EQ(FindKind(kind.resource), &kind);
+    EXPECT_EQ(FindKind(kind.resource.ApiVersion(), kind.resource.kind), &kind);
+  }
+}
+
+}  // namespace
+}  // namespace janus::control
