@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""A proxy before an API server that spoils chosen requests.
+
+    fault_proxy.py FOLDER SERVER CA CERTIFICATE KEY
+
+FOLDER holds server.crt and server.key, whom it is to its clients; CA, CERTIFICATE and KEY are for
+SERVER (host:port). It writes its port to FOLDER/port and, to FOLDER/requests, a line for each request:
+number, what was done to it, method, path. What to do stands in FOLDER/faults.json, {"7": "lost"}:
+
+    429, 500, 503    the request is refused with that, and not passed on
+    reset            the connection ends, and the request is not passed on
+    lost             it is passed on, and the connection ends before the reply
+    half             the connection ends in the middle of the reply (a watch: after its first event)
+    stall            it is passed on, and the reply does not come
+
+SIGHUP: reads server.crt and server.key again and ends every connection.
+"""
+
+import json
+import pathlib
+import signal
+import socket
+import socketserver
+import ssl
+import sys
+import threading
+import time
+
+STALL_SECONDS = 7  # longer than the client's patience
+
+
+class Ended(Exception):
+    """One side's connection has."""
+
+
+class Stream:
+    """Reads HTTP messages from a socket."""
+
+    def __init__(self, sock):
+        self.sock = sock
+        self.rest = b""
+
+    def more(self):
+        data = self.sock.recv(65536)
+        if not data:
+            raise Ended
+        self.rest += data
+
+    def take(self, count):
+        while len(self.rest) < count:
+            self.more()
+        taken, self.rest = self.rest[:count], self.rest[count:]
+        return taken
+
+    def until(self, mark):
+        while mark not in self.rest:
+            self.more()
+        return self.take(self.rest.index(mark) + len(mark))
+
+    def head(self):
+        """Bytes of a head, its first line, its fields in small letters."""
+        raw = self.until(b"\r\n\r\n")
+        first, *lines = raw.decode("latin-1").split("\r\n")
+        fields = dict(line.lower().split(": ", 1) for line in lines if ": " in line)
+        return raw, first, fields
+
+    def body(self, fields):
+        """The body's pieces as they come, framing included."""
+        if fields.get("transfer-encoding") == "chunked":
+            while True:
+                size = self.until(b"\r\n")
+                count = int(size.split(b";")[0], 16)
+                yield size + self.take(count + 2)
+                if count == 0:
+                    return
+        count = int(fields.get("content-length", "0"))
+        if count:
+            yield self.take(count)
+
+
+class Proxy(socketserver.ThreadingTCPServer):
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self, folder, server, authority, certificate, key):
+        super().__init__(("127.0.0.1", 0), Connection)
+        self.folder = folder
+        host, port = server.rsplit(":", 1)
+        self.server = (host, int(port))
+        self.to_server = ssl.create_default_context(cafile=authority)
+        self.to_server.load_cert_chain(certificate, key)
+        self.lock = threading.Lock()
+        self.count = 0
+        self.open = set()
+        self.reload()
+
+    def reload(self):
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.folder / "server.crt", self.folder / "server.key")
+        self.to_client = context
+        with self.lock:
+            for sock in self.open:
+                try:
+                    sock.shutdown(socket.SHUT_RDWR)
+                except OSError:
+                    pass
+
+    def fault(self, method, path):
+        with self.lock:
+            number = self.count
+            self.count += 1
+            faults = json.loads((self.folder / "faults.json").read_text())
+            fault = faults.get(str(number), "")
+            with open(self.folder / "requests", "a", encoding="utf-8") as log:
+                log.write(f"{number} {fault or '-'} {method} {path}\n")
+        return fault
+
+    def handle_error(self, request, client_address):
+        pass  # a connection that ends is nothing to tell of
+
+
+class Connection(socketserver.BaseRequestHandler):
+    def handle(self):
+        self.request.settimeout(600)
+        client_socket = None
+        try:
+            client_socket = self.server.to_client.wrap_socket(self.request, server_side=True)
+            with self.server.lock:
+                self.server.open.add(client_socket)
+            raw = socket.create_connection(self.server.server, timeout=600)
+            server_socket = self.server.to_server.wrap_socket(raw, server_hostname=self.server.server[0])
+            with client_socket, server_socket:
+                client, server = Stream(client_socket), Stream(server_socket)
+                while self.one(client, server):
+                    pass
+        except (Ended, OSError):
+            pass
+        finally:
+            with self.server.lock:
+                self.server.open.discard(client_socket)
+
+    def one(self, client, server):
+        """A request and its reply; False: the connection is to end."""
+        head, first, fields = client.head()
+        body = b"".join(client.body(fields))
+        method, path, _ = first.split(" ", 2)
+        fault = self.server.fault(method, path)
+        if fault == "reset":
+            return False
+        if fault.isdigit():
+            text = json.dumps({"kind": "Status", "code": int(fault), "message": "injected"}).encode()
+            client.sock.sendall(f"HTTP/1.1 {fault} Injected\r\nContent-Type: application/json\r\nRetry-After: 1\r\n"
+                                f"Content-Length: {len(text)}\r\n\r\n".encode() + text)
+            return True
+        server.sock.sendall(head + body)
+        reply, status, reply_fields = server.head()
+        pieces = server.body(reply_fields)
+        if fault in ("lost", "stall"):
+            if "watch=" not in path:
+                for _ in pieces:
+                    pass  # it is done
+            if fault == "stall":
+                time.sleep(STALL_SECONDS)
+            return False
+        client.sock.sendall(reply)
+        for piece in pieces:
+            if fault == "half":
+                client.sock.sendall(piece if "watch=" in path else piece[:len(piece) // 2])
+                return False
+            client.sock.sendall(piece)
+        return "close" not in reply_fields.get("connection", "") and " 101 " not in status
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1])
+    proxy = Proxy(folder, *sys.argv[2:6])
+    signal.signal(signal.SIGHUP, lambda *_: threading.Thread(target=proxy.reload).start())
+    (folder / "port.new").write_text(str(proxy.server_address[1]))
+    (folder / "port.new").rename(folder / "port")
+    proxy.serve_forever()
+
+
+if __name__ == "__main__":
+    main()
