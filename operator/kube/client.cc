@@ -184,14 +184,16 @@ ApiResult<WatchEnd> KubeClient::Watch(const Resource& resource, const WatchOptio
                                       FunctionRef<bool(WatchEvent)> deliver,
                                       const std::stop_token& stop) {
   Result<std::string> path = CollectionPath(resource, options.selection.namespace_);
-  if (path.ok() && options.resource_version.empty()) {
+  if (path.ok() && options.resource_version.empty() && !options.initial_events) {
     path = InvalidArgument("a watch of " + resource.ToString() + " begins at a resourceVersion");
   }
   if (!path.ok()) return LocalError(std::move(path).status());
   Query query;
   query.Add("watch", "true").Add("allowWatchBookmarks", "true");
   AddSelection(options.selection, query);
-  query.Add("resourceVersion", options.resource_version)
+  query.Add("sendInitialEvents", options.initial_events ? "true" : "")
+      .Add("resourceVersionMatch", options.initial_events ? "NotOlderThan" : "")
+      .Add("resourceVersion", options.resource_version)
       .Add("timeoutSeconds", std::to_string(static_cast<int64_t>(options.timeout.count())));
 
   WatchDecoder decoder(options.keep);

@@ -92,6 +92,8 @@ WorkQueueMetrics::WorkQueueMetrics(MetricRegistry& r, const std::string& name)
 
 ReflectorMetrics::ReflectorMetrics(MetricRegistry& r, const std::string& name)
     : lists_(r.AddCounter("reflector_lists_total", {{"name", name}}, "Complete lists.")),
+      streams_(r.AddCounter("janus_reflector_streamed_lists_total", {{"name", name}},
+                            "Of the complete lists, those that came as a stream.")),
       relists_(r.AddCounter("janus_reflector_relists_total", {{"name", name}},
                             "Lists begun although one was complete before.")),
       pages_(r.AddCounter("janus_reflector_pages_total", {{"name", name}}, "Pages of lists.")),
@@ -111,6 +113,7 @@ ReflectorMetrics::ReflectorMetrics(MetricRegistry& r, const std::string& name)
 
 void ReflectorMetrics::Publish(const ReflectorStatistics& now, std::optional<WallTime> told_at) {
   Raise(lists_, now.lists);
+  Raise(streams_, now.streams);
   Raise(relists_, now.relists);
   Raise(pages_, now.pages);
   Raise(watches_, now.watches);

@@ -75,6 +75,7 @@ class ReflectorMetrics {
 
  private:
   Counter& lists_;
+  Counter& streams_;
   Counter& relists_;
   Counter& pages_;
   Counter& watches_;

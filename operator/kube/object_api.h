@@ -81,11 +81,20 @@ struct WatchEvent {
   WatchEventType type = WatchEventType::kAdded;
   // kDeleted: its last state. kBookmark: nothing but kind and metadata.resourceVersion.
   Node object;
+  // Of a kBookmark: what WatchOptions::initial_events asked for has all been told.
+  bool ends_initial_events = false;
 };
 
 struct WatchOptions {
   Selection selection;
-  std::string resource_version;  // what the list or the last event said; not empty
+  // What the list or the last event said; not empty but with initial_events, where it means the
+  // newest state, and any other one that is not older than that.
+  std::string resource_version;
+  // Instead of a list: first every object that is there comes as kAdded, in no order, and what
+  // happens meanwhile; then a bookmark that says so; then the watch goes on from its version.
+  // Before that bookmark no version of an event is one to resume from. InvalidArgument: the server
+  // does not do that (Kubernetes API concepts, "Streaming lists").
+  bool initial_events = false;
   // After this the server ends the watch, so that watches spread over its replicas.
   Seconds timeout{300};
   // As ListOptions has it, with metadata.resourceVersion in it.

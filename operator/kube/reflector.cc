@@ -71,7 +71,9 @@ ReflectorStatistics Reflector::statistics() const {
 
 void Reflector::Run(const std::stop_token& stop) {
   Next next = Next::kList;
-  while (!stop.stop_requested()) next = next == Next::kList ? List(stop) : Watch(stop);
+  while (!stop.stop_requested()) {
+    next = next == Next::kList ? List(stop) : Watch(Begin::kVersion, stop);
+  }
 }
 
 void Reflector::Count(FunctionRef<void(ReflectorStatistics&)> change) {
@@ -104,15 +106,37 @@ void Reflector::Pause(const ApiError* error, const std::stop_token& stop) {
   timeline_.WaitUntil(Add(timeline_.Now(), pause), stop);
 }
 
-// One list from its first page on.
 Reflector::Next Reflector::List(const std::stop_token& stop) {
+  Count([](ReflectorStatistics& counts) { counts.relists += counts.lists > 0 ? 1 : 0; });
+  if (may_stream_ && !std::exchange(is_pages_turn_, false)) {
+    return Watch(Begin::kInitialEvents, stop);
+  }
+  return ListInPages(stop);
+}
+
+// The store has been told all of a list, and is like the resource at `version`.
+void Reflector::Listed(std::string version, bool is_stream) {
+  store_.EndList([this](const Delta& delta) { DeliverDelta(delta); });
+  version_ = std::move(version);
+  fruitless_ = 0;
+  has_told_since_list_ = false;
+  Count([&](ReflectorStatistics& counts) {
+    ++counts.lists;
+    counts.streams += is_stream ? 1 : 0;
+    counts.last_error = OkStatus();
+    counts.resource_version = version_;
+    counts.told_at = timeline_.Now();
+  });
+}
+
+// One list from its first page on.
+Reflector::Next Reflector::ListInPages(const std::stop_token& stop) {
   const auto deliver = [this](const Delta& delta) { DeliverDelta(delta); };
   std::optional<std::string> first_version;
   ListOptions options;
   options.selection = options_.selection;
   options.limit = page_size_;
   if (keep_) options.keep = &*keep_;
-  Count([](ReflectorStatistics& counts) { counts.relists += counts.lists > 0 ? 1 : 0; });
   for (bool has_more = true; has_more;) {
     if (stop.stop_requested()) return Next::kList;
     ApiResult<ObjectList> page = api_.List(resource_, options, {options_.page_timeout, stop});
@@ -140,30 +164,25 @@ Reflector::Next Reflector::List(const std::stop_token& stop) {
       counts.last_error = OkStatus();
     });
   }
-  store_.EndList(deliver);
   // All pages should be of one version. If they are not, the first one's is where nothing is
   // missed.
-  version_ = *std::move(first_version);
-  fruitless_ = 0;
-  has_told_since_list_ = false;
-  Count([this](ReflectorStatistics& counts) {
-    ++counts.lists;
-    counts.resource_version = version_;
-    counts.told_at = timeline_.Now();
-  });
+  Listed(*std::move(first_version), false);
   return Next::kWatch;
 }
 
-ObjectStore::Verdict Reflector::TakeEvent(WatchEvent event) {
+// `when`: while the initial events are told, or after.
+ObjectStore::Verdict Reflector::TakeEvent(WatchEvent event, Begin when) {
   const bool is_bookmark = event.type == WatchEventType::kBookmark;
   std::string version(ResourceVersionOf(event.object));
   const ObjectStore::Verdict verdict =
       store_.TakeEvent(std::move(event), [this](const Delta& delta) { DeliverDelta(delta); });
   if (verdict == ObjectStore::Verdict::kListAgain) return verdict;
-  if (!version.empty()) version_ = std::move(version);
-  failures_ = 0;
-  fruitless_ = 0;
-  has_told_since_list_ = true;
+  if (when == Begin::kVersion) {
+    if (!version.empty()) version_ = std::move(version);
+    failures_ = 0;
+    fruitless_ = 0;
+    has_told_since_list_ = true;
+  }
   const bool is_unchanged = !is_bookmark && verdict == ObjectStore::Verdict::kNothingNew;
   Count([&](ReflectorStatistics& counts) {
     ++counts.events;
@@ -176,41 +195,75 @@ ObjectStore::Verdict Reflector::TakeEvent(WatchEvent event) {
   return verdict;
 }
 
-// One watch from version_ on.
-Reflector::Next Reflector::Watch(const std::stop_token& stop) {
+// One watch: from version_ on, or after the initial events that are a list.
+Reflector::Next Reflector::Watch(Begin begin, const std::stop_token& stop) {
+  bool is_listing = begin == Begin::kInitialEvents;
   WatchOptions options;
   options.selection = options_.selection;
-  options.resource_version = version_;
+  options.initial_events = is_listing;
+  if (is_listing) {
+    store_.BeginList();
+  } else {
+    options.resource_version = version_;
+  }
   if (keep_) options.keep = &*keep_;
   options.timeout = options_.watch_timeout * std::uniform_real_distribution<double>(1, 2)(random_);
   Count([](ReflectorStatistics& counts) { ++counts.watches; });
   const MonotonicTime began = timeline_.Now();
   bool has_told = false;
   bool is_contradiction = false;
+  bool is_end_missed = false;
   const ApiResult<WatchEnd> end = api_.Watch(
       resource_, options,
       [&](WatchEvent event) {
-        is_contradiction = TakeEvent(std::move(event)) == ObjectStore::Verdict::kListAgain;
+        if (is_listing && event.type == WatchEventType::kBookmark) {
+          is_end_missed = !event.ends_initial_events;
+          if (is_end_missed) return false;
+          Listed(std::string(ResourceVersionOf(event.object)), true);
+          is_listing = false;
+          has_told = true;
+          return !stop.stop_requested();
+        }
+        const Begin when = is_listing ? Begin::kInitialEvents : Begin::kVersion;
+        is_contradiction = TakeEvent(std::move(event), when) == ObjectStore::Verdict::kListAgain;
         has_told = has_told || !is_contradiction;
         return !is_contradiction && !stop.stop_requested();
       },
       stop);
   if (stop.stop_requested()) return Next::kWatch;
+  const std::string what = "the watch of " + resource_.ToString();
+  std::optional<ApiError> error;
+  if (!end.ok()) error = end.error();
   if (is_contradiction) {
-    const ApiError lost = LocalError(OutOfRange("the watch of " + resource_.ToString() +
-                                                " deleted an object it had not told of"));
-    return AfterError(lost, has_told, stop);
+    error = LocalError(OutOfRange(what + " deleted an object it had not told of"));
+  } else if (is_end_missed) {
+    error = LocalError(Unimplemented(what + " does not say where its initial events end"));
+  } else if (is_listing && !error) {
+    error = LocalError(Unavailable(what + " ended inside its initial events"));
   }
-  if (!end.ok()) return AfterError(end.error(), has_told, stop);
+  if (error)
+    return is_listing ? AfterBrokenStream(*error, stop) : AfterError(*error, has_told, stop);
   if (timeline_.Now() - began >= kShortWatch) {
     failures_ = 0;
     fruitless_ = 0;
     return Next::kWatch;
   }
-  Failed(Unavailable("the server ended the watch of " + resource_.ToString() + " at once"));
+  Failed(Unavailable(what + " was ended by the server at once"));
   if (!has_told) return AfterFruitlessWatch(nullptr, stop);
   Pause(nullptr, stop);
   return Next::kWatch;
+}
+
+// Before the initial events had all been told.
+Reflector::Next Reflector::AfterBrokenStream(const ApiError& error, const std::stop_token& stop) {
+  if (error.code == StatusCode::kInvalidArgument || error.code == StatusCode::kUnimplemented) {
+    may_stream_ = false;  // an older server, or one that is told not to: no failure
+    return Next::kList;
+  }
+  is_pages_turn_ = true;
+  Failed(error.ToStatus());
+  Pause(&error, stop);
+  return Next::kList;
 }
 
 Reflector::Next Reflector::AfterError(const ApiError& error, bool has_told,

@@ -42,10 +42,11 @@ struct ReflectorOptions {
 // For metrics; counts since the beginning.
 struct ReflectorStatistics {
   int64_t pages = 0;    // of lists, received
-  int64_t lists = 0;    // complete
+  int64_t lists = 0;    // complete, streamed ones among them
+  int64_t streams = 0;  // lists that came as a watch's initial events
   int64_t relists = 0;  // begun although one was complete before
   int64_t watches = 0;  // begun
-  int64_t events = 0;   // bookmarks among them
+  int64_t events = 0;   // initial ones and bookmarks among them
   int64_t bookmarks = 0;
   int64_t unchanged = 0;         // events that changed nothing that is kept
   int64_t deltas = 0;            // delivered
@@ -57,10 +58,17 @@ struct ReflectorStatistics {
   std::optional<MonotonicTime> told_at;
 };
 
-// Keeps an ObjectStore like the resource of an API: lists it in pages, watches from the list's
+// Keeps an ObjectStore like the resource of an API: has it listed to it, watches from the list's
 // resourceVersion, resumes from the last event's or bookmark's, lists again when that is too old.
 //
+// A list is asked for as a stream, the initial events of the watch that then goes on: neither the
+// server nor we ever hold more of it than an object. Where that does not work, in pages.
+//
 // What each ending leads to:
+//   initial events that are refused      the list in pages, at once; this one and all to come
+//     (400, 422), or not told the end of
+//     when the server sends a bookmark
+//   that end, or fail, in any other way  pause, this list in pages
 //   the server's end of a watch          watch on: at once, after a pause when it lasted no second
 //   broken or silent, 5xx, 401, 403, 429 pause (a Retry-After is kept to), watch on; but see
 //                                        max_fruitless_watches
@@ -93,12 +101,16 @@ class Reflector {
 
  private:
   enum class Next { kList, kWatch };
+  enum class Begin { kInitialEvents, kVersion };
 
   Next List(const std::stop_token& stop);
-  Next Watch(const std::stop_token& stop);
+  Next ListInPages(const std::stop_token& stop);
+  void Listed(std::string version, bool is_stream);
+  Next Watch(Begin begin, const std::stop_token& stop);
+  Next AfterBrokenStream(const ApiError& error, const std::stop_token& stop);
   Next AfterError(const ApiError& error, bool has_told, const std::stop_token& stop);
   Next AfterFruitlessWatch(const ApiError* error, const std::stop_token& stop);
-  ObjectStore::Verdict TakeEvent(WatchEvent event);
+  ObjectStore::Verdict TakeEvent(WatchEvent event, Begin when);
   void Pause(const ApiError* error, const std::stop_token& stop);
   void Failed(Status error);
   // `change` is told of the statistics, which are published after it.
@@ -115,10 +127,12 @@ class Reflector {
 
   // The running thread's.
   std::minstd_rand random_;
-  int64_t page_size_;    // what pages may hold in bytes sets it, up to options_'s
-  std::string version_;  // where the next watch begins
-  int failures_ = 0;     // in a row
-  int fruitless_ = 0;    // watches in a row
+  bool may_stream_ = true;      // the server has not refused to
+  bool is_pages_turn_ = false;  // the last stream broke
+  int64_t page_size_;           // what pages may hold in bytes sets it, up to options_'s
+  std::string version_;         // where the next watch begins
+  int failures_ = 0;            // in a row
+  int fruitless_ = 0;           // watches in a row
   bool has_told_since_list_ = false;
 
   mutable Mutex mu_;

@@ -16,6 +16,15 @@ std::optional<WatchEventType> TypeOf(std::string_view name) {
   return std::nullopt;
 }
 
+bool IsOfObject(std::string_view type) {
+  return type == "ADDED" || type == "MODIFIED" || type == "DELETED";
+}
+
+// The bookmark that says so carries it as an annotation.
+bool EndsInitialEvents(const Node& bookmark) {
+  return TextAt(bookmark, {"metadata", "annotations", "k8s.io/initial-events-end"}) == "true";
+}
+
 ApiError Broken(std::string what) {
   return LocalError(DataLoss("the watch sent no event: " + std::move(what)));
 }
@@ -52,7 +61,10 @@ ApiResult<WatchEnd> WatchDecoder::Take(std::string_view line,
                                        FunctionRef<bool(WatchEvent)> deliver) {
   if (line.find_first_not_of(" \t\r") == line.npos) return WatchEnd::kServer;
   Result<Node> read = ParseJson(line, "event", {"object", keep_});
-  if (read.ok() && TextAt(*read, {"type"}) == "ERROR") read = ParseJson(line, "event");
+  // What these say lies beside what is kept of objects; they are small, and few.
+  if (read.ok() && keep_ != nullptr && !IsOfObject(TextAt(*read, {"type"}))) {
+    read = ParseJson(line, "event");
+  }
   if (!read.ok()) return Broken(read.status().message());
   const std::string type(TextAt(*read, {"type"}));
   Node* const object = const_cast<Node*>(std::as_const(*read).Find("object"));
@@ -61,7 +73,10 @@ ApiResult<WatchEnd> WatchDecoder::Take(std::string_view line,
   const std::optional<WatchEventType> known = TypeOf(type);
   if (!known) return Broken("of type '" + type.substr(0, 64) + "'");
   if (ResourceVersionOf(*object).empty()) return Broken("its object has no resourceVersion");
-  return deliver({*known, std::move(*object)}) ? WatchEnd::kServer : WatchEnd::kConsumer;
+  const bool ends_initial_events =
+      *known == WatchEventType::kBookmark && EndsInitialEvents(*object);
+  return deliver({*known, std::move(*object), ends_initial_events}) ? WatchEnd::kServer
+                                                                    : WatchEnd::kConsumer;
 }
 
 }  // namespace janus::control

@@ -15,6 +15,7 @@
 #include "operator/kube/event_recorder.h"
 #include "operator/kube/informer.h"
 #include "tests/conformance/ground.h"
+#include "tests/support/kube/without_streams.h"
 
 namespace janus::control {
 namespace {
@@ -34,8 +35,9 @@ class ObjectApiTest : public testing::Test {
   // Names are of one test alone.
   ObjectKey Key(const std::string& suffix = "") const {
     std::string name = testing::UnitTest::GetInstance()->current_test_info()->name() + suffix;
-    std::transform(name.begin(), name.end(), name.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) {
+      return c == '/' ? '-' : static_cast<char>(std::tolower(c));
+    });
     return {ns(), name};
   }
   Node Object(const Resource& resource, const ObjectKey& key, const std::string& fields) const {
@@ -400,7 +402,64 @@ TEST_F(ObjectApiTest, AVersionThatIsTooOldSaysSo) {
   EXPECT_EQ(end.error().code, StatusCode::kOutOfRange) << end.status().ToString();
 }
 
-TEST_F(ObjectApiTest, AnInformerFollowsFromAListInPagesOn) {
+TEST_F(ObjectApiTest, AWatchMayTellFirstWhatIsThereAndWhereThatEnds) {
+  for (const char* const suffix : {"-a", "-b", "-gone"}) {
+    MustCreate(kConfigMaps, Labelled(ConfigMap(Key(suffix))));
+  }
+  MustCreate(kConfigMaps, ConfigMap(Key("-other")));
+  ASSERT_TRUE(api().Delete(kConfigMaps, Key("-gone"), {}, kLimits).ok());
+  const Node last = MustCreate(kConfigMaps, Labelled(ConfigMap(Key("-c"))));
+  const std::string newest(ResourceVersionOf(last));
+  // The newest state, and one that is not older than what was seen.
+  for (const std::string& version : {std::string(), newest}) {
+    SCOPED_TRACE(version);
+    WatchOptions options;
+    options.selection = {ns(), "test=" + Key().name, ""};
+    options.initial_events = true;
+    options.resource_version = version;
+    options.timeout = Seconds(30);
+    std::vector<std::string> told;
+    std::string end_version;
+    const ApiResult<WatchEnd> end =
+        api().Watch(kConfigMaps, options,
+                    [&](const WatchEvent& event) {
+                      if (event.type == WatchEventType::kBookmark) {
+                        if (!event.ends_initial_events) return true;
+                        told.emplace_back("end");
+                        end_version = ResourceVersionOf(event.object);
+                        const std::string name = "-later" + version;
+                        MustCreate(kConfigMaps, Labelled(ConfigMap(Key(name))));
+                        EXPECT_TRUE(api().Delete(kConfigMaps, Key(name), {}, kLimits).ok());
+                        return true;
+                      }
+                      EXPECT_FALSE(event.ends_initial_events);
+                      EXPECT_EQ(TextAt(event.object, {"data", "key"}), "one");
+                      told.push_back((event.type == WatchEventType::kAdded ? "+" : "-") +
+                                     KeyOf(event.object).name.substr(Key().name.size()));
+                      return event.type != WatchEventType::kDeleted;
+                    },
+                    {});
+    ASSERT_TRUE(end.ok()) << end.status().ToString();
+    ASSERT_EQ(told.size(), 6U);
+    std::sort(told.begin(), told.begin() + 3);  // of the initial events there is no order
+    EXPECT_EQ(told, (std::vector<std::string>{"+-a", "+-b", "+-c", "end", "+-later" + version,
+                                              "--later" + version}));
+    // Where it ended a watch goes on: nothing of what was told comes again.
+    const std::vector<WatchEvent> rest = Watch(end_version, 2);
+    ASSERT_EQ(rest.size(), 2U);
+    EXPECT_EQ(KeyOf(rest[0].object).name, Key("-later" + version).name);
+    EXPECT_EQ(rest[1].type, WatchEventType::kDeleted);
+  }
+}
+
+// Whether lists are streamed, or come in pages.
+class InformerConformanceTest : public ObjectApiTest, public testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(Lists, InformerConformanceTest, testing::Bool(),
+                         [](const auto& info) { return info.param ? "Streamed" : "InPages"; });
+
+TEST_P(InformerConformanceTest, FollowsFromAListOn) {
+  WithoutStreams pages(api());
+  ObjectApi& server = GetParam() ? api() : pages;
   for (int i = 0; i < 5; ++i) {
     MustCreate(kConfigMaps, Labelled(ConfigMap(Key("-" + std::to_string(i)))));
   }
@@ -414,12 +473,12 @@ TEST_F(ObjectApiTest, AnInformerFollowsFromAListInPagesOn) {
   std::stop_source is_through;
   std::vector<ObjectKey> added;
   Informer informer(
-      api(), kConfigMaps, options, kept,
+      server, kConfigMaps, options, kept,
       [&](const Delta& delta) {
         if (delta.type == DeltaType::kAdded) {
           added.push_back(delta.key);
-          if (delta.key != Key("-4")) return;
-          // Told while the list's last page is taken in: the watch must begin before this.
+          if (added.size() != 5) return;
+          // Told while the list's end is taken in: the watch must begin before this.
           MustCreate(kConfigMaps, Labelled(ConfigMap(Key("-5"))));
           EXPECT_TRUE(api().Delete(kConfigMaps, Key("-0"), {}, kLimits).ok());
         } else if (delta.type == DeltaType::kDeleted) {
@@ -435,7 +494,9 @@ TEST_F(ObjectApiTest, AnInformerFollowsFromAListInPagesOn) {
   EXPECT_EQ(informer.store().size(), 5U);
   EXPECT_FALSE(informer.store().Get(Key("-0")).has_value());
   EXPECT_EQ(TextAt(informer.store().Get(Key("-5")).value(), {"data", "key"}), "one");
-  EXPECT_EQ(informer.statistics().pages, 3);
+  EXPECT_EQ(informer.statistics().lists, 1);
+  EXPECT_EQ(informer.statistics().streams, GetParam() ? 1 : 0);
+  EXPECT_EQ(informer.statistics().pages, GetParam() ? 0 : 3);
   EXPECT_EQ(informer.statistics().failures, 0) << informer.statistics().last_error.ToString();
 }
 

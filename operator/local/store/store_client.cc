@@ -141,11 +141,13 @@ ApiResult<std::vector<Heard>> HearMore(Session& session, const Kind& kind, const
   return out;
 }
 
-// What is there now, for a watch from version 0.
-std::vector<Heard> HearAll(Session& session, const Kind& kind, const Selector& selector,
-                           int64_t& position) {
+// What is there now, which must not be older than `at_least`: for a watch from version 0, or one
+// with initial events.
+ApiResult<std::vector<Heard>> HearAll(Session& session, const Kind& kind, const Selector& selector,
+                                      int64_t at_least, int64_t& position) {
   std::vector<Heard> out;
   position = session.tables.version();
+  if (at_least > position) return VersionIsAhead(at_least, position);
   for (const auto& [key, object] : session.tables.TableOf(kind)) {
     if (selector.Matches(*object)) out.push_back({WatchEventType::kAdded, object, position});
   }
@@ -247,7 +249,7 @@ ApiResult<WatchEnd> StoreClient::Watch(const Resource& resource, const WatchOpti
                                        FunctionRef<bool(WatchEvent)> deliver,
                                        const std::stop_token& stop) {
   Result<std::string> path = CollectionPath(resource, options.selection.namespace_);
-  if (path.ok() && options.resource_version.empty()) {
+  if (path.ok() && options.resource_version.empty() && !options.initial_events) {
     path = InvalidArgument("a watch of " + resource.ToString() + " begins at a resourceVersion");
   }
   if (!path.ok()) return LocalError(path.status());
@@ -255,7 +257,9 @@ ApiResult<WatchEnd> StoreClient::Watch(const Resource& resource, const WatchOpti
   if (kind == nullptr) return NoSuchResource(resource);
   const Result<Selector> selector = Selector::Parse(options.selection, kind->selectable_fields);
   if (!selector.ok()) return BadRequest(selector.status().message());
-  const std::optional<int64_t> begin = ParseVersion(options.resource_version);
+  const bool wants_newest = options.resource_version.empty();
+  const std::optional<int64_t> begin =
+      wants_newest ? std::optional<int64_t>(0) : ParseVersion(options.resource_version);
   if (!begin) return BadVersion(options.resource_version);
 
   const Timeline& timeline = store_.timeline();
@@ -264,12 +268,13 @@ ApiResult<WatchEnd> StoreClient::Watch(const Resource& resource, const WatchOpti
       start + std::chrono::duration_cast<MonotonicClock::duration>(options.timeout);
   BookmarkTimes bookmarks(start, end);
   int64_t position = *begin;
-  bool is_first = *begin == 0;
+  bool is_first = *begin == 0 || options.initial_events;
+  bool owes_end = options.initial_events;  // of the initial events
   while (true) {
     if (stop.stop_requested()) return LocalError(Cancelled("the watch was stopped"));
     ApiResult<std::vector<Heard>> heard = std::vector<Heard>();
     store_.Do([&](Session& session) {
-      heard = is_first ? HearAll(session, *kind, *selector, position)
+      heard = is_first ? HearAll(session, *kind, *selector, *begin, position)
                        : HearMore(session, *kind, *selector, position);
     });
     is_first = false;
@@ -277,6 +282,11 @@ ApiResult<WatchEnd> StoreClient::Watch(const Resource& resource, const WatchOpti
     for (const Heard& one : *heard) {
       if (stop.stop_requested()) return LocalError(Cancelled("the watch was stopped"));
       if (!deliver(ToEvent(one))) return WatchEnd::kConsumer;
+    }
+    if (std::exchange(owes_end, false)) {
+      WatchEvent end_of_initial = Bookmark(*kind, position);
+      end_of_initial.ends_initial_events = true;
+      if (!deliver(std::move(end_of_initial))) return WatchEnd::kConsumer;
     }
     const MonotonicTime now = timeline.Now();
     if (bookmarks.IsDue(now)) {

@@ -106,16 +106,47 @@ ApiResult<ObjectList> WatchedObjects::List(const Resource&, const ListOptions& o
   return out;
 }
 
+bool WatchedObjects::TellInitialEvents(FunctionRef<bool(WatchEvent)> deliver,
+                                       const std::stop_token& stop, Fault& fault) {
+  size_t next = history_.size();
+  const Objects there = objects_;
+  for (const auto& [name, object] : there) {
+    if (stop.stop_requested()) return true;
+    fault = on_event();
+    if (fault != Fault::kNone) return true;
+    if (!deliver({WatchEventType::kAdded, object})) return false;
+  }
+  for (; next < history_.size(); ++next) {  // what happened meanwhile
+    if (!deliver(history_[next])) return false;
+  }
+  if (stop.stop_requested()) return true;
+  fault = on_event();
+  if (fault != Fault::kNone) return true;
+  return deliver({WatchEventType::kBookmark, BookmarkAt(newest()), ends_initial_events});
+}
+
 ApiResult<WatchEnd> WatchedObjects::Watch(const Resource&, const WatchOptions& options,
                                           FunctionRef<bool(WatchEvent)> deliver,
                                           const std::stop_token& stop) {
+  if (options.initial_events && !streams) {
+    ApiError refusal = LocalError(InvalidArgument("sendInitialEvents is forbidden"));
+    refusal.http_status = 422;
+    return refusal;
+  }
   const Node sample =
       *ParseJson(R"({"metadata":{"resourceVersion":"7","x":1},"data":1,"x":1})", "sample");
   const Node kept = options.keep == nullptr ? sample : (*options.keep)(sample);
   watches_.push_back({options.resource_version, options.timeout, WriteJson(kept)});
-  Fault fault = on_call("watch");
+  Fault fault = on_call(options.initial_events ? "stream" : "watch");
   size_t next = 0;  // of history_, to be told
-  while (next <= history_.size() && Version(next) != options.resource_version) ++next;
+  if (options.initial_events) {
+    if (fault == Fault::kNone && !TellInitialEvents(deliver, stop, fault)) {
+      return WatchEnd::kConsumer;
+    }
+    next = history_.size();
+  } else {
+    while (next <= history_.size() && Version(next) != options.resource_version) ++next;
+  }
   JANUS_CHECK(next <= history_.size(), options.resource_version, "was never handed out");
   if (fault == Fault::kNone && next < compacted_) fault = Fault::kExpire;
   next -= std::min(std::exchange(rewind, 0), next - std::min(next, compacted_));

@@ -30,13 +30,18 @@ class WatchedObjects final : public UnimplementedApi {
     kTooLong,   // what comes has more bytes than are taken
   };
 
-  // Called before each call of List ("list", "page": of a continue token) and Watch ("watch"):
-  // kNone lets it be answered.
+  // Called before each call of List ("list", "page": of a continue token) and Watch ("watch",
+  // "stream": with initial events): kNone lets it be answered.
   std::function<Fault(const std::string& call)> on_call = [](auto&) { return Fault::kNone; };
   // Called before each event is told: anything but kNone ends the watch there.
   std::function<Fault()> on_event = [] { return Fault::kNone; };
   // Called when a watch has told everything: may change the objects. kNone: watch on.
   std::function<Fault()> on_quiet = [] { return Fault::kEnd; };
+  // Whether a watch with initial events is answered; else it is refused before on_call, as by a
+  // server that does not know of it.
+  bool streams = false;
+  // Whether such a watch says where they end; else it sends a bookmark like any other.
+  bool ends_initial_events = true;
   // The next events are told so often each: a server that repeats itself.
   int repeat_events = 1;
   // The next watch begins so many events before the version it was asked for: one that forgets how
@@ -44,7 +49,7 @@ class WatchedObjects final : public UnimplementedApi {
   size_t rewind = 0;
 
   struct Watched {
-    std::string resource_version;
+    std::string resource_version;  // empty: with initial events
     Seconds timeout{0};
     // What its filter makes of {"metadata":{"resourceVersion":"7","x":1},"data":1,"x":1}.
     std::string kept;
@@ -83,6 +88,9 @@ class WatchedObjects final : public UnimplementedApi {
 
   static std::string Version(size_t events);
   static Node BookmarkAt(const std::string& version);
+  // False: the consumer has had enough. `fault`: what ended it before.
+  bool TellInitialEvents(FunctionRef<bool(WatchEvent)> deliver, const std::stop_token& stop,
+                         Fault& fault);
   void Happen(WatchEventType type, Node object);
 
   Objects objects_;

@@ -12,6 +12,7 @@
 #include "operator/local/store/store_client.h"
 #include "tests/support/kube/fault_sweep.h"
 #include "tests/support/kube/simulated_timeline.h"
+#include "tests/support/kube/without_streams.h"
 
 namespace janus::control {
 namespace {
@@ -25,12 +26,13 @@ LocalStoreOptions Forgetful() {
   return options;
 }
 
-// Five objects to begin with, listed two at a time; then ten changes, two seconds apart: made,
-// changed, deleted, made anew under the same name.
+// Five objects to begin with, listed two at a time, or streamed; then ten changes, two seconds
+// apart: made, changed, deleted, made anew under the same name.
 class Following {
  public:
-  explicit Following(std::vector<FaultPlan> plans)
-      : api_(client_, std::move(plans), timeline_),
+  // `streams`: whether lists are streamed; else they come in pages.
+  Following(std::vector<FaultPlan> plans, bool streams)
+      : api_(streams ? static_cast<ObjectApi&>(client_) : pages_, std::move(plans), timeline_),
         reflector_(
             api_, kConfigMaps, Options(), copy_, [this](const Delta& delta) { Hear(delta); },
             timeline_) {
@@ -95,6 +97,7 @@ class Following {
   SimulatedTimeline timeline_;
   LocalStore store_{Forgetful(), timeline_};
   StoreClient client_{store_, "janus-operator"};
+  WithoutStreams pages_{client_};
   FaultyApi api_;
   ObjectStore copy_{{}};
   std::map<std::string, std::string> heard_;
@@ -103,11 +106,15 @@ class Following {
   Reflector reflector_;
 };
 
-TEST(ReflectorFaults, TheCopyIsTheServersInTheEndWhateverCallsFail) {
+class ReflectorFaults : public testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Lists, ReflectorFaults, testing::Bool(),
+                         [](const auto& info) { return info.param ? "Streamed" : "InPages"; });
+
+TEST_P(ReflectorFaults, TheCopyIsTheServersInTheEndWhateverCallsFail) {
   std::vector<Fault> faults = CallFaults();
   faults.insert(faults.end(), WatchFaults().begin(), WatchFaults().end());
   SweepFaults("reflector", faults, [](std::vector<FaultPlan> plans) {
-    Following following(std::move(plans));
+    Following following(std::move(plans), GetParam());
     following.Play();
     return following.counts();
   });

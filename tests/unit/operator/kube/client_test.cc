@@ -425,6 +425,25 @@ TEST_F(WatchTest, EventsComeInOrderUntilTheServerEndsIt) {
             "timeoutSeconds=300");
 }
 
+TEST_F(WatchTest, AsksForInitialEventsOfTheNewestStateOrOneThatIsNotOlder) {
+  KubeClient& client = Serve([](const SeenRequest&, Peer& peer) {
+    peer.BeginChunks();
+    peer.EndChunks();
+    return true;
+  });
+  for (const char* const version : {"", "5"}) {
+    WatchOptions options;
+    options.resource_version = version;
+    options.initial_events = true;
+    EXPECT_TRUE(client.Watch(kPods, options, [](const WatchEvent&) { return true; }, {}).ok());
+  }
+  const std::string begin =
+      "/api/v1/pods?watch=true&allowWatchBookmarks=true&sendInitialEvents=true&"
+      "resourceVersionMatch=NotOlderThan&";
+  EXPECT_EQ(server_->requests()[0].target, begin + "timeoutSeconds=300");
+  EXPECT_EQ(server_->requests()[1].target, begin + "resourceVersion=5&timeoutSeconds=300");
+}
+
 TEST_F(WatchTest, EndsWhenTheReaderHasEnough) {
   KubeClient& client = Serve([](const SeenRequest&, Peer& peer) {
     peer.BeginChunks();

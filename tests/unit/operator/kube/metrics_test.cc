@@ -175,7 +175,8 @@ TEST(ReflectorMetrics, AreItsStatistics) {
   EXPECT_EQ(value("reflector_lists_total"), 2);
   EXPECT_EQ(value("janus_reflector_relists_total"), 1);
   EXPECT_EQ(value("janus_reflector_pages_total"), 4);
-  EXPECT_EQ(value("reflector_watches_total"), 2);
+  EXPECT_EQ(value("reflector_watches_total"), 3);  // one asked for a stream
+  EXPECT_EQ(value("janus_reflector_streamed_lists_total"), 0);
   EXPECT_EQ(value("janus_reflector_events_total"), 2);
   EXPECT_EQ(value("janus_reflector_bookmarks_total"), 1);
   EXPECT_EQ(value("janus_reflector_deltas_total"), 3);

@@ -388,6 +388,159 @@ TEST_F(ReflectorTest, AWatchThatDeletesWhatItNeverToldOfLeadsToAList) {
   EXPECT_EQ(reflector.statistics().relists, 1);
 }
 
+TEST_F(ReflectorTest, AListThatIsStreamedGoesOnAsTheWatch) {
+  api_.streams = true;
+  for (const char* const name : {"a", "b", "c", "d", "e"}) api_.Put(name, "1");
+  options_.selection = {"prod", "app=x", "metadata.name!=z"};
+  quiet_script_ = {[&] {
+    EXPECT_EQ(told_, "+a+b+c+d+e");
+    api_.Put("a", "2");
+    return Fault::kNone;
+  }};
+  Run();
+  EXPECT_EQ(calls_, "stream");
+  EXPECT_EQ(told_, "+a+b+c+d+e~a");
+  EXPECT_TRUE(has_synced_);
+  EXPECT_EQ(api_.watches()[0].resource_version, "");
+  EXPECT_GE(api_.watches()[0].timeout, options_.watch_timeout);
+  EXPECT_EQ(seen_.lists, 1);
+  EXPECT_EQ(seen_.streams, 1);
+  EXPECT_EQ(seen_.pages, 0);
+  EXPECT_EQ(seen_.failures, 0);
+  EXPECT_EQ(seen_.resource_version, api_.newest());
+}
+
+TEST_F(ReflectorTest, AWatchAfterAStreamBeginsWhereItsInitialEventsEnded) {
+  api_.streams = true;
+  api_.Put("a", "1");
+  api_.Put("b", "1");
+  const std::string newest = api_.newest();
+  quiet_script_ = {[] { return Fault::kBreak; }};
+  Run();
+  EXPECT_EQ(calls_, "stream watch");
+  EXPECT_EQ(api_.watches()[1].resource_version, newest);
+  EXPECT_EQ(Waits().size(), 1U);
+}
+
+TEST_F(ReflectorTest, WhatHappensWhileAListIsStreamedIsTold) {
+  api_.streams = true;
+  for (const char* const name : {"a", "b", "c"}) api_.Put(name, "1");
+  int events = 0;
+  api_.on_event = [&] {
+    if (++events == 2) {
+      api_.Remove("a");  // told of already
+      api_.Put("b", "2");
+      api_.Remove("c");
+      api_.Put("c", "3");
+    }
+    return Fault::kNone;
+  };
+  Run();
+  EXPECT_EQ(calls_, "stream");
+  EXPECT_EQ(told_, "+a+b+c-a~b-c+c");
+  EXPECT_EQ(Stored(), api_.values());
+}
+
+TEST_F(ReflectorTest, AServerThatRefusesStreamsIsAskedForPagesAtOnceAndOnceOnly) {
+  for (const char* const name : {"a", "b", "c"}) api_.Put(name, "1");
+  quiet_script_ = {[&] {
+    api_.Put("a", "2");
+    api_.Compact();
+    return Fault::kExpire;
+  }};
+  Run();
+  EXPECT_EQ(calls_, "list page watch list page watch");
+  EXPECT_EQ(seen_.watches, 3);  // the refused one among them
+  EXPECT_EQ(seen_.streams, 0);
+  EXPECT_EQ(seen_.failures, 1);  // the 410
+}
+
+TEST_F(ReflectorTest, AStreamThatNeverSaysItsEndIsGivenUpForPages) {
+  api_.streams = true;
+  api_.ends_initial_events = false;
+  for (const char* const name : {"a", "b", "c"}) api_.Put(name, "1");
+  Run();
+  EXPECT_EQ(calls_, "stream list page watch");
+  EXPECT_EQ(told_, "+a+b+c");
+  EXPECT_TRUE(Waits().empty());
+  EXPECT_EQ(seen_.lists, 1);
+  EXPECT_EQ(seen_.streams, 0);
+}
+
+TEST_F(ReflectorTest, AStreamThatFailsIsFollowedByPagesAndTheNextListIsAStream) {
+  for (const Fault fault : {Fault::kEnd, Fault::kBreak, Fault::kRefuse, Fault::kExpire,
+                            Fault::kGarble, Fault::kTooLong}) {
+    for (const int position : {0, 2, 4}) {  // refused, in the middle, before the end is said
+      SCOPED_TRACE(testing::Message() << static_cast<int>(fault) << " at " << position);
+      WatchedObjects api;
+      api.streams = true;
+      for (const char* const name : {"a", "b", "c"}) api.Put(name, "1");
+      std::stop_source stop;
+      std::string calls;
+      api.on_call = [&](const std::string& call) {
+        calls += call + " ";
+        return call == "stream" && position == 0 && calls == "stream " ? fault : Fault::kNone;
+      };
+      int events = 0;
+      api.on_event = [&] { return ++events == position ? fault : Fault::kNone; };
+      api.on_quiet = [&] {
+        timeline_.Advance(Seconds(60));
+        if (calls == "stream list page watch ") {
+          api.Remove("b");
+          api.Compact();
+          return Fault::kExpire;
+        }
+        stop.request_stop();
+        return Fault::kNone;
+      };
+      ObjectStore store{ObjectStoreOptions{}};
+      std::string told;
+      Reflector reflector(
+          api, kConfigMaps, options_, store,
+          [&](const Delta& delta) {
+            told += delta.key.name;
+            // A part of a list is no list.
+            EXPECT_EQ(reflector.HasSynced(), delta.type == DeltaType::kDeleted);
+          },
+          timeline_);
+      reflector.Run(stop.get_token());
+      EXPECT_EQ(calls, "stream list page watch stream ");
+      EXPECT_EQ(told, "abcb");
+      EXPECT_EQ(store.size(), 2U);
+      EXPECT_EQ(reflector.statistics().lists, 2);
+      EXPECT_EQ(reflector.statistics().streams, 1);
+    }
+  }
+}
+
+TEST_F(ReflectorTest, AThrottledStreamWaitsAsAsked) {
+  api_.streams = true;
+  call_script_ = {Fault::kThrottle};
+  Run();
+  EXPECT_EQ(calls_, "stream list watch");
+  ASSERT_EQ(Waits().size(), 1U);
+  EXPECT_GE(Waits()[0], 7);
+}
+
+TEST_F(ReflectorTest, AStreamedListAgainFindsWhatVanished) {
+  api_.streams = true;
+  for (const char* const name : {"a", "b", "c"}) api_.Put(name, "1");
+  quiet_script_ = {[&] {
+    api_.Remove("a");
+    api_.Remove("b");
+    api_.Put("b", "1");  // another one
+    api_.Compact();
+    return Fault::kExpire;
+  }};
+  Run();
+  // The 410 ends the watch before a thing was told since the list: a pause comes first.
+  EXPECT_EQ(calls_, "stream stream");
+  EXPECT_EQ(told_, "+a+b+c-b+b-a");
+  EXPECT_EQ(seen_.relists, 1);
+  EXPECT_EQ(seen_.streams, 2);
+  EXPECT_EQ(Waits().size(), 1U);
+}
+
 TEST_F(ReflectorTest, HasSyncedOnlyWhenAListIsComplete) {
   for (const char* const name : {"a", "b", "c"}) api_.Put(name, "1");
   api_.on_call = [&](const std::string& call) {
@@ -399,13 +552,19 @@ TEST_F(ReflectorTest, HasSyncedOnlyWhenAListIsComplete) {
   EXPECT_FALSE(has_synced_);
 }
 
+// How the server gives lists: refuses to stream them, or does.
+class ReflectorOnTest : public ReflectorTest, public testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(Servers, ReflectorOnTest, testing::Bool(),
+                         [](const auto& info) { return info.param ? "Streaming" : "Paging"; });
+
 // A stop at any call, event or pause ends the run there: nothing more is asked for.
-TEST_F(ReflectorTest, AStopAtAnyPositionEndsTheRun) {
+TEST_P(ReflectorOnTest, AStopAtAnyPositionEndsTheRun) {
   bool was_through = false;
   for (int position = 1; !was_through; ++position) {
     SCOPED_TRACE(position);
     ASSERT_LT(position, 200);
     WatchedObjects api;
+    api.streams = GetParam();
     std::stop_source stop;
     int steps = 0;
     const auto step = [&] {
@@ -447,11 +606,12 @@ TEST_F(ReflectorTest, AStopAtAnyPositionEndsTheRun) {
 
 // Calls and watches fail anywhere, versions are forgotten at any time: once the faults end the
 // store is what the objects are, and what was told adds up to it.
-TEST_F(ReflectorTest, AnyFaultsAreFollowedByTheTruth) {
+TEST_P(ReflectorOnTest, AnyFaultsAreFollowedByTheTruth) {
   for (unsigned seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE(seed);
     std::minstd_rand random(seed);
     WatchedObjects api;
+    api.streams = GetParam();
     std::stop_source stop;
     const auto draw = [&](unsigned one_in) { return random() % one_in == 0; };
     const auto change = [&] {
@@ -487,6 +647,7 @@ TEST_F(ReflectorTest, AnyFaultsAreFollowedByTheTruth) {
       change();
       return fault(4);
     };
+    api.ends_initial_events = !draw(8);
     api.repeat_events = 1 + static_cast<int>(random() % 2);
     std::map<std::string, Node> told;
     const auto told_of = [&](const std::string& name) {

@@ -92,6 +92,31 @@ TEST(WatchDecoder, RefusesWhatIsNoEvent) {
   }
 }
 
+TEST(WatchDecoder, KnowsTheBookmarkThatEndsInitialEventsWhateverIsKept) {
+  const auto bookmark = [](const std::string& annotations) {
+    return R"({"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"7")" + annotations +
+           "}}}\n";
+  };
+  const std::string text = Event("ADDED", "a", 1) + bookmark("") +
+                           bookmark(R"(,"annotations":{"k8s.io/initial-events-end":"false"})") +
+                           bookmark(R"(,"annotations":{"k8s.io/initial-events-end":"true"})") +
+                           // Of an object, whoever annotates it: no end.
+                           R"({"type":"ADDED","object":{"metadata":{"resourceVersion":"8",)"
+                           R"("annotations":{"k8s.io/initial-events-end":"true"}}}})"
+                           "\n";
+  const FieldFilter filter({"metadata.resourceVersion"});
+  for (const FieldFilter* const keep : {static_cast<const FieldFilter*>(nullptr), &filter}) {
+    WatchDecoder decoder(keep);
+    std::string ends;
+    const auto deliver = [&](const WatchEvent& event) {
+      ends += event.ends_initial_events ? "+" : "-";
+      return true;
+    };
+    ASSERT_TRUE(decoder.Feed(text, deliver).ok());
+    EXPECT_EQ(ends, "---+-");
+  }
+}
+
 TEST(WatchDecoder, AnEventIsBoundedBeforeItIsWhole) {
   const std::string event = Event("ADDED", "a", 1);
   WatchDecoder fits(nullptr, event.size() - 1);
