@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+
+#include "operator/kube/client.h"
+#include "operator/kube/informer.h"
+
+// What bench/informer.py runs, each a command of kube-bench.
+namespace janus::bench {
+
+// Creates `count` pods of a worker's size in $JANUS_NAMESPACE, on the nodes fake-0 to fake-99.
+void Fill(int count);
+// Deletes every `step`-th of them.
+void Thin(int count, int step);
+// Writes the events of the pods there to `file`, one a line, until `count` pods were seen Running
+// and `deletes` deleted.
+void Record(const std::string& file, int count, int deletes);
+// Lists and watches them; a JSON line of what that cost when `count` are there.
+void Follow(int count);
+// Serves a list without pods, which it does not stream, and a watch that tells the events of
+// `file`, `rate` a second; writes to `log` when each was due.
+void Play(const std::string& file, double rate, int port, const std::string& log);
+// Watches what Play serves; writes to `log` when each of `count` events was told.
+void Hear(int port, int count, const std::string& log);
+
+// $KUBECONFIG's cluster, without a limit of calls.
+std::unique_ptr<control::KubeClient> MakeClient(const control::Timeline& timeline);
+std::string BenchNamespace();
+inline const control::Resource kPods{"", "v1", "pods", "Pod", true};
+// What of a pod is kept; e2e/build/kube/clientgo keeps the same.
+control::ObjectStoreOptions KeptOfPods();
+control::ReflectorOptions PodOptions();
+
+}  // namespace janus::bench
