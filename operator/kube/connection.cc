@@ -12,10 +12,11 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <charconv>
+#include <chrono>
 #include <csignal>
 
 #include "common/fd.h"
+#include "operator/kube/retry_after.h"
 
 namespace janus::control {
 namespace {
@@ -124,14 +125,8 @@ std::optional<std::string> AddressOf(const std::string& host) {
 }
 
 std::optional<Seconds> RetryAfter(const httplib::Response& response) {
-  const std::string text = response.get_header_value("Retry-After");
-  int seconds = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  if (text.empty() || read.ec != std::errc() || read.ptr != text.data() + text.size() ||
-      seconds < 0) {
-    return std::nullopt;
-  }
-  return Seconds(seconds);
+  return ParseRetryAfter(response.get_header_value("Retry-After"),
+                         response.get_header_value("Date"), std::chrono::system_clock::now());
 }
 
 // Sockets know no time but the machine's.

@@ -28,7 +28,7 @@ struct HttpRequest {
 
 struct HttpReply {
   int status = 0;
-  std::optional<Seconds> retry_after;  // the header's, where it is a number of seconds
+  std::optional<Seconds> retry_after;  // the header's, where it can be read; >= 0
   std::string body;                    // empty where a sink took it
 };
 
