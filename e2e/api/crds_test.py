@@ -100,6 +100,57 @@ class CrdsTest(ClusterCase):
         self.assert_refused(patch({"type": "Image", "huggingFace": None, "image": {"path": "/m"}}),
                             "spec.model.source.type", "may not change")
 
+    def test_objects_survive_the_upgrade_from_an_older_text(self):
+        # The kind under a group of its own, first as a version had it that did not know two of its fields.
+        path = next(path for path in CRDS if path.stem == "moeservices")
+        text = self.kubectl("create", "--dry-run=client", "-o", "json", "-f", path, namespaced=False)
+        new = json.loads(text.replace("serving.janus.dev", f"{self.namespace}.test"))
+        new.pop("status", None)  # kubectl adds an empty one
+        old = json.loads(json.dumps(new))
+        fields = old["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+        del fields["spec"]["properties"]["suspend"]
+        del fields["status"]["properties"]["gpus"]
+        fields["spec"]["properties"]["paused"]["description"] = "As it was told before."
+        name = new["metadata"]["name"]
+        self.addCleanup(self.try_kubectl, "delete", "crd", name, "--ignore-not-found")
+
+        def install(crd):
+            said = self.kubectl("apply", "-f", "-", text=json.dumps(crd), namespaced=False)
+            self.kubectl("wait", "--for=condition=Established", f"crd/{name}", "--timeout=300s", namespaced=False)
+            return said
+
+        self.assertIn("created", install(old))
+        group = f"/apis/{self.namespace}.test/v1alpha1"
+        wait_for(lambda: self.server.request("GET", group)[0] == 200, "discovery of the group")
+        objects = f"{group}/namespaces/{self.namespace}/moeservices"
+        template = {"spec": {"hostname": "a", "anything": [1, {"b": None}]}}
+        body = {**MINIMAL, "apiVersion": f"{self.namespace}.test/v1alpha1",
+                "spec": {**MINIMAL["spec"], "roles": {"experts": {"replicas": 2, "podTemplate": template},
+                                                      "attention": {"replicas": 1}}}}
+        code, made = self.server.request("POST", objects + "?fieldValidation=Strict", body)
+        self.assertEqual(code, 201, made)
+        self.assertNotIn("suspend", made["spec"])
+        made["status"] = {"observedGeneration": 1, "workerImage": "janus:1"}
+        code, made = self.server.request("PUT", f"{objects}/chat/status", made)
+        self.assertEqual(code, 200, made)
+        refused, _ = self.server.request("PATCH", f"{objects}/chat?fieldValidation=Strict",
+                                         {"spec": {"suspend": True}}, "application/merge-patch+json")
+        self.assertNotEqual(refused, 200)
+
+        self.assertIn("configured", install(new))
+        wait_for(lambda: "suspend" in self.server.request("GET", f"{objects}/chat")[1]["spec"],
+                 "the server to read by the new text")
+        _, read = self.server.request("GET", f"{objects}/chat")
+        # As it was stored, and what the new text defaults.
+        self.assertEqual(read["spec"], {**made["spec"], "suspend": False})
+        self.assertEqual(read["spec"]["roles"]["experts"]["podTemplate"], template)
+        self.assertEqual(read["status"], made["status"])
+        self.assertEqual(read["metadata"], made["metadata"])
+        code, changed = self.server.request("PATCH", f"{objects}/chat?fieldValidation=Strict",
+                                            {"spec": {"suspend": True}}, "application/merge-patch+json")
+        self.assertEqual((code, changed["spec"]["suspend"]), (200, True), changed)
+        self.assertEqual(changed["metadata"]["generation"], made["metadata"]["generation"] + 1)
+
     def test_a_scaler_is_scaled_through_its_subresource(self):
         status, body = self.create("moerolescalers", {
             "apiVersion": MINIMAL["apiVersion"], "kind": "MoERoleScaler",
