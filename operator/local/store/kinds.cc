@@ -106,6 +106,7 @@ std::vector<Kind> MakeKinds() {
   kinds.back().has_address = true;
   kinds.back().selectable_fields = {"spec.clusterIP", "spec.type"};
   kinds.push_back(BuiltIn("", "v1", "configmaps", "ConfigMap"));
+  kinds.push_back(BuiltIn("", "v1", "serviceaccounts", "ServiceAccount"));
   kinds.push_back(BuiltIn("", "v1", "secrets", "Secret"));
   kinds.back().selectable_fields = {"type"};
   kinds.push_back(BuiltIn("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim"));
