@@ -43,39 +43,52 @@ constexpr const RoleSpec& Experts(const Spec& s) {
   return s.roles.experts;
 }
 
-#define JANUS_ROLE_LIMITS(role, get)                                                         \
-  Limit{"roles." role ".scaling.mode", "replicas or mode SLO", "",                           \
-        [](const Spec& s) { return External(get(s)); }},                                     \
-      Limit{"roles." role ".instancesPerPod", "1", "",                                       \
-            [](const Spec& s) { return Unless(get(s).instances_per_pod, 1); }},              \
-      Limit{"roles." role ".tensorParallel", "1", "",                                        \
-            [](const Spec& s) { return Unless(get(s).tensor_parallel, 1); }},                \
-      Limit{"roles." role ".hardwareProfile", "", "",                                        \
-            [](const Spec& s) { return Text(get(s).hardware_profile); }},                    \
-      Limit{"roles." role ".resources", "", "workers are processes of this machine",         \
-            [](const Spec& s) { return If(get(s).resources != Resources{}, "this"); }},      \
-      Limit{"roles." role ".nodeSelector", "", "workers are processes of this machine",      \
-            [](const Spec& s) { return If(!get(s).node_selector.empty(), "this"); }},        \
-      Limit{"roles." role ".tolerations", "", "workers are processes of this machine",       \
-            [](const Spec& s) { return If(!get(s).tolerations.empty(), "this"); }},          \
-      Limit{"roles." role ".schedulerName", "", "workers are processes of this machine",     \
-            [](const Spec& s) { return Text(get(s).scheduler_name); }},                      \
-      Limit{"roles." role ".priorityClassName", "", "workers are processes of this machine", \
-            [](const Spec& s) { return Text(get(s).priority_class_name); }},                 \
-      Limit {                                                                                \
-    "roles." role ".podTemplate", "", "workers are processes of this machine",               \
-        [](const Spec& s) { return If(get(s).pod_template.has_value(), "this"); }            \
+#define JANUS_ROLE_LIMITS(role, get)                                                           \
+  Limit{"roles." role ".scaling.mode", "replicas or mode SLO", "",                             \
+        [](const Spec& s) { return External(get(s)); }},                                       \
+      Limit{"roles." role ".instancesPerPod", "1", "",                                         \
+            [](const Spec& s) { return Unless(get(s).instances_per_pod, 1); }},                \
+      Limit{"roles." role ".tensorParallel", "1", "",                                          \
+            [](const Spec& s) { return Unless(get(s).tensor_parallel, 1); }},                  \
+      Limit{"roles." role ".hardwareProfile", "", "",                                          \
+            [](const Spec& s) { return Text(get(s).hardware_profile); }},                      \
+      Limit{"roles." role ".resources", "", "workers are processes of this machine",           \
+            [](const Spec& s) { return If(get(s).resources != Resources{}, "this"); },         \
+            Ground::kMachine},                                                                 \
+      Limit{"roles." role ".nodeSelector", "", "workers are processes of this machine",        \
+            [](const Spec& s) { return If(!get(s).node_selector.empty(), "this"); },           \
+            Ground::kMachine},                                                                 \
+      Limit{"roles." role ".tolerations", "", "workers are processes of this machine",         \
+            [](const Spec& s) { return If(!get(s).tolerations.empty(), "this"); },             \
+            Ground::kMachine},                                                                 \
+      Limit{"roles." role ".schedulerName", "", "workers are processes of this machine",       \
+            [](const Spec& s) { return Text(get(s).scheduler_name); }, Ground::kMachine},      \
+      Limit{"roles." role ".priorityClassName", "", "workers are processes of this machine",   \
+            [](const Spec& s) { return Text(get(s).priority_class_name); }, Ground::kMachine}, \
+      Limit {                                                                                  \
+    "roles." role ".podTemplate", "", "workers are processes of this machine",                 \
+        [](const Spec& s) { return If(get(s).pod_template.has_value(), "this"); },             \
+        Ground::kMachine                                                                       \
   }
 
 constexpr std::array kLimits = {
     Limit{"model.source.type", "HostPath", "",
-          [](const Spec& s) { return Unless(s.model.source.type, {SourceType::kHostPath}); }},
+          [](const Spec& s) { return Unless(s.model.source.type, {SourceType::kHostPath}); },
+          Ground::kMachine},
+    Limit{"model.source.type", "HostPath, PersistentVolumeClaim or Image", "",
+          [](const Spec& s) {
+            return Unless(
+                s.model.source.type,
+                {SourceType::kHostPath, SourceType::kPersistentVolumeClaim, SourceType::kImage});
+          },
+          Ground::kCluster},
     Limit{"model.cache.type", "None", "",
           [](const Spec& s) { return Unless(s.model.cache.type, {CacheType::kNone}); }},
     Limit{"image", "", "workers are processes of this machine",
-          [](const Spec& s) { return Text(s.image); }},
+          [](const Spec& s) { return Text(s.image); }, Ground::kMachine},
     Limit{"imagePullSecrets", "", "workers are processes of this machine",
-          [](const Spec& s) { return If(!s.image_pull_secrets.empty(), "this"); }},
+          [](const Spec& s) { return If(!s.image_pull_secrets.empty(), "this"); },
+          Ground::kMachine},
     Limit{"device", "Auto or CPU", "this is a CPU build",
           [](const Spec& s) {
             return Unless(s.device, {Device::kAuto, Device::kCpu});
@@ -83,9 +96,9 @@ constexpr std::array kLimits = {
     JANUS_ROLE_LIMITS("attention", Attention),
     JANUS_ROLE_LIMITS("experts", Experts),
     Limit{"roles.attention.replicas", "1 or more", "",
-          [](const Spec& s) { return If(s.roles.attention.replicas == 0, "0"); }},
+          [](const Spec& s) { return If(s.roles.attention.replicas == 0, "0"); }, Ground::kMachine},
     Limit{"roles.experts.replicas", "1 or more", "",
-          [](const Spec& s) { return If(s.roles.experts.replicas == 0, "0"); }},
+          [](const Spec& s) { return If(s.roles.experts.replicas == 0, "0"); }, Ground::kMachine},
     Limit{"roles.attention.kvCache.blockSize", "16", "",
           [](const Spec& s) { return Unless(s.roles.attention.kv_cache.block_size, 16); }},
     Limit{"roles.attention.kvCache.prefixCache", "Auto or Disabled", "",
@@ -139,21 +152,34 @@ constexpr std::array kLimits = {
     Limit{"scaling", "", "the counts do not change",
           [](const Spec& s) { return If(s.scaling != ScalingSpec{}, "this"); }},
     Limit{"drain", "", "the counts do not change",
-          [](const Spec& s) { return If(s.drain != DrainSpec{}, "this"); }},
+          [](const Spec& s) { return If(s.drain != DrainSpec{}, "this"); }, Ground::kMachine},
     Limit{"rollout", "", "a service keeps its revision",
-          [](const Spec& s) { return If(s.rollout != RolloutSpec{}, "this"); }},
+          [](const Spec& s) { return If(s.rollout != RolloutSpec{}, "this"); }, Ground::kMachine},
+    Limit{"drain.withoutCapacity", "Block", "",
+          [](const Spec& s) { return Unless(s.drain.without_capacity, {WithoutCapacity::kBlock}); },
+          Ground::kCluster},
+    Limit{"rollout.type", "Auto or Rolling", "",
+          [](const Spec& s) {
+            return Unless(s.rollout.type, {RolloutType::kAuto, RolloutType::kRolling});
+          },
+          Ground::kCluster},
     Limit{"gateway.replicas", "1", "",
-          [](const Spec& s) { return Unless(s.gateway.replicas.value_or(1), 1); }},
+          [](const Spec& s) { return Unless(s.gateway.replicas.value_or(1), 1); },
+          Ground::kMachine},
     Limit{"gateway.service", "", "use --host and --port",
-          [](const Spec& s) { return If(s.gateway.service != GatewayServiceSpec{}, "this"); }},
+          [](const Spec& s) { return If(s.gateway.service != GatewayServiceSpec{}, "this"); },
+          Ground::kMachine},
     Limit{"gateway.apiKeysSecretRef", "",
           "use --api-keys-file; there are no Secrets on this machine",
-          [](const Spec& s) { return If(s.gateway.api_keys_secret_ref.has_value(), "this"); }},
+          [](const Spec& s) { return If(s.gateway.api_keys_secret_ref.has_value(), "this"); },
+          Ground::kMachine},
     Limit{"gateway.podTemplate", "", "the gateway is a process of this machine",
-          [](const Spec& s) { return If(s.gateway.pod_template.has_value(), "this"); }},
+          [](const Spec& s) { return If(s.gateway.pod_template.has_value(), "this"); },
+          Ground::kMachine},
     Limit{"security.networkPolicy", "false", "",
           [](const Spec& s) { return If(s.security.network_policy, "true"); }},
-    Limit{"suspend", "false", "", [](const Spec& s) { return If(s.suspend, "true"); }},
+    Limit{"suspend", "false", "", [](const Spec& s) { return If(s.suspend, "true"); },
+          Ground::kMachine},
 };
 
 #undef JANUS_ROLE_LIMITS
@@ -175,6 +201,7 @@ std::string LimitsAsMarkdown() {
       "| field of spec | what may be written |\n"
       "|---|---|\n";
   for (const Limit& limit : Limits()) {
+    if (limit.only_on == Ground::kCluster) continue;
     out += "| `" + std::string(limit.field) + "` | ";
     out += limit.use.empty() ? "nothing" : std::string(limit.use);
     if (!limit.because.empty()) out += ": " + std::string(limit.because);
@@ -183,9 +210,10 @@ std::string LimitsAsMarkdown() {
   return out;
 }
 
-FieldErrors ValidateSupported(const MoEService& service) {
+FieldErrors ValidateSupported(const MoEService& service, Ground ground) {
   FieldErrors errors;
   for (const Limit& limit : Limits()) {
+    if (limit.only_on && limit.only_on != ground) continue;
     const std::optional<std::string> asked = limit.refused(service.spec);
     if (!asked) continue;
     std::string message = *asked + " is not supported by this version";

@@ -10,6 +10,9 @@
 
 namespace janus::control {
 
+// What carries a service: the processes of one machine, or the pods of a cluster.
+enum class Ground { kMachine, kCluster };
+
 // One thing the schema allows and this version cannot do. The table of them is printed in the docs;
 // what gets built deletes its line.
 struct Limit {
@@ -18,16 +21,17 @@ struct Limit {
   std::string_view because;  // a reason that `use` does not tell; may be empty
   // The value that was asked for and cannot be had, if one was.
   std::optional<std::string> (*refused)(const MoEServiceSpec& spec);
+  std::optional<Ground> only_on = {};  // absent: wherever it runs
 };
 
 std::span<const Limit> Limits();
 
-// The table as docs/not-supported.md has it.
+// The lines that hold for one machine, as docs/not-supported.md has them.
 std::string LimitsAsMarkdown();
 
 // One error per line of the table that the object runs into: "TwoPhaseParallel is not supported by
 // this version; use Auto or Direct" at spec.exchange.mode. Judged at reconcile time, by
 // `janusctl validate` and by `janusctl serve`, never at admission. Pure.
-FieldErrors ValidateSupported(const MoEService& service);
+FieldErrors ValidateSupported(const MoEService& service, Ground ground = Ground::kMachine);
 
 }  // namespace janus::control

@@ -16,7 +16,7 @@ namespace {
 
 // A fixed service with a block put into its spec.
 std::string Errors(const std::string& spec_lines, const std::string& attention = "replicas: 2",
-                   const std::string& experts = "replicas: 3") {
+                   const std::string& experts = "replicas: 3", Ground ground = Ground::kMachine) {
   const std::string text =
       "apiVersion: serving.janus.dev/v1alpha1\nkind: MoEService\nmetadata: {name: demo}\nspec:\n"
       "  model: {source: {type: HostPath, hostPath: {path: /m}}}\n"
@@ -28,7 +28,7 @@ std::string Errors(const std::string& spec_lines, const std::string& attention =
   FieldErrors errors = std::move(parsed.errors);
   if (errors.empty()) errors = ValidateSchema(parsed.object);
   if (!errors.empty()) return "schema: " + FormatErrors("s.yaml", errors);
-  errors = ValidateSupported(parsed.object);
+  errors = ValidateSupported(parsed.object, ground);
   AddLines(*root, errors);
   return FormatErrors("s.yaml", errors);
 }
@@ -135,10 +135,39 @@ TEST(Supported, ReachesEveryLineOfItsTable) {
   service.spec.model.source.type = SourceType::kImage;
   for (const FieldError& error : ValidateSupported(service)) reached.insert(error.path.substr(5));
 
+  size_t lines = 0;
   for (const Limit& limit : Limits()) {
+    if (limit.only_on == Ground::kCluster) continue;
+    ++lines;
     EXPECT_TRUE(reached.count(std::string(limit.field))) << limit.field << " is never tried";
   }
-  EXPECT_EQ(reached.size(), Limits().size());
+  EXPECT_EQ(reached.size(), lines);
+}
+
+TEST(Supported, AClusterTakesWhatIsOfPodsAndRefusesWhatNobodyDoesYet) {
+  const auto errors = [](const std::string& spec, const std::string& role = "replicas: 2") {
+    return Errors(spec, role, "replicas: 3", Ground::kCluster);
+  };
+  for (const char* spec :
+       {"image: x", "imagePullSecrets: [{name: x}]", "drain: {timeoutSeconds: 1}",
+        "rollout: {type: Rolling}", "gateway: {replicas: 2, service: {port: 81}, podTemplate: {}}",
+        "gateway: {apiKeysSecretRef: {name: a, key: b}}", "suspend: true"}) {
+    EXPECT_EQ(errors(spec), "");
+  }
+  EXPECT_EQ(errors("",
+                   "replicas: 2, resources: {limits: {cpu: 1}}, nodeSelector: {a: b}, "
+                   "tolerations: [{key: a}], schedulerName: s, priorityClassName: p, "
+                   "podTemplate: {}"),
+            "");
+  EXPECT_NE(errors("rollout: {type: SideBySide}").find("use Auto or Rolling"), std::string::npos);
+  EXPECT_NE(errors("drain: {withoutCapacity: Shrink}").find("use Block"), std::string::npos);
+  MoEService service;
+  service.spec.model.source.type = SourceType::kHuggingFace;
+  const FieldErrors refused = ValidateSupported(service, Ground::kCluster);
+  ASSERT_EQ(refused.size(), 1u);
+  EXPECT_EQ(refused[0].message,
+            "HuggingFace is not supported by this version; use HostPath, PersistentVolumeClaim or "
+            "Image");
 }
 
 TEST(Supported, IsPrintedInTheDocsAsItIs) {
