@@ -7,7 +7,9 @@
 namespace janus::control {
 namespace {
 
-// Everything that must be alike on all members.
+// Everything that must be alike on all members, and what else of the spec reaches them with
+// Prepare: another of it is another epoch. What follows from the memory that is free at the moment
+// is no part of it, or epochs would follow each other for nothing.
 std::string ConfigHash(const ServicePlan& plan, const ModelDescription& model,
                        const Topology& topology) {
   Fingerprint fingerprint;
@@ -17,7 +19,9 @@ std::string ConfigHash(const ServicePlan& plan, const ModelDescription& model,
         static_cast<int64_t>(plan.effective.scheduling), static_cast<int64_t>(topology.mode),
         static_cast<int64_t>(topology.transport), static_cast<int64_t>(topology.gate),
         static_cast<int64_t>(topology.sum), int64_t{topology.micro_batches},
-        int64_t{topology.max_rows_per_round}}) {
+        int64_t{topology.max_rows_per_round}, int64_t{plan.max_batch_size},
+        int64_t{plan.queued_requests}, int64_t{plan.tpot_target_milliseconds}, plan.kv_asked_bytes,
+        int64_t{plan.effective.kv_memory_percent}}) {
     fingerprint.Mix(static_cast<uint64_t>(number));
   }
   for (const uint16_t expert : topology.placement.expert_of) fingerprint.Mix(uint64_t{expert});

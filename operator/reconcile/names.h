@@ -55,6 +55,7 @@ inline const Resource kTopologies{"serving.janus.dev", "v1alpha1", "moetopologie
 inline const Resource kPods{"", "v1", "pods", "Pod"};
 inline const Resource kServices{"", "v1", "services", "Service"};
 inline const Resource kServiceAccounts{"", "v1", "serviceaccounts", "ServiceAccount"};
+inline const Resource kNodes{"", "v1", "nodes", "Node", false};
 inline const Resource kDeployments{"apps", "v1", "deployments", "Deployment"};
 inline const Resource kDisruptionBudgets{"policy", "v1", "poddisruptionbudgets",
                                          "PodDisruptionBudget"};

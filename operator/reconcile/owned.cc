@@ -1,5 +1,7 @@
 #include "operator/reconcile/owned.h"
 
+#include <algorithm>
+
 #include "common/fingerprint.h"
 #include "operator/api/json.h"
 #include "operator/kube/object.h"
@@ -42,20 +44,36 @@ void MakeOwned(const MoEService& service, std::string_view name, const Labels& l
         Text(Fingerprint().Mix(WriteJson(object)).Hex()));
 }
 
+bool IsControlledBy(const Node& object, std::string_view service_uid) {
+  const Node* owners = FindAt(object, {"metadata", "ownerReferences"});
+  if (owners == nullptr) return false;
+  return std::any_of(owners->items.begin(), owners->items.end(), [&](const Node& owner) {
+    const Node* controller = owner.Find("controller");
+    return controller != nullptr && controller->boolean && TextAt(owner, {"uid"}) == service_uid;
+  });
+}
+
 Standing Judge(const MoEService& service, const Node& there, const Node& wanted) {
-  const Node* owners = FindAt(there, {"metadata", "ownerReferences"});
-  bool ours = false;
-  if (owners != nullptr) {
-    for (const Node& owner : owners->items) {
-      const Node* controller = owner.Find("controller");
-      ours = ours || (controller != nullptr && controller->boolean &&
-                      TextAt(owner, {"uid"}) == service.metadata.uid);
-    }
-  }
-  if (!ours) return Standing::kForeign;
+  if (!IsControlledBy(there, service.metadata.uid)) return Standing::kForeign;
   if (FindAt(there, {"metadata", "deletionTimestamp"}) != nullptr) return Standing::kLeaving;
   const FieldPath hash = {"metadata", "annotations", kWantedAnnotation};
-  return TextAt(there, hash) == TextAt(wanted, hash) ? Standing::kAsWanted : Standing::kDrifted;
+  const bool is_same = TextAt(there, hash) == TextAt(wanted, hash) && Covers(there, wanted);
+  return is_same ? Standing::kAsWanted : Standing::kDrifted;
+}
+
+bool Covers(const Node& there, const Node& wanted) {
+  if (wanted.kind == Node::Kind::kMap) {
+    return std::all_of(wanted.fields.begin(), wanted.fields.end(), [&](const NodeField& field) {
+      const Node* value = there.Find(field.name);
+      return value != nullptr && Covers(*value, field.value);
+    });
+  }
+  if (wanted.kind == Node::Kind::kList) {
+    return there.items.size() == wanted.items.size() &&
+           std::equal(wanted.items.begin(), wanted.items.end(), there.items.begin(),
+                      [](const Node& a, const Node& b) { return Covers(b, a); });
+  }
+  return there == wanted;
 }
 
 }  // namespace janus::control

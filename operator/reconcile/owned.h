@@ -2,6 +2,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "operator/api/moeservice.h"
 #include "operator/api/tree.h"
@@ -26,13 +27,19 @@ void MakeOwned(const MoEService& service, std::string_view name, const Labels& l
 
 enum class Standing {
   kAsWanted,
-  kDrifted,  // ours, and wants another hash or had its hash taken away
+  kDrifted,  // ours, and wants another hash, had its hash taken away, or a field of ours changed
   kForeign,  // of this name, and controlled by somebody else or by nobody: never touched
   kLeaving,  // ours, and being deleted: wait for its end
 };
 
-// Of an object that has the name of one that `service` wants. Somebody else's change of a field we
-// own is found by server-side apply, which is sent where the hash differs and once in a while.
+// Of an object that has the name of one that `service` wants. What a server writes in its own way
+// ("1000m" as "1") is drift too: who mends it remembers the version that mending has led to.
 Standing Judge(const MoEService& service, const Node& there, const Node& wanted);
+
+// Whether everything of `wanted` is in `there`; lists item by item, as many.
+bool Covers(const Node& there, const Node& wanted);
+
+// Whether the service of that uid controls it.
+bool IsControlledBy(const Node& object, std::string_view service_uid);
 
 }  // namespace janus::control

@@ -56,8 +56,8 @@ bool IsGood(const PodSeen& pod, const RoleWanted& wanted) {
 
 // Who is dearest to keep comes first.
 auto KeepOrder(const PodSeen& pod, const RoleWanted& wanted, bool is_committed) {
-  return std::tuple(!pod.containers_ready, !pod.must_leave.empty(), IsOld(pod, wanted),
-                    !is_committed, pod.id);
+  return std::tuple(!pod.containers_ready, !pod.crash_loop.empty(), !pod.must_leave.empty(),
+                    IsOld(pod, wanted), !is_committed, pod.id);
 }
 
 std::string WhyRemoved(const PodSeen& pod, const RoleWanted& wanted) {
@@ -87,11 +87,15 @@ std::optional<PodSeen> ReadPod(const Node& pod) {
   const std::optional<Role> role = RoleNamed(TextAt(pod, {"metadata", "labels", kRoleLabel}));
   if (!id || !role) return std::nullopt;
   out.uid = UidOf(pod);
+  out.version = ResourceVersionOf(pod);
   out.role = *role;
   out.id = *id;
   out.revision = TextAt(pod, {"metadata", "labels", kRevisionLabel});
   out.has_member_label = TextAt(pod, {"metadata", "labels", kMemberLabel}) == "true";
   out.node = TextAt(pod, {"spec", "nodeName"});
+  out.ip = TextAt(pod, {"status", "podIP"});
+  out.has_member_gate = IsTrue(pod, kMemberCondition);
+  out.is_ready = IsTrue(pod, "Ready");
   out.containers_ready = IsTrue(pod, "ContainersReady");
   out.is_leaving = FindAt(pod, {"metadata", "deletionTimestamp"}) != nullptr;
   const std::string_view phase = TextAt(pod, {"status", "phase"});
@@ -116,6 +120,8 @@ PodPlan PlanPods(std::span<const PodSeen> pods, const RoleWanted& wanted,
     if (pod.is_live()) live.push_back(&pod);
   }
   const bool may_replace = youngest + kCrashPause <= wanted.now;
+  // Replaced at once, though it may go only when the topology is without it.
+  if (may_replace) std::erase_if(live, [](const PodSeen* pod) { return !pod->crash_loop.empty(); });
   for (const PodSeen& pod : pods) {
     if (pod.is_leaving || committed.contains(pod.uid)) continue;
     if (pod.has_ended) {
@@ -124,7 +130,6 @@ PodPlan PlanPods(std::span<const PodSeen> pods, const RoleWanted& wanted,
       plan.remove.push_back({pod.name, pod.uid, "node " + pod.node + " is lost"});
     } else if (!pod.crash_loop.empty() && may_replace) {
       plan.remove.push_back({pod.name, pod.uid, "its worker keeps ending: " + pod.crash_loop});
-      std::erase(live, &pod);
     }
   }
   std::sort(live.begin(), live.end(), [&](const PodSeen* a, const PodSeen* b) {

@@ -18,15 +18,19 @@ namespace janus::control {
 struct PodSeen {
   std::string name;
   std::string uid;
+  std::string version = {};  // resourceVersion
   Role role = Role::kAttention;
   std::string revision;
   int64_t id = 0;
-  std::string node;               // empty: not placed yet
+  std::string node = {};          // empty: not placed yet
+  std::string ip = {};            // empty: it has none yet
   bool containers_ready = false;  // it can be prepared
   bool has_member_label = false;
-  bool is_leaving = false;  // is being deleted
-  bool has_ended = false;   // its containers will not run again
-  int restarts = 0;         // of its worker
+  bool has_member_gate = false;  // its readiness gate is True
+  bool is_ready = false;         // as the kubelet says, gate included
+  bool is_leaving = false;       // is being deleted
+  bool has_ended = false;        // its containers will not run again
+  int restarts = 0;              // of its worker
   // Its worker keeps ending and is started later and later; why, in the kubelet's words.
   std::string crash_loop;
   // No node takes it; why, in the scheduler's words.
@@ -75,7 +79,8 @@ struct PodPlan {
 //   place. For those that must leave replacements come all at once, for a rollout one at a time.
 // - A pod that crash-loops is replaced when no pod of the role is younger than kCrashPause, so that
 //   a worker that never can run costs a pod each ten minutes.
-// - Of too many, those go that are not ready, then those that must leave, then those of other
+// - Of too many, those go that crash-loop, then those that are not ready, then those that must
+// leave, then those of other
 //   revisions, then the youngest; and none of the committed topology before it has let them go.
 PodPlan PlanPods(std::span<const PodSeen> pods, const RoleWanted& wanted,
                  const std::set<std::string>& committed);

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "operator/api/tree.h"
+#include "operator/kube/object_store.h"
+#include "operator/kube/resource.h"
+
+namespace janus::control {
+
+// Copies of everything a pass reads. All outlive whoever is given this. Thread-safe.
+struct Caches {
+  const ObjectStore& services;    // MoEServices
+  const ObjectStore& topologies;  // indexed by kByService, as the next
+  const ObjectStore& pods;
+  const ObjectStore& endpoints;  // Services
+  const ObjectStore& accounts;
+  const ObjectStore& deployments;
+  const ObjectStore& budgets;
+  const ObjectStore& nodes;
+
+  // Of a child's resource (names.h); aborts for any other.
+  const ObjectStore& Of(const Resource& resource) const;
+};
+
+// Objects by the service that kServiceLabel names: "namespace/name".
+inline constexpr std::string_view kByService = "service";
+std::vector<ObjectIndex> ServiceIndex();
+
+// The service an object belongs to by its label, or is itself; nothing: none.
+std::optional<ObjectKey> ServiceKeyOf(const Resource& resource, const Node& object);
+
+}  // namespace janus::control

@@ -1,0 +1,134 @@
+#include "operator/reconcile/child_writer.h"
+
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "operator/reconcile/names.h"
+#include "operator/reconcile/owned.h"
+#include "operator/reconcile/trees.h"
+
+namespace janus::control {
+namespace {
+
+// The child as it is: of cache, own writes or server. Trouble: nobody can tell.
+struct Found {
+  bool is_known = false;
+  std::optional<Node> object;
+};
+
+Found Find(const Child& child, PassContext& context) {
+  const ObjectKey key = KeyOf(child.object);
+  Found out;
+  out.object =
+      context.writes.Newest(*child.resource, key, context.caches.Of(*child.resource).Get(key));
+  out.is_known = true;
+  if (out.object) return out;
+  ApiResult<Node> there = context.api.Get(*child.resource, key, Subresource::kNone, context.limits);
+  if (there.ok()) {
+    out.object = *std::move(there);
+  } else if (there.error().code != StatusCode::kNotFound) {
+    out.is_known = false;
+    context.troubles.push_back(
+        TroubleOf(there.error(), "read " + child.resource->kind + " " + key.name));
+  }
+  return out;
+}
+
+void RefuseAdoption(const Child& child, PassContext& context) {
+  const std::string name = child.resource->kind + " " + KeyOf(child.object).name;
+  const std::string text =
+      name + " belongs to somebody else and is left as it is; rename it, or this MoEService";
+  context.note({EventType::kWarning, "AdoptRefused", "Apply", text});
+  context.troubles.push_back({TroubleKind::kRetry, "AdoptRefused", text, {}});
+}
+
+void Apply(const Child& child, const std::optional<Node>& there, MendedVersions& mended,
+           PassContext& context) {
+  const ObjectKey key = KeyOf(child.object);
+  const std::string what = child.resource->kind + " " + key.name;
+  Node object = child.object;
+  // Only the object that was judged.
+  if (there) SetAt(object, {"metadata", "uid"}, Text(UidOf(*there)));
+  ApiResult<Node> applied =
+      context.api.Apply(*child.resource, object, Subresource::kNone, {}, context.limits);
+  if (!applied.ok()) {
+    if (!there && applied.error().outcome_unknown) {
+      context.writes.MayHaveMade(*child.resource, key);
+    }
+    context.troubles.push_back(TroubleOf(applied.error(), "apply " + what));
+    return;
+  }
+  const std::string replaced(there ? ResourceVersionOf(*there) : "");
+  const std::string version(ResourceVersionOf(*applied));
+  mended[{child.resource->plural, key.name}] = version;
+  if (version != replaced) {
+    const bool is_new = !there;
+    context.note({EventType::kNormal, is_new ? "Created" : "Updated", is_new ? "Create" : "Update",
+                  what + (is_new ? " is made" : " is as wanted again")});
+  }
+  context.writes.Wrote(*child.resource, replaced, *std::move(applied), context.now);
+}
+
+void WriteOne(const Child& child, MendedVersions& mended, PassContext& context) {
+  const Found found = Find(child, context);
+  if (!found.is_known) return;
+  if (!found.object) return Apply(child, std::nullopt, mended, context);
+  const auto settled = mended.find({child.resource->plural, KeyOf(child.object).name});
+  switch (Judge(context.service, *found.object, child.object)) {
+    case Standing::kAsWanted:
+    case Standing::kLeaving:
+      return;
+    case Standing::kForeign:
+      return RefuseAdoption(child, context);
+    case Standing::kDrifted:
+      if (settled != mended.end() && settled->second == ResourceVersionOf(*found.object) &&
+          TextAt(*found.object, {"metadata", "annotations", kWantedAnnotation}) ==
+              TextAt(child.object, {"metadata", "annotations", kWantedAnnotation})) {
+        return;
+      }
+      return Apply(child, found.object, mended, context);
+  }
+}
+
+void DeleteBudgets(const std::vector<Child>& wanted, PassContext& context) {
+  std::set<std::string> kept;
+  for (const Child& child : wanted) {
+    if (child.resource == &kDisruptionBudgets) kept.insert(KeyOf(child.object).name);
+  }
+  const MoEService& service = context.service;
+  for (const Role role : {Role::kAttention, Role::kExperts}) {
+    const ObjectKey key{service.metadata.namespace_, RoleObjectName(service.metadata.name, role)};
+    if (kept.contains(key.name)) continue;
+    const std::optional<Node> there =
+        context.writes.Newest(kDisruptionBudgets, key, context.caches.budgets.Get(key));
+    if (!there || !IsControlledBy(*there, service.metadata.uid) ||
+        context.writes.IsDeleted(std::string(UidOf(*there)))) {
+      continue;
+    }
+    DeleteOptions options;
+    options.uid = std::string(UidOf(*there));
+    const ApiResult<Node> gone =
+        context.api.Delete(kDisruptionBudgets, key, options, context.limits);
+    if (gone.ok() || gone.error().code == StatusCode::kNotFound) {
+      context.writes.Deleted(*options.uid);
+      context.note({EventType::kNormal, "Deleted", "Delete",
+                    "PodDisruptionBudget " + key.name + ": the role has no members"});
+    } else {
+      context.troubles.push_back(TroubleOf(gone.error(), "delete PodDisruptionBudget " + key.name));
+    }
+  }
+}
+
+}  // namespace
+
+void WriteChildren(const std::vector<Child>& wanted, MendedVersions& mended, PassContext& context) {
+  for (const Child& child : wanted) {
+    WriteOne(child, mended, context);
+    if (context.is_stopped()) return;
+  }
+  DeleteBudgets(wanted, context);
+}
+
+}  // namespace janus::control

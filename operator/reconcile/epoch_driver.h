@@ -1,0 +1,111 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "common/clock.h"
+#include "common/topology.h"
+#include "operator/api/moeservice.h"
+#include "operator/kube/event_book.h"
+#include "operator/kube/object_api.h"
+#include "operator/reconcile/epochs.h"
+#include "operator/reconcile/member_calls.h"
+#include "operator/reconcile/own_writes.h"
+#include "operator/reconcile/topology_record.h"
+#include "operator/reconcile/trouble.h"
+
+namespace janus::control {
+
+// What people should hear of; which object it is about the caller knows.
+struct Note {
+  EventType type = EventType::kNormal;
+  std::string reason;
+  std::string action;
+  std::string text;
+};
+using TakeNote = std::function<void(Note)>;
+
+// The acts of epochs.h for one service in one term of leadership: writes the record, calls the
+// members, and remembers what NextStep must know. Level-triggered: told the situation as often as
+// one likes, it does what is next and never waits. Destroying it cancels its call. Confined.
+class EpochDriver {
+ public:
+  // Both outlive this.
+  EpochDriver(ObjectApi& api, MemberCalls& calls) : api_(api), calls_(calls) {}
+
+  struct Situation {
+    const MoEService& service;
+    std::string name;            // of the MoETopology to make if there is none; empty: make none
+    std::optional<Node> record;  // the newest; nothing: none is there
+    // What should serve, whatever its epoch's number, and how; nothing: nothing can be said, or
+    // nothing should.
+    std::optional<Topology> wanted;
+    ServicePlan plan;  // with `wanted`
+    std::set<InstanceId> alive;
+    MonotonicTime now;
+    CallLimits limits;  // of each write
+    MemberCalls::Wake wake;
+  };
+  struct Outcome {
+    std::optional<Trouble> trouble;      // a write was refused: nothing more was done
+    std::optional<MonotonicTime> again;  // look again then, if nothing wakes before
+    std::optional<Node> record;          // as it is now
+  };
+  Outcome Advance(Situation situation, OwnWrites& writes, const TakeNote& note);
+
+  // Every member that lives has heard of the committed epoch.
+  bool HasTold(int64_t committed) const { return committed > 0 && progress_.told >= committed; }
+  // What is under way or went wrong last: a condition's reason and message; empty: nothing.
+  const std::string& reason() const { return reason_; }
+  const std::string& message() const { return message_; }
+
+ private:
+  enum class Verb { kPrepare, kCommit, kAbort };
+  struct Call {
+    Verb verb;
+    int64_t epoch;
+    std::unique_ptr<MemberCall> call;
+  };
+  // kGoOn: the record or the progress moved; kWait: a call is under way; kStop: see the outcome.
+  enum class Next { kGoOn, kWait, kStop };
+
+  Next Act(const EpochStep& step, const MoETopology& record, Situation& situation,
+           OwnWrites& writes, const TakeNote& note, Outcome& outcome);
+  Next Make(Situation& situation, OwnWrites& writes, Outcome& outcome);
+  // Compare-and-swap: `change` is made to the record's tree, which is written and read back.
+  Next Write(const std::string& doing, const std::function<void(Node& spec)>& change,
+             Situation& situation, OwnWrites& writes, Outcome& outcome);
+  Next RaiseFence(const MoETopology& record, Situation& situation, OwnWrites& writes,
+                  Outcome& outcome);
+  Next Propose(int64_t epoch, Situation& situation, OwnWrites& writes, Outcome& outcome);
+  Next Prepare(int64_t epoch, const TopologyRecord& proposed, Situation& situation,
+               const TakeNote& note, Outcome& outcome);
+  Next Commit(int64_t epoch, const TopologyRecord& proposed, Situation& situation,
+              OwnWrites& writes, const TakeNote& note, Outcome& outcome);
+  Next Abort(const EpochStep& step, const TopologyRecord& proposed, Situation& situation,
+             OwnWrites& writes, const TakeNote& note, Outcome& outcome);
+  Next Tell(int64_t epoch, const TopologyRecord& committed, Situation& situation, Outcome& outcome);
+  // The call of that verb and epoch, begun if it is not under way. Done, failed or silent for too
+  // long: its result, and it is forgotten. Nothing: it goes on.
+  std::optional<Status> Follow(Verb verb, int64_t epoch, const TopologyRecord& of,
+                               Situation& situation, Outcome& outcome);
+  void Say(std::string reason, std::string message);
+  void BackOff(MonotonicTime now);
+
+  ObjectApi& api_;
+  MemberCalls& calls_;
+  LeaderProgress progress_;
+  std::optional<Topology> preparing_;  // what was proposed last, whole
+  ServicePlan preparing_plan_;
+  std::optional<Call> call_;
+  int64_t aborted_ = 0;  // the epoch whose members were told to drop it, as far as they answered
+  int failures_ = 0;     // in a row: of Prepare, or of Commit
+  MonotonicTime not_before_;  // the next attempt
+  std::string reason_;
+  std::string message_;
+};
+
+}  // namespace janus::control

@@ -1,0 +1,164 @@
+#include "operator/reconcile/pod_writer.h"
+
+#include <utility>
+
+#include "operator/kube/rfc3339.h"
+#include "operator/reconcile/names.h"
+#include "operator/reconcile/owned.h"
+#include "operator/reconcile/status.h"
+#include "operator/reconcile/trees.h"
+
+namespace janus::control {
+namespace {
+
+ObjectKey KeyOfPod(const std::string& name, const PassContext& context) {
+  return {context.service.metadata.namespace_, name};
+}
+
+// Of somebody else, or ours whose first create's reply was lost.
+void MeetExisting(const std::string& name, PassContext& context) {
+  const ObjectKey key = KeyOfPod(name, context);
+  ApiResult<Node> there = context.api.Get(kPods, key, Subresource::kNone, context.limits);
+  if (!there.ok()) {
+    context.troubles.push_back(TroubleOf(there.error(), "read pod " + name));
+  } else if (IsControlledBy(*there, context.service.metadata.uid)) {
+    context.writes.Wrote(kPods, "", *std::move(there), context.now);
+  } else {
+    const std::string text = "pod " + name + " belongs to somebody else and is left as it is";
+    context.note({EventType::kWarning, "AdoptRefused", "Create", text});
+    context.troubles.push_back({TroubleKind::kRetry, "AdoptRefused", text, {}});
+  }
+}
+
+// True when it is there.
+bool MakePod(const Node& pod, PassContext& context) {
+  const std::string name(TextAt(pod, {"metadata", "name"}));
+  ApiResult<Node> made = context.api.Create(kPods, pod, {}, context.limits);
+  if (made.ok()) {
+    context.writes.Wrote(kPods, "", *std::move(made), context.now);
+    return true;
+  }
+  if (made.error().code == StatusCode::kAlreadyExists) {
+    MeetExisting(name, context);
+    return false;
+  }
+  if (made.error().outcome_unknown) {
+    context.writes.MayHaveMade(kPods, KeyOfPod(name, context));
+  }
+  context.troubles.push_back(TroubleOf(made.error(), "create pod " + name));
+  return false;
+}
+
+// A call that changed a pod; false: it was refused. A pod that has gone needs no change.
+bool TakeChange(ApiResult<Node> changed, const std::string& doing, PodSeen& pod,
+                PassContext& context) {
+  if (changed.ok()) {
+    const std::string replaced =
+        std::exchange(pod.version, std::string(ResourceVersionOf(*changed)));
+    context.writes.Wrote(kPods, replaced, *std::move(changed), context.now);
+    return true;
+  }
+  const StatusCode code = changed.error().code;
+  if (code != StatusCode::kNotFound && code != StatusCode::kAborted) {
+    context.troubles.push_back(TroubleOf(changed.error(), doing + " of pod " + pod.name));
+  }
+  return false;
+}
+
+bool SetLabel(bool is_member, PodSeen& pod, PassContext& context) {
+  const Node patch =
+      Object({{"metadata",
+               Object({{"labels", Object({{kMemberLabel, is_member ? Text("true") : Node()}})}})}});
+  return TakeChange(context.api.Patch(kPods, KeyOfPod(pod.name, context), PatchKind::kMerge, patch,
+                                      Subresource::kNone, {}, context.limits),
+                    "label", pod, context);
+}
+
+void SetGate(bool is_member, WallTime wall, PodSeen& pod, PassContext& context) {
+  const Node status = Object(
+      {{"conditions", ListOf({Object({{"type", Text(kMemberCondition)},
+                                      {"status", Text(is_member ? "True" : "False")},
+                                      {"reason", Text(is_member ? "Committed" : "NotCommitted")},
+                                      {"lastTransitionTime", Text(FormatTime(wall))}})})}});
+  const Node object =
+      Object({{"apiVersion", Text("v1")},
+              {"kind", Text("Pod")},
+              {"metadata", Object({{"name", Text(pod.name)},
+                                   {"namespace", Text(context.service.metadata.namespace_)},
+                                   {"uid", Text(pod.uid)}})},
+              {"status", status}});
+  TakeChange(context.api.Apply(kPods, object, Subresource::kStatus, {}, context.limits),
+             "readiness gate", pod, context);
+}
+
+}  // namespace
+
+bool ReserveIds(const std::vector<PodOrder>& orders, const std::string& worker_image,
+                const std::string& restarted_at, Node& service_tree, PassContext& context) {
+  Node next = service_tree;
+  for (const PodOrder& order : orders) {
+    SetLastPodId(next, order.role, LastPodId(service_tree, order.role) + order.count);
+  }
+  SetAt(next, {"status", "workerImage"}, Text(worker_image));
+  SetAt(next, {"status", "restartedAt"}, Text(restarted_at));
+  ApiResult<Node> written =
+      context.api.Update(kMoEServices, next, Subresource::kStatus, {}, context.limits);
+  if (!written.ok()) {
+    context.troubles.push_back(TroubleOf(written.error(), "reserve names of pods"));
+    return false;
+  }
+  const std::string replaced(ResourceVersionOf(service_tree));
+  context.writes.Wrote(kMoEServices, replaced, *written, context.now);
+  service_tree = *std::move(written);
+  return true;
+}
+
+void MakePods(const PodOrder& order, int64_t first, const OperatorDefaults& defaults,
+              PassContext& context) {
+  for (int64_t id = first; id < first + order.count; ++id) {
+    const Node pod =
+        WorkerPod(context.service, defaults, {order.role, order.revision, id, order.image});
+    if (!MakePod(pod, context)) return;
+    context.note({EventType::kNormal, "Created", "Create",
+                  "pod " + std::string(TextAt(pod, {"metadata", "name"}))});
+  }
+}
+
+std::set<std::string> MarkMembers(std::span<const PodSeen> pods,
+                                  const std::set<std::string>& members, PassContext& context,
+                                  WallTime wall) {
+  std::set<std::string> truthful;
+  for (const PodSeen& seen : pods) {
+    if (context.is_stopped()) break;
+    PodSeen pod = seen;  // its version moves with our writes
+    const bool is_member = members.contains(pod.uid);
+    const bool is_said = pod.is_leaving || pod.has_member_label == is_member;
+    if (is_said || SetLabel(is_member, pod, context)) truthful.insert(pod.uid);
+    // A pod has no gate set before it was ever a member.
+    if (!pod.is_leaving && pod.has_member_gate != is_member) {
+      SetGate(is_member, wall, pod, context);
+    }
+  }
+  return truthful;
+}
+
+void RemovePods(const std::vector<PodRemoval>& removals, const std::set<std::string>& unlabelled,
+                PassContext& context) {
+  for (const PodRemoval& removal : removals) {
+    if (context.is_stopped()) return;
+    if (!unlabelled.contains(removal.uid)) continue;
+    DeleteOptions options;
+    options.uid = removal.uid;
+    const ApiResult<Node> gone =
+        context.api.Delete(kPods, KeyOfPod(removal.name, context), options, context.limits);
+    if (gone.ok() || gone.error().code == StatusCode::kNotFound) {
+      context.writes.Deleted(removal.uid);
+      context.note({EventType::kNormal, "Draining", "Delete",
+                    "pod " + removal.name + ": " + removal.reason});
+    } else {
+      context.troubles.push_back(TroubleOf(gone.error(), "delete pod " + removal.name));
+    }
+  }
+}
+
+}  // namespace janus::control

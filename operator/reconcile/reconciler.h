@@ -1,0 +1,82 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/mutex.h"
+#include "operator/api/supported.h"
+#include "operator/kube/event_book.h"
+#include "operator/kube/object_api.h"
+#include "operator/reconcile/caches.h"
+#include "operator/reconcile/children.h"
+#include "operator/reconcile/member_calls.h"
+#include "operator/reconcile/roster.h"
+#include "operator/reconcile/service_planner.h"
+
+namespace janus::control {
+
+struct ReconcilerOptions {
+  OperatorDefaults defaults;
+  std::string worker_image;             // where a MoEService names none
+  std::vector<std::string> host_paths;  // folders below which a source HostPath may lie; "/": any
+  Ground ground = Ground::kCluster;
+  LocateWorker locate = WorkerAtPodIp;
+  Seconds call_timeout{10};  // of each call to the API
+};
+
+// What a pass came to: the error for which it should be tried again, and when to look again anyway.
+struct PassResult {
+  Status status;
+  std::optional<MonotonicTime> again = {};
+};
+
+// Brings services to what their MoEServices say, pass by pass. A pass reads caches, decides from
+// what is there alone, writes the differences and says what it saw; it never waits for pods or
+// workers. Everything it must not forget is in the API's objects; what it keeps in memory (calls
+// under way, its own writes that caches do not show yet, when numbers were last written) is lost
+// with the process, and costs at most a call said twice.
+//
+// Thread-safe; of one key one pass runs at a time: the caller's work queue sees to it.
+class Reconciler {
+ public:
+  using TellEvent = std::function<void(Happening)>;
+  using WakeKey = std::function<void(const ObjectKey&)>;
+
+  // All outlive this. `wake` may be called on any thread, until this is destroyed.
+  Reconciler(ObjectApi& api, const Caches& caches, ServicePlanner& planner, MemberCalls& calls,
+             const Clock& clock, TellEvent tell, WakeKey wake, ReconcilerOptions options);
+  ~Reconciler();
+
+  // One pass over the service, if it is there. A service that has gone is forgotten: what it owned
+  // the API server collects.
+  PassResult Pass(const ObjectKey& key, const std::stop_token& stop);
+
+  // Another term of leadership begins: nothing of the last one counts. No pass runs meanwhile.
+  void ForgetAll();
+
+ private:
+  struct Memory;
+  class OnePass;
+
+  Memory& MemoryOf(const ObjectKey& key, const std::string& uid);
+  void Forget(const ObjectKey& key);
+
+  ObjectApi& api_;
+  const Caches caches_;
+  ServicePlanner& planner_;
+  MemberCalls& calls_;
+  const Clock& clock_;
+  const TellEvent tell_;
+  const WakeKey wake_;
+  const ReconcilerOptions options_;
+  Mutex mu_;
+  std::map<ObjectKey, std::unique_ptr<Memory>> memories_ JANUS_GUARDED_BY(mu_);
+};
+
+}  // namespace janus::control

@@ -1,0 +1,283 @@
+#include "operator/reconcile/status.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "operator/api/enums.h"
+#include "operator/api/topology_enums.h"
+#include "operator/kube/object.h"
+#include "operator/reconcile/owned.h"
+#include "operator/reconcile/trees.h"
+
+namespace janus::control {
+namespace {
+
+using enum ConditionStatus;
+
+struct Verdict {
+  ConditionStatus status;
+  std::string reason;
+  std::string message;
+};
+
+std::string Count(int is, int of, std::string_view what) {
+  return std::to_string(is) + " of " + std::to_string(of) + " " + std::string(what);
+}
+
+Verdict OfRole(const RoleStatus& role, bool is_suspended) {
+  if (is_suspended) return {kTrue, "Suspended", "the service is suspended"};
+  const std::string count = Count(role.current, role.desired, "instances serve");
+  if (role.current >= role.desired && role.committed == role.desired) {
+    return {kTrue, "AsWanted", count};
+  }
+  if (!role.crashing.empty()) return {kFalse, "CrashLooping", role.crashing};
+  if (!role.unplaceable.empty()) return {kFalse, "InsufficientCapacity", role.unplaceable};
+  return {kFalse, "WaitingForPods", count};
+}
+
+Verdict OfTopology(const ServiceSeen& seen) {
+  const TopologyStatus& topology = seen.topology;
+  if (seen.is_suspended) return {kTrue, "Suspended", "the service is suspended"};
+  const std::string name = "epoch " + std::to_string(topology.epoch);
+  if (topology.epoch > 0 && topology.is_told && !topology.has_lost) {
+    std::string message = name + " serves: " + std::to_string(topology.m) + " attention and " +
+                          std::to_string(topology.n) + " expert instances";
+    if (!topology.message.empty()) message += "; " + topology.message;
+    return {kTrue, "Committed", std::move(message)};
+  }
+  if (!topology.reason.empty()) return {kFalse, topology.reason, topology.message};
+  if (seen.awaited) return {kFalse, seen.awaited.reason, seen.awaited.message};
+  if (topology.has_lost) return {kFalse, "MemberLost", "a member of " + name + " is gone"};
+  if (topology.epoch > 0) return {kFalse, "Preparing", name + " is being told to its members"};
+  return {kFalse, "NoTopology", "no topology is committed yet"};
+}
+
+Verdict OfEndpoint(const ServiceSeen& seen) {
+  if (seen.is_suspended) return {kFalse, "Suspended", "the service is suspended"};
+  if (seen.topology.epoch == 0) return {kFalse, "NoTopology", "no topology is committed yet"};
+  if (seen.gateways_available == 0) {
+    return {kFalse, "GatewayNotReady",
+            Count(seen.gateways_available, seen.gateways_wanted, "gateway pods are available")};
+  }
+  const bool serves = seen.topology.is_told && !seen.topology.has_lost;
+  if (!serves) return {kFalse, "TopologyNotReady", OfTopology(seen).message};
+  return {kTrue, "Serving",
+          Count(seen.gateways_available, seen.gateways_wanted, "gateway pods are available")};
+}
+
+Verdict OfCapacity(const ServiceSeen& seen) {
+  if (seen.capacity) return {kFalse, seen.capacity.reason, seen.capacity.message};
+  for (const RoleStatus* role : {&seen.attention, &seen.experts}) {
+    if (!role->unplaceable.empty()) {
+      return {kFalse, "InsufficientCapacity",
+              "role " + std::string(ToString(role->role)) + ": " + role->unplaceable};
+    }
+  }
+  return {kTrue, "Sufficient", "nothing waits for room"};
+}
+
+Verdict OfProgress(const ServiceSeen& seen, bool is_complete) {
+  if (seen.invalid) return {kFalse, seen.invalid.reason, seen.invalid.message};
+  if (seen.refused) return {kFalse, seen.refused.reason, seen.refused.message};
+  if (is_complete) return {kTrue, "Complete", "all is as wanted"};
+  if (seen.progressed + kProgressDeadline <= seen.now) {
+    return {kFalse, "ProgressDeadlineExceeded",
+            "nothing has moved for " + std::to_string(kProgressDeadline.count()) + " s"};
+  }
+  return {kTrue, "Working", "what is wanted is being made"};
+}
+
+Node RoleTree(const RoleStatus& role) {
+  return Object({{"name", Text(ToString(role.role))},
+                 {"replicas", Node::Integer(role.pods)},
+                 {"readyReplicas", Node::Integer(role.ready)},
+                 {"updatedReplicas", Node::Integer(role.updated)},
+                 {"drainingReplicas", Node::Integer(role.draining)},
+                 {"desiredInstances", Node::Integer(role.desired)},
+                 {"instances", Node::Integer(role.committed)},
+                 {"ready", Text(std::to_string(role.current) + "/" + std::to_string(role.desired))},
+                 {"selector", Text(role.selector)},
+                 {"lastPodId", Node::Integer(role.last_pod_id)}});
+}
+
+std::string_view DtypeName(DType dtype) {
+  switch (dtype) {
+    case DType::kBFloat16:
+      return "BFloat16";
+    case DType::kFloat16:
+      return "Float16";
+    default:
+      return "Float32";
+  }
+}
+
+Node EffectiveTree(const ServicePlan& plan, int gateway_replicas) {
+  const Effective& effective = plan.effective;
+  const std::string_view transport = effective.transport == ExchangeTransport::kSharedMemory
+                                         ? "SharedMemory"
+                                     : effective.transport == ExchangeTransport::kTcp ? "TCP"
+                                                                                      : "Auto";
+  return Object(
+      {{"modelName", Text(effective.model_name)},
+       {"device", Text(ToString(effective.device))},
+       {"dtype", Text(DtypeName(plan.dtype))},
+       {"maxModelLen", Node::Integer(plan.max_model_len)},
+       {"exchangeMode", Text(ToString<janus::ExchangeMode>(effective.mode))},
+       {"transport", Text(transport)},
+       {"gate", Text(ToString<janus::GateSide>(effective.gate))},
+       {"sum", Text(ToString<janus::SumRule>(effective.sum))},
+       {"scheduling",
+        Text(effective.scheduling == SchedulingPolicy::kAebsGreedy ? "AEBSGreedy" : "AEBS")},
+       {"prefixCache", Text(ToString(effective.prefix_cache))},
+       {"placementPolicy", Text(ToString(effective.placement))},
+       {"tls", Text(effective.tls == Tls::kDisabled ? "Disabled" : "Enabled")},
+       {"microBatches", Node::Integer(effective.micro_batches)},
+       {"kvMemoryPercent", Node::Integer(effective.kv_memory_percent)},
+       {"slotsPerInstance", Node::Integer(plan.slots_per_instance)},
+       {"gatewayReplicas", Node::Integer(gateway_replicas)}});
+}
+
+Node TopologyTree(const TopologyStatus& topology) {
+  return Object({{"name", Text(topology.name)},
+                 {"epoch", Node::Integer(topology.epoch)},
+                 {"m", Node::Integer(topology.m)},
+                 {"n", Node::Integer(topology.n)},
+                 {"exchangeMode", Text(topology.mode)},
+                 {"microBatches", Node::Integer(topology.micro_batches)},
+                 {"placementHash", Text(topology.placement_hash)}});
+}
+
+const Node* RoleOf(const Node& service, Role role) {
+  const Node* roles = FindAt(service, {"status", "roles"});
+  if (roles == nullptr) return nullptr;
+  for (const Node& one : roles->items) {
+    if (TextAt(one, {"name"}) == ToString(role)) return &one;
+  }
+  return nullptr;
+}
+
+// What must not wait: status, reason and generation of every condition.
+bool SaysTheSame(const Node& before, const Node& after) {
+  const std::vector<Condition> was = ReadConditions(before);
+  const std::vector<Condition> is = ReadConditions(after);
+  return std::equal(was.begin(), was.end(), is.begin(), is.end(),
+                    [](const Condition& a, const Condition& b) {
+                      return a.type == b.type && a.status == b.status && a.reason == b.reason &&
+                             a.observed_generation == b.observed_generation;
+                    });
+}
+
+}  // namespace
+
+std::vector<Condition> ConditionsOf(const ServiceSeen& seen) {
+  const Verdict attention = OfRole(seen.attention, seen.is_suspended);
+  const Verdict experts = OfRole(seen.experts, seen.is_suspended);
+  const Verdict topology = OfTopology(seen);
+  const Verdict available = OfEndpoint(seen);
+  const bool roles_ready =
+      attention.status == kTrue && experts.status == kTrue && topology.status == kTrue;
+  // A service that is asleep as wanted is complete, though it does not serve.
+  const bool is_asleep = seen.is_suspended && seen.attention.pods + seen.experts.pods == 0;
+  const bool is_complete = roles_ready && !seen.invalid && (available.status == kTrue || is_asleep);
+
+  Verdict ready{kTrue, "AsWanted", "the service is as wanted"};
+  if (seen.invalid) {
+    ready = {kFalse, seen.invalid.reason, seen.invalid.message};
+  } else {
+    for (const Verdict* part : {&available, &attention, &experts, &topology}) {
+      if (part->status == kTrue) continue;
+      ready = *part;
+      break;
+    }
+  }
+  Verdict scaling{kTrue, "Static", "counts are those of the spec"};
+  if (seen.held) scaling = {kFalse, seen.held.reason, seen.held.message};
+  Verdict stalled{kFalse, "Reconciling", "the spec can be carried out"};
+  if (seen.invalid) stalled = {kTrue, seen.invalid.reason, seen.invalid.message};
+
+  const std::pair<std::string_view, Verdict> verdicts[] = {
+      {"Ready", ready},
+      {"Available", available},
+      {"Progressing", OfProgress(seen, is_complete)},
+      {"AttentionReady", attention},
+      {"ExpertsReady", experts},
+      {"TopologyReady", topology},
+      {"ScalingReady", scaling},
+      {"MetricsAvailable", {kUnknown, "NotCollected", "statistics are not read in this version"}},
+      {"SLOMet", {kUnknown, "NoMetrics", "statistics are not read in this version"}},
+      {"CapacityAvailable", OfCapacity(seen)},
+      {"Stalled", stalled}};
+  constexpr size_t kLongestMessage = 4096;  // the schema's
+  std::vector<Condition> out;
+  for (const auto& [type, verdict] : verdicts) {
+    Condition one;
+    one.type = type;
+    one.status = verdict.status;
+    one.reason = verdict.reason;
+    one.message = verdict.message.substr(0, kLongestMessage);
+    one.observed_generation = seen.generation;
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+Node WithStatus(const Node& service, const ServiceSeen& seen) {
+  Node out = service;
+  const auto set = [&](std::string_view field, Node value) {
+    SetAt(out, {"status", field}, std::move(value));
+  };
+  set("observedGeneration", Node::Integer(seen.generation));
+  set("conditions",
+      WriteConditions(Transitioned(ReadConditions(service), ConditionsOf(seen), seen.now)));
+  set("roles", ListOf({RoleTree(seen.attention), RoleTree(seen.experts)}));
+  set("workerImage", Text(seen.worker_image));
+  set("restartedAt", Text(seen.restarted_at));
+  if (!seen.model_digest.empty()) {
+    SetAt(out, {"status", "model", "digest"}, Text(seen.model_digest));
+  }
+  if (seen.plan) set("effective", EffectiveTree(*seen.plan, seen.gateway_replicas));
+  if (seen.topology.epoch > 0) set("topology", TopologyTree(seen.topology));
+  return out;
+}
+
+StatusChange Compare(const Node& before, const Node& after) {
+  const Node* was = before.Find("status");
+  const Node* is = after.Find("status");
+  // Servers hand fields out in an order of their own.
+  if (is == nullptr || (was != nullptr && Covers(*was, *is) && Covers(*is, *was))) {
+    return StatusChange::kNone;
+  }
+  if (was == nullptr || !SaysTheSame(before, after)) return StatusChange::kNow;
+  for (const std::string_view field : {"workerImage", "restartedAt"}) {
+    if (TextAt(before, {"status", field}) != TextAt(after, {"status", field})) {
+      return StatusChange::kNow;
+    }
+  }
+  for (const Role role : {Role::kAttention, Role::kExperts}) {
+    if (LastPodId(before, role) != LastPodId(after, role)) return StatusChange::kNow;
+  }
+  return StatusChange::kNumbers;
+}
+
+int64_t LastPodId(const Node& service, Role role) {
+  const Node* found = RoleOf(service, role);
+  return found == nullptr ? 0 : IntegerAt(*found, {"lastPodId"}).value_or(0);
+}
+
+void SetLastPodId(Node& service, Role role, int64_t id) {
+  const Node* roles = FindAt(service, {"status", "roles"});
+  Node list = roles == nullptr ? Node::List() : *roles;
+  bool found = false;
+  for (Node& one : list.items) {
+    if (TextAt(one, {"name"}) != ToString(role)) continue;
+    SetAt(one, {"lastPodId"}, Node::Integer(id));
+    found = true;
+  }
+  if (!found) {
+    list.items.push_back(
+        Object({{"name", Text(ToString(role))}, {"lastPodId", Node::Integer(id)}}));
+  }
+  SetAt(service, {"status", "roles"}, std::move(list));
+}
+
+}  // namespace janus::control

@@ -1,0 +1,120 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/topology.h"
+#include "operator/api/moeservice.h"
+#include "operator/api/tree.h"
+#include "operator/reconcile/conditions.h"
+#include "operator/reconcile/plan.h"
+
+namespace janus::control {
+
+// What a pass has seen of a role. Instances and pods are the same number while a pod has one.
+struct RoleStatus {
+  Role role = Role::kAttention;
+  int desired = 0;    // instances
+  int pods = 0;       // that live
+  int ready = 0;      // Ready, and committed
+  int updated = 0;    // of the newest revision
+  int draining = 0;   // on their way out
+  int committed = 0;  // instances of the committed topology
+  int current = 0;    // of those: alive and of the newest revision, or of any while paused
+  int64_t last_pod_id = 0;
+  std::string selector = {};
+  std::string crashing = {};     // "pod x: its worker's last words"
+  std::string unplaceable = {};  // "pod x: the scheduler's words"
+};
+
+struct TopologyStatus {
+  std::string name = {};
+  int64_t epoch = 0;  // 0: nothing is committed
+  int m = 0;
+  int n = 0;
+  std::string mode = {};
+  int micro_batches = 1;
+  std::string placement_hash = {};
+  bool is_told = false;     // every member that lives has heard of it
+  bool has_lost = false;    // a member of it is not alive
+  std::string reason = {};  // of what is under way or went wrong (EpochDriver); empty: nothing
+  std::string message = {};
+};
+
+// A reason and its sentence; empty: it is not so.
+struct Finding {
+  std::string reason = {};
+  std::string message = {};
+  explicit operator bool() const { return !reason.empty(); }
+};
+
+// Everything that a status is made of.
+struct ServiceSeen {
+  int64_t generation = 0;
+  RoleStatus attention;
+  RoleStatus experts;
+  TopologyStatus topology;
+  int gateways_available = 0;
+  int gateways_wanted = 0;
+  Finding invalid;   // Stalled: only the user can help
+  Finding capacity;  // something has no room
+  Finding held;      // ScalingReady is False
+  Finding awaited;   // what the next epoch waits for
+  Finding refused;   // an object of ours cannot be made: somebody else has its name
+  bool is_suspended = false;
+  WallTime progressed;  // when anything of it last moved
+  WallTime now;
+  std::string worker_image;
+  std::string restarted_at;  // the restart that worker_image was pinned for
+  std::string model_digest;
+  std::optional<ServicePlan> plan;  // absent: not known, status.effective stays
+  int gateway_replicas = 0;
+};
+
+// How long a service may stand still short of what is wanted before Progressing says so.
+inline constexpr std::chrono::seconds kProgressDeadline{600};
+
+// Every type of kConditionTypes once, in that order. What each True means, and the reasons:
+//
+//   Ready             Available, and both roles and the topology are as this generation wants
+//   Available         a gateway answers and a committed topology serves: GatewayNotReady,
+//                     NoTopology, TopologyNotReady, Suspended
+//   Progressing       it is, or comes closer to, what is wanted: Complete, Working; False:
+//                     ProgressDeadlineExceeded, AdoptRefused, InvalidSpec, NotSupported
+//   AttentionReady,   committed and alive instances come to what is wanted: AsWanted, Suspended;
+//   ExpertsReady      False: CrashLooping, InsufficientCapacity, WaitingForPods
+//   TopologyReady     a topology is committed and its members know: Committed; False: NoTopology,
+//                     Preparing, PrepareFailed, WorkerUnreachable, MemberLost, WaitingForPods,
+//                     ModelUnknown
+//   ScalingReady      counts follow their source: Static; False: NotSupported
+//   MetricsAvailable  Unknown, NotCollected: statistics are not read in this version
+//   SLOMet            Unknown, NoMetrics
+//   CapacityAvailable all that is wanted has room: Sufficient; False: InsufficientCapacity,
+//                     QuotaExceeded
+//   Stalled           nothing goes on until the user changes the spec: InvalidSpec, NotSupported;
+//                     False: Reconciling
+//
+// Transition times are not set. Pure.
+std::vector<Condition> ConditionsOf(const ServiceSeen& seen);
+
+// The service with its new status; `service` is the newest, and what is said before decides
+// transition times. Pure.
+Node WithStatus(const Node& service, const ServiceSeen& seen);
+
+// Whether `after`'s status is to be written over `before`'s: now, when a condition's status or
+// reason, the observed generation, or what the operator itself remembers (ids, image) differ; as
+// numbers, which can wait, when anything else does.
+enum class StatusChange { kNone, kNumbers, kNow };
+StatusChange Compare(const Node& before, const Node& after);
+
+// Numbers alone are written no more often than this.
+inline constexpr std::chrono::seconds kNumbersPeriod{60};
+
+// status.roles[role].lastPodId, 0 where there is none; and the service with it raised. Pure.
+int64_t LastPodId(const Node& service, Role role);
+void SetLastPodId(Node& service, Role role, int64_t id);
+
+}  // namespace janus::control

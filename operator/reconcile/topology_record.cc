@@ -1,0 +1,139 @@
+#include "operator/reconcile/topology_record.h"
+
+#include <openssl/evp.h>
+#include <zlib.h>
+
+#include <array>
+#include <cstdint>
+
+#include "common/check.h"
+#include "common/fingerprint.h"
+#include "operator/api/topology_enums.h"
+#include "operator/kube/base64.h"
+#include "operator/reconcile/trees.h"
+
+namespace janus::control {
+namespace {
+
+// Raised when workers of two builds can no longer be members of one epoch (dataplane/comm/wire.h).
+constexpr uint64_t kWireVersion = 1;
+
+std::string LittleEndian(const Placement& placement) {
+  std::string out;
+  out.reserve(placement.expert_of.size() * 2);
+  for (const uint16_t expert : placement.expert_of) {
+    out += static_cast<char>(expert & 0xff);
+    out += static_cast<char>(expert >> 8);
+  }
+  return out;
+}
+
+std::string Compressed(const std::string& bytes) {
+  uLongf size = compressBound(bytes.size());
+  std::string out(size, '\0');
+  const int code = compress(reinterpret_cast<Bytef*>(out.data()), &size,
+                            reinterpret_cast<const Bytef*>(bytes.data()), bytes.size());
+  JANUS_CHECK(code == Z_OK, "zlib refuses to compress a placement: " + std::to_string(code));
+  out.resize(size);
+  return out;
+}
+
+std::string Sha256(const std::string& bytes) {
+  std::array<unsigned char, 32> digest{};
+  const bool done =
+      EVP_Q_digest(nullptr, "SHA256", nullptr, bytes.data(), bytes.size(), digest.data(), nullptr);
+  JANUS_CHECK(done, "OpenSSL has no SHA-256");
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string out;
+  for (const unsigned char byte : digest) {
+    out += kDigits[byte >> 4];
+    out += kDigits[byte & 15];
+  }
+  return out;
+}
+
+Node InstanceTree(const Instance& one) {
+  Node out = Object({{"role", Text(ToString(one.role))},
+                     {"podUID", Text(one.pod_uid)},
+                     {"index", Node::Integer(one.index)},
+                     {"incarnation", Node::Integer(one.incarnation)},
+                     {"node", Text(one.node)},
+                     {"domain", Text(one.domain)},
+                     {"address", Text(one.address)}});
+  if (one.role == Role::kExperts) out.Add("slots", Node::Integer(one.slots));
+  return out;
+}
+
+InstanceId IdOf(const TopologyInstance& one) {
+  return {one.role, one.pod_uid, one.index, one.incarnation};
+}
+
+RecordedEpoch Recorded(const TopologyRecord& record) {
+  RecordedEpoch out;
+  out.epoch = record.epoch;
+  out.content.config_hash = record.config_hash;
+  for (const TopologyInstance& one : record.instances) out.content.members.insert(IdOf(one));
+  return out;
+}
+
+}  // namespace
+
+std::string TopologyName(const std::string& service, const PlannedService& planned) {
+  Fingerprint hash;
+  hash.Mix(planned.model_digest).Mix(static_cast<uint64_t>(planned.plan.dtype)).Mix(kWireVersion);
+  return service + "-" + hash.Hex().substr(0, 10);
+}
+
+Node RecordTree(const Topology& topology) {
+  Node instances = Node::List();
+  for (const Instance& one : topology.attention) instances.items.push_back(InstanceTree(one));
+  for (const Instance& one : topology.experts) instances.items.push_back(InstanceTree(one));
+  const std::string placement = LittleEndian(topology.placement);
+  return Object({{"epoch", Node::Integer(static_cast<int64_t>(topology.epoch))},
+                 {"configHash", Text(topology.config_hash)},
+                 {"instances", std::move(instances)},
+                 {"mode", Text(ToString<janus::ExchangeMode>(topology.mode))},
+                 {"gate", Text(ToString<janus::GateSide>(topology.gate))},
+                 {"sum", Text(ToString<janus::SumRule>(topology.sum))},
+                 {"microBatches", Node::Integer(topology.micro_batches)},
+                 {"maxRowsPerRound", Node::Integer(topology.max_rows_per_round)},
+                 {"placement", Text(EncodeBase64(Compressed(placement)))},
+                 {"sha256", Text(Sha256(placement))}});
+}
+
+EpochContent ContentOf(const Topology& topology) {
+  EpochContent out;
+  out.config_hash = topology.config_hash;
+  for (const std::vector<Instance>* role : {&topology.attention, &topology.experts}) {
+    for (const Instance& one : *role) {
+      out.members.insert({one.role, one.pod_uid, one.index, one.incarnation});
+    }
+  }
+  return out;
+}
+
+EpochRecord EpochRecordOf(const MoETopology& topology) {
+  EpochRecord out;
+  out.fence = topology.spec.fence;
+  out.last_epoch = topology.spec.last_epoch;
+  if (topology.spec.committed) out.committed = Recorded(*topology.spec.committed);
+  if (topology.spec.proposed) out.proposed = Recorded(*topology.spec.proposed);
+  return out;
+}
+
+std::vector<TopologyInstance> AliveOf(const TopologyRecord& record,
+                                      const std::set<InstanceId>& alive) {
+  std::vector<TopologyInstance> out;
+  for (const TopologyInstance& one : record.instances) {
+    if (alive.contains(IdOf(one))) out.push_back(one);
+  }
+  return out;
+}
+
+std::set<std::string> PodsOf(const TopologyRecord& record) {
+  std::set<std::string> out;
+  for (const TopologyInstance& one : record.instances) out.insert(one.pod_uid);
+  return out;
+}
+
+}  // namespace janus::control

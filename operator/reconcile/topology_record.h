@@ -1,0 +1,36 @@
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/status.h"
+#include "common/topology.h"
+#include "operator/api/moe_topology.h"
+#include "operator/api/tree.h"
+#include "operator/reconcile/epochs.h"
+#include "operator/reconcile/service_planner.h"
+
+namespace janus::control {
+
+// Between the topology as workers have it and the MoETopology that records it.
+
+// <service>-<hash of model digest, numerics class and wire version>: members of two epochs of one
+// object can follow each other without a restart.
+std::string TopologyName(const std::string& service, const PlannedService& planned);
+
+// spec.committed or spec.proposed. The placement is compressed; its sha256 is that of the bytes
+// before.
+Node RecordTree(const Topology& topology);
+
+EpochContent ContentOf(const Topology& topology);
+// What of the object decides.
+EpochRecord EpochRecordOf(const MoETopology& topology);
+
+// Of a record, those in `alive`, in its order.
+std::vector<TopologyInstance> AliveOf(const TopologyRecord& record,
+                                      const std::set<InstanceId>& alive);
+// The pods of a record's instances: uids.
+std::set<std::string> PodsOf(const TopologyRecord& record);
+
+}  // namespace janus::control

@@ -1,0 +1,149 @@
+#include "tests/support/reconcile/operator_process.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "operator/reconcile/names.h"
+
+namespace janus::control {
+namespace {
+
+ObjectStoreOptions ByService() {
+  ObjectStoreOptions options;
+  options.indexes = ServiceIndex();
+  return options;
+}
+
+// Of these an informer sees those of services alone.
+bool IsByLabel(const Resource& resource) {
+  return &resource != &kMoEServices && &resource != &kNodes;
+}
+
+// A loop that wakes itself for ever would not come to an end.
+constexpr int kMostPassesAtOnce = 200;
+
+}  // namespace
+
+OperatorProcess::OperatorProcess(ObjectApi& api, LocalStore& server, ServicePlanner& planner,
+                                 MemberCalls& calls, const SimulatedTimeline& timeline,
+                                 ReconcilerOptions options)
+    : server_(server),
+      timeline_(timeline),
+      watched_{{{&kMoEServices, ObjectStore(ByService())},
+                {&kTopologies, ObjectStore(ByService())},
+                {&kPods, ObjectStore(ByService())},
+                {&kServices, ObjectStore(ByService())},
+                {&kServiceAccounts, ObjectStore(ByService())},
+                {&kDeployments, ObjectStore(ByService())},
+                {&kDisruptionBudgets, ObjectStore(ByService())},
+                {&kNodes, ObjectStore(ByService())}}},
+      reconciler_(
+          api,
+          Caches{watched_[0].store, watched_[1].store, watched_[2].store, watched_[3].store,
+                 watched_[4].store, watched_[5].store, watched_[6].store, watched_[7].store},
+          planner, calls, timeline,
+          [this](Happening happening) { events_.push_back(std::move(happening)); },
+          [this](const ObjectKey& key) { EXPECT_TRUE(queue_.Add(key, timeline_.Now()).ok()); },
+          std::move(options)) {}
+
+int OperatorProcess::CountEvents(const std::string& reason) const {
+  return static_cast<int>(std::count_if(
+      events_.begin(), events_.end(), [&](const Happening& one) { return one.reason == reason; }));
+}
+
+void OperatorProcess::Deliver(const Resource& resource, const Delta& delta) {
+  if (&resource == &kNodes) {
+    for (const ObjectKey& key : watched_[0].store.Keys()) {
+      EXPECT_TRUE(queue_.Add(key, timeline_.Now()).ok());
+    }
+    return;
+  }
+  for (const Node* object : {delta.before, delta.after}) {
+    if (object == nullptr) continue;
+    if (const auto key = ServiceKeyOf(resource, *object)) {
+      EXPECT_TRUE(queue_.Add(*key, timeline_.Now()).ok());
+    }
+  }
+}
+
+void OperatorProcess::ListAll(Watched& watched) {
+  ListOptions options;
+  options.limit = 0;
+  if (IsByLabel(*watched.resource)) options.selection.label_selector = std::string(kServiceLabel);
+  const auto deliver = [&](const Delta& delta) { Deliver(*watched.resource, delta); };
+  watched.store.BeginList();
+  watched.store.TakePage(informer_.List(*watched.resource, options, CallLimits())->items, deliver);
+  watched.store.EndList(deliver);
+}
+
+void OperatorProcess::Tell(const Change& change) {
+  for (Watched& watched : watched_) {
+    if (watched.resource->plural != change.kind->resource.plural ||
+        watched.resource->group != change.kind->resource.group) {
+      continue;
+    }
+    const auto shows = [&](const SharedObject& object) {
+      return object != nullptr && (!IsByLabel(*watched.resource) ||
+                                   ServiceKeyOf(*watched.resource, *object).has_value());
+    };
+    const auto deliver = [&](const Delta& delta) { Deliver(*watched.resource, delta); };
+    const bool was = shows(change.before);
+    const bool is = shows(change.after);
+    if (!was && !is) return;
+    const WatchEventType type = !was ? WatchEventType::kAdded
+                                : is ? WatchEventType::kModified
+                                     : WatchEventType::kDeleted;
+    watched.store.TakeEvent({type, is ? *change.after : *change.before}, deliver);
+    return;
+  }
+}
+
+void OperatorProcess::CatchUp() {
+  std::vector<Change> changes;
+  int64_t version = 0;
+  server_.Do([&](LocalStore::Session& session) {
+    version = session.tables.version();
+    if (seen_version_ < 0) return;
+    for (int64_t at = seen_version_ + 1; at <= version; ++at) {
+      changes.push_back(session.tables.history().At(at));
+    }
+  });
+  if (seen_version_ < 0) {
+    for (Watched& watched : watched_) ListAll(watched);
+  }
+  seen_version_ = version;
+  if (!holds_pods_back) changes.insert(changes.begin(), held_back_.begin(), held_back_.end());
+  if (!holds_pods_back) held_back_.clear();
+  for (const Change& change : changes) {
+    if (holds_pods_back && change.kind->resource.plural == kPods.plural) {
+      held_back_.push_back(change);
+    } else {
+      Tell(change);
+    }
+  }
+}
+
+void OperatorProcess::Step() {
+  for (int i = 0; i < kMostPassesAtOnce; ++i) {
+    CatchUp();
+    const std::optional<ObjectKey> key = queue_.TryTake(timeline_.Now());
+    if (!key) return;
+    ++passes_;
+    const PassResult result = reconciler_.Pass(*key, {});
+    if (result.status.ok()) {
+      queue_.Forget(*key);
+      queue_.Done(*key, timeline_.Now());
+    } else {
+      last_error_ = result.status;
+      queue_.Retry(*key, timeline_.Now());
+    }
+    if (result.again) {
+      EXPECT_TRUE(queue_.AddAt(*key, *result.again).ok());
+    }
+  }
+  ADD_FAILURE() << "the loop does not come to rest";
+}
+
+}  // namespace janus::control

@@ -1,0 +1,191 @@
+#include "tests/support/reconcile/scripted_cluster.h"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+
+#include "operator/kube/rfc3339.h"
+#include "operator/reconcile/names.h"
+#include "operator/reconcile/owned.h"
+#include "operator/reconcile/trees.h"
+
+namespace janus::control {
+namespace {
+
+const CallLimits kLimits;
+
+Node Condition(std::string_view type, bool is_true, WallTime since) {
+  return Object({{"type", Text(type)},
+                 {"status", Text(is_true ? "True" : "False")},
+                 {"lastTransitionTime", Text(FormatTime(since))}});
+}
+
+// Those of others stay.
+void Put(Node& object, Node condition) {
+  const Node* there = FindAt(object, {"status", "conditions"});
+  Node list = there == nullptr ? Node::List() : *there;
+  const std::string type(TextAt(condition, {"type"}));
+  for (Node& one : list.items) {
+    if (TextAt(one, {"type"}) != type) continue;
+    if (TextAt(one, {"status"}) == TextAt(condition, {"status"}) &&
+        TextAt(one, {"message"}) == TextAt(condition, {"message"})) {
+      return;
+    }
+    one = std::move(condition);
+    SetAt(object, {"status", "conditions"}, std::move(list));
+    return;
+  }
+  list.items.push_back(std::move(condition));
+  SetAt(object, {"status", "conditions"}, std::move(list));
+}
+
+bool IsTrue(const Node& object, std::string_view type) {
+  const Node* list = FindAt(object, {"status", "conditions"});
+  if (list == nullptr) return false;
+  for (const Node& one : list->items) {
+    if (TextAt(one, {"type"}) == type) return TextAt(one, {"status"}) == "True";
+  }
+  return false;
+}
+
+WallTime TimeAt(const Node& object, FieldPath path) {
+  const auto time = ParseTime(TextAt(object, path));
+  return time.ok() ? *time : WallTime{};
+}
+
+}  // namespace
+
+ScriptedCluster::ScriptedCluster(SimulatedTimeline& timeline, LocalStore& store,
+                                 std::vector<std::string> nodes)
+    : timeline_(timeline), store_(store), nodes_(std::move(nodes)) {
+  for (const std::string& name : nodes_) {
+    Node node = Object({{"apiVersion", Text("v1")},
+                        {"kind", Text("Node")},
+                        {"metadata", Object({{"name", Text(name)}})}});
+    EXPECT_TRUE(client_.Create(kNodes, node, {}, kLimits).ok());
+  }
+}
+
+void ScriptedCluster::LoseNode(const std::string& name) {
+  lost_.insert(name);
+  Node node = *client_.Get(kNodes, {"", name}, Subresource::kNone, kLimits);
+  SetAt(node, {"status", "conditions"},
+        ListOf({Object({{"type", Text("Ready")},
+                        {"status", Text("Unknown")},
+                        {"lastTransitionTime", Text(FormatTime(timeline_.WallNow()))}})}));
+  EXPECT_TRUE(client_.Update(kNodes, node, Subresource::kStatus, {}, kLimits).ok());
+}
+
+void ScriptedCluster::Cordon(const std::string& name, bool is_cordoned) {
+  Node node = *client_.Get(kNodes, {"", name}, Subresource::kNone, kLimits);
+  SetAt(node, {"spec", "unschedulable"}, Node::Bool(is_cordoned));
+  EXPECT_TRUE(client_.Update(kNodes, node, Subresource::kNone, {}, kLimits).ok());
+  if (is_cordoned) {
+    cordoned_.insert(name);
+  } else {
+    cordoned_.erase(name);
+  }
+}
+
+int64_t ScriptedCluster::Version() {
+  int64_t version = 0;
+  store_.Do([&](LocalStore::Session& session) { version = session.tables.version(); });
+  return version;
+}
+
+void ScriptedCluster::Step() {
+  // What it writes itself is looked at again in the next step.
+  const int64_t version = Version();
+  if (!is_due_ && version == seen_version_) return;
+  seen_version_ = version;
+  is_due_ = false;
+  const ObjectList pods = *client_.List(kPods, {}, kLimits);
+  for (const Node& pod : pods.items) StepPod(pod);
+  const ObjectList deployments = *client_.List(kDeployments, {}, kLimits);
+  for (const Node& deployment : deployments.items) StepDeployment(deployment);
+}
+
+void ScriptedCluster::StepPod(Node pod) {
+  pods_ever_.emplace(UidOf(pod));
+  const ObjectKey key = KeyOf(pod);
+  const std::string node(TextAt(pod, {"spec", "nodeName"}));
+  if (lost_.contains(node)) return;
+  if (FindAt(pod, {"metadata", "deletionTimestamp"}) != nullptr) {
+    // deletionTimestamp is when the grace ends.
+    const auto grace = IntegerAt(pod, {"metadata", "deletionGracePeriodSeconds"}).value_or(0);
+    const WallTime asked =
+        TimeAt(pod, {"metadata", "deletionTimestamp"}) - std::chrono::seconds(grace);
+    if (asked + std::chrono::duration_cast<WallTime::duration>(end_time) > timeline_.WallNow()) {
+      is_due_ = true;
+      return;
+    }
+    DeleteOptions options;
+    options.grace_period_seconds = 0;
+    EXPECT_TRUE(client_.Delete(kPods, key, options, kLimits).ok());
+    return;
+  }
+  if (node.empty()) return Place(pod);
+  Run(pod);
+}
+
+void ScriptedCluster::Place(Node& pod) {
+  const std::string role(TextAt(pod, {"metadata", "labels", kRoleLabel}));
+  if (const auto full = full_.find(role); full != full_.end()) {
+    const Node before = pod;
+    Node condition = Condition("PodScheduled", false, timeline_.WallNow());
+    SetAt(condition, {"reason"}, Text("Unschedulable"));
+    SetAt(condition, {"message"}, Text(full->second));
+    Put(pod, std::move(condition));
+    if (!Covers(before, pod)) {
+      EXPECT_TRUE(client_.Update(kPods, pod, Subresource::kStatus, {}, kLimits).ok());
+    }
+    return;
+  }
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const std::string& node = nodes_[(pods_ever_.size() + i) % nodes_.size()];
+    if (lost_.contains(node) || cordoned_.contains(node)) continue;
+    SetAt(pod, {"spec", "nodeName"}, Text(node));
+    EXPECT_TRUE(client_.Update(kPods, pod, Subresource::kNone, {}, kLimits).ok());
+    return;
+  }
+}
+
+void ScriptedCluster::Run(Node& pod) {
+  const std::string name = KeyOf(pod).name;
+  const WallTime now = timeline_.WallNow();
+  if (TimeAt(pod, {"metadata", "creationTimestamp"}) +
+          std::chrono::duration_cast<WallTime::duration>(start_time) >
+      now) {
+    is_due_ = true;
+    return;
+  }
+  const Node before = pod;
+  const auto crash_loop = crash_loops_.find(name);
+  const bool is_well = crash_loop == crash_loops_.end();
+  SetAt(pod, {"status", "phase"}, Text("Running"));
+  if (TextAt(pod, {"status", "podIP"}).empty()) {
+    SetAt(pod, {"status", "podIP"}, Text("10.0.0." + std::to_string(++addresses_)));
+  }
+  Node worker = Object({{"name", Text("worker")},
+                        {"restartCount", Node::Integer(restarts_[name])},
+                        {"ready", Node::Bool(is_well)}});
+  if (!is_well) {
+    SetAt(worker, {"state", "waiting", "reason"}, Text("CrashLoopBackOff"));
+    SetAt(worker, {"lastState", "terminated", "message"}, Text(crash_loop->second));
+  }
+  SetAt(pod, {"status", "containerStatuses"}, ListOf({worker}));
+  Put(pod, Condition("ContainersReady", is_well, now));
+  Put(pod, Condition("Ready", is_well && IsTrue(pod, kMemberCondition), now));
+  // The store hands fields out in an order of its own.
+  if (Covers(pod, before) && Covers(before, pod)) return;
+  EXPECT_TRUE(client_.Update(kPods, pod, Subresource::kStatus, {}, kLimits).ok());
+}
+
+void ScriptedCluster::StepDeployment(Node deployment) {
+  const auto wanted = IntegerAt(deployment, {"spec", "replicas"});
+  if (IntegerAt(deployment, {"status", "availableReplicas"}) == wanted) return;
+  SetAt(deployment, {"status", "availableReplicas"}, Node::Integer(wanted.value_or(1)));
+  EXPECT_TRUE(client_.Update(kDeployments, deployment, Subresource::kStatus, {}, kLimits).ok());
+}
+
+}  // namespace janus::control

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "operator/local/store/store_client.h"
+#include "tests/support/kube/simulated_timeline.h"
+
+namespace janus::control {
+
+// What a cluster does beside its API server, as far as the operator sees it, in simulated time:
+// scheduler, kubelets and the controller of Deployments, a step at a time. Confined to one thread.
+class ScriptedCluster {
+ public:
+  // `timeline` and `store` outlive this. Nodes are made at once.
+  ScriptedCluster(SimulatedTimeline& timeline, LocalStore& store,
+                  std::vector<std::string> nodes = {"node-a", "node-b"});
+
+  // All that is due. Where nothing changed since the last step it costs next to nothing.
+  void Step();
+
+  Seconds start_time{2};  // from a pod's creation to its container being ready
+  Seconds end_time{1};    // from its deletion to its end
+
+  // The container of that pod ends and is started again at once.
+  void Crash(const std::string& pod) {
+    ++restarts_[pod];
+    is_due_ = true;
+  }
+  // It keeps ending; its last words.
+  void CrashLoop(const std::string& pod, const std::string& words) {
+    crash_loops_[pod] = words;
+    ++restarts_[pod];
+    is_due_ = true;
+  }
+  // Pods of these roles find no node, with the scheduler's words.
+  void FillUp(const std::string& role, const std::string& words) {
+    full_[role] = words;
+    is_due_ = true;
+  }
+  void MakeRoom(const std::string& role) {
+    full_.erase(role);
+    is_due_ = true;
+  }
+  // Nothing is heard of the node any more, and nothing on it ends.
+  void LoseNode(const std::string& node);
+  void Cordon(const std::string& node, bool is_cordoned = true);
+
+  // uids of all pods that there ever were.
+  const std::set<std::string>& pods_ever() const { return pods_ever_; }
+
+ private:
+  void StepPod(Node pod);
+  void Place(Node& pod);
+  void Run(Node& pod);
+  void StepDeployment(Node deployment);
+
+  SimulatedTimeline& timeline_;
+  int64_t Version();
+
+  LocalStore& store_;
+  StoreClient client_{store_, "kubelet"};
+  std::vector<std::string> nodes_;
+  std::set<std::string> lost_;
+  std::set<std::string> cordoned_;
+  std::map<std::string, int> restarts_;
+  std::map<std::string, std::string> crash_loops_;
+  std::map<std::string, std::string> full_;
+  std::set<std::string> pods_ever_;
+  int addresses_ = 0;
+  int64_t seen_version_ = -1;
+  bool is_due_ = true;  // something happens with time alone, or was asked for
+};
+
+}  // namespace janus::control

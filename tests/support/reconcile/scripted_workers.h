@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "operator/kube/object_api.h"
+#include "operator/reconcile/epochs.h"
+#include "operator/reconcile/member_calls.h"
+#include "tests/support/kube/simulated_timeline.h"
+
+namespace janus::control {
+
+// The workers' side of Control, in simulated time: each instance takes fences and epochs as real
+// ones do, and a test fails when one is told to serve what no record says is committed. Confined to
+// one thread.
+class ScriptedWorkers final : public MemberCalls {
+ public:
+  struct Worker {
+    int64_t fence = 0;
+    int64_t prepared = 0;
+    int64_t serving = 0;
+  };
+
+  // `timeline` outlives this, and `server`, where the records are looked up.
+  ScriptedWorkers(SimulatedTimeline& timeline, ObjectApi& server)
+      : timeline_(timeline), server_(server) {}
+
+  std::unique_ptr<MemberCall> Prepare(const MemberOrder& order, const Topology& topology,
+                                      const ServicePlan& plan, Wake wake) override;
+  std::unique_ptr<MemberCall> Commit(const MemberOrder& order, Wake wake) override;
+  std::unique_ptr<MemberCall> Abort(const MemberOrder& order, Wake wake) override;
+
+  Seconds prepare_time{1};
+  // What the next Prepares come to; OK: as the workers say.
+  Status prepare_fails;
+  Status commit_fails;
+  // Prepare says nothing at all.
+  bool is_mute = false;
+
+  const Worker& Of(const InstanceId& id) { return workers_[id]; }
+  int prepares() const { return prepares_; }
+  int commits() const { return commits_; }
+  int aborts() const { return aborts_; }
+  // Calls that a worker refused because of their fence.
+  int refused() const { return refused_; }
+  // The last topology that was prepared.
+  const Topology& last() const { return last_; }
+  const ServicePlan& last_plan() const { return last_plan_; }
+
+ private:
+  std::unique_ptr<MemberCall> Answer(Status result, Seconds after, Wake wake);
+  // False: one of them has seen a higher fence.
+  bool Take(const MemberOrder& order, const std::function<void(Worker&)>& act);
+
+  SimulatedTimeline& timeline_;
+  ObjectApi& server_;
+  std::map<InstanceId, Worker> workers_;
+  Topology last_;
+  ServicePlan last_plan_;
+  int prepares_ = 0;
+  int commits_ = 0;
+  int aborts_ = 0;
+  int refused_ = 0;
+};
+
+}  // namespace janus::control

@@ -1,0 +1,188 @@
+#include "tests/support/reconcile/simulated_service.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "operator/api/json.h"
+#include "operator/api/yaml.h"
+#include "operator/reconcile/conditions.h"
+#include "operator/reconcile/names.h"
+#include "operator/reconcile/roster.h"
+#include "operator/reconcile/topology_record.h"
+
+namespace janus::control {
+namespace {
+
+constexpr int64_t kGiB = int64_t{1} << 30;
+const CallLimits kLimits;
+
+ModelDescription SmallModel() {
+  ModelDescription model;
+  model.architecture = "MixtralForCausalLM";
+  model.dtype = DType::kBFloat16;
+  model.vocab = 512;
+  model.hidden = 64;
+  model.layers = 4;
+  model.max_positions = 512;
+  model.attention.heads = 8;
+  model.attention.kv_heads = 2;
+  model.attention.head_dim = 8;
+  model.moe.experts = 8;
+  model.moe.top_k = 2;
+  model.moe.intermediate = 96;
+  return model;
+}
+
+}  // namespace
+
+Result<PlannedService> ScriptedPlanner::Plan(const MoEService& service) {
+  if (!fails.ok()) return fails;
+  PlannedService out;
+  out.model = SmallModel();
+  out.model_digest = digest;
+  JANUS_ASSIGN_OR_RETURN(out.plan, PlanService(service, out.model, {256 * kGiB, 64}));
+  return out;
+}
+
+SimulatedService::SimulatedService() {
+  options.worker_image = "worker:1";
+  options.defaults.gateway_image = "gateway:1";
+  options.host_paths = {"/models"};
+  RestartOperator();
+}
+
+void SimulatedService::RestartOperator(ObjectApi* api) {
+  operator_.reset();
+  operator_ = std::make_unique<OperatorProcess>(api == nullptr ? operator_client : *api, store,
+                                                planner, workers, timeline, options);
+}
+
+void SimulatedService::Apply(int attention, int experts, const std::string& more) {
+  const Result<Node> object = ParseYaml(
+      "apiVersion: serving.janus.dev/v1alpha1\nkind: MoEService\n"
+      "metadata: {name: demo, namespace: default}\nspec:\n"
+      "  model: {source: {type: HostPath, hostPath: {path: /models/demo}}}\n"
+      "  roles: {attention: {replicas: " +
+          std::to_string(attention) + "}, experts: {replicas: " + std::to_string(experts) + "}}\n" +
+          more,
+      "demo.yaml");
+  ASSERT_TRUE(object.ok()) << object.status().ToString();
+  const ApiResult<Node> applied =
+      user.Apply(kMoEServices, *object, Subresource::kNone, {}, kLimits);
+  ASSERT_TRUE(applied.ok()) << applied.status().ToString();
+}
+
+void SimulatedService::Patch(const std::string& patch) {
+  const ApiResult<Node> patched =
+      user.Patch(kMoEServices, {"default", "demo"}, PatchKind::kMerge, *ParseJson(patch, "patch"),
+                 Subresource::kNone, {}, kLimits);
+  ASSERT_TRUE(patched.ok()) << patched.status().ToString();
+}
+
+void SimulatedService::Delete() {
+  ASSERT_TRUE(user.Delete(kMoEServices, {"default", "demo"}, {}, kLimits).ok());
+}
+
+void SimulatedService::Run(Seconds time) {
+  const MonotonicTime end =
+      timeline.Now() + std::chrono::duration_cast<MonotonicTime::duration>(time);
+  while (timeline.Now() < end && !testing::Test::HasFatalFailure()) {
+    cluster.Step();
+    operator_->Step();
+    on_step();
+    timeline.Pass(Seconds(0.5));
+  }
+}
+
+void SimulatedService::RunUntil(const std::string& condition, Seconds most) {
+  const auto holds = [&] {
+    const Node service = Service();
+    const auto generation = IntegerAt(service, {"metadata", "generation"});
+    const std::vector<control::Condition> all = ReadConditions(service);
+    return std::any_of(all.begin(), all.end(), [&](const control::Condition& one) {
+      return one.type == condition && one.status == ConditionStatus::kTrue &&
+             one.observed_generation == generation;
+    });
+  };
+  Run(Seconds(0.5));
+  for (Seconds passed{0}; passed < most; passed += Seconds(0.5)) {
+    if (holds()) return;
+    Run(Seconds(0.5));
+  }
+  std::string all;
+  for (const control::Condition& one : ReadConditions(Service())) {
+    all += "\n  " + one.type + " " + Condition(one.type) + ": " + one.message;
+  }
+  FAIL() << condition << " is " << Condition(condition) << ": " << MessageOf(condition) << all
+         << "; the last pass that failed: " << operator_->last_error().ToString();
+}
+
+std::optional<Node> SimulatedService::Get(const Resource& resource, const std::string& name) {
+  ApiResult<Node> there = user.Get(resource, {"default", name}, Subresource::kNone, kLimits);
+  if (!there.ok()) return std::nullopt;
+  return *std::move(there);
+}
+
+std::vector<Node> SimulatedService::List(const Resource& resource) {
+  return user.List(resource, {}, kLimits)->items;
+}
+
+std::string SimulatedService::Condition(const std::string& type) {
+  for (const control::Condition& one : ReadConditions(Service())) {
+    if (one.type != type) continue;
+    return (one.status == ConditionStatus::kTrue    ? "True/"
+            : one.status == ConditionStatus::kFalse ? "False/"
+                                                    : "Unknown/") +
+           one.reason;
+  }
+  return "";
+}
+
+std::string SimulatedService::MessageOf(const std::string& type) {
+  for (const control::Condition& one : ReadConditions(Service())) {
+    if (one.type == type) return one.message;
+  }
+  return "";
+}
+
+std::vector<PodSeen> SimulatedService::Pods(Role role) {
+  std::vector<PodSeen> out;
+  for (const Node& node : List(kPods)) {
+    std::optional<PodSeen> pod = ReadPod(node);
+    if (pod && pod->role == role && !pod->is_leaving) out.push_back(*std::move(pod));
+  }
+  return out;
+}
+
+std::optional<MoETopology> SimulatedService::Topology() {
+  const std::vector<Node> all = List(kTopologies);
+  if (all.size() != 1) return std::nullopt;
+  return ParseMoETopology(all[0]).object;
+}
+
+void SimulatedService::ExpectWhole(int attention, int experts) {
+  EXPECT_EQ(Condition("Ready"), "True/AsWanted") << MessageOf("Ready");
+  const std::optional<MoETopology> topology = Topology();
+  ASSERT_TRUE(topology && topology->spec.committed);
+  EXPECT_FALSE(topology->spec.proposed);
+  const EpochRecord record = EpochRecordOf(*topology);
+  EXPECT_EQ(record.committed->content.members.size(), static_cast<size_t>(attention + experts));
+  for (const auto& [role, wanted] :
+       {std::pair{Role::kAttention, attention}, std::pair{Role::kExperts, experts}}) {
+    const std::vector<PodSeen> pods = Pods(role);
+    EXPECT_EQ(static_cast<int>(pods.size()), wanted) << ToString(role);
+    for (const PodSeen& pod : pods) {
+      SCOPED_TRACE(pod.name);
+      EXPECT_TRUE(pod.has_member_label && pod.has_member_gate && pod.is_ready);
+      EXPECT_TRUE(record.committed->content.members.contains(InstanceOf(pod)));
+      EXPECT_EQ(workers.Of(InstanceOf(pod)).serving, record.committed->epoch);
+    }
+    const auto budget = Get(kDisruptionBudgets, RoleObjectName("demo", role));
+    ASSERT_TRUE(budget);
+    EXPECT_EQ(IntegerAt(*budget, {"spec", "minAvailable"}), wanted);
+  }
+}
+
+}  // namespace janus::control

@@ -1,0 +1,525 @@
+// One service from its creation to its end, on the store in this process, in simulated time.
+
+#include "operator/reconcile/reconciler.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+#include "operator/kube/object.h"
+#include "operator/reconcile/names.h"
+#include "operator/reconcile/status.h"
+#include "operator/reconcile/topology_record.h"
+#include "operator/reconcile/trees.h"
+#include "tests/support/kube/faulty_api.h"
+#include "tests/support/reconcile/simulated_service.h"
+
+namespace janus::control {
+namespace {
+
+const CallLimits kLimits;
+
+std::set<std::string> NamesOf(const std::vector<PodSeen>& pods) {
+  std::set<std::string> out;
+  for (const PodSeen& pod : pods) out.insert(pod.name);
+  return out;
+}
+
+TEST(Reconciler, AServiceComesUpWholeAndSaysSo) {
+  SimulatedService sim;
+  sim.Apply(2, 3);
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(2));
+  sim.ExpectWhole(2, 3);
+  for (const auto& [resource, name] : {std::pair{&kServices, "demo"},
+                                       {&kServices, "demo-members"},
+                                       {&kDeployments, "demo-gateway"},
+                                       {&kServiceAccounts, "demo-worker"}}) {
+    EXPECT_TRUE(sim.Get(*resource, name)) << name;
+  }
+  EXPECT_EQ(sim.Topology()->spec.committed->epoch, 1);
+  EXPECT_EQ(sim.workers.prepares(), 1) << "all pods came in with one epoch";
+
+  const Node service = sim.Service();
+  EXPECT_EQ(IntegerAt(service, {"status", "observedGeneration"}), 1);
+  EXPECT_EQ(TextAt(service, {"status", "workerImage"}), "worker:1");
+  EXPECT_EQ(TextAt(service, {"status", "effective", "modelName"}), "demo");
+  EXPECT_EQ(IntegerAt(service, {"status", "topology", "epoch"}), 1);
+  EXPECT_EQ(IntegerAt(service, {"status", "topology", "m"}), 2);
+  EXPECT_EQ(IntegerAt(service, {"status", "topology", "n"}), 3);
+  EXPECT_EQ(LastPodId(service, Role::kAttention), 2);
+  EXPECT_EQ(LastPodId(service, Role::kExperts), 3);
+  for (const char* type : {"Ready", "Available", "Progressing", "AttentionReady", "ExpertsReady",
+                           "TopologyReady", "ScalingReady", "CapacityAvailable"}) {
+    EXPECT_TRUE(sim.Condition(type).starts_with("True/")) << type << sim.Condition(type);
+  }
+  EXPECT_EQ(sim.Condition("Stalled"), "False/Reconciling");
+  EXPECT_GE(sim.op().CountEvents("TopologyCommitted"), 1);
+}
+
+TEST(Reconciler, AtRestItWritesNothing) {
+  SimulatedService sim;
+  sim.Apply(1, 2);
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(65));
+  FaultyApi counted(sim.operator_client, {}, sim.timeline);
+  sim.RestartOperator(&counted);
+  sim.Run(Seconds(630));
+  // A new process raises the fence, once; members hear of their epoch again.
+  EXPECT_EQ(counted.calls().size(), 1u) << testing::PrintToString(counted.calls());
+  sim.ExpectWhole(1, 2);
+}
+
+TEST(Reconciler, CountsFollowTheSpecEachForItself) {
+  SimulatedService sim;
+  sim.Apply(1, 2);
+  sim.RunUntil("Ready");
+  const std::set<std::string> first = NamesOf(sim.Pods(Role::kExperts));
+  sim.Apply(1, 4);
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(2));
+  sim.ExpectWhole(1, 4);
+  EXPECT_EQ(sim.Topology()->spec.committed->epoch, 2) << "both came in with one epoch";
+  sim.Apply(3, 4);
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(2));
+  sim.ExpectWhole(3, 4);
+  sim.Apply(1, 2);
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(5));
+  sim.ExpectWhole(1, 2);
+  EXPECT_EQ(NamesOf(sim.Pods(Role::kExperts)), first) << "the youngest went";
+  EXPECT_EQ(sim.cluster.pods_ever().size(), 7u);
+  EXPECT_GE(sim.op().CountEvents("ScaledUp"), 2);
+  EXPECT_GE(sim.op().CountEvents("ScaledDown"), 2);
+}
+
+TEST(Reconciler, NoPodThatServesIsDeletedBeforeATopologyWithoutItIsTold) {
+  SimulatedService sim;
+  sim.Apply(1, 4);
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(2));
+  sim.on_step = [&] {
+    const auto topology = sim.Topology();
+    std::set<std::string> there;
+    for (const Node& pod : sim.List(kPods)) {
+      if (FindAt(pod, {"metadata", "deletionTimestamp"}) == nullptr) there.emplace(UidOf(pod));
+    }
+    for (const std::string& uid : PodsOf(*topology->spec.committed)) {
+      EXPECT_TRUE(there.contains(uid)) << "epoch " << topology->spec.committed->epoch;
+    }
+  };
+  sim.Apply(1, 2);
+  sim.Run(Seconds(20));
+  sim.ExpectWhole(1, 2);
+}
+
+TEST(Reconciler, APodThatIsDeletedIsReplaced) {
+  SimulatedService sim;
+  sim.Apply(2, 2);
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(2));
+  const PodSeen gone = sim.Pods(Role::kExperts)[0];
+  ASSERT_TRUE(sim.user.Delete(kPods, {"default", gone.name}, {}, kLimits).ok());
+  sim.Run(Seconds(1));
+  EXPECT_EQ(sim.Condition("ExpertsReady"), "False/WaitingForPods");
+  EXPECT_EQ(sim.Condition("AttentionReady"), "True/AsWanted");
+  EXPECT_TRUE(sim.Condition("Ready").starts_with("False/"));
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(2));
+  sim.ExpectWhole(2, 2);
+  EXPECT_FALSE(NamesOf(sim.Pods(Role::kExperts)).contains(gone.name)) << "names are given once";
+}
+
+TEST(Reconciler, ARestartedContainerIsAnotherMember) {
+  SimulatedService sim;
+  sim.Apply(1, 2);
+  sim.RunUntil("Ready");
+  const PodSeen pod = sim.Pods(Role::kExperts)[1];
+  sim.cluster.Crash(pod.name);
+  sim.Run(Seconds(10));
+  sim.ExpectWhole(1, 2);
+  EXPECT_EQ(sim.Topology()->spec.committed->epoch, 2);
+  EXPECT_EQ(sim.cluster.pods_ever().size(), 3u) << "the pod stays";
+}
+
+TEST(Reconciler, ACrashLoopIsNamedAndReplacedOnceInTenMinutes) {
+  SimulatedService sim;
+  sim.Apply(1, 2);
+  sim.RunUntil("Ready");
+  const PodSeen pod = sim.Pods(Role::kExperts)[1];
+  sim.cluster.CrashLoop(pod.name, "cannot map /model: no such file");
+  sim.Run(Seconds(5));
+  EXPECT_EQ(sim.Condition("ExpertsReady"), "False/CrashLooping");
+  EXPECT_NE(sim.MessageOf("ExpertsReady").find("no such file"), std::string::npos);
+  EXPECT_EQ(sim.op().CountEvents("CrashLooping"), 1);
+  sim.Run(Seconds(500));
+  EXPECT_EQ(sim.cluster.pods_ever().size(), 3u) << "it may come back by itself";
+  sim.Run(Seconds(200));
+  EXPECT_EQ(sim.cluster.pods_ever().size(), 4u);
+  sim.ExpectWhole(1, 2);
+  EXPECT_FALSE(NamesOf(sim.Pods(Role::kExperts)).contains(pod.name));
+}
+
+TEST(Reconciler, WhatALostNodeHeldIsReplacedAfterAMinute) {
+  SimulatedService sim;
+  sim.Apply(2, 2);
+  sim.RunUntil("Ready");
+  sim.cluster.LoseNode("node-a");
+  sim.Run(Seconds(50));
+  EXPECT_EQ(sim.cluster.pods_ever().size(), 4u) << "it may come back";
+  sim.Run(Seconds(40));
+  EXPECT_EQ(sim.Condition("Ready"), "True/AsWanted");
+  for (const Role role : {Role::kAttention, Role::kExperts}) {
+    int live = 0;
+    for (const PodSeen& pod : sim.Pods(role)) live += pod.node == "node-b";
+    EXPECT_EQ(live, 2);
+  }
+}
+
+TEST(Reconciler, PodsOfACordonedNodeServeUntilOthersDo) {
+  SimulatedService sim;
+  sim.Apply(2, 2);
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(2));
+  sim.on_step = [&] {
+    const EpochRecord record = EpochRecordOf(*sim.Topology());
+    EXPECT_EQ(record.committed->content.members.size(), 4u) << "never fewer serve";
+  };
+  sim.cluster.Cordon("node-a");
+  sim.Run(Seconds(30));
+  sim.ExpectWhole(2, 2);
+  for (const Role role : {Role::kAttention, Role::kExperts}) {
+    for (const PodSeen& pod : sim.Pods(role)) EXPECT_EQ(pod.node, "node-b");
+  }
+}
+
+TEST(Reconciler, WhatReachesWorkersInPrepareNeedsNoNewPod) {
+  SimulatedService sim;
+  sim.Apply(1, 2);
+  sim.RunUntil("Ready");
+  const std::pair<const char*, std::function<bool()>> edits[] = {
+      {R"({"spec":{"roles":{"attention":{"maxBatchSize":32}}}})",
+       [&] { return sim.workers.last_plan().max_batch_size == 32; }},
+      {R"({"spec":{"roles":{"experts":{"slotsPerInstance":6}}}})",
+       [&] { return sim.workers.last_plan().slots_per_instance == 6; }},
+      {R"({"spec":{"roles":{"experts":{"spareSlots":1}}}})",
+       [&] { return sim.workers.last_plan().spare_slots == 1; }},
+      {R"({"spec":{"roles":{"experts":{"scheduling":"AEBSGreedy"}}}})",
+       [&] {
+         return sim.workers.last_plan().effective.scheduling == SchedulingPolicy::kAebsGreedy;
+       }},
+      {R"({"spec":{"pipeline":{"microBatches":2}}})",
+       [&] { return sim.workers.last().micro_batches == 2; }},
+      {R"({"spec":{"exchange":{"transport":"TCP"}}})",
+       [&] { return sim.workers.last().transport == ExchangeTransport::kTcp; }},
+      {R"({"spec":{"model":{"maxModelLen":256}}})",
+       [&] { return sim.workers.last_plan().max_model_len == 256; }},
+      {R"({"spec":{"roles":{"attention":{"kvCache":{"size":"1Gi"}}}}})",
+       [&] { return sim.workers.last_plan().kv_bytes == int64_t{1} << 30; }},
+      {R"({"spec":{"gateway":{"limits":{"queuedRequests":7}}}})",
+       [&] { return sim.workers.last_plan().queued_requests == 7; }},
+      {R"({"spec":{"slo":{"tpot":{"targetMilliseconds":40}}}})",
+       [&] { return sim.workers.last_plan().tpot_target_milliseconds == 40; }},
+  };
+  int64_t epoch = 1;
+  for (const auto& [patch, is_done] : edits) {
+    SCOPED_TRACE(patch);
+    sim.Patch(patch);
+    sim.RunUntil("Ready");
+    sim.Run(Seconds(6));
+    EXPECT_TRUE(is_done());
+    EXPECT_EQ(sim.Topology()->spec.committed->epoch, ++epoch);
+  }
+  EXPECT_EQ(sim.cluster.pods_ever().size(), 3u);
+  sim.ExpectWhole(1, 2);
+}
+
+TEST(Reconciler, WhatIsOfPodsRollsThemOneByOne) {
+  SimulatedService sim;
+  sim.Apply(1, 3);
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(2));
+  sim.on_step = [&] {
+    EXPECT_LE(sim.Pods(Role::kExperts).size(), 4u) << "one more than wanted";
+    EXPECT_EQ(EpochRecordOf(*sim.Topology()).committed->content.members.size(), 4u);
+  };
+  sim.Patch(R"({"spec":{"roles":{"experts":{"nodeSelector":{"disk":"fast"}}}}})");
+  sim.Run(Seconds(40));
+  sim.ExpectWhole(1, 3);
+  EXPECT_EQ(sim.cluster.pods_ever().size(), 7u) << "the other role's stay";
+  for (const Node& pod : sim.List(kPods)) {
+    if (TextAt(pod, {"metadata", "labels", kRoleLabel}) != "experts") continue;
+    EXPECT_EQ(TextAt(pod, {"spec", "nodeSelector", "disk"}), "fast");
+  }
+}
+
+TEST(Reconciler, ARestartRollsAllWithTheOperatorsImageOfThen) {
+  SimulatedService sim;
+  sim.Apply(1, 2);
+  sim.RunUntil("Ready");
+  sim.options.worker_image = "worker:2";
+  sim.RestartOperator();
+  sim.Run(Seconds(30));
+  EXPECT_EQ(sim.cluster.pods_ever().size(), 3u) << "an upgrade of the operator rolls nothing";
+  EXPECT_EQ(TextAt(sim.Service(), {"status", "workerImage"}), "worker:1");
+  sim.Patch(R"({"metadata":{"annotations":{"serving.janus.dev/restartedAt":"now"}}})");
+  sim.Run(Seconds(60));
+  sim.ExpectWhole(1, 2);
+  EXPECT_EQ(sim.cluster.pods_ever().size(), 6u);
+  EXPECT_EQ(TextAt(sim.Service(), {"status", "workerImage"}), "worker:2");
+  sim.Run(Seconds(60));
+  EXPECT_EQ(sim.cluster.pods_ever().size(), 6u) << "once";
+}
+
+TEST(Reconciler, TheGatewayAndItsServiceFollowTheSpec) {
+  SimulatedService sim;
+  sim.Apply(1, 2);
+  sim.RunUntil("Ready");
+  sim.Patch(R"({"spec":{"gateway":{"replicas":3,"service":{"port":8080}}}})");
+  sim.Run(Seconds(5));
+  EXPECT_EQ(IntegerAt(*sim.Get(kDeployments, "demo-gateway"), {"spec", "replicas"}), 3);
+  const Node endpoint = *sim.Get(kServices, "demo");
+  EXPECT_EQ(IntegerAt(FindAt(endpoint, {"spec", "ports"})->items[0], {"port"}), 8080);
+  EXPECT_EQ(sim.Topology()->spec.committed->epoch, 1);
+}
+
+TEST(Reconciler, WhatOthersChangeOrDeleteOfOursIsMended) {
+  SimulatedService sim;
+  sim.Apply(1, 2);
+  sim.RunUntil("Ready");
+  Node endpoint = *sim.Get(kServices, "demo");
+  SetAt(endpoint, {"spec", "selector", kServiceLabel}, Text("other"));
+  ASSERT_TRUE(sim.user.Update(kServices, endpoint, Subresource::kNone, {}, kLimits).ok());
+  ASSERT_TRUE(sim.user.Delete(kDeployments, {"default", "demo-gateway"}, {}, kLimits).ok());
+  ASSERT_TRUE(sim.user.Delete(kDisruptionBudgets, {"default", "demo-experts"}, {}, kLimits).ok());
+  Node pod = *sim.Get(kPods, sim.Pods(Role::kExperts)[0].name);
+  SetAt(pod, {"metadata", "labels", kMemberLabel}, Text("no"));
+  ASSERT_TRUE(sim.user.Update(kPods, pod, Subresource::kNone, {}, kLimits).ok());
+  sim.Run(Seconds(5));
+  EXPECT_EQ(TextAt(*sim.Get(kServices, "demo"), {"spec", "selector", kServiceLabel}), "demo");
+  EXPECT_TRUE(sim.Get(kDeployments, "demo-gateway"));
+  sim.ExpectWhole(1, 2);
+  EXPECT_EQ(sim.cluster.pods_ever().size(), 3u);
+}
+
+TEST(Reconciler, AForeignObjectOfAWantedNameIsNeverTouched) {
+  SimulatedService sim;
+  const Node foreign =
+      Object({{"apiVersion", Text("v1")},
+              {"kind", Text("Service")},
+              {"metadata", Object({{"name", Text("demo")}, {"namespace", Text("default")}})},
+              {"spec", Object({{"ports", ListOf({Object({{"port", Node::Integer(1)}})})}})}});
+  const Node before = *sim.user.Create(kServices, foreign, {}, kLimits);
+  sim.Apply(1, 2);
+  sim.Run(Seconds(30));
+  EXPECT_EQ(ResourceVersionOf(*sim.Get(kServices, "demo")), ResourceVersionOf(before));
+  EXPECT_GE(sim.op().CountEvents("AdoptRefused"), 1);
+  EXPECT_EQ(sim.Condition("Progressing"), "False/AdoptRefused");
+  ASSERT_TRUE(sim.user.Delete(kServices, {"default", "demo"}, {}, kLimits).ok());
+  sim.Run(Seconds(320));
+  EXPECT_TRUE(sim.Get(kServices, "demo")) << "made once the name is free";
+  sim.ExpectWhole(1, 2);
+}
+
+TEST(Reconciler, PausedItHealsAndDoesNothingElse) {
+  SimulatedService sim;
+  sim.Apply(1, 2);
+  sim.RunUntil("Ready");
+  sim.Patch(R"({"spec":{"paused":true,"roles":{"experts":{"replicas":4,"spareSlots":1,)"
+            R"("nodeSelector":{"disk":"fast"}}}}})");
+  sim.Run(Seconds(20));
+  EXPECT_EQ(sim.cluster.pods_ever().size(), 3u);
+  EXPECT_EQ(sim.Topology()->spec.committed->epoch, 1);
+  ASSERT_TRUE(
+      sim.user.Delete(kPods, {"default", sim.Pods(Role::kExperts)[0].name}, {}, kLimits).ok());
+  sim.Run(Seconds(20));
+  EXPECT_EQ(sim.Pods(Role::kExperts).size(), 2u) << "healed";
+  sim.Patch(R"({"spec":{"paused":false}})");
+  sim.Run(Seconds(60));
+  sim.ExpectWhole(1, 4);
+}
+
+TEST(Reconciler, SuspendedItHasNoWorkersAndComesBackAsItWas) {
+  SimulatedService sim;
+  sim.Apply(2, 2);
+  sim.RunUntil("Ready");
+  sim.Patch(R"({"spec":{"suspend":true}})");
+  sim.Run(Seconds(10));
+  EXPECT_TRUE(sim.List(kPods).empty());
+  EXPECT_TRUE(sim.Get(kDeployments, "demo-gateway") && sim.Get(kServices, "demo"));
+  EXPECT_TRUE(sim.Topology()) << "it stays";
+  EXPECT_EQ(sim.Condition("Available"), "False/Suspended");
+  EXPECT_EQ(sim.Condition("Progressing"), "True/Complete");
+  sim.options.worker_image = "worker:2";
+  sim.RestartOperator();
+  sim.Run(Seconds(5));
+  EXPECT_TRUE(sim.List(kPods).empty());
+  sim.Patch(R"({"spec":{"suspend":false}})");
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(2));
+  sim.ExpectWhole(2, 2);
+  EXPECT_EQ(TextAt(sim.Service(), {"status", "workerImage"}), "worker:2");
+  EXPECT_EQ(sim.Topology()->spec.committed->epoch, 2);
+}
+
+TEST(Reconciler, AServiceThatIsDeletedLeavesNothing) {
+  SimulatedService sim;
+  sim.Apply(1, 2);
+  sim.RunUntil("Ready");
+  sim.Delete();
+  sim.Run(Seconds(10));
+  for (const Resource* resource : {&kMoEServices, &kTopologies, &kPods, &kServices,
+                                   &kServiceAccounts, &kDeployments, &kDisruptionBudgets}) {
+    EXPECT_TRUE(sim.List(*resource).empty()) << resource->ToString();
+  }
+  sim.Apply(1, 2);
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(2));
+  sim.ExpectWhole(1, 2);
+}
+
+TEST(Reconciler, WhatItCannotDoIsSaidAndNothingIsMade) {
+  SimulatedService sim;
+  sim.Apply(1, 2, "  exchange: {mode: TwoPhaseParallel}\n");
+  sim.Run(Seconds(5));
+  EXPECT_EQ(sim.Condition("Stalled"), "True/NotSupported");
+  EXPECT_EQ(sim.Condition("Ready"), "False/NotSupported");
+  EXPECT_NE(sim.MessageOf("Stalled").find("use Auto or Direct"), std::string::npos);
+  EXPECT_TRUE(sim.List(kPods).empty() && sim.List(kServices).empty());
+  EXPECT_EQ(sim.op().CountEvents("InvalidSpec"), 1);
+  sim.Apply(1, 2);
+  sim.RunUntil("Ready");
+  EXPECT_EQ(sim.Condition("Stalled"), "False/Reconciling");
+  // An edit that cannot be done leaves what serves as it is.
+  sim.Patch(R"({"spec":{"model":{"source":{"hostPath":{"path":"/etc"}}}}})");
+  sim.Run(Seconds(10));
+  EXPECT_EQ(sim.Condition("Stalled"), "True/InvalidSpec");
+  EXPECT_NE(sim.MessageOf("Stalled").find("hostPath.path"), std::string::npos);
+  EXPECT_EQ(sim.cluster.pods_ever().size(), 3u);
+  EXPECT_EQ(sim.Condition("Available"), "True/Serving");
+}
+
+TEST(Reconciler, APlanThatCannotBeHasItsCondition) {
+  SimulatedService sim;
+  sim.planner.fails = InvalidArgument("spec.model.maxModelLen: is 9; the model's is 8");
+  sim.Apply(1, 2);
+  sim.Run(Seconds(5));
+  EXPECT_EQ(sim.Condition("Stalled"), "True/InvalidSpec");
+  sim.planner.fails = ResourceExhausted("needs 93 GB, 24 GB free");
+  sim.Patch(R"({"spec":{"drain":{"timeoutSeconds":200}}})");
+  sim.Run(Seconds(5));
+  EXPECT_EQ(sim.Condition("CapacityAvailable"), "False/InsufficientCapacity");
+  EXPECT_TRUE(sim.List(kPods).empty());
+  sim.planner.fails = Unavailable("no worker has read the model yet");
+  sim.Patch(R"({"spec":{"drain":{"timeoutSeconds":100}}})");
+  sim.Run(Seconds(10));
+  EXPECT_EQ(sim.List(kPods).size(), 3u) << "pods start meanwhile";
+  EXPECT_EQ(sim.Condition("TopologyReady"), "False/ModelUnknown");
+  sim.planner.fails = OkStatus();
+  sim.Patch(R"({"metadata":{"labels":{"a":"b"}}})");
+  sim.RunUntil("Ready");
+}
+
+TEST(Reconciler, APodThatNoNodeTakesIsNamedAndTheOthersServe) {
+  SimulatedService sim;
+  sim.Apply(1, 2);
+  sim.RunUntil("Ready");
+  sim.cluster.FillUp("experts", "0/2 nodes are available: 2 Insufficient memory.");
+  sim.Apply(2, 3);
+  sim.Run(Seconds(20));
+  EXPECT_EQ(sim.Condition("CapacityAvailable"), "False/InsufficientCapacity");
+  EXPECT_NE(sim.MessageOf("CapacityAvailable").find("Insufficient memory"), std::string::npos);
+  EXPECT_EQ(sim.Condition("AttentionReady"), "True/AsWanted") << "who found room serves";
+  EXPECT_EQ(sim.Condition("ExpertsReady"), "False/InsufficientCapacity");
+  EXPECT_EQ(sim.Condition("Available"), "True/Serving");
+  EXPECT_EQ(sim.op().CountEvents("InsufficientCapacity"), 1);
+  sim.cluster.MakeRoom("experts");
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(2));
+  sim.ExpectWhole(2, 3);
+}
+
+TEST(Reconciler, AFailedPrepareIsGivenUpSaidAndTriedAgain) {
+  SimulatedService sim;
+  sim.workers.prepare_fails = InvalidArgument("experts-1: tensor w1 is missing");
+  sim.Apply(1, 2);
+  sim.Run(Seconds(20));
+  EXPECT_EQ(sim.Condition("TopologyReady"), "False/PrepareFailed");
+  EXPECT_NE(sim.MessageOf("TopologyReady").find("tensor w1 is missing"), std::string::npos);
+  EXPECT_GE(sim.op().CountEvents("TopologyAborted"), 2);
+  EXPECT_LE(sim.workers.prepares(), 6) << "with backoff";
+  sim.workers.prepare_fails = OkStatus();
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(2));
+  sim.ExpectWhole(1, 2);
+}
+
+TEST(Reconciler, WorkersThatSayNothingForAMinuteAreGivenUp) {
+  SimulatedService sim;
+  sim.workers.is_mute = true;
+  sim.Apply(1, 2);
+  sim.Run(Seconds(75));
+  EXPECT_EQ(sim.Condition("TopologyReady"), "False/WorkerUnreachable");
+  sim.workers.is_mute = false;
+  sim.RunUntil("Ready");
+}
+
+TEST(Reconciler, AMemberThatGoesWhileOthersPrepareEndsTheEpoch) {
+  SimulatedService sim;
+  sim.workers.prepare_time = Seconds(20);
+  sim.Apply(1, 2);
+  sim.Run(Seconds(10));
+  ASSERT_TRUE(sim.Topology()->spec.proposed);
+  ASSERT_TRUE(
+      sim.user.Delete(kPods, {"default", sim.Pods(Role::kExperts)[0].name}, {}, kLimits).ok());
+  sim.Run(Seconds(60));
+  sim.ExpectWhole(1, 2);
+  EXPECT_EQ(sim.workers.aborts(), 1);
+  EXPECT_EQ(sim.Topology()->spec.committed->epoch, 2);
+}
+
+TEST(Reconciler, ANewLeaderTellsWhatIsCommittedAndAbortsWhatIsProposed) {
+  SimulatedService sim;
+  sim.Apply(1, 2);
+  sim.RunUntil("Ready");
+  sim.workers.prepare_time = Seconds(30);
+  sim.Apply(1, 3);
+  sim.Run(Seconds(10));
+  ASSERT_TRUE(sim.Topology()->spec.proposed);
+  sim.workers.prepare_time = Seconds(1);
+  sim.RestartOperator();
+  sim.Run(Seconds(20));
+  sim.ExpectWhole(1, 3);
+  EXPECT_EQ(sim.workers.aborts(), 1);
+  EXPECT_EQ(sim.Topology()->spec.fence, 2);
+  EXPECT_EQ(sim.Topology()->spec.committed->epoch, 3);
+  EXPECT_EQ(sim.workers.refused(), 0);
+}
+
+TEST(Reconciler, ALaggingCacheMakesNoPodTwice) {
+  SimulatedService sim;
+  sim.op().holds_pods_back = true;
+  sim.Apply(2, 3);
+  sim.Run(Seconds(10));
+  EXPECT_EQ(sim.cluster.pods_ever().size(), 5u);
+  sim.op().holds_pods_back = false;
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(2));
+  sim.ExpectWhole(2, 3);
+  EXPECT_EQ(sim.cluster.pods_ever().size(), 5u);
+}
+
+TEST(Reconciler, AnUnmovedServiceSaysSoAfterTenMinutes) {
+  SimulatedService sim;
+  sim.cluster.FillUp("experts", "no room");
+  sim.Apply(1, 2);
+  sim.Run(Seconds(590));
+  EXPECT_EQ(sim.Condition("Progressing"), "True/Working");
+  sim.Run(Seconds(30));
+  EXPECT_EQ(sim.Condition("Progressing"), "False/ProgressDeadlineExceeded");
+}
+
+}  // namespace
+}  // namespace janus::control

@@ -1,0 +1,224 @@
+#include "operator/reconcile/status.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+
+#include "operator/kube/object.h"
+#include "operator/reconcile/trees.h"
+
+namespace janus::control {
+namespace {
+
+using std::chrono::seconds;
+
+ServiceSeen Whole() {
+  ServiceSeen seen;
+  seen.generation = 3;
+  seen.attention = {.role = Role::kAttention,
+                    .desired = 2,
+                    .pods = 2,
+                    .ready = 2,
+                    .updated = 2,
+                    .committed = 2,
+                    .current = 2};
+  seen.experts = {.role = Role::kExperts,
+                  .desired = 3,
+                  .pods = 3,
+                  .ready = 3,
+                  .updated = 3,
+                  .committed = 3,
+                  .current = 3};
+  seen.topology = {.name = "chat-1",
+                   .epoch = 5,
+                   .m = 2,
+                   .n = 3,
+                   .mode = "Direct",
+                   .placement_hash = "abc",
+                   .is_told = true};
+  seen.gateways_available = seen.gateways_wanted = 2;
+  seen.progressed = WallTime(seconds(1000));
+  seen.now = WallTime(seconds(1100));
+  return seen;
+}
+
+std::map<std::string, std::string> Said(const ServiceSeen& seen) {
+  std::map<std::string, std::string> out;
+  for (const Condition& one : ConditionsOf(seen)) {
+    const char* status = one.status == ConditionStatus::kTrue    ? "True/"
+                         : one.status == ConditionStatus::kFalse ? "False/"
+                                                                 : "Unknown/";
+    out[one.type] = status + one.reason;
+    EXPECT_EQ(one.observed_generation, seen.generation);
+    EXPECT_FALSE(one.message.empty()) << one.type;
+  }
+  return out;
+}
+
+TEST(ConditionsOf, AreAllOfThemInTheirOrder) {
+  std::vector<std::string> types;
+  for (const Condition& one : ConditionsOf(Whole())) types.push_back(one.type);
+  EXPECT_EQ(types,
+            (std::vector<std::string>(std::begin(kConditionTypes), std::end(kConditionTypes))));
+}
+
+TEST(ConditionsOf, AWholeServiceIsReady) {
+  const auto said = Said(Whole());
+  EXPECT_EQ(said.at("Ready"), "True/AsWanted");
+  EXPECT_EQ(said.at("Available"), "True/Serving");
+  EXPECT_EQ(said.at("Progressing"), "True/Complete");
+  EXPECT_EQ(said.at("AttentionReady"), "True/AsWanted");
+  EXPECT_EQ(said.at("ExpertsReady"), "True/AsWanted");
+  EXPECT_EQ(said.at("TopologyReady"), "True/Committed");
+  EXPECT_EQ(said.at("ScalingReady"), "True/Static");
+  EXPECT_EQ(said.at("MetricsAvailable"), "Unknown/NotCollected");
+  EXPECT_EQ(said.at("SLOMet"), "Unknown/NoMetrics");
+  EXPECT_EQ(said.at("CapacityAvailable"), "True/Sufficient");
+  EXPECT_EQ(said.at("Stalled"), "False/Reconciling");
+}
+
+// Every other reason, what leads to it, and whether the service is Ready nevertheless.
+TEST(ConditionsOf, EveryReasonHasItsCause) {
+  struct Case {
+    const char* type;
+    const char* said;
+    const char* ready;
+    std::function<void(ServiceSeen&)> change;
+  };
+  const Case cases[] = {
+      {"AttentionReady", "False/WaitingForPods", "False/WaitingForPods",
+       [](ServiceSeen& s) { s.attention.current = 1; }},
+      {"ExpertsReady", "False/WaitingForPods", "False/WaitingForPods",
+       [](ServiceSeen& s) { s.experts.committed = 4; }},  // one still has to leave
+      {"ExpertsReady", "False/CrashLooping", "False/CrashLooping",
+       [](ServiceSeen& s) {
+         s.experts.current = 2;
+         s.experts.crashing = "pod x: no model";
+       }},
+      {"ExpertsReady", "True/AsWanted", "True/AsWanted",
+       [](ServiceSeen& s) { s.experts.crashing = "pod x: no model"; }},
+      {"ExpertsReady", "False/InsufficientCapacity", "False/InsufficientCapacity",
+       [](ServiceSeen& s) {
+         s.experts.current = 2;
+         s.experts.unplaceable = "pod x: no room";
+       }},
+      {"CapacityAvailable", "False/InsufficientCapacity", "True/AsWanted",
+       [](ServiceSeen& s) { s.experts.unplaceable = "pod x: no room"; }},
+      {"CapacityAvailable", "False/QuotaExceeded", "True/AsWanted",
+       [](ServiceSeen& s) {
+         s.capacity = {"QuotaExceeded", "exceeded quota: small"};
+       }},
+      {"TopologyReady", "False/NoTopology", "False/NoTopology",
+       [](ServiceSeen& s) { s.topology = {}; }},
+      {"Available", "False/NoTopology", "False/NoTopology",
+       [](ServiceSeen& s) { s.topology = {}; }},
+      {"TopologyReady", "False/Preparing", "False/TopologyNotReady",
+       [](ServiceSeen& s) { s.topology.is_told = false; }},
+      {"TopologyReady", "False/PrepareFailed", "False/TopologyNotReady",
+       [](ServiceSeen& s) {
+         s.topology.has_lost = true;
+         s.topology.reason = "PrepareFailed";
+         s.topology.message = "experts-1: no model";
+       }},
+      {"TopologyReady", "True/Committed", "True/AsWanted",
+       [](ServiceSeen& s) {  // what serves goes on while the next one is made
+         s.topology.reason = "PrepareFailed";
+         s.topology.message = "experts-1: no model";
+       }},
+      {"TopologyReady", "False/MemberLost", "False/TopologyNotReady",
+       [](ServiceSeen& s) { s.topology.has_lost = true; }},
+      {"TopologyReady", "False/WaitingForPods", "False/TopologyNotReady",
+       [](ServiceSeen& s) {
+         s.topology.has_lost = true;
+         s.awaited = {"WaitingForPods", "pod x is not ready yet"};
+       }},
+      {"Available", "False/GatewayNotReady", "False/GatewayNotReady",
+       [](ServiceSeen& s) { s.gateways_available = 0; }},
+      {"Available", "False/Suspended", "False/Suspended",
+       [](ServiceSeen& s) { s.is_suspended = true; }},
+      {"Progressing", "True/Working", "False/GatewayNotReady",
+       [](ServiceSeen& s) { s.gateways_available = 0; }},
+      {"Progressing", "False/ProgressDeadlineExceeded", "False/GatewayNotReady",
+       [](ServiceSeen& s) {
+         s.gateways_available = 0;
+         s.now = s.progressed + kProgressDeadline;
+       }},
+      {"Progressing", "False/AdoptRefused", "True/AsWanted",
+       [](ServiceSeen& s) {
+         s.refused = {"AdoptRefused", "Service chat is somebody else's"};
+       }},
+      {"Progressing", "False/InvalidSpec", "False/InvalidSpec",
+       [](ServiceSeen& s) {
+         s.invalid = {"InvalidSpec", "spec.image: no"};
+       }},
+      {"Stalled", "True/InvalidSpec", "False/InvalidSpec",
+       [](ServiceSeen& s) {
+         s.invalid = {"InvalidSpec", "spec.image: no"};
+       }},
+      {"Stalled", "True/NotSupported", "False/NotSupported",
+       [](ServiceSeen& s) {
+         s.invalid = {"NotSupported", "spec.ratio: no"};
+       }},
+      {"ScalingReady", "False/NotSupported", "True/AsWanted",
+       [](ServiceSeen& s) {
+         s.held = {"NotSupported", "the counts are held"};
+       }},
+  };
+  for (const Case& one : cases) {
+    SCOPED_TRACE(std::string(one.type) + " " + one.said);
+    ServiceSeen seen = Whole();
+    one.change(seen);
+    const auto said = Said(seen);
+    EXPECT_EQ(said.at(one.type), one.said);
+    EXPECT_EQ(said.at("Ready"), one.ready);
+  }
+}
+
+TEST(ConditionsOf, WhatSleepsAsWantedIsComplete) {
+  ServiceSeen seen = Whole();
+  seen.is_suspended = true;
+  EXPECT_EQ(Said(seen).at("Progressing"), "True/Working") << "its pods have still to go";
+  seen.attention.pods = seen.experts.pods = 0;
+  EXPECT_EQ(Said(seen).at("Progressing"), "True/Complete");
+}
+
+Node Service() {
+  return Object({{"metadata", Object({{"name", Text("chat")}})}});
+}
+
+TEST(Compare, TellsWhatMustBeWrittenFromWhatCanWait) {
+  const ServiceSeen seen = Whole();
+  const Node before = WithStatus(Service(), seen);
+  EXPECT_EQ(Compare(Service(), before), StatusChange::kNow) << "there was none";
+  const auto changed = [&](const std::function<void(ServiceSeen&)>& change) {
+    ServiceSeen other = seen;
+    other.now += seconds(5);
+    change(other);
+    return Compare(before, WithStatus(before, other));
+  };
+  EXPECT_EQ(changed([](ServiceSeen&) {}), StatusChange::kNone) << "time alone";
+  EXPECT_EQ(changed([](ServiceSeen& s) { s.attention.draining = 1; }), StatusChange::kNumbers);
+  EXPECT_EQ(changed([](ServiceSeen& s) { s.gateways_available = 1; }), StatusChange::kNumbers)
+      << "a message alone";
+  EXPECT_EQ(changed([](ServiceSeen& s) { s.gateways_available = 0; }), StatusChange::kNow);
+  EXPECT_EQ(changed([](ServiceSeen& s) { s.generation = 4; }), StatusChange::kNow);
+  EXPECT_EQ(changed([](ServiceSeen& s) { s.worker_image = "b"; }), StatusChange::kNow);
+  EXPECT_EQ(changed([](ServiceSeen& s) { s.restarted_at = "b"; }), StatusChange::kNow);
+  EXPECT_EQ(changed([](ServiceSeen& s) { s.experts.last_pod_id = 9; }), StatusChange::kNow);
+}
+
+TEST(LastPodId, IsKeptPerRole) {
+  Node service = Service();
+  EXPECT_EQ(LastPodId(service, Role::kExperts), 0);
+  SetLastPodId(service, Role::kExperts, 4);
+  SetLastPodId(service, Role::kAttention, 2);
+  SetLastPodId(service, Role::kExperts, 7);
+  EXPECT_EQ(LastPodId(service, Role::kExperts), 7);
+  EXPECT_EQ(LastPodId(service, Role::kAttention), 2);
+  const Node next = WithStatus(service, Whole());
+  EXPECT_EQ(LastPodId(next, Role::kExperts), 0) << "as the pass has seen it";
+}
+
+}  // namespace
+}  // namespace janus::control

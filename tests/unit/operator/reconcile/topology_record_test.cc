@@ -1,0 +1,98 @@
+#include "operator/reconcile/topology_record.h"
+
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include "operator/kube/base64.h"
+#include "operator/reconcile/trees.h"
+
+namespace janus::control {
+namespace {
+
+Instance At(Role role, const std::string& uid, int incarnation = 0) {
+  Instance out;
+  out.role = role;
+  out.pod_uid = uid;
+  out.incarnation = incarnation;
+  out.address = uid + ".example:9000";
+  out.slots = role == Role::kExperts ? 2 : 0;
+  return out;
+}
+
+Topology Small() {
+  Topology topology;
+  topology.epoch = 4;
+  topology.config_hash = "c1";
+  topology.attention = {At(Role::kAttention, "a1")};
+  topology.experts = {At(Role::kExperts, "e1"), At(Role::kExperts, "e2", 3)};
+  topology.placement.layers = 1;
+  topology.placement.slots_of_instance = {2, 2};
+  topology.placement.expert_of = {0, 1, 0x102, Placement::kEmpty};
+  return topology;
+}
+
+MoETopology Recorded(const Topology& topology) {
+  const Node object =
+      Object({{"apiVersion", Text("serving.janus.dev/v1alpha1")},
+              {"kind", Text("MoETopology")},
+              {"metadata", Object({{"name", Text("chat-1")}, {"namespace", Text("prod")}})},
+              {"spec", Object({{"fence", Node::Integer(7)},
+                               {"lastEpoch", Node::Integer(4)},
+                               {"committed", RecordTree(topology)}})}});
+  Parsed<MoETopology> parsed = ParseMoETopology(object);
+  EXPECT_TRUE(parsed.errors.empty()) << FormatErrors("record", parsed.errors);
+  EXPECT_TRUE(ValidateSchema(parsed.object).empty());
+  return parsed.object;
+}
+
+TEST(TopologyRecord, IsReadAsItWasWritten) {
+  const MoETopology record = Recorded(Small());
+  const EpochRecord read = EpochRecordOf(record);
+  EXPECT_EQ(read.fence, 7);
+  EXPECT_EQ(read.last_epoch, 4);
+  ASSERT_TRUE(read.committed);
+  EXPECT_EQ(read.committed->epoch, 4);
+  EXPECT_EQ(read.committed->content, ContentOf(Small()));
+  EXPECT_FALSE(read.proposed);
+  EXPECT_EQ(PodsOf(*record.spec.committed), (std::set<std::string>{"a1", "e1", "e2"}));
+  const auto alive =
+      AliveOf(*record.spec.committed, {{Role::kExperts, "e2", 0, 3}, {Role::kExperts, "e1", 0, 1}});
+  ASSERT_EQ(alive.size(), 1u) << "a restarted one is another";
+  EXPECT_EQ(alive[0].pod_uid, "e2");
+}
+
+TEST(TopologyRecord, ThePlacementIsTheBytesThatTheSchemaPromises) {
+  const MoETopology record = Recorded(Small());
+  const Result<std::string> packed = DecodeBase64(record.spec.committed->placement);
+  ASSERT_TRUE(packed.ok());
+  std::string bytes(64, '\0');
+  uLongf size = bytes.size();
+  ASSERT_EQ(uncompress(reinterpret_cast<Bytef*>(bytes.data()), &size,
+                       reinterpret_cast<const Bytef*>(packed->data()), packed->size()),
+            Z_OK);
+  bytes.resize(size);
+  EXPECT_EQ(bytes, std::string("\0\0\1\0\2\1\xff\xff", 8));
+  // sha256sum of those bytes.
+  EXPECT_EQ(record.spec.committed->sha256,
+            "8d4daa04667ba5b6827077fb3248e27d687a5bd92a95dd10a0b56e6b9f931e23");
+}
+
+TEST(TopologyName, IsAnotherForWhatCannotFollow) {
+  PlannedService planned;
+  planned.model_digest = "d1";
+  const std::string name = TopologyName("chat", planned);
+  EXPECT_EQ(name, TopologyName("chat", planned));
+  EXPECT_TRUE(name.starts_with("chat-"));
+  PlannedService other = planned;
+  other.model_digest = "d2";
+  EXPECT_NE(TopologyName("chat", other), name);
+  other = planned;
+  other.plan.dtype = DType::kBFloat16;
+  EXPECT_NE(TopologyName("chat", other), name);
+  other = planned;
+  other.plan.slots_per_instance = 9;
+  EXPECT_EQ(TopologyName("chat", other), name) << "epochs of one topology may differ in it";
+}
+
+}  // namespace
+}  // namespace janus::control
