@@ -645,14 +645,13 @@ PassResult Reconciler::OnePass::Run() {
   PinImage();
   Plan();
   ReadWorld();
+  const PassContext context = Context();
+  const auto is_stopped = [&] { return context.is_stopped(); };
   if (!invalid_ && !capacity_) {
     for (RolePass& role : roles_) PlanRole(role);
     WriteAllChildren();
-    if (troubles_.empty() || troubles_.back().kind != TroubleKind::kStop) MakeAllPods();
+    if (!is_stopped()) MakeAllPods();
   }
-  const auto is_stopped = [this] {
-    return !troubles_.empty() && troubles_.back().kind == TroubleKind::kStop;
-  };
   if (!is_stopped()) AdvanceEpochs();
   if (!is_stopped() && !invalid_) MarkAndRemove();
   if (!is_stopped()) WriteStatus();
