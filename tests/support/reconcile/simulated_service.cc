@@ -11,29 +11,13 @@
 #include "operator/reconcile/names.h"
 #include "operator/reconcile/roster.h"
 #include "operator/reconcile/topology_record.h"
+#include "tests/support/reconcile/small_model.h"
 
 namespace janus::control {
 namespace {
 
 constexpr int64_t kGiB = int64_t{1} << 30;
 const CallLimits kLimits;
-
-ModelDescription SmallModel() {
-  ModelDescription model;
-  model.architecture = "MixtralForCausalLM";
-  model.dtype = DType::kBFloat16;
-  model.vocab = 512;
-  model.hidden = 64;
-  model.layers = 4;
-  model.max_positions = 512;
-  model.attention.heads = 8;
-  model.attention.kv_heads = 2;
-  model.attention.head_dim = 8;
-  model.moe.experts = 8;
-  model.moe.top_k = 2;
-  model.moe.intermediate = 96;
-  return model;
-}
 
 }  // namespace
 
