@@ -166,8 +166,9 @@ exec {pause}
     def start(self, program, *words, **environment):
         """A daemon, its output in log/<machine>-<program>.log."""
         with open(self.log / f"{self.name}-{program}.log", "ab") as log:
-            subprocess.Popen(self.command(*words), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                             start_new_session=True, env=self.environment(**environment))
+            # Nobody's child here: it outlives who started it, and is found by its mark.
+            subprocess.run(["setsid", "--fork", *self.command(*words)], stdin=subprocess.DEVNULL, stdout=log,
+                           stderr=log, env=self.environment(**environment), check=True)
 
     def processes(self, program):
         """Pids, as this machine numbers them, of what runs that file there."""
