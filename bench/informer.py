@@ -1,12 +1,18 @@
 #!/usr/bin/env python3
-"""Our informer of pods beside client-go's: scripts/bench informer, scripts/bench watch
+"""Our informer of pods beside client-go's: scripts/bench informer, scripts/bench watch; both on the same
+pods: python3 bench/informer.py informer watch
 
-informer: both list and watch the pods of one real API server (e2e/cluster), in turn, and keep the same
+Both in JSON and in protobuf, which both choose where the kind has it.
+
+informer: all list and watch the pods of one real API server (e2e/cluster), in turn, and keep the same
 fields of each; what that costs until all are there, and what memory it holds then.
-watch: the events of those pods, recorded while they were made, scheduled, run and some deleted, are
-played at a fixed rate to both, in turn; whether each heard all of them in order, and how late.
+watch: while the pods of a real API server are changed as fast as it takes that, whether each heard all
+of it, and how long after the server's answer; then the events of those pods, recorded while they were
+made, scheduled, run and some deleted, are played at a fixed rate to all, in turn; whether each heard all
+of them in order, and how late.
 
-JANUS_BENCH_PODS (10000), JANUS_BENCH_ROUNDS (3), JANUS_BENCH_RATE (2000 events a second) change it.
+JANUS_BENCH_PODS (10000), JANUS_BENCH_ROUNDS (3), JANUS_BENCH_RATE (2000 events a second) and
+JANUS_BENCH_WRITES (5000) change it.
 """
 
 import json
@@ -25,8 +31,11 @@ BENCH = ROOT / "build" / "dev" / "bin" / "kube-bench"
 PODS = int(os.environ.get("JANUS_BENCH_PODS", 10000))
 ROUNDS = int(os.environ.get("JANUS_BENCH_ROUNDS", 3))
 RATE = int(os.environ.get("JANUS_BENCH_RATE", 2000))
+WRITES = int(os.environ.get("JANUS_BENCH_WRITES", 5000))
 NODES = 100
 DELETED_EVERY = 10
+CLIENTS = ("janus protobuf", "janus json", "client-go protobuf", "client-go json")
+STATE = pathlib.Path(os.environ.get("XDG_STATE_HOME", pathlib.Path.home() / ".local" / "state"))
 ENVIRONMENT = {**os.environ, "JANUS_CLUSTER": "bench", "JANUS_NAMESPACE": "bench"}
 IN_CLUSTER = [str(CLUSTER), "run"]
 
@@ -66,13 +75,32 @@ def medians(rows):
     return out
 
 
-def ratios(bench, rows, ours, theirs, names):
+def ratios(bench, rows, names):
+    """Each way of ours to the same of the peer's."""
     of = medians(rows)
-    line(bench, {"medians_of": ROUNDS, "ours_to": theirs,
-                 **{name: round(of[ours][name] / of[theirs][name], 3) for name in names}})
+    for client, figures in of.items():
+        line(bench, {"median_of": ROUNDS, "client": client, **{name: figures[name] for name in names}})
+    for wire in ("protobuf", "json"):
+        ours, theirs = of[f"janus {wire}"], of[f"client-go {wire}"]
+        line(bench, {"medians_of": ROUNDS, "ours_to_client_go_in": wire,
+                     **{name: round(ours[name] / theirs[name], 3) for name in names if theirs[name]}})
 
 
-def make_pods(recording):
+def follow(peer, client):
+    who, wire = client.split()
+    return [BENCH, "follow", PODS, wire] if who == "janus" else [peer, "follow", "-count", PODS, "-format", wire]
+
+
+def hear(peer, client, count, log, port=0):
+    """A real API server's pods, or what is played on that port."""
+    who, wire = client.split()
+    if who == "janus":
+        return [BENCH, "hear", port, count, log, wire]
+    place = ["-server", f"http://127.0.0.1:{port}"] if port else []
+    return [peer, "hear", *place, "-count", count, "-log", log, "-format", wire]
+
+
+def make_pods(recording, in_protobuf):
     """Pods as they are made, put on fake nodes and run there; what the watch tells of it."""
     nodes = [{"apiVersion": "v1", "kind": "Node",
               "metadata": {"name": f"fake-{i}", "annotations": {"kwok.x-k8s.io/node": "fake"},
@@ -81,28 +109,78 @@ def make_pods(recording):
                                                                  "items": nodes}))
     run(CLUSTER, "kubectl", "create", "namespace", "bench")
     run(CLUSTER, "kubectl", "wait", "--for=create", "serviceaccount/default", "-n", "bench", "--timeout=300s")
+    other = record_protobuf(in_protobuf)
     recorder = subprocess.Popen([*IN_CLUSTER, BENCH, "record", recording, str(PODS), str(PODS // DELETED_EVERY)],
                                 stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
     assert recorder.stdout.readline() == "recording\n"
     say(f"making {PODS} pods")
     run(*IN_CLUSTER, BENCH, "fill", PODS)
-    return recorder
+    return recorder, other
 
 
-def informer(peer, recording):
-    recorder = make_pods(recording)
-    wait_running()
+def record_protobuf(recording):
+    """What the watch tells in protobuf, as it comes; from before the first pod is made."""
+    pki = STATE / "janus" / "cluster" / ENVIRONMENT["JANUS_CLUSTER"] / "pki"
+    server = json.loads((pki / "admin.kubeconfig").read_text())["clusters"][0]["cluster"]["server"]
+    return subprocess.Popen([*IN_CLUSTER, "curl", "-sN", "--http1.1", "--cacert", pki / "ca.crt", "--cert",
+                             pki / "admin.crt", "--key", pki / "admin.key", "-H",
+                             "Accept: application/vnd.kubernetes.protobuf", "-o", recording,
+                             f"{server}/api/v1/namespaces/bench/pods?watch=true"], env=ENVIRONMENT)
+
+
+def frames(recording):
+    """How many whole events it holds, and where they end."""
+    data = recording.read_bytes() if recording.exists() else b""
+    at = count = 0
+    while len(data) - at >= 4:
+        end = at + 4 + int.from_bytes(data[at:at + 4], "big")
+        if end > len(data):
+            break
+        at, count = end, count + 1
+    return count, at
+
+
+def finish(recorders, recording, in_protobuf):
+    """Both recordings hold the same events, all there were until the first one ended."""
+    recorder, other = recorders
+    if recorder.wait() != 0:
+        sys.exit("the recorder failed")
+    count = len(expected(recording))
+    while frames(in_protobuf)[0] < count:
+        if other.poll() is not None:
+            sys.exit("the recorder of protobuf ended too soon")
+        time.sleep(0.5)
+    other.terminate()
+    other.wait()
+    events, end = frames(in_protobuf)
+    if events != count:
+        sys.exit(f"{events} events were recorded in protobuf, {count} in JSON")
+    with open(in_protobuf, "r+b") as file:
+        file.truncate(end)
+
+
+def informer(peer):
     rows = []
     for _ in range(ROUNDS):
-        for command in ([BENCH, "follow", PODS], [peer, "follow", "-count", PODS],
-                        [peer, "follow", "-count", PODS, "-format", "protobuf"]):
-            row = json.loads(run(*IN_CLUSTER, *command))
-            line("informer", row)
+        for client in CLIENTS:
+            stolen = stolen_share()
+            row = json.loads(run(*IN_CLUSTER, *follow(peer, client)))
+            line("informer", {**row, "stolen_percent": stolen(), "load": round(os.getloadavg()[0], 1)})
             rows.append(row)
-    for theirs in ("client-go json", "client-go protobuf"):
-        ratios("informer", rows, "janus", theirs, ("resident_mib", "peak_mib", "cpu_seconds", "sync_seconds"))
-    recorder.kill()
-    recorder.wait()
+    ratios("informer", rows, ("resident_mib", "peak_mib", "cpu_seconds", "sync_seconds"))
+
+
+def stolen_share():
+    """Of the machine's time from now until it is called: what the host gave to others."""
+    def now():
+        fields = [int(field) for field in pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+        return fields[7], sum(fields)
+    stolen, of = now()
+
+    def share():
+        later, all_later = now()
+        return round(100 * (later - stolen) / max(1, all_later - of), 1)
+    return share
 
 
 def wait_running():
@@ -150,52 +228,81 @@ def judge(order, due_file, log_file):
             "p50_ms": late[len(late) // 2], "p99_ms": late[len(late) * 99 // 100], "max_ms": late[-1]}
 
 
-def watch(peer, recording, folder):
+def churn(peer, folder):
+    """Pods of the real server changed as fast as it takes that, heard by each client in turn."""
+    for client in CLIENTS:
+        writes, log = folder / "writes", folder / "log"
+        known = PODS - PODS // DELETED_EVERY
+        listener = subprocess.Popen([*IN_CLUSTER, *map(str, hear(peer, client, known + WRITES, log))],
+                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
+        if listener.stderr.readline() != "synced\n":
+            sys.exit(f"{client}: {listener.communicate()}")
+        made = json.loads(run(*IN_CLUSTER, BENCH, "churn", PODS, DELETED_EVERY, WRITES, writes))
+        cost = json.loads(listener.communicate(timeout=180)[0])
+        heard = {}
+        for text in log.read_text().splitlines():
+            name, version, at = text.split()
+            heard[name, version] = int(at)
+        written = [text.split() for text in writes.read_text().splitlines()]
+        lost = sum((name, version) not in heard for name, version, _ in written)
+        late = sorted(max(0, heard[name, version] - int(at)) / 1e6
+                      for name, version, at in written if (name, version) in heard)
+        line("churn", {**cost, **made, "lost": lost, "p50_ms": late[len(late) // 2],
+                       "p99_ms": late[len(late) * 99 // 100], "load": round(os.getloadavg()[0], 1)})
+        if lost:
+            sys.exit("events of the real server were lost")
+
+
+def watch(peer, recording, in_protobuf, folder):
     order = expected(recording)
     rows = []
     for _ in range(ROUNDS):
-        for ours in (True, False):
+        for client in CLIENTS:
             port = free_port()
             due, log = folder / "due", folder / "log"
-            server = subprocess.Popen([BENCH, "play", recording, str(RATE), str(port), due],
+            stolen = stolen_share()
+            server = subprocess.Popen([BENCH, "play", recording, in_protobuf, str(RATE), str(port), due],
                                       stdout=subprocess.PIPE, text=True)
             try:
                 assert server.stdout.readline() == "serving\n"
-                command = ([BENCH, "hear", port, len(order), log] if ours else
-                           [peer, "hear", "-server", f"http://127.0.0.1:{port}", "-count", len(order), "-log", log])
-                cost = json.loads(run(*command))
+                cost = json.loads(run(*hear(peer, client, len(order), log, port)))
             finally:
                 server.kill()
                 server.wait()
             row = {**cost, "rate": RATE, **judge(order, due, log)}
-            line("watch", row)
+            line("watch", {**row, "stolen_percent": stolen(), "load": round(os.getloadavg()[0], 1)})
             rows.append(row)
-    ratios("watch", rows, "janus", "client-go json", ("p50_ms", "p99_ms", "cpu_seconds", "resident_mib"))
+    ratios("watch", rows, ("p50_ms", "p99_ms", "cpu_seconds", "resident_mib"))
     if any(row["lost"] or row["objects_out_of_order"] for row in rows):
         sys.exit("events were lost or told out of order")
 
 
 def main():
-    if sys.argv[1:] not in (["informer"], ["watch"]):
+    wanted = set(sys.argv[1:])
+    if not wanted or not wanted <= {"informer", "watch"}:
         sys.exit(__doc__)
     peer = build_peer()
     with tempfile.TemporaryDirectory(prefix="janus-bench-") as name:
         folder = pathlib.Path(name)
-        recording = folder / "events"
+        recording, in_protobuf = folder / "events", folder / "events.pb"
         run(CLUSTER, "up", "api")
+        recorders = ()
         try:
-            if sys.argv[1] == "informer":
-                informer(peer, recording)
-            else:
-                recorder = make_pods(recording)
-                wait_running()
+            recorders = make_pods(recording, in_protobuf)
+            wait_running()
+            if "informer" in wanted:
+                informer(peer)
+            if "watch" in wanted:
                 run(*IN_CLUSTER, BENCH, "thin", PODS, DELETED_EVERY)
-                if recorder.wait() != 0:
-                    sys.exit("the recorder failed")
+                finish(recorders, recording, in_protobuf)
+                churn(peer, folder)
         finally:
+            for recorder in recorders:
+                recorder.kill()
+                recorder.wait()
             run(CLUSTER, "down")
-        if sys.argv[1] == "watch":
-            watch(peer, recording, folder)
+        if "watch" in wanted:
+            watch(peer, recording, in_protobuf, folder)
 
 
 if __name__ == "__main__":

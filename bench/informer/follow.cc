@@ -41,10 +41,6 @@ double MemoryMib(const std::string& name) {
   return 0;
 }
 
-int64_t Nanoseconds(MonotonicTime time) {
-  return std::chrono::nanoseconds(time.time_since_epoch()).count();
-}
-
 const char* NameOf(WatchEventType type) {
   switch (type) {
     case WatchEventType::kAdded:
@@ -61,9 +57,13 @@ const char* NameOf(WatchEventType type) {
 
 }  // namespace
 
-void Follow(int count) {
+int64_t Nanoseconds(MonotonicTime time) {
+  return std::chrono::nanoseconds(time.time_since_epoch()).count();
+}
+
+void Follow(int count, const std::string& format) {
   const control::SystemTimeline timeline;
-  const auto client = MakeClient(timeline);
+  const auto client = MakeClient(timeline, format);
   std::stop_source is_full;
   int added = 0;
   Informer informer(
@@ -80,9 +80,10 @@ void Follow(int count) {
   const double cpu = CpuSeconds();
   timeline.WaitUntil(Later(kSettle), {});
   std::printf(
-      "{\"client\":\"janus\",\"objects\":%zu,\"sync_seconds\":%.4g,\"cpu_seconds\":%.4g,"
+      "{\"client\":\"janus %s\",\"objects\":%zu,\"sync_seconds\":%.4g,\"cpu_seconds\":%.4g,"
       "\"resident_mib\":%.4g,\"peak_mib\":%.4g}\n",
-      informer.store().size(), synced.count(), cpu, MemoryMib("VmRSS"), MemoryMib("VmHWM"));
+      format.c_str(), informer.store().size(), synced.count(), cpu, MemoryMib("VmRSS"),
+      MemoryMib("VmHWM"));
   std::fflush(stdout);
 }
 
@@ -125,18 +126,23 @@ void Record(const std::string& file, int count, int deletes) {
   }
 }
 
-void Hear(int port, int count, const std::string& log) {
+void Hear(int port, int count, const std::string& log, const std::string& format) {
   const control::SystemTimeline timeline;
-  control::ClusterConfig config;
-  config.host = "127.0.0.1";
-  config.port = port;
-  config.use_tls = false;
-  control::KubeClient client(config, {}, timeline);
+  std::unique_ptr<control::KubeClient> client;
+  if (port == 0) {
+    client = MakeClient(timeline, format);
+  } else {
+    control::ClusterConfig config;
+    config.host = "127.0.0.1";
+    config.port = port;
+    config.use_tls = false;
+    client = std::make_unique<control::KubeClient>(config, OptionsFor(format), timeline);
+  }
   std::stop_source is_through;
   int heard = 0;
   std::ostringstream lines;
   Informer informer(
-      client, kPods, PodOptions(), KeptOfPods(),
+      *client, kPods, PodOptions(), KeptOfPods(),
       [&](const Delta& delta) {
         const int64_t at = Nanoseconds(MonotonicClock::now());
         lines << delta.key.name << ' ';
@@ -150,12 +156,14 @@ void Hear(int port, int count, const std::string& log) {
       },
       timeline);
   informer.Start();
+  while (!informer.HasSynced()) timeline.WaitUntil(Later(Seconds(0.001)), {});
+  std::fputs("synced\n", stderr);
   timeline.WaitUntil(Later(Seconds(120)), is_through.get_token());
   const double cpu = CpuSeconds();
   informer.Stop();
   std::ofstream(log) << lines.str();
-  std::printf("{\"client\":\"janus\",\"cpu_seconds\":%.4g,\"resident_mib\":%.4g}\n", cpu,
-              MemoryMib("VmRSS"));
+  std::printf("{\"client\":\"janus %s\",\"cpu_seconds\":%.4g,\"resident_mib\":%.4g}\n",
+              format.c_str(), cpu, MemoryMib("VmRSS"));
 }
 
 }  // namespace janus::bench

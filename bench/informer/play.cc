@@ -11,6 +11,8 @@
 #include "bench/informer/commands.h"
 #include "common/check.h"
 #include "common/fd.h"
+#include "common/read_file.h"
+#include "operator/kube/protobuf_object.h"
 
 namespace janus::bench {
 namespace {
@@ -54,6 +56,29 @@ std::vector<std::string> ReadLines(const std::string& file) {
   return out;
 }
 
+// Events in protobuf, each with its size before it.
+std::vector<std::string> ReadFrames(const std::string& file) {
+  const Result<std::string> bytes = ReadFile(file, int64_t{1} << 30);
+  JANUS_CHECK(bytes.ok(), bytes.status().ToString());
+  std::vector<std::string> out;
+  for (size_t at = 0; at < bytes->size();) {
+    size_t size = 4;
+    JANUS_CHECK(bytes->size() - at >= size, file, "ends inside an event");
+    for (size_t i = 0; i < 4; ++i) {
+      size += size_t{static_cast<unsigned char>((*bytes)[at + i])} << (24 - 8 * i);
+    }
+    JANUS_CHECK(bytes->size() - at >= size, file, "ends inside an event");
+    out.push_back(bytes->substr(at, size));
+    at += size;
+  }
+  return out;
+}
+
+struct Events {
+  std::vector<std::string> json;
+  std::vector<std::string> protobuf;
+};
+
 // Tells each event when it is due, as a server does: a chunk each. A client that does not take them
 // in time delays them, and what it hears late counts from when it was due.
 void Tell(int socket, const std::vector<std::string>& events, double rate, const std::string& log) {
@@ -72,8 +97,7 @@ void Tell(int socket, const std::vector<std::string>& events, double rate, const
   }
 }
 
-void Serve(const Fd& socket, const std::vector<std::string>& events, double rate,
-           const std::string& log) {
+void Serve(const Fd& socket, const Events& events, double rate, const std::string& log) {
   for (;;) {
     const std::string head = ReadHead(socket.get());
     if (head.empty()) return;
@@ -88,10 +112,13 @@ void Serve(const Fd& socket, const std::vector<std::string>& events, double rate
                                             R"("metadata":{"resourceVersion":"1"},"items":[]})"));
       continue;
     }
+    const bool in_protobuf = head.find(control::kProtobufMediaType) != head.npos;
+    const std::string type = in_protobuf
+                                 ? std::string(control::kProtobufMediaType) + ";stream=watch"
+                                 : "application/json";
     SendAll(socket.get(),
-            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
-            "Transfer-Encoding: chunked\r\n\r\n");
-    Tell(socket.get(), events, rate, log);
+            "HTTP/1.1 200 OK\r\nContent-Type: " + type + "\r\nTransfer-Encoding: chunked\r\n\r\n");
+    Tell(socket.get(), in_protobuf ? events.protobuf : events.json, rate, log);
     ReadHead(socket.get());  // until the client has heard enough
     return;
   }
@@ -99,8 +126,11 @@ void Serve(const Fd& socket, const std::vector<std::string>& events, double rate
 
 }  // namespace
 
-void Play(const std::string& file, double rate, int port, const std::string& log) {
-  const std::vector<std::string> events = ReadLines(file);
+void Play(const std::string& json, const std::string& protobuf, double rate, int port,
+          const std::string& log) {
+  const Events events{ReadLines(json), ReadFrames(protobuf)};
+  JANUS_CHECK(events.json.size() == events.protobuf.size(), events.json.size(),
+              events.protobuf.size());
   const Fd listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const int yes = 1;
   setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);

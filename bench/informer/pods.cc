@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdio>
+#include <fstream>
 #include <thread>
 #include <vector>
 
@@ -128,13 +129,21 @@ std::string BenchNamespace() {
   return name;
 }
 
-std::unique_ptr<control::KubeClient> MakeClient(const control::Timeline& timeline) {
+control::KubeClientOptions OptionsFor(const std::string& format) {
+  JANUS_CHECK(format == "json" || format == "protobuf", format);
+  control::KubeClientOptions options;
+  options.name = "kube-bench";
+  options.use_protobuf = format == "protobuf";
+  return options;
+}
+
+std::unique_ptr<control::KubeClient> MakeClient(const control::Timeline& timeline,
+                                                const std::string& format) {
   const char* const file = std::getenv("KUBECONFIG");
   JANUS_CHECK(file != nullptr, "KUBECONFIG is not set");
   Result<control::ClusterConfig> config = control::LoadKubeconfig(file, "");
   JANUS_CHECK(config.ok(), config.status().ToString());
-  control::KubeClientOptions options;
-  options.name = "kube-bench";
+  control::KubeClientOptions options = OptionsFor(format);
   options.transport.calls_per_second = 1e6;
   options.transport.burst = 1e6;
   return std::make_unique<control::KubeClient>(*std::move(config), options, timeline);
@@ -187,6 +196,32 @@ void Thin(int count, int step) {
         client->Delete(kPods, {BenchNamespace(), NameOf(i * step)}, now, {});
     JANUS_CHECK(done.ok(), done.status().ToString());
   });
+}
+
+void Churn(int count, int step, int writes, const std::string& log) {
+  const control::SystemTimeline timeline;
+  const auto client = MakeClient(timeline);
+  std::vector<int> left;
+  for (int i = 0; i < count; ++i) {
+    if (i % step != 0) left.push_back(i);
+  }
+  std::vector<std::string> lines(static_cast<size_t>(writes));
+  const MonotonicTime began = MonotonicClock::now();
+  InParallel(writes, [&](int i) {
+    Node patch = Node::Map();
+    control::SetAt(patch, {"metadata", "labels", "bench"}, Node::String(std::to_string(i)));
+    const std::string name = NameOf(left[static_cast<size_t>(i) % left.size()]);
+    const ApiResult<Node> done =
+        client->Patch(kPods, {BenchNamespace(), name}, control::PatchKind::kMerge, patch,
+                      control::Subresource::kNone, {}, {});
+    JANUS_CHECK(done.ok(), done.status().ToString());
+    lines[static_cast<size_t>(i)] = name + ' ' + std::string(control::ResourceVersionOf(*done)) +
+                                    ' ' + std::to_string(Nanoseconds(MonotonicClock::now())) + '\n';
+  });
+  const Seconds took = MonotonicClock::now() - began;
+  std::ofstream out(log);
+  for (const std::string& line : lines) out << line;
+  std::printf("{\"writes\":%d,\"writes_per_second\":%.4g}\n", writes, writes / took.count());
 }
 
 }  // namespace janus::bench

@@ -58,6 +58,13 @@ class ApiServer:
         text = response.read()
         return response.status, json.loads(text) if text else None
 
+    def content_type(self, path, accept):
+        """What the server chooses for a GET to answer in."""
+        self.connection.request("GET", path, headers={"Accept": accept})
+        response = self.connection.getresponse()
+        response.read()
+        return response.headers["Content-Type"]
+
     def close(self):
         self.connection.close()
         self.proxy.terminate()

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "operator/kube/protobuf_object.h"
 #include "operator/kube/watch_decoder.h"
 
 namespace janus::control {
@@ -38,12 +39,26 @@ void AddSelection(const Selection& selection, Query& query) {
       .Add("fieldSelector", selection.field_selector);
 }
 
+// `part`: as ParseJson has it; "items" or nothing.
+ApiResult<Node> ReadObject(const HttpReply& reply, const JsonPart& part) {
+  Result<Node> read = IsProtobufMediaType(reply.content_type)
+                          ? ReadProtobufObject(reply.body, "reply", part.keep)
+                          : ParseJson(reply.body, "reply", part);
+  if (read.ok() && read->kind == Node::Kind::kMap) return *std::move(read);
+  ApiError error =
+      LocalError(DataLoss("the server's reply is no object: " +
+                          (read.ok() ? reply.body.substr(0, 64) : read.status().message())));
+  error.outcome_unknown = true;
+  return error;
+}
+
 }  // namespace
 
 KubeClient::KubeClient(ClusterConfig config, KubeClientOptions options, const Timeline& timeline)
     : path_prefix_(config.path_prefix),
       field_manager_(options.name),
       watch_silence_(options.watch_silence),
+      use_protobuf_(options.use_protobuf),
       transport_(std::move(config), WithUserAgent(std::move(options)), timeline) {}
 
 std::string KubeClient::WriteQuery(const WriteOptions& options) const {
@@ -54,18 +69,22 @@ std::string KubeClient::WriteQuery(const WriteOptions& options) const {
       .text();
 }
 
-ApiResult<Node> KubeClient::Send(HttpRequest request, Repeat repeat, const CallLimits& limits,
-                                 const JsonPart& part) {
+std::string KubeClient::Accepted(const Resource& resource) const {
+  if (!use_protobuf_ || !HasProtobuf(resource)) return std::string(kJson);
+  return std::string(kProtobufMediaType) + "," + std::string(kJson);
+}
+
+ApiResult<HttpReply> KubeClient::Call(HttpRequest request, Repeat repeat,
+                                      const CallLimits& limits) {
   request.target = path_prefix_ + request.target;
-  ApiResult<HttpReply> reply = transport_.Call(request, repeat, limits);
-  if (!reply.ok()) return std::move(reply).error();
-  Result<Node> read = ParseJson(reply->body, "reply", part);
-  if (read.ok() && read->kind == Node::Kind::kMap) return *std::move(read);
-  ApiError error =
-      LocalError(DataLoss("the server's reply is no object: " +
-                          (read.ok() ? reply->body.substr(0, 64) : read.status().message())));
-  error.outcome_unknown = true;
-  return error;
+  return transport_.Call(request, repeat, limits);
+}
+
+ApiResult<Node> KubeClient::Send(HttpRequest request, Repeat repeat, const CallLimits& limits) {
+  request.headers.emplace_back("Accept", kJson);
+  const ApiResult<HttpReply> reply = Call(std::move(request), repeat, limits);
+  if (!reply.ok()) return reply.error();
+  return ReadObject(*reply, {});
 }
 
 ApiResult<Node> KubeClient::Get(const Resource& resource, const ObjectKey& key,
@@ -87,8 +106,11 @@ ApiResult<ObjectList> KubeClient::List(const Resource& resource, const ListOptio
     query.Add("resourceVersion", options.resource_version)
         .Add("resourceVersionMatch", "NotOlderThan");
   }
-  ApiResult<Node> reply = Send({"GET", *path + query.text(), {}, {}, {}}, Repeat::kHarmless, limits,
-                               {"items", options.keep});
+  const ApiResult<HttpReply> got =
+      Call({"GET", *path + query.text(), {{"Accept", Accepted(resource)}}, {}, {}},
+           Repeat::kHarmless, limits);
+  if (!got.ok()) return got.error();
+  ApiResult<Node> reply = ReadObject(*got, {"items", options.keep});
   if (!reply.ok()) return std::move(reply).error();
   ObjectList out;
   out.resource_version = ResourceVersionOf(*reply);
@@ -196,17 +218,21 @@ ApiResult<WatchEnd> KubeClient::Watch(const Resource& resource, const WatchOptio
       .Add("resourceVersion", options.resource_version)
       .Add("timeoutSeconds", std::to_string(static_cast<int64_t>(options.timeout.count())));
 
-  WatchDecoder decoder(options.keep);
+  std::unique_ptr<WatchDecoder> decoder;
   ApiResult<WatchEnd> last = WatchEnd::kServer;
-  const BodySink sink{[&](std::string_view bytes) {
-                        last = decoder.Feed(bytes, deliver);
+  const BodySink sink{[&](std::string_view content_type) {
+                        decoder = MakeWatchDecoder(content_type, options.keep);
+                      },
+                      [&](std::string_view bytes) {
+                        last = decoder->Feed(bytes, deliver);
                         return last.ok() && *last == WatchEnd::kServer;
                       },
                       watch_silence_};
-  ApiResult<bool> ended =
-      transport_.Stream({"GET", path_prefix_ + *path + query.text(), {}, {}, {}}, sink, stop);
+  ApiResult<bool> ended = transport_.Stream(
+      {"GET", path_prefix_ + *path + query.text(), {{"Accept", Accepted(resource)}}, {}, {}}, sink,
+      stop);
   if (!ended.ok()) return std::move(ended).error();
-  if (*ended && decoder.IsInEvent()) {
+  if (*ended && decoder->IsInEvent()) {
     return LocalError(
         Unavailable("the watch of " + resource.ToString() + " ended inside an event"));
   }

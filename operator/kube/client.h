@@ -12,13 +12,16 @@
 namespace janus::control {
 
 struct KubeClientOptions {
-  // Who owns the fields we apply, and who we are to the audit log: "<name>/<version>
-  //".
+  // Who owns the fields we apply, and who we are to the audit log: "<name>/<version>".
   std::string name = "janus-operator";
   TransportOptions transport;  // user_agent empty: made of `name`
   // A watch on which nothing came for so long is cut. API servers send a bookmark about once a
   // minute, so that a connection that died without a word does not stay unnoticed.
   Seconds watch_silence{90};
+  // Lists and watches of kinds that have it (protobuf_object.h) are asked for in protobuf, which
+  // costs the server a third of JSON; where it answers in JSON nevertheless, that is read. All else
+  // is JSON.
+  bool use_protobuf = true;
 };
 
 // The API of a real API server, over HTTP. Thread-safe.
@@ -47,13 +50,17 @@ class KubeClient final : public ObjectApi {
                             const std::stop_token& stop) override;
 
  private:
-  ApiResult<Node> Send(HttpRequest request, Repeat repeat, const CallLimits& limits,
-                       const JsonPart& part = {});
+  ApiResult<HttpReply> Call(HttpRequest request, Repeat repeat, const CallLimits& limits);
+  // Whose reply is an object in JSON.
+  ApiResult<Node> Send(HttpRequest request, Repeat repeat, const CallLimits& limits);
+  // What lists and watches of it may be answered in.
+  std::string Accepted(const Resource& resource) const;
   std::string WriteQuery(const WriteOptions& options) const;
 
   const std::string path_prefix_;
   const std::string field_manager_;
   const Seconds watch_silence_;
+  const bool use_protobuf_;
   Transport transport_;
 };
 

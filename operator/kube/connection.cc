@@ -173,6 +173,10 @@ bool IsBeforeSending(httplib::Error error) {
   }
 }
 
+bool IsDone(int http_status) {
+  return http_status >= 200 && http_status < 300;
+}
+
 class HttpConnection final : public Connection {
  public:
   HttpConnection(const ClusterConfig& config, Deadlines& deadlines)
@@ -277,15 +281,16 @@ httplib::Request HttpConnection::Prepare(const HttpRequest& request, const BodyS
     out.body = request.body;
     out.headers.emplace("Content-Type", request.content_type);
   }
-  out.response_handler = [&progress](const httplib::Response& response) {
+  out.response_handler = [sink, &progress](const httplib::Response& response) {
     progress.reply.status = response.status;
     progress.reply.retry_after = RetryAfter(response);
+    progress.reply.content_type = response.get_header_value("Content-Type");
+    if (sink != nullptr && IsDone(response.status)) sink->begin(progress.reply.content_type);
     return true;
   };
   out.content_receiver = [this, sink, &progress](const char* data, size_t size, uint64_t,
                                                  uint64_t) {
-    const bool is_done = progress.reply.status >= 200 && progress.reply.status < 300;
-    if (sink != nullptr && is_done) {
+    if (sink != nullptr && IsDone(progress.reply.status)) {
       deadlines_.Move(deadline_id_, After(sink->silence));
       progress.had_enough = !sink->take({data, size});
       return !progress.had_enough;

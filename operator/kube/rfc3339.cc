@@ -48,6 +48,19 @@ class Reader {
   bool ok_ = true;
 };
 
+std::string Format(chrono::sys_time<chrono::microseconds> time) {
+  const auto days = chrono::floor<chrono::days>(time);
+  const chrono::year_month_day date(days);
+  const chrono::hh_mm_ss clock(time - days);
+  char text[48];
+  std::snprintf(
+      text, sizeof text, "%04d-%02u-%02uT%02d:%02d:%02d.%06dZ", static_cast<int>(date.year()),
+      static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
+      static_cast<int>(clock.hours().count()), static_cast<int>(clock.minutes().count()),
+      static_cast<int>(clock.seconds().count()), static_cast<int>(clock.subseconds().count()));
+  return text;
+}
+
 }  // namespace
 
 Result<WallTime> ParseTime(std::string_view text) {
@@ -88,20 +101,15 @@ Result<WallTime> ParseTime(std::string_view text) {
 }
 
 std::string FormatMicroTime(WallTime time) {
-  const auto days = chrono::floor<chrono::days>(time);
-  const chrono::year_month_day date(days);
-  const chrono::hh_mm_ss clock(chrono::floor<chrono::microseconds>(time - days));
-  char text[48];
-  std::snprintf(
-      text, sizeof text, "%04d-%02u-%02uT%02d:%02d:%02d.%06dZ", static_cast<int>(date.year()),
-      static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
-      static_cast<int>(clock.hours().count()), static_cast<int>(clock.minutes().count()),
-      static_cast<int>(clock.seconds().count()), static_cast<int>(clock.subseconds().count()));
-  return text;
+  return Format(chrono::floor<chrono::microseconds>(time));
 }
 
 std::string FormatTime(WallTime time) {
-  const std::string micro = FormatMicroTime(time);
+  return FormatTime(chrono::floor<chrono::seconds>(time));
+}
+
+std::string FormatTime(chrono::sys_seconds time) {
+  const std::string micro = Format(time);
   return micro.substr(0, micro.find('.')) + "Z";
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <string_view>
 
@@ -13,6 +14,8 @@ Result<WallTime> ParseTime(std::string_view text);
 
 // As the API's Time (whole seconds) and MicroTime are written; UTC.
 std::string FormatTime(WallTime time);
+// The same beyond WallTime's 584 years. REQUIRES: year 0 to 9999.
+std::string FormatTime(std::chrono::sys_seconds time);
 std::string FormatMicroTime(WallTime time);
 
 }  // namespace janus::control

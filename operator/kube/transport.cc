@@ -145,7 +145,6 @@ ApiResult<HttpReply> Transport::Attempt(const HttpRequest& request, const Creden
   if (!connection.ok()) return LocalError(std::move(connection).status());
   HttpRequest sent = request;
   sent.headers.emplace_back("User-Agent", options_.user_agent);
-  sent.headers.emplace_back("Accept", "application/json");
   if (!credentials.token.empty()) {
     sent.headers.emplace_back("Authorization", "Bearer " + credentials.token);
   }
@@ -230,7 +229,8 @@ ApiResult<bool> Transport::Stream(const HttpRequest& request, const BodySink& si
     ++watches_;
   }
   bool had_enough = false;
-  const BodySink watching{[&](std::string_view bytes) {
+  const BodySink watching{sink.begin,
+                          [&](std::string_view bytes) {
                             had_enough = !sink.take(bytes);
                             return !had_enough;
                           },

@@ -41,7 +41,8 @@ class Transport {
   // REQUIRES: no call is running.
   ~Transport();
 
-  // A 2xx reply, or why there is none. `request` carries neither credentials nor User-Agent.
+  // A 2xx reply, or why there is none. `request` carries neither credentials nor User-Agent, but
+  // says what it accepts.
   ApiResult<HttpReply> Call(const HttpRequest& request, Repeat repeat, const CallLimits& limits);
 
   // One attempt whose 2xx body goes to `sink`; ends when the sink or the server ends it (true: the

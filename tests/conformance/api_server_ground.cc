@@ -1,4 +1,5 @@
 // A real API server: $KUBECONFIG, and $JANUS_NAMESPACE, which is there; with the kinds of crds/.
+// $JANUS_LISTS: "protobuf", or "json", in which lists and watches are asked for.
 
 #include <cstdlib>
 #include <utility>
@@ -19,7 +20,8 @@ std::string Variable(const char* name) {
 class ApiServerGround final : public Ground {
  public:
   explicit ApiServerGround(const ClusterConfig& config)
-      : client_(config, {}, timeline_), other_(config, Named("somebody-else"), timeline_) {}
+      : client_(config, Named(KubeClientOptions().name), timeline_),
+        other_(config, Named("somebody-else"), timeline_) {}
   ObjectApi& api() override { return client_; }
   ObjectApi& other_api() override { return other_; }
   std::string ns() const override { return Variable("JANUS_NAMESPACE"); }
@@ -28,6 +30,7 @@ class ApiServerGround final : public Ground {
   static KubeClientOptions Named(std::string name) {
     KubeClientOptions options;
     options.name = std::move(name);
+    options.use_protobuf = Variable("JANUS_LISTS") == "protobuf";
     return options;
   }
 

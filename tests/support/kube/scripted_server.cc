@@ -130,15 +130,16 @@ struct ScriptedServer::Tls {
   Tls& operator=(const Tls&) = delete;
 };
 
-void Peer::Reply(int status, std::string_view body, std::string_view headers) {
-  SendRaw("HTTP/1.1 " + std::to_string(status) + " X\r\nContent-Type: application/json\r\n" +
-          std::string(headers) + "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" +
-          std::string(body));
+void Peer::Reply(int status, std::string_view body, std::string_view headers,
+                 std::string_view content_type) {
+  SendRaw("HTTP/1.1 " + std::to_string(status) +
+          " X\r\nContent-Type: " + std::string(content_type) + "\r\n" + std::string(headers) +
+          "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + std::string(body));
 }
 
-void Peer::BeginChunks() {
-  SendRaw(
-      "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n");
+void Peer::BeginChunks(std::string_view content_type) {
+  SendRaw("HTTP/1.1 200 OK\r\nContent-Type: " + std::string(content_type) +
+          "\r\nTransfer-Encoding: chunked\r\n\r\n");
 }
 
 void Peer::SendChunk(std::string_view bytes) {

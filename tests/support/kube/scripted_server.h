@@ -36,9 +36,10 @@ class Peer {
   // Says nothing until the client has closed or reset the connection, or the server ends.
   virtual void HoldUntilClosed() = 0;
 
-  void Reply(int status, std::string_view body, std::string_view headers = "");
+  void Reply(int status, std::string_view body, std::string_view headers = "",
+             std::string_view content_type = "application/json");
   // A chunked 200 begins; SendChunk goes on, EndChunks ends it properly.
-  void BeginChunks();
+  void BeginChunks(std::string_view content_type = "application/json");
   void SendChunk(std::string_view bytes);
   void EndChunks();
 };

@@ -2,7 +2,7 @@
 // the same fields.
 //
 //	clientgo follow -count 10000 [-format protobuf]   until so many pods are in its store; its cost
-//	clientgo hear -server URL -count 30000 -log FILE  until so many events came; when each did
+//	clientgo hear [-server URL] -count 30000 -log FILE [-format protobuf]   until so many events came; when each did
 package main
 
 import (
@@ -126,7 +126,7 @@ func monotonic() int64 {
 	return now.Nano()
 }
 
-func hear(client kubernetes.Interface, count int, file string) {
+func hear(client kubernetes.Interface, count int, file, format string) {
 	informer := podInformer(client)
 	var mu sync.Mutex
 	lines := make([]string, 0, count)
@@ -153,6 +153,10 @@ func hear(client kubernetes.Interface, count int, file string) {
 		DeleteFunc: func(object any) { heard(object, "deleted") },
 	}))
 	go informer.RunWithContext(context.Background())
+	if !cache.WaitForCacheSync(nil, informer.HasSynced) {
+		log.Fatal("not synced")
+	}
+	fmt.Fprintln(os.Stderr, "synced")
 	select {
 	case <-done:
 	case <-time.After(2 * time.Minute):
@@ -166,7 +170,7 @@ func hear(client kubernetes.Interface, count int, file string) {
 	}
 	writer.Flush()
 	out.Close()
-	json.NewEncoder(os.Stdout).Encode(map[string]any{"client": "client-go json", "cpu_seconds": cpu,
+	json.NewEncoder(os.Stdout).Encode(map[string]any{"client": "client-go " + format, "cpu_seconds": cpu,
 		"resident_mib": float64(memory("VmRSS")) / 1024})
 }
 
@@ -186,7 +190,7 @@ func main() {
 	case "follow":
 		follow(client, *count, *format, *settle)
 	case "hear":
-		hear(client, *count, *file)
+		hear(client, *count, *file, *format)
 	default:
 		log.Fatal("clientgo follow|hear ...")
 	}
