@@ -124,8 +124,9 @@ std::vector<double> Decode(const Setup& s, Transport& transport, AttentionExchan
   options.kv_bytes = int64_t{256} << 20;
   options.swap_bytes = 0;
   options.tpot_target = Seconds(60.0);  // all prompts in one step
-  auto instance = *AttentionInstance::Create(options, s.held.model, s.held.attention, s.topology,
-                                             Rank{0}, transport, exchange, sink, clock, stream);
+  const auto instance =
+      *AttentionInstance::Create(options, s.held.model, s.held.attention, sink, clock);
+  const auto epoch = *instance->Enter(s.topology, Rank{0}, transport, exchange, stream);
   for (int i = 0; i < s.batch; ++i) {
     Request request;
     request.key = {1, static_cast<uint64_t>(i), 1};
@@ -138,7 +139,7 @@ std::vector<double> Decode(const Setup& s, Transport& transport, AttentionExchan
   Status ended;
   std::jthread step([&](std::stop_token stop) {
     PinTo(0);
-    ended = instance->Run(stop);
+    ended = instance->Run(*epoch, stop);
   });
   std::vector<double> seconds = sink.Await();
   step.request_stop();

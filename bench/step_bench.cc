@@ -80,9 +80,10 @@ Measured Decode(const LoadedModel& loaded, const Topology& topology, kernels::Is
   options.max_batch = batch;
   options.kv_bytes = int64_t{256} << 20;
   options.tpot_target = Seconds(60.0);  // all prompts in one step
-  const auto attention = *AttentionInstance::Create(
-      options, model, loaded.attention.weights, topology, Rank{0}, *attention_end,
-      *attention_exchange, sink, clock, {kernels::Device::kCpu, &attention_team, isa, nullptr});
+  const auto attention =
+      *AttentionInstance::Create(options, model, loaded.attention.weights, sink, clock);
+  const auto epoch = *attention->Enter(topology, Rank{0}, *attention_end, *attention_exchange,
+                                       {kernels::Device::kCpu, &attention_team, isa, nullptr});
   for (int i = 0; i < batch; ++i) {
     Request request;
     request.key = {id, static_cast<uint64_t>(i), 1};
@@ -96,7 +97,7 @@ Measured Decode(const LoadedModel& loaded, const Topology& topology, kernels::Is
   Measured m;
   {
     std::jthread serves([&](std::stop_token stop) { (void)experts.Run(stop); });
-    std::jthread runs([&](std::stop_token stop) { (void)attention->Run(stop); });
+    std::jthread runs([&](std::stop_token stop) { (void)attention->Run(*epoch, stop); });
     m.steps = stream->Await();
   }
   const InstanceStatistics statistics = attention->statistics();

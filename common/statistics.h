@@ -51,6 +51,9 @@ struct InstanceStatistics {
   double tpot_seconds_median = 0;  // of requests finished lately (attention); 0: none yet
   uint64_t resident_bytes = 0;     // of the process
   std::vector<PeerLink> links;     // to each of its peers
+  // Why its epoch has ended here without another: requests are kept and nothing is computed. Empty:
+  // it serves.
+  std::string holding;
 };
 
 struct Statistics {

@@ -165,6 +165,7 @@ v1::InstanceStatistics ToProto(const InstanceStatistics& s) {
   to.set_bytes_received(s.bytes_received);
   to.set_tpot_seconds_median(s.tpot_seconds_median);
   to.set_resident_bytes(s.resident_bytes);
+  to.set_holding(s.holding);
   for (const PeerLink& link : s.links) {
     v1::PeerLink& out = *to.add_links();
     out.set_role(ToProto(link.role));
@@ -208,6 +209,7 @@ InstanceStatistics FromProto(const v1::InstanceStatistics& s) {
   to.bytes_received = s.bytes_received();
   to.tpot_seconds_median = s.tpot_seconds_median();
   to.resident_bytes = s.resident_bytes();
+  to.holding = s.holding();
   for (const v1::PeerLink& link : s.links()) {
     to.links.push_back(
         {role_of(link.role()), Rank{static_cast<int32_t>(link.rank())}, link.transport()});

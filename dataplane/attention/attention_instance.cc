@@ -61,11 +61,10 @@ Status ValidateSampling(const Request& request) {
 
 Result<std::unique_ptr<AttentionInstance>> AttentionInstance::Create(
     const AttentionOptions& options, const ModelDescription& model, const AttentionWeights& weights,
-    const Topology& topology, Rank rank, Transport& transport, AttentionExchange& exchange,
-    TokenSink& sink, const Clock& clock, const kernels::Stream& stream) {
-  if (options.max_batch < 1 || options.max_batch > topology.max_rows_per_round) {
-    return InvalidArgument("maxBatchSize " + std::to_string(options.max_batch) + ": want 1.." +
-                           std::to_string(topology.max_rows_per_round) + ", the rows of a round");
+    TokenSink& sink, const Clock& clock) {
+  if (options.max_batch < 1) {
+    return InvalidArgument("maxBatchSize " + std::to_string(options.max_batch) +
+                           ": want 1 or more");
   }
   if (options.max_model_len > model.max_positions) {
     return InvalidArgument("maxModelLen " + std::to_string(options.max_model_len) +
@@ -77,48 +76,48 @@ Result<std::unique_ptr<AttentionInstance>> AttentionInstance::Create(
   cache_options.bytes = options.kv_bytes;
   cache_options.swap_bytes = options.swap_bytes;
   JANUS_ASSIGN_OR_RETURN(std::unique_ptr<KvCache> cache, KvCache::Create(cache_options));
-  return std::unique_ptr<AttentionInstance>(new AttentionInstance(options, model, weights, topology,
-                                                                  rank, transport, exchange, sink,
-                                                                  clock, stream, std::move(cache)));
+  return std::unique_ptr<AttentionInstance>(
+      new AttentionInstance(options, model, weights, sink, clock, std::move(cache)));
 }
 
 AttentionInstance::AttentionInstance(const AttentionOptions& options, const ModelDescription& model,
-                                     const AttentionWeights& weights, const Topology& topology,
-                                     Rank rank, Transport& transport, AttentionExchange& exchange,
-                                     TokenSink& sink, const Clock& clock,
-                                     const kernels::Stream& stream, std::unique_ptr<KvCache> cache)
+                                     const AttentionWeights& weights, TokenSink& sink,
+                                     const Clock& clock, std::unique_ptr<KvCache> cache)
     : options_(options),
       model_(model),
-      topology_(topology),
-      rank_(rank),
+      weights_(weights),
       max_model_len_(options.max_model_len > 0 ? options.max_model_len : model.max_positions),
-      transport_(transport),
-      exchange_(exchange),
       sink_(sink),
       clock_(clock),
-      stream_(stream),
       cache_(std::move(cache)),
-      scheduler_({options.max_batch, options.max_waiting, max_model_len_}, *cache_),
-      layers_(model, weights, *cache_, stream, topology.max_rows_per_round) {
+      scheduler_({options.max_batch, options.max_waiting, max_model_len_}, *cache_) {
+  statistics_.role = Role::kAttention;
+  statistics_.kv_tokens_capacity = static_cast<uint64_t>(kv_capacity_tokens());
+}
+
+Result<std::unique_ptr<AttentionEpoch>> AttentionInstance::Enter(
+    const Topology& topology, Rank rank, Transport& transport, AttentionExchange& exchange,
+    const kernels::Stream& stream) const {
+  if (options_.max_batch > topology.max_rows_per_round) {
+    return InvalidArgument("maxBatchSize " + std::to_string(options_.max_batch) + ": want 1.." +
+                           std::to_string(topology.max_rows_per_round) + ", the rows of a round");
+  }
+  auto epoch = std::make_unique<AttentionEpoch>(topology, rank, transport, exchange, model_,
+                                                weights_, *cache_, stream);
   if (rank.value == 0) {
     CoordinatorOptions coordinator;
     coordinator.m = topology.m();
     coordinator.max_rows = topology.max_rows_per_round;
-    coordinator.tpot_target = options.tpot_target;
-    coordinator.least_prefill_share = options.least_prefill_share;
-    control_ = std::make_unique<Leader>(coordinator, topology, options.deadlines, transport, clock,
-                                        options.log);
+    coordinator.tpot_target = options_.tpot_target;
+    coordinator.least_prefill_share = options_.least_prefill_share;
+    epoch->control = std::make_unique<Leader>(coordinator, topology, options_.deadlines, transport,
+                                              clock_, options_.log);
   } else {
-    control_ = std::make_unique<Follower>(transport, topology.m(), topology.max_rows_per_round,
-                                          topology.epoch, options.deadlines, options.log);
+    epoch->control =
+        std::make_unique<Follower>(transport, topology.m(), topology.max_rows_per_round,
+                                   topology.epoch, options_.deadlines, options_.log);
   }
-  const int threads = stream.team == nullptr ? 1 : stream.team->size();
-  sample_workspace_ =
-      AlignedBuffer(static_cast<size_t>(kernels::SampleWorkspaceBytes(model.vocab, threads)));
-  statistics_.role = Role::kAttention;
-  statistics_.rank = rank;
-  statistics_.detection_seconds = control_->detection().count();
-  statistics_.kv_tokens_capacity = static_cast<uint64_t>(kv_capacity_tokens());
+  return epoch;
 }
 
 Status AttentionInstance::CheckTokens(std::span<const int32_t> tokens, const char* whose) const {
@@ -139,37 +138,36 @@ Status AttentionInstance::Submit(Request request) {
     return InvalidArgument(
         "logits_hash: this service hashes no logits; start it with --debug-logits-hash");
   }
-  {
-    const MutexLock lock(mu_);
-    if (inbox_requests_ + scheduler_waiting_ >= options_.max_waiting) {
-      return ResourceExhausted(std::to_string(inbox_requests_ + scheduler_waiting_) +
-                               " requests are waiting already");
-    }
-    ++inbox_requests_;
-    inbox_.emplace_back(std::move(request));
+  const MutexLock lock(mu_);
+  if (has_left_) return Unavailable("this instance has left the service");
+  if (inbox_requests_ + scheduler_waiting_ >= options_.max_waiting) {
+    return ResourceExhausted(std::to_string(inbox_requests_ + scheduler_waiting_) +
+                             " requests are waiting already");
   }
-  inbox_pending_.store(true, std::memory_order_release);
-  transport_.Wake();
+  ++inbox_requests_;
+  Post(std::move(request));
   return OkStatus();
 }
 
 // Cancels are bounded by the requests they end: the callers send one per request.
 void AttentionInstance::Cancel(const RequestKey& key) {
-  {
-    const MutexLock lock(mu_);
-    inbox_.emplace_back(key);
-  }
-  inbox_pending_.store(true, std::memory_order_release);
-  transport_.Wake();
+  const MutexLock lock(mu_);
+  Post(key);
 }
 
 void AttentionInstance::CancelStream(uint64_t stream) {
-  {
-    const MutexLock lock(mu_);
-    inbox_.emplace_back(CancelStreamNote{stream});
-  }
+  const MutexLock lock(mu_);
+  Post(CancelStreamNote{stream});
+}
+
+void AttentionInstance::Post(Inbound inbound) {
+  inbox_.push_back(std::move(inbound));
   inbox_pending_.store(true, std::memory_order_release);
-  transport_.Wake();
+  if (steps_by_ != nullptr) {
+    steps_by_->Wake();
+  } else {
+    inbox_changed_.NotifyAll();
+  }
 }
 
 void AttentionInstance::DrainInbox(std::vector<TokenEvent>& events) {
@@ -237,47 +235,109 @@ Demand AttentionInstance::MakeDemand(uint64_t for_step, const Scheduler::Outlook
 }
 
 Status AttentionInstance::SendDemand(uint64_t for_step, const Scheduler::Outlook& outlook) {
-  return control_->Say(for_step, MakeDemand(for_step, outlook));
+  return epoch_->control->Say(for_step, MakeDemand(for_step, outlook));
 }
 
 MonotonicTime AttentionInstance::DemandExpires() const {
-  return Later(demand_sent_at_, control_->detection());
+  return Later(demand_sent_at_, epoch_->control->detection());
 }
 
 // Between steps: work that no demand has announced yet is announced for the next ticket.
 Status AttentionInstance::OfferWork() {
   if (scheduler_.idle()) return OkStatus();
-  const bool said = demand_sent_for_ > control_->newest() && demand_sent_work_;
+  const bool said = demand_sent_for_ > epoch_->control->newest() && demand_sent_work_;
   if (said && MonotonicClock::now() < DemandExpires()) return OkStatus();
-  return SendDemand(control_->newest() + 1, scheduler_.After(Batch()));
+  return SendDemand(epoch_->control->newest() + 1, scheduler_.After(Batch()));
 }
 
-Status AttentionInstance::Run(std::stop_token stop) {
+Status AttentionInstance::Run(AttentionEpoch& epoch, std::stop_token stop) {
+  Begin(epoch);
   stop_ = stop;
-  const std::stop_callback wake(stop, [this] { transport_.Wake(); });
-  Status ended = RunSteps(stop);
-  ended =
-      JudgeLoss(std::move(ended), transport_, control_->left(), stop, options_.deadlines.detection);
-  if (ended.ok()) SayGoodbye(transport_, topology_.epoch);
+  Status ended;
+  {
+    const std::stop_callback wake(stop, [&] { epoch.transport.Wake(); });
+    ended = RunSteps(stop);
+    ended = JudgeLoss(std::move(ended), epoch.transport, epoch.control->left(), stop,
+                      options_.deadlines.detection);
+    if (ended.ok()) SayGoodbye(epoch.transport, epoch.topology.epoch);
+  }
+  End();
   return ended;
+}
+
+void AttentionInstance::Begin(AttentionEpoch& epoch) {
+  epoch_ = &epoch;
+  demand_sent_for_ = 0;
+  demand_sent_work_ = false;
+  last_step_ = Demand();
+  given_up_ = 0;
+  const MutexLock lock(mu_);
+  steps_by_ = &epoch.transport;
+  statistics_.rank = epoch.rank;
+  statistics_.detection_seconds = epoch.control->detection().count();
+}
+
+void AttentionInstance::End() {
+  counted_ = counted_ + CountsOf(*epoch_->control, epoch_->transport, epoch_->exchange);
+  epoch_ = nullptr;
+  const MutexLock lock(mu_);
+  Show(counted_, statistics_);
+  steps_by_ = nullptr;
+}
+
+void AttentionInstance::Hold(const std::stop_token& stop) {
+  const std::stop_callback wake(stop, [this] {
+    const MutexLock lock(mu_);
+    inbox_changed_.NotifyAll();
+  });
+  while (!stop.stop_requested()) {
+    std::vector<TokenEvent> events;
+    DrainInbox(events);
+    Emit(0, std::move(events));
+    const MutexLock lock(mu_);
+    while (inbox_.empty() && !stop.stop_requested()) inbox_changed_.Wait(mu_);
+  }
+}
+
+void AttentionInstance::Rejoin() {
+  const MutexLock lock(mu_);
+  has_left_ = false;
+}
+
+void AttentionInstance::Leave() {
+  {
+    const MutexLock lock(mu_);
+    has_left_ = true;
+  }
+  std::vector<TokenEvent> events;
+  DrainInbox(events);
+  for (const RequestKey& key : scheduler_.CancelAll()) {
+    TokenEvent event;
+    event.key = key;
+    event.finish = FinishReason::kCancelled;
+    events.push_back(std::move(event));
+  }
+  Emit(0, std::move(events));
+  const MutexLock lock(mu_);
+  PublishLoad();
 }
 
 Status AttentionInstance::RunSteps(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     std::vector<TokenEvent> events;
     DrainInbox(events);
-    Emit(control_->newest(), std::move(events));
-    control_->Poll();
-    JANUS_RETURN_IF_ERROR(control_->error());
-    if (control_->leaving()) {
+    Emit(epoch_->control->newest(), std::move(events));
+    epoch_->control->Poll();
+    JANUS_RETURN_IF_ERROR(epoch_->control->error());
+    if (epoch_->control->leaving()) {
       const Status left = LeaveStep();
       if (left.code() == StatusCode::kCancelled) return OkStatus();
       JANUS_RETURN_IF_ERROR(left);
       continue;
     }
-    if (const std::optional<Ticket> next = control_->Next()) {
+    if (const std::optional<Ticket> next = epoch_->control->Next()) {
       const Ticket& ticket = *next;
-      if (ticket.participates(rank_.value)) {
+      if (ticket.participates(epoch_->rank.value)) {
         const Status executed = ExecuteStep(ticket);
         if (executed.code() == StatusCode::kCancelled) return OkStatus();
         if (executed.code() == StatusCode::kAborted) continue;
@@ -294,12 +354,12 @@ Status AttentionInstance::RunSteps(const std::stop_token& stop) {
       continue;
     }
     JANUS_RETURN_IF_ERROR(OfferWork());
-    MonotonicTime deadline =
-        std::min(MonotonicClock::now() + std::chrono::seconds(3600), control_->NextDeadline());
+    MonotonicTime deadline = std::min(MonotonicClock::now() + std::chrono::seconds(3600),
+                                      epoch_->control->NextDeadline());
     if (!scheduler_.idle()) deadline = std::min(deadline, DemandExpires());
-    const Status waited = transport_.Wait(deadline, [&] {
-      if (control_->Poll() || InboxPending() || stop.stop_requested()) return true;
-      return control_->NextDeadline() < deadline;  // patience has begun
+    const Status waited = epoch_->transport.Wait(deadline, [&] {
+      if (epoch_->control->Poll() || InboxPending() || stop.stop_requested()) return true;
+      return epoch_->control->NextDeadline() < deadline;  // patience has begun
     });
     if (!waited.ok() && waited.code() != StatusCode::kDeadlineExceeded) return waited;
   }
@@ -308,9 +368,9 @@ Status AttentionInstance::RunSteps(const std::stop_token& stop) {
 
 // What was announced of work here counted on the step that is given up, so it is said anew.
 Status AttentionInstance::LeaveStep() {
-  JANUS_RETURN_IF_ERROR(control_->Leave(
-      exchange_, [&] { return MakeDemand(control_->newest() + 1, scheduler_.After(Batch())); },
-      stop_));
+  JANUS_RETURN_IF_ERROR(epoch_->control->Leave(
+      epoch_->exchange,
+      [&] { return MakeDemand(epoch_->control->newest() + 1, scheduler_.After(Batch())); }, stop_));
   given_up_ = scheduler_.idle() ? 0 : given_up_ + 1;
   {
     const MutexLock lock(mu_);
@@ -318,27 +378,21 @@ Status AttentionInstance::LeaveStep() {
     CountMessages();
   }
   if (given_up_ <= options_.most_repeats) return OkStatus();
-  return Internal("step " + std::to_string(control_->newest()) +
+  return Internal("step " + std::to_string(epoch_->control->newest()) +
                   " and those before it were given up " + std::to_string(given_up_) +
-                  " times in a row; at last: " + control_->reason());
+                  " times in a row; at last: " + epoch_->control->reason());
 }
 
 void AttentionInstance::CountMessages() {
-  statistics_.rounds_missed = control_->missed();
-  statistics_.detection_seconds = control_->detection().count();
-  statistics_.messages_malformed = transport_.dropped();
-  statistics_.messages_late = exchange_.stale();
-  statistics_.messages_dropped =
-      statistics_.messages_malformed + statistics_.messages_late + control_->dropped();
-  statistics_.bytes_sent = exchange_.bytes_sent();
-  statistics_.bytes_received = exchange_.bytes_received();
+  statistics_.detection_seconds = epoch_->control->detection().count();
+  Show(counted_ + CountsOf(*epoch_->control, epoch_->transport, epoch_->exchange), statistics_);
 }
 
 Status AttentionInstance::ExecuteStep(const Ticket& ticket) {
   const MonotonicTime start = clock_.Now();
   wait_ = Seconds(0);
   kernels_ = Seconds(0);
-  const TicketShare share = ticket.shares[static_cast<size_t>(rank_.value)];
+  const TicketShare share = ticket.shares[static_cast<size_t>(epoch_->rank.value)];
   BatchLimits limits{share.row_limit, share.prefill_budget};
   if (options_.prefill_override) limits.prefill_rows = options_.prefill_override(ticket.step);
   if (options_.preempt_override && options_.preempt_override(ticket.step)) {
@@ -349,7 +403,7 @@ Status AttentionInstance::ExecuteStep(const Ticket& ticket) {
 
   {
     const Timed kernel(clock_, kernels_);
-    JANUS_RETURN_IF_ERROR(layers_.Begin(batch));
+    JANUS_RETURN_IF_ERROR(epoch_->layers.Begin(batch));
   }
   JANUS_RETURN_IF_ERROR(RunLayers(ticket, batch));
   scheduler_.MarkComputed(batch);
@@ -368,10 +422,10 @@ Status AttentionInstance::ExecuteStep(const Ticket& ticket) {
 }
 
 Status AttentionInstance::RunLayers(const Ticket& ticket, const Batch& batch) {
-  const int b = topology_.micro_batches;
+  const int b = epoch_->topology.micro_batches;
   const int rows = static_cast<int>(batch.rows.size());
   RoundKey key;
-  key.epoch = topology_.epoch;
+  key.epoch = epoch_->topology.epoch;
   key.step = ticket.step;
   // Per micro-batch: the MoE layer whose rows are with the experts; -1: none.
   std::array<int, kMaxMicroBatches> away;
@@ -391,23 +445,23 @@ Status AttentionInstance::RunLayers(const Ticket& ticket, const Batch& batch) {
       JANUS_RETURN_IF_ERROR(collect(i));
       if (dense) {
         const Timed kernel(clock_, kernels_);
-        JANUS_RETURN_IF_ERROR(layers_.DenseLayer(layer, part.first, part.rows));
+        JANUS_RETURN_IF_ERROR(epoch_->layers.DenseLayer(layer, part.first, part.rows));
         continue;
       }
       // A micro-batch of no rows is announced in the first round and then left out.
       if (part.rows == 0 && moe > 0) continue;
       key.layer = static_cast<uint16_t>(moe);
       key.micro_batch = static_cast<uint8_t>(i);
-      const std::span<std::byte> out = exchange_.Rows(i);
+      const std::span<std::byte> out = epoch_->exchange.Rows(i);
       const MonotonicTime ready = clock_.Now();
       {
         const Timed kernel(clock_, kernels_);
-        JANUS_RETURN_IF_ERROR(layers_.Attend(layer, part.first, part.rows, out.data()));
+        JANUS_RETURN_IF_ERROR(epoch_->layers.Attend(layer, part.first, part.rows, out.data()));
       }
-      JANUS_RETURN_IF_ERROR(exchange_.Post(key, part.rows, ready));
+      JANUS_RETURN_IF_ERROR(epoch_->exchange.Post(key, part.rows, ready));
       away[static_cast<size_t>(i)] = moe;
       const Timed kernel(clock_, kernels_);
-      JANUS_RETURN_IF_ERROR(layers_.SharedExperts(layer, part.first, part.rows, out.data()));
+      JANUS_RETURN_IF_ERROR(epoch_->layers.SharedExperts(layer, part.first, part.rows, out.data()));
     }
     if (!dense) ++moe;
   }
@@ -419,32 +473,33 @@ Status AttentionInstance::Collect(const RoundKey& key, int first, int rows) {
   const MonotonicTime start = clock_.Now();
   Result<bool> all = false;
   const auto arrived = [&] {
-    all = exchange_.Poll(key);
+    all = epoch_->exchange.Poll(key);
     if (!all.ok() || *all || stop_.stop_requested()) return true;
-    control_->Poll();
-    return control_->leaving();
+    epoch_->control->Poll();
+    return epoch_->control->leaving();
   };
-  const Status waited = transport_.Wait(Later(start, control_->detection()), arrived);
+  const Status waited = epoch_->transport.Wait(Later(start, epoch_->control->detection()), arrived);
   if (stop_.stop_requested()) return Cancelled("stopped");
-  if (control_->leaving()) return Aborted("the step is given up");
+  if (epoch_->control->leaving()) return Aborted("the step is given up");
   if (!all.ok()) return Missed(key, all.status());
   if (waited.code() == StatusCode::kDeadlineExceeded) {
     std::string who = "waiting for the contributions of experts";
-    for (const Rank e : exchange_.Awaited(key.micro_batch)) who += " " + std::to_string(e.value);
+    for (const Rank e : epoch_->exchange.Awaited(key.micro_batch))
+      who += " " + std::to_string(e.value);
     return Missed(key, waited.Annotate(who));
   }
   if (!waited.ok()) {
     return waited.Annotate("MoE layer " + std::to_string(key.layer) + ": waiting for the experts");
   }
   const Seconds took = clock_.Now() - start;
-  control_->OnArrival(took);
+  epoch_->control->OnArrival(took);
   wait_ += took;
   const Timed kernel(clock_, kernels_);
-  return layers_.AddExperts(first, rows, exchange_.Contributions(key.micro_batch));
+  return epoch_->layers.AddExperts(first, rows, epoch_->exchange.Contributions(key.micro_batch));
 }
 
 Status AttentionInstance::Missed(const RoundKey& round, const Status& why) {
-  JANUS_RETURN_IF_ERROR(control_->Miss(round, why));
+  JANUS_RETURN_IF_ERROR(epoch_->control->Miss(round, why));
   // At once: giving the step up may take as long as the slowest member.
   const MutexLock lock(mu_);
   CountMessages();
@@ -460,7 +515,7 @@ Status AttentionInstance::Finish(const Batch& batch, std::vector<TokenEvent>& ev
   std::span<const float> logits;
   {
     const Timed kernel(clock_, kernels_);
-    JANUS_ASSIGN_OR_RETURN(logits, layers_.Logits(wanted_rows_));
+    JANUS_ASSIGN_OR_RETURN(logits, epoch_->layers.Logits(wanted_rows_));
   }
   const auto vocab = static_cast<size_t>(model_.vocab);
   if (options_.logits_tap) {
@@ -500,10 +555,10 @@ Status AttentionInstance::SampleRows(const Batch& batch, std::span<const float> 
   args.tokens = drawn_.data();
   args.rows = static_cast<int64_t>(wanted_rows_.size());
   args.vocab = model_.vocab;
-  args.workspace = sample_workspace_.data();
-  args.workspace_bytes = static_cast<int64_t>(sample_workspace_.size());
+  args.workspace = epoch_->sample_workspace.data();
+  args.workspace_bytes = static_cast<int64_t>(epoch_->sample_workspace.size());
   const Timed kernel(clock_, kernels_);
-  Status sampled = kernels::Sample(stream_, args);
+  Status sampled = kernels::Sample(epoch_->stream, args);
   // Rows of unsound logits have no token; the others do.
   return sampled.code() == StatusCode::kDataLoss ? OkStatus() : sampled;
 }

@@ -18,9 +18,10 @@
 #include "common/mutex.h"
 #include "common/statistics.h"
 #include "common/topology.h"
-#include "dataplane/attention/layers.h"
+#include "dataplane/attention/attention_epoch.h"
 #include "dataplane/attention/weights.h"
 #include "dataplane/comm/exchange.h"
+#include "dataplane/comm/message_counts.h"
 #include "dataplane/comm/step_control.h"
 #include "dataplane/engine/kv_cache.h"
 #include "dataplane/engine/scheduler.h"
@@ -57,18 +58,28 @@ struct AttentionOptions {
 // One attention instance: sequences, their keys and values, every layer's attention, sampling. Rank
 // 0 coordinates the steps of all.
 //
-// A sequence moves on at the end of a step alone (MarkComputed, Append): a step that is given up
-// before has written keys and values, which the next one writes again, and nothing else.
+// It lasts over epochs (docs/design/007): Enter makes what the next one gives it while another
+// runs, Run serves one, and its requests go on in the next where they were in the last. Between
+// two, Hold keeps them. A sequence moves on at the end of a step alone (MarkComputed, Append): a
+// step that is given up before, or cut by the end of its epoch, has written keys and values, which
+// the next one writes again, and nothing else.
 //
-// Run is the step thread; Submit, Cancel, CancelStream and statistics are thread-safe.
+// The step thread runs Run, Hold and Leave, one at a time; Enter, Submit, Cancel, CancelStream and
+// statistics are thread-safe.
 class AttentionInstance {
  public:
-  // `weights`, `transport`, `exchange`, `sink` and `clock` must outlive the instance.
-  static Result<std::unique_ptr<AttentionInstance>> Create(
-      const AttentionOptions& options, const ModelDescription& model,
-      const AttentionWeights& weights, const Topology& topology, Rank rank, Transport& transport,
-      AttentionExchange& exchange, TokenSink& sink, const Clock& clock,
-      const kernels::Stream& stream);
+  // `weights`, `sink` and `clock` must outlive the instance. InvalidArgument names the option.
+  static Result<std::unique_ptr<AttentionInstance>> Create(const AttentionOptions& options,
+                                                           const ModelDescription& model,
+                                                           const AttentionWeights& weights,
+                                                           TokenSink& sink, const Clock& clock);
+
+  // What the topology's epoch gives this instance; it allocates. `transport`, `exchange` and the
+  // stream's team must outlive it, and it must go before the instance. InvalidArgument: the epoch's
+  // rounds have less room than maxBatchSize.
+  Result<std::unique_ptr<AttentionEpoch>> Enter(const Topology& topology, Rank rank,
+                                                Transport& transport, AttentionExchange& exchange,
+                                                const kernels::Stream& stream) const;
 
   // Takes a request in. InvalidArgument names the token or the sampling value that cannot be.
   // ResourceExhausted: the queue is full. After OK exactly one event with a finish reason follows;
@@ -79,10 +90,17 @@ class AttentionInstance {
   // Ends all requests of a gateway's connection.
   void CancelStream(uint64_t stream);
 
-  // Steps until stopped (OK, and the peers are told) or until the exchange fails (the peer and the
-  // round are named). That a peer goes which said it was stopped is no failure where the own stop
-  // follows.
-  Status Run(std::stop_token stop);
+  // Steps in the epoch until stopped (OK, and the peers are told) or until the exchange fails (the
+  // peer and the round are named). That a peer goes which said it was stopped is no failure where
+  // the own stop follows.
+  Status Run(AttentionEpoch& epoch, std::stop_token stop);
+  // Takes requests in and lets them be cancelled, and computes nothing, until stopped.
+  void Hold(const std::stop_token& stop);
+  // Ends all requests, kCancelled, for others to compute, and takes no more: Submit is Unavailable
+  // until Rejoin.
+  void Leave();
+  // Thread-safe.
+  void Rejoin();
 
   // Waits until no request is open; false at the deadline. Any thread but the step thread.
   bool WaitIdle(MonotonicTime deadline);
@@ -98,12 +116,13 @@ class AttentionInstance {
   using Inbound = std::variant<Request, RequestKey, CancelStreamNote>;
 
   AttentionInstance(const AttentionOptions& options, const ModelDescription& model,
-                    const AttentionWeights& weights, const Topology& topology, Rank rank,
-                    Transport& transport, AttentionExchange& exchange, TokenSink& sink,
-                    const Clock& clock, const kernels::Stream& stream,
+                    const AttentionWeights& weights, TokenSink& sink, const Clock& clock,
                     std::unique_ptr<KvCache> cache);
 
+  void Begin(AttentionEpoch& epoch);
+  void End();
   Status RunSteps(const std::stop_token& stop);
+  void Post(Inbound inbound) JANUS_REQUIRES(mu_);
   Status CheckTokens(std::span<const int32_t> tokens, const char* whose) const;
   void DrainInbox(std::vector<TokenEvent>& events);
   bool InboxPending() const { return inbox_pending_.load(std::memory_order_acquire); }
@@ -132,14 +151,10 @@ class AttentionInstance {
   // Constant after construction.
   const AttentionOptions options_;
   const ModelDescription model_;
-  const Topology topology_;
-  const Rank rank_;
+  const AttentionWeights& weights_;
   const int64_t max_model_len_;
-  Transport& transport_;
-  AttentionExchange& exchange_;
   TokenSink& sink_;
   const Clock& clock_;
-  const kernels::Stream stream_;
 
   // Shared with callers.
   mutable Mutex mu_;
@@ -148,6 +163,9 @@ class AttentionInstance {
   int scheduler_waiting_ JANUS_GUARDED_BY(mu_) = 0;  // as of the last step
   int scheduler_open_ JANUS_GUARDED_BY(mu_) = 0;     // waiting and running, as of the last step
   CondVar idle_;
+  Transport* steps_by_ JANUS_GUARDED_BY(mu_) = nullptr;  // of the epoch that runs
+  CondVar inbox_changed_;                                // for Hold
+  bool has_left_ JANUS_GUARDED_BY(mu_) = false;
   InstanceStatistics statistics_ JANUS_GUARDED_BY(mu_);
   std::atomic<bool> inbox_pending_{false};
 
@@ -155,9 +173,9 @@ class AttentionInstance {
   std::stop_token stop_;
   std::unique_ptr<KvCache> cache_;
   Scheduler scheduler_;
-  AttentionLayers layers_;
-  std::unique_ptr<StepControl> control_;
-  uint64_t demand_sent_for_ = 0;  // step of the last demand
+  AttentionEpoch* epoch_ = nullptr;  // that runs
+  MessageCounts counted_;            // in the epochs before
+  uint64_t demand_sent_for_ = 0;     // step of the last demand
   bool demand_sent_work_ = false;
   MonotonicTime demand_sent_at_;
   Demand last_step_;  // how the last step went, for the next demand
@@ -170,7 +188,6 @@ class AttentionInstance {
   std::vector<int32_t> wanted_rows_;               // of the batch, those that have logits
   std::vector<kernels::SamplingParams> sampling_;  // of each
   std::vector<kernels::SampledToken> drawn_;       // of each
-  AlignedBuffer sample_workspace_;
 };
 
 }  // namespace janus::dataplane

@@ -84,14 +84,25 @@ bool Scheduler::Cancel(const RequestKey& key) {
 }
 
 void Scheduler::CancelStream(uint64_t stream) {
-  const auto is_of_it = [&](const SequencePtr& s) {
-    if (s->request.key.stream != stream) return false;
+  CancelWhere([&](const RequestKey& key) { return key.stream == stream; });
+}
+
+std::vector<RequestKey> Scheduler::CancelAll() {
+  return CancelWhere([](const RequestKey&) { return true; });
+}
+
+std::vector<RequestKey> Scheduler::CancelWhere(FunctionRef<bool(const RequestKey&)> is_meant) {
+  std::vector<RequestKey> cancelled;
+  const auto cancel = [&](const SequencePtr& s) {
+    if (!is_meant(s->request.key)) return false;
+    cancelled.push_back(s->request.key);
     Free(*s);
     return true;
   };
-  std::erase_if(waiting_, is_of_it);
-  std::erase_if(away_, is_of_it);
-  std::erase_if(running_, is_of_it);
+  std::erase_if(waiting_, cancel);
+  std::erase_if(away_, cancel);
+  std::erase_if(running_, cancel);
+  return cancelled;
 }
 
 bool Scheduler::TakePagesBack(Sequence& sequence) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/clock.h"
+#include "common/function_ref.h"
 #include "dataplane/engine/kv_cache.h"
 #include "dataplane/engine/request.h"
 
@@ -87,6 +88,8 @@ class Scheduler {
   bool Cancel(const RequestKey& key);
   // Ends every request of a gateway's connection.
   void CancelStream(uint64_t stream);
+  // Ends every request; whose they were.
+  std::vector<RequestKey> CancelAll();
 
   // The rows of the next step. Admits, brings back and preempts.
   Batch FormBatch(const BatchLimits& limits);
@@ -120,6 +123,7 @@ class Scheduler {
   using SequencePtr = std::unique_ptr<Sequence>;
 
   Status CheckReplay(const Request& request) const;
+  std::vector<RequestKey> CancelWhere(FunctionRef<bool(const RequestKey&)> is_meant);
   void BringBack();
   bool TakePagesBack(Sequence& sequence);
   void AddDecodeRows(const BatchLimits& limits, Batch& batch);

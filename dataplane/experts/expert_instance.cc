@@ -28,6 +28,16 @@ ExpertInstance::ExpertInstance(const ExpertOptions& options, const ModelDescript
   statistics_.detection_seconds = control_.detection().count();
 }
 
+void ExpertInstance::CountOnFrom(const InstanceStatistics& before) {
+  const MutexLock lock(mu_);
+  const Rank rank = statistics_.rank;
+  statistics_ = before;
+  statistics_.role = Role::kExperts;
+  statistics_.rank = rank;
+  statistics_.detection_seconds = control_.detection().count();
+  counted_ = CountsOf(before);
+}
+
 Status ExpertInstance::Run(std::stop_token stop) {
   stop_ = stop;
   const std::stop_callback wake(stop, [this] { transport_.Wake(); });
@@ -76,14 +86,8 @@ Status ExpertInstance::Missed(const RoundKey& round, const Status& why) {
 }
 
 void ExpertInstance::CountMessages() {
-  statistics_.rounds_missed = control_.missed();
   statistics_.detection_seconds = control_.detection().count();
-  statistics_.messages_malformed = transport_.dropped();
-  statistics_.messages_late = exchange_.stale();
-  statistics_.messages_dropped =
-      statistics_.messages_malformed + statistics_.messages_late + control_.dropped();
-  statistics_.bytes_sent = exchange_.bytes_sent();
-  statistics_.bytes_received = exchange_.bytes_received();
+  Show(counted_ + CountsOf(control_, transport_, exchange_), statistics_);
 }
 
 Status ExpertInstance::ExecuteStep(const Ticket& ticket) {

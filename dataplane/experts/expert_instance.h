@@ -14,6 +14,7 @@
 #include "common/topology.h"
 #include "dataplane/comm/exchange.h"
 #include "dataplane/comm/follower.h"
+#include "dataplane/comm/message_counts.h"
 #include "dataplane/experts/expert_layers.h"
 #include "dataplane/experts/weights.h"
 #include "kernels/stream.h"
@@ -27,8 +28,8 @@ struct ExpertOptions {
   Histogram* step_seconds = nullptr;  // of the steps that end; null: nobody asks
 };
 
-// One expert instance: steps, tickets and the exchange around ExpertLayers. For every round it has
-// all rows of all participants, and it sends every participant its contributions.
+// One expert instance in one epoch: steps, tickets and the exchange around ExpertLayers. For every
+// round it has all rows of all participants, and it sends every participant its contributions.
 //
 // Run is the step thread; statistics is thread-safe.
 class ExpertInstance {
@@ -44,6 +45,8 @@ class ExpertInstance {
   // own stop follows.
   Status Run(std::stop_token stop);
 
+  // Before Run: goes on counting where the instance of the epoch before has ended.
+  void CountOnFrom(const InstanceStatistics& before);
   InstanceStatistics statistics() const;
 
  private:
@@ -74,6 +77,7 @@ class ExpertInstance {
 
   mutable Mutex mu_;
   InstanceStatistics statistics_ JANUS_GUARDED_BY(mu_);
+  MessageCounts counted_ JANUS_GUARDED_BY(mu_);  // in the epochs before
 
   // Confined to the step thread.
   std::stop_token stop_;

@@ -47,6 +47,7 @@ void AttentionPool::SetMembers(const std::vector<std::string>& addresses) {
         gone.push_back(member.link);
       } else {
         member.leaving = !listed;
+        member.left = member.left && !listed;
         if (member.leaving && member.open == 0) gone.push_back(member.link);
       }
     }
@@ -67,10 +68,43 @@ void AttentionPool::SetMembers(const std::vector<std::string>& addresses) {
       joining.push_back(member.link);
       members_.push_back(std::move(member));
     }
-    UpdateGauges();
+    NoteWhoTakes();
+    Pump();
   }
   for (const auto& link : joining) link->Start();
   for (const auto& link : gone) link->Stop();
+}
+
+void AttentionPool::NoteWhoTakes() {
+  for (const Member& member : members_) {
+    if (!member.TakesRequests()) continue;
+    last_capacity_ = member.capacity;
+    nobody_since_.reset();
+    return;
+  }
+  if (!nobody_since_) nobody_since_ = clock_.Now();
+}
+
+bool AttentionPool::Holds() const {
+  return nobody_since_ && last_capacity_ && clock_.Now() - *nobody_since_ < options_.hold;
+}
+
+void AttentionPool::EndHeld() {
+  Deliveries deliveries;
+  {
+    MutexLock lock(mu_);
+    if (!nobody_since_ || Holds()) return;
+    while (!waiting_.empty()) {
+      const uint64_t id = waiting_.back();
+      TokenEvent event;
+      event.finish = Finish::kError;
+      event.error = Unavailable("no attention instance is attached");
+      deliveries.emplace_back(open_.at(id).sink, std::move(event));
+      Finish(id);
+    }
+    UpdateGauges();
+  }
+  Deliver(std::move(deliveries));
 }
 
 AttentionPool::Member* AttentionPool::Find(AttentionLink* link) {
@@ -186,7 +220,10 @@ void AttentionPool::Retry(uint64_t id, const Status& why, Deliveries* deliveries
            Fits(open.request, *member.capacity).ok() &&
            (open.generated.empty() || member.capacity->accepts_replay);
   });
-  if (possible) {
+  const bool held = Holds() && (open.generated.empty() || last_capacity_->accepts_replay);
+  // Whoever comes may take it, be it the one that was lost.
+  if (held) open.tried.clear();
+  if (possible || held) {
     // Before those that came later. Bounded: it was counted among the open ones before.
     waiting_.push_front(id);
     return;
@@ -206,6 +243,7 @@ Result<uint64_t> AttentionPool::Submit(GenerationRequest request, std::shared_pt
     fits = Fits(request, *member.capacity);
     if (fits.ok()) break;
   }
+  if (Holds()) fits = Fits(request, *last_capacity_);
   JANUS_RETURN_IF_ERROR(fits);
   Open open;
   open.request = std::move(request);
@@ -244,6 +282,10 @@ void AttentionPool::OnUp(AttentionLink* link, const AttentionCapacity& capacity)
   member->open = 0;
   member->pending_tokens = 0;
   member->full = false;
+  member->left = false;
+  // What it is now, it may do what it could not before.
+  for (auto& [id, open] : open_) open.tried.erase(member->address);
+  NoteWhoTakes();
   log_.Info("attention instance attached", {{"attention", member->address},
                                             {"instance", capacity.instance},
                                             {"context_tokens", capacity.max_context_tokens},
@@ -261,6 +303,7 @@ void AttentionPool::OnDown(AttentionLink* link, const Status& why) {
     member->load = {};
     member->open = 0;
     member->pending_tokens = 0;
+    NoteWhoTakes();
     if (member->leaving) link->Close();  // not dialled again
     std::vector<uint64_t> lost;
     for (auto& [id, open] : open_) {
@@ -303,6 +346,10 @@ void AttentionPool::OnStep(AttentionLink* link, std::vector<RequestEvent> events
       }
       if (event.shed) {
         Leave(event.id, open);
+        if (event.left) {
+          member->left = true;
+          NoteWhoTakes();
+        }
         // With others of ours there it has room again when one of them ends.
         member->full = member->open > 0;
         if (!member->full) open.tried.insert(member->address);
@@ -354,23 +401,26 @@ bool AttentionPool::HasInstance() const {
   return std::ranges::any_of(members_, [](const Member& m) { return m.TakesRequests(); });
 }
 
-int64_t AttentionPool::MaxContextTokens() const {
+bool AttentionPool::AdmitsRequests() const {
   MutexLock lock(mu_);
-  int64_t least = 0;
-  for (const Member& member : members_) {
-    if (!member.TakesRequests()) continue;
-    const int64_t own = member.capacity->max_context_tokens;
-    least = least == 0 ? own : std::min(least, own);
-  }
-  return least;
+  return !nobody_since_ || Holds();
+}
+
+int64_t AttentionPool::MaxContextTokens() const {
+  return Least(&AttentionCapacity::max_context_tokens);
 }
 
 int64_t AttentionPool::VocabularySize() const {
+  return Least(&AttentionCapacity::vocabulary_size);
+}
+
+int64_t AttentionPool::Least(int64_t AttentionCapacity::*of) const {
   MutexLock lock(mu_);
+  if (Holds()) return (*last_capacity_).*of;
   int64_t least = 0;
   for (const Member& member : members_) {
     if (!member.TakesRequests()) continue;
-    const int64_t own = member.capacity->vocabulary_size;
+    const int64_t own = (*member.capacity).*of;
     least = least == 0 ? own : std::min(least, own);
   }
   return least;

@@ -43,6 +43,9 @@ struct AttentionPoolOptions {
   std::string service_uid{};
   int64_t queued_requests = 4096;  // waiting for a free instance; beyond it requests are refused
   uint32_t step_credits = 64;      // Step messages on their way or unhandled, per instance
+  // How long requests wait while no instance is attached, once one was; then they end with
+  // Unavailable. 0: they end at once.
+  Seconds hold{0};
 };
 
 // Gives requests to the attention instance with the fewest KV tokens (in use, as last reported,
@@ -52,7 +55,8 @@ struct AttentionPoolOptions {
 // When an instance is lost or sheds a request, the request goes to another one under the next
 // attempt number: from its prompt if no token has come yet, with the tokens so far if that instance
 // accepts replays; else it ends with Aborted. Tokens of an attempt that is not the current one
-// are dropped. Prompt, tokens and seed are kept for that until the end. Thread-safe.
+// are dropped. Prompt, tokens and seed are kept for that until the end. While nobody is attached,
+// as in a change that replaces all, requests are held. Thread-safe.
 class AttentionPool {
  public:
   // Makes the streams; a test's makes none.
@@ -65,6 +69,8 @@ class AttentionPool {
   // The instances to be attached to, by gRPC address ("host:port", "unix:/path"). One that is not
   // listed any more gets no new request, and is let go when those it has are over. Not from a link.
   void SetMembers(const std::vector<std::string>& addresses);
+  // Ends what was held too long; called every now and then.
+  void EndHeld();
   // Ends every stream; requests still open get no further event.
   void Stop();
 
@@ -76,7 +82,9 @@ class AttentionPool {
   void Cancel(uint64_t id);
 
   bool HasInstance() const;
-  // Of the attached instances the least; 0 when there is none.
+  // There is one, or requests are held for one.
+  bool AdmitsRequests() const;
+  // Of the attached instances the least, or of the last one while requests are held; else 0.
   int64_t MaxContextTokens() const;
   int64_t VocabularySize() const;
   // When a refused client may try again: the time the queue takes at the rate of the last answers.
@@ -90,6 +98,7 @@ class AttentionPool {
     uint32_t attempt;
     TokenEvent event{};
     bool shed = false;  // refused or cancelled by the instance: event.error says why
+    bool left = false;  // it takes no more requests: it drains, or has no place in the service
   };
   // `rejected`: not a step but a refusal, which says nothing of the load.
   void OnStep(AttentionLink* link, std::vector<RequestEvent> events,
@@ -105,8 +114,9 @@ class AttentionPool {
     int64_t pending_tokens = 0;  // prompts of those without a token yet
     bool full = false;           // it shed a request; until one of its requests is over
     bool leaving = false;        // not in the topology any more
+    bool left = false;           // it said so itself; until a topology has it again
 
-    bool TakesRequests() const { return capacity.has_value() && !leaving; }
+    bool TakesRequests() const { return capacity.has_value() && !leaving && !left; }
   };
   struct Open {
     GenerationRequest request;
@@ -133,6 +143,10 @@ class AttentionPool {
   // Finds another place for a request that its instance lost; false: there is none, it ended.
   void Retry(uint64_t id, const Status& why, Deliveries* deliveries) JANUS_REQUIRES(mu_);
   void Finish(uint64_t id) JANUS_REQUIRES(mu_);
+  // After any change of who takes requests.
+  void NoteWhoTakes() JANUS_REQUIRES(mu_);
+  bool Holds() const JANUS_REQUIRES(mu_);
+  int64_t Least(int64_t AttentionCapacity::*of) const JANUS_EXCLUDES(mu_);
   void UpdateGauges() JANUS_REQUIRES(mu_);
   static void Deliver(Deliveries&& deliveries);
 
@@ -149,6 +163,9 @@ class AttentionPool {
   uint64_t next_id_ JANUS_GUARDED_BY(mu_) = 1;
   MonotonicTime last_finish_ JANUS_GUARDED_BY(mu_);
   Seconds finish_interval_ JANUS_GUARDED_BY(mu_){0};  // running mean
+  // Since when nobody takes requests, and what the last one that did has room for.
+  std::optional<MonotonicTime> nobody_since_ JANUS_GUARDED_BY(mu_) = MonotonicTime();
+  std::optional<AttentionCapacity> last_capacity_ JANUS_GUARDED_BY(mu_);
 };
 
 }  // namespace janus::gateway

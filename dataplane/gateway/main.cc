@@ -1,8 +1,12 @@
 #include <grpc/grpc.h>
 #include <sys/resource.h>
 
+#include <condition_variable>
 #include <cstdio>
+#include <mutex>
 #include <random>
+#include <stop_token>
+#include <thread>
 
 #include "common/clock.h"
 #include "common/free_memory.h"
@@ -61,6 +65,18 @@ struct GrpcRuntime {
   ~GrpcRuntime() { grpc_shutdown_blocking(); }
 };
 
+void EndHeldUntil(const std::stop_token& stop, AttentionPool& pool) {
+  constexpr std::chrono::seconds kEvery(1);
+  std::mutex mu;
+  std::condition_variable_any never;
+  std::unique_lock lock(mu);
+  while (true) {
+    never.wait_for(lock, stop, kEvery, [] { return false; });
+    if (stop.stop_requested()) return;
+    pool.EndHeld();
+  }
+}
+
 Status Run(GatewayOptions options, StopSignals& stop) {
   const GrpcRuntime grpc;
   const Logger log;
@@ -80,7 +96,8 @@ Status Run(GatewayOptions options, StopSignals& stop) {
   metrics.memory_limit.Set(static_cast<double>(options.memory_bytes));
   AttentionPool pool({.gateway_id = NewGatewayId(),
                       .service_uid = options.service_uid,
-                      .queued_requests = options.queued_requests},
+                      .queued_requests = options.queued_requests,
+                      .hold = options.hold},
                      clock, metrics, log);
   auto workers = std::make_unique<TextWorkers>(options.tokenizer_threads,
                                                static_cast<size_t>(options.service.open_streams));
@@ -91,6 +108,7 @@ Status Run(GatewayOptions options, StopSignals& stop) {
       {.members = options.members, .service_uid = options.service_uid},
       [&pool](const AttentionMembers& members) { pool.SetMembers(members.attention); }, metrics,
       log);
+  std::jthread ends_held([&pool](const std::stop_token& stop) { EndHeldUntil(stop, pool); });
   const bool bracket = options.http.host.find(':') != std::string::npos;
   log.Info("serving", {{"model", model.name},
                        {"members", static_cast<int64_t>(options.members.size())},
@@ -104,6 +122,8 @@ Status Run(GatewayOptions options, StopSignals& stop) {
               options.http.host.c_str(), bracket ? "]" : "", server->port());
   std::fflush(stdout);
   server->Run(stop, options.drain_deadline, [&] { service.StartDrain(); });
+  ends_held.request_stop();
+  ends_held.join();
   // In reverse: no more tokens, then no more work, then what is left of the connections.
   topology.reset();
   pool.Stop();

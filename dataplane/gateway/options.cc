@@ -115,6 +115,10 @@ const std::vector<Flag>& Flags() {
               [](int64_t n, GatewayOptions* o) {
                 o->service.deadlines.first_token = Seconds(static_cast<double>(n));
               })},
+      {"hold-seconds", "N",
+       "for an attention instance to come, while none is attached any more; then 503 (60)",
+       Number(0, 86400,
+              [](int64_t n, GatewayOptions* o) { o->hold = Seconds(static_cast<double>(n)); })},
       {"stall-seconds", "N", "between two tokens; then the answer ends with an error (120)",
        Number(1, 86400,
               [](int64_t n, GatewayOptions* o) {

@@ -25,6 +25,7 @@ struct GatewayOptions {
   int64_t queued_requests = 4096;
   int tokenizer_threads = 2;
   Seconds drain_deadline{30};
+  Seconds hold{60};  // AttentionPoolOptions
   bool help = false;
 };
 

@@ -196,7 +196,7 @@ void GatewayService::Complete(std::shared_ptr<HttpExchange> exchange, Endpoint e
         pool_.RetryAfterSeconds()));
   }
   // Also the bounds below come from them.
-  if (!pool_.HasInstance()) return call->Refuse(NoWorkers("no attention instance is attached"));
+  if (!pool_.AdmitsRequests()) return call->Refuse(NoWorkers("no attention instance is attached"));
   Status pushed = workers_.TryPush([this, call, endpoint, body = std::move(body)] {
     const PrepareBounds bounds{.max_context_tokens = pool_.MaxContextTokens(),
                                .vocabulary_size = pool_.VocabularySize()};

@@ -76,7 +76,7 @@ Status ReadFinish(const v1::RequestTokens& message, AttentionPool::RequestEvent*
       event.finish = Finish::kLength;
       return OkStatus();
     case v1::FINISH_REASON_CANCELLED:
-      out->shed = true;
+      out->shed = out->left = true;
       event.error = Unavailable("the attention instance gave the request up");
       return OkStatus();
     case v1::FINISH_REASON_ERROR:
@@ -93,6 +93,7 @@ AttentionPool::RequestEvent ReadRejected(const v1::Rejected& rejected) {
   AttentionPool::RequestEvent out{.id = rejected.request_id(), .attempt = rejected.attempt()};
   out.event.error = ToStatus(rejected.code(), rejected.message());
   out.shed = IsShed(out.event.error);
+  out.left = out.event.error.code() == StatusCode::kUnavailable;
   if (!out.shed) out.event.finish = Finish::kError;
   return out;
 }

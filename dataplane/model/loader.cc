@@ -17,9 +17,11 @@ namespace {
 template <class Weights>
 class Reader {
  public:
-  Reader(Loaded<Weights>& loaded, DType dtype) : loaded_(loaded), dtype_(dtype) {}
+  Reader(Loaded<Weights>& loaded, DType dtype, const Loaded<Weights>* known = nullptr)
+      : loaded_(loaded), dtype_(dtype), known_(known) {}
 
   Status Add(const std::string& name, std::vector<int64_t> shape, Tensor& out) {
+    if (Share(name, out)) return OkStatus();
     JANUS_ASSIGN_OR_RETURN(StoredTensor stored, loaded_.checkpoint->Find(name));
     if (stored.shape != shape) {
       return InvalidArgument(stored.file + ": tensor '" + name + "': shape " +
@@ -40,15 +42,17 @@ class Reader {
       const auto to_size = static_cast<size_t>(SizeOf(dtype_));
       const bool in_place = entry.stored.dtype == dtype_ &&
                             reinterpret_cast<uintptr_t>(bytes.data()) % from_size == 0;
+      HeldTensor held;
+      held.bytes = bytes.size() / from_size * to_size;
       std::byte* to = nullptr;
       if (!in_place) {
-        loaded_.cast.push_back(
-            std::make_unique_for_overwrite<std::byte[]>(bytes.size() / from_size * to_size));
-        to = loaded_.cast.back().get();
+        auto cast = std::make_shared_for_overwrite<std::byte[]>(held.bytes);
+        to = cast.get();
+        held.cast = std::move(cast);
       }
-      entry.out->data = in_place ? bytes.data() : to;
-      entry.out->dtype = dtype_;
-      loaded_.bytes += bytes.size() / from_size * to_size;
+      held.tensor.data = in_place ? bytes.data() : to;
+      held.tensor.dtype = dtype_;
+      *entry.out = held.tensor;
       for (size_t at = 0; at < bytes.size(); at += kChunk) {
         if (stop.stop_requested()) return Cancelled("loading was aborted");
         const std::span<const std::byte> chunk =
@@ -65,6 +69,7 @@ class Reader {
         done += chunk.size();
         if (progress) progress(done, total_);
       }
+      Keep(entry.name, held);
     }
     return OkStatus();
   }
@@ -76,8 +81,22 @@ class Reader {
     Tensor* out;
   };
 
+  bool Share(const std::string& name, Tensor& out) {
+    if (known_ == nullptr) return false;
+    const auto at = known_->tensors.find(name);
+    if (at == known_->tensors.end()) return false;
+    out = at->second.tensor;
+    Keep(name, at->second);
+    return true;
+  }
+
+  void Keep(const std::string& name, const HeldTensor& held) {
+    if (loaded_.tensors.emplace(name, held).second) loaded_.bytes += held.bytes;
+  }
+
   Loaded<Weights>& loaded_;
   const DType dtype_;
+  const Loaded<Weights>* const known_;
   std::vector<Entry> tensors_;
   uint64_t total_ = 0;
 };
@@ -195,11 +214,16 @@ Result<Loaded<AttentionWeights>> LoadAttention(const std::string& folder,
 
 Result<Loaded<ExpertWeights>> LoadExperts(const std::string& folder, const ModelDescription& model,
                                           const Placement& placement, Rank rank,
-                                          const LoadProgress& progress, std::stop_token stop) {
+                                          const LoadProgress& progress, std::stop_token stop,
+                                          const Loaded<ExpertWeights>* known) {
   JANUS_ASSIGN_OR_RETURN(const TensorNames* names, NamesOf(model));
   Loaded<ExpertWeights> loaded;
-  JANUS_ASSIGN_OR_RETURN(loaded.checkpoint, Checkpoint::Open(folder));
-  Reader reader(loaded, model.dtype);
+  if (known != nullptr) {
+    loaded.checkpoint = known->checkpoint;
+  } else {
+    JANUS_ASSIGN_OR_RETURN(loaded.checkpoint, Checkpoint::Open(folder));
+  }
+  Reader reader(loaded, model.dtype, known);
   const int64_t h = model.hidden;
   const int first = placement.first_slot(rank);
   const int slots = placement.slots_of_instance[static_cast<size_t>(rank.value)];

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <stop_token>
 #include <string>
@@ -17,14 +18,20 @@ namespace janus::dataplane {
 // Called now and then while weights are read; from the loading thread.
 using LoadProgress = std::function<void(uint64_t bytes_done, uint64_t bytes_total)>;
 
-// Weights and the memory they lie in: the mapped checkpoint, and buffers for tensors that had to be
-// cast. Movable; the tensors stay where they are.
+// A tensor and, where it had to be cast, the memory it lies in; else that is the checkpoint's.
+struct HeldTensor {
+  Tensor tensor;
+  uint64_t bytes = 0;  // as computed with
+  std::shared_ptr<const std::byte[]> cast;
+};
+
+// Weights and the memory they lie in. Movable; the tensors stay where they are.
 template <class Weights>
 struct Loaded {
   Weights weights;
   std::shared_ptr<Checkpoint> checkpoint;
-  std::vector<std::unique_ptr<std::byte[]>> cast;
-  uint64_t bytes = 0;  // of the tensors, as computed with
+  std::map<std::string, HeldTensor> tensors;  // by name
+  uint64_t bytes = 0;                         // of the tensors
 };
 
 // Load what a role needs and nothing else, in model.dtype (cast where the checkpoint differs).
@@ -33,9 +40,12 @@ struct Loaded {
 Result<Loaded<AttentionWeights>> LoadAttention(const std::string& folder,
                                                const ModelDescription& model,
                                                const LoadProgress& progress, std::stop_token stop);
-// The routers of all layers and the experts in the slots of instance `rank`.
+// The routers of all layers and the experts in the slots of instance `rank`. What is in `known`, of
+// the same folder and model, is shared and not read again; null: nothing is. `known` may go at any
+// time afterwards.
 Result<Loaded<ExpertWeights>> LoadExperts(const std::string& folder, const ModelDescription& model,
                                           const Placement& placement, Rank rank,
-                                          const LoadProgress& progress, std::stop_token stop);
+                                          const LoadProgress& progress, std::stop_token stop,
+                                          const Loaded<ExpertWeights>* known = nullptr);
 
 }  // namespace janus::dataplane

@@ -5,45 +5,50 @@
 #include <optional>
 #include <stop_token>
 #include <string>
-#include <thread>
-#include <variant>
 #include <vector>
 
 #include "common/clock.h"
 #include "common/control.h"
 #include "common/log.h"
 #include "common/mutex.h"
-#include "dataplane/comm/meeting.h"
-#include "dataplane/model/loader.h"
 #include "dataplane/worker/commit_listener.h"
+#include "dataplane/worker/door.h"
+#include "dataplane/worker/epoch_session.h"
+#include "dataplane/worker/lasting.h"
 #include "dataplane/worker/settings.h"
 #include "dataplane/worker/token_router.h"
 #include "dataplane/worker/worker_metrics.h"
-#include "kernels/team.h"
 
 namespace janus::dataplane {
 
-// One instance from its start to its end: idle, prepared for an epoch, serving it. This version
-// serves the one epoch it was prepared for first.
+// One instance from its start to its end, over epochs (docs/design/007): idle, prepared for an
+// epoch beside the one it serves, serving it, holding what it has when that was lost.
 //
 // Thread-safe.
 class Worker {
  public:
-  // `on_failure` is called once, from the step thread, when serving has ended with an error.
+  // `on_loss` is called from the step thread when an epoch has ended with an error; the worker then
+  // holds its requests for the next one.
   Worker(WorkerFlags flags, const Clock& clock, Logger log,
-         std::function<void(const Status&)> on_failure);
+         std::function<void(const Status&)> on_loss);
   ~Worker();
 
-  // Loads this instance's share of the model and connects it to its peers; blocks. `progress` is
-  // called from the calling thread and returns false to abort. Preparing the same epoch again is
-  // OK.
+  // Makes what the topology's epoch needs here, beside what runs: loads what is not here already,
+  // connects to the peers; blocks. `progress` is called from the calling thread and returns false
+  // to abort. Preparing the same epoch again is OK; a newer one takes the place of one that was
+  // prepared and not committed. FailedPrecondition: another configuration than that of the epoch
+  // that is served.
   Status Prepare(const Stamp& stamp, const Topology& topology, const v1::WorkerConfig& config,
                  const std::string& epoch_key,
                  const std::function<bool(const PrepareProgress&)>& progress);
+  // Serves the prepared epoch in the place of the one before, whose running step is given up and
+  // computed again.
   Status Commit(const Stamp& stamp);
   Status Abort(const Stamp& stamp);
-  // Refuses new requests; returns when the running ones have ended, or DeadlineExceeded, or
-  // Cancelled once `keep_waiting`, asked ten times a second, says false.
+  // Of the committed epoch: refuses new requests; returns when the running ones have ended, or
+  // DeadlineExceeded, or Cancelled once `keep_waiting`, asked ten times a second, says false.
+  // Of a newer one, in which this worker has no place: its epoch ends, and the gateways get back
+  // what it has not ended, at once.
   Status Drain(const Stamp& stamp, MonotonicTime deadline,
                const std::function<bool()>& keep_waiting);
 
@@ -53,7 +58,7 @@ class Worker {
 
   // PermissionDenied: another service's.
   Status CheckService(const std::string& service_uid) const;
-  // The committed topology; absent before the first Commit.
+  // The committed topology; absent before the first Commit, and when this worker has left.
   std::optional<Topology> topology() const;
   uint64_t fence() const;
   // Told of every Commit from now on, as long as it lives.
@@ -62,7 +67,8 @@ class Worker {
   // What a scrape sees.
   std::vector<MetricFamily> metrics() const;
 
-  // The attention instance once it serves, else the reason why not. Valid as long as the worker.
+  // The attention instance while it is of an epoch, else the reason why not. Valid as long as the
+  // worker.
   Result<AttentionInstance*> attention() const;
   TokenRouter& router() { return router_; }
   const WorkerFlags& flags() const { return flags_; }
@@ -70,28 +76,40 @@ class Worker {
   std::optional<ModelDescription> model() const;
 
  private:
-  struct Session;
-
   Status CheckStamp(const Stamp& stamp) JANUS_REQUIRES(mu_);
-  Result<std::unique_ptr<Session>> Build(
-      const Stamp& stamp, const Topology& topology, const v1::WorkerConfig& config,
-      const std::string& epoch_key, const std::function<bool(const PrepareProgress&)>& progress,
-      std::stop_source stop);
+  // OK: there is something to prepare. AlreadyExists with an empty message: it is there already.
+  Status CheckNew(const Stamp& stamp, const EpochRequest& request) JANUS_REQUIRES(mu_);
+  Result<std::unique_ptr<EpochSession>> Build(
+      const EpochRequest& request, const std::function<bool(const PrepareProgress&)>& progress,
+      const std::stop_source& stop) JANUS_EXCLUDES(mu_);
+  Result<const Lasting*> LastingFor(const v1::WorkerConfig& config,
+                                    const std::function<bool(const PrepareProgress&)>& progress,
+                                    std::stop_source stop) JANUS_EXCLUDES(mu_);
+  // Ends the steps of the serving epoch; what it had counted.
+  InstanceStatistics EndServing() JANUS_REQUIRES(change_) JANUS_EXCLUDES(mu_);
+  void Leave() JANUS_EXCLUDES(change_, mu_);
+  uint64_t committed() const JANUS_EXCLUDES(mu_);
 
   const WorkerFlags flags_;
   const Clock& clock_;
   const Logger log_;
-  const std::function<void(const Status&)> on_failure_;
+  const std::function<void(const Status&)> on_loss_;
   TokenRouter router_;
   Histogram step_seconds_{StepSecondsBounds()};
+  Door door_;  // of the thread in Prepare
 
+  // Held while serving_ or prepared_ change, over the end of a step thread; before mu_.
+  Mutex change_;
   mutable Mutex mu_;
   uint64_t fence_ JANUS_GUARDED_BY(mu_) = 0;
   uint64_t preparing_ JANUS_GUARDED_BY(mu_) = 0;  // epoch of a Prepare under way; 0: none
   std::stop_source prepare_stop_ JANUS_GUARDED_BY(mu_);
+  bool stopping_ JANUS_GUARDED_BY(mu_) = false;
   bool draining_ JANUS_GUARDED_BY(mu_) = false;
   uint64_t committed_ JANUS_GUARDED_BY(mu_) = 0;
-  std::unique_ptr<Session> session_ JANUS_GUARDED_BY(mu_);  // prepared or serving
+  std::unique_ptr<Lasting> lasting_ JANUS_GUARDED_BY(mu_);  // for good with the first Commit
+  std::unique_ptr<EpochSession> prepared_ JANUS_GUARDED_BY(mu_);
+  std::unique_ptr<EpochSession> serving_ JANUS_GUARDED_BY(mu_);
   std::vector<std::weak_ptr<CommitListener>> listeners_ JANUS_GUARDED_BY(mu_);
 };
 

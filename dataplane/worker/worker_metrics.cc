@@ -74,7 +74,11 @@ std::vector<MetricFamily> WorkerMetrics(const InstanceStatistics& s, uint64_t ep
                                         const HistogramSample& step_seconds) {
   const auto number = [](uint64_t n) { return static_cast<double>(n); };
   Collected to(s);
-  to.Gauge("janus_topology_epoch", "Epoch that is served, 0 before the first.", number(epoch));
+  to.Gauge("janus_topology_epoch", "Epoch that is served, 0 before the first and after the last.",
+           number(epoch));
+  to.Gauge("janus_holding",
+           "1 while requests are kept and nothing is computed, as the epoch was lost.",
+           s.holding.empty() ? 0 : 1);
   for (const PeerLink& link : s.links) {
     to.Gauge("janus_exchange_link_info", "How messages to a peer travel; always 1.", 1,
              {{"peer", ToString(PeerId{link.role, link.rank})}, {"transport", link.transport}});

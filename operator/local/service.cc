@@ -12,6 +12,7 @@ namespace janus::control {
 namespace {
 
 constexpr std::chrono::seconds kExitIsTold{2};
+constexpr std::chrono::seconds kLookEvery{1};
 
 constexpr uint64_t kFirstEpoch = 1;
 
@@ -243,7 +244,25 @@ Status LocalService::Advance(MonotonicTime now) {
       return OkStatus();
 
     case Phase::kServing:
-      return OkStatus();
+      return CheckServing(now);
+  }
+  return OkStatus();
+}
+
+// A worker that has lost a peer holds its requests for an epoch without it, which nobody makes
+// here.
+Status LocalService::CheckServing(MonotonicTime now) {
+  if (now - looked_ < kLookEvery) return OkStatus();
+  looked_ = now;
+  const Result<Statistics> statistics = GetStatistics();
+  if (!statistics.ok()) return OkStatus();
+  for (const InstanceStatistics& one : statistics->instances) {
+    if (one.holding.empty()) continue;
+    if (!holding_since_) holding_since_ = now;
+    // Where a process has ended, that is told in a moment.
+    if (now - *holding_since_ < kExitIsTold) return OkStatus();
+    return Unavailable(std::string(ToString(one.role)) + (" " + std::to_string(one.rank.value)) +
+                       " cannot go on: " + one.holding + "; logs: " + options_.log_dir);
   }
   return OkStatus();
 }

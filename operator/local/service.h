@@ -91,6 +91,7 @@ class LocalService {
   Status HandleEvents();
   Status BeginLoading(MonotonicTime now);
   Status Advance(MonotonicTime now);
+  Status CheckServing(MonotonicTime now);
   Status LoadingFailed(const Status& status) const;
   std::string LogsOf(const std::string& process) const;
 
@@ -103,7 +104,9 @@ class LocalService {
   std::unique_ptr<MembersPrepare> prepare_;
   Phase phase_ = Phase::kStarting;
   MonotonicTime phase_began_;
-  std::optional<MonotonicTime> lost_since_;  // the connection to a worker, while it loaded
+  std::optional<MonotonicTime> lost_since_;     // the connection to a worker, while it loaded
+  MonotonicTime looked_;                        // whether all serve
+  std::optional<MonotonicTime> holding_since_;  // one of them does not
   int ready_ = 0;
   std::string endpoint_;
 };

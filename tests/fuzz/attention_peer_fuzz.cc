@@ -34,8 +34,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   options.swap_bytes = 0;
   options.log = Logger(2, LogLevel::kError);
   options.deadlines = {Seconds(0.002), Seconds(0.004)};  // nobody comes back here
-  auto instance = *AttentionInstance::Create(options, held.model, held.attention, topology, rank,
-                                             transport, *exchange, sink, clock, kernels::Stream{});
+  auto instance = *AttentionInstance::Create(options, held.model, held.attention, sink, clock);
+  const auto epoch = *instance->Enter(topology, rank, transport, *exchange, kernels::Stream{});
   for (uint64_t id = 0; id < 2; ++id) {
     Request request;
     request.key = {1, id, 1};
@@ -43,7 +43,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     request.max_tokens = 4;
     JANUS_CHECK(instance->Submit(std::move(request)).ok());
   }
-  const Status ended = instance->Run({});
+  const Status ended = instance->Run(*epoch, {});
   JANUS_CHECK(!ended.ok() && !ended.message().empty());
   return 0;
 }

@@ -78,9 +78,9 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
     w->transport = connect({Role::kAttention, Rank{a}});
     w->exchange = *MakeAttentionExchange(topology.mode, shape, *w->transport);
     if (options.wrap_exchange) w->exchange = options.wrap_exchange(std::move(w->exchange));
-    w->instance = *AttentionInstance::Create(options.attention, model, attention_weights, topology,
-                                             Rank{a}, *w->transport, *w->exchange, *emission_,
-                                             clock_, stream(w->team));
+    w->instance =
+        *AttentionInstance::Create(options.attention, model, attention_weights, *emission_, clock_);
+    w->epoch = *w->instance->Enter(topology, Rank{a}, *w->transport, *w->exchange, stream(w->team));
     attention_.push_back(std::move(w));
   }
   for (int e = 0; e < topology.n(); ++e) {
@@ -96,8 +96,9 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
   for (size_t a = 0; a < attention_.size(); ++a) {
     if (options.idle.contains(static_cast<int>(a))) continue;
     auto& w = attention_[a];
-    w->thread =
-        std::jthread([this, i = w->instance.get()](std::stop_token stop) { Failed(i->Run(stop)); });
+    w->thread = std::jthread([this, one = w.get()](std::stop_token stop) {
+      Failed(one->instance->Run(*one->epoch, stop));
+    });
   }
   for (auto& w : experts_) {
     w->thread =

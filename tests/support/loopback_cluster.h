@@ -80,6 +80,7 @@ class LoopbackCluster {
     std::unique_ptr<Transport> transport;
     std::unique_ptr<AttentionExchange> exchange;
     std::unique_ptr<AttentionInstance> instance;
+    std::unique_ptr<AttentionEpoch> epoch;
     std::jthread thread;
   };
   struct ExpertWorker {

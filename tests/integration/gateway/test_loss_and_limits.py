@@ -100,7 +100,7 @@ def test_a_stream_is_replayed_where_the_instance_can(start):
 
 def test_a_stream_that_cannot_be_replayed_ends_with_an_error(start):
     worker = start.held()
-    gateway = start.gateway([worker])
+    gateway = start.gateway([worker], "--hold-seconds", "0")
     stream = begin(gateway)
     worker.stop(signal.SIGKILL)
     with pytest.raises(openai.APIError, match="was lost"):
@@ -108,6 +108,36 @@ def test_a_stream_that_cannot_be_replayed_ends_with_an_error(start):
             pass
     assert gateway.post({**ENDLESS, "stream": False}).status_code == 503
     assert gateway.get("/health").status_code == 503
+
+
+def test_requests_wait_for_an_instance_that_comes_back(start):
+    first = start.scripted("--stall-after", "4", "--replay")
+    gateway = start.gateway([first])
+    stream = gateway.client().completions.create(
+        model="tiny", prompt="It is a truth", temperature=0, max_tokens=50, stream=True)
+    text = next(iter(stream)).choices[0].text
+    wait_until(lambda: gateway.metric("vllm:generation_tokens_total") == 4, "four tokens")
+    first.stop(signal.SIGKILL)
+    wait_until(lambda: gateway.get("/health").status_code == 503, "the loss")
+    whole = {}
+    asked = threading.Thread(target=lambda: whole.update(
+        got=gateway.post({"model": "tiny", "prompt": "It is", "temperature": 0})))
+    asked.start()
+    wait_until(lambda: gateway.metric("vllm:num_requests_waiting") == 2, "both to wait")
+    start.processes.append(Scripted(first.address, "--replay"))
+    text += "".join(chunk.choices[0].text for chunk in stream)
+    assert text == "It is a truth"
+    asked.join()
+    assert whole["got"].json()["choices"][0]["text"] == "It is"
+
+
+def test_what_waits_too_long_for_an_instance_is_503(start):
+    worker = start.held()
+    gateway = start.gateway([worker], "--hold-seconds", "1")
+    worker.stop(signal.SIGKILL)
+    wait_until(lambda: gateway.get("/health").status_code == 503, "the loss")
+    got = gateway.post({"model": "tiny", "prompt": "x"})
+    assert got.status_code == 503 and int(got.headers["retry-after"]) >= 1
 
 
 def test_an_answer_that_cannot_be_replayed_is_502(start):

@@ -117,6 +117,7 @@ TEST(Convert, TakesStatisticsThroughTheWireUnchanged) {
   in.bytes_received = 22;
   in.tpot_seconds_median = 0.25;
   in.resident_bytes = 14;
+  in.holding = "a peer is gone";
   in.links = {{Role::kAttention, Rank{1}, "UCX tcp/lo"}, {Role::kExperts, Rank{0}, "loopback"}};
   const v1::InstanceStatistics wire = ToProto(in);
   // Every field is set above, so equal bytes mean that none is lost.

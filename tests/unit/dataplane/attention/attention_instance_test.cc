@@ -206,10 +206,10 @@ class CoordinatorAlone {
     options.max_batch = 8;
     options.deadlines = deadlines;
     options.log = Logger(2, LogLevel::kError);
-    instance_ = std::move(*AttentionInstance::Create(options, held.model, held.attention, topology_,
-                                                     Rank{0}, *own_, *exchange_, sink_, clock_,
-                                                     kernels::Stream{}));
-    runs_ = std::jthread([this](std::stop_token stop) { ended_ = instance_->Run(stop); });
+    instance_ =
+        std::move(*AttentionInstance::Create(options, held.model, held.attention, sink_, clock_));
+    epoch_ = std::move(*instance_->Enter(topology_, Rank{0}, *own_, *exchange_, kernels::Stream{}));
+    runs_ = std::jthread([this](std::stop_token stop) { ended_ = instance_->Run(*epoch_, stop); });
   }
   // Stops it, or waits for its end; what it came to.
   Status Stop() {
@@ -267,6 +267,7 @@ class CoordinatorAlone {
   std::map<PeerId, std::unique_ptr<Transport>> peers_;
   std::unique_ptr<AttentionExchange> exchange_;
   std::unique_ptr<AttentionInstance> instance_;
+  std::unique_ptr<AttentionEpoch> epoch_;
   Status ended_;
   std::jthread runs_;
 };

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/contains.h"
+#include "tests/support/fake_clock.h"
 #include "tests/support/fake_link.h"
 
 namespace janus::gateway {
@@ -26,9 +27,9 @@ class RecordingSink final : public TokenSink {
 
 class AttentionPoolTest : public testing::Test {
  protected:
-  AttentionPoolTest()
+  explicit AttentionPoolTest(Seconds hold = Seconds(0))
       : metrics_(registry_, "m"),
-        pool_({.queued_requests = 2}, clock_, metrics_, Logger(2, LogLevel::kError),
+        pool_({.queued_requests = 2, .hold = hold}, clock_, metrics_, Logger(2, LogLevel::kError),
               [this](const AttentionLink::Options&, AttentionPool* pool, const Logger&) {
                 auto link = std::make_shared<FakeLink>(pool);
                 links_.push_back(link);
@@ -71,9 +72,15 @@ class AttentionPoolTest : public testing::Test {
     event.event.error = ResourceExhausted("the instance is full");
     pool_.OnStep(links_.at(link).get(), {event}, std::nullopt);
   }
+  void GiveUp(int link, uint64_t id, uint32_t attempt) {
+    AttentionPool::RequestEvent event{.id = id, .attempt = attempt};
+    event.shed = event.left = true;
+    event.event.error = Unavailable("the attention instance gave the request up");
+    pool_.OnStep(links_.at(link).get(), {event}, std::nullopt);
+  }
   size_t Sent(int link) const { return links_.at(link)->submitted.size(); }
 
-  SystemClock clock_;
+  FakeClock clock_;
   MetricRegistry registry_;
   GatewayMetrics metrics_;
   std::vector<std::shared_ptr<FakeLink>> links_;  // also those the pool has put away
@@ -358,6 +365,85 @@ TEST_F(AttentionPoolTest, WhatWaitsGoesToTheInstanceThatReplacesItsOwn) {
   EXPECT_EQ(waits->ends, 0);
   Up(2);
   EXPECT_EQ(Sent(2), 1u);
+}
+
+class HoldingPoolTest : public AttentionPoolTest {
+ protected:
+  HoldingPoolTest() : AttentionPoolTest(Seconds(60)) {}
+};
+
+TEST_F(HoldingPoolTest, WhatNobodyTakesWaitsForWhoeverComesBackIncluded) {
+  Up(0, 100, true);
+  uint64_t running = 0, fresh = 0;
+  const auto sink = Submit(4, &running);
+  Step(0, running, 1, {5, 6});
+  Down(0);
+  Submit(4, &fresh);
+  EXPECT_TRUE(last_.ok()) << last_.status().ToString();
+  EXPECT_TRUE(pool_.AdmitsRequests());
+  EXPECT_FALSE(pool_.HasInstance());
+  EXPECT_EQ(pool_.VocabularySize(), 100);
+  clock_.Advance(Seconds(59));
+  pool_.EndHeld();
+  Up(0, 100, true);
+  ASSERT_EQ(Sent(0), 3u);
+  EXPECT_EQ(links_[0]->submitted[1].id, running) << "the older one first";
+  EXPECT_EQ(links_[0]->submitted[1].attempt, 2u);
+  EXPECT_EQ(links_[0]->submitted[1].generated, (std::vector<int32_t>{5, 6}));
+  EXPECT_EQ(links_[0]->submitted[2].id, fresh);
+  EXPECT_EQ(sink->ends, 0);
+}
+
+TEST_F(HoldingPoolTest, WhatIsHeldTooLongEndsAndWhatComesThenIsRefused) {
+  Up(0, 100, true);
+  const auto running = Submit();
+  Down(0);
+  const auto waiting = Submit();
+  clock_.Advance(Seconds(61));
+  pool_.EndHeld();
+  for (const auto& sink : {running, waiting}) {
+    EXPECT_EQ(sink->ends, 1);
+    EXPECT_EQ(sink->error.code(), StatusCode::kUnavailable);
+  }
+  Submit();
+  EXPECT_EQ(last_.status().code(), StatusCode::kUnavailable);
+  EXPECT_FALSE(pool_.AdmitsRequests());
+  EXPECT_EQ(metrics_.waiting.value(), 0);
+}
+
+TEST_F(HoldingPoolTest, NothingIsHeldBeforeAnInstanceWasAttached) {
+  Submit();
+  EXPECT_EQ(last_.status().code(), StatusCode::kUnavailable);
+}
+
+TEST_F(HoldingPoolTest, WhatCannotBeReplayedEndsAtOnce) {
+  Up(0, 100, false);
+  uint64_t id = 0;
+  const auto sink = Submit(4, &id);
+  Step(0, id, 1, {5});
+  Down(0);
+  EXPECT_EQ(sink->ends, 1);
+  EXPECT_EQ(sink->error.code(), StatusCode::kAborted);
+}
+
+// Its epoch has ended before the gateway was told of the next one.
+TEST_F(HoldingPoolTest, WhatAnInstanceGivesBackGoesToItsSuccessorAndToItselfOnceItIsBack) {
+  Up(0, 100, true);
+  uint64_t id = 0;
+  const auto sink = Submit(4, &id);
+  Step(0, id, 1, {5});
+  GiveUp(0, id, 1);
+  EXPECT_EQ(sink->ends, 0);
+  EXPECT_EQ(Sent(0), 1u) << "it said that it takes nothing";
+  pool_.SetMembers({"c"});
+  Up(2, 100, true);
+  ASSERT_EQ(Sent(2), 1u);
+  EXPECT_EQ(links_[2]->submitted[0].generated, std::vector<int32_t>{5});
+  GiveUp(2, id, 2);
+  pool_.SetMembers({"c"});  // a topology that has it: it serves again
+  ASSERT_EQ(Sent(2), 2u);
+  Step(2, id, 3, {6}, Finish::kLength);
+  EXPECT_EQ(sink->tokens, (std::vector<int32_t>{5, 6}));
 }
 
 }  // namespace

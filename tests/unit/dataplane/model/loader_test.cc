@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -30,6 +31,12 @@ Status LoadAll(const std::string& folder, const ModelDescription& model) {
 
 void ExpectSame(const Tensor& tensor, const FileTensor& want) {
   EXPECT_EQ(std::memcmp(tensor.data, want.bytes.data(), want.bytes.size()), 0);
+}
+
+template <class Weights>
+bool HoldsCasts(const Loaded<Weights>& loaded) {
+  return std::any_of(loaded.tensors.begin(), loaded.tensors.end(),
+                     [](const auto& held) { return held.second.cast != nullptr; });
 }
 
 TEST(Loader, ASingleFileAndShardsGiveTheSameWeights) {
@@ -108,7 +115,44 @@ TEST(Loader, CastsEveryFormatToEveryOther) {
         if (computed == DType::kFloat16) want = FromFloat16(ToFloat16(want));
         ASSERT_EQ(value(q.data, computed, i), want) << ToString(stored) << ToString(computed);
       }
-      EXPECT_EQ(loaded->cast.empty(), stored == computed) << "a matching format is used in place";
+      EXPECT_EQ(HoldsCasts(*loaded), stored != computed) << "a matching format is used in place";
+    }
+  }
+}
+
+TEST(Loader, WhatIsKnownIsSharedAndOutlivesWhereItCameFrom) {
+  const ModelDescription model = Model(DType::kBFloat16);  // cast: the file holds float32
+  const FileTensors tensors = MixtralTensors(Model(), 1);
+  const TempFolder folder;
+  folder.Write("model.safetensors", SafetensorsBytes(tensors));
+  const int experts = model.moe.experts;
+  const auto load = [&](int slots, uint64_t& read, const Loaded<ExpertWeights>* known) {
+    Placement placement;
+    placement.layers = model.layers;
+    placement.slots_of_instance = {slots};
+    for (int i = 0; i < model.layers * slots; ++i) {
+      placement.expert_of.push_back(static_cast<uint16_t>(i % slots));
+    }
+    return LoadExperts(
+        folder.path(), model, placement, Rank{0}, [&](uint64_t done, uint64_t) { read = done; }, {},
+        known);
+  };
+  uint64_t read_few = 0, read_all = 0, read_rest = 0;
+  auto few = load(experts - 2, read_few, nullptr);
+  const auto all = load(experts, read_all, nullptr);
+  const auto more = load(experts, read_rest, &*few);
+  ASSERT_TRUE(few.ok() && all.ok() && more.ok());
+  EXPECT_EQ(read_few + read_rest, read_all) << "nothing is read twice";
+  EXPECT_EQ(more->bytes, all->bytes);
+  const auto& shared = more->weights.layers[0];
+  EXPECT_EQ(shared.router.data, few->weights.layers[0].router.data);
+  few = Internal("it has gone");
+  for (size_t l = 0; l < all->weights.layers.size(); ++l) {
+    const ExpertLayerWeights &want = all->weights.layers[l], &got = more->weights.layers[l];
+    for (size_t slot = 0; slot < want.slots.size(); ++slot) {
+      const size_t bytes =
+          static_cast<size_t>(model.moe.intermediate) * static_cast<size_t>(model.hidden) * 2;
+      EXPECT_EQ(std::memcmp(got.slots[slot]->up.data, want.slots[slot]->up.data, bytes), 0);
     }
   }
 }
@@ -135,7 +179,7 @@ TEST(Loader, UnalignedDataIsCopied) {
   folder.Write("model.safetensors", odd);
   const auto loaded = LoadAttention(folder.path(), Model(), nullptr, {});
   ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
-  EXPECT_FALSE(loaded->cast.empty());
+  EXPECT_TRUE(HoldsCasts(*loaded));
   ExpectSame(loaded->weights.layers[0].k, tensors.at("model.layers.0.self_attn.k_proj.weight"));
 }
 

@@ -51,13 +51,14 @@ TEST(WorkerMetrics, TellWhatTheInstanceCounted) {
   statistics.messages_dropped = 10;
   statistics.messages_malformed = 3;
   statistics.messages_late = 5;
+  statistics.holding = "a peer is gone";
   statistics.links = {{Role::kExperts, Rank{1}, "UCX tcp/lo"}};
   Histogram steps(StepSecondsBounds());
   steps.Observe(0.02);
   const std::string text = PrometheusText(WorkerMetrics(statistics, 7, steps.Sample()));
   const std::string self = "{role=\"attention\",rank=\"2\"";
   for (const std::string& line :
-       {"janus_topology_epoch" + self + "} 7",
+       {"janus_topology_epoch" + self + "} 7", "janus_holding" + self + "} 1",
         "janus_exchange_link_info" + self + ",peer=\"experts 1\",transport=\"UCX tcp/lo\"} 1",
         "janus_messages_dropped_total" + self + ",reason=\"malformed\"} 3",
         "janus_messages_dropped_total" + self + ",reason=\"late\"} 5",

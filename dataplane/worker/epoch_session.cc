@@ -1,0 +1,166 @@
+#include "dataplane/worker/epoch_session.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "common/wait_policy.h"
+#include "dataplane/comm/segment.h"
+#include "dataplane/worker/connect.h"
+#include "kernels/cpu/isa.h"
+
+namespace janus::dataplane {
+namespace {
+
+constexpr size_t kEpochKeyBytes = 16;
+
+// The class of computation that bits depend on; alike on all members (HELLO).
+std::string NumericsClass(const ModelDescription& model, kernels::Isa isa) {
+  return "cpu " + std::string(kernels::ToString(isa)) + " kernels" +
+         std::to_string(kernels::kBitsVersion) + " " + std::string(ToString(model.dtype)) +
+         " tp1 uncompressed";
+}
+
+Result<Rank> FindSelf(const WorkerFlags& flags, const Topology& topology) {
+  const std::vector<Instance>& own_role =
+      flags.role == Role::kAttention ? topology.attention : topology.experts;
+  const auto self = std::find_if(own_role.begin(), own_role.end(),
+                                 [&](const Instance& i) { return i.address == flags.listen; });
+  if (self == own_role.end()) {
+    return InvalidArgument("the topology has no " + std::string(ToString(flags.role)) +
+                           " instance at '" + flags.listen + "'");
+  }
+  return Rank{static_cast<int32_t>(self - own_role.begin())};
+}
+
+WaitPolicy PolicyOf(const Topology& topology, const v1::WorkerConfig& config,
+                    const WorkerSettings& settings) {
+  const int threads = config.machine_threads() > 0
+                          ? static_cast<int>(std::min<uint32_t>(config.machine_threads(), 1u << 20))
+                          : (topology.m() + topology.n()) * settings.compute_threads;
+  const int cores = UsableCores();
+  return threads <= cores ? PolicyFor(threads, cores, MeasureWake())
+                          : PolicyFor(threads, cores, {});
+}
+
+}  // namespace
+
+Status CheckEpoch(const WorkerFlags& flags, const Stamp& stamp, const EpochRequest& request) {
+  if (request.epoch_key.size() != kEpochKeyBytes) {
+    return InvalidArgument("epoch_key: " + std::to_string(request.epoch_key.size()) +
+                           " bytes, want 16");
+  }
+  if (request.topology.epoch != stamp.epoch) {
+    return InvalidArgument("topology of epoch " + std::to_string(request.topology.epoch) +
+                           " under the stamp of epoch " + std::to_string(stamp.epoch));
+  }
+  return FindSelf(flags, request.topology).status();
+}
+
+Result<std::unique_ptr<EpochSession>> EpochSession::Build(
+    const WorkerFlags& flags, const Lasting& lasting, const EpochRequest& request, Door& door,
+    const Loaded<ExpertWeights>* known, const Clock& clock, const Logger& log,
+    const std::function<bool(const PrepareProgress&)>& progress, std::stop_source stop) {
+  std::unique_ptr<EpochSession> session(new EpochSession());
+  EpochSession& s = *session;
+  const ModelDescription& model = lasting.model;
+  const Topology& topology = s.topology_ = request.topology;
+  JANUS_RETURN_IF_ERROR(Validate(topology, model.moe_layers(), model.moe.experts));
+  JANUS_ASSIGN_OR_RETURN(s.rank_, FindSelf(flags, topology));
+  const auto at = static_cast<size_t>(s.rank_.value);
+  const bool is_attention = flags.role == Role::kAttention;
+  const Instance& self = is_attention ? topology.attention[at] : topology.experts[at];
+
+  // First of all: peers that are done loading earlier can leave their hello.
+  JANUS_ASSIGN_OR_RETURN(ExchangeListener* const listener, door.At(self.exchange_address));
+
+  if (!is_attention) {
+    const auto report = [&](uint64_t done, uint64_t total) {
+      if (!progress({"weights", done, total})) stop.request_stop();
+    };
+    JANUS_ASSIGN_OR_RETURN(Loaded<ExpertWeights> loaded,
+                           LoadExperts(flags.model, model, topology.placement, s.rank_, report,
+                                       stop.get_token(), known));
+    s.expert_weights_ = std::make_shared<const Loaded<ExpertWeights>>(std::move(loaded));
+  }
+
+  const ExchangeShape shape = ShapeOf(topology, model.hidden, model.moe.top_k, WireType(model));
+  JANUS_ASSIGN_OR_RETURN(const TransportLayout layout,
+                         LayoutFor(topology.mode, shape, {flags.role, s.rank_}));
+  // The instance's own buffers are smaller than its part of the exchange.
+  JANUS_RETURN_IF_ERROR(CheckFits("exchange memory for the topology's rows per round",
+                                  SegmentMap(layout, layout.self).bytes(), MachineBytes()));
+  ConnectOptions options;
+  options.identity.epoch = topology.epoch;
+  std::memcpy(options.identity.epoch_key.data(), request.epoch_key.data(), kEpochKeyBytes);
+  options.identity.model_digest = lasting.model_digest;
+  options.identity.numerics = NumericsClass(model, lasting.settings.isa);
+  options.identity.sum = topology.sum;
+  options.identity.topology_hash = TopologyHash(topology);
+  for (const Instance& peer : topology.attention) {
+    options.attention_addresses.push_back(peer.exchange_address);
+  }
+  s.policy_ = PolicyOf(topology, request.config, lasting.settings);
+  options.policy = s.policy_;
+  // Peers may load for long; who asked for this Prepare decides when that is too long.
+  options.deadline = MonotonicTime::max();
+  options.keep_waiting = [&] { return progress({"connect", 0, 0}); };
+  if (!progress({"connect", 0, 0})) return Cancelled("preparing was aborted");
+  JANUS_ASSIGN_OR_RETURN(
+      s.transport_, ConnectExchange(topology, layout, options, *listener, stop.get_token(), log));
+  s.links_ = LinksOf(*s.transport_);
+
+  s.team_ = std::make_unique<kernels::Team>(lasting.settings.compute_threads, s.policy_);
+  const kernels::Stream stream{kernels::Device::kCpu, s.team_.get(), lasting.settings.isa, nullptr};
+  if (is_attention) {
+    s.attention_ = lasting.attention.get();
+    JANUS_ASSIGN_OR_RETURN(s.attention_exchange_,
+                           MakeAttentionExchange(topology.mode, shape, *s.transport_));
+    JANUS_ASSIGN_OR_RETURN(s.attention_epoch_, s.attention_->Enter(topology, s.rank_, *s.transport_,
+                                                                   *s.attention_exchange_, stream));
+  } else {
+    JANUS_ASSIGN_OR_RETURN(s.expert_exchange_,
+                           MakeExpertExchange(topology.mode, shape, *s.transport_));
+    s.experts_ = std::make_unique<ExpertInstance>(
+        lasting.settings.experts, model, s.expert_weights_->weights, topology, s.rank_,
+        *s.transport_, *s.expert_exchange_, clock, stream);
+  }
+  return session;
+}
+
+void EpochSession::Start(const InstanceStatistics& before,
+                         std::function<void(const Status&)> on_loss) {
+  if (experts_ != nullptr) experts_->CountOnFrom(before);
+  if (attention_ != nullptr) attention_->Rejoin();
+  step_thread_ = std::jthread([this, on_loss = std::move(on_loss)](std::stop_token stop) {
+    const Status ended =
+        attention_ != nullptr ? attention_->Run(*attention_epoch_, stop) : experts_->Run(stop);
+    if (ended.ok()) return;
+    {
+      const MutexLock lock(mu_);
+      holding_ = ended.message();
+    }
+    on_loss(ended);
+    // So that the peers notice at once.
+    transport_.reset();
+    if (attention_ != nullptr) attention_->Hold(stop);
+  });
+}
+
+void EpochSession::Stop() {
+  if (!step_thread_.joinable()) return;
+  step_thread_.request_stop();
+  step_thread_.join();
+}
+
+InstanceStatistics EpochSession::statistics() const {
+  InstanceStatistics statistics =
+      attention_ != nullptr ? attention_->statistics() : experts_->statistics();
+  statistics.spin_seconds = Seconds(policy_.spin).count();
+  statistics.links = links_;
+  const MutexLock lock(mu_);
+  statistics.holding = holding_;
+  return statistics;
+}
+
+}  // namespace janus::dataplane

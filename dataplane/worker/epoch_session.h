@@ -1,0 +1,77 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <thread>
+
+#include "common/control.h"
+#include "common/log.h"
+#include "common/mutex.h"
+#include "dataplane/model/loader.h"
+#include "dataplane/worker/door.h"
+#include "dataplane/worker/lasting.h"
+#include "dataplane/worker/settings.h"
+#include "kernels/team.h"
+
+namespace janus::dataplane {
+
+struct EpochRequest {
+  Topology topology;
+  v1::WorkerConfig config;
+  std::string epoch_key;  // 16 bytes
+};
+
+// InvalidArgument: the key, another epoch than the stamp's, no place for this worker.
+Status CheckEpoch(const WorkerFlags& flags, const Stamp& stamp, const EpochRequest& request);
+
+// One epoch at one worker (docs/design/007): made beside the one that runs, then started once.
+// Start, Stop and the destructor belong to one thread at a time; statistics is thread-safe.
+class EpochSession {
+ public:
+  // Meets the peers; blocks. `lasting` outlives it. `known`: tensors that may be shared; null:
+  // none. `progress` is called from this thread and returns false to give up.
+  static Result<std::unique_ptr<EpochSession>> Build(
+      const WorkerFlags& flags, const Lasting& lasting, const EpochRequest& request, Door& door,
+      const Loaded<ExpertWeights>* known, const Clock& clock, const Logger& log,
+      const std::function<bool(const PrepareProgress&)>& progress, std::stop_source stop);
+  ~EpochSession() { Stop(); }
+
+  const Topology& topology() const { return topology_; }
+  Rank rank() const { return rank_; }
+  const WaitPolicy& policy() const { return policy_; }
+  // Null for attention.
+  std::shared_ptr<const Loaded<ExpertWeights>> expert_weights() const { return expert_weights_; }
+
+  // Begins to step; counts on from `before`. Once its steps end with an error, `on_loss` is told
+  // from the step thread, and requests are held until Stop.
+  void Start(const InstanceStatistics& before, std::function<void(const Status&)> on_loss);
+  // Asks for the end of the steps; thread-safe.
+  void RequestStop() { step_thread_.request_stop(); }
+  // Returns when they have ended.
+  void Stop();
+
+  InstanceStatistics statistics() const;
+
+ private:
+  EpochSession() = default;
+
+  Topology topology_;
+  Rank rank_{0};
+  WaitPolicy policy_;
+  AttentionInstance* attention_ = nullptr;                       // attention
+  std::shared_ptr<const Loaded<ExpertWeights>> expert_weights_;  // experts
+  std::unique_ptr<kernels::Team> team_;
+  std::unique_ptr<Transport> transport_;
+  std::vector<PeerLink> links_;
+  std::unique_ptr<AttentionExchange> attention_exchange_;
+  std::unique_ptr<ExpertExchange> expert_exchange_;
+  std::unique_ptr<AttentionEpoch> attention_epoch_;
+  std::unique_ptr<ExpertInstance> experts_;
+  mutable Mutex mu_;
+  std::string holding_ JANUS_GUARDED_BY(mu_);
+  std::jthread step_thread_;  // first to go
+};
+
+}  // namespace janus::dataplane

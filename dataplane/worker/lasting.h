@@ -1,0 +1,43 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+
+#include "common/clock.h"
+#include "common/control.h"
+#include "common/log.h"
+#include "common/metrics.h"
+#include "dataplane/attention/attention_instance.h"
+#include "dataplane/engine/emission_thread.h"
+#include "dataplane/model/loader.h"
+#include "dataplane/worker/settings.h"
+
+namespace janus::dataplane {
+
+// What of a worker lasts over epochs (docs/design/007). Constant once it is made, but for the
+// instance, which is thread-safe.
+struct Lasting {
+  // What the references are to outlives it. `report` is told of the bytes of weights. Errors:
+  // those of the configuration (ResolveSettings, AttentionInstance::Create), of the checkpoint
+  // (LoadAttention), and Cancelled.
+  static Result<std::unique_ptr<Lasting>> Make(const WorkerFlags& flags,
+                                               const v1::WorkerConfig& config, TokenSink& sink,
+                                               Histogram& step_seconds, const Clock& clock,
+                                               const Logger& log, const LoadProgress& report,
+                                               std::stop_token stop);
+  // Whether an epoch of this configuration may follow: all of it is alike but what an epoch brings.
+  bool Fits(const v1::WorkerConfig& config) const;
+
+  std::string config;  // serialized
+  ModelDescription model;
+  WorkerSettings settings;
+  uint64_t model_digest = 0;
+  // Of attention instances.
+  Loaded<AttentionWeights> attention_weights;
+  std::unique_ptr<EmissionThread> emission;
+  std::unique_ptr<AttentionInstance> attention;
+};
+
+}  // namespace janus::dataplane
