@@ -258,7 +258,7 @@ Status AttentionInstance::Run(AttentionEpoch& epoch, std::stop_token stop) {
     const std::stop_callback wake(stop, [&] { epoch.transport.Wake(); });
     ended = RunSteps(stop);
     ended = JudgeLoss(std::move(ended), epoch.transport, epoch.control->left(), stop,
-                      options_.deadlines.detection);
+                      options_.departing, options_.deadlines.detection);
     if (ended.ok()) SayGoodbye(epoch.transport, epoch.topology.epoch);
   }
   End();

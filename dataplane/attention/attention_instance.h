@@ -46,6 +46,7 @@ struct AttentionOptions {
   bool logits_hashes = true;  // requests may ask for hashes of the logits
   Logger log{2, LogLevel::kWarning};
   Histogram* step_seconds = nullptr;  // of the steps that end; null: nobody asks
+  std::stop_token departing;  // requested: an epoch that others have left ends without a word
   // Called on the step thread with the logits [V] of every computed position; null in service,
   // where only the positions that draw a token have logits.
   std::function<void(const RequestKey&, int position, std::span<const float>)> logits_tap;

@@ -35,15 +35,20 @@ void SayGoodbye(Transport& transport, uint64_t epoch) {
 }
 
 Status JudgeLoss(Status status, Transport& transport, std::optional<PeerId> left,
-                 const std::stop_token& stop, Seconds patience) {
+                 const std::stop_token& stop, const std::stop_token& departing, Seconds patience) {
   if (status.code() != StatusCode::kUnavailable) return status;
   if (!left) left = WhoSaidGoodbye(transport);
   if (!left) return status;
   std::mutex mu;
-  std::condition_variable_any never;
+  std::condition_variable_any asked;
+  const std::stop_callback hurry(departing, [&] {
+    const std::lock_guard<std::mutex> lock(mu);
+    asked.notify_all();
+  });
   std::unique_lock<std::mutex> lock(mu);
-  never.wait_for(lock, stop, patience, [] { return false; });
-  if (stop.stop_requested()) return OkStatus();
+  asked.wait_for(lock, stop, patience, [&] { return departing.stop_requested(); });
+  lock.unlock();
+  if (stop.stop_requested() || departing.stop_requested()) return OkStatus();
   return Unavailable(ToString(*left) + " was stopped, and the others were not");
 }
 

@@ -20,10 +20,10 @@ namespace janus::dataplane {
 void SayGoodbye(Transport& transport, uint64_t epoch);
 
 // What the end of a step loop with `status` means. Unavailable after a peer's goodbye, `left`
-// (already read) or one that is still unread: OK once `stop` is requested, and when that does not
-// happen for `patience`, Unavailable naming who left. Anything else is returned as it is. Blocks
-// for that long.
+// (already read) or one that is still unread: OK once `stop` or `departing` is requested, and when
+// that does not happen for `patience`, Unavailable naming who left. Anything else is returned as it
+// is. Blocks for that long.
 Status JudgeLoss(Status status, Transport& transport, std::optional<PeerId> left,
-                 const std::stop_token& stop, Seconds patience);
+                 const std::stop_token& stop, const std::stop_token& departing, Seconds patience);
 
 }  // namespace janus::dataplane

@@ -287,9 +287,12 @@ class Meeting {
     const Hello ours = HelloTo(known ? member : (self_ == 0 ? layout_.m : 0));
     const Status judged = Judge(hello, ours, layout_, OfRole(SenderOf(hello).role, ours));
     if (!judged.ok()) {
-      // Told why, it gives up; the member that was meant may still come.
-      SendHello(talk.socket.get(), MakeRefusal(ours, judged), "", -1);
       last_refusal_ = judged.message();
+      // Who comes from a newer epoch finds it here once ours has been given up: it dials again. All
+      // others give up, told why; the member that was meant may still come.
+      if (hello.epoch <= ours.epoch) {
+        SendHello(talk.socket.get(), MakeRefusal(ours, judged), "", -1);
+      }
       return false;
     }
     if (member < self_ || !IsMissing(member)) return false;

@@ -42,8 +42,8 @@ Status ExpertInstance::Run(std::stop_token stop) {
   stop_ = stop;
   const std::stop_callback wake(stop, [this] { transport_.Wake(); });
   Status ended = RunSteps(stop);
-  ended =
-      JudgeLoss(std::move(ended), transport_, control_.left(), stop, options_.deadlines.detection);
+  ended = JudgeLoss(std::move(ended), transport_, control_.left(), stop, options_.departing,
+                    options_.deadlines.detection);
   if (ended.ok()) SayGoodbye(transport_, epoch_);
   return ended;
 }

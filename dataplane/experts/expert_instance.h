@@ -26,6 +26,7 @@ struct ExpertOptions {
   StepDeadlines deadlines;
   Logger log{2, LogLevel::kWarning};
   Histogram* step_seconds = nullptr;  // of the steps that end; null: nobody asks
+  std::stop_token departing;  // requested: an epoch that others have left ends without a word
 };
 
 // One expert instance in one epoch: steps, tickets and the exchange around ExpertLayers. For every

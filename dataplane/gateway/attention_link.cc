@@ -9,7 +9,7 @@
 
 #include "common/mutex.h"
 #include "dataplane/gateway/attention_pool.h"
-#include "dataplane/gateway/channel.h"
+#include "proto/channel.h"
 #include "dataplane/gateway/token_messages.h"
 #include "proto/convert.h"
 #include "proto/tokens.grpc.pb.h"

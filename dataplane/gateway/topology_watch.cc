@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "common/mutex.h"
-#include "dataplane/gateway/channel.h"
+#include "proto/channel.h"
 #include "proto/control.grpc.pb.h"
 
 namespace janus::gateway {

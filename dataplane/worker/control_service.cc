@@ -1,5 +1,9 @@
 #include "dataplane/worker/control_service.h"
 
+#include <google/protobuf/util/message_differencer.h>
+
+#include <utility>
+
 #include "dataplane/worker/topology_watcher.h"
 #include "proto/convert.h"
 
@@ -23,11 +27,30 @@ class Throttle {
   uint64_t part_ = 0;
 };
 
+template <class Reply>
+grpc::Status Answer(Relay::Failures failures, Reply& reply) {
+  for (v1::MemberFailure& one : failures) reply.mutable_failures()->Add(std::move(one));
+  return grpc::Status::OK;
+}
+
 }  // namespace
+
+Status ControlService::CheckRelay(const Relay::Targets& targets) const {
+  if (worker_.flags().role != Role::kAttention) {
+    return PermissionDenied("an expert instance relays no calls; an attention instance does");
+  }
+  return Relay::Check(targets);
+}
+
+Status ControlService::CheckRelay(const v1::Stamp& stamp, const Relay::Targets& targets) {
+  JANUS_RETURN_IF_ERROR(CheckRelay(targets));
+  return worker_.Accept(FromProto(stamp));
+}
 
 grpc::Status ControlService::Prepare(grpc::ServerContext* context,
                                      const v1::PrepareRequest* request,
                                      grpc::ServerWriter<v1::PrepareProgress>* progress) {
+  if (!request->relay().empty()) return RelayPrepare(*context, *request, *progress);
   const Result<Topology> topology = FromProto(request->topology());
   if (!topology.ok()) return ToGrpc(topology.status());
   Throttle throttle;
@@ -45,24 +68,58 @@ grpc::Status ControlService::Prepare(grpc::ServerContext* context,
   return grpc::Status::OK;
 }
 
-grpc::Status ControlService::Commit(grpc::ServerContext*, const v1::CommitRequest* request,
-                                    v1::CommitReply*) {
-  return ToGrpc(worker_.Commit(FromProto(request->stamp())));
+// Life signs as well as figures: every word of a member goes on.
+grpc::Status ControlService::RelayPrepare(grpc::ServerContext& context,
+                                          const v1::PrepareRequest& request,
+                                          grpc::ServerWriter<v1::PrepareProgress>& progress) {
+  if (Status s = CheckRelay(request.stamp(), request.relay()); !s.ok()) return ToGrpc(s);
+  if (!request.epoch_key().empty()) {
+    return ToGrpc(InvalidArgument("epoch_key: who relays a Prepare draws it"));
+  }
+  v1::PrepareProgress last;
+  Relay::Failures failures = relay_.Prepare(request, [&](const v1::PrepareProgress& now) {
+    if (context.IsCancelled()) return false;
+    if (google::protobuf::util::MessageDifferencer::Equals(now, last)) return true;
+    last = now;
+    return progress.Write(now);
+  });
+  v1::PrepareProgress done;
+  done.set_done(true);
+  Answer(std::move(failures), done);
+  progress.Write(done);
+  return grpc::Status::OK;
 }
 
-grpc::Status ControlService::Abort(grpc::ServerContext*, const v1::AbortRequest* request,
-                                   v1::AbortReply*) {
-  return ToGrpc(worker_.Abort(FromProto(request->stamp())));
+grpc::Status ControlService::Commit(grpc::ServerContext* context, const v1::CommitRequest* request,
+                                    v1::CommitReply* reply) {
+  if (request->relay().empty()) return ToGrpc(worker_.Commit(FromProto(request->stamp())));
+  if (Status s = CheckRelay(request->stamp(), request->relay()); !s.ok()) return ToGrpc(s);
+  if (Status s = Relay::Check(request->leavers()); !s.ok()) return ToGrpc(s);
+  return Answer(
+      relay_.Commit(*request, context->deadline(), [&] { return !context->IsCancelled(); }),
+      *reply);
+}
+
+grpc::Status ControlService::Abort(grpc::ServerContext* context, const v1::AbortRequest* request,
+                                   v1::AbortReply* reply) {
+  if (request->relay().empty()) return ToGrpc(worker_.Abort(FromProto(request->stamp())));
+  if (Status s = CheckRelay(request->stamp(), request->relay()); !s.ok()) return ToGrpc(s);
+  return Answer(
+      relay_.Abort(*request, context->deadline(), [&] { return !context->IsCancelled(); }), *reply);
 }
 
 grpc::Status ControlService::Drain(grpc::ServerContext* context, const v1::DrainRequest* request,
-                                   v1::DrainReply*) {
+                                   v1::DrainReply* reply) {
+  const auto waits = [&] { return !context->IsCancelled(); };
+  if (!request->relay().empty()) {
+    if (Status s = CheckRelay(request->stamp(), request->relay()); !s.ok()) return ToGrpc(s);
+    return Answer(relay_.Drain(*request, context->deadline(), waits), *reply);
+  }
   const auto left = context->deadline() - std::chrono::system_clock::now();
   constexpr auto kLongest = std::chrono::hours(24);
   const MonotonicTime deadline =
       MonotonicClock::now() + std::min<std::chrono::system_clock::duration>(left, kLongest);
-  return ToGrpc(worker_.Drain(FromProto(request->stamp()), deadline,
-                              [&] { return !context->IsCancelled(); }));
+  return ToGrpc(worker_.Drain(FromProto(request->stamp()), deadline, waits));
 }
 
 grpc::Status ControlService::GetTopology(grpc::ServerContext*,
@@ -82,13 +139,19 @@ grpc::ServerWriteReactor<v1::GetTopologyReply>* ControlService::WatchTopology(
   return WatchCommits(worker_, watchers_);
 }
 
-grpc::Status ControlService::GetStatistics(grpc::ServerContext*,
+grpc::Status ControlService::GetStatistics(grpc::ServerContext* context,
                                            const v1::GetStatisticsRequest* request,
                                            v1::Statistics* reply) {
   if (Status s = worker_.CheckService(request->service_uid()); !s.ok()) return ToGrpc(s);
-  if (const std::optional<Topology> topology = worker_.topology())
-    reply->set_epoch(topology->epoch);
-  *reply->add_instances() = ToProto(worker_.statistics());
+  const std::optional<Topology> topology = worker_.topology();
+  if (!request->relay().empty()) {
+    if (Status s = CheckRelay(request->relay()); !s.ok()) return ToGrpc(s);
+    *reply = relay_.GetStatistics(*request, context->deadline(),
+                                  [&] { return !context->IsCancelled(); });
+  } else {
+    *reply->add_instances() = ToProto(worker_.statistics());
+  }
+  if (topology) reply->set_epoch(topology->epoch);
   return grpc::Status::OK;
 }
 

@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "dataplane/worker/relay.h"
 #include "dataplane/worker/worker.h"
 #include "proto/control.grpc.pb.h"
 
@@ -16,21 +17,28 @@ class ControlService final
 
   grpc::Status Prepare(grpc::ServerContext* context, const v1::PrepareRequest* request,
                        grpc::ServerWriter<v1::PrepareProgress>* progress) override;
-  grpc::Status Commit(grpc::ServerContext*, const v1::CommitRequest* request,
-                      v1::CommitReply*) override;
-  grpc::Status Abort(grpc::ServerContext*, const v1::AbortRequest* request,
-                     v1::AbortReply*) override;
+  grpc::Status Commit(grpc::ServerContext* context, const v1::CommitRequest* request,
+                      v1::CommitReply* reply) override;
+  grpc::Status Abort(grpc::ServerContext* context, const v1::AbortRequest* request,
+                     v1::AbortReply* reply) override;
   grpc::Status Drain(grpc::ServerContext* context, const v1::DrainRequest* request,
-                     v1::DrainReply*) override;
+                     v1::DrainReply* reply) override;
   grpc::Status GetTopology(grpc::ServerContext*, const v1::GetTopologyRequest* request,
                            v1::GetTopologyReply* reply) override;
   grpc::ServerWriteReactor<v1::GetTopologyReply>* WatchTopology(
       grpc::CallbackServerContext* context, const v1::GetTopologyRequest* request) override;
-  grpc::Status GetStatistics(grpc::ServerContext*, const v1::GetStatisticsRequest* request,
+  grpc::Status GetStatistics(grpc::ServerContext* context, const v1::GetStatisticsRequest* request,
                              v1::Statistics* reply) override;
 
  private:
+  grpc::Status RelayPrepare(grpc::ServerContext& context, const v1::PrepareRequest& request,
+                            grpc::ServerWriter<v1::PrepareProgress>& progress);
+  Status CheckRelay(const Relay::Targets& targets) const;
+  // Of a write: who relays refuses an older leader for all.
+  Status CheckRelay(const v1::Stamp& stamp, const Relay::Targets& targets);
+
   Worker& worker_;
+  Relay relay_;
   std::atomic<int> watchers_{0};
 };
 

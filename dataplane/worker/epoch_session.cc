@@ -135,11 +135,12 @@ void EpochSession::Start(const InstanceStatistics& before,
   step_thread_ = std::jthread([this, on_loss = std::move(on_loss)](std::stop_token stop) {
     const Status ended =
         attention_ != nullptr ? attention_->Run(*attention_epoch_, stop) : experts_->Run(stop);
-    if (ended.ok()) return;
     {
       const MutexLock lock(mu_);
-      holding_ = ended.message();
+      ended_ = true;
+      if (!ended.ok()) holding_ = ended.message();
     }
+    if (ended.ok()) return;
     on_loss(ended);
     // So that the peers notice at once.
     transport_.reset();
@@ -151,6 +152,11 @@ void EpochSession::Stop() {
   if (!step_thread_.joinable()) return;
   step_thread_.request_stop();
   step_thread_.join();
+}
+
+bool EpochSession::ended() const {
+  const MutexLock lock(mu_);
+  return ended_;
 }
 
 InstanceStatistics EpochSession::statistics() const {

@@ -52,6 +52,9 @@ class EpochSession {
   // Returns when they have ended.
   void Stop();
 
+  // Whether they have ended by themselves. Thread-safe.
+  bool ended() const;
+
   InstanceStatistics statistics() const;
 
  private:
@@ -70,6 +73,7 @@ class EpochSession {
   std::unique_ptr<AttentionEpoch> attention_epoch_;
   std::unique_ptr<ExpertInstance> experts_;
   mutable Mutex mu_;
+  bool ended_ JANUS_GUARDED_BY(mu_) = false;
   std::string holding_ JANUS_GUARDED_BY(mu_);
   std::jthread step_thread_;  // first to go
 };

@@ -19,8 +19,8 @@ std::string TextOf(v1::WorkerConfig config) {
 Result<std::unique_ptr<Lasting>> Lasting::Make(const WorkerFlags& flags,
                                                const v1::WorkerConfig& config, TokenSink& sink,
                                                Histogram& step_seconds, const Clock& clock,
-                                               const Logger& log, const LoadProgress& report,
-                                               std::stop_token stop) {
+                                               const Logger& log, std::stop_token departing,
+                                               const LoadProgress& report, std::stop_token stop) {
   auto lasting = std::make_unique<Lasting>();
   Lasting& l = *lasting;
   l.config = TextOf(config);
@@ -31,6 +31,7 @@ Result<std::unique_ptr<Lasting>> Lasting::Make(const WorkerFlags& flags,
   JANUS_ASSIGN_OR_RETURN(l.settings,
                          ResolveSettings(config, l.model, kernels::DetectCpu(), MachineBytes()));
   l.settings.attention.log = l.settings.experts.log = log;
+  l.settings.attention.departing = l.settings.experts.departing = std::move(departing);
   l.settings.attention.step_seconds = l.settings.experts.step_seconds = &step_seconds;
   JANUS_ASSIGN_OR_RETURN(l.model_digest, DigestCheckpoint(flags.model, config_text));
   if (flags.role != Role::kAttention) return lasting;

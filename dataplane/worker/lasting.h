@@ -25,8 +25,8 @@ struct Lasting {
   static Result<std::unique_ptr<Lasting>> Make(const WorkerFlags& flags,
                                                const v1::WorkerConfig& config, TokenSink& sink,
                                                Histogram& step_seconds, const Clock& clock,
-                                               const Logger& log, const LoadProgress& report,
-                                               std::stop_token stop);
+                                               const Logger& log, std::stop_token departing,
+                                               const LoadProgress& report, std::stop_token stop);
   // Whether an epoch of this configuration may follow: all of it is alike but what an epoch brings.
   bool Fits(const v1::WorkerConfig& config) const;
 

@@ -1,7 +1,9 @@
 #include <grpcpp/grpcpp.h>
+#include <poll.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <limits>
 #include <memory>
 
 #include "common/exposition/metrics_text.h"
@@ -13,6 +15,25 @@
 
 namespace janus::dataplane {
 namespace {
+
+// Goes on until the service can do without this worker, for that long at most, or until it is asked
+// to end once more.
+void Depart(Worker& worker, StopSignals& stop, Seconds longest, const Logger& log) {
+  constexpr std::chrono::milliseconds kLookUp{100};
+  const MonotonicTime deadline = Later(MonotonicClock::now(), longest);
+  worker.Depart();
+  pollfd again{stop.fd(), POLLIN, 0};
+  while (longest > Seconds(0) && !worker.HasDeparted()) {
+    const bool is_asked = poll(&again, 1, static_cast<int>(kLookUp.count())) > 0;
+    if (!is_asked && MonotonicClock::now() < deadline) continue;
+    log.Warning(is_asked ? "asked to end once more, while the service counts on this worker"
+                         : "the service still counts on this worker, but the time for draining "
+                           "is over",
+                {{"drain_seconds", longest.count()}});
+    break;
+  }
+  worker.Leave(std::numeric_limits<uint64_t>::max());
+}
 
 int Run(const WorkerFlags& flags, StopSignals& stop) {
   const SystemClock clock;
@@ -46,8 +67,10 @@ int Run(const WorkerFlags& flags, StopSignals& stop) {
   }
   std::unique_ptr<MetricsServer> metrics;
   if (!flags.metrics.empty()) {
-    auto listening =
-        MetricsServer::Create(flags.metrics, [&] { return PrometheusText(worker.metrics()); });
+    auto listening = MetricsServer::Create(
+        flags.metrics, [&] { return PrometheusText(worker.metrics()); },
+        // Comes to no end where a thread keeps what all need.
+        [&] { static_cast<void>(worker.statistics()); });
     if (!listening.ok()) {
       log.Error("cannot serve metrics", {{"error", listening.status().message()}});
       return 1;
@@ -58,6 +81,7 @@ int Run(const WorkerFlags& flags, StopSignals& stop) {
   std::printf("ready %s\n", flags.listen.c_str());
   std::fflush(stdout);
   stop.Wait();
+  Depart(worker, stop, Seconds(flags.drain_seconds), log);
   worker.Stop();
   // Streams are cut after a moment; their requests end with them.
   server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
@@ -84,6 +108,11 @@ int main(int argc, char** argv) {
       ->required();
   app.add_option("--metrics", flags.metrics,
                  "where Prometheus metrics are served: host:port or unix:/path; default: nowhere");
+  app.add_option("--drain-seconds", flags.drain_seconds,
+                 "how long after SIGTERM it may take until an epoch without this worker serves; a "
+                 "second SIGTERM ends it at once, and 0 the first")
+      ->check(CLI::Range(0, 86'400))
+      ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   if (device == "cuda") {
     std::fprintf(stderr,

@@ -22,7 +22,8 @@ class NoQueue final : public httplib::TaskQueue {
 MetricsServer::MetricsServer() : server_(std::make_unique<httplib::Server>()) {}
 
 Result<std::unique_ptr<MetricsServer>> MetricsServer::Create(const std::string& address,
-                                                             std::function<std::string()> text) {
+                                                             std::function<std::string()> text,
+                                                             std::function<void()> live) {
   std::unique_ptr<MetricsServer> made(new MetricsServer());
   httplib::Server& server = *made->server_;
   server.new_task_queue = [] { return new NoQueue(); };  // the server deletes it
@@ -32,6 +33,15 @@ Result<std::unique_ptr<MetricsServer>> MetricsServer::Create(const std::string& 
   server.set_payload_max_length(0);
   server.Get("/metrics", [text = std::move(text)](const httplib::Request&, httplib::Response& to) {
     to.set_content(text(), kPrometheusContentType);
+  });
+  for (const char* const path : {"/startup", "/ready"}) {
+    server.Get(path, [](const httplib::Request&, httplib::Response& to) {
+      to.set_content("ok\n", "text/plain");
+    });
+  }
+  server.Get("/live", [live = std::move(live)](const httplib::Request&, httplib::Response& to) {
+    live();
+    to.set_content("ok\n", "text/plain");
   });
   constexpr std::string_view kUnix = "unix:";
   const auto cannot = [&] {

@@ -13,15 +13,18 @@ class Server;
 
 namespace janus::dataplane {
 
-// GET /metrics over HTTP/1.1, for a scraper. One connection is answered after the other, and closed
-// after its answer, so that nothing queues here; who says nothing is let go after a second.
+// GET /metrics over HTTP/1.1, for a scraper, and the probes of a kubelet (api.md, ports): /startup
+// and /ready once this runs, as a worker's readiness depends on no peer, and /live. One connection
+// is answered after the other, and closed after its answer, so that nothing queues here; who says
+// nothing is let go after a second.
 class MetricsServer {
  public:
   // `address`: "host:port" (port 0: the kernel chooses) or "unix:/path". `text` is called for every
-  // scrape, on the server's thread, and must live as long. InvalidArgument: no such address.
-  // Unavailable: it cannot be bound.
+  // scrape, `live` for every /live: that it returns is what is asked; both on the server's thread.
+  // InvalidArgument: no such address. Unavailable: it cannot be bound.
   static Result<std::unique_ptr<MetricsServer>> Create(const std::string& address,
-                                                       std::function<std::string()> text);
+                                                       std::function<std::string()> text,
+                                                       std::function<void()> live);
   ~MetricsServer();
   MetricsServer(const MetricsServer&) = delete;
   MetricsServer& operator=(const MetricsServer&) = delete;

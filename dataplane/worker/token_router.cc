@@ -15,6 +15,11 @@ void TokenRouter::Remove(uint64_t stream) {
   receivers_.erase(stream);
 }
 
+size_t TokenRouter::streams() const {
+  const MutexLock lock(mu_);
+  return receivers_.size();
+}
+
 void TokenRouter::Push(StepOutput&& output) {
   std::map<uint64_t, StepOutput> by_stream;
   for (TokenEvent& event : output.events) {

@@ -25,11 +25,13 @@ class TokenRouter final : public TokenSink {
   // Returns the number the stream's requests carry.
   uint64_t Add(std::shared_ptr<TokenReceiver> receiver);
   void Remove(uint64_t stream);
+  // Streams of gateways that are attached.
+  size_t streams() const;
 
   void Push(StepOutput&& output) override;
 
  private:
-  Mutex mu_;
+  mutable Mutex mu_;
   uint64_t next_ JANUS_GUARDED_BY(mu_) = 1;
   std::map<uint64_t, std::shared_ptr<TokenReceiver>> receivers_ JANUS_GUARDED_BY(mu_);
 };

@@ -60,6 +60,11 @@ Status Worker::CheckService(const std::string& service_uid) const {
                           service_uid + "'");
 }
 
+Status Worker::Accept(const Stamp& stamp) {
+  const MutexLock lock(mu_);
+  return CheckStamp(stamp);
+}
+
 Status Worker::CheckStamp(const Stamp& stamp) {
   JANUS_RETURN_IF_ERROR(CheckService(stamp.service_uid));
   if (stamp.fence < fence_) {
@@ -108,6 +113,12 @@ Status Worker::Prepare(const Stamp& stamp, const Topology& topology, const v1::W
   {
     const MutexLock lock(mu_);
     JANUS_RETURN_IF_ERROR(CheckStamp(stamp));
+    // One that was given up is over in a moment, and who asks for a newer one gives it up.
+    while (preparing_ != 0 && (preparing_ < stamp.epoch || prepare_stop_.stop_requested())) {
+      prepare_stop_.request_stop();
+      prepare_ended_.Wait(mu_);
+      JANUS_RETURN_IF_ERROR(CheckStamp(stamp));
+    }
     const Status is_new = CheckNew(stamp, request);
     if (is_new.code() == StatusCode::kAlreadyExists && is_new.message().empty()) return OkStatus();
     JANUS_RETURN_IF_ERROR(is_new);
@@ -121,6 +132,7 @@ Status Worker::Prepare(const Stamp& stamp, const Topology& topology, const v1::W
   std::unique_ptr<EpochSession> replaced;
   const MutexLock lock(mu_);
   preparing_ = 0;
+  prepare_ended_.NotifyAll();
   if (!built.ok()) return std::move(built).status();
   if (stop.stop_requested()) return Cancelled("the epoch was aborted");
   replaced = std::exchange(prepared_, *std::move(built));
@@ -164,8 +176,9 @@ Result<const Lasting*> Worker::LastingFor(
   const auto report = [&](uint64_t done, uint64_t total) {
     if (!progress({"weights", done, total})) stop.request_stop();
   };
-  JANUS_ASSIGN_OR_RETURN(lasting, Lasting::Make(flags_, config, router_, step_seconds_, clock_,
-                                                log_, report, stop.get_token()));
+  JANUS_ASSIGN_OR_RETURN(lasting,
+                         Lasting::Make(flags_, config, router_, step_seconds_, clock_, log_,
+                                       departing_.get_token(), report, stop.get_token()));
   const MutexLock lock(mu_);
   lasting_ = std::move(lasting);
   return lasting_.get();
@@ -188,7 +201,7 @@ Status Worker::Commit(const Stamp& stamp) {
   {
     const MutexLock lock(mu_);
     committed_ = stamp.epoch;
-    draining_ = false;
+    draining_ = departing_.stop_requested();
     old = std::exchange(serving_, std::move(prepared_));
     serving_->Start(before, on_loss_);
     if (stopping_) serving_->RequestStop();
@@ -236,7 +249,7 @@ Status Worker::Drain(const Stamp& stamp, MonotonicTime deadline,
     if (serving_ != nullptr) attention = lasting_->attention.get();
   }
   if (stamp.epoch > committed()) {
-    Leave();
+    Leave(stamp.epoch);
     return OkStatus();
   }
   // Who asked may go, or the process end, long before the deadline.
@@ -250,7 +263,20 @@ Status Worker::Drain(const Stamp& stamp, MonotonicTime deadline,
   return OkStatus();
 }
 
-void Worker::Leave() {
+void Worker::Depart() {
+  const MutexLock lock(mu_);
+  draining_ = true;
+  departing_.request_stop();
+}
+
+bool Worker::HasDeparted() const {
+  const MutexLock lock(mu_);
+  if (serving_ == nullptr || serving_->ended()) return true;
+  if (flags_.role != Role::kAttention) return false;
+  return router_.streams() == 0 && lasting_->attention->WaitIdle(MonotonicClock::now());
+}
+
+void Worker::Leave(uint64_t epoch) {
   const MutexLock changing(change_);
   std::unique_ptr<EpochSession> prepared, served;
   EndServing();
@@ -258,7 +284,9 @@ void Worker::Leave() {
   {
     const MutexLock lock(mu_);
     served = std::move(serving_);
-    prepared = std::move(prepared_);
+    if (prepared_ != nullptr && prepared_->topology().epoch <= epoch) {
+      prepared = std::move(prepared_);
+    }
     if (served != nullptr) attention = lasting_->attention.get();
   }
   // The step thread has ended: this one is in its place.

@@ -35,9 +35,9 @@ class Worker {
 
   // Makes what the topology's epoch needs here, beside what runs: loads what is not here already,
   // connects to the peers; blocks. `progress` is called from the calling thread and returns false
-  // to abort. Preparing the same epoch again is OK; a newer one takes the place of one that was
-  // prepared and not committed. FailedPrecondition: another configuration than that of the epoch
-  // that is served.
+  // to abort. Preparing the same epoch again is OK; a newer one takes the place of one that
+  // was prepared, or is being prepared, and not committed. FailedPrecondition: another
+  // configuration than that of the epoch that is served.
   Status Prepare(const Stamp& stamp, const Topology& topology, const v1::WorkerConfig& config,
                  const std::string& epoch_key,
                  const std::function<bool(const PrepareProgress&)>& progress);
@@ -55,6 +55,18 @@ class Worker {
   // Ends the step loop and a Prepare under way, for the process is about to end.
   void Stop();
   bool draining() const;
+
+  // Of a write that is not for this worker alone: remembers its fence, or refuses it as one for
+  // this worker.
+  Status Accept(const Stamp& stamp);
+  // This process is to end. Takes no new requests, and waits for nobody who has left.
+  void Depart();
+  // After Depart: nothing of the service rests on this worker any more. It was told of an epoch
+  // without it, or the epoch has ended; or no gateway is attached to it and it has no requests.
+  bool HasDeparted() const;
+  // Ends the epoch that is served, and drops what was prepared up to `epoch`; gateways get back
+  // what has not ended.
+  void Leave(uint64_t epoch) JANUS_EXCLUDES(change_, mu_);
 
   // PermissionDenied: another service's.
   Status CheckService(const std::string& service_uid) const;
@@ -87,7 +99,6 @@ class Worker {
                                     std::stop_source stop) JANUS_EXCLUDES(mu_);
   // Ends the steps of the serving epoch; what it had counted.
   InstanceStatistics EndServing() JANUS_REQUIRES(change_) JANUS_EXCLUDES(mu_);
-  void Leave() JANUS_EXCLUDES(change_, mu_);
   uint64_t committed() const JANUS_EXCLUDES(mu_);
 
   const WorkerFlags flags_;
@@ -104,8 +115,10 @@ class Worker {
   uint64_t fence_ JANUS_GUARDED_BY(mu_) = 0;
   uint64_t preparing_ JANUS_GUARDED_BY(mu_) = 0;  // epoch of a Prepare under way; 0: none
   std::stop_source prepare_stop_ JANUS_GUARDED_BY(mu_);
+  CondVar prepare_ended_;
   bool stopping_ JANUS_GUARDED_BY(mu_) = false;
   bool draining_ JANUS_GUARDED_BY(mu_) = false;
+  std::stop_source departing_;
   uint64_t committed_ JANUS_GUARDED_BY(mu_) = 0;
   std::unique_ptr<Lasting> lasting_ JANUS_GUARDED_BY(mu_);  // for good with the first Commit
   std::unique_ptr<EpochSession> prepared_ JANUS_GUARDED_BY(mu_);

@@ -83,12 +83,11 @@ Status LocalService::StartWorkers() {
     ProcessSpec spec;
     spec.name = worker.name;
     spec.program = options_.worker_program;
-    spec.arguments = {"--role",        std::string(ToString(worker.role)),
-                      "--model",       options_.model_dir,
-                      "--device",      "cpu",
-                      "--listen",      worker.address,
-                      "--service-uid", service_uid_,
-                      "--metrics",     metrics};
+    spec.arguments = {"--role", std::string(ToString(worker.role)), "--model", options_.model_dir,
+                      "--device", "cpu", "--listen", worker.address, "--service-uid", service_uid_,
+                      "--metrics", metrics,
+                      // Nobody makes an epoch without it.
+                      "--drain-seconds", "0"};
     JANUS_RETURN_IF_ERROR(processes_->Start(spec));
   }
   return OkStatus();

@@ -98,7 +98,7 @@ EpochDriver::Next EpochDriver::Act(const EpochStep& step, const MoETopology& rec
     case Kind::kWait:
       return Prepare(step.epoch, *record.spec.proposed, situation, note, outcome);
     case Kind::kCommit:
-      return Commit(step.epoch, *record.spec.proposed, situation, writes, note, outcome);
+      return Commit(step.epoch, record, situation, writes, note, outcome);
   }
   return Next::kStop;
 }
@@ -186,6 +186,9 @@ std::optional<Status> EpochDriver::Follow(Verb verb, int64_t epoch, const Topolo
                       epoch, AliveOf(of, situation.alive)};
     order.service.name = situation.service.metadata.name;
     if (order.members.empty()) return OkStatus();  // nobody is left to hear it
+    if (verb == Verb::kCommit && epoch == left_with_) {
+      order.leavers = leavers_;
+    }
     std::unique_ptr<MemberCall> call;
     switch (verb) {
       case Verb::kPrepare:
@@ -208,8 +211,10 @@ std::optional<Status> EpochDriver::Follow(Verb verb, int64_t epoch, const Topolo
   const auto silence = verb == Verb::kPrepare ? kSilence : kAnswer;
   const MonotonicTime until = call_->call->last_heard() + silence;
   if (situation.now >= until) {
+    const std::string waiting = call_->call->waiting_for();
     call_.reset();
-    return DeadlineExceeded("no sign of a member for " + std::to_string(silence.count()) + " s");
+    return DeadlineExceeded("no sign of " + (waiting.empty() ? "a member" : waiting) + " for " +
+                            std::to_string(silence.count()) + " s");
   }
   Earlier(outcome.again, until);
   return std::nullopt;
@@ -238,9 +243,10 @@ EpochDriver::Next EpochDriver::Prepare(int64_t epoch, const TopologyRecord& prop
   return Next::kGoOn;
 }
 
-EpochDriver::Next EpochDriver::Commit(int64_t epoch, const TopologyRecord& proposed,
+EpochDriver::Next EpochDriver::Commit(int64_t epoch, const MoETopology& record,
                                       Situation& situation, OwnWrites& writes, const TakeNote& note,
                                       Outcome& outcome) {
+  const TopologyRecord& proposed = *record.spec.proposed;
   const Next next = Write(
       "commit " + Name(epoch),
       [](Node& spec) {
@@ -251,6 +257,9 @@ EpochDriver::Next EpochDriver::Commit(int64_t epoch, const TopologyRecord& propo
   if (next == Next::kGoOn) {
     failures_ = 0;
     not_before_ = situation.now;
+    left_with_ = epoch;
+    leavers_ = record.spec.committed ? Without(*record.spec.committed, proposed)
+                                     : std::vector<TopologyInstance>();
     const auto experts =
         std::count_if(proposed.instances.begin(), proposed.instances.end(),
                       [](const TopologyInstance& one) { return one.role == Role::kExperts; });

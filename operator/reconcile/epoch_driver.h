@@ -83,8 +83,8 @@ class EpochDriver {
   Next Propose(int64_t epoch, Situation& situation, OwnWrites& writes, Outcome& outcome);
   Next Prepare(int64_t epoch, const TopologyRecord& proposed, Situation& situation,
                const TakeNote& note, Outcome& outcome);
-  Next Commit(int64_t epoch, const TopologyRecord& proposed, Situation& situation,
-              OwnWrites& writes, const TakeNote& note, Outcome& outcome);
+  Next Commit(int64_t epoch, const MoETopology& record, Situation& situation, OwnWrites& writes,
+              const TakeNote& note, Outcome& outcome);
   Next Abort(const EpochStep& step, const TopologyRecord& proposed, Situation& situation,
              OwnWrites& writes, const TakeNote& note, Outcome& outcome);
   Next Tell(int64_t epoch, const TopologyRecord& committed, Situation& situation, Outcome& outcome);
@@ -101,6 +101,8 @@ class EpochDriver {
   std::optional<Topology> preparing_;  // what was proposed last, whole
   ServicePlan preparing_plan_;
   std::optional<Call> call_;
+  int64_t left_with_ = 0;                  // the epoch that came without them
+  std::vector<TopologyInstance> leavers_;  // its predecessor's members that have no place in it
   int64_t aborted_ = 0;  // the epoch whose members were told to drop it, as far as they answered
   int failures_ = 0;     // in a row: of Prepare, or of Commit
   MonotonicTime not_before_;  // the next attempt

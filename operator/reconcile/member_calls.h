@@ -32,6 +32,8 @@ class MemberCall {
   virtual PrepareProgress progress() const { return {}; }
   // When any member was last heard of; the call's beginning at first.
   virtual MonotonicTime last_heard() const = 0;
+  // Of Prepare: whose answer is still awaited, longest silent first, for messages.
+  virtual std::string waiting_for() const { return {}; }
 };
 
 struct MemberOrder {
@@ -41,6 +43,9 @@ struct MemberOrder {
   int64_t epoch = 0;
   // To whom: the epoch's instances that are alive, in order of rank, attention first.
   std::vector<TopologyInstance> members;
+  // With Commit: members of the epoch before that have no place in this one. They end their part
+  // and give back their requests once all have committed; best effort.
+  std::vector<TopologyInstance> leavers = {};
 };
 
 // Over gRPC on a cluster and on one machine; scripted in tests. Thread-safe.

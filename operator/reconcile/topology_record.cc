@@ -130,6 +130,16 @@ std::vector<TopologyInstance> AliveOf(const TopologyRecord& record,
   return out;
 }
 
+std::vector<TopologyInstance> Without(const TopologyRecord& record, const TopologyRecord& other) {
+  std::set<InstanceId> others;
+  for (const TopologyInstance& one : other.instances) others.insert(IdOf(one));
+  std::vector<TopologyInstance> out;
+  for (const TopologyInstance& one : record.instances) {
+    if (!others.contains(IdOf(one))) out.push_back(one);
+  }
+  return out;
+}
+
 std::set<std::string> PodsOf(const TopologyRecord& record) {
   std::set<std::string> out;
   for (const TopologyInstance& one : record.instances) out.insert(one.pod_uid);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "dataplane/comm/exchange.h"
 #include "dataplane/comm/loopback.h"
 #include "tests/support/contains.h"
@@ -27,9 +29,11 @@ class GoodbyeTest : public testing::Test {
     expert_ = network.Connect({Role::kExperts, Rank{0}}, {});
   }
   Status Judge(Transport& transport, const std::stop_source& stop, Seconds patience) {
-    return JudgeLoss(Unavailable("gone"), transport, std::nullopt, stop.get_token(), patience);
+    return JudgeLoss(Unavailable("gone"), transport, std::nullopt, stop.get_token(),
+                     departing_.get_token(), patience);
   }
 
+  std::stop_source departing_;
   std::unique_ptr<Transport> first_, second_, expert_;
 };
 
@@ -45,6 +49,17 @@ TEST_F(GoodbyeTest, ReachesEveryPeerWhoThenWaitsForItsOwnStop) {
   stop.request_stop();
   EXPECT_TRUE(Judge(*second_, stop, Seconds(3600.0)).ok());
   EXPECT_TRUE(Judge(*expert_, stop, Seconds(3600.0)).ok());
+}
+
+TEST_F(GoodbyeTest, WhoDepartsItselfEndsWithoutAWord) {
+  SayGoodbye(*first_, kEpoch);
+  departing_.request_stop();
+  EXPECT_TRUE(Judge(*second_, std::stop_source(), Seconds(3600.0)).ok());
+  std::stop_source later;
+  const std::jthread departs([&] { later.request_stop(); });
+  EXPECT_TRUE(
+      JudgeLoss(Unavailable("gone"), *expert_, std::nullopt, {}, later.get_token(), Seconds(3600.0))
+          .ok());
 }
 
 TEST_F(GoodbyeTest, OfAnExpertInstanceReachesTheAttentionInstances) {
@@ -76,9 +91,11 @@ TEST_F(GoodbyeTest, AnotherErrorStaysWhatItIs) {
   SayGoodbye(*first_, kEpoch);
   std::stop_source stop;
   stop.request_stop();
-  EXPECT_EQ(JudgeLoss(Internal("broken"), *second_, std::nullopt, stop.get_token(), kNoPatience),
-            Internal("broken"));
-  EXPECT_TRUE(JudgeLoss(OkStatus(), *second_, std::nullopt, stop.get_token(), kNoPatience).ok());
+  EXPECT_EQ(
+      JudgeLoss(Internal("broken"), *second_, std::nullopt, stop.get_token(), {}, kNoPatience),
+      Internal("broken"));
+  EXPECT_TRUE(
+      JudgeLoss(OkStatus(), *second_, std::nullopt, stop.get_token(), {}, kNoPatience).ok());
 }
 
 }  // namespace

@@ -112,7 +112,7 @@ TEST_F(MeetingTest, TellsADifferentPeerWhyAndGoesOnWaitingForTheRightOne) {
     void (*change)(ExchangeIdentity&);
   };
   for (const Other& other : {
-           Other{"epoch 2, attention 0 has 1", [](ExchangeIdentity& i) { i.epoch = 2; }},
+           Other{"epoch 0, attention 0 has 1", [](ExchangeIdentity& i) { i.epoch = 0; }},
            Other{"another epoch key", [](ExchangeIdentity& i) { i.epoch_key[0] = std::byte{1}; }},
            Other{"model digest", [](ExchangeIdentity& i) { i.model_digest = 1; }},
            Other{"topology hash", [](ExchangeIdentity& i) { i.topology_hash = 1; }},
@@ -129,6 +129,27 @@ TEST_F(MeetingTest, TellsADifferentPeerWhyAndGoesOnWaitingForTheRightOne) {
   EXPECT_TRUE(Contains(layout.message(), "slot layout"));
   EXPECT_EQ(Experts(options_, LayoutOf(kExperts0)), OkStatus());
   EXPECT_EQ(attention.get(), OkStatus());
+}
+
+// What is left of an epoch that was given up may still be at the door.
+TEST_F(MeetingTest, WhoComesFromANewerEpochIsNotRefusedButDialsUntilItIsThere) {
+  std::future<Status> attention = Attention();
+  Hello newer = RightHello();
+  newer.epoch = 2;
+  const Fd early = Dial();
+  SendRaw(early, newer, -1);
+  char answer = 0;
+  EXPECT_EQ(recv(early.get(), &answer, 1, MSG_WAITALL), 0) << "closed without a word";
+  ConnectOptions next = options_;
+  next.identity.epoch = 2;
+  std::future<Status> experts =
+      std::async(std::launch::async, [&] { return Experts(next, LayoutOf(kExperts0)); });
+  stop_.request_stop();
+  EXPECT_EQ(attention.get().code(), StatusCode::kCancelled);
+  stop_ = std::stop_source();
+  options_.identity.epoch = 2;
+  EXPECT_EQ(Attention().get(), OkStatus());
+  EXPECT_EQ(experts.get(), OkStatus());
 }
 
 // Experts do not meet each other: it is attention that finds out.
@@ -298,6 +319,7 @@ TEST_F(MeetingTest, RefusesASegmentOfAnotherLayout) {
 
 TEST_F(MeetingTest, NamesWhoIsLateAndWhoWasRefused) {
   options_.deadline = MonotonicClock::now() + std::chrono::milliseconds(300);
+  options_.identity.epoch = 8;
   std::future<Status> attention = Attention();
   ConnectOptions other = TestOptions();
   other.attention_addresses = options_.attention_addresses;

@@ -52,25 +52,52 @@ class EpochsTest : public testing::Test {
 
   // Brings the service into the next epoch, of these workers by number.
   void Change(const std::vector<int>& attention, const std::vector<int>& experts) {
-    const Topology topology = Compose(++epoch_, attention, experts);
-    std::vector<ServedWorker*> members;
-    for (const int i : attention) members.push_back(&At(Role::kAttention, i));
-    for (const int i : experts) members.push_back(&At(Role::kExperts, i));
-    std::vector<Status> prepared(members.size());
-    {
-      std::vector<std::jthread> threads;
-      for (size_t i = 0; i < members.size(); ++i) {
-        threads.emplace_back([&, i] {
-          prepared[i] = members[i]->worker().Prepare({kUid, kFence, epoch_}, topology, config_,
-                                                     kKey, [](const auto&) { return true; });
-        });
-      }
+    const v1::PrepareRequest request = Proposal(++epoch_, attention, experts);
+    v1::Control::Stub& relay = At(Role::kAttention, attention.front()).control();
+    const v1::PrepareProgress prepared = Prepare(relay, request);
+    ASSERT_TRUE(prepared.done());
+    ASSERT_EQ(prepared.failures_size(), 0) << prepared.ShortDebugString();
+    v1::CommitRequest commit;
+    *commit.mutable_stamp() = request.stamp();
+    *commit.mutable_relay() = request.relay();
+    v1::CommitReply committed;
+    grpc::ClientContext context;
+    const grpc::Status status = relay.Commit(&context, commit, &committed);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    ASSERT_EQ(committed.failures_size(), 0) << committed.ShortDebugString();
+  }
+
+  // Prepare of all by one of them.
+  v1::PrepareRequest Proposal(uint64_t epoch, const std::vector<int>& attention,
+                              const std::vector<int>& experts) {
+    v1::PrepareRequest request;
+    *request.mutable_stamp() = StampOf(kUid, kFence, epoch);
+    *request.mutable_topology() = ToProto(Compose(epoch, attention, experts));
+    *request.mutable_config() = config_;
+    for (const int i : attention) AddTarget(Role::kAttention, i, *request.add_relay());
+    for (const int i : experts) AddTarget(Role::kExperts, i, *request.add_relay());
+    return request;
+  }
+  void AddTarget(Role role, int number, v1::RelayTarget& target) {
+    At(role, number);
+    target.set_name(NameOf(role, number));
+    target.set_role(role == Role::kAttention ? v1::ROLE_ATTENTION : v1::ROLE_EXPERTS);
+    target.set_address(AddressOf(role, number));
+  }
+  // The last word of the call, or the first that `is_enough` says of; then it is given up.
+  v1::PrepareProgress Prepare(
+      v1::Control::Stub& relay, const v1::PrepareRequest& request,
+      const std::function<bool(const v1::PrepareProgress&)>& is_enough = nullptr) {
+    grpc::ClientContext context;
+    const auto reader = relay.Prepare(&context, request);
+    v1::PrepareProgress last;
+    while (reader->Read(&last)) {
+      if (!is_enough || !is_enough(last)) continue;
+      context.TryCancel();
+      break;
     }
-    for (const Status& status : prepared) ASSERT_TRUE(status.ok()) << status.ToString();
-    for (ServedWorker* const member : members) {
-      const Status committed = member->worker().Commit({kUid, kFence, epoch_});
-      ASSERT_TRUE(committed.ok()) << committed.ToString();
-    }
+    prepare_ended_ = reader->Finish();
+    return last;
   }
 
   v1::ToAttention Ask(uint64_t id) const {
@@ -99,8 +126,8 @@ class EpochsTest : public testing::Test {
     return config;
   }();
   uint64_t epoch_ = 0;
+  grpc::Status prepare_ended_;  // of the last
 
- private:
   static std::string NameOf(Role role, int number) {
     return std::string(ToString(role)) + "-" + std::to_string(number);
   }
@@ -170,8 +197,13 @@ TEST_F(EpochsTest, WhoLeavesGivesBackWhatAnotherEndsWithTheSameTokens) {
   ReadSome(leaves, got, 40);
   Worker& leaver = At(Role::kAttention, 1).worker();
   Change({0}, {0});
-  ASSERT_TRUE(
-      leaver.Drain({kUid, kFence, epoch_}, MonotonicClock::now(), [] { return true; }).ok());
+  v1::DrainRequest drain;
+  *drain.mutable_stamp() = StampOf(kUid, kFence, epoch_);
+  AddTarget(Role::kAttention, 1, *drain.add_relay());
+  v1::DrainReply drained;
+  grpc::ClientContext context;
+  ASSERT_TRUE(At(Role::kAttention, 0).control().Drain(&context, drain, &drained).ok());
+  EXPECT_EQ(drained.failures_size(), 0) << drained.ShortDebugString();
   got.MergeFrom(leaves.ReadToTheEnd(1));
   EXPECT_EQ(got.finish_reason(), v1::FINISH_REASON_CANCELLED);
   EXPECT_FALSE(leaver.topology().has_value());
@@ -250,6 +282,116 @@ TEST_F(EpochsTest, AnotherConfigurationTakesNewWorkers) {
                                       [](const auto&) { return true; });
   EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition) << refused.ToString();
   EXPECT_TRUE(Contains(refused.message(), "new workers"));
+}
+
+TEST_F(EpochsTest, WhoCannotPrepareIsNamedAndTheOthersDropTheEpoch) {
+  Change({0}, {0});
+  v1::PrepareRequest request = Proposal(2, {0}, {0, 1});
+  Kill(Role::kExperts, 1);
+  const v1::PrepareProgress answer = Prepare(At(Role::kAttention, 0).control(), request);
+  EXPECT_TRUE(prepare_ended_.ok()) << "the call itself did what it can";
+  EXPECT_TRUE(answer.done());
+  ASSERT_EQ(answer.failures_size(), 1) << answer.ShortDebugString();
+  EXPECT_EQ(answer.failures(0).name(), "experts-1");
+  EXPECT_EQ(answer.failures(0).code(), grpc::StatusCode::UNAVAILABLE);
+  // Nobody is left in it: the next one is taken.
+  epoch_ = 2;
+  Change({0}, {0, 2});
+}
+
+TEST_F(EpochsTest, AnOperatorThatGoesAwayEndsWhatItHadPrepared) {
+  Change({0}, {0});
+  v1::PrepareRequest request = Proposal(2, {0}, {0, 1});
+  // Of two experts one is told of another topology: they wait for each other.
+  request.mutable_relay()->RemoveLast();
+  const v1::PrepareProgress last =
+      Prepare(At(Role::kAttention, 0).control(), request, [](const v1::PrepareProgress& progress) {
+        return progress.phase() == "connect" && progress.waiting_for_size() == 2;
+      });
+  EXPECT_EQ(last.waiting_for_size(), 2) << last.ShortDebugString();
+  EXPECT_EQ(prepare_ended_.error_code(), grpc::StatusCode::CANCELLED);
+  epoch_ = 2;
+  Change({0}, {0, 1});
+}
+
+TEST_F(EpochsTest, AnOlderLeaderIsRefusedByWhoRelaysBeforeAnybodyHears) {
+  Change({0}, {0});
+  v1::CommitRequest newer;
+  *newer.mutable_stamp() = StampOf(kUid, kFence + 1, epoch_);
+  AddTarget(Role::kExperts, 0, *newer.add_relay());
+  v1::CommitReply reply;
+  {
+    grpc::ClientContext context;
+    ASSERT_TRUE(At(Role::kAttention, 0).control().Commit(&context, newer, &reply).ok());
+  }
+  EXPECT_EQ(At(Role::kAttention, 0).worker().fence(), kFence + 1) << "though it is no target";
+  Prepare(At(Role::kAttention, 0).control(), Proposal(2, {0}, {0, 1}));
+  EXPECT_EQ(prepare_ended_.error_code(), grpc::StatusCode::ABORTED);
+  EXPECT_EQ(At(Role::kExperts, 1).worker().fence(), 0U);
+}
+
+TEST_F(EpochsTest, AnExpertInstanceRelaysNothing) {
+  Prepare(At(Role::kExperts, 0).control(), Proposal(1, {0}, {0}));
+  EXPECT_EQ(prepare_ended_.error_code(), grpc::StatusCode::PERMISSION_DENIED);
+}
+
+TEST_F(EpochsTest, StatisticsAreOfAllThatAnswerAndNameWhoDoesNot) {
+  Change({0, 1}, {0});
+  v1::GetStatisticsRequest request;
+  request.set_service_uid(kUid);
+  AddTarget(Role::kAttention, 0, *request.add_relay());
+  AddTarget(Role::kAttention, 1, *request.add_relay());
+  AddTarget(Role::kExperts, 0, *request.add_relay());
+  Kill(Role::kAttention, 1);
+  v1::Statistics all;
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+  ASSERT_TRUE(At(Role::kAttention, 0).control().GetStatistics(&context, request, &all).ok());
+  EXPECT_EQ(all.epoch(), 1U);
+  EXPECT_EQ(all.instances_size(), 2);
+  ASSERT_EQ(all.silent_size(), 1);
+  EXPECT_TRUE(Contains(all.silent(0), "attention-1: ")) << all.silent(0);
+}
+
+TEST_F(EpochsTest, WhoIsToEndStaysUntilTheServiceCanDoWithoutIt) {
+  const v1::RequestTokens want = Undisturbed();
+  Change({0}, {0, 1});
+  TestGateway gateway(At(Role::kAttention, 0));
+  gateway.Hello();
+  gateway.Send(Ask(1));
+  v1::RequestTokens got;
+  Worker& expert = At(Role::kExperts, 1).worker();
+  expert.Depart();
+  ReadSome(gateway, got, 40);
+  EXPECT_FALSE(expert.HasDeparted());
+  Change({0}, {0});
+  v1::DrainRequest drain;
+  *drain.mutable_stamp() = StampOf(kUid, kFence, epoch_);
+  grpc::ClientContext context;
+  v1::DrainReply drained;
+  ASSERT_TRUE(At(Role::kExperts, 1).control().Drain(&context, drain, &drained).ok());
+  EXPECT_TRUE(expert.HasDeparted());
+  got.MergeFrom(gateway.ReadToTheEnd(1));
+  ExpectSame(got, want);
+}
+
+TEST_F(EpochsTest, AServiceThatEndsAsAWholeWaitsForItsGatewaysAlone) {
+  Change({0, 1}, {0});
+  auto gateway = std::make_unique<TestGateway>(At(Role::kAttention, 0));
+  gateway->Hello();
+  gateway->Send(Ask(1));
+  v1::RequestTokens got;
+  ReadSome(*gateway, got, 10);
+  std::vector<Worker*> all = {&At(Role::kAttention, 0).worker(), &At(Role::kAttention, 1).worker(),
+                              &At(Role::kExperts, 0).worker()};
+  for (Worker* const one : all) one->Depart();
+  EXPECT_FALSE(all[0]->HasDeparted());
+  EXPECT_TRUE(all[1]->HasDeparted()) << "neither gateway nor request";
+  gateway.reset();
+  for (Worker* const one : all) {
+    while (!one->HasDeparted()) std::this_thread::yield();
+    one->Leave(epoch_);
+  }
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
+
 #include <httplib.h>
 
+#include <atomic>
 #include <regex>
 #include <set>
 
@@ -86,10 +88,12 @@ TEST(WorkerMetrics, AServingInstanceAnswersAScrape) {
   gateway.Finish();
   const TempFolder folder;
   const std::string path = folder.path() + "/metrics";
+  std::atomic<int> lives = 0;
   const auto attention = *MetricsServer::Create(
-      "unix:" + path, [&] { return PrometheusText(service.attention().worker().metrics()); });
+      "unix:" + path, [&] { return PrometheusText(service.attention().worker().metrics()); },
+      [&] { ++lives; });
   const auto experts = *MetricsServer::Create(
-      "127.0.0.1:0", [&] { return PrometheusText(service.experts().worker().metrics()); });
+      "127.0.0.1:0", [&] { return PrometheusText(service.experts().worker().metrics()); }, [] {});
 
   httplib::Client over_unix(path);
   over_unix.set_address_family(AF_UNIX);
@@ -110,14 +114,19 @@ TEST(WorkerMetrics, AServingInstanceAnswersAScrape) {
   ASSERT_TRUE(e) << httplib::to_string(e.error());
   EXPECT_GT(ValueOf(e->body, "janus_rounds_total{role=\"experts\",rank=\"0\"}"), 0);
   EXPECT_EQ(over_tcp.Get("/other")->status, 404);
+  for (const char* const probe : {"/startup", "/live", "/ready"}) {
+    EXPECT_EQ(over_unix.Get(probe)->status, 200) << probe;
+  }
+  EXPECT_EQ(lives, 1);
 }
 
 TEST(MetricsServer, SaysWhereItCannotListen) {
   const auto text = [] { return std::string(); };
-  EXPECT_EQ(MetricsServer::Create("9100", text).status().code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(MetricsServer::Create("127.0.0.1:99999", text).status().code(),
+  EXPECT_EQ(MetricsServer::Create("9100", text, [] {}).status().code(),
             StatusCode::kInvalidArgument);
-  const Status missing = MetricsServer::Create("unix:/nowhere/x", text).status();
+  EXPECT_EQ(MetricsServer::Create("127.0.0.1:99999", text, [] {}).status().code(),
+            StatusCode::kInvalidArgument);
+  const Status missing = MetricsServer::Create("unix:/nowhere/x", text, [] {}).status();
   EXPECT_EQ(missing.code(), StatusCode::kUnavailable);
   EXPECT_TRUE(Contains(missing.message(), "unix:/nowhere/x"));
 }
@@ -126,7 +135,8 @@ TEST(MetricsServer, LeavesNoSocketBehind) {
   const TempFolder folder;
   const std::string path = folder.path() + "/metrics";
   {
-    const auto server = *MetricsServer::Create("unix:" + path, [] { return std::string(); });
+    const auto server = *MetricsServer::Create(
+        "unix:" + path, [] { return std::string(); }, [] {});
   }
   EXPECT_FALSE(std::filesystem::exists(path));
 }

@@ -1,6 +1,6 @@
-#include "dataplane/gateway/channel.h"
+#include "proto/channel.h"
 
-namespace janus::gateway {
+namespace janus {
 
 std::shared_ptr<grpc::Channel> DialInstance(const std::string& address) {
   constexpr int kMaxMessageBytes = 64 << 20;
@@ -15,7 +15,8 @@ std::shared_ptr<grpc::Channel> DialInstance(const std::string& address) {
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  // Unix sockets in a folder that only its user can open need no other credentials.
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
 }
 
-}  // namespace janus::gateway
+}  // namespace janus

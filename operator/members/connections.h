@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "common/mutex.h"
+#include "proto/control.grpc.pb.h"
+
+namespace janus::control {
+
+// Connections to the workers that relay, in general one per service (api.md, MoETopology). Of more
+// than `most` the one that was used longest ago is let go; a call that is under way keeps its own.
+// Thread-safe.
+class Connections {
+ public:
+  struct Relay {
+    std::string address;
+    std::shared_ptr<v1::Control::Stub> stub;  // connects when first used
+  };
+
+  explicit Connections(size_t most) : most_(most) {}
+
+  // The first of these addresses whose last call came through; where none did, the one that failed
+  // longest ago. `addresses` is not empty.
+  Relay Choose(std::span<const std::string> addresses);
+  // A call to it did not come through; or did.
+  void Failed(const std::string& address);
+  void CameThrough(const std::string& address);
+  size_t open() const;
+
+ private:
+  struct Entry {
+    std::shared_ptr<v1::Control::Stub> stub;
+    uint64_t used = 0;
+    uint64_t failed = 0;  // when, by clock_; 0: the last one came through
+  };
+
+  const size_t most_;
+  mutable Mutex mu_;
+  uint64_t clock_ JANUS_GUARDED_BY(mu_) = 0;  // counts uses
+  std::map<std::string, Entry> entries_ JANUS_GUARDED_BY(mu_);
+};
+
+}  // namespace janus::control

@@ -1,0 +1,255 @@
+#include "operator/members/grpc_member_calls.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "operator/members/worker_config.h"
+#include "proto/convert.h"
+
+namespace janus::control {
+namespace {
+
+using AsyncControl = v1::Control::StubInterface::async_interface;
+using Failures = google::protobuf::RepeatedPtrField<v1::MemberFailure>;
+
+// Of Commit, Abort, Drain and statistics: who answers at all answers in moments.
+constexpr std::chrono::seconds kAnswer{8};
+
+v1::Stamp StampOf(const MemberOrder& order) {
+  return ToProto(Stamp{order.service_uid, static_cast<uint64_t>(order.fence),
+                       static_cast<uint64_t>(order.epoch)});
+}
+
+void AddTargets(const std::vector<TopologyInstance>& members,
+                google::protobuf::RepeatedPtrField<v1::RelayTarget>& targets) {
+  for (const TopologyInstance& one : members) {
+    v1::RelayTarget& target = *targets.Add();
+    target.set_name(std::string(ToString(one.role)) + " at " + one.address);
+    target.set_role(one.role == Role::kAttention ? v1::ROLE_ATTENTION : v1::ROLE_EXPERTS);
+    target.set_address(one.address);
+  }
+}
+
+std::vector<std::string> RelaysOf(const std::vector<TopologyInstance>& members) {
+  std::vector<std::string> addresses;
+  for (const TopologyInstance& one : members) {
+    if (one.role == Role::kAttention) addresses.push_back(one.address);
+  }
+  return addresses;
+}
+
+// How the relaying member's call went, and with whom it had no success.
+Status ResultOf(const std::string& relay, const grpc::Status& status, const Failures& failures) {
+  if (!status.ok()) return FromGrpc(status).Annotate("attention at " + relay);
+  if (failures.empty()) return OkStatus();
+  const v1::MemberFailure& first = failures[0];
+  std::string message = first.name() + ": " + first.message();
+  if (failures.size() > 1) {
+    message += "; and " + std::to_string(failures.size() - 1) + " more, first " +
+               failures[1].name() + ": " + failures[1].message();
+  }
+  return FromGrpc(first.code(), std::move(message));
+}
+
+// What a call comes to, from gRPC's threads to ours. `wake` runs under the lock, which the end of
+// the call takes: so it never comes late.
+class Outcome {
+ public:
+  explicit Outcome(MemberCalls::Wake wake)
+      : wake_(std::move(wake)), heard_(MonotonicClock::now()) {}
+
+  void Heard(const v1::PrepareProgress& progress) {
+    const MutexLock lock(mu_);
+    heard_ = MonotonicClock::now();
+    progress_ = FromProto(progress);
+    waiting_for_.clear();
+    for (const std::string& name : progress.waiting_for()) {
+      waiting_for_ += (waiting_for_.empty() ? "" : ", ") + name;
+    }
+  }
+  void End(Status status) {
+    const MutexLock lock(mu_);
+    result_ = std::move(status);
+    heard_ = MonotonicClock::now();
+    done_ = true;
+    if (!cancelled_ && wake_) wake_();
+    over_.NotifyAll();  // under the lock: who waits destroys this right after
+  }
+  void Cancel(grpc::ClientContext& context) {
+    const MutexLock lock(mu_);
+    cancelled_ = true;
+    if (!done_) context.TryCancel();
+    while (!done_) over_.Wait(mu_);
+  }
+
+  bool done() const {
+    const MutexLock lock(mu_);
+    return done_;
+  }
+  Status result() const {
+    const MutexLock lock(mu_);
+    return result_;
+  }
+  PrepareProgress progress() const {
+    const MutexLock lock(mu_);
+    return progress_;
+  }
+  MonotonicTime heard() const {
+    const MutexLock lock(mu_);
+    return heard_;
+  }
+  std::string waiting_for() const {
+    const MutexLock lock(mu_);
+    return waiting_for_;
+  }
+
+ private:
+  const MemberCalls::Wake wake_;
+  mutable Mutex mu_;
+  CondVar over_;
+  bool cancelled_ JANUS_GUARDED_BY(mu_) = false;
+  bool done_ JANUS_GUARDED_BY(mu_) = false;
+  Status result_ JANUS_GUARDED_BY(mu_);
+  MonotonicTime heard_ JANUS_GUARDED_BY(mu_);
+  PrepareProgress progress_ JANUS_GUARDED_BY(mu_);
+  std::string waiting_for_ JANUS_GUARDED_BY(mu_);
+};
+
+class RelayedCall : public MemberCall {
+ public:
+  RelayedCall(Connections& connections, const std::vector<std::string>& relays,
+              MemberCalls::Wake wake)
+      : connections_(connections), relay_(connections.Choose(relays)), outcome_(std::move(wake)) {}
+
+  bool done() const override { return outcome_.done(); }
+  Status result() const override { return outcome_.result(); }
+  PrepareProgress progress() const override { return outcome_.progress(); }
+  MonotonicTime last_heard() const override { return outcome_.heard(); }
+  std::string waiting_for() const override { return outcome_.waiting_for(); }
+
+ protected:
+  v1::Control::Stub& stub() const { return *relay_.stub; }
+  void Ended(const grpc::Status& status, const Failures& failures) {
+    // Its own words, whatever they are, came from it.
+    const bool lost = status.error_code() == grpc::StatusCode::UNAVAILABLE ||
+                      status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
+    if (lost) {
+      connections_.Failed(relay_.address);
+    } else if (status.error_code() != grpc::StatusCode::CANCELLED) {
+      connections_.CameThrough(relay_.address);
+    }
+    outcome_.End(ResultOf(relay_.address, status, failures));
+  }
+
+  Connections& connections_;
+  const Connections::Relay relay_;
+  grpc::ClientContext context_;
+  Outcome outcome_;
+};
+
+template <class Request, class Reply>
+class AnsweredCall final : public RelayedCall {
+ public:
+  using Method = void (AsyncControl::*)(grpc::ClientContext*, const Request*, Reply*,
+                                        std::function<void(grpc::Status)>);
+
+  AnsweredCall(Connections& connections, const MemberOrder& order, MemberCalls::Wake wake,
+               Method method)
+      : RelayedCall(connections, RelaysOf(order.members), std::move(wake)) {
+    *request_.mutable_stamp() = StampOf(order);
+    AddTargets(order.members, *request_.mutable_relay());
+    if constexpr (std::is_same_v<Request, v1::CommitRequest>) {
+      AddTargets(order.leavers, *request_.mutable_leavers());
+    }
+    context_.set_deadline(std::chrono::system_clock::now() + kAnswer);
+    (stub().async()->*method)(&context_, &request_, &reply_, [this](const grpc::Status& status) {
+      Ended(status, reply_.failures());
+    });
+  }
+  ~AnsweredCall() override { outcome_.Cancel(context_); }
+
+ private:
+  Request request_;
+  Reply reply_;  // gRPC's until it is done
+};
+
+class PrepareCall final : public RelayedCall, private grpc::ClientReadReactor<v1::PrepareProgress> {
+ public:
+  PrepareCall(Connections& connections, const MemberOrder& order, MemberCalls::Wake wake,
+              const Topology& topology, v1::WorkerConfig config)
+      : RelayedCall(connections, RelaysOf(order.members), std::move(wake)) {
+    *request_.mutable_stamp() = StampOf(order);
+    *request_.mutable_topology() = ToProto(topology);
+    *request_.mutable_config() = std::move(config);
+    AddTargets(order.members, *request_.mutable_relay());
+    stub().async()->Prepare(&context_, &request_, this);
+    StartRead(&incoming_);
+    StartCall();
+  }
+  ~PrepareCall() override { outcome_.Cancel(context_); }
+
+ private:
+  void OnReadDone(bool ok) override {
+    if (!ok) return;
+    if (incoming_.done()) {
+      last_ = incoming_;
+    } else {
+      outcome_.Heard(incoming_);
+    }
+    incoming_.Clear();
+    StartRead(&incoming_);
+  }
+  void OnDone(const grpc::Status& status) override {
+    if (status.ok() && !last_.done()) {
+      Ended(grpc::Status(grpc::StatusCode::UNAVAILABLE, "Prepare ended before it was done"), {});
+    } else {
+      Ended(status, last_.failures());
+    }
+  }
+
+  v1::PrepareRequest request_;
+  v1::PrepareProgress incoming_;
+  v1::PrepareProgress last_;
+};
+
+// Of nobody.
+class EmptyCall final : public MemberCall {
+ public:
+  bool done() const override { return true; }
+  Status result() const override { return OkStatus(); }
+  MonotonicTime last_heard() const override { return since_; }
+
+ private:
+  const MonotonicTime since_ = MonotonicClock::now();
+};
+
+}  // namespace
+
+std::unique_ptr<MemberCall> GrpcMemberCalls::Prepare(const MemberOrder& order,
+                                                     const Topology& topology,
+                                                     const ServicePlan& plan, Wake wake) {
+  if (RelaysOf(order.members).empty()) return std::make_unique<EmptyCall>();
+  const int threads =
+      options_.one_machine ? (topology.m() + topology.n()) * plan.compute_threads : 0;
+  return std::make_unique<PrepareCall>(connections_, order, std::move(wake), topology,
+                                       WorkerConfigOf(plan, threads, options_.debug_logits_hash));
+}
+
+std::unique_ptr<MemberCall> GrpcMemberCalls::Commit(const MemberOrder& order, Wake wake) {
+  if (RelaysOf(order.members).empty()) return std::make_unique<EmptyCall>();
+  using Call = AnsweredCall<v1::CommitRequest, v1::CommitReply>;
+  constexpr Call::Method kMethod = &AsyncControl::Commit;
+  return std::make_unique<Call>(connections_, order, std::move(wake), kMethod);
+}
+
+std::unique_ptr<MemberCall> GrpcMemberCalls::Abort(const MemberOrder& order, Wake wake) {
+  if (RelaysOf(order.members).empty()) return std::make_unique<EmptyCall>();
+  using Call = AnsweredCall<v1::AbortRequest, v1::AbortReply>;
+  constexpr Call::Method kMethod = &AsyncControl::Abort;
+  return std::make_unique<Call>(connections_, order, std::move(wake), kMethod);
+}
+
+}  // namespace janus::control

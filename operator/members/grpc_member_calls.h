@@ -1,0 +1,41 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "common/statistics.h"
+#include "operator/members/connections.h"
+#include "operator/reconcile/member_calls.h"
+
+namespace janus::control {
+
+struct GrpcMemberCallsOptions {
+  size_t most_connections = 256;
+  bool one_machine = false;        // every worker of a service runs on this one
+  bool debug_logits_hash = false;  // of all services
+};
+
+// The calls of member_calls.h over gRPC: each goes to one attention instance of the service, the
+// first that answers in order of rank, which says it to the others (proto/control.proto). An order
+// without an attention instance has nobody to hear it: it is done. Errors name the member with
+// whom it failed, `FailedPrecondition` as the members' own say.
+//
+// Thread-safe. Outlives its calls.
+class GrpcMemberCalls final : public MemberCalls {
+ public:
+  explicit GrpcMemberCalls(const GrpcMemberCallsOptions& options)
+      : options_(options), connections_(options.most_connections) {}
+
+  std::unique_ptr<MemberCall> Prepare(const MemberOrder& order, const Topology& topology,
+                                      const ServicePlan& plan, Wake wake) override;
+  std::unique_ptr<MemberCall> Commit(const MemberOrder& order, Wake wake) override;
+  std::unique_ptr<MemberCall> Abort(const MemberOrder& order, Wake wake) override;
+
+  size_t connections() const { return connections_.open(); }
+
+ private:
+  const GrpcMemberCallsOptions options_;
+  Connections connections_;
+};
+
+}  // namespace janus::control

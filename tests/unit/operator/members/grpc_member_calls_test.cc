@@ -1,0 +1,268 @@
+#include "operator/members/grpc_member_calls.h"
+
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "common/mutex.h"
+#include "operator/members/connections.h"
+#include "proto/control.grpc.pb.h"
+#include "tests/support/contains.h"
+#include "tests/support/temp_folder.h"
+
+namespace janus::control {
+namespace {
+
+// A worker that relays as far as the test says, and keeps what it was asked.
+class ScriptedRelay final : public v1::Control::Service {
+ public:
+  explicit ScriptedRelay(const std::string& address) : address_(address) {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort(address, grpc::InsecureServerCredentials());
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+  }
+  ~ScriptedRelay() override {
+    Release();
+    server_->Shutdown(std::chrono::system_clock::now());
+  }
+
+  grpc::Status Prepare(grpc::ServerContext* context, const v1::PrepareRequest* request,
+                       grpc::ServerWriter<v1::PrepareProgress>* writer) override {
+    {
+      const MutexLock lock(mu_);
+      prepare = *request;
+    }
+    v1::PrepareProgress progress;
+    progress.set_phase("weights");
+    progress.set_bytes_done(5);
+    progress.set_bytes_total(10);
+    progress.add_waiting_for("experts at x (weights)");
+    writer->Write(progress);
+    if (!Held(*context)) return grpc::Status::CANCELLED;
+    if (!ends_early) {
+      v1::PrepareProgress last;
+      last.set_done(true);
+      *last.mutable_failures() = Failures();
+      writer->Write(last);
+    }
+    return status;
+  }
+  grpc::Status Commit(grpc::ServerContext* context, const v1::CommitRequest* request,
+                      v1::CommitReply* reply) override {
+    {
+      const MutexLock lock(mu_);
+      commit = *request;
+    }
+    if (!Held(*context)) return grpc::Status::CANCELLED;
+    *reply->mutable_failures() = Failures();
+    return status;
+  }
+  grpc::Status Abort(grpc::ServerContext*, const v1::AbortRequest* request,
+                     v1::AbortReply* reply) override {
+    const MutexLock lock(mu_);
+    abort = *request;
+    *reply->mutable_failures() = Failures();
+    return status;
+  }
+
+  void Hold() { held_ = true; }
+  void Release() {
+    held_ = false;
+    held_.notify_all();
+  }
+
+  // Set before a call, read after it.
+  std::vector<v1::MemberFailure> failures;
+  grpc::Status status;
+  bool ends_early = false;
+  v1::PrepareRequest prepare;
+  v1::CommitRequest commit;
+  v1::AbortRequest abort;
+  std::atomic<bool> was_cancelled = false;
+
+ private:
+  google::protobuf::RepeatedPtrField<v1::MemberFailure> Failures() const {
+    return {failures.begin(), failures.end()};
+  }
+  // False: who called has gone.
+  bool Held(const grpc::ServerContext& context) {
+    const MutexLock lock(mu_);
+    while (held_ && !context.IsCancelled()) {
+      changed_.WaitUntil(mu_, MonotonicClock::now() + std::chrono::milliseconds(5));
+    }
+    was_cancelled = context.IsCancelled();
+    return !was_cancelled;
+  }
+
+  const std::string address_;
+  Mutex mu_;
+  CondVar changed_;
+  std::atomic<bool> held_ = false;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+class GrpcMemberCallsTest : public testing::Test {
+ protected:
+  std::string AddressOf(const std::string& name) const {
+    return "unix:" + folder_.path() + "/" + name;
+  }
+  TopologyInstance Member(Role role, const std::string& name) const {
+    TopologyInstance one;
+    one.role = role;
+    one.address = AddressOf(name);
+    return one;
+  }
+  MemberOrder Order() const {
+    MemberOrder order;
+    order.service = {"shop", "demo"};
+    order.service_uid = "uid-1";
+    order.fence = 3;
+    order.epoch = 7;
+    order.members = {Member(Role::kAttention, "a0"), Member(Role::kAttention, "a1"),
+                     Member(Role::kExperts, "e0")};
+    return order;
+  }
+  MemberCalls::Wake Count() {
+    return [this] {
+      ++woken_;
+      woken_.notify_all();
+    };
+  }
+  Status ResultOf(const MemberCall& call) {
+    woken_.wait(0);
+    EXPECT_TRUE(call.done());
+    woken_ = 0;
+    return call.result();
+  }
+
+  const TempFolder folder_;
+  std::atomic<int> woken_ = 0;
+  GrpcMemberCalls calls_{{.most_connections = 256, .one_machine = true}};
+};
+
+TEST_F(GrpcMemberCallsTest, PrepareGoesToTheFirstAttentionInstanceForAll) {
+  ScriptedRelay relay(AddressOf("a0"));
+  Topology topology;
+  topology.epoch = 7;
+  topology.attention.resize(2);
+  topology.experts.resize(1);
+  ServicePlan plan;
+  plan.max_batch_size = 32;
+  plan.compute_threads = 2;
+  relay.Hold();
+  const auto call = calls_.Prepare(Order(), topology, plan, Count());
+  while (call->waiting_for().empty()) std::this_thread::yield();
+  EXPECT_FALSE(call->done());
+  EXPECT_EQ(call->waiting_for(), "experts at x (weights)");
+  EXPECT_EQ(call->progress().bytes_done, 5U);
+  EXPECT_EQ(call->progress().bytes_total, 10U);
+  EXPECT_EQ(woken_, 0) << "there is nothing to do yet";
+  relay.Release();
+  EXPECT_TRUE(ResultOf(*call).ok());
+  const v1::PrepareRequest& said = relay.prepare;
+  EXPECT_EQ(said.stamp().service_uid(), "uid-1");
+  EXPECT_EQ(said.stamp().fence(), 3U);
+  EXPECT_EQ(said.stamp().epoch(), 7U);
+  EXPECT_EQ(said.topology().epoch(), 7U);
+  EXPECT_EQ(said.config().max_batch_size(), 32U);
+  EXPECT_EQ(said.config().machine_threads(), 6U);
+  EXPECT_EQ(said.epoch_key(), "") << "members draw it";
+  ASSERT_EQ(said.relay_size(), 3);
+  EXPECT_EQ(said.relay(1).address(), AddressOf("a1"));
+  EXPECT_EQ(said.relay(2).role(), v1::ROLE_EXPERTS);
+}
+
+TEST_F(GrpcMemberCallsTest, CommitNamesWhoLeaves) {
+  ScriptedRelay relay(AddressOf("a0"));
+  MemberOrder order = Order();
+  order.leavers = {Member(Role::kExperts, "e1")};
+  EXPECT_TRUE(ResultOf(*calls_.Commit(order, Count())).ok());
+  EXPECT_EQ(relay.commit.relay_size(), 3);
+  ASSERT_EQ(relay.commit.leavers_size(), 1);
+  EXPECT_EQ(relay.commit.leavers(0).address(), AddressOf("e1"));
+}
+
+TEST_F(GrpcMemberCallsTest, AMemberThatFailedIsNamedWithItsOwnWords) {
+  ScriptedRelay relay(AddressOf("a0"));
+  relay.failures.resize(2);
+  relay.failures[0].set_name("experts at e0");
+  relay.failures[0].set_code(static_cast<uint32_t>(StatusCode::kResourceExhausted));
+  relay.failures[0].set_message("needs 93 GB");
+  relay.failures[1].set_name("attention at a1");
+  relay.failures[1].set_message("cancelled");
+  const Status result = ResultOf(*calls_.Abort(Order(), Count()));
+  EXPECT_EQ(result.code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(result.message(),
+            "experts at e0: needs 93 GB; and 1 more, first attention at a1: cancelled");
+}
+
+TEST_F(GrpcMemberCallsTest, AfterACallThatDidNotComeThroughTheNextAttentionInstanceIsAsked) {
+  const Status lost = ResultOf(*calls_.Commit(Order(), Count()));
+  EXPECT_EQ(lost.code(), StatusCode::kUnavailable);
+  EXPECT_TRUE(Contains(lost.message(), "attention at " + AddressOf("a0"))) << lost.message();
+  ScriptedRelay other(AddressOf("a1"));
+  EXPECT_TRUE(ResultOf(*calls_.Commit(Order(), Count())).ok());
+  EXPECT_EQ(other.commit.stamp().epoch(), 7U);
+  // A refusal came through: it is the answer, and no reason to ask another.
+  other.status = grpc::Status(grpc::StatusCode::ABORTED, "fence 3 is older");
+  EXPECT_EQ(ResultOf(*calls_.Commit(Order(), Count())).code(), StatusCode::kAborted);
+  other.status = grpc::Status::OK;
+  EXPECT_TRUE(ResultOf(*calls_.Commit(Order(), Count())).ok());
+}
+
+TEST_F(GrpcMemberCallsTest, APrepareThatEndsWithoutItsLastWordIsNone) {
+  ScriptedRelay relay(AddressOf("a0"));
+  relay.ends_early = true;
+  const Status result = ResultOf(*calls_.Prepare(Order(), Topology(), ServicePlan(), Count()));
+  EXPECT_EQ(result.code(), StatusCode::kUnavailable) << result.ToString();
+}
+
+TEST_F(GrpcMemberCallsTest, ACallThatIsDestroyedIsCancelledAndWakesNobody) {
+  ScriptedRelay relay(AddressOf("a0"));
+  relay.Hold();
+  auto call = calls_.Prepare(Order(), Topology(), ServicePlan(), Count());
+  while (call->waiting_for().empty()) std::this_thread::yield();
+  call.reset();
+  while (!relay.was_cancelled) std::this_thread::yield();
+  EXPECT_EQ(woken_, 0);
+}
+
+TEST_F(GrpcMemberCallsTest, WithoutAnAttentionInstanceThereIsNobodyToTell) {
+  MemberOrder order = Order();
+  order.members = {Member(Role::kExperts, "e0")};
+  const auto call = calls_.Commit(order, Count());
+  EXPECT_TRUE(call->done());
+  EXPECT_TRUE(call->result().ok());
+}
+
+TEST(ConnectionsTest, OfTooManyTheLeastRecentlyUsedGoes) {
+  Connections connections(2);
+  const std::vector<std::string> a = {"unix:/nowhere/a"}, b = {"unix:/nowhere/b"},
+                                 c = {"unix:/nowhere/c"};
+  const auto first = connections.Choose(a).stub, second = connections.Choose(b).stub;
+  EXPECT_EQ(connections.Choose(a).stub, first);
+  connections.Choose(c);
+  EXPECT_EQ(connections.open(), 2U);
+  EXPECT_EQ(connections.Choose(a).stub, first);
+  EXPECT_NE(connections.Choose(b).stub, second) << "let go and made anew";
+}
+
+TEST(ConnectionsTest, WhereAllFailedTheOneThatFailedLongestAgoIsAsked) {
+  Connections connections(8);
+  const std::vector<std::string> all = {"unix:/nowhere/a", "unix:/nowhere/b"};
+  for (const char* const next : {"a", "b", "a", "b"}) {
+    const std::string address = connections.Choose(all).address;
+    EXPECT_EQ(address, std::string("unix:/nowhere/") + next);
+    connections.Failed(address);
+  }
+  connections.CameThrough("unix:/nowhere/b");
+  EXPECT_EQ(connections.Choose(all).address, "unix:/nowhere/b");
+}
+
+}  // namespace
+}  // namespace janus::control
