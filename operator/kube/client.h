@@ -61,7 +61,7 @@ class KubeClient final : public ObjectApi {
   const std::string field_manager_;
   const Seconds watch_silence_;
   const bool use_protobuf_;
-  Transport transport_;
+  HttpTransport transport_;
 };
 
 }  // namespace janus::control

@@ -9,7 +9,7 @@
 namespace janus::control {
 
 // An ObjectStore that follows the cluster on a thread of its own, from Start until it is destroyed.
-// Thread-safe, but for Start, Stop and the destructor: the owner's.
+// Thread-safe, but for Start, RequestStop, Stop and the destructor: the owner's.
 class Informer {
  public:
   // `api` and `timeline` outlive this. `deliver` is called on the informer's thread and may read
@@ -25,6 +25,8 @@ class Informer {
   void Start() {
     thread_ = std::jthread([this](const std::stop_token& stop) { reflector_.Run(stop); });
   }
+  // Asks it to end and does not wait: for who ends several at once.
+  void RequestStop() { thread_.request_stop(); }
   // Returns when the last delta is delivered. The store stays as it is.
   void Stop() {
     thread_.request_stop();

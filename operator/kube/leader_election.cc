@@ -128,6 +128,11 @@ std::optional<int64_t> LeaderElection::Term(MonotonicTime now) const {
   return now < leads_until_ ? term_ : std::nullopt;
 }
 
+MonotonicTime LeaderElection::LeadsUntil() const {
+  const MutexLock lock(mu_);
+  return term_ ? leads_until_ : MonotonicTime();
+}
+
 Status LeaderElection::Release() {
   {
     const MutexLock lock(mu_);

@@ -36,7 +36,7 @@ struct LeaderElectionOptions {
 // (3) A term is led by one candidate: its number grows with every change of hands.
 //
 // Driven: whoever owns the loop calls Step when it says so. Step and Release are confined to one
-// thread; Term is thread-safe.
+// thread; Term and LeadsUntil are thread-safe.
 class LeaderElection {
  public:
   // `api` and `clock` outlive this.
@@ -50,6 +50,9 @@ class LeaderElection {
   // The term we lead as of `now`; nothing: we may not act. Ask before every act, and let no act
   // begun in one term go on in another.
   std::optional<int64_t> Term(MonotonicTime now) const;
+
+  // Until when Term gives one, unless it is renewed before; past: we do not lead. Thread-safe.
+  MonotonicTime LeadsUntil() const;
 
   // Gives the lease up, so that another takes it within its retry_period. From here on Term gives
   // nothing, whether the call succeeds or not.

@@ -127,6 +127,7 @@ void Reflector::Listed(std::string version, bool is_stream) {
     counts.resource_version = version_;
     counts.told_at = timeline_.Now();
   });
+  if (options_.on_listed) options_.on_listed();
 }
 
 // One list from its first page on.

@@ -37,6 +37,8 @@ struct ReflectorOptions {
   // from a backup): list again. >= 1
   int max_fruitless_watches = 5;
   ReflectorMetrics* metrics = nullptr;  // outlives the reflector; null: none
+  // Called on the thread of Run each time the store has been told all of a list; may be empty.
+  std::function<void()> on_listed = {};
 };
 
 // For metrics; counts since the beginning.

@@ -56,7 +56,8 @@ bool IsRefusal(const ApiError& error) {
 
 }  // namespace
 
-Transport::Transport(ClusterConfig config, TransportOptions options, const Timeline& timeline)
+HttpTransport::HttpTransport(ClusterConfig config, TransportOptions options,
+                             const Timeline& timeline)
     : options_(std::move(options)),
       timeline_(timeline),
       credentials_(std::move(config), timeline),
@@ -67,12 +68,12 @@ Transport::Transport(ClusterConfig config, TransportOptions options, const Timel
               options_.watches);
 }
 
-Transport::~Transport() {
+HttpTransport::~HttpTransport() {
   cutter_.request_stop();
   deadlines_.Wake();
 }
 
-void Transport::CutOverdue(const std::stop_token& stop) {
+void HttpTransport::CutOverdue(const std::stop_token& stop) {
   constexpr Seconds kLong{3600};
   while (!stop.stop_requested()) {
     const MonotonicTime now = MonotonicClock::now();
@@ -81,7 +82,7 @@ void Transport::CutOverdue(const std::stop_token& stop) {
   }
 }
 
-bool Transport::WaitForTurn(MonotonicTime deadline, const std::stop_token& stop) {
+bool HttpTransport::WaitForTurn(MonotonicTime deadline, const std::stop_token& stop) {
   MonotonicTime turn;
   {
     const MutexLock lock(mu_);
@@ -91,7 +92,7 @@ bool Transport::WaitForTurn(MonotonicTime deadline, const std::stop_token& stop)
   return turn < deadline && timeline_.WaitUntil(turn, stop);
 }
 
-bool Transport::TakeConnectionSlot(MonotonicTime deadline, const std::stop_token& stop) {
+bool HttpTransport::TakeConnectionSlot(MonotonicTime deadline, const std::stop_token& stop) {
   const std::stop_callback wake(stop, [this] {
     const MutexLock lock(mu_);
     changed_.NotifyAll();
@@ -107,14 +108,14 @@ bool Transport::TakeConnectionSlot(MonotonicTime deadline, const std::stop_token
   return true;
 }
 
-void Transport::ReturnConnectionSlot() {
+void HttpTransport::ReturnConnectionSlot() {
   const MutexLock lock(mu_);
   --calls_;
   changed_.NotifyAll();
 }
 
-Result<std::unique_ptr<Connection>> Transport::Connect(const Credentials& credentials,
-                                                       bool is_kept) {
+Result<std::unique_ptr<Connection>> HttpTransport::Connect(const Credentials& credentials,
+                                                           bool is_kept) {
   std::vector<Idle> dropped;  // closed without the lock
   if (is_kept) {
     const MutexLock lock(mu_);
@@ -132,14 +133,14 @@ Result<std::unique_ptr<Connection>> Transport::Connect(const Credentials& creden
   return Connection::Create(credentials_.config(), credentials, deadlines_);
 }
 
-void Transport::Keep(std::unique_ptr<Connection> connection, const Credentials& credentials) {
+void HttpTransport::Keep(std::unique_ptr<Connection> connection, const Credentials& credentials) {
   const MutexLock lock(mu_);
   idle_.push_back({std::move(connection), credentials.tls_version, timeline_.Now()});
 }
 
-ApiResult<HttpReply> Transport::Attempt(const HttpRequest& request, const Credentials& credentials,
-                                        Seconds timeout, const BodySink* sink,
-                                        const std::stop_token& stop) {
+ApiResult<HttpReply> HttpTransport::Attempt(const HttpRequest& request,
+                                            const Credentials& credentials, Seconds timeout,
+                                            const BodySink* sink, const std::stop_token& stop) {
   const bool is_kept = sink == nullptr;
   Result<std::unique_ptr<Connection>> connection = Connect(credentials, is_kept);
   if (!connection.ok()) return LocalError(std::move(connection).status());
@@ -162,8 +163,8 @@ ApiResult<HttpReply> Transport::Attempt(const HttpRequest& request, const Creden
   return ErrorOfReply(reply.status, reply.body, reply.retry_after);
 }
 
-ApiResult<HttpReply> Transport::Once(const HttpRequest& request, MonotonicTime deadline,
-                                     const BodySink* sink, const std::stop_token& stop) {
+ApiResult<HttpReply> HttpTransport::Once(const HttpRequest& request, MonotonicTime deadline,
+                                         const BodySink* sink, const std::stop_token& stop) {
   const MonotonicTime waits_since = timeline_.Now();
   if (!WaitForTurn(deadline, stop))
     return StoppedEarly(stop, "waiting for the client's rate limit");
@@ -186,8 +187,8 @@ ApiResult<HttpReply> Transport::Once(const HttpRequest& request, MonotonicTime d
   }
 }
 
-ApiResult<HttpReply> Transport::Call(const HttpRequest& request, Repeat repeat,
-                                     const CallLimits& limits) {
+ApiResult<HttpReply> HttpTransport::Call(const HttpRequest& request, Repeat repeat,
+                                         const CallLimits& limits) {
   const MonotonicTime deadline = Add(timeline_.Now(), limits.timeout);
   bool outcome_unknown = false;  // of any attempt so far
   const auto fail = [&](ApiError error) {
@@ -219,8 +220,8 @@ ApiResult<HttpReply> Transport::Call(const HttpRequest& request, Repeat repeat,
   }
 }
 
-ApiResult<bool> Transport::Stream(const HttpRequest& request, const BodySink& sink,
-                                  const std::stop_token& stop) {
+ApiResult<bool> HttpTransport::Stream(const HttpRequest& request, const BodySink& sink,
+                                      const std::stop_token& stop) {
   {
     const MutexLock lock(mu_);
     if (watches_ >= options_.watches) {

@@ -31,15 +31,15 @@ struct TransportOptions {
 
 // Takes requests to the API server: their turn under the rate limit, a kept connection, fresh
 // credentials, another attempt where that does no harm. Thread-safe; calls block.
-class Transport {
+class HttpTransport {
  public:
   // An idle connection is dropped after this; API servers close theirs after 90 s.
   static constexpr Seconds kMaxIdle{60};
 
   // `timeline` outlives this.
-  Transport(ClusterConfig config, TransportOptions options, const Timeline& timeline);
+  HttpTransport(ClusterConfig config, TransportOptions options, const Timeline& timeline);
   // REQUIRES: no call is running.
-  ~Transport();
+  ~HttpTransport();
 
   // A 2xx reply, or why there is none. `request` carries neither credentials nor User-Agent, but
   // says what it accepts.
