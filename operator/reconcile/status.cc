@@ -259,6 +259,13 @@ StatusChange Compare(const Node& before, const Node& after) {
   return StatusChange::kNumbers;
 }
 
+std::optional<int> DesiredInstances(const Node& service, Role role) {
+  const Node* found = RoleOf(service, role);
+  const auto desired = found == nullptr ? std::nullopt : IntegerAt(*found, {"desiredInstances"});
+  if (!desired) return std::nullopt;
+  return static_cast<int>(*desired);
+}
+
 int64_t LastPodId(const Node& service, Role role) {
   const Node* found = RoleOf(service, role);
   return found == nullptr ? 0 : IntegerAt(*found, {"lastPodId"}).value_or(0);

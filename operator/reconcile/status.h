@@ -113,6 +113,9 @@ StatusChange Compare(const Node& before, const Node& after);
 // Numbers alone are written no more often than this.
 inline constexpr std::chrono::seconds kNumbersPeriod{60};
 
+// status.roles[role].desiredInstances. Pure.
+std::optional<int> DesiredInstances(const Node& service, Role role);
+
 // status.roles[role].lastPodId, 0 where there is none; and the service with it raised. Pure.
 int64_t LastPodId(const Node& service, Role role);
 void SetLastPodId(Node& service, Role role, int64_t id);

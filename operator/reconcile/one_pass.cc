@@ -1,0 +1,57 @@
+#include "operator/reconcile/one_pass.h"
+
+#include <chrono>
+
+namespace janus::control {
+namespace {
+
+// A refusal that only people can mend, or only somebody else's action, is tried again after this.
+constexpr std::chrono::seconds kRefusedPause{300};
+
+}  // namespace
+
+void Reconciler::OnePass::Tell(const Note& note) {
+  owner_.tell_({ReferenceTo(tree_), note.type, note.reason, note.action, note.text});
+}
+
+PassResult Reconciler::OnePass::Result() {
+  PassResult out;
+  for (const Trouble& trouble : troubles_) {
+    const bool can_wait = trouble.kind == TroubleKind::kInvalid ||
+                          trouble.kind == TroubleKind::kCapacity || !trouble.reason.empty();
+    if (can_wait) {
+      Earlier(again_, now_ + kRefusedPause);
+    } else if (out.status.ok()) {
+      out.status = trouble.kind == TroubleKind::kStop ? Cancelled(trouble.message)
+                                                      : Unavailable(trouble.message);
+    }
+    if (trouble.retry_after) Earlier(again_, At(now_, *trouble.retry_after));
+  }
+  if (memory_.moved && wall_ < *memory_.moved + kProgressDeadline) {
+    Earlier(again_, At(now_, *memory_.moved + kProgressDeadline - wall_));
+  }
+  out.again = again_;
+  return out;
+}
+
+PassResult Reconciler::OnePass::Run() {
+  if (!ResolveDoubts()) return Result();
+  ReadSpec();
+  CheckSpec();
+  PinImage();
+  Plan();
+  ReadWorld();
+  const PassContext context = Context();
+  const auto is_stopped = [&] { return context.is_stopped(); };
+  if (!invalid_ && !capacity_) {
+    for (RolePass& role : roles_) PlanRole(role);
+    WriteAllChildren();
+    if (!is_stopped()) MakeAllPods();
+  }
+  if (!is_stopped()) AdvanceEpochs();
+  if (!is_stopped() && !invalid_) MarkAndRemove();
+  if (!is_stopped()) WriteStatus();
+  return Result();
+}
+
+}  // namespace janus::control

@@ -1,0 +1,135 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "operator/reconcile/epoch_driver.h"
+#include "operator/reconcile/nodes.h"
+#include "operator/reconcile/own_writes.h"
+#include "operator/reconcile/pass_context.h"
+#include "operator/reconcile/pods.h"
+#include "operator/reconcile/reconciler.h"
+#include "operator/reconcile/status.h"
+
+namespace janus::control {
+
+// What the files one_pass*.cc share; nobody else includes it.
+
+inline MonotonicTime At(MonotonicTime now, Seconds later) {
+  return now + std::chrono::duration_cast<MonotonicTime::duration>(later);
+}
+
+inline void Earlier(std::optional<MonotonicTime>& time, MonotonicTime other) {
+  time = time ? std::min(*time, other) : other;
+}
+
+inline RoleSpec& SpecOf(MoEService& service, Role role) {
+  if (role == Role::kAttention) return service.spec.roles.attention;
+  return service.spec.roles.experts;
+}
+
+// What is remembered of a service between its passes.
+struct Reconciler::Memory {
+  explicit Memory(std::string its_uid, ObjectApi& api, MemberCalls& calls)
+      : uid(std::move(its_uid)), epochs(api, calls) {}
+
+  const std::string uid;
+  OwnWrites writes;
+  MendedVersions mended;
+  EpochDriver epochs;
+  uint64_t moved_mark = 0;  // of what moves while a service comes up; another one is progress
+  std::optional<WallTime> moved;
+  std::optional<MonotonicTime> numbers_written;
+};
+
+// One role in one pass.
+struct RolePass {
+  Role role;
+  RoleWanted wanted;
+  std::vector<PodSeen> pods;
+  PodPlan plan;
+};
+
+// One pass over one service, from its reading to its result.
+class Reconciler::OnePass {
+ public:
+  OnePass(Reconciler& owner, Memory& memory, Node tree, const std::stop_token& stop)
+      : owner_(owner),
+        memory_(memory),
+        tree_(std::move(tree)),
+        now_(owner.clock_.Now()),
+        wall_(owner.clock_.WallNow()),
+        limits_{owner.options_.call_timeout, stop} {}
+
+  PassResult Run();
+
+ private:
+  PassContext Context() {
+    return {owner_.api_, owner_.caches_, service_, memory_.writes, now_, limits_, note_, troubles_};
+  }
+  // one_pass_world.cc
+  bool ResolveDoubts();
+  void ReadWorld();
+  std::optional<NodeSeen> FindNode(const PodSeen& pod);
+
+  // one_pass_spec.cc
+  void ReadSpec();
+  void CheckSpec();
+  void PinImage();
+  void Plan();
+
+  // one_pass_pods.cc
+  void PlanRole(RolePass& role);
+  void WriteAllChildren();
+  void MakeAllPods();
+  void MarkAndRemove();
+
+  // one_pass_topology.cc
+  std::optional<Topology> NextTopology();
+  void AdvanceEpochs();
+  bool ServesCommitted();
+
+  // one_pass_status.cc
+  ServiceSeen Seen();
+  RoleStatus SeenOf(const RolePass& role);
+  WallTime Moved(const ServiceSeen& seen);
+  void WriteStatus();
+  void TellTransitions(const Node& before, const Node& after);
+
+  void Tell(const Note& note);
+  PassResult Result();
+  bool wants_pods() const {
+    return !service_.spec.suspend && roles_[0].wanted.pods + roles_[1].wanted.pods > 0;
+  }
+
+  Reconciler& owner_;
+  Memory& memory_;
+  Node tree_;  // the MoEService, newest
+  const MonotonicTime now_;
+  const WallTime wall_;
+  const CallLimits limits_;
+  MoEService service_;
+  TakeNote note_ = [this](const Note& note) { Tell(note); };
+  std::vector<Trouble> troubles_;
+  std::optional<MonotonicTime> again_;
+
+  Finding invalid_;
+  Finding capacity_;
+  Finding awaited_;
+  std::string worker_image_;
+  std::string restarted_at_;
+  std::optional<PlannedService> planned_;
+  std::array<RolePass, 2> roles_{{{Role::kAttention, {}, {}, {}}, {Role::kExperts, {}, {}, {}}}};
+  std::optional<Node> record_;  // the MoETopology
+  std::optional<MoETopology> topology_;
+  std::set<std::string> committed_;  // uids of pods
+  std::set<InstanceId> alive_;
+};
+
+}  // namespace janus::control

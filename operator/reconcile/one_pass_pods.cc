@@ -1,0 +1,70 @@
+#include <algorithm>
+#include <array>
+
+#include "operator/reconcile/child_writer.h"
+#include "operator/reconcile/one_pass.h"
+#include "operator/reconcile/pod_writer.h"
+
+namespace janus::control {
+
+void Reconciler::OnePass::PlanRole(RolePass& role) {
+  // Nobody serves while a service sleeps, whatever is committed: it is what it wakes up from.
+  const std::set<std::string> none;
+  role.plan = PlanPods(role.pods, role.wanted, wants_pods() ? committed_ : none);
+  const bool crashes = std::any_of(role.pods.begin(), role.pods.end(),
+                                   [](const PodSeen& pod) { return !pod.crash_loop.empty(); });
+  if (!crashes) return;
+  WallTime youngest;
+  for (const PodSeen& pod : role.pods) youngest = std::max(youngest, pod.created);
+  if (youngest + kCrashPause > wall_) Earlier(again_, At(now_, youngest + kCrashPause - wall_));
+}
+
+void Reconciler::OnePass::WriteAllChildren() {
+  CommittedPods committed;
+  if (wants_pods() && topology_ && topology_->spec.committed) {
+    for (const TopologyInstance& one : topology_->spec.committed->instances) {
+      ++(one.role == Role::kAttention ? committed.attention : committed.experts);
+    }
+  }
+  PassContext context = Context();
+  WriteChildren(ChildrenOf(service_, owner_.options_.defaults, committed), memory_.mended, context);
+}
+
+void Reconciler::OnePass::MakeAllPods() {
+  std::vector<PodOrder> orders;
+  for (const RolePass& role : roles_) {
+    if (role.plan.create == 0) continue;
+    orders.push_back({role.role, role.plan.create, role.wanted.revision, worker_image_});
+  }
+  if (orders.empty()) return;
+  std::array<int64_t, 2> last{LastPodId(tree_, Role::kAttention), LastPodId(tree_, Role::kExperts)};
+  PassContext context = Context();
+  if (!ReserveIds(orders, worker_image_, restarted_at_, tree_, context)) return;
+  for (const PodOrder& order : orders) {
+    if (context.is_stopped()) return;
+    MakePods(order, last[order.role == Role::kExperts] + 1, owner_.options_.defaults, context);
+  }
+}
+
+void Reconciler::OnePass::MarkAndRemove() {
+  const bool knows = topology_ && topology_->spec.committed;
+  // Who is committed is a member once it has been told, and stays one until another epoch is.
+  const bool is_told = knows && memory_.epochs.HasTold(topology_->spec.committed->epoch);
+  PassContext context = Context();
+  for (const RolePass& role : roles_) {
+    std::set<std::string> members;
+    for (const PodSeen& pod : role.pods) {
+      if (!wants_pods() || !committed_.contains(pod.uid)) continue;
+      if (is_told || pod.has_member_label) members.insert(pod.uid);
+    }
+    const std::set<std::string> truthful = MarkMembers(role.pods, members, context, wall_);
+    if (context.is_stopped()) return;
+    std::vector<PodRemoval> removals = role.plan.remove;
+    // Planned before the epoch moved on: who has become a member since stays.
+    std::erase_if(removals, [&](const PodRemoval& one) { return members.contains(one.uid); });
+    RemovePods(removals, truthful, context);
+    if (context.is_stopped()) return;
+  }
+}
+
+}  // namespace janus::control

@@ -1,0 +1,107 @@
+#include <algorithm>
+#include <utility>
+
+#include "operator/api/parse.h"
+#include "operator/api/validate.h"
+#include "operator/reconcile/names.h"
+#include "operator/reconcile/one_pass.h"
+#include "operator/reconcile/revision.h"
+
+namespace janus::control {
+namespace {
+
+bool IsBelow(const std::string& path, const std::string& folder) {
+  if (folder == "/") return true;
+  return path == folder || path.starts_with(folder + "/");
+}
+
+std::string JoinErrors(const FieldErrors& errors) {
+  std::string out;
+  for (const FieldError& error : errors) {
+    if (!out.empty()) out += "; ";
+    out += error.path + ": " + error.message;
+  }
+  return out;
+}
+
+}  // namespace
+
+void Reconciler::OnePass::ReadSpec() {
+  ParsedService parsed = ParseMoEService(tree_);
+  service_ = std::move(parsed.object);
+  if (!parsed.errors.empty()) invalid_ = {"InvalidSpec", JoinErrors(parsed.errors)};
+}
+
+void Reconciler::OnePass::CheckSpec() {
+  if (invalid_) return;
+  FieldErrors errors = ValidateSchema(service_);
+  const std::optional<HostPathSource>& host_path = service_.spec.model.source.host_path;
+  if (errors.empty() && host_path &&
+      std::none_of(owner_.options_.host_paths.begin(), owner_.options_.host_paths.end(),
+                   [&](const std::string& folder) { return IsBelow(host_path->path, folder); })) {
+    errors.push_back({"spec.model.source.hostPath.path",
+                      "is '" + host_path->path +
+                          "', below none of the folders this operator allows; have its "
+                          "administrator add one to hostPaths, or use another source",
+                      0});
+  }
+  if (!errors.empty()) {
+    invalid_ = {"InvalidSpec", JoinErrors(errors)};
+    return;
+  }
+  errors = ValidateSupported(service_, owner_.options_.ground);
+  if (!errors.empty()) invalid_ = {"NotSupported", JoinErrors(errors)};
+}
+
+void Reconciler::OnePass::PinImage() {
+  worker_image_ = TextAt(tree_, {"status", "workerImage"});
+  restarted_at_ = TextAt(tree_, {"status", "restartedAt"});
+  if (invalid_) return;
+  const auto annotation = service_.metadata.annotations.find(std::string(kRestartedAtAnnotation));
+  const std::string restart =
+      annotation == service_.metadata.annotations.end() ? "" : annotation->second;
+  if (!service_.spec.image.empty()) {
+    worker_image_ = service_.spec.image;
+  } else if (worker_image_.empty() || restart != restarted_at_) {
+    worker_image_ = owner_.options_.worker_image;
+  }
+  restarted_at_ = restart;
+}
+
+// What of the counts is known without the model comes first, so that pods start while it is read.
+void Reconciler::OnePass::Plan() {
+  for (RolePass& role : roles_) {
+    role.wanted.now = wall_;
+    role.wanted.rolls = !service_.spec.paused;
+    const std::optional<int> before = DesiredInstances(tree_, role.role);
+    role.wanted.pods = before.value_or(0);
+    if (invalid_) continue;
+    role.wanted.revision = RevisionOf(service_, role.role, worker_image_);
+    RoleSpec& spec = SpecOf(service_, role.role);
+    // Paused counts stay what they were.
+    if (service_.spec.paused && before && *before > 0 && spec.replicas) spec.replicas = *before;
+    if (spec.replicas) role.wanted.pods = *spec.replicas;
+  }
+  if (invalid_) return;
+  // Nobody serves: there is nothing to plan.
+  if (SpecOf(service_, Role::kAttention).replicas == 0) return;
+  janus::Result<PlannedService> planned = owner_.planner_.Plan(service_);
+  if (planned.ok()) {
+    planned_ = *std::move(planned);
+    for (RolePass& role : roles_) {
+      if (SpecOf(service_, role.role).replicas) continue;
+      role.wanted.pods = role.role == Role::kAttention ? planned_->plan.m : planned_->plan.n;
+    }
+  } else if (planned.status().code() == StatusCode::kInvalidArgument) {
+    invalid_ = {"InvalidSpec", planned.status().message()};
+  } else if (planned.status().code() == StatusCode::kResourceExhausted) {
+    capacity_ = {"InsufficientCapacity", planned.status().message()};
+  } else {
+    awaited_ = {"ModelUnknown", planned.status().message()};
+  }
+  if (service_.spec.suspend) {
+    for (RolePass& role : roles_) role.wanted.pods = 0;
+  }
+}
+
+}  // namespace janus::control

@@ -1,0 +1,184 @@
+#include <algorithm>
+#include <utility>
+
+#include "common/fingerprint.h"
+#include "operator/reconcile/names.h"
+#include "operator/reconcile/one_pass.h"
+#include "operator/reconcile/owned.h"
+
+namespace janus::control {
+
+RoleStatus Reconciler::OnePass::SeenOf(const RolePass& role) {
+  RoleStatus out;
+  out.role = role.role;
+  out.desired = role.wanted.pods;
+  out.last_pod_id = LastPodId(tree_, role.role);
+  out.selector = std::string(kServiceLabel) + "=" + service_.metadata.name + "," +
+                 std::string(kRoleLabel) + "=" + std::string(ToString(role.role)) + "," +
+                 std::string(kMemberLabel) + "=true";
+  for (const PodSeen& pod : role.pods) {
+    const bool is_committed = committed_.contains(pod.uid);
+    const bool is_new = pod.revision == role.wanted.revision;
+    out.draining += pod.is_leaving;
+    out.pods += pod.is_live();
+    out.updated += pod.is_live() && is_new;
+    out.ready += pod.is_live() && pod.is_ready && is_committed;
+    out.current += is_committed && alive_.contains(InstanceOf(pod)) &&
+                   (is_new || !role.wanted.rolls || role.wanted.revision.empty());
+    const std::string name = "pod " + pod.name + ": ";
+    if (pod.is_live() && !pod.crash_loop.empty()) out.crashing = name + pod.crash_loop;
+    if (pod.is_live() && !pod.unplaceable.empty()) out.unplaceable = name + pod.unplaceable;
+  }
+  if (wants_pods() && topology_ && topology_->spec.committed) {
+    for (const TopologyInstance& one : topology_->spec.committed->instances) {
+      out.committed += one.role == role.role;
+    }
+  }
+  return out;
+}
+
+// What moves while a service comes up, changes or heals.
+WallTime Reconciler::OnePass::Moved(const ServiceSeen& seen) {
+  Fingerprint mark;
+  mark.Mix(static_cast<uint64_t>(seen.generation)).Mix(static_cast<uint64_t>(seen.topology.epoch));
+  mark.Mix(static_cast<uint64_t>(seen.gateways_available)).Mix(uint64_t{seen.topology.is_told});
+  for (const RolePass& role : roles_) {
+    for (const PodSeen& pod : role.pods) {
+      mark.Mix(pod.uid).Mix(uint64_t{pod.containers_ready}).Mix(uint64_t{pod.is_leaving});
+    }
+  }
+  if (!memory_.moved) {
+    // Another process has watched it before: it moved when a condition last did.
+    memory_.moved = wall_;
+    std::optional<WallTime> last;
+    for (const Condition& one : ReadConditions(tree_)) {
+      if (one.type != "Progressing")
+        last = std::max(last.value_or(WallTime{}), one.last_transition);
+    }
+    if (last) memory_.moved = *last;
+  } else if (mark.value() != memory_.moved_mark) {
+    memory_.moved = wall_;
+  }
+  memory_.moved_mark = mark.value();
+  return *memory_.moved;
+}
+
+ServiceSeen Reconciler::OnePass::Seen() {
+  ServiceSeen seen;
+  seen.generation = service_.metadata.generation;
+  seen.now = wall_;
+  seen.attention = SeenOf(roles_[0]);
+  seen.experts = SeenOf(roles_[1]);
+  seen.is_suspended =
+      !invalid_ && (service_.spec.suspend || SpecOf(service_, Role::kAttention).replicas == 0);
+  seen.invalid = invalid_;
+  seen.capacity = capacity_;
+  seen.awaited = awaited_;
+  for (const Trouble& trouble : troubles_) {
+    if (trouble.kind == TroubleKind::kInvalid && !seen.invalid) {
+      seen.invalid = {trouble.reason, trouble.message};
+    } else if (trouble.kind == TroubleKind::kCapacity && !seen.capacity) {
+      seen.capacity = {trouble.reason, trouble.message};
+    } else if (!trouble.reason.empty() && !seen.refused) {
+      seen.refused = {trouble.reason, trouble.message};
+    }
+  }
+  if (planned_) {
+    seen.plan = planned_->plan;
+    seen.model_digest = planned_->model_digest;
+    if (!planned_->plan.held.empty()) seen.held = {"NotSupported", planned_->plan.held};
+  }
+  seen.gateway_replicas =
+      service_.spec.gateway.replicas.value_or(owner_.options_.defaults.gateway_replicas);
+  seen.gateways_wanted = seen.gateway_replicas;
+  const ObjectKey gateway{service_.metadata.namespace_, GatewayName(service_.metadata.name)};
+  if (const auto there =
+          memory_.writes.Newest(kDeployments, gateway, owner_.caches_.deployments.Get(gateway))) {
+    if (IsControlledBy(*there, memory_.uid)) {
+      seen.gateways_available =
+          static_cast<int>(IntegerAt(*there, {"status", "availableReplicas"}).value_or(0));
+    }
+  }
+  // A service that sleeps without pods is woken with the operator's image of then.
+  const bool sleeps = !wants_pods() && roles_[0].pods.empty() && roles_[1].pods.empty();
+  if (!sleeps || invalid_) {
+    seen.worker_image = worker_image_;
+    seen.restarted_at = restarted_at_;
+  }
+  if (topology_) {
+    TopologyStatus& topology = seen.topology;
+    topology.name = topology_->metadata.name;
+    topology.reason = memory_.epochs.reason();
+    topology.message = memory_.epochs.message();
+    if (const auto& committed = topology_->spec.committed) {
+      topology.epoch = committed->epoch;
+      topology.is_told = ServesCommitted();
+      topology.has_lost = AliveOf(*committed, alive_).size() < committed->instances.size();
+      for (const TopologyInstance& one : committed->instances) {
+        ++(one.role == Role::kAttention ? topology.m : topology.n);
+      }
+      topology.mode = ToString(committed->mode);
+      topology.micro_batches = committed->micro_batches;
+      topology.placement_hash = committed->sha256.value_or("").substr(0, 16);
+    }
+  }
+  seen.progressed = Moved(seen);
+  return seen;
+}
+
+void Reconciler::OnePass::WriteStatus() {
+  const Node next = WithStatus(tree_, Seen());
+  const StatusChange change = Compare(tree_, next);
+  if (change == StatusChange::kNone) return;
+  if (change == StatusChange::kNumbers && memory_.numbers_written &&
+      now_ < *memory_.numbers_written + kNumbersPeriod) {
+    Earlier(again_, *memory_.numbers_written + kNumbersPeriod);
+    return;
+  }
+  ApiResult<Node> written =
+      owner_.api_.Update(kMoEServices, next, Subresource::kStatus, {}, limits_);
+  if (!written.ok()) {
+    Trouble trouble = TroubleOf(written.error(), "write status");
+    // No condition can say what keeps conditions from being written: an error of ours, whatever it
+    // is.
+    if (trouble.kind != TroubleKind::kStop) trouble.kind = TroubleKind::kRetry;
+    trouble.reason.clear();
+    troubles_.push_back(std::move(trouble));
+    return;
+  }
+  memory_.numbers_written = now_;
+  TellTransitions(tree_, *written);
+  memory_.writes.Wrote(kMoEServices, std::string(ResourceVersionOf(tree_)), *std::move(written),
+                       now_);
+}
+
+// What `kubectl describe` shows of the past comes with the conditions' changes.
+void Reconciler::OnePass::TellTransitions(const Node& before, const Node& after) {
+  const std::vector<Condition> was = ReadConditions(before);
+  for (const Condition& now : ReadConditions(after)) {
+    const auto old = std::find_if(was.begin(), was.end(),
+                                  [&](const Condition& one) { return one.type == now.type; });
+    const bool is_new = old == was.end() || old->reason != now.reason;
+    if (!is_new ||
+        now.status != (now.type == "Stalled" ? ConditionStatus::kTrue : ConditionStatus::kFalse)) {
+      continue;
+    }
+    if (now.type == "Stalled") {
+      Tell({EventType::kWarning, "InvalidSpec", "Validate", now.message});
+    } else if (now.type == "CapacityAvailable") {
+      Tell({EventType::kWarning, "InsufficientCapacity", "Place", now.message});
+    } else if (now.reason == "CrashLooping" && now.type != "Ready") {
+      Tell({EventType::kWarning, "CrashLooping", "Run", now.message});
+    }
+  }
+  for (const Role role : {Role::kAttention, Role::kExperts}) {
+    const auto from = DesiredInstances(before, role);
+    const auto to = DesiredInstances(after, role);
+    if (!from || !to || *from == *to) continue;
+    Tell({EventType::kNormal, *from < *to ? "ScaledUp" : "ScaledDown", "Scale",
+          std::string(ToString(role)) + ": from " + std::to_string(*from) + " to " +
+              std::to_string(*to) + " instances"});
+  }
+}
+
+}  // namespace janus::control

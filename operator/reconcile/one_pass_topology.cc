@@ -1,0 +1,96 @@
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "operator/api/parse.h"
+#include "operator/reconcile/one_pass.h"
+#include "operator/reconcile/topology_record.h"
+
+namespace janus::control {
+
+// Nothing: it is better to wait, or there is nothing to serve with.
+std::optional<Topology> Reconciler::OnePass::NextTopology() {
+  if (!planned_ || invalid_ || !wants_pods()) return std::nullopt;
+  bool has_lost = false;
+  if (topology_ && topology_->spec.committed) {
+    const TopologyRecord& committed = *topology_->spec.committed;
+    has_lost = AliveOf(committed, alive_).size() < committed.instances.size();
+    // Paused: only what is broken is mended.
+    if (service_.spec.paused && !has_lost) return std::nullopt;
+  }
+  std::vector<WorkerSeen> workers;
+  for (const RolePass& role : roles_) {
+    const std::string awaited = AwaitedPod(role.pods, role.wanted, role.plan.members);
+    if (!awaited.empty()) {
+      awaited_ = {"WaitingForPods", "pod " + awaited + " is not ready yet"};
+      Earlier(again_, At(now_, kAwaitedFor));
+      if (!has_lost) return std::nullopt;
+    }
+    for (const std::string& uid : role.plan.members) {
+      const auto pod = std::find_if(role.pods.begin(), role.pods.end(),
+                                    [&](const PodSeen& one) { return one.uid == uid; });
+      if (!pod->ip.empty()) workers.push_back(owner_.options_.locate(*pod));
+    }
+  }
+  // As many as there are, if not all that are wanted: fewer may have to hold more experts each.
+  std::array<int, 2> counts{};
+  for (const WorkerSeen& worker : workers) ++counts[worker.role == Role::kExperts];
+  if (counts[0] > 0 && counts[1] > 0 &&
+      (counts[0] != planned_->plan.m || counts[1] != planned_->plan.n)) {
+    MoEService fewer = service_;
+    for (const RolePass& role : roles_) {
+      RoleSpec& spec = SpecOf(fewer, role.role);
+      spec.scaling.reset();
+      spec.replicas = counts[role.role == Role::kExperts];
+    }
+    janus::Result<PlannedService> planned = owner_.planner_.Plan(fewer);
+    if (!planned.ok()) {
+      if (!awaited_) awaited_ = {"WaitingForPods", planned.status().message()};
+      return std::nullopt;
+    }
+    planned_ = *std::move(planned);
+  }
+  // Its number is given when it is proposed.
+  janus::Result<Topology> topology = ComposeTopology(1, workers, planned_->plan, planned_->model);
+  if (topology.ok()) return *std::move(topology);
+  // Too few to hold the model: whoever is still to come makes it whole.
+  if (!awaited_) awaited_ = {"WaitingForPods", topology.status().message()};
+  return std::nullopt;
+}
+
+void Reconciler::OnePass::AdvanceEpochs() {
+  EpochDriver::Situation situation{
+      service_,       "",      record_,
+      NextTopology(), {},      alive_,
+      now_,           limits_, [wake = owner_.wake_, key = KeyOf(tree_)] { wake(key); }};
+  if (planned_) {
+    situation.plan = planned_->plan;
+    situation.name = TopologyName(service_.metadata.name, *planned_);
+  }
+  EpochDriver::Outcome outcome =
+      memory_.epochs.Advance(std::move(situation), memory_.writes, note_);
+  if (outcome.trouble) troubles_.push_back(*std::move(outcome.trouble));
+  if (outcome.again) Earlier(again_, *outcome.again);
+  record_ = std::move(outcome.record);
+  committed_.clear();
+  topology_.reset();
+  if (!record_) return;
+  Parsed<MoETopology> parsed = ParseMoETopology(*record_);
+  if (!parsed.errors.empty()) return;
+  topology_ = std::move(parsed.object);
+  if (topology_->spec.committed) committed_ = PodsOf(*topology_->spec.committed);
+}
+
+// Whether the members know what is committed. A label is given when they do: what another process
+// told them before this one began is not forgotten.
+bool Reconciler::OnePass::ServesCommitted() {
+  if (memory_.epochs.HasTold(topology_->spec.committed->epoch)) return true;
+  for (const RolePass& role : roles_) {
+    for (const PodSeen& pod : role.pods) {
+      if (committed_.contains(pod.uid) && pod.is_live() && !pod.has_member_label) return false;
+    }
+  }
+  return memory_.epochs.reason().empty();
+}
+
+}  // namespace janus::control

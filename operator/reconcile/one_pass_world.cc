@@ -1,0 +1,99 @@
+#include <map>
+#include <set>
+#include <utility>
+
+#include "operator/reconcile/names.h"
+#include "operator/reconcile/one_pass.h"
+#include "operator/reconcile/owned.h"
+
+namespace janus::control {
+namespace {
+
+// A cache that has not shown for so long what we made: ask the server.
+constexpr std::chrono::seconds kCacheLag{60};
+
+}  // namespace
+
+bool Reconciler::OnePass::ResolveDoubts() {
+  memory_.writes.DoubtOlderThan(now_ - kCacheLag);
+  const std::set<OwnWrites::Place> doubts = memory_.writes.unresolved();
+  for (const OwnWrites::Place& place : doubts) {
+    ApiResult<Node> there =
+        owner_.api_.Get(*place.first, place.second, Subresource::kNone, limits_);
+    if (there.ok()) {
+      const bool ours = IsControlledBy(*there, memory_.uid);
+      memory_.writes.Resolve(place, ours ? std::optional(*std::move(there)) : std::nullopt, now_);
+    } else if (there.error().code == StatusCode::kNotFound) {
+      memory_.writes.Resolve(place, std::nullopt, now_);
+    } else {
+      troubles_.push_back(
+          TroubleOf(there.error(), "read " + place.first->kind + " " + place.second.name));
+      return false;
+    }
+  }
+  return true;
+}
+
+// Nothing: there is none. The cache of nodes may lag behind the one of pods, and a pod is not given
+// up for a node that is only new: what the cache lacks the server is asked for.
+std::optional<NodeSeen> Reconciler::OnePass::FindNode(const PodSeen& pod) {
+  const ObjectKey key{"", pod.node};
+  if (const auto cached = owner_.caches_.nodes.Get(key)) return ReadNode(*cached);
+  if (pod.is_leaving) return std::nullopt;
+  const ApiResult<Node> there = owner_.api_.Get(kNodes, key, Subresource::kNone, limits_);
+  if (there.ok()) return ReadNode(*there);
+  if (there.error().code == StatusCode::kNotFound) return std::nullopt;
+  troubles_.push_back(TroubleOf(there.error(), "read node " + pod.node));
+  NodeSeen unknown;
+  unknown.name = pod.node;
+  return unknown;
+}
+
+void Reconciler::OnePass::ReadWorld() {
+  const ObjectKey key = KeyOf(tree_);
+  const std::string index = key.namespace_ + "/" + key.name;
+  const Caches& caches = owner_.caches_;
+  std::set<std::string> there;
+  std::vector<PodSeen> all;
+  for (const Node& node : memory_.writes.NewestOf(kPods, caches.pods.Find(kByService, index))) {
+    there.emplace(UidOf(node));
+    if (!IsControlledBy(node, memory_.uid)) continue;
+    std::optional<PodSeen> pod = ReadPod(node);
+    if (!pod) continue;
+    pod->is_leaving = pod->is_leaving || memory_.writes.IsDeleted(pod->uid);
+    all.push_back(*std::move(pod));
+  }
+  for (const Node& budget : caches.budgets.Find(kByService, index)) there.emplace(UidOf(budget));
+  memory_.writes.ForgetDeleted(there);
+  std::map<std::string, NodeSeen> nodes;
+  for (const PodSeen& pod : all) {
+    if (pod.node.empty() || nodes.contains(pod.node)) continue;
+    if (std::optional<NodeSeen> node = FindNode(pod)) nodes[pod.node] = *std::move(node);
+  }
+  if (const std::optional<WallTime> lost = JudgeByNodes(nodes, wall_, all)) {
+    Earlier(again_, At(now_, *lost - wall_));
+  }
+  alive_ = AliveInstances(all);
+  for (PodSeen& pod : all) {
+    roles_[pod.role == Role::kExperts].pods.push_back(std::move(pod));
+  }
+  for (Node& node :
+       memory_.writes.NewestOf(kTopologies, caches.topologies.Find(kByService, index))) {
+    if (IsControlledBy(node, memory_.uid)) record_ = std::move(node);
+  }
+  if (record_) {
+    Parsed<MoETopology> parsed = ParseMoETopology(*record_);
+    if (parsed.errors.empty()) topology_ = std::move(parsed.object);
+  }
+  if (topology_ && topology_->spec.committed) committed_ = PodsOf(*topology_->spec.committed);
+  if (planned_ && record_ && !invalid_ &&
+      KeyOf(*record_).name != TopologyName(key.name, *planned_)) {
+    invalid_ = {"NotSupported",
+                "spec.model: other weights or another dtype cannot follow in the topology " +
+                    KeyOf(*record_).name +
+                    "; rollout SideBySide is not supported by this version; create another "
+                    "MoEService"};
+  }
+}
+
+}  // namespace janus::control
