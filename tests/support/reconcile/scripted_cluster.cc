@@ -55,9 +55,9 @@ WallTime TimeAt(const Node& object, FieldPath path) {
 
 }  // namespace
 
-ScriptedCluster::ScriptedCluster(SimulatedTimeline& timeline, LocalStore& store,
+ScriptedCluster::ScriptedCluster(const Clock& clock, LocalStore& store,
                                  std::vector<std::string> nodes)
-    : timeline_(timeline), store_(store), nodes_(std::move(nodes)) {
+    : clock_(clock), store_(store), nodes_(std::move(nodes)) {
   for (const std::string& name : nodes_) {
     Node node = Object({{"apiVersion", Text("v1")},
                         {"kind", Text("Node")},
@@ -72,7 +72,7 @@ void ScriptedCluster::LoseNode(const std::string& name) {
   SetAt(node, {"status", "conditions"},
         ListOf({Object({{"type", Text("Ready")},
                         {"status", Text("Unknown")},
-                        {"lastTransitionTime", Text(FormatTime(timeline_.WallNow()))}})}));
+                        {"lastTransitionTime", Text(FormatTime(clock_.WallNow()))}})}));
   EXPECT_TRUE(client_.Update(kNodes, node, Subresource::kStatus, {}, kLimits).ok());
 }
 
@@ -105,6 +105,14 @@ void ScriptedCluster::Step() {
   for (const Node& deployment : deployments.items) StepDeployment(deployment);
 }
 
+void ScriptedCluster::Written(const ApiResult<Node>& result) {
+  if (result.ok()) return;
+  is_due_ = true;
+  const StatusCode code = result.error().code;
+  EXPECT_TRUE(code == StatusCode::kAborted || code == StatusCode::kNotFound)
+      << result.error().message;
+}
+
 void ScriptedCluster::StepPod(Node pod) {
   pods_ever_.emplace(UidOf(pod));
   const ObjectKey key = KeyOf(pod);
@@ -115,13 +123,13 @@ void ScriptedCluster::StepPod(Node pod) {
     const auto grace = IntegerAt(pod, {"metadata", "deletionGracePeriodSeconds"}).value_or(0);
     const WallTime asked =
         TimeAt(pod, {"metadata", "deletionTimestamp"}) - std::chrono::seconds(grace);
-    if (asked + std::chrono::duration_cast<WallTime::duration>(end_time) > timeline_.WallNow()) {
+    if (asked + std::chrono::duration_cast<WallTime::duration>(end_time) > clock_.WallNow()) {
       is_due_ = true;
       return;
     }
     DeleteOptions options;
     options.grace_period_seconds = 0;
-    EXPECT_TRUE(client_.Delete(kPods, key, options, kLimits).ok());
+    Written(client_.Delete(kPods, key, options, kLimits));
     return;
   }
   if (node.empty()) return Place(pod);
@@ -132,12 +140,12 @@ void ScriptedCluster::Place(Node& pod) {
   const std::string role(TextAt(pod, {"metadata", "labels", kRoleLabel}));
   if (const auto full = full_.find(role); full != full_.end()) {
     const Node before = pod;
-    Node condition = Condition("PodScheduled", false, timeline_.WallNow());
+    Node condition = Condition("PodScheduled", false, clock_.WallNow());
     SetAt(condition, {"reason"}, Text("Unschedulable"));
     SetAt(condition, {"message"}, Text(full->second));
     Put(pod, std::move(condition));
     if (!Covers(before, pod)) {
-      EXPECT_TRUE(client_.Update(kPods, pod, Subresource::kStatus, {}, kLimits).ok());
+      Written(client_.Update(kPods, pod, Subresource::kStatus, {}, kLimits));
     }
     return;
   }
@@ -145,14 +153,14 @@ void ScriptedCluster::Place(Node& pod) {
     const std::string& node = nodes_[(pods_ever_.size() + i) % nodes_.size()];
     if (lost_.contains(node) || cordoned_.contains(node)) continue;
     SetAt(pod, {"spec", "nodeName"}, Text(node));
-    EXPECT_TRUE(client_.Update(kPods, pod, Subresource::kNone, {}, kLimits).ok());
+    Written(client_.Update(kPods, pod, Subresource::kNone, {}, kLimits));
     return;
   }
 }
 
 void ScriptedCluster::Run(Node& pod) {
   const std::string name = KeyOf(pod).name;
-  const WallTime now = timeline_.WallNow();
+  const WallTime now = clock_.WallNow();
   if (TimeAt(pod, {"metadata", "creationTimestamp"}) +
           std::chrono::duration_cast<WallTime::duration>(start_time) >
       now) {
@@ -178,14 +186,14 @@ void ScriptedCluster::Run(Node& pod) {
   Put(pod, Condition("Ready", is_well && IsTrue(pod, kMemberCondition), now));
   // The store hands fields out in an order of its own.
   if (Covers(pod, before) && Covers(before, pod)) return;
-  EXPECT_TRUE(client_.Update(kPods, pod, Subresource::kStatus, {}, kLimits).ok());
+  Written(client_.Update(kPods, pod, Subresource::kStatus, {}, kLimits));
 }
 
 void ScriptedCluster::StepDeployment(Node deployment) {
   const auto wanted = IntegerAt(deployment, {"spec", "replicas"});
   if (IntegerAt(deployment, {"status", "availableReplicas"}) == wanted) return;
   SetAt(deployment, {"status", "availableReplicas"}, Node::Integer(wanted.value_or(1)));
-  EXPECT_TRUE(client_.Update(kDeployments, deployment, Subresource::kStatus, {}, kLimits).ok());
+  Written(client_.Update(kDeployments, deployment, Subresource::kStatus, {}, kLimits));
 }
 
 }  // namespace janus::control

@@ -5,17 +5,18 @@
 #include <string>
 #include <vector>
 
+#include "common/clock.h"
 #include "operator/local/store/store_client.h"
-#include "tests/support/kube/simulated_timeline.h"
 
 namespace janus::control {
 
-// What a cluster does beside its API server, as far as the operator sees it, in simulated time:
-// scheduler, kubelets and the controller of Deployments, a step at a time. Confined to one thread.
+// What a cluster does beside its API server, as far as the operator sees it, in the time of a
+// clock: scheduler, kubelets and the controller of Deployments, a step at a time. Confined to one
+// thread; others may write to the store meanwhile.
 class ScriptedCluster {
  public:
-  // `timeline` and `store` outlive this. Nodes are made at once.
-  ScriptedCluster(SimulatedTimeline& timeline, LocalStore& store,
+  // `clock` and `store` outlive this. Nodes are made at once.
+  ScriptedCluster(const Clock& clock, LocalStore& store,
                   std::vector<std::string> nodes = {"node-a", "node-b"});
 
   // All that is due. Where nothing changed since the last step it costs next to nothing.
@@ -57,8 +58,11 @@ class ScriptedCluster {
   void Run(Node& pod);
   void StepDeployment(Node deployment);
 
-  SimulatedTimeline& timeline_;
+  // What somebody else wrote meanwhile is looked at in the next step.
+  void Written(const ApiResult<Node>& result);
   int64_t Version();
+
+  const Clock& clock_;
 
   LocalStore& store_;
   StoreClient client_{store_, "kubelet"};

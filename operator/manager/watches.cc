@@ -1,0 +1,148 @@
+#include "operator/manager/watches.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "common/check.h"
+#include "operator/reconcile/names.h"
+
+namespace janus::control {
+namespace {
+
+constexpr std::string_view kByNode = "node";
+
+// Of objects that are written back: all but who wrote which field, which is half of an object.
+const std::vector<std::string_view> kMetadata = {
+    "metadata.annotations",     "metadata.creationTimestamp", "metadata.deletionTimestamp",
+    "metadata.finalizers",      "metadata.generation",        "metadata.labels",
+    "metadata.ownerReferences", "metadata.resourceVersion"};
+
+struct Kept {
+  const Resource* resource;
+  bool is_labelled;  // with the name of its service
+  std::vector<std::string_view> fields;
+};
+
+std::vector<std::string_view> WithMetadata(std::vector<std::string_view> fields) {
+  fields.insert(fields.end(), kMetadata.begin(), kMetadata.end());
+  return fields;
+}
+
+std::vector<Kept> AllKept() {
+  return {
+      {&kMoEServices, false, WithMetadata({"spec", "status"})},
+      {&kTopologies, true, WithMetadata({"spec", "status"})},
+      {&kPods,
+       true,
+       {"metadata.creationTimestamp", "metadata.deletionTimestamp", "metadata.labels",
+        "metadata.ownerReferences", "metadata.resourceVersion", "spec.nodeName",
+        "status.conditions", "status.containerStatuses", "status.phase", "status.podIP"}},
+      {&kServices, true, WithMetadata({"spec"})},
+      {&kServiceAccounts, true, WithMetadata({"automountServiceAccountToken"})},
+      {&kDeployments, true, WithMetadata({"spec", "status.availableReplicas"})},
+      {&kDisruptionBudgets, true, WithMetadata({"spec"})},
+      {&kNodes,
+       false,
+       {"spec.taints", "spec.unschedulable", "status.conditions.lastTransitionTime",
+        "status.conditions.status", "status.conditions.type"}},
+  };
+}
+
+std::vector<ObjectIndex> IndexesOf(const Resource& resource) {
+  if (&resource == &kNodes) return {};
+  std::vector<ObjectIndex> out = ServiceIndex();
+  if (&resource != &kPods) return out;
+  out.push_back({std::string(kByNode), [](const Node& pod) -> std::vector<std::string> {
+                   const std::string_view node = TextAt(pod, {"spec", "nodeName"});
+                   if (node.empty()) return {};
+                   return {std::string(node)};
+                 }});
+  return out;
+}
+
+}  // namespace
+
+Watches::Watches(ObjectApi& api, const Timeline& timeline, const WatchesOptions& options,
+                 WakeKey wake, const std::function<void()>& on_listed)
+    : wake_(std::move(wake)) {
+  for (const Kept& kept : AllKept()) {
+    const Resource& resource = *kept.resource;
+    const FieldFilter filter(kept.fields);
+    Watched watched{&resource, nullptr, nullptr};
+    if (options.registry != nullptr) {
+      watched.metrics = std::make_unique<ReflectorMetrics>(*options.registry, resource.plural);
+    }
+    ReflectorOptions reflector;
+    if (resource.is_namespaced) reflector.selection.namespace_ = options.ns;
+    if (kept.is_labelled) reflector.selection.label_selector = std::string(kServiceLabel);
+    reflector.keep = filter;
+    reflector.metrics = watched.metrics.get();
+    reflector.on_listed = on_listed;
+    ObjectStoreOptions store;
+    store.transform = filter;
+    store.indexes = IndexesOf(resource);
+    watched.informer = std::make_unique<Informer>(
+        api, resource, std::move(reflector), std::move(store),
+        [this, &resource](const Delta& delta) { Tell(resource, delta); }, timeline);
+    watched_.push_back(std::move(watched));
+  }
+}
+
+void Watches::Start() {
+  for (Watched& one : watched_) one.informer->Start();
+}
+
+void Watches::Stop() {
+  for (Watched& one : watched_) one.informer->RequestStop();
+  for (Watched& one : watched_) one.informer->Stop();
+}
+
+Status Watches::Synced() const {
+  for (const Watched& one : watched_) {
+    if (one.informer->HasSynced()) continue;
+    const Status error = one.informer->statistics().last_error;
+    return Unavailable("waiting for the first list of " + one.resource->ToString() +
+                       (error.ok() ? "" : ": " + error.message()));
+  }
+  return OkStatus();
+}
+
+const ObjectStore& Watches::StoreOf(const Resource& resource) const {
+  const auto found = std::find_if(watched_.begin(), watched_.end(),
+                                  [&](const Watched& one) { return one.resource == &resource; });
+  JANUS_CHECK(found != watched_.end(), resource.ToString());
+  return found->informer->store();
+}
+
+Caches Watches::caches() const {
+  return {StoreOf(kMoEServices),
+          StoreOf(kTopologies),
+          StoreOf(kPods),
+          StoreOf(kServices),
+          StoreOf(kServiceAccounts),
+          StoreOf(kDeployments),
+          StoreOf(kDisruptionBudgets),
+          StoreOf(kNodes)};
+}
+
+void Watches::Tell(const Resource& resource, const Delta& delta) const {
+  if (&resource == &kNodes) return TellOfNode(delta.key);
+  // The label may have been changed: both know a service that should look.
+  std::optional<ObjectKey> told;
+  for (const Node* object : {delta.before, delta.after}) {
+    if (object == nullptr) continue;
+    std::optional<ObjectKey> key = ServiceKeyOf(resource, *object);
+    if (!key || key == told) continue;
+    wake_(*key);
+    told = std::move(key);
+  }
+}
+
+void Watches::TellOfNode(const ObjectKey& node) const {
+  for (const Node& pod : StoreOf(kPods).Find(kByNode, node.name)) {
+    if (const std::optional<ObjectKey> key = ServiceKeyOf(kPods, pod)) wake_(*key);
+  }
+}
+
+}  // namespace janus::control

@@ -1,0 +1,119 @@
+#include "operator/program/options.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <sstream>
+
+namespace janus::control {
+namespace {
+
+std::string Variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+std::string MachineName() {
+  char name[256] = "";
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+void DeclareCluster(CLI::App& app, OperatorOptions& o) {
+  app.add_option("--kubeconfig", o.kubeconfig,
+                 "file that says where the API server is; else the pod's service account")
+      ->envname("KUBECONFIG");
+  app.add_option("--context", o.context, "of the kubeconfig (its current-context)");
+  app.add_option("--watch-namespace", o.ns, "keep the services of this namespace alone (all)")
+      ->envname("WATCH_NAMESPACE");
+  app.add_option("--workers", o.workers, "services that are looked at at a time")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  app.add_option("--api-qps", o.calls_per_second, "requests per second to the API server")
+      ->check(CLI::Range(1.0, 10'000.0))
+      ->capture_default_str();
+  app.add_option("--api-burst", o.burst, "requests that may go at once")
+      ->check(CLI::Range(1.0, 10'000.0))
+      ->capture_default_str();
+}
+
+void DeclareElection(CLI::App& app, OperatorOptions& o) {
+  app.add_option("--leader-election", o.leader_election,
+                 "of several operators one acts; false: this is the only one")
+      ->capture_default_str();
+  app.add_option("--lease-name", o.lease_name, "the Lease that the leader holds")
+      ->capture_default_str();
+  app.add_option("--lease-namespace", o.lease_namespace,
+                 "where it is (the pod's namespace, or the context's)")
+      ->envname("POD_NAMESPACE");
+  app.add_option("--pod-name", o.pod_name, "who this is, in the Lease and in Events (the machine)")
+      ->envname("POD_NAME");
+}
+
+void DeclarePages(CLI::App& app, OperatorOptions& o) {
+  app.add_option("--metrics-address", o.metrics_address, "HOST:PORT of /metrics")
+      ->capture_default_str();
+  app.add_option("--health-address", o.health_address, "HOST:PORT of /healthz and /readyz")
+      ->capture_default_str();
+  app.add_flag("--debug", o.debug, "log more, for who works on the operator itself");
+}
+
+void DeclareDefaults(CLI::App& app, OperatorOptions& o) {
+  app.add_option("--worker-image", o.worker_image, "of workers whose MoEService names none")
+      ->envname("JANUS_WORKER_IMAGE")
+      ->required();
+  app.add_option("--gateway-image", o.gateway_image, "of gateways")
+      ->envname("JANUS_GATEWAY_IMAGE")
+      ->required();
+  app.add_option("--image-pull-policy", o.image_pull_policy)
+      ->check(CLI::IsMember({"Always", "IfNotPresent", "Never"}))
+      ->capture_default_str();
+  app.add_option("--host-path", o.host_paths,
+                 "folder below which a source HostPath may lie; may be repeated (none)");
+  app.add_option("--node-memory-bytes", o.node_memory_bytes,
+                 "what a service may take on a machine (what this one has free)")
+      ->check(CLI::Range(int64_t{1} << 20, int64_t{1} << 50));
+  app.add_option("--node-cores", o.node_cores, "cores of a machine (this one's)")
+      ->check(CLI::Range(1, 4096));
+}
+
+}  // namespace
+
+Result<ParsedOptions> ParseOperatorOptions(int argc, const char* const* argv) {
+  ParsedOptions out;
+  CLI::App app{"Keeps what MoEServices ask for: the operator of Janus.", "janus-operator"};
+  app.set_version_flag("--version", std::string("janus-operator ") + JANUS_VERSION);
+  DeclareCluster(app, out.options);
+  DeclareElection(app, out.options);
+  DeclarePages(app, out.options);
+  DeclareDefaults(app, out.options);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& asked) {  // --help, --version
+    std::ostringstream text;
+    app.exit(asked, text, text);
+    out.text = text.str();
+    return out;
+  } catch (const CLI::ParseError& error) {
+    return InvalidArgument(std::string(error.what()) + "; --help lists the flags");
+  }
+  for (const std::string& path : out.options.host_paths) {
+    if (!path.starts_with('/')) {
+      return InvalidArgument("--host-path: '" + path + "' does not begin with a slash");
+    }
+  }
+  if (out.options.pod_name.empty()) out.options.pod_name = MachineName();
+  return out;
+}
+
+Result<ClusterConfig> ConfigOf(const OperatorOptions& options) {
+  if (!options.kubeconfig.empty()) return LoadKubeconfig(options.kubeconfig, options.context);
+  if (!options.context.empty()) {
+    return InvalidArgument("--context: needs --kubeconfig, or KUBECONFIG in the environment");
+  }
+  return InClusterConfig(std::string(kServiceAccountFolder), Variable("KUBERNETES_SERVICE_HOST"),
+                         Variable("KUBERNETES_SERVICE_PORT"));
+}
+
+}  // namespace janus::control

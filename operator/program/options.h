@@ -1,0 +1,51 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/status.h"
+#include "operator/kube/cluster_config.h"
+
+namespace janus::control {
+
+// What janus-operator is told by its flags, and by the environment where Kubernetes gives it that
+// way. The flags' help (ParseOperatorOptions) says of each what it does.
+struct OperatorOptions {
+  std::string kubeconfig;  // empty: the service account of the pod
+  std::string context;     // of the kubeconfig; empty: its current one
+  std::string ns;          // the one namespace that is watched; empty: all
+  int workers = 4;
+  double calls_per_second = 50;
+  double burst = 100;
+
+  bool leader_election = true;
+  std::string lease_name = "janus-operator";
+  std::string lease_namespace;  // empty: ours
+  std::string pod_name;         // empty: the machine's name
+
+  std::string metrics_address = "0.0.0.0:8080";
+  std::string health_address = "0.0.0.0:8081";
+  bool debug = false;
+
+  std::string worker_image;
+  std::string gateway_image;
+  std::string image_pull_policy = "IfNotPresent";
+  std::vector<std::string> host_paths;
+  int64_t node_memory_bytes = 0;  // 0: what this machine has free
+  int node_cores = 0;             // 0: this machine's
+};
+
+struct ParsedOptions {
+  OperatorOptions options;
+  std::string text;  // of --help and --version: to be printed, and nothing else done
+};
+
+// InvalidArgument: which flag, what is wrong with it.
+Result<ParsedOptions> ParseOperatorOptions(int argc, const char* const* argv);
+
+// Where the API server is, by the options: a kubeconfig, or what our pod is given.
+Result<ClusterConfig> ConfigOf(const OperatorOptions& options);
+
+}  // namespace janus::control

@@ -1,0 +1,139 @@
+#include "operator/program/run_operator.h"
+
+#include <cstdio>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "common/exposition/metrics_text.h"
+#include "common/free_memory.h"
+#include "common/log.h"
+#include "common/stop_signals.h"
+#include "operator/kube/client.h"
+#include "operator/manager/manager.h"
+#include "operator/program/folder_planner.h"
+#include "operator/program/options.h"
+#include "operator/program/page_server.h"
+
+namespace janus::control {
+namespace {
+
+// Nobody else's, and no earlier process's of this pod.
+std::string NewIdentity(const std::string& pod) {
+  std::random_device device;
+  char text[16];
+  std::snprintf(text, sizeof text, "_%08x", device());
+  return pod + text;
+}
+
+Page PageOf(const Status& status) {
+  if (status.ok()) return {200, "ok\n"};
+  return {503, status.message() + "\n"};
+}
+
+Result<MachineRoom> RoomOf(const OperatorOptions& options) {
+  MachineRoom room;
+  room.cores = options.node_cores;
+  if (room.cores == 0) room.cores = static_cast<int>(std::thread::hardware_concurrency());
+  room.memory_bytes = options.node_memory_bytes;
+  if (room.memory_bytes == 0) {
+    JANUS_ASSIGN_OR_RETURN(room.memory_bytes, AvailableMemoryBytes());
+  }
+  return room;
+}
+
+ManagerOptions ManagerOf(const OperatorOptions& options) {
+  ManagerOptions out;
+  out.reconciler.worker_image = options.worker_image;
+  out.reconciler.defaults.gateway_image = options.gateway_image;
+  out.reconciler.defaults.image_pull_policy = options.image_pull_policy;
+  out.reconciler.host_paths = options.host_paths;
+  out.ns = options.ns;
+  out.workers = options.workers;
+  out.instance = options.pod_name;
+  return out;
+}
+
+Status Run(const OperatorOptions& options, const MakeMemberCalls& make_calls,
+           StopSignals& signals) {
+  const Logger log(2, options.debug ? LogLevel::kDebug : LogLevel::kInfo);
+  const SystemTimeline timeline;
+  MetricRegistry registry;
+  JANUS_ASSIGN_OR_RETURN(const ClusterConfig config, ConfigOf(options));
+  JANUS_ASSIGN_OR_RETURN(const MachineRoom room, RoomOf(options));
+  ClientMetrics client_metrics(registry, config.host + ":" + std::to_string(config.port));
+  KubeClientOptions client_options;
+  client_options.transport.metrics = &client_metrics;
+  KubeClientOptions election_client_options = client_options;
+  client_options.transport.calls_per_second = options.calls_per_second;
+  client_options.transport.burst = options.burst;
+  KubeClient client(config, client_options, timeline);
+  KubeClient election_client(config, election_client_options, timeline);
+
+  ManagerOptions manager_options = ManagerOf(options);
+  if (options.leader_election) {
+    ElectionOptions election;
+    election.api = &election_client;
+    election.lease.lease = {
+        options.lease_namespace.empty() ? config.namespace_ : options.lease_namespace,
+        options.lease_name};
+    election.lease.identity = NewIdentity(options.pod_name);
+    manager_options.election = std::move(election);
+  }
+  FolderPlanner planner(room);
+  const std::unique_ptr<MemberCalls> calls = make_calls(timeline);
+  Manager manager(client, planner, *calls, timeline, registry, log, std::move(manager_options));
+  JANUS_ASSIGN_OR_RETURN(
+      const std::unique_ptr<PageServer> metrics,
+      PageServer::Create(
+          options.metrics_address,
+          {{"/metrics", [&] {
+              return Page{200, PrometheusText(manager.Collect()), kPrometheusContentType};
+            }}}));
+  JANUS_ASSIGN_OR_RETURN(
+      const std::unique_ptr<PageServer> health,
+      PageServer::Create(options.health_address,
+                         {{"/healthz", [&] { return PageOf(manager.Live()); }},
+                          {"/readyz", [&] { return PageOf(manager.Ready()); }}}));
+  log.Info("started", {{"version", JANUS_VERSION},
+                       {"cluster", config.origin},
+                       {"namespace", options.ns.empty() ? "(all)" : options.ns},
+                       {"workers", options.workers},
+                       {"leader_election", options.leader_election ? "yes" : "no"},
+                       {"worker_image", options.worker_image},
+                       {"gateway_image", options.gateway_image},
+                       {"node_memory_bytes", room.memory_bytes},
+                       {"node_cores", room.cores}});
+  // Whoever started us reads this line.
+  std::printf("janus-operator ready metrics=%s health=%s\n", metrics->address().c_str(),
+              health->address().c_str());
+  std::fflush(stdout);
+  std::jthread running([&](const std::stop_token& stop) { manager.Run(stop); });
+  signals.Wait();
+  running.request_stop();
+  running.join();
+  log.Info("stopped");
+  return OkStatus();
+}
+
+}  // namespace
+
+int RunOperator(int argc, const char* const* argv, const MakeMemberCalls& make_calls) {
+  StopSignals signals;
+  const Result<ParsedOptions> parsed = ParseOperatorOptions(argc, argv);
+  if (!parsed.ok()) {
+    std::fprintf(stderr, "janus-operator: %s\n", parsed.status().message().c_str());
+    return 2;
+  }
+  if (!parsed->text.empty()) {
+    std::fputs(parsed->text.c_str(), stdout);
+    return 0;
+  }
+  const Status status = Run(parsed->options, make_calls, signals);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "janus-operator: %s\n", status.message().c_str());
+  return 1;
+}
+
+}  // namespace janus::control

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "common/clock.h"
+#include "operator/reconcile/member_calls.h"
+#include "tests/support/reconcile/fence_book.h"
+
+namespace janus::control {
+
+// Workers that do at once what they are told, unless they have heard a later leader: for loops with
+// threads, and programs. Thread-safe.
+class PromptMembers final : public MemberCalls {
+ public:
+  // Both outlive this.
+  PromptMembers(FenceBook& book, const Clock& clock) : book_(book), clock_(clock) {}
+
+  std::unique_ptr<MemberCall> Prepare(const MemberOrder& order, const Topology&, const ServicePlan&,
+                                      Wake wake) override {
+    return Answer("prepare", order, wake);
+  }
+  std::unique_ptr<MemberCall> Commit(const MemberOrder& order, Wake wake) override {
+    return Answer("commit", order, wake);
+  }
+  std::unique_ptr<MemberCall> Abort(const MemberOrder& order, Wake wake) override {
+    return Answer("abort", order, wake);
+  }
+
+ private:
+  class Done final : public MemberCall {
+   public:
+    Done(Status result, MonotonicTime heard) : result_(std::move(result)), heard_(heard) {}
+    bool done() const override { return true; }
+    Status result() const override { return result_; }
+    MonotonicTime last_heard() const override { return heard_; }
+
+   private:
+    const Status result_;
+    const MonotonicTime heard_;
+  };
+
+  std::unique_ptr<MemberCall> Answer(const char* verb, const MemberOrder& order, const Wake& wake) {
+    const bool is_taken = book_.Take(verb, order);
+    wake();
+    return std::make_unique<Done>(is_taken ? OkStatus() : Aborted("a later leader has come"),
+                                  clock_.Now());
+  }
+
+  FenceBook& book_;
+  const Clock& clock_;
+};
+
+}  // namespace janus::control

@@ -1,0 +1,68 @@
+#include "operator/manager/metrics.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "operator/api/yaml.h"
+
+namespace janus::control {
+namespace {
+
+std::map<std::string, double> Values(const std::vector<MetricFamily>& families) {
+  std::map<std::string, double> out;
+  for (const MetricFamily& family : families) {
+    for (const MetricFamily::Series& series : family.series) {
+      std::string name = family.name;
+      for (const auto& [label, value] : series.labels) name += " " + value;
+      out[name] = series.value;
+    }
+  }
+  return out;
+}
+
+TEST(ServiceFamilies, TellWhatTheStatusTells) {
+  const Result<Node> service = ParseYaml(
+      "metadata: {name: chat, namespace: prod}\n"
+      "status:\n"
+      "  roles:\n"
+      "  - {name: attention, desiredInstances: 2, readyReplicas: 1}\n"
+      "  - {name: experts, desiredInstances: 4}\n"
+      "  topology: {epoch: 7}\n"
+      "  conditions:\n"
+      "  - {type: Ready, status: 'False', lastTransitionTime: '2026-01-01T00:00:00Z'}\n"
+      "  - {type: Available, status: 'True', lastTransitionTime: '2026-01-01T00:00:00Z'}\n"
+      "  - {type: SLOMet, status: Unknown, lastTransitionTime: '2026-01-01T00:00:00Z'}\n",
+      "chat");
+  ASSERT_TRUE(service.ok()) << service.status().ToString();
+  const std::map<std::string, double> wanted = {
+      {"janus_role_desired_replicas prod chat attention", 2},
+      {"janus_role_desired_replicas prod chat experts", 4},
+      {"janus_role_ready_replicas prod chat attention", 1},
+      {"janus_topology_epoch prod chat", 7},
+      {"janus_service_condition prod chat Ready", 0},
+      {"janus_service_condition prod chat Available", 1},
+      {"janus_service_condition prod chat SLOMet", -1}};
+  EXPECT_EQ(Values(ServiceFamilies({*service})), wanted);
+}
+
+TEST(ServiceFamilies, AServiceWithoutAStatusHasNoSeries) {
+  EXPECT_TRUE(Values(ServiceFamilies({*ParseYaml("metadata: {name: a}", "a")})).empty());
+}
+
+TEST(ManagerMetrics, CountPassesByWhatTheyCameTo) {
+  MetricRegistry registry;
+  ManagerMetrics metrics(registry);
+  metrics.Passed({OkStatus(), {}}, Seconds(1));
+  metrics.Passed({OkStatus(), MonotonicTime()}, Seconds(1));
+  metrics.Passed({Unavailable("x"), MonotonicTime()}, Seconds(1));
+  metrics.Passed({Cancelled("the term is over"), {}}, Seconds(100));
+  EXPECT_EQ(metrics.succeeded.value(), 1u);
+  EXPECT_EQ(metrics.succeeded_with_date.value(), 1u);
+  EXPECT_EQ(metrics.failed.value(), 1u);
+  EXPECT_EQ(metrics.errors.value(), 1u);
+  EXPECT_EQ(metrics.seconds.Sample().sum, 3);
+}
+
+}  // namespace
+}  // namespace janus::control

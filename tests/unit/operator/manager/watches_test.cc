@@ -1,0 +1,130 @@
+#include "operator/manager/watches.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "common/mutex.h"
+#include "operator/api/yaml.h"
+#include "operator/local/store/store_client.h"
+#include "operator/reconcile/names.h"
+
+namespace janus::control {
+namespace {
+
+const CallLimits kLimits;
+
+// Informers on a store, and the services they woke.
+class WatchesTest : public testing::Test {
+ protected:
+  void Begin(const std::string& ns) {
+    watches_ = std::make_unique<Watches>(
+        api_, timeline_, WatchesOptions{ns, nullptr},
+        [this](const ObjectKey& key) {
+          const MutexLock lock(mu_);
+          woken_.push_back(key.ToString());
+          changed_.NotifyAll();
+        },
+        [this] {
+          const MutexLock lock(mu_);
+          changed_.NotifyAll();
+        });
+    watches_->Start();
+    const MutexLock lock(mu_);
+    while (!watches_->Synced().ok()) changed_.Wait(mu_);
+    woken_.clear();
+  }
+  ~WatchesTest() override {
+    if (watches_) watches_->Stop();
+  }
+
+  void Create(const Resource& resource, const std::string& yaml) {
+    const ApiResult<Node> made = api_.Create(resource, *ParseYaml(yaml, "test"), {}, kLimits);
+    ASSERT_TRUE(made.ok()) << made.error().message;
+  }
+  void CreatePod(const std::string& name, const std::string& service, const std::string& node) {
+    Create(kPods, "{apiVersion: v1, kind: Pod, metadata: {name: " + name +
+                      ", namespace: default, labels: {serving.janus.dev/service: " + service +
+                      "}}, spec: {nodeName: " + node +
+                      ", containers: [{name: worker, image: w}]}}");
+  }
+  void Patch(const Resource& resource, const ObjectKey& key, const std::string& yaml,
+             Subresource subresource = Subresource::kNone) {
+    const ApiResult<Node> patched = api_.Patch(resource, key, PatchKind::kMerge,
+                                               *ParseYaml(yaml, "test"), subresource, {}, kLimits);
+    ASSERT_TRUE(patched.ok()) << patched.error().message;
+  }
+  // All that were woken, in order, once the last one is `last`.
+  std::vector<std::string> WokenUpTo(const std::string& last) {
+    const MutexLock lock(mu_);
+    const MonotonicTime end = MonotonicClock::now() + std::chrono::seconds(60);
+    while (woken_.empty() || woken_.back() != last) {
+      if (!changed_.WaitUntil(mu_, end)) {
+        ADD_FAILURE() << last << " is not woken";
+        break;
+      }
+    }
+    return std::exchange(woken_, {});
+  }
+
+  const SystemTimeline timeline_;
+  LocalStore store_{{.limits = {}, .namespaces = {"default", "other"}}, timeline_};
+  StoreClient api_{store_, "test"};
+  Mutex mu_;
+  CondVar changed_;
+  std::vector<std::string> woken_ JANUS_GUARDED_BY(mu_);
+  std::unique_ptr<Watches> watches_;
+};
+
+const char kNodeA[] = "{apiVersion: v1, kind: Node, metadata: {name: a}}";
+const char kNodeB[] = "{apiVersion: v1, kind: Node, metadata: {name: b}}";
+
+TEST_F(WatchesTest, AChangeOfANodeWakesTheServicesThatHavePodsThereAndNobodyForAHeartbeat) {
+  Create(kNodes, kNodeA);
+  Create(kNodes, kNodeB);
+  CreatePod("one", "chat", "a");
+  CreatePod("two", "code", "b");
+  CreatePod("three", "code", "a");
+  Begin("");
+  Patch(kNodes, {"", "a"}, "{status: {conditions: [{type: Ready, lastHeartbeatTime: '1'}]}}",
+        Subresource::kStatus);
+  WokenUpTo("default/code");  // the condition is new
+  Patch(kNodes, {"", "a"}, "{status: {conditions: [{type: Ready, lastHeartbeatTime: '2'}]}}",
+        Subresource::kStatus);
+  Patch(kNodes, {"", "b"}, "{spec: {unschedulable: true}}");
+  EXPECT_EQ(WokenUpTo("default/code"), std::vector<std::string>{"default/code"});
+  Patch(kNodes, {"", "a"}, "{spec: {unschedulable: true}}");
+  // Its pods in the order of their names.
+  EXPECT_EQ(WokenUpTo("default/code"), (std::vector<std::string>{"default/chat", "default/code"}));
+}
+
+TEST_F(WatchesTest, APodThatChangesHandsWakesBothServices) {
+  CreatePod("one", "chat", "a");
+  Begin("");
+  Patch(kPods, {"default", "one"}, "{metadata: {labels: {serving.janus.dev/service: code}}}");
+  EXPECT_EQ(WokenUpTo("default/code"), (std::vector<std::string>{"default/chat", "default/code"}));
+}
+
+TEST_F(WatchesTest, OneNamespaceIsAllThatIsSeenOfMany) {
+  const auto service = [](const std::string& name, const std::string& ns) {
+    return "{apiVersion: v1, kind: Service, metadata: {name: " + name + ", namespace: " + ns +
+           ", labels: {serving.janus.dev/service: " + name + "}}, spec: {ports: [{port: 80}]}}";
+  };
+  Begin("other");
+  Create(kServices, service("chat", "default"));
+  Create(kServices, service("code", "other"));
+  EXPECT_EQ(WokenUpTo("other/code"), std::vector<std::string>{"other/code"});
+  EXPECT_EQ(watches_->caches().endpoints.size(), 1u);
+}
+
+TEST_F(WatchesTest, PodsAndServicesOfOthersAreNotKept) {
+  Create(kPods,
+         "{apiVersion: v1, kind: Pod, metadata: {name: foreign, namespace: default}, "
+         "spec: {containers: [{name: a, image: b}]}}");
+  CreatePod("one", "chat", "a");
+  Begin("");
+  EXPECT_EQ(watches_->caches().pods.Keys(), (std::vector<ObjectKey>{{"default", "one"}}));
+}
+
+}  // namespace
+}  // namespace janus::control
