@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <regex>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -44,6 +45,20 @@ TEST(Crds, SayOfEveryFieldWhatItIs) {
       if (path.ends_with(".metadata") || path.ends_with(".metadata.name")) return;
       EXPECT_NE(test::Keyword(field, "description"), "") << path;
     });
+  }
+}
+
+// kubectl reads YAML 1.1, where a bare n is false: the field would be called so.
+TEST(Crds, QuoteTheKeysThatYamlTakesForTruthValues) {
+  const std::regex bare("(^|\\n)[ -]*(y|n|yes|no|on|off|true|false):", std::regex::icase);
+  for (const char* plural : test::kPlurals) {
+    std::ifstream file(std::string(JANUS_SOURCE_DIR) + "/crds/" + plural + ".yaml");
+    std::stringstream text;
+    text << file.rdbuf();
+    ASSERT_FALSE(text.str().empty()) << plural;
+    std::smatch found;
+    const std::string all = text.str();
+    EXPECT_FALSE(std::regex_search(all, found, bare)) << plural << ": " << found.str();
   }
 }
 
