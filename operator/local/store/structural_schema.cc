@@ -68,6 +68,10 @@ class Judge {
  public:
   void Value(const Node& value, const Node& schema, const std::string& path) {
     if (value.kind == Node::Kind::kNull && IsTrue(schema, "nullable")) return;
+    if (IsTrue(schema, "x-kubernetes-int-or-string") && value.kind != Node::Kind::kInteger &&
+        value.kind != Node::Kind::kString) {
+      return Fail(path, "must be a number or a string, is " + std::string(Describe(value.kind)));
+    }
     if (const std::optional<Node::Kind> want = KindOf(TextAt(schema, {"type"}));
         want && value.kind != *want) {
       return Fail(path, "must be " + std::string(Describe(*want)) + ", is " +

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string_view>
 
 #include "operator/api/hardware_profile.h"
 #include "operator/api/moe_topology.h"
@@ -30,16 +31,16 @@ struct Place {
 
 class Maker {
  public:
-  explicit Maker(const Node& schema) : schema_(schema) {
-    Leaves(*PropertyOf(schema, "spec"), "spec");
+  // `part`: which the schema has.
+  Maker(const Node& schema, std::string_view part)
+      : part_schema_(*PropertyOf(schema, part)), part_(part) {
+    Leaves(part_schema_, part_);
   }
 
   void Use(const Node& good) {
     object_ = good;
     for (NodeField& field : object_.fields) {
-      if (field.name == "spec") {
-        Visit({*PropertyOf(schema_, "spec"), &field.value, "spec", "spec"});
-      }
+      if (field.name == part_) Visit({part_schema_, &field.value, part_, part_});
     }
   }
 
@@ -197,11 +198,36 @@ class Maker {
     }
   }
 
-  const Node& schema_;
+  const Node& part_schema_;
+  const std::string part_;
   Node object_;
   std::set<std::string> seen_;
   BadObjects out_;
 };
+
+// A value with every field that the schema has, each one that it takes. Of texts with a pattern
+// those take letters or numbers.
+Node FullValue(const Node& schema) {
+  if (IsQuantity(schema)) return Node::Integer(1);
+  if (const Node* allowed = schema.Find("enum")) return allowed->items.at(0);
+  const std::string type = Keyword(schema, "type");
+  if (type == "boolean") return Node::Bool(true);
+  if (type == "integer") return *schema.Find("minimum");
+  if (type == "array") {
+    Node out = Node::List();
+    out.items.push_back(FullValue(*schema.Find("items")));
+    return out;
+  }
+  if (type == "object") {
+    Node out = Node::Map();
+    for (const NodeField& property : schema.Find("properties")->fields) {
+      out.Add(property.name, FullValue(property.value));
+    }
+    return out;
+  }
+  const bool is_time = Keyword(schema, "format") == "date-time";
+  return Node::String(is_time ? "2026-11-22T03:04:05Z" : "a");
+}
 
 void CollectRules(const Node& schema, const std::string& path, std::set<std::string>& out) {
   if (const Node* rules = schema.Find("x-kubernetes-validations")) {
@@ -239,8 +265,19 @@ control::FieldErrors Judge(const Node& object) {
 }
 
 BadObjects MakeBadObjects(const Node& schema, const std::vector<Node>& good) {
-  Maker maker(schema);
+  Maker maker(schema, "spec");
   for (const Node& object : good) maker.Use(object);
+  return maker.Take();
+}
+
+BadObjects MakeBadStatuses(const Node& schema, const Node& good) {
+  const Node* const status = PropertyOf(schema, "status");
+  if (status == nullptr) return {};
+  Node whole = good;
+  std::erase_if(whole.fields, [](const NodeField& field) { return field.name == "status"; });
+  whole.Add("status", FullValue(*status));
+  Maker maker(schema, "status");
+  maker.Use(whole);
   return maker.Take();
 }
 

@@ -41,6 +41,11 @@ control::FieldErrors Judge(const control::Node& object);
 // unknown field. `good` pass. Only below `spec`.
 BadObjects MakeBadObjects(const control::Node& schema, const std::vector<control::Node>& good);
 
+// The same of a status that has every field: `good` with it, and one fault below `status`. What
+// judges a status is its schema: the API server's reading of it, and the local store's, which does
+// not look at patterns ("malformed"). None where the schema has no status.
+BadObjects MakeBadStatuses(const control::Node& schema, const control::Node& good);
+
 // Every rule of a schema that judges an object alone (no oldSelf), as the path under which it
 // stands and its place there: "spec.ratio#0".
 std::set<std::string> RulesOf(const control::Node& schema);

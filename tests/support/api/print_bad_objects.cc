@@ -1,9 +1,10 @@
 // Prints objects of every kind for the suite that gives them to a real API server, one JSON object
-// a line: {"name", "plural", "object", "paths", "unknown_field"}; `paths`: the fields that
-// operator/api refuses, none of a good object.
+// a line: {"name", "plural", "part", "object", "paths", "unknown_field"}; `paths`: the fields that
+// operator/api refuses, none of a good object; of a bad status, the field at fault.
 
 #include <cstdio>
 #include <string>
+#include <vector>
 
 #include "tests/support/api/crd.h"
 #include "tests/support/api/good_objects.h"
@@ -12,17 +13,25 @@ namespace {
 
 using janus::control::Node;
 
-void Print(const std::string& plural, const janus::test::BadObject& bad) {
+void Print(const std::string& plural, const std::string& part, const janus::test::BadObject& bad,
+           const std::vector<std::string>& refused) {
   Node line = Node::Map();
   line.Add("name", Node::String(bad.name));
   line.Add("plural", Node::String(plural));
+  line.Add("part", Node::String(part));
   line.Add("unknown_field", Node::Bool(bad.is_unknown_field));
   line.Add("object", bad.object);
   Node& paths = line.Add("paths", Node::List());
-  for (const janus::control::FieldError& error : janus::test::Judge(bad.object)) {
-    paths.items.push_back(Node::String(error.path));
-  }
+  for (const std::string& path : refused) paths.items.push_back(Node::String(path));
   std::puts(janus::test::ToJson(line).c_str());
+}
+
+void Print(const std::string& plural, const janus::test::BadObject& bad) {
+  std::vector<std::string> refused;
+  for (const janus::control::FieldError& error : janus::test::Judge(bad.object)) {
+    refused.push_back(error.path);
+  }
+  Print(plural, "spec", bad, refused);
 }
 
 void PrintKind(const std::string& plural) {
@@ -34,6 +43,11 @@ void PrintKind(const std::string& plural) {
   for (const janus::test::BadObject& bad : made.objects) Print(plural, bad);
   for (const janus::test::BadObject& border : made.at_borders) Print(plural, border);
   for (const auto& breaker : janus::test::BreakRules(plural)) Print(plural, breaker.bad);
+  const janus::test::BadObjects statuses =
+      janus::test::MakeBadStatuses(janus::test::SchemaOf(crd), good.at(0));
+  for (const janus::test::BadObject& bad : statuses.objects) {
+    Print(plural, "status", bad, {bad.path});
+  }
 }
 
 }  // namespace

@@ -2,9 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "operator/api/json.h"
 #include "operator/local/store/kinds.h"
 #include "operator/local/store/tree_edit.h"
+#include "tests/support/api/bad_objects.h"
+#include "tests/support/api/good_objects.h"
 
 namespace janus::control {
 namespace {
@@ -80,6 +86,37 @@ TEST(StructuralSchema, JudgesAStatusByTypeEnumerationAndBound) {
   EXPECT_EQ(paths(R"({"status":{"count":10}})"), Paths{"status.count"});
   EXPECT_EQ(paths(R"({"status":{"count":"1"}})"), Paths{"status.count"});
   EXPECT_EQ(paths(R"({"status":{"count":1,"state":"Off"}})"), Paths{"status.state"});
+}
+
+// Every leaf of every status of crds/, as e2e/api/crds_test.py asks the API server.
+TEST(StructuralSchema, RefusesBadStatusesOfOurKindsByPath) {
+  int kinds = 0;
+  for (const Kind& kind : Kinds()) {
+    if (kind.schema == nullptr || !kind.has_status) continue;
+    ++kinds;
+    const std::vector<Node> good = test::GoodObjects(kind.resource.plural);
+    const test::BadObjects made = test::MakeBadStatuses(kind.schema->root(), good.at(0));
+    EXPECT_EQ(made.covered, made.leaves) << kind.resource.plural;
+    EXPECT_GT(made.objects.size(), 2 * made.leaves.size());
+    for (const test::BadObject& one : made.objects) {
+      std::vector<std::string> refused;
+      if (one.is_unknown_field) {
+        Node object = one.object;
+        refused = kind.schema->Prune(object);
+      } else {
+        for (const FieldError& error : kind.schema->JudgeStatus(one.object)) {
+          refused.push_back(error.path);
+        }
+      }
+      const bool is_judged = !one.name.ends_with(": malformed");  // patterns are not
+      const bool is_named = std::find(refused.begin(), refused.end(), one.path) != refused.end();
+      EXPECT_EQ(is_named, is_judged) << one.name;
+    }
+    for (const test::BadObject& border : made.at_borders) {
+      EXPECT_TRUE(kind.schema->JudgeStatus(border.object).empty()) << border.name;
+    }
+  }
+  EXPECT_EQ(kinds, 3);
 }
 
 TEST(Kinds, OursHaveTheirSchema) {
