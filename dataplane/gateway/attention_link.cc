@@ -9,8 +9,8 @@
 
 #include "common/mutex.h"
 #include "dataplane/gateway/attention_pool.h"
-#include "proto/channel.h"
 #include "dataplane/gateway/token_messages.h"
+#include "proto/channel.h"
 #include "proto/convert.h"
 #include "proto/tokens.grpc.pb.h"
 

@@ -31,6 +31,11 @@ Result<std::unique_ptr<MetricsServer>> MetricsServer::Create(const std::string& 
   server.set_read_timeout(1);
   server.set_write_timeout(1);
   server.set_payload_max_length(0);
+  // Without its default SO_REUSEPORT, by which two workers would share a port.
+  server.set_socket_options([](socket_t socket) {
+    const int yes = 1;
+    setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  });
   server.Get("/metrics", [text = std::move(text)](const httplib::Request&, httplib::Response& to) {
     to.set_content(text(), kPrometheusContentType);
   });

@@ -30,6 +30,10 @@ void DeclareCluster(CLI::App& app, OperatorOptions& o) {
   app.add_option("--workers", o.workers, "services that are looked at at a time")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
+  app.add_option("--worker-connections", o.worker_connections,
+                 "connections to workers, one per service; beyond, the least used is let go")
+      ->check(CLI::Range(1, 65'536))
+      ->capture_default_str();
   app.add_option("--api-qps", o.calls_per_second, "requests per second to the API server")
       ->check(CLI::Range(1.0, 10'000.0))
       ->capture_default_str();

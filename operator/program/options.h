@@ -17,6 +17,7 @@ struct OperatorOptions {
   std::string context;     // of the kubeconfig; empty: its current one
   std::string ns;          // the one namespace that is watched; empty: all
   int workers = 4;
+  int worker_connections = 256;
   double calls_per_second = 50;
   double burst = 100;
 

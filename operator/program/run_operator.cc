@@ -82,7 +82,7 @@ Status Run(const OperatorOptions& options, const MakeMemberCalls& make_calls,
     manager_options.election = std::move(election);
   }
   FolderPlanner planner(room);
-  const std::unique_ptr<MemberCalls> calls = make_calls(timeline);
+  const std::unique_ptr<MemberCalls> calls = make_calls(options, timeline);
   Manager manager(client, planner, *calls, timeline, registry, log, std::move(manager_options));
   JANUS_ASSIGN_OR_RETURN(
       const std::unique_ptr<PageServer> metrics,

@@ -90,6 +90,8 @@ Node FromPod(std::string_view field) {
 Node Probe(std::string_view path, int period_seconds, int failures) {
   return Object({{"httpGet", Object({{"path", Text(path)}, {"port", Text("metrics")}})},
                  {"periodSeconds", Node::Integer(period_seconds)},
+                 // One client that connects and says nothing keeps it waiting for a second.
+                 {"timeoutSeconds", Node::Integer(3)},
                  {"failureThreshold", Node::Integer(failures)}});
 }
 
@@ -202,12 +204,13 @@ Node WorkerPod(const MoEService& service, const OperatorDefaults& defaults,
           Node::Integer(int64_t{service.spec.drain.timeout_seconds} + 30));
   pod.Set({"spec", "readinessGates"},
           ListOf({Object({{"conditionType", Text(kMemberCondition)}})}));
-  pod.SetOfContainer("args",
-                     Strings({"--role=" + std::string(ToString(identity.role)), "--model=" + model,
-                              "--device=" + DeviceName(service.spec.device),
-                              "--service-uid=" + service.metadata.uid,
-                              "--listen=$(POD_IP):" + std::to_string(kGrpcPort),
-                              "--metrics=$(POD_IP):" + std::to_string(kProbePort)}));
+  pod.SetOfContainer(
+      "args", Strings({"--role=" + std::string(ToString(identity.role)), "--model=" + model,
+                       "--device=" + DeviceName(service.spec.device),
+                       "--service-uid=" + service.metadata.uid,
+                       "--listen=$(POD_IP):" + std::to_string(kGrpcPort),
+                       "--metrics=$(POD_IP):" + std::to_string(kProbePort),
+                       "--drain-seconds=" + std::to_string(service.spec.drain.timeout_seconds)}));
   pod.Env("POD_IP", FromPod("status.podIP"));
   pod.Env("POD_UID", FromPod("metadata.uid"));
   pod.Env("NODE_NAME", FromPod("spec.nodeName"));

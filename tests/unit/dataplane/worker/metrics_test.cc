@@ -131,6 +131,13 @@ TEST(MetricsServer, SaysWhereItCannotListen) {
   EXPECT_TRUE(Contains(missing.message(), "unix:/nowhere/x"));
 }
 
+TEST(MetricsServer, TakesNoPortThatAnotherHas) {
+  const auto text = [] { return std::string(); };
+  const auto first = *MetricsServer::Create("127.0.0.1:0", text, [] {});
+  EXPECT_EQ(MetricsServer::Create(first->address(), text, [] {}).status().code(),
+            StatusCode::kUnavailable);
+}
+
 TEST(MetricsServer, LeavesNoSocketBehind) {
   const TempFolder folder;
   const std::string path = folder.path() + "/metrics";

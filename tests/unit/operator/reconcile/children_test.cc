@@ -148,7 +148,7 @@ TEST(WorkerPod, HasWhatTheWorkerNeeds) {
   EXPECT_EQ(
       arguments,
       "--role=experts --model=/model --device=cpu --service-uid=uid-1 --listen=$(POD_IP):9000 "
-      "--metrics=$(POD_IP):9100 ");
+      "--metrics=$(POD_IP):9100 --drain-seconds=300 ");
   const Node* volume = ItemOf(FindAt(pod, {"spec", "volumes"}), "name", "model");
   ASSERT_NE(volume, nullptr);
   EXPECT_EQ(TextAt(*volume, {"hostPath", "path"}), "/models/demo");
