@@ -20,7 +20,7 @@ WorkerSeen WorkerAtPodIp(const PodSeen& pod) {
   out.node = pod.name;
   out.domain = pod.name;
   out.address = host + ":" + std::to_string(kGrpcPort);
-  out.exchange_address = host + ":" + std::to_string(kGrpcPort + 1);
+  out.exchange_address = "tcp:" + host + ":" + std::to_string(kGrpcPort + 1);
   return out;
 }
 

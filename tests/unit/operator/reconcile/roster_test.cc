@@ -54,7 +54,7 @@ TEST(AliveInstances, AreThoseThatCouldServeWhetherReadyOrNot) {
 TEST(WorkerAtPodIp, WritesAddressesAsGrpcReadsThem) {
   PodSeen pod = Pod(7, true);
   EXPECT_EQ(WorkerAtPodIp(pod).address, "10.0.0.7:9000");
-  EXPECT_EQ(WorkerAtPodIp(pod).exchange_address, "10.0.0.7:9001");
+  EXPECT_EQ(WorkerAtPodIp(pod).exchange_address, "tcp:10.0.0.7:9001");
   pod.ip = "fd00::7";
   EXPECT_EQ(WorkerAtPodIp(pod).address, "[fd00::7]:9000");
 }
