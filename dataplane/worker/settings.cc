@@ -73,8 +73,6 @@ Result<WorkerSettings> ResolveSettings(const v1::WorkerConfig& config, ModelDesc
   JANUS_RETURN_IF_ERROR(CheckFits("config.kv_bytes", config.kv_bytes(), machine_bytes));
   JANUS_RETURN_IF_ERROR(CheckFits("config.swap_bytes", config.swap_bytes(), machine_bytes));
   JANUS_ASSIGN_OR_RETURN(settings.isa, ResolveIsa(config.isa(), cpu));
-  settings.machine_threads =
-      static_cast<int>(std::min<uint32_t>(config.machine_threads(), INT32_MAX));
   settings.compute_threads = static_cast<int>(OrDefault(config.compute_threads(), 1u));
   StepDeadlines deadlines;
   if (config.detection_deadline_ms() != 0) {

@@ -26,7 +26,6 @@ struct WorkerSettings {
   AttentionOptions attention;
   ExpertOptions experts;
   int compute_threads = 1;
-  int machine_threads = 0;  // of all workers on this machine; 0: those of the topology
   kernels::Isa isa = kernels::Isa::kAvx2;
 };
 

@@ -6,29 +6,12 @@
 #include <thread>
 
 #include "common/mutex.h"
+#include "operator/members/worker_config.h"
 #include "proto/control.grpc.pb.h"
 #include "proto/convert.h"
 
 namespace janus::control {
 namespace {
-
-v1::WorkerConfig ConfigOf(const ServicePlan& plan, bool debug_logits_hash) {
-  v1::WorkerConfig config;
-  config.set_dtype(ToProto(plan.dtype));
-  config.set_max_model_len(static_cast<uint64_t>(plan.max_model_len));
-  config.set_max_batch_size(static_cast<uint32_t>(plan.max_batch_size));
-  config.set_kv_block_size(16);
-  config.set_kv_bytes(static_cast<uint64_t>(plan.kv_bytes));
-  config.set_swap_bytes(static_cast<uint64_t>(plan.swap_bytes));
-  config.set_queued_requests(static_cast<uint32_t>(plan.queued_requests));
-  config.set_scheduling(ToProto(plan.effective.scheduling));
-  config.set_compute_threads(static_cast<uint32_t>(plan.compute_threads));
-  // All of them run here.
-  config.set_machine_threads(static_cast<uint32_t>((plan.m + plan.n) * plan.compute_threads));
-  config.set_debug_logits_hash(debug_logits_hash);
-  config.set_tpot_target_ms(static_cast<uint32_t>(plan.tpot_target_milliseconds));
-  return config;
-}
 
 void SetTimeout(grpc::ClientContext& context, Seconds timeout) {
   // The system clock is what gRPC's deadlines are made of.
@@ -157,7 +140,9 @@ std::unique_ptr<PrepareCall> TopologyClient::Prepare(const Topology& topology,
   v1::PrepareRequest request;
   *request.mutable_stamp() = ToProto(Stamp{leader_.service_uid, leader_.fence, topology.epoch});
   *request.mutable_topology() = ToProto(topology);
-  *request.mutable_config() = ConfigOf(plan, options.debug_logits_hash);
+  // All of them run here.
+  const int threads = (plan.m + plan.n) * plan.compute_threads;
+  *request.mutable_config() = WorkerConfigOf(plan, threads, options.debug_logits_hash);
   request.set_epoch_key(options.epoch_key.data(), options.epoch_key.size());
   return std::make_unique<GrpcPrepareCall>(*channel_->stub, std::move(request));
 }
