@@ -21,7 +21,8 @@ struct PeerLink {
 // role stay 0. proto/convert fills it from the wire.
 struct InstanceStatistics {
   Role role = Role::kAttention;
-  Rank rank{0};
+  Rank rank{0};        // in `epoch`
+  uint64_t epoch = 0;  // that it serves, or holds since; 0: none
   uint64_t steps = 0;
   uint64_t rows = 0;
   uint64_t tokens = 0;              // generated (attention)
@@ -56,9 +57,16 @@ struct InstanceStatistics {
   std::string holding;
 };
 
+// Who was asked and did not answer.
+struct SilentMember {
+  std::string name;  // as who asked has called it
+  std::string why;
+};
+
 struct Statistics {
-  uint64_t epoch = 0;
+  uint64_t epoch = 0;  // that the answering instance serves
   std::vector<InstanceStatistics> instances;
+  std::vector<SilentMember> silent;
 };
 
 }  // namespace janus

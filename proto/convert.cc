@@ -166,6 +166,7 @@ v1::InstanceStatistics ToProto(const InstanceStatistics& s) {
   to.set_tpot_seconds_median(s.tpot_seconds_median);
   to.set_resident_bytes(s.resident_bytes);
   to.set_holding(s.holding);
+  to.set_epoch(s.epoch);
   for (const PeerLink& link : s.links) {
     v1::PeerLink& out = *to.add_links();
     out.set_role(ToProto(link.role));
@@ -210,6 +211,7 @@ InstanceStatistics FromProto(const v1::InstanceStatistics& s) {
   to.tpot_seconds_median = s.tpot_seconds_median();
   to.resident_bytes = s.resident_bytes();
   to.holding = s.holding();
+  to.epoch = s.epoch();
   for (const v1::PeerLink& link : s.links()) {
     to.links.push_back(
         {role_of(link.role()), Rank{static_cast<int32_t>(link.rank())}, link.transport()});
@@ -246,6 +248,9 @@ Statistics FromProto(const v1::Statistics& statistics) {
   to.epoch = statistics.epoch();
   for (const v1::InstanceStatistics& instance : statistics.instances()) {
     to.instances.push_back(FromProto(instance));
+  }
+  for (const v1::SilentMember& one : statistics.silent()) {
+    to.silent.push_back({one.name(), one.why()});
   }
   return to;
 }

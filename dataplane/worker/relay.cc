@@ -33,12 +33,12 @@ std::vector<const v1::RelayTarget*> AllOf(const Relay::Targets& targets) {
   return out;
 }
 
-// Part of what the caller waits, so that who does not answer can be named in time.
-Relay::Deadline Within(Relay::Deadline deadline) {
+// Tenths of what the caller waits, so that who does not answer can be named in time.
+Relay::Deadline Within(Relay::Deadline deadline, int tenths = 8) {
   const auto now = std::chrono::system_clock::now();
   constexpr std::chrono::hours kLongest(24);
   const auto left = std::min<std::chrono::system_clock::duration>(deadline - now, kLongest);
-  return now + left * 4 / 5;
+  return now + left * tenths / 10;
 }
 
 // One call with one answer to several members at once.
@@ -237,14 +237,15 @@ Relay::Failures Relay::Prepare(const v1::PrepareRequest& asked,
 Relay::Failures Relay::Commit(const v1::CommitRequest& request, Deadline deadline,
                               const KeepWaiting& keep_waiting) {
   Failures failures;
-  deadline = Within(deadline);
   for (const v1::Role role : {v1::ROLE_EXPERTS, v1::ROLE_ATTENTION}) {
+    // An expert instance that hangs leaves the others time to hear it.
+    const Deadline until = Within(deadline, role == v1::ROLE_EXPERTS ? 4 : 8);
     std::vector<const v1::RelayTarget*> targets = AllOf(request.relay());
     std::erase_if(targets, [&](const v1::RelayTarget* target) {
       return (target->role() == v1::ROLE_EXPERTS) != (role == v1::ROLE_EXPERTS);
     });
     Failures some = CallAll<v1::CommitRequest, v1::CommitReply>(
-        targets, StubsFor(targets), &AsyncControl::Commit, request, deadline, keep_waiting);
+        targets, StubsFor(targets), &AsyncControl::Commit, request, until, keep_waiting);
     std::move(some.begin(), some.end(), std::back_inserter(failures));
   }
   if (request.leavers().empty()) return failures;
@@ -252,7 +253,7 @@ Relay::Failures Relay::Commit(const v1::CommitRequest& request, Deadline deadlin
   *drain.mutable_stamp() = request.stamp();
   const std::vector<const v1::RelayTarget*> leavers = AllOf(request.leavers());
   CallAll<v1::DrainRequest, v1::DrainReply>(leavers, StubsFor(leavers), &AsyncControl::Drain, drain,
-                                            deadline, keep_waiting);
+                                            Within(deadline), keep_waiting);
   return failures;
 }
 
@@ -287,7 +288,9 @@ v1::Statistics Relay::GetStatistics(const v1::GetStatisticsRequest& asked, Deadl
   auto& ended = calls.Wait(keep_waiting);
   for (size_t i = 0; i < ended.size(); ++i) {
     if (!ended[i].status.ok()) {
-      all.add_silent(targets[i]->name() + ": " + ended[i].status.error_message());
+      v1::SilentMember& silent = *all.add_silent();
+      silent.set_name(targets[i]->name());
+      silent.set_why(ended[i].status.error_message());
       continue;
     }
     for (v1::InstanceStatistics& one : *ended[i].reply.mutable_instances()) {

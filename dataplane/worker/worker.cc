@@ -339,6 +339,7 @@ InstanceStatistics Worker::statistics() const {
   const MutexLock lock(mu_);
   const EpochSession* const session = serving_ != nullptr ? serving_.get() : prepared_.get();
   if (session != nullptr) statistics = session->statistics();
+  if (serving_ != nullptr) statistics.epoch = serving_->topology().epoch;
   statistics.resident_bytes = ResidentBytes();
   return statistics;
 }

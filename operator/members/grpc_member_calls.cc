@@ -2,11 +2,13 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 #include <vector>
 
 #include "operator/members/worker_config.h"
+#include "operator/reconcile/member_name.h"
 #include "proto/convert.h"
 
 namespace janus::control {
@@ -27,7 +29,7 @@ void AddTargets(const std::vector<TopologyInstance>& members,
                 google::protobuf::RepeatedPtrField<v1::RelayTarget>& targets) {
   for (const TopologyInstance& one : members) {
     v1::RelayTarget& target = *targets.Add();
-    target.set_name(std::string(ToString(one.role)) + " at " + one.address);
+    target.set_name(MemberName(one));
     target.set_role(one.role == Role::kAttention ? v1::ROLE_ATTENTION : v1::ROLE_EXPERTS);
     target.set_address(one.address);
   }
@@ -70,12 +72,12 @@ class Outcome {
       waiting_for_ += (waiting_for_.empty() ? "" : ", ") + name;
     }
   }
-  void End(Status status) {
+  void End(Status status, bool wakes = true) {
     const MutexLock lock(mu_);
     result_ = std::move(status);
     heard_ = MonotonicClock::now();
     done_ = true;
-    if (!cancelled_ && wake_) wake_();
+    if (wakes && !cancelled_ && wake_) wake_();
     over_.NotifyAll();  // under the lock: who waits destroys this right after
   }
   void Cancel(grpc::ClientContext& context) {
@@ -118,7 +120,9 @@ class Outcome {
   std::string waiting_for_ JANUS_GUARDED_BY(mu_);
 };
 
-class RelayedCall : public MemberCall {
+// `Interface`: MemberCall, or what extends it.
+template <class Interface>
+class RelayedCall : public Interface {
  public:
   RelayedCall(Connections& connections, const std::vector<std::string>& relays,
               MemberCalls::Wake wake)
@@ -132,7 +136,7 @@ class RelayedCall : public MemberCall {
 
  protected:
   v1::Control::Stub& stub() const { return *relay_.stub; }
-  void Ended(const grpc::Status& status, const Failures& failures) {
+  void Ended(const grpc::Status& status, const Failures& failures, bool wakes = true) {
     // Its own words, whatever they are, came from it.
     const bool lost = status.error_code() == grpc::StatusCode::UNAVAILABLE ||
                       status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
@@ -141,7 +145,7 @@ class RelayedCall : public MemberCall {
     } else if (status.error_code() != grpc::StatusCode::CANCELLED) {
       connections_.CameThrough(relay_.address);
     }
-    outcome_.End(ResultOf(relay_.address, status, failures));
+    outcome_.End(ResultOf(relay_.address, status, failures), wakes);
   }
 
   Connections& connections_;
@@ -151,7 +155,7 @@ class RelayedCall : public MemberCall {
 };
 
 template <class Request, class Reply>
-class AnsweredCall final : public RelayedCall {
+class AnsweredCall final : public RelayedCall<MemberCall> {
  public:
   using Method = void (AsyncControl::*)(grpc::ClientContext*, const Request*, Reply*,
                                         std::function<void(grpc::Status)>);
@@ -176,7 +180,8 @@ class AnsweredCall final : public RelayedCall {
   Reply reply_;  // gRPC's until it is done
 };
 
-class PrepareCall final : public RelayedCall, private grpc::ClientReadReactor<v1::PrepareProgress> {
+class PrepareCall final : public RelayedCall<MemberCall>,
+                          private grpc::ClientReadReactor<v1::PrepareProgress> {
  public:
   PrepareCall(Connections& connections, const MemberOrder& order, MemberCalls::Wake wake,
               const Topology& topology, v1::WorkerConfig config)
@@ -215,8 +220,34 @@ class PrepareCall final : public RelayedCall, private grpc::ClientReadReactor<v1
   v1::PrepareProgress last_;
 };
 
+class RelayedQuestion final : public RelayedCall<StatisticsQuestion> {
+ public:
+  RelayedQuestion(Connections& connections, const MemberOrder& order, MemberCalls::Wake wake)
+      : RelayedCall(connections, RelaysOf(order.members), std::move(wake)) {
+    request_.set_service_uid(order.service_uid);
+    AddTargets(order.members, *request_.mutable_relay());
+    context_.set_deadline(std::chrono::system_clock::now() + kAnswer);
+    stub().async()->GetStatistics(
+        &context_, &request_, &reply_, [this](const grpc::Status& status) {
+          const auto& all = reply_.instances();
+          const bool is_well = status.ok() && reply_.silent().empty() &&
+                               std::all_of(all.begin(), all.end(),
+                                           [](const auto& one) { return one.holding().empty(); });
+          Ended(status, {}, !is_well);
+        });
+  }
+  ~RelayedQuestion() override { outcome_.Cancel(context_); }
+
+  Statistics statistics() const override { return FromProto(reply_); }
+
+ private:
+  v1::GetStatisticsRequest request_;
+  v1::Statistics reply_;  // gRPC's until it is done
+};
+
 // Of nobody.
-class EmptyCall final : public MemberCall {
+template <class Interface>
+class EmptyCall : public Interface {
  public:
   bool done() const override { return true; }
   Status result() const override { return OkStatus(); }
@@ -225,13 +256,17 @@ class EmptyCall final : public MemberCall {
  private:
   const MonotonicTime since_ = MonotonicClock::now();
 };
+class EmptyQuestion final : public EmptyCall<StatisticsQuestion> {
+ public:
+  Statistics statistics() const override { return {}; }
+};
 
 }  // namespace
 
 std::unique_ptr<MemberCall> GrpcMemberCalls::Prepare(const MemberOrder& order,
                                                      const Topology& topology,
                                                      const ServicePlan& plan, Wake wake) {
-  if (RelaysOf(order.members).empty()) return std::make_unique<EmptyCall>();
+  if (RelaysOf(order.members).empty()) return std::make_unique<EmptyCall<MemberCall>>();
   const int threads =
       options_.one_machine ? (topology.m() + topology.n()) * plan.compute_threads : 0;
   return std::make_unique<PrepareCall>(connections_, order, std::move(wake), topology,
@@ -239,17 +274,22 @@ std::unique_ptr<MemberCall> GrpcMemberCalls::Prepare(const MemberOrder& order,
 }
 
 std::unique_ptr<MemberCall> GrpcMemberCalls::Commit(const MemberOrder& order, Wake wake) {
-  if (RelaysOf(order.members).empty()) return std::make_unique<EmptyCall>();
+  if (RelaysOf(order.members).empty()) return std::make_unique<EmptyCall<MemberCall>>();
   using Call = AnsweredCall<v1::CommitRequest, v1::CommitReply>;
   constexpr Call::Method kMethod = &AsyncControl::Commit;
   return std::make_unique<Call>(connections_, order, std::move(wake), kMethod);
 }
 
 std::unique_ptr<MemberCall> GrpcMemberCalls::Abort(const MemberOrder& order, Wake wake) {
-  if (RelaysOf(order.members).empty()) return std::make_unique<EmptyCall>();
+  if (RelaysOf(order.members).empty()) return std::make_unique<EmptyCall<MemberCall>>();
   using Call = AnsweredCall<v1::AbortRequest, v1::AbortReply>;
   constexpr Call::Method kMethod = &AsyncControl::Abort;
   return std::make_unique<Call>(connections_, order, std::move(wake), kMethod);
+}
+
+std::unique_ptr<StatisticsQuestion> GrpcMemberCalls::Ask(const MemberOrder& order, Wake wake) {
+  if (RelaysOf(order.members).empty()) return std::make_unique<EmptyQuestion>();
+  return std::make_unique<RelayedQuestion>(connections_, order, std::move(wake));
 }
 
 }  // namespace janus::control

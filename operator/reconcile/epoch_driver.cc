@@ -16,6 +16,11 @@ constexpr std::chrono::seconds kSilence{60};
 constexpr std::chrono::seconds kAnswer{10};  // to Commit and Abort
 constexpr std::chrono::seconds kFirstPause{1};
 constexpr std::chrono::seconds kLongestPause{60};
+// An epoch that so many attempts could not tell to all is lost: who has prepared another one since,
+// or began anew unseen, can never serve it.
+constexpr int kTellTries = 3;
+// An epoch that has served for so long was whole: its loss is no sign that the next is lost too.
+constexpr std::chrono::minutes kSteady{5};
 // More than one pass ever does: from a raised fence to a proposal whose Prepare is under way.
 constexpr int kMostSteps = 12;
 
@@ -31,6 +36,10 @@ void Erase(Node& map, std::string_view field) {
   std::erase_if(map.fields, [&](const NodeField& one) { return one.name == field; });
 }
 
+std::chrono::seconds PauseAfter(int failures) {
+  return std::min(kFirstPause * (1 << std::min(failures, 10)), kLongestPause);
+}
+
 }  // namespace
 
 void EpochDriver::Say(std::string reason, std::string message) {
@@ -39,9 +48,58 @@ void EpochDriver::Say(std::string reason, std::string message) {
 }
 
 void EpochDriver::BackOff(MonotonicTime now) {
-  const auto pause = std::min(kFirstPause * (1 << std::min(failures_, 10)), kLongestPause);
-  ++failures_;
-  not_before_ = now + pause;
+  not_before_ = now + PauseAfter(failures_++);
+}
+
+void EpochDriver::NoteHearers(const MoETopology& record, const Situation& situation) {
+  const std::optional<TopologyRecord>& committed = record.spec.committed;
+  if (!committed || progress_.told >= committed->epoch || record.spec.proposed) return;
+  std::set<InstanceId> hearers;
+  for (const TopologyInstance& one : AliveOf(*committed, situation.alive)) {
+    hearers.insert(IdOf(one));
+  }
+  if (hearers == hearers_) return;
+  hearers_ = std::move(hearers);
+  tell_failures_ = failures_ = 0;
+  not_before_ = situation.now;
+  progress_.tell_failed = false;
+  if (call_ && call_->verb == Verb::kCommit) call_.reset();
+}
+
+void EpochDriver::Look(const Situation& situation, const TakeNote& note,
+                       std::optional<MonotonicTime>& again) {
+  if (!situation.record) return;
+  const Parsed<MoETopology> parsed = ParseMoETopology(*situation.record);
+  const std::optional<TopologyRecord>& committed = parsed.object.spec.committed;
+  if (!parsed.errors.empty() || !committed) return;
+  if (progress_.fence != parsed.object.spec.fence) return;
+  // Who was not asked to serve it yet cannot have lost it.
+  if (progress_.told < committed->epoch && !progress_.tell_failed) return;
+  const MemberOrder order = OrderTo(committed->epoch, *committed, situation);
+  if (order.members.empty()) return;
+  watch_.Look(order, *committed, situation.now, situation.wake, again);
+  if (!watch_.why_lost().empty()) Lose(committed->epoch, watch_.why_lost(), situation.now, note);
+}
+
+void EpochDriver::Lose(int64_t epoch, const std::string& why, MonotonicTime now,
+                       const TakeNote& note) {
+  if (progress_.lost == epoch) return;
+  progress_.lost = epoch;
+  why_lost_ = Name(epoch) + " is lost: " + why;
+  if (now >= told_at_ + kSteady) losses_ = 0;
+  // The first is followed at once.
+  if (losses_ > 0) not_before_ = std::max(not_before_, now + PauseAfter(losses_));
+  ++losses_;
+  Say("", "");
+  note({EventType::kWarning, "TopologyLost", "Watch", why_lost_});
+}
+
+MemberOrder EpochDriver::OrderTo(int64_t epoch, const TopologyRecord& of,
+                                 const Situation& situation) const {
+  MemberOrder order{KeyOf(*situation.record), situation.service.metadata.uid, progress_.fence,
+                    epoch, AliveOf(of, situation.alive)};
+  order.service.name = situation.service.metadata.name;
+  return order;
 }
 
 EpochDriver::Outcome EpochDriver::Advance(Situation situation, OwnWrites& writes,
@@ -61,13 +119,14 @@ EpochDriver::Outcome EpochDriver::Advance(Situation situation, OwnWrites& writes
       break;
     }
     const MoETopology& record = parsed.object;
+    NoteHearers(record, situation);
     progress_.may_propose = situation.now >= not_before_;
     std::optional<EpochContent> wanted;
     if (situation.wanted) wanted = ContentOf(*situation.wanted);
     const EpochStep step = NextStep(EpochRecordOf(record), progress_, wanted, situation.alive);
     if (step.kind == EpochStepKind::kNothing) {
       if (!progress_.may_propose) {
-        outcome.again = not_before_;
+        Earlier(outcome.again, not_before_);
       } else {
         Say("", "");
       }
@@ -89,14 +148,14 @@ EpochDriver::Next EpochDriver::Act(const EpochStep& step, const MoETopology& rec
     case Kind::kRaiseFence:
       return RaiseFence(record, situation, writes, outcome);
     case Kind::kTell:
-      return Tell(step.epoch, *record.spec.committed, situation, outcome);
+      return Tell(step.epoch, *record.spec.committed, situation, note, outcome);
     case Kind::kAbort:
       return Abort(step, *record.spec.proposed, situation, writes, note, outcome);
     case Kind::kPropose:
       return Propose(step.epoch, situation, writes, outcome);
     case Kind::kPrepare:
     case Kind::kWait:
-      return Prepare(step.epoch, *record.spec.proposed, situation, note, outcome);
+      return Prepare(step.epoch, record, situation, note, outcome);
     case Kind::kCommit:
       return Commit(step.epoch, record, situation, writes, note, outcome);
   }
@@ -154,6 +213,8 @@ EpochDriver::Next EpochDriver::RaiseFence(const MoETopology& record, Situation& 
   if (next == Next::kGoOn) {
     progress_ = LeaderProgress();
     progress_.fence = fence;
+    hearers_.clear();
+    watch_.Forget();
   }
   return next;
 }
@@ -182,9 +243,7 @@ std::optional<Status> EpochDriver::Follow(Verb verb, int64_t epoch, const Topolo
                                           Situation& situation, Outcome& outcome) {
   if (!call_ || call_->verb != verb || call_->epoch != epoch) {
     call_.reset();
-    MemberOrder order{KeyOf(*situation.record), situation.service.metadata.uid, progress_.fence,
-                      epoch, AliveOf(of, situation.alive)};
-    order.service.name = situation.service.metadata.name;
+    MemberOrder order = OrderTo(epoch, of, situation);
     if (order.members.empty()) return OkStatus();  // nobody is left to hear it
     if (verb == Verb::kCommit && epoch == left_with_) {
       order.leavers = leavers_;
@@ -220,13 +279,17 @@ std::optional<Status> EpochDriver::Follow(Verb verb, int64_t epoch, const Topolo
   return std::nullopt;
 }
 
-EpochDriver::Next EpochDriver::Prepare(int64_t epoch, const TopologyRecord& proposed,
+EpochDriver::Next EpochDriver::Prepare(int64_t epoch, const MoETopology& record,
                                        Situation& situation, const TakeNote& note,
                                        Outcome& outcome) {
   progress_.prepare = PrepareState::kRunning;
   // Why the last attempt failed is worth more than that there is another one.
-  if (failures_ == 0) Say("Preparing", Name(epoch) + " is being prepared");
-  const std::optional<Status> result = Follow(Verb::kPrepare, epoch, proposed, situation, outcome);
+  if (failures_ == 0) {
+    const bool is_lost = record.spec.committed && progress_.lost == record.spec.committed->epoch;
+    Say("Preparing", Name(epoch) + " is being prepared" + (is_lost ? "; " + why_lost_ : ""));
+  }
+  const std::optional<Status> result =
+      Follow(Verb::kPrepare, epoch, *record.spec.proposed, situation, outcome);
   if (!result) return Next::kWait;
   if (result->ok()) {
     progress_.prepare = PrepareState::kDone;
@@ -243,6 +306,23 @@ EpochDriver::Next EpochDriver::Prepare(int64_t epoch, const TopologyRecord& prop
   return Next::kGoOn;
 }
 
+void EpochDriver::NoteLeavers(int64_t epoch, const MoETopology& record) {
+  std::vector<TopologyInstance> leavers;
+  if (const std::optional<TopologyRecord>& before = record.spec.committed) {
+    leavers = Without(*before, *record.spec.proposed);
+    // Of an epoch that not all have heard of, those may not have heard either who left with it.
+    if (left_with_ == before->epoch && progress_.told < before->epoch) {
+      TopologyRecord untold;
+      untold.instances = std::move(leavers_);
+      for (TopologyInstance& one : Without(untold, *record.spec.proposed)) {
+        leavers.push_back(std::move(one));
+      }
+    }
+  }
+  left_with_ = epoch;
+  leavers_ = std::move(leavers);
+}
+
 EpochDriver::Next EpochDriver::Commit(int64_t epoch, const MoETopology& record,
                                       Situation& situation, OwnWrites& writes, const TakeNote& note,
                                       Outcome& outcome) {
@@ -257,9 +337,9 @@ EpochDriver::Next EpochDriver::Commit(int64_t epoch, const MoETopology& record,
   if (next == Next::kGoOn) {
     failures_ = 0;
     not_before_ = situation.now;
-    left_with_ = epoch;
-    leavers_ = record.spec.committed ? Without(*record.spec.committed, proposed)
-                                     : std::vector<TopologyInstance>();
+    NoteLeavers(epoch, record);
+    progress_.tell_failed = false;
+    hearers_.clear();
     const auto experts =
         std::count_if(proposed.instances.begin(), proposed.instances.end(),
                       [](const TopologyInstance& one) { return one.role == Role::kExperts; });
@@ -291,7 +371,7 @@ EpochDriver::Next EpochDriver::Abort(const EpochStep& step, const TopologyRecord
 }
 
 EpochDriver::Next EpochDriver::Tell(int64_t epoch, const TopologyRecord& committed,
-                                    Situation& situation, Outcome& outcome) {
+                                    Situation& situation, const TakeNote& note, Outcome& outcome) {
   const bool is_asked = call_ && call_->verb == Verb::kCommit && call_->epoch == epoch;
   if (!is_asked && situation.now < not_before_) {
     Earlier(outcome.again, not_before_);
@@ -301,14 +381,19 @@ EpochDriver::Next EpochDriver::Tell(int64_t epoch, const TopologyRecord& committ
   if (!result) return Next::kWait;
   if (!result->ok()) {
     BackOff(situation.now);
-    Earlier(outcome.again, not_before_);
-    Say("WorkerUnreachable", "commit " + Name(epoch) + ": " + result->message());
-    return Next::kWait;
+    progress_.tell_failed = true;
+    const std::string why = "commit " + Name(epoch) + ": " + result->message();
+    if (++tell_failures_ >= kTellTries) Lose(epoch, why, situation.now, note);
+    Say("WorkerUnreachable", why);
+    return Next::kGoOn;
   }
   failures_ = 0;
   not_before_ = situation.now;
   Say("", "");
   progress_.told = epoch;
+  progress_.tell_failed = false;
+  told_at_ = situation.now;
+  Earlier(outcome.again, situation.now + kLookEvery);
   return Next::kGoOn;
 }
 

@@ -11,6 +11,7 @@
 #include "operator/api/moeservice.h"
 #include "operator/kube/event_book.h"
 #include "operator/kube/object_api.h"
+#include "operator/reconcile/epoch_watch.h"
 #include "operator/reconcile/epochs.h"
 #include "operator/reconcile/member_calls.h"
 #include "operator/reconcile/own_writes.h"
@@ -34,7 +35,7 @@ using TakeNote = std::function<void(Note)>;
 class EpochDriver {
  public:
   // Both outlive this.
-  EpochDriver(ObjectApi& api, MemberCalls& calls) : api_(api), calls_(calls) {}
+  EpochDriver(ObjectApi& api, MemberCalls& calls) : api_(api), calls_(calls), watch_(calls) {}
 
   struct Situation {
     const MoEService& service;
@@ -54,10 +55,21 @@ class EpochDriver {
     std::optional<MonotonicTime> again;  // look again then, if nothing wakes before
     std::optional<Node> record;          // as it is now
   };
+  // Before what is wanted is decided: hears what members of the committed epoch say of it, and asks
+  // them when it is time to. `situation` without `wanted`.
+  void Look(const Situation& situation, const TakeNote& note, std::optional<MonotonicTime>& again);
   Outcome Advance(Situation situation, OwnWrites& writes, const TakeNote& note);
 
   // Every member that lives has heard of the committed epoch.
   bool HasTold(int64_t committed) const { return committed > 0 && progress_.told >= committed; }
+  // Why that epoch goes on no more though its members live; empty: it does, as far as is known.
+  std::string WhyLost(int64_t committed) const {
+    return committed > 0 && progress_.lost == committed ? why_lost_ : "";
+  }
+  // Since when a member of the committed epoch has been asked in vain; nothing: it answers.
+  std::optional<MonotonicTime> SilentSince(const InstanceId& member) const {
+    return watch_.SilentSince(member);
+  }
   // What is under way or went wrong last: a condition's reason and message; empty: nothing.
   const std::string& reason() const { return reason_; }
   const std::string& message() const { return message_; }
@@ -81,17 +93,23 @@ class EpochDriver {
   Next RaiseFence(const MoETopology& record, Situation& situation, OwnWrites& writes,
                   Outcome& outcome);
   Next Propose(int64_t epoch, Situation& situation, OwnWrites& writes, Outcome& outcome);
-  Next Prepare(int64_t epoch, const TopologyRecord& proposed, Situation& situation,
-               const TakeNote& note, Outcome& outcome);
+  Next Prepare(int64_t epoch, const MoETopology& record, Situation& situation, const TakeNote& note,
+               Outcome& outcome);
   Next Commit(int64_t epoch, const MoETopology& record, Situation& situation, OwnWrites& writes,
               const TakeNote& note, Outcome& outcome);
   Next Abort(const EpochStep& step, const TopologyRecord& proposed, Situation& situation,
              OwnWrites& writes, const TakeNote& note, Outcome& outcome);
-  Next Tell(int64_t epoch, const TopologyRecord& committed, Situation& situation, Outcome& outcome);
+  Next Tell(int64_t epoch, const TopologyRecord& committed, Situation& situation,
+            const TakeNote& note, Outcome& outcome);
   // The call of that verb and epoch, begun if it is not under way. Done, failed or silent for too
   // long: its result, and it is forgotten. Nothing: it goes on.
   std::optional<Status> Follow(Verb verb, int64_t epoch, const TopologyRecord& of,
                                Situation& situation, Outcome& outcome);
+  void NoteLeavers(int64_t epoch, const MoETopology& record);
+  // Another set of hearers is told at once, however often telling the last one failed.
+  void NoteHearers(const MoETopology& record, const Situation& situation);
+  void Lose(int64_t epoch, const std::string& why, MonotonicTime now, const TakeNote& note);
+  MemberOrder OrderTo(int64_t epoch, const TopologyRecord& of, const Situation& situation) const;
   void Say(std::string reason, std::string message);
   void BackOff(MonotonicTime now);
 
@@ -101,6 +119,12 @@ class EpochDriver {
   std::optional<Topology> preparing_;  // what was proposed last, whole
   ServicePlan preparing_plan_;
   std::optional<Call> call_;
+  EpochWatch watch_;
+  std::set<InstanceId> hearers_;  // of the committed epoch, as far as they live, while it is told
+  int tell_failures_ = 0;         // in a row, to these
+  MonotonicTime told_at_;
+  std::string why_lost_;                   // of progress_.lost
+  int losses_ = 0;                         // of epochs, none of which served for long
   int64_t left_with_ = 0;                  // the epoch that came without them
   std::vector<TopologyInstance> leavers_;  // its predecessor's members that have no place in it
   int64_t aborted_ = 0;  // the epoch whose members were told to drop it, as far as they answered

@@ -10,6 +10,16 @@ const InstanceId* FirstMissing(const EpochContent& content, const std::set<Insta
   return nullptr;
 }
 
+// Empty: what is committed is what should serve, and it does.
+std::string WhyAnother(const EpochRecord& record, const LeaderProgress& progress,
+                       const std::optional<EpochContent>& wanted) {
+  if (!wanted) return "";
+  if (!record.committed) return "there is none yet";
+  if (record.committed->content != *wanted) return "other members or settings are wanted";
+  if (progress.lost == record.committed->epoch) return "what is committed is lost";
+  return "";
+}
+
 }  // namespace
 
 EpochStep NextStep(const EpochRecord& record, const LeaderProgress& progress,
@@ -19,7 +29,8 @@ EpochStep NextStep(const EpochRecord& record, const LeaderProgress& progress,
     return {Kind::kRaiseFence, 0, "a new leader"};
   }
   // Before anything else: members may have prepared it and wait for this word.
-  if (record.committed && progress.told < record.committed->epoch) {
+  const bool is_told = !record.committed || progress.told >= record.committed->epoch;
+  if (!is_told && !progress.tell_failed) {
     return {Kind::kTell, record.committed->epoch, "it is committed"};
   }
   if (record.proposed) {
@@ -43,10 +54,13 @@ EpochStep NextStep(const EpochRecord& record, const LeaderProgress& progress,
         return {Kind::kCommit, proposed.epoch, "every member has prepared"};
     }
   }
-  if (!wanted || !progress.may_propose) return {};
-  if (record.committed && record.committed->content == *wanted) return {};
-  if (FirstMissing(*wanted, alive) != nullptr) return {};  // seen again in a moment
-  return {Kind::kPropose, record.last_epoch + 1, "other members or settings are wanted"};
+  const std::string why = WhyAnother(record, progress, wanted);
+  // A member that is missing is seen again in a moment.
+  if (!why.empty() && progress.may_propose && FirstMissing(*wanted, alive) == nullptr) {
+    return {Kind::kPropose, record.last_epoch + 1, why};
+  }
+  if (!is_told) return {Kind::kTell, record.committed->epoch, "not all have heard of it"};
+  return {};
 }
 
 }  // namespace janus::control

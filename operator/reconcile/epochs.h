@@ -24,6 +24,8 @@ namespace janus::control {
 // (3) What another leader proposed is aborted, never prepared on: nobody knows how far it came.
 // (4) No call is made with a fence that a later leader has passed, but one that was already on its
 //     way; members refuse it.
+// (5) An epoch follows a committed one before all have heard of that one only when telling them was
+//     tried and failed: what keeps a member from hearing keeps no service from the next epoch.
 
 // One process that serves, for life: a restart of it is another.
 struct InstanceId {
@@ -61,8 +63,10 @@ struct LeaderProgress {
   int64_t fence = 0;      // of this term; 0: not raised yet
   int64_t preparing = 0;  // the epoch that it has proposed last, of which `prepare` speaks
   PrepareState prepare = PrepareState::kNone;
-  int64_t told = 0;         // every member has heard that this epoch is committed
-  bool may_propose = true;  // false: backing off after a failure
+  int64_t told = 0;          // every member has heard that this epoch is committed
+  bool tell_failed = false;  // not all of those that live now could be told of the committed one
+  int64_t lost = 0;          // this epoch goes on no more, though its members live; 0: none
+  bool may_propose = true;   // false: backing off after a failure
 };
 
 enum class EpochStepKind {

@@ -8,6 +8,7 @@
 
 #include "common/clock.h"
 #include "common/control.h"
+#include "common/statistics.h"
 #include "common/status.h"
 #include "common/topology.h"
 #include "operator/api/moe_topology.h"
@@ -34,6 +35,14 @@ class MemberCall {
   virtual MonotonicTime last_heard() const = 0;
   // Of Prepare: whose answer is still awaited, longest silent first, for messages.
   virtual std::string waiting_for() const { return {}; }
+};
+
+// A question for what members know of themselves.
+class StatisticsQuestion : public MemberCall {
+ public:
+  // Of those that answered; who did not is in `silent`, by MemberName. REQUIRES: done(), and
+  // result() is OK.
+  virtual Statistics statistics() const = 0;
 };
 
 struct MemberOrder {
@@ -63,6 +72,9 @@ class MemberCalls {
   virtual std::unique_ptr<MemberCall> Commit(const MemberOrder& order, Wake wake) = 0;
   // What was prepared for the epoch is dropped. Idempotent.
   virtual std::unique_ptr<MemberCall> Abort(const MemberOrder& order, Wake wake) = 0;
+  // What every member knows of itself, whatever its epoch. Wakes only when somebody holds or has
+  // not answered: when all is well the answer can wait for whoever comes by.
+  virtual std::unique_ptr<StatisticsQuestion> Ask(const MemberOrder& order, Wake wake) = 0;
 };
 
 }  // namespace janus::control

@@ -91,6 +91,8 @@ class Reconciler::OnePass {
   void MarkAndRemove();
 
   // one_pass_topology.cc
+  enum class Answers { kYes, kNotYet, kNo };
+  Answers AnswerOf(const PodSeen& pod);
   std::optional<Topology> NextTopology();
   void AdvanceEpochs();
   bool ServesCommitted();

@@ -114,6 +114,7 @@ ServiceSeen Reconciler::OnePass::Seen() {
       topology.epoch = committed->epoch;
       topology.is_told = ServesCommitted();
       topology.has_lost = AliveOf(*committed, alive_).size() < committed->instances.size();
+      topology.lost = memory_.epochs.WhyLost(committed->epoch);
       for (const TopologyInstance& one : committed->instances) {
         ++(one.role == Role::kAttention ? topology.m : topology.n);
       }

@@ -7,6 +7,30 @@
 #include "operator/reconcile/topology_record.h"
 
 namespace janus::control {
+namespace {
+
+// How long a member of a lost epoch may be silent before the others go on without it. One whose
+// process hangs is ended by its liveness probe after thirty seconds.
+constexpr std::chrono::seconds kSilentFor{20};
+
+}  // namespace
+
+// Of an epoch that is lost. It could not be prepared with who does not answer: not before it does,
+// or has been given up.
+Reconciler::OnePass::Answers Reconciler::OnePass::AnswerOf(const PodSeen& pod) {
+  if (!topology_ || !topology_->spec.committed) return Answers::kYes;
+  if (memory_.epochs.WhyLost(topology_->spec.committed->epoch).empty()) return Answers::kYes;
+  const std::optional<MonotonicTime> since = memory_.epochs.SilentSince(InstanceOf(pod));
+  if (!since) return Answers::kYes;
+  const std::string silent = "pod " + pod.name + " does not answer";
+  if (now_ >= *since + kSilentFor) {
+    awaited_ = {"WorkerUnreachable", silent};
+    return Answers::kNo;
+  }
+  awaited_ = {"WaitingForPods", silent};
+  Earlier(again_, *since + kSilentFor);
+  return Answers::kNotYet;
+}
 
 // Nothing: it is better to wait, or there is nothing to serve with.
 std::optional<Topology> Reconciler::OnePass::NextTopology() {
@@ -14,7 +38,8 @@ std::optional<Topology> Reconciler::OnePass::NextTopology() {
   bool has_lost = false;
   if (topology_ && topology_->spec.committed) {
     const TopologyRecord& committed = *topology_->spec.committed;
-    has_lost = AliveOf(committed, alive_).size() < committed.instances.size();
+    has_lost = AliveOf(committed, alive_).size() < committed.instances.size() ||
+               !memory_.epochs.WhyLost(committed.epoch).empty();
     // Paused: only what is broken is mended.
     if (service_.spec.paused && !has_lost) return std::nullopt;
   }
@@ -26,10 +51,25 @@ std::optional<Topology> Reconciler::OnePass::NextTopology() {
       Earlier(again_, At(now_, kAwaitedFor));
       if (!has_lost) return std::nullopt;
     }
+    if (const std::optional<RestartingPod> restarting =
+            AwaitedRestart(role.pods, role.wanted, role.plan.members, committed_)) {
+      awaited_ = {"WaitingForPods", "pod " + restarting->name + " is being started again"};
+      Earlier(again_, At(now_, restarting->until - wall_));
+      return std::nullopt;
+    }
     for (const std::string& uid : role.plan.members) {
       const auto pod = std::find_if(role.pods.begin(), role.pods.end(),
                                     [&](const PodSeen& one) { return one.uid == uid; });
-      if (!pod->ip.empty()) workers.push_back(owner_.options_.locate(*pod));
+      if (pod->ip.empty()) continue;
+      switch (AnswerOf(*pod)) {
+        case Answers::kYes:
+          workers.push_back(owner_.options_.locate(*pod));
+          break;
+        case Answers::kNotYet:
+          return std::nullopt;
+        case Answers::kNo:
+          break;
+      }
     }
   }
   // As many as there are, if not all that are wanted: fewer may have to hold more experts each.
@@ -60,9 +100,11 @@ std::optional<Topology> Reconciler::OnePass::NextTopology() {
 
 void Reconciler::OnePass::AdvanceEpochs() {
   EpochDriver::Situation situation{
-      service_,       "",      record_,
-      NextTopology(), {},      alive_,
-      now_,           limits_, [wake = owner_.wake_, key = KeyOf(tree_)] { wake(key); }};
+      service_,     "",      record_,
+      std::nullopt, {},      alive_,
+      now_,         limits_, [wake = owner_.wake_, key = KeyOf(tree_)] { wake(key); }};
+  memory_.epochs.Look(situation, note_, again_);
+  situation.wanted = NextTopology();
   if (planned_) {
     situation.plan = planned_->plan;
     situation.name = TopologyName(service_.metadata.name, *planned_);

@@ -21,6 +21,17 @@ bool IsTrue(const Node& pod, std::string_view condition) {
   });
 }
 
+WallTime TransitionOf(const Node& pod, std::string_view condition) {
+  const Node* conditions = FindAt(pod, {"status", "conditions"});
+  if (conditions == nullptr) return {};
+  for (const Node& one : conditions->items) {
+    if (TextAt(one, {"type"}) != condition) continue;
+    const auto time = ParseTime(TextAt(one, {"lastTransitionTime"}));
+    return time.ok() ? *time : WallTime{};
+  }
+  return {};
+}
+
 std::string UnplaceableMessage(const Node& pod) {
   const Node* conditions = FindAt(pod, {"status", "conditions"});
   if (conditions == nullptr) return "";
@@ -97,6 +108,7 @@ std::optional<PodSeen> ReadPod(const Node& pod) {
   out.has_member_gate = IsTrue(pod, kMemberCondition);
   out.is_ready = IsTrue(pod, "Ready");
   out.containers_ready = IsTrue(pod, "ContainersReady");
+  if (!out.containers_ready) out.unready_since = TransitionOf(pod, "ContainersReady");
   out.is_leaving = FindAt(pod, {"metadata", "deletionTimestamp"}) != nullptr;
   const std::string_view phase = TextAt(pod, {"status", "phase"});
   out.has_ended = phase == "Failed" || phase == "Succeeded";

@@ -25,6 +25,7 @@ struct PodSeen {
   std::string node = {};          // empty: not placed yet
   std::string ip = {};            // empty: it has none yet
   bool containers_ready = false;  // it can be prepared
+  WallTime unready_since = {};    // if not: since when, by its node's clock
   bool has_member_label = false;
   bool has_member_gate = false;  // its readiness gate is True
   bool is_ready = false;         // as the kubelet says, gate included

@@ -43,4 +43,20 @@ std::string AwaitedPod(std::span<const PodSeen> pods, const RoleWanted& wanted,
   return "";
 }
 
+std::optional<RestartingPod> AwaitedRestart(std::span<const PodSeen> pods, const RoleWanted& wanted,
+                                            const std::vector<std::string>& members,
+                                            const std::set<std::string>& committed) {
+  if (static_cast<int>(members.size()) >= wanted.pods) return std::nullopt;
+  for (const PodSeen& pod : pods) {
+    const WallTime until = pod.unready_since + kRestartAwaitedFor;
+    // A clock that is far ahead would have us wait for as long.
+    const bool is_recent =
+        until > wanted.now && pod.unready_since < wanted.now + kRestartAwaitedFor;
+    const bool is_restarting = pod.is_live() && !pod.containers_ready && pod.crash_loop.empty() &&
+                               committed.contains(pod.uid) && is_recent;
+    if (is_restarting) return RestartingPod{pod.name, until};
+  }
+  return std::nullopt;
+}
+
 }  // namespace janus::control

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -35,5 +36,20 @@ inline constexpr std::chrono::seconds kAwaitedFor{600};
 // requests may wait.) `members` is PodPlan's, `wanted` the role's. Pure.
 std::string AwaitedPod(std::span<const PodSeen> pods, const RoleWanted& wanted,
                        const std::vector<std::string>& members);
+
+// How long one that serves and is not ready for a moment is waited for, whoever is lost: a
+// container that ended is back in seconds, and an epoch without it, then another one with it, would
+// take longer than one.
+inline constexpr std::chrono::seconds kRestartAwaitedFor{10};
+
+// For which pod of the committed topology the next epoch should wait although a member is lost, and
+// until when; nothing: for none. Not those that crash-loop. `committed`: uids. Pure.
+struct RestartingPod {
+  std::string name;
+  WallTime until;
+};
+std::optional<RestartingPod> AwaitedRestart(std::span<const PodSeen> pods, const RoleWanted& wanted,
+                                            const std::vector<std::string>& members,
+                                            const std::set<std::string>& committed);
 
 }  // namespace janus::control

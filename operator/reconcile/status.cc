@@ -35,17 +35,25 @@ Verdict OfRole(const RoleStatus& role, bool is_suspended) {
   return {kFalse, "WaitingForPods", count};
 }
 
+bool Serves(const TopologyStatus& topology) {
+  return topology.is_told && !topology.has_lost && topology.lost.empty();
+}
+
 Verdict OfTopology(const ServiceSeen& seen) {
   const TopologyStatus& topology = seen.topology;
   if (seen.is_suspended) return {kTrue, "Suspended", "the service is suspended"};
   const std::string name = "epoch " + std::to_string(topology.epoch);
-  if (topology.epoch > 0 && topology.is_told && !topology.has_lost) {
+  if (topology.epoch > 0 && Serves(topology)) {
     std::string message = name + " serves: " + std::to_string(topology.m) + " attention and " +
                           std::to_string(topology.n) + " expert instances";
     if (!topology.message.empty()) message += "; " + topology.message;
     return {kTrue, "Committed", std::move(message)};
   }
   if (!topology.reason.empty()) return {kFalse, topology.reason, topology.message};
+  if (!topology.lost.empty()) {
+    const std::string awaited = seen.awaited ? "; " + seen.awaited.message : "";
+    return {kFalse, "EpochLost", topology.lost + awaited};
+  }
   if (seen.awaited) return {kFalse, seen.awaited.reason, seen.awaited.message};
   if (topology.has_lost) return {kFalse, "MemberLost", "a member of " + name + " is gone"};
   if (topology.epoch > 0) return {kFalse, "Preparing", name + " is being told to its members"};
@@ -59,8 +67,7 @@ Verdict OfEndpoint(const ServiceSeen& seen) {
     return {kFalse, "GatewayNotReady",
             Count(seen.gateways_available, seen.gateways_wanted, "gateway pods are available")};
   }
-  const bool serves = seen.topology.is_told && !seen.topology.has_lost;
-  if (!serves) return {kFalse, "TopologyNotReady", OfTopology(seen).message};
+  if (!Serves(seen.topology)) return {kFalse, "TopologyNotReady", OfTopology(seen).message};
   return {kTrue, "Serving",
           Count(seen.gateways_available, seen.gateways_wanted, "gateway pods are available")};
 }

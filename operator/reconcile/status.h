@@ -40,6 +40,7 @@ struct TopologyStatus {
   std::string placement_hash = {};
   bool is_told = false;     // every member that lives has heard of it
   bool has_lost = false;    // a member of it is not alive
+  std::string lost = {};    // why it goes on no more though all are alive; empty: it does
   std::string reason = {};  // of what is under way or went wrong (EpochDriver); empty: nothing
   std::string message = {};
 };
@@ -87,8 +88,8 @@ inline constexpr std::chrono::seconds kProgressDeadline{600};
 //   AttentionReady,   committed and alive instances come to what is wanted: AsWanted, Suspended;
 //   ExpertsReady      False: CrashLooping, InsufficientCapacity, WaitingForPods
 //   TopologyReady     a topology is committed and its members know: Committed; False: NoTopology,
-//                     Preparing, PrepareFailed, WorkerUnreachable, MemberLost, WaitingForPods,
-//                     ModelUnknown
+//                     Preparing, PrepareFailed, WorkerUnreachable, EpochLost, MemberLost,
+//                     WaitingForPods, ModelUnknown
 //   ScalingReady      counts follow their source: Static; False: NotSupported
 //   MetricsAvailable  Unknown, NotCollected: statistics are not read in this version
 //   SLOMet            Unknown, NoMetrics

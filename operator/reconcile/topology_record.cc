@@ -64,10 +64,6 @@ Node InstanceTree(const Instance& one) {
   return out;
 }
 
-InstanceId IdOf(const TopologyInstance& one) {
-  return {one.role, one.pod_uid, one.index, one.incarnation};
-}
-
 RecordedEpoch Recorded(const TopologyRecord& record) {
   RecordedEpoch out;
   out.epoch = record.epoch;
@@ -77,6 +73,10 @@ RecordedEpoch Recorded(const TopologyRecord& record) {
 }
 
 }  // namespace
+
+InstanceId IdOf(const TopologyInstance& one) {
+  return {one.role, one.pod_uid, one.index, one.incarnation};
+}
 
 std::string TopologyName(const std::string& service, const PlannedService& planned) {
   Fingerprint hash;

@@ -23,6 +23,7 @@ std::string TopologyName(const std::string& service, const PlannedService& plann
 // before.
 Node RecordTree(const Topology& topology);
 
+InstanceId IdOf(const TopologyInstance& one);
 EpochContent ContentOf(const Topology& topology);
 // What of the object decides.
 EpochRecord EpochRecordOf(const MoETopology& topology);

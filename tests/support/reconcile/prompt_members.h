@@ -29,10 +29,15 @@ class PromptMembers final : public MemberCalls {
     return Answer("abort", order, wake);
   }
 
+  std::unique_ptr<StatisticsQuestion> Ask(const MemberOrder&, Wake) override {
+    return std::make_unique<Done>(OkStatus(), clock_.Now());
+  }
+
  private:
-  class Done final : public MemberCall {
+  class Done final : public StatisticsQuestion {
    public:
     Done(Status result, MonotonicTime heard) : result_(std::move(result)), heard_(heard) {}
+    Statistics statistics() const override { return {}; }
     bool done() const override { return true; }
     Status result() const override { return result_; }
     MonotonicTime last_heard() const override { return heard_; }

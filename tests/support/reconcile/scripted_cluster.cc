@@ -158,6 +158,19 @@ void ScriptedCluster::Place(Node& pod) {
   }
 }
 
+bool ScriptedCluster::HasRestarted(const std::string& name) {
+  const auto crashed = crashed_.find(name);
+  if (crashed == crashed_.end()) return true;
+  is_due_ = true;
+  Crashed& crash = crashed->second;
+  const auto part = std::chrono::duration_cast<WallTime::duration>(restart_time);
+  if (clock_.WallNow() < crash.at + part) return false;
+  if (!std::exchange(crash.is_counted, true)) ++restarts_[name];
+  if (clock_.WallNow() < crash.at + 2 * part) return false;
+  crashed_.erase(crashed);
+  return true;
+}
+
 void ScriptedCluster::Run(Node& pod) {
   const std::string name = KeyOf(pod).name;
   const WallTime now = clock_.WallNow();
@@ -169,7 +182,7 @@ void ScriptedCluster::Run(Node& pod) {
   }
   const Node before = pod;
   const auto crash_loop = crash_loops_.find(name);
-  const bool is_well = crash_loop == crash_loops_.end();
+  const bool is_well = HasRestarted(name) && crash_loop == crash_loops_.end();
   SetAt(pod, {"status", "phase"}, Text("Running"));
   if (TextAt(pod, {"status", "podIP"}).empty()) {
     SetAt(pod, {"status", "podIP"}, Text("10.0.0." + std::to_string(++addresses_)));
@@ -177,7 +190,7 @@ void ScriptedCluster::Run(Node& pod) {
   Node worker = Object({{"name", Text("worker")},
                         {"restartCount", Node::Integer(restarts_[name])},
                         {"ready", Node::Bool(is_well)}});
-  if (!is_well) {
+  if (crash_loop != crash_loops_.end()) {
     SetAt(worker, {"state", "waiting", "reason"}, Text("CrashLoopBackOff"));
     SetAt(worker, {"lastState", "terminated", "message"}, Text(crash_loop->second));
   }

@@ -24,10 +24,12 @@ class ScriptedCluster {
 
   Seconds start_time{2};  // from a pod's creation to its container being ready
   Seconds end_time{1};    // from its deletion to its end
+  // From a container's end to its being started again, and from then to its being ready.
+  Seconds restart_time{0};
 
-  // The container of that pod ends and is started again at once.
+  // The container of that pod ends and is started again.
   void Crash(const std::string& pod) {
-    ++restarts_[pod];
+    crashed_[pod] = {clock_.WallNow()};
     is_due_ = true;
   }
   // It keeps ending; its last words.
@@ -56,6 +58,8 @@ class ScriptedCluster {
   void StepPod(Node pod);
   void Place(Node& pod);
   void Run(Node& pod);
+  // False: its worker has ended and is not ready again.
+  bool HasRestarted(const std::string& name);
   void StepDeployment(Node deployment);
 
   // What somebody else wrote meanwhile is looked at in the next step.
@@ -70,6 +74,11 @@ class ScriptedCluster {
   std::set<std::string> lost_;
   std::set<std::string> cordoned_;
   std::map<std::string, int> restarts_;
+  struct Crashed {
+    WallTime at;
+    bool is_counted = false;  // as a restart
+  };
+  std::map<std::string, Crashed> crashed_;  // pods whose worker is not ready again yet
   std::map<std::string, std::string> crash_loops_;
   std::map<std::string, std::string> full_;
   std::set<std::string> pods_ever_;

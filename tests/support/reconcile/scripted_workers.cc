@@ -2,16 +2,20 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <utility>
 
+#include "operator/reconcile/member_name.h"
 #include "operator/reconcile/names.h"
+#include "operator/reconcile/topology_record.h"
 
 namespace janus::control {
 namespace {
 
-class ScriptedCall final : public MemberCall {
+template <class Interface>
+class ScriptedAnswer : public Interface {
  public:
-  ScriptedCall(const Timeline& timeline, MonotonicTime due, bool is_mute, Status result)
+  ScriptedAnswer(const Timeline& timeline, MonotonicTime due, bool is_mute, Status result)
       : timeline_(timeline),
         began_(timeline.Now()),
         due_(due),
@@ -32,6 +36,19 @@ class ScriptedCall final : public MemberCall {
   const Status result_;
 };
 
+using ScriptedCall = ScriptedAnswer<MemberCall>;
+
+class ScriptedQuestion final : public ScriptedAnswer<StatisticsQuestion> {
+ public:
+  ScriptedQuestion(const Timeline& timeline, MonotonicTime due, Statistics statistics)
+      : ScriptedAnswer(timeline, due, false, OkStatus()), statistics_(std::move(statistics)) {}
+
+  Statistics statistics() const override { return statistics_; }
+
+ private:
+  const Statistics statistics_;
+};
+
 }  // namespace
 
 std::unique_ptr<MemberCall> ScriptedWorkers::Answer(Status result, Seconds after, Wake wake) {
@@ -44,19 +61,28 @@ std::unique_ptr<MemberCall> ScriptedWorkers::Answer(Status result, Seconds after
   return call;
 }
 
-bool ScriptedWorkers::Take(const MemberOrder& order, const std::function<void(Worker&)>& act) {
-  bool all = true;
+Status ScriptedWorkers::Take(const MemberOrder& order, const std::function<Status(Worker&)>& act) {
+  Status result;
   for (const TopologyInstance& one : order.members) {
-    Worker& worker = workers_[{one.role, one.pod_uid, one.index, one.incarnation}];
-    if (order.fence < worker.fence) {
+    Worker& worker = workers_[IdOf(one)];
+    Status taken;
+    if (worker.is_hung) {
+      taken = DeadlineExceeded("no answer");
+    } else if (order.fence < worker.fence) {
       ++refused_;
-      all = false;
-      continue;
+      taken = Aborted("a later leader has come");
+    } else {
+      worker.fence = order.fence;
+      taken = act(worker);
     }
-    worker.fence = order.fence;
-    act(worker);
+    if (result.ok() && !taken.ok()) result = std::move(taken).Annotate(MemberName(one));
   }
-  return all;
+  return result;
+}
+
+bool ScriptedWorkers::HasHung(const MemberOrder& order) {
+  return std::any_of(order.members.begin(), order.members.end(),
+                     [&](const TopologyInstance& one) { return workers_[IdOf(one)].is_hung; });
 }
 
 std::unique_ptr<MemberCall> ScriptedWorkers::Prepare(const MemberOrder& order,
@@ -68,15 +94,25 @@ std::unique_ptr<MemberCall> ScriptedWorkers::Prepare(const MemberOrder& order,
   last_ = topology;
   last_plan_ = plan;
   Status result = prepare_fails;
-  if (result.ok() && !is_mute &&
-      !Take(order, [&](Worker& worker) { worker.prepared = order.epoch; })) {
-    result = Aborted("a later leader has come");
+  if (result.ok() && !is_mute) {
+    int rank_of[2] = {0, 0};
+    for (const TopologyInstance& one : order.members) {
+      workers_[IdOf(one)].rank = rank_of[one.role == Role::kExperts]++;
+    }
+    // Who hangs keeps the others waiting.
+    if (HasHung(order)) return Answer(OkStatus(), Seconds(1e6), std::move(wake));
+    result = Take(order, [&](Worker& worker) {
+      worker.prepared = order.epoch;
+      return OkStatus();
+    });
   }
   return Answer(std::move(result), prepare_time, std::move(wake));
 }
 
 std::unique_ptr<MemberCall> ScriptedWorkers::Commit(const MemberOrder& order, Wake wake) {
   ++commits_;
+  leavers_.clear();
+  for (const TopologyInstance& one : order.leavers) leavers_.insert(one.node);
   int64_t committed = 0;
   ListOptions options;
   options.selection.namespace_ = order.service.namespace_;
@@ -87,24 +123,60 @@ std::unique_ptr<MemberCall> ScriptedWorkers::Commit(const MemberOrder& order, Wa
   }
   EXPECT_GE(committed, order.epoch) << "told to serve before it was decided";
   Status result = commit_fails;
-  if (result.ok() && !Take(order, [&](Worker& worker) {
-        if (worker.serving < order.epoch) {
-          EXPECT_EQ(worker.prepared, order.epoch) << "told to serve what it has not prepared";
-        }
-        worker.serving = order.epoch;
-      })) {
-    result = Aborted("a later leader has come");
+  if (result.ok()) {
+    result = Take(order, [&](Worker& worker) {
+      if (worker.serving == order.epoch) return OkStatus();
+      if (worker.prepared != order.epoch) return FailedPrecondition("it is not prepared here");
+      worker.serving = order.epoch;
+      worker.holding.clear();
+      return OkStatus();
+    });
   }
   return Answer(std::move(result), Seconds(0.1), std::move(wake));
 }
 
 std::unique_ptr<MemberCall> ScriptedWorkers::Abort(const MemberOrder& order, Wake wake) {
   ++aborts_;
-  const bool taken = Take(order, [&](Worker& worker) {
+  Status result = Take(order, [&](Worker& worker) {
     if (worker.prepared == order.epoch) worker.prepared = 0;
+    return OkStatus();
   });
-  return Answer(taken ? OkStatus() : Aborted("a later leader has come"), Seconds(0.1),
-                std::move(wake));
+  return Answer(std::move(result), Seconds(0.1), std::move(wake));
+}
+
+std::unique_ptr<StatisticsQuestion> ScriptedWorkers::Ask(const MemberOrder& order, Wake wake) {
+  ++questions_;
+  Statistics statistics;
+  bool is_well = true;
+  for (const TopologyInstance& one : order.members) {
+    const Worker& worker = workers_[IdOf(one)];
+    if (worker.is_hung) {
+      statistics.silent.push_back({MemberName(one), "no answer"});
+      is_well = false;
+      continue;
+    }
+    InstanceStatistics said;
+    said.role = one.role;
+    said.rank = Rank{worker.rank};
+    said.epoch = static_cast<uint64_t>(worker.serving);
+    said.holding = worker.holding;
+    is_well = is_well && said.holding.empty();
+    statistics.instances.push_back(std::move(said));
+  }
+  const MonotonicTime due =
+      timeline_.Now() + std::chrono::duration_cast<MonotonicTime::duration>(Seconds(0.1));
+  auto question = std::make_unique<ScriptedQuestion>(timeline_, due, std::move(statistics));
+  timeline_.At(due, [there = std::weak_ptr(question->is_there), is_well, wake = std::move(wake)] {
+    if (!there.expired() && !is_well) wake();
+  });
+  return question;
+}
+
+void ScriptedWorkers::LoseEpochOf(const InstanceId& id, const std::string& why) {
+  const int64_t epoch = workers_[id].serving;
+  for (auto& [other, worker] : workers_) {
+    if (worker.serving == epoch) worker.holding = why;
+  }
 }
 
 }  // namespace janus::control

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "operator/kube/object_api.h"
@@ -22,6 +23,9 @@ class ScriptedWorkers final : public MemberCalls {
     int64_t fence = 0;
     int64_t prepared = 0;
     int64_t serving = 0;
+    int rank = 0;          // in what it has prepared or serves
+    std::string holding;   // why, since it has lost its peers
+    bool is_hung = false;  // it answers no call
   };
 
   // `timeline` outlives this, and `server`, where the records are looked up.
@@ -32,6 +36,10 @@ class ScriptedWorkers final : public MemberCalls {
                                       const ServicePlan& plan, Wake wake) override;
   std::unique_ptr<MemberCall> Commit(const MemberOrder& order, Wake wake) override;
   std::unique_ptr<MemberCall> Abort(const MemberOrder& order, Wake wake) override;
+  std::unique_ptr<StatisticsQuestion> Ask(const MemberOrder& order, Wake wake) override;
+
+  // Everybody of the epoch that this one serves loses it, as when a connection of theirs breaks.
+  void LoseEpochOf(const InstanceId& id, const std::string& why);
 
   Seconds prepare_time{1};
   // What the next Prepares come to; OK: as the workers say.
@@ -40,29 +48,35 @@ class ScriptedWorkers final : public MemberCalls {
   // Prepare says nothing at all.
   bool is_mute = false;
 
-  const Worker& Of(const InstanceId& id) { return workers_[id]; }
+  Worker& Of(const InstanceId& id) { return workers_[id]; }
   int prepares() const { return prepares_; }
   int commits() const { return commits_; }
   int aborts() const { return aborts_; }
+  int questions() const { return questions_; }
   // Calls that a worker refused because of their fence.
   int refused() const { return refused_; }
   // The last topology that was prepared.
   const Topology& last() const { return last_; }
   const ServicePlan& last_plan() const { return last_plan_; }
+  // Pods of those that the last Commit said have left.
+  const std::set<std::string>& leavers() const { return leavers_; }
 
  private:
   std::unique_ptr<MemberCall> Answer(Status result, Seconds after, Wake wake);
-  // False: one of them has seen a higher fence.
-  bool Take(const MemberOrder& order, const std::function<void(Worker&)>& act);
+  // What all have come to: the first error, of who has seen a higher fence, hangs or refuses.
+  Status Take(const MemberOrder& order, const std::function<Status(Worker&)>& act);
+  bool HasHung(const MemberOrder& order);
 
   SimulatedTimeline& timeline_;
   ObjectApi& server_;
   std::map<InstanceId, Worker> workers_;
   Topology last_;
   ServicePlan last_plan_;
+  std::set<std::string> leavers_;
   int prepares_ = 0;
   int commits_ = 0;
   int aborts_ = 0;
+  int questions_ = 0;
   int refused_ = 0;
 };
 

@@ -90,6 +90,7 @@ TEST(Convert, TakesStatisticsThroughTheWireUnchanged) {
   InstanceStatistics in;
   in.role = Role::kExperts;
   in.rank = Rank{2};
+  in.epoch = 23;
   in.steps = 1;
   in.rows = 2;
   in.tokens = 3;
@@ -130,6 +131,21 @@ TEST(Convert, TakesStatisticsThroughTheWireUnchanged) {
                                      : reflection->HasField(wire, field))
         << fields->field(i)->name() << " does not travel";
   }
+}
+
+TEST(Convert, StatisticsNameWhoIsSilent) {
+  v1::Statistics wire;
+  wire.set_epoch(3);
+  wire.add_instances()->set_epoch(3);
+  v1::SilentMember& silent = *wire.add_silent();
+  silent.set_name("experts-1");
+  silent.set_why("no answer");
+  const Statistics read = FromProto(wire);
+  EXPECT_EQ(read.epoch, 3U);
+  ASSERT_EQ(read.instances.size(), 1U);
+  ASSERT_EQ(read.silent.size(), 1U);
+  EXPECT_EQ(read.silent[0].name, "experts-1");
+  EXPECT_EQ(read.silent[0].why, "no answer");
 }
 
 TEST(Convert, KnowsEveryTypeAndPolicy) {

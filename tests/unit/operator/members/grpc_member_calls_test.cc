@@ -70,6 +70,14 @@ class ScriptedRelay final : public v1::Control::Service {
     return status;
   }
 
+  grpc::Status GetStatistics(grpc::ServerContext*, const v1::GetStatisticsRequest* request,
+                             v1::Statistics* reply) override {
+    const MutexLock lock(mu_);
+    question = *request;
+    *reply = statistics;
+    return status;
+  }
+
   void Hold() { held_ = true; }
   void Release() {
     held_ = false;
@@ -83,6 +91,8 @@ class ScriptedRelay final : public v1::Control::Service {
   v1::PrepareRequest prepare;
   v1::CommitRequest commit;
   v1::AbortRequest abort;
+  v1::GetStatisticsRequest question;
+  v1::Statistics statistics;
   std::atomic<bool> was_cancelled = false;
 
  private:
@@ -232,12 +242,44 @@ TEST_F(GrpcMemberCallsTest, ACallThatIsDestroyedIsCancelledAndWakesNobody) {
   EXPECT_EQ(woken_, 0);
 }
 
+TEST_F(GrpcMemberCallsTest, AQuestionIsForAllAndWakesOnlyForWhatIsToBeDone) {
+  ScriptedRelay relay(AddressOf("a0"));
+  v1::InstanceStatistics& first = *relay.statistics.add_instances();
+  first.set_role(v1::ROLE_EXPERTS);
+  first.set_rank(1);
+  first.set_epoch(7);
+  auto well = calls_.Ask(Order(), Count());
+  while (!well->done()) std::this_thread::yield();
+  ASSERT_TRUE(well->result().ok()) << well->result().ToString();
+  ASSERT_EQ(well->statistics().instances.size(), 1U);
+  EXPECT_EQ(well->statistics().instances[0].epoch, 7U);
+  well.reset();
+  EXPECT_EQ(woken_, 0) << "all is well";
+  EXPECT_EQ(relay.question.service_uid(), "uid-1");
+  ASSERT_EQ(relay.question.relay_size(), 3);
+  EXPECT_EQ(relay.question.relay(2).name(), "experts at " + AddressOf("e0"));
+
+  first.set_holding("a peer has gone");
+  auto holding = calls_.Ask(Order(), Count());
+  EXPECT_TRUE(ResultOf(*holding).ok());
+  EXPECT_EQ(holding->statistics().instances[0].holding, "a peer has gone");
+  first.clear_holding();
+  relay.statistics.add_silent()->set_name("experts-2");
+  auto silent = calls_.Ask(Order(), Count());
+  EXPECT_TRUE(ResultOf(*silent).ok());
+  ASSERT_EQ(silent->statistics().silent.size(), 1U);
+  EXPECT_EQ(silent->statistics().silent[0].name, "experts-2");
+  relay.status = grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "another service");
+  EXPECT_EQ(ResultOf(*calls_.Ask(Order(), Count())).code(), StatusCode::kPermissionDenied);
+}
+
 TEST_F(GrpcMemberCallsTest, WithoutAnAttentionInstanceThereIsNobodyToTell) {
   MemberOrder order = Order();
   order.members = {Member(Role::kExperts, "e0")};
   const auto call = calls_.Commit(order, Count());
   EXPECT_TRUE(call->done());
   EXPECT_TRUE(call->result().ok());
+  EXPECT_TRUE(calls_.Ask(order, Count())->statistics().instances.empty());
 }
 
 TEST(ConnectionsTest, OfTooManyTheLeastRecentlyUsedGoes) {

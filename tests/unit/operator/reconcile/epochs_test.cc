@@ -116,6 +116,49 @@ TEST(NextStep, OtherSettingsAreAnotherEpoch) {
   EXPECT_EQ(NextStep(record, progress, std::nullopt, Of({1}).members).kind, Kind::kNothing);
 }
 
+TEST(NextStep, ALostEpochIsFollowedByOneOfTheSameMembers) {
+  const EpochRecord record{.fence = 5, .last_epoch = 4, .committed = RecordedEpoch{3, Of({1, 2})}};
+  LeaderProgress progress = Settled(record);
+  const auto next = [&] { return NextStep(record, progress, Of({1, 2}), Of({1, 2}).members); };
+  progress.lost = 2;
+  EXPECT_EQ(next().kind, Kind::kNothing) << "an older one was lost";
+  progress.lost = 3;
+  EXPECT_EQ(next().kind, Kind::kPropose);
+  EXPECT_EQ(next().epoch, 5);
+  progress.may_propose = false;
+  EXPECT_EQ(next().kind, Kind::kNothing) << "backing off";
+  progress.may_propose = true;
+  EXPECT_EQ(NextStep(record, progress, std::nullopt, Of({1, 2}).members).kind, Kind::kNothing)
+      << "nobody can say with whom";
+}
+
+TEST(NextStep, WhoCannotBeToldKeepsNoOtherEpochFromComing) {
+  EpochRecord record{.fence = 5, .last_epoch = 3, .committed = RecordedEpoch{3, Of({1, 2})}};
+  LeaderProgress progress = Settled(record);
+  progress.told = 2;
+  const auto next = [&](const EpochContent& wanted) {
+    return NextStep(record, progress, wanted, Of({1, 2, 3}).members).kind;
+  };
+  EXPECT_EQ(next(Of({1, 2})), Kind::kTell);
+  EXPECT_EQ(next(Of({1, 3})), Kind::kTell) << "first of all, who waits for it hears of it";
+  progress.tell_failed = true;
+  EXPECT_EQ(next(Of({1, 2})), Kind::kTell) << "again: nothing else is wanted";
+  EXPECT_EQ(next(Of({1, 3})), Kind::kPropose);
+  progress.may_propose = false;
+  EXPECT_EQ(next(Of({1, 3})), Kind::kTell) << "the pause is one of both";
+  progress.may_propose = true;
+  progress.lost = 3;
+  EXPECT_EQ(next(Of({1, 2})), Kind::kPropose) << "it can never be told";
+  // The proposal goes its way, and what another leader left is cleared away.
+  record.proposed = {4, Of({1, 3})};
+  record.last_epoch = 4;
+  EXPECT_EQ(next(Of({1, 3})), Kind::kAbort);
+  progress.preparing = 4;
+  EXPECT_EQ(next(Of({1, 3})), Kind::kPrepare);
+  progress.prepare = PrepareState::kDone;
+  EXPECT_EQ(next(Of({1, 3})), Kind::kCommit);
+}
+
 // A record that is changed by compare-and-swap alone, as the API server's objects are.
 struct Shared {
   EpochRecord record;
@@ -129,9 +172,11 @@ struct Member {
   int64_t fence = 0;
   int64_t prepared = 0;
   int64_t serving = 0;
+  bool holds = false;  // what it serves is lost
+  bool hangs = false;  // answers nothing
 
   bool Take(int64_t call_fence) {
-    if (call_fence < fence) return false;
+    if (hangs || call_fence < fence) return false;
     fence = call_fence;
     return true;
   }
@@ -150,6 +195,7 @@ class Leader {
   }
 
   void Act(const EpochContent& wanted, const std::set<InstanceId>& alive, std::mt19937_64& random) {
+    Ask(alive);
     const EpochStep step = NextStep(record_, progress_, wanted, alive);
     const int64_t fence = progress_.fence;
     switch (step.kind) {
@@ -170,10 +216,18 @@ class Leader {
             all = false;  // the call was lost, or refused
           } else if (member.serving < step.epoch) {
             ASSERT_TRUE(shared_->committed.contains(step.epoch)) << "told before it was decided";
-            member.serving = step.epoch;
+            if (member.prepared == step.epoch) {
+              member.serving = step.epoch;
+              member.holds = false;
+            } else {
+              all = false;  // it has prepared another one since
+            }
           }
         }
+        progress_.tell_failed = !all;
         if (all) progress_.told = step.epoch;
+        tell_failures_ = all ? 0 : tell_failures_ + 1;
+        if (tell_failures_ >= 3) progress_.lost = step.epoch;
         return;
       }
       case Kind::kAbort:
@@ -212,12 +266,27 @@ class Leader {
               r.proposed.reset();
             })) {
           shared_->committed.insert(step.epoch);
+          progress_.tell_failed = false;
+          tell_failures_ = 0;
         }
         return;
     }
   }
 
  private:
+  // Whether somebody holds in the committed epoch.
+  void Ask(const std::set<InstanceId>& alive) {
+    if (!record_.committed) return;
+    const RecordedEpoch& committed = *record_.committed;
+    for (const InstanceId& id : committed.content.members) {
+      const Member& member = (*members_)[id];
+      if (alive.contains(id) && !member.hangs && member.holds &&
+          member.serving == committed.epoch) {
+        progress_.lost = committed.epoch;
+      }
+    }
+  }
+
   template <class Change>
   bool Swap(Change change) {
     if (version_ != shared_->version) return false;
@@ -232,11 +301,13 @@ class Leader {
   EpochRecord record_;
   int64_t version_ = -1;
   LeaderProgress progress_;
+  int tell_failures_ = 0;
 };
 
 // Two operators of which either may act at any time on what it has read long ago, be killed and
-// begin anew; members that come, go and restart; calls that are lost. In the end one leads alone
-// and nothing more happens: what is wanted is committed, and every member serves it.
+// begin anew; members that come, go and restart, hang for a while, and lose the epoch that they
+// serve; calls that are lost. In the end one leads alone and nothing more happens: what is wanted
+// is committed, and every member serves it and holds nothing.
 TEST(NextStep, ConvergesWhoeverLeadsAndWheneverHeIsEnded) {
   for (uint64_t seed = 1; seed <= 500; ++seed) {
     SCOPED_TRACE(seed);
@@ -256,6 +327,19 @@ TEST(NextStep, ConvergesWhoeverLeadsAndWheneverHeIsEnded) {
         }
         wanted = {alive, "c" + std::to_string(random() % 3)};
       }
+      if (!is_calm && random() % 20 == 0) {
+        for (const InstanceId& id : alive) members[id].hangs = random() % 4 == 0;
+      }
+      if (round == 400) {
+        for (auto& [id, member] : members) member.hangs = false;
+      }
+      // Up to the end: a loss comes when nothing else happens.
+      if (round < 500 && random() % 30 == 0) {
+        const int64_t lost = members[*alive.begin()].serving;
+        for (auto& [id, member] : members) {
+          if (member.serving == lost) member.holds = lost > 0;
+        }
+      }
       const size_t who = is_calm ? 0 : random() % 2;
       if (!is_calm && random() % 40 == 0) leaders[who] = Leader(shared, members);
       if (is_calm || random() % 3 != 0) leaders[who].Read();
@@ -267,6 +351,7 @@ TEST(NextStep, ConvergesWhoeverLeadsAndWheneverHeIsEnded) {
     EXPECT_FALSE(shared.record.proposed);
     for (const InstanceId& id : alive) {
       EXPECT_EQ(members[id].serving, shared.record.committed->epoch) << id.pod_uid;
+      EXPECT_FALSE(members[id].holds) << id.pod_uid;
     }
   }
 }

@@ -144,6 +144,235 @@ TEST(Reconciler, ARestartedContainerIsAnotherMember) {
   EXPECT_EQ(sim.cluster.pods_ever().size(), 3u) << "the pod stays";
 }
 
+TEST(Reconciler, AContainerThatIsBackInSecondsComesIntoOneEpoch) {
+  SimulatedService sim;
+  sim.Apply(1, 2);
+  sim.RunUntil("Ready");
+  sim.cluster.restart_time = Seconds(3);
+  const PodSeen pod = sim.Pods(Role::kExperts)[1];
+  sim.cluster.Crash(pod.name);
+  sim.workers.LoseEpochOf(InstanceOf(pod), "experts 1 is gone: it closed its connection");
+  sim.Run(Seconds(4));
+  EXPECT_EQ(sim.Condition("TopologyReady").substr(0, 6), "False/");
+  EXPECT_NE(sim.MessageOf("TopologyReady").find(pod.name + " is being started again"),
+            std::string::npos)
+      << sim.MessageOf("TopologyReady");
+  sim.Run(Seconds(12));
+  sim.ExpectWhole(1, 2);
+  EXPECT_EQ(sim.workers.prepares(), 2) << "none without it";
+  EXPECT_EQ(sim.Topology()->spec.committed->epoch, 2);
+}
+
+TEST(Reconciler, AContainerThatIsLongInComingBackIsNotWaitedFor) {
+  SimulatedService sim;
+  sim.Apply(1, 2);
+  sim.RunUntil("Ready");
+  sim.cluster.restart_time = Seconds(60);
+  const PodSeen pod = sim.Pods(Role::kExperts)[1];
+  sim.cluster.Crash(pod.name);
+  sim.workers.LoseEpochOf(InstanceOf(pod), "experts 1 is gone: it closed its connection");
+  sim.Run(Seconds(30));
+  EXPECT_EQ(sim.Condition("Available"), "True/Serving") << "the others go on";
+  EXPECT_EQ(EpochRecordOf(*sim.Topology()).committed->content.members.size(), 2u);
+  sim.Run(Seconds(120));
+  sim.ExpectWhole(1, 2);
+  EXPECT_EQ(sim.Topology()->spec.committed->epoch, 3);
+}
+
+TEST(Reconciler, AnEpochThatIsLostWhileAllItsPodsLiveIsFollowedByAnother) {
+  SimulatedService sim;
+  sim.Apply(2, 3);
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(2));
+  const EpochRecord before = EpochRecordOf(*sim.Topology());
+  const PodSeen pod = sim.Pods(Role::kAttention)[0];
+  sim.workers.prepare_time = Seconds(4);
+  sim.workers.LoseEpochOf(InstanceOf(pod), "experts 1: connection reset by peer");
+  sim.Run(Seconds(7));
+  EXPECT_EQ(sim.Condition("TopologyReady"), "False/Preparing");
+  EXPECT_EQ(sim.Condition("Available"), "False/TopologyNotReady");
+  const std::string said = sim.MessageOf("Ready");
+  EXPECT_NE(said.find("epoch 1 is lost: attention-1 (pod " + pod.name + ", " + pod.ip +
+                      ":9000) holds its requests: experts 1: connection reset by peer; and 4 more"),
+            std::string::npos)
+      << said;
+  EXPECT_EQ(sim.op().CountEvents("TopologyLost"), 1);
+  sim.Run(Seconds(8));
+  sim.ExpectWhole(2, 3);
+  const EpochRecord after = EpochRecordOf(*sim.Topology());
+  EXPECT_EQ(after.committed->content, before.committed->content);
+  EXPECT_EQ(after.committed->epoch, 2);
+  EXPECT_EQ(sim.cluster.pods_ever().size(), 5u) << "nobody is replaced";
+}
+
+TEST(Reconciler, AnEpochThatIsLostAgainAndAgainIsFollowedMoreAndMoreRarely) {
+  SimulatedService sim;
+  sim.Apply(1, 2);
+  sim.RunUntil("Ready");
+  const InstanceId attention = InstanceOf(sim.Pods(Role::kAttention)[0]);
+  sim.on_step = [&] { sim.workers.LoseEpochOf(attention, "experts 0: broken pipe"); };
+  sim.Run(Seconds(300));
+  EXPECT_GT(sim.workers.prepares(), 5);
+  EXPECT_LT(sim.workers.prepares(), 13) << "each loss is noticed within some seconds";
+  const int before = sim.workers.prepares();
+  sim.Run(Seconds(300));
+  EXPECT_LE(sim.workers.prepares() - before, 5);
+  sim.on_step = [] {};
+  sim.RunUntil("Ready");
+  // What has served for long is no part of that row.
+  sim.Run(Seconds(400));
+  sim.workers.LoseEpochOf(attention, "experts 0: broken pipe");
+  sim.Run(Seconds(10));
+  sim.ExpectWhole(1, 2);
+}
+
+TEST(Reconciler, PausedItMakesALostEpochAnew) {
+  SimulatedService sim;
+  sim.Apply(1, 2);
+  sim.RunUntil("Ready");
+  sim.Patch(R"({"spec":{"paused":true}})");
+  sim.Run(Seconds(5));
+  sim.workers.LoseEpochOf(InstanceOf(sim.Pods(Role::kAttention)[0]), "experts 0: broken pipe");
+  sim.Run(Seconds(15));
+  EXPECT_EQ(sim.Topology()->spec.committed->epoch, 2);
+  EXPECT_EQ(sim.Condition("Available"), "True/Serving");
+}
+
+TEST(Reconciler, AMemberThatHangsIsNotWaitedForWhenItsEpochIsLost) {
+  SimulatedService sim;
+  sim.Apply(1, 3);
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(2));
+  const PodSeen hung = sim.Pods(Role::kExperts)[1];
+  sim.workers.Of(InstanceOf(hung)).is_hung = true;
+  sim.Run(Seconds(60));
+  EXPECT_EQ(sim.Topology()->spec.committed->epoch, 1) << "its rows may go on";
+  EXPECT_EQ(sim.Condition("Available"), "True/Serving");
+  sim.workers.LoseEpochOf(InstanceOf(sim.Pods(Role::kAttention)[0]), "experts 1: no answer");
+  sim.Run(Seconds(15));
+  EXPECT_EQ(EpochRecordOf(*sim.Topology()).committed->content.members.size(), 3u);
+  EXPECT_EQ(sim.Condition("Available"), "True/Serving");
+  EXPECT_EQ(sim.workers.prepares(), 3) << "without it at once, and another one that waits for it";
+  sim.workers.Of(InstanceOf(hung)).is_hung = false;
+  sim.Run(Seconds(120));
+  sim.ExpectWhole(1, 3);
+}
+
+TEST(Reconciler, WhoHangsWhileItsEpochIsLostIsGivenAMoment) {
+  SimulatedService sim;
+  sim.Apply(1, 3);
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(2));
+  const PodSeen hung = sim.Pods(Role::kExperts)[1];
+  sim.workers.Of(InstanceOf(hung)).is_hung = true;
+  sim.workers.LoseEpochOf(InstanceOf(sim.Pods(Role::kAttention)[0]), "experts 1: no answer");
+  sim.Run(Seconds(15));
+  EXPECT_EQ(sim.Condition("TopologyReady"), "False/EpochLost");
+  EXPECT_NE(sim.MessageOf("TopologyReady").find("; pod " + hung.name + " does not answer"),
+            std::string::npos)
+      << sim.MessageOf("TopologyReady");
+  EXPECT_EQ(sim.workers.prepares(), 1);
+  sim.workers.Of(InstanceOf(hung)).is_hung = false;
+  sim.Run(Seconds(10));
+  sim.ExpectWhole(1, 3);
+  EXPECT_EQ(sim.workers.prepares(), 2) << "none without it";
+}
+
+TEST(Reconciler, AMemberThatCannotBeToldKeepsNoServiceFromItsNextEpoch) {
+  SimulatedService sim;
+  sim.Apply(1, 2);
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(2));
+  // It has prepared and hangs before it hears of the commit.
+  sim.Apply(1, 3);
+  sim.on_step = [&] {
+    const auto topology = sim.Topology();
+    if (!topology || !topology->spec.proposed) return;
+    for (const PodSeen& pod : sim.Pods(Role::kExperts)) {
+      ScriptedWorkers::Worker& worker = sim.workers.Of(InstanceOf(pod));
+      if (pod.id == 3 && worker.prepared == 2) worker.is_hung = true;
+    }
+  };
+  sim.Run(Seconds(10));
+  sim.on_step = [] {};
+  EXPECT_EQ(sim.Topology()->spec.committed->epoch, 2);
+  EXPECT_EQ(sim.Condition("TopologyReady"), "False/WorkerUnreachable");
+  EXPECT_NE(sim.MessageOf("TopologyReady").find("experts-3 (pod "), std::string::npos)
+      << sim.MessageOf("TopologyReady");
+  // Whoever wants another topology gets it, though not all have heard of this one.
+  sim.Apply(1, 2);
+  sim.Run(Seconds(20));
+  sim.ExpectWhole(1, 2);
+  EXPECT_EQ(sim.Topology()->spec.committed->epoch, 3);
+}
+
+TEST(Reconciler, WhoLeftWithAnEpochThatWasNeverToldHearsOfItWithTheNext) {
+  SimulatedService sim;
+  sim.Apply(1, 3);
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(2));
+  const std::vector<PodSeen> pods = sim.Pods(Role::kExperts);
+  sim.workers.commit_fails = Unavailable("attention-1: no answer");
+  sim.Apply(1, 2);
+  sim.Run(Seconds(3));
+  EXPECT_EQ(sim.workers.leavers(), (std::set<std::string>{pods[2].name}));
+  sim.Apply(1, 1);
+  sim.Run(Seconds(5));
+  sim.workers.commit_fails = OkStatus();
+  sim.Run(Seconds(30));
+  EXPECT_EQ(sim.workers.leavers(), (std::set<std::string>{pods[1].name, pods[2].name}));
+  sim.ExpectWhole(1, 1);
+}
+
+TEST(Reconciler, AnEpochThatNotAllCanBeToldOfIsMadeAnew) {
+  SimulatedService sim;
+  sim.Apply(1, 2);
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(2));
+  sim.workers.commit_fails = FailedPrecondition("experts-2: epoch 2 is not prepared here");
+  sim.Apply(1, 3);
+  sim.Run(Seconds(12));
+  EXPECT_EQ(sim.op().CountEvents("TopologyLost"), 1);
+  sim.workers.commit_fails = OkStatus();
+  sim.Run(Seconds(60));
+  sim.ExpectWhole(1, 3);
+  EXPECT_GE(sim.Topology()->spec.committed->epoch, 3);
+}
+
+TEST(Reconciler, WhenWhoCouldNotBeToldIsGoneTheOthersHearAtOnce) {
+  SimulatedService sim;
+  sim.workers.commit_fails = Unavailable("experts-2: no answer");
+  sim.Apply(1, 3);
+  sim.Run(Seconds(9));
+  const int commits = sim.workers.commits();
+  EXPECT_EQ(sim.Condition("TopologyReady"), "False/WorkerUnreachable");
+  sim.workers.commit_fails = OkStatus();
+  ASSERT_TRUE(
+      sim.user.Delete(kPods, {"default", sim.Pods(Role::kExperts)[1].name}, {}, kLimits).ok());
+  sim.Run(Seconds(1));
+  EXPECT_GT(sim.workers.commits(), commits);
+  sim.Run(Seconds(30));
+  sim.ExpectWhole(1, 3);
+}
+
+TEST(Reconciler, AtRestItsMembersAreAskedEveryFewSecondsAndNobodyElse) {
+  SimulatedService sim;
+  sim.Apply(1, 2);
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(65));
+  FaultyApi counted(sim.operator_client, {}, sim.timeline);
+  sim.RestartOperator(&counted);
+  sim.Run(Seconds(10));
+  const size_t calls = counted.calls().size();
+  const int questions = sim.workers.questions();
+  const int64_t passes = sim.op().passes();
+  sim.Run(Seconds(500));
+  EXPECT_EQ(counted.calls().size(), calls);
+  EXPECT_GE(sim.workers.questions() - questions, 90);
+  EXPECT_LE(sim.workers.questions() - questions, 101);
+  EXPECT_LE(sim.op().passes() - passes, 102) << "an answer that all is well wakes nobody";
+}
+
 TEST(Reconciler, ACrashLoopIsNamedAndReplacedOnceInTenMinutes) {
   SimulatedService sim;
   sim.Apply(1, 2);

@@ -41,6 +41,31 @@ TEST(AwaitedPod, IsOneThatComesAndNoneThatCannot) {
   }
 }
 
+TEST(AwaitedRestart, IsOfOneThatServesAndForAMoment) {
+  std::vector<PodSeen> pods = {Pod(1, true), Pod(2, false)};
+  pods[1].unready_since = WallTime(seconds(1095));
+  const std::set<std::string> committed = {"u1", "u2"};
+  const auto awaited = AwaitedRestart(pods, Wanted(2), {"u1"}, committed);
+  ASSERT_TRUE(awaited);
+  EXPECT_EQ(awaited->name, "chat-experts-r-2");
+  EXPECT_EQ(awaited->until, WallTime(seconds(1095)) + kRestartAwaitedFor);
+  EXPECT_FALSE(AwaitedRestart(pods, Wanted(1), {"u1"}, committed)) << "enough are there";
+  EXPECT_FALSE(AwaitedRestart(pods, Wanted(2), {"u1"}, {"u1"})) << "nobody knows it yet";
+  const std::function<void(PodSeen&)> hopeless[] = {
+      [](PodSeen& pod) { pod.crash_loop = "no model"; },
+      [](PodSeen& pod) { pod.is_leaving = true; },
+      [](PodSeen& pod) { pod.unready_since = WallTime(seconds(1100)) - kRestartAwaitedFor; },
+      [](PodSeen& pod) { pod.unready_since = {}; },
+      [](PodSeen& pod) { pod.unready_since = WallTime(seconds(1100)) + kRestartAwaitedFor; },
+  };
+  for (const auto& change : hopeless) {
+    pods[1] = Pod(2, false);
+    pods[1].unready_since = WallTime(seconds(1095));
+    change(pods[1]);
+    EXPECT_FALSE(AwaitedRestart(pods, Wanted(2), {"u1"}, committed));
+  }
+}
+
 TEST(AliveInstances, AreThoseThatCouldServeWhetherReadyOrNot) {
   std::vector<PodSeen> pods = {Pod(1, true), Pod(2, false), Pod(3, true), Pod(4, true)};
   pods[1].restarts = 3;

@@ -128,6 +128,13 @@ TEST(ConditionsOf, EveryReasonHasItsCause) {
        }},
       {"TopologyReady", "False/MemberLost", "False/TopologyNotReady",
        [](ServiceSeen& s) { s.topology.has_lost = true; }},
+      {"TopologyReady", "False/EpochLost", "False/TopologyNotReady",
+       [](ServiceSeen& s) {  // whatever the next one waits for
+         s.topology.lost = "epoch 3 is lost: experts-1 holds its requests: a peer has gone";
+         s.awaited = {"WaitingForPods", "pod x is being started again"};
+       }},
+      {"Available", "False/TopologyNotReady", "False/TopologyNotReady",
+       [](ServiceSeen& s) { s.topology.lost = "epoch 3 is lost: experts-1 holds its requests"; }},
       {"TopologyReady", "False/WaitingForPods", "False/TopologyNotReady",
        [](ServiceSeen& s) {
          s.topology.has_lost = true;
