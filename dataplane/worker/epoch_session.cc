@@ -33,11 +33,16 @@ Result<Rank> FindSelf(const WorkerFlags& flags, const Topology& topology) {
   return Rank{static_cast<int32_t>(self - own_role.begin())};
 }
 
-WaitPolicy PolicyOf(const Topology& topology, const v1::WorkerConfig& config,
-                    const WorkerSettings& settings) {
+// An epoch's, as its machine_threads: another number of instances has another share of the cores.
+constexpr uint32_t kMostThreads = 256;
+int ComputeThreads(const v1::WorkerConfig& config) {
+  return static_cast<int>(std::clamp(config.compute_threads(), 1u, kMostThreads));
+}
+
+WaitPolicy PolicyOf(const Topology& topology, const v1::WorkerConfig& config) {
   const int threads = config.machine_threads() > 0
                           ? static_cast<int>(std::min<uint32_t>(config.machine_threads(), 1u << 20))
-                          : (topology.m() + topology.n()) * settings.compute_threads;
+                          : (topology.m() + topology.n()) * ComputeThreads(config);
   const int cores = UsableCores();
   return threads <= cores ? PolicyFor(threads, cores, MeasureWake())
                           : PolicyFor(threads, cores, {});
@@ -53,6 +58,11 @@ Status CheckEpoch(const WorkerFlags& flags, const Stamp& stamp, const EpochReque
   if (request.topology.epoch != stamp.epoch) {
     return InvalidArgument("topology of epoch " + std::to_string(request.topology.epoch) +
                            " under the stamp of epoch " + std::to_string(stamp.epoch));
+  }
+  if (request.config.compute_threads() > kMostThreads) {
+    return InvalidArgument("config.compute_threads " +
+                           std::to_string(request.config.compute_threads()) + ": at most " +
+                           std::to_string(kMostThreads));
   }
   return FindSelf(flags, request.topology).status();
 }
@@ -100,7 +110,7 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
   for (const Instance& peer : topology.attention) {
     options.attention_addresses.push_back(peer.exchange_address);
   }
-  s.policy_ = PolicyOf(topology, request.config, lasting.settings);
+  s.policy_ = PolicyOf(topology, request.config);
   options.policy = s.policy_;
   // Peers may load for long; who asked for this Prepare decides when that is too long.
   options.deadline = MonotonicTime::max();
@@ -110,7 +120,7 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
       s.transport_, ConnectExchange(topology, layout, options, *listener, stop.get_token(), log));
   s.links_ = LinksOf(*s.transport_);
 
-  s.team_ = std::make_unique<kernels::Team>(lasting.settings.compute_threads, s.policy_);
+  s.team_ = std::make_unique<kernels::Team>(ComputeThreads(request.config), s.policy_);
   const kernels::Stream stream{kernels::Device::kCpu, s.team_.get(), lasting.settings.isa, nullptr};
   if (is_attention) {
     s.attention_ = lasting.attention.get();

@@ -10,7 +10,9 @@ namespace janus::dataplane {
 namespace {
 
 std::string TextOf(v1::WorkerConfig config) {
-  config.clear_machine_threads();  // another number of workers on the machine
+  // Of each epoch: another number of workers on the machine.
+  config.clear_machine_threads();
+  config.clear_compute_threads();
   return config.SerializeAsString();
 }
 

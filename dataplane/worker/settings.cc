@@ -61,11 +61,6 @@ Result<WorkerSettings> ResolveSettings(const v1::WorkerConfig& config, ModelDesc
                            ": the CPU kernels hold " + std::to_string(kernels::kPageTokens) +
                            " positions per page");
   }
-  constexpr uint32_t kMostThreads = 256;
-  if (config.compute_threads() > kMostThreads) {
-    return InvalidArgument("config.compute_threads " + std::to_string(config.compute_threads()) +
-                           ": at most " + std::to_string(kMostThreads));
-  }
   if (config.max_model_len() > INT32_MAX || config.max_batch_size() > INT32_MAX ||
       config.queued_requests() > INT32_MAX) {
     return InvalidArgument("config: a size is out of range");
@@ -73,7 +68,6 @@ Result<WorkerSettings> ResolveSettings(const v1::WorkerConfig& config, ModelDesc
   JANUS_RETURN_IF_ERROR(CheckFits("config.kv_bytes", config.kv_bytes(), machine_bytes));
   JANUS_RETURN_IF_ERROR(CheckFits("config.swap_bytes", config.swap_bytes(), machine_bytes));
   JANUS_ASSIGN_OR_RETURN(settings.isa, ResolveIsa(config.isa(), cpu));
-  settings.compute_threads = static_cast<int>(OrDefault(config.compute_threads(), 1u));
   StepDeadlines deadlines;
   if (config.detection_deadline_ms() != 0) {
     deadlines.detection = deadlines.least_detection =

@@ -21,11 +21,11 @@ struct WorkerFlags {
   int drain_seconds = 300;   // from SIGTERM on, at most
 };
 
-// A WorkerConfig with its defaults filled in, in the terms of the instances.
+// What of a WorkerConfig is for an instance's life, with its defaults filled in, in the terms of
+// the instances.
 struct WorkerSettings {
   AttentionOptions attention;
   ExpertOptions experts;
-  int compute_threads = 1;
   kernels::Isa isa = kernels::Isa::kAvx2;
 };
 

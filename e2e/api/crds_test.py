@@ -25,7 +25,7 @@ MINIMAL = {
 
 def topology(epoch, instances=1280, placement=""):
     return {"epoch": epoch, "configHash": "c" * 64, "mode": "Direct", "gate": "Experts",
-            "sum": "Contributions", "microBatches": 2, "maxRowsPerRound": 512,
+            "sum": "Contributions", "microBatches": 2, "maxRowsPerRound": 512, "kvBytes": 1 << 40, "swapBytes": 1 << 37,
             "instances": [{"role": "attention" if i < 256 else "experts", "podUID": f"{i:036d}", "index": 0,
                            "incarnation": 1, "node": f"node-{i:04d}", "domain": f"node-{i:04d}",
                            "address": f"10.100.{i // 250}.{i % 250}:9000", "slots": 0 if i < 256 else 3}

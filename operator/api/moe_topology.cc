@@ -32,6 +32,8 @@ static void Read(const At& at, TopologyRecord& out) {
       .Require("sum", out.sum, "how contributions are added")
       .Require("microBatches", out.micro_batches, "parts of a step")
       .Require("maxRowsPerRound", out.max_rows_per_round, "rows of one sender in one round")
+      .Take("kvBytes", out.kv_bytes)
+      .Take("swapBytes", out.swap_bytes)
       .Take("placement", out.placement)
       .Take("sha256", out.sha256)
       .RefuseOthers();
@@ -61,6 +63,8 @@ class Validator : public Checks {
     }
     Range(path + ".microBatches", record.micro_batches, 1, kMaxMicroBatches);
     Range(path + ".maxRowsPerRound", record.max_rows_per_round, 1, 1 << 20);
+    Range(path + ".kvBytes", record.kv_bytes, 0, kAny);
+    Range(path + ".swapBytes", record.swap_bytes, 0, kAny);
     Length(path + ".placement", record.placement, 525'000);
     if (record.sha256) {
       const auto is_hex = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };

@@ -39,8 +39,9 @@ PassResult Reconciler::OnePass::Run() {
   ReadSpec();
   CheckSpec();
   PinImage();
-  Plan();
   ReadWorld();
+  Plan();
+  CheckRecord();
   const PassContext context = Context();
   const auto is_stopped = [&] { return context.is_stopped(); };
   if (!invalid_ && !capacity_) {

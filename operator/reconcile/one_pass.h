@@ -13,6 +13,7 @@
 #include "operator/reconcile/nodes.h"
 #include "operator/reconcile/own_writes.h"
 #include "operator/reconcile/pass_context.h"
+#include "operator/reconcile/pinned_plan.h"
 #include "operator/reconcile/pods.h"
 #include "operator/reconcile/reconciler.h"
 #include "operator/reconcile/status.h"
@@ -76,6 +77,7 @@ class Reconciler::OnePass {
   // one_pass_world.cc
   bool ResolveDoubts();
   void ReadWorld();
+  void CheckRecord();
   std::optional<NodeSeen> FindNode(const PodSeen& pod);
 
   // one_pass_spec.cc
@@ -126,6 +128,7 @@ class Reconciler::OnePass {
   Finding awaited_;
   std::string worker_image_;
   std::string restarted_at_;
+  std::optional<WorkerMemory> held_;  // by workers that serve
   std::optional<PlannedService> planned_;
   std::array<RolePass, 2> roles_{{{Role::kAttention, {}, {}, {}}, {Role::kExperts, {}, {}, {}}}};
   std::optional<Node> record_;  // the MoETopology

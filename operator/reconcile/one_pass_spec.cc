@@ -85,7 +85,7 @@ void Reconciler::OnePass::Plan() {
   if (invalid_) return;
   // Nobody serves: there is nothing to plan.
   if (SpecOf(service_, Role::kAttention).replicas == 0) return;
-  janus::Result<PlannedService> planned = owner_.planner_.Plan(service_);
+  janus::Result<PlannedService> planned = PlanPinned(owner_.planner_, service_, held_);
   if (planned.ok()) {
     planned_ = *std::move(planned);
     for (RolePass& role : roles_) {

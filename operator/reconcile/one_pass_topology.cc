@@ -83,7 +83,7 @@ std::optional<Topology> Reconciler::OnePass::NextTopology() {
       spec.scaling.reset();
       spec.replicas = counts[role.role == Role::kExperts];
     }
-    janus::Result<PlannedService> planned = owner_.planner_.Plan(fewer);
+    janus::Result<PlannedService> planned = PlanPinned(owner_.planner_, fewer, held_);
     if (!planned.ok()) {
       if (!awaited_) awaited_ = {"WaitingForPods", planned.status().message()};
       return std::nullopt;

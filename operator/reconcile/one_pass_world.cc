@@ -85,9 +85,15 @@ void Reconciler::OnePass::ReadWorld() {
     Parsed<MoETopology> parsed = ParseMoETopology(*record_);
     if (parsed.errors.empty()) topology_ = std::move(parsed.object);
   }
-  if (topology_ && topology_->spec.committed) committed_ = PodsOf(*topology_->spec.committed);
+  if (topology_ && topology_->spec.committed) {
+    committed_ = PodsOf(*topology_->spec.committed);
+    held_ = control::MemoryOf(*topology_->spec.committed, alive_);
+  }
+}
+
+void Reconciler::OnePass::CheckRecord() {
   if (planned_ && record_ && !invalid_ &&
-      KeyOf(*record_).name != TopologyName(key.name, *planned_)) {
+      KeyOf(*record_).name != TopologyName(service_.metadata.name, *planned_)) {
     invalid_ = {"NotSupported",
                 "spec.model: other weights or another dtype cannot follow in the topology " +
                     KeyOf(*record_).name +

@@ -84,7 +84,14 @@ std::string TopologyName(const std::string& service, const PlannedService& plann
   return service + "-" + hash.Hex().substr(0, 10);
 }
 
-Node RecordTree(const Topology& topology) {
+std::optional<WorkerMemory> MemoryOf(const TopologyRecord& committed,
+                                     const std::set<InstanceId>& alive) {
+  // Of an older operator's record nothing is known.
+  if (committed.kv_bytes == 0 || AliveOf(committed, alive).empty()) return std::nullopt;
+  return WorkerMemory{committed.kv_bytes, committed.swap_bytes};
+}
+
+Node RecordTree(const Topology& topology, const WorkerMemory& memory) {
   Node instances = Node::List();
   for (const Instance& one : topology.attention) instances.items.push_back(InstanceTree(one));
   for (const Instance& one : topology.experts) instances.items.push_back(InstanceTree(one));
@@ -97,6 +104,8 @@ Node RecordTree(const Topology& topology) {
                  {"sum", Text(ToString<janus::SumRule>(topology.sum))},
                  {"microBatches", Node::Integer(topology.micro_batches)},
                  {"maxRowsPerRound", Node::Integer(topology.max_rows_per_round)},
+                 {"kvBytes", Node::Integer(memory.kv_bytes)},
+                 {"swapBytes", Node::Integer(memory.swap_bytes)},
                  {"placement", Text(EncodeBase64(Compressed(placement)))},
                  {"sha256", Text(Sha256(placement))}});
 }

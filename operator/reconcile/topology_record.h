@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "operator/api/moe_topology.h"
 #include "operator/api/tree.h"
 #include "operator/reconcile/epochs.h"
+#include "operator/reconcile/pinned_plan.h"
 #include "operator/reconcile/service_planner.h"
 
 namespace janus::control {
@@ -21,7 +23,10 @@ std::string TopologyName(const std::string& service, const PlannedService& plann
 
 // spec.committed or spec.proposed. The placement is compressed; its sha256 is that of the bytes
 // before.
-Node RecordTree(const Topology& topology);
+Node RecordTree(const Topology& topology, const WorkerMemory& memory);
+// What the workers of a committed epoch hold and keep for life; nothing: none of them lives.
+std::optional<WorkerMemory> MemoryOf(const TopologyRecord& committed,
+                                     const std::set<InstanceId>& alive);
 
 InstanceId IdOf(const TopologyInstance& one);
 EpochContent ContentOf(const Topology& topology);

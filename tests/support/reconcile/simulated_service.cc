@@ -16,7 +16,6 @@
 namespace janus::control {
 namespace {
 
-constexpr int64_t kGiB = int64_t{1} << 30;
 const CallLimits kLimits;
 
 }  // namespace
@@ -26,7 +25,7 @@ Result<PlannedService> ScriptedPlanner::Plan(const MoEService& service) {
   PlannedService out;
   out.model = SmallModel();
   out.model_digest = digest;
-  JANUS_ASSIGN_OR_RETURN(out.plan, PlanService(service, out.model, {256 * kGiB, 64}));
+  JANUS_ASSIGN_OR_RETURN(out.plan, PlanService(service, out.model, room));
   return out;
 }
 

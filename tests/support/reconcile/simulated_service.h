@@ -19,13 +19,14 @@
 
 namespace janus::control {
 
-// A small model whose plan is made as for a machine with plenty of room.
+// A small model; its plan is made as for a machine with plenty of room, if nothing else is set.
 class ScriptedPlanner final : public ServicePlanner {
  public:
   Result<PlannedService> Plan(const MoEService& service) override;
 
   Status fails;  // instead of a plan
   std::string digest = "digest-1";
+  MachineRoom room{int64_t{256} << 30, 64};
 };
 
 // A MoEService "demo" in namespace "default", its user, its cluster, its workers and its operator,

@@ -220,6 +220,28 @@ TEST_F(EpochsTest, RequestsGoOnWithTheSameTokensWhateverJoinsAndLeavesBesideThem
   EXPECT_EQ(statistics.holding, "");
 }
 
+TEST_F(EpochsTest, AnotherShareOfTheCoresIsNoOtherConfiguration) {
+  const v1::RequestTokens want = Undisturbed();
+  Change({0}, {0});
+  TestGateway gateway(At(Role::kAttention, 0));
+  gateway.Hello();
+  gateway.Send(Ask(1));
+  v1::RequestTokens got;
+  for (const uint32_t threads : {3u, 2u}) {
+    ReadSome(gateway, got, got.tokens_size() + 20);
+    config_.set_compute_threads(threads);
+    config_.set_machine_threads(5 * threads);
+    Change({0}, {0, 1});
+  }
+  got.MergeFrom(gateway.ReadToTheEnd(1));
+  ExpectSame(got, want);
+  config_.set_kv_bytes(8 << 20);
+  const v1::PrepareProgress refused =
+      Prepare(At(Role::kAttention, 0).control(), Proposal(epoch_ + 1, {0}, {0}));
+  ASSERT_GT(refused.failures_size(), 0);
+  EXPECT_EQ(refused.failures(0).code(), grpc::StatusCode::FAILED_PRECONDITION);
+}
+
 TEST_F(EpochsTest, WhoLeavesGivesBackWhatAnotherEndsWithTheSameTokens) {
   const v1::RequestTokens want = Undisturbed();
   Change({0, 1}, {0});

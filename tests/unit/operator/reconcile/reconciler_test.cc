@@ -26,6 +26,15 @@ std::set<std::string> NamesOf(const std::vector<PodSeen>& pods) {
   return out;
 }
 
+MoEService Fixed(int attention, int experts, int memory_percent) {
+  MoEService service;
+  service.metadata.name = "demo";
+  service.spec.roles.attention.replicas = attention;
+  service.spec.roles.experts.replicas = experts;
+  service.spec.roles.attention.kv_cache.memory_percent = memory_percent;
+  return service;
+}
+
 TEST(Reconciler, AServiceComesUpWholeAndSaysSo) {
   SimulatedService sim;
   sim.Apply(2, 3);
@@ -628,6 +637,52 @@ TEST(Reconciler, WhatItCannotDoIsSaidAndNothingIsMade) {
   EXPECT_NE(sim.MessageOf("Stalled").find("hostPath.path"), std::string::npos);
   EXPECT_EQ(sim.cluster.pods_ever().size(), 3u);
   EXPECT_EQ(sim.Condition("Available"), "True/Serving");
+}
+
+// A worker refuses another configuration than its first.
+TEST(Reconciler, WhatWorkersWereToldStaysWhateverTheCounts) {
+  SimulatedService sim;
+  sim.planner.room.memory_bytes = int64_t{300} << 20;
+  sim.Apply(1, 2);
+  sim.Patch(R"({"spec":{"roles":{"attention":{"kvCache":{"memoryPercent":30}}}}})");
+  sim.RunUntil("Ready");
+  const ServicePlan first = sim.workers.last_plan();
+  const auto wanted_alone = sim.planner.Plan(Fixed(2, 4, 30));
+  ASSERT_TRUE(wanted_alone.ok()) << wanted_alone.status().ToString();
+  ASSERT_LT(wanted_alone->plan.kv_bytes, first.kv_bytes) << "memory is short";
+  const auto replicas = [&](int attention, int experts) {
+    sim.Patch(R"({"spec":{"roles":{"attention":{"replicas":)" + std::to_string(attention) +
+              R"(},"experts":{"replicas":)" + std::to_string(experts) + "}}}}");
+  };
+  for (const auto& [attention, experts] : {std::pair{2, 4}, {1, 2}}) {
+    replicas(attention, experts);
+    sim.RunUntil("Ready");
+    sim.Run(Seconds(5));
+    sim.ExpectWhole(attention, experts);
+    EXPECT_EQ(sim.workers.last().m(), attention);
+    EXPECT_EQ(sim.workers.last_plan().kv_bytes, first.kv_bytes);
+    EXPECT_EQ(sim.workers.last_plan().swap_bytes, first.swap_bytes);
+    // Nor does it depend on what is free at the moment, or on who leads.
+    sim.planner.room.memory_bytes += int64_t{10} << 20;
+    sim.RestartOperator();
+  }
+  EXPECT_EQ(sim.Topology()->spec.committed->epoch, 3) << "one for each";
+  // What does not fit is said, and what serves stays.
+  EXPECT_TRUE(sim.planner.Plan(Fixed(4, 2, 30)).ok()) << "it could begin with less for each";
+  replicas(4, 2);
+  sim.Run(Seconds(10));
+  EXPECT_EQ(sim.Condition("CapacityAvailable"), "False/InsufficientCapacity");
+  EXPECT_NE(sim.MessageOf("CapacityAvailable").find("chosen when it started"), std::string::npos)
+      << sim.MessageOf("CapacityAvailable");
+  EXPECT_EQ(sim.Condition("Available"), "True/Serving");
+  // Who has slept chooses anew.
+  replicas(2, 4);
+  sim.Patch(R"({"spec":{"suspend":true}})");
+  sim.Run(Seconds(10));
+  sim.planner.room.memory_bytes = int64_t{300} << 20;
+  sim.Patch(R"({"spec":{"suspend":false}})");
+  sim.RunUntil("Ready");
+  EXPECT_LT(sim.workers.last_plan().kv_bytes, first.kv_bytes);
 }
 
 TEST(Reconciler, APlanThatCannotBeHasItsCondition) {

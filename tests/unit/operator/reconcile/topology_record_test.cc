@@ -38,7 +38,7 @@ MoETopology Recorded(const Topology& topology) {
               {"metadata", Object({{"name", Text("chat-1")}, {"namespace", Text("prod")}})},
               {"spec", Object({{"fence", Node::Integer(7)},
                                {"lastEpoch", Node::Integer(4)},
-                               {"committed", RecordTree(topology)}})}});
+                               {"committed", RecordTree(topology, {int64_t{5} << 32, 77})}})}});
   Parsed<MoETopology> parsed = ParseMoETopology(object);
   EXPECT_TRUE(parsed.errors.empty()) << FormatErrors("record", parsed.errors);
   EXPECT_TRUE(ValidateSchema(parsed.object).empty());
@@ -58,6 +58,12 @@ TEST(TopologyRecord, IsReadAsItWasWritten) {
   const auto alive =
       AliveOf(*record.spec.committed, {{Role::kExperts, "e2", 0, 3}, {Role::kExperts, "e1", 0, 1}});
   ASSERT_EQ(alive.size(), 1u) << "a restarted one is another";
+  const auto held = MemoryOf(*record.spec.committed, {{Role::kExperts, "e2", 0, 3}});
+  ASSERT_TRUE(held);
+  EXPECT_EQ(held->kv_bytes, int64_t{5} << 32);
+  EXPECT_EQ(held->swap_bytes, 77);
+  EXPECT_FALSE(MemoryOf(*record.spec.committed, {{Role::kExperts, "e2", 0, 4}}))
+      << "what was started since holds nothing yet";
   EXPECT_EQ(alive[0].pod_uid, "e2");
 }
 
