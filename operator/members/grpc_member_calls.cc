@@ -43,9 +43,16 @@ std::vector<std::string> RelaysOf(const std::vector<TopologyInstance>& members) 
   return addresses;
 }
 
-// How the relaying member's call went, and with whom it had no success.
+std::string NameAt(const std::vector<TopologyInstance>& members, const std::string& address) {
+  const auto found = std::find_if(members.begin(), members.end(), [&](const TopologyInstance& one) {
+    return one.address == address;
+  });
+  return MemberName(*found);
+}
+
+// How the call of the member that relays went, by its name, and with whom it had no success.
 Status ResultOf(const std::string& relay, const grpc::Status& status, const Failures& failures) {
-  if (!status.ok()) return FromGrpc(status).Annotate("attention at " + relay);
+  if (!status.ok()) return FromGrpc(status).Annotate(relay);
   if (failures.empty()) return OkStatus();
   const v1::MemberFailure& first = failures[0];
   std::string message = first.name() + ": " + first.message();
@@ -124,9 +131,12 @@ class Outcome {
 template <class Interface>
 class RelayedCall : public Interface {
  public:
-  RelayedCall(Connections& connections, const std::vector<std::string>& relays,
+  RelayedCall(Connections& connections, const std::vector<TopologyInstance>& members,
               MemberCalls::Wake wake)
-      : connections_(connections), relay_(connections.Choose(relays)), outcome_(std::move(wake)) {}
+      : connections_(connections),
+        relay_(connections.Choose(RelaysOf(members))),
+        name_(NameAt(members, relay_.address)),
+        outcome_(std::move(wake)) {}
 
   bool done() const override { return outcome_.done(); }
   Status result() const override { return outcome_.result(); }
@@ -145,11 +155,12 @@ class RelayedCall : public Interface {
     } else if (status.error_code() != grpc::StatusCode::CANCELLED) {
       connections_.CameThrough(relay_.address);
     }
-    outcome_.End(ResultOf(relay_.address, status, failures), wakes);
+    outcome_.End(ResultOf(name_, status, failures), wakes);
   }
 
   Connections& connections_;
   const Connections::Relay relay_;
+  const std::string name_;
   grpc::ClientContext context_;
   Outcome outcome_;
 };
@@ -162,7 +173,7 @@ class AnsweredCall final : public RelayedCall<MemberCall> {
 
   AnsweredCall(Connections& connections, const MemberOrder& order, MemberCalls::Wake wake,
                Method method)
-      : RelayedCall(connections, RelaysOf(order.members), std::move(wake)) {
+      : RelayedCall(connections, order.members, std::move(wake)) {
     *request_.mutable_stamp() = StampOf(order);
     AddTargets(order.members, *request_.mutable_relay());
     if constexpr (std::is_same_v<Request, v1::CommitRequest>) {
@@ -185,7 +196,7 @@ class PrepareCall final : public RelayedCall<MemberCall>,
  public:
   PrepareCall(Connections& connections, const MemberOrder& order, MemberCalls::Wake wake,
               const Topology& topology, v1::WorkerConfig config)
-      : RelayedCall(connections, RelaysOf(order.members), std::move(wake)) {
+      : RelayedCall(connections, order.members, std::move(wake)) {
     *request_.mutable_stamp() = StampOf(order);
     *request_.mutable_topology() = ToProto(topology);
     *request_.mutable_config() = std::move(config);
@@ -223,7 +234,7 @@ class PrepareCall final : public RelayedCall<MemberCall>,
 class RelayedQuestion final : public RelayedCall<StatisticsQuestion> {
  public:
   RelayedQuestion(Connections& connections, const MemberOrder& order, MemberCalls::Wake wake)
-      : RelayedCall(connections, RelaysOf(order.members), std::move(wake)) {
+      : RelayedCall(connections, order.members, std::move(wake)) {
     request_.set_service_uid(order.service_uid);
     AddTargets(order.members, *request_.mutable_relay());
     context_.set_deadline(std::chrono::system_clock::now() + kAnswer);

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "operator/reconcile/member_name.h"
 #include "operator/reconcile/names.h"
 #include "operator/reconcile/owned.h"
 #include "operator/reconcile/trees.h"
@@ -364,9 +365,13 @@ EpochDriver::Next EpochDriver::Abort(const EpochStep& step, const TopologyRecord
       "abort " + Name(step.epoch), [](Node& spec) { Erase(spec, "proposed"); }, situation, writes,
       outcome);
   if (next == Next::kGoOn) {
-    const bool failed = progress_.prepare == PrepareState::kFailed;
+    std::string why = step.why;
+    for (const TopologyInstance& one : proposed.instances) {
+      if (step.gone == IdOf(one)) why = MemberName(one) + " has gone";
+    }
+    if (!step.gone && progress_.prepare == PrepareState::kFailed) why = message_;
     note({EventType::kWarning, "TopologyAborted", "Abort",
-          Name(step.epoch) + " is given up: " + (failed ? message_ : step.why)});
+          Name(step.epoch) + " is given up: " + why});
   }
   return next;
 }

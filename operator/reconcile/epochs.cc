@@ -39,9 +39,7 @@ EpochStep NextStep(const EpochRecord& record, const LeaderProgress& progress,
       return {Kind::kAbort, proposed.epoch, "another leader has proposed it"};
     }
     if (const InstanceId* gone = FirstMissing(proposed.content, alive)) {
-      return {
-          Kind::kAbort, proposed.epoch,
-          std::string(ToString(gone->role)) + " instance of pod " + gone->pod_uid + " has gone"};
+      return {Kind::kAbort, proposed.epoch, "a member has gone", *gone};
     }
     switch (progress.prepare) {
       case PrepareState::kNone:

@@ -84,6 +84,8 @@ struct EpochStep {
   EpochStepKind kind = EpochStepKind::kNothing;
   int64_t epoch = 0;
   std::string why;  // for logs and Events
+  // With kAbort: the member that is not alive, if that is why.
+  std::optional<InstanceId> gone = {};
 };
 
 // `wanted`: what should serve; absent: nothing can be said yet, or nothing should. `alive`: every

@@ -22,7 +22,8 @@ Reconciler::OnePass::Answers Reconciler::OnePass::AnswerOf(const PodSeen& pod) {
   if (memory_.epochs.WhyLost(topology_->spec.committed->epoch).empty()) return Answers::kYes;
   const std::optional<MonotonicTime> since = memory_.epochs.SilentSince(InstanceOf(pod));
   if (!since) return Answers::kYes;
-  const std::string silent = "pod " + pod.name + " does not answer";
+  const std::string silent =
+      "pod " + pod.name + " does not answer at " + owner_.options_.locate(pod).address;
   if (now_ >= *since + kSilentFor) {
     awaited_ = {"WorkerUnreachable", silent};
     return Answers::kNo;

@@ -53,6 +53,12 @@ int OperatorProcess::CountEvents(const std::string& reason) const {
       events_.begin(), events_.end(), [&](const Happening& one) { return one.reason == reason; }));
 }
 
+std::string OperatorProcess::LastText(const std::string& reason) const {
+  const auto last = std::find_if(events_.rbegin(), events_.rend(),
+                                 [&](const Happening& one) { return one.reason == reason; });
+  return last == events_.rend() ? "" : last->note;
+}
+
 void OperatorProcess::Deliver(const Resource& resource, const Delta& delta) {
   if (&resource == &kNodes) {
     for (const ObjectKey& key : watched_[0].store.Keys()) {

@@ -32,6 +32,8 @@ class OperatorProcess {
   const std::vector<Happening>& events() const { return events_; }
   // "Created", "ScaledUp", ...: how often.
   int CountEvents(const std::string& reason) const;
+  // What the last of them said; empty: there was none.
+  std::string LastText(const std::string& reason) const;
   int64_t passes() const { return passes_; }
   // Of the last pass that failed.
   const Status& last_error() const { return last_error_; }

@@ -84,7 +84,7 @@ TEST(NextStep, AMemberThatGoesWhileItPreparesEndsTheProposal) {
     progress.prepare = state;
     const EpochStep step = NextStep(record, progress, Of({1, 2}), Of({1}).members);
     EXPECT_EQ(step.kind, Kind::kAbort);
-    EXPECT_EQ(step.why, "experts instance of pod pod-2 has gone");
+    EXPECT_EQ(step.gone, Instance(2));
   }
   std::set<InstanceId> restarted = {Instance(1), Instance(2, 1)};
   EXPECT_EQ(NextStep(record, progress, Of({1, 2}), restarted).kind, Kind::kAbort);

@@ -756,9 +756,12 @@ TEST(Reconciler, AMemberThatGoesWhileOthersPrepareEndsTheEpoch) {
   sim.Apply(1, 2);
   sim.Run(Seconds(10));
   ASSERT_TRUE(sim.Topology()->spec.proposed);
-  ASSERT_TRUE(
-      sim.user.Delete(kPods, {"default", sim.Pods(Role::kExperts)[0].name}, {}, kLimits).ok());
+  const PodSeen gone = sim.Pods(Role::kExperts)[0];
+  ASSERT_TRUE(sim.user.Delete(kPods, {"default", gone.name}, {}, kLimits).ok());
   sim.Run(Seconds(60));
+  EXPECT_EQ(
+      sim.op().LastText("TopologyAborted"),
+      "epoch 1 is given up: experts-1 (pod " + gone.name + ", " + gone.ip + ":9000) has gone");
   sim.ExpectWhole(1, 2);
   EXPECT_EQ(sim.workers.aborts(), 1);
   EXPECT_EQ(sim.Topology()->spec.committed->epoch, 2);
