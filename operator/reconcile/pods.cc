@@ -160,12 +160,18 @@ PodPlan PlanPods(std::span<const PodSeen> pods, const RoleWanted& wanted,
                        std::all_of(members.begin(), members.end(), [&](const PodSeen* pod) {
                          return committed.contains(pod->uid);
                        });
+  // Who replaces one of the topology that crash-loops and does so itself stays for its pause: if it
+  // went, none would be young, and another one would come at once.
+  auto replacements = std::count_if(live.begin(), live.end(), [&](const PodSeen* pod) {
+    return committed.contains(pod->uid) && !pod->crash_loop.empty();
+  });
   int kept = 0;
   for (const PodSeen* pod : live) {
     const bool is_member = std::find(members.begin(), members.end(), pod) != members.end();
     const bool wanted_soon = IsGood(*pod, wanted) && kept < wanted.pods;
     kept += IsGood(*pod, wanted);
     if (is_member || wanted_soon || committed.contains(pod->uid)) continue;
+    if (!pod->crash_loop.empty() && replacements-- > 0) continue;
     // One that is too many and serves nobody need not wait for the others.
     if (settled || !pod->containers_ready || IsGood(*pod, wanted)) {
       plan.remove.push_back({pod->name, pod->uid, WhyRemoved(*pod, wanted)});

@@ -79,7 +79,8 @@ struct PodPlan {
 // - Who must leave, and pods of another revision, stay and serve until somebody else is in their
 //   place. For those that must leave replacements come all at once, for a rollout one at a time.
 // - A pod that crash-loops is replaced when no pod of the role is younger than kCrashPause, so that
-//   a worker that never can run costs a pod each ten minutes.
+//   a worker that never can run costs a pod each ten minutes. If it is of the committed topology,
+//   the two are there together.
 // - Of too many, those go that crash-loop, then those that are not ready, then those that must
 // leave, then those of other
 //   revisions, then the youngest; and none of the committed topology before it has let them go.

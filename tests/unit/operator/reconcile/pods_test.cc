@@ -159,6 +159,38 @@ TEST(PlanPods, AWorkerThatKeepsEndingCostsAPodEachTenMinutes) {
   EXPECT_EQ(plan.remove[0].reason, "its worker keeps ending: no such model");
 }
 
+// Members of the topology that keep ending, and replacements that do so themselves at once: one of
+// each per pause, not one after the other.
+TEST(PlanPods, AReplacementThatCrashLoopsTooCostsOnePodPerPause) {
+  for (const int wanted : {1, 3}) {
+    std::vector<PodSeen> pods;
+    std::set<std::string> committed;
+    for (int id = 1; id <= wanted; ++id) {
+      pods.push_back(NotReady(Pod(id)));
+      pods.back().crash_loop = "no such model";
+      pods.back().created = WallTime(seconds(0));
+      committed.insert(pods.back().uid);
+    }
+    int made = 0;
+    const seconds began(100'000), hour(3'600);
+    for (seconds now = began; now < began + hour; ++now) {
+      RoleWanted role = Wanted(wanted);
+      role.now = WallTime(now);
+      const PodPlan plan = PlanPods(pods, role, committed);
+      for (const PodRemoval& gone : plan.remove) {
+        ASSERT_FALSE(committed.contains(gone.uid));
+        std::erase_if(pods, [&](const PodSeen& pod) { return pod.uid == gone.uid; });
+      }
+      for (int i = 0; i < plan.create; ++i) {
+        pods.push_back(NotReady(Pod(wanted + ++made)));
+        pods.back().created = role.now;
+        pods.back().crash_loop = "no such model";
+      }
+    }
+    EXPECT_EQ(made, wanted * 6) << "in an hour, for " << wanted;
+  }
+}
+
 TEST(PlanPods, ALeavingPodCountsForNothing) {
   std::vector<PodSeen> pods = {Pod(1), Pod(2)};
   pods[1].is_leaving = true;
