@@ -140,11 +140,11 @@ std::vector<TopologyInstance> AliveOf(const TopologyRecord& record,
 }
 
 std::vector<TopologyInstance> Without(const TopologyRecord& record, const TopologyRecord& other) {
-  std::set<InstanceId> others;
-  for (const TopologyInstance& one : other.instances) others.insert(IdOf(one));
+  std::set<std::string> reached;
+  for (const TopologyInstance& one : other.instances) reached.insert(one.address);
   std::vector<TopologyInstance> out;
   for (const TopologyInstance& one : record.instances) {
-    if (!others.contains(IdOf(one))) out.push_back(one);
+    if (!reached.contains(one.address)) out.push_back(one);
   }
   return out;
 }

@@ -100,5 +100,17 @@ TEST(TopologyName, IsAnotherForWhatCannotFollow) {
   EXPECT_EQ(TopologyName("chat", other), name) << "epochs of one topology may differ in it";
 }
 
+// A pod whose container was started again is reached where its former instance was: told to leave,
+// the new one would take no requests.
+TEST(TopologyRecord, WhoIsInAnothersPlaceDoesNotLeave) {
+  const TopologyRecord before = *Recorded(Small()).spec.committed;
+  Topology next = Small();
+  next.attention = {At(Role::kAttention, "a1", 1)};
+  next.experts = {At(Role::kExperts, "e1"), At(Role::kExperts, "e3")};
+  const std::vector<TopologyInstance> leavers = Without(before, *Recorded(next).spec.committed);
+  ASSERT_EQ(leavers.size(), 1u);
+  EXPECT_EQ(leavers[0].pod_uid, "e2");
+}
+
 }  // namespace
 }  // namespace janus::control
