@@ -19,4 +19,8 @@ std::shared_ptr<grpc::Channel> DialInstance(const std::string& address) {
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
 }
 
+bool IsPausing(grpc::Channel& channel) {
+  return channel.GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_TRANSIENT_FAILURE;
+}
+
 }  // namespace janus

@@ -12,4 +12,8 @@ namespace janus {
 // whose machine is gone is noticed without traffic.
 std::shared_ptr<grpc::Channel> DialInstance(const std::string& address);
 
+// Whether calls on the channel fail at once because it could not connect a moment ago: whoever is
+// there now is reached sooner by another one.
+bool IsPausing(grpc::Channel& channel);
+
 }  // namespace janus

@@ -184,15 +184,18 @@ std::vector<Relay::StubPtr> Relay::StubsFor(const std::vector<const v1::RelayTar
   std::set<std::string> used;
   const MutexLock lock(mu_);
   for (const v1::RelayTarget* const target : targets) {
-    StubPtr& stub = stubs_[target->address()];
-    if (stub == nullptr) {
-      stub = v1::Control::NewStub(DialInstance(target->address()));
+    Line& line = lines_[target->address()];
+    // At the address of one that was lost its successor may be: it need not wait for a pause that
+    // the loss began.
+    if (line.channel == nullptr || IsPausing(*line.channel)) {
+      line.channel = DialInstance(target->address());
+      line.stub = v1::Control::NewStub(line.channel);
     }
-    out.push_back(stub);
+    out.push_back(line.stub);
     used.insert(target->address());
   }
-  if (only_these || stubs_.size() > kMostTargets) {
-    std::erase_if(stubs_, [&](const auto& one) { return !used.contains(one.first); });
+  if (only_these || lines_.size() > kMostTargets) {
+    std::erase_if(lines_, [&](const auto& one) { return !used.contains(one.first); });
   }
   return out;
 }

@@ -45,13 +45,17 @@ class Relay {
 
  private:
   using StubPtr = std::shared_ptr<v1::Control::Stub>;
+  struct Line {
+    std::shared_ptr<grpc::Channel> channel;
+    StubPtr stub;
+  };
   // To each target. Connections are kept while they are asked for: those of other targets than the
   // ones of a Prepare are let go (`only_these`).
   std::vector<StubPtr> StubsFor(const std::vector<const v1::RelayTarget*>& targets,
                                 bool only_these = false);
 
   Mutex mu_;
-  std::map<std::string, StubPtr> stubs_ JANUS_GUARDED_BY(mu_);  // by address
+  std::map<std::string, Line> lines_ JANUS_GUARDED_BY(mu_);  // by address
 };
 
 }  // namespace janus::dataplane

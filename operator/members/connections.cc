@@ -31,7 +31,10 @@ Connections::Relay Connections::Choose(std::span<const std::string> addresses) {
 void Connections::Failed(const std::string& address) {
   const MutexLock lock(mu_);
   const auto found = entries_.find(address);
-  if (found != entries_.end()) found->second.failed = ++clock_;
+  if (found == entries_.end()) return;
+  found->second.failed = ++clock_;
+  // Whoever is there the next time is dialled at once, without a pause that this failure began.
+  found->second.stub = nullptr;
 }
 
 void Connections::CameThrough(const std::string& address) {

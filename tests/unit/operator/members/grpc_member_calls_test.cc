@@ -228,6 +228,18 @@ TEST_F(GrpcMemberCallsTest, AfterACallThatDidNotComeThroughTheNextAttentionInsta
   EXPECT_TRUE(ResultOf(*calls_.Commit(Order(), Count())).ok());
 }
 
+// As a container that is started again: no pause of a connection that failed stands between.
+TEST_F(GrpcMemberCallsTest, WhoComesUpIsReachedAtOnceHoweverOftenItWasNot) {
+  MemberOrder order = Order();
+  order.members = {Member(Role::kAttention, "a0")};
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(ResultOf(*calls_.Commit(order, Count())).code(), StatusCode::kUnavailable);
+  }
+  const ScriptedRelay relay(AddressOf("a0"));
+  const Status reached = ResultOf(*calls_.Commit(order, Count()));
+  EXPECT_TRUE(reached.ok()) << reached.message();
+}
+
 TEST_F(GrpcMemberCallsTest, APrepareThatEndsWithoutItsLastWordIsNone) {
   ScriptedRelay relay(AddressOf("a0"));
   relay.ends_early = true;
