@@ -7,6 +7,7 @@
 #include <map>
 
 #include "cli/load/runner.h"
+#include "cli/objects/commands.h"
 #include "cli/place/command.h"
 #include "cli/plan/command.h"
 #include "cli/screen.h"
@@ -343,6 +344,34 @@ Result<std::string> SimulateWithProgress(const SimulateOptions& options) {
                   [&](const std::string& line) { screen.Block(line.empty() ? "" : line + "\n"); });
 }
 
+struct ObjectCommands {
+  GetOptions get;
+  std::string describe;
+  ScaleOptions scale;
+  std::string deleted;
+};
+
+void DeclareObjects(CLI::App& app, ObjectCommands& commands) {
+  CLI::App* get = app.add_subcommand("get", "Show objects of a service that is served here");
+  get->add_option("kind", commands.get.kind, "services, pods, events, topologies or deployments")
+      ->capture_default_str();
+  get->add_option("name", commands.get.name, "of the service, where several are served");
+  get->add_option("-o,--output", commands.get.output, "yaml or json: the objects whole");
+  CLI::App* describe =
+      app.add_subcommand("describe", "Show a service that is served here, and why it is as it is");
+  describe->add_option("name", commands.describe, "of the service, where several are served");
+  CLI::App* scale =
+      app.add_subcommand("scale", "Change the instances of a service that is served here");
+  scale->add_option("name", commands.scale.name, "of the service, where several are served");
+  scale->add_option("--attention", commands.scale.attention, "attention instances")
+      ->check(CLI::Range(1, 256));
+  scale->add_option("--experts", commands.scale.experts, "expert instances")
+      ->check(CLI::Range(1, 1024));
+  scale->add_flag("--wait", commands.scale.wait, "return when as many serve");
+  CLI::App* deleted = app.add_subcommand("delete", "End a service that is served here");
+  deleted->add_option("name", commands.deleted, "of the service, where several are served");
+}
+
 void DeclareValidate(CLI::App& app, ValidateOptions& options) {
   CLI::App* validate =
       app.add_subcommand("validate", "Judge a MoEService object without serving it");
@@ -455,6 +484,8 @@ int Run(int argc, char** argv) {
   DeclarePlan(app, plan);
   DeclarePlace(app, place);
   DeclareSimulate(app, simulate);
+  ObjectCommands objects;
+  DeclareObjects(app, objects);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -482,6 +513,14 @@ int Run(int argc, char** argv) {
     status = Print(Place(place));
   } else if (app.got_subcommand("simulate")) {
     status = Print(SimulateWithProgress(simulate));
+  } else if (app.got_subcommand("get")) {
+    status = Print(Get(objects.get));
+  } else if (app.got_subcommand("describe")) {
+    status = Print(Describe(objects.describe));
+  } else if (app.got_subcommand("scale")) {
+    status = Print(Scale(objects.scale, stop));
+  } else if (app.got_subcommand("delete")) {
+    status = Print(Delete(objects.deleted));
   } else {
     status = Load(load, stop);
   }

@@ -8,25 +8,31 @@
 #include <fstream>
 #include <thread>
 
+#include "cli/objects/running_services.h"
 #include "cli/screen.h"
 #include "cli/service_file.h"
 #include "cli/table.h"
 #include "common/free_memory.h"
 #include "common/model/config.h"
+#include "operator/api/yaml.h"
+#include "operator/local/embedded/embedded_cluster.h"
+#include "operator/local/embedded/service_follower.h"
 #include "operator/local/environment.h"
 #include "operator/local/machine.h"
-#include "operator/local/service.h"
+#include "operator/local/processes.h"
+#include "operator/reconcile/names.h"
 #include "operator/reconcile/plan.h"
 
 namespace janus::cli {
 namespace {
 
-using control::LocalService;
+using control::EmbeddedCluster;
+using control::ServicePhase;
 
 constexpr std::chrono::milliseconds kTick{100};
 constexpr Seconds kTableInterval{1};
 constexpr Seconds kLineInterval{10};
-constexpr Seconds kStopGrace{5};
+const control::CallLimits kLimits;
 
 struct Object {
   control::MoEService service;
@@ -71,24 +77,31 @@ Status RequireFile(const std::string& path, const std::string& what) {
   return NotFound(path + ": no such file; want " + what);
 }
 
-// Everything that can be known before a process is started.
-Result<control::LocalServiceOptions> Check(const ServeOptions& options,
-                                           const control::MoEService& service) {
-  control::LocalServiceOptions out;
-  out.name = service.metadata.name;
+// What is known before a process is started.
+struct Checked {
+  control::ObjectKey key;
+  std::string model_dir;
+  ModelDescription model;
+  control::ServicePlan plan;
+  control::EmbeddedClusterOptions cluster;  // but for log_dir
+};
+
+Result<Checked> Check(const ServeOptions& options, const control::MoEService& service) {
+  Checked out;
+  out.key = {service.metadata.namespace_.empty() ? "default" : service.metadata.namespace_,
+             service.metadata.name};
   out.model_dir = service.spec.model.source.host_path->path;
-  out.host = options.host;
-  out.port = options.port;
-  out.chat_template = options.chat_template;
-  out.api_keys_file = options.api_keys_file;
-  out.worker_metrics_port = options.worker_metrics_port;
-  out.debug_logits_hash = options.debug_logits_hash;
-  out.gateway = options.gateway;
-  out.request_bytes = service.spec.gateway.limits.request_size.value;
-  out.open_streams = service.spec.gateway.limits.open_streams;
-  JANUS_ASSIGN_OR_RETURN(out.worker_program, control::FindSibling("janus-worker"));
-  JANUS_ASSIGN_OR_RETURN(out.gateway_program, control::FindSibling("janus-gateway"));
-  JANUS_RETURN_IF_ERROR(control::CheckCanListen(options.host, options.port));
+  control::EmbeddedClusterOptions& cluster = out.cluster;
+  cluster.ns = out.key.namespace_;
+  cluster.host = options.host;
+  cluster.chat_template = options.chat_template;
+  cluster.api_keys_file = options.api_keys_file;
+  cluster.worker_metrics_port = options.worker_metrics_port;
+  cluster.debug_logits_hash = options.debug_logits_hash;
+  cluster.gateway = options.gateway;
+  JANUS_ASSIGN_OR_RETURN(cluster.worker_program, control::FindSibling("janus-worker"));
+  JANUS_ASSIGN_OR_RETURN(cluster.gateway_program, control::FindSibling("janus-gateway"));
+  JANUS_ASSIGN_OR_RETURN(cluster.port, control::FindPort(options.host, options.port));
   JANUS_ASSIGN_OR_RETURN(out.model, LoadModelConfig(out.model_dir));
   JANUS_RETURN_IF_ERROR(RequireFile(out.model_dir + "/tokenizer.json", "the model's tokenizer"));
   if (!options.chat_template.empty()) {
@@ -97,11 +110,11 @@ Result<control::LocalServiceOptions> Check(const ServeOptions& options,
   if (!options.api_keys_file.empty()) {
     JANUS_RETURN_IF_ERROR(RequireFile(options.api_keys_file, "API keys, one per line"));
   }
-  control::MachineRoom room;
-  JANUS_ASSIGN_OR_RETURN(room.memory_bytes, AvailableMemoryBytes());
-  room.cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  JANUS_ASSIGN_OR_RETURN(out.plan,
-                         control::PlanService(service, out.model, room, options.memory_bytes));
+  JANUS_ASSIGN_OR_RETURN(cluster.room.memory_bytes, AvailableMemoryBytes());
+  cluster.room.cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  JANUS_ASSIGN_OR_RETURN(
+      out.plan, control::PlanService(service, out.model, cluster.room, options.memory_bytes));
+  cluster.gateway_memory_bytes = out.plan.gateway_memory_bytes;
   if (options.worker_metrics_port + out.plan.m + out.plan.n > 65'536) {
     return InvalidArgument("--worker-metrics-port " + std::to_string(options.worker_metrics_port) +
                            ": " + std::to_string(out.plan.m + out.plan.n) +
@@ -113,31 +126,44 @@ Result<control::LocalServiceOptions> Check(const ServeOptions& options,
 // Shows how a service comes up and how it does.
 class Display {
  public:
-  Display(Screen& screen, const control::LocalServiceOptions& options)
-      : screen_(screen), options_(options) {}
+  Display(Screen& screen, const Checked& checked)
+      : screen_(screen),
+        checked_(checked),
+        endpoint_("http://" + Host(checked.cluster.host) + ":" +
+                  std::to_string(checked.cluster.port) + "/v1"),
+        heading_(checked.key.name + "  " + endpoint_ + "  Ctrl-C stops it") {}
 
-  void Show(LocalService& service, MonotonicTime now) {
-    if (service.phase() != phase_) {
-      phase_ = service.phase();
-      if (phase_ == LocalService::Phase::kServing) Announce(service, now);
+  void Show(EmbeddedCluster& cluster, const control::ServiceFollower& follower, MonotonicTime now) {
+    if (follower.has_served()) {
+      if (!announced_) Announce(now);
+      return ShowFigures(cluster, now);
     }
-    switch (phase_) {
-      case LocalService::Phase::kStarting:
-        ShowStarting(service);
-        break;
-      case LocalService::Phase::kLoading:
-        ShowLoading(service);
-        break;
-      case LocalService::Phase::kOpening:
-        Progress("opening the gateway");
-        break;
-      case LocalService::Phase::kServing:
-        ShowFigures(service, now);
-        break;
+    switch (follower.phase()) {
+      case ServicePhase::kStarting:
+        return ShowStarting(follower.pods_ready());
+      case ServicePhase::kLoading:
+        return ShowLoading(cluster.progress());
+      case ServicePhase::kOpening:
+      case ServicePhase::kServing:
+        return Progress("opening the gateway");
+    }
+  }
+
+  // What befell a service that serves, and heals.
+  void Tell(const control::ContainerEvent& event) {
+    if (!announced_ || event.expected) return;
+    if (event.kind == control::ContainerEvent::Kind::kEnded) {
+      screen_.Line(event.text + "; it is started again");
+    } else {
+      screen_.Line(event.process + " runs");
     }
   }
 
  private:
+  static std::string Host(const std::string& host) {
+    return host.find(':') == std::string::npos ? host : "[" + host + "]";
+  }
+
   // On a terminal in place; elsewhere a line whenever it says something new.
   void Progress(const std::string& text) {
     if (text == last_) return;
@@ -149,14 +175,13 @@ class Display {
     }
   }
 
-  void ShowStarting(LocalService& service) {
-    const std::string all = std::to_string(options_.plan.m + options_.plan.n);
+  void ShowStarting(int ready) {
+    const std::string all = std::to_string(checked_.plan.m + checked_.plan.n);
     if (!screen_.is_terminal()) return Progress("starting " + all + " workers");
-    Progress("starting workers: " + std::to_string(service.workers_ready()) + " of " + all);
+    Progress("starting workers: " + std::to_string(ready) + " of " + all);
   }
 
-  void ShowLoading(LocalService& service) {
-    const PrepareProgress progress = service.progress();
+  void ShowLoading(const PrepareProgress& progress) {
     if (progress.bytes_total == 0) return Progress("loading weights");
     // Tenths where every line stays.
     const uint64_t step = screen_.is_terminal() ? 1 : 10;
@@ -166,20 +191,19 @@ class Display {
              control::FormatBytes(static_cast<int64_t>(progress.bytes_total)));
   }
 
-  void Announce(LocalService& service, MonotonicTime now) {
+  void Announce(MonotonicTime now) {
+    announced_ = true;
     screen_.Block("");
-    screen_.Line("serving " + options_.plan.effective.model_name + " at " + service.endpoint() +
-                 "/v1");
-    screen_.Line("logs: " + options_.log_dir);
-    heading_ = options_.name + "  " + service.endpoint() + "/v1  Ctrl-C stops it";
+    screen_.Line("serving " + checked_.plan.effective.model_name + " at " + endpoint_);
+    screen_.Line("logs: " + checked_.cluster.log_dir);
     looked_ = now;
   }
 
-  void ShowFigures(LocalService& service, MonotonicTime now) {
+  void ShowFigures(EmbeddedCluster& cluster, MonotonicTime now) {
     const Seconds interval = screen_.is_terminal() ? kTableInterval : kLineInterval;
     if (now - looked_ < interval) return;
-    const Result<Statistics> statistics = service.GetStatistics();
-    if (!statistics.ok()) return;  // a member that is gone is told by its exit
+    const std::optional<Statistics> statistics = cluster.LatestStatistics(checked_.key);
+    if (!statistics) return;
     const Seconds between = now - looked_;
     const ServiceView view = Summarize(before_, *statistics, between);
     if (screen_.is_terminal()) {
@@ -194,21 +218,66 @@ class Display {
   }
 
   Screen& screen_;
-  const control::LocalServiceOptions& options_;
-  LocalService::Phase phase_ = LocalService::Phase::kStarting;
+  const Checked& checked_;
+  const std::string endpoint_;
+  const std::string heading_;
+  bool announced_ = false;
   std::string last_;
-  std::string heading_;
   Statistics before_;
   MonotonicTime looked_;
   uint64_t shown_tokens_ = 0;
 };
 
-// Until a signal (OK) or the end of the service (why).
-Status Loop(LocalService& service, Display& display, const Clock& clock, StopSignals& stop) {
+Result<std::vector<control::Node>> WorkersOf(EmbeddedCluster& cluster,
+                                             const control::ObjectKey& key) {
+  control::ListOptions options;
+  options.selection.namespace_ = key.namespace_;
+  options.selection.label_selector = std::string(control::kServiceLabel) + "=" + key.name;
+  const auto pods = cluster.api().List(control::kPods, options, kLimits);
+  if (!pods.ok()) return Unavailable(pods.error().message);
+  return pods->items;
+}
+
+// Lets others find the service while it runs.
+class Announcement {
+ public:
+  Announcement(std::string link, const std::string& socket) : link_(std::move(link)) {
+    std::error_code error;
+    std::filesystem::remove(link_, error);  // of a run that was killed
+    std::filesystem::create_symlink(socket, link_, error);
+    if (error) failed_ = FailedPrecondition(link_ + ": " + error.message());
+  }
+  ~Announcement() {
+    std::error_code error;
+    std::filesystem::remove(link_, error);
+  }
+  Announcement(const Announcement&) = delete;
+  Announcement& operator=(const Announcement&) = delete;
+  const Status& status() const { return failed_; }
+
+ private:
+  const std::string link_;
+  Status failed_;
+};
+
+// Until a signal or the deletion of the service (OK), or the end of its start (why).
+Status Loop(EmbeddedCluster& cluster, const Checked& checked, Display& display, const Clock& clock,
+            StopSignals& stop) {
+  control::ServiceFollower follower({checked.cluster.log_dir}, clock.Now());
   while (!stop.Came()) {
-    JANUS_RETURN_IF_ERROR(service.Step(clock.Now()));
-    display.Show(service, clock.Now());
-    pollfd fds[] = {{stop.fd(), POLLIN, 0}, {service.event_fd(), POLLIN, 0}};
+    JANUS_RETURN_IF_ERROR(cluster.health());
+    const std::vector<control::ContainerEvent> events = cluster.TakeEvents();
+    for (const control::ContainerEvent& event : events) display.Tell(event);
+    JANUS_ASSIGN_OR_RETURN(const std::vector<control::Node> pods, WorkersOf(cluster, checked.key));
+    const auto service =
+        cluster.api().Get(control::kMoEServices, checked.key, control::Subresource::kNone, kLimits);
+    if (service.ok()) {
+      JANUS_RETURN_IF_ERROR(follower.Follow(*service, pods, events, clock.Now()));
+      display.Show(cluster, follower, clock.Now());
+    } else if (pods.empty()) {
+      return OkStatus();  // deleted, and its workers have gone
+    }
+    pollfd fds[] = {{stop.fd(), POLLIN, 0}, {cluster.event_fd(), POLLIN, 0}};
     poll(fds, 2, static_cast<int>(kTick.count()));
   }
   return OkStatus();
@@ -220,31 +289,39 @@ Status Serve(const ServeOptions& options, StopSignals& stop) {
   const SystemClock clock;
   Screen screen(STDOUT_FILENO, isatty(STDOUT_FILENO) == 1);
   JANUS_ASSIGN_OR_RETURN(const Object object, ReadObject(options));
-  JANUS_ASSIGN_OR_RETURN(control::LocalServiceOptions local, Check(options, object.service));
-  JANUS_ASSIGN_OR_RETURN(local.log_dir,
-                         control::MakeStateFolder(control::ReadEnvironment(), local.name));
+  JANUS_ASSIGN_OR_RETURN(Checked checked, Check(options, object.service));
+  const std::string& name = checked.key.name;
+  JANUS_ASSIGN_OR_RETURN(checked.cluster.log_dir,
+                         control::MakeStateFolder(control::ReadEnvironment(), name));
+  const std::string& log_dir = checked.cluster.log_dir;
   JANUS_ASSIGN_OR_RETURN(const control::FolderLock lock,
-                         control::FolderLock::Take(local.log_dir, "service " + local.name));
+                         control::FolderLock::Take(log_dir, "service " + name));
   if (!options.model_dir.empty()) {
-    const std::string path = local.log_dir + "/service.yaml";
+    const std::string path = log_dir + "/service.yaml";
     JANUS_RETURN_IF_ERROR(WriteObject(path, object.text));
     screen.Line("# " + path + "\n" + object.text);
   }
-  const control::ServicePlan& plan = local.plan;
-  screen.Line("service " + local.name + ": " + local.model.architecture + " in " +
+  const control::ServicePlan& plan = checked.plan;
+  screen.Line("service " + name + ": " + checked.model.architecture + " in " +
               std::string(ToString(plan.dtype)) + ", " + std::to_string(plan.m) +
               " attention and " + std::to_string(plan.n) + " expert instances, " +
               std::to_string(plan.slots_per_instance) + " slots each, needs " +
               control::FormatBytes(plan.need.total()));
   if (!plan.held.empty()) screen.Line("note: " + plan.held);
 
-  JANUS_ASSIGN_OR_RETURN(const std::unique_ptr<LocalService> service,
-                         LocalService::Start(local, clock.Now()));
-  Display display(screen, local);
-  Status ended = Loop(*service, display, clock, stop);
+  JANUS_ASSIGN_OR_RETURN(const std::unique_ptr<EmbeddedCluster> cluster,
+                         EmbeddedCluster::Start(checked.cluster));
+  JANUS_ASSIGN_OR_RETURN(control::Node tree, control::ParseYaml(object.text, "the object"));
+  control::SetAt(tree, {"metadata", "namespace"}, control::Node::String(checked.key.namespace_));
+  const auto made = cluster->api().Create(control::kMoEServices, tree, {}, kLimits);
+  if (!made.ok()) return InvalidArgument(made.error().message);
+  const Announcement announcement(log_dir + "/" + kApiLink, cluster->api_socket());
+  JANUS_RETURN_IF_ERROR(announcement.status());
+  Display display(screen, checked);
+  Status ended = Loop(*cluster, checked, display, clock, stop);
   screen.Block("");
   if (ended.ok()) screen.Line("stopping");
-  service->Stop(kStopGrace);
+  cluster->Stop();
   return ended;
 }
 

@@ -6,7 +6,7 @@
 
 #include "common/status.h"
 #include "common/stop_signals.h"
-#include "operator/local/service.h"
+#include "operator/local/embedded/embedded_cluster.h"
 
 namespace janus::cli {
 
@@ -26,8 +26,9 @@ struct ServeOptions {
   control::GatewayTuning gateway;
 };
 
-// Serves until a stop signal (OK) or until a process fails (its error). Nothing is left behind but
-// the logs.
+// Serves until a stop signal, or until the service is deleted (OK). Until it has served for the
+// first time whatever keeps it from serving ends it, with the reason; from then on it heals.
+// Nothing is left behind but the logs.
 Status Serve(const ServeOptions& options, StopSignals& stop);
 
 }  // namespace janus::cli

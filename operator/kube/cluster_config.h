@@ -34,10 +34,14 @@ struct ExecPlugin {
   friend bool operator==(const ExecPlugin&, const ExecPlugin&) = default;
 };
 
+// What a host begins with that is the path of a Unix socket: for a server of this machine, without
+// TLS.
+inline constexpr std::string_view kUnixHost = "unix:";
+
 // Where the API server is, whom to trust, and who we are.
 struct ClusterConfig {
   std::string origin;  // for messages: "/etc/kube/config, context 'prod'", "service account"
-  std::string host;    // a name or an address, IPv6 without brackets
+  std::string host;    // a name or an address, IPv6 without brackets; or kUnixHost and a path
   int port = 443;
   std::string path_prefix;  // of every URL; empty, or "/k8s/clusters/c-1"
   bool use_tls = true;

@@ -196,13 +196,16 @@ class HttpConnection final : public Connection {
       }
       JANUS_RETURN_IF_ERROR(Present(context, credentials));
       client_ = std::move(client);
+    } else if (host_.starts_with(kUnixHost)) {
+      client_ = std::make_unique<httplib::ClientImpl>(host_.substr(kUnixHost.size()), config.port);
+      client_->set_address_family(AF_UNIX);
     } else {
       client_ = std::make_unique<httplib::ClientImpl>(server_name_, config.port);
     }
     client_->enable_server_certificate_verification(false);
     client_->set_keep_alive(true);
     client_->set_url_encode(false);
-    client_->set_tcp_nodelay(true);
+    client_->set_tcp_nodelay(!host_.starts_with(kUnixHost));
     client_->set_socket_options([this](int socket) { OnSocket(socket); });
     return OkStatus();
   }

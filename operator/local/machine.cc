@@ -1,6 +1,7 @@
 #include "operator/local/machine.h"
 
 #include <netdb.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -8,8 +9,19 @@
 #include <cstring>
 
 namespace janus::control {
+namespace {
 
-Status CheckCanListen(const std::string& host, int port) {
+int BoundPort(int fd) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return 0;
+  return ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&address)->sin6_port
+                                             : reinterpret_cast<sockaddr_in*>(&address)->sin_port);
+}
+
+}  // namespace
+
+Result<int> FindPort(const std::string& host, int port) {
   const std::string where = host + ":" + std::to_string(port);
   if (port < 0 || port > 65'535) return InvalidArgument(where + ": want a port in 0..65535");
   addrinfo hints{};
@@ -25,10 +37,11 @@ Status CheckCanListen(const std::string& host, int port) {
     const int on = 1;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     if (bind(fd, found->ai_addr, found->ai_addrlen) != 0 || listen(fd, 1) != 0) failed = errno;
+    if (failed == 0 && port == 0) port = BoundPort(fd);
     close(fd);
   }
   freeaddrinfo(found);
-  if (failed == 0) return OkStatus();
+  if (failed == 0) return port;
   if (failed == EADDRINUSE) {
     return AlreadyExists(where +
                          ": the port is in use; stop what listens there or give another --port");

@@ -6,8 +6,8 @@
 
 namespace janus::control {
 
-// Whether `host:port` can be listened on: binds and lets go. Port 0 always can.
-// AlreadyExists: in use; InvalidArgument: no such address here; names both.
-Status CheckCanListen(const std::string& host, int port);
+// The port on which `host` can be listened at: `port`, or for 0 one that is free now. Binds and
+// lets go. AlreadyExists: in use; InvalidArgument: no such address here; names both.
+Result<int> FindPort(const std::string& host, int port);
 
 }  // namespace janus::control

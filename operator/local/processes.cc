@@ -35,8 +35,8 @@ Result<Pipe> MakePipe() {
 }
 
 // Between fork and exec, where other threads of ours may hold any lock: system calls only.
-[[noreturn]] void Become(const char* program, char* const* argv, pid_t parent, int output,
-                         int failure) {
+[[noreturn]] void Become(const char* program, char* const* argv, char* const* environment,
+                         pid_t parent, int output, int failure) {
   setpgid(0, 0);
   // Our death ends it, in whatever way we die. The parent may be dead already, before this line.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -55,10 +55,26 @@ Result<Pipe> MakePipe() {
   dup2(output, STDERR_FILENO);
   // Libraries of ours may hold files without close-on-exec; a worker must not inherit a port.
   close_range(3, UINT_MAX, CLOSE_RANGE_CLOEXEC);
-  execv(program, argv);
+  execve(program, argv, environment);
   const int error = errno;
   [[maybe_unused]] const ssize_t told = write(failure, &error, sizeof(error));
   _exit(127);
+}
+
+// What this process has in its environment, but for what `added` sets, and `added`.
+std::vector<char*> WithOurs(const std::vector<std::string>& added) {
+  std::vector<char*> out;
+  for (char** one = environ; *one != nullptr; ++one) {
+    const std::string_view ours(*one);
+    const std::string_view name = ours.substr(0, ours.find('=') + 1);
+    const bool is_set = std::any_of(added.begin(), added.end(), [&](const std::string& other) {
+      return other.starts_with(name);
+    });
+    if (!is_set) out.push_back(*one);
+  }
+  for (const std::string& one : added) out.push_back(const_cast<char*>(one.c_str()));
+  out.push_back(nullptr);
+  return out;
 }
 
 Status ExecFailed(const std::string& program, int error) {
@@ -150,12 +166,14 @@ Status Processes::Start(const ProcessSpec& spec) {
     argv.push_back(const_cast<char*>(argument.c_str()));
   }
   argv.push_back(nullptr);
+  const std::vector<char*> environment = WithOurs(spec.environment);
 
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid < 0) return Exhausted(spec.program + ": fork", errno);
   if (pid == 0) {
-    Become(spec.program.c_str(), argv.data(), parent, output.write.get(), failure.write.get());
+    Become(spec.program.c_str(), argv.data(), environment.data(), parent, output.write.get(),
+           failure.write.get());
   }
   // Both sides set it, so that it holds whoever runs first.
   setpgid(pid, pid);
@@ -196,8 +214,8 @@ void Processes::ReadOutputs(const std::stop_token& stop) {
     std::vector<pollfd> fds = {{wake_fd_, POLLIN, 0}};
     {
       MutexLock lock(mu_);
+      std::erase_if(children_, [](const auto& child) { return child->exited; });
       for (const auto& child : children_) {
-        if (child->exited) continue;
         children.push_back(child.get());
         fds.push_back({child->output.get(), POLLIN, 0});
         fds.push_back({child->pid_fd.get(), POLLIN, 0});
@@ -263,8 +281,15 @@ void Processes::Reap(Child& child) {
 
   MutexLock lock(mu_);
   child.exited = true;
-  const bool clean = info.si_pid != 0 && info.si_code == CLD_EXITED && info.si_status == 0;
-  Post({ProcessEvent::Kind::kExited, child.name, std::move(text), clean, stopping_});
+  ProcessEvent event{ProcessEvent::Kind::kExited, child.name, std::move(text)};
+  event.expected = stopping_;
+  // Unknown where somebody else has reaped it: not a success.
+  if (info.si_pid == 0) {
+    event.exit_code = -1;
+  } else {
+    (info.si_code == CLD_EXITED ? event.exit_code : event.signal) = info.si_status;
+  }
+  Post(std::move(event));
   gone_.NotifyAll();
 }
 
@@ -286,12 +311,22 @@ std::optional<ProcessEvent> Processes::NextEvent() {
   return event;
 }
 
+void Processes::SignalOne(const Child& child, int signal) {
+  // By pidfd: the number may belong to somebody else by now.
+  if (!child.exited) syscall(SYS_pidfd_send_signal, child.pid_fd.get(), signal, nullptr, 0);
+}
+
+void Processes::Signal(const std::string& name, int signal) {
+  MutexLock lock(mu_);
+  for (const auto& child : children_) {
+    if (child->name == name) SignalOne(*child, signal);
+  }
+}
+
 void Processes::SignalAll(int signal) {
   MutexLock lock(mu_);
   for (auto child = children_.rbegin(); child != children_.rend(); ++child) {
-    if ((*child)->exited) continue;
-    // By pidfd: the number may belong to somebody else by now.
-    syscall(SYS_pidfd_send_signal, (*child)->pid_fd.get(), signal, nullptr, 0);
+    SignalOne(**child, signal);
   }
 }
 

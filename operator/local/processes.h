@@ -19,6 +19,8 @@ struct ProcessSpec {
   std::string name;                    // "attention-0": distinct; names the log file
   std::string program;                 // a path
   std::vector<std::string> arguments;  // without the program's name
+  // "NAME=value", beside what this process has in its environment, or in its place.
+  std::vector<std::string> environment = {};
 };
 
 // Something a process did. Each gives at most one of either kind.
@@ -27,8 +29,10 @@ struct ProcessEvent {
   Kind kind = Kind::kReady;
   std::string name;
   std::string text;       // kReady: the address; kExited: why, with last words and log
-  bool clean = false;     // kExited: status 0
+  int exit_code = 0;      // kExited: its status, where `signal` is 0
+  int signal = 0;         // kExited: that ended it; 0: none did
   bool expected = false;  // kExited: after Stop
+  bool clean() const { return exit_code == 0 && signal == 0; }
 };
 
 // The processes of one run: each in a process group of its own (Ctrl-C reaches us alone), killed by
@@ -52,13 +56,17 @@ class Processes {
   Processes(const Processes&) = delete;
   Processes& operator=(const Processes&) = delete;
 
-  // Returns when the program runs. NotFound, PermissionDenied: it cannot be executed (with the
-  // path); ResourceExhausted: no more processes or files.
+  // Returns when the program runs. A name can be used again once its exit was told. NotFound,
+  // PermissionDenied: it cannot be executed (with the path); ResourceExhausted: no more processes
+  // or files.
   Status Start(const ProcessSpec& spec);
 
   // Readable when NextEvent has something; for poll().
   int event_fd() const { return event_fd_; }
   std::optional<ProcessEvent> NextEvent();
+
+  // To the process of that name, if it runs.
+  void Signal(const std::string& name, int signal);
 
   // SIGTERM to every process, latest first; after `grace` SIGKILL to the rest and their groups.
   // Returns when all are gone. Their exits are events marked expected.
@@ -77,6 +85,7 @@ class Processes {
   bool ReadSome(Child& child);
   void Reap(Child& child);
   void Post(ProcessEvent event) JANUS_REQUIRES(mu_);
+  static void SignalOne(const Child& child, int signal);
   void SignalAll(int signal);
   bool AwaitNone(MonotonicTime deadline);
   void Wake();
@@ -87,7 +96,7 @@ class Processes {
   mutable Mutex mu_;
   CondVar gone_;
   std::vector<std::unique_ptr<Child>> children_ JANUS_GUARDED_BY(mu_);
-  std::vector<ProcessEvent> events_ JANUS_GUARDED_BY(mu_);  // two per child at most
+  std::vector<ProcessEvent> events_ JANUS_GUARDED_BY(mu_);  // two per start at most
   bool stopping_ JANUS_GUARDED_BY(mu_) = false;
   std::jthread reader_;
 };

@@ -40,12 +40,14 @@ bool IsStale(const std::string& folder) {
   return free;
 }
 
-// Removes what a run makes, its sockets and its lock, and the folder if nothing else is in it.
+// Removes what a run makes, its sockets, links to them and its lock, and the folder if nothing else
+// is in it.
 void RemoveRun(const std::string& folder) {
   std::error_code error;
   std::vector<std::string> ours;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    if (at->symlink_status(error).type() == fs::file_type::socket) ours.push_back(at->path());
+    const fs::file_type type = at->symlink_status(error).type();
+    if (type == fs::file_type::socket || type == fs::file_type::symlink) ours.push_back(at->path());
   }
   ours.push_back(folder + std::string(kLock));
   for (const std::string& path : ours) unlink(path.c_str());

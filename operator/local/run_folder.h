@@ -10,8 +10,8 @@ namespace janus::control {
 // A folder for one run's Unix sockets: below $XDG_RUNTIME_DIR, or the temporary folder when there
 // is none or its path is too long; mode 0700, so that file permissions guard the sockets. Gone with
 // the object; what a killed run left is removed by the next one's Create, which knows it by its
-// lock, that nobody holds any more. Of a dead run only sockets and the lock are removed, never what
-// somebody else has put there. Thread-compatible.
+// lock, that nobody holds any more. Of a dead run only sockets, links and the lock are removed,
+// never what somebody else has put there. Thread-compatible.
 class RunFolder {
  public:
   // FailedPrecondition: no folder can be made, or every path would pass kMaxSocketPath.

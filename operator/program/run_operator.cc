@@ -12,7 +12,7 @@
 #include "common/stop_signals.h"
 #include "operator/kube/client.h"
 #include "operator/manager/manager.h"
-#include "operator/program/folder_planner.h"
+#include "operator/planner/folder_planner.h"
 #include "operator/program/options.h"
 #include "operator/program/page_server.h"
 

@@ -56,18 +56,23 @@ class Endurance(Service, unittest.TestCase):
                 except ProcessLookupError:
                     pass  # it has ended meanwhile, with the run
                 whole = victim != self.janusctl.pid
+                # Who is lost before it served ends the start; later it heals.
+                serves = whole and any(line.startswith("serving ") for line in self.janusctl.stdout)
+                if serves:
+                    self.complete_when_it_listens([5, 6, 7], tokens=2)
+                    self.janusctl.send_signal(signal.SIGINT)
             else:
                 self.wait_for_line("serving ")
                 self.complete([5, 6, 7], tokens=2)
                 self.janusctl.send_signal(signal.SIGINT)
-                whole = True
+                whole = serves = True
             took = self.seconds_to_end()
             slowest = max(slowest, took)
             self.assertLessEqual(took, 5.0, f"run {run}")
             self.assertEqual(self.segments() - segments, set())
             if whole:  # a killed janusctl leaves its folder of sockets to the next run
                 self.assertEqual(list(self.run_dir.iterdir()), [], f"run {run}")
-                self.assertEqual(self.janusctl.returncode, 1 if killed else 0, f"run {run}")
+                self.assertEqual(self.janusctl.returncode, 0 if serves else 1, f"run {run}")
             self.janusctl.stdout.close()
             self.janusctl.stderr.close()
         print(f"slowest end: {slowest:.1f} s", file=sys.stderr)

@@ -19,15 +19,15 @@ DEMO = SOURCE / "examples" / "demo-model"
 DEADLINE = 60.0
 
 
-def wait_for(condition, what):
+def wait_for(condition, what, seconds=DEADLINE):
     """Polls, because what is awaited is another process's doing."""
-    end = time.monotonic() + DEADLINE
+    end = time.monotonic() + seconds
     while time.monotonic() < end:
         value = condition()
         if value:
             return value
         time.sleep(0.02)
-    raise AssertionError(f"{what}: not within {DEADLINE:.0f} s")
+    raise AssertionError(f"{what}: not within {seconds:.0f} s")
 
 
 def free_port():
@@ -175,13 +175,20 @@ class Service:
                 state = (entry / "stat").read_text().rsplit(")", 1)[1].split()[0]
             except OSError:
                 continue
-            if state != "Z" and str(self.model).encode() in command and b"serve" not in command:
+            if state != "Z" and f"--model={self.model}".encode() in command:
                 found.append((int(entry.name), [part.decode() for part in command]))
         return found
 
     def find_pid(self, name):
-        for pid, command in self.processes():
-            if any(part.endswith(f"/{name}.sock") for part in command) and "--role" in command:
+        """Of the pod <service>-<role>-<revision>-<id>, called role-id; or of the gateway."""
+        for pid, _ in self.processes():
+            try:
+                variables = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            pod = next((v[9:].decode() for v in variables if v.startswith(b"HOSTNAME=")), "")
+            parts = pod.removeprefix("golden-").split("-")
+            if name == "gateway" == parts[0] or name == f"{parts[0]}-{parts[-1]}":
                 return pid
         return None
 
@@ -213,6 +220,42 @@ class Service:
             {"model": "golden", "prompt": prompt, "max_tokens": tokens, "temperature": 0}
         )
         return reply["choices"][0]["text"]
+
+    def complete_when_it_listens(self, prompt, tokens=16):
+        """Of a gateway that may just be started again."""
+        wait_for(self.listens, "the gateway")
+        return self.complete(prompt, tokens)
+
+    def listens(self):
+        try:
+            with urllib.request.urlopen(self.url + "/health", timeout=DEADLINE) as reply:
+                return reply.status == 200
+        except OSError:
+            return False
+
+    def ctl(self, *arguments):
+        """What janusctl says of the service that runs."""
+        done = subprocess.run([BIN / "janusctl", *arguments], env=self.env, capture_output=True,
+                              text=True, timeout=DEADLINE)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def objects(self, kind):
+        """Empty: nothing can be asked yet."""
+        done = subprocess.run([BIN / "janusctl", "get", kind, "-o", "json"], env=self.env,
+                              capture_output=True, text=True, timeout=DEADLINE)
+        if done.returncode != 0:
+            return []
+        root = json.loads(done.stdout)
+        return root["items"] if root["kind"] == "List" else [root]
+
+    def is_probed(self, name):
+        """Whether the node has found the worker ready."""
+        for pod in self.objects("pods"):
+            parts = pod["metadata"]["name"].removeprefix("golden-").split("-")
+            if f"{parts[0]}-{parts[-1]}" == name:
+                return pod["status"].get("containerStatuses", [{}])[0].get("ready", False)
+        return False
 
     def metric(self, name, url=None):
         with urllib.request.urlopen((url or self.url) + "/metrics", timeout=DEADLINE) as reply:

@@ -88,7 +88,7 @@ TEST_F(ProcessesTest, GivesTheReasonTheLastErrorLineAndTheLog) {
       StartShell("a", "echo '2026-01-01 error message=\"broken shard\"'; echo bye; exit 3").ok());
   const ProcessEvent event = Await();
   EXPECT_EQ(event.kind, ProcessEvent::Kind::kExited);
-  EXPECT_FALSE(event.clean);
+  EXPECT_FALSE(event.clean());
   EXPECT_FALSE(event.expected);
   EXPECT_EQ(event.text,
             "a exited with status 3; its last words: 2026-01-01 error "
@@ -118,7 +118,7 @@ TEST_F(ProcessesTest, CallsAStoppedProcessExpected) {
   const ProcessEvent event = Await();
   EXPECT_EQ(event.kind, ProcessEvent::Kind::kExited);
   EXPECT_TRUE(event.expected);
-  EXPECT_TRUE(event.clean);
+  EXPECT_TRUE(event.clean());
 }
 
 TEST_F(ProcessesTest, KillsWhoDoesNotHeedTheRequest) {
@@ -156,9 +156,41 @@ TEST_F(ProcessesTest, ToldOfAnExitWhoseStatusSomebodyElseTook) {
   signal(SIGCHLD, before);
   const ProcessEvent event = Await();
   EXPECT_EQ(event.kind, ProcessEvent::Kind::kExited);
-  EXPECT_FALSE(event.clean);
+  EXPECT_FALSE(event.clean());
   EXPECT_NE(event.text.find("took its exit status"), std::string::npos) << event.text;
   EXPECT_EQ(processes_->running(), 0);
+}
+
+TEST_F(ProcessesTest, TellsHowItEndedInNumbers) {
+  ASSERT_TRUE(StartShell("a", "exit 3").ok());
+  ProcessEvent event = Await();
+  EXPECT_EQ(std::pair(event.exit_code, event.signal), std::pair(3, 0));
+  ASSERT_TRUE(StartShell("a", "kill -SEGV $$").ok()) << "its name is free again";
+  event = Await();
+  EXPECT_EQ(std::pair(event.exit_code, event.signal), std::pair(0, SIGSEGV));
+}
+
+TEST_F(ProcessesTest, SignalsTheOneThatIsMeant) {
+  const std::string script = "trap 'exit 7' USR1; echo ready x; while :; do sleep 0.01; done";
+  ASSERT_TRUE(StartShell("a", script).ok());
+  EXPECT_EQ(Await().name, "a");
+  ASSERT_TRUE(StartShell("b", script).ok());
+  EXPECT_EQ(Await().name, "b");
+  processes_->Signal("b", SIGUSR1);
+  processes_->Signal("c", SIGUSR1);  // nobody
+  const ProcessEvent event = Await();
+  EXPECT_EQ(std::pair(event.name, event.exit_code), std::pair(std::string("b"), 7));
+  EXPECT_EQ(processes_->running(), 1);
+}
+
+TEST_F(ProcessesTest, GivesItsEnvironmentWithWhatIsSet) {
+  ASSERT_EQ(setenv("JANUS_PROCESSES_TEST", "inherited", 1), 0);
+  ASSERT_EQ(setenv("JANUS_PROCESSES_TEST_2", "inherited", 1), 0);
+  ProcessSpec spec{"a", "/bin/sh", {"-c", "echo $JANUS_PROCESSES_TEST $JANUS_PROCESSES_TEST_2"}};
+  spec.environment = {"JANUS_PROCESSES_TEST=set"};
+  ASSERT_TRUE(processes_->Start(spec).ok());
+  Await();
+  EXPECT_EQ(ReadText(dir_ + "/a.log"), "set inherited\n");
 }
 
 TEST_F(ProcessesTest, UndoesAnInheritedIgnoredSigchld) {

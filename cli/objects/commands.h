@@ -1,0 +1,35 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "common/status.h"
+#include "common/stop_signals.h"
+
+namespace janus::cli {
+
+// janusctl get, describe, scale and delete: calls to the object store of a service that another
+// janusctl serves on this machine. An empty name: the only one that runs. Errors are the store's,
+// as an API server's; NotFound: no such service runs.
+
+struct GetOptions {
+  std::string kind = "services";  // services, pods, events, topologies, deployments
+  std::string name;               // of a service
+  std::string output;             // "", "yaml", "json"
+};
+Result<std::string> Get(const GetOptions& options);
+
+Result<std::string> Describe(const std::string& name);
+
+struct ScaleOptions {
+  std::string name;
+  std::optional<int> attention;
+  std::optional<int> experts;
+  bool wait = false;  // until as many serve, or a signal
+};
+Result<std::string> Scale(const ScaleOptions& options, StopSignals& stop);
+
+// The service ends, with all that belongs to it.
+Result<std::string> Delete(const std::string& name);
+
+}  // namespace janus::cli

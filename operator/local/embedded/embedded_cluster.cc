@@ -1,0 +1,224 @@
+#include "operator/local/embedded/embedded_cluster.h"
+
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "operator/local/exhausted.h"
+#include "operator/reconcile/names.h"
+#include "operator/reconcile/pod_template.h"
+
+namespace janus::control {
+namespace {
+
+const CallLimits kLimits;
+constexpr size_t kMostEvents = 256;
+// In the run's folder: whoever looks for a worker follows it.
+constexpr std::string_view kMembersLink = "members";
+constexpr std::string_view kWorker = "worker";
+constexpr std::string_view kGateway = "gateway";
+
+// One memory domain: all map the same memory.
+WorkerSeen WorkerAtSocket(const PodSeen& pod) {
+  WorkerSeen out;
+  out.role = pod.role;
+  out.pod_uid = pod.uid;
+  out.incarnation = pod.restarts;
+  out.node = pod.name;
+  out.domain = "local";
+  out.address = pod.ip + ":" + std::to_string(kGrpcPort);
+  out.exchange_address = pod.ip + ":" + std::to_string(kGrpcPort + 1);
+  return out;
+}
+
+// "attention-1", by the number at the end of its name; "gateway".
+std::string ProcessName(const Node& pod) {
+  const std::string_view role = TextAt(pod, {"metadata", "labels", kRoleLabel});
+  if (role.empty()) return std::string(kGateway);
+  return std::string(role) + "-" + std::to_string(PodIdOf(KeyOf(pod).name).value_or(0));
+}
+
+std::string WithBrackets(const std::string& host) {
+  return host.find(':') == std::string::npos ? host : "[" + host + "]";
+}
+
+std::vector<std::string> GatewayArguments(const EmbeddedClusterOptions& options,
+                                          const std::string& folder) {
+  std::vector<std::string> out = {
+      "--listen=" + WithBrackets(options.host) + ":" + std::to_string(options.port),
+      "--memory-bytes=" + std::to_string(options.gateway_memory_bytes),
+      "--member=unix:" + folder + "/" + std::string(kMembersLink),
+      // Ctrl-C is meant: answers under way get no time, only their ends.
+      "--drain-seconds=0",
+  };
+  if (!options.chat_template.empty()) out.push_back("--chat-template=" + options.chat_template);
+  if (!options.api_keys_file.empty()) out.push_back("--api-keys-file=" + options.api_keys_file);
+  const auto add = [&](const char* flag, const std::optional<int64_t>& value) {
+    if (value) out.push_back(flag + std::to_string(*value));
+  };
+  add("--stream-buffer-bytes=", options.gateway.stream_buffer_bytes);
+  add("--read-seconds=", options.gateway.read_seconds);
+  add("--first-token-seconds=", options.gateway.first_token_seconds);
+  add("--stall-seconds=", options.gateway.stall_seconds);
+  if (options.debug_logits_hash) out.emplace_back("--debug-logits-hash");
+  return out;
+}
+
+LocalNodeOptions NodeOptionsOf(const EmbeddedClusterOptions& options, const std::string& folder) {
+  LocalNodeOptions out;
+  out.folder = folder;
+  out.log_dir = options.log_dir;
+  out.ground.programs = {{std::string(kWorker), options.worker_program},
+                         {std::string(kGateway), options.gateway_program}};
+  // Deletion comes when an epoch without it serves; told to end by hand it is to be started again.
+  out.ground.arguments[std::string(kWorker)] = {"--drain-seconds=5"};
+  out.ground.arguments[std::string(kGateway)] = GatewayArguments(options, folder);
+  out.process_name = ProcessName;
+  out.first_metrics_port = options.worker_metrics_port;
+  out.members_link = kMembersLink;
+  return out;
+}
+
+ManagerOptions ManagerOptionsOf() {
+  ManagerOptions out;
+  out.reconciler.worker_image = "janus-worker";
+  out.reconciler.defaults.gateway_image = "janus-gateway";
+  out.reconciler.defaults.gateway_replicas = 1;
+  out.reconciler.host_paths = {"/"};
+  out.reconciler.ground = Ground::kMachine;
+  out.reconciler.locate = WorkerAtSocket;
+  out.workers = 1;
+  out.instance = "janusctl";
+  return out;
+}
+
+LocalStoreOptions StoreOptionsOf(const EmbeddedClusterOptions& options) {
+  LocalStoreOptions out;
+  out.namespaces = {options.ns};
+  return out;
+}
+
+GrpcMemberCallsOptions CallsOptionsOf(const EmbeddedClusterOptions& options) {
+  GrpcMemberCallsOptions out;
+  out.one_machine = true;
+  out.debug_logits_hash = options.debug_logits_hash;
+  return out;
+}
+
+// The log of the operator; that of the run before is kept beside it.
+Result<Fd> OpenLog(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::exists(path, error)) std::filesystem::rename(path, path + ".1", error);
+  Fd file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600));
+  if (!file) return FailedPrecondition(path + ": " + std::strerror(errno));
+  return file;
+}
+
+// Nothing: nobody serves yet.
+std::optional<MemberOrder> MembersOf(ObjectApi& api, const ObjectKey& service) {
+  const ApiResult<Node> object = api.Get(kMoEServices, service, Subresource::kNone, kLimits);
+  const std::string_view name =
+      object.ok() ? TextAt(*object, {"status", "topology", "name"}) : std::string_view();
+  if (name.empty()) return std::nullopt;
+  const ApiResult<Node> topology =
+      api.Get(kTopologies, {service.namespace_, std::string(name)}, Subresource::kNone, kLimits);
+  if (!topology.ok()) return std::nullopt;
+  Parsed<MoETopology> parsed = ParseMoETopology(*topology);
+  if (!parsed.errors.empty() || !parsed.object.spec.committed) return std::nullopt;
+  MemberOrder order{service, std::string(UidOf(*object)), parsed.object.spec.fence,
+                    parsed.object.spec.committed->epoch,
+                    std::move(parsed.object.spec.committed->instances)};
+  return order;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<EmbeddedCluster>> EmbeddedCluster::Start(EmbeddedClusterOptions options) {
+  JANUS_ASSIGN_OR_RETURN(RunFolder folder, RunFolder::Create(ReadEnvironment()));
+  JANUS_ASSIGN_OR_RETURN(Fd log_file, OpenLog(options.log_dir + "/operator.log"));
+  const Logger log(log_file.get());
+  std::unique_ptr<EmbeddedCluster> cluster(
+      new EmbeddedCluster(std::move(options), std::move(folder), log, std::move(log_file)));
+  if (!cluster->event_fd_) return Exhausted("eventfd", errno);
+  EmbeddedCluster& self = *cluster;
+  JANUS_ASSIGN_OR_RETURN(self.server_, ObjectServer::Create(self.store_, self.api_socket()));
+  self.node_thread_ = std::jthread([&self](const std::stop_token& stop) {
+    Status ended = self.node_.Run(stop);
+    const MutexLock lock(self.mu_);
+    self.health_ = std::move(ended);
+  });
+  self.operator_thread_ =
+      std::jthread([&self](const std::stop_token& stop) { self.manager_.Run(stop); });
+  return cluster;
+}
+
+EmbeddedCluster::EmbeddedCluster(EmbeddedClusterOptions options, RunFolder folder, Logger log,
+                                 Fd log_file)
+    : options_(std::move(options)),
+      folder_(std::move(folder)),
+      log_file_(std::move(log_file)),
+      log_(std::move(log)),
+      event_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      store_(StoreOptionsOf(options_), timeline_),
+      planner_(options_.room, options_.gateway_memory_bytes),
+      member_calls_(CallsOptionsOf(options_)),
+      calls_(member_calls_),
+      manager_(operator_client_, planner_, calls_, timeline_, registry_, log_, ManagerOptionsOf()),
+      node_(node_client_, timeline_, log_, NodeOptionsOf(options_, folder_.path()),
+            [this](const ContainerEvent& event) { Observe(event); }) {}
+
+EmbeddedCluster::~EmbeddedCluster() {
+  Stop();
+}
+
+void EmbeddedCluster::Stop() {
+  server_.reset();
+  operator_thread_.request_stop();
+  if (operator_thread_.joinable()) operator_thread_.join();
+  node_thread_.request_stop();
+  if (node_thread_.joinable()) node_thread_.join();
+}
+
+std::string EmbeddedCluster::api_socket() const {
+  return folder_.path() + "/api";
+}
+
+void EmbeddedCluster::Observe(const ContainerEvent& event) {
+  const MutexLock lock(mu_);
+  if (events_.size() == kMostEvents) events_.erase(events_.begin());
+  events_.push_back(event);
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = write(event_fd_.get(), &one, sizeof one);
+}
+
+std::vector<ContainerEvent> EmbeddedCluster::TakeEvents() {
+  const MutexLock lock(mu_);
+  uint64_t ignored;
+  [[maybe_unused]] const ssize_t drained = read(event_fd_.get(), &ignored, sizeof ignored);
+  return std::exchange(events_, {});
+}
+
+Status EmbeddedCluster::health() const {
+  const MutexLock lock(mu_);
+  return health_;
+}
+
+std::optional<Statistics> EmbeddedCluster::LatestStatistics(const ObjectKey& service) {
+  if (question_ != nullptr && question_->done()) {
+    if (question_->result().ok()) latest_ = question_->statistics();
+    question_.reset();
+  }
+  if (question_ == nullptr) {
+    if (const std::optional<MemberOrder> members = MembersOf(user_, service)) {
+      question_ = member_calls_.Ask(*members, [] {});
+    }
+  }
+  return latest_;
+}
+
+}  // namespace janus::control

@@ -1,0 +1,116 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/control.h"
+#include "common/fd.h"
+#include "common/log.h"
+#include "common/metrics.h"
+#include "common/mutex.h"
+#include "common/statistics.h"
+#include "common/status.h"
+#include "operator/kube/timeline.h"
+#include "operator/local/embedded/watched_calls.h"
+#include "operator/local/node/local_node.h"
+#include "operator/local/run_folder.h"
+#include "operator/local/server/object_server.h"
+#include "operator/local/store/store_client.h"
+#include "operator/manager/manager.h"
+#include "operator/members/grpc_member_calls.h"
+#include "operator/planner/folder_planner.h"
+
+namespace janus::control {
+
+// The gateway's own limits; what is not set is as janus-gateway has it.
+struct GatewayTuning {
+  std::optional<int64_t> stream_buffer_bytes;
+  std::optional<int64_t> read_seconds;
+  std::optional<int64_t> first_token_seconds;
+  std::optional<int64_t> stall_seconds;
+};
+
+struct EmbeddedClusterOptions {
+  std::string ns = "default";  // the namespace there is
+  std::string log_dir;
+  std::string worker_program;  // paths
+  std::string gateway_program;
+  MachineRoom room;
+  std::string host = "127.0.0.1";  // where the gateway listens
+  int port = 8000;  // of it; not 0: it stays the same when the gateway is started anew
+  int64_t gateway_memory_bytes = 0;
+  std::string chat_template;  // file; empty: the model's own
+  std::string api_keys_file;  // empty: anyone may call
+  GatewayTuning gateway;
+  int worker_metrics_port = 0;  // of the first worker; 0: Unix sockets in the run's folder
+  bool debug_logits_hash = false;
+};
+
+// A cluster in this process: an object store in place of the API server, the operator's own loop,
+// and a node whose pods are processes of this machine (docs/design/006). For one MoEService, since
+// there is one address for a gateway. Thread-safe, but for Stop and the destructor: the owner's.
+class EmbeddedCluster {
+ public:
+  // Everything runs. An error names what is missing.
+  static Result<std::unique_ptr<EmbeddedCluster>> Start(EmbeddedClusterOptions options);
+  ~EmbeddedCluster();
+
+  // For people: objects are written under the field manager "janusctl".
+  ObjectApi& api() { return user_; }
+  // Where other processes of this user reach the same objects (object_server.h).
+  std::string api_socket() const;
+  // What its containers have done since the last call.
+  std::vector<ContainerEvent> TakeEvents();
+  // An error: its node could not begin; nothing will run.
+  Status health() const;
+  // Readable when TakeEvents has something; for poll().
+  int event_fd() const { return event_fd_.get(); }
+  // Of the epoch that is being prepared.
+  PrepareProgress progress() const { return calls_.progress(); }
+  // What the members of a service's committed epoch said the last time, and asks them again: it
+  // waits for nobody. Nothing: they have said nothing yet. To be called now and then, by one
+  // thread.
+  std::optional<Statistics> LatestStatistics(const ObjectKey& service);
+
+  // The end of the operator, then of every process: SIGTERM, SIGKILL after five seconds. Returns
+  // when nothing is left. Once.
+  void Stop();
+
+ private:
+  EmbeddedCluster(EmbeddedClusterOptions options, RunFolder folder, Logger log, Fd log_file);
+  void Observe(const ContainerEvent& event);
+
+  const EmbeddedClusterOptions options_;
+  RunFolder folder_;
+  const Fd log_file_;
+  const Logger log_;
+  const Fd event_fd_;
+  SystemTimeline timeline_;
+  MetricRegistry registry_;
+  LocalStore store_;
+  StoreClient user_{store_, "janusctl"};
+  StoreClient operator_client_{store_, "janus-operator"};
+  StoreClient node_client_{store_, "janus-node"};
+  FolderPlanner planner_;
+  GrpcMemberCalls member_calls_;
+  WatchedCalls calls_;
+  Manager manager_;
+  LocalNode node_;
+
+  mutable Mutex mu_;
+  Status health_ JANUS_GUARDED_BY(mu_);
+  std::vector<ContainerEvent> events_ JANUS_GUARDED_BY(mu_);  // the newest kMostEvents
+  std::unique_ptr<StatisticsQuestion> question_;
+  std::optional<Statistics> latest_;
+
+  std::unique_ptr<ObjectServer> server_;
+  // Last: they end first, the operator before the node.
+  std::jthread node_thread_;
+  std::jthread operator_thread_;
+};
+
+}  // namespace janus::control

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <memory>
+
+#include "common/mutex.h"
+#include "operator/reconcile/member_calls.h"
+
+namespace janus::control {
+
+// Calls to members, with an ear for who shows a person how loading goes. Thread-safe.
+class WatchedCalls final : public MemberCalls {
+ public:
+  // `calls` outlives this, and this its calls.
+  explicit WatchedCalls(MemberCalls& calls) : calls_(calls) {}
+
+  std::unique_ptr<MemberCall> Prepare(const MemberOrder& order, const Topology& topology,
+                                      const ServicePlan& plan, Wake wake) override;
+  std::unique_ptr<MemberCall> Commit(const MemberOrder& order, Wake wake) override {
+    return calls_.Commit(order, std::move(wake));
+  }
+  std::unique_ptr<MemberCall> Abort(const MemberOrder& order, Wake wake) override {
+    return calls_.Abort(order, std::move(wake));
+  }
+  std::unique_ptr<StatisticsQuestion> Ask(const MemberOrder& order, Wake wake) override {
+    return calls_.Ask(order, std::move(wake));
+  }
+
+  // Of the Prepare that was begun last; nothing while none is under way.
+  PrepareProgress progress() const;
+
+ private:
+  class WatchedPrepare;
+
+  MemberCalls& calls_;
+  mutable Mutex mu_;
+  const MemberCall* preparing_ JANUS_GUARDED_BY(mu_) = nullptr;
+};
+
+}  // namespace janus::control

@@ -1,0 +1,234 @@
+"""Requests while a service changes its size and loses its workers: none fails, and every token and
+the bits of its logits are those of an undisturbed service. bf16, real processes, through the gateway.
+
+JANUS_SOAK=1 changes and loses twenty times each; else twice. JANUS_SEED repeats a run's draws. What a
+change costs is printed: the longest gap between two tokens of any stream, and of what it was made.
+"""
+
+import http.client
+import json
+import os
+import random
+import re
+import signal
+import sys
+import threading
+import time
+import unittest
+from datetime import datetime
+
+from serving import DEADLINE, Service, copy_demo, wait_for
+
+SOAK = bool(os.environ.get("JANUS_SOAK"))
+SEED = int(os.environ.get("JANUS_SEED", random.SystemRandom().randrange(1 << 32)))
+TIMES = 20 if SOAK else 2
+CLIENTS = 6
+VOCABULARY = 3072
+# A worker that hangs is ended by its liveness probe after half a minute.
+ANSWER = 4 * DEADLINE
+
+
+def requests():
+    draw = random.Random(20261)
+    return [{
+        "model": "golden",
+        "prompt": [draw.randrange(8, VOCABULARY) for _ in range(draw.choice([1, 5, 17, 64]))],
+        "max_tokens": draw.choice([40, 200, 800]),
+        "temperature": draw.choice([0, 0.6, 1.0]),
+        "seed": i,
+        "ignore_eos": True,
+        "logits_hash": True,
+        "return_token_ids": True,
+        "stream": True,
+    } for i in range(12)]
+
+
+class Load:
+    """Clients that ask the same requests again and again and hold every answer to the first one."""
+
+    def __init__(self, port):
+        self.port = port
+        self.requests = requests()
+        self.wanted = [self.ask(request)[0] for request in self.requests]
+        self.stopping = threading.Event()
+        self.mu = threading.Lock()
+        self.answered = 0
+        self.wrong = []
+        self.gaps = []  # (when it ended by the wall's clock, its seconds), long ones
+        self.clients = [threading.Thread(target=self.run, args=(i,)) for i in range(CLIENTS)]
+        for client in self.clients:
+            client.start()
+
+    def ask(self, request):
+        """((token ids, hashes), gaps between messages) of a streamed answer."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=ANSWER)
+        tokens, hashes, gaps = [], [], []
+        try:
+            connection.request("POST", "/v1/completions", json.dumps(request),
+                               {"Content-Type": "application/json"})
+            reply = connection.getresponse()
+            if reply.status != 200:
+                raise AssertionError(f"{reply.status}: {reply.read().decode()}")
+            last = time.monotonic()
+            for line in reply:
+                if not line.startswith(b"data: ") or line.startswith(b"data: [DONE]"):
+                    continue
+                message = json.loads(line[6:])
+                if "error" in message:
+                    raise AssertionError(str(message["error"]))
+                for choice in message["choices"]:
+                    tokens += choice.get("token_ids") or []
+                    hashes += choice.get("logits_hashes") or []
+                now = time.monotonic()
+                gaps.append((time.time(), now - last))
+                last = now
+        finally:
+            connection.close()
+        return (tokens, hashes), gaps
+
+    def run(self, number):
+        draw = random.Random(f"{SEED} {number}")
+        while not self.stopping.is_set():
+            i = draw.randrange(len(self.requests))
+            try:
+                answer, gaps = self.ask(self.requests[i])
+            except (AssertionError, OSError, http.client.HTTPException, ValueError) as error:
+                answer, gaps = repr(error), []
+            with self.mu:
+                self.answered += 1
+                self.gaps += [gap for gap in gaps if gap[1] > 0.05]
+                if answer != self.wanted[i]:
+                    self.wrong.append((i, answer if isinstance(answer, str) else "other tokens or bits"))
+
+    def count(self):
+        with self.mu:
+            return self.answered
+
+    def await_answers(self, more):
+        target = self.count() + more
+        wait_for(lambda: self.count() >= target, f"{more} answers", ANSWER)
+
+    def longest_gap(self, since):
+        with self.mu:
+            return max((gap for when, gap in self.gaps if when >= since), default=0.0)
+
+    def stop(self):
+        self.stopping.set()
+        for client in self.clients:
+            client.join()
+
+
+class Changes(Service, unittest.TestCase):
+    def setUp(self):
+        self.open(copy_demo)
+        print(f"JANUS_SEED={SEED}", file=sys.stderr)
+        self.random = random.Random(SEED)
+
+    def tearDown(self):
+        self.close()
+
+    def serve(self, m, n):
+        self.serve_object({
+            "model": {"source": {"type": "HostPath", "hostPath": {"path": str(self.model)}},
+                      "dtype": "BFloat16"},
+            "roles": {"attention": {"replicas": m, "maxBatchSize": 8}, "experts": {"replicas": n}},
+        }, "--debug-logits-hash")
+        # Nobody reads what it says while it serves: it must not wait for that.
+        threading.Thread(target=self.janusctl.stdout.read, daemon=True).start()
+        load = Load(self.port)
+        load.await_answers(2 * CLIENTS)
+        return load
+
+    def check(self, load):
+        load.stop()
+        self.assertEqual(load.wrong, [])
+        print(f"{load.answered} answers, none failed, all tokens and bits as undisturbed", file=sys.stderr)
+        self.janusctl.send_signal(signal.SIGINT)
+        wait_for(lambda: self.janusctl.poll() is not None, "the end")
+        self.assertEqual(self.janusctl.returncode, 0, self.janusctl.stderr.read())
+        self.assert_nothing_left()
+
+    def epochs(self):
+        """(when, "prepared" or "committed", epoch), by the operator's log."""
+        found = re.findall(r'^(\S+)Z .* note="epoch (\d+) is (prepared|committed)',
+                           (self.logs / "operator.log").read_text(), re.M)
+        return [(datetime.fromisoformat(when + "+00:00").timestamp(), what, int(epoch))
+                for when, epoch, what in found]
+
+    def ready_at(self, m, n):
+        """Whether as many serve, and the newest spec is carried out."""
+        service = self.objects("services")[0]
+        ready = next(c for c in service["status"]["conditions"] if c["type"] == "Ready")
+        topology = service["status"].get("topology", {})
+        return (ready["status"] == "True"
+                and ready["observedGeneration"] == service["metadata"]["generation"]
+                and (topology.get("m"), topology.get("n")) == (m, n))
+
+    def tell(self, what, began, load):
+        """Prints what it cost: the longest gap, and since `began` each epoch's steps."""
+        steps = ", ".join(f"epoch {epoch} {said} at {1e3 * (when - began):.0f} ms"
+                          for when, said, epoch in self.epochs() if when >= began)
+        print(f"{what}: longest gap {1e3 * load.longest_gap(began):.0f} ms; {steps}", file=sys.stderr)
+
+    def test_m_and_n_change_under_load(self):
+        load = self.serve(1, 2)
+        for _ in range(TIMES):
+            for m, n in ((2, 4), (1, 2)):
+                began = time.time()
+                self.ctl("scale", "--attention", str(m), "--experts", str(n), "--wait")
+                self.assertTrue(self.ready_at(m, n))
+                load.await_answers(CLIENTS)
+                self.tell(f"to {m}A{n}E", began, load)
+        self.check(load)
+
+    def test_only_one_of_them_changes_under_load(self):
+        load = self.serve(1, 2)
+        for m, n in ((2, 2), (2, 3), (1, 3), (1, 2)):
+            began = time.time()
+            self.ctl("scale", "--attention", str(m), "--experts", str(n), "--wait")
+            load.await_answers(CLIENTS)
+            self.tell(f"to {m}A{n}E", began, load)
+        self.check(load)
+
+    def lose(self, signal_number, what):
+        load = self.serve(2, 2)
+        for i in range(TIMES):
+            for role in ("attention", "experts"):
+                time.sleep(self.random.uniform(0.0, 0.5))  # anywhere in a step
+                name = f"{role}-{self.random.choice([1, 2])}"
+                victim = self.pid_of(name)
+                began = time.time()
+                os.kill(victim, signal_number)
+                wait_for(lambda v=victim, n=name: self.find_pid(n) not in (None, v),
+                         f"{name} to be started again", ANSWER)
+                wait_for(lambda: self.ready_at(2, 2), "all of the service", ANSWER)
+                load.await_answers(CLIENTS)
+                self.tell(f"{name} {what}", began, load)
+        self.check(load)
+
+    def test_workers_are_killed_under_load(self):
+        self.lose(signal.SIGKILL, "killed")
+
+    @unittest.skipUnless(SOAK, "half a minute each: the liveness probe's")
+    def test_workers_hang_for_ever_under_load(self):
+        self.lose(signal.SIGSTOP, "stopped for ever")
+
+    def test_workers_stand_still_for_a_while_under_load(self):
+        load = self.serve(2, 2)
+        for _ in range(TIMES):
+            for role in ("attention", "experts"):
+                name = f"{role}-{self.random.choice([1, 2])}"
+                began = time.time()
+                victim = self.pid_of(name)
+                os.kill(victim, signal.SIGSTOP)
+                # Shorter and longer than what its peers take for a loss.
+                time.sleep(self.random.uniform(0.0, 8.0 if SOAK else 4.0))
+                os.kill(victim, signal.SIGCONT)
+                load.await_answers(2 * CLIENTS)
+                wait_for(lambda: self.ready_at(2, 2), "all of the service", ANSWER)
+                self.tell(f"{name} stood still", began, load)
+        self.check(load)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

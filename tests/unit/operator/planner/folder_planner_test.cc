@@ -1,0 +1,57 @@
+#include "operator/planner/folder_planner.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/temp_folder.h"
+
+namespace janus::control {
+namespace {
+
+constexpr MachineRoom kRoom{int64_t{64} << 30, 8};
+
+MoEService ServiceAt(const std::string& folder) {
+  MoEService service;
+  service.metadata.name = "demo";
+  service.spec.model.source.type = SourceType::kHostPath;
+  service.spec.model.source.host_path = HostPathSource{folder};
+  service.spec.roles.attention.replicas = 1;
+  service.spec.roles.experts.replicas = 2;
+  return service;
+}
+
+TEST(FolderPlanner, PlansTheModelOfAFolder) {
+  FolderPlanner planner(kRoom);
+  const MoEService service = ServiceAt(JANUS_SOURCE_DIR "/examples/demo-model");
+  const Result<PlannedService> planned = planner.Plan(service);
+  ASSERT_TRUE(planned.ok()) << planned.status().message();
+  EXPECT_EQ(planned->plan.m, 1);
+  EXPECT_EQ(planned->plan.n, 2);
+  EXPECT_EQ(planned->plan.slots_per_instance * 2, planned->model.moe.experts);
+  EXPECT_EQ(planned->model_digest, planner.Plan(service)->model_digest);
+}
+
+TEST(FolderPlanner, OtherWeightsHaveAnotherDigest) {
+  const TempFolder folder;
+  std::filesystem::copy(JANUS_SOURCE_DIR "/examples/demo-model/config.json", folder.path());
+  folder.Write("model.safetensors", "1");
+  FolderPlanner planner(kRoom);
+  const std::string before = planner.Plan(ServiceAt(folder.path()))->model_digest;
+  folder.Write("model.safetensors", "22");
+  EXPECT_NE(planner.Plan(ServiceAt(folder.path()))->model_digest, before);
+}
+
+TEST(FolderPlanner, WhatItCannotKnowIsNotKnownYet) {
+  FolderPlanner planner(kRoom);
+  MoEService service = ServiceAt("/nowhere");
+  EXPECT_EQ(planner.Plan(service).status(),
+            Unavailable("spec.model.source.hostPath.path: there is no /nowhere/config.json on the "
+                        "operator's machine"));
+  service.spec.model.source.type = SourceType::kImage;
+  service.spec.model.source.host_path.reset();
+  EXPECT_EQ(planner.Plan(service).status(),
+            Unavailable("the model of a source Image is not known here: this operator reads models "
+                        "of HostPath only"));
+}
+
+}  // namespace
+}  // namespace janus::control
