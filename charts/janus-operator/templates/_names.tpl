@@ -1,0 +1,61 @@
+{{- define "janus.name" -}}
+{{- .Values.nameOverride | default .Chart.Name | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "janus.fullname" -}}
+{{- $name := include "janus.name" . -}}
+{{- $of := ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) -}}
+{{- .Values.fullnameOverride | default $of | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{/* Of objects of the whole cluster: releases of one name may stand in several namespaces. */}}
+{{- define "janus.clustername" -}}
+{{- printf "%s:%s" .Release.Namespace (include "janus.fullname" .) -}}
+{{- end -}}
+
+{{- define "janus.account" -}}
+{{- .Values.serviceAccount.name | default (ternary (include "janus.fullname" .) "default" .Values.serviceAccount.create) -}}
+{{- end -}}
+
+{{- define "janus.selector" -}}
+app.kubernetes.io/name: {{ include "janus.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{/* Without versions: an upgrade that changes nothing else of a pod restarts none. */}}
+{{- define "janus.podlabels" -}}
+{{ include "janus.selector" . }}
+app.kubernetes.io/component: operator
+app.kubernetes.io/part-of: janus
+{{- end -}}
+
+{{- define "janus.labels" -}}
+{{ include "janus.podlabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{/* The namespace whose services are kept; empty: all. */}}
+{{- define "janus.watched" -}}
+{{- if .Values.namespaced -}}
+{{- if and .Values.watchNamespaces (ne (first .Values.watchNamespaces) .Release.Namespace) -}}
+{{- fail (printf "namespaced watches the release's namespace %s; watchNamespaces asks for %s: set one of the two" .Release.Namespace (first .Values.watchNamespaces)) -}}
+{{- end -}}
+{{- .Release.Namespace -}}
+{{- else -}}
+{{- range .Values.watchNamespaces -}}{{- . -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* A reference. {image, root}. */}}
+{{- define "janus.image" -}}
+{{- $image := .image -}}
+{{- $registry := .root.Values.global.imageRegistry | default $image.registry -}}
+{{- if and (not $registry) (ne .root.Values.image.pullPolicy "Never") -}}
+{{- fail "No registry is set, and there is no default: set global.imageRegistry to where you pushed the images, or image.pullPolicy to Never where every node has them." -}}
+{{- end -}}
+{{- with $registry -}}{{ trimSuffix "/" . }}/{{- end -}}
+{{- $image.repository -}}
+{{- if $image.digest -}}@{{ $image.digest }}{{- else -}}:{{ $image.tag | default .root.Chart.AppVersion }}{{- end -}}
+{{- end -}}

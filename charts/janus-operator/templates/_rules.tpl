@@ -1,0 +1,44 @@
+{{/* What the operator does in the namespaces that it watches, and no more; e2e/chart compares it with what
+the API server's audit log says it did. `create` beside `patch`: what is applied may not be there yet. */}}
+{{- define "janus.rules" -}}
+- apiGroups: [serving.janus.dev]
+  resources: [moeservices]
+  verbs: [list, watch]
+- apiGroups: [serving.janus.dev]
+  resources: [moeservices/status]
+  verbs: [update]
+- apiGroups: [serving.janus.dev]
+  resources: [moetopologies]
+  verbs: [get, list, watch, create, update]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [""]
+  resources: [pods/status]
+  verbs: [patch]
+- apiGroups: [""]
+  resources: [services, serviceaccounts]
+  verbs: [get, list, watch, create, patch]
+- apiGroups: [apps]
+  resources: [deployments]
+  verbs: [get, list, watch, create, patch]
+- apiGroups: [policy]
+  resources: [poddisruptionbudgets]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create, patch]
+{{- end -}}
+
+{{/* Nodes are in no namespace. */}}
+{{- define "janus.noderules" -}}
+- apiGroups: [""]
+  resources: [nodes]
+  verbs: [get, list, watch]
+{{- end -}}
+
+{{- define "janus.subjects" -}}
+- kind: ServiceAccount
+  name: {{ include "janus.account" . }}
+  namespace: {{ .Release.Namespace }}
+{{- end -}}
