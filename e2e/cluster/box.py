@@ -40,9 +40,11 @@ def start_time(pid):
     """When the process began, in clock ticks since boot; None when there is none."""
     try:
         fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        # One whose first thread has ended holds its ports until the others have.
+        has_ended = fields[0] == "Z" and len(os.listdir(f"/proc/{pid}/task")) == 1
     except (OSError, IndexError):
         return None
-    return None if fields[0] == "Z" else int(fields[19])
+    return None if has_ended else int(fields[19])
 
 
 def marked(folder):

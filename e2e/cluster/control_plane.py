@@ -31,7 +31,8 @@ class ControlPlane:
             f"--initial-cluster=etcd={peer}",
             "--unsafe-no-fsync", "--log-level=warn")  # nothing here outlives the machine
 
-    def start_api_server(self):
+    def start_api_server(self, *more):
+        """`more`: flags beside its own."""
         pki = self.pki
         self.box.start(
             "kube-apiserver", self.programs / "kube-apiserver",
@@ -59,7 +60,7 @@ class ControlPlane:
             f"--admission-control-config-file={self.folder}/config/admission.yaml",
             "--allow-privileged=true", "--profiling=false",
             f"--audit-policy-file={self.folder}/config/audit.yaml",
-            f"--audit-log-path={self.folder}/log/audit.log", "--audit-log-maxsize=100")
+            f"--audit-log-path={self.folder}/log/audit.log", "--audit-log-maxsize=100", *more)
 
     def start_controllers(self):
         """Where tests wait, shorter than a cluster's own."""

@@ -1,0 +1,5 @@
+module janus.invalid/e2e/monitoring
+
+go 1.26.8
+
+require github.com/prometheus-operator/prometheus-operator v0.85.0

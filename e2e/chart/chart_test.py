@@ -1,0 +1,416 @@
+"""The chart on a real API server, with fake pods: python3 e2e/chart/chart_test.py
+
+Whether its rights are those that the operator needs is asked of janus-operator itself, which runs beside
+the cluster with the flags of the chart's Deployment and the token of its service account; its workers are
+those of operator/operator_test.py. What it used stands in the API server's audit log.
+"""
+
+import base64
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+from cluster_case import CLUSTER, CRDS, ROOT, ClusterCase, wait_for  # noqa: E402
+
+from certificates import CONTROL_PLANE  # noqa: E402
+from control_plane import ControlPlane  # noqa: E402
+
+BIN = pathlib.Path(os.environ.get("JANUS_BIN_DIR", ROOT / "build" / "dev" / "bin"))
+CHART = ROOT / "charts" / "janus-operator"
+VALUE_SETS = sorted((CHART / "ci").glob("*-values.yaml"))
+KINDS = [f"{path.stem}.serving.janus.dev" for path in CRDS]
+NO_REGISTRY = ("No registry is set, and there is no default: set global.imageRegistry to where you pushed the "
+               "images, or image.pullPolicy to Never where every node has them.")
+SERVICE = {
+    "apiVersion": "serving.janus.dev/v1alpha1", "kind": "MoEService", "metadata": {"name": "demo"},
+    "spec": {"model": {"source": {"type": "HostPath", "hostPath": {"path": f"{ROOT}/examples/demo-model"}}},
+             "roles": {"attention": {"replicas": 1}, "experts": {"replicas": 2}}}}
+
+
+def setting(**values):
+    return [word for name, value in values.items() for word in ("--set", f"{name.replace('__', '.')}={value}")]
+
+
+class ChartTest(ClusterCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        if cls.is_given:
+            raise unittest.SkipTest("it takes the kinds of the API away, and reads the audit log")
+        cls.state = cls.state_folder()
+        cls.programs = (cls.state / "programs").resolve()
+        cls.plane = ControlPlane(cls.state, cls.programs)
+        for name in ("fake-a", "fake-b"):
+            cls.add_node(name)
+
+    @classmethod
+    def add_node(cls, name):
+        done = cls.try_kubectl("create", "-f", "-", text=json.dumps({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {"name": name, "annotations": {"kwok.x-k8s.io/node": "fake"}},
+            "status": {"allocatable": {"cpu": "8", "memory": "16Gi", "pods": "110"}}}))
+        if done.returncode != 0:
+            raise AssertionError(done.stderr)
+
+    def setUp(self):
+        super().setUp()
+        self.folder = ROOT / "build" / "e2e" / self.namespace
+        self.folder.mkdir(parents=True, exist_ok=True)
+        # Pods that the restricted standard does not let in would be missing from what is installed.
+        self.kubectl("label", "namespace", self.namespace, "pod-security.kubernetes.io/enforce=restricted",
+                     namespaced=False)
+
+    # Helm.
+
+    def try_helm(self, *words):
+        return subprocess.run([CLUSTER, "run", self.programs / "helm", *(str(word) for word in words)],
+                              capture_output=True, text=True, check=False,
+                              env={**self.environment, "HELM_CACHE_HOME": f"{self.state}/helm"})
+
+    def helm(self, *words):
+        done = self.try_helm("-n", self.namespace, *words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def helm_and_wait(self, verb, chart, *words):
+        return self.helm(verb, "janus-operator", *([chart] if chart else []), "--wait", "--timeout=5m",
+                         *words)
+
+    def uninstall(self):
+        self.try_helm("-n", self.namespace, "uninstall", "janus-operator", "--ignore-not-found", "--wait")
+        self.try_kubectl("delete", "crd", "--ignore-not-found", *KINDS)
+
+    def install(self, **values):
+        """As on nodes that have the images."""
+        self.addCleanup(self.uninstall)
+        return self.helm_and_wait("install", CHART, *setting(image__pullPolicy="Never", **values))
+
+    # What a chart is by itself.
+
+    def test_lint_has_nothing_to_say(self):
+        self.assertEqual(len(VALUE_SETS), 6)
+        for values in VALUE_SETS:
+            self.helm("lint", "--strict", CHART, "-f", values)
+
+    def test_what_cannot_be_is_refused_with_its_reason(self):
+        registry = {"global__imageRegistry": "registry.example.com"}
+        for values, words in (
+                ({}, NO_REGISTRY),
+                ({**registry, "image__pullPolicy": "Sometimes"}, "at '/image/pullPolicy'"),
+                ({**registry, "imag__tag": "1"}, "additional properties 'imag' not allowed"),
+                ({**registry, "watchNamespaces": "{a,b}"}, "at '/watchNamespaces': maxItems"),
+                ({**registry, "namespaced": "true", "watchNamespaces": "{a}"}, "set one of the two"),
+                ({**registry, "leaderElection__enabled": "false"}, "set replicas to 1"),
+                ({**registry, "resources__limits__memory": "1Gi"}, "set defaults.nodeMemoryBytes too"),
+                ({**registry, "hostPaths": "{models}"}, "at '/hostPaths/0'")):
+            done = self.try_helm("template", "janus-operator", CHART, *setting(**values))
+            self.assertNotEqual(done.returncode, 0, values)
+            self.assertIn(words, done.stderr)
+
+    def rendered(self, *words):
+        """Its objects, by (kind, name)."""
+        text = self.helm("template", "janus-operator", CHART, *words)
+        objects = self.kubectl("create", "--dry-run=client", "--validate=false", "-o", "json", "-f", "-",
+                               text=text, namespaced=False)
+        # kubectl prints one after the other.
+        found, decoder = {}, json.JSONDecoder()
+        while objects.strip():
+            one, end = decoder.raw_decode(objects.lstrip())
+            objects = objects.lstrip()[end:]
+            found[one["kind"], one["metadata"]["name"]] = one
+        return text, found
+
+    def test_every_object_of_six_value_sets_fits_its_schema(self):
+        self.kubectl("apply", "--server-side", "-f", self.programs / "monitoring-crds.yaml", namespaced=False)
+        self.addCleanup(self.try_kubectl, "delete", "-f", self.programs / "monitoring-crds.yaml")
+        self.kubectl("create", "namespace", "models", namespaced=False)
+        self.addCleanup(self.try_kubectl, "delete", "namespace", "models", "--wait=false")
+        self.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=300s", namespaced=False)
+        kinds = set()
+        for values in VALUE_SETS:
+            with self.subTest(values.name):
+                text, objects = self.rendered("-f", values)
+                kinds |= {kind for kind, _ in objects}
+                said = self.kubectl("apply", "--server-side", "--dry-run=server", "--validate=strict", "-f",
+                                    "-", text=text, namespaced=False)
+                self.assertEqual(len(said.splitlines()), len(objects), said)
+        self.assertEqual(kinds, {
+            "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "Deployment", "Lease",
+            "PodDisruptionBudget", "PodMonitor", "Role", "RoleBinding", "Service", "ServiceAccount",
+            "ServiceMonitor"})
+
+    def test_the_kinds_are_those_of_crds(self):
+        _, objects = self.rendered(*setting(image__pullPolicy="Never"))
+        for path in CRDS:
+            there = objects["CustomResourceDefinition", f"{path.stem}.serving.janus.dev"]
+            self.assertEqual(there["metadata"].pop("annotations"), {"helm.sh/resource-policy": "keep"})
+            source = json.loads(self.kubectl("create", "--dry-run=client", "-o", "json", "-f", path,
+                                             namespaced=False))
+            self.assertEqual(there["spec"], source["spec"])
+
+    # From install to uninstall.
+
+    def everything(self):
+        """Names of all objects in the cluster but those that it makes of itself, or about what happened."""
+        kinds = self.kubectl("api-resources", "--verbs=list", "-o", "name", namespaced=False).split()
+        kinds = ",".join(sorted({kind for kind in kinds if not kind.startswith(("events", "componentstatuses"))}))
+        names = self.kubectl("get", kinds, "-A", "--ignore-not-found", "--no-headers", "-o", "custom-columns="
+                             "KIND:.kind,NAMESPACE:.metadata.namespace,NAME:.metadata.name", namespaced=False)
+        return {tuple(line.split()) for line in names.splitlines() if " kube-system " not in line}
+
+    def await_nothing_but(self, before):
+        left = set()
+
+        def holds():
+            left.clear()
+            left.update(self.everything() - before)
+            return not left
+
+        try:
+            wait_for(holds, "the end of pods")
+        finally:
+            self.assertEqual(left, set())
+
+    def older_chart(self):
+        """The chart as a version had it whose kind had another short name."""
+        older = self.folder / "older"
+        shutil.copytree(CHART, older)
+        path = older / "definitions" / "moeservices.yaml"
+        text = path.read_text()
+        older_text = text.replace("shortNames: [moesvc]", "shortNames: [olderservice]")
+        self.assertNotEqual(older_text, text)
+        path.write_text(older_text)
+        return older
+
+    def short_names(self):
+        return self.kubectl("get", "crd", "moeservices.serving.janus.dev", "-o",
+                            "jsonpath={.spec.names.shortNames[*]}", namespaced=False)
+
+    def deployment(self):
+        return json.loads(self.kubectl("get", "deployment", "janus-operator", "-o", "json"))
+
+    def test_install_upgrade_rollback_uninstall_leave_nothing(self):
+        before = self.everything()
+        self.addCleanup(self.uninstall)
+        values = setting(image__pullPolicy="Never", crds__keep="false")
+        self.helm_and_wait("install", self.older_chart(), *values)
+        self.assertEqual(self.deployment()["status"]["readyReplicas"], 2)
+        self.assertEqual(self.short_names(), "olderservice")
+        # A leader, as janus-operator writes it, and a service: neither is the release's to change.
+        self.kubectl("patch", "lease", "janus-operator", "--type=merge", "-p",
+                     json.dumps({"spec": {"holderIdentity": "me", "leaseTransitions": 7}}))
+        self.kubectl("apply", "-f", "-", text=json.dumps(SERVICE))
+
+        def holds(replicas, short_name):
+            self.assertEqual(self.deployment()["status"]["readyReplicas"], replicas)
+            self.assertEqual(self.short_names(), short_name)
+            self.assertEqual(self.kubectl("get", "lease", "janus-operator", "-o", "jsonpath={.spec}"),
+                             '{"holderIdentity":"me","leaseTransitions":7}')
+            self.kubectl("get", "moeservices.serving.janus.dev", "demo")
+
+        self.helm_and_wait("upgrade", CHART, *values, *setting(replicas=3, debug="true"))
+        holds(3, "moesvc")
+        self.assertIn("--debug", self.deployment()["spec"]["template"]["spec"]["containers"][0]["args"])
+        self.helm_and_wait("rollback", None, "1")
+        holds(2, "olderservice")
+        self.assertNotIn("--debug", self.deployment()["spec"]["template"]["spec"]["containers"][0]["args"])
+
+        self.helm("uninstall", "janus-operator", "--wait", "--timeout=5m")
+        self.await_nothing_but(before)
+
+    def test_kinds_and_services_outlive_a_release_that_keeps_them(self):
+        before = self.everything()
+        self.install()
+        self.kubectl("apply", "-f", "-", text=json.dumps(SERVICE))
+        uid = self.kubectl("get", "moesvc", "demo", "-o", "jsonpath={.metadata.uid}")
+        self.helm("uninstall", "janus-operator", "--wait", "--timeout=5m")
+        kept = {("MoEService", "demo"), ("APIService", "v1alpha1.serving.janus.dev")} | {
+            ("CustomResourceDefinition", name) for name in KINDS}
+        wait_for(lambda: {(kind, name) for kind, _, name in self.everything() - before} == kept, f"only {kept}")
+        self.install()
+        self.assertEqual(self.kubectl("get", "moesvc", "demo", "-o", "jsonpath={.metadata.uid}"), uid)
+
+    # Rights.
+
+    def start(self):
+        """janus-operator as the chart would start it in a pod."""
+        program = BIN / "operator-with-prompt-members"
+        self.assertTrue(program.exists(), f"no {program}; ninja -C build/dev {program.name}")
+        pod = self.deployment()["spec"]["template"]["spec"]
+        flags = {flag.split("=")[0]: flag for flag in pod["containers"][0]["args"]}
+        for page in ("--metrics-address", "--health-address"):  # of the network that it shares with the cluster
+            self.assertIn(page, flags)
+            flags[page] = f"{page}=127.0.0.1:0"
+        token = self.kubectl("create", "token", pod["serviceAccountName"], "--duration=1h").strip()
+        authority = base64.b64encode((self.state / "pki" / "ca.crt").read_bytes()).decode()
+        kubeconfig = self.folder / "operator.kubeconfig"
+        kubeconfig.write_text(json.dumps({
+            "apiVersion": "v1", "kind": "Config", "current-context": "it",
+            "clusters": [{"name": "it", "cluster": {"server": f"https://{CONTROL_PLANE}:6443",
+                                                    "certificate-authority-data": authority}}],
+            "users": [{"name": "it", "user": {"token": token}}],
+            "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}]}))
+        environment = {variable["name"]: {"metadata.name": "operator-0", "metadata.namespace": self.namespace}[
+            variable["valueFrom"]["fieldRef"]["fieldPath"]] for variable in pod["containers"][0]["env"]}
+        with open(self.folder / "operator.log", "w", encoding="utf-8") as log:
+            process = subprocess.Popen(
+                [CLUSTER, "run", program, f"--kubeconfig={kubeconfig}", *flags.values()],
+                env={**self.environment, **environment, "JANUS_FENCE_BOOK": str(self.folder / "fences")},
+                stdout=subprocess.PIPE, stderr=log, text=True)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        ready = process.stdout.readline()
+        self.assertRegex(ready, "^janus-operator ready ", (self.folder / "operator.log").read_text())
+        health = re.search(r"health=(\S+)", ready)[1]
+        wait_for(lambda: subprocess.run([CLUSTER, "run", "curl", "-sf", "-o", "/dev/null",
+                                         f"http://{health}/readyz"], env=self.environment,
+                                        check=False).returncode == 0, "the operator's /readyz")
+        return process
+
+    def audited(self):
+        """What janus-operator asked for of the API."""
+        user = f'"username":"system:serviceaccount:{self.namespace}:janus-operator"'
+        with open(self.state / "log" / "audit.log", encoding="utf-8") as log:
+            for line in log:
+                if user in line:
+                    yield json.loads(line)
+
+    def refused(self):
+        return [(one["verb"], one["requestURI"]) for one in self.audited()
+                if one.get("responseStatus", {}).get("code") == 403]
+
+    def used(self):
+        """(group, resource, verb). What is applied and not there yet is made, for which the server asks the right to
+        create as well."""
+        found = set()
+        for one in self.audited():
+            on = one["objectRef"]
+            what = (on.get("apiGroup", ""), "/".join(filter(None, (on["resource"], on.get("subresource")))))
+            found.add((*what, one["verb"]))
+            if one["verb"] == "patch" and one.get("responseStatus", {}).get("code") == 201:
+                found.add((*what, "create"))
+        return found
+
+    def granted(self):
+        """(group, resource, verb) of all roles that are bound to the service account."""
+        found = set()
+        for binding in json.loads(self.kubectl("get", "clusterrolebindings,rolebindings", "-A", "-o", "json",
+                                               namespaced=False))["items"]:
+            if not any(one["kind"] == "ServiceAccount" and one["name"] == "janus-operator"
+                       and one["namespace"] == self.namespace for one in binding.get("subjects", [])):
+                continue
+            place = ("-n", binding["metadata"]["namespace"]) if "namespace" in binding["metadata"] else ()
+            role = json.loads(self.kubectl(*place, "get", binding["roleRef"]["kind"], binding["roleRef"]["name"],
+                                           "-o", "json", namespaced=False))
+            for rule in role["rules"]:
+                found |= {(group, resource, verb) for group in rule["apiGroups"]
+                          for resource in rule["resources"] for verb in rule["verbs"]}
+        return found
+
+    def workers(self):
+        return json.loads(self.kubectl("get", "pods", "-l", "app.kubernetes.io/name=janus-worker", "-o",
+                                       "json"))["items"]
+
+    def apply(self, attention, experts):
+        service = json.loads(json.dumps(SERVICE))
+        service["spec"]["roles"] = {"attention": {"replicas": attention}, "experts": {"replicas": experts}}
+        self.kubectl("apply", "-f", "-", text=json.dumps(service))
+
+    def await_whole(self, count):
+        def holds():
+            service = json.loads(self.kubectl("get", "moesvc", "demo", "-o", "json"))
+            return len(self.workers()) == count and any(
+                one["type"] == "Ready" and one["status"] == "True"
+                and one["observedGeneration"] == service["metadata"]["generation"]
+                for one in service.get("status", {}).get("conditions", []))
+        wait_for(holds, f"a whole service of {count} workers")
+
+    def await_use(self, *what):
+        wait_for(lambda: what in self.used(), f"{what} in the audit log")
+
+    def allow_host_paths(self):
+        self.kubectl("label", "--overwrite", "namespace", self.namespace,
+                     "pod-security.kubernetes.io/enforce=privileged", namespaced=False)
+
+    def start_plain_api_server(self):
+        """One that streams no lists, as older ones: there `list` is needed beside `watch`."""
+        self.plane.box.stop("kube-apiserver", signal.SIGKILL)  # else it waits a minute for watches
+        self.plane.start_api_server("--feature-gates=WatchList=false")
+        self.plane.await_ready()
+
+    def fail_creates(self, group, resource):
+        """The server does not know whether it did it: a webhook that nobody answers."""
+        name = f"{resource}-{self.namespace}"
+        self.kubectl("apply", "-f", "-", namespaced=False, text=json.dumps({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": name},
+            "webhooks": [{"name": "nobody.example.com", "clientConfig": {"url": "https://127.0.0.1:1/"},
+                          "failurePolicy": "Fail", "timeoutSeconds": 1, "sideEffects": "None",
+                          "admissionReviewVersions": ["v1"],
+                          "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": self.namespace}},
+                          "rules": [{"apiGroups": [group], "apiVersions": ["*"], "resources": [resource],
+                                     "operations": ["CREATE"]}]}]}))
+        self.addCleanup(self.try_kubectl, "delete", "validatingwebhookconfiguration", name, "--ignore-not-found")
+        return lambda: self.kubectl("delete", "validatingwebhookconfiguration", name, namespaced=False)
+
+    def test_its_rights_are_what_it_uses_and_no_more(self):
+        self.start_plain_api_server()
+        self.allow_host_paths()
+        self.install(hostPaths="{%s/examples}" % ROOT, defaults__nodeMemoryBytes=64 << 30)
+        process = self.start()
+        # Whose creates are in doubt looks.
+        doubts = [("", "pods"), ("serving.janus.dev", "moetopologies")]
+        mend = [self.fail_creates(*what) for what in doubts]
+        self.apply(1, 2)
+        for what, end in zip(doubts, mend):
+            self.await_use(*what, "get")
+            end()
+        self.await_whole(3)
+        self.apply(1, 1)
+        self.await_whole(2)
+        # The same twice is one Event that is written on.
+        for _ in range(2):
+            uid = self.kubectl("get", "deployment", "demo-gateway", "-o", "jsonpath={.metadata.uid}")
+            self.kubectl("delete", "deployment", "demo-gateway")
+            wait_for(lambda uid=uid: self.try_kubectl(
+                "-n", self.namespace, "get", "deployment", "demo-gateway", "-o",
+                "jsonpath={.metadata.uid}").stdout not in ("", uid), "another Deployment")
+        # A node that is gone, and a worker on it.
+        node = self.workers()[0]["spec"]["nodeName"]
+        self.kubectl("delete", "node", node, "--wait=false", namespaced=False)
+        self.await_use("", "nodes", "get")
+        self.add_node(node)
+        self.kubectl("delete", "lease", "janus-operator")
+        self.await_use("coordination.k8s.io", "leases", "create")
+        self.apply(0, 0)
+        self.await_use("policy", "poddisruptionbudgets", "delete")
+        process.terminate()
+        self.assertEqual(process.wait(), 0)
+        self.assertEqual(self.refused(), [])
+        self.assertEqual(self.used(), self.granted())
+
+    def test_rights_in_one_namespace_are_enough_there(self):
+        self.allow_host_paths()
+        self.install(namespaced="true", hostPaths="{%s/examples}" % ROOT, defaults__nodeMemoryBytes=64 << 30)
+        self.start()
+        self.apply(1, 2)
+        self.await_whole(3)
+        self.assertEqual(self.refused(), [])
+        for what, allowed in (("list nodes", "yes"), ("create pods -n default", "no"), ("get secrets", "no"),
+                              (f"create pods -n {self.namespace}", "yes"),
+                              ("list moeservices.serving.janus.dev -n default", "no")):
+            done = self.try_kubectl("auth", "can-i", *what.split(), "--as",
+                                    f"system:serviceaccount:{self.namespace}:janus-operator")
+            self.assertEqual(done.stdout.strip(), allowed, what)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
