@@ -134,7 +134,7 @@ std::string RenderTable(const std::string& heading, const ServiceView& view,
                      return std::pair(a.role, a.rank) < std::pair(b.role, b.rank);
                    });
   for (const InstanceStatistics& one : instances) {
-    const ServiceView part = Summarize(before, {now.epoch, {one}, {}}, between);
+    const ServiceView part = Summarize(before, {now.epoch, {one}}, between);
     const bool is_attention = one.role == Role::kAttention;
     const std::string name = (is_attention ? "A" : "E") + std::to_string(one.rank.value);
     if (is_attention) {

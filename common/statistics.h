@@ -66,7 +66,7 @@ struct SilentMember {
 struct Statistics {
   uint64_t epoch = 0;  // that the answering instance serves
   std::vector<InstanceStatistics> instances;
-  std::vector<SilentMember> silent;
+  std::vector<SilentMember> silent = {};
 };
 
 }  // namespace janus
