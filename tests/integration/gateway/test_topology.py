@@ -45,7 +45,7 @@ def test_an_instance_that_left_finishes_what_it_has_and_gets_nothing_new(start):
     wait_until(lambda: gateway.metric(ATTACHED) == 2, "both")
     for _ in range(3):
         assert ask(gateway).choices[0].text == "It is"
-    assert len(stayer.events("submit")) == 3 and len(leaver.events("submit")) == 1
+    assert len(stayer.wait_for("submit", 3)) == 3 and len(leaver.wait_for("submit")) == 1
     leaver.release()
     text += "".join(chunk.choices[0].text for chunk in running)
     assert text == ask(gateway, "abc", 400).choices[0].text, "no token lost or repeated"
