@@ -84,8 +84,8 @@ std::string TopologyName(const std::string& service, const PlannedService& plann
   return service + "-" + hash.Hex().substr(0, 10);
 }
 
-std::optional<WorkerMemory> MemoryOf(const TopologyRecord& committed,
-                                     const std::set<InstanceId>& alive) {
+std::optional<WorkerMemory> HeldMemory(const TopologyRecord& committed,
+                                       const std::set<InstanceId>& alive) {
   // Of an older operator's record nothing is known.
   if (committed.kv_bytes == 0 || AliveOf(committed, alive).empty()) return std::nullopt;
   return WorkerMemory{committed.kv_bytes, committed.swap_bytes};

@@ -25,8 +25,8 @@ std::string TopologyName(const std::string& service, const PlannedService& plann
 // before.
 Node RecordTree(const Topology& topology, const WorkerMemory& memory);
 // What the workers of a committed epoch hold and keep for life; nothing: none of them lives.
-std::optional<WorkerMemory> MemoryOf(const TopologyRecord& committed,
-                                     const std::set<InstanceId>& alive);
+std::optional<WorkerMemory> HeldMemory(const TopologyRecord& committed,
+                                       const std::set<InstanceId>& alive);
 
 InstanceId IdOf(const TopologyInstance& one);
 EpochContent ContentOf(const Topology& topology);

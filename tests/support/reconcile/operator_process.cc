@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/check.h"
 #include "operator/reconcile/names.h"
+#include "operator/reconcile/reasons.h"
 
 namespace janus::control {
 namespace {
@@ -44,7 +46,10 @@ OperatorProcess::OperatorProcess(ObjectApi& api, LocalStore& server, ServicePlan
           Caches{watched_[0].store, watched_[1].store, watched_[2].store, watched_[3].store,
                  watched_[4].store, watched_[5].store, watched_[6].store, watched_[7].store},
           planner, calls, timeline,
-          [this](Happening happening) { events_.push_back(std::move(happening)); },
+          [this](Happening happening) {
+            JANUS_CHECK(IsKnownEvent(happening.reason), happening.reason, "is not in reasons.cc");
+            events_.push_back(std::move(happening));
+          },
           [this](const ObjectKey& key) { EXPECT_TRUE(queue_.Add(key, timeline_.Now()).ok()); },
           std::move(options)) {}
 

@@ -9,6 +9,7 @@
 #include "operator/api/yaml.h"
 #include "operator/reconcile/conditions.h"
 #include "operator/reconcile/names.h"
+#include "operator/reconcile/reasons.h"
 #include "operator/reconcile/roster.h"
 #include "operator/reconcile/topology_record.h"
 #include "tests/support/reconcile/small_model.h"
@@ -112,7 +113,18 @@ std::vector<Node> SimulatedService::List(const Resource& resource) {
   return user.List(resource, {}, kLimits)->items;
 }
 
+void SimulatedService::ExpectKnownReasons() {
+  for (const control::Condition& one : ReadConditions(Service())) {
+    const char* status = one.status == ConditionStatus::kTrue    ? "True"
+                         : one.status == ConditionStatus::kFalse ? "False"
+                                                                 : "Unknown";
+    EXPECT_TRUE(IsKnownReason(one.type, status, one.reason))
+        << one.type << " " << status << " " << one.reason << " is not in reasons.cc";
+  }
+}
+
 std::string SimulatedService::Condition(const std::string& type) {
+  ExpectKnownReasons();
   for (const control::Condition& one : ReadConditions(Service())) {
     if (one.type != type) continue;
     return (one.status == ConditionStatus::kTrue    ? "True/"

@@ -75,6 +75,8 @@ class SimulatedService {
   std::function<void()> on_step = [] {};
 
  private:
+  void ExpectKnownReasons();
+
   std::unique_ptr<OperatorProcess> operator_;
 };
 

@@ -269,7 +269,7 @@ TEST_F(GrpcMemberCallsTest, AQuestionIsForAllAndWakesOnlyForWhatIsToBeDone) {
   ASSERT_EQ(well->statistics().instances.size(), 1U);
   EXPECT_EQ(well->statistics().instances[0].epoch, 7U);
   well.reset();
-  EXPECT_EQ(woken_, 0) << "all is well";
+  ASSERT_EQ(woken_, 0) << "all is well";
   EXPECT_EQ(relay.question.service_uid(), "uid-1");
   ASSERT_EQ(relay.question.relay_size(), 3);
   EXPECT_EQ(relay.question.relay(2).name(), "experts-0");

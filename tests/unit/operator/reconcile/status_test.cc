@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <functional>
 #include <map>
 
 #include "operator/kube/object.h"
+#include "operator/reconcile/reasons.h"
 #include "operator/reconcile/trees.h"
 
 namespace janus::control {
@@ -50,6 +52,8 @@ std::map<std::string, std::string> Said(const ServiceSeen& seen) {
                          : one.status == ConditionStatus::kFalse ? "False/"
                                                                  : "Unknown/";
     out[one.type] = status + one.reason;
+    EXPECT_TRUE(IsKnownReason(one.type, std::string(status, std::strlen(status) - 1), one.reason))
+        << one.type << " " << status << one.reason << " is not in reasons.cc";
     EXPECT_EQ(one.observed_generation, seen.generation);
     EXPECT_FALSE(one.message.empty()) << one.type;
   }

@@ -58,11 +58,11 @@ TEST(TopologyRecord, IsReadAsItWasWritten) {
   const auto alive =
       AliveOf(*record.spec.committed, {{Role::kExperts, "e2", 0, 3}, {Role::kExperts, "e1", 0, 1}});
   ASSERT_EQ(alive.size(), 1u) << "a restarted one is another";
-  const auto held = MemoryOf(*record.spec.committed, {{Role::kExperts, "e2", 0, 3}});
+  const auto held = HeldMemory(*record.spec.committed, {{Role::kExperts, "e2", 0, 3}});
   ASSERT_TRUE(held);
   EXPECT_EQ(held->kv_bytes, int64_t{5} << 32);
   EXPECT_EQ(held->swap_bytes, 77);
-  EXPECT_FALSE(MemoryOf(*record.spec.committed, {{Role::kExperts, "e2", 0, 4}}))
+  EXPECT_FALSE(HeldMemory(*record.spec.committed, {{Role::kExperts, "e2", 0, 4}}))
       << "what was started since holds nothing yet";
   EXPECT_EQ(alive[0].pod_uid, "e2");
 }

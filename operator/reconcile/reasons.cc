@@ -1,0 +1,177 @@
+#include "operator/reconcile/reasons.h"
+
+#include <algorithm>
+
+namespace janus::control {
+namespace {
+
+constexpr ConditionMeaning kConditions[] = {
+    {"Ready",
+     "the endpoint answers, and both roles and the topology are as the newest generation wants"},
+    {"Available",
+     "a gateway answers and a committed topology serves; what `kubectl wait` of who "
+     "only calls the endpoint waits for"},
+    {"Progressing", "it is as wanted, or comes closer to it"},
+    {"AttentionReady", "as many attention instances serve as are wanted"},
+    {"ExpertsReady", "as many expert instances serve as are wanted"},
+    {"TopologyReady", "a topology is committed, whole, and its members know of it"},
+    {"ScalingReady", "the counts follow what the spec names as their source"},
+    {"MetricsAvailable", "what scaling decides by is measured; not in this version"},
+    {"SLOMet", "the targets of the spec are met; not measured in this version"},
+    {"CapacityAvailable", "all that is wanted has room"},
+    {"Stalled",
+     "nothing goes on until somebody changes the object; the only one whose True is bad"},
+};
+
+constexpr ReasonMeaning kReasons[] = {
+    {"True", "AsWanted", "Ready, AttentionReady, ExpertsReady", "all of it serves", ""},
+    {"True", "Serving", "Available", "the endpoint answers", ""},
+    {"True", "Complete", "Progressing", "nothing is to be done", ""},
+    {"True", "Working", "Progressing", "what is wanted is being made", ""},
+    {"True", "Committed", "TopologyReady", "the epoch named serves", ""},
+    {"True", "Static", "ScalingReady", "the counts are those of the spec", ""},
+    {"True", "Sufficient", "CapacityAvailable", "nothing waits for room", ""},
+    {"True, False", "Suspended", "Ready, Available, AttentionReady, ExpertsReady, TopologyReady",
+     "`spec.suspend`, or attention has no replicas: there are no workers, on purpose",
+     "set `spec.suspend: false`, or replicas"},
+    {"False", "GatewayNotReady", "Ready, Available", "no gateway pod is ready",
+     "`kubectl describe` the pods of the Deployment `<service>-gateway`; its log"},
+    {"False", "NoTopology", "Ready, Available, TopologyReady",
+     "nothing serves yet: workers start, or load", "wait; the message of the other conditions"},
+    {"False", "TopologyNotReady", "Ready, Available",
+     "what is committed does not serve just now; the message is TopologyReady's",
+     "see the reason of TopologyReady"},
+    {"False", "Preparing", "Ready, TopologyReady",
+     "members load and connect, or are being told of the epoch", ""},
+    {"False", "PrepareFailed", "Ready, TopologyReady",
+     "a member refused to load or to connect, in its own words; it is tried again with pauses of "
+     "up "
+     "to a minute",
+     "mend what the message names: a file, a size, a configuration "
+     "([troubleshooting](troubleshooting.md))"},
+    {"False", "WorkerUnreachable", "Ready, TopologyReady",
+     "a member does not answer at the address named; it is tried again",
+     "its pod: does it run, is its node reached, does a NetworkPolicy stand between?"},
+    {"False", "EpochLost", "Ready, TopologyReady",
+     "members that live cannot go on with each other (a broken connection, one that hung); the "
+     "same "
+     "ones are prepared anew",
+     "nothing at once; if it comes again and again: the member named, its node, its network"},
+    {"False", "MemberLost", "Ready, TopologyReady",
+     "a member of the epoch has gone; the others hold their requests for the next epoch", ""},
+    {"False", "WaitingForPods", "Ready, AttentionReady, ExpertsReady, TopologyReady",
+     "a pod is not ready yet, is being started again, or there are too few to hold the model",
+     "the pod that the message names"},
+    {"False", "CrashLooping", "Ready, AttentionReady, ExpertsReady",
+     "a worker keeps ending; its last words are in the message. It is replaced once in ten minutes",
+     "mend what the last words name"},
+    {"False", "ModelUnknown", "Ready, TopologyReady",
+     "what the model needs is not known: its folder or source cannot be read where the operator "
+     "runs",
+     "the path in the message; on a cluster `hostPaths` of the chart"},
+    {"False", "InsufficientCapacity", "Ready, AttentionReady, ExpertsReady, CapacityAvailable",
+     "no node takes a pod, in the scheduler's words, or the service needs more memory than a "
+     "machine "
+     "has, in figures. What serves goes on",
+     "fewer instances, smaller `maxBatchSize` or `kvCache`, or more room"},
+    {"False", "QuotaExceeded", "CapacityAvailable",
+     "a ResourceQuota refuses a pod, in the server's words", "raise the quota, or want less"},
+    {"False", "AdoptRefused", "Progressing",
+     "an object of somebody else has the name of one of ours: it is never touched",
+     "delete or rename that object"},
+    {"False", "ProgressDeadlineExceeded", "Progressing", "nothing has moved for ten minutes",
+     "the conditions that are False"},
+    {"True, False", "InvalidSpec", "Ready, Progressing, Stalled",
+     "the object can never be carried out as it is, with the path of the field, or the server "
+     "refuses "
+     "what it asks for, in its words",
+     "change the spec"},
+    {"True, False", "NotSupported", "Ready, Progressing, ScalingReady, Stalled",
+     "the object asks for what this version does not do: [not-supported](not-supported.md)",
+     "change the spec"},
+    {"True, False", "InvalidTopology", "Ready, Progressing, Stalled",
+     "the MoETopology was changed by hand into what cannot be read",
+     "delete it: it is made anew, and the workers with it"},
+    {"False", "Reconciling", "Stalled", "the spec can be carried out", ""},
+    {"Unknown", "NotCollected", "MetricsAvailable", "this version does not collect statistics", ""},
+    {"Unknown", "NoMetrics", "SLOMet", "this version does not measure against targets", ""},
+};
+
+constexpr EventMeaning kEvents[] = {
+    {"Created", "a pod or another object was made"},
+    {"Updated", "an object of ours was not as wanted, and is again"},
+    {"Deleted", "an object that is not wanted any more was deleted"},
+    {"Draining", "a pod leaves, and why"},
+    {"ScaledUp", "a role wants more instances"},
+    {"ScaledDown", "a role wants fewer"},
+    {"TopologyPrepared", "all members have loaded and connected for the epoch"},
+    {"TopologyCommitted", "the epoch serves from now on"},
+    {"TopologyAborted", "the epoch is given up, and why"},
+    {"TopologyLost", "the committed epoch goes on no more though its members live, and why"},
+    {"AdoptRefused", "an object of somebody else has the name of one of ours"},
+    {"InvalidSpec", "the object cannot be carried out"},
+    {"InsufficientCapacity", "something has no room"},
+    {"CrashLooping", "a worker keeps ending, with its last words"},
+};
+
+// Whether `one` is among those named with ", " between them.
+bool IsIn(std::string_view names, std::string_view one) {
+  while (!names.empty()) {
+    const size_t end = std::min(names.find(", "), names.size());
+    if (names.substr(0, end) == one) return true;
+    names.remove_prefix(std::min(end + 2, names.size()));
+  }
+  return false;
+}
+
+}  // namespace
+
+std::span<const ConditionMeaning> ConditionMeanings() {
+  return kConditions;
+}
+std::span<const ReasonMeaning> ReasonMeanings() {
+  return kReasons;
+}
+std::span<const EventMeaning> EventMeanings() {
+  return kEvents;
+}
+
+bool IsKnownReason(std::string_view type, std::string_view status, std::string_view reason) {
+  return std::any_of(std::begin(kReasons), std::end(kReasons), [&](const ReasonMeaning& one) {
+    return one.reason == reason && IsIn(one.types, type) && IsIn(one.statuses, status);
+  });
+}
+
+bool IsKnownEvent(std::string_view reason) {
+  return std::any_of(std::begin(kEvents), std::end(kEvents),
+                     [&](const EventMeaning& one) { return one.reason == reason; });
+}
+
+std::string ConditionsPage() {
+  std::string out =
+      "# Conditions and Events\n\n"
+      "What `kubectl describe moesvc` (or `janusctl describe`) says, and what to do. A service is "
+      "well when Ready is\n"
+      "True. `observedGeneration` of a condition says for which generation of the object it was "
+      "judged.\n\n"
+      "| condition | True means |\n|---|---|\n";
+  for (const ConditionMeaning& one : kConditions) {
+    out += "| `" + std::string(one.type) + "` | " + std::string(one.when_true) + " |\n";
+  }
+  out +=
+      "\n## Reasons\n\nThe message of a condition is the reason in full, with names and "
+      "figures.\n\n"
+      "| reason | of | status | it means | what to do |\n|---|---|---|---|---|\n";
+  for (const ReasonMeaning& one : kReasons) {
+    out += "| `" + std::string(one.reason) + "` | " + std::string(one.types) + " | " +
+           std::string(one.statuses) + " | " + std::string(one.meaning) + " | " +
+           std::string(one.remedy) + " |\n";
+  }
+  out += "\n## Events\n\n| reason | it tells |\n|---|---|\n";
+  for (const EventMeaning& one : kEvents) {
+    out += "| `" + std::string(one.reason) + "` | " + std::string(one.meaning) + " |\n";
+  }
+  return out;
+}
+
+}  // namespace janus::control
