@@ -20,7 +20,7 @@ namespace {
 
 using control::Node;
 
-const control::CallLimits kLimits{Seconds(10), {}};
+const control::CallLimits kLimits{Seconds(30), {}};
 constexpr std::chrono::milliseconds kLookEvery{100};
 const control::Resource kEvents{"events.k8s.io", "v1", "events", "Event"};
 

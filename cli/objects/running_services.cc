@@ -12,8 +12,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The socket is on this machine: who does not answer at once does not run.
-const control::CallLimits kLimits{Seconds(5), {}};
+// The socket is on this machine: who does not run refuses at once, and who is slow is waited for.
+const control::CallLimits kLimits{Seconds(30), {}};
 
 std::unique_ptr<control::ObjectApi> Reach(const std::string& socket,
                                           const control::Timeline& timeline) {

@@ -157,7 +157,10 @@ class Changes(Service, unittest.TestCase):
 
     def ready_at(self, m, n):
         """Whether as many serve, and the newest spec is carried out."""
-        service = self.objects("services")[0]
+        services = self.objects("services")
+        if not services:
+            return False
+        service = services[0]
         ready = next(c for c in service["status"]["conditions"] if c["type"] == "Ready")
         topology = service["status"].get("topology", {})
         return (ready["status"] == "True"
@@ -176,7 +179,7 @@ class Changes(Service, unittest.TestCase):
             for m, n in ((2, 4), (1, 2)):
                 began = time.time()
                 self.ctl("scale", "--attention", str(m), "--experts", str(n), "--wait")
-                self.assertTrue(self.ready_at(m, n))
+                wait_for(lambda m=m, n=n: self.ready_at(m, n), f"{m}A{n}E")
                 load.await_answers(CLIENTS)
                 self.tell(f"to {m}A{n}E", began, load)
         self.check(load)
