@@ -85,7 +85,8 @@ class ChartTest(ClusterCase):
                          *words)
 
     def uninstall(self):
-        self.try_helm("-n", self.namespace, "uninstall", "janus-operator", "--ignore-not-found", "--wait")
+        # Without --wait: it would wait for the kinds too, which stay.
+        self.try_helm("-n", self.namespace, "uninstall", "janus-operator", "--ignore-not-found")
         self.try_kubectl("delete", "crd", "--ignore-not-found", *KINDS)
 
     def install(self, **values):
