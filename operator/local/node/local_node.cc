@@ -345,7 +345,8 @@ LocalNode::Running::Runner* LocalNode::Running::Admit(const Node& pod) {
                 .life = ContainerLife(options_.pauses)};
   runner.since = Wall();
   runner.place.ip = std::string(kUnix) + options_.folder + "/p" + std::to_string(++places_);
-  if (options_.first_metrics_port != 0 && TextAt(pod, {"metadata", "labels", kRoleLabel}) != "") {
+  if (options_.first_metrics_port != 0 &&
+      !TextAt(pod, {"metadata", "labels", kRoleLabel}).empty()) {
     runner.port = FreePort();
     runner.place.metrics_address = "127.0.0.1:" + std::to_string(runner.port);
   }
