@@ -129,8 +129,7 @@ class Display {
   Display(Screen& screen, const Checked& checked)
       : screen_(screen),
         checked_(checked),
-        endpoint_("http://" + Host(checked.cluster.host) + ":" +
-                  std::to_string(checked.cluster.port) + "/v1"),
+        endpoint_("http://" + GatewayAddress(checked.cluster) + "/v1"),
         heading_(checked.key.name + "  " + endpoint_ + "  Ctrl-C stops it") {}
 
   void Show(EmbeddedCluster& cluster, const control::ServiceFollower& follower, MonotonicTime now) {
@@ -160,10 +159,6 @@ class Display {
   }
 
  private:
-  static std::string Host(const std::string& host) {
-    return host.find(':') == std::string::npos ? host : "[" + host + "]";
-  }
-
   // On a terminal in place; elsewhere a line whenever it says something new.
   void Progress(const std::string& text) {
     if (text == last_) return;

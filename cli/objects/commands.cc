@@ -108,9 +108,7 @@ Result<std::string> Get(const GetOptions& options) {
       JANUS_ASSIGN_OR_RETURN(Node object, Read(one));
       objects.push_back(std::move(object));
     }
-    if (objects.empty()) {
-      return NotFound("no service runs here; janusctl serve starts one, kubectl is for clusters");
-    }
+    if (objects.empty()) return NoServiceRuns();
   } else {
     JANUS_ASSIGN_OR_RETURN(const RunningService service,
                            FindRunningService(environment, Time(), options.name));

@@ -28,6 +28,10 @@ std::unique_ptr<control::ObjectApi> Reach(const std::string& socket,
 
 }  // namespace
 
+Status NoServiceRuns() {
+  return NotFound("no service runs here; janusctl serve starts one, kubectl is for clusters");
+}
+
 std::vector<RunningService> FindRunningServices(const control::Environment& environment,
                                                 const control::Timeline& timeline) {
   std::vector<RunningService> out;
@@ -55,9 +59,7 @@ Result<RunningService> FindRunningService(const control::Environment& environmen
   std::vector<RunningService> all = FindRunningServices(environment, timeline);
   std::string names;
   for (const RunningService& one : all) names += (names.empty() ? "" : ", ") + one.key.name;
-  if (all.empty()) {
-    return NotFound("no service runs here; janusctl serve starts one, kubectl is for clusters");
-  }
+  if (all.empty()) return NoServiceRuns();
   if (name.empty()) {
     if (all.size() == 1) return std::move(all[0]);
     return InvalidArgument("which service? there are " + names);

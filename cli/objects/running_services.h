@@ -20,6 +20,9 @@ struct RunningService {
   std::unique_ptr<control::ObjectApi> api;
 };
 
+// There is none, and what to do.
+Status NoServiceRuns();
+
 // Those that answer, by name. `timeline` outlives them.
 std::vector<RunningService> FindRunningServices(const control::Environment& environment,
                                                 const control::Timeline& timeline);

@@ -49,16 +49,7 @@ class ChartTest(ClusterCase):
         cls.programs = (cls.state / "programs").resolve()
         cls.plane = ControlPlane(cls.state, cls.programs)
         for name in ("fake-a", "fake-b"):
-            cls.add_node(name)
-
-    @classmethod
-    def add_node(cls, name):
-        done = cls.try_kubectl("create", "-f", "-", text=json.dumps({
-            "apiVersion": "v1", "kind": "Node",
-            "metadata": {"name": name, "annotations": {"kwok.x-k8s.io/node": "fake"}},
-            "status": {"allocatable": {"cpu": "8", "memory": "16Gi", "pods": "110"}}}))
-        if done.returncode != 0:
-            raise AssertionError(done.stderr)
+            cls.add_fake_node(name)
 
     def setUp(self):
         super().setUp()
@@ -388,7 +379,7 @@ class ChartTest(ClusterCase):
         node = self.workers()[0]["spec"]["nodeName"]
         self.kubectl("delete", "node", node, "--wait=false", namespaced=False)
         self.await_use("", "nodes", "get")
-        self.add_node(node)
+        self.add_fake_node(node)
         self.kubectl("delete", "lease", "janus-operator")
         self.await_use("coordination.k8s.io", "leases", "create")
         self.apply(0, 0)

@@ -30,12 +30,7 @@ class OperatorTest(ClusterCase):
             raise unittest.SkipTest("its oracle is the audit log of a cluster of its own")
         cls.install_crds()
         for name in ("fake-a", "fake-b"):
-            done = cls.try_kubectl("create", "-f", "-", text=json.dumps({
-                "apiVersion": "v1", "kind": "Node",
-                "metadata": {"name": name, "annotations": {"kwok.x-k8s.io/node": "fake"}},
-                "status": {"allocatable": {"cpu": "8", "memory": "16Gi", "pods": "110"}}}))
-            if done.returncode != 0:
-                raise AssertionError(done.stderr)
+            cls.add_fake_node(name)
 
     def setUp(self):
         super().setUp()

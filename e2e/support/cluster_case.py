@@ -103,6 +103,16 @@ class ClusterCase(unittest.TestCase):
         return base / "janus" / "cluster" / cls.environment.get("JANUS_CLUSTER", "")
 
     @classmethod
+    def add_fake_node(cls, name):
+        """One whose pods KWOK runs."""
+        done = cls.try_kubectl("create", "-f", "-", text=json.dumps({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {"name": name, "annotations": {"kwok.x-k8s.io/node": "fake"}},
+            "status": {"allocatable": {"cpu": "8", "memory": "16Gi", "pods": "110"}}}))
+        if done.returncode != 0:
+            raise AssertionError(done.stderr)
+
+    @classmethod
     def install_crds(cls):
         for words in [("apply", "-f", path) for path in CRDS] + [
                 ("wait", "--for=condition=Established", f"crd/{path.stem}.serving.janus.dev", "--timeout=300s")

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "operator/reconcile/earlier.h"
 #include "operator/reconcile/member_name.h"
 #include "operator/reconcile/names.h"
 #include "operator/reconcile/owned.h"
@@ -27,10 +28,6 @@ constexpr int kMostSteps = 12;
 
 std::string Name(int64_t epoch) {
   return "epoch " + std::to_string(epoch);
-}
-
-void Earlier(std::optional<MonotonicTime>& time, MonotonicTime other) {
-  time = time ? std::min(*time, other) : other;
 }
 
 void Erase(Node& map, std::string_view field) {

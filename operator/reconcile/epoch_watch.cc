@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "operator/reconcile/earlier.h"
 #include "operator/reconcile/member_name.h"
 #include "operator/reconcile/topology_record.h"
 
@@ -12,10 +13,6 @@ namespace {
 
 // Who relays says in this time who has not answered it.
 constexpr std::chrono::seconds kAnswer{10};
-
-void Earlier(std::optional<MonotonicTime>& time, MonotonicTime other) {
-  time = time ? std::min(*time, other) : other;
-}
 
 }  // namespace
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "operator/reconcile/earlier.h"
 #include "operator/reconcile/epoch_driver.h"
 #include "operator/reconcile/nodes.h"
 #include "operator/reconcile/own_writes.h"
@@ -24,10 +25,6 @@ namespace janus::control {
 
 inline MonotonicTime At(MonotonicTime now, Seconds later) {
   return now + std::chrono::duration_cast<MonotonicTime::duration>(later);
-}
-
-inline void Earlier(std::optional<MonotonicTime>& time, MonotonicTime other) {
-  time = time ? std::min(*time, other) : other;
 }
 
 inline RoleSpec& SpecOf(MoEService& service, Role role) {

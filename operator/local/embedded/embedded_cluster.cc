@@ -43,14 +43,10 @@ std::string ProcessName(const Node& pod) {
   return std::string(role) + "-" + std::to_string(PodIdOf(KeyOf(pod).name).value_or(0));
 }
 
-std::string WithBrackets(const std::string& host) {
-  return host.find(':') == std::string::npos ? host : "[" + host + "]";
-}
-
 std::vector<std::string> GatewayArguments(const EmbeddedClusterOptions& options,
                                           const std::string& folder) {
   std::vector<std::string> out = {
-      "--listen=" + WithBrackets(options.host) + ":" + std::to_string(options.port),
+      "--listen=" + GatewayAddress(options),
       "--memory-bytes=" + std::to_string(options.gateway_memory_bytes),
       "--member=unix:" + folder + "/" + std::string(kMembersLink),
       // Ctrl-C is meant: answers under way get no time, only their ends.
@@ -137,6 +133,11 @@ std::optional<MemberOrder> MembersOf(ObjectApi& api, const ObjectKey& service) {
 }
 
 }  // namespace
+
+std::string GatewayAddress(const EmbeddedClusterOptions& options) {
+  const bool is_v6 = options.host.find(':') != std::string::npos;
+  return (is_v6 ? "[" + options.host + "]" : options.host) + ":" + std::to_string(options.port);
+}
 
 Result<std::unique_ptr<EmbeddedCluster>> EmbeddedCluster::Start(EmbeddedClusterOptions options) {
   JANUS_ASSIGN_OR_RETURN(RunFolder folder, RunFolder::Create(ReadEnvironment()));

@@ -50,6 +50,9 @@ struct EmbeddedClusterOptions {
   bool debug_logits_hash = false;
 };
 
+// "host:port" of the gateway, an IPv6 host in brackets.
+std::string GatewayAddress(const EmbeddedClusterOptions& options);
+
 // A cluster in this process: an object store in place of the API server, the operator's own loop,
 // and a node whose pods are processes of this machine (docs/design/006). For one MoEService, since
 // there is one address for a gateway. Thread-safe, but for Stop and the destructor: the owner's.
