@@ -34,10 +34,14 @@ inline RoleSpec& SpecOf(MoEService& service, Role role) {
 
 // What is remembered of a service between its passes.
 struct Reconciler::Memory {
-  explicit Memory(std::string its_uid, ObjectApi& api, MemberCalls& calls)
-      : uid(std::move(its_uid)), epochs(api, calls) {}
+  Memory(std::string its_uid, ObjectApi& api, MemberCalls& calls, ServicePlanner& its_planner)
+      : uid(std::move(its_uid)), planner(its_planner), epochs(api, calls) {}
+  ~Memory() { planner.Forget(uid); }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
 
   const std::string uid;
+  ServicePlanner& planner;
   OwnWrites writes;
   MendedVersions mended;
   EpochDriver epochs;
@@ -81,6 +85,7 @@ class Reconciler::OnePass {
   void ReadSpec();
   void CheckSpec();
   void PinImage();
+  void LookForWorkers();
   void Plan();
 
   // one_pass_pods.cc
@@ -126,6 +131,7 @@ class Reconciler::OnePass {
   std::string worker_image_;
   std::string restarted_at_;
   std::optional<WorkerMemory> held_;  // by workers that serve
+  bool has_workers_ = false;          // whom a planner could ask
   std::optional<PlannedService> planned_;
   std::array<RolePass, 2> roles_{{{Role::kAttention, {}, {}, {}}, {Role::kExperts, {}, {}, {}}}};
   std::optional<Node> record_;  // the MoETopology
