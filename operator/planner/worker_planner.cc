@@ -29,9 +29,23 @@ const WorkerToAsk* ChooseWorker(const WorkersToAsk& all, Role role, const std::s
 
 }  // namespace
 
+const WorkerPlanner::Answer* WorkerPlanner::RoleKnown::Best() const {
+  if (IsKnown(revision)) {
+    return &*std::find_if(answers.begin(), answers.end(),
+                          [&](const Answer& one) { return one.revision == revision; });
+  }
+  return answers.empty() ? nullptr : &answers.front();
+}
+
+bool WorkerPlanner::RoleKnown::IsKnown(const std::string& of) const {
+  return std::any_of(answers.begin(), answers.end(),
+                     [&](const Answer& one) { return one.revision == of; });
+}
+
 std::optional<ProcessRoom> WorkerPlanner::RoleKnown::Room(bool new_only) const {
-  if (!answer || (new_only && !IsNew())) return std::nullopt;
-  return answer->room;
+  const Answer* const best = Best();
+  if (best == nullptr || (new_only && !IsNew())) return std::nullopt;
+  return best->room;
 }
 
 // The answer of a question that has ended.
@@ -51,7 +65,10 @@ void WorkerPlanner::Take(RoleKnown& role, MonotonicTime now, Over& over) {
     model = std::move(model).status().Annotate("the model's config.json, as " + role.asked.name +
                                                " has it");
   }
-  role.answer = Answer{role.asked.revision, report->digest, std::move(model), report->room};
+  std::erase_if(role.answers,
+                [&](const Answer& one) { return one.revision == role.asked.revision; });
+  role.answers.push_front({role.asked.revision, report->digest, std::move(model), report->room});
+  if (role.answers.size() > kMostAnswers) role.answers.pop_back();
 }
 
 void WorkerPlanner::AskOne(const std::string& service_uid, Role role, const WorkersToAsk& workers,
@@ -64,14 +81,12 @@ void WorkerPlanner::AskOne(const std::string& service_uid, Role role, const Work
   Take(known, workers.now, over);
   std::erase_if(known.silent, [&](const auto& one) { return !is_there(one.first); });
   if (known.question != nullptr) {
-    const bool is_of_use =
-        is_there(known.asked.address) && (!known.answer || known.asked.revision == known.revision);
-    if (is_of_use) return;
+    if (is_there(known.asked.address) && !known.IsKnown(known.asked.revision)) return;
     over.push_back(std::move(known.question));
   }
   if (known.IsNew()) return;
   const WorkerToAsk* const next =
-      ChooseWorker(workers, role, known.revision, !known.answer.has_value(), known.silent);
+      ChooseWorker(workers, role, known.revision, known.answers.empty(), known.silent);
   if (next == nullptr) return;
   known.asked = *next;
   known.question = questions_.Ask(service_uid, next->address, workers.wake);
@@ -114,7 +129,8 @@ Result<PlannedService> WorkerPlanner::Plan(const MoEService& service) {
   // Of those that are as wanted, attention first; else of any.
   const RoleKnown* said = nullptr;
   for (const RoleKnown* role : {&attention, &experts}) {
-    if (role->answer && (said == nullptr || (role->IsNew() && !said->IsNew()))) said = role;
+    if (role->Best() == nullptr) continue;
+    if (said == nullptr || (role->IsNew() && !said->IsNew())) said = role;
   }
   if (said == nullptr) {
     std::string why = awaited(attention);
@@ -127,7 +143,7 @@ Result<PlannedService> WorkerPlanner::Plan(const MoEService& service) {
         "a worker as the spec wants it now is awaited; by what the older ones say, " +
         refused.message());
   };
-  const Answer& answer = *said->answer;
+  const Answer& answer = *said->Best();
   if (!answer.model.ok()) {
     return said->IsNew() ? answer.model.status() : until_asked(answer.model.status());
   }

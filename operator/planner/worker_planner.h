@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -32,6 +33,8 @@ class WorkerPlanner final : public ServicePlanner {
 
   // Who was asked and did not answer is asked again after this.
   static constexpr Seconds kPause{2};
+  // So many revisions of a role are remembered.
+  static constexpr size_t kMostAnswers = 4;
 
  private:
   struct Answer {
@@ -44,13 +47,16 @@ class WorkerPlanner final : public ServicePlanner {
   struct RoleKnown {
     std::string revision;  // that is wanted
     bool has_workers = false;
-    std::optional<Answer> answer;
-    WorkerToAsk asked;  // with `question`
+    std::deque<Answer> answers;  // newest first, each of another revision, kMostAnswers at most
+    WorkerToAsk asked;           // with `question`
     std::unique_ptr<ModelQuestion> question;
     std::map<std::string, MonotonicTime> silent;  // by address: when it did not answer
     std::string trouble;                          // of who did not answer last
 
-    bool IsNew() const { return answer && answer->revision == revision; }
+    // Of `revision`, else the newest; null: there is none.
+    const Answer* Best() const;
+    bool IsKnown(const std::string& of) const;
+    bool IsNew() const { return IsKnown(revision); }
     std::optional<ProcessRoom> Room(bool new_only) const;
   };
   struct Known {

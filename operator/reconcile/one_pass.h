@@ -86,6 +86,8 @@ class Reconciler::OnePass {
   void CheckSpec();
   void PinImage();
   void LookForWorkers();
+  std::optional<SequenceRoom> HeldRoom();
+  void HoldCommitted();
   void Plan();
 
   // one_pass_pods.cc
@@ -130,8 +132,7 @@ class Reconciler::OnePass {
   Finding awaited_;
   std::string worker_image_;
   std::string restarted_at_;
-  std::optional<WorkerMemory> held_;  // by workers that serve
-  bool has_workers_ = false;          // whom a planner could ask
+  bool has_workers_ = false;  // whom a planner could ask
   std::optional<PlannedService> planned_;
   std::array<RolePass, 2> roles_{{{Role::kAttention, {}, {}, {}}, {Role::kExperts, {}, {}, {}}}};
   std::optional<Node> record_;  // the MoETopology

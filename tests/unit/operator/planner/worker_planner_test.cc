@@ -195,6 +195,12 @@ TEST_F(WorkerPlannerTest, OlderWordsCarryWhatServesUntilNewOnesCome) {
   questions_.Answer(Report(4 * kGiB, "d2"));
   Look();
   EXPECT_EQ(Plan()->model_digest, "d2");
+  // Back again nobody needs to be asked.
+  workers_.attention_revision = workers_.experts_revision = "r1";
+  Look();
+  EXPECT_EQ(Plan()->model_digest, "d1");
+  EXPECT_EQ(Plan()->awaited, "");
+  EXPECT_EQ(questions_.last(), "e1");
 }
 
 TEST_F(WorkerPlannerTest, WhatOnlyOlderWorkersMakeImpossibleWaitsForNewOnes) {
