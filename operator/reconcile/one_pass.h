@@ -34,8 +34,14 @@ inline RoleSpec& SpecOf(MoEService& service, Role role) {
 
 // What is remembered of a service between its passes.
 struct Reconciler::Memory {
-  Memory(std::string its_uid, ObjectApi& api, MemberCalls& calls, ServicePlanner& its_planner)
-      : uid(std::move(its_uid)), planner(its_planner), epochs(api, calls) {}
+  Memory(std::string its_uid, const Caches& caches, ObjectApi& api, MemberCalls& calls,
+         ServicePlanner& its_planner)
+      : uid(std::move(its_uid)),
+        planner(its_planner),
+        writes([&caches](const Resource& resource, Node object) {
+          return caches.Of(resource).Kept(std::move(object));
+        }),
+        epochs(api, calls) {}
   ~Memory() { planner.Forget(uid); }
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
