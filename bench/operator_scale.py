@@ -69,7 +69,7 @@ class Operator:
         self.process = subprocess.Popen(
             [CLUSTER, "run", OPERATOR, "--lease-namespace=default", "--leader-election=false", "--worker-image=worker:1",
              "--gateway-image=gateway:1", "--metrics-address=127.0.0.1:0", "--health-address=127.0.0.1:0",
-             f"--host-path={ROOT}/examples", f"--node-memory-bytes={64 << 30}", f"--workers={WORKERS}",
+             f"--host-path={ROOT}/examples", f"--workers={WORKERS}",
              f"--api-qps={QPS}", f"--api-burst={QPS}"],
             env={**ENVIRONMENT, "JANUS_FENCE_BOOK": str(folder / "fences")}, stdout=subprocess.PIPE, stderr=self.log,
             text=True)

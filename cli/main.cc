@@ -471,6 +471,7 @@ Status Print(const Result<std::string>& text) {
 int Run(int argc, char** argv) {
   StopSignals stop;
   CLI::App app{"janusctl: serve Mixture-of-Experts models with attention and experts apart."};
+  app.set_version_flag("--version", "janusctl " JANUS_VERSION);
   app.require_subcommand(0, 1);
   ServeOptions serve;
   ValidateOptions validate;

@@ -74,6 +74,7 @@ function(janus_program name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE janus_settings ${arg_DEPS})
+  target_compile_definitions(${name} PRIVATE JANUS_VERSION="${PROJECT_VERSION}")
 endfunction()
 
 # What the thread sanitizer's run builds: tests of code that links with a compiler alone.

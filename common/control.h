@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <string>
 
+#include "common/process_room.h"
+
 namespace janus {
 
 // What a write to a worker carries: whose, and how new.
@@ -17,6 +19,13 @@ struct PrepareProgress {
   std::string phase;  // "weights", "connect"
   uint64_t bytes_done = 0;
   uint64_t bytes_total = 0;
+};
+
+// What a worker says of the model that it would load, and of its room.
+struct ModelReport {
+  std::string config_json;  // the checkpoint's
+  std::string digest;       // of that and of its weights
+  ProcessRoom room;
 };
 
 }  // namespace janus

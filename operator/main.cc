@@ -1,6 +1,7 @@
 #include <memory>
 
 #include "operator/members/grpc_member_calls.h"
+#include "operator/members/grpc_model_questions.h"
 #include "operator/program/run_operator.h"
 
 int main(int argc, char** argv) {
@@ -8,6 +9,7 @@ int main(int argc, char** argv) {
   return RunOperator(argc, argv, [](const OperatorOptions& options, const Timeline&) {
     GrpcMemberCallsOptions calls;
     calls.most_connections = static_cast<size_t>(options.worker_connections);
-    return std::make_unique<GrpcMemberCalls>(calls);
+    return WorkerCalls{std::make_unique<GrpcMemberCalls>(calls),
+                       std::make_unique<GrpcModelQuestions>()};
   });
 }

@@ -277,6 +277,40 @@ Statistics FromProto(const v1::Statistics& statistics) {
   return to;
 }
 
+v1::DescribeModelReply ToProto(const ModelReport& report) {
+  v1::DescribeModelReply out;
+  out.set_config_json(report.config_json);
+  out.set_model_digest(report.digest);
+  out.set_memory_bytes(static_cast<uint64_t>(report.room.memory_bytes));
+  out.set_memory_is_limited(report.room.memory_is_limited);
+  out.set_cores(static_cast<uint32_t>(report.room.cores));
+  out.set_cores_are_limited(report.room.cores_are_limited);
+  return out;
+}
+
+Result<ModelReport> FromProto(const v1::DescribeModelReply& reply) {
+  // Of 64 bits of digest; and no machine is as large.
+  constexpr size_t kLongestDigest = 64;
+  constexpr uint64_t kMostMemory = uint64_t{1} << 50;
+  constexpr uint32_t kMostCores = 1 << 16;
+  if (reply.model_digest().empty() || reply.model_digest().size() > kLongestDigest) {
+    return InvalidArgument("model_digest: " + std::to_string(reply.model_digest().size()) +
+                           " characters; want 1 to " + std::to_string(kLongestDigest));
+  }
+  if (reply.memory_bytes() > kMostMemory || reply.cores() < 1 || reply.cores() > kMostCores) {
+    return InvalidArgument("memory_bytes " + std::to_string(reply.memory_bytes()) + ", cores " +
+                           std::to_string(reply.cores()) + ": no machine has as many");
+  }
+  ModelReport out;
+  out.config_json = reply.config_json();
+  out.digest = reply.model_digest();
+  out.room.memory_bytes = static_cast<int64_t>(reply.memory_bytes());
+  out.room.memory_is_limited = reply.memory_is_limited();
+  out.room.cores = static_cast<int>(reply.cores());
+  out.room.cores_are_limited = reply.cores_are_limited();
+  return out;
+}
+
 v1::DType ToProto(DType dtype) {
   return static_cast<v1::DType>(static_cast<int>(dtype) + 1);
 }

@@ -24,6 +24,8 @@ v1::Stamp ToProto(const Stamp& stamp);
 Stamp FromProto(const v1::Stamp& stamp);
 v1::PrepareProgress ToProto(const PrepareProgress& progress);
 PrepareProgress FromProto(const v1::PrepareProgress& progress);
+v1::DescribeModelReply ToProto(const ModelReport& report);
+Result<ModelReport> FromProto(const v1::DescribeModelReply& reply);
 
 Statistics FromProto(const v1::Statistics& statistics);
 

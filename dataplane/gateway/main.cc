@@ -139,6 +139,10 @@ Status Run(GatewayOptions options, StopSignals& stop) {
 int main(int argc, char** argv) {
   using namespace janus::gateway;
   const std::vector<std::string_view> args(argv + 1, argv + argc);
+  if (args.size() == 1 && args[0] == "--version") {
+    std::puts("janus-gateway " JANUS_VERSION);
+    return 0;
+  }
   janus::Result<GatewayOptions> options = ParseGatewayOptions(args);
   if (!options.ok()) {
     std::fprintf(stderr, "janus-gateway: %s\n", options.status().message().c_str());

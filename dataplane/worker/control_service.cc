@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "dataplane/worker/describe_model.h"
 #include "dataplane/worker/topology_watcher.h"
 #include "proto/convert.h"
 
@@ -152,6 +153,16 @@ grpc::Status ControlService::GetStatistics(grpc::ServerContext* context,
     *reply->add_instances() = ToProto(worker_.statistics());
   }
   if (topology) reply->set_epoch(topology->epoch);
+  return grpc::Status::OK;
+}
+
+grpc::Status ControlService::DescribeModel(grpc::ServerContext*,
+                                           const v1::DescribeModelRequest* request,
+                                           v1::DescribeModelReply* reply) {
+  if (Status s = worker_.CheckService(request->service_uid()); !s.ok()) return ToGrpc(s);
+  const Result<ModelReport> report = janus::dataplane::DescribeModel(worker_.flags().model);
+  if (!report.ok()) return ToGrpc(report.status());
+  *reply = ToProto(*report);
   return grpc::Status::OK;
 }
 

@@ -29,6 +29,8 @@ class ControlService final
       grpc::CallbackServerContext* context, const v1::GetTopologyRequest* request) override;
   grpc::Status GetStatistics(grpc::ServerContext* context, const v1::GetStatisticsRequest* request,
                              v1::Statistics* reply) override;
+  grpc::Status DescribeModel(grpc::ServerContext*, const v1::DescribeModelRequest* request,
+                             v1::DescribeModelReply* reply) override;
 
  private:
   grpc::Status RelayPrepare(grpc::ServerContext& context, const v1::PrepareRequest& request,

@@ -95,6 +95,7 @@ int Run(const WorkerFlags& flags, StopSignals& stop) {
 int main(int argc, char** argv) {
   janus::StopSignals stop;
   CLI::App app{"One attention or expert instance of a Janus service."};
+  app.set_version_flag("--version", "janus-worker " JANUS_VERSION);
   janus::dataplane::WorkerFlags flags;
   std::string role, device = "cpu";
   app.add_option("--role", role, "attention or experts")

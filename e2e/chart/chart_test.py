@@ -92,6 +92,14 @@ class ChartTest(ClusterCase):
         for values in VALUE_SETS:
             self.helm("lint", "--strict", CHART, "-f", values)
 
+    def test_every_program_is_of_the_charts_version(self):
+        version = re.search(r"^appVersion: (\S+)$", (CHART / "Chart.yaml").read_text(), re.M)[1]
+        for name in ("janus-operator", "janus-gateway", "janus-worker", "janusctl"):
+            said = subprocess.run([BIN / name, "--version"], capture_output=True, text=True, check=True).stdout
+            self.assertEqual(said.strip(), f"{name} {version}")
+        # What images are tagged with.
+        self.assertIn(f"project(janus VERSION {version} ", (ROOT / "CMakeLists.txt").read_text())
+
     def test_what_cannot_be_is_refused_with_its_reason(self):
         registry = {"global__imageRegistry": "registry.example.com"}
         for values, words in (
@@ -101,7 +109,7 @@ class ChartTest(ClusterCase):
                 ({**registry, "watchNamespaces": "{a,b}"}, "at '/watchNamespaces': maxItems"),
                 ({**registry, "namespaced": "true", "watchNamespaces": "{a}"}, "set one of the two"),
                 ({**registry, "leaderElection__enabled": "false"}, "set replicas to 1"),
-                ({**registry, "resources__limits__memory": "1Gi"}, "set defaults.nodeMemoryBytes too"),
+                ({**registry, "defaults__nodeCores": "2"}, "additional properties 'nodeCores' not allowed"),
                 ({**registry, "hostPaths": "{models}"}, "at '/hostPaths/0'")):
             done = self.try_helm("template", "janus-operator", CHART, *setting(**values))
             self.assertNotEqual(done.returncode, 0, values)
@@ -135,7 +143,7 @@ class ChartTest(ClusterCase):
                                     "-", text=text, namespaced=False)
                 self.assertEqual(len(said.splitlines()), len(objects), said)
         self.assertEqual(kinds, {
-            "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "Deployment", "Lease",
+            "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "Deployment", "Job", "Lease",
             "PodDisruptionBudget", "PodMonitor", "Role", "RoleBinding", "Service", "ServiceAccount",
             "ServiceMonitor"})
 
@@ -250,6 +258,7 @@ class ChartTest(ClusterCase):
                                                     "certificate-authority-data": authority}}],
             "users": [{"name": "it", "user": {"token": token}}],
             "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}]}))
+        self.kubeconfig = kubeconfig
         environment = {variable["name"]: {"metadata.name": "operator-0", "metadata.namespace": self.namespace}[
             variable["valueFrom"]["fieldRef"]["fieldPath"]] for variable in pod["containers"][0]["env"]}
         with open(self.folder / "operator.log", "w", encoding="utf-8") as log:
@@ -307,6 +316,18 @@ class ChartTest(ClusterCase):
                           for resource in rule["resources"] for verb in rule["verbs"]}
         return found
 
+    def services_left(self):
+        """Exit code and words of what the hook of an uninstall runs, with the rights that it has."""
+        _, objects = self.rendered(*setting(image__pullPolicy="Never", namespaced="true"))
+        job = objects["Job", "janus-operator-no-services-left"]
+        self.assertEqual(job["metadata"]["annotations"]["helm.sh/hook"], "pre-delete")
+        pod = job["spec"]["template"]["spec"]
+        self.assertEqual(pod["serviceAccountName"], "janus-operator")
+        done = subprocess.run([CLUSTER, "run", BIN / "janus-operator", *pod["containers"][0]["args"],
+                               f"--kubeconfig={self.kubeconfig}"], env=self.environment, capture_output=True,
+                              text=True, check=False)
+        return done.returncode, done.stdout
+
     def workers(self):
         return json.loads(self.kubectl("get", "pods", "-l", "app.kubernetes.io/name=janus-worker", "-o",
                                        "json"))["items"]
@@ -356,7 +377,7 @@ class ChartTest(ClusterCase):
     def test_its_rights_are_what_it_uses_and_no_more(self):
         self.start_plain_api_server()
         self.allow_host_paths()
-        self.install(hostPaths="{%s/examples}" % ROOT, defaults__nodeMemoryBytes=64 << 30)
+        self.install(hostPaths="{%s/examples}" % ROOT)
         process = self.start()
         # Whose creates are in doubt looks.
         doubts = [("", "pods"), ("serving.janus.dev", "moetopologies")]
@@ -391,10 +412,12 @@ class ChartTest(ClusterCase):
 
     def test_rights_in_one_namespace_are_enough_there(self):
         self.allow_host_paths()
-        self.install(namespaced="true", hostPaths="{%s/examples}" % ROOT, defaults__nodeMemoryBytes=64 << 30)
+        self.install(namespaced="true", hostPaths="{%s/examples}" % ROOT)
         self.start()
+        self.assertEqual(self.services_left(), (0, ""))
         self.apply(1, 2)
         self.await_whole(3)
+        self.assertEqual(self.services_left(), (1, f"{self.namespace}/demo\n"))
         self.assertEqual(self.refused(), [])
         for what, allowed in (("list nodes", "yes"), ("create pods -n default", "no"), ("get secrets", "no"),
                               (f"create pods -n {self.namespace}", "yes"),

@@ -62,9 +62,7 @@ class ImagesTest(ClusterCase):
         done = subprocess.run(
             [CLUSTER, "run", cls.programs / "helm", "install", "janus-operator", ROOT / "charts" / "janus-operator",
              "-n", "janus-system", "--create-namespace", "--set", f"global.imageRegistry={REGISTRY}",
-             "--set", "image.pullPolicy=Never", "--set", f"hostPaths={{{cls.models}}}",
-             "--set", f"defaults.nodeMemoryBytes={2 << 30}", "--set", "defaults.nodeCores=2",
-             "--wait", "--timeout=5m"],
+             "--set", "image.pullPolicy=Never", "--set", f"hostPaths={{{cls.models}}}", "--wait", "--timeout=5m"],
             capture_output=True, text=True, check=False, env=cls.environment)
         if done.returncode != 0:
             said = cls.try_kubectl("-n", "janus-system", "describe", "pods").stdout

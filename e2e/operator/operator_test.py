@@ -49,7 +49,7 @@ class OperatorTest(ClusterCase):
                  f"--lease-namespace={self.namespace}", f"--pod-name={name}",
                  "--metrics-address=127.0.0.1:0", "--health-address=127.0.0.1:0",
                  "--worker-image=worker:1", "--gateway-image=gateway:1",
-                 f"--host-path={ROOT}/examples", f"--node-memory-bytes={64 << 30}", *flags],
+                 f"--host-path={ROOT}/examples", *flags],
                 env={**self.environment, "JANUS_FENCE_BOOK": str(self.book)}, stdout=subprocess.PIPE,
                 stderr=log, text=True)
         self.addCleanup(process.communicate)

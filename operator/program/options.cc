@@ -75,11 +75,6 @@ void DeclareDefaults(CLI::App& app, OperatorOptions& o) {
       ->capture_default_str();
   app.add_option("--host-path", o.host_paths,
                  "folder below which a source HostPath may lie; may be repeated (none)");
-  app.add_option("--node-memory-bytes", o.node_memory_bytes,
-                 "what a service may take on a machine (what this one has free)")
-      ->check(CLI::Range(int64_t{1} << 20, int64_t{1} << 50));
-  app.add_option("--node-cores", o.node_cores, "cores of a machine (this one's)")
-      ->check(CLI::Range(1, 4096));
 }
 
 }  // namespace
@@ -87,6 +82,7 @@ void DeclareDefaults(CLI::App& app, OperatorOptions& o) {
 Result<ParsedOptions> ParseOperatorOptions(int argc, const char* const* argv) {
   ParsedOptions out;
   CLI::App app{"Keeps what MoEServices ask for: the operator of Janus.", "janus-operator"};
+  app.footer("janus-operator services: prints the MoEServices that there are; see its --help");
   app.set_version_flag("--version", std::string("janus-operator ") + JANUS_VERSION);
   DeclareCluster(app, out.options);
   DeclareElection(app, out.options);

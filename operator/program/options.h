@@ -34,8 +34,6 @@ struct OperatorOptions {
   std::string gateway_image;
   std::string image_pull_policy = "IfNotPresent";
   std::vector<std::string> host_paths;
-  int64_t node_memory_bytes = 0;  // 0: what this machine has free
-  int node_cores = 0;             // 0: this machine's
 };
 
 struct ParsedOptions {

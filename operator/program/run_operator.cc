@@ -3,18 +3,19 @@
 #include <cstdio>
 #include <random>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 
 #include "common/exposition/metrics_text.h"
-#include "common/free_memory.h"
 #include "common/log.h"
 #include "common/stop_signals.h"
 #include "operator/kube/client.h"
 #include "operator/manager/manager.h"
-#include "operator/planner/folder_planner.h"
+#include "operator/planner/worker_planner.h"
 #include "operator/program/options.h"
 #include "operator/program/page_server.h"
+#include "operator/program/services.h"
 
 namespace janus::control {
 namespace {
@@ -32,17 +33,6 @@ Page PageOf(const Status& status) {
   return {503, status.message() + "\n"};
 }
 
-Result<MachineRoom> RoomOf(const OperatorOptions& options) {
-  MachineRoom room;
-  room.cores = options.node_cores;
-  if (room.cores == 0) room.cores = static_cast<int>(std::thread::hardware_concurrency());
-  room.memory_bytes = options.node_memory_bytes;
-  if (room.memory_bytes == 0) {
-    JANUS_ASSIGN_OR_RETURN(room.memory_bytes, AvailableMemoryBytes());
-  }
-  return room;
-}
-
 ManagerOptions ManagerOf(const OperatorOptions& options) {
   ManagerOptions out;
   out.reconciler.worker_image = options.worker_image;
@@ -55,13 +45,12 @@ ManagerOptions ManagerOf(const OperatorOptions& options) {
   return out;
 }
 
-Status Run(const OperatorOptions& options, const MakeMemberCalls& make_calls,
+Status Run(const OperatorOptions& options, const MakeWorkerCalls& make_calls,
            StopSignals& signals) {
   const Logger log(2, options.debug ? LogLevel::kDebug : LogLevel::kInfo);
   const SystemTimeline timeline;
   MetricRegistry registry;
   JANUS_ASSIGN_OR_RETURN(const ClusterConfig config, ConfigOf(options));
-  JANUS_ASSIGN_OR_RETURN(const MachineRoom room, RoomOf(options));
   ClientMetrics client_metrics(registry, config.host + ":" + std::to_string(config.port));
   KubeClientOptions client_options;
   client_options.transport.metrics = &client_metrics;
@@ -81,9 +70,10 @@ Status Run(const OperatorOptions& options, const MakeMemberCalls& make_calls,
     election.lease.identity = NewIdentity(options.pod_name);
     manager_options.election = std::move(election);
   }
-  FolderPlanner planner(room);
-  const std::unique_ptr<MemberCalls> calls = make_calls(options, timeline);
-  Manager manager(client, planner, *calls, timeline, registry, log, std::move(manager_options));
+  const WorkerCalls calls = make_calls(options, timeline);
+  WorkerPlanner planner(*calls.models);
+  Manager manager(client, planner, *calls.members, timeline, registry, log,
+                  std::move(manager_options));
   JANUS_ASSIGN_OR_RETURN(
       const std::unique_ptr<PageServer> metrics,
       PageServer::Create(
@@ -102,9 +92,7 @@ Status Run(const OperatorOptions& options, const MakeMemberCalls& make_calls,
                        {"workers", options.workers},
                        {"leader_election", options.leader_election ? "yes" : "no"},
                        {"worker_image", options.worker_image},
-                       {"gateway_image", options.gateway_image},
-                       {"node_memory_bytes", room.memory_bytes},
-                       {"node_cores", room.cores}});
+                       {"gateway_image", options.gateway_image}});
   // Whoever started us reads this line.
   std::printf("janus-operator ready metrics=%s health=%s\n", metrics->address().c_str(),
               health->address().c_str());
@@ -119,7 +107,8 @@ Status Run(const OperatorOptions& options, const MakeMemberCalls& make_calls,
 
 }  // namespace
 
-int RunOperator(int argc, const char* const* argv, const MakeMemberCalls& make_calls) {
+int RunOperator(int argc, const char* const* argv, const MakeWorkerCalls& make_calls) {
+  if (argc > 1 && std::string_view(argv[1]) == "services") return RunServices(argc - 1, argv + 1);
   StopSignals signals;
   const Result<ParsedOptions> parsed = ParseOperatorOptions(argc, argv);
   if (!parsed.ok()) {

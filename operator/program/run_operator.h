@@ -4,17 +4,23 @@
 #include <memory>
 
 #include "operator/kube/timeline.h"
+#include "operator/planner/model_questions.h"
 #include "operator/program/options.h"
 #include "operator/reconcile/member_calls.h"
 
 namespace janus::control {
 
-// How the workers are called; its result lives as long as the operator runs.
-using MakeMemberCalls = std::function<std::unique_ptr<MemberCalls>(const OperatorOptions& options,
-                                                                   const Timeline& timeline)>;
+// How the workers are called.
+struct WorkerCalls {
+  std::unique_ptr<MemberCalls> members;
+  std::unique_ptr<ModelQuestions> models;
+};
+// Its result lives as long as the operator runs.
+using MakeWorkerCalls =
+    std::function<WorkerCalls(const OperatorOptions& options, const Timeline& timeline)>;
 
 // janus-operator, from its flags to its exit code: 0 after SIGTERM, 1 where it cannot run, 2 for
-// flags it does not understand.
-int RunOperator(int argc, const char* const* argv, const MakeMemberCalls& make_calls);
+// flags it does not understand. `janus-operator services` is services.h's.
+int RunOperator(int argc, const char* const* argv, const MakeWorkerCalls& make_calls);
 
 }  // namespace janus::control

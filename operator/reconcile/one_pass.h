@@ -34,14 +34,20 @@ inline RoleSpec& SpecOf(MoEService& service, Role role) {
 
 // What is remembered of a service between its passes.
 struct Reconciler::Memory {
-  Memory(std::string its_uid, const Caches& caches, ObjectApi& api, MemberCalls& calls)
+  Memory(std::string its_uid, const Caches& caches, ObjectApi& api, MemberCalls& calls,
+         ServicePlanner& its_planner)
       : uid(std::move(its_uid)),
+        planner(its_planner),
         writes([&caches](const Resource& resource, Node object) {
           return caches.Of(resource).Kept(std::move(object));
         }),
         epochs(api, calls) {}
+  ~Memory() { planner.Forget(uid); }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
 
   const std::string uid;
+  ServicePlanner& planner;
   OwnWrites writes;
   MendedVersions mended;
   EpochDriver epochs;
@@ -85,6 +91,7 @@ class Reconciler::OnePass {
   void ReadSpec();
   void CheckSpec();
   void PinImage();
+  void LookForWorkers();
   std::optional<SequenceRoom> HeldRoom();
   void HoldCommitted();
   void Plan();
@@ -131,6 +138,7 @@ class Reconciler::OnePass {
   Finding awaited_;
   std::string worker_image_;
   std::string restarted_at_;
+  bool has_workers_ = false;  // whom a planner could ask
   std::optional<PlannedService> planned_;
   std::array<RolePass, 2> roles_{{{Role::kAttention, {}, {}, {}}, {Role::kExperts, {}, {}, {}}}};
   std::optional<Node> record_;  // the MoETopology

@@ -11,6 +11,9 @@
 namespace janus::control {
 namespace {
 
+// A planner that could not ask anybody is asked again after this.
+constexpr std::chrono::seconds kModelPause{2};
+
 bool IsBelow(const std::string& path, const std::string& folder) {
   if (folder == "/") return true;
   return path == folder || path.starts_with(folder + "/");
@@ -69,6 +72,29 @@ void Reconciler::OnePass::PinImage() {
   restarted_at_ = restart;
 }
 
+// Whom a planner may ask: those whose ports are open, the oldest first.
+void Reconciler::OnePass::LookForWorkers() {
+  WorkersToAsk out;
+  out.now = now_;
+  out.attention_revision = roles_[0].wanted.revision;
+  out.experts_revision = roles_[1].wanted.revision;
+  out.wake = [wake = owner_.wake_, key = KeyOf(tree_)] { wake(key); };
+  for (const RolePass& role : roles_) {
+    std::vector<const PodSeen*> there;
+    for (const PodSeen& pod : role.pods) {
+      if (pod.is_live() && pod.containers_ready && !pod.ip.empty()) there.push_back(&pod);
+    }
+    std::sort(there.begin(), there.end(),
+              [](const PodSeen* a, const PodSeen* b) { return a->id < b->id; });
+    for (const PodSeen* pod : there) {
+      out.workers.push_back(
+          {role.role, "pod " + pod->name, pod->revision, owner_.options_.locate(*pod).address});
+    }
+  }
+  has_workers_ = !out.workers.empty();
+  owner_.planner_.Look(memory_.uid, out);
+}
+
 // Of an attention instance of the wanted revision that serves: another one is given the same.
 std::optional<SequenceRoom> Reconciler::OnePass::HeldRoom() {
   if (!topology_ || !topology_->spec.committed) return std::nullopt;
@@ -104,13 +130,15 @@ void Reconciler::OnePass::HoldCommitted() {
     if (like != role.pods.end()) role.wanted.revision = like->revision;
     role.wanted.rolls = false;
   }
+  LookForWorkers();  // those that serve have rooms of their own
   janus::Result<PlannedService> planned = owner_.planner_.Plan(held);
   if (!planned.ok()) return;
   planned_ = *std::move(planned);
   for (RolePass& role : roles_) role.wanted.pods = *SpecOf(held, role.role).replicas;
 }
 
-// What of the counts is known without the model comes first, so that pods start while it is read.
+// What of the counts is known without the model comes first: pods start while it is read, and where
+// they are who knows it, there is no other way.
 void Reconciler::OnePass::Plan() {
   for (RolePass& role : roles_) {
     role.wanted.now = wall_;
@@ -122,11 +150,20 @@ void Reconciler::OnePass::Plan() {
     RoleSpec& spec = SpecOf(service_, role.role);
     // Paused counts stay what they were.
     if (service_.spec.paused && before && *before > 0 && spec.replicas) spec.replicas = *before;
-    if (spec.replicas) role.wanted.pods = *spec.replicas;
+    if (spec.replicas) {
+      role.wanted.pods = *spec.replicas;
+    } else {
+      const int least = spec.scaling ? spec.scaling->min_replicas.value_or(1) : 1;
+      role.wanted.pods = std::max(role.wanted.pods, least);
+    }
   }
   if (invalid_) return;
   // Nobody serves: there is nothing to plan.
-  if (SpecOf(service_, Role::kAttention).replicas == 0) return;
+  if (SpecOf(service_, Role::kAttention).replicas == 0) {
+    for (RolePass& role : roles_) role.wanted.pods = 0;
+    return;
+  }
+  LookForWorkers();
   janus::Result<PlannedService> planned = PlanPinned(owner_.planner_, service_, HeldRoom());
   if (planned.ok()) {
     planned_ = *std::move(planned);
@@ -142,6 +179,9 @@ void Reconciler::OnePass::Plan() {
   } else {
     awaited_ = {"ModelUnknown", planned.status().message()};
   }
+  // Whoever does not answer is asked again.
+  const bool is_asking = awaited_ || (planned_ && !planned_->awaited.empty());
+  if (is_asking && has_workers_) Earlier(again_, now_ + kModelPause);
   if (service_.spec.suspend) {
     for (RolePass& role : roles_) role.wanted.pods = 0;
   }

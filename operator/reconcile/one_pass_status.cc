@@ -87,6 +87,10 @@ ServiceSeen Reconciler::OnePass::Seen() {
     seen.plan = planned_->plan;
     seen.model_digest = planned_->model_digest;
     if (!planned_->plan.held.empty()) seen.held = {"NotSupported", planned_->plan.held};
+  } else if (!service_.spec.roles.attention.replicas || !service_.spec.roles.experts.replicas) {
+    // Until it is planned the counts are what they were.
+    seen.held = {"NotSupported",
+                 "mode SLO is not supported by this version; the counts are held as they are"};
   }
   seen.gateway_replicas =
       service_.spec.gateway.replicas.value_or(owner_.options_.defaults.gateway_replicas);

@@ -4,6 +4,7 @@
 
 #include "common/model/memory.h"
 #include "operator/api/quantity.h"
+#include "operator/reconcile/budget.h"
 
 namespace janus::control {
 namespace {
@@ -81,64 +82,49 @@ Status SetLength(const MoEServiceSpec& spec, const ModelDescription& model, Serv
 
 // Per micro-batch: each attention instance's rows, and from each expert instance to each attention
 // instance at most every (row, slot) contribution with its reference. Each member keeps a queue of
-// 64 messages for each other one. Over UCX every reader also has landing memory, in two sets.
-int64_t ExchangeBytes(const ModelDescription& model, const ServicePlan& plan) {
+// 64 messages for each other one. Over UCX every reader also has landing memory, in two sets; so it
+// has wherever instances share no memory.
+void SetExchange(const ModelDescription& model, ServicePlan& plan) {
   const int64_t row = int64_t{model.hidden} * SizeOf(WireType(model));
   const int64_t rows = int64_t{plan.max_rows_per_round} * row;
   const int64_t contributions = int64_t{plan.max_rows_per_round} * model.moe.top_k * (row + 4);
   const int64_t pairs = int64_t{plan.m} * plan.n;
   const int64_t members = plan.m + plan.n;
+  const int64_t batches = plan.effective.micro_batches;
   constexpr int64_t kQueue = 64 * 1152;
-  int64_t bytes = plan.effective.micro_batches * (plan.m * rows + pairs * contributions) +
-                  members * members * kQueue;
+  MemoryNeed& need = plan.need;
+  need.exchange = batches * (plan.m * rows + pairs * contributions) + members * members * kQueue;
   if (plan.effective.transport == ExchangeTransport::kTcp) {
-    bytes += plan.effective.micro_batches * 2 * pairs * (rows + contributions) +
-             2 * members * members * kQueue;
+    need.exchange += batches * 2 * pairs * (rows + contributions) + 2 * members * members * kQueue;
   }
-  return bytes;
-}
-
-std::string Explain(const MemoryNeed& need) {
-  std::string out;
-  const auto add = [&](int count, int64_t bytes, const char* what) {
-    if (bytes == 0) return;
-    if (!out.empty()) out += ", ";
-    if (count > 0) out += std::to_string(count) + " x ";
-    out += FormatBytes(bytes) + " " + what;
-  };
-  add(0, need.mapped_weights, "weights in the page cache");
-  add(need.m, need.attention_weights, "attention weights");
-  add(need.m, need.kv, "KV cache");
-  add(need.n, need.expert_weights, "experts");
-  add(need.m, need.attention_workspace, "attention workspace");
-  add(need.n, need.expert_workspace, "expert workspace");
-  add(0, need.exchange, "exchange memory");
-  add(0, need.gateway, "gateway");
-  add(0, need.processes, "processes");
-  return out;
+  need.attention_exchange = batches * (rows + 2 * plan.n * contributions) + 3 * members * kQueue;
+  need.expert_exchange = batches * plan.m * (contributions + 2 * rows) + 3 * members * kQueue;
 }
 
 // Whoever computes in the checkpoint's own type uses it where it lies. All instances together hold
 // every expert, however they share them.
 void SetWeights(const ModelDescription& model, bool in_place, ServicePlan& plan) {
   MemoryNeed& need = plan.need;
+  const int64_t filled = std::min(plan.slots_per_instance, model.moe.experts);
   if (in_place) {
     need.mapped_weights = AttentionWeightBytes(model) + GateWeightBytes(model) +
                           ExpertWeightBytes(model) * model.moe.experts * model.moe_layers();
+    need.attention_mapped = AttentionWeightBytes(model);
+    need.expert_mapped =
+        GateWeightBytes(model) + ExpertWeightBytes(model) * filled * model.moe_layers();
     return;
   }
   need.attention_weights = AttentionWeightBytes(model);
-  const int64_t filled = std::min(plan.slots_per_instance, model.moe.experts);
   need.expert_weights = GateWeightBytes(model) +
                         ExpertWeightBytes(model) * (filled * model.moe_layers() + plan.spare_slots);
 }
 
 // On one machine it is the same memory that weights and KV cache lie in, so that it is a share and
 // not what a gateway of its own machine would take.
-Status SetGateway(const GatewayLimits& limits, const MachineRoom& room,
-                  std::optional<int64_t> asked, ServicePlan& plan) {
+Status SetGateway(const GatewayLimits& limits, int64_t machine_bytes, std::optional<int64_t> asked,
+                  ServicePlan& plan) {
   constexpr int64_t kLeast = int64_t{32} << 20, kMost = int64_t{256} << 20;
-  const int64_t share = std::clamp(room.memory_bytes / 16, kLeast, kMost);
+  const int64_t share = std::clamp(machine_bytes / 16, kLeast, kMost);
   plan.gateway_memory_bytes = asked.value_or(std::max(share, 4 * limits.request_size.value));
   plan.need.gateway = plan.gateway_memory_bytes + kStreamBytes * limits.open_streams;
   // As the gateway itself judges it, in the words of the object.
@@ -150,7 +136,7 @@ Status SetGateway(const GatewayLimits& limits, const MachineRoom& room,
                          std::to_string(4 * limits.request_size.value));
 }
 
-Status SetKv(const MoEServiceSpec& spec, const ModelDescription& model, const MachineRoom& room,
+Status SetKv(const MoEServiceSpec& spec, const ModelDescription& model, const Budget& budget,
              ServicePlan& plan) {
   const KvCacheSpec& cache = spec.roles.attention.kv_cache;
   const int64_t page = KvBytesPerToken(model) * kPageTokens;
@@ -167,9 +153,7 @@ Status SetKv(const MoEServiceSpec& spec, const ModelDescription& model, const Ma
     }
   } else {
     const int64_t useful = pages_per_sequence * plan.max_batch_size * page;
-    const int64_t free = std::max<int64_t>(room.memory_bytes - plan.need.total(), 0);
-    const int64_t granted = free / 100 * plan.effective.kv_memory_percent / plan.m;
-    const int64_t for_pages = granted / (kSwapShare + 1) * kSwapShare;
+    const int64_t for_pages = budget.KvRoom(plan) / (kSwapShare + 1) * kSwapShare;
     plan.kv_bytes = std::max(least, std::min(useful, for_pages / page * page));
   }
   plan.swap_bytes = std::max(page, plan.kv_bytes / kSwapShare / page * page);
@@ -177,11 +161,8 @@ Status SetKv(const MoEServiceSpec& spec, const ModelDescription& model, const Ma
   return OkStatus();
 }
 
-}  // namespace
-
-Result<ServicePlan> PlanService(const MoEService& service, const ModelDescription& checkpoint,
-                                const MachineRoom& room,
-                                std::optional<int64_t> gateway_memory_bytes) {
+Result<ServicePlan> PlanWithin(const MoEService& service, const ModelDescription& checkpoint,
+                               const Budget& budget, std::optional<int64_t> gateway_memory_bytes) {
   const MoEServiceSpec& spec = service.spec;
   ServicePlan plan;
   plan.effective = ResolveDefaults(service);
@@ -192,8 +173,7 @@ Result<ServicePlan> PlanService(const MoEService& service, const ModelDescriptio
   JANUS_RETURN_IF_ERROR(SetLength(spec, model, plan));
   plan.queued_requests = spec.gateway.limits.queued_requests;
   if (spec.slo.tpot) plan.tpot_target_milliseconds = spec.slo.tpot->target_milliseconds;
-  // Instances take turns as much as they run side by side: a core each is the fair start.
-  plan.compute_threads = std::max(1, room.cores / (plan.m + plan.n));
+  plan.compute_threads = budget.ComputeThreads(plan.m, plan.n);
 
   MemoryNeed& need = plan.need;
   need.m = plan.m;
@@ -202,18 +182,29 @@ Result<ServicePlan> PlanService(const MoEService& service, const ModelDescriptio
   need.attention_workspace = AttentionWorkspaceBytes(model, plan.max_rows_per_round,
                                                      plan.max_batch_size, plan.compute_threads);
   need.expert_workspace = ExpertWorkspaceBytes(model, plan.m, plan.max_rows_per_round);
-  need.exchange = ExchangeBytes(model, plan);
+  SetExchange(model, plan);
+  need.process = kProcessBytes;
   need.processes = kProcessBytes * (plan.m + plan.n + 1);
-  JANUS_RETURN_IF_ERROR(SetGateway(spec.gateway.limits, room, gateway_memory_bytes, plan));
-  JANUS_RETURN_IF_ERROR(SetKv(spec, model, room, plan));
-  if (need.total() > room.memory_bytes) {
-    return ResourceExhausted("service " + service.metadata.name + " needs " +
-                             FormatBytes(need.total()) + ", " + FormatBytes(room.memory_bytes) +
-                             " free: " + Explain(need) +
-                             "; lower replicas, slotsPerInstance, maxModelLen, kvCache.size or "
-                             "--memory-bytes (the gateway's), or use a machine with more memory");
+  if (const std::optional<int64_t> machine_bytes = budget.GatewayRoom()) {
+    JANUS_RETURN_IF_ERROR(
+        SetGateway(spec.gateway.limits, *machine_bytes, gateway_memory_bytes, plan));
   }
+  JANUS_RETURN_IF_ERROR(SetKv(spec, model, budget, plan));
+  JANUS_RETURN_IF_ERROR(budget.Check(service.metadata.name, plan));
   return plan;
+}
+
+}  // namespace
+
+Result<ServicePlan> PlanService(const MoEService& service, const ModelDescription& model,
+                                const MachineRoom& room,
+                                std::optional<int64_t> gateway_memory_bytes) {
+  return PlanWithin(service, model, MachineBudget(room), gateway_memory_bytes);
+}
+
+Result<ServicePlan> PlanServiceInPods(const MoEService& service, const ModelDescription& model,
+                                      const PodRooms& rooms) {
+  return PlanWithin(service, model, PodBudget(rooms), std::nullopt);
 }
 
 }  // namespace janus::control

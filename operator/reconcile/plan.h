@@ -8,19 +8,25 @@
 #include "common/status.h"
 #include "operator/api/defaults.h"
 #include "operator/api/moeservice.h"
+#include "operator/reconcile/room.h"
 
 namespace janus::control {
 
-// What a machine has for a service.
-struct MachineRoom {
-  int64_t memory_bytes = 0;  // that can be taken without swapping
-  int cores = 1;
+// What one pod needs.
+struct PodNeed {
+  int64_t weights = 0;  // in the page cache, or converted
+  int64_t kv = 0;
+  int64_t workspace = 0;
+  int64_t exchange = 0;
+  int64_t process = 0;
+
+  int64_t total() const { return weights + kv + workspace + exchange + process; }
 };
 
-// Bytes of one service on one machine. Per instance where it says so. Weights that are computed
-// with as the checkpoint stores them are used where its files are mapped: one copy in the page
-// cache, whoever and however many use it. Others are converted, a copy in each process that needs
-// them.
+// Bytes of one service, on one machine or in its pods. Per instance where it says so. Weights that
+// are computed with as the checkpoint stores them are used where its files are mapped: one copy in
+// the page cache, whoever and however many use it. Others are converted, a copy in each process
+// that needs them.
 struct MemoryNeed {
   int64_t mapped_weights = 0;       // all that are used in place, once
   int64_t attention_weights = 0;    // each attention instance: converted
@@ -31,16 +37,31 @@ struct MemoryNeed {
   int64_t exchange = 0;          // slots and queues of all instances, landing memory of UCX
   int64_t gateway = 0;           // what clients may make the gateway hold
   int64_t processes = 0;         // everything else of all processes: code, stacks, libraries
+  // Of one instance that shares no memory with another one: its part of the mapped weights, of the
+  // exchange, with landing memory for all its peers, and of the processes.
+  int64_t attention_mapped = 0;
+  int64_t expert_mapped = 0;
+  int64_t attention_exchange = 0;
+  int64_t expert_exchange = 0;
+  int64_t process = 0;
   int m = 0;
   int n = 0;
 
+  PodNeed attention_pod() const {
+    return {attention_mapped + attention_weights, kv, attention_workspace, attention_exchange,
+            process};
+  }
+  PodNeed expert_pod() const {
+    return {expert_mapped + expert_weights, 0, expert_workspace, expert_exchange, process};
+  }
+  // On one machine.
   int64_t total() const {
     return mapped_weights + m * (attention_weights + attention_workspace + kv) +
            n * (expert_weights + expert_workspace) + exchange + gateway + processes;
   }
 };
 
-// How a service is run, decided before anything starts.
+// How a service is run, decided before it is.
 struct ServicePlan {
   Effective effective;
   int m = 0;
@@ -56,7 +77,7 @@ struct ServicePlan {
   int64_t kv_bytes = 0;              // per attention instance
   int64_t swap_bytes = 0;            // per attention instance
   int compute_threads = 1;           // per instance
-  int64_t gateway_memory_bytes = 0;  // bound of what the gateway holds for its clients
+  int64_t gateway_memory_bytes = 0;  // bound of what the gateway holds for its clients; 0: its own
   MemoryNeed need;
   std::string held;  // why counts are held though mode SLO asks for scaling; empty: they are not
 };
@@ -75,5 +96,12 @@ struct ServicePlan {
 Result<ServicePlan> PlanService(const MoEService& service, const ModelDescription& model,
                                 const MachineRoom& room,
                                 std::optional<int64_t> gateway_memory_bytes = std::nullopt);
+
+// The same for instances with a pod each: what a role's pod needs is held against what it has, and
+// where that is not known against nothing. The gateway is no part of it. KV: of what is free in an
+// attention pod; without a limit of its memory, of its share among all instances of the service.
+// ResourceExhausted names the role.
+Result<ServicePlan> PlanServiceInPods(const MoEService& service, const ModelDescription& model,
+                                      const PodRooms& rooms);
 
 }  // namespace janus::control

@@ -66,14 +66,15 @@ constexpr ReasonMeaning kReasons[] = {
      "a worker keeps ending; its last words are in the message. It is replaced once in ten minutes",
      "mend what the last words name"},
     {"False", "ModelUnknown", "Ready, TopologyReady",
-     "what the model needs is not known: its folder or source cannot be read where the operator "
-     "runs",
-     "the path in the message; on a cluster `hostPaths` of the chart"},
+     "what the model needs, or what room there is for it, is not known: on a cluster the first "
+     "worker of each role says it, on one machine its folder",
+     "the pod that the message names, or the path"},
     {"False", "InsufficientCapacity", "Ready, AttentionReady, ExpertsReady, CapacityAvailable",
      "no node takes a pod, in the scheduler's words, or the service needs more memory than a "
      "machine "
-     "has, in figures. What serves goes on",
-     "fewer instances, smaller `maxBatchSize` or `kvCache`, or more room"},
+     "or a pod of the role named has, in figures. What serves goes on",
+     "what the message says: `resources` of the role, `kvCache`, `maxBatchSize`, replicas, or more "
+     "room"},
     {"False", "QuotaExceeded", "CapacityAvailable",
      "a ResourceQuota refuses a pod, in the server's words", "raise the quota, or want less"},
     {"False", "AdoptRefused", "Progressing",

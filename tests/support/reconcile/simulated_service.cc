@@ -23,7 +23,9 @@ const CallLimits kLimits;
 
 Result<PlannedService> ScriptedPlanner::Plan(const MoEService& service) {
   if (!fails.ok()) return fails;
+  if (asks && !knows) return Unavailable("its first worker is awaited");
   PlannedService out;
+  out.awaited = awaited;
   out.model = SmallModel();
   out.model_digest = digest;
   JANUS_ASSIGN_OR_RETURN(out.plan, PlanService(service, out.model, room));

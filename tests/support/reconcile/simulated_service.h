@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,22 @@ namespace janus::control {
 class ScriptedPlanner final : public ServicePlanner {
  public:
   Result<PlannedService> Plan(const MoEService& service) override;
+  void Look(const std::string& service_uid, const WorkersToAsk& now) override {
+    uid = service_uid;
+    workers = now;
+    knows = knows || !now.workers.empty();
+  }
+  void Forget(const std::string& service_uid) override { forgotten.insert(service_uid); }
 
   Status fails;  // instead of a plan
+  // It knows nothing before there is a worker to ask.
+  bool asks = false;
+  bool knows = false;
+  std::string awaited;  // PlannedService's
+  // Of the last Look.
+  std::string uid;
+  WorkersToAsk workers;
+  std::set<std::string> forgotten;
   std::string digest = "digest-1";
   MachineRoom room{int64_t{256} << 30, 64};
 };

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace janus {
 namespace {
@@ -168,6 +169,31 @@ TEST(Convert, CodesAreGrpcsBothWays) {
   }
   EXPECT_EQ(FromGrpc({grpc::StatusCode::UNAUTHENTICATED, "who"}), PermissionDenied("who"));
   EXPECT_EQ(FromGrpc(99, "?").code(), StatusCode::kUnknown);
+}
+
+TEST(Convert, AModelReportComesBackAndIsJudged) {
+  ModelReport report;
+  report.config_json = "{}";
+  report.digest = "0123456789abcdef";
+  report.room = {int64_t{64} << 30, true, 16, false};
+  const Result<ModelReport> back = FromProto(ToProto(report));
+  ASSERT_TRUE(back.ok());
+  EXPECT_EQ(back->config_json, report.config_json);
+  EXPECT_EQ(back->digest, report.digest);
+  EXPECT_EQ(back->room.memory_bytes, report.room.memory_bytes);
+  EXPECT_TRUE(back->room.memory_is_limited);
+  EXPECT_EQ(back->room.cores, 16);
+  EXPECT_FALSE(back->room.cores_are_limited);
+  for (const auto& spoil : std::vector<std::function<void(v1::DescribeModelReply&)>>{
+           [](auto& reply) { reply.clear_model_digest(); },
+           [](auto& reply) { reply.set_model_digest(std::string(65, '0')); },
+           [](auto& reply) { reply.set_memory_bytes((uint64_t{1} << 50) + 1); },
+           [](auto& reply) { reply.set_cores(0); },
+           [](auto& reply) { reply.set_cores(1 << 17); }}) {
+    v1::DescribeModelReply reply = ToProto(report);
+    spoil(reply);
+    EXPECT_EQ(FromProto(reply).status().code(), StatusCode::kInvalidArgument);
+  }
 }
 
 }  // namespace

@@ -87,6 +87,13 @@ grpc::Status GetStatistics(ServiceUnderTest&, ServedWorker& worker, const v1::St
   v1::Statistics reply;
   return worker.control().GetStatistics(&context, request, &reply);
 }
+grpc::Status DescribeModel(ServiceUnderTest&, ServedWorker& worker, const v1::Stamp& stamp) {
+  Bounded context;
+  v1::DescribeModelRequest request;
+  request.set_service_uid(stamp.service_uid());
+  v1::DescribeModelReply reply;
+  return worker.control().DescribeModel(&context, request, &reply);
+}
 
 class ContractsTest : public testing::TestWithParam<Rpc> {
  protected:
@@ -133,7 +140,8 @@ INSTANTIATE_TEST_SUITE_P(Control, ContractsTest,
                                          Rpc{"Abort", true, Abort}, Rpc{"Drain", true, Drain},
                                          Rpc{"GetTopology", false, GetTopology},
                                          Rpc{"WatchTopology", false, WatchTopology},
-                                         Rpc{"GetStatistics", false, GetStatistics}),
+                                         Rpc{"GetStatistics", false, GetStatistics},
+                                         Rpc{"DescribeModel", false, DescribeModel}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 class AttachTest : public testing::Test {

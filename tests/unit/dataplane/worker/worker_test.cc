@@ -8,6 +8,11 @@
 #include <memory>
 #include <vector>
 
+#include "common/fingerprint.h"
+#include "common/model/config.h"
+#include "dataplane/model/digest.h"
+#include "dataplane/worker/describe_model.h"
+#include "proto/convert.h"
 #include "tests/support/contains.h"
 #include "tests/unit/dataplane/worker/service_under_test.h"
 
@@ -255,6 +260,33 @@ TEST(CheckFits, HoldsASizeAgainstTheMachine) {
   const Status refused = CheckFits("rows", uint64_t{1} << 63, 7);
   EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted);
   EXPECT_TRUE(Contains(refused.message(), "rows"));
+}
+
+TEST_F(WorkerTest, SaysBeforeAnyEpochWhatItWouldLoadAndTheRoomItHas) {
+  for (ServedWorker* worker : {&service_.attention(), &service_.experts()}) {
+    grpc::ClientContext context;
+    v1::DescribeModelRequest request;
+    request.set_service_uid(kUid);
+    v1::DescribeModelReply reply;
+    const grpc::Status status = worker->control().DescribeModel(&context, request, &reply);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    const Result<ModelReport> report = FromProto(reply);
+    ASSERT_TRUE(report.ok()) << report.status().ToString();
+    const std::string folder = worker->worker().flags().model;
+    EXPECT_EQ(report->config_json, *ReadModelConfig(folder));
+    EXPECT_EQ(report->digest, Fingerprint::Hex(*DigestCheckpoint(folder, report->config_json)));
+    EXPECT_GT(report->room.memory_bytes, 1 << 20);
+    EXPECT_GE(report->room.cores, 1);
+  }
+}
+
+TEST(DescribeModel, NamesWhatIsNotThereOrTooLarge) {
+  EXPECT_EQ(DescribeModel("/nowhere").status().code(), StatusCode::kNotFound);
+  const TempFolder folder;
+  folder.Write("config.json", std::string((1 << 20) + 1, ' '));
+  EXPECT_EQ(
+      DescribeModel(folder.path()).status(),
+      InvalidArgument(folder.path() + "/config.json: is 1048577 bytes; want at most 1048576"));
 }
 
 }  // namespace

@@ -169,6 +169,20 @@ TEST(WorkerPod, FindsTheModelWhereItsSourceHasIt) {
   EXPECT_EQ(TextAt(*ItemOf(FindAt(pod, {"spec", "volumes"}), "name", "model"),
                    {"persistentVolumeClaim", "claimName"}),
             "weights");
+  // Nobody writes to it, so that many nodes may mount it.
+  PodIdentity experts;
+  experts.role = Role::kExperts;
+  for (const auto& [name, tree] :
+       {std::pair{"worker", pod}, std::pair{"worker", WorkerPod(service, {}, experts)},
+        std::pair{"gateway", GatewayTemplate(service, {}, {})}}) {
+    EXPECT_TRUE(FindAt(*ItemOf(FindAt(tree, {"spec", "volumes"}), "name", "model"),
+                       {"persistentVolumeClaim", "readOnly"})
+                    ->boolean);
+    const Node* const container = ItemOf(FindAt(tree, {"spec", "containers"}), "name", name);
+    const Node* const mount = ItemOf(container->Find("volumeMounts"), "mountPath", "/model");
+    ASSERT_NE(mount, nullptr);
+    EXPECT_TRUE(mount->Find("readOnly")->boolean);
+  }
   service.spec.model.source = {};
   service.spec.model.source.type = SourceType::kImage;
   service.spec.model.source.image = ImageSource{"/models/demo"};

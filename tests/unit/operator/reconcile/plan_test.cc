@@ -205,5 +205,102 @@ TEST(PlanService, RefusesAKvCacheTooSmallForOneSequence) {
             "raise it, or lower spec.model.maxModelLen");
 }
 
+// In pods.
+
+ProcessRoom Limited(int64_t memory_bytes, int cores) {
+  return {memory_bytes, true, cores, true};
+}
+
+TEST(PlanServiceInPods, TakesTheKvCacheFromAnAttentionPodAlone) {
+  const ModelDescription model = Mixtral8x7B();
+  const auto kv = [&](int attention, int experts, int64_t attention_bytes, int64_t expert_bytes) {
+    const auto plan = PlanServiceInPods(Fixed(attention, experts), model,
+                                        {Limited(attention_bytes, 8), Limited(expert_bytes, 8)});
+    EXPECT_TRUE(plan.ok()) << plan.status().ToString();
+    return plan.ok() ? plan->need.kv : -1;
+  };
+  const int64_t one = kv(1, 2, 40 * kGiB, 64 * kGiB);
+  EXPECT_GT(one, 20 * kGiB);
+  EXPECT_LT(one, 36 * kGiB);
+  EXPECT_EQ(kv(1, 2, 40 * kGiB, 640 * kGiB), one) << "what experts have is not for it";
+  // Each has a pod of its own; queues for more peers take a little.
+  EXPECT_NEAR(static_cast<double>(kv(3, 2, 40 * kGiB, 64 * kGiB)), static_cast<double>(one),
+              4 << 20);
+  EXPECT_GT(kv(1, 2, 50 * kGiB, 64 * kGiB), one + 8 * kGiB);
+}
+
+TEST(PlanServiceInPods, CountsForEachPodWhatItsInstanceNeeds) {
+  const ModelDescription model = Mixtral8x7B();
+  const auto plan =
+      PlanServiceInPods(Fixed(2, 4), model, {Limited(64 * kGiB, 8), Limited(64 * kGiB, 8)});
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  const PodNeed attention = plan->need.attention_pod(), experts = plan->need.expert_pod();
+  EXPECT_EQ(attention.weights, AttentionWeightBytes(model));
+  EXPECT_EQ(experts.weights, GateWeightBytes(model) + ExpertWeightBytes(model) * 2 * 32);
+  EXPECT_EQ(experts.kv, 0);
+  // Rows of one's own, and where contributions of four land twice.
+  EXPECT_GT(attention.exchange, 512 * 4096 * 2 * (1 + 2 * 4 * 2));
+  EXPECT_GT(experts.exchange, 2 * 512 * 4096 * 2 * (2 + 2));
+  EXPECT_EQ(plan->need.gateway, 0) << "it has a pod of its own";
+  EXPECT_EQ(plan->gateway_memory_bytes, 0);
+}
+
+TEST(PlanServiceInPods, NamesTheRoleWithoutRoomAndWhatToChange) {
+  const ModelDescription model = Mixtral8x7B();
+  Status status =
+      PlanServiceInPods(Fixed(1, 2), model, {Limited(40 * kGiB, 8), Limited(24 * kGiB, 8)})
+          .status();
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+  EXPECT_NE(status.message().find("each experts pod of service demo needs "), std::string::npos)
+      << status.message();
+  EXPECT_NE(status.message().find(" and has 26 GB: 45 GB experts, "), std::string::npos)
+      << status.message();
+  EXPECT_NE(status.message().find("; raise spec.roles.experts.resources.limits.memory, or have "
+                                  "more replicas of that role or fewer slotsPerInstance"),
+            std::string::npos)
+      << status.message();
+  status = PlanServiceInPods(Fixed(1, 2), model,
+                             {ProcessRoom{4 * kGiB, false, 8, false}, Limited(64 * kGiB, 8)})
+               .status();
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+  EXPECT_NE(status.message().find("each attention pod of service demo needs "), std::string::npos)
+      << status.message();
+  EXPECT_NE(status.message().find("; use machines with more memory free for role attention, or "
+                                  "lower maxBatchSize or kvCache.size of that role"),
+            std::string::npos)
+      << status.message();
+}
+
+TEST(PlanServiceInPods, WithoutALimitTakesItsShareAmongAllInstances) {
+  const ModelDescription model = Mixtral8x7B();
+  const ProcessRoom machine{128 * kGiB, false, 64, false};
+  const auto plan = PlanServiceInPods(Fixed(1, 3), model, {machine, machine});
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  const int64_t left = machine.memory_bytes - (plan->need.attention_pod().total() - plan->need.kv);
+  EXPECT_LE(plan->need.kv, left * 90 / 100 / 4);
+  EXPECT_GE(plan->need.kv, left * 88 / 100 / 4);
+  EXPECT_EQ(plan->compute_threads, 16);
+  // The experts of two would not fit beside each other, but they may be on two machines.
+  EXPECT_TRUE(
+      PlanServiceInPods(Fixed(1, 2), model, {machine, ProcessRoom{64 * kGiB, false, 8, false}})
+          .ok());
+}
+
+TEST(PlanServiceInPods, ComputesWithTheCoresThatEveryPodHas) {
+  const auto threads = [](const PodRooms& rooms) {
+    return PlanServiceInPods(Fixed(1, 2), SmallModel(), rooms)->compute_threads;
+  };
+  EXPECT_EQ(threads({Limited(kGiB, 4), Limited(kGiB, 8)}), 4);
+  EXPECT_EQ(threads({Limited(kGiB, 4), ProcessRoom{kGiB, true, 9, false}}), 3);
+  EXPECT_EQ(threads({Limited(kGiB, 4), std::nullopt}), 4);
+  EXPECT_EQ(threads({ProcessRoom{kGiB, true, 1, false}, std::nullopt}), 1);
+}
+
+TEST(PlanServiceInPods, JudgesNobodyWhoseRoomIsNotKnown) {
+  const auto plan = PlanServiceInPods(Fixed(1, 1), Mixtral8x7B(), {});
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  EXPECT_EQ(plan->kv_bytes, KvBytesPerToken(Mixtral8x7B()) * 32768) << "one sequence";
+}
+
 }  // namespace
 }  // namespace janus::control

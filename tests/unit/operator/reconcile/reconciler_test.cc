@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 
+#include "operator/api/yaml.h"
 #include "operator/kube/object.h"
 #include "operator/reconcile/names.h"
 #include "operator/reconcile/status.h"
@@ -773,6 +774,65 @@ TEST(Reconciler, APlanThatCannotBeHasItsCondition) {
   sim.planner.fails = OkStatus();
   sim.Patch(R"({"metadata":{"labels":{"a":"b"}}})");
   sim.RunUntil("Ready");
+}
+
+TEST(Reconciler, InModeSloTheFewestPodsStartBeforeTheModelIsKnown) {
+  SimulatedService sim;
+  sim.planner.asks = true;
+  const Result<Node> object = ParseYaml(
+      "apiVersion: serving.janus.dev/v1alpha1\nkind: MoEService\n"
+      "metadata: {name: demo, namespace: default}\nspec:\n"
+      "  model: {source: {type: Image, image: {path: /models/demo}}}\n"
+      "  slo: {tpot: {targetMilliseconds: 60}}\n"
+      "  roles: {attention: {scaling: {mode: SLO, minReplicas: 2}}, experts: {slotsPerInstance: "
+      "3}}\n",
+      "demo.yaml");
+  ASSERT_TRUE(object.ok()) << object.status().ToString();
+  ASSERT_TRUE(sim.user.Create(kMoEServices, *object, {}, {}).ok());
+  sim.Run(Seconds(0.5));
+  EXPECT_EQ(sim.Pods(Role::kAttention).size(), 2u);
+  EXPECT_EQ(sim.Pods(Role::kExperts).size(), 1u);
+  EXPECT_EQ(sim.Condition("TopologyReady"), "False/ModelUnknown");
+  EXPECT_EQ(sim.Condition("ScalingReady"), "False/NotSupported");
+  // Three instances hold its eight experts.
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(5));
+  sim.ExpectWhole(2, 3);
+}
+
+TEST(Reconciler, NoEpochIsMadeOfAPlanThatStillAwaitsAWorkersWord) {
+  SimulatedService sim;
+  sim.planner.awaited = "pod x is being asked";
+  sim.Apply(1, 2);
+  sim.Run(Seconds(60));
+  EXPECT_FALSE(sim.Topology());
+  EXPECT_EQ(sim.Condition("TopologyReady"), "False/ModelUnknown");
+  EXPECT_EQ(sim.MessageOf("TopologyReady"), "pod x is being asked");
+  // Whom it could ask: all that are ready, by role and age, as their pods are reached.
+  const WorkersToAsk& asked = sim.planner.workers;
+  ASSERT_EQ(asked.workers.size(), 3u);
+  EXPECT_EQ(asked.workers[0].role, Role::kAttention);
+  EXPECT_EQ(asked.workers[0].revision, asked.attention_revision);
+  const std::vector<PodSeen> experts = sim.Pods(Role::kExperts);
+  EXPECT_EQ(asked.workers[1].name, "pod " + experts[0].name);
+  EXPECT_EQ(asked.workers[1].address, WorkerAtPodIp(experts[0]).address);
+  EXPECT_EQ(asked.workers[2].revision, asked.experts_revision);
+  // It is asked again by itself, and when it is woken.
+  sim.planner.awaited.clear();
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(5));
+  sim.ExpectWhole(1, 2);
+}
+
+TEST(Reconciler, APlannerForgetsWhatHasGone) {
+  SimulatedService sim;
+  sim.Apply(1, 2);
+  sim.RunUntil("Ready");
+  EXPECT_EQ(sim.planner.uid, UidOf(sim.Service()));
+  EXPECT_TRUE(sim.planner.forgotten.empty());
+  sim.Delete();
+  sim.Run(Seconds(5));
+  EXPECT_EQ(sim.planner.forgotten, (std::set<std::string>{sim.planner.uid}));
 }
 
 TEST(Reconciler, APodThatNoNodeTakesIsNamedAndTheOthersServe) {

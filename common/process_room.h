@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "common/status.h"
+
+namespace janus {
+
+// What a process may take of its machine.
+struct ProcessRoom {
+  int64_t memory_bytes = 0;
+  // By a cgroup: nobody else takes of it. Otherwise it is what the machine has free, and what the
+  // process itself holds of it.
+  bool memory_is_limited = false;
+  int cores = 1;
+  bool cores_are_limited = false;  // by a cgroup's quota, rounded down
+};
+
+// Of this process, by its cgroup and those above it, version 1 or 2, also from inside a container,
+// where a version 1 cgroup's path is not that of what is mounted. `root` stands for "/". Reads
+// /proc and /sys. Unavailable: /proc cannot be read.
+Result<ProcessRoom> ReadProcessRoom(const std::string& root = "");
+
+}  // namespace janus

@@ -1,0 +1,25 @@
+#include "dataplane/worker/describe_model.h"
+
+#include <utility>
+
+#include "common/fingerprint.h"
+#include "common/model/config.h"
+#include "dataplane/model/digest.h"
+
+namespace janus::dataplane {
+
+Result<ModelReport> DescribeModel(const std::string& folder) {
+  constexpr size_t kMostConfigBytes = 1 << 20;  // of the largest known some kilobytes
+  ModelReport out;
+  JANUS_ASSIGN_OR_RETURN(out.config_json, ReadModelConfig(folder));
+  if (out.config_json.size() > kMostConfigBytes) {
+    return InvalidArgument(folder + "/config.json: is " + std::to_string(out.config_json.size()) +
+                           " bytes; want at most " + std::to_string(kMostConfigBytes));
+  }
+  JANUS_ASSIGN_OR_RETURN(const uint64_t digest, DigestCheckpoint(folder, out.config_json));
+  out.digest = Fingerprint::Hex(digest);
+  JANUS_ASSIGN_OR_RETURN(out.room, ReadProcessRoom());
+  return out;
+}
+
+}  // namespace janus::dataplane

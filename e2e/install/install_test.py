@@ -1,0 +1,220 @@
+"""README's way onto a cluster, run as it stands there: python3 e2e/install/install_test.py
+
+Its commands are taken out of README.md. What a machine without a registry cannot do is replaced, and nothing else:
+`scripts/deps images` is left out, `--push` becomes `--programs` and `--archive`, whose archives the nodes import,
+and Helm is told that every node has the images. At the end of each block the test looks at what it led to.
+"""
+
+import datetime
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "integration" / "serve"))
+
+from cluster_case import CLUSTER, ROOT, ClusterCase, wait_for  # noqa: E402
+
+from control_plane import ControlPlane  # noqa: E402
+from node import Node  # noqa: E402
+
+BIN = pathlib.Path(os.environ.get("JANUS_BIN_DIR", ROOT / "build" / "dev" / "bin"))
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "janus"
+PYTHON = CACHE / "test-venv" / "bin"
+REGISTRY = "registry.example.com/team"
+PROMPTS = ("Elizabeth looked out of the window", "It is a truth universally acknowledged",
+           "Mr. Darcy walked into the room and")
+# Greedy continuations, as they stream.
+ASK = """
+import json, openai, sys
+client = openai.OpenAI(base_url=sys.argv[1] + "/v1", api_key="none", max_retries=20)
+model = client.models.list().data[0].id
+for prompt in sys.argv[2:]:
+    stream = client.completions.create(model=model, prompt=prompt, max_tokens=48, temperature=0, stream=True)
+    print(json.dumps([chunk.choices[0].text for chunk in stream if chunk.choices]))
+"""
+
+
+def readme_blocks():
+    """The commands of its section, block by block."""
+    section = re.search("^## On a cluster\n(.*?)^## ", (ROOT / "README.md").read_text(), re.M | re.S)[1]
+    return re.findall("^```sh\n(.*?)^```", section, re.M | re.S)
+
+
+def when(entry):
+    return datetime.datetime.fromisoformat(entry["stageTimestamp"])
+
+
+class InstallTest(ClusterCase):
+    tier = "node"
+
+    @classmethod
+    def setUpClass(cls):
+        if shutil.which("buildah") is None:
+            raise unittest.SkipTest("buildah is not installed; scripts/deps images installs it")
+        super().setUpClass()
+        if cls.is_given:
+            raise unittest.SkipTest("the given cluster's nodes cannot be given images")
+        cls.state = cls.state_folder()
+        cls.programs = (cls.state / "programs").resolve()
+        plane = ControlPlane(cls.state, cls.programs)
+        cls.nodes = [Node(cls.state, cls.programs, number, plane) for number in (1, 2)]
+        store = cls.state / "storage.conf"
+        store.write_text(f'[storage]\ndriver = "vfs"\ngraphroot = "{cls.state}/images"\n'
+                         f'runroot = "{cls.state}/images-run"\n')
+        cls.environment["CONTAINERS_STORAGE_CONF"] = str(store)
+
+    def replaced(self, command):
+        """As it can be done here; empty: not at all."""
+        if command.startswith("scripts/deps images"):
+            return ""
+        if command.startswith("scripts/images "):
+            self.assertIn(" --push", command)
+            return command.replace(" --push", f" --programs {BIN} --archive {self.state}/archives")
+        if command.startswith("helm install "):
+            return command + " --set image.pullPolicy=Never"
+        return command
+
+    def run_block(self, text):
+        """Its commands, one by one, in the repository's folder and where the cluster's network is reached; what each
+        printed."""
+        said = []
+        for command in filter(None, map(self.replaced, text.replace("\\\n", " ").strip().splitlines())):
+            print(f"$ {command}", flush=True)
+            where = [] if command.startswith("scripts/") else [CLUSTER, "run"]
+            environment = {**self.environment, "PATH": f"{self.programs}:{PYTHON}:{os.environ['PATH']}",
+                           "HELM_CACHE_HOME": f"{self.state}/helm"}
+            if command.endswith("&"):
+                self.start(command.removesuffix("&"), where, environment)
+                continue
+            done = subprocess.run([*where, "bash", "-c", command], cwd=ROOT, env=environment, capture_output=True,
+                                  text=True, check=False)
+            print(done.stdout, flush=True)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            said.append(done.stdout)
+            if command.startswith("scripts/images "):
+                for archive in sorted((self.state / "archives").glob("*.tar")):
+                    for node in self.nodes:
+                        node.ctr("images", "import", archive)
+                    archive.unlink()
+        return said
+
+    def start(self, command, where, environment):
+        log = self.state / "port-forward.log"
+        process = subprocess.Popen([*where, "bash", "-c", f"exec {command.replace('port-forward.log', str(log))}"],
+                                   cwd=ROOT, env=environment)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        wait_for(lambda: process.poll() is not None or "Forwarding from" in log.read_text() if log.exists() else False,
+                 "the forwarded port")
+
+    def ask(self, where, url):
+        done = subprocess.run([*where, PYTHON / "python", "-c", ASK, url, *PROMPTS], capture_output=True, text=True,
+                              check=False, env=self.environment)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        chunks = [json.loads(line) for line in done.stdout.splitlines()]
+        for one in chunks:
+            self.assertGreater(len(one), 10, "it streams")
+        return ["".join(one) for one in chunks]
+
+    def as_janusctl_serves(self):
+        """What `janusctl serve` makes of the same prompts, of the same object but for what makes pods."""
+        from serving import free_port
+        port, folder = free_port(), self.state / "serve"
+        folder.mkdir()
+        text = (ROOT / "examples" / "moeservice.yaml").read_text()
+        local = re.sub(r"\{type: Image, image: \{path: \S+?\}\}",
+                       f"{{type: HostPath, hostPath: {{path: {ROOT}/examples/demo-model}}}}", text)
+        self.assertNotEqual(local, text)
+        local = re.sub(r"^ +resources: .*\n", "", local, flags=re.M)  # its workers are processes of this machine
+        (folder / "service.yaml").write_text(local)
+        with open(folder / "log", "w", encoding="utf-8") as log:
+            process = subprocess.Popen([BIN / "janusctl", "serve", "-f", folder / "service.yaml", "--port", str(port)],
+                                       stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+                                       env={**os.environ, "XDG_STATE_HOME": str(folder), "XDG_RUNTIME_DIR": str(folder)})
+        try:
+            wait_for(lambda: process.poll() is not None or subprocess.run(
+                ["curl", "-sf", "-o", "/dev/null", f"http://127.0.0.1:{port}/health"], check=False).returncode == 0,
+                "janusctl serve")
+            self.assertIsNone(process.poll(), (folder / "log").read_text())
+            return self.ask([], f"http://127.0.0.1:{port}")
+        finally:
+            process.terminate()
+            process.wait()
+
+    def audited(self):
+        with open(self.state / "log" / "audit.log", encoding="utf-8") as log:
+            return [entry for entry in map(json.loads, log)
+                    if entry.get("responseStatus", {}).get("code", 0) in (200, 201)]
+
+    def print_share(self, applied, answered):
+        """What of it was the operator's, by the server's log."""
+        log = self.audited()
+
+        def times(verb, resource, user, subresource=None):
+            return [when(one) for one in log if one["verb"] == verb and one["objectRef"]["resource"] == resource
+                    and user in one["user"]["username"] and one["objectRef"].get("subresource") == subresource
+                    and one["objectRef"].get("namespace") == "default"]
+
+        operator = ":janus-system:janus-operator"
+        created = min(times("patch", "moeservices", "") + times("create", "moeservices", ""))
+        pods = times("create", "pods", operator)
+        committed = times("patch", "pods", operator)  # members are labelled once they have been told
+        ready = max(one for one in times("patch", "pods", "system:node:", "status") if one < min(committed))
+        print(f"apply -> last pod created {(max(pods) - created).total_seconds():.3f} s; last container ready -> "
+              f"members told {(min(committed) - ready).total_seconds():.3f} s; apply -> first answer complete "
+              f"{answered - applied:.1f} s", flush=True)
+
+    def _keep(self):
+        super()._keep()
+        folder = ROOT / "build" / "e2e" / self._testMethodName
+        for place in ("janus-system", "default"):
+            (folder / f"{place}.txt").write_text(
+                self.try_kubectl("-n", place, "describe", "pods,moesvc,moetop").stdout)
+            for pod in self.try_kubectl("-n", place, "get", "pods", "-o", "name").stdout.split():
+                (folder / f"{pod.replace('/', '-')}.log").write_text(
+                    self.try_kubectl("-n", place, "logs", pod, "--tail=400").stdout)
+
+    def replicas(self):
+        return json.loads(self.try_kubectl("-n", "default", "get", "moesvc", "demo", "-o", "json").stdout)
+
+    def test_the_commands_of_the_readme_lead_from_nothing_to_tokens(self):
+        blocks = readme_blocks()
+        self.assertEqual(len(blocks), 3)
+        install, apply = re.match("(.*?)(^kubectl apply.*)", blocks[0], re.M | re.S).groups()
+        self.run_block(install)
+        applied = time.monotonic()
+        said = self.run_block(apply)
+        self.assertRegex(said[2], r"demo +\S* +1/1 +2/2 ")
+        self.assertIn("TopologyCommitted", said[3])
+
+        said = self.run_block(blocks[1])
+        answered = time.monotonic()
+        self.print_share(applied, answered)
+        self.assertRegex(said[-1], r"demo: \S+( \S+){3}")
+        url = "http://127.0.0.1:8000"
+        whole = self.as_janusctl_serves()
+        self.assertEqual(self.ask([CLUSTER, "run"], url), whole)
+
+        # Step by step: between them it still answers, and the same.
+        lines = blocks[2].strip().splitlines()
+        self.run_block("\n".join(lines[:2]))
+        self.assertEqual(self.replicas()["status"]["topology"]["n"], 3)
+        self.assertEqual(self.ask([CLUSTER, "run"], url), whole)
+        refused = subprocess.run([CLUSTER, "run", self.programs / "helm", "uninstall", "janus-operator", "-n",
+                                  "janus-system"], capture_output=True, text=True, check=False, env=self.environment)
+        self.assertNotEqual(refused.returncode, 0, "with services there")
+        self.assertIn("1 MoEService(s) would be kept by nobody", refused.stderr + refused.stdout)
+        self.run_block("\n".join(lines[2:]))
+        wait_for(lambda: not self.try_kubectl("-n", "default", "get", "pods", "-o", "name").stdout, "the end of pods")
+        self.assertEqual(self.try_kubectl("-n", "janus-system", "get", "deployments", "-o", "name").stdout, "")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "common/status.h"
+#include "operator/reconcile/plan.h"
+
+namespace janus::control {
+
+// A room that a plan is held against: what plan.cc asks of either kind. Pure.
+class Budget {
+ public:
+  virtual ~Budget() = default;
+
+  // What each instance computes with.
+  virtual int ComputeThreads(int m, int n) const = 0;
+  // The memory that the gateway takes its share of; nothing: it lives elsewhere.
+  virtual std::optional<int64_t> GatewayRoom() const = 0;
+  // For keys and values of one attention instance, pages and swap: what the rest of `plan` leaves.
+  virtual int64_t KvRoom(const ServicePlan& plan) const = 0;
+  // ResourceExhausted: what is needed, what there is, what takes it and what to change.
+  virtual Status Check(const std::string& service, const ServicePlan& plan) const = 0;
+};
+
+class MachineBudget final : public Budget {
+ public:
+  explicit MachineBudget(const MachineRoom& room) : room_(room) {}
+
+  int ComputeThreads(int m, int n) const override;
+  std::optional<int64_t> GatewayRoom() const override { return room_.memory_bytes; }
+  int64_t KvRoom(const ServicePlan& plan) const override;
+  Status Check(const std::string& service, const ServicePlan& plan) const override;
+
+ private:
+  const MachineRoom room_;
+};
+
+// A pod with a limit has that to itself. One without shares its machine with whoever else is there,
+// at the worst with all instances of its service: it may need all of it, but takes for itself no
+// more than that part.
+class PodBudget final : public Budget {
+ public:
+  explicit PodBudget(const PodRooms& rooms) : rooms_(rooms) {}
+
+  int ComputeThreads(int m, int n) const override;
+  std::optional<int64_t> GatewayRoom() const override { return std::nullopt; }
+  int64_t KvRoom(const ServicePlan& plan) const override;
+  Status Check(const std::string& service, const ServicePlan& plan) const override;
+
+ private:
+  const PodRooms rooms_;
+};
+
+}  // namespace janus::control

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "common/process_room.h"
+
+namespace janus::control {
+
+// What the instances of a service have to live in. Either they share one machine, gateway and all;
+// or each has a pod.
+
+// What a machine has for a service.
+struct MachineRoom {
+  int64_t memory_bytes = 0;  // that can be taken without swapping
+  int cores = 1;
+};
+
+// What one pod of each role has, in its worker's words; nothing: nobody has said it yet.
+struct PodRooms {
+  std::optional<ProcessRoom> attention;
+  std::optional<ProcessRoom> experts;
+};
+
+}  // namespace janus::control
