@@ -81,8 +81,17 @@ Status Run(const OperatorOptions& options, const MakeMemberCalls& make_calls,
     election.lease.identity = NewIdentity(options.pod_name);
     manager_options.election = std::move(election);
   }
+  CertificateOptions certificate_options;
+  certificate_options.ns =
+      options.lease_namespace.empty() ? config.namespace_ : options.lease_namespace;
+  certificate_options.watched_ns = options.ns;
+  certificate_options.trust_domain = options.trust_domain;
+  certificate_options.lifetimes = options.lifetimes;
+  CertificateKeeper certificates(certificate_options);
+  manager_options.reconciler.certificates = &certificates;
+  manager_options.reconciler.defaults.certificates = true;
   FolderPlanner planner(room);
-  const std::unique_ptr<MemberCalls> calls = make_calls(options, timeline);
+  const std::unique_ptr<MemberCalls> calls = make_calls(options, timeline, certificates);
   Manager manager(client, planner, *calls, timeline, registry, log, std::move(manager_options));
   JANUS_ASSIGN_OR_RETURN(
       const std::unique_ptr<PageServer> metrics,
