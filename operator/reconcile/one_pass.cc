@@ -46,7 +46,7 @@ PassResult Reconciler::OnePass::Run() {
   const auto is_stopped = [&] { return context.is_stopped(); };
   // Workers that run need them, whatever the spec has become.
   const Certified certified = invalid_ && !record_ ? Certified() : KeepCertificates();
-  if (!invalid_ && !capacity_ && !is_stopped()) {
+  if (!invalid_ && (planned_ || !capacity_) && !is_stopped()) {
     for (RolePass& role : roles_) PlanRole(role);
     WriteAllChildren();
     if (!is_stopped() && certified.can_start) MakeAllPods();

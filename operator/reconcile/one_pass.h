@@ -87,6 +87,8 @@ class Reconciler::OnePass {
   void ReadSpec();
   void CheckSpec();
   void PinImage();
+  std::optional<SequenceRoom> HeldRoom();
+  void HoldCommitted();
   void Plan();
 
   // one_pass_pods.cc
@@ -139,7 +141,6 @@ class Reconciler::OnePass {
   Finding awaited_;
   std::string worker_image_;
   std::string restarted_at_;
-  std::optional<WorkerMemory> held_;  // by workers that serve
   std::optional<PlannedService> planned_;
   std::array<RolePass, 2> roles_{{{Role::kAttention, {}, {}, {}}, {Role::kExperts, {}, {}, {}}}};
   std::optional<Node> record_;  // the MoETopology
