@@ -2,7 +2,8 @@
 
 namespace janus {
 
-std::shared_ptr<grpc::Channel> DialInstance(const std::string& address) {
+std::shared_ptr<grpc::Channel> DialInstance(
+    const std::string& address, const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
   constexpr int kMaxMessageBytes = 64 << 20;
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
@@ -15,8 +16,9 @@ std::shared_ptr<grpc::Channel> DialInstance(const std::string& address) {
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
-  // Unix sockets in a folder that only its user can open need no other credentials.
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(
+      address, credentials != nullptr ? credentials : grpc::InsecureChannelCredentials(),
+      arguments);
 }
 
 bool IsPausing(grpc::Channel& channel) {

@@ -67,7 +67,7 @@ class GrpcLink final : public AttentionLink {
       : options_(std::move(options)),
         pool_(pool),
         log_(std::move(log)),
-        stub_(v1::Tokens::NewStub(DialInstance(options_.address))) {}
+        stub_(v1::Tokens::NewStub(DialInstance(options_.address, options_.credentials))) {}
 
   void Start() override { Dial(); }
 

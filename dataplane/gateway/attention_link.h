@@ -8,6 +8,10 @@
 #include "common/log.h"
 #include "dataplane/gateway/generation.h"
 
+namespace grpc {
+class ChannelCredentials;
+}
+
 namespace janus::gateway {
 
 class AttentionPool;
@@ -22,6 +26,7 @@ class AttentionLink {
     std::string gateway_id;
     std::string service_uid;
     uint32_t step_credits = 64;
+    std::shared_ptr<grpc::ChannelCredentials> credentials{};  // null: plain text
   };
   // `pool` must outlive Stop().
   static std::shared_ptr<AttentionLink> Create(Options options, AttentionPool* pool, Logger log);

@@ -64,7 +64,8 @@ void AttentionPool::SetMembers(const std::vector<std::string>& addresses) {
       member.link = make_link_({.address = address,
                                 .gateway_id = options_.gateway_id,
                                 .service_uid = options_.service_uid,
-                                .step_credits = options_.step_credits},
+                                .step_credits = options_.step_credits,
+                                .credentials = options_.credentials},
                                this, log_.With({{"attention", address}}));
       joining.push_back(member.link);
       members_.push_back(std::move(member));

@@ -19,6 +19,10 @@
 #include "dataplane/gateway/gateway_metrics.h"
 #include "dataplane/gateway/generation.h"
 
+namespace grpc {
+class ChannelCredentials;
+}
+
 namespace janus::gateway {
 
 // What an attached attention instance said of itself.
@@ -42,7 +46,8 @@ struct AttentionPoolOptions {
   std::string gateway_id{};
   std::string service_uid{};
   int64_t queued_requests = 4096;  // waiting for a free instance; beyond it requests are refused
-  uint32_t step_credits = 64;      // Step messages on their way or unhandled, per instance
+  std::shared_ptr<grpc::ChannelCredentials> credentials{};  // null: plain text
+  uint32_t step_credits = 64;  // Step messages on their way or unhandled, per instance
   // How long requests wait while no instance is attached, once one was; then they end with
   // Unavailable. 0: they end at once.
   Seconds hold{0};

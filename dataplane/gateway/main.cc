@@ -17,6 +17,8 @@
 #include "dataplane/gateway/prepare.h"
 #include "dataplane/gateway/service.h"
 #include "dataplane/gateway/topology_watch.h"
+#include "proto/credentials/handshakes.h"
+#include "proto/credentials/trust_folder.h"
 
 namespace janus::gateway {
 namespace {
@@ -94,9 +96,23 @@ Status Run(GatewayOptions options, StopSignals& stop) {
   GatewayMetrics metrics(registry, model.name);
   MemoryBudget memory(options.memory_bytes, metrics.memory);
   metrics.memory_limit.Set(static_cast<double>(options.memory_bytes));
+  RefusalCounts refusals(registry);
+  std::shared_ptr<grpc::ChannelCredentials> credentials;
+  if (!options.trust.empty()) {
+    JANUS_ASSIGN_OR_RETURN(const std::shared_ptr<const TrustFolder> trust,
+                           TrustFolder::Open(options.trust, clock, refusals));
+    if (trust->identity().role != PeerRole::kGateway) {
+      return InvalidArgument("--trust: the certificate is " + ToUri(trust->identity()) +
+                             ", which is no gateway");
+    }
+    log.Info("mutual TLS", {{"identity", ToUri(trust->identity())}});
+    CountHandshakes(refusals, log);
+    credentials = trust->Channel();
+  }
   AttentionPool pool({.gateway_id = NewGatewayId(),
                       .service_uid = options.service_uid,
                       .queued_requests = options.queued_requests,
+                      .credentials = credentials,
                       .hold = options.hold},
                      clock, metrics, log);
   auto workers = std::make_unique<TextWorkers>(options.tokenizer_threads,
@@ -105,7 +121,7 @@ Status Run(GatewayOptions options, StopSignals& stop) {
   JANUS_ASSIGN_OR_RETURN(std::unique_ptr<HttpServer> server,
                          HttpServer::Listen(options.http, service, memory, metrics, log));
   std::unique_ptr<TopologyWatch> topology = TopologyWatch::Start(
-      {.members = options.members, .service_uid = options.service_uid},
+      {.members = options.members, .service_uid = options.service_uid, .credentials = credentials},
       [&pool](const AttentionMembers& members) { pool.SetMembers(members.attention); }, metrics,
       log);
   std::jthread ends_held([&pool](const std::stop_token& stop) { EndHeldUntil(stop, pool); });

@@ -74,6 +74,10 @@ const std::vector<Flag>& Flags() {
        }},
       {"service-uid", "UID", "the service's identity, told to the instances",
        Text(&GatewayOptions::service_uid)},
+      {"trust", "FOLDER",
+       "tls.crt, tls.key and ca.crt for mutual TLS with the instances, read anew when they are "
+       "replaced (plain text)",
+       Text(&GatewayOptions::trust)},
       {"api-keys-file", "FILE", "keys that clients must send, one per line (anyone may call)",
        Text(&GatewayOptions::api_keys_file)},
       {"debug-logits-hash", nullptr, "requests may ask for hashes of the logits (logits_hash)",

@@ -19,6 +19,7 @@ struct GatewayOptions {
   std::string chat_template_file;
   std::vector<std::string> members;  // gRPC addresses
   std::string service_uid;
+  std::string trust;  // folder of certificates; empty: plain text
   std::string api_keys_file;
   int64_t memory_bytes = 0;  // of the memory budget; 0: DefaultMemoryBytes
   bool debug_logits_hash = false;

@@ -135,7 +135,8 @@ class Watch final : public TopologyWatch {
       mailbox_.answer.reset();
       mailbox_.ended.reset();
     }
-    const std::unique_ptr<v1::Control::Stub> stub = v1::Control::NewStub(DialInstance(address));
+    const std::unique_ptr<v1::Control::Stub> stub =
+        v1::Control::NewStub(DialInstance(address, options_.credentials));
     Stream stream(*stub, options_.service_uid, mailbox_);
     bool heard = false;
     const MonotonicTime first_answer = After(options_.first_answer);

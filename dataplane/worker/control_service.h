@@ -1,6 +1,8 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
+#include <utility>
 
 #include "dataplane/worker/relay.h"
 #include "dataplane/worker/worker.h"
@@ -13,7 +15,10 @@ namespace janus::dataplane {
 class ControlService final
     : public v1::Control::WithCallbackMethod_WatchTopology<v1::Control::Service> {
  public:
-  explicit ControlService(Worker& worker) : worker_(worker) {}
+  // `relaying`: for calls to other members; null: in plain text.
+  explicit ControlService(Worker& worker,
+                          std::shared_ptr<grpc::ChannelCredentials> relaying = nullptr)
+      : worker_(worker), relay_(std::move(relaying)) {}
 
   grpc::Status Prepare(grpc::ServerContext* context, const v1::PrepareRequest* request,
                        grpc::ServerWriter<v1::PrepareProgress>* progress) override;

@@ -12,6 +12,8 @@
 #include "dataplane/worker/metrics_server.h"
 #include "dataplane/worker/tokens_service.h"
 #include "dataplane/worker/worker.h"
+#include "proto/credentials/handshakes.h"
+#include "proto/credentials/trust_folder.h"
 
 namespace janus::dataplane {
 namespace {
@@ -42,10 +44,28 @@ int Run(const WorkerFlags& flags, StopSignals& stop) {
     log.Error("this CPU cannot serve", {{"error", isa.status().message()}});
     return 1;
   }
+  MetricRegistry registry;
+  RefusalCounts refusals(registry);
+  std::shared_ptr<const TrustFolder> trust;
+  if (!flags.trust.empty()) {
+    auto opened = TrustFolder::Open(flags.trust, clock, refusals);
+    Status status = opened.status();
+    if (status.ok() && ToString((*opened)->identity().role) != ToString(flags.role)) {
+      status = InvalidArgument("the certificate is " + ToUri((*opened)->identity()) +
+                               "; this worker has another role");
+    }
+    if (!status.ok()) {
+      log.Error("--trust", {{"error", status.message()}});
+      return 1;
+    }
+    trust = *std::move(opened);
+    log.Info("mutual TLS", {{"identity", ToUri(trust->identity())}});
+    CountHandshakes(refusals, log);
+  }
   Worker worker(flags, clock, log, [&](const Status& status) {
     log.Error("the epoch has ended; requests are held for the next", {{"error", status.message()}});
   });
-  ControlService control(worker);
+  ControlService control(worker, trust != nullptr ? trust->Channel() : nullptr);
   TokensService tokens(worker, log);
 
   grpc::ServerBuilder builder;
@@ -57,7 +77,8 @@ int Run(const WorkerFlags& flags, StopSignals& stop) {
   builder.SetMaxReceiveMessageSize(kMostMessageBytes);
   // Pings of idle gateways every 10 s are no abuse.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);
-  builder.AddListeningPort(flags.listen, grpc::InsecureServerCredentials());
+  builder.AddListeningPort(flags.listen,
+                           trust != nullptr ? trust->Server() : grpc::InsecureServerCredentials());
   builder.RegisterService(&control);
   builder.RegisterService(&tokens);
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
@@ -68,7 +89,12 @@ int Run(const WorkerFlags& flags, StopSignals& stop) {
   std::unique_ptr<MetricsServer> metrics;
   if (!flags.metrics.empty()) {
     auto listening = MetricsServer::Create(
-        flags.metrics, [&] { return PrometheusText(worker.metrics()); },
+        flags.metrics,
+        [&] {
+          std::vector<MetricFamily> families = worker.metrics();
+          for (MetricFamily& one : registry.Collect()) families.push_back(std::move(one));
+          return PrometheusText(families);
+        },
         // Comes to no end where a thread keeps what all need.
         [&] { static_cast<void>(worker.statistics()); });
     if (!listening.ok()) {
@@ -107,6 +133,9 @@ int main(int argc, char** argv) {
   app.add_option("--listen", flags.listen, "gRPC address: unix:/path or host:port")->required();
   app.add_option("--service-uid", flags.service_uid, "UID of the service this worker belongs to")
       ->required();
+  app.add_option("--trust", flags.trust,
+                 "folder with tls.crt, tls.key and ca.crt for mutual TLS, read anew when they are "
+                 "replaced; default: plain text");
   app.add_option("--metrics", flags.metrics,
                  "where Prometheus metrics are served: host:port or unix:/path; default: nowhere");
   app.add_option("--drain-seconds", flags.drain_seconds,

@@ -188,7 +188,7 @@ std::vector<Relay::StubPtr> Relay::StubsFor(const std::vector<const v1::RelayTar
     // At the address of one that was lost its successor may be: it need not wait for a pause that
     // the loss began.
     if (line.channel == nullptr || IsPausing(*line.channel)) {
-      line.channel = DialInstance(target->address());
+      line.channel = DialInstance(target->address(), credentials_);
       line.stub = v1::Control::NewStub(line.channel);
     }
     out.push_back(line.stub);

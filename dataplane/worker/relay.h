@@ -1,10 +1,13 @@
 #pragma once
 
+#include <grpcpp/grpcpp.h>
+
 #include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/mutex.h"
@@ -23,6 +26,10 @@ class Relay {
   // Asked ten times a second; false: every call is cancelled.
   using KeepWaiting = std::function<bool()>;
   using Deadline = std::chrono::system_clock::time_point;
+
+  // Null: in plain text.
+  explicit Relay(std::shared_ptr<grpc::ChannelCredentials> credentials = nullptr)
+      : credentials_(std::move(credentials)) {}
 
   // InvalidArgument: too many targets, or one without an address.
   static Status Check(const Targets& targets);
@@ -54,6 +61,7 @@ class Relay {
   std::vector<StubPtr> StubsFor(const std::vector<const v1::RelayTarget*>& targets,
                                 bool only_these = false);
 
+  const std::shared_ptr<grpc::ChannelCredentials> credentials_;
   Mutex mu_;
   std::map<std::string, Line> lines_ JANUS_GUARDED_BY(mu_);  // by address
 };

@@ -18,6 +18,7 @@ struct WorkerFlags {
   std::string listen;  // gRPC address, "unix:/path" or host:port
   std::string service_uid;
   std::string metrics = "";  // where /metrics is served: "unix:/path" or host:port; empty: nowhere
+  std::string trust = "";    // folder of certificates; empty: plain text
   int drain_seconds = 300;   // from SIGTERM on, at most
 };
 

@@ -377,7 +377,7 @@ class ChartTest(ClusterCase):
     def test_its_rights_are_what_it_uses_and_no_more(self):
         self.start_plain_api_server()
         self.allow_host_paths()
-        self.install(hostPaths="{%s/examples}" % ROOT)
+        self.install(hostPaths="{%s/examples}" % ROOT, certificates__leafSeconds=60)
         process = self.start()
         # Whose creates are in doubt looks.
         doubts = [("", "pods"), ("serving.janus.dev", "moetopologies")]
@@ -405,6 +405,9 @@ class ChartTest(ClusterCase):
         self.await_use("coordination.k8s.io", "leases", "create")
         self.apply(0, 0)
         self.await_use("policy", "poddisruptionbudgets", "delete")
+        self.await_use("", "secrets", "update")
+        self.kubectl("delete", "moesvc", "demo")
+        self.await_use("", "secrets", "delete")
         process.terminate()
         self.assertEqual(process.wait(), 0)
         self.assertEqual(self.refused(), [])
@@ -419,7 +422,7 @@ class ChartTest(ClusterCase):
         self.await_whole(3)
         self.assertEqual(self.services_left(), (1, f"{self.namespace}/demo\n"))
         self.assertEqual(self.refused(), [])
-        for what, allowed in (("list nodes", "yes"), ("create pods -n default", "no"), ("get secrets", "no"),
+        for what, allowed in (("list nodes", "yes"), ("create pods -n default", "no"), ("get secrets -n default", "no"),
                               (f"create pods -n {self.namespace}", "yes"),
                               ("list moeservices.serving.janus.dev -n default", "no")):
             done = self.try_kubectl("auth", "can-i", *what.split(), "--as",

@@ -4,9 +4,11 @@ They are built from this machine's programs by the stages that make the shipped 
 operator is installed by the chart. From an object to tokens that a client of the endpoint reads.
 """
 
+import base64
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -23,6 +25,30 @@ from node import Node  # noqa: E402
 BIN = pathlib.Path(os.environ.get("JANUS_BIN_DIR", ROOT / "build" / "dev" / "bin"))
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "janus"
 REGISTRY = "janus.test"
+
+
+# Knocks at a worker's gRPC port, and says whether the door stays open: plain, or with a certificate and key (PEM).
+KNOCK = """
+import socket, ssl, sys, tempfile
+address, pair = sys.argv[1], sys.argv[2]
+door = socket.create_connection((address, 9000), timeout=30)
+if pair:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(["h2"])
+    with tempfile.NamedTemporaryFile("w") as file:
+        file.write(pair)
+        file.flush()
+        context.load_cert_chain(file.name)
+    door = context.wrap_socket(door)
+door.sendall(b"PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n\\0\\0\\0\\4\\0\\0\\0\\0\\0")
+try:
+    # A server that takes it answers with its settings, a frame of type 4.
+    said = door.recv(9)
+    print("open" if len(said) > 3 and said[3] == 4 else "closed")
+except OSError:
+    print("closed")
+"""
 
 
 class ImagesTest(ClusterCase):
@@ -93,14 +119,50 @@ class ImagesTest(ClusterCase):
             self.assertEqual(config["User"], "65532:65532")
             self.assertEqual(config["Labels"]["org.opencontainers.image.licenses"], "Apache-2.0")
 
-    def test_an_object_becomes_pods_that_answer(self):
+    def apply(self, name, **more):
         self.kubectl("apply", "-f", "-", text=json.dumps({
-            "apiVersion": "serving.janus.dev/v1alpha1", "kind": "MoEService", "metadata": {"name": "demo"},
+            "apiVersion": "serving.janus.dev/v1alpha1", "kind": "MoEService", "metadata": {"name": name},
             "spec": {"model": {"source": {"type": "HostPath", "hostPath": {"path": f"{self.models}/demo"}},
                                "dtype": "Float32"},
                      "device": "CPU",
                      "roles": {"attention": {"replicas": 1, "maxBatchSize": 16}, "experts": {"replicas": 2}},
-                     "gateway": {"replicas": 1}}}))
+                     "gateway": {"replicas": 1}, **more}}))
+
+    def pair(self, service, role):
+        """Certificate and key of a role."""
+        data = json.loads(self.kubectl("get", "secret", f"{service}-{role}-tls", "-o", "json"))["data"]
+        return "".join(base64.b64decode(data[name]).decode() for name in ("tls.crt", "tls.key"))
+
+    def knock(self, address, pair):
+        return self.nodes[0].box.run(CACHE / "test-venv" / "bin" / "python", "-c", KNOCK, address, pair).strip()
+
+    def refused(self, address, reason):
+        page = self.nodes[0].box.run("curl", "-sf", f"http://{address}:9100/metrics")
+        return float(re.search(rf'janus_connections_refused_total{{reason="{reason}"}} (\S+)', page)[1])
+
+    def test_who_is_no_member_is_refused_and_counted(self):
+        self.apply("demo")
+        self.apply("other", suspend=True)
+        self.kubectl("wait", "--for=condition=Ready", "moesvc/demo", "--timeout=300s")
+        effective = self.kubectl("get", "moesvc", "demo", "-o", "jsonpath={.status.effective.tls}")
+        self.assertEqual(effective, "Enabled")
+        worker = self.kubectl("get", "pods", "-l", "serving.janus.dev/role=experts", "-o",
+                              "jsonpath={.items[0].status.podIP}")
+        wait_for(lambda: self.try_kubectl("-n", self.namespace, "get", "secret", "other-gateway-tls").returncode == 0,
+                 "the other service's certificates")
+        own = subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+                              "-nodes", "-subj", "/CN=me", "-days", "1", "-keyout", "/dev/stdout"],
+                             capture_output=True, text=True, check=True).stdout
+        self.assertEqual(self.knock(worker, self.pair("demo", "gateway")), "open")
+        for pair, reason in (("", "handshake"), (own, "unknown_authority"),
+                             (self.pair("other", "experts"), "unknown_authority")):
+            before = self.refused(worker, reason)
+            self.assertEqual(self.knock(worker, pair), "closed")
+            wait_for(lambda before=before, reason=reason: self.refused(worker, reason) == before + 1,
+                     f"a refusal for {reason}")
+
+    def test_an_object_becomes_pods_that_answer(self):
+        self.apply("demo")
         self.kubectl("wait", "--for=condition=Ready", "moesvc/demo", "--timeout=300s")
         address = self.kubectl("get", "service", "demo", "-o", "jsonpath={.spec.clusterIP}")
         wait_for(lambda: self.kubectl("get", "deployment", "demo-gateway", "-o",

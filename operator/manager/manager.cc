@@ -162,6 +162,9 @@ void Manager::Lead(const std::stop_token& stop) {
   metrics_.terms.Add();
   log_.Info("leading", {{"term", *term}, {"workers", options_.workers}});
   AddAll();
+  if (Status swept = reconciler_.SweepCertificates(stop); !swept.ok()) {
+    log_.Warning("left for the next service that goes", {{"error", swept.message()}});
+  }
   {
     std::vector<std::jthread> workers;
     for (int i = 0; i < options_.workers; ++i) {

@@ -6,7 +6,9 @@
 
 namespace janus::control {
 
-Connections::Relay Connections::Choose(std::span<const std::string> addresses) {
+Connections::Relay Connections::Choose(std::span<const std::string> addresses,
+                                       const std::string& service_uid) {
+  const Security security = security_ ? security_(service_uid) : Security{};
   const MutexLock lock(mu_);
   const auto failed = [&](const std::string& address) JANUS_REQUIRES(mu_) {
     const auto found = entries_.find(address);
@@ -17,7 +19,10 @@ Connections::Relay Connections::Choose(std::span<const std::string> addresses) {
                         [&](const std::string& a, const std::string& b)
                             JANUS_REQUIRES(mu_) { return failed(a) < failed(b); });
   Entry& entry = entries_[chosen];
-  if (entry.stub == nullptr) entry.stub = v1::Control::NewStub(DialInstance(chosen));
+  if (entry.stub == nullptr || entry.version != security.version) {
+    entry.stub = v1::Control::NewStub(DialInstance(chosen, security.credentials));
+    entry.version = security.version;
+  }
   entry.used = ++clock_;
   Relay relay{chosen, entry.stub};
   if (entries_.size() > most_) {

@@ -1,10 +1,14 @@
 #pragma once
 
+#include <grpcpp/grpcpp.h>
+
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "common/mutex.h"
 #include "proto/control.grpc.pb.h"
@@ -21,11 +25,20 @@ class Connections {
     std::shared_ptr<v1::Control::Stub> stub;  // connects when first used
   };
 
-  explicit Connections(size_t most) : most_(most) {}
+  // How a service's workers are called. Another version: connections of before are let go.
+  struct Security {
+    std::shared_ptr<grpc::ChannelCredentials> credentials;  // null: plain text
+    uint64_t version = 0;
+  };
+  using SecurityOf = std::function<Security(const std::string& service_uid)>;
+
+  // Without `security` all are called in plain text.
+  explicit Connections(size_t most, SecurityOf security = nullptr)
+      : most_(most), security_(std::move(security)) {}
 
   // The first of these addresses whose last call came through; where none did, the one that failed
   // longest ago. `addresses` is not empty.
-  Relay Choose(std::span<const std::string> addresses);
+  Relay Choose(std::span<const std::string> addresses, const std::string& service_uid = {});
   // A call to it did not come through; or did.
   void Failed(const std::string& address);
   void CameThrough(const std::string& address);
@@ -34,11 +47,13 @@ class Connections {
  private:
   struct Entry {
     std::shared_ptr<v1::Control::Stub> stub;
+    uint64_t version = 0;  // of its Security
     uint64_t used = 0;
     uint64_t failed = 0;  // when, by clock_; 0: the last one came through
   };
 
   const size_t most_;
+  const SecurityOf security_;
   mutable Mutex mu_;
   uint64_t clock_ JANUS_GUARDED_BY(mu_) = 0;  // counts uses
   std::map<std::string, Entry> entries_ JANUS_GUARDED_BY(mu_);

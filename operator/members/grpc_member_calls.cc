@@ -131,11 +131,10 @@ class Outcome {
 template <class Interface>
 class RelayedCall : public Interface {
  public:
-  RelayedCall(Connections& connections, const std::vector<TopologyInstance>& members,
-              MemberCalls::Wake wake)
+  RelayedCall(Connections& connections, const MemberOrder& order, MemberCalls::Wake wake)
       : connections_(connections),
-        relay_(connections.Choose(RelaysOf(members))),
-        name_(NameAt(members, relay_.address)),
+        relay_(connections.Choose(RelaysOf(order.members), order.service_uid)),
+        name_(NameAt(order.members, relay_.address)),
         outcome_(std::move(wake)) {}
 
   bool done() const override { return outcome_.done(); }
@@ -173,7 +172,7 @@ class AnsweredCall final : public RelayedCall<MemberCall> {
 
   AnsweredCall(Connections& connections, const MemberOrder& order, MemberCalls::Wake wake,
                Method method)
-      : RelayedCall(connections, order.members, std::move(wake)) {
+      : RelayedCall(connections, order, std::move(wake)) {
     *request_.mutable_stamp() = StampOf(order);
     AddTargets(order.members, *request_.mutable_relay());
     if constexpr (std::is_same_v<Request, v1::CommitRequest>) {
@@ -196,7 +195,7 @@ class PrepareCall final : public RelayedCall<MemberCall>,
  public:
   PrepareCall(Connections& connections, const MemberOrder& order, MemberCalls::Wake wake,
               const Topology& topology, v1::WorkerConfig config)
-      : RelayedCall(connections, order.members, std::move(wake)) {
+      : RelayedCall(connections, order, std::move(wake)) {
     *request_.mutable_stamp() = StampOf(order);
     *request_.mutable_topology() = ToProto(topology);
     *request_.mutable_config() = std::move(config);
@@ -234,7 +233,7 @@ class PrepareCall final : public RelayedCall<MemberCall>,
 class RelayedQuestion final : public RelayedCall<StatisticsQuestion> {
  public:
   RelayedQuestion(Connections& connections, const MemberOrder& order, MemberCalls::Wake wake)
-      : RelayedCall(connections, order.members, std::move(wake)) {
+      : RelayedCall(connections, order, std::move(wake)) {
     request_.set_service_uid(order.service_uid);
     AddTargets(order.members, *request_.mutable_relay());
     context_.set_deadline(std::chrono::system_clock::now() + kAnswer);

@@ -11,8 +11,9 @@ namespace janus::control {
 
 struct GrpcMemberCallsOptions {
   size_t most_connections = 256;
-  bool one_machine = false;        // every worker of a service runs on this one
-  bool debug_logits_hash = false;  // of all services
+  bool one_machine = false;                    // every worker of a service runs on this one
+  bool debug_logits_hash = false;              // of all services
+  Connections::SecurityOf security = nullptr;  // null: plain text
 };
 
 // The calls of member_calls.h over gRPC: each goes to one attention instance of the service, the
@@ -24,7 +25,7 @@ struct GrpcMemberCallsOptions {
 class GrpcMemberCalls final : public MemberCalls {
  public:
   explicit GrpcMemberCalls(const GrpcMemberCallsOptions& options)
-      : options_(options), connections_(options.most_connections) {}
+      : options_(options), connections_(options.most_connections, options.security) {}
 
   std::unique_ptr<MemberCall> Prepare(const MemberOrder& order, const Topology& topology,
                                       const ServicePlan& plan, Wake wake) override;

@@ -19,8 +19,10 @@ constexpr std::chrono::seconds kAnswer{30};
 // `wake` runs under the lock, which the end of the call takes: so it never comes late.
 class Question final : public ModelQuestion {
  public:
-  Question(const std::string& service_uid, const std::string& address, ModelQuestions::Wake wake)
-      : wake_(std::move(wake)), stub_(v1::Control::NewStub(DialInstance(address))) {
+  Question(const std::string& service_uid, const std::string& address,
+           std::shared_ptr<grpc::ChannelCredentials> credentials, ModelQuestions::Wake wake)
+      : wake_(std::move(wake)),
+        stub_(v1::Control::NewStub(DialInstance(address, std::move(credentials)))) {
     request_.set_service_uid(service_uid);
     context_.set_deadline(std::chrono::system_clock::now() + kAnswer);
     stub_->async()->DescribeModel(&context_, &request_, &reply_,
@@ -68,7 +70,9 @@ class Question final : public ModelQuestion {
 
 std::unique_ptr<ModelQuestion> GrpcModelQuestions::Ask(const std::string& service_uid,
                                                        const std::string& address, Wake wake) {
-  return std::make_unique<Question>(service_uid, address, std::move(wake));
+  const Connections::Security security =
+      security_ ? security_(service_uid) : Connections::Security{};
+  return std::make_unique<Question>(service_uid, address, security.credentials, std::move(wake));
 }
 
 }  // namespace janus::control

@@ -2,7 +2,9 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
+#include "operator/members/connections.h"
 #include "operator/planner/model_questions.h"
 
 namespace janus::control {
@@ -11,8 +13,15 @@ namespace janus::control {
 // need not be the one that relays. Thread-safe.
 class GrpcModelQuestions final : public ModelQuestions {
  public:
+  // As of Connections: without it all are asked in plain text.
+  explicit GrpcModelQuestions(Connections::SecurityOf security = nullptr)
+      : security_(std::move(security)) {}
+
   std::unique_ptr<ModelQuestion> Ask(const std::string& service_uid, const std::string& address,
                                      Wake wake) override;
+
+ private:
+  const Connections::SecurityOf security_;
 };
 
 }  // namespace janus::control

@@ -55,6 +55,33 @@ void DeclareElection(CLI::App& app, OperatorOptions& o) {
       ->envname("POD_NAME");
 }
 
+void DeclareLifetime(CLI::App& app, const std::string& name, Seconds& lifetime,
+                     const std::string& help) {
+  app.add_option_function<int64_t>(
+         name, [&lifetime](int64_t seconds) { lifetime = Seconds(seconds); },
+         help + " (" + std::to_string(static_cast<int64_t>(lifetime.count())) + ")")
+      ->check(CLI::Range(int64_t{5}, int64_t{100} * 365 * 86'400));
+}
+
+void DeclareCertificates(CLI::App& app, OperatorOptions& o) {
+  app.add_option("--trust-domain", o.trust_domain,
+                 "first part of the names in certificates, spiffe://DOMAIN/ns/...")
+      ->check(CLI::Validator(
+          [](const std::string& text) {
+            return ParseIdentity(ServiceAuthority(text, "a", "b") + "/gateway")
+                       ? ""
+                       : "'" + text + "' is no DNS name in small letters";
+          },
+          "DOMAIN"))
+      ->capture_default_str();
+  DeclareLifetime(app, "--authority-seconds", o.lifetimes.authority,
+                  "how long an authority lasts; each is followed by the next after two thirds");
+  DeclareLifetime(app, "--leaf-seconds", o.lifetimes.leaf,
+                  "how long a certificate lasts; each is renewed after two thirds");
+  DeclareLifetime(app, "--spread-seconds", o.lifetimes.spread,
+                  "how long all have a new authority before its first certificate");
+}
+
 void DeclarePages(CLI::App& app, OperatorOptions& o) {
   app.add_option("--metrics-address", o.metrics_address, "HOST:PORT of /metrics")
       ->capture_default_str();
@@ -86,6 +113,7 @@ Result<ParsedOptions> ParseOperatorOptions(int argc, const char* const* argv) {
   app.set_version_flag("--version", std::string("janus-operator ") + JANUS_VERSION);
   DeclareCluster(app, out.options);
   DeclareElection(app, out.options);
+  DeclareCertificates(app, out.options);
   DeclarePages(app, out.options);
   DeclareDefaults(app, out.options);
   try {
@@ -102,6 +130,12 @@ Result<ParsedOptions> ParseOperatorOptions(int argc, const char* const* argv) {
     if (!path.starts_with('/')) {
       return InvalidArgument("--host-path: '" + path + "' does not begin with a slash");
     }
+  }
+  const Lifetimes& lifetimes = out.options.lifetimes;
+  if (lifetimes.leaf > lifetimes.authority || lifetimes.spread > lifetimes.authority / 6) {
+    return InvalidArgument(
+        "--leaf-seconds is at most --authority-seconds, --spread-seconds a sixth of it: an "
+        "authority must not end before the next one's certificates are there");
   }
   if (out.options.pod_name.empty()) out.options.pod_name = MachineName();
   return out;

@@ -6,6 +6,7 @@
 
 #include "common/clock.h"
 #include "common/status.h"
+#include "operator/certificates/issue_plan.h"
 #include "operator/kube/cluster_config.h"
 
 namespace janus::control {
@@ -25,6 +26,9 @@ struct OperatorOptions {
   std::string lease_name = "janus-operator";
   std::string lease_namespace;  // empty: ours
   std::string pod_name;         // empty: the machine's name
+
+  std::string trust_domain = "cluster.local";
+  Lifetimes lifetimes;
 
   std::string metrics_address = "0.0.0.0:8080";
   std::string health_address = "0.0.0.0:8081";

@@ -70,7 +70,16 @@ Status Run(const OperatorOptions& options, const MakeWorkerCalls& make_calls,
     election.lease.identity = NewIdentity(options.pod_name);
     manager_options.election = std::move(election);
   }
-  const WorkerCalls calls = make_calls(options, timeline);
+  CertificateOptions certificate_options;
+  certificate_options.ns =
+      options.lease_namespace.empty() ? config.namespace_ : options.lease_namespace;
+  certificate_options.watched_ns = options.ns;
+  certificate_options.trust_domain = options.trust_domain;
+  certificate_options.lifetimes = options.lifetimes;
+  CertificateKeeper certificates(certificate_options);
+  manager_options.reconciler.certificates = &certificates;
+  manager_options.reconciler.defaults.certificates = true;
+  const WorkerCalls calls = make_calls(options, timeline, certificates);
   WorkerPlanner planner(*calls.models);
   Manager manager(client, planner, *calls.members, timeline, registry, log,
                   std::move(manager_options));

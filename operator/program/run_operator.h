@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 
+#include "operator/certificates/certificate_keeper.h"
 #include "operator/kube/timeline.h"
 #include "operator/planner/model_questions.h"
 #include "operator/program/options.h"
@@ -17,7 +18,8 @@ struct WorkerCalls {
 };
 // Its result lives as long as the operator runs.
 using MakeWorkerCalls =
-    std::function<WorkerCalls(const OperatorOptions& options, const Timeline& timeline)>;
+    std::function<WorkerCalls(const OperatorOptions& options, const Timeline& timeline,
+                              const CertificateKeeper& certificates)>;
 
 // janus-operator, from its flags to its exit code: 0 after SIGTERM, 1 where it cannot run, 2 for
 // flags it does not understand. `janus-operator services` is services.h's.

@@ -15,7 +15,13 @@ struct OperatorDefaults {
   std::string gateway_image;
   std::string image_pull_policy = "IfNotPresent";
   int gateway_replicas = 2;
+  bool certificates = false;  // there is who issues them: connections are mutual TLS
 };
+
+// Whether the service's connections are mutual TLS.
+inline bool UsesTls(const MoEService& service, const OperatorDefaults& defaults) {
+  return defaults.certificates && service.spec.security.tls == Tls::kAuto;
+}
 
 // How many pods of a role the committed topology has: none of them may be evicted before it is
 // replaced.

@@ -44,6 +44,10 @@ inline std::string MembersName(std::string_view service) {
 inline std::string RoleObjectName(std::string_view service, Role role) {
   return std::string(service) + "-" + std::string(ToString(role));
 }
+// The Secret with the certificates of gateways, or of a role's workers.
+inline std::string TlsSecretName(std::string_view service, std::string_view role) {
+  return std::string(service) + "-" + std::string(role) + "-tls";
+}
 inline std::string WorkerAccountName(std::string_view service) {
   return std::string(service) + "-worker";
 }
@@ -55,6 +59,7 @@ inline const Resource kTopologies{"serving.janus.dev", "v1alpha1", "moetopologie
 inline const Resource kPods{"", "v1", "pods", "Pod"};
 inline const Resource kServices{"", "v1", "services", "Service"};
 inline const Resource kServiceAccounts{"", "v1", "serviceaccounts", "ServiceAccount"};
+inline const Resource kSecrets{"", "v1", "secrets", "Secret"};
 inline const Resource kNodes{"", "v1", "nodes", "Node", false};
 inline const Resource kDeployments{"apps", "v1", "deployments", "Deployment"};
 inline const Resource kDisruptionBudgets{"policy", "v1", "poddisruptionbudgets",

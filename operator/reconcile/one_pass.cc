@@ -44,12 +44,14 @@ PassResult Reconciler::OnePass::Run() {
   CheckRecord();
   const PassContext context = Context();
   const auto is_stopped = [&] { return context.is_stopped(); };
-  if (!invalid_ && (planned_ || !capacity_)) {
+  // Workers that run need them, whatever the spec has become.
+  const Certified certified = invalid_ && !record_ ? Certified() : KeepCertificates();
+  if (!invalid_ && (planned_ || !capacity_) && !is_stopped()) {
     for (RolePass& role : roles_) PlanRole(role);
     WriteAllChildren();
-    if (!is_stopped()) MakeAllPods();
+    if (!is_stopped() && certified.can_start) MakeAllPods();
   }
-  if (!is_stopped()) AdvanceEpochs();
+  if (!is_stopped() && certified.can_call) AdvanceEpochs();
   if (!is_stopped() && !invalid_) MarkAndRemove();
   if (!is_stopped()) WriteStatus();
   return Result();

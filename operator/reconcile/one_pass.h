@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -50,6 +51,11 @@ struct Reconciler::Memory {
   ServicePlanner& planner;
   OwnWrites writes;
   MendedVersions mended;
+  struct AppliedSecret {
+    uint64_t content = 0;
+    MonotonicTime at;
+  };
+  std::map<PeerRole, AppliedSecret> secrets;
   EpochDriver epochs;
   uint64_t moved_mark = 0;  // of what moves while a service comes up; another one is progress
   std::optional<WallTime> moved;
@@ -101,6 +107,14 @@ class Reconciler::OnePass {
   void WriteAllChildren();
   void MakeAllPods();
   void MarkAndRemove();
+
+  // one_pass_certificates.cc
+  struct Certified {
+    bool can_call = true;   // the service's workers, by us
+    bool can_start = true;  // what pods mount is there
+  };
+  Certified KeepCertificates();
+  bool ApplySecret(const ServiceCertificates& kept, const IssuedLeaf& leaf);
 
   // one_pass_topology.cc
   enum class Answers { kYes, kNotYet, kNo };

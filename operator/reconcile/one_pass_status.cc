@@ -74,6 +74,8 @@ ServiceSeen Reconciler::OnePass::Seen() {
   seen.invalid = invalid_;
   seen.capacity = capacity_;
   seen.awaited = awaited_;
+  seen.is_plain_text =
+      owner_.options_.defaults.certificates && !UsesTls(service_, owner_.options_.defaults);
   for (const Trouble& trouble : troubles_) {
     if (trouble.kind == TroubleKind::kInvalid && !seen.invalid) {
       seen.invalid = {trouble.reason, trouble.message};
@@ -85,6 +87,7 @@ ServiceSeen Reconciler::OnePass::Seen() {
   }
   if (planned_) {
     seen.plan = planned_->plan;
+    if (UsesTls(service_, owner_.options_.defaults)) seen.plan->effective.tls = Tls::kAuto;
     seen.model_digest = planned_->model_digest;
     if (!planned_->plan.held.empty()) seen.held = {"NotSupported", planned_->plan.held};
   } else if (!service_.spec.roles.attention.replicas || !service_.spec.roles.experts.replicas) {

@@ -144,6 +144,16 @@ std::string AddModel(const ModelSource& source, PodWriter& pod) {
   return mount;
 }
 
+// Of a pod's role, and of no other.
+void AddTrust(const MoEService& service, const OperatorDefaults& defaults, std::string_view role,
+              PodWriter& pod, std::vector<std::string>& arguments) {
+  if (!UsesTls(service, defaults)) return;
+  pod.Volume("janus-tls", "secret",
+             Object({{"secretName", Text(TlsSecretName(service.metadata.name, role))}}),
+             kTrustMount, true);
+  arguments.push_back("--trust=" + std::string(kTrustMount));
+}
+
 std::string DeviceName(Device device) {
   return device == Device::kCuda ? "cuda" : "cpu";
 }
@@ -204,13 +214,16 @@ Node WorkerPod(const MoEService& service, const OperatorDefaults& defaults,
           Node::Integer(int64_t{service.spec.drain.timeout_seconds} + 30));
   pod.Set({"spec", "readinessGates"},
           ListOf({Object({{"conditionType", Text(kMemberCondition)}})}));
-  pod.SetOfContainer(
-      "args", Strings({"--role=" + std::string(ToString(identity.role)), "--model=" + model,
-                       "--device=" + DeviceName(service.spec.device),
-                       "--service-uid=" + service.metadata.uid,
-                       "--listen=$(POD_IP):" + std::to_string(kGrpcPort),
-                       "--metrics=$(POD_IP):" + std::to_string(kProbePort),
-                       "--drain-seconds=" + std::to_string(service.spec.drain.timeout_seconds)}));
+  std::vector<std::string> arguments = {
+      "--role=" + std::string(ToString(identity.role)),
+      "--model=" + model,
+      "--device=" + DeviceName(service.spec.device),
+      "--service-uid=" + service.metadata.uid,
+      "--listen=$(POD_IP):" + std::to_string(kGrpcPort),
+      "--metrics=$(POD_IP):" + std::to_string(kProbePort),
+      "--drain-seconds=" + std::to_string(service.spec.drain.timeout_seconds)};
+  AddTrust(service, defaults, ToString(identity.role), pod, arguments);
+  pod.SetOfContainer("args", Strings(arguments));
   pod.Env("POD_IP", FromPod("status.podIP"));
   pod.Env("POD_UID", FromPod("metadata.uid"));
   pod.Env("NODE_NAME", FromPod("spec.nodeName"));
@@ -261,6 +274,7 @@ Node GatewayTemplate(const MoEService& service, const OperatorDefaults& defaults
         "/etc/janus/api-keys", true);
     arguments.emplace_back("--api-keys-file=/etc/janus/api-keys/keys");
   }
+  AddTrust(service, defaults, "gateway", pod, arguments);
   pod.SetOfContainer("args", Strings(arguments));
   pod.Set({"spec", "terminationGracePeriodSeconds"},
           Node::Integer(int64_t{service.spec.drain.timeout_seconds} + 30));

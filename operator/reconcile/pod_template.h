@@ -19,6 +19,9 @@ inline constexpr int kProbePort = 9100;
 // Where a pod finds the model, whatever its source.
 inline constexpr std::string_view kModelMount = "/model";
 
+// Where it finds its certificates.
+inline constexpr std::string_view kTrustMount = "/etc/janus/tls";
+
 // What of a pod is its own; the rest comes from the service.
 struct PodIdentity {
   Role role = Role::kAttention;

@@ -41,16 +41,29 @@ void Reconciler::Forget(const ObjectKey& key) {
 }
 
 void Reconciler::ForgetAll() {
+  if (options_.certificates != nullptr) options_.certificates->ForgetAll();
   std::map<ObjectKey, std::unique_ptr<Memory>> old;
   const MutexLock lock(mu_);
   old.swap(memories_);
+}
+
+Status Reconciler::SweepCertificates(const std::stop_token& stop) {
+  if (options_.certificates == nullptr) return OkStatus();
+  const auto is_there = [this](const CertifiedService& service) {
+    const std::optional<Node> cached = caches_.services.Get(service.key);
+    return cached && UidOf(*cached) == service.uid;
+  };
+  const Status swept =
+      options_.certificates->Sweep(api_, is_there, {options_.call_timeout, stop}).status();
+  if (swept.ok() || stop.stop_requested()) return OkStatus();
+  return swept.Annotate("delete authorities of services that are no more");
 }
 
 PassResult Reconciler::Pass(const ObjectKey& key, const std::stop_token& stop) {
   std::optional<Node> cached = caches_.services.Get(key);
   if (!cached) {
     Forget(key);
-    return {};
+    return {SweepCertificates(stop)};
   }
   Memory& memory = MemoryOf(key, std::string(UidOf(*cached)));
   std::optional<Node> tree = memory.writes.Newest(kMoEServices, key, std::move(cached));

@@ -11,6 +11,7 @@
 #include "common/clock.h"
 #include "common/mutex.h"
 #include "operator/api/supported.h"
+#include "operator/certificates/certificate_keeper.h"
 #include "operator/kube/event_book.h"
 #include "operator/kube/object_api.h"
 #include "operator/reconcile/caches.h"
@@ -28,6 +29,8 @@ struct ReconcilerOptions {
   Ground ground = Ground::kCluster;
   LocateWorker locate = WorkerAtPodIp;
   Seconds call_timeout{10};  // of each call to the API
+  // Who issues, outliving the reconciler; null, as on one machine: connections are plain text.
+  CertificateKeeper* certificates = nullptr;
 };
 
 // What a pass came to: the error for which it should be tried again, and when to look again anyway.
@@ -56,6 +59,10 @@ class Reconciler {
   // One pass over the service, if it is there. A service that has gone is forgotten: what it owned
   // the API server collects.
   PassResult Pass(const ObjectKey& key, const std::stop_token& stop);
+
+  // Deletes what is kept of the certificates of services that are no more: they went while nobody
+  // led.
+  Status SweepCertificates(const std::stop_token& stop);
 
   // Another term of leadership begins: nothing of the last one counts. No pass runs meanwhile.
   void ForgetAll();

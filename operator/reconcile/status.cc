@@ -188,6 +188,9 @@ std::vector<Condition> ConditionsOf(const ServiceSeen& seen) {
   const bool is_complete = roles_ready && !seen.invalid && (available.status == kTrue || is_asleep);
 
   Verdict ready{kTrue, "AsWanted", "the service is as wanted"};
+  if (seen.is_plain_text) {
+    ready.message += "; its pods call each other in plain text, as security.tls is Disabled";
+  }
   if (seen.invalid) {
     ready = {kFalse, seen.invalid.reason, seen.invalid.message};
   } else {

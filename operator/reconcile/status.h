@@ -66,7 +66,8 @@ struct ServiceSeen {
   Finding awaited;   // what the next epoch waits for
   Finding refused;   // an object of ours cannot be made: somebody else has its name
   bool is_suspended = false;
-  WallTime progressed;  // when anything of it last moved
+  bool is_plain_text = false;  // by the user's will, where there could be certificates
+  WallTime progressed;         // when anything of it last moved
   WallTime now;
   std::string worker_image;
   std::string restarted_at;  // the restart that worker_image was pinned for

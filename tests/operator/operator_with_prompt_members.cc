@@ -44,8 +44,9 @@ int main(int argc, char** argv) {
   const char* const file = std::getenv("JANUS_FENCE_BOOK");
   JANUS_CHECK(file != nullptr, "JANUS_FENCE_BOOK is not set");
   FenceBook book(file, std::to_string(getpid()));
-  return RunOperator(argc, argv, [&](const OperatorOptions&, const Timeline& timeline) {
-    return WorkerCalls{std::make_unique<PromptMembers>(book, timeline),
-                       std::make_unique<PromptAnswers>()};
-  });
+  return RunOperator(
+      argc, argv, [&](const OperatorOptions&, const Timeline& timeline, const CertificateKeeper&) {
+        return WorkerCalls{std::make_unique<PromptMembers>(book, timeline),
+                           std::make_unique<PromptAnswers>()};
+      });
 }

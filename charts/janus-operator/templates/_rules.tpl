@@ -19,6 +19,10 @@ the API server's audit log says it did. `create` beside `patch`: what is applied
 - apiGroups: [""]
   resources: [services, serviceaccounts]
   verbs: [get, list, watch, create, patch]
+# Written, never read.
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [create, patch]
 - apiGroups: [apps]
   resources: [deployments]
   verbs: [get, list, watch, create, patch]

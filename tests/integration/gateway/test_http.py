@@ -186,7 +186,7 @@ def test_metrics_are_readable_text(shared):
     names = [line.split(" ")[2] for line in got.text.splitlines() if line.startswith("# TYPE")]
     assert len(names) == len(set(names))
     page = (ROOT / "docs" / "metrics.md").read_text()
-    assert set(re.findall(r"`((?:vllm:|janus_gateway_)\w+)", page)) == set(names)
+    assert set(re.findall(r"`((?:vllm:|janus_gateway_|janus_connections_)\w+)", page)) == set(names)
 
 
 def test_connections_that_leave_are_forgotten(shared):

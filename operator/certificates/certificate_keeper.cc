@@ -1,0 +1,191 @@
+#include "operator/certificates/certificate_keeper.h"
+
+#include <utility>
+
+#include "operator/kube/base64.h"
+#include "operator/kube/resource.h"
+
+namespace janus::control {
+namespace {
+
+const Resource kAuthoritySecrets{"", "v1", "secrets", "Secret"};
+
+// Found again by these when a service has gone.
+constexpr std::string_view kAuthorityLabel = "serving.janus.dev/authority";
+constexpr std::string_view kOfUid = "serving.janus.dev/service-uid";
+constexpr std::string_view kOfNamespace = "serving.janus.dev/service-namespace";
+constexpr std::string_view kOfService = "serving.janus.dev/service";
+constexpr std::string_view kIssuedField = "issued";
+constexpr const char* kOperatorSecret = "janus-operator-authority";
+
+std::string SecretOf(const CertifiedService& service) {
+  return "janus-authority-" + service.uid;
+}
+
+Node NewSecret(const ObjectKey& key, const std::map<std::string, std::string>& labels) {
+  Node out = Node::Map();
+  SetAt(out, {"apiVersion"}, Node::String("v1"));
+  SetAt(out, {"kind"}, Node::String("Secret"));
+  SetAt(out, {"metadata", "name"}, Node::String(key.name));
+  SetAt(out, {"metadata", "namespace"}, Node::String(key.namespace_));
+  SetAt(out, {"metadata", "labels", "app.kubernetes.io/managed-by"},
+        Node::String("janus-operator"));
+  for (const auto& [label, value] : labels) {
+    SetAt(out, {"metadata", "labels", label}, Node::String(value));
+  }
+  return out;
+}
+
+Result<Issued> ReadSecret(const Node& object) {
+  JANUS_ASSIGN_OR_RETURN(const std::string text,
+                         DecodeBase64(TextAt(object, {"data", kIssuedField})));
+  return ReadIssued(text);
+}
+
+}  // namespace
+
+std::shared_ptr<CertificateKeeper::Entry> CertificateKeeper::EntryOf(const std::string& name) {
+  const MutexLock lock(mu_);
+  std::shared_ptr<Entry>& entry = entries_[name];
+  if (entry == nullptr) entry = std::make_shared<Entry>();
+  return entry;
+}
+
+ApiResult<Issued> CertificateKeeper::KeepOne(ObjectApi& api, const std::string& name,
+                                             const std::string& uri,
+                                             const std::map<std::string, std::string>& labels,
+                                             const std::vector<PeerRole>& roles, WallTime now,
+                                             const CallLimits& limits) {
+  const std::shared_ptr<Entry> entry = EntryOf(name);
+  const MutexLock lock(entry->mu);
+  const ObjectKey key{options_.ns, name};
+  if (!entry->issued) {
+    ApiResult<Node> there = api.Get(kAuthoritySecrets, key, Subresource::kNone, limits);
+    if (there.ok()) {
+      Result<Issued> read = ReadSecret(*there);
+      if (!read.ok()) {
+        return LocalError(FailedPrecondition("Secret " + key.ToString() + ": " +
+                                             read.status().message() +
+                                             "; delete it and everything is issued anew"));
+      }
+      entry->issued = *std::move(read);
+      entry->object = *std::move(there);
+    } else if (there.error().code == StatusCode::kNotFound) {
+      entry->issued.emplace();
+      entry->object = Node();
+    } else {
+      return std::move(there).error();
+    }
+  }
+  const IssuePlan plan = PlanIssue(*entry->issued, roles, options_.lifetimes, now);
+  if (plan.is_empty()) return *entry->issued;
+  Result<Issued> next = Issue(*entry->issued, plan, uri, options_.lifetimes, now);
+  if (!next.ok()) return LocalError(next.status());
+  const bool is_new = entry->object.kind == Node::Kind::kNull;
+  Node object = is_new ? NewSecret(key, labels) : entry->object;
+  SetAt(object, {"data", kIssuedField}, Node::String(EncodeBase64(WriteIssued(*next))));
+  ApiResult<Node> written =
+      is_new ? api.Create(kAuthoritySecrets, object, {}, limits)
+             : api.Update(kAuthoritySecrets, object, Subresource::kNone, {}, limits);
+  if (!written.ok()) {
+    // Nothing was handed out of it; whatever is there now is read the next time.
+    entry->issued.reset();
+    return std::move(written).error();
+  }
+  entry->issued = *std::move(next);
+  entry->object = *std::move(written);
+  return *entry->issued;
+}
+
+ApiResult<ServiceCertificates> CertificateKeeper::Keep(ObjectApi& api,
+                                                       const CertifiedService& service,
+                                                       WallTime now, const CallLimits& limits) {
+  ApiResult<Issued> own =
+      KeepOne(api, kOperatorSecret, OperatorAuthority(options_.trust_domain, options_.ns),
+              {{std::string(kAuthorityLabel), "operator"}}, {PeerRole::kOperator}, now, limits);
+  if (!own.ok()) return std::move(own).error();
+  const std::string authority =
+      ServiceAuthority(options_.trust_domain, service.key.namespace_, service.key.name);
+  ApiResult<Issued> issued =
+      KeepOne(api, SecretOf(service), authority,
+              {{std::string(kAuthorityLabel), "service"},
+               {std::string(kOfUid), service.uid},
+               {std::string(kOfNamespace), service.key.namespace_},
+               {std::string(kOfService), service.key.name}},
+              {PeerRole::kGateway, PeerRole::kAttention, PeerRole::kExperts}, now, limits);
+  if (!issued.ok()) return std::move(issued).error();
+
+  const KeyPair& caller = own->Find(PeerRole::kOperator)->pair;
+  Result<std::shared_ptr<const TrustBundle>> bundle = TrustBundle::Parse(issued->Bundle());
+  if (!bundle.ok()) return LocalError(bundle.status());
+  {
+    const MutexLock lock(mu_);
+    std::optional<CallerCertificates>& known = callers_[service.uid];
+    // What peers prove is judged by the newest bundle; a connection that is dialled anew takes a
+    // few milliseconds, so every change counts as one.
+    if (!known || known->own != caller || known->bundle->text() != (*bundle)->text()) {
+      known = CallerCertificates{caller, *bundle, authority, ++versions_};
+    }
+  }
+  ServiceCertificates out;
+  out.bundle = issued->Bundle() + own->Bundle();
+  out.next = std::min(NextIssue(*issued, options_.lifetimes, now),
+                      NextIssue(*own, options_.lifetimes, now));
+  out.issued = *std::move(issued);
+  return out;
+}
+
+void CertificateKeeper::Without(const std::string& uid) {
+  const MutexLock lock(mu_);
+  callers_[uid] = std::nullopt;
+}
+
+Result<std::optional<CallerCertificates>> CertificateKeeper::ForCalls(
+    const std::string& uid) const {
+  const MutexLock lock(mu_);
+  const auto found = callers_.find(uid);
+  if (found == callers_.end()) {
+    return Unavailable("the certificates of the service are not there yet");
+  }
+  return found->second;
+}
+
+ApiResult<std::monostate> CertificateKeeper::Sweep(
+    ObjectApi& api, const std::function<bool(const CertifiedService&)>& is_there,
+    const CallLimits& limits) {
+  ListOptions options;
+  options.selection.namespace_ = options_.ns;
+  options.selection.label_selector = std::string(kAuthorityLabel) + "=service";
+  if (!options_.watched_ns.empty()) {
+    options.selection.label_selector += "," + std::string(kOfNamespace) + "=" + options_.watched_ns;
+  }
+  do {
+    ApiResult<ObjectList> list = api.List(kAuthoritySecrets, options, limits);
+    if (!list.ok()) return std::move(list).error();
+    for (const Node& secret : list->items) {
+      const CertifiedService service{
+          {std::string(TextAt(secret, {"metadata", "labels", kOfNamespace})),
+           std::string(TextAt(secret, {"metadata", "labels", kOfService}))},
+          std::string(TextAt(secret, {"metadata", "labels", kOfUid}))};
+      if (is_there(service)) continue;
+      DeleteOptions only_this;
+      only_this.uid = std::string(UidOf(secret));
+      ApiResult<Node> deleted = api.Delete(kAuthoritySecrets, KeyOf(secret), only_this, limits);
+      if (!deleted.ok() && deleted.error().code != StatusCode::kNotFound) {
+        return std::move(deleted).error();
+      }
+      const MutexLock lock(mu_);
+      entries_.erase(KeyOf(secret).name);
+      callers_.erase(service.uid);
+    }
+    options.continue_token = list->continue_token;
+  } while (!options.continue_token.empty());
+  return std::monostate();
+}
+
+void CertificateKeeper::ForgetAll() {
+  const MutexLock lock(mu_);
+  entries_.clear();
+}
+
+}  // namespace janus::control

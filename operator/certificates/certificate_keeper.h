@@ -1,0 +1,91 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "common/clock.h"
+#include "common/mutex.h"
+#include "operator/certificates/issue_plan.h"
+#include "operator/kube/object_api.h"
+#include "proto/credentials/certificate.h"
+
+namespace janus::control {
+
+struct CertificateOptions {
+  std::string ns;          // the operator's own: where the keys of authorities lie
+  std::string watched_ns;  // the one namespace whose services are kept; empty: all
+  std::string trust_domain = "cluster.local";
+  Lifetimes lifetimes;
+};
+
+// A service as its authority knows it.
+struct CertifiedService {
+  ObjectKey key;
+  std::string uid;
+};
+
+// What the roles of a service are given, and when to look again.
+struct ServiceCertificates {
+  Issued issued;
+  std::string bundle;  // ca.crt: the service's authorities and the operator's
+  WallTime next;
+};
+
+// With what the operator calls a service's workers.
+struct CallerCertificates {
+  KeyPair own;
+  std::shared_ptr<const TrustBundle> bundle;
+  std::string authority;  // of the service
+  uint64_t version = 0;   // another one: dial anew
+};
+
+// The authorities of services and the operator's own: one Secret each in the operator's namespace,
+// that holds keys, certificates and what was issued, written with the version it was read at. What
+// a role's Secret in the service's namespace holds follows from it, so that nothing there need ever
+// be read.
+//
+// Thread-safe; of one service one Keep runs at a time.
+class CertificateKeeper {
+ public:
+  explicit CertificateKeeper(CertificateOptions options) : options_(std::move(options)) {}
+
+  // Makes and renews what is due. Errors are the API's; Aborted: somebody else has written, look
+  // again.
+  ApiResult<ServiceCertificates> Keep(ObjectApi& api, const CertifiedService& service, WallTime now,
+                                      const CallLimits& limits);
+  // The service goes without: its workers are called in plain text.
+  void Without(const std::string& uid);
+
+  // For calls. Nothing: in plain text. Unavailable: not known yet.
+  Result<std::optional<CallerCertificates>> ForCalls(const std::string& uid) const;
+
+  // Deletes the authorities of services that `is_there` does not know.
+  ApiResult<std::monostate> Sweep(ObjectApi& api,
+                                  const std::function<bool(const CertifiedService&)>& is_there,
+                                  const CallLimits& limits);
+  // Another may have written meanwhile: everything is read again.
+  void ForgetAll();
+
+ private:
+  struct Entry {
+    Mutex mu;
+    std::optional<Issued> issued JANUS_GUARDED_BY(mu);
+    Node object JANUS_GUARDED_BY(mu);  // the Secret as it was last seen; null: there is none
+  };
+  std::shared_ptr<Entry> EntryOf(const std::string& name);
+  ApiResult<Issued> KeepOne(ObjectApi& api, const std::string& name, const std::string& uri,
+                            const std::map<std::string, std::string>& labels,
+                            const std::vector<PeerRole>& roles, WallTime now,
+                            const CallLimits& limits);
+
+  const CertificateOptions options_;
+  mutable Mutex mu_;
+  std::map<std::string, std::shared_ptr<Entry>> entries_ JANUS_GUARDED_BY(mu_);  // by Secret
+  std::map<std::string, std::optional<CallerCertificates>> callers_ JANUS_GUARDED_BY(mu_);
+  uint64_t versions_ JANUS_GUARDED_BY(mu_) = 0;
+};
+
+}  // namespace janus::control

@@ -1,0 +1,186 @@
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "operator/certificates/certificate_keeper.h"
+#include "operator/kube/base64.h"
+#include "operator/reconcile/pod_template.h"
+#include "tests/support/contains.h"
+#include "tests/support/reconcile/simulated_service.h"
+
+namespace janus::control {
+namespace {
+
+const CallLimits kLimits;
+const std::string kChat = ServiceAuthority("cluster.local", "default", "demo");
+
+// A service whose operator issues certificates in the namespace "janus", for a short life.
+struct Certified : SimulatedService {
+  Certified() {
+    CertificateOptions certificates;
+    certificates.ns = "janus";
+    certificates.lifetimes.authority = Seconds(600);
+    certificates.lifetimes.leaf = Seconds(120);
+    certificates.lifetimes.spread = Seconds(60);
+    keeper.emplace(certificates);
+    Node ns = Node::Map();
+    SetAt(ns, {"apiVersion"}, Node::String("v1"));
+    SetAt(ns, {"kind"}, Node::String("Namespace"));
+    SetAt(ns, {"metadata", "name"}, Node::String("janus"));
+    const Resource namespaces{"", "v1", "namespaces", "Namespace", false};
+    EXPECT_TRUE(user.Create(namespaces, ns, {}, kLimits).ok());
+    options.certificates = &*keeper;
+    options.defaults.certificates = true;
+    RestartOperator();
+  }
+  std::string Field(const std::string& role, const std::string& name) {
+    const std::optional<Node> secret = Get(kSecrets, TlsSecretName("demo", role));
+    if (!secret) return "";
+    return DecodeBase64(TextAt(*secret, {"data", name})).value();
+  }
+  PeerVerdict Judge(const std::string& role, const std::string& bundle) {
+    return TrustBundle::Parse(bundle).value()->Judge(Field(role, "tls.crt"), timeline.WallNow());
+  }
+  size_t Authorities() {
+    ListOptions all;
+    all.selection.namespace_ = "janus";
+    return user.List(kSecrets, all, kLimits).value().items.size();
+  }
+  std::string Uid() { return std::string(UidOf(Service())); }
+  std::optional<CertificateKeeper> keeper;
+};
+
+TEST(ServiceCertificates, EveryRoleHasItsSecretBeforeItsPods) {
+  Certified sim;
+  sim.on_step = [&] {
+    for (const Node& pod : sim.List(kPods)) {
+      const std::string role(TextAt(pod, {"metadata", "labels", kRoleLabel}));
+      EXPECT_NE(sim.Field(role, "tls.key"), "") << role;
+    }
+  };
+  sim.Apply(1, 2);
+  sim.RunUntil("Ready");
+  for (const PeerRole role : {PeerRole::kGateway, PeerRole::kAttention, PeerRole::kExperts}) {
+    const std::string name(ToString(role));
+    const PeerVerdict verdict = sim.Judge(name, sim.Field(name, "ca.crt"));
+    EXPECT_TRUE(verdict.is_accepted) << verdict.message;
+    EXPECT_EQ(verdict.identity, (Identity{kChat, role}));
+    EXPECT_TRUE(CheckKeyPair(sim.Field(name, "tls.crt"), sim.Field(name, "tls.key")).ok());
+    const Node secret = *sim.Get(kSecrets, TlsSecretName("demo", name));
+    EXPECT_TRUE(IsControlledBy(secret, sim.Uid()));
+  }
+  for (const Node& pod : sim.List(kPods)) {
+    const std::string role(TextAt(pod, {"metadata", "labels", kRoleLabel}));
+    std::set<std::string> secrets;
+    for (const Node& volume : FindAt(pod, {"spec", "volumes"})->items) {
+      if (volume.Find("secret")) secrets.emplace(TextAt(volume, {"secret", "secretName"}));
+    }
+    EXPECT_EQ(secrets, std::set{TlsSecretName("demo", role)});
+  }
+  EXPECT_EQ(sim.Authorities(), 2u) << "the operator's, and the service's";
+  const auto calls = sim.keeper->ForCalls(sim.Uid());
+  ASSERT_TRUE(calls.ok() && *calls);
+  EXPECT_EQ((*calls)->authority, kChat);
+  EXPECT_TRUE((*calls)
+                  ->bundle->Judge(sim.Field("attention", "tls.crt"), sim.timeline.WallNow())
+                  .is_accepted);
+  // The members take the operator by its own authority.
+  const PeerVerdict caller = TrustBundle::Parse(sim.Field("experts", "ca.crt"))
+                                 .value()
+                                 ->Judge((*calls)->own.certificate, sim.timeline.WallNow());
+  EXPECT_TRUE(caller.is_accepted) << caller.message;
+  EXPECT_EQ(caller.identity.role, PeerRole::kOperator);
+  EXPECT_EQ(TextAt(sim.Service(), {"status", "effective", "tls"}), "Enabled");
+}
+
+TEST(ServiceCertificates, AreRenewedAndANewAuthorityIsEverywhereBeforeItsFirstLeaf) {
+  Certified sim;
+  sim.Apply(1, 2);
+  sim.RunUntil("Ready");
+  std::set<std::string> leaves, bundles;
+  // What a machine has that heard of the Secret half a minute ago.
+  std::vector<std::pair<WallTime, std::string>> heard;
+  sim.on_step = [&] {
+    const std::string bundle = sim.Field("experts", "ca.crt");
+    if (leaves.insert(sim.Field("attention", "tls.crt")).second || bundles.insert(bundle).second) {
+      for (const auto& [when, old] : heard) {
+        if (sim.timeline.WallNow() - when > std::chrono::seconds(30)) continue;
+        EXPECT_TRUE(sim.Judge("attention", old).is_accepted);
+      }
+    }
+    heard.emplace_back(sim.timeline.WallNow(), bundle);
+  };
+  sim.Run(Seconds(1500));
+  EXPECT_GE(leaves.size(), 12u);
+  EXPECT_GE(bundles.size(), 6u) << "two authorities come and two go, of two kinds";
+  EXPECT_TRUE(sim.Judge("attention", sim.Field("gateway", "ca.crt")).is_accepted);
+  sim.ExpectWhole(1, 2);
+  EXPECT_EQ(sim.cluster.pods_ever().size(), 3u) << "renewal restarts nobody";
+}
+
+TEST(ServiceCertificates, AnotherProcessGoesOnWithWhatIsThere) {
+  Certified sim;
+  sim.Apply(1, 1);
+  sim.RunUntil("Ready");
+  const std::string before = sim.Field("gateway", "tls.crt");
+  ASSERT_TRUE(sim.user.Delete(kSecrets, {"default", "demo-gateway-tls"}, {}, kLimits).ok());
+  sim.keeper->ForgetAll();
+  sim.RestartOperator();
+  sim.Run(Seconds(5));
+  EXPECT_EQ(sim.Field("gateway", "tls.crt"), before);
+}
+
+TEST(ServiceCertificates, GoWithTheService) {
+  Certified sim;
+  sim.Apply(1, 1);
+  sim.RunUntil("Ready");
+  sim.Delete();
+  sim.Run(Seconds(10));
+  EXPECT_EQ(sim.Authorities(), 1u) << "the operator's stays";
+  EXPECT_FALSE(sim.Get(kSecrets, "demo-gateway-tls"));
+}
+
+TEST(ServiceCertificates, OfAServiceThatWentWhileNobodyLedAreSweptAway) {
+  Certified sim;
+  sim.Apply(1, 1);
+  sim.RunUntil("Ready");
+  ASSERT_TRUE(sim.user.Delete(kMoEServices, {"default", "demo"}, {}, kLimits).ok());
+  sim.keeper->ForgetAll();
+  const ApiResult<std::monostate> swept = sim.keeper->Sweep(
+      sim.operator_client, [](const CertifiedService&) { return false; }, kLimits);
+  EXPECT_TRUE(swept.ok());
+  EXPECT_EQ(sim.Authorities(), 1u);
+}
+
+TEST(ServiceCertificates, ASecretOfSomebodyElseIsLeftAlone) {
+  Certified sim;
+  Node theirs = Node::Map();
+  SetAt(theirs, {"apiVersion"}, Node::String("v1"));
+  SetAt(theirs, {"kind"}, Node::String("Secret"));
+  SetAt(theirs, {"type"}, Node::String("kubernetes.io/tls"));
+  SetAt(theirs, {"metadata", "name"}, Node::String("demo-experts-tls"));
+  SetAt(theirs, {"metadata", "namespace"}, Node::String("default"));
+  SetAt(theirs, {"data", "tls.crt"}, Node::String(EncodeBase64("theirs")));
+  SetAt(theirs, {"data", "tls.key"}, Node::String(EncodeBase64("theirs")));
+  ASSERT_TRUE(sim.user.Create(kSecrets, theirs, {}, kLimits).ok());
+  sim.Apply(1, 1);
+  sim.Run(Seconds(10));
+  EXPECT_EQ(sim.Field("experts", "tls.crt"), "theirs");
+  EXPECT_TRUE(Contains(sim.op().LastText("AdoptRefused"), "demo-experts-tls"));
+}
+
+TEST(ServiceCertificates, WithoutTlsThereAreNoneAndStatusSaysSo) {
+  Certified sim;
+  sim.Apply(1, 1, "  security: {tls: Disabled}\n");
+  sim.RunUntil("Ready");
+  EXPECT_EQ(sim.Authorities(), 0u);
+  EXPECT_FALSE(sim.Get(kSecrets, "demo-gateway-tls"));
+  EXPECT_EQ(TextAt(sim.Service(), {"status", "effective", "tls"}), "Disabled");
+  EXPECT_TRUE(Contains(sim.MessageOf("Ready"), "plain text"));
+  const auto calls = sim.keeper->ForCalls(sim.Uid());
+  EXPECT_TRUE(calls.ok() && !*calls);
+  EXPECT_FALSE(sim.keeper->ForCalls("nobody").ok());
+}
+
+}  // namespace
+}  // namespace janus::control
