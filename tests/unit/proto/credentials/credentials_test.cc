@@ -239,12 +239,14 @@ TEST_F(CredentialsTest, EveryCallIsTakenFromItsCallersAlone) {
         v1::DrainReply drain;
         v1::GetTopologyReply topology;
         v1::Statistics statistics;
+        v1::DescribeModelReply model;
         v1::PrepareProgress progress;
         if (path.ends_with("Prepare")) status = stub->Prepare(&context, {})->Finish();
         if (path.ends_with("Commit")) status = stub->Commit(&context, {}, &commit);
         if (path.ends_with("Abort")) status = stub->Abort(&context, {}, &abort);
         if (path.ends_with("Drain")) status = stub->Drain(&context, {}, &drain);
         if (path.ends_with("/GetTopology")) status = stub->GetTopology(&context, {}, &topology);
+        if (path.ends_with("DescribeModel")) status = stub->DescribeModel(&context, {}, &model);
         if (path.ends_with("GetStatistics")) {
           status = stub->GetStatistics(&context, {}, &statistics);
         }
