@@ -20,6 +20,7 @@ struct Caches {
   const ObjectStore& accounts;
   const ObjectStore& deployments;
   const ObjectStore& budgets;
+  const ObjectStore& scalers;
   const ObjectStore& nodes;
 
   // Of a child's resource (names.h); aborts for any other.

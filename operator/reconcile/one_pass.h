@@ -44,6 +44,7 @@ struct Reconciler::Memory {
   uint64_t moved_mark = 0;  // of what moves while a service comes up; another one is progress
   std::optional<WallTime> moved;
   std::optional<MonotonicTime> numbers_written;
+  std::array<std::optional<MonotonicTime>, 2> scaler_numbers_written;
 };
 
 // One role in one pass.
@@ -52,6 +53,11 @@ struct RolePass {
   RoleWanted wanted;
   std::vector<PodSeen> pods;
   PodPlan plan;
+  // In mode External: the MoERoleScaler, if there is ours; how many there are to be, asleep or not;
+  // what keeps it from being as many as asked for.
+  std::optional<Node> scaler = {};
+  int external_count = 0;
+  Finding limit = {};
 };
 
 // One pass over one service, from its reading to its result.
@@ -82,6 +88,12 @@ class Reconciler::OnePass {
   void CheckSpec();
   void PinImage();
   void Plan();
+
+  // one_pass_scalers.cc
+  void AskScaler(RolePass& role, std::optional<int> before);
+  void TakeExternal(RolePass& role, int planned);
+  Finding LimitOf(const RolePass& role);
+  void WriteScalerStatus(const RolePass& role, const ServiceSeen& seen);
 
   // one_pass_pods.cc
   void PlanRole(RolePass& role);
@@ -127,7 +139,8 @@ class Reconciler::OnePass {
   std::string restarted_at_;
   std::optional<WorkerMemory> held_;  // by workers that serve
   std::optional<PlannedService> planned_;
-  std::array<RolePass, 2> roles_{{{Role::kAttention, {}, {}, {}}, {Role::kExperts, {}, {}, {}}}};
+  std::array<RolePass, 2> roles_{
+      {{Role::kAttention, {}, {}, {}, {}, {}, {}}, {Role::kExperts, {}, {}, {}, {}, {}, {}}}};
   std::optional<Node> record_;  // the MoETopology
   std::optional<MoETopology> topology_;
   std::set<std::string> committed_;  // uids of pods

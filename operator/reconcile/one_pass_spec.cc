@@ -6,6 +6,7 @@
 #include "operator/reconcile/names.h"
 #include "operator/reconcile/one_pass.h"
 #include "operator/reconcile/revision.h"
+#include "operator/reconcile/scalers.h"
 
 namespace janus::control {
 namespace {
@@ -81,6 +82,7 @@ void Reconciler::OnePass::Plan() {
     // Paused counts stay what they were.
     if (service_.spec.paused && before && *before > 0 && spec.replicas) spec.replicas = *before;
     if (spec.replicas) role.wanted.pods = *spec.replicas;
+    if (IsExternal(spec)) AskScaler(role, before);
   }
   if (invalid_) return;
   // Nobody serves: there is nothing to plan.
@@ -89,8 +91,10 @@ void Reconciler::OnePass::Plan() {
   if (planned.ok()) {
     planned_ = *std::move(planned);
     for (RolePass& role : roles_) {
-      if (SpecOf(service_, role.role).replicas) continue;
+      const RoleSpec& spec = SpecOf(service_, role.role);
+      if (spec.replicas) continue;
       role.wanted.pods = role.role == Role::kAttention ? planned_->plan.m : planned_->plan.n;
+      if (IsExternal(spec)) TakeExternal(role, role.wanted.pods);
     }
   } else if (planned.status().code() == StatusCode::kInvalidArgument) {
     invalid_ = {"InvalidSpec", planned.status().message()};
