@@ -63,7 +63,7 @@ class Run {
         MakeTopology(2, {model_.moe.experts}, model_.layers, model_.moe.experts, 1, 512);
     options_.device = kernels::Device::kCpu;
     options_.isa = *kernels::SelectIsa(kernels::DetectCpu());
-    options_.attention.tpot_target = tpot_target;
+    options_.pace.tpot_target = tpot_target;
     options_.attention.kv_bytes = int64_t{512} << 20;
     shares_ = held.Shares(options_.topology.placement);
     cluster_ = std::make_unique<LoopbackCluster>(options_, model_, held.attention,

@@ -123,10 +123,11 @@ std::vector<double> Decode(const Setup& s, Transport& transport, AttentionExchan
   options.max_batch = s.batch;
   options.kv_bytes = int64_t{256} << 20;
   options.swap_bytes = 0;
-  options.tpot_target = Seconds(60.0);  // all prompts in one step
+  AttentionPace pace;
+  pace.tpot_target = Seconds(60.0);  // all prompts in one step
   const auto instance =
       *AttentionInstance::Create(options, s.held.model, s.held.attention, sink, clock);
-  const auto epoch = *instance->Enter(s.topology, Rank{0}, transport, exchange, stream);
+  const auto epoch = *instance->Enter(s.topology, Rank{0}, transport, exchange, stream, pace);
   for (int i = 0; i < s.batch; ++i) {
     Request request;
     request.key = {1, static_cast<uint64_t>(i), 1};

@@ -79,11 +79,13 @@ Measured Decode(const LoadedModel& loaded, const Topology& topology, kernels::Is
   AttentionOptions options;
   options.max_batch = batch;
   options.kv_bytes = int64_t{256} << 20;
-  options.tpot_target = Seconds(60.0);  // all prompts in one step
+  AttentionPace pace;
+  pace.tpot_target = Seconds(60.0);  // all prompts in one step
   const auto attention =
       *AttentionInstance::Create(options, model, loaded.attention.weights, sink, clock);
-  const auto epoch = *attention->Enter(topology, Rank{0}, *attention_end, *attention_exchange,
-                                       {kernels::Device::kCpu, &attention_team, isa, nullptr});
+  const auto epoch =
+      *attention->Enter(topology, Rank{0}, *attention_end, *attention_exchange,
+                        {kernels::Device::kCpu, &attention_team, isa, nullptr}, pace);
   for (int i = 0; i < batch; ++i) {
     Request request;
     request.key = {id, static_cast<uint64_t>(i), 1};

@@ -106,6 +106,10 @@ uint64_t TopologyHash(const Topology& topology) {
       text(instance.address);
       text(instance.exchange_address);
       number(instance.slots);
+      number(instance.sequences.max_batch_size);
+      number(instance.sequences.max_model_len);
+      number(instance.sequences.kv_bytes);
+      number(instance.sequences.swap_bytes);
     }
   }
   number(topology.mode);

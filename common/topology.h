@@ -24,6 +24,17 @@ std::string_view ToString(ExchangeMode mode);
 std::string_view ToString(ExchangeTransport transport);
 std::string_view ToString(SchedulingPolicy policy);
 
+// What an attention instance has for sequences, from its first epoch to its end: a later epoch says
+// the same of it. Instances of one epoch may differ. 0: the worker's default
+// (proto/topology.proto).
+struct SequenceRoom {
+  int max_batch_size = 0;     // running sequences
+  int64_t max_model_len = 0;  // positions of one
+  int64_t kv_bytes = 0;       // keys and values of those that run
+  int64_t swap_bytes = 0;     // and of those that gave way
+  friend bool operator==(const SequenceRoom&, const SequenceRoom&) = default;
+};
+
 // One worker of a module. Identity is (pod_uid, index, incarnation); its rank is its position in
 // the topology's list of its role.
 struct Instance {
@@ -36,6 +47,7 @@ struct Instance {
   std::string address;           // gRPC target, e.g. "unix:/run/.../attention-0.sock"
   std::string exchange_address;  // where its exchange listens, e.g. "unix:/run/.../attention-0.x"
   int slots = 0;                 // expert instances: C, spare slots included
+  SequenceRoom sequences;        // attention instances
   friend bool operator==(const Instance&, const Instance&) = default;
 };
 

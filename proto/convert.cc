@@ -19,12 +19,33 @@ void Fill(const Instance& from, v1::Instance& to) {
   to.set_address(from.address);
   to.set_exchange_address(from.exchange_address);
   to.set_slots(static_cast<uint32_t>(from.slots));
+  if (from.role != Role::kAttention) return;
+  v1::SequenceRoom& room = *to.mutable_sequences();
+  room.set_max_batch_size(static_cast<uint32_t>(from.sequences.max_batch_size));
+  room.set_max_model_len(static_cast<uint64_t>(from.sequences.max_model_len));
+  room.set_kv_bytes(static_cast<uint64_t>(from.sequences.kv_bytes));
+  room.set_swap_bytes(static_cast<uint64_t>(from.sequences.swap_bytes));
 }
 
 // Numbers that our structs hold as int.
 Result<int> ToInt(uint32_t value, const std::string& field) {
   if (value > INT32_MAX) return InvalidArgument("topology: " + field + " " + std::to_string(value));
   return static_cast<int>(value);
+}
+
+Result<SequenceRoom> FromProto(const v1::SequenceRoom& from, const std::string& field) {
+  SequenceRoom to;
+  JANUS_ASSIGN_OR_RETURN(to.max_batch_size,
+                         ToInt(from.max_batch_size(), field + ".max_batch_size"));
+  for (const uint64_t number : {from.max_model_len(), from.kv_bytes(), from.swap_bytes()}) {
+    if (number <= INT64_MAX) continue;
+    return InvalidArgument("topology: " + field + " has " + std::to_string(number) +
+                           ", more than this version can hold");
+  }
+  to.max_model_len = static_cast<int64_t>(from.max_model_len());
+  to.kv_bytes = static_cast<int64_t>(from.kv_bytes());
+  to.swap_bytes = static_cast<int64_t>(from.swap_bytes());
+  return to;
 }
 
 Result<Instance> FromProto(const v1::Instance& from, Role role, const std::string& field) {
@@ -41,6 +62,7 @@ Result<Instance> FromProto(const v1::Instance& from, Role role, const std::strin
   to.address = from.address();
   to.exchange_address = from.exchange_address();
   JANUS_ASSIGN_OR_RETURN(to.slots, ToInt(from.slots(), field + ".slots"));
+  JANUS_ASSIGN_OR_RETURN(to.sequences, FromProto(from.sequences(), field + ".sequences"));
   return to;
 }
 

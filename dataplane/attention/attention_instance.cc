@@ -90,32 +90,34 @@ AttentionInstance::AttentionInstance(const AttentionOptions& options, const Mode
       sink_(sink),
       clock_(clock),
       cache_(std::move(cache)),
-      scheduler_({options.max_batch, options.max_waiting, max_model_len_}, *cache_) {
+      scheduler_({options.max_batch, max_model_len_}, *cache_) {
   statistics_.role = Role::kAttention;
   statistics_.kv_tokens_capacity = static_cast<uint64_t>(kv_capacity_tokens());
 }
 
-Result<std::unique_ptr<AttentionEpoch>> AttentionInstance::Enter(
-    const Topology& topology, Rank rank, Transport& transport, AttentionExchange& exchange,
-    const kernels::Stream& stream) const {
+Result<std::unique_ptr<AttentionEpoch>> AttentionInstance::Enter(const Topology& topology,
+                                                                 Rank rank, Transport& transport,
+                                                                 AttentionExchange& exchange,
+                                                                 const kernels::Stream& stream,
+                                                                 const AttentionPace& pace) const {
   if (options_.max_batch > topology.max_rows_per_round) {
     return InvalidArgument("maxBatchSize " + std::to_string(options_.max_batch) + ": want 1.." +
                            std::to_string(topology.max_rows_per_round) + ", the rows of a round");
   }
   auto epoch = std::make_unique<AttentionEpoch>(topology, rank, transport, exchange, model_,
-                                                weights_, *cache_, stream);
+                                                weights_, *cache_, stream, pace);
   if (rank.value == 0) {
     CoordinatorOptions coordinator;
     coordinator.m = topology.m();
     coordinator.max_rows = topology.max_rows_per_round;
-    coordinator.tpot_target = options_.tpot_target;
+    coordinator.tpot_target = pace.tpot_target;
     coordinator.least_prefill_share = options_.least_prefill_share;
-    epoch->control = std::make_unique<Leader>(coordinator, topology, options_.deadlines, transport,
+    epoch->control = std::make_unique<Leader>(coordinator, topology, pace.deadlines, transport,
                                               clock_, options_.log);
   } else {
     epoch->control =
         std::make_unique<Follower>(transport, topology.m(), topology.max_rows_per_round,
-                                   topology.epoch, options_.deadlines, options_.log);
+                                   topology.epoch, pace.deadlines, options_.log);
   }
   return epoch;
 }
@@ -140,7 +142,7 @@ Status AttentionInstance::Submit(Request request) {
   }
   const MutexLock lock(mu_);
   if (has_left_) return Unavailable("this instance has left the service");
-  if (inbox_requests_ + scheduler_waiting_ >= options_.max_waiting) {
+  if (inbox_requests_ + scheduler_waiting_ >= max_waiting_) {
     return ResourceExhausted(std::to_string(inbox_requests_ + scheduler_waiting_) +
                              " requests are waiting already");
   }
@@ -258,7 +260,7 @@ Status AttentionInstance::Run(AttentionEpoch& epoch, std::stop_token stop) {
     const std::stop_callback wake(stop, [&] { epoch.transport.Wake(); });
     ended = RunSteps(stop);
     ended = JudgeLoss(std::move(ended), epoch.transport, epoch.control->left(), stop,
-                      options_.departing, options_.deadlines.detection);
+                      options_.departing, epoch.pace.deadlines.detection);
     if (ended.ok()) SayGoodbye(epoch.transport, epoch.topology.epoch);
   }
   End();
@@ -299,8 +301,9 @@ void AttentionInstance::Hold(const std::stop_token& stop) {
   }
 }
 
-void AttentionInstance::Rejoin() {
+void AttentionInstance::Rejoin(const AttentionEpoch& epoch) {
   const MutexLock lock(mu_);
+  max_waiting_ = epoch.pace.max_waiting;
   has_left_ = false;
 }
 

@@ -29,14 +29,12 @@
 
 namespace janus::dataplane {
 
+// For the instance's life.
 struct AttentionOptions {
   int max_batch = 256;        // running sequences, 1..max rows per round
-  int max_waiting = 4096;     // requests not yet admitted; beyond it new ones are refused
   int64_t max_model_len = 0;  // positions per sequence; 0: the model's
   int64_t kv_bytes = int64_t{1} << 30;
   int64_t swap_bytes = int64_t{1} << 30;
-  Seconds tpot_target{0.1};  // a step that computes prompts should take no longer
-  StepDeadlines deadlines;
   // The same rows may be given up so many times in a row. One lost message costs one repeat, so
   // what still fails at the fourth attempt is no accident, and its requests had better end with an
   // error.
@@ -80,7 +78,8 @@ class AttentionInstance {
   // rounds have less room than maxBatchSize.
   Result<std::unique_ptr<AttentionEpoch>> Enter(const Topology& topology, Rank rank,
                                                 Transport& transport, AttentionExchange& exchange,
-                                                const kernels::Stream& stream) const;
+                                                const kernels::Stream& stream,
+                                                const AttentionPace& pace = {}) const;
 
   // Takes a request in. InvalidArgument names the token or the sampling value that cannot be.
   // ResourceExhausted: the queue is full. After OK exactly one event with a finish reason follows;
@@ -100,8 +99,8 @@ class AttentionInstance {
   // Ends all requests, kCancelled, for others to compute, and takes no more: Submit is Unavailable
   // until Rejoin.
   void Leave();
-  // Thread-safe.
-  void Rejoin();
+  // Requests are taken as the epoch's pace says. Before its Run; thread-safe.
+  void Rejoin(const AttentionEpoch& epoch);
 
   // Waits until no request is open; false at the deadline. Any thread but the step thread.
   bool WaitIdle(MonotonicTime deadline);
@@ -161,6 +160,7 @@ class AttentionInstance {
   mutable Mutex mu_;
   std::deque<Inbound> inbox_ JANUS_GUARDED_BY(mu_);
   int inbox_requests_ JANUS_GUARDED_BY(mu_) = 0;
+  int max_waiting_ JANUS_GUARDED_BY(mu_) = AttentionPace().max_waiting;
   int scheduler_waiting_ JANUS_GUARDED_BY(mu_) = 0;  // as of the last step
   int scheduler_open_ JANUS_GUARDED_BY(mu_) = 0;     // waiting and running, as of the last step
   CondVar idle_;

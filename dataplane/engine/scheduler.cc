@@ -39,9 +39,6 @@ Status Scheduler::Submit(Request request) {
                            std::to_string(int64_t{cache_.num_pages()} * kernels::kPageTokens) +
                            "; lower max_tokens or raise kvCache.size");
   }
-  if (static_cast<int>(waiting_.size()) >= options_.max_waiting) {
-    return ResourceExhausted(std::to_string(waiting_.size()) + " requests are waiting already");
-  }
   auto sequence = std::make_unique<Sequence>(std::move(request));
   sequence->arrival = arrivals_++;
   waiting_.push_back(std::move(sequence));

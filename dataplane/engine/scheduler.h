@@ -68,7 +68,6 @@ struct BatchLimits {
 
 struct SchedulerOptions {
   int max_batch = 256;        // running sequences
-  int max_waiting = 4096;     // beyond it requests are refused
   int64_t max_model_len = 0;  // positions per sequence
 };
 
@@ -82,7 +81,7 @@ class Scheduler {
  public:
   Scheduler(const SchedulerOptions& options, KvCache& cache) : options_(options), cache_(cache) {}
 
-  // InvalidArgument: can never run here (length, pages). ResourceExhausted: the queue is full.
+  // InvalidArgument: can never run here (length, pages). How many may wait the caller decides.
   Status Submit(Request request);
   // Ends a request wherever it is. False: there is none of this key (it has finished meanwhile).
   bool Cancel(const RequestKey& key);

@@ -34,6 +34,7 @@ void AttentionPool::Stop() {
 
 void AttentionPool::SetMembers(const std::vector<std::string>& addresses) {
   std::vector<std::shared_ptr<AttentionLink>> gone, joining;
+  Deliveries deliveries;
   {
     MutexLock lock(mu_);
     for (Member& member : members_) {
@@ -69,8 +70,10 @@ void AttentionPool::SetMembers(const std::vector<std::string>& addresses) {
       members_.push_back(std::move(member));
     }
     NoteWhoTakes();
+    EndMisfits(&deliveries);
     Pump();
   }
+  Deliver(std::move(deliveries));
   for (const auto& link : joining) link->Start();
   for (const auto& link : gone) link->Stop();
 }
@@ -94,14 +97,8 @@ void AttentionPool::EndHeld() {
   {
     MutexLock lock(mu_);
     if (!nobody_since_ || Holds()) return;
-    while (!waiting_.empty()) {
-      const uint64_t id = waiting_.back();
-      TokenEvent event;
-      event.finish = Finish::kError;
-      event.error = Unavailable("no attention instance is attached");
-      deliveries.emplace_back(open_.at(id).sink, std::move(event));
-      Finish(id);
-    }
+    const Status why = Unavailable("no attention instance is attached");
+    while (!waiting_.empty()) End(waiting_.back(), why, &deliveries);
     UpdateGauges();
   }
   Deliver(std::move(deliveries));
@@ -114,19 +111,54 @@ AttentionPool::Member* AttentionPool::Find(AttentionLink* link) {
   return nullptr;
 }
 
-Status AttentionPool::Fits(const GenerationRequest& request, const AttentionCapacity& capacity) {
-  const auto prompt = static_cast<int64_t>(request.prompt.size());
-  if (prompt + 1 > capacity.max_context_tokens) {
-    return InvalidArgument("the prompt has " + std::to_string(prompt) +
-                           " tokens, with an answer the model's context of " +
+Status AttentionPool::Fits(const GenerationRequest& request, size_t generated,
+                           const AttentionCapacity& capacity) {
+  const auto tokens = static_cast<int64_t>(request.prompt.size() + generated);
+  const std::string has = (generated == 0 ? "the prompt has " : "prompt and answer so far have ") +
+                          std::to_string(tokens) + " tokens";
+  if (tokens + 1 > capacity.max_context_tokens) {
+    return InvalidArgument(has + ", with one more the model's context of " +
                            std::to_string(capacity.max_context_tokens) + " is too small");
   }
-  if (prompt + 1 > capacity.kv_capacity_tokens) {
-    return InvalidArgument("the prompt has " + std::to_string(prompt) +
-                           " tokens, the KV cache of an instance has room for " +
+  if (tokens + 1 > capacity.kv_capacity_tokens) {
+    return InvalidArgument(has + ", the KV cache of an instance has room for " +
                            std::to_string(capacity.kv_capacity_tokens));
   }
   return OkStatus();
+}
+
+Status AttentionPool::FitsNobody(const Open& open) const {
+  Status why;
+  for (const Member& member : members_) {
+    if (!member.TakesRequests()) continue;
+    why = Fits(open.request, open.generated.size(), *member.capacity);
+    if (why.ok()) break;
+  }
+  return why;
+}
+
+void AttentionPool::End(uint64_t id, const Status& why, Deliveries* deliveries) {
+  const Open& open = open_.at(id);
+  TokenEvent event;
+  if (!open.generated.empty() && !FitsNobody(open).ok()) {
+    event.finish = Finish::kLength;
+  } else {
+    event.finish = Finish::kError;
+    event.error = why;
+  }
+  deliveries->emplace_back(open.sink, std::move(event));
+  Finish(id);
+}
+
+void AttentionPool::EndMisfits(Deliveries* deliveries) {
+  const bool all_attached = std::ranges::none_of(members_, [](const Member& member) {
+    return !member.leaving && !member.left && !member.capacity;
+  });
+  if (!all_attached) return;
+  const std::deque<uint64_t> waiting = waiting_;
+  for (const uint64_t id : waiting) {
+    if (const Status why = FitsNobody(open_.at(id)); !why.ok()) End(id, why, deliveries);
+  }
 }
 
 Status AttentionPool::Owed(const Open& open, const std::vector<int32_t>& tokens,
@@ -152,7 +184,8 @@ AttentionPool::Member* AttentionPool::Choose(const Open& open) {
     if (!member.TakesRequests() || member.full || member.open >= member.capacity->max_requests) {
       continue;
     }
-    if (!Fits(open.request, *member.capacity).ok() || open.tried.contains(member.address)) continue;
+    if (open.tried.contains(member.address)) continue;
+    if (!Fits(open.request, open.generated.size(), *member.capacity).ok()) continue;
     if (!open.generated.empty() && !member.capacity->accepts_replay) continue;
     const int64_t load = member.load.kv_tokens_in_use + member.pending_tokens;
     if (best == nullptr || load < least) {
@@ -217,7 +250,7 @@ void AttentionPool::Retry(uint64_t id, const Status& why, Deliveries* deliveries
   open.on = nullptr;
   const bool possible = std::ranges::any_of(members_, [&](const Member& member) {
     return member.TakesRequests() && !open.tried.contains(member.address) &&
-           Fits(open.request, *member.capacity).ok() &&
+           Fits(open.request, open.generated.size(), *member.capacity).ok() &&
            (open.generated.empty() || member.capacity->accepts_replay);
   });
   const bool held = Holds() && (open.generated.empty() || last_capacity_->accepts_replay);
@@ -228,11 +261,7 @@ void AttentionPool::Retry(uint64_t id, const Status& why, Deliveries* deliveries
     waiting_.push_front(id);
     return;
   }
-  TokenEvent event;
-  event.finish = Finish::kError;
-  event.error = why;
-  deliveries->emplace_back(open.sink, std::move(event));
-  Finish(id);
+  End(id, why, deliveries);
 }
 
 Result<uint64_t> AttentionPool::Submit(GenerationRequest request, std::shared_ptr<TokenSink> sink) {
@@ -240,10 +269,10 @@ Result<uint64_t> AttentionPool::Submit(GenerationRequest request, std::shared_pt
   Status fits = Unavailable("no attention instance is attached");
   for (const Member& member : members_) {
     if (!member.TakesRequests()) continue;
-    fits = Fits(request, *member.capacity);
+    fits = Fits(request, 0, *member.capacity);
     if (fits.ok()) break;
   }
-  if (Holds()) fits = Fits(request, *last_capacity_);
+  if (Holds()) fits = Fits(request, 0, *last_capacity_);
   JANUS_RETURN_IF_ERROR(fits);
   Open open;
   open.request = std::move(request);
@@ -274,23 +303,28 @@ void AttentionPool::Cancel(uint64_t id) {
 }
 
 void AttentionPool::OnUp(AttentionLink* link, const AttentionCapacity& capacity) {
-  MutexLock lock(mu_);
-  Member* member = Find(link);
-  if (member == nullptr) return;
-  member->capacity = capacity;
-  member->load = {.kv_tokens_in_use = capacity.kv_tokens_in_use};
-  member->open = 0;
-  member->pending_tokens = 0;
-  member->full = false;
-  member->left = false;
-  // What it is now, it may do what it could not before.
-  for (auto& [id, open] : open_) open.tried.erase(member->address);
-  NoteWhoTakes();
-  log_.Info("attention instance attached", {{"attention", member->address},
-                                            {"instance", capacity.instance},
-                                            {"context_tokens", capacity.max_context_tokens},
-                                            {"kv_tokens", capacity.kv_capacity_tokens}});
-  Pump();
+  Deliveries deliveries;
+  {
+    MutexLock lock(mu_);
+    Member* member = Find(link);
+    if (member == nullptr) return;
+    member->capacity = capacity;
+    member->load = {.kv_tokens_in_use = capacity.kv_tokens_in_use};
+    member->open = 0;
+    member->pending_tokens = 0;
+    member->full = false;
+    member->left = false;
+    // What it is now, it may do what it could not before.
+    for (auto& [id, open] : open_) open.tried.erase(member->address);
+    NoteWhoTakes();
+    log_.Info("attention instance attached", {{"attention", member->address},
+                                              {"instance", capacity.instance},
+                                              {"context_tokens", capacity.max_context_tokens},
+                                              {"kv_tokens", capacity.kv_capacity_tokens}});
+    EndMisfits(&deliveries);
+    Pump();
+  }
+  Deliver(std::move(deliveries));
 }
 
 void AttentionPool::OnDown(AttentionLink* link, const Status& why) {

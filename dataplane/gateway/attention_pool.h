@@ -131,8 +131,16 @@ class AttentionPool {
 
   Member* Find(AttentionLink* link) JANUS_REQUIRES(mu_);
   Member* Choose(const Open& open) JANUS_REQUIRES(mu_);
-  // Whether the request could ever run there.
-  static Status Fits(const GenerationRequest& request, const AttentionCapacity& capacity);
+  // Whether the request, with that many tokens of its answer, could ever go on there.
+  static Status Fits(const GenerationRequest& request, size_t generated,
+                     const AttentionCapacity& capacity);
+  // Why none of those that take requests could ever run it; OK: one could, or there is none.
+  Status FitsNobody(const Open& open) const JANUS_REQUIRES(mu_);
+  // Ends it for `why`. An answer that has come so far that nobody has room for more is over: its
+  // length is.
+  void End(uint64_t id, const Status& why, Deliveries* deliveries) JANUS_REQUIRES(mu_);
+  // Ends what waits and fits nobody, once all that are listed are attached.
+  void EndMisfits(Deliveries* deliveries) JANUS_REQUIRES(mu_);
   // Whether an instance may send these tokens: no more than the request asked for, all in the
   // vocabulary it told. Internal: it may not.
   static Status Owed(const Open& open, const std::vector<int32_t>& tokens,

@@ -21,18 +21,6 @@ std::string NumericsClass(const ModelDescription& model, kernels::Isa isa) {
          " tp1 uncompressed";
 }
 
-Result<Rank> FindSelf(const WorkerFlags& flags, const Topology& topology) {
-  const std::vector<Instance>& own_role =
-      flags.role == Role::kAttention ? topology.attention : topology.experts;
-  const auto self = std::find_if(own_role.begin(), own_role.end(),
-                                 [&](const Instance& i) { return i.address == flags.listen; });
-  if (self == own_role.end()) {
-    return InvalidArgument("the topology has no " + std::string(ToString(flags.role)) +
-                           " instance at '" + flags.listen + "'");
-  }
-  return Rank{static_cast<int32_t>(self - own_role.begin())};
-}
-
 // An epoch's, as its machine_threads: another number of instances has another share of the cores.
 constexpr uint32_t kMostThreads = 256;
 int ComputeThreads(const v1::WorkerConfig& config) {
@@ -49,6 +37,18 @@ WaitPolicy PolicyOf(const Topology& topology, const v1::WorkerConfig& config) {
 }
 
 }  // namespace
+
+Result<Rank> FindSelf(const WorkerFlags& flags, const Topology& topology) {
+  const std::vector<Instance>& own_role =
+      flags.role == Role::kAttention ? topology.attention : topology.experts;
+  const auto self = std::find_if(own_role.begin(), own_role.end(),
+                                 [&](const Instance& i) { return i.address == flags.listen; });
+  if (self == own_role.end()) {
+    return InvalidArgument("the topology has no " + std::string(ToString(flags.role)) +
+                           " instance at '" + flags.listen + "'");
+  }
+  return Rank{static_cast<int32_t>(self - own_role.begin())};
+}
 
 Status CheckEpoch(const WorkerFlags& flags, const Stamp& stamp, const EpochRequest& request) {
   if (request.epoch_key.size() != kEpochKeyBytes) {
@@ -80,6 +80,8 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
   const auto at = static_cast<size_t>(s.rank_.value);
   const bool is_attention = flags.role == Role::kAttention;
   const Instance& self = is_attention ? topology.attention[at] : topology.experts[at];
+
+  JANUS_ASSIGN_OR_RETURN(const EpochSettings settings, ResolveEpoch(request.config));
 
   // First of all: peers that are done loading earlier can leave their hello.
   JANUS_ASSIGN_OR_RETURN(ExchangeListener* const listener, door.At(self.exchange_address));
@@ -126,14 +128,18 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
     s.attention_ = lasting.attention.get();
     JANUS_ASSIGN_OR_RETURN(s.attention_exchange_,
                            MakeAttentionExchange(topology.mode, shape, *s.transport_));
-    JANUS_ASSIGN_OR_RETURN(s.attention_epoch_, s.attention_->Enter(topology, s.rank_, *s.transport_,
-                                                                   *s.attention_exchange_, stream));
+    JANUS_ASSIGN_OR_RETURN(s.attention_epoch_,
+                           s.attention_->Enter(topology, s.rank_, *s.transport_,
+                                               *s.attention_exchange_, stream, settings.attention));
   } else {
     JANUS_ASSIGN_OR_RETURN(s.expert_exchange_,
                            MakeExpertExchange(topology.mode, shape, *s.transport_));
-    s.experts_ = std::make_unique<ExpertInstance>(
-        lasting.settings.experts, model, s.expert_weights_->weights, topology, s.rank_,
-        *s.transport_, *s.expert_exchange_, clock, stream);
+    ExpertOptions experts = lasting.experts;
+    experts.scheduling = settings.scheduling;
+    experts.deadlines = settings.attention.deadlines;
+    s.experts_ = std::make_unique<ExpertInstance>(experts, model, s.expert_weights_->weights,
+                                                  topology, s.rank_, *s.transport_,
+                                                  *s.expert_exchange_, clock, stream);
   }
   return session;
 }
@@ -141,7 +147,7 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
 void EpochSession::Start(const InstanceStatistics& before,
                          std::function<void(const Status&)> on_loss) {
   if (experts_ != nullptr) experts_->CountOnFrom(before);
-  if (attention_ != nullptr) attention_->Rejoin();
+  if (attention_ != nullptr) attention_->Rejoin(*attention_epoch_);
   step_thread_ = std::jthread([this, on_loss = std::move(on_loss)](std::stop_token stop) {
     const Status ended =
         attention_ != nullptr ? attention_->Run(*attention_epoch_, stop) : experts_->Run(stop);

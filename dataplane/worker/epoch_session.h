@@ -23,6 +23,9 @@ struct EpochRequest {
   std::string epoch_key;  // 16 bytes
 };
 
+// The place of the worker itself. InvalidArgument: it has none.
+Result<Rank> FindSelf(const WorkerFlags& flags, const Topology& topology);
+
 // InvalidArgument: the key, another epoch than the stamp's, no place for this worker.
 Status CheckEpoch(const WorkerFlags& flags, const Stamp& stamp, const EpochRequest& request);
 

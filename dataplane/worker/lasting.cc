@@ -9,32 +9,42 @@
 namespace janus::dataplane {
 namespace {
 
-std::string TextOf(v1::WorkerConfig config) {
-  // Of each epoch: another number of workers on the machine.
-  config.clear_machine_threads();
-  config.clear_compute_threads();
-  return config.SerializeAsString();
+std::string ForLife(const v1::WorkerConfig& config) {
+  v1::WorkerConfig out;
+  out.set_dtype(config.dtype());
+  out.set_kv_block_size(config.kv_block_size());
+  out.set_isa(config.isa());
+  out.set_debug_logits_hash(config.debug_logits_hash());
+  return out.SerializeAsString();
+}
+
+std::string ToText(const SequenceRoom& room) {
+  return "max_batch_size " + std::to_string(room.max_batch_size) + ", max_model_len " +
+         std::to_string(room.max_model_len) + ", kv_bytes " + std::to_string(room.kv_bytes) +
+         ", swap_bytes " + std::to_string(room.swap_bytes);
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Lasting>> Lasting::Make(const WorkerFlags& flags,
-                                               const v1::WorkerConfig& config, TokenSink& sink,
+                                               const v1::WorkerConfig& config,
+                                               const SequenceRoom& room, TokenSink& sink,
                                                Histogram& step_seconds, const Clock& clock,
                                                const Logger& log, std::stop_token departing,
                                                const LoadProgress& report, std::stop_token stop) {
   auto lasting = std::make_unique<Lasting>();
   Lasting& l = *lasting;
-  l.config = TextOf(config);
+  l.config = ForLife(config);
+  l.room = room;
   JANUS_ASSIGN_OR_RETURN(const std::string config_text, ReadModelConfig(flags.model));
   Result<ModelDescription> model = ParseModelConfig(config_text);
   if (!model.ok()) return std::move(model).status().Annotate(flags.model + "/config.json");
   l.model = *std::move(model);
-  JANUS_ASSIGN_OR_RETURN(l.settings,
-                         ResolveSettings(config, l.model, kernels::DetectCpu(), MachineBytes()));
-  l.settings.attention.log = l.settings.experts.log = log;
-  l.settings.attention.departing = l.settings.experts.departing = std::move(departing);
-  l.settings.attention.step_seconds = l.settings.experts.step_seconds = &step_seconds;
+  JANUS_ASSIGN_OR_RETURN(
+      l.settings, ResolveLasting(config, room, l.model, kernels::DetectCpu(), MachineBytes()));
+  l.settings.attention.log = l.experts.log = log;
+  l.settings.attention.departing = l.experts.departing = std::move(departing);
+  l.settings.attention.step_seconds = l.experts.step_seconds = &step_seconds;
   JANUS_ASSIGN_OR_RETURN(l.model_digest, DigestCheckpoint(flags.model, config_text));
   if (flags.role != Role::kAttention) return lasting;
   JANUS_ASSIGN_OR_RETURN(l.attention_weights,
@@ -46,8 +56,18 @@ Result<std::unique_ptr<Lasting>> Lasting::Make(const WorkerFlags& flags,
   return lasting;
 }
 
-bool Lasting::Fits(const v1::WorkerConfig& other) const {
-  return TextOf(other) == config;
+Status Lasting::Fits(const v1::WorkerConfig& other, const SequenceRoom& other_room) const {
+  if (ForLife(other) != config) {
+    return FailedPrecondition(
+        "dtype, kv_block_size, isa and debug_logits_hash are not those of the epoch that is "
+        "served; "
+        "a change of them takes new workers");
+  }
+  if (attention != nullptr && other_room != room) {
+    return FailedPrecondition("this instance has " + ToText(room) + "; " + ToText(other_room) +
+                              " take a new worker");
+  }
+  return OkStatus();
 }
 
 }  // namespace janus::dataplane

@@ -19,20 +19,24 @@ namespace janus::dataplane {
 // What of a worker lasts over epochs (docs/design/007). Constant once it is made, but for the
 // instance, which is thread-safe.
 struct Lasting {
-  // What the references are to outlives it. `report` is told of the bytes of weights. Errors:
-  // those of the configuration (ResolveSettings, AttentionInstance::Create), of the checkpoint
-  // (LoadAttention), and Cancelled.
+  // `room`: the instance's own. What the references are to outlives it. `report` is told of the
+  // bytes of weights. Errors: those of the configuration (ResolveLasting,
+  // AttentionInstance::Create), of the checkpoint (LoadAttention), and Cancelled.
   static Result<std::unique_ptr<Lasting>> Make(const WorkerFlags& flags,
-                                               const v1::WorkerConfig& config, TokenSink& sink,
+                                               const v1::WorkerConfig& config,
+                                               const SequenceRoom& room, TokenSink& sink,
                                                Histogram& step_seconds, const Clock& clock,
                                                const Logger& log, std::stop_token departing,
                                                const LoadProgress& report, std::stop_token stop);
-  // Whether an epoch of this configuration may follow: all of it is alike but what an epoch brings.
-  bool Fits(const v1::WorkerConfig& config) const;
+  // Why an epoch may not follow that says this of the instance: OK, or FailedPrecondition that says
+  // what of it is for life.
+  Status Fits(const v1::WorkerConfig& config, const SequenceRoom& room) const;
 
-  std::string config;  // serialized
+  std::string config;  // what of it is for life, serialized
+  SequenceRoom room;
   ModelDescription model;
-  WorkerSettings settings;
+  LastingSettings settings;
+  ExpertOptions experts;  // without what is of an epoch
   uint64_t model_digest = 0;
   // Of attention instances.
   Loaded<AttentionWeights> attention_weights;

@@ -38,9 +38,10 @@ Status CheckFits(const std::string& what, uint64_t bytes, int64_t machine_bytes)
                            std::to_string(machine_bytes));
 }
 
-Result<WorkerSettings> ResolveSettings(const v1::WorkerConfig& config, ModelDescription& model,
-                                       const kernels::CpuFeatures& cpu, int64_t machine_bytes) {
-  WorkerSettings settings;
+Result<LastingSettings> ResolveLasting(const v1::WorkerConfig& config, const SequenceRoom& room,
+                                       ModelDescription& model, const kernels::CpuFeatures& cpu,
+                                       int64_t machine_bytes) {
+  LastingSettings settings;
   switch (config.dtype()) {
     case v1::DTYPE_UNSPECIFIED:
       break;
@@ -61,33 +62,36 @@ Result<WorkerSettings> ResolveSettings(const v1::WorkerConfig& config, ModelDesc
                            ": the CPU kernels hold " + std::to_string(kernels::kPageTokens) +
                            " positions per page");
   }
-  if (config.max_model_len() > INT32_MAX || config.max_batch_size() > INT32_MAX ||
-      config.queued_requests() > INT32_MAX) {
-    return InvalidArgument("config: a size is out of range");
-  }
-  JANUS_RETURN_IF_ERROR(CheckFits("config.kv_bytes", config.kv_bytes(), machine_bytes));
-  JANUS_RETURN_IF_ERROR(CheckFits("config.swap_bytes", config.swap_bytes(), machine_bytes));
+  JANUS_RETURN_IF_ERROR(
+      CheckFits("sequences.kv_bytes", static_cast<uint64_t>(room.kv_bytes), machine_bytes));
+  JANUS_RETURN_IF_ERROR(
+      CheckFits("sequences.swap_bytes", static_cast<uint64_t>(room.swap_bytes), machine_bytes));
   JANUS_ASSIGN_OR_RETURN(settings.isa, ResolveIsa(config.isa(), cpu));
-  StepDeadlines deadlines;
+  AttentionOptions& attention = settings.attention;
+  attention.max_batch = OrDefault(room.max_batch_size, 256);
+  attention.max_model_len = room.max_model_len;
+  attention.kv_bytes = OrDefault(room.kv_bytes, int64_t{1} << 30);
+  attention.swap_bytes = OrDefault(room.swap_bytes, attention.kv_bytes);
+  attention.logits_hashes = config.debug_logits_hash();
+  return settings;
+}
+
+Result<EpochSettings> ResolveEpoch(const v1::WorkerConfig& config) {
+  EpochSettings settings;
+  if (config.queued_requests() > INT32_MAX) {
+    return InvalidArgument("config.queued_requests " + std::to_string(config.queued_requests()) +
+                           ": at most " + std::to_string(INT32_MAX));
+  }
+  StepDeadlines& deadlines = settings.attention.deadlines;
   if (config.detection_deadline_ms() != 0) {
     deadlines.detection = deadlines.least_detection =
         Seconds(config.detection_deadline_ms() / 1000.0);
   }
   // A member that is only slow has had as long again to answer, and what it was told twice.
   deadlines.loss = 2 * deadlines.detection;
-
-  AttentionOptions& attention = settings.attention;
-  attention.max_batch = static_cast<int>(OrDefault(config.max_batch_size(), 256u));
-  attention.max_waiting = static_cast<int>(OrDefault(config.queued_requests(), 4096u));
-  attention.max_model_len = static_cast<int64_t>(config.max_model_len());
-  attention.kv_bytes = static_cast<int64_t>(OrDefault(config.kv_bytes(), uint64_t{1} << 30));
-  attention.swap_bytes = OrDefault(static_cast<int64_t>(config.swap_bytes()), attention.kv_bytes);
-  attention.tpot_target = Seconds(OrDefault(config.tpot_target_ms(), 100u) / 1000.0);
-  attention.deadlines = deadlines;
-  attention.logits_hashes = config.debug_logits_hash();
-
-  JANUS_ASSIGN_OR_RETURN(settings.experts.scheduling, FromProto(config.scheduling()));
-  settings.experts.deadlines = deadlines;
+  settings.attention.max_waiting = static_cast<int>(OrDefault(config.queued_requests(), 4096u));
+  settings.attention.tpot_target = Seconds(OrDefault(config.tpot_target_ms(), 100u) / 1000.0);
+  JANUS_ASSIGN_OR_RETURN(settings.scheduling, FromProto(config.scheduling()));
   return settings;
 }
 

@@ -21,19 +21,27 @@ struct WorkerFlags {
   int drain_seconds = 300;   // from SIGTERM on, at most
 };
 
-// What of a WorkerConfig is for an instance's life, with its defaults filled in, in the terms of
-// the instances.
-struct WorkerSettings {
+// What is for an instance's life, with its defaults filled in, in the terms of the instances.
+struct LastingSettings {
   AttentionOptions attention;
-  ExpertOptions experts;
   kernels::Isa isa = kernels::Isa::kAvx2;
 };
 
-// InvalidArgument names the field of the configuration; ResourceExhausted: it asks for more memory
-// than the machine has; FailedPrecondition: this CPU lacks what the numerics class asks for.
-// Changes model.dtype to what the service asks for.
-Result<WorkerSettings> ResolveSettings(const v1::WorkerConfig& config, ModelDescription& model,
-                                       const kernels::CpuFeatures& cpu, int64_t machine_bytes);
+// `room` is the instance's own; of no account for experts. InvalidArgument names the field;
+// ResourceExhausted: it asks for more memory than the machine has; FailedPrecondition: this CPU
+// lacks what the numerics class asks for. Changes model.dtype to what the service asks for.
+Result<LastingSettings> ResolveLasting(const v1::WorkerConfig& config, const SequenceRoom& room,
+                                       ModelDescription& model, const kernels::CpuFeatures& cpu,
+                                       int64_t machine_bytes);
+
+// What is of an epoch, likewise.
+struct EpochSettings {
+  AttentionPace attention;  // its deadlines are the experts', too
+  SchedulingPolicy scheduling = SchedulingPolicy::kAebs;
+};
+
+// InvalidArgument names the field.
+Result<EpochSettings> ResolveEpoch(const v1::WorkerConfig& config);
 
 // Memory of this machine.
 int64_t MachineBytes();

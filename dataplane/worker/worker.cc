@@ -80,6 +80,14 @@ Status Worker::CheckStamp(const Stamp& stamp) {
   return OkStatus();
 }
 
+// Of a topology that this worker has no place in: nothing.
+SequenceRoom Worker::RoomIn(const Topology& topology) const {
+  if (flags_.role != Role::kAttention) return {};
+  const Result<Rank> self = FindSelf(flags_, topology);
+  return self.ok() ? topology.attention[static_cast<size_t>(self->value)].sequences
+                   : SequenceRoom();
+}
+
 Status Worker::CheckNew(const Stamp& stamp, const EpochRequest& request) {
   if (preparing_ != 0) {
     return Aborted("epoch " + std::to_string(preparing_) +
@@ -97,12 +105,7 @@ Status Worker::CheckNew(const Stamp& stamp, const EpochRequest& request) {
     return Aborted("epoch " + std::to_string(stamp.epoch) + " is older than the prepared " +
                    std::to_string(prepared_->topology().epoch));
   }
-  if (committed_ != 0 && !lasting_->Fits(request.config)) {
-    return FailedPrecondition(
-        "the configuration is not that of the epoch that is served; a change of it takes new "
-        "workers");
-  }
-  return OkStatus();
+  return committed_ == 0 ? OkStatus() : lasting_->Fits(request.config, RoomIn(request.topology));
 }
 
 Status Worker::Prepare(const Stamp& stamp, const Topology& topology, const v1::WorkerConfig& config,
@@ -119,10 +122,10 @@ Status Worker::Prepare(const Stamp& stamp, const Topology& topology, const v1::W
       prepare_ended_.Wait(mu_);
       JANUS_RETURN_IF_ERROR(CheckStamp(stamp));
     }
+    JANUS_RETURN_IF_ERROR(CheckEpoch(flags_, stamp, request));
     const Status is_new = CheckNew(stamp, request);
     if (is_new.code() == StatusCode::kAlreadyExists && is_new.message().empty()) return OkStatus();
     JANUS_RETURN_IF_ERROR(is_new);
-    JANUS_RETURN_IF_ERROR(CheckEpoch(flags_, stamp, request));
     if (stopping_) return Cancelled("this worker stops");
     preparing_ = stamp.epoch;
     prepare_stop_ = stop;
@@ -148,7 +151,7 @@ Status Worker::Prepare(const Stamp& stamp, const Topology& topology, const v1::W
 Result<std::unique_ptr<EpochSession>> Worker::Build(
     const EpochRequest& request, const std::function<bool(const PrepareProgress&)>& progress,
     const std::stop_source& stop) {
-  JANUS_ASSIGN_OR_RETURN(const Lasting* const lasting, LastingFor(request.config, progress, stop));
+  JANUS_ASSIGN_OR_RETURN(const Lasting* const lasting, LastingFor(request, progress, stop));
   std::shared_ptr<const Loaded<ExpertWeights>> known;
   {
     const MutexLock lock(mu_);
@@ -159,15 +162,16 @@ Result<std::unique_ptr<EpochSession>> Worker::Build(
 }
 
 Result<const Lasting*> Worker::LastingFor(
-    const v1::WorkerConfig& config, const std::function<bool(const PrepareProgress&)>& progress,
+    const EpochRequest& request, const std::function<bool(const PrepareProgress&)>& progress,
     std::stop_source stop) {
+  const SequenceRoom room = RoomIn(request.topology);
   // Of an epoch that was never committed: they go, the session first.
   std::unique_ptr<Lasting> lasting;
   std::unique_ptr<EpochSession> prepared;
   {
     const MutexLock changing(change_);
     const MutexLock lock(mu_);
-    if (lasting_ != nullptr && lasting_->Fits(config)) return lasting_.get();
+    if (lasting_ != nullptr && lasting_->Fits(request.config, room).ok()) return lasting_.get();
     prepared = std::move(prepared_);
     lasting = std::move(lasting_);
   }
@@ -176,9 +180,9 @@ Result<const Lasting*> Worker::LastingFor(
   const auto report = [&](uint64_t done, uint64_t total) {
     if (!progress({"weights", done, total})) stop.request_stop();
   };
-  JANUS_ASSIGN_OR_RETURN(lasting,
-                         Lasting::Make(flags_, config, router_, step_seconds_, clock_, log_,
-                                       departing_.get_token(), report, stop.get_token()));
+  JANUS_ASSIGN_OR_RETURN(
+      lasting, Lasting::Make(flags_, request.config, room, router_, step_seconds_, clock_, log_,
+                             departing_.get_token(), report, stop.get_token()));
   const MutexLock lock(mu_);
   lasting_ = std::move(lasting);
   return lasting_.get();

@@ -36,8 +36,8 @@ class Worker {
   // Makes what the topology's epoch needs here, beside what runs: loads what is not here already,
   // connects to the peers; blocks. `progress` is called from the calling thread and returns false
   // to abort. Preparing the same epoch again is OK; a newer one takes the place of one that
-  // was prepared, or is being prepared, and not committed. FailedPrecondition: another
-  // configuration than that of the epoch that is served.
+  // was prepared, or is being prepared, and not committed. FailedPrecondition: what is for
+  // life is not as in the epoch that is served.
   Status Prepare(const Stamp& stamp, const Topology& topology, const v1::WorkerConfig& config,
                  const std::string& epoch_key,
                  const std::function<bool(const PrepareProgress&)>& progress);
@@ -89,12 +89,14 @@ class Worker {
 
  private:
   Status CheckStamp(const Stamp& stamp) JANUS_REQUIRES(mu_);
+  // The room for sequences that it says this worker has.
+  SequenceRoom RoomIn(const Topology& topology) const;
   // OK: there is something to prepare. AlreadyExists with an empty message: it is there already.
   Status CheckNew(const Stamp& stamp, const EpochRequest& request) JANUS_REQUIRES(mu_);
   Result<std::unique_ptr<EpochSession>> Build(
       const EpochRequest& request, const std::function<bool(const PrepareProgress&)>& progress,
       const std::stop_source& stop) JANUS_EXCLUDES(mu_);
-  Result<const Lasting*> LastingFor(const v1::WorkerConfig& config,
+  Result<const Lasting*> LastingFor(const EpochRequest& request,
                                     const std::function<bool(const PrepareProgress&)>& progress,
                                     std::stop_source stop) JANUS_EXCLUDES(mu_);
   // Ends the steps of the serving epoch; what it had counted.

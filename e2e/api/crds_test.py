@@ -22,13 +22,15 @@ MINIMAL = {
                                   "huggingFace": {"repo": "deepseek-ai/DeepSeek-V2-Lite"}}},
              "slo": {"tpot": {"targetMilliseconds": 60}}}}
 
+SEQUENCES = {"maxBatchSize": 65535, "maxModelLen": 1 << 24, "kvBytes": 1 << 40, "swapBytes": 1 << 37}
+
 
 def topology(epoch, instances=1280, placement=""):
     return {"epoch": epoch, "configHash": "c" * 64, "mode": "Direct", "gate": "Experts",
-            "sum": "Contributions", "microBatches": 2, "maxRowsPerRound": 512, "kvBytes": 1 << 40, "swapBytes": 1 << 37,
+            "sum": "Contributions", "microBatches": 2, "maxRowsPerRound": 512,
             "instances": [{"role": "attention" if i < 256 else "experts", "podUID": f"{i:036d}", "index": 0,
                            "incarnation": 1, "node": f"node-{i:04d}", "domain": f"node-{i:04d}",
-                           "address": f"10.100.{i // 250}.{i % 250}:9000", "slots": 0 if i < 256 else 3}
+                           "address": f"10.100.{i // 250}.{i % 250}:9000", **({"sequences": SEQUENCES} if i < 256 else {"slots": 3})}
                           for i in range(instances)],
             "placement": placement, "sha256": "a" * 64}
 

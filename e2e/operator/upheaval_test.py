@@ -102,7 +102,6 @@ class UpheavalTest(OperatorCase):
         wait_for(lambda: self.get("deployment/demo-gateway")["status"].get("availableReplicas") == 2, "gateways")
         wait_for(lambda: self.metrics(self.operator)["janus_events_waiting"] == 0, "all Events written")
         epoch = self.get("moesvc/demo")["status"]["topology"]["epoch"]
-        version = self.get("moesvc/demo")["metadata"]["resourceVersion"]
         before = self.writes()
         text = self.object(1, 3)
         self.kubectl("apply", "--server-side", "--field-manager=argocd-controller", "--force-conflicts", "-f", "-",

@@ -9,6 +9,15 @@
 
 namespace janus::control {
 
+static void Read(const At& at, SequenceRoom& out) {
+  Fields(at)
+      .Require("maxBatchSize", out.max_batch_size, "sequences that run at once")
+      .Require("maxModelLen", out.max_model_len, "tokens of one")
+      .Require("kvBytes", out.kv_bytes, "memory for keys and values")
+      .Require("swapBytes", out.swap_bytes, "memory for those that gave way")
+      .RefuseOthers();
+}
+
 static void Read(const At& at, TopologyInstance& out) {
   Fields(at)
       .Require("role", out.role, "what it computes")
@@ -19,6 +28,7 @@ static void Read(const At& at, TopologyInstance& out) {
       .Take("domain", out.domain)
       .Require("address", out.address, "where it listens")
       .Take("slots", out.slots)
+      .Take("sequences", out.sequences)
       .RefuseOthers();
 }
 
@@ -32,8 +42,6 @@ static void Read(const At& at, TopologyRecord& out) {
       .Require("sum", out.sum, "how contributions are added")
       .Require("microBatches", out.micro_batches, "parts of a step")
       .Require("maxRowsPerRound", out.max_rows_per_round, "rows of one sender in one round")
-      .Take("kvBytes", out.kv_bytes)
-      .Take("swapBytes", out.swap_bytes)
       .Take("placement", out.placement)
       .Take("sha256", out.sha256)
       .RefuseOthers();
@@ -63,8 +71,6 @@ class Validator : public Checks {
     }
     Range(path + ".microBatches", record.micro_batches, 1, kMaxMicroBatches);
     Range(path + ".maxRowsPerRound", record.max_rows_per_round, 1, 1 << 20);
-    Range(path + ".kvBytes", record.kv_bytes, 0, kAny);
-    Range(path + ".swapBytes", record.swap_bytes, 0, kAny);
     Length(path + ".placement", record.placement, 525'000);
     if (record.sha256) {
       const auto is_hex = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
@@ -84,6 +90,12 @@ class Validator : public Checks {
     Length(path + ".domain", instance.domain, 253);
     Filled(path + ".address", instance.address, 300);
     Range(path + ".slots", instance.slots, 0, 4096);
+    if (!instance.sequences) return;
+    const SequenceRoom& room = *instance.sequences;
+    Range(path + ".sequences.maxBatchSize", room.max_batch_size, 1, 65'535);
+    Range(path + ".sequences.maxModelLen", room.max_model_len, 1, 1 << 24);
+    Range(path + ".sequences.kvBytes", room.kv_bytes, 1, kAny);
+    Range(path + ".sequences.swapBytes", room.swap_bytes, 0, kAny);
   }
 };
 

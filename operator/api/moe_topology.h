@@ -21,6 +21,8 @@ struct TopologyInstance {
   std::string domain;
   std::string address;
   int32_t slots = 0;
+  // Of an attention instance, as it was told; absent: not recorded.
+  std::optional<SequenceRoom> sequences = {};
 };
 
 struct TopologyRecord {
@@ -32,9 +34,7 @@ struct TopologyRecord {
   janus::SumRule sum = janus::SumRule::kContributions;
   int32_t micro_batches = 0;
   int32_t max_rows_per_round = 0;
-  int64_t kv_bytes = 0;    // of each attention instance, as its workers were told; 0: not recorded
-  int64_t swap_bytes = 0;  // likewise
-  std::string placement;   // base64 of zlib of uint16[layer][slot], little-endian
+  std::string placement;              // base64 of zlib of uint16[layer][slot], little-endian
   std::optional<std::string> sha256;  // of the placement before compression
 };
 

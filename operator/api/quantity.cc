@@ -66,6 +66,11 @@ int64_t RoundUp(Wide numerator, Wide denominator) {
 
 }  // namespace
 
+Quantity UnitsOf(int64_t value) {
+  const Wide milli = Wide{value} * 1000;
+  return {value, RoundUp(milli, 1), std::to_string(value)};
+}
+
 Result<Quantity> ParseQuantity(std::string_view text) {
   const auto refuse = [&](std::string_view why) {
     return InvalidArgument("'" + std::string(text.substr(0, 64)) + "' " + std::string(why) +

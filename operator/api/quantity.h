@@ -20,6 +20,9 @@ struct Quantity {
   }
 };
 
+// So many units, as one would write them. Not negative.
+Quantity UnitsOf(int64_t value);
+
 // InvalidArgument: not a quantity, or beyond 2^63 - 1 units.
 Result<Quantity> ParseQuantity(std::string_view text);
 

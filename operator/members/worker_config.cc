@@ -9,11 +9,7 @@ v1::WorkerConfig WorkerConfigOf(const ServicePlan& plan, int machine_threads,
   constexpr uint32_t kBlockSize = 16;
   v1::WorkerConfig config;
   config.set_dtype(ToProto(plan.dtype));
-  config.set_max_model_len(static_cast<uint64_t>(plan.max_model_len));
-  config.set_max_batch_size(static_cast<uint32_t>(plan.max_batch_size));
   config.set_kv_block_size(kBlockSize);
-  config.set_kv_bytes(static_cast<uint64_t>(plan.kv_bytes));
-  config.set_swap_bytes(static_cast<uint64_t>(plan.swap_bytes));
   config.set_queued_requests(static_cast<uint32_t>(plan.queued_requests));
   config.set_scheduling(ToProto(plan.effective.scheduling));
   config.set_compute_threads(static_cast<uint32_t>(plan.compute_threads));

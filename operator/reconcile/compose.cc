@@ -1,5 +1,7 @@
 #include "operator/reconcile/compose.h"
 
+#include <algorithm>
+
 #include "common/fingerprint.h"
 #include "common/model/identity.h"
 #include "controllers/placement.h"
@@ -8,20 +10,18 @@ namespace janus::control {
 namespace {
 
 // Everything that must be alike on all members, and what else of the spec reaches them with
-// Prepare: another of it is another epoch. What follows from the memory that is free at the moment
-// is no part of it, or epochs would follow each other for nothing.
+// Prepare: another of it is another epoch. What members have for life is no part of it: it is
+// another where they are others.
 std::string ConfigHash(const ServicePlan& plan, const ModelDescription& model,
                        const Topology& topology) {
   Fingerprint fingerprint;
   Mix(model, fingerprint);
   for (const int64_t number :
-       {static_cast<int64_t>(plan.dtype), plan.max_model_len,
-        static_cast<int64_t>(plan.effective.scheduling), static_cast<int64_t>(topology.mode),
-        static_cast<int64_t>(topology.transport), static_cast<int64_t>(topology.gate),
-        static_cast<int64_t>(topology.sum), int64_t{topology.micro_batches},
-        int64_t{topology.max_rows_per_round}, int64_t{plan.max_batch_size},
-        int64_t{plan.queued_requests}, int64_t{plan.tpot_target_milliseconds}, plan.kv_asked_bytes,
-        int64_t{plan.effective.kv_memory_percent}}) {
+       {static_cast<int64_t>(plan.dtype), static_cast<int64_t>(plan.effective.scheduling),
+        static_cast<int64_t>(topology.mode), static_cast<int64_t>(topology.transport),
+        static_cast<int64_t>(topology.gate), static_cast<int64_t>(topology.sum),
+        int64_t{topology.micro_batches}, int64_t{topology.max_rows_per_round},
+        int64_t{plan.queued_requests}, int64_t{plan.tpot_target_milliseconds}}) {
     fingerprint.Mix(static_cast<uint64_t>(number));
   }
   for (const uint16_t expert : topology.placement.expert_of) fingerprint.Mix(uint64_t{expert});
@@ -41,6 +41,8 @@ Result<Topology> ComposeTopology(uint64_t epoch, std::span<const WorkerSeen> wor
   topology.micro_batches = plan.effective.micro_batches;
   topology.max_rows_per_round = plan.max_rows_per_round;
 
+  const SequenceRoom planned{plan.max_batch_size, plan.max_model_len, plan.kv_bytes,
+                             plan.swap_bytes};
   controllers::PlacementRequest request;
   request.layers = model.moe_layers();
   request.experts = model.moe.experts;
@@ -60,6 +62,9 @@ Result<Topology> ComposeTopology(uint64_t epoch, std::span<const WorkerSeen> wor
       request.slots_of_instance.push_back(instance.slots);
       topology.experts.push_back(std::move(instance));
     } else {
+      instance.sequences = worker.held.value_or(planned);
+      topology.max_rows_per_round =
+          std::max(topology.max_rows_per_round, instance.sequences.max_batch_size);
       topology.attention.push_back(std::move(instance));
     }
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,11 +22,13 @@ struct WorkerSeen {
   std::string domain;   // memory domain
   std::string address;
   std::string exchange_address;
+  // Of an attention instance that has been in an epoch: what it has for life.
+  std::optional<SequenceRoom> held = {};
 };
 
-// The topology of these workers: ranks in the order given, experts placed as the plan says. Pure:
-// the same inputs give the same topology, hash included.
-// InvalidArgument: no worker of a role, or the placement is refused.
+// The topology of these workers: ranks in the order given, experts placed as the plan says, room
+// for sequences as each holds it or else as the plan says. Pure: the same inputs give the same
+// topology, hash included. InvalidArgument: no worker of a role, or the placement is refused.
 Result<Topology> ComposeTopology(uint64_t epoch, std::span<const WorkerSeen> workers,
                                  const ServicePlan& plan, const ModelDescription& model);
 

@@ -225,8 +225,7 @@ EpochDriver::Next EpochDriver::Propose(int64_t epoch, Situation& situation, OwnW
       "propose " + Name(epoch),
       [&](Node& spec) {
         SetAt(spec, {"lastEpoch"}, Node::Integer(epoch));
-        SetAt(spec, {"proposed"},
-              RecordTree(topology, {situation.plan.kv_bytes, situation.plan.swap_bytes}));
+        SetAt(spec, {"proposed"}, RecordTree(topology));
       },
       situation, writes, outcome);
   if (next == Next::kGoOn) {

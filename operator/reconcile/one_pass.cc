@@ -44,7 +44,7 @@ PassResult Reconciler::OnePass::Run() {
   CheckRecord();
   const PassContext context = Context();
   const auto is_stopped = [&] { return context.is_stopped(); };
-  if (!invalid_ && !capacity_) {
+  if (!invalid_ && (planned_ || !capacity_)) {
     for (RolePass& role : roles_) PlanRole(role);
     WriteAllChildren();
     if (!is_stopped()) MakeAllPods();

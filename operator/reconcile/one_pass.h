@@ -87,6 +87,8 @@ class Reconciler::OnePass {
   void ReadSpec();
   void CheckSpec();
   void PinImage();
+  std::optional<SequenceRoom> HeldRoom();
+  void HoldCommitted();
   void Plan();
 
   // one_pass_scalers.cc
@@ -117,6 +119,11 @@ class Reconciler::OnePass {
 
   void Tell(const Note& note);
   PassResult Result();
+  // One role without replicas leaves nothing for the other one to serve with.
+  bool has_no_replicas() {
+    return SpecOf(service_, Role::kAttention).replicas == 0 ||
+           SpecOf(service_, Role::kExperts).replicas == 0;
+  }
   bool wants_pods() const {
     return !service_.spec.suspend && roles_[0].wanted.pods + roles_[1].wanted.pods > 0;
   }
@@ -137,7 +144,6 @@ class Reconciler::OnePass {
   Finding awaited_;
   std::string worker_image_;
   std::string restarted_at_;
-  std::optional<WorkerMemory> held_;  // by workers that serve
   std::optional<PlannedService> planned_;
   std::array<RolePass, 2> roles_{
       {{Role::kAttention, {}, {}, {}, {}, {}, {}}, {Role::kExperts, {}, {}, {}, {}, {}, {}}}};

@@ -54,6 +54,8 @@ Finding Reconciler::OnePass::LimitOf(const RolePass& role) {
       return {trouble.reason, trouble.message};
     }
   }
+  // What there is room for is kept instead.
+  if (capacity_ && role.wanted.pods != role.external_count && wants_pods()) return capacity_;
   return role.limit;
 }
 

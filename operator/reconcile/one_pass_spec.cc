@@ -7,6 +7,7 @@
 #include "operator/reconcile/one_pass.h"
 #include "operator/reconcile/revision.h"
 #include "operator/reconcile/scalers.h"
+#include "operator/reconcile/topology_record.h"
 
 namespace janus::control {
 namespace {
@@ -69,6 +70,47 @@ void Reconciler::OnePass::PinImage() {
   restarted_at_ = restart;
 }
 
+// Of an attention instance of the wanted revision that serves: another one is given the same.
+std::optional<SequenceRoom> Reconciler::OnePass::HeldRoom() {
+  if (!topology_ || !topology_->spec.committed) return std::nullopt;
+  const RolePass& attention = roles_[0];
+  for (const PodSeen& pod : attention.pods) {
+    if (!pod.is_live() || pod.revision != attention.wanted.revision) continue;
+    const std::optional<SequenceRoom> room = RoomOf(*topology_->spec.committed, InstanceOf(pod));
+    if (room) return room;
+  }
+  return std::nullopt;
+}
+
+// There is no room for what is wanted. What was wanted before, as far as it served, is kept whole:
+// losses are mended by the like of what was lost.
+void Reconciler::OnePass::HoldCommitted() {
+  if (!topology_ || !topology_->spec.committed) return;
+  MoEService held = service_;
+  for (const TopologyInstance& one : topology_->spec.committed->instances) {
+    if (!one.sequences) continue;
+    held.spec.model.max_model_len = static_cast<int32_t>(one.sequences->max_model_len);
+    held.spec.roles.attention.max_batch_size = one.sequences->max_batch_size;
+    held.spec.roles.attention.kv_cache.size = UnitsOf(one.sequences->kv_bytes);
+  }
+  for (RolePass& role : roles_) {
+    RoleSpec& spec = SpecOf(held, role.role);
+    spec.scaling.reset();
+    spec.replicas = DesiredInstances(tree_, role.role).value_or(0);
+    if (*spec.replicas == 0) return;
+    const auto serves = [&](const PodSeen& pod) {
+      return pod.is_live() && committed_.contains(pod.uid);
+    };
+    const auto like = std::find_if(role.pods.begin(), role.pods.end(), serves);
+    if (like != role.pods.end()) role.wanted.revision = like->revision;
+    role.wanted.rolls = false;
+  }
+  janus::Result<PlannedService> planned = owner_.planner_.Plan(held);
+  if (!planned.ok()) return;
+  planned_ = *std::move(planned);
+  for (RolePass& role : roles_) role.wanted.pods = *SpecOf(held, role.role).replicas;
+}
+
 // What of the counts is known without the model comes first, so that pods start while it is read.
 void Reconciler::OnePass::Plan() {
   for (RolePass& role : roles_) {
@@ -86,8 +128,11 @@ void Reconciler::OnePass::Plan() {
   }
   if (invalid_) return;
   // Nobody serves: there is nothing to plan.
-  if (SpecOf(service_, Role::kAttention).replicas == 0) return;
-  janus::Result<PlannedService> planned = PlanPinned(owner_.planner_, service_, held_);
+  if (has_no_replicas()) {
+    for (RolePass& role : roles_) role.wanted.pods = 0;
+    return;
+  }
+  janus::Result<PlannedService> planned = PlanPinned(owner_.planner_, service_, HeldRoom());
   if (planned.ok()) {
     planned_ = *std::move(planned);
     for (RolePass& role : roles_) {
@@ -100,6 +145,7 @@ void Reconciler::OnePass::Plan() {
     invalid_ = {"InvalidSpec", planned.status().message()};
   } else if (planned.status().code() == StatusCode::kResourceExhausted) {
     capacity_ = {"InsufficientCapacity", planned.status().message()};
+    HoldCommitted();
   } else {
     awaited_ = {"ModelUnknown", planned.status().message()};
   }

@@ -65,6 +65,9 @@ std::optional<Topology> Reconciler::OnePass::NextTopology() {
       switch (AnswerOf(*pod)) {
         case Answers::kYes:
           workers.push_back(owner_.options_.locate(*pod));
+          if (topology_ && topology_->spec.committed) {
+            workers.back().held = RoomOf(*topology_->spec.committed, InstanceOf(*pod));
+          }
           break;
         case Answers::kNotYet:
           return std::nullopt;
@@ -84,7 +87,7 @@ std::optional<Topology> Reconciler::OnePass::NextTopology() {
       spec.scaling.reset();
       spec.replicas = counts[role.role == Role::kExperts];
     }
-    janus::Result<PlannedService> planned = PlanPinned(owner_.planner_, fewer, held_);
+    janus::Result<PlannedService> planned = PlanPinned(owner_.planner_, fewer, HeldRoom());
     if (!planned.ok()) {
       if (!awaited_) awaited_ = {"WaitingForPods", planned.status().message()};
       return std::nullopt;

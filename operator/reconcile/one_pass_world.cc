@@ -95,7 +95,6 @@ void Reconciler::OnePass::ReadWorld() {
   }
   if (topology_ && topology_->spec.committed) {
     committed_ = PodsOf(*topology_->spec.committed);
-    held_ = HeldMemory(*topology_->spec.committed, alive_);
   }
 }
 

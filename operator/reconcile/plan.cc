@@ -175,7 +175,7 @@ Status SetKv(const MoEServiceSpec& spec, const ModelDescription& model, const Ma
   // One sequence of full length must fit, or a request within the limits could never run.
   const int64_t least = pages_per_sequence * page;
   if (cache.size) {
-    plan.kv_bytes = plan.kv_asked_bytes = cache.size->value;
+    plan.kv_bytes = cache.size->value;
     if (plan.kv_bytes < least) {
       return InvalidArgument("spec.roles.attention.kvCache.size: is " + cache.size->text +
                              "; one sequence of " + std::to_string(plan.max_model_len) +

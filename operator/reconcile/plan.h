@@ -54,7 +54,6 @@ struct ServicePlan {
   int queued_requests = 0;           // waiting, per attention instance
   int tpot_target_milliseconds = 0;  // 0: none was set
   int64_t kv_bytes = 0;              // per attention instance
-  int64_t kv_asked_bytes = 0;        // the same as the spec has it; 0: as memory allows
   int64_t swap_bytes = 0;            // per attention instance
   int compute_threads = 1;           // per instance
   int64_t gateway_memory_bytes = 0;  // bound of what the gateway holds for its clients

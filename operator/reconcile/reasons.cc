@@ -80,7 +80,8 @@ constexpr ReasonMeaning kReasons[] = {
      "what the model needs is not known: its folder or source cannot be read where the operator "
      "runs",
      "the path in the message; on a cluster `hostPaths` of the chart"},
-    {"False", "InsufficientCapacity", "Ready, AttentionReady, ExpertsReady, CapacityAvailable",
+    {"False", "InsufficientCapacity",
+     "Ready, AttentionReady, ExpertsReady, ScalingReady, CapacityAvailable",
      "no node takes a pod, in the scheduler's words, or the service needs more memory than a "
      "machine "
      "has, in figures. What serves goes on",

@@ -104,6 +104,19 @@ void AddRole(const RoleSpec& role, SetFields& set) {
   if (role.pod_template) set.Add("podTemplate", Canonical(*role.pod_template));
 }
 
+// What decides it, and not what it comes to: that depends on the memory of the moment, too.
+void AddSequenceRoom(const MoEServiceSpec& spec, SetFields& set) {
+  const AttentionSpec unset;
+  const AttentionSpec& attention = spec.roles.attention;
+  set.Add("maxBatchSize", attention.max_batch_size, unset.max_batch_size);
+  set.Add("kvBlockSize", attention.kv_cache.block_size, unset.kv_cache.block_size);
+  if (spec.model.max_model_len) set.Add("maxModelLen", std::to_string(*spec.model.max_model_len));
+  if (attention.kv_cache.size) set.Add("kvSize", std::to_string(attention.kv_cache.size->value));
+  if (attention.kv_cache.memory_percent) {
+    set.Add("kvMemoryPercent", std::to_string(*attention.kv_cache.memory_percent));
+  }
+}
+
 }  // namespace
 
 std::string RevisionOf(const MoEService& service, Role role, const std::string& worker_image) {
@@ -118,6 +131,7 @@ std::string RevisionOf(const MoEService& service, Role role, const std::string& 
   set.Add("tls", ToString(spec.security.tls), ToString(Tls::kAuto));
   if (role == Role::kAttention) {
     AddRole(spec.roles.attention, set);
+    AddSequenceRoom(spec, set);
   } else {
     AddRole(spec.roles.experts, set);
   }

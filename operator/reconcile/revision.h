@@ -9,8 +9,9 @@ namespace janus::control {
 
 // The revision of a role's pods: ten letters and digits that tell what the user set of them and the
 // worker image. A field that is left at its default counts as not set, so that a newer operator,
-// with fields and defaults of its own, finds the revisions of the older one. What reaches workers
-// in Prepare (batch sizes, slots, exchange) is no part of it: it changes without new pods. Pure.
+// with fields and defaults of its own, finds the revisions of the older one. Of what reaches
+// workers in Prepare it holds what they keep for life (SequenceRoom); the rest (slots, scheduling,
+// targets, exchange) changes from one epoch to the next, without new pods. Pure.
 std::string RevisionOf(const MoEService& service, Role role, const std::string& worker_image);
 
 }  // namespace janus::control

@@ -36,7 +36,8 @@ struct RoleStatus {
   std::string crashing = {};     // "pod x: its worker's last words"
   std::string unplaceable = {};  // "pod x: the scheduler's words"
   bool is_external = false;      // its MoERoleScaler says how many are wanted
-  Finding limit = {};            // why it is not as many: AtMin, AtMax, Paused, AdoptRefused
+  Finding limit = {};            // why it is not as many: AtMin, AtMax, Paused, AdoptRefused,
+                                 // InsufficientCapacity
 };
 
 struct TopologyStatus {
@@ -93,7 +94,7 @@ inline constexpr std::chrono::seconds kProgressDeadline{600};
 //                     Preparing, PrepareFailed, WorkerUnreachable, EpochLost, MemberLost,
 //                     WaitingForPods, ModelUnknown
 //   ScalingReady      counts follow their source: Static, External, AtMin, AtMax; False:
-//                     NotSupported, Paused, AdoptRefused
+//                     NotSupported, Paused, AdoptRefused, InsufficientCapacity
 //   MetricsAvailable  Unknown, NotCollected: statistics are not read in this version
 //   SLOMet            Unknown, NoMetrics
 //   CapacityAvailable all that is wanted has room: Sufficient; False: InsufficientCapacity,

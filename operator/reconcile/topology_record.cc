@@ -60,7 +60,14 @@ Node InstanceTree(const Instance& one) {
                      {"node", Text(one.node)},
                      {"domain", Text(one.domain)},
                      {"address", Text(one.address)}});
-  if (one.role == Role::kExperts) out.Add("slots", Node::Integer(one.slots));
+  if (one.role == Role::kExperts) {
+    out.Add("slots", Node::Integer(one.slots));
+  } else {
+    out.Add("sequences", Object({{"maxBatchSize", Node::Integer(one.sequences.max_batch_size)},
+                                 {"maxModelLen", Node::Integer(one.sequences.max_model_len)},
+                                 {"kvBytes", Node::Integer(one.sequences.kv_bytes)},
+                                 {"swapBytes", Node::Integer(one.sequences.swap_bytes)}}));
+  }
   return out;
 }
 
@@ -84,14 +91,14 @@ std::string TopologyName(const std::string& service, const PlannedService& plann
   return service + "-" + hash.Hex().substr(0, 10);
 }
 
-std::optional<WorkerMemory> HeldMemory(const TopologyRecord& committed,
-                                       const std::set<InstanceId>& alive) {
-  // Of an older operator's record nothing is known.
-  if (committed.kv_bytes == 0 || AliveOf(committed, alive).empty()) return std::nullopt;
-  return WorkerMemory{committed.kv_bytes, committed.swap_bytes};
+std::optional<SequenceRoom> RoomOf(const TopologyRecord& record, const InstanceId& instance) {
+  for (const TopologyInstance& one : record.instances) {
+    if (IdOf(one) == instance) return one.sequences;
+  }
+  return std::nullopt;
 }
 
-Node RecordTree(const Topology& topology, const WorkerMemory& memory) {
+Node RecordTree(const Topology& topology) {
   Node instances = Node::List();
   for (const Instance& one : topology.attention) instances.items.push_back(InstanceTree(one));
   for (const Instance& one : topology.experts) instances.items.push_back(InstanceTree(one));
@@ -104,8 +111,6 @@ Node RecordTree(const Topology& topology, const WorkerMemory& memory) {
                  {"sum", Text(ToString<janus::SumRule>(topology.sum))},
                  {"microBatches", Node::Integer(topology.micro_batches)},
                  {"maxRowsPerRound", Node::Integer(topology.max_rows_per_round)},
-                 {"kvBytes", Node::Integer(memory.kv_bytes)},
-                 {"swapBytes", Node::Integer(memory.swap_bytes)},
                  {"placement", Text(EncodeBase64(Compressed(placement)))},
                  {"sha256", Text(Sha256(placement))}});
 }

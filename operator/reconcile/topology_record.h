@@ -10,7 +10,6 @@
 #include "operator/api/moe_topology.h"
 #include "operator/api/tree.h"
 #include "operator/reconcile/epochs.h"
-#include "operator/reconcile/pinned_plan.h"
 #include "operator/reconcile/service_planner.h"
 
 namespace janus::control {
@@ -23,10 +22,9 @@ std::string TopologyName(const std::string& service, const PlannedService& plann
 
 // spec.committed or spec.proposed. The placement is compressed; its sha256 is that of the bytes
 // before.
-Node RecordTree(const Topology& topology, const WorkerMemory& memory);
-// What the workers of a committed epoch hold and keep for life; nothing: none of them lives.
-std::optional<WorkerMemory> HeldMemory(const TopologyRecord& committed,
-                                       const std::set<InstanceId>& alive);
+Node RecordTree(const Topology& topology);
+// What an attention instance of a record has for life; nothing: it is none of it.
+std::optional<SequenceRoom> RoomOf(const TopologyRecord& record, const InstanceId& instance);
 
 InstanceId IdOf(const TopologyInstance& one);
 EpochContent ContentOf(const Topology& topology);

@@ -33,9 +33,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   options.kv_bytes = 1 << 16;
   options.swap_bytes = 0;
   options.log = Logger(2, LogLevel::kError);
-  options.deadlines = {Seconds(0.002), Seconds(0.004)};  // nobody comes back here
+  AttentionPace pace;
+  pace.deadlines = {Seconds(0.002), Seconds(0.004)};  // nobody comes back here
   auto instance = *AttentionInstance::Create(options, held.model, held.attention, sink, clock);
-  const auto epoch = *instance->Enter(topology, rank, transport, *exchange, kernels::Stream{});
+  const auto epoch =
+      *instance->Enter(topology, rank, transport, *exchange, kernels::Stream{}, pace);
   for (uint64_t id = 0; id < 2; ++id) {
     Request request;
     request.key = {1, id, 1};

@@ -27,8 +27,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   model.layers = 2;
   model.moe.experts = 7;
   model.max_positions = 128;
-  const auto settings =
-      dataplane::ResolveSettings(request.config(), model, kernels::DetectCpu(), int64_t{1} << 34);
-  if (!settings.ok()) JANUS_CHECK(!settings.status().message().empty());
+  const SequenceRoom room = topology.ok() && !topology->attention.empty()
+                                ? topology->attention.front().sequences
+                                : SequenceRoom();
+  const auto lasting = dataplane::ResolveLasting(request.config(), room, model,
+                                                 kernels::DetectCpu(), int64_t{1} << 34);
+  if (!lasting.ok()) JANUS_CHECK(!lasting.status().message().empty());
+  const auto epoch = dataplane::ResolveEpoch(request.config());
+  if (!epoch.ok()) JANUS_CHECK(!epoch.status().message().empty());
   return 0;
 }

@@ -57,6 +57,7 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
     : sink_(std::make_unique<Sink>()), emission_(std::make_unique<EmissionThread>(*sink_)) {
   const Topology& topology = options.topology;
   // Rounds are missed by the hundred in tests of just that.
+  options.experts.deadlines = options.pace.deadlines;
   options.attention.log = options.experts.log = Logger(2, LogLevel::kError);
   const ExchangeShape shape = ShapeOf(topology, model.hidden, model.moe.top_k, WireType(model));
   const WaitPolicy policy =
@@ -80,7 +81,9 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
     if (options.wrap_exchange) w->exchange = options.wrap_exchange(std::move(w->exchange));
     w->instance =
         *AttentionInstance::Create(options.attention, model, attention_weights, *emission_, clock_);
-    w->epoch = *w->instance->Enter(topology, Rank{a}, *w->transport, *w->exchange, stream(w->team));
+    w->epoch = *w->instance->Enter(topology, Rank{a}, *w->transport, *w->exchange, stream(w->team),
+                                   options.pace);
+    w->instance->Rejoin(*w->epoch);
     attention_.push_back(std::move(w));
   }
   for (int e = 0; e < topology.n(); ++e) {

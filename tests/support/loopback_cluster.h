@@ -34,6 +34,7 @@ class LoopbackCluster {
   struct Options {
     Topology topology;  // attention and experts need no addresses here
     AttentionOptions attention;
+    AttentionPace pace;  // the deadlines are the experts', too
     ExpertOptions experts;
     kernels::Device device = kernels::Device::kReference;
     kernels::Isa isa = kernels::Isa::kAvx2;

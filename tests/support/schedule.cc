@@ -257,7 +257,7 @@ ScheduleRun RunSchedule(const Schedule& schedule, const HeldModel& held, const R
   options.wrap_exchange = wrap;
   options.wrap_transport = wrap_transport;
   options.connect = connect;
-  options.attention.deadlines = options.experts.deadlines = schedule.deadlines;
+  options.pace.deadlines = schedule.deadlines;
   options.experts.scheduling = schedule.scheduling;
   options.attention.max_batch = schedule.max_batch;
   options.attention.kv_bytes = KvBytes(held.model, schedule.kv_pages);

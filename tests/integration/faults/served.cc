@@ -19,7 +19,7 @@ Served Serve(const HeldModel& held, const Service& service, const Faults& faults
   options.topology = topology;
   options.attention.kv_bytes = 1 << 18;
   options.attention.max_batch = 4;
-  options.attention.deadlines = options.experts.deadlines = service.deadlines;
+  options.pace.deadlines = service.deadlines;
   if (service.prefill_rows > 0) {
     options.attention.prefill_override = [&](uint64_t) { return service.prefill_rows; };
   }

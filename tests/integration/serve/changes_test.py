@@ -11,6 +11,7 @@ import os
 import random
 import re
 import signal
+import socket
 import sys
 import threading
 import time
@@ -192,6 +193,42 @@ class Changes(Service, unittest.TestCase):
             load.await_answers(CLIENTS)
             self.tell(f"to {m}A{n}E", began, load)
         self.check(load)
+
+    def edit(self, spec):
+        """Merges into the object's spec, as `kubectl patch` does."""
+        with socket.socket(socket.AF_UNIX) as api:
+            api.connect(str(self.logs / "api"))
+            body = json.dumps({"spec": spec})
+            api.sendall((f"PATCH /apis/serving.janus.dev/v1alpha1/namespaces/default/moeservices/golden HTTP/1.1\r\n"
+                         "Host: localhost\r\nContent-Type: application/merge-patch+json\r\nConnection: close\r\n"
+                         f"Content-Length: {len(body)}\r\n\r\n{body}").encode())
+            reply = api.makefile("rb").read().decode()
+        self.assertTrue(reply.startswith("HTTP/1.1 200"), reply)
+
+    def test_settings_change_under_load(self):
+        load = self.serve(2, 2)
+        # Of the attention pods for life, so others take their place; then of the epoch, without a new pod.
+        for spec, is_for_life in (
+                ({"roles": {"attention": {"maxBatchSize": 4}}}, True),
+                ({"roles": {"attention": {"kvCache": {"size": "64Mi"}}}}, True),
+                ({"roles": {"experts": {"scheduling": "AEBSGreedy", "spareSlots": 1}}}, False),
+                ({"slo": {"tpot": {"targetMilliseconds": 40}}, "pipeline": {"microBatches": 2}}, False)):
+            before = {name: self.pid_of(name) for name in self.names()}
+            began = time.time()
+            self.edit(spec)
+            wait_for(lambda: self.ready_at(2, 2), f"{spec} to be carried out", ANSWER)
+            load.await_answers(CLIENTS)
+            self.tell(json.dumps(spec), began, load)
+            stayed = {name for name in self.names() if before.get(name) == self.pid_of(name)}
+            role = "attention" if is_for_life else ""
+            self.assertEqual(stayed, {name for name in before if not (role and name.startswith(role))})
+        self.check(load)
+
+    def names(self):
+        """attention-1, experts-2, ...: those that run."""
+        return {"-".join(pod["metadata"]["name"].removeprefix("golden-").split("-")[::2])
+                for pod in self.objects("pods")
+                if "gateway" not in pod["metadata"]["name"] and "deletionTimestamp" not in pod["metadata"]}
 
     def lose(self, signal_number, what):
         load = self.serve(2, 2)

@@ -157,9 +157,10 @@ std::string Topology(int epoch) {
   return "{epoch: " + std::to_string(epoch) +
          ", configHash: c, instances: [{role: experts, podUID: u, index: 1, incarnation: 2, node: "
          "n, "
-         "domain: d, address: \"10.0.0.1:9000\", slots: 4}], mode: Direct, gate: Experts, sum: "
-         "Contributions, microBatches: 2, maxRowsPerRound: 512, kvBytes: 1073741824, swapBytes: "
-         "134217728, placement: eJw=, sha256: " +
+         "domain: d, address: \"10.0.0.1:9000\", slots: 4, sequences: {maxBatchSize: 8, "
+         "maxModelLen: 4096, "
+         "kvBytes: 1073741824, swapBytes: 134217728}}], mode: Direct, gate: Experts, sum: "
+         "Contributions, microBatches: 2, maxRowsPerRound: 512, placement: eJw=, sha256: " +
          std::string(64, 'a') + "}";
 }
 

@@ -97,11 +97,21 @@ std::unique_ptr<MemberCall> ScriptedWorkers::Prepare(const MemberOrder& order,
   if (result.ok() && !is_mute) {
     int rank_of[2] = {0, 0};
     for (const TopologyInstance& one : order.members) {
-      workers_[IdOf(one)].rank = rank_of[one.role == Role::kExperts]++;
+      Worker& worker = workers_[IdOf(one)];
+      worker.role = one.role;
+      worker.rank = rank_of[one.role == Role::kExperts]++;
     }
     // Who hangs keeps the others waiting.
     if (HasHung(order)) return Answer(OkStatus(), Seconds(1e6), std::move(wake));
     result = Take(order, [&](Worker& worker) {
+      const auto at = static_cast<size_t>(worker.rank);
+      const bool is_attention = worker.role == Role::kAttention;
+      const SequenceRoom room = is_attention ? topology.attention.at(at).sequences : SequenceRoom();
+      if (worker.serving != 0 && (worker.room != room || worker.dtype != plan.dtype)) {
+        return FailedPrecondition("that takes a new worker");
+      }
+      worker.room = room;
+      worker.dtype = plan.dtype;
       worker.prepared = order.epoch;
       return OkStatus();
     });

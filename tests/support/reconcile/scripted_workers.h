@@ -20,10 +20,13 @@ namespace janus::control {
 class ScriptedWorkers final : public MemberCalls {
  public:
   struct Worker {
+    Role role = Role::kAttention;
     int64_t fence = 0;
     int64_t prepared = 0;
     int64_t serving = 0;
-    int rank = 0;          // in what it has prepared or serves
+    int rank = 0;       // in what it has prepared or serves
+    SequenceRoom room;  // as it was told first of what it served
+    DType dtype = DType::kFloat32;
     std::string holding;   // why, since it has lost its peers
     bool is_hung = false;  // it answers no call
   };

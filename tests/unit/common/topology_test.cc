@@ -48,8 +48,8 @@ TEST(Placement, FindsSlotsOfAnInstance) {
 TEST(TopologyHash, DependsOnEveryField) {
   Topology topology;
   topology.epoch = 1;
-  topology.attention = {{Role::kAttention, "a", 0, 0, "n", "d", "x", "y", 0}};
-  topology.experts = {{Role::kExperts, "e", 0, 0, "n", "d", "x", "y", 2}};
+  topology.attention = {{Role::kAttention, "a", 0, 0, "n", "d", "x", "y", 0, {}}};
+  topology.experts = {{Role::kExperts, "e", 0, 0, "n", "d", "x", "y", 2, {}}};
   topology.placement = {1, {2}, {0, 1}};
   topology.config_hash = "c";
   const uint64_t hash = TopologyHash(topology);
@@ -66,6 +66,10 @@ TEST(TopologyHash, DependsOnEveryField) {
       [](Topology& t) { t.experts[0].address = "z"; },
       [](Topology& t) { t.experts[0].exchange_address = "z"; },
       [](Topology& t) { t.experts[0].slots = 3; },
+      [](Topology& t) { t.attention[0].sequences.max_batch_size = 1; },
+      [](Topology& t) { t.attention[0].sequences.max_model_len = 1; },
+      [](Topology& t) { t.attention[0].sequences.kv_bytes = 1; },
+      [](Topology& t) { t.attention[0].sequences.swap_bytes = 1; },
       [](Topology& t) { t.mode = ExchangeMode::kTwoPhaseSingle; },
       [](Topology& t) { t.transport = ExchangeTransport::kTcp; },
       [](Topology& t) { t.gate = GateSide::kAttention; },

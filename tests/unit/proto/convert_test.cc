@@ -12,13 +12,14 @@ Topology Sample() {
   Topology topology;
   topology.epoch = 7;
   topology.attention.push_back(
-      {Role::kAttention, "pod-a", 1, 2, "node-a", "local", "unix:/a.sock", "unix:/a.x", 0});
+      {Role::kAttention, "pod-a", 1, 2, "node-a", "local", "unix:/a.sock", "unix:/a.x", 0, {}});
   topology.experts.push_back(
-      {Role::kExperts, "pod-b", 0, 3, "node-b", "local", "unix:/b.sock", "unix:/b.x", 3});
+      {Role::kExperts, "pod-b", 0, 3, "node-b", "local", "unix:/b.sock", "unix:/b.x", 3, {}});
   topology.mode = ExchangeMode::kTwoPhaseParallel;
   topology.gate = GateSide::kAttention;
   topology.sum = SumRule::kFixedPoint;
   topology.micro_batches = 3;
+  topology.attention[0].sequences = {4, 4096, int64_t{3} << 32, 77};
   topology.max_rows_per_round = 256;
   topology.placement.layers = 2;
   topology.placement.slots_of_instance = {3};

@@ -129,7 +129,7 @@ TEST_F(AttentionInstanceTest, WhatWaitsIsCountedWhileNoStepEnds) {
 
 TEST_F(AttentionInstanceTest, TheQueueIsBounded) {
   LoopbackCluster::Options options = OptionsFor(1, {7});
-  options.attention.max_waiting = 4;
+  options.pace.max_waiting = 4;
   options.attention.max_batch = 1;
   const auto cluster = Start(options);
   int taken = 0;
@@ -204,11 +204,13 @@ class CoordinatorAlone {
     AttentionOptions options;
     options.kv_bytes = 1 << 20;
     options.max_batch = 8;
-    options.deadlines = deadlines;
+    AttentionPace pace;
+    pace.deadlines = deadlines;
     options.log = Logger(2, LogLevel::kError);
     instance_ =
         std::move(*AttentionInstance::Create(options, held.model, held.attention, sink_, clock_));
-    epoch_ = std::move(*instance_->Enter(topology_, Rank{0}, *own_, *exchange_, kernels::Stream{}));
+    epoch_ = std::move(
+        *instance_->Enter(topology_, Rank{0}, *own_, *exchange_, kernels::Stream{}, pace));
     runs_ = std::jthread([this](std::stop_token stop) { ended_ = instance_->Run(*epoch_, stop); });
   }
   // Stops it, or waits for its end; what it came to.

@@ -18,7 +18,7 @@ constexpr int64_t kPageBytes = 256;
 // token 7.
 class SchedulerTest : public testing::Test {
  protected:
-  void MakeScheduler(int pages, int swap_pages, SchedulerOptions options = {8, 100, 1000}) {
+  void MakeScheduler(int pages, int swap_pages, SchedulerOptions options = {8, 1000}) {
     KvCacheOptions cache;
     cache.layers = 1;
     cache.page_bytes = kPageBytes;
@@ -93,25 +93,16 @@ class SchedulerTest : public testing::Test {
 };
 
 TEST_F(SchedulerTest, RefusesWhatCanNeverRun) {
-  MakeScheduler(4, 0, {8, 100, 50});
+  MakeScheduler(4, 0, {8, 50});
   EXPECT_TRUE(Contains(scheduler_->Submit(Make(1, 0)).message(), "empty"));
   EXPECT_EQ(scheduler_->Submit(Make(1, 50)).code(), StatusCode::kInvalidArgument);
   EXPECT_TRUE(Contains(scheduler_->Submit(Make(1, 50)).message(), "at most 49"));
   EXPECT_TRUE(scheduler_->Submit(Make(1, 49)).ok());
-  MakeScheduler(2, 0, {8, 100, 50});
+  MakeScheduler(2, 0, {8, 50});
   EXPECT_TRUE(Contains(scheduler_->Submit(Make(1, 30, 3)).message(), "kvCache.size"));
   EXPECT_TRUE(scheduler_->Submit(Make(1, 30, 2)).ok());
   EXPECT_EQ(scheduler_->Submit(Make(1, 10, INT32_MAX)).code(), StatusCode::kInvalidArgument)
       << "an answer bounded by the model's length alone needs more pages than there are";
-}
-
-TEST_F(SchedulerTest, RefusesBeyondTheQueue) {
-  MakeScheduler(4, 0, {1, 2, 100});
-  Submit(1, 2);
-  Submit(2, 2);
-  EXPECT_EQ(scheduler_->Submit(Make(3, 2)).code(), StatusCode::kResourceExhausted);
-  Step();  // one is admitted
-  EXPECT_TRUE(scheduler_->Submit(Make(3, 2)).ok());
 }
 
 TEST_F(SchedulerTest, CutsAPromptIntoChunksThatGoOnWhereTheyEnded) {
@@ -147,7 +138,7 @@ TEST_F(SchedulerTest, WithoutPrefillBudgetNobodyIsAdmitted) {
 }
 
 TEST_F(SchedulerTest, KeepsToMaxBatch) {
-  MakeScheduler(16, 0, {2, 100, 1000});
+  MakeScheduler(16, 0, {2, 1000});
   for (uint64_t id = 1; id <= 3; ++id) Submit(id, 1, 2);
   Step();
   EXPECT_EQ(scheduler_->running(), 2);
@@ -271,7 +262,7 @@ TEST_F(SchedulerTest, AReplayIsComputedAndGoesOnBehindWhatWasGenerated) {
 }
 
 TEST_F(SchedulerTest, RefusesAReplayThatHasNothingToAdd) {
-  MakeScheduler(8, 0, {8, 100, 20});
+  MakeScheduler(8, 0, {8, 20});
   Request replay = Make(1, 3, 4);
   replay.generated = {7, 8, 9, 10};
   EXPECT_TRUE(Contains(scheduler_->Submit(replay).message(), "max_tokens is 4"));
@@ -298,7 +289,7 @@ TEST_F(SchedulerTest, PreemptsAPromptInTheMiddleOfItsChunks) {
 }
 
 TEST_F(SchedulerTest, CancelsAnywhere) {
-  MakeScheduler(3, 3, {8, 100, 1000});
+  MakeScheduler(3, 3, {8, 1000});
   for (uint64_t id = 1; id <= 3; ++id) Submit(id, 16 - 2 * static_cast<int>(id), 20);
   while (scheduler_->preempted() == 0) Step();
   Submit(4, 14, 20);
@@ -349,7 +340,7 @@ TEST_F(SchedulerTest, EndsAtAStopTokenUnlessToldNotTo) {
 }
 
 TEST_F(SchedulerTest, EndsAtTheModelsLength) {
-  MakeScheduler(8, 0, {8, 100, 12});
+  MakeScheduler(8, 0, {8, 12});
   Submit(1, 9, 100);
   RunToTheEnd();
   EXPECT_EQ(finished_[1], FinishReason::kLength);
@@ -381,7 +372,7 @@ TEST_F(SchedulerTest, EveryRandomScheduleEndsAndFreesAll) {
     const int swap = random.Chance(0.5) ? 100 : random.Between(0, 4);
     tokens_.clear();
     finished_.clear();
-    MakeScheduler(pages, swap, {random.Between(1, 6), 100, 48});
+    MakeScheduler(pages, swap, {random.Between(1, 6), 48});
     std::set<uint64_t> cancelled;
     std::map<uint64_t, int> wanted;
     uint64_t next = 1;

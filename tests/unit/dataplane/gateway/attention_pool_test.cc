@@ -38,10 +38,11 @@ class AttentionPoolTest : public testing::Test {
     pool_.SetMembers({"a", "b"});
   }
 
-  void Up(int link, int64_t max_requests = 100, bool replay = false, int64_t kv_in_use = 0) {
+  void Up(int link, int64_t max_requests = 100, bool replay = false, int64_t kv_in_use = 0,
+          int64_t context = 64) {
     pool_.OnUp(links_.at(link).get(), {.instance = "x",
                                        .vocabulary_size = 100,
-                                       .max_context_tokens = 64,
+                                       .max_context_tokens = context,
                                        .max_requests = max_requests,
                                        .kv_capacity_tokens = 1000,
                                        .kv_tokens_in_use = kv_in_use,
@@ -367,6 +368,23 @@ TEST_F(AttentionPoolTest, WhatWaitsGoesToTheInstanceThatReplacesItsOwn) {
   EXPECT_EQ(Sent(2), 1u);
 }
 
+TEST_F(AttentionPoolTest, AnAnswerThatNobodyLeftHasRoomForEndsByItsLength) {
+  Up(0, 100, true);
+  Up(1, 100, true, 0, 7);
+  uint64_t id = 0;
+  const auto sink = Submit(4, &id);
+  Step(0, id, 1, {5, 6});
+  Down(0);
+  ASSERT_EQ(Sent(1), 1u) << "six tokens and the next";
+  Step(1, id, 2, {7});
+  Up(0, 100, true, 0, 7);
+  Down(1);
+  EXPECT_EQ(Sent(0), 1u);
+  EXPECT_EQ(sink->finish, Finish::kLength);
+  EXPECT_EQ(sink->ends, 1);
+  EXPECT_EQ(sink->tokens, (std::vector<int32_t>{5, 6, 7}));
+}
+
 class HoldingPoolTest : public AttentionPoolTest {
  protected:
   HoldingPoolTest() : AttentionPoolTest(Seconds(60)) {}
@@ -409,6 +427,28 @@ TEST_F(HoldingPoolTest, WhatIsHeldTooLongEndsAndWhatComesThenIsRefused) {
   EXPECT_EQ(last_.status().code(), StatusCode::kUnavailable);
   EXPECT_FALSE(pool_.AdmitsRequests());
   EXPECT_EQ(metrics_.waiting.value(), 0);
+}
+
+// Those that replace all may have less room: what they cannot take would wait for ever.
+TEST_F(HoldingPoolTest, WhatWaitsAndFitsNobodyEndsOnceAllAreAttached) {
+  Up(0, 100, true);
+  Up(1, 100, true);
+  uint64_t begun = 0;
+  const auto answer = Submit(4, &begun);
+  Step(0, begun, 1, {5, 6, 7, 8});
+  Down(0);
+  Down(1);
+  const auto prompt = Submit(20);  // with the other one the queue is full
+  ASSERT_TRUE(last_.ok());
+  Up(1, 100, true, 0, 8);
+  EXPECT_EQ(answer->ends + prompt->ends, 0) << "the other one may have room";
+  Up(0, 100, true, 0, 8);
+  EXPECT_EQ(answer->finish, Finish::kLength);
+  EXPECT_EQ(prompt->finish, Finish::kError);
+  EXPECT_EQ(prompt->error.code(), StatusCode::kInvalidArgument);
+  EXPECT_TRUE(Contains(prompt->error.message(), "20 tokens")) << prompt->error.message();
+  Submit(2);
+  EXPECT_TRUE(last_.ok()) << "nothing is in its way";
 }
 
 TEST_F(HoldingPoolTest, NothingIsHeldBeforeAnInstanceWasAttached) {

@@ -76,6 +76,10 @@ class EpochsTest : public testing::Test {
     topology.epoch = epoch;
     for (size_t i = 0; i < attention.size(); ++i) {
       Place(Role::kAttention, attention[i], topology.attention[i]);
+      const auto room = rooms_.find(attention[i]);
+      topology.attention[i].sequences =
+          room != rooms_.end() ? room->second
+                               : SequenceRoom{.max_batch_size = 8, .kv_bytes = 4 << 20};
     }
     for (size_t i = 0; i < experts.size(); ++i) {
       Place(Role::kExperts, experts[i], topology.experts[i]);
@@ -152,14 +156,13 @@ class EpochsTest : public testing::Test {
 
   v1::WorkerConfig config_ = [] {
     v1::WorkerConfig config;
-    config.set_max_batch_size(8);
-    config.set_kv_bytes(4 << 20);
     config.set_debug_logits_hash(true);
     config.set_detection_deadline_ms(2'000);
     return config;
   }();
   uint64_t epoch_ = 0;
-  grpc::Status prepare_ended_;  // of the last
+  std::map<int, SequenceRoom> rooms_;  // of attention instances, where not the usual one
+  grpc::Status prepare_ended_;         // of the last
 
   static std::string NameOf(Role role, int number) {
     return std::string(ToString(role)) + "-" + std::to_string(number);
@@ -220,26 +223,74 @@ TEST_F(EpochsTest, RequestsGoOnWithTheSameTokensWhateverJoinsAndLeavesBesideThem
   EXPECT_EQ(statistics.holding, "");
 }
 
-TEST_F(EpochsTest, AnotherShareOfTheCoresIsNoOtherConfiguration) {
+TEST_F(EpochsTest, WhatIsOfAnEpochChangesUnderRunningRequests) {
   const v1::RequestTokens want = Undisturbed();
   Change({0}, {0});
   TestGateway gateway(At(Role::kAttention, 0));
   gateway.Hello();
   gateway.Send(Ask(1));
   v1::RequestTokens got;
-  for (const uint32_t threads : {3u, 2u}) {
+  const std::vector<std::function<void()>> changes = {
+      [&] { config_.set_compute_threads(3); },
+      [&] { config_.set_machine_threads(12); },
+      [&] { config_.set_scheduling(v1::SCHEDULING_POLICY_AEBS_GREEDY); },
+      [&] { config_.set_tpot_target_ms(7); },
+      [&] { config_.set_queued_requests(3); },
+      [&] { config_.set_detection_deadline_ms(3'000); },
+  };
+  for (const auto& change : changes) {
     ReadSome(gateway, got, got.tokens_size() + 20);
-    config_.set_compute_threads(threads);
-    config_.set_machine_threads(5 * threads);
+    change();
     Change({0}, {0, 1});
   }
   got.MergeFrom(gateway.ReadToTheEnd(1));
   ExpectSame(got, want);
-  config_.set_kv_bytes(8 << 20);
-  const v1::PrepareProgress refused =
-      Prepare(At(Role::kAttention, 0).control(), Proposal(epoch_ + 1, {0}, {0}));
-  ASSERT_GT(refused.failures_size(), 0);
-  EXPECT_EQ(refused.failures(0).code(), grpc::StatusCode::FAILED_PRECONDITION);
+}
+
+TEST_F(EpochsTest, TheNextEpochBoundsTheQueueAnew) {
+  Change({0}, {0});
+  TestGateway gateway(At(Role::kAttention, 0));
+  gateway.Hello();
+  v1::ToAttention long_one = TestGateway::Submit(1, kPrompt, 900);
+  uint64_t id = 0;
+  const auto send = [&] {
+    long_one.mutable_submit()->set_request_id(++id);
+    gateway.Send(long_one);
+  };
+  // Eight run and four wait, which are more than the next epoch lets wait; they stay.
+  for (int i = 0; i < 12; ++i) send();
+  v1::RequestTokens some;
+  ReadSome(gateway, some, 8);
+  config_.set_queued_requests(2);
+  Change({0}, {0});
+  send();
+  v1::FromAttention refused = gateway.Read();
+  while (refused.message_case() == v1::FromAttention::kStep) refused = gateway.Read();
+  ASSERT_EQ(refused.message_case(), v1::FromAttention::kRejected);
+  EXPECT_EQ(refused.rejected().request_id(), 13u);
+  EXPECT_EQ(refused.rejected().code(), static_cast<uint32_t>(StatusCode::kResourceExhausted));
+  EXPECT_EQ(At(Role::kAttention, 0).worker().statistics().waiting, 4u);
+}
+
+TEST_F(EpochsTest, InstancesOfOneEpochMayHaveDifferentRoomForSequences) {
+  const v1::RequestTokens want = Undisturbed();
+  Change({0}, {0});
+  TestGateway gateway(At(Role::kAttention, 0));
+  gateway.Hello();
+  gateway.Send(Ask(1));
+  v1::RequestTokens got;
+  ReadSome(gateway, got, 20);
+  rooms_[1] = {
+      .max_batch_size = 2, .max_model_len = 400, .kv_bytes = 8 << 20, .swap_bytes = 1 << 20};
+  Change({0, 1}, {0});
+  TestGateway other(At(Role::kAttention, 1));
+  other.Hello();
+  const v1::FromAttention welcome = other.Read();
+  EXPECT_EQ(welcome.welcome().max_context_tokens(), 400u);
+  other.Send(Ask(1));
+  ExpectSame(other.ReadToTheEnd(1), want);
+  got.MergeFrom(gateway.ReadToTheEnd(1));
+  ExpectSame(got, want);
 }
 
 TEST_F(EpochsTest, WhoLeavesGivesBackWhatAnotherEndsWithTheSameTokens) {
@@ -328,15 +379,25 @@ TEST_F(EpochsTest, AnAbortedEpochLeavesTheServingOneAsItIs) {
   ExpectSame(got, want);
 }
 
-TEST_F(EpochsTest, AnotherConfigurationTakesNewWorkers) {
+TEST_F(EpochsTest, WhatIsForLifeTakesNewWorkers) {
   Change({0}, {0});
-  config_.set_max_batch_size(4);
-  const Status refused = At(Role::kAttention, 0)
-                             .worker()
-                             .Prepare({kUid, kFence, 2}, Compose(2, {0}, {0}), config_, kKey,
-                                      [](const auto&) { return true; });
+  const auto prepare = [&](Role role) {
+    return At(role, 0).worker().Prepare({kUid, kFence, 2}, Compose(2, {0}, {0}), config_, kKey,
+                                        [](const auto&) { return false; });
+  };
+  rooms_[0] = {.max_batch_size = 4, .kv_bytes = 4 << 20};
+  const Status refused = prepare(Role::kAttention);
   EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition) << refused.ToString();
-  EXPECT_TRUE(Contains(refused.message(), "new workers"));
+  EXPECT_TRUE(Contains(refused.message(), "this instance has max_batch_size 8"));
+  EXPECT_TRUE(Contains(refused.message(), "max_batch_size 4"));
+  EXPECT_EQ(prepare(Role::kExperts).code(), StatusCode::kCancelled) << "it is none of theirs";
+  rooms_.clear();
+  config_.set_dtype(v1::DTYPE_BFLOAT16);
+  for (const Role role : {Role::kAttention, Role::kExperts}) {
+    const Status other = prepare(role);
+    EXPECT_EQ(other.code(), StatusCode::kFailedPrecondition) << other.ToString();
+    EXPECT_TRUE(Contains(other.message(), "new workers")) << other.ToString();
+  }
 }
 
 TEST_F(EpochsTest, WhoCannotPrepareIsNamedAndTheOthersDropTheEpoch) {

@@ -47,8 +47,7 @@ ServiceUnderTest::ServiceUnderTest() {
   topology_.attention[0].role = Role::kAttention;
   address(topology_.attention[0], "attention-0");
   address(topology_.experts[0], "experts-0");
-  config_.set_max_batch_size(8);
-  config_.set_kv_bytes(4 << 20);
+  topology_.attention[0].sequences = {.max_batch_size = 8, .kv_bytes = 4 << 20};
   const auto on_failure = [this](const Status& status) {
     const MutexLock lock(mu_);
     failures_.push_back(status);

@@ -50,6 +50,7 @@ class ServiceUnderTest {
   ServedWorker& experts() { return *experts_; }
   // Changed before Prepare.
   v1::WorkerConfig& config() { return config_; }
+  SequenceRoom& room() { return topology_.attention[0].sequences; }
 
   v1::PrepareRequest PrepareRequest(uint64_t epoch = 1) const;
   // What the attention instance alone says to a Prepare; `progress` as of Worker::Prepare.

@@ -133,7 +133,7 @@ TEST_F(TokensTest, RejectsWhatCannotBeTaken) {
 }
 
 TEST_F(TokensTest, AnErrorFoundBeforeTheFirstStepCarriesItsMeaning) {
-  service_.config().set_kv_bytes(64 << 10);  // a few pages
+  service_.room().kv_bytes = 64 << 10;  // a few pages
   Serve();
   const auto gateway = Attach();
   gateway->Send(TestGateway::Submit(1, {5, 6}, 1000));

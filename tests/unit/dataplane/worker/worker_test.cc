@@ -102,10 +102,16 @@ TEST_F(WorkerTest, RefusesWhatCannotBePrepared) {
   refused([](Request& r) { r.mutable_config()->set_isa("mmx"); }, "config.isa 'mmx'");
   refused([](Request& r) { r.mutable_config()->set_kv_block_size(7); }, "kv_block_size 7");
   refused([](Request& r) { r.mutable_config()->set_compute_threads(9999); }, "compute_threads");
-  refused([](Request& r) { r.mutable_config()->set_kv_bytes(UINT64_MAX); }, "config.kv_bytes",
+  const auto room = [](Request& r) {
+    return r.mutable_topology()->mutable_attention(0)->mutable_sequences();
+  };
+  refused([&](Request& r) { room(r)->set_kv_bytes(UINT64_MAX); }, "attention[0].sequences");
+  refused([&](Request& r) { room(r)->set_kv_bytes(INT64_MAX); }, "sequences.kv_bytes",
           grpc::StatusCode::RESOURCE_EXHAUSTED);
-  refused([](Request& r) { r.mutable_config()->set_swap_bytes(uint64_t{1} << 60); },
-          "config.swap_bytes", grpc::StatusCode::RESOURCE_EXHAUSTED);
+  refused([&](Request& r) { room(r)->set_swap_bytes(uint64_t{1} << 60); }, "sequences.swap_bytes",
+          grpc::StatusCode::RESOURCE_EXHAUSTED);
+  refused([](Request& r) { r.mutable_config()->set_queued_requests(UINT32_MAX); },
+          "config.queued_requests");
   service_.Serve();  // none of it has left anything
 }
 

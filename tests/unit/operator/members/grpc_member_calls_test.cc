@@ -163,7 +163,7 @@ TEST_F(GrpcMemberCallsTest, PrepareGoesToTheFirstAttentionInstanceForAll) {
   topology.attention.resize(2);
   topology.experts.resize(1);
   ServicePlan plan;
-  plan.max_batch_size = 32;
+  plan.queued_requests = 32;
   plan.compute_threads = 2;
   relay.Hold();
   const auto call = calls_.Prepare(Order(), topology, plan, Count());
@@ -180,7 +180,7 @@ TEST_F(GrpcMemberCallsTest, PrepareGoesToTheFirstAttentionInstanceForAll) {
   EXPECT_EQ(said.stamp().fence(), 3U);
   EXPECT_EQ(said.stamp().epoch(), 7U);
   EXPECT_EQ(said.topology().epoch(), 7U);
-  EXPECT_EQ(said.config().max_batch_size(), 32U);
+  EXPECT_EQ(said.config().queued_requests(), 32U);
   EXPECT_EQ(said.config().machine_threads(), 6U);
   EXPECT_EQ(said.epoch_key(), "") << "members draw it";
   ASSERT_EQ(said.relay_size(), 3);

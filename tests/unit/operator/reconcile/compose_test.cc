@@ -67,9 +67,9 @@ TEST(ComposeTopology, IsTheSameForTheSameInputs) {
 
 TEST(ComposeTopology, HashesWhateverMembersMustShare) {
   const std::string hash = ComposeTopology(1, Workers(), Plan(), Model())->config_hash;
-  ServicePlan length = Plan();
-  length.max_model_len = 64;
-  EXPECT_NE(ComposeTopology(1, Workers(), length, Model())->config_hash, hash);
+  ServicePlan queue = Plan();
+  queue.queued_requests = 9;
+  EXPECT_NE(ComposeTopology(1, Workers(), queue, Model())->config_hash, hash);
   ServicePlan dtype = Plan();
   dtype.dtype = DType::kBFloat16;
   EXPECT_NE(ComposeTopology(1, Workers(), dtype, Model())->config_hash, hash);
@@ -79,6 +79,21 @@ TEST(ComposeTopology, HashesWhateverMembersMustShare) {
   ModelDescription model = Model();
   model.attention.latent.emplace().rank = 512;
   EXPECT_NE(ComposeTopology(1, Workers(), Plan(), model)->config_hash, hash);
+}
+
+TEST(ComposeTopology, WhoHoldsRoomForSequencesKeepsIt) {
+  ServicePlan plan = Plan();
+  plan.max_batch_size = 8;
+  plan.kv_bytes = 1000;
+  plan.swap_bytes = 100;
+  std::vector<WorkerSeen> workers = Workers();
+  const auto fresh = ComposeTopology(1, workers, plan, Model());
+  EXPECT_EQ(fresh->attention[0].sequences, (SequenceRoom{8, 128, 1000, 100}));
+  workers[0].held = SequenceRoom{700, 64, 5000, 0};
+  const auto topology = ComposeTopology(1, workers, plan, Model());
+  EXPECT_EQ(topology->attention[0].sequences, *workers[0].held);
+  EXPECT_EQ(topology->max_rows_per_round, 700) << "a row for each sequence that it may run";
+  EXPECT_EQ(topology->experts[0].sequences, SequenceRoom());
 }
 
 TEST(ComposeTopology, WantsAWorkerOfEachRole) {

@@ -26,44 +26,37 @@ TEST(PlanPinned, WithoutAnybodyThatHoldsSomethingIsThePlanners) {
   EXPECT_EQ(plan->plan.kv_bytes, planner.Plan(Fixed(1, 2))->plan.kv_bytes);
 }
 
-TEST(PlanPinned, GivesWhatIsHeldAndNobodyAskedForIt) {
+TEST(PlanPinned, GivesWhatIsHeld) {
   ScriptedPlanner planner;
   planner.room.memory_bytes = 800 * kMiB;
-  const WorkerMemory held{40 * kMiB, 6 * kMiB};
+  const SequenceRoom held{.kv_bytes = 40 * kMiB, .swap_bytes = 6 * kMiB};
   const auto plan = PlanPinned(planner, Fixed(2, 4), held);
   ASSERT_TRUE(plan.ok()) << plan.status().ToString();
   EXPECT_EQ(plan->plan.kv_bytes, held.kv_bytes);
   EXPECT_EQ(plan->plan.swap_bytes, held.swap_bytes);
-  EXPECT_EQ(plan->plan.kv_asked_bytes, 0) << "it would be another epoch";
 }
 
 TEST(PlanPinned, ASizeOfTheSpecGoesBefore) {
   ScriptedPlanner planner;
   MoEService service = Fixed(1, 2);
   service.spec.roles.attention.kv_cache.size = *ParseQuantity("64Mi");
-  const auto plan = PlanPinned(planner, service, WorkerMemory{40 * kMiB, 6 * kMiB});
+  const auto plan =
+      PlanPinned(planner, service, SequenceRoom{.kv_bytes = 40 * kMiB, .swap_bytes = 6 * kMiB});
   ASSERT_TRUE(plan.ok());
   EXPECT_EQ(plan->plan.kv_bytes, 64 * kMiB);
-  EXPECT_EQ(plan->plan.kv_asked_bytes, 64 * kMiB);
 }
 
 TEST(PlanPinned, WhatHasNoRoomIsSaidInFigures) {
   ScriptedPlanner planner;
   planner.room.memory_bytes = 300 * kMiB;
   EXPECT_TRUE(planner.Plan(Fixed(4, 4)).ok()) << "it could begin with less for each";
-  const Status status = PlanPinned(planner, Fixed(4, 4), WorkerMemory{60 * kMiB, kMiB}).status();
+  const SequenceRoom held{.kv_bytes = 60 * kMiB, .swap_bytes = kMiB};
+  const Status status = PlanPinned(planner, Fixed(4, 4), held).status();
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
   for (const char* const part : {"service demo needs 5", " MB, 315 MB free: ", "4 x 71 MB KV cache",
                                  "each attention instance that serves has 63 MB of KV cache"}) {
     EXPECT_TRUE(Contains(status.message(), part)) << part << ": " << status.message();
   }
-}
-
-TEST(PlanPinned, WhatNoSequenceFitsIntoIsNotHeldOnTo) {
-  ScriptedPlanner planner;
-  const auto plan = PlanPinned(planner, Fixed(1, 2), WorkerMemory{16, 16});
-  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
-  EXPECT_GT(plan->plan.kv_bytes, 16);
 }
 
 }  // namespace

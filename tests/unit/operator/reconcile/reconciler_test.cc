@@ -433,13 +433,11 @@ TEST(Reconciler, PodsOfACordonedNodeServeUntilOthersDo) {
   }
 }
 
-TEST(Reconciler, WhatReachesWorkersInPrepareNeedsNoNewPod) {
+TEST(Reconciler, WhatIsOfAnEpochNeedsNoNewPod) {
   SimulatedService sim;
   sim.Apply(1, 2);
   sim.RunUntil("Ready");
   const std::pair<const char*, std::function<bool()>> edits[] = {
-      {R"({"spec":{"roles":{"attention":{"maxBatchSize":32}}}})",
-       [&] { return sim.workers.last_plan().max_batch_size == 32; }},
       {R"({"spec":{"roles":{"experts":{"slotsPerInstance":6}}}})",
        [&] { return sim.workers.last_plan().slots_per_instance == 6; }},
       {R"({"spec":{"roles":{"experts":{"spareSlots":1}}}})",
@@ -452,10 +450,6 @@ TEST(Reconciler, WhatReachesWorkersInPrepareNeedsNoNewPod) {
        [&] { return sim.workers.last().micro_batches == 2; }},
       {R"({"spec":{"exchange":{"transport":"TCP"}}})",
        [&] { return sim.workers.last().transport == ExchangeTransport::kTcp; }},
-      {R"({"spec":{"model":{"maxModelLen":256}}})",
-       [&] { return sim.workers.last_plan().max_model_len == 256; }},
-      {R"({"spec":{"roles":{"attention":{"kvCache":{"size":"1Gi"}}}}})",
-       [&] { return sim.workers.last_plan().kv_bytes == int64_t{1} << 30; }},
       {R"({"spec":{"gateway":{"limits":{"queuedRequests":7}}}})",
        [&] { return sim.workers.last_plan().queued_requests == 7; }},
       {R"({"spec":{"slo":{"tpot":{"targetMilliseconds":40}}}})",
@@ -472,6 +466,48 @@ TEST(Reconciler, WhatReachesWorkersInPrepareNeedsNoNewPod) {
   }
   EXPECT_EQ(sim.cluster.pods_ever().size(), 3u);
   sim.ExpectWhole(1, 2);
+}
+
+// Who serves keeps the room that it has, until another is in its place.
+TEST(Reconciler, AnotherRoomForSequencesTakesOtherAttentionPodsOneByOne) {
+  SimulatedService sim;
+  sim.Apply(2, 2);
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(2));
+  const auto room = [&] { return sim.workers.last().attention[0].sequences; };
+  using Wants = std::function<bool(const SequenceRoom&)>;
+  const std::pair<const char*, Wants> edits[] = {
+      {R"({"spec":{"roles":{"attention":{"maxBatchSize":32}}}})",
+       [](const SequenceRoom& r) { return r.max_batch_size == 32; }},
+      {R"({"spec":{"model":{"maxModelLen":256}}})",
+       [](const SequenceRoom& r) { return r.max_model_len == 256; }},
+      {R"({"spec":{"roles":{"attention":{"kvCache":{"size":"1Gi"}}}}})",
+       [](const SequenceRoom& r) { return r.kv_bytes == int64_t{1} << 30; }},
+      {R"({"spec":{"roles":{"attention":{"maxBatchSize":1000}}}})",
+       [](const SequenceRoom& r) { return r.max_batch_size == 1000; }},
+  };
+  size_t pods = 4;
+  for (const auto& [patch, is_wanted] : edits) {
+    SCOPED_TRACE(patch);
+    const SequenceRoom before = room();
+    ASSERT_FALSE(is_wanted(before));
+    bool were_mixed = false;
+    sim.on_step = [&] {
+      EXPECT_EQ(EpochRecordOf(*sim.Topology()).committed->content.members.size(), 4u);
+      const std::vector<Instance>& attention = sim.workers.last().attention;
+      for (const Instance& one : attention) {
+        EXPECT_TRUE(one.sequences == before || is_wanted(one.sequences));
+        EXPECT_LE(one.sequences.max_batch_size, sim.workers.last().max_rows_per_round);
+      }
+      were_mixed = were_mixed || attention[0].sequences != attention[1].sequences;
+    };
+    sim.Patch(patch);
+    sim.Run(Seconds(40));
+    EXPECT_TRUE(were_mixed);
+    sim.ExpectWhole(2, 2);
+    for (const Instance& one : sim.workers.last().attention) EXPECT_TRUE(is_wanted(one.sequences));
+    EXPECT_EQ(sim.cluster.pods_ever().size(), pods += 2) << "the experts' stay";
+  }
 }
 
 TEST(Reconciler, WhatIsOfPodsRollsThemOneByOne) {
@@ -639,14 +675,15 @@ TEST(Reconciler, WhatItCannotDoIsSaidAndNothingIsMade) {
   EXPECT_EQ(sim.Condition("Available"), "True/Serving");
 }
 
-// A worker refuses another configuration than its first.
+// A worker refuses another room for sequences than its first.
 TEST(Reconciler, WhatWorkersWereToldStaysWhateverTheCounts) {
   SimulatedService sim;
   sim.planner.room.memory_bytes = int64_t{300} << 20;
   sim.Apply(1, 2);
   sim.Patch(R"({"spec":{"roles":{"attention":{"kvCache":{"memoryPercent":30}}}}})");
   sim.RunUntil("Ready");
-  const ServicePlan first = sim.workers.last_plan();
+  const auto room = [&] { return sim.workers.last().attention.back().sequences; };
+  const SequenceRoom first = room();
   const auto wanted_alone = sim.planner.Plan(Fixed(2, 4, 30));
   ASSERT_TRUE(wanted_alone.ok()) << wanted_alone.status().ToString();
   ASSERT_LT(wanted_alone->plan.kv_bytes, first.kv_bytes) << "memory is short";
@@ -660,8 +697,7 @@ TEST(Reconciler, WhatWorkersWereToldStaysWhateverTheCounts) {
     sim.Run(Seconds(5));
     sim.ExpectWhole(attention, experts);
     EXPECT_EQ(sim.workers.last().m(), attention);
-    EXPECT_EQ(sim.workers.last_plan().kv_bytes, first.kv_bytes);
-    EXPECT_EQ(sim.workers.last_plan().swap_bytes, first.swap_bytes);
+    EXPECT_EQ(room(), first);
     // Nor does it depend on what is free at the moment, or on who leads.
     sim.planner.room.memory_bytes += int64_t{10} << 20;
     sim.RestartOperator();
@@ -682,7 +718,40 @@ TEST(Reconciler, WhatWorkersWereToldStaysWhateverTheCounts) {
   sim.planner.room.memory_bytes = int64_t{300} << 20;
   sim.Patch(R"({"spec":{"suspend":false}})");
   sim.RunUntil("Ready");
-  EXPECT_LT(sim.workers.last_plan().kv_bytes, first.kv_bytes);
+  EXPECT_LT(room().kv_bytes, first.kv_bytes);
+}
+
+// What there is no room for is said, and what serves is mended as it is.
+TEST(Reconciler, WhatServesIsKeptWholeWhileThereIsNoRoomForMore) {
+  const std::string edits[] = {
+      R"({"spec":{"roles":{"attention":{"replicas":4}}}})",
+      R"({"spec":{"roles":{"attention":{"kvCache":{"size":"1Gi"}}}}})",
+      R"({"spec":{"roles":{"attention":{"maxBatchSize":64,"kvCache":{"size":"200Mi"}}}}})",
+  };
+  for (const std::string& edit : edits) {
+    SCOPED_TRACE(edit);
+    SimulatedService sim;
+    sim.planner.room.memory_bytes = int64_t{300} << 20;
+    sim.Apply(2, 2);
+    sim.RunUntil("Ready");
+    const SequenceRoom room = sim.workers.last().attention[0].sequences;
+    sim.Patch(edit);
+    sim.Run(Seconds(10));
+    EXPECT_EQ(sim.Condition("CapacityAvailable"), "False/InsufficientCapacity");
+    sim.ExpectWhole(2, 2);
+    for (const Role role : {Role::kAttention, Role::kExperts}) {
+      ASSERT_TRUE(sim.user.Delete(kPods, {"default", sim.Pods(role)[0].name}, {}, kLimits).ok());
+      sim.Run(Seconds(20));
+      sim.ExpectWhole(2, 2);
+    }
+    for (const Instance& one : sim.workers.last().attention) EXPECT_EQ(one.sequences, room);
+    EXPECT_EQ(sim.cluster.pods_ever().size(), 6u);
+    EXPECT_EQ(sim.Condition("CapacityAvailable"), "False/InsufficientCapacity");
+    sim.planner.room.memory_bytes = int64_t{8} << 30;
+    sim.Patch(R"({"metadata":{"labels":{"a":"b"}}})");
+    sim.RunUntil("Ready");
+    EXPECT_EQ(sim.Condition("CapacityAvailable"), "True/Sufficient");
+  }
 }
 
 TEST(Reconciler, APlanThatCannotBeHasItsCondition) {

@@ -53,6 +53,11 @@ TEST(RevisionOf, IsAnotherForEveryFieldThatAPodIsMadeOf) {
       {"priority", [](MoEService& s) { s.spec.roles.attention.priority_class_name = "high"; }},
       {"template",
        [](MoEService& s) { s.spec.roles.attention.pod_template = *ParseYaml("spec: {}", "t"); }},
+      {"batch", [](MoEService& s) { s.spec.roles.attention.max_batch_size = 7; }},
+      {"length", [](MoEService& s) { s.spec.model.max_model_len = 7; }},
+      {"kv size",
+       [](MoEService& s) { s.spec.roles.attention.kv_cache.size = *ParseQuantity("1Gi"); }},
+      {"kv share", [](MoEService& s) { s.spec.roles.attention.kv_cache.memory_percent = 7; }},
       {"restart",
        [](MoEService& s) {
          s.metadata.annotations[std::string(kRestartedAtAnnotation)] = "2026-01-01T00:00:00Z";
@@ -71,10 +76,12 @@ TEST(RevisionOf, IsAnotherForEveryFieldThatAPodIsMadeOf) {
 TEST(RevisionOf, StaysForWhatNeedsNoNewPod) {
   const std::vector<Edit> edits = {
       {"replicas", [](MoEService& s) { s.spec.roles.attention.replicas = 7; }},
-      {"batch", [](MoEService& s) { s.spec.roles.attention.max_batch_size = 7; }},
       {"slots", [](MoEService& s) { s.spec.roles.experts.slots_per_instance = 7; }},
       {"exchange", [](MoEService& s) { s.spec.exchange.transport = Transport::kTcp; }},
       {"gateway", [](MoEService& s) { s.spec.gateway.replicas = 7; }},
+      {"scheduling",
+       [](MoEService& s) { s.spec.roles.experts.scheduling = Scheduling::kAebsGreedy; }},
+      {"queue", [](MoEService& s) { s.spec.gateway.limits.queued_requests = 7; }},
       {"the other role", [](MoEService& s) { s.spec.roles.experts.scheduler_name = "kueue"; }},
       {"slo",
        [](MoEService& s) {

@@ -190,6 +190,22 @@ TEST(External, ItIsBoundedByWhatTheModelNeeds) {
   EXPECT_EQ(sim.Condition("Available"), "True/Serving");
 }
 
+TEST(External, WhatHasNoRoomIsSaidAndWhatServesStays) {
+  SimulatedService sim;
+  Begin(sim);
+  sim.planner.room.memory_bytes = int64_t{300} << 20;
+  Scale(sim, Role::kAttention, 200);
+  sim.Run(Seconds(10));
+  EXPECT_EQ(sim.Condition("ScalingReady"), "False/InsufficientCapacity");
+  EXPECT_EQ(sim.Condition("CapacityAvailable"), "False/InsufficientCapacity");
+  EXPECT_EQ(ReadyOf(sim, Role::kAttention), "False/InsufficientCapacity");
+  EXPECT_EQ(sim.Condition("Available"), "True/Serving");
+  EXPECT_EQ(sim.Pods(Role::kAttention).size(), 1u);
+  sim.planner.room.memory_bytes = int64_t{256} << 30;
+  Scale(sim, Role::kAttention, 2);
+  Settle(sim, 2, 2);
+}
+
 TEST(External, IntoTheModeAndBackKeepsTheCounts) {
   SimulatedService sim;
   Begin(sim);
@@ -254,6 +270,21 @@ TEST(External, AsleepItKeepsWhatIsAskedForAndWakesUpToIt) {
   EXPECT_TRUE(sim.List(kPods).empty());
   sim.Patch(R"({"spec":{"suspend":false}})");
   Settle(sim, 1, 4);
+}
+
+TEST(External, WithoutTheOtherRoleItSleeps) {
+  for (const char* zero : {"attention", "experts"}) {
+    SCOPED_TRACE(zero);
+    SimulatedService sim;
+    Begin(sim);
+    const std::string none = R"({"replicas":0,"scaling":null})";
+    PatchRoles(sim, *zero == 'a' ? none : "{}", *zero == 'e' ? none : "{}");
+    sim.Run(Seconds(20));
+    EXPECT_TRUE(sim.List(kPods).empty());
+    EXPECT_EQ(sim.Condition("Available"), "False/Suspended");
+    PatchRoles(sim, kExternal, kExternal);
+    Settle(sim, 1, 2);
+  }
 }
 
 TEST(External, WhoseModeIsChangedAsleepKeepsItsCounts) {

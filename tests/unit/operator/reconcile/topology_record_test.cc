@@ -15,7 +15,11 @@ Instance At(Role role, const std::string& uid, int incarnation = 0) {
   out.pod_uid = uid;
   out.incarnation = incarnation;
   out.address = uid + ".example:9000";
-  out.slots = role == Role::kExperts ? 2 : 0;
+  if (role == Role::kExperts) {
+    out.slots = 2;
+  } else {
+    out.sequences = {8, 4096, int64_t{5} << 32, 77};
+  }
   return out;
 }
 
@@ -38,7 +42,7 @@ MoETopology Recorded(const Topology& topology) {
               {"metadata", Object({{"name", Text("chat-1")}, {"namespace", Text("prod")}})},
               {"spec", Object({{"fence", Node::Integer(7)},
                                {"lastEpoch", Node::Integer(4)},
-                               {"committed", RecordTree(topology, {int64_t{5} << 32, 77})}})}});
+                               {"committed", RecordTree(topology)}})}});
   Parsed<MoETopology> parsed = ParseMoETopology(object);
   EXPECT_TRUE(parsed.errors.empty()) << FormatErrors("record", parsed.errors);
   EXPECT_TRUE(ValidateSchema(parsed.object).empty());
@@ -58,12 +62,11 @@ TEST(TopologyRecord, IsReadAsItWasWritten) {
   const auto alive =
       AliveOf(*record.spec.committed, {{Role::kExperts, "e2", 0, 3}, {Role::kExperts, "e1", 0, 1}});
   ASSERT_EQ(alive.size(), 1u) << "a restarted one is another";
-  const auto held = HeldMemory(*record.spec.committed, {{Role::kExperts, "e2", 0, 3}});
-  ASSERT_TRUE(held);
-  EXPECT_EQ(held->kv_bytes, int64_t{5} << 32);
-  EXPECT_EQ(held->swap_bytes, 77);
-  EXPECT_FALSE(HeldMemory(*record.spec.committed, {{Role::kExperts, "e2", 0, 4}}))
+  EXPECT_EQ(RoomOf(*record.spec.committed, {Role::kAttention, "a1", 0, 0}),
+            Small().attention[0].sequences);
+  EXPECT_FALSE(RoomOf(*record.spec.committed, {Role::kAttention, "a1", 0, 1}))
       << "what was started since holds nothing yet";
+  EXPECT_FALSE(RoomOf(*record.spec.committed, {Role::kExperts, "e1", 0, 0}));
   EXPECT_EQ(alive[0].pod_uid, "e2");
 }
 
