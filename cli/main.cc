@@ -353,7 +353,8 @@ struct ObjectCommands {
 
 void DeclareObjects(CLI::App& app, ObjectCommands& commands) {
   CLI::App* get = app.add_subcommand("get", "Show objects of a service that is served here");
-  get->add_option("kind", commands.get.kind, "services, pods, events, topologies or deployments")
+  get->add_option("kind", commands.get.kind,
+                  "services, pods, events, topologies, deployments or scalers")
       ->capture_default_str();
   get->add_option("name", commands.get.name, "of the service, where several are served");
   get->add_option("-o,--output", commands.get.output, "yaml or json: the objects whole");

@@ -30,7 +30,8 @@ const std::map<std::string, const control::Resource*>& Kinds() {
                                                           {"pods", &control::kPods},
                                                           {"events", &kEvents},
                                                           {"topologies", &control::kTopologies},
-                                                          {"deployments", &control::kDeployments}};
+                                                          {"deployments", &control::kDeployments},
+                                                          {"scalers", &control::kRoleScalers}};
   return *kinds;
 }
 
@@ -73,10 +74,14 @@ bool IsReady(const Node& service) {
   return false;
 }
 
-Status AwaitReady(const RunningService& service, StopSignals& stop) {
+// Until the object is ready at its newest generation; not while the service cannot be.
+Status Await(const RunningService& service, const control::Resource& resource,
+             const control::ObjectKey& key, StopSignals& stop) {
   while (!stop.Came()) {
+    const auto awaited = service.api->Get(resource, key, control::Subresource::kNone, kLimits);
+    if (!awaited.ok()) return awaited.status();
+    if (IsReady(*awaited)) return OkStatus();
     JANUS_ASSIGN_OR_RETURN(const Node object, Read(service));
-    if (IsReady(object)) return OkStatus();
     for (const control::Condition& one : control::ReadConditions(object)) {
       const bool refuses =
           (one.type == "Stalled" && one.status == control::ConditionStatus::kTrue) ||
@@ -87,6 +92,35 @@ Status AwaitReady(const RunningService& service, StopSignals& stop) {
     poll(&fd, 1, static_cast<int>(kLookEvery.count()));
   }
   return Cancelled("stopped waiting; the service goes on");
+}
+
+// Where the counts that are asked for go: a role in mode External has them from its MoERoleScaler.
+struct Asked {
+  std::vector<std::pair<Role, int>> scalers;
+  Node spec = Node::Map();  // merged into the MoEService
+};
+
+Asked WhatToPatch(const Node& service, const ScaleOptions& options) {
+  Asked out;
+  for (const auto& [role, count] :
+       {std::pair{Role::kAttention, options.attention}, {Role::kExperts, options.experts}}) {
+    if (!count) continue;
+    const std::string_view mode =
+        control::TextAt(service, {"spec", "roles", ToString(role), "scaling", "mode"});
+    if (mode == "External") {
+      out.scalers.emplace_back(role, *count);
+    } else {
+      SetAt(out.spec, {"spec", "roles", ToString(role), "replicas"}, Node::Integer(*count));
+    }
+  }
+  return out;
+}
+
+Status Patch(const RunningService& service, const control::Resource& resource,
+             const control::ObjectKey& key, control::Subresource subresource, const Node& patch) {
+  const auto patched = service.api->Patch(resource, key, control::PatchKind::kMerge, patch,
+                                          subresource, {}, kLimits);
+  return patched.ok() ? OkStatus() : patched.status();
 }
 
 }  // namespace
@@ -119,6 +153,7 @@ Result<std::string> Get(const GetOptions& options) {
   if (options.kind == "services") return ServiceTable(objects, now);
   if (options.kind == "pods") return PodTable(objects, now);
   if (options.kind == "events") return EventTable(objects, now);
+  if (options.kind == "scalers") return ScalerTable(objects, now);
   return Written(objects, "yaml");
 }
 
@@ -137,20 +172,30 @@ Result<std::string> Scale(const ScaleOptions& options, StopSignals& stop) {
   }
   JANUS_ASSIGN_OR_RETURN(const RunningService service,
                          FindRunningService(control::ReadEnvironment(), Time(), options.name));
-  Node patch = Node::Map();
+  JANUS_ASSIGN_OR_RETURN(const Node before, Read(service));
+  const Asked asked = WhatToPatch(before, options);
+  // Its own scaler first: a refusal there leaves the service as it is.
+  std::vector<control::ObjectKey> scalers;
+  for (const auto& [role, count] : asked.scalers) {
+    control::ObjectKey key{service.key.namespace_, control::RoleObjectName(service.key.name, role)};
+    JANUS_RETURN_IF_ERROR(
+        Patch(service, control::kRoleScalers, key, control::Subresource::kScale,
+              control::Object({{"spec", control::Object({{"replicas", Node::Integer(count)}})}})));
+    scalers.push_back(std::move(key));
+  }
+  if (!asked.spec.fields.empty()) {
+    JANUS_RETURN_IF_ERROR(Patch(service, control::kMoEServices, service.key,
+                                control::Subresource::kNone, asked.spec));
+  }
   std::string said = service.key.name + ":";
-  const auto set = [&](std::string_view role, const std::optional<int>& count) {
-    if (!count) return;
-    SetAt(patch, {"spec", "roles", role, "replicas"}, Node::Integer(*count));
-    said += " " + std::to_string(*count) + " " + std::string(role);
-  };
-  set("attention", options.attention);
-  set("experts", options.experts);
-  const auto patched =
-      service.api->Patch(control::kMoEServices, service.key, control::PatchKind::kMerge, patch,
-                         control::Subresource::kNone, {}, kLimits);
-  if (!patched.ok()) return patched.status();
-  if (options.wait) JANUS_RETURN_IF_ERROR(AwaitReady(service, stop));
+  if (options.attention) said += " " + std::to_string(*options.attention) + " attention";
+  if (options.experts) said += " " + std::to_string(*options.experts) + " experts";
+  if (options.wait) {
+    for (const control::ObjectKey& key : scalers) {
+      JANUS_RETURN_IF_ERROR(Await(service, control::kRoleScalers, key, stop));
+    }
+    JANUS_RETURN_IF_ERROR(Await(service, control::kMoEServices, service.key, stop));
+  }
   return said + (options.wait ? ", ready\n" : "\n");
 }
 

@@ -13,7 +13,7 @@ namespace janus::cli {
 // as an API server's; NotFound: no such service runs.
 
 struct GetOptions {
-  std::string kind = "services";  // services, pods, events, topologies, deployments
+  std::string kind = "services";  // services, pods, events, topologies, deployments, scalers
   std::string name;               // of a service
   std::string output;             // "", "yaml", "json"
 };
@@ -21,6 +21,7 @@ Result<std::string> Get(const GetOptions& options);
 
 Result<std::string> Describe(const std::string& name);
 
+// Of a role in mode External its MoERoleScaler is asked, of others the MoEService.
 struct ScaleOptions {
   std::string name;
   std::optional<int> attention;

@@ -171,6 +171,21 @@ std::string PodTable(const std::vector<Node>& pods, WallTime now) {
   return RenderColumns(rows);
 }
 
+std::string ScalerTable(const std::vector<Node>& scalers, WallTime now) {
+  std::vector<std::vector<std::string>> rows = {
+      {"NAME", "ROLE", "DESIRED", "CURRENT", "READY", "AGE", "REASON"}};
+  for (const Node& scaler : scalers) {
+    const std::vector<Condition> conditions = control::ReadConditions(scaler);
+    rows.push_back({control::KeyOf(scaler).name, std::string(TextAt(scaler, {"spec", "role"})),
+                    std::to_string(IntegerAt(scaler, {"spec", "replicas"}).value_or(0)),
+                    std::to_string(IntegerAt(scaler, {"status", "replicas"}).value_or(0)),
+                    StatusOf(conditions, "Ready"),
+                    AgeSince(TextAt(scaler, {"metadata", "creationTimestamp"}), now),
+                    ReasonOf(conditions, "Ready")});
+  }
+  return RenderColumns(rows);
+}
+
 std::string EventTable(const std::vector<Node>& events, WallTime now) {
   std::vector<Node> sorted = events;
   std::stable_sort(sorted.begin(), sorted.end(),

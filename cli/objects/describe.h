@@ -14,6 +14,8 @@ namespace janus::cli {
 std::string ServiceTable(const std::vector<control::Node>& services, WallTime now);
 // One line per pod: READY, STATUS, RESTARTS as kubectl has them, and whether it is a member.
 std::string PodTable(const std::vector<control::Node>& pods, WallTime now);
+// One line per MoERoleScaler: what is asked for, and how many pods are members.
+std::string ScalerTable(const std::vector<control::Node>& scalers, WallTime now);
 // One line per event, oldest first.
 std::string EventTable(const std::vector<control::Node>& events, WallTime now);
 

@@ -337,6 +337,10 @@ class ChartTest(ClusterCase):
         service["spec"]["roles"] = {"attention": {"replicas": attention}, "experts": {"replicas": experts}}
         self.kubectl("apply", "-f", "-", text=json.dumps(service))
 
+    def patch_experts(self, **experts):
+        self.kubectl("patch", "moesvc", "demo", "--type=merge", "-p",
+                     json.dumps({"spec": {"roles": {"experts": experts}}}))
+
     def await_whole(self, count):
         def holds():
             service = json.loads(self.kubectl("get", "moesvc", "demo", "-o", "json"))
@@ -389,6 +393,13 @@ class ChartTest(ClusterCase):
         self.await_whole(3)
         self.apply(1, 1)
         self.await_whole(2)
+        # A role that is scaled from outside, and no more.
+        self.patch_experts(replicas=None, scaling={"mode": "External"})
+        self.await_use("serving.janus.dev", "moerolescalers/status", "update")
+        self.kubectl("label", "--overwrite", "mrs", "demo-experts", "app.kubernetes.io/name=other")
+        self.await_use("serving.janus.dev", "moerolescalers", "patch")
+        self.patch_experts(replicas=1, scaling=None)
+        self.await_use("serving.janus.dev", "moerolescalers", "delete")
         # The same twice is one Event that is written on.
         for _ in range(2):
             uid = self.kubectl("get", "deployment", "demo-gateway", "-o", "jsonpath={.metadata.uid}")

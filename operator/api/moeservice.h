@@ -118,6 +118,10 @@ struct Behavior {  // as autoscaling/v2
   bool operator==(const Behavior&) const = default;
 };
 
+// The most instances of a role.
+inline constexpr int32_t kMostAttentionInstances = 256;
+inline constexpr int32_t kMostExpertInstances = 1024;
+
 struct RoleScaling {
   ScalingMode mode = ScalingMode::kSlo;
   std::optional<int32_t> min_replicas;

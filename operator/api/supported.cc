@@ -26,8 +26,9 @@ Asked If(bool given, std::string_view what) {
   return std::string(what);
 }
 
-Asked External(const RoleSpec& role) {
-  return If(role.scaling && role.scaling->mode == ScalingMode::kExternal, "External");
+Asked ExternalBehavior(const RoleSpec& role) {
+  const auto& scaling = role.scaling;
+  return If(scaling && scaling->mode == ScalingMode::kExternal && scaling->behavior, "this");
 }
 
 template <class T>
@@ -44,8 +45,9 @@ constexpr const RoleSpec& Experts(const Spec& s) {
 }
 
 #define JANUS_ROLE_LIMITS(role, get)                                                           \
-  Limit{"roles." role ".scaling.mode", "replicas or mode SLO", "",                             \
-        [](const Spec& s) { return External(get(s)); }},                                       \
+  Limit{"roles." role ".scaling.behavior", "",                                                 \
+        "in mode External who writes the MoERoleScaler decides how fast",                      \
+        [](const Spec& s) { return ExternalBehavior(get(s)); }},                               \
       Limit{"roles." role ".instancesPerPod", "1", "",                                         \
             [](const Spec& s) { return Unless(get(s).instances_per_pod, 1); }},                \
       Limit{"roles." role ".tensorParallel", "1", "",                                          \

@@ -168,8 +168,8 @@ class Validator : private Checks {
   void Roles(const MoEServiceSpec& spec) {
     const AttentionSpec& attention = spec.roles.attention;
     const ExpertsSpec& experts = spec.roles.experts;
-    Role("spec.roles.attention", attention, 256);
-    Role("spec.roles.experts", experts, 1024);
+    Role("spec.roles.attention", attention, kMostAttentionInstances);
+    Role("spec.roles.experts", experts, kMostExpertInstances);
     if (attention.replicas && experts.replicas &&
         (*attention.replicas == 0) != (*experts.replicas == 0)) {
       Fail("spec.roles", "one role has no replicas and the other has; set both to 0 or none");
@@ -228,8 +228,8 @@ class Validator : private Checks {
       Fail("spec.ratio.min", "is " + text(*min) + ", more than max = " + text(*max));
       return;
     }
-    const Bounds m = CountsOf(spec.roles.attention, 256);
-    const Bounds n = CountsOf(spec.roles.experts, 1024);
+    const Bounds m = CountsOf(spec.roles.attention, kMostAttentionInstances);
+    const Bounds n = CountsOf(spec.roles.experts, kMostExpertInstances);
     if (m.high == 0 || n.high == 0) return;
     if (min && n.high * min->attention < m.low * min->experts) {
       Fail("spec.ratio.min", "is " + text(*min) + ", which " + std::to_string(n.high) +

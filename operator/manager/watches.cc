@@ -42,6 +42,7 @@ std::vector<Kept> AllKept() {
       {&kServiceAccounts, true, WithMetadata({"automountServiceAccountToken"})},
       {&kDeployments, true, WithMetadata({"spec", "status.availableReplicas"})},
       {&kDisruptionBudgets, true, WithMetadata({"spec"})},
+      {&kRoleScalers, true, WithMetadata({"spec", "status"})},
       {&kNodes,
        false,
        {"spec.taints", "spec.unschedulable", "status.conditions.lastTransitionTime",
@@ -116,14 +117,9 @@ const ObjectStore& Watches::StoreOf(const Resource& resource) const {
 }
 
 Caches Watches::caches() const {
-  return {StoreOf(kMoEServices),
-          StoreOf(kTopologies),
-          StoreOf(kPods),
-          StoreOf(kServices),
-          StoreOf(kServiceAccounts),
-          StoreOf(kDeployments),
-          StoreOf(kDisruptionBudgets),
-          StoreOf(kNodes)};
+  return {StoreOf(kMoEServices),       StoreOf(kTopologies),      StoreOf(kPods),
+          StoreOf(kServices),          StoreOf(kServiceAccounts), StoreOf(kDeployments),
+          StoreOf(kDisruptionBudgets), StoreOf(kRoleScalers),     StoreOf(kNodes)};
 }
 
 void Watches::Tell(const Resource& resource, const Delta& delta) const {

@@ -13,6 +13,7 @@ const ObjectStore& Caches::Of(const Resource& resource) const {
   if (&resource == &kServices) return endpoints;
   if (&resource == &kServiceAccounts) return accounts;
   if (&resource == &kDeployments) return deployments;
+  if (&resource == &kRoleScalers) return scalers;
   JANUS_CHECK(&resource == &kDisruptionBudgets, "no cache of " + resource.ToString());
   return budgets;
 }

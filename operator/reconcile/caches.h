@@ -20,6 +20,7 @@ struct Caches {
   const ObjectStore& accounts;
   const ObjectStore& deployments;
   const ObjectStore& budgets;
+  const ObjectStore& scalers;
   const ObjectStore& nodes;
 
   // Aborts for a resource that is none of these.

@@ -71,10 +71,27 @@ void Apply(const Child& child, const std::optional<Node>& there, MendedVersions&
   context.writes.Wrote(*child.resource, replaced, *std::move(applied), context.now);
 }
 
+// What is only to be begun with: nobody's who has made one of that name meanwhile.
+void Make(const Child& child, PassContext& context) {
+  const ObjectKey key = KeyOf(child.object);
+  const std::string what = child.resource->kind + " " + key.name;
+  ApiResult<Node> made = context.api.Create(*child.resource, *child.first, {}, context.limits);
+  if (!made.ok()) {
+    if (made.error().outcome_unknown) context.writes.MayHaveMade(*child.resource, key);
+    context.troubles.push_back(TroubleOf(made.error(), "create " + what));
+    return;
+  }
+  context.note({EventType::kNormal, "Created", "Create", what + " is made"});
+  context.writes.Wrote(*child.resource, "", *std::move(made), context.now);
+}
+
 void WriteOne(const Child& child, MendedVersions& mended, PassContext& context) {
   const Found found = Find(child, context);
   if (!found.is_known) return;
-  if (!found.object) return Apply(child, std::nullopt, mended, context);
+  if (!found.object) {
+    if (child.first) return Make(child, context);
+    return Apply(child, std::nullopt, mended, context);
+  }
   const auto settled = mended.find({child.resource->plural, KeyOf(child.object).name});
   switch (Judge(context.service, *found.object, child.object)) {
     case Standing::kAsWanted:
@@ -92,31 +109,32 @@ void WriteOne(const Child& child, MendedVersions& mended, PassContext& context) 
   }
 }
 
-void DeleteBudgets(const std::vector<Child>& wanted, PassContext& context) {
+// Of `resource` one per role, as RoleObjectName has it.
+void DeleteUnwanted(const Resource& resource, const char* why, const std::vector<Child>& wanted,
+                    PassContext& context) {
   std::set<std::string> kept;
   for (const Child& child : wanted) {
-    if (child.resource == &kDisruptionBudgets) kept.insert(KeyOf(child.object).name);
+    if (child.resource == &resource) kept.insert(KeyOf(child.object).name);
   }
   const MoEService& service = context.service;
   for (const Role role : {Role::kAttention, Role::kExperts}) {
     const ObjectKey key{service.metadata.namespace_, RoleObjectName(service.metadata.name, role)};
     if (kept.contains(key.name)) continue;
     const std::optional<Node> there =
-        context.writes.Newest(kDisruptionBudgets, key, context.caches.budgets.Get(key));
+        context.writes.Newest(resource, key, context.caches.Of(resource).Get(key));
     if (!there || !IsControlledBy(*there, service.metadata.uid) ||
         context.writes.IsDeleted(std::string(UidOf(*there)))) {
       continue;
     }
     DeleteOptions options;
     options.uid = std::string(UidOf(*there));
-    const ApiResult<Node> gone =
-        context.api.Delete(kDisruptionBudgets, key, options, context.limits);
+    const std::string what = resource.kind + " " + key.name;
+    const ApiResult<Node> gone = context.api.Delete(resource, key, options, context.limits);
     if (gone.ok() || gone.error().code == StatusCode::kNotFound) {
       context.writes.Deleted(*options.uid);
-      context.note({EventType::kNormal, "Deleted", "Delete",
-                    "PodDisruptionBudget " + key.name + ": the role has no members"});
+      context.note({EventType::kNormal, "Deleted", "Delete", what + ": " + why});
     } else {
-      context.troubles.push_back(TroubleOf(gone.error(), "delete PodDisruptionBudget " + key.name));
+      context.troubles.push_back(TroubleOf(gone.error(), "delete " + what));
     }
   }
 }
@@ -128,7 +146,8 @@ void WriteChildren(const std::vector<Child>& wanted, MendedVersions& mended, Pas
     WriteOne(child, mended, context);
     if (context.is_stopped()) return;
   }
-  DeleteBudgets(wanted, context);
+  DeleteUnwanted(kDisruptionBudgets, "the role has no members", wanted, context);
+  DeleteUnwanted(kRoleScalers, "the role is in mode External no more", wanted, context);
 }
 
 }  // namespace janus::control

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,9 @@ struct CommittedPods {
 struct Child {
   const Resource* resource;  // of names.h
   Node object;
+  // What it is made from, by POST, where that says more than is kept up afterwards; absent: it is
+  // applied.
+  std::optional<Node> first = {};
 };
 
 // The gateway's Deployment, the endpoint's Service, the headless one of the members, the workers'

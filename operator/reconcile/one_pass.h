@@ -60,6 +60,7 @@ struct Reconciler::Memory {
   uint64_t moved_mark = 0;  // of what moves while a service comes up; another one is progress
   std::optional<WallTime> moved;
   std::optional<MonotonicTime> numbers_written;
+  std::array<std::optional<MonotonicTime>, 2> scaler_numbers_written;
 };
 
 // One role in one pass.
@@ -68,6 +69,11 @@ struct RolePass {
   RoleWanted wanted;
   std::vector<PodSeen> pods;
   PodPlan plan;
+  // In mode External: the MoERoleScaler, if there is ours; how many there are to be, asleep or not;
+  // what keeps it from being as many as asked for.
+  std::optional<Node> scaler = {};
+  int external_count = 0;
+  Finding limit = {};
 };
 
 // One pass over one service, from its reading to its result.
@@ -102,6 +108,12 @@ class Reconciler::OnePass {
   void HoldCommitted();
   void Plan();
 
+  // one_pass_scalers.cc
+  void AskScaler(RolePass& role, std::optional<int> before);
+  void TakeExternal(RolePass& role, int planned);
+  Finding LimitOf(const RolePass& role);
+  void WriteScalerStatus(const RolePass& role, const ServiceSeen& seen);
+
   // one_pass_pods.cc
   void PlanRole(RolePass& role);
   void WriteAllChildren();
@@ -132,6 +144,11 @@ class Reconciler::OnePass {
 
   void Tell(const Note& note);
   PassResult Result();
+  // One role without replicas leaves nothing for the other one to serve with.
+  bool has_no_replicas() {
+    return SpecOf(service_, Role::kAttention).replicas == 0 ||
+           SpecOf(service_, Role::kExperts).replicas == 0;
+  }
   bool wants_pods() const {
     return !service_.spec.suspend && roles_[0].wanted.pods + roles_[1].wanted.pods > 0;
   }
@@ -154,7 +171,8 @@ class Reconciler::OnePass {
   std::string restarted_at_;
   bool has_workers_ = false;  // whom a planner could ask
   std::optional<PlannedService> planned_;
-  std::array<RolePass, 2> roles_{{{Role::kAttention, {}, {}, {}}, {Role::kExperts, {}, {}, {}}}};
+  std::array<RolePass, 2> roles_{
+      {{Role::kAttention, {}, {}, {}, {}, {}, {}}, {Role::kExperts, {}, {}, {}, {}, {}, {}}}};
   std::optional<Node> record_;  // the MoETopology
   std::optional<MoETopology> topology_;
   std::set<std::string> committed_;  // uids of pods

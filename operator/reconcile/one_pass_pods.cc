@@ -4,6 +4,7 @@
 #include "operator/reconcile/child_writer.h"
 #include "operator/reconcile/one_pass.h"
 #include "operator/reconcile/pod_writer.h"
+#include "operator/reconcile/scalers.h"
 
 namespace janus::control {
 
@@ -27,7 +28,12 @@ void Reconciler::OnePass::WriteAllChildren() {
     }
   }
   PassContext context = Context();
-  WriteChildren(ChildrenOf(service_, owner_.options_.defaults, committed), memory_.mended, context);
+  std::vector<Child> children = ChildrenOf(service_, owner_.options_.defaults, committed);
+  for (const RolePass& role : roles_) {
+    if (!IsExternal(SpecOf(service_, role.role))) continue;
+    children.push_back(ScalerOf(service_, role.role, role.external_count));
+  }
+  WriteChildren(children, memory_.mended, context);
 }
 
 void Reconciler::OnePass::MakeAllPods() {

@@ -6,6 +6,7 @@
 #include "operator/reconcile/names.h"
 #include "operator/reconcile/one_pass.h"
 #include "operator/reconcile/revision.h"
+#include "operator/reconcile/scalers.h"
 #include "operator/reconcile/topology_record.h"
 
 namespace janus::control {
@@ -156,10 +157,11 @@ void Reconciler::OnePass::Plan() {
       const int least = spec.scaling ? spec.scaling->min_replicas.value_or(1) : 1;
       role.wanted.pods = std::max(role.wanted.pods, least);
     }
+    if (IsExternal(spec)) AskScaler(role, before);
   }
   if (invalid_) return;
   // Nobody serves: there is nothing to plan.
-  if (SpecOf(service_, Role::kAttention).replicas == 0) {
+  if (has_no_replicas()) {
     for (RolePass& role : roles_) role.wanted.pods = 0;
     return;
   }
@@ -168,8 +170,10 @@ void Reconciler::OnePass::Plan() {
   if (planned.ok()) {
     planned_ = *std::move(planned);
     for (RolePass& role : roles_) {
-      if (SpecOf(service_, role.role).replicas) continue;
+      const RoleSpec& spec = SpecOf(service_, role.role);
+      if (spec.replicas) continue;
       role.wanted.pods = role.role == Role::kAttention ? planned_->plan.m : planned_->plan.n;
+      if (IsExternal(spec)) TakeExternal(role, role.wanted.pods);
     }
   } else if (planned.status().code() == StatusCode::kInvalidArgument) {
     invalid_ = {"InvalidSpec", planned.status().message()};

@@ -5,6 +5,7 @@
 #include "operator/reconcile/names.h"
 #include "operator/reconcile/one_pass.h"
 #include "operator/reconcile/owned.h"
+#include "operator/reconcile/scalers.h"
 
 namespace janus::control {
 
@@ -13,6 +14,8 @@ RoleStatus Reconciler::OnePass::SeenOf(const RolePass& role) {
   out.role = role.role;
   out.desired = role.wanted.pods;
   out.last_pod_id = LastPodId(tree_, role.role);
+  out.is_external = IsExternal(SpecOf(service_, role.role));
+  if (out.is_external) out.limit = LimitOf(role);
   out.selector = std::string(kServiceLabel) + "=" + service_.metadata.name + "," +
                  std::string(kRoleLabel) + "=" + std::string(ToString(role.role)) + "," +
                  std::string(kMemberLabel) + "=true";
@@ -69,8 +72,7 @@ ServiceSeen Reconciler::OnePass::Seen() {
   seen.now = wall_;
   seen.attention = SeenOf(roles_[0]);
   seen.experts = SeenOf(roles_[1]);
-  seen.is_suspended =
-      !invalid_ && (service_.spec.suspend || SpecOf(service_, Role::kAttention).replicas == 0);
+  seen.is_suspended = !invalid_ && (service_.spec.suspend || has_no_replicas());
   seen.invalid = invalid_;
   seen.capacity = capacity_;
   seen.awaited = awaited_;
@@ -135,7 +137,11 @@ ServiceSeen Reconciler::OnePass::Seen() {
 }
 
 void Reconciler::OnePass::WriteStatus() {
-  const Node next = WithStatus(tree_, Seen());
+  const ServiceSeen seen = Seen();
+  for (const RolePass& role : roles_) {
+    if (IsExternal(SpecOf(service_, role.role))) WriteScalerStatus(role, seen);
+  }
+  const Node next = WithStatus(tree_, seen);
   const StatusChange change = Compare(tree_, next);
   if (change == StatusChange::kNone) return;
   if (change == StatusChange::kNumbers && memory_.numbers_written &&

@@ -64,7 +64,15 @@ void Reconciler::OnePass::ReadWorld() {
     all.push_back(*std::move(pod));
   }
   for (const Node& budget : caches.budgets.Find(kByService, index)) there.emplace(UidOf(budget));
+  for (const Node& scaler : caches.scalers.Find(kByService, index)) there.emplace(UidOf(scaler));
   memory_.writes.ForgetDeleted(there);
+  for (RolePass& role : roles_) {
+    const ObjectKey name{key.namespace_, RoleObjectName(key.name, role.role)};
+    std::optional<Node> scaler =
+        memory_.writes.Newest(kRoleScalers, name, caches.scalers.Get(name));
+    if (!scaler || !IsControlledBy(*scaler, memory_.uid)) continue;
+    if (!memory_.writes.IsDeleted(std::string(UidOf(*scaler)))) role.scaler = std::move(scaler);
+  }
   std::map<std::string, NodeSeen> nodes;
   for (const PodSeen& pod : all) {
     if (pod.node.empty() || nodes.contains(pod.node)) continue;

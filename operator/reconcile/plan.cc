@@ -42,17 +42,34 @@ int HeldCount(const RoleSpec& role, int64_t fewest) {
   return static_cast<int>(std::max(least, fewest));
 }
 
+std::string WhatIsHeld(const MoEServiceSpec& spec, const ServicePlan& plan) {
+  const auto is_held = [](const RoleSpec& role) {
+    return !role.replicas && (!role.scaling || role.scaling->mode == ScalingMode::kSlo);
+  };
+  const bool attention = is_held(spec.roles.attention), experts = is_held(spec.roles.experts);
+  if (!attention && !experts) return "";
+  return "mode SLO is not supported by this version; the counts are held at " +
+         (attention ? std::to_string(plan.m) + " attention" : "") +
+         (attention && experts ? " and " : "") +
+         (experts ? std::to_string(plan.n) + " expert" : "") + " instances";
+}
+
 Status SetCounts(const MoEServiceSpec& spec, const ModelDescription& model, ServicePlan& plan) {
   const ExpertsSpec& experts = spec.roles.experts;
   const int64_t per_instance = experts.slots_per_instance.value_or(model.moe.experts);
   const int64_t fewest = CeilDiv(model.moe.experts, per_instance);
   plan.m = spec.roles.attention.replicas.value_or(HeldCount(spec.roles.attention, 1));
   plan.n = experts.replicas.value_or(HeldCount(experts, fewest));
-  if (!spec.roles.attention.replicas || !experts.replicas) {
-    plan.held = "mode SLO is not supported by this version; the counts are held at " +
-                std::to_string(plan.m) + " attention and " + std::to_string(plan.n) +
-                " expert instances";
+  const std::optional<int32_t> most =
+      experts.scaling ? experts.scaling->max_replicas : std::nullopt;
+  if (!experts.replicas && most && fewest > *most) {
+    return InvalidArgument("spec.roles.experts.scaling.maxReplicas: is " + std::to_string(*most) +
+                           "; the model's " + std::to_string(model.moe.experts) + " experts need " +
+                           std::to_string(fewest) + " instances of " +
+                           std::to_string(per_instance) +
+                           " slots; raise it, or spec.roles.experts.slotsPerInstance");
   }
+  plan.held = WhatIsHeld(spec, plan);
   plan.slots_per_instance = static_cast<int>(experts.slots_per_instance.value_or(
       static_cast<int32_t>(CeilDiv(model.moe.experts, plan.n))));
   plan.spare_slots = experts.spare_slots;

@@ -84,15 +84,17 @@ struct ServicePlan {
 
 // `service` has passed ValidateSchema and ValidateSupported; `model` is its checkpoint's. Pure.
 //
-// Counts: replicas where given; in mode SLO max(minReplicas, fewest that hold the model). Slots:
+// Counts: replicas where given; else max(minReplicas, fewest that hold the model): in mode SLO as
+// long as nothing scales, in mode External where who asks has set minReplicas to what a
+// MoERoleScaler asks for. Slots:
 // where not given, the fewest that hold every expert once. KV: where no size is given, as much as
 // all sequences of a full batch can use, within memoryPercent of what the rest leaves free.
 // Gateway: `gateway_memory_bytes`, else a sixteenth of the machine's free memory, 32 MiB to 256
 // MiB, and room for four requests of the largest size in any case.
 //
-// InvalidArgument: too few slots, a length beyond the model's, a gateway without room for one
-// request (with the path); ResourceExhausted:
-// "needs 93 GB, 24 GB free", with what takes it and what to change.
+// InvalidArgument: too few slots, fewer instances allowed than hold the model, a length beyond the
+// model's, a gateway without room for one request (with the path); ResourceExhausted: "needs 93 GB,
+// 24 GB free", with what takes it and what to change.
 Result<ServicePlan> PlanService(const MoEService& service, const ModelDescription& model,
                                 const MachineRoom& room,
                                 std::optional<int64_t> gateway_memory_bytes = std::nullopt);

@@ -30,6 +30,17 @@ constexpr ReasonMeaning kReasons[] = {
     {"True", "Working", "Progressing", "what is wanted is being made", ""},
     {"True", "Committed", "TopologyReady", "the epoch named serves", ""},
     {"True", "Static", "ScalingReady", "the counts are those of the spec", ""},
+    {"True", "External", "ScalingReady",
+     "the counts of the roles named are those that their MoERoleScalers ask for", ""},
+    {"True", "AtMin", "ScalingReady",
+     "a MoERoleScaler asks for fewer than `minReplicas`, or than hold the model: the message says "
+     "which",
+     "ask for more, or lower `minReplicas`"},
+    {"True", "AtMax", "ScalingReady", "a MoERoleScaler asks for more than `maxReplicas`",
+     "ask for fewer, or raise `maxReplicas`"},
+    {"False", "Paused", "ScalingReady",
+     "a MoERoleScaler asks for another count, and `spec.paused` keeps it as it is",
+     "set `spec.paused: false`"},
     {"True", "Sufficient", "CapacityAvailable", "nothing waits for room", ""},
     {"True, False", "Suspended", "Ready, Available, AttentionReady, ExpertsReady, TopologyReady",
      "`spec.suspend`, or attention has no replicas: there are no workers, on purpose",
@@ -69,7 +80,8 @@ constexpr ReasonMeaning kReasons[] = {
      "what the model needs, or what room there is for it, is not known: on a cluster the first "
      "worker of each role says it, on one machine its folder",
      "the pod that the message names, or the path"},
-    {"False", "InsufficientCapacity", "Ready, AttentionReady, ExpertsReady, CapacityAvailable",
+    {"False", "InsufficientCapacity",
+     "Ready, AttentionReady, ExpertsReady, ScalingReady, CapacityAvailable",
      "no node takes a pod, in the scheduler's words, or the service needs more memory than a "
      "machine "
      "or a pod of the role named has, in figures. What serves goes on",
@@ -77,7 +89,7 @@ constexpr ReasonMeaning kReasons[] = {
      "room"},
     {"False", "QuotaExceeded", "CapacityAvailable",
      "a ResourceQuota refuses a pod, in the server's words", "raise the quota, or want less"},
-    {"False", "AdoptRefused", "Progressing",
+    {"False", "AdoptRefused", "Progressing, ScalingReady",
      "an object of somebody else has the name of one of ours: it is never touched",
      "delete or rename that object"},
     {"False", "ProgressDeadlineExceeded", "Progressing", "nothing has moved for ten minutes",

@@ -94,6 +94,30 @@ Verdict OfProgress(const ServiceSeen& seen, bool is_complete) {
   return {kTrue, "Working", "what is wanted is being made"};
 }
 
+// One role that is not followed says more than one that is.
+Verdict OfScaling(const ServiceSeen& seen) {
+  if (seen.held) return {kFalse, seen.held.reason, seen.held.message};
+  Verdict out{kTrue, "Static", "counts are those of the spec"};
+  std::string followed;
+  std::string bounds;
+  for (const RoleStatus* role : {&seen.attention, &seen.experts}) {
+    if (!role->is_external) continue;
+    if (role->limit && !IsBound(role->limit)) {
+      return {kFalse, role->limit.reason, role->limit.message};
+    }
+    followed += (followed.empty() ? "" : " and ") + std::string(ToString(role->role));
+    if (!role->limit) continue;
+    if (bounds.empty()) out.reason = role->limit.reason;
+    bounds += (bounds.empty() ? "" : "; ") + role->limit.message;
+  }
+  if (followed.empty()) return out;
+  if (bounds.empty()) out.reason = "External";
+  out.message = bounds.empty()
+                    ? "the count of " + followed + " is what is asked for by MoERoleScaler"
+                    : std::move(bounds);
+  return out;
+}
+
 Node RoleTree(const RoleStatus& role) {
   return Object({{"name", Text(ToString(role.role))},
                  {"replicas", Node::Integer(role.pods)},
@@ -200,8 +224,6 @@ std::vector<Condition> ConditionsOf(const ServiceSeen& seen) {
       break;
     }
   }
-  Verdict scaling{kTrue, "Static", "counts are those of the spec"};
-  if (seen.held) scaling = {kFalse, seen.held.reason, seen.held.message};
   Verdict stalled{kFalse, "Reconciling", "the spec can be carried out"};
   if (seen.invalid) stalled = {kTrue, seen.invalid.reason, seen.invalid.message};
 
@@ -212,7 +234,7 @@ std::vector<Condition> ConditionsOf(const ServiceSeen& seen) {
       {"AttentionReady", attention},
       {"ExpertsReady", experts},
       {"TopologyReady", topology},
-      {"ScalingReady", scaling},
+      {"ScalingReady", OfScaling(seen)},
       {"MetricsAvailable", {kUnknown, "NotCollected", "statistics are not read in this version"}},
       {"SLOMet", {kUnknown, "NoMetrics", "statistics are not read in this version"}},
       {"CapacityAvailable", OfCapacity(seen)},
@@ -229,6 +251,10 @@ std::vector<Condition> ConditionsOf(const ServiceSeen& seen) {
     out.push_back(std::move(one));
   }
   return out;
+}
+
+bool IsBound(const Finding& limit) {
+  return limit.reason == "AtMin" || limit.reason == "AtMax";
 }
 
 Node WithStatus(const Node& service, const ServiceSeen& seen) {

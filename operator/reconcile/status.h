@@ -14,6 +14,13 @@
 
 namespace janus::control {
 
+// A reason and its sentence; empty: it is not so.
+struct Finding {
+  std::string reason = {};
+  std::string message = {};
+  explicit operator bool() const { return !reason.empty(); }
+};
+
 // What a pass has seen of a role. Instances and pods are the same number while a pod has one.
 struct RoleStatus {
   Role role = Role::kAttention;
@@ -28,6 +35,9 @@ struct RoleStatus {
   std::string selector = {};
   std::string crashing = {};     // "pod x: its worker's last words"
   std::string unplaceable = {};  // "pod x: the scheduler's words"
+  bool is_external = false;      // its MoERoleScaler says how many are wanted
+  Finding limit = {};            // why it is not as many: AtMin, AtMax, Paused, AdoptRefused,
+                                 // InsufficientCapacity
 };
 
 struct TopologyStatus {
@@ -43,13 +53,6 @@ struct TopologyStatus {
   std::string lost = {};    // why it goes on no more though all are alive; empty: it does
   std::string reason = {};  // of what is under way or went wrong (EpochDriver); empty: nothing
   std::string message = {};
-};
-
-// A reason and its sentence; empty: it is not so.
-struct Finding {
-  std::string reason = {};
-  std::string message = {};
-  explicit operator bool() const { return !reason.empty(); }
 };
 
 // Everything that a status is made of.
@@ -91,7 +94,8 @@ inline constexpr std::chrono::seconds kProgressDeadline{600};
 //   TopologyReady     a topology is committed and its members know: Committed; False: NoTopology,
 //                     Preparing, PrepareFailed, WorkerUnreachable, EpochLost, MemberLost,
 //                     WaitingForPods, ModelUnknown
-//   ScalingReady      counts follow their source: Static; False: NotSupported
+//   ScalingReady      counts follow their source: Static, External, AtMin, AtMax; False:
+//                     NotSupported, Paused, AdoptRefused, InsufficientCapacity
 //   MetricsAvailable  Unknown, NotCollected: statistics are not read in this version
 //   SLOMet            Unknown, NoMetrics
 //   CapacityAvailable all that is wanted has room: Sufficient; False: InsufficientCapacity,
@@ -101,6 +105,9 @@ inline constexpr std::chrono::seconds kProgressDeadline{600};
 //
 // Transition times are not set. Pure.
 std::vector<Condition> ConditionsOf(const ServiceSeen& seen);
+
+// Whether a limit is of the count that may be had (AtMin, AtMax): it is followed as far as it goes.
+bool IsBound(const Finding& limit);
 
 // The service with its new status; `service` is the newest, and what is said before decides
 // transition times. Pure.

@@ -40,11 +40,13 @@ OperatorProcess::OperatorProcess(ObjectApi& api, LocalStore& server, ServicePlan
                 {&kServiceAccounts, ObjectStore(ByService())},
                 {&kDeployments, ObjectStore(ByService())},
                 {&kDisruptionBudgets, ObjectStore(ByService())},
+                {&kRoleScalers, ObjectStore(ByService())},
                 {&kNodes, ObjectStore(ByService())}}},
       reconciler_(
           api,
           Caches{watched_[0].store, watched_[1].store, watched_[2].store, watched_[3].store,
-                 watched_[4].store, watched_[5].store, watched_[6].store, watched_[7].store},
+                 watched_[4].store, watched_[5].store, watched_[6].store, watched_[7].store,
+                 watched_[8].store},
           planner, calls, timeline,
           [this](Happening happening) {
             JANUS_CHECK(IsKnownEvent(happening.reason), happening.reason, "is not in reasons.cc");

@@ -53,8 +53,8 @@ class OperatorProcess {
   LocalStore& server_;
   StoreClient informer_{server_, "informer"};
   const SimulatedTimeline& timeline_;
-  // services, topologies, pods, endpoints, accounts, deployments, budgets, nodes
-  std::array<Watched, 8> watched_;
+  // services, topologies, pods, endpoints, accounts, deployments, budgets, scalers, nodes
+  std::array<Watched, 9> watched_;
   WorkQueue queue_{WorkQueueOptions{}};
   std::vector<Happening> events_;
   int64_t seen_version_ = -1;

@@ -97,7 +97,8 @@ TEST(Supported, ReachesEveryLineOfItsTable) {
   };
   for (const auto& [lines, field] : kSpec) expect_one(Errors(lines), field);
   const std::pair<const char*, const char*> kRole[] = {
-      {"scaling: {mode: External}", "scaling.mode"},
+      {"scaling: {mode: External, behavior: {scaleUp: {stabilizationWindowSeconds: 1}}}",
+       "scaling.behavior"},
       {"replicas: 4, instancesPerPod: 2", "instancesPerPod"},
       {"replicas: 4, tensorParallel: 2", "tensorParallel"},
       {"replicas: 4, hardwareProfile: h20", "hardwareProfile"},

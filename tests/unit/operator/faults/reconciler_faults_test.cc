@@ -9,6 +9,7 @@
 
 #include "operator/reconcile/names.h"
 #include "operator/reconcile/topology_record.h"
+#include "operator/reconcile/trees.h"
 #include "tests/support/kube/ending_api.h"
 #include "tests/support/kube/fault_sweep.h"
 #include "tests/support/reconcile/simulated_service.h"
@@ -32,22 +33,57 @@ void Live(SimulatedService& sim) {
   sim.Run(Seconds(80));
 }
 
+// Until it is done, or nobody is asked any more.
+void ScaleExperts(SimulatedService& sim, int replicas) {
+  const ApiResult<Node> scaled =
+      sim.user.Patch(kRoleScalers, {"default", "demo-experts"}, PatchKind::kMerge,
+                     Object({{"spec", Object({{"replicas", Node::Integer(replicas)}})}}),
+                     Subresource::kScale, {}, kLimits);
+  if (scaled.ok() || FindAt(sim.Service(), {"spec", "roles", "experts", "scaling"}) == nullptr) {
+    return;
+  }
+  sim.timeline.In(Seconds(1), [&sim, replicas] { ScaleExperts(sim, replicas); });
+}
+
+// Made, handed over to who scales from outside, scaled, taken back.
+void LiveScaled(SimulatedService& sim) {
+  sim.Apply(1, 2);
+  const auto experts = [&sim](const char* patch) {
+    sim.Patch(std::string(R"({"spec":{"roles":{"experts":)") + patch + "}}}");
+  };
+  sim.timeline.In(Seconds(20),
+                  [=] { experts(R"({"replicas":null,"scaling":{"mode":"External"}})"); });
+  sim.timeline.In(Seconds(30), [&] { ScaleExperts(sim, 3); });
+  sim.timeline.In(Seconds(60), [=] { experts(R"({"replicas":2,"scaling":null})"); });
+  sim.Run(Seconds(80));
+}
+
+struct Life {
+  void (*live)(SimulatedService&);
+  size_t pods;   // that it takes
+  size_t calls;  // at least
+};
+
 // Nothing is left of what was under way, and no pod is there that nobody wants.
 void ExpectConverged(SimulatedService& sim) {
   sim.ExpectWhole(1, 2);
+  EXPECT_TRUE(sim.List(kRoleScalers).empty());
   for (const Resource* resource : {&kServices, &kDeployments, &kServiceAccounts, &kTopologies}) {
     EXPECT_EQ(sim.List(*resource).size(), resource == &kServices ? 2u : 1u) << resource->ToString();
   }
 }
 
 // 1A2E, then 2A3E, then one more for the one that was deleted.
-constexpr size_t kPodsOfALife = 6;
+constexpr Life kOrdinary{Live, 6, 60};
+constexpr Life kScaled{LiveScaled, 4, 50};
 
 TEST(ReconcilerFaults, UndisturbedNoPodIsMadeTooMuch) {
-  SimulatedService sim;
-  Live(sim);
-  ExpectConverged(sim);
-  EXPECT_EQ(sim.cluster.pods_ever().size(), kPodsOfALife);
+  for (const Life& life : {kOrdinary, kScaled}) {
+    SimulatedService sim;
+    life.live(sim);
+    ExpectConverged(sim);
+    EXPECT_EQ(sim.cluster.pods_ever().size(), life.pods);
+  }
 }
 
 bool IsSoak() {
@@ -55,7 +91,7 @@ bool IsSoak() {
 }
 
 // False: there is no such call.
-bool PlayKilled(size_t at, bool is_done) {
+bool PlayKilled(const Life& life, size_t at, bool is_done) {
   const testing::ScopedTrace trace(
       __FILE__, __LINE__,
       "killed at call " + std::to_string(at) + (is_done ? ", done" : ", not done"));
@@ -68,35 +104,37 @@ bool PlayKilled(size_t at, bool is_done) {
     was_killed = true;
     sim.RestartOperator();
   };
-  Live(sim);
+  life.live(sim);
   if (!was_killed) return false;
   ExpectConverged(sim);
-  EXPECT_EQ(sim.cluster.pods_ever().size(), kPodsOfALife);
+  EXPECT_EQ(sim.cluster.pods_ever().size(), life.pods);
   EXPECT_EQ(sim.workers.refused(), 0);
   return !testing::Test::HasFailure();
 }
 
 // Of the calls every second one, so that each is one of either; with JANUS_SOAK all for both.
-void KillAt(size_t first, bool is_done) {
+void KillAt(const Life& life, size_t first, bool is_done) {
   size_t at = IsSoak() ? 0 : first;
-  while (PlayKilled(at, is_done)) at += IsSoak() ? 1 : 2;
+  while (PlayKilled(life, at, is_done)) at += IsSoak() ? 1 : 2;
   std::printf("killed %s calls up to %zu\n", is_done ? "after" : "before", at);
-  EXPECT_GT(at, 60u);
+  EXPECT_GT(at, life.calls);
 }
 
 TEST(ReconcilerFaults, KilledBeforeACallItsSuccessorEndsWhereItWouldHave) {
-  KillAt(0, false);
+  KillAt(kOrdinary, 0, false);
+  KillAt(kScaled, 0, false);
 }
 
 TEST(ReconcilerFaults, KilledAfterACallItsSuccessorMakesNothingTwice) {
-  KillAt(1, true);
+  KillAt(kOrdinary, 1, true);
+  KillAt(kScaled, 1, true);
 }
 
-CallCounts PlayFaults(std::vector<FaultPlan> plans) {
+CallCounts PlayFaults(const Life& life, std::vector<FaultPlan> plans) {
   SimulatedService sim;
   FaultyApi api(sim.operator_client, std::move(plans), sim.timeline);
   sim.RestartOperator(&api);
-  Live(sim);
+  life.live(sim);
   // What only people can mend is tried again after five minutes, and a sweep refuses it up to four
   // times in a row.
   sim.Run(Seconds(1300));
@@ -111,14 +149,17 @@ TEST(ReconcilerFaults, WhateverEverySeventhCallComesToItConverges) {
     SCOPED_TRACE(fault.ToString());
     std::vector<FaultPlan> plans;
     for (size_t first = 3; first < 100; first += 7) plans.push_back({first, 1, fault});
-    EXPECT_GT(PlayFaults(std::move(plans)).failed, 5u);
+    EXPECT_GT(PlayFaults(kOrdinary, plans).failed, 5u);
+    EXPECT_GT(PlayFaults(kScaled, std::move(plans)).failed, 5u);
   }
 }
 
 TEST(ReconcilerFaults, WhateverCallFailsItConverges) {
   if (!IsSoak()) GTEST_SKIP() << "minutes: set JANUS_SOAK";
-  SweepFaults("reconciler", CallFaults(),
-              [](std::vector<FaultPlan> plans) { return PlayFaults(std::move(plans)); });
+  for (const Life& life : {kOrdinary, kScaled}) {
+    SweepFaults("reconciler", CallFaults(),
+                [&](std::vector<FaultPlan> plans) { return PlayFaults(life, std::move(plans)); });
+  }
 }
 
 }  // namespace

@@ -105,6 +105,19 @@ TEST_F(WatchesTest, APodThatChangesHandsWakesBothServices) {
   EXPECT_EQ(WokenUpTo("default/code"), (std::vector<std::string>{"default/chat", "default/code"}));
 }
 
+TEST_F(WatchesTest, WhoScalesARoleWakesItsService) {
+  Create(kRoleScalers,
+         "{apiVersion: serving.janus.dev/v1alpha1, kind: MoERoleScaler, metadata: {name: "
+         "chat-experts, namespace: default, labels: {serving.janus.dev/service: chat}}, spec: "
+         "{service: chat, role: experts, replicas: 2}}");
+  Begin("");
+  Patch(kRoleScalers, {"default", "chat-experts"}, "{spec: {replicas: 3}}", Subresource::kScale);
+  EXPECT_EQ(WokenUpTo("default/chat"), std::vector<std::string>{"default/chat"});
+  const std::optional<Node> kept = watches_->caches().scalers.Get({"default", "chat-experts"});
+  ASSERT_TRUE(kept);
+  EXPECT_EQ(IntegerAt(*kept, {"spec", "replicas"}), 3);
+}
+
 TEST_F(WatchesTest, OneNamespaceIsAllThatIsSeenOfMany) {
   const auto service = [](const std::string& name, const std::string& ns) {
     return "{apiVersion: v1, kind: Service, metadata: {name: " + name + ", namespace: " + ns +
