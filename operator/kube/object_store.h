@@ -65,6 +65,11 @@ class ObjectStore {
  public:
   explicit ObjectStore(ObjectStoreOptions options);
 
+  // What would be kept of an object.
+  Node Kept(Node object) const {
+    return options_.transform ? options_.transform(std::move(object)) : object;
+  }
+
   // Nothing: there is none.
   std::optional<Node> Get(const ObjectKey& key) const;
   // In the order of their keys.

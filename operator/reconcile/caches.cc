@@ -6,6 +6,10 @@
 namespace janus::control {
 
 const ObjectStore& Caches::Of(const Resource& resource) const {
+  if (&resource == &kMoEServices) return services;
+  if (&resource == &kTopologies) return topologies;
+  if (&resource == &kPods) return pods;
+  if (&resource == &kNodes) return nodes;
   if (&resource == &kServices) return endpoints;
   if (&resource == &kServiceAccounts) return accounts;
   if (&resource == &kDeployments) return deployments;

@@ -23,7 +23,7 @@ struct Caches {
   const ObjectStore& scalers;
   const ObjectStore& nodes;
 
-  // Of a child's resource (names.h); aborts for any other.
+  // Aborts for a resource that is none of these.
   const ObjectStore& Of(const Resource& resource) const;
 };
 

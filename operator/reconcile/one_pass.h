@@ -34,8 +34,12 @@ inline RoleSpec& SpecOf(MoEService& service, Role role) {
 
 // What is remembered of a service between its passes.
 struct Reconciler::Memory {
-  explicit Memory(std::string its_uid, ObjectApi& api, MemberCalls& calls)
-      : uid(std::move(its_uid)), epochs(api, calls) {}
+  Memory(std::string its_uid, const Caches& caches, ObjectApi& api, MemberCalls& calls)
+      : uid(std::move(its_uid)),
+        writes([&caches](const Resource& resource, Node object) {
+          return caches.Of(resource).Kept(std::move(object));
+        }),
+        epochs(api, calls) {}
 
   const std::string uid;
   OwnWrites writes;

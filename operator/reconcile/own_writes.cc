@@ -1,5 +1,8 @@
 #include "operator/reconcile/own_writes.h"
 
+#include "common/check.h"
+#include "operator/api/json.h"
+
 namespace janus::control {
 
 void OwnWrites::Wrote(const Resource& resource, const std::string& replaced, Node written,
@@ -7,13 +10,14 @@ void OwnWrites::Wrote(const Resource& resource, const std::string& replaced, Nod
   const std::string version(ResourceVersionOf(written));
   if (version == replaced) return;  // it changed nothing
   Written& entry = written_[KeyFor(resource, KeyOf(written))];
-  if (!replaced.empty() && ResourceVersionOf(entry.object) != replaced) {
+  if (!replaced.empty() && entry.version != replaced) {
     entry = Written();  // what we had written was overwritten by others
   }
   entry.resource = &resource;
   entry.is_made = entry.is_made || replaced.empty();
   if (!replaced.empty()) entry.overwritten.insert(replaced);
-  entry.object = std::move(written);
+  entry.version = version;
+  entry.object = WriteJson(keep_(resource, std::move(written)));
   entry.since = now;
 }
 
@@ -29,6 +33,12 @@ void OwnWrites::DoubtOlderThan(MonotonicTime time) {
   }
 }
 
+Node OwnWrites::ObjectOf(const Written& entry) const {
+  Result<Node> object = ParseJson(entry.object, "an object of ours");
+  JANUS_CHECK(object.ok(), object.status().message());
+  return *std::move(object);
+}
+
 std::optional<Node> OwnWrites::Newest(const Resource& resource, const ObjectKey& key,
                                       std::optional<Node> cached) {
   const auto found = written_.find(KeyFor(resource, key));
@@ -36,11 +46,13 @@ std::optional<Node> OwnWrites::Newest(const Resource& resource, const ObjectKey&
   const Written& entry = found->second;
   if (!cached) {
     // What the cache has shown and shows no more has gone.
-    if (entry.is_made) return entry.object;
+    if (entry.is_made) return ObjectOf(entry);
     written_.erase(found);
     return std::nullopt;
   }
-  if (entry.overwritten.contains(std::string(ResourceVersionOf(*cached)))) return entry.object;
+  if (entry.overwritten.contains(std::string(ResourceVersionOf(*cached)))) {
+    return ObjectOf(entry);
+  }
   written_.erase(found);
   return cached;
 }
@@ -54,7 +66,7 @@ std::vector<Node> OwnWrites::NewestOf(const Resource& resource, std::vector<Node
   }
   for (const auto& [key, entry] : written_) {
     if (key.first == resource.ToString() && entry.is_made && !shown.contains(key.second)) {
-      cached.push_back(entry.object);
+      cached.push_back(ObjectOf(entry));
     }
   }
   return cached;

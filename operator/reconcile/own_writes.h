@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -23,6 +24,10 @@ namespace janus::control {
 // for being equal alone. Confined.
 class OwnWrites {
  public:
+  // What of an object of that resource is remembered: what its cache keeps.
+  using Keep = std::function<Node(const Resource& resource, Node object)>;
+  explicit OwnWrites(Keep keep) : keep_(std::move(keep)) {}
+
   // `replaced`: the version it was written over; empty: it was made.
   void Wrote(const Resource& resource, const std::string& replaced, Node written,
              MonotonicTime now);
@@ -53,8 +58,10 @@ class OwnWrites {
 
  private:
   struct Written {
-    const Resource* resource;
-    Node object;
+    const Resource* resource = nullptr;
+    // As JSON, since there may be thousands, each for a moment: a tree takes ten times that.
+    std::string object;
+    std::string version;
     std::set<std::string> overwritten;  // versions since the cache was last believed
     bool is_made = false;               // the cache has not shown any version of it yet
     MonotonicTime since;
@@ -65,6 +72,9 @@ class OwnWrites {
     return {resource.ToString(), key};
   }
 
+  Node ObjectOf(const Written& entry) const;
+
+  const Keep keep_;
   std::map<Key, Written> written_;
   std::set<std::string> deleted_;  // uids
   std::set<Place> unresolved_;

@@ -26,7 +26,7 @@ Reconciler::Memory& Reconciler::MemoryOf(const ObjectKey& key, const std::string
   const MutexLock lock(mu_);
   std::unique_ptr<Memory>& memory = memories_[key];
   if (memory == nullptr || memory->uid != uid) {
-    old = std::exchange(memory, std::make_unique<Memory>(uid, api_, calls_));
+    old = std::exchange(memory, std::make_unique<Memory>(uid, caches_, api_, calls_));
   }
   return *memory;
 }

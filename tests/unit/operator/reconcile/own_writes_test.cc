@@ -20,13 +20,31 @@ Node Pod(const std::string& name, const std::string& version) {
                                       {"resourceVersion", Text(version)}})}});
 }
 
+Node KeepAll(const Resource&, Node object) {
+  return object;
+}
+
 std::string Newest(OwnWrites& writes, std::optional<Node> cached) {
   const auto node = writes.Newest(kPods, kA, std::move(cached));
   return node ? std::string(ResourceVersionOf(*node)) : "";
 }
 
+TEST(OwnWrites, RemembersWhatACacheKeeps) {
+  OwnWrites writes([](const Resource& resource, Node object) {
+    EXPECT_EQ(&resource, &kPods);
+    SetAt(object, {"spec"}, Node::Map());
+    return object;
+  });
+  Node pod = Pod("a", "5");
+  SetAt(pod, {"spec", "nodeName"}, Text("node-a"));
+  SetAt(pod, {"status", "count"}, Node::Integer(-7));
+  writes.Wrote(kPods, "", pod, kNow);
+  SetAt(pod, {"spec"}, Node::Map());
+  EXPECT_EQ(writes.Newest(kPods, kA, std::nullopt), pod);
+}
+
 TEST(OwnWrites, ACacheThatLagsIsReadAsWeWrote) {
-  OwnWrites writes;
+  OwnWrites writes(KeepAll);
   EXPECT_EQ(Newest(writes, Pod("a", "5")), "5");
   writes.Wrote(kPods, "5", Pod("a", "7"), kNow);
   EXPECT_EQ(Newest(writes, Pod("a", "5")), "7");
@@ -38,7 +56,7 @@ TEST(OwnWrites, ACacheThatLagsIsReadAsWeWrote) {
 }
 
 TEST(OwnWrites, WhatOthersWroteOverOursIsNotOurs) {
-  OwnWrites writes;
+  OwnWrites writes(KeepAll);
   writes.Wrote(kPods, "5", Pod("a", "7"), kNow);
   writes.Wrote(kPods, "9", Pod("a", "10"), kNow);
   EXPECT_EQ(Newest(writes, Pod("a", "9")), "10");
@@ -46,7 +64,7 @@ TEST(OwnWrites, WhatOthersWroteOverOursIsNotOurs) {
 }
 
 TEST(OwnWrites, WhatWeMadeIsThereBeforeTheCacheShowsIt) {
-  OwnWrites writes;
+  OwnWrites writes(KeepAll);
   writes.Wrote(kPods, "", Pod("a", "5"), kNow);
   EXPECT_EQ(Newest(writes, std::nullopt), "5");
   EXPECT_EQ(writes.NewestOf(kPods, {Pod("b", "1")}).size(), 2u);
@@ -56,7 +74,7 @@ TEST(OwnWrites, WhatWeMadeIsThereBeforeTheCacheShowsIt) {
 }
 
 TEST(OwnWrites, WhatWeMadeAndWroteOnIsStillOurs) {
-  OwnWrites writes;
+  OwnWrites writes(KeepAll);
   writes.Wrote(kPods, "", Pod("a", "5"), kNow);
   writes.Wrote(kPods, "5", Pod("a", "6"), kNow);
   EXPECT_EQ(Newest(writes, std::nullopt), "6");
@@ -64,13 +82,13 @@ TEST(OwnWrites, WhatWeMadeAndWroteOnIsStillOurs) {
 }
 
 TEST(OwnWrites, AWriteThatChangedNothingIsNone) {
-  OwnWrites writes;
+  OwnWrites writes(KeepAll);
   writes.Wrote(kPods, "5", Pod("a", "5"), kNow);
   EXPECT_EQ(Newest(writes, Pod("a", "5")), "5");
 }
 
 TEST(OwnWrites, WhatTheCacheDoesNotShowInTimeIsAskedFor) {
-  OwnWrites writes;
+  OwnWrites writes(KeepAll);
   writes.Wrote(kPods, "", Pod("a", "5"), kNow);
   writes.DoubtOlderThan(kNow);
   EXPECT_TRUE(writes.unresolved().empty());
@@ -85,7 +103,7 @@ TEST(OwnWrites, WhatTheCacheDoesNotShowInTimeIsAskedFor) {
 }
 
 TEST(OwnWrites, ADeletionIsRememberedAsLongAsTheObjectIsShown) {
-  OwnWrites writes;
+  OwnWrites writes(KeepAll);
   writes.Deleted("u-a");
   writes.ForgetDeleted({"u-a", "u-b"});
   EXPECT_TRUE(writes.IsDeleted("u-a"));
