@@ -228,9 +228,7 @@ def measure(folder):
         log = FOLDER / "log" / "audit.log"
         before = log.stat().st_size
         apply(part, SERVICES, operator)
-        memory[SERVICES] = operator.resident()
-        line("memory", resident_bytes=memory,
-             bytes_per_service=round((memory[SERVICES] - memory[part]) / (SERVICES - part)))
+        peak = operator.resident()
         line("passes", p50_seconds_at_most=operator.quantile(0.5), p99_seconds_at_most=operator.quantile(0.99))
         ours = creation_seconds(log, before)
         objects = written_by_us({f"chat-{i}" for i in range(part, SERVICES)})
@@ -244,6 +242,9 @@ def measure(folder):
         except subprocess.TimeoutExpired:
             pass
         idle = operator.requests() - first
+        memory[SERVICES] = operator.resident()
+        line("memory", resident_bytes=memory, just_after_creation=peak,
+             bytes_per_service=round((memory[SERVICES] - memory[0]) / SERVICES))
         line("idle", seconds=round(time.monotonic() - begun), requests=idle,
              requests_per_second_per_service=idle / SERVICES / (time.monotonic() - begun))
     finally:
