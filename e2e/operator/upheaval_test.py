@@ -73,10 +73,11 @@ class UpheavalTest(OperatorCase):
         self.kubectl("-n", "kube-node-lease", "delete", "lease", node, "--ignore-not-found", namespaced=False)
         since = (datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(seconds=90)).strftime(
             "%Y-%m-%dT%H:%M:%SZ")
-        self.kubectl("patch", "node", node, "--subresource=status", "--type=strategic", namespaced=False, "-p",
-                     json.dumps({"status": {"conditions": [{
-                         "type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown",
-                         "message": "no news", "lastTransitionTime": since, "lastHeartbeatTime": since}]}}))
+        unheard = {"status": {"conditions": [{
+            "type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "message": "no news",
+            "lastTransitionTime": since, "lastHeartbeatTime": since}]}}
+        self.kubectl("patch", "node", node, "--subresource=status", "--type=strategic", "-p", json.dumps(unheard),
+                     namespaced=False)
         self.await_without(node, 1, 3)
 
     def test_asleep_awake_and_gone_it_leaves_nothing_behind(self):
