@@ -82,6 +82,9 @@ std::shared_ptr<grpc::ChannelCredentials> MutualTlsChannel(
   options.set_certificate_provider(own);
   options.set_verify_server_certs(false);
   options.set_check_call_host(false);
+  // Without any gRPC takes the machine's own, and dials nobody where there are none, as in an image
+  // that holds nothing but a program.
+  options.watch_root_certs();
   Fill(std::move(rules), options);
   return tls::TlsCredentials(options);
 }
@@ -90,7 +93,9 @@ std::shared_ptr<grpc::ChannelCredentials> MutualTlsChannel(const std::string& ce
                                                            const std::string& key_pem,
                                                            PeerRules rules) {
   const tls::IdentityKeyCertPair pair{key_pem, certificate_pem};
-  return MutualTlsChannel(std::make_shared<tls::StaticDataCertificateProvider>(std::vector{pair}),
+  const Result<std::shared_ptr<const TrustBundle>> bundle = rules.bundle();
+  return MutualTlsChannel(std::make_shared<tls::StaticDataCertificateProvider>(
+                              bundle.ok() ? (*bundle)->text() : "", std::vector{pair}),
                           std::move(rules));
 }
 

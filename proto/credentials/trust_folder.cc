@@ -75,7 +75,7 @@ Result<std::shared_ptr<const TrustFolder>> TrustFolder::Open(const std::string& 
   out->identity_ = own.identity;
   out->bundle_ = std::move(bundle);
   out->own_ = std::make_shared<grpc::experimental::FileWatcherCertificateProvider>(
-      key_path, certificate_path, kLookEverySeconds);
+      key_path, certificate_path, folder + "/ca.crt", kLookEverySeconds);
   out->clock_ = &clock;
   out->refusals_ = &refusals;
   return std::shared_ptr<const TrustFolder>(std::move(out));
