@@ -291,6 +291,8 @@ StatusChange Compare(const Node& before, const Node& after) {
   }
   for (const Role role : {Role::kAttention, Role::kExperts}) {
     if (LastPodId(before, role) != LastPodId(after, role)) return StatusChange::kNow;
+    // A decision: people are told of it, and a pause or a want of room keeps it.
+    if (DesiredInstances(before, role) != DesiredInstances(after, role)) return StatusChange::kNow;
   }
   return StatusChange::kNumbers;
 }

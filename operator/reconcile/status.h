@@ -114,8 +114,8 @@ bool IsBound(const Finding& limit);
 Node WithStatus(const Node& service, const ServiceSeen& seen);
 
 // Whether `after`'s status is to be written over `before`'s: now, when a condition's status or
-// reason, the observed generation, or what the operator itself remembers (ids, image) differ; as
-// numbers, which can wait, when anything else does.
+// reason, the observed generation, a role's desired count, or what the operator itself remembers
+// (ids, image) differ; as numbers, which can wait, when anything else does.
 enum class StatusChange { kNone, kNumbers, kNow };
 StatusChange Compare(const Node& before, const Node& after);
 

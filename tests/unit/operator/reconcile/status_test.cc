@@ -217,6 +217,7 @@ TEST(Compare, TellsWhatMustBeWrittenFromWhatCanWait) {
   EXPECT_EQ(changed([](ServiceSeen& s) { s.worker_image = "b"; }), StatusChange::kNow);
   EXPECT_EQ(changed([](ServiceSeen& s) { s.restarted_at = "b"; }), StatusChange::kNow);
   EXPECT_EQ(changed([](ServiceSeen& s) { s.experts.last_pod_id = 9; }), StatusChange::kNow);
+  EXPECT_EQ(changed([](ServiceSeen& s) { s.experts.desired = 9; }), StatusChange::kNow);
 }
 
 TEST(LastPodId, IsKeptPerRole) {
