@@ -281,6 +281,8 @@ class ChartTest(ClusterCase):
         user = f'"username":"system:serviceaccount:{self.namespace}:janus-operator"'
         with open(self.state / "log" / "audit.log", encoding="utf-8") as log:
             for line in log:
+                if not line.endswith("\n"):
+                    break  # it is being written
                 if user in line:
                     yield json.loads(line)
 
