@@ -136,7 +136,7 @@ def creation_seconds(log_file, offset):
     with open(log_file, encoding="utf-8") as log:
         log.seek(offset)
         for line in log:
-            if '"verb":"create"' not in line or '"userAgent":"janus-operator/' not in line:
+            if not line.endswith("\n") or '"verb":"create"' not in line or '"userAgent":"janus-operator/' not in line:
                 continue
             entry = json.loads(line)
             if not times or entry["objectRef"]["resource"] == "pods":

@@ -150,8 +150,8 @@ class InstallTest(ClusterCase):
 
     def audited(self):
         with open(self.state / "log" / "audit.log", encoding="utf-8") as log:
-            return [entry for entry in map(json.loads, log)
-                    if entry.get("responseStatus", {}).get("code", 0) in (200, 201)]
+            written = [json.loads(line) for line in log if line.endswith("\n")]
+        return [entry for entry in written if entry.get("responseStatus", {}).get("code", 0) in (200, 201)]
 
     def print_share(self, applied, answered):
         """What of it was the operator's, by the server's log."""
