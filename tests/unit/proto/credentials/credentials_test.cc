@@ -31,7 +31,7 @@ class Control final : public v1::Control::Service {
   }
   grpc::Status WatchTopology(grpc::ServerContext* context, const v1::GetTopologyRequest*,
                              grpc::ServerWriter<v1::GetTopologyReply>* writer) override {
-    for (int i = 0; !context->IsCancelled() && writer->Write({}); ++i) {
+    while (!context->IsCancelled() && writer->Write({})) {
       const MutexLock lock(mu_);
       steps_.WaitUntil(mu_, MonotonicClock::now() + std::chrono::milliseconds(1));
     }
