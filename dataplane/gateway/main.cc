@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <cstdio>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <stop_token>
 #include <thread>
@@ -97,6 +98,7 @@ Status Run(GatewayOptions options, StopSignals& stop) {
   MemoryBudget memory(options.memory_bytes, metrics.memory);
   metrics.memory_limit.Set(static_cast<double>(options.memory_bytes));
   RefusalCounts refusals(registry);
+  std::optional<HandshakeCounter> handshakes;
   std::shared_ptr<grpc::ChannelCredentials> credentials;
   if (!options.trust.empty()) {
     JANUS_ASSIGN_OR_RETURN(const std::shared_ptr<const TrustFolder> trust,
@@ -106,7 +108,7 @@ Status Run(GatewayOptions options, StopSignals& stop) {
                              ", which is no gateway");
     }
     log.Info("mutual TLS", {{"identity", ToUri(trust->identity())}});
-    CountHandshakes(refusals, log);
+    handshakes.emplace(refusals, log);
     credentials = trust->Channel();
   }
   AttentionPool pool({.gateway_id = NewGatewayId(),

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <limits>
 #include <memory>
+#include <optional>
 
 #include "common/exposition/metrics_text.h"
 #include "common/stop_signals.h"
@@ -46,6 +47,7 @@ int Run(const WorkerFlags& flags, StopSignals& stop) {
   }
   MetricRegistry registry;
   RefusalCounts refusals(registry);
+  std::optional<HandshakeCounter> handshakes;
   std::shared_ptr<const TrustFolder> trust;
   if (!flags.trust.empty()) {
     auto opened = TrustFolder::Open(flags.trust, clock, refusals);
@@ -60,7 +62,7 @@ int Run(const WorkerFlags& flags, StopSignals& stop) {
     }
     trust = *std::move(opened);
     log.Info("mutual TLS", {{"identity", ToUri(trust->identity())}});
-    CountHandshakes(refusals, log);
+    handshakes.emplace(refusals, log);
   }
   Worker worker(flags, clock, log, [&](const Status& status) {
     log.Error("the epoch has ended; requests are held for the next", {{"error", status.message()}});

@@ -60,7 +60,6 @@ class Tokens final : public v1::Tokens::Service {
 class CredentialsTest : public testing::Test {
  protected:
   CredentialsTest() {
-    CountHandshakes(refusals_, Logger());
     own_.Put(LeafOf(authority_, kChat + "/attention", now()), bundle_);
     trust_ = TrustFolder::Open(own_.path(), clock_, refusals_).value();
     grpc::ServerBuilder builder;
@@ -104,8 +103,8 @@ class CredentialsTest : public testing::Test {
 
   FakeClock clock_;
   MetricRegistry registry_;
-  // gRPC's log of the process counts with it to the end.
-  RefusalCounts& refusals_ = *new RefusalCounts(registry_);
+  RefusalCounts refusals_{registry_};
+  HandshakeCounter handshakes_{refusals_, Logger()};
   const KeyPair authority_ = AuthorityOf(kChat, now());
   const KeyPair operators_ = AuthorityOf(kOperator, now());
   const std::string bundle_ = authority_.certificate + operators_.certificate;
