@@ -20,9 +20,8 @@ constexpr std::chrono::seconds kAnswer{30};
 class Question final : public ModelQuestion {
  public:
   Question(const std::string& service_uid, const std::string& address,
-           std::shared_ptr<grpc::ChannelCredentials> credentials, ModelQuestions::Wake wake)
-      : wake_(std::move(wake)),
-        stub_(v1::Control::NewStub(DialInstance(address, std::move(credentials)))) {
+           const std::shared_ptr<grpc::ChannelCredentials>& credentials, ModelQuestions::Wake wake)
+      : wake_(std::move(wake)), stub_(v1::Control::NewStub(DialInstance(address, credentials))) {
     request_.set_service_uid(service_uid);
     context_.set_deadline(std::chrono::system_clock::now() + kAnswer);
     stub_->async()->DescribeModel(&context_, &request_, &reply_,
