@@ -60,8 +60,7 @@ Status Lasting::Fits(const v1::WorkerConfig& other, const SequenceRoom& other_ro
   if (ForLife(other) != config) {
     return FailedPrecondition(
         "dtype, kv_block_size, isa and debug_logits_hash are not those of the epoch that is "
-        "served; "
-        "a change of them takes new workers");
+        "served; a change of them takes new workers");
   }
   if (attention != nullptr && other_room != room) {
     return FailedPrecondition("this instance has " + ToText(room) + "; " + ToText(other_room) +

@@ -116,16 +116,14 @@ ApiResult<ServiceCertificates> CertificateKeeper::Keep(ObjectApi& api,
   if (!issued.ok()) return std::move(issued).error();
 
   const KeyPair& caller = own->Find(PeerRole::kOperator)->pair;
-  Result<std::shared_ptr<const TrustBundle>> bundle = TrustBundle::Parse(issued->Bundle());
-  if (!bundle.ok()) return LocalError(bundle.status());
-  {
+  const std::string trusted = issued->Bundle();
+  // What peers prove is judged by the newest bundle; a connection that is dialled anew takes a few
+  // milliseconds, so every change counts as one.
+  if (!IsKnown(service.uid, caller, trusted)) {
+    Result<std::shared_ptr<const TrustBundle>> bundle = TrustBundle::Parse(trusted);
+    if (!bundle.ok()) return LocalError(bundle.status());
     const MutexLock lock(mu_);
-    std::optional<CallerCertificates>& known = callers_[service.uid];
-    // What peers prove is judged by the newest bundle; a connection that is dialled anew takes a
-    // few milliseconds, so every change counts as one.
-    if (!known || known->own != caller || known->bundle->text() != (*bundle)->text()) {
-      known = CallerCertificates{caller, *bundle, authority, ++versions_};
-    }
+    callers_[service.uid] = CallerCertificates{caller, *std::move(bundle), authority, ++versions_};
   }
   ServiceCertificates out;
   out.bundle = issued->Bundle() + own->Bundle();
@@ -133,6 +131,14 @@ ApiResult<ServiceCertificates> CertificateKeeper::Keep(ObjectApi& api,
                       NextIssue(*own, options_.lifetimes, now));
   out.issued = *std::move(issued);
   return out;
+}
+
+bool CertificateKeeper::IsKnown(const std::string& uid, const KeyPair& caller,
+                                const std::string& bundle) const {
+  const MutexLock lock(mu_);
+  const auto found = callers_.find(uid);
+  return found != callers_.end() && found->second && found->second->own == caller &&
+         found->second->bundle->text() == bundle;
 }
 
 void CertificateKeeper::Without(const std::string& uid) {

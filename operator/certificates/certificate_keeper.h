@@ -76,6 +76,8 @@ class CertificateKeeper {
     Node object JANUS_GUARDED_BY(mu);  // the Secret as it was last seen; null: there is none
   };
   std::shared_ptr<Entry> EntryOf(const std::string& name);
+  // Whether that service's workers are called with these already.
+  bool IsKnown(const std::string& uid, const KeyPair& caller, const std::string& bundle) const;
   ApiResult<Issued> KeepOne(ObjectApi& api, const std::string& name, const std::string& uri,
                             const std::map<std::string, std::string>& labels,
                             const std::vector<PeerRole>& roles, WallTime now,

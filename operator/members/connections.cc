@@ -20,7 +20,7 @@ Connections::Relay Connections::Choose(std::span<const std::string> addresses,
                             JANUS_REQUIRES(mu_) { return failed(a) < failed(b); });
   Entry& entry = entries_[chosen];
   if (entry.stub == nullptr || entry.version != security.version) {
-    entry.stub = v1::Control::NewStub(DialInstance(chosen, security.credentials));
+    entry.stub = v1::Control::NewStub(DialInstance(chosen, security.Credentials()));
     entry.version = security.version;
   }
   entry.used = ++clock_;

@@ -27,8 +27,13 @@ class Connections {
 
   // How a service's workers are called. Another version: connections of before are let go.
   struct Security {
-    std::shared_ptr<grpc::ChannelCredentials> credentials;  // null: plain text
+    std::function<std::shared_ptr<grpc::ChannelCredentials>()> make;  // null: plain text
     uint64_t version = 0;
+
+    // For a connection that is dialled now.
+    std::shared_ptr<grpc::ChannelCredentials> Credentials() const {
+      return make ? make() : nullptr;
+    }
   };
   using SecurityOf = std::function<Security(const std::string& service_uid)>;
 

@@ -71,7 +71,7 @@ std::unique_ptr<ModelQuestion> GrpcModelQuestions::Ask(const std::string& servic
                                                        const std::string& address, Wake wake) {
   const Connections::Security security =
       security_ ? security_(service_uid) : Connections::Security{};
-  return std::make_unique<Question>(service_uid, address, security.credentials, std::move(wake));
+  return std::make_unique<Question>(service_uid, address, security.Credentials(), std::move(wake));
 }
 
 }  // namespace janus::control

@@ -1,7 +1,6 @@
 #include "operator/members/member_security.h"
 
 #include <optional>
-#include <utility>
 
 #include "proto/credentials/peers.h"
 
@@ -18,14 +17,14 @@ Connections::SecurityOf MemberSecurity(const CertificateKeeper& certificates, co
       rules.bundle = [status = known.status()] {
         return Result<std::shared_ptr<const TrustBundle>>(status);
       };
-      return {MutualTlsChannel("", "", std::move(rules)), 0};
+      return {[rules] { return MutualTlsChannel("", "", rules); }, 0};
     }
     const CallerCertificates& caller = **known;
     rules.bundle = [bundle = caller.bundle] {
       return Result<std::shared_ptr<const TrustBundle>>(bundle);
     };
     rules.authority = caller.authority;
-    return {MutualTlsChannel(caller.own.certificate, caller.own.key, std::move(rules)),
+    return {[rules, own = caller.own] { return MutualTlsChannel(own.certificate, own.key, rules); },
             caller.version};
   };
 }
