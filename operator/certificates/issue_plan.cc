@@ -63,7 +63,7 @@ std::string Issued::Bundle() const {
 }
 
 IssuePlan PlanIssue(const Issued& issued, const std::vector<PeerRole>& roles,
-                    const Lifetimes& lifetimes, WallTime now) {
+                    const Lifetimes& lifetimes, WallTime now, bool is_heard) {
   IssuePlan plan;
   std::vector<const IssuedAuthority*> left;
   for (const IssuedAuthority& one : issued.authorities) {
@@ -76,8 +76,13 @@ IssuePlan PlanIssue(const Issued& issued, const std::vector<PeerRole>& roles,
   plan.makes_authority = left.empty() || RenewalOf(left.back()->made, left.back()->expires) <= now;
   // The newest that every machine has had the time to hear of; where there is none (at the very
   // beginning, or after a sleep of months), the oldest.
+  const auto has_signed = [&](const IssuedAuthority& one) {
+    return std::any_of(issued.leaves.begin(), issued.leaves.end(),
+                       [&](const IssuedLeaf& leaf) { return leaf.issuer == one.id; });
+  };
   for (const IssuedAuthority* const one : left) {
-    if (!plan.signer || Add(one->made, lifetimes.spread) <= now) plan.signer = one->id;
+    const bool may_sign = (is_heard && Add(one->made, lifetimes.spread) <= now) || has_signed(*one);
+    if (!plan.signer || may_sign) plan.signer = one->id;
   }
   for (const PeerRole role : roles) {
     const IssuedLeaf* const leaf = issued.Find(role);

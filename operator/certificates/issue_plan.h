@@ -58,8 +58,10 @@ struct IssuePlan {
   bool is_empty() const { return dropped.empty() && !makes_authority && leaves.empty(); }
 };
 
+// `is_heard`: everybody's ca.crt, as far as it is known, has had all authorities for `spread`;
+// until then no other one signs than those whose leaves are there.
 IssuePlan PlanIssue(const Issued& issued, const std::vector<PeerRole>& roles,
-                    const Lifetimes& lifetimes, WallTime now);
+                    const Lifetimes& lifetimes, WallTime now, bool is_heard = true);
 
 // The next time at which PlanIssue has something to do, if nothing else happens.
 WallTime NextIssue(const Issued& issued, const Lifetimes& lifetimes, WallTime now);

@@ -54,8 +54,12 @@ struct Reconciler::Memory {
   struct AppliedSecret {
     uint64_t content = 0;
     MonotonicTime at;
+    WallTime expires;          // its certificate
+    uint64_t authorities = 0;  // its ca.crt
+    MonotonicTime authorities_since;
   };
-  std::map<PeerRole, AppliedSecret> secrets;
+  std::map<PeerRole, AppliedSecret> secrets;  // as far as this process knows
+  uint64_t authorities = 0;                   // what all of them should hold
   EpochDriver epochs;
   uint64_t moved_mark = 0;  // of what moves while a service comes up; another one is progress
   std::optional<WallTime> moved;
@@ -117,16 +121,20 @@ class Reconciler::OnePass {
   // one_pass_pods.cc
   void PlanRole(RolePass& role);
   void WriteAllChildren();
-  void MakeAllPods();
+  void MakeAllPods(const std::array<bool, 2>& may_start);
   void MarkAndRemove();
 
   // one_pass_certificates.cc
   struct Certified {
-    bool can_call = true;   // the service's workers, by us
-    bool can_start = true;  // what pods mount is there
+    bool can_call = true;  // the service's workers, by us
+    // By role: what its pods mount is there, and valid.
+    std::array<bool, 2> can_start{true, true};
   };
   Certified KeepCertificates();
-  bool ApplySecret(const ServiceCertificates& kept, const IssuedLeaf& leaf);
+  Certified GoOnWithWhatIsThere();
+  bool HaveAllHeard(Seconds spread) const;
+  void ApplySecret(const ServiceCertificates& kept, const IssuedLeaf& leaf);
+  void CertificatesRefused(const ApiError& error, const std::string& doing);
 
   // one_pass_topology.cc
   enum class Answers { kYes, kNotYet, kNo };
@@ -167,6 +175,7 @@ class Reconciler::OnePass {
   Finding invalid_;
   Finding capacity_;
   Finding awaited_;
+  Finding uncertified_;  // certificates that are due and could not be written
   std::string worker_image_;
   std::string restarted_at_;
   bool has_workers_ = false;  // whom a planner could ask

@@ -123,6 +123,18 @@ TEST_F(IssuePlanTest, ALeafEndsWithItsAuthority) {
   EXPECT_EQ(issued_.Find(PeerRole::kGateway)->expires, issued_.authorities[0].expires);
 }
 
+TEST_F(IssuePlanTest, AnAuthorityThatNotEverybodyHasHeardOfSignsNothing) {
+  Look();
+  now_ += 244 * kDay;
+  ASSERT_TRUE(Look().makes_authority);
+  now_ += kDay;
+  EXPECT_TRUE(PlanIssue(issued_, kRoles, lifetimes_, now_, false).is_empty());
+  ASSERT_EQ(Look().leaves, kRoles);
+  EXPECT_EQ(issued_.leaves[0].issuer, issued_.authorities[1].id);
+  // Who does not know what has been heard does not turn back.
+  EXPECT_TRUE(PlanIssue(issued_, kRoles, lifetimes_, now_, false).is_empty());
+}
+
 TEST_F(IssuePlanTest, WhatIsWrittenIsReadAgain) {
   Look();
   const Result<Issued> read = ReadIssued(WriteIssued(issued_));

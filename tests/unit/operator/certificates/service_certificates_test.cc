@@ -2,56 +2,19 @@
 
 #include <set>
 
-#include "operator/certificates/certificate_keeper.h"
 #include "operator/kube/base64.h"
 #include "operator/reconcile/pod_template.h"
 #include "tests/support/contains.h"
-#include "tests/support/reconcile/simulated_service.h"
+#include "tests/support/reconcile/certified_service.h"
 
 namespace janus::control {
 namespace {
 
 const CallLimits kLimits;
-const std::string kChat = ServiceAuthority("cluster.local", "default", "demo");
-
-// A service whose operator issues certificates in the namespace "janus", for a short life.
-struct Certified : SimulatedService {
-  Certified() {
-    CertificateOptions certificates;
-    certificates.ns = "janus";
-    certificates.lifetimes.authority = Seconds(600);
-    certificates.lifetimes.leaf = Seconds(120);
-    certificates.lifetimes.spread = Seconds(60);
-    keeper.emplace(certificates);
-    Node ns = Node::Map();
-    SetAt(ns, {"apiVersion"}, Node::String("v1"));
-    SetAt(ns, {"kind"}, Node::String("Namespace"));
-    SetAt(ns, {"metadata", "name"}, Node::String("janus"));
-    const Resource namespaces{"", "v1", "namespaces", "Namespace", false};
-    EXPECT_TRUE(user.Create(namespaces, ns, {}, kLimits).ok());
-    options.certificates = &*keeper;
-    options.defaults.certificates = true;
-    RestartOperator();
-  }
-  std::string Field(const std::string& role, const std::string& name) {
-    const std::optional<Node> secret = Get(kSecrets, TlsSecretName("demo", role));
-    if (!secret) return "";
-    return DecodeBase64(TextAt(*secret, {"data", name})).value();
-  }
-  PeerVerdict Judge(const std::string& role, const std::string& bundle) {
-    return TrustBundle::Parse(bundle).value()->Judge(Field(role, "tls.crt"), timeline.WallNow());
-  }
-  size_t Authorities() {
-    ListOptions all;
-    all.selection.namespace_ = "janus";
-    return user.List(kSecrets, all, kLimits).value().items.size();
-  }
-  std::string Uid() { return std::string(UidOf(Service())); }
-  std::optional<CertificateKeeper> keeper;
-};
+const std::string kDemo = ServiceAuthority("cluster.local", "default", "demo");
 
 TEST(ServiceCertificates, EveryRoleHasItsSecretBeforeItsPods) {
-  Certified sim;
+  CertifiedDemo sim;
   sim.on_step = [&] {
     for (const Node& pod : sim.List(kPods)) {
       const std::string role(TextAt(pod, {"metadata", "labels", kRoleLabel}));
@@ -64,7 +27,7 @@ TEST(ServiceCertificates, EveryRoleHasItsSecretBeforeItsPods) {
     const std::string name(ToString(role));
     const PeerVerdict verdict = sim.Judge(name, sim.Field(name, "ca.crt"));
     EXPECT_TRUE(verdict.is_accepted) << verdict.message;
-    EXPECT_EQ(verdict.identity, (Identity{kChat, role}));
+    EXPECT_EQ(verdict.identity, (Identity{kDemo, role}));
     EXPECT_TRUE(CheckKeyPair(sim.Field(name, "tls.crt"), sim.Field(name, "tls.key")).ok());
     const Node secret = *sim.Get(kSecrets, TlsSecretName("demo", name));
     EXPECT_TRUE(IsControlledBy(secret, sim.Uid()));
@@ -80,7 +43,7 @@ TEST(ServiceCertificates, EveryRoleHasItsSecretBeforeItsPods) {
   EXPECT_EQ(sim.Authorities(), 2u) << "the operator's, and the service's";
   const auto calls = sim.keeper->ForCalls(sim.Uid());
   ASSERT_TRUE(calls.ok() && *calls);
-  EXPECT_EQ((*calls)->authority, kChat);
+  EXPECT_EQ((*calls)->authority, kDemo);
   EXPECT_TRUE((*calls)
                   ->bundle->Judge(sim.Field("attention", "tls.crt"), sim.timeline.WallNow())
                   .is_accepted);
@@ -94,7 +57,7 @@ TEST(ServiceCertificates, EveryRoleHasItsSecretBeforeItsPods) {
 }
 
 TEST(ServiceCertificates, AreRenewedAndANewAuthorityIsEverywhereBeforeItsFirstLeaf) {
-  Certified sim;
+  CertifiedDemo sim;
   sim.Apply(1, 2);
   sim.RunUntil("Ready");
   std::set<std::string> leaves, bundles;
@@ -119,7 +82,7 @@ TEST(ServiceCertificates, AreRenewedAndANewAuthorityIsEverywhereBeforeItsFirstLe
 }
 
 TEST(ServiceCertificates, AnotherProcessGoesOnWithWhatIsThere) {
-  Certified sim;
+  CertifiedDemo sim;
   sim.Apply(1, 1);
   sim.RunUntil("Ready");
   const std::string before = sim.Field("gateway", "tls.crt");
@@ -130,8 +93,18 @@ TEST(ServiceCertificates, AnotherProcessGoesOnWithWhatIsThere) {
   EXPECT_EQ(sim.Field("gateway", "tls.crt"), before);
 }
 
+TEST(ServiceCertificates, ThatAreDeletedAreThereAgainWithinAnHour) {
+  CertifiedDemo sim(std::chrono::hours(1000), std::chrono::hours(100));
+  sim.Apply(1, 1);
+  sim.RunUntil("Ready");
+  const std::string before = sim.Field("gateway", "tls.crt");
+  ASSERT_TRUE(sim.user.Delete(kSecrets, {"default", "demo-gateway-tls"}, {}, kLimits).ok());
+  sim.Run(Seconds(3610));
+  EXPECT_EQ(sim.Field("gateway", "tls.crt"), before);
+}
+
 TEST(ServiceCertificates, GoWithTheService) {
-  Certified sim;
+  CertifiedDemo sim;
   sim.Apply(1, 1);
   sim.RunUntil("Ready");
   sim.Delete();
@@ -141,7 +114,7 @@ TEST(ServiceCertificates, GoWithTheService) {
 }
 
 TEST(ServiceCertificates, OfAServiceThatWentWhileNobodyLedAreSweptAway) {
-  Certified sim;
+  CertifiedDemo sim;
   sim.Apply(1, 1);
   sim.RunUntil("Ready");
   ASSERT_TRUE(sim.user.Delete(kMoEServices, {"default", "demo"}, {}, kLimits).ok());
@@ -153,7 +126,7 @@ TEST(ServiceCertificates, OfAServiceThatWentWhileNobodyLedAreSweptAway) {
 }
 
 TEST(ServiceCertificates, ASecretOfSomebodyElseIsLeftAlone) {
-  Certified sim;
+  CertifiedDemo sim;
   Node theirs = Node::Map();
   SetAt(theirs, {"apiVersion"}, Node::String("v1"));
   SetAt(theirs, {"kind"}, Node::String("Secret"));
@@ -170,7 +143,7 @@ TEST(ServiceCertificates, ASecretOfSomebodyElseIsLeftAlone) {
 }
 
 TEST(ServiceCertificates, WithoutTlsThereAreNoneAndStatusSaysSo) {
-  Certified sim;
+  CertifiedDemo sim;
   sim.Apply(1, 1, "  security: {tls: Disabled}\n");
   sim.RunUntil("Ready");
   EXPECT_EQ(sim.Authorities(), 0u);
