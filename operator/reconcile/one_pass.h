@@ -108,6 +108,7 @@ class Reconciler::OnePass {
   void CheckSpec();
   void PinImage();
   void LookForWorkers();
+  void HoldTls();
   std::optional<SequenceRoom> HeldRoom();
   void HoldCommitted();
   void Plan();
@@ -175,6 +176,7 @@ class Reconciler::OnePass {
   Finding invalid_;
   Finding capacity_;
   Finding awaited_;
+  Finding held_tls_;     // the spec's security.tls is another than the pods'
   Finding uncertified_;  // certificates that are due and could not be written
   std::string worker_image_;
   std::string restarted_at_;

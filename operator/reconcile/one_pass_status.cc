@@ -87,6 +87,7 @@ ServiceSeen Reconciler::OnePass::Seen() {
       seen.refused = {trouble.reason, trouble.message};
     }
   }
+  if (!seen.invalid) seen.invalid = held_tls_;
   if (!seen.refused) seen.refused = uncertified_;
   if (planned_) {
     seen.plan = planned_->plan;
