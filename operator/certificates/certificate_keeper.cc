@@ -78,7 +78,7 @@ std::optional<ApiError> CertificateKeeper::ReadOne(ObjectApi& api, const ObjectK
 ApiResult<CertificateKeeper::Kept> CertificateKeeper::KeepOne(
     ObjectApi& api, const std::string& name, const std::string& uri,
     const std::map<std::string, std::string>& labels, const std::vector<PeerRole>& roles,
-    bool is_heard, WallTime now, const CallLimits& limits) {
+    const IssueCircumstances& circumstances, WallTime now, const CallLimits& limits) {
   const std::shared_ptr<Entry> entry = EntryOf(name);
   const MutexLock lock(entry->mu);
   const ObjectKey key{options_.ns, name};
@@ -88,7 +88,7 @@ ApiResult<CertificateKeeper::Kept> CertificateKeeper::KeepOne(
       return Kept{*entry->issued, std::move(unread)};
     }
   }
-  const IssuePlan plan = PlanIssue(*entry->issued, roles, options_.lifetimes, now, is_heard);
+  const IssuePlan plan = PlanIssue(*entry->issued, roles, options_.lifetimes, now, circumstances);
   if (plan.is_empty()) return Kept{*entry->issued, std::nullopt};
   Result<Issued> next = Issue(*entry->issued, plan, uri, options_.lifetimes, now);
   if (!next.ok()) return Kept{*entry->issued, LocalError(next.status())};
@@ -109,12 +109,11 @@ ApiResult<CertificateKeeper::Kept> CertificateKeeper::KeepOne(
 
 ApiResult<ServiceCertificates> CertificateKeeper::Keep(ObjectApi& api,
                                                        const CertifiedService& service,
-                                                       bool is_heard, WallTime now,
-                                                       const CallLimits& limits) {
+                                                       WallTime now, const CallLimits& limits) {
   ApiResult<Kept> own =
       KeepOne(api, kOperatorSecret, OperatorAuthority(options_.trust_domain, options_.ns),
               {{std::string(kAuthorityLabel), "operator"}}, {PeerRole::kOperator},
-              HaveAllHeard(service.uid, is_heard), now, limits);
+              OfAll(service.uid, service.circumstances), now, limits);
   if (!own.ok()) return std::move(own).error();
   const IssuedLeaf* const caller = own->issued.Find(PeerRole::kOperator);
   if (caller == nullptr) return *std::move(own->refused);
@@ -126,7 +125,7 @@ ApiResult<ServiceCertificates> CertificateKeeper::Keep(ObjectApi& api,
                                   {std::string(kOfNamespace), service.key.namespace_},
                                   {std::string(kOfService), service.key.name}},
                                  {PeerRole::kGateway, PeerRole::kAttention, PeerRole::kExperts},
-                                 is_heard, now, limits);
+                                 service.circumstances, now, limits);
   if (!kept.ok()) return std::move(kept).error();
   Issued& issued = kept->issued;
   if (issued.leaves.empty()) return *std::move(kept->refused);
@@ -151,10 +150,15 @@ ApiResult<ServiceCertificates> CertificateKeeper::Keep(ObjectApi& api,
   return out;
 }
 
-bool CertificateKeeper::HaveAllHeard(const std::string& uid, bool is_heard) {
+IssueCircumstances CertificateKeeper::OfAll(const std::string& uid, const IssueCircumstances& one) {
   const MutexLock lock(mu_);
-  heard_[uid] = is_heard;
-  return std::all_of(heard_.begin(), heard_.end(), [](const auto& one) { return one.second; });
+  heard_[uid] = one;
+  IssueCircumstances all;
+  for (const auto& [service, its] : heard_) {
+    all.is_heard = all.is_heard && its.is_heard;
+    all.is_shown = all.is_shown && its.is_shown;
+  }
+  return all;
 }
 
 bool CertificateKeeper::IsKnown(const std::string& uid, const KeyPair& caller,

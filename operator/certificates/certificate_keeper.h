@@ -25,6 +25,9 @@ struct CertificateOptions {
 struct CertifiedService {
   ObjectKey key;
   std::string uid;
+  // IssueCircumstances', of this service. The operator's own next authority waits until all
+  // services have heard of it.
+  IssueCircumstances circumstances = {};
 };
 
 // What the roles of a service are given, and when to look again.
@@ -56,11 +59,9 @@ class CertificateKeeper {
   explicit CertificateKeeper(CertificateOptions options) : options_(std::move(options)) {}
 
   // Makes and renews what is due. Errors are the API's, where there is nothing to go on with.
-  // `refused` Aborted: somebody else has written, look again. `is_heard`: whether all of the
-  // service have had what was last handed out for `spread`; the operator's own next authority waits
-  // for all services.
-  ApiResult<ServiceCertificates> Keep(ObjectApi& api, const CertifiedService& service,
-                                      bool is_heard, WallTime now, const CallLimits& limits);
+  // `refused` Aborted: somebody else has written, look again.
+  ApiResult<ServiceCertificates> Keep(ObjectApi& api, const CertifiedService& service, WallTime now,
+                                      const CallLimits& limits);
   const Lifetimes& lifetimes() const { return options_.lifetimes; }
   // The service goes without: its workers are called in plain text.
   void Without(const std::string& uid);
@@ -88,22 +89,23 @@ class CertificateKeeper {
     std::optional<ApiError> refused;  // what is due; `issued` is what there was before
   };
   std::shared_ptr<Entry> EntryOf(const std::string& name);
-  // Notes it of that service. Whether all have.
-  bool HaveAllHeard(const std::string& uid, bool is_heard);
+  // Notes them of that service. Those of all, for the operator's authority.
+  IssueCircumstances OfAll(const std::string& uid, const IssueCircumstances& one);
   // Whether that service's workers are called with these already.
   bool IsKnown(const std::string& uid, const KeyPair& caller, const std::string& bundle) const;
   std::optional<ApiError> ReadOne(ObjectApi& api, const ObjectKey& key, Entry& entry,
                                   const CallLimits& limits) JANUS_REQUIRES(entry.mu);
   ApiResult<Kept> KeepOne(ObjectApi& api, const std::string& name, const std::string& uri,
                           const std::map<std::string, std::string>& labels,
-                          const std::vector<PeerRole>& roles, bool is_heard, WallTime now,
+                          const std::vector<PeerRole>& roles,
+                          const IssueCircumstances& circumstances, WallTime now,
                           const CallLimits& limits);
 
   const CertificateOptions options_;
   mutable Mutex mu_;
   std::map<std::string, std::shared_ptr<Entry>> entries_ JANUS_GUARDED_BY(mu_);  // by Secret
   std::map<std::string, std::optional<CallerCertificates>> callers_ JANUS_GUARDED_BY(mu_);
-  std::map<std::string, bool> heard_ JANUS_GUARDED_BY(mu_);  // by service
+  std::map<std::string, IssueCircumstances> heard_ JANUS_GUARDED_BY(mu_);  // by service
   uint64_t versions_ JANUS_GUARDED_BY(mu_) = 0;
 };
 

@@ -52,14 +52,21 @@ struct Reconciler::Memory {
   OwnWrites writes;
   MendedVersions mended;
   struct AppliedSecret {
-    uint64_t content = 0;
+    // What it should hold, and since when it has been written so; nothing: it is not yet.
+    struct Part {
+      uint64_t hash = 0;
+      std::optional<MonotonicTime> since;
+      void Want(uint64_t wanted) {
+        if (hash != wanted) *this = {wanted, std::nullopt};
+      }
+    };
+    Part whole;
+    Part authorities;  // its ca.crt
     MonotonicTime at;
-    WallTime expires;          // its certificate
-    uint64_t authorities = 0;  // its ca.crt
-    MonotonicTime authorities_since;
+    WallTime expires;  // its certificate
   };
   std::map<PeerRole, AppliedSecret> secrets;  // as far as this process knows
-  uint64_t authorities = 0;                   // what all of them should hold
+
   EpochDriver epochs;
   uint64_t moved_mark = 0;  // of what moves while a service comes up; another one is progress
   std::optional<WallTime> moved;
@@ -133,7 +140,7 @@ class Reconciler::OnePass {
   };
   Certified KeepCertificates();
   Certified GoOnWithWhatIsThere();
-  bool HaveAllHeard(Seconds spread) const;
+  bool HaveAll(Memory::AppliedSecret::Part Memory::AppliedSecret::*part, Seconds spread) const;
   void ApplySecret(const ServiceCertificates& kept, const IssuedLeaf& leaf);
   void CertificatesRefused(const ApiError& error, const std::string& doing);
 

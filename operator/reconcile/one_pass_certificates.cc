@@ -52,13 +52,14 @@ void Reconciler::OnePass::CertificatesRefused(const ApiError& error, const std::
   troubles_.push_back(std::move(trouble));
 }
 
-// Whether every role has had all authorities for so long, for all that this process knows.
-bool Reconciler::OnePass::HaveAllHeard(Seconds spread) const {
+// Whether every role has had what it should have for so long, for all that this process knows.
+bool Reconciler::OnePass::HaveAll(Memory::AppliedSecret::Part Memory::AppliedSecret::*part,
+                                  Seconds spread) const {
   for (const PeerRole role : {PeerRole::kGateway, PeerRole::kAttention, PeerRole::kExperts}) {
     const auto applied = memory_.secrets.find(role);
     if (applied == memory_.secrets.end()) return false;
-    if (applied->second.authorities != memory_.authorities) return false;
-    if (now_ < At(applied->second.authorities_since, spread)) return false;
+    const std::optional<MonotonicTime>& since = (applied->second.*part).since;
+    if (!since || now_ < At(*since, spread)) return false;
   }
   return true;
 }
@@ -71,21 +72,28 @@ Reconciler::OnePass::Certified Reconciler::OnePass::KeepCertificates() {
     return {};
   }
   const Seconds spread = keeper->lifetimes().spread;
-  const ApiResult<ServiceCertificates> kept =
-      keeper->Keep(owner_.api_, {KeyOf(tree_), memory_.uid}, HaveAllHeard(spread), wall_, limits_);
+  CertifiedService certified{KeyOf(tree_), memory_.uid, {}};
+  certified.circumstances.is_heard = HaveAll(&Memory::AppliedSecret::authorities, spread);
+  certified.circumstances.is_shown = HaveAll(&Memory::AppliedSecret::whole, spread);
+  const auto asked = service_.metadata.annotations.find(std::string(kRenewalAnnotation));
+  if (asked != service_.metadata.annotations.end()) {
+    certified.circumstances.renewal = asked->second;
+  }
+  const ApiResult<ServiceCertificates> kept = keeper->Keep(owner_.api_, certified, wall_, limits_);
   if (!kept.ok()) {
     CertificatesRefused(kept.error(), "keep certificates");
     return GoOnWithWhatIsThere();
   }
   if (kept->refused) CertificatesRefused(*kept->refused, "keep certificates");
   Earlier(again_, At(now_, kept->next - wall_));
-  memory_.authorities = Fingerprint().Mix(kept->bundle).value();
+
   for (const IssuedLeaf& leaf : kept->issued.leaves) {
     if (wall_ < leaf.expires) ApplySecret(*kept, leaf);
   }
   for (const auto& [role, applied] : memory_.secrets) {
-    const MonotonicTime heard = At(applied.authorities_since, spread);
-    if (now_ < heard) Earlier(again_, heard);
+    for (const auto& since : {applied.authorities.since, applied.whole.since}) {
+      if (since && now_ < At(*since, spread)) Earlier(again_, At(*since, spread));
+    }
   }
   Certified out = GoOnWithWhatIsThere();
   out.can_call = kept->can_call;
@@ -126,9 +134,12 @@ Reconciler::OnePass::Certified Reconciler::OnePass::GoOnWithWhatIsThere() {
 // conflict over its fields.
 void Reconciler::OnePass::ApplySecret(const ServiceCertificates& kept, const IssuedLeaf& leaf) {
   const uint64_t content = Fingerprint().Mix(kept.bundle).Mix(leaf.pair.certificate).value();
+  const uint64_t authorities = Fingerprint().Mix(kept.bundle).value();
   if (const auto known = memory_.secrets.find(leaf.role); known != memory_.secrets.end()) {
     const MonotonicTime due = known->second.at + kAppliedAnew;
-    if (known->second.content == content && now_ < due) {
+    known->second.whole.Want(content);
+    known->second.authorities.Want(authorities);
+    if (known->second.whole.since && now_ < due) {
       Earlier(again_, due);
       return;
     }
@@ -141,11 +152,10 @@ void Reconciler::OnePass::ApplySecret(const ServiceCertificates& kept, const Iss
       owner_.api_.Apply(kSecrets, secret, Subresource::kNone, options, limits_);
   if (written.ok()) {
     Memory::AppliedSecret& applied = memory_.secrets[leaf.role];
-    if (applied.authorities != memory_.authorities) {
-      applied.authorities = memory_.authorities;
-      applied.authorities_since = now_;
-    }
-    applied.content = content;
+    applied.whole.Want(content);
+    applied.authorities.Want(authorities);
+    if (!applied.whole.since) applied.whole.since = now_;
+    if (!applied.authorities.since) applied.authorities.since = now_;
     applied.at = now_;
     applied.expires = leaf.expires;
     Earlier(again_, now_ + kAppliedAnew);

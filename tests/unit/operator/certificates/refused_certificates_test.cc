@@ -197,7 +197,7 @@ TEST_F(RefusedCertificates, WhoseReplyWasLostAreReadBeforeTheyAreWrittenAgain) {
   CertificateKeeper other(options);
   sim.timeline.Pass(Seconds(90));
   ASSERT_TRUE(other
-                  .Keep(sim.operator_client, {{"default", "demo"}, sim.Uid()}, true,
+                  .Keep(sim.operator_client, {{"default", "demo"}, sim.Uid()},
                         sim.timeline.WallNow(), kLimits)
                   .ok());
   sim.Run(Seconds(5));
@@ -238,13 +238,13 @@ TEST(RefusedAuthority, ThatARoleHasNotHeardOfSignsNothing) {
     if (!signed_by_new && !sim.Judge("gateway", old).is_accepted) signed_by_new = now;
   };
   webhook.refused = "demo-experts-tls";
-  sim.Run(Seconds(120));
+  sim.Run(Seconds(90));
   EXPECT_NE(sim.Field("gateway", "ca.crt"), old);
   EXPECT_EQ(sim.Field("experts", "ca.crt"), old);
   EXPECT_TRUE(sim.Judge("gateway", old).is_accepted) << "after its time, were it not refused";
   webhook.refused = "";
   // A pause of the last failures, and the minute.
-  sim.Run(Seconds(95));
+  sim.Run(Seconds(120));
   ASSERT_TRUE(heard && signed_by_new);
   EXPECT_GE(*signed_by_new - *heard, std::chrono::seconds(60)) << "machines hear of it later";
   EXPECT_EQ(sim.Condition("Progressing"), "True/Complete");

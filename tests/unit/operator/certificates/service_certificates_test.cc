@@ -53,6 +53,9 @@ TEST(ServiceCertificates, EveryRoleHasItsSecretBeforeItsPods) {
                                  ->Judge((*calls)->own.certificate, sim.timeline.WallNow());
   EXPECT_TRUE(caller.is_accepted) << caller.message;
   EXPECT_EQ(caller.identity.role, PeerRole::kOperator);
+  EXPECT_FALSE(
+      (*calls)->bundle->Judge((*calls)->own.certificate, sim.timeline.WallNow()).is_accepted)
+      << "an operator is no worker";
   EXPECT_EQ(TextAt(sim.Service(), {"status", "effective", "tls"}), "Enabled");
 }
 
@@ -103,6 +106,37 @@ TEST(ServiceCertificates, ThatAreDeletedAreThereAgainWithinAnHour) {
   EXPECT_EQ(sim.Field("gateway", "tls.crt"), before);
 }
 
+TEST(ServiceCertificates, AreRenewedWhenAskedFor) {
+  CertifiedDemo sim(std::chrono::hours(1000), std::chrono::hours(100));
+  sim.Apply(1, 1);
+  sim.RunUntil("Ready");
+  const std::string old = sim.Field("experts", "ca.crt");
+  const std::string key = sim.Field("experts", "tls.key");
+  sim.Patch(R"({"metadata":{"annotations":{"serving.janus.dev/certificatesRenewedAt":"today"}}})");
+  sim.Run(Seconds(5));
+  EXPECT_NE(sim.Field("experts", "tls.key"), key);
+  EXPECT_TRUE(sim.Judge("experts", old).is_accepted);
+  sim.Run(Seconds(200));
+  EXPECT_FALSE(sim.Judge("experts", old).is_accepted);
+  const std::string now = sim.Field("experts", "ca.crt");
+  EXPECT_FALSE(Contains(now, old.substr(0, old.find("-----END")))) << "the old one is gone";
+  EXPECT_TRUE(sim.Judge("gateway", now).is_accepted);
+  sim.ExpectWhole(1, 1);
+  EXPECT_EQ(sim.cluster.pods_ever().size(), 2u);
+}
+
+TEST(ServiceCertificates, OfCallersHaveAnotherVersionWhenTheyAreRenewedAndOnlyThen) {
+  CertifiedDemo sim;
+  sim.Apply(1, 1);
+  sim.RunUntil("Ready");
+  const uint64_t first = (*sim.keeper->ForCalls(sim.Uid()))->version;
+  sim.Patch(R"({"spec":{"roles":{"experts":{"replicas":2}}}})");
+  sim.Run(Seconds(10));
+  EXPECT_EQ((*sim.keeper->ForCalls(sim.Uid()))->version, first);
+  sim.Run(Seconds(100));
+  EXPECT_NE((*sim.keeper->ForCalls(sim.Uid()))->version, first);
+}
+
 TEST(ServiceCertificates, GoWithTheService) {
   CertifiedDemo sim;
   sim.Apply(1, 1);
@@ -117,11 +151,20 @@ TEST(ServiceCertificates, OfAServiceThatWentWhileNobodyLedAreSweptAway) {
   CertifiedDemo sim;
   sim.Apply(1, 1);
   sim.RunUntil("Ready");
+  const std::string uid = sim.Uid();
   ASSERT_TRUE(sim.user.Delete(kMoEServices, {"default", "demo"}, {}, kLimits).ok());
   sim.keeper->ForgetAll();
-  const ApiResult<std::monostate> swept = sim.keeper->Sweep(
-      sim.operator_client, [](const CertifiedService&) { return false; }, kLimits);
-  EXPECT_TRUE(swept.ok());
+  const auto sweep = [&](bool is_there) {
+    const auto known = [&](const CertifiedService& service) {
+      EXPECT_EQ(service.key, (ObjectKey{"default", "demo"}));
+      EXPECT_EQ(service.uid, uid);
+      return is_there;
+    };
+    return sim.keeper->Sweep(sim.operator_client, known, kLimits).ok();
+  };
+  EXPECT_TRUE(sweep(true));
+  EXPECT_EQ(sim.Authorities(), 2u) << "what is known stays";
+  EXPECT_TRUE(sweep(false));
   EXPECT_EQ(sim.Authorities(), 1u);
 }
 
