@@ -49,7 +49,7 @@ PassResult Reconciler::OnePass::Run() {
   if (!invalid_ && (planned_ || !capacity_) && !is_stopped()) {
     for (RolePass& role : roles_) PlanRole(role);
     WriteAllChildren();
-    if (!is_stopped() && certified.can_start) MakeAllPods();
+    if (!is_stopped()) MakeAllPods(certified.can_start);
   }
   if (!is_stopped() && certified.can_call) AdvanceEpochs();
   if (!is_stopped() && !invalid_) MarkAndRemove();

@@ -52,10 +52,21 @@ struct Reconciler::Memory {
   OwnWrites writes;
   MendedVersions mended;
   struct AppliedSecret {
-    uint64_t content = 0;
+    // What it should hold, and since when it has been written so; nothing: it is not yet.
+    struct Part {
+      uint64_t hash = 0;
+      std::optional<MonotonicTime> since;
+      void Want(uint64_t wanted) {
+        if (hash != wanted) *this = {wanted, std::nullopt};
+      }
+    };
+    Part whole;
+    Part authorities;  // its ca.crt
     MonotonicTime at;
+    WallTime expires;  // its certificate
   };
-  std::map<PeerRole, AppliedSecret> secrets;
+  std::map<PeerRole, AppliedSecret> secrets;  // as far as this process knows
+
   EpochDriver epochs;
   uint64_t moved_mark = 0;  // of what moves while a service comes up; another one is progress
   std::optional<WallTime> moved;
@@ -104,6 +115,7 @@ class Reconciler::OnePass {
   void CheckSpec();
   void PinImage();
   void LookForWorkers();
+  void HoldTls();
   std::optional<SequenceRoom> HeldRoom();
   void HoldCommitted();
   void Plan();
@@ -117,16 +129,20 @@ class Reconciler::OnePass {
   // one_pass_pods.cc
   void PlanRole(RolePass& role);
   void WriteAllChildren();
-  void MakeAllPods();
+  void MakeAllPods(const std::array<bool, 2>& may_start);
   void MarkAndRemove();
 
   // one_pass_certificates.cc
   struct Certified {
-    bool can_call = true;   // the service's workers, by us
-    bool can_start = true;  // what pods mount is there
+    bool can_call = true;  // the service's workers, by us
+    // By role: what its pods mount is there, and valid.
+    std::array<bool, 2> can_start{true, true};
   };
   Certified KeepCertificates();
-  bool ApplySecret(const ServiceCertificates& kept, const IssuedLeaf& leaf);
+  Certified GoOnWithWhatIsThere();
+  bool HaveAll(Memory::AppliedSecret::Part Memory::AppliedSecret::*part, Seconds spread) const;
+  void ApplySecret(const ServiceCertificates& kept, const IssuedLeaf& leaf);
+  void CertificatesRefused(const ApiError& error, const std::string& doing);
 
   // one_pass_topology.cc
   enum class Answers { kYes, kNotYet, kNo };
@@ -167,6 +183,8 @@ class Reconciler::OnePass {
   Finding invalid_;
   Finding capacity_;
   Finding awaited_;
+  Finding held_tls_;     // the spec's security.tls is another than the pods'
+  Finding uncertified_;  // certificates that are due and could not be written
   std::string worker_image_;
   std::string restarted_at_;
   bool has_workers_ = false;  // whom a planner could ask

@@ -36,10 +36,10 @@ void Reconciler::OnePass::WriteAllChildren() {
   WriteChildren(children, memory_.mended, context);
 }
 
-void Reconciler::OnePass::MakeAllPods() {
+void Reconciler::OnePass::MakeAllPods(const std::array<bool, 2>& may_start) {
   std::vector<PodOrder> orders;
   for (const RolePass& role : roles_) {
-    if (role.plan.create == 0) continue;
+    if (role.plan.create == 0 || !may_start[role.role == Role::kExperts]) continue;
     orders.push_back({role.role, role.plan.create, role.wanted.revision, worker_image_});
   }
   if (orders.empty()) return;

@@ -138,9 +138,36 @@ void Reconciler::OnePass::HoldCommitted() {
   for (RolePass& role : roles_) role.wanted.pods = *SpecOf(held, role.role).replicas;
 }
 
+// Members with and without TLS cannot call each other, nor can a gateway of one kind call the
+// other: all that runs stays of the kind that it is, whatever else is edited, until nobody is left.
+void Reconciler::OnePass::HoldTls() {
+  held_tls_ = {};
+  if (invalid_ || !owner_.options_.defaults.certificates) return;
+  const bool sleeps = service_.spec.suspend || has_no_replicas();
+  const bool wants = service_.spec.security.tls == Tls::kAuto;
+  bool has_wanted = false, has_other = false;
+  for (const RolePass& role : roles_) {
+    for (const PodSeen& pod : role.pods) {
+      // Those that leave are served by their gateways to the end, and meet nobody new.
+      const bool counts = pod.is_live() || (sleeps && pod.is_leaving);
+      if (counts) (pod.uses_tls == wants ? has_wanted : has_other) = true;
+    }
+  }
+  if (!has_other || has_wanted) return;
+  service_.spec.security.tls = wants ? Tls::kDisabled : Tls::kAuto;
+  if (sleeps) return;
+  held_tls_ = {"NotSupported",
+               "spec.security.tls: pods with and without TLS cannot call each other, so the "
+               "service goes on " +
+                   std::string(wants ? "without" : "with") +
+                   " as before; for the change set spec.suspend: true, and false again when its "
+                   "pods are gone"};
+}
+
 // What of the counts is known without the model comes first: pods start while it is read, and where
 // they are who knows it, there is no other way.
 void Reconciler::OnePass::Plan() {
+  HoldTls();
   for (RolePass& role : roles_) {
     role.wanted.now = wall_;
     role.wanted.rolls = !service_.spec.paused;

@@ -118,6 +118,11 @@ std::optional<PodSeen> ReadPod(const Node& pod) {
       created.ok()) {
     out.created = *created;
   }
+  if (const Node* const volumes = FindAt(pod, {"spec", "volumes"})) {
+    out.uses_tls = std::any_of(volumes->items.begin(), volumes->items.end(), [](const Node& one) {
+      return TextAt(one, {"name"}) == kTrustVolume;
+    });
+  }
   ReadContainers(pod, out);
   return out;
 }

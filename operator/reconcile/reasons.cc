@@ -92,6 +92,11 @@ constexpr ReasonMeaning kReasons[] = {
     {"False", "AdoptRefused", "Progressing, ScalingReady",
      "an object of somebody else has the name of one of ours: it is never touched",
      "delete or rename that object"},
+    {"False", "CertificatesRefused", "Progressing",
+     "the server does not let a Secret of the service's certificates be written, in its words. It "
+     "is tried again and again, and all goes on with the certificates that are there, until the "
+     "time named; a role without one waits",
+     "what the message names: a webhook, a policy, a quota, the operator's rights"},
     {"False", "ProgressDeadlineExceeded", "Progressing", "nothing has moved for ten minutes",
      "the conditions that are False"},
     {"True, False", "InvalidSpec", "Ready, Progressing, Stalled",
@@ -125,6 +130,7 @@ constexpr EventMeaning kEvents[] = {
     {"InvalidSpec", "the object cannot be carried out"},
     {"InsufficientCapacity", "something has no room"},
     {"CrashLooping", "a worker keeps ending, with its last words"},
+    {"CertificatesRefused", "certificates are due, and the server refuses them"},
 };
 
 // Whether `one` is among those named with ", " between them.
