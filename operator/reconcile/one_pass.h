@@ -106,7 +106,12 @@ class Reconciler::OnePass {
   void LookForWorkers();
   std::optional<SequenceRoom> HeldRoom();
   void HoldCommitted();
+  void PlanSpec();
   void Plan();
+
+  // one_pass_last.cc
+  void HoldLast();
+  void KeepLast();
 
   // one_pass_scalers.cc
   void AskScaler(RolePass& role, std::optional<int> before);
@@ -149,6 +154,8 @@ class Reconciler::OnePass {
     return SpecOf(service_, Role::kAttention).replicas == 0 ||
            SpecOf(service_, Role::kExperts).replicas == 0;
   }
+  // What is to be done is known: the spec can be carried out, or the last one that was is held.
+  bool acts() const { return !invalid_ || is_held_; }
   bool wants_pods() const {
     return !service_.spec.suspend && roles_[0].wanted.pods + roles_[1].wanted.pods > 0;
   }
@@ -165,6 +172,7 @@ class Reconciler::OnePass {
   std::optional<MonotonicTime> again_;
 
   Finding invalid_;
+  bool is_held_ = false;  // service_ has the last spec that served, not the one that is invalid
   Finding capacity_;
   Finding awaited_;
   std::string worker_image_;

@@ -35,7 +35,7 @@ Reconciler::OnePass::Answers Reconciler::OnePass::AnswerOf(const PodSeen& pod) {
 
 // Nothing: it is better to wait, or there is nothing to serve with.
 std::optional<Topology> Reconciler::OnePass::NextTopology() {
-  if (!planned_ || invalid_ || !wants_pods()) return std::nullopt;
+  if (!planned_ || !acts() || !wants_pods()) return std::nullopt;
   if (!planned_->awaited.empty()) {
     awaited_ = {"ModelUnknown", planned_->awaited};
     return std::nullopt;
