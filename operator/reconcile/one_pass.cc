@@ -51,7 +51,10 @@ PassResult Reconciler::OnePass::Run() {
     if (!is_stopped() && certified.can_start) MakeAllPods();
   }
   if (!is_stopped() && certified.can_call) AdvanceEpochs();
-  if (!is_stopped() && acts()) MarkAndRemove();
+  if (!is_stopped() && acts()) {
+    if (wants_pods()) EndOldEpoch();
+    MarkAndRemove();
+  }
   if (!is_stopped()) KeepLast();
   if (!is_stopped()) WriteStatus();
   return Result();

@@ -12,6 +12,7 @@
 
 #include "operator/reconcile/earlier.h"
 #include "operator/reconcile/epoch_driver.h"
+#include "operator/reconcile/epoch_end.h"
 #include "operator/reconcile/nodes.h"
 #include "operator/reconcile/own_writes.h"
 #include "operator/reconcile/pass_context.h"
@@ -42,7 +43,8 @@ struct Reconciler::Memory {
         writes([&caches](const Resource& resource, Node object) {
           return caches.Of(resource).Kept(std::move(object));
         }),
-        epochs(api, calls) {}
+        epochs(api, calls),
+        end(calls) {}
   ~Memory() { planner.Forget(uid); }
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
@@ -57,6 +59,7 @@ struct Reconciler::Memory {
   };
   std::map<PeerRole, AppliedSecret> secrets;
   EpochDriver epochs;
+  EpochEnd end;
   uint64_t moved_mark = 0;  // of what moves while a service comes up; another one is progress
   std::optional<WallTime> moved;
   std::optional<MonotonicTime> numbers_written;
@@ -96,7 +99,6 @@ class Reconciler::OnePass {
   // one_pass_world.cc
   bool ResolveDoubts();
   void ReadWorld();
-  void CheckRecord();
   std::optional<NodeSeen> FindNode(const PodSeen& pod);
 
   // one_pass_spec.cc
@@ -108,6 +110,16 @@ class Reconciler::OnePass {
   void HoldCommitted();
   void PlanSpec();
   void Plan();
+
+  // one_pass_recreate.cc
+  void TakeRecord();
+  void JudgeModel();
+  bool IsOld(const PodSeen& pod, const RolePass& role) const;
+  void LookForOldPods();
+  void PlanRecreation(RolePass& role);
+  void EndOldEpoch();
+  std::optional<MoEService> LastService();
+  MoEService GatewaysService();
 
   // one_pass_last.cc
   void HoldLast();
@@ -184,6 +196,11 @@ class Reconciler::OnePass {
   std::optional<Node> record_;  // the MoETopology
   std::optional<MoETopology> topology_;
   std::set<std::string> committed_;  // uids of pods
+  // Recreate: the committed epoch that was ended, of which topology_ has nothing; whether pods of
+  // it, or of its revision, are still there; why the committed one is to be ended now.
+  std::optional<TopologyRecord> ended_;
+  bool has_old_pods_ = false;
+  std::string ends_;
   std::set<InstanceId> alive_;
 };
 

@@ -19,37 +19,33 @@ constexpr size_t kMostSpecBytes = 192 << 10;
 // what serves is kept by the last spec that it was whole under, and losses are mended. Whether the
 // service sleeps or is paused the newest spec says.
 void Reconciler::OnePass::HoldLast() {
-  if (!record_ || !topology_ || !topology_->spec.committed) return;
+  if (!topology_ || (!topology_->spec.committed && !ended_)) return;
   for (const Role role : {Role::kAttention, Role::kExperts}) {
     if (DesiredInstances(tree_, role).value_or(0) == 0) return;  // it sleeps
   }
-  const std::string text(TextAt(*record_, {"metadata", "annotations", kLastSpecAnnotation}));
-  if (text.empty()) return;
-  janus::Result<Node> spec = ParseJson(text, std::string(kLastSpecAnnotation));
-  if (!spec.ok()) return;
-  Node tree = tree_;
-  SetAt(tree, {"spec"}, *std::move(spec));
-  ParsedService last = ParseMoEService(tree);
-  if (!last.errors.empty()) return;
-  last.object.spec.suspend = service_.spec.suspend;
-  last.object.spec.paused = service_.spec.paused;
+  std::optional<MoEService> found = LastService();
+  if (!found) return;
+  MoEService last = *std::move(found);
+  last.spec.suspend = service_.spec.suspend;
+  last.spec.paused = service_.spec.paused;
   // Nor does it begin anew what the annotation asks for together with the edit.
   const std::string restart(kRestartedAtAnnotation);
-  last.object.metadata.annotations.erase(restart);
-  if (!restarted_at_.empty()) last.object.metadata.annotations[restart] = restarted_at_;
+  last.metadata.annotations.erase(restart);
+  if (!restarted_at_.empty()) last.metadata.annotations[restart] = restarted_at_;
 
   const Finding why = std::exchange(invalid_, {});
-  std::swap(service_, last.object);
+  std::swap(service_, last);
   capacity_ = awaited_ = {};
   planned_.reset();
   CheckSpec();
   if (!invalid_) PlanSpec();
-  if (!invalid_) CheckRecord();
+  if (!invalid_) JudgeModel();
   is_held_ = !invalid_;
   invalid_ = why;
   if (is_held_) return;
+  ends_.clear();
   // Another build of the operator, perhaps, or another limit of its administrator's.
-  std::swap(service_, last.object);
+  std::swap(service_, last);
   planned_.reset();
   capacity_ = awaited_ = {};
   PlanSpec();

@@ -194,8 +194,9 @@ void Reconciler::OnePass::PlanSpec() {
 
 void Reconciler::OnePass::Plan() {
   PlanSpec();
-  CheckRecord();
+  JudgeModel();
   if (invalid_) HoldLast();
+  LookForOldPods();
 }
 
 }  // namespace janus::control
