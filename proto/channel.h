@@ -15,6 +15,10 @@ std::shared_ptr<grpc::Channel> DialInstance(
     const std::string& address,
     const std::shared_ptr<grpc::ChannelCredentials>& credentials = nullptr);
 
+// Lets DialInstance's callers ping as often as they do; a server without it hangs up on them
+// ("Too many pings") where a call is silent for long.
+void AllowIdleCallers(grpc::ServerBuilder& builder);
+
 // Whether calls on the channel fail at once because it could not connect a moment ago: whoever is
 // there now is reached sooner by another one.
 bool IsPausing(grpc::Channel& channel);

@@ -13,6 +13,7 @@
 #include "dataplane/worker/metrics_server.h"
 #include "dataplane/worker/tokens_service.h"
 #include "dataplane/worker/worker.h"
+#include "proto/channel.h"
 #include "proto/credentials/handshakes.h"
 #include "proto/credentials/trust_folder.h"
 
@@ -77,8 +78,7 @@ int Run(const WorkerFlags& flags, StopSignals& stop) {
   builder.SetResourceQuota(quota);
   constexpr int kMostMessageBytes = 16 << 20;  // a prompt of millions of tokens
   builder.SetMaxReceiveMessageSize(kMostMessageBytes);
-  // Pings of idle gateways every 10 s are no abuse.
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);
+  AllowIdleCallers(builder);
   builder.AddListeningPort(flags.listen,
                            trust != nullptr ? trust->Server() : grpc::InsecureServerCredentials());
   builder.RegisterService(&control);

@@ -92,7 +92,7 @@ ServiceSeen Reconciler::OnePass::Seen() {
     if (UsesTls(service_, owner_.options_.defaults)) seen.plan->effective.tls = Tls::kAuto;
     seen.model_digest = planned_->model_digest;
     if (!planned_->plan.held.empty()) seen.held = {"NotSupported", planned_->plan.held};
-  } else if (!service_.spec.roles.attention.replicas || !service_.spec.roles.experts.replicas) {
+  } else if (IsHeld(service_.spec.roles.attention) || IsHeld(service_.spec.roles.experts)) {
     // Until it is planned the counts are what they were.
     seen.held = {"NotSupported",
                  "mode SLO is not supported by this version; the counts are held as they are"};

@@ -43,10 +43,7 @@ int HeldCount(const RoleSpec& role, int64_t fewest) {
 }
 
 std::string WhatIsHeld(const MoEServiceSpec& spec, const ServicePlan& plan) {
-  const auto is_held = [](const RoleSpec& role) {
-    return !role.replicas && (!role.scaling || role.scaling->mode == ScalingMode::kSlo);
-  };
-  const bool attention = is_held(spec.roles.attention), experts = is_held(spec.roles.experts);
+  const bool attention = IsHeld(spec.roles.attention), experts = IsHeld(spec.roles.experts);
   if (!attention && !experts) return "";
   return "mode SLO is not supported by this version; the counts are held at " +
          (attention ? std::to_string(plan.m) + " attention" : "") +
@@ -212,6 +209,10 @@ Result<ServicePlan> PlanWithin(const MoEService& service, const ModelDescription
 }
 
 }  // namespace
+
+bool IsHeld(const RoleSpec& role) {
+  return !role.replicas && (!role.scaling || role.scaling->mode == ScalingMode::kSlo);
+}
 
 Result<ServicePlan> PlanService(const MoEService& service, const ModelDescription& model,
                                 const MachineRoom& room,

@@ -82,6 +82,9 @@ struct ServicePlan {
   std::string held;  // why counts are held though mode SLO asks for scaling; empty: they are not
 };
 
+// Whether the role's count is held because nothing scales it: it is in mode SLO. Pure.
+bool IsHeld(const RoleSpec& role);
+
 // `service` has passed ValidateSchema and ValidateSupported; `model` is its checkpoint's. Pure.
 //
 // Counts: replicas where given; else max(minReplicas, fewest that hold the model): in mode SLO as

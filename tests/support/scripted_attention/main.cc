@@ -27,6 +27,7 @@
 #include <thread>
 #include <vector>
 
+#include "proto/channel.h"
 #include "proto/control.grpc.pb.h"
 #include "proto/tokens.grpc.pb.h"
 
@@ -338,6 +339,7 @@ int main(int argc, char** argv) {
   ScriptedControl control(options);
   int port = 0;
   grpc::ServerBuilder builder;
+  janus::AllowIdleCallers(builder);
   builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(), &port);
   builder.RegisterService(&service);
   builder.RegisterService(&control);

@@ -9,6 +9,7 @@
 
 #include "common/model/config.h"
 #include "common/mutex.h"
+#include "proto/channel.h"
 #include "proto/convert.h"
 #include "tests/support/contains.h"
 #include "tests/support/golden.h"
@@ -28,6 +29,7 @@ class HangingMember final : public v1::Control::Service {
  public:
   explicit HangingMember(const std::string& address) {
     grpc::ServerBuilder builder;
+    AllowIdleCallers(builder);
     builder.AddListeningPort(address, grpc::InsecureServerCredentials());
     builder.RegisterService(this);
     server_ = builder.BuildAndStart();
@@ -295,26 +297,31 @@ TEST_F(EpochsTest, InstancesOfOneEpochMayHaveDifferentRoomForSequences) {
 
 TEST_F(EpochsTest, WhoLeavesGivesBackWhatAnotherEndsWithTheSameTokens) {
   const v1::RequestTokens want = Undisturbed();
-  Change({0, 1}, {0});
-  TestGateway stays(At(Role::kAttention, 0)), leaves(At(Role::kAttention, 1));
-  for (TestGateway* const gateway : {&stays, &leaves}) gateway->Hello();
-  leaves.Send(Ask(1));
-  v1::RequestTokens got;
-  ReadSome(leaves, got, 40);
-  Worker& leaver = At(Role::kAttention, 1).worker();
   Change({0}, {0});
-  v1::DrainRequest drain;
-  *drain.mutable_stamp() = StampOf(kUid, kFence, epoch_);
-  AddTarget(Role::kAttention, 1, *drain.add_relay());
-  v1::DrainReply drained;
-  grpc::ClientContext context;
-  ASSERT_TRUE(At(Role::kAttention, 0).control().Drain(&context, drain, &drained).ok());
-  EXPECT_EQ(drained.failures_size(), 0) << drained.ShortDebugString();
-  got.MergeFrom(leaves.ReadToTheEnd(1));
-  EXPECT_EQ(got.finish_reason(), v1::FINISH_REASON_CANCELLED);
-  EXPECT_FALSE(leaver.topology().has_value());
-  leaves.Send(Ask(2));
-  EXPECT_EQ(leaves.Read().rejected().code(), grpc::StatusCode::UNAVAILABLE);
+  TestGateway stays(At(Role::kAttention, 0));
+  stays.Hello();
+  v1::RequestTokens got;
+  // An answer may come to its end before its instance leaves: then once more.
+  while (!HasFailure() && got.finish_reason() != v1::FINISH_REASON_CANCELLED) {
+    got.Clear();
+    Change({0, 1}, {0});
+    TestGateway leaves(At(Role::kAttention, 1));
+    leaves.Hello();
+    leaves.Send(Ask(1));
+    ReadSome(leaves, got, 40);
+    Change({0}, {0});
+    v1::DrainRequest drain;
+    *drain.mutable_stamp() = StampOf(kUid, kFence, epoch_);
+    AddTarget(Role::kAttention, 1, *drain.add_relay());
+    v1::DrainReply drained;
+    grpc::ClientContext context;
+    ASSERT_TRUE(At(Role::kAttention, 0).control().Drain(&context, drain, &drained).ok());
+    EXPECT_EQ(drained.failures_size(), 0) << drained.ShortDebugString();
+    got.MergeFrom(leaves.ReadToTheEnd(1));
+    EXPECT_FALSE(At(Role::kAttention, 1).worker().topology().has_value());
+    leaves.Send(Ask(2));
+    EXPECT_EQ(leaves.Read().rejected().code(), grpc::StatusCode::UNAVAILABLE);
+  }
 
   v1::ToAttention again = Ask(1);
   again.mutable_submit()->set_attempt(2);
@@ -418,13 +425,14 @@ TEST_F(EpochsTest, WhoCannotPrepareIsNamedAndTheOthersDropTheEpoch) {
 TEST_F(EpochsTest, AnOperatorThatGoesAwayEndsWhatItHadPrepared) {
   Change({0}, {0});
   v1::PrepareRequest request = Proposal(2, {0}, {0, 1});
-  // Of two experts one is told of another topology: they wait for each other.
+  // Of two expert instances one is not told: the attention instance waits for it.
   request.mutable_relay()->RemoveLast();
   const v1::PrepareProgress last =
       Prepare(At(Role::kAttention, 0).control(), request, [](const v1::PrepareProgress& progress) {
-        return progress.phase() == "connect" && progress.waiting_for_size() == 2;
+        return progress.waiting_for_size() == 1 &&
+               progress.waiting_for(0) == "attention-0 (connect)";
       });
-  EXPECT_EQ(last.waiting_for_size(), 2) << last.ShortDebugString();
+  EXPECT_EQ(last.waiting_for_size(), 1) << last.ShortDebugString();
   EXPECT_EQ(prepare_ended_.error_code(), grpc::StatusCode::CANCELLED);
   epoch_ = 2;
   Change({0}, {0, 1});

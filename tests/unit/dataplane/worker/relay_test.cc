@@ -6,6 +6,7 @@
 #include <chrono>
 #include <string>
 
+#include "proto/channel.h"
 #include "tests/support/temp_folder.h"
 
 namespace janus::dataplane {
@@ -16,6 +17,7 @@ class WillingMember final : public v1::Control::Service {
  public:
   explicit WillingMember(const std::string& address) {
     grpc::ServerBuilder builder;
+    AllowIdleCallers(builder);
     builder.AddListeningPort(address, grpc::InsecureServerCredentials());
     builder.RegisterService(this);
     server_ = builder.BuildAndStart();

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "common/model/config.h"
+#include "proto/channel.h"
 #include "proto/convert.h"
 #include "tests/support/golden.h"
 
@@ -19,6 +20,7 @@ ServedWorker::ServedWorker(const WorkerFlags& flags, const Clock& clock,
       control_(worker_),
       tokens_(worker_, Logger()) {
   grpc::ServerBuilder builder;
+  AllowIdleCallers(builder);
   builder.AddListeningPort(flags.listen, grpc::InsecureServerCredentials());
   builder.RegisterService(&control_);
   builder.RegisterService(&tokens_);

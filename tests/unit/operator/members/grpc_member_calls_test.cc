@@ -10,6 +10,7 @@
 
 #include "common/mutex.h"
 #include "operator/members/connections.h"
+#include "proto/channel.h"
 #include "proto/control.grpc.pb.h"
 #include "tests/support/contains.h"
 #include "tests/support/temp_folder.h"
@@ -22,6 +23,7 @@ class ScriptedRelay final : public v1::Control::Service {
  public:
   explicit ScriptedRelay(const std::string& address) : address_(address) {
     grpc::ServerBuilder builder;
+    AllowIdleCallers(builder);
     builder.AddListeningPort(address, grpc::InsecureServerCredentials());
     builder.RegisterService(this);
     server_ = builder.BuildAndStart();

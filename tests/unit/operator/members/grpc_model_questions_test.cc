@@ -9,6 +9,7 @@
 
 #include "common/clock.h"
 #include "common/mutex.h"
+#include "proto/channel.h"
 #include "proto/control.grpc.pb.h"
 #include "tests/support/temp_folder.h"
 
@@ -20,6 +21,7 @@ class ScriptedWorker final : public v1::Control::Service {
  public:
   explicit ScriptedWorker(const std::string& address) {
     grpc::ServerBuilder builder;
+    AllowIdleCallers(builder);
     builder.AddListeningPort(address, grpc::InsecureServerCredentials());
     builder.RegisterService(this);
     server_ = builder.BuildAndStart();

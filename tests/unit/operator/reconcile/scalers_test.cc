@@ -93,6 +93,15 @@ TEST(External, AScalerComesWithTheCountThereIsAndNothingElseMoves) {
   EXPECT_EQ(sim.op().CountEvents("ScaledUp") + sim.op().CountEvents("ScaledDown"), 0);
 }
 
+TEST(External, IsNoModeSloWhileItsModelIsNotKnown) {
+  SimulatedService sim;
+  Begin(sim);
+  sim.planner.fails = Unavailable("no worker has read the model yet");
+  sim.Patch(R"({"metadata":{"labels":{"a":"b"}}})");
+  sim.Run(Seconds(5));
+  EXPECT_EQ(sim.Condition("ScalingReady"), "True/External");
+}
+
 TEST(External, CountsFollowTheScalersEachForItself) {
   SimulatedService sim;
   Begin(sim);
