@@ -148,6 +148,25 @@ TEST(Recreate, TheFirstPodThatTellsOfAnotherModelStays) {
   EXPECT_EQ(sim.cluster.pods_ever().size(), 10u);
 }
 
+// It has the old model, though it is of no epoch yet.
+TEST(Recreate, APodThatWasStillOnItsWayGoesToo) {
+  SimulatedService sim;
+  sim.Apply(1, 2, kRecreate);
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(2));
+  sim.Patch(R"({"spec":{"roles":{"experts":{"replicas":3}}}})");
+  sim.Run(Seconds(0.5));
+  ASSERT_EQ(sim.Pods(Role::kExperts).size(), 3u);
+  ASSERT_EQ(sim.Topology()->spec.committed->epoch, 1);
+  Watcher watcher(sim);
+  sim.planner.digest = "digest-2";
+  sim.Patch(kOtherModel);
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(5));
+  sim.ExpectWhole(1, 3);
+  ExpectNewPodsAlone(sim, watcher);
+}
+
 TEST(Recreate, AnswersHaveUntilTheDeadlineAndNoLonger) {
   SimulatedService sim;
   sim.workers.answers_last = Seconds(10000);
@@ -163,7 +182,7 @@ TEST(Recreate, AnswersHaveUntilTheDeadlineAndNoLonger) {
   sim.Run(Seconds(20));
   EXPECT_EQ(sim.Pods(Role::kAttention).size(), 1u);
   EXPECT_EQ(sim.cluster.pods_ever().size(), 3u);
-  sim.RunUntil("Ready", Seconds(45));
+  sim.RunUntil("Ready", Seconds(30));
   sim.Run(Seconds(5));
   sim.ExpectWhole(1, 2);
   ExpectNewPodsAlone(sim, watcher);
