@@ -129,19 +129,23 @@ exec {pause}
             return ready.exists()
 
         wait_for(is_ready, f"machine {self.name} (see {log})")
-        pid = self.find()
+        pid = wait_for(self.find, f"first process of machine {self.name} (see {log})")
         (self.own / "pid").write_text(f"{pid} {start_time(pid)}\n")
 
     def environment(self, **more):
         return {**os.environ, MARK: str(self.folder), "JANUS_TEST_MACHINE": self.name, **more}
 
     def find(self):
-        """Its first process, as this machine numbers it."""
+        """Its first process, as this machine numbers it. None: nobody shows as it, as in the moment between two
+        programs, when a process has no environment."""
         own = f"JANUS_TEST_MACHINE={self.name}".encode()
         for pid, inner in marked(self.folder):
-            if inner == 1 and own in pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
-                return pid
-        raise ClusterError(f"machine {self.name} does not run")
+            try:
+                if inner == 1 and own in pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                    return pid
+            except OSError:
+                continue
+        return None
 
     def pid(self):
         """The recorded first process; refused when it has ended."""

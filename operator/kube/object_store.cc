@@ -28,14 +28,20 @@ std::optional<Node> ObjectStore::Get(const ObjectKey& key) const {
   return object->Unpack(names_);
 }
 
+std::vector<ObjectStore::PackedPtr> ObjectStore::All() const {
+  const MutexLock lock(mu_);
+  std::vector<PackedPtr> out;
+  out.reserve(entries_.size());
+  for (const auto& [key, entry] : entries_) out.push_back(entry.object);
+  return out;
+}
+
 std::vector<Node> ObjectStore::List() const {
-  std::vector<PackedPtr> objects;
-  {
-    const MutexLock lock(mu_);
-    objects.reserve(entries_.size());
-    for (const auto& [key, entry] : entries_) objects.push_back(entry.object);
-  }
-  return Unpack(objects);
+  return Unpack(All());
+}
+
+void ObjectStore::Visit(FunctionRef<void(const Node&)> visit) const {
+  for (const PackedPtr& object : All()) visit(object->Unpack(names_));
 }
 
 std::vector<ObjectKey> ObjectStore::Keys() const {

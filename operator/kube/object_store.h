@@ -74,6 +74,9 @@ class ObjectStore {
   std::optional<Node> Get(const ObjectKey& key) const;
   // In the order of their keys.
   std::vector<Node> List() const;
+  // The same one by one, so that no more than one is unpacked at a time; `visit` is called without
+  // a lock held.
+  void Visit(FunctionRef<void(const Node&)> visit) const;
   std::vector<ObjectKey> Keys() const;
   // Those that have `value` in the index of that name, which there is; in the order of their keys.
   std::vector<Node> Find(std::string_view index, std::string_view value) const;
@@ -111,6 +114,7 @@ class ObjectStore {
 
   bool Put(Node object, Deliver deliver);
   void Remove(const ObjectKey& key, Deliver deliver);
+  std::vector<PackedPtr> All() const;
   std::vector<Node> Unpack(const std::vector<PackedPtr>& objects) const;
   void AddToIndexes(const ObjectKey& key, const Node& object) JANUS_REQUIRES(mu_);
   void RemoveFromIndexes(const ObjectKey& key, const Node& object) JANUS_REQUIRES(mu_);

@@ -206,9 +206,9 @@ std::vector<MetricFamily> Manager::Collect() {
   metrics_.resident_bytes.Set(ResidentBytes());
   std::vector<MetricFamily> out = registry_.Collect();
   if (term_.load() == 0) return out;
-  for (MetricFamily& family : ServiceFamilies(watches_.caches().services.List())) {
-    out.push_back(std::move(family));
-  }
+  ServiceFamilies families;
+  watches_.caches().services.Visit([&](const Node& service) { families.Add(service); });
+  for (MetricFamily& family : std::move(families).Take()) out.push_back(std::move(family));
   return out;
 }
 

@@ -83,29 +83,34 @@ void ManagerMetrics::Passed(const PassResult& result, Seconds took) {
   }
 }
 
-std::vector<MetricFamily> ServiceFamilies(const std::vector<Node>& services) {
-  MetricFamily desired =
-      GaugeFamily("janus_role_desired_replicas", "Instances that a role should have.");
-  MetricFamily ready =
-      GaugeFamily("janus_role_ready_replicas", "Members of a role that are ready.");
-  MetricFamily epoch = GaugeFamily("janus_topology_epoch", "Epoch of the committed topology.");
-  MetricFamily condition = GaugeFamily("janus_service_condition",
-                                       "A condition of a service: 1 True, 0 False, -1 Unknown.");
-  for (const Node& service : services) {
-    AddRoles(service, desired, ready);
-    if (const auto number = IntegerAt(service, {"status", "topology", "epoch"})) {
-      AddSeries(epoch, LabelsOf(service), static_cast<double>(*number));
-    }
-    for (const Condition& one : ReadConditions(service)) {
-      MetricLabels labels = LabelsOf(service);
-      labels.emplace_back("condition", one.type);
-      AddSeries(condition, std::move(labels),
-                one.status == ConditionStatus::kTrue    ? 1
-                : one.status == ConditionStatus::kFalse ? 0
-                                                        : -1);
-    }
+ServiceFamilies::ServiceFamilies()
+    : desired_(GaugeFamily("janus_role_desired_replicas", "Instances that a role should have.")),
+      ready_(GaugeFamily("janus_role_ready_replicas", "Members of a role that are ready.")),
+      epoch_(GaugeFamily("janus_topology_epoch", "Epoch of the committed topology.")),
+      condition_(GaugeFamily("janus_service_condition",
+                             "A condition of a service: 1 True, 0 False, -1 Unknown.")) {}
+
+void ServiceFamilies::Add(const Node& service) {
+  AddRoles(service, desired_, ready_);
+  if (const auto number = IntegerAt(service, {"status", "topology", "epoch"})) {
+    AddSeries(epoch_, LabelsOf(service), static_cast<double>(*number));
   }
-  return {std::move(desired), std::move(ready), std::move(epoch), std::move(condition)};
+  for (const Condition& one : ReadConditions(service)) {
+    MetricLabels labels = LabelsOf(service);
+    labels.emplace_back("condition", one.type);
+    AddSeries(condition_, std::move(labels),
+              one.status == ConditionStatus::kTrue    ? 1
+              : one.status == ConditionStatus::kFalse ? 0
+                                                      : -1);
+  }
+}
+
+std::vector<MetricFamily> ServiceFamilies::Take() && {
+  std::vector<MetricFamily> out;
+  for (MetricFamily* one : {&desired_, &ready_, &epoch_, &condition_}) {
+    out.push_back(std::move(*one));
+  }
+  return out;
 }
 
 }  // namespace janus::control

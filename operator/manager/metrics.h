@@ -29,7 +29,18 @@ struct ManagerMetrics {
   Gauge& resident_bytes;
 };
 
-// Series of each service, from its status: they come and go with it. Pure.
-std::vector<MetricFamily> ServiceFamilies(const std::vector<Node>& services);
+// Series of each service, from its status: they come and go with it.
+class ServiceFamilies {
+ public:
+  ServiceFamilies();
+  void Add(const Node& service);
+  std::vector<MetricFamily> Take() &&;
+
+ private:
+  MetricFamily desired_;
+  MetricFamily ready_;
+  MetricFamily epoch_;
+  MetricFamily condition_;
+};
 
 }  // namespace janus::control

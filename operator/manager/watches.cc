@@ -12,44 +12,6 @@ namespace {
 
 constexpr std::string_view kByNode = "node";
 
-// Of objects that are written back: all but who wrote which field, which is half of an object.
-const std::vector<std::string_view> kMetadata = {
-    "metadata.annotations",     "metadata.creationTimestamp", "metadata.deletionTimestamp",
-    "metadata.finalizers",      "metadata.generation",        "metadata.labels",
-    "metadata.ownerReferences", "metadata.resourceVersion"};
-
-struct Kept {
-  const Resource* resource;
-  bool is_labelled;  // with the name of its service
-  std::vector<std::string_view> fields;
-};
-
-std::vector<std::string_view> WithMetadata(std::vector<std::string_view> fields) {
-  fields.insert(fields.end(), kMetadata.begin(), kMetadata.end());
-  return fields;
-}
-
-std::vector<Kept> AllKept() {
-  return {
-      {&kMoEServices, false, WithMetadata({"spec", "status"})},
-      {&kTopologies, true, WithMetadata({"spec", "status"})},
-      {&kPods,
-       true,
-       {"metadata.creationTimestamp", "metadata.deletionTimestamp", "metadata.labels",
-        "metadata.ownerReferences", "metadata.resourceVersion", "spec.nodeName",
-        "status.conditions", "status.containerStatuses", "status.phase", "status.podIP"}},
-      {&kServices, true, WithMetadata({"spec"})},
-      {&kServiceAccounts, true, WithMetadata({"automountServiceAccountToken"})},
-      {&kDeployments, true, WithMetadata({"spec", "status.availableReplicas"})},
-      {&kDisruptionBudgets, true, WithMetadata({"spec"})},
-      {&kRoleScalers, true, WithMetadata({"spec", "status"})},
-      {&kNodes,
-       false,
-       {"spec.taints", "spec.unschedulable", "status.conditions.lastTransitionTime",
-        "status.conditions.status", "status.conditions.type"}},
-  };
-}
-
 std::vector<ObjectIndex> IndexesOf(const Resource& resource) {
   if (&resource == &kNodes) return {};
   std::vector<ObjectIndex> out = ServiceIndex();
@@ -67,7 +29,7 @@ std::vector<ObjectIndex> IndexesOf(const Resource& resource) {
 Watches::Watches(ObjectApi& api, const Timeline& timeline, const WatchesOptions& options,
                  WakeKey wake, const std::function<void()>& on_listed)
     : wake_(std::move(wake)) {
-  for (const Kept& kept : AllKept()) {
+  for (const KeptKind& kept : KeptKinds()) {
     const Resource& resource = *kept.resource;
     const FieldFilter filter(kept.fields);
     Watched watched{&resource, nullptr, nullptr};

@@ -4,6 +4,42 @@
 #include "operator/reconcile/names.h"
 
 namespace janus::control {
+namespace {
+
+// Of objects that are written back: all but who wrote which field, which is half of an object.
+const std::vector<std::string_view> kMetadata = {
+    "metadata.annotations",     "metadata.creationTimestamp", "metadata.deletionTimestamp",
+    "metadata.finalizers",      "metadata.generation",        "metadata.labels",
+    "metadata.ownerReferences", "metadata.resourceVersion"};
+
+std::vector<std::string_view> WithMetadata(std::vector<std::string_view> fields) {
+  fields.insert(fields.end(), kMetadata.begin(), kMetadata.end());
+  return fields;
+}
+
+}  // namespace
+
+const std::vector<KeptKind>& KeptKinds() {
+  static const std::vector<KeptKind> kinds = {
+      {&kMoEServices, false, WithMetadata({"spec", "status"})},
+      {&kTopologies, true, WithMetadata({"spec", "status"})},
+      {&kPods,
+       true,
+       {"metadata.creationTimestamp", "metadata.deletionTimestamp", "metadata.labels",
+        "metadata.ownerReferences", "metadata.resourceVersion", "spec.nodeName",
+        "status.conditions", "status.containerStatuses", "status.phase", "status.podIP"}},
+      {&kServices, true, WithMetadata({"spec"})},
+      {&kServiceAccounts, true, WithMetadata({"automountServiceAccountToken"})},
+      {&kDeployments, true, WithMetadata({"spec", "status.availableReplicas"})},
+      {&kDisruptionBudgets, true, WithMetadata({"spec"})},
+      {&kRoleScalers, true, WithMetadata({"spec", "status"})},
+      {&kNodes,
+       false,
+       {"spec.taints", "spec.unschedulable", "status.conditions.lastTransitionTime",
+        "status.conditions.status", "status.conditions.type"}},
+  };
+  return kinds;
+}
 
 const ObjectStore& Caches::Of(const Resource& resource) const {
   if (&resource == &kMoEServices) return services;

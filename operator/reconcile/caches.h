@@ -27,6 +27,15 @@ struct Caches {
   const ObjectStore& Of(const Resource& resource) const;
 };
 
+// What is kept of a kind of objects that passes read: no pass sees what is not named here.
+struct KeptKind {
+  const Resource* resource;
+  bool is_labelled;  // of those with the name of their service alone
+  std::vector<std::string_view> fields;
+};
+// In the order of Caches. Of a node nothing that its heartbeat changes.
+const std::vector<KeptKind>& KeptKinds();
+
 // Objects by the service that kServiceLabel names: "namespace/name".
 inline constexpr std::string_view kByService = "service";
 std::vector<ObjectIndex> ServiceIndex();

@@ -26,8 +26,7 @@ void Reconciler::OnePass::AskScaler(RolePass& role, std::optional<int> before) {
   const bool stays = service_.spec.paused && before.value_or(0) > 0;
   if (stays && bounded.count != current) {
     bounded = {current,
-               {"Paused", "MoERoleScaler " + RoleObjectName(service_.metadata.name, role.role) +
-                              " asks for " + std::to_string(asked) +
+               {"Paused", WhatIsAsked(service_, role.role, asked) +
                               "; spec.paused keeps the count at " + std::to_string(current)}};
   }
   scaling.min_replicas = bounded.count;
@@ -37,8 +36,7 @@ void Reconciler::OnePass::AskScaler(RolePass& role, std::optional<int> before) {
 
 void Reconciler::OnePass::TakeExternal(RolePass& role, int planned) {
   if (planned > role.external_count && role.scaler) {
-    role.limit = {"AtMin", "MoERoleScaler " + RoleObjectName(service_.metadata.name, role.role) +
-                               " asks for " + std::to_string(AskedOf(*role.scaler)) +
+    role.limit = {"AtMin", WhatIsAsked(service_, role.role, AskedOf(*role.scaler)) +
                                "; the model's experts need " + std::to_string(planned) +
                                " instances of " +
                                std::to_string(planned_->plan.slots_per_instance) + " slots"};

@@ -20,7 +20,7 @@ const RoleSpec& SpecOf(const MoEService& service, Role role) {
 
 Condition ReadyOf(const ServiceSeen& seen, Role role) {
   const std::string_view type = role == Role::kAttention ? "AttentionReady" : "ExpertsReady";
-  const RoleStatus& status = role == Role::kAttention ? seen.attention : seen.experts;
+  const RoleStatus& status = seen.Of(role);
   Condition out;
   for (Condition& one : ConditionsOf(seen)) {
     if (one.type == type) out = std::move(one);
@@ -45,14 +45,18 @@ bool IsExternal(const RoleSpec& role) {
   return !role.replicas && role.scaling && role.scaling->mode == ScalingMode::kExternal;
 }
 
+std::string WhatIsAsked(const MoEService& service, Role role, int count) {
+  return kRoleScalers.kind + " " + RoleObjectName(service.metadata.name, role) + " asks for " +
+         std::to_string(count);
+}
+
 BoundedCount BoundBySpec(const MoEService& service, Role role, int asked) {
   const RoleScaling& scaling = *SpecOf(service, role).scaling;
   const std::string path = "spec.roles." + std::string(ToString(role)) + ".scaling.";
   const auto limit = [&](const char* reason, const char* field, int bound) {
-    return BoundedCount{
-        bound,
-        {reason, "MoERoleScaler " + RoleObjectName(service.metadata.name, role) + " asks for " +
-                     std::to_string(asked) + "; " + path + field + " is " + std::to_string(bound)}};
+    return BoundedCount{bound,
+                        {reason, WhatIsAsked(service, role, asked) + "; " + path + field + " is " +
+                                     std::to_string(bound)}};
   };
   const int least = scaling.min_replicas.value_or(1);
   if (asked < least) return limit("AtMin", "minReplicas", least);
@@ -79,7 +83,7 @@ int AskedOf(const Node& scaler) {
 }
 
 Node WithScalerStatus(const Node& scaler, const ServiceSeen& seen, Role role) {
-  const RoleStatus& status = role == Role::kAttention ? seen.attention : seen.experts;
+  const RoleStatus& status = seen.Of(role);
   const int64_t generation = IntegerAt(scaler, {"metadata", "generation"}).value_or(0);
   Condition ready = ReadyOf(seen, role);
   ready.observed_generation = generation;

@@ -15,6 +15,9 @@ namespace janus::control {
 
 bool IsExternal(const RoleSpec& role);
 
+// "MoERoleScaler chat-experts asks for 4".
+std::string WhatIsAsked(const MoEService& service, Role role, int count);
+
 // What of `asked` the spec's bounds leave.
 struct BoundedCount {
   int count = 0;

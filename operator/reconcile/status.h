@@ -77,6 +77,8 @@ struct ServiceSeen {
   std::string model_digest;
   std::optional<ServicePlan> plan;  // absent: not known, status.effective stays
   int gateway_replicas = 0;
+
+  const RoleStatus& Of(Role role) const { return role == Role::kAttention ? attention : experts; }
 };
 
 // How long a service may stand still short of what is wanted before Progressing says so.

@@ -6,21 +6,20 @@
 #include <utility>
 
 #include "common/check.h"
+#include "operator/api/field_filter.h"
+#include "operator/reconcile/caches.h"
 #include "operator/reconcile/names.h"
 #include "operator/reconcile/reasons.h"
 
 namespace janus::control {
 namespace {
 
-ObjectStoreOptions ByService() {
+// As Watches keeps them.
+ObjectStoreOptions OptionsOf(const KeptKind& kept) {
   ObjectStoreOptions options;
+  options.transform = FieldFilter(kept.fields);
   options.indexes = ServiceIndex();
   return options;
-}
-
-// Of these an informer sees those of services alone.
-bool IsByLabel(const Resource& resource) {
-  return &resource != &kMoEServices && &resource != &kNodes;
 }
 
 // A loop that wakes itself for ever would not come to an end.
@@ -33,20 +32,11 @@ OperatorProcess::OperatorProcess(ObjectApi& api, LocalStore& server, ServicePlan
                                  ReconcilerOptions options)
     : server_(server),
       timeline_(timeline),
-      watched_{{{&kMoEServices, ObjectStore(ByService())},
-                {&kTopologies, ObjectStore(ByService())},
-                {&kPods, ObjectStore(ByService())},
-                {&kServices, ObjectStore(ByService())},
-                {&kServiceAccounts, ObjectStore(ByService())},
-                {&kDeployments, ObjectStore(ByService())},
-                {&kDisruptionBudgets, ObjectStore(ByService())},
-                {&kRoleScalers, ObjectStore(ByService())},
-                {&kNodes, ObjectStore(ByService())}}},
       reconciler_(
           api,
-          Caches{watched_[0].store, watched_[1].store, watched_[2].store, watched_[3].store,
-                 watched_[4].store, watched_[5].store, watched_[6].store, watched_[7].store,
-                 watched_[8].store},
+          Caches{*watched_[0].store, *watched_[1].store, *watched_[2].store, *watched_[3].store,
+                 *watched_[4].store, *watched_[5].store, *watched_[6].store, *watched_[7].store,
+                 *watched_[8].store},
           planner, calls, timeline,
           [this](Happening happening) {
             JANUS_CHECK(IsKnownEvent(happening.reason), happening.reason, "is not in reasons.cc");
@@ -54,6 +44,14 @@ OperatorProcess::OperatorProcess(ObjectApi& api, LocalStore& server, ServicePlan
           },
           [this](const ObjectKey& key) { EXPECT_TRUE(queue_.Add(key, timeline_.Now()).ok()); },
           std::move(options)) {}
+
+std::vector<OperatorProcess::Watched> OperatorProcess::WatchAll() {
+  std::vector<Watched> out;
+  for (const KeptKind& kept : KeptKinds()) {
+    out.push_back({&kept, std::make_unique<ObjectStore>(OptionsOf(kept))});
+  }
+  return out;
+}
 
 int OperatorProcess::CountEvents(const std::string& reason) const {
   return static_cast<int>(std::count_if(
@@ -68,7 +66,7 @@ std::string OperatorProcess::LastText(const std::string& reason) const {
 
 void OperatorProcess::Deliver(const Resource& resource, const Delta& delta) {
   if (&resource == &kNodes) {
-    for (const ObjectKey& key : watched_[0].store.Keys()) {
+    for (const ObjectKey& key : watched_[0].store->Keys()) {
       EXPECT_TRUE(queue_.Add(key, timeline_.Now()).ok());
     }
     return;
@@ -84,31 +82,32 @@ void OperatorProcess::Deliver(const Resource& resource, const Delta& delta) {
 void OperatorProcess::ListAll(Watched& watched) {
   ListOptions options;
   options.limit = 0;
-  if (IsByLabel(*watched.resource)) options.selection.label_selector = std::string(kServiceLabel);
-  const auto deliver = [&](const Delta& delta) { Deliver(*watched.resource, delta); };
-  watched.store.BeginList();
-  watched.store.TakePage(informer_.List(*watched.resource, options, CallLimits())->items, deliver);
-  watched.store.EndList(deliver);
+  if (watched.kind->is_labelled) options.selection.label_selector = std::string(kServiceLabel);
+  const auto deliver = [&](const Delta& delta) { Deliver(*watched.kind->resource, delta); };
+  watched.store->BeginList();
+  watched.store->TakePage(informer_.List(*watched.kind->resource, options, CallLimits())->items,
+                          deliver);
+  watched.store->EndList(deliver);
 }
 
 void OperatorProcess::Tell(const Change& change) {
   for (Watched& watched : watched_) {
-    if (watched.resource->plural != change.kind->resource.plural ||
-        watched.resource->group != change.kind->resource.group) {
+    if (watched.kind->resource->plural != change.kind->resource.plural ||
+        watched.kind->resource->group != change.kind->resource.group) {
       continue;
     }
     const auto shows = [&](const SharedObject& object) {
-      return object != nullptr && (!IsByLabel(*watched.resource) ||
-                                   ServiceKeyOf(*watched.resource, *object).has_value());
+      return object != nullptr && (!watched.kind->is_labelled ||
+                                   ServiceKeyOf(*watched.kind->resource, *object).has_value());
     };
-    const auto deliver = [&](const Delta& delta) { Deliver(*watched.resource, delta); };
+    const auto deliver = [&](const Delta& delta) { Deliver(*watched.kind->resource, delta); };
     const bool was = shows(change.before);
     const bool is = shows(change.after);
     if (!was && !is) return;
     const WatchEventType type = !was ? WatchEventType::kAdded
                                 : is ? WatchEventType::kModified
                                      : WatchEventType::kDeleted;
-    watched.store.TakeEvent({type, is ? *change.after : *change.before}, deliver);
+    watched.store->TakeEvent({type, is ? *change.after : *change.before}, deliver);
     return;
   }
 }

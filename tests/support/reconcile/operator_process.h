@@ -1,6 +1,6 @@
 #pragma once
 
-#include <array>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -40,9 +40,11 @@ class OperatorProcess {
 
  private:
   struct Watched {
-    const Resource* resource;
-    ObjectStore store;
+    const KeptKind* kind;
+    std::unique_ptr<ObjectStore> store;
   };
+
+  static std::vector<Watched> WatchAll();
 
   // The first time all is listed, then changes are told one by one, as a watch does.
   void CatchUp();
@@ -53,8 +55,7 @@ class OperatorProcess {
   LocalStore& server_;
   StoreClient informer_{server_, "informer"};
   const SimulatedTimeline& timeline_;
-  // services, topologies, pods, endpoints, accounts, deployments, budgets, scalers, nodes
-  std::array<Watched, 9> watched_;
+  std::vector<Watched> watched_ = WatchAll();  // in the order of Caches
   WorkQueue queue_{WorkQueueOptions{}};
   std::vector<Happening> events_;
   int64_t seen_version_ = -1;

@@ -106,6 +106,9 @@ TEST_F(ObjectStoreTest, Invariant1AListLeavesWhatItHeldAndNothingElse) {
   List({{Pod("b", "2", "w", "n2")}, {Pod("c", "3", "z"), Pod("e", "5", "u")}});
   EXPECT_EQ(Told(), "~b(n1>n2)+e(n1)-a(n1)-d(n1)");
   EXPECT_EQ(store_.Keys(), (std::vector{Key("b"), Key("c"), Key("e")}));
+  std::vector<ObjectKey> visited;
+  store_.Visit([&](const Node& object) { visited.push_back(KeyOf(object)); });
+  EXPECT_EQ(visited, store_.Keys());
 }
 
 TEST_F(ObjectStoreTest, Invariant1AListThatBreaksOffDeletesNothing) {

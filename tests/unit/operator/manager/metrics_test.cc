@@ -21,6 +21,12 @@ std::map<std::string, double> Values(const std::vector<MetricFamily>& families) 
   return out;
 }
 
+std::vector<MetricFamily> FamiliesOf(const Node& service) {
+  ServiceFamilies families;
+  families.Add(service);
+  return std::move(families).Take();
+}
+
 TEST(ServiceFamilies, TellWhatTheStatusTells) {
   const Result<Node> service = ParseYaml(
       "metadata: {name: chat, namespace: prod}\n"
@@ -43,11 +49,11 @@ TEST(ServiceFamilies, TellWhatTheStatusTells) {
       {"janus_service_condition prod chat Ready", 0},
       {"janus_service_condition prod chat Available", 1},
       {"janus_service_condition prod chat SLOMet", -1}};
-  EXPECT_EQ(Values(ServiceFamilies({*service})), wanted);
+  EXPECT_EQ(Values(FamiliesOf(*service)), wanted);
 }
 
 TEST(ServiceFamilies, AServiceWithoutAStatusHasNoSeries) {
-  EXPECT_TRUE(Values(ServiceFamilies({*ParseYaml("metadata: {name: a}", "a")})).empty());
+  EXPECT_TRUE(Values(FamiliesOf(*ParseYaml("metadata: {name: a}", "a"))).empty());
 }
 
 TEST(ManagerMetrics, CountPassesByWhatTheyCameTo) {
