@@ -26,6 +26,9 @@ inline constexpr std::string_view kWantedAnnotation = "serving.janus.dev/wanted"
 inline constexpr std::string_view kRenewalAnnotation = "serving.janus.dev/certificatesRenewedAt";
 // Of a pod with mutual TLS: its role's Secret.
 inline constexpr std::string_view kTrustVolume = "janus-tls";
+// On a MoETopology: the last spec whose service was whole, in JSON. What serves is kept by it while
+// the spec is one that cannot be carried out.
+inline constexpr std::string_view kLastSpecAnnotation = "serving.janus.dev/last-spec";
 // On a MoEService: another value rolls all its pods.
 inline constexpr std::string_view kRestartedAtAnnotation = "serving.janus.dev/restartedAt";
 

@@ -166,14 +166,15 @@ void Reconciler::OnePass::HoldTls() {
 
 // What of the counts is known without the model comes first: pods start while it is read, and where
 // they are who knows it, there is no other way.
-void Reconciler::OnePass::Plan() {
+void Reconciler::OnePass::PlanSpec() {
   HoldTls();
   for (RolePass& role : roles_) {
+    role.wanted = {};
     role.wanted.now = wall_;
     role.wanted.rolls = !service_.spec.paused;
     const std::optional<int> before = DesiredInstances(tree_, role.role);
     role.wanted.pods = before.value_or(0);
-    if (invalid_) continue;
+    if (!acts()) continue;
     role.wanted.revision = RevisionOf(service_, role.role, worker_image_);
     RoleSpec& spec = SpecOf(service_, role.role);
     // Paused counts stay what they were.
@@ -186,7 +187,7 @@ void Reconciler::OnePass::Plan() {
     }
     if (IsExternal(spec)) AskScaler(role, before);
   }
-  if (invalid_) return;
+  if (!acts()) return;
   // Nobody serves: there is nothing to plan.
   if (has_no_replicas()) {
     for (RolePass& role : roles_) role.wanted.pods = 0;
@@ -216,6 +217,13 @@ void Reconciler::OnePass::Plan() {
   if (service_.spec.suspend) {
     for (RolePass& role : roles_) role.wanted.pods = 0;
   }
+}
+
+void Reconciler::OnePass::Plan() {
+  PlanSpec();
+  JudgeModel();
+  if (invalid_) HoldLast();
+  LookForOldPods();
 }
 
 }  // namespace janus::control

@@ -72,7 +72,7 @@ ServiceSeen Reconciler::OnePass::Seen() {
   seen.now = wall_;
   seen.attention = SeenOf(roles_[0]);
   seen.experts = SeenOf(roles_[1]);
-  seen.is_suspended = !invalid_ && (service_.spec.suspend || has_no_replicas());
+  seen.is_suspended = acts() && (service_.spec.suspend || has_no_replicas());
   seen.invalid = invalid_;
   seen.capacity = capacity_;
   seen.awaited = awaited_;

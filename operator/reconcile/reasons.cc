@@ -73,6 +73,10 @@ constexpr ReasonMeaning kReasons[] = {
     {"False", "WaitingForPods", "Ready, AttentionReady, ExpertsReady, TopologyReady",
      "a pod is not ready yet, is being started again, or there are too few to hold the model",
      "the pod that the message names"},
+    {"True, False", "Recreating", "Ready, Progressing, TopologyReady",
+     "the model has changed and `spec.rollout.type` is Recreate: the old pods drain and go, then "
+     "the new ones come; gateways hold what is asked meanwhile",
+     "wait; `spec.rollout.drainSeconds` bounds the first part"},
     {"False", "CrashLooping", "Ready, AttentionReady, ExpertsReady",
      "a worker keeps ending; its last words are in the message. It is replaced once in ten minutes",
      "mend what the last words name"},
@@ -124,6 +128,7 @@ constexpr EventMeaning kEvents[] = {
     {"ScaledDown", "a role wants fewer"},
     {"TopologyPrepared", "all members have loaded and connected for the epoch"},
     {"TopologyCommitted", "the epoch serves from now on"},
+    {"TopologyEnded", "the epoch serves no more, and why; none follows before its pods have gone"},
     {"TopologyAborted", "the epoch is given up, and why"},
     {"TopologyLost", "the committed epoch goes on no more though its members live, and why"},
     {"AdoptRefused", "an object of somebody else has the name of one of ours"},
