@@ -116,6 +116,7 @@ FieldErrors ValidateSchema(const MoETopology& topology) {
   checks.Range("spec.lastEpoch", spec.last_epoch, 0, kAny);
   checks.Range("spec.endedEpoch", spec.ended_epoch, 0, kAny);
   checks.Length("spec.endedAt", spec.ended_at, 64);
+  checks.Time("spec.endedAt", spec.ended_at);
   if (spec.committed) checks.Record("spec.committed", *spec.committed);
   if (spec.proposed) checks.Record("spec.proposed", *spec.proposed);
   const auto is_new = [&](const std::string& path, const std::optional<TopologyRecord>& record) {

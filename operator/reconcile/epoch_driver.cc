@@ -4,7 +4,7 @@
 #include <chrono>
 #include <utility>
 
-#include "operator/kube/rfc3339.h"
+#include "operator/api/rfc3339.h"
 #include "operator/reconcile/earlier.h"
 #include "operator/reconcile/member_name.h"
 #include "operator/reconcile/names.h"

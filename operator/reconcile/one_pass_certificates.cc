@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "common/fingerprint.h"
+#include "operator/api/rfc3339.h"
 #include "operator/kube/base64.h"
-#include "operator/kube/rfc3339.h"
 #include "operator/reconcile/names.h"
 #include "operator/reconcile/one_pass.h"
 #include "operator/reconcile/owned.h"

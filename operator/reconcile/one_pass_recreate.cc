@@ -4,7 +4,7 @@
 
 #include "operator/api/json.h"
 #include "operator/api/parse.h"
-#include "operator/kube/rfc3339.h"
+#include "operator/api/rfc3339.h"
 #include "operator/reconcile/names.h"
 #include "operator/reconcile/one_pass.h"
 #include "operator/reconcile/topology_record.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "operator/api/rfc3339.h"
 #include "operator/kube/object.h"
-#include "operator/kube/rfc3339.h"
 #include "operator/reconcile/names.h"
 
 namespace janus::control {
