@@ -38,8 +38,9 @@ struct Shared {
   HttpHandler& handler;
   MemoryBudget& memory;
   GatewayMetrics& metrics;
-  std::atomic<bool> draining = false;
-  std::atomic<bool> ending = false;  // the drain is over: what is left has its last moment
+  std::atomic<bool> leaving = false;   // no connection is for another request; holds from here on
+  std::atomic<bool> draining = false;  // and no new one is taken
+  std::atomic<bool> ending = false;    // the drain is over: what is left has its last moment
   std::atomic<size_t> connections = 0;
   std::function<void()> on_closed{};  // thread-safe
 };
@@ -378,7 +379,7 @@ void Session::AppendHead(int status, std::string_view content_type) {
 
 void Session::Respond(const HttpReply& reply) {
   if (state_ != State::kAnswering) return;
-  if (reply.close || shared_.draining) keep_alive_ = false;
+  if (reply.close || shared_.leaving) keep_alive_ = false;
   AppendHead(reply.status, reply.content_type);
   for (const auto& [name, value] : reply.headers) {
     unsent_.append(name).append(": ").append(value).append("\r\n");
@@ -391,7 +392,7 @@ void Session::Respond(const HttpReply& reply) {
 
 void Session::BeginStream(std::string_view content_type) {
   if (state_ != State::kAnswering) return;
-  if (shared_.draining || !chunked_) keep_alive_ = false;
+  if (shared_.leaving || !chunked_) keep_alive_ = false;
   AppendHead(200, content_type);
   unsent_ += "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n";
   unsent_ += chunked_ ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n";
@@ -555,7 +556,7 @@ class Server final : public HttpServer {
         acceptor_(shards_[0].io),
         accept_timer_(shards_[0].io),
         signals_(shards_[0].io),
-        drain_timer_(shards_[0].io) {
+        departure_timer_(shards_[0].io) {
     shared_.on_closed = [this] { asio::post(shards_[0].io, [this] { OnClosed(); }); };
   }
 
@@ -582,10 +583,11 @@ class Server final : public HttpServer {
 
   int port() const override { return acceptor_.local_endpoint().port(); }
 
-  void Run(StopSignals& stop, Seconds drain_deadline, std::function<void()> on_drain) override {
+  void Run(StopSignals& stop, Departure departure) override {
+    departure_ = std::move(departure);
     signals_.assign(stop.fd());
-    OnSignal(stop, [&, on_drain = std::move(on_drain)](int signal) {
-      StartDrain(signal, drain_deadline, on_drain);
+    OnSignal(stop, [this, &stop](int signal) {
+      Leave(signal);
       OnSignal(stop, [this](int) { Stop(); });
     });
     Accept();
@@ -669,19 +671,31 @@ class Server final : public HttpServer {
                         });
   }
 
-  void StartDrain(int signal, Seconds deadline, const std::function<void()>& on_drain) {
-    log_.Info("draining", {{"signal", signal},
-                           {"connections", static_cast<int64_t>(shared_.connections.load())},
-                           {"deadline_seconds", deadline.count()}});
-    on_drain();
+  void Leave(int signal) {
+    log_.Info("leaving", {{"signal", signal},
+                          {"connections", static_cast<int64_t>(shared_.connections.load())},
+                          {"lame_duck_seconds", departure_.lame_duck.count()}});
+    departure_.on_leaving();
+    shared_.leaving = true;
+    if (departure_.lame_duck.count() == 0) return StartDrain();
+    departure_timer_.expires_after(ToTimer(departure_.lame_duck));
+    departure_timer_.async_wait([this](error_code error) {
+      if (!error) StartDrain();
+    });
+  }
+
+  void StartDrain() {
+    log_.Info("draining", {{"connections", static_cast<int64_t>(shared_.connections.load())},
+                           {"deadline_seconds", departure_.drain.count()}});
+    departure_.on_draining();
     shared_.draining = true;
     error_code ignored;
     acceptor_.close(ignored);
     accept_timer_.cancel();
     ForEachSession(&Session::Drain);
     if (shared_.connections.load() == 0) return Stop();
-    drain_timer_.expires_after(ToTimer(deadline));
-    drain_timer_.async_wait([this](error_code error) {
+    departure_timer_.expires_after(ToTimer(departure_.drain));
+    departure_timer_.async_wait([this](error_code error) {
       if (error) return;
       log_.Warning("drain deadline passed: ending what is being answered",
                    {{"connections", static_cast<int64_t>(shared_.connections.load())}});
@@ -692,8 +706,8 @@ class Server final : public HttpServer {
   void End() {
     shared_.ending = true;
     ForEachSession(&Session::End);
-    drain_timer_.expires_after(ToTimer(options_.end_deadline));
-    drain_timer_.async_wait([this](error_code error) {
+    departure_timer_.expires_after(ToTimer(options_.end_deadline));
+    departure_timer_.async_wait([this](error_code error) {
       if (!error) Stop();  // what is left has clients that do not read
     });
   }
@@ -722,7 +736,8 @@ class Server final : public HttpServer {
   tcp::acceptor acceptor_;
   asio::steady_timer accept_timer_;
   asio::posix::stream_descriptor signals_;
-  asio::steady_timer drain_timer_;
+  asio::steady_timer departure_timer_;
+  Departure departure_;
   size_t next_shard_ = 0;
   bool accepting_ = false;
   bool accept_fails_ = false;

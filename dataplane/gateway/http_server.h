@@ -88,6 +88,17 @@ class HttpHandler {
   virtual HttpReply Refusal(int status, std::string message) = 0;
 };
 
+// How a server ends. First it is a lame duck: it still takes connections and requests, while
+// whoever sends them here learns that it leaves (a load balancer that is told, rules on every node
+// that are written anew), and tells each client to come on another connection. Then it drains: no
+// new connection, and what is being answered is answered.
+struct Departure {
+  Seconds lame_duck{0};
+  Seconds drain{30};
+  std::function<void()> on_leaving = [] {};   // as the first begins
+  std::function<void()> on_draining = [] {};  // as the second begins
+};
+
 // HTTP/1.1 on a few threads, each with its share of the connections (Boost.Beast parses).
 // Thread-safe.
 class HttpServer {
@@ -100,10 +111,10 @@ class HttpServer {
   virtual ~HttpServer() = default;
 
   virtual int port() const = 0;
-  // Serves until one of `stop` has come and what was being answered then is answered. What is not
-  // after `drain_deadline` is ended by its owner (OnEnding), and has `end_deadline` to reach its
-  // client. A second signal ends it at once. `on_drain` runs at the first.
-  virtual void Run(StopSignals& stop, Seconds drain_deadline, std::function<void()> on_drain) = 0;
+  // Serves until one of `stop` has come, departs, and returns when the last is answered. What is
+  // not when the drain is over is ended by its owner (OnEnding), and has `end_deadline` to reach
+  // its client. A second signal ends it at once.
+  virtual void Run(StopSignals& stop, Departure departure) = 0;
 };
 
 }  // namespace janus::gateway

@@ -142,7 +142,10 @@ Status Run(GatewayOptions options, StopSignals& stop) {
   std::printf("janus-gateway ready http://%s%s%s:%d\n", bracket ? "[" : "",
               options.http.host.c_str(), bracket ? "]" : "", server->port());
   std::fflush(stdout);
-  server->Run(stop, options.drain_deadline, [&] { service.StartDrain(); });
+  server->Run(stop, {.lame_duck = options.lame_duck,
+                     .drain = options.drain_deadline,
+                     .on_leaving = [&] { service.Leave(); },
+                     .on_draining = [&] { service.StartDrain(); }});
   ends_held.request_stop();
   ends_held.join();
   // In reverse: no more tokens, then no more work, then what is left of the connections.

@@ -128,7 +128,12 @@ const std::vector<Flag>& Flags() {
               [](int64_t n, GatewayOptions* o) {
                 o->service.deadlines.stall = Seconds(static_cast<double>(n));
               })},
-      {"drain-seconds", "N", "after SIGTERM, for the answers under way (30)",
+      {"lame-duck-seconds", "N",
+       "after SIGTERM, while who sends requests here learns of it: they are still taken (0)",
+       Number(
+           0, 86400,
+           [](int64_t n, GatewayOptions* o) { o->lame_duck = Seconds(static_cast<double>(n)); })},
+      {"drain-seconds", "N", "after that, for the answers under way (30)",
        Number(0, 86400,
               [](int64_t n, GatewayOptions* o) {
                 o->drain_deadline = Seconds(static_cast<double>(n));

@@ -25,6 +25,7 @@ struct GatewayOptions {
   bool debug_logits_hash = false;
   int64_t queued_requests = 4096;
   int tokenizer_threads = 2;
+  Seconds lame_duck{0};  // Departure
   Seconds drain_deadline{30};
   Seconds hold{60};  // AttentionPoolOptions
   bool help = false;

@@ -159,7 +159,7 @@ void GatewayService::Handle(std::shared_ptr<HttpExchange> exchange, HttpHead hea
         {.content_type = kPrometheusContentType, .body = PrometheusText(registry_.Collect())});
   }
   if (head.path == "/health") {
-    const char* state = draining_             ? "draining"
+    const char* state = leaving_              ? "draining"
                         : pool_.HasInstance() ? "ok"
                                               : "no attention instance is attached";
     return exchange->Respond({.status = std::string_view(state) == "ok" ? 200 : 503,

@@ -32,7 +32,9 @@ class GatewayService final : public HttpHandler {
               MemoryLease memory) override;
   HttpReply Refusal(int status, std::string message) override;
 
-  // From now on /health is 503 and no completion is taken in.
+  // From now on /health is 503: nobody new should come.
+  void Leave() { leaving_ = true; }
+  // From now on no completion is taken in either.
   void StartDrain() { draining_ = true; }
 
  private:
@@ -49,6 +51,7 @@ class GatewayService final : public HttpHandler {
   GatewayMetrics& metrics_;
   const Clock& clock_;
   const int64_t started_unix_seconds_;
+  std::atomic<bool> leaving_ = false;
   std::atomic<bool> draining_ = false;
   Mutex mu_;
   std::mt19937_64 random_ JANUS_GUARDED_BY(mu_);

@@ -6,26 +6,16 @@ operator is installed by the chart. From an object to tokens that a client of th
 
 import base64
 import json
-import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
-from cluster_case import CLUSTER, ROOT, ClusterCase, wait_for  # noqa: E402
-
-from control_plane import ControlPlane  # noqa: E402
-from node import Node  # noqa: E402
-
-BIN = pathlib.Path(os.environ.get("JANUS_BIN_DIR", ROOT / "build" / "dev" / "bin"))
-CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "janus"
-REGISTRY = "janus.test"
-
+from cluster_case import ROOT, wait_for  # noqa: E402
+from images_case import PYTHON, ImagesCase  # noqa: E402
 
 # Knocks at a worker's gRPC port, and says whether the door stays open: plain, or with a certificate and key (PEM).
 KNOCK = """
@@ -51,58 +41,7 @@ except OSError:
 """
 
 
-class ImagesTest(ClusterCase):
-    tier = "node"
-
-    @classmethod
-    def setUpClass(cls):
-        if shutil.which("buildah") is None:
-            raise unittest.SkipTest("buildah is not installed; scripts/deps images installs it")
-        super().setUpClass()
-        if cls.is_given:
-            raise unittest.SkipTest("the given cluster's nodes cannot be given images")
-        state = cls.state_folder()
-        cls.programs = (state / "programs").resolve()
-        plane = ControlPlane(state, cls.programs)
-        cls.nodes = [Node(state, cls.programs, number, plane) for number in (1, 2)]
-        archives = state / "archives"
-        # Its own store, which goes with the cluster.
-        store = state / "storage.conf"
-        store.write_text(f'[storage]\ndriver = "vfs"\ngraphroot = "{state}/images"\nrunroot = "{state}/images-run"\n')
-        cls.environment["CONTAINERS_STORAGE_CONF"] = str(store)
-        done = subprocess.run([ROOT / "scripts" / "images", "--programs", BIN, "--registry", REGISTRY,
-                               "--archive", archives], capture_output=True, text=True, check=False,
-                              env=cls.environment)
-        if done.returncode != 0:
-            raise AssertionError(done.stderr)
-        cls.images = done.stdout.split()
-        for archive in sorted(archives.glob("*.tar")):
-            for node in cls.nodes:
-                node.ctr("images", "import", archive)
-            archive.unlink()
-        # A folder of every machine, readable by anybody's user.
-        cls.models = pathlib.Path(tempfile.mkdtemp(prefix="janus-models-"))
-        cls.addClassCleanup(shutil.rmtree, cls.models)
-        cls.models.chmod(0o755)
-        shutil.copytree(ROOT / "examples" / "demo-model", cls.models / "demo")
-        done = subprocess.run(
-            [CLUSTER, "run", cls.programs / "helm", "install", "janus-operator", ROOT / "charts" / "janus-operator",
-             "-n", "janus-system", "--create-namespace", "--set", f"global.imageRegistry={REGISTRY}",
-             "--set", "image.pullPolicy=Never", "--set", f"hostPaths={{{cls.models}}}", "--wait", "--timeout=5m"],
-            capture_output=True, text=True, check=False, env=cls.environment)
-        if done.returncode != 0:
-            said = cls.try_kubectl("-n", "janus-system", "describe", "pods").stdout
-            raise AssertionError(done.stderr + said)
-
-    def _keep(self):
-        super()._keep()
-        folder = ROOT / "build" / "e2e" / self._testMethodName
-        for place, selector, name in (("janus-system", "app.kubernetes.io/name=janus-operator", "operator"),
-                                      (self.namespace, "serving.janus.dev/service", "service")):
-            (folder / f"{name}.log").write_text(self.try_kubectl(
-                "-n", place, "logs", "-l", selector, "--prefix", "--tail=400").stdout)
-            (folder / f"{name}.txt").write_text(self.try_kubectl("-n", place, "describe", "pods").stdout)
-
+class ImagesTest(ImagesCase):
     def test_the_operator_runs_as_the_chart_installs_it(self):
         pods = json.loads(self.kubectl("-n", "janus-system", "get", "pods", "-o", "json", namespaced=False))["items"]
         self.assertEqual(len(pods), 2)
@@ -134,7 +73,7 @@ class ImagesTest(ClusterCase):
         return "".join(base64.b64decode(data[name]).decode() for name in ("tls.crt", "tls.key"))
 
     def knock(self, address, pair):
-        return self.nodes[0].box.run(CACHE / "test-venv" / "bin" / "python", "-c", KNOCK, address, pair).strip()
+        return self.nodes[0].box.run(PYTHON, "-c", KNOCK, address, pair).strip()
 
     def refused(self, address, reason):
         page = self.nodes[0].box.run("curl", "-sf", f"http://{address}:9100/metrics")
@@ -168,7 +107,7 @@ class ImagesTest(ClusterCase):
         wait_for(lambda: self.kubectl("get", "deployment", "demo-gateway", "-o",
                                       "jsonpath={.status.readyReplicas}") == "1", "the gateway")
         # On a node, where the Service has an address.
-        said = self.nodes[0].box.run(CACHE / "test-venv" / "bin" / "python", ROOT / "examples" / "chat.py",
+        said = self.nodes[0].box.run(PYTHON, ROOT / "examples" / "chat.py",
                                      "--base-url", f"http://{address}/v1", "Elizabeth looked out of the window.")
         self.assertRegex(said, r"demo: \S+( \S+){3}")
 

@@ -11,6 +11,10 @@
 namespace janus::control {
 namespace {
 
+// A pod is told to end at the moment at which its Service is told to leave it out; until every node
+// has heard of that, which takes a second or a few, connections still come.
+constexpr int kLameDuckSeconds = 10;
+
 // The field, made where it is not there. Valid until another is added to `map`.
 Node& FieldOf(Node& map, std::string_view name, Node otherwise) {
   if (map.kind != Node::Kind::kMap) map = Node::Map();
@@ -263,6 +267,7 @@ Node GatewayTemplate(const MoEService& service, const OperatorDefaults& defaults
       "--queued-requests=" + std::to_string(asked.limits.queued_requests),
       "--open-streams=" + std::to_string(asked.limits.open_streams),
       "--request-bytes=" + std::to_string(asked.limits.request_size.value),
+      "--lame-duck-seconds=" + std::to_string(kLameDuckSeconds),
       "--drain-seconds=" + std::to_string(service.spec.drain.timeout_seconds),
   };
   if (asked.api_keys_secret_ref) {
@@ -277,7 +282,7 @@ Node GatewayTemplate(const MoEService& service, const OperatorDefaults& defaults
   AddTrust(service, defaults, "gateway", pod, arguments);
   pod.SetOfContainer("args", Strings(arguments));
   pod.Set({"spec", "terminationGracePeriodSeconds"},
-          Node::Integer(int64_t{service.spec.drain.timeout_seconds} + 30));
+          Node::Integer(int64_t{service.spec.drain.timeout_seconds} + kLameDuckSeconds + 30));
   pod.Port("http", 8000);
   const auto probe = [](int period_seconds, int failures) {
     return Object({{"httpGet", Object({{"path", Text("/health")}, {"port", Text("http")}})},

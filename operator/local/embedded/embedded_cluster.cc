@@ -50,6 +50,7 @@ std::vector<std::string> GatewayArguments(const EmbeddedClusterOptions& options,
       "--memory-bytes=" + std::to_string(options.gateway_memory_bytes),
       "--member=unix:" + folder + "/" + std::string(kMembersLink),
       // Ctrl-C is meant: answers under way get no time, only their ends.
+      "--lame-duck-seconds=0",
       "--drain-seconds=0",
   };
   if (!options.chat_template.empty()) out.push_back("--chat-template=" + options.chat_template);

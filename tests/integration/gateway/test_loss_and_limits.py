@@ -274,6 +274,31 @@ def test_draining_finishes_what_runs_and_takes_no_more(start):
     assert gateway.child.wait(timeout=DEADLINE) == 0
 
 
+def test_a_lame_duck_answers_whoever_still_comes_and_sends_them_elsewhere(start):
+    gateway = start.gateway([start.scripted()], "--lame-duck-seconds", "3600")
+    with httpx.Client(base_url=gateway.url, timeout=DEADLINE) as kept:
+        assert "connection" not in kept.get("/v1/models").headers
+        gateway.child.send_signal(signal.SIGTERM)
+        wait_until(lambda: gateway.get("/health").status_code == 503, "its being said to leave")
+        for client in (kept, httpx):  # a connection from before, and a new one
+            url = "" if client is kept else gateway.url
+            reply = client.post(url + "/v1/completions", json={"model": "tiny", "prompt": "x"}, timeout=DEADLINE)
+            assert (reply.status_code, reply.headers["connection"]) == (200, "close")
+    gateway.child.send_signal(signal.SIGTERM)
+    assert gateway.child.wait(timeout=DEADLINE) == 0
+
+
+def test_a_lame_duck_drains_when_its_time_is_over(start):
+    worker = start.held()
+    gateway = start.gateway([worker], "--lame-duck-seconds", "1")
+    stream = begin(gateway, max_tokens=60)
+    gateway.child.send_signal(signal.SIGTERM)
+    wait_until(lambda: not can_connect(gateway), "the closed door")
+    worker.release()
+    assert list(stream)[-1].usage.completion_tokens == 60
+    assert gateway.child.wait(timeout=DEADLINE) == 0
+
+
 @pytest.mark.parametrize("seconds", ["0", "1"])
 def test_what_a_drain_cuts_ends_with_an_error_that_clients_understand(start, seconds):
     worker = start.held()

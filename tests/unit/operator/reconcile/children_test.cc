@@ -251,8 +251,10 @@ TEST(GatewayTemplate, CarriesTheServicesLimitsAndKeys) {
   EXPECT_EQ(arguments,
             "--listen=0.0.0.0:8000 --model=/model --model-name=chat --member=chat-members:9000 "
             "--service-uid=uid-1 --queued-requests=4096 --open-streams=4096 "
-            "--request-bytes=4194304 --drain-seconds=60 "
+            "--request-bytes=4194304 --lame-duck-seconds=10 --drain-seconds=60 "
             "--api-keys-file=/etc/janus/api-keys/keys ");
+  // Room for both, and for what they cut.
+  EXPECT_EQ(IntegerAt(pod, {"spec", "terminationGracePeriodSeconds"}), 100);
   EXPECT_EQ(TextAt(*ItemOf(FindAt(pod, {"spec", "volumes"}), "name", "api-keys"),
                    {"secret", "secretName"}),
             "keys");

@@ -1,0 +1,277 @@
+"""Services in real pods on two nodes, from images of this machine's programs: python3 e2e/serving/serving_test.py
+
+The golden continuations, and what clients notice while the operator is away (JANUS_SOAK=1: for ten minutes), becomes
+another release, or replaces the gateways: nothing. They ask without a pause; none of their requests may fail, and every
+answer to a prompt must be the same.
+"""
+
+import concurrent.futures
+import functools
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "integration" / "serve"))
+
+from askers import PROMPTS, Askers  # noqa: E402
+from cluster_case import ROOT, wait_for  # noqa: E402
+from images_case import CHART, REGISTRY, ImagesCase  # noqa: E402
+from serving import GOLDEN, Service, copy_golden  # noqa: E402
+
+OF_WORKERS, OF_GATEWAYS = "app.kubernetes.io/name=janus-worker", "app.kubernetes.io/component=gateway"
+IS_SOAK = "JANUS_SOAK" in os.environ
+SECONDS_WITHOUT = 600  # of the long form
+# No two pods of a role on a node.
+APART = {"spec": {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+    {"topologyKey": "kubernetes.io/hostname", "matchLabelKeys": ["serving.janus.dev/role"],
+     "labelSelector": {"matchLabels": {"serving.janus.dev/service": "demo"}}}]}}}}
+
+
+class ServingTest(ImagesCase):
+    def serve(self, model, **spec):
+        """A service named demo of a folder of `models`, whole."""
+        self.kubectl("apply", "-f", "-", text=json.dumps({
+            "apiVersion": "serving.janus.dev/v1alpha1", "kind": "MoEService", "metadata": {"name": "demo"},
+            "spec": {"model": {"source": {"type": "HostPath", "hostPath": {"path": f"{self.models}/{model}"}}},
+                     "device": "CPU", **spec}}))
+        self.kubectl("wait", "--for=condition=Ready", "moesvc/demo", "--timeout=300s")
+        self.kubectl("rollout", "status", "deployment/demo-gateway", "--timeout=300s")
+        address = self.kubectl("get", "service", "demo", "-o", "jsonpath={.spec.clusterIP}")
+        self.url = f"http://{address}/v1"
+        wait_for(lambda: subprocess.run(self.nodes[0].box.command("curl", "-sf", "-o", "/dev/null",
+                                                                  f"http://{address}/health"),
+                                        check=False).returncode == 0, "the node's rules for the Service")
+
+    # The service, asked without a pause.
+
+    def serve_demo(self):
+        self.serve("demo", roles={"attention": {"replicas": 1, "maxBatchSize": 16}, "experts": {"replicas": 2}},
+                   gateway={"replicas": 2})
+        askers = Askers(self.nodes[0], self.url)
+        self.addCleanup(askers.close)
+        askers.await_more(12)
+        return askers
+
+    def check_answers(self, askers):
+        seen = askers.end()
+        print(f"{self._testMethodName}: {seen['answers']} answers, longest wait for a token "
+              f"{seen['longest_wait']:.2f} s", flush=True)
+        self.assertEqual(seen["failures"], [])
+        self.assertEqual({prompt: len(texts) for prompt, texts in seen["texts"].items()},
+                         {prompt: 1 for prompt in PROMPTS}, seen["texts"])
+
+    def pods(self, kind):
+        """By name: identity, starts, and whether ready."""
+        found = {}
+        for pod in self.get("pods", "-l", f"serving.janus.dev/service=demo,{kind}")["items"]:
+            ready = [one["status"] for one in pod["status"].get("conditions", []) if one["type"] == "Ready"]
+            starts = sum(one["restartCount"] for one in pod["status"].get("containerStatuses", []))
+            found[pod["metadata"]["name"]] = (pod["metadata"]["uid"], starts, ready)
+        return found
+
+    def page(self, pod):
+        """A worker's metrics."""
+        address = self.kubectl("get", "pod", pod, "-o", "jsonpath={.status.podIP}")
+        return self.nodes[0].box.run("curl", "-sf", f"http://{address}:9100/metrics")
+
+    def is_holding(self, pod):
+        return re.search(r"^janus_holding(?:{.*})? 1$", self.page(pod), re.M) is not None
+
+    def epoch(self):
+        return self.get("moesvc/demo")["status"]["topology"]["epoch"]
+
+    def is_ready(self):
+        return any(one["type"] == "Ready" and one["status"] == "True"
+                   for one in self.get("moesvc/demo")["status"]["conditions"])
+
+    def troubles_since(self, moment):
+        """What pods of the service complained of."""
+        said = self.kubectl("logs", "-l", "serving.janus.dev/service=demo", "--prefix", "--tail=-1",
+                            f"--since-time={moment}")
+        return [line for line in said.splitlines() if re.search(r"level=(warn|error)", line)]
+
+    # The operator away.
+
+    def scale_operator(self, replicas):
+        self.kubectl("-n", "janus-system", "scale", "deployment/janus-operator", f"--replicas={replicas}",
+                     namespaced=False)
+
+    def test_nobody_misses_an_operator_that_is_away(self):
+        askers = self.serve_demo()
+        self.addCleanup(self.scale_operator, 2)
+        workers, gateways = self.pods(OF_WORKERS), self.pods(OF_GATEWAYS)
+        self.scale_operator(0)
+        wait_for(lambda: not self.operators(), "no operator")
+        moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        objects = self.get("moesvc,moetopologies,pdb,services,deployments")
+        if IS_SOAK:
+            time.sleep(SECONDS_WITHOUT)  # the time itself is what is tried
+        askers.await_more(60)
+        self.assertEqual(self.get("moesvc,moetopologies,pdb,services,deployments"), objects)
+        self.assertEqual((self.pods(OF_WORKERS), self.pods(OF_GATEWAYS)), (workers, gateways))
+        self.assertEqual(self.troubles_since(moment), [])
+
+        # Things break. A gateway is made anew by its Deployment, and learns from workers whom to ask.
+        first = sorted(gateways)[0]
+        self.kubectl("delete", "pod", first)
+        self.kubectl("rollout", "status", "deployment/demo-gateway", "--timeout=300s")
+        askers.await_more(12)
+        self.kubectl("delete", "pdb", "demo-experts")
+        self.kubectl("patch", "service", "demo-members", "--type=merge", "-p",
+                     '{"spec": {"publishNotReadyAddresses": false}}')
+        attention, lost = (next(name for name in workers if f"-{role}-" in name) for role in ("attention", "experts"))
+        self.kubectl("delete", "pod", lost, "--grace-period=0", "--force")
+        wait_for(lambda: self.is_holding(attention), "the loss to be seen")
+        self.assertEqual(len(self.pods(OF_WORKERS)), 2, "somebody replaced it")
+
+        self.scale_operator(2)
+        wait_for(lambda: len(self.pods(OF_WORKERS)) == 3 and self.is_ready(), "a whole service")
+        askers.await_more(12)
+        wait_for(lambda: self.try_kubectl("-n", self.namespace, "get", "pdb", "demo-experts").returncode == 0,
+                 "the budget that was deleted")
+        wait_for(lambda: self.get("service/demo-members")["spec"].get("publishNotReadyAddresses"),
+                 "the Service that was changed")
+        there = self.pods(OF_WORKERS)
+        del workers[lost]
+        self.assertEqual({name: there.get(name) for name in workers}, workers)
+        self.check_answers(askers)
+
+    # Another operator.
+
+    def newer_chart(self):
+        """The chart as a later version has it, whose images are those of this one."""
+        folder = ROOT / "build" / "e2e" / self.namespace / "newer"
+        shutil.copytree(CHART, folder)
+        path = folder / "Chart.yaml"
+        version = re.search(r"^appVersion: (\S+)$", path.read_text(), re.M)[1]
+        text = re.sub(r"^(appVersion|version): \S+$", r"\1: 99.0.0", path.read_text(), flags=re.M)
+        self.assertEqual(text.count("99.0.0"), 2)
+        path.write_text(text)
+        for node in self.nodes:
+            for image in ("operator", "gateway", "worker-cpu"):
+                node.ctr("images", "tag", "--force", f"{REGISTRY}/janus/{image}:{version}",
+                         f"{REGISTRY}/janus/{image}:99.0.0")
+        return folder, version
+
+    def await_leader_among(self, pods):
+        """One of them keeps the service."""
+        def leads():
+            pages = [self.nodes[0].box.run("curl", "-s", f"http://{pod['status']['podIP']}:8080/metrics")
+                     for pod in pods]
+            return any(re.search(rf'^janus_topology_epoch{{[^}}]*namespace="{self.namespace}"', page, re.M)
+                       for page in pages)
+        wait_for(leads, "a pass of the other operator")
+
+    def change_operator(self, *words):
+        """All its pods are others then, and one of them has looked at the service."""
+        before = {pod["metadata"]["uid"] for pod in self.operators()}
+        self.helm(*words, "--wait", "--timeout=5m")
+        wait_for(lambda: not before & {pod["metadata"]["uid"] for pod in self.operators()}, "the earlier ones' end")
+        self.await_leader_among(self.operators())
+
+    def test_another_release_of_the_operator_and_the_one_before_move_nothing(self):
+        newer, version = self.newer_chart()
+        revision = json.loads(self.helm("history", "janus-operator", "-o", "json"))[-1]["revision"]
+        askers = self.serve_demo()
+        self.addCleanup(self.try_helm, "rollback", "janus-operator", revision, "--wait", "--timeout=5m")
+        state = self.pods(OF_WORKERS), self.pods(OF_GATEWAYS), self.epoch()
+        # The default of workers' images is another one, too; gateways are of the operator's version unless it is said.
+        self.change_operator("upgrade", "janus-operator", newer, *self.settings(
+            podLabels__team="serving", debug="true", workers=2, api__qps=20, resources__requests__cpu="50m",
+            certificates__leafSeconds=86400, defaults__gatewayImage__tag=version))
+        image = f"{REGISTRY}/janus/operator:99.0.0"
+        self.assertEqual({(pod["metadata"]["labels"]["team"], pod["spec"]["containers"][0]["image"])
+                          for pod in self.operators()}, {("serving", image)})
+        askers.await_more(12)
+        self.change_operator("rollback", "janus-operator", revision)
+        askers.await_more(12)
+        self.assertEqual((self.pods(OF_WORKERS), self.pods(OF_GATEWAYS), self.epoch()), state)
+        self.check_answers(askers)
+
+    def test_gateways_that_are_replaced_refuse_nobody(self):
+        askers = self.serve_demo()
+        workers, gateways, epoch = self.pods(OF_WORKERS), self.pods(OF_GATEWAYS), self.epoch()
+        self.kubectl("patch", "moesvc", "demo", "--type=merge", "-p",
+                     '{"spec": {"gateway": {"limits": {"openStreams": 2048}}}}')
+        wait_for(lambda: len(self.pods(OF_GATEWAYS)) == 2 and not set(self.pods(OF_GATEWAYS)) & set(gateways),
+                 "others in their place")
+        askers.await_more(12)
+        self.assertEqual((self.pods(OF_WORKERS), self.epoch()), (workers, epoch))
+        self.check_answers(askers)
+
+    # Golden continuations.
+
+    def links(self):
+        """How workers reach those on the other node: (role and rank, theirs, transport)."""
+        pods = {pod["metadata"]["uid"]: pod for pod in self.get("pods", "-l", OF_WORKERS)["items"]}
+        members, ranks = {}, {"attention": 0, "experts": 0}
+        for one in self.get("moetopologies")["items"][0]["spec"]["committed"]["instances"]:
+            members[f"{one['role']} {ranks[one['role']]}"] = pods[one["podUID"]]
+            ranks[one["role"]] += 1
+        found = []
+        for own, pod in members.items():
+            for labels in re.findall(r"^janus_exchange_link_info{(.*)} 1$", self.page(pod["metadata"]["name"]), re.M):
+                peer, transport = (re.search(rf'{label}="([^"]*)"', labels)[1] for label in ("peer", "transport"))
+                if members[peer]["spec"]["nodeName"] != pod["spec"]["nodeName"]:
+                    found.append((own, peer, transport))
+        return found
+
+    def all_exchange_for(self, bodies, wanted):
+        """Whether each worker has sent rows or contributions, once the requests, asked at once, were answered."""
+        def ask(body):
+            said = self.nodes[0].box.run("curl", "-sf", "--json", json.dumps(body), f"{self.url}/completions")
+            return json.loads(said)["choices"][0]["token_ids"]
+        with concurrent.futures.ThreadPoolExecutor(len(bodies)) as pool:
+            self.assertEqual(list(pool.map(ask, bodies)), wanted)
+        sent = [re.search(r'^janus_exchange_bytes_total{.*direction="sent".*} (\S+)$', self.page(name), re.M)[1]
+                for name in self.pods(OF_WORKERS)]
+        return len(sent) == 4 and all(float(number) > 0 for number in sent)
+
+    def check_golden(self, family):
+        cases = [case for case in json.loads((GOLDEN / family / "golden.json").read_text())["cases"]
+                 if case["config"] == "config.json"]
+        self.assertEqual([len(case["prompt"]) for case in cases], [1, 17, 300])
+        bodies = [{"model": "demo", "prompt": case["prompt"], "max_tokens": len(case["greedy_ids"]), "temperature": 0,
+                   "return_token_ids": True} for case in cases]
+        local = Service()
+        local.open(functools.partial(copy_golden, family=family))
+        self.addCleanup(local.close)
+        local.serve_object({"model": {"name": "demo", "source": {"type": "HostPath",
+                                                                "hostPath": {"path": str(local.model)}}},
+                            "roles": {"attention": {"replicas": 1}, "experts": {"replicas": 2}}})
+        served = [local.post(body)["choices"][0]["token_ids"] for body in bodies]
+        local.stop()
+        self.assertEqual(served, [case["greedy_ids"] for case in cases])
+
+        copy_golden(self.models / family, family)
+        role = {"replicas": 2, "podTemplate": APART}
+        self.serve(family, roles={"attention": {**role, "maxBatchSize": 16}, "experts": role}, gateway={"replicas": 1})
+        wait_for(lambda: self.all_exchange_for(bodies, served), "each instance to have its part in an answer")
+        links = self.links()
+        # Attention instances have both of the other node, expert instances the attention instance there.
+        self.assertEqual(len(links), 6, links)
+        for own, peer, transport in links:
+            self.assertRegex(transport, "^UCX tcp/", f"from {own} to {peer}")
+
+    def test_mixtral_over_two_nodes(self):
+        self.check_golden("mixtral")
+
+    def test_qwen3_moe_over_two_nodes(self):
+        self.check_golden("qwen3_moe")
+
+    def test_deepseek_v2_over_two_nodes(self):
+        self.check_golden("deepseek_v2")
+
+    def test_deepseek_v2_lite_over_two_nodes(self):
+        self.check_golden("deepseek_v2_lite")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,79 @@
+"""Asks an endpoint without a pause, with the official client: asker.py URL ASKERS MAX_TOKENS PROMPT...
+
+Each asker takes the prompts in turn, greedily, on a connection of its own for every request, until standard input ends.
+A line there is answered with how many answers came so far; the last line says how many came, what failed, every text
+that was among the answers to each prompt, and the longest that anybody waited for a first or a next token.
+"""
+
+import collections
+import json
+import sys
+import threading
+import time
+
+import openai
+
+
+class Tally:
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.answers = 0
+        self.failures = []
+        self.texts = collections.defaultdict(set)
+        self.longest = 0.0
+
+    def answered(self, prompt, text, longest):
+        with self.lock:
+            self.answers += 1
+            self.texts[prompt].add(text)
+            self.longest = max(self.longest, longest)
+
+    def failed(self, error):
+        with self.lock:
+            self.failures.append(f"{type(error).__name__}: {error}")
+
+    def all(self):
+        with self.lock:
+            return {"answers": self.answers, "failures": self.failures, "longest_wait": round(self.longest, 3),
+                    "texts": {prompt: sorted(texts) for prompt, texts in self.texts.items()}}
+
+
+def answer(url, prompt, max_tokens):
+    """(the text, the longest wait for a token)."""
+    parts, longest, last = [], 0.0, time.monotonic()
+    with openai.OpenAI(base_url=url, api_key="none", max_retries=0) as client:
+        stream = client.completions.create(model="demo", prompt=prompt, max_tokens=max_tokens, temperature=0,
+                                           stream=True)
+        for chunk in stream:
+            now = time.monotonic()
+            longest, last = max(longest, now - last), now
+            parts += [choice.text for choice in chunk.choices]
+    return "".join(parts), longest
+
+
+def main():
+    url, askers, max_tokens, prompts = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:]
+    over, tally = threading.Event(), Tally()
+
+    def ask(which):
+        while not over.is_set():
+            prompt = prompts[which % len(prompts)]
+            which += 1
+            try:
+                tally.answered(prompt, *answer(url, prompt, max_tokens))
+            except Exception as error:  # whatever a client sees  # pylint: disable=broad-except
+                tally.failed(error)
+
+    threads = [threading.Thread(target=ask, args=(which,)) for which in range(askers)]
+    for thread in threads:
+        thread.start()
+    for _ in sys.stdin:
+        print(tally.answers, flush=True)
+    over.set()
+    for thread in threads:
+        thread.join()
+    print(json.dumps(tally.all()))
+
+
+if __name__ == "__main__":
+    main()

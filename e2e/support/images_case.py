@@ -1,0 +1,105 @@
+"""A cluster of two nodes that have images of this machine's programs, with the operator installed by the chart."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from cluster_case import CLUSTER, ROOT, ClusterCase
+
+from control_plane import ControlPlane
+from node import Node
+
+BIN = pathlib.Path(os.environ.get("JANUS_BIN_DIR", ROOT / "build" / "dev" / "bin"))
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "janus"
+PYTHON = CACHE / "test-venv" / "bin" / "python"
+CHART = ROOT / "charts" / "janus-operator"
+REGISTRY = "janus.test"
+
+
+class ImagesCase(ClusterCase):
+    """`models` is a folder of every machine, readable by anybody's user; `images` the names of what was built;
+    `values` what else Helm is told."""
+
+    tier = "node"
+    values = {}
+
+    @classmethod
+    def setUpClass(cls):
+        if shutil.which("buildah") is None:
+            raise unittest.SkipTest("buildah is not installed; scripts/deps images installs it")
+        super().setUpClass()
+        if cls.is_given:
+            raise unittest.SkipTest("the given cluster's nodes cannot be given images")
+        cls.state = cls.state_folder()
+        cls.programs = (cls.state / "programs").resolve()
+        plane = ControlPlane(cls.state, cls.programs)
+        cls.nodes = [Node(cls.state, cls.programs, number, plane) for number in (1, 2)]
+        cls._make_images()
+        cls.models = pathlib.Path(tempfile.mkdtemp(prefix="janus-models-"))
+        cls.addClassCleanup(shutil.rmtree, cls.models)
+        cls.models.chmod(0o755)
+        shutil.copytree(ROOT / "examples" / "demo-model", cls.models / "demo")
+        done = cls.try_helm("install", "janus-operator", CHART, "--create-namespace", *cls.settings(), "--wait",
+                            "--timeout=5m")
+        if done.returncode != 0:
+            said = cls.try_kubectl("-n", "janus-system", "describe", "pods").stdout
+            raise AssertionError(done.stderr + said)
+
+    @classmethod
+    def _make_images(cls):
+        # A store of its own, which goes with the cluster.
+        store = cls.state / "storage.conf"
+        store.write_text(f'[storage]\ndriver = "vfs"\ngraphroot = "{cls.state}/images"\n'
+                         f'runroot = "{cls.state}/images-run"\n')
+        cls.environment["CONTAINERS_STORAGE_CONF"] = str(store)
+        done = subprocess.run([ROOT / "scripts" / "images", "--programs", BIN, "--registry", REGISTRY,
+                               "--archive", cls.state / "archives"], capture_output=True, text=True, check=False,
+                              env=cls.environment)
+        if done.returncode != 0:
+            raise AssertionError(done.stderr)
+        cls.images = done.stdout.split()
+        for archive in sorted((cls.state / "archives").glob("*.tar")):
+            for node in cls.nodes:
+                node.ctr("images", "import", archive)
+            archive.unlink()
+
+    @classmethod
+    def settings(cls, **more):
+        """What Helm is told of values; `__` in a name is a dot."""
+        values = {"global__imageRegistry": REGISTRY, "image__pullPolicy": "Never", "hostPaths": f"{{{cls.models}}}",
+                  **cls.values, **more}
+        return [word for name, value in values.items() for word in ("--set", f"{name.replace('__', '.')}={value}")]
+
+    @classmethod
+    def try_helm(cls, *words):
+        return subprocess.run([CLUSTER, "run", cls.programs / "helm", "-n", "janus-system",
+                               *(str(word) for word in words)], capture_output=True, text=True, check=False,
+                              env={**cls.environment, "HELM_CACHE_HOME": f"{cls.state}/helm"})
+
+    def helm(self, *words):
+        """Its output; a failure fails the test with what it said."""
+        done = self.try_helm(*words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def _keep(self):
+        super()._keep()
+        folder = ROOT / "build" / "e2e" / self._testMethodName
+        for place, selector, name in (("janus-system", "app.kubernetes.io/name=janus-operator", "operator"),
+                                      (self.namespace, "serving.janus.dev/service", "service")):
+            (folder / f"{name}.log").write_text(self.try_kubectl(
+                "-n", place, "logs", "-l", selector, "--prefix", "--tail=400").stdout)
+            (folder / f"{name}.txt").write_text(self.try_kubectl("-n", place, "describe", "pods").stdout)
+
+    def get(self, what, *words):
+        return json.loads(self.kubectl("get", what, *words, "-o", "json"))
+
+    def operators(self):
+        """The operator's pods."""
+        return json.loads(self.kubectl("-n", "janus-system", "get", "pods", "-l",
+                                       "app.kubernetes.io/component=operator", "-o", "json",
+                                       namespaced=False))["items"]
