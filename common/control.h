@@ -25,6 +25,7 @@ struct PrepareProgress {
 struct ModelReport {
   std::string config_json;  // the checkpoint's
   std::string digest;       // of that and of its weights
+  std::string text_digest;  // of its tokenizer; empty: it has none, or it was not told
   ProcessRoom room;
 };
 

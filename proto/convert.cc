@@ -281,6 +281,7 @@ v1::DescribeModelReply ToProto(const ModelReport& report) {
   v1::DescribeModelReply out;
   out.set_config_json(report.config_json);
   out.set_model_digest(report.digest);
+  out.set_text_digest(report.text_digest);
   out.set_memory_bytes(static_cast<uint64_t>(report.room.memory_bytes));
   out.set_memory_is_limited(report.room.memory_is_limited);
   out.set_cores(static_cast<uint32_t>(report.room.cores));
@@ -297,6 +298,10 @@ Result<ModelReport> FromProto(const v1::DescribeModelReply& reply) {
     return InvalidArgument("model_digest: " + std::to_string(reply.model_digest().size()) +
                            " characters; want 1 to " + std::to_string(kLongestDigest));
   }
+  if (reply.text_digest().size() > kLongestDigest) {
+    return InvalidArgument("text_digest: " + std::to_string(reply.text_digest().size()) +
+                           " characters; want at most " + std::to_string(kLongestDigest));
+  }
   if (reply.memory_bytes() > kMostMemory || reply.cores() < 1 || reply.cores() > kMostCores) {
     return InvalidArgument("memory_bytes " + std::to_string(reply.memory_bytes()) + ", cores " +
                            std::to_string(reply.cores()) + ": no machine has as many");
@@ -304,6 +309,7 @@ Result<ModelReport> FromProto(const v1::DescribeModelReply& reply) {
   ModelReport out;
   out.config_json = reply.config_json();
   out.digest = reply.model_digest();
+  out.text_digest = reply.text_digest();
   out.room.memory_bytes = static_cast<int64_t>(reply.memory_bytes());
   out.room.memory_is_limited = reply.memory_is_limited();
   out.room.cores = static_cast<int>(reply.cores());

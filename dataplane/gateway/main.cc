@@ -126,7 +126,10 @@ Status Run(GatewayOptions options, StopSignals& stop) {
   JANUS_ASSIGN_OR_RETURN(std::unique_ptr<HttpServer> server,
                          HttpServer::Listen(options.http, service, memory, metrics, log));
   std::unique_ptr<TopologyWatch> topology = TopologyWatch::Start(
-      {.members = options.members, .service_uid = options.service_uid, .credentials = credentials},
+      {.members = options.members,
+       .service_uid = options.service_uid,
+       .text_digest = text_digest,
+       .credentials = credentials},
       [&pool](const AttentionMembers& members) { pool.SetMembers(members.attention); }, metrics,
       log);
   std::jthread ends_held([&pool](const std::stop_token& stop) { EndHeldUntil(stop, pool); });

@@ -33,9 +33,10 @@ struct Mailbox {
 // The stream from one member. Must live until it has ended.
 class Stream final : public grpc::ClientReadReactor<v1::GetTopologyReply> {
  public:
-  Stream(v1::Control::Stub& stub, const std::string& service_uid, Mailbox& mailbox)
+  Stream(v1::Control::Stub& stub, const TopologyWatchOptions& options, Mailbox& mailbox)
       : mailbox_(mailbox) {
-    request_.set_service_uid(service_uid);
+    request_.set_service_uid(options.service_uid);
+    request_.set_text_digest(options.text_digest);
     stub.async()->WatchTopology(&context_, &request_, this);
     StartRead(&incoming_);
     StartCall();
@@ -137,7 +138,7 @@ class Watch final : public TopologyWatch {
     }
     const std::unique_ptr<v1::Control::Stub> stub =
         v1::Control::NewStub(DialInstance(address, options_.credentials));
-    Stream stream(*stub, options_.service_uid, mailbox_);
+    Stream stream(*stub, options_, mailbox_);
     bool heard = false;
     const MonotonicTime first_answer = After(options_.first_answer);
     while (const std::optional<v1::GetTopologyReply> reply = NextAnswer(heard, first_answer)) {

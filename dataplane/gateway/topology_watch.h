@@ -22,6 +22,7 @@ struct TopologyWatchOptions {
   // those of the newest topology come before them.
   std::vector<std::string> members;
   std::string service_uid{};
+  std::string text_digest{};  // of the gateway's tokenizer; empty: not known
   std::shared_ptr<grpc::ChannelCredentials> credentials{};  // null: plain text
   Seconds first_answer{1.0};   // a member that has no topology yet is left for the next after it
   Seconds longest_pause{2.0};  // between two rounds of dialling; grows from 0.1

@@ -123,12 +123,27 @@ grpc::Status ControlService::Drain(grpc::ServerContext* context, const v1::Drain
   return ToGrpc(worker_.Drain(FromProto(request->stamp()), deadline, waits));
 }
 
+grpc::Status ControlService::Supersede(grpc::ServerContext* context,
+                                       const v1::SupersedeRequest* request,
+                                       v1::SupersedeReply* reply) {
+  if (!request->relay().empty()) {
+    if (Status s = CheckRelay(request->stamp(), request->relay()); !s.ok()) return ToGrpc(s);
+    return Answer(
+        relay_.Supersede(*request, context->deadline(), [&] { return !context->IsCancelled(); }),
+        *reply);
+  }
+  Result<Topology> successor = FromProto(request->successor());
+  if (!successor.ok()) return ToGrpc(successor.status());
+  return ToGrpc(worker_.Supersede(FromProto(request->stamp()),
+                                  {*std::move(successor), request->text_digest()}));
+}
+
 grpc::Status ControlService::GetTopology(grpc::ServerContext*,
                                          const v1::GetTopologyRequest* request,
                                          v1::GetTopologyReply* reply) {
   if (Status s = worker_.CheckService(request->service_uid()); !s.ok()) return ToGrpc(s);
   reply->set_fence(worker_.fence());
-  if (const std::optional<Topology> topology = worker_.topology()) {
+  if (const std::optional<Topology> topology = worker_.TopologyFor(request->text_digest())) {
     *reply->mutable_committed() = ToProto(*topology);
   }
   return grpc::Status::OK;
@@ -137,7 +152,7 @@ grpc::Status ControlService::GetTopology(grpc::ServerContext*,
 grpc::ServerWriteReactor<v1::GetTopologyReply>* ControlService::WatchTopology(
     grpc::CallbackServerContext*, const v1::GetTopologyRequest* request) {
   if (Status s = worker_.CheckService(request->service_uid()); !s.ok()) return RefuseWatch(s);
-  return WatchCommits(worker_, watchers_);
+  return WatchTopologies(worker_, request->text_digest(), watchers_);
 }
 
 grpc::Status ControlService::GetStatistics(grpc::ServerContext* context,

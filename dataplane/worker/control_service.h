@@ -28,6 +28,8 @@ class ControlService final
                      v1::AbortReply* reply) override;
   grpc::Status Drain(grpc::ServerContext* context, const v1::DrainRequest* request,
                      v1::DrainReply* reply) override;
+  grpc::Status Supersede(grpc::ServerContext* context, const v1::SupersedeRequest* request,
+                         v1::SupersedeReply* reply) override;
   grpc::Status GetTopology(grpc::ServerContext*, const v1::GetTopologyRequest* request,
                            v1::GetTopologyReply* reply) override;
   grpc::ServerWriteReactor<v1::GetTopologyReply>* WatchTopology(

@@ -5,6 +5,7 @@
 #include "common/fingerprint.h"
 #include "common/model/config.h"
 #include "common/model/digest.h"
+#include "dataplane/model/text_digest.h"
 
 namespace janus::dataplane {
 
@@ -18,6 +19,7 @@ Result<ModelReport> DescribeModel(const std::string& folder) {
   }
   JANUS_ASSIGN_OR_RETURN(const uint64_t digest, DigestCheckpoint(folder, out.config_json));
   out.digest = Fingerprint::Hex(digest);
+  JANUS_ASSIGN_OR_RETURN(out.text_digest, DigestText(folder));
   JANUS_ASSIGN_OR_RETURN(out.room, ReadProcessRoom());
   return out;
 }

@@ -274,6 +274,14 @@ Relay::Failures Relay::Drain(const v1::DrainRequest& request, Deadline deadline,
                                                    request, Within(deadline), keep_waiting);
 }
 
+Relay::Failures Relay::Supersede(const v1::SupersedeRequest& request, Deadline deadline,
+                                 const KeepWaiting& keep_waiting) {
+  const std::vector<const v1::RelayTarget*> targets = AllOf(request.relay());
+  return CallAll<v1::SupersedeRequest, v1::SupersedeReply>(targets, StubsFor(targets),
+                                                           &AsyncControl::Supersede, request,
+                                                           Within(deadline), keep_waiting);
+}
+
 v1::Statistics Relay::GetStatistics(const v1::GetStatisticsRequest& asked, Deadline deadline,
                                     const KeepWaiting& keep_waiting) {
   const std::vector<const v1::RelayTarget*> targets = AllOf(asked.relay());

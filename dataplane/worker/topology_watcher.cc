@@ -1,5 +1,7 @@
 #include "dataplane/worker/topology_watcher.h"
 
+#include <utility>
+
 #include "common/mutex.h"
 #include "proto/convert.h"
 
@@ -10,8 +12,11 @@ using Reactor = grpc::ServerWriteReactor<v1::GetTopologyReply>;
 
 class Watcher final : public Reactor {
  public:
-  Watcher(Worker& worker, std::atomic<int>& watchers)
-      : worker_(worker), watchers_(watchers), listener_(std::make_shared<Listener>(this)) {
+  Watcher(Worker& worker, std::string text_digest, std::atomic<int>& watchers)
+      : worker_(worker),
+        text_digest_(std::move(text_digest)),
+        watchers_(watchers),
+        listener_(std::make_shared<Listener>(this)) {
     worker.AddCommitListener(listener_);
     Tell();
   }
@@ -53,11 +58,11 @@ class Watcher final : public Reactor {
     Watcher* watcher_ JANUS_GUARDED_BY(mu_);
   };
 
-  // Writes what is committed, unless it was told before or a write is under way.
+  // Writes what serves, unless it was told before or a write is under way.
   void Tell() {
     const MutexLock lock(mu_);
     if (writing_ || closed_) return;
-    const std::optional<Topology> topology = worker_.topology();
+    const std::optional<Topology> topology = worker_.TopologyFor(text_digest_);
     if (!topology || topology->epoch == told_) return;
     told_ = topology->epoch;
     reply_.set_fence(worker_.fence());
@@ -73,6 +78,7 @@ class Watcher final : public Reactor {
   }
 
   Worker& worker_;
+  const std::string text_digest_;
   std::atomic<int>& watchers_;
   const std::shared_ptr<Listener> listener_;
   v1::GetTopologyReply reply_;  // written by who sets writing_
@@ -91,13 +97,13 @@ class Refusal final : public Reactor {
 
 }  // namespace
 
-Reactor* WatchCommits(Worker& worker, std::atomic<int>& watchers) {
+Reactor* WatchTopologies(Worker& worker, std::string text_digest, std::atomic<int>& watchers) {
   if (watchers.fetch_add(1) >= kMostWatchers) {
     watchers.fetch_sub(1);
     return RefuseWatch(
         ResourceExhausted(std::to_string(kMostWatchers) + " watch this worker's topology already"));
   }
-  return new Watcher(worker, watchers);
+  return new Watcher(worker, std::move(text_digest), watchers);
 }
 
 Reactor* RefuseWatch(const Status& status) {

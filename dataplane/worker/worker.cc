@@ -22,6 +22,12 @@ bool IsOf(const std::unique_ptr<EpochSession>& session, uint64_t epoch) {
   return session != nullptr && session->topology().epoch == epoch;
 }
 
+void TellAll(const std::vector<std::weak_ptr<CommitListener>>& listeners) {
+  for (const std::weak_ptr<CommitListener>& one : listeners) {
+    if (const std::shared_ptr<CommitListener> listener = one.lock()) listener->OnCommit();
+  }
+}
+
 }  // namespace
 
 Worker::Worker(WorkerFlags flags, const Clock& clock, Logger log,
@@ -213,9 +219,29 @@ Status Worker::Commit(const Stamp& stamp) {
     log_.Info("serving", {{"epoch", stamp.epoch}, {"m", topology.m()}, {"n", topology.n()}});
     listeners = listeners_;
   }
-  for (const std::weak_ptr<CommitListener>& one : listeners) {
-    if (const std::shared_ptr<CommitListener> listener = one.lock()) listener->OnCommit();
+  TellAll(listeners);
+  return OkStatus();
+}
+
+Status Worker::Supersede(const Stamp& stamp, Successor successor) {
+  std::vector<std::weak_ptr<CommitListener>> listeners;
+  {
+    const MutexLock lock(mu_);
+    JANUS_RETURN_IF_ERROR(CheckStamp(stamp));
+    const uint64_t epoch = successor.topology.epoch;
+    if (epoch <= committed_) {
+      return InvalidArgument("successor: epoch " + std::to_string(epoch) +
+                             " is not newer than the committed " + std::to_string(committed_));
+    }
+    if (successor_ && successor_->topology.epoch > epoch) {
+      return Aborted("successor: epoch " + std::to_string(epoch) + " is older than " +
+                     std::to_string(successor_->topology.epoch) + ", which is known");
+    }
+    log_.Info("superseded", {{"epoch", committed_}, {"successor", epoch}});
+    successor_ = std::move(successor);
+    listeners = listeners_;
   }
+  TellAll(listeners);
   return OkStatus();
 }
 
@@ -306,6 +332,16 @@ uint64_t Worker::committed() const {
 std::optional<Topology> Worker::topology() const {
   const MutexLock lock(mu_);
   if (serving_ == nullptr) return std::nullopt;
+  return serving_->topology();
+}
+
+std::optional<Topology> Worker::TopologyFor(const std::string& text_digest) const {
+  const auto fits = [&](const std::string& other) {
+    return text_digest.empty() || other.empty() || other == text_digest;
+  };
+  const MutexLock lock(mu_);
+  if (successor_ && fits(successor_->text_digest)) return successor_->topology;
+  if (serving_ == nullptr || !fits(lasting_->text_digest)) return std::nullopt;
   return serving_->topology();
 }
 

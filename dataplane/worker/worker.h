@@ -52,6 +52,14 @@ class Worker {
   Status Drain(const Stamp& stamp, MonotonicTime deadline,
                const std::function<bool()>& keep_waiting);
 
+  // Of the committed epoch: another topology serves from now on, though this one goes on with what
+  // it has. InvalidArgument: it is not of a newer epoch.
+  struct Successor {
+    Topology topology;
+    std::string text_digest;
+  };
+  Status Supersede(const Stamp& stamp, Successor successor);
+
   // Ends the step loop and a Prepare under way, for the process is about to end.
   void Stop();
   bool draining() const;
@@ -72,8 +80,11 @@ class Worker {
   Status CheckService(const std::string& service_uid) const;
   // The committed topology; absent before the first Commit, and when this worker has left.
   std::optional<Topology> topology() const;
+  // What serves those who read texts by this tokenizer: the successor if it is of theirs, else the
+  // committed one if that is. A digest that is empty, either's, fits any.
+  std::optional<Topology> TopologyFor(const std::string& text_digest) const;
   uint64_t fence() const;
-  // Told of every Commit from now on, as long as it lives.
+  // Told of every Commit and Supersede from now on, as long as it lives.
   void AddCommitListener(std::weak_ptr<CommitListener> listener);
   InstanceStatistics statistics() const;
   // What a scrape sees.
@@ -120,6 +131,7 @@ class Worker {
   Mutex change_;
   mutable Mutex mu_;
   uint64_t fence_ JANUS_GUARDED_BY(mu_) = 0;
+  std::optional<Successor> successor_ JANUS_GUARDED_BY(mu_);
   uint64_t preparing_ JANUS_GUARDED_BY(mu_) = 0;  // epoch of a Prepare under way; 0: none
   std::stop_source prepare_stop_ JANUS_GUARDED_BY(mu_);
   CondVar prepare_ended_;

@@ -15,9 +15,9 @@ constexpr PeerRole kGateways[] = {PeerRole::kGateway};
 constexpr CallRule kRules[] = {
     {"/janus.v1.Control/Prepare", kWriters},       {"/janus.v1.Control/Commit", kWriters},
     {"/janus.v1.Control/Abort", kWriters},         {"/janus.v1.Control/Drain", kWriters},
-    {"/janus.v1.Control/GetTopology", kReaders},   {"/janus.v1.Control/WatchTopology", kReaders},
-    {"/janus.v1.Control/GetStatistics", kReaders}, {"/janus.v1.Control/DescribeModel", kReaders},
-    {"/janus.v1.Tokens/Attach", kGateways},
+    {"/janus.v1.Control/Supersede", kWriters},     {"/janus.v1.Control/GetTopology", kReaders},
+    {"/janus.v1.Control/WatchTopology", kReaders}, {"/janus.v1.Control/GetStatistics", kReaders},
+    {"/janus.v1.Control/DescribeModel", kReaders}, {"/janus.v1.Tokens/Attach", kGateways},
 };
 
 class Gate final : public grpc::AuthMetadataProcessor {

@@ -61,6 +61,14 @@ grpc::Status Drain(ServiceUnderTest&, ServedWorker& worker, const v1::Stamp& sta
   v1::DrainReply reply;
   return worker.control().Drain(&context, request, &reply);
 }
+grpc::Status Supersede(ServiceUnderTest& service, ServedWorker& worker, const v1::Stamp& stamp) {
+  Bounded context;
+  v1::SupersedeRequest request;
+  *request.mutable_stamp() = stamp;
+  *request.mutable_successor() = service.PrepareRequest(2).topology();
+  v1::SupersedeReply reply;
+  return worker.control().Supersede(&context, request, &reply);
+}
 v1::GetTopologyRequest Ask(const v1::Stamp& stamp) {
   v1::GetTopologyRequest request;
   request.set_service_uid(stamp.service_uid());
@@ -138,6 +146,7 @@ TEST_P(ContractsTest, AWriteOfANewerFenceShutsTheOlderOneOut) {
 INSTANTIATE_TEST_SUITE_P(Control, ContractsTest,
                          testing::Values(Rpc{"Prepare", true, Prepare}, Rpc{"Commit", true, Commit},
                                          Rpc{"Abort", true, Abort}, Rpc{"Drain", true, Drain},
+                                         Rpc{"Supersede", true, Supersede},
                                          Rpc{"GetTopology", false, GetTopology},
                                          Rpc{"WatchTopology", false, WatchTopology},
                                          Rpc{"GetStatistics", false, GetStatistics},

@@ -37,8 +37,8 @@ ServedWorker::~ServedWorker() {
   server_->Wait();
 }
 
-ServiceUnderTest::ServiceUnderTest() {
-  const std::string model = ReadGolden("mixtral").folder;
+ServiceUnderTest::ServiceUnderTest(const std::string& given) {
+  const std::string model = given.empty() ? ReadGolden("mixtral").folder : given;
   const ModelDescription description = *LoadModelConfig(model);
   const int experts = description.moe.experts;
   topology_ = MakeTopology(1, {experts}, description.layers, experts);

@@ -37,14 +37,14 @@ class ServedWorker {
   std::unique_ptr<v1::Tokens::Stub> tokens_stub_;
 };
 
-// A service of one attention and one expert instance over the golden Mixtral checkpoint, connected
-// by shared memory: the objects of two janus-worker processes in one.
+// A service of one attention and one expert instance over the golden Mixtral checkpoint, or another
+// one, connected by shared memory: the objects of two janus-worker processes in one.
 class ServiceUnderTest {
  public:
   static constexpr const char* kUid = "service-1";
   static constexpr uint64_t kFence = 5;
 
-  ServiceUnderTest();
+  explicit ServiceUnderTest(const std::string& model = "");
 
   ServedWorker& attention() { return *attention_; }
   ServedWorker& experts() { return *experts_; }
