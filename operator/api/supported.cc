@@ -164,12 +164,6 @@ constexpr std::array kLimits = {
             return Unless(s.rollout.type, {RolloutType::kAuto, RolloutType::kRecreate});
           },
           Ground::kMachine},
-    Limit{"rollout.type", "Auto, Rolling or Recreate", "",
-          [](const Spec& s) {
-            return Unless(s.rollout.type,
-                          {RolloutType::kAuto, RolloutType::kRolling, RolloutType::kRecreate});
-          },
-          Ground::kCluster},
     Limit{"gateway.replicas", "1", "",
           [](const Spec& s) { return Unless(s.gateway.replicas.value_or(1), 1); },
           Ground::kMachine},

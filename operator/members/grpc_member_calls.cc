@@ -171,8 +171,8 @@ class AnsweredCall final : public RelayedCall<MemberCall> {
                                         std::function<void(grpc::Status)>);
 
   AnsweredCall(Connections& connections, const MemberOrder& order, MemberCalls::Wake wake,
-               Method method, Seconds longest = kAnswer)
-      : RelayedCall(connections, order, std::move(wake)) {
+               Method method, Seconds longest = kAnswer, Request request = {})
+      : RelayedCall(connections, order, std::move(wake)), request_(std::move(request)) {
     *request_.mutable_stamp() = StampOf(order);
     AddTargets(order.members, *request_.mutable_relay());
     if constexpr (std::is_same_v<Request, v1::CommitRequest>) {
@@ -304,6 +304,18 @@ std::unique_ptr<MemberCall> GrpcMemberCalls::Drain(const MemberOrder& order, Sec
   using Call = AnsweredCall<v1::DrainRequest, v1::DrainReply>;
   constexpr Call::Method kMethod = &AsyncControl::Drain;
   return std::make_unique<Call>(connections_, order, std::move(wake), kMethod, longest);
+}
+
+std::unique_ptr<MemberCall> GrpcMemberCalls::Supersede(const MemberOrder& order,
+                                                       const Successor& successor, Wake wake) {
+  if (RelaysOf(order.members).empty()) return std::make_unique<EmptyCall<MemberCall>>();
+  using Call = AnsweredCall<v1::SupersedeRequest, v1::SupersedeReply>;
+  constexpr Call::Method kMethod = &AsyncControl::Supersede;
+  v1::SupersedeRequest request;
+  *request.mutable_successor() = ToProto(successor.topology);
+  request.set_text_digest(successor.text_digest);
+  return std::make_unique<Call>(connections_, order, std::move(wake), kMethod, kAnswer,
+                                std::move(request));
 }
 
 std::unique_ptr<StatisticsQuestion> GrpcMemberCalls::Ask(const MemberOrder& order, Wake wake) {

@@ -32,6 +32,8 @@ class GrpcMemberCalls final : public MemberCalls {
   std::unique_ptr<MemberCall> Commit(const MemberOrder& order, Wake wake) override;
   std::unique_ptr<MemberCall> Abort(const MemberOrder& order, Wake wake) override;
   std::unique_ptr<MemberCall> Drain(const MemberOrder& order, Seconds longest, Wake wake) override;
+  std::unique_ptr<MemberCall> Supersede(const MemberOrder& order, const Successor& successor,
+                                        Wake wake) override;
   std::unique_ptr<StatisticsQuestion> Ask(const MemberOrder& order, Wake wake) override;
 
   size_t connections() const { return connections_.open(); }

@@ -67,7 +67,8 @@ void WorkerPlanner::Take(RoleKnown& role, MonotonicTime now, Over& over) {
   }
   std::erase_if(role.answers,
                 [&](const Answer& one) { return one.revision == role.asked.revision; });
-  role.answers.push_front({role.asked.revision, report->digest, std::move(model), report->room});
+  role.answers.push_front(
+      {role.asked.revision, report->digest, report->text_digest, std::move(model), report->room});
   if (role.answers.size() > kMostAnswers) role.answers.pop_back();
 }
 
@@ -150,6 +151,7 @@ Result<PlannedService> WorkerPlanner::Plan(const MoEService& service) {
   PlannedService out;
   out.model = *answer.model;
   out.model_digest = answer.digest;
+  out.text_digest = answer.text_digest;
   Result<ServicePlan> plan =
       PlanServiceInPods(service, out.model, {attention.Room(false), experts.Room(false)});
   if (plan.status().code() == StatusCode::kResourceExhausted) {

@@ -40,6 +40,7 @@ class WorkerPlanner final : public ServicePlanner {
   struct Answer {
     std::string revision;
     std::string digest;
+    std::string text_digest;
     Result<ModelDescription> model;
     ProcessRoom room;
   };

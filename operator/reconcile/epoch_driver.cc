@@ -122,12 +122,13 @@ EpochDriver::Outcome EpochDriver::Advance(Situation situation, OwnWrites& writes
     const MoETopology& record = parsed.object;
     progress_.ends = !situation.ends.empty();
     NoteHearers(record, situation);
-    progress_.may_propose = situation.now >= not_before_;
+    progress_.above = situation.above;
+    progress_.may_propose = situation.may_propose && situation.now >= not_before_;
     std::optional<EpochContent> wanted;
     if (situation.wanted) wanted = ContentOf(*situation.wanted);
     const EpochStep step = NextStep(EpochRecordOf(record), progress_, wanted, situation.alive);
     if (step.kind == EpochStepKind::kNothing) {
-      if (!progress_.may_propose) {
+      if (situation.now < not_before_) {
         Earlier(outcome.again, not_before_);
       } else {
         Say("", "");

@@ -51,8 +51,10 @@ class EpochDriver {
     MemberCalls::Wake wake;
     WallTime wall = {};
     std::string model = {};  // with `wanted`: ModelOf
-    // What is committed is to be ended; why, for people. Empty: it is not.
+    // What is committed or proposed is not wanted any more; why, for people. Empty: it is.
     std::string ends = {};
+    int64_t above = 0;        // of the topology beside this one: its lastEpoch
+    bool may_propose = true;  // false: that one is about to change
   };
   struct Outcome {
     std::optional<Trouble> trouble;      // a write was refused: nothing more was done

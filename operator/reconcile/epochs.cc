@@ -1,5 +1,7 @@
 #include "operator/reconcile/epochs.h"
 
+#include <algorithm>
+
 namespace janus::control {
 namespace {
 
@@ -28,9 +30,11 @@ EpochStep NextStep(const EpochRecord& record, const LeaderProgress& progress,
   if (progress.fence == 0 || progress.fence != record.fence) {
     return {Kind::kRaiseFence, 0, "a new leader"};
   }
+  if (progress.ends && record.proposed) {
+    return {Kind::kAbort, record.proposed->epoch, "it is not wanted any more"};
+  }
   if (progress.ends && record.committed) {
-    if (!record.proposed) return {Kind::kEnd, record.committed->epoch, "another model is wanted"};
-    return {Kind::kAbort, record.proposed->epoch, "what is committed is to be ended"};
+    return {Kind::kEnd, record.committed->epoch, "another model is wanted"};
   }
   // Before anything else: members may have prepared it and wait for this word.
   const bool is_told = !record.committed || progress.told >= record.committed->epoch;
@@ -41,6 +45,9 @@ EpochStep NextStep(const EpochRecord& record, const LeaderProgress& progress,
     const RecordedEpoch& proposed = *record.proposed;
     if (progress.preparing != proposed.epoch) {
       return {Kind::kAbort, proposed.epoch, "another leader has proposed it"};
+    }
+    if (proposed.epoch <= progress.above) {
+      return {Kind::kAbort, proposed.epoch, "the model that serves has a newer epoch"};
     }
     if (const InstanceId* gone = FirstMissing(proposed.content, alive)) {
       return {Kind::kAbort, proposed.epoch, "a member has gone", *gone};
@@ -59,7 +66,7 @@ EpochStep NextStep(const EpochRecord& record, const LeaderProgress& progress,
   const std::string why = WhyAnother(record, progress, wanted);
   // A member that is missing is seen again in a moment.
   if (!why.empty() && progress.may_propose && FirstMissing(*wanted, alive) == nullptr) {
-    return {Kind::kPropose, record.last_epoch + 1, why};
+    return {Kind::kPropose, std::max(record.last_epoch, progress.above) + 1, why};
   }
   if (!is_told) return {Kind::kTell, record.committed->epoch, "not all have heard of it"};
   return {};

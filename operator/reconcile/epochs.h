@@ -69,7 +69,10 @@ struct LeaderProgress {
   bool tell_failed = false;  // not all of those that live now could be told of the committed one
   int64_t lost = 0;          // this epoch goes on no more, though its members live; 0: none
   bool may_propose = true;   // false: backing off after a failure
-  bool ends = false;         // what is committed is to be ended
+  bool ends = false;         // what is committed, or proposed, is not wanted any more
+  // Of the topology beside this one: its lastEpoch. Who watches both takes the newer one, so that
+  // no number is given twice, nor a lower one committed after a higher.
+  int64_t above = 0;
 };
 
 enum class EpochStepKind {

@@ -57,6 +57,12 @@ struct MemberOrder {
   std::vector<TopologyInstance> leavers = {};
 };
 
+// Of an epoch that is ended: what serves in its place.
+struct Successor {
+  Topology topology;  // its epoch and its instances' addresses
+  std::string text_digest;
+};
+
 // Over gRPC on a cluster and on one machine; scripted in tests. Thread-safe.
 class MemberCalls {
  public:
@@ -77,6 +83,10 @@ class MemberCalls {
   // have. Idempotent.
   virtual std::unique_ptr<MemberCall> Drain(const MemberOrder& order, Seconds longest,
                                             Wake wake) = 0;
+  // Whoever learns from the members what serves, and reads texts as the successor does, is told of
+  // that from now on. What they serve goes on. Idempotent.
+  virtual std::unique_ptr<MemberCall> Supersede(const MemberOrder& order,
+                                                const Successor& successor, Wake wake) = 0;
   // What every member knows of itself, whatever its epoch. Wakes only when somebody holds or has
   // not answered: when all is well the answer can wait for whoever comes by.
   virtual std::unique_ptr<StatisticsQuestion> Ask(const MemberOrder& order, Wake wake) = 0;

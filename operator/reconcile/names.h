@@ -16,6 +16,8 @@ namespace janus::control {
 inline constexpr std::string_view kServiceLabel = "serving.janus.dev/service";
 inline constexpr std::string_view kRoleLabel = "serving.janus.dev/role";
 inline constexpr std::string_view kRevisionLabel = "serving.janus.dev/revision";
+// On worker pods: which model they were made for (ModelLabelOf).
+inline constexpr std::string_view kModelLabel = "serving.janus.dev/model";
 // "true" on the pods of the committed topology, and on no other.
 inline constexpr std::string_view kMemberLabel = "serving.janus.dev/member";
 // The readiness gate of worker pods: True after Commit.

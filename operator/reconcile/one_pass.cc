@@ -50,10 +50,14 @@ PassResult Reconciler::OnePass::Run() {
     WriteAllChildren();
     if (!is_stopped()) MakeAllPods(certified.can_start);
   }
+  if (old_record_ && !is_stopped()) KeepOldSide(certified);
   if (!is_stopped() && certified.can_call) AdvanceEpochs();
   if (!is_stopped() && acts()) {
     if (wants_pods()) EndOldEpoch();
     MarkAndRemove();
+  }
+  for (Node& record : spare_records_) {
+    if (!is_stopped() && certified.can_call) DropRecord(std::move(record));
   }
   if (!is_stopped()) KeepLast();
   if (!is_stopped()) WriteStatus();

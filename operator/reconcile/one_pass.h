@@ -34,6 +34,11 @@ inline RoleSpec& SpecOf(MoEService& service, Role role) {
   return service.spec.roles.experts;
 }
 
+// Under which a planner knows the pods of the model that is on its way out.
+inline std::string OldPlannerKey(const std::string& uid) {
+  return uid + "/old";
+}
+
 // What is remembered of a service between its passes.
 struct Reconciler::Memory {
   Memory(std::string its_uid, const Caches& caches, ObjectApi& api, MemberCalls& calls,
@@ -43,9 +48,12 @@ struct Reconciler::Memory {
         writes([&caches](const Resource& resource, Node object) {
           return caches.Of(resource).Kept(std::move(object));
         }),
-        epochs(api, calls),
-        end(calls) {}
-  ~Memory() { planner.Forget(uid); }
+        api_(api),
+        calls_(calls) {}
+  ~Memory() {
+    planner.Forget(uid);
+    planner.Forget(OldPlannerKey(uid));
+  }
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
@@ -69,12 +77,36 @@ struct Reconciler::Memory {
   };
   std::map<PeerRole, AppliedSecret> secrets;  // as far as this process knows
 
-  EpochDriver epochs;
-  EpochEnd end;
+  // The epochs of one MoETopology.
+  struct Line {
+    Line(ObjectApi& api, MemberCalls& calls) : epochs(api, calls), end(calls) {}
+    EpochDriver epochs;
+    EpochEnd end;
+  };
+  // By the object's name; empty: of the one that is not made yet.
+  Line& LineOf(const std::string& name) {
+    std::unique_ptr<Line>& line = lines_[name];
+    if (line == nullptr) line = std::make_unique<Line>(api_, calls_);
+    return *line;
+  }
+  void NameLine(const std::string& name) {
+    if (auto unnamed = lines_.extract("")) {
+      unnamed.key() = name;
+      lines_.insert(std::move(unnamed));
+    }
+  }
+  void KeepLines(const std::set<std::string>& names) {
+    std::erase_if(lines_, [&](const auto& one) { return !names.contains(one.first); });
+  }
   uint64_t moved_mark = 0;  // of what moves while a service comes up; another one is progress
   std::optional<WallTime> moved;
   std::optional<MonotonicTime> numbers_written;
   std::array<std::optional<MonotonicTime>, 2> scaler_numbers_written;
+
+ private:
+  ObjectApi& api_;
+  MemberCalls& calls_;
+  std::map<std::string, std::unique_ptr<Line>> lines_;
 };
 
 // One role in one pass.
@@ -107,6 +139,12 @@ class Reconciler::OnePass {
   PassContext Context() {
     return {owner_.api_, owner_.caches_, service_, memory_.writes, now_, limits_, note_, troubles_};
   }
+  struct Certified {
+    bool can_call = true;  // the service's workers, by us
+    // By role: what its pods mount is there, and valid.
+    std::array<bool, 2> can_start{true, true};
+  };
+
   // one_pass_world.cc
   bool ResolveDoubts();
   void ReadWorld();
@@ -125,13 +163,31 @@ class Reconciler::OnePass {
 
   // one_pass_recreate.cc
   void TakeRecord();
+  bool MayStandBeside() const { return owner_.options_.ground == Ground::kCluster; }
   void JudgeModel();
   bool IsOld(const PodSeen& pod, const RolePass& role) const;
   void LookForOldPods();
   void PlanRecreation(RolePass& role);
   void EndOldEpoch();
-  std::optional<MoEService> LastService();
+  std::optional<MoEService> LastServiceOf(const Node& record) const;
+  std::optional<MoEService> LastService() const;
   MoEService GatewaysService();
+
+  // one_pass_sides.cc
+  void TakeSides(std::vector<Node> records, std::vector<PodSeen> pods);
+  void PartPods(std::vector<PodSeen> pods);
+  std::vector<PodSeen> TakeAllPods();
+  void Split();
+  void ReturnToOldSide();
+  bool IsWhole() const;
+  bool HaveGatewaysFollowed() const;
+  void KeepOldSide(const Certified& certified);
+  void RunAsOld(OnePass& front, const Certified& certified);
+  void PlanOldSide(const OnePass& front, bool mends);
+  void EndOldSide(const OnePass& front);
+  void DropRecord(Node record);
+  std::string PlannerKey() const { return is_old_side_ ? OldPlannerKey(memory_.uid) : memory_.uid; }
+  MoEService AsPlanned(MoEService service) const;
 
   // one_pass_last.cc
   void HoldLast();
@@ -150,11 +206,6 @@ class Reconciler::OnePass {
   void MarkAndRemove();
 
   // one_pass_certificates.cc
-  struct Certified {
-    bool can_call = true;  // the service's workers, by us
-    // By role: what its pods mount is there, and valid.
-    std::array<bool, 2> can_start{true, true};
-  };
   Certified KeepCertificates();
   Certified GoOnWithWhatIsThere();
   bool HaveAll(Memory::AppliedSecret::Part Memory::AppliedSecret::*part, Seconds spread) const;
@@ -211,12 +262,23 @@ class Reconciler::OnePass {
   std::optional<PlannedService> planned_;
   std::array<RolePass, 2> roles_{
       {{Role::kAttention, {}, {}, {}, {}, {}, {}}, {Role::kExperts, {}, {}, {}, {}, {}, {}}}};
-  std::optional<Node> record_;  // the MoETopology
+  std::optional<Node> record_;    // the MoETopology
+  Memory::Line* line_ = nullptr;  // its epochs
   std::optional<MoETopology> topology_;
   std::set<std::string> committed_;  // uids of pods
   // Recreate: the committed epoch that was ended, of which topology_ has nothing; whether pods of
   // it, or of its revision, are still there; why the committed one is to be ended now.
   std::optional<TopologyRecord> ended_;
+  // SideBySide: the topology of the model that goes, and its pods; the records that nobody needs.
+  std::optional<Node> old_record_;
+  std::vector<PodSeen> old_pods_;
+  std::set<std::string> old_models_;  // the labels of its pods
+  std::vector<Node> spare_records_;
+  bool is_old_side_ = false;  // this pass is over that one
+  int64_t other_epoch_ = 0;   // lastEpoch of the other side
+  bool may_propose_ = true;
+  bool old_serves_ = false;
+  Finding replacing_;
   bool has_old_pods_ = false;
   std::string ends_;
   std::set<InstanceId> alive_;

@@ -58,14 +58,9 @@ void Reconciler::OnePass::KeepLast() {
   if (service_.spec.paused || held_tls_) return;
   if (invalid_ || capacity_ || awaited_ || !planned_ || !planned_->awaited.empty()) return;
   if (!wants_pods() || !record_ || !topology_ || !topology_->spec.committed) return;
-  if (topology_->spec.proposed || !memory_.epochs.HasTold(topology_->spec.committed->epoch)) return;
-  if (!memory_.epochs.reason().empty() || !troubles_.empty()) return;
-  for (const RolePass& role : roles_) {
-    const auto serving = std::count_if(role.pods.begin(), role.pods.end(), [&](const PodSeen& pod) {
-      return pod.is_live() && committed_.contains(pod.uid) && pod.revision == role.wanted.revision;
-    });
-    if (serving != role.wanted.pods) return;
-  }
+  if (topology_->spec.proposed || !line_->epochs.HasTold(topology_->spec.committed->epoch)) return;
+  if (!line_->epochs.reason().empty() || !troubles_.empty()) return;
+  if (!IsWhole()) return;
   const Node* spec = tree_.Find("spec");
   if (spec == nullptr) return;
   std::string text = WriteJson(*spec);

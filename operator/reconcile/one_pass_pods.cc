@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <array>
 
+#include "operator/api/parse.h"
 #include "operator/reconcile/child_writer.h"
 #include "operator/reconcile/one_pass.h"
 #include "operator/reconcile/pod_writer.h"
 #include "operator/reconcile/scalers.h"
+#include "operator/reconcile/topology_record.h"
 
 namespace janus::control {
 
@@ -28,6 +30,15 @@ void Reconciler::OnePass::WriteAllChildren() {
   if (wants_pods() && topology_ && topology_->spec.committed) {
     for (const TopologyInstance& one : topology_->spec.committed->instances) {
       ++(one.role == Role::kAttention ? committed.attention : committed.experts);
+    }
+  }
+  if (wants_pods() && old_record_) {
+    Parsed<MoETopology> old = ParseMoETopology(*old_record_);
+    TakeEnded(old.object);
+    if (old.object.spec.committed) {
+      for (const TopologyInstance& one : old.object.spec.committed->instances) {
+        ++(one.role == Role::kAttention ? committed.attention : committed.experts);
+      }
     }
   }
   PassContext context = Context();
@@ -58,7 +69,7 @@ void Reconciler::OnePass::MakeAllPods(const std::array<bool, 2>& may_start) {
 void Reconciler::OnePass::MarkAndRemove() {
   const bool knows = topology_ && topology_->spec.committed;
   // Who is committed is a member once it has been told, and stays one until another epoch is.
-  const bool is_told = knows && memory_.epochs.HasTold(topology_->spec.committed->epoch);
+  const bool is_told = knows && line_->epochs.HasTold(topology_->spec.committed->epoch);
   PassContext context = Context();
   for (const RolePass& role : roles_) {
     std::set<std::string> members;

@@ -24,6 +24,7 @@ void Reconciler::OnePass::TakeRecord() {
   topology_.reset();
   ended_.reset();
   committed_.clear();
+  line_ = &memory_.LineOf(record_ ? KeyOf(*record_).name : "");
   if (!record_) return;
   Parsed<MoETopology> parsed = ParseMoETopology(*record_);
   if (!parsed.errors.empty()) return;
@@ -38,16 +39,26 @@ void Reconciler::OnePass::JudgeModel() {
   if (!planned_ || !acts() || !topology_ || !topology_->spec.committed) return;
   const std::string serves = ModelOf(*topology_->spec.committed, topology_->metadata.name);
   if (serves == ModelOf(*planned_)) return;
-  if (service_.spec.rollout.type != RolloutType::kRecreate) {
+  const RolloutType type = service_.spec.rollout.type;
+  if (type == RolloutType::kRolling || (type != RolloutType::kRecreate && !MayStandBeside())) {
     invalid_ = {"NotSupported",
                 "spec.model: other weights or another dtype cannot follow in the topology " +
-                    topology_->metadata.name +
-                    "; spec.rollout.type: Recreate ends what serves and begins with the new model, "
-                    "which takes the service away for as long as that loads; or create another "
-                    "MoEService"};
+                    topology_->metadata.name + "; spec.rollout.type: " +
+                    (MayStandBeside() ? "SideBySide brings the new model up beside what serves, "
+                                        "where there is room for both; "
+                                      : "") +
+                    "Recreate ends what serves and begins with the new model, which takes the "
+                    "service away for as long as that loads; or create another MoEService"};
     return;
   }
   if (service_.spec.paused || !wants_pods()) return;
+  if (old_record_) {
+    // Two sides at most.
+    awaited_ = {"Replacing", "the model before the one that serves has pods that are leaving"};
+    planned_.reset();
+    return;
+  }
+  if (type != RolloutType::kRecreate) return Split();
   ends_ = "the model has changed, and spec.rollout.type is Recreate";
 }
 
@@ -90,7 +101,7 @@ void Reconciler::OnePass::EndOldEpoch() {
     }
   }
   const std::string name = "epoch " + std::to_string(ended_->epoch);
-  const bool is_raised = memory_.epochs.fence() == topology_->spec.fence;
+  const bool is_raised = line_->epochs.fence() == topology_->spec.fence;
   const auto since = ParseTime(topology_->spec.ended_at);
   const Seconds drain(service_.spec.rollout.drain_seconds);
   const Seconds gone = since.ok() ? Seconds(wall_ - *since) : Seconds(0);
@@ -98,8 +109,8 @@ void Reconciler::OnePass::EndOldEpoch() {
                     AliveOf(*ended_, alive_)};
   order.service.name = service_.metadata.name;
   const bool may_go =
-      is_raised && memory_.end.Advance(
-                       order, now_, At(now_, std::max(drain - gone, Seconds(0))),
+      is_raised && line_->end.Advance(
+                       order, std::nullopt, now_, At(now_, std::max(drain - gone, Seconds(0))),
                        [wake = owner_.wake_, key = KeyOf(tree_)] { wake(key); }, again_);
   if (may_go || leaving > 0) {
     awaited_ = {"Recreating", name + " is ended: " + std::to_string(all) +
@@ -114,9 +125,8 @@ void Reconciler::OnePass::EndOldEpoch() {
 }
 
 // By the last spec under which the service was whole; nothing: it is not known.
-std::optional<MoEService> Reconciler::OnePass::LastService() {
-  if (!record_) return std::nullopt;
-  const std::string text(TextAt(*record_, {"metadata", "annotations", kLastSpecAnnotation}));
+std::optional<MoEService> Reconciler::OnePass::LastServiceOf(const Node& record) const {
+  const std::string text(TextAt(record, {"metadata", "annotations", kLastSpecAnnotation}));
   if (text.empty()) return std::nullopt;
   janus::Result<Node> spec = ParseJson(text, std::string(kLastSpecAnnotation));
   if (!spec.ok()) return std::nullopt;
@@ -127,9 +137,20 @@ std::optional<MoEService> Reconciler::OnePass::LastService() {
   return std::move(last.object);
 }
 
+std::optional<MoEService> Reconciler::OnePass::LastService() const {
+  return record_ ? LastServiceOf(*record_) : std::nullopt;
+}
+
 // Gateways make text of tokens: theirs is the model of the workers that serve, until others do.
 MoEService Reconciler::OnePass::GatewaysService() {
   MoEService out = service_;
+  if (old_record_ && IntegerAt(*old_record_, {"spec", "endedEpoch"}).value_or(0) <
+                         IntegerAt(*old_record_, {"spec", "committed", "epoch"}).value_or(0)) {
+    if (std::optional<MoEService> last = LastServiceOf(*old_record_)) {
+      out.spec.model.source = std::move(last->spec.model.source);
+    }
+    return out;
+  }
   if (!topology_ || (!topology_->spec.committed && !ended_)) return out;
   const RolePass& attention = roles_[0];
   const bool serves =

@@ -93,7 +93,7 @@ void Reconciler::OnePass::LookForWorkers() {
     }
   }
   has_workers_ = !out.workers.empty();
-  owner_.planner_.Look(memory_.uid, out);
+  owner_.planner_.Look(PlannerKey(), out);
 }
 
 // Of an attention instance of the wanted revision that serves: another one is given the same.
@@ -146,8 +146,10 @@ void Reconciler::OnePass::HoldTls() {
   const bool sleeps = service_.spec.suspend || has_no_replicas();
   const bool wants = service_.spec.security.tls == Tls::kAuto;
   bool has_wanted = false, has_other = false;
-  for (const RolePass& role : roles_) {
-    for (const PodSeen& pod : role.pods) {
+  std::vector<PodSeen> all = old_pods_;
+  for (const RolePass& role : roles_) all.insert(all.end(), role.pods.begin(), role.pods.end());
+  {
+    for (const PodSeen& pod : all) {
       // Those that leave are served by their gateways to the end, and meet nobody new.
       const bool counts = pod.is_live() || (sleeps && pod.is_leaving);
       if (counts) (pod.uses_tls == wants ? has_wanted : has_other) = true;
@@ -220,6 +222,7 @@ void Reconciler::OnePass::PlanSpec() {
 }
 
 void Reconciler::OnePass::Plan() {
+  ReturnToOldSide();
   PlanSpec();
   JudgeModel();
   if (invalid_) HoldLast();

@@ -45,6 +45,7 @@ WallTime Reconciler::OnePass::Moved(const ServiceSeen& seen) {
   Fingerprint mark;
   mark.Mix(static_cast<uint64_t>(seen.generation)).Mix(static_cast<uint64_t>(seen.topology.epoch));
   mark.Mix(static_cast<uint64_t>(seen.gateways_available)).Mix(uint64_t{seen.topology.is_told});
+  for (const PodSeen& pod : old_pods_) mark.Mix(pod.uid).Mix(uint64_t{pod.is_leaving});
   for (const RolePass& role : roles_) {
     for (const PodSeen& pod : role.pods) {
       mark.Mix(pod.uid).Mix(uint64_t{pod.containers_ready}).Mix(uint64_t{pod.is_leaving});
@@ -76,6 +77,8 @@ ServiceSeen Reconciler::OnePass::Seen() {
   seen.invalid = invalid_;
   seen.capacity = capacity_;
   seen.awaited = awaited_;
+  seen.replacing = replacing_;
+  seen.predecessor_serves = old_serves_;
   seen.is_plain_text =
       owner_.options_.defaults.certificates && !UsesTls(service_, owner_.options_.defaults);
   for (const Trouble& trouble : troubles_) {
@@ -119,13 +122,13 @@ ServiceSeen Reconciler::OnePass::Seen() {
   if (topology_) {
     TopologyStatus& topology = seen.topology;
     topology.name = topology_->metadata.name;
-    topology.reason = memory_.epochs.reason();
-    topology.message = memory_.epochs.message();
+    topology.reason = line_->epochs.reason();
+    topology.message = line_->epochs.message();
     if (const auto& committed = topology_->spec.committed) {
       topology.epoch = committed->epoch;
       topology.is_told = ServesCommitted();
       topology.has_lost = AliveOf(*committed, alive_).size() < committed->instances.size();
-      topology.lost = memory_.epochs.WhyLost(committed->epoch);
+      topology.lost = line_->epochs.WhyLost(committed->epoch);
       for (const TopologyInstance& one : committed->instances) {
         ++(one.role == Role::kAttention ? topology.m : topology.n);
       }

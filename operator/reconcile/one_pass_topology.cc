@@ -19,8 +19,8 @@ constexpr std::chrono::seconds kSilentFor{20};
 // or has been given up.
 Reconciler::OnePass::Answers Reconciler::OnePass::AnswerOf(const PodSeen& pod) {
   if (!topology_ || !topology_->spec.committed) return Answers::kYes;
-  if (memory_.epochs.WhyLost(topology_->spec.committed->epoch).empty()) return Answers::kYes;
-  const std::optional<MonotonicTime> since = memory_.epochs.SilentSince(InstanceOf(pod));
+  if (line_->epochs.WhyLost(topology_->spec.committed->epoch).empty()) return Answers::kYes;
+  const std::optional<MonotonicTime> since = line_->epochs.SilentSince(InstanceOf(pod));
   if (!since) return Answers::kYes;
   const std::string silent =
       "pod " + pod.name + " does not answer at " + owner_.options_.locate(pod).address;
@@ -45,7 +45,7 @@ std::optional<Topology> Reconciler::OnePass::NextTopology() {
   if (topology_ && topology_->spec.committed) {
     const TopologyRecord& committed = *topology_->spec.committed;
     has_lost = AliveOf(committed, alive_).size() < committed.instances.size() ||
-               !memory_.epochs.WhyLost(committed.epoch).empty();
+               !line_->epochs.WhyLost(committed.epoch).empty();
     // Paused: only what is broken is mended.
     if (service_.spec.paused && !has_lost) return std::nullopt;
   }
@@ -92,7 +92,8 @@ std::optional<Topology> Reconciler::OnePass::NextTopology() {
       spec.scaling.reset();
       spec.replicas = counts[role.role == Role::kExperts];
     }
-    janus::Result<PlannedService> planned = PlanPinned(owner_.planner_, fewer, HeldRoom());
+    janus::Result<PlannedService> planned =
+        PlanPinned(owner_.planner_, AsPlanned(fewer), HeldRoom());
     if (!planned.ok()) {
       if (!awaited_) awaited_ = {"WaitingForPods", planned.status().message()};
       return std::nullopt;
@@ -112,20 +113,25 @@ void Reconciler::OnePass::AdvanceEpochs() {
       service_,     "",      record_,
       std::nullopt, {},      alive_,
       now_,         limits_, [wake = owner_.wake_, key = KeyOf(tree_)] { wake(key); }};
-  memory_.epochs.Look(situation, note_, again_);
+  line_->epochs.Look(situation, note_, again_);
   situation.wanted = NextTopology();
   if (planned_) {
     situation.plan = planned_->plan;
     situation.name = TopologyName(service_.metadata.name, *planned_);
+    // After a rollout Recreate it may be the name of the one beside.
+    if (old_record_ && KeyOf(*old_record_).name == situation.name) situation.name += "-b";
     situation.model = ModelOf(*planned_);
   }
   situation.wall = wall_;
+  situation.above = other_epoch_;
+  situation.may_propose = may_propose_;
   situation.ends = ends_;
-  EpochDriver::Outcome outcome =
-      memory_.epochs.Advance(std::move(situation), memory_.writes, note_);
+  EpochDriver::Outcome outcome = line_->epochs.Advance(std::move(situation), memory_.writes, note_);
   if (outcome.trouble) troubles_.push_back(*std::move(outcome.trouble));
   if (outcome.again) Earlier(again_, *outcome.again);
+  const bool is_new = !record_ && outcome.record;
   record_ = std::move(outcome.record);
+  if (is_new) memory_.NameLine(KeyOf(*record_).name);
   TakeRecord();
   if (ended_ && !ends_.empty()) LookForOldPods();  // it was ended just now
 }
@@ -133,13 +139,13 @@ void Reconciler::OnePass::AdvanceEpochs() {
 // Whether the members know what is committed. A label is given when they do: what another process
 // told them before this one began is not forgotten.
 bool Reconciler::OnePass::ServesCommitted() {
-  if (memory_.epochs.HasTold(topology_->spec.committed->epoch)) return true;
+  if (line_->epochs.HasTold(topology_->spec.committed->epoch)) return true;
   for (const RolePass& role : roles_) {
     for (const PodSeen& pod : role.pods) {
       if (committed_.contains(pod.uid) && pod.is_live() && !pod.has_member_label) return false;
     }
   }
-  return memory_.epochs.reason().empty();
+  return line_->epochs.reason().empty();
 }
 
 }  // namespace janus::control

@@ -65,6 +65,15 @@ void Reconciler::OnePass::ReadWorld() {
   }
   for (const Node& budget : caches.budgets.Find(kByService, index)) there.emplace(UidOf(budget));
   for (const Node& scaler : caches.scalers.Find(kByService, index)) there.emplace(UidOf(scaler));
+  std::vector<Node> records;
+  for (Node& node :
+       memory_.writes.NewestOf(kTopologies, caches.topologies.Find(kByService, index))) {
+    there.emplace(UidOf(node));
+    if (!IsControlledBy(node, memory_.uid)) continue;
+    if (FindAt(node, {"metadata", "deletionTimestamp"}) != nullptr) continue;
+    if (memory_.writes.IsDeleted(std::string(UidOf(node)))) continue;
+    records.push_back(std::move(node));
+  }
   memory_.writes.ForgetDeleted(there);
   for (RolePass& role : roles_) {
     const ObjectKey name{key.namespace_, RoleObjectName(key.name, role.role)};
@@ -82,14 +91,7 @@ void Reconciler::OnePass::ReadWorld() {
     Earlier(again_, At(now_, *lost - wall_));
   }
   alive_ = AliveInstances(all);
-  for (PodSeen& pod : all) {
-    roles_[pod.role == Role::kExperts].pods.push_back(std::move(pod));
-  }
-  for (Node& node :
-       memory_.writes.NewestOf(kTopologies, caches.topologies.Find(kByService, index))) {
-    if (IsControlledBy(node, memory_.uid)) record_ = std::move(node);
-  }
-  TakeRecord();
+  TakeSides(std::move(records), std::move(all));
 }
 
 }  // namespace janus::control

@@ -6,6 +6,7 @@
 #include "operator/api/enums.h"
 #include "operator/kube/object.h"
 #include "operator/reconcile/names.h"
+#include "operator/reconcile/revision.h"
 #include "operator/reconcile/trees.h"
 
 namespace janus::control {
@@ -246,6 +247,7 @@ Node WorkerPod(const MoEService& service, const OperatorDefaults& defaults,
   labels["app.kubernetes.io/name"] = "janus-worker";
   labels[std::string(kRoleLabel)] = ToString(identity.role);
   labels[std::string(kRevisionLabel)] = identity.revision;
+  labels[std::string(kModelLabel)] = ModelLabelOf(service);
   MakeOwned(service, PodName(service.metadata.name, identity.role, identity.revision, identity.id),
             labels, out);
   return out;

@@ -103,6 +103,7 @@ std::optional<PodSeen> ReadPod(const Node& pod) {
   out.role = *role;
   out.id = *id;
   out.revision = TextAt(pod, {"metadata", "labels", kRevisionLabel});
+  out.model = TextAt(pod, {"metadata", "labels", kModelLabel});
   out.has_member_label = TextAt(pod, {"metadata", "labels", kMemberLabel}) == "true";
   out.node = TextAt(pod, {"spec", "nodeName"});
   out.ip = TextAt(pod, {"status", "podIP"});

@@ -117,6 +117,18 @@ void AddSequenceRoom(const MoEServiceSpec& spec, SetFields& set) {
   }
 }
 
+// Without vowels and what looks alike, as Kubernetes' own suffixes: no words by chance.
+std::string Letters(uint64_t value) {
+  constexpr std::string_view kLetters = "bcdfghjklmnpqrstvwxz2456789";
+  constexpr int kLength = 10;
+  std::string out;
+  for (int i = 0; i < kLength; ++i) {
+    out += kLetters[value % kLetters.size()];
+    value /= kLetters.size();
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string RevisionOf(const MoEService& service, Role role, const std::string& worker_image) {
@@ -137,17 +149,14 @@ std::string RevisionOf(const MoEService& service, Role role, const std::string& 
   }
   const auto restarted = service.metadata.annotations.find(std::string(kRestartedAtAnnotation));
   if (restarted != service.metadata.annotations.end()) set.Add("restartedAt", restarted->second);
+  return Letters(set.value());
+}
 
-  // Without vowels and what looks alike, as Kubernetes' own suffixes: no words by chance.
-  constexpr std::string_view kLetters = "bcdfghjklmnpqrstvwxz2456789";
-  constexpr int kLength = 10;
-  std::string out;
-  uint64_t rest = set.value();
-  for (int i = 0; i < kLength; ++i) {
-    out += kLetters[rest % kLetters.size()];
-    rest /= kLetters.size();
-  }
-  return out;
+std::string ModelLabelOf(const MoEService& service) {
+  SetFields set;
+  AddSource(service.spec.model, set);
+  set.Add("dtype", ToString(service.spec.model.dtype), ToString(Dtype::kAuto));
+  return Letters(set.value());
 }
 
 }  // namespace janus::control

@@ -14,4 +14,8 @@ namespace janus::control {
 // targets, exchange) changes from one epoch to the next, without new pods. Pure.
 std::string RevisionOf(const MoEService& service, Role role, const std::string& worker_image);
 
+// Which model a service's pods are made for, as far as its spec tells: ten letters and digits of
+// source and dtype. Pods with the same label are of the same model; those with another one may be.
+std::string ModelLabelOf(const MoEService& service);
+
 }  // namespace janus::control

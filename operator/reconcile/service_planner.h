@@ -16,6 +16,7 @@ namespace janus::control {
 struct PlannedService {
   ModelDescription model;
   std::string model_digest;  // of its files; empty: not known
+  std::string text_digest;   // of its tokenizer; empty: not known
   ServicePlan plan;
   // Who will still say what the plan rests on: counts hold, but no epoch is made of it yet. Empty:
   // nobody.

@@ -62,12 +62,16 @@ Verdict OfTopology(const ServiceSeen& seen) {
 
 Verdict OfEndpoint(const ServiceSeen& seen) {
   if (seen.is_suspended) return {kFalse, "Suspended", "the service is suspended"};
-  if (seen.topology.epoch == 0) return {kFalse, "NoTopology", "no topology is committed yet"};
+  if (seen.topology.epoch == 0 && !seen.predecessor_serves) {
+    return {kFalse, "NoTopology", "no topology is committed yet"};
+  }
   if (seen.gateways_available == 0) {
     return {kFalse, "GatewayNotReady",
             Count(seen.gateways_available, seen.gateways_wanted, "gateway pods are available")};
   }
-  if (!Serves(seen.topology)) return {kFalse, "TopologyNotReady", OfTopology(seen).message};
+  if (!Serves(seen.topology) && !seen.predecessor_serves) {
+    return {kFalse, "TopologyNotReady", OfTopology(seen).message};
+  }
   return {kTrue, "Serving",
           Count(seen.gateways_available, seen.gateways_wanted, "gateway pods are available")};
 }
@@ -91,6 +95,7 @@ Verdict OfProgress(const ServiceSeen& seen, bool is_complete) {
     return {kFalse, "ProgressDeadlineExceeded",
             "nothing has moved for " + std::to_string(kProgressDeadline.count()) + " s"};
   }
+  if (seen.replacing) return {kTrue, seen.replacing.reason, seen.replacing.message};
   if (seen.awaited && seen.awaited.reason == "Recreating") {
     return {kTrue, seen.awaited.reason, seen.awaited.message};
   }
@@ -212,7 +217,8 @@ std::vector<Condition> ConditionsOf(const ServiceSeen& seen) {
       attention.status == kTrue && experts.status == kTrue && topology.status == kTrue;
   // A service that is asleep as wanted is complete, though it does not serve.
   const bool is_asleep = seen.is_suspended && seen.attention.pods + seen.experts.pods == 0;
-  const bool is_complete = roles_ready && !seen.invalid && (available.status == kTrue || is_asleep);
+  const bool is_complete =
+      roles_ready && !seen.invalid && !seen.replacing && (available.status == kTrue || is_asleep);
 
   Verdict ready{kTrue, "AsWanted", "the service is as wanted"};
   if (seen.is_plain_text) {

@@ -63,11 +63,13 @@ struct ServiceSeen {
   TopologyStatus topology;
   int gateways_available = 0;
   int gateways_wanted = 0;
-  Finding invalid;   // Stalled: only the user can help
-  Finding capacity;  // something has no room
-  Finding held;      // ScalingReady is False
-  Finding awaited;   // what the next epoch waits for
-  Finding refused;   // an object of ours cannot be made: somebody else has its name
+  Finding invalid;                  // Stalled: only the user can help
+  Finding capacity;                 // something has no room
+  Finding held;                     // ScalingReady is False
+  Finding awaited;                  // what the next epoch waits for
+  Finding refused;                  // an object of ours cannot be made: somebody else has its name
+  Finding replacing;                // another model takes the place of the one before, which goes
+  bool predecessor_serves = false;  // that one does
   bool is_suspended = false;
   bool is_plain_text = false;  // by the user's will, where there could be certificates
   WallTime progressed;         // when anything of it last moved

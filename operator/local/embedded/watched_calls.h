@@ -24,6 +24,10 @@ class WatchedCalls final : public MemberCalls {
   std::unique_ptr<MemberCall> Drain(const MemberOrder& order, Seconds longest, Wake wake) override {
     return calls_.Drain(order, longest, std::move(wake));
   }
+  std::unique_ptr<MemberCall> Supersede(const MemberOrder& order, const Successor& successor,
+                                        Wake wake) override {
+    return calls_.Supersede(order, successor, std::move(wake));
+  }
   std::unique_ptr<StatisticsQuestion> Ask(const MemberOrder& order, Wake wake) override {
     return calls_.Ask(order, std::move(wake));
   }

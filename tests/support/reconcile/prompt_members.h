@@ -31,6 +31,10 @@ class PromptMembers final : public MemberCalls {
   std::unique_ptr<MemberCall> Drain(const MemberOrder& order, Seconds, Wake wake) override {
     return Answer("drain", order, wake);
   }
+  std::unique_ptr<MemberCall> Supersede(const MemberOrder& order, const Successor&,
+                                        Wake wake) override {
+    return Answer("supersede", order, wake);
+  }
 
   std::unique_ptr<StatisticsQuestion> Ask(const MemberOrder&, Wake) override {
     return std::make_unique<Done>(OkStatus(), clock_.Now());

@@ -204,8 +204,15 @@ void ScriptedCluster::Run(Node& pod) {
 
 void ScriptedCluster::StepDeployment(Node deployment) {
   const auto wanted = IntegerAt(deployment, {"spec", "replicas"});
-  if (IntegerAt(deployment, {"status", "availableReplicas"}) == wanted) return;
-  SetAt(deployment, {"status", "availableReplicas"}, Node::Integer(wanted.value_or(1)));
+  const auto generation = IntegerAt(deployment, {"metadata", "generation"});
+  if (IntegerAt(deployment, {"status", "availableReplicas"}) == wanted &&
+      IntegerAt(deployment, {"status", "observedGeneration"}) == generation) {
+    return;
+  }
+  for (const std::string_view count : {"replicas", "updatedReplicas", "availableReplicas"}) {
+    SetAt(deployment, {"status", count}, Node::Integer(wanted.value_or(1)));
+  }
+  SetAt(deployment, {"status", "observedGeneration"}, Node::Integer(generation.value_or(0)));
   Written(client_.Update(kDeployments, deployment, Subresource::kStatus, {}, kLimits));
 }
 

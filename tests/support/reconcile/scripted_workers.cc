@@ -129,7 +129,7 @@ std::unique_ptr<MemberCall> ScriptedWorkers::Commit(const MemberOrder& order, Wa
   const ObjectList records = *server_.List(kTopologies, options, CallLimits());
   for (const Node& one : records.items) {
     if (TextAt(one, {"metadata", "labels", kServiceLabel}) != order.service.name) continue;
-    committed = IntegerAt(one, {"spec", "committed", "epoch"}).value_or(0);
+    committed = std::max(committed, IntegerAt(one, {"spec", "committed", "epoch"}).value_or(0));
   }
   EXPECT_GE(committed, order.epoch) << "told to serve before it was decided";
   Status result = commit_fails;
@@ -149,6 +149,17 @@ std::unique_ptr<MemberCall> ScriptedWorkers::Abort(const MemberOrder& order, Wak
   ++aborts_;
   Status result = Take(order, [&](Worker& worker) {
     if (worker.prepared == order.epoch) worker.prepared = 0;
+    return OkStatus();
+  });
+  return Answer(std::move(result), Seconds(0.1), std::move(wake));
+}
+
+std::unique_ptr<MemberCall> ScriptedWorkers::Supersede(const MemberOrder& order,
+                                                       const Successor& successor, Wake wake) {
+  const auto epoch = static_cast<int64_t>(successor.topology.epoch);
+  EXPECT_GT(epoch, order.epoch) << "whoever watches both takes the newer one";
+  Status result = Take(order, [&](Worker& worker) {
+    worker.successor = epoch;
     return OkStatus();
   });
   return Answer(std::move(result), Seconds(0.1), std::move(wake));

@@ -27,9 +27,10 @@ class ScriptedWorkers final : public MemberCalls {
     int rank = 0;       // in what it has prepared or serves
     SequenceRoom room;  // as it was told first of what it served
     DType dtype = DType::kFloat32;
-    std::string holding;   // why, since it has lost its peers
-    bool is_hung = false;  // it answers no call
-    bool drains = false;   // it takes no new requests
+    std::string holding;    // why, since it has lost its peers
+    bool is_hung = false;   // it answers no call
+    bool drains = false;    // it takes no new requests
+    int64_t successor = 0;  // it tells of this epoch
   };
 
   // `timeline` outlives this, and `server`, where the records are looked up.
@@ -41,6 +42,8 @@ class ScriptedWorkers final : public MemberCalls {
   std::unique_ptr<MemberCall> Commit(const MemberOrder& order, Wake wake) override;
   std::unique_ptr<MemberCall> Abort(const MemberOrder& order, Wake wake) override;
   std::unique_ptr<MemberCall> Drain(const MemberOrder& order, Seconds longest, Wake wake) override;
+  std::unique_ptr<MemberCall> Supersede(const MemberOrder& order, const Successor& successor,
+                                        Wake wake) override;
   std::unique_ptr<StatisticsQuestion> Ask(const MemberOrder& order, Wake wake) override;
 
   // Everybody of the epoch that this one serves loses it, as when a connection of theirs breaks.

@@ -28,6 +28,9 @@ Result<PlannedService> ScriptedPlanner::Plan(const MoEService& service) {
   out.awaited = awaited;
   out.model = SmallModel();
   out.model_digest = digest;
+  const std::optional<HostPathSource>& source = service.spec.model.source.host_path;
+  if (source && digest_of.contains(source->path)) out.model_digest = digest_of.at(source->path);
+  out.text_digest = "text of " + out.model_digest;
   JANUS_ASSIGN_OR_RETURN(out.plan, PlanService(service, out.model, room));
   return out;
 }

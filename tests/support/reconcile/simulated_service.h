@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -41,6 +42,7 @@ class ScriptedPlanner final : public ServicePlanner {
   WorkersToAsk workers;
   std::set<std::string> forgotten;
   std::string digest = "digest-1";
+  std::map<std::string, std::string> digest_of;  // by the model's folder, before `digest`
   MachineRoom room{int64_t{256} << 30, 64};
 };
 

@@ -38,6 +38,10 @@ class AskedMembers final : public MemberCalls {
     ADD_FAILURE() << "a look drains nobody";
     return nullptr;
   }
+  std::unique_ptr<MemberCall> Supersede(const MemberOrder&, const Successor&, Wake) override {
+    ADD_FAILURE() << "a look is no change";
+    return nullptr;
+  }
   std::unique_ptr<StatisticsQuestion> Ask(const MemberOrder& order, Wake) override {
     ++questions;
     asked = order.epoch;

@@ -209,7 +209,7 @@ TEST(Recreate, WhatCanRollRolls) {
 // Otherwise a service would be gone that nobody wanted to be without.
 TEST(Recreate, WithoutItTheEditIsRefusedAndSaysWhatToWrite) {
   SimulatedService sim;
-  sim.Apply(1, 2);
+  sim.Apply(1, 2, "  rollout: {type: Rolling}\n");
   sim.RunUntil("Ready");
   sim.Run(Seconds(2));
   sim.Patch(kOtherDtype);

@@ -27,6 +27,10 @@ class Calls final : public MemberCalls {
     drains += 1;
     return std::make_unique<Call>(order.epoch, alive);
   }
+  std::unique_ptr<MemberCall> Supersede(const MemberOrder& order, const Successor&, Wake) override {
+    supersedes += 1;
+    return std::make_unique<Call>(order.epoch, alive);
+  }
   std::unique_ptr<StatisticsQuestion> Ask(const MemberOrder&, Wake) override {
     questions += 1;
     return nullptr;
@@ -36,6 +40,7 @@ class Calls final : public MemberCalls {
   int commits = 0;
   int aborts = 0;
   int drains = 0;
+  int supersedes = 0;
   int questions = 0;
 
  private:
