@@ -9,7 +9,7 @@ the API server's audit log says it did. `create` beside `patch`: what is applied
   verbs: [update]
 - apiGroups: [serving.janus.dev]
   resources: [moetopologies]
-  verbs: [get, list, watch, create, update]
+  verbs: [get, list, watch, create, update, delete]
 - apiGroups: [serving.janus.dev]
   resources: [moerolescalers]
   verbs: [get, list, watch, create, patch, delete]
