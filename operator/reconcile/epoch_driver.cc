@@ -107,7 +107,7 @@ EpochDriver::Outcome EpochDriver::Advance(Situation situation, OwnWrites& writes
   Outcome outcome;
   for (int i = 0; i < kMostSteps; ++i) {
     if (!situation.record) {
-      if (situation.name.empty() || !situation.wanted) break;
+      if (situation.name.empty() || !(situation.wanted || situation.makes_record)) break;
       if (Make(situation, writes, outcome) != Next::kGoOn) break;
     }
     Parsed<MoETopology> parsed = ParseMoETopology(*situation.record);

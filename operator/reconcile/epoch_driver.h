@@ -53,8 +53,9 @@ class EpochDriver {
     std::string model = {};  // with `wanted`: ModelOf
     // What is committed or proposed is not wanted any more; why, for people. Empty: it is.
     std::string ends = {};
-    int64_t above = 0;        // of the topology beside this one: its lastEpoch
-    bool may_propose = true;  // false: that one is about to change
+    int64_t above = 0;          // of the topology beside this one: its lastEpoch
+    bool may_propose = true;    // false: that one is about to change
+    bool makes_record = false;  // before anything is wanted: it says that there are two sides
   };
   struct Outcome {
     std::optional<Trouble> trouble;      // a write was refused: nothing more was done

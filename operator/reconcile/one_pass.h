@@ -179,6 +179,8 @@ class Reconciler::OnePass {
   std::vector<PodSeen> TakeAllPods();
   void Split();
   void ReturnToOldSide();
+  bool MustAwaitOldSide() const;
+  void AwaitOldSide();
   bool IsWhole() const;
   bool HaveGatewaysFollowed() const;
   void KeepOldSide(const Certified& certified);
@@ -273,12 +275,15 @@ class Reconciler::OnePass {
   std::optional<Node> old_record_;
   std::vector<PodSeen> old_pods_;
   std::set<std::string> old_models_;  // the labels of its pods
+  std::set<std::string> models_;      // of those of this side's committed topology
   std::vector<Node> spare_records_;
   bool is_old_side_ = false;  // this pass is over that one
   int64_t other_epoch_ = 0;   // lastEpoch of the other side
   bool may_propose_ = true;
   bool old_serves_ = false;
+  bool is_frozen_ = false;  // no pod comes or goes
   Finding replacing_;
+  Finding held_back_;  // the spec waits for the old side's end, and the one before is kept
   bool has_old_pods_ = false;
   std::string ends_;
   std::set<InstanceId> alive_;

@@ -55,7 +55,7 @@ void Reconciler::OnePass::HoldLast() {
 void Reconciler::OnePass::KeepLast() {
   // While it is paused its counts and pods need not be those of the spec, nor is its TLS while that
   // is held.
-  if (service_.spec.paused || held_tls_) return;
+  if (service_.spec.paused || held_tls_ || held_back_) return;
   if (invalid_ || capacity_ || awaited_ || !planned_ || !planned_->awaited.empty()) return;
   if (!wants_pods() || !record_ || !topology_ || !topology_->spec.committed) return;
   if (topology_->spec.proposed || !line_->epochs.HasTold(topology_->spec.committed->epoch)) return;

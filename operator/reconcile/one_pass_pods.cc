@@ -11,6 +11,7 @@
 namespace janus::control {
 
 void Reconciler::OnePass::PlanRole(RolePass& role) {
+  if (is_frozen_) return;
   if (ended_ && has_old_pods_ && wants_pods()) return PlanRecreation(role);
   // Nobody serves while a service sleeps, whatever is committed: it is what it wakes up from.
   const std::set<std::string> none;

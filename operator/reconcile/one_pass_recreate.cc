@@ -52,12 +52,7 @@ void Reconciler::OnePass::JudgeModel() {
     return;
   }
   if (service_.spec.paused || !wants_pods()) return;
-  if (old_record_) {
-    // Two sides at most.
-    awaited_ = {"Replacing", "the model before the one that serves has pods that are leaving"};
-    planned_.reset();
-    return;
-  }
+  if (old_record_) return;  // the same pods, which tell of another model: they are not wanted yet
   if (type != RolloutType::kRecreate) return Split();
   ends_ = "the model has changed, and spec.rollout.type is Recreate";
 }

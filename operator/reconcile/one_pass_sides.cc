@@ -96,6 +96,7 @@ void Reconciler::OnePass::TakeSides(std::vector<Node> records, std::vector<PodSe
 void Reconciler::OnePass::PartPods(std::vector<PodSeen> pods) {
   old_pods_.clear();
   old_models_.clear();
+  models_.clear();
   for (RolePass& role : roles_) role.pods.clear();
   std::set<std::string> old_uids, uids;
   if (old_record_) {
@@ -111,6 +112,7 @@ void Reconciler::OnePass::PartPods(std::vector<PodSeen> pods) {
   for (PodSeen& pod : pods) {
     const bool is_old =
         old_uids.contains(pod.uid) || (!uids.contains(pod.uid) && old_models_.contains(pod.model));
+    if (committed_.contains(pod.uid)) models_.insert(pod.model);
     (is_old ? old_pods_ : roles_[pod.role == Role::kExperts].pods).push_back(std::move(pod));
   }
 }
@@ -147,6 +149,29 @@ void Reconciler::OnePass::ReturnToOldSide() {
   record_ = std::exchange(old_record_, std::nullopt);
   TakeRecord();
   PartPods(std::move(pods));
+}
+
+// A third model: two sides at most.
+bool Reconciler::OnePass::MustAwaitOldSide() const {
+  return old_record_ && !invalid_ && topology_ && topology_->spec.committed &&
+         !models_.contains(ModelLabelOf(service_));
+}
+
+// What serves is kept by the spec that it came by.
+void Reconciler::OnePass::AwaitOldSide() {
+  held_back_ = {"Replacing",
+                "spec.model has changed again: the pods of the model before the one that serves "
+                "leave first"};
+  std::optional<MoEService> last = LastService();
+  if (!last) {
+    is_frozen_ = true;
+    return;
+  }
+  last->spec.suspend = service_.spec.suspend;
+  last->spec.paused = service_.spec.paused;
+  last->spec.rollout = service_.spec.rollout;
+  service_.spec = std::move(last->spec);
+  PlanSpec();
 }
 
 // As many as are wanted serve, of the newest revision.

@@ -148,12 +148,10 @@ void Reconciler::OnePass::HoldTls() {
   bool has_wanted = false, has_other = false;
   std::vector<PodSeen> all = old_pods_;
   for (const RolePass& role : roles_) all.insert(all.end(), role.pods.begin(), role.pods.end());
-  {
-    for (const PodSeen& pod : all) {
-      // Those that leave are served by their gateways to the end, and meet nobody new.
-      const bool counts = pod.is_live() || (sleeps && pod.is_leaving);
-      if (counts) (pod.uses_tls == wants ? has_wanted : has_other) = true;
-    }
+  for (const PodSeen& pod : all) {
+    // Those that leave are served by their gateways to the end, and meet nobody new.
+    const bool counts = pod.is_live() || (sleeps && pod.is_leaving);
+    if (counts) (pod.uses_tls == wants ? has_wanted : has_other) = true;
   }
   if (!has_other || has_wanted) return;
   service_.spec.security.tls = wants ? Tls::kDisabled : Tls::kAuto;
@@ -223,6 +221,7 @@ void Reconciler::OnePass::PlanSpec() {
 
 void Reconciler::OnePass::Plan() {
   ReturnToOldSide();
+  if (MustAwaitOldSide()) return AwaitOldSide();
   PlanSpec();
   JudgeModel();
   if (invalid_) HoldLast();

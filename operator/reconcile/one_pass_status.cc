@@ -78,6 +78,7 @@ ServiceSeen Reconciler::OnePass::Seen() {
   seen.capacity = capacity_;
   seen.awaited = awaited_;
   seen.replacing = replacing_;
+  seen.held_back = held_back_;
   seen.predecessor_serves = old_serves_;
   seen.is_plain_text =
       owner_.options_.defaults.certificates && !UsesTls(service_, owner_.options_.defaults);

@@ -125,6 +125,7 @@ void Reconciler::OnePass::AdvanceEpochs() {
   situation.wall = wall_;
   situation.above = other_epoch_;
   situation.may_propose = may_propose_;
+  situation.makes_record = old_record_.has_value();
   situation.ends = ends_;
   EpochDriver::Outcome outcome = line_->epochs.Advance(std::move(situation), memory_.writes, note_);
   if (outcome.trouble) troubles_.push_back(*std::move(outcome.trouble));

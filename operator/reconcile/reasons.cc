@@ -77,7 +77,7 @@ constexpr ReasonMeaning kReasons[] = {
      "the model has changed and `spec.rollout.type` is Recreate: the old pods drain and go, then "
      "the new ones come; gateways hold what is asked meanwhile",
      "wait; `spec.rollout.drainSeconds` bounds the first part"},
-    {"True", "Replacing", "Progressing",
+    {"True, False", "Replacing", "Ready, Progressing",
      "the model has changed: the new one's pods come up beside the old ones, which serve until the "
      "new ones do, and then end their answers",
      "wait; where there is no room for both, CapacityAvailable says so. "

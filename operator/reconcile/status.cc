@@ -224,6 +224,7 @@ std::vector<Condition> ConditionsOf(const ServiceSeen& seen) {
   if (seen.is_plain_text) {
     ready.message += "; its pods call each other in plain text, as security.tls is Disabled";
   }
+  if (seen.held_back) ready = {kFalse, seen.held_back.reason, seen.held_back.message};
   if (seen.invalid) {
     ready = {kFalse, seen.invalid.reason, seen.invalid.message};
   } else {

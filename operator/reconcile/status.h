@@ -69,6 +69,7 @@ struct ServiceSeen {
   Finding awaited;                  // what the next epoch waits for
   Finding refused;                  // an object of ours cannot be made: somebody else has its name
   Finding replacing;                // another model takes the place of the one before, which goes
+  Finding held_back;                // what is wanted waits for that
   bool predecessor_serves = false;  // that one does
   bool is_suspended = false;
   bool is_plain_text = false;  // by the user's will, where there could be certificates
