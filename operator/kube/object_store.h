@@ -37,7 +37,7 @@ struct ObjectIndex {
 };
 
 struct ObjectStoreOptions {
-  // What of an object is kept (field_filter.h); empty: all of it. Pure.
+  // What of an object is kept (field_filter.h), its key and UID at least; empty: all of it. Pure.
   std::function<Node(Node object)> transform;
   std::vector<ObjectIndex> indexes;
 };
@@ -99,11 +99,8 @@ class ObjectStore {
   Verdict TakeEvent(WatchEvent event, Deliver deliver);
 
  private:
-  using PackedPtr = std::shared_ptr<const PackedTree>;
   struct Entry {
-    PackedPtr object;
-    std::string uid;
-    std::string resource_version;
+    PackedTree object;
     uint64_t list = 0;  // the last one that held it, or during which an event did
   };
   struct ByKey {
@@ -114,13 +111,13 @@ class ObjectStore {
 
   bool Put(Node object, Deliver deliver);
   void Remove(const ObjectKey& key, Deliver deliver);
-  std::vector<PackedPtr> All() const;
-  std::vector<Node> Unpack(const std::vector<PackedPtr>& objects) const;
+  std::vector<PackedTree> All() const;
+  std::vector<Node> Unpack(const std::vector<PackedTree>& objects) const;
   void AddToIndexes(const ObjectKey& key, const Node& object) JANUS_REQUIRES(mu_);
   void RemoveFromIndexes(const ObjectKey& key, const Node& object) JANUS_REQUIRES(mu_);
 
   const ObjectStoreOptions options_;
-  FieldNames names_;  // those of objects in entries_ are everybody's to read
+  Phrases phrases_;  // what objects in entries_ refer to is everybody's to read
   mutable Mutex mu_;
   std::map<ObjectKey, Entry> entries_ JANUS_GUARDED_BY(mu_);
   std::vector<IndexMap> index_maps_ JANUS_GUARDED_BY(mu_);  // as options_.indexes

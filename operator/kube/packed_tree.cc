@@ -1,5 +1,7 @@
 #include "operator/kube/packed_tree.h"
 
+#include <algorithm>
+#include <string>
 #include <utility>
 
 namespace janus::control {
@@ -15,7 +17,7 @@ enum class Tag : unsigned char {
   kFloat,             // text
   kString,            // text
   kList,              // how many, then the items
-  kMap,               // how many, then of each field its name's number (or 0 and the name), value
+  kMap,               // how many, then of each field its name, value
 };
 
 void PutNumber(uint64_t number, std::string& out) {
@@ -32,7 +34,7 @@ void PutTag(Tag tag, std::string& out) {
   out += static_cast<char>(tag);
 }
 
-void Put(const Node& node, FieldNames& names, std::string& out) {
+void Put(const Node& node, std::string& out) {
   switch (node.kind) {
     case Node::Kind::kNull:
       return PutTag(Tag::kNull, out);
@@ -53,16 +55,14 @@ void Put(const Node& node, FieldNames& names, std::string& out) {
     case Node::Kind::kList:
       PutTag(Tag::kList, out);
       PutNumber(node.items.size(), out);
-      for (const Node& item : node.items) Put(item, names, out);
+      for (const Node& item : node.items) Put(item, out);
       return;
     case Node::Kind::kMap:
       PutTag(Tag::kMap, out);
       PutNumber(node.fields.size(), out);
       for (const auto& [name, value] : node.fields) {
-        const uint32_t number = names.Number(name);
-        PutNumber(number, out);
-        if (number == 0) PutText(name, out);
-        Put(value, names, out);
+        PutText(name, out);
+        Put(value, out);
       }
       return;
   }
@@ -71,7 +71,9 @@ void Put(const Node& node, FieldNames& names, std::string& out) {
 // Reads what Put wrote: our own bytes, so there is nothing to doubt.
 class Reader {
  public:
-  Reader(std::string_view bytes, const FieldNames& names) : rest_(bytes), names_(names) {}
+  explicit Reader(std::string_view bytes) : rest_(bytes) {}
+
+  bool AtEnd() const { return rest_.empty(); }
 
   Node Value() {
     const auto tag = static_cast<Tag>(Byte());
@@ -106,21 +108,13 @@ class Reader {
         const uint64_t count = Number();
         out.fields.reserve(count);
         for (uint64_t i = 0; i < count; ++i) {
-          const auto number = static_cast<uint32_t>(Number());
-          const std::string_view name = number == 0 ? Text() : names_.Name(number);
+          const std::string_view name = Text();
           out.Add(name, Value());
         }
         return out;
       }
     }
     return {};
-  }
-
- private:
-  unsigned char Byte() {
-    const auto byte = static_cast<unsigned char>(rest_.front());
-    rest_.remove_prefix(1);
-    return byte;
   }
   uint64_t Number() {
     uint64_t out = 0;
@@ -137,30 +131,94 @@ class Reader {
     return out;
   }
 
+ private:
+  unsigned char Byte() {
+    const auto byte = static_cast<unsigned char>(rest_.front());
+    rest_.remove_prefix(1);
+    return byte;
+  }
+
   std::string_view rest_;
-  const FieldNames& names_;
 };
+
+// A reference to fewer bytes takes as many.
+constexpr size_t kShortest = 4;
+
+size_t HashAt(std::string_view text, size_t place) {
+  uint32_t four = 0;
+  for (size_t i = 0; i < kShortest; ++i) {
+    four = four << 8 | static_cast<unsigned char>(text[place + i]);
+  }
+  return four * 2654435761U >> 20;  // Knuth's multiplicative hash: 12 bits
+}
+
+// What of `all` comes behind its first `known` bytes, as: a text, how many bytes to repeat from how
+// far back, a text, ...; ends with a text.
+std::string Squeeze(std::string_view all, size_t known, Phrases::Places places) {
+  std::string out;
+  size_t said = known;
+  for (size_t at = known; at + kShortest <= all.size();) {
+    uint32_t& place = places[HashAt(all, at)];
+    const size_t from = std::exchange(place, static_cast<uint32_t>(at + 1));
+    size_t length = 0;
+    if (from != 0) {
+      while (at + length < all.size() && all[from - 1 + length] == all[at + length]) ++length;
+    }
+    if (length < kShortest) {
+      ++at;
+      continue;
+    }
+    PutText(all.substr(said, at - said), out);
+    PutNumber(length, out);
+    PutNumber(at - (from - 1), out);
+    said = at += length;
+  }
+  PutText(all.substr(said), out);
+  return out;
+}
+
+// Appends to `all`, the first bytes, what comes behind them.
+void Expand(std::string_view squeezed, std::string& all) {
+  Reader reader(squeezed);
+  for (;;) {
+    all += reader.Text();
+    if (reader.AtEnd()) return;
+    const uint64_t length = reader.Number();
+    const uint64_t back = reader.Number();
+    // It may reach into itself.
+    for (uint64_t i = 0; i < length; ++i) all += all[all.size() - back];
+  }
+}
 
 }  // namespace
 
-uint32_t FieldNames::Number(std::string_view name) {
-  const auto found = numbers_.find(name);
-  if (found != numbers_.end()) return found->second;
-  if (numbers_.size() == kMost) return 0;
-  const auto number = static_cast<uint32_t>(numbers_.size() + 1);
-  names_[number - 1] = name;
-  numbers_.emplace(names_[number - 1], number);
-  return number;
+void Phrases::Add(std::string_view text) {
+  if (text.size() > kMost - size_) return;
+  std::copy(text.begin(), text.end(), text_.get() + size_);
+  size_ += text.size();
+  const std::string_view all = First(size_);
+  for (size_t at = size_ - text.size(); at + kShortest <= size_; ++at) {
+    places_[HashAt(all, at)] = static_cast<uint32_t>(at + 1);
+  }
 }
 
-PackedTree::PackedTree(const Node& root, FieldNames& names) {
-  std::string bytes;
-  Put(root, names, bytes);
-  bytes_ = std::string(bytes.data(), bytes.size());  // no larger than it has to be
+PackedTree::PackedTree(const Node& root, Phrases& phrases)
+    : phrases_(static_cast<uint32_t>(phrases.size())) {
+  std::string all(phrases.First(phrases_));
+  Put(root, all);
+  const std::string squeezed = Squeeze(all, phrases_, phrases.places());
+  size_ = static_cast<uint32_t>(squeezed.size());
+  const std::shared_ptr<char[]> bytes(new char[size_]);
+  std::copy(squeezed.begin(), squeezed.end(), bytes.get());
+  bytes_ = bytes;
+  const std::string_view flat = std::string_view(all).substr(phrases_);
+  if (size_ > flat.size() / 2) phrases.Add(flat);
 }
 
-Node PackedTree::Unpack(const FieldNames& names) const {
-  return Reader(bytes_, names).Value();
+Node PackedTree::Unpack(const Phrases& phrases) const {
+  std::string all(phrases.First(phrases_));
+  Expand({bytes_.get(), size_}, all);
+  return Reader(std::string_view(all).substr(phrases_)).Value();
 }
 
 }  // namespace janus::control
