@@ -10,7 +10,7 @@ namespace janus::control {
 ObjectStore::ObjectStore(ObjectStoreOptions options)
     : options_(std::move(options)), index_maps_(options_.indexes.size()) {}
 
-std::vector<Node> ObjectStore::Unpack(const std::vector<PackedTree>& objects) const {
+std::vector<Node> ObjectStore::UnpackAll(const std::vector<PackedTree>& objects) const {
   std::vector<Node> out;
   out.reserve(objects.size());
   for (const PackedTree& object : objects) out.push_back(object.Unpack(phrases_));
@@ -37,7 +37,7 @@ std::vector<PackedTree> ObjectStore::All() const {
 }
 
 std::vector<Node> ObjectStore::List() const {
-  return Unpack(All());
+  return UnpackAll(All());
 }
 
 void ObjectStore::Visit(FunctionRef<void(const Node&)> visit) const {
@@ -68,7 +68,13 @@ std::vector<Node> ObjectStore::Find(std::string_view index, std::string_view val
       objects.push_back(entries_.find(*key)->second.object);
     }
   }
-  return Unpack(objects);
+  return UnpackAll(objects);
+}
+
+PackedTree ObjectStore::Pack(Node object) const {
+  const Node kept = Kept(std::move(object));
+  const MutexLock lock(mu_);
+  return PackedTree(kept, phrases_);
 }
 
 size_t ObjectStore::size() const {
@@ -123,9 +129,10 @@ bool ObjectStore::Put(Node object, Deliver deliver) {
     entries_.find(key)->second.list = list_;
     return false;
   }
-  PackedTree packed(after, phrases_);
   {
     const MutexLock lock(mu_);
+    PackedTree packed(after, phrases_);
+    phrases_.Learn(packed);
     const auto at = entries_.try_emplace(key).first;
     if (before) RemoveFromIndexes(at->first, *before);
     at->second = {std::move(packed), list_};

@@ -144,20 +144,33 @@ class Reader {
 // A reference to fewer bytes takes as many.
 constexpr size_t kShortest = 4;
 
-size_t HashAt(std::string_view text, size_t place) {
+// A text behind another one, as one.
+struct Joined {
+  std::string_view known;
+  std::string_view text;
+
+  size_t size() const { return known.size() + text.size(); }
+  char operator[](size_t place) const {
+    return place < known.size() ? known[place] : text[place - known.size()];
+  }
+};
+
+size_t HashAt(const Joined& all, size_t place) {
   uint32_t four = 0;
   for (size_t i = 0; i < kShortest; ++i) {
-    four = four << 8 | static_cast<unsigned char>(text[place + i]);
+    four = four << 8 | static_cast<unsigned char>(all[place + i]);
   }
   return four * 2654435761U >> 20;  // Knuth's multiplicative hash: 12 bits
 }
 
-// What of `all` comes behind its first `known` bytes, as: a text, how many bytes to repeat from how
-// far back, a text, ...; ends with a text.
-std::string Squeeze(std::string_view all, size_t known, Phrases::Places places) {
+// The text, as: some of it, how many bytes to repeat from how far back, some of it, ...
+std::string Squeeze(const Joined& all, Phrases::Places places) {
   std::string out;
-  size_t said = known;
-  for (size_t at = known; at + kShortest <= all.size();) {
+  size_t said = all.known.size();
+  const auto say = [&](size_t end) {
+    PutText(all.text.substr(said - all.known.size(), end - said), out);
+  };
+  for (size_t at = said; at + kShortest <= all.size();) {
     uint32_t& place = places[HashAt(all, at)];
     const size_t from = std::exchange(place, static_cast<uint32_t>(at + 1));
     size_t length = 0;
@@ -168,57 +181,62 @@ std::string Squeeze(std::string_view all, size_t known, Phrases::Places places) 
       ++at;
       continue;
     }
-    PutText(all.substr(said, at - said), out);
+    say(at);
     PutNumber(length, out);
     PutNumber(at - (from - 1), out);
     said = at += length;
   }
-  PutText(all.substr(said), out);
+  say(all.size());
   return out;
 }
 
-// Appends to `all`, the first bytes, what comes behind them.
-void Expand(std::string_view squeezed, std::string& all) {
+std::string Expand(std::string_view squeezed, std::string_view known) {
+  std::string out;
   Reader reader(squeezed);
   for (;;) {
-    all += reader.Text();
-    if (reader.AtEnd()) return;
+    out += reader.Text();
+    if (reader.AtEnd()) return out;
     const uint64_t length = reader.Number();
-    const uint64_t back = reader.Number();
+    const size_t from = known.size() + out.size() - reader.Number();
     // It may reach into itself.
-    for (uint64_t i = 0; i < length; ++i) all += all[all.size() - back];
+    for (uint64_t i = 0; i < length; ++i) out += Joined{known, out}[from + i];
   }
 }
 
 }  // namespace
 
 void Phrases::Add(std::string_view text) {
-  if (text.size() > kMost - size_) return;
   std::copy(text.begin(), text.end(), text_.get() + size_);
-  size_ += text.size();
-  const std::string_view all = First(size_);
-  for (size_t at = size_ - text.size(); at + kShortest <= size_; ++at) {
+  const Joined all{First(size_), text};
+  for (size_t at = size_; at + kShortest <= all.size(); ++at) {
     places_[HashAt(all, at)] = static_cast<uint32_t>(at + 1);
   }
+  size_ = all.size();
 }
 
-PackedTree::PackedTree(const Node& root, Phrases& phrases)
+void Phrases::Learn(const PackedTree& packed) {
+  const std::string text = packed.Flat(*this);
+  if (packed.size() > text.size() / 2 && text.size() <= kMost - size_) Add(text);
+}
+
+PackedTree::PackedTree(const Node& root, const Phrases& phrases)
     : phrases_(static_cast<uint32_t>(phrases.size())) {
-  std::string all(phrases.First(phrases_));
-  Put(root, all);
-  const std::string squeezed = Squeeze(all, phrases_, phrases.places());
+  std::string flat;
+  Put(root, flat);
+  const std::string squeezed = Squeeze({phrases.First(phrases_), flat}, phrases.places());
   size_ = static_cast<uint32_t>(squeezed.size());
   const std::shared_ptr<char[]> bytes(new char[size_]);
   std::copy(squeezed.begin(), squeezed.end(), bytes.get());
   bytes_ = bytes;
-  const std::string_view flat = std::string_view(all).substr(phrases_);
-  if (size_ > flat.size() / 2) phrases.Add(flat);
+}
+
+std::string PackedTree::Flat(const Phrases& phrases) const {
+  return Expand({bytes_.get(), size_}, phrases.First(phrases_));
 }
 
 Node PackedTree::Unpack(const Phrases& phrases) const {
-  std::string all(phrases.First(phrases_));
-  Expand({bytes_.get(), size_}, all);
-  return Reader(std::string_view(all).substr(phrases_)).Value();
+  const std::string flat = Flat(phrases);
+  return Reader(flat).Value();
 }
 
 }  // namespace janus::control

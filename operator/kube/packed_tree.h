@@ -4,23 +4,26 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "operator/api/tree.h"
 
 namespace janus::control {
 
-// What trees of one kind have in common: those that were packed first, as far as they were unlike
-// each other. Bounded, and never changed but at its end. Add is one thread's; other threads may
-// read what was there when they were handed its size under a lock.
+class PackedTree;
+
+// What trees of one kind have in common: those that were seen first, as far as they were unlike
+// each other. Bounded, and never changed but at its end. Thread-compatible; but what was there when
+// a tree was packed any thread may read at any time.
 class Phrases {
  public:
   static constexpr size_t kMost = 16384;
 
   Phrases() : text_(new char[kMost]) {}
 
-  // Takes it in, if there is room for all of it.
-  void Add(std::string_view text);
+  // Takes in what `packed` says of itself alone, if that is much and there is room for all of it.
+  void Learn(const PackedTree& packed);
   size_t size() const { return size_; }
   std::string_view First(size_t size) const { return {text_.get(), size}; }
 
@@ -29,6 +32,8 @@ class Phrases {
   const Places& places() const { return places_; }
 
  private:
+  void Add(std::string_view text);
+
   const std::unique_ptr<char[]> text_;  // does not move
   size_t size_ = 0;
   Places places_{};
@@ -41,14 +46,17 @@ class Phrases {
 class PackedTree {
  public:
   PackedTree() = default;  // REQUIRES: not unpacked
-  // `phrases` may grow by it.
-  PackedTree(const Node& root, Phrases& phrases);
+  PackedTree(const Node& root, const Phrases& phrases);
 
   // `phrases`: those it was packed with. Lines are not kept.
   Node Unpack(const Phrases& phrases) const;
   size_t size() const { return size_; }
 
  private:
+  friend class Phrases;
+  // The tree as Reader reads it.
+  std::string Flat(const Phrases& phrases) const;
+
   std::shared_ptr<const char[]> bytes_;
   uint32_t size_ = 0;
   uint32_t phrases_ = 0;  // how much there was of them

@@ -60,6 +60,7 @@ TEST(PackedTree, AnyTreeComesBackThoughPhrasesGrewSince) {
   for (int i = 0; i < 3000; ++i) {
     const Node tree = Draw(random, 5);
     all.emplace_back(tree, PackedTree(tree, phrases));
+    phrases.Learn(all.back().second);
   }
   EXPECT_GT(phrases.size(), Phrases::kMost / 2);  // the rest found no room
   for (const auto& [tree, packed] : all) {
@@ -136,6 +137,7 @@ TEST(PackedTree, AThousandPodsTakeLessThanAFifthOfTheirText) {
     for (int number = 1; number <= 10; ++number) {
       const Node pod = Pod(service, number);
       const PackedTree one(pod, phrases);
+      phrases.Learn(one);
       ASSERT_TRUE(one.Unpack(phrases) == pod);
       text += WriteJson(pod).size();
       packed += one.size();
