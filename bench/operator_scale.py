@@ -39,7 +39,7 @@ ENVIRONMENT = {**os.environ, "JANUS_CLUSTER": "bench-operator"}
 STATE = pathlib.Path(os.environ.get("XDG_STATE_HOME", pathlib.Path.home() / ".local" / "state"))
 FOLDER = STATE / "janus" / "cluster" / ENVIRONMENT["JANUS_CLUSTER"]
 # Pods need their accounts.
-MADE = ("serviceaccounts", "services", "deployments.apps", "poddisruptionbudgets.policy", "pods")
+MADE = ("serviceaccounts", "services", "secrets", "deployments.apps", "poddisruptionbudgets.policy", "pods")
 DEADLINE_SECONDS = 1800
 
 

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "cli/objects/columns.h"
+#include "operator/api/rfc3339.h"
 #include "operator/kube/object.h"
-#include "operator/kube/rfc3339.h"
 #include "operator/reconcile/conditions.h"
 #include "operator/reconcile/names.h"
 

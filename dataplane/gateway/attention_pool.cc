@@ -93,12 +93,21 @@ bool AttentionPool::Holds() const {
   return nobody_since_ && last_capacity_ && clock_.Now() - *nobody_since_ < options_.hold;
 }
 
+Status AttentionPool::NobodyTakes() const {
+  if (std::ranges::any_of(members_, [](const Member& member) { return member.foreign; })) {
+    return Unavailable(
+        "the service has gone over to a model with another tokenizer than this gateway's; try "
+        "again, and a gateway of its own will answer");
+  }
+  return Unavailable("no attention instance is attached");
+}
+
 void AttentionPool::EndHeld() {
   Deliveries deliveries;
   {
     MutexLock lock(mu_);
     if (!nobody_since_ || Holds()) return;
-    const Status why = Unavailable("no attention instance is attached");
+    const Status why = NobodyTakes();
     while (!waiting_.empty()) End(waiting_.back(), why, &deliveries);
     UpdateGauges();
   }
@@ -128,6 +137,26 @@ Status AttentionPool::Fits(const GenerationRequest& request, size_t generated,
   return OkStatus();
 }
 
+bool AttentionPool::IsSameModel(const std::string& a, const std::string& b) {
+  return a.empty() || b.empty() || a == b;
+}
+
+bool AttentionPool::GoesOn(const Open& open, const AttentionCapacity& capacity) {
+  if (open.generated.empty()) return true;
+  return capacity.accepts_replay && IsSameModel(open.model_digest, capacity.model_digest);
+}
+
+bool AttentionPool::IsOfAnotherModel(const Open& open) const {
+  if (open.generated.empty()) return false;
+  bool is_another = false;
+  for (const Member& member : members_) {
+    if (!member.TakesRequests()) continue;
+    if (IsSameModel(member.capacity->model_digest, open.model_digest)) return false;
+    is_another = true;
+  }
+  return is_another;
+}
+
 Status AttentionPool::FitsNobody(const Open& open) const {
   Status why;
   for (const Member& member : members_) {
@@ -141,7 +170,12 @@ Status AttentionPool::FitsNobody(const Open& open) const {
 void AttentionPool::End(uint64_t id, const Status& why, Deliveries* deliveries) {
   const Open& open = open_.at(id);
   TokenEvent event;
-  if (!open.generated.empty() && !FitsNobody(open).ok()) {
+  if (IsOfAnotherModel(open)) {
+    event.finish = Finish::kError;
+    event.error = Aborted(
+        "the answer was begun by a model that the service does not serve any more, and the new one "
+        "cannot go on with it; ask again");
+  } else if (!open.generated.empty() && !FitsNobody(open).ok()) {
     event.finish = Finish::kLength;
   } else {
     event.finish = Finish::kError;
@@ -152,6 +186,9 @@ void AttentionPool::End(uint64_t id, const Status& why, Deliveries* deliveries) 
 }
 
 void AttentionPool::EndMisfits(Deliveries* deliveries) {
+  for (const uint64_t id : std::deque<uint64_t>(waiting_)) {
+    if (IsOfAnotherModel(open_.at(id))) End(id, OkStatus(), deliveries);
+  }
   const bool all_attached = std::ranges::none_of(members_, [](const Member& member) {
     return !member.leaving && !member.left && !member.capacity;
   });
@@ -187,7 +224,7 @@ AttentionPool::Member* AttentionPool::Choose(const Open& open) {
     }
     if (open.tried.contains(member.address)) continue;
     if (!Fits(open.request, open.generated.size(), *member.capacity).ok()) continue;
-    if (!open.generated.empty() && !member.capacity->accepts_replay) continue;
+    if (!GoesOn(open, *member.capacity)) continue;
     const int64_t load = member.load.kv_tokens_in_use + member.pending_tokens;
     if (best == nullptr || load < least) {
       best = &member;
@@ -252,7 +289,7 @@ void AttentionPool::Retry(uint64_t id, const Status& why, Deliveries* deliveries
   const bool possible = std::ranges::any_of(members_, [&](const Member& member) {
     return member.TakesRequests() && !open.tried.contains(member.address) &&
            Fits(open.request, open.generated.size(), *member.capacity).ok() &&
-           (open.generated.empty() || member.capacity->accepts_replay);
+           GoesOn(open, *member.capacity);
   });
   const bool held = Holds() && (open.generated.empty() || last_capacity_->accepts_replay);
   // Whoever comes may take it, be it the one that was lost.
@@ -267,7 +304,7 @@ void AttentionPool::Retry(uint64_t id, const Status& why, Deliveries* deliveries
 
 Result<uint64_t> AttentionPool::Submit(GenerationRequest request, std::shared_ptr<TokenSink> sink) {
   MutexLock lock(mu_);
-  Status fits = Unavailable("no attention instance is attached");
+  Status fits = NobodyTakes();
   for (const Member& member : members_) {
     if (!member.TakesRequests()) continue;
     fits = Fits(request, 0, *member.capacity);
@@ -315,6 +352,14 @@ void AttentionPool::OnUp(AttentionLink* link, const AttentionCapacity& capacity)
     member->pending_tokens = 0;
     member->full = false;
     member->left = false;
+    member->foreign = !options_.text_digest.empty() && !capacity.text_digest.empty() &&
+                      options_.text_digest != capacity.text_digest;
+    if (member->foreign) {
+      log_.Warning("attention instance serves a model with another tokenizer",
+                   {{"attention", member->address},
+                    {"own_text_digest", options_.text_digest},
+                    {"its_text_digest", capacity.text_digest}});
+    }
     // What it is now, it may do what it could not before.
     for (auto& [id, open] : open_) open.tried.erase(member->address);
     NoteWhoTakes();
@@ -335,6 +380,7 @@ void AttentionPool::OnDown(AttentionLink* link, const Status& why) {
     Member* member = Find(link);
     if (member == nullptr || !member->capacity) return;
     member->capacity.reset();
+    member->foreign = false;
     member->load = {};
     member->open = 0;
     member->pending_tokens = 0;
@@ -398,6 +444,7 @@ void AttentionPool::OnStep(AttentionLink* link, std::vector<RequestEvent> events
         event.event.finish = Finish::kError;
         event.event.error = std::move(owed);
       }
+      if (open.generated.empty()) open.model_digest = member->capacity->model_digest;
       open.generated.insert(open.generated.end(), tokens.begin(), tokens.end());
       if (!tokens.empty() && !open.has_token) {
         open.has_token = true;
@@ -419,7 +466,7 @@ void AttentionPool::Deliver(Deliveries&& deliveries) {
 void AttentionPool::UpdateGauges() {
   int64_t attached = 0, capacity = 0, in_use = 0;
   for (const Member& member : members_) {
-    if (!member.capacity) continue;
+    if (!member.capacity || member.foreign) continue;
     ++attached;
     capacity += member.capacity->kv_capacity_tokens;
     in_use += member.load.kv_tokens_in_use;

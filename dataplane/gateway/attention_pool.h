@@ -34,6 +34,8 @@ struct AttentionCapacity {
   int64_t kv_capacity_tokens = 0;
   int64_t kv_tokens_in_use = 0;
   bool accepts_replay = false;
+  std::string model_digest{};  // as in proto/tokens.proto; empty: not told
+  std::string text_digest{};
 };
 
 struct AttentionLoad {
@@ -51,6 +53,9 @@ struct AttentionPoolOptions {
   // How long requests wait while no instance is attached, once one was; then they end with
   // Unavailable. 0: they end at once.
   Seconds hold{0};
+  // Of the gateway's own tokenizer, as Welcome has it: an instance that serves with another one is
+  // given nothing, whose tokens would be other words. Empty: not known, and all are taken.
+  std::string text_digest{};
 };
 
 // Gives requests to the attention instance with the fewest KV tokens (in use, as last reported,
@@ -59,9 +64,11 @@ struct AttentionPoolOptions {
 //
 // When an instance is lost or sheds a request, the request goes to another one under the next
 // attempt number: from its prompt if no token has come yet, with the tokens so far if that instance
-// accepts replays; else it ends with Aborted. Tokens of an attempt that is not the current one
-// are dropped. Prompt, tokens and seed are kept for that until the end. While nobody is attached,
-// as in a change that replaces all, requests are held. Thread-safe.
+// accepts replays; else it ends with Aborted. An answer goes on under the model that it began under
+// alone: once only others serve, it ends with Aborted, too; what has no token yet they may begin.
+// Tokens of an attempt that is not the current one are dropped. Prompt, tokens and seed are kept
+// for that until the end. While nobody is attached, as in a change that replaces all, requests are
+// held. Thread-safe.
 class AttentionPool {
  public:
   // Makes the streams; a test's makes none.
@@ -120,13 +127,15 @@ class AttentionPool {
     bool full = false;           // it shed a request; until one of its requests is over
     bool leaving = false;        // not in the topology any more
     bool left = false;           // it said so itself; until a topology has it again
+    bool foreign = false;        // it serves with another tokenizer than this gateway's
 
-    bool TakesRequests() const { return capacity.has_value() && !leaving && !left; }
+    bool TakesRequests() const { return capacity.has_value() && !leaving && !left && !foreign; }
   };
   struct Open {
     GenerationRequest request;
     std::shared_ptr<TokenSink> sink;
     std::vector<int32_t> generated;
+    std::string model_digest;  // of what `generated` came from
     uint32_t attempt = 0;
     AttentionLink* on = nullptr;  // null: waits
     bool has_token = false;       // of this attempt
@@ -139,12 +148,20 @@ class AttentionPool {
   // Whether the request, with that many tokens of its answer, could ever go on there.
   static Status Fits(const GenerationRequest& request, size_t generated,
                      const AttentionCapacity& capacity);
+  // By their digests. Workers of a build that tells none are taken for it, as they always were.
+  static bool IsSameModel(const std::string& a, const std::string& b);
+  // Whether what has come of the answer may be replayed there.
+  static bool GoesOn(const Open& open, const AttentionCapacity& capacity);
+  // It has begun under a model that nobody serves any more who takes requests: another one's tokens
+  // would make one text of two. An epoch is of one model, so who else attaches changes nothing.
+  bool IsOfAnotherModel(const Open& open) const JANUS_REQUIRES(mu_);
   // Why none of those that take requests could ever run it; OK: one could, or there is none.
   Status FitsNobody(const Open& open) const JANUS_REQUIRES(mu_);
   // Ends it for `why`. An answer that has come so far that nobody has room for more is over: its
   // length is.
   void End(uint64_t id, const Status& why, Deliveries* deliveries) JANUS_REQUIRES(mu_);
-  // Ends what waits and fits nobody, once all that are listed are attached.
+  // Ends what waits and is of another model, and, once all that are listed are attached, what fits
+  // nobody.
   void EndMisfits(Deliveries* deliveries) JANUS_REQUIRES(mu_);
   // Whether an instance may send these tokens: no more than the request asked for, all in the
   // vocabulary it told. Internal: it may not.
@@ -159,6 +176,8 @@ class AttentionPool {
   // After any change of who takes requests.
   void NoteWhoTakes() JANUS_REQUIRES(mu_);
   bool Holds() const JANUS_REQUIRES(mu_);
+  // Why nobody takes requests.
+  Status NobodyTakes() const JANUS_REQUIRES(mu_);
   int64_t Least(int64_t AttentionCapacity::*of) const JANUS_EXCLUDES(mu_);
   void UpdateGauges() JANUS_REQUIRES(mu_);
   static void Deliver(Deliveries&& deliveries);

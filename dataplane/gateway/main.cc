@@ -18,6 +18,7 @@
 #include "dataplane/gateway/prepare.h"
 #include "dataplane/gateway/service.h"
 #include "dataplane/gateway/topology_watch.h"
+#include "dataplane/model/text_digest.h"
 #include "proto/credentials/handshakes.h"
 #include "proto/credentials/trust_folder.h"
 
@@ -93,6 +94,7 @@ Status Run(GatewayOptions options, StopSignals& stop) {
   }
   JANUS_RETURN_IF_ERROR(CheckMemoryBytes(options.memory_bytes, options.http.max_body_bytes));
   JANUS_ASSIGN_OR_RETURN(const ServedModel model, LoadModel(options));
+  JANUS_ASSIGN_OR_RETURN(const std::string text_digest, dataplane::DigestText(options.model_dir));
   MetricRegistry registry;
   GatewayMetrics metrics(registry, model.name);
   MemoryBudget memory(options.memory_bytes, metrics.memory);
@@ -115,7 +117,8 @@ Status Run(GatewayOptions options, StopSignals& stop) {
                       .service_uid = options.service_uid,
                       .queued_requests = options.queued_requests,
                       .credentials = credentials,
-                      .hold = options.hold},
+                      .hold = options.hold,
+                      .text_digest = text_digest},
                      clock, metrics, log);
   auto workers = std::make_unique<TextWorkers>(options.tokenizer_threads,
                                                static_cast<size_t>(options.service.open_streams));

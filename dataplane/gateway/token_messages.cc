@@ -107,7 +107,15 @@ Result<AttentionCapacity> ReadWelcome(const v1::FromAttention& message) {
                         .vocabulary_size = welcome.vocabulary_size(),
                         .max_context_tokens = welcome.max_context_tokens(),
                         .max_requests = welcome.max_requests(),
-                        .accepts_replay = welcome.accepts_replay()};
+                        .accepts_replay = welcome.accepts_replay(),
+                        .model_digest = welcome.model_digest(),
+                        .text_digest = welcome.text_digest()};
+  constexpr size_t kMostDigestBytes = 256;
+  for (const std::string* digest : {&out.model_digest, &out.text_digest}) {
+    if (digest->size() > kMostDigestBytes) {
+      return Breach("a digest has " + std::to_string(digest->size()) + " bytes");
+    }
+  }
   if (out.vocabulary_size == 0) return Breach("vocabulary_size is 0");
   if (out.max_context_tokens == 0) return Breach("max_context_tokens is 0");
   JANUS_RETURN_IF_ERROR(

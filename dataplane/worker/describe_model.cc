@@ -4,7 +4,7 @@
 
 #include "common/fingerprint.h"
 #include "common/model/config.h"
-#include "dataplane/model/digest.h"
+#include "common/model/digest.h"
 
 namespace janus::dataplane {
 

@@ -2,8 +2,10 @@
 
 #include <utility>
 
+#include "common/fingerprint.h"
 #include "common/model/config.h"
-#include "dataplane/model/digest.h"
+#include "common/model/digest.h"
+#include "dataplane/model/text_digest.h"
 #include "kernels/cpu/isa.h"
 
 namespace janus::dataplane {
@@ -47,6 +49,9 @@ Result<std::unique_ptr<Lasting>> Lasting::Make(const WorkerFlags& flags,
   l.settings.attention.step_seconds = l.experts.step_seconds = &step_seconds;
   JANUS_ASSIGN_OR_RETURN(l.model_digest, DigestCheckpoint(flags.model, config_text));
   if (flags.role != Role::kAttention) return lasting;
+  l.answers_digest =
+      Fingerprint().Mix(l.model_digest).Mix(static_cast<uint64_t>(l.model.dtype)).Hex();
+  JANUS_ASSIGN_OR_RETURN(l.text_digest, DigestText(flags.model));
   JANUS_ASSIGN_OR_RETURN(l.attention_weights,
                          LoadAttention(flags.model, l.model, report, std::move(stop)));
   l.emission = std::make_unique<EmissionThread>(sink);

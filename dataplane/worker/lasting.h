@@ -38,6 +38,9 @@ struct Lasting {
   LastingSettings settings;
   ExpertOptions experts;  // without what is of an epoch
   uint64_t model_digest = 0;
+  // As Welcome has them (proto/tokens.proto). Of attention instances.
+  std::string answers_digest;
+  std::string text_digest;
   // Of attention instances.
   Loaded<AttentionWeights> attention_weights;
   std::unique_ptr<EmissionThread> emission;

@@ -19,12 +19,14 @@ class Target final : public StreamTarget {
     return worker_.CheckService(service_uid);
   }
   v1::Welcome Describe() const override {
-    const std::optional<ModelDescription> model = worker_.model();
+    const std::optional<Worker::ServedModel> model = worker_.model();
     const InstanceStatistics statistics = instance_.statistics();
     v1::Welcome welcome;
     welcome.set_instance("attention-" + std::to_string(statistics.rank.value));
-    welcome.set_architecture(model ? model->architecture : "");
-    welcome.set_vocabulary_size(model ? static_cast<uint32_t>(model->vocab) : 0);
+    welcome.set_architecture(model ? model->description.architecture : "");
+    welcome.set_vocabulary_size(model ? static_cast<uint32_t>(model->description.vocab) : 0);
+    welcome.set_model_digest(model ? model->answers_digest : "");
+    welcome.set_text_digest(model ? model->text_digest : "");
     welcome.set_max_context_tokens(
         static_cast<uint32_t>(std::min<int64_t>(instance_.max_model_len(), UINT32_MAX)));
     welcome.set_kv_capacity_tokens(static_cast<uint64_t>(instance_.kv_capacity_tokens()));

@@ -320,10 +320,10 @@ void Worker::AddCommitListener(std::weak_ptr<CommitListener> listener) {
   listeners_.push_back(std::move(listener));
 }
 
-std::optional<ModelDescription> Worker::model() const {
+std::optional<Worker::ServedModel> Worker::model() const {
   const MutexLock lock(mu_);
   if (lasting_ == nullptr) return std::nullopt;
-  return lasting_->model;
+  return ServedModel{lasting_->model, lasting_->answers_digest, lasting_->text_digest};
 }
 
 Result<AttentionInstance*> Worker::attention() const {

@@ -85,7 +85,12 @@ class Worker {
   TokenRouter& router() { return router_; }
   const WorkerFlags& flags() const { return flags_; }
   // Of the prepared model.
-  std::optional<ModelDescription> model() const;
+  struct ServedModel {
+    ModelDescription description;
+    std::string answers_digest;  // as Lasting has them
+    std::string text_digest;
+  };
+  std::optional<ServedModel> model() const;
 
  private:
   Status CheckStamp(const Stamp& stamp) JANUS_REQUIRES(mu_);

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "operator/api/rfc3339.h"
 #include "operator/api/tree.h"
 
 namespace janus::control {
@@ -42,6 +43,11 @@ class Checks {
     if (length <= most) return;
     Fail(path,
          "has " + std::to_string(length) + " characters; want at most " + std::to_string(most));
+  }
+  // Empty: it was not given.
+  void Time(std::string_view path, const std::string& text) {
+    if (text.empty() || ParseTime(text).ok()) return;
+    Fail(path, "is \"" + text + "\"; want a date and time, such as 2026-11-22T03:04:05Z");
   }
   static std::string Item(const std::string& path, size_t index) {
     return path + "[" + std::to_string(index) + "]";

@@ -44,6 +44,7 @@ static void Read(const At& at, TopologyRecord& out) {
       .Require("maxRowsPerRound", out.max_rows_per_round, "rows of one sender in one round")
       .Take("placement", out.placement)
       .Take("sha256", out.sha256)
+      .Take("model", out.model)
       .RefuseOthers();
 }
 
@@ -51,6 +52,8 @@ static void Read(const At& at, MoETopologySpec& out) {
   Fields(at)
       .Require("fence", out.fence, "the leader's term")
       .Require("lastEpoch", out.last_epoch, "the highest epoch that was proposed")
+      .Take("endedEpoch", out.ended_epoch)
+      .Take("endedAt", out.ended_at)
       .Take("committed", out.committed)
       .Take("proposed", out.proposed)
       .RefuseOthers();
@@ -72,6 +75,7 @@ class Validator : public Checks {
     Range(path + ".microBatches", record.micro_batches, 1, kMaxMicroBatches);
     Range(path + ".maxRowsPerRound", record.max_rows_per_round, 1, 1 << 20);
     Length(path + ".placement", record.placement, 525'000);
+    Length(path + ".model", record.model, 64);
     if (record.sha256) {
       const auto is_hex = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
       if (record.sha256->size() != 64 || !std::ranges::all_of(*record.sha256, is_hex)) {
@@ -110,6 +114,9 @@ FieldErrors ValidateSchema(const MoETopology& topology) {
   Validator checks;
   checks.Range("spec.fence", spec.fence, 0, kAny);
   checks.Range("spec.lastEpoch", spec.last_epoch, 0, kAny);
+  checks.Range("spec.endedEpoch", spec.ended_epoch, 0, kAny);
+  checks.Length("spec.endedAt", spec.ended_at, 64);
+  checks.Time("spec.endedAt", spec.ended_at);
   if (spec.committed) checks.Record("spec.committed", *spec.committed);
   if (spec.proposed) checks.Record("spec.proposed", *spec.proposed);
   const auto is_new = [&](const std::string& path, const std::optional<TopologyRecord>& record) {
@@ -117,6 +124,11 @@ FieldErrors ValidateSchema(const MoETopology& topology) {
     checks.Fail(path, "is " + std::to_string(record->epoch) +
                           ", more than lastEpoch = " + std::to_string(spec.last_epoch));
   };
+  if (spec.ended_epoch > spec.last_epoch) {
+    checks.Fail("spec.endedEpoch",
+                "is " + std::to_string(spec.ended_epoch) +
+                    ", more than lastEpoch = " + std::to_string(spec.last_epoch));
+  }
   is_new("spec.committed.epoch", spec.committed);
   is_new("spec.proposed.epoch", spec.proposed);
   if (spec.committed && spec.proposed && spec.committed->epoch >= spec.proposed->epoch) {
@@ -135,6 +147,7 @@ FieldErrors ValidateUpdate(const MoETopology& before, const MoETopology& after) 
   };
   grows("spec.fence", before.spec.fence, after.spec.fence);
   grows("spec.lastEpoch", before.spec.last_epoch, after.spec.last_epoch);
+  grows("spec.endedEpoch", before.spec.ended_epoch, after.spec.ended_epoch);
   if (before.spec.committed &&
       (!after.spec.committed || after.spec.committed->epoch < before.spec.committed->epoch)) {
     checks.Fail("spec.committed.epoch", "may not go back to an older epoch");

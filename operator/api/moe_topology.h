@@ -36,11 +36,14 @@ struct TopologyRecord {
   int32_t max_rows_per_round = 0;
   std::string placement;              // base64 of zlib of uint16[layer][slot], little-endian
   std::optional<std::string> sha256;  // of the placement before compression
+  std::string model = {};  // hash of model digest, numerics class and wire version; empty: as named
 };
 
 struct MoETopologySpec {
   int64_t fence = 0;
   int64_t last_epoch = 0;
+  int64_t ended_epoch = 0;  // of the committed ones: it is over, and nobody of it goes on
+  std::string ended_at = {};
   std::optional<TopologyRecord> committed;
   std::optional<TopologyRecord> proposed;
 };

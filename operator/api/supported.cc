@@ -155,14 +155,18 @@ constexpr std::array kLimits = {
           [](const Spec& s) { return If(s.scaling != ScalingSpec{}, "this"); }},
     Limit{"drain", "", "workers of this machine leave as soon as others serve",
           [](const Spec& s) { return If(s.drain != DrainSpec{}, "this"); }, Ground::kMachine},
-    Limit{"rollout", "", "a service keeps its revision",
-          [](const Spec& s) { return If(s.rollout != RolloutSpec{}, "this"); }, Ground::kMachine},
+    Limit{"rollout.type", "Auto or Recreate", "a service keeps its revision",
+          [](const Spec& s) {
+            return Unless(s.rollout.type, {RolloutType::kAuto, RolloutType::kRecreate});
+          },
+          Ground::kMachine},
     Limit{"drain.withoutCapacity", "Block", "",
           [](const Spec& s) { return Unless(s.drain.without_capacity, {WithoutCapacity::kBlock}); },
           Ground::kCluster},
-    Limit{"rollout.type", "Auto or Rolling", "",
+    Limit{"rollout.type", "Auto, Rolling or Recreate", "",
           [](const Spec& s) {
-            return Unless(s.rollout.type, {RolloutType::kAuto, RolloutType::kRolling});
+            return Unless(s.rollout.type,
+                          {RolloutType::kAuto, RolloutType::kRolling, RolloutType::kRecreate});
           },
           Ground::kCluster},
     Limit{"gateway.replicas", "1", "",

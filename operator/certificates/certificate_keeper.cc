@@ -1,5 +1,6 @@
 #include "operator/certificates/certificate_keeper.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "operator/kube/base64.h"
@@ -51,36 +52,46 @@ std::shared_ptr<CertificateKeeper::Entry> CertificateKeeper::EntryOf(const std::
   return entry;
 }
 
-ApiResult<Issued> CertificateKeeper::KeepOne(ObjectApi& api, const std::string& name,
-                                             const std::string& uri,
-                                             const std::map<std::string, std::string>& labels,
-                                             const std::vector<PeerRole>& roles, WallTime now,
-                                             const CallLimits& limits) {
+// Nothing: it is known now.
+std::optional<ApiError> CertificateKeeper::ReadOne(ObjectApi& api, const ObjectKey& key,
+                                                   Entry& entry, const CallLimits& limits) {
+  ApiResult<Node> there = api.Get(kAuthoritySecrets, key, Subresource::kNone, limits);
+  if (there.ok()) {
+    Result<Issued> read = ReadSecret(*there);
+    if (!read.ok()) {
+      return LocalError(FailedPrecondition("Secret " + key.ToString() + ": " +
+                                           read.status().message() +
+                                           "; delete it and everything is issued anew"));
+    }
+    entry.issued = *std::move(read);
+    entry.object = *std::move(there);
+  } else if (there.error().code == StatusCode::kNotFound) {
+    entry.issued.emplace();
+    entry.object = Node();
+  } else {
+    return std::move(there).error();
+  }
+  entry.is_doubtful = false;
+  return std::nullopt;
+}
+
+ApiResult<CertificateKeeper::Kept> CertificateKeeper::KeepOne(
+    ObjectApi& api, const std::string& name, const std::string& uri,
+    const std::map<std::string, std::string>& labels, const std::vector<PeerRole>& roles,
+    const IssueCircumstances& circumstances, WallTime now, const CallLimits& limits) {
   const std::shared_ptr<Entry> entry = EntryOf(name);
   const MutexLock lock(entry->mu);
   const ObjectKey key{options_.ns, name};
-  if (!entry->issued) {
-    ApiResult<Node> there = api.Get(kAuthoritySecrets, key, Subresource::kNone, limits);
-    if (there.ok()) {
-      Result<Issued> read = ReadSecret(*there);
-      if (!read.ok()) {
-        return LocalError(FailedPrecondition("Secret " + key.ToString() + ": " +
-                                             read.status().message() +
-                                             "; delete it and everything is issued anew"));
-      }
-      entry->issued = *std::move(read);
-      entry->object = *std::move(there);
-    } else if (there.error().code == StatusCode::kNotFound) {
-      entry->issued.emplace();
-      entry->object = Node();
-    } else {
-      return std::move(there).error();
+  if (!entry->issued || entry->is_doubtful) {
+    if (std::optional<ApiError> unread = ReadOne(api, key, *entry, limits)) {
+      if (!entry->issued) return *std::move(unread);
+      return Kept{*entry->issued, std::move(unread)};
     }
   }
-  const IssuePlan plan = PlanIssue(*entry->issued, roles, options_.lifetimes, now);
-  if (plan.is_empty()) return *entry->issued;
+  const IssuePlan plan = PlanIssue(*entry->issued, roles, options_.lifetimes, now, circumstances);
+  if (plan.is_empty()) return Kept{*entry->issued, std::nullopt};
   Result<Issued> next = Issue(*entry->issued, plan, uri, options_.lifetimes, now);
-  if (!next.ok()) return LocalError(next.status());
+  if (!next.ok()) return Kept{*entry->issued, LocalError(next.status())};
   const bool is_new = entry->object.kind == Node::Kind::kNull;
   Node object = is_new ? NewSecret(key, labels) : entry->object;
   SetAt(object, {"data", kIssuedField}, Node::String(EncodeBase64(WriteIssued(*next))));
@@ -88,49 +99,66 @@ ApiResult<Issued> CertificateKeeper::KeepOne(ObjectApi& api, const std::string& 
       is_new ? api.Create(kAuthoritySecrets, object, {}, limits)
              : api.Update(kAuthoritySecrets, object, Subresource::kNone, {}, limits);
   if (!written.ok()) {
-    // Nothing was handed out of it; whatever is there now is read the next time.
-    entry->issued.reset();
-    return std::move(written).error();
+    entry->is_doubtful = true;
+    return Kept{*entry->issued, std::move(written).error()};
   }
   entry->issued = *std::move(next);
   entry->object = *std::move(written);
-  return *entry->issued;
+  return Kept{*entry->issued, std::nullopt};
 }
 
 ApiResult<ServiceCertificates> CertificateKeeper::Keep(ObjectApi& api,
                                                        const CertifiedService& service,
                                                        WallTime now, const CallLimits& limits) {
-  ApiResult<Issued> own =
+  ApiResult<Kept> own =
       KeepOne(api, kOperatorSecret, OperatorAuthority(options_.trust_domain, options_.ns),
-              {{std::string(kAuthorityLabel), "operator"}}, {PeerRole::kOperator}, now, limits);
+              {{std::string(kAuthorityLabel), "operator"}}, {PeerRole::kOperator},
+              OfAll(service.uid, service.circumstances), now, limits);
   if (!own.ok()) return std::move(own).error();
+  const IssuedLeaf* const caller = own->issued.Find(PeerRole::kOperator);
+  if (caller == nullptr) return *std::move(own->refused);
   const std::string authority =
       ServiceAuthority(options_.trust_domain, service.key.namespace_, service.key.name);
-  ApiResult<Issued> issued =
-      KeepOne(api, SecretOf(service), authority,
-              {{std::string(kAuthorityLabel), "service"},
-               {std::string(kOfUid), service.uid},
-               {std::string(kOfNamespace), service.key.namespace_},
-               {std::string(kOfService), service.key.name}},
-              {PeerRole::kGateway, PeerRole::kAttention, PeerRole::kExperts}, now, limits);
-  if (!issued.ok()) return std::move(issued).error();
+  ApiResult<Kept> kept = KeepOne(api, SecretOf(service), authority,
+                                 {{std::string(kAuthorityLabel), "service"},
+                                  {std::string(kOfUid), service.uid},
+                                  {std::string(kOfNamespace), service.key.namespace_},
+                                  {std::string(kOfService), service.key.name}},
+                                 {PeerRole::kGateway, PeerRole::kAttention, PeerRole::kExperts},
+                                 service.circumstances, now, limits);
+  if (!kept.ok()) return std::move(kept).error();
+  Issued& issued = kept->issued;
+  if (issued.leaves.empty()) return *std::move(kept->refused);
 
-  const KeyPair& caller = own->Find(PeerRole::kOperator)->pair;
-  const std::string trusted = issued->Bundle();
+  const std::string trusted = issued.Bundle();
   // What peers prove is judged by the newest bundle; a connection that is dialled anew takes a few
   // milliseconds, so every change counts as one.
-  if (!IsKnown(service.uid, caller, trusted)) {
+  if (!IsKnown(service.uid, caller->pair, trusted)) {
     Result<std::shared_ptr<const TrustBundle>> bundle = TrustBundle::Parse(trusted);
     if (!bundle.ok()) return LocalError(bundle.status());
     const MutexLock lock(mu_);
-    callers_[service.uid] = CallerCertificates{caller, *std::move(bundle), authority, ++versions_};
+    callers_[service.uid] =
+        CallerCertificates{caller->pair, *std::move(bundle), authority, ++versions_};
   }
   ServiceCertificates out;
-  out.bundle = issued->Bundle() + own->Bundle();
-  out.next = std::min(NextIssue(*issued, options_.lifetimes, now),
-                      NextIssue(*own, options_.lifetimes, now));
-  out.issued = *std::move(issued);
+  out.bundle = trusted + own->issued.Bundle();
+  out.next = std::min(NextIssue(issued, options_.lifetimes, now),
+                      NextIssue(own->issued, options_.lifetimes, now));
+  out.refused = own->refused ? std::move(own->refused) : std::move(kept->refused);
+  out.can_call = caller->expires > now;
+  out.issued = std::move(issued);
   return out;
+}
+
+IssueCircumstances CertificateKeeper::OfAll(const std::string& uid, const IssueCircumstances& one) {
+  const MutexLock lock(mu_);
+  heard_[uid] = one;
+  IssueCircumstances all;
+  for (const auto& [service, its] : heard_) {
+    all.is_heard = all.is_heard && its.is_heard;
+    all.is_shown = all.is_shown && its.is_shown;
+  }
+  return all;
 }
 
 bool CertificateKeeper::IsKnown(const std::string& uid, const KeyPair& caller,
@@ -144,6 +172,7 @@ bool CertificateKeeper::IsKnown(const std::string& uid, const KeyPair& caller,
 void CertificateKeeper::Without(const std::string& uid) {
   const MutexLock lock(mu_);
   callers_[uid] = std::nullopt;
+  heard_.erase(uid);
 }
 
 Result<std::optional<CallerCertificates>> CertificateKeeper::ForCalls(
@@ -183,6 +212,7 @@ ApiResult<std::monostate> CertificateKeeper::Sweep(
       const MutexLock lock(mu_);
       entries_.erase(KeyOf(secret).name);
       callers_.erase(service.uid);
+      heard_.erase(service.uid);
     }
     options.continue_token = list->continue_token;
   } while (!options.continue_token.empty());

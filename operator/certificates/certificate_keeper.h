@@ -25,13 +25,19 @@ struct CertificateOptions {
 struct CertifiedService {
   ObjectKey key;
   std::string uid;
+  // IssueCircumstances', of this service. The operator's own next authority waits until all
+  // services have heard of it.
+  IssueCircumstances circumstances = {};
 };
 
 // What the roles of a service are given, and when to look again.
 struct ServiceCertificates {
-  Issued issued;
+  Issued issued;       // leaves that have run out may be among them
   std::string bundle;  // ca.crt: the service's authorities and the operator's
   WallTime next;
+  // Something was due and could not be written: all this is what there was before.
+  std::optional<ApiError> refused;
+  bool can_call = true;  // the certificate under which the operator calls is valid
 };
 
 // With what the operator calls a service's workers.
@@ -52,10 +58,11 @@ class CertificateKeeper {
  public:
   explicit CertificateKeeper(CertificateOptions options) : options_(std::move(options)) {}
 
-  // Makes and renews what is due. Errors are the API's; Aborted: somebody else has written, look
-  // again.
+  // Makes and renews what is due. Errors are the API's, where there is nothing to go on with.
+  // `refused` Aborted: somebody else has written, look again.
   ApiResult<ServiceCertificates> Keep(ObjectApi& api, const CertifiedService& service, WallTime now,
                                       const CallLimits& limits);
+  const Lifetimes& lifetimes() const { return options_.lifetimes; }
   // The service goes without: its workers are called in plain text.
   void Without(const std::string& uid);
 
@@ -74,19 +81,31 @@ class CertificateKeeper {
     Mutex mu;
     std::optional<Issued> issued JANUS_GUARDED_BY(mu);
     Node object JANUS_GUARDED_BY(mu);  // the Secret as it was last seen; null: there is none
+    // A write of it failed, and may have been done: it is read before it is written again.
+    bool is_doubtful JANUS_GUARDED_BY(mu) = false;
+  };
+  struct Kept {
+    Issued issued;
+    std::optional<ApiError> refused;  // what is due; `issued` is what there was before
   };
   std::shared_ptr<Entry> EntryOf(const std::string& name);
+  // Notes them of that service. Those of all, for the operator's authority.
+  IssueCircumstances OfAll(const std::string& uid, const IssueCircumstances& one);
   // Whether that service's workers are called with these already.
   bool IsKnown(const std::string& uid, const KeyPair& caller, const std::string& bundle) const;
-  ApiResult<Issued> KeepOne(ObjectApi& api, const std::string& name, const std::string& uri,
-                            const std::map<std::string, std::string>& labels,
-                            const std::vector<PeerRole>& roles, WallTime now,
-                            const CallLimits& limits);
+  std::optional<ApiError> ReadOne(ObjectApi& api, const ObjectKey& key, Entry& entry,
+                                  const CallLimits& limits) JANUS_REQUIRES(entry.mu);
+  ApiResult<Kept> KeepOne(ObjectApi& api, const std::string& name, const std::string& uri,
+                          const std::map<std::string, std::string>& labels,
+                          const std::vector<PeerRole>& roles,
+                          const IssueCircumstances& circumstances, WallTime now,
+                          const CallLimits& limits);
 
   const CertificateOptions options_;
   mutable Mutex mu_;
   std::map<std::string, std::shared_ptr<Entry>> entries_ JANUS_GUARDED_BY(mu_);  // by Secret
   std::map<std::string, std::optional<CallerCertificates>> callers_ JANUS_GUARDED_BY(mu_);
+  std::map<std::string, IssueCircumstances> heard_ JANUS_GUARDED_BY(mu_);  // by service
   uint64_t versions_ JANUS_GUARDED_BY(mu_) = 0;
 };
 

@@ -63,8 +63,11 @@ std::string Issued::Bundle() const {
 }
 
 IssuePlan PlanIssue(const Issued& issued, const std::vector<PeerRole>& roles,
-                    const Lifetimes& lifetimes, WallTime now) {
+                    const Lifetimes& lifetimes, WallTime now,
+                    const IssueCircumstances& circumstances) {
   IssuePlan plan;
+  const bool is_asked = !circumstances.renewal.empty() && circumstances.renewal != issued.renewal;
+  plan.renewal = is_asked ? circumstances.renewal : issued.renewal;
   std::vector<const IssuedAuthority*> left;
   for (const IssuedAuthority& one : issued.authorities) {
     if (one.expires <= now) {
@@ -73,18 +76,35 @@ IssuePlan PlanIssue(const Issued& issued, const std::vector<PeerRole>& roles,
       left.push_back(&one);
     }
   }
-  plan.makes_authority = left.empty() || RenewalOf(left.back()->made, left.back()->expires) <= now;
+
   // The newest that every machine has had the time to hear of; where there is none (at the very
   // beginning, or after a sleep of months), the oldest.
+  const auto has_signed = [&](const IssuedAuthority& one) {
+    return std::any_of(issued.leaves.begin(), issued.leaves.end(),
+                       [&](const IssuedLeaf& leaf) { return leaf.issuer == one.id; });
+  };
   for (const IssuedAuthority* const one : left) {
-    if (!plan.signer || Add(one->made, lifetimes.spread) <= now) plan.signer = one->id;
+    const bool may_sign =
+        (circumstances.is_heard && Add(one->made, lifetimes.spread) <= now) || has_signed(*one);
+    if (!plan.signer || may_sign) plan.signer = one->id;
   }
+  // One that has not signed yet is as good as another.
+  plan.makes_authority = left.empty() ||
+                         RenewalOf(left.back()->made, left.back()->expires) <= now ||
+                         (is_asked && has_signed(*left.back()));
+  bool is_settled = circumstances.is_shown;
   for (const PeerRole role : roles) {
     const IssuedLeaf* const leaf = issued.Find(role);
-    if (leaf == nullptr || leaf->issuer != plan.signer ||
+    is_settled = is_settled && leaf != nullptr && Add(leaf->made, lifetimes.spread) <= now;
+    if (is_asked || leaf == nullptr || leaf->issuer != plan.signer ||
         RenewalOf(leaf->made, leaf->expires) <= now) {
       plan.leaves.push_back(role);
     }
+  }
+  if (!is_settled || !plan.leaves.empty()) return plan;
+  for (const IssuedAuthority* const one : left) {
+    if (one->id == plan.signer) break;
+    plan.dropped.push_back(one->id);
   }
   return plan;
 }
@@ -102,7 +122,10 @@ WallTime NextIssue(const Issued& issued, const Lifetimes& lifetimes, WallTime no
     const IssuedAuthority& newest = issued.authorities.back();
     at(RenewalOf(newest.made, newest.expires));
   }
-  for (const IssuedLeaf& leaf : issued.leaves) at(RenewalOf(leaf.made, leaf.expires));
+  for (const IssuedLeaf& leaf : issued.leaves) {
+    at(RenewalOf(leaf.made, leaf.expires));
+    if (issued.authorities.size() > 1) at(Add(leaf.made, lifetimes.spread));
+  }
   return next;
 }
 
@@ -111,6 +134,7 @@ Result<Issued> Issue(Issued issued, const IssuePlan& plan, const std::string& au
   std::erase_if(issued.authorities, [&](const IssuedAuthority& one) {
     return std::find(plan.dropped.begin(), plan.dropped.end(), one.id) != plan.dropped.end();
   });
+  issued.renewal = plan.renewal;
   const WallTime from = Add(now, -lifetimes.skew);
   if (plan.makes_authority) {
     IssuedAuthority made;
@@ -153,6 +177,7 @@ std::string WriteIssued(const Issued& issued) {
   Node root = Node::Map();
   root.Add("authorities", std::move(authorities));
   root.Add("leaves", std::move(leaves));
+  root.Add("renewal", Node::String(issued.renewal));
   return WriteJson(root);
 }
 
@@ -164,6 +189,7 @@ Result<Issued> ReadIssued(const std::string& text) {
     return InvalidArgument("what was issued has no authorities or leaves");
   }
   Issued out;
+  out.renewal = TextOf(root, "renewal");
   for (const Node& tree : authorities->items) {
     out.authorities.push_back({TextOf(tree, "id"),
                                {TextOf(tree, "certificate"), TextOf(tree, "key")},

@@ -31,6 +31,7 @@ struct IssuedLeaf {
 struct Issued {
   std::vector<IssuedAuthority> authorities;  // oldest first
   std::vector<IssuedLeaf> leaves;            // one per role
+  std::string renewal;                       // the last that was asked for and begun
 
   const IssuedLeaf* Find(PeerRole role) const;
   // ca.crt: the certificates of all authorities.
@@ -55,11 +56,25 @@ struct IssuePlan {
   // The authority that signs from now on; nothing: the one that is made.
   std::optional<std::string> signer;
   std::vector<PeerRole> leaves;  // to issue, in place of those there are
+  std::string renewal;           // Issued's
   bool is_empty() const { return dropped.empty() && !makes_authority && leaves.empty(); }
 };
 
+// What is known beside what was issued.
+struct IssueCircumstances {
+  // Everybody's ca.crt has had all authorities for `spread`. Until then no other one signs than
+  // those whose leaves are there.
+  bool is_heard = true;
+  // Everybody has had all of it for `spread`. Until then no authority is dropped.
+  bool is_shown = true;
+  // Somebody asks for other keys, by a text that has not been asked with before; empty: nobody.
+  std::string renewal = {};
+};
+
+// An authority is dropped when it has expired, or when nobody has had a leaf of it for `spread`.
 IssuePlan PlanIssue(const Issued& issued, const std::vector<PeerRole>& roles,
-                    const Lifetimes& lifetimes, WallTime now);
+                    const Lifetimes& lifetimes, WallTime now,
+                    const IssueCircumstances& circumstances = {});
 
 // The next time at which PlanIssue has something to do, if nothing else happens.
 WallTime NextIssue(const Issued& issued, const Lifetimes& lifetimes, WallTime now);

@@ -4,10 +4,10 @@
 
 #include "common/read_file.h"
 #include "operator/api/json.h"
+#include "operator/api/rfc3339.h"
 #include "operator/kube/base64.h"
 #include "operator/kube/object.h"
 #include "operator/kube/program.h"
-#include "operator/kube/rfc3339.h"
 
 namespace janus::control {
 namespace {

@@ -7,8 +7,8 @@
 #include "common/check.h"
 #include "common/fingerprint.h"
 #include "common/utf8.h"
+#include "operator/api/rfc3339.h"
 #include "operator/kube/retry.h"
-#include "operator/kube/rfc3339.h"
 
 namespace janus::control {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/check.h"
-#include "operator/kube/rfc3339.h"
+#include "operator/api/rfc3339.h"
 
 namespace janus::control {
 namespace {

@@ -9,9 +9,9 @@
 
 #include "common/utf8.h"
 #include "operator/api/json.h"
+#include "operator/api/rfc3339.h"
 #include "operator/kube/base64.h"
 #include "operator/kube/protobuf_scanner.h"
-#include "operator/kube/rfc3339.h"
 
 namespace janus::control {
 namespace {

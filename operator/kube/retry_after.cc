@@ -4,7 +4,7 @@
 #include <charconv>
 #include <string>
 
-#include "operator/kube/rfc3339.h"
+#include "operator/api/rfc3339.h"
 
 namespace janus::control {
 namespace {

@@ -171,14 +171,15 @@ class AnsweredCall final : public RelayedCall<MemberCall> {
                                         std::function<void(grpc::Status)>);
 
   AnsweredCall(Connections& connections, const MemberOrder& order, MemberCalls::Wake wake,
-               Method method)
+               Method method, Seconds longest = kAnswer)
       : RelayedCall(connections, order, std::move(wake)) {
     *request_.mutable_stamp() = StampOf(order);
     AddTargets(order.members, *request_.mutable_relay());
     if constexpr (std::is_same_v<Request, v1::CommitRequest>) {
       AddTargets(order.leavers, *request_.mutable_leavers());
     }
-    context_.set_deadline(std::chrono::system_clock::now() + kAnswer);
+    context_.set_deadline(std::chrono::system_clock::now() +
+                          std::chrono::duration_cast<std::chrono::system_clock::duration>(longest));
     (stub().async()->*method)(&context_, &request_, &reply_, [this](const grpc::Status& status) {
       Ended(status, reply_.failures());
     });
@@ -295,6 +296,14 @@ std::unique_ptr<MemberCall> GrpcMemberCalls::Abort(const MemberOrder& order, Wak
   using Call = AnsweredCall<v1::AbortRequest, v1::AbortReply>;
   constexpr Call::Method kMethod = &AsyncControl::Abort;
   return std::make_unique<Call>(connections_, order, std::move(wake), kMethod);
+}
+
+std::unique_ptr<MemberCall> GrpcMemberCalls::Drain(const MemberOrder& order, Seconds longest,
+                                                   Wake wake) {
+  if (RelaysOf(order.members).empty()) return std::make_unique<EmptyCall<MemberCall>>();
+  using Call = AnsweredCall<v1::DrainRequest, v1::DrainReply>;
+  constexpr Call::Method kMethod = &AsyncControl::Drain;
+  return std::make_unique<Call>(connections_, order, std::move(wake), kMethod, longest);
 }
 
 std::unique_ptr<StatisticsQuestion> GrpcMemberCalls::Ask(const MemberOrder& order, Wake wake) {

@@ -31,6 +31,7 @@ class GrpcMemberCalls final : public MemberCalls {
                                       const ServicePlan& plan, Wake wake) override;
   std::unique_ptr<MemberCall> Commit(const MemberOrder& order, Wake wake) override;
   std::unique_ptr<MemberCall> Abort(const MemberOrder& order, Wake wake) override;
+  std::unique_ptr<MemberCall> Drain(const MemberOrder& order, Seconds longest, Wake wake) override;
   std::unique_ptr<StatisticsQuestion> Ask(const MemberOrder& order, Wake wake) override;
 
   size_t connections() const { return connections_.open(); }

@@ -130,7 +130,8 @@ void DeleteUnwanted(const Resource& resource, const char* why, const std::vector
     options.uid = std::string(UidOf(*there));
     const std::string what = resource.kind + " " + key.name;
     const ApiResult<Node> gone = context.api.Delete(resource, key, options, context.limits);
-    if (gone.ok() || gone.error().code == StatusCode::kNotFound) {
+    // A cache shows what is not there: looked at again, and believed once it does not.
+    if (gone.ok()) {
       context.writes.Deleted(*options.uid);
       context.note({EventType::kNormal, "Deleted", "Delete", what + ": " + why});
     } else {

@@ -5,8 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include "operator/api/rfc3339.h"
 #include "operator/kube/object.h"
-#include "operator/kube/rfc3339.h"
 #include "operator/reconcile/trees.h"
 
 namespace janus::control {

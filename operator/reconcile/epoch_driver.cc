@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "operator/api/rfc3339.h"
 #include "operator/reconcile/earlier.h"
 #include "operator/reconcile/member_name.h"
 #include "operator/reconcile/names.h"
@@ -67,7 +68,8 @@ void EpochDriver::NoteHearers(const MoETopology& record, const Situation& situat
 void EpochDriver::Look(const Situation& situation, const TakeNote& note,
                        std::optional<MonotonicTime>& again) {
   if (!situation.record) return;
-  const Parsed<MoETopology> parsed = ParseMoETopology(*situation.record);
+  Parsed<MoETopology> parsed = ParseMoETopology(*situation.record);
+  TakeEnded(parsed.object);
   const std::optional<TopologyRecord>& committed = parsed.object.spec.committed;
   if (!parsed.errors.empty() || !committed) return;
   if (progress_.fence != parsed.object.spec.fence) return;
@@ -116,7 +118,9 @@ EpochDriver::Outcome EpochDriver::Advance(Situation situation, OwnWrites& writes
                                 {}};
       break;
     }
+    TakeEnded(parsed.object);
     const MoETopology& record = parsed.object;
+    progress_.ends = !situation.ends.empty();
     NoteHearers(record, situation);
     progress_.may_propose = situation.now >= not_before_;
     std::optional<EpochContent> wanted;
@@ -156,6 +160,8 @@ EpochDriver::Next EpochDriver::Act(const EpochStep& step, const MoETopology& rec
       return Prepare(step.epoch, record, situation, note, outcome);
     case Kind::kCommit:
       return Commit(step.epoch, record, situation, writes, note, outcome);
+    case Kind::kEnd:
+      return End(step.epoch, situation, writes, note, outcome);
   }
   return Next::kStop;
 }
@@ -225,7 +231,9 @@ EpochDriver::Next EpochDriver::Propose(int64_t epoch, Situation& situation, OwnW
       "propose " + Name(epoch),
       [&](Node& spec) {
         SetAt(spec, {"lastEpoch"}, Node::Integer(epoch));
-        SetAt(spec, {"proposed"}, RecordTree(topology));
+        Node proposed = RecordTree(topology);
+        proposed.Add("model", Text(situation.model));
+        SetAt(spec, {"proposed"}, std::move(proposed));
       },
       situation, writes, outcome);
   if (next == Next::kGoOn) {
@@ -233,6 +241,24 @@ EpochDriver::Next EpochDriver::Propose(int64_t epoch, Situation& situation, OwnW
     progress_.prepare = PrepareState::kNone;
     preparing_ = std::move(topology);
     preparing_plan_ = situation.plan;
+  }
+  return next;
+}
+
+EpochDriver::Next EpochDriver::End(int64_t epoch, Situation& situation, OwnWrites& writes,
+                                   const TakeNote& note, Outcome& outcome) {
+  call_.reset();
+  const Next next = Write(
+      "end " + Name(epoch),
+      [&](Node& spec) {
+        SetAt(spec, {"endedEpoch"}, Node::Integer(epoch));
+        SetAt(spec, {"endedAt"}, Text(FormatTime(situation.wall)));
+      },
+      situation, writes, outcome);
+  if (next == Next::kGoOn) {
+    Say("", "");
+    note(
+        {EventType::kNormal, "TopologyEnded", "End", Name(epoch) + " is ended: " + situation.ends});
   }
   return next;
 }

@@ -49,6 +49,10 @@ class EpochDriver {
     MonotonicTime now;
     CallLimits limits;  // of each write
     MemberCalls::Wake wake;
+    WallTime wall = {};
+    std::string model = {};  // with `wanted`: ModelOf
+    // What is committed is to be ended; why, for people. Empty: it is not.
+    std::string ends = {};
   };
   struct Outcome {
     std::optional<Trouble> trouble;      // a write was refused: nothing more was done
@@ -60,6 +64,8 @@ class EpochDriver {
   void Look(const Situation& situation, const TakeNote& note, std::optional<MonotonicTime>& again);
   Outcome Advance(Situation situation, OwnWrites& writes, const TakeNote& note);
 
+  // Of this term; 0: it is not raised yet, and nobody may be called.
+  int64_t fence() const { return progress_.fence; }
   // Every member that lives has heard of the committed epoch.
   bool HasTold(int64_t committed) const { return committed > 0 && progress_.told >= committed; }
   // Why that epoch goes on no more though its members live; empty: it does, as far as is known.
@@ -101,6 +107,8 @@ class EpochDriver {
              OwnWrites& writes, const TakeNote& note, Outcome& outcome);
   Next Tell(int64_t epoch, const TopologyRecord& committed, Situation& situation,
             const TakeNote& note, Outcome& outcome);
+  Next End(int64_t epoch, Situation& situation, OwnWrites& writes, const TakeNote& note,
+           Outcome& outcome);
   // The call of that verb and epoch, begun if it is not under way. Done, failed or silent for too
   // long: its result, and it is forgotten. Nothing: it goes on.
   std::optional<Status> Follow(Verb verb, int64_t epoch, const TopologyRecord& of,

@@ -28,6 +28,10 @@ EpochStep NextStep(const EpochRecord& record, const LeaderProgress& progress,
   if (progress.fence == 0 || progress.fence != record.fence) {
     return {Kind::kRaiseFence, 0, "a new leader"};
   }
+  if (progress.ends && record.committed) {
+    if (!record.proposed) return {Kind::kEnd, record.committed->epoch, "another model is wanted"};
+    return {Kind::kAbort, record.proposed->epoch, "what is committed is to be ended"};
+  }
   // Before anything else: members may have prepared it and wait for this word.
   const bool is_told = !record.committed || progress.told >= record.committed->epoch;
   if (!is_told && !progress.tell_failed) {

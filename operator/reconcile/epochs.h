@@ -26,6 +26,8 @@ namespace janus::control {
 //     way; members refuse it.
 // (5) An epoch follows a committed one before all have heard of that one only when telling them was
 //     tried and failed: what keeps a member from hearing keeps no service from the next epoch.
+// (6) A committed epoch is ended, for what cannot follow it, by a compare-and-swap like any other
+//     decision; then none is committed, and none follows before its members' pods are gone.
 
 // One process that serves, for life: a restart of it is another.
 struct InstanceId {
@@ -67,6 +69,7 @@ struct LeaderProgress {
   bool tell_failed = false;  // not all of those that live now could be told of the committed one
   int64_t lost = 0;          // this epoch goes on no more, though its members live; 0: none
   bool may_propose = true;   // false: backing off after a failure
+  bool ends = false;         // what is committed is to be ended
 };
 
 enum class EpochStepKind {
@@ -78,6 +81,7 @@ enum class EpochStepKind {
   kPrepare,     // calls: Prepare of `epoch`
   kWait,        // for Prepare
   kCommit,      // record: committed = proposed, proposed gone
+  kEnd,         // record: endedEpoch = `epoch`, the committed one
 };
 
 struct EpochStep {

@@ -72,6 +72,11 @@ class MemberCalls {
   virtual std::unique_ptr<MemberCall> Commit(const MemberOrder& order, Wake wake) = 0;
   // What was prepared for the epoch is dropped. Idempotent.
   virtual std::unique_ptr<MemberCall> Abort(const MemberOrder& order, Wake wake) = 0;
+  // Members take no new requests; done when those they have are over, or with an error after
+  // `longest`. Members of an older epoch than the order's leave at once, and give back what they
+  // have. Idempotent.
+  virtual std::unique_ptr<MemberCall> Drain(const MemberOrder& order, Seconds longest,
+                                            Wake wake) = 0;
   // What every member knows of itself, whatever its epoch. Wakes only when somebody holds or has
   // not answered: when all is well the answer can wait for whoever comes by.
   virtual std::unique_ptr<StatisticsQuestion> Ask(const MemberOrder& order, Wake wake) = 0;

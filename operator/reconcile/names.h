@@ -22,6 +22,13 @@ inline constexpr std::string_view kMemberLabel = "serving.janus.dev/member";
 inline constexpr std::string_view kMemberCondition = "serving.janus.dev/member";
 // On an object that we own: a hash of what we want of it.
 inline constexpr std::string_view kWantedAnnotation = "serving.janus.dev/wanted";
+// On a MoEService: another value has all its certificates issued anew, by a new authority.
+inline constexpr std::string_view kRenewalAnnotation = "serving.janus.dev/certificatesRenewedAt";
+// Of a pod with mutual TLS: its role's Secret.
+inline constexpr std::string_view kTrustVolume = "janus-tls";
+// On a MoETopology: the last spec whose service was whole, in JSON. What serves is kept by it while
+// the spec is one that cannot be carried out.
+inline constexpr std::string_view kLastSpecAnnotation = "serving.janus.dev/last-spec";
 // On a MoEService: another value rolls all its pods.
 inline constexpr std::string_view kRestartedAtAnnotation = "serving.janus.dev/restartedAt";
 

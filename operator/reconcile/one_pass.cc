@@ -41,18 +41,21 @@ PassResult Reconciler::OnePass::Run() {
   PinImage();
   ReadWorld();
   Plan();
-  CheckRecord();
   const PassContext context = Context();
   const auto is_stopped = [&] { return context.is_stopped(); };
   // Workers that run need them, whatever the spec has become.
-  const Certified certified = invalid_ && !record_ ? Certified() : KeepCertificates();
-  if (!invalid_ && (planned_ || !capacity_) && !is_stopped()) {
+  const Certified certified = !acts() && !record_ ? Certified() : KeepCertificates();
+  if (acts() && (planned_ || !capacity_) && !is_stopped()) {
     for (RolePass& role : roles_) PlanRole(role);
     WriteAllChildren();
-    if (!is_stopped() && certified.can_start) MakeAllPods();
+    if (!is_stopped()) MakeAllPods(certified.can_start);
   }
   if (!is_stopped() && certified.can_call) AdvanceEpochs();
-  if (!is_stopped() && !invalid_) MarkAndRemove();
+  if (!is_stopped() && acts()) {
+    if (wants_pods()) EndOldEpoch();
+    MarkAndRemove();
+  }
+  if (!is_stopped()) KeepLast();
   if (!is_stopped()) WriteStatus();
   return Result();
 }

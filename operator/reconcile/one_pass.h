@@ -12,6 +12,7 @@
 
 #include "operator/reconcile/earlier.h"
 #include "operator/reconcile/epoch_driver.h"
+#include "operator/reconcile/epoch_end.h"
 #include "operator/reconcile/nodes.h"
 #include "operator/reconcile/own_writes.h"
 #include "operator/reconcile/pass_context.h"
@@ -42,7 +43,8 @@ struct Reconciler::Memory {
         writes([&caches](const Resource& resource, Node object) {
           return caches.Of(resource).Kept(std::move(object));
         }),
-        epochs(api, calls) {}
+        epochs(api, calls),
+        end(calls) {}
   ~Memory() { planner.Forget(uid); }
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
@@ -52,11 +54,23 @@ struct Reconciler::Memory {
   OwnWrites writes;
   MendedVersions mended;
   struct AppliedSecret {
-    uint64_t content = 0;
+    // What it should hold, and since when it has been written so; nothing: it is not yet.
+    struct Part {
+      uint64_t hash = 0;
+      std::optional<MonotonicTime> since;
+      void Want(uint64_t wanted) {
+        if (hash != wanted) *this = {wanted, std::nullopt};
+      }
+    };
+    Part whole;
+    Part authorities;  // its ca.crt
     MonotonicTime at;
+    WallTime expires;  // its certificate
   };
-  std::map<PeerRole, AppliedSecret> secrets;
+  std::map<PeerRole, AppliedSecret> secrets;  // as far as this process knows
+
   EpochDriver epochs;
+  EpochEnd end;
   uint64_t moved_mark = 0;  // of what moves while a service comes up; another one is progress
   std::optional<WallTime> moved;
   std::optional<MonotonicTime> numbers_written;
@@ -96,7 +110,6 @@ class Reconciler::OnePass {
   // one_pass_world.cc
   bool ResolveDoubts();
   void ReadWorld();
-  void CheckRecord();
   std::optional<NodeSeen> FindNode(const PodSeen& pod);
 
   // one_pass_spec.cc
@@ -104,9 +117,25 @@ class Reconciler::OnePass {
   void CheckSpec();
   void PinImage();
   void LookForWorkers();
+  void HoldTls();
   std::optional<SequenceRoom> HeldRoom();
   void HoldCommitted();
+  void PlanSpec();
   void Plan();
+
+  // one_pass_recreate.cc
+  void TakeRecord();
+  void JudgeModel();
+  bool IsOld(const PodSeen& pod, const RolePass& role) const;
+  void LookForOldPods();
+  void PlanRecreation(RolePass& role);
+  void EndOldEpoch();
+  std::optional<MoEService> LastService();
+  MoEService GatewaysService();
+
+  // one_pass_last.cc
+  void HoldLast();
+  void KeepLast();
 
   // one_pass_scalers.cc
   void AskScaler(RolePass& role, std::optional<int> before);
@@ -117,16 +146,20 @@ class Reconciler::OnePass {
   // one_pass_pods.cc
   void PlanRole(RolePass& role);
   void WriteAllChildren();
-  void MakeAllPods();
+  void MakeAllPods(const std::array<bool, 2>& may_start);
   void MarkAndRemove();
 
   // one_pass_certificates.cc
   struct Certified {
-    bool can_call = true;   // the service's workers, by us
-    bool can_start = true;  // what pods mount is there
+    bool can_call = true;  // the service's workers, by us
+    // By role: what its pods mount is there, and valid.
+    std::array<bool, 2> can_start{true, true};
   };
   Certified KeepCertificates();
-  bool ApplySecret(const ServiceCertificates& kept, const IssuedLeaf& leaf);
+  Certified GoOnWithWhatIsThere();
+  bool HaveAll(Memory::AppliedSecret::Part Memory::AppliedSecret::*part, Seconds spread) const;
+  void ApplySecret(const ServiceCertificates& kept, const IssuedLeaf& leaf);
+  void CertificatesRefused(const ApiError& error, const std::string& doing);
 
   // one_pass_topology.cc
   enum class Answers { kYes, kNotYet, kNo };
@@ -149,6 +182,8 @@ class Reconciler::OnePass {
     return SpecOf(service_, Role::kAttention).replicas == 0 ||
            SpecOf(service_, Role::kExperts).replicas == 0;
   }
+  // What is to be done is known: the spec can be carried out, or the last one that was is held.
+  bool acts() const { return !invalid_ || is_held_; }
   bool wants_pods() const {
     return !service_.spec.suspend && roles_[0].wanted.pods + roles_[1].wanted.pods > 0;
   }
@@ -165,8 +200,11 @@ class Reconciler::OnePass {
   std::optional<MonotonicTime> again_;
 
   Finding invalid_;
+  bool is_held_ = false;  // service_ has the last spec that served, not the one that is invalid
   Finding capacity_;
   Finding awaited_;
+  Finding held_tls_;     // the spec's security.tls is another than the pods'
+  Finding uncertified_;  // certificates that are due and could not be written
   std::string worker_image_;
   std::string restarted_at_;
   bool has_workers_ = false;  // whom a planner could ask
@@ -176,6 +214,11 @@ class Reconciler::OnePass {
   std::optional<Node> record_;  // the MoETopology
   std::optional<MoETopology> topology_;
   std::set<std::string> committed_;  // uids of pods
+  // Recreate: the committed epoch that was ended, of which topology_ has nothing; whether pods of
+  // it, or of its revision, are still there; why the committed one is to be ended now.
+  std::optional<TopologyRecord> ended_;
+  bool has_old_pods_ = false;
+  std::string ends_;
   std::set<InstanceId> alive_;
 };
 

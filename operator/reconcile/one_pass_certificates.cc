@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/fingerprint.h"
+#include "operator/api/rfc3339.h"
 #include "operator/kube/base64.h"
 #include "operator/reconcile/names.h"
 #include "operator/reconcile/one_pass.h"
@@ -30,7 +31,38 @@ Node SecretOf(const MoEService& service, PeerRole role, const std::string& bundl
   return out;
 }
 
+// Fields that others own, or a type that does not change any more.
+bool IsOfSomebodyElse(const ApiError& error) {
+  return error.code == StatusCode::kAborted ||
+         std::any_of(error.causes.begin(), error.causes.end(),
+                     [](const ApiCause& cause) { return cause.field == "type"; });
+}
+
 }  // namespace
+
+// Of all that may be refused here none is the service's fault, and nothing stops for it: it is
+// said, and tried again.
+void Reconciler::OnePass::CertificatesRefused(const ApiError& error, const std::string& doing) {
+  Trouble trouble = TroubleOf(error, doing);
+  if (trouble.kind != TroubleKind::kStop) trouble.kind = TroubleKind::kRetry;
+  trouble.reason.clear();
+  // Somebody else has written: that is read, and done with, in the next pass.
+  const bool is_said = trouble.kind == TroubleKind::kRetry && error.code != StatusCode::kAborted;
+  if (is_said && !uncertified_) uncertified_ = {"CertificatesRefused", trouble.message};
+  troubles_.push_back(std::move(trouble));
+}
+
+// Whether every role has had what it should have for so long, for all that this process knows.
+bool Reconciler::OnePass::HaveAll(Memory::AppliedSecret::Part Memory::AppliedSecret::*part,
+                                  Seconds spread) const {
+  for (const PeerRole role : {PeerRole::kGateway, PeerRole::kAttention, PeerRole::kExperts}) {
+    const auto applied = memory_.secrets.find(role);
+    if (applied == memory_.secrets.end()) return false;
+    const std::optional<MonotonicTime>& since = (applied->second.*part).since;
+    if (!since || now_ < At(*since, spread)) return false;
+  }
+  return true;
+}
 
 Reconciler::OnePass::Certified Reconciler::OnePass::KeepCertificates() {
   CertificateKeeper* const keeper = owner_.options_.certificates;
@@ -39,29 +71,78 @@ Reconciler::OnePass::Certified Reconciler::OnePass::KeepCertificates() {
     keeper->Without(memory_.uid);
     return {};
   }
-  const ApiResult<ServiceCertificates> kept =
-      keeper->Keep(owner_.api_, {KeyOf(tree_), memory_.uid}, wall_, limits_);
-  if (!kept.ok()) {
-    troubles_.push_back(TroubleOf(kept.error(), "keep certificates"));
-    return {false, false};
+  const Seconds spread = keeper->lifetimes().spread;
+  CertifiedService certified{KeyOf(tree_), memory_.uid, {}};
+  certified.circumstances.is_heard = HaveAll(&Memory::AppliedSecret::authorities, spread);
+  certified.circumstances.is_shown = HaveAll(&Memory::AppliedSecret::whole, spread);
+  const auto asked = service_.metadata.annotations.find(std::string(kRenewalAnnotation));
+  if (asked != service_.metadata.annotations.end()) {
+    certified.circumstances.renewal = asked->second;
   }
+  const ApiResult<ServiceCertificates> kept = keeper->Keep(owner_.api_, certified, wall_, limits_);
+  if (!kept.ok()) {
+    CertificatesRefused(kept.error(), "keep certificates");
+    return GoOnWithWhatIsThere();
+  }
+  if (kept->refused) CertificatesRefused(*kept->refused, "keep certificates");
   Earlier(again_, At(now_, kept->next - wall_));
-  Certified out;
+
   for (const IssuedLeaf& leaf : kept->issued.leaves) {
-    out.can_start = ApplySecret(*kept, leaf) && out.can_start;
+    if (wall_ < leaf.expires) ApplySecret(*kept, leaf);
+  }
+  for (const auto& [role, applied] : memory_.secrets) {
+    for (const auto& since : {applied.authorities.since, applied.whole.since}) {
+      if (since && now_ < At(*since, spread)) Earlier(again_, At(*since, spread));
+    }
+  }
+  Certified out = GoOnWithWhatIsThere();
+  out.can_call = kept->can_call;
+  return out;
+}
+
+// Secrets are never read: what of them is valid is what this process has written, and where it has
+// not written yet, what pods started with.
+Reconciler::OnePass::Certified Reconciler::OnePass::GoOnWithWhatIsThere() {
+  Certified out;
+  out.can_call = owner_.options_.certificates->ForCalls(memory_.uid).ok();
+  std::string waiting;
+  std::optional<WallTime> until;
+  for (const RolePass& role : roles_) {
+    const PeerRole peer = role.role == Role::kAttention ? PeerRole::kAttention : PeerRole::kExperts;
+    const auto applied = memory_.secrets.find(peer);
+    bool& can_start = out.can_start[role.role == Role::kExperts];
+    if (applied != memory_.secrets.end()) {
+      can_start = wall_ < applied->second.expires;
+      until = std::min(until.value_or(WallTime::max()), applied->second.expires);
+    } else {
+      can_start = std::any_of(role.pods.begin(), role.pods.end(), [](const PodSeen& pod) {
+        return pod.is_live() && pod.containers_ready;
+      });
+    }
+    if (!can_start) waiting += (waiting.empty() ? "" : " and ") + std::string(ToString(role.role));
+  }
+  if (!uncertified_) return out;
+  if (!waiting.empty()) {
+    uncertified_.message += "; no valid certificate is there for " + waiting + ", whose pods wait";
+  } else if (until) {
+    uncertified_.message += "; those that are there are valid until " + FormatTime(*until);
   }
   return out;
 }
 
 // Without force: whoever else has a Secret of that name keeps it, as the server tells us by a
 // conflict over its fields.
-bool Reconciler::OnePass::ApplySecret(const ServiceCertificates& kept, const IssuedLeaf& leaf) {
+void Reconciler::OnePass::ApplySecret(const ServiceCertificates& kept, const IssuedLeaf& leaf) {
   const uint64_t content = Fingerprint().Mix(kept.bundle).Mix(leaf.pair.certificate).value();
-  Memory::AppliedSecret& applied = memory_.secrets[leaf.role];
-  const MonotonicTime due = applied.at + kAppliedAnew;
-  if (applied.content == content && now_ < due) {
-    Earlier(again_, due);
-    return true;
+  const uint64_t authorities = Fingerprint().Mix(kept.bundle).value();
+  if (const auto known = memory_.secrets.find(leaf.role); known != memory_.secrets.end()) {
+    const MonotonicTime due = known->second.at + kAppliedAnew;
+    known->second.whole.Want(content);
+    known->second.authorities.Want(authorities);
+    if (known->second.whole.since && now_ < due) {
+      Earlier(again_, due);
+      return;
+    }
   }
   const Node secret = SecretOf(service_, leaf.role, kept.bundle, leaf.pair);
   const std::string name = "Secret " + KeyOf(secret).name;
@@ -70,23 +151,30 @@ bool Reconciler::OnePass::ApplySecret(const ServiceCertificates& kept, const Iss
   const ApiResult<Node> written =
       owner_.api_.Apply(kSecrets, secret, Subresource::kNone, options, limits_);
   if (written.ok()) {
-    applied = {content, now_};
+    Memory::AppliedSecret& applied = memory_.secrets[leaf.role];
+    applied.whole.Want(content);
+    applied.authorities.Want(authorities);
+    if (!applied.whole.since) applied.whole.since = now_;
+    if (!applied.authorities.since) applied.authorities.since = now_;
+    applied.at = now_;
+    applied.expires = leaf.expires;
     Earlier(again_, now_ + kAppliedAnew);
-    return true;
+    return;
   }
+  if (!IsOfSomebodyElse(written.error())) {
+    CertificatesRefused(written.error(), "apply " + name);
+    return;
+  }
+  memory_.secrets.erase(leaf.role);
   Trouble trouble = TroubleOf(written.error(), "apply " + name);
-  const StatusCode code = written.error().code;
-  if (code == StatusCode::kAborted || code == StatusCode::kInvalidArgument) {
-    trouble.kind = TroubleKind::kRetry;
-    trouble.reason = "AdoptRefused";
-    trouble.message = name +
-                      " belongs to somebody else, or was changed by hand, and is left as it "
-                      "is; delete it, or rename this MoEService: " +
-                      written.error().message;
-    Tell({EventType::kWarning, "AdoptRefused", "Apply", trouble.message});
-  }
+  trouble.kind = TroubleKind::kRetry;
+  trouble.reason = "AdoptRefused";
+  trouble.message = name +
+                    " belongs to somebody else, or was changed by hand, and is left as it "
+                    "is; delete it, or rename this MoEService: " +
+                    written.error().message;
+  Tell({EventType::kWarning, "AdoptRefused", "Apply", trouble.message});
   troubles_.push_back(std::move(trouble));
-  return false;
 }
 
 }  // namespace janus::control

@@ -9,9 +9,12 @@
 namespace janus::control {
 
 void Reconciler::OnePass::PlanRole(RolePass& role) {
+  if (ended_ && has_old_pods_ && wants_pods()) return PlanRecreation(role);
   // Nobody serves while a service sleeps, whatever is committed: it is what it wakes up from.
   const std::set<std::string> none;
   role.plan = PlanPods(role.pods, role.wanted, wants_pods() ? committed_ : none);
+  // Another one of the revision would come only to wait until the old ones have gone.
+  if (!ends_.empty()) role.plan.create = 0;
   const bool crashes = std::any_of(role.pods.begin(), role.pods.end(),
                                    [](const PodSeen& pod) { return !pod.crash_loop.empty(); });
   if (!crashes) return;
@@ -28,7 +31,7 @@ void Reconciler::OnePass::WriteAllChildren() {
     }
   }
   PassContext context = Context();
-  std::vector<Child> children = ChildrenOf(service_, owner_.options_.defaults, committed);
+  std::vector<Child> children = ChildrenOf(GatewaysService(), owner_.options_.defaults, committed);
   for (const RolePass& role : roles_) {
     if (!IsExternal(SpecOf(service_, role.role))) continue;
     children.push_back(ScalerOf(service_, role.role, role.external_count));
@@ -36,10 +39,10 @@ void Reconciler::OnePass::WriteAllChildren() {
   WriteChildren(children, memory_.mended, context);
 }
 
-void Reconciler::OnePass::MakeAllPods() {
+void Reconciler::OnePass::MakeAllPods(const std::array<bool, 2>& may_start) {
   std::vector<PodOrder> orders;
   for (const RolePass& role : roles_) {
-    if (role.plan.create == 0) continue;
+    if (role.plan.create == 0 || !may_start[role.role == Role::kExperts]) continue;
     orders.push_back({role.role, role.plan.create, role.wanted.revision, worker_image_});
   }
   if (orders.empty()) return;

@@ -138,15 +138,43 @@ void Reconciler::OnePass::HoldCommitted() {
   for (RolePass& role : roles_) role.wanted.pods = *SpecOf(held, role.role).replicas;
 }
 
+// Members with and without TLS cannot call each other, nor can a gateway of one kind call the
+// other: all that runs stays of the kind that it is, whatever else is edited, until nobody is left.
+void Reconciler::OnePass::HoldTls() {
+  held_tls_ = {};
+  if (invalid_ || !owner_.options_.defaults.certificates) return;
+  const bool sleeps = service_.spec.suspend || has_no_replicas();
+  const bool wants = service_.spec.security.tls == Tls::kAuto;
+  bool has_wanted = false, has_other = false;
+  for (const RolePass& role : roles_) {
+    for (const PodSeen& pod : role.pods) {
+      // Those that leave are served by their gateways to the end, and meet nobody new.
+      const bool counts = pod.is_live() || (sleeps && pod.is_leaving);
+      if (counts) (pod.uses_tls == wants ? has_wanted : has_other) = true;
+    }
+  }
+  if (!has_other || has_wanted) return;
+  service_.spec.security.tls = wants ? Tls::kDisabled : Tls::kAuto;
+  if (sleeps) return;
+  held_tls_ = {"NotSupported",
+               "spec.security.tls: pods with and without TLS cannot call each other, so the "
+               "service goes on " +
+                   std::string(wants ? "without" : "with") +
+                   " as before; for the change set spec.suspend: true, and false again when its "
+                   "pods are gone"};
+}
+
 // What of the counts is known without the model comes first: pods start while it is read, and where
 // they are who knows it, there is no other way.
-void Reconciler::OnePass::Plan() {
+void Reconciler::OnePass::PlanSpec() {
+  HoldTls();
   for (RolePass& role : roles_) {
+    role.wanted = {};
     role.wanted.now = wall_;
     role.wanted.rolls = !service_.spec.paused;
     const std::optional<int> before = DesiredInstances(tree_, role.role);
     role.wanted.pods = before.value_or(0);
-    if (invalid_) continue;
+    if (!acts()) continue;
     role.wanted.revision = RevisionOf(service_, role.role, worker_image_);
     RoleSpec& spec = SpecOf(service_, role.role);
     // Paused counts stay what they were.
@@ -159,7 +187,7 @@ void Reconciler::OnePass::Plan() {
     }
     if (IsExternal(spec)) AskScaler(role, before);
   }
-  if (invalid_) return;
+  if (!acts()) return;
   // Nobody serves: there is nothing to plan.
   if (has_no_replicas()) {
     for (RolePass& role : roles_) role.wanted.pods = 0;
@@ -189,6 +217,13 @@ void Reconciler::OnePass::Plan() {
   if (service_.spec.suspend) {
     for (RolePass& role : roles_) role.wanted.pods = 0;
   }
+}
+
+void Reconciler::OnePass::Plan() {
+  PlanSpec();
+  JudgeModel();
+  if (invalid_) HoldLast();
+  LookForOldPods();
 }
 
 }  // namespace janus::control

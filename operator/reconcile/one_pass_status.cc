@@ -72,7 +72,7 @@ ServiceSeen Reconciler::OnePass::Seen() {
   seen.now = wall_;
   seen.attention = SeenOf(roles_[0]);
   seen.experts = SeenOf(roles_[1]);
-  seen.is_suspended = !invalid_ && (service_.spec.suspend || has_no_replicas());
+  seen.is_suspended = acts() && (service_.spec.suspend || has_no_replicas());
   seen.invalid = invalid_;
   seen.capacity = capacity_;
   seen.awaited = awaited_;
@@ -87,6 +87,8 @@ ServiceSeen Reconciler::OnePass::Seen() {
       seen.refused = {trouble.reason, trouble.message};
     }
   }
+  if (!seen.invalid) seen.invalid = held_tls_;
+  if (!seen.refused) seen.refused = uncertified_;
   if (planned_) {
     seen.plan = planned_->plan;
     if (UsesTls(service_, owner_.options_.defaults)) seen.plan->effective.tls = Tls::kAuto;
@@ -183,6 +185,8 @@ void Reconciler::OnePass::TellTransitions(const Node& before, const Node& after)
       Tell({EventType::kWarning, "InsufficientCapacity", "Place", now.message});
     } else if (now.reason == "CrashLooping" && now.type != "Ready") {
       Tell({EventType::kWarning, "CrashLooping", "Run", now.message});
+    } else if (now.reason == "CertificatesRefused") {
+      Tell({EventType::kWarning, now.reason, "Certify", now.message});
     }
   }
   for (const Role role : {Role::kAttention, Role::kExperts}) {

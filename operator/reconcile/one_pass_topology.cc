@@ -35,7 +35,8 @@ Reconciler::OnePass::Answers Reconciler::OnePass::AnswerOf(const PodSeen& pod) {
 
 // Nothing: it is better to wait, or there is nothing to serve with.
 std::optional<Topology> Reconciler::OnePass::NextTopology() {
-  if (!planned_ || invalid_ || !wants_pods()) return std::nullopt;
+  if (!planned_ || !acts() || !wants_pods()) return std::nullopt;
+  if (has_old_pods_ || !ends_.empty()) return std::nullopt;
   if (!planned_->awaited.empty()) {
     awaited_ = {"ModelUnknown", planned_->awaited};
     return std::nullopt;
@@ -116,19 +117,17 @@ void Reconciler::OnePass::AdvanceEpochs() {
   if (planned_) {
     situation.plan = planned_->plan;
     situation.name = TopologyName(service_.metadata.name, *planned_);
+    situation.model = ModelOf(*planned_);
   }
+  situation.wall = wall_;
+  situation.ends = ends_;
   EpochDriver::Outcome outcome =
       memory_.epochs.Advance(std::move(situation), memory_.writes, note_);
   if (outcome.trouble) troubles_.push_back(*std::move(outcome.trouble));
   if (outcome.again) Earlier(again_, *outcome.again);
   record_ = std::move(outcome.record);
-  committed_.clear();
-  topology_.reset();
-  if (!record_) return;
-  Parsed<MoETopology> parsed = ParseMoETopology(*record_);
-  if (!parsed.errors.empty()) return;
-  topology_ = std::move(parsed.object);
-  if (topology_->spec.committed) committed_ = PodsOf(*topology_->spec.committed);
+  TakeRecord();
+  if (ended_ && !ends_.empty()) LookForOldPods();  // it was ended just now
 }
 
 // Whether the members know what is committed. A label is given when they do: what another process

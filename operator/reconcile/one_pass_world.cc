@@ -89,24 +89,7 @@ void Reconciler::OnePass::ReadWorld() {
        memory_.writes.NewestOf(kTopologies, caches.topologies.Find(kByService, index))) {
     if (IsControlledBy(node, memory_.uid)) record_ = std::move(node);
   }
-  if (record_) {
-    Parsed<MoETopology> parsed = ParseMoETopology(*record_);
-    if (parsed.errors.empty()) topology_ = std::move(parsed.object);
-  }
-  if (topology_ && topology_->spec.committed) {
-    committed_ = PodsOf(*topology_->spec.committed);
-  }
-}
-
-void Reconciler::OnePass::CheckRecord() {
-  if (planned_ && record_ && !invalid_ &&
-      KeyOf(*record_).name != TopologyName(service_.metadata.name, *planned_)) {
-    invalid_ = {"NotSupported",
-                "spec.model: other weights or another dtype cannot follow in the topology " +
-                    KeyOf(*record_).name +
-                    "; rollout SideBySide is not supported by this version; create another "
-                    "MoEService"};
-  }
+  TakeRecord();
 }
 
 }  // namespace janus::control

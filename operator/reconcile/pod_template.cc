@@ -152,7 +152,7 @@ std::string AddModel(const ModelSource& source, PodWriter& pod) {
 void AddTrust(const MoEService& service, const OperatorDefaults& defaults, std::string_view role,
               PodWriter& pod, std::vector<std::string>& arguments) {
   if (!UsesTls(service, defaults)) return;
-  pod.Volume("janus-tls", "secret",
+  pod.Volume(kTrustVolume, "secret",
              Object({{"secretName", Text(TlsSecretName(service.metadata.name, role))}}),
              kTrustMount, true);
   arguments.push_back("--trust=" + std::string(kTrustMount));

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "operator/api/rfc3339.h"
 #include "operator/kube/object.h"
-#include "operator/kube/rfc3339.h"
 #include "operator/reconcile/names.h"
 
 namespace janus::control {
@@ -117,6 +117,11 @@ std::optional<PodSeen> ReadPod(const Node& pod) {
   if (const auto created = ParseTime(TextAt(pod, {"metadata", "creationTimestamp"}));
       created.ok()) {
     out.created = *created;
+  }
+  if (const Node* const volumes = FindAt(pod, {"spec", "volumes"})) {
+    out.uses_tls = std::any_of(volumes->items.begin(), volumes->items.end(), [](const Node& one) {
+      return TextAt(one, {"name"}) == kTrustVolume;
+    });
   }
   ReadContainers(pod, out);
   return out;

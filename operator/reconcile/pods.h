@@ -37,6 +37,7 @@ struct PodSeen {
   // No node takes it; why, in the scheduler's words.
   std::string unplaceable;
   WallTime created;
+  bool uses_tls = false;  // it calls, and is called, by mutual TLS
 
   // Told by who knows the nodes: why the pod has to go while it serves ("node a is cordoned").
   std::string must_leave;

@@ -73,6 +73,10 @@ constexpr ReasonMeaning kReasons[] = {
     {"False", "WaitingForPods", "Ready, AttentionReady, ExpertsReady, TopologyReady",
      "a pod is not ready yet, is being started again, or there are too few to hold the model",
      "the pod that the message names"},
+    {"True, False", "Recreating", "Ready, Progressing, TopologyReady",
+     "the model has changed and `spec.rollout.type` is Recreate: the old pods drain and go, then "
+     "the new ones come; gateways hold what is asked meanwhile",
+     "wait; `spec.rollout.drainSeconds` bounds the first part"},
     {"False", "CrashLooping", "Ready, AttentionReady, ExpertsReady",
      "a worker keeps ending; its last words are in the message. It is replaced once in ten minutes",
      "mend what the last words name"},
@@ -92,6 +96,11 @@ constexpr ReasonMeaning kReasons[] = {
     {"False", "AdoptRefused", "Progressing, ScalingReady",
      "an object of somebody else has the name of one of ours: it is never touched",
      "delete or rename that object"},
+    {"False", "CertificatesRefused", "Progressing",
+     "the server does not let a Secret of the service's certificates be written, in its words. It "
+     "is tried again and again, and all goes on with the certificates that are there, until the "
+     "time named; a role without one waits",
+     "what the message names: a webhook, a policy, a quota, the operator's rights"},
     {"False", "ProgressDeadlineExceeded", "Progressing", "nothing has moved for ten minutes",
      "the conditions that are False"},
     {"True, False", "InvalidSpec", "Ready, Progressing, Stalled",
@@ -119,12 +128,14 @@ constexpr EventMeaning kEvents[] = {
     {"ScaledDown", "a role wants fewer"},
     {"TopologyPrepared", "all members have loaded and connected for the epoch"},
     {"TopologyCommitted", "the epoch serves from now on"},
+    {"TopologyEnded", "the epoch serves no more, and why; none follows before its pods have gone"},
     {"TopologyAborted", "the epoch is given up, and why"},
     {"TopologyLost", "the committed epoch goes on no more though its members live, and why"},
     {"AdoptRefused", "an object of somebody else has the name of one of ours"},
     {"InvalidSpec", "the object cannot be carried out"},
     {"InsufficientCapacity", "something has no room"},
     {"CrashLooping", "a worker keeps ending, with its last words"},
+    {"CertificatesRefused", "certificates are due, and the server refuses them"},
 };
 
 // Whether `one` is among those named with ", " between them.

@@ -91,6 +91,9 @@ Verdict OfProgress(const ServiceSeen& seen, bool is_complete) {
     return {kFalse, "ProgressDeadlineExceeded",
             "nothing has moved for " + std::to_string(kProgressDeadline.count()) + " s"};
   }
+  if (seen.awaited && seen.awaited.reason == "Recreating") {
+    return {kTrue, seen.awaited.reason, seen.awaited.message};
+  }
   return {kTrue, "Working", "what is wanted is being made"};
 }
 

@@ -85,10 +85,25 @@ InstanceId IdOf(const TopologyInstance& one) {
   return {one.role, one.pod_uid, one.index, one.incarnation};
 }
 
-std::string TopologyName(const std::string& service, const PlannedService& planned) {
+std::string ModelOf(const PlannedService& planned) {
   Fingerprint hash;
   hash.Mix(planned.model_digest).Mix(static_cast<uint64_t>(planned.plan.dtype)).Mix(kWireVersion);
-  return service + "-" + hash.Hex().substr(0, 10);
+  return hash.Hex().substr(0, 10);
+}
+
+std::string ModelOf(const TopologyRecord& record, const std::string& object_name) {
+  if (!record.model.empty()) return record.model;
+  return object_name.substr(object_name.rfind('-') + 1);
+}
+
+std::string TopologyName(const std::string& service, const PlannedService& planned) {
+  return service + "-" + ModelOf(planned);
+}
+
+std::optional<TopologyRecord> TakeEnded(MoETopology& topology) {
+  std::optional<TopologyRecord>& committed = topology.spec.committed;
+  if (!committed || committed->epoch > topology.spec.ended_epoch) return std::nullopt;
+  return std::exchange(committed, std::nullopt);
 }
 
 std::optional<SequenceRoom> RoomOf(const TopologyRecord& record, const InstanceId& instance) {

@@ -20,6 +20,14 @@ namespace janus::control {
 // object can follow each other without a restart.
 std::string TopologyName(const std::string& service, const PlannedService& planned);
 
+// The hash in that name: what no two members of an epoch may differ in.
+std::string ModelOf(const PlannedService& planned);
+// The same of a record that is committed or proposed in the object of that name.
+std::string ModelOf(const TopologyRecord& record, const std::string& object_name);
+// The committed record of an epoch that was ended (MoETopology, endedEpoch), which is taken out:
+// what decides sees a service of which nothing is committed.
+std::optional<TopologyRecord> TakeEnded(MoETopology& topology);
+
 // spec.committed or spec.proposed. The placement is compressed; its sha256 is that of the bytes
 // before.
 Node RecordTree(const Topology& topology);

@@ -21,6 +21,9 @@ class WatchedCalls final : public MemberCalls {
   std::unique_ptr<MemberCall> Abort(const MemberOrder& order, Wake wake) override {
     return calls_.Abort(order, std::move(wake));
   }
+  std::unique_ptr<MemberCall> Drain(const MemberOrder& order, Seconds longest, Wake wake) override {
+    return calls_.Drain(order, longest, std::move(wake));
+  }
   std::unique_ptr<StatisticsQuestion> Ask(const MemberOrder& order, Wake wake) override {
     return calls_.Ask(order, std::move(wake));
   }

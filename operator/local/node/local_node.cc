@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "common/fd.h"
+#include "operator/api/rfc3339.h"
 #include "operator/kube/informer.h"
-#include "operator/kube/rfc3339.h"
 #include "operator/local/exhausted.h"
 #include "operator/local/node/deployment.h"
 #include "operator/local/node/pod_status.h"

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "operator/api/rfc3339.h"
 #include "operator/kube/object.h"
-#include "operator/kube/rfc3339.h"
 #include "operator/reconcile/trees.h"
 
 namespace janus::control {

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "operator/kube/rfc3339.h"
+#include "operator/api/rfc3339.h"
 #include "operator/local/store/metadata.h"
 
 namespace janus::control {

@@ -4,8 +4,8 @@
 #include <string_view>
 #include <utility>
 
+#include "operator/api/rfc3339.h"
 #include "operator/kube/object.h"
-#include "operator/kube/rfc3339.h"
 #include "operator/local/store/tree_edit.h"
 
 namespace janus::control {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "operator/kube/rfc3339.h"
+#include "operator/api/rfc3339.h"
 #include "operator/local/store/admission.h"
 #include "operator/local/store/errors.h"
 #include "operator/local/store/garbage_collector.h"

@@ -119,6 +119,31 @@ class Load:
             client.join()
 
 
+class TwoModelLoad(Load):
+    """Keeps all answers: which of two models they have to be of is known in the end."""
+
+    def __init__(self, port):
+        self.answers = []  # (request, answer, or what went wrong)
+        super().__init__(port)
+
+    def run(self, number):
+        draw = random.Random(f"{SEED} {number}")
+        while not self.stopping.is_set():
+            i = draw.randrange(len(self.requests))
+            try:
+                answer = self.ask(self.requests[i])[0]
+            except (AssertionError, OSError, http.client.HTTPException, ValueError) as error:
+                answer = repr(error)
+            with self.mu:
+                self.answered += 1
+                self.answers.append((i, answer))
+
+    def take(self):
+        with self.mu:
+            answers, self.answers = self.answers, []
+        return answers
+
+
 class Changes(Service, unittest.TestCase):
     def setUp(self):
         self.open(copy_demo)
@@ -128,15 +153,16 @@ class Changes(Service, unittest.TestCase):
     def tearDown(self):
         self.close()
 
-    def serve(self, m, n):
+    def serve(self, m, n, load_of=Load, **spec):
         self.serve_object({
+            **spec,
             "model": {"source": {"type": "HostPath", "hostPath": {"path": str(self.model)}},
                       "dtype": "BFloat16"},
             "roles": {"attention": {"replicas": m, "maxBatchSize": 8}, "experts": {"replicas": n}},
         }, "--debug-logits-hash")
         # Nobody reads what it says while it serves: it must not wait for that.
         threading.Thread(target=self.janusctl.stdout.read, daemon=True).start()
-        load = Load(self.port)
+        load = load_of(self.port)
         load.await_answers(2 * CLIENTS)
         return load
 
@@ -221,6 +247,43 @@ class Changes(Service, unittest.TestCase):
             self.tell(json.dumps(spec), began, load)
             gone = {name for name in before if is_for_life and name.startswith("attention")}
             self.assertEqual(before - self.names(), gone)
+        self.check(load)
+
+    def test_another_model_takes_the_place_under_load(self):
+        load = self.serve(2, 2, TwoModelLoad, rollout={"type": "Recreate"})
+        first = load.wanted
+        models = [first]
+        # All answers have time to come to their ends; then none has.
+        for dtype, drain in (("Float32", 300), ("BFloat16", 0)):
+            before = self.names()
+            load.await_answers(CLIENTS)
+            self.assertEqual([a for i, a in load.take() if a != models[-1][i]], [], "undisturbed")
+            began = time.time()
+            self.edit({"model": {"dtype": dtype}, "rollout": {"drainSeconds": drain}})
+            wait_for(lambda: self.ready_at(2, 2), f"{dtype} to be carried out", ANSWER)
+            # Whoever asked before has an answer.
+            load.await_answers(3 * CLIENTS)
+            self.tell(f"{dtype} after a drain of {drain} s", began, load)
+            self.assertEqual(before & self.names(), set(), "all pods are new ones")
+            answers = load.take()
+            models.append([load.ask(request)[0] for request in load.requests])
+            of_old, of_new = models[-2:]
+            counts = {"old": 0, "new": 0, "ended": 0}
+            for i, answer in answers:
+                if isinstance(answer, str):
+                    self.assertIn("ask again", answer)
+                    self.assertEqual(drain, 0, "it had the time to come to its end")
+                    counts["ended"] += 1
+                else:
+                    self.assertIn(answer, (of_old[i], of_new[i]), "a mixed answer")
+                    counts["old" if answer == of_old[i] else "new"] += 1
+            print(f"answers meanwhile: {counts}", file=sys.stderr)
+            self.assertGreater(counts["new"], 0)
+            if drain == 0:
+                self.assertGreater(counts["ended"], 0)
+        self.assertNotEqual(models[1], first, "another arithmetic has other bits")
+        self.assertEqual(models[2], first, "the first one again")
+        load.take()
         self.check(load)
 
     def names(self):

@@ -21,6 +21,10 @@ bool IsQuantity(const Node& schema) {
   return Keyword(schema, "x-kubernetes-int-or-string") == "true";
 }
 
+bool IsTime(const Node& schema) {
+  return Keyword(schema, "format") == "date-time";
+}
+
 // A field of the object under change, its schema, and what both are called.
 struct Place {
   const Node& schema;
@@ -94,9 +98,10 @@ class Maker {
     if (IsQuantity(place.schema)) return;
     if (const Node* least = place.schema.Find("minimum")) AtBorder(place, *least);
     if (const Node* most = place.schema.Find("maximum")) AtBorder(place, *most);
-    if (const Node* most = place.schema.Find("maxLength")) {
+    const Node* most_characters = place.schema.Find("maxLength");
+    if (most_characters != nullptr && !IsTime(place.schema)) {
       std::string text = place.value->text;
-      text.resize(static_cast<size_t>(most->integer), 'a');
+      text.resize(static_cast<size_t>(most_characters->integer), 'a');
       AtBorder(place, Node::String(text));
     }
     if (const Node* most = place.schema.Find("maxItems")) {
@@ -138,8 +143,9 @@ class Maker {
     } else if (type == "string") {
       With(place, "wrong type", Node::Integer(7));
       Unknown(place, Node::String("Nonsense"));
-      if (place.schema.Find("pattern") != nullptr)
+      if (place.schema.Find("pattern") != nullptr || IsTime(place.schema)) {
         With(place, "malformed", Node::String("no!slash"));
+      }
       if (place.schema.Find("minLength") != nullptr) With(place, "empty", Node::String(""));
       if (const Node* most = place.schema.Find("maxLength")) {
         const auto length = static_cast<size_t>(most->integer) + 1;
@@ -225,8 +231,7 @@ Node FullValue(const Node& schema) {
     }
     return out;
   }
-  const bool is_time = Keyword(schema, "format") == "date-time";
-  return Node::String(is_time ? "2026-11-22T03:04:05Z" : "a");
+  return Node::String(IsTime(schema) ? "2026-11-22T03:04:05Z" : "a");
 }
 
 void CollectRules(const Node& schema, const std::string& path, std::set<std::string>& out) {

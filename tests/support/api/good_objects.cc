@@ -161,7 +161,7 @@ std::string Topology(int epoch) {
          "maxModelLen: 4096, "
          "kvBytes: 1073741824, swapBytes: 134217728}}], mode: Direct, gate: Experts, sum: "
          "Contributions, microBatches: 2, maxRowsPerRound: 512, placement: eJw=, sha256: " +
-         std::string(64, 'a') + "}";
+         std::string(64, 'a') + ", model: abc0123456}";
 }
 
 std::string Record(int last_epoch, const std::string& rest) {
@@ -172,11 +172,11 @@ std::string Record(int last_epoch, const std::string& rest) {
 std::vector<RuleBreaker> BreakTopologies() {
   const std::string at = "spec.committed.epoch";
   const std::string proposed = "spec.proposed.epoch";
-  return {
-      Breaker("spec#0", at, Record(4, "  committed: " + Topology(5) + "\n")),
-      Breaker("spec#1", proposed, Record(4, "  proposed: " + Topology(5) + "\n")),
-      Breaker("spec#2", proposed,
-              Record(9, "  committed: " + Topology(5) + "\n  proposed: " + Topology(5) + "\n"))};
+  return {Breaker("spec#0", at, Record(4, "  committed: " + Topology(5) + "\n")),
+          Breaker("spec#1", proposed, Record(4, "  proposed: " + Topology(5) + "\n")),
+          Breaker("spec#2", proposed,
+                  Record(9, "  committed: " + Topology(5) + "\n  proposed: " + Topology(5) + "\n")),
+          Breaker("spec#3", "spec.endedEpoch", Record(4, "  endedEpoch: 5\n"))};
 }
 
 const std::string& DataSheet() {
@@ -216,8 +216,8 @@ std::vector<Node> GoodObjects(std::string_view plural) {
     return {Parse(Head("MoERoleScaler") + "  service: chat\n  role: experts\n  replicas: 2\n")};
   }
   if (plural == "moetopologies") {
-    return {
-        Parse(Record(6, "  committed: " + Topology(5) + "\n  proposed: " + Topology(6) + "\n"))};
+    return {Parse(Record(6, "  endedEpoch: 2\n  endedAt: \"2026-01-02T03:04:05Z\"\n  committed: " +
+                                Topology(5) + "\n  proposed: " + Topology(6) + "\n"))};
   }
   JANUS_CHECK(plural == "hardwareprofiles", std::string(plural));
   return {Parse(DataSheet())};

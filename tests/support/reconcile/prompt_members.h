@@ -28,6 +28,9 @@ class PromptMembers final : public MemberCalls {
   std::unique_ptr<MemberCall> Abort(const MemberOrder& order, Wake wake) override {
     return Answer("abort", order, wake);
   }
+  std::unique_ptr<MemberCall> Drain(const MemberOrder& order, Seconds, Wake wake) override {
+    return Answer("drain", order, wake);
+  }
 
   std::unique_ptr<StatisticsQuestion> Ask(const MemberOrder&, Wake) override {
     return std::make_unique<Done>(OkStatus(), clock_.Now());

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "operator/kube/rfc3339.h"
+#include "operator/api/rfc3339.h"
 #include "operator/reconcile/names.h"
 #include "operator/reconcile/owned.h"
 #include "operator/reconcile/trees.h"

@@ -154,6 +154,23 @@ std::unique_ptr<MemberCall> ScriptedWorkers::Abort(const MemberOrder& order, Wak
   return Answer(std::move(result), Seconds(0.1), std::move(wake));
 }
 
+std::unique_ptr<MemberCall> ScriptedWorkers::Drain(const MemberOrder& order, Seconds longest,
+                                                   Wake wake) {
+  ++drains_;
+  bool leaves = false;
+  Status result = Take(order, [&](Worker& worker) {
+    worker.drains = true;
+    if (order.epoch > worker.serving) {
+      leaves = true;
+      worker.serving = 0;
+    }
+    return OkStatus();
+  });
+  if (leaves) return Answer(std::move(result), Seconds(0.1), std::move(wake));
+  if (longest < answers_last) result = DeadlineExceeded("requests are still running");
+  return Answer(std::move(result), std::min(longest, answers_last), std::move(wake));
+}
+
 std::unique_ptr<StatisticsQuestion> ScriptedWorkers::Ask(const MemberOrder& order, Wake wake) {
   ++questions_;
   Statistics statistics;

@@ -29,6 +29,7 @@ class ScriptedWorkers final : public MemberCalls {
     DType dtype = DType::kFloat32;
     std::string holding;   // why, since it has lost its peers
     bool is_hung = false;  // it answers no call
+    bool drains = false;   // it takes no new requests
   };
 
   // `timeline` outlives this, and `server`, where the records are looked up.
@@ -39,12 +40,14 @@ class ScriptedWorkers final : public MemberCalls {
                                       const ServicePlan& plan, Wake wake) override;
   std::unique_ptr<MemberCall> Commit(const MemberOrder& order, Wake wake) override;
   std::unique_ptr<MemberCall> Abort(const MemberOrder& order, Wake wake) override;
+  std::unique_ptr<MemberCall> Drain(const MemberOrder& order, Seconds longest, Wake wake) override;
   std::unique_ptr<StatisticsQuestion> Ask(const MemberOrder& order, Wake wake) override;
 
   // Everybody of the epoch that this one serves loses it, as when a connection of theirs breaks.
   void LoseEpochOf(const InstanceId& id, const std::string& why);
 
   Seconds prepare_time{1};
+  Seconds answers_last{5};  // from a Drain on
   // What the next Prepares come to; OK: as the workers say.
   Status prepare_fails;
   Status commit_fails;
@@ -55,6 +58,7 @@ class ScriptedWorkers final : public MemberCalls {
   int prepares() const { return prepares_; }
   int commits() const { return commits_; }
   int aborts() const { return aborts_; }
+  int drains() const { return drains_; }
   int questions() const { return questions_; }
   // Calls that a worker refused because of their fence.
   int refused() const { return refused_; }
@@ -79,6 +83,7 @@ class ScriptedWorkers final : public MemberCalls {
   int prepares_ = 0;
   int commits_ = 0;
   int aborts_ = 0;
+  int drains_ = 0;
   int questions_ = 0;
   int refused_ = 0;
 };

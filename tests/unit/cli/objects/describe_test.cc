@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "operator/api/rfc3339.h"
 #include "operator/api/yaml.h"
 #include "operator/kube/object.h"
-#include "operator/kube/rfc3339.h"
 
 namespace janus::cli {
 namespace {

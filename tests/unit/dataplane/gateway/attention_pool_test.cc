@@ -29,7 +29,8 @@ class AttentionPoolTest : public testing::Test {
  protected:
   explicit AttentionPoolTest(Seconds hold = Seconds(0))
       : metrics_(registry_, "m"),
-        pool_({.queued_requests = 2, .hold = hold}, clock_, metrics_, Logger(2, LogLevel::kError),
+        pool_({.queued_requests = 2, .hold = hold, .text_digest = "text"}, clock_, metrics_,
+              Logger(2, LogLevel::kError),
               [this](const AttentionLink::Options&, AttentionPool* pool, const Logger&) {
                 auto link = std::make_shared<FakeLink>(pool);
                 links_.push_back(link);
@@ -47,6 +48,16 @@ class AttentionPoolTest : public testing::Test {
                                        .kv_capacity_tokens = 1000,
                                        .kv_tokens_in_use = kv_in_use,
                                        .accepts_replay = replay});
+  }
+  void UpWith(int link, const std::string& model, const std::string& text = "text") {
+    pool_.OnUp(links_.at(link).get(), {.instance = "x",
+                                       .vocabulary_size = 100,
+                                       .max_context_tokens = 64,
+                                       .max_requests = 100,
+                                       .kv_capacity_tokens = 1000,
+                                       .accepts_replay = true,
+                                       .model_digest = model,
+                                       .text_digest = text});
   }
   void Down(int link) { pool_.OnDown(links_.at(link).get(), Unavailable("gone")); }
 
@@ -449,6 +460,71 @@ TEST_F(HoldingPoolTest, WhatWaitsAndFitsNobodyEndsOnceAllAreAttached) {
   EXPECT_TRUE(Contains(prompt->error.message(), "20 tokens")) << prompt->error.message();
   Submit(2);
   EXPECT_TRUE(last_.ok()) << "nothing is in its way";
+}
+
+// One text of two models would be nobody's answer.
+TEST_F(HoldingPoolTest, AnAnswerEndsWhenAnotherModelServesAndWhatHasNotBegunIsServedByIt) {
+  UpWith(0, "old");
+  uint64_t begun = 0, fresh = 0;
+  const auto answer = Submit(4, &begun);
+  const auto prompt = Submit(4, &fresh);
+  Step(0, begun, 1, {5, 6});
+  Down(0);
+  EXPECT_EQ(answer->ends, 0) << "the old model may come back";
+  pool_.SetMembers({"c", "d"});
+  UpWith(2, "new");  // the other one, of the same epoch, does not have to be awaited
+  EXPECT_EQ(answer->finish, Finish::kError);
+  EXPECT_EQ(answer->error.code(), StatusCode::kAborted);
+  EXPECT_TRUE(Contains(answer->error.message(), "ask again")) << answer->error.message();
+  EXPECT_EQ(answer->tokens, (std::vector<int32_t>{5, 6}));
+  ASSERT_EQ(Sent(2), 1u);
+  EXPECT_EQ(links_[2]->submitted[0].id, fresh);
+  Step(2, fresh, 2, {7}, Finish::kStop);
+  EXPECT_EQ(prompt->tokens, std::vector<int32_t>{7});
+  EXPECT_EQ(prompt->finish, Finish::kStop);
+}
+
+TEST_F(HoldingPoolTest, AnAnswerGoesOnWhereverItsModelServes) {
+  UpWith(0, "old");
+  uint64_t begun = 0;
+  const auto answer = Submit(4, &begun);
+  Step(0, begun, 1, {5, 6});
+  UpWith(1, "old");
+  Down(0);
+  EXPECT_EQ(answer->ends, 0);
+  ASSERT_EQ(Sent(1), 1u);
+  EXPECT_EQ(links_[1]->submitted[0].generated, (std::vector<int32_t>{5, 6}));
+}
+
+// The instance was replaced at the same address, and the one that had the answer gave it back.
+TEST_F(HoldingPoolTest, AnAnswerGivenBackEndsAtOnceWhereOnlyAnotherModelServes) {
+  UpWith(0, "old");
+  uint64_t begun = 0;
+  const auto answer = Submit(4, &begun);
+  Step(0, begun, 1, {5});
+  UpWith(1, "new");
+  GiveUp(0, begun, 1);
+  EXPECT_EQ(answer->finish, Finish::kError);
+  EXPECT_EQ(answer->error.code(), StatusCode::kAborted);
+  EXPECT_EQ(Sent(1), 0u);
+}
+
+// The same ids are other words there.
+TEST_F(HoldingPoolTest, WhoServesWithAnotherTokenizerIsGivenNothing) {
+  UpWith(0, "old");
+  const auto held = Submit();
+  Down(0);
+  UpWith(0, "new", "other text");
+  EXPECT_EQ(Sent(0), 1u);
+  EXPECT_FALSE(pool_.HasInstance());
+  EXPECT_EQ(held->ends, 0) << "who has the right one may come back";
+  clock_.Advance(Seconds(61));
+  pool_.EndHeld();
+  EXPECT_EQ(held->error.code(), StatusCode::kUnavailable);
+  EXPECT_TRUE(Contains(held->error.message(), "tokenizer")) << held->error.message();
+  Down(0);
+  UpWith(0, "old");
+  EXPECT_TRUE(pool_.HasInstance());
 }
 
 TEST_F(HoldingPoolTest, NothingIsHeldBeforeAnInstanceWasAttached) {

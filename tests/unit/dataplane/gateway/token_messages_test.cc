@@ -15,6 +15,8 @@ v1::FromAttention Welcome() {
   welcome.set_kv_capacity_tokens(4096);
   welcome.set_kv_tokens_in_use(16);
   welcome.set_accepts_replay(true);
+  welcome.set_model_digest("m");
+  welcome.set_text_digest("t");
   return message;
 }
 
@@ -53,6 +55,14 @@ TEST(TokenMessages, WelcomeTellsWhatTheInstanceHas) {
   EXPECT_EQ(capacity.kv_capacity_tokens, 4096);
   EXPECT_EQ(capacity.kv_tokens_in_use, 16);
   EXPECT_TRUE(capacity.accepts_replay);
+  EXPECT_EQ(capacity.model_digest, "m");
+  EXPECT_EQ(capacity.text_digest, "t");
+}
+
+TEST(TokenMessages, ADigestThatIsNoneIsRefused) {
+  v1::FromAttention message = Welcome();
+  message.mutable_welcome()->set_text_digest(std::string(257, 'x'));
+  EXPECT_EQ(ReadWelcome(message).status().message(), kBreach + "a digest has 257 bytes");
 }
 
 TEST(TokenMessages, WelcomeOfAnInstanceThatServesNothingIsRefusedByField) {

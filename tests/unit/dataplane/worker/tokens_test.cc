@@ -62,6 +62,8 @@ TEST_F(TokensTest, SaysWhatItServes) {
   EXPECT_EQ(welcome_.max_context_tokens(), 1024u);
   EXPECT_TRUE(welcome_.accepts_replay());
   EXPECT_GT(welcome_.kv_capacity_tokens(), 0u);
+  EXPECT_EQ(welcome_.model_digest().size(), 16u);
+  EXPECT_EQ(welcome_.text_digest(), "") << "the checkpoint has no tokenizer";
 }
 
 TEST_F(TokensTest, HoldsStepsBackWithoutCreditAndLosesNoToken) {

@@ -10,7 +10,7 @@
 
 #include "common/fingerprint.h"
 #include "common/model/config.h"
-#include "dataplane/model/digest.h"
+#include "common/model/digest.h"
 #include "dataplane/worker/describe_model.h"
 #include "proto/convert.h"
 #include "tests/support/contains.h"

@@ -61,9 +61,10 @@ TEST(Supported, SaysItAsTheReferenceDoes) {
             "use Auto or CPU");
   EXPECT_EQ(Errors("suspend: true"),
             "s.yaml:8: spec.suspend: true is not supported by this version; use false");
-  EXPECT_EQ(Errors("rollout: {type: Recreate}"),
-            "s.yaml:8: spec.rollout: this is not supported by this version (a service keeps its "
-            "revision); leave the field out");
+  EXPECT_EQ(
+      Errors("rollout: {type: Rolling}"),
+      "s.yaml:8: spec.rollout.type: Rolling is not supported by this version (a service keeps "
+      "its revision); use Auto or Recreate");
 }
 
 // Every line of the table is reached by the object beside it, and only by that.
@@ -87,7 +88,7 @@ TEST(Supported, ReachesEveryLineOfItsTable) {
       {"ratio: {min: {experts: 1, attention: 1}}", "ratio"},
       {"scaling: {advisory: true}", "scaling"},
       {"drain: {timeoutSeconds: 1}", "drain"},
-      {"rollout: {type: Rolling}", "rollout"},
+      {"rollout: {type: Rolling}", "rollout.type"},
       {"gateway: {replicas: 2}", "gateway.replicas"},
       {"gateway: {service: {port: 81}}", "gateway.service"},
       {"gateway: {apiKeysSecretRef: {name: a, key: b}}", "gateway.apiKeysSecretRef"},
@@ -151,7 +152,8 @@ TEST(Supported, AClusterTakesWhatIsOfPodsAndRefusesWhatNobodyDoesYet) {
   };
   for (const char* spec :
        {"image: x", "imagePullSecrets: [{name: x}]", "drain: {timeoutSeconds: 1}",
-        "rollout: {type: Rolling}", "gateway: {replicas: 2, service: {port: 81}, podTemplate: {}}",
+        "rollout: {type: Rolling}", "rollout: {type: Recreate, drainSeconds: 5}",
+        "gateway: {replicas: 2, service: {port: 81}, podTemplate: {}}",
         "gateway: {apiKeysSecretRef: {name: a, key: b}}", "suspend: true"}) {
     EXPECT_EQ(errors(spec), "");
   }
@@ -160,7 +162,8 @@ TEST(Supported, AClusterTakesWhatIsOfPodsAndRefusesWhatNobodyDoesYet) {
                    "tolerations: [{key: a}], schedulerName: s, priorityClassName: p, "
                    "podTemplate: {}"),
             "");
-  EXPECT_NE(errors("rollout: {type: SideBySide}").find("use Auto or Rolling"), std::string::npos);
+  EXPECT_NE(errors("rollout: {type: SideBySide}").find("use Auto, Rolling or Recreate"),
+            std::string::npos);
   EXPECT_NE(errors("drain: {withoutCapacity: Shrink}").find("use Block"), std::string::npos);
   MoEService service;
   service.spec.model.source.type = SourceType::kHuggingFace;

@@ -123,6 +123,76 @@ TEST_F(IssuePlanTest, ALeafEndsWithItsAuthority) {
   EXPECT_EQ(issued_.Find(PeerRole::kGateway)->expires, issued_.authorities[0].expires);
 }
 
+TEST_F(IssuePlanTest, AnAuthorityThatNotEverybodyHasHeardOfSignsNothing) {
+  IssueCircumstances not_heard, not_shown;
+  not_heard.is_heard = not_shown.is_shown = false;
+  Look();
+  now_ += 244 * kDay;
+  ASSERT_TRUE(Look().makes_authority);
+  now_ += kDay;
+  EXPECT_TRUE(PlanIssue(issued_, kRoles, lifetimes_, now_, not_heard).is_empty());
+  ASSERT_EQ(Look().leaves, kRoles);
+  EXPECT_EQ(issued_.leaves[0].issuer, issued_.authorities[1].id);
+  // Who does not know what has been heard does not turn back.
+  now_ += kDay;
+  EXPECT_TRUE(PlanIssue(issued_, kRoles, lifetimes_, now_, not_heard).leaves.empty());
+  // The old one is trusted as long as somebody may show a leaf of it.
+  EXPECT_TRUE(PlanIssue(issued_, kRoles, lifetimes_, now_, not_shown).is_empty());
+  EXPECT_EQ(Look().dropped.size(), 1u);
+}
+
+// Asked for once, by name: leaves at once, by the authority that everybody knows; then the new
+// one's; then nobody knows the old one any more.
+TEST_F(IssuePlanTest, ARenewalThatIsAskedForEndsWithAnotherAuthorityAlone) {
+  Look();
+  const std::string old = issued_.Bundle();
+  now_ += kDay;
+  IssueCircumstances asked;
+  asked.renewal = "2023-11-15";
+  const auto look = [&] {
+    const IssuePlan plan = PlanIssue(issued_, kRoles, lifetimes_, now_, asked);
+    issued_ = Issue(issued_, plan, kUri, lifetimes_, now_).value();
+    return plan;
+  };
+  IssuePlan plan = look();
+  EXPECT_TRUE(plan.makes_authority);
+  EXPECT_EQ(plan.leaves, kRoles);
+  EXPECT_TRUE(JudgeBy(old, PeerRole::kExperts).is_accepted);
+  EXPECT_TRUE(look().is_empty()) << "once";
+  issued_ = ReadIssued(WriteIssued(issued_)).value();
+  EXPECT_TRUE(look().is_empty()) << "by whoever reads it, too";
+
+  now_ = NextIssue(issued_, lifetimes_, now_);
+  plan = look();
+  EXPECT_EQ(plan.leaves, kRoles);
+  EXPECT_TRUE(plan.dropped.empty()) << "somebody may still show a leaf of it";
+  EXPECT_FALSE(JudgeBy(old, PeerRole::kExperts).is_accepted);
+  now_ = NextIssue(issued_, lifetimes_, now_);
+  EXPECT_EQ(look().dropped.size(), 1u);
+  EXPECT_EQ(issued_.authorities.size(), 1u);
+  EXPECT_TRUE(JudgeBy(issued_.Bundle(), PeerRole::kExperts).is_accepted);
+}
+
+// However often it is asked for, no more than one authority waits to be heard of.
+TEST_F(IssuePlanTest, RenewalsDoNotPileUp) {
+  Look();
+  for (int i = 0; i < 100; ++i) {
+    now_ += kMinute;
+    IssueCircumstances asked;
+    asked.renewal = std::to_string(i);
+    const IssuePlan plan = PlanIssue(issued_, kRoles, lifetimes_, now_, asked);
+    EXPECT_EQ(plan.leaves, kRoles);
+    issued_ = Issue(issued_, plan, kUri, lifetimes_, now_).value();
+    EXPECT_LE(issued_.authorities.size(), 3u);
+  }
+}
+
+TEST_F(IssuePlanTest, ClocksThatAreAFewMinutesBehindTakeAFreshCertificate) {
+  Look();
+  now_ -= 4 * kMinute;
+  EXPECT_TRUE(JudgeBy(issued_.Bundle(), PeerRole::kExperts).is_accepted);
+}
+
 TEST_F(IssuePlanTest, WhatIsWrittenIsReadAgain) {
   Look();
   const Result<Issued> read = ReadIssued(WriteIssued(issued_));

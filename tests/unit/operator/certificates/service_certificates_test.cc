@@ -2,56 +2,19 @@
 
 #include <set>
 
-#include "operator/certificates/certificate_keeper.h"
 #include "operator/kube/base64.h"
 #include "operator/reconcile/pod_template.h"
 #include "tests/support/contains.h"
-#include "tests/support/reconcile/simulated_service.h"
+#include "tests/support/reconcile/certified_service.h"
 
 namespace janus::control {
 namespace {
 
 const CallLimits kLimits;
-const std::string kChat = ServiceAuthority("cluster.local", "default", "demo");
-
-// A service whose operator issues certificates in the namespace "janus", for a short life.
-struct Certified : SimulatedService {
-  Certified() {
-    CertificateOptions certificates;
-    certificates.ns = "janus";
-    certificates.lifetimes.authority = Seconds(600);
-    certificates.lifetimes.leaf = Seconds(120);
-    certificates.lifetimes.spread = Seconds(60);
-    keeper.emplace(certificates);
-    Node ns = Node::Map();
-    SetAt(ns, {"apiVersion"}, Node::String("v1"));
-    SetAt(ns, {"kind"}, Node::String("Namespace"));
-    SetAt(ns, {"metadata", "name"}, Node::String("janus"));
-    const Resource namespaces{"", "v1", "namespaces", "Namespace", false};
-    EXPECT_TRUE(user.Create(namespaces, ns, {}, kLimits).ok());
-    options.certificates = &*keeper;
-    options.defaults.certificates = true;
-    RestartOperator();
-  }
-  std::string Field(const std::string& role, const std::string& name) {
-    const std::optional<Node> secret = Get(kSecrets, TlsSecretName("demo", role));
-    if (!secret) return "";
-    return DecodeBase64(TextAt(*secret, {"data", name})).value();
-  }
-  PeerVerdict Judge(const std::string& role, const std::string& bundle) {
-    return TrustBundle::Parse(bundle).value()->Judge(Field(role, "tls.crt"), timeline.WallNow());
-  }
-  size_t Authorities() {
-    ListOptions all;
-    all.selection.namespace_ = "janus";
-    return user.List(kSecrets, all, kLimits).value().items.size();
-  }
-  std::string Uid() { return std::string(UidOf(Service())); }
-  std::optional<CertificateKeeper> keeper;
-};
+const std::string kDemo = ServiceAuthority("cluster.local", "default", "demo");
 
 TEST(ServiceCertificates, EveryRoleHasItsSecretBeforeItsPods) {
-  Certified sim;
+  CertifiedDemo sim;
   sim.on_step = [&] {
     for (const Node& pod : sim.List(kPods)) {
       const std::string role(TextAt(pod, {"metadata", "labels", kRoleLabel}));
@@ -64,7 +27,7 @@ TEST(ServiceCertificates, EveryRoleHasItsSecretBeforeItsPods) {
     const std::string name(ToString(role));
     const PeerVerdict verdict = sim.Judge(name, sim.Field(name, "ca.crt"));
     EXPECT_TRUE(verdict.is_accepted) << verdict.message;
-    EXPECT_EQ(verdict.identity, (Identity{kChat, role}));
+    EXPECT_EQ(verdict.identity, (Identity{kDemo, role}));
     EXPECT_TRUE(CheckKeyPair(sim.Field(name, "tls.crt"), sim.Field(name, "tls.key")).ok());
     const Node secret = *sim.Get(kSecrets, TlsSecretName("demo", name));
     EXPECT_TRUE(IsControlledBy(secret, sim.Uid()));
@@ -80,7 +43,7 @@ TEST(ServiceCertificates, EveryRoleHasItsSecretBeforeItsPods) {
   EXPECT_EQ(sim.Authorities(), 2u) << "the operator's, and the service's";
   const auto calls = sim.keeper->ForCalls(sim.Uid());
   ASSERT_TRUE(calls.ok() && *calls);
-  EXPECT_EQ((*calls)->authority, kChat);
+  EXPECT_EQ((*calls)->authority, kDemo);
   EXPECT_TRUE((*calls)
                   ->bundle->Judge(sim.Field("attention", "tls.crt"), sim.timeline.WallNow())
                   .is_accepted);
@@ -90,11 +53,14 @@ TEST(ServiceCertificates, EveryRoleHasItsSecretBeforeItsPods) {
                                  ->Judge((*calls)->own.certificate, sim.timeline.WallNow());
   EXPECT_TRUE(caller.is_accepted) << caller.message;
   EXPECT_EQ(caller.identity.role, PeerRole::kOperator);
+  EXPECT_FALSE(
+      (*calls)->bundle->Judge((*calls)->own.certificate, sim.timeline.WallNow()).is_accepted)
+      << "an operator is no worker";
   EXPECT_EQ(TextAt(sim.Service(), {"status", "effective", "tls"}), "Enabled");
 }
 
 TEST(ServiceCertificates, AreRenewedAndANewAuthorityIsEverywhereBeforeItsFirstLeaf) {
-  Certified sim;
+  CertifiedDemo sim;
   sim.Apply(1, 2);
   sim.RunUntil("Ready");
   std::set<std::string> leaves, bundles;
@@ -119,7 +85,7 @@ TEST(ServiceCertificates, AreRenewedAndANewAuthorityIsEverywhereBeforeItsFirstLe
 }
 
 TEST(ServiceCertificates, AnotherProcessGoesOnWithWhatIsThere) {
-  Certified sim;
+  CertifiedDemo sim;
   sim.Apply(1, 1);
   sim.RunUntil("Ready");
   const std::string before = sim.Field("gateway", "tls.crt");
@@ -130,8 +96,49 @@ TEST(ServiceCertificates, AnotherProcessGoesOnWithWhatIsThere) {
   EXPECT_EQ(sim.Field("gateway", "tls.crt"), before);
 }
 
+TEST(ServiceCertificates, ThatAreDeletedAreThereAgainWithinAnHour) {
+  CertifiedDemo sim(std::chrono::hours(1000), std::chrono::hours(100));
+  sim.Apply(1, 1);
+  sim.RunUntil("Ready");
+  const std::string before = sim.Field("gateway", "tls.crt");
+  ASSERT_TRUE(sim.user.Delete(kSecrets, {"default", "demo-gateway-tls"}, {}, kLimits).ok());
+  sim.Run(Seconds(3610));
+  EXPECT_EQ(sim.Field("gateway", "tls.crt"), before);
+}
+
+TEST(ServiceCertificates, AreRenewedWhenAskedFor) {
+  CertifiedDemo sim(std::chrono::hours(1000), std::chrono::hours(100));
+  sim.Apply(1, 1);
+  sim.RunUntil("Ready");
+  const std::string old = sim.Field("experts", "ca.crt");
+  const std::string key = sim.Field("experts", "tls.key");
+  sim.Patch(R"({"metadata":{"annotations":{"serving.janus.dev/certificatesRenewedAt":"today"}}})");
+  sim.Run(Seconds(5));
+  EXPECT_NE(sim.Field("experts", "tls.key"), key);
+  EXPECT_TRUE(sim.Judge("experts", old).is_accepted);
+  sim.Run(Seconds(200));
+  EXPECT_FALSE(sim.Judge("experts", old).is_accepted);
+  const std::string now = sim.Field("experts", "ca.crt");
+  EXPECT_FALSE(Contains(now, old.substr(0, old.find("-----END")))) << "the old one is gone";
+  EXPECT_TRUE(sim.Judge("gateway", now).is_accepted);
+  sim.ExpectWhole(1, 1);
+  EXPECT_EQ(sim.cluster.pods_ever().size(), 2u);
+}
+
+TEST(ServiceCertificates, OfCallersHaveAnotherVersionWhenTheyAreRenewedAndOnlyThen) {
+  CertifiedDemo sim;
+  sim.Apply(1, 1);
+  sim.RunUntil("Ready");
+  const uint64_t first = (*sim.keeper->ForCalls(sim.Uid()))->version;
+  sim.Patch(R"({"spec":{"roles":{"experts":{"replicas":2}}}})");
+  sim.Run(Seconds(10));
+  EXPECT_EQ((*sim.keeper->ForCalls(sim.Uid()))->version, first);
+  sim.Run(Seconds(100));
+  EXPECT_NE((*sim.keeper->ForCalls(sim.Uid()))->version, first);
+}
+
 TEST(ServiceCertificates, GoWithTheService) {
-  Certified sim;
+  CertifiedDemo sim;
   sim.Apply(1, 1);
   sim.RunUntil("Ready");
   sim.Delete();
@@ -141,19 +148,28 @@ TEST(ServiceCertificates, GoWithTheService) {
 }
 
 TEST(ServiceCertificates, OfAServiceThatWentWhileNobodyLedAreSweptAway) {
-  Certified sim;
+  CertifiedDemo sim;
   sim.Apply(1, 1);
   sim.RunUntil("Ready");
+  const std::string uid = sim.Uid();
   ASSERT_TRUE(sim.user.Delete(kMoEServices, {"default", "demo"}, {}, kLimits).ok());
   sim.keeper->ForgetAll();
-  const ApiResult<std::monostate> swept = sim.keeper->Sweep(
-      sim.operator_client, [](const CertifiedService&) { return false; }, kLimits);
-  EXPECT_TRUE(swept.ok());
+  const auto sweep = [&](bool is_there) {
+    const auto known = [&](const CertifiedService& service) {
+      EXPECT_EQ(service.key, (ObjectKey{"default", "demo"}));
+      EXPECT_EQ(service.uid, uid);
+      return is_there;
+    };
+    return sim.keeper->Sweep(sim.operator_client, known, kLimits).ok();
+  };
+  EXPECT_TRUE(sweep(true));
+  EXPECT_EQ(sim.Authorities(), 2u) << "what is known stays";
+  EXPECT_TRUE(sweep(false));
   EXPECT_EQ(sim.Authorities(), 1u);
 }
 
 TEST(ServiceCertificates, ASecretOfSomebodyElseIsLeftAlone) {
-  Certified sim;
+  CertifiedDemo sim;
   Node theirs = Node::Map();
   SetAt(theirs, {"apiVersion"}, Node::String("v1"));
   SetAt(theirs, {"kind"}, Node::String("Secret"));
@@ -170,7 +186,7 @@ TEST(ServiceCertificates, ASecretOfSomebodyElseIsLeftAlone) {
 }
 
 TEST(ServiceCertificates, WithoutTlsThereAreNoneAndStatusSaysSo) {
-  Certified sim;
+  CertifiedDemo sim;
   sim.Apply(1, 1, "  security: {tls: Disabled}\n");
   sim.RunUntil("Ready");
   EXPECT_EQ(sim.Authorities(), 0u);

@@ -7,8 +7,8 @@
 #include <sstream>
 #include <thread>
 
+#include "operator/api/rfc3339.h"
 #include "operator/kube/program.h"
-#include "operator/kube/rfc3339.h"
 #include "tests/support/contains.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/temp_folder.h"

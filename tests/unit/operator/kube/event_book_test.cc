@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "operator/kube/rfc3339.h"
+#include "operator/api/rfc3339.h"
 #include "tests/support/fake_clock.h"
 
 namespace janus::control {

@@ -37,7 +37,11 @@ TEST(FolderPlanner, OtherWeightsHaveAnotherDigest) {
   FolderPlanner planner(kRoom);
   const std::string before = planner.Plan(ServiceAt(folder.path()))->model_digest;
   folder.Write("model.safetensors", "22");
-  EXPECT_NE(planner.Plan(ServiceAt(folder.path()))->model_digest, before);
+  const std::string longer = planner.Plan(ServiceAt(folder.path()))->model_digest;
+  EXPECT_NE(longer, before);
+  folder.Write("model.safetensors", "23");
+  EXPECT_NE(planner.Plan(ServiceAt(folder.path()))->model_digest, longer)
+      << "as long as those before, as of a training that went on";
 }
 
 TEST(FolderPlanner, WhatItCannotKnowIsNotKnownYet) {

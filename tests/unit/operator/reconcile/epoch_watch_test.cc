@@ -34,6 +34,10 @@ class AskedMembers final : public MemberCalls {
     ADD_FAILURE() << "a look aborts nothing";
     return nullptr;
   }
+  std::unique_ptr<MemberCall> Drain(const MemberOrder&, Seconds, Wake) override {
+    ADD_FAILURE() << "a look drains nobody";
+    return nullptr;
+  }
   std::unique_ptr<StatisticsQuestion> Ask(const MemberOrder& order, Wake) override {
     ++questions;
     asked = order.epoch;

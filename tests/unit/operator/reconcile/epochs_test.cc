@@ -159,6 +159,33 @@ TEST(NextStep, WhoCannotBeToldKeepsNoOtherEpochFromComing) {
   EXPECT_EQ(next(Of({1, 3})), Kind::kCommit);
 }
 
+TEST(NextStep, WhatIsToBeEndedIsEndedBeforeAnythingElseButTheFence) {
+  EpochRecord record{.fence = 5,
+                     .last_epoch = 4,
+                     .committed = RecordedEpoch{3, Of({1, 2})},
+                     .proposed = RecordedEpoch{4, Of({1, 2, 3})}};
+  LeaderProgress progress = Settled(record);
+  progress.told = 2;
+  progress.preparing = 4;
+  progress.prepare = PrepareState::kDone;
+  progress.ends = true;
+  const auto next = [&] {
+    return NextStep(record, progress, Of({4, 5}), Of({1, 2, 3, 4, 5}).members);
+  };
+  EXPECT_EQ(next().kind, Kind::kAbort) << "nothing of the old model comes any more";
+  EXPECT_EQ(next().epoch, 4);
+  record.proposed.reset();
+  EXPECT_EQ(next().kind, Kind::kEnd);
+  EXPECT_EQ(next().epoch, 3);
+  progress.fence = 4;
+  EXPECT_EQ(next().kind, Kind::kRaiseFence);
+  // As the record is read from then on.
+  progress.fence = 5;
+  record.committed.reset();
+  EXPECT_EQ(next().kind, Kind::kPropose);
+  EXPECT_EQ(next().epoch, 5) << "a number is given once";
+}
+
 // A record that is changed by compare-and-swap alone, as the API server's objects are.
 struct Shared {
   EpochRecord record;
@@ -270,6 +297,8 @@ class Leader {
           tell_failures_ = 0;
         }
         return;
+      case Kind::kEnd:
+        FAIL() << "nothing here asks for an end";
     }
   }
 

@@ -676,6 +676,50 @@ TEST(Reconciler, WhatItCannotDoIsSaidAndNothingIsMade) {
   EXPECT_EQ(sim.Condition("Available"), "True/Serving");
 }
 
+// What cannot be carried out keeps nothing from being mended, whoever leads.
+TEST(Reconciler, WhatServesIsKeptWholeWhileTheSpecIsOneThatCannotBe) {
+  const std::pair<std::string, std::string> edits[] = {
+      {R"({"spec":{"model":{"source":{"hostPath":{"path":"/etc"}}}}})", "True/InvalidSpec"},
+      {R"({"spec":{"model":{"maxModelLen":1000000},"roles":{"experts":{"replicas":5}}}})",
+       "True/InvalidSpec"},
+      {R"({"spec":{"exchange":{"mode":"TwoPhaseParallel"}},
+           "metadata":{"annotations":{"serving.janus.dev/restartedAt":"now"}}})",
+       "True/NotSupported"},
+      {R"({"spec":{"model":{"dtype":"Float16"}}})", "True/NotSupported"},
+  };
+  for (const auto& [edit, stalled] : edits) {
+    SCOPED_TRACE(edit);
+    SimulatedService sim;
+    sim.Apply(2, 2);
+    sim.RunUntil("Ready");
+    sim.Run(Seconds(2));
+    sim.Patch(edit);
+    sim.Run(Seconds(20));
+    EXPECT_EQ(sim.Condition("Stalled"), stalled) << sim.MessageOf("Stalled");
+    EXPECT_EQ(sim.cluster.pods_ever().size(), 4u);
+    int64_t epoch = 1;
+    for (const Role role : {Role::kAttention, Role::kExperts}) {
+      ASSERT_TRUE(sim.user.Delete(kPods, {"default", sim.Pods(role)[0].name}, {}, kLimits).ok());
+      sim.Run(Seconds(20));
+      EXPECT_EQ(sim.Pods(Role::kAttention).size(), 2u);
+      EXPECT_EQ(sim.Pods(Role::kExperts).size(), 2u);
+      EXPECT_EQ(sim.Condition("Stalled"), stalled) << "and it is still said";
+      EXPECT_EQ(sim.Condition("Available"), "True/Serving");
+      const std::optional<MoETopology> topology = sim.Topology();
+      EXPECT_EQ(topology->spec.committed->instances.size(), 4u);
+      EXPECT_GT(topology->spec.committed->epoch, epoch);
+      epoch = topology->spec.committed->epoch;
+      sim.RestartOperator();
+    }
+    EXPECT_EQ(sim.cluster.pods_ever().size(), 6u) << "one for each";
+    EXPECT_EQ(sim.op().CountEvents("InvalidSpec"), 0) << "it was said before";
+    // It sleeps when it is told to, and is not woken by what it was before.
+    sim.Patch(R"({"spec":{"suspend":true}})");
+    sim.Run(Seconds(30));
+    EXPECT_TRUE(sim.List(kPods).empty());
+  }
+}
+
 // A worker refuses another room for sequences than its first.
 TEST(Reconciler, WhatWorkersWereToldStaysWhateverTheCounts) {
   SimulatedService sim;

@@ -23,6 +23,10 @@ class Calls final : public MemberCalls {
     aborts += 1;
     return std::make_unique<Call>(order.epoch, alive);
   }
+  std::unique_ptr<MemberCall> Drain(const MemberOrder& order, Seconds, Wake) override {
+    drains += 1;
+    return std::make_unique<Call>(order.epoch, alive);
+  }
   std::unique_ptr<StatisticsQuestion> Ask(const MemberOrder&, Wake) override {
     questions += 1;
     return nullptr;
@@ -31,6 +35,7 @@ class Calls final : public MemberCalls {
   int alive = 0;
   int commits = 0;
   int aborts = 0;
+  int drains = 0;
   int questions = 0;
 
  private:
@@ -106,6 +111,8 @@ TEST_F(WatchedCallsTest, CallsAreWhatTheyAreWithoutAnEar) {
   // Others are none of its business.
   const std::unique_ptr<MemberCall> commit = watched_.Commit(Order(5), [] {});
   const std::unique_ptr<MemberCall> abort = watched_.Abort(Order(6), [] {});
+  const std::unique_ptr<MemberCall> drain = watched_.Drain(Order(6), Seconds(1), [] {});
+  EXPECT_EQ(calls_.drains, 1);
   EXPECT_EQ(calls_.commits, 1);
   EXPECT_EQ(calls_.aborts, 1);
   watched_.Ask(Order(1), [] {});

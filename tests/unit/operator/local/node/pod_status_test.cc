@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "operator/api/rfc3339.h"
 #include "operator/api/yaml.h"
 #include "operator/kube/object.h"
-#include "operator/kube/rfc3339.h"
 
 namespace janus::control {
 namespace {

@@ -1,4 +1,4 @@
-#include "dataplane/model/digest.h"
+#include "common/model/digest.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -12,7 +12,7 @@
 #include "common/fd.h"
 #include "common/fingerprint.h"
 
-namespace janus::dataplane {
+namespace janus {
 namespace {
 
 constexpr uint64_t kPlaces = 64;
@@ -73,4 +73,4 @@ Result<uint64_t> DigestCheckpoint(const std::string& folder, const std::string& 
   return digest.value();
 }
 
-}  // namespace janus::dataplane
+}  // namespace janus

@@ -1,4 +1,4 @@
-#include "operator/kube/rfc3339.h"
+#include "operator/api/rfc3339.h"
 
 #include <algorithm>
 #include <charconv>

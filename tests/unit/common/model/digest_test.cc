@@ -1,10 +1,10 @@
-#include "dataplane/model/digest.h"
+#include "common/model/digest.h"
 
 #include <gtest/gtest.h>
 
 #include "tests/support/temp_folder.h"
 
-namespace janus::dataplane {
+namespace janus {
 namespace {
 
 // A file of the right frame: header length, header, data.
@@ -56,4 +56,4 @@ TEST_F(DigestTest, LeavesBrokenFilesToTheLoader) {
 }
 
 }  // namespace
-}  // namespace janus::dataplane
+}  // namespace janus

@@ -5,7 +5,7 @@
 
 #include "common/status.h"
 
-namespace janus::dataplane {
+namespace janus {
 
 // A digest of a checkpoint: its config.json, and of every safetensors file its length, its header
 // (names, types, shapes) and 64 bytes at each of 64 places spread over its data. So two members
@@ -14,4 +14,4 @@ namespace janus::dataplane {
 // per file and maps nothing. NotFound, Unavailable: as for any file, with its path.
 Result<uint64_t> DigestCheckpoint(const std::string& folder, const std::string& config_text);
 
-}  // namespace janus::dataplane
+}  // namespace janus
