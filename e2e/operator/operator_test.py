@@ -102,6 +102,30 @@ class OperatorTest(OperatorCase):
         self.assertEqual(stalled["reason"], "NotSupported")
         self.assertIn("use HostPath, PersistentVolumeClaim or Image", stalled["message"])
 
+    def test_pods_may_wait_in_a_queue(self):
+        """Of Kueue and the like: what its webhook would add is in the template here."""
+        self.start("operator-0")
+        demo = json.loads(self.object(1, 2))
+        for role, queue in (("attention", "a"), ("experts", "b")):
+            demo["spec"]["roles"][role] |= {
+                "schedulerName": "default-scheduler",
+                "podTemplate": {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": queue},
+                                             "annotations": {"scheduling.volcano.sh/queue-name": queue}},
+                                "spec": {"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}}}
+        self.kubectl("apply", "-f", "-", text=json.dumps(demo))
+        self.kubectl("wait", "--for=condition=CapacityAvailable=False", "moesvc/demo", "--timeout=300s")
+        said = [one for one in self.get("moesvc/demo")["status"]["conditions"] if one["type"] == "CapacityAvailable"][0]
+        self.assertEqual(said["reason"], "InsufficientCapacity")
+        self.assertIn("scheduling gates", said["message"])
+        wait_for(lambda: len(self.workers()) == 3, "all pods")
+        for name, pod in self.workers().items():
+            queue = "a" if "-attention-" in name else "b"
+            self.assertEqual(pod["metadata"]["labels"]["kueue.x-k8s.io/queue-name"], queue)
+            self.assertEqual(pod["metadata"]["annotations"]["scheduling.volcano.sh/queue-name"], queue)
+            self.kubectl("patch", "pod", name, "--type=json", "-p",
+                         '[{"op": "remove", "path": "/spec/schedulingGates"}]')
+        self.await_whole(1, 2)
+
     def lose_leader(self, how):
         """Two operators; the leader is lost while it brings the service up. The processes, the lost one first."""
         operators = {name: self.start(name) for name in ("operator-0", "operator-1")}

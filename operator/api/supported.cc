@@ -1,6 +1,7 @@
 #include "operator/api/supported.h"
 
 #include <array>
+#include <set>
 
 namespace janus::control {
 namespace {
@@ -147,7 +148,7 @@ constexpr std::array kLimits = {
           [](const Spec& s) {
             return Unless(s.exchange.sum, {SumRule::kAuto, SumRule::kContributions});
           }},
-    Limit{"exchange.hostShared", "false", "workers are processes of this machine",
+    Limit{"exchange.hostShared", "false", "",
           [](const Spec& s) { return If(s.exchange.host_shared, "true"); }},
     Limit{"ratio", "", "the counts are those of the spec",
           [](const Spec& s) { return If(s.ratio != RatioSpec{}, "this"); }},
@@ -155,14 +156,14 @@ constexpr std::array kLimits = {
           [](const Spec& s) { return If(s.scaling != ScalingSpec{}, "this"); }},
     Limit{"drain", "", "workers of this machine leave as soon as others serve",
           [](const Spec& s) { return If(s.drain != DrainSpec{}, "this"); }, Ground::kMachine},
+    Limit{"drain.withoutCapacity", "Block", "",
+          [](const Spec& s) { return Unless(s.drain.without_capacity, {WithoutCapacity::kBlock}); },
+          Ground::kCluster},
     Limit{"rollout.type", "Auto or Recreate", "a service keeps its revision",
           [](const Spec& s) {
             return Unless(s.rollout.type, {RolloutType::kAuto, RolloutType::kRecreate});
           },
           Ground::kMachine},
-    Limit{"drain.withoutCapacity", "Block", "",
-          [](const Spec& s) { return Unless(s.drain.without_capacity, {WithoutCapacity::kBlock}); },
-          Ground::kCluster},
     Limit{"rollout.type", "Auto, Rolling or Recreate", "",
           [](const Spec& s) {
             return Unless(s.rollout.type,
@@ -196,22 +197,44 @@ std::span<const Limit> Limits() {
   return kLimits;
 }
 
+namespace {
+
+const Limit* Find(std::string_view field, Ground ground) {
+  for (const Limit& limit : Limits()) {
+    if (limit.field == field && limit.only_on.value_or(ground) == ground) return &limit;
+  }
+  return nullptr;
+}
+
+// What `field` takes on that ground.
+std::string Taken(std::string_view field, Ground ground) {
+  const Limit* limit = Find(field, ground);
+  if (limit == nullptr) limit = Find(field.substr(0, field.find('.')), ground);
+  if (limit == nullptr) return "anything";
+  std::string out = limit->use.empty() ? "nothing" : std::string(limit->use);
+  if (!limit->because.empty()) out += ": " + std::string(limit->because);
+  return out;
+}
+
+}  // namespace
+
 std::string LimitsAsMarkdown() {
   std::string out =
       "# What this version does not support\n"
       "\n"
-      "The schema of MoEService is whole; what is asked for and not yet built is refused by\n"
-      "`janusctl validate` and `janusctl serve`, never ignored. Mode SLO is the exception: it is\n"
-      "accepted, and the counts are held at the fewest that hold the model.\n"
+      "The schema of MoEService is whole; what is asked for and not yet built is refused, never\n"
+      "ignored: by `janusctl validate` and `janusctl serve` on one machine, by the condition "
+      "Stalled\n"
+      "with reason NotSupported on a cluster. Mode SLO is the exception: it is accepted, and the\n"
+      "counts are held at the fewest that hold the model.\n"
       "\n"
-      "| field of spec | what may be written |\n"
-      "|---|---|\n";
+      "| field of spec | takes on one machine | takes on a cluster |\n"
+      "|---|---|---|\n";
+  std::set<std::string_view> told;
   for (const Limit& limit : Limits()) {
-    if (limit.only_on == Ground::kCluster) continue;
-    out += "| `" + std::string(limit.field) + "` | ";
-    out += limit.use.empty() ? "nothing" : std::string(limit.use);
-    if (!limit.because.empty()) out += ": " + std::string(limit.because);
-    out += " |\n";
+    if (!told.insert(limit.field).second) continue;
+    out += "| `" + std::string(limit.field) + "` | " + Taken(limit.field, Ground::kMachine) +
+           " | " + Taken(limit.field, Ground::kCluster) + " |\n";
   }
   return out;
 }

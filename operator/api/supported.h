@@ -26,7 +26,7 @@ struct Limit {
 
 std::span<const Limit> Limits();
 
-// The lines that hold for one machine, as docs/not-supported.md has them.
+// All lines, a field with what it takes on either ground, as docs/not-supported.md has them.
 std::string LimitsAsMarkdown();
 
 // One error per line of the table that the object runs into: "TwoPhaseParallel is not supported by

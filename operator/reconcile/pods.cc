@@ -37,7 +37,8 @@ std::string UnplaceableMessage(const Node& pod) {
   if (conditions == nullptr) return "";
   for (const Node& one : conditions->items) {
     if (TextAt(one, {"type"}) == "PodScheduled" && TextAt(one, {"status"}) == "False" &&
-        TextAt(one, {"reason"}) == "Unschedulable") {
+        (TextAt(one, {"reason"}) == "Unschedulable" ||
+         TextAt(one, {"reason"}) == "SchedulingGated")) {
       return std::string(TextAt(one, {"message"}));
     }
   }

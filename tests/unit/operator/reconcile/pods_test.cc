@@ -270,7 +270,7 @@ TEST(PlanPods, ConvergesWhateverHappens) {
   }
 }
 
-Node Json(const char* text) {
+Node Json(const std::string& text) {
   return *ParseJson(text, "test");
 }
 
@@ -299,13 +299,20 @@ TEST(ReadPod, TakesWhatDecides) {
 }
 
 TEST(ReadPod, KnowsWhyNoNodeTakesIt) {
-  const std::optional<PodSeen> pod = ReadPod(Json(R"({
-    "metadata": {"name": "chat-attention-r-1", "labels": {"serving.janus.dev/role": "attention"}},
-    "status": {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False",
-               "reason": "Unschedulable", "message": "0/2 nodes are available"}]}})"));
-  ASSERT_TRUE(pod);
-  EXPECT_EQ(pod->unplaceable, "0/2 nodes are available");
-  EXPECT_FALSE(pod->containers_ready);
+  const auto read = [](const std::string& reason, const std::string& message) {
+    return ReadPod(Json(R"({
+      "metadata": {"name": "chat-attention-r-1", "labels": {"serving.janus.dev/role": "attention"}},
+      "status": {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False",
+                 "reason": ")" +
+                        reason + R"(", "message": ")" + message + R"("}]}})"));
+  };
+  for (const char* reason : {"Unschedulable", "SchedulingGated"}) {
+    const std::optional<PodSeen> pod = read(reason, "0/2 nodes are available");
+    ASSERT_TRUE(pod);
+    EXPECT_EQ(pod->unplaceable, "0/2 nodes are available");
+    EXPECT_FALSE(pod->containers_ready);
+  }
+  EXPECT_EQ(read("SchedulerError", "tried again")->unplaceable, "");
 }
 
 TEST(ReadPod, IsNothingForWhatIsNotOurs) {
