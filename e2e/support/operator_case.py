@@ -9,7 +9,7 @@ import subprocess
 import unittest
 
 from cluster_case import CLUSTER, ROOT, ClusterCase, wait_for
-from rights import rights_of_the_chart, write_kubeconfig
+from rights import refusals, rights_of_the_chart, write_kubeconfig
 
 BIN = pathlib.Path(os.environ.get("JANUS_BIN_DIR", ROOT / "build" / "dev" / "bin"))
 
@@ -26,6 +26,14 @@ class OperatorCase(ClusterCase):
         cls.install_crds()
         for name in ("fake-a", "fake-b"):
             cls.add_fake_node(name)
+
+    @classmethod
+    def tearDownClass(cls):
+        super().tearDownClass()
+        # Beside e2e/chart, where the chart gives just what is used: nothing else is needed anywhere.
+        refused = refusals(cls.state_folder() / "log" / "audit.log")
+        if refused:
+            raise AssertionError(f"janus-operator has no right to {refused}")
 
     def setUp(self):
         super().setUp()
