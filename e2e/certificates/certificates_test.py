@@ -1,7 +1,8 @@
-"""Who is let in at workers' doors: python3 e2e/certificates/certificates_test.py
+"""Who is let in, and with which certificates: python3 e2e/certificates/certificates_test.py
 
-Two services in real pods on two nodes. While one of them is asked without a pause, a pod of the other knocks at its
-workers; none of its requests may fail, and every answer to a prompt must be the same.
+Two services in real pods on two nodes. While one of them is asked without a pause, its certificates are all issued
+anew, at the end by another authority, and a pod of the other service knocks at its workers; none of its requests may
+fail, and every answer to a prompt must be the same.
 """
 
 import base64
@@ -10,6 +11,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
@@ -21,6 +23,16 @@ from images_case import PYTHON, ImagesCase  # noqa: E402
 WORKERS, GATEWAYS = ("attention", "experts"), ("gateway",)
 CALLS = "janus.v1.Control"
 EMPTY_MESSAGE = bytes(5)  # in gRPC's frame
+
+# What a worker shows in a handshake: its certificate. It asks for one, and any will do to see its own.
+SHOWN = """
+import socket, ssl, sys
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+context.load_cert_chain(sys.argv[2] + "/tls.crt", sys.argv[2] + "/tls.key")
+with context.wrap_socket(socket.create_connection((sys.argv[1], 9000), timeout=30)) as door:
+    print(ssl.DER_cert_to_PEM_cert(door.getpeercert(True)))
+"""
 
 # Strangers at the doors of the exchange, who say nothing, noise, or noise without an end, until standard input ends.
 STRANGERS = """
@@ -44,6 +56,9 @@ sys.stdin.read()
 
 
 class CertificatesTest(ImagesCase):
+    # How long a new authority is known before it signs: longer than the kubelets of this suite take.
+    values = {"certificates__spreadSeconds": 10}
+
     def apply(self, name, **spec):
         self.kubectl("apply", "-f", "-", text=json.dumps({
             "apiVersion": "serving.janus.dev/v1alpha1", "kind": "MoEService", "metadata": {"name": name},
@@ -95,6 +110,12 @@ class CertificatesTest(ImagesCase):
             (folder / file).write_text(text)
         return folder
 
+    def authorities(self):
+        """Of all roles alike, or None."""
+        found = {tuple(re.findall("-----BEGIN.*?-----END CERTIFICATE-----", self.secret(role)["ca.crt"], re.S))
+                 for role in WORKERS + GATEWAYS}
+        return set(found.pop()) if len(found) == 1 else None
+
     def forged(self):
         """Of an authority that calls itself the service's, and is not."""
         folder = self.models / "forged"
@@ -106,6 +127,45 @@ class CertificatesTest(ImagesCase):
             subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
                             "-days", "1", *words], cwd=folder, check=True, capture_output=True)
         return folder
+
+    # Certificates that are renewed.
+
+    def all_show_their_last(self):
+        """Kubelets look at Secrets about once a minute, or when a pod is changed."""
+        pair = self.folder_of("asking", self.secret("gateway"))
+        wanted = {role: self.secret(role)["tls.crt"].strip() for role in WORKERS}
+        pods = self.pods(WORKERS + GATEWAYS)
+        self.looks += 1
+        self.kubectl("annotate", "pods", "--overwrite", *(pod["metadata"]["name"] for pod in pods),
+                     f"looked={self.looks}")
+        return all(self.nodes[0].box.run(PYTHON, "-c", SHOWN, pod["status"]["podIP"], pair).strip()
+                   == wanted[pod["metadata"]["labels"]["serving.janus.dev/role"]] for pod in self.pods(WORKERS))
+
+    def test_nobody_notices_that_all_are_issued_anew(self):
+        self.looks = 0
+        self.apply("demo", roles={"attention": {"replicas": 1, "maxBatchSize": 16}, "experts": {"replicas": 2}},
+                   gateway={"replicas": 1})
+        self.await_ready("demo")
+        askers = self.ask_demo()
+        before, old, key = self.who_runs(), self.authorities(), self.secret("attention")["tls.key"]
+        start = time.monotonic()
+        self.kubectl("annotate", "moesvc", "demo", "serving.janus.dev/certificatesRenewedAt=now")
+        wait_for(lambda: self.secret("attention")["tls.key"] != key, "other keys")
+        # The operator's own stays.
+        wait_for(lambda: self.all_show_their_last() and len((self.authorities() or old) & old) == 1,
+                 "the end of the old authority")
+        wait_for(self.all_show_their_last, "every worker to show its last certificate")
+        print(f"{time.monotonic() - start:.0f} s until nobody knew the old authority", flush=True)
+        askers.await_more(6)
+        self.assertEqual(self.who_runs(), before)
+        # Connections made from now on are of the new ones: of the operator and its relay to a pod more, of one more
+        # gateway to all.
+        self.kubectl("patch", "moesvc", "demo", "--type=merge", "-p",
+                     '{"spec": {"roles": {"experts": {"replicas": 3}}, "gateway": {"replicas": 2}}}')
+        self.kubectl("wait", "--for=jsonpath={.status.topology.n}=3", "moesvc/demo", "--timeout=300s")
+        self.await_ready("demo")
+        askers.await_more(6)
+        self.check_answers(askers)
 
     # Who is not let in.
 
@@ -170,7 +230,8 @@ class CertificatesTest(ImagesCase):
             strangers = subprocess.Popen(pod(PYTHON, "-c", STRANGERS, worker["status"]["podIP"]), text=True,
                                          stdin=subprocess.PIPE, stdout=subprocess.PIPE)
             self.addCleanup(strangers.communicate)
-            self.assertGreaterEqual(int(strangers.stdout.readline()), 3)
+            # Three at each port that is open: the exchange's own, and UCX's.
+            self.assertGreaterEqual(int(strangers.stdout.readline()), 6)
         askers.await_more(6)
         self.assertEqual(self.who_runs(), before)
         self.kubectl("patch", "moesvc", "demo", "--type=merge", "-p",
