@@ -5,7 +5,6 @@ the cluster with the flags of the chart's Deployment and the token of its servic
 those of operator/operator_test.py. What it used stands in the API server's audit log.
 """
 
-import base64
 import json
 import os
 import pathlib
@@ -20,8 +19,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 from cluster_case import CLUSTER, CRDS, ROOT, ClusterCase, wait_for  # noqa: E402
 
-from certificates import CONTROL_PLANE  # noqa: E402
 from control_plane import ControlPlane  # noqa: E402
+from rights import write_kubeconfig  # noqa: E402
 
 BIN = pathlib.Path(os.environ.get("JANUS_BIN_DIR", ROOT / "build" / "dev" / "bin"))
 CHART = ROOT / "charts" / "janus-operator"
@@ -250,20 +249,13 @@ class ChartTest(ClusterCase):
             self.assertIn(page, flags)
             flags[page] = f"{page}=127.0.0.1:0"
         token = self.kubectl("create", "token", pod["serviceAccountName"], "--duration=1h").strip()
-        authority = base64.b64encode((self.state / "pki" / "ca.crt").read_bytes()).decode()
-        kubeconfig = self.folder / "operator.kubeconfig"
-        kubeconfig.write_text(json.dumps({
-            "apiVersion": "v1", "kind": "Config", "current-context": "it",
-            "clusters": [{"name": "it", "cluster": {"server": f"https://{CONTROL_PLANE}:6443",
-                                                    "certificate-authority-data": authority}}],
-            "users": [{"name": "it", "user": {"token": token}}],
-            "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}]}))
-        self.kubeconfig = kubeconfig
+        self.kubeconfig = self.folder / "operator.kubeconfig"
+        write_kubeconfig(self.kubeconfig, token, self.state / "pki")
         environment = {variable["name"]: {"metadata.name": "operator-0", "metadata.namespace": self.namespace}[
             variable["valueFrom"]["fieldRef"]["fieldPath"]] for variable in pod["containers"][0]["env"]}
         with open(self.folder / "operator.log", "w", encoding="utf-8") as log:
             process = subprocess.Popen(
-                [CLUSTER, "run", program, f"--kubeconfig={kubeconfig}", *flags.values()],
+                [CLUSTER, "run", program, f"--kubeconfig={self.kubeconfig}", *flags.values()],
                 env={**self.environment, **environment, "JANUS_FENCE_BOOK": str(self.folder / "fences")},
                 stdout=subprocess.PIPE, stderr=log, text=True)
         self.addCleanup(process.communicate)

@@ -1,9 +1,11 @@
 """A node: containerd, kubelet and kube-proxy in a machine of their own, on a cable to the bridge."""
 
+import os
 import pathlib
 import shutil
 import string
 import subprocess
+import zlib
 
 from box import Box, ClusterError, wait_for
 from certificates import CONTROL_PLANE, address
@@ -28,7 +30,7 @@ def missing_for_nodes():
     if not (CGROUPS / "memory" / "cgroup.procs").exists():
         return "cgroup v1 with its memory controller is not mounted at /sys/fs/cgroup"
     try:
-        probe = CGROUPS / "memory" / "janus-probe"
+        probe = CGROUPS / "memory" / f"janus-probe-{os.getpid()}"
         probe.mkdir()
         probe.rmdir()
     except OSError as error:
@@ -40,7 +42,8 @@ def missing_for_nodes():
 
 
 def cgroup_name(folder, node):
-    return f"janus-{folder.name}-{node}"
+    """Groups are the machine's, where clusters of one name but of another state folder may stand."""
+    return f"janus-{folder.name}-{zlib.crc32(str(folder).encode()):08x}-{node}"
 
 
 def remove_cgroups(folder):

@@ -94,7 +94,7 @@ class UpheavalTest(OperatorCase):
 
         def left():
             return [f"{one['kind']} {one['metadata']['name']}" for one in self.get(OWNED)["items"]
-                    if one["metadata"]["name"] not in ("default", "kube-root-ca.crt")]
+                    if one["metadata"]["name"] not in ("default", "janus-operator")]
 
         wait_for(lambda: not left(), "everything gone")
 

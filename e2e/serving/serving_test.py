@@ -28,33 +28,41 @@ from serving import GOLDEN, Service, copy_golden  # noqa: E402
 OF_WORKERS, OF_GATEWAYS = "app.kubernetes.io/name=janus-worker", "app.kubernetes.io/component=gateway"
 IS_SOAK = "JANUS_SOAK" in os.environ
 SECONDS_WITHOUT = 600  # of the long form
-# No two pods of a role on a node.
-APART = {"spec": {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
-    {"topologyKey": "kubernetes.io/hostname", "matchLabelKeys": ["serving.janus.dev/role"],
-     "labelSelector": {"matchLabels": {"serving.janus.dev/service": "demo"}}}]}}}}
+FAMILIES = ("mixtral", "qwen3_moe", "deepseek_v2", "deepseek_v2_lite")
+
+
+def apart(service):
+    """Of a role's pods no two on a node."""
+    return {"spec": {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": "kubernetes.io/hostname", "matchLabelKeys": ["serving.janus.dev/role"],
+         "labelSelector": {"matchLabels": {"serving.janus.dev/service": service}}}]}}}}
 
 
 class ServingTest(ImagesCase):
-    def serve(self, model, **spec):
-        """A service named demo of a folder of `models`, whole."""
+    def apply(self, name, model, **spec):
+        """A service of a folder of `models`."""
         self.kubectl("apply", "-f", "-", text=json.dumps({
-            "apiVersion": "serving.janus.dev/v1alpha1", "kind": "MoEService", "metadata": {"name": "demo"},
+            "apiVersion": "serving.janus.dev/v1alpha1", "kind": "MoEService", "metadata": {"name": name},
             "spec": {"model": {"source": {"type": "HostPath", "hostPath": {"path": f"{self.models}/{model}"}}},
                      "device": "CPU", **spec}}))
-        self.kubectl("wait", "--for=condition=Ready", "moesvc/demo", "--timeout=300s")
-        self.kubectl("rollout", "status", "deployment/demo-gateway", "--timeout=300s")
-        address = self.kubectl("get", "service", "demo", "-o", "jsonpath={.spec.clusterIP}")
-        self.url = f"http://{address}/v1"
-        wait_for(lambda: subprocess.run(self.nodes[0].box.command("curl", "-sf", "-o", "/dev/null",
-                                                                  f"http://{address}/health"),
-                                        check=False).returncode == 0, "the node's rules for the Service")
+
+    def url(self, service):
+        """Where nodes reach it."""
+        return f"http://{self.kubectl('get', 'service', service, '-o', 'jsonpath={.spec.clusterIP}')}/v1"
+
+    def await_served(self, service):
+        self.kubectl("wait", "--for=condition=Ready", f"moesvc/{service}", "--timeout=300s")
+        self.kubectl("rollout", "status", f"deployment/{service}-gateway", "--timeout=300s")
+        models = self.nodes[0].box.command("curl", "-sf", "-o", "/dev/null", f"{self.url(service)}/models")
+        wait_for(lambda: subprocess.run(models, check=False).returncode == 0, "the node's rules for the Service")
 
     # The service, asked without a pause.
 
     def serve_demo(self):
-        self.serve("demo", roles={"attention": {"replicas": 1, "maxBatchSize": 16}, "experts": {"replicas": 2}},
-                   gateway={"replicas": 2})
-        askers = Askers(self.nodes[0], self.url)
+        self.apply("demo", "demo", gateway={"replicas": 2},
+                   roles={"attention": {"replicas": 1, "maxBatchSize": 16}, "experts": {"replicas": 2}})
+        self.await_served("demo")
+        askers = Askers(self.nodes[0], self.url("demo"))
         self.addCleanup(askers.close)
         askers.await_more(12)
         return askers
@@ -67,10 +75,10 @@ class ServingTest(ImagesCase):
         self.assertEqual({prompt: len(texts) for prompt, texts in seen["texts"].items()},
                          {prompt: 1 for prompt in PROMPTS}, seen["texts"])
 
-    def pods(self, kind):
+    def pods(self, kind, service="demo"):
         """By name: identity, starts, and whether ready."""
         found = {}
-        for pod in self.get("pods", "-l", f"serving.janus.dev/service=demo,{kind}")["items"]:
+        for pod in self.get("pods", "-l", f"serving.janus.dev/service={service},{kind}")["items"]:
             ready = [one["status"] for one in pod["status"].get("conditions", []) if one["type"] == "Ready"]
             starts = sum(one["restartCount"] for one in pod["status"].get("containerStatuses", []))
             found[pod["metadata"]["name"]] = (pod["metadata"]["uid"], starts, ready)
@@ -208,11 +216,34 @@ class ServingTest(ImagesCase):
 
     # Golden continuations.
 
-    def links(self):
+    def serve_here(self, family, bodies):
+        """What `janusctl serve` answers."""
+        local = Service()
+        local.open(functools.partial(copy_golden, family=family))
+        self.addCleanup(local.close)
+        local.serve_object({"model": {"source": {"type": "HostPath", "hostPath": {"path": str(local.model)}}},
+                            "roles": {"attention": {"replicas": 1}, "experts": {"replicas": 2}}})
+        answers = [local.post(body)["choices"][0]["token_ids"] for body in bodies]
+        local.stop()
+        return answers
+
+    def all_exchange_for(self, service, bodies, wanted):
+        """Whether each worker has sent rows or contributions, once the requests, asked at once, were answered."""
+        def ask(body):
+            said = self.nodes[0].box.run("curl", "-sf", "--json", json.dumps(body), f"{self.url(service)}/completions")
+            return json.loads(said)["choices"][0]["token_ids"]
+        with concurrent.futures.ThreadPoolExecutor(len(bodies)) as pool:
+            self.assertEqual(list(pool.map(ask, bodies)), wanted)
+        sent = [re.search(r'^janus_exchange_bytes_total{.*direction="sent".*} (\S+)$', self.page(name), re.M)[1]
+                for name in self.pods(OF_WORKERS, service)]
+        return len(sent) == 4 and all(float(number) > 0 for number in sent)
+
+    def links(self, service):
         """How workers reach those on the other node: (role and rank, theirs, transport)."""
         pods = {pod["metadata"]["uid"]: pod for pod in self.get("pods", "-l", OF_WORKERS)["items"]}
+        topology = self.get(f"moetopology/{self.get(f'moesvc/{service}')['status']['topology']['name']}")
         members, ranks = {}, {"attention": 0, "experts": 0}
-        for one in self.get("moetopologies")["items"][0]["spec"]["committed"]["instances"]:
+        for one in topology["spec"]["committed"]["instances"]:
             members[f"{one['role']} {ranks[one['role']]}"] = pods[one["podUID"]]
             ranks[one["role"]] += 1
         found = []
@@ -223,54 +254,31 @@ class ServingTest(ImagesCase):
                     found.append((own, peer, transport))
         return found
 
-    def all_exchange_for(self, bodies, wanted):
-        """Whether each worker has sent rows or contributions, once the requests, asked at once, were answered."""
-        def ask(body):
-            said = self.nodes[0].box.run("curl", "-sf", "--json", json.dumps(body), f"{self.url}/completions")
-            return json.loads(said)["choices"][0]["token_ids"]
-        with concurrent.futures.ThreadPoolExecutor(len(bodies)) as pool:
-            self.assertEqual(list(pool.map(ask, bodies)), wanted)
-        sent = [re.search(r'^janus_exchange_bytes_total{.*direction="sent".*} (\S+)$', self.page(name), re.M)[1]
-                for name in self.pods(OF_WORKERS)]
-        return len(sent) == 4 and all(float(number) > 0 for number in sent)
+    def test_golden_continuations_over_two_nodes_are_those_of_one_machine(self):
+        services = {family.replace("_", "-"): family for family in FAMILIES}
+        for service, family in services.items():
+            copy_golden(self.models / family, family)
+            role = {"replicas": 2, "podTemplate": apart(service)}
+            self.apply(service, family, roles={"attention": {**role, "maxBatchSize": 16}, "experts": role},
+                       gateway={"replicas": 1})
+        for service, family in services.items():
+            cases = [case for case in json.loads((GOLDEN / family / "golden.json").read_text())["cases"]
+                     if case["config"] == "config.json"]
+            self.assertEqual([len(case["prompt"]) for case in cases], [1, 17, 300])
+            wanted = [case["greedy_ids"] for case in cases]
+            body = {"temperature": 0, "return_token_ids": True}
+            bodies = [{**body, "prompt": case["prompt"], "max_tokens": len(case["greedy_ids"])} for case in cases]
+            self.assertEqual(self.serve_here(family, [{**one, "model": "golden"} for one in bodies]), wanted)
 
-    def check_golden(self, family):
-        cases = [case for case in json.loads((GOLDEN / family / "golden.json").read_text())["cases"]
-                 if case["config"] == "config.json"]
-        self.assertEqual([len(case["prompt"]) for case in cases], [1, 17, 300])
-        bodies = [{"model": "demo", "prompt": case["prompt"], "max_tokens": len(case["greedy_ids"]), "temperature": 0,
-                   "return_token_ids": True} for case in cases]
-        local = Service()
-        local.open(functools.partial(copy_golden, family=family))
-        self.addCleanup(local.close)
-        local.serve_object({"model": {"name": "demo", "source": {"type": "HostPath",
-                                                                "hostPath": {"path": str(local.model)}}},
-                            "roles": {"attention": {"replicas": 1}, "experts": {"replicas": 2}}})
-        served = [local.post(body)["choices"][0]["token_ids"] for body in bodies]
-        local.stop()
-        self.assertEqual(served, [case["greedy_ids"] for case in cases])
-
-        copy_golden(self.models / family, family)
-        role = {"replicas": 2, "podTemplate": APART}
-        self.serve(family, roles={"attention": {**role, "maxBatchSize": 16}, "experts": role}, gateway={"replicas": 1})
-        wait_for(lambda: self.all_exchange_for(bodies, served), "each instance to have its part in an answer")
-        links = self.links()
-        # Attention instances have both of the other node, expert instances the attention instance there.
-        self.assertEqual(len(links), 6, links)
-        for own, peer, transport in links:
-            self.assertRegex(transport, "^UCX tcp/", f"from {own} to {peer}")
-
-    def test_mixtral_over_two_nodes(self):
-        self.check_golden("mixtral")
-
-    def test_qwen3_moe_over_two_nodes(self):
-        self.check_golden("qwen3_moe")
-
-    def test_deepseek_v2_over_two_nodes(self):
-        self.check_golden("deepseek_v2")
-
-    def test_deepseek_v2_lite_over_two_nodes(self):
-        self.check_golden("deepseek_v2_lite")
+            self.await_served(service)
+            bodies = [{**one, "model": service} for one in bodies]
+            wait_for(functools.partial(self.all_exchange_for, service, bodies, wanted),
+                     "each instance to have its part in an answer")
+            links = self.links(service)
+            # Attention instances have both of the other node, expert instances the attention instance there.
+            self.assertEqual(len(links), 6, links)
+            for own, peer, transport in links:
+                self.assertRegex(transport, "^UCX tcp/", f"from {own} to {peer} of {service}")
 
 
 if __name__ == "__main__":

@@ -64,15 +64,24 @@ std::optional<ApiError> CertificateKeeper::ReadOne(ObjectApi& api, const ObjectK
                                            "; delete it and everything is issued anew"));
     }
     entry.issued = *std::move(read);
-    entry.object = *std::move(there);
+    entry.version = ResourceVersionOf(*there);
   } else if (there.error().code == StatusCode::kNotFound) {
     entry.issued.emplace();
-    entry.object = Node();
+    entry.version.clear();
   } else {
     return std::move(there).error();
   }
   entry.is_doubtful = false;
   return std::nullopt;
+}
+
+ApiResult<Node> CertificateKeeper::ReadToWrite(ObjectApi& api, const ObjectKey& key,
+                                               const Entry& entry, const CallLimits& limits) {
+  ApiResult<Node> there = api.Get(kAuthoritySecrets, key, Subresource::kNone, limits);
+  if (there.ok() && ResourceVersionOf(*there) != entry.version) {
+    return LocalError(Aborted("Secret " + key.ToString() + ": somebody else has written it"));
+  }
+  return there;
 }
 
 ApiResult<CertificateKeeper::Kept> CertificateKeeper::KeepOne(
@@ -92,18 +101,20 @@ ApiResult<CertificateKeeper::Kept> CertificateKeeper::KeepOne(
   if (plan.is_empty()) return Kept{*entry->issued, std::nullopt};
   Result<Issued> next = Issue(*entry->issued, plan, uri, options_.lifetimes, now);
   if (!next.ok()) return Kept{*entry->issued, LocalError(next.status())};
-  const bool is_new = entry->object.kind == Node::Kind::kNull;
-  Node object = is_new ? NewSecret(key, labels) : entry->object;
-  SetAt(object, {"data", kIssuedField}, Node::String(EncodeBase64(WriteIssued(*next))));
+  const bool is_new = entry->version.empty();
   ApiResult<Node> written =
-      is_new ? api.Create(kAuthoritySecrets, object, {}, limits)
-             : api.Update(kAuthoritySecrets, object, Subresource::kNone, {}, limits);
+      is_new ? ApiResult<Node>(NewSecret(key, labels)) : ReadToWrite(api, key, *entry, limits);
+  if (written.ok()) {
+    SetAt(*written, {"data", kIssuedField}, Node::String(EncodeBase64(WriteIssued(*next))));
+    written = is_new ? api.Create(kAuthoritySecrets, *written, {}, limits)
+                     : api.Update(kAuthoritySecrets, *written, Subresource::kNone, {}, limits);
+  }
   if (!written.ok()) {
     entry->is_doubtful = true;
     return Kept{*entry->issued, std::move(written).error()};
   }
   entry->issued = *std::move(next);
-  entry->object = *std::move(written);
+  entry->version = ResourceVersionOf(*written);
   return Kept{*entry->issued, std::nullopt};
 }
 
@@ -134,11 +145,13 @@ ApiResult<ServiceCertificates> CertificateKeeper::Keep(ObjectApi& api,
   // What peers prove is judged by the newest bundle; a connection that is dialled anew takes a few
   // milliseconds, so every change counts as one.
   if (!IsKnown(service.uid, caller->pair, trusted)) {
-    Result<std::shared_ptr<const TrustBundle>> bundle = TrustBundle::Parse(trusted);
-    if (!bundle.ok()) return LocalError(bundle.status());
+    const Status bundle = TrustBundle::Parse(trusted).status();
+    if (!bundle.ok()) return LocalError(bundle);
     const MutexLock lock(mu_);
-    callers_[service.uid] =
-        CallerCertificates{caller->pair, *std::move(bundle), authority, ++versions_};
+    if (own_ == nullptr || *own_ != caller->pair) {
+      own_ = std::make_shared<const KeyPair>(caller->pair);
+    }
+    callers_[service.uid] = CallerCertificates{own_, trusted, authority, ++versions_};
   }
   ServiceCertificates out;
   out.bundle = trusted + own->issued.Bundle();
@@ -165,8 +178,8 @@ bool CertificateKeeper::IsKnown(const std::string& uid, const KeyPair& caller,
                                 const std::string& bundle) const {
   const MutexLock lock(mu_);
   const auto found = callers_.find(uid);
-  return found != callers_.end() && found->second && found->second->own == caller &&
-         found->second->bundle->text() == bundle;
+  return found != callers_.end() && found->second && *found->second->own == caller &&
+         found->second->bundle == bundle;
 }
 
 void CertificateKeeper::Without(const std::string& uid) {

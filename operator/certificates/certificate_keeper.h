@@ -40,12 +40,13 @@ struct ServiceCertificates {
   bool can_call = true;  // the certificate under which the operator calls is valid
 };
 
-// With what the operator calls a service's workers.
+// With what the operator calls a service's workers. The texts alone: what is read from them belongs
+// to connections, of which there are fewer than services.
 struct CallerCertificates {
-  KeyPair own;
-  std::shared_ptr<const TrustBundle> bundle;
-  std::string authority;  // of the service
-  uint64_t version = 0;   // another one: dial anew
+  std::shared_ptr<const KeyPair> own;  // one for all services
+  std::string bundle;                  // PEM of the service's authorities; TrustBundle reads it
+  std::string authority;               // of the service
+  uint64_t version = 0;                // another one: dial anew
 };
 
 // The authorities of services and the operator's own: one Secret each in the operator's namespace,
@@ -80,7 +81,9 @@ class CertificateKeeper {
   struct Entry {
     Mutex mu;
     std::optional<Issued> issued JANUS_GUARDED_BY(mu);
-    Node object JANUS_GUARDED_BY(mu);  // the Secret as it was last seen; null: there is none
+    // Of the Secret as it was last seen; empty: there is none. The Secret itself, as a tree, would
+    // take twice what was issued: it is read again before it is written.
+    std::string version JANUS_GUARDED_BY(mu);
     // A write of it failed, and may have been done: it is read before it is written again.
     bool is_doubtful JANUS_GUARDED_BY(mu) = false;
   };
@@ -93,6 +96,9 @@ class CertificateKeeper {
   IssueCircumstances OfAll(const std::string& uid, const IssueCircumstances& one);
   // Whether that service's workers are called with these already.
   bool IsKnown(const std::string& uid, const KeyPair& caller, const std::string& bundle) const;
+  // What is there, to be written over. Aborted: it is not what `entry` knows.
+  ApiResult<Node> ReadToWrite(ObjectApi& api, const ObjectKey& key, const Entry& entry,
+                              const CallLimits& limits) JANUS_REQUIRES(entry.mu);
   std::optional<ApiError> ReadOne(ObjectApi& api, const ObjectKey& key, Entry& entry,
                                   const CallLimits& limits) JANUS_REQUIRES(entry.mu);
   ApiResult<Kept> KeepOne(ObjectApi& api, const std::string& name, const std::string& uri,
@@ -104,6 +110,7 @@ class CertificateKeeper {
   const CertificateOptions options_;
   mutable Mutex mu_;
   std::map<std::string, std::shared_ptr<Entry>> entries_ JANUS_GUARDED_BY(mu_);  // by Secret
+  std::shared_ptr<const KeyPair> own_ JANUS_GUARDED_BY(mu_);                     // the newest
   std::map<std::string, std::optional<CallerCertificates>> callers_ JANUS_GUARDED_BY(mu_);
   std::map<std::string, IssueCircumstances> heard_ JANUS_GUARDED_BY(mu_);  // by service
   uint64_t versions_ JANUS_GUARDED_BY(mu_) = 0;

@@ -1,6 +1,7 @@
 #include "operator/kube/event_book.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <string_view>
 #include <utility>
 
@@ -50,6 +51,26 @@ bool MayTryAgain(const ApiError& error) {
   }
 }
 
+Fingerprint& MixAll(Fingerprint& hash, std::initializer_list<std::string_view> texts) {
+  for (const std::string_view text : texts) hash.Mix(uint64_t{text.size()}).Mix(text);
+  return hash;
+}
+
+Fingerprint HashOf(const ObjectReference& object) {
+  Fingerprint hash;
+  return MixAll(
+      hash, {object.api_version, object.kind, object.key.namespace_, object.key.name, object.uid});
+}
+
+const char* TypeOf(const Happening& happening) {
+  return happening.type == EventType::kNormal ? "Normal" : "Warning";
+}
+
+Fingerprint HashOf(const Happening& happening) {
+  Fingerprint hash = HashOf(happening.regarding);
+  return MixAll(hash, {TypeOf(happening), happening.reason, happening.action, happening.note});
+}
+
 Node SeriesOf(int64_t count, WallTime last) {
   Node out = Node::Map();
   out.Add("count", Node::Integer(count));
@@ -75,6 +96,10 @@ EventBook::EventBook(EventBookOptions options, MonotonicTime now)
               options_.controller, options_.instance, options_.capacity, options_.max_attempts);
 }
 
+bool EventBook::HasEnded(const Series& series, MonotonicTime now) const {
+  return series.IsWritten() && now > Add(series.last_at, options_.series_end);
+}
+
 // Whether there is a place for one more series.
 bool EventBook::MakeRoom() {
   if (series_.size() < options_.capacity) return true;
@@ -89,7 +114,8 @@ bool EventBook::MakeRoom() {
 }
 
 bool EventBook::IsWithinLimit(const ObjectReference& object, MonotonicTime now) {
-  auto found = limits_.find(object);
+  const uint64_t hash = HashOf(object).value();
+  auto found = limits_.find(hash);
   if (found == limits_.end()) {
     if (limits_.size() >= options_.capacity) {
       limits_.erase(std::min_element(limits_.begin(), limits_.end(), [](auto& a, auto& b) {
@@ -97,21 +123,15 @@ bool EventBook::IsWithinLimit(const ObjectReference& object, MonotonicTime now) 
       }));
     }
     const RateLimit fresh(options_.object_per_second, options_.object_burst, now);
-    found = limits_.try_emplace(object, ObjectLimit{fresh, now}).first;
+    found = limits_.try_emplace(hash, ObjectLimit{fresh, now}).first;
   }
   found->second.last_used = now;
   return found->second.limit.TryTake(now);
 }
 
 ObjectKey EventBook::NameOf(const Happening& happening, WallTime first) const {
-  Fingerprint hash;
-  const std::string type = happening.type == EventType::kNormal ? "Normal" : "Warning";
-  for (const std::string& part :
-       {happening.regarding.api_version, happening.regarding.kind, happening.regarding.uid, type,
-        happening.reason, happening.action, happening.note, options_.controller, options_.instance,
-        FormatMicroTime(first)}) {
-    hash.Mix(uint64_t{part.size()}).Mix(part);
-  }
+  Fingerprint hash = HashOf(happening);
+  MixAll(hash, {options_.controller, options_.instance, FormatMicroTime(first)});
   const std::string suffix = "." + hash.Hex();
   std::string name = happening.regarding.key.name.substr(0, kMaxName - suffix.size());
   while (!name.empty() && (name.back() == '.' || name.back() == '-')) name.pop_back();
@@ -126,16 +146,17 @@ void EventBook::Record(Happening happening, MonotonicTime now, WallTime wall) {
               happening.reason, happening.action);
   happening.note = Note(std::move(happening.note));
   ++statistics_.recorded;
-  const auto found = series_.find(happening);
+  const uint64_t hash = HashOf(happening).value();
+  const auto found = series_.find(hash);
   if (found != series_.end()) {
     Series& series = found->second;
-    const bool has_ended = now > Add(series.last_at, options_.series_end);
-    if (!has_ended || !series.IsWritten()) {
+    if (!HasEnded(series, now)) {
       ++statistics_.repeats;
       ++series.count;
       series.last = wall;
       series.last_at = now;
       if (series.IsWritten()) {
+        series.happening = std::make_unique<Happening>(std::move(happening));
         series.due = std::max(now, Add(series.written_at, options_.series_period));
       }
       return;
@@ -151,12 +172,12 @@ void EventBook::Record(Happening happening, MonotonicTime now, WallTime wall) {
     return;
   }
   Series series;
-  series.event = NameOf(happening, wall);
+  series.happening = std::make_unique<Happening>(std::move(happening));
   series.first = wall;
   series.last = wall;
   series.last_at = now;
   series.due = now;
-  series_.emplace(std::move(happening), std::move(series));
+  series_.emplace(hash, std::move(series));
 }
 
 // The series that is due first; end: none is.
@@ -169,16 +190,17 @@ EventBook::SeriesMap::iterator EventBook::NextDue() {
   return next;
 }
 
-Node EventBook::EventOf(const Happening& happening, const Series& series) const {
+Node EventBook::EventOf(const ObjectKey& event, const Series& series) const {
+  const Happening& happening = *series.happening;
   Node out = Node::Map();
   out.Add("apiVersion", Node::String(EventResource().ApiVersion()));
   out.Add("kind", Node::String(EventResource().kind));
-  SetAt(out, {"metadata", "name"}, Node::String(series.event.name));
-  SetAt(out, {"metadata", "namespace"}, Node::String(series.event.namespace_));
+  SetAt(out, {"metadata", "name"}, Node::String(event.name));
+  SetAt(out, {"metadata", "namespace"}, Node::String(event.namespace_));
   out.Add("eventTime", Node::String(FormatMicroTime(series.first)));
   out.Add("reportingController", Node::String(options_.controller));
   out.Add("reportingInstance", Node::String(options_.instance));
-  out.Add("type", Node::String(happening.type == EventType::kNormal ? "Normal" : "Warning"));
+  out.Add("type", Node::String(TypeOf(happening)));
   out.Add("reason", Node::String(happening.reason));
   out.Add("action", Node::String(happening.action));
   out.Add("note", Node::String(happening.note));
@@ -196,6 +218,7 @@ Node EventBook::EventOf(const Happening& happening, const Series& series) const 
 
 std::optional<EventBook::Write> EventBook::TakeWrite(MonotonicTime now) {
   if (now < turn_) return std::nullopt;
+  std::erase_if(series_, [&](const auto& entry) { return HasEnded(entry.second, now); });
   const auto next = NextDue();
   if (next == series_.end() || *next->second.due > now) return std::nullopt;
   turn_ = limit_.Take(now);
@@ -204,11 +227,11 @@ std::optional<EventBook::Write> EventBook::TakeWrite(MonotonicTime now) {
   series.is_writing = true;
   Write write;
   write.series = next->first;
-  write.event = series.event;
+  write.event = NameOf(*series.happening, series.first);
   write.is_create = series.written == 0;
   write.count = series.count;
   if (write.is_create) {
-    write.body = EventOf(next->first, series);
+    write.body = EventOf(write.event, series);
   } else {
     write.body = Node::Map();
     write.body.Add("series", SeriesOf(series.count, series.last));
@@ -230,7 +253,11 @@ void EventBook::Finish(const Write& write, const ApiError* error, MonotonicTime 
     series.attempts = 0;
     series.written = is_there ? 1 : write.count;
     series.written_at = now;
-    if (series.count > series.written) series.due = Add(now, options_.series_period);
+    if (series.count > series.written) {
+      series.due = Add(now, options_.series_period);
+    } else {
+      series.happening.reset();
+    }
     return;
   }
   statistics_.last_error = error->ToStatus();

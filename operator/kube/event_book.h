@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <random>
 #include <string>
@@ -89,6 +90,8 @@ struct EventStatistics {
 //     first: a create that was done though its reply was lost meets its own name, AlreadyExists.
 // (3) No more than `capacity` series, and as many objects' limits, are remembered. A series that is
 //     wholly written makes room for a new one; one that is not stays, and the new one is dropped.
+// (4) Of a series that is wholly written only its numbers are remembered, until it ends: services
+//     come with a score of Events each, nearly all of which never repeat.
 // Thread-compatible.
 class EventBook {
  public:
@@ -98,7 +101,7 @@ class EventBook {
 
   // A write that is due; Finish is owed for it.
   struct Write {
-    Happening series;  // whose
+    uint64_t series = 0;  // whose
     ObjectKey event;
     bool is_create = true;
     Node body;          // the Event, or the merge patch
@@ -119,7 +122,7 @@ class EventBook {
 
  private:
   struct Series {
-    ObjectKey event;
+    std::unique_ptr<Happening> happening;  // null: wholly written
     WallTime first;
     WallTime last;
     MonotonicTime last_at;
@@ -130,24 +133,25 @@ class EventBook {
     bool is_writing = false;
     int attempts = 0;  // failed in a row
 
-    bool IsWritten() const { return !due && !is_writing; }
+    bool IsWritten() const { return happening == nullptr; }
   };
   struct ObjectLimit {
     RateLimit limit;
     MonotonicTime last_used;
   };
-  using SeriesMap = std::map<Happening, Series>;
+  using SeriesMap = std::map<uint64_t, Series>;  // by a hash of what happened
 
+  bool HasEnded(const Series& series, MonotonicTime now) const;
   bool MakeRoom();
   bool IsWithinLimit(const ObjectReference& object, MonotonicTime now);
   ObjectKey NameOf(const Happening& happening, WallTime first) const;
-  Node EventOf(const Happening& happening, const Series& series) const;
+  Node EventOf(const ObjectKey& event, const Series& series) const;
   SeriesMap::iterator NextDue();
 
   const EventBookOptions options_;
   std::minstd_rand random_;
   SeriesMap series_;
-  std::map<ObjectReference, ObjectLimit> limits_;
+  std::map<uint64_t, ObjectLimit> limits_;  // by a hash of the object
   RateLimit limit_;
   MonotonicTime turn_;  // the next write's
   EventStatistics statistics_;

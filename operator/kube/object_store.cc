@@ -10,38 +10,38 @@ namespace janus::control {
 ObjectStore::ObjectStore(ObjectStoreOptions options)
     : options_(std::move(options)), index_maps_(options_.indexes.size()) {}
 
-std::vector<Node> ObjectStore::Unpack(const std::vector<PackedPtr>& objects) const {
+std::vector<Node> ObjectStore::UnpackAll(const std::vector<PackedTree>& objects) const {
   std::vector<Node> out;
   out.reserve(objects.size());
-  for (const PackedPtr& object : objects) out.push_back(object->Unpack(names_));
+  for (const PackedTree& object : objects) out.push_back(object.Unpack(phrases_));
   return out;
 }
 
 std::optional<Node> ObjectStore::Get(const ObjectKey& key) const {
-  PackedPtr object;
+  PackedTree object;
   {
     const MutexLock lock(mu_);
     const auto found = entries_.find(key);
     if (found == entries_.end()) return std::nullopt;
     object = found->second.object;
   }
-  return object->Unpack(names_);
+  return object.Unpack(phrases_);
 }
 
-std::vector<ObjectStore::PackedPtr> ObjectStore::All() const {
+std::vector<PackedTree> ObjectStore::All() const {
   const MutexLock lock(mu_);
-  std::vector<PackedPtr> out;
+  std::vector<PackedTree> out;
   out.reserve(entries_.size());
   for (const auto& [key, entry] : entries_) out.push_back(entry.object);
   return out;
 }
 
 std::vector<Node> ObjectStore::List() const {
-  return Unpack(All());
+  return UnpackAll(All());
 }
 
 void ObjectStore::Visit(FunctionRef<void(const Node&)> visit) const {
-  for (const PackedPtr& object : All()) visit(object->Unpack(names_));
+  for (const PackedTree& object : All()) visit(object.Unpack(phrases_));
 }
 
 std::vector<ObjectKey> ObjectStore::Keys() const {
@@ -58,7 +58,7 @@ std::vector<Node> ObjectStore::Find(std::string_view index, std::string_view val
                    [&](const ObjectIndex& candidate) { return candidate.name == index; });
   JANUS_CHECK(named != options_.indexes.end(), index, "is no index");
   const auto number = static_cast<size_t>(named - options_.indexes.begin());
-  std::vector<PackedPtr> objects;
+  std::vector<PackedTree> objects;
   {
     const MutexLock lock(mu_);
     const auto found = index_maps_[number].find(value);
@@ -68,7 +68,13 @@ std::vector<Node> ObjectStore::Find(std::string_view index, std::string_view val
       objects.push_back(entries_.find(*key)->second.object);
     }
   }
-  return Unpack(objects);
+  return UnpackAll(objects);
+}
+
+PackedTree ObjectStore::Pack(Node object) const {
+  const Node kept = Kept(std::move(object));
+  const MutexLock lock(mu_);
+  return PackedTree(kept, phrases_);
 }
 
 size_t ObjectStore::size() const {
@@ -111,39 +117,25 @@ void ObjectStore::Remove(const ObjectKey& key, Deliver deliver) {
 // The object as it is now. False: nothing that is kept has changed.
 bool ObjectStore::Put(Node object, Deliver deliver) {
   const ObjectKey key = KeyOf(object);
-  std::string uid(UidOf(object));
-  std::string version(ResourceVersionOf(object));
-  PackedPtr old;
-  bool is_another = false;
-  {
-    const MutexLock lock(mu_);
-    const auto found = entries_.find(key);
-    if (found != entries_.end()) {
-      is_another = found->second.uid != uid;
-      if (!is_another) {
-        found->second.list = list_;
-        if (found->second.resource_version == version && !version.empty()) return false;
-        old = found->second.object;
-      }
-    }
+  std::optional<Node> before = Get(key);
+  if (before && UidOf(*before) != UidOf(object)) {  // (2)
+    Remove(key, deliver);
+    before.reset();
   }
-  if (is_another) Remove(key, deliver);  // (2)
   // What follows needs no lock but where entries change: only this thread changes them.
-  const Node after = options_.transform ? options_.transform(std::move(object)) : std::move(object);
-  auto packed = std::make_shared<const PackedTree>(after, names_);
-  const bool is_same = old != nullptr && *old == *packed;
-  std::optional<Node> before;
-  if (old != nullptr && !is_same) before = old->Unpack(names_);
+  const Node after = Kept(std::move(object));
+  if (before && *before == after) {  // (4)
+    const MutexLock lock(mu_);
+    entries_.find(key)->second.list = list_;
+    return false;
+  }
   {
     const MutexLock lock(mu_);
+    PackedTree packed(after, phrases_);
+    phrases_.Learn(packed);
     const auto at = entries_.try_emplace(key).first;
-    Entry& entry = at->second;
-    entry.list = list_;
-    entry.resource_version = std::move(version);
-    if (is_same) return false;  // (4)
     if (before) RemoveFromIndexes(at->first, *before);
-    entry.uid = std::move(uid);
-    entry.object = std::move(packed);
+    at->second = {std::move(packed), list_};
     AddToIndexes(at->first, after);
   }
   deliver({before ? DeltaType::kModified : DeltaType::kAdded, key, before ? &*before : nullptr,
@@ -178,13 +170,10 @@ ObjectStore::Verdict ObjectStore::TakeEvent(WatchEvent event, Deliver deliver) {
     return Put(std::move(event.object), deliver) ? Verdict::kTaken : Verdict::kNothingNew;
   }
   const ObjectKey key = KeyOf(event.object);
-  {
-    const MutexLock lock(mu_);
-    const auto found = entries_.find(key);
-    if (found == entries_.end()) return Verdict::kNothingNew;
-    // Which of the two is the older one nobody can tell by their versions (5).
-    if (found->second.uid != UidOf(event.object)) return Verdict::kListAgain;
-  }
+  const std::optional<Node> there = Get(key);
+  if (!there) return Verdict::kNothingNew;
+  // Which of the two is the older one nobody can tell by their versions (5).
+  if (UidOf(*there) != UidOf(event.object)) return Verdict::kListAgain;
   Remove(key, deliver);
   return Verdict::kTaken;
 }

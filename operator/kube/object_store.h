@@ -37,7 +37,7 @@ struct ObjectIndex {
 };
 
 struct ObjectStoreOptions {
-  // What of an object is kept (field_filter.h); empty: all of it. Pure.
+  // What of an object is kept (field_filter.h), its key and UID at least; empty: all of it. Pure.
   std::function<Node(Node object)> transform;
   std::vector<ObjectIndex> indexes;
 };
@@ -65,10 +65,10 @@ class ObjectStore {
  public:
   explicit ObjectStore(ObjectStoreOptions options);
 
-  // What would be kept of an object.
-  Node Kept(Node object) const {
-    return options_.transform ? options_.transform(std::move(object)) : object;
-  }
+  // What would be kept of an object, for who has it before the store is told of it; as small as the
+  // store's own.
+  PackedTree Pack(Node object) const;
+  Node Unpack(const PackedTree& packed) const { return packed.Unpack(phrases_); }
 
   // Nothing: there is none.
   std::optional<Node> Get(const ObjectKey& key) const;
@@ -99,11 +99,8 @@ class ObjectStore {
   Verdict TakeEvent(WatchEvent event, Deliver deliver);
 
  private:
-  using PackedPtr = std::shared_ptr<const PackedTree>;
   struct Entry {
-    PackedPtr object;
-    std::string uid;
-    std::string resource_version;
+    PackedTree object;
     uint64_t list = 0;  // the last one that held it, or during which an event did
   };
   struct ByKey {
@@ -112,16 +109,19 @@ class ObjectStore {
   // Keys are those of entries_, whose places do not move.
   using IndexMap = std::map<std::string, std::set<const ObjectKey*, ByKey>, std::less<>>;
 
+  Node Kept(Node object) const {
+    return options_.transform ? options_.transform(std::move(object)) : object;
+  }
   bool Put(Node object, Deliver deliver);
   void Remove(const ObjectKey& key, Deliver deliver);
-  std::vector<PackedPtr> All() const;
-  std::vector<Node> Unpack(const std::vector<PackedPtr>& objects) const;
+  std::vector<PackedTree> All() const;
+  std::vector<Node> UnpackAll(const std::vector<PackedTree>& objects) const;
   void AddToIndexes(const ObjectKey& key, const Node& object) JANUS_REQUIRES(mu_);
   void RemoveFromIndexes(const ObjectKey& key, const Node& object) JANUS_REQUIRES(mu_);
 
   const ObjectStoreOptions options_;
-  FieldNames names_;  // those of objects in entries_ are everybody's to read
   mutable Mutex mu_;
+  Phrases phrases_;  // changed, and packed by, under mu_; what objects refer to anybody may read
   std::map<ObjectKey, Entry> entries_ JANUS_GUARDED_BY(mu_);
   std::vector<IndexMap> index_maps_ JANUS_GUARDED_BY(mu_);  // as options_.indexes
   uint64_t list_ = 0;  // the telling thread's: BeginList's number

@@ -1,5 +1,7 @@
 #include "operator/kube/packed_tree.h"
 
+#include <algorithm>
+#include <string>
 #include <utility>
 
 namespace janus::control {
@@ -15,7 +17,7 @@ enum class Tag : unsigned char {
   kFloat,             // text
   kString,            // text
   kList,              // how many, then the items
-  kMap,               // how many, then of each field its name's number (or 0 and the name), value
+  kMap,               // how many, then of each field its name, value
 };
 
 void PutNumber(uint64_t number, std::string& out) {
@@ -32,7 +34,7 @@ void PutTag(Tag tag, std::string& out) {
   out += static_cast<char>(tag);
 }
 
-void Put(const Node& node, FieldNames& names, std::string& out) {
+void Put(const Node& node, std::string& out) {
   switch (node.kind) {
     case Node::Kind::kNull:
       return PutTag(Tag::kNull, out);
@@ -53,16 +55,14 @@ void Put(const Node& node, FieldNames& names, std::string& out) {
     case Node::Kind::kList:
       PutTag(Tag::kList, out);
       PutNumber(node.items.size(), out);
-      for (const Node& item : node.items) Put(item, names, out);
+      for (const Node& item : node.items) Put(item, out);
       return;
     case Node::Kind::kMap:
       PutTag(Tag::kMap, out);
       PutNumber(node.fields.size(), out);
       for (const auto& [name, value] : node.fields) {
-        const uint32_t number = names.Number(name);
-        PutNumber(number, out);
-        if (number == 0) PutText(name, out);
-        Put(value, names, out);
+        PutText(name, out);
+        Put(value, out);
       }
       return;
   }
@@ -71,7 +71,9 @@ void Put(const Node& node, FieldNames& names, std::string& out) {
 // Reads what Put wrote: our own bytes, so there is nothing to doubt.
 class Reader {
  public:
-  Reader(std::string_view bytes, const FieldNames& names) : rest_(bytes), names_(names) {}
+  explicit Reader(std::string_view bytes) : rest_(bytes) {}
+
+  bool AtEnd() const { return rest_.empty(); }
 
   Node Value() {
     const auto tag = static_cast<Tag>(Byte());
@@ -106,21 +108,13 @@ class Reader {
         const uint64_t count = Number();
         out.fields.reserve(count);
         for (uint64_t i = 0; i < count; ++i) {
-          const auto number = static_cast<uint32_t>(Number());
-          const std::string_view name = number == 0 ? Text() : names_.Name(number);
+          const std::string_view name = Text();
           out.Add(name, Value());
         }
         return out;
       }
     }
     return {};
-  }
-
- private:
-  unsigned char Byte() {
-    const auto byte = static_cast<unsigned char>(rest_.front());
-    rest_.remove_prefix(1);
-    return byte;
   }
   uint64_t Number() {
     uint64_t out = 0;
@@ -137,30 +131,112 @@ class Reader {
     return out;
   }
 
+ private:
+  unsigned char Byte() {
+    const auto byte = static_cast<unsigned char>(rest_.front());
+    rest_.remove_prefix(1);
+    return byte;
+  }
+
   std::string_view rest_;
-  const FieldNames& names_;
 };
+
+// A reference to fewer bytes takes as many.
+constexpr size_t kShortest = 4;
+
+// A text behind another one, as one.
+struct Joined {
+  std::string_view known;
+  std::string_view text;
+
+  size_t size() const { return known.size() + text.size(); }
+  char operator[](size_t place) const {
+    return place < known.size() ? known[place] : text[place - known.size()];
+  }
+};
+
+size_t HashAt(const Joined& all, size_t place) {
+  uint32_t four = 0;
+  for (size_t i = 0; i < kShortest; ++i) {
+    four = four << 8 | static_cast<unsigned char>(all[place + i]);
+  }
+  return four * 2654435761U >> 20;  // Knuth's multiplicative hash: 12 bits
+}
+
+// The text, as: some of it, how many bytes to repeat from how far back, some of it, ...
+std::string Squeeze(const Joined& all, Phrases::Places places) {
+  std::string out;
+  size_t said = all.known.size();
+  const auto say = [&](size_t end) {
+    PutText(all.text.substr(said - all.known.size(), end - said), out);
+  };
+  for (size_t at = said; at + kShortest <= all.size();) {
+    uint32_t& place = places[HashAt(all, at)];
+    const size_t from = std::exchange(place, static_cast<uint32_t>(at + 1));
+    size_t length = 0;
+    if (from != 0) {
+      while (at + length < all.size() && all[from - 1 + length] == all[at + length]) ++length;
+    }
+    if (length < kShortest) {
+      ++at;
+      continue;
+    }
+    say(at);
+    PutNumber(length, out);
+    PutNumber(at - (from - 1), out);
+    said = at += length;
+  }
+  say(all.size());
+  return out;
+}
+
+std::string Expand(std::string_view squeezed, std::string_view known) {
+  std::string out;
+  Reader reader(squeezed);
+  for (;;) {
+    out += reader.Text();
+    if (reader.AtEnd()) return out;
+    const uint64_t length = reader.Number();
+    const size_t from = known.size() + out.size() - reader.Number();
+    // It may reach into itself.
+    for (uint64_t i = 0; i < length; ++i) out += Joined{known, out}[from + i];
+  }
+}
 
 }  // namespace
 
-uint32_t FieldNames::Number(std::string_view name) {
-  const auto found = numbers_.find(name);
-  if (found != numbers_.end()) return found->second;
-  if (numbers_.size() == kMost) return 0;
-  const auto number = static_cast<uint32_t>(numbers_.size() + 1);
-  names_[number - 1] = name;
-  numbers_.emplace(names_[number - 1], number);
-  return number;
+void Phrases::Add(std::string_view text) {
+  std::copy(text.begin(), text.end(), text_.get() + size_);
+  const Joined all{First(size_), text};
+  for (size_t at = size_; at + kShortest <= all.size(); ++at) {
+    places_[HashAt(all, at)] = static_cast<uint32_t>(at + 1);
+  }
+  size_ = all.size();
 }
 
-PackedTree::PackedTree(const Node& root, FieldNames& names) {
-  std::string bytes;
-  Put(root, names, bytes);
-  bytes_ = std::string(bytes.data(), bytes.size());  // no larger than it has to be
+void Phrases::Learn(const PackedTree& packed) {
+  const std::string text = packed.Flat(*this);
+  if (packed.size() > text.size() / 2 && text.size() <= kMost - size_) Add(text);
 }
 
-Node PackedTree::Unpack(const FieldNames& names) const {
-  return Reader(bytes_, names).Value();
+PackedTree::PackedTree(const Node& root, const Phrases& phrases)
+    : phrases_(static_cast<uint32_t>(phrases.size())) {
+  std::string flat;
+  Put(root, flat);
+  const std::string squeezed = Squeeze({phrases.First(phrases_), flat}, phrases.places());
+  size_ = static_cast<uint32_t>(squeezed.size());
+  const std::shared_ptr<char[]> bytes(new char[size_]);
+  std::copy(squeezed.begin(), squeezed.end(), bytes.get());
+  bytes_ = bytes;
+}
+
+std::string PackedTree::Flat(const Phrases& phrases) const {
+  return Expand({bytes_.get(), size_}, phrases.First(phrases_));
+}
+
+Node PackedTree::Unpack(const Phrases& phrases) const {
+  const std::string flat = Flat(phrases);
+  return Reader(flat).Value();
 }
 
 }  // namespace janus::control

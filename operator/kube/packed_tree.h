@@ -1,8 +1,8 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -11,40 +11,55 @@
 
 namespace janus::control {
 
-// Names of fields by number, so that trees of one kind hold each name once between them. Number is
-// one thread's; other threads may look up numbers that were handed to them under a lock.
-class FieldNames {
+class PackedTree;
+
+// What trees of one kind have in common: those that were seen first, as far as they were unlike
+// each other. Bounded, and never changed but at its end. Thread-compatible; but what was there when
+// a tree was packed any thread may read at any time.
+class Phrases {
  public:
-  // Objects carry names of their users' choice (labels, annotations); beyond these none is taken
-  // in.
-  static constexpr uint32_t kMost = 1024;
+  static constexpr size_t kMost = 16384;
 
-  FieldNames() : names_(new std::string[kMost]) {}
+  Phrases() : text_(new char[kMost]) {}
 
-  // 1 to kMost; 0: there is no room for it, now or later.
-  uint32_t Number(std::string_view name);
-  const std::string& Name(uint32_t number) const { return names_[number - 1]; }
+  // Takes in what `packed` says of itself alone, if that is much and there is room for all of it.
+  void Learn(const PackedTree& packed);
+  size_t size() const { return size_; }
+  std::string_view First(size_t size) const { return {text_.get(), size}; }
+
+  // Where four bytes were seen last, by a hash of theirs: one more than the place; 0: nowhere.
+  using Places = std::array<uint32_t, 4096>;
+  const Places& places() const { return places_; }
 
  private:
-  std::unique_ptr<std::string[]> names_;  // their places do not move
-  std::map<std::string_view, uint32_t> numbers_;
+  void Add(std::string_view text);
+
+  const std::unique_ptr<char[]> text_;  // does not move
+  size_t size_ = 0;
+  Places places_{};
 };
 
 // A tree as bytes, for objects that are kept by the thousand and read a few at a time: a Node takes
-// 104 bytes and its name 32 before their texts, here a field of a pod takes some 10 in all. Equal
-// bytes, by the same names, are equal trees. Immutable; thread-safe.
+// 104 bytes and its name 32 before their texts; here a whole pod takes some 300 when another one
+// was packed before it, since what it has from there, or has said before, is a reference to that
+// (LZ77: Ziv, Lempel 1977). Immutable, copies share the bytes; thread-safe.
 class PackedTree {
  public:
-  PackedTree(const Node& root, FieldNames& names);
+  PackedTree() = default;  // REQUIRES: not unpacked
+  PackedTree(const Node& root, const Phrases& phrases);
 
-  // `names`: those it was packed with. Lines are not kept.
-  Node Unpack(const FieldNames& names) const;
-  size_t size() const { return bytes_.size(); }
-
-  friend bool operator==(const PackedTree&, const PackedTree&) = default;
+  // `phrases`: those it was packed with. Lines are not kept.
+  Node Unpack(const Phrases& phrases) const;
+  size_t size() const { return size_; }
 
  private:
-  std::string bytes_;
+  friend class Phrases;
+  // The tree as Reader reads it.
+  std::string Flat(const Phrases& phrases) const;
+
+  std::shared_ptr<const char[]> bytes_;
+  uint32_t size_ = 0;
+  uint32_t phrases_ = 0;  // how much there was of them
 };
 
 }  // namespace janus::control

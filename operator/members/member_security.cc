@@ -20,12 +20,12 @@ Connections::SecurityOf MemberSecurity(const CertificateKeeper& certificates, co
       return {[rules] { return MutualTlsChannel("", "", rules); }, 0};
     }
     const CallerCertificates& caller = **known;
-    rules.bundle = [bundle = caller.bundle] {
-      return Result<std::shared_ptr<const TrustBundle>>(bundle);
-    };
     rules.authority = caller.authority;
-    return {[rules, own = caller.own] { return MutualTlsChannel(own.certificate, own.key, rules); },
-            caller.version};
+    const auto make = [rules, caller]() mutable {
+      rules.bundle = [read = TrustBundle::Parse(caller.bundle)] { return read; };
+      return MutualTlsChannel(caller.own->certificate, caller.own->key, rules);
+    };
+    return {make, caller.version};
   };
 }
 

@@ -67,8 +67,8 @@ void WorkerPlanner::Take(RoleKnown& role, MonotonicTime now, Over& over) {
   }
   std::erase_if(role.answers,
                 [&](const Answer& one) { return one.revision == role.asked.revision; });
-  role.answers.push_front(
-      {role.asked.revision, report->digest, report->text_digest, std::move(model), report->room});
+  role.answers.insert(role.answers.begin(), {role.asked.revision, report->digest,
+                                             report->text_digest, std::move(model), report->room});
   if (role.answers.size() > kMostAnswers) role.answers.pop_back();
 }
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -48,8 +47,8 @@ class WorkerPlanner final : public ServicePlanner {
   struct RoleKnown {
     std::string revision;  // that is wanted
     bool has_workers = false;
-    std::deque<Answer> answers;  // newest first, each of another revision, kMostAnswers at most
-    WorkerToAsk asked;           // with `question`
+    std::vector<Answer> answers;  // newest first, each of another revision, kMostAnswers at most
+    WorkerToAsk asked;            // with `question`
     std::unique_ptr<ModelQuestion> question;
     std::map<std::string, MonotonicTime> silent;  // by address: when it did not answer
     std::string trouble;                          // of who did not answer last

@@ -316,6 +316,7 @@ EpochDriver::Next EpochDriver::Prepare(int64_t epoch, const MoETopology& record,
   const std::optional<Status> result =
       Follow(Verb::kPrepare, epoch, *record.spec.proposed, situation, outcome);
   if (!result) return Next::kWait;
+  preparing_.reset();
   if (result->ok()) {
     progress_.prepare = PrepareState::kDone;
     note({EventType::kNormal, "TopologyPrepared", "Prepare", Name(epoch) + " is prepared"});
@@ -421,6 +422,7 @@ EpochDriver::Next EpochDriver::Tell(int64_t epoch, const TopologyRecord& committ
   Say("", "");
   progress_.told = epoch;
   progress_.tell_failed = false;
+  hearers_.clear();
   told_at_ = situation.now;
   Earlier(outcome.again, situation.now + kLookEvery);
   return Next::kGoOn;

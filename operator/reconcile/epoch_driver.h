@@ -127,7 +127,7 @@ class EpochDriver {
   ObjectApi& api_;
   MemberCalls& calls_;
   LeaderProgress progress_;
-  std::optional<Topology> preparing_;  // what was proposed last, whole
+  std::optional<Topology> preparing_;  // what was proposed last, whole, until it is prepared
   ServicePlan preparing_plan_;
   std::optional<Call> call_;
   EpochWatch watch_;

@@ -45,8 +45,8 @@ struct Reconciler::Memory {
          ServicePlanner& its_planner)
       : uid(std::move(its_uid)),
         planner(its_planner),
-        writes([&caches](const Resource& resource, Node object) {
-          return caches.Of(resource).Kept(std::move(object));
+        writes([&caches](const Resource& resource) -> const ObjectStore& {
+          return caches.Of(resource);
         }),
         api_(api),
         calls_(calls) {}

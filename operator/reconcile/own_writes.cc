@@ -1,8 +1,5 @@
 #include "operator/reconcile/own_writes.h"
 
-#include "common/check.h"
-#include "operator/api/json.h"
-
 namespace janus::control {
 
 void OwnWrites::Wrote(const Resource& resource, const std::string& replaced, Node written,
@@ -17,7 +14,7 @@ void OwnWrites::Wrote(const Resource& resource, const std::string& replaced, Nod
   entry.is_made = entry.is_made || replaced.empty();
   if (!replaced.empty()) entry.overwritten.insert(replaced);
   entry.version = version;
-  entry.object = WriteJson(keep_(resource, std::move(written)));
+  entry.object = cache_of_(resource).Pack(std::move(written));
   entry.since = now;
 }
 
@@ -34,9 +31,7 @@ void OwnWrites::DoubtOlderThan(MonotonicTime time) {
 }
 
 Node OwnWrites::ObjectOf(const Written& entry) const {
-  Result<Node> object = ParseJson(entry.object, "an object of ours");
-  JANUS_CHECK(object.ok(), object.status().message());
-  return *std::move(object);
+  return cache_of_(*entry.resource).Unpack(entry.object);
 }
 
 std::optional<Node> OwnWrites::Newest(const Resource& resource, const ObjectKey& key,

@@ -11,6 +11,8 @@
 #include "common/clock.h"
 #include "operator/api/tree.h"
 #include "operator/kube/object.h"
+#include "operator/kube/object_store.h"
+#include "operator/kube/packed_tree.h"
 #include "operator/kube/resource.h"
 
 namespace janus::control {
@@ -24,9 +26,9 @@ namespace janus::control {
 // for being equal alone. Confined.
 class OwnWrites {
  public:
-  // What of an object of that resource is remembered: what its cache keeps.
-  using Keep = std::function<Node(const Resource& resource, Node object)>;
-  explicit OwnWrites(Keep keep) : keep_(std::move(keep)) {}
+  // The caches, which outlive this: what they would keep of an object is remembered.
+  using CacheOf = std::function<const ObjectStore&(const Resource& resource)>;
+  explicit OwnWrites(CacheOf cache_of) : cache_of_(std::move(cache_of)) {}
 
   // `replaced`: the version it was written over; empty: it was made.
   void Wrote(const Resource& resource, const std::string& replaced, Node written,
@@ -59,8 +61,7 @@ class OwnWrites {
  private:
   struct Written {
     const Resource* resource = nullptr;
-    // As JSON, since there may be thousands, each for a moment: a tree takes ten times that.
-    std::string object;
+    PackedTree object;
     std::string version;
     std::set<std::string> overwritten;  // versions since the cache was last believed
     bool is_made = false;               // the cache has not shown any version of it yet
@@ -74,7 +75,7 @@ class OwnWrites {
 
   Node ObjectOf(const Written& entry) const;
 
-  const Keep keep_;
+  const CacheOf cache_of_;
   std::map<Key, Written> written_;
   std::set<std::string> deleted_;  // uids
   std::set<Place> unresolved_;

@@ -56,9 +56,10 @@ class PodWriter {
   void DefaultOfContainer(FieldPath path, Node value) {
     if (FindAt(container(), path) == nullptr) SetAt(container(), path, std::move(value));
   }
-  void Env(std::string_view name, Node source) {
+  // `field`: value, or valueFrom.
+  void Env(std::string_view name, std::string_view field, Node value) {
     Node& variable = ItemOf(FieldOf(container(), "env", Node::List()), "name", name);
-    variable = Object({{"name", Text(name)}, {"valueFrom", std::move(source)}});
+    variable = Object({{"name", Text(name)}, {field, std::move(value)}});
   }
   void Port(std::string_view name, int port) {
     Node& item = ItemOf(FieldOf(container(), "ports", Node::List()), "name", name);
@@ -229,9 +230,12 @@ Node WorkerPod(const MoEService& service, const OperatorDefaults& defaults,
       "--drain-seconds=" + std::to_string(service.spec.drain.timeout_seconds)};
   AddTrust(service, defaults, ToString(identity.role), pod, arguments);
   pod.SetOfContainer("args", Strings(arguments));
-  pod.Env("POD_IP", FromPod("status.podIP"));
-  pod.Env("POD_UID", FromPod("metadata.uid"));
-  pod.Env("NODE_NAME", FromPod("spec.nodeName"));
+  pod.Env("POD_IP", "valueFrom", FromPod("status.podIP"));
+  pod.Env("POD_UID", "valueFrom", FromPod("metadata.uid"));
+  pod.Env("NODE_NAME", "valueFrom", FromPod("spec.nodeName"));
+  // Else the kernel chooses ports for UCX, and no NetworkPolicy could name them.
+  pod.Env("UCX_TCP_PORT_RANGE", "value",
+          Text(std::to_string(kUcxPort) + "-" + std::to_string(kUcxPort + kUcxPorts - 1)));
   pod.Port("metrics", kProbePort);
   pod.Port("grpc", kGrpcPort);
   // Files of hundreds of gigabytes are mapped, not read, before the ports open.

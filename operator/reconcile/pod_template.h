@@ -14,6 +14,7 @@ namespace janus::control {
 // above, and UCX's own 32 from kUcxPort + 32 i.
 inline constexpr int kGrpcPort = 9000;
 inline constexpr int kUcxPort = 9200;
+inline constexpr int kUcxPorts = 32;
 inline constexpr int kProbePort = 9100;
 
 // Where a pod finds the model, whatever its source.

@@ -203,7 +203,7 @@ TEST_F(RefusedCertificates, WhoseReplyWasLostAreReadBeforeTheyAreWrittenAgain) {
   sim.Run(Seconds(5));
   EXPECT_EQ(sim.op().CountEvents("CertificatesRefused"), 0) << "a conflict is no refusal";
   const auto theirs = other.ForCalls(sim.Uid()), ours = sim.keeper->ForCalls(sim.Uid());
-  EXPECT_EQ((*theirs)->own, (*ours)->own) << "both go on with the same";
+  EXPECT_EQ(*(*theirs)->own, *(*ours)->own) << "both go on with the same";
 }
 
 // Authorities last 600 s and are followed after 400 s; who signs changes when every role has known
@@ -223,7 +223,7 @@ TEST(RefusedAuthority, ThatARoleHasNotHeardOfSignsNothing) {
       const auto caller = sim.keeper->ForCalls(sim.Uid());
       ASSERT_TRUE(TrustBundle::Parse(bundle)
                       .value()
-                      ->Judge((*caller)->own.certificate, sim.timeline.WallNow())
+                      ->Judge((*caller)->own->certificate, sim.timeline.WallNow())
                       .is_accepted)
           << "the operator by " << by;
     }

@@ -44,17 +44,16 @@ TEST(ServiceCertificates, EveryRoleHasItsSecretBeforeItsPods) {
   const auto calls = sim.keeper->ForCalls(sim.Uid());
   ASSERT_TRUE(calls.ok() && *calls);
   EXPECT_EQ((*calls)->authority, kDemo);
-  EXPECT_TRUE((*calls)
-                  ->bundle->Judge(sim.Field("attention", "tls.crt"), sim.timeline.WallNow())
-                  .is_accepted);
+  const auto workers = TrustBundle::Parse((*calls)->bundle).value();
+  EXPECT_TRUE(
+      workers->Judge(sim.Field("attention", "tls.crt"), sim.timeline.WallNow()).is_accepted);
   // The members take the operator by its own authority.
   const PeerVerdict caller = TrustBundle::Parse(sim.Field("experts", "ca.crt"))
                                  .value()
-                                 ->Judge((*calls)->own.certificate, sim.timeline.WallNow());
+                                 ->Judge((*calls)->own->certificate, sim.timeline.WallNow());
   EXPECT_TRUE(caller.is_accepted) << caller.message;
   EXPECT_EQ(caller.identity.role, PeerRole::kOperator);
-  EXPECT_FALSE(
-      (*calls)->bundle->Judge((*calls)->own.certificate, sim.timeline.WallNow()).is_accepted)
+  EXPECT_FALSE(workers->Judge((*calls)->own->certificate, sim.timeline.WallNow()).is_accepted)
       << "an operator is no worker";
   EXPECT_EQ(TextAt(sim.Service(), {"status", "effective", "tls"}), "Enabled");
 }

@@ -149,6 +149,8 @@ TEST(WorkerPod, HasWhatTheWorkerNeeds) {
       arguments,
       "--role=experts --model=/model --device=cpu --service-uid=uid-1 --listen=$(POD_IP):9000 "
       "--metrics=$(POD_IP):9100 --drain-seconds=300 ");
+  EXPECT_EQ(TextAt(*ItemOf(worker->Find("env"), "name", "UCX_TCP_PORT_RANGE"), {"value"}),
+            "9200-9231");
   const Node* volume = ItemOf(FindAt(pod, {"spec", "volumes"}), "name", "model");
   ASSERT_NE(volume, nullptr);
   EXPECT_EQ(TextAt(*volume, {"hostPath", "path"}), "/models/demo");

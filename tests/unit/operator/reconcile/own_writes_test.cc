@@ -20,8 +20,9 @@ Node Pod(const std::string& name, const std::string& version) {
                                       {"resourceVersion", Text(version)}})}});
 }
 
-Node KeepAll(const Resource&, Node object) {
-  return object;
+const ObjectStore& KeepAll(const Resource&) {
+  static const ObjectStore store{ObjectStoreOptions{}};
+  return store;
 }
 
 std::string Newest(OwnWrites& writes, std::optional<Node> cached) {
@@ -30,10 +31,15 @@ std::string Newest(OwnWrites& writes, std::optional<Node> cached) {
 }
 
 TEST(OwnWrites, RemembersWhatACacheKeeps) {
-  OwnWrites writes([](const Resource& resource, Node object) {
-    EXPECT_EQ(&resource, &kPods);
+  ObjectStoreOptions options;
+  options.transform = [](Node object) {
     SetAt(object, {"spec"}, Node::Map());
     return object;
+  };
+  const ObjectStore cache(options);
+  OwnWrites writes([&](const Resource& resource) -> const ObjectStore& {
+    EXPECT_EQ(&resource, &kPods);
+    return cache;
   });
   Node pod = Pod("a", "5");
   SetAt(pod, {"spec", "nodeName"}, Text("node-a"));

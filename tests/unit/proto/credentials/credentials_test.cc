@@ -175,6 +175,21 @@ TEST_F(CredentialsTest, AClientRefusesAServerOfAnotherServiceAndOneThatIsNoWorke
   while (refusals_.of(Refusal::kRole) == 0) Ask(trust_->Channel());
 }
 
+// As an attention instance does, which says the operator's calls to the others.
+TEST_F(CredentialsTest, AServerThatCallsOthersTooShowsItsNewCertificate) {
+  const auto stub = v1::Control::NewStub(DialInstance(address(), trust_->Channel()));
+  grpc::ClientContext context;
+  v1::GetTopologyReply reply;
+  ASSERT_TRUE(stub->GetTopology(&context, {}, &reply).ok());
+  own_.Put(Of(PeerRole::kGateway), bundle_);
+  // Nobody takes a gateway for a server.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (refusals_.of(Refusal::kRole) == 0) {
+    Ask(trust_->Channel());
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline) << "it shows its first certificate still";
+  }
+}
+
 TEST_F(CredentialsTest, FilesAreReplacedUnderAStreamAndNoCallFails) {
   const TrustOnDisk theirs(Of(PeerRole::kGateway), bundle_);
   const auto trust = TrustFolder::Open(theirs.path(), clock_, refusals_).value();

@@ -1,0 +1,245 @@
+"""Who is let in, and with which certificates: python3 e2e/certificates/certificates_test.py
+
+Two services in real pods on two nodes. While one of them is asked without a pause, its certificates are all issued
+anew, at the end by another authority, and a pod of the other service knocks at its workers; none of its requests may
+fail, and every answer to a prompt must be the same.
+"""
+
+import base64
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+from askers import PROMPTS, Askers  # noqa: E402
+from cluster_case import wait_for  # noqa: E402
+from images_case import PYTHON, ImagesCase  # noqa: E402
+
+WORKERS, GATEWAYS = ("attention", "experts"), ("gateway",)
+CALLS = "janus.v1.Control"
+EMPTY_MESSAGE = bytes(5)  # in gRPC's frame
+
+# What a worker shows in a handshake: its certificate. It asks for one, and any will do to see its own.
+SHOWN = """
+import socket, ssl, sys
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+context.load_cert_chain(sys.argv[2] + "/tls.crt", sys.argv[2] + "/tls.key")
+with context.wrap_socket(socket.create_connection((sys.argv[1], 9000), timeout=30)) as door:
+    print(ssl.DER_cert_to_PEM_cert(door.getpeercert(True)))
+"""
+
+# Strangers at the doors of the exchange, who say nothing, noise, or noise without an end, until standard input ends.
+STRANGERS = """
+import os, socket, sys
+doors = []
+for port in (9001, *range(9200, 9232)):
+    for noise in (0, 20, 1 << 20):
+        try:
+            door = socket.create_connection((sys.argv[1], port), timeout=30)
+        except ConnectionRefusedError:
+            break
+        door.setblocking(False)
+        try:
+            door.send(os.urandom(noise))
+        except OSError:
+            pass
+        doors.append(door)
+print(len(doors), flush=True)
+sys.stdin.read()
+"""
+
+
+class CertificatesTest(ImagesCase):
+    # How long a new authority is known before it signs: longer than the kubelets of this suite take.
+    values = {"certificates__spreadSeconds": 10}
+
+    def apply(self, name, **spec):
+        self.kubectl("apply", "-f", "-", text=json.dumps({
+            "apiVersion": "serving.janus.dev/v1alpha1", "kind": "MoEService", "metadata": {"name": name},
+            "spec": {"model": {"source": {"type": "HostPath", "hostPath": {"path": f"{self.models}/demo"}}},
+                     "device": "CPU", **spec}}))
+
+    def await_ready(self, name):
+        self.kubectl("wait", "--for=condition=Ready", f"moesvc/{name}", "--timeout=300s")
+        self.kubectl("rollout", "status", f"deployment/{name}-gateway", "--timeout=300s")
+
+    def ask_demo(self):
+        """It is asked from now on."""
+        address = self.kubectl("get", "service", "demo", "-o", "jsonpath={.spec.clusterIP}")
+        models = self.nodes[0].box.command("curl", "-sf", "-o", "/dev/null", f"http://{address}/v1/models")
+        wait_for(lambda: subprocess.run(models, check=False).returncode == 0, "the node's rules for the Service")
+        askers = Askers(self.nodes[0], f"http://{address}/v1")
+        self.addCleanup(askers.close)
+        askers.await_more(6)
+        return askers
+
+    def check_answers(self, askers):
+        seen = askers.end()
+        print(f"{self._testMethodName}: {seen['answers']} answers, longest wait for a token "
+              f"{seen['longest_wait']:.2f} s", flush=True)
+        self.assertEqual(seen["failures"], [])
+        self.assertEqual({prompt: len(texts) for prompt, texts in seen["texts"].items()},
+                         {prompt: 1 for prompt in PROMPTS}, seen["texts"])
+
+    def pods(self, roles, service="demo"):
+        return [pod for pod in self.get("pods", "-l", f"serving.janus.dev/service={service}")["items"]
+                if pod["metadata"]["labels"].get("serving.janus.dev/role", "gateway") in roles]
+
+    def who_runs(self):
+        """Identities and starts of all pods, and the epoch."""
+        return ({pod["metadata"]["uid"]: pod["status"]["containerStatuses"][0]["restartCount"]
+                 for pod in self.pods(WORKERS + GATEWAYS)}, self.get("moesvc/demo")["status"]["topology"]["epoch"])
+
+    # Secrets.
+
+    def secret(self, role, service="demo"):
+        data = self.get(f"secret/{service}-{role}-tls")["data"]
+        return {name: base64.b64decode(value).decode() for name, value in data.items()}
+
+    def folder_of(self, name, pair):
+        """A Secret as pods have it, on every machine."""
+        folder = self.models / name
+        folder.mkdir(exist_ok=True)
+        for file, text in pair.items():
+            (folder / file).write_text(text)
+        return folder
+
+    def authorities(self):
+        """Of all roles alike, or None."""
+        found = {tuple(re.findall("-----BEGIN.*?-----END CERTIFICATE-----", self.secret(role)["ca.crt"], re.S))
+                 for role in WORKERS + GATEWAYS}
+        return set(found.pop()) if len(found) == 1 else None
+
+    def forged(self):
+        """Of an authority that calls itself the service's, and is not."""
+        folder = self.models / "forged"
+        folder.mkdir(exist_ok=True)
+        for words in (("-subj", "/CN=authority", "-keyout", "ca.key", "-out", "ca.crt"),
+                      ("-subj", "/CN=gateway", "-keyout", "tls.key", "-out", "tls.crt", "-CA", "ca.crt", "-CAkey",
+                       "ca.key", "-addext", "subjectAltName=URI:spiffe://cluster.local/ns/"
+                       f"{self.namespace}/moeservice/demo/gateway")):
+            subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                            "-days", "1", *words], cwd=folder, check=True, capture_output=True)
+        return folder
+
+    # Certificates that are renewed.
+
+    def all_show_their_last(self):
+        """Kubelets look at Secrets about once a minute, or when a pod is changed."""
+        pair = self.folder_of("asking", self.secret("gateway"))
+        wanted = {role: self.secret(role)["tls.crt"].strip() for role in WORKERS}
+        pods = self.pods(WORKERS + GATEWAYS)
+        self.looks += 1
+        self.kubectl("annotate", "pods", "--overwrite", *(pod["metadata"]["name"] for pod in pods),
+                     f"looked={self.looks}")
+        return all(self.nodes[0].box.run(PYTHON, "-c", SHOWN, pod["status"]["podIP"], pair).strip()
+                   == wanted[pod["metadata"]["labels"]["serving.janus.dev/role"]] for pod in self.pods(WORKERS))
+
+    def test_nobody_notices_that_all_are_issued_anew(self):
+        self.looks = 0
+        self.apply("demo", roles={"attention": {"replicas": 1, "maxBatchSize": 16}, "experts": {"replicas": 2}},
+                   gateway={"replicas": 1})
+        self.await_ready("demo")
+        askers = self.ask_demo()
+        before, old, key = self.who_runs(), self.authorities(), self.secret("attention")["tls.key"]
+        start = time.monotonic()
+        self.kubectl("annotate", "moesvc", "demo", "serving.janus.dev/certificatesRenewedAt=now")
+        wait_for(lambda: self.secret("attention")["tls.key"] != key, "other keys")
+        # The operator's own stays.
+        wait_for(lambda: self.all_show_their_last() and len((self.authorities() or old) & old) == 1,
+                 "the end of the old authority")
+        wait_for(self.all_show_their_last, "every worker to show its last certificate")
+        print(f"{time.monotonic() - start:.0f} s until nobody knew the old authority", flush=True)
+        askers.await_more(6)
+        self.assertEqual(self.who_runs(), before)
+        # Connections made from now on are of the new ones: of the operator and its relay to a pod more, of one more
+        # gateway to all.
+        self.kubectl("patch", "moesvc", "demo", "--type=merge", "-p",
+                     '{"spec": {"roles": {"experts": {"replicas": 3}}, "gateway": {"replicas": 2}}}')
+        self.kubectl("wait", "--for=jsonpath={.status.topology.n}=3", "moesvc/demo", "--timeout=300s")
+        self.await_ready("demo")
+        askers.await_more(6)
+        self.check_answers(askers)
+
+    # Who is not let in.
+
+    def network_of(self, pod):
+        """A pod's, as a command's first words on its node."""
+        node = next(node for node in self.nodes if node.box.name == pod["spec"]["nodeName"])
+        look = (f'for n in /run/netns/*; do nsenter --net=$n ip -o -4 addr | grep -qF "inet {pod["status"]["podIP"]}/" '
+                '&& echo $n; done; true')
+        return lambda *words: node.box.command("nsenter", f"--net={node.box.run('sh', '-c', look).strip()}",
+                                               *(str(word) for word in words))
+
+    def refused(self, pod):
+        """By a worker, by reason."""
+        page = self.nodes[0].box.run("curl", "-sf", f"http://{pod['status']['podIP']}:9100/metrics")
+        return {reason: float(value) for reason, value in
+                re.findall(r'^janus_connections_refused_total{.*?reason="([^"]*)".*?} (\S+)$', page, re.M)}
+
+    def test_strangers_are_refused_and_counted(self):
+        roles = {"attention": {"replicas": 1, "maxBatchSize": 16}, "experts": {"replicas": 1}}
+        for name in ("demo", "other"):
+            self.apply(name, roles=roles, gateway={"replicas": 1})
+        for name in ("demo", "other"):
+            self.await_ready(name)
+        askers = self.ask_demo()
+        before = self.who_runs()
+        pod = self.network_of(self.pods(GATEWAYS, "other")[0])
+        message = self.models / "message"
+        message.write_bytes(EMPTY_MESSAGE)
+        folders = {"unknown_authority": self.forged(),
+                   "other": self.folder_of("other", self.secret("gateway", "other")),
+                   "role": self.folder_of("member", self.secret("gateway"))}
+
+        def call(worker, scheme, *words):
+            return subprocess.run(
+                pod("curl", "-sS", "-i", "-k", "--max-time", "60", "-H", "content-type: application/grpc", "-H",
+                    "te: trailers", "--data-binary", f"@{message}", *words,
+                    f"{scheme}://{worker['status']['podIP']}:9000/{CALLS}/Commit"),
+                capture_output=True, text=True, check=False)
+
+        for worker in self.pods(WORKERS):
+            # Another service's authority is one that nobody here knows.
+            for reason, words in (("handshake", ("http", "--http2-prior-knowledge")),
+                                  ("handshake", ("https", "--http2")),
+                                  *((reason if reason == "role" else "unknown_authority",
+                                     ("https", "--http2", "--cert", folder / "tls.crt", "--key", folder / "tls.key"))
+                                    for reason, folder in folders.items())):
+                with self.subTest(role=worker["metadata"]["labels"]["serving.janus.dev/role"], words=words):
+                    counted = self.refused(worker)
+                    said = call(worker, *words)
+                    self.assertNotEqual(said.returncode, 28, "no end within its deadline")
+                    if reason == "role":
+                        self.assertIn("grpc-status: 7", said.stdout)
+                    else:
+                        self.assertNotIn("grpc-status", said.stdout)
+                        self.assertNotEqual(said.returncode, 0)
+                    wait_for(lambda: self.refused(worker)[reason] > counted[reason], f"a count of {reason}")
+                    now = self.refused(worker)
+                    self.assertEqual({one for one in now if now[one] > counted[one]}, {reason})
+
+        # The exchange's doors are open while an epoch is prepared: who waits there then is in nobody's way.
+        for worker in self.pods(WORKERS):
+            strangers = subprocess.Popen(pod(PYTHON, "-c", STRANGERS, worker["status"]["podIP"]), text=True,
+                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            self.addCleanup(strangers.communicate)
+            # Three at each port that is open: the exchange's own, and UCX's.
+            self.assertGreaterEqual(int(strangers.stdout.readline()), 6)
+        askers.await_more(6)
+        self.assertEqual(self.who_runs(), before)
+        self.kubectl("patch", "moesvc", "demo", "--type=merge", "-p",
+                     '{"spec": {"roles": {"experts": {"replicas": 2}}}}')
+        self.kubectl("wait", "--for=jsonpath={.status.topology.n}=2", "moesvc/demo", "--timeout=300s")
+        askers.await_more(6)
+        self.check_answers(askers)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,173 @@
+"""What an edit of each field of MoEService's spec moves, as docs/kubernetes.md promises it.
+
+ROWS has one Edit for each leaf of the schema, by its path. edits_test.py carries them out, and holds this table to the
+schema.
+"""
+
+import dataclasses
+
+# What of a service may move: pods of a role (one and all replaced; "+", "-": more or fewer, nobody replaced), the
+# topology, the gateway's Deployment, the Service, the PodDisruptionBudgets, the MoERoleScalers.
+ATTENTION, EXPERTS = {"attention", "epoch"}, {"experts", "epoch"}
+BOTH = ATTENTION | EXPERTS
+EPOCH, GATEWAY, ENDPOINT, NOTHING = {"epoch"}, {"gateway"}, {"endpoint"}, set()
+
+
+def at(path, value):
+    """A tree with the value at that dotted path."""
+    for name in reversed(path.split(".")):
+        value = {name: value}
+    return value
+
+
+def value_at(tree, path):
+    for name in path.split("."):
+        tree = tree.get(name) if isinstance(tree, dict) else None
+    return tree
+
+
+def merged(tree, other):
+    """As a JSON merge patch: null takes away."""
+    out = dict(tree)
+    for name, value in other.items():
+        if value is None:
+            out.pop(name, None)
+        else:
+            out[name] = merged(out.get(name) or {}, value) if isinstance(value, dict) else value
+    return out
+
+
+@dataclasses.dataclass
+class Edit:
+    after: dict  # over the service as it was
+    moves: set = dataclasses.field(default_factory=set)
+    before: dict = dataclasses.field(default_factory=dict)  # what the service has besides
+    stalled: str = ""  # the reason for which it is not carried out
+    refused: str = ""  # the API server's words, where it does not take the edit
+
+
+ROWS = {}
+
+
+def row(path, value, moves=None, before=None, **more):
+    """`value`: of that field; or a tree, where others change with it."""
+    is_tree = isinstance(value, dict) and value_at(value, path) is not None
+    ROWS[path] = Edit(value if is_tree else at(path, value), moves or set(), before or {}, **more)
+
+
+def not_supported(path, value, before=None):
+    row(path, value, before=before, stalled="NotSupported")
+
+
+def source(kind, **member):
+    """Of a model, in place of the one that a service has."""
+    name = kind[0].lower() + kind[1:]
+    return at("model.source", {"type": kind, **({} if kind == "HostPath" else {"hostPath": None}), name: member})
+
+
+MAY_NOT_CHANGE = "may not change; create another MoEService"
+HUB = source("HuggingFace", repo="a/b", revision="one", tokenSecretRef={"name": "token", "key": "one"})
+row("model.source.type", source("Image", path="/models/demo"), refused=MAY_NOT_CHANGE)
+row("model.source.huggingFace.repo", "a/c", before=HUB, refused=MAY_NOT_CHANGE)
+# Nothing of it is built, so that nothing is there that an edit could move.
+not_supported("model.source.huggingFace.revision", "two", HUB)
+not_supported("model.source.huggingFace.tokenSecretRef.name", "other", HUB)
+not_supported("model.source.huggingFace.tokenSecretRef.key", "two", HUB)
+# The same weights at another place: the fake workers find those of one model everywhere.
+CLAIM = source("PersistentVolumeClaim", claimName="models-one", path="demo")
+row("model.source.persistentVolumeClaim.claimName", "models-two", BOTH | GATEWAY, CLAIM)
+row("model.source.persistentVolumeClaim.path", "other", BOTH | GATEWAY, CLAIM)
+row("model.source.image.path", "/models/other", BOTH | GATEWAY, source("Image", path="/models/demo"))
+row("model.source.hostPath.path", "@other", BOTH | GATEWAY)  # edits_test.py knows the folder
+row("model.name", "another", GATEWAY)
+not_supported("model.dtype", "Float32")
+row("model.maxModelLen", 512, ATTENTION)
+CACHE = {"type": "PersistentVolumeClaim", "persistentVolumeClaim": {"claimName": "cache", "path": "below"}}
+for leaf in ("type", "persistentVolumeClaim.claimName", "persistentVolumeClaim.path"):
+    not_supported(f"model.cache.{leaf}", at("model.cache", CACHE))
+not_supported("model.cache.node.path", at("model.cache", {"type": "Node", "node": {"path": "/cache"}}))
+
+TARGETS = {"slo": {"tpot": {"targetMilliseconds": 50}, "ttft": {"targetMilliseconds": 500}}}
+row("slo.tpot.targetMilliseconds", 60, EPOCH, TARGETS)
+row("slo.tpot.percentile", "P99", NOTHING, TARGETS)
+row("slo.ttft.targetMilliseconds", 600, NOTHING, TARGETS)
+row("slo.ttft.percentile", "P99", NOTHING, TARGETS)
+
+# Taken away, the image stays that is pinned (docs/design/006-one-control-plane.md).
+row("image", "worker:2", BOTH, at("image", "worker:1"))
+row("imagePullSecrets", [{"name": "pull"}], BOTH | GATEWAY)
+row("device", "CPU", BOTH)
+
+
+def role_rows(role, pods):
+    own = f"roles.{role}"
+    outside = at(own, {"replicas": None, "scaling": {"mode": "External", "minReplicas": 1, "maxReplicas": 4}})
+    more = {f"{role}+", "epoch", "budgets"}
+    row(f"{own}.replicas", 2, more)
+    row(f"{own}.scaling.mode", at(own, {"replicas": None, "scaling": {"mode": "External"}}), {"scalers"})
+    row(f"{own}.scaling.minReplicas", 2, more, outside)
+    row(f"{own}.scaling.maxReplicas", 3, NOTHING, outside)
+    for way in ("scaleUp", "scaleDown"):
+        for leaf, value in (("stabilizationWindowSeconds", 60), ("selectPolicy", "Min"),
+                            ("policies", [{"type": "Pods", "value": 1, "periodSeconds": 60}])):
+            not_supported(f"{own}.scaling.behavior.{way}.{leaf}", value, outside)
+    not_supported(f"{own}.instancesPerPod", 2)
+    not_supported(f"{own}.tensorParallel", 2)
+    not_supported(f"{own}.hardwareProfile", "h100")
+    row(f"{own}.resources.requests", {"cpu": "10m"}, pods)
+    row(f"{own}.resources.limits", {"memory": "2Gi"}, pods)
+    row(f"{own}.nodeSelector", {"pool": "rows"}, pods)
+    row(f"{own}.tolerations", [{"key": "spot", "operator": "Exists"}], pods)
+    row(f"{own}.schedulerName", "default-scheduler", pods)
+    row(f"{own}.priorityClassName", "rows", pods)
+    row(f"{own}.podTemplate", {"metadata": {"annotations": {"note": "one"}}}, pods)
+
+
+role_rows("attention", ATTENTION)
+role_rows("experts", EXPERTS)
+row("roles.attention.maxBatchSize", 32, ATTENTION)
+not_supported("roles.attention.kvCache.blockSize", 32)
+row("roles.attention.kvCache.memoryPercent", 50, ATTENTION)
+row("roles.attention.kvCache.size", "256Mi", ATTENTION)
+not_supported("roles.attention.kvCache.prefixCache", "Exact")
+row("roles.experts.slotsPerInstance", 10, EPOCH)
+row("roles.experts.spareSlots", 3, EPOCH)
+not_supported("roles.experts.placement.policy", "ActivationAware")
+not_supported("roles.experts.placement.survivable", True)
+not_supported("roles.experts.placement.rebalanceIntervalSeconds", 60)
+not_supported("roles.experts.placement.windowSeconds", 60)
+row("roles.experts.scheduling", "AEBSGreedy", EPOCH)
+
+not_supported("exchange.mode", "TwoPhaseSingle")
+row("exchange.transport", "TCP", EPOCH)
+not_supported("exchange.compression", "FP8")
+not_supported("exchange.gate", "Attention")
+not_supported("exchange.sum", "FixedPoint")
+not_supported("exchange.hostShared", True)
+row("pipeline.microBatches", 2, EPOCH)
+for bound in ("min", "max"):
+    for leaf in ("experts", "attention"):
+        not_supported(f"ratio.{bound}.{leaf}", at(f"ratio.{bound}", {"experts": 1, "attention": 1}))
+for leaf, value in (("intervalSeconds", 30), ("predictor", "EWMA"), ("maxGPUs", 8), ("advisory", True),
+                    ("pendingTimeoutSeconds", 60), ("standby", 1)):
+    not_supported(f"scaling.{leaf}", value)
+row("drain.timeoutSeconds", 60, BOTH | GATEWAY)
+not_supported("drain.withoutCapacity", "Shrink")
+row("rollout.type", "Rolling", NOTHING)
+row("rollout.drainSeconds", 60, NOTHING)
+
+row("gateway.replicas", 2, GATEWAY)
+row("gateway.service.type", "NodePort", ENDPOINT)
+row("gateway.service.port", 8080, ENDPOINT)
+KEYS = at("gateway.apiKeysSecretRef", {"name": "keys", "key": "one"})
+row("gateway.apiKeysSecretRef.name", "others", GATEWAY, KEYS)
+row("gateway.apiKeysSecretRef.key", "two", GATEWAY, KEYS)
+row("gateway.limits.queuedRequests", 100, EPOCH | GATEWAY)
+row("gateway.limits.requestSize", "1Mi", GATEWAY)
+row("gateway.limits.openStreams", 100, GATEWAY)
+row("gateway.podTemplate", {"metadata": {"annotations": {"note": "one"}}}, GATEWAY)
+
+not_supported("security.tls", "Disabled")
+not_supported("security.networkPolicy", True)
+row("paused", True, NOTHING)
+row("suspend", True, {"attention-", "experts-", "budgets"})
