@@ -16,9 +16,9 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
-from askers import PROMPTS, Askers  # noqa: E402
 from cluster_case import wait_for  # noqa: E402
-from images_case import PYTHON, ImagesCase  # noqa: E402
+from images_case import PYTHON  # noqa: E402
+from served_case import ServedCase  # noqa: E402
 
 WORKERS, GATEWAYS = ("attention", "experts"), ("gateway",)
 CALLS = "janus.v1.Control"
@@ -55,37 +55,9 @@ sys.stdin.read()
 """
 
 
-class CertificatesTest(ImagesCase):
+class CertificatesTest(ServedCase):
     # How long a new authority is known before it signs: longer than the kubelets of this suite take.
     values = {"certificates__spreadSeconds": 10}
-
-    def apply(self, name, **spec):
-        self.kubectl("apply", "-f", "-", text=json.dumps({
-            "apiVersion": "serving.janus.dev/v1alpha1", "kind": "MoEService", "metadata": {"name": name},
-            "spec": {"model": {"source": {"type": "HostPath", "hostPath": {"path": f"{self.models}/demo"}}},
-                     "device": "CPU", **spec}}))
-
-    def await_ready(self, name):
-        self.kubectl("wait", "--for=condition=Ready", f"moesvc/{name}", "--timeout=300s")
-        self.kubectl("rollout", "status", f"deployment/{name}-gateway", "--timeout=300s")
-
-    def ask_demo(self):
-        """It is asked from now on."""
-        address = self.kubectl("get", "service", "demo", "-o", "jsonpath={.spec.clusterIP}")
-        models = self.nodes[0].box.command("curl", "-sf", "-o", "/dev/null", f"http://{address}/v1/models")
-        wait_for(lambda: subprocess.run(models, check=False).returncode == 0, "the node's rules for the Service")
-        askers = Askers(self.nodes[0], f"http://{address}/v1")
-        self.addCleanup(askers.close)
-        askers.await_more(6)
-        return askers
-
-    def check_answers(self, askers):
-        seen = askers.end()
-        print(f"{self._testMethodName}: {seen['answers']} answers, longest wait for a token "
-              f"{seen['longest_wait']:.2f} s", flush=True)
-        self.assertEqual(seen["failures"], [])
-        self.assertEqual({prompt: len(texts) for prompt, texts in seen["texts"].items()},
-                         {prompt: 1 for prompt in PROMPTS}, seen["texts"])
 
     def pods(self, roles, service="demo"):
         return [pod for pod in self.get("pods", "-l", f"serving.janus.dev/service={service}")["items"]
@@ -143,9 +115,9 @@ class CertificatesTest(ImagesCase):
 
     def test_nobody_notices_that_all_are_issued_anew(self):
         self.looks = 0
-        self.apply("demo", roles={"attention": {"replicas": 1, "maxBatchSize": 16}, "experts": {"replicas": 2}},
+        self.apply("demo", "demo", roles={"attention": {"replicas": 1, "maxBatchSize": 16}, "experts": {"replicas": 2}},
                    gateway={"replicas": 1})
-        self.await_ready("demo")
+        self.await_served("demo")
         askers = self.ask_demo()
         before, old, key = self.who_runs(), self.authorities(), self.secret("attention")["tls.key"]
         start = time.monotonic()
@@ -163,7 +135,7 @@ class CertificatesTest(ImagesCase):
         self.kubectl("patch", "moesvc", "demo", "--type=merge", "-p",
                      '{"spec": {"roles": {"experts": {"replicas": 3}}, "gateway": {"replicas": 2}}}')
         self.kubectl("wait", "--for=jsonpath={.status.topology.n}=3", "moesvc/demo", "--timeout=300s")
-        self.await_ready("demo")
+        self.await_served("demo")
         askers.await_more(6)
         self.check_answers(askers)
 
@@ -186,9 +158,9 @@ class CertificatesTest(ImagesCase):
     def test_strangers_are_refused_and_counted(self):
         roles = {"attention": {"replicas": 1, "maxBatchSize": 16}, "experts": {"replicas": 1}}
         for name in ("demo", "other"):
-            self.apply(name, roles=roles, gateway={"replicas": 1})
+            self.apply(name, "demo", roles=roles, gateway={"replicas": 1})
         for name in ("demo", "other"):
-            self.await_ready(name)
+            self.await_served(name)
         askers = self.ask_demo()
         before = self.who_runs()
         pod = self.network_of(self.pods(GATEWAYS, "other")[0])

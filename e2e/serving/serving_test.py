@@ -12,7 +12,6 @@ import os
 import pathlib
 import re
 import shutil
-import subprocess
 import sys
 import time
 import unittest
@@ -20,9 +19,9 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "integration" / "serve"))
 
-from askers import PROMPTS, Askers  # noqa: E402
 from cluster_case import ROOT, wait_for  # noqa: E402
-from images_case import CHART, REGISTRY, ImagesCase  # noqa: E402
+from images_case import CHART, REGISTRY  # noqa: E402
+from served_case import ServedCase  # noqa: E402
 from serving import GOLDEN, Service, copy_golden  # noqa: E402
 
 OF_WORKERS, OF_GATEWAYS = "app.kubernetes.io/name=janus-worker", "app.kubernetes.io/component=gateway"
@@ -38,42 +37,14 @@ def apart(service):
          "labelSelector": {"matchLabels": {"serving.janus.dev/service": service}}}]}}}}
 
 
-class ServingTest(ImagesCase):
-    def apply(self, name, model, **spec):
-        """A service of a folder of `models`."""
-        self.kubectl("apply", "-f", "-", text=json.dumps({
-            "apiVersion": "serving.janus.dev/v1alpha1", "kind": "MoEService", "metadata": {"name": name},
-            "spec": {"model": {"source": {"type": "HostPath", "hostPath": {"path": f"{self.models}/{model}"}}},
-                     "device": "CPU", **spec}}))
-
-    def url(self, service):
-        """Where nodes reach it."""
-        return f"http://{self.kubectl('get', 'service', service, '-o', 'jsonpath={.spec.clusterIP}')}/v1"
-
-    def await_served(self, service):
-        self.kubectl("wait", "--for=condition=Ready", f"moesvc/{service}", "--timeout=300s")
-        self.kubectl("rollout", "status", f"deployment/{service}-gateway", "--timeout=300s")
-        models = self.nodes[0].box.command("curl", "-sf", "-o", "/dev/null", f"{self.url(service)}/models")
-        wait_for(lambda: subprocess.run(models, check=False).returncode == 0, "the node's rules for the Service")
-
+class ServingTest(ServedCase):
     # The service, asked without a pause.
 
     def serve_demo(self):
         self.apply("demo", "demo", gateway={"replicas": 2},
                    roles={"attention": {"replicas": 1, "maxBatchSize": 16}, "experts": {"replicas": 2}})
         self.await_served("demo")
-        askers = Askers(self.nodes[0], self.url("demo"))
-        self.addCleanup(askers.close)
-        askers.await_more(12)
-        return askers
-
-    def check_answers(self, askers):
-        seen = askers.end()
-        print(f"{self._testMethodName}: {seen['answers']} answers, longest wait for a token "
-              f"{seen['longest_wait']:.2f} s", flush=True)
-        self.assertEqual(seen["failures"], [])
-        self.assertEqual({prompt: len(texts) for prompt, texts in seen["texts"].items()},
-                         {prompt: 1 for prompt in PROMPTS}, seen["texts"])
+        return self.ask_demo(12)
 
     def pods(self, kind, service="demo"):
         """By name: identity, starts, and whether ready."""

@@ -1,0 +1,76 @@
+"""A service that goes over to another model, in real pods on two nodes: python3 e2e/rollout/rollout_test.py
+
+It is asked without a pause meanwhile. None of the requests may fail, and every answer must be all of one model.
+"""
+
+import json
+import pathlib
+import shutil
+import struct
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+from cluster_case import wait_for  # noqa: E402
+from served_case import ServedCase  # noqa: E402
+
+
+def spoil(folder):
+    """Another model of the same shape, and another tokenizer: a digest of every byte is what tells."""
+    weights = folder / "model.safetensors"
+    data = bytearray(weights.read_bytes())
+    size = struct.unpack("<Q", data[:8])[0]
+    tensor = json.loads(data[8:8 + size])["model.layers.0.input_layernorm.weight"]
+    begin, end = (8 + size + one for one in tensor["data_offsets"])
+    # Of each bfloat16 a bit of the mantissa: a quarter up or down.
+    for place in range(begin, end, 2):
+        data[place] ^= 0x20
+    weights.write_bytes(data)
+    with open(folder / "generation_config.json", "a", encoding="utf-8") as config:
+        config.write("\n")
+
+
+class RolloutTest(ServedCase):
+    def edit(self, **model):
+        self.kubectl("patch", "moesvc", "demo", "--type=merge", "-p", json.dumps({"spec": {"model": model}}))
+
+    def pods(self):
+        return {pod["metadata"]["uid"] for pod in
+                self.get("pods", "-l", "serving.janus.dev/service=demo,app.kubernetes.io/name=janus-worker")["items"]}
+
+    def await_replaced(self, before):
+        """All that was, gone; one topology."""
+        def holds():
+            conditions = {one["type"]: one for one in self.get("moesvc/demo")["status"]["conditions"]}
+            return conditions["Progressing"]["reason"] == "Complete" and not before & self.pods()
+
+        wait_for(holds, "the end of the old model's pods")
+        self.await_served("demo")
+        self.assertEqual(len(self.get("moetopologies")["items"]), 1)
+
+    def go_over(self, rollout, **model):
+        """Texts of before and after, by prompt."""
+        self.apply("demo", "demo", gateway={"replicas": 2}, rollout=rollout,
+                   roles={"attention": {"replicas": 1, "maxBatchSize": 16}, "experts": {"replicas": 2}})
+        self.await_served("demo")
+        first = self.check_answers(self.ask_demo())
+        askers, before = self.ask_demo(), self.pods()
+        self.edit(**model)
+        self.await_replaced(before)
+        askers.await_more(12)
+        meanwhile, last = self.answers_of(askers), self.check_answers(self.ask_demo())
+        self.assertNotEqual(first, last, "these models cannot be told apart")
+        self.assertEqual(meanwhile, {prompt: first[prompt] | last[prompt] for prompt in first})
+
+    def test_another_model_comes_beside_the_one_that_serves(self):
+        shutil.copytree(self.models / "demo", self.models / "other")
+        spoil(self.models / "other")
+        self.go_over({"drainSeconds": 60}, source={"hostPath": {"path": f"{self.models}/other"}})
+
+    def test_other_arithmetic_takes_the_place_of_what_served(self):
+        self.go_over({"type": "Recreate", "drainSeconds": 60}, dtype="Float16")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
