@@ -94,7 +94,7 @@ row("slo.ttft.targetMilliseconds", 600, NOTHING, TARGETS)
 row("slo.ttft.percentile", "P99", NOTHING, TARGETS)
 
 # Taken away, the image stays that is pinned (docs/design/006-one-control-plane.md).
-row("image", "worker:2", BOTH, at("image", "worker:1"))
+row("image", "worker:2", BOTH)
 row("imagePullSecrets", [{"name": "pull"}], BOTH | GATEWAY)
 row("device", "CPU", BOTH)
 

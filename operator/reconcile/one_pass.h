@@ -258,8 +258,7 @@ class Reconciler::OnePass {
   Finding awaited_;
   Finding held_tls_;     // the spec's security.tls is another than the pods'
   Finding uncertified_;  // certificates that are due and could not be written
-  std::string worker_image_;
-  std::string restarted_at_;
+  PinnedImage pinned_;
   bool has_workers_ = false;  // whom a planner could ask
   std::optional<PlannedService> planned_;
   std::array<RolePass, 2> roles_{

@@ -31,8 +31,10 @@ void Reconciler::OnePass::HoldLast() {
   // Nor does it begin anew what the annotation asks for together with the edit.
   const std::string restart(kRestartedAtAnnotation);
   last.metadata.annotations.erase(restart);
-  if (!restarted_at_.empty()) last.metadata.annotations[restart] = restarted_at_;
+  if (!pinned_.restarted_at.empty()) last.metadata.annotations[restart] = pinned_.restarted_at;
 
+  // Nor has it an image of its own.
+  const PinnedImage named = std::exchange(pinned_, PinnedImageOf(tree_));
   const Finding why = std::exchange(invalid_, {});
   std::swap(service_, last);
   capacity_ = awaited_ = {};
@@ -45,6 +47,7 @@ void Reconciler::OnePass::HoldLast() {
   if (is_held_) return;
   ends_.clear();
   // Another build of the operator, perhaps, or another limit of its administrator's.
+  pinned_ = named;
   std::swap(service_, last);
   planned_.reset();
   capacity_ = awaited_ = {};

@@ -55,12 +55,12 @@ void Reconciler::OnePass::MakeAllPods(const std::array<bool, 2>& may_start) {
   std::vector<PodOrder> orders;
   for (const RolePass& role : roles_) {
     if (role.plan.create == 0 || !may_start[role.role == Role::kExperts]) continue;
-    orders.push_back({role.role, role.plan.create, role.wanted.revision, worker_image_});
+    orders.push_back({role.role, role.plan.create, role.wanted.revision, pinned_.image});
   }
   if (orders.empty()) return;
   std::array<int64_t, 2> last{LastPodId(tree_, Role::kAttention), LastPodId(tree_, Role::kExperts)};
   PassContext context = Context();
-  if (!ReserveIds(orders, worker_image_, restarted_at_, tree_, context)) return;
+  if (!ReserveIds(orders, pinned_, tree_, context)) return;
   for (const PodOrder& order : orders) {
     if (context.is_stopped()) return;
     MakePods(order, last[order.role == Role::kExperts] + 1, owner_.options_.defaults, context);

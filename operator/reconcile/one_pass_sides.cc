@@ -238,8 +238,7 @@ void Reconciler::OnePass::KeepOldSide(const Certified& certified) {
 
 void Reconciler::OnePass::RunAsOld(OnePass& front, const Certified& certified) {
   is_old_side_ = true;
-  worker_image_ = front.worker_image_;
-  restarted_at_ = front.restarted_at_;
+  pinned_ = front.pinned_;
   alive_ = front.alive_;
   other_epoch_ = LastEpoch(front.record_);
   service_ = front.service_;
@@ -278,7 +277,7 @@ void Reconciler::OnePass::PlanOldSide(const OnePass& front, bool mends) {
     role.wanted = {};
     role.wanted.now = wall_;
     role.wanted.rolls = false;
-    role.wanted.revision = RevisionOf(service_, role.role, worker_image_);
+    role.wanted.revision = RevisionOf(service_, role.role, pinned_.image);
     for (const PodSeen& pod : role.pods) {
       if (pod.is_live() && committed_.contains(pod.uid)) role.wanted.revision = pod.revision;
     }

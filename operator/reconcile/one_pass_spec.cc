@@ -59,18 +59,18 @@ void Reconciler::OnePass::CheckSpec() {
 }
 
 void Reconciler::OnePass::PinImage() {
-  worker_image_ = TextAt(tree_, {"status", "workerImage"});
-  restarted_at_ = TextAt(tree_, {"status", "restartedAt"});
+  pinned_ = PinnedImageOf(tree_);
   if (invalid_) return;
   const auto annotation = service_.metadata.annotations.find(std::string(kRestartedAtAnnotation));
   const std::string restart =
       annotation == service_.metadata.annotations.end() ? "" : annotation->second;
   if (!service_.spec.image.empty()) {
-    worker_image_ = service_.spec.image;
-  } else if (worker_image_.empty() || restart != restarted_at_) {
-    worker_image_ = owner_.options_.worker_image;
+    pinned_.image = service_.spec.image;
+  } else if (pinned_.image.empty() || !pinned_.named.empty() || restart != pinned_.restarted_at) {
+    pinned_.image = owner_.options_.worker_image;
   }
-  restarted_at_ = restart;
+  pinned_.restarted_at = restart;
+  pinned_.named = service_.spec.image;
 }
 
 // Whom a planner may ask: those whose ports are open, the oldest first.
@@ -175,7 +175,7 @@ void Reconciler::OnePass::PlanSpec() {
     const std::optional<int> before = DesiredInstances(tree_, role.role);
     role.wanted.pods = before.value_or(0);
     if (!acts()) continue;
-    role.wanted.revision = RevisionOf(service_, role.role, worker_image_);
+    role.wanted.revision = RevisionOf(service_, role.role, pinned_.image);
     RoleSpec& spec = SpecOf(service_, role.role);
     // Paused counts stay what they were.
     if (service_.spec.paused && before && *before > 0 && spec.replicas) spec.replicas = *before;

@@ -117,8 +117,7 @@ ServiceSeen Reconciler::OnePass::Seen() {
   // A service that sleeps without pods is woken with the operator's image of then.
   const bool sleeps = !wants_pods() && roles_[0].pods.empty() && roles_[1].pods.empty();
   if (!sleeps || invalid_) {
-    seen.worker_image = worker_image_;
-    seen.restarted_at = restarted_at_;
+    seen.pinned = pinned_;
   }
   if (topology_) {
     TopologyStatus& topology = seen.topology;

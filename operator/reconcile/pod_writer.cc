@@ -5,7 +5,6 @@
 #include "operator/api/rfc3339.h"
 #include "operator/reconcile/names.h"
 #include "operator/reconcile/owned.h"
-#include "operator/reconcile/status.h"
 #include "operator/reconcile/trees.h"
 
 namespace janus::control {
@@ -93,14 +92,13 @@ void SetGate(bool is_member, WallTime wall, PodSeen& pod, PassContext& context) 
 
 }  // namespace
 
-bool ReserveIds(const std::vector<PodOrder>& orders, const std::string& worker_image,
-                const std::string& restarted_at, Node& service_tree, PassContext& context) {
+bool ReserveIds(const std::vector<PodOrder>& orders, const PinnedImage& pinned, Node& service_tree,
+                PassContext& context) {
   Node next = service_tree;
   for (const PodOrder& order : orders) {
     SetLastPodId(next, order.role, LastPodId(service_tree, order.role) + order.count);
   }
-  SetAt(next, {"status", "workerImage"}, Text(worker_image));
-  SetAt(next, {"status", "restartedAt"}, Text(restarted_at));
+  SetPinnedImage(next, pinned);
   ApiResult<Node> written =
       context.api.Update(kMoEServices, next, Subresource::kStatus, {}, context.limits);
   if (!written.ok()) {

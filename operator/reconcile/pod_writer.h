@@ -10,6 +10,7 @@
 #include "operator/reconcile/pass_context.h"
 #include "operator/reconcile/pod_template.h"
 #include "operator/reconcile/pods.h"
+#include "operator/reconcile/status.h"
 
 namespace janus::control {
 
@@ -25,8 +26,8 @@ struct PodOrder {
 // remembers of the image, in one compare-and-swap of `service_tree`'s status: it is replaced by the
 // object as written. False: it was refused, and no pod may be made. The first ids are those after
 // LastPodId of the tree as it was.
-bool ReserveIds(const std::vector<PodOrder>& orders, const std::string& worker_image,
-                const std::string& restarted_at, Node& service_tree, PassContext& context);
+bool ReserveIds(const std::vector<PodOrder>& orders, const PinnedImage& pinned, Node& service_tree,
+                PassContext& context);
 
 // Posts the pods of an order, the first with id `first`. Ends with the first that is refused: the
 // rest of its ids is lost.

@@ -276,8 +276,7 @@ Node WithStatus(const Node& service, const ServiceSeen& seen) {
   set("conditions",
       WriteConditions(Transitioned(ReadConditions(service), ConditionsOf(seen), seen.now)));
   set("roles", ListOf({RoleTree(seen.attention), RoleTree(seen.experts)}));
-  set("workerImage", Text(seen.worker_image));
-  set("restartedAt", Text(seen.restarted_at));
+  SetPinnedImage(out, seen.pinned);
   if (!seen.model_digest.empty()) {
     SetAt(out, {"status", "model", "digest"}, Text(seen.model_digest));
   }
@@ -294,7 +293,7 @@ StatusChange Compare(const Node& before, const Node& after) {
     return StatusChange::kNone;
   }
   if (was == nullptr || !SaysTheSame(before, after)) return StatusChange::kNow;
-  for (const std::string_view field : {"workerImage", "restartedAt"}) {
+  for (const std::string_view field : {"workerImage", "restartedAt", "namedImage"}) {
     if (TextAt(before, {"status", field}) != TextAt(after, {"status", field})) {
       return StatusChange::kNow;
     }
@@ -305,6 +304,19 @@ StatusChange Compare(const Node& before, const Node& after) {
     if (DesiredInstances(before, role) != DesiredInstances(after, role)) return StatusChange::kNow;
   }
   return StatusChange::kNumbers;
+}
+
+PinnedImage PinnedImageOf(const Node& service) {
+  const auto text = [&](std::string_view field) {
+    return std::string(TextAt(service, {"status", field}));
+  };
+  return {text("workerImage"), text("restartedAt"), text("namedImage")};
+}
+
+void SetPinnedImage(Node& service, const PinnedImage& pinned) {
+  SetAt(service, {"status", "workerImage"}, Text(pinned.image));
+  SetAt(service, {"status", "restartedAt"}, Text(pinned.restarted_at));
+  SetAt(service, {"status", "namedImage"}, Text(pinned.named));
 }
 
 std::optional<int> DesiredInstances(const Node& service, Role role) {

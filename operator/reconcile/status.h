@@ -21,6 +21,14 @@ struct Finding {
   explicit operator bool() const { return !reason.empty(); }
 };
 
+// The image of the newest revision, and what it was chosen for: an operator of another release
+// leaves it as it is.
+struct PinnedImage {
+  std::string image = {};
+  std::string restarted_at = {};  // the annotation's value
+  std::string named = {};         // spec.image; empty: it is the operator's own
+};
+
 // What a pass has seen of a role. Instances and pods are the same number while a pod has one.
 struct RoleStatus {
   Role role = Role::kAttention;
@@ -75,8 +83,7 @@ struct ServiceSeen {
   bool is_plain_text = false;  // by the user's will, where there could be certificates
   WallTime progressed;         // when anything of it last moved
   WallTime now;
-  std::string worker_image;
-  std::string restarted_at;  // the restart that worker_image was pinned for
+  PinnedImage pinned;
   std::string model_digest;
   std::optional<ServicePlan> plan;  // absent: not known, status.effective stays
   int gateway_replicas = 0;
@@ -126,6 +133,10 @@ StatusChange Compare(const Node& before, const Node& after);
 
 // Numbers alone are written no more often than this.
 inline constexpr std::chrono::seconds kNumbersPeriod{60};
+
+// What the status says of it. Pure.
+PinnedImage PinnedImageOf(const Node& service);
+void SetPinnedImage(Node& service, const PinnedImage& pinned);
 
 // status.roles[role].desiredInstances. Pure.
 std::optional<int> DesiredInstances(const Node& service, Role role);

@@ -88,8 +88,7 @@ TEST(Supported, ReachesEveryLineOfItsTable) {
       {"ratio: {min: {experts: 1, attention: 1}}", "ratio"},
       {"scaling: {advisory: true}", "scaling"},
       {"drain: {timeoutSeconds: 1}", "drain"},
-      {"rollout: {type: Rolling}",
-        "rollout: {type: SideBySide}", "rollout.type"},
+      {"rollout: {type: Rolling}", "rollout.type"},
       {"gateway: {replicas: 2}", "gateway.replicas"},
       {"gateway: {service: {port: 81}}", "gateway.service"},
       {"gateway: {apiKeysSecretRef: {name: a, key: b}}", "gateway.apiKeysSecretRef"},
@@ -153,7 +152,8 @@ TEST(Supported, AClusterTakesWhatIsOfPodsAndRefusesWhatNobodyDoesYet) {
   };
   for (const char* spec :
        {"image: x", "imagePullSecrets: [{name: x}]", "drain: {timeoutSeconds: 1}",
-        "rollout: {type: Rolling}", "rollout: {type: Recreate, drainSeconds: 5}",
+        "rollout: {type: Rolling}", "rollout: {type: SideBySide}",
+        "rollout: {type: Recreate, drainSeconds: 5}",
         "gateway: {replicas: 2, service: {port: 81}, podTemplate: {}}",
         "gateway: {apiKeysSecretRef: {name: a, key: b}}", "suspend: true"}) {
     EXPECT_EQ(errors(spec), "");

@@ -71,7 +71,7 @@ class WorkerPlannerTest : public testing::Test {
   void Look() { planner_.Look(kUid, workers_); }
   Result<PlannedService> Plan() { return planner_.Plan(service_); }
   static ModelReport Report(int64_t memory_bytes = 4 * kGiB, const std::string& digest = "d1") {
-    return {DemoConfig(), digest, {memory_bytes, true, 2, true}};
+    return {DemoConfig(), digest, "t", {memory_bytes, true, 2, true}};
   }
   // Both roles are known by r1.
   void Know() {
@@ -225,7 +225,7 @@ TEST_F(WorkerPlannerTest, WhatOnlyOlderWorkersMakeImpossibleWaitsForNewOnes) {
 TEST_F(WorkerPlannerTest, AModelThatCannotBeServedIsRefusedWithItsField) {
   Add(Role::kAttention, "a0");
   Look();
-  questions_.Answer(ModelReport{"{\"architectures\": [\"GPT2\"]}", "d1", Report().room});
+  questions_.Answer(ModelReport{"{\"architectures\": [\"GPT2\"]}", "d1", "t", Report().room});
   Look();
   EXPECT_EQ(Plan().status().code(), StatusCode::kInvalidArgument);
   EXPECT_TRUE(Contains(Plan().status().message(), "the model's config.json, as pod a0 has it: "));

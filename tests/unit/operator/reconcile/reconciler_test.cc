@@ -530,6 +530,22 @@ TEST(Reconciler, WhatIsOfPodsRollsThemOneByOne) {
   }
 }
 
+// As one does who has mistyped it.
+TEST(Reconciler, AnImageThatIsNamedNoMoreGivesWayToTheOperatorsOwn) {
+  SimulatedService sim;
+  sim.Apply(1, 2);
+  sim.RunUntil("Ready");
+  sim.Patch(R"({"spec":{"image":"worker:x"}})");
+  sim.RunUntil("Ready");
+  EXPECT_EQ(TextAt(sim.Service(), {"status", "workerImage"}), "worker:x");
+  sim.Patch(R"({"spec":{"image":null}})");
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(30));
+  sim.ExpectWhole(1, 2);
+  EXPECT_EQ(TextAt(sim.Service(), {"status", "workerImage"}), "worker:1");
+  EXPECT_EQ(sim.cluster.pods_ever().size(), 9u);
+}
+
 TEST(Reconciler, ARestartRollsAllWithTheOperatorsImageOfThen) {
   SimulatedService sim;
   sim.Apply(1, 2);

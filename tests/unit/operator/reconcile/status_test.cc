@@ -214,8 +214,8 @@ TEST(Compare, TellsWhatMustBeWrittenFromWhatCanWait) {
       << "a message alone";
   EXPECT_EQ(changed([](ServiceSeen& s) { s.gateways_available = 0; }), StatusChange::kNow);
   EXPECT_EQ(changed([](ServiceSeen& s) { s.generation = 4; }), StatusChange::kNow);
-  EXPECT_EQ(changed([](ServiceSeen& s) { s.worker_image = "b"; }), StatusChange::kNow);
-  EXPECT_EQ(changed([](ServiceSeen& s) { s.restarted_at = "b"; }), StatusChange::kNow);
+  EXPECT_EQ(changed([](ServiceSeen& s) { s.pinned.image = "b"; }), StatusChange::kNow);
+  EXPECT_EQ(changed([](ServiceSeen& s) { s.pinned.restarted_at = "b"; }), StatusChange::kNow);
   EXPECT_EQ(changed([](ServiceSeen& s) { s.experts.last_pod_id = 9; }), StatusChange::kNow);
   EXPECT_EQ(changed([](ServiceSeen& s) { s.experts.desired = 9; }), StatusChange::kNow);
 }
