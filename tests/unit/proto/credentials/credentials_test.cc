@@ -251,6 +251,7 @@ TEST_F(CredentialsTest, EveryCallIsTakenFromItsCallersAlone) {
         v1::CommitReply commit;
         v1::AbortReply abort;
         v1::DrainReply drain;
+        v1::SupersedeReply supersede;
         v1::GetTopologyReply topology;
         v1::Statistics statistics;
         v1::DescribeModelReply model;
@@ -259,6 +260,7 @@ TEST_F(CredentialsTest, EveryCallIsTakenFromItsCallersAlone) {
         if (path.ends_with("Commit")) status = stub->Commit(&context, {}, &commit);
         if (path.ends_with("Abort")) status = stub->Abort(&context, {}, &abort);
         if (path.ends_with("Drain")) status = stub->Drain(&context, {}, &drain);
+        if (path.ends_with("Supersede")) status = stub->Supersede(&context, {}, &supersede);
         if (path.ends_with("/GetTopology")) status = stub->GetTopology(&context, {}, &topology);
         if (path.ends_with("DescribeModel")) status = stub->DescribeModel(&context, {}, &model);
         if (path.ends_with("GetStatistics")) {
@@ -273,7 +275,7 @@ TEST_F(CredentialsTest, EveryCallIsTakenFromItsCallersAlone) {
       EXPECT_EQ(refusals_.of(Refusal::kRole), refused);
     }
   }
-  EXPECT_EQ(refused, 11u);
+  EXPECT_EQ(refused, 13u);
 }
 
 TEST(CallRulesTest, EveryCallThereIsHasARow) {
