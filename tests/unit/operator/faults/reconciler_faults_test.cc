@@ -58,6 +58,16 @@ void LiveScaled(SimulatedService& sim) {
   sim.Run(Seconds(80));
 }
 
+// Made; goes over to another model beside the one that serves.
+void LiveReplaced(SimulatedService& sim) {
+  sim.planner.digest_of = {{"/models/other", "digest-2"}};
+  sim.Apply(1, 2, "  rollout: {type: SideBySide, drainSeconds: 20}\n");
+  sim.timeline.In(Seconds(20), [&] {
+    sim.Patch(R"({"spec":{"model":{"source":{"hostPath":{"path":"/models/other"}}}}})");
+  });
+  sim.Run(Seconds(80));
+}
+
 struct Life {
   void (*live)(SimulatedService&);
   size_t pods;   // that it takes
@@ -76,9 +86,10 @@ void ExpectConverged(SimulatedService& sim) {
 // 1A2E, then 2A3E, then one more for the one that was deleted.
 constexpr Life kOrdinary{Live, 6, 60};
 constexpr Life kScaled{LiveScaled, 4, 50};
+constexpr Life kReplaced{LiveReplaced, 6, 50};
 
 TEST(ReconcilerFaults, UndisturbedNoPodIsMadeTooMuch) {
-  for (const Life& life : {kOrdinary, kScaled}) {
+  for (const Life& life : {kOrdinary, kScaled, kReplaced}) {
     SimulatedService sim;
     life.live(sim);
     ExpectConverged(sim);
@@ -123,11 +134,13 @@ void KillAt(const Life& life, size_t first, bool is_done) {
 TEST(ReconcilerFaults, KilledBeforeACallItsSuccessorEndsWhereItWouldHave) {
   KillAt(kOrdinary, 0, false);
   KillAt(kScaled, 0, false);
+  KillAt(kReplaced, 0, false);
 }
 
 TEST(ReconcilerFaults, KilledAfterACallItsSuccessorMakesNothingTwice) {
   KillAt(kOrdinary, 1, true);
   KillAt(kScaled, 1, true);
+  KillAt(kReplaced, 1, true);
 }
 
 CallCounts PlayFaults(const Life& life, std::vector<FaultPlan> plans) {
@@ -150,13 +163,14 @@ TEST(ReconcilerFaults, WhateverEverySeventhCallComesToItConverges) {
     std::vector<FaultPlan> plans;
     for (size_t first = 3; first < 100; first += 7) plans.push_back({first, 1, fault});
     EXPECT_GT(PlayFaults(kOrdinary, plans).failed, 5u);
-    EXPECT_GT(PlayFaults(kScaled, std::move(plans)).failed, 5u);
+    EXPECT_GT(PlayFaults(kScaled, plans).failed, 5u);
+    EXPECT_GT(PlayFaults(kReplaced, std::move(plans)).failed, 5u);
   }
 }
 
 TEST(ReconcilerFaults, WhateverCallFailsItConverges) {
   if (!IsSoak()) GTEST_SKIP() << "minutes: set JANUS_SOAK";
-  for (const Life& life : {kOrdinary, kScaled}) {
+  for (const Life& life : {kOrdinary, kScaled, kReplaced}) {
     SweepFaults("reconciler", CallFaults(),
                 [&](std::vector<FaultPlan> plans) { return PlayFaults(life, std::move(plans)); });
   }

@@ -72,6 +72,23 @@ class ScriptedRelay final : public v1::Control::Service {
     return status;
   }
 
+  grpc::Status Drain(grpc::ServerContext* context, const v1::DrainRequest* request,
+                     v1::DrainReply* reply) override {
+    {
+      const MutexLock lock(mu_);
+      drain = *request;
+    }
+    if (!Held(*context)) return grpc::Status::CANCELLED;
+    *reply->mutable_failures() = Failures();
+    return status;
+  }
+  grpc::Status Supersede(grpc::ServerContext*, const v1::SupersedeRequest* request,
+                         v1::SupersedeReply* reply) override {
+    const MutexLock lock(mu_);
+    supersede = *request;
+    *reply->mutable_failures() = Failures();
+    return status;
+  }
   grpc::Status GetStatistics(grpc::ServerContext*, const v1::GetStatisticsRequest* request,
                              v1::Statistics* reply) override {
     const MutexLock lock(mu_);
@@ -93,6 +110,8 @@ class ScriptedRelay final : public v1::Control::Service {
   v1::PrepareRequest prepare;
   v1::CommitRequest commit;
   v1::AbortRequest abort;
+  v1::DrainRequest drain;
+  v1::SupersedeRequest supersede;
   v1::GetStatisticsRequest question;
   v1::Statistics statistics;
   std::atomic<bool> was_cancelled = false;
@@ -199,6 +218,42 @@ TEST_F(GrpcMemberCallsTest, CommitNamesWhoLeaves) {
   EXPECT_EQ(relay.commit.relay_size(), 3);
   ASSERT_EQ(relay.commit.leavers_size(), 1);
   EXPECT_EQ(relay.commit.leavers(0).address(), AddressOf("e1"));
+}
+
+TEST_F(GrpcMemberCallsTest, MembersAreToldWhoServesInTheirPlace) {
+  ScriptedRelay relay(AddressOf("a0"));
+  Topology topology;
+  topology.epoch = 8;
+  topology.attention.resize(3);
+  topology.attention[2].address = "10.0.0.9:9000";
+  EXPECT_TRUE(ResultOf(*calls_.Supersede(Order(), {topology, "text-2"}, Count())).ok());
+  EXPECT_EQ(relay.supersede.stamp().epoch(), 7U) << "their own";
+  EXPECT_EQ(relay.supersede.successor().epoch(), 8U);
+  ASSERT_EQ(relay.supersede.successor().attention_size(), 3);
+  EXPECT_EQ(relay.supersede.successor().attention(2).address(), "10.0.0.9:9000");
+  EXPECT_EQ(relay.supersede.text_digest(), "text-2");
+  EXPECT_EQ(relay.supersede.relay_size(), 3);
+  relay.failures.resize(1);
+  relay.failures[0].set_name("attention-1");
+  relay.failures[0].set_code(static_cast<uint32_t>(StatusCode::kUnavailable));
+  relay.failures[0].set_message("has gone");
+  EXPECT_FALSE(ResultOf(*calls_.Supersede(Order(), {topology, "text-2"}, Count())).ok());
+}
+
+// Its answer comes when the last request has gone, so it is given that long.
+TEST_F(GrpcMemberCallsTest, ADrainWaitsForAsLongAsItMayTake) {
+  ScriptedRelay relay(AddressOf("a0"));
+  relay.Hold();
+  const auto call = calls_.Drain(Order(), Seconds(1000), Count());
+  const auto last = calls_.Supersede(Order(), {Topology(), ""}, Count());
+  woken_.wait(0);
+  EXPECT_TRUE(last->done());
+  EXPECT_FALSE(call->done());
+  woken_ = 0;
+  relay.Release();
+  EXPECT_TRUE(ResultOf(*call).ok());
+  EXPECT_EQ(relay.drain.stamp().fence(), 3U);
+  EXPECT_EQ(relay.drain.relay_size(), 3);
 }
 
 TEST_F(GrpcMemberCallsTest, AMemberThatFailedIsNamedWithItsOwnWords) {

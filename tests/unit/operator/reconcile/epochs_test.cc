@@ -61,6 +61,37 @@ TEST(NextStep, ALeaderThatAnotherHasPassedDoesNothingButRaiseItsFence) {
   EXPECT_EQ(NextStep(record, progress, Of({1, 2}), Of({1, 2}).members).kind, Kind::kRaiseFence);
 }
 
+// Who watches both topologies takes the one of the higher number.
+TEST(NextStep, BesideAnotherTopologyItsNumbersAreTheHigherOnes) {
+  EpochRecord record{.fence = 5};
+  LeaderProgress progress = Settled(record);
+  progress.above = 8;
+  const EpochContent wanted = Of({1});
+  const auto next = [&] { return NextStep(record, progress, wanted, wanted.members); };
+  EXPECT_EQ(next().kind, Kind::kPropose);
+  EXPECT_EQ(next().epoch, 9);
+  record.proposed = {9, wanted};
+  record.last_epoch = progress.preparing = 9;
+  progress.prepare = PrepareState::kDone;
+  EXPECT_EQ(next().kind, Kind::kCommit);
+  progress.above = 9;  // a loss of the other one has been mended meanwhile
+  EXPECT_EQ(next().kind, Kind::kAbort);
+  record.proposed.reset();
+  progress.preparing = 0;
+  EXPECT_EQ(next().epoch, 10);
+}
+
+TEST(NextStep, WhatIsProposedForWhatIsNotWantedAnyMoreIsAborted) {
+  EpochRecord record{.fence = 5, .last_epoch = 1, .proposed = RecordedEpoch{1, Of({1})}};
+  LeaderProgress progress = Settled(record);
+  progress.preparing = 1;
+  progress.prepare = PrepareState::kDone;
+  progress.ends = true;
+  EXPECT_EQ(NextStep(record, progress, {}, Of({1}).members).kind, Kind::kAbort);
+  record.proposed.reset();
+  EXPECT_EQ(NextStep(record, progress, {}, Of({1}).members).kind, Kind::kNothing);
+}
+
 TEST(NextStep, WhatAnotherLeaderProposedIsAborted) {
   EpochRecord record{.fence = 5,
                      .last_epoch = 2,

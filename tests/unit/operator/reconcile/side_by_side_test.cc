@@ -10,7 +10,6 @@
 
 #include "operator/api/parse.h"
 #include "operator/reconcile/topology_record.h"
-#include "tests/support/kube/ending_api.h"
 #include "tests/support/reconcile/simulated_service.h"
 
 namespace janus::control {
@@ -247,42 +246,6 @@ TEST_F(SideBySideTest, AServiceThatIsSuspendedMeanwhileKeepsNeitherAndWakesUpWit
     sim.RunUntil("Ready");
     sim.Run(Seconds(5));
     sim.ExpectWhole(1, 2);
-  }
-}
-
-// Killed before and after every call to the API: its successor goes on from there.
-TEST_F(SideBySideTest, ItGoesOnWhereverTheOperatorIsEnded) {
-  for (const bool is_done : {false, true}) {
-    for (size_t at = 0;; ++at) {
-      SCOPED_TRACE("killed at call " + std::to_string(at) + (is_done ? ", done" : ", not done"));
-      SimulatedService sim;
-      sim.planner.digest_of = {{"/models/other", "digest-2"}};
-      sim.Apply(1, 2, kSideBySide);
-      sim.RunUntil("Ready");
-      sim.Run(Seconds(2));
-      const std::string before = sim.Topology()->metadata.name;
-      EndingApi ending(sim.operator_client, at, is_done);
-      sim.RestartOperator(&ending);
-      bool was_killed = false;
-      sim.on_step = [&] {
-        if (!ending.has_ended() || was_killed) return;
-        was_killed = true;
-        sim.RestartOperator();
-      };
-      sim.Patch(kOtherModel);
-      sim.RunUntil("Ready");
-      sim.Run(Seconds(100));
-      sim.ExpectWhole(1, 2);
-      EXPECT_EQ(sim.cluster.pods_ever().size(), 6u);
-      EXPECT_EQ(sim.workers.refused(), 0);
-      EXPECT_NE(sim.Topology()->metadata.name, before);
-      if (!was_killed) {
-        sim.RestartOperator();  // what it calls ends here
-        EXPECT_GT(at, 30u);
-        break;
-      }
-      if (testing::Test::HasFailure()) return;
-    }
   }
 }
 
