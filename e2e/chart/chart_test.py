@@ -394,6 +394,10 @@ class ChartTest(ClusterCase):
         self.await_use("serving.janus.dev", "moerolescalers", "patch")
         self.patch_experts(replicas=1, scaling=None)
         self.await_use("serving.janus.dev", "moerolescalers", "delete")
+        # Another model beside the one that serves, whose topology goes with it.
+        self.kubectl("patch", "moesvc", "demo", "--type=merge", "-p", json.dumps(
+            {"spec": {"model": {"dtype": "Float16"}, "rollout": {"type": "SideBySide", "drainSeconds": 1}}}))
+        self.await_use("serving.janus.dev", "moetopologies", "delete")
         # The same twice is one Event that is written on.
         for _ in range(2):
             uid = self.kubectl("get", "deployment", "demo-gateway", "-o", "jsonpath={.metadata.uid}")

@@ -80,7 +80,7 @@ row("model.source.persistentVolumeClaim.path", "other", BOTH | GATEWAY, CLAIM)
 row("model.source.image.path", "/models/other", BOTH | GATEWAY, source("Image", path="/models/demo"))
 row("model.source.hostPath.path", "@other", BOTH | GATEWAY)  # edits_test.py knows the folder
 row("model.name", "another", GATEWAY)
-not_supported("model.dtype", "Float32")
+row("model.dtype", "Float32", BOTH)  # beside what serves, in a topology of its own
 row("model.maxModelLen", 512, ATTENTION)
 CACHE = {"type": "PersistentVolumeClaim", "persistentVolumeClaim": {"claimName": "cache", "path": "below"}}
 for leaf in ("type", "persistentVolumeClaim.claimName", "persistentVolumeClaim.path"):

@@ -353,7 +353,7 @@ void Reconciler::OnePass::DropRecord(Node record) {
   DeleteOptions options;
   options.uid = UidOf(record);
   const ApiResult<Node> gone = owner_.api_.Delete(kTopologies, KeyOf(record), options, limits_);
-  if (gone.ok() || gone.error().code == StatusCode::kNotFound) {
+  if (gone.ok()) {
     memory_.writes.Deleted(std::string(UidOf(record)));
     Tell({EventType::kNormal, "Deleted", "Delete",
           "MoETopology " + name + " is not needed any more"});

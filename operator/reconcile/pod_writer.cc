@@ -149,7 +149,8 @@ void RemovePods(const std::vector<PodRemoval>& removals, const std::set<std::str
     options.uid = removal.uid;
     const ApiResult<Node> gone =
         context.api.Delete(kPods, KeyOfPod(removal.name, context), options, context.limits);
-    if (gone.ok() || gone.error().code == StatusCode::kNotFound) {
+    // One that is not there, though a cache shows it, is looked at again until none does.
+    if (gone.ok()) {
       context.writes.Deleted(removal.uid);
       context.note({EventType::kNormal, "Draining", "Delete",
                     "pod " + removal.name + ": " + removal.reason});
