@@ -17,7 +17,6 @@ namespace {
 
 const CallLimits kLimits;
 constexpr const char* kOtherDtype = R"({"spec":{"model":{"dtype":"Float16"}}})";
-constexpr const char* kOldDtype = R"({"spec":{"model":{"dtype":"Auto"}}})";
 constexpr const char* kOtherModel =
     R"({"spec":{"model":{"source":{"hostPath":{"path":"/models/other"}}}}})";
 constexpr const char* kOldModel =
