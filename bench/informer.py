@@ -23,6 +23,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -109,7 +110,7 @@ def make_pods(recording, in_protobuf):
                                                                  "items": nodes}))
     run(CLUSTER, "kubectl", "create", "namespace", "bench")
     run(CLUSTER, "kubectl", "wait", "--for=create", "serviceaccount/default", "-n", "bench", "--timeout=300s")
-    other = record_protobuf(in_protobuf)
+    other = ProtobufRecorder(in_protobuf)
     recorder = subprocess.Popen([*IN_CLUSTER, BENCH, "record", recording, str(PODS), str(PODS // DELETED_EVERY)],
                                 stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
     assert recorder.stdout.readline() == "recording\n"
@@ -118,14 +119,77 @@ def make_pods(recording, in_protobuf):
     return recorder, other
 
 
-def record_protobuf(recording):
-    """What the watch tells in protobuf, as it comes; from before the first pod is made."""
-    pki = STATE / "janus" / "cluster" / ENVIRONMENT["JANUS_CLUSTER"] / "pki"
-    server = json.loads((pki / "admin.kubeconfig").read_text())["clusters"][0]["cluster"]["server"]
-    return subprocess.Popen([*IN_CLUSTER, "curl", "-sN", "--http1.1", "--cacert", pki / "ca.crt", "--cert",
-                             pki / "admin.crt", "--key", pki / "admin.key", "-H",
-                             "Accept: application/vnd.kubernetes.protobuf", "-o", recording,
-                             f"{server}/api/v1/namespaces/bench/pods?watch=true"], env=ENVIRONMENT)
+class ProtobufRecorder(threading.Thread):
+    """What the watch tells in protobuf, as it comes; from before the first pod is made. A watch that the server
+    ends, as it does with who does not keep up for a moment, is begun again after the last event."""
+
+    def __init__(self, recording):
+        super().__init__()
+        self.recording = recording
+        recording.touch()
+        self.process = None
+        self.watch("")
+        self.is_ending = False
+        self.start()
+
+    def watch(self, after):
+        pki = STATE / "janus" / "cluster" / ENVIRONMENT["JANUS_CLUSTER"] / "pki"
+        server = json.loads((pki / "admin.kubeconfig").read_text())["clusters"][0]["cluster"]["server"]
+        with open(self.recording, "ab") as out:
+            self.process = subprocess.Popen(
+                [*IN_CLUSTER, "curl", "-sfN", "--http1.1", "--cacert", pki / "ca.crt", "--cert", pki / "admin.crt",
+                 "--key", pki / "admin.key", "-H", "Accept: application/vnd.kubernetes.protobuf",
+                 f"{server}/api/v1/namespaces/bench/pods?watch=true{after}"], stdout=out, env=ENVIRONMENT)
+
+    def run(self):
+        while True:
+            code = self.process.wait()
+            if self.is_ending:
+                return
+            _, end = frames(self.recording)
+            os.truncate(self.recording, end)
+            say(f"the watch in protobuf ended (curl: {code}) and is begun again")
+            self.watch(f"&resourceVersion={last_version(self.recording)}" if end else "")
+
+    def end(self):
+        self.is_ending = True
+        while self.is_alive():
+            self.process.kill()
+            self.join(0.1)
+
+
+def field(message, wanted):
+    """The first field of that number in a protobuf message, which has only lengths and varints."""
+    at = 0
+
+    def varint():
+        nonlocal at
+        value = shift = 0
+        while True:
+            value |= (message[at] & 127) << shift
+            shift, at = shift + 7, at + 1
+            if message[at - 1] < 128:
+                return value
+
+    while at < len(message):
+        number, kind = divmod(varint(), 8)
+        size = varint()
+        if kind == 0:
+            continue
+        if number == wanted:
+            return message[at:at + size]
+        at += size
+    return b""
+
+
+def last_version(recording):
+    """resourceVersion of the last event: WatchEvent.object.raw, an Unknown with a Pod in it."""
+    data = recording.read_bytes()
+    at = last = 0
+    while at < len(data):
+        last, at = at, at + 4 + int.from_bytes(data[at:at + 4], "big")
+    unknown = field(field(data[last + 4:], 2), 1).removeprefix(b"k8s\0")
+    return field(field(field(unknown, 2), 1), 6).decode()
 
 
 def frames(recording):
@@ -147,11 +211,8 @@ def finish(recorders, recording, in_protobuf):
         sys.exit("the recorder failed")
     count = len(expected(recording))
     while frames(in_protobuf)[0] < count:
-        if other.poll() is not None:
-            sys.exit("the recorder of protobuf ended too soon")
         time.sleep(0.5)
-    other.terminate()
-    other.wait()
+    other.end()
     events, end = frames(in_protobuf)
     if events != count:
         sys.exit(f"{events} events were recorded in protobuf, {count} in JSON")
@@ -297,9 +358,10 @@ def main():
                 finish(recorders, recording, in_protobuf)
                 churn(peer, folder)
         finally:
-            for recorder in recorders:
-                recorder.kill()
-                recorder.wait()
+            if recorders:
+                recorders[0].kill()
+                recorders[0].wait()
+                recorders[1].end()
             run(CLUSTER, "down")
         if "watch" in wanted:
             watch(peer, recording, in_protobuf, folder)
