@@ -121,7 +121,8 @@ def make_pods(recording, in_protobuf):
 
 class ProtobufRecorder(threading.Thread):
     """What the watch tells in protobuf, as it comes; from before the first pod is made. A watch that the server
-    ends, as it does with who does not keep up for a moment, is begun again after the last event."""
+    ends, as it does with who does not keep up for a moment, is begun again after the last event; one that told
+    nothing before it ended is the last."""
 
     def __init__(self, recording):
         super().__init__()
@@ -142,14 +143,16 @@ class ProtobufRecorder(threading.Thread):
                  f"{server}/api/v1/namespaces/bench/pods?watch=true{after}"], stdout=out, env=ENVIRONMENT)
 
     def run(self):
+        told = 0
         while True:
             code = self.process.wait()
-            if self.is_ending:
+            ends = frames(self.recording)
+            if self.is_ending or len(ends) == told:
                 return
-            _, end = frames(self.recording)
-            os.truncate(self.recording, end)
+            told = len(ends)
+            os.truncate(self.recording, ends[-1])
             say(f"the watch in protobuf ended (curl: {code}) and is begun again")
-            self.watch(f"&resourceVersion={last_version(self.recording)}" if end else "")
+            self.watch(f"&resourceVersion={last_version(self.recording, ends)}")
 
     def end(self):
         self.is_ending = True
@@ -182,26 +185,25 @@ def field(message, wanted):
     return b""
 
 
-def last_version(recording):
+def last_version(recording, ends):
     """resourceVersion of the last event: WatchEvent.object.raw, an Unknown with a Pod in it."""
-    data = recording.read_bytes()
-    at = last = 0
-    while at < len(data):
-        last, at = at, at + 4 + int.from_bytes(data[at:at + 4], "big")
-    unknown = field(field(data[last + 4:], 2), 1).removeprefix(b"k8s\0")
+    with open(recording, "rb") as file:
+        file.seek(ends[-2] if len(ends) > 1 else 0)
+        event = file.read()[4:]
+    unknown = field(field(event, 2), 1).removeprefix(b"k8s\0")
     return field(field(field(unknown, 2), 1), 6).decode()
 
 
 def frames(recording):
-    """How many whole events it holds, and where they end."""
+    """Where each whole event that it holds ends."""
     data = recording.read_bytes() if recording.exists() else b""
-    at = count = 0
+    at, ends = 0, []
     while len(data) - at >= 4:
-        end = at + 4 + int.from_bytes(data[at:at + 4], "big")
-        if end > len(data):
+        at += 4 + int.from_bytes(data[at:at + 4], "big")
+        if at > len(data):
             break
-        at, count = end, count + 1
-    return count, at
+        ends.append(at)
+    return ends
 
 
 def finish(recorders, recording, in_protobuf):
@@ -210,14 +212,16 @@ def finish(recorders, recording, in_protobuf):
     if recorder.wait() != 0:
         sys.exit("the recorder failed")
     count = len(expected(recording))
-    while frames(in_protobuf)[0] < count:
+    while len(frames(in_protobuf)) < count:
+        if not other.is_alive():
+            sys.exit("the recorder of protobuf ended too soon")
         time.sleep(0.5)
     other.end()
-    events, end = frames(in_protobuf)
-    if events != count:
-        sys.exit(f"{events} events were recorded in protobuf, {count} in JSON")
+    ends = frames(in_protobuf)
+    if len(ends) != count:
+        sys.exit(f"{len(ends)} events were recorded in protobuf, {count} in JSON")
     with open(in_protobuf, "r+b") as file:
-        file.truncate(end)
+        file.truncate(ends[-1])
 
 
 def informer(peer):
