@@ -1,8 +1,9 @@
 """README's way onto a cluster, run as it stands there: python3 e2e/install/install_test.py
 
-Its commands are taken out of README.md. What a machine without a registry cannot do is replaced, and nothing else:
-`scripts/deps images` is left out, `--push` becomes `--programs` and `--archive`, whose archives the nodes import,
-and Helm is told that every node has the images. At the end of each block the test looks at what it led to.
+Its commands are taken out of README.md. They push to a registry that runs in the cluster's network, and the nodes
+pull from it. Replaced are the registry's name, by its address, and `scripts/deps images`, left out; and the images take
+this machine's programs. With JANUS_SOAK=1 they are compiled as for anybody, which needs the networks of this machine and
+of the cluster one after the other: built first, pushed then. At the end of each block the test looks at what it led to.
 """
 
 import datetime
@@ -21,13 +22,15 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "
 
 from cluster_case import CLUSTER, ROOT, ClusterCase, wait_for  # noqa: E402
 
+from certificates import CONTROL_PLANE  # noqa: E402
 from control_plane import ControlPlane  # noqa: E402
 from node import Node  # noqa: E402
 
 BIN = pathlib.Path(os.environ.get("JANUS_BIN_DIR", ROOT / "build" / "dev" / "bin"))
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "janus"
 PYTHON = CACHE / "test-venv" / "bin"
-REGISTRY = "registry.example.com/team"
+REGISTRY = "registry.example.com/team"  # README's
+SOAK = "JANUS_SOAK" in os.environ
 PROMPTS = ("Elizabeth looked out of the window", "It is a truth universally acknowledged",
            "Mr. Darcy walked into the room and")
 # Greedy continuations, as they stream.
@@ -69,17 +72,50 @@ class InstallTest(ClusterCase):
         store.write_text(f'[storage]\ndriver = "vfs"\ngraphroot = "{cls.state}/images"\n'
                          f'runroot = "{cls.state}/images-run"\n')
         cls.environment["CONTAINERS_STORAGE_CONF"] = str(store)
+        cls.plane = plane
+        cls.start_registry()
+
+    @classmethod
+    def start_registry(cls):
+        """In the control plane's network, without TLS: both ends are told so, as people do with one of their own."""
+        cls.registry = f"{CONTROL_PLANE}:5000"
+        kept = cls.state / "registry"
+        kept.mkdir()
+        cls.plane.box.start("registry", cls.programs / "crane", "registry", "serve", "--address", cls.registry,
+                            "--disk", kept)
+        hosts = cls.state / "registries" / cls.registry / "hosts.toml"
+        hosts.parent.mkdir(parents=True)
+        hosts.write_text(f'server = "http://{cls.registry}"\n')
+        pushes = cls.state / "registries.conf"
+        pushes.write_text(f'[[registry]]\nlocation = "{cls.registry}"\ninsecure = true\n')
+        cls.environment["CONTAINERS_REGISTRIES_CONF"] = str(pushes)
+        wait_for(lambda: subprocess.run([CLUSTER, "run", "curl", "-sf", f"http://{cls.registry}/v2/"],
+                                        capture_output=True, check=False, env=cls.environment).returncode == 0,
+                 "the registry")
 
     def replaced(self, command):
         """As it can be done here; empty: not at all."""
         if command.startswith("scripts/deps images"):
             return ""
+        command = command.replace(REGISTRY, f"{self.registry}/team")
         if command.startswith("scripts/images "):
-            self.assertIn(" --push", command)
-            return command.replace(" --push", f" --programs {BIN} --archive {self.state}/archives")
-        if command.startswith("helm install "):
-            return command + " --set image.pullPolicy=Never"
+            return command.replace(" --push", "") if SOAK else f"{command} --programs {BIN}"
         return command
+
+    def where(self, command):
+        """What it begins with, by the network it needs."""
+        if command.startswith("scripts/images "):
+            return [] if SOAK else self.into_its_network()
+        return [CLUSTER, "run"]
+
+    def into_its_network(self):
+        """The cluster's network and this machine's files."""
+        return ["nsenter", f"--net=/proc/{self.plane.box.pid()}/ns/net", "--"]
+
+    def push(self, images):
+        for image in images:
+            subprocess.run([*self.into_its_network(), "buildah", "push", "--quiet", image], check=True,
+                           stdout=subprocess.DEVNULL, env=self.environment)
 
     def run_block(self, text):
         """Its commands, one by one, in the repository's folder and where the cluster's network is reached; what each
@@ -87,7 +123,7 @@ class InstallTest(ClusterCase):
         said = []
         for command in filter(None, map(self.replaced, text.replace("\\\n", " ").strip().splitlines())):
             print(f"$ {command}", flush=True)
-            where = [] if command.startswith("scripts/") else [CLUSTER, "run"]
+            where = self.where(command)
             environment = {**self.environment, "PATH": f"{self.programs}:{PYTHON}:{os.environ['PATH']}",
                            "HELM_CACHE_HOME": f"{self.state}/helm"}
             if command.endswith("&"):
@@ -98,11 +134,8 @@ class InstallTest(ClusterCase):
             print(done.stdout, flush=True)
             self.assertEqual(done.returncode, 0, done.stderr)
             said.append(done.stdout)
-            if command.startswith("scripts/images "):
-                for archive in sorted((self.state / "archives").glob("*.tar")):
-                    for node in self.nodes:
-                        node.ctr("images", "import", archive)
-                    archive.unlink()
+            if command.startswith("scripts/images ") and SOAK:
+                self.push(done.stdout.split())
         return said
 
     def start(self, command, where, environment):
@@ -187,6 +220,8 @@ class InstallTest(ClusterCase):
     def test_the_commands_of_the_readme_lead_from_nothing_to_tokens(self):
         blocks = readme_blocks()
         self.assertEqual(len(blocks), 3)
+        self.assertIn(f"--registry {REGISTRY} --push", blocks[0])
+        self.assertIn(f"global.imageRegistry={REGISTRY}", blocks[0])
         install, apply = re.match("(.*?)(^kubectl apply.*)", blocks[0], re.M | re.S).groups()
         self.run_block(install)
         applied = time.monotonic()
