@@ -159,10 +159,13 @@ void GatewayService::Handle(std::shared_ptr<HttpExchange> exchange, HttpHead hea
         {.content_type = kPrometheusContentType, .body = PrometheusText(registry_.Collect())});
   }
   if (head.path == "/health") {
+    // While requests are held it is well: out of its Service, those that it would hold are refused.
+    const bool takes_requests = pool_.AdmitsRequests();
     const char* state = leaving_              ? "draining"
                         : pool_.HasInstance() ? "ok"
+                        : takes_requests      ? "holding"
                                               : "no attention instance is attached";
-    return exchange->Respond({.status = std::string_view(state) == "ok" ? 200 : 503,
+    return exchange->Respond({.status = !leaving_ && takes_requests ? 200 : 503,
                               .body = std::string("{\"status\":\"") + state + "\"}"});
   }
   if (head.path == kModels) {

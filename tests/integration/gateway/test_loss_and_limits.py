@@ -13,6 +13,7 @@ import pytest
 
 from conftest import BIN, DEADLINE, Scripted, wait_until
 
+ATTACHED = "janus_gateway_attention_instances"
 ENDLESS = {"model": "tiny", "prompt": "abc", "temperature": 0, "max_tokens": 1000,
            "ignore_eos": True, "stream": True}
 
@@ -119,7 +120,9 @@ def test_requests_wait_for_an_instance_that_comes_back(start):
     text = next(iter(stream)).choices[0].text
     wait_until(lambda: gateway.metric("vllm:generation_tokens_total") == 4, "four tokens")
     first.stop(signal.SIGKILL)
-    wait_until(lambda: gateway.get("/health").status_code == 503, "the loss")
+    wait_until(lambda: gateway.metric(ATTACHED) == 0, "the loss")
+    health = gateway.get("/health")
+    assert (health.status_code, health.json()) == (200, {"status": "holding"})
     whole = {}
     asked = threading.Thread(target=lambda: whole.update(
         got=gateway.post({"model": "tiny", "prompt": "It is", "temperature": 0})))
@@ -136,9 +139,10 @@ def test_what_waits_too_long_for_an_instance_is_503(start):
     worker = start.held()
     gateway = start.gateway([worker], "--hold-seconds", "1")
     worker.stop(signal.SIGKILL)
-    wait_until(lambda: gateway.get("/health").status_code == 503, "the loss")
+    wait_until(lambda: gateway.metric(ATTACHED) == 0, "the loss")
     got = gateway.post({"model": "tiny", "prompt": "x"})
     assert got.status_code == 503 and int(got.headers["retry-after"]) >= 1
+    assert gateway.get("/health").status_code == 503
 
 
 def test_an_answer_that_cannot_be_replayed_is_502(start):
@@ -159,9 +163,10 @@ def test_an_instance_that_comes_back_is_attached_again(start):
     worker = start.scripted()
     gateway = start.gateway([worker])
     worker.stop(signal.SIGKILL)
-    wait_until(lambda: gateway.get("/health").status_code == 503, "the loss")
+    wait_until(lambda: gateway.metric(ATTACHED) == 0, "the loss")
     start.processes.append(Scripted(worker.address))
-    wait_until(lambda: gateway.get("/health").status_code == 200, "the return")
+    wait_until(lambda: gateway.metric(ATTACHED) == 1, "the return")
+    assert gateway.get("/health").json() == {"status": "ok"}
     assert gateway.post({"model": "tiny", "prompt": "x"}).status_code == 200
 
 
