@@ -3,8 +3,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
+
+#include "common/utf8.h"
 
 namespace janus {
 namespace {
@@ -54,27 +57,66 @@ std::string Timestamp() {
   return text;
 }
 
-}  // namespace
+// A string of JSON (RFC 8259): bytes that are no UTF-8 become U+FFFD, as no reader takes them.
+std::string JsonString(std::string_view text) {
+  std::string out = "\"";
+  while (!text.empty()) {
+    const size_t good = std::min(FindBrokenUtf8(text), text.size());
+    for (const char c : text.substr(0, good)) {
+      if (c == '"' || c == '\\') {
+        out += '\\';
+        out += c;
+      } else if (static_cast<unsigned char>(c) < 0x20) {
+        char escaped[8];
+        std::snprintf(escaped, sizeof escaped, "\\u%04x", static_cast<unsigned char>(c));
+        out += escaped;
+      } else {
+        out += c;
+      }
+    }
+    if (good == text.size()) break;
+    out += "\\ufffd";
+    text.remove_prefix(good + 1);
+  }
+  return out + '"';
+}
 
-std::string FormatField(const LogField& field) {
+std::string TextField(const LogField& field) {
   const bool plain =
       !field.value.empty() && field.value.find_first_of(" \"\\\n\t=") == std::string::npos;
   return " " + field.key + "=" + (plain ? field.value : Quoted(field.value));
 }
 
+std::string JsonField(const LogField& field) {
+  // An infinity is no number of JSON.
+  const bool bare =
+      field.is_number && field.value.find_first_not_of("-0123456789.") == std::string::npos;
+  return "," + JsonString(field.key) + ":" + (bare ? field.value : JsonString(field.value));
+}
+
+std::string Field(LogFormat format, const LogField& field) {
+  return format == LogFormat::kJson ? JsonField(field) : TextField(field);
+}
+
+}  // namespace
+
 Logger Logger::With(std::initializer_list<LogField> fields) const {
   Logger with = *this;
-  for (const LogField& field : fields) with.subject_ += FormatField(field);
+  for (const LogField& field : fields) with.subject_ += Field(format_, field);
   return with;
 }
 
 void Logger::Write(LogLevel level, std::string_view message,
                    std::initializer_list<LogField> fields) const {
   if (level < least_) return;
+  const bool is_json = format_ == LogFormat::kJson;
   std::string line =
-      Timestamp() + " " + std::string(Name(level)) + " message=" + Quoted(message) + subject_;
-  for (const LogField& field : fields) line += FormatField(field);
-  line += '\n';
+      is_json ? "{\"time\":\"" + Timestamp() + "\",\"level\":\"" + std::string(Name(level)) +
+                    "\",\"message\":" + JsonString(message)
+              : Timestamp() + " " + std::string(Name(level)) + " message=" + Quoted(message);
+  line += subject_;
+  for (const LogField& field : fields) line += Field(format_, field);
+  line += is_json ? "}\n" : "\n";
   // One write, so that lines of several threads and processes do not mix. A log that cannot be
   // written has nowhere to say so.
   [[maybe_unused]] const ssize_t written = write(fd_, line.data(), line.size());

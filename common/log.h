@@ -12,24 +12,30 @@ namespace janus {
 
 enum class LogLevel : uint8_t { kDebug, kInfo, kWarning, kError };
 
+// kText: `TIME LEVEL message="..." key=value ...`. kJson: an object a line, with time, level,
+// message and the fields.
+enum class LogFormat : uint8_t { kText, kJson };
+
 struct LogField {
   LogField(std::string_view k, std::string_view v) : key(k), value(v) {}
   LogField(std::string_view k, const char* v) : key(k), value(v) {}
   LogField(std::string_view k, const std::string& v) : key(k), value(v) {}
   template <class T>
     requires std::is_arithmetic_v<T>
-  LogField(std::string_view k, T v) : key(k), value(std::to_string(v)) {}
+  LogField(std::string_view k, T v) : key(k), value(std::to_string(v)), is_number(true) {}
   std::string key;
   std::string value;
+  bool is_number = false;
 };
 
-// Writes one line per call: time, level, a constant message, then fields. Error: someone must act.
-// Warning: it heals, but look. Info: a change of state. Debug: for the author. Nothing per token.
-// Copies share the sink. Thread-safe: a line is written by one call.
+// Writes one line per call: time (RFC 3339, UTC), level, a constant message, then fields. Error:
+// someone must act. Warning: it heals, but look. Info: a change of state. Debug: for the author.
+// Nothing per token. Copies share the sink. Thread-safe: a line is written by one call.
 class Logger {
  public:
   // Lines go to file descriptor `fd` (not owned).
-  explicit Logger(int fd = 2, LogLevel least = LogLevel::kInfo) : fd_(fd), least_(least) {}
+  explicit Logger(int fd = 2, LogLevel least = LogLevel::kInfo, LogFormat format = LogFormat::kText)
+      : fd_(fd), least_(least), format_(format) {}
 
   // A logger whose lines carry `fields` as well.
   Logger With(std::initializer_list<LogField> fields) const;
@@ -53,10 +59,8 @@ class Logger {
 
   int fd_;
   LogLevel least_;
-  std::string subject_;  // " key=value ..." of With()
+  LogFormat format_;
+  std::string subject_;  // the fields of With(), as they stand in a line
 };
-
-// " key=value", the value quoted where it needs it.
-std::string FormatField(const LogField& field);
 
 }  // namespace janus

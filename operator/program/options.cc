@@ -88,6 +88,13 @@ void DeclarePages(CLI::App& app, OperatorOptions& o) {
   app.add_option("--health-address", o.health_address, "HOST:PORT of /healthz and /readyz")
       ->capture_default_str();
   app.add_flag("--debug", o.debug, "log more, for who works on the operator itself");
+  app.add_option_function<std::string>(
+         "--log-format",
+         [&o](const std::string& format) {
+           o.log_format = format == "json" ? LogFormat::kJson : LogFormat::kText;
+         },
+         "of each line: text, as key=value, or json (text)")
+      ->check(CLI::IsMember({"text", "json"}));
 }
 
 void DeclareDefaults(CLI::App& app, OperatorOptions& o) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/clock.h"
+#include "common/log.h"
 #include "common/status.h"
 #include "operator/certificates/issue_plan.h"
 #include "operator/kube/cluster_config.h"
@@ -33,6 +34,7 @@ struct OperatorOptions {
   std::string metrics_address = "0.0.0.0:8080";
   std::string health_address = "0.0.0.0:8081";
   bool debug = false;
+  LogFormat log_format = LogFormat::kText;
 
   std::string worker_image;
   std::string gateway_image;

@@ -53,7 +53,7 @@ Status Run(const OperatorOptions& options, const MakeWorkerCalls& make_calls,
   // of them, and a third more pages stay resident. Threads wait for the API server, not for the
   // heap.
   mallopt(M_ARENA_MAX, 1);
-  const Logger log(2, options.debug ? LogLevel::kDebug : LogLevel::kInfo);
+  const Logger log(2, options.debug ? LogLevel::kDebug : LogLevel::kInfo, options.log_format);
   const SystemTimeline timeline;
   MetricRegistry registry;
   JANUS_ASSIGN_OR_RETURN(const ClusterConfig config, ConfigOf(options));
