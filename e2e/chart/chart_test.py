@@ -5,6 +5,7 @@ the cluster with the flags of the chart's Deployment and the token of its servic
 those of operator/operator_test.py. What it used stands in the API server's audit log.
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -105,7 +106,7 @@ class ChartTest(ClusterCase):
                 ({}, NO_REGISTRY),
                 ({**registry, "image__pullPolicy": "Sometimes"}, "at '/image/pullPolicy'"),
                 ({**registry, "imag__tag": "1"}, "additional properties 'imag' not allowed"),
-                ({**registry, "watchNamespaces": "{a,b}"}, "at '/watchNamespaces': maxItems"),
+                ({**registry, "watchNamespaces": "{a,a}"}, "at '/watchNamespaces': items at 0 and 1 are equal"),
                 ({**registry, "namespaced": "true", "watchNamespaces": "{a}"}, "set one of the two"),
                 ({**registry, "leaderElection__enabled": "false"}, "set replicas to 1"),
                 ({**registry, "defaults__nodeCores": "2"}, "additional properties 'nodeCores' not allowed"),
@@ -130,8 +131,9 @@ class ChartTest(ClusterCase):
     def test_every_object_of_six_value_sets_fits_its_schema(self):
         self.kubectl("apply", "--server-side", "-f", self.programs / "monitoring-crds.yaml", namespaced=False)
         self.addCleanup(self.try_kubectl, "delete", "-f", self.programs / "monitoring-crds.yaml")
-        self.kubectl("create", "namespace", "models", namespaced=False)
-        self.addCleanup(self.try_kubectl, "delete", "namespace", "models", "--wait=false")
+        for name in ("models", "more"):
+            self.kubectl("create", "namespace", name, namespaced=False)
+            self.addCleanup(self.try_kubectl, "delete", "namespace", name, "--wait=false")
         self.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=300s", namespaced=False)
         kinds = set()
         for values in VALUE_SETS:
@@ -140,7 +142,7 @@ class ChartTest(ClusterCase):
                 kinds |= {kind for kind, _ in objects}
                 said = self.kubectl("apply", "--server-side", "--dry-run=server", "--validate=strict", "-f",
                                     "-", text=text, namespaced=False)
-                self.assertEqual(len(said.splitlines()), len(objects), said)
+                self.assertEqual(len(said.splitlines()), text.count("\nkind: "), said)
         self.assertEqual(kinds, {
             "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "Deployment", "Job", "Lease",
             "PodDisruptionBudget", "PodMonitor", "Role", "RoleBinding", "Service", "ServiceAccount",
@@ -310,9 +312,9 @@ class ChartTest(ClusterCase):
                           for resource in rule["resources"] for verb in rule["verbs"]}
         return found
 
-    def services_left(self):
+    def services_left(self, **values):
         """Exit code and words of what the hook of an uninstall runs, with the rights that it has."""
-        _, objects = self.rendered(*setting(image__pullPolicy="Never", namespaced="true"))
+        _, objects = self.rendered(*setting(image__pullPolicy="Never", **values))
         job = objects["Job", "janus-operator-no-services-left"]
         self.assertEqual(job["metadata"]["annotations"]["helm.sh/hook"], "pre-delete")
         pod = job["spec"]["template"]["spec"]
@@ -426,10 +428,10 @@ class ChartTest(ClusterCase):
         self.allow_host_paths()
         self.install(namespaced="true", hostPaths="{%s/examples}" % ROOT)
         self.start()
-        self.assertEqual(self.services_left(), (0, ""))
+        self.assertEqual(self.services_left(namespaced="true"), (0, ""))
         self.apply(1, 2)
         self.await_whole(3)
-        self.assertEqual(self.services_left(), (1, f"{self.namespace}/demo\n"))
+        self.assertEqual(self.services_left(namespaced="true"), (1, f"{self.namespace}/demo\n"))
         self.assertEqual(self.refused(), [])
         for what, allowed in (("list nodes", "yes"), ("create pods -n default", "no"), ("get secrets -n default", "no"),
                               (f"create pods -n {self.namespace}", "yes"),
@@ -437,6 +439,37 @@ class ChartTest(ClusterCase):
             done = self.try_kubectl("auth", "can-i", *what.split(), "--as",
                                     f"system:serviceaccount:{self.namespace}:janus-operator")
             self.assertEqual(done.stdout.strip(), allowed, what)
+
+    def test_several_namespaces_are_kept_each_with_rights_of_its_own(self):
+        self.allow_host_paths()
+        own, other = self.namespace, f"{self.namespace}-too"
+        self.kubectl("create", "namespace", other, namespaced=False)
+        self.addCleanup(self.try_kubectl, "delete", "namespace", other, "--wait=false")
+        watched = f"{{{own},{other}}}"
+        self.install(watchNamespaces=watched, hostPaths="{%s/examples}" % ROOT)
+        self.start()
+        self.apply(1, 2)
+        self.await_whole(3)
+        with self.in_namespace(other):
+            self.allow_host_paths()
+            self.apply(1, 1)
+            self.await_whole(2)
+        self.assertEqual(self.services_left(watchNamespaces=watched), (1, f"{own}/demo\n{other}/demo\n"))
+        self.assertEqual(self.refused(), [])
+        for what, allowed in ((f"create pods -n {other}", "yes"), ("create pods -n default", "no"),
+                              (f"get secrets -n {other}", "no"),
+                              ("list moeservices.serving.janus.dev -n default", "no")):
+            done = self.try_kubectl("auth", "can-i", *what.split(), "--as",
+                                    f"system:serviceaccount:{own}:janus-operator")
+            self.assertEqual(done.stdout.strip(), allowed, what)
+
+    @contextlib.contextmanager
+    def in_namespace(self, name):
+        before, self.namespace = self.namespace, name
+        try:
+            yield
+        finally:
+            self.namespace = before
 
 
 if __name__ == "__main__":

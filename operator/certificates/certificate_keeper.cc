@@ -204,8 +204,10 @@ ApiResult<std::monostate> CertificateKeeper::Sweep(
   ListOptions options;
   options.selection.namespace_ = options_.ns;
   options.selection.label_selector = std::string(kAuthorityLabel) + "=service";
-  if (!options_.watched_ns.empty()) {
-    options.selection.label_selector += "," + std::string(kOfNamespace) + "=" + options_.watched_ns;
+  if (!options_.watched.empty()) {
+    std::string names;
+    for (const std::string& ns : options_.watched) names += (names.empty() ? "" : ",") + ns;
+    options.selection.label_selector += "," + std::string(kOfNamespace) + " in (" + names + ")";
   }
   do {
     ApiResult<ObjectList> list = api.List(kAuthoritySecrets, options, limits);

@@ -15,8 +15,8 @@
 namespace janus::control {
 
 struct CertificateOptions {
-  std::string ns;          // the operator's own: where the keys of authorities lie
-  std::string watched_ns;  // the one namespace whose services are kept; empty: all
+  std::string ns;                    // the operator's own: where the keys of authorities lie
+  std::vector<std::string> watched;  // the namespaces whose services are kept; empty: all
   std::string trust_domain = "cluster.local";
   Lifetimes lifetimes;
 };

@@ -90,25 +90,30 @@ WorkQueueMetrics::WorkQueueMetrics(MetricRegistry& r, const std::string& name)
       longest_running(r.AddGauge("workqueue_longest_running_processor_seconds", {{"name", name}},
                                  "For how long the slowest worker has had its key.")) {}
 
-ReflectorMetrics::ReflectorMetrics(MetricRegistry& r, const std::string& name)
-    : lists_(r.AddCounter("reflector_lists_total", {{"name", name}}, "Complete lists.")),
-      streams_(r.AddCounter("janus_reflector_streamed_lists_total", {{"name", name}},
+ReflectorMetrics::ReflectorMetrics(MetricRegistry& r, const std::string& name,
+                                   const std::string& ns)
+    : ReflectorMetrics(r, ns.empty() ? MetricLabels{{"name", name}}
+                                     : MetricLabels{{"name", name}, {"namespace", ns}}) {}
+
+ReflectorMetrics::ReflectorMetrics(MetricRegistry& r, const MetricLabels& labels)
+    : lists_(r.AddCounter("reflector_lists_total", labels, "Complete lists.")),
+      streams_(r.AddCounter("janus_reflector_streamed_lists_total", labels,
                             "Of the complete lists, those that came as a stream.")),
-      relists_(r.AddCounter("janus_reflector_relists_total", {{"name", name}},
+      relists_(r.AddCounter("janus_reflector_relists_total", labels,
                             "Lists begun although one was complete before.")),
-      pages_(r.AddCounter("janus_reflector_pages_total", {{"name", name}}, "Pages of lists.")),
-      watches_(r.AddCounter("reflector_watches_total", {{"name", name}}, "Watches begun.")),
-      events_(r.AddCounter("janus_reflector_events_total", {{"name", name}},
+      pages_(r.AddCounter("janus_reflector_pages_total", labels, "Pages of lists.")),
+      watches_(r.AddCounter("reflector_watches_total", labels, "Watches begun.")),
+      events_(r.AddCounter("janus_reflector_events_total", labels,
                            "Events of watches, bookmarks among them.")),
-      bookmarks_(r.AddCounter("janus_reflector_bookmarks_total", {{"name", name}}, "Bookmarks.")),
-      unchanged_(r.AddCounter("janus_reflector_unchanged_total", {{"name", name}},
+      bookmarks_(r.AddCounter("janus_reflector_bookmarks_total", labels, "Bookmarks.")),
+      unchanged_(r.AddCounter("janus_reflector_unchanged_total", labels,
                               "Events that changed nothing that is kept.")),
-      deltas_(r.AddCounter("janus_reflector_deltas_total", {{"name", name}}, "Changes handed on.")),
-      failures_(r.AddCounter("janus_reflector_failures_total", {{"name", name}},
-                             "Failed lists and watches.")),
-      synced_(r.AddGauge("janus_reflector_synced", {{"name", name}},
-                         "1: the store has held everything once.")),
-      told_at_(r.AddGauge("janus_reflector_last_told_timestamp_seconds", {{"name", name}},
+      deltas_(r.AddCounter("janus_reflector_deltas_total", labels, "Changes handed on.")),
+      failures_(
+          r.AddCounter("janus_reflector_failures_total", labels, "Failed lists and watches.")),
+      synced_(
+          r.AddGauge("janus_reflector_synced", labels, "1: the store has held everything once.")),
+      told_at_(r.AddGauge("janus_reflector_last_told_timestamp_seconds", labels,
                           "When the server last told something; it does about once a minute.")) {}
 
 void ReflectorMetrics::Publish(const ReflectorStatistics& now, std::optional<WallTime> told_at) {

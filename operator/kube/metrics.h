@@ -69,11 +69,13 @@ struct WorkQueueMetrics {
 // One Reflector. Publish is one caller's at a time.
 class ReflectorMetrics {
  public:
-  // `name`: the resource's, as "pods".
-  ReflectorMetrics(MetricRegistry& registry, const std::string& name);
+  // `name`: the resource's, as "pods". `ns`: the namespace, where each has a reflector of its own.
+  ReflectorMetrics(MetricRegistry& registry, const std::string& name, const std::string& ns = "");
   void Publish(const ReflectorStatistics& now, std::optional<WallTime> told_at);
 
  private:
+  ReflectorMetrics(MetricRegistry& registry, const MetricLabels& labels);
+
   Counter& lists_;
   Counter& streams_;
   Counter& relists_;

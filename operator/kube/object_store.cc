@@ -122,11 +122,12 @@ bool ObjectStore::Put(Node object, Deliver deliver) {
     Remove(key, deliver);
     before.reset();
   }
-  // What follows needs no lock but where entries change: only this thread changes them.
+  // What follows needs no lock but where entries change: only this thread changes those of its
+  // scope.
   const Node after = Kept(std::move(object));
   if (before && *before == after) {  // (4)
     const MutexLock lock(mu_);
-    entries_.find(key)->second.list = list_;
+    entries_.find(key)->second.list = ListOf(key);
     return false;
   }
   {
@@ -135,7 +136,7 @@ bool ObjectStore::Put(Node object, Deliver deliver) {
     phrases_.Learn(packed);
     const auto at = entries_.try_emplace(key).first;
     if (before) RemoveFromIndexes(at->first, *before);
-    at->second = {std::move(packed), list_};
+    at->second = {std::move(packed), ListOf(key)};
     AddToIndexes(at->first, after);
   }
   deliver({before ? DeltaType::kModified : DeltaType::kAdded, key, before ? &*before : nullptr,
@@ -143,22 +144,30 @@ bool ObjectStore::Put(Node object, Deliver deliver) {
   return true;
 }
 
-void ObjectStore::BeginList() {
-  ++list_;
+uint64_t ObjectStore::ListOf(const ObjectKey& key) const {
+  auto found = lists_.find(key.namespace_);
+  if (found == lists_.end()) found = lists_.find("");
+  return found == lists_.end() ? 0 : found->second;
+}
+
+void ObjectStore::BeginList(const std::string& scope) {
+  const MutexLock lock(mu_);
+  lists_[scope] = ++last_list_;
+  JANUS_CHECK(lists_.size() == 1 || !lists_.contains(""), "scopes overlap:", scope);
 }
 
 void ObjectStore::TakePage(std::vector<Node> items, Deliver deliver) {
-  JANUS_CHECK(list_ > 0, "BeginList comes first");
   for (Node& item : items) Put(std::move(item), deliver);
 }
 
-void ObjectStore::EndList(Deliver deliver) {
-  JANUS_CHECK(list_ > 0, "BeginList comes first");
+void ObjectStore::EndList(Deliver deliver, const std::string& scope) {
   std::vector<ObjectKey> vanished;
   {
     const MutexLock lock(mu_);
+    JANUS_CHECK(lists_.contains(scope), "BeginList comes first");
     for (const auto& [key, entry] : entries_) {
-      if (entry.list != list_) vanished.push_back(key);
+      const bool is_told = scope.empty() || key.namespace_ == scope;
+      if (is_told && entry.list != lists_[scope]) vanished.push_back(key);
     }
   }
   for (const ObjectKey& key : vanished) Remove(key, deliver);

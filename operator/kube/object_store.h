@@ -57,6 +57,8 @@ struct ObjectStoreOptions {
 // (5) resourceVersions are compared for being equal, never for being greater: they are opaque
 //     (Kubernetes API concepts, "Resource versions"). An older event that comes again is therefore
 //     taken, and so are those that followed it.
+// (6) One list is of one scope: a namespace, or all there is (""). Each scope has a teller of its
+//     own, and scopes do not overlap; (1) holds of each for itself.
 //
 // Memory is that of the kept objects, packed (packed_tree.h): pages are taken one by one, no delta
 // is stored, and a reader gets a copy of its own. Readers: thread-safe. Told (BeginList and what
@@ -85,10 +87,10 @@ class ObjectStore {
   using Deliver = FunctionRef<void(const Delta&)>;
 
   // A list begins, or begins anew: what was told of one that broke off stays until the next ends.
-  void BeginList();
+  void BeginList(const std::string& scope = "");
   void TakePage(std::vector<Node> items, Deliver deliver);
-  // That was all. REQUIRES: BeginList before.
-  void EndList(Deliver deliver);
+  // That was all of the scope. REQUIRES: BeginList before.
+  void EndList(Deliver deliver, const std::string& scope = "");
 
   enum class Verdict {
     kTaken,
@@ -116,6 +118,8 @@ class ObjectStore {
   void Remove(const ObjectKey& key, Deliver deliver);
   std::vector<PackedTree> All() const;
   std::vector<Node> UnpackAll(const std::vector<PackedTree>& objects) const;
+  // The number of the list that the object is, or would be, told in.
+  uint64_t ListOf(const ObjectKey& key) const JANUS_REQUIRES(mu_);
   void AddToIndexes(const ObjectKey& key, const Node& object) JANUS_REQUIRES(mu_);
   void RemoveFromIndexes(const ObjectKey& key, const Node& object) JANUS_REQUIRES(mu_);
 
@@ -124,7 +128,9 @@ class ObjectStore {
   Phrases phrases_;  // changed, and packed by, under mu_; what objects refer to anybody may read
   std::map<ObjectKey, Entry> entries_ JANUS_GUARDED_BY(mu_);
   std::vector<IndexMap> index_maps_ JANUS_GUARDED_BY(mu_);  // as options_.indexes
-  uint64_t list_ = 0;  // the telling thread's: BeginList's number
+  uint64_t last_list_ JANUS_GUARDED_BY(mu_) = 0;
+  // By scope: the list that runs, or ran.
+  std::map<std::string, uint64_t> lists_ JANUS_GUARDED_BY(mu_);
 };
 
 }  // namespace janus::control

@@ -116,7 +116,8 @@ Reflector::Next Reflector::List(const std::stop_token& stop) {
 
 // The store has been told all of a list, and is like the resource at `version`.
 void Reflector::Listed(std::string version, bool is_stream) {
-  store_.EndList([this](const Delta& delta) { DeliverDelta(delta); });
+  store_.EndList([this](const Delta& delta) { DeliverDelta(delta); },
+                 options_.selection.namespace_);
   version_ = std::move(version);
   fruitless_ = 0;
   has_told_since_list_ = false;
@@ -155,7 +156,7 @@ Reflector::Next Reflector::ListInPages(const std::stop_token& stop) {
     }
     if (!first_version) {
       first_version = page->resource_version;
-      store_.BeginList();
+      store_.BeginList(options_.selection.namespace_);
     }
     options.continue_token = std::move(page->continue_token);
     has_more = !options.continue_token.empty();
@@ -203,7 +204,7 @@ Reflector::Next Reflector::Watch(Begin begin, const std::stop_token& stop) {
   options.selection = options_.selection;
   options.initial_events = is_listing;
   if (is_listing) {
-    store_.BeginList();
+    store_.BeginList(options_.selection.namespace_);
   } else {
     options.resource_version = version_;
   }

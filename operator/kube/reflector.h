@@ -90,7 +90,8 @@ class Reflector {
  public:
   using Deliver = std::function<void(const Delta&)>;
 
-  // `api`, `store` and `timeline` outlive this. The store is told by nobody else.
+  // `api`, `store` and `timeline` outlive this. The store is told by nobody else, unless
+  // of other namespaces than the selection's.
   Reflector(ObjectApi& api, Resource resource, ReflectorOptions options, ObjectStore& store,
             Deliver deliver, const Timeline& timeline);
 

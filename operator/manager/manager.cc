@@ -68,7 +68,7 @@ Manager::Manager(ObjectApi& api, ServicePlanner& planner, MemberCalls& calls,
       event_metrics_(registry),
       queue_(QueueOf(queue_metrics_)),
       watches_(
-          api, timeline, {options_.ns, &registry},
+          api, timeline, {options_.namespaces, &registry},
           [this](const ObjectKey& key) { queue_.Add(key); }, [this] { Notify(); }),
       recorder_(api, EventsOf(options_, event_metrics_), timeline),
       gate_(api, [this] { return MayAct(); }),

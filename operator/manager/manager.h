@@ -28,7 +28,7 @@ struct ElectionOptions {
 
 struct ManagerOptions {
   ReconcilerOptions reconciler;
-  std::string ns;                           // the one namespace whose services are kept; empty: all
+  std::vector<std::string> namespaces;      // whose services are kept; empty: all
   int workers = 4;                          // services that are passed over at a time; 1..
   std::string instance = "janus-operator";  // this process, in Events: the pod's name
   // Every service is looked at again after this, should a change ever have been missed. Nothing

@@ -32,21 +32,31 @@ Watches::Watches(ObjectApi& api, const Timeline& timeline, const WatchesOptions&
   for (const KeptKind& kept : KeptKinds()) {
     const Resource& resource = *kept.resource;
     const FieldFilter filter(kept.fields);
-    Watched watched{&resource, nullptr, nullptr};
-    if (options.registry != nullptr) {
-      watched.metrics = std::make_unique<ReflectorMetrics>(*options.registry, resource.plural);
+    Watched watched{&resource, {}, nullptr};
+    std::vector<std::string> namespaces = options.namespaces;
+    if (namespaces.empty() || !resource.is_namespaced) namespaces = {""};
+    std::vector<ReflectorOptions> parts;
+    for (const std::string& ns : namespaces) {
+      ReflectorOptions part;
+      part.selection.namespace_ = ns;
+      if (kept.is_labelled) part.selection.label_selector = std::string(kServiceLabel);
+      part.keep = filter;
+      part.on_listed = on_listed;
+      if (options.registry != nullptr) {
+        // Of one namespace the names are as for all.
+        part.metrics =
+            watched.metrics
+                .emplace_back(std::make_unique<ReflectorMetrics>(*options.registry, resource.plural,
+                                                                 namespaces.size() == 1 ? "" : ns))
+                .get();
+      }
+      parts.push_back(std::move(part));
     }
-    ReflectorOptions reflector;
-    if (resource.is_namespaced) reflector.selection.namespace_ = options.ns;
-    if (kept.is_labelled) reflector.selection.label_selector = std::string(kServiceLabel);
-    reflector.keep = filter;
-    reflector.metrics = watched.metrics.get();
-    reflector.on_listed = on_listed;
     ObjectStoreOptions store;
     store.transform = filter;
     store.indexes = IndexesOf(resource);
     watched.informer = std::make_unique<Informer>(
-        api, resource, std::move(reflector), std::move(store),
+        api, resource, std::move(parts), std::move(store),
         [this, &resource](const Delta& delta) { Tell(resource, delta); }, timeline);
     watched_.push_back(std::move(watched));
   }

@@ -12,7 +12,8 @@
 namespace janus::control {
 
 struct WatchesOptions {
-  std::string ns;                      // the one namespace that is watched; empty: all
+  // Those that are watched, each with watches of its own; empty: all. No name twice.
+  std::vector<std::string> namespaces;
   MetricRegistry* registry = nullptr;  // of informers; outlives them; null: none
 };
 
@@ -42,7 +43,7 @@ class Watches {
  private:
   struct Watched {
     const Resource* resource;
-    std::unique_ptr<ReflectorMetrics> metrics;
+    std::vector<std::unique_ptr<ReflectorMetrics>> metrics;
     std::unique_ptr<Informer> informer;
   };
 

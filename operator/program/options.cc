@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <sstream>
 
@@ -20,13 +21,24 @@ std::string MachineName() {
   return name;
 }
 
+// RFC 1123's label, as names of namespaces are.
+bool IsLabel(std::string_view name) {
+  constexpr std::string_view kAtEnds = "abcdefghijklmnopqrstuvwxyz0123456789";
+  return !name.empty() && name.size() <= 63 &&
+         kAtEnds.find(name.front()) != std::string_view::npos &&
+         kAtEnds.find(name.back()) != std::string_view::npos &&
+         name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == std::string_view::npos;
+}
+
+// Each namespace has a watch of every kind, which is a connection.
+constexpr size_t kMostNamespaces = 16;
+
 void DeclareCluster(CLI::App& app, OperatorOptions& o) {
   app.add_option("--kubeconfig", o.kubeconfig,
                  "file that says where the API server is; else the pod's service account")
       ->envname("KUBECONFIG");
   app.add_option("--context", o.context, "of the kubeconfig (its current-context)");
-  app.add_option("--watch-namespace", o.ns, "keep the services of this namespace alone (all)")
-      ->envname("WATCH_NAMESPACE");
+  DeclareNamespaces(app, "--watch-namespace", o);
   app.add_option("--workers", o.workers, "services that are looked at at a time")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
@@ -113,6 +125,19 @@ void DeclareDefaults(CLI::App& app, OperatorOptions& o) {
 
 }  // namespace
 
+void DeclareNamespaces(CLI::App& app, const std::string& flag, OperatorOptions& options) {
+  app.add_option(flag, options.namespaces,
+                 "the services of this namespace alone; may be repeated, or a list with commas "
+                 "(all)")
+      ->envname("WATCH_NAMESPACE")
+      ->delimiter(',')
+      ->check(CLI::Validator(
+          [](const std::string& name) {
+            return IsLabel(name) ? "" : "'" + name + "' is no name of a namespace";
+          },
+          "NAMESPACE"));
+}
+
 Result<ParsedOptions> ParseOperatorOptions(int argc, const char* const* argv) {
   ParsedOptions out;
   CLI::App app{"Keeps what MoEServices ask for: the operator of Janus.", "janus-operator"};
@@ -137,6 +162,14 @@ Result<ParsedOptions> ParseOperatorOptions(int argc, const char* const* argv) {
     if (!path.starts_with('/')) {
       return InvalidArgument("--host-path: '" + path + "' does not begin with a slash");
     }
+  }
+  std::vector<std::string>& namespaces = out.options.namespaces;
+  std::ranges::sort(namespaces);
+  namespaces.erase(std::ranges::unique(namespaces).begin(), namespaces.end());
+  if (namespaces.size() > kMostNamespaces) {
+    return InvalidArgument("--watch-namespace: " + std::to_string(namespaces.size()) +
+                           " namespaces are more than the " + std::to_string(kMostNamespaces) +
+                           " that one operator watches each for itself; watch all, or run another");
   }
   const Lifetimes& lifetimes = out.options.lifetimes;
   if (lifetimes.leaf > lifetimes.authority || lifetimes.spread > lifetimes.authority / 6) {

@@ -10,14 +10,18 @@
 #include "operator/certificates/issue_plan.h"
 #include "operator/kube/cluster_config.h"
 
+namespace CLI {
+class App;
+}
+
 namespace janus::control {
 
 // What janus-operator is told by its flags, and by the environment where Kubernetes gives it that
 // way. The flags' help (ParseOperatorOptions) says of each what it does.
 struct OperatorOptions {
-  std::string kubeconfig;  // empty: the service account of the pod
-  std::string context;     // of the kubeconfig; empty: its current one
-  std::string ns;          // the one namespace that is watched; empty: all
+  std::string kubeconfig;               // empty: the service account of the pod
+  std::string context;                  // of the kubeconfig; empty: its current one
+  std::vector<std::string> namespaces;  // that are watched; empty: all
   int workers = 4;
   int worker_connections = 256;
   double calls_per_second = 50;
@@ -49,6 +53,9 @@ struct ParsedOptions {
 
 // InvalidArgument: which flag, what is wrong with it.
 Result<ParsedOptions> ParseOperatorOptions(int argc, const char* const* argv);
+
+// Adds the flag that chooses namespaces, for all that asks for them alike.
+void DeclareNamespaces(CLI::App& app, const std::string& flag, OperatorOptions& options);
 
 // Where the API server is, by the options: a kubeconfig, or what our pod is given.
 Result<ClusterConfig> ConfigOf(const OperatorOptions& options);

@@ -35,13 +35,20 @@ Page PageOf(const Status& status) {
   return {503, status.message() + "\n"};
 }
 
+std::string Joined(const std::vector<std::string>& namespaces) {
+  if (namespaces.empty()) return "(all)";
+  std::string out;
+  for (const std::string& ns : namespaces) out += (out.empty() ? "" : ",") + ns;
+  return out;
+}
+
 ManagerOptions ManagerOf(const OperatorOptions& options) {
   ManagerOptions out;
   out.reconciler.worker_image = options.worker_image;
   out.reconciler.defaults.gateway_image = options.gateway_image;
   out.reconciler.defaults.image_pull_policy = options.image_pull_policy;
   out.reconciler.host_paths = options.host_paths;
-  out.ns = options.ns;
+  out.namespaces = options.namespaces;
   out.workers = options.workers;
   out.instance = options.pod_name;
   return out;
@@ -79,7 +86,7 @@ Status Run(const OperatorOptions& options, const MakeWorkerCalls& make_calls,
   CertificateOptions certificate_options;
   certificate_options.ns =
       options.lease_namespace.empty() ? config.namespace_ : options.lease_namespace;
-  certificate_options.watched_ns = options.ns;
+  certificate_options.watched = options.namespaces;
   certificate_options.trust_domain = options.trust_domain;
   certificate_options.lifetimes = options.lifetimes;
   CertificateKeeper certificates(certificate_options);
@@ -103,7 +110,7 @@ Status Run(const OperatorOptions& options, const MakeWorkerCalls& make_calls,
                           {"/readyz", [&] { return PageOf(manager.Ready()); }}}));
   log.Info("started", {{"version", JANUS_VERSION},
                        {"cluster", config.origin},
-                       {"namespace", options.ns.empty() ? "(all)" : options.ns},
+                       {"namespaces", Joined(options.namespaces)},
                        {"workers", options.workers},
                        {"leader_election", options.leader_election ? "yes" : "no"},
                        {"worker_image", options.worker_image},

@@ -10,22 +10,38 @@
 
 namespace janus::control {
 
-ApiResult<std::vector<std::string>> ServicesIn(ObjectApi& api, const std::string& ns) {
-  std::vector<std::string> out;
+namespace {
+
+// Adds those of one namespace, or of all.
+ApiResult<std::monostate> AddServices(ObjectApi& api, const std::string& ns,
+                                      std::vector<std::string>* out) {
   ListOptions options;
   options.selection.namespace_ = ns;
   do {
     ApiResult<ObjectList> page = api.List(kMoEServices, options, {});
     if (!page.ok()) {
-      if (page.error().code == StatusCode::kNotFound) return std::vector<std::string>();
+      if (page.error().code == StatusCode::kNotFound) return std::monostate();
       return std::move(page).error();
     }
     for (const Node& one : page->items) {
       const ObjectKey key = KeyOf(one);
-      out.push_back(key.namespace_ + "/" + key.name);
+      out->push_back(key.namespace_ + "/" + key.name);
     }
     options.continue_token = page->continue_token;
   } while (!options.continue_token.empty());
+  return std::monostate();
+}
+
+}  // namespace
+
+ApiResult<std::vector<std::string>> ServicesIn(ObjectApi& api,
+                                               const std::vector<std::string>& namespaces) {
+  std::vector<std::string> out;
+  for (const std::string& ns : namespaces.empty() ? std::vector<std::string>{""} : namespaces) {
+    if (ApiResult<std::monostate> added = AddServices(api, ns, &out); !added.ok()) {
+      return std::move(added).error();
+    }
+  }
   return out;
 }
 
@@ -33,7 +49,7 @@ int RunServices(int argc, const char* const* argv) {
   OperatorOptions options;
   CLI::App app{"Prints the MoEServices that there are; ends with 1 while there are any.",
                "janus-operator services"};
-  app.add_option("--namespace", options.ns, "of this namespace alone (all)");
+  DeclareNamespaces(app, "--namespace", options);
   app.add_option("--kubeconfig", options.kubeconfig,
                  "file that says where the API server is; else the pod's service account")
       ->envname("KUBECONFIG");
@@ -51,7 +67,7 @@ int RunServices(int argc, const char* const* argv) {
   if (!config.ok()) return fail(config.status().message());
   const SystemTimeline timeline;
   KubeClient client(*config, {}, timeline);
-  const ApiResult<std::vector<std::string>> there = ServicesIn(client, options.ns);
+  const ApiResult<std::vector<std::string>> there = ServicesIn(client, options.namespaces);
   if (!there.ok()) return fail(there.error().message);
   for (const std::string& one : *there) std::printf("%s\n", one.c_str());
   if (there->empty()) return 0;

@@ -7,9 +7,10 @@
 
 namespace janus::control {
 
-// "namespace/name" of every MoEService in `ns`, or in all namespaces where it is empty, in their
+// "namespace/name" of every MoEService in these namespaces, or in all where none is named, in their
 // order. A cluster without the kind has none.
-ApiResult<std::vector<std::string>> ServicesIn(ObjectApi& api, const std::string& ns);
+ApiResult<std::vector<std::string>> ServicesIn(ObjectApi& api,
+                                               const std::vector<std::string>& namespaces);
 
 // `janus-operator services`: prints them. Its exit code: 0 where there is none, 1 where there are,
 // 2 for flags it does not understand and when the API server cannot be asked.

@@ -36,15 +36,15 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 
-{{/* The namespace whose services are kept; empty: all. */}}
+{{/* The namespaces whose services are kept, with commas between them; empty: all. */}}
 {{- define "janus.watched" -}}
 {{- if .Values.namespaced -}}
-{{- if and .Values.watchNamespaces (ne (first .Values.watchNamespaces) .Release.Namespace) -}}
-{{- fail (printf "namespaced watches the release's namespace %s; watchNamespaces asks for %s: set one of the two" .Release.Namespace (first .Values.watchNamespaces)) -}}
+{{- if not (has (join "," .Values.watchNamespaces) (list "" .Release.Namespace)) -}}
+{{- fail (printf "namespaced watches the release's namespace %s; watchNamespaces asks for %s: set one of the two" .Release.Namespace (join "," .Values.watchNamespaces)) -}}
 {{- end -}}
 {{- .Release.Namespace -}}
 {{- else -}}
-{{- range .Values.watchNamespaces -}}{{- . -}}{{- end -}}
+{{- join "," .Values.watchNamespaces -}}
 {{- end -}}
 {{- end -}}
 

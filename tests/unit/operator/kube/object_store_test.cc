@@ -154,6 +154,29 @@ TEST_F(ObjectStoreTest, Invariant5AnOlderEventIsTakenWhateverItsVersionLooksLike
   EXPECT_EQ(Told(), "~a(n2>n1)~a(n1>n2)");
 }
 
+TEST_F(ObjectStoreTest, Invariant6AListOfOneNamespaceSaysNothingOfAnother) {
+  const auto of = [](const std::string& ns, const std::string& name) {
+    Node pod = Pod(name, ns + name, "1");
+    SetAt(pod, {"metadata", "namespace"}, Node::String(ns));
+    return pod;
+  };
+  store_.BeginList("dev");
+  store_.BeginList("prod");  // both at a time, on a thread each
+  store_.TakePage({of("dev", "a"), of("dev", "b")}, Deliver());
+  store_.TakePage({of("prod", "a")}, Deliver());
+  store_.EndList(Deliver(), "prod");
+  store_.EndList(Deliver(), "dev");
+  EXPECT_EQ(store_.Keys(), (std::vector<ObjectKey>{{"dev", "a"}, {"dev", "b"}, {"prod", "a"}}));
+  Told();
+  store_.BeginList("dev");
+  store_.TakePage({of("dev", "b")}, Deliver());
+  Event(WatchEventType::kAdded, of("prod", "c"));
+  EXPECT_EQ(Told(), "+c(n1)");
+  store_.EndList(Deliver(), "dev");
+  EXPECT_EQ(Told(), "-a(n1)");
+  EXPECT_EQ(store_.Keys(), (std::vector<ObjectKey>{{"dev", "b"}, {"prod", "a"}, {"prod", "c"}}));
+}
+
 TEST_F(ObjectStoreTest, ADeleteOfAnotherObjectOfTheNameAsksForAList) {
   List({{Pod("a", "1", "x")}});
   Told();

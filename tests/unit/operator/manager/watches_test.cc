@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "common/exposition/metrics_text.h"
 #include "common/mutex.h"
 #include "operator/api/yaml.h"
 #include "operator/local/store/store_client.h"
@@ -17,9 +18,9 @@ const CallLimits kLimits;
 // Informers on a store, and the services they woke.
 class WatchesTest : public testing::Test {
  protected:
-  void Begin(const std::string& ns) {
+  void Begin(const std::vector<std::string>& namespaces) {
     watches_ = std::make_unique<Watches>(
-        api_, timeline_, WatchesOptions{ns, nullptr},
+        api_, timeline_, WatchesOptions{namespaces, &registry_},
         [this](const ObjectKey& key) {
           const MutexLock lock(mu_);
           woken_.push_back(key.ToString());
@@ -68,11 +69,12 @@ class WatchesTest : public testing::Test {
   }
 
   const SystemTimeline timeline_;
-  LocalStore store_{{.limits = {}, .namespaces = {"default", "other"}}, timeline_};
+  LocalStore store_{{.limits = {}, .namespaces = {"default", "other", "third"}}, timeline_};
   StoreClient api_{store_, "test"};
   Mutex mu_;
   CondVar changed_;
   std::vector<std::string> woken_ JANUS_GUARDED_BY(mu_);
+  MetricRegistry registry_;
   std::unique_ptr<Watches> watches_;
 };
 
@@ -85,7 +87,7 @@ TEST_F(WatchesTest, AChangeOfANodeWakesTheServicesThatHavePodsThereAndNobodyForA
   CreatePod("one", "chat", "a");
   CreatePod("two", "code", "b");
   CreatePod("three", "code", "a");
-  Begin("");
+  Begin({});
   Patch(kNodes, {"", "a"}, "{status: {conditions: [{type: Ready, lastHeartbeatTime: '1'}]}}",
         Subresource::kStatus);
   WokenUpTo("default/code");  // the condition is new
@@ -100,7 +102,7 @@ TEST_F(WatchesTest, AChangeOfANodeWakesTheServicesThatHavePodsThereAndNobodyForA
 
 TEST_F(WatchesTest, APodThatChangesHandsWakesBothServices) {
   CreatePod("one", "chat", "a");
-  Begin("");
+  Begin({});
   Patch(kPods, {"default", "one"}, "{metadata: {labels: {serving.janus.dev/service: code}}}");
   EXPECT_EQ(WokenUpTo("default/code"), (std::vector<std::string>{"default/chat", "default/code"}));
 }
@@ -110,7 +112,7 @@ TEST_F(WatchesTest, WhoScalesARoleWakesItsService) {
          "{apiVersion: serving.janus.dev/v1alpha1, kind: MoERoleScaler, metadata: {name: "
          "chat-experts, namespace: default, labels: {serving.janus.dev/service: chat}}, spec: "
          "{service: chat, role: experts, replicas: 2}}");
-  Begin("");
+  Begin({});
   Patch(kRoleScalers, {"default", "chat-experts"}, "{spec: {replicas: 3}}", Subresource::kScale);
   EXPECT_EQ(WokenUpTo("default/chat"), std::vector<std::string>{"default/chat"});
   const std::optional<Node> kept = watches_->caches().scalers.Get({"default", "chat-experts"});
@@ -118,16 +120,41 @@ TEST_F(WatchesTest, WhoScalesARoleWakesItsService) {
   EXPECT_EQ(IntegerAt(*kept, {"spec", "replicas"}), 3);
 }
 
+std::string ServiceYaml(const std::string& name, const std::string& ns) {
+  return "{apiVersion: v1, kind: Service, metadata: {name: " + name + ", namespace: " + ns +
+         ", labels: {serving.janus.dev/service: " + name + "}}, spec: {ports: [{port: 80}]}}";
+}
+
 TEST_F(WatchesTest, OneNamespaceIsAllThatIsSeenOfMany) {
-  const auto service = [](const std::string& name, const std::string& ns) {
-    return "{apiVersion: v1, kind: Service, metadata: {name: " + name + ", namespace: " + ns +
-           ", labels: {serving.janus.dev/service: " + name + "}}, spec: {ports: [{port: 80}]}}";
-  };
-  Begin("other");
-  Create(kServices, service("chat", "default"));
-  Create(kServices, service("code", "other"));
+  Begin({"other"});
+  Create(kServices, ServiceYaml("chat", "default"));
+  Create(kServices, ServiceYaml("code", "other"));
   EXPECT_EQ(WokenUpTo("other/code"), std::vector<std::string>{"other/code"});
   EXPECT_EQ(watches_->caches().endpoints.size(), 1u);
+}
+
+TEST_F(WatchesTest, OfSeveralNamespacesEachIsSeenAndNoOther) {
+  Create(kNodes, kNodeA);
+  Create(kServices, ServiceYaml("before", "default"));
+  Create(kServices, ServiceYaml("before", "third"));
+  Begin({"default", "other"});
+  Create(kServices, ServiceYaml("chat", "default"));
+  WokenUpTo("default/chat");
+  Create(kServices, ServiceYaml("chat", "third"));
+  Create(kServices, ServiceYaml("code", "other"));
+  EXPECT_EQ(WokenUpTo("other/code"), std::vector<std::string>{"other/code"});
+  EXPECT_EQ(
+      watches_->caches().endpoints.Keys(),
+      (std::vector<ObjectKey>{{"default", "before"}, {"default", "chat"}, {"other", "code"}}));
+  EXPECT_EQ(watches_->caches().nodes.size(), 1u) << "of the whole cluster, once";
+  // A series for each of them.
+  const std::string page = PrometheusText(registry_.Collect());
+  for (const char* ns : {"default", "other"}) {
+    EXPECT_NE(page.find("janus_reflector_synced{name=\"services\",namespace=\"" + std::string(ns) +
+                        "\"} 1"),
+              std::string::npos);
+  }
+  EXPECT_NE(page.find("janus_reflector_synced{name=\"nodes\"} 1"), std::string::npos) << page;
 }
 
 TEST_F(WatchesTest, PodsAndServicesOfOthersAreNotKept) {
@@ -135,7 +162,7 @@ TEST_F(WatchesTest, PodsAndServicesOfOthersAreNotKept) {
          "{apiVersion: v1, kind: Pod, metadata: {name: foreign, namespace: default}, "
          "spec: {containers: [{name: a, image: b}]}}");
   CreatePod("one", "chat", "a");
-  Begin("");
+  Begin({});
   EXPECT_EQ(watches_->caches().pods.Keys(), (std::vector<ObjectKey>{{"default", "one"}}));
 }
 

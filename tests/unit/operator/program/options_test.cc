@@ -23,7 +23,7 @@ TEST(OperatorOptions, TakesWhatItIsTold) {
       Parse({"--watch-namespace=prod", "--workers=7", "--host-path=/a", "--host-path=/b",
              "--leader-election=false", "--pod-name=operator-0"});
   ASSERT_TRUE(parsed.ok()) << parsed.status().message();
-  EXPECT_EQ(parsed->options.ns, "prod");
+  EXPECT_EQ(parsed->options.namespaces, std::vector<std::string>{"prod"});
   EXPECT_EQ(parsed->options.workers, 7);
   EXPECT_EQ(parsed->options.host_paths, (std::vector<std::string>{"/a", "/b"}));
   EXPECT_FALSE(parsed->options.leader_election);
@@ -39,8 +39,25 @@ TEST(OperatorOptions, NamesTheFlagThatIsWrongAndWhatIsWrongWithIt) {
             "flags");
   EXPECT_EQ(ErrorOf({"--worker=1"}),
             "The following argument was not expected: --worker=1; --help lists the flags");
+  EXPECT_EQ(ErrorOf({"--watch-namespace=prod,Dev"}),
+            "--watch-namespace: 'Dev' is no name of a namespace; --help lists the flags");
+  EXPECT_EQ(ErrorOf({"--log-format=xml"}),
+            "--log-format: xml not in {text,json}; --help lists the flags");
   EXPECT_EQ(ErrorOf({"--host-path=models"}), "--host-path: 'models' does not begin with a slash");
   EXPECT_EQ(ErrorOf({}, false), "--worker-image is required; --help lists the flags");
+}
+
+TEST(OperatorOptions, NamespacesAreAListWithoutRepeats) {
+  const Result<ParsedOptions> parsed =
+      Parse({"--watch-namespace=prod,dev", "--watch-namespace=dev", "--log-format=json"});
+  ASSERT_TRUE(parsed.ok()) << parsed.status().message();
+  EXPECT_EQ(parsed->options.namespaces, (std::vector<std::string>{"dev", "prod"}));
+  EXPECT_EQ(parsed->options.log_format, LogFormat::kJson);
+  std::string many = "--watch-namespace=n0";
+  for (int i = 1; i <= 16; ++i) many += ",n" + std::to_string(i);
+  EXPECT_EQ(ErrorOf({many.c_str()}),
+            "--watch-namespace: 17 namespaces are more than the 16 that one operator watches each "
+            "for itself; watch all, or run another");
 }
 
 TEST(OperatorOptions, AContextNeedsAKubeconfig) {

@@ -10,13 +10,13 @@
 namespace janus::control {
 namespace {
 
-TEST(Services, AreThoseOfANamespaceOrOfAll) {
+TEST(Services, AreThoseOfNamespacesOrOfAll) {
   SimulatedTimeline timeline;
   LocalStoreOptions options;
   options.namespaces = {"default", "prod"};
   LocalStore store(options, timeline);
   StoreClient user(store, "user");
-  EXPECT_TRUE(ServicesIn(user, "")->empty());
+  EXPECT_TRUE(ServicesIn(user, {})->empty());
   for (const char* ns : {"prod", "default"}) {
     const Result<Node> object = ParseYaml(
         "apiVersion: serving.janus.dev/v1alpha1\nkind: MoEService\nmetadata: {name: demo, "
@@ -28,8 +28,9 @@ TEST(Services, AreThoseOfANamespaceOrOfAll) {
     ASSERT_TRUE(object.ok()) << object.status().ToString();
     ASSERT_TRUE(user.Create(kMoEServices, *object, {}, {}).ok());
   }
-  EXPECT_EQ(*ServicesIn(user, ""), (std::vector<std::string>{"default/demo", "prod/demo"}));
-  EXPECT_EQ(*ServicesIn(user, "prod"), (std::vector<std::string>{"prod/demo"}));
+  EXPECT_EQ(*ServicesIn(user, {}), (std::vector<std::string>{"default/demo", "prod/demo"}));
+  EXPECT_EQ(*ServicesIn(user, {"prod"}), (std::vector<std::string>{"prod/demo"}));
+  EXPECT_EQ(*ServicesIn(user, {"default", "prod"}), *ServicesIn(user, {}));
 }
 
 }  // namespace
