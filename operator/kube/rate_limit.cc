@@ -25,11 +25,23 @@ bool RateLimit::TryTake(MonotonicTime now) {
 }
 
 MonotonicTime RateLimit::Take(MonotonicTime now) {
+  return *Take(now, MonotonicTime::max());
+}
+
+std::optional<MonotonicTime> RateLimit::Take(MonotonicTime now, MonotonicTime before) {
   now = std::max(now, as_of_);
   Fill(now);
-  tokens_ -= 1;
-  if (tokens_ >= 0) return now;
-  return now + std::chrono::ceil<MonotonicTime::duration>(Seconds(-tokens_ / per_second_));
+  const double left = tokens_ - 1;
+  MonotonicTime turn = now;
+  if (left < 0) turn += std::chrono::ceil<MonotonicTime::duration>(Seconds(-left / per_second_));
+  if (turn >= before) return std::nullopt;
+  tokens_ = left;
+  return turn;
+}
+
+void RateLimit::GiveBack(MonotonicTime now) {
+  Fill(now);
+  tokens_ = std::min(burst_, tokens_ + 1);
 }
 
 }  // namespace janus::control

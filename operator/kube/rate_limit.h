@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "common/clock.h"
 
 namespace janus::control {
@@ -13,6 +15,11 @@ class RateLimit {
 
   // When the next call may go: `now`, or later. The turn counts as taken.
   MonotonicTime Take(MonotonicTime now);
+  // The same where it comes sooner than `before`. Nothing: it does not, and none is taken.
+  std::optional<MonotonicTime> Take(MonotonicTime now, MonotonicTime before);
+  // A turn that was taken is not used after all: another call may have it. Turns that were told
+  // stay as they were told.
+  void GiveBack(MonotonicTime now);
   // The same for who does not wait. False: there is no turn now, and none is taken.
   bool TryTake(MonotonicTime now);
 

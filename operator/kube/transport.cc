@@ -83,13 +83,17 @@ void HttpTransport::CutOverdue(const std::stop_token& stop) {
 }
 
 bool HttpTransport::WaitForTurn(MonotonicTime deadline, const std::stop_token& stop) {
-  MonotonicTime turn;
+  if (stop.stop_requested()) return false;
+  std::optional<MonotonicTime> turn;
   {
     const MutexLock lock(mu_);
-    turn = rate_.Take(timeline_.Now());
+    turn = rate_.Take(timeline_.Now(), deadline);
   }
-  if (turn <= timeline_.Now()) return !stop.stop_requested();
-  return turn < deadline && timeline_.WaitUntil(turn, stop);
+  if (!turn) return false;
+  if (*turn <= timeline_.Now() || timeline_.WaitUntil(*turn, stop)) return true;
+  const MutexLock lock(mu_);
+  rate_.GiveBack(timeline_.Now());
+  return false;
 }
 
 bool HttpTransport::TakeConnectionSlot(MonotonicTime deadline, const std::stop_token& stop) {

@@ -441,6 +441,38 @@ TEST_F(ClientTest, CallsKeepToTheRateLimit) {
   for (const Seconds wait : timeline_.waits()) EXPECT_NEAR(wait.count(), 0.1, 1e-6);
 }
 
+// Time that stands while a call waits, and in which whoever waits is stopped.
+class StoppingTimeline final : public Timeline {
+ public:
+  MonotonicTime Now() const override { return clock_.Now(); }
+  WallTime WallNow() const override { return clock_.WallNow(); }
+  bool WaitUntil(MonotonicTime, const std::stop_token&) const override { return false; }
+  FakeClock& clock() { return clock_; }
+
+ private:
+  FakeClock clock_;
+};
+
+TEST_F(ClientTest, CallsThatAreRefusedOrStoppedWhileTheyWaitOweNoTurn) {
+  Serve(AnswerPod);
+  StoppingTimeline timeline;
+  KubeClientOptions options;
+  options.transport.calls_per_second = 1;
+  options.transport.burst = 1;
+  KubeClient client(config_, options, timeline);
+  const auto get = [&](Seconds timeout) {
+    return client.Get(kPods, kKey, Subresource::kNone, {timeout, {}});
+  };
+  EXPECT_TRUE(get(Seconds(30)).ok());
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_EQ(get(Seconds(0.5)).error().code, StatusCode::kDeadlineExceeded);  // too late for it
+    EXPECT_FALSE(get(Seconds(30)).ok());  // its wait is stopped
+  }
+  timeline.clock().Advance(Seconds(1));
+  EXPECT_TRUE(get(Seconds(30)).ok());
+  EXPECT_EQ(server_->requests().size(), 2U);
+}
+
 TEST_F(ClientTest, AReplyIsJudgedAndBounded) {
   std::string body = "<html>";
   Serve([&](const SeenRequest& request, Peer& peer) {

@@ -119,5 +119,31 @@ TEST(RateLimit, SavesUpNoMoreThanABurst) {
   EXPECT_GT(limit.Take(clock.Now()), clock.Now());
 }
 
+TEST(RateLimit, ATurnThatComesTooLateIsNotTaken) {
+  FakeClock clock;
+  RateLimit limit(10, 1, clock.Now());
+  EXPECT_TRUE(limit.TryTake(clock.Now()));
+  // Who is refused owes nothing: the next one's turn is not later for it.
+  for (int i = 0; i < 1000; ++i) {
+    EXPECT_EQ(limit.Take(clock.Now(), clock.Now() + std::chrono::milliseconds(50)), std::nullopt);
+  }
+  EXPECT_NEAR(Seconds(limit.Take(clock.Now()) - clock.Now()).count(), 0.1, 1e-6);
+}
+
+TEST(RateLimit, ATurnGivenBackIsAnothersAndNoMoreThanABurst) {
+  FakeClock clock;
+  RateLimit limit(10, 2, clock.Now());
+  EXPECT_EQ(limit.Take(clock.Now()), clock.Now());
+  EXPECT_EQ(limit.Take(clock.Now()), clock.Now());
+  const MonotonicTime third = limit.Take(clock.Now());
+  EXPECT_GT(third, clock.Now());
+  limit.GiveBack(clock.Now());
+  EXPECT_EQ(limit.Take(clock.Now()), third);
+  clock.Advance(Seconds(3600));
+  limit.GiveBack(clock.Now());
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(limit.TryTake(clock.Now()));
+  EXPECT_FALSE(limit.TryTake(clock.Now()));
+}
+
 }  // namespace
 }  // namespace janus::control
