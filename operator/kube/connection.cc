@@ -69,6 +69,9 @@ Status TrustOnly(SSL_CTX* context, const std::string& ca) {
   if (roots.empty()) return FailedPrecondition("the CA's PEM holds no certificate");
   X509_STORE* const store = SSL_CTX_get_cert_store(context);
   for (const X509Ptr& root : roots) X509_STORE_add_cert(store, root.get());
+  // As with Go's programs, each of them is trusted for itself: a file may hold an intermediate CA
+  // without the root that has signed it.
+  X509_STORE_set_flags(store, X509_V_FLAG_PARTIAL_CHAIN);
   ERR_clear_error();
   return OkStatus();
 }

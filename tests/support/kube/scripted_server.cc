@@ -61,19 +61,29 @@ X509* NewCertificate(const std::string& common_name, EVP_PKEY* key) {
 
 struct TestAuthority::Insides {
   EVP_PKEY* key = EVP_EC_gen("P-256");
-  X509* certificate = NewCertificate("test CA", key);
+  X509* certificate;
+  explicit Insides(const std::string& name) : certificate(NewCertificate(name, key)) {}
   ~Insides() {
     X509_free(certificate);
     EVP_PKEY_free(key);
   }
 };
 
-TestAuthority::TestAuthority() : insides_(std::make_unique<Insides>()) {
+TestAuthority::TestAuthority() : insides_(std::make_unique<Insides>("test CA")) {
+  SignBy(*insides_);
+}
+
+TestAuthority::TestAuthority(const TestAuthority& root)
+    : insides_(std::make_unique<Insides>("test intermediate CA")) {
+  SignBy(*root.insides_);
+}
+
+void TestAuthority::SignBy(const Insides& signer) {
   X509* const own = insides_->certificate;
-  X509_set_issuer_name(own, X509_get_subject_name(own));
+  X509_set_issuer_name(own, X509_get_subject_name(signer.certificate));
   AddExtension(own, own, NID_basic_constraints, "critical,CA:TRUE");
   AddExtension(own, own, NID_subject_key_identifier, "hash");
-  X509_sign(own, insides_->key, EVP_sha256());
+  X509_sign(own, signer.key, EVP_sha256());
   pem_ = PemOf(own);
 }
 

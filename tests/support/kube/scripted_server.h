@@ -52,6 +52,8 @@ struct Certificate {
 class TestAuthority {
  public:
   TestAuthority();
+  // An intermediate one, whose certificate `root` has signed.
+  explicit TestAuthority(const TestAuthority& root);
   ~TestAuthority();
   const std::string& pem() const { return pem_; }
   // `alternative_names`: as in a certificate's extension, "DNS:api.test,IP:127.0.0.1".
@@ -59,6 +61,8 @@ class TestAuthority {
 
  private:
   struct Insides;
+  void SignBy(const Insides& signer);
+
   std::unique_ptr<Insides> insides_;
   std::string pem_;
 };

@@ -54,6 +54,18 @@ TEST_F(TlsTest, AServerOfAnotherCaIsNotSpokenTo) {
   EXPECT_TRUE(server_.requests().empty());
 }
 
+TEST_F(TlsTest, AnIntermediateCaIsTrustedForItself) {
+  const TestAuthority intermediate(authority_);
+  server_.Present(intermediate.Issue("server", "IP:127.0.0.1"));  // without the way to its root
+  config_.ca.text = intermediate.pem();
+  EXPECT_EQ(GetOnce(), "OK");
+  // Nothing else is: the root's own, another intermediate of the same root and name.
+  server_.Present(authority_.Issue("server", "IP:127.0.0.1"));
+  EXPECT_TRUE(Contains(GetOnce(), "certificate: "));
+  server_.Present(TestAuthority(authority_).Issue("server", "IP:127.0.0.1"));
+  EXPECT_TRUE(Contains(GetOnce(), "certificate: "));
+}
+
 TEST_F(TlsTest, TheNameInTheCertificateMustBeTheServers) {
   server_.Present(authority_.Issue("server", "DNS:api.test"));
   EXPECT_TRUE(Contains(GetOnce(), "IP address mismatch"));
