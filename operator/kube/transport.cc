@@ -177,7 +177,7 @@ ApiResult<HttpReply> HttpTransport::Once(const HttpRequest& request, MonotonicTi
   }
   uint64_t refused = 0;
   for (;;) {
-    Result<Credentials> credentials = credentials_.Get(stop);
+    Result<Credentials> credentials = credentials_.Get({deadline - timeline_.Now(), stop});
     if (!credentials.ok()) return LocalError(std::move(credentials).status());
     const Seconds left = deadline - timeline_.Now();
     if (left <= Seconds(0)) return StoppedEarly(stop, "reading credentials");
@@ -186,7 +186,7 @@ ApiResult<HttpReply> HttpTransport::Once(const HttpRequest& request, MonotonicTi
     if (refused != 0) return reply;
     refused = credentials->version;
     credentials_.Refuse(refused);
-    const Result<Credentials> others = credentials_.Get(stop);
+    const Result<Credentials> others = credentials_.Get({deadline - timeline_.Now(), stop});
     if (!others.ok() || others->version == refused) return reply;
   }
 }

@@ -413,6 +413,26 @@ TEST_F(ClientTest, AnExpiredTokenIsReadAgainOnce) {
   EXPECT_EQ(server_->requests().size(), 4U);
 }
 
+TEST_F(ClientTest, APluginThatHangsHoldsNoCallAndNoEnd) {
+  Serve(AnswerPod);
+  config_.exec =
+      ExecPlugin{"client.authentication.k8s.io/v1", "/bin/sleep", {"600"}, {}, "", false};
+  const std::unique_ptr<KubeClient> client = RealTimeClient();
+  ApiResult<Node> got = client->Get(kPods, kKey, Subresource::kNone, {Seconds(0.1), {}});
+  EXPECT_EQ(got.error().code, StatusCode::kDeadlineExceeded) << got.status().ToString();
+  EXPECT_FALSE(got.error().outcome_unknown);
+  std::stop_source stop;
+  std::jthread stopper([&] { stop.request_stop(); });
+  got = client->Get(kPods, kKey, Subresource::kNone, {Seconds(600), stop.get_token()});
+  EXPECT_EQ(got.error().code, StatusCode::kCancelled) << got.status().ToString();
+  WatchOptions watch;
+  watch.resource_version = "5";
+  const ApiResult<WatchEnd> watched = client->Watch(
+      kPods, watch, [](const WatchEvent&) { return true; }, stop.get_token());
+  EXPECT_EQ(watched.error().code, StatusCode::kCancelled) << watched.status().ToString();
+  EXPECT_TRUE(server_->requests().empty());
+}  // and the plugin is ended with its client
+
 TEST_F(ClientTest, CallsShareABoundedNumberOfConnections) {
   KubeClientOptions options;
   options.transport.connections = 2;

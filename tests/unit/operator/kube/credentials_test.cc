@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <sstream>
+#include <stop_token>
 #include <thread>
+#include <vector>
 
 #include "operator/api/rfc3339.h"
 #include "operator/kube/program.h"
@@ -16,7 +19,8 @@
 namespace janus::control {
 namespace {
 
-// A plugin that prints what the file `answer` holds, and notes each run in the file `runs`.
+// A plugin that prints what the file `answer` holds, and notes each run in the file `runs`. While
+// its gate is closed it hangs.
 class CredentialsTest : public testing::Test {
  protected:
   CredentialsTest() {
@@ -25,9 +29,11 @@ class CredentialsTest : public testing::Test {
   }
 
   void UsePlugin(const std::string& last_words = "") {
-    folder_.Write("plugin", "#!/bin/sh\necho \"$KUBERNETES_EXEC_INFO $EXTRA $1\" >> '" +
-                                folder_.path() + "/runs'\n" + "cat '" + folder_.path() +
-                                "/answer'\n" + last_words);
+    folder_.Write("plugin", "#!/bin/sh\ncd '" + folder_.path() +
+                                "'\necho \"$KUBERNETES_EXEC_INFO $EXTRA $1\" >> runs\n"
+                                "[ ! -p gate ] || read -r word < gate\n"
+                                "cat answer\n" +
+                                last_words);
     chmod((folder_.path() + "/plugin").c_str(), 0700);
     config_.exec = ExecPlugin{"client.authentication.k8s.io/v1",
                               folder_.path() + "/plugin",
@@ -49,9 +55,24 @@ class CredentialsTest : public testing::Test {
     for (std::string line; std::getline(file, line);) ++runs;
     return runs;
   }
-  std::string Token(CredentialSource& source) {
-    const Result<Credentials> got = source.Get({});
+  void CloseGate() { ASSERT_EQ(mkfifo((folder_.path() + "/gate").c_str(), 0600), 0); }
+  // Returns when a plugin that hangs, or will, goes on.
+  void OpenGate() {
+    const std::string gate = folder_.path() + "/gate";
+    std::ofstream(gate) << "on\n";
+    unlink(gate.c_str());
+  }
+  std::string Token(CredentialSource& source, Seconds timeout = Seconds(60)) {
+    const Result<Credentials> got = source.Get({timeout, {}});
     return got.ok() ? got->token : got.status().ToString();
+  }
+  // Asks until another is given: a plugin that is run ahead holds nobody up.
+  std::string TokenAfter(const std::string& old, CredentialSource& source) {
+    for (;;) {
+      std::string token = Token(source);
+      if (token != old) return token;
+      std::this_thread::yield();
+    }
   }
 
   TempFolder folder_;
@@ -121,15 +142,83 @@ TEST_F(CredentialsTest, APluginRunsAgainBeforeItsTokenEnds) {
   Answer("one", FormatTime(ends));
   CredentialSource source(config_, clock_);
   EXPECT_EQ(Token(source), "one");
-  clock_.Advance(Seconds(580));
+  clock_.Advance(Seconds(539));
   EXPECT_EQ(Token(source), "one");
   EXPECT_EQ(Runs(), 1);
-  clock_.Advance(Seconds(15));  // less than ten seconds before its end
+  clock_.Advance(Seconds(2));  // less than a minute before its end
   Answer("two");
-  EXPECT_EQ(Token(source), "two");
+  EXPECT_EQ(TokenAfter("one", source), "two");
   clock_.Advance(Seconds(1e6));  // it said no end
   EXPECT_EQ(Token(source), "two");
   EXPECT_EQ(Runs(), 2);
+}
+
+TEST_F(CredentialsTest, APluginThatHangsHoldsNoCallPastItsLimits) {
+  UsePlugin();
+  Answer("one");
+  CloseGate();
+  CredentialSource source(config_, clock_);
+  const std::string late = Token(source, Seconds(0.05));
+  EXPECT_TRUE(Contains(late, "DeadlineExceeded: credentials (test): '")) << late;
+  EXPECT_TRUE(Contains(late, "has printed no credentials in the call's time")) << late;
+  std::stop_source stop;
+  std::jthread stopper([&] { stop.request_stop(); });
+  EXPECT_EQ(source.Get({Seconds(600), stop.get_token()}).status().code(), StatusCode::kCancelled);
+  // Nobody who gave up has ended it, and all others wait for the one run.
+  std::vector<std::jthread> callers;
+  for (int i = 0; i < 4; ++i) {
+    callers.emplace_back([&] { EXPECT_EQ(Token(source, Seconds(600)), "one"); });
+  }
+  OpenGate();
+  callers.clear();
+  EXPECT_EQ(Runs(), 1);
+}
+
+TEST_F(CredentialsTest, WhatAPluginGaveIsUsedToItsEndWhileItIsRunAhead) {
+  UsePlugin();
+  Answer("one", FormatTime(clock_.WallNow() + std::chrono::minutes(10)));
+  CredentialSource source(config_, clock_);
+  EXPECT_EQ(Token(source), "one");
+  Answer("two");
+  CloseGate();
+  clock_.Advance(Seconds(590));
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(Token(source, Seconds(0)), "one");
+  clock_.Advance(Seconds(11));
+  EXPECT_TRUE(Contains(Token(source, Seconds(0.01)), "DeadlineExceeded"));
+  OpenGate();
+  EXPECT_EQ(Token(source), "two");
+  EXPECT_EQ(Runs(), 2);
+}
+
+TEST_F(CredentialsTest, ATokenOfAShortLifeDoesNotKeepItsPluginRunning) {
+  UsePlugin();
+  Answer("one", FormatTime(clock_.WallNow() + std::chrono::seconds(20)));
+  CredentialSource source(config_, clock_);
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(Token(source), "one");
+  clock_.Advance(Seconds(14));  // a quarter of its life is left in a second
+  EXPECT_EQ(Token(source), "one");
+  EXPECT_EQ(Runs(), 1);
+  // One that has ended before it came is tried, for each call anew.
+  Answer("two", FormatTime(clock_.WallNow() - std::chrono::seconds(20)));
+  clock_.Advance(Seconds(10));
+  EXPECT_EQ(Token(source), "two");
+}
+
+TEST_F(CredentialsTest, APluginThatFailsLeavesTheLastGoodOnesToTheServer) {
+  UsePlugin();
+  Answer("one", FormatTime(clock_.WallNow() + std::chrono::minutes(1)));
+  CredentialSource source(config_, clock_);
+  const uint64_t version = source.Get({})->version;
+  clock_.Advance(Seconds(61));
+  folder_.Write("answer", "no JSON");
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(Token(source), "one");
+  EXPECT_EQ(Runs(), 2);  // not for each call
+  source.Refuse(version);
+  EXPECT_EQ(Token(source), "one");
+  EXPECT_EQ(Runs(), 3);
+  Answer("two");
+  clock_.Advance(Seconds(11));
+  EXPECT_EQ(Token(source), "two");
 }
 
 TEST_F(CredentialsTest, APluginIsNotRunForFilesBesideIt) {
@@ -188,7 +277,7 @@ TEST(ExecCredential, RefusesWhatIsNoneAndNeverPrintsIt) {
   EXPECT_TRUE(Contains(refusal(head + R"(,"status":{"clientKeyData":"k"}})"), "come together"));
   EXPECT_TRUE(Contains(
       refusal(head + R"(,"status":{"token":"hush","expirationTimestamp":"soon"}})"), "'soon'"));
-  const Result<Credentials> read = ReadExecCredential(
+  const Result<ExecCredential> read = ReadExecCredential(
       plugin, head + R"(,"status":{"clientCertificateData":"c","clientKeyData":"k"}})");
   EXPECT_EQ(read->certificate + read->key, "ck");
 }
