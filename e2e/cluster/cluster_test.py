@@ -14,6 +14,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -22,6 +23,7 @@ sys.path.insert(0, str(HERE))
 
 import box  # noqa: E402
 import node  # noqa: E402
+import sysctls  # noqa: E402
 
 CLUSTER = HERE / "cluster"
 SOAK = bool(os.environ.get("JANUS_SOAK"))
@@ -45,9 +47,71 @@ def machine():
         "routes": {re.sub(r"expires \S+", "", line) for line in lines("ip", "route")},
         "namespaces": lines("ip", "netns"),
         "cgroups": {str(path) for path in node.CGROUPS.glob("*/janus-*")},
-        "sysctls": lines("sysctl", *node.SYSCTLS),
+        "sysctls": lines("sysctl", "-e", *sysctls.NAMES),
         "rules": lines("iptables-save") if os.geteuid() == 0 else set(),
     }
+
+
+class SysctlsTest(unittest.TestCase):
+    """With settings that are files of its own."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="janus-sysctls-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        for name in sysctls.NAMES[1:]:  # the kernel has not all of them
+            self.settings().file(name).parent.mkdir(parents=True, exist_ok=True)
+            self.settings().file(name).write_text("1\n")
+        self.one, self.other = self.folder / "one", self.folder / "other"
+        for cluster_folder in (self.one, self.other):
+            cluster_folder.mkdir()
+
+    def settings(self):
+        """As each program that is started makes it anew."""
+        return sysctls.Sysctls(self.folder / "book.json", self.folder / "sys")
+
+    def write(self, value):
+        """What a kubelet does."""
+        for name in sysctls.NAMES[1:]:
+            self.settings().file(name).write_text(value)
+
+    def values(self):
+        return {self.settings().file(name).read_text().strip() for name in sysctls.NAMES[1:]}
+
+    def test_the_last_of_two_clusters_gives_them_back(self):
+        for first, last in ((self.one, self.other), (self.other, self.one)):
+            self.settings().hold(self.one)
+            self.write("0")
+            self.settings().hold(self.other)  # sees what the first has made of them
+            self.settings().release(first)
+            self.settings().release(first)  # a second down
+            self.assertEqual(self.values(), {"0"}, "the other still needs them")
+            self.settings().release(last)
+            self.assertEqual(self.values(), {"1"})
+            self.assertFalse((self.folder / "book.json").exists())
+
+    def test_a_cluster_that_never_had_them_gives_nothing_back(self):
+        self.settings().release(self.other)
+        self.settings().hold(self.one)
+        self.write("0")
+        self.settings().release(self.other)
+        self.assertEqual(self.values(), {"0"})
+
+    def test_a_cluster_whose_folder_is_gone_keeps_nobody_waiting(self):
+        self.settings().hold(self.one)
+        self.write("0")
+        self.settings().hold(self.other)
+        self.one.rmdir()
+        self.settings().release(self.other)
+        self.assertEqual(self.values(), {"1"})
+
+    def test_who_comes_again_after_its_folder_went_knows_what_they_were(self):
+        self.settings().hold(self.one)
+        self.write("0")
+        self.one.rmdir()
+        self.settings().hold(self.other)
+        self.settings().release(self.other)
+        self.assertEqual(self.values(), {"1"})
 
 
 class ClusterTest(unittest.TestCase):

@@ -13,8 +13,6 @@ from image import write_image
 
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
 HERE = pathlib.Path(__file__).resolve().parent
-# A kubelet sets these for the whole machine; down gives them back.
-SYSCTLS = ("vm.overcommit_memory", "vm.panic_on_oom", "kernel.panic", "kernel.panic_on_oops")
 GPUS = 4  # that each node claims to have
 MIG_SLICES = ("nvidia.com/mig-1g.18gb", 7)
 
