@@ -10,6 +10,10 @@
 namespace janus::control {
 namespace {
 
+// A lease made anew begins with the next multiple of this: leaders of the deleted one whom nobody
+// else saw have had terms below it.
+constexpr int64_t kTermsOfALease = 1000;
+
 const Resource kLeases{"coordination.k8s.io", "v1", "leases", "Lease", true};
 
 MonotonicTime Add(MonotonicTime time, Seconds by) {
@@ -56,8 +60,15 @@ Node LeaderElection::Lease(const std::string& holder, int64_t term) const {
   return out;
 }
 
+bool LeaderElection::IsAsWritten(const Node& lease) const {
+  return HolderOf(lease) == options_.identity && TermOf(lease) == written_term_ &&
+         (written_uid_.empty() || UidOf(lease) == written_uid_);
+}
+
 void LeaderElection::Observe(const Node& lease) {
   leader_ = HolderOf(lease);
+  seen_term_ = std::max(seen_term_, TermOf(lease));
+  missed_since_.reset();
   if (ResourceVersionOf(lease) == seen_version_) return;
   seen_version_ = ResourceVersionOf(lease);
   seen_at_ = clock_.Now();
@@ -68,25 +79,57 @@ void LeaderElection::Observe(const Node& lease) {
 void LeaderElection::Lead(const Node& lease, MonotonicTime since) {
   Observe(lease);
   ours_ = lease;
+  written_uid_ = UidOf(lease);
   const MutexLock lock(mu_);
   term_ = TermOf(lease);
   leads_until_ = Add(since, options_.renew_deadline);
 }
 
+void LeaderElection::LeadNoMore() {
+  ours_.reset();
+  const MutexLock lock(mu_);
+  term_.reset();
+}
+
 // Writes ourselves into a lease that is free or ours.
 Status LeaderElection::Take(Node lease, MonotonicTime began, const std::stop_token& stop) {
-  const bool is_ours = HolderOf(lease) == options_.identity;
-  const Node wanted = Lease(options_.identity, TermOf(lease) + (is_ours ? 0 : 1));
+  const bool is_ours = IsAsWritten(lease);
+  const int64_t term = is_ours ? written_term_ : std::max(seen_term_, TermOf(lease)) + 1;
+  const Node wanted = Lease(options_.identity, term);
   for (const std::string_view field :
        {"holderIdentity", "leaseDurationSeconds", "acquireTime", "renewTime", "leaseTransitions"}) {
     if (is_ours && field == "acquireTime") continue;
     SetAt(lease, {"spec", field}, *FindAt(wanted, {"spec", field}));
   }
   ours_.reset();
+  written_uid_ = UidOf(lease);
+  written_term_ = term;
   const ApiResult<Node> written = api_.Update(kLeases, lease, Subresource::kNone, {}, Limits(stop));
   if (!written.ok()) return written.status();
   Lead(*written, began);
   return OkStatus();
+}
+
+// There is no lease.
+Status LeaderElection::Make(const std::stop_token& stop) {
+  LeadNoMore();
+  leader_.clear();
+  const MonotonicTime began = clock_.Now();
+  int64_t term = 1;
+  if (!seen_version_.empty()) {
+    if (!missed_since_) missed_since_ = began;
+    // Somebody may have taken it just before it was deleted.
+    if (began < Add(*missed_since_, std::max(options_.lease_duration, seen_duration_))) {
+      return OkStatus();
+    }
+    term = (seen_term_ / kTermsOfALease + 1) * kTermsOfALease;
+  }
+  written_uid_.clear();
+  written_term_ = term;
+  const ApiResult<Node> made =
+      api_.Create(kLeases, Lease(options_.identity, term), {}, Limits(stop));
+  if (made.ok()) Lead(*made, began);
+  return made.status();
 }
 
 Status LeaderElection::TryLead(const std::stop_token& stop) {
@@ -99,15 +142,13 @@ Status LeaderElection::TryLead(const std::stop_token& stop) {
   const ApiResult<Node> lease = api_.Get(kLeases, options_.lease, Subresource::kNone, Limits(stop));
   if (!lease.ok()) {
     if (lease.error().code != StatusCode::kNotFound) return lease.status();
-    began = clock_.Now();
-    const ApiResult<Node> made =
-        api_.Create(kLeases, Lease(options_.identity, 1), {}, Limits(stop));
-    if (made.ok()) Lead(*made, began);
-    return made.status();
+    return Make(stop);
   }
   Observe(*lease);
-  const bool is_taken = !leader_.empty() && leader_ != options_.identity &&
-                        clock_.Now() < Add(seen_at_, seen_duration_);
+  const bool is_ours = IsAsWritten(*lease);
+  if (!is_ours) LeadNoMore();
+  const bool is_taken =
+      !leader_.empty() && !is_ours && clock_.Now() < Add(seen_at_, seen_duration_);
   if (is_taken) return OkStatus();
   began = clock_.Now();
   return Take(*lease, began, stop);
@@ -142,9 +183,10 @@ Status LeaderElection::Release() {
   if (!ours_ && leader_ != options_.identity) return OkStatus();
   if (!ours_) {  // its last renewal was not answered: the version has to be read
     ApiResult<Node> read = api_.Get(kLeases, options_.lease, Subresource::kNone, Limits({}));
+    if (!read.ok() && read.error().code == StatusCode::kNotFound) return OkStatus();
     if (!read.ok()) return read.status();
     Observe(*read);
-    if (leader_ != options_.identity) return OkStatus();
+    if (!IsAsWritten(*read)) return OkStatus();
     ours_ = *std::move(read);
   }
   Node lease = *std::exchange(ours_, std::nullopt);

@@ -33,7 +33,12 @@ struct LeaderElectionOptions {
 // (2) Who leads has written the lease and heard that it was written: an update without a reply
 // makes
 //     no leader.
-// (3) A term is led by one candidate: its number grows with every change of hands.
+// (3) A term is led by one candidate: its number grows with every change of hands, and over a
+//     deletion of the lease. A leader that finds it gone, or not as it wrote it, leads no more at
+//     once. It is made anew only when it has been missed for as long as a leader may act that has
+//     not noticed yet, by whoever has seen an earlier one, and its terms go on behind all that the
+//     old one can have come to. (Who has never seen one makes it at once, with term 1: the lease is
+//     not to be deleted while its candidates are replaced.)
 //
 // Driven: whoever owns the loop calls Step when it says so. Step and Release are confined to one
 // thread; Term and LeadsUntil are thread-safe.
@@ -64,9 +69,13 @@ class LeaderElection {
 
  private:
   Status TryLead(const std::stop_token& stop);
+  Status Make(const std::stop_token& stop);
   Status Take(Node lease, MonotonicTime began, const std::stop_token& stop);
   void Observe(const Node& lease);
+  // Of a lease that names us: as we wrote it, or may have, and not somebody's copy.
+  bool IsAsWritten(const Node& lease) const;
   void Lead(const Node& lease, MonotonicTime since);
+  void LeadNoMore();
   CallLimits Limits(const std::stop_token& stop) const;
   Node Lease(const std::string& holder, int64_t term) const;
 
@@ -75,11 +84,16 @@ class LeaderElection {
   const Clock& clock_;
   std::minstd_rand random_;
 
-  std::string seen_version_;  // of the lease when it last changed,
-  MonotonicTime seen_at_;     // and when we saw that
-  Seconds seen_duration_{0};  // what its holder promised
+  std::string seen_version_;                   // of the lease when it last changed,
+  MonotonicTime seen_at_;                      // and when we saw that
+  Seconds seen_duration_{0};                   // what its holder promised
+  int64_t seen_term_ = 0;                      // the highest
+  std::optional<MonotonicTime> missed_since_;  // the lease, after one was seen
   std::string leader_;
   std::optional<Node> ours_;  // the lease as we last wrote it; nothing: not known to be ours
+  // What we last tried to write, whether it was answered or not.
+  std::string written_uid_;  // empty: the server's to choose
+  int64_t written_term_ = 0;
   Status last_error_;
 
   mutable Mutex mu_;

@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,6 +28,7 @@ class OneLease final : public UnimplementedApi {
   Fault fault = Fault::kNone;
   Seconds delay{0};  // of every call, before it is done
   int writes = 0;
+  int made = 0;
 
   ApiResult<Node> Get(const Resource&, const ObjectKey& key, Subresource,
                       const CallLimits&) override {
@@ -37,14 +40,25 @@ class OneLease final : public UnimplementedApi {
   }
   ApiResult<Node> Create(const Resource&, const Node& object, const WriteOptions&,
                          const CallLimits&) override {
-    return Write(object, !lease_, AlreadyExists("it is there"));
+    const bool is_made = !lease_;
+    if (is_made) uid_ = "uid-" + std::to_string(++made);
+    return Write(object, is_made, AlreadyExists("it is there"));
   }
   ApiResult<Node> Update(const Resource&, const Node& object, Subresource, const WriteOptions&,
                          const CallLimits&) override {
+    if (!lease_ && fault == Fault::kNone) return LocalError(NotFound("no lease"));
     return Write(object, lease_ && ResourceVersionOf(*lease_) == ResourceVersionOf(object),
                  Aborted("it has changed"));
   }
   const Node& lease() const { return *lease_; }
+  bool is_there() const { return lease_.has_value(); }
+  // What people do to it.
+  void Vanish() { lease_.reset(); }
+  void Replace(Node lease) {
+    uid_ = "uid-" + std::to_string(++made);
+    lease_ = std::move(lease);
+    Stamp();
+  }
 
  private:
   static ApiError Failure(bool outcome_unknown) {
@@ -57,13 +71,19 @@ class OneLease final : public UnimplementedApi {
     if (fault == Fault::kNotSent) return Failure(false);
     if (!is_allowed) return LocalError(std::move(refusal));
     lease_ = object;
-    SetAt(*lease_, {"metadata", "resourceVersion"}, Node::String(std::to_string(++writes)));
+    Stamp();
     if (fault == Fault::kReplyLost) return Failure(true);
     return *lease_;
   }
 
+  void Stamp() {
+    SetAt(*lease_, {"metadata", "resourceVersion"}, Node::String(std::to_string(++writes)));
+    SetAt(*lease_, {"metadata", "uid"}, Node::String(uid_));
+  }
+
   FakeClock& clock_;
   std::optional<Node> lease_;
+  std::string uid_;
 };
 
 class LeaderElectionTest : public testing::Test {
@@ -177,8 +197,94 @@ TEST_F(LeaderElectionTest, AReleaseThatFailsStopsTheLeaderNevertheless) {
   EXPECT_FALSE(Leads(*a_));
 }
 
-// Candidates that step at random times, with calls that fail, hang and lose their replies.
+TEST_F(LeaderElectionTest, ALeaderWhoseLeaseIsDeletedLeadsNoMoreWhenItSeesThat) {
+  a_->Step({});
+  b_->Step({});
+  clock_.Advance(Seconds(2));
+  lease_.Vanish();
+  a_->Step({});
+  EXPECT_FALSE(Leads(*a_));
+  EXPECT_EQ(a_->leader(), "");
+  EXPECT_FALSE(lease_.is_there());
+}
+
+TEST_F(LeaderElectionTest, ADeletedLeaseIsMadeAnewAfterItsDurationWithATermOfItsOwn) {
+  a_->Step({});
+  b_->Step({});
+  lease_.Vanish();
+  // a hangs, and leads on for all it knows: b has to wait for it, whatever b has seen before.
+  clock_.Advance(Seconds(9.9));
+  EXPECT_TRUE(Leads(*a_));
+  const MonotonicTime missed = clock_.Now();
+  while (clock_.Now() < missed + std::chrono::seconds(15)) {
+    b_->Step({});
+    EXPECT_FALSE(Leads(*b_));
+    EXPECT_FALSE(lease_.is_there());
+    clock_.Advance(Seconds(1));
+  }
+  EXPECT_FALSE(Leads(*a_));
+  b_->Step({});
+  EXPECT_EQ(b_->Term(clock_.Now()), 1000);
+  a_->Step({});
+  EXPECT_FALSE(Leads(*a_));
+  EXPECT_EQ(a_->leader(), "b");
+  // From there on as ever.
+  EXPECT_TRUE(b_->Release().ok());
+  a_->Step({});
+  EXPECT_EQ(a_->Term(clock_.Now()), 1001);
+}
+
+TEST_F(LeaderElectionTest, ATermThatOneHasNotSeenIsNotGivenAgain) {
+  const auto c = Candidate("c");
+  a_->Step({});
+  b_->Step({});
+  c->Step({});
+  EXPECT_TRUE(a_->Release().ok());
+  b_->Step({});
+  EXPECT_EQ(b_->Term(clock_.Now()), 2);
+  lease_.Vanish();  // c has not looked, and is the only one left
+  for (int i = 0; i < 16; ++i) {
+    c->Step({});
+    EXPECT_FALSE(Leads(*c) && Leads(*b_));
+    clock_.Advance(Seconds(1));
+  }
+  c->Step({});
+  EXPECT_EQ(c->Term(clock_.Now()), 1000);
+}
+
+TEST_F(LeaderElectionTest, ALeaseThatIsNotAsItsLeaderWroteItIsNotItsOwn) {
+  a_->Step({});
+  const Node first = lease_.lease();
+  for (const bool is_other_uid : {false, true}) {
+    SCOPED_TRACE(is_other_uid);
+    ASSERT_TRUE(Leads(*a_));
+    const int64_t led = *a_->Term(clock_.Now());
+    Node copy = is_other_uid ? lease_.lease() : first;
+    if (!is_other_uid) SetAt(copy, {"spec", "leaseTransitions"}, Node::Integer(77));
+    lease_.Replace(std::move(copy));
+    a_->Step({});
+    EXPECT_FALSE(Leads(*a_));  // though it bears its name
+    clock_.Advance(Seconds(15.1));
+    a_->Step({});
+    ASSERT_TRUE(Leads(*a_));
+    EXPECT_GT(a_->Term(clock_.Now()), std::max<int64_t>(led, is_other_uid ? 0 : 77));
+  }
+}
+
+TEST_F(LeaderElectionTest, AnEditOfTheLeaseThatChangesNoTermEndsNone) {
+  a_->Step({});
+  Node edited = lease_.lease();
+  SetAt(edited, {"metadata", "annotations", "note"}, Node::String("mine"));
+  ASSERT_TRUE(lease_.Update({}, edited, Subresource::kNone, {}, {}).ok());
+  clock_.Advance(Seconds(2));
+  a_->Step({});
+  EXPECT_EQ(a_->Term(clock_.Now()), 1);
+}
+
+// Candidates that step at random times, with calls that fail, hang and lose their replies, and a
+// lease that is deleted, though not again before everybody has seen what became of it.
 TEST_F(LeaderElectionTest, TwoNeverLeadAndNoTermHasTwoLeaders) {
+  int deletions = 0;
   for (unsigned seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(seed);
     std::minstd_rand random(seed);
@@ -192,17 +298,28 @@ TEST_F(LeaderElectionTest, TwoNeverLeadAndNoTermHasTwoLeaders) {
       candidates.push_back(std::make_unique<LeaderElection>(lease, options, clock));
     }
     std::map<int64_t, size_t> leader_of_term;
+    std::set<size_t> have_seen;  // the lease since it was last made
+    int made = 0;
     for (int i = 0; i < 300; ++i) {
+      if (lease.made != made) have_seen.clear();
+      made = lease.made;
+      if (random() % 20 == 0 && have_seen.size() == candidates.size()) {
+        lease.Vanish();
+        have_seen.clear();
+        ++deletions;
+      }
       const auto draw = random() % 10;
       lease.fault = draw < 6   ? OneLease::Fault::kNone
                     : draw < 8 ? OneLease::Fault::kNotSent
                                : OneLease::Fault::kReplyLost;
       lease.delay = Seconds(random() % 5 == 0 ? 4.0 : 0.01);
-      LeaderElection& one = *candidates[random() % candidates.size()];
+      const size_t chosen = random() % candidates.size();
+      LeaderElection& one = *candidates[chosen];
       if (random() % 40 == 0) {
         (void)one.Release();
       } else {
         one.Step({});
+        if (one.last_error().ok() && lease.is_there()) have_seen.insert(chosen);
       }
       clock.Advance(Seconds(static_cast<double>(random() % 400) / 100));
       int leaders = 0;
@@ -216,6 +333,7 @@ TEST_F(LeaderElectionTest, TwoNeverLeadAndNoTermHasTwoLeaders) {
     }
     EXPECT_FALSE(leader_of_term.empty());
   }
+  EXPECT_GT(deletions, 300);
 }
 
 TEST_F(LeaderElectionTest, TheGaugeSaysWhetherItLeads) {
