@@ -231,7 +231,13 @@ ApiResult<WatchEnd> KubeClient::Watch(const Resource& resource, const WatchOptio
   ApiResult<bool> ended = transport_.Stream(
       {"GET", path_prefix_ + *path + query.text(), {{"Accept", Accepted(resource)}}, {}, {}}, sink,
       stop);
-  if (!ended.ok()) return std::move(ended).error();
+  if (!ended.ok()) {
+    ApiError error = std::move(ended).error();
+    if (error.code != StatusCode::kDeadlineExceeded) return error;
+    if (decoder != nullptr && !decoder->IsInEvent()) return WatchEnd::kSilence;
+    error.code = StatusCode::kUnavailable;
+    return error;
+  }
   if (*ended && decoder->IsInEvent()) {
     return LocalError(
         Unavailable("the watch of " + resource.ToString() + " ended inside an event"));

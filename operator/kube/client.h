@@ -15,8 +15,9 @@ struct KubeClientOptions {
   // Who owns the fields we apply, and who we are to the audit log: "<name>/<version>".
   std::string name = "janus-operator";
   TransportOptions transport;  // user_agent empty: made of `name`
-  // A watch on which nothing came for so long is cut. API servers send a bookmark about once a
-  // minute, so that a connection that died without a word does not stay unnoticed.
+  // A watch on which nothing came for so long is cut, and ends with kSilence. API servers send a
+  // bookmark about once a minute, so that a connection that died without a word does not stay
+  // unnoticed; where none come, a watch is begun anew so often.
   Seconds watch_silence{90};
   // Lists and watches of kinds that have it (protobuf_object.h) are asked for in protobuf, which
   // costs the server a third of JSON; where it answers in JSON nevertheless, that is read. All else

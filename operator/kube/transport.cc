@@ -247,9 +247,7 @@ ApiResult<bool> HttpTransport::Stream(const HttpRequest& request, const BodySink
   }
   if (reply.ok()) return true;
   if (had_enough) return false;
-  ApiError error = std::move(reply).error();
-  if (error.code == StatusCode::kDeadlineExceeded) error.code = StatusCode::kUnavailable;
-  return error;
+  return std::move(reply).error();
 }
 
 }  // namespace janus::control

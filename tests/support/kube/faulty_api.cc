@@ -198,6 +198,8 @@ ApiResult<WatchEnd> FaultyApi::Watch(const Resource& resource, const WatchOption
     case Kind::kSilent:
       Pass(timeline_, kSilence, stop);
       if (stop.stop_requested()) return LocalError(Cancelled("the watch was stopped"));
+      return WatchEnd::kSilence;
+    case Kind::kCut:
       return Lost(StatusCode::kUnavailable, false);
     default:
       return Lost(StatusCode::kUnavailable, false);

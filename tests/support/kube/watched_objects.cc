@@ -164,6 +164,7 @@ ApiResult<WatchEnd> WatchedObjects::Watch(const Resource&, const WatchOptions& o
     ++next;
   }
   if (fault == Fault::kEnd) return WatchEnd::kServer;
+  if (fault == Fault::kSilent) return WatchEnd::kSilence;
   return ErrorOf(fault);
 }
 

@@ -22,6 +22,7 @@ class WatchedObjects final : public UnimplementedApi {
   enum class Fault {
     kNone,
     kEnd,       // the server ends it properly
+    kSilent,    // it was taken, and nothing more comes
     kBreak,     // no answer, or the connection breaks
     kRefuse,    // 500
     kThrottle,  // 429, Retry-After 7 s

@@ -635,23 +635,30 @@ TEST_F(WatchTest, TooOldAVersionSaysSoInAReplyAndInAnEvent) {
   }
 }
 
-TEST_F(WatchTest, ASilentOneIsCut) {
-  for (const bool is_begun : {false, true}) {
+TEST_F(WatchTest, ASilentOneIsCutAndIsAFailureUnlessItHadBeenTaken) {
+  const std::string event = Event("ADDED", 6);
+  enum class Told { kNothing, kHead, kEvent, kHalfAnEvent };
+  for (const Told told : {Told::kNothing, Told::kHead, Told::kEvent, Told::kHalfAnEvent}) {
+    SCOPED_TRACE(static_cast<int>(told));
     versions_.clear();
     Serve([&](const SeenRequest&, Peer& peer) {
-      if (is_begun) {
-        peer.BeginChunks();
-        peer.SendChunk(Event("ADDED", 6));
-      }
+      if (told != Told::kNothing) peer.BeginChunks();
+      if (told == Told::kEvent) peer.SendChunk(event);
+      if (told == Told::kHalfAnEvent) peer.SendChunk(event.substr(0, 30));
       peer.HoldUntilClosed();
       return false;
     });
     KubeClientOptions options;
     options.watch_silence = Seconds(1);
     const ApiResult<WatchEnd> end = Watch(*RealTimeClient(options));
-    ASSERT_FALSE(end.ok());
-    EXPECT_EQ(end.error().code, StatusCode::kUnavailable) << end.status().ToString();
-    EXPECT_EQ(versions_.size(), is_begun ? 1U : 0U);
+    if (told == Told::kHead || told == Told::kEvent) {
+      ASSERT_TRUE(end.ok()) << end.status().ToString();
+      EXPECT_EQ(*end, WatchEnd::kSilence);
+    } else {
+      ASSERT_FALSE(end.ok());
+      EXPECT_EQ(end.error().code, StatusCode::kUnavailable) << end.status().ToString();
+    }
+    EXPECT_EQ(versions_.size(), told == Told::kEvent ? 1U : 0U);
     Close();
   }
 }

@@ -282,6 +282,34 @@ TEST_F(ReflectorTest, PausesGrowToABoundAndBeginAnewAfterAnEvent) {
   EXPECT_EQ(seen_.relists, 0);  // nobody answered: that says nothing of the version
 }
 
+TEST_F(ReflectorTest, AWatchThatIsOnlySilentGoesOnAtOnceHoweverOften) {
+  api_.Put("a", "1");
+  quiet_script_.assign(20, [] { return Fault::kSilent; });
+  quiet_script_.emplace_back([&] {
+    api_.Put("a", "2");
+    return Fault::kNone;
+  });
+  Run();
+  EXPECT_EQ(told_, "+a~a");
+  EXPECT_EQ(api_.watches().size(), 21U);
+  EXPECT_EQ(Waits().size(), 0U);
+  EXPECT_EQ(seen_.failures, 0);
+  EXPECT_EQ(seen_.relists, 0);
+}
+
+TEST_F(ReflectorTest, AListThatFallsSilentHalfwayIsAFailure) {
+  api_.streams = true;
+  api_.Put("a", "1");
+  api_.Put("b", "1");
+  int events = 0;
+  api_.on_event = [&] { return ++events == 2 ? Fault::kSilent : Fault::kNone; };
+  Run();
+  EXPECT_EQ(calls_, "stream list watch");
+  EXPECT_EQ(told_, "+a+b");
+  EXPECT_EQ(Waits().size(), 1U);
+  EXPECT_EQ(seen_.failures, 1);
+}
+
 TEST_F(ReflectorTest, AServerThatEndsWatchesAtOnceIsNotAskedWithoutPause) {
   call_script_ = {Fault::kNone, Fault::kEnd, Fault::kEnd, Fault::kEnd};
   Run();
@@ -626,9 +654,9 @@ TEST_P(ReflectorOnTest, AnyFaultsAreFollowedByTheTruth) {
     };
     int steps = 0;
     const auto fault = [&](unsigned one_in) {
-      static constexpr Fault kFaults[] = {Fault::kEnd,      Fault::kBreak,  Fault::kRefuse,
-                                          Fault::kThrottle, Fault::kExpire, Fault::kGarble,
-                                          Fault::kTooLong};
+      static constexpr Fault kFaults[] = {Fault::kEnd,    Fault::kSilent,   Fault::kBreak,
+                                          Fault::kRefuse, Fault::kThrottle, Fault::kExpire,
+                                          Fault::kGarble, Fault::kTooLong};
       const bool is_faulty = ++steps < 400 && draw(one_in);
       return is_faulty ? kFaults[random() % std::size(kFaults)] : Fault::kNone;
     };
