@@ -188,6 +188,12 @@ class HttpConnection final : public Connection {
                                                                        : config.host),
         deadlines_(deadlines) {}
 
+  // The end of a TLS connection is said to the server, who may have gone.
+  ~HttpConnection() override {
+    const NoBrokenPipe no_broken_pipe;
+    client_.reset();
+  }
+
   Status Open(const ClusterConfig& config, const Credentials& credentials) {
     if (config.use_tls) {
       auto client = std::make_unique<httplib::SSLClient>(server_name_, config.port);

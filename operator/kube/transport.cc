@@ -1,6 +1,7 @@
 #include "operator/kube/transport.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace janus::control {
@@ -74,12 +75,28 @@ HttpTransport::~HttpTransport() {
 }
 
 void HttpTransport::CutOverdue(const std::stop_token& stop) {
-  constexpr Seconds kLong{3600};
   while (!stop.stop_requested()) {
     const MonotonicTime now = MonotonicClock::now();
     deadlines_.Cut(now);
-    deadlines_.Wait(deadlines_.Next().value_or(Add(now, kLong)));
+    std::vector<Idle> useless;
+    {
+      const MutexLock lock(mu_);
+      useless = TakeUseless();
+    }
+    useless.clear();
+    const MonotonicTime sweep = Add(now, options_.idle_sweep);
+    deadlines_.Wait(std::min(deadlines_.Next().value_or(sweep), sweep));
   }
+}
+
+std::vector<HttpTransport::Idle> HttpTransport::TakeUseless() {
+  const MonotonicTime now = timeline_.Now();
+  const auto useless = std::stable_partition(idle_.begin(), idle_.end(), [&](const Idle& idle) {
+    return now - idle.since < kMaxIdle && idle.connection->IsAlive();
+  });
+  std::vector<Idle> out(std::make_move_iterator(useless), std::make_move_iterator(idle_.end()));
+  idle_.erase(useless, idle_.end());
+  return out;
 }
 
 bool HttpTransport::WaitForTurn(MonotonicTime deadline, const std::stop_token& stop) {
@@ -123,14 +140,11 @@ Result<std::unique_ptr<Connection>> HttpTransport::Connect(const Credentials& cr
   std::vector<Idle> dropped;  // closed without the lock
   if (is_kept) {
     const MutexLock lock(mu_);
-    const MonotonicTime now = timeline_.Now();
+    dropped = TakeUseless();
     while (!idle_.empty()) {
       Idle last = std::move(idle_.back());
       idle_.pop_back();
-      if (last.tls_version == credentials.tls_version && now - last.since < kMaxIdle &&
-          last.connection->IsAlive()) {
-        return std::move(last.connection);
-      }
+      if (last.tls_version == credentials.tls_version) return std::move(last.connection);
       dropped.push_back(std::move(last));
     }
   }

@@ -25,6 +25,7 @@ struct TransportOptions {
   double burst = 100;            // calls that may go at once
   int connections = 8;           // kept for calls; further calls wait for one, 1..
   int watches = 64;              // open at a time, each on a connection of its own; 1..
+  Seconds idle_sweep{15};        // so often idle connections are looked at that nobody uses
   RetryPolicy retry;
   ClientMetrics* metrics = nullptr;  // outlives the transport; null: none
 };
@@ -33,7 +34,8 @@ struct TransportOptions {
 // credentials, another attempt where that does no harm. Thread-safe; calls block.
 class HttpTransport {
  public:
-  // An idle connection is dropped after this; API servers close theirs after 90 s.
+  // An idle connection is dropped after this; API servers close theirs after 90 s. One whose end
+  // the server has closed is dropped when a call or a sweep finds it, and never written to.
   static constexpr Seconds kMaxIdle{60};
 
   // `timeline` outlives this.
@@ -65,6 +67,8 @@ class HttpTransport {
   // A kept one that still can be used, or a new one.
   Result<std::unique_ptr<Connection>> Connect(const Credentials& credentials, bool is_kept);
   void Keep(std::unique_ptr<Connection> connection, const Credentials& credentials);
+  // Those of idle_ that are of no use any more: to be closed without the lock.
+  std::vector<Idle> TakeUseless() JANUS_REQUIRES(mu_);
   // One request with credentials; twice when the first ones were refused and there are others.
   ApiResult<HttpReply> Once(const HttpRequest& request, MonotonicTime deadline,
                             const BodySink* sink, const std::stop_token& stop);
@@ -85,7 +89,7 @@ class HttpTransport {
   int calls_ JANUS_GUARDED_BY(mu_) = 0;           // with a connection
   int watches_ JANUS_GUARDED_BY(mu_) = 0;
 
-  std::jthread cutter_;  // lets time pass for deadlines_
+  std::jthread cutter_;  // lets time pass for deadlines_ and idle_
 };
 
 }  // namespace janus::control

@@ -201,6 +201,10 @@ class SocketPeer final : public Peer {
       bytes.remove_prefix(static_cast<size_t>(sent));
     }
   }
+  void EndSending() override {
+    if (ssl_ != nullptr) SSL_shutdown(ssl_);
+    shutdown(socket_, SHUT_WR);
+  }
   void Reset() override {
     const linger at_once = {1, 0};
     setsockopt(socket_, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);

@@ -31,6 +31,8 @@ class Peer {
 
   // As it is, in the middle of anything.
   virtual void SendRaw(std::string_view bytes) = 0;
+  // Sends no more; the client sees the end, and the connection is half closed until it ends it too.
+  virtual void EndSending() = 0;
   // Ends the connection with a reset instead of a goodbye.
   virtual void Reset() = 0;
   // Says nothing until the client has closed or reset the connection, or the server ends.

@@ -246,6 +246,57 @@ TEST_F(ClientTest, AConnectionIsKeptAndAClosedOneReplaced) {
   Close();  // while what the script looks at is there
 }
 
+TEST_F(ClientTest, AnIdleConnectionWhoseServerHasGoneIsClosedWithoutACall) {
+  KubeClientOptions options;
+  options.transport.idle_sweep = Seconds(0.01);
+  std::latch closed(1);
+  Serve(
+      [&](const SeenRequest&, Peer& peer) {
+        peer.Reply(200, kPod);
+        peer.EndSending();
+        peer.HoldUntilClosed();  // until the client has closed its end as well
+        closed.count_down();
+        return false;
+      },
+      options);
+  EXPECT_TRUE(Get().ok());
+  closed.wait();
+  Close();
+}
+
+TEST_F(ClientTest, ACallClosesAllIdleConnectionsWhoseServerHasGone) {
+  constexpr int kCalls = 3;
+  KubeClientOptions options;
+  options.transport.idle_sweep = Seconds(3600);
+  std::latch are_asked(kCalls);
+  std::latch are_ended(kCalls);
+  std::latch are_closed(kCalls);
+  Serve(
+      [&](const SeenRequest& request, Peer& peer) {
+        if (request.connection >= kCalls) {
+          peer.Reply(200, kPod);
+          return true;
+        }
+        are_asked.arrive_and_wait();  // each on a connection of its own
+        peer.Reply(200, kPod);
+        peer.EndSending();
+        are_ended.count_down();
+        peer.HoldUntilClosed();
+        are_closed.count_down();
+        return false;
+      },
+      options);
+  {
+    std::vector<std::jthread> callers;
+    for (int i = 0; i < kCalls; ++i) callers.emplace_back([this] { EXPECT_TRUE(Get().ok()); });
+  }
+  are_ended.wait();
+  EXPECT_TRUE(Create().ok());  // on another: nothing is written into those
+  are_closed.wait();
+  EXPECT_EQ(server_->requests().size(), kCalls + 1U);
+  Close();
+}
+
 TEST_F(ClientTest, A429IsWaitedOutAsTheServerAsked) {
   std::atomic<int> left = 2;
   Serve([&](const SeenRequest&, Peer& peer) {
