@@ -63,8 +63,11 @@ struct ClusterConfig {
 Result<ClusterConfig> ParseKubeconfig(std::string_view text, const std::string& file,
                                       const std::string& context);
 
-// The same of a file. NotFound, PermissionDenied as ReadFile has them.
-Result<ClusterConfig> LoadKubeconfig(const std::string& file, const std::string& context);
+// The same of a file, or of several with colons between them, as KUBECONFIG has it and kubectl
+// reads it: of clusters, users and contexts of one name, and of current-context, the first file's
+// counts; files that are not there are passed by, unless none is. What a file names is relative to
+// its own folder. NotFound, PermissionDenied as ReadFile has them.
+Result<ClusterConfig> LoadKubeconfig(const std::string& files, const std::string& context);
 
 // What a pod is given: `folder` holds token, ca.crt and namespace, `host` and `port` are
 // KUBERNETES_SERVICE_HOST and _PORT. FailedPrecondition: we are in no pod, or in one without a

@@ -1,6 +1,8 @@
 // ParseKubeconfig and LoadKubeconfig of cluster_config.h.
 
+#include <algorithm>
 #include <filesystem>
+#include <vector>
 
 #include "common/read_file.h"
 #include "operator/api/yaml.h"
@@ -14,25 +16,45 @@ namespace {
 
 constexpr int64_t kMostBytes = 1 << 20;
 
-// A list of {name, <noun>: {...}}, as a kubeconfig has three of.
-const Node* Named(const Node& root, std::string_view list, std::string_view noun,
-                  std::string_view name) {
-  const Node* const entries = root.Find(list);
-  if (entries == nullptr) return nullptr;
-  for (const Node& entry : entries->items) {
-    if (TextAt(entry, {"name"}) == name) return entry.Find(noun);
+struct Config {
+  std::string file;
+  Node root;
+};
+
+struct Found {
+  const Node* node = nullptr;  // null: there is none
+  const Config* config = nullptr;
+};
+
+// A list of {name, <noun>: {...}}, as a kubeconfig has three of. The first that has the name counts
+// whole: nothing of another's is added to it.
+Found Named(const std::vector<Config>& configs, std::string_view list, std::string_view noun,
+            std::string_view name) {
+  for (const Config& config : configs) {
+    const Node* const entries = config.root.Find(list);
+    if (entries == nullptr) continue;
+    for (const Node& entry : entries->items) {
+      if (TextAt(entry, {"name"}) == name) return {entry.Find(noun), &config};
+    }
   }
-  return nullptr;
+  return {};
 }
 
-std::string NamesIn(const Node& root, std::string_view list) {
-  std::string out;
-  if (const Node* const entries = root.Find(list)) {
+std::string NamesIn(const std::vector<Config>& configs, std::string_view list) {
+  std::vector<std::string_view> names;
+  for (const Config& config : configs) {
+    const Node* const entries = config.root.Find(list);
+    if (entries == nullptr) continue;
     for (const Node& entry : entries->items) {
-      out += out.empty() ? "'" : ", '";
-      out += TextAt(entry, {"name"});
-      out += "'";
+      const std::string_view name = TextAt(entry, {"name"});
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
     }
+  }
+  std::string out;
+  for (const std::string_view name : names) {
+    out += out.empty() ? "'" : ", '";
+    out += name;
+    out += "'";
   }
   return out.empty() ? "there are none" : "there are " + out;
 }
@@ -180,53 +202,80 @@ Status ReadUser(const Section& user, ClusterConfig& out) {
   return OkStatus();
 }
 
-}  // namespace
-
-Result<ClusterConfig> ParseKubeconfig(std::string_view text, const std::string& file,
-                                      const std::string& context) {
-  JANUS_ASSIGN_OR_RETURN(const Node root, ParseYaml(text, file));
-  const auto fail = [&](const std::string& path, const std::string& message) {
+Result<ClusterConfig> Choose(const std::vector<Config>& configs, const std::string& context) {
+  std::string files;
+  std::string name = context;
+  for (const Config& config : configs) {
+    files += (files.empty() ? "" : ":") + config.file;
+    if (name.empty()) name = TextAt(config.root, {"current-context"});
+  }
+  const auto fail = [](const std::string& file, const std::string& path,
+                       const std::string& message) {
     return InvalidArgument(file + ": " + path + ": " + message);
   };
-  const std::string name =
-      context.empty() ? std::string(TextAt(root, {"current-context"})) : context;
   if (name.empty()) {
-    return fail("current-context",
-                "is not set, and no context was asked for; " + NamesIn(root, "contexts"));
+    return fail(files, "current-context",
+                "is not set, and no context was asked for; " + NamesIn(configs, "contexts"));
   }
-  const Node* const chosen = Named(root, "contexts", "context", name);
-  if (chosen == nullptr) {
-    return fail("contexts", "no context '" + name + "'; " + NamesIn(root, "contexts"));
+  const Found chosen = Named(configs, "contexts", "context", name);
+  if (chosen.node == nullptr) {
+    return fail(files, "contexts", "no context '" + name + "'; " + NamesIn(configs, "contexts"));
   }
-  const std::string at = "contexts[" + name + "]";
+  const std::string& own = chosen.config->file;
   const auto find = [&](std::string_view list, std::string_view noun) -> Result<Section> {
-    const std::string wanted(TextAt(*chosen, {noun}));
-    const Node* const node = Named(root, list, noun, wanted);
-    if (node == nullptr) {
-      return fail(at + "." + std::string(noun),
-                  "no " + std::string(noun) + " '" + wanted + "'; " + NamesIn(root, list));
+    const std::string wanted(TextAt(*chosen.node, {noun}));
+    const Found found = Named(configs, list, noun, wanted);
+    if (found.node == nullptr) {
+      return fail(own, "contexts[" + name + "]." + std::string(noun),
+                  "no " + std::string(noun) + " '" + wanted + "'; " + NamesIn(configs, list));
     }
-    return Section(*node, file, std::string(list) + "[" + wanted + "]." + std::string(noun));
+    return Section(*found.node, found.config->file,
+                   std::string(list) + "[" + wanted + "]." + std::string(noun));
   };
   ClusterConfig out;
-  out.origin = file + ", context '" + name + "'";
+  out.origin = own + ", context '" + name + "'";
   JANUS_ASSIGN_OR_RETURN(const Section cluster, find("clusters", "cluster"));
   JANUS_RETURN_IF_ERROR(ReadCluster(cluster, out));
-  if (!TextAt(*chosen, {"user"}).empty()) {
+  if (!TextAt(*chosen.node, {"user"}).empty()) {
     JANUS_ASSIGN_OR_RETURN(const Section user, find("users", "user"));
     JANUS_RETURN_IF_ERROR(ReadUser(user, out));
   }
-  if (const std::string_view ours = TextAt(*chosen, {"namespace"}); !ours.empty()) {
+  if (const std::string_view ours = TextAt(*chosen.node, {"namespace"}); !ours.empty()) {
     out.namespace_ = ours;
   }
   return out;
 }
 
-Result<ClusterConfig> LoadKubeconfig(const std::string& file, const std::string& context) {
-  JANUS_ASSIGN_OR_RETURN(const std::string text, ReadFile(file, kMostBytes));
-  // What the file names is relative to where it is, whatever our own folder will be later.
-  return ParseKubeconfig(text, std::filesystem::absolute(file).lexically_normal().string(),
-                         context);
+}  // namespace
+
+Result<ClusterConfig> ParseKubeconfig(std::string_view text, const std::string& file,
+                                      const std::string& context) {
+  std::vector<Config> configs;
+  JANUS_ASSIGN_OR_RETURN(Node root, ParseYaml(text, file));
+  configs.push_back({file, std::move(root)});
+  return Choose(configs, context);
+}
+
+Result<ClusterConfig> LoadKubeconfig(const std::string& files, const std::string& context) {
+  std::vector<Config> configs;
+  Status missing = NotFound("no kubeconfig is named");
+  for (std::string_view rest = files; !rest.empty();) {
+    const std::string file(rest.substr(0, rest.find(':')));
+    rest.remove_prefix(std::min(rest.size(), file.size() + 1));
+    if (file.empty()) continue;
+    const Result<std::string> text = ReadFile(file, kMostBytes);
+    if (!text.ok()) {
+      if (text.status().code() != StatusCode::kNotFound) return text.status();
+      if (configs.empty()) missing = text.status();
+      continue;
+    }
+    // What the file names is relative to where it is, whatever our own folder will be later.
+    const std::string place = std::filesystem::absolute(file).lexically_normal().string();
+    JANUS_ASSIGN_OR_RETURN(Node root, ParseYaml(*text, place));
+    configs.push_back({place, std::move(root)});
+  }
+  if (configs.empty()) return missing;
+  return Choose(configs, context);
 }
 
 }  // namespace janus::control

@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "operator/kube/proxy.h"
+
 namespace janus::control {
 namespace {
 
@@ -182,12 +184,18 @@ Result<ParsedOptions> ParseOperatorOptions(int argc, const char* const* argv) {
 }
 
 Result<ClusterConfig> ConfigOf(const OperatorOptions& options) {
-  if (!options.kubeconfig.empty()) return LoadKubeconfig(options.kubeconfig, options.context);
-  if (!options.context.empty()) {
+  if (options.kubeconfig.empty() && !options.context.empty()) {
     return InvalidArgument("--context: needs --kubeconfig, or KUBECONFIG in the environment");
   }
-  return InClusterConfig(std::string(kServiceAccountFolder), Variable("KUBERNETES_SERVICE_HOST"),
-                         Variable("KUBERNETES_SERVICE_PORT"));
+  JANUS_ASSIGN_OR_RETURN(
+      ClusterConfig config,
+      options.kubeconfig.empty()
+          ? InClusterConfig(std::string(kServiceAccountFolder), Variable("KUBERNETES_SERVICE_HOST"),
+                            Variable("KUBERNETES_SERVICE_PORT"))
+          : LoadKubeconfig(options.kubeconfig, options.context));
+  JANUS_RETURN_IF_ERROR(
+      RefuseProxy(config, [](const std::string& name) { return Variable(name.c_str()); }));
+  return config;
 }
 
 }  // namespace janus::control

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 
 #include "operator/kube/base64.h"
@@ -90,6 +91,64 @@ TEST(Kubeconfig, ErrorsNameFileContextAndField) {
                        "users[u].user.client-key: is missing"));
   EXPECT_TRUE(Contains(Refusal(Config(kServer, "exec: {apiVersion: v9, command: x}")).message(),
                        "users[u].user.exec.apiVersion: is 'v9'"));
+}
+
+// A list of files, the first of which names a context of which the others hold the rest.
+class KubeconfigListTest : public testing::Test {
+ protected:
+  KubeconfigListTest() {
+    for (const char* const one : {"first", "second"}) {
+      std::filesystem::create_directory(folder_.path() + "/" + one);
+    }
+    first_ =
+        Write("first/config", "clusters:\n- {name: c, cluster: {" + kServer +
+                                  ", certificate-authority: ca.crt}}\n"
+                                  "contexts:\n- {name: prod, context: {cluster: c, user: u}}\n");
+    second_ = Write("second/config",
+                    "current-context: prod\n"
+                    "clusters:\n- {name: c, cluster: {server: 'https://other', "
+                    "tls-server-name: other}}\n- {name: d, cluster: {server: 'https://d'}}\n"
+                    "contexts:\n- {name: prod, context: {cluster: d, user: none}}\n"
+                    "users:\n- {name: u, user: {tokenFile: token}}\n");
+  }
+  std::string Write(const std::string& name, const std::string& text) {
+    folder_.Write(name, text);
+    return folder_.path() + "/" + name;
+  }
+
+  TempFolder folder_;
+  std::string first_;
+  std::string second_;
+};
+
+TEST_F(KubeconfigListTest, TheFirstFileThatSetsAValueWins) {
+  const Result<ClusterConfig> read = LoadKubeconfig(first_ + "::/no/such/file:" + second_, "");
+  ASSERT_TRUE(read.ok()) << read.status().ToString();
+  EXPECT_EQ(read->host, "api.test");
+  EXPECT_EQ(read->tls_server_name, "");  // nothing of the second's cluster 'c'
+  // Each path is of its own file's folder.
+  EXPECT_EQ(read->ca.file, folder_.path() + "/first/ca.crt");
+  EXPECT_EQ(read->token.file, folder_.path() + "/second/token");
+  EXPECT_EQ(read->origin, first_ + ", context 'prod'");
+  // The other way round nobody is 'none'.
+  EXPECT_EQ(LoadKubeconfig(second_ + ":" + first_, "").status().message(),
+            second_ + ": contexts[prod].user: no user 'none'; there are 'u'");
+}
+
+TEST_F(KubeconfigListTest, TheFirstCurrentContextWins) {
+  const std::string third = Write("third", "current-context: dev\n");
+  EXPECT_EQ(
+      LoadKubeconfig(third + ":" + first_ + ":" + second_, "").status().message(),
+      third + ":" + first_ + ":" + second_ + ": contexts: no context 'dev'; there are 'prod'");
+  EXPECT_TRUE(LoadKubeconfig(first_ + ":" + second_ + ":" + third, "").ok());
+}
+
+TEST_F(KubeconfigListTest, SaysWhenNoneIsThereAndWhichIsNoKubeconfig) {
+  const Status none = LoadKubeconfig("/no/such/file:/nor/this", "").status();
+  EXPECT_EQ(none.code(), StatusCode::kNotFound);
+  EXPECT_EQ(LoadKubeconfig(":", "").status().code(), StatusCode::kNotFound);
+  const std::string broken = Write("broken", "{");
+  EXPECT_TRUE(Contains(LoadKubeconfig(first_ + ":" + broken, "").status().message(), broken));
 }
 
 TEST(Kubeconfig, WhatIsNotSupportedIsRefusedByName) {
