@@ -5,13 +5,21 @@
 
 FOLDER holds server.crt and server.key, whom it is to its clients; CA, CERTIFICATE and KEY are for
 SERVER (host:port). It writes its port to FOLDER/port and, to FOLDER/requests, a line for each request:
-number, what was done to it, method, path. What to do stands in FOLDER/faults.json, {"7": "lost"}:
+number, what was done to it, method, path, class. What to do stands in FOLDER/faults.json, by the request's
+number, {"7": "lost"}, or for the requests of a class one after the other, {"watch": ["cut@1"]}. Classes are
+list (a page of one), stream (a watch that begins with a list), watch, and call for all else. As long as
+there is something left for lists or streams, watches for which nothing is left are ended with "expire".
 
     429, 500, 503    the request is refused with that, and not passed on
     reset            the connection ends, and the request is not passed on
     lost             it is passed on, and the connection ends before the reply
     half             the connection ends in the middle of the reply (a watch: after its first event)
     stall            it is passed on, and the reply does not come
+    cut@N            after N events of a watch (pieces of a reply) the connection ends within the next one
+    hang@N           the same, but it stays and nothing more comes
+    garble@N         the same, but the rest of that one is noise, and the reply goes on
+    quiet            a watch begins, and nothing comes
+    expire           the first event of a watch says that its version is too old (410)
 
 SIGHUP: reads server.crt and server.key again and ends every connection.
 """
@@ -78,6 +86,24 @@ class Stream:
             yield self.take(count)
 
 
+def class_of(method, path):
+    """Of collections of the API, those of one kind of object."""
+    place, _, query = path.partition("?")
+    if method != "GET" or not place.endswith("/configmaps"):
+        return "call"
+    if "watch=" not in query:
+        return "list"
+    return "stream" if "sendInitialEvents=" in query else "watch"
+
+
+def garbled(piece, is_chunk):
+    """The same framing around what can be nothing."""
+    begin = piece.index(b"\r\n") + 2 if is_chunk else 0
+    end = len(piece) - (2 if is_chunk else 0)
+    middle = (begin + end) // 2
+    return piece[:middle] + b"\xff" * (end - middle) + piece[end:]
+
+
 class Proxy(socketserver.ThreadingTCPServer):
     daemon_threads = True
     allow_reuse_address = True
@@ -91,6 +117,7 @@ class Proxy(socketserver.ThreadingTCPServer):
         self.to_server.load_cert_chain(certificate, key)
         self.lock = threading.Lock()
         self.count = 0
+        self.spent = {}  # by class: how much of what is planned for it
         self.open = set()
         self.reload()
 
@@ -110,10 +137,22 @@ class Proxy(socketserver.ThreadingTCPServer):
             number = self.count
             self.count += 1
             faults = json.loads((self.folder / "faults.json").read_text())
-            fault = faults.get(str(number), "")
+            kind = class_of(method, path)
+            fault = faults.get(str(number)) or self.next_of(kind, faults)
+            if not fault and kind == "watch" and any(self.is_left(other, faults) for other in ("list", "stream")):
+                fault = "expire"
             with open(self.folder / "requests", "a", encoding="utf-8") as log:
-                log.write(f"{number} {fault or '-'} {method} {path}\n")
+                log.write(f"{number} {fault or '-'} {method} {path} {kind}\n")
         return fault
+
+    def is_left(self, kind, faults):
+        return self.spent.get(kind, 0) < len(faults.get(kind, []))
+
+    def next_of(self, kind, faults):
+        if not self.is_left(kind, faults):
+            return ""
+        self.spent[kind] = self.spent.get(kind, 0) + 1
+        return faults[kind][self.spent[kind] - 1]
 
     def handle_error(self, request, client_address):
         pass  # a connection that ends is nothing to tell of
@@ -139,6 +178,13 @@ class Connection(socketserver.BaseRequestHandler):
             with self.server.lock:
                 self.server.open.discard(client_socket)
 
+    def hold(self, client):
+        """Says nothing until the client has enough of it."""
+        client.sock.settimeout(60)
+        while client.sock.recv(65536):
+            pass
+        return False
+
     def one(self, client, server):
         """A request and its reply; False: the connection is to end."""
         head, first, fields = client.head()
@@ -152,6 +198,13 @@ class Connection(socketserver.BaseRequestHandler):
             client.sock.sendall(f"HTTP/1.1 {fault} Injected\r\nContent-Type: application/json\r\nRetry-After: 1\r\n"
                                 f"Content-Length: {len(text)}\r\n\r\n".encode() + text)
             return True
+        if fault == "expire":
+            event = json.dumps({"type": "ERROR", "object": {
+                "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Expired", "code": 410,
+                "message": "injected"}}).encode() + b"\n"
+            client.sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n"
+                                b"\r\n%x\r\n%s\r\n0\r\n\r\n" % (len(event), event))
+            return True
         server.sock.sendall(head + body)
         reply, status, reply_fields = server.head()
         pieces = server.body(reply_fields)
@@ -163,7 +216,16 @@ class Connection(socketserver.BaseRequestHandler):
                 time.sleep(STALL_SECONDS)
             return False
         client.sock.sendall(reply)
-        for piece in pieces:
+        if fault == "quiet":
+            return self.hold(client)
+        what, _, place = fault.partition("@")
+        for number, piece in enumerate(pieces):
+            if place and number == int(place):
+                if what == "garble":
+                    piece = garbled(piece, reply_fields.get("transfer-encoding") == "chunked")
+                else:
+                    client.sock.sendall(piece[:len(piece) // 2])
+                    return what == "hang" and self.hold(client)
             if fault == "half":
                 client.sock.sendall(piece if "watch=" in path else piece[:len(piece) // 2])
                 return False

@@ -7,6 +7,7 @@ write was done once.
 """
 
 import base64
+import collections
 import json
 import os
 import pathlib
@@ -33,6 +34,10 @@ OBJECTS = 3
 # The server forgets a token a minute after its end.
 LEEWAY_SECONDS = 60
 FAULTS = ("429", "500", "503", "reset", "lost", "half", "stall")
+# What can befall lists and watches, each once at a place that is drawn: in which event, or piece, of it.
+LIST_FAULTS = ("429", "500", "503", "410", "reset", "lost", "stall", "cut", "garble")
+WATCH_FAULTS = ("429", "500", "410", "reset", "quiet", "expire", "cut", "hang", "garble")
+STREAM_FAULTS = ("500", "reset", "expire", "cut", "hang", "garble")
 
 
 def encoded(value):
@@ -160,6 +165,30 @@ class FaultsTest(ClusterCase):
         spoiled = sorted(request[1] for request in self.requests() if request[1] != "-")
         self.assertEqual(spoiled, sorted(faults.values()))
         print(f"seed {seed}, of {count} requests: {' '.join(spoiled)}", file=sys.stderr)
+
+    def test_lists_and_watches_spoiled(self):
+        seed = int(os.environ.get("JANUS_SEED", "1"))
+        chosen = random.Random(seed)
+        faults = {}
+        for kind, known, places in (("list", LIST_FAULTS, 1), ("watch", WATCH_FAULTS, 3), ("stream", STREAM_FAULTS, 3)):
+            order = chosen.sample(known, len(known))
+            faults[kind] = [f"{fault}@{chosen.randrange(places)}" if fault in ("cut", "hang", "garble") else fault
+                            for fault in order]
+        self.start_proxy(faults)
+        process = self.start()
+
+        def are_spent():
+            done = collections.defaultdict(list)
+            for _, fault, _, _, kind in self.requests():
+                done[kind].append(fault)
+            return all(done[kind][:len(planned)] == planned for kind, planned in faults.items()) and done
+
+        done = wait_for(are_spent, "every fault to have come")
+        self.await_rounds()
+        self.finish(process)
+        for kind, planned in faults.items():
+            print(f"seed {seed}: {len(planned)} of {len(done[kind])} {kind} requests: {' '.join(planned)}",
+                  file=sys.stderr)
 
     def test_packets_dropped(self):
         rule = ("INPUT", "-p", "tcp", "--dport", "6443", "-j", "DROP")

@@ -54,6 +54,7 @@ class Workload {
     ReflectorOptions options;
     options.selection.namespace_ = ns_;
     options.longest_pause = Seconds(2);
+    options.page_size = 2;  // so that a list has more than one
     Informer informer(api_, kConfigMaps, options, {}, {}, timeline_);
     informer.Start();
     std::printf("begins\n");
