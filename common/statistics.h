@@ -57,6 +57,39 @@ struct InstanceStatistics {
   std::string holding;
 };
 
+// How often each logical expert of a layer was chosen, over all replicas. Counters only grow within
+// an incarnation of who counted.
+struct LayerPopularity {
+  int layer = 0;                 // MoE layers, counted on their own
+  uint64_t rows = 0;             // that were routed
+  std::vector<uint64_t> tokens;  // [E] of these, those that chose the expert; their sum is rows * K
+  friend bool operator==(const LayerPopularity&, const LayerPopularity&) = default;
+};
+
+// One round as it was routed: which experts each row chose together. No two of a service agree in
+// (epoch, step, layer, micro_batch).
+struct RoutedRound {
+  uint64_t epoch = 0;
+  uint64_t step = 0;
+  int layer = 0;
+  int micro_batch = 0;
+  int top_k = 0;                  // K
+  std::vector<uint16_t> experts;  // [rows, K], by (attention rank, row)
+  friend bool operator==(const RoutedRound&, const RoutedRound&) = default;
+};
+
+// What expert instances know of routing; each row of a layer is counted by one of them. Those of
+// several instances add up (JoinRouting).
+struct RoutingStatistics {
+  std::vector<LayerPopularity> popularity;  // by layer; layers without rows are left out
+  std::vector<RoutedRound> rounds;          // sampled ones
+  uint64_t rounds_too_large = 0;  // were to be sampled, and are larger than all there is room for
+  friend bool operator==(const RoutingStatistics&, const RoutingStatistics&) = default;
+};
+
+// Adds what others know. Layers whose numbers of experts differ are not added: false.
+bool JoinRouting(const RoutingStatistics& more, RoutingStatistics& to);
+
 // Who was asked and did not answer.
 struct SilentMember {
   std::string name;  // as who asked has called it
@@ -67,6 +100,7 @@ struct Statistics {
   uint64_t epoch = 0;  // that the answering instance serves
   std::vector<InstanceStatistics> instances;
   std::vector<SilentMember> silent = {};
+  RoutingStatistics routing = {};  // of all of them; empty unless asked for
 };
 
 }  // namespace janus

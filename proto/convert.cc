@@ -274,6 +274,63 @@ Statistics FromProto(const v1::Statistics& statistics) {
   for (const v1::SilentMember& one : statistics.silent()) {
     to.silent.push_back({one.name(), one.why()});
   }
+  to.routing = RoutingFromProto(statistics);
+  return to;
+}
+
+void AddToProto(const RoutingStatistics& routing, v1::Statistics& to) {
+  for (const LayerPopularity& one : routing.popularity) {
+    v1::LayerPopularity& out = *to.add_popularity();
+    out.set_layer(static_cast<uint32_t>(one.layer));
+    out.set_rows(one.rows);
+    out.mutable_tokens()->Add(one.tokens.begin(), one.tokens.end());
+  }
+  for (const RoutedRound& one : routing.rounds) {
+    v1::RoutedRound& out = *to.add_rounds();
+    out.set_epoch(one.epoch);
+    out.set_step(one.step);
+    out.set_layer(static_cast<uint32_t>(one.layer));
+    out.set_micro_batch(static_cast<uint32_t>(one.micro_batch));
+    out.set_top_k(static_cast<uint32_t>(one.top_k));
+    std::string& bytes = *out.mutable_experts();
+    bytes.reserve(one.experts.size() * 2);
+    for (const uint16_t expert : one.experts) {
+      bytes += static_cast<char>(expert & 0xff);
+      bytes += static_cast<char>(expert >> 8);
+    }
+  }
+  to.set_rounds_too_large(to.rounds_too_large() + routing.rounds_too_large);
+}
+
+RoutingStatistics RoutingFromProto(const v1::Statistics& statistics) {
+  constexpr uint32_t kMostLayers = 1 << 16;
+  constexpr int kMostExperts = Placement::kEmpty;
+  constexpr uint32_t kMostTopK = 1 << 10;
+  RoutingStatistics to;
+  to.rounds_too_large = statistics.rounds_too_large();
+  for (const v1::LayerPopularity& one : statistics.popularity()) {
+    if (one.layer() >= kMostLayers || one.tokens_size() > kMostExperts) continue;
+    to.popularity.push_back(
+        {static_cast<int>(one.layer()), one.rows(), {one.tokens().begin(), one.tokens().end()}});
+  }
+  for (const v1::RoutedRound& one : statistics.rounds()) {
+    const std::string& bytes = one.experts();
+    const bool is_sound = one.layer() < kMostLayers &&
+                          one.micro_batch() < uint32_t{kMaxMicroBatches} && one.top_k() > 0 &&
+                          one.top_k() <= kMostTopK && bytes.size() % (size_t{2} * one.top_k()) == 0;
+    if (!is_sound) continue;
+    RoutedRound& out = to.rounds.emplace_back();
+    out.epoch = one.epoch();
+    out.step = one.step();
+    out.layer = static_cast<int>(one.layer());
+    out.micro_batch = static_cast<int>(one.micro_batch());
+    out.top_k = static_cast<int>(one.top_k());
+    out.experts.reserve(bytes.size() / 2);
+    for (size_t i = 0; i < bytes.size(); i += 2) {
+      out.experts.push_back(static_cast<uint16_t>(static_cast<unsigned char>(bytes[i]) |
+                                                  static_cast<unsigned char>(bytes[i + 1]) << 8));
+    }
+  }
   return to;
 }
 

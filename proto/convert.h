@@ -29,6 +29,11 @@ Result<ModelReport> FromProto(const v1::DescribeModelReply& reply);
 
 Statistics FromProto(const v1::Statistics& statistics);
 
+// Into a reply, beside what is there. Of what came, a round or a layer that is none (a size that
+// does not fit, an expert or layer beyond what there can be) is left out.
+void AddToProto(const RoutingStatistics& routing, v1::Statistics& to);
+RoutingStatistics RoutingFromProto(const v1::Statistics& statistics);
+
 v1::DType ToProto(DType dtype);
 v1::SchedulingPolicy ToProto(SchedulingPolicy policy);
 // UNSPECIFIED gives the default named in topology.proto.

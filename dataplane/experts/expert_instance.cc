@@ -7,6 +7,21 @@
 #include "dataplane/comm/wire.h"
 
 namespace janus::dataplane {
+namespace {
+
+RoutingRecord::Epoch RoutingEpochOf(const ModelDescription& model, const Topology& topology,
+                                    Rank rank) {
+  return {topology.epoch,
+          model.moe_layers(),
+          model.moe.experts,
+          model.moe.top_k,
+          rank.value,
+          topology.n(),
+          static_cast<size_t>(topology.m()) * static_cast<size_t>(topology.max_rows_per_round) *
+              static_cast<size_t>(model.moe.top_k)};
+}
+
+}  // namespace
 
 ExpertInstance::ExpertInstance(const ExpertOptions& options, const ModelDescription& model,
                                const ExpertWeights& weights, const Topology& topology, Rank rank,
@@ -16,6 +31,7 @@ ExpertInstance::ExpertInstance(const ExpertOptions& options, const ModelDescript
       model_(model),
       epoch_(topology.epoch),
       micro_batches_(topology.micro_batches),
+      routing_epoch_(RoutingEpochOf(model, topology, rank)),
       transport_(transport),
       exchange_(exchange),
       clock_(clock),
@@ -41,6 +57,7 @@ void ExpertInstance::CountOnFrom(const InstanceStatistics& before) {
 Status ExpertInstance::Run(std::stop_token stop) {
   stop_ = stop;
   const std::stop_callback wake(stop, [this] { transport_.Wake(); });
+  if (options_.routing != nullptr) options_.routing->Enter(routing_epoch_);
   Status ended = RunSteps(stop);
   ended = JudgeLoss(std::move(ended), transport_, control_.left(), stop, options_.departing,
                     options_.deadlines.detection);
@@ -99,6 +116,7 @@ Status ExpertInstance::ExecuteStep(const Ticket& ticket) {
     participants[a] = ticket.participates(static_cast<int>(a));
   }
   const MonotonicTime start = clock_.Now();
+  if (options_.routing != nullptr) options_.routing->BeginStep();
   wait_ = Seconds(0);
   rows_ = rounds_ = activated_ = 0;
   const int b = micro_batches_;
@@ -124,6 +142,7 @@ Status ExpertInstance::ExecuteStep(const Ticket& ticket) {
       for (size_t a = 0; a < sources_.size(); ++a) who[a] = who[a] && sources_[a].rows.count > 0;
     }
   }
+  if (options_.routing != nullptr) options_.routing->EndStep();
   const Seconds took = clock_.Now() - start;
   if (options_.step_seconds != nullptr) options_.step_seconds->Observe(took.count());
   const MutexLock lock(mu_);
@@ -198,6 +217,8 @@ Status ExpertInstance::Answer(const RoundKey& key) {
     if (!sources_[a].awaited) continue;
     JANUS_RETURN_IF_ERROR(exchange_.Post(key, Rank{static_cast<int32_t>(a)}, all_here_));
   }
+  // While attention goes on with the answer.
+  if (options_.routing != nullptr) options_.routing->Add(key, layers_.routed(), all_here_);
   rows_ += static_cast<uint64_t>(layers_.rows());
   ++rounds_;
   activated_ += static_cast<uint64_t>(layers_.activated());

@@ -16,6 +16,7 @@
 #include "dataplane/comm/follower.h"
 #include "dataplane/comm/message_counts.h"
 #include "dataplane/experts/expert_layers.h"
+#include "dataplane/experts/routing_record.h"
 #include "dataplane/experts/weights.h"
 #include "kernels/stream.h"
 
@@ -26,6 +27,7 @@ struct ExpertOptions {
   StepDeadlines deadlines;
   Logger log{2, LogLevel::kWarning};
   Histogram* step_seconds = nullptr;  // of the steps that end; null: nobody asks
+  RoutingRecord* routing = nullptr;   // outlives the instance; null: nobody asks
   std::stop_token departing;  // requested: an epoch that others have left ends without a word
 };
 
@@ -72,6 +74,7 @@ class ExpertInstance {
   const ModelDescription model_;
   const uint64_t epoch_;
   const int micro_batches_;
+  const RoutingRecord::Epoch routing_epoch_;
   Transport& transport_;
   ExpertExchange& exchange_;
   const Clock& clock_;

@@ -45,6 +45,11 @@ class ExpertLayers {
   // Of the round computed last.
   int rows() const { return rows_; }
   int activated() const { return activated_; }
+  // The experts that its rows chose, [rows, K], by (rank, row).
+  std::span<const uint16_t> routed() const {
+    return std::span(ids_).first(static_cast<size_t>(rows_) *
+                                 static_cast<size_t>(model_.moe.top_k));
+  }
 
  private:
   struct Sender {

@@ -166,6 +166,7 @@ grpc::Status ControlService::GetStatistics(grpc::ServerContext* context,
                                   [&] { return !context->IsCancelled(); });
   } else {
     *reply->add_instances() = ToProto(worker_.statistics());
+    AddToProto(worker_.routing(request->with_popularity(), request->with_rounds()), *reply);
   }
   if (topology) reply->set_epoch(topology->epoch);
   return grpc::Status::OK;

@@ -20,6 +20,7 @@ namespace {
 constexpr std::chrono::milliseconds kLookUp{100};
 constexpr int kMostTargets = 4096;
 constexpr size_t kEpochKeyBytes = 16;
+constexpr size_t kMostRoundBytes = size_t{8} << 20;  // of sampled rounds in one answer
 
 std::string RandomKey() {
   std::string key(kEpochKeyBytes, '\0');
@@ -288,6 +289,9 @@ v1::Statistics Relay::GetStatistics(const v1::GetStatisticsRequest& asked, Deadl
   const std::vector<StubPtr> stubs = StubsFor(targets);
   v1::GetStatisticsRequest request = asked;
   request.clear_relay();
+  const auto experts = static_cast<uint32_t>(
+      std::ranges::count(targets, v1::ROLE_EXPERTS, [](const auto* one) { return one->role(); }));
+  if (experts > 0) request.set_with_rounds((asked.with_rounds() + experts - 1) / experts);
   Calls<v1::Statistics> calls(targets.size());
   for (size_t i = 0; i < targets.size(); ++i) {
     calls.Begin(
@@ -296,6 +300,8 @@ v1::Statistics Relay::GetStatistics(const v1::GetStatisticsRequest& asked, Deadl
         request, Within(deadline));
   }
   v1::Statistics all;
+  RoutingStatistics routing;
+  size_t round_bytes = 0;
   auto& ended = calls.Wait(keep_waiting);
   for (size_t i = 0; i < ended.size(); ++i) {
     if (!ended[i].status.ok()) {
@@ -307,7 +313,13 @@ v1::Statistics Relay::GetStatistics(const v1::GetStatisticsRequest& asked, Deadl
     for (v1::InstanceStatistics& one : *ended[i].reply.mutable_instances()) {
       all.mutable_instances()->Add(std::move(one));
     }
+    RoutingStatistics more = RoutingFromProto(ended[i].reply);
+    for (const RoutedRound& round : more.rounds) round_bytes += round.experts.size() * 2;
+    if (round_bytes > kMostRoundBytes) more.rounds.clear();
+    JoinRouting(more, routing);
   }
+  if (routing.rounds.size() > asked.with_rounds()) routing.rounds.resize(asked.with_rounds());
+  AddToProto(routing, all);
   return all;
 }
 

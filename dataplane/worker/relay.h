@@ -48,7 +48,7 @@ class Relay {
                  const KeepWaiting& keep_waiting);
   Failures Supersede(const v1::SupersedeRequest& request, Deadline deadline,
                      const KeepWaiting& keep_waiting);
-  // Joined; who does not answer is in `silent`.
+  // Joined, popularity added up by layer; who does not answer is in `silent`.
   v1::Statistics GetStatistics(const v1::GetStatisticsRequest& request, Deadline deadline,
                                const KeepWaiting& keep_waiting);
 

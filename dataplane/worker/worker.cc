@@ -189,6 +189,7 @@ Result<const Lasting*> Worker::LastingFor(
   JANUS_ASSIGN_OR_RETURN(
       lasting, Lasting::Make(flags_, request.config, room, router_, step_seconds_, clock_, log_,
                              departing_.get_token(), report, stop.get_token()));
+  lasting->experts.routing = &routing_;
   const MutexLock lock(mu_);
   lasting_ = std::move(lasting);
   return lasting_.get();

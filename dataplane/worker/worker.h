@@ -11,6 +11,7 @@
 #include "common/control.h"
 #include "common/log.h"
 #include "common/mutex.h"
+#include "dataplane/experts/routing_record.h"
 #include "dataplane/worker/commit_listener.h"
 #include "dataplane/worker/door.h"
 #include "dataplane/worker/epoch_session.h"
@@ -87,6 +88,11 @@ class Worker {
   // Told of every Commit and Supersede from now on, as long as it lives.
   void AddCommitListener(std::weak_ptr<CommitListener> listener);
   InstanceStatistics statistics() const;
+  // Of an expert instance: what it tells of the service's routing (routing_record.h), with at most
+  // so many of the sampled rounds.
+  RoutingStatistics routing(bool popularity, size_t rounds) const {
+    return routing_.Read(popularity, rounds);
+  }
   // What a scrape sees.
   std::vector<MetricFamily> metrics() const;
 
@@ -125,7 +131,8 @@ class Worker {
   const std::function<void(const Status&)> on_loss_;
   TokenRouter router_;
   Histogram step_seconds_{StepSecondsBounds()};
-  Door door_;  // of the thread in Prepare
+  RoutingRecord routing_;  // of an expert instance's epochs
+  Door door_;              // of the thread in Prepare
 
   // Held while serving_ or prepared_ change, over the end of a step thread; before mu_.
   Mutex change_;

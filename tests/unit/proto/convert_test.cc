@@ -150,6 +150,31 @@ TEST(Convert, StatisticsNameWhoIsSilent) {
   EXPECT_EQ(read.silent[0].why, "no answer");
 }
 
+TEST(Convert, RoutingComesBackAndWhatIsNoneOfItIsLeftOut) {
+  RoutingStatistics routing;
+  routing.popularity = {{0, 3, {2, 0, 4}}, {7, uint64_t{1} << 40, {1, 2, 3}}};
+  routing.rounds = {{5, uint64_t{1} << 33, 7, 3, 2, {0, 255, 256, 65534}}, {5, 9, 0, 0, 3, {}}};
+  routing.rounds_too_large = 2;
+  v1::Statistics wire;
+  AddToProto(routing, wire);
+  EXPECT_EQ(RoutingFromProto(wire), routing);
+  EXPECT_EQ(FromProto(wire).routing, routing);
+
+  for (const auto& spoil : std::vector<std::function<void(v1::RoutedRound&)>>{
+           [](auto& round) { round.set_top_k(0); },
+           [](auto& round) { round.set_top_k(UINT32_MAX); },
+           [](auto& round) { round.set_micro_batch(4); },
+           [](auto& round) { round.set_layer(1 << 30); },
+           [](auto& round) { round.mutable_experts()->pop_back(); },
+           [](auto& round) { round.mutable_experts()->append("12"); }}) {
+    v1::Statistics bad = wire;
+    spoil(*bad.mutable_rounds(0));
+    EXPECT_EQ(RoutingFromProto(bad).rounds.size(), 1U);
+  }
+  wire.mutable_popularity(0)->set_layer(1U << 31);
+  EXPECT_EQ(RoutingFromProto(wire).popularity.size(), 1U);
+}
+
 TEST(Convert, KnowsEveryTypeAndPolicy) {
   EXPECT_EQ(ToProto(DType::kFloat32), v1::DTYPE_FLOAT32);
   EXPECT_EQ(ToProto(DType::kBFloat16), v1::DTYPE_BFLOAT16);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <thread>
 
@@ -36,6 +37,7 @@ class ExpertInstanceTest : public testing::Test {
       transports_.push_back(network.Connect({Role::kExperts, Rank{e}}, {}));
       exchanges_.push_back(
           std::move(*MakeExpertExchange(topology_.mode, shape, *transports_.back())));
+      options.routing = routing_.emplace_back(std::make_unique<RoutingRecord>()).get();
       instances_.push_back(std::make_unique<ExpertInstance>(
           options, held_.model, shares_[at], topology_, Rank{e}, *transports_[at], *exchanges_[at],
           clock_, kernels::Stream{}));
@@ -119,13 +121,16 @@ class ExpertInstanceTest : public testing::Test {
     return cells;
   }
 
-  // One row through the router and each of its experts, by themselves.
-  std::vector<std::vector<float>> Plain(int layer, const std::vector<float>& x, int row) const {
+  // The gate of one row by itself.
+  struct Gated {
+    std::vector<uint16_t> ids;
+    std::vector<float> weights;
+  };
+  Gated Gate(int layer, const std::vector<float>& x, int row) const {
     const ModelDescription& model = held_.model;
     const ExpertLayerWeights& weights = held_.experts.layers[static_cast<size_t>(layer)];
     const auto k = static_cast<size_t>(model.moe.top_k);
-    const float* x_h = x.data() + row * model.hidden;
-    const void* x_row = x_h;
+    const void* x_row = x.data() + row * model.hidden;
     std::vector<float> logits(static_cast<size_t>(model.moe.experts)), gate_weights(k);
     std::vector<uint16_t> ids(k);
     kernels::GateTopKArgs gate;
@@ -140,6 +145,15 @@ class ExpertInstanceTest : public testing::Test {
     gate.top_k = model.moe.top_k;
     gate.renormalize = model.moe.renormalize;
     EXPECT_TRUE(kernels::GateTopK({}, gate).ok());
+    return {ids, gate_weights};
+  }
+  // One row through the router and each of its experts, by themselves.
+  std::vector<std::vector<float>> Plain(int layer, const std::vector<float>& x, int row) const {
+    const ModelDescription& model = held_.model;
+    const ExpertLayerWeights& weights = held_.experts.layers[static_cast<size_t>(layer)];
+    const auto k = static_cast<size_t>(model.moe.top_k);
+    const float* x_h = x.data() + row * model.hidden;
+    const auto [ids, gate_weights] = Gate(layer, x, row);
     std::vector<std::vector<float>> cells;
     for (size_t j = 0; j < k; ++j) {
       const FfnTensors& expert = *weights.slots[ids[j]];
@@ -190,6 +204,7 @@ class ExpertInstanceTest : public testing::Test {
   std::vector<std::unique_ptr<Transport>> attention_transports_, transports_;
   std::vector<std::unique_ptr<AttentionExchange>> attention_;
   std::vector<std::unique_ptr<ExpertExchange>> exchanges_;
+  std::vector<std::unique_ptr<RoutingRecord>> routing_;
   std::vector<std::unique_ptr<ExpertInstance>> instances_;
   std::vector<Status> ended_;
   std::vector<std::jthread> threads_;
@@ -219,6 +234,53 @@ TEST_F(ExpertInstanceTest, SendsEveryParticipantItsWeightedExpertsBySlot) {
   }
   EXPECT_GE(activated, 10u * 3u);
   EXPECT_LE(activated, 10u * 7u) << "no expert is read by two instances in a round";
+}
+
+TEST_F(ExpertInstanceTest, TogetherTheyTellOfTheRoutingThatTheGateGivesAndOfNoStepGivenUp) {
+  Start(2, {4, 5, 3});
+  Random random(9);
+  const auto k = static_cast<size_t>(held_.model.moe.top_k);
+  RoutingStatistics want;
+  std::map<std::pair<uint64_t, int>, std::vector<uint16_t>> ids_of;
+  for (int layer = 0; layer < held_.model.layers; ++layer) {
+    want.popularity.push_back(
+        {layer, 0, std::vector<uint64_t>(static_cast<size_t>(held_.model.moe.experts))});
+  }
+  for (uint64_t step = 1; step <= 9; ++step) {
+    SendTicket(step, {true, true});
+    const bool is_given_up = step % 4 == 0;
+    for (int layer = 0; layer < held_.model.layers; ++layer) {
+      const std::vector<float> x0 = RandomRows(random, 3), x1 = RandomRows(random, 2);
+      PostRows(1, KeyOf(step, layer), x1);
+      PostRows(0, KeyOf(step, layer), x0);
+      Await(0, KeyOf(step, layer));
+      Await(1, KeyOf(step, layer));
+      if (is_given_up) break;
+      LayerPopularity& popularity = want.popularity[static_cast<size_t>(layer)];
+      popularity.rows += 5;
+      for (int row = 0; row < 5; ++row) {
+        const auto gated = row < 3 ? Gate(layer, x0, row) : Gate(layer, x1, row - 3);
+        for (const uint16_t id : gated.ids) {
+          ++popularity.tokens[id];
+          ids_of[{step, layer}].push_back(id);
+        }
+      }
+    }
+    if (!is_given_up) continue;
+    GiveUp(step);
+    for (int e = 0; e < 3; ++e) Hear(MessageKind::kLeft, step, e);
+    for (auto& exchange : attention_) ASSERT_TRUE(exchange->Abandon());
+  }
+  Stop();
+  RoutingStatistics told;
+  for (const auto& one : routing_) ASSERT_TRUE(JoinRouting(one->Read(true, 100), told));
+  EXPECT_EQ(told.popularity, want.popularity);
+  // Who tells of a layer has sampled a round of it.
+  EXPECT_EQ(told.rounds.size(), static_cast<size_t>(std::min(held_.model.layers, 3)));
+  for (const RoutedRound& round : told.rounds) {
+    EXPECT_EQ(round.experts, (ids_of[{round.step, round.layer}]));
+    EXPECT_EQ(round.experts.size(), 5 * k);
+  }
 }
 
 TEST_F(ExpertInstanceTest, AwaitsOnlyTheParticipantsOfTheTicket) {

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <numeric>
+#include <set>
 #include <thread>
 
 #include "common/model/config.h"
@@ -477,6 +479,52 @@ TEST_F(EpochsTest, StatisticsAreOfAllThatAnswerAndNameWhoDoesNot) {
   EXPECT_EQ(all.silent(0).name(), "attention-1");
   EXPECT_NE(all.silent(0).why(), "");
   for (const v1::InstanceStatistics& one : all.instances()) EXPECT_EQ(one.epoch(), 1U);
+}
+
+TEST_F(EpochsTest, EveryRoutedRowIsToldOfOnceOverAllMembersAndEpochs) {
+  // A change of epoch also waits for the steps of the one before to end.
+  const std::vector<std::vector<int>> experts = {{0}, {1, 0}, {0, 1, 2}};
+  v1::Statistics all;
+  for (size_t i = 0; i < experts.size(); ++i) {
+    Change({0}, experts[i]);
+    v1::GetStatisticsRequest request;
+    request.set_service_uid(kUid);
+    request.set_with_popularity(true);
+    request.set_with_rounds(4);
+    AddTarget(Role::kAttention, 0, *request.add_relay());
+    for (const int e : experts[i]) AddTarget(Role::kExperts, e, *request.add_relay());
+    grpc::ClientContext context;
+    all.Clear();
+    ASSERT_TRUE(At(Role::kAttention, 0).control().GetStatistics(&context, request, &all).ok());
+    const RoutingStatistics routing = FromProto(all).routing;
+    ASSERT_EQ(routing.popularity.size(),
+              i == 0 ? 0 : static_cast<size_t>(description_.moe_layers()));
+    const auto positions = i * (kPrompt.size() + kTokens - 1);
+    for (const LayerPopularity& one : routing.popularity) {
+      EXPECT_EQ(one.rows, positions) << "layer " << one.layer;
+      EXPECT_EQ(std::accumulate(one.tokens.begin(), one.tokens.end(), uint64_t{0}),
+                positions * static_cast<uint64_t>(description_.moe.top_k));
+    }
+    EXPECT_LE(routing.rounds.size(), 4U);
+    EXPECT_EQ(routing.rounds.empty(), i == 0);
+    std::set<std::pair<uint64_t, uint64_t>> seen;
+    for (const RoutedRound& round : routing.rounds) {
+      EXPECT_TRUE(
+          seen.insert({round.epoch, round.step * 256 + static_cast<uint64_t>(round.layer)}).second);
+      EXPECT_LT(round.epoch, epoch_);
+    }
+    TestGateway gateway(At(Role::kAttention, 0));
+    gateway.Hello();
+    gateway.Send(Ask(i + 1));
+    ASSERT_EQ(gateway.ReadToTheEnd(i + 1).finish_reason(), v1::FINISH_REASON_LENGTH);
+  }
+  // Not asked for, not told.
+  v1::GetStatisticsRequest request;
+  request.set_service_uid(kUid);
+  AddTarget(Role::kExperts, 0, *request.add_relay());
+  grpc::ClientContext context;
+  ASSERT_TRUE(At(Role::kAttention, 0).control().GetStatistics(&context, request, &all).ok());
+  EXPECT_EQ(all.popularity_size() + all.rounds_size(), 0);
 }
 
 TEST_F(EpochsTest, StatisticsSayOfWhichEpochTheyAre) {
