@@ -120,12 +120,12 @@ struct Routed {
 
 // The router on logits as they are: one hidden dimension, x = 1.
 Routed Route(const Stream& stream, const std::vector<float>& logits, int top_k, bool renormalize) {
-  const float one = 1.0f;
-  const void* row = &one;
+  const std::vector<float> one = {1.0f};  // on the heap, which every device reads
+  const std::vector<const void*> row = {one.data()};
   std::vector<float> out(logits.size());
   Routed routed{std::vector<uint16_t>(static_cast<size_t>(top_k)),
                 std::vector<float>(static_cast<size_t>(top_k))};
-  EXPECT_TRUE(GateTopK(stream, {.x_rows = &row,
+  EXPECT_TRUE(GateTopK(stream, {.x_rows = row.data(),
                                 .weight = logits.data(),
                                 .logits = out.data(),
                                 .ids = routed.ids.data(),

@@ -10,6 +10,10 @@
 #include "kernels/element.h"
 #include "tests/support/random.h"
 
+#ifdef JANUS_TEST_ON_CUDA
+#include "tests/unit/kernels/cuda_order.h"
+#endif
+
 namespace janus::kernels {
 namespace {
 
@@ -39,6 +43,25 @@ void ExpectRows(const RowProblem& problem, const Stream& stream, const std::vect
 
 }  // namespace
 
+#ifdef JANUS_TEST_ON_CUDA
+
+constexpr bool kOneTeam = true;
+
+// The same cases on the CUDA kernels: every stream runs threads and blocks in an order of its own.
+// `threads` sizes the workspace.
+CpuStream::CpuStream(Isa isa, int threads)
+    : team(threads), stream{Device::kCuda, &team, isa, nullptr} {
+  NextOrder();
+}
+
+std::vector<Isa> PresentIsas() {
+  return {Isa::kAvx2};
+}
+
+#else
+
+constexpr bool kOneTeam = kSanitized;
+
 CpuStream::CpuStream(Isa isa, int threads)
     : team(threads), stream{Device::kCpu, &team, isa, nullptr} {}
 
@@ -49,6 +72,8 @@ std::vector<Isa> PresentIsas() {
   }
   return present;
 }
+
+#endif
 
 void ExpectParity(const RowProblem& problem) {
   const std::vector<int> rows = AllRows(problem);
@@ -91,7 +116,7 @@ void ExpectBatchInvariance(const RowProblem& problem) {
   for (const Isa isa : PresentIsas()) {
     CpuStream one(isa, 1);
     const std::vector<uint8_t> all = problem.Run(one.stream, rows);
-    for (int threads = kSanitized ? 3 : 1; threads <= 3; ++threads) {
+    for (int threads = kOneTeam ? 3 : 1; threads <= 3; ++threads) {
       CpuStream cpu(isa, threads);
       ExpectRows(problem, cpu.stream, rows, all, "together");
       for (size_t i = 0; i < rows.size(); i += kSanitized ? 11 : 1) {

@@ -322,21 +322,21 @@ TEST(CombineSlots, GivesTheReferencesBitsOnEveryIsa) {
 
 TEST(CombineSlots, AddsSlotsInOrderBeforeTheResidual) {
   // (1e8 + -1e8) + 1 = 1, then + 1e8; any other order loses the 1.
-  const float slots[3] = {1e8f, -1e8f, 1.0f};
-  const void* contributions[3] = {&slots[0], &slots[1], &slots[2]};
-  const float residual = 0.5f;
+  const std::vector<float> slots = {1e8f, -1e8f, 1.0f};
+  const std::vector<const void*> contributions = {&slots[0], &slots[1], &slots[2]};
+  const std::vector<float> residual = {0.5f};
   for (const Isa isa : PresentIsas()) {
     CpuStream cpu(isa, 1);
     for (const Stream& stream : {Stream{}, cpu.stream}) {
-      float y = 0.0f;
-      ASSERT_TRUE(CombineSlots(stream, {.contributions = contributions,
-                                        .residual = &residual,
-                                        .y = &y,
+      std::vector<float> y(1);
+      ASSERT_TRUE(CombineSlots(stream, {.contributions = contributions.data(),
+                                        .residual = residual.data(),
+                                        .y = y.data(),
                                         .rows = 1,
                                         .hidden = 1,
                                         .top_k = 3})
                       .ok());
-      EXPECT_EQ(y, 1.5f);
+      EXPECT_EQ(y[0], 1.5f);
     }
   }
 }

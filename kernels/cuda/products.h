@@ -1,0 +1,313 @@
+#pragma once
+
+// Projections, the router and the experts, over tile.h. Specification:
+// ../reference/{linear,head_linear,gate_top_k,grouped_expert_ffn}.cc
+
+#include <cmath>
+
+#include "kernels/cuda/tile.h"
+#include "kernels/kernels.h"
+
+namespace janus::kernels::cuda {
+
+// Block per tile of rows x outputs, outputs first.
+struct LinearKernel {
+  static constexpr int kThreads = Tile::kThreads;
+  LinearArgs a;
+  template <class Block>
+  JANUS_DEVICE void operator()(Block& block) const {
+    const int64_t across = (a.outputs + Tile::kOutputs - 1) / Tile::kOutputs;
+    const int64_t n0 = block.index() % across * Tile::kOutputs;
+    const int64_t t0 = block.index() / across * Tile::kRows;
+    const int outputs = PartOfTile(a.outputs, n0, Tile::kOutputs);
+    const int rows = PartOfTile(a.rows, t0, Tile::kRows);
+    const int64_t x_stride = a.x_stride != 0 ? a.x_stride : a.inputs;
+    const int64_t y_stride = a.y_stride != 0 ? a.y_stride : a.outputs;
+    PerThread<Tile::Sums, kThreads> sums;
+    MultiplyTile(
+        block, rows, outputs, a.inputs,
+        [&](int r, int64_t k) { return Load(a.x, a.x_dtype, (t0 + r) * x_stride + k); },
+        [&](int n, int64_t k) { return Load(a.weight, a.weight_dtype, (n0 + n) * a.inputs + k); },
+        sums);
+    ForEachOfTile(block, rows, outputs, [&](int thread, int r, int n, int i) {
+      float sum = sums[thread].of[i];
+      if (a.bias != nullptr) sum += Load(a.bias, a.bias_dtype, n0 + n);
+      float& y = a.y[(t0 + r) * y_stride + n0 + n];
+      y = a.accumulate ? y + sum : sum;
+    });
+  }
+};
+inline Plan PlanLinear(const LinearArgs& a) {
+  const int64_t out = a.rows * a.outputs * (a.accumulate ? 8 : 4);
+  return {CeilDiv(a.outputs, Tile::kOutputs) * CeilDiv(a.rows, Tile::kRows), Tile::kThreads,
+          Tile::kSharedBytes,
+          a.rows * a.inputs * SizeOf(a.x_dtype) + a.outputs * a.inputs * SizeOf(a.weight_dtype) +
+              (a.bias != nullptr ? a.outputs * SizeOf(a.bias_dtype) : 0) + out,
+          2 * a.rows * a.outputs * a.inputs};
+}
+
+// Block per tile of one head.
+struct HeadLinearKernel {
+  static constexpr int kThreads = Tile::kThreads;
+  HeadLinearArgs a;
+  template <class Block>
+  JANUS_DEVICE void operator()(Block& block) const {
+    const int64_t across = (a.outputs + Tile::kOutputs - 1) / Tile::kOutputs;
+    const int64_t n0 = block.index() % across * Tile::kOutputs;
+    const int64_t h = block.index() / across % a.heads;
+    const int64_t t0 = block.index() / across / a.heads * Tile::kRows;
+    const int outputs = PartOfTile(a.outputs, n0, Tile::kOutputs);
+    const int rows = PartOfTile(a.rows, t0, Tile::kRows);
+    PerThread<Tile::Sums, kThreads> sums;
+    MultiplyTile(
+        block, rows, outputs, a.inputs,
+        [&](int r, int64_t k) { return a.x[(t0 + r) * a.x_row_stride + h * a.x_head_stride + k]; },
+        [&](int n, int64_t k) {
+          const int64_t at = a.transposed ? k * a.outputs + n0 + n : (n0 + n) * a.inputs + k;
+          return Load(a.weight, a.weight_dtype, h * a.weight_head_stride + at);
+        },
+        sums);
+    ForEachOfTile(block, rows, outputs, [&](int thread, int r, int n, int i) {
+      Store(a.y, a.y_dtype, (t0 + r) * a.y_row_stride + h * a.y_head_stride + n0 + n,
+            sums[thread].of[i]);
+    });
+  }
+};
+inline Plan PlanHeadLinear(const HeadLinearArgs& a) {
+  return {CeilDiv(a.outputs, Tile::kOutputs) * a.heads * CeilDiv(a.rows, Tile::kRows),
+          Tile::kThreads, Tile::kSharedBytes,
+          a.heads * (a.rows * a.inputs * 4 + a.outputs * a.inputs * SizeOf(a.weight_dtype) +
+                     a.rows * a.outputs * SizeOf(a.y_dtype)),
+          2 * a.rows * a.heads * a.outputs * a.inputs};
+}
+
+// The router's logits: block per tile of rows x experts.
+struct GateLogitsKernel {
+  static constexpr int kThreads = Tile::kThreads;
+  GateTopKArgs a;
+  template <class Block>
+  JANUS_DEVICE void operator()(Block& block) const {
+    const int64_t across = (a.experts + Tile::kOutputs - 1) / Tile::kOutputs;
+    const int64_t e0 = block.index() % across * Tile::kOutputs;
+    const int64_t t0 = block.index() / across * Tile::kRows;
+    const int outputs = PartOfTile(a.experts, e0, Tile::kOutputs);
+    const int rows = PartOfTile(a.rows, t0, Tile::kRows);
+    PerThread<Tile::Sums, kThreads> sums;
+    MultiplyTile(
+        block, rows, outputs, a.hidden,
+        [&](int r, int64_t k) { return Load(a.x_rows[t0 + r], a.x_dtype, k); },
+        [&](int n, int64_t k) { return Load(a.weight, a.weight_dtype, (e0 + n) * a.hidden + k); },
+        sums);
+    ForEachOfTile(block, rows, outputs, [&](int thread, int r, int n, int i) {
+      a.logits[(t0 + r) * a.experts + e0 + n] = sums[thread].of[i];
+    });
+  }
+};
+inline Plan PlanGateLogits(const GateTopKArgs& a) {
+  return {CeilDiv(a.experts, Tile::kOutputs) * CeilDiv(a.rows, Tile::kRows), Tile::kThreads,
+          Tile::kSharedBytes,
+          a.rows * (8 + a.hidden * SizeOf(a.x_dtype)) +
+              a.experts * a.hidden * SizeOf(a.weight_dtype) + 4 * a.rows * a.experts,
+          2 * a.rows * a.experts * a.hidden};
+}
+
+// The choice among them: block per row. An order of logits that is total: NaN above all numbers,
+// ties to the lower id; -0 and +0 are equal.
+struct GateChoiceKernel {
+  static constexpr int kThreads = 128;
+  GateTopKArgs a;
+
+  struct Best {
+    float logit;
+    int id;  // -1: none
+  };
+  JANUS_DEVICE static bool Beats(const Best& x, const Best& y) {
+    if (x.id < 0 || y.id < 0) return x.id >= 0;
+    const bool x_nan = x.logit != x.logit;
+    const bool y_nan = y.logit != y.logit;
+    if (x_nan != y_nan) return x_nan;
+    if (!x_nan && x.logit != y.logit) return x.logit > y.logit;
+    return x.id < y.id;
+  }
+  // Shared: candidates and partial sums of the threads, the best logit of each group, which are
+  // open, which experts are taken.
+  struct Shared {
+    Best best[kThreads];
+    float partial[kThreads];
+    Best of_group[kMaxGroups];
+    uint8_t open[kMaxGroups];
+    uint8_t taken[kMaxExperts];
+  };
+
+  template <class Block>
+  JANUS_DEVICE void operator()(Block& block) const {
+    auto& s = *reinterpret_cast<Shared*>(block.shared());
+    const float* const logits = a.logits + block.index() * a.experts;
+    uint16_t* const ids = a.ids + block.index() * a.top_k;
+    float* const weights = a.weights + block.index() * a.top_k;
+    const int size = a.experts / a.groups;
+    block.Phase([&](int thread) {
+      for (int e = thread; e < a.experts; e += kThreads) s.taken[e] = 0;
+      for (int g = thread; g < a.groups; g += kThreads) {
+        Best best{0.0f, -1};
+        for (int e = g * size; e < (g + 1) * size; ++e) {
+          const Best next{logits[e], e};
+          if (Beats(next, best)) best = next;
+        }
+        s.of_group[g] = best;
+      }
+    });
+    // Open are the groups that fewer than top_groups others beat; ids grow with groups, so a tie
+    // goes to the lower group.
+    block.Phase([&](int thread) {
+      for (int g = thread; g < a.groups; g += kThreads) {
+        int better = 0;
+        for (int other = 0; other < a.groups; ++other) {
+          better += other != g && Beats(s.of_group[other], s.of_group[g]) ? 1 : 0;
+        }
+        s.open[g] = better < a.top_groups ? 1 : 0;
+      }
+    });
+    for (int j = 0; j < a.top_k; ++j) {
+      block.Phase([&](int thread) {
+        Best best{0.0f, -1};
+        for (int e = thread; e < a.experts; e += kThreads) {
+          const Best next{logits[e], e};
+          if (s.taken[e] == 0 && s.open[e / size] != 0 && Beats(next, best)) best = next;
+        }
+        s.best[thread] = best;
+      });
+      for (int half = kThreads / 2; half > 0; half /= 2) {
+        block.Phase([&](int thread) {
+          if (thread < half && Beats(s.best[thread + half], s.best[thread])) {
+            s.best[thread] = s.best[thread + half];
+          }
+        });
+      }
+      block.Phase([&](int thread) {
+        if (thread != 0) return;
+        s.taken[s.best[0].id] = 1;
+        ids[j] = static_cast<uint16_t>(s.best[0].id);
+      });
+    }
+    // Softmax over all experts, the largest logit being the first choice of all open groups; that
+    // is the largest of all, because its group is never beaten.
+    block.Phase([&](int thread) {
+      const float largest = logits[ids[0]];
+      float sum = 0.0f;
+      for (int e = thread; e < a.experts; e += kThreads) sum += expf(logits[e] - largest);
+      s.partial[thread] = sum;
+    });
+    for (int half = kThreads / 2; half > 0; half /= 2) {
+      block.Phase([&](int thread) {
+        if (thread < half) s.partial[thread] += s.partial[thread + half];
+      });
+    }
+    block.Phase([&](int thread) {
+      if (thread >= a.top_k) return;
+      const float largest = logits[ids[0]];
+      float total = s.partial[0];
+      if (a.renormalize) {
+        total = 0.0f;
+        for (int j = 0; j < a.top_k; ++j) total += expf(logits[ids[j]] - largest);
+      }
+      weights[thread] = expf(logits[ids[thread]] - largest) / total * a.weight_scale;
+    });
+  }
+};
+inline Plan PlanGateChoice(const GateTopKArgs& a) {
+  return {a.rows, GateChoiceKernel::kThreads, sizeof(GateChoiceKernel::Shared),
+          a.rows * (4 * a.experts + 6 * a.top_k), 0};
+}
+
+// h = round(silu(gate x) * up x): block per (expert, tile of intermediate columns), which goes over
+// the expert's rows. How many rows an expert has only the device knows; blocks of an expert without
+// rows end at once.
+struct ExpertUpKernel {
+  static constexpr int kThreads = Tile::kThreads;
+  GroupedExpertFfnArgs a;
+  int64_t h_row_bytes = 0;
+  template <class Block>
+  JANUS_DEVICE void operator()(Block& block) const {
+    const int64_t across = (a.intermediate + Tile::kOutputs - 1) / Tile::kOutputs;
+    const int64_t n0 = block.index() % across * Tile::kOutputs;
+    const int outputs = PartOfTile(a.intermediate, n0, Tile::kOutputs);
+    const ActiveExpert& expert = a.experts[block.index() / across];
+    for (int64_t c0 = 0; c0 < expert.count; c0 += Tile::kRows) {
+      const int rows = PartOfTile(expert.count, c0, Tile::kRows);
+      const Contribution* const c = a.contributions + expert.first + c0;
+      const auto x = [&](int r, int64_t k) { return Load(c[r].x, a.row_dtype, k); };
+      PerThread<Tile::Sums, kThreads> gate;
+      PerThread<Tile::Sums, kThreads> up;
+      MultiplyTile(
+          block, rows, outputs, a.hidden, x,
+          [&](int n, int64_t k) {
+            return Load(expert.gate, a.weight_dtype, (n0 + n) * a.hidden + k);
+          },
+          gate);
+      MultiplyTile(
+          block, rows, outputs, a.hidden, x,
+          [&](int n, int64_t k) {
+            return Load(expert.up, a.weight_dtype, (n0 + n) * a.hidden + k);
+          },
+          up);
+      ForEachOfTile(block, rows, outputs, [&](int thread, int r, int n, int i) {
+        const float g = gate[thread].of[i];
+        const float silu = g / (1.0f + expf(-g));
+        auto* const h =
+            static_cast<unsigned char*>(a.workspace) + (expert.first + c0 + r) * h_row_bytes;
+        Store(h, a.row_dtype, n0 + n, silu * up[thread].of[i]);
+      });
+    }
+  }
+};
+inline Plan PlanExpertUp(const GroupedExpertFfnArgs& a) {
+  return {a.num_experts * CeilDiv(a.intermediate, Tile::kOutputs), Tile::kThreads,
+          Tile::kSharedBytes, 0, 4 * a.num_contributions * a.intermediate * a.hidden};
+}
+
+// y = round(weight * (down h)): block per (expert, tile of hidden columns).
+struct ExpertDownKernel {
+  static constexpr int kThreads = Tile::kThreads;
+  GroupedExpertFfnArgs a;
+  int64_t h_row_bytes = 0;
+  template <class Block>
+  JANUS_DEVICE void operator()(Block& block) const {
+    const int64_t across = (a.hidden + Tile::kOutputs - 1) / Tile::kOutputs;
+    const int64_t n0 = block.index() % across * Tile::kOutputs;
+    const int outputs = PartOfTile(a.hidden, n0, Tile::kOutputs);
+    const ActiveExpert& expert = a.experts[block.index() / across];
+    for (int64_t c0 = 0; c0 < expert.count; c0 += Tile::kRows) {
+      const int rows = PartOfTile(expert.count, c0, Tile::kRows);
+      const Contribution* const c = a.contributions + expert.first + c0;
+      PerThread<Tile::Sums, kThreads> sums;
+      MultiplyTile(
+          block, rows, outputs, a.intermediate,
+          [&](int r, int64_t k) {
+            const auto* const h = static_cast<const unsigned char*>(a.workspace) +
+                                  (expert.first + c0 + r) * h_row_bytes;
+            return Load(h, a.row_dtype, k);
+          },
+          [&](int n, int64_t k) {
+            return Load(expert.down, a.weight_dtype, (n0 + n) * a.intermediate + k);
+          },
+          sums);
+      ForEachOfTile(block, rows, outputs, [&](int thread, int r, int n, int i) {
+        Store(c[r].y, a.y_dtype, n0 + n, c[r].weight * sums[thread].of[i]);
+      });
+    }
+  }
+};
+inline Plan PlanExpertDown(const GroupedExpertFfnArgs& a) {
+  return {a.num_experts * CeilDiv(a.hidden, Tile::kOutputs), Tile::kThreads, Tile::kSharedBytes, 0,
+          2 * a.num_contributions * a.intermediate * a.hidden};
+}
+// The least bytes of a call whose routing is known: an activated expert's weights once, rows in and
+// contributions out.
+inline int64_t ExpertBytes(const GroupedExpertFfnArgs& a, int64_t activated, int64_t rows) {
+  return 3 * activated * a.hidden * a.intermediate * SizeOf(a.weight_dtype) +
+         rows * (a.hidden * (SizeOf(a.row_dtype) + SizeOf(a.y_dtype)) +
+                 2 * a.intermediate * SizeOf(a.row_dtype));
+}
+
+}  // namespace janus::kernels::cuda

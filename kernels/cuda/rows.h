@@ -1,0 +1,201 @@
+#pragma once
+
+// What goes over rows once: embedding, RMSNorm, rotary embedding, cache writes, combine. Bound by
+// memory. Specification: ../reference/{embed,rms_norm,rope,kv_write,latent_write,combine_slots}.cc
+
+#include <cmath>
+
+#include "kernels/cuda/element.h"
+#include "kernels/cuda/plan.h"
+#include "kernels/kernels.h"
+
+namespace janus::kernels::cuda {
+
+inline constexpr int kElementThreads = 256;
+
+// Thread per element. A token outside the vocabulary, which only the device can see, makes its row
+// NaN: sampling then refuses the row that comes of it.
+struct EmbedKernel {
+  static constexpr int kThreads = kElementThreads;
+  EmbedArgs a;
+  template <class Block>
+  JANUS_DEVICE void operator()(Block& block) const {
+    block.Phase([&](int thread) {
+      const int64_t i = block.index() * kThreads + thread;
+      if (i >= a.rows * a.hidden) return;
+      const int64_t token = a.tokens[i / a.hidden];
+      const bool known = token >= 0 && token < a.vocab;
+      a.y[i] = known ? Load(a.table, a.table_dtype, token * a.hidden + i % a.hidden) : NAN;
+    });
+  }
+};
+inline Plan PlanEmbed(const EmbedArgs& a) {
+  const int64_t count = a.rows * a.hidden;
+  return PlanElements(count, EmbedKernel::kThreads,
+                      count * (SizeOf(a.table_dtype) + 4) + a.rows * 4, 0);
+}
+
+// Block per piece. Thread t sums the squares of elements t, t+256, ... in order; the partial sums
+// are added as a tree, whose shape is the same for every row.
+struct RmsNormKernel {
+  static constexpr int kThreads = 256;
+  RmsNormArgs a;
+  template <class Block>
+  JANUS_DEVICE void operator()(Block& block) const {
+    const int64_t t = block.index() / a.groups;
+    const int64_t g = block.index() % a.groups;
+    const int64_t row = a.groups * a.hidden;
+    const float* const x = a.x + t * (a.x_stride != 0 ? a.x_stride : row) + g * a.hidden;
+    const int64_t y = t * (a.y_stride != 0 ? a.y_stride : row) + g * a.hidden;
+    auto* const partial = reinterpret_cast<float*>(block.shared());
+    block.Phase([&](int thread) {
+      float sum = 0.0f;
+      for (int64_t h = thread; h < a.hidden; h += kThreads) sum = fmaf(x[h], x[h], sum);
+      partial[thread] = sum;
+    });
+    for (int half = kThreads / 2; half > 0; half /= 2) {
+      block.Phase([&](int thread) {
+        if (thread < half) partial[thread] += partial[thread + half];
+      });
+    }
+    // y may be x: a thread writes only what it alone reads.
+    block.Phase([&](int thread) {
+      const float rms = sqrtf(partial[0] / static_cast<float>(a.hidden) + a.epsilon);
+      for (int64_t h = thread; h < a.hidden; h += kThreads) {
+        Store(a.y, a.y_dtype, y + h, x[h] / rms * Load(a.weight, a.weight_dtype, h));
+      }
+    });
+  }
+};
+inline Plan PlanRmsNorm(const RmsNormArgs& a) {
+  const int64_t count = a.rows * a.groups * a.hidden;
+  return {a.rows * a.groups, RmsNormKernel::kThreads, RmsNormKernel::kThreads * 4,
+          count * (4 + SizeOf(a.y_dtype)) + a.hidden * SizeOf(a.weight_dtype), 4 * count};
+}
+
+// Thread per (row, pair of a head), for all heads: sine and cosine are paid once.
+struct RopeKernel {
+  static constexpr int kThreads = kElementThreads;
+  RopeArgs a;
+  template <class Block>
+  JANUS_DEVICE void operator()(Block& block) const {
+    const int half = a.rotary_dim / 2;
+    const int64_t stride = a.row_stride != 0 ? a.row_stride : int64_t{a.heads} * a.head_dim;
+    block.Phase([&](int thread) {
+      const int64_t at = block.index() * kThreads + thread;
+      if (at >= a.rows * half) return;
+      const int64_t t = at / half;
+      const int i = static_cast<int>(at % half);
+      const float angle = static_cast<float>(a.positions[t]) * a.inv_freq[i];
+      const auto c = static_cast<float>(cos(static_cast<double>(angle)) * a.attention_factor);
+      const auto s = static_cast<float>(sin(static_cast<double>(angle)) * a.attention_factor);
+      const bool neighbours = a.pairing == RopePairing::kInterleaved;
+      const int first = neighbours ? 2 * i : i;
+      const int second = neighbours ? 2 * i + 1 : i + half;
+      for (int h = 0; h < a.heads; ++h) {
+        float* const x = a.x + t * stride + int64_t{h} * a.head_dim;
+        const float u = x[first];
+        const float v = x[second];
+        x[first] = u * c - v * s;
+        x[second] = v * c + u * s;
+      }
+    });
+  }
+};
+inline Plan PlanRope(const RopeArgs& a) {
+  const int64_t pairs = a.rows * (a.rotary_dim / 2);
+  return PlanElements(pairs, RopeKernel::kThreads, pairs * a.heads * 16, pairs * a.heads * 6);
+}
+
+// Thread per element of keys and of values. Two rows that name one position would race; the
+// caller's rows are distinct.
+struct KvWriteKernel {
+  static constexpr int kThreads = kElementThreads;
+  KvWriteArgs a;
+  template <class Block>
+  JANUS_DEVICE void operator()(Block& block) const {
+    const KvCache& cache = a.cache;
+    const int64_t row = int64_t{cache.kv_heads} * cache.head_dim;
+    const int64_t page_bytes = cache.page_stride_bytes != 0
+                                   ? cache.page_stride_bytes
+                                   : KvPageBytes(cache.dtype, cache.kv_heads, cache.head_dim);
+    block.Phase([&](int thread) {
+      const int64_t i = block.index() * kThreads + thread;
+      if (i >= a.num_rows * row) return;
+      const int64_t t = i / row;
+      const int64_t h = i % row / cache.head_dim;
+      const int64_t d = i % cache.head_dim;
+      const int32_t position = a.rows[t].position;
+      const int32_t in_page = position % kPageTokens;
+      auto* const page = static_cast<unsigned char*>(cache.pages) +
+                         a.rows[t].block_table[position / kPageTokens] * page_bytes;
+      Store(page, cache.dtype, (h * cache.head_dim + d) * kPageTokens + in_page,
+            a.keys[t * (a.key_stride != 0 ? a.key_stride : row) + i % row]);
+      Store(page, cache.dtype, ((cache.kv_heads + h) * kPageTokens + in_page) * cache.head_dim + d,
+            a.values[t * (a.value_stride != 0 ? a.value_stride : row) + i % row]);
+    });
+  }
+};
+inline Plan PlanKvWrite(const KvWriteArgs& a) {
+  const int64_t count = a.num_rows * a.cache.kv_heads * a.cache.head_dim;
+  return PlanElements(count, KvWriteKernel::kThreads, 2 * count * (4 + SizeOf(a.cache.dtype)), 0);
+}
+
+// Thread per element.
+struct LatentWriteKernel {
+  static constexpr int kThreads = kElementThreads;
+  LatentWriteArgs a;
+  template <class Block>
+  JANUS_DEVICE void operator()(Block& block) const {
+    const LatentCache& cache = a.cache;
+    const int64_t width = int64_t{cache.rank} + cache.rope;
+    const int64_t page_bytes = cache.page_stride_bytes != 0
+                                   ? cache.page_stride_bytes
+                                   : LatentPageBytes(cache.dtype, cache.rank, cache.rope);
+    block.Phase([&](int thread) {
+      const int64_t i = block.index() * kThreads + thread;
+      if (i >= a.num_rows * width) return;
+      const int64_t t = i / width;
+      const int32_t position = a.rows[t].position;
+      auto* const page = static_cast<unsigned char*>(cache.pages) +
+                         a.rows[t].block_table[position / kPageTokens] * page_bytes;
+      Store(page, cache.dtype, position % kPageTokens * width + i % width,
+            a.entries[t * (a.entry_stride != 0 ? a.entry_stride : width) + i % width]);
+    });
+  }
+};
+inline Plan PlanLatentWrite(const LatentWriteArgs& a) {
+  const int64_t count = a.num_rows * (int64_t{a.cache.rank} + a.cache.rope);
+  return PlanElements(count, LatentWriteKernel::kThreads, count * (4 + SizeOf(a.cache.dtype)), 0);
+}
+
+// Thread per element, which adds its slots in order: the sum rule, not an approximation of it.
+struct CombineSlotsKernel {
+  static constexpr int kThreads = kElementThreads;
+  CombineSlotsArgs a;
+  template <class Block>
+  JANUS_DEVICE void operator()(Block& block) const {
+    block.Phase([&](int thread) {
+      const int64_t i = block.index() * kThreads + thread;
+      if (i >= a.rows * a.hidden) return;
+      const int64_t t = i / a.hidden;
+      const int64_t h = i % a.hidden;
+      float sum = 0.0f;
+      for (int j = 0; j < a.top_k; ++j) {
+        const float slot = Load(a.contributions[t * a.top_k + j], a.dtype, h);
+        sum = j == 0 ? slot : sum + slot;
+      }
+      if (a.local != nullptr) sum = a.top_k == 0 ? a.local[i] : sum + a.local[i];
+      a.y[i] = a.residual[i] + sum;
+    });
+  }
+};
+inline Plan PlanCombineSlots(const CombineSlotsArgs& a) {
+  const int64_t count = a.rows * a.hidden;
+  const int64_t local = a.local != nullptr ? 1 : 0;
+  return PlanElements(count, CombineSlotsKernel::kThreads,
+                      count * (8 + 4 * local + a.top_k * SizeOf(a.dtype)),
+                      count * (a.top_k + local));
+}
+
+}  // namespace janus::kernels::cuda

@@ -1,0 +1,93 @@
+#pragma once
+
+// AEBS on the device: collect, balance and remap in one launch, bit for bit what
+// ScheduleActivatedExperts (common/aebs.h, the specification) gives for the same ids.
+
+#include <cstdint>
+
+#include "common/aebs.h"
+#include "common/status.h"
+#include "kernels/cuda/plan.h"
+#include "kernels/stream.h"
+
+namespace janus::kernels::cuda {
+
+// The arrays of a LayerPlacement, in the device's memory.
+struct PlacementView {
+  int experts = 0;                        // E
+  int instances = 0;                      // n
+  int mask_words = 0;                     // ceil(n / 64)
+  int multi_first = 0;                    // by_replicas from here on have two replicas or more
+  const int32_t* first = nullptr;         // [E+1]
+  const Replica* replicas = nullptr;      // [R]
+  const uint64_t* hosts = nullptr;        // [E,mask_words]
+  const uint16_t* by_replicas = nullptr;  // [E]
+
+  // Of a placement whose arrays lie where the kernel can read them.
+  static PlacementView Of(const LayerPlacement& placement) {
+    PlacementView view{placement.experts,      placement.instances,
+                       placement.mask_words,   0,
+                       placement.first.data(), placement.replicas.data(),
+                       placement.hosts.data(), placement.by_replicas.data()};
+    for (const uint16_t e : placement.by_replicas) {
+      if (placement.first[e + size_t{1}] - placement.first[e] > 1) break;
+      ++view.multi_first;
+    }
+    return view;
+  }
+};
+
+struct ScheduleExpertsArgs {
+  SchedulingPolicy policy = SchedulingPolicy::kAebs;  // kAebs: exact; kAebsGreedy: the paper's
+  PlacementView placement;
+  const uint16_t* ids = nullptr;  // [count], T*k of a round
+  int64_t count = 0;
+  Replica* replicas = nullptr;       // [count]: where ids[i] runs
+  Replica* replica_of = nullptr;     // [E]; nowhere for those not activated
+  int32_t* load = nullptr;           // [n]: activated experts per instance
+  uint16_t* activated = nullptr;     // [E]: the first *num_activated, ascending
+  int32_t* num_activated = nullptr;  // one word
+};
+
+// Shared memory of the one block, offsets in bytes.
+struct ScheduleExpertsLayout {
+  int64_t reach = 0;       // uint64[n,mask_words]
+  int64_t seen = 0;        // uint64[mask_words]
+  int64_t is_active = 0;   // uint32[ceil(E/32)]: a bit per expert
+  int64_t before = 0;      // uint32[ceil(E/32)+1]: activated experts before each word
+  int64_t load = 0;        // uint32[n]
+  int64_t replica_of = 0;  // Replica[E]
+  int64_t activated = 0;   // uint16[E]
+  int64_t previous = 0;    // uint16[n]
+  int64_t queue = 0;       // uint16[n]
+  int64_t bytes = 0;
+  static constexpr ScheduleExpertsLayout For(int experts, int instances) {
+    const int64_t e = experts;
+    const int64_t n = instances;
+    const int64_t mask_words = (n + 63) / 64;
+    const int64_t words = (e + 31) / 32;
+    ScheduleExpertsLayout l;
+    l.seen = l.reach + 8 * n * mask_words;
+    l.is_active = l.seen + 8 * mask_words;
+    l.before = l.is_active + 4 * words;
+    l.load = l.before + 4 * (words + 1);
+    l.replica_of = l.load + 4 * n;
+    l.activated = l.replica_of + 4 * e;
+    l.previous = l.activated + 2 * e;
+    l.queue = l.previous + 2 * n;
+    l.bytes = l.queue + 2 * n;
+    return l;
+  }
+};
+
+inline constexpr int kScheduleExpertsThreads = 256;
+
+Plan PlanScheduleExperts(const ScheduleExpertsArgs& args);
+
+// InvalidArgument: a null pointer, no expert or no instance, a count below 0, more experts and
+// instances than a block's shared memory holds (4,096 experts: up to 384 instances; 256: 576).
+// Ids beyond the experts are ignored and get no replica, as do experts without one: where the
+// specification ends the process, a device cannot.
+Status ScheduleExperts(const Stream& stream, const ScheduleExpertsArgs& args);
+
+}  // namespace janus::kernels::cuda

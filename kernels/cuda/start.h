@@ -1,0 +1,84 @@
+#pragma once
+
+// Starts a plain kernel: on the stream's GPU where nvcc compiles this, else on this thread.
+//
+// A launch is all that happens: no allocation, no copy, no wait. Arguments travel by value, so what
+// they point to must live until the stream has run the operation; pointers are the device's.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "common/status.h"
+#include "kernels/cuda/block.h"
+#include "kernels/cuda/plan.h"
+#include "kernels/stream.h"
+
+#ifdef __CUDACC__
+#include <cuda_runtime.h>
+#else
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#endif
+
+namespace janus::kernels::cuda {
+
+inline Status RefusePlan(std::string_view operation, const Plan& plan) {
+  return InvalidArgument(std::string(operation) + ": " + std::to_string(plan.blocks) +
+                         " blocks of " + std::to_string(plan.threads) + " threads and " +
+                         std::to_string(plan.shared_bytes) +
+                         " bytes of shared memory are more than a launch takes; give fewer rows");
+}
+
+#ifdef __CUDACC__
+
+template <class Kernel>
+__global__ void __launch_bounds__(Kernel::kThreads) Run(const Kernel kernel, int64_t blocks) {
+  DeviceBlock block(blocks);
+  kernel(block);
+}
+
+// InvalidArgument for a plan that no GPU takes, Internal with the runtime's words when the launch
+// is refused. A fault of the kernel shows at the caller's next wait for the stream.
+template <class Kernel>
+Status Start(std::string_view operation, const Stream& stream, const Kernel& kernel,
+             const Plan& plan) {
+  if (plan.blocks == 0) return OkStatus();
+  if (!CanLaunch(plan)) return RefusePlan(operation, plan);
+  Run<Kernel><<<static_cast<unsigned>(plan.blocks), static_cast<unsigned>(plan.threads),
+                static_cast<size_t>(plan.shared_bytes), static_cast<cudaStream_t>(stream.native)>>>(
+      kernel, plan.blocks);
+  const cudaError_t error = cudaGetLastError();
+  if (error == cudaSuccess) return OkStatus();
+  return Internal(std::string(operation) + ": " + cudaGetErrorName(error) + ", " +
+                  cudaGetErrorString(error));
+}
+
+#else
+
+// What the next launches of this thread draw their orders from.
+inline thread_local uint64_t host_order_seed = 1;
+
+// Blocks forwards or backwards, each with shared memory of exactly the planned size, filled with
+// bytes that are NaN as floats.
+template <class Kernel>
+Status Start(std::string_view operation, const Stream&, const Kernel& kernel, const Plan& plan) {
+  if (plan.blocks == 0) return OkStatus();
+  if (!CanLaunch(plan)) return RefusePlan(operation, plan);
+  const auto bytes = static_cast<size_t>(plan.shared_bytes);
+  const std::unique_ptr<unsigned char[]> shared(new unsigned char[bytes]);
+  const bool backwards = host_order_seed % 2 == 0;
+  for (int64_t i = 0; i < plan.blocks; ++i) {
+    std::memset(shared.get(), 0xFF, bytes);
+    const int64_t index = backwards ? plan.blocks - 1 - i : i;
+    HostBlock block(index, plan.blocks, plan.threads, shared.get(),
+                    host_order_seed * 1000003 + static_cast<uint64_t>(index) + 1);
+    kernel(block);
+  }
+  return OkStatus();
+}
+
+#endif
+
+}  // namespace janus::kernels::cuda

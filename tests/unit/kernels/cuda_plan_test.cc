@@ -1,0 +1,132 @@
+// Launch plans of the CUDA kernels, bytes and operations among them, at shapes of real models.
+
+#include <gtest/gtest.h>
+
+#include "kernels/cuda/attention.h"
+#include "kernels/cuda/products.h"
+#include "kernels/cuda/rows.h"
+#include "kernels/cuda/sample.h"
+#include "kernels/cuda/schedule_experts.h"
+
+namespace janus::kernels::cuda {
+namespace {
+
+constexpr DType kB16 = DType::kBFloat16;
+
+TEST(Plan, OfElementsCoversTheLastOnes) {
+  EXPECT_EQ(PlanEmbed({.rows = 1, .hidden = 1}).blocks, 1);
+  EXPECT_EQ(PlanEmbed({.rows = 1, .hidden = 256}).blocks, 1);
+  EXPECT_EQ(PlanEmbed({.rows = 1, .hidden = 257}).blocks, 2);
+  EXPECT_EQ(PlanEmbed({.rows = 1 << 20, .hidden = 7168}).blocks, int64_t{1 << 20} * 28);
+}
+
+TEST(Plan, OfNormsReadsAndWritesEachElementOnce) {
+  const Plan plan =
+      PlanRmsNorm({.weight_dtype = kB16, .y_dtype = kB16, .rows = 64, .hidden = 7168});
+  EXPECT_EQ(plan.blocks, 64);
+  EXPECT_EQ(plan.bytes, 64 * 7168 * 6 + 7168 * 2);
+  EXPECT_TRUE(CanLaunch(plan));
+  EXPECT_EQ(PlanRmsNorm({.rows = 5, .groups = 16, .hidden = 128}).blocks, 80);
+}
+
+TEST(Plan, OfRopeHasAThreadForEachPairAndNoneWithoutRotation) {
+  EXPECT_EQ(PlanRope({.rows = 3, .heads = 40, .head_dim = 128, .rotary_dim = 128}).blocks, 1);
+  EXPECT_EQ(PlanRope({.rows = 5, .heads = 1, .head_dim = 128, .rotary_dim = 128}).blocks, 2);
+  EXPECT_EQ(PlanRope({.rows = 5, .heads = 1, .head_dim = 128, .rotary_dim = 0}).blocks, 0);
+}
+
+TEST(Plan, OfProjectionsCoversTilesAndTails) {
+  LinearArgs a{.x_dtype = kB16, .weight_dtype = kB16, .rows = 1, .outputs = 64, .inputs = 4096};
+  EXPECT_EQ(PlanLinear(a).blocks, 1);
+  a.outputs = 65;
+  a.rows = 17;
+  EXPECT_EQ(PlanLinear(a).blocks, 4);
+  EXPECT_EQ(PlanLinear(a).bytes, 2 * 4096 * (17 + 65) + 4 * 17 * 65);
+  EXPECT_EQ(PlanLinear(a).flops, 2 * 17 * 65 * 4096);
+  EXPECT_LE(Tile::kSharedBytes, kMaxSharedBytes);
+  EXPECT_EQ(PlanHeadLinear({.rows = 33, .heads = 16, .outputs = 512, .inputs = 128}).blocks,
+            8 * 16 * 3);
+}
+
+// DeepSeek-V3: an expert has 44 million weights.
+TEST(Plan, OfExpertsReadsAnActivatedExpertOnce) {
+  const GroupedExpertFfnArgs a{.num_experts = 32,
+                               .num_contributions = 256,
+                               .hidden = 7168,
+                               .intermediate = 2048,
+                               .weight_dtype = kB16,
+                               .row_dtype = kB16,
+                               .y_dtype = kB16};
+  EXPECT_EQ(PlanExpertUp(a).blocks, 32 * 32);
+  EXPECT_EQ(PlanExpertDown(a).blocks, 32 * 112);
+  EXPECT_EQ(PlanExpertUp(a).flops + PlanExpertDown(a).flops, int64_t{6} * 256 * 7168 * 2048);
+  EXPECT_EQ(ExpertBytes(a, 1, 0), 88080384);
+  EXPECT_EQ(ExpertBytes(a, 2, 3) - ExpertBytes(a, 2, 2), 2 * 2 * (7168 + 2048));
+}
+
+TEST(Plan, OfTheRouterFitsTheMostExpertsThereAre) {
+  const GateTopKArgs a{.rows = 64, .hidden = 7168, .experts = kMaxExperts, .top_k = kMaxTopK};
+  EXPECT_TRUE(CanLaunch(PlanGateChoice(a)));
+  EXPECT_EQ(PlanGateChoice(a).blocks, 64);
+  EXPECT_EQ(PlanGateLogits(a).blocks, 4 * 64);
+}
+
+TEST(Plan, OfAttentionHasABlockForEachRowAndHead) {
+  PagedAttentionArgs a;
+  a.y_dtype = kB16;
+  a.num_rows = 7;
+  a.heads = 64;
+  a.cache.dtype = kB16;
+  a.cache.kv_heads = 4;
+  a.cache.head_dim = 128;
+  EXPECT_EQ(PlanPagedAttention(a).blocks, 7 * 64);
+  EXPECT_TRUE(CanLaunch(PlanPagedAttention(a)));
+  // Qwen3-235B: 2,048 bytes for each key and its value in a layer.
+  EXPECT_EQ(PagedAttentionBytes(a, 1000) - PagedAttentionBytes(a, 999), 2048);
+}
+
+TEST(Plan, OfExpandedAttentionTakesNoMoreBlocksThanTheWorkspaceHasAreas) {
+  ExpandedAttentionArgs a;
+  a.num_rows = 100;
+  a.heads = 16;
+  a.nope_dim = 128;
+  a.value_dim = 128;
+  a.cache.rank = 512;
+  a.cache.rope = 64;
+  const int64_t area = ExpandedAttentionWorkspaceBytes(192, 128, 1);
+  a.workspace_bytes = area * 5 + area / 2;
+  EXPECT_EQ(PlanExpandedAttention(a).blocks, 5);
+  a.workspace_bytes = area * 1000;
+  EXPECT_EQ(PlanExpandedAttention(a).blocks, 7 * 16);
+  // What a block keeps of a tile's rows fits in an area.
+  for (const int value_dim : {1, 5, 16, 128, kMaxHeadDim}) {
+    for (const int nope : {1, 7, 128, 192}) {
+      a.nope_dim = nope;
+      a.value_dim = value_dim;
+      EXPECT_LE(int64_t{kKeyBlock} * (nope + 64 + value_dim) +
+                    int64_t{ExpandedAttentionKernel::kRows} * value_dim,
+                ExpandedAreaFloats(a));
+    }
+  }
+}
+
+TEST(Plan, OfSamplingFitsSharedMemory) {
+  EXPECT_TRUE(CanLaunch(PlanSample({.rows = 512, .vocab = 151936})));
+  EXPECT_EQ(PlanSample({.rows = 512, .vocab = 151936}).blocks, 512);
+}
+
+TEST(Plan, OfAebsIsOneBlockUpToTheInstancesThatItsHeaderNames) {
+  const auto can = [](int experts, int instances) {
+    return CanLaunch(PlanScheduleExperts(
+        {.placement = {.experts = experts, .instances = instances}, .count = 512 * 8}));
+  };
+  EXPECT_EQ(PlanScheduleExperts({.placement = {.experts = 256, .instances = 16}}).blocks, 1);
+  EXPECT_TRUE(can(256, 64));
+  EXPECT_TRUE(can(4096, 384));
+  EXPECT_FALSE(can(4096, 385));
+  EXPECT_TRUE(can(256, 576));
+  EXPECT_FALSE(can(256, 577));
+}
+
+}  // namespace
+}  // namespace janus::kernels::cuda
