@@ -725,7 +725,7 @@ TEST(Informer, FollowsOnItsOwnThreadUntilItIsStopped) {
   };
   std::string told;
   Informer informer(
-      api, kConfigMaps, {}, {},
+      api, kConfigMaps, ReflectorOptions{}, {},
       [&](const Delta& delta) {
         told += delta.key.name;
         if (delta.type == DeltaType::kDeleted) told_all.request_stop();
