@@ -62,7 +62,8 @@ struct ObjectStoreOptions {
 //
 // Memory is that of the kept objects, packed (packed_tree.h): pages are taken one by one, no delta
 // is stored, and a reader gets a copy of its own. Readers: thread-safe. Told (BeginList and what
-// follows) by one thread of each scope; `deliver` is called on it, without a lock held, so that it may read.
+// follows) by one thread of each scope; `deliver` is called on it, without a lock held, so that it
+// may read.
 class ObjectStore {
  public:
   explicit ObjectStore(ObjectStoreOptions options);
