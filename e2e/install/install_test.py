@@ -85,7 +85,7 @@ class InstallTest(ClusterCase):
                             "--disk", kept)
         hosts = cls.state / "registries" / cls.registry / "hosts.toml"
         hosts.parent.mkdir(parents=True)
-        hosts.write_text(f'server = "http://{cls.registry}"\n')
+        hosts.write_text(f'[host."http://{cls.registry}"]\ncapabilities = ["pull", "resolve"]\n')
         pushes = cls.state / "registries.conf"
         pushes.write_text(f'[[registry]]\nlocation = "{cls.registry}"\ninsecure = true\n')
         cls.environment["CONTAINERS_REGISTRIES_CONF"] = str(pushes)
