@@ -15,13 +15,15 @@
 #include "cli/service_file.h"
 #include "cli/simulate/command.h"
 #include "cli/simulate/service_input.h"
+#include "cli/validate/judge.h"
 #include "common/stop_signals.h"
 
 namespace janus::cli {
 namespace {
 
 struct ValidateOptions {
-  std::string file;
+  std::vector<std::string> files;
+  std::string ground;  // machine, cluster; empty: both
 };
 
 struct LoadCommand {
@@ -374,9 +376,14 @@ void DeclareObjects(CLI::App& app, ObjectCommands& commands) {
 }
 
 void DeclareValidate(CLI::App& app, ValidateOptions& options) {
-  CLI::App* validate =
-      app.add_subcommand("validate", "Judge a MoEService object without serving it");
-  validate->add_option("-f,--file", options.file, "MoEService object in YAML")->required();
+  CLI::App* validate = app.add_subcommand(
+      "validate", "Judge objects: would a cluster store them, can this version serve them");
+  validate
+      ->add_option("-f,--file", options.files,
+                   "YAML with one object or several; may be repeated; - is the standard input")
+      ->required();
+  validate->add_option("--on", options.ground, "machine or cluster: what shall serve them (either)")
+      ->check(CLI::IsMember({"machine", "cluster"}));
 }
 
 void DeclareLoad(CLI::App& app, LoadCommand& command) {
@@ -426,11 +433,24 @@ void DeclareLoad(CLI::App& app, LoadCommand& command) {
 }
 
 Status Validate(const ValidateOptions& options) {
-  JANUS_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(options.file));
-  JANUS_ASSIGN_OR_RETURN(const ServiceVerdicts verdicts, JudgeServiceText(text, options.file));
-  std::fputs(DescribeVerdicts(verdicts, options.file).c_str(), stdout);
-  if (verdicts.schema.empty() && verdicts.supported.empty()) return OkStatus();
-  return InvalidArgument(options.file + ": refused, see above");
+  std::vector<control::Ground> grounds;
+  if (options.ground != "cluster") grounds.push_back(control::Ground::kMachine);
+  if (options.ground != "machine") grounds.push_back(control::Ground::kCluster);
+  int objects = 0, refused = 0;
+  for (const std::string& file : options.files) {
+    const bool is_input = file == "-";
+    JANUS_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(is_input ? "/dev/stdin" : file));
+    const std::string name = is_input ? "standard input" : file;
+    JANUS_ASSIGN_OR_RETURN(const std::vector<Verdict> verdicts, Judge(text, name, grounds));
+    for (const Verdict& verdict : verdicts) {
+      std::fputs(Describe(verdict, name).c_str(), stdout);
+      ++objects;
+      if (!verdict.is_good()) ++refused;
+    }
+  }
+  if (refused == 0) return OkStatus();
+  return InvalidArgument(std::to_string(refused) + " of " + std::to_string(objects) +
+                         (objects == 1 ? " object" : " objects") + " refused, see above");
 }
 
 Status Load(LoadCommand& command, StopSignals& stop) {

@@ -18,38 +18,16 @@ constexpr int64_t kMaxBytes = 1 << 20;
 
 }  // namespace
 
-Result<ServiceVerdicts> JudgeServiceText(std::string_view text, const std::string& file) {
+Result<control::MoEService> ParseServiceText(std::string_view text, const std::string& file) {
   JANUS_ASSIGN_OR_RETURN(const Node root, control::ParseYaml(text, file));
   control::ParsedService parsed = control::ParseMoEService(root);
-  ServiceVerdicts out;
-  out.schema = std::move(parsed.errors);
   // Rules are judged on an object that could be read, and support on one that keeps the rules.
-  if (out.schema.empty()) out.schema = control::ValidateSchema(parsed.object);
-  if (out.schema.empty()) out.supported = control::ValidateSupported(parsed.object);
-  control::AddLines(root, out.schema);
-  control::AddLines(root, out.supported);
-  out.object = std::move(parsed.object);
-  return out;
-}
-
-std::string DescribeVerdicts(const ServiceVerdicts& verdicts, const std::string& file) {
-  const auto list = [&](const FieldErrors& errors) {
-    return errors.empty() ? std::string() : control::FormatErrors(file, errors) + "\n";
-  };
-  if (!verdicts.schema.empty()) {
-    return list(verdicts.schema) +
-           "schema:       refused\nthis version: not judged; first mend the above\n";
-  }
-  return list(verdicts.supported) + "schema:       MoEService " + verdicts.object.metadata.name +
-         " is valid\nthis version: " +
-         (verdicts.supported.empty() ? "can serve it\n" : "cannot serve it\n");
-}
-
-Result<control::MoEService> ParseServiceText(std::string_view text, const std::string& file) {
-  JANUS_ASSIGN_OR_RETURN(ServiceVerdicts verdicts, JudgeServiceText(text, file));
-  const FieldErrors& errors = verdicts.schema.empty() ? verdicts.supported : verdicts.schema;
+  FieldErrors errors = std::move(parsed.errors);
+  if (errors.empty()) errors = control::ValidateSchema(parsed.object);
+  if (errors.empty()) errors = control::ValidateSupported(parsed.object);
+  control::AddLines(root, errors);
   if (!errors.empty()) return InvalidArgument(control::FormatErrors(file, errors));
-  return std::move(verdicts.object);
+  return std::move(parsed.object);
 }
 
 Result<std::string> ReadTextFile(const std::string& path) {

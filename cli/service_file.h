@@ -7,20 +7,6 @@
 
 namespace janus::cli {
 
-// What there is to say of a MoEService file: whether a cluster would store the object, and whether
-// this version can do what it asks. The second is judged of an object that passes the first.
-struct ServiceVerdicts {
-  control::MoEService object;  // meaningful when `schema` is empty
-  control::FieldErrors schema;
-  control::FieldErrors supported;
-};
-
-// InvalidArgument: `text` is no YAML document; the line is named.
-Result<ServiceVerdicts> JudgeServiceText(std::string_view text, const std::string& file);
-
-// Both verdicts for people, each field on a line of its own.
-std::string DescribeVerdicts(const ServiceVerdicts& verdicts, const std::string& file);
-
 // A MoEService that this version can serve on this machine, from YAML text. InvalidArgument lists
 // every error by file, line and path: syntax, fields, rules, what is not supported.
 Result<control::MoEService> ParseServiceText(std::string_view text, const std::string& file);

@@ -48,17 +48,18 @@ bool LooksFloat(std::string_view text) {
 
 class Converter {
  public:
-  explicit Converter(std::string_view file) : file_(file) {}
+  // `before`: lines of the file that stand before the text.
+  explicit Converter(std::string_view file, int before = 0) : file_(file), before_(before) {}
 
   Result<Node> Convert(const YAML::Node& from, int depth) {
-    const int line = from.Mark().line + 1;
+    const int line = LineOf(from);
     if (depth > kMaxDepth) return Fail(line, "nested deeper than 64 levels");
     if (++values_ > kMaxValues) return Fail(line, "more than 100,000 values");
     switch (from.Type()) {
       case YAML::NodeType::Undefined:
       case YAML::NodeType::Null: {
         Node node;
-        node.line = std::max(line, 0);
+        node.line = std::max(line, 0);  // a field without a value has no place of its own
         return node;
       }
       case YAML::NodeType::Scalar:
@@ -71,6 +72,10 @@ class Converter {
     return Fail(line, "unknown kind of value");
   }
 
+  // In the file, of a line of the text; both 1-based. 0: unknown.
+  int LineInFile(int line) const { return line > 0 ? before_ + line : 0; }
+
+  // `line`: of the file.
   Status Fail(int line, std::string_view message) const {
     std::string out(file_);
     if (line > 0) out += ":" + std::to_string(line);
@@ -78,6 +83,8 @@ class Converter {
   }
 
  private:
+  int LineOf(const YAML::Node& node) const { return LineInFile(node.Mark().line + 1); }
+
   Result<Node> Scalar(const YAML::Node& from, int line) const {
     const std::string& text = from.Scalar();
     Node node = Node::String(text);
@@ -116,7 +123,7 @@ class Converter {
     Node node = Node::Map();
     node.line = line;
     for (const auto& field : from) {
-      const int key_line = field.first.Mark().line + 1;
+      const int key_line = LineOf(field.first);
       if (!field.first.IsScalar()) return Fail(key_line, "a field's name must be a plain string");
       const std::string& name = field.first.Scalar();
       // Longer than any field's or label's; YAML itself ends a plain key at 1,024 characters.
@@ -135,6 +142,7 @@ class Converter {
   }
 
   std::string_view file_;
+  int before_;
   int values_ = 0;
 };
 
@@ -224,25 +232,30 @@ void Emit(const Node& node, YAML::Emitter& out) {
 
 }  // namespace
 
-Result<Node> ParseYaml(std::string_view text, std::string_view file) {
-  Converter converter(file);
+namespace {
+
+int CountLines(std::string_view text) {
+  return static_cast<int>(std::count(text.begin(), text.end(), '\n'));
+}
+
+// What is no text of ours, whatever stands in it.
+Status CheckText(std::string_view text, const Converter& converter) {
+  const auto line_of = [&](size_t at) { return CountLines(text.substr(0, at)) + 1; };
   if (text.size() > kMaxBytes)
     return converter.Fail(0, "larger than 1 MiB; is this the right file?");
-  const auto line_of = [&](size_t at) {
-    return static_cast<int>(
-               std::count(text.begin(), text.begin() + static_cast<ptrdiff_t>(at), '\n')) +
-           1;
-  };
   if (const size_t broken = FindBrokenUtf8(text); broken != std::string_view::npos)
     return converter.Fail(line_of(broken), "not UTF-8");
   // The library takes text with these for UTF-16 or UTF-32.
   if (const size_t zero = text.find('\0'); zero != std::string_view::npos)
     return converter.Fail(line_of(zero), "holds a NUL byte; want UTF-8 text");
+  return OkStatus();
+}
+
+// Nothing where the text is of comments alone. REQUIRES: CheckText passed.
+Result<std::optional<Node>> ParseDocument(std::string_view text, Converter& converter) {
   try {
     const YAML::Node document = YAML::Load(std::string(text));
-    if (!document.IsDefined() || document.IsNull()) {
-      return converter.Fail(0, "is empty; want one MoEService object");
-    }
+    if (!document.IsDefined() || document.IsNull()) return std::optional<Node>();
     // Not YAML::LoadAll: on a document that begins with a comma it returns empty documents for
     // ever.
     std::istringstream in{std::string(text)};
@@ -251,13 +264,58 @@ Result<Node> ParseYaml(std::string_view text, std::string_view file) {
     parser.HandleNextDocument(line);
     line = FirstLine();
     if (parser.HandleNextDocument(line) && line.line() > 0) {
-      return converter.Fail(line.line(),
+      return converter.Fail(converter.LineInFile(line.line()),
                             "holds more than one document; give each object its own file");
     }
-    return converter.Convert(document, 0);
+    JANUS_ASSIGN_OR_RETURN(Node out, converter.Convert(document, 0));
+    return std::optional<Node>(std::move(out));
   } catch (const YAML::Exception& error) {
-    return converter.Fail(error.mark.line + 1, "not valid YAML: " + error.msg);
+    return converter.Fail(converter.LineInFile(error.mark.line + 1),
+                          "not valid YAML: " + error.msg);
   }
+}
+
+// "---", and at most a comment behind it; as kubectl takes it.
+bool IsSeparator(std::string_view line) {
+  if (!line.starts_with("---")) return false;
+  const size_t more = line.find_first_not_of(" \t\r", 3);
+  return more == std::string_view::npos || line[more] == '#';
+}
+
+}  // namespace
+
+Result<Node> ParseYaml(std::string_view text, std::string_view file) {
+  Converter converter(file);
+  JANUS_RETURN_IF_ERROR(CheckText(text, converter));
+  JANUS_ASSIGN_OR_RETURN(std::optional<Node> out, ParseDocument(text, converter));
+  if (!out) return converter.Fail(0, "is empty; want one MoEService object");
+  return *std::move(out);
+}
+
+Result<std::vector<Node>> ParseYamlDocuments(std::string_view text, std::string_view file) {
+  JANUS_RETURN_IF_ERROR(CheckText(text, Converter(file)));
+  std::vector<Node> out;
+  size_t begin = 0;      // of the document
+  int lines_before = 0;  // of it
+  const auto take = [&](size_t end) -> Status {
+    Converter converter(file, lines_before);
+    JANUS_ASSIGN_OR_RETURN(std::optional<Node> one,
+                           ParseDocument(text.substr(begin, end - begin), converter));
+    if (one) out.push_back(*std::move(one));
+    return OkStatus();
+  };
+  int line = 0;
+  for (size_t at = 0; at < text.size(); ++line) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    if (IsSeparator(text.substr(at, end - at))) {
+      JANUS_RETURN_IF_ERROR(take(at));
+      begin = std::min(end + 1, text.size());
+      lines_before = line + 1;
+    }
+    at = end + 1;
+  }
+  JANUS_RETURN_IF_ERROR(take(text.size()));
+  return out;
 }
 
 std::string WriteYaml(const Node& root) {

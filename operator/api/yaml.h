@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/status.h"
 #include "operator/api/tree.h"
@@ -14,6 +15,11 @@ namespace janus::control {
 // second document, an integer beyond 64 bits, more than 1 MiB, 64 levels or 100,000 values (an
 // alias counts what it stands for). `file` only names the text in messages.
 Result<Node> ParseYaml(std::string_view text, std::string_view file);
+
+// The documents of a text, in their order; those of comments alone are left out. A document ends
+// before a line of "---", which may have a comment behind it. Errors and lines are ParseYaml's,
+// over the whole text but for the number of values, which is a document's.
+Result<std::vector<Node>> ParseYamlDocuments(std::string_view text, std::string_view file);
 
 // Block style, fields in the order of the tree; ParseYaml gives the same tree back (lines aside).
 std::string WriteYaml(const Node& root);

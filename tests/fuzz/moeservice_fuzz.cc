@@ -1,5 +1,5 @@
-// MoEService files: a tree that was read can be written and read again, and an object without
-// errors stands every later rule without harm.
+// MoEService files: a tree that was read can be written and read again, is the one document of its
+// text, and an object without errors stands every later rule without harm.
 
 #include <cstdint>
 #include <string_view>
@@ -13,9 +13,15 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace janus::control;  // NOLINT
-  const auto tree = ParseYaml({reinterpret_cast<const char*>(data), size}, "fuzz.yaml");
+  const std::string_view input(reinterpret_cast<const char*>(data), size);
+  const auto documents = ParseYamlDocuments(input, "fuzz.yaml");
+  const auto tree = ParseYaml(input, "fuzz.yaml");
   if (!tree.ok()) return 0;
   const std::string text = WriteYaml(*tree);
+  if (input.find("---") == std::string_view::npos) {
+    JANUS_CHECK(documents.ok() && documents->size() == 1, documents.status().ToString());
+    JANUS_CHECK(WriteYaml(documents->front()) == text, text);
+  }
   const auto again = ParseYaml(text, "again.yaml");
   JANUS_CHECK(again.ok(), again.status().ToString());
   JANUS_CHECK(WriteYaml(*again) == text, text);

@@ -54,27 +54,6 @@ TEST(ParseServiceText, ListsWhatIsNotSupportedOnlyForAnObjectThatKeepsTheRules) 
             "s.yaml:17: spec.pipeline.microBatches: is 9; want 0..4");
 }
 
-TEST(DescribeVerdicts, TellsTheSchemaFromWhatThisVersionCanDo) {
-  const std::string good = ComposeServiceText({"demo", "", "/m"});
-  const auto describe = [](const std::string& text) {
-    const Result<ServiceVerdicts> verdicts = JudgeServiceText(text, "s.yaml");
-    return verdicts.ok() ? DescribeVerdicts(*verdicts, "s.yaml") : verdicts.status().message();
-  };
-  EXPECT_EQ(describe(good),
-            "schema:       MoEService demo is valid\n"
-            "this version: can serve it\n");
-  EXPECT_EQ(describe(good + "  device: CUDA\n"),
-            "s.yaml:16: spec.device: CUDA is not supported by this version (this is a CPU build); "
-            "use Auto or CPU\n"
-            "schema:       MoEService demo is valid\n"
-            "this version: cannot serve it\n");
-  EXPECT_EQ(describe(good + "  device: GPU\n"),
-            "s.yaml:16: spec.device: is 'GPU'; use Auto, CPU or CUDA\n"
-            "schema:       refused\n"
-            "this version: not judged; first mend the above\n");
-  EXPECT_EQ(describe("{").substr(0, 7), "s.yaml:");
-}
-
 TEST(CheckServiceName, BlamesTheFlag) {
   EXPECT_TRUE(CheckServiceName("demo-2").ok());
   EXPECT_EQ(CheckServiceName("Demo"),

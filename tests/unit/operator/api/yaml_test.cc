@@ -119,5 +119,26 @@ TEST(Yaml, WritesWhatItReadsBack) {
   EXPECT_NE(text.find("\"off\""), std::string::npos) << "a YAML 1.1 reader would see false";
 }
 
+TEST(YamlDocuments, EndBeforeALineOfDashesAndKeepTheLinesOfTheFile) {
+  const auto parsed = ParseYamlDocuments(
+      "---\na: 1\n--- # next\n\nb:\n  - '---'\n---\n# nothing\n---\r\nc: |\n  ---\n  d\n",
+      "a.yaml");
+  ASSERT_TRUE(parsed.ok()) << parsed.status().message();
+  ASSERT_EQ(parsed->size(), 3u);
+  EXPECT_EQ((*parsed)[0].line, 2);
+  EXPECT_EQ((*parsed)[1].line, 5);
+  EXPECT_EQ((*parsed)[1].Find("b")->items[0].text, "---");
+  EXPECT_EQ((*parsed)[2].line, 10);
+  EXPECT_EQ((*parsed)[2].Find("c")->text, "---\nd\n");
+  EXPECT_EQ(ParseYamlDocuments("a: 1\n---\nb: 1\nb: 2\n", "a.yaml").status().message(),
+            "a.yaml:4: field 'b' is given twice");
+  EXPECT_EQ(ParseYamlDocuments("a: 1\n---\n{\n", "a.yaml").status().message().substr(0, 9),
+            "a.yaml:4:");
+  EXPECT_EQ(ParseYamlDocuments("a: 1\n--- {b: 1}\n", "a.yaml").status().message(),
+            "a.yaml:2: holds more than one document; give each object its own file");
+  EXPECT_TRUE(ParseYamlDocuments("", "a.yaml")->empty());
+  EXPECT_TRUE(ParseYamlDocuments("---", "a.yaml")->empty());
+}
+
 }  // namespace
 }  // namespace janus::control

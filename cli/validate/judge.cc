@@ -1,0 +1,135 @@
+#include "cli/validate/judge.h"
+
+#include <algorithm>
+#include <array>
+#include <sstream>
+#include <utility>
+
+#include "operator/api/hardware_profile.h"
+#include "operator/api/moe_topology.h"
+#include "operator/api/nearest.h"
+#include "operator/api/parse.h"
+#include "operator/api/role_scaler.h"
+#include "operator/api/validate.h"
+#include "operator/api/yaml.h"
+
+namespace janus::cli {
+namespace {
+
+using control::FieldErrors;
+using control::Ground;
+using control::Node;
+
+std::string TextOf(const Node& object, std::string_view field) {
+  const Node* found = object.Find(field);
+  return found != nullptr && found->kind == Node::Kind::kString ? found->text : std::string();
+}
+
+// Rules are judged on an object that could be read, and support on one that keeps the rules.
+template <class Object>
+FieldErrors ErrorsOf(const control::Parsed<Object>& parsed) {
+  return parsed.errors.empty() ? control::ValidateSchema(parsed.object) : parsed.errors;
+}
+
+void JudgeService(const Node& object, const std::vector<Ground>& grounds, Verdict& out) {
+  const control::ParsedService parsed = control::ParseMoEService(object);
+  out.schema = ErrorsOf(parsed);
+  if (!out.schema.empty()) return;
+  for (const Ground ground : grounds) {
+    out.support.push_back({ground, control::ValidateSupported(parsed.object, ground)});
+    control::AddLines(object, out.support.back().refused);
+  }
+}
+
+constexpr std::array<std::string_view, 4> kKinds = {"MoEService", "MoERoleScaler", "MoETopology",
+                                                    "HardwareProfile"};
+
+FieldErrors UnknownKind(const std::string& kind) {
+  const std::string_view nearest = control::Nearest(kind, kKinds);
+  return {{"kind",
+           "is '" + kind + "'; " +
+               (nearest.empty() ? "use " + control::JoinOr(kKinds)
+                                : "did you mean " + std::string(nearest) + "?"),
+           0}};
+}
+
+Verdict JudgeObject(const Node& object, const std::vector<Ground>& grounds) {
+  Verdict out;
+  out.line = object.line;
+  const std::string kind = TextOf(object, "kind"), version = TextOf(object, "apiVersion");
+  const Node* metadata = object.Find("metadata");
+  const std::string name = metadata == nullptr ? "" : TextOf(*metadata, "name");
+  out.object = (kind.empty() ? "object without a kind" : kind) + (name.empty() ? "" : " ") + name;
+  // The group alone tells whose it is: another version of ours is refused by name.
+  const std::string_view group = control::kApiVersion.substr(0, control::kApiVersion.find('/') + 1);
+  if (!version.starts_with(group) && !version.empty() && !kind.empty() &&
+      std::ranges::find(kKinds, kind) == kKinds.end()) {
+    out.is_ours = false;
+    return out;
+  }
+  if (kind == "MoERoleScaler") {
+    out.schema = ErrorsOf(control::ParseRoleScaler(object));
+  } else if (kind == "MoETopology") {
+    out.schema = ErrorsOf(control::ParseMoETopology(object));
+  } else if (kind == "HardwareProfile") {
+    out.schema = ErrorsOf(control::ParseHardwareProfile(object));
+  } else if (kind == "MoEService" || kind.empty()) {
+    JudgeService(object, grounds, out);
+  } else {
+    out.schema = UnknownKind(kind);
+  }
+  control::AddLines(object, out.schema);
+  return out;
+}
+
+std::string_view NameOf(Ground ground) {
+  return ground == Ground::kMachine ? "on one machine:" : "on a cluster:  ";
+}
+
+std::string Listed(const FieldErrors& errors, const std::string& file) {
+  std::istringstream lines(control::FormatErrors(file, errors));
+  std::string out;
+  for (std::string line; std::getline(lines, line);) out += "    " + line + "\n";
+  return out;
+}
+
+}  // namespace
+
+bool Verdict::is_good() const {
+  if (!schema.empty()) return false;
+  return support.empty() ||
+         std::ranges::any_of(support, [](const Support& one) { return one.refused.empty(); });
+}
+
+Result<std::vector<Verdict>> Judge(std::string_view text, const std::string& file,
+                                   const std::vector<Ground>& grounds) {
+  JANUS_ASSIGN_OR_RETURN(const std::vector<Node> documents,
+                         control::ParseYamlDocuments(text, file));
+  std::vector<Verdict> out;
+  for (const Node& document : documents) {
+    const Node* items = document.Find("items");
+    if (TextOf(document, "kind") != "List" || items == nullptr) {
+      out.push_back(JudgeObject(document, grounds));
+      continue;
+    }
+    for (const Node& item : items->items) out.push_back(JudgeObject(item, grounds));
+  }
+  if (out.empty()) return InvalidArgument(file + ": holds no object");
+  return out;
+}
+
+std::string Describe(const Verdict& verdict, const std::string& file) {
+  std::string out = file + ":" + std::to_string(verdict.line) + ": " + verdict.object + "\n";
+  if (!verdict.is_ours) return out + "  not an object of this API, not judged\n";
+  if (!verdict.schema.empty())
+    return out + "  schema:         refused\n" + Listed(verdict.schema, file);
+  out += "  schema:         valid\n";
+  for (const Verdict::Support& one : verdict.support) {
+    out += "  " + std::string(NameOf(one.ground)) + " ";
+    out += one.refused.empty() ? "this version serves it\n"
+                               : "this version cannot serve it\n" + Listed(one.refused, file);
+  }
+  return out;
+}
+
+}  // namespace janus::cli

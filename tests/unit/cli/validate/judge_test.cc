@@ -1,0 +1,141 @@
+#include "cli/validate/judge.h"
+
+#include <gtest/gtest.h>
+
+#include "cli/service_file.h"
+
+namespace janus::cli {
+namespace {
+
+using control::Ground;
+
+const std::vector<Ground> kBoth = {Ground::kMachine, Ground::kCluster};
+
+// What is printed of a text, and whether all of it is good.
+std::string Described(const std::string& text, const std::vector<Ground>& grounds = kBoth) {
+  const Result<std::vector<Verdict>> verdicts = Judge(text, "s.yaml", grounds);
+  if (!verdicts.ok()) return verdicts.status().message();
+  std::string out;
+  bool is_good = true;
+  for (const Verdict& one : *verdicts) {
+    out += Describe(one, "s.yaml");
+    is_good = is_good && one.is_good();
+  }
+  return out + (is_good ? "good" : "bad");
+}
+
+const std::string kService = ComposeServiceText({"demo", "", "/m"});
+const std::string kScaler =
+    "apiVersion: serving.janus.dev/v1alpha1\n"
+    "kind: MoERoleScaler\n"
+    "metadata: {name: demo-experts}\n"
+    "spec: {service: demo, role: experts, replicas: 2}\n";
+
+TEST(Judge, TellsTheSchemaFromWhatThisVersionCanDo) {
+  EXPECT_EQ(Described(kService),
+            "s.yaml:1: MoEService demo\n"
+            "  schema:         valid\n"
+            "  on one machine: this version serves it\n"
+            "  on a cluster:   this version serves it\n"
+            "good");
+  EXPECT_EQ(Described(kService + "  device: CUDA\n", {Ground::kMachine}),
+            "s.yaml:1: MoEService demo\n"
+            "  schema:         valid\n"
+            "  on one machine: this version cannot serve it\n"
+            "    s.yaml:16: spec.device: CUDA is not supported by this version (this is a CPU "
+            "build); use Auto or CPU\n"
+            "bad");
+  EXPECT_EQ(Described(kService + "  device: GPU\n"),
+            "s.yaml:1: MoEService demo\n"
+            "  schema:         refused\n"
+            "    s.yaml:16: spec.device: is 'GPU'; use Auto, CPU or CUDA\n"
+            "bad");
+}
+
+TEST(Judge, WhatOneGroundServesIsGoodThereAndBadOnTheOther) {
+  const std::string text =
+      "apiVersion: serving.janus.dev/v1alpha1\n"
+      "kind: MoEService\n"
+      "metadata: {name: demo}\n"
+      "spec:\n"
+      "  model: {source: {type: Image, image: {path: /models/demo}}}\n"
+      "  slo: {tpot: {targetMilliseconds: 50}}\n";
+  EXPECT_EQ(Described(text),
+            "s.yaml:1: MoEService demo\n"
+            "  schema:         valid\n"
+            "  on one machine: this version cannot serve it\n"
+            "    s.yaml:5: spec.model.source.type: Image is not supported by this version; use "
+            "HostPath\n"
+            "  on a cluster:   this version serves it\n"
+            "good");
+  EXPECT_TRUE(Described(text, {Ground::kMachine}).ends_with("\nbad"));
+  EXPECT_TRUE(Described(text, {Ground::kCluster}).ends_with("\ngood"));
+}
+
+TEST(Judge, JudgesEachDocumentOfEveryKindAtItsOwnLines) {
+  EXPECT_EQ(Described("# ours\n" + kScaler +
+                      "--- # and a wrong one\n"
+                      "apiVersion: serving.janus.dev/v1alpha1\n"
+                      "kind: MoERoleScaler\n"
+                      "metadata: {name: demo-attention}\n"
+                      "spec:\n"
+                      "  service: demo\n"
+                      "  role: attention\n"
+                      "  replicas: -1\n"
+                      "---\n"
+                      "---\n"
+                      "apiVersion: v1\n"
+                      "kind: Namespace\n"
+                      "metadata: {name: prod}\n"),
+            "s.yaml:2: MoERoleScaler demo-experts\n"
+            "  schema:         valid\n"
+            "s.yaml:7: MoERoleScaler demo-attention\n"
+            "  schema:         refused\n"
+            "    s.yaml:13: spec.replicas: is -1; want 0..1024\n"
+            "s.yaml:16: Namespace prod\n"
+            "  not an object of this API, not judged\n"
+            "bad");
+}
+
+TEST(Judge, ItemsOfAListCountForThemselves) {
+  EXPECT_EQ(Described("apiVersion: v1\n"
+                      "kind: List\n"
+                      "items:\n"
+                      "- apiVersion: serving.janus.dev/v1alpha1\n"
+                      "  kind: MoERoleScaler\n"
+                      "  metadata: {name: a}\n"
+                      "  spec: {service: demo, role: experts, replicas: 2}\n"
+                      "- kind: MoERoleScaler\n"
+                      "  metadata: {name: b}\n"
+                      "  spec: {service: demo, role: expert, replicas: 2}\n"),
+            "s.yaml:4: MoERoleScaler a\n"
+            "  schema:         valid\n"
+            "s.yaml:8: MoERoleScaler b\n"
+            "  schema:         refused\n"
+            "    s.yaml:8: apiVersion: is required: serving.janus.dev/v1alpha1\n"
+            "    s.yaml:10: spec.role: is 'expert'; use attention or experts\n"
+            "bad");
+}
+
+TEST(Judge, AKindOfOursThatThereIsNotIsRefusedWithTheNearest) {
+  EXPECT_EQ(Described("{apiVersion: serving.janus.dev/v1alpha1, kind: MoeServce}"),
+            "s.yaml:1: MoeServce\n"
+            "  schema:         refused\n"
+            "    s.yaml:1: kind: is 'MoeServce'; did you mean MoEService?\n"
+            "bad");
+  EXPECT_EQ(Described("{apiVersion: serving.janus.dev/v1, kind: Queue}"),
+            "s.yaml:1: Queue\n"
+            "  schema:         refused\n"
+            "    s.yaml:1: kind: is 'Queue'; use MoEService, MoERoleScaler, MoETopology or "
+            "HardwareProfile\n"
+            "bad");
+}
+
+TEST(Judge, WhatIsNoYamlOrNoObjectIsNamedWithItsLine) {
+  EXPECT_EQ(Described(kScaler + "---\na: {\n").substr(0, 8), "s.yaml:7");
+  EXPECT_EQ(Described("# nothing\n---\n"), "s.yaml: holds no object");
+  EXPECT_EQ(Described(""), "s.yaml: holds no object");
+}
+
+}  // namespace
+}  // namespace janus::cli
