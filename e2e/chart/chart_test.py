@@ -389,6 +389,7 @@ class ChartTest(ClusterCase):
         self.await_whole(3)
         self.apply(1, 1)
         self.await_whole(2)
+        self.await_use("serving.janus.dev", "moetopologies/status", "update")
         # A role that is scaled from outside, and no more.
         self.patch_experts(replicas=None, scaling={"mode": "External"})
         self.await_use("serving.janus.dev", "moerolescalers/status", "update")

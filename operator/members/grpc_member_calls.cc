@@ -236,6 +236,7 @@ class RelayedQuestion final : public RelayedCall<StatisticsQuestion> {
   RelayedQuestion(Connections& connections, const MemberOrder& order, MemberCalls::Wake wake)
       : RelayedCall(connections, order, std::move(wake)) {
     request_.set_service_uid(order.service_uid);
+    request_.set_with_popularity(order.with_popularity);
     AddTargets(order.members, *request_.mutable_relay());
     context_.set_deadline(std::chrono::system_clock::now() + kAnswer);
     stub().async()->GetStatistics(

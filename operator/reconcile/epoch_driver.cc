@@ -373,8 +373,20 @@ EpochDriver::Next EpochDriver::Commit(int64_t epoch, const MoETopology& record,
           Name(epoch) + " is committed: " +
               std::to_string(proposed.instances.size() - static_cast<size_t>(experts)) +
               " attention and " + std::to_string(experts) + " expert instances"});
+    if (record.spec.committed) NotePlacement(*record.spec.committed, proposed, note);
   }
   return next;
+}
+
+void EpochDriver::NotePlacement(const TopologyRecord& before, const TopologyRecord& after,
+                                const TakeNote& note) {
+  const janus::Result<Placement> was = PlacementOf(before), is = PlacementOf(after);
+  if (!was.ok() || !is.ok()) return;
+  const int64_t moved = CopiesMoved(before, *was, after, *is);
+  if (moved == 0 && was->expert_of == is->expert_of) return;
+  note({EventType::kNormal, "PlacementChanged", "Place",
+        Name(after.epoch) + " places experts anew: " + std::to_string(moved) +
+            " copies are on instances that did not have them in " + Name(before.epoch)});
 }
 
 EpochDriver::Next EpochDriver::Abort(const EpochStep& step, const TopologyRecord& proposed,

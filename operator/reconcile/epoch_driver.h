@@ -79,6 +79,8 @@ class EpochDriver {
   std::optional<MonotonicTime> SilentSince(const InstanceId& member) const {
     return watch_.SilentSince(member);
   }
+  // What the members of the committed epoch say when they are asked.
+  const EpochWatch& watch() const { return watch_; }
   // What is under way or went wrong last: a condition's reason and message; empty: nothing.
   const std::string& reason() const { return reason_; }
   const std::string& message() const { return message_; }
@@ -116,6 +118,8 @@ class EpochDriver {
   // long: its result, and it is forgotten. Nothing: it goes on.
   std::optional<Status> Follow(Verb verb, int64_t epoch, const TopologyRecord& of,
                                Situation& situation, Outcome& outcome);
+  static void NotePlacement(const TopologyRecord& before, const TopologyRecord& after,
+                            const TakeNote& note);
   void NoteLeavers(int64_t epoch, const MoETopology& record);
   // Another set of hearers is told at once, however often telling the last one failed.
   void NoteHearers(const MoETopology& record, const Situation& situation);

@@ -1,10 +1,12 @@
 #include "operator/reconcile/epoch_watch.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <utility>
 
 #include "operator/reconcile/earlier.h"
+#include "operator/reconcile/imbalance.h"
 #include "operator/reconcile/member_name.h"
 #include "operator/reconcile/topology_record.h"
 
@@ -21,6 +23,27 @@ void EpochWatch::Forget() {
   epoch_ = 0;
   why_lost_.clear();
   silent_since_.clear();
+  has_answer_ = false;
+  unanswered_since_.reset();
+  why_unanswered_.clear();
+  serves_.clear();
+  counted_.reset();
+  loads_.clear();
+  imbalance_.reset();
+  tokens_per_second_.reset();
+}
+
+EpochWatch::Answers EpochWatch::answers(MonotonicTime now) const {
+  std::optional<MonotonicTime> since = unanswered_since_;
+  for (const auto& [member, silent] : silent_since_)
+    since = std::min(since.value_or(silent), silent);
+  if (since) return now >= *since + kUnansweredFor ? Answers::kNotAll : Answers::kUnknown;
+  return has_answer_ ? Answers::kAll : Answers::kUnknown;
+}
+
+std::optional<bool> EpochWatch::Serves(size_t member) const {
+  if (member >= serves_.size()) return std::nullopt;
+  return serves_[member];
 }
 
 std::optional<MonotonicTime> EpochWatch::SilentSince(const InstanceId& member) const {
@@ -34,18 +57,31 @@ void EpochWatch::Look(const MemberOrder& order, const TopologyRecord& record, Mo
   if (order.epoch != epoch_) {
     Forget();
     epoch_ = order.epoch;
-    next_ = now;
+    next_ = next_count_ = now;
   }
+  // Nobody answered: who relays cannot be reached, or not from here, and the next question goes
+  // to another one.
+  const auto not_answered = [&](std::string why) {
+    unanswered_since_ = unanswered_since_.value_or(asked_);
+    why_unanswered_ = std::move(why);
+  };
   if (question_ != nullptr && question_->done()) {
-    // Nobody answered: who relays cannot be reached, or not from here, and the next question goes
-    // to another one.
-    if (question_->result().ok()) Take(question_->statistics(), record, now);
+    const Status result = question_->result();
+    if (result.ok()) {
+      Take(question_->statistics(), record, now);
+    } else {
+      not_answered("none of the members that are asked for all answers: " + result.message());
+    }
     question_.reset();
   } else if (question_ != nullptr && now >= asked_ + kAnswer) {
+    not_answered("no answer within " + std::to_string(kAnswer.count()) + " s");
     question_.reset();
   }
   if (question_ == nullptr && now >= next_) {
-    question_ = calls_.Ask(order, wake);
+    MemberOrder question = order;
+    question.with_popularity = counts_ = now >= next_count_;
+    if (counts_) next_count_ = now + kCountEvery;
+    question_ = calls_.Ask(question, wake);
     asked_ = now;
     next_ = now + kLookEvery;
   }
@@ -54,8 +90,19 @@ void EpochWatch::Look(const MemberOrder& order, const TopologyRecord& record, Mo
 
 void EpochWatch::Take(const Statistics& statistics, const TopologyRecord& record,
                       MonotonicTime now) {
+  has_answer_ = true;
+  unanswered_since_.reset();
+  why_unanswered_.clear();
   std::set<std::string> silent;
-  for (const SilentMember& one : statistics.silent) silent.insert(one.name);
+  for (const SilentMember& one : statistics.silent) {
+    silent.insert(one.name);
+    if (why_unanswered_.empty()) why_unanswered_ = one.name + " does not answer: " + one.why;
+  }
+  if (silent.size() > 1) {
+    why_unanswered_ += "; and " + std::to_string(silent.size() - 1) + " more";
+  }
+  serves_.resize(record.instances.size());
+  if (counts_ && silent.empty()) TakeCounts(statistics, record, now);
   int rank_of[2] = {0, 0};
   int holding = 0;
   std::string first;
@@ -70,15 +117,44 @@ void EpochWatch::Take(const Statistics& statistics, const TopologyRecord& record
     const auto said = std::find_if(statistics.instances.begin(), statistics.instances.end(),
                                    [&](const InstanceStatistics& one) {
                                      return one.role == member.role && one.rank.value == rank &&
-                                            static_cast<int64_t>(one.epoch) == epoch_ &&
-                                            !one.holding.empty();
+                                            static_cast<int64_t>(one.epoch) == epoch_;
                                    });
-    if (said == statistics.instances.end()) continue;
+    const auto place = static_cast<size_t>(&member - record.instances.data());
+    if (!silent.contains(name)) {
+      serves_[place] = said != statistics.instances.end() && said->holding.empty();
+    }
+    if (said == statistics.instances.end() || said->holding.empty()) continue;
     if (holding++ == 0) first = name + " holds its requests: " + said->holding;
   }
   if (holding == 0 || !why_lost_.empty()) return;
   why_lost_ = std::move(first);
   if (holding > 1) why_lost_ += "; and " + std::to_string(holding - 1) + " more";
+}
+
+// Of the time since the last ones; the first ones, or those after somebody who counted has gone,
+// are of all the time that the members have lived.
+void EpochWatch::TakeCounts(const Statistics& statistics, const TopologyRecord& record,
+                            MonotonicTime now) {
+  uint64_t tokens = 0;
+  for (const InstanceStatistics& one : statistics.instances) tokens += one.tokens;
+  if (counted_ && now > *counted_ && tokens >= tokens_) {
+    tokens_per_second_ =
+        std::llround(static_cast<double>(tokens - tokens_) / Seconds(now - *counted_).count());
+  }
+  const bool is_first = !counted_;
+  counted_ = now;
+  tokens_ = tokens;
+  if (statistics.routing.popularity.empty()) return;
+  const janus::Result<Placement> placement = PlacementOf(record);
+  if (!placement.ok()) return;
+  std::optional<std::vector<double>> loads =
+      ExpectedLoads(*placement, statistics.routing.popularity);
+  if (!loads) return;
+  const std::optional<std::vector<double>> lately = is_first ? std::nullopt : Since(loads_, *loads);
+  const std::optional<int64_t> imbalance =
+      ImbalancePermille(lately ? *lately : *loads, placement->slots_of_instance.size());
+  if (imbalance) imbalance_ = imbalance;
+  loads_ = *std::move(loads);
 }
 
 }  // namespace janus::control

@@ -55,6 +55,8 @@ struct MemberOrder {
   // With Commit: members of the epoch before that have no place in this one. They end their part
   // and give back their requests once all have committed; best effort.
   std::vector<TopologyInstance> leavers = {};
+  // With Ask: how often each expert was chosen, too.
+  bool with_popularity = false;
 };
 
 // Of an epoch that is ended: what serves in its place.

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "operator/reconcile/departures.h"
 #include "operator/reconcile/earlier.h"
 #include "operator/reconcile/epoch_driver.h"
 #include "operator/reconcile/epoch_end.h"
@@ -98,6 +99,7 @@ struct Reconciler::Memory {
   void KeepLines(const std::set<std::string>& names) {
     std::erase_if(lines_, [&](const auto& one) { return !names.contains(one.first); });
   }
+  Departures departures;
   uint64_t moved_mark = 0;  // of what moves while a service comes up; another one is progress
   std::optional<WallTime> moved;
   std::optional<MonotonicTime> numbers_written;
@@ -221,8 +223,12 @@ class Reconciler::OnePass {
   void AdvanceEpochs();
   bool ServesCommitted();
 
+  // one_pass_members.cc
+  void WriteMembers();
+
   // one_pass_status.cc
   ServiceSeen Seen();
+  void SeeMembers(ServiceSeen& seen);
   RoleStatus SeenOf(const RolePass& role);
   WallTime Moved(const ServiceSeen& seen);
   void WriteStatus();

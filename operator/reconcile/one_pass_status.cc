@@ -137,8 +137,36 @@ ServiceSeen Reconciler::OnePass::Seen() {
       topology.placement_hash = committed->sha256.value_or("").substr(0, 16);
     }
   }
+  SeeMembers(seen);
   seen.progressed = Moved(seen);
   return seen;
+}
+
+// What the members of the committed epoch say when they are asked. As long as this process knows
+// nothing of it, it is as another one has said.
+void Reconciler::OnePass::SeeMembers(ServiceSeen& seen) {
+  if (seen.topology.epoch == 0) return;
+  const EpochWatch& watch = line_->epochs.watch();
+  seen.answers = watch.answers(now_);
+  seen.unanswered = watch.why_unanswered();
+  for (const Condition& said : ReadConditions(tree_)) {
+    if (said.type != "MetricsAvailable" || seen.answers != EpochWatch::Answers::kUnknown) continue;
+    if (said.status == ConditionStatus::kTrue) seen.answers = EpochWatch::Answers::kAll;
+    if (said.status != ConditionStatus::kFalse) continue;
+    seen.answers = EpochWatch::Answers::kNotAll;
+    seen.unanswered = said.message;
+  }
+  const auto was = [&](FieldPath path) { return IntegerAt(tree_, path); };
+  const bool is_same = was({"status", "topology", "epoch"}) == seen.topology.epoch;
+  seen.topology.imbalance_permille =
+      HeldNumber(is_same ? was({"status", "topology", "imbalancePermille"}) : std::nullopt,
+                 watch.imbalance_permille());
+  seen.tokens_per_second =
+      HeldNumber(was({"status", "slo", "tokensPerSecond"}), watch.tokens_per_second());
+  // Who was never asked for a token has no such number.
+  if (seen.tokens_per_second == 0 && !was({"status", "slo", "tokensPerSecond"})) {
+    seen.tokens_per_second.reset();
+  }
 }
 
 void Reconciler::OnePass::WriteStatus() {
@@ -190,6 +218,8 @@ void Reconciler::OnePass::TellTransitions(const Node& before, const Node& after)
       Tell({EventType::kWarning, "CrashLooping", "Run", now.message});
     } else if (now.reason == "CertificatesRefused") {
       Tell({EventType::kWarning, now.reason, "Certify", now.message});
+    } else if (now.type == "MetricsAvailable") {
+      Tell({EventType::kWarning, "MetricsUnavailable", "Ask", now.message});
     }
   }
   for (const Role role : {Role::kAttention, Role::kExperts}) {

@@ -135,6 +135,7 @@ void Reconciler::OnePass::AdvanceEpochs() {
   if (is_new) memory_.NameLine(KeyOf(*record_).name);
   TakeRecord();
   if (ended_ && !ends_.empty()) LookForOldPods();  // it was ended just now
+  WriteMembers();
 }
 
 // Whether the members know what is committed. A label is given when they do: what another process

@@ -90,6 +90,9 @@ void Reconciler::OnePass::ReadWorld() {
   if (const std::optional<WallTime> lost = JudgeByNodes(nodes, wall_, all)) {
     Earlier(again_, At(now_, *lost - wall_));
   }
+  for (const std::string& name : memory_.departures.Look(all)) {
+    Tell({EventType::kNormal, "Drained", "Delete", "pod " + name + " has ended and is gone"});
+  }
   alive_ = AliveInstances(all);
   TakeSides(std::move(records), std::move(all));
 }

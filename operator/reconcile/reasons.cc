@@ -16,7 +16,7 @@ constexpr ConditionMeaning kConditions[] = {
     {"ExpertsReady", "as many expert instances serve as are wanted"},
     {"TopologyReady", "a topology is committed, whole, and its members know of it"},
     {"ScalingReady", "the counts follow what the spec names as their source"},
-    {"MetricsAvailable", "what scaling decides by is measured; not in this version"},
+    {"MetricsAvailable", "all members of the committed topology answer what they have counted"},
     {"SLOMet", "the targets of the spec are met; not measured in this version"},
     {"CapacityAvailable", "all that is wanted has room"},
     {"Stalled",
@@ -120,7 +120,15 @@ constexpr ReasonMeaning kReasons[] = {
      "the MoETopology was changed by hand into what cannot be read",
      "delete it: it is made anew, and the workers with it"},
     {"False", "Reconciling", "Stalled", "the spec can be carried out", ""},
-    {"Unknown", "NotCollected", "MetricsAvailable", "this version does not collect statistics", ""},
+    {"True", "Collected", "MetricsAvailable",
+     "the numbers of the status are of all members, at most a minute old", ""},
+    {"False", "MembersSilent", "MetricsAvailable",
+     "the member named has not said for twenty seconds what it has counted, in the words of who "
+     "asked "
+     "it. It may serve all the same; the numbers of the status are those of before",
+     "its pod: does it run, is its node reached, does a NetworkPolicy stand between?"},
+    {"Unknown", "NotCollected", "MetricsAvailable",
+     "nobody serves who could be asked, or nobody has answered yet", ""},
     {"Unknown", "NoMetrics", "SLOMet", "this version does not measure against targets", ""},
 };
 
@@ -129,6 +137,7 @@ constexpr EventMeaning kEvents[] = {
     {"Updated", "an object of ours was not as wanted, and is again"},
     {"Deleted", "an object that is not wanted any more was deleted"},
     {"Draining", "a pod leaves, and why"},
+    {"Drained", "a pod that left has ended and is gone"},
     {"ScaledUp", "a role wants more instances"},
     {"ScaledDown", "a role wants fewer"},
     {"TopologyPrepared", "all members have loaded and connected for the epoch"},
@@ -136,6 +145,8 @@ constexpr EventMeaning kEvents[] = {
     {"TopologyEnded", "the epoch serves no more, and why; none follows before its pods have gone"},
     {"TopologyAborted", "the epoch is given up, and why"},
     {"TopologyLost", "the committed epoch goes on no more though its members live, and why"},
+    {"PlacementChanged", "another epoch has experts elsewhere, and how many copies"},
+    {"MetricsUnavailable", "a member does not say what it has counted"},
     {"AdoptRefused", "an object of somebody else has the name of one of ours"},
     {"InvalidSpec", "the object cannot be carried out"},
     {"InsufficientCapacity", "something has no room"},

@@ -1,6 +1,7 @@
 #include "operator/reconcile/status.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "operator/api/enums.h"
@@ -126,6 +127,22 @@ Verdict OfScaling(const ServiceSeen& seen) {
   return out;
 }
 
+Verdict OfMetrics(const ServiceSeen& seen) {
+  if (seen.is_suspended) return {kUnknown, "NotCollected", "the service is suspended"};
+  if (seen.topology.epoch == 0) {
+    return {kUnknown, "NotCollected", "no epoch is committed whose members could be asked"};
+  }
+  switch (seen.answers) {
+    case EpochWatch::Answers::kAll:
+      return {kTrue, "Collected", "all members answer what they are asked every few seconds"};
+    case EpochWatch::Answers::kNotAll:
+      return {kFalse, "MembersSilent", seen.unanswered};
+    case EpochWatch::Answers::kUnknown:
+      break;
+  }
+  return {kUnknown, "NotCollected", "the members have not answered yet"};
+}
+
 Node RoleTree(const RoleStatus& role) {
   return Object({{"name", Text(ToString(role.role))},
                  {"replicas", Node::Integer(role.pods)},
@@ -177,13 +194,17 @@ Node EffectiveTree(const ServicePlan& plan, int gateway_replicas) {
 }
 
 Node TopologyTree(const TopologyStatus& topology) {
-  return Object({{"name", Text(topology.name)},
-                 {"epoch", Node::Integer(topology.epoch)},
-                 {"m", Node::Integer(topology.m)},
-                 {"n", Node::Integer(topology.n)},
-                 {"exchangeMode", Text(topology.mode)},
-                 {"microBatches", Node::Integer(topology.micro_batches)},
-                 {"placementHash", Text(topology.placement_hash)}});
+  Node out = Object({{"name", Text(topology.name)},
+                     {"epoch", Node::Integer(topology.epoch)},
+                     {"m", Node::Integer(topology.m)},
+                     {"n", Node::Integer(topology.n)},
+                     {"exchangeMode", Text(topology.mode)},
+                     {"microBatches", Node::Integer(topology.micro_batches)},
+                     {"placementHash", Text(topology.placement_hash)}});
+  if (topology.imbalance_permille) {
+    out.Add("imbalancePermille", Node::Integer(*topology.imbalance_permille));
+  }
+  return out;
 }
 
 const Node* RoleOf(const Node& service, Role role) {
@@ -245,8 +266,8 @@ std::vector<Condition> ConditionsOf(const ServiceSeen& seen) {
       {"ExpertsReady", experts},
       {"TopologyReady", topology},
       {"ScalingReady", OfScaling(seen)},
-      {"MetricsAvailable", {kUnknown, "NotCollected", "statistics are not read in this version"}},
-      {"SLOMet", {kUnknown, "NoMetrics", "statistics are not read in this version"}},
+      {"MetricsAvailable", OfMetrics(seen)},
+      {"SLOMet", {kUnknown, "NoMetrics", "this version does not measure against targets"}},
       {"CapacityAvailable", OfCapacity(seen)},
       {"Stalled", stalled}};
   constexpr size_t kLongestMessage = 4096;  // the schema's
@@ -282,7 +303,16 @@ Node WithStatus(const Node& service, const ServiceSeen& seen) {
   }
   if (seen.plan) set("effective", EffectiveTree(*seen.plan, seen.gateway_replicas));
   if (seen.topology.epoch > 0) set("topology", TopologyTree(seen.topology));
+  if (seen.tokens_per_second) {
+    SetAt(out, {"status", "slo", "tokensPerSecond"}, Node::Integer(*seen.tokens_per_second));
+  }
   return out;
+}
+
+std::optional<int64_t> HeldNumber(std::optional<int64_t> was, std::optional<int64_t> is) {
+  if (!was || !is) return is ? is : was;
+  constexpr int64_t kTwentieth = 20;
+  return std::abs(*is - *was) * kTwentieth < std::abs(*was) ? was : is;
 }
 
 StatusChange Compare(const Node& before, const Node& after) {

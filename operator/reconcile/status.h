@@ -10,6 +10,7 @@
 #include "operator/api/moeservice.h"
 #include "operator/api/tree.h"
 #include "operator/reconcile/conditions.h"
+#include "operator/reconcile/epoch_watch.h"
 #include "operator/reconcile/plan.h"
 
 namespace janus::control {
@@ -61,6 +62,7 @@ struct TopologyStatus {
   std::string lost = {};    // why it goes on no more though all are alive; empty: it does
   std::string reason = {};  // of what is under way or went wrong (EpochDriver); empty: nothing
   std::string message = {};
+  std::optional<int64_t> imbalance_permille = {};
 };
 
 // Everything that a status is made of.
@@ -87,6 +89,9 @@ struct ServiceSeen {
   std::string model_digest;
   std::optional<ServicePlan> plan;  // absent: not known, status.effective stays
   int gateway_replicas = 0;
+  EpochWatch::Answers answers = EpochWatch::Answers::kUnknown;  // of the committed epoch's members
+  std::string unanswered;                                       // who does not, and why
+  std::optional<int64_t> tokens_per_second;
 
   const RoleStatus& Of(Role role) const { return role == Role::kAttention ? attention : experts; }
 };
@@ -108,7 +113,8 @@ inline constexpr std::chrono::seconds kProgressDeadline{600};
 //                     WaitingForPods, ModelUnknown
 //   ScalingReady      counts follow their source: Static, External, AtMin, AtMax; False:
 //                     NotSupported, Paused, AdoptRefused, InsufficientCapacity
-//   MetricsAvailable  Unknown, NotCollected: statistics are not read in this version
+//   MetricsAvailable  all members answer what they are asked: Collected; False: MembersSilent;
+//                     Unknown: NotCollected
 //   SLOMet            Unknown, NoMetrics
 //   CapacityAvailable all that is wanted has room: Sufficient; False: InsufficientCapacity,
 //                     QuotaExceeded
@@ -130,6 +136,10 @@ Node WithStatus(const Node& service, const ServiceSeen& seen);
 // (ids, image) differ; as numbers, which can wait, when anything else does.
 enum class StatusChange { kNone, kNumbers, kNow };
 StatusChange Compare(const Node& before, const Node& after);
+
+// What is to be shown of a measured number: what was, unless it has moved by a twentieth of it.
+// Pure.
+std::optional<int64_t> HeldNumber(std::optional<int64_t> was, std::optional<int64_t> is);
 
 // Numbers alone are written no more often than this.
 inline constexpr std::chrono::seconds kNumbersPeriod{60};

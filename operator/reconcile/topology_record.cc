@@ -3,8 +3,11 @@
 #include <openssl/evp.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <map>
+#include <utility>
 
 #include "common/check.h"
 #include "common/fingerprint.h"
@@ -34,6 +37,19 @@ std::string Compressed(const std::string& bytes) {
   const int code = compress(reinterpret_cast<Bytef*>(out.data()), &size,
                             reinterpret_cast<const Bytef*>(bytes.data()), bytes.size());
   JANUS_CHECK(code == Z_OK, "zlib refuses to compress a placement: " + std::to_string(code));
+  out.resize(size);
+  return out;
+}
+
+// A placement is bounded (ValidateSchema): what unpacks to more is none.
+constexpr size_t kMostPlacementBytes = size_t{2} * 196'608;
+
+janus::Result<std::string> Decompressed(const std::string& bytes) {
+  std::string out(kMostPlacementBytes, '\0');
+  uLongf size = out.size();
+  const int code = uncompress(reinterpret_cast<Bytef*>(out.data()), &size,
+                              reinterpret_cast<const Bytef*>(bytes.data()), bytes.size());
+  if (code != Z_OK) return InvalidArgument("placement: zlib: " + std::to_string(code));
   out.resize(size);
   return out;
 }
@@ -128,6 +144,57 @@ Node RecordTree(const Topology& topology) {
                  {"maxRowsPerRound", Node::Integer(topology.max_rows_per_round)},
                  {"placement", Text(EncodeBase64(Compressed(placement)))},
                  {"sha256", Text(Sha256(placement))}});
+}
+
+janus::Result<Placement> PlacementOf(const TopologyRecord& record) {
+  Placement out;
+  for (const TopologyInstance& one : record.instances) {
+    if (one.role == Role::kExperts) out.slots_of_instance.push_back(one.slots);
+  }
+  JANUS_ASSIGN_OR_RETURN(const std::string packed, DecodeBase64(record.placement));
+  JANUS_ASSIGN_OR_RETURN(const std::string bytes, Decompressed(packed));
+  const auto slots = static_cast<size_t>(out.total_slots());
+  if (slots == 0 || bytes.size() % (2 * slots) != 0) {
+    return InvalidArgument("placement: " + std::to_string(bytes.size()) + " bytes for " +
+                           std::to_string(slots) + " slots a layer");
+  }
+  out.layers = static_cast<int>(bytes.size() / (2 * slots));
+  for (size_t i = 0; i < bytes.size(); i += 2) {
+    out.expert_of.push_back(static_cast<uint16_t>(static_cast<unsigned char>(bytes[i]) |
+                                                  static_cast<unsigned char>(bytes[i + 1]) << 8));
+  }
+  return out;
+}
+
+int64_t CopiesMoved(const TopologyRecord& before, const Placement& was, const TopologyRecord& after,
+                    const Placement& is) {
+  // (layer, expert) pairs by instance.
+  const auto held = [](const TopologyRecord& record, const Placement& placement) {
+    std::map<InstanceId, std::set<std::pair<int, uint16_t>>> out;
+    int rank = 0;
+    for (const TopologyInstance& one : record.instances) {
+      if (one.role != Role::kExperts) continue;
+      auto& pairs = out[IdOf(one)];
+      const int first = placement.first_slot(Rank{rank});
+      for (int layer = 0; layer < placement.layers; ++layer) {
+        for (int slot = first; slot < first + one.slots; ++slot) {
+          const uint16_t expert = placement.at(layer, slot);
+          if (expert != Placement::kEmpty) pairs.emplace(layer, expert);
+        }
+      }
+      ++rank;
+    }
+    return out;
+  };
+  const auto old = held(before, was);
+  int64_t moved = 0;
+  for (const auto& [id, pairs] : held(after, is)) {
+    const auto there = old.find(id);
+    moved += std::ranges::count_if(pairs, [&](const auto& pair) {
+      return there == old.end() || !there->second.contains(pair);
+    });
+  }
+  return moved;
 }
 
 EpochContent ContentOf(const Topology& topology) {

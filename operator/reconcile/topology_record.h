@@ -31,6 +31,11 @@ std::optional<TopologyRecord> TakeEnded(MoETopology& topology);
 // spec.committed or spec.proposed. The placement is compressed; its sha256 is that of the bytes
 // before.
 Node RecordTree(const Topology& topology);
+// The placement of a record, as RecordTree wrote it. InvalidArgument says what of it is none.
+janus::Result<Placement> PlacementOf(const TopologyRecord& record);
+// Copies of experts, of all layers, that an instance of `after` has and did not have in `before`.
+int64_t CopiesMoved(const TopologyRecord& before, const Placement& was, const TopologyRecord& after,
+                    const Placement& is);
 // What an attention instance of a record has for life; nothing: it is none of it.
 std::optional<SequenceRoom> RoomOf(const TopologyRecord& record, const InstanceId& instance);
 

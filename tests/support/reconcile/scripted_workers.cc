@@ -185,6 +185,10 @@ std::unique_ptr<MemberCall> ScriptedWorkers::Drain(const MemberOrder& order, Sec
 std::unique_ptr<StatisticsQuestion> ScriptedWorkers::Ask(const MemberOrder& order, Wake wake) {
   ++questions_;
   Statistics statistics;
+  if (order.with_popularity) {
+    ++questions_for_popularity_;
+    statistics.routing = routing;
+  }
   bool is_well = true;
   for (const TopologyInstance& one : order.members) {
     const Worker& worker = workers_[IdOf(one)];
@@ -198,6 +202,7 @@ std::unique_ptr<StatisticsQuestion> ScriptedWorkers::Ask(const MemberOrder& orde
     said.rank = Rank{worker.rank};
     said.epoch = static_cast<uint64_t>(worker.serving);
     said.holding = worker.holding;
+    said.tokens = worker.tokens;
     is_well = is_well && said.holding.empty();
     statistics.instances.push_back(std::move(said));
   }

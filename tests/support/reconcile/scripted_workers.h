@@ -31,6 +31,7 @@ class ScriptedWorkers final : public MemberCalls {
     bool is_hung = false;   // it answers no call
     bool drains = false;    // it takes no new requests
     int64_t successor = 0;  // it tells of this epoch
+    uint64_t tokens = 0;    // generated
   };
 
   // `timeline` outlives this, and `server`, where the records are looked up.
@@ -54,6 +55,7 @@ class ScriptedWorkers final : public MemberCalls {
   // What the next Prepares come to; OK: as the workers say.
   Status prepare_fails;
   Status commit_fails;
+  RoutingStatistics routing;  // of all, for who asks for popularity
   // Prepare says nothing at all.
   bool is_mute = false;
 
@@ -63,6 +65,7 @@ class ScriptedWorkers final : public MemberCalls {
   int aborts() const { return aborts_; }
   int drains() const { return drains_; }
   int questions() const { return questions_; }
+  int questions_for_popularity() const { return questions_for_popularity_; }
   // Calls that a worker refused because of their fence.
   int refused() const { return refused_; }
   // The last topology that was prepared.
@@ -88,6 +91,7 @@ class ScriptedWorkers final : public MemberCalls {
   int aborts_ = 0;
   int drains_ = 0;
   int questions_ = 0;
+  int questions_for_popularity_ = 0;
   int refused_ = 0;
 };
 

@@ -330,6 +330,18 @@ TEST_F(GrpcMemberCallsTest, AQuestionIsForAllAndWakesOnlyForWhatIsToBeDone) {
   EXPECT_EQ(relay.question.service_uid(), "uid-1");
   ASSERT_EQ(relay.question.relay_size(), 3);
   EXPECT_EQ(relay.question.relay(2).name(), "experts-0");
+  EXPECT_FALSE(relay.question.with_popularity());
+
+  MemberOrder counting = Order();
+  counting.with_popularity = true;
+  v1::LayerPopularity& popularity = *relay.statistics.add_popularity();
+  popularity.set_rows(3);
+  popularity.add_tokens(5);
+  auto counted = calls_.Ask(counting, Count());
+  while (!counted->done()) std::this_thread::yield();
+  EXPECT_TRUE(relay.question.with_popularity());
+  EXPECT_EQ(counted->statistics().routing.popularity, (std::vector<LayerPopularity>{{0, 3, {5}}}));
+  counted.reset();
 
   first.set_holding("a peer has gone");
   auto holding = calls_.Ask(Order(), Count());

@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "operator/api/tree.h"
 #include "operator/reconcile/topology_record.h"
 
 namespace janus::control {
@@ -45,12 +46,14 @@ class AskedMembers final : public MemberCalls {
   std::unique_ptr<StatisticsQuestion> Ask(const MemberOrder& order, Wake) override {
     ++questions;
     asked = order.epoch;
+    counts = order.with_popularity;
     answer = std::make_shared<Answer>();
     return std::make_unique<Question>(answer);
   }
 
   int questions = 0;
   int64_t asked = 0;
+  bool counts = false;             // the last question asks for popularity
   std::shared_ptr<Answer> answer;  // of the last question
 
  private:
@@ -172,6 +175,110 @@ TEST_F(EpochWatchTest, WhoIsSilentIsKnownSinceTheFirstTimeInARow) {
   Answer({});
   LookAt(20);
   EXPECT_FALSE(watch_.SilentSince(silent));
+}
+
+TEST_F(EpochWatchTest, WhetherAllAnswerIsKnownAfterFourQuestionsInVain) {
+  using enum EpochWatch::Answers;
+  EXPECT_EQ(watch_.answers(At(0)), kUnknown);
+  LookAt(0);
+  EXPECT_EQ(watch_.answers(At(4)), kUnknown);
+  EXPECT_FALSE(watch_.Serves(0));
+  Answer({Said(Role::kAttention, 0, 7), Said(Role::kExperts, 0, 7), Said(Role::kExperts, 1, 6)});
+  LookAt(5);
+  EXPECT_EQ(watch_.answers(At(5)), kAll);
+  EXPECT_EQ(watch_.Serves(0), true);
+  EXPECT_EQ(watch_.Serves(1), true);
+  EXPECT_EQ(watch_.Serves(2), false);
+  EXPECT_FALSE(watch_.Serves(3));
+  Answer({Said(Role::kAttention, 0, 7)}, {{"experts-2", "deadline"}, {"experts-9", "deadline"}});
+  LookAt(10);
+  EXPECT_EQ(watch_.answers(At(29)), kUnknown);
+  EXPECT_EQ(watch_.answers(At(30)), kNotAll);
+  EXPECT_EQ(watch_.why_unanswered(), "experts-2 does not answer: deadline; and 1 more");
+  EXPECT_EQ(watch_.Serves(1), true) << "what it said last";
+  Answer({Said(Role::kAttention, 0, 7)});
+  LookAt(15);
+  EXPECT_EQ(watch_.answers(At(40)), kAll);
+  EXPECT_EQ(watch_.Serves(1), false);
+
+  // Nobody whom the question reaches.
+  members_.answer->result = Unavailable("attention-4: connection refused");
+  members_.answer->is_there = true;
+  LookAt(20);
+  EXPECT_EQ(watch_.answers(At(30)), kUnknown);
+  EXPECT_EQ(watch_.answers(At(35)), kNotAll);
+  EXPECT_EQ(watch_.why_unanswered(),
+            "none of the members that are asked for all answers: attention-4: connection refused");
+  LookAt(30);  // nor does the next one end
+  EXPECT_EQ(watch_.answers(At(35)), kNotAll);
+  EXPECT_EQ(watch_.why_unanswered(), "no answer within 10 s");
+  Answer({});
+  LookAt(35);
+  EXPECT_EQ(watch_.answers(At(35)), kAll);
+  record_.epoch = 8;
+  LookAt(36);
+  EXPECT_EQ(watch_.answers(At(36)), kUnknown) << "another epoch";
+}
+
+TEST_F(EpochWatchTest, WhatIsCountedIsAskedForOnceAMinuteAndIsOfThatMinute) {
+  Topology topology;
+  topology.epoch = 7;
+  for (const TopologyInstance& one : record_.instances) {
+    Instance instance;
+    instance.role = one.role;
+    (one.role == Role::kAttention ? topology.attention : topology.experts).push_back(instance);
+  }
+  topology.experts[0].slots = topology.experts[1].slots = 2;
+  topology.placement = {1, {2, 2}, {0, 1, 2, 3}};
+  const Node tree = RecordTree(topology);
+  record_.placement = tree.Find("placement")->text;
+  record_.instances[1].slots = record_.instances[2].slots = 2;
+
+  const auto answer = [&](uint64_t tokens, std::vector<LayerPopularity> popularity) {
+    InstanceStatistics attention = Said(Role::kAttention, 0, 7);
+    attention.tokens = tokens;
+    Answer({attention, Said(Role::kExperts, 0, 7), Said(Role::kExperts, 1, 7)});
+    members_.answer->statistics.routing.popularity = std::move(popularity);
+  };
+  LookAt(0);
+  EXPECT_TRUE(members_.counts) << "at once";
+  answer(100, {{0, 8, {6, 0, 1, 1}}});
+  LookAt(5);
+  EXPECT_FALSE(members_.counts);
+  EXPECT_EQ(watch_.imbalance_permille(), 1500) << "of all their life";
+  EXPECT_FALSE(watch_.tokens_per_second());
+  for (int second = 10; second < 60; second += 5) {
+    answer(9999, {});
+    LookAt(second);
+    EXPECT_FALSE(members_.counts) << second;
+  }
+  answer(9999, {});
+  LookAt(60);
+  EXPECT_TRUE(members_.counts);
+  answer(1300, {{0, 12, {6, 0, 4, 2}}});
+  LookAt(65);
+  EXPECT_EQ(watch_.imbalance_permille(), 2000) << "all that has come was for the second";
+  EXPECT_EQ(watch_.tokens_per_second(), 20);
+  answer(0, {});
+  LookAt(120);
+  answer(1300, {{0, 12, {6, 0, 4, 2}}});
+  LookAt(125);
+  EXPECT_EQ(watch_.imbalance_permille(), 2000) << "nothing new is known";
+  EXPECT_EQ(watch_.tokens_per_second(), 0);
+  answer(0, {});
+  LookAt(180);
+  // Somebody has gone, and what it had counted with it.
+  answer(700, {{0, 12, {0, 3, 0, 1}}});
+  LookAt(185);
+  EXPECT_EQ(watch_.imbalance_permille(), 1500);
+  EXPECT_EQ(watch_.tokens_per_second(), 0);
+  answer(0, {});
+  LookAt(240);
+  // Without those who are silent it is not all of it.
+  Answer({Said(Role::kAttention, 0, 7)}, {{"experts-9", "deadline"}});
+  members_.answer->statistics.routing.popularity = {{0, 12, {40, 3, 0, 1}}};
+  LookAt(245);
+  EXPECT_EQ(watch_.imbalance_permille(), 1500);
 }
 
 }  // namespace

@@ -82,6 +82,35 @@ TEST(ConditionsOf, AWholeServiceIsReady) {
   EXPECT_EQ(said.at("Stalled"), "False/Reconciling");
 }
 
+TEST(ConditionsOf, MetricsAreThoseOfMembersThatWereHeard) {
+  ServiceSeen seen = Whole();
+  seen.answers = EpochWatch::Answers::kAll;
+  EXPECT_EQ(Said(seen).at("MetricsAvailable"), "True/Collected");
+  seen.answers = EpochWatch::Answers::kNotAll;
+  seen.unanswered = "experts-1 does not answer: deadline";
+  EXPECT_EQ(Said(seen).at("MetricsAvailable"), "False/MembersSilent");
+  EXPECT_EQ(Said(seen).at("Ready"), "True/AsWanted") << "they may serve all the same";
+  seen.topology = {};
+  EXPECT_EQ(Said(seen).at("MetricsAvailable"), "Unknown/NotCollected");
+  seen = Whole();
+  seen.answers = EpochWatch::Answers::kAll;
+  seen.is_suspended = true;
+  EXPECT_EQ(Said(seen).at("MetricsAvailable"), "Unknown/NotCollected");
+}
+
+TEST(HeldNumber, MovesByATwentieth) {
+  EXPECT_EQ(HeldNumber(std::nullopt, std::nullopt), std::nullopt);
+  EXPECT_EQ(HeldNumber(std::nullopt, 7), 7);
+  EXPECT_EQ(HeldNumber(7, std::nullopt), 7);
+  EXPECT_EQ(HeldNumber(1000, 1049), 1000);
+  EXPECT_EQ(HeldNumber(1000, 1050), 1050);
+  EXPECT_EQ(HeldNumber(1000, 951), 1000);
+  EXPECT_EQ(HeldNumber(1000, 950), 950);
+  EXPECT_EQ(HeldNumber(0, 1), 1);
+  EXPECT_EQ(HeldNumber(1, 0), 0);
+  EXPECT_EQ(HeldNumber(0, 0), 0);
+}
+
 // Every other reason, what leads to it, and whether the service is Ready nevertheless.
 TEST(ConditionsOf, EveryReasonHasItsCause) {
   struct Case {

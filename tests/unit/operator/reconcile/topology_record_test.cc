@@ -49,6 +49,42 @@ MoETopology Recorded(const Topology& topology) {
   return parsed.object;
 }
 
+TEST(TopologyRecord, APlacementIsUnpackedAsItWasPacked) {
+  const MoETopology record = Recorded(Small());
+  const janus::Result<Placement> placement = PlacementOf(*record.spec.committed);
+  ASSERT_TRUE(placement.ok()) << placement.status().ToString();
+  EXPECT_EQ(*placement, Small().placement);
+  for (const std::string& bad : {std::string("AAAA"), std::string("!"), std::string(),
+                                 record.spec.committed->placement.substr(0, 8)}) {
+    TopologyRecord spoiled = *record.spec.committed;
+    spoiled.placement = bad;
+    EXPECT_EQ(PlacementOf(spoiled).status().code(), StatusCode::kInvalidArgument) << bad;
+  }
+  TopologyRecord without = *record.spec.committed;
+  without.instances.resize(1);
+  EXPECT_EQ(PlacementOf(without).status().code(), StatusCode::kInvalidArgument) << "no slots";
+}
+
+TEST(TopologyRecord, CopiesMoveToInstancesThatDidNotHaveThem) {
+  const Topology before = Small();
+  Topology after = Small();
+  const auto moved = [&] {
+    return CopiesMoved(*Recorded(before).spec.committed, before.placement,
+                       *Recorded(after).spec.committed, after.placement);
+  };
+  EXPECT_EQ(moved(), 0);
+  after.placement.expert_of = {1, 0, Placement::kEmpty, 0x102};
+  EXPECT_EQ(moved(), 0) << "another slot of the same instance";
+  after.placement.expert_of = {1, 0x102, 0x102, 1};
+  EXPECT_EQ(moved(), 2);
+  after = Small();
+  std::swap(after.experts[0], after.experts[1]);
+  EXPECT_EQ(moved(), 3) << "ranks have changed, and experts with them";
+  after = Small();
+  after.experts[1].incarnation = 4;
+  EXPECT_EQ(moved(), 1) << "who was started again has to load";
+}
+
 TEST(TopologyRecord, IsReadAsItWasWritten) {
   const MoETopology record = Recorded(Small());
   const EpochRecord read = EpochRecordOf(record);
