@@ -304,18 +304,22 @@ def churn(peer, folder):
             sys.exit(f"{client}: {listener.communicate()}")
         made = json.loads(run(*IN_CLUSTER, BENCH, "churn", PODS, DELETED_EVERY, WRITES, writes))
         cost = json.loads(listener.communicate(timeout=180)[0])
-        heard = {}
+        heard, told = {}, {}
         for text in log.read_text().splitlines():
             name, version, at = text.split()
             heard[name, version] = int(at)
+            told.setdefault(name, []).append(version)
+        # One etcd stands behind this server: its versions are numbers that go up.
+        reordered = sum(versions != sorted(versions, key=int) for versions in told.values()
+                        if "deleted" not in versions)
         written = [text.split() for text in writes.read_text().splitlines()]
         lost = sum((name, version) not in heard for name, version, _ in written)
         late = sorted(max(0, heard[name, version] - int(at)) / 1e6
                       for name, version, at in written if (name, version) in heard)
-        line("churn", {**cost, **made, "lost": lost, "p50_ms": late[len(late) // 2],
-                       "p99_ms": late[len(late) * 99 // 100], "load": round(os.getloadavg()[0], 1)})
-        if lost:
-            sys.exit("events of the real server were lost")
+        line("churn", {**cost, **made, "lost": lost, "objects_out_of_order": reordered,
+                       "p50_ms": late[len(late) // 2], "p99_ms": late[len(late) * 99 // 100], "load": round(os.getloadavg()[0], 1)})
+        if lost or reordered:
+            sys.exit("events of the real server were lost or told out of order")
 
 
 def watch(peer, recording, in_protobuf, folder):

@@ -46,7 +46,11 @@ inline void Read(const At& at, bool& out) {
   if (at.Expect(Node::Kind::kBool)) out = at.node.boolean;
 }
 inline void Read(const At& at, int64_t& out) {
-  if (at.Expect(Node::Kind::kInteger)) out = at.node.integer;
+  if (const std::optional<int64_t> whole = WholeNumber(at.node)) {
+    out = *whole;
+  } else {
+    at.Expect(Node::Kind::kInteger);
+  }
 }
 inline void Read(const At& at, int32_t& out) {
   int64_t wide = out;
@@ -94,6 +98,7 @@ template <class T>
 void Read(const At& at, std::map<std::string, T>& out) {
   if (!at.Expect(Node::Kind::kMap)) return;
   for (const auto& [name, value] : at.node.fields) {
+    if (value.kind == Node::Kind::kNull) continue;
     const std::string path = at.path + "." + name;
     Read(At{value, path, at.errors}, out[name]);
   }
@@ -107,7 +112,8 @@ void Read(const At& at, std::vector<T>& out) {
   }
 }
 
-// The fields of one object: take those that are known, then refuse the others.
+// The fields of one object: take those that are known, then refuse the others. A null field is one
+// that is not there, as for the API server, whose schemas have no nullable one.
 class Fields {
  public:
   explicit Fields(const At& at) : at_(at), readable_(at.Expect(Node::Kind::kMap)) {}
@@ -116,7 +122,7 @@ class Fields {
   template <class T>
   Fields& Take(std::string_view name, T& out) {
     known_.push_back(name);
-    if (const Node* node = at_.node.Find(name)) {
+    if (const Node* node = Written(name)) {
       const std::string path = Path(name);
       Read(At{*node, path, at_.errors}, out);
     }
@@ -127,7 +133,7 @@ class Fields {
   template <class T>
   Fields& Require(std::string_view name, T& out, std::string_view what) {
     Take(name, out);
-    if (readable_ && at_.node.Find(name) == nullptr) {
+    if (readable_ && Written(name) == nullptr) {
       at_.errors.push_back({Path(name), "is required: " + std::string(what), at_.node.line});
     }
     return *this;
@@ -157,6 +163,10 @@ class Fields {
   }
 
  private:
+  const Node* Written(std::string_view name) const {
+    const Node* const node = at_.node.Find(name);
+    return node == nullptr || node->kind == Node::Kind::kNull ? nullptr : node;
+  }
   std::string Path(std::string_view name) const {
     return at_.path.empty() ? std::string(name) : at_.path + "." + std::string(name);
   }

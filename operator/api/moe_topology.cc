@@ -44,6 +44,7 @@ static void Read(const At& at, TopologyRecord& out) {
       .Require("maxRowsPerRound", out.max_rows_per_round, "rows of one sender in one round")
       .Take("placement", out.placement)
       .Take("sha256", out.sha256)
+      .Take("sequences", out.sequences)
       .Take("model", out.model)
       .RefuseOthers();
 }
@@ -76,6 +77,7 @@ class Validator : public Checks {
     Range(path + ".maxRowsPerRound", record.max_rows_per_round, 1, 1 << 20);
     Length(path + ".placement", record.placement, 525'000);
     Length(path + ".model", record.model, 64);
+    Room(path + ".sequences", record.sequences);
     if (record.sha256) {
       const auto is_hex = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
       if (record.sha256->size() != 64 || !std::ranges::all_of(*record.sha256, is_hex)) {
@@ -94,12 +96,15 @@ class Validator : public Checks {
     Length(path + ".domain", instance.domain, 253);
     Filled(path + ".address", instance.address, 300);
     Range(path + ".slots", instance.slots, 0, 4096);
-    if (!instance.sequences) return;
-    const SequenceRoom& room = *instance.sequences;
-    Range(path + ".sequences.maxBatchSize", room.max_batch_size, 1, 65'535);
-    Range(path + ".sequences.maxModelLen", room.max_model_len, 1, 1 << 24);
-    Range(path + ".sequences.kvBytes", room.kv_bytes, 1, kAny);
-    Range(path + ".sequences.swapBytes", room.swap_bytes, 0, kAny);
+    Room(path + ".sequences", instance.sequences);
+  }
+
+  void Room(const std::string& path, const std::optional<SequenceRoom>& room) {
+    if (!room) return;
+    Range(path + ".maxBatchSize", room->max_batch_size, 1, 65'535);
+    Range(path + ".maxModelLen", room->max_model_len, 1, 1 << 24);
+    Range(path + ".kvBytes", room->kv_bytes, 1, kAny);
+    Range(path + ".swapBytes", room->swap_bytes, 0, kAny);
   }
 };
 

@@ -18,10 +18,10 @@ struct TopologyInstance {
   int32_t index = 0;  // within the pod
   int32_t incarnation = 0;
   std::string node;
-  std::string domain;
+  std::string domain;  // empty: the node
   std::string address;
   int32_t slots = 0;
-  // Of an attention instance, as it was told; absent: not recorded.
+  // Of an attention instance, as it was told; absent: as the record says.
   std::optional<SequenceRoom> sequences = {};
 };
 
@@ -34,8 +34,10 @@ struct TopologyRecord {
   janus::SumRule sum = janus::SumRule::kContributions;
   int32_t micro_batches = 0;
   int32_t max_rows_per_round = 0;
-  std::string placement;              // base64 of zlib of uint16[layer][slot], little-endian
-  std::optional<std::string> sha256;  // of the placement before compression
+  // base64 of zlib of the low bytes, then the high bytes, of uint16[layer][slot].
+  std::string placement;
+  std::optional<std::string> sha256;      // of uint16[layer][slot], little-endian
+  std::optional<SequenceRoom> sequences;  // of attention instances that say none of their own
   std::string model = {};  // hash of model digest, numerics class and wire version; empty: as named
 };
 

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "common/utf8.h"
+#include "operator/api/yaml_scalar.h"
 
 namespace janus::control {
 namespace {
@@ -17,34 +18,6 @@ constexpr size_t kMaxBytes = 1 << 20;
 constexpr size_t kMaxNameBytes = 512;
 constexpr int kMaxDepth = 64;
 constexpr int kMaxValues = 100'000;
-
-bool IsDigits(std::string_view text) {
-  return !text.empty() &&
-         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
-
-bool LooksInteger(std::string_view text) {
-  if (!text.empty() && (text.front() == '-' || text.front() == '+')) text.remove_prefix(1);
-  return IsDigits(text);
-}
-
-bool LooksFloat(std::string_view text) {
-  if (text == ".inf" || text == "-.inf" || text == ".nan") return true;
-  if (!text.empty() && (text.front() == '-' || text.front() == '+')) text.remove_prefix(1);
-  const size_t exponent = text.find_first_of("eE");
-  if (exponent != std::string_view::npos) {
-    std::string_view power = text.substr(exponent + 1);
-    if (!power.empty() && (power.front() == '-' || power.front() == '+')) power.remove_prefix(1);
-    if (!IsDigits(power)) return false;
-    text = text.substr(0, exponent);
-  }
-  const size_t point = text.find('.');
-  if (point == std::string_view::npos) return exponent != std::string_view::npos && IsDigits(text);
-  const std::string_view whole = text.substr(0, point);
-  const std::string_view part = text.substr(point + 1);
-  return (IsDigits(whole) || whole.empty()) && (IsDigits(part) || part.empty()) &&
-         !(whole.empty() && part.empty());
-}
 
 class Converter {
  public:
@@ -90,23 +63,13 @@ class Converter {
     Node node = Node::String(text);
     node.line = line;
     if (from.Tag() == "!" || from.Tag() == "tag:yaml.org,2002:str") return node;  // quoted
-    if (text == "true" || text == "True" || text == "TRUE") {
-      node.kind = Node::Kind::kBool;
-      node.boolean = true;
-    } else if (text == "false" || text == "False" || text == "FALSE") {
-      node.kind = Node::Kind::kBool;
-    } else if (LooksInteger(text)) {
-      const char* begin = text.data() + (text.front() == '+' ? 1 : 0);
-      const char* end = text.data() + text.size();
-      const auto [stop, error] = std::from_chars(begin, end, node.integer);
-      if (error != std::errc() || stop != end) {
-        return Fail(line, "the integer " + text.substr(0, 40) + " does not fit 64 bits");
-      }
-      node.kind = Node::Kind::kInteger;
-    } else if (LooksFloat(text)) {
-      node.kind = Node::Kind::kFloat;
+    if (!from.Tag().empty() && from.Tag() != "?") {
+      return Fail(line, "the tag " + from.Tag().substr(0, 64) + " is not read; leave it out");
     }
-    return node;
+    Result<Node> read = ReadPlain(text);
+    if (!read.ok()) return Fail(line, read.status().message());
+    read->line = line;
+    return read;
   }
 
   Result<Node> List(const YAML::Node& from, int line, int depth) {
@@ -126,6 +89,14 @@ class Converter {
       const int key_line = LineOf(field.first);
       if (!field.first.IsScalar()) return Fail(key_line, "a field's name must be a plain string");
       const std::string& name = field.first.Scalar();
+      if (field.first.Tag() != "!") {
+        const Result<Node> read = ReadPlain(name);
+        if (!read.ok()) return Fail(key_line, "a field's name: " + read.status().message());
+        if (read->text != name) {
+          return Fail(key_line, "a field's name: kubectl reads " + name.substr(0, 64) + " as " +
+                                    read->text + "; put it in quotes");
+        }
+      }
       // Longer than any field's or label's; YAML itself ends a plain key at 1,024 characters.
       if (name.size() > kMaxNameBytes) {
         return Fail(key_line, "a field's name of " + std::to_string(name.size()) +
@@ -176,21 +147,6 @@ class FirstLine final : public YAML::EventHandler {
   }
   int line_ = 0;
 };
-
-// Plain where ParseYaml would read the same string back, else quoted.
-bool NeedsQuotes(const std::string& text) {
-  static constexpr std::string_view kNulls[] = {"", "~", "null", "Null", "NULL"};
-  static constexpr std::string_view kWords[] = {"true", "True", "TRUE", "false", "False", "FALSE",
-                                                // strings here, booleans for YAML 1.1's readers:
-                                                "on", "On", "ON", "off", "Off", "OFF", "yes", "Yes",
-                                                "YES", "no", "No", "NO", "y", "n", "Y", "N"};
-  // A carriage return in a plain string is a line break to who reads it.
-  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
-  return LooksInteger(text) || LooksFloat(text) ||
-         std::any_of(text.begin(), text.end(), is_control) ||
-         std::find(std::begin(kNulls), std::end(kNulls), text) != std::end(kNulls) ||
-         std::find(std::begin(kWords), std::end(kWords), text) != std::end(kWords);
-}
 
 void Emit(const Node& node, YAML::Emitter& out) {
   switch (node.kind) {

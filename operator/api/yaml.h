@@ -9,9 +9,10 @@
 
 namespace janus::control {
 
-// Reads exactly one YAML document. Plain scalars follow YAML 1.2's core schema (null, true, false,
-// integers, floats; `Off` and `yes` stay strings), quoted ones are strings.
-// InvalidArgument, with the line: not UTF-8, broken syntax, a repeated or non-scalar key, no or a
+// Reads exactly one YAML document as kubectl does: plain scalars by yaml_scalar.h, quoted ones are
+// strings. InvalidArgument, with the line: what that one refuses, a field's name that kubectl would
+// change (`y`, 012), not UTF-8, broken syntax, a tag, a repeated or
+// non-scalar key, no or a
 // second document, an integer beyond 64 bits, more than 1 MiB, 64 levels or 100,000 values (an
 // alias counts what it stands for). `file` only names the text in messages.
 Result<Node> ParseYaml(std::string_view text, std::string_view file);

@@ -14,8 +14,7 @@ namespace {
 const Node* SaidOf(const Node* said, const TopologyInstance& instance) {
   if (said == nullptr) return nullptr;
   const auto found = std::ranges::find_if(said->items, [&](const Node& one) {
-    return TextAt(one, {"podUID"}) == instance.pod_uid &&
-           IntegerAt(one, {"index"}) == instance.index;
+    return TextAt(one, {"pod"}) == instance.node && IntegerAt(one, {"index"}) == instance.index;
   });
   return found == said->items.end() ? nullptr : &*found;
 }
@@ -35,10 +34,7 @@ void Reconciler::OnePass::WriteMembers() {
     const TopologyInstance& one = committed.instances[i];
     const std::optional<bool> serves = watch.Serves(i);
     if (!serves) return;
-    Node out = Object({{"role", Text(ToString(one.role))},
-                       {"pod", Text(one.node)},
-                       {"podUID", Text(one.pod_uid)},
-                       {"index", Node::Integer(one.index)}});
+    Node out = Object({{"pod", Text(one.node)}, {"index", Node::Integer(one.index)}});
     if (*serves) {
       const Node* const before = SaidOf(said, one);
       std::string since;

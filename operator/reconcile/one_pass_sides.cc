@@ -49,7 +49,7 @@ Topology TopologyOf(const TopologyRecord& record) {
     instance.index = one.index;
     instance.incarnation = one.incarnation;
     instance.node = one.node;
-    instance.domain = one.domain;
+    instance.domain = one.domain.empty() ? one.node : one.domain;
     instance.address = one.address;
     (one.role == Role::kAttention ? out.attention : out.experts).push_back(std::move(instance));
   }

@@ -114,10 +114,11 @@ void Reconciler::OnePass::HoldCommitted() {
   if (!topology_ || !topology_->spec.committed) return;
   MoEService held = service_;
   for (const TopologyInstance& one : topology_->spec.committed->instances) {
-    if (!one.sequences) continue;
-    held.spec.model.max_model_len = static_cast<int32_t>(one.sequences->max_model_len);
-    held.spec.roles.attention.max_batch_size = one.sequences->max_batch_size;
-    held.spec.roles.attention.kv_cache.size = UnitsOf(one.sequences->kv_bytes);
+    const std::optional<SequenceRoom> room = RoomAt(*topology_->spec.committed, one);
+    if (!room) continue;
+    held.spec.model.max_model_len = static_cast<int32_t>(room->max_model_len);
+    held.spec.roles.attention.max_batch_size = room->max_batch_size;
+    held.spec.roles.attention.kv_cache.size = UnitsOf(room->kv_bytes);
   }
   for (RolePass& role : roles_) {
     RoleSpec& spec = SpecOf(held, role.role);

@@ -31,6 +31,28 @@ std::string LittleEndian(const Placement& placement) {
   return out;
 }
 
+// All low bytes, then all high ones: a model's few hundred experts share the latter, and zlib makes
+// a quarter less of them apart.
+std::string InPlanes(const std::string& little_endian) {
+  std::string out;
+  out.reserve(little_endian.size());
+  for (const size_t plane : {0, 1}) {
+    for (size_t i = plane; i < little_endian.size(); i += 2) out += little_endian[i];
+  }
+  return out;
+}
+
+std::string FromPlanes(const std::string& planes) {
+  const size_t cells = planes.size() / 2;
+  std::string out;
+  out.reserve(planes.size());
+  for (size_t i = 0; i < cells; ++i) {
+    out += planes[i];
+    out += planes[cells + i];
+  }
+  return out;
+}
+
 std::string Compressed(const std::string& bytes) {
   uLongf size = compressBound(bytes.size());
   std::string out(size, '\0');
@@ -68,21 +90,26 @@ std::string Sha256(const std::string& bytes) {
   return out;
 }
 
-Node InstanceTree(const Instance& one) {
+Node RoomTree(const SequenceRoom& room) {
+  return Object({{"maxBatchSize", Node::Integer(room.max_batch_size)},
+                 {"maxModelLen", Node::Integer(room.max_model_len)},
+                 {"kvBytes", Node::Integer(room.kv_bytes)},
+                 {"swapBytes", Node::Integer(room.swap_bytes)}});
+}
+
+// `shared` is the room that the record says for all of them.
+Node InstanceTree(const Instance& one, const std::optional<SequenceRoom>& shared) {
   Node out = Object({{"role", Text(ToString(one.role))},
                      {"podUID", Text(one.pod_uid)},
                      {"index", Node::Integer(one.index)},
-                     {"incarnation", Node::Integer(one.incarnation)},
                      {"node", Text(one.node)},
-                     {"domain", Text(one.domain)},
                      {"address", Text(one.address)}});
+  if (one.incarnation != 0) out.Add("incarnation", Node::Integer(one.incarnation));
+  if (one.domain != one.node) out.Add("domain", Text(one.domain));
   if (one.role == Role::kExperts) {
     out.Add("slots", Node::Integer(one.slots));
-  } else {
-    out.Add("sequences", Object({{"maxBatchSize", Node::Integer(one.sequences.max_batch_size)},
-                                 {"maxModelLen", Node::Integer(one.sequences.max_model_len)},
-                                 {"kvBytes", Node::Integer(one.sequences.kv_bytes)},
-                                 {"swapBytes", Node::Integer(one.sequences.swap_bytes)}}));
+  } else if (one.sequences != shared) {
+    out.Add("sequences", RoomTree(one.sequences));
   }
   return out;
 }
@@ -124,26 +151,36 @@ std::optional<TopologyRecord> TakeEnded(MoETopology& topology) {
 
 std::optional<SequenceRoom> RoomOf(const TopologyRecord& record, const InstanceId& instance) {
   for (const TopologyInstance& one : record.instances) {
-    if (IdOf(one) == instance) return one.sequences;
+    if (IdOf(one) == instance) return RoomAt(record, one);
   }
   return std::nullopt;
 }
 
+std::optional<SequenceRoom> RoomAt(const TopologyRecord& record, const TopologyInstance& one) {
+  if (one.role != Role::kAttention) return std::nullopt;
+  return one.sequences ? one.sequences : record.sequences;
+}
+
 Node RecordTree(const Topology& topology) {
+  std::optional<SequenceRoom> shared;
+  if (!topology.attention.empty()) shared = topology.attention.front().sequences;
   Node instances = Node::List();
-  for (const Instance& one : topology.attention) instances.items.push_back(InstanceTree(one));
-  for (const Instance& one : topology.experts) instances.items.push_back(InstanceTree(one));
+  for (const std::vector<Instance>* role : {&topology.attention, &topology.experts}) {
+    for (const Instance& one : *role) instances.items.push_back(InstanceTree(one, shared));
+  }
   const std::string placement = LittleEndian(topology.placement);
-  return Object({{"epoch", Node::Integer(static_cast<int64_t>(topology.epoch))},
-                 {"configHash", Text(topology.config_hash)},
-                 {"instances", std::move(instances)},
-                 {"mode", Text(ToString<janus::ExchangeMode>(topology.mode))},
-                 {"gate", Text(ToString<janus::GateSide>(topology.gate))},
-                 {"sum", Text(ToString<janus::SumRule>(topology.sum))},
-                 {"microBatches", Node::Integer(topology.micro_batches)},
-                 {"maxRowsPerRound", Node::Integer(topology.max_rows_per_round)},
-                 {"placement", Text(EncodeBase64(Compressed(placement)))},
-                 {"sha256", Text(Sha256(placement))}});
+  Node out = Object({{"epoch", Node::Integer(static_cast<int64_t>(topology.epoch))},
+                     {"configHash", Text(topology.config_hash)},
+                     {"instances", std::move(instances)},
+                     {"mode", Text(ToString<janus::ExchangeMode>(topology.mode))},
+                     {"gate", Text(ToString<janus::GateSide>(topology.gate))},
+                     {"sum", Text(ToString<janus::SumRule>(topology.sum))},
+                     {"microBatches", Node::Integer(topology.micro_batches)},
+                     {"maxRowsPerRound", Node::Integer(topology.max_rows_per_round)},
+                     {"placement", Text(EncodeBase64(Compressed(InPlanes(placement))))},
+                     {"sha256", Text(Sha256(placement))}});
+  if (shared) out.Add("sequences", RoomTree(*shared));
+  return out;
 }
 
 janus::Result<Placement> PlacementOf(const TopologyRecord& record) {
@@ -152,11 +189,16 @@ janus::Result<Placement> PlacementOf(const TopologyRecord& record) {
     if (one.role == Role::kExperts) out.slots_of_instance.push_back(one.slots);
   }
   JANUS_ASSIGN_OR_RETURN(const std::string packed, DecodeBase64(record.placement));
-  JANUS_ASSIGN_OR_RETURN(const std::string bytes, Decompressed(packed));
+  JANUS_ASSIGN_OR_RETURN(const std::string planes, Decompressed(packed));
   const auto slots = static_cast<size_t>(out.total_slots());
-  if (slots == 0 || bytes.size() % (2 * slots) != 0) {
-    return InvalidArgument("placement: " + std::to_string(bytes.size()) + " bytes for " +
+  if (slots == 0 || planes.size() % (2 * slots) != 0) {
+    return InvalidArgument("placement: " + std::to_string(planes.size()) + " bytes for " +
                            std::to_string(slots) + " slots a layer");
+  }
+  const std::string bytes = FromPlanes(planes);
+  if (record.sha256 && *record.sha256 != Sha256(bytes)) {
+    return InvalidArgument("placement: sha256 is " + Sha256(bytes) + ", the record says " +
+                           *record.sha256);
   }
   out.layers = static_cast<int>(bytes.size() / (2 * slots));
   for (size_t i = 0; i < bytes.size(); i += 2) {

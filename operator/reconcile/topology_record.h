@@ -28,15 +28,16 @@ std::string ModelOf(const TopologyRecord& record, const std::string& object_name
 // what decides sees a service of which nothing is committed.
 std::optional<TopologyRecord> TakeEnded(MoETopology& topology);
 
-// spec.committed or spec.proposed. The placement is compressed; its sha256 is that of the bytes
-// before.
+// spec.committed or spec.proposed: docs/api.md, MoETopology. What all say alike it says once, for
+// two records of the largest service must fit what etcd takes of a request (1.5 MiB).
 Node RecordTree(const Topology& topology);
 // The placement of a record, as RecordTree wrote it. InvalidArgument says what of it is none.
 janus::Result<Placement> PlacementOf(const TopologyRecord& record);
 // Copies of experts, of all layers, that an instance of `after` has and did not have in `before`.
 int64_t CopiesMoved(const TopologyRecord& before, const Placement& was, const TopologyRecord& after,
                     const Placement& is);
-// What an attention instance of a record has for life; nothing: it is none of it.
+// What an attention instance of a record has for life; nothing: it is none, or it is not said.
+std::optional<SequenceRoom> RoomAt(const TopologyRecord& record, const TopologyInstance& one);
 std::optional<SequenceRoom> RoomOf(const TopologyRecord& record, const InstanceId& instance);
 
 InstanceId IdOf(const TopologyInstance& one);

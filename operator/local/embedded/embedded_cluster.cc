@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <random>
 #include <utility>
 
 #include "operator/local/exhausted.h"
@@ -97,6 +98,7 @@ ManagerOptions ManagerOptionsOf() {
 LocalStoreOptions StoreOptionsOf(const EmbeddedClusterOptions& options) {
   LocalStoreOptions out;
   out.namespaces = {options.ns};
+  out.seed = uint64_t{std::random_device()()} << 32 | std::random_device()();
   return out;
 }
 

@@ -47,6 +47,9 @@ void PruneBelow(Node& value, const Node& schema, const std::string& path,
     if (path.empty() && IsOutside(field.name)) return false;
     const Node* const below = SchemaOfField(schema, field.name);
     if (below != nullptr) {
+      if (field.value.kind == Node::Kind::kNull) {
+        return !IsTrue(*below, "nullable") && below->Find("default") == nullptr;
+      }
       PruneBelow(field.value, *below, Below(path, field.name), pruned);
       return false;
     }

@@ -21,7 +21,8 @@ class StructuralSchema {
   // InvalidArgument: no CRD with one version and a schema.
   static Result<StructuralSchema> FromCrd(std::string_view yaml, std::string_view file);
 
-  // Removes the fields that the schema does not have; their paths.
+  // Removes the fields that the schema does not have; their paths. And, unsaid, those that are null
+  // where the schema has neither a default for them nor `nullable`.
   std::vector<std::string> Prune(Node& object) const;
 
   // What is wrong with `status`, which no typed reader knows: types, required fields, enumerations

@@ -111,11 +111,31 @@ class Maker {
     }
   }
 
+  void WriteOtherwise(const Place& place) {
+    if (place.value->kind == Node::Kind::kInteger && !IsQuantity(place.schema)) {
+      Node whole = *place.value;
+      whole.kind = Node::Kind::kFloat;
+      for (const char* end : {".0", "e0"}) {
+        whole.text = std::to_string(place.value->integer) + end;
+        Node value = whole;
+        std::swap(*place.value, value);
+        out_.whole_floats.push_back(
+            {place.path + " = " + whole.text, object_, place.path, false, {}});
+        std::swap(*place.value, value);
+      }
+    }
+    Node null;
+    std::swap(*place.value, null);
+    out_.nulls.push_back({{place.path + " = null", object_, place.path, false, {}}, {}});
+    std::swap(*place.value, null);
+  }
+
   void Visit(const Place& place) {
     const bool is_new = seen_.insert(place.schema_path).second;
     if (is_new) {
       Break(place);
       Border(place);
+      WriteOtherwise(place);
     }
     if (const Node* items = place.schema.Find("items")) {
       for (size_t i = 0; i < place.value->items.size(); ++i) {
@@ -128,10 +148,22 @@ class Maker {
       NodeField& field = place.value->fields[i];
       const Node* property = PropertyOf(place.schema, field.name);
       if (property == nullptr) continue;  // free-form below
+      const size_t first_null = out_.nulls.size();
       Visit({*property, &field.value, place.path + "." + field.name,
              place.schema_path + "." + (is_map ? "*" : field.name)});
+      if (out_.nulls.size() > first_null) Without(place, i, out_.nulls[first_null]);
     }
     if (out_.leaves.count(place.schema_path) > 0) out_.covered.insert(place.schema_path);
+  }
+
+  // `null`: of that field of the place; its own stands before those of what is below it.
+  void Without(const Place& place, size_t field, BadObjects::Null& null) {
+    std::vector<NodeField>& fields = place.value->fields;
+    const NodeField taken = fields[field];
+    if (null.object.path != place.path + "." + taken.name) return;
+    fields.erase(fields.begin() + static_cast<ptrdiff_t>(field));
+    null.without = object_;
+    fields.insert(fields.begin() + static_cast<ptrdiff_t>(field), taken);
   }
 
   void Break(const Place& place) {
@@ -234,20 +266,23 @@ Node FullValue(const Node& schema) {
   return Node::String(IsTime(schema) ? "2026-11-22T03:04:05Z" : "a");
 }
 
-void CollectRules(const Node& schema, const std::string& path, std::set<std::string>& out) {
+void CollectRules(const Node& schema, const std::string& path, bool of_changes,
+                  std::set<std::string>& out) {
   if (const Node* rules = schema.Find("x-kubernetes-validations")) {
     for (size_t i = 0; i < rules->items.size(); ++i) {
-      if (Keyword(rules->items[i], "rule").find("oldSelf") == std::string::npos) {
+      const std::string rule = Keyword(rules->items[i], "rule");
+      if ((rule.find("oldSelf") != std::string::npos) == of_changes) {
         out.insert(path + "#" + std::to_string(i));
       }
     }
   }
   if (const Node* properties = schema.Find("properties")) {
     for (const NodeField& property : properties->fields) {
-      CollectRules(property.value, path.empty() ? property.name : path + "." + property.name, out);
+      CollectRules(property.value, path.empty() ? property.name : path + "." + property.name,
+                   of_changes, out);
     }
   }
-  if (const Node* items = schema.Find("items")) CollectRules(*items, path + "[]", out);
+  if (const Node* items = schema.Find("items")) CollectRules(*items, path + "[]", of_changes, out);
 }
 
 }  // namespace
@@ -259,6 +294,11 @@ control::FieldErrors JudgeAs(control::Parsed<Object> parsed) {
   return parsed.errors.empty() ? ValidateSchema(parsed.object) : std::move(parsed.errors);
 }
 
+template <auto kParse>
+control::FieldErrors JudgeChangeAs(const Node& before, const Node& after) {
+  return ValidateUpdate(kParse(before).object, kParse(after).object);
+}
+
 }  // namespace
 
 control::FieldErrors Judge(const Node& object) {
@@ -267,6 +307,13 @@ control::FieldErrors Judge(const Node& object) {
   if (kind == "MoETopology") return JudgeAs(control::ParseMoETopology(object));
   if (kind == "HardwareProfile") return JudgeAs(control::ParseHardwareProfile(object));
   return JudgeAs(control::ParseMoEService(object));
+}
+
+control::FieldErrors JudgeChange(const Node& before, const Node& after) {
+  const std::string kind = Keyword(after, "kind");
+  if (kind == "MoERoleScaler") return JudgeChangeAs<control::ParseRoleScaler>(before, after);
+  if (kind == "MoETopology") return JudgeChangeAs<control::ParseMoETopology>(before, after);
+  return JudgeChangeAs<control::ParseMoEService>(before, after);
 }
 
 BadObjects MakeBadObjects(const Node& schema, const std::vector<Node>& good) {
@@ -288,7 +335,13 @@ BadObjects MakeBadStatuses(const Node& schema, const Node& good) {
 
 std::set<std::string> RulesOf(const Node& schema) {
   std::set<std::string> rules;
-  CollectRules(schema, "", rules);
+  CollectRules(schema, "", false, rules);
+  return rules;
+}
+
+std::set<std::string> ChangeRulesOf(const Node& schema) {
+  std::set<std::string> rules;
+  CollectRules(schema, "", true, rules);
   return rules;
 }
 

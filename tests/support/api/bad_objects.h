@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -22,6 +23,15 @@ struct BadObjects {
   // Whole objects with one value at a border of what its schema allows, and with every value of
   // every enum: some of them break a rule. `path` names the value.
   std::vector<BadObject> at_borders;
+  // Whole objects with one number written as a float that is whole: as good as the good one.
+  std::vector<BadObject> whole_floats;
+  // Whole objects with one value null, and the same without it: judged alike, but for an item of a
+  // list, which is refused by its path and has no object without.
+  struct Null {
+    BadObject object;
+    std::optional<control::Node> without;
+  };
+  std::vector<Null> nulls;
   // Of the schema, without indices ("spec.imagePullSecrets[].name"): all that hold a value, and
   // those that a good object had and faults were made of.
   std::set<std::string> leaves;
@@ -35,6 +45,8 @@ inline constexpr const char* kPlurals[] = {"moeservices", "moerolescalers", "moe
 // What operator/api has against an object of any kind: what cannot be read, else the rules that it
 // breaks.
 control::FieldErrors Judge(const control::Node& object);
+// And against one object as the successor of another; both can be read.
+control::FieldErrors JudgeChange(const control::Node& before, const control::Node& after);
 
 // For every field that one of the good objects has, at its first occurrence: wrong type, below,
 // above, unknown enum value, too long, empty, malformed, too many, a required member missing, an
@@ -49,5 +61,7 @@ BadObjects MakeBadStatuses(const control::Node& schema, const control::Node& goo
 // Every rule of a schema that judges an object alone (no oldSelf), as the path under which it
 // stands and its place there: "spec.ratio#0".
 std::set<std::string> RulesOf(const control::Node& schema);
+// Every rule that judges an object beside the one it was (oldSelf).
+std::set<std::string> ChangeRulesOf(const control::Node& schema);
 
 }  // namespace janus::test

@@ -156,12 +156,14 @@ std::string Head(const std::string& kind) {
 std::string Topology(int epoch) {
   return "{epoch: " + std::to_string(epoch) +
          ", configHash: c, instances: [{role: experts, podUID: u, index: 1, incarnation: 2, node: "
-         "n, "
+         "pod, "
          "domain: d, address: \"10.0.0.1:9000\", slots: 4, sequences: {maxBatchSize: 8, "
          "maxModelLen: 4096, "
          "kvBytes: 1073741824, swapBytes: 134217728}}], mode: Direct, gate: Experts, sum: "
          "Contributions, microBatches: 2, maxRowsPerRound: 512, placement: eJw=, sha256: " +
-         std::string(64, 'a') + ", model: abc0123456}";
+         std::string(64, 'a') +
+         ", sequences: {maxBatchSize: 9, maxModelLen: 2048, kvBytes: 4096, swapBytes: 0}, model: "
+         "abc0123456}";
 }
 
 std::string Record(int last_epoch, const std::string& rest) {
@@ -228,6 +230,46 @@ std::vector<RuleBreaker> BreakRules(std::string_view plural) {
   if (plural == "moetopologies") return BreakTopologies();
   if (plural == "hardwareprofiles") return BreakDataSheets();
   return {};
+}
+
+std::vector<ChangeBreaker> BreakChanges(std::string_view plural) {
+  std::vector<ChangeBreaker> out;
+  const auto add = [&](const std::string& rule, const std::string& path, const std::string& before,
+                       const std::string& after) {
+    out.push_back(
+        {rule, Parse(before), {rule + " broken by a change", Parse(after), path, false, {}}});
+  };
+  if (plural == "moeservices") {
+    const auto source = [](const std::string& text) {
+      return kHead + ("  model: {source: " + text + "}\n") +
+             "  slo: {tpot: {targetMilliseconds: 50}}\n";
+    };
+    const std::string type = "spec.model.source.type";
+    add(type + "#0", type, source("{type: HostPath, hostPath: {path: /m}}"),
+        source("{type: Image, image: {path: /m}}"));
+    const std::string repo = "spec.model.source.huggingFace.repo";
+    add(repo + "#0", repo, source("{type: HuggingFace, huggingFace: {repo: a/b}}"),
+        source("{type: HuggingFace, huggingFace: {repo: a/c}}"));
+  } else if (plural == "moerolescalers") {
+    const auto scaler = [](const std::string& service, const std::string& role) {
+      return Head("MoERoleScaler") + "  service: " + service + "\n  role: " + role +
+             "\n  replicas: 2\n";
+    };
+    const std::string before = scaler("chat", "experts");
+    add("spec.service#0", "spec.service", before, scaler("other", "experts"));
+    add("spec.role#0", "spec.role", before, scaler("chat", "attention"));
+  } else if (plural == "moetopologies") {
+    const std::string none;
+    const std::string ended = "  endedEpoch: 2\n";
+    add("spec.fence#0", "spec.fence", Record(6, none),
+        Head("MoETopology") + "  fence: 2\n  lastEpoch: 6\n");
+    add("spec.lastEpoch#0", "spec.lastEpoch", Record(6, none), Record(5, none));
+    add("spec.endedEpoch#0", "spec.endedEpoch", Record(6, ended), Record(6, "  endedEpoch: 1\n"));
+    add("spec#4", "spec.endedEpoch", Record(6, ended), Record(6, none));
+    add("spec#5", "spec.committed.epoch", Record(6, "  committed: " + Topology(5) + "\n"),
+        Record(6, "  committed: " + Topology(4) + "\n"));
+  }
+  return out;
 }
 
 }  // namespace janus::test

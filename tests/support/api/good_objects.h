@@ -19,4 +19,13 @@ struct RuleBreaker {
 };
 std::vector<RuleBreaker> BreakRules(std::string_view plural);
 
+// For every rule of ChangeRulesOf(the kind's schema): a good object, and another that may not
+// follow it by that rule alone.
+struct ChangeBreaker {
+  std::string rule;
+  control::Node before;
+  BadObject after;
+};
+std::vector<ChangeBreaker> BreakChanges(std::string_view plural);
+
 }  // namespace janus::test

@@ -211,6 +211,41 @@ TEST_P(BadObjects, BreakEveryRuleAndAreRefusedByPath) {
   for (const std::string& rule : rules) ADD_FAILURE() << rule << " is never broken";
 }
 
+TEST_P(BadObjects, BreakEveryRuleOfChangesAndAreRefusedByPath) {
+  std::set<std::string> rules = test::ChangeRulesOf(schema_);
+  for (const test::ChangeBreaker& breaker : test::BreakChanges(GetParam())) {
+    EXPECT_EQ(FormatErrors("before", test::Judge(breaker.before)), "");
+    EXPECT_EQ(FormatErrors("after", test::Judge(breaker.after.object)), "") << "by itself";
+    const FieldErrors errors = test::JudgeChange(breaker.before, breaker.after.object);
+    ASSERT_EQ(errors.size(), 1u) << breaker.rule << FormatErrors("", errors);
+    EXPECT_EQ(errors[0].path, breaker.after.path) << breaker.rule;
+    rules.erase(breaker.rule);
+  }
+  for (const std::string& rule : rules) ADD_FAILURE() << rule << " is never broken";
+}
+
+TEST_P(BadObjects, AreNotMadeByWritingAWholeNumberAsAFloat) {
+  for (const test::BadObject& one : made_.whole_floats) {
+    EXPECT_EQ(FormatErrors(one.name, test::Judge(one.object)), "");
+  }
+}
+
+TEST_P(BadObjects, AreNotMadeByNullInPlaceOfNothing) {
+  EXPECT_GT(made_.nulls.size(), made_.leaves.size());
+  for (const auto& [null, without] : made_.nulls) {
+    const std::string name = null.name;
+    if (without) {
+      EXPECT_EQ(FormatErrors(name, test::Judge(null.object)),
+                FormatErrors(name, test::Judge(*without)));
+    } else if (null.path == "spec") {
+      EXPECT_TRUE(Names(test::Judge(null.object), "spec"));
+    } else {
+      EXPECT_TRUE(null.path.ends_with("]")) << name;
+      EXPECT_TRUE(Names(test::Judge(null.object), null.path)) << name;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Kinds, BadObjects, testing::ValuesIn(test::kPlurals),
                          [](const auto& info) { return std::string(info.param); });
 

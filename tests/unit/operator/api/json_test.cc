@@ -115,9 +115,9 @@ TEST(Json, DepthIsBounded) {
 }
 
 TEST(Json, WritesYamlsNumbersAsJsonHasThem) {
-  const Result<Node> yaml = ParseYaml("[.5, +1.5, 1., 2e3, .inf, .nan, 007]", "test");
+  const Result<Node> yaml = ParseYaml("[.5, +1.5, 1., 2e3, 007]", "test");
   ASSERT_TRUE(yaml.ok()) << yaml.status().ToString();
-  EXPECT_EQ(WriteJson(*yaml), "[0.5,1.5,1,2e3,null,null,7]");
+  EXPECT_EQ(WriteJson(*yaml), "[0.5,1.5,1,2e3,7]");
 }
 
 }  // namespace

@@ -212,9 +212,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"ABooleanForAnEnumeration", kFixed, "device: CPU", "security: {tls: false}",
              "service.yaml:6: spec.security.tls: is 'false'; use Auto or Disabled"},
         Case{"AnEmptyField", kMinimal, "slo: {tpot: {targetMilliseconds: 60}}", "slo:",
-             "service.yaml:6: spec.slo: must be an object, is empty; give a value or leave the "
-             "field "
-             "out"},
+             "service.yaml:6: spec.slo.tpot: is required for a role in mode SLO; set a target, or "
+             "both "
+             "roles' replicas"},
         Case{"AMissingModel", kMinimal,
              "model: {source: {type: HuggingFace, huggingFace: {repo: "
              "deepseek-ai/DeepSeek-V2-Lite}}}",

@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <initializer_list>
 #include <string>
+#include <utility>
+
+#include "operator/api/json.h"
 
 namespace janus::control {
 namespace {
@@ -33,16 +37,63 @@ TEST(Yaml, TypesPlainScalarsAndKeepsQuotedOnesStrings) {
   EXPECT_EQ(node.Find("i")->kind, Node::Kind::kFloat);
 }
 
-TEST(Yaml, KeepsOffAndYesStrings) {
-  const Node node = Parse("{a: Off, b: yes, c: No}");
-  for (const char* name : {"a", "b", "c"}) EXPECT_EQ(node.Find(name)->kind, Node::Kind::kString);
+// resolve.go of go-yaml 2, with which kubectl reads.
+TEST(Yaml, ReadsPlainScalarsAsKubectlDoes) {
+  for (const char* yes :
+       {"y", "Y", "yes", "Yes", "YES", "on", "On", "ON", "true", "True", "TRUE"}) {
+    EXPECT_EQ(WriteJson(Parse("[" + std::string(yes) + "]")), "[true]") << yes;
+  }
+  for (const char* no : {"n", "N", "no", "No", "NO", "off", "Off", "OFF", "false", "False"}) {
+    EXPECT_EQ(WriteJson(Parse("[" + std::string(no) + "]")), "[false]") << no;
+  }
+  for (const auto& [text, json] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"0", "0"},      {"-0", "0"},     {"+7", "7"},
+           {"012", "10"},   {"-012", "-10"}, {"00", "0"},
+           {"0644", "420"}, {"0o14", "12"},  {"0x3c", "60"},
+           {"0XfF", "255"}, {"-0x1", "-1"},  {"0b11", "3"},
+           {"6_0", "60"},   {"0x3_c", "60"}, {"1_", "1"},
+           {"089", "89"},   {"01.5", "1.5"}, {"1_0.5", "10.5"},
+           {".5", "0.5"},   {"5.", "5"},     {"-1.5E-3", "-1.5E-3"}}) {
+    EXPECT_EQ(WriteJson(Parse("[" + std::string(text) + "]")), "[" + std::string(json) + "]")
+        << text;
+  }
+  for (const char* text :
+       {"0x", "0b12", "0o8", "0xfg", "_1", "no-thing", "yesterday", "1.2.3", "12:30", "10.0.0.1",
+        "4Gi", "0Ki", "e5", "2026-01-02", ".", "..", "+", "0-1", "0x-1"}) {
+    const Node node = Parse("{a: " + std::string(text) + "}");
+    EXPECT_EQ(node.Find("a")->kind, Node::Kind::kString) << text;
+    EXPECT_EQ(WriteYaml(Node::String(text)), std::string(text) + "\n") << text;
+  }
+  EXPECT_EQ(Parse("a: !!str 12\n").Find("a")->text, "12");
+}
+
+TEST(Yaml, QuotesWhatSomeReaderTakesForAnotherKindOfValue) {
+  for (const char* text :
+       {"y", "Off", "012", "0o14", "0x3c", "6_0", ".inf", "<<", "089", "1e3", ""}) {
+    const std::string written = WriteYaml(Node::String(text));
+    EXPECT_EQ(written, "\"" + std::string(text) + "\"\n");
+  }
+}
+
+TEST(Yaml, RefusesByNameWhatItDoesNotRead) {
+  EXPECT_EQ(Refusal("a: 1\nb: -.Inf\n"),
+            "a.yaml:2: -.Inf is no number of JSON; put it in quotes if it is a name");
+  EXPECT_EQ(Refusal("a: &b {c: 1}\nd:\n  <<: *b\n"),
+            "a.yaml:3: a field's name: fields are not merged here (<<); write them out");
+  EXPECT_EQ(Refusal("a: !!binary aGk=\n"),
+            "a.yaml:1: the tag tag:yaml.org,2002:binary is not read; leave it out");
+  EXPECT_EQ(Refusal("a: 1\ny: 2\n"),
+            "a.yaml:2: a field's name: kubectl reads y as true; put it in quotes");
+  EXPECT_EQ(Refusal("010: 2\n"),
+            "a.yaml:1: a field's name: kubectl reads 010 as 8; put it in quotes");
+  EXPECT_EQ(Parse("{'y': 1, 10: 2}").fields.at(0).name, "y");
 }
 
 TEST(Yaml, KnowsTheLineOfEveryField) {
-  const Node node = Parse("a: 1\nb:\n  c:\n    - x\n    - y: 2\n");
+  const Node node = Parse("a: 1\nb:\n  c:\n    - x\n    - z: 2\n");
   EXPECT_EQ(LineOf(node, "a"), 1);
   EXPECT_EQ(LineOf(node, "b.c"), 3);
-  EXPECT_EQ(LineOf(node, "b.c[1].y"), 5);
+  EXPECT_EQ(LineOf(node, "b.c[1].z"), 5);
   EXPECT_EQ(LineOf(node, "b.c[7]"), 3);
   EXPECT_EQ(LineOf(node, "b.none.further"), 2);
 }

@@ -28,9 +28,7 @@ void ExpectAllServe(SimulatedService& sim) {
   ASSERT_EQ(said.size(), committed.instances.size());
   for (size_t i = 0; i < said.size(); ++i) {
     const TopologyInstance& one = committed.instances[i];
-    EXPECT_EQ(TextAt(said[i], {"role"}), ToString(one.role));
     EXPECT_EQ(TextAt(said[i], {"pod"}), one.node);
-    EXPECT_EQ(TextAt(said[i], {"podUID"}), one.pod_uid);
     EXPECT_EQ(IntegerAt(said[i], {"index"}), one.index);
     EXPECT_EQ(IntegerAt(said[i], {"epoch"}), committed.epoch);
     EXPECT_TRUE(ParseTime(TextAt(said[i], {"since"})).ok());
@@ -67,7 +65,7 @@ TEST(Members, OneThatServesNothingIsSaidToServeNothing) {
   const std::vector<Node> said = MembersSaid(sim);
   ASSERT_EQ(said.size(), 3u);
   for (const Node& one : said) {
-    const bool is_it = TextAt(one, {"podUID"}) == pod.uid;
+    const bool is_it = TextAt(one, {"pod"}) == pod.name;
     EXPECT_EQ(IntegerAt(one, {"epoch"}).has_value(), !is_it);
     EXPECT_EQ(TextAt(one, {"since"}).empty(), is_it);
   }

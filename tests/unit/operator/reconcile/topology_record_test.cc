@@ -60,6 +60,9 @@ TEST(TopologyRecord, APlacementIsUnpackedAsItWasPacked) {
     spoiled.placement = bad;
     EXPECT_EQ(PlacementOf(spoiled).status().code(), StatusCode::kInvalidArgument) << bad;
   }
+  TopologyRecord other = *record.spec.committed;
+  other.sha256->front() = other.sha256->front() == '0' ? '1' : '0';
+  EXPECT_EQ(PlacementOf(other).status().code(), StatusCode::kInvalidArgument) << "another's sha256";
   TopologyRecord without = *record.spec.committed;
   without.instances.resize(1);
   EXPECT_EQ(PlacementOf(without).status().code(), StatusCode::kInvalidArgument) << "no slots";
@@ -106,6 +109,41 @@ TEST(TopologyRecord, IsReadAsItWasWritten) {
   EXPECT_EQ(alive[0].pod_uid, "e2");
 }
 
+TEST(TopologyRecord, SaysOnceWhatAllSayAlike) {
+  Topology topology = Small();
+  topology.attention.push_back(At(Role::kAttention, "a2"));
+  topology.attention.push_back(At(Role::kAttention, "a3"));
+  topology.attention[1].sequences = {4, 2048, 99, 0};
+  for (Instance& one : topology.attention) one.node = one.domain = "pod-" + one.pod_uid;
+  topology.experts[0].node = "pod-e1";
+  topology.experts[0].domain = "machine-7";
+  const Node tree = RecordTree(topology);
+  const std::vector<Node>& said = tree.Find("instances")->items;
+  ASSERT_EQ(said.size(), 5u);
+  const auto names = [](const Node& one) {
+    std::set<std::string> out;
+    for (const auto& [name, value] : one.fields) out.insert(name);
+    return out;
+  };
+  const std::set<std::string> least = {"role", "podUID", "index", "node", "address"};
+  const auto least_and = [&](const std::set<std::string>& more) {
+    std::set<std::string> out = least;
+    out.insert(more.begin(), more.end());
+    return out;
+  };
+  EXPECT_EQ(names(said[0]), least);
+  EXPECT_EQ(names(said[1]), least_and({"sequences"}));
+  EXPECT_EQ(names(said[2]), least);
+  EXPECT_EQ(names(said[3]), least_and({"domain", "slots"}));
+  EXPECT_EQ(names(said[4]), least_and({"incarnation", "slots"}));
+
+  const TopologyRecord read = *Recorded(topology).spec.committed;
+  for (size_t i = 0; i < topology.attention.size(); ++i) {
+    EXPECT_EQ(RoomAt(read, read.instances[i]), topology.attention[i].sequences) << i;
+  }
+  EXPECT_FALSE(RoomAt(read, read.instances[3])) << "experts have no sequences";
+}
+
 TEST(TopologyRecord, ThePlacementIsTheBytesThatTheSchemaPromises) {
   const MoETopology record = Recorded(Small());
   const Result<std::string> packed = DecodeBase64(record.spec.committed->placement);
@@ -116,8 +154,8 @@ TEST(TopologyRecord, ThePlacementIsTheBytesThatTheSchemaPromises) {
                        reinterpret_cast<const Bytef*>(packed->data()), packed->size()),
             Z_OK);
   bytes.resize(size);
-  EXPECT_EQ(bytes, std::string("\0\0\1\0\2\1\xff\xff", 8));
-  // sha256sum of those bytes.
+  EXPECT_EQ(bytes, std::string("\0\1\2\xff\0\0\1\xff", 8));
+  // printf '\0\0\1\0\2\1\xff\xff' | sha256sum
   EXPECT_EQ(record.spec.committed->sha256,
             "8d4daa04667ba5b6827077fb3248e27d687a5bd92a95dd10a0b56e6b9f931e23");
 }

@@ -31,7 +31,7 @@ spec:
               list:
                 type: array
                 items: {type: object, properties: {size: {type: integer, default: 2}}}
-              inner: {type: object, properties: {on: {type: boolean, default: false}}}
+              inner: {type: object, properties: {set: {type: boolean, default: false}}}
           status:
             type: object
             required: [count]
@@ -66,10 +66,18 @@ TEST(StructuralSchema, DropsWhatItDoesNotHaveAndNamesIt) {
             R"("list":[{"size":1},{"size":1}]}})");
 }
 
+TEST(StructuralSchema, DropsANullThatNoDefaultTakesThePlaceOf) {
+  Node object = Read(R"({"spec":{"mode":null,"inner":null,"open":{"any":null},)"
+                     R"("list":[{"size":null},null]}})");
+  EXPECT_TRUE(Schema().Prune(object).empty());
+  EXPECT_EQ(WriteJson(object),
+            R"({"spec":{"mode":null,"open":{"any":null},"list":[{"size":null},null]}})");
+}
+
 TEST(StructuralSchema, SetsDefaultsInTheObjectsThatAreThere) {
   EXPECT_EQ(Defaulted(R"({"spec":{}})"), R"({"spec":{"mode":"Auto"}})");
   EXPECT_EQ(Defaulted(R"({"spec":{"mode":null,"inner":{},"list":[{},{"size":3}]}})"),
-            R"({"spec":{"inner":{"on":false},"list":[{"size":2},{"size":3}],"mode":"Auto"}})");
+            R"({"spec":{"inner":{"set":false},"list":[{"size":2},{"size":3}],"mode":"Auto"}})");
   EXPECT_EQ(Defaulted(R"({})"), R"({})");
 }
 
