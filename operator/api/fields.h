@@ -46,11 +46,7 @@ inline void Read(const At& at, bool& out) {
   if (at.Expect(Node::Kind::kBool)) out = at.node.boolean;
 }
 inline void Read(const At& at, int64_t& out) {
-  if (const std::optional<int64_t> whole = WholeNumber(at.node)) {
-    out = *whole;
-  } else {
-    at.Expect(Node::Kind::kInteger);
-  }
+  if (at.Expect(Node::Kind::kInteger)) out = at.node.integer;
 }
 inline void Read(const At& at, int32_t& out) {
   int64_t wide = out;

@@ -1,8 +1,6 @@
 #include "operator/api/tree.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdlib>
 #include <utility>
 
 namespace janus::control {
@@ -69,15 +67,6 @@ const Node* Node::Find(std::string_view name) const {
 Node& Node::Add(std::string_view name, Node value) {
   fields.push_back({std::string(name), std::move(value)});
   return fields.back().value;
-}
-
-std::optional<int64_t> WholeNumber(const Node& node) {
-  if (node.kind == Node::Kind::kInteger) return node.integer;
-  if (node.kind != Node::Kind::kFloat) return std::nullopt;
-  constexpr double kMost = (int64_t{1} << 53) - 1;
-  const double value = std::strtod(node.text.c_str(), nullptr);
-  if (!(std::abs(value) <= kMost) || value != std::trunc(value)) return std::nullopt;
-  return static_cast<int64_t>(value);
 }
 
 std::string_view Describe(Node::Kind kind) {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -54,10 +53,6 @@ struct NodeField {
   std::string name;
   Node value;
 };
-
-// The integer that a number is, however written (2, 2.0, 2e0), as the API server takes it; nothing:
-// no number, not whole, or written as a float beyond 2^53 - 1.
-std::optional<int64_t> WholeNumber(const Node& node);
 
 // "a string", "a list", ...: how messages call a kind.
 std::string_view Describe(Node::Kind kind);

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <iterator>
 #include <optional>
 #include <string>
@@ -109,6 +111,17 @@ NumberKind ReadNumber(std::string_view text, int64_t& out) {
   return is_float ? NumberKind::kFloat : NumberKind::kNone;
 }
 
+// A whole one is written as an integer on its way to the API server.
+Node FloatNode(std::string_view text) {
+  constexpr double kMostExact = (int64_t{1} << 53) - 1;
+  Node out = Node::String(text);
+  std::erase(out.text, '_');
+  out.kind = Node::Kind::kFloat;
+  const double value = std::strtod(out.text.c_str(), nullptr);
+  const bool is_whole = std::abs(value) <= kMostExact && value == std::trunc(value);
+  return is_whole ? Node::Integer(static_cast<int64_t>(value)) : out;
+}
+
 bool IsNull(std::string_view text) {
   return text.empty() || text == "~" || text == "null" || text == "Null" || text == "NULL";
 }
@@ -129,12 +142,8 @@ Result<Node> ReadPlain(std::string_view text) {
       return Node::Integer(value);
     case NumberKind::kTooLarge:
       return InvalidArgument("the integer " + shown + " does not fit 64 bits");
-    case NumberKind::kFloat: {
-      Node out = Node::String(text);
-      std::erase(out.text, '_');
-      out.kind = Node::Kind::kFloat;
-      return out;
-    }
+    case NumberKind::kFloat:
+      return FloatNode(text);
     case NumberKind::kNone:
       break;
   }

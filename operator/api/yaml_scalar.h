@@ -8,8 +8,8 @@
 namespace janus::control {
 
 // Plain (unquoted) scalars of YAML as kubectl reads them, and so what reaches the API server of
-// them: YAML 1.1 as go-yaml 2 has it. `yes`, `On` and `y` are true, 0644 is 420, 0x3c and 6_0 are
-// 60; a date is a string. What is null is the library's to say. Pure.
+// them: YAML 1.1 as go-yaml 2 has it. `yes`, `On` and `y` are true, 0644 is 420, 0x3c, 6_0 and 60.0
+// are 60; a date is a string. What is null is the library's to say. Pure.
 
 // kBool, kInteger, kFloat or kString. InvalidArgument: an integer beyond 64 bits; an infinity or
 // no number (.inf, .nan), which JSON does not have; <<, as fields are not merged here.

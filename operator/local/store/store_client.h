@@ -14,6 +14,8 @@ namespace janus::control {
 // What an API server does and this does not:
 // - of built-in kinds it knows the rules of built_in.h alone: unknown fields and wrong types are
 //   taken as they come;
+// - a number that JSON has as a float (2.0) is none for an integer; a server takes some, where no
+//   rule reads them;
 // - patterns and formats inside a status are not judged;
 // - no authentication, no admission plugins, no other version of a kind, no controllers but the
 //   garbage collector and the one that empties namespaces, which are done at once.

@@ -111,19 +111,7 @@ class Maker {
     }
   }
 
-  void WriteOtherwise(const Place& place) {
-    if (place.value->kind == Node::Kind::kInteger && !IsQuantity(place.schema)) {
-      Node whole = *place.value;
-      whole.kind = Node::Kind::kFloat;
-      for (const char* end : {".0", "e0"}) {
-        whole.text = std::to_string(place.value->integer) + end;
-        Node value = whole;
-        std::swap(*place.value, value);
-        out_.whole_floats.push_back(
-            {place.path + " = " + whole.text, object_, place.path, false, {}});
-        std::swap(*place.value, value);
-      }
-    }
+  void Null(const Place& place) {
     Node null;
     std::swap(*place.value, null);
     out_.nulls.push_back({{place.path + " = null", object_, place.path, false, {}}, {}});
@@ -135,7 +123,7 @@ class Maker {
     if (is_new) {
       Break(place);
       Border(place);
-      WriteOtherwise(place);
+      Null(place);
     }
     if (const Node* items = place.schema.Find("items")) {
       for (size_t i = 0; i < place.value->items.size(); ++i) {

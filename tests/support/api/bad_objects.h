@@ -23,8 +23,6 @@ struct BadObjects {
   // Whole objects with one value at a border of what its schema allows, and with every value of
   // every enum: some of them break a rule. `path` names the value.
   std::vector<BadObject> at_borders;
-  // Whole objects with one number written as a float that is whole: as good as the good one.
-  std::vector<BadObject> whole_floats;
   // Whole objects with one value null, and the same without it: judged alike, but for an item of a
   // list, which is refused by its path and has no object without.
   struct Null {

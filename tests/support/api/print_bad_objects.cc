@@ -46,7 +46,6 @@ void PrintKind(const std::string& plural) {
       janus::test::MakeBadObjects(janus::test::SchemaOf(crd), good);
   for (const janus::test::BadObject& bad : made.objects) Print(plural, bad);
   for (const janus::test::BadObject& border : made.at_borders) Print(plural, border);
-  for (const janus::test::BadObject& whole : made.whole_floats) Print(plural, whole);
   for (const janus::test::BadObjects::Null& null : made.nulls) Print(plural, null.object);
   for (const auto& breaker : janus::test::BreakRules(plural)) Print(plural, breaker.bad);
   for (const auto& breaker : janus::test::BreakChanges(plural)) {

@@ -224,12 +224,6 @@ TEST_P(BadObjects, BreakEveryRuleOfChangesAndAreRefusedByPath) {
   for (const std::string& rule : rules) ADD_FAILURE() << rule << " is never broken";
 }
 
-TEST_P(BadObjects, AreNotMadeByWritingAWholeNumberAsAFloat) {
-  for (const test::BadObject& one : made_.whole_floats) {
-    EXPECT_EQ(FormatErrors(one.name, test::Judge(one.object)), "");
-  }
-}
-
 TEST_P(BadObjects, AreNotMadeByNullInPlaceOfNothing) {
   EXPECT_GT(made_.nulls.size(), made_.leaves.size());
   for (const auto& [null, without] : made_.nulls) {
