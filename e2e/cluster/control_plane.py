@@ -1,5 +1,7 @@
 """etcd, API server, controller-manager, scheduler, and KWOK for pods that only the API knows."""
 
+import re
+
 from box import Box, ClusterError, wait_for
 from certificates import CONTROL_PLANE, SERVICE_NETWORK
 
@@ -88,8 +90,14 @@ class ControlPlane:
     def start_kwok(self):
         """Only for nodes that say so; they and their pods are the API's alone."""
         self.box.run("ip", "route", "replace", "local", FAKE_PODS, "dev", "lo")
+        # KWOK would set the readiness gates of a pod, which a kubelet leaves to whoever they are of.
+        stages, count = re.subn(r"\{\{ range \.spec\.readinessGates \}\}.*?\{\{ end \}\}\n", "",
+                                (self.programs / "kwok-stages.yaml").read_text(), flags=re.DOTALL)
+        if count == 0:
+            raise ClusterError("KWOK's stages set no readiness gates any more; see what they do instead")
+        (self.folder / "kwok-stages.yaml").write_text(stages)
         self.box.start(
-            "kwok", self.programs / "kwok", f"--config={self.programs}/kwok-stages.yaml",
+            "kwok", self.programs / "kwok", f"--config={self.folder}/kwok-stages.yaml",
             f"--kubeconfig={self.pki}/admin.kubeconfig", "--manage-all-nodes=false",
             "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
             f"--cidr={FAKE_PODS}", "--node-lease-duration-seconds=40")

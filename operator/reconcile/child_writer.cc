@@ -44,7 +44,8 @@ void RefuseAdoption(const Child& child, PassContext& context) {
   context.troubles.push_back({TroubleKind::kRetry, "AdoptRefused", text, {}});
 }
 
-void Apply(const Child& child, const std::optional<Node>& there, MendedVersions& mended,
+// True when it was not there before.
+bool Apply(const Child& child, const std::optional<Node>& there, MendedVersions& mended,
            PassContext& context) {
   const ObjectKey key = KeyOf(child.object);
   const std::string what = child.resource->kind + " " + key.name;
@@ -58,36 +59,36 @@ void Apply(const Child& child, const std::optional<Node>& there, MendedVersions&
       context.writes.MayHaveMade(*child.resource, key);
     }
     context.troubles.push_back(TroubleOf(applied.error(), "apply " + what));
-    return;
+    return false;
   }
   const std::string replaced(there ? ResourceVersionOf(*there) : "");
   const std::string version(ResourceVersionOf(*applied));
   mended[{child.resource->plural, key.name}] = version;
-  if (version != replaced) {
-    const bool is_new = !there;
-    context.note({EventType::kNormal, is_new ? "Created" : "Updated", is_new ? "Create" : "Update",
-                  what + (is_new ? " is made" : " is as wanted again")});
+  if (there && version != replaced) {
+    context.note({EventType::kNormal, "Updated", "Update", what + " is as wanted again"});
   }
   context.writes.Wrote(*child.resource, replaced, *std::move(applied), context.now);
+  return !there;
 }
 
-// What is only to be begun with: nobody's who has made one of that name meanwhile.
-void Make(const Child& child, PassContext& context) {
+// What is only to be begun with: nobody's who has made one of that name meanwhile. True: it is made.
+bool Make(const Child& child, PassContext& context) {
   const ObjectKey key = KeyOf(child.object);
   const std::string what = child.resource->kind + " " + key.name;
   ApiResult<Node> made = context.api.Create(*child.resource, *child.first, {}, context.limits);
   if (!made.ok()) {
     if (made.error().outcome_unknown) context.writes.MayHaveMade(*child.resource, key);
     context.troubles.push_back(TroubleOf(made.error(), "create " + what));
-    return;
+    return false;
   }
-  context.note({EventType::kNormal, "Created", "Create", what + " is made"});
   context.writes.Wrote(*child.resource, "", *std::move(made), context.now);
+  return true;
 }
 
-void WriteOne(const Child& child, MendedVersions& mended, PassContext& context) {
+// True when it is there now and was not before.
+bool WriteOne(const Child& child, MendedVersions& mended, PassContext& context) {
   const Found found = Find(child, context);
-  if (!found.is_known) return;
+  if (!found.is_known) return false;
   if (!found.object) {
     if (child.first) return Make(child, context);
     return Apply(child, std::nullopt, mended, context);
@@ -96,17 +97,19 @@ void WriteOne(const Child& child, MendedVersions& mended, PassContext& context) 
   switch (Judge(context.service, *found.object, child.object)) {
     case Standing::kAsWanted:
     case Standing::kLeaving:
-      return;
+      return false;
     case Standing::kForeign:
-      return RefuseAdoption(child, context);
+      RefuseAdoption(child, context);
+      return false;
     case Standing::kDrifted:
       if (settled != mended.end() && settled->second == ResourceVersionOf(*found.object) &&
           TextAt(*found.object, {"metadata", "annotations", kWantedAnnotation}) ==
               TextAt(child.object, {"metadata", "annotations", kWantedAnnotation})) {
-        return;
+        return false;
       }
       return Apply(child, found.object, mended, context);
   }
+  return false;
 }
 
 // Of `resource` one per role, as RoleObjectName has it.
@@ -143,10 +146,15 @@ void DeleteUnwanted(const Resource& resource, const char* why, const std::vector
 }  // namespace
 
 void WriteChildren(const std::vector<Child>& wanted, MendedVersions& mended, PassContext& context) {
+  std::string made;  // all of a pass in one Event
   for (const Child& child : wanted) {
-    WriteOne(child, mended, context);
-    if (context.is_stopped()) return;
+    if (WriteOne(child, mended, context)) {
+      made += (made.empty() ? "" : ", ") + child.resource->kind + " " + KeyOf(child.object).name;
+    }
+    if (context.is_stopped()) break;
   }
+  if (!made.empty()) context.note({EventType::kNormal, "Created", "Create", "made " + made});
+  if (context.is_stopped()) return;
   DeleteUnwanted(kDisruptionBudgets, "the role has no members", wanted, context);
   DeleteUnwanted(kRoleScalers, "the role is in mode External no more", wanted, context);
 }

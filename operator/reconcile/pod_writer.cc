@@ -113,13 +113,18 @@ bool ReserveIds(const std::vector<PodOrder>& orders, const PinnedImage& pinned, 
 
 void MakePods(const PodOrder& order, int64_t first, const OperatorDefaults& defaults,
               PassContext& context) {
+  std::vector<std::string> made;
   for (int64_t id = first; id < first + order.count; ++id) {
     const Node pod =
         WorkerPod(context.service, defaults, {order.role, order.revision, id, order.image});
-    if (!MakePod(pod, context)) return;
-    context.note({EventType::kNormal, "Created", "Create",
-                  "pod " + std::string(TextAt(pod, {"metadata", "name"}))});
+    if (!MakePod(pod, context)) break;
+    made.emplace_back(TextAt(pod, {"metadata", "name"}));
   }
+  if (made.empty()) return;
+  const std::string text = made.size() == 1 ? "made Pod " + made.front()
+                                            : "made " + std::to_string(made.size()) + " Pods, " +
+                                                  made.front() + " to " + made.back();
+  context.note({EventType::kNormal, "Created", "Create", text});
 }
 
 std::set<std::string> MarkMembers(std::span<const PodSeen> pods,

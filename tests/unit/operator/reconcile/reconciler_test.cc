@@ -13,6 +13,7 @@
 #include "operator/reconcile/status.h"
 #include "operator/reconcile/topology_record.h"
 #include "operator/reconcile/trees.h"
+#include "tests/support/contains.h"
 #include "tests/support/kube/faulty_api.h"
 #include "tests/support/reconcile/simulated_service.h"
 
@@ -66,6 +67,16 @@ TEST(Reconciler, AServiceComesUpWholeAndSaysSo) {
   }
   EXPECT_EQ(sim.Condition("Stalled"), "False/Reconciling");
   EXPECT_GE(sim.op().CountEvents("TopologyCommitted"), 1);
+  std::vector<std::string> made;
+  for (const Happening& one : sim.op().events()) {
+    if (one.reason == "Created") made.push_back(one.note);
+  }
+  ASSERT_EQ(made.size(), 4u) << "one for a pass's objects, one for each role's pods";
+  EXPECT_TRUE(Contains(made[0], "Service demo, ")) << made[0];
+  EXPECT_TRUE(Contains(made[1], "made 2 Pods, demo-attention-")) << made[1];
+  EXPECT_TRUE(made[2].starts_with("made 3 Pods, demo-experts-") && made[2].ends_with("-3"))
+      << made[2];
+  EXPECT_TRUE(made[3].starts_with("made PodDisruptionBudget demo-")) << made[3];
 }
 
 TEST(Reconciler, AtRestItWritesNothing) {
