@@ -159,6 +159,13 @@ class CrdsTest(ClusterCase):
         self.assertEqual((code, changed["spec"]["suspend"]), (200, True), changed)
         self.assertEqual(changed["metadata"]["generation"], made["metadata"]["generation"] + 1)
 
+    def test_the_examples_are_taken(self):
+        examples = sorted((ROOT / "examples").glob("*.yaml")) + sorted((ROOT / "examples" / "autoscaling").glob("*.yaml"))
+        self.assertGreater(len(examples), 2)
+        for path in examples:
+            with self.subTest(path.name):
+                self.kubectl("create", "--dry-run=server", "--validate=strict", "-f", str(path))
+
     def test_a_scaler_is_scaled_through_its_subresource(self):
         status, body = self.create("moerolescalers", {
             "apiVersion": MINIMAL["apiVersion"], "kind": "MoERoleScaler",
