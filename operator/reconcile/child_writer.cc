@@ -71,7 +71,8 @@ bool Apply(const Child& child, const std::optional<Node>& there, MendedVersions&
   return !there;
 }
 
-// What is only to be begun with: nobody's who has made one of that name meanwhile. True: it is made.
+// What is only to be begun with: nobody's who has made one of that name meanwhile. True: it is
+// made.
 bool Make(const Child& child, PassContext& context) {
   const ObjectKey key = KeyOf(child.object);
   const std::string what = child.resource->kind + " " + key.name;
