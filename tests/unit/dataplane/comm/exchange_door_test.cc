@@ -166,18 +166,19 @@ TEST_F(ExchangeDoorTest, ANewerEpochThanAnyIsToTryAgain) {
 
 TEST_F(ExchangeDoorTest, WhileAnEpochIsAwaitedAllOthersAreRefusedAndItsMeetingHearsWhy) {
   Serve(2, 2);
-  const std::shared_ptr<EpochAtDoor> next = Expect(3, 3);
-  for (const ExchangeIdentity& stale : {Identity(1, 1), Identity(3, 2)}) {
+  const std::shared_ptr<EpochAtDoor> next = Expect(4, 4);
+  // One that was never served here is over too.
+  for (const ExchangeIdentity& stale : {Identity(1, 1), Identity(3, 3), Identity(4, 2)}) {
     const std::string why = Said(HelloOf(stale));
     EXPECT_NE(why, "");
     EXPECT_EQ(next->last_refusal(), why);
   }
-  ExpectCounted(ExchangeRefusal::kEpoch, 1);
+  ExpectCounted(ExchangeRefusal::kEpoch, 2);
   ExpectCounted(ExchangeRefusal::kKey, 1);
   EXPECT_EQ(Said(HelloOf(Identity(2, 2))), "") << "of the epoch that is served";
   ExpectCounted(ExchangeRefusal::kMember, 1);
   EXPECT_EQ(next->Take().size(), 0u);
-  EXPECT_EQ(counted(), 3u);
+  EXPECT_EQ(counted(), 4u);
 }
 
 TEST_F(ExchangeDoorTest, ExpertsAreNotMetByExperts) {
