@@ -87,9 +87,8 @@ void SharedMemoryRounds(const std::string& folder, const ExchangeShape& shape, i
   options.policy = WaitPolicy::ForThreads(2);
   options.deadline = Soon();
   const auto connect = [&](PeerId self, const std::string& path) {
-    auto listener = *ExchangeListener::Create("unix:" + path);
-    return *ConnectSharedMemory(*LayoutFor(ExchangeMode::kDirect, shape, self), options, *listener,
-                                {});
+    auto door = *ExchangeDoor::Create("unix:" + path);
+    return *ConnectSharedMemory(*LayoutFor(ExchangeMode::kDirect, shape, self), options, *door, {});
   };
   const int warm = rounds / 10;
   InTwoProcesses(
@@ -183,8 +182,8 @@ void UcxCase(const std::string& folder, int rows, int rounds) {
   options.devices = "lo";
   const auto connect = [&](PeerId self, const std::string& path) {
     options.connect.deadline = Soon();
-    auto listener = *ExchangeListener::Create("unix:" + path);
-    return *ConnectNetwork(*LayoutFor(ExchangeMode::kDirect, shape, self), options, *listener, {});
+    auto door = *ExchangeDoor::Create("unix:" + path);
+    return *ConnectNetwork(*LayoutFor(ExchangeMode::kDirect, shape, self), options, *door, {});
   };
   std::vector<double> floors, exchange;
   const int warm = rounds / 10;

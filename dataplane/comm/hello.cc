@@ -37,6 +37,12 @@ std::string TransportText(PairTransport transport) {
   return std::to_string(static_cast<int>(transport));
 }
 
+Status Differ(const std::string& field, const Hello& theirs, const std::string& their_value,
+              const Hello& other, const std::string& other_value) {
+  return FailedPrecondition("exchange: " + ToString(SenderOf(theirs)) + " has " + field + " " +
+                            their_value + ", " + ToString(SenderOf(other)) + " has " + other_value);
+}
+
 }  // namespace
 
 Hello MakeHello(const ExchangeIdentity& identity, const TransportLayout& layout,
@@ -62,35 +68,38 @@ PeerId SenderOf(const Hello& hello) {
   return {hello.role == 0 ? Role::kAttention : Role::kExperts, Rank{hello.rank}};
 }
 
-Status Judge(const Hello& theirs, const Hello& ours, const TransportLayout& layout,
-             const Hello* of_its_role) {
-  const auto differ = [&](const std::string& field, const std::string& their_value,
-                          const Hello& other, const std::string& other_value) {
-    return FailedPrecondition("exchange: " + ToString(SenderOf(theirs)) + " has " + field + " " +
-                              their_value + ", " + ToString(SenderOf(other)) + " has " +
-                              other_value);
-  };
-  const auto differs = [&](const std::string& field, const std::string& their_value,
-                           const std::string& our_value) {
-    return differ(field, their_value, ours, our_value);
-  };
-  if (theirs.protocol_version != ours.protocol_version) {
-    return differs("protocol version", std::to_string(theirs.protocol_version),
-                   std::to_string(ours.protocol_version));
-  }
+HelloVerdict Admit(const Hello& theirs, const Hello& ours, const TransportLayout& layout) {
   const PeerId peer = SenderOf(theirs);
-  const int limit = peer.role == Role::kAttention ? layout.m : layout.n;
-  if (theirs.role > 1 || peer.rank.value >= limit || peer == layout.self) {
-    return FailedPrecondition("exchange: " + ToString(peer) + " is not in the topology of " +
-                              ToString(layout.self));
+  if (theirs.protocol_version != ours.protocol_version) {
+    return {Differ("protocol version", theirs, std::to_string(theirs.protocol_version), ours,
+                   std::to_string(ours.protocol_version)),
+            ExchangeRefusal::kMalformed};
   }
   if (theirs.epoch != ours.epoch) {
-    return differs("epoch", std::to_string(theirs.epoch), std::to_string(ours.epoch));
+    return {Differ("epoch", theirs, std::to_string(theirs.epoch), ours, std::to_string(ours.epoch)),
+            ExchangeRefusal::kEpoch};
   }
   if (theirs.key_check != ours.key_check) {
-    return FailedPrecondition("exchange: " + ToString(peer) + " has another epoch key than " +
-                              ToString(SenderOf(ours)));
+    return {FailedPrecondition("exchange: " + ToString(peer) + " has another epoch key than " +
+                               ToString(SenderOf(ours))),
+            ExchangeRefusal::kKey};
   }
+  const int limit = peer.role == Role::kAttention ? layout.m : layout.n;
+  if (theirs.role > 1 || peer.rank.value >= limit || peer == layout.self) {
+    return {FailedPrecondition("exchange: " + ToString(peer) + " is not in the topology of " +
+                               ToString(layout.self)),
+            ExchangeRefusal::kMember};
+  }
+  return {OkStatus()};
+}
+
+Status Judge(const Hello& theirs, const Hello& ours, const TransportLayout& layout,
+             const Hello* of_its_role) {
+  JANUS_RETURN_IF_ERROR(Admit(theirs, ours, layout).status);
+  const auto differs = [&](const std::string& field, const std::string& their_value,
+                           const std::string& our_value) {
+    return Differ(field, theirs, their_value, ours, our_value);
+  };
   const auto hex = [](uint64_t value) { return Fingerprint::Hex(value); };
   if (theirs.model_digest != ours.model_digest) {
     return differs("model digest", hex(theirs.model_digest), hex(ours.model_digest));
@@ -99,7 +108,8 @@ Status Judge(const Hello& theirs, const Hello& ours, const TransportLayout& layo
     const std::string their_class = Take(theirs.numerics);
     const std::string its_class = Take(of_its_role->numerics);
     if (their_class != its_class) {
-      return differ("numerics class", "'" + their_class + "'", *of_its_role, "'" + its_class + "'");
+      return Differ("numerics class", theirs, "'" + their_class + "'", *of_its_role,
+                    "'" + its_class + "'");
     }
   }
   if (theirs.sum_rule != ours.sum_rule) {
@@ -118,8 +128,12 @@ Status Judge(const Hello& theirs, const Hello& ours, const TransportLayout& layo
 }
 
 Hello MakeRefusal(const Hello& ours, const Status& why) {
-  Hello refusal = ours;
-  refusal.address_bytes = 0;
+  // It may go to anybody: with our key_check, or all else that must be alike, in it they could say
+  // HELLO as a member.
+  Hello refusal;
+  refusal.role = ours.role;
+  refusal.rank = ours.rank;
+  refusal.epoch = ours.epoch;
   Put(why.message(), refusal.refusal);
   return refusal;
 }

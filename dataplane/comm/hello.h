@@ -5,6 +5,7 @@
 
 #include "common/status.h"
 #include "common/topology.h"
+#include "dataplane/comm/exchange_refusal.h"
 #include "dataplane/comm/transport.h"
 #include "dataplane/comm/wire.h"
 
@@ -25,6 +26,16 @@ struct ExchangeIdentity {
 Hello MakeHello(const ExchangeIdentity& identity, const TransportLayout& layout,
                 PairTransport transport, size_t address_bytes);
 
+// What is refused, by which name it is counted, and what the peer is told.
+struct HelloVerdict {
+  Status status;  // as of Judge
+  ExchangeRefusal refusal = ExchangeRefusal::kMember;
+};
+
+// What of Judge shows that a member of our epoch speaks, whatever it brings: protocol version,
+// epoch, epoch key and place, in that order.
+HelloVerdict Admit(const Hello& theirs, const Hello& ours, const TransportLayout& layout);
+
 // Whether `theirs`, which came over a connection of ours, is of a member that we are to talk with.
 // FailedPrecondition names the first field that differs and its value on both sides (of the epoch
 // key: that it differs). The peer's texts are bounded and free of control characters. Roles may
@@ -36,7 +47,8 @@ Status Judge(const Hello& theirs, const Hello& ours, const TransportLayout& layo
 // Who says so. Meaningful if the rank is in the layout, which Judge checks.
 PeerId SenderOf(const Hello& hello);
 
-// `ours`, as the answer that says why not. At most 255 bytes of the reason.
+// The answer of who says `ours` that says why not: at most 255 bytes of the reason, who we are and
+// of which epoch, and nothing that could be said as a HELLO of it.
 Hello MakeRefusal(const Hello& ours, const Status& why);
 // The reason in a refusal; empty if it is none.
 std::string RefusalText(const Hello& hello);

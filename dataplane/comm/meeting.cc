@@ -1,150 +1,41 @@
 #include "dataplane/comm/meeting.h"
 
-#include <arpa/inet.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <optional>
 
+#include "dataplane/comm/exchange_address.h"
 #include "dataplane/comm/hello_reader.h"
+#include "dataplane/comm/send_hello.h"
 
 namespace janus::dataplane {
 namespace {
 
 constexpr auto kRedial = std::chrono::milliseconds(20);
-constexpr auto kPatience = std::chrono::seconds(5);  // with somebody who connects and says nothing
-constexpr size_t kMostStrangers = 256;
-constexpr std::string_view kUnix = "unix:";
-constexpr std::string_view kTcp = "tcp:";
 
 std::string ErrnoText() {
   return std::strerror(errno);
 }
 
-struct Address {
-  sockaddr_storage storage{};
-  socklen_t bytes = 0;
-  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
-};
-
-Result<Address> UnixAddress(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.empty() || path.size() >= sizeof address.sun_path) {
-    return InvalidArgument("exchange address: socket path '" + path +
-                           "': " + std::to_string(path.size()) + " bytes, want 1 to " +
-                           std::to_string(sizeof address.sun_path - 1));
-  }
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-  Address out;
-  std::memcpy(&out.storage, &address, sizeof address);
-  out.bytes = sizeof address;
-  return out;
-}
-
-// Numbers alone: a name would have to be looked up, which blocks.
-Result<Address> TcpAddress(const std::string& text) {
-  const Status bad = InvalidArgument("exchange address 'tcp:" + text +
-                                     "': want tcp:<IPv4>:<port> or tcp:[<IPv6>]:<port>");
-  const size_t colon = text.rfind(':');
-  if (colon == std::string::npos) return bad;
-  uint16_t port = 0;
-  const char* end = text.data() + text.size();
-  const auto parsed = std::from_chars(text.data() + colon + 1, end, port);
-  if (parsed.ec != std::errc() || parsed.ptr != end) return bad;
-  std::string host = text.substr(0, colon);
-  Address out;
-  if (host.starts_with('[') && host.ends_with(']')) {
-    sockaddr_in6 address{};
-    address.sin6_family = AF_INET6;
-    address.sin6_port = htons(port);
-    host = host.substr(1, host.size() - 2);
-    if (inet_pton(AF_INET6, host.c_str(), &address.sin6_addr) != 1) return bad;
-    std::memcpy(&out.storage, &address, sizeof address);
-    out.bytes = sizeof address;
-    return out;
-  }
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  if (inet_pton(AF_INET, host.c_str(), &address.sin_addr) != 1) return bad;
-  std::memcpy(&out.storage, &address, sizeof address);
-  out.bytes = sizeof address;
-  return out;
-}
-
-Result<Address> ParseAddress(const std::string& text) {
-  if (text.starts_with(kUnix)) return UnixAddress(text.substr(kUnix.size()));
-  if (text.starts_with(kTcp)) return TcpAddress(text.substr(kTcp.size()));
-  return InvalidArgument("exchange address '" + text + "': want unix:/path or tcp:host:port");
-}
-
-// `address` with the port that the socket was given.
-std::string WithPort(const std::string& address, int fd) {
-  sockaddr_storage bound{};
-  socklen_t bytes = sizeof bound;
-  if (getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &bytes) != 0) return address;
-  const uint16_t port = bound.ss_family == AF_INET6
-                            ? reinterpret_cast<const sockaddr_in6&>(bound).sin6_port
-                            : reinterpret_cast<const sockaddr_in&>(bound).sin_port;
-  return address.substr(0, address.rfind(':') + 1) + std::to_string(ntohs(port));
-}
-
-// HELLO is small and must go at once; a machine that has vanished must be noticed.
-void TuneTcp(int fd) {
-  const int on = 1, idle = 5, interval = 1, patience_ms = 10'000;
-  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-  setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
-  setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
-  setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience_ms, sizeof patience_ms);
-}
-
-// Sends HELLO with what belongs to it; false when the peer has gone. Far smaller than what the
-// buffer of a new socket holds.
-bool SendHello(int socket, const Hello& hello, const std::string& address, int segment) {
-  iovec parts[2] = {{const_cast<Hello*>(&hello), sizeof hello},
-                    {const_cast<char*>(address.data()), hello.address_bytes}};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = parts;
-  message.msg_iovlen = 2;
-  if (segment >= 0) {
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
-    cmsghdr* head = CMSG_FIRSTHDR(&message);
-    head->cmsg_level = SOL_SOCKET;
-    head->cmsg_type = SCM_RIGHTS;
-    head->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(head), &segment, sizeof segment);
-  }
-  const auto bytes = static_cast<ssize_t>(sizeof hello + hello.address_bytes);
-  return sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == bytes;
-}
-
-// A connection on which HELLO is not complete.
+// With a member that we have dialled and that has not answered.
 struct Conversation {
   Fd socket;
-  int member = -1;         // whom we dialled; -1: somebody who dialled us
-  bool greeted = false;    // ours is sent
-  MonotonicTime deadline;  // of a stranger
+  int member = 0;
+  bool greeted = false;  // ours is sent
   HelloReader reader;
 };
 
 class Meeting {
  public:
   Meeting(const TransportLayout& layout, const ConnectOptions& options, const Offer& offer,
-          ExchangeListener& listener)
+          EpochAtDoor& door)
       : layout_(layout),
         options_(options),
         offer_(offer),
-        listener_(listener),
+        door_(door),
         self_(MemberIndex(layout, layout.self)),
         redial_at_(static_cast<size_t>(layout.m + layout.n)) {
     for (const PeerId peer : PeersOf(layout)) missing_.push_back(MemberIndex(layout, peer));
@@ -159,6 +50,7 @@ class Meeting {
       JANUS_RETURN_IF_ERROR(Dial());
       JANUS_RETURN_IF_ERROR(Attend());
     }
+    door_.Close();
     return std::move(met_);
   }
 
@@ -167,9 +59,10 @@ class Meeting {
     std::string who;
     for (const int member : missing_)
       who += (who.empty() ? "" : ", ") + ToString(MemberAt(layout_, member));
+    const std::string refused = door_.last_refusal();
     return DeadlineExceeded("exchange: " + who +
                             " did not connect in time; see the logs of those workers" +
-                            (last_refusal_.empty() ? "" : " (refused: " + last_refusal_ + ")"));
+                            (refused.empty() ? "" : " (refused: " + refused + ")"));
   }
 
   bool IsMissing(int member) const {
@@ -199,11 +92,10 @@ class Meeting {
         continue;
       }
       const std::string& text = options_.attention_addresses[static_cast<size_t>(member)];
-      JANUS_ASSIGN_OR_RETURN(const Address address, ParseAddress(text));
-      const int family = address.storage.ss_family;
-      Fd socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+      JANUS_ASSIGN_OR_RETURN(const ExchangeAddress address, ParseExchangeAddress(text));
+      Fd socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
       if (!socket) return ResourceExhausted("exchange: socket: " + ErrnoText());
-      if (family != AF_UNIX) TuneTcp(socket.get());
+      if (!address.is_unix()) TuneTcp(socket.get());
       redial_at = now + kRedial;
       if (connect(socket.get(), address.get(), address.bytes) != 0 && errno != EINPROGRESS) {
         continue;
@@ -216,12 +108,11 @@ class Meeting {
     return OkStatus();
   }
 
-  // Waits a moment for strangers at the door, for answers, and for the end of who was met.
+  // Waits a moment for who calls, for answers, and for the end of who was met.
   Status Attend() {
-    std::vector<pollfd> polls{{listener_.fd(), POLLIN, 0}};
+    std::vector<pollfd> polls{{door_.fd(), POLLIN, 0}};
     for (const Conversation& talk : talks_) {
-      const bool dialling = talk.member >= 0 && !talk.greeted;
-      polls.push_back({talk.socket.get(), static_cast<short>(dialling ? POLLOUT : POLLIN), 0});
+      polls.push_back({talk.socket.get(), static_cast<short>(talk.greeted ? POLLIN : POLLOUT), 0});
     }
     for (const Met& met : met_) polls.push_back({met.socket.get(), POLLRDHUP, 0});
     if (poll(polls.data(), polls.size(), static_cast<int>(kRedial.count())) < 0) {
@@ -235,16 +126,17 @@ class Meeting {
     }
     std::vector<Conversation> talks;
     talks.swap(talks_);
-    const MonotonicTime now = MonotonicClock::now();
     for (size_t i = 0; i < talks.size(); ++i) {
       Conversation& talk = talks[i];
-      bool keep = talk.member >= 0 || now < talk.deadline;
+      bool keep = true;
       if (polls[i + 1].revents != 0) {
-        JANUS_ASSIGN_OR_RETURN(keep, talk.member >= 0 ? Answered(talk) : Heard(talk));
+        JANUS_ASSIGN_OR_RETURN(keep, Answered(talk));
       }
       if (keep) talks_.push_back(std::move(talk));
     }
-    if ((polls[0].revents & POLLIN) != 0) Accept();
+    if (polls[0].revents != 0) {
+      for (Caller& caller : door_.Take()) Called(caller);
+    }
     return OkStatus();
   }
 
@@ -272,58 +164,26 @@ class Meeting {
                                 "', the topology has " + ToString(MemberAt(layout_, talk.member)) +
                                 " there");
     }
-    Enter(talk.member, talk);
+    Enter(talk.member, hello, std::move(talk.socket), std::move(talk.reader.segment),
+          std::move(talk.reader.address));
     return false;
   }
 
-  // Somebody who dialled us.
-  Result<bool> Heard(Conversation& talk) {
-    const HelloReader::State state = talk.reader.Read(talk.socket.get());
-    if (state != HelloReader::State::kWhole) return state == HelloReader::State::kMore;
-    const Hello& hello = talk.reader.hello;
-    const int member = MemberIndex(layout_, SenderOf(hello));
-    const bool known = member >= 0 && member < layout_.m + layout_.n && member != self_;
-    // Who is unknown is judged against what we would tell anybody.
-    const Hello ours = HelloTo(known ? member : (self_ == 0 ? layout_.m : 0));
-    const Status judged = Judge(hello, ours, layout_, OfRole(SenderOf(hello).role, ours));
+  // A member of this epoch has dialled us, as the door has seen.
+  void Called(Caller& caller) {
+    const int member = MemberIndex(layout_, SenderOf(caller.hello));
+    const Hello ours = HelloTo(member);
+    const Status judged =
+        Judge(caller.hello, ours, layout_, OfRole(SenderOf(caller.hello).role, ours));
     if (!judged.ok()) {
-      last_refusal_ = judged.message();
-      // Who comes from a newer epoch finds it here once ours has been given up: it dials again. All
-      // others give up, told why; the member that was meant may still come.
-      if (hello.epoch <= ours.epoch) {
-        SendHello(talk.socket.get(), MakeRefusal(ours, judged), "", -1);
-      }
-      return false;
+      // The member that was meant may still come.
+      door_.NoteRefusal(judged);
+      return door_.Refuse(caller, &judged);
     }
-    if (member < self_ || !IsMissing(member)) return false;
-    if (Greet(talk.socket.get(), member)) Enter(member, talk);
-    return false;
-  }
-
-  void Accept() {
-    for (;;) {
-      Fd socket(accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-      if (!socket) return;
-      if (listener_.address().starts_with(kUnix)) {
-        ucred peer{};
-        socklen_t size = sizeof peer;
-        if (getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 ||
-            peer.uid != geteuid()) {
-          continue;
-        }
-      } else {
-        TuneTcp(socket.get());
-      }
-      const auto is_stranger = [](const Conversation& talk) { return talk.member < 0; };
-      if (static_cast<size_t>(std::count_if(talks_.begin(), talks_.end(), is_stranger)) >=
-          kMostStrangers) {
-        talks_.erase(std::find_if(talks_.begin(), talks_.end(), is_stranger));  // the oldest
-      }
-      Conversation talk;
-      talk.socket = std::move(socket);
-      talk.deadline = MonotonicClock::now() + kPatience;
-      talks_.push_back(std::move(talk));
-    }
+    if (!IsMissing(member)) return door_.Refuse(caller, nullptr);
+    if (!Greet(caller.socket.get(), member)) return;
+    Enter(member, caller.hello, std::move(caller.socket), std::move(caller.segment),
+          std::move(caller.address));
   }
 
   // A member of the role whose numerics class is known.
@@ -332,59 +192,34 @@ class Meeting {
     return first_of_other_role_ ? &*first_of_other_role_ : nullptr;
   }
 
-  void Enter(int member, Conversation& talk) {
-    if (const Hello& hello = talk.reader.hello;
-        SenderOf(hello).role != layout_.self.role && !first_of_other_role_) {
+  void Enter(int member, const Hello& hello, Fd socket, Fd segment, std::string address) {
+    if (SenderOf(hello).role != layout_.self.role && !first_of_other_role_) {
       first_of_other_role_ = hello;
     }
-    met_.push_back({MemberAt(layout_, member), std::move(talk.socket),
-                    std::move(talk.reader.segment), std::move(talk.reader.address)});
+    met_.push_back(
+        {MemberAt(layout_, member), std::move(socket), std::move(segment), std::move(address)});
     std::erase(missing_, member);
   }
 
   const TransportLayout& layout_;
   const ConnectOptions& options_;
   const Offer& offer_;
-  ExchangeListener& listener_;
+  EpochAtDoor& door_;
   const int self_;
   std::vector<MonotonicTime> redial_at_;  // by member
   std::vector<int> missing_;              // not met
   std::vector<Conversation> talks_;
   std::vector<Met> met_;
   std::optional<Hello> first_of_other_role_;
-  std::string last_refusal_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<ExchangeListener>> ExchangeListener::Create(const std::string& address) {
-  JANUS_ASSIGN_OR_RETURN(const Address parsed, ParseAddress(address));
-  const bool is_unix = parsed.storage.ss_family == AF_UNIX;
-  Fd socket(::socket(parsed.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket) return ResourceExhausted("exchange: socket: " + ErrnoText());
-  if (is_unix) {
-    unlink(address.c_str() + kUnix.size());
-  } else {
-    const int on = 1;
-    setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  }
-  constexpr int kBacklog = 1024;
-  if (bind(socket.get(), parsed.get(), parsed.bytes) != 0 || listen(socket.get(), kBacklog) != 0) {
-    return Unavailable("exchange: cannot listen on '" + address + "': " + ErrnoText());
-  }
-  std::string bound = is_unix ? address : WithPort(address, socket.get());
-  return std::unique_ptr<ExchangeListener>(
-      new ExchangeListener(std::move(socket), std::move(bound)));
-}
-
-ExchangeListener::~ExchangeListener() {
-  if (address_.starts_with(kUnix)) unlink(address_.c_str() + kUnix.size());
-}
-
 Result<std::vector<Met>> MeetPeers(const TransportLayout& layout, const ConnectOptions& options,
-                                   const Offer& offer, ExchangeListener& listener,
-                                   std::stop_token stop) {
-  return Meeting(layout, options, offer, listener).Run(stop);
+                                   const Offer& offer, ExchangeDoor& door, std::stop_token stop) {
+  JANUS_ASSIGN_OR_RETURN(const std::shared_ptr<EpochAtDoor> epoch,
+                         door.Expect(options.identity, layout));
+  return Meeting(layout, options, offer, *epoch).Run(stop);
 }
 
 void PeerSockets::Add(PeerId peer, Fd socket) {

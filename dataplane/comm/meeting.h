@@ -10,31 +10,11 @@
 
 #include "common/clock.h"
 #include "common/fd.h"
+#include "dataplane/comm/exchange_door.h"
 #include "dataplane/comm/hello.h"
 #include "dataplane/comm/segment.h"
 
 namespace janus::dataplane {
-
-// The socket on which an instance's peers say HELLO. A Unix socket's folder must be closed to other
-// users; its file is removed with the listener.
-class ExchangeListener {
- public:
-  // "unix:/path", or "tcp:1.2.3.4:port" and "tcp:[::1]:port" (port 0: the kernel chooses).
-  // InvalidArgument: no such address. Unavailable: it cannot be bound.
-  static Result<std::unique_ptr<ExchangeListener>> Create(const std::string& address);
-  ~ExchangeListener();
-  ExchangeListener(const ExchangeListener&) = delete;
-  ExchangeListener& operator=(const ExchangeListener&) = delete;
-
-  int fd() const { return fd_.get(); }
-  // Where to dial, with the port that was chosen.
-  const std::string& address() const { return address_; }
-
- private:
-  ExchangeListener(Fd fd, std::string address) : fd_(std::move(fd)), address_(std::move(address)) {}
-  const Fd fd_;
-  const std::string address_;
-};
 
 struct ConnectOptions {
   ExchangeIdentity identity;
@@ -62,14 +42,14 @@ struct Met {
 };
 
 // Meets every peer that `layout.self` talks with: all others, but experts not each other. The
-// member with the higher number dials. Blocks. FailedPrecondition: a peer differs (hello.h), or
-// refuses us for that. DeadlineExceeded names the peers that did not come, and whoever was refused
-// meanwhile. Unavailable: a peer that had come is gone. Cancelled: `stop` was requested.
-// InvalidArgument: an address. Strangers are heard without waiting for them, a bounded number of
-// them at once, and told why they are refused.
+// member with the higher number dials, the other one finds it at its door, which keeps strangers
+// away; peers that were there before, when the epoch was expected already, have waited. Blocks.
+// FailedPrecondition: a peer differs (hello.h), or refuses us for that. DeadlineExceeded names the
+// peers that did not come, and whoever was refused meanwhile. Unavailable: a peer that had come is
+// gone. Cancelled: `stop` was requested. InvalidArgument: an address. ResourceExhausted: no
+// descriptor.
 Result<std::vector<Met>> MeetPeers(const TransportLayout& layout, const ConnectOptions& options,
-                                   const Offer& offer, ExchangeListener& listener,
-                                   std::stop_token stop);
+                                   const Offer& offer, ExchangeDoor& door, std::stop_token stop);
 
 // The sockets of the peers that were met. A peer is gone when its end has closed: the kernel does
 // that however it died (and after 10 s without an answer, where a machine has gone). Confined.

@@ -68,8 +68,7 @@ Result<Segment> MapPeerSegment(const Fd& fd, const TransportLayout& layout, Peer
 
 Result<std::unique_ptr<Transport>> ConnectSharedMemory(const TransportLayout& layout,
                                                        const ConnectOptions& options,
-                                                       ExchangeListener& listener,
-                                                       std::stop_token stop) {
+                                                       ExchangeDoor& door, std::stop_token stop) {
   Fd fd;
   std::vector<std::optional<Segment>> segments(static_cast<size_t>(layout.m + layout.n));
   JANUS_ASSIGN_OR_RETURN(segments[static_cast<size_t>(MemberIndex(layout, layout.self))],
@@ -78,7 +77,7 @@ Result<std::unique_ptr<Transport>> ConnectSharedMemory(const TransportLayout& la
   offer.segment = fd.get();
   offer.transport = [](PeerId) { return PairTransport::kSharedMemory; };
   JANUS_ASSIGN_OR_RETURN(std::vector<Met> met,
-                         MeetPeers(layout, options, offer, listener, std::move(stop)));
+                         MeetPeers(layout, options, offer, door, std::move(stop)));
   auto sockets = std::make_unique<PeerSockets>();
   for (Met& peer : met) {
     JANUS_ASSIGN_OR_RETURN(Segment segment, MapPeerSegment(peer.segment, layout, peer.peer));

@@ -23,7 +23,6 @@ Result<Segment> MapPeerSegment(const Fd& fd, const TransportLayout& layout, Peer
 // two functions above.
 Result<std::unique_ptr<Transport>> ConnectSharedMemory(const TransportLayout& layout,
                                                        const ConnectOptions& options,
-                                                       ExchangeListener& listener,
-                                                       std::stop_token stop);
+                                                       ExchangeDoor& door, std::stop_token stop);
 
 }  // namespace janus::dataplane

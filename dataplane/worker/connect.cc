@@ -48,7 +48,7 @@ void ChooseDevices(const Topology& topology, bool all_here, const Logger& log,
 Result<std::unique_ptr<Transport>> ConnectExchange(const Topology& topology,
                                                    const TransportLayout& layout,
                                                    const ConnectOptions& options,
-                                                   ExchangeListener& listener, std::stop_token stop,
+                                                   ExchangeDoor& door, std::stop_token stop,
                                                    const Logger& log) {
   const std::string& domain = InstanceOf(topology, layout.self).domain;
   NetworkOptions network;
@@ -71,11 +71,10 @@ Result<std::unique_ptr<Transport>> ConnectExchange(const Topology& topology,
   }
   std::unique_ptr<Transport> transport;
   if (all_share) {
-    JANUS_ASSIGN_OR_RETURN(transport,
-                           ConnectSharedMemory(layout, options, listener, std::move(stop)));
+    JANUS_ASSIGN_OR_RETURN(transport, ConnectSharedMemory(layout, options, door, std::move(stop)));
   } else {
     ChooseDevices(topology, all_here, log, network);
-    JANUS_ASSIGN_OR_RETURN(transport, ConnectNetwork(layout, network, listener, std::move(stop)));
+    JANUS_ASSIGN_OR_RETURN(transport, ConnectNetwork(layout, network, door, std::move(stop)));
   }
   std::map<std::string, std::string> peers_by;
   for (const PeerLink& link : LinksOf(*transport)) {

@@ -20,7 +20,7 @@ namespace janus::dataplane {
 Result<std::unique_ptr<Transport>> ConnectExchange(const Topology& topology,
                                                    const TransportLayout& layout,
                                                    const ConnectOptions& options,
-                                                   ExchangeListener& listener, std::stop_token stop,
+                                                   ExchangeDoor& door, std::stop_token stop,
                                                    const Logger& log);
 
 // How `transport` talks with each peer.

@@ -68,10 +68,10 @@ Status CheckEpoch(const WorkerFlags& flags, const Stamp& stamp, const EpochReque
 }
 
 Result<std::unique_ptr<EpochSession>> EpochSession::Build(
-    const WorkerFlags& flags, const Lasting& lasting, const EpochRequest& request, Door& door,
-    const Loaded<ExpertWeights>* known, const Clock& clock, const Logger& log,
+    const WorkerFlags& flags, const Lasting& lasting, const EpochRequest& request,
+    ExchangeDoor& door, const Loaded<ExpertWeights>* known, const Clock& clock, const Logger& log,
     const std::function<bool(const PrepareProgress&)>& progress, std::stop_source stop) {
-  std::unique_ptr<EpochSession> session(new EpochSession());
+  std::unique_ptr<EpochSession> session(new EpochSession(door));
   EpochSession& s = *session;
   const ModelDescription& model = lasting.model;
   const Topology& topology = s.topology_ = request.topology;
@@ -82,19 +82,6 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
   const Instance& self = is_attention ? topology.attention[at] : topology.experts[at];
 
   JANUS_ASSIGN_OR_RETURN(const EpochSettings settings, ResolveEpoch(request.config));
-
-  // First of all: peers that are done loading earlier can leave their hello.
-  JANUS_ASSIGN_OR_RETURN(ExchangeListener* const listener, door.At(self.exchange_address));
-
-  if (!is_attention) {
-    const auto report = [&](uint64_t done, uint64_t total) {
-      if (!progress({"weights", done, total})) stop.request_stop();
-    };
-    JANUS_ASSIGN_OR_RETURN(Loaded<ExpertWeights> loaded,
-                           LoadExperts(flags.model, model, topology.placement, s.rank_, report,
-                                       stop.get_token(), known));
-    s.expert_weights_ = std::make_shared<const Loaded<ExpertWeights>>(std::move(loaded));
-  }
 
   const ExchangeShape shape = ShapeOf(topology, model.hidden, model.moe.top_k, WireType(model));
   JANUS_ASSIGN_OR_RETURN(const TransportLayout layout,
@@ -109,6 +96,20 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
   options.identity.numerics = NumericsClass(model, lasting.settings.isa);
   options.identity.sum = topology.sum;
   options.identity.topology_hash = TopologyHash(topology);
+  // Before anything is loaded: peers that are done earlier can leave their hello.
+  JANUS_ASSIGN_OR_RETURN(s.at_door_, door.Expect(options.identity, layout));
+  JANUS_RETURN_IF_ERROR(door.Listen(self.exchange_address));
+
+  if (!is_attention) {
+    const auto report = [&](uint64_t done, uint64_t total) {
+      if (!progress({"weights", done, total})) stop.request_stop();
+    };
+    JANUS_ASSIGN_OR_RETURN(Loaded<ExpertWeights> loaded,
+                           LoadExperts(flags.model, model, topology.placement, s.rank_, report,
+                                       stop.get_token(), known));
+    s.expert_weights_ = std::make_shared<const Loaded<ExpertWeights>>(std::move(loaded));
+  }
+
   for (const Instance& peer : topology.attention) {
     options.attention_addresses.push_back(peer.exchange_address);
   }
@@ -118,8 +119,8 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
   options.deadline = MonotonicTime::max();
   options.keep_waiting = [&] { return progress({"connect", 0, 0}); };
   if (!progress({"connect", 0, 0})) return Cancelled("preparing was aborted");
-  JANUS_ASSIGN_OR_RETURN(
-      s.transport_, ConnectExchange(topology, layout, options, *listener, stop.get_token(), log));
+  JANUS_ASSIGN_OR_RETURN(s.transport_,
+                         ConnectExchange(topology, layout, options, door, stop.get_token(), log));
   s.links_ = LinksOf(*s.transport_);
 
   s.team_ = std::make_unique<kernels::Team>(ComputeThreads(request.config), s.policy_);
@@ -146,6 +147,7 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
 
 void EpochSession::Start(const InstanceStatistics& before,
                          std::function<void(const Status&)> on_loss) {
+  door_.Serve(at_door_);
   if (experts_ != nullptr) experts_->CountOnFrom(before);
   if (attention_ != nullptr) attention_->Rejoin(*attention_epoch_);
   step_thread_ = std::jthread([this, on_loss = std::move(on_loss)](std::stop_token stop) {

@@ -9,8 +9,8 @@
 #include "common/control.h"
 #include "common/log.h"
 #include "common/mutex.h"
+#include "dataplane/comm/exchange_door.h"
 #include "dataplane/model/loader.h"
-#include "dataplane/worker/door.h"
 #include "dataplane/worker/lasting.h"
 #include "dataplane/worker/settings.h"
 #include "kernels/team.h"
@@ -33,11 +33,11 @@ Status CheckEpoch(const WorkerFlags& flags, const Stamp& stamp, const EpochReque
 // Start, Stop and the destructor belong to one thread at a time; statistics is thread-safe.
 class EpochSession {
  public:
-  // Meets the peers; blocks. `lasting` outlives it. `known`: tensors that may be shared; null:
-  // none. `progress` is called from this thread and returns false to give up.
+  // Meets the peers; blocks. `lasting` and `door` outlive it. `known`: tensors that may be shared;
+  // null: none. `progress` is called from this thread and returns false to give up.
   static Result<std::unique_ptr<EpochSession>> Build(
-      const WorkerFlags& flags, const Lasting& lasting, const EpochRequest& request, Door& door,
-      const Loaded<ExpertWeights>* known, const Clock& clock, const Logger& log,
+      const WorkerFlags& flags, const Lasting& lasting, const EpochRequest& request,
+      ExchangeDoor& door, const Loaded<ExpertWeights>* known, const Clock& clock, const Logger& log,
       const std::function<bool(const PrepareProgress&)>& progress, std::stop_source stop);
   ~EpochSession() { Stop(); }
 
@@ -61,8 +61,10 @@ class EpochSession {
   InstanceStatistics statistics() const;
 
  private:
-  EpochSession() = default;
+  explicit EpochSession(ExchangeDoor& door) : door_(door) {}
 
+  ExchangeDoor& door_;
+  std::shared_ptr<EpochAtDoor> at_door_;
   Topology topology_;
   Rank rank_{0};
   WaitPolicy policy_;

@@ -65,9 +65,13 @@ int Run(const WorkerFlags& flags, StopSignals& stop) {
     log.Info("mutual TLS", {{"identity", ToUri(trust->identity())}});
     handshakes.emplace(refusals, log);
   }
-  Worker worker(flags, clock, log, [&](const Status& status) {
-    log.Error("the epoch has ended; requests are held for the next", {{"error", status.message()}});
-  });
+  Worker worker(
+      flags, clock, log,
+      [&](const Status& status) {
+        log.Error("the epoch has ended; requests are held for the next",
+                  {{"error", status.message()}});
+      },
+      registry);
   ControlService control(worker, trust != nullptr ? trust->Channel() : nullptr);
   TokensService tokens(worker, log);
 

@@ -31,8 +31,12 @@ void TellAll(const std::vector<std::weak_ptr<CommitListener>>& listeners) {
 }  // namespace
 
 Worker::Worker(WorkerFlags flags, const Clock& clock, Logger log,
-               std::function<void(const Status&)> on_loss)
-    : flags_(std::move(flags)), clock_(clock), log_(log), on_loss_(std::move(on_loss)) {}
+               std::function<void(const Status&)> on_loss, MetricRegistry& registry)
+    : flags_(std::move(flags)),
+      clock_(clock),
+      log_(log),
+      on_loss_(std::move(on_loss)),
+      refusals_(registry) {}
 
 Worker::~Worker() {
   Stop();

@@ -11,9 +11,9 @@
 #include "common/control.h"
 #include "common/log.h"
 #include "common/mutex.h"
+#include "dataplane/comm/exchange_door.h"
 #include "dataplane/experts/routing_record.h"
 #include "dataplane/worker/commit_listener.h"
-#include "dataplane/worker/door.h"
 #include "dataplane/worker/epoch_session.h"
 #include "dataplane/worker/lasting.h"
 #include "dataplane/worker/settings.h"
@@ -29,9 +29,10 @@ namespace janus::dataplane {
 class Worker {
  public:
   // `on_loss` is called from the step thread when an epoch has ended with an error; the worker then
-  // holds its requests for the next one.
+  // holds its requests for the next one. Whoever is refused at the exchange's door is counted in
+  // `registry`, which outlives the worker.
   Worker(WorkerFlags flags, const Clock& clock, Logger log,
-         std::function<void(const Status&)> on_loss);
+         std::function<void(const Status&)> on_loss, MetricRegistry& registry);
   ~Worker();
 
   // Makes what the topology's epoch needs here, beside what runs: loads what is not here already,
@@ -132,7 +133,8 @@ class Worker {
   TokenRouter router_;
   Histogram step_seconds_{StepSecondsBounds()};
   RoutingRecord routing_;  // of an expert instance's epochs
-  Door door_;              // of the thread in Prepare
+  ExchangeRefusalCounts refusals_;
+  ExchangeDoor door_{&refusals_};  // opened by the thread in Prepare
 
   // Held while serving_ or prepared_ change, over the end of a step thread; before mu_.
   Mutex change_;

@@ -1,8 +1,8 @@
 """Who is let in, and with which certificates: python3 e2e/certificates/certificates_test.py
 
 Two services in real pods on two nodes. While one of them is asked without a pause, its certificates are all issued
-anew, at the end by another authority, and a pod of the other service knocks at its workers; none of its requests may
-fail, and every answer to a prompt must be the same.
+anew, at the end by another authority, and a pod of the other service knocks at its workers, at their calls and at their
+exchange; none of its requests may fail, and every answer to a prompt must be the same.
 """
 
 import base64
@@ -32,6 +32,18 @@ context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
 context.load_cert_chain(sys.argv[2] + "/tls.crt", sys.argv[2] + "/tls.key")
 with context.wrap_socket(socket.create_connection((sys.argv[1], 9000), timeout=30)) as door:
     print(ssl.DER_cert_to_PEM_cert(door.getpeercert(True)))
+"""
+
+# Somebody at a worker's exchange who says a whole HELLO (dataplane/comm/wire.h) as experts 0 of an epoch, but does not
+# know its key; what is answered.
+HELLO = """
+import os, socket, struct, sys
+with socket.create_connection((sys.argv[1], 9001), timeout=30) as door:
+    unknown = struct.unpack("<QQQQ", os.urandom(32))
+    door.sendall(struct.pack("<8sIBBHQQQQQ64s256sIB3x", b"jnhello3", 3, 1, 0, 0, int(sys.argv[2]), *unknown,
+                             b"cpu avx2 bf16 tp1", b"", 0, 1))
+    answer = door.recv(384, socket.MSG_WAITALL)
+print(answer[120:376].rstrip(bytes(1)).decode())
 """
 
 # Strangers at the doors of the exchange, who say nothing, noise, or noise without an end, until standard input ends.
@@ -197,7 +209,8 @@ class CertificatesTest(ServedCase):
                     now = self.refused(worker)
                     self.assertEqual({one for one in now if now[one] > counted[one]}, {reason})
 
-        # The exchange's doors are open while an epoch is prepared: who waits there then is in nobody's way.
+        # Who waits at the exchange's doors while an epoch is prepared is in nobody's way, and is sent away.
+        before_strangers = {worker["metadata"]["name"]: self.refused(worker) for worker in self.pods(WORKERS)}
         for worker in self.pods(WORKERS):
             strangers = subprocess.Popen(pod(PYTHON, "-c", STRANGERS, worker["status"]["podIP"]), text=True,
                                          stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -210,6 +223,25 @@ class CertificatesTest(ServedCase):
                      '{"spec": {"roles": {"experts": {"replicas": 2}}}}')
         self.kubectl("wait", "--for=jsonpath={.status.topology.n}=2", "moesvc/demo", "--timeout=300s")
         askers.await_more(6)
+        for worker in self.pods(WORKERS):
+            counted = before_strangers.get(worker["metadata"]["name"])
+            for reason in ("exchange_malformed", "exchange_timeout") if counted else ():
+                wait_for(lambda: self.refused(worker)[reason] > counted[reason], f"a count of {reason}")
+
+        # After the change: who knows the epoch that is over, or its key.
+        epoch = self.get("moesvc/demo")["status"]["topology"]["epoch"]
+        pod = self.network_of(self.pods(GATEWAYS, "other")[0])
+        for worker in self.pods(WORKERS):
+            for said, answer, reason in ((epoch - 1, f"experts 0 has epoch {epoch - 1}, ", "exchange_epoch"),
+                                         (epoch, "experts 0 has another epoch key than ", "exchange_key")):
+                with self.subTest(role=worker["metadata"]["labels"]["serving.janus.dev/role"], reason=reason):
+                    counted = self.refused(worker)
+                    self.assertIn(answer, subprocess.run(
+                        pod(PYTHON, "-c", HELLO, worker["status"]["podIP"], said),
+                        capture_output=True, text=True, check=True).stdout)
+                    self.assertEqual(self.refused(worker)[reason], counted[reason] + 1)
+        askers.await_more(6)
+        self.assertEqual(self.get("moesvc/demo")["status"]["topology"]["epoch"], epoch)
         self.check_answers(askers)
 
 

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/connections_refused.h"
+
 namespace janus {
 namespace {
 
@@ -45,8 +47,7 @@ void Fill(PeerRules rules, Options& options) {
 RefusalCounts::RefusalCounts(MetricRegistry& registry) {
   for (const Refusal refusal : kRefusals) {
     counters_[static_cast<size_t>(refusal)] = &registry.AddCounter(
-        "janus_connections_refused_total", {{"reason", std::string(ToString(refusal))}},
-        "Connections and calls refused for who the peer is, by reason.");
+        kConnectionsRefused, {{"reason", std::string(ToString(refusal))}}, kConnectionsRefusedHelp);
   }
 }
 

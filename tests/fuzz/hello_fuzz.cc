@@ -33,13 +33,17 @@ void CheckHello(const HelloReader& reader, const TransportLayout& layout) {
   const Hello ours = HelloOf(layout);
   JANUS_CHECK(reader.address.size() == reader.hello.address_bytes);
   CheckPrintable(RefusalText(reader.hello));
+  const HelloVerdict admitted = Admit(reader.hello, ours, layout);
   for (const Hello* alike : {static_cast<const Hello*>(nullptr), &ours}) {
     const Status judged = Judge(reader.hello, ours, layout, alike);
     if (!judged.ok()) {
       CheckPrintable(judged.message());
-      JANUS_CHECK(!RefusalText(MakeRefusal(ours, judged)).empty());
+      const Hello refusal = MakeRefusal(ours, judged);
+      JANUS_CHECK(!RefusalText(refusal).empty());
+      JANUS_CHECK(!Admit(refusal, ours, layout).status.ok());
       continue;
     }
+    JANUS_CHECK(admitted.status.ok());
     const PeerId peer = SenderOf(reader.hello);
     JANUS_CHECK(peer.rank.value < (peer.role == Role::kAttention ? layout.m : layout.n));
     JANUS_CHECK(reader.hello.epoch == 3 && reader.hello.key_check == ours.key_check);

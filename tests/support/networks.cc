@@ -9,9 +9,9 @@
 namespace janus::dataplane {
 namespace {
 
-struct Listeners {
+struct Doors {
   TempFolder folder;
-  std::vector<std::unique_ptr<ExchangeListener>> list;  // goes before the folder
+  std::vector<std::unique_ptr<ExchangeDoor>> list;  // goes before the folder
 };
 
 }  // namespace
@@ -37,29 +37,29 @@ Network ConnectLoopback(const TransportLayout& layout, WaitPolicy policy) {
 
 Network ConnectAll(const TransportLayout& layout, WaitPolicy policy, std::string_view scheme,
                    const Join& join) {
-  const auto listeners = std::make_shared<Listeners>();
+  const auto doors = std::make_shared<Doors>();
   const int members = layout.m + layout.n;
   for (int member = 0; member < members; ++member) {
-    const std::string address =
-        scheme == "tcp:" ? "tcp:127.0.0.1:0"
-                         : "unix:" + listeners->folder.path() + "/" + std::to_string(member);
-    listeners->list.push_back(*ExchangeListener::Create(address));
+    const std::string address = scheme == "tcp:"
+                                    ? "tcp:127.0.0.1:0"
+                                    : "unix:" + doors->folder.path() + "/" + std::to_string(member);
+    doors->list.push_back(*ExchangeDoor::Create(address));
   }
   ConnectOptions options = TestOptions();
   options.policy = policy;
   for (int a = 0; a < layout.m; ++a) {
-    options.attention_addresses.push_back(listeners->list[static_cast<size_t>(a)]->address());
+    options.attention_addresses.push_back(doors->list[static_cast<size_t>(a)]->address());
   }
   Network network;
   network.layout = layout;
   network.members.resize(static_cast<size_t>(members));
-  network.keep = listeners;
+  network.keep = doors;
   std::vector<std::jthread> threads;
   for (int member = 0; member < members; ++member) {
     threads.emplace_back([&, member] {
       TransportLayout own = layout;
       own.self = MemberAt(layout, member);
-      auto connected = join(own, options, *listeners->list[static_cast<size_t>(member)]);
+      auto connected = join(own, options, *doors->list[static_cast<size_t>(member)]);
       JANUS_CHECK(connected.ok(), connected.status().ToString());
       network.members[static_cast<size_t>(member)] = std::move(*connected);
     });
@@ -69,9 +69,8 @@ Network ConnectAll(const TransportLayout& layout, WaitPolicy policy, std::string
 }
 
 Result<std::unique_ptr<Transport>> JoinMemory(const TransportLayout& layout,
-                                              const ConnectOptions& options,
-                                              ExchangeListener& listener) {
-  return ConnectSharedMemory(layout, options, listener, {});
+                                              const ConnectOptions& options, ExchangeDoor& door) {
+  return ConnectSharedMemory(layout, options, door, {});
 }
 
 Network ConnectMemory(const TransportLayout& layout, WaitPolicy policy) {

@@ -23,7 +23,7 @@ struct Network {
 
 // Connects one member: what a process of its own calls.
 using Join = std::function<Result<std::unique_ptr<Transport>>(
-    const TransportLayout&, const ConnectOptions&, ExchangeListener&)>;
+    const TransportLayout&, const ConnectOptions&, ExchangeDoor&)>;
 
 // Connects all members of a layout, who then wait by the policy.
 using Connect = std::function<Network(const TransportLayout&, WaitPolicy)>;
@@ -47,14 +47,14 @@ inline std::vector<NetworkKind> ProcessNetworks() {
   return kinds;
 }
 
-// Connects all members at once, each in a thread, with listeners in a folder that goes with the
+// Connects all members at once, each in a thread, with doors in a folder that goes with the
 // network ("unix:") or on ports of this machine ("tcp:").
 Network ConnectAll(const TransportLayout& layout, WaitPolicy policy, std::string_view scheme,
                    const Join& join);
 Network ConnectLoopback(const TransportLayout& layout, WaitPolicy policy);
 Network ConnectMemory(const TransportLayout& layout, WaitPolicy policy);
 Result<std::unique_ptr<Transport>> JoinMemory(const TransportLayout&, const ConnectOptions&,
-                                              ExchangeListener&);
+                                              ExchangeDoor&);
 // What a test's members agree on.
 ConnectOptions TestOptions();
 

@@ -6,8 +6,7 @@ namespace {
 
 // `domains` memory domains; members are dealt over them in turn.
 Join InDomains(int domains) {
-  return [domains](const TransportLayout& own, const ConnectOptions& options,
-                   ExchangeListener& listener) {
+  return [domains](const TransportLayout& own, const ConnectOptions& options, ExchangeDoor& door) {
     NetworkOptions network;
     network.connect = options;
     network.devices = "lo";
@@ -15,7 +14,7 @@ Join InDomains(int domains) {
     network.shares_memory = [&own, domain, domains](PeerId peer) {
       return MemberIndex(own, peer) % domains == domain;
     };
-    return ConnectNetwork(own, network, listener, {});
+    return ConnectNetwork(own, network, door, {});
   };
 }
 

@@ -665,8 +665,7 @@ std::string_view NetworkTransport::Describe(PeerId peer) const {
 }  // namespace
 
 Result<std::unique_ptr<Transport>> ConnectNetwork(const TransportLayout& layout,
-                                                  const NetworkOptions& options,
-                                                  ExchangeListener& listener,
+                                                  const NetworkOptions& options, ExchangeDoor& door,
                                                   std::stop_token stop) {
   JANUS_ASSIGN_OR_RETURN(std::unique_ptr<ucx::Worker> worker,
                          ucx::Worker::Create({options.transports, options.devices}));
@@ -685,7 +684,7 @@ Result<std::unique_ptr<Transport>> ConnectNetwork(const TransportLayout& layout,
     return options.shares_memory(peer) ? PairTransport::kSharedMemory : PairTransport::kUcx;
   };
   JANUS_ASSIGN_OR_RETURN(std::vector<Met> met,
-                         MeetPeers(layout, options.connect, offer, listener, stop));
+                         MeetPeers(layout, options.connect, offer, door, stop));
   auto transport =
       std::make_unique<NetworkTransport>(layout, options.connect.policy, std::move(worker));
   JANUS_RETURN_IF_ERROR(transport->Open(options, std::move(own), std::move(met)));

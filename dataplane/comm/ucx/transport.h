@@ -21,7 +21,7 @@ struct NetworkOptions {
 // has carried a message in both directions. Errors: those of ConnectSharedMemory; Unavailable: UCX
 // has no such transport or device.
 Result<std::unique_ptr<Transport>> ConnectNetwork(const TransportLayout& layout,
-                                                  const NetworkOptions& options,
-                                                  ExchangeListener& listener, std::stop_token stop);
+                                                  const NetworkOptions& options, ExchangeDoor& door,
+                                                  std::stop_token stop);
 
 }  // namespace janus::dataplane

@@ -149,6 +149,23 @@ TEST(Judge, PrintsNothingThatAPeerCouldHideInItsTexts) {
   EXPECT_EQ(status.message().find('\n'), std::string::npos);
 }
 
+TEST(Admit, TellsTheReasonByWhichARefusalIsCounted) {
+  const auto refused = [](const std::function<void(Hello&)>& change) {
+    Hello theirs = From(Identity(), kExperts1);
+    change(theirs);
+    const HelloVerdict verdict =
+        Admit(theirs, From(Identity(), kAttention0), LayoutOf(kAttention0));
+    EXPECT_EQ(verdict.status, Judged(theirs));
+    return std::string(verdict.status.ok() ? "" : ToString(verdict.refusal));
+  };
+  EXPECT_EQ(refused([](Hello&) {}), "");
+  EXPECT_EQ(refused([](Hello& h) { h.protocol_version = 1; }), "exchange_malformed");
+  EXPECT_EQ(refused([](Hello& h) { h.key_check ^= 1; }), "exchange_key");
+  EXPECT_EQ(refused([](Hello& h) { h.rank = 9; }), "exchange_member");
+  // Who is of another epoch has another key, and may well have another place.
+  EXPECT_EQ(refused([](Hello& h) { h.epoch = 2, h.key_check = 0, h.rank = 9; }), "exchange_epoch");
+}
+
 TEST(MakeRefusal, CarriesItsReasonBoundedAndNoAddress) {
   Hello ours = MakeHello(Identity(), LayoutOf(kAttention0), PairTransport::kUcx, 100);
   EXPECT_EQ(RefusalText(ours), "");

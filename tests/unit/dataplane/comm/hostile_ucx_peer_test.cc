@@ -31,12 +31,12 @@ TransportLayout LayoutOf(PeerId self) {
 // Meets attention 0 as experts 0 does, and then sends what it is told to.
 class RawPeer {
  public:
-  RawPeer(const ConnectOptions& options, ExchangeListener& listener)
+  RawPeer(const ConnectOptions& options, ExchangeDoor& door)
       : layout_(LayoutOf(kExperts0)), worker_(*ucx::Worker::Create({"tcp", "lo"})) {
     Offer offer;
     offer.address = worker_->address();
     offer.transport = [](PeerId) { return PairTransport::kUcx; };
-    met_ = *MeetPeers(layout_, options, offer, listener, {});
+    met_ = *MeetPeers(layout_, options, offer, door, {});
     ucp_ep_params_t parameters{};
     parameters.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
     parameters.address = reinterpret_cast<const ucp_address_t*>(met_.at(0).address.data());
@@ -81,15 +81,15 @@ class HostileUcxPeerTest : public testing::Test {
   HostileUcxPeerTest() {
     const std::string address = "unix:" + folder_.path() + "/attention";
     options_.attention_addresses = {address};
-    const auto listener = *ExchangeListener::Create(address);
+    const auto door = *ExchangeDoor::Create(address);
     std::future<Result<std::unique_ptr<Transport>>> attention = std::async(std::launch::async, [&] {
       NetworkOptions network;
       network.connect = options_;
       network.devices = "lo";
       network.shares_memory = [](PeerId) { return false; };
-      return ConnectNetwork(LayoutOf(kAttention0), network, *listener, {});
+      return ConnectNetwork(LayoutOf(kAttention0), network, *door, {});
     });
-    const auto own = *ExchangeListener::Create("unix:" + folder_.path() + "/experts");
+    const auto own = *ExchangeDoor::Create("unix:" + folder_.path() + "/experts");
     peer_ = std::make_unique<RawPeer>(options_, *own);
     while (attention.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) {
       peer_->Progress();

@@ -164,9 +164,9 @@ class LostPeerTest : public testing::TestWithParam<NetworkKind> {
       TransportLayout layout = *LayoutFor(ExchangeMode::kDirect, Shape(), self);
       ConnectOptions options = TestOptions();
       options.attention_addresses = {"unix:" + folder.path() + "/attention"};
-      const auto listener = *ExchangeListener::Create(
-          "unix:" + folder.path() + (self == kAttention0 ? "/attention" : "/experts"));
-      return *GetParam().join(layout, options, *listener);
+      const auto door = *ExchangeDoor::Create("unix:" + folder.path() +
+                                              (self == kAttention0 ? "/attention" : "/experts"));
+      return *GetParam().join(layout, options, *door);
     };
     if (peer == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);

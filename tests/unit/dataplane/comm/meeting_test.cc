@@ -2,12 +2,14 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
+#include <deque>
 #include <future>
 #include <thread>
 
@@ -15,6 +17,7 @@
 #include "dataplane/comm/shared_memory.h"
 #include "tests/support/contains.h"
 #include "tests/support/networks.h"
+#include "tests/support/raw_caller.h"
 #include "tests/support/temp_folder.h"
 
 namespace janus::dataplane {
@@ -41,33 +44,25 @@ class MeetingTest : public testing::Test {
   MeetingTest() {
     options_ = TestOptions();
     options_.attention_addresses = {Address("attention")};
-    listener_ = *ExchangeListener::Create(Address("attention"));
+    door_ = *ExchangeDoor::Create(Address("attention"), &counts_);
   }
   std::string Address(const std::string& name) { return "unix:" + folder_.path() + "/" + name; }
 
-  // The attention instance connects in a thread of its own.
-  std::future<Status> Attention() {
-    return std::async(std::launch::async, [this] {
-      return ConnectSharedMemory(LayoutOf(kAttention0), options_, *listener_, stop_.get_token())
-          .status();
+  // The attention instance connects in a thread of its own. Its epoch is known from now on, so that
+  // who says HELLO once is heard.
+  std::future<Status> Attention() { return Attention(LayoutOf(kAttention0)); }
+  std::future<Status> Attention(const TransportLayout& layout) {
+    auto known = *door_->Expect(options_.identity, layout);
+    return std::async(std::launch::async, [this, layout, known = std::move(known)] {
+      return ConnectSharedMemory(layout, options_, *door_, stop_.get_token()).status();
     });
   }
   Status Experts(const ConnectOptions& options, const TransportLayout& layout) {
-    const auto listener = *ExchangeListener::Create(Address("experts"));
-    return ConnectSharedMemory(layout, options, *listener, {}).status();
+    const auto door = *ExchangeDoor::Create(Address("experts"));
+    return ConnectSharedMemory(layout, options, *door, {}).status();
   }
 
-  // A raw connection to the attention instance.
-  Fd Dial() {
-    Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    const std::string path = folder_.path() + "/attention";
-    std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-    JANUS_CHECK(connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) ==
-                0);
-    return fd;
-  }
+  Fd Dial() { return DialExchange(Address("attention")); }
   Hello RightHello() {
     return MakeHello(options_.identity, LayoutOf(kExperts0), PairTransport::kSharedMemory, 0);
   }
@@ -93,15 +88,16 @@ class MeetingTest : public testing::Test {
     }
   }
   static Hello ReadHello(const Fd& from) {
-    Hello hello;
-    EXPECT_EQ(recv(from.get(), &hello, sizeof hello, MSG_WAITALL),
-              static_cast<ssize_t>(sizeof hello));
-    return hello;
+    const std::optional<Hello> answer = Answer(from);
+    EXPECT_TRUE(answer);
+    return answer.value_or(Hello());
   }
 
   TempFolder folder_;
   ConnectOptions options_;
-  std::unique_ptr<ExchangeListener> listener_;
+  MetricRegistry registry_;
+  ExchangeRefusalCounts counts_{registry_};
+  std::unique_ptr<ExchangeDoor> door_;
   std::stop_source stop_;
 };
 
@@ -157,14 +153,11 @@ TEST_F(MeetingTest, TellsAnExpertThatComputesUnlikeTheOthersOfItsRole) {
   ExchangeShape shape = Shape();
   shape.n = 2;
   const auto layout = [&](PeerId self) { return *LayoutFor(ExchangeMode::kDirect, shape, self); };
-  std::future<Status> attention = std::async(std::launch::async, [&] {
-    return ConnectSharedMemory(layout(kAttention0), options_, *listener_, stop_.get_token())
-        .status();
-  });
+  std::future<Status> attention = Attention(layout(kAttention0));
   ConnectOptions others = options_;
   others.identity.numerics = "avx9";  // of the experts; attention computes as 'test'
-  const auto first_listener = *ExchangeListener::Create(Address("experts0"));
-  const auto first = ConnectSharedMemory(layout(kExperts0), others, *first_listener, {});
+  const auto first_door = *ExchangeDoor::Create(Address("experts0"));
+  const auto first = ConnectSharedMemory(layout(kExperts0), others, *first_door, {});
   ASSERT_EQ(first.status(), OkStatus());
   const PeerId second{Role::kExperts, Rank{1}};
   const Status refused = Experts(options_, layout(second));
@@ -179,15 +172,12 @@ TEST_F(MeetingTest, TellsAttentionThatComputesUnlikeTheOthersOfItsRole) {
   shape.m = 2;
   const auto layout = [&](PeerId self) { return *LayoutFor(ExchangeMode::kDirect, shape, self); };
   options_.attention_addresses.push_back(Address("attention1"));
-  std::future<Status> attention = std::async(std::launch::async, [&] {
-    return ConnectSharedMemory(layout(kAttention0), options_, *listener_, stop_.get_token())
-        .status();
-  });
+  std::future<Status> attention = Attention(layout(kAttention0));
   ConnectOptions other = options_;
   other.identity.numerics = "avx9";
-  const auto listener = *ExchangeListener::Create(Address("attention1"));
+  const auto door = *ExchangeDoor::Create(Address("attention1"));
   const PeerId second{Role::kAttention, Rank{1}};
-  EXPECT_EQ(ConnectSharedMemory(layout(second), other, *listener, {}).status(),
+  EXPECT_EQ(ConnectSharedMemory(layout(second), other, *door, {}).status(),
             FailedPrecondition("exchange: attention 1 has numerics class 'avx9', attention 0 has "
                                "'test'"));
   stop_.request_stop();
@@ -209,6 +199,8 @@ TEST_F(MeetingTest, RefusesAnotherVersionByNumber) {
 
 // Somebody else may listen at a peer's address: who dials judges the answer as who is dialled does.
 TEST_F(MeetingTest, WhoDialsJudgesTheAnswerToo) {
+  door_.reset();
+  const auto listener = *ExchangeListener::Create(Address("attention"));
   struct Answer {
     const char* field;
     void (*change)(Hello&);
@@ -226,9 +218,9 @@ TEST_F(MeetingTest, WhoDialsJudgesTheAnswerToo) {
        }) {
     std::future<Status> experts =
         std::async(std::launch::async, [&] { return Experts(options_, LayoutOf(kExperts0)); });
-    pollfd door{listener_->fd(), POLLIN, 0};
+    pollfd door{listener->fd(), POLLIN, 0};
     ASSERT_EQ(poll(&door, 1, 10'000), 1);
-    const Fd dialler(accept(listener_->fd(), nullptr, nullptr));
+    const Fd dialler(accept(listener->fd(), nullptr, nullptr));
     EXPECT_EQ(RefusalText(ReadHello(dialler)), "");
     Hello hello =
         MakeHello(options_.identity, LayoutOf(kAttention0), PairTransport::kSharedMemory, 0);
@@ -269,12 +261,51 @@ TEST_F(MeetingTest, IsNotHeldUpByGarbageSilenceOrSomebodyWhoLeaves) {
   EXPECT_EQ(attention.get(), OkStatus());
 }
 
-TEST_F(MeetingTest, HearsTheRightPeerBehindMoreStrangersThanItListensTo) {
+TEST_F(MeetingTest, HearsTheRightPeerBehindMoreStrangersThanTheDoorHolds) {
+  constexpr int kStrangers = 300;
   std::vector<Fd> strangers;
   std::future<Status> attention = Attention();
-  for (int i = 0; i < 300; ++i) strangers.push_back(Dial());
+  for (int i = 0; i < kStrangers; ++i) strangers.push_back(Dial());
   EXPECT_EQ(Experts(options_, LayoutOf(kExperts0)), OkStatus());
   EXPECT_EQ(attention.get(), OkStatus());
+  EXPECT_GE(counts_.of(ExchangeRefusal::kOverflow), kStrangers - Callers::kMost);
+}
+
+TEST_F(MeetingTest, HearsTheRightPeerWhileStrangersKeepComing) {
+  std::future<Status> attention = Attention();
+  std::atomic<int> came = 0;
+  std::jthread flood([&](const std::stop_token& stop) {
+    std::deque<Fd> strangers;  // who say a part of what is right
+    for (; !stop.stop_requested(); ++came) {
+      strangers.push_back(Dial());
+      Say(strangers.back(), BytesOf(RightHello()).substr(0, 100));
+      if (strangers.size() > 2 * Callers::kMost) strangers.pop_front();
+    }
+  });
+  while (came < 2 * static_cast<int>(Callers::kMost)) std::this_thread::yield();
+  EXPECT_EQ(Experts(options_, LayoutOf(kExperts0)), OkStatus());
+  EXPECT_EQ(attention.get(), OkStatus());
+  EXPECT_GT(counts_.of(ExchangeRefusal::kOverflow), 0u);
+}
+
+TEST_F(MeetingTest, RefusesAndCountsWhoDiffersInMoreThanTheDoorLooksAt) {
+  std::future<Status> attention = Attention();
+  ConnectOptions other = options_;
+  other.identity.model_digest = 1;
+  EXPECT_EQ(Experts(other, LayoutOf(kExperts0)).code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(counts_.of(ExchangeRefusal::kMember), 1u);
+  EXPECT_EQ(Experts(options_, LayoutOf(kExperts0)), OkStatus());
+  EXPECT_EQ(attention.get(), OkStatus());
+}
+
+TEST_F(MeetingTest, APeerThatCameBeforeItsMeetingIsMet) {
+  const auto known = *door_->Expect(options_.identity, LayoutOf(kAttention0));
+  std::future<Status> experts =
+      std::async(std::launch::async, [&] { return Experts(options_, LayoutOf(kExperts0)); });
+  pollfd waiting{known->fd(), POLLIN, 0};
+  ASSERT_EQ(poll(&waiting, 1, 20'000), 1);
+  EXPECT_EQ(Attention().get(), OkStatus());
+  EXPECT_EQ(experts.get(), OkStatus());
 }
 
 TEST_F(MeetingTest, RefusesMemoryThatItsOwnerCouldTakeAway) {
@@ -345,14 +376,12 @@ TEST_F(MeetingTest, NamesAPeerThatDiesWhileOthersAreAwaited) {
   ExchangeShape shape = Shape();
   shape.n = 2;
   const TransportLayout layout = *LayoutFor(ExchangeMode::kDirect, shape, kAttention0);
-  std::future<Status> attention = std::async(std::launch::async, [&] {
-    return ConnectSharedMemory(layout, options_, *listener_, {}).status();
-  });
+  std::future<Status> attention = Attention(layout);
   {
     TransportLayout own = layout;
     own.self = kExperts0;
-    const auto listener = *ExchangeListener::Create(Address("experts"));
-    ASSERT_TRUE(ConnectSharedMemory(own, options_, *listener, {}).ok());
+    const auto door = *ExchangeDoor::Create(Address("experts"));
+    ASSERT_TRUE(ConnectSharedMemory(own, options_, *door, {}).ok());
   }
   const Status gone = attention.get();
   EXPECT_EQ(gone.code(), StatusCode::kUnavailable);
@@ -369,12 +398,12 @@ TEST_F(MeetingTest, NamesAnAddressAtWhichAnotherMemberAnswers) {
   TransportLayout attention_layout = layout;
   attention_layout.self = kAttention0;
   std::future<Status> attention = std::async(std::launch::async, [&] {
-    return ConnectSharedMemory(attention_layout, options, *listener_, stop_.get_token()).status();
+    return ConnectSharedMemory(attention_layout, options, *door_, stop_.get_token()).status();
   });
-  const auto listener = *ExchangeListener::Create(Address("experts"));
+  const auto door = *ExchangeDoor::Create(Address("experts"));
   ConnectOptions own = options;
   own.deadline = MonotonicClock::now() + std::chrono::milliseconds(500);
-  const Status status = ConnectSharedMemory(layout, own, *listener, {}).status();
+  const Status status = ConnectSharedMemory(layout, own, *door, {}).status();
   stop_.request_stop();
   EXPECT_FALSE(status.ok());
   EXPECT_TRUE(Contains(status.message(), "attention 1"));

@@ -15,6 +15,7 @@
 #include "proto/convert.h"
 #include "tests/support/contains.h"
 #include "tests/support/golden.h"
+#include "tests/support/raw_caller.h"
 #include "tests/unit/dataplane/worker/service_under_test.h"
 
 namespace janus::dataplane {
@@ -579,6 +580,58 @@ TEST_F(EpochsTest, WhoIsToEndStaysUntilTheServiceCanDoWithoutIt) {
   EXPECT_TRUE(expert.HasDeparted());
   got.MergeFrom(gateway.ReadToTheEnd(1));
   ExpectSame(got, want);
+}
+
+// A HELLO that is one of experts 0 but for what is stale, as whoever was a member once can say it.
+TEST_F(EpochsTest, AfterAChangeAStaleEpochOrKeyIsRefusedAndCountedAndRequestsGoOn) {
+  const v1::RequestTokens want = Undisturbed();
+  Change({0}, {0});
+  TestGateway gateway(At(Role::kAttention, 0));
+  gateway.Hello();
+  gateway.Send(Ask(1));
+  v1::RequestTokens got;
+  ReadSome(gateway, got, 20);
+  Change({0}, {0, 1});
+  const auto say = [&](const std::string& address, uint64_t epoch) {
+    ExchangeIdentity identity;
+    identity.epoch = epoch;
+    identity.epoch_key.fill(std::byte{'k'});
+    TransportLayout layout;
+    layout.self = {Role::kExperts, Rank{0}};
+    const Fd stranger = DialExchange(address);
+    EXPECT_TRUE(
+        Say(stranger, BytesOf(MakeHello(identity, layout, PairTransport::kSharedMemory, 0))));
+    const std::optional<Hello> answer = Answer(stranger);
+    return answer ? RefusalText(*answer) : "closed without a word";
+  };
+  for (const auto& [role, number] :
+       {std::pair{Role::kAttention, 0}, {Role::kExperts, 0}, {Role::kExperts, 1}}) {
+    SCOPED_TRACE(NameOf(role, number));
+    Instance place;
+    Place(role, number, place);
+    ServedWorker& worker = At(role, number);
+    EXPECT_EQ(worker.refused("exchange_epoch"), 0);
+    EXPECT_TRUE(Contains(say(place.exchange_address, epoch_ - 1),
+                         "has epoch " + std::to_string(epoch_ - 1)));
+    EXPECT_EQ(worker.refused("exchange_epoch"), 1);
+    EXPECT_EQ(worker.refused("exchange_key"), 0);
+    EXPECT_TRUE(Contains(say(place.exchange_address, epoch_), "has another epoch key"));
+    EXPECT_EQ(worker.refused("exchange_key"), 1);
+    EXPECT_EQ(say(place.exchange_address, epoch_ + 1), "closed without a word");
+    for (const char* const other :
+         {"exchange_malformed", "exchange_timeout", "exchange_overflow", "exchange_member"}) {
+      EXPECT_EQ(worker.refused(other), 0) << other;
+    }
+  }
+  got.MergeFrom(gateway.ReadToTheEnd(1));
+  ExpectSame(got, want);
+  // Who has left knows what was committed last.
+  Change({0}, {0});
+  At(Role::kExperts, 1).worker().Leave(epoch_);
+  Instance place;
+  Place(Role::kExperts, 1, place);
+  EXPECT_TRUE(Contains(say(place.exchange_address, epoch_ - 1), "has another epoch key"));
+  EXPECT_EQ(At(Role::kExperts, 1).refused("exchange_key"), 2);
 }
 
 TEST_F(EpochsTest, AServiceThatEndsAsAWholeWaitsForItsGatewaysAlone) {

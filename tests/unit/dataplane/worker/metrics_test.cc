@@ -8,8 +8,10 @@
 
 #include "common/exposition/metrics_text.h"
 #include "common/read_file.h"
+#include "dataplane/comm/exchange_refusal.h"
 #include "dataplane/worker/metrics_server.h"
 #include "dataplane/worker/worker_metrics.h"
+#include "proto/credentials/peers.h"
 #include "tests/support/contains.h"
 #include "tests/support/temp_folder.h"
 #include "tests/unit/dataplane/worker/service_under_test.h"
@@ -43,6 +45,27 @@ TEST(WorkerMetrics, AreThoseOfThePage) {
     told.insert((*at)[1]);
   }
   EXPECT_EQ(told, exported);
+}
+
+TEST(ConnectionsRefused, AreCountedByTheReasonsOfThePage) {
+  MetricRegistry registry;
+  const RefusalCounts calls(registry);
+  const ExchangeRefusalCounts exchange(registry);
+  const std::vector<MetricFamily> families = registry.Collect();
+  ASSERT_EQ(families.size(), 1u) << "one family, which a page may have once";
+  std::set<std::string> counted;
+  for (const MetricFamily::Series& one : families[0].series) {
+    EXPECT_TRUE(counted.insert(one.labels.at(0).second).second);
+  }
+  const std::string page = ReadFile(JANUS_SOURCE_DIR "/docs/metrics.md").value();
+  const size_t begin = page.find("## Of who is refused");
+  const std::string ours = page.substr(begin, page.find("\n## ", begin) - begin);
+  const std::regex row("\\n\\| `([a-z_]+)` \\|");
+  std::set<std::string> told;
+  for (std::sregex_iterator at(ours.begin(), ours.end(), row), end; at != end; ++at) {
+    told.insert((*at)[1]);
+  }
+  EXPECT_EQ(told, counted);
 }
 
 TEST(WorkerMetrics, TellWhatTheInstanceCounted) {

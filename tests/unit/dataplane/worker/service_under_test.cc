@@ -16,7 +16,7 @@ const std::string kEpochKey(16, 'k');
 
 ServedWorker::ServedWorker(const WorkerFlags& flags, const Clock& clock,
                            std::function<void(const Status&)> on_failure)
-    : worker_(flags, clock, Logger(), std::move(on_failure)),
+    : worker_(flags, clock, Logger(), std::move(on_failure), registry_),
       control_(worker_),
       tokens_(worker_, Logger()) {
   grpc::ServerBuilder builder;
@@ -35,6 +35,17 @@ ServedWorker::~ServedWorker() {
   worker_.Stop();
   server_->Shutdown(std::chrono::system_clock::now());
   server_->Wait();
+}
+
+double ServedWorker::refused(const std::string& reason) const {
+  for (const MetricFamily& family : registry_.Collect()) {
+    if (family.name != "janus_connections_refused_total") continue;
+    for (const MetricFamily::Series& series : family.series) {
+      if (series.labels == MetricLabels{{"reason", reason}}) return series.value;
+    }
+  }
+  ADD_FAILURE() << "nobody counts " << reason;
+  return -1;
 }
 
 ServiceUnderTest::ServiceUnderTest(const std::string& given) {

@@ -27,8 +27,11 @@ class ServedWorker {
   Worker& worker() { return worker_; }
   v1::Control::Stub& control() { return *control_stub_; }
   v1::Tokens::Stub& tokens() { return *tokens_stub_; }
+  // How many it has refused by `reason`, as a scrape sees it.
+  double refused(const std::string& reason) const;
 
  private:
+  MetricRegistry registry_;
   Worker worker_;
   ControlService control_;
   TokensService tokens_;

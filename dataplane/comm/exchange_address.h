@@ -1,0 +1,27 @@
+#pragma once
+
+#include <sys/socket.h>
+
+#include <string>
+
+#include "common/status.h"
+
+namespace janus::dataplane {
+
+// Where an instance's peers find it, as the system wants it told.
+struct ExchangeAddress {
+  sockaddr_storage storage{};
+  socklen_t bytes = 0;
+
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
+  bool is_unix() const { return storage.ss_family == AF_UNIX; }
+};
+
+// "unix:/path", or "tcp:1.2.3.4:port" and "tcp:[::1]:port". InvalidArgument: it is none of these.
+Result<ExchangeAddress> ParseExchangeAddress(const std::string& text);
+
+// For either end of a TCP connection: what is small goes at once, and a machine that has vanished
+// is noticed after 10 s.
+void TuneTcp(int fd);
+
+}  // namespace janus::dataplane

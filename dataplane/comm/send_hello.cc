@@ -1,0 +1,29 @@
+#include "dataplane/comm/send_hello.h"
+
+#include <sys/socket.h>
+
+#include <cstring>
+
+namespace janus::dataplane {
+
+bool SendHello(int socket, const Hello& hello, const std::string& address, int segment) {
+  iovec parts[2] = {{const_cast<Hello*>(&hello), sizeof hello},
+                    {const_cast<char*>(address.data()), hello.address_bytes}};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = parts;
+  message.msg_iovlen = 2;
+  if (segment >= 0) {
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    cmsghdr* head = CMSG_FIRSTHDR(&message);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(head), &segment, sizeof segment);
+  }
+  const auto bytes = static_cast<ssize_t>(sizeof hello + hello.address_bytes);
+  return sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == bytes;
+}
+
+}  // namespace janus::dataplane
