@@ -11,6 +11,7 @@
 #include "common/control.h"
 #include "common/log.h"
 #include "common/mutex.h"
+#include "dataplane/engine/step_metrics.h"
 #include "dataplane/experts/routing_record.h"
 #include "dataplane/worker/commit_listener.h"
 #include "dataplane/worker/door.h"
@@ -130,7 +131,7 @@ class Worker {
   const Logger log_;
   const std::function<void(const Status&)> on_loss_;
   TokenRouter router_;
-  Histogram step_seconds_{StepSecondsBounds()};
+  StepMetrics step_metrics_;
   RoutingRecord routing_;  // of an expert instance's epochs
   Door door_;              // of the thread in Prepare
 

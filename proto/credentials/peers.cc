@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "proto/credentials/refusal_metrics.h"
+
 namespace janus {
 namespace {
 
@@ -44,9 +46,9 @@ void Fill(PeerRules rules, Options& options) {
 
 RefusalCounts::RefusalCounts(MetricRegistry& registry) {
   for (const Refusal refusal : kRefusals) {
-    counters_[static_cast<size_t>(refusal)] = &registry.AddCounter(
-        "janus_connections_refused_total", {{"reason", std::string(ToString(refusal))}},
-        "Connections and calls refused for who the peer is, by reason.");
+    counters_[static_cast<size_t>(refusal)] =
+        &registry.AddCounter({kRefusalMetrics, "janus_connections_refused_total"},
+                             {{"reason", std::string(ToString(refusal))}});
   }
 }
 
