@@ -201,6 +201,37 @@ TEST_F(AttentionInstanceTest, MeasuresEveryStepAndEveryRound) {
   EXPECT_LE(SumOf(metrics.attention) + SumOf(metrics.combine), statistics.compute_seconds);
 }
 
+// A second later whenever it is looked at, and never behind the machine's, by which waits end.
+class StridingClock final : public Clock {
+ public:
+  MonotonicTime Now() const override {
+    return MonotonicClock::now() + std::chrono::seconds(strides_.fetch_add(1));
+  }
+  WallTime WallNow() const override { return {}; }
+  void Advance(int64_t seconds) { strides_ += seconds; }
+
+ private:
+  mutable std::atomic<int64_t> strides_ = 0;
+};
+
+TEST_F(AttentionInstanceTest, WaitsForTheCoordinatorFromHavingWorkToTheNextStep) {
+  constexpr int64_t kIdle = 1'000'000;
+  StepMetrics metrics;
+  StridingClock clock;
+  LoopbackCluster::Options options = OptionsFor(1, {7});
+  options.attention.metrics = &metrics;
+  options.clock = &clock;
+  const auto cluster = Start(options);
+  ASSERT_TRUE(cluster->attention(0).Submit(Ask(1, 9, 6)).ok());
+  cluster->Await({1, 1, 1});
+  EXPECT_GE(SumOf(metrics.wait_coordinator), 6) << "once before each step";
+  clock.Advance(kIdle);
+  ASSERT_TRUE(cluster->attention(0).Submit(Ask(2, 9, 6)).ok());
+  cluster->Await({1, 2, 1});
+  EXPECT_GE(SumOf(metrics.wait_coordinator), 12);
+  EXPECT_LT(SumOf(metrics.wait_coordinator), kIdle) << "it had no work";
+}
+
 TEST_F(AttentionInstanceTest, CountsRequestsByTheTimeOfTheirTokens) {
   const auto cluster = Start(OptionsFor(1, {7}));
   const MonotonicTime start = MonotonicClock::now();
