@@ -221,10 +221,17 @@ TEST_F(AttentionInstanceTest, WaitsForTheCoordinatorFromHavingWorkToTheNextStep)
   LoopbackCluster::Options options = OptionsFor(1, {7});
   options.attention.metrics = &metrics;
   options.clock = &clock;
+  options.attention.max_model_len = 20;
   const auto cluster = Start(options);
   ASSERT_TRUE(cluster->attention(0).Submit(Ask(1, 9, 6)).ok());
   cluster->Await({1, 1, 1});
   EXPECT_GE(SumOf(metrics.wait_coordinator), 6) << "once before each step";
+  // What can never run is answered between steps. The first answer may come before a last step,
+  // which has no rows; the second comes behind it.
+  for (uint64_t id = 3; id <= 4; ++id) {
+    ASSERT_TRUE(cluster->attention(0).Submit(Ask(id, 20, 1)).ok());
+    EXPECT_EQ(cluster->Await({1, id, 1}).finish, FinishReason::kError);
+  }
   clock.Advance(kIdle);
   ASSERT_TRUE(cluster->attention(0).Submit(Ask(2, 9, 6)).ok());
   cluster->Await({1, 2, 1});
