@@ -67,8 +67,11 @@ Measured Decode(const LoadedModel& loaded, const Topology& topology, kernels::Is
   const auto attention_exchange = *MakeAttentionExchange(topology.mode, shape, *attention_end);
   const auto expert_exchange = *MakeExpertExchange(topology.mode, shape, *expert_end);
   kernels::Team attention_team(1), expert_team(1);
-  ExpertInstance experts({}, model, loaded.experts[0].weights, topology, Rank{0}, *expert_end,
-                         *expert_exchange, clock,
+  StepMetrics attention_metrics, expert_metrics;  // as a worker has them
+  ExpertOptions expert_options;
+  expert_options.metrics = &expert_metrics;
+  ExpertInstance experts(expert_options, model, loaded.experts[0].weights, topology, Rank{0},
+                         *expert_end, *expert_exchange, clock,
                          {kernels::Device::kCpu, &expert_team, isa, nullptr});
   TokenRouter router;
   const auto stream = std::make_shared<Stream>(batch);
@@ -78,6 +81,7 @@ Measured Decode(const LoadedModel& loaded, const Topology& topology, kernels::Is
   TokenSink& sink = emission_thread ? static_cast<TokenSink&>(*emission) : router;
   AttentionOptions options;
   options.max_batch = batch;
+  options.metrics = &attention_metrics;
   options.kv_bytes = int64_t{256} << 20;
   AttentionPace pace;
   pace.tpot_target = Seconds(60.0);  // all prompts in one step

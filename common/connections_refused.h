@@ -1,11 +1,14 @@
 #pragma once
 
+#include "common/metrics.h"
+
 namespace janus {
 
-// The metric by which every door of a process counts whom it does not let in, with the label
-// `reason` (docs/metrics.md).
-inline constexpr const char* kConnectionsRefused = "janus_connections_refused_total";
-inline constexpr const char* kConnectionsRefusedHelp =
-    "Connections and calls refused for who the peer is, by reason.";
+// By which every door of a process counts whom it does not let in (docs/metrics.md): calls in
+// proto/credentials, the exchange in dataplane/comm.
+inline constexpr MetricDeclaration kRefusalMetrics[] = {
+    {"janus_connections_refused_total", MetricType::kCounter, "reason", "connections",
+     "Connections and calls refused for who the peer is, by reason."},
+};
 
 }  // namespace janus

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "common/check.h"
+
 namespace janus {
 
 Histogram::Histogram(std::vector<double> bounds)
@@ -24,32 +26,48 @@ HistogramSample Histogram::Sample() const {
   return sample;
 }
 
-MetricRegistry::Entry& MetricRegistry::Add(std::string_view name, MetricLabels labels,
-                                           std::string_view help) {
-  const MutexLock lock(mu_);
-  Entry& entry = entries_.emplace_back();
-  entry.name = name;
-  entry.help = help;
-  entry.labels = std::move(labels);
-  return entry;
+bool AreDeclared(const MetricLabels& labels, std::string_view declared) {
+  auto label = labels.begin();
+  while (!declared.empty()) {
+    const size_t end = std::min(declared.find(','), declared.size());
+    std::string_view name = declared.substr(0, end);
+    declared.remove_prefix(std::min(end + 1, declared.size()));
+    const bool may_be_absent = name.ends_with('?');
+    if (may_be_absent) name.remove_suffix(1);
+    if (label != labels.end() && label->first == name) {
+      ++label;
+    } else if (!may_be_absent) {
+      return false;
+    }
+  }
+  return label == labels.end();
 }
 
-Counter& MetricRegistry::AddCounter(std::string_view name, MetricLabels labels,
-                                    std::string_view help) {
-  Entry& entry = Add(name, std::move(labels), help);
+MetricFamily::MetricFamily(Metric metric)
+    : name(metric->name), help(metric->help), type(metric->type), label_names(metric->labels) {}
+
+MetricRegistry::Entry& MetricRegistry::Add(Metric metric, MetricType type, MetricLabels labels) {
+  JANUS_CHECK(metric->type == type, metric->name);
+  JANUS_CHECK(AreDeclared(labels, metric->labels), metric->name);
+  const MutexLock lock(mu_);
+  return entries_.emplace_back(Entry{metric, std::move(labels), nullptr, nullptr, nullptr});
+}
+
+Counter& MetricRegistry::AddCounter(Metric metric, MetricLabels labels) {
+  Entry& entry = Add(metric, MetricType::kCounter, std::move(labels));
   entry.counter = std::make_unique<Counter>();
   return *entry.counter;
 }
 
-Gauge& MetricRegistry::AddGauge(std::string_view name, MetricLabels labels, std::string_view help) {
-  Entry& entry = Add(name, std::move(labels), help);
+Gauge& MetricRegistry::AddGauge(Metric metric, MetricLabels labels) {
+  Entry& entry = Add(metric, MetricType::kGauge, std::move(labels));
   entry.gauge = std::make_unique<Gauge>();
   return *entry.gauge;
 }
 
-Histogram& MetricRegistry::AddHistogram(std::string_view name, MetricLabels labels,
-                                        std::string_view help, std::vector<double> bounds) {
-  Entry& entry = Add(name, std::move(labels), help);
+Histogram& MetricRegistry::AddHistogram(Metric metric, MetricLabels labels,
+                                        std::vector<double> bounds) {
+  Entry& entry = Add(metric, MetricType::kHistogram, std::move(labels));
   entry.histogram = std::make_unique<Histogram>(std::move(bounds));
   return *entry.histogram;
 }
@@ -59,13 +77,8 @@ std::vector<MetricFamily> MetricRegistry::Collect() const {
   std::vector<MetricFamily> families;
   std::map<std::string_view, size_t> family_of;
   for (const Entry& entry : entries_) {
-    const auto [at, is_new] = family_of.try_emplace(entry.name, families.size());
-    if (is_new) {
-      const MetricType type = entry.counter ? MetricType::kCounter
-                              : entry.gauge ? MetricType::kGauge
-                                            : MetricType::kHistogram;
-      families.push_back({entry.name, entry.help, type, {}});
-    }
+    const auto [at, is_new] = family_of.try_emplace(entry.metric->name, families.size());
+    if (is_new) families.emplace_back(entry.metric);
     MetricFamily::Series& series = families[at->second].series.emplace_back();
     series.labels = entry.labels;
     if (entry.counter) series.value = static_cast<double>(entry.counter->value());

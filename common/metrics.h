@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,7 +14,7 @@
 
 namespace janus {
 
-// Typed handles that code counts with, and what a scrape sees of them;
+// Typed handles that code counts with, what is declared of them, and what a scrape sees of them;
 // common/exposition/metrics_text.h prints it. Updates are relaxed atomics: a scrape may see one
 // sample of a histogram before its sum. Handles are thread-safe.
 
@@ -62,11 +63,55 @@ using MetricLabels = std::vector<std::pair<std::string, std::string>>;  // name,
 
 enum class MetricType { kCounter, kGauge, kHistogram };
 
-// All series of one name, as a scrape sees them.
+// A metric as it is declared: once, in a table of the room that exports it, from which
+// docs/metrics.md is printed (tests/unit/docs/metrics_page_test.cc).
+struct MetricDeclaration {
+  std::string_view name;
+  MetricType type;
+  // Names of its labels in their order, with "," between them; "?" behind one that not every series
+  // has. A table may say of all of its metrics that they have others before these.
+  std::string_view labels;
+  std::string_view unit;  // "seconds", "bytes"; else what is counted: "requests"
+  std::string_view help;  // sentences: the HELP line of a scrape, and what the page says
+};
+
+// One of a table's declarations. There is no other way to a metric, so none is exported that the
+// page lacks.
+class Metric {
+ public:
+  // Does not compile where the table has none of that name.
+  template <size_t kSize>
+  consteval Metric(const MetricDeclaration (&table)[kSize], std::string_view name)
+      : declaration_(Find(table, name)) {}
+
+  const MetricDeclaration& operator*() const { return *declaration_; }
+  const MetricDeclaration* operator->() const { return declaration_; }
+
+ private:
+  static void ThereIsNoSuchMetric() {}
+  static consteval const MetricDeclaration* Find(std::span<const MetricDeclaration> table,
+                                                 std::string_view name) {
+    for (const MetricDeclaration& one : table) {
+      if (one.name == name) return &one;
+    }
+    ThereIsNoSuchMetric();  // no constant expression
+    return nullptr;
+  }
+
+  const MetricDeclaration* declaration_;
+};
+
+// Whether the labels are those that were declared, in their order.
+bool AreDeclared(const MetricLabels& labels, std::string_view declared);
+
+// All series of one metric, as a scrape sees them.
 struct MetricFamily {
+  explicit MetricFamily(Metric metric);
+
   std::string name;
   std::string help;
-  MetricType type = MetricType::kCounter;
+  MetricType type;
+  std::string_view label_names;  // as they are declared
   struct Series {
     MetricLabels labels;
     double value = 0;           // of a counter or gauge
@@ -78,25 +123,23 @@ struct MetricFamily {
 // Owns metrics; references stay valid as long as it lives. Thread-safe.
 class MetricRegistry {
  public:
-  // Series of one name have the same type and help, and other labels each.
-  Counter& AddCounter(std::string_view name, MetricLabels labels, std::string_view help);
-  Gauge& AddGauge(std::string_view name, MetricLabels labels, std::string_view help);
-  Histogram& AddHistogram(std::string_view name, MetricLabels labels, std::string_view help,
-                          std::vector<double> bounds);
+  // Series of one metric have other values of its labels each.
+  Counter& AddCounter(Metric metric, MetricLabels labels);
+  Gauge& AddGauge(Metric metric, MetricLabels labels);
+  Histogram& AddHistogram(Metric metric, MetricLabels labels, std::vector<double> bounds);
 
   // Families in the order in which their first series were added.
   std::vector<MetricFamily> Collect() const;
 
  private:
   struct Entry {
-    std::string name;
-    std::string help;
+    Metric metric;
     MetricLabels labels;
     std::unique_ptr<Counter> counter;
     std::unique_ptr<Gauge> gauge;
     std::unique_ptr<Histogram> histogram;
   };
-  Entry& Add(std::string_view name, MetricLabels labels, std::string_view help);
+  Entry& Add(Metric metric, MetricType type, MetricLabels labels);
 
   mutable Mutex mu_;
   std::deque<Entry> entries_ JANUS_GUARDED_BY(mu_);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/ids.h"
+#include "common/latency_counts.h"
 #include "common/topology.h"
 
 namespace janus {
@@ -50,6 +51,11 @@ struct InstanceStatistics {
   uint64_t bytes_sent = 0;          // of rows and contributions, to all peers
   uint64_t bytes_received = 0;
   double tpot_seconds_median = 0;  // of requests finished lately (attention); 0: none yet
+  LatencyCounts tpot_counts;       // time per output token of requests that ended (attention)
+  LatencyCounts ttft_counts;       // from a request's arrival here to its first token (attention)
+  uint64_t replayed = 0;           // generated tokens that requests came with, as their instance
+                                   // was lost (attention)
+  uint64_t swapped = 0;            // sequences with keys and values in host memory (attention)
   uint64_t resident_bytes = 0;     // of the process
   std::vector<PeerLink> links;     // to each of its peers
   // Why its epoch has ended here without another: requests are kept and nothing is computed. Empty:

@@ -1,5 +1,6 @@
 #include "proto/convert.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace janus {
@@ -156,6 +157,20 @@ Result<Topology> FromProto(const v1::Topology& from) {
   return to;
 }
 
+// Without what follows the last request.
+void ToProto(const LatencyCounts& latency, google::protobuf::RepeatedField<uint64_t>& to) {
+  size_t size = latency.counts.size();
+  while (size > 0 && latency.counts[size - 1] == 0) --size;
+  to.Add(latency.counts.begin(), latency.counts.begin() + static_cast<ptrdiff_t>(size));
+}
+
+// More than there are buckets comes of another version, and says nothing here.
+LatencyCounts FromProto(const google::protobuf::RepeatedField<uint64_t>& counts) {
+  LatencyCounts to;
+  if (counts.size() <= LatencyCounts::kBuckets) std::ranges::copy(counts, to.counts.begin());
+  return to;
+}
+
 v1::InstanceStatistics ToProto(const InstanceStatistics& s) {
   v1::InstanceStatistics to;
   to.set_role(ToProto(s.role));
@@ -186,6 +201,10 @@ v1::InstanceStatistics ToProto(const InstanceStatistics& s) {
   to.set_bytes_sent(s.bytes_sent);
   to.set_bytes_received(s.bytes_received);
   to.set_tpot_seconds_median(s.tpot_seconds_median);
+  ToProto(s.tpot_counts, *to.mutable_tpot_counts());
+  ToProto(s.ttft_counts, *to.mutable_ttft_counts());
+  to.set_replayed(s.replayed);
+  to.set_swapped(s.swapped);
   to.set_resident_bytes(s.resident_bytes);
   to.set_holding(s.holding);
   to.set_epoch(s.epoch);
@@ -231,6 +250,10 @@ InstanceStatistics FromProto(const v1::InstanceStatistics& s) {
   to.bytes_sent = s.bytes_sent();
   to.bytes_received = s.bytes_received();
   to.tpot_seconds_median = s.tpot_seconds_median();
+  to.tpot_counts = FromProto(s.tpot_counts());
+  to.ttft_counts = FromProto(s.ttft_counts());
+  to.replayed = s.replayed();
+  to.swapped = s.swapped();
   to.resident_bytes = s.resident_bytes();
   to.holding = s.holding();
   to.epoch = s.epoch();

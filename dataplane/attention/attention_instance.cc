@@ -136,6 +136,7 @@ Status AttentionInstance::Submit(Request request) {
   JANUS_RETURN_IF_ERROR(CheckTokens(request.prompt, "the prompt"));
   JANUS_RETURN_IF_ERROR(CheckTokens(request.generated, "the generated tokens"));
   JANUS_RETURN_IF_ERROR(ValidateSampling(request));
+  request.arrived = clock_.Now();
   if (request.want_logits_hash && !options_.logits_hashes) {
     return InvalidArgument(
         "logits_hash: this service hashes no logits; start it with --debug-logits-hash");
@@ -213,6 +214,8 @@ void AttentionInstance::PublishLoad() {
   scheduler_waiting_ = scheduler_.waiting();
   scheduler_open_ = scheduler_.waiting() + scheduler_.running();
   statistics_.running = static_cast<uint64_t>(scheduler_.running());
+  statistics_.swapped = static_cast<uint64_t>(scheduler_.swapped());
+  statistics_.replayed = scheduler_.replayed();
   if (scheduler_open_ == 0) idle_.NotifyAll();
 }
 
@@ -246,7 +249,11 @@ MonotonicTime AttentionInstance::DemandExpires() const {
 
 // Between steps: work that no demand has announced yet is announced for the next ticket.
 Status AttentionInstance::OfferWork() {
-  if (scheduler_.idle()) return OkStatus();
+  if (scheduler_.idle()) {
+    work_since_.reset();
+    return OkStatus();
+  }
+  if (!work_since_) work_since_ = clock_.Now();
   const bool said = demand_sent_for_ > epoch_->control->newest() && demand_sent_work_;
   if (said && MonotonicClock::now() < DemandExpires()) return OkStatus();
   return SendDemand(epoch_->control->newest() + 1, scheduler_.After(Batch()));
@@ -272,6 +279,7 @@ void AttentionInstance::Begin(AttentionEpoch& epoch) {
   demand_sent_for_ = 0;
   demand_sent_work_ = false;
   last_step_ = Demand();
+  work_since_.reset();
   given_up_ = 0;
   const MutexLock lock(mu_);
   steps_by_ = &epoch.transport;
@@ -375,6 +383,7 @@ Status AttentionInstance::LeaveStep() {
       epoch_->exchange,
       [&] { return MakeDemand(epoch_->control->newest() + 1, scheduler_.After(Batch())); }, stop_));
   given_up_ = scheduler_.idle() ? 0 : given_up_ + 1;
+  NoteWork(clock_.Now());
   {
     const MutexLock lock(mu_);
     statistics_.steps_aborted += 1;
@@ -393,6 +402,7 @@ void AttentionInstance::CountMessages() {
 
 Status AttentionInstance::ExecuteStep(const Ticket& ticket) {
   const MonotonicTime start = clock_.Now();
+  coordinator_wait_ = work_since_ ? start - *work_since_ : Seconds(0);
   wait_ = Seconds(0);
   kernels_ = Seconds(0);
   const TicketShare share = ticket.shares[static_cast<size_t>(epoch_->rank.value)];
@@ -419,9 +429,18 @@ Status AttentionInstance::ExecuteStep(const Ticket& ticket) {
   last_step_.last_prefill_rows = static_cast<uint32_t>(batch.prefill_rows);
   last_step_.last_step_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(took).count();
   UpdateStatistics(batch, took, static_cast<int>(events.size()));
-  const Timed emission(clock_, emission_);
+  const MonotonicTime computed = clock_.Now();
   Emit(ticket.step, std::move(events));
+  const MonotonicTime emitted = clock_.Now();
+  emission_ += emitted - computed;
+  NoteWork(emitted);
   return OkStatus();
+}
+
+// No step runs from then on.
+void AttentionInstance::NoteWork(MonotonicTime now) {
+  work_since_.reset();
+  if (!scheduler_.idle()) work_since_ = now;
 }
 
 Status AttentionInstance::RunLayers(const Ticket& ticket, const Batch& batch) {
@@ -455,20 +474,31 @@ Status AttentionInstance::RunLayers(const Ticket& ticket, const Batch& batch) {
       if (part.rows == 0 && moe > 0) continue;
       key.layer = static_cast<uint16_t>(moe);
       key.micro_batch = static_cast<uint8_t>(i);
-      const std::span<std::byte> out = epoch_->exchange.Rows(i);
-      const MonotonicTime ready = clock_.Now();
-      {
-        const Timed kernel(clock_, kernels_);
-        JANUS_RETURN_IF_ERROR(epoch_->layers.Attend(layer, part.first, part.rows, out.data()));
-      }
-      JANUS_RETURN_IF_ERROR(epoch_->exchange.Post(key, part.rows, ready));
+      JANUS_RETURN_IF_ERROR(SendRound(key, layer, part.first, part.rows));
       away[static_cast<size_t>(i)] = moe;
-      const Timed kernel(clock_, kernels_);
-      JANUS_RETURN_IF_ERROR(epoch_->layers.SharedExperts(layer, part.first, part.rows, out.data()));
     }
     if (!dense) ++moe;
   }
   for (int i = 0; i < b; ++i) JANUS_RETURN_IF_ERROR(collect(i));
+  return OkStatus();
+}
+
+Status AttentionInstance::SendRound(const RoundKey& key, int layer, int first, int rows) {
+  std::byte* const out = epoch_->exchange.Rows(key.micro_batch).data();
+  const MonotonicTime ready = clock_.Now();
+  JANUS_RETURN_IF_ERROR(epoch_->layers.Attend(layer, first, rows, out));
+  const MonotonicTime attended = clock_.Now();
+  JANUS_RETURN_IF_ERROR(epoch_->exchange.Post(key, rows, ready));
+  const MonotonicTime posted = clock_.Now();
+  JANUS_RETURN_IF_ERROR(epoch_->layers.SharedExperts(layer, first, rows, out));
+  const Seconds attention = attended - ready;
+  const Seconds shared = clock_.Now() - posted;
+  kernels_ += attention + shared;
+  // Without rows the round is only announced.
+  if (options_.metrics == nullptr || rows == 0) return OkStatus();
+  options_.metrics->attention.Observe(attention.count());
+  options_.metrics->Of(epoch_->topology.mode).send.Observe(Seconds(posted - attended).count());
+  if (model_.moe.shared_intermediate > 0) options_.metrics->shared_experts.Observe(shared.count());
   return OkStatus();
 }
 
@@ -494,11 +524,18 @@ Status AttentionInstance::Collect(const RoundKey& key, int first, int rows) {
   if (!waited.ok()) {
     return waited.Annotate("MoE layer " + std::to_string(key.layer) + ": waiting for the experts");
   }
-  const Seconds took = clock_.Now() - start;
+  const MonotonicTime here = clock_.Now();
+  const Seconds took = here - start;
   epoch_->control->OnArrival(took);
   wait_ += took;
-  const Timed kernel(clock_, kernels_);
-  return epoch_->layers.AddExperts(first, rows, epoch_->exchange.Contributions(key.micro_batch));
+  JANUS_RETURN_IF_ERROR(
+      epoch_->layers.AddExperts(first, rows, epoch_->exchange.Contributions(key.micro_batch)));
+  const Seconds combine = clock_.Now() - here;
+  kernels_ += combine;
+  if (options_.metrics == nullptr || rows == 0) return OkStatus();
+  options_.metrics->Of(epoch_->topology.mode).receive.Observe(took.count());
+  options_.metrics->combine.Observe(combine.count());
+  return OkStatus();
 }
 
 Status AttentionInstance::Missed(const RoundKey& round, const Status& why) {
@@ -600,9 +637,15 @@ void AttentionInstance::AddEvent(const BatchRow& row, const kernels::SampledToke
 void AttentionInstance::NoteToken(Sequence& sequence, FinishReason finish) {
   const MonotonicTime now = clock_.Now();
   const int drawn = sequence.generated() - sequence.given;
-  if (drawn == 1) sequence.first_token = now;
+  if (drawn == 1) {
+    sequence.first_token = now;
+    // The user has the first token of a replay since long ago.
+    if (sequence.given == 0) ttft_counts_.Add(Seconds(now - sequence.request.arrived));
+  }
   if (finish == FinishReason::kNone || drawn < 2) return;
-  tpot_seconds_.Add(Seconds(now - sequence.first_token).count() / (drawn - 1));
+  const Seconds tpot = Seconds(now - sequence.first_token) / (drawn - 1);
+  tpot_seconds_.Add(tpot.count());
+  tpot_counts_.Add(tpot);
 }
 
 void AttentionInstance::Emit(uint64_t step, std::vector<TokenEvent>&& events) {
@@ -618,7 +661,11 @@ void AttentionInstance::Emit(uint64_t step, std::vector<TokenEvent>&& events) {
 
 void AttentionInstance::UpdateStatistics(const Batch& batch, Seconds took, int drawn) {
   step_seconds_.Add(took.count());
-  if (options_.step_seconds != nullptr) options_.step_seconds->Observe(took.count());
+  if (StepMetrics* const metrics = options_.metrics) {
+    metrics->step.Observe(took.count());
+    metrics->wait_coordinator.Observe(coordinator_wait_.count());
+    metrics->wait_peer.Observe(wait_.count());
+  }
   const MutexLock lock(mu_);
   PublishLoad();
   statistics_.steps += 1;
@@ -635,6 +682,8 @@ void AttentionInstance::UpdateStatistics(const Batch& batch, Seconds took, int d
   statistics_.preempted = scheduler_.preempted();
   statistics_.recomputed = scheduler_.recomputed();
   statistics_.tpot_seconds_median = tpot_seconds_.value();
+  statistics_.tpot_counts = tpot_counts_;
+  statistics_.ttft_counts = ttft_counts_;
 }
 
 InstanceStatistics AttentionInstance::statistics() const {

@@ -13,7 +13,6 @@
 #include "common/aligned_buffer.h"
 #include "common/clock.h"
 #include "common/log.h"
-#include "common/metrics.h"
 #include "common/model/description.h"
 #include "common/mutex.h"
 #include "common/statistics.h"
@@ -25,6 +24,7 @@
 #include "dataplane/comm/step_control.h"
 #include "dataplane/engine/kv_cache.h"
 #include "dataplane/engine/scheduler.h"
+#include "dataplane/engine/step_metrics.h"
 #include "dataplane/engine/step_times.h"
 
 namespace janus::dataplane {
@@ -43,8 +43,8 @@ struct AttentionOptions {
   double least_prefill_share = 0.1;
   bool logits_hashes = true;  // requests may ask for hashes of the logits
   Logger log{2, LogLevel::kWarning};
-  Histogram* step_seconds = nullptr;  // of the steps that end; null: nobody asks
-  std::stop_token departing;  // requested: an epoch that others have left ends without a word
+  StepMetrics* metrics = nullptr;  // outlives the instance; null: nobody asks
+  std::stop_token departing;       // requested: an epoch that others have left ends without a word
   // Called on the step thread with the logits [V] of every computed position; null in service,
   // where only the positions that draw a token have logits.
   std::function<void(const RequestKey&, int position, std::span<const float>)> logits_tap;
@@ -134,10 +134,12 @@ class AttentionInstance {
   Status OfferWork();
   // Aborted: the step is given up.
   Status ExecuteStep(const Ticket& ticket);
+  void NoteWork(MonotonicTime now);
   Status Missed(const RoundKey& round, const Status& why);
   Status LeaveStep();
   void CountMessages() JANUS_REQUIRES(mu_);
   Status RunLayers(const Ticket& ticket, const Batch& batch);
+  Status SendRound(const RoundKey& key, int layer, int first, int rows);
   Status Collect(const RoundKey& key, int first, int rows);
   Status Finish(const Batch& batch, std::vector<TokenEvent>& events);
   Status SampleRows(const Batch& batch, std::span<const float> logits);
@@ -180,9 +182,14 @@ class AttentionInstance {
   bool demand_sent_work_ = false;
   MonotonicTime demand_sent_at_;
   Demand last_step_;  // how the last step went, for the next demand
+  // Since when it has had work and no step has run; nothing: it has none.
+  std::optional<MonotonicTime> work_since_;
+  Seconds coordinator_wait_{0};  // before the running step
   int given_up_ = 0;  // steps in a row since the last one that ended, while there was work
   RunningMedian step_seconds_;
   RunningMedian tpot_seconds_;                     // of requests that have ended
+  LatencyCounts tpot_counts_;                      // of them
+  LatencyCounts ttft_counts_;                      // of requests that had their first token here
   Seconds wait_{0};                                // for the experts, within the running step
   Seconds kernels_{0};                             // within the running step
   Seconds emission_{0};                            // handing over what the step before brought

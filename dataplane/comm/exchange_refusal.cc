@@ -26,8 +26,9 @@ std::string_view ToString(ExchangeRefusal refusal) {
 
 ExchangeRefusalCounts::ExchangeRefusalCounts(MetricRegistry& registry) {
   for (const ExchangeRefusal refusal : kExchangeRefusals) {
-    counters_[static_cast<size_t>(refusal)] = &registry.AddCounter(
-        kConnectionsRefused, {{"reason", std::string(ToString(refusal))}}, kConnectionsRefusedHelp);
+    counters_[static_cast<size_t>(refusal)] =
+        &registry.AddCounter({kRefusalMetrics, "janus_connections_refused_total"},
+                             {{"reason", std::string(ToString(refusal))}});
   }
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/clock.h"
 #include "common/status.h"
 
 namespace janus::dataplane {
@@ -33,6 +34,7 @@ struct Request {
   bool ignore_stop_tokens = false;
   int logprobs = -1;  // -1: none; n: of the token and of the n likeliest
   bool want_logits_hash = false;
+  MonotonicTime arrived = {};  // at the instance, which sets it
 };
 
 enum class FinishReason : uint8_t { kNone, kStop, kLength, kCancelled, kError };

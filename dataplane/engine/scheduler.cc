@@ -41,6 +41,7 @@ Status Scheduler::Submit(Request request) {
   }
   auto sequence = std::make_unique<Sequence>(std::move(request));
   sequence->arrival = arrivals_++;
+  replayed_ += static_cast<uint64_t>(sequence->given);
   waiting_.push_back(std::move(sequence));
   return OkStatus();
 }
@@ -243,6 +244,11 @@ Scheduler::Outlook Scheduler::After(const Batch& batch) const {
     outlook.decode_rows += row.last ? 1 : 0;
   }
   return outlook;
+}
+
+int Scheduler::swapped() const {
+  return static_cast<int>(std::count_if(away_.begin(), away_.end(),
+                                        [](const SequencePtr& s) { return s->swapped.pages > 0; }));
 }
 
 int64_t Scheduler::kv_tokens() const {

@@ -117,6 +117,10 @@ class Scheduler {
   uint64_t preempted() const { return preempted_; }
   // Rows of positions that had been computed before.
   uint64_t recomputed() const { return recomputed_; }
+  // Sequences whose keys and values are in host memory now.
+  int swapped() const;
+  // Generated tokens that requests came with, as their instance was lost.
+  uint64_t replayed() const { return replayed_; }
 
  private:
   using SequencePtr = std::unique_ptr<Sequence>;
@@ -138,6 +142,7 @@ class Scheduler {
   uint64_t arrivals_ = 0;
   uint64_t preempted_ = 0;
   uint64_t recomputed_ = 0;
+  uint64_t replayed_ = 0;
 };
 
 }  // namespace janus::dataplane

@@ -31,6 +31,7 @@ ExpertInstance::ExpertInstance(const ExpertOptions& options, const ModelDescript
       model_(model),
       epoch_(topology.epoch),
       micro_batches_(topology.micro_batches),
+      mode_(topology.mode),
       routing_epoch_(RoutingEpochOf(model, topology, rank)),
       transport_(transport),
       exchange_(exchange),
@@ -144,7 +145,10 @@ Status ExpertInstance::ExecuteStep(const Ticket& ticket) {
   }
   if (options_.routing != nullptr) options_.routing->EndStep();
   const Seconds took = clock_.Now() - start;
-  if (options_.step_seconds != nullptr) options_.step_seconds->Observe(took.count());
+  if (options_.metrics != nullptr) {
+    options_.metrics->step.Observe(took.count());
+    options_.metrics->wait_peer.Observe(wait_.count());
+  }
   const MutexLock lock(mu_);
   statistics_.steps += 1;
   statistics_.rows += rows_;
@@ -206,18 +210,31 @@ Status ExpertInstance::AwaitRows(const RoundKey& key) {
   }
   all_here_ = clock_.Now();
   control_.OnArrival(all_here_ - start);
-  wait_ += all_here_ - start - gating;
+  const Seconds waited = all_here_ - start - gating;
+  wait_ += waited;
+  if (options_.metrics != nullptr) {
+    options_.metrics->gate.Observe(gating.count());
+    options_.metrics->Of(mode_).receive.Observe(waited.count());
+  }
   return OkStatus();
 }
 
 Status ExpertInstance::Answer(const RoundKey& key) {
+  layers_.Assign();
+  const MonotonicTime assigned = clock_.Now();
   JANUS_RETURN_IF_ERROR(layers_.Compute(
       [&](Rank to, int count) { return exchange_.Begin(key.micro_batch, to, count); }));
+  const MonotonicTime computed = clock_.Now();
   for (size_t a = 0; a < sources_.size(); ++a) {
     if (!sources_[a].awaited) continue;
     JANUS_RETURN_IF_ERROR(exchange_.Post(key, Rank{static_cast<int32_t>(a)}, all_here_));
   }
   // While attention goes on with the answer.
+  if (options_.metrics != nullptr) {
+    options_.metrics->aebs.Observe(Seconds(assigned - all_here_).count());
+    options_.metrics->experts.Observe(Seconds(computed - assigned).count());
+    options_.metrics->Of(mode_).send.Observe(Seconds(clock_.Now() - computed).count());
+  }
   if (options_.routing != nullptr) options_.routing->Add(key, layers_.routed(), all_here_);
   rows_ += static_cast<uint64_t>(layers_.rows());
   ++rounds_;

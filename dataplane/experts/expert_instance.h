@@ -7,7 +7,6 @@
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "common/metrics.h"
 #include "common/model/description.h"
 #include "common/mutex.h"
 #include "common/statistics.h"
@@ -15,6 +14,7 @@
 #include "dataplane/comm/exchange.h"
 #include "dataplane/comm/follower.h"
 #include "dataplane/comm/message_counts.h"
+#include "dataplane/engine/step_metrics.h"
 #include "dataplane/experts/expert_layers.h"
 #include "dataplane/experts/routing_record.h"
 #include "dataplane/experts/weights.h"
@@ -26,8 +26,8 @@ struct ExpertOptions {
   SchedulingPolicy scheduling = SchedulingPolicy::kAebs;
   StepDeadlines deadlines;
   Logger log{2, LogLevel::kWarning};
-  Histogram* step_seconds = nullptr;  // of the steps that end; null: nobody asks
-  RoutingRecord* routing = nullptr;   // outlives the instance; null: nobody asks
+  StepMetrics* metrics = nullptr;    // outlives the instance; null: nobody asks
+  RoutingRecord* routing = nullptr;  // outlives the instance; null: nobody asks
   std::stop_token departing;  // requested: an epoch that others have left ends without a word
 };
 
@@ -74,6 +74,7 @@ class ExpertInstance {
   const ModelDescription model_;
   const uint64_t epoch_;
   const int micro_batches_;
+  const ExchangeMode mode_;
   const RoutingRecord::Epoch routing_epoch_;
   Transport& transport_;
   ExpertExchange& exchange_;

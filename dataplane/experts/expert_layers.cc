@@ -127,7 +127,6 @@ void ExpertLayers::GatherWork(Begun begin) {
 }
 
 Status ExpertLayers::Compute(Begun begin) {
-  Assign();
   GatherWork(begin);
   const ExpertLayerWeights& layer = weights_.layers[static_cast<size_t>(layer_)];
   kernels::GroupedExpertFfnArgs args;

@@ -20,7 +20,7 @@ namespace janus::dataplane {
 // The expert side of the model over the rows of one round, as one expert instance sees it: gate and
 // top-k of every row, one replica for each activated expert (AEBS, computed alike by every
 // instance), and the FFN of the experts that fell to this instance. It knows no peer and no
-// transport; a round is Begin, Gate for every attention instance that takes part, Compute.
+// transport; a round is Begin, Gate for every attention instance that takes part, Assign, Compute.
 //
 // Confined to the step thread. Buffers are sized once for m * R_max rows.
 class ExpertLayers {
@@ -36,6 +36,9 @@ class ExpertLayers {
   // stay valid until Compute has returned. In any order of senders, each once at most; those that
   // are not gated take no part.
   Status Gate(Rank from, const std::byte* rows, int count);
+
+  // Which instance computes which expert of the gated rows.
+  void Assign();
 
   // Room for `count` contributions to `to`, as ExpertExchange::Begin gives it.
   using Begun = FunctionRef<ExpertExchange::Outgoing(Rank to, int count)>;
@@ -59,7 +62,6 @@ class ExpertLayers {
     int contributions = 0;  // that this instance computes for it
   };
 
-  void Assign();
   // Cuts what fell to this instance into one list per slot and lays out the replies.
   void GatherWork(Begun begin);
 

@@ -31,7 +31,7 @@ std::string ToText(const SequenceRoom& room) {
 Result<std::unique_ptr<Lasting>> Lasting::Make(const WorkerFlags& flags,
                                                const v1::WorkerConfig& config,
                                                const SequenceRoom& room, TokenSink& sink,
-                                               Histogram& step_seconds, const Clock& clock,
+                                               StepMetrics& metrics, const Clock& clock,
                                                const Logger& log, std::stop_token departing,
                                                const LoadProgress& report, std::stop_token stop) {
   auto lasting = std::make_unique<Lasting>();
@@ -46,7 +46,7 @@ Result<std::unique_ptr<Lasting>> Lasting::Make(const WorkerFlags& flags,
       l.settings, ResolveLasting(config, room, l.model, kernels::DetectCpu(), MachineBytes()));
   l.settings.attention.log = l.experts.log = log;
   l.settings.attention.departing = l.experts.departing = std::move(departing);
-  l.settings.attention.step_seconds = l.experts.step_seconds = &step_seconds;
+  l.settings.attention.metrics = l.experts.metrics = &metrics;
   JANUS_ASSIGN_OR_RETURN(l.model_digest, DigestCheckpoint(flags.model, config_text));
   JANUS_ASSIGN_OR_RETURN(l.text_digest, DigestText(flags.model));
   if (flags.role != Role::kAttention) return lasting;

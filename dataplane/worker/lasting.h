@@ -8,9 +8,9 @@
 #include "common/clock.h"
 #include "common/control.h"
 #include "common/log.h"
-#include "common/metrics.h"
 #include "dataplane/attention/attention_instance.h"
 #include "dataplane/engine/emission_thread.h"
+#include "dataplane/engine/step_metrics.h"
 #include "dataplane/model/loader.h"
 #include "dataplane/worker/settings.h"
 
@@ -25,7 +25,7 @@ struct Lasting {
   static Result<std::unique_ptr<Lasting>> Make(const WorkerFlags& flags,
                                                const v1::WorkerConfig& config,
                                                const SequenceRoom& room, TokenSink& sink,
-                                               Histogram& step_seconds, const Clock& clock,
+                                               StepMetrics& metrics, const Clock& clock,
                                                const Logger& log, std::stop_token departing,
                                                const LoadProgress& report, std::stop_token stop);
   // Why an epoch may not follow that says this of the instance: OK, or FailedPrecondition that says

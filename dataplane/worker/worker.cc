@@ -191,7 +191,7 @@ Result<const Lasting*> Worker::LastingFor(
     if (!progress({"weights", done, total})) stop.request_stop();
   };
   JANUS_ASSIGN_OR_RETURN(
-      lasting, Lasting::Make(flags_, request.config, room, router_, step_seconds_, clock_, log_,
+      lasting, Lasting::Make(flags_, request.config, room, router_, step_metrics_, clock_, log_,
                              departing_.get_token(), report, stop.get_token()));
   lasting->experts.routing = &routing_;
   const MutexLock lock(mu_);
@@ -391,7 +391,7 @@ InstanceStatistics Worker::statistics() const {
 
 std::vector<MetricFamily> Worker::metrics() const {
   const std::optional<Topology> committed = topology();
-  return WorkerMetrics(statistics(), committed ? committed->epoch : 0, step_seconds_.Sample());
+  return WorkerMetrics(statistics(), committed ? committed->epoch : 0, step_metrics_);
 }
 
 }  // namespace janus::dataplane

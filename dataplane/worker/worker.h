@@ -12,6 +12,7 @@
 #include "common/log.h"
 #include "common/mutex.h"
 #include "dataplane/comm/exchange_door.h"
+#include "dataplane/engine/step_metrics.h"
 #include "dataplane/experts/routing_record.h"
 #include "dataplane/worker/commit_listener.h"
 #include "dataplane/worker/epoch_session.h"
@@ -131,7 +132,7 @@ class Worker {
   const Logger log_;
   const std::function<void(const Status&)> on_loss_;
   TokenRouter router_;
-  Histogram step_seconds_{StepSecondsBounds()};
+  StepMetrics step_metrics_;
   RoutingRecord routing_;  // of an expert instance's epochs
   ExchangeRefusalCounts refusals_;
   ExchangeDoor door_{&refusals_};  // opened by the thread in Prepare

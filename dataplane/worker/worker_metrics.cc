@@ -2,10 +2,16 @@
 
 #include <string>
 
+#include "common/check.h"
 #include "dataplane/comm/transport.h"
+#include "dataplane/worker/worker_metric_table.h"
 
 namespace janus::dataplane {
 namespace {
+
+consteval Metric Of(std::string_view name) {
+  return {kWorkerMetrics, name};
+}
 
 // Families of one instance, in the order they are added.
 class Collected {
@@ -15,23 +21,22 @@ class Collected {
             {{"role", std::string(ToString(s.role))}, {"rank", std::to_string(s.rank.value)}}) {}
 
   // One more series of the family of that name.
-  void Counter(const char* name, const char* help, double value, MetricLabels more = {}) {
-    Add(name, help, MetricType::kCounter, std::move(more)).value = value;
+  void Counter(Metric metric, double value, MetricLabels more = {}) {
+    Add(metric, MetricType::kCounter, std::move(more)).value = value;
   }
-  void Gauge(const char* name, const char* help, double value, MetricLabels more = {}) {
-    Add(name, help, MetricType::kGauge, std::move(more)).value = value;
+  void Gauge(Metric metric, double value, MetricLabels more = {}) {
+    Add(metric, MetricType::kGauge, std::move(more)).value = value;
   }
-  void Histogram(const char* name, const char* help, const HistogramSample& sample) {
-    Add(name, help, MetricType::kHistogram, {}).histogram = sample;
+  void Histogram(Metric metric, const janus::Histogram& histogram, MetricLabels more = {}) {
+    Add(metric, MetricType::kHistogram, std::move(more)).histogram = histogram.Sample();
   }
   std::vector<MetricFamily> families;
 
  private:
-  MetricFamily::Series& Add(const char* name, const char* help, MetricType type,
-                            MetricLabels more) {
-    if (families.empty() || families.back().name != name) {
-      families.push_back({name, help, type, {}});
-    }
+  MetricFamily::Series& Add(Metric metric, MetricType type, MetricLabels more) {
+    JANUS_CHECK(metric->type == type, metric->name);
+    JANUS_CHECK(AreDeclared(more, metric->labels), metric->name);
+    if (families.empty() || families.back().name != metric->name) families.emplace_back(metric);
     MetricFamily::Series& series = families.back().series.emplace_back();
     series.labels = instance_;
     for (auto& label : more) series.labels.push_back(std::move(label));
@@ -43,72 +48,81 @@ class Collected {
 
 void AddAttention(const InstanceStatistics& s, Collected& to) {
   const auto number = [](uint64_t n) { return static_cast<double>(n); };
-  to.Gauge("janus_sequences_running", "Sequences in the batch.", number(s.running));
-  to.Gauge("janus_sequences_waiting", "Sequences not yet admitted.", number(s.waiting));
-  to.Gauge("janus_kv_tokens", "Positions in the KV cache.", number(s.kv_tokens_used));
-  to.Gauge("janus_kv_tokens_capacity", "Positions that the KV cache has room for.",
-           number(s.kv_tokens_capacity));
-  to.Counter("janus_generated_tokens_total", "Tokens generated.", number(s.tokens));
-  to.Counter("janus_preemptions_total", "Times a sequence gave way for want of pages.",
-             number(s.preempted));
-  to.Counter("janus_recomputed_tokens_total", "Positions computed that had been before.",
-             number(s.recomputed));
-  to.Counter("janus_sit_outs_total", "Steps this instance had work for and was left out of.",
-             number(s.sit_outs));
+  to.Gauge(Of("janus_sequences_running"), number(s.running));
+  to.Gauge(Of("janus_sequences_waiting"), number(s.waiting));
+  to.Gauge(Of("janus_kv_tokens"), number(s.kv_tokens_used));
+  to.Gauge(Of("janus_kv_tokens_capacity"), number(s.kv_tokens_capacity));
+  to.Counter(Of("janus_generated_tokens_total"), number(s.tokens));
+  to.Counter(Of("janus_preemptions_total"), number(s.preempted));
+  to.Counter(Of("janus_recomputed_tokens_total"), number(s.recomputed));
+  to.Counter(Of("janus_replayed_tokens_total"), number(s.replayed));
+  to.Gauge(Of("janus_swapped_sequences"), number(s.swapped));
+  to.Counter(Of("janus_sit_outs_total"), number(s.sit_outs));
 }
 
 void AddExperts(const InstanceStatistics& s, Collected& to) {
-  to.Counter("janus_rounds_total", "Rounds answered.", static_cast<double>(s.rounds));
-  to.Counter("janus_activated_experts_total", "Experts computed here, summed over rounds.",
-             static_cast<double>(s.activated_experts));
+  to.Counter(Of("janus_rounds_total"), static_cast<double>(s.rounds));
+  to.Counter(Of("janus_activated_experts_total"), static_cast<double>(s.activated_experts));
+}
+
+void AddTimes(Role role, const StepMetrics& metrics, Collected& to) {
+  const bool attends = role == Role::kAttention;
+  constexpr Metric kWait = Of("janus_step_wait_seconds");
+  if (attends) to.Histogram(kWait, metrics.wait_coordinator, {{"for", "coordinator"}});
+  to.Histogram(kWait, metrics.wait_peer, {{"for", "peer"}});
+  constexpr Metric kRound = Of("janus_round_seconds");
+  if (attends) {
+    to.Histogram(kRound, metrics.attention, {{"module", "attention"}});
+    to.Histogram(kRound, metrics.shared_experts, {{"module", "shared_experts"}});
+    to.Histogram(kRound, metrics.combine, {{"module", "combine"}});
+  } else {
+    to.Histogram(kRound, metrics.gate, {{"module", "gate"}});
+    to.Histogram(kRound, metrics.experts, {{"module", "experts"}});
+  }
+  constexpr Metric kExchange = Of("janus_exchange_seconds");
+  for (size_t i = 0; i < StepMetrics::kModes; ++i) {
+    const StepMetrics::Exchange& one = metrics.exchange[i];
+    const auto mode = static_cast<ExchangeMode>(i);
+    // A mode that no epoch had has no series.
+    if (mode != ExchangeMode::kDirect && one.send.Sample().sum == 0) continue;
+    const std::string name(ToString(mode));
+    to.Histogram(kExchange, one.send, {{"phase", "send"}, {"mode", name}});
+    to.Histogram(kExchange, one.receive, {{"phase", "receive"}, {"mode", name}});
+  }
+  if (!attends) to.Histogram(Of("janus_aebs_seconds"), metrics.aebs);
 }
 
 }  // namespace
 
-std::vector<double> StepSecondsBounds() {
-  return {0.0005, 0.001, 0.0025, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05,
-          0.075,  0.1,   0.15,   0.2,   0.3,    0.5,  1,     2.5,  5,    10};
-}
-
 std::vector<MetricFamily> WorkerMetrics(const InstanceStatistics& s, uint64_t epoch,
-                                        const HistogramSample& step_seconds) {
+                                        const StepMetrics& metrics) {
   const auto number = [](uint64_t n) { return static_cast<double>(n); };
   Collected to(s);
-  to.Gauge("janus_topology_epoch", "Epoch that is served, 0 before the first and after the last.",
-           number(epoch));
-  to.Gauge("janus_holding",
-           "1 while requests are kept and nothing is computed, as the epoch was lost.",
-           s.holding.empty() ? 0 : 1);
+  to.Gauge(Of("janus_topology_epoch"), number(epoch));
+  to.Gauge(Of("janus_holding"), s.holding.empty() ? 0 : 1);
   for (const PeerLink& link : s.links) {
-    to.Gauge("janus_exchange_link_info", "How messages to a peer travel; always 1.", 1,
+    to.Gauge(Of("janus_exchange_link_info"), 1,
              {{"peer", ToString(PeerId{link.role, link.rank})}, {"transport", link.transport}});
   }
-  constexpr const char* kBytes = "Bytes of rows and contributions, by direction.";
-  to.Counter("janus_exchange_bytes_total", kBytes, number(s.bytes_sent), {{"direction", "sent"}});
-  to.Counter("janus_exchange_bytes_total", kBytes, number(s.bytes_received),
+  to.Counter(Of("janus_exchange_bytes_total"), number(s.bytes_sent), {{"direction", "sent"}});
+  to.Counter(Of("janus_exchange_bytes_total"), number(s.bytes_received),
              {{"direction", "received"}});
-  constexpr const char* kDropped = "Messages dropped, by reason.";
-  to.Counter("janus_messages_dropped_total", kDropped, number(s.messages_malformed),
+  to.Counter(Of("janus_messages_dropped_total"), number(s.messages_malformed),
              {{"reason", "malformed"}});
-  to.Counter("janus_messages_dropped_total", kDropped, number(s.messages_late),
-             {{"reason", "late"}});
-  to.Counter("janus_messages_dropped_total", kDropped,
+  to.Counter(Of("janus_messages_dropped_total"), number(s.messages_late), {{"reason", "late"}});
+  to.Counter(Of("janus_messages_dropped_total"),
              number(s.messages_dropped - s.messages_malformed - s.messages_late),
              {{"reason", "control"}});
-  to.Gauge("janus_detection_deadline_seconds",
-           "How long a round is waited for here before it is missed.", s.detection_seconds);
-  to.Counter("janus_rounds_missed_total", "Rounds and tickets late or unusable, noticed here.",
-             number(s.rounds_missed));
-  to.Counter("janus_step_repeats_total", "Steps given up before their end and repeated.",
-             number(s.steps_aborted));
-  to.Counter("janus_steps_total", "Steps ended.", number(s.steps));
-  to.Histogram("janus_step_seconds", "Seconds of a step.", step_seconds);
-  constexpr const char* kParts = "Seconds of steps, by what they went to.";
-  to.Counter("janus_step_part_seconds_total", kParts, s.compute_seconds, {{"part", "busy"}});
-  to.Counter("janus_step_part_seconds_total", kParts, s.wait_seconds, {{"part", "wait"}});
-  to.Counter("janus_rows_total", "Rows computed.", number(s.rows));
-  to.Gauge("process_resident_memory_bytes", "Resident memory size in bytes.",
-           number(s.resident_bytes));
+  to.Gauge(Of("janus_detection_deadline_seconds"), s.detection_seconds);
+  to.Counter(Of("janus_rounds_missed_total"), number(s.rounds_missed));
+  to.Counter(Of("janus_step_repeats_total"), number(s.steps_aborted));
+  to.Counter(Of("janus_steps_total"), number(s.steps));
+  to.Histogram(Of("janus_step_seconds"), metrics.step);
+  to.Counter(Of("janus_step_part_seconds_total"), s.compute_seconds, {{"part", "busy"}});
+  to.Counter(Of("janus_step_part_seconds_total"), s.wait_seconds, {{"part", "wait"}});
+  AddTimes(s.role, metrics, to);
+  to.Counter(Of("janus_rows_total"), number(s.rows));
+  to.Gauge(Of("process_resident_memory_bytes"), number(s.resident_bytes));
   if (s.role == Role::kAttention) AddAttention(s, to);
   if (s.role == Role::kExperts) AddExperts(s, to);
   return std::move(to.families);

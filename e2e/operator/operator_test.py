@@ -102,6 +102,32 @@ class OperatorTest(OperatorCase):
         self.assertEqual(stalled["reason"], "NotSupported")
         self.assertIn("use HostPath, PersistentVolumeClaim or Image", stalled["message"])
 
+    def test_a_template_that_the_server_does_not_take_is_an_invalid_spec(self):
+        """Of the gateway's Deployment, whose apply is answered by 500, as of a worker's pod, whose create is by 422."""
+        process = self.start("operator-0")
+        for where in ({"gateway": {"podTemplate": {"spec": {"containers": [{"name": "gateway", "bogusField": 1}]}}}},
+                      {"gateway": {"podTemplate": {"spec": {"containers": [
+                          {"name": "gateway", "resources": {"requests": {"cpu": "much"}}}]}}}},
+                      {"roles": {"experts": {"podTemplate": {"spec": {"containers": [
+                          {"name": "worker", "bogusField": 1}]}}}}}):
+            with self.subTest(where):
+                self.apply(1, 2)
+                self.await_whole(1, 2)
+                self.kubectl("patch", "moesvc", "demo", "--type=merge", "-p", json.dumps({"spec": where}))
+
+                def stalled():
+                    service = self.get("moesvc/demo")
+                    return next((one for one in service["status"]["conditions"] if one["type"] == "Stalled"
+                                 and one["status"] == "True"), None)
+                wait_for(stalled, "Stalled")
+                self.assertEqual(stalled()["reason"], "InvalidSpec")
+                self.assertRegex(stalled()["message"], "bogusField|quantit")
+                role = next(iter(where))
+                self.kubectl("patch", "moesvc", "demo", "--type=json", "-p", json.dumps(
+                    [{"op": "remove", "path": "/spec/gateway" if role == "gateway" else "/spec/roles/experts/podTemplate"}]))
+                wait_for(self.is_ready, "Ready again")
+        self.assertGreater(self.metrics(process)["controller_runtime_reconcile_total"], 0)
+
     def test_pods_may_wait_in_a_queue(self):
         """Of Kueue and the like: what its webhook would add is in the template here."""
         self.start("operator-0")

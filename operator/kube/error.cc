@@ -50,6 +50,22 @@ std::optional<Seconds> Bounded(std::optional<Seconds> asked) {
   return std::clamp(*asked, Seconds(0), kMostRetryAfter);
 }
 
+// A server-side apply of an object that its schema does not know is answered by 500 without a
+// reason, though nothing was written and nothing but another object will help.
+bool IsRefusedApply(const ApiError& error) {
+  return error.http_status == 500 &&
+         (error.message.starts_with("failed to create typed patch object") ||
+          error.message.starts_with("failed to convert new object"));
+}
+
+// The uid that a call gave is another object's of that name now. An update is told so by 409, an
+// apply or a patch by 422.
+bool IsOfAnotherUid(const ApiError& error) {
+  return error.http_status == 422 &&
+         std::any_of(error.causes.begin(), error.causes.end(),
+                     [](const ApiCause& cause) { return cause.field == "metadata.uid"; });
+}
+
 ApiError Make(int http_status, const Node& status, std::optional<Seconds> retry_after) {
   ApiError error;
   error.http_status = http_status;
@@ -64,6 +80,11 @@ ApiError Make(int http_status, const Node& status, std::optional<Seconds> retry_
                               std::string(TextAt(cause, {"message"}))});
     }
   }
+  if (IsRefusedApply(error)) {
+    error.code = StatusCode::kInvalidArgument;
+    error.outcome_unknown = false;
+  }
+  if (IsOfAnotherUid(error)) error.code = StatusCode::kAborted;
   const int64_t in_body = IntegerAt(status, {"details", "retryAfterSeconds"}).value_or(0);
   if (!retry_after && in_body > 0) retry_after = Seconds(static_cast<double>(in_body));
   error.retry_after = Bounded(retry_after);

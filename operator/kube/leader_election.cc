@@ -66,6 +66,7 @@ bool LeaderElection::IsAsWritten(const Node& lease) const {
 }
 
 void LeaderElection::Observe(const Node& lease) {
+  may_be_ours_ = false;
   leader_ = HolderOf(lease);
   seen_term_ = std::max(seen_term_, TermOf(lease));
   missed_since_.reset();
@@ -105,6 +106,7 @@ Status LeaderElection::Take(Node lease, MonotonicTime began, const std::stop_tok
   written_uid_ = UidOf(lease);
   written_term_ = term;
   const ApiResult<Node> written = api_.Update(kLeases, lease, Subresource::kNone, {}, Limits(stop));
+  may_be_ours_ = !written.ok() && written.error().outcome_unknown;
   if (!written.ok()) return written.status();
   Lead(*written, began);
   return OkStatus();
@@ -128,6 +130,7 @@ Status LeaderElection::Make(const std::stop_token& stop) {
   written_term_ = term;
   const ApiResult<Node> made =
       api_.Create(kLeases, Lease(options_.identity, term), {}, Limits(stop));
+  may_be_ours_ = !made.ok() && made.error().outcome_unknown;
   if (made.ok()) Lead(*made, began);
   return made.status();
 }
@@ -180,8 +183,8 @@ Status LeaderElection::Release() {
     term_.reset();
   }
   if (options_.leads != nullptr) options_.leads->Set(0);
-  if (!ours_ && leader_ != options_.identity) return OkStatus();
-  if (!ours_) {  // its last renewal was not answered: the version has to be read
+  if (!ours_ && !may_be_ours_ && leader_ != options_.identity) return OkStatus();
+  if (!ours_) {  // the last write was not answered: the version has to be read
     ApiResult<Node> read = api_.Get(kLeases, options_.lease, Subresource::kNone, Limits({}));
     if (!read.ok() && read.error().code == StatusCode::kNotFound) return OkStatus();
     if (!read.ok()) return read.status();

@@ -47,8 +47,8 @@ class LeaderElection {
   // `api` and `clock` outlive this.
   LeaderElection(ObjectApi& api, LeaderElectionOptions options, const Clock& clock);
 
-  // Takes the lease if it is free, renews it if it is ours. Blocks for a call or two, each of at
-  // most half the renew_deadline. Returns when to be called again; `last_error` says what went
+  // Takes the lease if it is free, renews it if it is ours. Blocks for up to three calls, each of
+  // at most half the renew_deadline. Returns when to be called again; `last_error` says what went
   // wrong.
   MonotonicTime Step(const std::stop_token& stop);
 
@@ -91,6 +91,7 @@ class LeaderElection {
   std::optional<MonotonicTime> missed_since_;  // the lease, after one was seen
   std::string leader_;
   std::optional<Node> ours_;  // the lease as we last wrote it; nothing: not known to be ours
+  bool may_be_ours_ = false;  // a write of ours was not answered, and the lease not read since
   // What we last tried to write, whether it was answered or not.
   std::string written_uid_;  // empty: the server's to choose
   int64_t written_term_ = 0;

@@ -16,9 +16,8 @@ namespace janus::control {
 struct EventStatistics;
 struct ReflectorStatistics;
 
-// What this room counts, as series of a registry. Where client-go and controller-runtime have a
-// name for it, it is theirs, so that dashboards made for their controllers read ours; the rest is
-// janus_*. Each of these is made once for what it counts, outlives it, and needs the registry.
+// What this room counts (metric_table.h), as series of a registry. Each of these is made once for
+// what it counts, outlives it, and needs the registry.
 
 // Calls to one API server. Thread-safe.
 class ClientMetrics {
@@ -36,11 +35,10 @@ class ClientMetrics {
 
  private:
   using Key = std::pair<std::string, std::string>;  // method, code
-  Counter& In(std::map<Key, Counter*>& counters, const char* name, const char* help,
-              const char* method_label, std::string_view method, std::optional<int> code)
-      JANUS_REQUIRES(mu_);
-  Histogram& In(std::map<std::string, Histogram*, std::less<>>& histograms, const char* name,
-                const char* help, std::string_view method) JANUS_REQUIRES(mu_);
+  Counter& In(std::map<Key, Counter*>& counters, Metric metric, const char* method_label,
+              std::string_view method, std::optional<int> code) JANUS_REQUIRES(mu_);
+  Histogram& In(std::map<std::string, Histogram*, std::less<>>& histograms, Metric metric,
+                std::string_view method) JANUS_REQUIRES(mu_);
 
   MetricRegistry& registry_;
   const std::string host_;

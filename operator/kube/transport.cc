@@ -243,7 +243,8 @@ ApiResult<bool> HttpTransport::Stream(const HttpRequest& request, const BodySink
   {
     const MutexLock lock(mu_);
     if (watches_ >= options_.watches) {
-      return LocalError(ResourceExhausted(std::to_string(watches_) + " watches are open already"));
+      return LocalError(FailedPrecondition(std::to_string(watches_) +
+                                           " watches are open already, as many as may be"));
     }
     ++watches_;
   }

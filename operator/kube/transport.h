@@ -49,7 +49,7 @@ class HttpTransport {
 
   // One attempt whose 2xx body goes to `sink`; ends when the sink or the server ends it (true: the
   // server), by `stop`, or when nothing came for sink.silence (DeadlineExceeded).
-  // ResourceExhausted: as many watches are open as there may be.
+  // FailedPrecondition: as many watches are open as there may be.
   ApiResult<bool> Stream(const HttpRequest& request, const BodySink& sink,
                          const std::stop_token& stop);
 

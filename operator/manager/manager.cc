@@ -132,6 +132,15 @@ void Manager::Tell(Happening happening) {
   recorder_.Record(std::move(happening));
 }
 
+// Whatever changes how many there are brings a pass.
+void Manager::MeterGpus(const ObjectKey& key) {
+  const Caches caches = watches_.caches();
+  const std::optional<Node> service = caches.services.Get(key);
+  std::optional<int64_t> gpus;
+  if (service) gpus = CommittedGpus(*service, caches);
+  gpus_.Set(key, service ? std::string(UidOf(*service)) : "", gpus, timeline_.Now());
+}
+
 void Manager::Work(const std::stop_token& stop) {
   while (const std::optional<ObjectKey> key = queue_.Take(stop)) {
     const MonotonicTime began = timeline_.Now();
@@ -139,6 +148,7 @@ void Manager::Work(const std::stop_token& stop) {
     const PassResult result = reconciler_.Pass(*key, stop);
     metrics_.active_workers.Add(-1);
     metrics_.Passed(result, timeline_.Now() - began);
+    MeterGpus(*key);
     if (result.status.ok()) {
       queue_.Done(*key);
     } else if (stop.stop_requested()) {
@@ -175,6 +185,7 @@ void Manager::Lead(const std::stop_token& stop) {
     for (std::jthread& worker : workers) worker.request_stop();
   }
   reconciler_.ForgetAll();
+  gpus_.Clear();
   log_.Info("leading no more", {{"term", *term}});
 }
 
@@ -207,7 +218,10 @@ std::vector<MetricFamily> Manager::Collect() {
   std::vector<MetricFamily> out = registry_.Collect();
   if (term_.load() == 0) return out;
   ServiceFamilies families;
-  watches_.caches().services.Visit([&](const Node& service) { families.Add(service); });
+  const MonotonicTime now = timeline_.Now();
+  watches_.caches().services.Visit([&](const Node& service) {
+    families.Add(service, gpus_.SecondsOf(KeyOf(service), std::string(UidOf(service)), now));
+  });
   for (MetricFamily& family : std::move(families).Take()) out.push_back(std::move(family));
   return out;
 }

@@ -12,6 +12,7 @@
 #include "common/mutex.h"
 #include "operator/kube/event_recorder.h"
 #include "operator/manager/campaign.h"
+#include "operator/manager/gpu_meter.h"
 #include "operator/manager/key_queue.h"
 #include "operator/manager/leader_gate.h"
 #include "operator/manager/metrics.h"
@@ -79,6 +80,7 @@ class Manager {
   void Work(const std::stop_token& stop);
   void AddAll();
   void Tell(Happening happening);
+  void MeterGpus(const ObjectKey& key);
 
   const ManagerOptions options_;
   const Timeline& timeline_;
@@ -90,6 +92,7 @@ class Manager {
   // Who leads, or what is synced, has changed.
   Mutex mu_;
   CondVar changed_;
+  GpuMeter gpus_;                  // of this term
   std::atomic<int64_t> term_ = 0;  // whose passes may act; 0: none
   KeyQueue queue_;
   Watches watches_;

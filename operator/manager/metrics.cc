@@ -3,7 +3,9 @@
 #include <string>
 #include <utility>
 
+#include "common/check.h"
 #include "operator/kube/object.h"
+#include "operator/manager/metric_table.h"
 #include "operator/reconcile/conditions.h"
 
 namespace janus::control {
@@ -16,14 +18,17 @@ constexpr const char* kController = "moeservice";
 const std::vector<double> kPassBounds{1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05,
                                       0.1,  0.25,   0.5,  1,    2.5,    5,    10,   30,    60};
 
-Counter& Total(MetricRegistry& registry, const char* result) {
-  return registry.AddCounter("controller_runtime_reconcile_total",
-                             {{"controller", kController}, {"result", result}},
-                             "Passes over services, by what they came to.");
+consteval Metric Of(std::string_view name) {
+  return {kManagerMetrics, name};
 }
 
-MetricFamily GaugeFamily(const char* name, const char* help) {
-  return {name, help, MetricType::kGauge, {}};
+consteval Metric OfServices(std::string_view name) {
+  return {kServiceMetrics, name};
+}
+
+Counter& Total(MetricRegistry& registry, const char* result) {
+  return registry.AddCounter(Of("controller_runtime_reconcile_total"),
+                             {{"controller", kController}, {"result", result}});
 }
 
 MetricLabels LabelsOf(const Node& service) {
@@ -32,6 +37,7 @@ MetricLabels LabelsOf(const Node& service) {
 }
 
 void AddSeries(MetricFamily& family, MetricLabels labels, double value) {
+  JANUS_CHECK(AreDeclared(labels, family.label_names), family.name);
   family.series.push_back({std::move(labels), value, {}});
 }
 
@@ -50,27 +56,35 @@ void AddRoles(const Node& service, MetricFamily& desired, MetricFamily& ready) {
   }
 }
 
+// What is measured of a target says nothing without it: the percentile is the target's.
+void AddSlo(const Node& service, std::string_view slo, std::string_view measured,
+            MetricFamily& target, MetricFamily& observed) {
+  const auto wanted = IntegerAt(service, {"spec", "slo", slo, "targetMilliseconds"});
+  if (!wanted) return;
+  MetricLabels labels = LabelsOf(service);
+  const auto seen = IntegerAt(service, {"status", "slo", measured});
+  if (seen) AddSeries(observed, labels, static_cast<double>(*seen) * 1e-6);
+  labels.emplace_back("slo", slo);
+  AddSeries(target, std::move(labels), static_cast<double>(*wanted) * 1e-3);
+}
+
 }  // namespace
 
 ManagerMetrics::ManagerMetrics(MetricRegistry& r)
-    : max_concurrent(r.AddGauge("controller_runtime_max_concurrent_reconciles",
-                                {{"controller", kController}}, "Workers of the loop.")),
-      active_workers(r.AddGauge("controller_runtime_active_workers", {{"controller", kController}},
-                                "Workers that are in a pass.")),
-      seconds(r.AddHistogram("controller_runtime_reconcile_time_seconds",
-                             {{"controller", kController}}, "Time of a pass over a service.",
-                             kPassBounds)),
+    : max_concurrent(r.AddGauge(Of("controller_runtime_max_concurrent_reconciles"),
+                                {{"controller", kController}})),
+      active_workers(
+          r.AddGauge(Of("controller_runtime_active_workers"), {{"controller", kController}})),
+      seconds(r.AddHistogram(Of("controller_runtime_reconcile_time_seconds"),
+                             {{"controller", kController}}, kPassBounds)),
       succeeded(Total(r, "success")),
       succeeded_with_date(Total(r, "requeue_after")),
       failed(Total(r, "error")),
-      errors(r.AddCounter("controller_runtime_reconcile_errors_total",
-                          {{"controller", kController}},
-                          "Passes that are tried again because of an error.")),
-      terms(r.AddCounter("janus_operator_terms_total", {}, "Terms of leadership that began here.")),
-      synced(r.AddGauge("janus_operator_synced", {},
-                        "1: every informer has held everything once; passes begin then.")),
-      resident_bytes(
-          r.AddGauge("process_resident_memory_bytes", {}, "Resident memory size in bytes.")) {}
+      errors(r.AddCounter(Of("controller_runtime_reconcile_errors_total"),
+                          {{"controller", kController}})),
+      terms(r.AddCounter(Of("janus_operator_terms_total"), {})),
+      synced(r.AddGauge(Of("janus_operator_synced"), {})),
+      resident_bytes(r.AddGauge(Of("process_resident_memory_bytes"), {})) {}
 
 void ManagerMetrics::Passed(const PassResult& result, Seconds took) {
   if (result.status.code() == StatusCode::kCancelled) return;
@@ -84,17 +98,27 @@ void ManagerMetrics::Passed(const PassResult& result, Seconds took) {
 }
 
 ServiceFamilies::ServiceFamilies()
-    : desired_(GaugeFamily("janus_role_desired_replicas", "Instances that a role should have.")),
-      ready_(GaugeFamily("janus_role_ready_replicas", "Members of a role that are ready.")),
-      epoch_(GaugeFamily("janus_topology_epoch", "Epoch of the committed topology.")),
-      condition_(GaugeFamily("janus_service_condition",
-                             "A condition of a service: 1 True, 0 False, -1 Unknown.")) {}
+    : desired_(OfServices("janus_role_desired_replicas")),
+      ready_(OfServices("janus_role_ready_replicas")),
+      epoch_(OfServices("janus_topology_epoch")),
+      target_(OfServices("janus_slo_target_seconds")),
+      tpot_(OfServices("janus_tpot_observed_seconds")),
+      ttft_(OfServices("janus_ttft_observed_seconds")),
+      imbalance_(OfServices("janus_activation_imbalance")),
+      gpu_seconds_(OfServices("janus_gpu_seconds_total")),
+      condition_(OfServices("janus_service_condition")) {}
 
-void ServiceFamilies::Add(const Node& service) {
+void ServiceFamilies::Add(const Node& service, std::optional<double> gpu_seconds) {
   AddRoles(service, desired_, ready_);
   if (const auto number = IntegerAt(service, {"status", "topology", "epoch"})) {
     AddSeries(epoch_, LabelsOf(service), static_cast<double>(*number));
   }
+  AddSlo(service, "tpot", "tpotMicroseconds", target_, tpot_);
+  AddSlo(service, "ttft", "ttftMicroseconds", target_, ttft_);
+  if (const auto number = IntegerAt(service, {"status", "topology", "imbalancePermille"})) {
+    AddSeries(imbalance_, LabelsOf(service), static_cast<double>(*number) * 1e-3);
+  }
+  if (gpu_seconds) AddSeries(gpu_seconds_, LabelsOf(service), *gpu_seconds);
   for (const Condition& one : ReadConditions(service)) {
     MetricLabels labels = LabelsOf(service);
     labels.emplace_back("condition", one.type);
@@ -107,7 +131,8 @@ void ServiceFamilies::Add(const Node& service) {
 
 std::vector<MetricFamily> ServiceFamilies::Take() && {
   std::vector<MetricFamily> out;
-  for (MetricFamily* one : {&desired_, &ready_, &epoch_, &condition_}) {
+  for (MetricFamily* one : {&desired_, &ready_, &epoch_, &target_, &tpot_, &ttft_, &imbalance_,
+                            &gpu_seconds_, &condition_}) {
     out.push_back(std::move(*one));
   }
   return out;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "common/clock.h"
@@ -29,17 +30,23 @@ struct ManagerMetrics {
   Gauge& resident_bytes;
 };
 
-// Series of each service, from its status: they come and go with it.
+// Series of each service, from its spec and status: they come and go with it.
 class ServiceFamilies {
  public:
   ServiceFamilies();
-  void Add(const Node& service);
+  // `gpu_seconds`: so far; nothing: not known yet.
+  void Add(const Node& service, std::optional<double> gpu_seconds = {});
   std::vector<MetricFamily> Take() &&;
 
  private:
   MetricFamily desired_;
   MetricFamily ready_;
   MetricFamily epoch_;
+  MetricFamily target_;
+  MetricFamily tpot_;
+  MetricFamily ttft_;
+  MetricFamily imbalance_;
+  MetricFamily gpu_seconds_;
   MetricFamily condition_;
 };
 

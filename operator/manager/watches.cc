@@ -24,7 +24,22 @@ std::vector<ObjectIndex> IndexesOf(const Resource& resource) {
   return out;
 }
 
+// Of which one informer is made; "" is all.
+std::vector<std::string> NamespacesOf(const Resource& resource,
+                                      const std::vector<std::string>& watched) {
+  if (watched.empty() || !resource.is_namespaced) return {""};
+  return watched;
+}
+
 }  // namespace
+
+int CountWatches(const std::vector<std::string>& namespaces) {
+  size_t count = 0;
+  for (const KeptKind& kept : KeptKinds()) {
+    count += NamespacesOf(*kept.resource, namespaces).size();
+  }
+  return static_cast<int>(count);
+}
 
 Watches::Watches(ObjectApi& api, const Timeline& timeline, const WatchesOptions& options,
                  WakeKey wake, const std::function<void()>& on_listed)
@@ -33,8 +48,7 @@ Watches::Watches(ObjectApi& api, const Timeline& timeline, const WatchesOptions&
     const Resource& resource = *kept.resource;
     const FieldFilter filter(kept.fields);
     Watched watched{&resource, {}, nullptr};
-    std::vector<std::string> namespaces = options.namespaces;
-    if (namespaces.empty() || !resource.is_namespaced) namespaces = {""};
+    const std::vector<std::string> namespaces = NamespacesOf(resource, options.namespaces);
     std::vector<ReflectorOptions> parts;
     for (const std::string& ns : namespaces) {
       ReflectorOptions part;

@@ -17,6 +17,9 @@ struct WatchesOptions {
   MetricRegistry* registry = nullptr;  // of informers; outlives them; null: none
 };
 
+// How many watches they are.
+int CountWatches(const std::vector<std::string>& namespaces);
+
 // The informers of all that a pass reads, and which services a change concerns: those that own the
 // object by its label, and for a node those that have pods on it. Kept is what passes use: of a
 // node nothing that its heartbeat changes.

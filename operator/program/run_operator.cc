@@ -70,6 +70,7 @@ Status Run(const OperatorOptions& options, const MakeWorkerCalls& make_calls,
   KubeClientOptions election_client_options = client_options;
   client_options.transport.calls_per_second = options.calls_per_second;
   client_options.transport.burst = options.burst;
+  client_options.transport.watches = CountWatches(options.namespaces);
   KubeClient client(config, client_options, timeline);
   KubeClient election_client(config, election_client_options, timeline);
 

@@ -31,6 +31,7 @@ void EpochWatch::Forget() {
   loads_.clear();
   imbalance_.reset();
   tokens_per_second_.reset();
+  tpot_ = ttft_ = Latency();
 }
 
 EpochWatch::Answers EpochWatch::answers(MonotonicTime now) const {
@@ -131,17 +132,31 @@ void EpochWatch::Take(const Statistics& statistics, const TopologyRecord& record
   if (holding > 1) why_lost_ += "; and " + std::to_string(holding - 1) + " more";
 }
 
+// Not of all the time that the members have lived: what is old says nothing of now.
+void EpochWatch::Latency::Take(const LatencyCounts& now, bool is_first) {
+  const std::optional<LatencyCounts> since = is_first ? std::nullopt : now.Since(counted);
+  counted = now;
+  if (since && *since != LatencyCounts()) lately = *since;
+}
+
 // Of the time since the last ones; the first ones, or those after somebody who counted has gone,
 // are of all the time that the members have lived.
 void EpochWatch::TakeCounts(const Statistics& statistics, const TopologyRecord& record,
                             MonotonicTime now) {
   uint64_t tokens = 0;
-  for (const InstanceStatistics& one : statistics.instances) tokens += one.tokens;
+  LatencyCounts tpot, ttft;
+  for (const InstanceStatistics& one : statistics.instances) {
+    tokens += one.tokens;
+    tpot += one.tpot_counts;
+    ttft += one.ttft_counts;
+  }
   if (counted_ && now > *counted_ && tokens >= tokens_) {
     tokens_per_second_ =
         std::llround(static_cast<double>(tokens - tokens_) / Seconds(now - *counted_).count());
   }
   const bool is_first = !counted_;
+  tpot_.Take(tpot, is_first);
+  ttft_.Take(ttft, is_first);
   counted_ = now;
   tokens_ = tokens;
   if (statistics.routing.popularity.empty()) return;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/clock.h"
+#include "common/latency_counts.h"
 #include "operator/api/moe_topology.h"
 #include "operator/reconcile/epochs.h"
 #include "operator/reconcile/member_calls.h"
@@ -46,6 +47,10 @@ class EpochWatch {
   // unevenly it falls to the expert instances (imbalance.h), and tokens generated in a second.
   std::optional<int64_t> imbalance_permille() const { return imbalance_; }
   std::optional<int64_t> tokens_per_second() const { return tokens_per_second_; }
+  // Of the last kCountEvery in which there were some: requests that ended, and those that had their
+  // first token, as attention instances saw them.
+  const LatencyCounts& tpot() const { return tpot_.lately; }
+  const LatencyCounts& ttft() const { return ttft_.lately; }
   // Of a member of the record, by its place in it: it has said last that it serves this epoch, and
   // does not hold. Nothing: nobody of the epoch has answered yet.
   std::optional<bool> Serves(size_t member) const;
@@ -72,6 +77,13 @@ class EpochWatch {
   std::optional<MonotonicTime> counted_;  // when it was answered last
   std::vector<double> loads_;             // then
   uint64_t tokens_ = 0;                   // then
+  struct Latency {
+    LatencyCounts counted;  // then
+    LatencyCounts lately;
+    void Take(const LatencyCounts& now, bool is_first);
+  };
+  Latency tpot_;
+  Latency ttft_;
   std::optional<int64_t> imbalance_;
   std::optional<int64_t> tokens_per_second_;
   std::map<InstanceId, MonotonicTime> silent_since_;

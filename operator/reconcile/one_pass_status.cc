@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "common/fingerprint.h"
@@ -8,6 +9,23 @@
 #include "operator/reconcile/scalers.h"
 
 namespace janus::control {
+namespace {
+
+double ShareOf(Percentile percentile) {
+  switch (percentile) {
+    case Percentile::kP50:
+      return 0.5;
+    case Percentile::kP90:
+      return 0.9;
+    case Percentile::kP95:
+      return 0.95;
+    case Percentile::kP99:
+      return 0.99;
+  }
+  return 1.0;
+}
+
+}  // namespace
 
 RoleStatus Reconciler::OnePass::SeenOf(const RolePass& role) {
   RoleStatus out;
@@ -163,6 +181,18 @@ void Reconciler::OnePass::SeeMembers(ServiceSeen& seen) {
                  watch.imbalance_permille());
   seen.tokens_per_second =
       HeldNumber(was({"status", "slo", "tokensPerSecond"}), watch.tokens_per_second());
+  const auto measured = [&](const std::optional<LatencyTarget>& target, const LatencyCounts& counts,
+                            std::string_view field) -> std::optional<int64_t> {
+    if (!target) return std::nullopt;
+    std::optional<int64_t> is;
+    if (const auto seconds = counts.Percentile(ShareOf(target->percentile))) {
+      is = std::llround(seconds->count() * 1e6);
+    }
+    return HeldNumber(was({"status", "slo", field}), is);
+  };
+  const SloSpec& slo = service_.spec.slo;
+  seen.tpot_microseconds = measured(slo.tpot, watch.tpot(), "tpotMicroseconds");
+  seen.ttft_microseconds = measured(slo.ttft, watch.ttft(), "ttftMicroseconds");
   // Who was never asked for a token has no such number.
   if (seen.tokens_per_second == 0 && !was({"status", "slo", "tokensPerSecond"})) {
     seen.tokens_per_second.reset();

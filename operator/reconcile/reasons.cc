@@ -17,7 +17,7 @@ constexpr ConditionMeaning kConditions[] = {
     {"TopologyReady", "a topology is committed, whole, and its members know of it"},
     {"ScalingReady", "the counts follow what the spec names as their source"},
     {"MetricsAvailable", "all members of the committed topology answer what they have counted"},
-    {"SLOMet", "the targets of the spec are met; not measured in this version"},
+    {"SLOMet", "the targets of the spec are met; not judged in this version"},
     {"CapacityAvailable", "all that is wanted has room"},
     {"Stalled",
      "nothing goes on until somebody changes the object; the only one whose True is bad"},
@@ -129,7 +129,7 @@ constexpr ReasonMeaning kReasons[] = {
      "its pod: does it run, is its node reached, does a NetworkPolicy stand between?"},
     {"Unknown", "NotCollected", "MetricsAvailable",
      "nobody serves who could be asked, or nobody has answered yet", ""},
-    {"Unknown", "NoMetrics", "SLOMet", "this version does not measure against targets", ""},
+    {"Unknown", "NoMetrics", "SLOMet", "this version does not judge by targets", ""},
 };
 
 constexpr EventMeaning kEvents[] = {

@@ -207,6 +207,20 @@ Node TopologyTree(const TopologyStatus& topology) {
   return out;
 }
 
+void SetMeasured(const ServiceSeen& seen, Node& service) {
+  const Node* const was = FindAt(service, {"status", "slo"});
+  Node slo = was == nullptr ? Node::Map() : *was;
+  // Of a target that is no more nothing is left.
+  const auto set = [&](std::string_view field, std::optional<int64_t> value) {
+    std::erase_if(slo.fields, [&](const NodeField& one) { return one.name == field; });
+    if (value) slo.Add(field, Node::Integer(*value));
+  };
+  set("tpotMicroseconds", seen.tpot_microseconds);
+  set("ttftMicroseconds", seen.ttft_microseconds);
+  if (seen.tokens_per_second) set("tokensPerSecond", seen.tokens_per_second);
+  if (was != nullptr || !slo.fields.empty()) SetAt(service, {"status", "slo"}, std::move(slo));
+}
+
 const Node* RoleOf(const Node& service, Role role) {
   const Node* roles = FindAt(service, {"status", "roles"});
   if (roles == nullptr) return nullptr;
@@ -267,7 +281,7 @@ std::vector<Condition> ConditionsOf(const ServiceSeen& seen) {
       {"TopologyReady", topology},
       {"ScalingReady", OfScaling(seen)},
       {"MetricsAvailable", OfMetrics(seen)},
-      {"SLOMet", {kUnknown, "NoMetrics", "this version does not measure against targets"}},
+      {"SLOMet", {kUnknown, "NoMetrics", "this version does not judge by targets"}},
       {"CapacityAvailable", OfCapacity(seen)},
       {"Stalled", stalled}};
   constexpr size_t kLongestMessage = 4096;  // the schema's
@@ -303,9 +317,7 @@ Node WithStatus(const Node& service, const ServiceSeen& seen) {
   }
   if (seen.plan) set("effective", EffectiveTree(*seen.plan, seen.gateway_replicas));
   if (seen.topology.epoch > 0) set("topology", TopologyTree(seen.topology));
-  if (seen.tokens_per_second) {
-    SetAt(out, {"status", "slo", "tokensPerSecond"}, Node::Integer(*seen.tokens_per_second));
-  }
+  SetMeasured(seen, out);
   return out;
 }
 

@@ -92,6 +92,8 @@ struct ServiceSeen {
   EpochWatch::Answers answers = EpochWatch::Answers::kUnknown;  // of the committed epoch's members
   std::string unanswered;                                       // who does not, and why
   std::optional<int64_t> tokens_per_second;
+  std::optional<int64_t> tpot_microseconds;  // at the percentile of the spec's target; without one:
+  std::optional<int64_t> ttft_microseconds;  // nothing
 
   const RoleStatus& Of(Role role) const { return role == Role::kAttention ? attention : experts; }
 };

@@ -46,8 +46,9 @@ void Fill(PeerRules rules, Options& options) {
 
 RefusalCounts::RefusalCounts(MetricRegistry& registry) {
   for (const Refusal refusal : kRefusals) {
-    counters_[static_cast<size_t>(refusal)] = &registry.AddCounter(
-        kConnectionsRefused, {{"reason", std::string(ToString(refusal))}}, kConnectionsRefusedHelp);
+    counters_[static_cast<size_t>(refusal)] =
+        &registry.AddCounter({kRefusalMetrics, "janus_connections_refused_total"},
+                             {{"reason", std::string(ToString(refusal))}});
   }
 }
 

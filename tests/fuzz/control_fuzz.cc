@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "common/check.h"
+#include "common/metrics.h"
 #include "dataplane/worker/worker.h"
 #include "proto/control.pb.h"
 #include "proto/convert.h"
@@ -18,7 +19,9 @@ namespace {
 
 class World {
  public:
-  World() : worker_(Flags(), clock_, Logger(2, LogLevel::kError), [](const Status&) {}) {}
+  World()
+      : worker_(
+            Flags(), clock_, Logger(2, LogLevel::kError), [](const Status&) {}, registry_) {}
 
   void Do(uint8_t call, std::string_view bytes) {
     const uint64_t fence = worker_.fence();
@@ -78,6 +81,7 @@ class World {
   }
 
   SystemClock clock_;
+  MetricRegistry registry_;
   Worker worker_;
 };
 

@@ -56,6 +56,7 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
                                  std::vector<const ExpertWeights*> expert_weights)
     : sink_(std::make_unique<Sink>()), emission_(std::make_unique<EmissionThread>(*sink_)) {
   const Topology& topology = options.topology;
+  const Clock& clock = options.clock == nullptr ? clock_ : *options.clock;
   // Rounds are missed by the hundred in tests of just that.
   options.experts.deadlines = options.pace.deadlines;
   options.attention.log = options.experts.log = Logger(2, LogLevel::kError);
@@ -80,7 +81,7 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
     w->exchange = *MakeAttentionExchange(topology.mode, shape, *w->transport);
     if (options.wrap_exchange) w->exchange = options.wrap_exchange(std::move(w->exchange));
     w->instance =
-        *AttentionInstance::Create(options.attention, model, attention_weights, *emission_, clock_);
+        *AttentionInstance::Create(options.attention, model, attention_weights, *emission_, clock);
     w->epoch = *w->instance->Enter(topology, Rank{a}, *w->transport, *w->exchange, stream(w->team),
                                    options.pace);
     w->instance->Rejoin(*w->epoch);
@@ -93,7 +94,7 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
     w->exchange = *MakeExpertExchange(topology.mode, shape, *w->transport);
     w->instance = std::make_unique<ExpertInstance>(
         options.experts, model, *expert_weights[static_cast<size_t>(e)], topology, Rank{e},
-        *w->transport, *w->exchange, clock_, stream(w->team));
+        *w->transport, *w->exchange, clock, stream(w->team));
     experts_.push_back(std::move(w));
   }
   for (size_t a = 0; a < attention_.size(); ++a) {

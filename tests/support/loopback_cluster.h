@@ -42,6 +42,7 @@ class LoopbackCluster {
     Connect connect = ConnectLoopback;
     WrapExchange wrap_exchange;    // null: none
     WrapTransport wrap_transport;  // null: none
+    const Clock* clock = nullptr;  // of all instances; null: the machine's
     std::set<int> idle;            // attention ranks whose step thread is not started
   };
 

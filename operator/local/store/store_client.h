@@ -16,7 +16,11 @@ namespace janus::control {
 //   taken as they come;
 // - a number that JSON has as a float (2.0) is none for an integer; a server takes some, where no
 //   rule reads them;
-// - patterns and formats inside a status are not judged;
+// - patterns and formats inside a status are not judged, nor that a list's keys are distinct;
+// - unknown fields inside owner references and in a Scale are taken;
+// - an apply or a patch that gives another object's uid is told 409 for every kind, where a server
+//   says 422, and takes a custom resource's status all the same;
+// - an apply that a schema does not know is told 400 or 422, where a server says 500;
 // - no authentication, no admission plugins, no other version of a kind, no controllers but the
 //   garbage collector and the one that empties namespaces, which are done at once.
 class StoreClient final : public ObjectApi {

@@ -203,6 +203,8 @@ std::unique_ptr<StatisticsQuestion> ScriptedWorkers::Ask(const MemberOrder& orde
     said.epoch = static_cast<uint64_t>(worker.serving);
     said.holding = worker.holding;
     said.tokens = worker.tokens;
+    said.tpot_counts = worker.tpot;
+    said.ttft_counts = worker.ttft;
     is_well = is_well && said.holding.empty();
     statistics.instances.push_back(std::move(said));
   }

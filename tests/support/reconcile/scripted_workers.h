@@ -32,6 +32,8 @@ class ScriptedWorkers final : public MemberCalls {
     bool drains = false;    // it takes no new requests
     int64_t successor = 0;  // it tells of this epoch
     uint64_t tokens = 0;    // generated
+    LatencyCounts tpot;     // of requests that ended
+    LatencyCounts ttft;
   };
 
   // `timeline` outlives this, and `server`, where the records are looked up.

@@ -119,12 +119,18 @@ TEST(Convert, TakesStatisticsThroughTheWireUnchanged) {
   in.bytes_sent = 21;
   in.bytes_received = 22;
   in.tpot_seconds_median = 0.25;
+  in.tpot_counts.Add(Seconds(0.03));
+  in.ttft_counts.Add(Seconds(2));
+  in.replayed = 24;
+  in.swapped = 25;
   in.resident_bytes = 14;
   in.holding = "a peer is gone";
   in.links = {{Role::kAttention, Rank{1}, "UCX tcp/lo"}, {Role::kExperts, Rank{0}, "loopback"}};
   const v1::InstanceStatistics wire = ToProto(in);
   // Every field is set above, so equal bytes mean that none is lost.
   EXPECT_EQ(ToProto(FromProto(wire)).SerializeAsString(), wire.SerializeAsString());
+  EXPECT_EQ(FromProto(wire).tpot_counts, in.tpot_counts);
+  EXPECT_EQ(FromProto(wire).ttft_counts, in.ttft_counts);
   const auto* fields = v1::InstanceStatistics::descriptor();
   for (int i = 0; i < fields->field_count(); ++i) {
     const auto* field = fields->field(i);
@@ -133,6 +139,12 @@ TEST(Convert, TakesStatisticsThroughTheWireUnchanged) {
                                      : reflection->HasField(wire, field))
         << fields->field(i)->name() << " does not travel";
   }
+}
+
+TEST(Convert, LatenciesInMoreBucketsThanThereAreSayNothing) {
+  v1::InstanceStatistics wire;
+  for (int i = 0; i <= LatencyCounts::kBuckets; ++i) wire.add_tpot_counts(1);
+  EXPECT_EQ(FromProto(wire).tpot_counts, LatencyCounts());
 }
 
 TEST(Convert, StatisticsNameWhoIsSilent) {

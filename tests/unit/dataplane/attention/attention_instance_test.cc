@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <map>
 #include <thread>
 
+#include "dataplane/attention/self_attention.h"
 #include "dataplane/comm/loopback.h"
 #include "tests/support/contains.h"
 #include "tests/support/held_model.h"
@@ -156,6 +158,133 @@ TEST_F(AttentionInstanceTest, SaysHowItsTimeWasSpent) {
   EXPECT_EQ(statistics.running, 0u);
   EXPECT_GT(statistics.step_seconds_median, 0.0);
   EXPECT_EQ(cluster->attention(0).statistics().steps, 0u) << "it had no work: it takes no part";
+}
+
+uint64_t CountOf(const Histogram& histogram) {
+  uint64_t count = 0;
+  for (const uint64_t some : histogram.Sample().counts) count += some;
+  return count;
+}
+
+double SumOf(const Histogram& histogram) {
+  return histogram.Sample().sum;
+}
+
+TEST_F(AttentionInstanceTest, MeasuresEveryStepAndEveryRound) {
+  StepMetrics metrics;
+  LoopbackCluster::Options options = OptionsFor(2, {4, 4});
+  options.topology.micro_batches = 2;
+  options.attention.metrics = &metrics;  // of both instances
+  const auto cluster = Start(options);
+  for (uint64_t id = 1; id <= 2; ++id) {
+    ASSERT_TRUE(cluster->attention(1).Submit(Ask(id, 9, 6)).ok());
+  }
+  for (uint64_t id = 1; id <= 2; ++id) cluster->Await({1, id, 1});
+  EXPECT_TRUE(cluster->Stop().ok());  // a last step, which has no rows, may still run
+  const InstanceStatistics statistics = cluster->attention(1).statistics();
+  EXPECT_EQ(CountOf(metrics.step), statistics.steps);
+  EXPECT_EQ(CountOf(metrics.wait_coordinator), statistics.steps);
+  EXPECT_EQ(CountOf(metrics.wait_peer), statistics.steps);
+  EXPECT_NEAR(SumOf(metrics.wait_peer), statistics.wait_seconds, 1e-9);
+  EXPECT_NEAR(SumOf(metrics.step), statistics.wait_seconds + statistics.compute_seconds, 1e-9);
+  const auto layers = static_cast<uint64_t>(held_.model.moe_layers());
+  const uint64_t rounds = CountOf(metrics.attention);
+  EXPECT_GE(rounds, 6 * layers);
+  EXPECT_LE(rounds, statistics.steps * layers * 2);
+  const StepMetrics::Exchange& exchange = metrics.Of(options.topology.mode);
+  EXPECT_EQ(CountOf(exchange.send), rounds);
+  EXPECT_EQ(CountOf(exchange.receive), rounds);
+  EXPECT_EQ(CountOf(metrics.combine), rounds);
+  EXPECT_EQ(CountOf(metrics.shared_experts), held_.model.moe.shared_intermediate > 0 ? rounds : 0u);
+  EXPECT_GT(SumOf(metrics.attention), 0);
+  EXPECT_LE(SumOf(exchange.receive), statistics.wait_seconds + 1e-9);
+  EXPECT_LE(SumOf(metrics.attention) + SumOf(metrics.combine), statistics.compute_seconds);
+}
+
+// A second later whenever it is looked at, and never behind the machine's, by which waits end.
+class StridingClock final : public Clock {
+ public:
+  MonotonicTime Now() const override {
+    return MonotonicClock::now() + std::chrono::seconds(strides_.fetch_add(1));
+  }
+  WallTime WallNow() const override { return {}; }
+  void Advance(int64_t seconds) { strides_ += seconds; }
+
+ private:
+  mutable std::atomic<int64_t> strides_ = 0;
+};
+
+TEST_F(AttentionInstanceTest, WaitsForTheCoordinatorFromHavingWorkToTheNextStep) {
+  constexpr int64_t kIdle = 1'000'000;
+  StepMetrics metrics;
+  StridingClock clock;
+  LoopbackCluster::Options options = OptionsFor(1, {7});
+  options.attention.metrics = &metrics;
+  options.clock = &clock;
+  options.attention.max_model_len = 20;
+  const auto cluster = Start(options);
+  ASSERT_TRUE(cluster->attention(0).Submit(Ask(1, 9, 6)).ok());
+  cluster->Await({1, 1, 1});
+  EXPECT_GE(SumOf(metrics.wait_coordinator), 6) << "once before each step";
+  // What can never run is answered between steps. The first answer may come before a last step,
+  // which has no rows; the second comes behind it.
+  for (uint64_t id = 3; id <= 4; ++id) {
+    ASSERT_TRUE(cluster->attention(0).Submit(Ask(id, 20, 1)).ok());
+    EXPECT_EQ(cluster->Await({1, id, 1}).finish, FinishReason::kError);
+  }
+  clock.Advance(kIdle);
+  ASSERT_TRUE(cluster->attention(0).Submit(Ask(2, 9, 6)).ok());
+  cluster->Await({1, 2, 1});
+  EXPECT_GE(SumOf(metrics.wait_coordinator), 12);
+  EXPECT_LT(SumOf(metrics.wait_coordinator), kIdle) << "it had no work";
+}
+
+TEST_F(AttentionInstanceTest, CountsRequestsByTheTimeOfTheirTokens) {
+  const auto cluster = Start(OptionsFor(1, {7}));
+  const MonotonicTime start = MonotonicClock::now();
+  ASSERT_TRUE(cluster->attention(0).Submit(Ask(1, 9, 6)).ok());
+  cluster->Await({1, 1, 1});
+  ASSERT_TRUE(cluster->attention(0).Submit(Ask(2, 9, 1)).ok());
+  cluster->Await({1, 2, 1});
+  Request replay = Ask(3, 9, 6);
+  replay.generated = {1, 2, 3};
+  ASSERT_TRUE(cluster->attention(0).Submit(replay).ok());
+  cluster->Await({1, 3, 1});
+  const Seconds all = MonotonicClock::now() - start;
+  const auto count = [](const LatencyCounts& counts) {
+    uint64_t sum = 0;
+    for (const uint64_t some : counts.counts) sum += some;
+    return sum;
+  };
+  const InstanceStatistics statistics = cluster->attention(0).statistics();
+  EXPECT_EQ(count(statistics.tpot_counts), 2u) << "one token alone has no time per token";
+  EXPECT_EQ(count(statistics.ttft_counts), 2u) << "the first token of a replay was there before";
+  EXPECT_LE(statistics.ttft_counts.Percentile(1)->count(), 1.1 * all.count() + 0.001);
+  EXPECT_EQ(statistics.replayed, 3u);
+}
+
+TEST_F(AttentionInstanceTest, SequencesInHostMemoryAreToldWhileTheyAreThere) {
+  LoopbackCluster::Options options = OptionsFor(1, {7});
+  // Three pages for three sequences that need two each in the end.
+  options.attention.kv_bytes = 3 * held_.model.layers * CachePageBytes(held_.model);
+  std::atomic<AttentionInstance*> instance = nullptr;
+  std::atomic<uint64_t> most = 0;
+  options.attention.prefill_override = [&](uint64_t) {
+    if (instance != nullptr) most = std::max<uint64_t>(most, instance.load()->statistics().swapped);
+    return 64;
+  };
+  const auto cluster = Start(options);
+  instance = &cluster->attention(0);
+  for (uint64_t id = 1; id <= 3; ++id) {
+    ASSERT_TRUE(cluster->attention(0).Submit(Ask(id, 12, 20)).ok());
+  }
+  for (uint64_t id = 1; id <= 3; ++id) {
+    EXPECT_EQ(cluster->Await({1, id, 1}).tokens.size(), 20u);
+  }
+  EXPECT_GE(most, 1u);
+  EXPECT_LE(most, 2u);
+  EXPECT_GT(cluster->attention(0).statistics().preempted, 0u);
+  EXPECT_EQ(cluster->attention(0).statistics().swapped, 0u);
 }
 
 TEST_F(AttentionInstanceTest, GivesLogprobsOfTheTokenAndOfTheLikeliest) {

@@ -167,8 +167,10 @@ TEST_F(SchedulerTest, PreemptsTheNewestToHostMemoryAndBringsItBack) {
   Step();  // a page each
   while (scheduler_->preempted() == 0) ASSERT_FALSE(Step().empty());
   EXPECT_EQ(scheduler_->running(), 2) << "the oldest took the newest's page";
+  EXPECT_EQ(scheduler_->swapped(), 1);
   EXPECT_EQ(scheduler_->waiting(), 1);
   RunToTheEnd();
+  EXPECT_EQ(scheduler_->swapped(), 0);
   EXPECT_EQ(scheduler_->recomputed(), 0u);
   EXPECT_EQ(tokens_, (std::map<uint64_t, int>{{1, 20}, {2, 20}, {3, 20}}));
   EXPECT_EQ(cache_->free_pages(), 3);
@@ -259,6 +261,7 @@ TEST_F(SchedulerTest, AReplayIsComputedAndGoesOnBehindWhatWasGenerated) {
   EXPECT_EQ(tokens_[1], 2) << "max_tokens counts what was given";
   EXPECT_EQ(finished_[1], FinishReason::kLength);
   EXPECT_EQ(scheduler_->recomputed(), 7u);
+  EXPECT_EQ(scheduler_->replayed(), 4u);
 }
 
 TEST_F(SchedulerTest, RefusesAReplayThatHasNothingToAdd) {

@@ -38,6 +38,7 @@ class ExpertInstanceTest : public testing::Test {
       exchanges_.push_back(
           std::move(*MakeExpertExchange(topology_.mode, shape, *transports_.back())));
       options.routing = routing_.emplace_back(std::make_unique<RoutingRecord>()).get();
+      options.metrics = metrics_.emplace_back(std::make_unique<StepMetrics>()).get();
       instances_.push_back(std::make_unique<ExpertInstance>(
           options, held_.model, shares_[at], topology_, Rank{e}, *transports_[at], *exchanges_[at],
           clock_, kernels::Stream{}));
@@ -205,6 +206,7 @@ class ExpertInstanceTest : public testing::Test {
   std::vector<std::unique_ptr<AttentionExchange>> attention_;
   std::vector<std::unique_ptr<ExpertExchange>> exchanges_;
   std::vector<std::unique_ptr<RoutingRecord>> routing_;
+  std::vector<std::unique_ptr<StepMetrics>> metrics_;
   std::vector<std::unique_ptr<ExpertInstance>> instances_;
   std::vector<Status> ended_;
   std::vector<std::jthread> threads_;
@@ -226,6 +228,27 @@ TEST_F(ExpertInstanceTest, SendsEveryParticipantItsWeightedExpertsBySlot) {
   Stop();
   for (const Status& status : ended_) EXPECT_TRUE(status.ok()) << status.ToString();
   uint64_t activated = 0;
+  const auto count = [](const Histogram& histogram) {
+    uint64_t sum = 0;
+    for (const uint64_t some : histogram.Sample().counts) sum += some;
+    return sum;
+  };
+  for (size_t i = 0; i < instances_.size(); ++i) {
+    const InstanceStatistics statistics = instances_[i]->statistics();
+    const StepMetrics& metrics = *metrics_[i];
+    EXPECT_EQ(count(metrics.step), statistics.steps);
+    EXPECT_EQ(count(metrics.wait_peer), statistics.steps);
+    for (const Histogram* const each :
+         {&metrics.aebs, &metrics.gate, &metrics.experts,
+          &metrics.exchange[static_cast<size_t>(topology_.mode)].send,
+          &metrics.exchange[static_cast<size_t>(topology_.mode)].receive}) {
+      EXPECT_EQ(count(*each), statistics.rounds);
+    }
+    EXPECT_NEAR(metrics.wait_peer.Sample().sum, statistics.wait_seconds, 1e-9);
+    EXPECT_GT(metrics.aebs.Sample().sum, 0);
+    EXPECT_LE(metrics.aebs.Sample().sum + metrics.gate.Sample().sum + metrics.experts.Sample().sum,
+              statistics.compute_seconds);
+  }
   for (const auto& instance : instances_) {
     EXPECT_EQ(instance->statistics().steps, 5u);
     EXPECT_EQ(instance->statistics().rounds, 10u);

@@ -9,6 +9,7 @@
 #include <set>
 #include <thread>
 
+#include "common/exposition/metrics_text.h"
 #include "common/model/config.h"
 #include "common/mutex.h"
 #include "proto/channel.h"
@@ -330,9 +331,13 @@ TEST_F(EpochsTest, WhoLeavesGivesBackWhatAnotherEndsWithTheSameTokens) {
   again.mutable_submit()->set_attempt(2);
   *again.mutable_submit()->mutable_generated_tokens() = got.tokens();
   got.set_finish_reason(v1::FINISH_REASON_NONE);
+  const int replayed = got.tokens_size();
   stays.Send(again);
   got.MergeFrom(stays.ReadToTheEnd(1));
   ExpectSame(got, want);
+  EXPECT_TRUE(Contains(PrometheusText(At(Role::kAttention, 0).worker().metrics()),
+                       "janus_replayed_tokens_total{role=\"attention\",rank=\"0\"} " +
+                           std::to_string(replayed) + "\n"));
   Change({0, 1}, {0});  // and back again
   TestGateway back(At(Role::kAttention, 1));
   back.Hello();

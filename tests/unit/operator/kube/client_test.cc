@@ -752,7 +752,7 @@ TEST_F(WatchTest, ItsConnectionIsItsOwnAndTheirNumberIsBounded) {
   second.resource_version = "5";
   const ApiResult<WatchEnd> refused =
       client.Watch(kPods, second, [](const WatchEvent&) { return true; }, {});
-  EXPECT_EQ(refused.error().code, StatusCode::kResourceExhausted);
+  EXPECT_EQ(refused.error().code, StatusCode::kFailedPrecondition);
   stop.request_stop();
 }
 

@@ -58,6 +58,38 @@ TEST(ApiError, CarriesTheServersCausesWithTheirFieldPaths) {
   EXPECT_EQ(error.ToStatus().ToString(), "InvalidArgument: the words (422 Invalid)");
 }
 
+// As kube-apiserver 1.35 answers.
+TEST(ApiError, AnApplyThatNoSchemaKnowsIsRefusedAndNotTriedAgain) {
+  for (const std::string_view words :
+       {"failed to create typed patch object (ns/chat-gateway; apps/v1, Kind=Deployment): "
+        ".spec.template.spec.containers[name=\\\"gateway\\\"].bogusField: field not declared in "
+        "schema",
+        "failed to convert new object (ns/chat-gateway; apps/v1, Kind=Deployment) to smd typed: "
+        "errors"}) {
+    const ApiError error =
+        ErrorOfReply(500,
+                     R"({"kind":"Status","status":"Failure","code":500,"message":")" +
+                         std::string(words) + R"("})",
+                     std::nullopt);
+    EXPECT_EQ(error.code, StatusCode::kInvalidArgument) << words;
+    EXPECT_FALSE(error.outcome_unknown) << words;
+  }
+}
+
+TEST(ApiError, AnothersUidIsAConflictHoweverItIsTold) {
+  const auto code = [](const std::string& field) {
+    return ErrorOfReply(422,
+                        StatusBody(422, "Invalid",
+                                   R"({"causes":[{"reason":"FieldValueInvalid","message":)"
+                                   R"("field is immutable","field":")" +
+                                       field + R"("}]})"),
+                        std::nullopt)
+        .code;
+  };
+  EXPECT_EQ(code("metadata.uid"), StatusCode::kAborted);
+  EXPECT_EQ(code("spec.selector"), StatusCode::kInvalidArgument);
+}
+
 TEST(ApiError, RetryAfterIsTheHeadersElseTheBodys) {
   const std::string body = StatusBody(429, "TooManyRequests", R"({"retryAfterSeconds":7})");
   EXPECT_EQ(ErrorOfReply(429, body, std::nullopt).retry_after, Seconds(7));

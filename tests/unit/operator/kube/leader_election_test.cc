@@ -190,6 +190,27 @@ TEST_F(LeaderElectionTest, ALeaderWhoseRenewalWasNotAnsweredCanRelease) {
   EXPECT_TRUE(Leads(*b_));
 }
 
+TEST_F(LeaderElectionTest, WhoWasNotToldThatItHasTheLeaseReleasesItAllTheSame) {
+  lease_.fault = OneLease::Fault::kReplyLost;
+  a_->Step({});  // makes it
+  lease_.fault = OneLease::Fault::kNone;
+  EXPECT_TRUE(a_->Release().ok());
+  EXPECT_EQ(TextAt(lease_.lease(), {"spec", "holderIdentity"}), "");
+
+  b_->Step({});
+  EXPECT_TRUE(Leads(*b_));
+  EXPECT_TRUE(b_->Release().ok());
+  a_->Step({});
+  EXPECT_TRUE(Leads(*a_)) << "taken over, not made";
+  EXPECT_TRUE(a_->Release().ok());
+  lease_.fault = OneLease::Fault::kReplyLost;
+  b_->Step({});  // takes it over
+  lease_.fault = OneLease::Fault::kNone;
+  EXPECT_EQ(TextAt(lease_.lease(), {"spec", "holderIdentity"}), "b");
+  EXPECT_TRUE(b_->Release().ok());
+  EXPECT_EQ(TextAt(lease_.lease(), {"spec", "holderIdentity"}), "");
+}
+
 TEST_F(LeaderElectionTest, AReleaseThatFailsStopsTheLeaderNevertheless) {
   a_->Step({});
   lease_.fault = OneLease::Fault::kNotSent;

@@ -41,11 +41,16 @@ std::map<std::string, double> Values(const MetricRegistry& registry) {
   return out;
 }
 
+constexpr MetricDeclaration kMetrics[] = {
+    {"a_total", MetricType::kCounter, "x", "calls", "A."},
+    {"b", MetricType::kGauge, "", "levels", "B."},
+};
+
 TEST(MetricRegistry, ANameIsOneFamilyWhereverItsSeriesWereAdded) {
   MetricRegistry registry;
-  registry.AddCounter("a_total", {{"x", "1"}}, "A.");
-  registry.AddGauge("b", {}, "B.");
-  registry.AddCounter("a_total", {{"x", "2"}}, "A.").Add(3);
+  registry.AddCounter({kMetrics, "a_total"}, {{"x", "1"}});
+  registry.AddGauge({kMetrics, "b"}, {});
+  registry.AddCounter({kMetrics, "a_total"}, {{"x", "2"}}).Add(3);
   const std::vector<MetricFamily> families = registry.Collect();
   ASSERT_EQ(families.size(), 2U);
   EXPECT_EQ(families[0].name, "a_total");

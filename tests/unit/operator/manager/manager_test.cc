@@ -74,17 +74,17 @@ class ManagerTest : public testing::Test {
                                      timeline_, options);
   }
 
-  void Apply(int attention, int experts) {
-    const ApiResult<Node> applied =
-        user_.Apply(kMoEServices,
-                    *ParseYaml("{apiVersion: serving.janus.dev/v1alpha1, kind: MoEService, "
-                               "metadata: {name: demo, namespace: default}, spec: {"
-                               "model: {source: {type: HostPath, hostPath: {path: /models/demo}}}, "
-                               "roles: {attention: {replicas: " +
-                                   std::to_string(attention) +
-                                   "}, experts: {replicas: " + std::to_string(experts) + "}}}}",
-                               "demo"),
-                    Subresource::kNone, {}, kLimits);
+  void Apply(int attention, int experts, const std::string& of_experts = "") {
+    const ApiResult<Node> applied = user_.Apply(
+        kMoEServices,
+        *ParseYaml("{apiVersion: serving.janus.dev/v1alpha1, kind: MoEService, "
+                   "metadata: {name: demo, namespace: default}, spec: {"
+                   "model: {source: {type: HostPath, hostPath: {path: /models/demo}}}, "
+                   "roles: {attention: {replicas: " +
+                       std::to_string(attention) +
+                       "}, experts: {replicas: " + std::to_string(experts) + of_experts + "}}}}",
+                   "demo"),
+        Subresource::kNone, {}, kLimits);
     ASSERT_TRUE(applied.ok()) << applied.error().message;
   }
   // The cluster goes on until it holds.
@@ -172,6 +172,36 @@ TEST_F(ManagerTest, WhatItWritesItselfBringsItToRest) {
     Await("a pass", [&] { return Passes(*manager) > passes; });
     return Version() == before;
   });
+  manager->End();
+}
+
+TEST_F(ManagerTest, TheGpusOfCommittedPodsAreMeteredAsLongAsTheServiceIsThere) {
+  const auto manager = Start(Options());
+  const auto gpu_seconds = [&]() -> std::optional<double> {
+    for (const MetricFamily& family : (*manager)->Collect()) {
+      if (family.name != "janus_gpu_seconds_total" || family.series.empty()) continue;
+      return family.series[0].value;
+    }
+    return std::nullopt;
+  };
+  Apply(1, 2);
+  Await("ready", [&] { return IsReady(); });
+  Await("metered", [&] { return gpu_seconds().has_value(); });
+  EXPECT_EQ(gpu_seconds(), 0) << "no pod has a GPU";
+  Apply(1, 2, ", resources: {limits: {nvidia.com/gpu: '2', memory: 1Gi}}");
+  Await("all pods anew", [&] { return IsReady() && cluster_.pods_ever().size() >= 5; });
+  Await("it grows", [&] { return gpu_seconds() > 0.0; });
+  // Four GPUs: no more than what passes around two looks, and no less than what passes between.
+  const MonotonicTime first = timeline_.Now();
+  const double was = *gpu_seconds();
+  const MonotonicTime second = timeline_.Now();
+  Await("some time", [&] { return timeline_.Now() > second + std::chrono::milliseconds(50); });
+  const MonotonicTime third = timeline_.Now();
+  const double is = *gpu_seconds();
+  EXPECT_LE(is - was, 4 * Seconds(timeline_.Now() - first).count() + 1e-9);
+  EXPECT_GE(is - was, 4 * Seconds(third - second).count() - 1e-9);
+  ASSERT_TRUE(user_.Delete(kMoEServices, {"default", "demo"}, {}, kLimits).ok());
+  Await("no series", [&] { return !gpu_seconds(); });
   manager->End();
 }
 

@@ -30,11 +30,14 @@ std::vector<MetricFamily> FamiliesOf(const Node& service) {
 TEST(ServiceFamilies, TellWhatTheStatusTells) {
   const Result<Node> service = ParseYaml(
       "metadata: {name: chat, namespace: prod}\n"
+      "spec:\n"
+      "  slo: {tpot: {targetMilliseconds: 50, percentile: P99}, ttft: {targetMilliseconds: 2000}}\n"
       "status:\n"
+      "  slo: {tpotMicroseconds: 41000, tokensPerSecond: 7}\n"
       "  roles:\n"
       "  - {name: attention, desiredInstances: 2, readyReplicas: 1}\n"
       "  - {name: experts, desiredInstances: 4}\n"
-      "  topology: {epoch: 7}\n"
+      "  topology: {epoch: 7, imbalancePermille: 1250}\n"
       "  conditions:\n"
       "  - {type: Ready, status: 'False', lastTransitionTime: '2026-01-01T00:00:00Z'}\n"
       "  - {type: Available, status: 'True', lastTransitionTime: '2026-01-01T00:00:00Z'}\n"
@@ -46,10 +49,34 @@ TEST(ServiceFamilies, TellWhatTheStatusTells) {
       {"janus_role_desired_replicas prod chat experts", 4},
       {"janus_role_ready_replicas prod chat attention", 1},
       {"janus_topology_epoch prod chat", 7},
+      {"janus_slo_target_seconds prod chat tpot", 0.05},
+      {"janus_slo_target_seconds prod chat ttft", 2},
+      {"janus_tpot_observed_seconds prod chat", 0.041},
+      {"janus_activation_imbalance prod chat", 1.25},
       {"janus_service_condition prod chat Ready", 0},
       {"janus_service_condition prod chat Available", 1},
       {"janus_service_condition prod chat SLOMet", -1}};
-  EXPECT_EQ(Values(FamiliesOf(*service)), wanted);
+  const std::map<std::string, double> seen = Values(FamiliesOf(*service));
+  ASSERT_EQ(seen.size(), wanted.size());
+  for (const auto& [name, value] : wanted) {
+    ASSERT_TRUE(seen.contains(name)) << name;
+    EXPECT_DOUBLE_EQ(seen.at(name), value) << name;
+  }
+}
+
+TEST(ServiceFamilies, WhatIsMeasuredIsNotToldWithoutATarget) {
+  const Result<Node> service = ParseYaml(
+      "{metadata: {name: chat, namespace: prod}, "
+      "status: {slo: {tpotMicroseconds: 41000, ttftMicroseconds: 900}}}",
+      "chat");
+  EXPECT_TRUE(Values(FamiliesOf(*service)).empty());
+}
+
+TEST(ServiceFamilies, TellHowManyGpuSecondsThereWere) {
+  ServiceFamilies families;
+  families.Add(*ParseYaml("metadata: {name: chat, namespace: prod}", "chat"), 12.5);
+  EXPECT_EQ(Values(std::move(families).Take()),
+            (std::map<std::string, double>{{"janus_gpu_seconds_total prod chat", 12.5}}));
 }
 
 TEST(ServiceFamilies, AServiceWithoutAStatusHasNoSeries) {

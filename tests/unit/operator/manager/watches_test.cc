@@ -155,6 +155,13 @@ TEST_F(WatchesTest, OfSeveralNamespacesEachIsSeenAndNoOther) {
               std::string::npos);
   }
   EXPECT_NE(page.find("janus_reflector_synced{name=\"nodes\"} 1"), std::string::npos) << page;
+  int series = 0;
+  const std::string begin = "\njanus_reflector_synced{";
+  for (size_t at = page.find(begin); at != std::string::npos; at = page.find(begin, at + 1)) {
+    ++series;
+  }
+  EXPECT_EQ(CountWatches({"default", "other"}), series) << "what the client has to have room for";
+  EXPECT_EQ(CountWatches({}), static_cast<int>(KeptKinds().size()));
 }
 
 TEST_F(WatchesTest, PodsAndServicesOfOthersAreNotKept) {

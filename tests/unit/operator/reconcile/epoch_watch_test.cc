@@ -281,5 +281,38 @@ TEST_F(EpochWatchTest, WhatIsCountedIsAskedForOnceAMinuteAndIsOfThatMinute) {
   EXPECT_EQ(watch_.imbalance_permille(), 1500);
 }
 
+TEST_F(EpochWatchTest, WhatRequestsTookIsOfTheLastMinuteInWhichSomeEnded) {
+  LatencyCounts counts;
+  const auto count_at = [&](int second, std::initializer_list<double> took) {
+    for (const double one : took) counts.Add(Seconds(one));
+    LookAt(second);
+    ASSERT_TRUE(members_.counts) << second;
+    InstanceStatistics attention = Said(Role::kAttention, 0, 7);
+    attention.tpot_counts = attention.ttft_counts = counts;
+    Answer({attention, Said(Role::kExperts, 0, 7), Said(Role::kExperts, 1, 7)});
+    LookAt(second + 5);
+  };
+  const auto sum = [](const LatencyCounts& of) {
+    uint64_t all = 0;
+    for (const uint64_t some : of.counts) all += some;
+    return all;
+  };
+  count_at(0, {9, 9, 9});
+  EXPECT_EQ(sum(watch_.tpot()), 0u) << "that is of all their life";
+  count_at(60, {0.02, 0.02});
+  EXPECT_EQ(sum(watch_.tpot()), 2u);
+  EXPECT_EQ(watch_.ttft(), watch_.tpot());
+  EXPECT_NEAR(watch_.tpot().Percentile(1)->count(), 0.02, 0.002);
+  count_at(120, {});
+  EXPECT_EQ(sum(watch_.tpot()), 2u) << "nothing new is known";
+  counts = {};  // who counted has gone, and another is in its place
+  count_at(180, {0.5});
+  EXPECT_EQ(sum(watch_.tpot()), 2u) << "nothing says since when";
+  count_at(240, {0.5});
+  EXPECT_EQ(sum(watch_.tpot()), 1u);
+  watch_.Forget();
+  EXPECT_EQ(sum(watch_.tpot()), 0u);
+}
+
 }  // namespace
 }  // namespace janus::control

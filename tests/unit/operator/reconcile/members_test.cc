@@ -136,6 +136,38 @@ TEST(Members, WhatTheyCountBecomesNumbersAtTheirPace) {
   EXPECT_EQ(tokens(), 0);
 }
 
+TEST(Members, WhatRequestsTookIsToldAtThePercentileOfTheTargetAndNotWithoutOne) {
+  SimulatedService sim;
+  sim.Apply(2, 2, "  slo: {tpot: {targetMilliseconds: 100, percentile: P50}}\n");
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(65));
+  const auto told = [&](std::string_view field) {
+    return IntegerAt(sim.Service(), {"status", "slo", field});
+  };
+  EXPECT_FALSE(told("tpotMicroseconds")) << "no request has ended";
+  // Of both instances together two of three took 40 ms.
+  auto& a = sim.workers.Of(InstanceOf(sim.Pods(Role::kAttention).at(0)));
+  auto& b = sim.workers.Of(InstanceOf(sim.Pods(Role::kAttention).at(1)));
+  for (int i = 0; i < 50; ++i) {
+    a.tpot.Add(Seconds(0.04));
+    a.tpot.Add(Seconds(0.5));
+    b.tpot.Add(Seconds(0.04));
+    b.ttft.Add(Seconds(1));
+  }
+  sim.Run(Seconds(125));
+  ASSERT_TRUE(told("tpotMicroseconds"));
+  EXPECT_NEAR(static_cast<double>(*told("tpotMicroseconds")), 40'000, 4'000);
+  EXPECT_FALSE(told("ttftMicroseconds")) << "no target";
+  sim.Patch(R"({"spec":{"slo":{"tpot":{"percentile":"P99"},"ttft":{"targetMilliseconds":5000}}}})");
+  sim.Run(Seconds(125));
+  EXPECT_NEAR(static_cast<double>(*told("tpotMicroseconds")), 500'000, 50'000);
+  EXPECT_NEAR(static_cast<double>(told("ttftMicroseconds").value_or(0)), 1'000'000, 100'000);
+  sim.Patch(R"({"spec":{"slo":null}})");
+  sim.Run(Seconds(125));
+  EXPECT_FALSE(told("tpotMicroseconds"));
+  EXPECT_FALSE(told("ttftMicroseconds"));
+}
+
 TEST(Members, AChangeOfPlacementAndTheEndOfAPodAreTold) {
   SimulatedService sim;
   sim.Apply(1, 2);

@@ -1,0 +1,60 @@
+#include "common/latency_counts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+namespace janus {
+namespace {
+
+constexpr double kFirst = 1e-3;       // seconds, bound 0
+constexpr double kToADoubling = 8.0;  // buckets
+
+double Bound(int bucket) {
+  return kFirst * std::exp2(bucket / kToADoubling);
+}
+
+}  // namespace
+
+void LatencyCounts::Add(Seconds took) {
+  int bucket = 0;
+  if (took.count() > kFirst) {
+    const double place = std::ceil(std::log2(took.count() / kFirst) * kToADoubling);
+    bucket = static_cast<int>(std::min(place, double{kBuckets - 1}));
+  }
+  ++counts[static_cast<size_t>(bucket)];
+}
+
+LatencyCounts& LatencyCounts::operator+=(const LatencyCounts& other) {
+  std::ranges::transform(counts, other.counts, counts.begin(), std::plus<>());
+  return *this;
+}
+
+std::optional<LatencyCounts> LatencyCounts::Since(const LatencyCounts& before) const {
+  LatencyCounts out;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] < before.counts[i]) return std::nullopt;
+    out.counts[i] = counts[i] - before.counts[i];
+  }
+  return out;
+}
+
+std::optional<Seconds> LatencyCounts::Percentile(double share) const {
+  const auto all = static_cast<double>(std::accumulate(counts.begin(), counts.end(), uint64_t{0}));
+  if (all == 0) return std::nullopt;
+  const double wanted = share * all;
+  double below = 0;
+  for (int i = 0; i < kBuckets; ++i) {
+    const auto here = static_cast<double>(counts[static_cast<size_t>(i)]);
+    const double least = i == 0 ? 0 : Bound(i - 1);
+    if (i == kBuckets - 1) return Seconds(least);  // by so much at least
+    if (here > 0 && below + here >= wanted) {
+      return Seconds(least + (Bound(i) - least) * (wanted - below) / here);
+    }
+    below += here;
+  }
+  return std::nullopt;
+}
+
+}  // namespace janus

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "common/metrics.h"
+#include "common/topology.h"
+
+namespace janus::dataplane {
+
+// Upper bounds of buckets, in seconds. Of a step: targets lie between 5 and 100 ms.
+std::vector<double> StepSecondsBounds();
+// Of a step's waits: most are a small part of it.
+std::vector<double> WaitSecondsBounds();
+// Of what happens in every round, as a layer's attention or a message's way.
+std::vector<double> RoundSecondsBounds();
+// Of AEBS, which is to be of no account beside the rest of a round.
+std::vector<double> AebsSecondsBounds();
+
+// The times of an instance's steps and rounds, over all its epochs; docs/metrics.md says what each
+// is. What a round takes is observed as it ends, so rounds of steps that are given up count too;
+// the rest when a step ends. One step thread observes, anybody reads: nothing here allocates or
+// locks.
+struct StepMetrics {
+  struct Exchange {
+    Histogram send{RoundSecondsBounds()};
+    Histogram receive{RoundSecondsBounds()};
+  };
+  static constexpr size_t kModes = 3;  // of ExchangeMode
+  Exchange& Of(ExchangeMode mode) { return exchange[static_cast<size_t>(mode)]; }
+
+  Histogram step{StepSecondsBounds()};
+  Histogram wait_coordinator{WaitSecondsBounds()};  // attention
+  Histogram wait_peer{WaitSecondsBounds()};
+  std::array<Exchange, kModes> exchange;
+  // By module. Attention:
+  Histogram attention{RoundSecondsBounds()};
+  Histogram shared_experts{RoundSecondsBounds()};  // of models that have some
+  Histogram combine{RoundSecondsBounds()};
+  // Experts:
+  Histogram gate{RoundSecondsBounds()};
+  Histogram experts{RoundSecondsBounds()};
+  Histogram aebs{AebsSecondsBounds()};
+};
+
+}  // namespace janus::dataplane

@@ -1,0 +1,67 @@
+#pragma once
+
+#include "common/metrics.h"
+
+namespace janus::control {
+
+// What the Kubernetes client counts. Where client-go and controller-runtime have a name for it, it
+// is theirs, so that dashboards made for their controllers read ours; the rest is janus_*.
+inline constexpr MetricDeclaration kKubeMetrics[] = {
+    {"rest_client_requests_total", MetricType::kCounter, "code,method,host", "requests",
+     "Requests to the API server, every attempt; code <error>: no answer came."},
+    {"rest_client_request_duration_seconds", MetricType::kHistogram, "verb,host", "seconds",
+     "Time of an attempt, watches left out."},
+    {"rest_client_request_retries_total", MetricType::kCounter, "code,verb,host", "requests",
+     "Calls that were tried again, by why."},
+    {"rest_client_rate_limiter_duration_seconds", MetricType::kHistogram, "verb,host", "seconds",
+     "How long a call waited for its turn under the client's own limit."},
+    {"workqueue_depth", MetricType::kGauge, "name", "keys", "Keys that are ready and wait."},
+    {"workqueue_adds_total", MetricType::kCounter, "name", "keys", "Keys that began to wait."},
+    {"workqueue_retries_total", MetricType::kCounter, "name", "keys",
+     "Keys given back to be tried later."},
+    {"workqueue_queue_duration_seconds", MetricType::kHistogram, "name", "seconds",
+     "Time of a key from ready to taken."},
+    {"workqueue_work_duration_seconds", MetricType::kHistogram, "name", "seconds",
+     "Time of a key from taken to done."},
+    {"workqueue_unfinished_work_seconds", MetricType::kGauge, "name", "seconds",
+     "For how long workers have had the keys that they have now, summed up."},
+    {"workqueue_longest_running_processor_seconds", MetricType::kGauge, "name", "seconds",
+     "For how long the slowest worker has had its key."},
+    {"leader_election_master_status", MetricType::kGauge, "name", "0 or 1",
+     "1 while this process leads."},
+    {"reflector_lists_total", MetricType::kCounter, "name,namespace?", "lists", "Complete lists."},
+    {"janus_reflector_streamed_lists_total", MetricType::kCounter, "name,namespace?", "lists",
+     "Of the complete lists, those that came as a stream."},
+    {"janus_reflector_relists_total", MetricType::kCounter, "name,namespace?", "lists",
+     "Lists begun although one was complete before."},
+    {"janus_reflector_pages_total", MetricType::kCounter, "name,namespace?", "pages",
+     "Pages of lists."},
+    {"reflector_watches_total", MetricType::kCounter, "name,namespace?", "watches",
+     "Watches begun."},
+    {"janus_reflector_events_total", MetricType::kCounter, "name,namespace?", "events",
+     "Events of watches, bookmarks among them."},
+    {"janus_reflector_bookmarks_total", MetricType::kCounter, "name,namespace?", "events",
+     "Bookmarks."},
+    {"janus_reflector_unchanged_total", MetricType::kCounter, "name,namespace?", "events",
+     "Events that changed nothing that is kept."},
+    {"janus_reflector_deltas_total", MetricType::kCounter, "name,namespace?", "changes",
+     "Changes handed on."},
+    {"janus_reflector_failures_total", MetricType::kCounter, "name,namespace?", "calls",
+     "Failed lists and watches."},
+    {"janus_reflector_synced", MetricType::kGauge, "name,namespace?", "0 or 1",
+     "1: the informer has held everything once."},
+    {"janus_reflector_last_told_timestamp_seconds", MetricType::kGauge, "name,namespace?",
+     "seconds", "When the server last told something; it does about once a minute."},
+    {"janus_events_recorded_total", MetricType::kCounter, "", "happenings",
+     "Happenings recorded, to be written as Events."},
+    {"janus_events_repeats_total", MetricType::kCounter, "", "happenings",
+     "Of the recorded happenings, those counted into a series."},
+    {"janus_events_written_total", MetricType::kCounter, "type", "calls",
+     "Events made (create) and series written on (patch)."},
+    {"janus_events_dropped_total", MetricType::kCounter, "reason", "happenings",
+     "Not written. limited: too many of an object; full: too many waiting; failed: given up."},
+    {"janus_events_waiting", MetricType::kGauge, "", "series",
+     "Series of Events with something not written yet."},
+};
+
+}  // namespace janus::control
