@@ -25,7 +25,7 @@ metadata: {name: demo, namespace: default, creationTimestamp: "2026-01-02T03:00:
 spec: {model: {source: {type: HostPath, hostPath: {path: /models/demo}}}}
 status:
   effective: {modelName: demo-model}
-  topology: {epoch: 3, m: 1, n: 2}
+  topology: {epoch: 3, m: 1, "n": 2}
   roles: [{name: attention, ready: 1/1}, {name: experts, ready: 1/2}]
   conditions:
   - {type: Ready, status: "False", reason: WaitingForPods, message: a pod is awaited,
