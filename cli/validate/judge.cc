@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "operator/api/hardware_profile.h"
+#include "operator/api/metadata_rules.h"
 #include "operator/api/moe_topology.h"
 #include "operator/api/nearest.h"
 #include "operator/api/parse.h"
@@ -78,6 +79,9 @@ Verdict JudgeObject(const Node& object, const std::vector<Ground>& grounds) {
   } else {
     out.schema = UnknownKind(kind);
   }
+  const FieldErrors metadata_errors = control::ValidateMetadata(object);
+  out.schema.insert(out.schema.end(), metadata_errors.begin(), metadata_errors.end());
+  if (!out.schema.empty()) out.support.clear();
   control::AddLines(object, out.schema);
   return out;
 }
@@ -96,17 +100,25 @@ std::string Listed(const FieldErrors& errors, const std::string& file) {
 }  // namespace
 
 bool Verdict::is_good() const {
-  if (!schema.empty()) return false;
+  if (!unreadable.empty() || !schema.empty()) return false;
   return support.empty() ||
          std::ranges::any_of(support, [](const Support& one) { return one.refused.empty(); });
 }
 
 Result<std::vector<Verdict>> Judge(std::string_view text, const std::string& file,
                                    const std::vector<Ground>& grounds) {
-  JANUS_ASSIGN_OR_RETURN(const std::vector<Node> documents,
+  JANUS_ASSIGN_OR_RETURN(const std::vector<control::YamlDocument> documents,
                          control::ParseYamlDocuments(text, file));
   std::vector<Verdict> out;
-  for (const Node& document : documents) {
+  for (const auto& [line, root] : documents) {
+    if (!root.ok()) {
+      Verdict& verdict = out.emplace_back();
+      verdict.object = "document that cannot be read";
+      verdict.line = line;
+      verdict.unreadable = root.status().message();
+      continue;
+    }
+    const Node& document = *root;
     const Node* items = document.Find("items");
     if (TextOf(document, "kind") != "List" || items == nullptr) {
       out.push_back(JudgeObject(document, grounds));
@@ -120,6 +132,7 @@ Result<std::vector<Verdict>> Judge(std::string_view text, const std::string& fil
 
 std::string Describe(const Verdict& verdict, const std::string& file) {
   std::string out = file + ":" + std::to_string(verdict.line) + ": " + verdict.object + "\n";
+  if (!verdict.unreadable.empty()) return out + "    " + verdict.unreadable + "\n";
   if (!verdict.is_ours) return out + "  not an object of this API, not judged\n";
   if (!verdict.schema.empty())
     return out + "  schema:         refused\n" + Listed(verdict.schema, file);

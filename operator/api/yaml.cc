@@ -248,29 +248,32 @@ Result<Node> ParseYaml(std::string_view text, std::string_view file) {
   return *std::move(out);
 }
 
-Result<std::vector<Node>> ParseYamlDocuments(std::string_view text, std::string_view file) {
+Result<std::vector<YamlDocument>> ParseYamlDocuments(std::string_view text, std::string_view file) {
   JANUS_RETURN_IF_ERROR(CheckText(text, Converter(file)));
-  std::vector<Node> out;
+  std::vector<YamlDocument> out;
   size_t begin = 0;      // of the document
   int lines_before = 0;  // of it
-  const auto take = [&](size_t end) -> Status {
+  const auto take = [&](size_t end) {
     Converter converter(file, lines_before);
-    JANUS_ASSIGN_OR_RETURN(std::optional<Node> one,
-                           ParseDocument(text.substr(begin, end - begin), converter));
-    if (one) out.push_back(*std::move(one));
-    return OkStatus();
+    Result<std::optional<Node>> one = ParseDocument(text.substr(begin, end - begin), converter);
+    if (!one.ok()) {
+      out.push_back({lines_before + 1, one.status()});
+    } else if (*one) {
+      const int line = (*one)->line;
+      out.push_back({line, **std::move(one)});
+    }
   };
   int line = 0;
   for (size_t at = 0; at < text.size(); ++line) {
     const size_t end = std::min(text.find('\n', at), text.size());
     if (IsSeparator(text.substr(at, end - at))) {
-      JANUS_RETURN_IF_ERROR(take(at));
+      take(at);
       begin = std::min(end + 1, text.size());
       lines_before = line + 1;
     }
     at = end + 1;
   }
-  JANUS_RETURN_IF_ERROR(take(text.size()));
+  take(text.size());
   return out;
 }
 

@@ -17,10 +17,16 @@ namespace janus::control {
 // alias counts what it stands for). `file` only names the text in messages.
 Result<Node> ParseYaml(std::string_view text, std::string_view file);
 
+struct YamlDocument {
+  int line = 0;  // of the text, 1-based, where it begins
+  Result<Node> root;
+};
+
 // The documents of a text, in their order; those of comments alone are left out. A document ends
-// before a line of "---", which may have a comment behind it. Errors and lines are ParseYaml's,
-// over the whole text but for the number of values, which is a document's.
-Result<std::vector<Node>> ParseYamlDocuments(std::string_view text, std::string_view file);
+// before a line of "---", which may have a comment behind it. Each is read for itself, with
+// ParseYaml's errors at the lines of the whole text. InvalidArgument: the text is not UTF-8 or too
+// large.
+Result<std::vector<YamlDocument>> ParseYamlDocuments(std::string_view text, std::string_view file);
 
 // Block style, fields in the order of the tree; ParseYaml gives the same tree back (lines aside).
 std::string WriteYaml(const Node& root);

@@ -87,7 +87,7 @@ ObjectReference ReferenceTo(const Node& object) {
 
 EventBook::EventBook(EventBookOptions options, MonotonicTime now)
     : options_(std::move(options)),
-      random_(std::random_device()()),
+      random_(RandomOf(options_.seed)),
       limit_(options_.per_second, options_.burst, now),
       turn_(limit_.Take(now)) {
   JANUS_CHECK(!options_.controller.empty() && !options_.instance.empty() &&

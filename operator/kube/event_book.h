@@ -64,6 +64,7 @@ struct EventBookOptions {
   Seconds first_pause{1};
   Seconds longest_pause{60};
   int max_attempts = 8;
+  uint32_t seed = 0;  // of pauses: RandomOf
 };
 
 // Counts since the beginning.

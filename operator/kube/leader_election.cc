@@ -6,6 +6,7 @@
 
 #include "common/check.h"
 #include "operator/api/rfc3339.h"
+#include "operator/kube/retry.h"
 
 namespace janus::control {
 namespace {
@@ -31,7 +32,7 @@ std::string HolderOf(const Node& lease) {
 }  // namespace
 
 LeaderElection::LeaderElection(ObjectApi& api, LeaderElectionOptions options, const Clock& clock)
-    : api_(api), options_(std::move(options)), clock_(clock), random_(std::random_device()()) {
+    : api_(api), options_(std::move(options)), clock_(clock), random_(RandomOf(options_.seed)) {
   JANUS_CHECK(!options_.identity.empty() && options_.retry_period > Seconds(0) &&
                   options_.renew_deadline > options_.retry_period &&
                   options_.lease_duration > options_.renew_deadline,

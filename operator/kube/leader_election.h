@@ -20,6 +20,7 @@ struct LeaderElectionOptions {
   Seconds lease_duration{15};  // others wait so long since the last sign of the leader
   Seconds renew_deadline{10};  // a leader that could not renew for so long acts no more
   Seconds retry_period{2};     // between two attempts
+  uint32_t seed = 0;           // of the time between attempts: RandomOf
   Gauge* leads = nullptr;      // 1 while this candidate leads, as of the last Step; null: none
 };
 

@@ -50,7 +50,7 @@ Reflector::Reflector(ObjectApi& api, Resource resource, ReflectorOptions options
       store_(store),
       deliver_(std::move(deliver)),
       timeline_(timeline),
-      random_(std::random_device()()),
+      random_(RandomOf(options_.seed)),
       page_size_(options_.page_size) {
   JANUS_CHECK(options_.page_size >= 1 && options_.max_fruitless_watches >= 1 &&
                   options_.first_pause > Seconds(0) &&

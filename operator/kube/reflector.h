@@ -36,6 +36,7 @@ struct ReflectorOptions {
   // told, are taken to mean that their resourceVersion leads nowhere (as after etcd was restored
   // from a backup): list again. >= 1
   int max_fruitless_watches = 5;
+  uint32_t seed = 0;                    // of pauses and of watches' times: RandomOf
   ReflectorMetrics* metrics = nullptr;  // outlives the reflector; null: none
   // Called on the thread of Run each time the store has been told all of a list; may be empty.
   std::function<void()> on_listed = {};

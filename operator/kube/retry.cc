@@ -14,6 +14,10 @@ bool MayTryAgain(const ApiError& error, Repeat repeat) {
 
 }  // namespace
 
+std::minstd_rand RandomOf(uint32_t seed) {
+  return std::minstd_rand(seed == 0 ? std::random_device()() : seed);
+}
+
 Seconds BackoffPause(Seconds first, Seconds longest, int attempt, std::minstd_rand& random) {
   const Seconds pause = std::min(longest, first * std::exp2(std::min(attempt - 1, 30)));
   return pause * std::uniform_real_distribution<double>(0.5, 1.0)(random);

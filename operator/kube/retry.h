@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <random>
 
@@ -13,6 +14,9 @@ struct RetryPolicy {
   Seconds first_pause{0.25};  // doubled with each attempt,
   Seconds longest_pause{10};  // up to this; a server's Retry-After may be longer
 };
+
+// What is drawn from it is the same for one seed. 0: a seed of its own in each process and place.
+std::minstd_rand RandomOf(uint32_t seed);
 
 // A pause after `attempt` failures, >= 1: `first`, doubled with each further one up to `longest`.
 // Half to all of it is drawn from `random`, so that clients that failed together do not come back

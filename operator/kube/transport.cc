@@ -63,7 +63,7 @@ HttpTransport::HttpTransport(ClusterConfig config, TransportOptions options,
       timeline_(timeline),
       credentials_(std::move(config), timeline),
       rate_(options_.calls_per_second, options_.burst, timeline.Now()),
-      random_(std::random_device()()),
+      random_(RandomOf(0)),
       cutter_([this](const std::stop_token& stop) { CutOverdue(stop); }) {
   JANUS_CHECK(options_.connections >= 1 && options_.watches >= 1, options_.connections,
               options_.watches);

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "operator/api/metadata_rules.h"
 #include "operator/kube/object.h"
 #include "operator/local/store/tree_edit.h"
 
@@ -13,44 +14,6 @@ namespace {
 constexpr std::array<std::string_view, 7> kServerFields = {
     "uid",        "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds",
     "generation", "resourceVersion",   "managedFields"};
-constexpr size_t kMaxAnnotationBytes = 256 << 10;
-
-bool IsAlphanumeric(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
-
-// Begins and ends with a letter or digit, `inner` may stand between.
-bool IsWord(std::string_view text, size_t most, std::string_view inner, bool may_be_upper) {
-  if (text.empty() || text.size() > most) return false;
-  const auto is_outer = [&](char c) {
-    return IsAlphanumeric(c) && (may_be_upper || c < 'A' || c > 'Z');
-  };
-  return is_outer(text.front()) && is_outer(text.back()) &&
-         std::all_of(text.begin(), text.end(), [&](char c) {
-           return is_outer(c) || inner.find(c) != std::string_view::npos;
-         });
-}
-
-bool IsSubdomain(std::string_view text) {
-  if (text.size() > 253) return false;
-  while (true) {
-    const size_t dot = std::min(text.find('.'), text.size());
-    if (!IsWord(text.substr(0, dot), 253, "-", false)) return false;
-    if (dot == text.size()) return true;
-    text.remove_prefix(dot + 1);
-  }
-}
-
-// "name", or "prefix.of.dns/name".
-bool IsQualifiedName(std::string_view text) {
-  const size_t slash = text.find('/');
-  if (slash != text.npos) {
-    if (!IsSubdomain(text.substr(0, slash))) return false;
-    text.remove_prefix(slash + 1);
-  }
-  return IsWord(text, 63, "-_.", true);
-}
-
 class MetadataJudge {
  public:
   explicit MetadataJudge(const Node& object) : object_(object) {}
@@ -58,45 +21,17 @@ class MetadataJudge {
   void Name(NameRule rule) {
     const std::string_view name = TextAt(object_, {"metadata", "name"});
     if (name.empty()) return Fail("FieldValueRequired", "name", "name or generateName is required");
-    const bool is_good =
-        rule == NameRule::kLabel ? IsWord(name, 63, "-", false) : IsSubdomain(name);
+    const bool is_good = rule == NameRule::kLabel ? IsDnsLabel(name) : IsDnsSubdomain(name);
     if (is_good) return;
     Fail("FieldValueInvalid", "name",
          "is '" + std::string(name.substr(0, 64)) + "'; want small letters, digits and '-'" +
              (rule == NameRule::kLabel ? ", at most 63" : " or '.', at most 253"));
   }
 
-  void Labels() {
-    for (const NodeField& label : FieldsOf("labels")) {
-      if (!IsQualifiedName(label.name)) {
-        Fail("FieldValueInvalid", "labels", "'" + label.name.substr(0, 64) + "' is no label's key");
-      }
-      const std::string& value = label.value.text;
-      if (!value.empty() && !IsWord(value, 63, "-_.", true)) {
-        Fail("FieldValueInvalid", "labels",
-             "'" + value.substr(0, 64) +
-                 "' is no label's value; want letters, digits, '-', '_', "
-                 "'.', at most 63");
-      }
-    }
-  }
-
-  void Annotations() {
-    size_t bytes = 0;
-    for (const NodeField& annotation : FieldsOf("annotations")) {
-      bytes += annotation.name.size() + annotation.value.text.size();
-    }
-    if (bytes > kMaxAnnotationBytes) {
-      Fail("FieldValueTooLong", "annotations", "have more than 262144 bytes");
-    }
-  }
-
-  // With a string for every value.
-  void Texts(std::string_view field) {
-    for (const NodeField& one : FieldsOf(field)) {
-      if (one.value.kind == Node::Kind::kString) continue;
-      Fail("FieldValueTypeInvalid", std::string(field) + "." + one.name,
-           "must be a string, is " + std::string(Describe(one.value.kind)));
+  // What the object shows by itself, whatever its kind.
+  void Itself() {
+    for (FieldError& error : ValidateMetadata(object_)) {
+      causes.push_back({"FieldValueInvalid", std::move(error.path), std::move(error.message)});
     }
   }
 
@@ -122,10 +57,6 @@ class MetadataJudge {
     const Node* const finalizers = FindAt(object_, {"metadata", "finalizers"});
     if (finalizers == nullptr) return;
     for (const Node& finalizer : finalizers->items) {
-      if (!IsQualifiedName(finalizer.text)) {
-        Fail("FieldValueInvalid", "finalizers",
-             "'" + finalizer.text.substr(0, 64) + "' is no finalizer's name");
-      }
       if (before != nullptr && IsBeingDeleted(*before) && !HasFinalizer(*before, finalizer.text)) {
         Fail("FieldValueForbidden", "finalizers",
              "'" + finalizer.text.substr(0, 64) + "' comes too late: the object is being deleted");
@@ -136,10 +67,6 @@ class MetadataJudge {
   std::vector<ApiCause> causes;
 
  private:
-  std::vector<NodeField> FieldsOf(std::string_view name) const {
-    const Node* const map = FindAt(object_, {"metadata", name});
-    return map == nullptr ? std::vector<NodeField>() : map->fields;
-  }
   void Fail(std::string reason, const std::string& field, std::string message) {
     causes.push_back({std::move(reason), "metadata." + field, std::move(message)});
   }
@@ -225,10 +152,7 @@ void DropServerFields(Node& object) {
 std::vector<ApiCause> JudgeMetadata(const Kind& kind, const Node& object, const Node* before) {
   MetadataJudge judge(object);
   judge.Name(kind.name_rule);
-  judge.Texts("labels");
-  judge.Texts("annotations");
-  judge.Labels();
-  judge.Annotations();
+  judge.Itself();
   judge.Owners();
   judge.Finalizers(before);
   return std::move(judge.causes);

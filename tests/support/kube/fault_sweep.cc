@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "tests/support/random.h"
+
 namespace janus::control {
 namespace {
 
@@ -42,6 +44,11 @@ class Sweep {
 };
 
 }  // namespace
+
+uint32_t SweepSeed(uint32_t part) {
+  Random random(TestSeed() + part);
+  return static_cast<uint32_t>(random.Next()) | 1;
+}
 
 void SweepFaults(std::string_view scenario, const std::vector<Fault>& faults,
                  FunctionRef<CallCounts(std::vector<FaultPlan>)> play) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -8,6 +9,10 @@
 #include "tests/support/kube/faulty_api.h"
 
 namespace janus::control {
+
+// What a scenario's parts draw their pauses with: the same in every run of a process, from
+// TestSeed, so that a run that failed can be played again; another for each `part`. Never 0.
+uint32_t SweepSeed(uint32_t part = 0);
 
 // Plays a scenario with each of `faults` at each of its calls, alone and several calls in a row,
 // until no call is left to fail; with JANUS_SOAK also with each two at each two calls. Ends at the

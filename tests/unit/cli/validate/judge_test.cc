@@ -97,6 +97,35 @@ TEST(Judge, JudgesEachDocumentOfEveryKindAtItsOwnLines) {
             "bad");
 }
 
+TEST(Judge, ADocumentThatCannotBeReadHidesNoOther) {
+  EXPECT_EQ(Described(kScaler + "---\na: 1\na: 2\n---\n" + kScaler),
+            "s.yaml:1: MoERoleScaler demo-experts\n"
+            "  schema:         valid\n"
+            "s.yaml:6: document that cannot be read\n"
+            "    s.yaml:7: field 'a' is given twice\n"
+            "s.yaml:9: MoERoleScaler demo-experts\n"
+            "  schema:         valid\n"
+            "bad");
+}
+
+TEST(Judge, MetadataKeepsTheServersRules) {
+  const auto with = [](const std::string& more) {
+    std::string text = kService;
+    text.replace(text.find("metadata: {name: demo}"), 22, "metadata: {name: demo, " + more + "}");
+    return Described(text);
+  };
+  ASSERT_NE(kService.find("metadata: {name: demo}"), std::string::npos) << kService;
+  EXPECT_TRUE(with("labels: {a.b/c: D-1_2, d: ''}, annotations: {A.b/c: any thing}, finalizers: "
+                   "[a.b/c]")
+                  .ends_with("\ngood"));
+  for (const char* bad : {"labels: {'a b': c}", "labels: {a: 'c d'}", "labels: {-a: c}",
+                          "annotations: {'a/b/c': d}", "finalizers: ['a b']"}) {
+    const std::string said = with(bad);
+    EXPECT_TRUE(said.find("metadata.") != std::string::npos && said.ends_with("\nbad")) << said;
+    EXPECT_EQ(said.find("serves it"), std::string::npos) << said;
+  }
+}
+
 TEST(Judge, ItemsOfAListCountForThemselves) {
   EXPECT_EQ(Described("apiVersion: v1\n"
                       "kind: List\n"

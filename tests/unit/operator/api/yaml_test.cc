@@ -177,15 +177,21 @@ TEST(YamlDocuments, EndBeforeALineOfDashesAndKeepTheLinesOfTheFile) {
   ASSERT_EQ(parsed->size(), 3u);
   EXPECT_EQ((*parsed)[0].line, 2);
   EXPECT_EQ((*parsed)[1].line, 5);
-  EXPECT_EQ((*parsed)[1].Find("b")->items[0].text, "---");
+  EXPECT_EQ((*parsed)[1].root->Find("b")->items[0].text, "---");
   EXPECT_EQ((*parsed)[2].line, 10);
-  EXPECT_EQ((*parsed)[2].Find("c")->text, "---\nd\n");
-  EXPECT_EQ(ParseYamlDocuments("a: 1\n---\nb: 1\nb: 2\n", "a.yaml").status().message(),
-            "a.yaml:4: field 'b' is given twice");
-  EXPECT_EQ(ParseYamlDocuments("a: 1\n---\n{\n", "a.yaml").status().message().substr(0, 9),
-            "a.yaml:4:");
-  EXPECT_EQ(ParseYamlDocuments("a: 1\n--- {b: 1}\n", "a.yaml").status().message(),
+  EXPECT_EQ((*parsed)[2].root->Find("c")->text, "---\nd\n");
+  const auto broken = [](std::string_view text) {
+    const std::vector<YamlDocument> documents = *ParseYamlDocuments(text, "a.yaml");
+    EXPECT_EQ(documents.size(), 2u);
+    EXPECT_EQ(documents.at(0).root.ok(), text[0] == 'a') << "each is read for itself";
+    return documents.at(text[0] == 'a' ? 1 : 0).root.status().message();
+  };
+  EXPECT_EQ(broken("a: 1\n---\nb: 1\nb: 2\n"), "a.yaml:4: field 'b' is given twice");
+  EXPECT_EQ(broken("b: 1\nb: 2\n---\na: 1\n"), "a.yaml:2: field 'b' is given twice");
+  EXPECT_EQ(broken("a: 1\n---\n{\n").substr(0, 9), "a.yaml:4:");
+  EXPECT_EQ(ParseYamlDocuments("a: 1\n--- {b: 1}\n", "a.yaml")->at(0).root.status().message(),
             "a.yaml:2: holds more than one document; give each object its own file");
+  EXPECT_FALSE(ParseYamlDocuments("a: \xff", "a.yaml").ok());
   EXPECT_TRUE(ParseYamlDocuments("", "a.yaml")->empty());
   EXPECT_TRUE(ParseYamlDocuments("---", "a.yaml")->empty());
 }

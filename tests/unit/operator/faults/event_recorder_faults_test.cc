@@ -68,6 +68,7 @@ class Recording {
     EventRecorderOptions options;
     options.book.controller = "serving.janus.dev/operator";
     options.book.instance = "operator-0";
+    options.book.seed = SweepSeed();
     return options;
   }
 

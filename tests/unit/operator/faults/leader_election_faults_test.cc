@@ -58,6 +58,7 @@ class Election {
     LeaderElectionOptions options;
     options.lease = kLease;
     options.identity = identity;
+    options.seed = SweepSeed(static_cast<uint32_t>(candidates_.size()));
     candidates_.push_back(std::unique_ptr<Candidate>(
         new Candidate{identity, LeaderElection(api_, options, timeline_)}));
     Step(*candidates_.back());

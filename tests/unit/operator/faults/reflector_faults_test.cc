@@ -73,6 +73,7 @@ class Following {
   static ReflectorOptions Options() {
     ReflectorOptions options;
     options.page_size = 2;
+    options.seed = SweepSeed();
     return options;
   }
   void Write(const std::string& name, const std::string& value) {

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string_view>
+
+#include "operator/api/tree.h"
+
+namespace janus::control {
+
+// The API server's rules for the metadata of an object of any kind, as far as the object alone
+// shows them (apimachinery: ValidateObjectMeta, IsQualifiedName, IsValidLabelValue; RFC 1123).
+// Pure.
+
+bool IsDnsLabel(std::string_view text);      // at most 63: letters, digits, '-'
+bool IsDnsSubdomain(std::string_view text);  // labels with '.' between, at most 253
+// "name", or "prefix.of.dns/name".
+bool IsQualifiedName(std::string_view text);
+// Empty, or at most 63: letters, digits, '-', '_', '.'.
+bool IsLabelValue(std::string_view text);
+
+// Labels, annotations and finalizers; paths are the server's: "metadata.labels". Not the name,
+// whose rule is of the kind.
+FieldErrors ValidateMetadata(const Node& object);
+
+}  // namespace janus::control
