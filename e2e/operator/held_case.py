@@ -61,5 +61,9 @@ class HeldCase(OperatorCase):
 
     def stop(self, process):
         process.send_signal(signal.SIGSTOP)
-        stat = pathlib.Path(f"/proc/{process.pid}/stat")
-        wait_for(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", "it to be stopped")
+        threads = pathlib.Path(f"/proc/{process.pid}/task")
+
+        def are_stopped():
+            """All of them: one that has not run since could still take a lock, and keep it while it is stopped."""
+            return all((thread / "stat").read_text().rpartition(")")[2].split()[0] == "T" for thread in threads.iterdir())
+        wait_for(are_stopped, "it to be stopped")
