@@ -65,5 +65,9 @@ class HeldCase(OperatorCase):
 
         def are_stopped():
             """All of them: one that has not run since could still take a lock, and keep it while it is stopped."""
-            return all((thread / "stat").read_text().rpartition(")")[2].split()[0] == "T" for thread in threads.iterdir())
+            try:
+                return all((thread / "stat").read_text().rpartition(")")[2].split()[0] == "T"
+                           for thread in threads.iterdir())
+            except (FileNotFoundError, ProcessLookupError):  # a thread that ended meanwhile
+                return False
         wait_for(are_stopped, "it to be stopped")
