@@ -79,8 +79,11 @@ Verdict JudgeObject(const Node& object, const std::vector<Ground>& grounds) {
   } else {
     out.schema = UnknownKind(kind);
   }
-  const FieldErrors metadata_errors = control::ValidateMetadata(object);
-  out.schema.insert(out.schema.end(), metadata_errors.begin(), metadata_errors.end());
+  for (control::FieldError& error : control::ValidateMetadata(object)) {
+    const auto is_same = [&](const control::FieldError& one) { return one.path == error.path; };
+    // A label that is no text has been told of when it was read.
+    if (std::ranges::none_of(out.schema, is_same)) out.schema.push_back(std::move(error));
+  }
   if (!out.schema.empty()) out.support.clear();
   control::AddLines(object, out.schema);
   return out;

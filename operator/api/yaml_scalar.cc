@@ -47,18 +47,11 @@ bool LooksFloat(std::string_view text) {
          !(whole.empty() && part.empty());
 }
 
-bool IsTrue(std::string_view text) {
-  return text == "true" || text == "True" || text == "TRUE";
-}
-
-bool IsFalse(std::string_view text) {
-  return text == "false" || text == "False" || text == "FALSE";
-}
-
-// YAML 1.1's other words for the two.
-std::optional<bool> OlderBoolean(std::string_view text) {
-  static constexpr std::string_view kTrue[] = {"y", "Y", "yes", "Yes", "YES", "on", "On", "ON"};
-  static constexpr std::string_view kFalse[] = {"n", "N", "no", "No", "NO", "off", "Off", "OFF"};
+std::optional<bool> BooleanOf(std::string_view text) {
+  static constexpr std::string_view kTrue[] = {"y",  "Y",  "yes",  "Yes",  "YES", "on",
+                                               "On", "ON", "true", "True", "TRUE"};
+  static constexpr std::string_view kFalse[] = {"n",   "N",   "no",    "No",    "NO",   "off",
+                                                "Off", "OFF", "false", "False", "FALSE"};
   if (std::find(std::begin(kTrue), std::end(kTrue), text) != std::end(kTrue)) return true;
   if (std::find(std::begin(kFalse), std::end(kFalse), text) != std::end(kFalse)) return false;
   return std::nullopt;
@@ -129,8 +122,7 @@ bool IsNull(std::string_view text) {
 }  // namespace
 
 Result<Node> ReadPlain(std::string_view text) {
-  if (IsTrue(text) || OlderBoolean(text) == true) return Node::Bool(true);
-  if (IsFalse(text) || OlderBoolean(text) == false) return Node::Bool(false);
+  if (const std::optional<bool> boolean = BooleanOf(text)) return Node::Bool(*boolean);
   const std::string shown(text.substr(0, 40));
   if (LooksEndless(text)) {
     return InvalidArgument(shown + " is no number of JSON; put it in quotes if it is a name");

@@ -125,6 +125,10 @@ TEST(Judge, MetadataKeepsTheServersRules) {
     EXPECT_TRUE(said.find("metadata.") != std::string::npos && said.ends_with("\nbad")) << said;
     EXPECT_EQ(said.find("serves it"), std::string::npos) << said;
   }
+  const std::string number = with("labels: {a: 1}");
+  const std::string told = "metadata.labels.a: must be a string";
+  ASSERT_NE(number.find(told), std::string::npos) << number;
+  EXPECT_EQ(number.find(told), number.rfind(told)) << "said once: " << number;
 }
 
 TEST(Judge, ItemsOfAListCountForThemselves) {
