@@ -282,7 +282,11 @@ TEST_F(MeetingTest, HearsTheRightPeerWhileStrangersKeepComing) {
       if (strangers.size() > 2 * Callers::kMost) strangers.pop_front();
     }
   });
-  while (came < 2 * static_cast<int>(Callers::kMost)) std::this_thread::yield();
+  // Not only who has dialled counts, but whom the door has had to send away.
+  while (came < 2 * static_cast<int>(Callers::kMost) ||
+         counts_.of(ExchangeRefusal::kOverflow) == 0) {
+    std::this_thread::yield();
+  }
   EXPECT_EQ(Experts(options_, LayoutOf(kExperts0)), OkStatus());
   EXPECT_EQ(attention.get(), OkStatus());
   EXPECT_GT(counts_.of(ExchangeRefusal::kOverflow), 0u);
