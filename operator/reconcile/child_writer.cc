@@ -5,36 +5,13 @@
 #include <string>
 #include <utility>
 
+#include "operator/reconcile/hand_over.h"
 #include "operator/reconcile/names.h"
 #include "operator/reconcile/owned.h"
 #include "operator/reconcile/trees.h"
 
 namespace janus::control {
 namespace {
-
-// The child as it is: of cache, own writes or server. Trouble: nobody can tell.
-struct Found {
-  bool is_known = false;
-  std::optional<Node> object;
-};
-
-Found Find(const Child& child, PassContext& context) {
-  const ObjectKey key = KeyOf(child.object);
-  Found out;
-  out.object =
-      context.writes.Newest(*child.resource, key, context.caches.Of(*child.resource).Get(key));
-  out.is_known = true;
-  if (out.object) return out;
-  ApiResult<Node> there = context.api.Get(*child.resource, key, Subresource::kNone, context.limits);
-  if (there.ok()) {
-    out.object = *std::move(there);
-  } else if (there.error().code != StatusCode::kNotFound) {
-    out.is_known = false;
-    context.troubles.push_back(
-        TroubleOf(there.error(), "read " + child.resource->kind + " " + key.name));
-  }
-  return out;
-}
 
 void RefuseAdoption(const Child& child, PassContext& context) {
   const std::string name = child.resource->kind + " " + KeyOf(child.object).name;
@@ -44,73 +21,104 @@ void RefuseAdoption(const Child& child, PassContext& context) {
   context.troubles.push_back({TroubleKind::kRetry, "AdoptRefused", text, {}});
 }
 
-// True when it was not there before.
-bool Apply(const Child& child, const std::optional<Node>& there, MendedVersions& mended,
-           PassContext& context) {
+// What was made by POST is nobody's by server-side apply, which would leave there for ever what is
+// not wanted any more. The version to apply over; nothing: it cannot be told.
+std::optional<std::string> HandOverToApply(const Child& child, const Node& there,
+                                           PassContext& context) {
   const ObjectKey key = KeyOf(child.object);
   const std::string what = child.resource->kind + " " + key.name;
+  std::string version(ResourceVersionOf(there));
+  const ApiResult<Node> whole =
+      context.api.Get(*child.resource, key, Subresource::kNone, context.limits);
+  if (!whole.ok()) {
+    context.troubles.push_back(TroubleOf(whole.error(), "read " + what));
+    return std::nullopt;
+  }
+  // Another one by now: the apply, which names who was judged, is refused.
+  if (UidOf(*whole) != UidOf(there)) return version;
+  const std::optional<Node> patch = HandOver(*whole);
+  if (!patch) return version;
+  ApiResult<Node> handed = context.api.Patch(*child.resource, key, PatchKind::kJson, *patch,
+                                             Subresource::kNone, {}, context.limits);
+  if (!handed.ok()) {
+    context.troubles.push_back(TroubleOf(handed.error(), "apply " + what));
+    return std::nullopt;
+  }
+  const std::string replaced = std::exchange(version, std::string(ResourceVersionOf(*handed)));
+  context.writes.Wrote(*child.resource, replaced, *std::move(handed), context.now);
+  return version;
+}
+
+// `there`: what was judged, and no other object.
+void Apply(const Child& child, const Node& there, MendedVersions& mended, PassContext& context) {
+  const ObjectKey key = KeyOf(child.object);
+  const std::string what = child.resource->kind + " " + key.name;
+  // What `first` says beyond what is kept up is never taken away.
+  const std::optional<std::string> replaced =
+      child.first ? std::string(ResourceVersionOf(there)) : HandOverToApply(child, there, context);
+  if (!replaced) return;
   Node object = child.object;
-  // Only the object that was judged.
-  if (there) SetAt(object, {"metadata", "uid"}, Text(UidOf(*there)));
+  SetAt(object, {"metadata", "uid"}, Text(UidOf(there)));
   ApiResult<Node> applied =
       context.api.Apply(*child.resource, object, Subresource::kNone, {}, context.limits);
   if (!applied.ok()) {
-    if (!there && applied.error().outcome_unknown) {
-      context.writes.MayHaveMade(*child.resource, key);
-    }
     context.troubles.push_back(TroubleOf(applied.error(), "apply " + what));
-    return false;
+    return;
   }
-  const std::string replaced(there ? ResourceVersionOf(*there) : "");
   const std::string version(ResourceVersionOf(*applied));
   mended[{child.resource->plural, key.name}] = version;
-  if (there && version != replaced) {
+  if (version != *replaced) {
     context.note({EventType::kNormal, "Updated", "Update", what + " is as wanted again"});
   }
-  context.writes.Wrote(*child.resource, replaced, *std::move(applied), context.now);
-  return !there;
+  context.writes.Wrote(*child.resource, *replaced, *std::move(applied), context.now);
 }
 
-// What is only to be begun with: nobody's who has made one of that name meanwhile. True: it is
-// made.
-bool Make(const Child& child, PassContext& context) {
+// By POST, which is nobody's who has made one of that name before: that one is read, and whose it
+// is is judged. Nothing: it is made, or is not known.
+std::optional<Node> Make(const Child& child, std::string& made, PassContext& context) {
   const ObjectKey key = KeyOf(child.object);
   const std::string what = child.resource->kind + " " + key.name;
-  ApiResult<Node> made = context.api.Create(*child.resource, *child.first, {}, context.limits);
-  if (!made.ok()) {
-    if (made.error().outcome_unknown) context.writes.MayHaveMade(*child.resource, key);
-    context.troubles.push_back(TroubleOf(made.error(), "create " + what));
-    return false;
+  ApiResult<Node> created = context.api.Create(
+      *child.resource, child.first ? *child.first : child.object, {}, context.limits);
+  if (created.ok()) {
+    context.writes.Wrote(*child.resource, "", *std::move(created), context.now);
+    made += (made.empty() ? "" : ", ") + what;
+    return std::nullopt;
   }
-  context.writes.Wrote(*child.resource, "", *std::move(made), context.now);
-  return true;
+  if (created.error().code != StatusCode::kAlreadyExists) {
+    if (created.error().outcome_unknown) context.writes.MayHaveMade(*child.resource, key);
+    context.troubles.push_back(TroubleOf(created.error(), "create " + what));
+    return std::nullopt;
+  }
+  ApiResult<Node> there = context.api.Get(*child.resource, key, Subresource::kNone, context.limits);
+  if (there.ok()) return *std::move(there);
+  context.troubles.push_back(TroubleOf(there.error(), "read " + what));
+  return std::nullopt;
 }
 
-// True when it is there now and was not before.
-bool WriteOne(const Child& child, MendedVersions& mended, PassContext& context) {
-  const Found found = Find(child, context);
-  if (!found.is_known) return false;
-  if (!found.object) {
-    if (child.first) return Make(child, context);
-    return Apply(child, std::nullopt, mended, context);
-  }
-  const auto settled = mended.find({child.resource->plural, KeyOf(child.object).name});
-  switch (Judge(context.service, *found.object, child.object)) {
+// `made`: the names of what is there now and was not before.
+void WriteOne(const Child& child, MendedVersions& mended, std::string& made, PassContext& context) {
+  const ObjectKey key = KeyOf(child.object);
+  std::optional<Node> there =
+      context.writes.Newest(*child.resource, key, context.caches.Of(*child.resource).Get(key));
+  if (!there) there = Make(child, made, context);
+  if (!there) return;
+  const auto settled = mended.find({child.resource->plural, key.name});
+  switch (Judge(context.service, *there, child.object)) {
     case Standing::kAsWanted:
     case Standing::kLeaving:
-      return false;
+      return;
     case Standing::kForeign:
       RefuseAdoption(child, context);
-      return false;
+      return;
     case Standing::kDrifted:
-      if (settled != mended.end() && settled->second == ResourceVersionOf(*found.object) &&
-          TextAt(*found.object, {"metadata", "annotations", kWantedAnnotation}) ==
+      if (settled != mended.end() && settled->second == ResourceVersionOf(*there) &&
+          TextAt(*there, {"metadata", "annotations", kWantedAnnotation}) ==
               TextAt(child.object, {"metadata", "annotations", kWantedAnnotation})) {
-        return false;
+        return;
       }
-      return Apply(child, found.object, mended, context);
+      Apply(child, *there, mended, context);
   }
-  return false;
 }
 
 // Of `resource` one per role, as RoleObjectName has it.
@@ -149,9 +157,7 @@ void DeleteUnwanted(const Resource& resource, const char* why, const std::vector
 void WriteChildren(const std::vector<Child>& wanted, MendedVersions& mended, PassContext& context) {
   std::string made;  // all of a pass in one Event
   for (const Child& child : wanted) {
-    if (WriteOne(child, mended, context)) {
-      made += (made.empty() ? "" : ", ") + child.resource->kind + " " + KeyOf(child.object).name;
-    }
+    WriteOne(child, mended, made, context);
     if (context.is_stopped()) break;
   }
   if (!made.empty()) context.note({EventType::kNormal, "Created", "Create", "made " + made});

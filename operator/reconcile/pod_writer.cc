@@ -73,21 +73,24 @@ bool SetLabel(bool is_member, PodSeen& pod, PassContext& context) {
                     "label", pod, context);
 }
 
-void SetGate(bool is_member, WallTime wall, PodSeen& pod, PassContext& context) {
+// The readiness gate, and a member's label with it: one write for a pod that joins. Once that has
+// set the label, an apply without it would take it away.
+bool SetGate(bool is_member, WallTime wall, PodSeen& pod, PassContext& context) {
   const Node status = Object(
       {{"conditions", ListOf({Object({{"type", Text(kMemberCondition)},
                                       {"status", Text(is_member ? "True" : "False")},
                                       {"reason", Text(is_member ? "Committed" : "NotCommitted")},
                                       {"lastTransitionTime", Text(FormatTime(wall))}})})}});
-  const Node object =
+  Node object =
       Object({{"apiVersion", Text("v1")},
               {"kind", Text("Pod")},
               {"metadata", Object({{"name", Text(pod.name)},
                                    {"namespace", Text(context.service.metadata.namespace_)},
                                    {"uid", Text(pod.uid)}})},
               {"status", status}});
-  TakeChange(context.api.Apply(kPods, object, Subresource::kStatus, {}, context.limits),
-             "readiness gate", pod, context);
+  if (is_member) SetAt(object, {"metadata", "labels", kMemberLabel}, Text("true"));
+  return TakeChange(context.api.Apply(kPods, object, Subresource::kStatus, {}, context.limits),
+                    "readiness gate", pod, context);
 }
 
 }  // namespace
@@ -136,11 +139,15 @@ std::set<std::string> MarkMembers(std::span<const PodSeen> pods,
     PodSeen pod = seen;  // its version moves with our writes
     const bool is_member = members.contains(pod.uid);
     const bool is_said = pod.is_leaving || pod.has_member_label == is_member;
-    if (is_said || SetLabel(is_member, pod, context)) truthful.insert(pod.uid);
     // A pod has no gate set before it was ever a member.
-    if (!pod.is_leaving && pod.has_member_gate != is_member) {
-      SetGate(is_member, wall, pod, context);
+    const bool is_shut = !pod.is_leaving && pod.has_member_gate != is_member;
+    if (is_member && is_shut) {
+      if (SetGate(true, wall, pod, context)) truthful.insert(pod.uid);
+      continue;
     }
+    // Who leaves is no member for evictions and scalers first.
+    if (is_said || SetLabel(is_member, pod, context)) truthful.insert(pod.uid);
+    if (is_shut) SetGate(false, wall, pod, context);
   }
   return truthful;
 }

@@ -781,6 +781,85 @@ TEST_F(ObjectApiTest, ManagedFieldsSayWhoOwnsWhat) {
   EXPECT_EQ(owner_of_key(), "somebody-else Update;");
 }
 
+// As one hands what was created over to server-side apply: who created owns by "Update", and what
+// such an owner said an apply never takes away.
+TEST_F(ObjectApiTest, WhatWasCreatedMayBeHandedOverToApply) {
+  MustCreate(kConfigMaps, Object(kConfigMaps, Key(), R"("data":{"kept":"1","dropped":"2"})"));
+  const auto apply = [&] {
+    return api().Apply(kConfigMaps, Object(kConfigMaps, Key(), R"("data":{"kept":"1"})"),
+                       Subresource::kNone, {}, kLimits);
+  };
+  const ApiResult<Node> before = api().Get(kConfigMaps, Key(), Subresource::kNone, kLimits);
+  ASSERT_TRUE(before.ok()) << before.status().ToString();
+  const Node* const entries = FindAt(*before, {"metadata", "managedFields"});
+  ASSERT_TRUE(entries != nullptr && entries->items.size() == 1);
+  EXPECT_EQ(TextAt(entries->items[0], {"operation"}), "Update");
+
+  const std::string version(ResourceVersionOf(*before));
+  const ApiResult<Node> handed = api().Patch(
+      kConfigMaps, Key(), PatchKind::kJson,
+      *ParseJson(
+          R"([{"op":"replace","path":"/metadata/managedFields/0/operation","value":"Apply"},)"
+          R"({"op":"replace","path":"/metadata/resourceVersion","value":")" +
+              version + R"("}])",
+          "test"),
+      Subresource::kNone, {}, kLimits);
+  ASSERT_TRUE(handed.ok()) << handed.status().ToString();
+  EXPECT_NE(ResourceVersionOf(*handed), version);
+  const Node* const after = FindAt(*handed, {"metadata", "managedFields"});
+  ASSERT_TRUE(after != nullptr && after->items.size() == 1) << WriteJson(*handed);
+  EXPECT_EQ(TextAt(after->items[0], {"operation"}), "Apply");
+  const ApiResult<Node> applied = apply();
+  ASSERT_TRUE(applied.ok()) << applied.status().ToString();
+  EXPECT_EQ(WriteJson(*applied->Find("data")), R"({"kept":"1"})");
+}
+
+TEST_F(ObjectApiTest, WhatWasCreatedKeepsWhatAnApplyLeavesOut) {
+  MustCreate(kConfigMaps, Object(kConfigMaps, Key(), R"("data":{"kept":"1","dropped":"2"})"));
+  const ApiResult<Node> applied =
+      api().Apply(kConfigMaps, Object(kConfigMaps, Key(), R"("data":{"kept":"1"})"),
+                  Subresource::kNone, {}, kLimits);
+  ASSERT_TRUE(applied.ok()) << applied.status().ToString();
+  EXPECT_EQ(WriteJson(*applied->Find("data")), R"({"dropped":"2","kept":"1"})");
+}
+
+TEST_F(ObjectApiTest, AnUpdateThatSaysNothingOfManagedFieldsLeavesThem) {
+  const Node made = MustCreate(kConfigMaps, ConfigMap(Key()));
+  ASSERT_NE(FindAt(made, {"metadata", "managedFields"}), nullptr);
+  const std::string was = WriteJson(*FindAt(made, {"metadata", "managedFields"}));
+  const ApiResult<Node> updated =
+      api().Update(kConfigMaps, ConfigMap(Key()), Subresource::kNone, {}, kLimits);
+  ASSERT_TRUE(updated.ok()) << updated.status().ToString();
+  EXPECT_EQ(WriteJson(*FindAt(*updated, {"metadata", "managedFields"})), was);
+}
+
+// A kubelet writes a pod's status, and labels with it; other kinds take a status alone.
+TEST_F(ObjectApiTest, APodsLabelsAreAppliedWithItsStatus) {
+  const Resource pods{"", "v1", "pods", "Pod", true};
+  MustCreate(pods, Object(pods, Key(), R"("spec":{"containers":[{"name":"a","image":"b"}]})"));
+  const auto apply = [&](const std::string& labels) {
+    Node object = Object(pods, Key(),
+                         R"("status":{"conditions":[{"type":"test.janus.dev/gate",)"
+                         R"("status":"True"}]})");
+    SetAt(object, {"metadata", "labels"}, *ParseJson(labels, "test"));
+    return api().Apply(pods, object, Subresource::kStatus, {}, kLimits);
+  };
+  const ApiResult<Node> labelled = apply(R"({"test":"yes"})");
+  ASSERT_TRUE(labelled.ok()) << labelled.status().ToString();
+  EXPECT_EQ(TextAt(*labelled, {"metadata", "labels", "test"}), "yes");
+  // A label that the status' manager leaves out the next time goes.
+  const ApiResult<Node> without = apply("{}");
+  ASSERT_TRUE(without.ok()) << without.status().ToString();
+  EXPECT_EQ(TextAt(*without, {"metadata", "labels", "test"}), "");
+
+  MustCreate(kScalers, Scaler(Key()));
+  Node scaler = Object(kScalers, Key(), R"("status":{"replicas":2})");
+  SetAt(scaler, {"metadata", "labels", "test"}, Node::String("yes"));
+  const ApiResult<Node> bare = api().Apply(kScalers, scaler, Subresource::kStatus, {}, kLimits);
+  ASSERT_TRUE(bare.ok()) << bare.status().ToString();
+  EXPECT_EQ(TextAt(*bare, {"metadata", "labels", "test"}), "");
+}
+
 TEST_F(ObjectApiTest, ALeaseIsNotUpdatedWithoutAVersion) {
   const Resource leases{"coordination.k8s.io", "v1", "leases", "Lease", true};
   const Node lease = Object(leases, Key(), R"("spec":{"holderIdentity":"a"})");

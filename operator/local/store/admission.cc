@@ -23,6 +23,16 @@ void DropNulls(Node& node) {
   });
 }
 
+void TakeLabels(const Node& from, Node& into) {
+  for (const std::string_view field : {"labels", "annotations"}) {
+    if (const Node* const value = FindAt(from, {"metadata", field})) {
+      SetAt(into, {"metadata", field}, *value);
+    } else {
+      RemoveField(*FindMutable(into, "metadata"), field);
+    }
+  }
+}
+
 void AddCauses(const FieldErrors& errors, std::vector<ApiCause>& causes) {
   for (const FieldError& error : errors) {
     causes.push_back({"FieldValueInvalid", error.path, error.message});
@@ -78,6 +88,9 @@ Node Confine(const Kind& kind, Subresource subresource, const Node& live, Node n
     RemoveField(out, "status");
   } else {
     PutField(out, "status", *status);
+  }
+  if (subresource == Subresource::kStatus && kind.is_labelled_with_status) {
+    TakeLabels(next, out);
   }
   return out;
 }

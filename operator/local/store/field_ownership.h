@@ -10,7 +10,7 @@
 namespace janus::control {
 
 // Who set which part of an object, and what follows for applying (Kubernetes, "Server-Side Apply").
-// It stands in the object (managed_fields.h); what a caller writes there is dropped.
+// It stands in the object (managed_fields.h).
 //
 // Invariants:
 // (1) Every part in a set is in the object.

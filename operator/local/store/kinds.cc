@@ -96,6 +96,7 @@ std::vector<Kind> MakeKinds() {
   kinds.back().selectable_fields = {"spec.unschedulable"};
   kinds.push_back(Controlled("", "v1", "pods", "Pod", R"({"phase":"Pending"})"));
   kinds.back().goes_gracefully = true;
+  kinds.back().is_labelled_with_status = true;
   kinds.back().selectable_fields = {
       "spec.nodeName",    "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName",
       "spec.hostNetwork", "status.phase",       "status.podIP",       "status.nominatedNodeName"};

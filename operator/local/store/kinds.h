@@ -20,10 +20,11 @@ enum class NameRule { kSubdomain, kLabel };  // RFC 1123
 // All that the store knows of a kind. Immutable.
 struct Kind {
   Resource resource;
-  bool has_status = false;         // as a subresource: written apart from the rest
-  bool counts_generation = false;  // metadata.generation, raised by what is not status
-  bool needs_version = false;      // an update without a resourceVersion is refused
-  bool goes_gracefully = false;    // a deletion waits for the kubelet, as pods' do
+  bool has_status = false;               // as a subresource: written apart from the rest
+  bool counts_generation = false;        // metadata.generation, raised by what is not status
+  bool needs_version = false;            // an update without a resourceVersion is refused
+  bool goes_gracefully = false;          // a deletion waits for the kubelet, as pods' do
+  bool is_labelled_with_status = false;  // who writes the status may write labels with it
   // The scale subresource: where `selector` stands, below spec a LabelSelector, below status its
   // text. Empty: the kind has none.
   std::string_view scale_selector_in;

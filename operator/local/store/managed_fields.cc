@@ -94,6 +94,15 @@ Ownership ReadManagedFields(const Node& object) {
   return out;
 }
 
+Ownership GivenManagedFields(const Node& next, const Node& live) {
+  const Node* const entries = FindAt(next, {"metadata", "managedFields"});
+  const bool says_nobody =
+      entries != nullptr && entries->items.size() == 1 && entries->items[0].fields.empty();
+  if (says_nobody) return {};
+  Ownership given = ReadManagedFields(next);
+  return given.empty() ? ReadManagedFields(live) : given;
+}
+
 void WriteManagedFields(const Ownership& ownership, const Node& before, WallTime now,
                         Node& object) {
   const Node* const was = FindAt(before, {"metadata", "managedFields"});

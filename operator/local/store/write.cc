@@ -123,6 +123,9 @@ ApiResult<Node> Replace(Session& session, const Kind& kind, const Node& live, No
                         const FieldManager& manager, bool is_dry_run,
                         const std::optional<Ownership>& applied) {
   if (std::optional<ApiError> error = CheckIdentity(kind, live, next)) return *std::move(error);
+  const Ownership before = manager.subresource == Subresource::kNone
+                               ? GivenManagedFields(next, live)
+                               : ReadManagedFields(live);
   next = Confine(kind, manager.subresource, live, std::move(next));
   KeepServerFields(live, next);
   ApiResult<Node> admitted = Admit(kind, std::move(next), &live);
@@ -132,11 +135,10 @@ ApiResult<Node> Replace(Session& session, const Kind& kind, const Node& live, No
       SetAt(*admitted, {"metadata", "generation"}, Node::Integer(*generation + 1));
     }
   }
-  WriteManagedFields(
-      applied ? *applied
-              : AfterUpdate(ReadManagedFields(live), manager, PartsOf(live, kind.types()),
-                            PartsOf(*admitted, kind.types())),
-      live, session.now, *admitted);
+  WriteManagedFields(applied ? *applied
+                             : AfterUpdate(before, manager, PartsOf(live, kind.types()),
+                                           PartsOf(*admitted, kind.types())),
+                     live, session.now, *admitted);
   SortFields(*admitted);
   if (*admitted == live) return live;
   if (std::optional<ApiError> error = CheckRoom(session, *admitted, &live)) {
@@ -247,8 +249,12 @@ Node WantedPart(const Kind& kind, Subresource subresource, const Node& object) {
            field.name != "status";
   });
   Node metadata = Node::Map();
-  for (const std::string_view field : {"name", "namespace", "resourceVersion", "uid"}) {
+  const auto take = [&](std::string_view field) {
     if (const Node* const value = FindAt(object, {"metadata", field})) metadata.Add(field, *value);
+  };
+  for (const std::string_view field : {"name", "namespace", "resourceVersion", "uid"}) take(field);
+  if (kind.is_labelled_with_status) {
+    for (const std::string_view field : {"labels", "annotations"}) take(field);
   }
   PutField(out, "metadata", std::move(metadata));
   return out;

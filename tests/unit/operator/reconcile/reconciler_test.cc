@@ -625,6 +625,24 @@ TEST(Reconciler, AForeignObjectOfAWantedNameIsNeverTouched) {
   sim.ExpectWhole(1, 2);
 }
 
+// Children are made by POST, and what is said so server-side apply never takes back by itself.
+TEST(Reconciler, WhatIsWantedNoMoreGoesFromWhatWasMade) {
+  SimulatedService sim;
+  sim.Apply(1, 2);
+  sim.Patch(R"({"spec":{"gateway":{"podTemplate":{"spec":{"nodeSelector":{"disk":"fast"}}}}}})");
+  sim.RunUntil("Ready");
+  const auto disk = [&] {
+    const auto gateway = sim.Get(kDeployments, "demo-gateway");
+    return std::string(TextAt(*gateway, {"spec", "template", "spec", "nodeSelector", "disk"}));
+  };
+  EXPECT_EQ(disk(), "fast");
+  sim.Patch(R"({"spec":{"gateway":{"podTemplate":null}}})");
+  sim.Run(Seconds(10));
+  EXPECT_EQ(disk(), "");
+  EXPECT_EQ(sim.op().CountEvents("Updated"), 1) << "handed over and applied, and told once";
+  sim.ExpectWhole(1, 2);
+}
+
 TEST(Reconciler, PausedItHealsAndDoesNothingElse) {
   SimulatedService sim;
   sim.Apply(1, 2);
