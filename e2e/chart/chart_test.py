@@ -387,11 +387,20 @@ class ChartTest(ClusterCase):
             self.await_use(*what, "get")
             end()
         self.await_whole(3)
+        # What was made by POST and changed by others is read before it is mended.
+        for group, resource, name in (("", "serviceaccounts", "demo-worker"), ("", "services", "demo"),
+                                      ("apps", "deployments", "demo-gateway")):
+            self.kubectl("label", "--overwrite", resource, name, "app.kubernetes.io/name=other")
+            self.await_use(group, resource, "get")
+            self.await_use(group, resource, "patch")
         self.apply(1, 1)
         self.await_whole(2)
         self.await_use("serving.janus.dev", "moetopologies/status", "update")
         # A role that is scaled from outside, and no more.
+        end = self.fail_creates("serving.janus.dev", "moerolescalers")
         self.patch_experts(replicas=None, scaling={"mode": "External"})
+        self.await_use("serving.janus.dev", "moerolescalers", "get")
+        end()
         self.await_use("serving.janus.dev", "moerolescalers/status", "update")
         self.kubectl("label", "--overwrite", "mrs", "demo-experts", "app.kubernetes.io/name=other")
         self.await_use("serving.janus.dev", "moerolescalers", "patch")
