@@ -46,7 +46,7 @@ class Checks {
   }
   // Empty: it was not given.
   void Time(std::string_view path, const std::string& text) {
-    if (text.empty() || ParseTime(text).ok()) return;
+    if (text.empty() || IsDateTime(text)) return;
     Fail(path, "is \"" + text + "\"; want a date and time, such as 2026-11-22T03:04:05Z");
   }
   static std::string Item(const std::string& path, size_t index) {

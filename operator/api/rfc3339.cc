@@ -4,6 +4,7 @@
 #include <charconv>
 #include <chrono>
 #include <cstdio>
+#include <optional>
 
 namespace janus::control {
 namespace {
@@ -61,29 +62,33 @@ std::string Format(chrono::sys_time<chrono::microseconds> time) {
   return text;
 }
 
-}  // namespace
+struct Parts {
+  chrono::year_month_day date;
+  int hour = 0;
+  int minute = 0;
+  int second = 0;  // 60: a leap second
+  int micros = 0;
+  chrono::minutes offset{0};
+};
 
-Result<WallTime> ParseTime(std::string_view text) {
-  const Status bad = InvalidArgument("'" + std::string(text.substr(0, 64)) +
-                                     "' is no time like 2026-11-22T03:04:05Z");
+std::optional<Parts> ReadParts(std::string_view text, std::string_view between) {
+  Parts out;
   Reader reader(text);
   const int year = reader.Number(4);
   reader.Mark("-");
   const int month = reader.Number(2);
   reader.Mark("-");
   const int day = reader.Number(2);
-  reader.Mark("Tt ");
-  const int hour = reader.Number(2);
+  reader.Mark(between);
+  out.hour = reader.Number(2);
   reader.Mark(":");
-  const int minute = reader.Number(2);
+  out.minute = reader.Number(2);
   reader.Mark(":");
-  const int second = reader.Number(2);  // 60: a leap second is the next one's beginning
-  int micros = 0;
+  out.second = reader.Number(2);
   if (reader.Next('.')) {
     reader.Mark(".");
-    micros = reader.Fraction();
+    out.micros = reader.Fraction();
   }
-  chrono::minutes offset{0};
   if (reader.Next('Z') || reader.Next('z')) {
     reader.Mark("Zz");
   } else {
@@ -91,13 +96,32 @@ Result<WallTime> ParseTime(std::string_view text) {
     reader.Mark("+-");
     const int hours = reader.Number(2);
     reader.Mark(":");
-    offset = sign * (chrono::hours(hours) + chrono::minutes(reader.Number(2)));
+    out.offset = sign * (chrono::hours(hours) + chrono::minutes(reader.Number(2)));
   }
-  const chrono::year_month_day date{chrono::year(year), chrono::month(static_cast<unsigned>(month)),
-                                    chrono::day(static_cast<unsigned>(day))};
-  if (!reader.done() || !date.ok() || hour > 23 || minute > 59 || second > 60) return bad;
-  return WallTime(chrono::sys_days(date) + chrono::hours(hour) + chrono::minutes(minute) +
-                  chrono::seconds(second) + chrono::microseconds(micros) - offset);
+  out.date = {chrono::year(year), chrono::month(static_cast<unsigned>(month)),
+              chrono::day(static_cast<unsigned>(day))};
+  const bool is_time = out.hour <= 23 && out.minute <= 59 && out.second <= 60;
+  if (!reader.done() || !out.date.ok() || !is_time) return std::nullopt;
+  return out;
+}
+
+}  // namespace
+
+Result<WallTime> ParseTime(std::string_view text) {
+  const std::optional<Parts> parts = ReadParts(text, "Tt ");
+  if (!parts) {
+    return InvalidArgument("'" + std::string(text.substr(0, 64)) +
+                           "' is no time like 2026-11-22T03:04:05Z");
+  }
+  // A leap second is the next one's beginning.
+  return WallTime(chrono::sys_days(parts->date) + chrono::hours(parts->hour) +
+                  chrono::minutes(parts->minute) + chrono::seconds(parts->second) +
+                  chrono::microseconds(parts->micros) - parts->offset);
+}
+
+bool IsDateTime(std::string_view text) {
+  const std::optional<Parts> parts = ReadParts(text, "Tt");
+  return parts && parts->second <= 59;
 }
 
 std::string FormatMicroTime(WallTime time) {

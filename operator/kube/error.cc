@@ -1,6 +1,7 @@
 #include "operator/kube/error.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "operator/api/json.h"
 #include "operator/kube/object.h"
@@ -50,12 +51,20 @@ std::optional<Seconds> Bounded(std::optional<Seconds> asked) {
   return std::clamp(*asked, Seconds(0), kMostRetryAfter);
 }
 
-// A server-side apply of an object that its schema does not know is answered by 500 without a
-// reason, though nothing was written and nothing but another object will help.
-bool IsRefusedApply(const ApiError& error) {
-  return error.http_status == 500 &&
-         (error.message.starts_with("failed to create typed patch object") ||
-          error.message.starts_with("failed to convert new object"));
+// What is answered by 500 without a reason, though nothing was written and nothing but another
+// object will help: a server-side apply of what its schema does not know, or to the scale of a
+// custom resource; a version in what is to be created; one that is no number.
+bool IsRefusal(const ApiError& error) {
+  static constexpr std::string_view kBegins[] = {
+      "failed to create typed patch object",
+      "failed to convert new object",
+      "failed to create manager for existing fields",
+      "resourceVersion should not be set on objects to be created",
+      "resourceVersion: Invalid value",
+      "strconv.ParseUint: parsing"};
+  return error.http_status == 500 && error.reason.empty() &&
+         std::any_of(std::begin(kBegins), std::end(kBegins),
+                     [&](std::string_view begin) { return error.message.starts_with(begin); });
 }
 
 // The uid that a call gave is another object's of that name now. An update is told so by 409, an
@@ -80,7 +89,7 @@ ApiError Make(int http_status, const Node& status, std::optional<Seconds> retry_
                               std::string(TextAt(cause, {"message"}))});
     }
   }
-  if (IsRefusedApply(error)) {
+  if (IsRefusal(error)) {
     error.code = StatusCode::kInvalidArgument;
     error.outcome_unknown = false;
   }

@@ -52,7 +52,7 @@ ApiError NotAllowed(const std::string& what) {
 WriteOptions WriteOptionsOf(const ObjectRequest& request) {
   WriteOptions out;
   out.dry_run = request.query("dryRun") == "All";
-  out.strict = request.query("fieldValidation") != "Ignore";
+  out.strict = request.query("fieldValidation") == "Strict";
   return out;
 }
 

@@ -1,6 +1,7 @@
 #include "operator/local/store/admission.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "operator/api/json.h"
 #include "operator/local/store/errors.h"
 #include "operator/local/store/metadata.h"
+#include "operator/local/store/standard_schemas.h"
 #include "operator/local/store/tree_edit.h"
 
 namespace janus::control {
@@ -39,21 +41,74 @@ void AddCauses(const FieldErrors& errors, std::vector<ApiCause>& causes) {
   }
 }
 
+// Nothing: every value has the type that the schema wants.
+std::optional<std::string> WrongType(const Node& schema, const std::string& path,
+                                     const Node& value) {
+  const Patterns none;
+  for (const ApiCause& cause : JudgeBySchema(schema, none, path, value)) {
+    // Entries that are called alike are judged apart.
+    if (cause.reason != "FieldValueDuplicate") return cause.field + ": " + cause.message;
+  }
+  return {};
+}
+
+std::optional<ApiError> RefuseUnknown(const std::vector<std::string>& unknown,
+                                      const Reading& reading) {
+  if (!reading.strict || unknown.empty()) return {};
+  std::string list;
+  for (const std::string& path : unknown) {
+    list += (list.empty() ? "unknown field \"" : ", unknown field \"") + path + "\"";
+  }
+  return Unreadable(reading, "strict decoding error: " + list);
+}
+
+// Metadata as every kind has it; the fields that it does not have are added to `unknown`.
+std::optional<ApiError> ConformMetadata(const Reading& reading, Node& object,
+                                        std::vector<std::string>& unknown) {
+  Node* const metadata = FindMutable(object, "metadata");
+  if (metadata == nullptr) return {};
+  for (std::string& path : PruneBySchema(MetadataSchema(), "metadata", *metadata)) {
+    unknown.push_back(std::move(path));
+  }
+  const std::optional<std::string> wrong = WrongType(MetadataSchema(), "metadata", *metadata);
+  return wrong ? std::optional(Unreadable(reading, *wrong)) : std::nullopt;
+}
+
 }  // namespace
 
-ApiResult<Node> Conform(const Kind& kind, Node object, bool strict) {
+ApiError Unreadable(const Reading& reading, const std::string& why) {
+  return reading.is_patch ? UnreadablePatch(why) : BadRequest(why);
+}
+
+ApiResult<Node> Conform(const Kind& kind, Node object, const Reading& reading) {
+  std::vector<std::string> unknown;
+  if (std::optional<ApiError> error = ConformMetadata(reading, object, unknown)) {
+    return *std::move(error);
+  }
   if (kind.schema == nullptr) {
     DropNulls(object);
-  } else if (const std::vector<std::string> unknown = kind.schema->Prune(object);
-             strict && !unknown.empty()) {
-    std::string list;
-    for (const std::string& path : unknown) {
-      list += (list.empty() ? "unknown field \"" : ", unknown field \"") + path + "\"";
-    }
-    return BadRequest("strict decoding error: " + list);
+  } else {
+    for (std::string& path : kind.schema->Prune(object)) unknown.push_back(std::move(path));
   }
+  if (std::optional<ApiError> error = RefuseUnknown(unknown, reading)) return *std::move(error);
   SortFields(object);
+  DropRepeatedOwners(object);
   return object;
+}
+
+ApiResult<Node> ConformScale(Node scale, const Reading& reading) {
+  std::vector<std::string> unknown;
+  if (std::optional<ApiError> error = ConformMetadata(reading, scale, unknown)) {
+    return *std::move(error);
+  }
+  for (std::string& path : PruneBySchema(ScaleSchema(), "", scale)) {
+    unknown.push_back(std::move(path));
+  }
+  if (const std::optional<std::string> wrong = WrongType(ScaleSchema(), "", scale)) {
+    return Unreadable(reading, *wrong);
+  }
+  if (std::optional<ApiError> error = RefuseUnknown(unknown, reading)) return *std::move(error);
+  return scale;
 }
 
 ApiResult<Node> Admit(const Kind& kind, Node object, const Node* before) {
@@ -67,7 +122,9 @@ ApiResult<Node> Admit(const Kind& kind, Node object, const Node* before) {
   if (causes.empty() && kind.rules.judge != nullptr) {
     AddCauses(kind.rules.judge(object, before), causes);
   }
-  if (kind.schema != nullptr) AddCauses(kind.schema->JudgeStatus(object), causes);
+  if (kind.schema != nullptr) {
+    for (ApiCause& cause : kind.schema->JudgeStatus(object)) causes.push_back(std::move(cause));
+  }
   if (!causes.empty()) {
     return InvalidObject(kind.resource, KeyOf(object).name, std::move(causes));
   }

@@ -1,5 +1,7 @@
 #include "operator/local/store/built_in.h"
 
+#include <cstdint>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -216,6 +218,41 @@ void MayNotChange(const Node& object, const Node& before, FieldPath path, FieldE
   errors.push_back({text, "field is immutable", 0});
 }
 
+// One of a list's entries.
+std::string Item(const std::string& list, size_t index) {
+  return list + "[" + std::to_string(index) + "]";
+}
+
+// Entries of `list` of whose `field` another one has the text. `seen`: those of lists before it.
+void JudgeTexts(const Node* list, const std::string& path, std::string_view field,
+                std::set<std::string_view>& seen, FieldErrors& errors) {
+  if (list == nullptr) return;
+  for (size_t i = 0; i < list->items.size(); ++i) {
+    const std::string_view text = TextAt(list->items[i], {field});
+    if (text.empty() || seen.insert(text).second) continue;
+    errors.push_back({Item(path, i) + "." + std::string(field),
+                      "another one is '" + std::string(text.substr(0, 64)) + "' as well", 0});
+  }
+}
+
+// Entries of a pod that are called alike. `path`: "spec", or a template's.
+void JudgePodSpec(const Node* spec, const std::string& path, FieldErrors& errors) {
+  if (spec == nullptr) return;
+  std::set<std::string_view> names;
+  std::set<std::string_view> volumes;
+  JudgeTexts(spec->Find("volumes"), path + ".volumes", "name", volumes, errors);
+  for (const std::string_view list : {"containers", "initContainers"}) {
+    const Node* const containers = spec->Find(list);
+    const std::string place = path + "." + std::string(list);
+    JudgeTexts(containers, place, "name", names, errors);
+    for (size_t i = 0; containers != nullptr && i < containers->items.size(); ++i) {
+      std::set<std::string_view> mounts;
+      JudgeTexts(containers->items[i].Find("volumeMounts"), Item(place, i) + ".volumeMounts",
+                 "mountPath", mounts, errors);
+    }
+  }
+}
+
 // A pod without what an update may change of its spec: nodeName too, as here an update binds it.
 Node FixedPart(Node pod) {
   ForEachContainer(pod, [](Node& container) { RemoveField(container, "image"); });
@@ -233,6 +270,7 @@ FieldErrors JudgePod(const Node& object, const Node* before) {
   if (containers == nullptr || containers->items.empty()) {
     errors.push_back({"spec.containers", "is required", 0});
   }
+  JudgePodSpec(object.Find("spec"), "spec", errors);
   if (before != nullptr && FixedPart(object) != FixedPart(*before)) {
     errors.push_back({"spec",
                       "pod updates may not change fields other than the containers' images, "
@@ -242,8 +280,11 @@ FieldErrors JudgePod(const Node& object, const Node* before) {
   return errors;
 }
 
+constexpr const char* kTemplate = "spec.template.spec";
+
 FieldErrors JudgeDeployment(const Node& object, const Node* before) {
   FieldErrors errors;
+  JudgePodSpec(FindAt(object, {"spec", "template", "spec"}), kTemplate, errors);
   if (before != nullptr) MayNotChange(object, *before, {"spec", "selector"}, errors);
   const Node* const wanted = FindAt(object, {"spec", "selector", "matchLabels"});
   if (FindAt(object, {"spec", "selector"}) == nullptr) {
@@ -260,6 +301,7 @@ FieldErrors JudgeDeployment(const Node& object, const Node* before) {
 
 FieldErrors JudgeJob(const Node& object, const Node* before) {
   FieldErrors errors;
+  JudgePodSpec(FindAt(object, {"spec", "template", "spec"}), kTemplate, errors);
   if (before == nullptr) return errors;
   for (const std::string_view field : {"completions", "selector", "template"}) {
     MayNotChange(object, *before, {"spec", field}, errors);
@@ -267,8 +309,25 @@ FieldErrors JudgeJob(const Node& object, const Node* before) {
   return errors;
 }
 
+void JudgePorts(const Node* ports, FieldErrors& errors) {
+  const std::string path = "spec.ports";
+  std::set<std::string_view> names;
+  std::set<std::pair<int64_t, std::string_view>> seen;
+  JudgeTexts(ports, path, "name", names, errors);
+  for (size_t i = 0; ports != nullptr && i < ports->items.size(); ++i) {
+    const Node& port = ports->items[i];
+    if (ports->items.size() > 1 && TextAt(port, {"name"}).empty()) {
+      errors.push_back({Item(path, i) + ".name", "is required", 0});
+    }
+    const int64_t number = IntegerAt(port, {"port"}).value_or(0);
+    if (seen.emplace(number, TextAt(port, {"protocol"})).second) continue;
+    errors.push_back({Item(path, i), "another one has its number and protocol", 0});
+  }
+}
+
 FieldErrors JudgeService(const Node& object, const Node* before) {
   FieldErrors errors;
+  JudgePorts(FindAt(object, {"spec", "ports"}), errors);
   if (before == nullptr || TextAt(*before, {"spec", "clusterIP"}).empty()) return errors;
   MayNotChange(object, *before, {"spec", "clusterIPs"}, errors);
   return errors;

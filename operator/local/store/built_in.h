@@ -13,9 +13,10 @@ struct KindRules {
   FieldErrors (*judge)(const Node& object, const Node* before) = nullptr;
 };
 
-// What an API server makes of the built-in kinds that the operator writes: defaults, and fields
-// that may not change. Their other fields are taken as they come. Source: Kubernetes API reference
-// v1.35; the conformance suite asks a real server for the same. Pure.
+// What an API server makes of the built-in kinds that the operator writes: defaults, fields
+// that may not change, and entries of lists that are called alike. Their other fields are taken as
+// they come. Source: Kubernetes API reference v1.35; the conformance suite asks a real server for
+// the same. Pure.
 KindRules BuiltInRules(std::string_view kind);
 
 }  // namespace janus::control

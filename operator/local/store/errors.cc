@@ -76,6 +76,46 @@ ApiError BadRequest(std::string message) {
   return Make(400, "BadRequest", message);
 }
 
+ApiError UnreadablePatch(const std::string& why) {
+  const std::vector<ApiCause> causes = {{"FieldValueInvalid", "patch", why}};
+  return Make(422, "Invalid", " \"\" is invalid: " + Join(causes), causes);
+}
+
+ApiError UidMayNotChange(const Resource& resource, const std::string& name, std::string_view uid) {
+  return InvalidObject(
+      resource, name,
+      {{"FieldValueInvalid", "metadata.uid",
+        "is \"" + std::string(uid.substr(0, 64)) + "\", another one's; field is immutable"}});
+}
+
+ApiError NotTyped(const Resource& resource, const std::string& name, const std::string& why) {
+  return Make(500, "",
+              "failed to create typed patch object (/" + name + "; " + resource.ApiVersion() +
+                  ", Kind=" + resource.kind + "): " + why);
+}
+
+ApiError NoVersion(std::string_view version) {
+  return Make(500, "",
+              "strconv.ParseUint: parsing \"" + std::string(version.substr(0, 64)) +
+                  "\": no resourceVersion is read so");
+}
+
+ApiError VersionIsMissing(const Resource& resource, const std::string& name) {
+  return InvalidObject(
+      resource, name,
+      {{"FieldValueInvalid", "metadata.resourceVersion", "must be specified for an update"}});
+}
+
+ApiError HasVersionAlready() {
+  return Make(500, "", "resourceVersion should not be set on objects to be created");
+}
+
+ApiError NoApplyOfScale(const Resource& resource) {
+  return Make(500, "",
+              "failed to create manager for existing fields: the scale of " + resource.ToString() +
+                  " takes no apply");
+}
+
 ApiError InvalidObject(const Resource& resource, const std::string& name,
                        std::vector<ApiCause> causes) {
   return Make(422, "Invalid", Quoted(resource, name) + " is invalid: " + Join(causes), causes);

@@ -24,6 +24,19 @@ ApiError FieldConflicts(std::vector<ApiCause> causes);  // 409 Conflict
 ApiError IsForbidden(const Resource& resource, const std::string& name,
                      std::string_view why);  // 403
 ApiError BadRequest(std::string message);    // 400
+// What a patch made cannot be read: 422, with the cause "patch".
+ApiError UnreadablePatch(const std::string& why);
+// What a patch or an apply gives is another one's uid: 422.
+ApiError UidMayNotChange(const Resource& resource, const std::string& name, std::string_view uid);
+// What is applied does not fit the schema: 500, surely not done.
+ApiError NotTyped(const Resource& resource, const std::string& name, const std::string& why);
+// A resourceVersion that is no number: 500, surely not done.
+ApiError NoVersion(std::string_view version);
+// Of a kind that is not updated blindly: 422.
+ApiError VersionIsMissing(const Resource& resource, const std::string& name);
+ApiError HasVersionAlready();  // of an object that is to be created: 500, surely not done
+// The scale of a custom resource takes no apply: 500, surely not done.
+ApiError NoApplyOfScale(const Resource& resource);
 ApiError InvalidObject(const Resource& resource, const std::string& name,
                        std::vector<ApiCause> causes);       // 422
 ApiError VersionIsTooOld(int64_t version, int64_t oldest);  // 410 Expired

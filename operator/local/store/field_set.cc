@@ -21,28 +21,20 @@ bool IsOwnable(const FieldSetPath& path, std::string_view field) {
          kOwnableMetadata.end();
 }
 
-// How an item is called in its list; nothing: it lacks a key, so the list is taken as a whole.
-std::optional<std::string> NameOf(const Node& item, const ListType& type) {
-  if (type.kind == ListType::Kind::kSet) return "v:" + WriteJson(item);
-  Node keys = Node::Map();
-  for (const std::string_view key : type.keys) {
-    const Node* const value = KeyValue(item, key);
-    if (value == nullptr) return std::nullopt;
-    keys.Add(key, *value);
-  }
-  return "k:" + WriteJson(keys);
-}
-
-// The names of all items; nothing where the list is one part.
+// The names of all items; nothing where the list is one part: an item lacks a key.
 std::optional<std::vector<std::string>> NamesOf(const Node& list, const ListType& type) {
   if (type.kind == ListType::Kind::kAtomic) return std::nullopt;
   std::vector<std::string> names;
   for (const Node& item : list.items) {
-    std::optional<std::string> name = NameOf(item, type);
-    if (!name || std::find(names.begin(), names.end(), *name) != names.end()) return std::nullopt;
+    std::optional<std::string> name = NameOfItem(item, type);
+    if (!name) return std::nullopt;
     names.push_back(*std::move(name));
   }
   return names;
+}
+
+bool IsRepeated(const std::vector<std::string>& names, const std::string& name) {
+  return std::count(names.begin(), names.end(), name) > 1;
 }
 
 class PartFinder {
@@ -68,10 +60,13 @@ class PartFinder {
     const ListType type = at.list_type();
     const std::optional<std::vector<std::string>> names = NamesOf(list, type);
     if (!names) return false;
+    const bool is_whole = type.kind == ListType::Kind::kSet || at.Item().is_atomic_map();
     for (size_t i = 0; i < names->size(); ++i) {
       path_.push_back((*names)[i]);
-      parts.emplace(path_, type.kind == ListType::Kind::kSet ? &list.items[i] : nullptr);
-      if (type.kind == ListType::Kind::kMap) Walk(list.items[i], at.Item());
+      // What is there more than once is one part, with nothing in it that could be told apart.
+      const bool is_told_apart = !IsRepeated(*names, (*names)[i]);
+      parts.emplace(path_, is_whole ? &list.items[i] : nullptr);
+      if (!is_whole && is_told_apart) Walk(list.items[i], at.Item());
       path_.pop_back();
     }
     return true;
@@ -98,7 +93,7 @@ bool RemoveBelow(Node& value, const FieldSetPath& path, size_t depth, const Type
   }
   const ListType type = at.list_type();
   for (size_t i = 0; i < value.items.size(); ++i) {
-    if (NameOf(value.items[i], type) != step) continue;
+    if (NameOfItem(value.items[i], type) != step) continue;
     if (is_last || !RemoveBelow(value.items[i], path, depth + 1, at.Item(), type.keys)) {
       value.items.erase(value.items.begin() + static_cast<ptrdiff_t>(i));
     }
@@ -108,6 +103,17 @@ bool RemoveBelow(Node& value, const FieldSetPath& path, size_t depth, const Type
 }
 
 }  // namespace
+
+std::optional<std::string> NameOfItem(const Node& item, const ListType& type) {
+  if (type.kind == ListType::Kind::kSet) return "v:" + WriteJson(item);
+  Node keys = Node::Map();
+  for (const std::string_view key : type.keys) {
+    const Node* const value = KeyValue(item, key);
+    if (value == nullptr) return std::nullopt;
+    keys.Add(key, *value);
+  }
+  return "k:" + WriteJson(keys);
+}
 
 ObjectParts PartsOf(const Node& object, const TypeCursor& root) {
   PartFinder finder;
@@ -158,12 +164,17 @@ Node MergeApplied(const Node* live, const Node& applied, const TypeCursor& at) {
   if (!live_names || !names) return applied;
   Node out = *live;
   for (size_t i = 0; i < names->size(); ++i) {
-    const auto found = std::find(live_names->begin(), live_names->end(), (*names)[i]);
-    if (found == live_names->end()) {
+    const std::string& name = (*names)[i];
+    const auto is_it = [&](const Node& item) { return NameOfItem(item, type) == name; };
+    const auto found = std::find_if(out.items.begin(), out.items.end(), is_it);
+    if (found == out.items.end()) {
       out.items.push_back(applied.items[i]);
+    } else if (!IsRepeated(*live_names, name)) {
+      *found = MergeApplied(&*found, applied.items[i], at.Item());
     } else {
-      Node& item = out.items[static_cast<size_t>(found - live_names->begin())];
-      item = MergeApplied(&item, applied.items[i], at.Item());
+      // One takes the place of all, and nothing of them stays.
+      *found = applied.items[i];
+      out.items.erase(std::remove_if(found + 1, out.items.end(), is_it), out.items.end());
     }
   }
   return out;

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "operator/kube/object.h"
+#include "operator/local/store/standard_schemas.h"
 
 namespace janus::control {
 namespace {
@@ -30,8 +31,6 @@ const std::vector<KeyedList>& KeyedLists() {
       {"containers", "ports", kMap, {"containerPort", "protocol"}},
       {"initContainers", "ports", kMap, {"containerPort", "protocol"}},
       {"spec", "ports", kMap, {"port", "protocol"}},
-      {"metadata", "ownerReferences", kMap, {"uid"}},
-      {"metadata", "finalizers", kSet, {}},
   };
   return lists;
 }
@@ -49,8 +48,9 @@ TypeCursor TypeCursor::Field(std::string_view name) const {
   out.parent_ = name_;
   out.name_ = name;
   if (is_root_ && name == "metadata") {
-    out.schema_ = nullptr;
-    out.is_built_in_ = true;
+    out.schema_ = &MetadataSchema();
+    out.is_built_in_ = false;
+    return out;
   }
   if (out.schema_ == nullptr) return out;
   out.schema_ = FindAt(*schema_, {"properties", name});

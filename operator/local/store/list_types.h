@@ -16,9 +16,9 @@ struct ListType {
   std::vector<std::string_view> keys;  // kMap: the fields that tell items apart
 };
 
-// Where a walk through an object stands, and how the value there is merged: what the kind's schema
-// says, or, for the built-in kinds and metadata, a table of the fields that the operator writes
-// (others: lists are atomic, maps are not). Cheap to copy; borrows the schema.
+// Where a walk through an object stands, and how the value there is merged: what the
+// schema of the kind, or of metadata, says, or, for the built-in kinds, a table of the fields that
+// the operator writes (others: lists are atomic, maps are not). Cheap to copy; borrows the schema.
 class TypeCursor {
  public:
   // At the root; null: a built-in kind.
@@ -27,6 +27,8 @@ class TypeCursor {
   TypeCursor Field(std::string_view name) const;
   TypeCursor Item() const;
 
+  // What the schema says here; null: there is none.
+  const Node* schema() const { return schema_; }
   ListType list_type() const;
   bool is_atomic_map() const;
 

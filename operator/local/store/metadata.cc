@@ -21,11 +21,15 @@ class MetadataJudge {
   void Name(NameRule rule) {
     const std::string_view name = TextAt(object_, {"metadata", "name"});
     if (name.empty()) return Fail("FieldValueRequired", "name", "name or generateName is required");
-    const bool is_good = rule == NameRule::kLabel ? IsDnsLabel(name) : IsDnsSubdomain(name);
-    if (is_good) return;
-    Fail("FieldValueInvalid", "name",
-         "is '" + std::string(name.substr(0, 64)) + "'; want small letters, digits and '-'" +
-             (rule == NameRule::kLabel ? ", at most 63" : " or '.', at most 253"));
+    NameAt("name", name, rule);
+  }
+
+  // What a name began with, as it could go on.
+  void GeneratedName(NameRule rule) {
+    std::string prefix(TextAt(object_, {"metadata", "generateName"}));
+    if (prefix.empty()) return;
+    if (prefix.size() > 1 && prefix.ends_with('-')) prefix.back() = 'a';
+    NameAt("generateName", prefix, rule);
   }
 
   // What the object shows by itself, whatever its kind.
@@ -67,6 +71,14 @@ class MetadataJudge {
   std::vector<ApiCause> causes;
 
  private:
+  void NameAt(const std::string& field, std::string_view name, NameRule rule) {
+    const bool is_good = rule == NameRule::kLabel ? IsDnsLabel(name) : IsDnsSubdomain(name);
+    if (is_good) return;
+    Fail("FieldValueInvalid", field,
+         "is '" + std::string(TextAt(object_, {"metadata", field}).substr(0, 64)) +
+             "'; want small letters, digits and '-'" +
+             (rule == NameRule::kLabel ? ", at most 63" : " or '.', at most 253"));
+  }
   void Fail(std::string reason, const std::string& field, std::string message) {
     causes.push_back({std::move(reason), "metadata." + field, std::move(message)});
   }
@@ -100,6 +112,17 @@ void DropOwners(Node& object, const std::vector<std::string>& uids) {
     return std::find(uids.begin(), uids.end(), TextAt(owner, {"uid"})) != uids.end();
   });
   if (owners->items.empty()) RemoveField(*Metadata(object), "ownerReferences");
+}
+
+void DropRepeatedOwners(Node& object) {
+  Node* const metadata = Metadata(object);
+  Node* const owners = metadata == nullptr ? nullptr : FindMutable(*metadata, "ownerReferences");
+  if (owners == nullptr) return;
+  std::vector<Node> kept;
+  for (Node& owner : owners->items) {
+    if (std::find(kept.begin(), kept.end(), owner) == kept.end()) kept.push_back(std::move(owner));
+  }
+  owners->items = std::move(kept);
 }
 
 bool HasFinalizer(const Node& object, std::string_view name) {
@@ -151,6 +174,7 @@ void DropServerFields(Node& object) {
 
 std::vector<ApiCause> JudgeMetadata(const Kind& kind, const Node& object, const Node* before) {
   MetadataJudge judge(object);
+  if (before == nullptr) judge.GeneratedName(kind.name_rule);
   judge.Name(kind.name_rule);
   judge.Itself();
   judge.Owners();

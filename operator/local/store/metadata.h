@@ -26,6 +26,9 @@ std::vector<OwnerReference> OwnersOf(const Node& object);
 // Without the references to those owners.
 void DropOwners(Node& object, const std::vector<std::string>& uids);
 
+// Of owner references that are alike in all fields, the first stays.
+void DropRepeatedOwners(Node& object);
+
 bool HasFinalizer(const Node& object, std::string_view name);
 bool HasFinalizers(const Node& object);
 void AddFinalizer(Node& object, std::string_view name);
@@ -39,8 +42,8 @@ void KeepServerFields(const Node& live, Node& next);
 // Those of a new object removed.
 void DropServerFields(Node& object);
 
-// What is wrong with names, labels, annotations, finalizers and owner references. `before`: null
-// for a create.
+// What is wrong with names (of a create with generateName too), labels, annotations, finalizers and
+// owner references. `before`: null for a create.
 std::vector<ApiCause> JudgeMetadata(const Kind& kind, const Node& object, const Node* before);
 
 }  // namespace janus::control

@@ -34,19 +34,17 @@ Node ScaleOf(const Kind& kind, const Node& object) {
   }
   const int64_t wanted = IntegerAt(object, {"spec", "replicas"}).value_or(0);
   const int64_t seen = IntegerAt(object, {"status", "replicas"}).value_or(0);
-  SetAt(out, {"spec", "replicas"}, Node::Integer(wanted));
+  Node& spec = out.Add("spec", Node::Map());
+  if (wanted != 0) spec.Add("replicas", Node::Integer(wanted));  // as the server leaves a 0 out
   SetAt(out, {"status", "replicas"}, Node::Integer(seen));
   const Node* const selector = FindAt(object, {kind.scale_selector_in, "selector"});
-  if (selector != nullptr) {
-    SetAt(out, {"status", "selector"}, Node::String(SelectorText(*selector)));
-  }
+  const std::string text = selector == nullptr ? "" : SelectorText(*selector);
+  if (!text.empty()) SetAt(out, {"status", "selector"}, Node::String(text));
   return out;
 }
 
-std::optional<int64_t> WantedReplicas(const Node& scale) {
-  const std::optional<int64_t> replicas = IntegerAt(scale, {"spec", "replicas"});
-  if (!replicas || *replicas < 0) return std::nullopt;
-  return replicas;
+int64_t WantedReplicas(const Node& scale) {
+  return IntegerAt(scale, {"spec", "replicas"}).value_or(0);
 }
 
 void SetReplicas(int64_t replicas, Node& object) {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <optional>
+#include <cstdint>
 
 #include "operator/api/tree.h"
 #include "operator/local/store/kinds.h"
@@ -12,8 +12,8 @@ namespace janus::control {
 
 Node ScaleOf(const Kind& kind, const Node& object);
 
-// What a Scale asks for; nothing: no integer of 0 or more at spec.replicas.
-std::optional<int64_t> WantedReplicas(const Node& scale);
+// What a Scale asks for: 0 where it does not say.
+int64_t WantedReplicas(const Node& scale);
 void SetReplicas(int64_t replicas, Node& object);
 
 }  // namespace janus::control

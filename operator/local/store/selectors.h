@@ -15,7 +15,9 @@ namespace janus::control {
 // "Field Selectors"). Immutable, thread-safe.
 class Selector {
  public:
-  // `fields`: which ones may be asked for besides metadata.name and metadata.namespace.
+  // Labels by every operator that the server has, `gt` and `lt` written > and <; fields by =, ==
+  // and
+  // != alone. `fields`: which ones may be asked for besides metadata.name and metadata.namespace.
   // InvalidArgument: broken syntax, another field.
   static Result<Selector> Parse(const Selection& selection,
                                 std::span<const std::string_view> fields);
@@ -23,14 +25,16 @@ class Selector {
   bool Matches(const Node& object) const;
 
  private:
-  // `key` is, or is not, one of `values`; without values: is there, or is not.
   struct Requirement {
+    enum class Op { kPresent, kAbsent, kIn, kNotIn, kAbove, kBelow };
     std::string key;
-    bool is_negated = false;
-    bool has_values = false;
+    Op op = Op::kPresent;
+    // kIn, kNotIn: a value is one of them, or none of them or absent. kAbove, kBelow: one integer,
+    // to which an integer is compared.
     std::vector<std::string> values;
   };
-  friend class SelectorReader;
+  friend class LabelReader;
+  friend class FieldReader;
 
   static bool Holds(const Requirement& requirement, const std::string* value);
 

@@ -260,7 +260,7 @@ ApiResult<WatchEnd> StoreClient::Watch(const Resource& resource, const WatchOpti
   const bool wants_newest = options.resource_version.empty();
   const std::optional<int64_t> begin =
       wants_newest ? std::optional<int64_t>(0) : ParseVersion(options.resource_version);
-  if (!begin) return BadVersion(options.resource_version);
+  if (!begin) return NoVersion(options.resource_version);
 
   const Timeline& timeline = store_.timeline();
   const MonotonicTime start = timeline.Now();

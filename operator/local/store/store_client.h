@@ -12,15 +12,19 @@ namespace janus::control {
 // the timeline; a watch waits in it. Thread-safe.
 //
 // What an API server does and this does not:
-// - of built-in kinds it knows the rules of built_in.h alone: unknown fields and wrong types are
-//   taken as they come;
-// - a number that JSON has as a float (2.0) is none for an integer; a server takes some, where no
-//   rule reads them;
-// - patterns and formats inside a status are not judged, nor that a list's keys are distinct;
-// - unknown fields inside owner references and in a Scale are taken;
-// - an apply or a patch that gives another object's uid is told 409 for every kind, where a server
-//   says 422, and takes a custom resource's status all the same;
-// - an apply that a schema does not know is told 400 or 422, where a server says 500;
+// - of built-in kinds it knows metadata, Scale and the rules of built_in.h alone: unknown fields
+// and
+//   wrong types elsewhere are taken as they come, by an apply too, and of two variables, secrets or
+//   the like of one name both;
+// - a number that JSON has as a float (2.0) is none for an integer of a custom resource; a server
+//   takes some, where no rule reads them;
+// - its messages are its own, and so are the causes' reasons outside of a status and of metadata
+//   (FieldValueInvalid); a server may tell one thing in two causes, and adds one without a field
+//   where it has not looked at all rules;
+// - the times in metadata are not read: one that is none is taken;
+// - generateName is judged when an object is created; a server judges it at a few kinds' updates
+//   too;
+// - it sends no warnings;
 // - no authentication, no admission plugins, no other version of a kind, no controllers but the
 //   garbage collector and the one that empties namespaces, which are done at once.
 class StoreClient final : public ObjectApi {

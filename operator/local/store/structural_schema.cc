@@ -1,11 +1,15 @@
 #include "operator/local/store/structural_schema.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
+#include <set>
 #include <utility>
 
+#include "operator/api/rfc3339.h"
 #include "operator/api/yaml.h"
 #include "operator/kube/object.h"
+#include "operator/local/store/field_set.h"
 #include "operator/local/store/tree_edit.h"
 
 namespace janus::control {
@@ -67,27 +71,52 @@ std::optional<Node::Kind> KindOf(std::string_view type) {
   return std::nullopt;
 }
 
+// Adds the patterns of a schema, those of its parts among them.
+Status CollectPatterns(const Node& schema, Patterns& out) {
+  if (const std::string pattern(TextAt(schema, {"pattern"})); !pattern.empty()) {
+    try {
+      out.try_emplace(pattern, pattern, std::regex::ECMAScript | std::regex::optimize);
+    } catch (const std::regex_error& error) {  // the library knows no other way
+      return InvalidArgument("pattern " + pattern + ": " + error.what());
+    }
+  }
+  for (const std::string_view part : {"items", "additionalProperties"}) {
+    if (const Node* const below = schema.Find(part)) {
+      JANUS_RETURN_IF_ERROR(CollectPatterns(*below, out));
+    }
+  }
+  if (const Node* const properties = schema.Find("properties")) {
+    for (const NodeField& property : properties->fields) {
+      JANUS_RETURN_IF_ERROR(CollectPatterns(property.value, out));
+    }
+  }
+  return OkStatus();
+}
+
 class Judge {
  public:
+  explicit Judge(const Patterns& patterns) : patterns_(patterns) {}
+
   void Value(const Node& value, const Node& schema, const std::string& path) {
     if (value.kind == Node::Kind::kNull && IsTrue(schema, "nullable")) return;
     if (IsTrue(schema, "x-kubernetes-int-or-string") && value.kind != Node::Kind::kInteger &&
         value.kind != Node::Kind::kString) {
-      return Fail(path, "must be a number or a string, is " + std::string(Describe(value.kind)));
+      return Fail(kWrongType, path,
+                  "must be a number or a string, is " + std::string(Describe(value.kind)));
     }
     if (const std::optional<Node::Kind> want = KindOf(TextAt(schema, {"type"}));
         want && value.kind != *want) {
-      return Fail(path, "must be " + std::string(Describe(*want)) + ", is " +
-                            std::string(Describe(value.kind)));
+      return Fail(
+          kWrongType, path,
+          "must be " + std::string(Describe(*want)) + ", is " + std::string(Describe(value.kind)));
     }
     Enumeration(value, schema, path);
-    const auto characters = static_cast<int64_t>(std::count_if(
-        value.text.begin(), value.text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
     switch (value.kind) {
       case Node::Kind::kInteger:
-        return Bounds(value.integer, schema, path, "minimum", "maximum", "");
+        Bounds(value.integer, schema, path, "minimum", "maximum", "");
+        return;
       case Node::Kind::kString:
-        return Bounds(characters, schema, path, "minLength", "maxLength", " characters");
+        return Text(value.text, schema, path);
       case Node::Kind::kList:
         return List(value, schema, path);
       case Node::Kind::kMap:
@@ -97,19 +126,42 @@ class Judge {
     }
   }
 
-  FieldErrors errors;
+  std::vector<ApiCause> causes;
 
  private:
-  void Fail(const std::string& path, std::string message) {
-    errors.push_back({path, std::move(message), 0});
+  static constexpr std::string_view kInvalid = "FieldValueInvalid";
+  static constexpr std::string_view kWrongType = "FieldValueTypeInvalid";
+
+  void Fail(std::string_view reason, const std::string& path, std::string message) {
+    causes.push_back({std::string(reason), path, std::move(message)});
   }
-  void Bounds(int64_t is, const Node& schema, const std::string& path, std::string_view low,
+  // Whether there was nothing to tell.
+  bool Bounds(int64_t is, const Node& schema, const std::string& path, std::string_view low,
               std::string_view high, std::string_view unit) {
     const std::optional<int64_t> least = IntegerAt(schema, {low});
     const std::optional<int64_t> most = IntegerAt(schema, {high});
     const std::string has = "is " + std::to_string(is) + std::string(unit);
-    if (least && is < *least) Fail(path, has + "; want at least " + std::to_string(*least));
-    if (most && is > *most) Fail(path, has + "; want at most " + std::to_string(*most));
+    if (least && is < *least)
+      Fail(kInvalid, path, has + "; want at least " + std::to_string(*least));
+    if (most && is > *most) {
+      const std::string_view reason = unit == kCharacters ? "FieldValueTooLong"
+                                      : unit == kEntries  ? "FieldValueTooMany"
+                                                          : kInvalid;
+      Fail(reason, path, has + "; want at most " + std::to_string(*most));
+    }
+    return (!least || is >= *least) && (!most || is <= *most);
+  }
+  void Text(const std::string& text, const Node& schema, const std::string& path) {
+    const auto characters = static_cast<int64_t>(
+        std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+    if (TextAt(schema, {"format"}) == "date-time" && !IsDateTime(text)) {
+      Fail(kWrongType, path, "is '" + text.substr(0, 64) + "'; want a date and time");
+    }
+    if (!Bounds(characters, schema, path, "minLength", "maxLength", kCharacters)) return;
+    const auto pattern = patterns_.find(TextAt(schema, {"pattern"}));
+    if (pattern != patterns_.end() && !std::regex_search(text, pattern->second)) {
+      Fail(kInvalid, path, "is '" + text.substr(0, 64) + "'; want what matches " + pattern->first);
+    }
   }
   void Enumeration(const Node& value, const Node& schema, const std::string& path) {
     const Node* const allowed = schema.Find("enum");
@@ -119,19 +171,33 @@ class Judge {
       if (one == value) return;
       names += (names.empty() ? "" : ", ") + one.text;
     }
-    Fail(path, "is '" + value.text.substr(0, 64) + "'; use one of " + names);
+    Fail("FieldValueNotSupported", path,
+         "is '" + value.text.substr(0, 64) + "'; use one of " + names);
   }
   void List(const Node& value, const Node& schema, const std::string& path) {
     Bounds(static_cast<int64_t>(value.items.size()), schema, path, "minItems", "maxItems",
-           " entries");
+           kEntries);
+    Distinct(value, schema, path);
     const Node* const items = schema.Find("items");
     if (items == nullptr) return;
     for (size_t i = 0; i < value.items.size(); ++i) Value(value.items[i], *items, Item(path, i));
   }
+  void Distinct(const Node& list, const Node& schema, const std::string& path) {
+    const ListType type = TypeCursor(&schema).list_type();
+    if (type.kind == ListType::Kind::kAtomic) return;
+    std::set<std::string> seen;
+    for (size_t i = 0; i < list.items.size(); ++i) {
+      const std::optional<std::string> name = NameOfItem(list.items[i], type);
+      if (!name || seen.insert(*name).second) continue;
+      Fail("FieldValueDuplicate", Item(path, i),
+           "another entry is " + name->substr(2, 256) + " as well");
+    }
+  }
   void Map(const Node& value, const Node& schema, const std::string& path) {
     if (const Node* const required = schema.Find("required")) {
       for (const Node& name : required->items) {
-        if (value.Find(name.text) == nullptr) Fail(Below(path, name.text), "is required");
+        if (value.Find(name.text) == nullptr)
+          Fail("FieldValueRequired", Below(path, name.text), "is required");
       }
     }
     for (const NodeField& field : value.fields) {
@@ -139,6 +205,11 @@ class Judge {
       if (below != nullptr) Value(field.value, *below, Below(path, field.name));
     }
   }
+
+  static constexpr std::string_view kCharacters = " characters";
+  static constexpr std::string_view kEntries = " entries";
+
+  const Patterns& patterns_;
 };
 
 }  // namespace
@@ -172,21 +243,31 @@ Result<StructuralSchema> StructuralSchema::FromCrd(std::string_view yaml, std::s
   }
   const Node* const schema = FindAt(versions->items[0], {"schema", "openAPIV3Schema"});
   if (schema == nullptr) return InvalidArgument(std::string(file) + ": the version has no schema");
-  return StructuralSchema(*schema);
+  Patterns patterns;
+  if (const Node* const status = FindAt(*schema, {"properties", "status"})) {
+    JANUS_RETURN_IF_ERROR(CollectPatterns(*status, patterns));
+  }
+  return StructuralSchema(*schema, std::move(patterns));
 }
 
-std::vector<std::string> StructuralSchema::Prune(Node& object) const {
+std::vector<std::string> PruneBySchema(const Node& schema, const std::string& path, Node& value) {
   std::vector<std::string> pruned;
-  PruneBelow(object, root_, "", pruned);
+  PruneBelow(value, schema, path, pruned);
   return pruned;
 }
 
-FieldErrors StructuralSchema::JudgeStatus(const Node& object) const {
-  Judge judge;
+std::vector<ApiCause> JudgeBySchema(const Node& schema, const Patterns& patterns,
+                                    const std::string& path, const Node& value) {
+  Judge judge(patterns);
+  judge.Value(value, schema, path);
+  return std::move(judge.causes);
+}
+
+std::vector<ApiCause> StructuralSchema::JudgeStatus(const Node& object) const {
   const Node* const status = object.Find("status");
   const Node* const schema = FindAt(root_, {"properties", "status"});
-  if (status != nullptr && schema != nullptr) judge.Value(*status, *schema, "status");
-  return std::move(judge.errors);
+  if (status == nullptr || schema == nullptr) return {};
+  return JudgeBySchema(*schema, status_patterns_, "status", *status);
 }
 
 }  // namespace janus::control

@@ -16,7 +16,9 @@
 #include "operator/local/store/merge_patch.h"
 #include "operator/local/store/metadata.h"
 #include "operator/local/store/scale.h"
+#include "operator/local/store/standard_schemas.h"
 #include "operator/local/store/tree_edit.h"
+#include "operator/local/store/typed_patch.h"
 
 namespace janus::control {
 namespace {
@@ -61,28 +63,58 @@ std::string NewAddress(Session& session, const Kind& services) {
 constexpr std::string_view kHasChanged =
     "the object has been modified; read it again and decide again";
 
-// Of a kind's object, or of its scale.
+// How an object is written.
+enum class Verb { kUpdate, kPatch, kApply };
+
+Reading ReadingOf(Verb verb, const WriteOptions& options) {
+  return {options.strict, verb == Verb::kPatch};
+}
+
+// Of a kind's object, or of a Scale.
 std::optional<ApiError> CheckType(std::string_view api_version, std::string_view kind,
-                                  const Node& object) {
+                                  const Node& object, const Reading& reading) {
   if (object.kind != Node::Kind::kMap) {
-    return BadRequest("the object must be a map, is " + std::string(Describe(object.kind)));
+    return Unreadable(reading,
+                      "the object must be a map, is " + std::string(Describe(object.kind)));
   }
   const Node* const metadata = object.Find("metadata");
   if (metadata != nullptr && metadata->kind != Node::Kind::kMap) {
-    return BadRequest("metadata must be a map, is " + std::string(Describe(metadata->kind)));
+    return Unreadable(reading,
+                      "metadata must be a map, is " + std::string(Describe(metadata->kind)));
   }
   if (TextAt(object, {"apiVersion"}) == api_version && TextAt(object, {"kind"}) == kind) return {};
-  return BadRequest("the object is of " + std::string(TextAt(object, {"apiVersion"})) + " " +
-                    std::string(TextAt(object, {"kind"})) + ", want " + std::string(api_version) +
-                    " " + std::string(kind));
+  return Unreadable(reading, "the object is of " + std::string(TextAt(object, {"apiVersion"})) +
+                                 " " + std::string(TextAt(object, {"kind"})) + ", want " +
+                                 std::string(api_version) + " " + std::string(kind));
 }
 
-std::optional<ApiError> CheckType(const Kind& kind, const Node& object) {
-  return CheckType(kind.resource.ApiVersion(), kind.resource.kind, object);
+std::optional<ApiError> CheckType(const Kind& kind, const Node& object, const Reading& reading) {
+  // A patch may make a custom resource of any kind before somebody looks.
+  const bool is_other_version = TextAt(object, {"apiVersion"}) != kind.resource.ApiVersion();
+  if (kind.schema != nullptr && reading.is_patch &&
+      (is_other_version || TextAt(object, {"kind"}) != kind.resource.kind)) {
+    const std::string_view field = is_other_version ? "apiVersion" : "kind";
+    return InvalidObject(kind.resource, KeyOf(object).name,
+                         {{"FieldValueInvalid", std::string(field),
+                           "must be " + kind.resource.ApiVersion() + " " + kind.resource.kind}});
+  }
+  return CheckType(kind.resource.ApiVersion(), kind.resource.kind, object, reading);
+}
+
+// The version that a writer means to write on: empty, as the server takes a "0", where it is any.
+ApiResult<std::string> WantedVersion(const Node& object) {
+  const std::string version(ResourceVersionOf(object));
+  const bool is_number =
+      version.size() <= 18 &&
+      std::all_of(version.begin(), version.end(), [](char c) { return c >= '0' && c <= '9'; });
+  if (!is_number) return NoVersion(version);
+  const bool is_any = version.find_first_not_of('0') == std::string::npos;
+  return is_any ? std::string() : version;
 }
 
 // Whether `next` speaks of the object that is there, at its version.
-std::optional<ApiError> CheckIdentity(const Kind& kind, const Node& live, const Node& next) {
+std::optional<ApiError> CheckIdentity(const Kind& kind, const Node& live, const Node& next,
+                                      Subresource subresource, Verb verb) {
   const std::string name = KeyOf(live).name;
   if (KeyOf(next) != KeyOf(live)) {
     return BadRequest("the object is " + KeyOf(next).ToString() + ", and " +
@@ -90,12 +122,28 @@ std::optional<ApiError> CheckIdentity(const Kind& kind, const Node& live, const 
   }
   const std::string_view uid = UidOf(next);
   if (!uid.empty() && uid != UidOf(live)) {
-    return VersionConflict(kind.resource, name,
-                           "the uid in the object is another one's: it was deleted and made anew");
+    // What a patch says in the metadata of a custom resource's subresource is passed by.
+    const bool is_passed_by =
+        verb != Verb::kUpdate && kind.schema != nullptr && subresource != Subresource::kNone;
+    if (verb == Verb::kUpdate || (subresource == Subresource::kScale && !is_passed_by)) {
+      return VersionConflict(
+          kind.resource, name,
+          "the uid in the object is another one's: it was deleted and made anew");
+    }
+    if (!is_passed_by) return UidMayNotChange(kind.resource, name, uid);
   }
-  const std::string_view version = ResourceVersionOf(next);
-  if (!version.empty() && version != ResourceVersionOf(live)) {
+  ApiResult<std::string> version = WantedVersion(next);
+  if (!version.ok()) return std::move(version).error();
+  if (!version->empty() && *version != ResourceVersionOf(live)) {
     return VersionConflict(kind.resource, name, kHasChanged);
+  }
+  if (kind.needs_version && version->empty() && !ResourceVersionOf(next).empty()) {
+    return VersionIsMissing(kind.resource, name);
+  }
+  if (!IsBeingDeleted(live) && IsBeingDeleted(next)) {
+    return InvalidObject(
+        kind.resource, name,
+        {{"FieldValueInvalid", "metadata.deletionTimestamp", "field is immutable; delete it"}});
   }
   return {};
 }
@@ -120,9 +168,11 @@ std::optional<ApiError> CheckRoom(const Session& session, const Node& next, cons
 // `next` in the place of a stored object: judged, and stored unless nothing changed. `next` has
 // been made to conform. `applied`: who owns what, as an apply has worked it out.
 ApiResult<Node> Replace(Session& session, const Kind& kind, const Node& live, Node next,
-                        const FieldManager& manager, bool is_dry_run,
+                        const FieldManager& manager, Verb verb, bool is_dry_run,
                         const std::optional<Ownership>& applied) {
-  if (std::optional<ApiError> error = CheckIdentity(kind, live, next)) return *std::move(error);
+  if (std::optional<ApiError> error = CheckIdentity(kind, live, next, manager.subresource, verb)) {
+    return *std::move(error);
+  }
   const Ownership before = manager.subresource == Subresource::kNone
                                ? GivenManagedFields(next, live)
                                : ReadManagedFields(live);
@@ -211,32 +261,37 @@ ApiResult<Node> Insert(Session& session, const Kind& kind, Node next, const Fiel
   return *GarbageCollector(session.tables, session.now).Write({&kind, key}, *std::move(admitted));
 }
 
-// The same object with the count that a Scale asks for, and the answer as a Scale again.
-ApiResult<Node> ReplaceScale(Session& session, const Kind& kind, const Node& live,
-                             const Node& scale, const FieldManager& manager, bool is_dry_run,
-                             std::optional<Applied> applied) {
-  if (std::optional<ApiError> error = CheckType("autoscaling/v1", "Scale", scale)) {
-    return *std::move(error);
+// `next` with so many replicas in the place of a stored object, and the answer as a Scale.
+ApiResult<Node> Rescale(Session& session, const Kind& kind, const Node& live, Node next,
+                        int64_t replicas, const FieldManager& manager, Verb verb, bool is_dry_run,
+                        const std::optional<Ownership>& applied) {
+  if (replicas < 0) {
+    return InvalidObject(kind.resource, KeyOf(live).name,
+                         {{"FieldValueInvalid", "spec.replicas",
+                           "is " + std::to_string(replicas) + "; want 0 or more"}});
   }
-  if (std::optional<ApiError> error = CheckIdentity(kind, live, scale)) {
-    return *std::move(error);
-  }
-  const std::optional<int64_t> replicas = WantedReplicas(scale);
-  if (!replicas) {
-    return InvalidObject(kind.resource, KeyOf(scale).name,
-                         {{"FieldValueInvalid", "spec.replicas", "want an integer of 0 or more"}});
-  }
-  Node next = live;
-  std::optional<Ownership> ownership;
-  if (applied) {
-    next = std::move(applied->object);
-    ownership = std::move(applied->ownership);
-  }
-  SetReplicas(*replicas, next);
+  SetReplicas(replicas, next);
   ApiResult<Node> replaced =
-      Replace(session, kind, live, std::move(next), manager, is_dry_run, ownership);
+      Replace(session, kind, live, std::move(next), manager, verb, is_dry_run, applied);
   if (!replaced.ok()) return replaced;
   return ScaleOf(kind, *replaced);
+}
+
+// The same object with the count that a Scale asks for.
+ApiResult<Node> ReplaceScale(Session& session, const Kind& kind, const Node& live, Node scale,
+                             const FieldManager& manager, Verb verb, const WriteOptions& options) {
+  const Reading reading = ReadingOf(verb, options);
+  if (std::optional<ApiError> error = CheckType("autoscaling/v1", "Scale", scale, reading)) {
+    return *std::move(error);
+  }
+  ApiResult<Node> conforming = ConformScale(std::move(scale), reading);
+  if (!conforming.ok()) return conforming;
+  if (std::optional<ApiError> error =
+          CheckIdentity(kind, live, *conforming, Subresource::kScale, verb)) {
+    return *std::move(error);
+  }
+  return Rescale(session, kind, live, live, WantedReplicas(*conforming), manager, verb,
+                 options.dry_run, std::nullopt);
 }
 
 // What of an applied object the subresource may say.
@@ -266,7 +321,7 @@ Node WantedOfScale(const Kind& kind, const Node& live, const Node& scale) {
   out.Add("apiVersion", Node::String(kind.resource.ApiVersion()));
   out.Add("kind", Node::String(kind.resource.kind));
   SetAt(out, {"metadata", "name"}, Node::String(KeyOf(live).name));
-  SetReplicas(WantedReplicas(scale).value_or(0), out);
+  if (FindAt(scale, {"spec", "replicas"}) != nullptr) SetReplicas(WantedReplicas(scale), out);
   return out;
 }
 
@@ -279,15 +334,42 @@ std::vector<ApiCause> CausesOf(const std::vector<FieldConflict>& conflicts) {
   return causes;
 }
 
+ApiResult<Node> ApplyScale(Session& session, const Kind& kind, const Node& live, const Node& scale,
+                           const FieldManager& manager, const ApplyOptions& options) {
+  if (std::optional<ApiError> error = CheckType("autoscaling/v1", "Scale", scale, {})) {
+    return *std::move(error);
+  }
+  if (kind.schema != nullptr) return NoApplyOfScale(kind.resource);
+  const std::string name = KeyOf(live).name;
+  if (const auto why = WhyNotTyped(scale, TypeCursor(&ScaleSchema()))) {
+    return NotTyped({"autoscaling", "v1", "", "Scale", true}, name, *why);
+  }
+  if (std::optional<ApiError> error =
+          CheckIdentity(kind, live, scale, Subresource::kScale, Verb::kApply)) {
+    return *std::move(error);
+  }
+  Applied applied = ApplyFields(live, ReadManagedFields(live), manager,
+                                WantedOfScale(kind, live, scale), kind.types());
+  if (!applied.conflicts.empty() && !options.force) {
+    return FieldConflicts(CausesOf(applied.conflicts));
+  }
+  // Of a count that nobody asks for any more nothing is left.
+  const int64_t replicas = WantedReplicas(applied.object);
+  return Rescale(session, kind, live, std::move(applied.object), replicas, manager, Verb::kApply,
+                 options.write.dry_run, applied.ownership);
+}
+
 }  // namespace
 
 ApiResult<Node> CreateObject(Session& session, const Kind& kind, const Node& object,
                              const FieldManager& manager, const WriteOptions& options) {
-  if (std::optional<ApiError> error = CheckType(kind, object)) return *std::move(error);
-  if (!ResourceVersionOf(object).empty()) {
-    return BadRequest("resourceVersion should not be set on objects to be created");
-  }
-  ApiResult<Node> next = Conform(kind, object, options.strict);
+  const Reading reading{options.strict, false};
+  if (std::optional<ApiError> error = CheckType(kind, object, reading)) return *std::move(error);
+  ApiResult<Node> next = Conform(kind, object, reading);
+  if (!next.ok()) return next;
+  const ApiResult<std::string> version = WantedVersion(*next);
+  if (!version.ok()) return version.error();
+  if (!version->empty()) return HasVersionAlready();
   if (!next.ok()) return next;
   return Insert(session, kind, *std::move(next), manager, options.dry_run, std::nullopt);
 }
@@ -301,17 +383,19 @@ ApiResult<Node> UpdateObject(Session& session, const Kind& kind, const Node& obj
   const SharedObject live = session.tables.Find(kind, key);
   if (live == nullptr) return NoSuchObject(kind.resource, key.name);
   if (manager.subresource == Subresource::kScale) {
-    return ReplaceScale(session, kind, *live, object, manager, options.dry_run, std::nullopt);
+    return ReplaceScale(session, kind, *live, object, manager, Verb::kUpdate, options);
   }
-  if (std::optional<ApiError> error = CheckType(kind, object)) return *std::move(error);
-  if (kind.needs_version && ResourceVersionOf(object).empty()) {
-    return InvalidObject(
-        kind.resource, key.name,
-        {{"FieldValueInvalid", "metadata.resourceVersion", "must be specified for an update"}});
-  }
-  ApiResult<Node> next = Conform(kind, object, options.strict);
+  const Reading reading = ReadingOf(Verb::kUpdate, options);
+  if (std::optional<ApiError> error = CheckType(kind, object, reading)) return *std::move(error);
+  ApiResult<Node> next = Conform(kind, object, reading);
   if (!next.ok()) return next;
-  return Replace(session, kind, *live, *std::move(next), manager, options.dry_run, std::nullopt);
+  const ApiResult<std::string> version = WantedVersion(*next);
+  if (!version.ok()) return version.error();
+  if (kind.needs_version && version->empty()) {
+    return VersionIsMissing(kind.resource, key.name);
+  }
+  return Replace(session, kind, *live, *std::move(next), manager, Verb::kUpdate, options.dry_run,
+                 std::nullopt);
 }
 
 ApiResult<Node> PatchObject(Session& session, const Kind& kind, const ObjectKey& key,
@@ -338,13 +422,14 @@ ApiResult<Node> PatchObject(Session& session, const Kind& kind, const ObjectKey&
     next = *std::move(patched);
   }
   if (is_scale) {
-    return ReplaceScale(session, kind, *live, next, manager, options.dry_run, std::nullopt);
+    return ReplaceScale(session, kind, *live, std::move(next), manager, Verb::kPatch, options);
   }
-  if (std::optional<ApiError> error = CheckType(kind, next)) return *std::move(error);
-  ApiResult<Node> conforming = Conform(kind, std::move(next), options.strict);
+  const Reading reading = ReadingOf(Verb::kPatch, options);
+  if (std::optional<ApiError> error = CheckType(kind, next, reading)) return *std::move(error);
+  ApiResult<Node> conforming = Conform(kind, std::move(next), reading);
   if (!conforming.ok()) return conforming;
-  return Replace(session, kind, *live, *std::move(conforming), manager, options.dry_run,
-                 std::nullopt);
+  return Replace(session, kind, *live, *std::move(conforming), manager, Verb::kPatch,
+                 options.dry_run, std::nullopt);
 }
 
 ApiResult<Node> ApplyObject(Session& session, const Kind& kind, const Node& object,
@@ -353,7 +438,6 @@ ApiResult<Node> ApplyObject(Session& session, const Kind& kind, const Node& obje
     return *std::move(error);
   }
   const ObjectKey key = KeyOf(object);
-  const bool is_scale = manager.subresource == Subresource::kScale;
   const SharedObject live = session.tables.Find(kind, key);
   if (live == nullptr && manager.subresource != Subresource::kNone) {
     return NoSuchObject(kind.resource, key.name);
@@ -361,29 +445,33 @@ ApiResult<Node> ApplyObject(Session& session, const Kind& kind, const Node& obje
   if (FindAt(object, {"metadata", "managedFields"}) != nullptr) {
     return BadRequest("metadata.managedFields must not be set in what is applied");
   }
-  if (!is_scale) {
-    if (std::optional<ApiError> error = CheckType(kind, object)) return *std::move(error);
+  if (manager.subresource == Subresource::kScale) {
+    return ApplyScale(session, kind, *live, object, manager, options);
+  }
+  if (std::optional<ApiError> error = CheckType(kind, object, {})) return *std::move(error);
+  if (const auto why = WhyNotTyped(object, kind.types())) {
+    return NotTyped(kind.resource, key.name, *why);
   }
   const Node before = live != nullptr ? *live : Node::Map();
-  ApiResult<Node> wanted =
-      is_scale ? WantedOfScale(kind, before, object)
-               : Conform(kind, WantedPart(kind, manager.subresource, object), options.write.strict);
+  ApiResult<Node> wanted = Conform(kind, WantedPart(kind, manager.subresource, object),
+                                   ReadingOf(Verb::kApply, options.write));
   if (!wanted.ok()) return wanted;
 
   Applied applied = ApplyFields(before, ReadManagedFields(before), manager, *wanted, kind.types());
   if (!applied.conflicts.empty() && !options.force) {
     return FieldConflicts(CausesOf(applied.conflicts));
   }
-  if (is_scale) {
-    return ReplaceScale(session, kind, *live, object, manager, options.write.dry_run,
-                        std::move(applied));
-  }
   if (live != nullptr) {
-    return Replace(session, kind, *live, std::move(applied.object), manager, options.write.dry_run,
-                   applied.ownership);
+    return Replace(session, kind, *live, std::move(applied.object), manager, Verb::kApply,
+                   options.write.dry_run, applied.ownership);
   }
-  if (!UidOf(object).empty() || !ResourceVersionOf(object).empty()) {
-    return VersionConflict(kind.resource, key.name, "the object that was meant is not there");
+  if (!UidOf(object).empty()) {
+    return VersionConflict(kind.resource, key.name,
+                           "uid mismatch: the object that was meant is not there");
+  }
+  // Which version was meant does not count, but it must be one.
+  if (ApiResult<std::string> version = WantedVersion(object); !version.ok()) {
+    return std::move(version).error();
   }
   return Insert(session, kind, std::move(applied.object), manager, options.write.dry_run,
                 applied.ownership);

@@ -25,6 +25,26 @@ bool IsTime(const Node& schema) {
   return Keyword(schema, "format") == "date-time";
 }
 
+// So many entries like `one`, told apart by their keys where the list asks for it: keys are
+// letters, or what an enumeration has as far as that goes.
+Node ListOf(const Node& schema, const Node& one, int64_t count) {
+  Node out = Node::List();
+  out.items.assign(static_cast<size_t>(count), one);
+  const Node* const keys = schema.Find("x-kubernetes-list-map-keys");
+  if (keys == nullptr) return out;
+  const std::string& key = keys->items.at(0).text;
+  const Node* const allowed = PropertyOf(*schema.Find("items"), key)->Find("enum");
+  for (size_t i = 0; i < out.items.size(); ++i) {
+    const std::string letters{static_cast<char>('a' + i / 26), static_cast<char>('a' + i % 26)};
+    const bool is_named = allowed != nullptr && i < allowed->items.size();
+    for (NodeField& field : out.items[i].fields) {
+      if (field.name != key) continue;
+      field.value = is_named ? allowed->items[i] : Node::String(letters);
+    }
+  }
+  return out;
+}
+
 // A field of the object under change, its schema, and what both are called.
 struct Place {
   const Node& schema;
@@ -105,9 +125,7 @@ class Maker {
       AtBorder(place, Node::String(text));
     }
     if (const Node* most = place.schema.Find("maxItems")) {
-      Node many = Node::List();
-      many.items.assign(static_cast<size_t>(most->integer), place.value->items.at(0));
-      AtBorder(place, many);
+      AtBorder(place, ListOf(place.schema, place.value->items.at(0), most->integer));
     }
   }
 
@@ -189,9 +207,7 @@ class Maker {
     } else if (type == "array") {
       With(place, "wrong type", Node::String("list"));
       if (const Node* most = place.schema.Find("maxItems")) {
-        Node many = Node::List();
-        many.items.assign(static_cast<size_t>(most->integer) + 1, place.value->items.at(0));
-        With(place, "too many", many);
+        With(place, "too many", ListOf(place.schema, place.value->items.at(0), most->integer + 1));
       }
     } else if (type == "object") {
       BreakObject(place);

@@ -84,7 +84,7 @@ TEST(StructuralSchema, SetsDefaultsInTheObjectsThatAreThere) {
 TEST(StructuralSchema, JudgesAStatusByTypeEnumerationAndBound) {
   const auto paths = [](std::string_view json) {
     std::vector<std::string> out;
-    for (const FieldError& error : Schema().JudgeStatus(Read(json))) out.push_back(error.path);
+    for (const ApiCause& cause : Schema().JudgeStatus(Read(json))) out.push_back(cause.field);
     return out;
   };
   using Paths = std::vector<std::string>;
@@ -112,13 +112,12 @@ TEST(StructuralSchema, RefusesBadStatusesOfOurKindsByPath) {
         Node object = one.object;
         refused = kind.schema->Prune(object);
       } else {
-        for (const FieldError& error : kind.schema->JudgeStatus(one.object)) {
-          refused.push_back(error.path);
+        for (const ApiCause& cause : kind.schema->JudgeStatus(one.object)) {
+          refused.push_back(cause.field);
         }
       }
-      const bool is_judged = !one.name.ends_with(": malformed");  // patterns are not
       const bool is_named = std::find(refused.begin(), refused.end(), one.path) != refused.end();
-      EXPECT_EQ(is_named, is_judged) << one.name;
+      EXPECT_TRUE(is_named) << one.name;
     }
     for (const test::BadObject& border : made.at_borders) {
       EXPECT_TRUE(kind.schema->JudgeStatus(border.object).empty()) << border.name;
