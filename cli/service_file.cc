@@ -6,6 +6,7 @@
 #include "operator/api/parse.h"
 #include "operator/api/supported.h"
 #include "operator/api/validate.h"
+#include "operator/api/validate_read.h"
 #include "operator/api/yaml.h"
 
 namespace janus::cli {
@@ -21,9 +22,8 @@ constexpr int64_t kMaxBytes = 1 << 20;
 Result<control::MoEService> ParseServiceText(std::string_view text, const std::string& file) {
   JANUS_ASSIGN_OR_RETURN(const Node root, control::ParseYaml(text, file));
   control::ParsedService parsed = control::ParseMoEService(root);
-  // Rules are judged on an object that could be read, and support on one that keeps the rules.
-  FieldErrors errors = std::move(parsed.errors);
-  if (errors.empty()) errors = control::ValidateSchema(parsed.object);
+  // Support is judged on an object that keeps the rules.
+  FieldErrors errors = control::ValidateRead(root, parsed);
   if (errors.empty()) errors = control::ValidateSupported(parsed.object);
   control::AddLines(root, errors);
   if (!errors.empty()) return InvalidArgument(control::FormatErrors(file, errors));

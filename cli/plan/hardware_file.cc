@@ -4,6 +4,7 @@
 
 #include "common/read_file.h"
 #include "operator/api/hardware_profile.h"
+#include "operator/api/validate_read.h"
 #include "operator/api/yaml.h"
 
 namespace janus::cli {
@@ -15,9 +16,9 @@ constexpr int64_t kMaxBytes = 1 << 20;
 
 Result<HardwareProfile> ParseHardware(std::string_view text, const std::string& file) {
   JANUS_ASSIGN_OR_RETURN(const control::Node root, control::ParseYaml(text, file));
-  control::Parsed<control::HardwareProfileObject> parsed = control::ParseHardwareProfile(root);
-  control::FieldErrors errors = std::move(parsed.errors);
-  if (errors.empty()) errors = control::ValidateSchema(parsed.object);
+  const control::Parsed<control::HardwareProfileObject> parsed =
+      control::ParseHardwareProfile(root);
+  control::FieldErrors errors = control::ValidateRead(root, parsed);
   control::AddLines(root, errors);
   if (!errors.empty()) return InvalidArgument(control::FormatErrors(file, errors));
   return control::ToHardware(parsed.object);

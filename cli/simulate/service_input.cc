@@ -5,6 +5,7 @@
 #include "common/read_file.h"
 #include "operator/api/parse.h"
 #include "operator/api/validate.h"
+#include "operator/api/validate_read.h"
 #include "operator/api/yaml.h"
 
 namespace janus::cli {
@@ -94,8 +95,7 @@ Status ReadServiceInto(const std::string& file, SimulateOptions& options) {
   JANUS_ASSIGN_OR_RETURN(const std::string text, ReadFileOrPipe(file, kMaxBytes));
   JANUS_ASSIGN_OR_RETURN(const control::Node root, control::ParseYaml(text, file));
   control::ParsedService parsed = control::ParseMoEService(root);
-  control::FieldErrors errors = std::move(parsed.errors);
-  if (errors.empty()) errors = control::ValidateSchema(parsed.object);
+  control::FieldErrors errors = control::ValidateRead(root, parsed);
   if (!errors.empty()) {
     control::AddLines(root, errors);
     return InvalidArgument(control::FormatErrors(file, errors));

@@ -12,6 +12,7 @@
 #include "operator/api/parse.h"
 #include "operator/api/role_scaler.h"
 #include "operator/api/validate.h"
+#include "operator/api/validate_read.h"
 #include "operator/api/yaml.h"
 
 namespace janus::cli {
@@ -26,15 +27,10 @@ std::string TextOf(const Node& object, std::string_view field) {
   return found != nullptr && found->kind == Node::Kind::kString ? found->text : std::string();
 }
 
-// Rules are judged on an object that could be read, and support on one that keeps the rules.
-template <class Object>
-FieldErrors ErrorsOf(const control::Parsed<Object>& parsed) {
-  return parsed.errors.empty() ? control::ValidateSchema(parsed.object) : parsed.errors;
-}
-
 void JudgeService(const Node& object, const std::vector<Ground>& grounds, Verdict& out) {
   const control::ParsedService parsed = control::ParseMoEService(object);
-  out.schema = ErrorsOf(parsed);
+  // Support is judged on an object that keeps the rules.
+  out.schema = control::ValidateRead(object, parsed);
   if (!out.schema.empty()) return;
   for (const Ground ground : grounds) {
     out.support.push_back({ground, control::ValidateSupported(parsed.object, ground)});
@@ -69,11 +65,11 @@ Verdict JudgeObject(const Node& object, const std::vector<Ground>& grounds) {
     return out;
   }
   if (kind == "MoERoleScaler") {
-    out.schema = ErrorsOf(control::ParseRoleScaler(object));
+    out.schema = control::ValidateRead(object, control::ParseRoleScaler(object));
   } else if (kind == "MoETopology") {
-    out.schema = ErrorsOf(control::ParseMoETopology(object));
+    out.schema = control::ValidateRead(object, control::ParseMoETopology(object));
   } else if (kind == "HardwareProfile") {
-    out.schema = ErrorsOf(control::ParseHardwareProfile(object));
+    out.schema = control::ValidateRead(object, control::ParseHardwareProfile(object));
   } else if (kind == "MoEService" || kind.empty()) {
     JudgeService(object, grounds, out);
   } else {

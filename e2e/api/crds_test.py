@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import subprocess
 import sys
 import unittest
@@ -219,6 +220,26 @@ class CrdsTest(ClusterCase):
         self.assert_refused(patch({"proposed": topology(5, 2)}), "spec.proposed.epoch",
                             "is 5, not above the committed 5")
         self.assertEqual(patch({"lastEpoch": 6, "proposed": topology(6, 2)})[0], 200)
+
+    def test_rules_cost_what_the_readme_says(self):
+        # What the API server reckons by its own code, in the pinned module.
+        modules = ROOT / "e2e" / "build" / "kube"
+        if subprocess.run(["go", "list", "-mod=readonly", "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"],
+                          cwd=modules, check=False, capture_output=True).returncode != 0:
+            self.skipTest("no Go, or not the test cluster's modules")
+        done = subprocess.run(["go", "run", "-trimpath", "./rulecost", *CRDS], cwd=modules,
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rows = [line.split() for line in done.stdout.splitlines()]
+        rules = [int(row[0]) + int(row[1]) for row in rows if "#" in row[-1]]
+        total = next(int(row[0]) for row in rows if row[1:] == ["MoEService", "in", "all"])
+        print(f"CEL: {len(rules)} rules, {max(rules)} units at the most, {total} for all of MoEService's",
+              file=sys.stderr)
+        told = re.search(r"(\d+) units at the most for a rule with\s+its message, (\d+) for all of MoEService's",
+                         (ROOT / "e2e" / "README.md").read_text(encoding="utf-8"))
+        self.assertIsNotNone(told, "e2e/README.md tells no costs")
+        self.assertEqual((int(told[1]), int(told[2])), (max(rules), total))
+        self.assertLess(max(rules), 10_000_000 / 1000)
 
     def test_it_judges_as_janusctl_does(self):
         program = BIN / "print-bad-objects"

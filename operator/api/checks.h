@@ -15,11 +15,17 @@ namespace janus::control {
 // The checks that validators are made of; each reports by path what is wrong, and the bound.
 class Checks {
  public:
+  explicit Checks(Scope scope = Scope::kAll) : scope_(scope) {}
+
   FieldErrors TakeErrors() { return std::move(errors_); }
   size_t error_count() const { return errors_.size(); }
 
   void Fail(std::string_view path, std::string message) {
     errors_.push_back({std::string(path), std::move(message), 0});
+  }
+  // Of a rule that looks at several fields.
+  void FailRule(std::string_view path, std::string message) {
+    if (scope_ == Scope::kAll) Fail(path, std::move(message));
   }
   void Range(std::string_view path, int64_t value, int64_t low, int64_t high) {
     if (value >= low && value <= high) return;
@@ -76,6 +82,7 @@ class Checks {
   }
 
  private:
+  Scope scope_;
   FieldErrors errors_;
 };
 

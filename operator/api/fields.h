@@ -28,7 +28,7 @@ struct At {
   bool Expect(Node::Kind kind) const {
     if (node.kind == kind) return true;
     std::string message = "must be " + std::string(Describe(kind)) + ", is ";
-    message += Describe(node.kind);
+    message += DescribeValue(node);
     if (node.kind == Node::Kind::kNull) message += "; give a value or leave the field out";
     if (kind == Node::Kind::kString && !node.text.empty()) {
       message += "; write \"" + node.text.substr(0, 64) + "\" in quotes";
@@ -82,8 +82,13 @@ void Read(const At& at, E& out) {
   }
   std::vector<std::string_view> names;
   for (const auto& [value, name] : EnumNames<E>::kNames) names.push_back(name);
-  const std::string was = at.node.text.empty() ? std::string(Describe(at.node.kind))
-                                               : "'" + at.node.text.substr(0, 64) + "'";
+  std::string was = at.node.text.empty() ? std::string(Describe(at.node.kind))
+                                         : "'" + at.node.text.substr(0, 64) + "'";
+  if (IsWordOfBoolean(at.node)) {
+    was += std::string(", which YAML reads as ") + (at.node.boolean ? "true" : "false");
+    // In quotes it is a word again.
+    if (FromString<E>(at.node.text)) return at.Fail("is " + was + "; put it in quotes");
+  }
   at.Fail("is " + was + "; use " + JoinOr(names));
 }
 template <class T>

@@ -30,9 +30,9 @@ Parsed<HardwareProfileObject> ParseHardwareProfile(const Node& root) {
   return ReadObject<HardwareProfileObject>(root, "HardwareProfile", "the data sheet");
 }
 
-FieldErrors ValidateSchema(const HardwareProfileObject& profile) {
+FieldErrors ValidateSchema(const HardwareProfileObject& profile, Scope scope) {
   const HardwareProfileSpec& spec = profile.spec;
-  Checks checks;
+  Checks checks(scope);
   const auto positive = [&](std::string_view path, const Quantity& quantity) {
     if (quantity.value > 0) return;
     checks.Fail(path, "is " + quantity.text + "; want more than 0");

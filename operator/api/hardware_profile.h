@@ -38,7 +38,7 @@ struct HardwareProfileObject {
 Parsed<HardwareProfileObject> ParseHardwareProfile(const Node& root);
 
 // Every rule of the schema; paths are the API server's. Pure.
-FieldErrors ValidateSchema(const HardwareProfileObject& profile);
+FieldErrors ValidateSchema(const HardwareProfileObject& profile, Scope scope = Scope::kAll);
 
 // What plans reckon with. `profile` has passed ValidateSchema. Pure.
 HardwareProfile ToHardware(const HardwareProfileObject& profile);

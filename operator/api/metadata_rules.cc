@@ -91,7 +91,7 @@ class Judge {
         out.push_back(one);
       } else if (one.value.kind != Node::Kind::kNull) {
         Fail(std::string(field) + "." + one.name,
-             "must be a string, is " + std::string(Describe(one.value.kind)));
+             "must be a string, is " + DescribeValue(one.value));
       }
     }
     return out;

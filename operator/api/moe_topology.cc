@@ -66,6 +66,8 @@ constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
 
 class Validator : public Checks {
  public:
+  using Checks::Checks;
+
   void Record(const std::string& path, const TopologyRecord& record) {
     Range(path + ".epoch", record.epoch, 1, kAny);
     Length(path + ".configHash", record.config_hash, 128);
@@ -114,9 +116,9 @@ Parsed<MoETopology> ParseMoETopology(const Node& root) {
   return ReadObject<MoETopology>(root, "MoETopology", "what is committed and proposed");
 }
 
-FieldErrors ValidateSchema(const MoETopology& topology) {
+FieldErrors ValidateSchema(const MoETopology& topology, Scope scope) {
   const MoETopologySpec& spec = topology.spec;
-  Validator checks;
+  Validator checks(scope);
   checks.Range("spec.fence", spec.fence, 0, kAny);
   checks.Range("spec.lastEpoch", spec.last_epoch, 0, kAny);
   checks.Range("spec.endedEpoch", spec.ended_epoch, 0, kAny);
@@ -126,20 +128,20 @@ FieldErrors ValidateSchema(const MoETopology& topology) {
   if (spec.proposed) checks.Record("spec.proposed", *spec.proposed);
   const auto is_new = [&](const std::string& path, const std::optional<TopologyRecord>& record) {
     if (!record || record->epoch <= spec.last_epoch) return;
-    checks.Fail(path, "is " + std::to_string(record->epoch) +
-                          ", more than lastEpoch = " + std::to_string(spec.last_epoch));
+    checks.FailRule(path, "is " + std::to_string(record->epoch) +
+                              ", more than lastEpoch = " + std::to_string(spec.last_epoch));
   };
   if (spec.ended_epoch > spec.last_epoch) {
-    checks.Fail("spec.endedEpoch",
-                "is " + std::to_string(spec.ended_epoch) +
-                    ", more than lastEpoch = " + std::to_string(spec.last_epoch));
+    checks.FailRule("spec.endedEpoch",
+                    "is " + std::to_string(spec.ended_epoch) +
+                        ", more than lastEpoch = " + std::to_string(spec.last_epoch));
   }
   is_new("spec.committed.epoch", spec.committed);
   is_new("spec.proposed.epoch", spec.proposed);
   if (spec.committed && spec.proposed && spec.committed->epoch >= spec.proposed->epoch) {
-    checks.Fail("spec.proposed.epoch", "is " + std::to_string(spec.proposed->epoch) +
-                                           ", not above the committed " +
-                                           std::to_string(spec.committed->epoch));
+    checks.FailRule("spec.proposed.epoch", "is " + std::to_string(spec.proposed->epoch) +
+                                               ", not above the committed " +
+                                               std::to_string(spec.committed->epoch));
   }
   return checks.TakeErrors();
 }

@@ -59,7 +59,7 @@ struct MoETopology {
 Parsed<MoETopology> ParseMoETopology(const Node& root);
 
 // Every rule that an object can be judged by alone; paths are the API server's. Pure.
-FieldErrors ValidateSchema(const MoETopology& topology);
+FieldErrors ValidateSchema(const MoETopology& topology, Scope scope = Scope::kAll);
 
 // Fence, last epoch and the committed epoch never go back. Pure.
 FieldErrors ValidateUpdate(const MoETopology& before, const MoETopology& after);

@@ -18,8 +18,8 @@ Parsed<RoleScaler> ParseRoleScaler(const Node& root) {
   return ReadObject<RoleScaler>(root, "MoERoleScaler", "what is wanted");
 }
 
-FieldErrors ValidateSchema(const RoleScaler& scaler) {
-  Checks checks;
+FieldErrors ValidateSchema(const RoleScaler& scaler, Scope scope) {
+  Checks checks(scope);
   checks.Name("spec.service", scaler.spec.service);
   checks.Range("spec.replicas", scaler.spec.replicas, 0, 1024);
   return checks.TakeErrors();

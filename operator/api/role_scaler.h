@@ -24,7 +24,7 @@ struct RoleScaler {
 Parsed<RoleScaler> ParseRoleScaler(const Node& root);
 
 // Every rule of the schema; paths are the API server's. Pure.
-FieldErrors ValidateSchema(const RoleScaler& scaler);
+FieldErrors ValidateSchema(const RoleScaler& scaler, Scope scope = Scope::kAll);
 
 // Service and role stay for life. Pure.
 FieldErrors ValidateUpdate(const RoleScaler& before, const RoleScaler& after);

@@ -89,6 +89,21 @@ std::string_view Describe(Node::Kind kind) {
   return "unknown";
 }
 
+bool IsWordOfBoolean(const Node& node) {
+  return node.kind == Node::Kind::kBool && !node.text.empty() && node.text != "true" &&
+         node.text != "false";
+}
+
+std::string DescribeValue(const Node& node) {
+  std::string out(Describe(node.kind));
+  std::string value = node.text.substr(0, 64);
+  if (node.kind == Node::Kind::kString) value = "'" + value + "'";
+  if (IsWordOfBoolean(node)) {
+    value += std::string(", which YAML reads as ") + (node.boolean ? "true" : "false");
+  }
+  return value.empty() ? out : out + " (" + value + ")";
+}
+
 int LineOf(const Node& root, std::string_view path) {
   const Node* node = &root;
   int line = root.line;

@@ -57,6 +57,13 @@ struct NodeField {
 // "a string", "a list", ...: how messages call a kind.
 std::string_view Describe(Node::Kind kind);
 
+// Whether it was written in a word that YAML takes for a boolean and a person may not: No, off, y.
+bool IsWordOfBoolean(const Node& node);
+
+// The same of a value, which is named where it is short: "a string ('many')", "an integer (7)",
+// "a boolean (Off, which YAML reads as false)", "a list".
+std::string DescribeValue(const Node& node);
+
 // What is wrong with one field. `path` is the API server's: "spec.roles.experts.replicas",
 // "spec.imagePullSecrets[1].name"; empty for the document itself.
 struct FieldError {
@@ -67,6 +74,12 @@ struct FieldError {
   friend bool operator==(const FieldError&, const FieldError&) = default;
 };
 using FieldErrors = std::vector<FieldError>;
+
+// Which of a kind's rules are judged.
+enum class Scope {
+  kAll,
+  kSingleFields,  // bounds and forms of fields, each by itself: of an object that was read in part
+};
 
 // The line of `path` in `root`, or of the deepest part of it that was written.
 int LineOf(const Node& root, std::string_view path);

@@ -10,6 +10,8 @@ namespace {
 
 class Validator : private Checks {
  public:
+  using Checks::Checks;
+
   FieldErrors Run(const MoEService& service) {
     Name("metadata.name", service.metadata.name);
     Model(service.spec.model);
@@ -42,10 +44,10 @@ class Validator : private Checks {
     for (const Member& member : members) {
       const std::string member_path = path + "." + std::string(member.name);
       if (member.type == type && !member.given) {
-        Fail(member_path, "is required with type " + std::string(type));
+        FailRule(member_path, "is required with type " + std::string(type));
       } else if (member.type != type && member.given) {
-        Fail(member_path,
-             "is given, but type is " + std::string(type) + "; give the member of the type alone");
+        FailRule(member_path, "is given, but type is " + std::string(type) +
+                                  "; give the member of the type alone");
       }
     }
   }
@@ -120,7 +122,7 @@ class Validator : private Checks {
 
   void Role(const std::string& path, const RoleSpec& role, int32_t most) {
     if (role.replicas && role.scaling) {
-      Fail(path, "has replicas and scaling; give one: replicas for a fixed count");
+      FailRule(path, "has replicas and scaling; give one: replicas for a fixed count");
     }
     Range(path + ".replicas", role.replicas, 0, most);
     if (role.scaling) {
@@ -129,9 +131,9 @@ class Validator : private Checks {
       Range(path + ".scaling.maxReplicas", scaling.max_replicas, 1, most);
       if (scaling.min_replicas && scaling.max_replicas &&
           *scaling.min_replicas > *scaling.max_replicas) {
-        Fail(path + ".scaling.minReplicas",
-             "is " + std::to_string(*scaling.min_replicas) +
-                 ", more than maxReplicas = " + std::to_string(*scaling.max_replicas));
+        FailRule(path + ".scaling.minReplicas",
+                 "is " + std::to_string(*scaling.min_replicas) +
+                     ", more than maxReplicas = " + std::to_string(*scaling.max_replicas));
       }
       if (scaling.behavior) {
         if (scaling.behavior->scale_up) {
@@ -172,18 +174,18 @@ class Validator : private Checks {
     Role("spec.roles.experts", experts, kMostExpertInstances);
     if (attention.replicas && experts.replicas &&
         (*attention.replicas == 0) != (*experts.replicas == 0)) {
-      Fail("spec.roles", "one role has no replicas and the other has; set both to 0 or none");
+      FailRule("spec.roles", "one role has no replicas and the other has; set both to 0 or none");
     }
     if ((attention.is_slo() || experts.is_slo()) && !spec.slo.tpot) {
-      Fail("spec.slo.tpot",
-           "is required for a role in mode SLO; set a target, or both roles' replicas");
+      FailRule("spec.slo.tpot",
+               "is required for a role in mode SLO; set a target, or both roles' replicas");
     }
     Range("spec.roles.attention.maxBatchSize", attention.max_batch_size, 1, 65'535);
     const KvCacheSpec& cache = attention.kv_cache;
     OneOf("spec.roles.attention.kvCache.blockSize", cache.block_size, {8, 16, 32, 64, 128, 256});
     Range("spec.roles.attention.kvCache.memoryPercent", cache.memory_percent, 1, 100);
     if (cache.size && cache.memory_percent) {
-      Fail("spec.roles.attention.kvCache", "has size and memoryPercent; give one");
+      FailRule("spec.roles.attention.kvCache", "has size and memoryPercent; give one");
     }
     if (cache.size && cache.size->value < (1 << 16)) {
       Fail("spec.roles.attention.kvCache.size", "is " + cache.size->text + "; want at least 64Ki");
@@ -225,21 +227,21 @@ class Validator : private Checks {
     };
     if (min && max &&
         int64_t{min->experts} * max->attention > int64_t{max->experts} * min->attention) {
-      Fail("spec.ratio.min", "is " + text(*min) + ", more than max = " + text(*max));
+      FailRule("spec.ratio.min", "is " + text(*min) + ", more than max = " + text(*max));
       return;
     }
     const Bounds m = CountsOf(spec.roles.attention, kMostAttentionInstances);
     const Bounds n = CountsOf(spec.roles.experts, kMostExpertInstances);
     if (m.high == 0 || n.high == 0) return;
     if (min && n.high * min->attention < m.low * min->experts) {
-      Fail("spec.ratio.min", "is " + text(*min) + ", which " + std::to_string(n.high) +
-                                 " experts at most for " + std::to_string(m.low) +
-                                 " attention instances at least cannot reach");
+      FailRule("spec.ratio.min", "is " + text(*min) + ", which " + std::to_string(n.high) +
+                                     " experts at most for " + std::to_string(m.low) +
+                                     " attention instances at least cannot reach");
     }
     if (max && n.low * max->attention > m.high * max->experts) {
-      Fail("spec.ratio.max", "is " + text(*max) + ", which " + std::to_string(n.low) +
-                                 " experts at least for " + std::to_string(m.high) +
-                                 " attention instances at most cannot reach");
+      FailRule("spec.ratio.max", "is " + text(*max) + ", which " + std::to_string(n.low) +
+                                     " experts at least for " + std::to_string(m.high) +
+                                     " attention instances at most cannot reach");
     }
   }
 
@@ -262,8 +264,8 @@ class Validator : private Checks {
 
 }  // namespace
 
-FieldErrors ValidateSchema(const MoEService& service) {
-  return Validator().Run(service);
+FieldErrors ValidateSchema(const MoEService& service, Scope scope) {
+  return Validator(scope).Run(service);
 }
 
 FieldErrors ValidateUpdate(const MoEService& before, const MoEService& after) {

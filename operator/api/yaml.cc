@@ -69,6 +69,7 @@ class Converter {
     Result<Node> read = ReadPlain(text);
     if (!read.ok()) return Fail(line, read.status().message());
     read->line = line;
+    if (read->kind == Node::Kind::kBool) read->text = text;  // messages name the word
     return read;
   }
 

@@ -297,6 +297,8 @@ httplib::Request HttpConnection::Prepare(const HttpRequest& request, const BodyS
     progress.reply.status = response.status;
     progress.reply.retry_after = RetryAfter(response);
     progress.reply.content_type = response.get_header_value("Content-Type");
+    const auto [warning, end] = response.headers.equal_range("Warning");
+    for (auto one = warning; one != end; ++one) progress.reply.warnings.push_back(one->second);
     if (sink != nullptr && IsDone(response.status)) sink->begin(progress.reply.content_type);
     return true;
   };

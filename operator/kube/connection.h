@@ -30,6 +30,7 @@ struct HttpReply {
   int status = 0;
   std::optional<Seconds> retry_after;  // the header's, where it can be read; >= 0
   std::string content_type;            // as the server wrote it; empty: it did not
+  std::vector<std::string> warnings;   // the headers' values, as they came
   std::string body;                    // empty where a sink took it
 };
 

@@ -84,6 +84,13 @@ class Section {
     if (node->kind == Node::Kind::kBool) return node->boolean;
     return Fail(field, "must be a boolean, is " + std::string(Describe(node->kind)));
   }
+  // Empty: there is none.
+  Result<std::vector<Node>> List(std::string_view field, const std::string& what) const {
+    const Node* const node = node_.Find(field);
+    if (node == nullptr || node->kind == Node::Kind::kNull) return std::vector<Node>();
+    if (node->kind == Node::Kind::kList) return node->items;
+    return Fail(field, "must be a list of " + what + ", is " + std::string(Describe(node->kind)));
+  }
   // What <field>-data holds in base64, or the file that <field> names; data goes before.
   Result<TextSource> DataOrFile(const std::string& field, std::string_view first_line) const {
     JANUS_ASSIGN_OR_RETURN(const std::string data, Text(field + "-data"));
@@ -137,6 +144,10 @@ Status ReadCluster(const Section& cluster, ClusterConfig& out) {
   return cluster.Refuse("proxy-url", "connect to the API server without a proxy");
 }
 
+std::string Entry(const std::string& list, size_t index) {
+  return list + "[" + std::to_string(index) + "]";
+}
+
 Result<ExecPlugin> ReadExec(const Section& exec) {
   ExecPlugin out;
   JANUS_ASSIGN_OR_RETURN(out.api_version, exec.Text("apiVersion"));
@@ -155,19 +166,22 @@ Result<ExecPlugin> ReadExec(const Section& exec) {
   if (mode == "Always") {
     return exec.Fail("interactiveMode", "is Always, and nobody sits here to be asked");
   }
-  if (const Node* const args = exec.Find("args")) {
-    for (const Node& arg : args->items) {
-      if (arg.kind != Node::Kind::kString) return exec.Fail("args", "must be a list of strings");
-      out.args.push_back(arg.text);
+  JANUS_ASSIGN_OR_RETURN(const std::vector<Node> args, exec.List("args", "strings"));
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (args[i].kind != Node::Kind::kString) {
+      return exec.Fail(
+          Entry("args", i),
+          "must be a string, is " + std::string(Describe(args[i].kind)) + "; write it in quotes");
     }
+    out.args.push_back(args[i].text);
   }
-  if (const Node* const variables = exec.Find("env")) {
-    for (const Node& variable : variables->items) {
-      out.environment.emplace_back(TextAt(variable, {"name"}), TextAt(variable, {"value"}));
-      if (out.environment.back().first.empty()) {
-        return exec.Fail("env", "must be a list of {name, value}");
-      }
-    }
+  JANUS_ASSIGN_OR_RETURN(const std::vector<Node> variables, exec.List("env", "{name, value}"));
+  for (size_t i = 0; i < variables.size(); ++i) {
+    const Section variable(variables[i], exec.file(), exec.path() + "." + Entry("env", i));
+    JANUS_ASSIGN_OR_RETURN(std::string name, variable.Text("name"));
+    if (name.empty()) return variable.Fail("name", "is required: the variable to set");
+    JANUS_ASSIGN_OR_RETURN(std::string value, variable.Text("value"));
+    out.environment.emplace_back(std::move(name), std::move(value));
   }
   return out;
 }

@@ -15,6 +15,8 @@ inline constexpr MetricDeclaration kKubeMetrics[] = {
      "Calls that were tried again, by why."},
     {"rest_client_rate_limiter_duration_seconds", MetricType::kHistogram, "verb,host", "seconds",
      "How long a call waited for its turn under the client's own limit."},
+    {"janus_client_warnings_total", MetricType::kCounter, "host", "warnings",
+     "Warnings in the API server's answers; each text is logged once."},
     {"workqueue_depth", MetricType::kGauge, "name", "keys", "Keys that are ready and wait."},
     {"workqueue_adds_total", MetricType::kCounter, "name", "keys", "Keys that began to wait."},
     {"workqueue_retries_total", MetricType::kCounter, "name", "keys",

@@ -31,7 +31,9 @@ void Raise(Counter& counter, int64_t to) {
 }  // namespace
 
 ClientMetrics::ClientMetrics(MetricRegistry& registry, std::string host)
-    : registry_(registry), host_(std::move(host)) {}
+    : registry_(registry),
+      host_(std::move(host)),
+      warnings_(registry.AddCounter(Of("janus_client_warnings_total"), {{"host", host_}})) {}
 
 Counter& ClientMetrics::In(std::map<Key, Counter*>& counters, Metric metric,
                            const char* method_label, std::string_view method,
@@ -65,6 +67,10 @@ void ClientMetrics::Attempted(std::string_view method, std::optional<int> code,
 void ClientMetrics::Retried(std::string_view method, std::optional<int> code) {
   const MutexLock lock(mu_);
   In(retries_, Of("rest_client_request_retries_total"), "verb", method, code).Add();
+}
+
+void ClientMetrics::Warned() {
+  warnings_.Add();
 }
 
 void ClientMetrics::Waited(std::string_view method, Seconds wait) {

@@ -30,6 +30,8 @@ class ClientMetrics {
   void Attempted(std::string_view method, std::optional<int> code, std::optional<Seconds> took);
   // It was tried again, because of `code`.
   void Retried(std::string_view method, std::optional<int> code);
+  // The server warned of something in an answer.
+  void Warned();
   // How long a call waited for its turn under the client's own limit.
   void Waited(std::string_view method, Seconds wait);
 
@@ -42,6 +44,7 @@ class ClientMetrics {
 
   MetricRegistry& registry_;
   const std::string host_;
+  Counter& warnings_;
   // Series are made as they come: there are as many as methods and codes.
   Mutex mu_;
   std::map<Key, Counter*> requests_ JANUS_GUARDED_BY(mu_);

@@ -177,8 +177,18 @@ ApiResult<HttpReply> HttpTransport::Attempt(const HttpRequest& request,
   if (const auto* const failure = std::get_if<HttpFailure>(&exchanged)) return ErrorOf(*failure);
   if (is_kept) Keep(*std::move(connection), credentials);
   auto& reply = std::get<HttpReply>(exchanged);
+  TakeWarnings(request, reply);
   if (reply.status >= 200 && reply.status < 300) return std::move(reply);
   return ErrorOfReply(reply.status, reply.body, reply.retry_after);
+}
+
+void HttpTransport::TakeWarnings(const HttpRequest& request, const HttpReply& reply) {
+  const std::string_view target = request.target;
+  for (const std::string& text : WarningTexts(reply.warnings)) {
+    if (options_.metrics != nullptr) options_.metrics->Warned();
+    if (options_.warnings == nullptr) continue;
+    options_.warnings->Tell(text, request.method, target.substr(0, target.find('?')));
+  }
 }
 
 ApiResult<HttpReply> HttpTransport::Once(const HttpRequest& request, MonotonicTime deadline,

@@ -16,6 +16,7 @@
 #include "operator/kube/rate_limit.h"
 #include "operator/kube/retry.h"
 #include "operator/kube/timeline.h"
+#include "operator/kube/warnings.h"
 
 namespace janus::control {
 
@@ -27,7 +28,8 @@ struct TransportOptions {
   int watches = 64;              // open at a time, each on a connection of its own; 1..
   Seconds idle_sweep{15};        // so often idle connections are looked at that nobody uses
   RetryPolicy retry;
-  ClientMetrics* metrics = nullptr;  // outlives the transport; null: none
+  ClientMetrics* metrics = nullptr;          // outlives the transport; null: none
+  std::shared_ptr<ServerWarnings> warnings;  // what the server warns of; null: it is passed by
 };
 
 // Takes requests to the API server: their turn under the rate limit, a kept connection, fresh
@@ -74,6 +76,7 @@ class HttpTransport {
                             const BodySink* sink, const std::stop_token& stop);
   ApiResult<HttpReply> Attempt(const HttpRequest& request, const Credentials& credentials,
                                Seconds timeout, const BodySink* sink, const std::stop_token& stop);
+  void TakeWarnings(const HttpRequest& request, const HttpReply& reply);
   void CutOverdue(const std::stop_token& stop);
 
   const TransportOptions options_;

@@ -67,6 +67,7 @@ Status Run(const OperatorOptions& options, const MakeWorkerCalls& make_calls,
   ClientMetrics client_metrics(registry, config.host + ":" + std::to_string(config.port));
   KubeClientOptions client_options;
   client_options.transport.metrics = &client_metrics;
+  client_options.transport.warnings = std::make_shared<ServerWarnings>(log);
   KubeClientOptions election_client_options = client_options;
   client_options.transport.calls_per_second = options.calls_per_second;
   client_options.transport.burst = options.burst;

@@ -3,6 +3,7 @@
 
 #include "operator/api/parse.h"
 #include "operator/api/validate.h"
+#include "operator/api/validate_read.h"
 #include "operator/reconcile/names.h"
 #include "operator/reconcile/one_pass.h"
 #include "operator/reconcile/revision.h"
@@ -33,8 +34,8 @@ std::string JoinErrors(const FieldErrors& errors) {
 
 void Reconciler::OnePass::ReadSpec() {
   ParsedService parsed = ParseMoEService(tree_);
+  if (!parsed.errors.empty()) invalid_ = {"InvalidSpec", JoinErrors(ValidateRead(tree_, parsed))};
   service_ = std::move(parsed.object);
-  if (!parsed.errors.empty()) invalid_ = {"InvalidSpec", JoinErrors(parsed.errors)};
 }
 
 void Reconciler::OnePass::CheckSpec() {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -348,6 +349,39 @@ TEST_F(RefusalsTest, AGeneratedNameThatIsTooLongIsRefused) {
   SetAt(service, {"metadata", "generateName"}, Node::String(std::string(36, 'w')));
   EXPECT_EQ(Verdict(Create(kServices, service)), "422 metadata.name");
   EXPECT_TRUE(api().Delete(kServices, KeyOf(made), {}, kLimits).ok());
+}
+
+// All at once; rules between fields where nothing is missing, of another type or beyond a list.
+TEST_F(RefusalsTest, WhatIsMissingHidesNoBound) {
+  const auto fields = [&](const std::string& spec, const std::string& label = "a") {
+    Node service = Object(kServices, {ns(), "told-at-once"}, R"("spec":)" + spec);
+    SetAt(service, {"metadata", "labels", "test"}, Node::String(label));
+    const ApiResult<Node> made = Create(kServices, service);
+    EXPECT_FALSE(made.ok());
+    std::set<std::string> out;
+    if (made.ok()) return out;
+    EXPECT_EQ(made.error().http_status, 422);
+    // A server tells of rules that it has not looked at by a cause of no field.
+    for (const ApiCause& cause : made.error().causes) {
+      if (cause.field.find('.') != std::string::npos) out.insert(cause.field);
+    }
+    return out;
+  };
+  using Paths = std::set<std::string>;
+  EXPECT_EQ(fields(R"({"model":{"source":{"type":"HuggingFace","huggingFace":{}},"maxModelLen":0},)"
+                   R"("device":"GPU","slo":{"tpot":{"targetMilliseconds":"soon"},)"
+                   R"("ttft":{"targetMilliseconds":0}}})"),
+            (Paths{"spec.model.source.huggingFace.repo", "spec.model.maxModelLen", "spec.device",
+                   "spec.slo.tpot.targetMilliseconds", "spec.slo.ttft.targetMilliseconds"}));
+  const std::string union_of_two =
+      R"("model":{"source":{"type":"HostPath","huggingFace":{"repo":"a/b"}}},"slo":{"tpot":)";
+  EXPECT_EQ(fields("{" + union_of_two + R"({"targetMilliseconds":0}}})"),
+            (Paths{"spec.slo.tpot.targetMilliseconds", "spec.model.source.huggingFace",
+                   "spec.model.source.hostPath"}));
+  EXPECT_EQ(fields("{" + union_of_two + R"({"targetMilliseconds":0}}})", "no label"),
+            (Paths{"metadata.labels", "spec.slo.tpot.targetMilliseconds",
+                   "spec.model.source.huggingFace", "spec.model.source.hostPath"}));
+  EXPECT_EQ(fields("{" + union_of_two + "{}}}"), Paths{"spec.slo.tpot.targetMilliseconds"});
 }
 
 struct StatusValue {

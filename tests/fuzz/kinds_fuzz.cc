@@ -14,6 +14,7 @@
 #include "operator/api/parse.h"
 #include "operator/api/role_scaler.h"
 #include "operator/api/validate.h"
+#include "operator/api/validate_read.h"
 
 namespace janus::control {
 namespace {
@@ -28,7 +29,7 @@ std::string Text(const FieldErrors& errors) {
 template <class Object>
 std::string Judge(Parsed<Object> (*read)(const Node&), const Node& tree) {
   const Parsed<Object> parsed = read(tree);
-  return Text(parsed.errors.empty() ? ValidateSchema(parsed.object) : parsed.errors);
+  return Text(ValidateRead(tree, parsed));
 }
 
 std::string JudgeAll(const Node& tree) {

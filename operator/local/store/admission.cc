@@ -119,9 +119,7 @@ ApiResult<Node> Admit(const Kind& kind, Node object, const Node* before) {
   }
   SortFields(object);
   std::vector<ApiCause> causes = JudgeMetadata(kind, object, before);
-  if (causes.empty() && kind.rules.judge != nullptr) {
-    AddCauses(kind.rules.judge(object, before), causes);
-  }
+  if (kind.rules.judge != nullptr) AddCauses(kind.rules.judge(object, before), causes);
   if (kind.schema != nullptr) {
     for (ApiCause& cause : kind.schema->JudgeStatus(object)) causes.push_back(std::move(cause));
   }

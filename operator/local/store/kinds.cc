@@ -10,6 +10,7 @@
 #include "operator/api/parse.h"
 #include "operator/api/role_scaler.h"
 #include "operator/api/validate.h"
+#include "operator/api/validate_read.h"
 #include "operator/local/store/crd_texts.h"
 
 namespace janus::control {
@@ -19,8 +20,8 @@ namespace {
 template <auto kParse>
 FieldErrors JudgeBy(const Node& object, const Node* before) {
   const auto parsed = kParse(object);
-  if (!parsed.errors.empty()) return parsed.errors;
-  FieldErrors errors = ValidateSchema(parsed.object);
+  FieldErrors errors = ValidateRead(object, parsed);
+  if (!parsed.errors.empty()) return errors;
   if constexpr (requires { ValidateUpdate(parsed.object, parsed.object); }) {
     if (before == nullptr) return errors;
     const auto was = kParse(*before);

@@ -9,6 +9,7 @@
 #include "operator/api/parse.h"
 #include "operator/api/role_scaler.h"
 #include "operator/api/validate.h"
+#include "operator/api/validate_read.h"
 #include "tests/support/api/crd.h"
 
 namespace janus::test {
@@ -294,8 +295,8 @@ void CollectRules(const Node& schema, const std::string& path, bool of_changes,
 namespace {
 
 template <class Object>
-control::FieldErrors JudgeAs(control::Parsed<Object> parsed) {
-  return parsed.errors.empty() ? ValidateSchema(parsed.object) : std::move(parsed.errors);
+control::FieldErrors JudgeAs(const Node& object, const control::Parsed<Object>& parsed) {
+  return control::ValidateRead(object, parsed);
 }
 
 template <auto kParse>
@@ -307,10 +308,10 @@ control::FieldErrors JudgeChangeAs(const Node& before, const Node& after) {
 
 control::FieldErrors Judge(const Node& object) {
   const std::string kind = Keyword(object, "kind");
-  if (kind == "MoERoleScaler") return JudgeAs(control::ParseRoleScaler(object));
-  if (kind == "MoETopology") return JudgeAs(control::ParseMoETopology(object));
-  if (kind == "HardwareProfile") return JudgeAs(control::ParseHardwareProfile(object));
-  return JudgeAs(control::ParseMoEService(object));
+  if (kind == "MoERoleScaler") return JudgeAs(object, control::ParseRoleScaler(object));
+  if (kind == "MoETopology") return JudgeAs(object, control::ParseMoETopology(object));
+  if (kind == "HardwareProfile") return JudgeAs(object, control::ParseHardwareProfile(object));
+  return JudgeAs(object, control::ParseMoEService(object));
 }
 
 control::FieldErrors JudgeChange(const Node& before, const Node& after) {

@@ -7,6 +7,7 @@
 #include "operator/api/defaults.h"
 #include "operator/api/parse.h"
 #include "operator/api/validate.h"
+#include "operator/api/validate_read.h"
 #include "operator/api/yaml.h"
 
 namespace janus::control {
@@ -41,12 +42,9 @@ ParsedService Parse(std::string_view text) {
 std::string Errors(const std::string& text) {
   const Result<Node> root = ParseYaml(text, "service.yaml");
   if (!root.ok()) return root.status().message();
-  ParsedService parsed = ParseMoEService(*root);
-  if (parsed.errors.empty()) {
-    parsed.errors = ValidateSchema(parsed.object);
-    AddLines(*root, parsed.errors);
-  }
-  return FormatErrors("service.yaml", parsed.errors);
+  FieldErrors errors = ValidateRead(*root, ParseMoEService(*root));
+  AddLines(*root, errors);
+  return FormatErrors("service.yaml", errors);
 }
 
 std::string With(std::string_view text, std::string_view from, std::string_view to) {
@@ -186,6 +184,34 @@ TEST_P(MoEServiceRefuses, ByPath) {
   EXPECT_EQ(errors.substr(0, errors.find('\n')), GetParam().error);
 }
 
+// As the API server does, whose rules between fields wait for what cannot be read.
+TEST(MoEService, TellsAtOnceWhatIsMissingAndWhatIsOutOfBounds) {
+  const std::string text = R"(apiVersion: serving.janus.dev/v1alpha1
+kind: MoEService
+metadata: {name: Chat}
+spec:
+  device: GPU
+  model:
+    source: {type: HostPath, huggingFace: {}}
+    maxModelLen: 0
+  slo: {tpot: {targetMilliseconds: soon}, ttft: {targetMilliseconds: 0}}
+  roles: {experts: {replicas: 1, scaling: {maxReplicas: 0}}}
+  imagePullSecrets: 7
+)";
+  const std::string kAll =
+      "service.yaml:3: metadata.name: is 'Chat'; want small letters, digits and '-', beginning "
+      "with a letter\n"
+      "service.yaml:5: spec.device: is 'GPU'; use Auto, CPU or CUDA\n"
+      "service.yaml:7: spec.model.source.huggingFace.repo: is required: owner/name on the hub\n"
+      "service.yaml:8: spec.model.maxModelLen: is 0; want 1..16777216\n"
+      "service.yaml:9: spec.slo.tpot.targetMilliseconds: must be an integer, is a string "
+      "('soon')\n"
+      "service.yaml:9: spec.slo.ttft.targetMilliseconds: is 0; want 1..3600000\n"
+      "service.yaml:10: spec.roles.experts.scaling.maxReplicas: is 0; want 1..1024\n"
+      "service.yaml:11: spec.imagePullSecrets: must be a list, is an integer (7)";
+  EXPECT_EQ(Errors(text), kAll);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Parsing, MoEServiceRefuses,
     testing::Values(
@@ -197,20 +223,30 @@ INSTANTIATE_TEST_SUITE_P(
              "imagePullSecrets, device, roles, exchange, pipeline, ratio, scaling, drain, rollout, "
              "gateway, security, paused, suspend"},
         Case{"TextForAnInteger", kFixed, "replicas: 2", "replicas: two",
-             "service.yaml:8: spec.roles.attention.replicas: must be an integer, is a string"},
+             "service.yaml:8: spec.roles.attention.replicas: must be an integer, is a string "
+             "('two')"},
         Case{
             "AFractionForAnInteger", kFixed, "replicas: 2", "replicas: 2.5",
             "service.yaml:8: spec.roles.attention.replicas: must be an integer, is a number with a "
-            "fraction"},
+            "fraction (2.5)"},
         Case{"AnIntegerBeyond32Bits", kFixed, "replicas: 2", "replicas: 4294967298",
              "service.yaml:8: spec.roles.attention.replicas: does not fit 32 bits: 4294967298"},
         Case{"AnIntegerForText", kFixed, "name: demo", "name: 12",
-             "service.yaml:3: metadata.name: must be a string, is an integer; write \"12\" in "
-             "quotes"},
+             "service.yaml:3: metadata.name: must be a string, is an integer (12); write \"12\" "
+             "in quotes"},
         Case{"AValueOutsideAnEnumeration", kFixed, "device: CPU", "device: GPU",
              "service.yaml:6: spec.device: is 'GPU'; use Auto, CPU or CUDA"},
         Case{"ABooleanForAnEnumeration", kFixed, "device: CPU", "security: {tls: false}",
              "service.yaml:6: spec.security.tls: is 'false'; use Auto or Disabled"},
+        Case{"AWordThatIsABooleanForAnEnumeration", kFixed, "device: CPU", "security: {tls: Off}",
+             "service.yaml:6: spec.security.tls: is 'Off', which YAML reads as false; use Auto or "
+             "Disabled"},
+        Case{"AWordThatIsABooleanForText", kFixed, "name: demo", "name: no",
+             "service.yaml:3: metadata.name: must be a string, is a boolean (no, which YAML reads "
+             "as false); write \"no\" in quotes"},
+        Case{"AWordThatIsABooleanForAnInteger", kFixed, "replicas: 2", "replicas: y",
+             "service.yaml:8: spec.roles.attention.replicas: must be an integer, is a boolean (y, "
+             "which YAML reads as true)"},
         Case{"AnEmptyField", kMinimal, "slo: {tpot: {targetMilliseconds: 60}}", "slo:",
              "service.yaml:6: spec.slo.tpot: is required for a role in mode SLO; set a target, or "
              "both "

@@ -93,6 +93,23 @@ TEST(Kubeconfig, ErrorsNameFileContextAndField) {
                        "users[u].user.exec.apiVersion: is 'v9'"));
 }
 
+TEST(Kubeconfig, APluginsArgumentsAreListsOfStrings) {
+  const auto refusal = [](const std::string& field) {
+    return Refusal(Config(kServer,
+                          "exec: {apiVersion: client.authentication.k8s.io/v1, command: login, " +
+                              field + "}"))
+        .message();
+  };
+  const std::string at = "users[u].user.exec.";
+  EXPECT_TRUE(Contains(refusal("args: get"), at + "args: must be a list of strings, is a string"));
+  EXPECT_TRUE(Contains(refusal("args: {a: b}"), at + "args: must be a list of strings"));
+  EXPECT_TRUE(Contains(refusal("args: [get, 1]"), at + "args[1]: must be a string, is an integer"));
+  EXPECT_TRUE(Contains(refusal("env: {A: b}"), at + "env: must be a list of {name, value}"));
+  EXPECT_TRUE(Contains(refusal("env: [{value: b}]"), at + "env[0].name: is required"));
+  EXPECT_TRUE(Contains(refusal("env: [{name: A, value: 1}]"),
+                       at + "env[0].value: must be a string, is an integer"));
+}
+
 // A list of files, the first of which names a context of which the others hold the rest.
 class KubeconfigListTest : public testing::Test {
  protected:

@@ -78,7 +78,8 @@ TEST(ClientMetrics, EveryAttemptIsCountedByItsAnswerAndEveryRetryByItsReason) {
         peer.Reset();
         return false;
       case 3:
-        peer.Reply(200, R"({"metadata":{"name":"a"}})");
+        peer.Reply(200, R"({"metadata":{"name":"a"}})",
+                   "Warning: 299 - \"old\"\r\nWarning: 299 - \"older\", 299 - \"oldest\"\r\n");
         return true;
       default:
         peer.Reply(404, "");
@@ -104,6 +105,7 @@ TEST(ClientMetrics, EveryAttemptIsCountedByItsAnswerAndEveryRetryByItsReason) {
       {"rest_client_request_retries_total{code=<error>,verb=GET,host=api:443}", 1},
       {"rest_client_request_duration_seconds{verb=GET,host=api:443}", 3},
       {"rest_client_request_duration_seconds{verb=DELETE,host=api:443}", 1},
+      {"janus_client_warnings_total{host=api:443}", 3},
       {"rest_client_rate_limiter_duration_seconds{verb=GET,host=api:443}", 4},
       {"rest_client_rate_limiter_duration_seconds{verb=DELETE,host=api:443}", 1}};
   EXPECT_EQ(seen, wanted);
