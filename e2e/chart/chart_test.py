@@ -337,6 +337,10 @@ class ChartTest(ClusterCase):
         self.kubectl("patch", "moesvc", "demo", "--type=merge", "-p",
                      json.dumps({"spec": {"roles": {"experts": experts}}}))
 
+    def ask_for_policies(self, asked):
+        self.kubectl("patch", "moesvc", "demo", "--type=merge", "-p",
+                     json.dumps({"spec": {"security": {"networkPolicy": asked}}}))
+
     def await_whole(self, count):
         def holds():
             service = json.loads(self.kubectl("get", "moesvc", "demo", "-o", "json"))
@@ -410,6 +414,13 @@ class ChartTest(ClusterCase):
         self.kubectl("patch", "moesvc", "demo", "--type=merge", "-p", json.dumps(
             {"spec": {"model": {"dtype": "Float16"}, "rollout": {"type": "SideBySide", "drainSeconds": 1}}}))
         self.await_use("serving.janus.dev", "moetopologies", "delete")
+        # NetworkPolicies, as long as they are asked for.
+        self.ask_for_policies(True)
+        self.await_use("networking.k8s.io", "networkpolicies", "create")
+        self.kubectl("label", "--overwrite", "networkpolicy", "demo-workers", "app.kubernetes.io/name=other")
+        self.await_use("networking.k8s.io", "networkpolicies", "patch")
+        self.ask_for_policies(False)
+        self.await_use("networking.k8s.io", "networkpolicies", "delete")
         # The same twice is one Event that is written on.
         for _ in range(2):
             uid = self.kubectl("get", "deployment", "demo-gateway", "-o", "jsonpath={.metadata.uid}")

@@ -109,6 +109,11 @@ class ProtobufTest(ClusterCase):
             "replicas": 0, "selector": {"matchLabels": {"a": "x"}}, "progressDeadlineSeconds": 60,
             "strategy": {"rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 0}},
             "template": {"metadata": {"labels": {"a": "x"}}, "spec": PODS["least"]}})
+        self.make("NetworkPolicy", "doors", api_version="networking.k8s.io/v1", metadata=odd, spec={
+            "podSelector": {}, "policyTypes": ["Ingress", "Egress"], "egress": [{}],
+            "ingress": [{"ports": [{"port": "http"}, {"port": 1, "endPort": 2, "protocol": "UDP"}],
+                         "from": [{"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16"]}},
+                                  {"namespaceSelector": {}, "podSelector": {"matchLabels": {"a": "x"}}}]}]})
         for name, bound in (("count", {"minAvailable": 1}), ("share", {"maxUnavailable": "50%"})):
             self.make("PodDisruptionBudget", name, api_version="policy/v1",
                       spec={**bound, "selector": {"matchLabels": {"a": "x"}}})
@@ -127,7 +132,7 @@ class ProtobufTest(ClusterCase):
         done = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         counts = dict(line.split(": ") for line in done.stdout.splitlines())
-        self.assertEqual(len(counts), 7, done.stdout)
+        self.assertEqual(len(counts), 8, done.stdout)
         self.assertGreaterEqual(int(counts["pods"]), len(PODS) + 2)
         self.assertTrue(all(int(count) > 0 for count in counts.values()), counts)
         print(", ".join(done.stdout.splitlines()), file=sys.stderr)

@@ -7,7 +7,7 @@ schema.
 import dataclasses
 
 # What of a service may move: pods of a role (one and all replaced; "+", "-": more or fewer, nobody replaced), the
-# topology, the gateway's Deployment, the Service, the PodDisruptionBudgets, the MoERoleScalers.
+# topology, the gateway's Deployment, the Service, the PodDisruptionBudgets, the MoERoleScalers, the NetworkPolicies.
 ATTENTION, EXPERTS = {"attention", "epoch"}, {"experts", "epoch"}
 BOTH = ATTENTION | EXPERTS
 EPOCH, GATEWAY, ENDPOINT, NOTHING = {"epoch"}, {"gateway"}, {"endpoint"}, set()
@@ -168,6 +168,6 @@ row("gateway.limits.openStreams", 100, GATEWAY)
 row("gateway.podTemplate", {"metadata": {"annotations": {"note": "one"}}}, GATEWAY)
 
 not_supported("security.tls", "Disabled")
-not_supported("security.networkPolicy", True)
+row("security.networkPolicy", True, {"policies"})
 row("paused", True, NOTHING)
 row("suspend", True, {"attention-", "experts-", "budgets"})

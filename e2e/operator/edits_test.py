@@ -22,7 +22,8 @@ BASE = {"model": {"source": {"type": "HostPath", "hostPath": {"path": DEMO}}},
         "roles": {"attention": {"replicas": 1}, "experts": {"replicas": 1}}, "gateway": {"replicas": 1}}
 CORE, GROUP = "/api/v1", "/apis/serving.janus.dev/v1alpha1"
 KINDS = {"services": CORE, "pods": CORE, "moeservices": GROUP, "moetopologies": GROUP, "moerolescalers": GROUP,
-         "deployments": "/apis/apps/v1", "poddisruptionbudgets": "/apis/policy/v1"}
+         "deployments": "/apis/apps/v1", "poddisruptionbudgets": "/apis/policy/v1",
+         "networkpolicies": "/apis/networking.k8s.io/v1"}
 SERVICE, ROLE = "serving.janus.dev/service", "serving.janus.dev/role"
 
 
@@ -108,7 +109,8 @@ class World:
         return {"gateway": [one["spec"] for one in self.of("deployments", service)],
                 "endpoint": {one["metadata"]["name"]: one["spec"] for one in self.of("services", service)},
                 "budgets": {one["metadata"]["name"]: one["spec"] for one in self.of("poddisruptionbudgets", service)},
-                "scalers": {one["metadata"]["name"]: one["spec"] for one in self.of("moerolescalers", service)}}
+                "scalers": {one["metadata"]["name"]: one["spec"] for one in self.of("moerolescalers", service)},
+                "policies": {one["metadata"]["name"]: one["spec"] for one in self.of("networkpolicies", service)}}
 
     def shape(self, service):
         """What it comes back to with its old spec."""

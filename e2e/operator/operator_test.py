@@ -17,7 +17,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster_case import ROOT, wait_for  # noqa: E402
 from operator_case import OperatorCase  # noqa: E402
 
-OWNED = "pods,services,serviceaccounts,secrets,deployments,poddisruptionbudgets,moetopologies,moerolescalers"
+OWNED = ("pods,services,serviceaccounts,secrets,deployments,poddisruptionbudgets,networkpolicies,moetopologies,"
+         "moerolescalers")
 SERVICE = "serving.janus.dev/service"
 
 
@@ -90,6 +91,52 @@ class OperatorTest(OperatorCase):
         idle = requests()
         self.assertRaises(subprocess.TimeoutExpired, process.wait, 10)
         self.assertEqual(requests(), idle, "requests of an operator with nothing to do")
+
+    def test_its_doors_are_closed_and_opened_as_it_asks(self):
+        """Of the objects alone: the cluster's network has nobody who enforces them."""
+        self.start("operator-0")
+        demo = json.loads(self.object(1, 2))
+        demo["spec"]["security"] = {"networkPolicy": True}
+        self.kubectl("apply", "-f", "-", text=json.dumps(demo))
+        self.await_whole(1, 2)
+        pods = set(self.workers())
+
+        def policies():
+            return {one["metadata"]["name"]: one for one in self.get("networkpolicies")["items"]}
+
+        def taken(selector):
+            """Names of the pods that it selects, by the server."""
+            labels = ",".join(f"{name}={value}" for name, value in selector["matchLabels"].items())
+            return set(self.kubectl("get", "pods", "-l", labels, "-o", "name").split())
+
+        made = policies()
+        self.assertEqual(set(made), {"demo-workers", "demo-gateway"})
+        self.assertEqual(taken(made["demo-workers"]["spec"]["podSelector"]), {f"pod/{name}" for name in pods})
+        self.assertEqual(len(taken(made["demo-gateway"]["spec"]["podSelector"])), 2)
+        # The operator as the chart installs it, under any name.
+        peer = made["demo-workers"]["spec"]["ingress"][0]["from"][2]
+        self.assertEqual(peer["namespaceSelector"]["matchLabels"], {"kubernetes.io/metadata.name": self.namespace})
+        chart = subprocess.run(
+            [(self.state_folder() / "programs").resolve() / "helm", "template", "named",
+             ROOT / "charts" / "janus-operator", "--set", "image.pullPolicy=Never,nameOverride=another",
+             "--show-only", "templates/deployment.yaml"], capture_output=True, text=True, check=True).stdout
+        installed = json.loads(self.kubectl("create", "--dry-run=client", "-o", "json", "-f", "-", text=chart,
+                                            namespaced=False))
+        labels = installed["spec"]["template"]["metadata"]["labels"]
+        self.assertLessEqual(peer["podSelector"]["matchLabels"].items(), labels.items())
+        # kubectl's words on it are those of who set it up.
+        described = self.kubectl("describe", "networkpolicy", "demo-workers")
+        for words in ("To Port: 9000/TCP", "To Port: 9001/TCP", "Not affecting egress traffic"):
+            self.assertIn(words, described)
+
+        self.kubectl("patch", "networkpolicy", "demo-workers", "--type=merge", "-p", '{"spec":{"ingress":[{}]}}')
+        self.kubectl("delete", "networkpolicy", "demo-gateway")
+        wait_for(lambda: {name: one["spec"] for name, one in policies().items()} ==
+                 {name: one["spec"] for name, one in made.items()}, "both as they were")
+        self.apply(1, 2)
+        wait_for(lambda: not policies(), "their end")
+        self.await_whole(1, 2)
+        self.assertEqual(set(self.workers()), pods)
 
     def test_what_cannot_be_is_said(self):
         self.start("operator-0")

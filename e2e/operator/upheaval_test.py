@@ -17,7 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster_case import wait_for  # noqa: E402
 from operator_case import OperatorCase  # noqa: E402
 
-OWNED = "pods,services,serviceaccounts,deployments,replicasets,poddisruptionbudgets,moetopologies,moerolescalers"
+OWNED = "pods,services,serviceaccounts,deployments,replicasets,poddisruptionbudgets,networkpolicies,moetopologies,moerolescalers"
 
 
 class UpheavalTest(OperatorCase):

@@ -177,8 +177,9 @@ constexpr std::array kLimits = {
     Limit{"gateway.podTemplate", "", "the gateway is a process of this machine",
           [](const Spec& s) { return If(s.gateway.pod_template.has_value(), "this"); },
           Ground::kMachine},
-    Limit{"security.networkPolicy", "false", "",
-          [](const Spec& s) { return If(s.security.network_policy, "true"); }},
+    Limit{"security.networkPolicy", "false",
+          "sockets that only their user can open join its processes",
+          [](const Spec& s) { return If(s.security.network_policy, "true"); }, Ground::kMachine},
     Limit{"suspend", "false", "", [](const Spec& s) { return If(s.suspend, "true"); },
           Ground::kMachine},
 };

@@ -1138,6 +1138,42 @@ constexpr ProtobufField kDeploymentListFields[] = {
     {1, "metadata", T::kMessage, S::kOne, A::kZero, &kListMeta},
     {2, "items", T::kMessage, S::kList, A::kNull, &kDeployment}};
 constexpr ProtobufMessage kDeploymentList{kDeploymentListFields};
+constexpr ProtobufField kNetworkPolicyPortFields[] = {
+    {1, "protocol", T::kString, S::kOne, A::kLeftOut},
+    {2, "port", T::kIntOrString, S::kOne, A::kLeftOut},
+    {3, "endPort", T::kInteger, S::kOne, A::kLeftOut}};
+constexpr ProtobufMessage kNetworkPolicyPort{kNetworkPolicyPortFields};
+constexpr ProtobufField kIPBlockFields[] = {
+    {1, "cidr", T::kString, S::kOne, A::kZero},
+    {2, "except", T::kString, S::kList, A::kLeftOut}};
+constexpr ProtobufMessage kIPBlock{kIPBlockFields};
+constexpr ProtobufField kNetworkPolicyPeerFields[] = {
+    {1, "podSelector", T::kMessage, S::kOne, A::kLeftOut, &kLabelSelector},
+    {2, "namespaceSelector", T::kMessage, S::kOne, A::kLeftOut, &kLabelSelector},
+    {3, "ipBlock", T::kMessage, S::kOne, A::kLeftOut, &kIPBlock}};
+constexpr ProtobufMessage kNetworkPolicyPeer{kNetworkPolicyPeerFields};
+constexpr ProtobufField kNetworkPolicyIngressRuleFields[] = {
+    {1, "ports", T::kMessage, S::kList, A::kLeftOut, &kNetworkPolicyPort},
+    {2, "from", T::kMessage, S::kList, A::kLeftOut, &kNetworkPolicyPeer}};
+constexpr ProtobufMessage kNetworkPolicyIngressRule{kNetworkPolicyIngressRuleFields};
+constexpr ProtobufField kNetworkPolicyEgressRuleFields[] = {
+    {1, "ports", T::kMessage, S::kList, A::kLeftOut, &kNetworkPolicyPort},
+    {2, "to", T::kMessage, S::kList, A::kLeftOut, &kNetworkPolicyPeer}};
+constexpr ProtobufMessage kNetworkPolicyEgressRule{kNetworkPolicyEgressRuleFields};
+constexpr ProtobufField kNetworkPolicySpecFields[] = {
+    {1, "podSelector", T::kMessage, S::kOne, A::kZero, &kLabelSelector},
+    {2, "ingress", T::kMessage, S::kList, A::kLeftOut, &kNetworkPolicyIngressRule},
+    {3, "egress", T::kMessage, S::kList, A::kLeftOut, &kNetworkPolicyEgressRule},
+    {4, "policyTypes", T::kString, S::kList, A::kLeftOut}};
+constexpr ProtobufMessage kNetworkPolicySpec{kNetworkPolicySpecFields};
+constexpr ProtobufField kNetworkPolicyFields[] = {
+    {1, "metadata", T::kMessage, S::kOne, A::kZero, &kObjectMeta},
+    {2, "spec", T::kMessage, S::kOne, A::kZero, &kNetworkPolicySpec}};
+constexpr ProtobufMessage kNetworkPolicy{kNetworkPolicyFields};
+constexpr ProtobufField kNetworkPolicyListFields[] = {
+    {1, "metadata", T::kMessage, S::kOne, A::kZero, &kListMeta},
+    {2, "items", T::kMessage, S::kList, A::kNull, &kNetworkPolicy}};
+constexpr ProtobufMessage kNetworkPolicyList{kNetworkPolicyListFields};
 constexpr ProtobufField kPodDisruptionBudgetSpecFields[] = {
     {1, "minAvailable", T::kIntOrString, S::kOne, A::kLeftOut},
     {2, "selector", T::kMessage, S::kOne, A::kLeftOut, &kLabelSelector},
@@ -1191,6 +1227,7 @@ constexpr ProtobufKind kKinds[] = {
     {"v1", "Service", &kService, &kServiceList},
     {"v1", "ServiceAccount", &kServiceAccount, &kServiceAccountList},
     {"apps/v1", "Deployment", &kDeployment, &kDeploymentList},
+    {"networking.k8s.io/v1", "NetworkPolicy", &kNetworkPolicy, &kNetworkPolicyList},
     {"policy/v1", "PodDisruptionBudget", &kPodDisruptionBudget, &kPodDisruptionBudgetList}};
 
 }  // namespace

@@ -103,9 +103,16 @@ const ObjectStore& Watches::StoreOf(const Resource& resource) const {
 }
 
 Caches Watches::caches() const {
-  return {StoreOf(kMoEServices),       StoreOf(kTopologies),      StoreOf(kPods),
-          StoreOf(kServices),          StoreOf(kServiceAccounts), StoreOf(kDeployments),
-          StoreOf(kDisruptionBudgets), StoreOf(kRoleScalers),     StoreOf(kNodes)};
+  return {StoreOf(kMoEServices),
+          StoreOf(kTopologies),
+          StoreOf(kPods),
+          StoreOf(kServices),
+          StoreOf(kServiceAccounts),
+          StoreOf(kDeployments),
+          StoreOf(kDisruptionBudgets),
+          StoreOf(kRoleScalers),
+          StoreOf(kNetworkPolicies),
+          StoreOf(kNodes)};
 }
 
 void Watches::Tell(const Resource& resource, const Delta& delta) const {

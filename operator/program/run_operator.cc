@@ -94,6 +94,7 @@ Status Run(const OperatorOptions& options, const MakeWorkerCalls& make_calls,
   CertificateKeeper certificates(certificate_options);
   manager_options.reconciler.certificates = &certificates;
   manager_options.reconciler.defaults.certificates = true;
+  manager_options.reconciler.defaults.operator_namespace = certificate_options.ns;
   const WorkerCalls calls = make_calls(options, timeline, certificates);
   WorkerPlanner planner(*calls.models);
   Manager manager(client, planner, *calls.members, timeline, registry, log,

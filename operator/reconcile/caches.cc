@@ -36,6 +36,7 @@ const std::vector<KeptKind>& KeptKinds() {
                      "status.replicas", "status.updatedReplicas"})},
       {&kDisruptionBudgets, true, WithMetadata({"spec"})},
       {&kRoleScalers, true, WithMetadata({"spec", "status"})},
+      {&kNetworkPolicies, true, WithMetadata({"spec"})},
       {&kNodes,
        false,
        {"spec.taints", "spec.unschedulable", "status.conditions.lastTransitionTime",
@@ -53,6 +54,7 @@ const ObjectStore& Caches::Of(const Resource& resource) const {
   if (&resource == &kServiceAccounts) return accounts;
   if (&resource == &kDeployments) return deployments;
   if (&resource == &kRoleScalers) return scalers;
+  if (&resource == &kNetworkPolicies) return policies;
   JANUS_CHECK(&resource == &kDisruptionBudgets, "no cache of " + resource.ToString());
   return budgets;
 }

@@ -21,6 +21,7 @@ struct Caches {
   const ObjectStore& deployments;
   const ObjectStore& budgets;
   const ObjectStore& scalers;
+  const ObjectStore& policies;  // NetworkPolicies
   const ObjectStore& nodes;
 
   // Aborts for a resource that is none of these.

@@ -121,17 +121,17 @@ void WriteOne(const Child& child, MendedVersions& mended, std::string& made, Pas
   }
 }
 
-// Of `resource` one per role, as RoleObjectName has it.
-void DeleteUnwanted(const Resource& resource, const char* why, const std::vector<Child>& wanted,
-                    PassContext& context) {
+// `names`: of all that there may ever be of `resource`.
+void DeleteUnwanted(const Resource& resource, const std::vector<std::string>& names,
+                    const char* why, const std::vector<Child>& wanted, PassContext& context) {
   std::set<std::string> kept;
   for (const Child& child : wanted) {
     if (child.resource == &resource) kept.insert(KeyOf(child.object).name);
   }
   const MoEService& service = context.service;
-  for (const Role role : {Role::kAttention, Role::kExperts}) {
-    const ObjectKey key{service.metadata.namespace_, RoleObjectName(service.metadata.name, role)};
-    if (kept.contains(key.name)) continue;
+  for (const std::string& name : names) {
+    if (kept.contains(name)) continue;
+    const ObjectKey key{service.metadata.namespace_, name};
     const std::optional<Node> there =
         context.writes.Newest(resource, key, context.caches.Of(resource).Get(key));
     if (!there || !IsControlledBy(*there, service.metadata.uid) ||
@@ -162,8 +162,13 @@ void WriteChildren(const std::vector<Child>& wanted, MendedVersions& mended, Pas
   }
   if (!made.empty()) context.note({EventType::kNormal, "Created", "Create", "made " + made});
   if (context.is_stopped()) return;
-  DeleteUnwanted(kDisruptionBudgets, "the role has no members", wanted, context);
-  DeleteUnwanted(kRoleScalers, "the role is in mode External no more", wanted, context);
+  const std::string& service = context.service.metadata.name;
+  const std::vector<std::string> of_roles = {RoleObjectName(service, Role::kAttention),
+                                             RoleObjectName(service, Role::kExperts)};
+  DeleteUnwanted(kDisruptionBudgets, of_roles, "the role has no members", wanted, context);
+  DeleteUnwanted(kRoleScalers, of_roles, "the role is in mode External no more", wanted, context);
+  DeleteUnwanted(kNetworkPolicies, {WorkersPolicyName(service), GatewayName(service)},
+                 "security.networkPolicy asks for none", wanted, context);
 }
 
 }  // namespace janus::control

@@ -3,6 +3,7 @@
 #include "operator/api/enums.h"
 #include "operator/kube/object.h"
 #include "operator/reconcile/names.h"
+#include "operator/reconcile/network_policies.h"
 #include "operator/reconcile/owned.h"
 #include "operator/reconcile/pod_template.h"
 #include "operator/reconcile/trees.h"
@@ -92,7 +93,8 @@ Node Gateway(const MoEService& service, const OperatorDefaults& defaults) {
 
 std::vector<Child> ChildrenOf(const MoEService& service, const OperatorDefaults& defaults,
                               const CommittedPods& committed) {
-  std::vector<Child> out;
+  // Before anything that they are about.
+  std::vector<Child> out = NetworkPoliciesOf(service, defaults);
   out.push_back({&kServiceAccounts, WorkerAccount(service)});
   out.push_back({&kServices, Members(service)});
   out.push_back({&kServices, Endpoint(service)});

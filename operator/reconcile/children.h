@@ -17,6 +17,7 @@ struct OperatorDefaults {
   std::string image_pull_policy = "IfNotPresent";
   int gateway_replicas = 2;
   bool certificates = false;  // there is who issues them: connections are mutual TLS
+  std::string operator_namespace = "janus-system";  // where the operator's own pods are
 };
 
 // Whether the service's connections are mutual TLS.
@@ -41,8 +42,9 @@ struct Child {
 };
 
 // The gateway's Deployment, the endpoint's Service, the headless one of the members, the workers'
-// ServiceAccount and one PodDisruptionBudget per role that has committed pods: whole, with labels,
-// owner reference and the hash of what is wanted (owned.h). Pure.
+// ServiceAccount, one PodDisruptionBudget per role that has committed pods, and NetworkPolicies
+// where the spec asks for them (network_policies.h): whole, with labels, owner reference and the
+// hash of what is wanted (owned.h). Pure.
 std::vector<Child> ChildrenOf(const MoEService& service, const OperatorDefaults& defaults,
                               const CommittedPods& committed);
 

@@ -49,6 +49,10 @@ inline std::string GatewayName(std::string_view service) {
 inline std::string MembersName(std::string_view service) {
   return std::string(service) + "-members";
 }
+// Who may reach the workers; who may reach the gateways has the name of these.
+inline std::string WorkersPolicyName(std::string_view service) {
+  return std::string(service) + "-workers";
+}
 // Of a role: its PodDisruptionBudget, and its MoERoleScaler in mode External.
 inline std::string RoleObjectName(std::string_view service, Role role) {
   return std::string(service) + "-" + std::string(ToString(role));
@@ -73,5 +77,7 @@ inline const Resource kNodes{"", "v1", "nodes", "Node", false};
 inline const Resource kDeployments{"apps", "v1", "deployments", "Deployment"};
 inline const Resource kDisruptionBudgets{"policy", "v1", "poddisruptionbudgets",
                                          "PodDisruptionBudget"};
+inline const Resource kNetworkPolicies{"networking.k8s.io", "v1", "networkpolicies",
+                                       "NetworkPolicy"};
 
 }  // namespace janus::control

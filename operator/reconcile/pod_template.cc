@@ -265,7 +265,7 @@ Node GatewayTemplate(const MoEService& service, const OperatorDefaults& defaults
   const std::string model = AddModel(service.spec.model.source, pod);
   for (const auto& [label, value] : labels) pod.Set({"metadata", "labels", label}, Text(value));
   std::vector<std::string> arguments = {
-      "--listen=0.0.0.0:8000",
+      "--listen=0.0.0.0:" + std::to_string(kGatewayPort),
       "--model=" + model,
       "--model-name=" + service.model_name(),
       "--member=" + MembersName(service.metadata.name) + ":" + std::to_string(kGrpcPort),
@@ -289,7 +289,7 @@ Node GatewayTemplate(const MoEService& service, const OperatorDefaults& defaults
   pod.SetOfContainer("args", Strings(arguments));
   pod.Set({"spec", "terminationGracePeriodSeconds"},
           Node::Integer(int64_t{service.spec.drain.timeout_seconds} + kLameDuckSeconds + 30));
-  pod.Port("http", 8000);
+  pod.Port("http", kGatewayPort);
   const auto probe = [](int period_seconds, int failures) {
     return Object({{"httpGet", Object({{"path", Text("/health")}, {"port", Text("http")}})},
                    {"periodSeconds", Node::Integer(period_seconds)},

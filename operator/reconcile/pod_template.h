@@ -16,6 +16,7 @@ inline constexpr int kGrpcPort = 9000;
 inline constexpr int kUcxPort = 9200;
 inline constexpr int kUcxPorts = 32;
 inline constexpr int kProbePort = 9100;
+inline constexpr int kGatewayPort = 8000;
 
 // Where a pod finds the model, whatever its source.
 inline constexpr std::string_view kModelMount = "/model";

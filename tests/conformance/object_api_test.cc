@@ -919,6 +919,10 @@ std::vector<BuiltIn> BuiltIns() {
        {{"metadata.generation", "1"},
         {"status", R"({"currentHealthy":0,"desiredHealthy":0,"disruptionsAllowed":0,)"
                    R"("expectedPods":0})"}}},
+      {"NetworkPolicy",
+       {"networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", true},
+       R"("spec":{"podSelector":{},"policyTypes":["Ingress"]})",
+       {{"metadata.generation", "1"}}},
       {"Lease",
        {"coordination.k8s.io", "v1", "leases", "Lease", true},
        R"("spec":{"holderIdentity":"a","leaseDurationSeconds":15})",

@@ -25,6 +25,7 @@ const Resource kResources[] = {
     {"", "v1", "services", "Service"},
     {"", "v1", "serviceaccounts", "ServiceAccount"},
     {"apps", "v1", "deployments", "Deployment"},
+    {"networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy"},
     {"policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget"},
 };
 constexpr int64_t kPage = 7;

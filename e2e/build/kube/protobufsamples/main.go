@@ -19,6 +19,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,9 +32,10 @@ import (
 )
 
 var (
-	core   = schema.GroupVersion{Version: "v1"}
-	apps   = schema.GroupVersion{Group: "apps", Version: "v1"}
-	policy = schema.GroupVersion{Group: "policy", Version: "v1"}
+	core       = schema.GroupVersion{Version: "v1"}
+	apps       = schema.GroupVersion{Group: "apps", Version: "v1"}
+	networking = schema.GroupVersion{Group: "networking.k8s.io", Version: "v1"}
+	policy     = schema.GroupVersion{Group: "policy", Version: "v1"}
 )
 
 var kinds = []struct {
@@ -47,6 +49,7 @@ var kinds = []struct {
 	{core, func() runtime.Object { return &corev1.Service{} }},
 	{core, func() runtime.Object { return &corev1.ServiceAccount{} }},
 	{apps, func() runtime.Object { return &appsv1.Deployment{} }},
+	{networking, func() runtime.Object { return &networkingv1.NetworkPolicy{} }},
 	{policy, func() runtime.Object { return &policyv1.PodDisruptionBudget{} }},
 	{core, func() runtime.Object { return &metav1.Status{} }},
 }

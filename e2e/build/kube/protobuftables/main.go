@@ -17,6 +17,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,6 +36,7 @@ var kinds = []kind{
 	{"v1", corev1.Service{}, corev1.ServiceList{}},
 	{"v1", corev1.ServiceAccount{}, corev1.ServiceAccountList{}},
 	{"apps/v1", appsv1.Deployment{}, appsv1.DeploymentList{}},
+	{"networking.k8s.io/v1", networkingv1.NetworkPolicy{}, networkingv1.NetworkPolicyList{}},
 	{"policy/v1", policyv1.PodDisruptionBudget{}, policyv1.PodDisruptionBudgetList{}},
 }
 

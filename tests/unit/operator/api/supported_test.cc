@@ -155,7 +155,8 @@ TEST(Supported, AClusterTakesWhatIsOfPodsAndRefusesWhatNobodyDoesYet) {
         "rollout: {type: Rolling}", "rollout: {type: SideBySide}",
         "rollout: {type: Recreate, drainSeconds: 5}",
         "gateway: {replicas: 2, service: {port: 81}, podTemplate: {}}",
-        "gateway: {apiKeysSecretRef: {name: a, key: b}}", "suspend: true"}) {
+        "gateway: {apiKeysSecretRef: {name: a, key: b}}", "suspend: true",
+        "security: {networkPolicy: true}"}) {
     EXPECT_EQ(errors(spec), "");
   }
   EXPECT_EQ(errors("",

@@ -19,11 +19,13 @@ namespace {
 
 const CallLimits kLimits;
 
-// Made, grown in both roles, robbed of a pod, shrunk. Users do the next thing after twenty seconds,
-// whether the last one is done or not.
+constexpr const char* kClosed = "  security: {networkPolicy: true}\n";
+
+// Made, closed to others, grown in both roles, robbed of a pod, shrunk and opened. Users do the
+// next thing after twenty seconds, whether the last one is done or not.
 void Live(SimulatedService& sim) {
   sim.Apply(1, 2);
-  sim.timeline.In(Seconds(20), [&] { sim.Apply(2, 3); });
+  sim.timeline.In(Seconds(20), [&] { sim.Apply(2, 3, kClosed); });
   sim.timeline.In(Seconds(40), [&] {
     const std::vector<PodSeen> pods = sim.Pods(Role::kExperts);
     if (pods.empty()) return;
@@ -61,7 +63,7 @@ void LiveScaled(SimulatedService& sim) {
 // Made; goes over to another model beside the one that serves.
 void LiveReplaced(SimulatedService& sim) {
   sim.planner.digest_of = {{"/models/other", "digest-2"}};
-  sim.Apply(1, 2, "  rollout: {type: SideBySide, drainSeconds: 20}\n");
+  sim.Apply(1, 2, std::string("  rollout: {type: SideBySide, drainSeconds: 20}\n") + kClosed);
   sim.timeline.In(Seconds(20), [&] {
     sim.Patch(R"({"spec":{"model":{"source":{"hostPath":{"path":"/models/other"}}}}})");
   });
@@ -70,13 +72,15 @@ void LiveReplaced(SimulatedService& sim) {
 
 struct Life {
   void (*live)(SimulatedService&);
-  size_t pods;   // that it takes
-  size_t calls;  // at least
+  size_t pods;          // that it takes
+  size_t calls;         // at least
+  size_t policies = 0;  // that are there at its end
 };
 
 // Nothing is left of what was under way, and no pod is there that nobody wants.
-void ExpectConverged(SimulatedService& sim) {
+void ExpectConverged(SimulatedService& sim, const Life& life) {
   sim.ExpectWhole(1, 2);
+  EXPECT_EQ(sim.List(kNetworkPolicies).size(), life.policies);
   EXPECT_TRUE(sim.List(kRoleScalers).empty());
   for (const Resource* resource : {&kServices, &kDeployments, &kServiceAccounts, &kTopologies}) {
     EXPECT_EQ(sim.List(*resource).size(), resource == &kServices ? 2u : 1u) << resource->ToString();
@@ -86,13 +90,13 @@ void ExpectConverged(SimulatedService& sim) {
 // 1A2E, then 2A3E, then one more for the one that was deleted.
 constexpr Life kOrdinary{Live, 6, 60};
 constexpr Life kScaled{LiveScaled, 4, 50};
-constexpr Life kReplaced{LiveReplaced, 6, 50};
+constexpr Life kReplaced{LiveReplaced, 6, 50, 2};
 
 TEST(ReconcilerFaults, UndisturbedNoPodIsMadeTooMuch) {
   for (const Life& life : {kOrdinary, kScaled, kReplaced}) {
     SimulatedService sim;
     life.live(sim);
-    ExpectConverged(sim);
+    ExpectConverged(sim, life);
     EXPECT_EQ(sim.cluster.pods_ever().size(), life.pods);
   }
 }
@@ -117,7 +121,7 @@ bool PlayKilled(const Life& life, size_t at, bool is_done) {
   };
   life.live(sim);
   if (!was_killed) return false;
-  ExpectConverged(sim);
+  ExpectConverged(sim, life);
   EXPECT_EQ(sim.cluster.pods_ever().size(), life.pods);
   EXPECT_EQ(sim.workers.refused(), 0);
   return !testing::Test::HasFailure();
@@ -151,7 +155,7 @@ CallCounts PlayFaults(const Life& life, std::vector<FaultPlan> plans) {
   // What only people can mend is tried again after five minutes, and a sweep refuses it up to four
   // times in a row.
   sim.Run(Seconds(1300));
-  ExpectConverged(sim);
+  ExpectConverged(sim, life);
   const CallCounts counts = api.counts();
   sim.RestartOperator();  // what it calls ends here
   return counts;

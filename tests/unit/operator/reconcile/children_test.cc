@@ -99,7 +99,9 @@ TEST(ChildrenOf, NoBudgetHoldsUpWhatServesNobody) {
 }
 
 TEST(ChildrenOf, AllAreOwnedByTheServiceAndInItsNamespace) {
-  std::vector<Child> children = ChildrenOf(Chat(), kDefaults, {1, 1});
+  MoEService closed = Chat();
+  closed.spec.security.network_policy = true;
+  std::vector<Child> children = ChildrenOf(closed, kDefaults, {1, 1});
   children.push_back({&kPods, Worker(Chat())});
   for (const Child& child : children) {
     SCOPED_TRACE(child.resource->ToString());

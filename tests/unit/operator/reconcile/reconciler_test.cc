@@ -643,6 +643,67 @@ TEST(Reconciler, WhatIsWantedNoMoreGoesFromWhatWasMade) {
   sim.ExpectWhole(1, 2);
 }
 
+TEST(Reconciler, NetworkPoliciesAreKeptWhileTheSpecAsksForThem) {
+  SimulatedService sim;
+  sim.options.defaults.operator_namespace = "control";
+  sim.RestartOperator();
+  sim.Apply(1, 2);
+  sim.RunUntil("Ready");
+  EXPECT_TRUE(sim.List(kNetworkPolicies).empty());
+  sim.Patch(R"({"spec":{"security":{"networkPolicy":true}}})");
+  sim.Run(Seconds(5));
+  ASSERT_EQ(sim.List(kNetworkPolicies).size(), 2u);
+  const Node made = *sim.Get(kNetworkPolicies, "demo-workers");
+  EXPECT_EQ(TextAt(FindAt(made, {"spec", "ingress"})->items[0].Find("from")->items[2],
+                   {"namespaceSelector", "matchLabels", "kubernetes.io/metadata.name"}),
+            "control");
+
+  Node opened = made;
+  SetAt(opened, {"spec", "ingress"}, ListOf({Node::Map()}));
+  ASSERT_TRUE(sim.user.Update(kNetworkPolicies, opened, Subresource::kNone, {}, kLimits).ok());
+  ASSERT_TRUE(sim.user.Delete(kNetworkPolicies, {"default", "demo-gateway"}, {}, kLimits).ok());
+  sim.Run(Seconds(5));
+  EXPECT_EQ(*FindAt(*sim.Get(kNetworkPolicies, "demo-workers"), {"spec"}), *made.Find("spec"));
+  EXPECT_TRUE(sim.Get(kNetworkPolicies, "demo-gateway"));
+
+  sim.Patch(R"({"spec":{"security":{"networkPolicy":false}}})");
+  sim.Run(Seconds(5));
+  EXPECT_TRUE(sim.List(kNetworkPolicies).empty());
+  sim.ExpectWhole(1, 2);
+  EXPECT_EQ(sim.cluster.pods_ever().size(), 3u) << "nobody is replaced for it";
+  EXPECT_EQ(sim.Topology()->spec.committed->epoch, 1);
+}
+
+TEST(Reconciler, AForeignNetworkPolicyIsNeitherTakenNorTakenAway) {
+  SimulatedService sim;
+  const Node foreign =
+      Object({{"apiVersion", Text("networking.k8s.io/v1")},
+              {"kind", Text("NetworkPolicy")},
+              {"metadata", Object({{"name", Text("demo-workers")},
+                                   {"namespace", Text("default")},
+                                   {"labels", Object({{kServiceLabel, Text("demo")}})}})},
+              {"spec",
+               Object({{"podSelector", Node::Map()}, {"policyTypes", ListOf({Text("Egress")})}})}});
+  const Node before = *sim.user.Create(kNetworkPolicies, foreign, {}, kLimits);
+  const auto expect_untouched = [&] {
+    const std::optional<Node> there = sim.Get(kNetworkPolicies, "demo-workers");
+    ASSERT_TRUE(there);
+    EXPECT_EQ(ResourceVersionOf(*there), ResourceVersionOf(before));
+  };
+  sim.Apply(1, 2);
+  sim.RunUntil("Ready");
+  expect_untouched();
+  sim.Patch(R"({"spec":{"security":{"networkPolicy":true}}})");
+  sim.Run(Seconds(10));
+  expect_untouched();
+  EXPECT_EQ(sim.Condition("Progressing"), "False/AdoptRefused");
+  EXPECT_TRUE(sim.Get(kNetworkPolicies, "demo-gateway")) << "the other one is made";
+  sim.Patch(R"({"spec":{"security":{"networkPolicy":false}}})");
+  sim.Run(Seconds(10));
+  expect_untouched();
+  EXPECT_FALSE(sim.Get(kNetworkPolicies, "demo-gateway"));
+}
+
 TEST(Reconciler, PausedItHealsAndDoesNothingElse) {
   SimulatedService sim;
   sim.Apply(1, 2);
@@ -686,12 +747,13 @@ TEST(Reconciler, SuspendedItHasNoWorkersAndComesBackAsItWas) {
 
 TEST(Reconciler, AServiceThatIsDeletedLeavesNothing) {
   SimulatedService sim;
-  sim.Apply(1, 2);
+  sim.Apply(1, 2, "  security: {networkPolicy: true}\n");
   sim.RunUntil("Ready");
   sim.Delete();
   sim.Run(Seconds(10));
-  for (const Resource* resource : {&kMoEServices, &kTopologies, &kPods, &kServices,
-                                   &kServiceAccounts, &kDeployments, &kDisruptionBudgets}) {
+  for (const Resource* resource :
+       {&kMoEServices, &kTopologies, &kPods, &kServices, &kServiceAccounts, &kDeployments,
+        &kDisruptionBudgets, &kNetworkPolicies}) {
     EXPECT_TRUE(sim.List(*resource).empty()) << resource->ToString();
   }
   sim.Apply(1, 2);
