@@ -309,7 +309,7 @@ TEST(FindSibling, SaysWhereItLookedAndWhatToDo) {
                             "beside "),
       std::string::npos)
       << status.message();
-  EXPECT_TRUE(FindSibling("operator_test").ok());
+  EXPECT_TRUE(FindSibling("operator_local_test").ok());
 }
 
 }  // namespace
