@@ -12,6 +12,7 @@ AttentionPool::AttentionPool(AttentionPoolOptions options, const Clock& clock,
       metrics_(metrics),
       log_(std::move(log)),
       make_link_(std::move(make_link)) {
+  metrics_.queue_limit.Set(static_cast<double>(options_.queued_requests));
   MutexLock lock(mu_);
   last_finish_ = clock_.Now();
 }

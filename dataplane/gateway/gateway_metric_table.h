@@ -32,6 +32,8 @@ inline constexpr MetricDeclaration kGatewayMetrics[] = {
      "Epoch of the committed topology that was taken last, 0 before the first."},
     {"janus_gateway_open_streams", MetricType::kGauge, "", "requests", "Requests being answered."},
     {"janus_gateway_connections", MetricType::kGauge, "", "connections", "Client connections."},
+    {"janus_gateway_queued_requests_limit", MetricType::kGauge, "", "requests",
+     "How many may wait for an instance here (--queued-requests)."},
     {"janus_gateway_memory_bytes", MetricType::kGauge, "", "bytes",
      "Held for clients: bodies, prompts, answers, unread output."},
     {"janus_gateway_memory_limit_bytes", MetricType::kGauge, "", "bytes",

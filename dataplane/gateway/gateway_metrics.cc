@@ -36,6 +36,7 @@ GatewayMetrics::GatewayMetrics(MetricRegistry& r, const MetricLabels& model)
       topology_epoch(r.AddGauge(Of("janus_gateway_topology_epoch"), {})),
       open_streams(r.AddGauge(Of("janus_gateway_open_streams"), {})),
       connections(r.AddGauge(Of("janus_gateway_connections"), {})),
+      queue_limit(r.AddGauge(Of("janus_gateway_queued_requests_limit"), {})),
       memory(r.AddGauge(Of("janus_gateway_memory_bytes"), {})),
       memory_limit(r.AddGauge(Of("janus_gateway_memory_limit_bytes"), {})),
       ttft(r.AddHistogram(Of("vllm:time_to_first_token_seconds"), model, kPerRequest)),

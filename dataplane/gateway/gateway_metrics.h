@@ -17,6 +17,7 @@ struct GatewayMetrics {
   Gauge& topology_epoch;  // of the topology that was taken last
   Gauge& open_streams;    // HTTP requests being answered
   Gauge& connections;     // open client connections
+  Gauge& queue_limit;     // of requests without an instance
   Gauge& memory;          // bytes held for clients
   Gauge& memory_limit;    // of them at most
   Histogram& ttft;        // seconds from the request's last byte to its first token

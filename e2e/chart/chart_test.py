@@ -128,13 +128,16 @@ class ChartTest(ClusterCase):
             found[one["kind"], one["metadata"]["name"]] = one
         return text, found
 
-    def test_every_object_of_six_value_sets_fits_its_schema(self):
+    def install_monitoring_kinds(self):
         self.kubectl("apply", "--server-side", "-f", self.programs / "monitoring-crds.yaml", namespaced=False)
         self.addCleanup(self.try_kubectl, "delete", "-f", self.programs / "monitoring-crds.yaml")
+        self.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=300s", namespaced=False)
+
+    def test_every_object_of_six_value_sets_fits_its_schema(self):
+        self.install_monitoring_kinds()
         for name in ("models", "more"):
             self.kubectl("create", "namespace", name, namespaced=False)
             self.addCleanup(self.try_kubectl, "delete", "namespace", name, "--wait=false")
-        self.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=300s", namespaced=False)
         kinds = set()
         for values in VALUE_SETS:
             with self.subTest(values.name):
@@ -144,9 +147,35 @@ class ChartTest(ClusterCase):
                                     "-", text=text, namespaced=False)
                 self.assertEqual(len(said.splitlines()), text.count("\nkind: "), said)
         self.assertEqual(kinds, {
-            "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "Deployment", "Job", "Lease",
-            "PodDisruptionBudget", "PodMonitor", "Role", "RoleBinding", "Service", "ServiceAccount",
+            "ClusterRole", "ClusterRoleBinding", "ConfigMap", "CustomResourceDefinition", "Deployment", "Job",
+            "Lease", "PodDisruptionBudget", "PodMonitor", "PrometheusRule", "Role", "RoleBinding", "Service", "ServiceAccount",
             "ServiceMonitor"})
+
+    def test_dashboards_and_alerts_are_those_of_its_folder(self):
+        self.install_monitoring_kinds()
+        folder = CHART / "monitoring"
+        for values, docs, namespace, label in (
+                ("every-knob", "https://example.com/janus/docs/", "models", "dashboards"),
+                ("one-namespace", "docs/", self.namespace, "grafana_dashboard")):
+            _, objects = self.rendered("-f", CHART / "ci" / f"{values}-values.yaml")
+            rules = [one for (kind, _), one in objects.items() if kind == "PrometheusRule"]
+            self.assertEqual(len(rules), 1)
+            alerts = [rule for group in rules[0]["spec"]["groups"] for rule in group["rules"] if "alert" in rule]
+            self.assertEqual([one["alert"] for one in alerts],
+                             re.findall("(?m)^ +- alert: (.+)$", (folder / "alerts.yaml").read_text()))
+            for one in alerts:
+                self.assertEqual(one["annotations"]["runbook_url"][:len(docs)], docs)
+            maps = [one for (kind, _), one in objects.items() if kind == "ConfigMap"]
+            found = {}
+            for one in maps:
+                self.assertEqual(one["metadata"]["namespace"], namespace)
+                self.assertIn(label, one["metadata"]["labels"])
+                found.update(one["data"])
+            self.assertEqual({name: json.loads(text) for name, text in found.items()},
+                             {f"janus-{path.name}": json.loads(path.read_text())
+                              for path in (folder / "dashboards").glob("*.json")})
+        _, objects = self.rendered("-f", CHART / "ci" / "registry-values.yaml")
+        self.assertFalse({"PrometheusRule", "ConfigMap"} & {kind for kind, _ in objects}, "not asked for")
 
     def test_the_kinds_are_those_of_crds(self):
         _, objects = self.rendered(*setting(image__pullPolicy="Never"))

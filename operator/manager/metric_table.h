@@ -48,8 +48,9 @@ inline constexpr MetricDeclaration kServiceMetrics[] = {
     {"janus_gpu_seconds_total", MetricType::kCounter, "namespace,service", "GPU seconds",
      "GPUs that the pods of the committed topology are limited to, times how long; since this "
      "leader began."},
-    {"janus_service_condition", MetricType::kGauge, "namespace,service,condition", "1, 0 or -1",
-     "A condition of a service: 1 True, 0 False, -1 Unknown."},
+    {"janus_service_condition", MetricType::kGauge, "namespace,service,condition,reason",
+     "1, 0 or -1",
+     "A condition of a service, with the reason of now alone: 1 True, 0 False, -1 Unknown."},
 };
 
 }  // namespace janus::control

@@ -122,6 +122,7 @@ void ServiceFamilies::Add(const Node& service, std::optional<double> gpu_seconds
   for (const Condition& one : ReadConditions(service)) {
     MetricLabels labels = LabelsOf(service);
     labels.emplace_back("condition", one.type);
+    labels.emplace_back("reason", one.reason);
     AddSeries(condition_, std::move(labels),
               one.status == ConditionStatus::kTrue    ? 1
               : one.status == ConditionStatus::kFalse ? 0

@@ -135,6 +135,8 @@ TEST_F(AttentionPoolTest, QueuesInOrderUpToABound) {
   Submit(4, &second);
   Submit(4, &third);
   EXPECT_EQ(Sent(0), 1u);
+  EXPECT_EQ(metrics_.waiting.value(), 2);
+  EXPECT_EQ(metrics_.queue_limit.value(), 2);
   Submit();
   EXPECT_EQ(last_.status().code(), StatusCode::kResourceExhausted);
   EXPECT_GE(pool_.RetryAfterSeconds(), 1);

@@ -39,9 +39,12 @@ TEST(ServiceFamilies, TellWhatTheStatusTells) {
       "  - {name: experts, desiredInstances: 4}\n"
       "  topology: {epoch: 7, imbalancePermille: 1250}\n"
       "  conditions:\n"
-      "  - {type: Ready, status: 'False', lastTransitionTime: '2026-01-01T00:00:00Z'}\n"
-      "  - {type: Available, status: 'True', lastTransitionTime: '2026-01-01T00:00:00Z'}\n"
-      "  - {type: SLOMet, status: Unknown, lastTransitionTime: '2026-01-01T00:00:00Z'}\n",
+      "  - {type: Ready, status: 'False', reason: GatewayNotReady, lastTransitionTime: "
+      "'2026-01-01T00:00:00Z'}\n"
+      "  - {type: Available, status: 'True', reason: Serving, lastTransitionTime: "
+      "'2026-01-01T00:00:00Z'}\n"
+      "  - {type: SLOMet, status: Unknown, reason: NoMetrics, lastTransitionTime: "
+      "'2026-01-01T00:00:00Z'}\n",
       "chat");
   ASSERT_TRUE(service.ok()) << service.status().ToString();
   const std::map<std::string, double> wanted = {
@@ -53,9 +56,9 @@ TEST(ServiceFamilies, TellWhatTheStatusTells) {
       {"janus_slo_target_seconds prod chat ttft", 2},
       {"janus_tpot_observed_seconds prod chat", 0.041},
       {"janus_activation_imbalance prod chat", 1.25},
-      {"janus_service_condition prod chat Ready", 0},
-      {"janus_service_condition prod chat Available", 1},
-      {"janus_service_condition prod chat SLOMet", -1}};
+      {"janus_service_condition prod chat Ready GatewayNotReady", 0},
+      {"janus_service_condition prod chat Available Serving", 1},
+      {"janus_service_condition prod chat SLOMet NoMetrics", -1}};
   const std::map<std::string, double> seen = Values(FamiliesOf(*service));
   ASSERT_EQ(seen.size(), wanted.size());
   for (const auto& [name, value] : wanted) {
