@@ -174,6 +174,13 @@ class ChartTest(ClusterCase):
             self.assertEqual({name: json.loads(text) for name, text in found.items()},
                              {f"janus-{path.name}": json.loads(path.read_text())
                               for path in (folder / "dashboards").glob("*.json")})
+        # Every query of theirs goes by namespace and service of a MoEService.
+        _, objects = self.rendered("-f", CHART / "ci" / "every-knob-values.yaml")
+        endpoint, = objects["ServiceMonitor", "moe"]["spec"]["endpoints"]
+        self.assertTrue(endpoint["honorLabels"])
+        for endpoint in objects["PodMonitor", "moe-services"]["spec"]["podMetricsEndpoints"]:
+            self.assertIn({"sourceLabels": ["__meta_kubernetes_pod_label_serving_janus_dev_service"],
+                           "targetLabel": "service"}, endpoint["relabelings"])
         _, objects = self.rendered("-f", CHART / "ci" / "registry-values.yaml")
         self.assertFalse({"PrometheusRule", "ConfigMap"} & {kind for kind, _ in objects}, "not asked for")
 
