@@ -198,7 +198,7 @@ class InstallTest(ClusterCase):
         operator = ":janus-system:janus-operator"
         created = min(times("patch", "moeservices", "") + times("create", "moeservices", ""))
         pods = times("create", "pods", operator)
-        committed = times("patch", "pods", operator)  # members are labelled once they have been told
+        committed = times("patch", "pods", operator, "status")  # members are labelled once they have been told
         ready = max(one for one in times("patch", "pods", "system:node:", "status") if one < min(committed))
         print(f"apply -> last pod created {(max(pods) - created).total_seconds():.3f} s; last container ready -> "
               f"members told {(min(committed) - ready).total_seconds():.3f} s; apply -> first answer complete "
