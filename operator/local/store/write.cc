@@ -173,9 +173,11 @@ ApiResult<Node> Replace(Session& session, const Kind& kind, const Node& live, No
   if (std::optional<ApiError> error = CheckIdentity(kind, live, next, manager.subresource, verb)) {
     return *std::move(error);
   }
-  const Ownership before = manager.subresource == Subresource::kNone
-                               ? GivenManagedFields(next, live)
-                               : ReadManagedFields(live);
+  Ownership before;
+  if (!applied) {
+    before = manager.subresource == Subresource::kNone ? GivenManagedFields(next, live)
+                                                       : ReadManagedFields(live);
+  }
   next = Confine(kind, manager.subresource, live, std::move(next));
   KeepServerFields(live, next);
   ApiResult<Node> admitted = Admit(kind, std::move(next), &live);
