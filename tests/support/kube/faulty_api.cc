@@ -199,9 +199,7 @@ ApiResult<WatchEnd> FaultyApi::Watch(const Resource& resource, const WatchOption
       Pass(timeline_, kSilence, stop);
       if (stop.stop_requested()) return LocalError(Cancelled("the watch was stopped"));
       return WatchEnd::kSilence;
-    case Kind::kCut:
-      return Lost(StatusCode::kUnavailable, false);
-    default:
+    default:  // kCut, and faults of calls, which do not come here
       return Lost(StatusCode::kUnavailable, false);
   }
 }
