@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "operator/reconcile/creation.h"
 #include "operator/reconcile/hand_over.h"
 #include "operator/reconcile/names.h"
 #include "operator/reconcile/owned.h"
@@ -12,14 +13,6 @@
 
 namespace janus::control {
 namespace {
-
-void RefuseAdoption(const Child& child, PassContext& context) {
-  const std::string name = child.resource->kind + " " + KeyOf(child.object).name;
-  const std::string text =
-      name + " belongs to somebody else and is left as it is; rename it, or this MoEService";
-  context.note({EventType::kWarning, "AdoptRefused", "Apply", text});
-  context.troubles.push_back({TroubleKind::kRetry, "AdoptRefused", text, {}});
-}
 
 // What was made by POST is nobody's by server-side apply, which would leave there for ever what is
 // not wanted any more. The version to apply over; nothing: it cannot be told.
@@ -73,43 +66,25 @@ void Apply(const Child& child, const Node& there, MendedVersions& mended, PassCo
   context.writes.Wrote(*child.resource, *replaced, *std::move(applied), context.now);
 }
 
-// By POST, which is nobody's who has made one of that name before: that one is read, and whose it
-// is is judged. Nothing: it is made, or is not known.
-std::optional<Node> Make(const Child& child, std::string& made, PassContext& context) {
-  const ObjectKey key = KeyOf(child.object);
-  const std::string what = child.resource->kind + " " + key.name;
-  ApiResult<Node> created = context.api.Create(
-      *child.resource, child.first ? *child.first : child.object, {}, context.limits);
-  if (created.ok()) {
-    context.writes.Wrote(*child.resource, "", *std::move(created), context.now);
-    made += (made.empty() ? "" : ", ") + what;
-    return std::nullopt;
-  }
-  if (created.error().code != StatusCode::kAlreadyExists) {
-    if (created.error().outcome_unknown) context.writes.MayHaveMade(*child.resource, key);
-    context.troubles.push_back(TroubleOf(created.error(), "create " + what));
-    return std::nullopt;
-  }
-  ApiResult<Node> there = context.api.Get(*child.resource, key, Subresource::kNone, context.limits);
-  if (there.ok()) return *std::move(there);
-  context.troubles.push_back(TroubleOf(there.error(), "read " + what));
-  return std::nullopt;
-}
-
 // `made`: the names of what is there now and was not before.
 void WriteOne(const Child& child, MendedVersions& mended, std::string& made, PassContext& context) {
   const ObjectKey key = KeyOf(child.object);
+  const std::string what = child.resource->kind + " " + key.name;
   std::optional<Node> there =
       context.writes.Newest(*child.resource, key, context.caches.Of(*child.resource).Get(key));
-  if (!there) there = Make(child, made, context);
-  if (!there) return;
+  if (!there) {
+    Creation creation = Create(*child.resource, child.first ? *child.first : child.object, context);
+    if (creation.is_made) made += (made.empty() ? "" : ", ") + what;
+    if (!creation.taken) return;
+    there = std::move(creation.taken);
+  }
   const auto settled = mended.find({child.resource->plural, key.name});
   switch (Judge(context.service, *there, child.object)) {
     case Standing::kAsWanted:
     case Standing::kLeaving:
       return;
     case Standing::kForeign:
-      RefuseAdoption(child, context);
+      RefuseAdoption(what, "; rename it, or this MoEService", context);
       return;
     case Standing::kDrifted:
       if (settled != mended.end() && settled->second == ResourceVersionOf(*there) &&

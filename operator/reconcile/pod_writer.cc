@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "operator/api/rfc3339.h"
+#include "operator/kube/object.h"
+#include "operator/reconcile/creation.h"
 #include "operator/reconcile/names.h"
 #include "operator/reconcile/owned.h"
 #include "operator/reconcile/trees.h"
@@ -14,37 +16,15 @@ ObjectKey KeyOfPod(const std::string& name, const PassContext& context) {
   return {context.service.metadata.namespace_, name};
 }
 
-// Of somebody else, or ours whose first create's reply was lost.
-void MeetExisting(const std::string& name, PassContext& context) {
-  const ObjectKey key = KeyOfPod(name, context);
-  ApiResult<Node> there = context.api.Get(kPods, key, Subresource::kNone, context.limits);
-  if (!there.ok()) {
-    context.troubles.push_back(TroubleOf(there.error(), "read pod " + name));
-  } else if (IsControlledBy(*there, context.service.metadata.uid)) {
-    context.writes.Wrote(kPods, "", *std::move(there), context.now);
-  } else {
-    const std::string text = "pod " + name + " belongs to somebody else and is left as it is";
-    context.note({EventType::kWarning, "AdoptRefused", "Create", text});
-    context.troubles.push_back({TroubleKind::kRetry, "AdoptRefused", text, {}});
-  }
-}
-
-// True when it is there.
+// True when it was not there before and is now.
 bool MakePod(const Node& pod, PassContext& context) {
-  const std::string name(TextAt(pod, {"metadata", "name"}));
-  ApiResult<Node> made = context.api.Create(kPods, pod, {}, context.limits);
-  if (made.ok()) {
-    context.writes.Wrote(kPods, "", *std::move(made), context.now);
-    return true;
+  Creation creation = Create(kPods, pod, context);
+  if (!creation.taken) return creation.is_made;
+  if (IsControlledBy(*creation.taken, context.service.metadata.uid)) {
+    context.writes.Wrote(kPods, "", *std::move(creation.taken), context.now);
+  } else {
+    RefuseAdoption("Pod " + KeyOf(pod).name, "; another name is tried", context);
   }
-  if (made.error().code == StatusCode::kAlreadyExists) {
-    MeetExisting(name, context);
-    return false;
-  }
-  if (made.error().outcome_unknown) {
-    context.writes.MayHaveMade(kPods, KeyOfPod(name, context));
-  }
-  context.troubles.push_back(TroubleOf(made.error(), "create pod " + name));
   return false;
 }
 

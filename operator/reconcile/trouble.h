@@ -23,7 +23,7 @@ struct Trouble {
   std::optional<Seconds> retry_after;
 };
 
-// `doing`: "create pod chat-experts-...-3". An admission's refusal (403) is told from a missing
+// `doing`: "create Pod chat-experts-...-3". An admission's refusal (403) is told from a missing
 // right of our own by the API server's wording, its only difference: 'User "..." cannot ...'
 // against the plugin's own sentence (Kubernetes, "Authorization", "Resource Quotas"). Pure.
 Trouble TroubleOf(const ApiError& error, const std::string& doing);

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <string>
 
@@ -623,6 +624,34 @@ TEST(Reconciler, AForeignObjectOfAWantedNameIsNeverTouched) {
   sim.Run(Seconds(320));
   EXPECT_TRUE(sim.Get(kServices, "demo")) << "made once the name is free";
   sim.ExpectWhole(1, 2);
+}
+
+TEST(Reconciler, AForeignPodOfTheNextNameIsNeverTouchedAndAnotherNameIsTaken) {
+  SimulatedService sim;
+  sim.Apply(1, 1);
+  sim.RunUntil("Ready");
+  std::string next = sim.Pods(Role::kExperts).front().name;
+  next.back() = '2';
+  const Node foreign = Object(
+      {{"apiVersion", Text("v1")},
+       {"kind", Text("Pod")},
+       {"metadata", Object({{"name", Text(next)}, {"namespace", Text("default")}})},
+       {"spec", Object({{"containers", ListOf({Object({{"name", Text("a")},
+                                                       {"image", Text("somebody:1")}})})}})}});
+  const ApiResult<Node> before = sim.user.Create(kPods, foreign, {}, kLimits);
+  ASSERT_TRUE(before.ok()) << before.error().message;
+  sim.Patch(R"({"spec":{"roles":{"experts":{"replicas":2}}}})");
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(2));
+  EXPECT_GE(sim.op().CountEvents("AdoptRefused"), 1);
+  const std::optional<Node> there = sim.Get(kPods, next);
+  ASSERT_TRUE(there) << "it is somebody else's";
+  EXPECT_EQ(UidOf(*there), UidOf(*before));
+  EXPECT_EQ(FindAt(*there, {"metadata", "labels"}), nullptr);
+  sim.ExpectWhole(1, 2);
+  const std::vector<PodSeen> pods = sim.Pods(Role::kExperts);
+  ASSERT_EQ(pods.size(), 2u);
+  EXPECT_TRUE(std::ranges::all_of(pods, [&](const PodSeen& pod) { return pod.name != next; }));
 }
 
 // Children are made by POST, and what is said so server-side apply never takes back by itself.

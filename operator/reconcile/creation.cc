@@ -1,0 +1,34 @@
+#include "operator/reconcile/creation.h"
+
+#include <utility>
+
+#include "operator/kube/object.h"
+
+namespace janus::control {
+
+Creation Create(const Resource& resource, const Node& object, PassContext& context) {
+  const ObjectKey key = KeyOf(object);
+  const std::string what = resource.kind + " " + key.name;
+  ApiResult<Node> created = context.api.Create(resource, object, {}, context.limits);
+  if (created.ok()) {
+    context.writes.Wrote(resource, "", *std::move(created), context.now);
+    return {true, {}};
+  }
+  if (created.error().code != StatusCode::kAlreadyExists) {
+    if (created.error().outcome_unknown) context.writes.MayHaveMade(resource, key);
+    context.troubles.push_back(TroubleOf(created.error(), "create " + what));
+    return {};
+  }
+  ApiResult<Node> there = context.api.Get(resource, key, Subresource::kNone, context.limits);
+  if (there.ok()) return {false, *std::move(there)};
+  context.troubles.push_back(TroubleOf(there.error(), "read " + what));
+  return {};
+}
+
+void RefuseAdoption(const std::string& what, const std::string& remedy, PassContext& context) {
+  const std::string text = what + " belongs to somebody else and is left as it is" + remedy;
+  context.note({EventType::kWarning, "AdoptRefused", "Create", text});
+  context.troubles.push_back({TroubleKind::kRetry, "AdoptRefused", text, {}});
+}
+
+}  // namespace janus::control
