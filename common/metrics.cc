@@ -1,7 +1,9 @@
 #include "common/metrics.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <utility>
 
 #include "common/check.h"
 
@@ -46,30 +48,36 @@ bool AreDeclared(const MetricLabels& labels, std::string_view declared) {
 MetricFamily::MetricFamily(Metric metric)
     : name(metric->name), help(metric->help), type(metric->type), label_names(metric->labels) {}
 
-MetricRegistry::Entry& MetricRegistry::Add(Metric metric, MetricType type, MetricLabels labels) {
-  JANUS_CHECK(metric->type == type, metric->name);
-  JANUS_CHECK(AreDeclared(labels, metric->labels), metric->name);
+MetricRegistry::Entry& MetricRegistry::Add(Entry entry, MetricType type) {
+  JANUS_CHECK(entry.metric->type == type, entry.metric->name);
+  JANUS_CHECK(AreDeclared(entry.labels, entry.metric->labels), entry.metric->name);
   const MutexLock lock(mu_);
-  return entries_.emplace_back(Entry{metric, std::move(labels), nullptr, nullptr, nullptr});
+  return entries_.emplace_back(std::move(entry));
 }
 
 Counter& MetricRegistry::AddCounter(Metric metric, MetricLabels labels) {
-  Entry& entry = Add(metric, MetricType::kCounter, std::move(labels));
+  Entry entry{metric, std::move(labels)};
   entry.counter = std::make_unique<Counter>();
-  return *entry.counter;
+  return *Add(std::move(entry), MetricType::kCounter).counter;
 }
 
 Gauge& MetricRegistry::AddGauge(Metric metric, MetricLabels labels) {
-  Entry& entry = Add(metric, MetricType::kGauge, std::move(labels));
+  Entry entry{metric, std::move(labels)};
   entry.gauge = std::make_unique<Gauge>();
-  return *entry.gauge;
+  return *Add(std::move(entry), MetricType::kGauge).gauge;
+}
+
+void MetricRegistry::AddGauge(Metric metric, MetricLabels labels, std::function<double()> read) {
+  Entry entry{metric, std::move(labels)};
+  entry.read = std::move(read);
+  Add(std::move(entry), MetricType::kGauge);
 }
 
 Histogram& MetricRegistry::AddHistogram(Metric metric, MetricLabels labels,
                                         std::vector<double> bounds) {
-  Entry& entry = Add(metric, MetricType::kHistogram, std::move(labels));
+  Entry entry{metric, std::move(labels)};
   entry.histogram = std::make_unique<Histogram>(std::move(bounds));
-  return *entry.histogram;
+  return *Add(std::move(entry), MetricType::kHistogram).histogram;
 }
 
 std::vector<MetricFamily> MetricRegistry::Collect() const {
@@ -77,12 +85,15 @@ std::vector<MetricFamily> MetricRegistry::Collect() const {
   std::vector<MetricFamily> families;
   std::map<std::string_view, size_t> family_of;
   for (const Entry& entry : entries_) {
+    const double read = entry.read ? entry.read() : 0;
+    if (std::isnan(read)) continue;
     const auto [at, is_new] = family_of.try_emplace(entry.metric->name, families.size());
     if (is_new) families.emplace_back(entry.metric);
     MetricFamily::Series& series = families[at->second].series.emplace_back();
     series.labels = entry.labels;
     if (entry.counter) series.value = static_cast<double>(entry.counter->value());
     if (entry.gauge) series.value = entry.gauge->value();
+    if (entry.read) series.value = read;
     if (entry.histogram) series.histogram = entry.histogram->Sample();
   }
   return families;

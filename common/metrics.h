@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -126,6 +127,9 @@ class MetricRegistry {
   // Series of one metric have other values of its labels each.
   Counter& AddCounter(Metric metric, MetricLabels labels);
   Gauge& AddGauge(Metric metric, MetricLabels labels);
+  // A gauge that is asked by each scrape, on its thread; no number: there is no sample then. `read`
+  // must not come back to the registry.
+  void AddGauge(Metric metric, MetricLabels labels, std::function<double()> read);
   Histogram& AddHistogram(Metric metric, MetricLabels labels, std::vector<double> bounds);
 
   // Families in the order in which their first series were added.
@@ -135,11 +139,12 @@ class MetricRegistry {
   struct Entry {
     Metric metric;
     MetricLabels labels;
-    std::unique_ptr<Counter> counter;
-    std::unique_ptr<Gauge> gauge;
-    std::unique_ptr<Histogram> histogram;
+    std::unique_ptr<Counter> counter = {};
+    std::unique_ptr<Gauge> gauge = {};
+    std::function<double()> read = {};  // of a gauge that is asked
+    std::unique_ptr<Histogram> histogram = {};
   };
-  Entry& Add(Metric metric, MetricType type, MetricLabels labels);
+  Entry& Add(Entry entry, MetricType type);
 
   mutable Mutex mu_;
   std::deque<Entry> entries_ JANUS_GUARDED_BY(mu_);

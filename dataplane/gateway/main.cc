@@ -20,6 +20,7 @@
 #include "dataplane/gateway/topology_watch.h"
 #include "dataplane/model/text_digest.h"
 #include "proto/credentials/handshakes.h"
+#include "proto/credentials/own_certificate.h"
 #include "proto/credentials/trust_folder.h"
 
 namespace janus::gateway {
@@ -111,6 +112,7 @@ Status Run(GatewayOptions options, StopSignals& stop) {
     }
     log.Info("mutual TLS", {{"identity", ToUri(trust->identity())}});
     handshakes.emplace(refusals, log);
+    TellCertificate(trust, registry);
     credentials = trust->Channel();
   }
   AttentionPool pool({.gateway_id = NewGatewayId(),

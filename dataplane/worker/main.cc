@@ -15,6 +15,7 @@
 #include "dataplane/worker/worker.h"
 #include "proto/channel.h"
 #include "proto/credentials/handshakes.h"
+#include "proto/credentials/own_certificate.h"
 #include "proto/credentials/trust_folder.h"
 
 namespace janus::dataplane {
@@ -64,6 +65,7 @@ int Run(const WorkerFlags& flags, StopSignals& stop) {
     trust = *std::move(opened);
     log.Info("mutual TLS", {{"identity", ToUri(trust->identity())}});
     handshakes.emplace(refusals, log);
+    TellCertificate(trust, registry);
   }
   Worker worker(
       flags, clock, log,

@@ -6,6 +6,8 @@
 #include <openssl/x509_vfy.h>
 #include <openssl/x509v3.h>
 
+#include <chrono>
+#include <ctime>
 #include <optional>
 #include <utility>
 
@@ -47,6 +49,12 @@ std::optional<std::string> UriOf(const X509* certificate) {
   return found;
 }
 
+std::optional<WallTime> TimeOf(const ASN1_TIME* time) {
+  tm fields = {};
+  if (ASN1_TIME_to_tm(time, &fields) != 1) return std::nullopt;
+  return std::chrono::system_clock::from_time_t(timegm(&fields));
+}
+
 PeerVerdict Refused(Refusal refusal, std::string message) {
   ERR_clear_error();
   return {false, {}, refusal, std::move(message)};
@@ -82,6 +90,16 @@ Status CheckKeyPair(const std::string& certificate_pem, const std::string& key_p
   if (key == nullptr) return InvalidArgument("the private key is not PEM");
   if (!fits) return InvalidArgument("the private key is not the one of the certificate");
   return OkStatus();
+}
+
+std::optional<CertificateValidity> ValidityOf(const std::string& certificate_pem) {
+  const X509Ptr certificate = NextCertificate(Reading(certificate_pem).get());
+  ERR_clear_error();
+  if (certificate == nullptr) return std::nullopt;
+  const std::optional<WallTime> begin = TimeOf(X509_get0_notBefore(certificate.get()));
+  const std::optional<WallTime> end = TimeOf(X509_get0_notAfter(certificate.get()));
+  if (!begin || !end) return std::nullopt;
+  return CertificateValidity{*begin, *end};
 }
 
 struct TrustBundle::Store {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,14 @@ struct PeerVerdict {
 // A private key and its certificate fit each other. InvalidArgument: which of the two cannot be
 // read, or that they do not fit.
 Status CheckKeyPair(const std::string& certificate_pem, const std::string& key_pem);
+
+// When a certificate (PEM, the first one) begins and ceases to be valid; nothing: it cannot be
+// read.
+struct CertificateValidity {
+  WallTime begin;
+  WallTime end;
+};
+std::optional<CertificateValidity> ValidityOf(const std::string& certificate_pem);
 
 // The authorities whose certificates are taken (ca.crt, PEM). Each carries one URI and issues for
 // the identities directly below it, so that an authority of the operator cannot name a member of a

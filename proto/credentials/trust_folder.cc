@@ -72,6 +72,7 @@ Result<std::shared_ptr<const TrustFolder>> TrustFolder::Open(const std::string& 
                               "/ca.crt and this machine's clock)" + kRemedy);
   }
   std::shared_ptr<TrustFolder> out(new TrustFolder());
+  out->certificate_path_ = certificate_path;
   out->identity_ = own.identity;
   out->bundle_ = std::move(bundle);
   out->own_ = std::make_shared<grpc::experimental::FileWatcherCertificateProvider>(
@@ -84,6 +85,11 @@ Result<std::shared_ptr<const TrustFolder>> TrustFolder::Open(const std::string& 
 PeerRules TrustFolder::Rules(std::vector<PeerRole> roles) const {
   return {[bundle = bundle_] { return bundle->Get(); }, identity_.authority, std::move(roles),
           clock_, refusals_};
+}
+
+std::optional<CertificateValidity> TrustFolder::Validity() const {
+  const Result<std::string> certificate = ReadFile(certificate_path_, kMostBytes);
+  return certificate.ok() ? ValidityOf(*certificate) : std::nullopt;
 }
 
 std::shared_ptr<grpc::ServerCredentials> TrustFolder::Server() const {

@@ -3,6 +3,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "common/clock.h"
@@ -29,6 +30,9 @@ class TrustFolder {
 
   // Takes connections of the same service and of operators, and holds their calls to CallRules().
   std::shared_ptr<grpc::ServerCredentials> Server() const;
+  // Of the certificate that is in the folder now; nothing: it cannot be read.
+  std::optional<CertificateValidity> Validity() const;
+
   // To workers of the same service.
   std::shared_ptr<grpc::ChannelCredentials> Channel() const;
 
@@ -37,6 +41,7 @@ class TrustFolder {
   TrustFolder() = default;
   PeerRules Rules(std::vector<PeerRole> roles) const;
 
+  std::string certificate_path_;
   Identity identity_;
   std::shared_ptr<Bundle> bundle_;
   std::shared_ptr<grpc::experimental::CertificateProviderInterface> own_;

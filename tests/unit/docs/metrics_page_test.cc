@@ -17,6 +17,7 @@
 #include "operator/kube/metric_table.h"
 #include "operator/manager/metric_table.h"
 #include "proto/credentials/certificate.h"
+#include "proto/credentials/own_certificate.h"
 #include "tests/support/contains.h"
 
 // docs/metrics.md: its tables are printed from the declarations, what stands between them is
@@ -34,6 +35,7 @@ const Table kTables[] = {
     {"kGatewayMetrics", "## Of the gateway", gateway::kGatewayMetrics},
     {"kWorkerMetrics", "## Of the workers", dataplane::kWorkerMetrics},
     {"kRefusalMetrics", "## Of who is refused", kRefusalMetrics},
+    {"kCertificateMetrics", "## Of certificates", kCertificateMetrics},
     {"kServiceMetrics", "### Of its services", control::kServiceMetrics},
     {"kManagerMetrics", "### Of its loop", control::kManagerMetrics},
     {"kKubeMetrics", "### Of its Kubernetes client", control::kKubeMetrics},

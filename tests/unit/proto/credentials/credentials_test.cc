@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <optional>
+#include <string>
 #include <thread>
 
 #include "common/mutex.h"
@@ -9,6 +11,7 @@
 #include "proto/control.grpc.pb.h"
 #include "proto/credentials/access.h"
 #include "proto/credentials/handshakes.h"
+#include "proto/credentials/own_certificate.h"
 #include "proto/credentials/trust_folder.h"
 #include "proto/tokens.grpc.pb.h"
 #include "tests/support/contains.h"
@@ -311,6 +314,29 @@ TEST_F(TrustFolderTest, SaysWhoItIs) {
   const auto trust = TrustFolder::Open(disk.path(), clock_, refusals_);
   ASSERT_TRUE(trust.ok()) << trust.status().message();
   EXPECT_EQ((*trust)->identity(), (Identity{kChat, PeerRole::kExperts}));
+}
+
+TEST_F(TrustFolderTest, TellsOfTheCertificateThatIsThereNow) {
+  TrustOnDisk disk(leaf_, authority_.certificate);
+  const auto trust = TrustFolder::Open(disk.path(), clock_, refusals_);
+  ASSERT_TRUE(trust.ok()) << trust.status().message();
+  TellCertificate(*trust, registry_);
+  const auto told = [&](const std::string& name) -> std::optional<double> {
+    for (const MetricFamily& family : registry_.Collect()) {
+      if (family.name == name) return family.series.at(0).value;
+    }
+    return {};
+  };
+  const auto seconds = [](WallTime time) { return Seconds(time.time_since_epoch()).count(); };
+  const std::string begin = "janus_certificate_not_before_timestamp_seconds";
+  const std::string end = "janus_certificate_not_after_timestamp_seconds";
+  const WallTime now = clock_.WallNow();  // certificates have whole seconds
+  EXPECT_NEAR(told(begin).value(), seconds(now - std::chrono::minutes(5)), 1);
+  EXPECT_NEAR(told(end).value(), seconds(now + 90 * kDay), 1);
+  disk.Put(LeafOf(authority_, kChat + "/experts", now, kDay), authority_.certificate);
+  EXPECT_NEAR(told(end).value(), seconds(now + kDay), 1);
+  disk.Put({"no certificate", leaf_.key}, authority_.certificate);
+  EXPECT_FALSE(told(begin) || told(end));
 }
 
 TEST_F(TrustFolderTest, NamesTheFileThatIsMissing) {
