@@ -26,6 +26,12 @@ bool IsTime(const Node& schema) {
   return Keyword(schema, "format") == "date-time";
 }
 
+// Whether texts may have letters that are none of ASCII's.
+bool TakesUmlauts(const Node& schema) {
+  const std::string pattern = Keyword(schema, "pattern");
+  return pattern.empty() || pattern == "^/" || pattern == "^[^/]+/[^/]+$";
+}
+
 // So many entries like `one`, told apart by their keys where the list asks for it: keys are
 // letters, or what an enumeration has as far as that goes.
 Node ListOf(const Node& schema, const Node& one, int64_t count) {
@@ -121,9 +127,12 @@ class Maker {
     if (const Node* most = place.schema.Find("maximum")) AtBorder(place, *most);
     const Node* most_characters = place.schema.Find("maxLength");
     if (most_characters != nullptr && !IsTime(place.schema)) {
-      std::string text = place.value->text;
-      text.resize(static_cast<size_t>(most_characters->integer), 'a');
-      AtBorder(place, Node::String(text));
+      const auto most = static_cast<size_t>(most_characters->integer);
+      const std::string text = place.value->text.substr(0, most);
+      std::string with_umlauts = text;  // of two bytes each
+      for (size_t i = text.size(); i < most; ++i) with_umlauts += "\u00e4";
+      AtBorder(place, Node::String(text + std::string(most - text.size(), 'a')));
+      if (TakesUmlauts(place.schema)) AtBorder(place, Node::String(with_umlauts));
     }
     if (const Node* most = place.schema.Find("maxItems")) {
       AtBorder(place, ListOf(place.schema, place.value->items.at(0), most->integer));
