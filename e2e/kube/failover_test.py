@@ -1,7 +1,8 @@
 """Leader election on a real API server: python3 e2e/kube/failover_test.py
 
 Two processes stand for election and act while they lead; the audit log says who acted when. How long
-a change of hands took is printed, not judged: a busy machine takes what time it takes.
+a change of hands took is printed, not judged: a busy machine takes what time it takes. Judged is whether
+the lease ran out, as it must after a leader that was killed, and must not after one that gave it up.
 """
 
 import collections
@@ -21,6 +22,7 @@ from cluster_case import CLUSTER, ROOT, ClusterCase, wait_for  # noqa: E402
 
 BIN = pathlib.Path(os.environ.get("JANUS_BIN_DIR", ROOT / "build" / "dev" / "bin"))
 Act = collections.namedtuple("Act", "time term identity")
+LEASE_SECONDS = 15  # client-go's
 
 
 def seconds(timestamp):
@@ -47,16 +49,20 @@ class FailoverTest(ClusterCase):
         self.addCleanup(process.kill)
         return process
 
-    def acts(self):
-        """What the server did for the candidates, in the order in which it was asked."""
+    def writes(self, resource):
+        """Those of the candidates that the server did, as the audit log has them."""
         log = self.state_folder() / "log" / "audit.log"
-        found = []
         for line in log.read_text(encoding="utf-8").splitlines():
             if f'"{self.namespace}"' not in line or "kube-candidate" not in line:
                 continue
             event = json.loads(line)
-            if event["objectRef"]["resource"] != "configmaps" or event["responseStatus"]["code"] != 201:
-                continue
+            if event["objectRef"]["resource"] == resource and event["responseStatus"]["code"] in (200, 201):
+                yield event
+
+    def acts(self):
+        """In the order in which the server was asked."""
+        found = []
+        for event in self.writes("configmaps"):
             _, term, identity, _ = event["objectRef"]["name"].split("-")
             self.assertIn(f"kube-candidate-{identity}/", event["userAgent"])
             found.append(Act(seconds(event["requestReceivedTimestamp"]), int(term), identity))
@@ -83,6 +89,12 @@ class FailoverTest(ClusterCase):
         self.assertTrue(all(len(names) == 1 for names in leaders.values()), dict(leaders))
         return acts
 
+    def pause_of_the_lease(self, leader, other):
+        """From the old leader's last write of the lease to the new one's first."""
+        times = {name: [seconds(event["requestReceivedTimestamp"]) for event in self.writes("leases")
+                        if f"kube-candidate-{name}/" in event["userAgent"]] for name in (leader, other)}
+        return min(times[other]) - max(times[leader])
+
     def hand_over(self, how, goal):
         leader, other = self.await_leader()
         began = time.time()
@@ -93,14 +105,17 @@ class FailoverTest(ClusterCase):
         old = [act for act in acts if act.identity == leader]
         self.assertLess(old[-1].time, first.time, "the old leader acted after the new one")
         self.assertEqual(first.term, old[-1].term + 1)
-        return leader
+        return leader, other
 
     def test_a_leader_that_ends_gives_its_lease_up(self):
-        leader = self.hand_over(signal.SIGTERM, "3 s")
+        leader, other = self.hand_over(signal.SIGTERM, "3 s")
         self.assertEqual(self.candidates[leader].wait(), 0)
+        self.assertLess(self.pause_of_the_lease(leader, other), LEASE_SECONDS, "the lease ran out")
 
     def test_a_leader_that_is_killed_is_followed(self):
-        self.hand_over(signal.SIGKILL, "22 s")
+        leader, other = self.hand_over(signal.SIGKILL, "22 s")
+        # The other one counts from when it saw the last write.
+        self.assertGreater(self.pause_of_the_lease(leader, other), LEASE_SECONDS, "the lease had not run out")
 
     def test_a_leader_that_slept_through_its_term_acts_no_more_in_it(self):
         leader, other = self.await_leader()

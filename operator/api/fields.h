@@ -59,9 +59,13 @@ inline void Read(const At& at, int32_t& out) {
 }
 inline void Read(const At& at, Quantity& out) {
   // A plain integer is a quantity too: `size: 1073741824`. The API server takes no other number.
-  if (at.node.kind != Node::Kind::kInteger && !at.Expect(Node::Kind::kString)) return;
-  if (at.node.text.size() > 18) return at.Fail("has more than 18 characters; write it shorter");
-  Result<Quantity> quantity = ParseQuantity(at.node.text);
+  const bool is_integer = at.node.kind == Node::Kind::kInteger;
+  if (!is_integer && !at.Expect(Node::Kind::kString)) return;
+  if (!is_integer && at.node.text.size() > 18) {
+    return at.Fail("has more than 18 characters; write it shorter");
+  }
+  Result<Quantity> quantity =
+      ParseQuantity(is_integer ? std::to_string(at.node.integer) : at.node.text);
   if (!quantity.ok()) {
     at.Fail(quantity.status().message());
     return;

@@ -89,18 +89,17 @@ Result<Quantity> ParseQuantity(std::string_view text) {
       continue;
     }
     if (text[at] < '0' || text[at] > '9') break;
-    // 18 digits times the largest suffix (2^60) stay far below 2^127.
-    if (++digits > 18) return refuse("has more than 18 digits");
+    // 19 digits times the largest suffix (2^60) stay below 2^127.
+    if (++digits > 19) return refuse("has more than 19 digits");
     number = number * 10 + (text[at] - '0');
     if (point) fraction *= 10;
   }
   if (digits == 0) return refuse("is not a quantity");
   const std::optional<Scale> scale = SuffixScale(text.substr(at));
   if (!scale) return refuse("is not a quantity");
-  if (negative && number != 0) return refuse("is negative");
+  if (negative) return refuse("is negative");
   const Wide numerator = number * scale->up;
   const Wide denominator = fraction * scale->down;
-  if (numerator / denominator > std::numeric_limits<int64_t>::max()) return refuse("is too large");
   Quantity out;
   out.value = RoundUp(numerator, denominator);
   // Dividing first where the product could pass 127 bits loses nothing: milli saturates there.

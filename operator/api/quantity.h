@@ -11,7 +11,7 @@ namespace janus::control {
 // Kubernetes' resource.Quantity: a decimal number with an optional suffix (n u m k M G T P E, Ki Mi
 // Gi Ti Pi Ei) or exponent. Bytes, bytes per second, cores or counts: the field says which.
 struct Quantity {
-  int64_t value = 0;  // whole units, rounded up as Kubernetes does
+  int64_t value = 0;  // whole units, rounded up, and capped at 2^63 - 1, as Kubernetes does
   int64_t milli = 0;  // thousandths, rounded up; the largest int64 where they do not fit
   std::string text;   // as written
 
@@ -23,7 +23,7 @@ struct Quantity {
 // So many units, as one would write them. Not negative.
 Quantity UnitsOf(int64_t value);
 
-// InvalidArgument: not a quantity, or beyond 2^63 - 1 units.
+// InvalidArgument: not a quantity, a sign before it that is no '+', or more than 19 digits.
 Result<Quantity> ParseQuantity(std::string_view text);
 
 // A size in bytes for people: "1.5 GB", "730 MB", "12 kB"; decimal units, at most three digits.

@@ -83,10 +83,11 @@ class Validator : private Checks {
       const std::string& repo = source.hugging_face->repo;
       const size_t slash = repo.find('/');
       if (slash == 0 || slash == std::string::npos || slash + 1 == repo.size() ||
-          repo.find('/', slash + 1) != std::string::npos || repo.size() > 200) {
+          repo.find('/', slash + 1) != std::string::npos) {
         Fail("spec.model.source.huggingFace.repo",
              "is '" + repo.substr(0, 64) + "'; want owner/name as on the hub");
       }
+      Length("spec.model.source.huggingFace.repo", repo, 200);
       Length("spec.model.source.huggingFace.revision", source.hugging_face->revision, 255);
       Secret("spec.model.source.huggingFace.tokenSecretRef", source.hugging_face->token_secret_ref);
     }

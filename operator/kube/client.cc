@@ -233,8 +233,10 @@ ApiResult<WatchEnd> KubeClient::Watch(const Resource& resource, const WatchOptio
       stop);
   if (!ended.ok()) {
     ApiError error = std::move(ended).error();
+    const bool is_between_events = decoder != nullptr && !decoder->IsInEvent();
+    if (error.code == StatusCode::kUnavailable && is_between_events) return WatchEnd::kServer;
     if (error.code != StatusCode::kDeadlineExceeded) return error;
-    if (decoder != nullptr && !decoder->IsInEvent()) return WatchEnd::kSilence;
+    if (is_between_events) return WatchEnd::kSilence;
     error.code = StatusCode::kUnavailable;
     return error;
   }

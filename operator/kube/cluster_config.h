@@ -8,6 +8,7 @@
 
 #include "common/clock.h"
 #include "common/status.h"
+#include "operator/api/tree.h"
 
 namespace janus::control {
 
@@ -53,6 +54,7 @@ struct ClusterConfig {
   TextSource client_key;          // PEM
   TextSource token;
   std::optional<ExecPlugin> exec;
+  Node plugin_config;  // what plugins are told of the cluster beside that; null: nothing
   std::string namespace_ = "default";  // ours: the context's, the pod's
 };
 

@@ -83,6 +83,9 @@ std::string ExecInfo(const ClusterConfig& config, const std::string& ca) {
       cluster.Add("insecure-skip-tls-verify", Node::Bool(true));
     }
     if (!ca.empty()) cluster.Add("certificate-authority-data", Node::String(EncodeBase64(ca)));
+    if (config.plugin_config.kind != Node::Kind::kNull) {
+      cluster.Add("config", config.plugin_config);
+    }
     SetAt(info, {"spec", "cluster"}, std::move(cluster));
   }
   return WriteJson(info);

@@ -112,8 +112,13 @@ class Section {
   std::string Beside(const std::string& path) const {
     return (std::filesystem::path(file_).parent_path() / path).lexically_normal().string();
   }
+  // Written and empty is not asked for: templates leave such fields behind.
   Status Refuse(std::string_view field, const std::string& instead) const {
-    return Has(field) ? Fail(field, "is not supported; " + instead) : OkStatus();
+    const Node* const node = node_.Find(field);
+    const bool is_empty =
+        node == nullptr || (node->kind != Node::Kind::kBool && node->text.empty() &&
+                            node->items.empty() && node->fields.empty());
+    return is_empty ? OkStatus() : Fail(field, "is not supported; " + instead);
   }
   const Node* Find(std::string_view field) const { return node_.Find(field); }
   const std::string& path() const { return path_; }
@@ -124,6 +129,17 @@ class Section {
   const std::string file_;
   const std::string path_;
 };
+
+// Of a cluster's extensions the one that is for exec plugins.
+Result<Node> ReadPluginConfig(const Section& cluster) {
+  JANUS_ASSIGN_OR_RETURN(const std::vector<Node> extensions,
+                         cluster.List("extensions", "{name, extension}"));
+  for (const Node& one : extensions) {
+    if (TextAt(one, {"name"}) != "client.authentication.k8s.io/exec") continue;
+    if (const Node* const config = one.Find("extension")) return *config;
+  }
+  return Node();
+}
 
 Status ReadCluster(const Section& cluster, ClusterConfig& out) {
   JANUS_ASSIGN_OR_RETURN(const std::string server, cluster.Text("server"));
@@ -141,6 +157,7 @@ Status ReadCluster(const Section& cluster, ClusterConfig& out) {
     return cluster.Fail("insecure-skip-tls-verify",
                         "is true and a certificate-authority is given; leave one of them out");
   }
+  JANUS_ASSIGN_OR_RETURN(out.plugin_config, ReadPluginConfig(cluster));
   return cluster.Refuse("proxy-url", "connect to the API server without a proxy");
 }
 

@@ -28,12 +28,10 @@ struct LeaderElectionOptions {
 //
 // Invariants:
 // (1) Two candidates never lead at the same time, as long as their clocks run alike: a leader
-// counts
-//     renew_deadline from *before* it sent its last successful renewal, others count the longer
-//     lease_duration from *after* they saw it. Nobody compares times of different machines.
+//     counts renew_deadline from *before* it sent its last successful renewal, others count the
+//     longer lease_duration from *after* they saw it. Nobody compares times of different machines.
 // (2) Who leads has written the lease and heard that it was written: an update without a reply
-// makes
-//     no leader.
+//     makes no leader.
 // (3) A term is led by one candidate: its number grows with every change of hands, and over a
 //     deletion of the lease. A leader that finds it gone, or not as it wrote it, leads no more at
 //     once. It is made anew only when it has been missed for as long as a leader may act that has

@@ -145,9 +145,10 @@ class ObjectApi {
 
   // Hands over what happens after `resource_version`, in order, bookmarks included, on the caller's
   // thread. Returns when `deliver` says false (kConsumer), when the server ends the watch as it
-  // does after a while (kServer: watch on from the last resourceVersion), when one that the server
-  // had taken told nothing for so long that the connection may be dead (kSilence: the same; where
-  // nothing happens and no bookmarks come, it is none), or with an error:
+  // does after a while (kServer: watch on from the last resourceVersion; so ends one, too, whose
+  // connection breaks between two events, as proxies do with what is idle for them), when one that
+  // the server had taken told nothing for so long that the connection may be dead (kSilence: the
+  // same; where nothing happens and no bookmarks come, it is none), or with an error:
   // OutOfRange (list anew), Cancelled by `stop`, Unavailable and the like (watch on after a pause).
   virtual ApiResult<WatchEnd> Watch(const Resource& resource, const WatchOptions& options,
                                     FunctionRef<bool(WatchEvent)> deliver,

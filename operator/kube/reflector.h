@@ -73,7 +73,8 @@ struct ReflectorStatistics {
 //     when the server sends a bookmark
 //   that end, or fail, in any other way  pause, this list in pages
 //   the server's end of a watch, or its  watch on: at once, after a pause when it lasted no second
-//     silence after it took the watch
+//     silence after it took the watch,
+//     or a break between two events
 //   broken, no answer, 5xx, 401, 403, 429 pause (a Retry-After is kept to), watch on; but see
 //                                        max_fruitless_watches
 //   410, or a delete of what was never   list again: at once if something came since the last

@@ -372,7 +372,6 @@ ApiResult<Node> CreateObject(Session& session, const Kind& kind, const Node& obj
   const ApiResult<std::string> version = WantedVersion(*next);
   if (!version.ok()) return version.error();
   if (!version->empty()) return HasVersionAlready();
-  if (!next.ok()) return next;
   return Insert(session, kind, *std::move(next), manager, options.dry_run, std::nullopt);
 }
 

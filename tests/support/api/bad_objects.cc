@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <string_view>
 
 #include "operator/api/hardware_profile.h"
@@ -22,8 +23,24 @@ bool IsQuantity(const Node& schema) {
   return Keyword(schema, "x-kubernetes-int-or-string") == "true";
 }
 
+// Whether a rule says how much a quantity may be at the most.
+bool HasMost(const Node& quantity) {
+  const Node* const rules = quantity.Find("x-kubernetes-validations");
+  return rules != nullptr &&
+         std::any_of(rules->items.begin(), rules->items.end(), [](const Node& rule) {
+           return Keyword(rule, "rule").find("<=") != std::string::npos;
+         });
+}
+
 bool IsTime(const Node& schema) {
   return Keyword(schema, "format") == "date-time";
+}
+
+// Whether texts may have letters that are none of ASCII's, and as many as it takes fit a request.
+bool TakesUmlauts(const Node& schema) {
+  if (schema.Find("maxLength")->integer > 65536) return false;
+  const std::string pattern = Keyword(schema, "pattern");
+  return pattern.empty() || pattern == "^/" || pattern == "^[^/]+/[^/]+$";
 }
 
 // So many entries like `one`, told apart by their keys where the list asks for it: keys are
@@ -107,8 +124,9 @@ class Maker {
 
   void AtBorder(const Place& place, Node value) {
     std::swap(*place.value, value);
-    out_.at_borders.push_back(
-        {place.path + " = " + place.value->text.substr(0, 20), object_, place.path, false, {}});
+    std::string shown = place.value->text.substr(0, 20);
+    while (!shown.empty() && (place.value->text[shown.size()] & 0xC0) == 0x80) shown.pop_back();
+    out_.at_borders.push_back({place.path + " = " + shown, object_, place.path, false, {}});
     std::swap(*place.value, value);
   }
 
@@ -116,14 +134,23 @@ class Maker {
     if (const Node* values = place.schema.Find("enum")) {
       for (const Node& value : values->items) AtBorder(place, value);
     }
-    if (IsQuantity(place.schema)) return;
+    if (IsQuantity(place.schema)) {
+      if (HasMost(place.schema)) return;
+      // More than 64 bits hold, and the most that they do, in more digits than a text may have.
+      AtBorder(place, Node::String("12E"));
+      AtBorder(place, Node::Integer(std::numeric_limits<int64_t>::max()));
+      return;
+    }
     if (const Node* least = place.schema.Find("minimum")) AtBorder(place, *least);
     if (const Node* most = place.schema.Find("maximum")) AtBorder(place, *most);
     const Node* most_characters = place.schema.Find("maxLength");
     if (most_characters != nullptr && !IsTime(place.schema)) {
-      std::string text = place.value->text;
-      text.resize(static_cast<size_t>(most_characters->integer), 'a');
-      AtBorder(place, Node::String(text));
+      const auto most = static_cast<size_t>(most_characters->integer);
+      const std::string text = place.value->text.substr(0, most);
+      std::string with_umlauts = text;  // of two bytes each
+      for (size_t i = text.size(); i < most; ++i) with_umlauts += "\u00e4";
+      AtBorder(place, Node::String(text + std::string(most - text.size(), 'a')));
+      if (TakesUmlauts(place.schema)) AtBorder(place, Node::String(with_umlauts));
     }
     if (const Node* most = place.schema.Find("maxItems")) {
       AtBorder(place, ListOf(place.schema, place.value->items.at(0), most->integer));
@@ -179,6 +206,7 @@ class Maker {
       With(place, "wrong type", Node::Bool(true));
       With(place, "malformed", Node::String("4GB"));
       With(place, "below", Node::Integer(-1));
+      With(place, "signed", Node::String("-0"));
     } else if (type == "string") {
       With(place, "wrong type", Node::Integer(7));
       Unknown(place, Node::String("Nonsense"));

@@ -667,6 +667,35 @@ TEST_F(WatchTest, ACutInsideAnEventIsAnErrorAndNoEvent) {
   }
 }
 
+// A proxy may end what is idle for it sooner than the first bookmark comes, and without a goodbye:
+// nothing is lost, and nobody has failed.
+TEST_F(WatchTest, ACutBetweenEventsIsItsEnd) {
+  enum class Cut { kAfterTheHead, kAfterAnEvent, kByAReset };
+  for (const Cut cut : {Cut::kAfterTheHead, Cut::kAfterAnEvent, Cut::kByAReset}) {
+    SCOPED_TRACE(static_cast<int>(cut));
+    std::latch is_taken(1);
+    KubeClient& client = Serve([&](const SeenRequest&, Peer& peer) {
+      peer.BeginChunks();
+      if (cut != Cut::kAfterTheHead) {
+        peer.SendChunk(Event("ADDED", 6));
+        is_taken.wait();
+      }
+      if (cut == Cut::kByAReset) peer.Reset();
+      return false;
+    });
+    WatchOptions options;
+    options.resource_version = "5";
+    const auto take = [&](const WatchEvent&) {
+      is_taken.count_down();
+      return true;
+    };
+    const ApiResult<WatchEnd> end = client.Watch(kPods, options, take, {});
+    ASSERT_TRUE(end.ok()) << end.status().ToString();
+    EXPECT_EQ(*end, WatchEnd::kServer);
+    Close();
+  }
+}
+
 TEST_F(WatchTest, TooOldAVersionSaysSoInAReplyAndInAnEvent) {
   for (const bool in_event : {false, true}) {
     KubeClient& client = Serve([&](const SeenRequest&, Peer& peer) {

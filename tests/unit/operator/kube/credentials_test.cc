@@ -241,6 +241,8 @@ TEST_F(CredentialsTest, APluginIsToldWhatTheProtocolSays) {
   Answer("one");
   config_.exec->provide_cluster_info = true;
   config_.ca.text = "pem";
+  config_.plugin_config.kind = Node::Kind::kMap;
+  config_.plugin_config.Add("audience", Node::String("ours"));
   CredentialSource source(config_, clock_);
   EXPECT_EQ(Token(source), "one");
   std::ifstream file(folder_.path() + "/runs");
@@ -249,7 +251,7 @@ TEST_F(CredentialsTest, APluginIsToldWhatTheProtocolSays) {
   EXPECT_EQ(runs.str(),
             R"({"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential",)"
             R"("spec":{"interactive":false,"cluster":{"server":"https://api.test:443",)"
-            R"("certificate-authority-data":"cGVt"}}} more get-token)"
+            R"("certificate-authority-data":"cGVt","config":{"audience":"ours"}}}} more get-token)"
             "\n");
 }
 

@@ -5,6 +5,7 @@
 
 #include "operator/kube/base64.h"
 #include "operator/kube/cluster_config.h"
+#include "operator/kube/object.h"
 #include "operator/kube/server_url.h"
 #include "tests/support/contains.h"
 #include "tests/support/temp_folder.h"
@@ -181,6 +182,26 @@ TEST(Kubeconfig, WhatIsNotSupportedIsRefusedByName) {
       Refusal(Config(kServer + ", insecure-skip-tls-verify: true, certificate-authority: a", ""))
           .message(),
       "insecure-skip-tls-verify: is true and a certificate-authority is given"));
+}
+
+TEST(Kubeconfig, WhatIsLeftEmptyIsNotAskedFor) {
+  const Status taken = Refusal(Config(kServer + ", proxy-url: ''",
+                                      "token: a, username: '', password: , as: '', as-groups: []"));
+  EXPECT_TRUE(taken.ok()) << taken.ToString();
+}
+
+TEST(Kubeconfig, ReadsWhatAClusterHasForPlugins) {
+  const auto config = [](const std::string& extensions) {
+    return ParseKubeconfig(Config(kServer + ", extensions: " + extensions, ""), "config", "");
+  };
+  const Result<ClusterConfig> told = config(
+      "[{name: other, extension: 1},"
+      " {name: client.authentication.k8s.io/exec, extension: {audience: ours}}]");
+  ASSERT_TRUE(told.ok()) << told.status().ToString();
+  EXPECT_EQ(TextAt(told->plugin_config, {"audience"}), "ours");
+  EXPECT_TRUE(config("[{name: other, extension: 1}]")->plugin_config == Node());
+  EXPECT_TRUE(Contains(config("1").status().message(),
+                       "clusters[c].cluster.extensions: must be a list of {name, extension}"));
 }
 
 TEST(ServerUrl, TakesWhatKubeconfigsHold) {
