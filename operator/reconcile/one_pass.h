@@ -230,6 +230,7 @@ class Reconciler::OnePass {
   ServiceSeen Seen();
   void SeeMembers(ServiceSeen& seen);
   RoleStatus SeenOf(const RolePass& role);
+  std::string GatewayTrouble() const;
   WallTime Moved(const ServiceSeen& seen);
   void WriteStatus();
   void TellTransitions(const Node& before, const Node& after);

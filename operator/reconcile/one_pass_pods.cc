@@ -18,6 +18,10 @@ void Reconciler::OnePass::PlanRole(RolePass& role) {
   role.plan = PlanPods(role.pods, role.wanted, wants_pods() ? committed_ : none);
   // Another one of the revision would come only to wait until the old ones have gone.
   if (!ends_.empty()) role.plan.create = 0;
+  for (const PodSeen& pod : role.pods) {
+    if (!EndedAtOnce(pod, wall_, wants_pods() ? committed_ : none)) continue;
+    Earlier(again_, At(now_, pod.created + kFailedPause - wall_));
+  }
   const bool crashes = std::any_of(role.pods.begin(), role.pods.end(),
                                    [](const PodSeen& pod) { return !pod.crash_loop.empty(); });
   if (!crashes) return;

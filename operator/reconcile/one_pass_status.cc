@@ -49,11 +49,31 @@ RoleStatus Reconciler::OnePass::SeenOf(const RolePass& role) {
     const std::string name = "pod " + pod.name + ": ";
     if (pod.is_live() && !pod.crash_loop.empty()) out.crashing = name + pod.crash_loop;
     if (pod.is_live() && !pod.unplaceable.empty()) out.unplaceable = name + pod.unplaceable;
+    if (pod.is_live() && !pod.not_starting.empty()) out.not_starting = name + pod.not_starting;
+    if (pod.is_live() && !pod.containers_ready) {
+      out.awaited = "pod " + pod.name + " is not ready";
+    } else if (!pod.is_leaving && pod.has_ended) {
+      out.awaited = name + WhyEnded(pod);
+    }
   }
   if (wants_pods() && topology_ && topology_->spec.committed) {
     for (const TopologyInstance& one : topology_->spec.committed->instances) {
       out.committed += one.role == role.role;
     }
+  }
+  return out;
+}
+
+// Of its gateways the first, by name, that does not come to run.
+std::string Reconciler::OnePass::GatewayTrouble() const {
+  const ObjectKey key = KeyOf(tree_);
+  std::string out;
+  for (const Node& pod : owner_.caches_.pods.Find(kByService, key.namespace_ + "/" + key.name)) {
+    if (TextAt(pod, {"metadata", "labels", "app.kubernetes.io/component"}) != "gateway") continue;
+    const std::string why = WhyNotRunning(pod);
+    if (why.empty()) continue;
+    const std::string said = "pod " + KeyOf(pod).name + ": " + why;
+    if (out.empty() || said < out) out = said;
   }
   return out;
 }
@@ -132,6 +152,7 @@ ServiceSeen Reconciler::OnePass::Seen() {
           static_cast<int>(IntegerAt(*there, {"status", "availableReplicas"}).value_or(0));
     }
   }
+  if (seen.gateways_available < seen.gateways_wanted) seen.gateway_trouble = GatewayTrouble();
   // A service that sleeps without pods is woken with the operator's image of then.
   const bool sleeps = !wants_pods() && roles_[0].pods.empty() && roles_[1].pods.empty();
   if (!sleeps || invalid_) {

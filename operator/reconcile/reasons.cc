@@ -45,8 +45,10 @@ constexpr ReasonMeaning kReasons[] = {
     {"True, False", "Suspended", "Ready, Available, AttentionReady, ExpertsReady, TopologyReady",
      "`spec.suspend`, or attention has no replicas: there are no workers, on purpose",
      "set `spec.suspend: false`, or replicas"},
-    {"False", "GatewayNotReady", "Ready, Available", "no gateway pod is ready",
-     "`kubectl describe` the pods of the Deployment `<service>-gateway`; its log"},
+    {"False", "GatewayNotReady", "Ready, Available",
+     "no gateway pod is ready; where a node or an image is what they lack, the message says so",
+     "`kubectl describe` the Deployment `<service>-gateway`, its ReplicaSet and its pods; their "
+     "log"},
     {"False", "NoTopology", "Ready, Available, TopologyReady",
      "nothing serves yet: workers start, or load", "wait; the message of the other conditions"},
     {"False", "TopologyNotReady", "Ready, Available",
@@ -83,8 +85,16 @@ constexpr ReasonMeaning kReasons[] = {
      "wait; where there is no room for both, CapacityAvailable says so. "
      "`spec.rollout.drainSeconds` bounds the last part"},
     {"False", "CrashLooping", "Ready, AttentionReady, ExpertsReady",
-     "a worker keeps ending; its last words are in the message. It is replaced once in ten minutes",
-     "mend what the last words name"},
+     "a worker keeps ending; its last words are in the message, and how it ended (`OOMKilled`, an "
+     "exit code). It is replaced once in ten minutes",
+     "mend what the last words name; after `OOMKilled` raise `resources.limits.memory` of the "
+     "role"},
+    {"False", "ContainerNotStarting", "Ready, AttentionReady, ExpertsReady",
+     "a container of a pod cannot be started, in the kubelet's words: an image that is not to be "
+     "had "
+     "(`ErrImagePull`, `ImagePullBackOff`), a Secret or ConfigMap that is not there "
+     "(`CreateContainerConfigError`), a sidecar that keeps ending. It is not waited for",
+     "what the kubelet says: `image`, `imagePullSecrets`, the chart's registry, `podTemplate`"},
     {"False", "ModelUnknown", "Ready, TopologyReady",
      "what the model needs, or what room there is for it, is not known: on a cluster the first "
      "worker of each role says it, on one machine its folder",

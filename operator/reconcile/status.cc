@@ -33,7 +33,20 @@ Verdict OfRole(const RoleStatus& role, bool is_suspended) {
   }
   if (!role.crashing.empty()) return {kFalse, "CrashLooping", role.crashing};
   if (!role.unplaceable.empty()) return {kFalse, "InsufficientCapacity", role.unplaceable};
-  return {kFalse, "WaitingForPods", count};
+  if (!role.not_starting.empty()) return {kFalse, "ContainerNotStarting", role.not_starting};
+  return {kFalse, "WaitingForPods", count + (role.awaited.empty() ? "" : "; " + role.awaited)};
+}
+
+std::string Gateways(const ServiceSeen& seen) {
+  std::string out =
+      Count(seen.gateways_available, seen.gateways_wanted, "gateway pods are available");
+  return seen.gateway_trouble.empty() ? out : out + "; " + seen.gateway_trouble;
+}
+
+// Of a service that has never served: that it does not says less than whom it waits for, and that
+// less than what is wrong.
+int Weight(const Verdict& verdict) {
+  return verdict.reason == "NoTopology" ? 0 : verdict.reason == "WaitingForPods" ? 1 : 2;
 }
 
 bool Serves(const TopologyStatus& topology) {
@@ -67,14 +80,12 @@ Verdict OfEndpoint(const ServiceSeen& seen) {
     return {kFalse, "NoTopology", "no topology is committed yet"};
   }
   if (seen.gateways_available == 0) {
-    return {kFalse, "GatewayNotReady",
-            Count(seen.gateways_available, seen.gateways_wanted, "gateway pods are available")};
+    return {kFalse, "GatewayNotReady", Gateways(seen)};
   }
   if (!Serves(seen.topology) && !seen.predecessor_serves) {
     return {kFalse, "TopologyNotReady", OfTopology(seen).message};
   }
-  return {kTrue, "Serving",
-          Count(seen.gateways_available, seen.gateways_wanted, "gateway pods are available")};
+  return {kTrue, "Serving", Gateways(seen)};
 }
 
 Verdict OfCapacity(const ServiceSeen& seen) {
@@ -263,11 +274,14 @@ std::vector<Condition> ConditionsOf(const ServiceSeen& seen) {
   if (seen.invalid) {
     ready = {kFalse, seen.invalid.reason, seen.invalid.message};
   } else {
+    const Verdict* why = nullptr;
     for (const Verdict* part : {&available, &attention, &experts, &topology}) {
       if (part->status == kTrue) continue;
-      ready = *part;
-      break;
+      const bool is_better =
+          why == nullptr || (available.reason == "NoTopology" && Weight(*part) > Weight(*why));
+      if (is_better) why = part;
     }
+    if (why != nullptr) ready = *why;
   }
   Verdict stalled{kFalse, "Reconciling", "the spec can be carried out"};
   if (seen.invalid) stalled = {kTrue, seen.invalid.reason, seen.invalid.message};

@@ -42,11 +42,13 @@ struct RoleStatus {
   int current = 0;    // of those: alive and of the newest revision, or of any while paused
   int64_t last_pod_id = 0;
   std::string selector = {};
-  std::string crashing = {};     // "pod x: its worker's last words"
-  std::string unplaceable = {};  // "pod x: the scheduler's words"
-  bool is_external = false;      // its MoERoleScaler says how many are wanted
-  Finding limit = {};            // why it is not as many: AtMin, AtMax, Paused, AdoptRefused,
-                                 // InsufficientCapacity
+  std::string crashing = {};      // "pod x: its worker's last words"
+  std::string unplaceable = {};   // "pod x: the scheduler's words"
+  std::string not_starting = {};  // "pod x: container y: the kubelet's words"
+  std::string awaited = {};       // "pod x is not ready", or has failed, and why
+  bool is_external = false;       // its MoERoleScaler says how many are wanted
+  Finding limit = {};             // why it is not as many: AtMin, AtMax, Paused, AdoptRefused,
+                                  // InsufficientCapacity
 };
 
 struct TopologyStatus {
@@ -73,6 +75,7 @@ struct ServiceSeen {
   TopologyStatus topology;
   int gateways_available = 0;
   int gateways_wanted = 0;
+  std::string gateway_trouble;      // "pod x: why it does not run"; empty: nothing is known
   Finding invalid;                  // Stalled: only the user can help
   Finding capacity;                 // something has no room
   Finding held;                     // ScalingReady is False
@@ -109,7 +112,8 @@ inline constexpr std::chrono::seconds kProgressDeadline{600};
 //   Progressing       it is, or comes closer to, what is wanted: Complete, Working; False:
 //                     ProgressDeadlineExceeded, AdoptRefused, InvalidSpec, NotSupported
 //   AttentionReady,   committed and alive instances come to what is wanted: AsWanted, Suspended;
-//   ExpertsReady      False: CrashLooping, InsufficientCapacity, WaitingForPods
+//   ExpertsReady      False: CrashLooping, InsufficientCapacity, ContainerNotStarting,
+//                     WaitingForPods
 //   TopologyReady     a topology is committed and its members know: Committed; False: NoTopology,
 //                     Preparing, PrepareFailed, WorkerUnreachable, EpochLost, MemberLost,
 //                     WaitingForPods, ModelUnknown

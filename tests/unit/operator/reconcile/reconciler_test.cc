@@ -1006,6 +1006,87 @@ TEST(Reconciler, APodThatNoNodeTakesIsNamedAndTheOthersServe) {
   sim.ExpectWhole(2, 3);
 }
 
+TEST(Reconciler, AnImageThatIsNotToBeHadIsSaid) {
+  SimulatedService sim;
+  const std::string words = "Back-off pulling image \"worker:1\"";
+  sim.cluster.KeepFromStarting("attention", "ImagePullBackOff", words);
+  sim.Apply(1, 2);
+  sim.Run(Seconds(70));
+  const std::string name = sim.Pods(Role::kAttention)[0].name;
+  for (const char* type : {"Ready", "AttentionReady"}) {
+    EXPECT_EQ(sim.Condition(type), "False/ContainerNotStarting");
+    EXPECT_EQ(sim.MessageOf(type),
+              "pod " + name + ": container worker: ImagePullBackOff: " + words);
+  }
+  sim.cluster.KeepFromStarting("attention", "", "");
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(2));
+  sim.ExpectWhole(1, 2);
+  EXPECT_EQ(sim.cluster.pods_ever().size(), 3u) << "nobody was replaced for it";
+
+  // Who cannot start is not waited for by who can.
+  sim.cluster.KeepFromStarting("experts", "ErrImagePull", words);
+  sim.Apply(2, 3);
+  sim.Run(Seconds(20));
+  EXPECT_EQ(sim.Topology()->spec.committed->instances.size(), 4u);
+  EXPECT_EQ(sim.Condition("AttentionReady"), "True/AsWanted");
+  EXPECT_EQ(sim.Condition("ExpertsReady"), "False/ContainerNotStarting");
+}
+
+TEST(Reconciler, WhoIsAwaitedIsNamed) {
+  SimulatedService sim;
+  sim.cluster.start_time = Seconds(100);
+  sim.Apply(1, 2);
+  sim.Run(Seconds(70));
+  const std::string name = sim.Pods(Role::kAttention)[0].name;
+  EXPECT_EQ(sim.Condition("Ready"), "False/WaitingForPods");
+  EXPECT_EQ(sim.MessageOf("AttentionReady"),
+            "0 of 1 instances serve; pod " + name + " is not ready");
+}
+
+TEST(Reconciler, AGatewayThatCannotStartIsNamed) {
+  SimulatedService sim;
+  sim.cluster.gateways_run = false;
+  sim.cluster.KeepFromStarting("", "ErrImageNeverPull", "gateway:1 is not present");
+  const Result<Node> pod = ParseYaml(
+      "apiVersion: v1\nkind: Pod\n"
+      "metadata: {name: demo-gateway-1, namespace: default, labels: {serving.janus.dev/service: "
+      "demo, app.kubernetes.io/component: gateway}}\n"
+      "spec: {containers: [{name: gateway, image: 'gateway:1'}]}\n",
+      "pod.yaml");
+  ASSERT_TRUE(pod.ok()) << pod.status().ToString();
+  ASSERT_TRUE(sim.user.Create(kPods, *pod, {}, kLimits).ok());
+  sim.Apply(1, 2);
+  sim.Run(Seconds(70));
+  for (const char* type : {"Ready", "Available"}) {
+    EXPECT_EQ(sim.Condition(type), "False/GatewayNotReady");
+    EXPECT_EQ(sim.MessageOf(type),
+              "0 of 2 gateway pods are available; pod demo-gateway-1: container gateway: "
+              "ErrImageNeverPull: gateway:1 is not present");
+  }
+  sim.cluster.gateways_run = true;
+  sim.cluster.KeepFromStarting("", "", "");
+  sim.RunUntil("Ready");
+}
+
+TEST(Reconciler, PodsThatKubeletsRefuseAreMadeAnewOnceAMinute) {
+  SimulatedService sim;
+  sim.cluster.Refuse("experts", "UnexpectedAdmissionError");
+  sim.Apply(1, 2);
+  sim.Run(Seconds(50));
+  EXPECT_EQ(sim.cluster.pods_ever().size(), 3u);
+  sim.Run(Seconds(550));
+  EXPECT_LE(sim.cluster.pods_ever().size(), 3u + 2 * 10);
+  EXPECT_GE(sim.cluster.pods_ever().size(), 3u + 2 * 8);
+  EXPECT_EQ(sim.Condition("ExpertsReady"), "False/WaitingForPods");
+  EXPECT_TRUE(Contains(sim.MessageOf("ExpertsReady"), "it has failed: UnexpectedAdmissionError"))
+      << sim.MessageOf("ExpertsReady");
+  sim.cluster.Refuse("experts", "");
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(2));
+  sim.ExpectWhole(1, 2);
+}
+
 TEST(Reconciler, AFailedPrepareIsGivenUpSaidAndTriedAgain) {
   SimulatedService sim;
   sim.workers.prepare_fails = InvalidArgument("experts-1: tensor w1 is missing");

@@ -136,6 +136,23 @@ TEST(ConditionsOf, EveryReasonHasItsCause) {
          s.experts.current = 2;
          s.experts.unplaceable = "pod x: no room";
        }},
+      {"AttentionReady", "False/ContainerNotStarting", "False/ContainerNotStarting",
+       [](ServiceSeen& s) {  // more than that nothing serves
+         s.topology = {};
+         s.attention.current = s.attention.committed = 0;
+         s.attention.not_starting = "pod x: container worker: ErrImagePull";
+       }},
+      {"ExpertsReady", "False/WaitingForPods", "False/WaitingForPods",
+       [](ServiceSeen& s) {
+         s.topology = {};
+         s.experts.current = 0;
+       }},
+      {"TopologyReady", "False/ModelUnknown", "False/ModelUnknown",
+       [](ServiceSeen& s) {
+         s.topology = {};
+         s.experts.current = 0;
+         s.awaited = {"ModelUnknown", "no config.json"};
+       }},
       {"CapacityAvailable", "False/InsufficientCapacity", "True/AsWanted",
        [](ServiceSeen& s) { s.experts.unplaceable = "pod x: no room"; }},
       {"CapacityAvailable", "False/QuotaExceeded", "True/AsWanted",
