@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "operator/api/quantity.h"
 #include "operator/api/rfc3339.h"
 #include "operator/kube/object.h"
 #include "operator/reconcile/names.h"
@@ -132,6 +133,22 @@ int CountToCreate(const std::vector<const PodSeen*>& live, const RoleWanted& wan
 
 }  // namespace
 
+int64_t GpusOf(const Node& pod) {
+  int64_t out = 0;
+  const Node* const containers = FindAt(pod, {"spec", "containers"});
+  if (containers == nullptr) return out;
+  for (const Node& container : containers->items) {
+    const Node* const limits = FindAt(container, {"resources", "limits"});
+    if (limits == nullptr) continue;
+    for (const NodeField& limit : limits->fields) {
+      if (!limit.name.ends_with("/gpu")) continue;
+      const Result<Quantity> count = ParseQuantity(limit.value.text);
+      if (count.ok()) out += count->value;
+    }
+  }
+  return out;
+}
+
 std::optional<PodSeen> ReadPod(const Node& pod) {
   PodSeen out;
   out.name = TextAt(pod, {"metadata", "name"});
@@ -171,6 +188,7 @@ std::optional<PodSeen> ReadPod(const Node& pod) {
       return TextAt(one, {"name"}) == kTrustVolume;
     });
   }
+  out.gpus = GpusOf(pod);
   ReadContainers(pod, out);
   return out;
 }

@@ -44,6 +44,8 @@ struct PodSeen {
   std::string model;      // its label (ModelLabelOf)
   bool uses_tls = false;  // it calls, and is called, by mutual TLS
 
+  int64_t gpus = 0;  // that it is limited to (GpusOf)
+
   // Told by who knows the nodes: why the pod has to go while it serves ("node a is cordoned").
   std::string must_leave;
   // Nobody has heard of its node for longer than a replacement should wait.
@@ -51,7 +53,12 @@ struct PodSeen {
 
   // It runs, will run, and is not to be given up.
   bool is_live() const { return !is_leaving && !has_ended && !is_lost; }
+  int64_t held_gpus() const { return node.empty() || has_ended || is_lost ? 0 : gpus; }
 };
+
+// By what its containers are limited to: resources named gpu, whoever makes them
+// ("nvidia.com/gpu"). Pure.
+int64_t GpusOf(const Node& pod);
 
 // What of a pod's tree decides. Nothing: it carries no role, or no id in its name.
 std::optional<PodSeen> ReadPod(const Node& pod);

@@ -27,7 +27,11 @@ constexpr ReasonMeaning kReasons[] = {
     {"True", "AsWanted", "Ready, AttentionReady, ExpertsReady", "all of it serves", ""},
     {"True", "Serving", "Available", "the endpoint answers", ""},
     {"True", "Complete", "Progressing", "nothing is to be done", ""},
-    {"True", "Working", "Progressing", "what is wanted is being made", ""},
+    {"True", "Working", "Progressing",
+     "what is wanted is being made; a call that the API server refuses for ten seconds is in the "
+     "message, in its words",
+     "what the message names, if anything: a webhook that does not answer, a right that is "
+     "missing"},
     {"True", "Committed", "TopologyReady", "the epoch named serves", ""},
     {"True", "Static", "ScalingReady", "the counts are those of the spec", ""},
     {"True", "External", "ScalingReady",
@@ -107,7 +111,9 @@ constexpr ReasonMeaning kReasons[] = {
      "what the message says: `resources` of the role, `kvCache`, `maxBatchSize`, replicas, or more "
      "room"},
     {"False", "QuotaExceeded", "CapacityAvailable",
-     "a ResourceQuota refuses a pod, in the server's words", "raise the quota, or want less"},
+     "a ResourceQuota refuses a pod, in the server's words; it is asked for again every five "
+     "minutes",
+     "raise the quota, or want less"},
     {"False", "AdoptRefused", "Progressing, ScalingReady",
      "an object of somebody else has the name of one of ours: it is never touched",
      "delete or rename that object"},

@@ -102,16 +102,17 @@ Verdict OfCapacity(const ServiceSeen& seen) {
 Verdict OfProgress(const ServiceSeen& seen, bool is_complete) {
   if (seen.invalid) return {kFalse, seen.invalid.reason, seen.invalid.message};
   if (seen.refused) return {kFalse, seen.refused.reason, seen.refused.message};
-  if (is_complete) return {kTrue, "Complete", "all is as wanted"};
+  const std::string fails = seen.fails.empty() ? "" : "; tried again and again: " + seen.fails;
+  if (is_complete) return {kTrue, "Complete", "all is as wanted" + fails};
   if (seen.progressed + kProgressDeadline <= seen.now) {
     return {kFalse, "ProgressDeadlineExceeded",
-            "nothing has moved for " + std::to_string(kProgressDeadline.count()) + " s"};
+            "nothing has moved for " + std::to_string(kProgressDeadline.count()) + " s" + fails};
   }
-  if (seen.replacing) return {kTrue, seen.replacing.reason, seen.replacing.message};
+  if (seen.replacing) return {kTrue, seen.replacing.reason, seen.replacing.message + fails};
   if (seen.awaited && seen.awaited.reason == "Recreating") {
-    return {kTrue, seen.awaited.reason, seen.awaited.message};
+    return {kTrue, seen.awaited.reason, seen.awaited.message + fails};
   }
-  return {kTrue, "Working", "what is wanted is being made"};
+  return {kTrue, "Working", "what is wanted is being made" + fails};
 }
 
 // One role that is not followed says more than one that is.
@@ -163,6 +164,7 @@ Node RoleTree(const RoleStatus& role) {
                  {"desiredInstances", Node::Integer(role.desired)},
                  {"instances", Node::Integer(role.committed)},
                  {"ready", Text(std::to_string(role.current) + "/" + std::to_string(role.desired))},
+                 {"gpus", Node::Integer(role.gpus)},
                  {"selector", Text(role.selector)},
                  {"lastPodId", Node::Integer(role.last_pod_id)}});
 }
@@ -325,6 +327,7 @@ Node WithStatus(const Node& service, const ServiceSeen& seen) {
   set("conditions",
       WriteConditions(Transitioned(ReadConditions(service), ConditionsOf(seen), seen.now)));
   set("roles", ListOf({RoleTree(seen.attention), RoleTree(seen.experts)}));
+  set("gpus", Node::Integer(seen.attention.gpus + seen.experts.gpus + seen.old_gpus));
   SetPinnedImage(out, seen.pinned);
   if (!seen.model_digest.empty()) {
     SetAt(out, {"status", "model", "digest"}, Text(seen.model_digest));

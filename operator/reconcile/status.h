@@ -28,6 +28,7 @@ struct PinnedImage {
   std::string image = {};
   std::string restarted_at = {};  // the annotation's value
   std::string named = {};         // spec.image; empty: it is the operator's own
+  friend bool operator==(const PinnedImage&, const PinnedImage&) = default;
 };
 
 // What a pass has seen of a role. Instances and pods are the same number while a pod has one.
@@ -38,6 +39,7 @@ struct RoleStatus {
   int ready = 0;      // Ready, and committed
   int updated = 0;    // of the newest revision
   int draining = 0;   // on their way out
+  int64_t gpus = 0;   // that its pods hold
   int committed = 0;  // instances of the committed topology
   int current = 0;    // of those: alive and of the newest revision, or of any while paused
   int64_t last_pod_id = 0;
@@ -81,9 +83,11 @@ struct ServiceSeen {
   Finding held;                     // ScalingReady is False
   Finding awaited;                  // what the next epoch waits for
   Finding refused;                  // an object of ours cannot be made: somebody else has its name
+  std::string fails;                // what is tried in vain for a while, in the server's words
   Finding replacing;                // another model takes the place of the one before, which goes
   Finding held_back;                // what is wanted waits for that
   bool predecessor_serves = false;  // that one does
+  int64_t old_gpus = 0;             // that its pods hold
   bool is_suspended = false;
   bool is_plain_text = false;  // by the user's will, where there could be certificates
   WallTime progressed;         // when anything of it last moved

@@ -349,6 +349,21 @@ TEST(ReadPod, KnowsWhyItsContainersDoNotRun) {
   EXPECT_EQ(WhyEnded(read(R"("phase": "Failed")")), "its containers have ended");
 }
 
+TEST(ReadPod, CountsTheGpusThatItHolds) {
+  PodSeen pod = *ReadPod(Json(R"({"metadata": {"name": "chat-attention-r-1", "labels":
+    {"serving.janus.dev/role": "attention"}}, "spec": {"containers": [
+      {"name": "worker", "resources": {"limits": {"nvidia.com/gpu": "2", "memory": "1Gi"}}},
+      {"name": "other", "resources": {"limits": {"amd.com/gpu": "1"}}}]}})"));
+  EXPECT_EQ(pod.gpus, 3);
+  EXPECT_EQ(pod.held_gpus(), 0) << "no node has given it any";
+  pod.node = "a";
+  EXPECT_EQ(pod.held_gpus(), 3);
+  pod.is_leaving = true;
+  EXPECT_EQ(pod.held_gpus(), 3);
+  pod.has_ended = true;
+  EXPECT_EQ(pod.held_gpus(), 0);
+}
+
 TEST(ReadPod, KnowsWhyNoNodeTakesIt) {
   const auto read = [](const std::string& reason, const std::string& message) {
     return ReadPod(Json(R"({

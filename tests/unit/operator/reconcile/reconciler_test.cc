@@ -10,11 +10,13 @@
 #include "operator/api/yaml.h"
 #include "operator/kube/object.h"
 #include "operator/reconcile/names.h"
+#include "operator/reconcile/owned.h"
 #include "operator/reconcile/status.h"
 #include "operator/reconcile/topology_record.h"
 #include "operator/reconcile/trees.h"
 #include "tests/support/contains.h"
 #include "tests/support/kube/faulty_api.h"
+#include "tests/support/kube/passing_api.h"
 #include "tests/support/reconcile/simulated_service.h"
 
 namespace janus::control {
@@ -1069,6 +1071,101 @@ TEST(Reconciler, AGatewayThatCannotStartIsNamed) {
   sim.RunUntil("Ready");
 }
 
+// Of pods none can be made while `is_down`.
+class NoPods final : public PassingApi {
+ public:
+  NoPods(ObjectApi& api, int status, std::string words)
+      : PassingApi(api), status_(status), words_(std::move(words)) {}
+  ApiResult<Node> Create(const Resource& resource, const Node& object, const WriteOptions& options,
+                         const CallLimits& limits) override {
+    if (&resource != &kPods || !is_down) {
+      return PassingApi::Create(resource, object, options, limits);
+    }
+    ++asked;
+    return ErrorOfReply(status_, R"({"kind": "Status", "message": ")" + words_ + "\"}", {});
+  }
+  bool is_down = true;
+  int asked = 0;
+
+ private:
+  const int status_;
+  const std::string words_;
+};
+
+TEST(Reconciler, WhatTheServerRefusesAgainAndAgainIsSaid) {
+  SimulatedService sim;
+  NoPods api(sim.operator_client, 500, "failed calling webhook");
+  sim.RestartOperator(&api);
+  sim.Apply(1, 2);
+  sim.Run(Seconds(8));
+  EXPECT_EQ(sim.MessageOf("Progressing"), "what is wanted is being made");
+  sim.Run(Seconds(70));
+  EXPECT_EQ(sim.Condition("Progressing"), "True/Working");
+  const std::string words = sim.MessageOf("Progressing");
+  EXPECT_TRUE(Contains(words, "tried again and again: create pod demo-attention-")) << words;
+  EXPECT_TRUE(words.ends_with(": failed calling webhook")) << words;
+  sim.Run(Seconds(600));
+  EXPECT_EQ(sim.Condition("Progressing"), "False/ProgressDeadlineExceeded");
+  EXPECT_TRUE(Contains(sim.MessageOf("Progressing"), "failed calling webhook"));
+  api.is_down = false;
+  sim.RunUntil("Ready", Seconds(400));
+  sim.Run(Seconds(65));
+  sim.ExpectWhole(1, 2);
+  EXPECT_EQ(sim.MessageOf("Progressing"), "all is as wanted");
+}
+
+TEST(Reconciler, WhatAQuotaRefusesIsAskedForAtTheSameNameAndNotAgainAtOnce) {
+  SimulatedService sim;
+  NoPods api(sim.operator_client, 403,
+             "pods is forbidden: exceeded quota: small, requested: pods=1, used: pods=4");
+  sim.RestartOperator(&api);
+  sim.Apply(1, 2);
+  sim.Run(Seconds(240));
+  EXPECT_EQ(sim.Condition("CapacityAvailable"), "False/QuotaExceeded");
+  EXPECT_LE(api.asked, 20) << "as many for each role";
+  EXPECT_EQ(LastPodId(sim.Service(), Role::kAttention), 1);
+  EXPECT_EQ(LastPodId(sim.Service(), Role::kExperts), 2);
+  const int64_t passes = sim.op().passes();
+  sim.Run(Seconds(200));
+  EXPECT_LE(sim.op().passes() - passes, 20);
+  api.is_down = false;
+  sim.Run(Seconds(310));
+  sim.ExpectWhole(1, 2);
+  EXPECT_EQ(LastPodId(sim.Service(), Role::kExperts), 2) << "no name was given away";
+}
+
+TEST(Reconciler, APodOfSomebodyElseTakesNoNameTwice) {
+  SimulatedService sim;
+  sim.Apply(1, 2);
+  sim.RunUntil("Ready");
+  const PodSeen made = sim.Pods(Role::kExperts)[0];
+  sim.Delete();
+  sim.Run(Seconds(5));
+  // The same spec has the same revision, and the first name is somebody's.
+  Node pod = Object({{"apiVersion", Text("v1")}, {"kind", Text("Pod")}});
+  SetAt(pod, {"metadata", "name"}, Text(made.name));
+  SetAt(pod, {"metadata", "namespace"}, Text("default"));
+  SetAt(pod, {"spec", "containers"},
+        ListOf({Object({{"name", Text("other")}, {"image", Text("other:1")}})}));
+  ASSERT_TRUE(sim.user.Create(kPods, pod, {}, kLimits).ok());
+  sim.Apply(1, 2);
+  sim.Run(Seconds(20));
+  sim.ExpectWhole(1, 2);
+  EXPECT_EQ(LastPodId(sim.Service(), Role::kExperts), 3);
+  EXPECT_FALSE(IsControlledBy(*sim.Get(kPods, made.name), UidOf(sim.Service())));
+}
+
+TEST(Reconciler, AServiceThatIsMadeAnewAtOnceDoesNotWaitForTheOldOnesPods) {
+  SimulatedService sim;
+  sim.Apply(1, 2);
+  sim.RunUntil("Ready");
+  sim.cluster.end_time = Seconds(250);  // they drain
+  sim.Delete();
+  sim.Apply(1, 2);
+  sim.Run(Seconds(60));
+  EXPECT_EQ(sim.Condition("Ready"), "True/AsWanted") << sim.MessageOf("Ready");
+}
+
 TEST(Reconciler, PodsThatKubeletsRefuseAreMadeAnewOnceAMinute) {
   SimulatedService sim;
   sim.cluster.Refuse("experts", "UnexpectedAdmissionError");
@@ -1081,6 +1178,9 @@ TEST(Reconciler, PodsThatKubeletsRefuseAreMadeAnewOnceAMinute) {
   EXPECT_EQ(sim.Condition("ExpertsReady"), "False/WaitingForPods");
   EXPECT_TRUE(Contains(sim.MessageOf("ExpertsReady"), "it has failed: UnexpectedAdmissionError"))
       << sim.MessageOf("ExpertsReady");
+  sim.Run(Seconds(60));
+  EXPECT_EQ(sim.Condition("Progressing"), "False/ProgressDeadlineExceeded")
+      << "that one follows the other moves nothing";
   sim.cluster.Refuse("experts", "");
   sim.RunUntil("Ready");
   sim.Run(Seconds(2));
