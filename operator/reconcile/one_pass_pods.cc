@@ -103,7 +103,7 @@ bool Reconciler::OnePass::IsTaken(const std::string& pod) {
   const ObjectKey key{service_.metadata.namespace_, pod};
   if (memory_.writes.Newest(kPods, key, owner_.caches_.pods.Get(key))) return true;
   return std::any_of(troubles_.begin(), troubles_.end(), [&](const Trouble& one) {
-    return one.reason == "AdoptRefused" && one.message.starts_with("pod " + pod + " ");
+    return one.reason == "AdoptRefused" && one.message.find(pod + " ") != std::string::npos;
   });
 }
 

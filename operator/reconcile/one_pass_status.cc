@@ -91,6 +91,7 @@ std::string Reconciler::OnePass::GatewayTrouble() const {
   std::string out;
   for (const Node& pod : owner_.caches_.pods.Find(kByService, key.namespace_ + "/" + key.name)) {
     if (TextAt(pod, {"metadata", "labels", "app.kubernetes.io/component"}) != "gateway") continue;
+    if (FindAt(pod, {"metadata", "deletionTimestamp"}) != nullptr) continue;
     const std::string why = WhyNotRunning(pod);
     if (why.empty()) continue;
     const std::string said = "pod " + KeyOf(pod).name + ": " + why;

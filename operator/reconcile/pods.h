@@ -94,8 +94,7 @@ struct PodPlan {
 // The pods of one role: which to make, which should serve, which to delete. `committed`: uids of
 // the committed topology's pods. Pure, and the same whenever the world is the same:
 //
-// - What fails to live is replaced at once; what has ended or is lost is removed. One that a
-// kubelet
+// - What fails to live is replaced at once; what has ended or is lost is removed. What a kubelet
 //   refuses is made anew once in kFailedPause: the scheduler may well give it the same node again.
 // - Who must leave, and pods of another revision, stay and serve until somebody else is in their
 //   place. For those that must leave replacements come all at once, for a rollout one at a time.
