@@ -28,8 +28,8 @@ class OperatorTest(OperatorCase):
         self.apply(1, 2)
         self.await_whole(1, 2)
         self.assertEqual({one["metadata"]["name"] for one in self.get("services")["items"]}, {"demo", "demo-members"})
-        self.assertEqual({one["metadata"]["name"]: one["spec"]["minAvailable"] for one in self.get("pdb")["items"]},
-                         {"demo-attention": 1, "demo-experts": 2})
+        self.assertEqual({one["metadata"]["name"]: one["spec"].get("minAvailable") for one in self.get("pdb")["items"]},
+                         {"demo-attention": 1, "demo-experts": 2, "demo-gateway": None})
         wait_for(lambda: self.get("deployment/demo-gateway")["status"].get("availableReplicas") == 2, "gateways")
         self.assertEqual(self.get("serviceaccount/demo-worker")["automountServiceAccountToken"], False)
         self.assertRegex(self.kubectl("get", "moesvc", "--no-headers"), r"(?m)^demo +.*\b1/1\b.*\b2/2\b.*\bTrue\b")

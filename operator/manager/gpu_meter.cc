@@ -3,31 +3,11 @@
 #include <set>
 #include <string_view>
 
-#include "operator/api/quantity.h"
 #include "operator/reconcile/names.h"
 #include "operator/reconcile/owned.h"
+#include "operator/reconcile/pods.h"
 
 namespace janus::control {
-namespace {
-
-int64_t GpusOf(const Node& pod) {
-  int64_t out = 0;
-  const Node* const containers = FindAt(pod, {"spec", "containers"});
-  if (containers == nullptr) return out;
-  for (const Node& container : containers->items) {
-    const Node* const limits = FindAt(container, {"resources", "limits"});
-    if (limits == nullptr) continue;
-    for (const NodeField& limit : limits->fields) {
-      if (!limit.name.ends_with("/gpu")) continue;
-      const Result<Quantity> count = ParseQuantity(limit.value.text);
-      if (count.ok()) out += count->value;
-    }
-  }
-  return out;
-}
-
-}  // namespace
-
 int64_t CommittedGpus(const Node& service, const Caches& caches) {
   const ObjectKey key = KeyOf(service);
   const std::string index = key.namespace_ + "/" + key.name;

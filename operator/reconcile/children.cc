@@ -73,6 +73,20 @@ Node DisruptionBudget(const MoEService& service, Role role, int committed) {
   return out;
 }
 
+// One after the other, as upgrades of nodes bring both onto one. Those that are not ready, as while
+// nobody serves, hold up no drain.
+Node GatewayBudget(const MoEService& service) {
+  Node out = Empty(kDisruptionBudgets);
+  SetAt(out, {"spec"},
+        Object({{"maxUnavailable", Node::Integer(1)},
+                {"selector",
+                 Object({{"matchLabels",
+                          TextMap(SelectorOf(service, "app.kubernetes.io/component", kGateway))}})},
+                {"unhealthyPodEvictionPolicy", Text("AlwaysAllow")}}));
+  MakeOwned(service, GatewayName(service.metadata.name), LabelsOf(service, kGateway), out);
+  return out;
+}
+
 Node Gateway(const MoEService& service, const OperatorDefaults& defaults) {
   const GatewaySpec& asked = service.spec.gateway;
   const Labels selector = SelectorOf(service, "app.kubernetes.io/component", kGateway);
@@ -98,6 +112,7 @@ std::vector<Child> ChildrenOf(const MoEService& service, const OperatorDefaults&
   out.push_back({&kServiceAccounts, WorkerAccount(service)});
   out.push_back({&kServices, Members(service)});
   out.push_back({&kServices, Endpoint(service)});
+  out.push_back({&kDisruptionBudgets, GatewayBudget(service)});
   out.push_back({&kDeployments, Gateway(service, defaults)});
   for (const auto& [role, pods] : {std::pair{Role::kAttention, committed.attention},
                                    std::pair{Role::kExperts, committed.experts}}) {

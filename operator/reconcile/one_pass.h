@@ -78,6 +78,13 @@ struct Reconciler::Memory {
   };
   std::map<PeerRole, AppliedSecret> secrets;  // as far as this process knows
 
+  // Of a role's pods that are to be made: reserved in the status, and of none yet.
+  struct PodIds {
+    int64_t next = 1;
+    int64_t last = 0;
+  };
+  std::array<PodIds, 2> ids;
+
   // The epochs of one MoETopology.
   struct Line {
     Line(ObjectApi& api, MemberCalls& calls) : epochs(api, calls), end(calls) {}
@@ -102,6 +109,7 @@ struct Reconciler::Memory {
   Departures departures;
   uint64_t moved_mark = 0;  // of what moves while a service comes up; another one is progress
   std::optional<WallTime> moved;
+  std::optional<MonotonicTime> failing_since;  // every pass since then has failed
   std::optional<MonotonicTime> numbers_written;
   std::array<std::optional<MonotonicTime>, 2> scaler_numbers_written;
 
@@ -207,6 +215,7 @@ class Reconciler::OnePass {
   void PlanRole(RolePass& role);
   void WriteAllChildren();
   void MakeAllPods(const std::array<bool, 2>& may_start);
+  bool IsTaken(const std::string& pod);
   void MarkAndRemove();
 
   // one_pass_certificates.cc
@@ -230,6 +239,8 @@ class Reconciler::OnePass {
   ServiceSeen Seen();
   void SeeMembers(ServiceSeen& seen);
   RoleStatus SeenOf(const RolePass& role);
+  std::string GatewayTrouble() const;
+  std::string FailsFor();
   WallTime Moved(const ServiceSeen& seen);
   void WriteStatus();
   void TellTransitions(const Node& before, const Node& after);

@@ -3,6 +3,7 @@
 
 #include "operator/api/parse.h"
 #include "operator/reconcile/child_writer.h"
+#include "operator/reconcile/names.h"
 #include "operator/reconcile/one_pass.h"
 #include "operator/reconcile/pod_writer.h"
 #include "operator/reconcile/scalers.h"
@@ -18,6 +19,10 @@ void Reconciler::OnePass::PlanRole(RolePass& role) {
   role.plan = PlanPods(role.pods, role.wanted, wants_pods() ? committed_ : none);
   // Another one of the revision would come only to wait until the old ones have gone.
   if (!ends_.empty()) role.plan.create = 0;
+  for (const PodSeen& pod : role.pods) {
+    if (!EndedAtOnce(pod, wall_, wants_pods() ? committed_ : none)) continue;
+    Earlier(again_, At(now_, pod.created + kFailedPause - wall_));
+  }
   const bool crashes = std::any_of(role.pods.begin(), role.pods.end(),
                                    [](const PodSeen& pod) { return !pod.crash_loop.empty(); });
   if (!crashes) return;
@@ -51,20 +56,55 @@ void Reconciler::OnePass::WriteAllChildren() {
   WriteChildren(children, memory_.mended, context);
 }
 
+// Names that were reserved and came to be of no pod, as their creation was refused, are tried
+// again: each reservation is a write of the service, whose news is the next pass.
 void Reconciler::OnePass::MakeAllPods(const std::array<bool, 2>& may_start) {
-  std::vector<PodOrder> orders;
+  std::vector<PodOrder> orders, lacking;
   for (const RolePass& role : roles_) {
-    if (role.plan.create == 0 || !may_start[role.role == Role::kExperts]) continue;
+    const bool is_experts = role.role == Role::kExperts;
+    if (role.plan.create == 0 || !may_start[is_experts]) continue;
     orders.push_back({role.role, role.plan.create, role.wanted.revision, pinned_.image});
+    Memory::PodIds& ids = memory_.ids[is_experts];
+    const int64_t last = LastPodId(tree_, role.role);
+    if (ids.last != last) ids = {last + 1, last};
+    // One whose creation was in doubt has turned out to be there.
+    const auto is_there = [&](const PodSeen& pod) {
+      return pod.role == role.role && pod.id == ids.next;
+    };
+    while (std::any_of(role.pods.begin(), role.pods.end(), is_there) ||
+           std::any_of(old_pods_.begin(), old_pods_.end(), is_there)) {
+      ++ids.next;
+    }
+    ids.last = std::max(ids.last, ids.next - 1);
+    const int lacks = role.plan.create - static_cast<int>(ids.last - ids.next + 1);
+    if (lacks <= 0) continue;
+    lacking.push_back(orders.back());
+    lacking.back().count = lacks;
   }
   if (orders.empty()) return;
-  std::array<int64_t, 2> last{LastPodId(tree_, Role::kAttention), LastPodId(tree_, Role::kExperts)};
   PassContext context = Context();
-  if (!ReserveIds(orders, pinned_, tree_, context)) return;
+  const bool is_noted = lacking.empty() && PinnedImageOf(tree_) == pinned_;
+  if (!is_noted && !ReserveIds(lacking, pinned_, tree_, context)) return;
   for (const PodOrder& order : orders) {
     if (context.is_stopped()) return;
-    MakePods(order, last[order.role == Role::kExperts] + 1, owner_.options_.defaults, context);
+    Memory::PodIds& ids = memory_.ids[order.role == Role::kExperts];
+    ids.last = LastPodId(tree_, order.role);
+    MakePods(order, ids.next, owner_.options_.defaults, context);
+    const int64_t end = ids.next + order.count;
+    while (ids.next < end &&
+           IsTaken(PodName(service_.metadata.name, order.role, order.revision, ids.next))) {
+      ++ids.next;
+    }
   }
+}
+
+// By a pod that we made, or that somebody else had made before.
+bool Reconciler::OnePass::IsTaken(const std::string& pod) {
+  const ObjectKey key{service_.metadata.namespace_, pod};
+  if (memory_.writes.Newest(kPods, key, owner_.caches_.pods.Get(key))) return true;
+  return std::any_of(troubles_.begin(), troubles_.end(), [&](const Trouble& one) {
+    return one.reason == "AdoptRefused" && one.message.find(pod + " ") != std::string::npos;
+  });
 }
 
 void Reconciler::OnePass::MarkAndRemove() {

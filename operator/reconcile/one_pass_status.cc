@@ -25,6 +25,9 @@ double ShareOf(Percentile percentile) {
   return 1.0;
 }
 
+// A failure is nobody's business before it has lasted: a conflict, a server that is restarted.
+constexpr std::chrono::seconds kFailingFor{10};
+
 }  // namespace
 
 RoleStatus Reconciler::OnePass::SeenOf(const RolePass& role) {
@@ -41,6 +44,7 @@ RoleStatus Reconciler::OnePass::SeenOf(const RolePass& role) {
     const bool is_committed = committed_.contains(pod.uid);
     const bool is_new = pod.revision == role.wanted.revision;
     out.draining += pod.is_leaving;
+    out.gpus += pod.held_gpus();
     out.pods += pod.is_live();
     out.updated += pod.is_live() && is_new;
     out.ready += pod.is_live() && pod.is_ready && is_committed;
@@ -49,11 +53,49 @@ RoleStatus Reconciler::OnePass::SeenOf(const RolePass& role) {
     const std::string name = "pod " + pod.name + ": ";
     if (pod.is_live() && !pod.crash_loop.empty()) out.crashing = name + pod.crash_loop;
     if (pod.is_live() && !pod.unplaceable.empty()) out.unplaceable = name + pod.unplaceable;
+    if (pod.is_live() && !pod.not_starting.empty()) out.not_starting = name + pod.not_starting;
+    if (pod.is_live() && !pod.containers_ready) {
+      out.awaited = "pod " + pod.name + " is not ready";
+    } else if (!pod.is_leaving && pod.has_ended) {
+      out.awaited = name + WhyEnded(pod);
+    }
   }
   if (wants_pods() && topology_ && topology_->spec.committed) {
     for (const TopologyInstance& one : topology_->spec.committed->instances) {
       out.committed += one.role == role.role;
     }
+  }
+  return out;
+}
+
+// What keeps passes from being done to their end, once it has done so for a while; what has a
+// reason of its own is said by that.
+std::string Reconciler::OnePass::FailsFor() {
+  const auto found = std::find_if(troubles_.begin(), troubles_.end(), [](const Trouble& one) {
+    return one.kind == TroubleKind::kRetry && one.reason.empty();
+  });
+  if (found == troubles_.end()) {
+    memory_.failing_since.reset();
+    return "";
+  }
+  if (!memory_.failing_since) memory_.failing_since = now_;
+  const MonotonicTime said = *memory_.failing_since + kFailingFor;
+  if (now_ >= said) return found->message;
+  Earlier(again_, said);
+  return "";
+}
+
+// Of its gateways the first, by name, that does not come to run.
+std::string Reconciler::OnePass::GatewayTrouble() const {
+  const ObjectKey key = KeyOf(tree_);
+  std::string out;
+  for (const Node& pod : owner_.caches_.pods.Find(kByService, key.namespace_ + "/" + key.name)) {
+    if (TextAt(pod, {"metadata", "labels", "app.kubernetes.io/component"}) != "gateway") continue;
+    if (FindAt(pod, {"metadata", "deletionTimestamp"}) != nullptr) continue;
+    const std::string why = WhyNotRunning(pod);
+    if (why.empty()) continue;
+    const std::string said = "pod " + KeyOf(pod).name + ": " + why;
+    if (out.empty() || said < out) out = said;
   }
   return out;
 }
@@ -66,6 +108,8 @@ WallTime Reconciler::OnePass::Moved(const ServiceSeen& seen) {
   for (const PodSeen& pod : old_pods_) mark.Mix(pod.uid).Mix(uint64_t{pod.is_leaving});
   for (const RolePass& role : roles_) {
     for (const PodSeen& pod : role.pods) {
+      // That one that failed is followed by another one moves nothing.
+      if (!pod.containers_ready && !pod.is_leaving) continue;
       mark.Mix(pod.uid).Mix(uint64_t{pod.containers_ready}).Mix(uint64_t{pod.is_leaving});
     }
   }
@@ -101,14 +145,13 @@ ServiceSeen Reconciler::OnePass::Seen() {
   seen.is_plain_text =
       owner_.options_.defaults.certificates && !UsesTls(service_, owner_.options_.defaults);
   for (const Trouble& trouble : troubles_) {
-    if (trouble.kind == TroubleKind::kInvalid && !seen.invalid) {
-      seen.invalid = {trouble.reason, trouble.message};
-    } else if (trouble.kind == TroubleKind::kCapacity && !seen.capacity) {
-      seen.capacity = {trouble.reason, trouble.message};
-    } else if (!trouble.reason.empty() && !seen.refused) {
-      seen.refused = {trouble.reason, trouble.message};
-    }
+    // Of each kind the first: both roles may be refused alike.
+    Finding& said = trouble.kind == TroubleKind::kInvalid    ? seen.invalid
+                    : trouble.kind == TroubleKind::kCapacity ? seen.capacity
+                                                             : seen.refused;
+    if (!said) said = {trouble.reason, trouble.message};
   }
+  seen.fails = FailsFor();
   if (!seen.invalid) seen.invalid = held_tls_;
   if (!seen.refused) seen.refused = uncertified_;
   if (planned_) {
@@ -132,6 +175,7 @@ ServiceSeen Reconciler::OnePass::Seen() {
           static_cast<int>(IntegerAt(*there, {"status", "availableReplicas"}).value_or(0));
     }
   }
+  if (seen.gateways_available < seen.gateways_wanted) seen.gateway_trouble = GatewayTrouble();
   // A service that sleeps without pods is woken with the operator's image of then.
   const bool sleeps = !wants_pods() && roles_[0].pods.empty() && roles_[1].pods.empty();
   if (!sleeps || invalid_) {
@@ -155,6 +199,7 @@ ServiceSeen Reconciler::OnePass::Seen() {
       topology.placement_hash = committed->sha256.value_or("").substr(0, 16);
     }
   }
+  for (const PodSeen& pod : old_pods_) seen.old_gpus += pod.held_gpus();
   SeeMembers(seen);
   seen.progressed = Moved(seen);
   return seen;

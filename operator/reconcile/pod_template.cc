@@ -15,6 +15,10 @@ namespace {
 // A pod is told to end at the moment at which its Service is told to leave it out; until every node
 // has heard of that, which takes a second or a few, connections still come.
 constexpr int kLameDuckSeconds = 10;
+// The longest that a service may be without a worker that is to come: Kubernetes gives a node up
+// after 50 s of silence (kube-controller-manager, --node-monitor-grace-period), we what was there
+// 60 s later, and then another pod has to start and to load. Requests wait for as long.
+constexpr int kOutageSeconds = 300;
 
 // The field, made where it is not there. Valid until another is added to `map`.
 Node& FieldOf(Node& map, std::string_view name, Node otherwise) {
@@ -273,6 +277,8 @@ Node GatewayTemplate(const MoEService& service, const OperatorDefaults& defaults
       "--queued-requests=" + std::to_string(asked.limits.queued_requests),
       "--open-streams=" + std::to_string(asked.limits.open_streams),
       "--request-bytes=" + std::to_string(asked.limits.request_size.value),
+      "--hold-seconds=" + std::to_string(kOutageSeconds),
+      "--stall-seconds=" + std::to_string(kOutageSeconds),
       "--lame-duck-seconds=" + std::to_string(kLameDuckSeconds),
       "--drain-seconds=" + std::to_string(service.spec.drain.timeout_seconds),
   };
@@ -296,6 +302,13 @@ Node GatewayTemplate(const MoEService& service, const OperatorDefaults& defaults
                    {"failureThreshold", Node::Integer(failures)}});
   };
   pod.SetOfContainer("readinessProbe", probe(2, 2));
+  // Whether it answers at all, workers or none; ending it ends the streams that it has.
+  pod.SetOfContainer(
+      "livenessProbe",
+      Object({{"httpGet", Object({{"path", Text("/metrics")}, {"port", Text("http")}})},
+              {"periodSeconds", Node::Integer(10)},
+              {"timeoutSeconds", Node::Integer(10)},
+              {"failureThreshold", Node::Integer(6)}}));
   return std::move(pod).Take();
 }
 

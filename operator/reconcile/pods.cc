@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "operator/api/quantity.h"
 #include "operator/api/rfc3339.h"
 #include "operator/kube/object.h"
 #include "operator/reconcile/names.h"
@@ -45,15 +46,55 @@ std::string UnplaceableMessage(const Node& pod) {
   return "";
 }
 
+constexpr std::string_view kCrashLoop = "CrashLoopBackOff";
+
+// What a container waits with while nothing is wrong.
+bool IsOnItsWay(std::string_view waits) {
+  return waits.empty() || waits == "ContainerCreating" || waits == "PodInitializing";
+}
+
+// Its last words, and how it ended: "no such file (Error, exit code 1)".
+std::string LastWords(const Node& container) {
+  const Node* const end = FindAt(container, {"lastState", "terminated"});
+  if (end == nullptr) return std::string(TextAt(container, {"state", "waiting", "message"}));
+  std::string how(TextAt(*end, {"reason"}));
+  if (const auto code = IntegerAt(*end, {"exitCode"})) {
+    how += (how.empty() ? "" : ", ") + ("exit code " + std::to_string(*code));
+  }
+  std::string words(TextAt(*end, {"message"}));
+  words.erase(words.find_last_not_of(" \n") + 1);
+  if (words.empty()) return how;
+  return how.empty() ? words : words + " (" + how + ")";
+}
+
+// Why a container does not run, as the kubelet says; empty: nothing keeps it.
+std::string WhyWaiting(const Node& container) {
+  const std::string_view reason = TextAt(container, {"state", "waiting", "reason"});
+  if (IsOnItsWay(reason)) return "";
+  const std::string why = reason == kCrashLoop
+                              ? LastWords(container)
+                              : std::string(TextAt(container, {"state", "waiting", "message"}));
+  return std::string(reason) + (why.empty() ? "" : ": " + why);
+}
+
 void ReadContainers(const Node& pod, PodSeen& out) {
-  const Node* containers = FindAt(pod, {"status", "containerStatuses"});
-  if (containers == nullptr) return;
-  for (const Node& one : containers->items) {
-    if (TextAt(one, {"name"}) != "worker") continue;
-    out.restarts = static_cast<int>(IntegerAt(one, {"restartCount"}).value_or(0));
-    if (TextAt(one, {"state", "waiting", "reason"}) != "CrashLoopBackOff") continue;
-    out.crash_loop = TextAt(one, {"lastState", "terminated", "message"});
-    if (out.crash_loop.empty()) out.crash_loop = TextAt(one, {"state", "waiting", "message"});
+  for (const std::string_view kind : {"initContainerStatuses", "containerStatuses"}) {
+    const Node* const containers = FindAt(pod, {"status", kind});
+    if (containers == nullptr) continue;
+    for (const Node& one : containers->items) {
+      const std::string_view name = TextAt(one, {"name"});
+      const std::string why = WhyWaiting(one);
+      if (name == "worker") {
+        out.restarts = static_cast<int>(IntegerAt(one, {"restartCount"}).value_or(0));
+        if (TextAt(one, {"state", "waiting", "reason"}) == kCrashLoop) {
+          out.crash_loop = LastWords(one);
+          continue;
+        }
+      }
+      if (!why.empty() && out.not_starting.empty()) {
+        out.not_starting = "container " + std::string(name) + ": " + why;
+      }
+    }
   }
 }
 
@@ -92,6 +133,22 @@ int CountToCreate(const std::vector<const PodSeen*>& live, const RoleWanted& wan
 
 }  // namespace
 
+int64_t GpusOf(const Node& pod) {
+  int64_t out = 0;
+  const Node* const containers = FindAt(pod, {"spec", "containers"});
+  if (containers == nullptr) return out;
+  for (const Node& container : containers->items) {
+    const Node* const limits = FindAt(container, {"resources", "limits"});
+    if (limits == nullptr) continue;
+    for (const NodeField& limit : limits->fields) {
+      if (!limit.name.ends_with("/gpu")) continue;
+      const Result<Quantity> count = ParseQuantity(limit.value.text);
+      if (count.ok()) out += count->value;
+    }
+  }
+  return out;
+}
+
 std::optional<PodSeen> ReadPod(const Node& pod) {
   PodSeen out;
   out.name = TextAt(pod, {"metadata", "name"});
@@ -114,6 +171,12 @@ std::optional<PodSeen> ReadPod(const Node& pod) {
   out.is_leaving = FindAt(pod, {"metadata", "deletionTimestamp"}) != nullptr;
   const std::string_view phase = TextAt(pod, {"status", "phase"});
   out.has_ended = phase == "Failed" || phase == "Succeeded";
+  if (out.has_ended) {
+    out.ended_because = TextAt(pod, {"status", "reason"});
+    if (const std::string_view words = TextAt(pod, {"status", "message"}); !words.empty()) {
+      out.ended_because += (out.ended_because.empty() ? "" : ": ") + std::string(words);
+    }
+  }
   out.unplaceable = UnplaceableMessage(pod);
   if (IsTrue(pod, "DisruptionTarget")) out.must_leave = "the pod is to be disrupted";
   if (const auto created = ParseTime(TextAt(pod, {"metadata", "creationTimestamp"}));
@@ -125,8 +188,25 @@ std::optional<PodSeen> ReadPod(const Node& pod) {
       return TextAt(one, {"name"}) == kTrustVolume;
     });
   }
+  out.gpus = GpusOf(pod);
   ReadContainers(pod, out);
   return out;
+}
+
+std::string WhyEnded(const PodSeen& pod) {
+  if (pod.ended_because.empty()) return "its containers have ended";
+  return "it has failed: " + pod.ended_because;
+}
+
+std::string WhyNotRunning(const Node& pod) {
+  PodSeen seen;
+  ReadContainers(pod, seen);
+  return seen.not_starting.empty() ? UnplaceableMessage(pod) : seen.not_starting;
+}
+
+bool EndedAtOnce(const PodSeen& pod, WallTime now, const std::set<std::string>& committed) {
+  return pod.has_ended && !pod.is_leaving && !pod.is_lost && !committed.contains(pod.uid) &&
+         pod.created + kFailedPause > now;
 }
 
 PodPlan PlanPods(std::span<const PodSeen> pods, const RoleWanted& wanted,
@@ -143,8 +223,9 @@ PodPlan PlanPods(std::span<const PodSeen> pods, const RoleWanted& wanted,
   if (may_replace) std::erase_if(live, [](const PodSeen* pod) { return !pod->crash_loop.empty(); });
   for (const PodSeen& pod : pods) {
     if (pod.is_leaving || committed.contains(pod.uid)) continue;
+    if (EndedAtOnce(pod, wanted.now, committed)) continue;
     if (pod.has_ended) {
-      plan.remove.push_back({pod.name, pod.uid, "its containers have ended"});
+      plan.remove.push_back({pod.name, pod.uid, WhyEnded(pod)});
     } else if (pod.is_lost) {
       plan.remove.push_back({pod.name, pod.uid, "node " + pod.node + " is lost"});
     } else if (!pod.crash_loop.empty() && may_replace) {
@@ -155,7 +236,10 @@ PodPlan PlanPods(std::span<const PodSeen> pods, const RoleWanted& wanted,
     return KeepOrder(*a, wanted, committed.contains(a->uid)) <
            KeepOrder(*b, wanted, committed.contains(b->uid));
   });
-  plan.create = CountToCreate(live, wanted);
+  const auto awaited = std::count_if(pods.begin(), pods.end(), [&](const PodSeen& pod) {
+    return EndedAtOnce(pod, wanted.now, committed);
+  });
+  plan.create = std::max(0, CountToCreate(live, wanted) - static_cast<int>(awaited));
 
   std::vector<const PodSeen*> members;
   for (const PodSeen* pod : live) {

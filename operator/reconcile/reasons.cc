@@ -27,7 +27,11 @@ constexpr ReasonMeaning kReasons[] = {
     {"True", "AsWanted", "Ready, AttentionReady, ExpertsReady", "all of it serves", ""},
     {"True", "Serving", "Available", "the endpoint answers", ""},
     {"True", "Complete", "Progressing", "nothing is to be done", ""},
-    {"True", "Working", "Progressing", "what is wanted is being made", ""},
+    {"True", "Working", "Progressing",
+     "what is wanted is being made; a call that the API server refuses for ten seconds is in the "
+     "message, in its words",
+     "what the message names, if anything: a webhook that does not answer, a right that is "
+     "missing"},
     {"True", "Committed", "TopologyReady", "the epoch named serves", ""},
     {"True", "Static", "ScalingReady", "the counts are those of the spec", ""},
     {"True", "External", "ScalingReady",
@@ -45,8 +49,10 @@ constexpr ReasonMeaning kReasons[] = {
     {"True, False", "Suspended", "Ready, Available, AttentionReady, ExpertsReady, TopologyReady",
      "`spec.suspend`, or attention has no replicas: there are no workers, on purpose",
      "set `spec.suspend: false`, or replicas"},
-    {"False", "GatewayNotReady", "Ready, Available", "no gateway pod is ready",
-     "`kubectl describe` the pods of the Deployment `<service>-gateway`; its log"},
+    {"False", "GatewayNotReady", "Ready, Available",
+     "no gateway pod is ready; where a node or an image is what they lack, the message says so",
+     "`kubectl describe` the Deployment `<service>-gateway`, its ReplicaSet and its pods; their "
+     "log"},
     {"False", "NoTopology", "Ready, Available, TopologyReady",
      "nothing serves yet: workers start, or load", "wait; the message of the other conditions"},
     {"False", "TopologyNotReady", "Ready, Available",
@@ -83,8 +89,16 @@ constexpr ReasonMeaning kReasons[] = {
      "wait; where there is no room for both, CapacityAvailable says so. "
      "`spec.rollout.drainSeconds` bounds the last part"},
     {"False", "CrashLooping", "Ready, AttentionReady, ExpertsReady",
-     "a worker keeps ending; its last words are in the message. It is replaced once in ten minutes",
-     "mend what the last words name"},
+     "a worker keeps ending; its last words are in the message, and how it ended (`OOMKilled`, an "
+     "exit code). It is replaced once in ten minutes",
+     "mend what the last words name; after `OOMKilled` raise `resources.limits.memory` of the "
+     "role"},
+    {"False", "ContainerNotStarting", "Ready, AttentionReady, ExpertsReady",
+     "a container of a pod cannot be started, in the kubelet's words: an image that is not to be "
+     "had "
+     "(`ErrImagePull`, `ImagePullBackOff`), a Secret or ConfigMap that is not there "
+     "(`CreateContainerConfigError`), a sidecar that keeps ending. It is not waited for",
+     "what the kubelet says: `image`, `imagePullSecrets`, the chart's registry, `podTemplate`"},
     {"False", "ModelUnknown", "Ready, TopologyReady",
      "what the model needs, or what room there is for it, is not known: on a cluster the first "
      "worker of each role says it, on one machine its folder",
@@ -97,7 +111,9 @@ constexpr ReasonMeaning kReasons[] = {
      "what the message says: `resources` of the role, `kvCache`, `maxBatchSize`, replicas, or more "
      "room"},
     {"False", "QuotaExceeded", "CapacityAvailable",
-     "a ResourceQuota refuses a pod, in the server's words", "raise the quota, or want less"},
+     "a ResourceQuota refuses a pod, in the server's words; it is asked for again every five "
+     "minutes",
+     "raise the quota, or want less"},
     {"False", "AdoptRefused", "Progressing, ScalingReady",
      "an object of somebody else has the name of one of ours: it is never touched",
      "delete or rename that object"},

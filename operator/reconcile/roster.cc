@@ -37,7 +37,8 @@ std::string AwaitedPod(std::span<const PodSeen> pods, const RoleWanted& wanted,
   if (static_cast<int>(members.size()) >= wanted.pods) return "";
   for (const PodSeen& pod : pods) {
     const bool is_coming = pod.is_live() && !pod.containers_ready && pod.unplaceable.empty() &&
-                           pod.crash_loop.empty() && pod.created + kAwaitedFor > wanted.now;
+                           pod.crash_loop.empty() && pod.not_starting.empty() &&
+                           pod.created + kAwaitedFor > wanted.now;
     if (is_coming) return pod.name;
   }
   return "";

@@ -31,9 +31,10 @@ std::set<InstanceId> AliveInstances(std::span<const PodSeen> pods);
 inline constexpr std::chrono::seconds kAwaitedFor{600};
 
 // For whom the next epoch should wait, so that pods which come at about the same time come in with
-// one epoch; empty: for nobody. Not awaited are those that no node takes, that crash-loop, that are
-// older than kAwaitedFor. (Who has lost a member waits for nobody: the caller's part, since then
-// requests may wait.) `members` is PodPlan's, `wanted` the role's. Pure.
+// one epoch; empty: for nobody. Not awaited are those that no node takes, that crash-loop, whose
+// containers cannot be started, that are older than kAwaitedFor. (Who has lost a member waits for
+// nobody: the caller's part, since then requests may wait.) `members` is PodPlan's, `wanted` the
+// role's. Pure.
 std::string AwaitedPod(std::span<const PodSeen> pods, const RoleWanted& wanted,
                        const std::vector<std::string>& members);
 

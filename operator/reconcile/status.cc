@@ -33,7 +33,20 @@ Verdict OfRole(const RoleStatus& role, bool is_suspended) {
   }
   if (!role.crashing.empty()) return {kFalse, "CrashLooping", role.crashing};
   if (!role.unplaceable.empty()) return {kFalse, "InsufficientCapacity", role.unplaceable};
-  return {kFalse, "WaitingForPods", count};
+  if (!role.not_starting.empty()) return {kFalse, "ContainerNotStarting", role.not_starting};
+  return {kFalse, "WaitingForPods", count + (role.awaited.empty() ? "" : "; " + role.awaited)};
+}
+
+std::string Gateways(const ServiceSeen& seen) {
+  std::string out =
+      Count(seen.gateways_available, seen.gateways_wanted, "gateway pods are available");
+  return seen.gateway_trouble.empty() ? out : out + "; " + seen.gateway_trouble;
+}
+
+// Of a service that has never served: that it does not says less than whom it waits for, and that
+// less than what is wrong.
+int Weight(const Verdict& verdict) {
+  return verdict.reason == "NoTopology" ? 0 : verdict.reason == "WaitingForPods" ? 1 : 2;
 }
 
 bool Serves(const TopologyStatus& topology) {
@@ -67,14 +80,12 @@ Verdict OfEndpoint(const ServiceSeen& seen) {
     return {kFalse, "NoTopology", "no topology is committed yet"};
   }
   if (seen.gateways_available == 0) {
-    return {kFalse, "GatewayNotReady",
-            Count(seen.gateways_available, seen.gateways_wanted, "gateway pods are available")};
+    return {kFalse, "GatewayNotReady", Gateways(seen)};
   }
   if (!Serves(seen.topology) && !seen.predecessor_serves) {
     return {kFalse, "TopologyNotReady", OfTopology(seen).message};
   }
-  return {kTrue, "Serving",
-          Count(seen.gateways_available, seen.gateways_wanted, "gateway pods are available")};
+  return {kTrue, "Serving", Gateways(seen)};
 }
 
 Verdict OfCapacity(const ServiceSeen& seen) {
@@ -91,16 +102,17 @@ Verdict OfCapacity(const ServiceSeen& seen) {
 Verdict OfProgress(const ServiceSeen& seen, bool is_complete) {
   if (seen.invalid) return {kFalse, seen.invalid.reason, seen.invalid.message};
   if (seen.refused) return {kFalse, seen.refused.reason, seen.refused.message};
-  if (is_complete) return {kTrue, "Complete", "all is as wanted"};
+  const std::string fails = seen.fails.empty() ? "" : "; tried again and again: " + seen.fails;
+  if (is_complete) return {kTrue, "Complete", "all is as wanted" + fails};
   if (seen.progressed + kProgressDeadline <= seen.now) {
     return {kFalse, "ProgressDeadlineExceeded",
-            "nothing has moved for " + std::to_string(kProgressDeadline.count()) + " s"};
+            "nothing has moved for " + std::to_string(kProgressDeadline.count()) + " s" + fails};
   }
-  if (seen.replacing) return {kTrue, seen.replacing.reason, seen.replacing.message};
+  if (seen.replacing) return {kTrue, seen.replacing.reason, seen.replacing.message + fails};
   if (seen.awaited && seen.awaited.reason == "Recreating") {
-    return {kTrue, seen.awaited.reason, seen.awaited.message};
+    return {kTrue, seen.awaited.reason, seen.awaited.message + fails};
   }
-  return {kTrue, "Working", "what is wanted is being made"};
+  return {kTrue, "Working", "what is wanted is being made" + fails};
 }
 
 // One role that is not followed says more than one that is.
@@ -152,6 +164,7 @@ Node RoleTree(const RoleStatus& role) {
                  {"desiredInstances", Node::Integer(role.desired)},
                  {"instances", Node::Integer(role.committed)},
                  {"ready", Text(std::to_string(role.current) + "/" + std::to_string(role.desired))},
+                 {"gpus", Node::Integer(role.gpus)},
                  {"selector", Text(role.selector)},
                  {"lastPodId", Node::Integer(role.last_pod_id)}});
 }
@@ -263,11 +276,14 @@ std::vector<Condition> ConditionsOf(const ServiceSeen& seen) {
   if (seen.invalid) {
     ready = {kFalse, seen.invalid.reason, seen.invalid.message};
   } else {
+    const Verdict* why = nullptr;
     for (const Verdict* part : {&available, &attention, &experts, &topology}) {
       if (part->status == kTrue) continue;
-      ready = *part;
-      break;
+      const bool is_better =
+          why == nullptr || (available.reason == "NoTopology" && Weight(*part) > Weight(*why));
+      if (is_better) why = part;
     }
+    if (why != nullptr) ready = *why;
   }
   Verdict stalled{kFalse, "Reconciling", "the spec can be carried out"};
   if (seen.invalid) stalled = {kTrue, seen.invalid.reason, seen.invalid.message};
@@ -311,6 +327,7 @@ Node WithStatus(const Node& service, const ServiceSeen& seen) {
   set("conditions",
       WriteConditions(Transitioned(ReadConditions(service), ConditionsOf(seen), seen.now)));
   set("roles", ListOf({RoleTree(seen.attention), RoleTree(seen.experts)}));
+  set("gpus", Node::Integer(seen.attention.gpus + seen.experts.gpus + seen.old_gpus));
   SetPinnedImage(out, seen.pinned);
   if (!seen.model_digest.empty()) {
     SetAt(out, {"status", "model", "digest"}, Text(seen.model_digest));

@@ -28,6 +28,7 @@ struct PinnedImage {
   std::string image = {};
   std::string restarted_at = {};  // the annotation's value
   std::string named = {};         // spec.image; empty: it is the operator's own
+  friend bool operator==(const PinnedImage&, const PinnedImage&) = default;
 };
 
 // What a pass has seen of a role. Instances and pods are the same number while a pod has one.
@@ -38,15 +39,18 @@ struct RoleStatus {
   int ready = 0;      // Ready, and committed
   int updated = 0;    // of the newest revision
   int draining = 0;   // on their way out
+  int64_t gpus = 0;   // that its pods hold
   int committed = 0;  // instances of the committed topology
   int current = 0;    // of those: alive and of the newest revision, or of any while paused
   int64_t last_pod_id = 0;
   std::string selector = {};
-  std::string crashing = {};     // "pod x: its worker's last words"
-  std::string unplaceable = {};  // "pod x: the scheduler's words"
-  bool is_external = false;      // its MoERoleScaler says how many are wanted
-  Finding limit = {};            // why it is not as many: AtMin, AtMax, Paused, AdoptRefused,
-                                 // InsufficientCapacity
+  std::string crashing = {};      // "pod x: its worker's last words"
+  std::string unplaceable = {};   // "pod x: the scheduler's words"
+  std::string not_starting = {};  // "pod x: container y: the kubelet's words"
+  std::string awaited = {};       // "pod x is not ready", or has failed, and why
+  bool is_external = false;       // its MoERoleScaler says how many are wanted
+  Finding limit = {};             // why it is not as many: AtMin, AtMax, Paused, AdoptRefused,
+                                  // InsufficientCapacity
 };
 
 struct TopologyStatus {
@@ -73,14 +77,17 @@ struct ServiceSeen {
   TopologyStatus topology;
   int gateways_available = 0;
   int gateways_wanted = 0;
+  std::string gateway_trouble;      // "pod x: why it does not run"; empty: nothing is known
   Finding invalid;                  // Stalled: only the user can help
   Finding capacity;                 // something has no room
   Finding held;                     // ScalingReady is False
   Finding awaited;                  // what the next epoch waits for
   Finding refused;                  // an object of ours cannot be made: somebody else has its name
+  std::string fails;                // what is tried in vain for a while, in the server's words
   Finding replacing;                // another model takes the place of the one before, which goes
   Finding held_back;                // what is wanted waits for that
   bool predecessor_serves = false;  // that one does
+  int64_t old_gpus = 0;             // that its pods hold
   bool is_suspended = false;
   bool is_plain_text = false;  // by the user's will, where there could be certificates
   WallTime progressed;         // when anything of it last moved
@@ -109,7 +116,8 @@ inline constexpr std::chrono::seconds kProgressDeadline{600};
 //   Progressing       it is, or comes closer to, what is wanted: Complete, Working; False:
 //                     ProgressDeadlineExceeded, AdoptRefused, InvalidSpec, NotSupported
 //   AttentionReady,   committed and alive instances come to what is wanted: AsWanted, Suspended;
-//   ExpertsReady      False: CrashLooping, InsufficientCapacity, WaitingForPods
+//   ExpertsReady      False: CrashLooping, InsufficientCapacity, ContainerNotStarting,
+//                     WaitingForPods
 //   TopologyReady     a topology is committed and its members know: Committed; False: NoTopology,
 //                     Preparing, PrepareFailed, WorkerUnreachable, EpochLost, MemberLost,
 //                     WaitingForPods, ModelUnknown

@@ -25,7 +25,8 @@ Trouble TroubleOf(const ApiError& error, const std::string& doing) {
       if (Has(error.message, "exceeded quota")) {
         out.kind = TroubleKind::kCapacity;
         out.reason = "QuotaExceeded";
-      } else if (Has(error.message, "forbidden: ") && !Has(error.message, "forbidden: User ")) {
+      } else if (Has(error.message, "denied the request") ||
+                 (Has(error.message, "forbidden: ") && !Has(error.message, "forbidden: User "))) {
         out.kind = TroubleKind::kInvalid;
         out.reason = "InvalidSpec";
       }

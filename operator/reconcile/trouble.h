@@ -25,7 +25,9 @@ struct Trouble {
 
 // `doing`: "create Pod chat-experts-...-3". An admission's refusal (403) is told from a missing
 // right of our own by the API server's wording, its only difference: 'User "..." cannot ...'
-// against the plugin's own sentence (Kubernetes, "Authorization", "Resource Quotas"). Pure.
+// against the plugin's own sentence (Kubernetes, "Authorization", "Resource Quotas"), or a
+// webhook's: 'admission webhook "..." denied the request: ...', with whatever code that chose.
+// Pure.
 Trouble TroubleOf(const ApiError& error, const std::string& doing);
 
 }  // namespace janus::control

@@ -171,7 +171,32 @@ bool ScriptedCluster::HasRestarted(const std::string& name) {
   return true;
 }
 
+bool ScriptedCluster::IsKeptFromRunning(Node& pod) {
+  const std::string role(TextAt(pod, {"metadata", "labels", kRoleLabel}));
+  if (!TextAt(pod, {"status", "podIP"}).empty()) return false;  // it has run
+  if (TextAt(pod, {"status", "phase"}) == "Failed") return true;
+  const Node before = pod;
+  if (const auto refused = refused_.find(role);
+      refused != refused_.end() && !refused->second.empty()) {
+    SetAt(pod, {"status", "phase"}, Text("Failed"));
+    SetAt(pod, {"status", "reason"}, Text(refused->second));
+  } else if (const auto kept = unstartable_.find(role);
+             kept != unstartable_.end() && !kept->second.first.empty()) {
+    const Node* const containers = FindAt(pod, {"spec", "containers"});
+    Node worker = Object(
+        {{"name", Text(TextAt(containers->items.at(0), {"name"}))}, {"ready", Node::Bool(false)}});
+    SetAt(worker, {"state", "waiting", "reason"}, Text(kept->second.first));
+    SetAt(worker, {"state", "waiting", "message"}, Text(kept->second.second));
+    SetAt(pod, {"status", "containerStatuses"}, ListOf({std::move(worker)}));
+  } else {
+    return false;
+  }
+  if (!Covers(before, pod)) Written(client_.Update(kPods, pod, Subresource::kStatus, {}, kLimits));
+  return true;
+}
+
 void ScriptedCluster::Run(Node& pod) {
+  if (IsKeptFromRunning(pod)) return;
   const std::string name = KeyOf(pod).name;
   const WallTime now = clock_.WallNow();
   if (TimeAt(pod, {"metadata", "creationTimestamp"}) +
@@ -203,7 +228,7 @@ void ScriptedCluster::Run(Node& pod) {
 }
 
 void ScriptedCluster::StepDeployment(Node deployment) {
-  const auto wanted = IntegerAt(deployment, {"spec", "replicas"});
+  const auto wanted = gateways_run ? IntegerAt(deployment, {"spec", "replicas"}) : 0;
   const auto generation = IntegerAt(deployment, {"metadata", "generation"});
   if (IntegerAt(deployment, {"status", "availableReplicas"}) == wanted &&
       IntegerAt(deployment, {"status", "observedGeneration"}) == generation) {

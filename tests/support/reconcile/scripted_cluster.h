@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/clock.h"
@@ -27,6 +28,8 @@ class ScriptedCluster {
   // From a container's end to its being started again, and from then to its being ready.
   Seconds restart_time{0};
 
+  bool gateways_run = true;  // those of Deployments are there as soon as they are wanted
+
   // The container of that pod ends and is started again.
   void Crash(const std::string& pod) {
     crashed_[pod] = {clock_.WallNow()};
@@ -36,6 +39,19 @@ class ScriptedCluster {
   void CrashLoop(const std::string& pod, const std::string& words) {
     crash_loops_[pod] = words;
     ++restarts_[pod];
+    is_due_ = true;
+  }
+  // Containers of that role's new pods cannot be started, in the kubelet's words: a reason of its
+  // own for a container that waits, and more. Empty: they can again.
+  void KeepFromStarting(const std::string& role, const std::string& reason,
+                        const std::string& words) {
+    unstartable_[role] = {reason, words};
+    is_due_ = true;
+  }
+  // Kubelets refuse new pods of that role, which fail with this reason. Empty: they take them
+  // again.
+  void Refuse(const std::string& role, const std::string& reason) {
+    refused_[role] = reason;
     is_due_ = true;
   }
   // Pods of these roles find no node, with the scheduler's words.
@@ -58,6 +74,8 @@ class ScriptedCluster {
   void StepPod(Node pod);
   void Place(Node& pod);
   void Run(Node& pod);
+  // True: its kubelet does not get as far as to run it.
+  bool IsKeptFromRunning(Node& pod);
   // False: its worker has ended and is not ready again.
   bool HasRestarted(const std::string& name);
   void StepDeployment(Node deployment);
@@ -81,6 +99,8 @@ class ScriptedCluster {
   std::map<std::string, Crashed> crashed_;  // pods whose worker is not ready again yet
   std::map<std::string, std::string> crash_loops_;
   std::map<std::string, std::string> full_;
+  std::map<std::string, std::pair<std::string, std::string>> unstartable_;
+  std::map<std::string, std::string> refused_;
   std::set<std::string> pods_ever_;
   int addresses_ = 0;
   int64_t seen_version_ = -1;

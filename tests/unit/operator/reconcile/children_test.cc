@@ -65,7 +65,9 @@ TEST(ChildrenOf, EverySelectorTakesItsPodsAndNoOthers) {
   const Node* members = Named(children, kServices, "chat-members");
   const Node* attention_budget = Named(children, kDisruptionBudgets, "chat-attention");
   const Node* experts_budget = Named(children, kDisruptionBudgets, "chat-experts");
-  ASSERT_TRUE(gateway && endpoint && members && attention_budget && experts_budget);
+  const Node* gateway_budget = Named(children, kDisruptionBudgets, "chat-gateway");
+  ASSERT_TRUE(gateway && endpoint && members && attention_budget && experts_budget &&
+              gateway_budget);
   const Node& of_gateway = *FindAt(*gateway, {"spec", "template", "metadata"});
   Node attention = *Worker(service, Role::kAttention).Find("metadata");
   Node experts = *Worker(service, Role::kExperts).Find("metadata");
@@ -74,6 +76,7 @@ TEST(ChildrenOf, EverySelectorTakesItsPodsAndNoOthers) {
   for (const auto& [selector, takes_gateway, takes_workers] :
        {std::tuple{FindAt(*endpoint, {"spec", "selector"}), true, false},
         std::tuple{FindAt(*gateway, {"spec", "selector", "matchLabels"}), true, false},
+        std::tuple{FindAt(*gateway_budget, {"spec", "selector", "matchLabels"}), true, false},
         std::tuple{FindAt(*members, {"spec", "selector"}), false, true}}) {
     EXPECT_EQ(Selects(selector, of_gateway), takes_gateway);
     EXPECT_EQ(Selects(selector, attention), takes_workers);
@@ -93,9 +96,12 @@ TEST(ChildrenOf, EverySelectorTakesItsPodsAndNoOthers) {
 
 TEST(ChildrenOf, NoBudgetHoldsUpWhatServesNobody) {
   const std::vector<Child> children = ChildrenOf(Chat(), kDefaults, {});
-  EXPECT_TRUE(std::none_of(children.begin(), children.end(), [](const Child& child) {
-    return child.resource == &kDisruptionBudgets;
-  }));
+  for (const Child& child : children) {
+    if (child.resource != &kDisruptionBudgets) continue;
+    EXPECT_EQ(TextAt(child.object, {"metadata", "name"}), "chat-gateway");
+    EXPECT_EQ(TextAt(child.object, {"spec", "unhealthyPodEvictionPolicy"}), "AlwaysAllow");
+    EXPECT_EQ(FindAt(child.object, {"spec", "minAvailable"}), nullptr);
+  }
 }
 
 TEST(ChildrenOf, AllAreOwnedByTheServiceAndInItsNamespace) {
@@ -255,7 +261,8 @@ TEST(GatewayTemplate, CarriesTheServicesLimitsAndKeys) {
   EXPECT_EQ(arguments,
             "--listen=0.0.0.0:8000 --model=/model --model-name=chat --member=chat-members:9000 "
             "--service-uid=uid-1 --queued-requests=4096 --open-streams=4096 "
-            "--request-bytes=4194304 --lame-duck-seconds=10 --drain-seconds=60 "
+            "--request-bytes=4194304 --hold-seconds=300 --stall-seconds=300 --lame-duck-seconds=10 "
+            "--drain-seconds=60 "
             "--api-keys-file=/etc/janus/api-keys/keys ");
   // Room for both, and for what they cut.
   EXPECT_EQ(IntegerAt(pod, {"spec", "terminationGracePeriodSeconds"}), 100);

@@ -96,6 +96,22 @@ TEST(PlanPods, WhatEndedOrIsLostIsReplacedAtOnceAndRemovedOnceTheTopologyIsWitho
   EXPECT_EQ(Names(plan.remove), (Uid{"u2", "u3"}));
 }
 
+TEST(PlanPods, WhatEndsAsSoonAsItIsMadeIsMadeAnewOnceAMinute) {
+  RoleWanted wanted = Wanted(2);
+  std::vector<PodSeen> pods = {Pod(1), NotReady(Pod(2))};
+  pods[1].has_ended = true;
+  pods[1].created = wanted.now - seconds(1);
+  PodPlan plan = PlanPods(pods, wanted, Uids({1}));
+  EXPECT_EQ(plan.create, 0);
+  EXPECT_TRUE(plan.remove.empty()) << "it says why";
+  EXPECT_EQ(PlanPods(pods, wanted, Uids({1, 2})).create, 1) << "it has served";
+  EXPECT_EQ(PlanPods(pods, Wanted(3), Uids({1})).create, 1) << "for the other one";
+  wanted.now += kFailedPause;
+  plan = PlanPods(pods, wanted, Uids({1}));
+  EXPECT_EQ(plan.create, 1);
+  EXPECT_EQ(Names(plan.remove), Uid{"u2"});
+}
+
 TEST(PlanPods, WhoMustLeaveServesUntilSomebodyIsInItsPlace) {
   std::vector<PodSeen> pods = {Pod(1), Pod(2), Pod(3)};
   pods[0].must_leave = "node a is cordoned";
@@ -296,6 +312,56 @@ TEST(ReadPod, TakesWhatDecides) {
   EXPECT_EQ(pod->crash_loop, "no such model");
   EXPECT_EQ(pod->created, WallTime(seconds(100)));
   EXPECT_FALSE(pod->must_leave.empty());
+}
+
+TEST(ReadPod, KnowsWhyItsContainersDoNotRun) {
+  const auto read = [](const std::string& status) {
+    return *ReadPod(Json(R"({"metadata": {"name": "chat-attention-r-1", "labels":
+      {"serving.janus.dev/role": "attention"}}, "status": {)" +
+                         status + "}}"));
+  };
+  const auto waits = [&](const std::string& list, const std::string& container,
+                         const std::string& state) {
+    return read("\"" + list + R"(": [{"name": ")" + container + R"(", "state": {"waiting": {)" +
+                state + "}}}]");
+  };
+  PodSeen pod = waits("containerStatuses", "worker",
+                      R"("reason": "ImagePullBackOff", "message": "Back-off pulling image")");
+  EXPECT_EQ(pod.not_starting, "container worker: ImagePullBackOff: Back-off pulling image");
+  EXPECT_EQ(pod.crash_loop, "");
+  pod = waits("initContainerStatuses", "proxy", R"("reason": "CreateContainerConfigError")");
+  EXPECT_EQ(pod.not_starting, "container proxy: CreateContainerConfigError");
+  pod =
+      waits("containerStatuses", "proxy", R"("reason": "CrashLoopBackOff", "message": "back-off")");
+  EXPECT_EQ(pod.not_starting, "container proxy: CrashLoopBackOff: back-off");
+  EXPECT_EQ(pod.crash_loop, "") << "of the worker alone, which is replaced for it";
+  for (const char* usual : {"ContainerCreating", "PodInitializing"}) {
+    pod = waits("containerStatuses", "worker", std::string(R"("reason": ")") + usual + "\"");
+    EXPECT_EQ(pod.not_starting, "") << usual;
+  }
+  pod = read(R"("containerStatuses": [{"name": "worker", "state": {"waiting": {"reason":
+    "CrashLoopBackOff"}}, "lastState": {"terminated": {"reason": "OOMKilled", "exitCode": 137,
+    "message": "loading layer 7\n"}}}])");
+  EXPECT_EQ(pod.crash_loop, "loading layer 7 (OOMKilled, exit code 137)");
+  EXPECT_EQ(pod.not_starting, "");
+  pod = read(R"("phase": "Failed", "reason": "Evicted", "message": "low on memory")");
+  EXPECT_EQ(WhyEnded(pod), "it has failed: Evicted: low on memory");
+  EXPECT_EQ(WhyEnded(read(R"("phase": "Failed")")), "its containers have ended");
+}
+
+TEST(ReadPod, CountsTheGpusThatItHolds) {
+  PodSeen pod = *ReadPod(Json(R"({"metadata": {"name": "chat-attention-r-1", "labels":
+    {"serving.janus.dev/role": "attention"}}, "spec": {"containers": [
+      {"name": "worker", "resources": {"limits": {"nvidia.com/gpu": "2", "memory": "1Gi"}}},
+      {"name": "other", "resources": {"limits": {"amd.com/gpu": "1"}}}]}})"));
+  EXPECT_EQ(pod.gpus, 3);
+  EXPECT_EQ(pod.held_gpus(), 0) << "no node has given it any";
+  pod.node = "a";
+  EXPECT_EQ(pod.held_gpus(), 3);
+  pod.is_leaving = true;
+  EXPECT_EQ(pod.held_gpus(), 3);
+  pod.has_ended = true;
+  EXPECT_EQ(pod.held_gpus(), 0);
 }
 
 TEST(ReadPod, KnowsWhyNoNodeTakesIt) {

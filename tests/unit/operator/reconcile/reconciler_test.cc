@@ -16,6 +16,7 @@
 #include "operator/reconcile/trees.h"
 #include "tests/support/contains.h"
 #include "tests/support/kube/faulty_api.h"
+#include "tests/support/kube/passing_api.h"
 #include "tests/support/reconcile/simulated_service.h"
 
 namespace janus::control {
@@ -1033,6 +1034,165 @@ TEST(Reconciler, APodThatNoNodeTakesIsNamedAndTheOthersServe) {
   sim.RunUntil("Ready");
   sim.Run(Seconds(2));
   sim.ExpectWhole(2, 3);
+}
+
+TEST(Reconciler, AnImageThatIsNotToBeHadIsSaid) {
+  SimulatedService sim;
+  const std::string words = "Back-off pulling image \"worker:1\"";
+  sim.cluster.KeepFromStarting("attention", "ImagePullBackOff", words);
+  sim.Apply(1, 2);
+  sim.Run(Seconds(70));
+  const std::string name = sim.Pods(Role::kAttention)[0].name;
+  for (const char* type : {"Ready", "AttentionReady"}) {
+    EXPECT_EQ(sim.Condition(type), "False/ContainerNotStarting");
+    EXPECT_EQ(sim.MessageOf(type),
+              "pod " + name + ": container worker: ImagePullBackOff: " + words);
+  }
+  sim.cluster.KeepFromStarting("attention", "", "");
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(2));
+  sim.ExpectWhole(1, 2);
+  EXPECT_EQ(sim.cluster.pods_ever().size(), 3u) << "nobody was replaced for it";
+
+  // Who cannot start is not waited for by who can.
+  sim.cluster.KeepFromStarting("experts", "ErrImagePull", words);
+  sim.Apply(2, 3);
+  sim.Run(Seconds(20));
+  EXPECT_EQ(sim.Topology()->spec.committed->instances.size(), 4u);
+  EXPECT_EQ(sim.Condition("AttentionReady"), "True/AsWanted");
+  EXPECT_EQ(sim.Condition("ExpertsReady"), "False/ContainerNotStarting");
+}
+
+TEST(Reconciler, WhoIsAwaitedIsNamed) {
+  SimulatedService sim;
+  sim.cluster.start_time = Seconds(100);
+  sim.Apply(1, 2);
+  sim.Run(Seconds(70));
+  const std::string name = sim.Pods(Role::kAttention)[0].name;
+  EXPECT_EQ(sim.Condition("Ready"), "False/WaitingForPods");
+  EXPECT_EQ(sim.MessageOf("AttentionReady"),
+            "0 of 1 instances serve; pod " + name + " is not ready");
+}
+
+TEST(Reconciler, AGatewayThatCannotStartIsNamed) {
+  SimulatedService sim;
+  sim.cluster.gateways_run = false;
+  sim.cluster.KeepFromStarting("", "ErrImageNeverPull", "gateway:1 is not present");
+  const Result<Node> pod = ParseYaml(
+      "apiVersion: v1\nkind: Pod\n"
+      "metadata: {name: demo-gateway-1, namespace: default, labels: {serving.janus.dev/service: "
+      "demo, app.kubernetes.io/component: gateway}}\n"
+      "spec: {containers: [{name: gateway, image: 'gateway:1'}]}\n",
+      "pod.yaml");
+  ASSERT_TRUE(pod.ok()) << pod.status().ToString();
+  ASSERT_TRUE(sim.user.Create(kPods, *pod, {}, kLimits).ok());
+  sim.Apply(1, 2);
+  sim.Run(Seconds(70));
+  for (const char* type : {"Ready", "Available"}) {
+    EXPECT_EQ(sim.Condition(type), "False/GatewayNotReady");
+    EXPECT_EQ(sim.MessageOf(type),
+              "0 of 2 gateway pods are available; pod demo-gateway-1: container gateway: "
+              "ErrImageNeverPull: gateway:1 is not present");
+  }
+  sim.cluster.gateways_run = true;
+  sim.cluster.KeepFromStarting("", "", "");
+  sim.RunUntil("Ready");
+}
+
+// Of pods none can be made while `is_down`.
+class NoPods final : public PassingApi {
+ public:
+  NoPods(ObjectApi& api, int status, std::string words)
+      : PassingApi(api), status_(status), words_(std::move(words)) {}
+  ApiResult<Node> Create(const Resource& resource, const Node& object, const WriteOptions& options,
+                         const CallLimits& limits) override {
+    if (&resource != &kPods || !is_down) {
+      return PassingApi::Create(resource, object, options, limits);
+    }
+    ++asked;
+    return ErrorOfReply(status_, R"({"kind": "Status", "message": ")" + words_ + "\"}", {});
+  }
+  bool is_down = true;
+  int asked = 0;
+
+ private:
+  const int status_;
+  const std::string words_;
+};
+
+TEST(Reconciler, WhatTheServerRefusesAgainAndAgainIsSaid) {
+  SimulatedService sim;
+  NoPods api(sim.operator_client, 500, "failed calling webhook");
+  sim.RestartOperator(&api);
+  sim.Apply(1, 2);
+  sim.Run(Seconds(8));
+  EXPECT_EQ(sim.MessageOf("Progressing"), "what is wanted is being made");
+  sim.Run(Seconds(70));
+  EXPECT_EQ(sim.Condition("Progressing"), "True/Working");
+  const std::string words = sim.MessageOf("Progressing");
+  EXPECT_TRUE(Contains(words, "tried again and again: create ")) << words;
+  EXPECT_TRUE(Contains(words, " demo-attention-")) << words;
+  EXPECT_TRUE(words.ends_with(": failed calling webhook")) << words;
+  sim.Run(Seconds(600));
+  EXPECT_EQ(sim.Condition("Progressing"), "False/ProgressDeadlineExceeded");
+  EXPECT_TRUE(Contains(sim.MessageOf("Progressing"), "failed calling webhook"));
+  api.is_down = false;
+  sim.RunUntil("Ready", Seconds(400));
+  sim.Run(Seconds(65));
+  sim.ExpectWhole(1, 2);
+  EXPECT_EQ(sim.MessageOf("Progressing"), "all is as wanted");
+}
+
+TEST(Reconciler, WhatAQuotaRefusesIsAskedForAtTheSameNameAndNotAgainAtOnce) {
+  SimulatedService sim;
+  NoPods api(sim.operator_client, 403,
+             "pods is forbidden: exceeded quota: small, requested: pods=1, used: pods=4");
+  sim.RestartOperator(&api);
+  sim.Apply(1, 2);
+  sim.Run(Seconds(240));
+  EXPECT_EQ(sim.Condition("CapacityAvailable"), "False/QuotaExceeded");
+  EXPECT_LE(api.asked, 20) << "as many for each role";
+  EXPECT_EQ(LastPodId(sim.Service(), Role::kAttention), 1);
+  EXPECT_EQ(LastPodId(sim.Service(), Role::kExperts), 2);
+  const int64_t passes = sim.op().passes();
+  sim.Run(Seconds(200));
+  EXPECT_LE(sim.op().passes() - passes, 20);
+  api.is_down = false;
+  sim.Run(Seconds(310));
+  sim.ExpectWhole(1, 2);
+  EXPECT_EQ(LastPodId(sim.Service(), Role::kExperts), 2) << "no name was given away";
+}
+
+TEST(Reconciler, AServiceThatIsMadeAnewAtOnceDoesNotWaitForTheOldOnesPods) {
+  SimulatedService sim;
+  sim.Apply(1, 2);
+  sim.RunUntil("Ready");
+  sim.cluster.end_time = Seconds(250);  // they drain
+  sim.Delete();
+  sim.Apply(1, 2);
+  sim.Run(Seconds(60));
+  EXPECT_EQ(sim.Condition("Ready"), "True/AsWanted") << sim.MessageOf("Ready");
+}
+
+TEST(Reconciler, PodsThatKubeletsRefuseAreMadeAnewOnceAMinute) {
+  SimulatedService sim;
+  sim.cluster.Refuse("experts", "UnexpectedAdmissionError");
+  sim.Apply(1, 2);
+  sim.Run(Seconds(50));
+  EXPECT_EQ(sim.cluster.pods_ever().size(), 3u);
+  sim.Run(Seconds(550));
+  EXPECT_LE(sim.cluster.pods_ever().size(), 3u + 2 * 10);
+  EXPECT_GE(sim.cluster.pods_ever().size(), 3u + 2 * 8);
+  EXPECT_EQ(sim.Condition("ExpertsReady"), "False/WaitingForPods");
+  EXPECT_TRUE(Contains(sim.MessageOf("ExpertsReady"), "it has failed: UnexpectedAdmissionError"))
+      << sim.MessageOf("ExpertsReady");
+  sim.Run(Seconds(60));
+  EXPECT_EQ(sim.Condition("Progressing"), "False/ProgressDeadlineExceeded")
+      << "that one follows the other moves nothing";
+  sim.cluster.Refuse("experts", "");
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(2));
+  sim.ExpectWhole(1, 2);
 }
 
 TEST(Reconciler, AFailedPrepareIsGivenUpSaidAndTriedAgain) {

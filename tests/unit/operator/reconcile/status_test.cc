@@ -82,6 +82,36 @@ TEST(ConditionsOf, AWholeServiceIsReady) {
   EXPECT_EQ(said.at("Stalled"), "False/Reconciling");
 }
 
+TEST(ConditionsOf, WhatIsTriedInVainIsInTheMessageOfProgressing) {
+  const auto says = [](const ServiceSeen& seen) {
+    for (const Condition& one : ConditionsOf(seen)) {
+      if (one.type == "Progressing") return one.reason + ": " + one.message;
+    }
+    return std::string();
+  };
+  ServiceSeen seen = Whole();
+  seen.fails = "create pod x: failed calling webhook";
+  const std::string words = "; tried again and again: create pod x: failed calling webhook";
+  EXPECT_EQ(says(seen), "Complete: all is as wanted" + words);
+  seen.experts.current = 2;
+  EXPECT_EQ(says(seen), "Working: what is wanted is being made" + words);
+  seen.now = seen.progressed + kProgressDeadline;
+  EXPECT_EQ(says(seen), "ProgressDeadlineExceeded: nothing has moved for 600 s" + words);
+}
+
+TEST(WithStatus, CountsTheGpusOfAllPods) {
+  ServiceSeen seen = Whole();
+  seen.attention.gpus = 2;
+  seen.experts.gpus = 3;
+  seen.old_gpus = 4;
+  const Node service = WithStatus(Node::Map(), seen);
+  EXPECT_EQ(IntegerAt(service, {"status", "gpus"}), 9);
+  const Node* const roles = FindAt(service, {"status", "roles"});
+  ASSERT_NE(roles, nullptr);
+  EXPECT_EQ(IntegerAt(roles->items.at(0), {"gpus"}), 2);
+  EXPECT_EQ(IntegerAt(roles->items.at(1), {"gpus"}), 3);
+}
+
 TEST(ConditionsOf, MetricsAreThoseOfMembersThatWereHeard) {
   ServiceSeen seen = Whole();
   seen.answers = EpochWatch::Answers::kAll;
@@ -135,6 +165,23 @@ TEST(ConditionsOf, EveryReasonHasItsCause) {
        [](ServiceSeen& s) {
          s.experts.current = 2;
          s.experts.unplaceable = "pod x: no room";
+       }},
+      {"AttentionReady", "False/ContainerNotStarting", "False/ContainerNotStarting",
+       [](ServiceSeen& s) {  // more than that nothing serves
+         s.topology = {};
+         s.attention.current = s.attention.committed = 0;
+         s.attention.not_starting = "pod x: container worker: ErrImagePull";
+       }},
+      {"ExpertsReady", "False/WaitingForPods", "False/WaitingForPods",
+       [](ServiceSeen& s) {
+         s.topology = {};
+         s.experts.current = 0;
+       }},
+      {"TopologyReady", "False/ModelUnknown", "False/ModelUnknown",
+       [](ServiceSeen& s) {
+         s.topology = {};
+         s.experts.current = 0;
+         s.awaited = {"ModelUnknown", "no config.json"};
        }},
       {"CapacityAvailable", "False/InsufficientCapacity", "True/AsWanted",
        [](ServiceSeen& s) { s.experts.unplaceable = "pod x: no room"; }},

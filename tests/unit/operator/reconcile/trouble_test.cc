@@ -9,7 +9,7 @@ ApiError Error(int http_status, const std::string& message) {
   return ErrorOfReply(http_status, R"({"kind":"Status","message":")" + message + R"("})", {});
 }
 
-// Texts as API servers of v1.35 give them.
+// Texts as API servers of v1.35 give them, but for their quotes.
 TEST(TroubleOf, TellsWhatHelps) {
   const std::tuple<int, const char*, TroubleKind, const char*> cases[] = {
       {422, "Pod is invalid: spec.containers[0].image: Required value", TroubleKind::kInvalid,
@@ -20,6 +20,10 @@ TEST(TroubleOf, TellsWhatHelps) {
        TroubleKind::kCapacity, "QuotaExceeded"},
       {403, "pods is forbidden: violates PodSecurity restricted: hostPath volumes",
        TroubleKind::kInvalid, "InvalidSpec"},
+      {403, "admission webhook 'validation.gatekeeper.sh' denied the request: [owners] no owner",
+       TroubleKind::kInvalid, "InvalidSpec"},
+      {500, "Internal error occurred: failed calling webhook: connection refused",
+       TroubleKind::kRetry, ""},
       {403, "pods is forbidden: User system:x cannot create resource pods in API group",
        TroubleKind::kRetry, ""},
       {409, "the object has been modified", TroubleKind::kRetry, ""},
