@@ -27,6 +27,30 @@ std::string ExchangeOf(const controllers::Configuration& how) {
          (how.gate == GateSide::kAttention ? ", gate on attention" : "");
 }
 
+// The model on one kind of GPU without separating its modules, best first.
+std::string RenderWholes(const PlanAnswer& answer) {
+  if (answer.wholes.empty()) {
+    return "\nnot separated, the model keeps the target on no number of these GPUs\n";
+  }
+  std::string text;
+  char line[320];
+  std::snprintf(line, sizeof(line), "\n%-22s %-6s %4s %8s %8s %10s %10s  %s\n", "NOT SEPARATED",
+                "DEVICE", "GPUS", "BATCH", "TPOT ms", "TOKENS/S", "PER COST", "WHY NOT");
+  text += line;
+  for (const controllers::WholePlan& plan : answer.wholes) {
+    const std::string copies = plan.copies > 1 ? " x" + std::to_string(plan.copies) : "";
+    std::snprintf(line, sizeof(line), "%-22s %-6s %4d %8.0f %8.1f %10.0f %10.1f  %s\n",
+                  (NameOf(plan.how) + copies).c_str(), plan.device.c_str(), plan.gpus, plan.batch,
+                  plan.tpot_seconds * 1e3, plan.tokens_per_second,
+                  plan.tokens_per_second / plan.cost, plan.lost_by.c_str());
+    text += line;
+  }
+  if (!answer.is_separation_worthwhile) {
+    text += "ADVICE: do not separate attention and experts for this load\n";
+  }
+  return text;
+}
+
 std::string RenderText(const PlanOptions& options, const Setting& setting,
                        const PlanAnswer& answer) {
   std::string text;
@@ -59,20 +83,7 @@ std::string RenderText(const PlanOptions& options, const Setting& setting,
       best.times.experts * 1e6, best.times.activated_busiest, best.times.back * 1e6,
       best.memory.attention_bytes / 1e9, best.memory.expert_bytes / 1e9);
   text += line;
-  if (!answer.monolith) {
-    text += "not separated, the model keeps the target on no number of these GPUs\n";
-    return text;
-  }
-  std::snprintf(
-      line, sizeof(line),
-      "not separated: %d GPUs, batch %.0f, TPOT %.1f ms, %.0f tokens/s, %.1f per cost\n%s",
-      answer.monolith->gpus, answer.monolith->batch, answer.monolith->tpot_seconds * 1e3,
-      answer.monolith->tokens_per_second,
-      answer.monolith->tokens_per_second / answer.monolith->cost,
-      answer.is_separation_worthwhile
-          ? ""
-          : "ADVICE: do not separate attention and experts for this load\n");
-  return text + line;
+  return text + RenderWholes(answer);
 }
 
 std::string RenderJson(const Setting& setting, const PlanAnswer& answer) {
@@ -103,12 +114,18 @@ std::string RenderJson(const Setting& setting, const PlanAnswer& answer) {
     if (!plan.lost_by.empty()) one["lostBy"] = plan.lost_by;
     root["plans"].push_back(std::move(one));
   }
-  if (answer.monolith) {
-    root["notSeparated"] = {{"gpus", answer.monolith->gpus},
-                            {"batch", answer.monolith->batch},
-                            {"tpotMicroseconds", answer.monolith->tpot_seconds * 1e6},
-                            {"tokensPerSecond", answer.monolith->tokens_per_second},
-                            {"cost", answer.monolith->cost}};
+  for (const controllers::WholePlan& plan : answer.wholes) {
+    nlohmann::ordered_json one;
+    one["strategy"] = NameOf(plan.how);
+    one["device"] = plan.device;
+    one["copies"] = plan.copies;
+    one["gpus"] = plan.gpus;
+    one["batch"] = plan.batch;
+    one["tpotMicroseconds"] = plan.tpot_seconds * 1e6;
+    one["tokensPerSecond"] = plan.tokens_per_second;
+    one["cost"] = plan.cost;
+    if (!plan.lost_by.empty()) one["lostBy"] = plan.lost_by;
+    root["notSeparated"].push_back(std::move(one));
   }
   return root.dump(1) + "\n";
 }

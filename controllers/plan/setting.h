@@ -46,6 +46,9 @@ struct Setting {
   double context_deviation = 0.5;  // of a sequence's keys, relative to the mean
   double memory_share = 0.9;       // of a GPU that weights, cache and buffers may take
   int spare_slots = 2;             // one expert of one layer each
+  // Instances of both modules may sit in one node (or NVLink domain): a plan that fits one
+  // exchanges rows over its inner links. Otherwise rows always cross the network.
+  bool shares_node = false;
 };
 
 }  // namespace janus::controllers

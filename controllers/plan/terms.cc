@@ -42,15 +42,29 @@ double BusiestActivated(const Configuration& how, double activated, double slots
   return std::min({mean + over, activated, std::max(slots, 1.0)});
 }
 
-// One direction: the larger of what leaves one network card and what enters one.
-double Hop(const ExchangeCost& cost, double messages, double card_bytes) {
+// A link's costs where both ends of it sit in one node: no network to cross.
+ExchangeCost InsideNode(const ExchangeCost& cost) {
+  ExchangeCost inside = cost;
+  inside.network_seconds = 0;
+  inside.network_bytes_per_second = cost.inner_bytes_per_second;
+  return inside;
+}
+
+// Whether both modules sit in one node, so that rows stay on its own links.
+bool IsInOneNode(const Setting& setting, const Configuration& how) {
+  return setting.shares_node && setting.attention.hardware.name == setting.experts.hardware.name &&
+         how.m * how.tp_attention + how.n * how.tp_experts <=
+             setting.attention.hardware.instances_per_node;
+}
+
+}  // namespace
+
+double HopSeconds(const ExchangeCost& cost, double messages, double card_bytes) {
   constexpr double kMessageSeconds = 1e-6;  // posting one more message (stated, not fitted)
   return cost.fixed_seconds + cost.network_seconds + messages * kMessageSeconds +
          card_bytes / cost.network_bytes_per_second;
 }
 
-// Expected expert instances that a row needs, of n, for top_k of experts drawn evenly: n times
-// 1 - C(E - E/n, K) / C(E, K).
 double InstancesNeeded(const ModelShape& model, int n) {
   const double experts = model.experts;
   double none = 1;
@@ -60,7 +74,17 @@ double InstancesNeeded(const ModelShape& model, int n) {
   return n * (1 - none);
 }
 
-}  // namespace
+double AllReduceSeconds(const DeviceCosts& device, int gpus, double bytes) {
+  if (gpus < 2) return 0;
+  const int per_node = device.hardware.instances_per_node;
+  const double inside = CollectiveSeconds(device.all_reduce, std::min(gpus, per_node), bytes);
+  if (gpus <= per_node) return inside;
+  // Between nodes every card reduces and gathers its share of the message.
+  const double nodes = NodesOf(gpus, 1, per_node);
+  const double card_bytes = 2 * bytes / per_node * (nodes - 1) / nodes;
+  return inside + HopSeconds(device.dispatch, nodes - 1, card_bytes / 2) +
+         HopSeconds(device.combine, nodes - 1, card_bytes / 2);
+}
 
 double RowBytes(const ModelShape& model) {
   return model.hidden * 2;
@@ -98,10 +122,7 @@ double AttentionSeconds(const Setting& setting, int tensor_parallel, const Atten
                                        KvCacheState::kCold) +
                DenseSeconds(device, model, model.AttentionWeights() / tensor_parallel, rows.all());
   }
-  if (tensor_parallel > 1) {
-    seconds += CollectiveSeconds(device.all_reduce, tensor_parallel, rows.all() * RowBytes(model));
-  }
-  return seconds;
+  return seconds + AllReduceSeconds(device, tensor_parallel, rows.all() * RowBytes(model));
 }
 
 double SharedSeconds(const Setting& setting, int tensor_parallel, double rows) {
@@ -121,9 +142,31 @@ double OutputHeadSeconds(const Setting& setting, int tensor_parallel, double row
   return DenseSeconds(setting.attention, model, model.vocab * model.hidden / tensor_parallel, rows);
 }
 
+double DenseStepSeconds(const Setting& setting, int tensor_parallel, const AttentionRows& rows) {
+  const ModelShape& model = setting.model;
+  double layer = 0;
+  if (model.dense_layers > 0) {
+    layer = AttentionSeconds(setting, tensor_parallel, rows) +
+            DenseFeedForwardSeconds(setting, tensor_parallel, rows.all());
+  }
+  return model.dense_layers * layer + OutputHeadSeconds(setting, tensor_parallel, rows.decode);
+}
+
 double BusiestKeysFactor(const Setting& setting, int instances, double rows_of_one) {
   if (instances < 2 || rows_of_one <= 0) return 1;
   return 1 + setting.context_deviation * std::sqrt(2 * std::log(instances) / rows_of_one);
+}
+
+double ExpertKernelSeconds(const Setting& setting, const Configuration& how, double slots,
+                           double rows, double* activated_busiest) {
+  const ModelShape& model = setting.model;
+  const double activated =
+      BusiestActivated(how, ActivatedExperts(setting.activation, model, rows), slots);
+  if (activated_busiest != nullptr) *activated_busiest = activated;
+  const ExpertShape shape = {model.hidden, model.intermediate, model.bytes_per_weight,
+                             how.tp_experts};
+  return ExpertRoundSeconds(setting.experts.experts, shape, activated, slots,
+                            rows * model.top_k / how.n);
 }
 
 double ExpertSeconds(const Setting& setting, const Configuration& how, double rows,
@@ -131,18 +174,9 @@ double ExpertSeconds(const Setting& setting, const Configuration& how, double ro
   const ModelShape& model = setting.model;
   const double slots = std::max<double>(SlotsPerInstance(setting, how),
                                         std::ceil(static_cast<double>(model.experts) / how.n));
-  const double activated =
-      BusiestActivated(how, ActivatedExperts(setting.activation, model, rows), slots);
-  if (activated_busiest != nullptr) *activated_busiest = activated;
-  const ExpertShape shape = {model.hidden, model.intermediate, model.bytes_per_weight,
-                             how.tp_experts};
-  double seconds = ExpertRoundSeconds(setting.experts.experts, shape, activated, slots,
-                                      rows * model.top_k / how.n);
-  if (how.tp_experts > 1) {
-    seconds += CollectiveSeconds(setting.experts.all_reduce, how.tp_experts,
-                                 rows * model.top_k / how.n * RowBytes(model));
-  }
-  return seconds;
+  return ExpertKernelSeconds(setting, how, slots, rows, activated_busiest) +
+         AllReduceSeconds(setting.experts, how.tp_experts,
+                          rows * model.top_k / how.n * RowBytes(model));
 }
 
 int NodesOf(int instances, int tensor_parallel, int per_node) {
@@ -164,8 +198,11 @@ ExchangeTimes TimesOfExchange(const Setting& setting, const Configuration& how, 
   const double contributions = rows * model.top_k * RowBytes(model);
   const double back_bytes =
       std::max(contributions / how.n / how.tp_experts, contributions / how.m / how.tp_attention);
-  const ExchangeCost& dispatch = setting.attention.dispatch;
-  const ExchangeCost& combine = setting.experts.combine;
+  const bool is_inside = IsInOneNode(setting, how);
+  const ExchangeCost dispatch =
+      is_inside ? InsideNode(setting.attention.dispatch) : setting.attention.dispatch;
+  const ExchangeCost combine =
+      is_inside ? InsideNode(setting.experts.combine) : setting.experts.combine;
   const double inner = dispatch.inner_bytes_per_second;
   ExchangeTimes times;
   switch (how.mode) {
@@ -173,31 +210,31 @@ ExchangeTimes TimesOfExchange(const Setting& setting, const Configuration& how, 
       if (how.gate == GateSide::kAttention) {
         const double needed = InstancesNeeded(model, how.n);
         times.out = dispatch.fixed_seconds + dispatch.network_seconds +  // the ids
-                    Hop(dispatch, how.n, std::max(one * needed, all * needed / how.n));
+                    HopSeconds(dispatch, how.n, std::max(one * needed, all * needed / how.n));
       } else {
-        times.out = Hop(dispatch, how.n, std::max(one * how.n, all));
+        times.out = HopSeconds(dispatch, how.n, std::max(one * how.n, all));
       }
-      times.back = Hop(combine, how.m, back_bytes);
+      times.back = HopSeconds(combine, how.m, back_bytes);
       break;
     case ExchangeMode::kTwoPhaseSingle:
       // Gather in the node, one transfer per expert node over one card, multicast there.
       times.out = CollectiveSeconds(setting.attention.all_gather, std::max(a_per_node, 2.0),
                                     one * a_per_node) +
-                  Hop(dispatch, expert_nodes, one * a_per_node * expert_nodes) + all / inner;
+                  HopSeconds(dispatch, expert_nodes, one * a_per_node * expert_nodes) + all / inner;
       times.back =
           contributions / expert_nodes / inner +
-          Hop(combine, attention_nodes, std::max(contributions / expert_nodes, back_bytes));
+          HopSeconds(combine, attention_nodes, std::max(contributions / expert_nodes, back_bytes));
       break;
     case ExchangeMode::kTwoPhaseParallel: {
       // The node's cards share the expert nodes between them, and collect by card on the way back.
       const double cards = std::max(1.0, std::min<double>(a_per_node, expert_nodes));
       times.out = CollectiveSeconds(setting.attention.all_gather, std::max(a_per_node, 2.0),
                                     one * a_per_node) +
-                  Hop(dispatch, expert_nodes / cards,
-                      std::max(one * a_per_node * expert_nodes / cards,
-                               all / std::min<double>(e_per_node, attention_nodes))) +
+                  HopSeconds(dispatch, expert_nodes / cards,
+                             std::max(one * a_per_node * expert_nodes / cards,
+                                      all / std::min<double>(e_per_node, attention_nodes))) +
                   all / inner;
-      times.back = contributions / how.n / inner + Hop(combine, attention_nodes, back_bytes);
+      times.back = contributions / how.n / inner + HopSeconds(combine, attention_nodes, back_bytes);
       break;
     }
   }

@@ -81,18 +81,39 @@ TEST(SearchPlans, H20AttentionWithL40SExpertsBeatsEitherWholeAsInMegaScaleFigure
   for (const char* model : {"mixtral-8x22b", "dbrx", "scaled-moe"}) {
     const PlanAnswer mixed = *SearchPlans(On(model, "H20", "L40S"), {0.15, 0}, {});
     const PlanAnswer h20 = *SearchPlans(On(model, "H20", "H20"), {0.15, 0}, {});
-    ASSERT_TRUE(h20.monolith.has_value());
+    ASSERT_FALSE(h20.wholes.empty());
     const double gain = mixed.plans[0].tokens_per_second / mixed.plans[0].cost /
-                        (h20.monolith->tokens_per_second / h20.monolith->cost);
+                        (h20.wholes[0].tokens_per_second / h20.wholes[0].cost);
     EXPECT_GT(gain, 1.3) << model;
   }
 }
 
 TEST(SearchPlans, SaysNotToSeparateWhereTheWholeModelIsCheaper) {
   const PlanAnswer small = *SearchPlans(On("deepseek-v2", "H100", "H100"), {0.2, 4}, {});
-  EXPECT_TRUE(small.is_separation_worthwhile);
-  const PlanAnswer h20 = *SearchPlans(On("mixtral-8x22b", "H20", "H20"), {0.15, 0}, {});
-  EXPECT_FALSE(h20.is_separation_worthwhile);
+  EXPECT_FALSE(small.is_separation_worthwhile) << "8 GPUs hold it either way";
+  EXPECT_EQ(small.wholes[0].gpus, 8);
+  EXPECT_LT(small.wholes[0].tpot_seconds, small.plans[0].tpot_seconds);
+  const PlanAnswer mixed = *SearchPlans(On("dbrx", "H20", "L40S"), {0.15, 0}, {});
+  EXPECT_TRUE(mixed.is_separation_worthwhile);
+}
+
+// The pools are of different devices: either may carry the whole, at its own price and size.
+TEST(SearchPlans, TheWholeIsTriedOnEitherDevice) {
+  PlanSpace space;
+  space.max_attention_gpus = 16;
+  space.max_expert_gpus = 32;
+  const PlanAnswer answer = *SearchPlans(On("dbrx", "H20", "L40S"), {0.15, 0}, space);
+  int on_h20 = 0;
+  for (const WholePlan& plan : answer.wholes) {
+    on_h20 += plan.device == "H20";
+    EXPECT_LE(plan.gpus, plan.device == "H20" ? 16 : 32);
+    EXPECT_NEAR(plan.cost, plan.gpus * (plan.device == "H20" ? 1.85 : 1.08), 1e-9);
+    EXPECT_LE(plan.tpot_seconds, 0.15);
+    EXPECT_LE(plan.bytes, 0.9 * (plan.device == "H20" ? 96e9 : 48e9) * 1.000001);
+    EXPECT_EQ(plan.lost_by.empty(), &plan == &answer.wholes[0]);
+  }
+  EXPECT_GT(on_h20, 0);
+  EXPECT_LT(on_h20, static_cast<int>(answer.wholes.size()));
 }
 
 TEST(SearchPlans, SurvivableAsksForSlotsBeyondTheLargestPod) {
