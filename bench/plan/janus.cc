@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "bench/plan/settings.h"
 #include "bench/plan/table.h"
@@ -71,6 +72,24 @@ void Figure7() {
   const char* const why_plan =
       "6 instances need 95 % of an 80 GB card; 200 ms never binds by calibrated kernels, so "
       "nothing asks for more";
+  // What the paper maximises: throughput per GPU at a given batch, whatever the latency saved.
+  const auto most_per_gpu = [&](double batch) {
+    std::optional<Plan> best;
+    for (int m = 1; m <= 16; ++m) {
+      for (int n = 7; n <= 24; ++n) {
+        for (const auto mode : {ExchangeMode::kDirect, ExchangeMode::kTwoPhaseParallel}) {
+          Configuration how = Of(m, n);
+          how.mode = mode;
+          auto plan = EvaluatePlan(setting, {kTarget, batch}, {}, how);
+          if (plan && (!best || PerGpu(*plan) > PerGpu(*best))) best = std::move(plan);
+        }
+      }
+    }
+    return *best;
+  };
+  const auto name_of = [](const Plan& plan) {
+    return std::to_string(plan.how.m) + "A" + std::to_string(plan.how.n) + "E";
+  };
   std::vector<Row> plans;
   std::vector<Row> gains;
   int row = 0;
@@ -79,11 +98,15 @@ void Figure7() {
   for (const double batch : {4., 16., 64., 256., 512.}) {
     const PlanAnswer answer = *SearchPlans(setting, {kTarget, batch}, {});
     const Plan& best = answer.plans[0];
-    const std::string name = std::to_string(best.how.m) + "A" + std::to_string(best.how.n) + "E";
-    plans.push_back({Text("batch %.0f", batch), paper[row++],
-                     Text("%s, TPOT %.1f ms, %.0f tokens/s and GPU", name.c_str(),
-                          best.tpot_seconds * 1e3, PerGpu(best)),
-                     If(name == paper[row - 1]), why_plan});
+    const Plan fullest = most_per_gpu(batch);
+    const std::string name = name_of(best);
+    plans.push_back(
+        {Text("batch %.0f", batch), paper[row],
+         Text("%s (TPOT %.1f ms, %.0f tokens/s and GPU); of most per GPU %s (%.1f ms, %.0f)",
+              name.c_str(), best.tpot_seconds * 1e3, PerGpu(best), name_of(fullest).c_str(),
+              fullest.tpot_seconds * 1e3, PerGpu(fullest)),
+         If(name == paper[row]), row == 0 ? why_plan : "the same"});
+    ++row;
     // The paper's baselines: 16 GPUs, 32 at the largest batch.
     const int gpus = batch < 512 ? 16 : 32;
     const WholePlan whole = *EvaluateWhole(setting, {kTarget, batch}, {}, WholeConfiguration{gpus});
@@ -141,15 +164,22 @@ void Figures10To12() {
   const auto tpot = [&](double batch, bool is_random, bool is_direct) {
     return Tpot(setting, 8, 8, batch, is_random, is_direct);
   };
-  const double phases = 1 - tpot(512, true, false) / tpot(512, true, true);
+  const auto phases = [&](int m, int n) {
+    return 1 - Tpot(setting, m, n, 512, true, false) / Tpot(setting, m, n, 512, true, true);
+  };
   std::vector<Row> rows;
-  rows.push_back({"Fig. 10, two phases, batch 512", "-18 % TPOT", Text("-%.0f %%", phases * 100),
-                  If(phases > 0), "on 8A8E; the paper does not say its plan"});
+  rows.push_back({"Fig. 10, two phases, batch 512", "-18 % TPOT",
+                  Text("-%.0f %% on 8A8E, -%.0f %% on 8A16E, -%.0f %% on 16A16E",
+                       phases(8, 8) * 100, phases(8, 16) * 100, phases(16, 16) * 100),
+                  If(phases(8, 16) > 0.01),
+                  "the plan is not said; a message costs 1 us here, theirs far more on the host"});
+  double before = 1;
   for (const double batch : {16., 64., 512.}) {
     const double gain = 1 - tpot(batch, false, false) / tpot(batch, true, false);
     const bool is_large = batch > 256;
     rows.push_back({Text("Fig. 10, AEBS, batch %.0f", batch), is_large ? "fades" : "-7 % TPOT",
-                    Text("-%.0f %%", gain * 100), If(is_large ? gain < 0.07 : gain > 0), ""});
+                    Text("-%.0f %%", gain * 100), If(is_large ? gain < before : gain > 0), ""});
+    before = gain;
   }
   rows.push_back({"Fig. 9, GPU consumption over two days", "-25 %", "simulate_bench figure9",
                   Agreement::kNotAsked, "docs/simulation.md"});

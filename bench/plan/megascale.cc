@@ -119,18 +119,22 @@ void Figure8() {
       if (plan.gpus == gpus && !tensorrt) tensorrt = plan;
     }
     const double over_vllm = vllm ? separated / PerGpu(*vllm) : HUGE_VAL;
+    // vLLM 0.6.6 runs at most 256 sequences unless told otherwise.
+    const auto usual =
+        EvaluateWhole(setting, {kGoal.tpot_seconds, 256}, {}, {gpus, gpus / 8, 8, 8, false});
     rows.push_back({Text("%s over vLLM (%s)", name, is_scaled ? "TP8 PP2" : "TP8"),
                     is_scaled ? "7.11x" : "2.56x", Text("%.2fx", over_vllm), If(over_vllm > 1),
-                    "the model counts kernels and links, not a server's own time"});
+                    Text("at what memory holds (%.0f sequences); at vLLM's default of 256 %.2fx",
+                         vllm ? vllm->batch : 0, usual ? separated / PerGpu(*usual) : 0)});
     if (!tensorrt) continue;
     const double over_tensorrt = separated / PerGpu(*tensorrt);
-    rows.push_back({Text("%s over TensorRT-LLM (%s)", name, NameOf(tensorrt->how).c_str()),
-                    is_scaled ? "1.90x" : "1.28x", Text("%.2fx", over_tensorrt),
-                    If(over_tensorrt > 1),
-                    over_tensorrt > 1
-                        ? ""
-                        : "ours is the best of the grammar on those GPUs, its pipeline without a "
-                          "bubble"});
+    rows.push_back(
+        {Text("%s over TensorRT-LLM (%s)", name, NameOf(tensorrt->how).c_str()),
+         is_scaled ? "1.90x" : "1.28x", Text("%.2fx", over_tensorrt), If(over_tensorrt > 1),
+         over_tensorrt > 1 ? ""
+                           : Text("the best of the grammar on those GPUs, %.0f sequences fill its "
+                                  "experts too",
+                                  tensorrt->batch)});
   }
   Print("MegaScale-Infer Fig. 8: throughput per GPU, Ampere 80 GB, whole on 8 (Scaled-MoE 16)",
         "order", rows);

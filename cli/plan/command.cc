@@ -1,10 +1,14 @@
 #include "cli/plan/command.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "cli/plan/calibration.h"
+#include "controllers/plan/prefill.h"
 #include "controllers/plan/search.h"
+#include "controllers/plan/terms.h"
 
 namespace janus::cli {
 namespace {
@@ -24,7 +28,99 @@ std::string NameOf(const controllers::Configuration& how) {
 
 std::string ExchangeOf(const controllers::Configuration& how) {
   return std::string(ToString(how.mode)) +
-         (how.gate == GateSide::kAttention ? ", gate on attention" : "");
+         (how.gate == GateSide::kAttention ? ", gate on attention" : "") +
+         (how.sum == SumRule::kFixedPoint ? ", FixedPoint" : "");
+}
+
+controllers::PlanSpace SpaceOf(const PlanOptions& options) {
+  controllers::PlanSpace space;
+  space.max_attention_gpus = options.max_attention_gpus;
+  space.max_expert_gpus = options.max_expert_gpus;
+  space.max_batch_per_attention = options.max_batch_per_attention;
+  space.is_survivable = options.survivable;
+  space.instances_per_pod = options.instances_per_pod;
+  space.fills_pods = options.whole_pods;
+  space.tries_fixed_point = options.fixed_point;
+  return space;
+}
+
+// Shares of a cost: what --survivable and --whole-pods add to each token's, or to the batch's.
+std::string RenderPrice(const PlanOptions& options, const Setting& setting,
+                        const controllers::PlanGoal& goal, const FoundPlan& chosen) {
+  if (!options.survivable && !options.whole_pods) return "";
+  controllers::PlanSpace free = SpaceOf(options);
+  free.is_survivable = free.fills_pods = false;
+  const Result<PlanAnswer> answer = SearchPlans(setting, goal, free);
+  if (!answer.ok()) return "";
+  const FoundPlan& best = answer->plans[0];
+  const double price = goal.batch > 0 ? chosen.cost / best.cost
+                                      : best.tokens_per_second / best.cost /
+                                            (chosen.tokens_per_second / chosen.cost);
+  char line[160];
+  std::snprintf(line, sizeof(line), "%s%s%s: %.1f %% dearer than %s\n",
+                options.survivable ? "survivable" : "",
+                options.survivable && options.whole_pods ? " and in " : "",
+                options.whole_pods ? "whole pods" : "", (price - 1) * 100,
+                NameOf(best.how).c_str());
+  return line;
+}
+
+// Times to the first token at the traffic asked for, and MixServe's forms beside.
+std::string RenderFirstToken(const PlanOptions& options, const Setting& setting,
+                             const PlanAnswer& answer) {
+  const controllers::Traffic& traffic = options.traffic;
+  if (traffic.requests_per_second <= 0) return "";
+  const double target = options.tpot_milliseconds / 1e3;
+  const FoundPlan& plan = answer.plans[0];
+  std::string text;
+  char line[320];
+  const auto say = [&](const std::string& name, double servers, const auto& step) {
+    const double rows = controllers::PromptRowsInStep(target, step);
+    const double seconds = controllers::TimeToFirstToken(
+        {traffic.requests_per_second, traffic.prompt_tokens, 1, traffic.prompt_tokens, servers,
+         rows / servers / target, target},
+        0.95);
+    std::snprintf(line, sizeof(line), "%-22s %8.0f prompt rows a step, first token p95 %s\n",
+                  name.c_str(), rows,
+                  std::isfinite(seconds) ? (std::to_string(seconds) + " s").c_str()
+                                         : "never: prompts come faster than steps have room for");
+    text += line;
+  };
+  std::snprintf(line, sizeof(line), "\n%.4g requests/s of %.0f + %.0f tokens, steps of %.4g ms\n",
+                traffic.requests_per_second, traffic.prompt_tokens, traffic.output_tokens,
+                options.tpot_milliseconds);
+  text += line;
+  // Sequences that the traffic keeps decoding, as far as the plan takes them.
+  const double decoding = traffic.requests_per_second * traffic.output_tokens * target;
+  const auto load = [&](double batch, double prompts) {
+    return controllers::StepLoad{std::min(decoding, batch), setting.context, prompts,
+                                 traffic.prompt_tokens / 2};
+  };
+  say(NameOf(plan.how), plan.how.m, [&](double prompts) {
+    return TimesOfStep(setting, plan.how, load(plan.batch, prompts)).step;
+  });
+  if (answer.wholes.empty()) return text;
+  const controllers::WholePlan& whole = answer.wholes[0];
+  const Setting on = controllers::OnDeviceOf(setting, whole);
+  const double copies = whole.copies;
+  say(NameOf(whole.how), copies * whole.how.DataParallel(), [&](double prompts) {
+    controllers::StepLoad one = load(whole.batch, prompts);
+    one.decode_rows /= copies;
+    one.prompt_rows /= copies;
+    return WholeStepSeconds(on, whole.how, one);
+  });
+  const double batch = whole.batch / copies;
+  controllers::Traffic each = traffic;
+  each.requests_per_second /= copies;
+  const controllers::MixServeTimes theirs = MixServeTimesOf(on, whole.how, batch, each);
+  const double exchange = TimesOfWholeLayer(on, whole.how, {batch, setting.context, 0, 0}).exchange;
+  std::snprintf(line, sizeof(line),
+                "%s by MixServe's eq. 5-11: communication %.0f us a layer (ours %.0f us), ITL %.1f "
+                "ms (ours %.1f ms), wait %.3g s, first token %.3g s, %.0f tokens/s with prompts\n",
+                NameOf(whole.how).c_str(), theirs.communication * 1e6, exchange * 1e6,
+                theirs.inter_token * 1e3, whole.tpot_seconds * 1e3, theirs.wait, theirs.first_token,
+                theirs.tokens_per_second * copies);
+  return text + line;
 }
 
 // The model on one kind of GPU without separating its modules, best first.
@@ -52,7 +148,7 @@ std::string RenderWholes(const PlanAnswer& answer) {
 }
 
 std::string RenderText(const PlanOptions& options, const Setting& setting,
-                       const PlanAnswer& answer) {
+                       const controllers::PlanGoal& goal, const PlanAnswer& answer) {
   std::string text;
   char line[320];
   std::snprintf(line, sizeof(line),
@@ -78,12 +174,15 @@ std::string RenderText(const PlanOptions& options, const Setting& setting,
       line, sizeof(line),
       "\n%s, one layer of a micro-batch: attention %.0f us, rows out %.0f us, experts %.0f "
       "us (%.1f activated on the busiest), contributions back %.0f us\n"
-      "a GPU holds %.1f GB (attention), %.1f GB (experts)\n",
+      "a GPU holds %.1f GB (attention), %.1f GB (experts); batch limit %.0f an attention "
+      "instance, room for %d slots a layer on an expert instance\n",
       NameOf(best.how).c_str(), AttentionOf(best) * 1e6, best.times.out * 1e6,
       best.times.experts * 1e6, best.times.activated_busiest, best.times.back * 1e6,
-      best.memory.attention_bytes / 1e9, best.memory.expert_bytes / 1e9);
+      best.memory.attention_bytes / 1e9, best.memory.expert_bytes / 1e9,
+      std::ceil(best.batch / best.how.m), controllers::SlotsPerInstance(setting, best.how));
   text += line;
-  return text + RenderWholes(answer);
+  return text + RenderPrice(options, setting, goal, best) + RenderWholes(answer) +
+         RenderFirstToken(options, setting, answer);
 }
 
 std::string RenderJson(const Setting& setting, const PlanAnswer& answer) {
@@ -102,7 +201,10 @@ std::string RenderJson(const Setting& setting, const PlanAnswer& answer) {
     one["microBatches"] = plan.how.micro_batches;
     one["exchangeMode"] = ToString(plan.how.mode);
     one["gate"] = plan.how.gate == GateSide::kAttention ? "Attention" : "Experts";
+    one["sum"] = plan.how.sum == SumRule::kFixedPoint ? "FixedPoint" : "Contributions";
+    one["slotsPerInstance"] = SlotsPerInstance(setting, plan.how);
     one["batch"] = plan.batch;
+    one["maxBatchSize"] = std::ceil(plan.batch / plan.how.m);
     one["tpotMicroseconds"] = plan.tpot_seconds * 1e6;
     one["tokensPerSecond"] = plan.tokens_per_second;
     one["gpus"] = plan.gpus;
@@ -145,15 +247,10 @@ Result<std::string> Plan(const PlanOptions& options) {
   }
   JANUS_ASSIGN_OR_RETURN(Setting setting, ReadSetting(options.setting));
   setting.context = options.context;
-  controllers::PlanSpace space;
-  space.max_attention_gpus = options.max_attention_gpus;
-  space.max_expert_gpus = options.max_expert_gpus;
-  space.is_survivable = options.survivable;
-  space.instances_per_pod = options.instances_per_pod;
-  JANUS_ASSIGN_OR_RETURN(
-      const PlanAnswer answer,
-      SearchPlans(setting, {options.tpot_milliseconds / 1e3, options.batch}, space));
-  return options.json ? RenderJson(setting, answer) : RenderText(options, setting, answer);
+  setting.shares_node = options.shared_node;
+  const controllers::PlanGoal goal = {options.tpot_milliseconds / 1e3, options.batch};
+  JANUS_ASSIGN_OR_RETURN(const PlanAnswer answer, SearchPlans(setting, goal, SpaceOf(options)));
+  return options.json ? RenderJson(setting, answer) : RenderText(options, setting, goal, answer);
 }
 
 }  // namespace janus::cli

@@ -20,7 +20,9 @@ struct PlanSpace {
   int max_tensor_parallel = 8;
   int max_batch_per_attention = 1024;  // sequences
   bool is_survivable = false;          // n * C >= E without the largest pod
-  int instances_per_pod = 1;           // of expert instances, for the line above
+  int instances_per_pod = 1;           // the most of one pod, either role
+  bool fills_pods = false;             // every pod has exactly so many, as in scaling mode External
+  bool tries_fixed_point = false;      // the sum rule FixedPoint too
 };
 
 // Whether `a` answers the goal better than `b`: less cost for a batch, more tokens per second and

@@ -29,6 +29,12 @@ bool IsSurvivable(const Setting& setting, const PlanSpace& space, const Configur
   return left * SlotsPerInstance(setting, how) >= setting.model.experts;
 }
 
+// Whether pods of the granule make up m and n.
+bool IsInWholePods(const PlanSpace& space, const Configuration& how) {
+  return !space.fills_pods ||
+         (how.m % space.instances_per_pod == 0 && how.n % space.instances_per_pod == 0);
+}
+
 Plan Describe(const Setting& setting, const Configuration& how, double batch) {
   Plan plan;
   plan.how = how;
@@ -91,8 +97,11 @@ class Searcher {
     return widths;
   }
 
+  // What m and n are multiples of.
+  int Granule() const { return space_.fills_pods ? space_.instances_per_pod : 1; }
+
   int FewestExperts(Configuration how) const {
-    for (how.n = 1; how.n * how.tp_experts <= space_.max_expert_gpus; ++how.n) {
+    for (how.n = Granule(); how.n * how.tp_experts <= space_.max_expert_gpus; how.n += Granule()) {
       const double rows = std::max(goal_.batch, 1.0);
       if (!MemoryOf(setting_, how, rows).fits_experts) continue;
       if (!space_.is_survivable || IsSurvivable(setting_, space_, how)) return how.n;
@@ -104,10 +113,10 @@ class Searcher {
   void TryAllForBatch(Configuration how) {
     const int fewest = FewestExperts(how);
     if (fewest == 0) return;
-    for (how.n = fewest; how.n * how.tp_experts <= space_.max_expert_gpus; ++how.n) {
-      how.m = 1;
+    for (how.n = fewest; how.n * how.tp_experts <= space_.max_expert_gpus; how.n += Granule()) {
+      how.m = Granule();
       if (CostOf(setting_, how) > least_cost_ + kMargin * setting_.experts.hardware.price) break;
-      for (; how.m * how.tp_attention <= space_.max_attention_gpus; ++how.m) {
+      for (; how.m * how.tp_attention <= space_.max_attention_gpus; how.m += Granule()) {
         if (CostOf(setting_, how) > least_cost_ + kMargin * setting_.attention.hardware.price)
           break;
         if (TryInner(how)) break;  // more attention instances only cost more
@@ -132,14 +141,19 @@ class Searcher {
       walk_rate_ = best->tokens_per_second / best->cost;
       return true;
     };
-    for (int n = fewest; n <= most_n; n = std::max(n + 1, n * 8 / 5)) {
-      for (int m = 1; m <= most_m; m = std::max(m + 1, m * 3 / 2)) consider(m, n);
+    const int granule = Granule();
+    const auto next = [granule](int of, double times) {
+      const int grown = static_cast<int>(of / granule * times) * granule;
+      return std::max(of + granule, grown);
+    };
+    for (int n = fewest; n <= most_n; n = next(n, 1.6)) {
+      for (int m = granule; m <= most_m; m = next(m, 1.5)) consider(m, n);
     }
     for (bool improved = best.has_value(); improved;) {
       const Configuration at = best->how;
       improved = false;
       for (const auto& [dm, dn] : {std::pair(1, 0), {-1, 0}, {0, 1}, {0, -1}}) {
-        improved |= consider(at.m + dm, at.n + dn);
+        improved |= consider(at.m + dm * granule, at.n + dn * granule);
       }
     }
   }
@@ -155,10 +169,14 @@ class Searcher {
                                        {ExchangeMode::kTwoPhaseParallel, GateSide::kExperts}}) {
         how.mode = mode;
         how.gate = gate;
-        ++tried_;
-        if (CannotReach(how, best)) continue;
-        std::optional<Plan> plan = EvaluatePlan(setting_, goal_, space_, how);
-        if (plan && (!best || IsBetter(goal_, *plan, *best))) best = std::move(plan);
+        for (const SumRule sum : {SumRule::kContributions, SumRule::kFixedPoint}) {
+          if (sum == SumRule::kFixedPoint && !space_.tries_fixed_point) continue;
+          how.sum = sum;
+          ++tried_;
+          if (CannotReach(how, best)) continue;
+          std::optional<Plan> plan = EvaluatePlan(setting_, goal_, space_, how);
+          if (plan && (!best || IsBetter(goal_, *plan, *best))) best = std::move(plan);
+        }
       }
     }
     if (!best) return false;
@@ -271,6 +289,7 @@ class Searcher {
 std::optional<Plan> EvaluatePlan(const Setting& setting, const PlanGoal& goal,
                                  const PlanSpace& space, const Configuration& how) {
   if (space.is_survivable && !IsSurvivable(setting, space, how)) return std::nullopt;
+  if (!IsInWholePods(space, how)) return std::nullopt;
   const double most = MostSequences(setting, space, how);
   const auto seconds = [&](double batch) { return TimePerOutputToken(setting, how, batch); };
   double batch = goal.batch;
@@ -281,6 +300,16 @@ std::optional<Plan> EvaluatePlan(const Setting& setting, const PlanGoal& goal,
     return std::nullopt;
   }
   return Describe(setting, how, batch);
+}
+
+Setting OnDeviceOf(const Setting& setting, const WholePlan& plan) {
+  Setting on = setting;
+  if (plan.device == setting.attention.hardware.name) {
+    on.experts = setting.attention;
+  } else {
+    on.attention = setting.experts;
+  }
+  return on;
 }
 
 Result<PlanAnswer> SearchPlans(const Setting& setting, const PlanGoal& goal,
@@ -301,6 +330,12 @@ Result<PlanAnswer> SearchPlans(const Setting& setting, const PlanGoal& goal,
   JANUS_RETURN_IF_ERROR(Validate(setting.experts.hardware));
   if (space.max_attention_gpus < 1 || space.max_expert_gpus < 1) {
     return InvalidArgument("plan: want at least one GPU for attention and one for experts");
+  }
+  if (space.instances_per_pod < 1 || space.max_micro_batches < 1 || space.max_tensor_parallel < 1 ||
+      space.max_batch_per_attention < 1) {
+    return InvalidArgument(
+        "plan: want at least one instance in a pod, one micro-batch, one GPU of an instance and "
+        "one sequence of it");
   }
   return Searcher(setting, goal, space).Run();
 }

@@ -42,6 +42,9 @@ struct PlanAnswer {
 Result<PlanAnswer> SearchPlans(const Setting& setting, const PlanGoal& goal,
                                const PlanSpace& space);
 
+// The setting of a whole model: both modules on the device that carries it.
+Setting OnDeviceOf(const Setting& setting, const WholePlan& plan);
+
 // One configuration under the same goal; nullopt where it cannot hold the model or keep the
 // latency. With batch 0 at the largest batch that keeps it.
 std::optional<Plan> EvaluatePlan(const Setting& setting, const PlanGoal& goal,

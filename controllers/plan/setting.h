@@ -32,6 +32,7 @@ struct Configuration {
   // On the experts every instance gets every row; on attention only instances that a row needs get
   // it, after one more hop for the ids (direct mode only).
   GateSide gate = GateSide::kExperts;
+  SumRule sum = SumRule::kContributions;
   bool is_random = false;  // replicas chosen at random instead of by AEBS, as in JANUS's DisAgg
 
   friend bool operator==(const Configuration&, const Configuration&) = default;

@@ -194,10 +194,18 @@ ExchangeTimes TimesOfExchange(const Setting& setting, const Configuration& how, 
   // Every GPU of a tensor-parallel group has a network card and carries its share of each row.
   const double one = rows / how.m * RowBytes(model) / how.tp_attention;  // leaves an attention GPU
   const double all = rows * RowBytes(model) / how.tp_experts;            // enters an expert GPU
-  // Contributions: every row comes back top_k times, leaving n instances and entering m.
-  const double contributions = rows * model.top_k * RowBytes(model);
-  const double back_bytes =
-      std::max(contributions / how.n / how.tp_experts, contributions / how.m / how.tp_attention);
+  // Contributions: every row comes back top_k times. FixedPoint: once in four bytes a value from
+  // every instance that it needed, or every node where nodes sum first.
+  const bool is_summed = how.sum == SumRule::kFixedPoint;
+  const auto summed = [&](int places) {
+    return rows * InstancesNeeded(model, places) * 2 * RowBytes(model);
+  };
+  const double from_instances = is_summed ? summed(how.n) : rows * model.top_k * RowBytes(model);
+  const double from_nodes = is_summed ? summed(expert_nodes) : from_instances;
+  // Leaving n instances (or their nodes' cards) and entering m.
+  const auto busiest_card = [&](double bytes) {
+    return std::max(bytes / how.n / how.tp_experts, bytes / how.m / how.tp_attention);
+  };
   const bool is_inside = IsInOneNode(setting, how);
   const ExchangeCost dispatch =
       is_inside ? InsideNode(setting.attention.dispatch) : setting.attention.dispatch;
@@ -214,16 +222,16 @@ ExchangeTimes TimesOfExchange(const Setting& setting, const Configuration& how, 
       } else {
         times.out = HopSeconds(dispatch, how.n, std::max(one * how.n, all));
       }
-      times.back = HopSeconds(combine, how.m, back_bytes);
+      times.back = HopSeconds(combine, how.m, busiest_card(from_instances));
       break;
     case ExchangeMode::kTwoPhaseSingle:
       // Gather in the node, one transfer per expert node over one card, multicast there.
       times.out = CollectiveSeconds(setting.attention.all_gather, std::max(a_per_node, 2.0),
                                     one * a_per_node) +
                   HopSeconds(dispatch, expert_nodes, one * a_per_node * expert_nodes) + all / inner;
-      times.back =
-          contributions / expert_nodes / inner +
-          HopSeconds(combine, attention_nodes, std::max(contributions / expert_nodes, back_bytes));
+      times.back = from_instances / expert_nodes / inner +
+                   HopSeconds(combine, attention_nodes,
+                              std::max(from_nodes / expert_nodes, busiest_card(from_nodes)));
       break;
     case ExchangeMode::kTwoPhaseParallel: {
       // The node's cards share the expert nodes between them, and collect by card on the way back.
@@ -234,7 +242,8 @@ ExchangeTimes TimesOfExchange(const Setting& setting, const Configuration& how, 
                              std::max(one * a_per_node * expert_nodes / cards,
                                       all / std::min<double>(e_per_node, attention_nodes))) +
                   all / inner;
-      times.back = contributions / how.n / inner + HopSeconds(combine, attention_nodes, back_bytes);
+      times.back = from_instances / how.n / inner +
+                   HopSeconds(combine, attention_nodes, busiest_card(from_nodes));
       break;
     }
   }

@@ -127,6 +127,70 @@ TEST(SearchPlans, SurvivableAsksForSlotsBeyondTheLargestPod) {
   EXPECT_GE((survivable.how.n - 4) * SlotsPerInstance(setting, survivable.how), 160);
 }
 
+TEST(SearchPlans, WholePodsAreMultiplesAndCostNoLess) {
+  const Setting setting = On("deepseek-v2", "H100", "H100");
+  PlanSpace space;
+  for (const double batch : {0., 2000.}) {
+    const PlanGoal goal = {0.05, batch};
+    space.fills_pods = false;
+    const Plan free = SearchPlans(setting, goal, space)->plans[0];
+    space.fills_pods = true;
+    space.instances_per_pod = 4;
+    const PlanAnswer whole = *SearchPlans(setting, goal, space);
+    for (const Plan& plan : whole.plans) {
+      EXPECT_EQ(plan.how.m % 4, 0);
+      EXPECT_EQ(plan.how.n % 4, 0);
+    }
+    EXPECT_FALSE(IsBetter(goal, whole.plans[0], free));
+  }
+}
+
+// k = 8 contributions of two bytes a value, or one sum of four from every node that a row needs: a
+// row needs nearly all of few nodes.
+TEST(SearchPlans, FixedPointSumsPayBelowHalfOfTopKNodes) {
+  const Setting setting = On("deepseek-v3", "H200", "H200");
+  const auto back = [&](int n, SumRule sum) {
+    Configuration how;
+    how.m = 16;
+    how.n = n;
+    how.mode = ExchangeMode::kTwoPhaseParallel;
+    how.sum = sum;
+    return TimesOfExchange(setting, how, 4096).back;
+  };
+  EXPECT_LT(back(16, SumRule::kFixedPoint), 0.8 * back(16, SumRule::kContributions));
+  EXPECT_GT(back(64, SumRule::kFixedPoint), back(64, SumRule::kContributions));
+
+  PlanSpace space;
+  const Plan served = SearchPlans(setting, {0.05, 0}, space)->plans[0];
+  EXPECT_EQ(served.how.sum, SumRule::kContributions) << "what this version serves";
+  space.tries_fixed_point = true;
+  EXPECT_FALSE(IsBetter({0.05, 0}, served, SearchPlans(setting, {0.05, 0}, space)->plans[0]));
+}
+
+TEST(SearchPlans, ABatchLimitIsKept) {
+  PlanSpace space;
+  space.max_batch_per_attention = 32;
+  const PlanAnswer answer = *SearchPlans(On("deepseek-v3", "H200", "H200"), {0.1, 0}, space);
+  for (const Plan& plan : answer.plans) EXPECT_LE(plan.batch, 32 * plan.how.m);
+  for (const WholePlan& plan : answer.wholes) EXPECT_LE(plan.batch, 32 * plan.gpus);
+}
+
+// One node's own links instead of the network, for plans that fit it.
+TEST(SearchPlans, ASharedNodeExchangesInside) {
+  Setting setting = On("deepseek-v2", "H100", "H100");
+  Configuration how;
+  how.n = 7;
+  const ExchangeTimes across = TimesOfExchange(setting, how, 64);
+  setting.shares_node = true;
+  EXPECT_LT(TimesOfExchange(setting, how, 64).out, across.out);
+  EXPECT_LT(TimesOfExchange(setting, how, 64).back, across.back);
+  how.n = 8;  // nine GPUs
+  setting.shares_node = false;
+  const double apart = TimesOfExchange(setting, how, 64).out;
+  setting.shares_node = true;
+  EXPECT_EQ(TimesOfExchange(setting, how, 64).out, apart);
+}
+
 TEST(SearchPlans, AModelLargerThanThePoolIsNamedWithItsBytes) {
   PlanSpace space;
   space.max_expert_gpus = 4;
@@ -154,6 +218,14 @@ TEST(SearchPlans, RefusesNumbersThatAreNone) {
   broken.experts.hardware.price = 0;
   EXPECT_EQ(SearchPlans(broken, {0.1, 4}, {}).status().message(),
             "HardwareProfile A100: price is 0.000000; want a positive number");
+  broken.experts.hardware.price = std::nan("");
+  EXPECT_FALSE(SearchPlans(broken, {0.1, 4}, {}).ok());
+  PlanSpace none;
+  none.instances_per_pod = 0;
+  EXPECT_FALSE(SearchPlans(setting, {0.1, 4}, none).ok());
+  none = {};
+  none.max_batch_per_attention = 0;
+  EXPECT_FALSE(SearchPlans(setting, {0.1, 4}, none).ok());
   broken = setting;
   broken.context = std::nan("");
   EXPECT_FALSE(SearchPlans(broken, {0.1, 4}, {}).ok());
