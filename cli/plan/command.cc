@@ -175,11 +175,12 @@ std::string RenderText(const PlanOptions& options, const Setting& setting,
       "\n%s, one layer of a micro-batch: attention %.0f us, rows out %.0f us, experts %.0f "
       "us (%.1f activated on the busiest), contributions back %.0f us\n"
       "a GPU holds %.1f GB (attention), %.1f GB (experts); batch limit %.0f an attention "
-      "instance, room for %d slots a layer on an expert instance\n",
+      "instance, %d slots a layer on an expert instance (%.2f replicas of an expert)\n",
       NameOf(best.how).c_str(), AttentionOf(best) * 1e6, best.times.out * 1e6,
       best.times.experts * 1e6, best.times.activated_busiest, best.times.back * 1e6,
       best.memory.attention_bytes / 1e9, best.memory.expert_bytes / 1e9,
-      std::ceil(best.batch / best.how.m), controllers::SlotsPerInstance(setting, best.how));
+      std::ceil(best.batch / best.how.m), best.how.slots,
+      static_cast<double>(best.how.slots) * best.how.n / setting.model.experts);
   text += line;
   return text + RenderPrice(options, setting, goal, best) + RenderWholes(answer) +
          RenderFirstToken(options, setting, answer);
@@ -202,7 +203,7 @@ std::string RenderJson(const Setting& setting, const PlanAnswer& answer) {
     one["exchangeMode"] = ToString(plan.how.mode);
     one["gate"] = plan.how.gate == GateSide::kAttention ? "Attention" : "Experts";
     one["sum"] = plan.how.sum == SumRule::kFixedPoint ? "FixedPoint" : "Contributions";
-    one["slotsPerInstance"] = SlotsPerInstance(setting, plan.how);
+    one["slotsPerInstance"] = plan.how.slots;
     one["batch"] = plan.batch;
     one["maxBatchSize"] = std::ceil(plan.batch / plan.how.m);
     one["tpotMicroseconds"] = plan.tpot_seconds * 1e6;

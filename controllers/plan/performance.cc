@@ -85,7 +85,8 @@ MemoryUse MemoryOf(const Setting& setting, const Configuration& how, double batc
   use.attention_bytes = model.AttentionBytes() / how.tp_attention +
                         batch / how.m * setting.context * model.KvBytesPerToken(how.tp_attention) +
                         BufferBytes(model, batch / how.m);
-  const double slots = std::ceil(static_cast<double>(model.experts) / how.n);
+  const double slots =
+      std::max<double>(how.slots, std::ceil(static_cast<double>(model.experts) / how.n));
   use.expert_bytes =
       (slots * model.layers + setting.spare_slots) * model.ExpertBytes() / how.tp_experts +
       BufferBytes(model, batch);

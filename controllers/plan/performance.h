@@ -60,7 +60,8 @@ double MegaScaleIterationSeconds(double attention, double experts, double commun
 
 struct MemoryUse {
   double attention_bytes = 0;  // of one GPU: weights, cache of its share of the batch, buffers
-  double expert_bytes = 0;     // of one GPU: slots (those that hold the model, and spare), buffers
+  double expert_bytes = 0;     // of one GPU: slots asked for (else those that hold the model),
+                               // spare ones, buffers
   bool fits_attention = false;
   bool fits_experts = false;
 };

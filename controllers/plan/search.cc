@@ -26,7 +26,7 @@ std::string Format(const char* format, double a, double b) {
 
 bool IsSurvivable(const Setting& setting, const PlanSpace& space, const Configuration& how) {
   const int left = how.n - std::min(space.instances_per_pod, how.n);
-  return left * SlotsPerInstance(setting, how) >= setting.model.experts;
+  return left > 0 && left * SlotsOf(setting, how) >= setting.model.experts;
 }
 
 // Whether pods of the granule make up m and n.
@@ -158,11 +158,36 @@ class Searcher {
     }
   }
 
+  // The slots whose experts are quickest: more replicas leave AEBS more to choose, but a kernel
+  // spends time on idle experts too, and memory is spent on them. Those that hold the model
+  // (without the largest pod), and up to twice as many, as far as there is room.
+  int QuickestSlots(Configuration how) const {
+    const double rows =
+        goal_.batch > 0 ? goal_.batch : static_cast<double>(space_.max_batch_per_attention) * how.m;
+    const int holders =
+        space_.is_survivable ? how.n - std::min(space_.instances_per_pod, how.n - 1) : how.n;
+    const int fewest =
+        static_cast<int>(std::ceil(static_cast<double>(setting_.model.experts) / holders));
+    int quickest = fewest;
+    double least = HUGE_VAL;
+    for (const double times : {1.0, 1.25, 1.5, 2.0}) {
+      how.slots = std::min(static_cast<int>(std::ceil(fewest * times)), setting_.model.experts);
+      if (!MemoryOf(setting_, how, rows).fits_experts) break;
+      const double seconds =
+          ExpertKernelSeconds(setting_, how, how.slots, rows / how.micro_batches, nullptr);
+      if (seconds >= least) continue;
+      least = seconds;
+      quickest = how.slots;
+    }
+    return quickest;
+  }
+
   // All micro-batch counts and modes of one m, n; keeps the best. Whether any keeps the goal.
   bool TryInner(Configuration how) {
     std::optional<Plan> best;
     for (how.micro_batches = 1; how.micro_batches <= space_.max_micro_batches;
          ++how.micro_batches) {
+      how.slots = QuickestSlots(how);
       for (const auto& [mode, gate] : {std::pair(ExchangeMode::kDirect, GateSide::kExperts),
                                        {ExchangeMode::kDirect, GateSide::kAttention},
                                        {ExchangeMode::kTwoPhaseSingle, GateSide::kExperts},

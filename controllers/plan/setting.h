@@ -28,6 +28,7 @@ struct Configuration {
   int tp_attention = 1;
   int tp_experts = 1;
   int micro_batches = 1;  // b
+  int slots = 0;          // of a layer on an expert instance; 0: as many as it has room for
   ExchangeMode mode = ExchangeMode::kDirect;
   // On the experts every instance gets every row; on attention only instances that a row needs get
   // it, after one more hop for the ids (direct mode only).

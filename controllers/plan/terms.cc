@@ -33,12 +33,30 @@ LatentAttentionCost LatentCostOf(const DeviceCosts& device, const ModelShape& mo
 constexpr double kExpandedQueryWidth = 128 + 64;
 constexpr double kExpandedValueWidth = 128;
 
-double BusiestActivated(const Configuration& how, double activated, double slots) {
+// Standard deviations that the largest of n normal values is above their mean: within 0.05 of the
+// true ones for 2 to 64.
+double LargestOf(int n) {
+  return std::sqrt(2 * std::log(n)) - 0.6;
+}
+
+// Experts that the busiest instance reads, `slots` of E n-th parts on each (R replicas of an expert
+// on average). An instance reads each of its slots with probability activated / E / R, so chance
+// leaves a spread of mean (1 - that), the largest of n of which counts. Without spare slots there
+// is nothing to choose; with half as many again AEBS ends half an expert above the mean, and in
+// between in between (routing_bench schedule; tests/unit/controllers/plan/performance_test.cc).
+double BusiestActivated(const Setting& setting, const Configuration& how, double activated,
+                        double slots) {
   const double mean = activated / how.n;
   if (how.n == 1) return activated;
-  // Exact AEBS ends within one of the mean on measured routing (docs/placement.md): half a step
-  // above it. A random replica leaves the maximum of n binomial loads.
-  const double over = how.is_random ? std::sqrt(2 * mean * std::log(how.n)) : 0.5;
+  const double replicas = std::max(slots * how.n / setting.model.experts, 1.0);
+  const double share = activated / setting.model.experts;
+  const auto chance = [&](double of) {
+    return std::max(LargestOf(how.n), 0.0) * std::sqrt(mean * std::max(1 - share / of, 0.0));
+  };
+  constexpr double kScheduled = 0.5;
+  const double left = std::max(1 - 2 * (replicas - 1), 0.0);
+  const double over =
+      how.is_random ? chance(replicas) : kScheduled + left * std::max(chance(1) - kScheduled, 0.0);
   return std::min({mean + over, activated, std::max(slots, 1.0)});
 }
 
@@ -161,7 +179,7 @@ double ExpertKernelSeconds(const Setting& setting, const Configuration& how, dou
                            double rows, double* activated_busiest) {
   const ModelShape& model = setting.model;
   const double activated =
-      BusiestActivated(how, ActivatedExperts(setting.activation, model, rows), slots);
+      BusiestActivated(setting, how, ActivatedExperts(setting.activation, model, rows), slots);
   if (activated_busiest != nullptr) *activated_busiest = activated;
   const ExpertShape shape = {model.hidden, model.intermediate, model.bytes_per_weight,
                              how.tp_experts};
@@ -172,9 +190,7 @@ double ExpertKernelSeconds(const Setting& setting, const Configuration& how, dou
 double ExpertSeconds(const Setting& setting, const Configuration& how, double rows,
                      double* activated_busiest) {
   const ModelShape& model = setting.model;
-  const double slots = std::max<double>(SlotsPerInstance(setting, how),
-                                        std::ceil(static_cast<double>(model.experts) / how.n));
-  return ExpertKernelSeconds(setting, how, slots, rows, activated_busiest) +
+  return ExpertKernelSeconds(setting, how, SlotsOf(setting, how), rows, activated_busiest) +
          AllReduceSeconds(setting.experts, how.tp_experts,
                           rows * model.top_k / how.n * RowBytes(model));
 }
@@ -248,6 +264,11 @@ ExchangeTimes TimesOfExchange(const Setting& setting, const Configuration& how, 
     }
   }
   return times;
+}
+
+double SlotsOf(const Setting& setting, const Configuration& how) {
+  const int slots = how.slots > 0 ? how.slots : SlotsPerInstance(setting, how);
+  return std::max<double>(slots, std::ceil(static_cast<double>(setting.model.experts) / how.n));
 }
 
 int SlotsPerInstance(const Setting& setting, const Configuration& how) {

@@ -75,6 +75,10 @@ int NodesOf(int instances, int tensor_parallel, int per_node);
 // Bytes of one row's activations on the wire: bf16.
 double RowBytes(const ModelShape& model);
 
+// Slots per layer of an expert instance: what is asked for, else what it has room for; no fewer
+// than hold the model.
+double SlotsOf(const Setting& setting, const Configuration& how);
+
 // Slots per layer an expert instance has room for once everything else is in; at most E.
 int SlotsPerInstance(const Setting& setting, const Configuration& how);
 

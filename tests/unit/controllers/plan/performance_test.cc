@@ -86,6 +86,51 @@ TEST(Performance, RandomReplicasReadMoreThanAebs) {
   EXPECT_GT(TimesOfLayer(setting, how, 64).activated_busiest, aebs);
 }
 
+// Against measured routing (routing_bench schedule: DeepSeek-V2-Lite, law placed on law, 64
+// experts, top 6): experts of the busiest instance by instances, spare slots and rows, from what a
+// step activated there. Within a tenth and a quarter of an expert.
+TEST(Performance, TheBusiestInstanceReadsWhatMeasuredRoutingMakesItRead) {
+  struct Case {
+    int n;
+    double spare, activated, random, exact;
+  };
+  Setting setting = On("deepseek-v2", "H100");
+  setting.model.experts = 64;
+  setting.model.top_k = 6;
+  for (const Case& c : {Case{8, 0, 46.5, 7.27, 7.27},
+                        {8, 0.25, 46.5, 7.95, 6.60},
+                        {8, 0.5, 46.5, 8.23, 6.23},
+                        {8, 0.25, 64, 9.46, 8.12},
+                        {8, 0.5, 64, 10.11, 8.00},
+                        {16, 0.25, 46.5, 4.69, 4.08},
+                        {16, 0.5, 46.5, 4.99, 3.69},
+                        {16, 0.5, 62.5, 5.68, 4.32}}) {
+    setting.activation.points = {{1, c.activated}, {64, c.activated}};
+    Configuration how = Make(4, c.n);
+    how.slots = static_cast<int>(64. / c.n * (1 + c.spare));
+    const double scheduled = TimesOfLayer(setting, how, 64).activated_busiest;
+    EXPECT_NEAR(scheduled, c.exact, 0.1 * c.exact + 0.25) << c.n << ", spare " << c.spare;
+    how.is_random = true;
+    const double random = TimesOfLayer(setting, how, 64).activated_busiest;
+    EXPECT_NEAR(random, c.random, 0.1 * c.random + 0.25) << c.n << ", spare " << c.spare;
+    EXPECT_GE(random, scheduled);
+  }
+}
+
+TEST(Performance, WithoutSpareSlotsThereIsNothingToChoose) {
+  const Setting setting = On("deepseek-v3", "H200");
+  const auto busiest = [&](int slots, bool is_random) {
+    Configuration how = Make(4, 16);
+    how.slots = slots;
+    how.is_random = is_random;
+    return TimesOfLayer(setting, how, 16).activated_busiest;
+  };
+  EXPECT_DOUBLE_EQ(busiest(16, false), busiest(16, true));
+  EXPECT_LT(busiest(20, false), busiest(16, false));
+  EXPECT_LT(busiest(24, false), busiest(20, false));
+  EXPECT_LT(busiest(24, false), busiest(24, true));
+}
+
 TEST(Performance, SplittingASmallBatchReadsWeightsTwice) {
   const Setting setting = On("deepseek-v3", "H200");
   const double whole = TimesOfLayer(setting, Make(8, 16, 1), 256).experts;

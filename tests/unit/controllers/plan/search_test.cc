@@ -124,7 +124,8 @@ TEST(SearchPlans, SurvivableAsksForSlotsBeyondTheLargestPod) {
   space.instances_per_pod = 4;
   const Plan survivable = SearchPlans(setting, {0.2, 16}, space)->plans[0];
   EXPECT_GT(survivable.gpus, plain + 1);
-  EXPECT_GE((survivable.how.n - 4) * SlotsPerInstance(setting, survivable.how), 160);
+  EXPECT_GE((survivable.how.n - 4) * survivable.how.slots, 160);
+  EXPECT_TRUE(survivable.memory.fits_experts) << "with those slots";
 }
 
 TEST(SearchPlans, WholePodsAreMultiplesAndCostNoLess) {
@@ -165,6 +166,22 @@ TEST(SearchPlans, FixedPointSumsPayBelowHalfOfTopKNodes) {
   EXPECT_EQ(served.how.sum, SumRule::kContributions) << "what this version serves";
   space.tries_fixed_point = true;
   EXPECT_FALSE(IsBetter({0.05, 0}, served, SearchPlans(setting, {0.05, 0}, space)->plans[0]));
+}
+
+// Slots are chosen, not filled: where a step reads every expert anyway a replica only costs.
+TEST(SearchPlans, SlotsAreAsManyAsPay) {
+  const Setting setting = On("deepseek-v3", "H200", "H200", 1024);
+  for (const double batch : {32., 8192.}) {
+    const Plan best = SearchPlans(setting, {0.1, batch}, {})->plans[0];
+    EXPECT_GE(best.how.slots * best.how.n, 256);
+    EXPECT_LE(best.how.slots, SlotsPerInstance(setting, best.how));
+    for (const int slots : {best.how.slots - 1, best.how.slots * 3 / 2}) {
+      Configuration other = best.how;
+      other.slots = slots;
+      if (slots * other.n < 256 || !MemoryOf(setting, other, batch).fits_experts) continue;
+      EXPECT_GE(TimePerOutputToken(setting, other, batch), 0.98 * best.tpot_seconds) << slots;
+    }
+  }
 }
 
 TEST(SearchPlans, ABatchLimitIsKept) {
