@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "controllers/plan/search.h"
 
 namespace janus::bench {
@@ -28,6 +30,10 @@ inline double PerCost(const auto& plan) {
 inline double PerGpu(const auto& plan) {
   return plan.tokens_per_second / plan.gpus;
 }
+
+// The best micro-batches, exchange and slots of m and n; none keeps the goal: nullopt.
+std::optional<controllers::Plan> BestOf(const controllers::Setting& setting,
+                                        const controllers::PlanGoal& goal, int m, int n);
 
 // Tables, by publication; what each asks stands in its file.
 void JanusFigures();

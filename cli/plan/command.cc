@@ -80,11 +80,11 @@ std::string RenderFirstToken(const PlanOptions& options, const Setting& setting,
         {traffic.requests_per_second, traffic.prompt_tokens, 1, traffic.prompt_tokens, servers,
          rows / servers / target, target},
         0.95);
-    std::snprintf(line, sizeof(line), "%-22s %8.0f prompt rows a step, first token p95 %s\n",
-                  name.c_str(), rows,
-                  std::isfinite(seconds) ? (std::to_string(seconds) + " s").c_str()
-                                         : "never: prompts come faster than steps have room for");
+    std::snprintf(line, sizeof(line), "%-22s %8.0f prompt rows a step, first token p95 ",
+                  name.c_str(), rows);
     text += line;
+    std::snprintf(line, sizeof(line), "%.3g s\n", seconds);
+    text += std::isfinite(seconds) ? line : "never: prompts come faster than steps have room for\n";
   };
   std::snprintf(line, sizeof(line), "\n%.4g requests/s of %.0f + %.0f tokens, steps of %.4g ms\n",
                 traffic.requests_per_second, traffic.prompt_tokens, traffic.output_tokens,

@@ -28,8 +28,10 @@ double Communication(const Setting& setting, const WholeConfiguration& how, doub
   const double k = setting.model.top_k;
   const double exchanged =
       dp >= ep ? AllToAll(bytes / dp * k, ep, links) : AllToAll(bytes / ep * k, dp, links);
+  // A group of experts' parts serves the rows of every attention group in it.
+  const double shared = std::max(1.0, static_cast<double>(how.tp_experts) / how.tp_attention);
   return AllReduce(bytes / dp, how.tp_attention, inner) +
-         AllReduce(bytes / dp, how.tp_experts, inner) + 2 * exchanged;
+         AllReduce(bytes / dp * shared, how.tp_experts, inner) + 2 * exchanged;
 }
 
 // Eq. 6.

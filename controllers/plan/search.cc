@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <functional>
 
 #include "controllers/plan/largest_batch.h"
 #include "controllers/plan/terms.h"
+#include "controllers/plan/why_none.h"
 
 namespace janus::controllers {
 namespace {
@@ -16,17 +16,6 @@ constexpr size_t kRunnersUp = 5;
 double CostOf(const Setting& setting, const Configuration& how) {
   return how.m * how.tp_attention * setting.attention.hardware.price +
          how.n * how.tp_experts * setting.experts.hardware.price;
-}
-
-std::string Format(const char* format, double a, double b) {
-  char text[128];
-  std::snprintf(text, sizeof(text), format, a, b);
-  return text;
-}
-
-bool IsSurvivable(const Setting& setting, const PlanSpace& space, const Configuration& how) {
-  const int left = how.n - std::min(space.instances_per_pod, how.n);
-  return left > 0 && left * SlotsOf(setting, how) >= setting.model.experts;
 }
 
 // Whether pods of the granule make up m and n.
@@ -80,7 +69,7 @@ class Searcher {
         }
       }
     }
-    if (plans_.empty()) return WhyNone();
+    if (plans_.empty()) return WhyNoPlan(setting_, goal_, space_, Wholes());
     PlanAnswer answer;
     answer.tried = tried_;
     Rank(answer);
@@ -115,9 +104,12 @@ class Searcher {
     if (fewest == 0) return;
     for (how.n = fewest; how.n * how.tp_experts <= space_.max_expert_gpus; how.n += Granule()) {
       how.m = Granule();
-      if (CostOf(setting_, how) > least_cost_ + kMargin * setting_.experts.hardware.price) break;
+      if (CostOf(setting_, how) >
+          least_cost_ + kMargin * Granule() * setting_.experts.hardware.price)
+        break;
       for (; how.m * how.tp_attention <= space_.max_attention_gpus; how.m += Granule()) {
-        if (CostOf(setting_, how) > least_cost_ + kMargin * setting_.attention.hardware.price)
+        if (CostOf(setting_, how) >
+            least_cost_ + kMargin * Granule() * setting_.attention.hardware.price)
           break;
         if (TryInner(how)) break;  // more attention instances only cost more
       }
@@ -158,36 +150,12 @@ class Searcher {
     }
   }
 
-  // The slots whose experts are quickest: more replicas leave AEBS more to choose, but a kernel
-  // spends time on idle experts too, and memory is spent on them. Those that hold the model
-  // (without the largest pod), and up to twice as many, as far as there is room.
-  int QuickestSlots(Configuration how) const {
-    const double rows =
-        goal_.batch > 0 ? goal_.batch : static_cast<double>(space_.max_batch_per_attention) * how.m;
-    const int holders =
-        space_.is_survivable ? how.n - std::min(space_.instances_per_pod, how.n - 1) : how.n;
-    const int fewest =
-        static_cast<int>(std::ceil(static_cast<double>(setting_.model.experts) / holders));
-    int quickest = fewest;
-    double least = HUGE_VAL;
-    for (const double times : {1.0, 1.25, 1.5, 2.0}) {
-      how.slots = std::min(static_cast<int>(std::ceil(fewest * times)), setting_.model.experts);
-      if (!MemoryOf(setting_, how, rows).fits_experts) break;
-      const double seconds =
-          ExpertKernelSeconds(setting_, how, how.slots, rows / how.micro_batches, nullptr);
-      if (seconds >= least) continue;
-      least = seconds;
-      quickest = how.slots;
-    }
-    return quickest;
-  }
-
   // All micro-batch counts and modes of one m, n; keeps the best. Whether any keeps the goal.
   bool TryInner(Configuration how) {
     std::optional<Plan> best;
     for (how.micro_batches = 1; how.micro_batches <= space_.max_micro_batches;
          ++how.micro_batches) {
-      how.slots = QuickestSlots(how);
+      how.slots = QuickestSlots(setting_, goal_, space_, how);
       for (const auto& [mode, gate] : {std::pair(ExchangeMode::kDirect, GateSide::kExperts),
                                        {ExchangeMode::kDirect, GateSide::kAttention},
                                        {ExchangeMode::kTwoPhaseSingle, GateSide::kExperts},
@@ -257,47 +225,7 @@ class Searcher {
     return wholes;
   }
 
-  // Nothing keeps the goal: the model does not fit, or no plan is fast enough.
-  Status WhyNone() const {
-    Configuration how;
-    how.tp_attention = setting_.model.IsLatent() ? 1 : space_.max_tensor_parallel;
-    how.tp_experts = space_.max_tensor_parallel;
-    how.m = std::max(space_.max_attention_gpus / how.tp_attention, 1);
-    how.n = std::max(space_.max_expert_gpus / how.tp_experts, 1);
-    const MemoryUse use = MemoryOf(setting_, how, std::max(goal_.batch, 1.0));
-    const auto too_large = [&](const char* role, double bytes, const HardwareProfile& device,
-                               int gpus) {
-      return InvalidArgument("plan: " + setting_.model.name + " does not fit: a GPU of the " +
-                             role + " would hold " +
-                             Format("%.1f GB of the %.1f GB", bytes / 1e9,
-                                    setting_.memory_share * device.memory_bytes / 1e9) +
-                             " that " + device.name + " may give, on all " + std::to_string(gpus) +
-                             "; allow more GPUs, a device with more memory, or a smaller batch");
-    };
-    if (!use.fits_experts) {
-      return too_large("experts", use.expert_bytes, setting_.experts.hardware,
-                       space_.max_expert_gpus);
-    }
-    if (!use.fits_attention) {
-      return too_large("attention", use.attention_bytes, setting_.attention.hardware,
-                       space_.max_attention_gpus);
-    }
-    Plan fastest;
-    fastest.tpot_seconds = HUGE_VAL;
-    for (how.tp_experts = 1; how.tp_experts <= space_.max_tensor_parallel; how.tp_experts *= 2) {
-      how.n = space_.max_expert_gpus / how.tp_experts;
-      if (how.n < 1 || !MemoryOf(setting_, how, std::max(goal_.batch, 1.0)).fits_experts) continue;
-      const Plan plan = Describe(setting_, how, std::max(goal_.batch, 1.0));
-      if (plan.tpot_seconds < fastest.tpot_seconds) fastest = plan;
-    }
-    return FailedPrecondition(
-        "plan: no plan keeps " +
-        Format("a TPOT of %.4g ms; with every GPU allowed it is about %.4g ms",
-               goal_.tpot_seconds * 1e3, fastest.tpot_seconds * 1e3) +
-        "; raise the target, lower the batch, or allow more or faster GPUs");
-  }
-
-  static constexpr double kMargin = 3;  // how many GPUs dearer a runner-up may be
+  static constexpr double kMargin = 3;  // how many instances dearer a runner-up may be
 
   const Setting& setting_;
   const PlanGoal& goal_;
@@ -325,6 +253,34 @@ std::optional<Plan> EvaluatePlan(const Setting& setting, const PlanGoal& goal,
     return std::nullopt;
   }
   return Describe(setting, how, batch);
+}
+
+bool IsSurvivable(const Setting& setting, const PlanSpace& space, const Configuration& how) {
+  const int left = how.n - std::min(space.instances_per_pod, how.n);
+  return left > 0 && left * SlotsOf(setting, how) >= setting.model.experts;
+}
+
+int QuickestSlots(const Setting& setting, const PlanGoal& goal, const PlanSpace& space,
+                  Configuration how) {
+  const double rows =
+      goal.batch > 0 ? goal.batch : static_cast<double>(space.max_batch_per_attention) * how.m;
+  const int holders =
+      space.is_survivable ? how.n - std::min(space.instances_per_pod, how.n - 1) : how.n;
+  const int fewest =
+      static_cast<int>(std::ceil(static_cast<double>(setting.model.experts) / holders));
+  const int room = SlotsPerInstance(setting, how);
+  int quickest = fewest;
+  double least = HUGE_VAL;
+  for (const double times : {1.0, 1.25, 1.5, 2.0}) {
+    how.slots = std::min(static_cast<int>(std::ceil(fewest * times)), std::max(room, fewest));
+    if (!MemoryOf(setting, how, rows).fits_experts) break;
+    const double seconds =
+        ExpertKernelSeconds(setting, how, how.slots, rows / how.micro_batches, nullptr);
+    if (seconds >= least) continue;
+    least = seconds;
+    quickest = how.slots;
+  }
+  return quickest;
 }
 
 Setting OnDeviceOf(const Setting& setting, const WholePlan& plan) {

@@ -36,11 +36,19 @@ struct PlanAnswer {
 };
 
 // The cheapest plan that keeps the goal, or with batch 0 that of most throughput per cost; ties go
-// to the lower TPOT, then the fewer GPUs. Deterministic. InvalidArgument: a goal that is no number,
-// a model larger than the pool (with the bytes). FailedPrecondition: nothing keeps the latency;
-// names the fastest plan and its TPOT.
+// to the lower TPOT, then the fewer GPUs. Deterministic. InvalidArgument: a goal that is no number.
+// Where nothing keeps the goal: as WhyNoPlan says (why_none.h).
 Result<PlanAnswer> SearchPlans(const Setting& setting, const PlanGoal& goal,
                                const PlanSpace& space);
+
+// Whether what is left without the largest pod of experts has slots for every expert.
+bool IsSurvivable(const Setting& setting, const PlanSpace& space, const Configuration& how);
+
+// The slots of a layer with which experts are quickest: more replicas leave AEBS more to choose,
+// but a kernel spends time on idle experts too. From those that hold the model (where it is to
+// survive, without the largest pod) to twice as many, as far as there is room for the goal's rows.
+int QuickestSlots(const Setting& setting, const PlanGoal& goal, const PlanSpace& space,
+                  Configuration how);
 
 // The setting of a whole model: both modules on the device that carries it.
 Setting OnDeviceOf(const Setting& setting, const WholePlan& plan);

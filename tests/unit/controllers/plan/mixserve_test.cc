@@ -23,6 +23,9 @@ TEST(MixServe, CommunicationIsEquationFive) {
   // DP16 = EP16: the other case, rows of one rank in a group of 16.
   EXPECT_NEAR(MixServeTimesOf(setting, {16}, 64, {}).communication,
               2 * (64. / 16 * 8 * row / 16 * 15) / 50e9, 1e-12);
+  // Experts cut over eight data-parallel ranks sum the rows of all of them.
+  EXPECT_NEAR(MixServeTimesOf(setting, {8, 1, 1, 8, false}, 64, {}).communication,
+              2 * (64 * row / 8) / 450e9, 1e-12);
   // Inside one node, at its own links.
   EXPECT_NEAR(MixServeTimesOf(setting, {8}, 64, {}).communication,
               2 * (64. / 8 * 8 * row / 8 * 7) / 450e9, 1e-12);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "controllers/plan/terms.h"
 #include "tests/unit/controllers/plan/settings.h"
 
 namespace janus::controllers {
@@ -115,6 +116,25 @@ TEST(Performance, TheBusiestInstanceReadsWhatMeasuredRoutingMakesItRead) {
     EXPECT_NEAR(random, c.random, 0.1 * c.random + 0.25) << c.n << ", spare " << c.spare;
     EXPECT_GE(random, scheduled);
   }
+}
+
+// More instances than experts: whoever gets rows reads a whole expert for them.
+TEST(Performance, TheBusiestInstanceReadsAtLeastOneExpert) {
+  const Setting setting = On("dbrx", "A100");
+  EXPECT_GE(TimesOfLayer(setting, Make(8, 64), 4096).activated_busiest, 0.999);
+  EXPECT_GE(TimesOfLayer(setting, Make(1, 16), 1).activated_busiest, 0.98);
+}
+
+// The expected largest of n normal values, in standard deviations (tables of order statistics).
+TEST(Performance, TheBusiestInstanceHasTheExpectedLargestKeyLoad) {
+  Setting setting = On("dbrx", "A100");
+  setting.context_deviation = 1;
+  for (const auto& [n, largest] :
+       {std::pair(2, 0.564), {4, 1.029}, {8, 1.424}, {16, 1.766}, {32, 2.070}, {64, 2.344}}) {
+    EXPECT_NEAR(BusiestKeysFactor(setting, n, 1), 1 + largest, 0.065) << n;
+    EXPECT_NEAR(BusiestKeysFactor(setting, n, 100), 1 + largest / 10, 0.0065) << n;
+  }
+  EXPECT_EQ(BusiestKeysFactor(setting, 1, 1), 1);
 }
 
 TEST(Performance, WithoutSpareSlotsThereIsNothingToChoose) {

@@ -93,7 +93,7 @@ TEST(SearchPlans, SaysNotToSeparateWhereTheWholeModelIsCheaper) {
   EXPECT_FALSE(small.is_separation_worthwhile) << "8 GPUs hold it either way";
   EXPECT_EQ(small.wholes[0].gpus, 8);
   EXPECT_LT(small.wholes[0].tpot_seconds, small.plans[0].tpot_seconds);
-  const PlanAnswer mixed = *SearchPlans(On("dbrx", "H20", "L40S"), {0.15, 0}, {});
+  const PlanAnswer mixed = *SearchPlans(On("scaled-moe", "H20", "L40S"), {0.15, 0}, {});
   EXPECT_TRUE(mixed.is_separation_worthwhile);
 }
 
@@ -224,6 +224,35 @@ TEST(SearchPlans, AnImpossibleTargetNamesTheFastestPlan) {
   EXPECT_NE(status.message().find("no plan keeps a TPOT of 1 ms; with every GPU allowed it is"),
             std::string::npos)
       << status.message();
+}
+
+TEST(SearchPlans, WhatTheWholeModelKeepsIsSaidWhereNoPlanDoes) {
+  // One sequence: a hop more per layer is what separated plans cannot do without.
+  const Setting setting = On("deepseek-v3", "H200", "H200");
+  const Status status = SearchPlans(setting, {0.011, 1}, {}).status();
+  EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition) << status.ToString();
+  EXPECT_NE(status.message().find("; not separated, TP"), std::string::npos) << status.message();
+}
+
+TEST(SearchPlans, PodsAndBatchesThatCannotBeAreNamed) {
+  const Setting setting = On("deepseek-v2", "H100", "H100");
+  const auto says = [&](const PlanGoal& goal, const PlanSpace& space, const char* part) {
+    const Status status = SearchPlans(setting, goal, space).status();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    EXPECT_NE(status.message().find(part), std::string::npos) << status.message();
+  };
+  PlanSpace space;
+  space.max_expert_gpus = 8;
+  space.is_survivable = true;
+  space.instances_per_pod = 8;
+  says({0.2, 16}, space, "no experts on 8 GPUs survive the loss of a pod of 8 instances");
+  space = {};
+  space.fills_pods = true;
+  space.instances_per_pod = 200;
+  says({0.2, 16}, space, "a pod of 200 instances is more than all GPUs of a module");
+  space = {};
+  space.max_batch_per_attention = 8;
+  says({0.2, 2000}, space, "a batch of 2000 is more than the 1024 sequences that");
 }
 
 TEST(SearchPlans, RefusesNumbersThatAreNone) {
