@@ -135,7 +135,7 @@ class Searcher {
     };
     const int granule = Granule();
     const auto next = [granule](int of, double times) {
-      const int grown = static_cast<int>(of / granule * times) * granule;
+      const int grown = static_cast<int>(static_cast<double>(of) / granule * times) * granule;
       return std::max(of + granule, grown);
     };
     for (int n = fewest; n <= most_n; n = next(n, 1.6)) {
