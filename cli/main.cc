@@ -169,7 +169,11 @@ void DeclarePlan(CLI::App& app, PlanOptions& options) {
       "With --batch: the cheapest plan that decodes so many sequences at once within the TPOT\n"
       "target. Without: the plan of most tokens per second and cost. mAnE is m attention and n\n"
       "expert instances, TP the GPUs of one, B the micro-batches that alternate between them.\n"
-      "Below the plans stands what the same GPUs do without separating the two.\n\n"
+      "Every number of micro-batches, way of exchanging rows, gate side and tensor-parallel\n"
+      "degree is tried; memory must hold weights, keys and buffers. Below the plans stands the\n"
+      "whole model on one kind of GPU at its best: TP, DP, EP and PP are degrees of tensor, data,\n"
+      "expert and pipeline parallelism, attention first, x2 means two copies. Where that is no\n"
+      "dearer and no slower, the advice is not to separate.\n\n"
       "  janusctl plan --model deepseek-v3 --hardware H200 --tpot-milliseconds 50\n"
       "  janusctl plan --model dbrx --attention-hardware H20 --expert-hardware L40S\n");
   auto* check = plan->add_option("--check-calibration", options.check_calibration,
@@ -190,11 +194,32 @@ void DeclarePlan(CLI::App& app, PlanOptions& options) {
   plan->add_option("--max-expert-gpus", options.max_expert_gpus)
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
+  plan->add_option("--max-batch-size", options.max_batch_per_attention,
+                   "sequences of an attention instance, or of a GPU with the whole model")
+      ->check(CLI::Range(1, 65'536))
+      ->capture_default_str();
   plan->add_flag("--survivable", options.survivable,
                  "without the largest pod of experts there are slots for every expert");
-  plan->add_option("--instances-per-pod", options.instances_per_pod, "of experts")
+  plan->add_option("--instances-per-pod", options.instances_per_pod, "at most")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
+  plan->add_flag("--whole-pods", options.whole_pods,
+                 "every pod has exactly so many instances; its price is printed");
+  plan->add_flag("--shared-node", options.shared_node,
+                 "both modules may sit in one node (an NVLink domain): a plan that fits one "
+                 "exchanges rows over its own links");
+  plan->add_flag("--fixed-point", options.fixed_point,
+                 "try the sum rule FixedPoint too, which this version does not serve");
+  auto* rate =
+      plan->add_option("--requests-per-second", options.traffic.requests_per_second,
+                       "print times to the first token at this rate, MixServe's forms beside")
+          ->check(CLI::PositiveNumber);
+  plan->add_option("--prompt-tokens", options.traffic.prompt_tokens, "of a request, mean")
+      ->check(CLI::Range(1.0, 1e8))
+      ->needs(rate);
+  plan->add_option("--output-tokens", options.traffic.output_tokens, "of a request, mean")
+      ->check(CLI::Range(1.0, 1e8))
+      ->needs(rate);
   plan->add_flag("--json", options.json, "for programs");
 }
 

@@ -1,10 +1,14 @@
 #include "cli/plan/command.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "cli/plan/calibration.h"
+#include "controllers/plan/prefill.h"
 #include "controllers/plan/search.h"
+#include "controllers/plan/terms.h"
 
 namespace janus::cli {
 namespace {
@@ -24,11 +28,127 @@ std::string NameOf(const controllers::Configuration& how) {
 
 std::string ExchangeOf(const controllers::Configuration& how) {
   return std::string(ToString(how.mode)) +
-         (how.gate == GateSide::kAttention ? ", gate on attention" : "");
+         (how.gate == GateSide::kAttention ? ", gate on attention" : "") +
+         (how.sum == SumRule::kFixedPoint ? ", FixedPoint" : "");
+}
+
+controllers::PlanSpace SpaceOf(const PlanOptions& options) {
+  controllers::PlanSpace space;
+  space.max_attention_gpus = options.max_attention_gpus;
+  space.max_expert_gpus = options.max_expert_gpus;
+  space.max_batch_per_attention = options.max_batch_per_attention;
+  space.is_survivable = options.survivable;
+  space.instances_per_pod = options.instances_per_pod;
+  space.fills_pods = options.whole_pods;
+  space.tries_fixed_point = options.fixed_point;
+  return space;
+}
+
+// Shares of a cost: what --survivable and --whole-pods add to each token's, or to the batch's.
+std::string RenderPrice(const PlanOptions& options, const Setting& setting,
+                        const controllers::PlanGoal& goal, const FoundPlan& chosen) {
+  if (!options.survivable && !options.whole_pods) return "";
+  controllers::PlanSpace free = SpaceOf(options);
+  free.is_survivable = free.fills_pods = false;
+  const Result<PlanAnswer> answer = SearchPlans(setting, goal, free);
+  if (!answer.ok()) return "";
+  const FoundPlan& best = answer->plans[0];
+  const double price = goal.batch > 0 ? chosen.cost / best.cost
+                                      : best.tokens_per_second / best.cost /
+                                            (chosen.tokens_per_second / chosen.cost);
+  char line[160];
+  std::snprintf(line, sizeof(line), "%s%s%s: %.1f %% dearer than %s\n",
+                options.survivable ? "survivable" : "",
+                options.survivable && options.whole_pods ? " and in " : "",
+                options.whole_pods ? "whole pods" : "", (price - 1) * 100,
+                NameOf(best.how).c_str());
+  return line;
+}
+
+// Times to the first token at the traffic asked for, and MixServe's forms beside.
+std::string RenderFirstToken(const PlanOptions& options, const Setting& setting,
+                             const PlanAnswer& answer) {
+  const controllers::Traffic& traffic = options.traffic;
+  if (traffic.requests_per_second <= 0) return "";
+  const double target = options.tpot_milliseconds / 1e3;
+  const FoundPlan& plan = answer.plans[0];
+  std::string text;
+  char line[320];
+  const auto say = [&](const std::string& name, double servers, const auto& step) {
+    const double rows = controllers::PromptRowsInStep(target, step);
+    const double seconds = controllers::TimeToFirstToken(
+        {traffic.requests_per_second, traffic.prompt_tokens, 1, traffic.prompt_tokens, servers,
+         rows / servers / target, target},
+        0.95);
+    std::snprintf(line, sizeof(line), "%-22s %8.0f prompt rows a step, first token p95 ",
+                  name.c_str(), rows);
+    text += line;
+    std::snprintf(line, sizeof(line), "%.3g s\n", seconds);
+    text += std::isfinite(seconds) ? line : "never: prompts come faster than steps have room for\n";
+  };
+  std::snprintf(line, sizeof(line), "\n%.4g requests/s of %.0f + %.0f tokens, steps of %.4g ms\n",
+                traffic.requests_per_second, traffic.prompt_tokens, traffic.output_tokens,
+                options.tpot_milliseconds);
+  text += line;
+  // Sequences that the traffic keeps decoding, as far as the plan takes them.
+  const double decoding = traffic.requests_per_second * traffic.output_tokens * target;
+  const auto load = [&](double batch, double prompts) {
+    return controllers::StepLoad{std::min(decoding, batch), setting.context, prompts,
+                                 traffic.prompt_tokens / 2};
+  };
+  say(NameOf(plan.how), plan.how.m, [&](double prompts) {
+    return TimesOfStep(setting, plan.how, load(plan.batch, prompts)).step;
+  });
+  if (answer.wholes.empty()) return text;
+  const controllers::WholePlan& whole = answer.wholes[0];
+  const Setting on = controllers::OnDeviceOf(setting, whole);
+  const double copies = whole.copies;
+  say(NameOf(whole.how), copies * whole.how.DataParallel(), [&](double prompts) {
+    controllers::StepLoad one = load(whole.batch, prompts);
+    one.decode_rows /= copies;
+    one.prompt_rows /= copies;
+    return WholeStepSeconds(on, whole.how, one);
+  });
+  const double batch = whole.batch / copies;
+  controllers::Traffic each = traffic;
+  each.requests_per_second /= copies;
+  const controllers::MixServeTimes theirs = MixServeTimesOf(on, whole.how, batch, each);
+  const double exchange = TimesOfWholeLayer(on, whole.how, {batch, setting.context, 0, 0}).exchange;
+  std::snprintf(line, sizeof(line),
+                "%s by MixServe's eq. 5-11: communication %.0f us a layer (ours %.0f us), ITL %.1f "
+                "ms (ours %.1f ms), wait %.3g s, first token %.3g s, %.0f tokens/s with prompts\n",
+                NameOf(whole.how).c_str(), theirs.communication * 1e6, exchange * 1e6,
+                theirs.inter_token * 1e3, whole.tpot_seconds * 1e3, theirs.wait, theirs.first_token,
+                theirs.tokens_per_second * copies);
+  return text + line;
+}
+
+// The model on one kind of GPU without separating its modules, best first.
+std::string RenderWholes(const PlanAnswer& answer) {
+  if (answer.wholes.empty()) {
+    return "\nnot separated, the model keeps the target on no number of these GPUs\n";
+  }
+  std::string text;
+  char line[320];
+  std::snprintf(line, sizeof(line), "\n%-22s %-6s %4s %8s %8s %10s %10s  %s\n", "NOT SEPARATED",
+                "DEVICE", "GPUS", "BATCH", "TPOT ms", "TOKENS/S", "PER COST", "WHY NOT");
+  text += line;
+  for (const controllers::WholePlan& plan : answer.wholes) {
+    const std::string copies = plan.copies > 1 ? " x" + std::to_string(plan.copies) : "";
+    std::snprintf(line, sizeof(line), "%-22s %-6s %4d %8.0f %8.1f %10.0f %10.1f  %s\n",
+                  (NameOf(plan.how) + copies).c_str(), plan.device.c_str(), plan.gpus, plan.batch,
+                  plan.tpot_seconds * 1e3, plan.tokens_per_second,
+                  plan.tokens_per_second / plan.cost, plan.lost_by.c_str());
+    text += line;
+  }
+  if (!answer.is_separation_worthwhile) {
+    text += "ADVICE: do not separate attention and experts for this load\n";
+  }
+  return text;
 }
 
 std::string RenderText(const PlanOptions& options, const Setting& setting,
-                       const PlanAnswer& answer) {
+                       const controllers::PlanGoal& goal, const PlanAnswer& answer) {
   std::string text;
   char line[320];
   std::snprintf(line, sizeof(line),
@@ -54,25 +174,16 @@ std::string RenderText(const PlanOptions& options, const Setting& setting,
       line, sizeof(line),
       "\n%s, one layer of a micro-batch: attention %.0f us, rows out %.0f us, experts %.0f "
       "us (%.1f activated on the busiest), contributions back %.0f us\n"
-      "a GPU holds %.1f GB (attention), %.1f GB (experts)\n",
+      "a GPU holds %.1f GB (attention), %.1f GB (experts); batch limit %.0f an attention "
+      "instance, %d slots a layer on an expert instance (%.2f replicas of an expert)\n",
       NameOf(best.how).c_str(), AttentionOf(best) * 1e6, best.times.out * 1e6,
       best.times.experts * 1e6, best.times.activated_busiest, best.times.back * 1e6,
-      best.memory.attention_bytes / 1e9, best.memory.expert_bytes / 1e9);
+      best.memory.attention_bytes / 1e9, best.memory.expert_bytes / 1e9,
+      std::ceil(best.batch / best.how.m), best.how.slots,
+      static_cast<double>(best.how.slots) * best.how.n / setting.model.experts);
   text += line;
-  if (!answer.monolith) {
-    text += "not separated, the model keeps the target on no number of these GPUs\n";
-    return text;
-  }
-  std::snprintf(
-      line, sizeof(line),
-      "not separated: %d GPUs, batch %.0f, TPOT %.1f ms, %.0f tokens/s, %.1f per cost\n%s",
-      answer.monolith->gpus, answer.monolith->batch, answer.monolith->tpot_seconds * 1e3,
-      answer.monolith->tokens_per_second,
-      answer.monolith->tokens_per_second / answer.monolith->cost,
-      answer.is_separation_worthwhile
-          ? ""
-          : "ADVICE: do not separate attention and experts for this load\n");
-  return text + line;
+  return text + RenderPrice(options, setting, goal, best) + RenderWholes(answer) +
+         RenderFirstToken(options, setting, answer);
 }
 
 std::string RenderJson(const Setting& setting, const PlanAnswer& answer) {
@@ -91,7 +202,10 @@ std::string RenderJson(const Setting& setting, const PlanAnswer& answer) {
     one["microBatches"] = plan.how.micro_batches;
     one["exchangeMode"] = ToString(plan.how.mode);
     one["gate"] = plan.how.gate == GateSide::kAttention ? "Attention" : "Experts";
+    one["sum"] = plan.how.sum == SumRule::kFixedPoint ? "FixedPoint" : "Contributions";
+    one["slotsPerInstance"] = plan.how.slots;
     one["batch"] = plan.batch;
+    one["maxBatchSize"] = std::ceil(plan.batch / plan.how.m);
     one["tpotMicroseconds"] = plan.tpot_seconds * 1e6;
     one["tokensPerSecond"] = plan.tokens_per_second;
     one["gpus"] = plan.gpus;
@@ -103,12 +217,18 @@ std::string RenderJson(const Setting& setting, const PlanAnswer& answer) {
     if (!plan.lost_by.empty()) one["lostBy"] = plan.lost_by;
     root["plans"].push_back(std::move(one));
   }
-  if (answer.monolith) {
-    root["notSeparated"] = {{"gpus", answer.monolith->gpus},
-                            {"batch", answer.monolith->batch},
-                            {"tpotMicroseconds", answer.monolith->tpot_seconds * 1e6},
-                            {"tokensPerSecond", answer.monolith->tokens_per_second},
-                            {"cost", answer.monolith->cost}};
+  for (const controllers::WholePlan& plan : answer.wholes) {
+    nlohmann::ordered_json one;
+    one["strategy"] = NameOf(plan.how);
+    one["device"] = plan.device;
+    one["copies"] = plan.copies;
+    one["gpus"] = plan.gpus;
+    one["batch"] = plan.batch;
+    one["tpotMicroseconds"] = plan.tpot_seconds * 1e6;
+    one["tokensPerSecond"] = plan.tokens_per_second;
+    one["cost"] = plan.cost;
+    if (!plan.lost_by.empty()) one["lostBy"] = plan.lost_by;
+    root["notSeparated"].push_back(std::move(one));
   }
   return root.dump(1) + "\n";
 }
@@ -128,15 +248,10 @@ Result<std::string> Plan(const PlanOptions& options) {
   }
   JANUS_ASSIGN_OR_RETURN(Setting setting, ReadSetting(options.setting));
   setting.context = options.context;
-  controllers::PlanSpace space;
-  space.max_attention_gpus = options.max_attention_gpus;
-  space.max_expert_gpus = options.max_expert_gpus;
-  space.is_survivable = options.survivable;
-  space.instances_per_pod = options.instances_per_pod;
-  JANUS_ASSIGN_OR_RETURN(
-      const PlanAnswer answer,
-      SearchPlans(setting, {options.tpot_milliseconds / 1e3, options.batch}, space));
-  return options.json ? RenderJson(setting, answer) : RenderText(options, setting, answer);
+  setting.shares_node = options.shared_node;
+  const controllers::PlanGoal goal = {options.tpot_milliseconds / 1e3, options.batch};
+  JANUS_ASSIGN_OR_RETURN(const PlanAnswer answer, SearchPlans(setting, goal, SpaceOf(options)));
+  return options.json ? RenderJson(setting, answer) : RenderText(options, setting, goal, answer);
 }
 
 }  // namespace janus::cli

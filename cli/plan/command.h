@@ -4,6 +4,7 @@
 
 #include "cli/plan/inputs.h"
 #include "common/status.h"
+#include "controllers/plan/mixserve.h"
 
 namespace janus::cli {
 
@@ -16,8 +17,13 @@ struct PlanOptions {
   double context = 1024;
   int max_attention_gpus = 128;
   int max_expert_gpus = 256;
+  int max_batch_per_attention = 1024;
   bool survivable = false;
   int instances_per_pod = 1;
+  bool whole_pods = false;       // exactly so many in each
+  bool fixed_point = false;      // try that sum rule too
+  bool shared_node = false;      // both modules may sit in one node
+  controllers::Traffic traffic;  // with requests_per_second: print times to the first token
   bool json = false;
 };
 

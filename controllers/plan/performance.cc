@@ -8,10 +8,6 @@
 namespace janus::controllers {
 namespace {
 
-double BufferBytes(const ModelShape& model, double rows) {
-  return 2 * rows * (1 + model.top_k) * RowBytes(model);
-}
-
 // What the busiest attention instance computes of a step; it computes no less than one row.
 AttentionRows RowsOfOne(const StepLoad& load, int instances, double context) {
   AttentionRows rows;
@@ -23,26 +19,11 @@ AttentionRows RowsOfOne(const StepLoad& load, int instances, double context) {
   return rows;
 }
 
-// Of one GPU: weights, slots that hold the model, cache, buffers.
-double MonolithicBytes(const Setting& setting, int gpus, double batch, double context) {
-  const ModelShape& model = setting.model;
-  const double slots = std::ceil(static_cast<double>(model.experts) / gpus);
-  return model.AttentionBytes() + slots * model.layers * model.ExpertBytes() +
-         batch / gpus * context * model.KvBytesPerToken(1) + BufferBytes(model, batch / gpus);
-}
-
-// Layers before the MoE ones, and the output head, on attention instances; no micro-batches.
-double DenseStepSeconds(const Setting& setting, int tensor_parallel, const AttentionRows& rows) {
-  const ModelShape& model = setting.model;
-  double layer = 0;
-  if (model.dense_layers > 0) {
-    layer = AttentionSeconds(setting, tensor_parallel, rows) +
-            DenseFeedForwardSeconds(setting, tensor_parallel, rows.all());
-  }
-  return model.dense_layers * layer + OutputHeadSeconds(setting, tensor_parallel, rows.decode);
-}
-
 }  // namespace
+
+double BufferBytes(const ModelShape& model, double rows) {
+  return 2 * rows * (1 + model.top_k) * RowBytes(model);
+}
 
 double ComposeLayer(const LayerTimes& terms, int micro_batches) {
   const double away = terms.experts + terms.out + terms.back;
@@ -98,39 +79,14 @@ double MegaScaleIterationSeconds(double attention, double experts, double commun
          std::max(attention, experts) * (static_cast<double>(micro_batches) * layers - 1);
 }
 
-double MonolithicStepSeconds(const Setting& setting, int gpus, const StepLoad& load) {
-  const ModelShape& model = setting.model;
-  const double decoding = std::max(load.decode_rows / gpus, 1.0);
-  const AttentionRows rows =
-      RowsOfOne(load, gpus, load.context * BusiestKeysFactor(setting, gpus, decoding));
-  Configuration how;
-  how.m = how.n = gpus;
-  const double nodes = NodesOf(gpus, 1, setting.attention.hardware.instances_per_node);
-  // DeepEP: rows out in fp8 once per expert chosen, back in bf16.
-  const double out_bytes = rows.all() * model.top_k * model.hidden;
-  const double out =
-      ExchangeSeconds(setting.attention.dispatch,
-                      {rows.all(), out_bytes, static_cast<double>(model.experts), nodes});
-  const double back =
-      ExchangeSeconds(setting.attention.combine,
-                      {rows.all(), 2 * out_bytes, static_cast<double>(model.experts), nodes});
-  const double layer = AttentionSeconds(setting, 1, rows) + SharedSeconds(setting, 1, rows.all()) +
-                       out + back +
-                       ExpertSeconds(setting, how, load.decode_rows + load.prompt_rows, nullptr);
-  return model.layers * layer + DenseStepSeconds(setting, 1, rows);
-}
-
-double MonolithicTimePerOutputToken(const Setting& setting, int gpus, double batch) {
-  return MonolithicStepSeconds(setting, gpus, {batch, setting.context, 0, 0});
-}
-
 MemoryUse MemoryOf(const Setting& setting, const Configuration& how, double batch) {
   const ModelShape& model = setting.model;
   MemoryUse use;
   use.attention_bytes = model.AttentionBytes() / how.tp_attention +
                         batch / how.m * setting.context * model.KvBytesPerToken(how.tp_attention) +
                         BufferBytes(model, batch / how.m);
-  const double slots = std::ceil(static_cast<double>(model.experts) / how.n);
+  const double slots =
+      std::max<double>(how.slots, std::ceil(static_cast<double>(model.experts) / how.n));
   use.expert_bytes =
       (slots * model.layers + setting.spare_slots) * model.ExpertBytes() / how.tp_experts +
       BufferBytes(model, batch);
@@ -139,11 +95,6 @@ MemoryUse MemoryOf(const Setting& setting, const Configuration& how, double batc
   use.fits_experts =
       use.expert_bytes <= setting.memory_share * setting.experts.hardware.memory_bytes;
   return use;
-}
-
-bool MonolithicFits(const Setting& setting, int gpus, double batch) {
-  return MonolithicBytes(setting, gpus, batch, setting.context) <=
-         setting.memory_share * setting.attention.hardware.memory_bytes;
 }
 
 double KvTokensOfOne(const Setting& setting, const Configuration& how) {
@@ -155,12 +106,6 @@ double KvTokensOfOne(const Setting& setting, const Configuration& how) {
   if (!use.fits_attention || !use.fits_experts) return 0;
   const double room = setting.memory_share * setting.attention.hardware.memory_bytes;
   return (room - use.attention_bytes) / setting.model.KvBytesPerToken(how.tp_attention);
-}
-
-double MonolithicKvTokensOfOne(const Setting& setting, int gpus) {
-  const double room = setting.memory_share * setting.attention.hardware.memory_bytes;
-  const double left = room - MonolithicBytes(setting, gpus, kBufferRows * gpus, 0);
-  return std::max(left / setting.model.KvBytesPerToken(1), 0.0);
 }
 
 }  // namespace janus::controllers

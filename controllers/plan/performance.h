@@ -58,26 +58,22 @@ double TimePerOutputToken(const Setting& setting, const Configuration& how, doub
 double MegaScaleIterationSeconds(double attention, double experts, double communication,
                                  int micro_batches, int layers);
 
-// The whole model on k GPUs, data-parallel attention and expert-parallel experts on the same GPUs,
-// for the question whether to separate them at all: a step, prompts in it as in TimesOfStep.
-double MonolithicStepSeconds(const Setting& setting, int gpus, const StepLoad& load);
-// Decode alone, `batch` sequences of setting.context keys.
-double MonolithicTimePerOutputToken(const Setting& setting, int gpus, double batch);
-
 struct MemoryUse {
   double attention_bytes = 0;  // of one GPU: weights, cache of its share of the batch, buffers
-  double expert_bytes = 0;     // of one GPU: slots (those that hold the model, and spare), buffers
+  double expert_bytes = 0;     // of one GPU: slots asked for (else those that hold the model),
+                               // spare ones, buffers
   bool fits_attention = false;
   bool fits_experts = false;
 };
 MemoryUse MemoryOf(const Setting& setting, const Configuration& how, double batch);
-bool MonolithicFits(const Setting& setting, int gpus, double batch);
+
+// Rows on their way: two sets of a row and its contributions.
+double BufferBytes(const ModelShape& model, double rows);
 
 // Rows of one instance that buffers are reckoned for where no batch is known: two full rounds.
 inline constexpr double kBufferRows = 1024;
-// Keys that an attention instance (a GPU of the whole model) has room for beside weights and
-// buffers; 0: the model does not fit. setting.context does not count.
+// Keys that an attention instance has room for beside weights and buffers; 0: the model does not
+// fit. setting.context does not count.
 double KvTokensOfOne(const Setting& setting, const Configuration& how);
-double MonolithicKvTokensOfOne(const Setting& setting, int gpus);
 
 }  // namespace janus::controllers

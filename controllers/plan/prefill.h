@@ -1,5 +1,6 @@
 #pragma once
 
+#include "controllers/plan/largest_batch.h"
 #include "controllers/plan/performance.h"  // TimesOfStep: what prompts add to a step
 
 namespace janus::controllers {
@@ -24,5 +25,12 @@ double PrefillUtilisation(const PromptLoad& load);
 // mean, its tail taken as exponential), the prompt itself, and the step that draws the token.
 // Infinite when the utilisation is 1 or more.
 double TimeToFirstToken(const PromptLoad& load, double percentile);
+
+// The most prompt rows whose step, `seconds(rows)`, is within `target`; 0: none are.
+template <class Seconds>
+double PromptRowsInStep(double target, const Seconds& seconds) {
+  constexpr double kMost = 1 << 24;
+  return LargestBatch(kMost, target, seconds);
+}
 
 }  // namespace janus::controllers

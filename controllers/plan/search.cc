@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
+#include <functional>
 
+#include "controllers/plan/largest_batch.h"
 #include "controllers/plan/terms.h"
+#include "controllers/plan/why_none.h"
 
 namespace janus::controllers {
 namespace {
@@ -16,15 +18,10 @@ double CostOf(const Setting& setting, const Configuration& how) {
          how.n * how.tp_experts * setting.experts.hardware.price;
 }
 
-std::string Format(const char* format, double a, double b) {
-  char text[128];
-  std::snprintf(text, sizeof(text), format, a, b);
-  return text;
-}
-
-bool IsSurvivable(const Setting& setting, const PlanSpace& space, const Configuration& how) {
-  const int left = how.n - std::min(space.instances_per_pod, how.n);
-  return left * SlotsPerInstance(setting, how) >= setting.model.experts;
+// Whether pods of the granule make up m and n.
+bool IsInWholePods(const PlanSpace& space, const Configuration& how) {
+  return !space.fills_pods ||
+         (how.m % space.instances_per_pod == 0 && how.n % space.instances_per_pod == 0);
 }
 
 Plan Describe(const Setting& setting, const Configuration& how, double batch) {
@@ -40,17 +37,17 @@ Plan Describe(const Setting& setting, const Configuration& how, double batch) {
   return plan;
 }
 
-// The largest whole batch in [1, most] that `keeps` accepts, given that it accepts all below any it
-// accepts; 0: none.
-template <class Keeps>
-double LargestBatch(double most, const Keeps& keeps) {
-  double low = 0;
-  double high = std::floor(most) + 1;
-  while (high - low > 1) {
-    const double middle = std::floor((low + high) / 2);
-    (keeps(middle) ? low : high) = middle;
-  }
-  return low;
+// Sequences that memory and the limit of a batch allow; 0: the weights do not fit.
+double MostSequences(const Setting& setting, const PlanSpace& space, const Configuration& how) {
+  const MemoryUse none = MemoryOf(setting, how, 0);
+  if (!none.fits_attention || !none.fits_experts) return 0;
+  const MemoryUse one = MemoryOf(setting, how, 1);
+  const auto room = [&](const DeviceCosts& device, double weights, double with_one) {
+    return (setting.memory_share * device.hardware.memory_bytes - weights) / (with_one - weights);
+  };
+  return std::floor(std::min({room(setting.attention, none.attention_bytes, one.attention_bytes),
+                              room(setting.experts, none.expert_bytes, one.expert_bytes),
+                              static_cast<double>(space.max_batch_per_attention) * how.m}));
 }
 
 class Searcher {
@@ -72,16 +69,13 @@ class Searcher {
         }
       }
     }
-    if (plans_.empty()) return WhyNone();
+    if (plans_.empty()) return WhyNoPlan(setting_, goal_, space_, Wholes());
     PlanAnswer answer;
     answer.tried = tried_;
     Rank(answer);
-    answer.monolith = BestMonolith();
-    if (answer.monolith) {
-      const Plan& best = answer.plans[0];
-      answer.is_separation_worthwhile = best.tokens_per_second / best.cost >=
-                                        answer.monolith->tokens_per_second / answer.monolith->cost;
-    }
+    answer.wholes = Wholes();
+    answer.is_separation_worthwhile =
+        answer.wholes.empty() || !IsBetter(goal_, answer.wholes[0], answer.plans[0]);
     return answer;
   }
 
@@ -92,8 +86,11 @@ class Searcher {
     return widths;
   }
 
+  // What m and n are multiples of.
+  int Granule() const { return space_.fills_pods ? space_.instances_per_pod : 1; }
+
   int FewestExperts(Configuration how) const {
-    for (how.n = 1; how.n * how.tp_experts <= space_.max_expert_gpus; ++how.n) {
+    for (how.n = Granule(); how.n * how.tp_experts <= space_.max_expert_gpus; how.n += Granule()) {
       const double rows = std::max(goal_.batch, 1.0);
       if (!MemoryOf(setting_, how, rows).fits_experts) continue;
       if (!space_.is_survivable || IsSurvivable(setting_, space_, how)) return how.n;
@@ -105,11 +102,14 @@ class Searcher {
   void TryAllForBatch(Configuration how) {
     const int fewest = FewestExperts(how);
     if (fewest == 0) return;
-    for (how.n = fewest; how.n * how.tp_experts <= space_.max_expert_gpus; ++how.n) {
-      how.m = 1;
-      if (CostOf(setting_, how) > least_cost_ + kMargin * setting_.experts.hardware.price) break;
-      for (; how.m * how.tp_attention <= space_.max_attention_gpus; ++how.m) {
-        if (CostOf(setting_, how) > least_cost_ + kMargin * setting_.attention.hardware.price)
+    for (how.n = fewest; how.n * how.tp_experts <= space_.max_expert_gpus; how.n += Granule()) {
+      how.m = Granule();
+      if (CostOf(setting_, how) >
+          least_cost_ + kMargin * Granule() * setting_.experts.hardware.price)
+        break;
+      for (; how.m * how.tp_attention <= space_.max_attention_gpus; how.m += Granule()) {
+        if (CostOf(setting_, how) >
+            least_cost_ + kMargin * Granule() * setting_.attention.hardware.price)
           break;
         if (TryInner(how)) break;  // more attention instances only cost more
       }
@@ -123,22 +123,29 @@ class Searcher {
     const int most_n = std::min(space_.max_expert_gpus / how.tp_experts, 8 * fewest);
     const int most_m = space_.max_attention_gpus / how.tp_attention;
     std::optional<Plan> best;
+    walk_rate_ = 0;
     const auto consider = [&](int m, int n) {
       if (m < 1 || n < fewest || m > most_m || n > most_n) return false;
       how.m = m;
       how.n = n;
-      if (!TryInner(how) || (best && !IsBetter(plans_.back(), *best))) return false;
+      if (!TryInner(how) || (best && !IsBetter(goal_, plans_.back(), *best))) return false;
       best = plans_.back();
+      walk_rate_ = best->tokens_per_second / best->cost;
       return true;
     };
-    for (int n = fewest; n <= most_n; n = std::max(n + 1, n * 8 / 5)) {
-      for (int m = 1; m <= most_m; m = std::max(m + 1, m * 3 / 2)) consider(m, n);
+    const int granule = Granule();
+    const auto next = [granule](int of, double times) {
+      const int grown = static_cast<int>(static_cast<double>(of) / granule * times) * granule;
+      return std::max(of + granule, grown);
+    };
+    for (int n = fewest; n <= most_n; n = next(n, 1.6)) {
+      for (int m = granule; m <= most_m; m = next(m, 1.5)) consider(m, n);
     }
     for (bool improved = best.has_value(); improved;) {
       const Configuration at = best->how;
       improved = false;
       for (const auto& [dm, dn] : {std::pair(1, 0), {-1, 0}, {0, 1}, {0, -1}}) {
-        improved |= consider(at.m + dm, at.n + dn);
+        improved |= consider(at.m + dm * granule, at.n + dn * granule);
       }
     }
   }
@@ -148,43 +155,47 @@ class Searcher {
     std::optional<Plan> best;
     for (how.micro_batches = 1; how.micro_batches <= space_.max_micro_batches;
          ++how.micro_batches) {
+      how.slots = QuickestSlots(setting_, goal_, space_, how);
       for (const auto& [mode, gate] : {std::pair(ExchangeMode::kDirect, GateSide::kExperts),
                                        {ExchangeMode::kDirect, GateSide::kAttention},
                                        {ExchangeMode::kTwoPhaseSingle, GateSide::kExperts},
                                        {ExchangeMode::kTwoPhaseParallel, GateSide::kExperts}}) {
         how.mode = mode;
         how.gate = gate;
-        ++tried_;
-        if (best && CannotReach(how, best->tokens_per_second)) continue;
-        std::optional<Plan> plan = EvaluatePlan(setting_, goal_, space_, how);
-        if (plan && (!best || IsBetter(*plan, *best))) best = std::move(plan);
+        for (const SumRule sum : {SumRule::kContributions, SumRule::kFixedPoint}) {
+          if (sum == SumRule::kFixedPoint && !space_.tries_fixed_point) continue;
+          how.sum = sum;
+          ++tried_;
+          if (CannotReach(how, best)) continue;
+          std::optional<Plan> plan = EvaluatePlan(setting_, goal_, space_, how);
+          if (plan && (!best || IsBetter(goal_, *plan, *best))) best = std::move(plan);
+        }
       }
     }
     if (!best) return false;
     least_cost_ = std::min(least_cost_, best->cost);
+    const double rate = best->tokens_per_second / best->cost;
+    rates_.insert(std::ranges::lower_bound(rates_, rate, std::greater<>()), rate);
+    if (rates_.size() > kRunnersUp + 1) rates_.pop_back();
     plans_.push_back(std::move(*best));
     return true;
   }
 
-  // Tokens per second grow with the batch, so the largest that memory holds bounds them.
-  bool CannotReach(const Configuration& how, double tokens_per_second) const {
+  // Tokens per second grow with the batch, so the largest that memory holds bounds them. Whether
+  // that is too few to beat `best` of the same GPUs, or the walk's best and a runner-up too.
+  bool CannotReach(const Configuration& how, const std::optional<Plan>& best) const {
     if (goal_.batch > 0) return false;
-    const double most = static_cast<double>(space_.max_batch_per_attention) * how.m;
-    return most / TimePerOutputToken(setting_, how, most) < tokens_per_second;
-  }
-
-  bool IsBetter(const Plan& a, const Plan& b) const {
-    if (goal_.batch > 0) {
-      if (a.cost != b.cost) return a.cost < b.cost;
-    } else if (a.tokens_per_second / a.cost != b.tokens_per_second / b.cost) {
-      return a.tokens_per_second / a.cost > b.tokens_per_second / b.cost;
-    }
-    if (a.tpot_seconds != b.tpot_seconds) return a.tpot_seconds < b.tpot_seconds;
-    return a.gpus < b.gpus;
+    const double runner_up = rates_.size() > kRunnersUp ? rates_[kRunnersUp] : 0;
+    const double least = std::max(best ? best->tokens_per_second : 0,
+                                  std::min(runner_up, walk_rate_) * CostOf(setting_, how));
+    if (least == 0) return false;
+    const double most = MostSequences(setting_, space_, how);
+    return most < 1 || most / TimePerOutputToken(setting_, how, most) < least;
   }
 
   void Rank(PlanAnswer& answer) {
-    std::ranges::stable_sort(plans_, [&](const Plan& a, const Plan& b) { return IsBetter(a, b); });
+    std::ranges::stable_sort(plans_,
+                             [&](const Plan& a, const Plan& b) { return IsBetter(goal_, a, b); });
     const Plan& best = plans_[0];
     for (const Plan& plan : plans_) {
       if (answer.plans.size() > kRunnersUp) break;
@@ -192,92 +203,36 @@ class Searcher {
       if (!answer.plans.empty() && answer.plans.back().how == plan.how) continue;
       answer.plans.push_back(plan);
       if (&plan == &best) continue;
-      if (goal_.batch == 0) {
-        answer.plans.back().lost_by =
-            Format("%.1f tokens/s and cost, the chosen %.1f", plan.tokens_per_second / plan.cost,
-                   best.tokens_per_second / best.cost);
-      } else if (plan.cost > best.cost) {
-        answer.plans.back().lost_by = Format("costs %.4g, the chosen %.4g", plan.cost, best.cost);
-      } else {
-        answer.plans.back().lost_by = Format("same cost, TPOT %.1f ms, the chosen %.1f ms",
-                                             plan.tpot_seconds * 1e3, best.tpot_seconds * 1e3);
-      }
+      answer.plans.back().lost_by = WhyLost(goal_, plan, best);
     }
   }
 
-  std::optional<Monolith> BestMonolith() const {
-    std::optional<Monolith> best;
-    const int most = space_.max_attention_gpus + space_.max_expert_gpus;
-    for (int gpus = 1; gpus <= most; gpus = gpus < 8 ? gpus + 1 : gpus + 8) {
-      const auto keeps = [&](double batch) {
-        return MonolithicFits(setting_, gpus, batch) &&
-               MonolithicTimePerOutputToken(setting_, gpus, batch) <= goal_.tpot_seconds;
-      };
-      double batch = goal_.batch;
-      if (batch == 0) {
-        batch = LargestBatch(static_cast<double>(space_.max_batch_per_attention) * gpus, keeps);
-      }
-      if (batch == 0 || !keeps(batch)) continue;
-      Monolith candidate;
-      candidate.gpus = gpus;
-      candidate.batch = batch;
-      candidate.tpot_seconds = MonolithicTimePerOutputToken(setting_, gpus, batch);
-      candidate.tokens_per_second = batch / candidate.tpot_seconds;
-      candidate.cost = gpus * setting_.attention.hardware.price;
-      if (!best ||
-          candidate.tokens_per_second / candidate.cost > best->tokens_per_second / best->cost) {
-        best = candidate;
-      }
-    }
-    return best;
+  std::vector<WholePlan> Wholes() const {
+    const bool is_one_device = setting_.attention.hardware.name == setting_.experts.hardware.name;
+    Setting on = setting_;
+    on.experts = setting_.attention;
+    std::vector<WholePlan> wholes =
+        SearchWholes(on, goal_, space_,
+                     space_.max_attention_gpus + (is_one_device ? space_.max_expert_gpus : 0));
+    if (is_one_device) return wholes;
+    on.attention = on.experts = setting_.experts;
+    const std::vector<WholePlan> others = SearchWholes(on, goal_, space_, space_.max_expert_gpus);
+    wholes.insert(wholes.end(), others.begin(), others.end());
+    std::ranges::stable_sort(
+        wholes, [&](const WholePlan& a, const WholePlan& b) { return IsBetter(goal_, a, b); });
+    for (WholePlan& plan : wholes) plan.lost_by = WhyLost(goal_, plan, wholes[0]);
+    if (!wholes.empty()) wholes[0].lost_by.clear();
+    return wholes;
   }
 
-  // Nothing keeps the goal: the model does not fit, or no plan is fast enough.
-  Status WhyNone() const {
-    Configuration how;
-    how.tp_attention = setting_.model.IsLatent() ? 1 : space_.max_tensor_parallel;
-    how.tp_experts = space_.max_tensor_parallel;
-    how.m = std::max(space_.max_attention_gpus / how.tp_attention, 1);
-    how.n = std::max(space_.max_expert_gpus / how.tp_experts, 1);
-    const MemoryUse use = MemoryOf(setting_, how, std::max(goal_.batch, 1.0));
-    const auto too_large = [&](const char* role, double bytes, const HardwareProfile& device,
-                               int gpus) {
-      return InvalidArgument("plan: " + setting_.model.name + " does not fit: a GPU of the " +
-                             role + " would hold " +
-                             Format("%.1f GB of the %.1f GB", bytes / 1e9,
-                                    setting_.memory_share * device.memory_bytes / 1e9) +
-                             " that " + device.name + " may give, on all " + std::to_string(gpus) +
-                             "; allow more GPUs, a device with more memory, or a smaller batch");
-    };
-    if (!use.fits_experts) {
-      return too_large("experts", use.expert_bytes, setting_.experts.hardware,
-                       space_.max_expert_gpus);
-    }
-    if (!use.fits_attention) {
-      return too_large("attention", use.attention_bytes, setting_.attention.hardware,
-                       space_.max_attention_gpus);
-    }
-    Plan fastest;
-    fastest.tpot_seconds = HUGE_VAL;
-    for (how.tp_experts = 1; how.tp_experts <= space_.max_tensor_parallel; how.tp_experts *= 2) {
-      how.n = space_.max_expert_gpus / how.tp_experts;
-      if (how.n < 1 || !MemoryOf(setting_, how, std::max(goal_.batch, 1.0)).fits_experts) continue;
-      const Plan plan = Describe(setting_, how, std::max(goal_.batch, 1.0));
-      if (plan.tpot_seconds < fastest.tpot_seconds) fastest = plan;
-    }
-    return FailedPrecondition(
-        "plan: no plan keeps " +
-        Format("a TPOT of %.4g ms; with every GPU allowed it is about %.4g ms",
-               goal_.tpot_seconds * 1e3, fastest.tpot_seconds * 1e3) +
-        "; raise the target, lower the batch, or allow more or faster GPUs");
-  }
-
-  static constexpr double kMargin = 3;  // how many GPUs dearer a runner-up may be
+  static constexpr double kMargin = 3;  // how many instances dearer a runner-up may be
 
   const Setting& setting_;
   const PlanGoal& goal_;
   const PlanSpace& space_;
   std::vector<Plan> plans_;
+  std::vector<double> rates_;  // tokens per second and cost of the best so far, descending
+  double walk_rate_ = 0;       // likewise, of the best of the degrees that are tried
   double least_cost_ = HUGE_VAL;
   int64_t tried_ = 0;
 };
@@ -286,21 +241,56 @@ class Searcher {
 
 std::optional<Plan> EvaluatePlan(const Setting& setting, const PlanGoal& goal,
                                  const PlanSpace& space, const Configuration& how) {
-  const auto keeps = [&](double batch) {
-    const MemoryUse use = MemoryOf(setting, how, batch);
-    return use.fits_attention && use.fits_experts &&
-           batch <= static_cast<double>(space.max_batch_per_attention) * how.m &&
-           TimePerOutputToken(setting, how, batch) <= goal.tpot_seconds;
-  };
   if (space.is_survivable && !IsSurvivable(setting, space, how)) return std::nullopt;
+  if (!IsInWholePods(space, how)) return std::nullopt;
+  const double most = MostSequences(setting, space, how);
+  const auto seconds = [&](double batch) { return TimePerOutputToken(setting, how, batch); };
   double batch = goal.batch;
   if (batch == 0) {
-    batch = LargestBatch(static_cast<double>(space.max_batch_per_attention) * how.m, keeps);
+    batch = LargestBatch(most, goal.tpot_seconds, seconds);
     if (batch == 0) return std::nullopt;
-  } else if (!keeps(batch)) {
+  } else if (batch > most || seconds(batch) > goal.tpot_seconds) {
     return std::nullopt;
   }
   return Describe(setting, how, batch);
+}
+
+bool IsSurvivable(const Setting& setting, const PlanSpace& space, const Configuration& how) {
+  const int left = how.n - std::min(space.instances_per_pod, how.n);
+  return left > 0 && left * SlotsOf(setting, how) >= setting.model.experts;
+}
+
+int QuickestSlots(const Setting& setting, const PlanGoal& goal, const PlanSpace& space,
+                  Configuration how) {
+  const double rows =
+      goal.batch > 0 ? goal.batch : static_cast<double>(space.max_batch_per_attention) * how.m;
+  const int holders =
+      space.is_survivable ? how.n - std::min(space.instances_per_pod, how.n - 1) : how.n;
+  const int fewest =
+      static_cast<int>(std::ceil(static_cast<double>(setting.model.experts) / holders));
+  const int room = SlotsPerInstance(setting, how);
+  int quickest = fewest;
+  double least = HUGE_VAL;
+  for (const double times : {1.0, 1.25, 1.5, 2.0}) {
+    how.slots = std::min(static_cast<int>(std::ceil(fewest * times)), std::max(room, fewest));
+    if (!MemoryOf(setting, how, rows).fits_experts) break;
+    const double seconds =
+        ExpertKernelSeconds(setting, how, how.slots, rows / how.micro_batches, nullptr);
+    if (seconds >= least) continue;
+    least = seconds;
+    quickest = how.slots;
+  }
+  return quickest;
+}
+
+Setting OnDeviceOf(const Setting& setting, const WholePlan& plan) {
+  Setting on = setting;
+  if (plan.device == setting.attention.hardware.name) {
+    on.experts = setting.attention;
+  } else {
+    on.attention = setting.experts;
+  }
+  return on;
 }
 
 Result<PlanAnswer> SearchPlans(const Setting& setting, const PlanGoal& goal,
@@ -321,6 +311,12 @@ Result<PlanAnswer> SearchPlans(const Setting& setting, const PlanGoal& goal,
   JANUS_RETURN_IF_ERROR(Validate(setting.experts.hardware));
   if (space.max_attention_gpus < 1 || space.max_expert_gpus < 1) {
     return InvalidArgument("plan: want at least one GPU for attention and one for experts");
+  }
+  if (space.instances_per_pod < 1 || space.max_micro_batches < 1 || space.max_tensor_parallel < 1 ||
+      space.max_batch_per_attention < 1) {
+    return InvalidArgument(
+        "plan: want at least one instance in a pod, one micro-batch, one GPU of an instance and "
+        "one sequence of it");
   }
   return Searcher(setting, goal, space).Run();
 }

@@ -5,27 +5,11 @@
 #include <vector>
 
 #include "common/status.h"
+#include "controllers/plan/goal.h"
 #include "controllers/plan/performance.h"
+#include "controllers/plan/whole_search.h"
 
 namespace janus::controllers {
-
-// What is asked: a latency to keep, and either a load to carry at least cost or, with batch 0, the
-// most throughput per cost.
-struct PlanGoal {
-  double tpot_seconds = 0.1;
-  double batch = 0;  // sequences decoding at once, all attention instances
-};
-
-// What may be tried. No cap on the ratio of m to n.
-struct PlanSpace {
-  int max_attention_gpus = 128;
-  int max_expert_gpus = 256;
-  int max_micro_batches = 4;
-  int max_tensor_parallel = 8;
-  int max_batch_per_attention = 1024;  // sequences
-  bool is_survivable = false;          // n * C >= E without the largest pod
-  int instances_per_pod = 1;           // of expert instances, for the line above
-};
 
 struct Plan {
   Configuration how;
@@ -39,29 +23,35 @@ struct Plan {
   std::string lost_by;  // of a runner-up: what the chosen one does better
 };
 
-struct Monolith {
-  int gpus = 0;
-  double batch = 0;
-  double tpot_seconds = 0;
-  double tokens_per_second = 0;
-  double cost = 0;
-};
-
 struct PlanAnswer {
   std::vector<Plan> plans;  // the chosen one first, then runners-up of other m, n or tp
-  // The whole model on one set of GPUs, at its best for the same goal; none: it never meets it.
-  std::optional<Monolith> monolith;
-  // Whether separating pays: more tokens per second and cost than the monolith.
+  // Not separated: the whole model on one kind of GPU (whole_search.h), the best for the same goal
+  // first, then the best of other kinds. Either module's device may carry it; its pool is that
+  // device's, both pools where they are of one device. Empty: none keeps the goal.
+  std::vector<WholePlan> wholes;
+  // Whether separating pays: plans[0] is no worse than wholes[0] by IsBetter's first measure (cost
+  // for a batch, tokens per second and cost without), and at equal cost no slower.
   bool is_separation_worthwhile = true;
   int64_t tried = 0;
 };
 
 // The cheapest plan that keeps the goal, or with batch 0 that of most throughput per cost; ties go
-// to the lower TPOT, then the fewer GPUs. Deterministic. InvalidArgument: a goal that is no number,
-// a model larger than the pool (with the bytes). FailedPrecondition: nothing keeps the latency;
-// names the fastest plan and its TPOT.
+// to the lower TPOT, then the fewer GPUs. Deterministic. InvalidArgument: a goal that is no number.
+// Where nothing keeps the goal: as WhyNoPlan says (why_none.h).
 Result<PlanAnswer> SearchPlans(const Setting& setting, const PlanGoal& goal,
                                const PlanSpace& space);
+
+// Whether what is left without the largest pod of experts has slots for every expert.
+bool IsSurvivable(const Setting& setting, const PlanSpace& space, const Configuration& how);
+
+// The slots of a layer with which experts are quickest: more replicas leave AEBS more to choose,
+// but a kernel spends time on idle experts too. From those that hold the model (where it is to
+// survive, without the largest pod) to twice as many, as far as there is room for the goal's rows.
+int QuickestSlots(const Setting& setting, const PlanGoal& goal, const PlanSpace& space,
+                  Configuration how);
+
+// The setting of a whole model: both modules on the device that carries it.
+Setting OnDeviceOf(const Setting& setting, const WholePlan& plan);
 
 // One configuration under the same goal; nullopt where it cannot hold the model or keep the
 // latency. With batch 0 at the largest batch that keeps it.

@@ -28,10 +28,12 @@ struct Configuration {
   int tp_attention = 1;
   int tp_experts = 1;
   int micro_batches = 1;  // b
+  int slots = 0;          // of a layer on an expert instance; 0: as many as it has room for
   ExchangeMode mode = ExchangeMode::kDirect;
   // On the experts every instance gets every row; on attention only instances that a row needs get
   // it, after one more hop for the ids (direct mode only).
   GateSide gate = GateSide::kExperts;
+  SumRule sum = SumRule::kContributions;
   bool is_random = false;  // replicas chosen at random instead of by AEBS, as in JANUS's DisAgg
 
   friend bool operator==(const Configuration&, const Configuration&) = default;
@@ -46,6 +48,9 @@ struct Setting {
   double context_deviation = 0.5;  // of a sequence's keys, relative to the mean
   double memory_share = 0.9;       // of a GPU that weights, cache and buffers may take
   int spare_slots = 2;             // one expert of one layer each
+  // Instances of both modules may sit in one node (or NVLink domain): a plan that fits one
+  // exchanges rows over its inner links. Otherwise rows always cross the network.
+  bool shares_node = false;
 };
 
 }  // namespace janus::controllers

@@ -33,24 +33,58 @@ LatentAttentionCost LatentCostOf(const DeviceCosts& device, const ModelShape& mo
 constexpr double kExpandedQueryWidth = 128 + 64;
 constexpr double kExpandedValueWidth = 128;
 
-double BusiestActivated(const Configuration& how, double activated, double slots) {
-  const double mean = activated / how.n;
-  if (how.n == 1) return activated;
-  // Exact AEBS ends within one of the mean on measured routing (docs/placement.md): half a step
-  // above it. A random replica leaves the maximum of n binomial loads.
-  const double over = how.is_random ? std::sqrt(2 * mean * std::log(how.n)) : 0.5;
-  return std::min({mean + over, activated, std::max(slots, 1.0)});
+// Standard deviations that the largest of n normal values is above their mean: within 0.065 of the
+// true ones for 2 to 64.
+double LargestOf(int n) {
+  return std::sqrt(2 * std::log(n)) - 0.6;
 }
 
-// One direction: the larger of what leaves one network card and what enters one.
-double Hop(const ExchangeCost& cost, double messages, double card_bytes) {
+// Experts that the busiest instance reads, `slots` of E n-th parts on each (R replicas of an expert
+// on average). An instance reads each of its slots with probability activated / E / R, so chance
+// leaves a spread of mean (1 - that), the largest of n of which counts. Without spare slots there
+// is nothing to choose; with half as many again AEBS ends half an expert above the mean, and in
+// between in between (routing_bench schedule; tests/unit/controllers/plan/performance_test.cc).
+double BusiestActivated(const Setting& setting, const Configuration& how, double activated,
+                        double slots) {
+  const double mean = activated / how.n;
+  if (how.n == 1) return activated;
+  const double replicas = std::max(slots * how.n / setting.model.experts, 1.0);
+  const double share = activated / setting.model.experts;
+  const auto chance = [&](double of) {
+    return std::max(LargestOf(how.n), 0.0) * std::sqrt(mean * std::max(1 - share / of, 0.0));
+  };
+  constexpr double kScheduled = 0.5;
+  const double left = std::max(1 - 2 * (replicas - 1), 0.0);
+  const double over =
+      how.is_random ? chance(replicas) : kScheduled + left * std::max(chance(1) - kScheduled, 0.0);
+  // Whoever gets a row reads a whole expert; less than one on average where rounds may have no row.
+  const double least = 1 - std::exp(-activated);
+  return std::min({std::max(mean + over, least), activated, std::max(slots, 1.0)});
+}
+
+// A link's costs where both ends of it sit in one node: no network to cross.
+ExchangeCost InsideNode(const ExchangeCost& cost) {
+  ExchangeCost inside = cost;
+  inside.network_seconds = 0;
+  inside.network_bytes_per_second = cost.inner_bytes_per_second;
+  return inside;
+}
+
+// Whether both modules sit in one node, so that rows stay on its own links.
+bool IsInOneNode(const Setting& setting, const Configuration& how) {
+  return setting.shares_node && setting.attention.hardware.name == setting.experts.hardware.name &&
+         how.m * how.tp_attention + how.n * how.tp_experts <=
+             setting.attention.hardware.instances_per_node;
+}
+
+}  // namespace
+
+double HopSeconds(const ExchangeCost& cost, double messages, double card_bytes) {
   constexpr double kMessageSeconds = 1e-6;  // posting one more message (stated, not fitted)
   return cost.fixed_seconds + cost.network_seconds + messages * kMessageSeconds +
          card_bytes / cost.network_bytes_per_second;
 }
 
-// Expected expert instances that a row needs, of n, for top_k of experts drawn evenly: n times
-// 1 - C(E - E/n, K) / C(E, K).
 double InstancesNeeded(const ModelShape& model, int n) {
   const double experts = model.experts;
   double none = 1;
@@ -60,7 +94,17 @@ double InstancesNeeded(const ModelShape& model, int n) {
   return n * (1 - none);
 }
 
-}  // namespace
+double AllReduceSeconds(const DeviceCosts& device, int gpus, double bytes) {
+  if (gpus < 2) return 0;
+  const int per_node = device.hardware.instances_per_node;
+  const double inside = CollectiveSeconds(device.all_reduce, std::min(gpus, per_node), bytes);
+  if (gpus <= per_node) return inside;
+  // Between nodes every card reduces and gathers its share of the message.
+  const double nodes = NodesOf(gpus, 1, per_node);
+  const double card_bytes = 2 * bytes / per_node * (nodes - 1) / nodes;
+  return inside + HopSeconds(device.dispatch, nodes - 1, card_bytes / 2) +
+         HopSeconds(device.combine, nodes - 1, card_bytes / 2);
+}
 
 double RowBytes(const ModelShape& model) {
   return model.hidden * 2;
@@ -98,10 +142,7 @@ double AttentionSeconds(const Setting& setting, int tensor_parallel, const Atten
                                        KvCacheState::kCold) +
                DenseSeconds(device, model, model.AttentionWeights() / tensor_parallel, rows.all());
   }
-  if (tensor_parallel > 1) {
-    seconds += CollectiveSeconds(device.all_reduce, tensor_parallel, rows.all() * RowBytes(model));
-  }
-  return seconds;
+  return seconds + AllReduceSeconds(device, tensor_parallel, rows.all() * RowBytes(model));
 }
 
 double SharedSeconds(const Setting& setting, int tensor_parallel, double rows) {
@@ -121,28 +162,39 @@ double OutputHeadSeconds(const Setting& setting, int tensor_parallel, double row
   return DenseSeconds(setting.attention, model, model.vocab * model.hidden / tensor_parallel, rows);
 }
 
+double DenseStepSeconds(const Setting& setting, int tensor_parallel, const AttentionRows& rows) {
+  const ModelShape& model = setting.model;
+  double layer = 0;
+  if (model.dense_layers > 0) {
+    layer = AttentionSeconds(setting, tensor_parallel, rows) +
+            DenseFeedForwardSeconds(setting, tensor_parallel, rows.all());
+  }
+  return model.dense_layers * layer + OutputHeadSeconds(setting, tensor_parallel, rows.decode);
+}
+
 double BusiestKeysFactor(const Setting& setting, int instances, double rows_of_one) {
   if (instances < 2 || rows_of_one <= 0) return 1;
-  return 1 + setting.context_deviation * std::sqrt(2 * std::log(instances) / rows_of_one);
+  return 1 + setting.context_deviation * LargestOf(instances) / std::sqrt(rows_of_one);
+}
+
+double ExpertKernelSeconds(const Setting& setting, const Configuration& how, double slots,
+                           double rows, double* activated_busiest) {
+  const ModelShape& model = setting.model;
+  const double activated =
+      BusiestActivated(setting, how, ActivatedExperts(setting.activation, model, rows), slots);
+  if (activated_busiest != nullptr) *activated_busiest = activated;
+  const ExpertShape shape = {model.hidden, model.intermediate, model.bytes_per_weight,
+                             how.tp_experts};
+  return ExpertRoundSeconds(setting.experts.experts, shape, activated, slots,
+                            rows * model.top_k / how.n);
 }
 
 double ExpertSeconds(const Setting& setting, const Configuration& how, double rows,
                      double* activated_busiest) {
   const ModelShape& model = setting.model;
-  const double slots = std::max<double>(SlotsPerInstance(setting, how),
-                                        std::ceil(static_cast<double>(model.experts) / how.n));
-  const double activated =
-      BusiestActivated(how, ActivatedExperts(setting.activation, model, rows), slots);
-  if (activated_busiest != nullptr) *activated_busiest = activated;
-  const ExpertShape shape = {model.hidden, model.intermediate, model.bytes_per_weight,
-                             how.tp_experts};
-  double seconds = ExpertRoundSeconds(setting.experts.experts, shape, activated, slots,
-                                      rows * model.top_k / how.n);
-  if (how.tp_experts > 1) {
-    seconds += CollectiveSeconds(setting.experts.all_reduce, how.tp_experts,
-                                 rows * model.top_k / how.n * RowBytes(model));
-  }
-  return seconds;
+  return ExpertKernelSeconds(setting, how, SlotsOf(setting, how), rows, activated_busiest) +
+         AllReduceSeconds(setting.experts, how.tp_experts,
+                          rows * model.top_k / how.n * RowBytes(model));
 }
 
 int NodesOf(int instances, int tensor_parallel, int per_node) {
@@ -160,12 +212,23 @@ ExchangeTimes TimesOfExchange(const Setting& setting, const Configuration& how, 
   // Every GPU of a tensor-parallel group has a network card and carries its share of each row.
   const double one = rows / how.m * RowBytes(model) / how.tp_attention;  // leaves an attention GPU
   const double all = rows * RowBytes(model) / how.tp_experts;            // enters an expert GPU
-  // Contributions: every row comes back top_k times, leaving n instances and entering m.
-  const double contributions = rows * model.top_k * RowBytes(model);
-  const double back_bytes =
-      std::max(contributions / how.n / how.tp_experts, contributions / how.m / how.tp_attention);
-  const ExchangeCost& dispatch = setting.attention.dispatch;
-  const ExchangeCost& combine = setting.experts.combine;
+  // Contributions: every row comes back top_k times. FixedPoint: once in four bytes a value from
+  // every instance that it needed, or every node where nodes sum first.
+  const bool is_summed = how.sum == SumRule::kFixedPoint;
+  const auto summed = [&](int places) {
+    return rows * InstancesNeeded(model, places) * 2 * RowBytes(model);
+  };
+  const double from_instances = is_summed ? summed(how.n) : rows * model.top_k * RowBytes(model);
+  const double from_nodes = is_summed ? summed(expert_nodes) : from_instances;
+  // Leaving n instances (or their nodes' cards) and entering m.
+  const auto busiest_card = [&](double bytes) {
+    return std::max(bytes / how.n / how.tp_experts, bytes / how.m / how.tp_attention);
+  };
+  const bool is_inside = IsInOneNode(setting, how);
+  const ExchangeCost dispatch =
+      is_inside ? InsideNode(setting.attention.dispatch) : setting.attention.dispatch;
+  const ExchangeCost combine =
+      is_inside ? InsideNode(setting.experts.combine) : setting.experts.combine;
   const double inner = dispatch.inner_bytes_per_second;
   ExchangeTimes times;
   switch (how.mode) {
@@ -173,35 +236,41 @@ ExchangeTimes TimesOfExchange(const Setting& setting, const Configuration& how, 
       if (how.gate == GateSide::kAttention) {
         const double needed = InstancesNeeded(model, how.n);
         times.out = dispatch.fixed_seconds + dispatch.network_seconds +  // the ids
-                    Hop(dispatch, how.n, std::max(one * needed, all * needed / how.n));
+                    HopSeconds(dispatch, how.n, std::max(one * needed, all * needed / how.n));
       } else {
-        times.out = Hop(dispatch, how.n, std::max(one * how.n, all));
+        times.out = HopSeconds(dispatch, how.n, std::max(one * how.n, all));
       }
-      times.back = Hop(combine, how.m, back_bytes);
+      times.back = HopSeconds(combine, how.m, busiest_card(from_instances));
       break;
     case ExchangeMode::kTwoPhaseSingle:
       // Gather in the node, one transfer per expert node over one card, multicast there.
       times.out = CollectiveSeconds(setting.attention.all_gather, std::max(a_per_node, 2.0),
                                     one * a_per_node) +
-                  Hop(dispatch, expert_nodes, one * a_per_node * expert_nodes) + all / inner;
-      times.back =
-          contributions / expert_nodes / inner +
-          Hop(combine, attention_nodes, std::max(contributions / expert_nodes, back_bytes));
+                  HopSeconds(dispatch, expert_nodes, one * a_per_node * expert_nodes) + all / inner;
+      times.back = from_instances / expert_nodes / inner +
+                   HopSeconds(combine, attention_nodes,
+                              std::max(from_nodes / expert_nodes, busiest_card(from_nodes)));
       break;
     case ExchangeMode::kTwoPhaseParallel: {
       // The node's cards share the expert nodes between them, and collect by card on the way back.
       const double cards = std::max(1.0, std::min<double>(a_per_node, expert_nodes));
       times.out = CollectiveSeconds(setting.attention.all_gather, std::max(a_per_node, 2.0),
                                     one * a_per_node) +
-                  Hop(dispatch, expert_nodes / cards,
-                      std::max(one * a_per_node * expert_nodes / cards,
-                               all / std::min<double>(e_per_node, attention_nodes))) +
+                  HopSeconds(dispatch, expert_nodes / cards,
+                             std::max(one * a_per_node * expert_nodes / cards,
+                                      all / std::min<double>(e_per_node, attention_nodes))) +
                   all / inner;
-      times.back = contributions / how.n / inner + Hop(combine, attention_nodes, back_bytes);
+      times.back = from_instances / how.n / inner +
+                   HopSeconds(combine, attention_nodes, busiest_card(from_nodes));
       break;
     }
   }
   return times;
+}
+
+double SlotsOf(const Setting& setting, const Configuration& how) {
+  const int slots = how.slots > 0 ? how.slots : SlotsPerInstance(setting, how);
+  return std::max<double>(slots, std::ceil(static_cast<double>(setting.model.experts) / how.n));
 }
 
 int SlotsPerInstance(const Setting& setting, const Configuration& how) {

@@ -35,6 +35,9 @@ double DenseFeedForwardSeconds(const Setting& setting, int tensor_parallel, doub
 // The output head over the rows that draw a token.
 double OutputHeadSeconds(const Setting& setting, int tensor_parallel, double rows);
 
+// Layers before the MoE ones, and the output head; no micro-batches.
+double DenseStepSeconds(const Setting& setting, int tensor_parallel, const AttentionRows& rows);
+
 // The step waits for the instance with most keys: its load over the mean, the expected maximum of m
 // sums of rows_of_one sequences (normal approximation).
 double BusiestKeysFactor(const Setting& setting, int instances, double rows_of_one);
@@ -43,6 +46,21 @@ double BusiestKeysFactor(const Setting& setting, int instances, double rows_of_o
 // `activated_busiest` unless null.
 double ExpertSeconds(const Setting& setting, const Configuration& how, double rows,
                      double* activated_busiest);
+
+// The kernels of it alone, on an instance with `slots` experts of a layer.
+double ExpertKernelSeconds(const Setting& setting, const Configuration& how, double slots,
+                           double rows, double* activated_busiest);
+
+// Sum over a group of GPUs of a message of `bytes`, everyone gets it; 0 for one GPU. A group larger
+// than a node reduces inside nodes first, then between them over all cards.
+double AllReduceSeconds(const DeviceCosts& device, int gpus, double bytes);
+
+// One direction between nodes: starting, posting messages, and the bytes of the busiest card.
+double HopSeconds(const ExchangeCost& cost, double messages, double card_bytes);
+
+// Expected expert instances that a row needs, of n, for top_k of experts drawn evenly: n times
+// 1 - C(E - E/n, K) / C(E, K).
+double InstancesNeeded(const ModelShape& model, int n);
 
 struct ExchangeTimes {
   double out = 0;
@@ -56,6 +74,10 @@ int NodesOf(int instances, int tensor_parallel, int per_node);
 
 // Bytes of one row's activations on the wire: bf16.
 double RowBytes(const ModelShape& model);
+
+// Slots per layer of an expert instance: what is asked for, else what it has room for; no fewer
+// than hold the model.
+double SlotsOf(const Setting& setting, const Configuration& how);
 
 // Slots per layer an expert instance has room for once everything else is in; at most E.
 int SlotsPerInstance(const Setting& setting, const Configuration& how);

@@ -108,7 +108,7 @@ struct Predictor::Tables {
   int fewest_experts = 0;
   double kv_tokens = 0;
   double prompt_key_seconds = 0;
-  std::vector<double> busiest;  // [m] sqrt(2 ln m) times the deviation of a sequence's keys
+  std::vector<double> busiest;  // [m] BusiestKeysFactor less 1 where each has one row
   Curve projections;            // of all rows
   Curve keys_per_row;           // of the mean keys: seconds a decode row
   Curve keys_fixed;             // of the mean keys: seconds a call
@@ -137,7 +137,7 @@ struct Predictor::Tables {
         head(16, kDoublings,
              [&](double rows) { return OutputHeadSeconds(s, o.tp_attention, rows); }) {
     for (int m = 0; m <= o.max_attention; ++m) {
-      busiest.push_back(m < 2 ? 0 : s.context_deviation * std::sqrt(2 * std::log(m)));
+      busiest.push_back(BusiestKeysFactor(s, m, 1) - 1);
     }
     Configuration how = Of(1, 1, {});
     for (how.n = 1; how.n <= o.max_experts; ++how.n) {

@@ -3,6 +3,8 @@
 #include <memory>
 #include <utility>
 
+#include "controllers/plan/whole.h"
+
 namespace janus::controllers {
 
 ShapeBook::ShapeBook(Setting setting, const Machinery& machinery, const ScalingPolicy& scaling,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "controllers/plan/terms.h"
 #include "tests/unit/controllers/plan/settings.h"
 
 namespace janus::controllers {
@@ -84,6 +85,70 @@ TEST(Performance, RandomReplicasReadMoreThanAebs) {
   const double aebs = TimesOfLayer(setting, how, 64).activated_busiest;
   how.is_random = true;
   EXPECT_GT(TimesOfLayer(setting, how, 64).activated_busiest, aebs);
+}
+
+// Against measured routing (routing_bench schedule: DeepSeek-V2-Lite, law placed on law, 64
+// experts, top 6): experts of the busiest instance by instances, spare slots and rows, from what a
+// step activated there. Within a tenth and a quarter of an expert.
+TEST(Performance, TheBusiestInstanceReadsWhatMeasuredRoutingMakesItRead) {
+  struct Case {
+    int n;
+    double spare, activated, random, exact;
+  };
+  Setting setting = On("deepseek-v2", "H100");
+  setting.model.experts = 64;
+  setting.model.top_k = 6;
+  for (const Case& c : {Case{8, 0, 46.5, 7.27, 7.27},
+                        {8, 0.25, 46.5, 7.95, 6.60},
+                        {8, 0.5, 46.5, 8.23, 6.23},
+                        {8, 0.25, 64, 9.46, 8.12},
+                        {8, 0.5, 64, 10.11, 8.00},
+                        {16, 0.25, 46.5, 4.69, 4.08},
+                        {16, 0.5, 46.5, 4.99, 3.69},
+                        {16, 0.5, 62.5, 5.68, 4.32}}) {
+    setting.activation.points = {{1, c.activated}, {64, c.activated}};
+    Configuration how = Make(4, c.n);
+    how.slots = static_cast<int>(64. / c.n * (1 + c.spare));
+    const double scheduled = TimesOfLayer(setting, how, 64).activated_busiest;
+    EXPECT_NEAR(scheduled, c.exact, 0.1 * c.exact + 0.25) << c.n << ", spare " << c.spare;
+    how.is_random = true;
+    const double random = TimesOfLayer(setting, how, 64).activated_busiest;
+    EXPECT_NEAR(random, c.random, 0.1 * c.random + 0.25) << c.n << ", spare " << c.spare;
+    EXPECT_GE(random, scheduled);
+  }
+}
+
+// More instances than experts: whoever gets rows reads a whole expert for them.
+TEST(Performance, TheBusiestInstanceReadsAtLeastOneExpert) {
+  const Setting setting = On("dbrx", "A100");
+  EXPECT_GE(TimesOfLayer(setting, Make(8, 64), 4096).activated_busiest, 0.999);
+  EXPECT_GE(TimesOfLayer(setting, Make(1, 16), 1).activated_busiest, 0.98);
+}
+
+// The expected largest of n normal values, in standard deviations (tables of order statistics).
+TEST(Performance, TheBusiestInstanceHasTheExpectedLargestKeyLoad) {
+  Setting setting = On("dbrx", "A100");
+  setting.context_deviation = 1;
+  for (const auto& [n, largest] :
+       {std::pair(2, 0.564), {4, 1.029}, {8, 1.424}, {16, 1.766}, {32, 2.070}, {64, 2.344}}) {
+    EXPECT_NEAR(BusiestKeysFactor(setting, n, 1), 1 + largest, 0.065) << n;
+    EXPECT_NEAR(BusiestKeysFactor(setting, n, 100), 1 + largest / 10, 0.0065) << n;
+  }
+  EXPECT_EQ(BusiestKeysFactor(setting, 1, 1), 1);
+}
+
+TEST(Performance, WithoutSpareSlotsThereIsNothingToChoose) {
+  const Setting setting = On("deepseek-v3", "H200");
+  const auto busiest = [&](int slots, bool is_random) {
+    Configuration how = Make(4, 16);
+    how.slots = slots;
+    how.is_random = is_random;
+    return TimesOfLayer(setting, how, 16).activated_busiest;
+  };
+  EXPECT_DOUBLE_EQ(busiest(16, false), busiest(16, true));
+  EXPECT_LT(busiest(20, false), busiest(16, false));
+  EXPECT_LT(busiest(24, false), busiest(20, false));
+  EXPECT_LT(busiest(24, false), busiest(24, true));
 }
 
 TEST(Performance, SplittingASmallBatchReadsWeightsTwice) {

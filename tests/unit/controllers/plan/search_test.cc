@@ -81,18 +81,39 @@ TEST(SearchPlans, H20AttentionWithL40SExpertsBeatsEitherWholeAsInMegaScaleFigure
   for (const char* model : {"mixtral-8x22b", "dbrx", "scaled-moe"}) {
     const PlanAnswer mixed = *SearchPlans(On(model, "H20", "L40S"), {0.15, 0}, {});
     const PlanAnswer h20 = *SearchPlans(On(model, "H20", "H20"), {0.15, 0}, {});
-    ASSERT_TRUE(h20.monolith.has_value());
+    ASSERT_FALSE(h20.wholes.empty());
     const double gain = mixed.plans[0].tokens_per_second / mixed.plans[0].cost /
-                        (h20.monolith->tokens_per_second / h20.monolith->cost);
+                        (h20.wholes[0].tokens_per_second / h20.wholes[0].cost);
     EXPECT_GT(gain, 1.3) << model;
   }
 }
 
 TEST(SearchPlans, SaysNotToSeparateWhereTheWholeModelIsCheaper) {
   const PlanAnswer small = *SearchPlans(On("deepseek-v2", "H100", "H100"), {0.2, 4}, {});
-  EXPECT_TRUE(small.is_separation_worthwhile);
-  const PlanAnswer h20 = *SearchPlans(On("mixtral-8x22b", "H20", "H20"), {0.15, 0}, {});
-  EXPECT_FALSE(h20.is_separation_worthwhile);
+  EXPECT_FALSE(small.is_separation_worthwhile) << "8 GPUs hold it either way";
+  EXPECT_EQ(small.wholes[0].gpus, 8);
+  EXPECT_LT(small.wholes[0].tpot_seconds, small.plans[0].tpot_seconds);
+  const PlanAnswer mixed = *SearchPlans(On("scaled-moe", "H20", "L40S"), {0.15, 0}, {});
+  EXPECT_TRUE(mixed.is_separation_worthwhile);
+}
+
+// The pools are of different devices: either may carry the whole, at its own price and size.
+TEST(SearchPlans, TheWholeIsTriedOnEitherDevice) {
+  PlanSpace space;
+  space.max_attention_gpus = 16;
+  space.max_expert_gpus = 32;
+  const PlanAnswer answer = *SearchPlans(On("dbrx", "H20", "L40S"), {0.15, 0}, space);
+  int on_h20 = 0;
+  for (const WholePlan& plan : answer.wholes) {
+    on_h20 += plan.device == "H20";
+    EXPECT_LE(plan.gpus, plan.device == "H20" ? 16 : 32);
+    EXPECT_NEAR(plan.cost, plan.gpus * (plan.device == "H20" ? 1.85 : 1.08), 1e-9);
+    EXPECT_LE(plan.tpot_seconds, 0.15);
+    EXPECT_LE(plan.bytes, 0.9 * (plan.device == "H20" ? 96e9 : 48e9) * 1.000001);
+    EXPECT_EQ(plan.lost_by.empty(), &plan == &answer.wholes[0]);
+  }
+  EXPECT_GT(on_h20, 0);
+  EXPECT_LT(on_h20, static_cast<int>(answer.wholes.size()));
 }
 
 TEST(SearchPlans, SurvivableAsksForSlotsBeyondTheLargestPod) {
@@ -103,7 +124,88 @@ TEST(SearchPlans, SurvivableAsksForSlotsBeyondTheLargestPod) {
   space.instances_per_pod = 4;
   const Plan survivable = SearchPlans(setting, {0.2, 16}, space)->plans[0];
   EXPECT_GT(survivable.gpus, plain + 1);
-  EXPECT_GE((survivable.how.n - 4) * SlotsPerInstance(setting, survivable.how), 160);
+  EXPECT_GE((survivable.how.n - 4) * survivable.how.slots, 160);
+  EXPECT_TRUE(survivable.memory.fits_experts) << "with those slots";
+}
+
+TEST(SearchPlans, WholePodsAreMultiplesAndCostNoLess) {
+  const Setting setting = On("deepseek-v2", "H100", "H100");
+  PlanSpace space;
+  for (const double batch : {0., 2000.}) {
+    const PlanGoal goal = {0.05, batch};
+    space.fills_pods = false;
+    const Plan free = SearchPlans(setting, goal, space)->plans[0];
+    space.fills_pods = true;
+    space.instances_per_pod = 4;
+    const PlanAnswer whole = *SearchPlans(setting, goal, space);
+    for (const Plan& plan : whole.plans) {
+      EXPECT_EQ(plan.how.m % 4, 0);
+      EXPECT_EQ(plan.how.n % 4, 0);
+    }
+    EXPECT_FALSE(IsBetter(goal, whole.plans[0], free));
+  }
+}
+
+// k = 8 contributions of two bytes a value, or one sum of four from every node that a row needs: a
+// row needs nearly all of few nodes.
+TEST(SearchPlans, FixedPointSumsPayBelowHalfOfTopKNodes) {
+  const Setting setting = On("deepseek-v3", "H200", "H200");
+  const auto back = [&](int n, SumRule sum) {
+    Configuration how;
+    how.m = 16;
+    how.n = n;
+    how.mode = ExchangeMode::kTwoPhaseParallel;
+    how.sum = sum;
+    return TimesOfExchange(setting, how, 4096).back;
+  };
+  EXPECT_LT(back(16, SumRule::kFixedPoint), 0.8 * back(16, SumRule::kContributions));
+  EXPECT_GT(back(64, SumRule::kFixedPoint), back(64, SumRule::kContributions));
+
+  PlanSpace space;
+  const Plan served = SearchPlans(setting, {0.05, 0}, space)->plans[0];
+  EXPECT_EQ(served.how.sum, SumRule::kContributions) << "what this version serves";
+  space.tries_fixed_point = true;
+  EXPECT_FALSE(IsBetter({0.05, 0}, served, SearchPlans(setting, {0.05, 0}, space)->plans[0]));
+}
+
+// Slots are chosen, not filled: where a step reads every expert anyway a replica only costs.
+TEST(SearchPlans, SlotsAreAsManyAsPay) {
+  const Setting setting = On("deepseek-v3", "H200", "H200", 1024);
+  for (const double batch : {32., 8192.}) {
+    const Plan best = SearchPlans(setting, {0.1, batch}, {})->plans[0];
+    EXPECT_GE(best.how.slots * best.how.n, 256);
+    EXPECT_LE(best.how.slots, SlotsPerInstance(setting, best.how));
+    for (const int slots : {best.how.slots - 1, best.how.slots * 3 / 2}) {
+      Configuration other = best.how;
+      other.slots = slots;
+      if (slots * other.n < 256 || !MemoryOf(setting, other, batch).fits_experts) continue;
+      EXPECT_GE(TimePerOutputToken(setting, other, batch), 0.98 * best.tpot_seconds) << slots;
+    }
+  }
+}
+
+TEST(SearchPlans, ABatchLimitIsKept) {
+  PlanSpace space;
+  space.max_batch_per_attention = 32;
+  const PlanAnswer answer = *SearchPlans(On("deepseek-v3", "H200", "H200"), {0.1, 0}, space);
+  for (const Plan& plan : answer.plans) EXPECT_LE(plan.batch, 32 * plan.how.m);
+  for (const WholePlan& plan : answer.wholes) EXPECT_LE(plan.batch, 32 * plan.gpus);
+}
+
+// One node's own links instead of the network, for plans that fit it.
+TEST(SearchPlans, ASharedNodeExchangesInside) {
+  Setting setting = On("deepseek-v2", "H100", "H100");
+  Configuration how;
+  how.n = 7;
+  const ExchangeTimes across = TimesOfExchange(setting, how, 64);
+  setting.shares_node = true;
+  EXPECT_LT(TimesOfExchange(setting, how, 64).out, across.out);
+  EXPECT_LT(TimesOfExchange(setting, how, 64).back, across.back);
+  how.n = 8;  // nine GPUs
+  setting.shares_node = false;
+  const double apart = TimesOfExchange(setting, how, 64).out;
+  setting.shares_node = true;
+  EXPECT_EQ(TimesOfExchange(setting, how, 64).out, apart);
 }
 
 TEST(SearchPlans, AModelLargerThanThePoolIsNamedWithItsBytes) {
@@ -124,6 +226,35 @@ TEST(SearchPlans, AnImpossibleTargetNamesTheFastestPlan) {
       << status.message();
 }
 
+TEST(SearchPlans, WhatTheWholeModelKeepsIsSaidWhereNoPlanDoes) {
+  // One sequence: a hop more per layer is what separated plans cannot do without.
+  const Setting setting = On("deepseek-v3", "H200", "H200");
+  const Status status = SearchPlans(setting, {0.011, 1}, {}).status();
+  EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition) << status.ToString();
+  EXPECT_NE(status.message().find("; not separated, TP"), std::string::npos) << status.message();
+}
+
+TEST(SearchPlans, PodsAndBatchesThatCannotBeAreNamed) {
+  const Setting setting = On("deepseek-v2", "H100", "H100");
+  const auto says = [&](const PlanGoal& goal, const PlanSpace& space, const char* part) {
+    const Status status = SearchPlans(setting, goal, space).status();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    EXPECT_NE(status.message().find(part), std::string::npos) << status.message();
+  };
+  PlanSpace space;
+  space.max_expert_gpus = 8;
+  space.is_survivable = true;
+  space.instances_per_pod = 8;
+  says({0.2, 16}, space, "no experts on 8 GPUs survive the loss of a pod of 8 instances");
+  space = {};
+  space.fills_pods = true;
+  space.instances_per_pod = 200;
+  says({0.2, 16}, space, "a pod of 200 instances is more than all GPUs of a module");
+  space = {};
+  space.max_batch_per_attention = 8;
+  says({0.2, 2000}, space, "a batch of 2000 is more than the 1024 sequences that");
+}
+
 TEST(SearchPlans, RefusesNumbersThatAreNone) {
   const Setting setting = On("dbrx", "A100", "A100");
   EXPECT_FALSE(SearchPlans(setting, {std::nan(""), 4}, {}).ok());
@@ -133,6 +264,14 @@ TEST(SearchPlans, RefusesNumbersThatAreNone) {
   broken.experts.hardware.price = 0;
   EXPECT_EQ(SearchPlans(broken, {0.1, 4}, {}).status().message(),
             "HardwareProfile A100: price is 0.000000; want a positive number");
+  broken.experts.hardware.price = std::nan("");
+  EXPECT_FALSE(SearchPlans(broken, {0.1, 4}, {}).ok());
+  PlanSpace none;
+  none.instances_per_pod = 0;
+  EXPECT_FALSE(SearchPlans(setting, {0.1, 4}, none).ok());
+  none = {};
+  none.max_batch_per_attention = 0;
+  EXPECT_FALSE(SearchPlans(setting, {0.1, 4}, none).ok());
   broken = setting;
   broken.context = std::nan("");
   EXPECT_FALSE(SearchPlans(broken, {0.1, 4}, {}).ok());

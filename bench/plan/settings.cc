@@ -1,0 +1,29 @@
+#include "bench/plan/settings.h"
+
+#include <utility>
+
+namespace janus::bench {
+
+using namespace controllers;  // NOLINT: a bench of them
+
+std::optional<Plan> BestOf(const Setting& setting, const PlanGoal& goal, int m, int n) {
+  std::optional<Plan> best;
+  Configuration how;
+  how.m = m;
+  how.n = n;
+  for (how.micro_batches = 1; how.micro_batches <= 4; ++how.micro_batches) {
+    how.slots = QuickestSlots(setting, goal, {}, how);
+    for (const auto& [mode, gate] : {std::pair(ExchangeMode::kDirect, GateSide::kExperts),
+                                     {ExchangeMode::kDirect, GateSide::kAttention},
+                                     {ExchangeMode::kTwoPhaseSingle, GateSide::kExperts},
+                                     {ExchangeMode::kTwoPhaseParallel, GateSide::kExperts}}) {
+      how.mode = mode;
+      how.gate = gate;
+      auto plan = EvaluatePlan(setting, goal, {}, how);
+      if (plan && (!best || PerGpu(*plan) > PerGpu(*best))) best = std::move(plan);
+    }
+  }
+  return best;
+}
+
+}  // namespace janus::bench

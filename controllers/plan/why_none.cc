@@ -1,0 +1,84 @@
+#include "controllers/plan/why_none.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace janus::controllers {
+namespace {
+
+std::string Format(const char* format, double a, double b) {
+  char text[160];
+  std::snprintf(text, sizeof(text), format, a, b);
+  return text;
+}
+
+Status TooLarge(const Setting& setting, const char* role, double bytes,
+                const HardwareProfile& device, int gpus) {
+  return InvalidArgument("plan: " + setting.model.name + " does not fit: a GPU of the " + role +
+                         " would hold " +
+                         Format("%.1f GB of the %.1f GB", bytes / 1e9,
+                                setting.memory_share * device.memory_bytes / 1e9) +
+                         " that " + device.name + " may give, on all " + std::to_string(gpus) +
+                         "; allow more GPUs, a device with more memory, or a smaller batch");
+}
+
+}  // namespace
+
+Status WhyNoPlan(const Setting& setting, const PlanGoal& goal, const PlanSpace& space,
+                 const std::vector<WholePlan>& wholes) {
+  const double rows = std::max(goal.batch, 1.0);
+  Configuration how;
+  how.tp_attention = setting.model.IsLatent() ? 1 : space.max_tensor_parallel;
+  how.tp_experts = space.max_tensor_parallel;
+  how.m = std::max(space.max_attention_gpus / how.tp_attention, 1);
+  how.n = std::max(space.max_expert_gpus / how.tp_experts, 1);
+  const MemoryUse use = MemoryOf(setting, how, rows);
+  if (!use.fits_experts) {
+    return TooLarge(setting, "experts", use.expert_bytes, setting.experts.hardware,
+                    space.max_expert_gpus);
+  }
+  if (!use.fits_attention) {
+    return TooLarge(setting, "attention", use.attention_bytes, setting.attention.hardware,
+                    space.max_attention_gpus);
+  }
+  const double most = static_cast<double>(space.max_attention_gpus) * space.max_batch_per_attention;
+  if (goal.batch > most) {
+    return InvalidArgument(
+        "plan: a batch of " +
+        Format("%.0f is more than the %.0f sequences that", goal.batch, most) +
+        " all attention GPUs may take; allow more GPUs or more sequences on each");
+  }
+  const int granule = space.fills_pods ? space.instances_per_pod : 1;
+  if (granule > std::min(space.max_attention_gpus, space.max_expert_gpus)) {
+    return InvalidArgument("plan: a pod of " + std::to_string(granule) +
+                           " instances is more than all GPUs of a module; make pods smaller");
+  }
+  Configuration widest;
+  widest.n = space.max_expert_gpus;
+  if (space.is_survivable && !IsSurvivable(setting, space, widest)) {
+    return InvalidArgument("plan: no experts on " + std::to_string(widest.n) +
+                           " GPUs survive the loss of a pod of " +
+                           std::to_string(space.instances_per_pod) +
+                           " instances; make pods smaller or allow more GPUs");
+  }
+  double fastest = HUGE_VAL;
+  for (how.tp_experts = 1; how.tp_experts <= space.max_tensor_parallel; how.tp_experts *= 2) {
+    how.n = space.max_expert_gpus / how.tp_experts;
+    if (how.n < 1 || !MemoryOf(setting, how, rows).fits_experts) continue;
+    fastest = std::min(fastest, TimePerOutputToken(setting, how, rows));
+  }
+  std::string text = "plan: no plan keeps " +
+                     Format("a TPOT of %.4g ms; with every GPU allowed it is about %.4g ms",
+                            goal.tpot_seconds * 1e3, fastest * 1e3);
+  if (!wholes.empty()) {
+    const WholePlan& whole = wholes[0];
+    text += "; not separated, " + NameOf(whole.how) + " on " + std::to_string(whole.gpus) + " " +
+            whole.device +
+            Format(" keeps it at %.4g ms (batch %.0f)", whole.tpot_seconds * 1e3, whole.batch);
+  }
+  return FailedPrecondition(text +
+                            "; raise the target, lower the batch, or allow more or faster GPUs");
+}
+
+}  // namespace janus::controllers
