@@ -71,16 +71,23 @@ class FlowOptimum {
 // The least possible load of the busiest instance when every expert's weight may be divided over
 // its replicas in any fractions: a linear program, by a flow of real numbers into instances of
 // capacity L (shortest augmenting paths from instance to instance), L by bisection to 1e-4. Never
-// above the true value.
+// above the true value. `taken`: what instances have already, [n]; empty: nothing.
 class FractionalOptimum {
  public:
-  FractionalOptimum(const LayerPlacement& placement, std::span<const double> weights)
-      : placement_(placement), weights_(weights), n_(static_cast<size_t>(placement.instances)) {}
+  FractionalOptimum(const LayerPlacement& placement, std::span<const double> weights,
+                    std::span<const double> taken = {})
+      : placement_(placement),
+        weights_(weights),
+        n_(static_cast<size_t>(placement.instances)),
+        taken_(taken.begin(), taken.end()) {
+    taken_.resize(n_);
+  }
 
   double LargestLoad() {
     const double total = std::accumulate(weights_.begin(), weights_.end(), 0.0);
-    double low = total / static_cast<double>(n_);
-    double high = total;
+    double low =
+        (total + std::accumulate(taken_.begin(), taken_.end(), 0.0)) / static_cast<double>(n_);
+    double high = total + *std::ranges::max_element(taken_);
     if (Fits(low)) return low;
     while (high - low > 1e-4 * low) {
       const double middle = (low + high) / 2;
@@ -89,17 +96,11 @@ class FractionalOptimum {
     return low;
   }
 
- private:
-  static constexpr double kNothing = 1e-9;
-
-  struct Hop {
-    int from = -2;       // the instance before; -1: none, -2: not reached
-    size_t replica = 0;  // there, of the expert that it hands on
-    size_t to = 0;       // the same expert's here
-  };
-
+  // Whether no instance need have more; share() then says how.
   bool Fits(double capacity) {
-    room_.assign(n_, capacity);
+    room_.clear();
+    for (const double taken : taken_) room_.push_back(capacity - taken);
+    if (*std::ranges::min_element(room_) < -kNothing * capacity) return false;
     share_.assign(placement_.replicas.size(), 0.0);
     for (size_t e = 0; e < weights_.size(); ++e) {
       for (double rest = weights_[e]; rest > kNothing * capacity;) {
@@ -110,6 +111,16 @@ class FractionalOptimum {
     }
     return true;
   }
+  double share(size_t replica) const { return share_[replica]; }
+
+ private:
+  static constexpr double kNothing = 1e-9;
+
+  struct Hop {
+    int from = -2;       // the instance before; -1: none, -2: not reached
+    size_t replica = 0;  // there, of the expert that it hands on
+    size_t to = 0;       // the same expert's here
+  };
 
   size_t InstanceOf(size_t replica) const { return placement_.replicas[replica].instance; }
   size_t First(size_t expert) const { return static_cast<size_t>(placement_.first[expert]); }
@@ -157,6 +168,7 @@ class FractionalOptimum {
   const LayerPlacement& placement_;
   const std::span<const double> weights_;
   const size_t n_;
+  std::vector<double> taken_;  // [n]
   std::vector<double> room_;   // [n]
   std::vector<double> share_;  // [R]
 };
@@ -173,7 +185,7 @@ inline double RowCostBound(const LayerPlacement& placement, std::span<const int3
     if (rows[e] > 0) activated.push_back(static_cast<uint16_t>(e));
   }
   return std::max(FractionalOptimum(placement, weights).LargestLoad(),
-                  double{1} * FlowOptimum(placement, activated).LargestLoad() * crossover);
+                  1.0 * FlowOptimum(placement, activated).LargestLoad() * crossover);
 }
 
 }  // namespace janus

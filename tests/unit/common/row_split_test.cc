@@ -9,6 +9,7 @@
 
 #include "tests/support/flow_bounds.h"
 #include "tests/support/layer_rounds.h"
+#include "tests/support/split_optimum.h"
 
 namespace janus {
 namespace {
@@ -273,6 +274,11 @@ TEST(RowSplit, IsNearTheBestOfAllSplitsInSmallRounds) {
     const int64_t busiest = Split(layer, IdsWithRows(rows), crossover, work);
     const int64_t optimum = Exhaustive(layer, rows, crossover).Busiest();
     ASSERT_GE(busiest, optimum) << "case " << i;
+    // The solver of the bench, which cuts rows as well.
+    const double cut = SplitOptimum(layer, work.rows_of_expert(), crossover)
+                           .LargestCost(static_cast<double>(busiest), 100'000);
+    ASSERT_LE(cut, static_cast<double>(optimum) * 1.002) << "case " << i;
+    ASSERT_GE(cut, static_cast<double>(optimum) - 1) << "case " << i;
     best += busiest == optimum ? 1 : 0;
     sum += static_cast<double>(busiest) / static_cast<double>(optimum);
   }
