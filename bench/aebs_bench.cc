@@ -1,15 +1,19 @@
-// How long does one AEBS call take on one thread? T tokens of k of E experts on n instances with
-// 1.5x slots, the whole call: collecting, assigning, remapping. Rounds differ from call to call.
+// How long does scheduling one round take on one thread? T tokens of k of E experts on n instances
+// with 1.5x slots, the whole call: collecting, assigning, remapping; by activated experts and, in
+// large rounds, by rows. Rounds differ from call to call. Times are the thread's CPU time, so what
+// runs beside does not count; the clock's own 0.3 us does.
 //
 // aebs_bench [rounds]
 
 #include <cstdlib>
+#include <ctime>
 #include <random>
 #include <vector>
 
 #include "bench/measure.h"
 #include "common/aebs.h"
 #include "common/check.h"
+#include "common/row_split.h"
 
 namespace janus::bench {
 namespace {
@@ -62,36 +66,98 @@ std::vector<uint16_t> Route(const Shape& shape, bool skewed, std::mt19937_64& ra
   return ids;
 }
 
-void Run(const Shape& shape, bool skewed, int rounds) {
-  std::mt19937_64 random(42);
-  const LayerPlacement layer = LayerPlacement::Of(Place(shape, random), 0, shape.experts);
+double ThreadSeconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+struct Rounds {
+  Shape shape;
+  const char* routing;
+  LayerPlacement layer;
   std::vector<std::vector<uint16_t>> batches;
-  for (int i = 0; i < 64; ++i) batches.push_back(Route(shape, skewed, random));
+};
+
+Rounds Draw(const Shape& shape, bool skewed) {
+  std::mt19937_64 random(42);
+  Rounds rounds{shape,
+                skewed ? "skewed" : "uniform",
+                LayerPlacement::Of(Place(shape, random), 0, shape.experts),
+                {}};
+  for (int i = 0; i < 64; ++i) rounds.batches.push_back(Route(shape, skewed, random));
+  return rounds;
+}
+
+// Times `schedule(ids)` and adds what every line says.
+template <class Schedule>
+void Time(const Rounds& rounds, int repeats, Schedule&& schedule, JsonLine& line) {
+  const double before = ThreadSeconds();
+  int64_t calls = 0;
+  const Spread spread = Measure(repeats, 0.2, [&](int64_t i) {
+    schedule(rounds.batches[static_cast<size_t>(i) % rounds.batches.size()]);
+    ++calls;
+  });
+  const double cpu = (ThreadSeconds() - before) / static_cast<double>(calls);
+  line.Text("routing", rounds.routing)
+      .Int("tokens", rounds.shape.tokens)
+      .Int("top_k", rounds.shape.top_k)
+      .Int("experts", rounds.shape.experts)
+      .Int("instances", rounds.shape.instances)
+      .Microseconds(spread)
+      .Number("p99_us", spread.p99 * 1e6)
+      .Number("cpu_us", cpu * 1e6);
+}
+
+void Run(const Shape& shape, bool skewed, int repeats) {
+  const Rounds rounds = Draw(shape, skewed);
   AebsWorkspace work(shape.experts, shape.instances);
-  std::vector<Replica> replicas(batches[0].size());
+  std::vector<Replica> replicas(rounds.batches[0].size());
   for (const auto policy : {SchedulingPolicy::kAebsGreedy, SchedulingPolicy::kAebs}) {
+    const auto schedule = [&](const std::vector<uint16_t>& ids) {
+      ScheduleActivatedExperts(policy, rounds.layer, ids, work, replicas);
+    };
     double activated = 0.0;
     double largest = 0.0;
-    for (const auto& ids : batches) {
-      ScheduleActivatedExperts(policy, layer, ids, work, replicas);
+    for (const auto& ids : rounds.batches) {
+      schedule(ids);
       activated += static_cast<double>(work.activated().size()) / 64.0;
       largest += *std::ranges::max_element(work.load()) / 64.0;
     }
-    const Spread spread = Measure(rounds, 0.2, [&](int64_t i) {
-      ScheduleActivatedExperts(policy, layer, batches[static_cast<size_t>(i) % 64], work, replicas);
-    });
-    JsonLine("aebs")
-        .Text("policy", ToString(policy))
-        .Text("routing", skewed ? "skewed" : "uniform")
-        .Int("tokens", shape.tokens)
-        .Int("top_k", shape.top_k)
-        .Int("experts", shape.experts)
-        .Int("instances", shape.instances)
-        .Number("mean_activated", activated)
-        .Number("mean_largest_load", largest)
-        .Microseconds(spread)
-        .Number("p99_us", spread.p99 * 1e6);
+    JsonLine line("aebs");
+    line.Text("policy", ToString(policy));
+    Time(rounds, repeats, schedule, line);
+    line.Number("mean_activated", activated).Number("mean_largest_load", largest);
   }
+}
+
+// `crossover`: K, docs/aebs.md.
+void RunRows(const Shape& shape, int crossover, int repeats) {
+  const Rounds rounds = Draw(shape, true);
+  AebsWorkspace aebs(shape.experts, shape.instances);
+  RowSplitWorkspace split(shape.experts, shape.instances,
+                          static_cast<int>(rounds.layer.replicas.size()));
+  std::vector<Replica> replicas(rounds.batches[0].size());
+  const auto schedule = [&](const std::vector<uint16_t>& ids) {
+    return ScheduleRound(SchedulingPolicy::kAebs, crossover, rounds.layer, ids, shape.top_k, aebs,
+                         split, replicas);
+  };
+  double busiest = 0.0;
+  double even = 0.0;
+  int by_rows = 0;
+  for (const auto& ids : rounds.batches) {
+    if (schedule(ids) == Regime::kActivatedExperts) continue;
+    ++by_rows;
+    double total = 0;
+    for (const int64_t cost : split.cost()) total += static_cast<double>(cost);
+    busiest += static_cast<double>(*std::ranges::max_element(split.cost()));
+    even += total / shape.instances;
+  }
+  JsonLine line("row_split");
+  Time(rounds, repeats, schedule, line);
+  line.Int("crossover", crossover)
+      .Int("rounds_by_rows_of_64", by_rows)
+      .Number("busiest_over_mean", by_rows == 0 ? 0.0 : busiest / even);
 }
 
 }  // namespace
@@ -105,4 +171,11 @@ int main(int argc, char** argv) {
   Run({64, 8, 256, 16}, true, rounds);
   Run({64, 2, 8, 6}, false, rounds);
   Run({512, 8, 256, 64}, true, rounds);
+  const int large = std::max(1, rounds / 20);
+  for (const int crossover : {16, 64, 245}) {
+    janus::bench::RunRows({4096, 8, 256, 16}, crossover, large);
+  }
+  janus::bench::RunRows({16384, 8, 256, 16}, 245, large);
+  janus::bench::RunRows({4096, 8, 256, 64}, 64, large);
+  janus::bench::RunRows({4096, 6, 64, 8}, 245, large);
 }

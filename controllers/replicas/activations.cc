@@ -75,6 +75,14 @@ LayerActivations SampleActivations(const RoutingLayer& layer, int batch, int ste
   return result;
 }
 
+std::vector<double> StepsOfExperts(const LayerActivations& activations) {
+  std::vector<double> steps(static_cast<size_t>(activations.experts));
+  for (const auto& step : activations.steps) {
+    for (const uint16_t e : step) ++steps[e];
+  }
+  return steps;
+}
+
 double ExpectedActivated(const LayerActivations& activations) {
   double sum = 0;
   for (const auto& step : activations.steps) sum += static_cast<double>(step.size());

@@ -36,6 +36,9 @@ struct LayerActivations {
 // measurement is large enough. The same seed samples the same steps. The layer is valid.
 LayerActivations SampleActivations(const RoutingLayer& layer, int batch, int steps, uint64_t seed);
 
+// In how many of the sampled steps each expert was activated, [E].
+std::vector<double> StepsOfExperts(const LayerActivations& activations);
+
 // Expected number of distinct experts of a step, over the sampled ones.
 double ExpectedActivated(const LayerActivations& activations);
 

@@ -158,6 +158,9 @@ Layout LayOut(const ReplicaRoom& room, const LayerActivations& activations, cons
     }
   };
   consider(PlaceByRows(room, activations, replicas));
+  // A hot expert is read once in a step, however many rows it has.
+  const LayerActivations by_steps = {room.experts, StepsOfExperts(activations), {}, {}};
+  consider(PlaceByRows(room, by_steps, ReplicateByRows(room, by_steps.rows)));
   consider(blind);
   if (current != nullptr) consider(*current);
   return search.Run(std::move(best));

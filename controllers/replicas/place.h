@@ -15,7 +15,7 @@ enum class PlacementMethod : uint8_t {
   kRoundRobin,    // controllers/placement.h: blind
   kRows,          // EPLB's
   kCoactivation,  // JANUS, greedy replication and Algorithm 2
-  kSearch,        // the best of those to begin with, then local search on the real objective
+  kSearch,        // the best of several to begin with, then local search on the real objective
 };
 
 struct PlacementOptions {

@@ -36,7 +36,7 @@ ExpertInstance::ExpertInstance(const ExpertOptions& options, const ModelDescript
       transport_(transport),
       exchange_(exchange),
       clock_(clock),
-      layers_(model, weights, topology, rank, options.scheduling, stream),
+      layers_(model, weights, topology, rank, options.scheduling, options.crossover_rows, stream),
       control_(transport, topology.m(), topology.max_rows_per_round, topology.epoch,
                options.deadlines, options.log),
       sources_(static_cast<size_t>(topology.m())) {

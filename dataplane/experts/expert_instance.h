@@ -24,6 +24,7 @@ namespace janus::dataplane {
 
 struct ExpertOptions {
   SchedulingPolicy scheduling = SchedulingPolicy::kAebs;
+  int crossover_rows = 0;  // common/row_split.h; alike for all instances
   StepDeadlines deadlines;
   Logger log{2, LogLevel::kWarning};
   StepMetrics* metrics = nullptr;    // outlives the instance; null: nobody asks

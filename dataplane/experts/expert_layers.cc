@@ -3,23 +3,35 @@
 #include <algorithm>
 
 namespace janus::dataplane {
+namespace {
+
+std::vector<LayerPlacement> PlacementsOf(const ModelDescription& model,
+                                         const Placement& placement) {
+  std::vector<LayerPlacement> placements;
+  for (int layer = 0; layer < model.moe_layers(); ++layer) {
+    placements.push_back(LayerPlacement::Of(placement, layer, model.moe.experts));
+  }
+  return placements;
+}
+
+}  // namespace
 
 ExpertLayers::ExpertLayers(const ModelDescription& model, const ExpertWeights& weights,
                            const Topology& topology, Rank rank, SchedulingPolicy scheduling,
-                           const kernels::Stream& stream)
+                           int crossover_rows, const kernels::Stream& stream)
     : model_(model),
       weights_(weights),
       rank_(rank.value),
       scheduling_(scheduling),
+      crossover_rows_(crossover_rows),
       stream_(stream),
       wire_(WireType(model)),
       row_bytes_(static_cast<size_t>(model.hidden) * static_cast<size_t>(SizeOf(wire_))),
       sender_stride_(static_cast<size_t>(topology.max_rows_per_round) *
                      static_cast<size_t>(model.moe.top_k)),
-      aebs_(model.moe.experts, topology.n()) {
-  for (int layer = 0; layer < model.moe_layers(); ++layer) {
-    placements_.push_back(LayerPlacement::Of(topology.placement, layer, model.moe.experts));
-  }
+      placements_(PlacementsOf(model, topology.placement)),
+      aebs_(model.moe.experts, topology.n()),
+      split_(model.moe.experts, topology.n(), topology.placement.total_slots()) {
   const auto m = static_cast<size_t>(topology.m());
   const auto rows = static_cast<size_t>(topology.max_rows_per_round);
   const auto slots = static_cast<size_t>(topology.experts[static_cast<size_t>(rank_)].slots);
@@ -83,8 +95,9 @@ void ExpertLayers::Assign() {
                 ids_.begin() + static_cast<ptrdiff_t>(total));
     total += count;
   }
-  ScheduleActivatedExperts(scheduling_, placements_[static_cast<size_t>(layer_)],
-                           std::span(ids_).first(total), aebs_, std::span(replicas_).first(total));
+  ScheduleRound(scheduling_, crossover_rows_, placements_[static_cast<size_t>(layer_)],
+                std::span(ids_).first(total), model_.moe.top_k, aebs_, split_,
+                std::span(replicas_).first(total));
 }
 
 void ExpertLayers::GatherWork(Begun begin) {

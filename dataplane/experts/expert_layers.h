@@ -9,6 +9,7 @@
 #include "common/aligned_buffer.h"
 #include "common/function_ref.h"
 #include "common/model/description.h"
+#include "common/row_split.h"
 #include "common/topology.h"
 #include "dataplane/comm/exchange.h"
 #include "dataplane/experts/weights.h"
@@ -18,16 +19,18 @@
 namespace janus::dataplane {
 
 // The expert side of the model over the rows of one round, as one expert instance sees it: gate and
-// top-k of every row, one replica for each activated expert (AEBS, computed alike by every
-// instance), and the FFN of the experts that fell to this instance. It knows no peer and no
-// transport; a round is Begin, Gate for every attention instance that takes part, Assign, Compute.
+// top-k of every row, who computes it (one replica for each activated expert, AEBS, or in large
+// rounds shares of its rows; computed alike by every instance), and the FFN of what fell to this
+// instance. It knows no peer and no transport; a round is Begin, Gate for every attention instance
+// that takes part, Assign, Compute.
 //
 // Confined to the step thread. Buffers are sized once for m * R_max rows.
 class ExpertLayers {
  public:
   // `weights` holds what `rank` has in the topology's placement and must outlive this.
+  // `crossover_rows`: as ScheduleRound (common/row_split.h) takes it.
   ExpertLayers(const ModelDescription& model, const ExpertWeights& weights,
-               const Topology& topology, Rank rank, SchedulingPolicy scheduling,
+               const Topology& topology, Rank rank, SchedulingPolicy scheduling, int crossover_rows,
                const kernels::Stream& stream);
 
   void Begin(int layer);
@@ -37,7 +40,7 @@ class ExpertLayers {
   // are not gated take no part.
   Status Gate(Rank from, const std::byte* rows, int count);
 
-  // Which instance computes which expert of the gated rows.
+  // Which instance computes which expert of which gated row.
   void Assign();
 
   // Room for `count` contributions to `to`, as ExpertExchange::Begin gives it.
@@ -69,6 +72,7 @@ class ExpertLayers {
   const ExpertWeights& weights_;
   const int rank_;
   const SchedulingPolicy scheduling_;
+  const int crossover_rows_;
   const kernels::Stream stream_;
   const DType wire_;
   const size_t row_bytes_;
@@ -86,6 +90,7 @@ class ExpertLayers {
   std::vector<uint16_t> ids_;         // [T, K] of the round, by (rank, row)
   std::vector<Replica> replicas_;     // likewise
   AebsWorkspace aebs_;
+  RowSplitWorkspace split_;
   std::vector<int> slot_count_;
   std::vector<int> slot_first_;
   std::vector<kernels::Contribution> contributions_;

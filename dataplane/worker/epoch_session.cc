@@ -137,6 +137,7 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
                            MakeExpertExchange(topology.mode, shape, *s.transport_));
     ExpertOptions experts = lasting.experts;
     experts.scheduling = settings.scheduling;
+    experts.crossover_rows = settings.crossover_rows;
     experts.deadlines = settings.attention.deadlines;
     s.experts_ = std::make_unique<ExpertInstance>(experts, model, s.expert_weights_->weights,
                                                   topology, s.rank_, *s.transport_,

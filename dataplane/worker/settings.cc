@@ -92,6 +92,11 @@ Result<EpochSettings> ResolveEpoch(const v1::WorkerConfig& config) {
   settings.attention.max_waiting = static_cast<int>(OrDefault(config.queued_requests(), 4096u));
   settings.attention.tpot_target = Seconds(OrDefault(config.tpot_target_ms(), 100u) / 1000.0);
   JANUS_ASSIGN_OR_RETURN(settings.scheduling, FromProto(config.scheduling()));
+  if (config.crossover_rows() > kMaxCrossoverRows) {
+    return InvalidArgument("config.crossover_rows " + std::to_string(config.crossover_rows()) +
+                           ": at most " + std::to_string(kMaxCrossoverRows));
+  }
+  settings.crossover_rows = static_cast<int>(config.crossover_rows());
   return settings;
 }
 

@@ -39,6 +39,7 @@ Result<LastingSettings> ResolveLasting(const v1::WorkerConfig& config, const Seq
 struct EpochSettings {
   AttentionPace attention;  // its deadlines are the experts', too
   SchedulingPolicy scheduling = SchedulingPolicy::kAebs;
+  int crossover_rows = 0;
 };
 
 // InvalidArgument names the field.

@@ -12,6 +12,7 @@ v1::WorkerConfig WorkerConfigOf(const ServicePlan& plan, int machine_threads,
   config.set_kv_block_size(kBlockSize);
   config.set_queued_requests(static_cast<uint32_t>(plan.queued_requests));
   config.set_scheduling(ToProto(plan.effective.scheduling));
+  config.set_crossover_rows(static_cast<uint32_t>(plan.crossover_rows));
   config.set_compute_threads(static_cast<uint32_t>(plan.compute_threads));
   config.set_machine_threads(static_cast<uint32_t>(machine_threads));
   config.set_debug_logits_hash(debug_logits_hash);

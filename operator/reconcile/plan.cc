@@ -10,6 +10,9 @@ namespace janus::control {
 namespace {
 
 constexpr int kDefaultRowsPerRound = 512;
+// A CPU core multiplies about this many rows with an expert's weights in the time that it takes to
+// read them (kernels_bench --only ffn, bf16). What is wrong about it costs time, never bits.
+constexpr int kCpuCrossoverRows = 8;
 constexpr int kPageTokens = 16;
 // A process of ours with its stacks and what gRPC keeps; about 10 MB were seen, libraries shared.
 constexpr int64_t kProcessBytes = int64_t{16} << 20;
@@ -188,6 +191,7 @@ Result<ServicePlan> PlanWithin(const MoEService& service, const ModelDescription
   plan.queued_requests = spec.gateway.limits.queued_requests;
   if (spec.slo.tpot) plan.tpot_target_milliseconds = spec.slo.tpot->target_milliseconds;
   plan.compute_threads = budget.ComputeThreads(plan.m, plan.n);
+  plan.crossover_rows = kCpuCrossoverRows;
 
   MemoryNeed& need = plan.need;
   need.m = plan.m;

@@ -72,6 +72,7 @@ struct ServicePlan {
   int64_t max_model_len = 0;      // tokens of one sequence
   int max_batch_size = 0;         // sequences per attention instance
   int max_rows_per_round = 0;
+  int crossover_rows = 0;            // of an expert, from which on its rows are split
   int queued_requests = 0;           // waiting, per attention instance
   int tpot_target_milliseconds = 0;  // 0: none was set
   int64_t kv_bytes = 0;              // per attention instance

@@ -156,7 +156,8 @@ Schedule RandomSchedule(Random& random, int m, int n, const ModelDescription& mo
       MakeTopology(m, slots, model.moe_layers(), experts, random.Between(1, 4), max_rows);
   schedule.topology.placement = RandomPlacement(random, slots, model.moe_layers(), experts);
   schedule.scheduling =
-      random.Chance(0.5) ? SchedulingPolicy::kAebs : SchedulingPolicy::kAebsGreedy;
+      random.Chance(0.7) ? SchedulingPolicy::kAebs : SchedulingPolicy::kAebsGreedy;
+  schedule.crossover_rows = random.Chance(0.3) ? 0 : random.Between(1, 6);
   constexpr int kLeastPages = (kMaxPositions + 1 + kernels::kPageTokens - 1) / kernels::kPageTokens;
   schedule.kv_pages = random.Chance(0.7) ? random.Between(kLeastPages, kLeastPages + 2) : 24;
   schedule.swap_pages = random.Chance(0.5) ? 64 : random.Between(0, kLeastPages);
@@ -219,10 +220,11 @@ std::ostream& operator<<(std::ostream& out, const Schedule& s) {
   for (const uint16_t e : s.topology.placement.expert_of) {
     out << ' ' << (e == Placement::kEmpty ? "-" : std::to_string(e));
   }
-  out << ", " << ToString(s.scheduling) << ", b=" << s.topology.micro_batches << ", R_max "
-      << s.topology.max_rows_per_round << ", " << s.kv_pages << " pages, " << s.swap_pages
-      << " in host memory, preempting " << s.preempt_chance << ", batch " << s.max_batch
-      << ", threads " << s.compute_threads << ", chunks 1.." << s.most_chunk << ";";
+  out << ", " << ToString(s.scheduling) << ", by rows beyond " << s.crossover_rows
+      << ", b=" << s.topology.micro_batches << ", R_max " << s.topology.max_rows_per_round << ", "
+      << s.kv_pages << " pages, " << s.swap_pages << " in host memory, preempting "
+      << s.preempt_chance << ", batch " << s.max_batch << ", threads " << s.compute_threads
+      << ", chunks 1.." << s.most_chunk << ";";
   for (const Schedule::Action& action : s.actions) {
     const Schedule::SequenceOf& of = s.sequences[static_cast<size_t>(action.sequence)];
     switch (action.kind) {
@@ -259,6 +261,7 @@ ScheduleRun RunSchedule(const Schedule& schedule, const HeldModel& held, const R
   options.connect = connect;
   options.pace.deadlines = schedule.deadlines;
   options.experts.scheduling = schedule.scheduling;
+  options.experts.crossover_rows = schedule.crossover_rows;
   options.attention.max_batch = schedule.max_batch;
   options.attention.kv_bytes = KvBytes(held.model, schedule.kv_pages);
   options.attention.swap_bytes = KvBytes(held.model, schedule.swap_pages);

@@ -60,6 +60,7 @@ struct Schedule {
   };
   Topology topology;
   SchedulingPolicy scheduling = SchedulingPolicy::kAebs;
+  int crossover_rows = 0;
   int kv_pages = 0;
   int swap_pages = 64;  // host memory for preempted sequences
   int max_batch = 0;

@@ -3,111 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
 #include <numeric>
 #include <random>
-#include <sstream>
 #include <string>
+
+#include "tests/support/flow_bounds.h"
+#include "tests/support/layer_rounds.h"
 
 namespace janus {
 namespace {
-
-// A placement of one layer from each instance's list of experts, slot after slot.
-Placement OneLayer(const std::vector<std::vector<uint16_t>>& experts_of_instance) {
-  Placement placement;
-  placement.layers = 1;
-  for (const auto& experts : experts_of_instance) {
-    placement.slots_of_instance.push_back(static_cast<int>(experts.size()));
-    placement.expert_of.insert(placement.expert_of.end(), experts.begin(), experts.end());
-  }
-  return placement;
-}
-
-// Instances (unequal slots, some of them empty) with 1..n replicas of each of E experts.
-Placement RandomPlacement(int experts, int instances, int extra_replicas, std::mt19937_64& random) {
-  std::vector<std::vector<uint16_t>> of(static_cast<size_t>(instances));
-  const auto any_instance = [&] {
-    return static_cast<size_t>(random() % static_cast<uint64_t>(instances));
-  };
-  const auto place = [&](uint16_t expert, size_t g) {
-    if (std::ranges::find(of[g], expert) == of[g].end()) of[g].push_back(expert);
-  };
-  const bool skewed = random() % 2 == 0;  // many replicas crowd on few instances
-  const auto instance = [&] {
-    return skewed ? std::min(any_instance(), any_instance()) : any_instance();
-  };
-  for (int e = 0; e < experts; ++e) place(static_cast<uint16_t>(e), instance());
-  for (int i = 0; i < extra_replicas; ++i) {
-    place(static_cast<uint16_t>(random() % static_cast<uint64_t>(experts)), instance());
-  }
-  for (auto& list : of) {
-    for (uint64_t empty = random() % 3; empty > 0; --empty) list.push_back(Placement::kEmpty);
-    std::ranges::shuffle(list, random);
-  }
-  return OneLayer(of);
-}
-
-std::vector<uint16_t> RandomIds(int experts, size_t count, std::mt19937_64& random) {
-  const uint64_t spread = 1 + random() % static_cast<uint64_t>(experts);
-  std::vector<uint16_t> ids(count);
-  for (uint16_t& id : ids) id = static_cast<uint16_t>(random() % spread);
-  return ids;
-}
-
-// The least possible largest load: a maximum flow experts -> instances of capacity L (augmenting
-// paths by depth-first search), L by binary search. Shares nothing with the code under test.
-class FlowOptimum {
- public:
-  FlowOptimum(const LayerPlacement& placement, std::span<const uint16_t> activated)
-      : placement_(placement), activated_(activated) {}
-
-  int LargestLoad() {
-    int low = 0;
-    int high = static_cast<int>(activated_.size());
-    while (low < high) {
-      const int middle = (low + high) / 2;
-      if (Fits(middle)) {
-        high = middle;
-      } else {
-        low = middle + 1;
-      }
-    }
-    return low;
-  }
-
- private:
-  bool Fits(int capacity) {
-    on_.assign(static_cast<size_t>(placement_.instances), {});
-    for (const uint16_t e : activated_) {
-      tried_.assign(static_cast<size_t>(placement_.instances), false);
-      if (!Push(e, capacity)) return false;
-    }
-    return true;
-  }
-  bool Push(uint16_t expert, int capacity) {
-    for (int r = placement_.first[expert]; r < placement_.first[expert + 1]; ++r) {
-      const size_t g = placement_.replicas[static_cast<size_t>(r)].instance;
-      if (tried_[g]) continue;
-      tried_[g] = true;
-      if (static_cast<int>(on_[g].size()) < capacity) {
-        on_[g].push_back(expert);
-        return true;
-      }
-      for (uint16_t& other : on_[g]) {
-        if (Push(other, capacity)) {
-          other = expert;
-          return true;
-        }
-      }
-    }
-    return false;
-  }
-
-  const LayerPlacement& placement_;
-  std::span<const uint16_t> activated_;
-  std::vector<std::vector<uint16_t>> on_;
-  std::vector<bool> tried_;
-};
 
 // The loads, descending, of a lexicographically least assignment, by trying all of them.
 std::vector<int> LexicographicOptimum(const LayerPlacement& placement,
@@ -292,26 +196,6 @@ TEST(Aebs, ExactLoadsAreLexicographicallyLeast) {
   }
 }
 
-// Rows of data/routing: [token][layer] -> ids.
-std::vector<std::vector<std::vector<uint16_t>>> ReadRouting(const std::string& name) {
-  std::ifstream file(std::string(JANUS_SOURCE_DIR) + "/data/routing/" + name);
-  std::vector<std::vector<std::vector<uint16_t>>> tokens;
-  std::string line;
-  std::getline(file, line);
-  while (std::getline(file, line)) {
-    std::istringstream cells(line);
-    std::string cell;
-    tokens.emplace_back();
-    for (int column = 0; std::getline(cells, cell, ','); ++column) {
-      if (column < 2) continue;
-      std::istringstream ids(cell);
-      auto& list = tokens.back().emplace_back();
-      for (int id = 0; ids >> id;) list.push_back(static_cast<uint16_t>(id));
-    }
-  }
-  return tokens;
-}
-
 struct RealRouting {
   const char* file;
   int experts;
@@ -321,28 +205,18 @@ struct RealRouting {
 class AebsOnRealRouting : public testing::TestWithParam<RealRouting> {};
 
 TEST_P(AebsOnRealRouting, ExactEqualsTheFlowOptimumForEveryBatch) {
-  const auto tokens = ReadRouting(GetParam().file);
+  const RoutedTokens tokens =
+      ReadRoutingExcerpt(std::string(JANUS_SOURCE_DIR "/data/routing/") + GetParam().file);
   ASSERT_GE(tokens.size(), 500u);
   const int experts = GetParam().experts;
   for (const int n : {2, 6, 8, 16}) {
-    // 1.5x slots: experts dealt in turn, the lower half twice, never twice on one instance.
-    std::vector<std::vector<uint16_t>> of(static_cast<size_t>(n));
-    for (int s = 0; s < experts * 3 / 2; ++s) {
-      const auto e = static_cast<uint16_t>(s % experts);
-      auto g = static_cast<size_t>(s % n);
-      while (std::ranges::find(of[g], e) != of[g].end()) g = (g + 1) % of.size();
-      of[g].push_back(e);
-    }
-    const Placement placement = OneLayer(of);
+    const Placement placement = DealtInTurn(experts, n);
     const LayerPlacement layer = LayerPlacement::Of(placement, 0, experts);
     AebsWorkspace work(experts, n);
     for (const size_t batch : {1, 16, 64, 256}) {
       for (size_t first = 0; first + batch <= tokens.size(); first += std::max<size_t>(batch, 16)) {
         for (size_t l = 0; l < tokens[0].size(); ++l) {
-          std::vector<uint16_t> ids;
-          for (size_t t = first; t < first + batch; ++t) {
-            ids.insert(ids.end(), tokens[t][l].begin(), tokens[t][l].end());
-          }
+          const std::vector<uint16_t> ids = IdsOf(tokens, l, first, batch);
           std::vector<Replica> replicas(ids.size());
           ScheduleActivatedExperts(SchedulingPolicy::kAebs, layer, ids, work, replicas);
           ExpectSound(placement, layer, ids, replicas, work);

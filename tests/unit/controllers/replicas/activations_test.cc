@@ -39,6 +39,13 @@ TEST(SampleActivations, AStepOfAllTokensHasAllExpertsAscending) {
   EXPECT_EQ(ExpectedActivated(sampled), 4);
 }
 
+TEST(StepsOfExperts, CountsAStepOnceForEachOfItsExperts) {
+  LayerActivations a;
+  a.experts = 4;
+  a.steps = {{0, 1}, {0, 3}, {0}};
+  EXPECT_EQ(StepsOfExperts(a), (std::vector<double>{3, 1, 0, 1}));
+}
+
 TEST(SampleActivations, DealsEveryTokenOnceBeforeAnyTwice) {
   const LayerActivations sampled = SampleActivations(Small(), 1, 4, 9);
   int with_three = 0;

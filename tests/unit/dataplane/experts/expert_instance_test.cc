@@ -259,6 +259,25 @@ TEST_F(ExpertInstanceTest, SendsEveryParticipantItsWeightedExpertsBySlot) {
   EXPECT_LE(activated, 10u * 7u) << "no expert is read by two instances in a round";
 }
 
+TEST_F(ExpertInstanceTest, RowsOfOneExpertThatAreSplitOverItsReplicasComeOutTheSame) {
+  ExpertOptions options;
+  options.crossover_rows = 1;
+  Start(2, {7, 7, 7}, options);
+  Random random(4);
+  SendTicket(1, {true, true});
+  for (int layer = 0; layer < held_.model.layers; ++layer) {
+    const std::vector<float> x0 = RandomRows(random, 8), x1 = RandomRows(random, 7);
+    PostRows(1, KeyOf(1, layer), x1);
+    PostRows(0, KeyOf(1, layer), x0);
+    ExpectPlain(layer, x0, Await(0, KeyOf(1, layer)));
+    ExpectPlain(layer, x1, Await(1, KeyOf(1, layer)));
+  }
+  Stop();
+  uint64_t activated = 0;
+  for (const auto& instance : instances_) activated += instance->statistics().activated_experts;
+  EXPECT_GT(activated, 7u * static_cast<uint64_t>(held_.model.layers)) << "of 7, none was split";
+}
+
 TEST_F(ExpertInstanceTest, TogetherTheyTellOfTheRoutingThatTheGateGivesAndOfNoStepGivenUp) {
   Start(2, {4, 5, 3});
   Random random(9);

@@ -240,6 +240,7 @@ TEST_F(EpochsTest, WhatIsOfAnEpochChangesUnderRunningRequests) {
       [&] { config_.set_compute_threads(3); },
       [&] { config_.set_machine_threads(12); },
       [&] { config_.set_scheduling(v1::SCHEDULING_POLICY_AEBS_GREEDY); },
+      [&] { config_.set_crossover_rows(1); },
       [&] { config_.set_tpot_target_ms(7); },
       [&] { config_.set_queued_requests(3); },
       [&] { config_.set_detection_deadline_ms(3'000); },

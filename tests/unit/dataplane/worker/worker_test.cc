@@ -117,6 +117,8 @@ TEST_F(WorkerTest, RefusesWhatCannotBePrepared) {
           grpc::StatusCode::RESOURCE_EXHAUSTED);
   refused([](Request& r) { r.mutable_config()->set_queued_requests(UINT32_MAX); },
           "config.queued_requests");
+  refused([](Request& r) { r.mutable_config()->set_crossover_rows(65536); },
+          "config.crossover_rows 65536");
   service_.Serve();  // none of it has left anything
 }
 

@@ -70,6 +70,9 @@ TEST(ComposeTopology, HashesWhateverMembersMustShare) {
   ServicePlan queue = Plan();
   queue.queued_requests = 9;
   EXPECT_NE(ComposeTopology(1, Workers(), queue, Model())->config_hash, hash);
+  ServicePlan crossover = Plan();
+  crossover.crossover_rows = 9;
+  EXPECT_NE(ComposeTopology(1, Workers(), crossover, Model())->config_hash, hash);
   ServicePlan dtype = Plan();
   dtype.dtype = DType::kBFloat16;
   EXPECT_NE(ComposeTopology(1, Workers(), dtype, Model())->config_hash, hash);

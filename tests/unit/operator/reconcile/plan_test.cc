@@ -41,6 +41,7 @@ TEST(PlanService, TakesTheFewestSlotsThatHoldEveryExpert) {
   EXPECT_EQ(plan->spare_slots, 2);
   EXPECT_EQ(plan->max_model_len, 512);
   EXPECT_EQ(plan->max_rows_per_round, 512);
+  EXPECT_EQ(plan->crossover_rows, 8);
   EXPECT_EQ(plan->compute_threads, 1);
   EXPECT_EQ(plan->dtype, DType::kBFloat16);
   EXPECT_EQ(plan->held, "");

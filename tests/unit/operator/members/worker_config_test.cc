@@ -1,0 +1,26 @@
+#include "operator/members/worker_config.h"
+
+#include <gtest/gtest.h>
+
+namespace janus::control {
+namespace {
+
+TEST(WorkerConfigOf, TakesAlongWhatAllMembersScheduleBy) {
+  ServicePlan plan;
+  plan.effective.scheduling = SchedulingPolicy::kAebsGreedy;
+  plan.crossover_rows = 11;
+  plan.compute_threads = 3;
+  plan.queued_requests = 5;
+  plan.tpot_target_milliseconds = 40;
+  const v1::WorkerConfig config = WorkerConfigOf(plan, 6, true);
+  EXPECT_EQ(config.scheduling(), v1::SCHEDULING_POLICY_AEBS_GREEDY);
+  EXPECT_EQ(config.crossover_rows(), 11u);
+  EXPECT_EQ(config.compute_threads(), 3u);
+  EXPECT_EQ(config.queued_requests(), 5u);
+  EXPECT_EQ(config.tpot_target_ms(), 40u);
+  EXPECT_EQ(config.machine_threads(), 6u);
+  EXPECT_TRUE(config.debug_logits_hash());
+}
+
+}  // namespace
+}  // namespace janus::control
