@@ -76,21 +76,31 @@ std::vector<Variant> VariantsOf(const PredictorOptions& options) {
   return variants;
 }
 
-// Sequences that decode at a TPOT: what arrives stays for its outputs' time (Little), and as many
-// again as a Poisson number exceeds its mean at the percentile.
+// Sequences that decode at a TPOT: what arrives stays for its outputs' time (Little). At the
+// percentile they are what the load was seen to rise to, and no fewer than independent requests
+// make: a Poisson number exceeds its mean by z deviations. One margin, the larger of the two.
 struct Rows {
   double mean = 0;
   double high = 0;
+  double of_keys = 0;  // whose mean keys take the room that keys need at the percentile
 };
 Rows RowsAt(const Demand& demand, double tpot, double z) {
-  const double mean = std::max(demand.output_tokens_per_second * tpot, demand.least_running);
-  return {mean, mean + std::max(z, 0.0) * std::sqrt(mean)};
+  const double mean = demand.output_tokens_per_second * tpot;
+  const double poisson = mean + std::max(z, 0.0) * std::sqrt(mean);
+  return {std::max(mean, demand.least_running),
+          std::max({mean * demand.burst, poisson, demand.least_running}),
+          std::max({mean * demand.key_burst, poisson, demand.least_running})};
 }
 
 double MeanPrompt(const Demand& demand) {
   return demand.requests_per_second > 0
              ? demand.prompt_tokens_per_second / demand.requests_per_second
              : 0;
+}
+
+// Prompt rows that arrive within a TPOT when the load has risen.
+double PromptRowsAt(const Demand& demand, double tpot) {
+  return demand.prompt_tokens_per_second * demand.burst * tpot;
 }
 
 StepLoad LoadAt(const Demand& demand, double decode_rows, double prompt_rows) {
@@ -326,7 +336,7 @@ bool Predictor::Keeps(int m, int n, const Demand& demand, const ScalingPolicy& p
   const double z = NormalQuantile(policy.tpot.percentile);
   const double limit = share * policy.tpot.seconds;
   const auto load_at = [&](double tpot) {
-    return LoadAt(demand, RowsAt(demand, tpot, z).high, demand.prompt_tokens_per_second * tpot);
+    return LoadAt(demand, RowsAt(demand, tpot, z).high, PromptRowsAt(demand, tpot));
   };
   const auto step_at = [&](double tpot) {
     return tail * tables_->Shortest(m, n, load_at(tpot), corrections);
@@ -336,8 +346,8 @@ bool Predictor::Keeps(int m, int n, const Demand& demand, const ScalingPolicy& p
   const double most_keys = m * tables_->KvTokens(demand);
   const double most_rows = static_cast<double>(m) * policy.max_batch_per_attention;
   const auto fits = [&] {
-    const double rows = RowsAt(demand, tpot, z).high;
-    return rows <= most_rows * share && rows * demand.context <= most_keys * share;
+    const Rows rows = RowsAt(demand, tpot, z);
+    return rows.high <= most_rows * share && rows.of_keys * demand.context <= most_keys * share;
   };
   const auto is_in_time = [&] {
     if (!policy.ttft) return true;
@@ -345,11 +355,11 @@ bool Predictor::Keeps(int m, int n, const Demand& demand, const ScalingPolicy& p
     const double prompts = PromptRowsWithin(
         policy.tpot.seconds, m * tables_->options.most_rows_per_attention,
         [&](double p) { return tables_->Shortest(m, n, LoadAt(demand, rows, p), corrections); });
-    return TimeToFirstToken(
-               {demand.requests_per_second, MeanPrompt(demand), demand.prompt_squared_variation,
-                std::max(demand.prompt_tokens_at_percentile, MeanPrompt(demand)),
-                static_cast<double>(m), prompts / m / policy.tpot.seconds, tpot},
-               policy.ttft->percentile) <= share * policy.ttft->seconds;
+    return TimeToFirstToken({demand.requests_per_second * demand.burst, MeanPrompt(demand),
+                             demand.prompt_squared_variation,
+                             std::max(demand.prompt_tokens_at_percentile, MeanPrompt(demand)),
+                             static_cast<double>(m), prompts / m / policy.tpot.seconds, tpot},
+                            policy.ttft->percentile) <= share * policy.ttft->seconds;
   };
   // Memory, batch limit and the first token are judged at the TPOT there is, below the limit. At
   // the limit each is worse, so what is kept there needs no search.
@@ -368,7 +378,7 @@ Prediction Predictor::Steady(int m, int n, const Demand& demand, const ScalingPo
   const double z = NormalQuantile(policy.tpot.percentile);
   const double target = policy.tpot.seconds;
   const auto load_at = [&](double tpot) {
-    return LoadAt(demand, RowsAt(demand, tpot, z).high, demand.prompt_tokens_per_second * tpot);
+    return LoadAt(demand, RowsAt(demand, tpot, z).high, PromptRowsAt(demand, tpot));
   };
   Prediction result;
   result.cost = CostOf(m, n);
@@ -393,12 +403,12 @@ Prediction Predictor::Steady(int m, int n, const Demand& demand, const ScalingPo
   result.load = LoadAt(demand, rows.mean, demand.prompt_tokens_per_second * high);
   result.times = tables_->Step(result.how, result.load, corrections);
   result.tpot_seconds = is_carried ? high : kInfinite;
-  result.kv_share = rows.high * demand.context / (m * tables_->KvTokens(demand));
+  result.kv_share = rows.of_keys * demand.context / (m * tables_->KvTokens(demand));
   result.batch_share = rows.high / m / policy.max_batch_per_attention;
   const double prompts = PromptRowsWithin(
       target, m * tables_->options.most_rows_per_attention,
       [&](double p) { return tables_->Shortest(m, n, LoadAt(demand, rows.high, p), corrections); });
-  const PromptLoad queue = {demand.requests_per_second,
+  const PromptLoad queue = {demand.requests_per_second * demand.burst,
                             MeanPrompt(demand),
                             demand.prompt_squared_variation,
                             std::max(demand.prompt_tokens_at_percentile, MeanPrompt(demand)),

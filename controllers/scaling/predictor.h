@@ -18,7 +18,11 @@ struct Demand {
   double prompt_squared_variation = 1;
   double prompt_tokens_at_percentile = 0;  // 0: the mean
   double least_running = 0;                // sequences there are already
-  double kv_tokens_per_attention = 0;      // room that was observed; 0: the model's figure
+  // What the load and the keys of its sequences rise to, over their means; 1: as independent
+  // requests do, a Poisson number of sequences at the target's percentile.
+  double burst = 1;
+  double key_burst = 1;
+  double kv_tokens_per_attention = 0;  // room that was observed; 0: the model's figure
 
   friend bool operator==(const Demand&, const Demand&) = default;
 };
