@@ -204,6 +204,56 @@ ExchangeTimes TimesOfExchange(const Setting& setting, const Configuration& how, 
   return times;
 }
 
+// The same terms as above, each where it is least: shares of bytes with the most instances,
+// messages with the fewest, node sizes at their best.
+ExchangeTimes LeastExchange(const Setting& setting, const Configuration& how, int fewest,
+                            double rows) {
+  const ModelShape& model = setting.model;
+  const int per_node = setting.attention.hardware.instances_per_node;
+  const int fewest_nodes = NodesOf(fewest, how.tp_attention, per_node);
+  const int most_nodes = NodesOf(how.m, how.tp_attention, per_node);
+  const int expert_nodes =
+      NodesOf(how.n, how.tp_experts, setting.experts.hardware.instances_per_node);
+  const double e_per_node = static_cast<double>(how.n) / expert_nodes;
+  const double one = rows / how.m * RowBytes(model) / how.tp_attention;
+  const double of_node = rows / most_nodes * RowBytes(model) / how.tp_attention;
+  const double all = rows * RowBytes(model) / how.tp_experts;
+  const double contributions = rows * model.top_k * RowBytes(model);
+  const double back_bytes =
+      std::max(contributions / how.n / how.tp_experts, contributions / how.m / how.tp_attention);
+  const ExchangeCost& dispatch = setting.attention.dispatch;
+  const ExchangeCost& combine = setting.experts.combine;
+  const double inner = dispatch.inner_bytes_per_second;
+  ExchangeTimes times;
+  switch (how.mode) {
+    case ExchangeMode::kDirect:
+      if (how.gate == GateSide::kAttention) {
+        const double needed = InstancesNeeded(model, how.n);
+        times.out = dispatch.fixed_seconds + dispatch.network_seconds +
+                    Hop(dispatch, how.n, std::max(one * needed, all * needed / how.n));
+      } else {
+        times.out = Hop(dispatch, how.n, std::max(one * how.n, all));
+      }
+      times.back = Hop(combine, fewest, back_bytes);
+      break;
+    case ExchangeMode::kTwoPhaseSingle:
+      times.out = Hop(dispatch, expert_nodes, of_node * expert_nodes) + all / inner;
+      times.back = contributions / expert_nodes / inner +
+                   Hop(combine, fewest_nodes, std::max(contributions / expert_nodes, back_bytes));
+      break;
+    case ExchangeMode::kTwoPhaseParallel: {
+      const double cards = std::clamp<double>(per_node, 1, std::max(expert_nodes, 1));
+      times.out = Hop(dispatch, expert_nodes / cards,
+                      std::max(of_node * expert_nodes / cards,
+                               all / std::min<double>(e_per_node, most_nodes))) +
+                  all / inner;
+      times.back = contributions / how.n / inner + Hop(combine, fewest_nodes, back_bytes);
+      break;
+    }
+  }
+  return times;
+}
+
 int SlotsPerInstance(const Setting& setting, const Configuration& how) {
   const ModelShape& model = setting.model;
   const double room = setting.memory_share * setting.experts.hardware.memory_bytes * how.tp_experts;

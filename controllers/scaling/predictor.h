@@ -83,6 +83,12 @@ class Predictor {
   bool Keeps(int m, int n, const Demand& demand, const ScalingPolicy& policy, double share,
              const Corrections& corrections = {}, double tail = 1) const;
 
+  // False only where Keeps is false for every number of attention instances from `fewest` to m;
+  // once true, true for every larger m. Keeps itself is not so: with more instances messages and
+  // nodes grow, and a step may get longer.
+  bool MayKeep(int fewest, int m, int n, const Demand& demand, const ScalingPolicy& policy,
+               double share, const Corrections& corrections = {}, double tail = 1) const;
+
   // Fewest expert instances that hold the model.
   int FewestExperts() const;
   double CostOf(int m, int n) const;
