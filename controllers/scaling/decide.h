@@ -23,9 +23,10 @@ struct Memory {
   struct Sample {
     double time_seconds = 0;
     Demand demand;
-    double keys_per_second = 0;  // that the sequences hold, over the step
-    double level = 0;            // of output tokens per second, then
-    double key_level = 0;        // of keys_per_second, then
+    double load = 0;       // output tokens per second that arrive: the demand without what waits
+    double keys = 0;       // held, over the seconds of a step
+    double level = 0;      // mean of the loads until then
+    double key_level = 0;  // mean of the keys until then
     friend bool operator==(const Sample&, const Sample&) = default;
   };
   struct Change {  // an action's effect on one role's instances

@@ -66,19 +66,18 @@ const Memory::Sample* LatestBefore(const Memory& memory, double time_seconds) {
   return is_whole ? &sample : nullptr;
 }
 
-// Means of the samples of the level's window; of keys only where they were measured.
+// Means of the samples of the level's window.
 void SetLevels(std::vector<Memory::Sample>& samples) {
   Memory::Sample& now = samples.back();
-  double load = 0, keys = 0, loads = 0, with_keys = 0;
+  double load = 0, keys = 0, count = 0;
   for (const Memory::Sample& sample : samples) {
     if (sample.time_seconds <= now.time_seconds - kLevelSeconds) continue;
-    load += sample.demand.output_tokens_per_second;
-    loads += 1;
-    keys += sample.keys_per_second;
-    with_keys += sample.keys_per_second > 0 ? 1 : 0;
+    load += sample.load;
+    keys += sample.keys;
+    count += 1;
   }
-  now.level = load / loads;
-  now.key_level = with_keys > 0 ? keys / with_keys : 0;
+  now.level = load / count;
+  now.key_level = keys / count;
 }
 
 }  // namespace
@@ -124,19 +123,22 @@ void RememberLoad(const World& world, const Demand& now, double start_seconds,
   Memory::Sample sample;
   sample.time_seconds = time;
   sample.demand = now;
-  // Over the step: sequences stay longer where steps are longer, and the level is to be the load's.
-  if (world.step && world.step->seconds.step > 0) {
-    sample.keys_per_second = world.now.kv_tokens_used / world.step->seconds.step;
-  }
+  // What waits is the service's own doing: learned from, an overload would ask for room for
+  // another.
+  sample.load = world.arrivals.front().requests_per_second * memory.output_tokens;
+  // Over the step, because sequences stay longer where steps are longer; where none was measured,
+  // as many as the load makes.
+  const bool is_measured = world.step && world.step->seconds.step > 0;
+  sample.keys =
+      is_measured ? world.now.kv_tokens_used / world.step->seconds.step : sample.load * now.context;
   if (const Memory::Sample* before = LatestBefore(memory, time - start_seconds)) {
     const double elapsed = time - memory.samples.back().time_seconds;
     if (before->level > 0) {
-      memory.bursts =
-          Seen(std::move(memory.bursts), now.output_tokens_per_second / before->level, elapsed);
+      memory.bursts = Seen(std::move(memory.bursts), sample.load / before->level, elapsed);
     }
-    if (before->key_level > 0 && sample.keys_per_second > 0) {
+    if (before->key_level > 0) {
       memory.key_bursts =
-          Seen(std::move(memory.key_bursts), sample.keys_per_second / before->key_level, elapsed);
+          Seen(std::move(memory.key_bursts), sample.keys / before->key_level, elapsed);
     }
   }
   const double kept = std::max({window_seconds, kLevelSeconds, 2 * start_seconds});

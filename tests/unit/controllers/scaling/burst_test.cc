@@ -167,6 +167,19 @@ TEST(HeadRoom, IsNotOnTopOfAPeakThatIsThereAlready) {
   }
 }
 
+TEST(HeadRoom, AnOverloadIsNoBurst) {
+  Service service;
+  service.Live(240, Policy(), Calm);
+  for (int i = 0; i < 60; ++i) {
+    World world = Seen(service.memory.last_time_seconds + 60, service.at, 20);
+    world.now.waiting = 20000;
+    Outcome out = Decide(DeepSeekV3(), Policy(), world, std::move(service.memory));
+    EXPECT_GT(out.decision.demand.output_tokens_per_second, 2 * 20 * 400) << "to be worked off";
+    service.memory = std::move(out.memory);
+  }
+  EXPECT_EQ(BurstAt(service.memory.bursts, 0.95, 4), 1);
+}
+
 TEST(HeadRoom, OfAnUnchangedWorldNothingMoreIsLearned) {
   Service service;
   service.Live(300, Policy(), Bursting);
