@@ -180,11 +180,12 @@ class Decider {
     if (IsServing()) decision_.current = Steady(current_, now_);
   }
 
+  // Late rather than early: three of four starts are faster.
   double StartSeconds() const {
     if (memory_.start_seconds.empty()) return policy_.start_seconds;
-    std::vector<double> starts = memory_.start_seconds;  // late rather than early:
+    std::vector<double> starts = memory_.start_seconds;
     std::ranges::sort(starts);
-    return starts[starts.size() * 3 / 4];  // three of four are faster
+    return starts[starts.size() * 3 / 4];
   }
 
   Demand WithRoom(const Demand& demand, double since_seconds) const {

@@ -145,7 +145,7 @@ void RememberLoad(const World& world, const Demand& now, double start_seconds,
   std::erase_if(memory.samples,
                 [&](const Memory::Sample& s) { return s.time_seconds < time - kept; });
   if (memory.samples.size() >= kMostSamples) memory.samples.erase(memory.samples.begin());
-  memory.samples.push_back(std::move(sample));
+  memory.samples.push_back(sample);
   SetLevels(memory.samples);
 }
 
