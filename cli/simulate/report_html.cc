@@ -214,6 +214,9 @@ std::string RenderHtml(const SimulationReport& report) {
     gpus.push_back(std::move(line));
   }
   html += Plot("GPUs, mean of each window", "GPUs", gpus, 0, HUGE_VAL);
+  html += Plot("TPOT, median of requests; dashed: the target", "ms",
+               OfWindows(report, [](const WindowRecord& w) { return w.tpot_p50 * 1e3; }),
+               report.tpot_seconds * 1e3, 4e3 * report.tpot_seconds);
   html += Plot("TPOT, 99th percentile of requests; dashed: the target", "ms",
                OfWindows(report, [](const WindowRecord& w) { return w.tpot_p99 * 1e3; }),
                report.tpot_seconds * 1e3, 4e3 * report.tpot_seconds);

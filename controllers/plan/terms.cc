@@ -201,6 +201,30 @@ int NodesOf(int instances, int tensor_parallel, int per_node) {
   return (instances * tensor_parallel + per_node - 1) / per_node;
 }
 
+namespace {
+
+struct Returning {
+  double from_instances = 0;
+  double from_nodes = 0;  // where nodes sum first, if they sum at all
+};
+
+// Contributions: every row comes back top_k times. FixedPoint: once in four bytes a value from
+// every instance that it needed, or every node where nodes sum first.
+Returning BytesBack(const Setting& setting, const Configuration& how, int expert_nodes,
+                    double rows) {
+  const ModelShape& model = setting.model;
+  if (how.sum != SumRule::kFixedPoint) {
+    const double bytes = rows * model.top_k * RowBytes(model);
+    return {bytes, bytes};
+  }
+  const auto summed = [&](int places) {
+    return rows * InstancesNeeded(model, places) * 2 * RowBytes(model);
+  };
+  return {summed(how.n), summed(expert_nodes)};
+}
+
+}  // namespace
+
 ExchangeTimes TimesOfExchange(const Setting& setting, const Configuration& how, double rows) {
   const ModelShape& model = setting.model;
   const int attention_nodes =
@@ -212,14 +236,7 @@ ExchangeTimes TimesOfExchange(const Setting& setting, const Configuration& how, 
   // Every GPU of a tensor-parallel group has a network card and carries its share of each row.
   const double one = rows / how.m * RowBytes(model) / how.tp_attention;  // leaves an attention GPU
   const double all = rows * RowBytes(model) / how.tp_experts;            // enters an expert GPU
-  // Contributions: every row comes back top_k times. FixedPoint: once in four bytes a value from
-  // every instance that it needed, or every node where nodes sum first.
-  const bool is_summed = how.sum == SumRule::kFixedPoint;
-  const auto summed = [&](int places) {
-    return rows * InstancesNeeded(model, places) * 2 * RowBytes(model);
-  };
-  const double from_instances = is_summed ? summed(how.n) : rows * model.top_k * RowBytes(model);
-  const double from_nodes = is_summed ? summed(expert_nodes) : from_instances;
+  const Returning returning = BytesBack(setting, how, expert_nodes, rows);
   // Leaving n instances (or their nodes' cards) and entering m.
   const auto busiest_card = [&](double bytes) {
     return std::max(bytes / how.n / how.tp_experts, bytes / how.m / how.tp_attention);
@@ -240,16 +257,17 @@ ExchangeTimes TimesOfExchange(const Setting& setting, const Configuration& how, 
       } else {
         times.out = HopSeconds(dispatch, how.n, std::max(one * how.n, all));
       }
-      times.back = HopSeconds(combine, how.m, busiest_card(from_instances));
+      times.back = HopSeconds(combine, how.m, busiest_card(returning.from_instances));
       break;
     case ExchangeMode::kTwoPhaseSingle:
       // Gather in the node, one transfer per expert node over one card, multicast there.
       times.out = CollectiveSeconds(setting.attention.all_gather, std::max(a_per_node, 2.0),
                                     one * a_per_node) +
                   HopSeconds(dispatch, expert_nodes, one * a_per_node * expert_nodes) + all / inner;
-      times.back = from_instances / expert_nodes / inner +
+      times.back = returning.from_instances / expert_nodes / inner +
                    HopSeconds(combine, attention_nodes,
-                              std::max(from_nodes / expert_nodes, busiest_card(from_nodes)));
+                              std::max(returning.from_nodes / expert_nodes,
+                                       busiest_card(returning.from_nodes)));
       break;
     case ExchangeMode::kTwoPhaseParallel: {
       // The node's cards share the expert nodes between them, and collect by card on the way back.
@@ -260,8 +278,67 @@ ExchangeTimes TimesOfExchange(const Setting& setting, const Configuration& how, 
                              std::max(one * a_per_node * expert_nodes / cards,
                                       all / std::min<double>(e_per_node, attention_nodes))) +
                   all / inner;
-      times.back = from_instances / how.n / inner +
-                   HopSeconds(combine, attention_nodes, busiest_card(from_nodes));
+      times.back = returning.from_instances / how.n / inner +
+                   HopSeconds(combine, attention_nodes, busiest_card(returning.from_nodes));
+      break;
+    }
+  }
+  return times;
+}
+
+// The same terms as above, each where it is least: shares of bytes with the most instances,
+// messages with the fewest, node sizes at their best.
+ExchangeTimes LeastExchange(const Setting& setting, const Configuration& how, int fewest,
+                            double rows) {
+  const ModelShape& model = setting.model;
+  const int per_node = setting.attention.hardware.instances_per_node;
+  const int fewest_nodes = NodesOf(fewest, how.tp_attention, per_node);
+  const int most_nodes = NodesOf(how.m, how.tp_attention, per_node);
+  const int expert_nodes =
+      NodesOf(how.n, how.tp_experts, setting.experts.hardware.instances_per_node);
+  const double e_per_node = static_cast<double>(how.n) / expert_nodes;
+  const double one = rows / how.m * RowBytes(model) / how.tp_attention;
+  const double of_node = rows / most_nodes * RowBytes(model) / how.tp_attention;
+  const double all = rows * RowBytes(model) / how.tp_experts;
+  const Returning returning = BytesBack(setting, how, expert_nodes, rows);
+  const auto busiest_card = [&](double bytes) {
+    return std::max(bytes / how.n / how.tp_experts, bytes / how.m / how.tp_attention);
+  };
+  Configuration smallest = how;
+  smallest.m = fewest;
+  const bool may_be_inside = IsInOneNode(setting, smallest);
+  const ExchangeCost dispatch =
+      may_be_inside ? InsideNode(setting.attention.dispatch) : setting.attention.dispatch;
+  const ExchangeCost combine =
+      may_be_inside ? InsideNode(setting.experts.combine) : setting.experts.combine;
+  const double inner = dispatch.inner_bytes_per_second;
+  ExchangeTimes times;
+  switch (how.mode) {
+    case ExchangeMode::kDirect:
+      if (how.gate == GateSide::kAttention) {
+        const double needed = InstancesNeeded(model, how.n);
+        times.out = dispatch.fixed_seconds + dispatch.network_seconds +
+                    HopSeconds(dispatch, how.n, std::max(one * needed, all * needed / how.n));
+      } else {
+        times.out = HopSeconds(dispatch, how.n, std::max(one * how.n, all));
+      }
+      times.back = HopSeconds(combine, fewest, busiest_card(returning.from_instances));
+      break;
+    case ExchangeMode::kTwoPhaseSingle:
+      times.out = HopSeconds(dispatch, expert_nodes, of_node * expert_nodes) + all / inner;
+      times.back = returning.from_instances / expert_nodes / inner +
+                   HopSeconds(combine, fewest_nodes,
+                              std::max(returning.from_nodes / expert_nodes,
+                                       busiest_card(returning.from_nodes)));
+      break;
+    case ExchangeMode::kTwoPhaseParallel: {
+      const double cards = std::clamp<double>(per_node, 1, std::max(expert_nodes, 1));
+      times.out = HopSeconds(dispatch, expert_nodes / cards,
+                             std::max(of_node * expert_nodes / cards,
+                                      all / std::min<double>(e_per_node, most_nodes))) +
+                  all / inner;
+      times.back = returning.from_instances / how.n / inner +
+                   HopSeconds(combine, fewest_nodes, busiest_card(returning.from_nodes));
       break;
     }
   }

@@ -69,6 +69,12 @@ struct ExchangeTimes {
 // Both directions of one round of `rows` rows.
 ExchangeTimes TimesOfExchange(const Setting& setting, const Configuration& how, double rows);
 
+// No more, in either direction, than with any number of attention instances from `fewest` to how.m:
+// what a search may leave out without asking each. Falls as how.m grows, which times themselves do
+// not: messages and nodes grow with it.
+ExchangeTimes LeastExchange(const Setting& setting, const Configuration& how, int fewest,
+                            double rows);
+
 // Instances of a role by nodes of the exchange.
 int NodesOf(int instances, int tensor_parallel, int per_node);
 

@@ -10,13 +10,13 @@ int RoundUp(int value, int step) {
   return (value + step - 1) / step * step;
 }
 
-// The fewest m in [low, high] (multiples of the step) that keep it with n, looked for around
+// The fewest m in [low, high] (multiples of the step) that may keep it with n, looked for around
 // `start`; 0: none.
-int FewestAttention(const Wanted& wanted, int n, int low, int high, int step, int start) {
-  if (low > high) return 0;
+int FewestThatMay(const Wanted& wanted, int n, int low, int high, int step, int start) {
+  const auto may = [&](int m) { return wanted.MayKeep(low, {m, n}); };
   int m = std::clamp(start, low, high);
-  if (wanted.Keeps({m, n})) {
-    while (m - step >= low && wanted.Keeps({m - step, n})) m -= step;
+  if (may(m)) {
+    while (m - step >= low && may(m - step)) m -= step;
     return m;
   }
   // Up in growing strides, then back between the last that does not and the first that does.
@@ -25,13 +25,13 @@ int FewestAttention(const Wanted& wanted, int n, int low, int high, int step, in
   while (true) {
     if (fails >= high) return 0;
     m = std::min(fails + stride, high);
-    if (wanted.Keeps({m, n})) break;
+    if (may(m)) break;
     fails = m;
     stride *= 2;
   }
   while (m - fails > step) {
     const int middle = fails + (m - fails) / step / 2 * step;
-    (wanted.Keeps({middle, n}) ? m : fails) = middle;
+    (may(middle) ? m : fails) = middle;
   }
   return m;
 }
@@ -91,9 +91,12 @@ std::optional<Counts> Cheapest(const Wanted& wanted, const CountBounds& bounds, 
       high = std::min(high, (bounds.max_gpus - predictor.GpusOf(0, n)) / predictor.GpusOf(1, 0));
     }
     high = high / bounds.step_m * bounds.step_m;
-    const int m = FewestAttention(wanted, n, low, high, bounds.step_m, start);
+    if (low > high) continue;
+    int m = FewestThatMay(wanted, n, low, high, bounds.step_m, start);
     if (m == 0) continue;
     start = m;
+    while (m <= high && !wanted.Keeps({m, n})) m += bounds.step_m;
+    if (m > high) continue;
     const Counts found = {m, n};
     if (!best || cost_of(found) < cost_of(*best) ||
         (cost_of(found) == cost_of(*best) && distance(found) < distance(*best))) {

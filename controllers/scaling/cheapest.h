@@ -44,14 +44,17 @@ struct Wanted {
   bool Keeps(Counts c) const {
     return predictor.Keeps(c.m, c.n, demand, policy, share, corrections, tail);
   }
+  bool MayKeep(int fewest_m, Counts c) const {
+    return predictor.MayKeep(fewest_m, c.m, c.n, demand, policy, share, corrections, tail);
+  }
 };
 
 // The allowed counts of least cost that keep what is wanted; of equal cost those nearest to `near`
 // (fewest instances to start or stop), then those with fewer experts. nullopt: none do.
 //
-// For every n the fewest m is searched from the fewest of the n before, so that a search asks
-// about twice m + n times. That m is found wherever the m that keep it are one interval: attention
-// gets faster with m, and only the cost of posting messages grows.
+// For every n the fewest m is searched: first the fewest that may keep it, around that of the n
+// before, then every m from there on, so that nothing is missed where more instances lengthen a
+// step. A test compares with asking every pair.
 std::optional<Counts> Cheapest(const Wanted& wanted, const CountBounds& bounds, Counts near);
 
 // The largest share of the demand, in 64ths, for which there are such counts, and these counts;

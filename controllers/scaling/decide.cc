@@ -15,13 +15,11 @@
 namespace janus::controllers {
 namespace {
 
-constexpr size_t kMostSamples = 512;
 constexpr size_t kMostStarts = 16;
 constexpr size_t kMostTails = 8;
 // A percentile of fewer requests is noise.
 constexpr double kFewestRequests = 20;
-// How far what requests saw may pull the prediction at the percentile away from the model.
-constexpr double kLeastTail = 0.8;
+// How far what requests saw may pull the prediction at the percentile above the model.
 constexpr double kMostTail = 1.5;
 
 [[gnu::format(printf, 1, 2)]] std::string Format(const char* format, ...) {
@@ -157,9 +155,7 @@ class Decider {
       const double window =
           std::max(LongestWindow(policy_.attention, policy_.experts, &RolePolicy::down),
                    LongestWindow(policy_.attention, policy_.experts, &RolePolicy::up));
-      std::erase_if(memory_.samples,
-                    [&](const Memory::Sample& s) { return s.time_seconds < now - window; });
-      PushBounded(memory_.samples, {now, now_}, kMostSamples);
+      RememberLoad(world_, now_, StartSeconds(), window, memory_);
       std::erase_if(memory_.changes, [&](const Memory::Change& c) {
         return c.time_seconds < now - LongestPeriod(policy_);
       });
@@ -167,12 +163,7 @@ class Decider {
       if (policy_.is_learning) LearnStep();
       memory_.last_time_seconds = now;
     }
-    start_seconds_ = policy_.start_seconds;
-    if (!memory_.start_seconds.empty()) {  // late rather than early: three of four are faster
-      std::vector<double> starts = memory_.start_seconds;
-      std::ranges::sort(starts);
-      start_seconds_ = starts[starts.size() * 3 / 4];
-    }
+    start_seconds_ = StartSeconds();
     decision_.start_seconds = start_seconds_;
     LearnTail(is_new);
     const double growth = GrowthWithin(memory_.forecast, policy_.forecast, now,
@@ -183,9 +174,22 @@ class Decider {
     ahead_ = Scaled(least_, growth);
     ahead_.least_running = least_.least_running;
     peak_ = PeakSince(memory_.samples, now - DownWindow(), now_);
-    peak_ = PeakSince({{now, ahead_}}, now, peak_);
+    peak_ = WithRoom(PeakSince({{now, ahead_}}, now, peak_), now - DownWindow());
+    ahead_ = WithRoom(ahead_, now);
     decision_.demand = now_;
     if (IsServing()) decision_.current = Steady(current_, now_);
+  }
+
+  // Late rather than early: three of four starts are faster.
+  double StartSeconds() const {
+    if (memory_.start_seconds.empty()) return policy_.start_seconds;
+    std::vector<double> starts = memory_.start_seconds;
+    std::ranges::sort(starts);
+    return starts[starts.size() * 3 / 4];
+  }
+
+  Demand WithRoom(const Demand& demand, double since_seconds) const {
+    return controllers::WithRoom(demand, since_seconds, memory_, policy_);
   }
 
   double DownWindow() const {
@@ -229,10 +233,13 @@ class Decider {
                           world_.observed.tpot_requests >= kFewestRequests && IsSettled();
     double latest = 1;
     if (is_known) {
+      // Bursts within the interval are no fault of the model.
       const double predicted =
-          predictor_.Steady(current_.m, current_.n, now_, policy_, memory_.online.corrections)
+          predictor_
+              .Steady(current_.m, current_.n, WithRoom(now_, world_.time_seconds), policy_,
+                      memory_.online.corrections)
               .tpot_seconds;
-      latest = std::clamp(*world_.observed.tpot_seconds / predicted, kLeastTail, kMostTail);
+      latest = std::clamp(*world_.observed.tpot_seconds / predicted, 1.0, kMostTail);
       if (is_new) PushBounded(memory_.tails, latest, kMostTails);
     }
     if (memory_.tails.size() >= 3) tail_ = Median(memory_.tails);
@@ -426,14 +433,12 @@ class Decider {
   static int Whole(int count, int step) { return (count + step - 1) / step * step; }
 
   Reason ReasonOf(bool is_violated, bool is_at_risk, bool is_outside) const {
-    if (is_violated) {
-      const bool is_full =
-          IsServing() && (decision_.current.kv_share > 1 || decision_.current.batch_share > 1);
-      return !IsServing() ? Reason::kOutOfBounds
-             : is_full    ? Reason::kMemoryShort
-                          : Reason::kSloViolated;
+    if (is_at_risk) {
+      if (!IsServing()) return Reason::kOutOfBounds;
+      const Prediction then = Steady(current_, is_violated ? least_ : ahead_);
+      if (then.kv_share > 1 || then.batch_share > 1) return Reason::kMemoryShort;
+      return is_violated ? Reason::kSloViolated : Reason::kSloAtRisk;
     }
-    if (is_at_risk) return Reason::kSloAtRisk;
     return is_outside ? Reason::kOutOfBounds : Reason::kCheaper;
   }
 
@@ -453,9 +458,9 @@ class Decider {
       return;
     }
     Hold(Reason::kSatisfied,
-         Format("%s keeps the targets (TPOT %.1f of %.1f ms) and nothing cheaper does",
+         Format("%s keeps the targets (TPOT %.1f of %.1f ms) and nothing cheaper does%s",
                 NameOf(current_).c_str(), decision_.current.tpot_seconds * 1e3,
-                policy_.tpot.seconds * 1e3));
+                policy_.tpot.seconds * 1e3, RoomFor(decision_.demand).c_str()));
   }
 
   void Impossible(const CountBounds& bounds) {
@@ -520,6 +525,13 @@ class Decider {
     memory_.changes.push_back({now, next.m - current_.m, next.n - current_.n});
   }
 
+  // What a demand is taken to rise to before new instances are ready.
+  static std::string RoomFor(const Demand& demand) {
+    if (demand.burst <= 1 && demand.key_burst <= 1) return "";
+    return Format(" with room for %.2f times %.0f tokens/s and %.2f times their keys", demand.burst,
+                  demand.output_tokens_per_second, demand.key_burst);
+  }
+
   std::string Explain(Counts next, Reason reason) const {
     const Prediction after = Steady(next, decision_.demand);
     if (!IsServing()) {
@@ -527,11 +539,11 @@ class Decider {
     }
     const Prediction before = Steady(current_, decision_.demand);
     return Format(
-        "%s: TPOT at the percentile %.1f ms (target %.1f) becomes %.1f, memory %.0f %% "
+        "%s%s: TPOT at the percentile %.1f ms (target %.1f) becomes %.1f, memory %.0f %% "
         "becomes %.0f %%, cost %.4g becomes %.4g (%s)",
-        NameOf(next).c_str(), before.tpot_seconds * 1e3, policy_.tpot.seconds * 1e3,
-        after.tpot_seconds * 1e3, before.kv_share * 100, after.kv_share * 100, before.cost,
-        after.cost, std::string(ToString(reason)).c_str());
+        NameOf(next).c_str(), RoomFor(decision_.demand).c_str(), before.tpot_seconds * 1e3,
+        policy_.tpot.seconds * 1e3, after.tpot_seconds * 1e3, before.kv_share * 100,
+        after.kv_share * 100, before.cost, after.cost, std::string(ToString(reason)).c_str());
   }
 
   // The chosen one, what runs, and their neighbours, each with what it loses by.

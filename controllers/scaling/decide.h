@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "controllers/scaling/burst.h"
 #include "controllers/scaling/policy.h"
 #include "controllers/scaling/predictor.h"
 #include "controllers/scaling/world.h"
@@ -22,6 +23,10 @@ struct Memory {
   struct Sample {
     double time_seconds = 0;
     Demand demand;
+    double load = 0;       // output tokens per second that arrive: the demand without what waits
+    double keys = 0;       // held, over the seconds of a step
+    double level = 0;      // mean of the loads until then
+    double key_level = 0;  // mean of the keys until then
     friend bool operator==(const Sample&, const Sample&) = default;
   };
   struct Change {  // an action's effect on one role's instances
@@ -58,7 +63,8 @@ struct Memory {
 
   double last_time_seconds = -1;  // of the last decision; -1: none
   double first_time_seconds = -1;
-  std::vector<Sample> samples;  // oldest first, as far back as the longest stabilization window
+  // Oldest first, as far back as the longest stabilization window, a level and a start.
+  std::vector<Sample> samples;
   std::vector<Change> changes;  // oldest first, as far back as the longest rule's period
   std::optional<Pending> pending;
   std::optional<Withdrawn> withdrawn;
@@ -68,6 +74,8 @@ struct Memory {
   double output_tokens = 0;           // last known mean
   std::vector<double> start_seconds;  // the latest starts, oldest first
   std::vector<double> tails;          // observed over predicted TPOT at the percentile, latest last
+  BurstHistory bursts;                // of the load, over its level a start before
+  BurstHistory key_bursts;            // of the keys
   OnlineState online;
 
   friend bool operator==(const Memory&, const Memory&) = default;

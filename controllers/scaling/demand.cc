@@ -3,17 +3,25 @@
 #include <algorithm>
 #include <cmath>
 
+#include "controllers/scaling/cheapest.h"  // Scaled
+
 namespace janus::controllers {
 namespace {
 
 // Sequences that the expected context weighs as much as, so that few running ones do not swing it.
 constexpr double kPriorSequences = 8;
+// At a decision each second they are eight minutes.
+constexpr size_t kMostSamples = 512;
 
+// Requests that wait may hold keys too, and after a preemption nearly all keys are theirs: an even
+// share of the keys is what decoding sequences hold, or what their lengths explain if that is more.
 double ContextOf(const World& world, double prompt, double output) {
   const double expected = prompt + output / 2;
-  return std::max((world.now.kv_tokens_used + kPriorSequences * expected) /
-                      (world.now.running + kPriorSequences),
-                  1.0);
+  const double used = world.now.kv_tokens_used;
+  const double running = world.now.running;
+  const double even = running > 0 ? used * running / (running + world.now.waiting) : 0;
+  const double keys = std::max(even, std::min(used, running * expected));
+  return std::max((keys + kPriorSequences * expected) / (running + kPriorSequences), 1.0);
 }
 
 // Requests that wait although arrivals and their fluctuation do not explain it.
@@ -46,6 +54,30 @@ Demand Combine(const std::vector<Memory::Sample>& samples, double from_seconds, 
     all.context = std::max(keys / all.output_tokens_per_second, 1.0);
   }
   return all;
+}
+
+// The latest sample of at least so long ago, whose level was a mean of its whole window.
+const Memory::Sample* LatestBefore(const Memory& memory, double time_seconds) {
+  const auto after =
+      std::ranges::upper_bound(memory.samples, time_seconds, {}, &Memory::Sample::time_seconds);
+  if (after == memory.samples.begin()) return nullptr;
+  const Memory::Sample& sample = *(after - 1);
+  const bool is_whole = sample.time_seconds - memory.first_time_seconds >= kLevelSeconds;
+  return is_whole ? &sample : nullptr;
+}
+
+// Means of the samples of the level's window.
+void SetLevels(std::vector<Memory::Sample>& samples) {
+  Memory::Sample& now = samples.back();
+  double load = 0, keys = 0, count = 0;
+  for (const Memory::Sample& sample : samples) {
+    if (sample.time_seconds <= now.time_seconds - kLevelSeconds) continue;
+    load += sample.load;
+    keys += sample.keys;
+    count += 1;
+  }
+  now.level = load / count;
+  now.key_level = keys / count;
 }
 
 }  // namespace
@@ -83,6 +115,54 @@ Demand PeakSince(const std::vector<Memory::Sample>& samples, double from_seconds
 Demand LeastSince(const std::vector<Memory::Sample>& samples, double from_seconds,
                   const Demand& now) {
   return Combine(samples, from_seconds, now, [](double a, double b) { return std::min(a, b); });
+}
+
+void RememberLoad(const World& world, const Demand& now, double start_seconds,
+                  double window_seconds, Memory& memory) {
+  const double time = world.time_seconds;
+  Memory::Sample sample;
+  sample.time_seconds = time;
+  sample.demand = now;
+  // What waits is the service's own doing: learned from, an overload would ask for room for
+  // another.
+  sample.load = world.arrivals.front().requests_per_second * memory.output_tokens;
+  // Over the step, because sequences stay longer where steps are longer; where none was measured,
+  // as many as the load makes.
+  const bool is_measured = world.step && world.step->seconds.step > 0;
+  sample.keys =
+      is_measured ? world.now.kv_tokens_used / world.step->seconds.step : sample.load * now.context;
+  if (const Memory::Sample* before = LatestBefore(memory, time - start_seconds)) {
+    const double elapsed = time - memory.samples.back().time_seconds;
+    if (before->level > 0) {
+      memory.bursts = Seen(std::move(memory.bursts), sample.load / before->level, elapsed);
+    }
+    if (before->key_level > 0) {
+      memory.key_bursts =
+          Seen(std::move(memory.key_bursts), sample.keys / before->key_level, elapsed);
+    }
+  }
+  const double kept = std::max({window_seconds, kLevelSeconds, 2 * start_seconds});
+  std::erase_if(memory.samples,
+                [&](const Memory::Sample& s) { return s.time_seconds < time - kept; });
+  if (memory.samples.size() >= kMostSamples) memory.samples.erase(memory.samples.begin());
+  memory.samples.push_back(sample);
+  SetLevels(memory.samples);
+}
+
+Demand WithRoom(const Demand& demand, double since_seconds, const Memory& memory,
+                const ScalingPolicy& policy) {
+  const double tokens = demand.output_tokens_per_second;
+  if (policy.most_burst <= 1 || memory.samples.empty() || tokens <= 0) return demand;
+  double level = memory.samples.back().level;
+  for (const Memory::Sample& sample : memory.samples) {
+    if (sample.time_seconds >= since_seconds) level = std::max(level, sample.level);
+  }
+  const double burst = BurstAt(memory.bursts, policy.tpot.percentile, policy.most_burst);
+  Demand with = Scaled(demand, std::max(level / tokens, 1 / burst));
+  with.least_running = demand.least_running;
+  with.burst = burst;
+  with.key_burst = BurstAt(memory.key_bursts, policy.tpot.percentile, policy.most_burst);
+  return with;
 }
 
 Memory::Forecast Observe(Memory::Forecast forecast, const ForecastPolicy& policy,

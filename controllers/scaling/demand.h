@@ -16,6 +16,21 @@ Demand PeakSince(const std::vector<Memory::Sample>& samples, double from_seconds
 Demand LeastSince(const std::vector<Memory::Sample>& samples, double from_seconds,
                   const Demand& now);
 
+// What a load is seen to rise above: its mean of so long. Shorter means swing with the load itself,
+// and room above them swings the service; ten minutes serve m-large and azure better than five.
+inline constexpr double kLevelSeconds = 600;
+
+// Adds this moment to the samples, and how far its load and keys stand above their level of a start
+// ago to what is known of bursts; forgets samples that neither a level, a start nor
+// `window_seconds` asks for. For a world newer than the last.
+void RememberLoad(const World& world, const Demand& now, double start_seconds,
+                  double window_seconds, Memory& memory);
+
+// A demand that rises to what it is, or to what the largest level since then was seen to rise to if
+// that is more: not one on top of the other.
+Demand WithRoom(const Demand& demand, double since_seconds, const Memory& memory,
+                const ScalingPolicy& policy);
+
 // A forecast after one more rate, `elapsed_seconds` after the last (< 0: the first).
 //
 // kEwma is Holt's: level and trend smoothed over 60 and 300 s. kSeasonal also keeps the mean rate

@@ -103,6 +103,9 @@ Status Validate(const ScalingPolicy& policy) {
   if (!std::isfinite(policy.warm_up_seconds) || policy.warm_up_seconds < 0) {
     return Wrong("warm_up_seconds", std::to_string(policy.warm_up_seconds), "a time");
   }
+  if (!(policy.most_burst >= 1 && policy.most_burst <= 4)) {
+    return Wrong("most_burst", std::to_string(policy.most_burst), "1 to 4");
+  }
   if (!(policy.aim > 0 && policy.aim <= 1)) {
     return Wrong("aim", std::to_string(policy.aim), "a share over 0 and at most 1");
   }

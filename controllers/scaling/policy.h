@@ -88,6 +88,9 @@ struct ScalingPolicy {
   // A configuration is moved to only where it is predicted to keep this share of every target; the
   // one in place is left only above the whole target. The gap is the hysteresis.
   double aim = 0.85;
+  // Room for what the load is seen to rise to before new instances are ready, over its level; 1:
+  // none is kept.
+  double most_burst = 4;
   // Queued work is to be worked off within this time.
   double recovery_seconds = 60;
   bool is_learning = true;  // online re-estimation

@@ -76,21 +76,31 @@ std::vector<Variant> VariantsOf(const PredictorOptions& options) {
   return variants;
 }
 
-// Sequences that decode at a TPOT: what arrives stays for its outputs' time (Little), and as many
-// again as a Poisson number exceeds its mean at the percentile.
+// Sequences that decode at a TPOT: what arrives stays for its outputs' time (Little). At the
+// percentile they are what the load was seen to rise to, and no fewer than independent requests
+// make: a Poisson number exceeds its mean by z deviations. One margin, the larger of the two.
 struct Rows {
   double mean = 0;
   double high = 0;
+  double of_keys = 0;  // whose mean keys take the room that keys need at the percentile
 };
 Rows RowsAt(const Demand& demand, double tpot, double z) {
-  const double mean = std::max(demand.output_tokens_per_second * tpot, demand.least_running);
-  return {mean, mean + std::max(z, 0.0) * std::sqrt(mean)};
+  const double mean = demand.output_tokens_per_second * tpot;
+  const double poisson = mean + std::max(z, 0.0) * std::sqrt(mean);
+  return {std::max(mean, demand.least_running),
+          std::max({mean * demand.burst, poisson, demand.least_running}),
+          std::max({mean * demand.key_burst, poisson, demand.least_running})};
 }
 
 double MeanPrompt(const Demand& demand) {
   return demand.requests_per_second > 0
              ? demand.prompt_tokens_per_second / demand.requests_per_second
              : 0;
+}
+
+// Prompt rows that arrive within a TPOT when the load has risen.
+double PromptRowsAt(const Demand& demand, double tpot) {
+  return demand.prompt_tokens_per_second * demand.burst * tpot;
 }
 
 StepLoad LoadAt(const Demand& demand, double decode_rows, double prompt_rows) {
@@ -178,12 +188,14 @@ struct Predictor::Tables {
     double dense = 0;
     double rows = 0;  // of a micro-batch
   };
-  Modules ModulesOf(int m, int n, int b, const StepLoad& load, const Corrections& c) const {
+  Modules ModulesOf(int m, int n, int b, const StepLoad& load, const Corrections& c,
+                    bool of_busiest = true) const {
     const bool decodes = load.decode_rows > 0 || load.prompt_rows == 0;
     const double d = decodes ? std::max(load.decode_rows / b / m, 1.0) : 0;
     const double p = load.prompt_rows / b / m;
-    const double keys = load.context * (1 + busiest[static_cast<size_t>(m)] /
-                                                std::sqrt(std::max(load.decode_rows / b / m, 1.0)));
+    const double deviations = of_busiest ? busiest[static_cast<size_t>(m)] : 0;
+    const double keys =
+        load.context * (1 + deviations / std::sqrt(std::max(load.decode_rows / b / m, 1.0)));
     Modules modules;
     modules.rows = (load.decode_rows + load.prompt_rows) / b;
     modules.layer.attention = c.attention * Attention(d, keys, p, load.prompt_keys);
@@ -242,6 +254,28 @@ struct Predictor::Tables {
     return BestVariant(m, n, load, c).second;
   }
 
+  // No longer than a step with any number of attention instances from `fewest` to m: they share
+  // rows as m does, none has more keys than the mean, the exchange is LeastExchange's.
+  double LeastStep(int fewest, int m, int n, const StepLoad& load, const Corrections& c) const {
+    double least = kInfinite;
+    Modules modules;
+    int of = 0;
+    for (const Variant& variant : variants) {
+      if (variant.micro_batches != of) {
+        of = variant.micro_batches;
+        modules = ModulesOf(m, n, of, load, c, false);
+      }
+      LayerTimes layer = modules.layer;
+      const ExchangeTimes exchange =
+          LeastExchange(setting, Of(m, n, variant), fewest, modules.rows);
+      layer.out = c.exchange * exchange.out;
+      layer.back = c.exchange * exchange.back;
+      least = std::min(least,
+                       c.step * (setting.model.layers * ComposeLayer(layer, of) + modules.dense));
+    }
+    return least;
+  }
+
   double KvTokens(const Demand& demand) const {
     return demand.kv_tokens_per_attention > 0 ? demand.kv_tokens_per_attention : kv_tokens;
   }
@@ -261,6 +295,45 @@ double PromptRowsWithin(double budget, double most, const StepSeconds& step_seco
     (step_seconds(middle) <= budget ? low : high) = middle;
   }
   return low;
+}
+
+// The queue for first tokens where a step of `budget` seconds takes that many prompt rows.
+PromptLoad QueueOf(const Demand& demand, int m, double prompt_rows, double budget, double tpot) {
+  return {demand.requests_per_second * demand.burst,
+          MeanPrompt(demand),
+          demand.prompt_squared_variation,
+          std::max(demand.prompt_tokens_at_percentile, MeanPrompt(demand)),
+          static_cast<double>(m),
+          prompt_rows / m / budget,
+          tpot};
+}
+
+// The fewest prompt rows of a step, at most `most`, with which the first token comes in time;
+// infinite: not even the most do. Far cheaper than asking how many rows a step has room for.
+template <class IsInTime>
+double PromptRowsNeeded(double most, const IsInTime& is_in_time) {
+  if (is_in_time(0.0)) return 0;
+  if (!is_in_time(most)) return kInfinite;
+  double low = 0;
+  double high = most;
+  for (int i = 0; i < 16; ++i) {
+    const double middle = (low + high) / 2;
+    (is_in_time(middle) ? high : low) = middle;
+  }
+  return high;
+}
+
+// The TPOT that makes the load that makes that TPOT, at most `limit`, where step_at(limit) <=
+// limit. The same halvings for every load, so that more load never gives a lower TPOT.
+template <class StepAt>
+double SteadyTpot(double limit, const StepAt& step_at) {
+  double low = 0;
+  double tpot = limit;
+  for (int i = 0; i < 12; ++i) {
+    const double middle = (low + tpot) / 2;
+    (step_at(middle) <= middle ? tpot : low) = middle;
+  }
+  return tpot;
 }
 
 }  // namespace
@@ -326,7 +399,7 @@ bool Predictor::Keeps(int m, int n, const Demand& demand, const ScalingPolicy& p
   const double z = NormalQuantile(policy.tpot.percentile);
   const double limit = share * policy.tpot.seconds;
   const auto load_at = [&](double tpot) {
-    return LoadAt(demand, RowsAt(demand, tpot, z).high, demand.prompt_tokens_per_second * tpot);
+    return LoadAt(demand, RowsAt(demand, tpot, z).high, PromptRowsAt(demand, tpot));
   };
   const auto step_at = [&](double tpot) {
     return tail * tables_->Shortest(m, n, load_at(tpot), corrections);
@@ -336,31 +409,45 @@ bool Predictor::Keeps(int m, int n, const Demand& demand, const ScalingPolicy& p
   const double most_keys = m * tables_->KvTokens(demand);
   const double most_rows = static_cast<double>(m) * policy.max_batch_per_attention;
   const auto fits = [&] {
-    const double rows = RowsAt(demand, tpot, z).high;
-    return rows <= most_rows * share && rows * demand.context <= most_keys * share;
+    const Rows rows = RowsAt(demand, tpot, z);
+    return rows.high <= most_rows * share && rows.of_keys * demand.context <= most_keys * share;
   };
   const auto is_in_time = [&] {
     if (!policy.ttft) return true;
+    const double target = policy.tpot.seconds;
+    const double needed =
+        PromptRowsNeeded(m * tables_->options.most_rows_per_attention, [&](double prompts) {
+          return TimeToFirstToken(QueueOf(demand, m, prompts, target, tpot),
+                                  policy.ttft->percentile) <= share * policy.ttft->seconds;
+        });
+    if (needed == 0) return true;
+    if (needed == kInfinite) return false;
     const double rows = RowsAt(demand, tpot, z).high;
-    const double prompts = PromptRowsWithin(
-        policy.tpot.seconds, m * tables_->options.most_rows_per_attention,
-        [&](double p) { return tables_->Shortest(m, n, LoadAt(demand, rows, p), corrections); });
-    return TimeToFirstToken(
-               {demand.requests_per_second, MeanPrompt(demand), demand.prompt_squared_variation,
-                std::max(demand.prompt_tokens_at_percentile, MeanPrompt(demand)),
-                static_cast<double>(m), prompts / m / policy.tpot.seconds, tpot},
-               policy.ttft->percentile) <= share * policy.ttft->seconds;
+    return tables_->Shortest(m, n, LoadAt(demand, rows, needed), corrections) <= target;
   };
   // Memory, batch limit and the first token are judged at the TPOT there is, below the limit. At
   // the limit each is worse, so what is kept there needs no search.
   if (fits() && is_in_time()) return true;
-  // The same halvings for every load, so that more load never gives a lower TPOT.
-  double low = 0;
-  for (int i = 0; i < 12; ++i) {
-    const double middle = (low + tpot) / 2;
-    (step_at(middle) <= middle ? tpot : low) = middle;
-  }
+  tpot = SteadyTpot(limit, step_at);
   return fits() && is_in_time();
+}
+
+bool Predictor::MayKeep(int fewest, int m, int n, const Demand& demand, const ScalingPolicy& policy,
+                        double share, const Corrections& corrections, double tail) const {
+  if (n < tables_->fewest_experts) return false;
+  const double z = NormalQuantile(policy.tpot.percentile);
+  const double limit = share * policy.tpot.seconds;
+  const auto step_at = [&](double tpot) {
+    const StepLoad load = LoadAt(demand, RowsAt(demand, tpot, z).high, PromptRowsAt(demand, tpot));
+    return tail * tables_->LeastStep(fewest, m, n, load, corrections);
+  };
+  if (!(step_at(limit) <= limit)) return false;
+  const auto fits = [&](double tpot) {
+    const Rows rows = RowsAt(demand, tpot, z);
+    return rows.high <= static_cast<double>(m) * policy.max_batch_per_attention * share &&
+           rows.of_keys * demand.context <= m * tables_->KvTokens(demand) * share;
+  };
+  return fits(limit) || fits(SteadyTpot(limit, step_at));
 }
 
 Prediction Predictor::Steady(int m, int n, const Demand& demand, const ScalingPolicy& policy,
@@ -368,7 +455,7 @@ Prediction Predictor::Steady(int m, int n, const Demand& demand, const ScalingPo
   const double z = NormalQuantile(policy.tpot.percentile);
   const double target = policy.tpot.seconds;
   const auto load_at = [&](double tpot) {
-    return LoadAt(demand, RowsAt(demand, tpot, z).high, demand.prompt_tokens_per_second * tpot);
+    return LoadAt(demand, RowsAt(demand, tpot, z).high, PromptRowsAt(demand, tpot));
   };
   Prediction result;
   result.cost = CostOf(m, n);
@@ -393,18 +480,12 @@ Prediction Predictor::Steady(int m, int n, const Demand& demand, const ScalingPo
   result.load = LoadAt(demand, rows.mean, demand.prompt_tokens_per_second * high);
   result.times = tables_->Step(result.how, result.load, corrections);
   result.tpot_seconds = is_carried ? high : kInfinite;
-  result.kv_share = rows.high * demand.context / (m * tables_->KvTokens(demand));
+  result.kv_share = rows.of_keys * demand.context / (m * tables_->KvTokens(demand));
   result.batch_share = rows.high / m / policy.max_batch_per_attention;
   const double prompts = PromptRowsWithin(
       target, m * tables_->options.most_rows_per_attention,
       [&](double p) { return tables_->Shortest(m, n, LoadAt(demand, rows.high, p), corrections); });
-  const PromptLoad queue = {demand.requests_per_second,
-                            MeanPrompt(demand),
-                            demand.prompt_squared_variation,
-                            std::max(demand.prompt_tokens_at_percentile, MeanPrompt(demand)),
-                            static_cast<double>(m),
-                            prompts / m / target,
-                            high};
+  const PromptLoad queue = QueueOf(demand, m, prompts, target, high);
   result.prefill_share = PrefillUtilisation(queue);
   result.pressure = std::max({result.tpot_seconds / target, result.kv_share, result.batch_share});
   if (policy.ttft) {

@@ -18,7 +18,11 @@ struct Demand {
   double prompt_squared_variation = 1;
   double prompt_tokens_at_percentile = 0;  // 0: the mean
   double least_running = 0;                // sequences there are already
-  double kv_tokens_per_attention = 0;      // room that was observed; 0: the model's figure
+  // What the load and the keys of its sequences rise to, over their means; 1: as independent
+  // requests do, a Poisson number of sequences at the target's percentile.
+  double burst = 1;
+  double key_burst = 1;
+  double kv_tokens_per_attention = 0;  // room that was observed; 0: the model's figure
 
   friend bool operator==(const Demand&, const Demand&) = default;
 };
@@ -78,6 +82,12 @@ class Predictor {
   // of a search; Steady gives the figures.
   bool Keeps(int m, int n, const Demand& demand, const ScalingPolicy& policy, double share,
              const Corrections& corrections = {}, double tail = 1) const;
+
+  // False only where Keeps is false for every number of attention instances from `fewest` to m;
+  // once true, true for every larger m. Keeps itself is not so: with more instances messages and
+  // nodes grow, and a step may get longer.
+  bool MayKeep(int fewest, int m, int n, const Demand& demand, const ScalingPolicy& policy,
+               double share, const Corrections& corrections = {}, double tail = 1) const;
 
   // Fewest expert instances that hold the model.
   int FewestExperts() const;

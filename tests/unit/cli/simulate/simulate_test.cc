@@ -52,6 +52,10 @@ TEST_F(SimulateCommand, PrintsAPolicyALineAndWritesAPageThatNeedsNothingElse) {
   const std::string html((std::istreambuf_iterator<char>(file)), {});
   EXPECT_NE(html.find("<svg"), std::string::npos);
   EXPECT_NE(html.find("<polyline"), std::string::npos);
+  for (const char* plot : {"Load", "GPUs, mean", "TPOT, median", "TPOT, 99th", "TTFT, 99th",
+                           "Attainment of", "Decisions", "<table>"}) {
+    EXPECT_NE(html.find(plot), std::string::npos) << plot;
+  }
   for (const char* outside : {"http:", "https:", "src=", "<script", "@import", "url("}) {
     EXPECT_EQ(html.find(outside), std::string::npos) << outside;
   }

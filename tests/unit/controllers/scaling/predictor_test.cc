@@ -5,6 +5,7 @@
 #include <cmath>
 #include <random>
 
+#include "controllers/plan/terms.h"
 #include "controllers/scaling/cheapest.h"
 
 #include "tests/unit/controllers/plan/settings.h"
@@ -177,12 +178,19 @@ std::optional<Counts> ByAsking(const Wanted& wanted, const CountBounds& b) {
   return best;
 }
 
-TEST(Cheapest, CostsWhatAskingEveryPairFinds) {
+// With up to four micro-batches more attention instances often lengthen a step.
+class CheapestOfMicroBatches : public testing::TestWithParam<std::pair<int, const char*>> {};
+
+TEST_P(CheapestOfMicroBatches, CostsWhatAskingEveryPairFinds) {
+  PredictorOptions options;
+  options.max_attention = options.max_experts = 96;
+  options.max_micro_batches = GetParam().first;
+  const Predictor predictor = *Predictor::Create(On("deepseek-v3", GetParam().second), options);
   std::mt19937 random(11);
   const Corrections none;
   int found = 0;
   for (int i = 0; i < 150; ++i) {
-    ScalingPolicy policy = Policy(0.04 + 0.02 * static_cast<double>(random() % 6));
+    ScalingPolicy policy = Policy(0.03 + 0.02 * static_cast<double>(random() % 6));
     policy.attention.max = 8 + static_cast<int>(random() % 80);
     policy.experts.max = 20 + static_cast<int>(random() % 70);
     policy.attention.instances_per_pod = 1 << (random() % 3);
@@ -191,20 +199,82 @@ TEST(Cheapest, CostsWhatAskingEveryPairFinds) {
     if (random() % 4 == 0) policy.ratio_max = Ratio{3, 1};
     if (random() % 4 == 0) policy.ratio_min = Ratio{1, 2};
     if (random() % 3 == 0) policy.ttft = LatencyTarget{2, 0.95};
-    const Demand demand = Chat(std::exp2(static_cast<double>(random() % 80) / 10));
-    const Wanted wanted = {DeepSeekV3(), policy, demand, 0.85, none, 1};
-    const CountBounds bounds = BoundsOf(DeepSeekV3(), policy);
+    if (random() % 3 == 0) policy.max_batch_per_attention = 1024;
+    Demand demand = Chat(std::exp2(static_cast<double>(random() % 80) / 10));
+    if (random() % 2 == 0) demand.prompt_tokens_per_second = demand.requests_per_second;
+    if (random() % 3 == 0) demand.context = 20000;
+    if (random() % 2 == 0) demand.burst = 1.4;
+    const Wanted wanted = {predictor, policy, demand, 0.85, none, 1};
+    const CountBounds bounds = BoundsOf(predictor, policy);
     const auto best = Cheapest(wanted, bounds, {8, 24});
     const auto exact = ByAsking(wanted, bounds);
     ASSERT_EQ(best.has_value(), exact.has_value()) << i;
     if (!best) continue;
     ++found;
-    EXPECT_TRUE(IsAllowed(bounds, DeepSeekV3(), best->m, best->n)) << i;
+    EXPECT_TRUE(IsAllowed(bounds, predictor, best->m, best->n)) << i;
     EXPECT_TRUE(wanted.Keeps(*best)) << i;
-    EXPECT_EQ(DeepSeekV3().CostOf(best->m, best->n), DeepSeekV3().CostOf(exact->m, exact->n))
+    EXPECT_EQ(predictor.CostOf(best->m, best->n), predictor.CostOf(exact->m, exact->n))
         << i << ": " << best->m << "A" << best->n << "E, asked " << exact->m << "A" << exact->n;
   }
   EXPECT_GT(found, 50);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CheapestOfMicroBatches,
+                         testing::Values(std::pair(1, "H200"), std::pair(2, "H200"),
+                                         std::pair(4, "H200"), std::pair(4, "H100")));
+
+// What Cheapest leaves out it may leave out.
+TEST(Predictor, MayKeepIsNeverFalseWhereSomethingBelowIsKept) {
+  PredictorOptions options;
+  options.max_attention = options.max_experts = 96;
+  options.max_micro_batches = 4;
+  const Predictor predictor = *Predictor::Create(On("deepseek-v3", "H100"), options);
+  const ScalingPolicy policy = Policy(0.03);
+  int lengthened = 0;
+  for (double rate = 5; rate < 60; rate *= 1.3) {
+    const Demand demand = Chat(rate);
+    for (int n = predictor.FewestExperts(); n <= 64; n += 3) {
+      bool kept = false;
+      bool may = false;
+      for (int m = 1; m <= 96; ++m) {
+        const bool keeps = predictor.Keeps(m, n, demand, policy, 0.85);
+        lengthened += kept && !keeps ? 1 : 0;
+        kept = kept || keeps;
+        const bool now = predictor.MayKeep(1, m, n, demand, policy, 0.85);
+        EXPECT_TRUE(now || !kept) << m << "A" << n << "E at " << rate;
+        EXPECT_TRUE(now || !may) << "once true, always: " << m << "A" << n << "E at " << rate;
+        may = now;
+      }
+    }
+  }
+  EXPECT_GT(lengthened, 0) << "otherwise this shows nothing";
+}
+
+TEST(LeastExchange, IsNoMoreThanWithAnyNumberOfAttentionInstances) {
+  const Setting setting = On("deepseek-v3", "H200");
+  Configuration how;
+  for (how.n = 1; how.n <= 64; how.n += 3) {
+    for (const auto& [mode, gate] : {std::pair{ExchangeMode::kDirect, GateSide::kExperts},
+                                     {ExchangeMode::kDirect, GateSide::kAttention},
+                                     {ExchangeMode::kTwoPhaseSingle, GateSide::kExperts},
+                                     {ExchangeMode::kTwoPhaseParallel, GateSide::kExperts}}) {
+      how.mode = mode;
+      how.gate = gate;
+      for (const double rows : {1.0, 64.0, 1000.0, 20000.0}) {
+        for (const int fewest : {1, 5, 16}) {
+          ExchangeTimes least = {1e9, 1e9};
+          for (int m = fewest; m <= 64; ++m) {
+            how.m = m;
+            const ExchangeTimes exact = TimesOfExchange(setting, how, rows);
+            least = {std::min(least.out, exact.out), std::min(least.back, exact.back)};
+            const ExchangeTimes bound = LeastExchange(setting, how, fewest, rows);
+            EXPECT_LE(bound.out, least.out * (1 + 1e-12)) << m << "A" << how.n << "E";
+            EXPECT_LE(bound.back, least.back * (1 + 1e-12)) << m << "A" << how.n << "E";
+          }
+        }
+      }
+    }
+  }
 }
 
 TEST(Cheapest, TakesTheNearestOfEqualCost) {

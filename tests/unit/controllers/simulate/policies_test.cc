@@ -78,6 +78,31 @@ TEST(Policies, KeepTheTargetWhereTermsTakeAFifthMoreThanBelieved) {
   EXPECT_GE(runs->front().totals.Attainment(), world.scaling.tpot.percentile);
 }
 
+// Three minutes of fifteen bring two and a half times the load: a start of two minutes is too late.
+TEST(Policies, RoomForBurstsKeepsTheTargetThatIsMissedWithoutIt) {
+  Simulated world;
+  std::mt19937_64 random(16);
+  std::vector<SimulatedRequest> requests;
+  for (double now = 0; now < 6 * 3600;) {
+    const double rate = std::fmod(now, 900) > 720 ? 150 : 60;
+    now += static_cast<double>(random() % 1000 + 1) / 50 / rate;
+    requests.push_back({now, static_cast<int32_t>(50 + random() % 800),
+                        static_cast<int32_t>(20 + random() % 300), 10});
+  }
+  Comparison comparison = Compared(world);
+  comparison.scaling.interval_seconds = 60;
+  comparison.policies = {"ours"};
+  comparison.scaling.most_burst = 1;
+  const auto without = Compare(requests, comparison, {});
+  comparison.scaling.most_burst = 4;
+  const auto with = Compare(requests, comparison, {});
+  ASSERT_TRUE(without.ok() && with.ok());
+  EXPECT_LT(without->front().totals.Attainment(), world.scaling.tpot.percentile);
+  EXPECT_GE(with->front().totals.Attainment(), world.scaling.tpot.percentile);
+  // The room is for the burst, not for more.
+  EXPECT_LT(with->front().totals.gpu_hours, 2.5 * without->front().totals.gpu_hours);
+}
+
 TEST(Policies, NamesOneThatIsUnknown) {
   Simulated world;
   Comparison comparison = Compared(world);

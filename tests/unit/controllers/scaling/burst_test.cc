@@ -1,0 +1,257 @@
+#include "controllers/scaling/burst.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "controllers/scaling/cheapest.h"
+#include "controllers/scaling/demand.h"
+#include "tests/unit/controllers/plan/settings.h"
+
+namespace janus::controllers {
+namespace {
+
+TEST(BurstHistory, TellsWhatAShareOfTheLoadStayedBelow) {
+  std::mt19937 random(21);
+  std::lognormal_distribution<double> loads(0, 0.4);
+  BurstHistory history;
+  std::vector<double> seen;
+  double all = 0;
+  for (int i = 0; i < 5000; ++i) {
+    seen.push_back(std::min(loads(random), 3.9));
+    all += seen.back();
+    history = Seen(std::move(history), seen.back(), 0);
+  }
+  std::ranges::sort(seen);
+  for (const double share : {0.6, 0.9, 0.95, 0.99}) {
+    double below = 0;
+    size_t i = 0;
+    while (below + seen[i] < share * all) below += seen[i++];
+    const double burst = BurstAt(history, share, 4);
+    EXPECT_GE(burst, seen[i] * (1 - 1e-9)) << share;
+    EXPECT_LE(burst, seen[i] * 1.021) << share;
+    EXPECT_LE(burst, BurstAt(history, share + 0.005, 4));
+  }
+  EXPECT_EQ(BurstAt(history, 0.99, 1.2), 1.2) << "no more than is allowed";
+  EXPECT_LT(history.weights.size(), 100u);
+}
+
+TEST(BurstHistory, SaysNothingBeforeOneLoadBeyondTheShareIsToBeExpected) {
+  BurstHistory history;
+  EXPECT_EQ(BurstAt(history, 0.95, 4), 1);
+  for (int i = 0; i < 9; ++i) history = Seen(std::move(history), 2, 0);
+  EXPECT_EQ(BurstAt(history, 0.95, 4), 1);
+  for (int i = 0; i < 2; ++i) history = Seen(std::move(history), 2, 0);
+  EXPECT_NEAR(BurstAt(history, 0.95, 4), 2, 0.04);
+}
+
+TEST(BurstHistory, ForgetsAndIsBounded) {
+  BurstHistory history;
+  for (int i = 0; i < 100; ++i) history = Seen(std::move(history), 3, 60);
+  EXPECT_NEAR(BurstAt(history, 0.95, 4), 3, 0.06);
+  for (int i = 0; i < 2 * 24 * 60; ++i) history = Seen(std::move(history), 0.9, 60);
+  EXPECT_EQ(BurstAt(history, 0.95, 4), 1) << "two calm days";
+  history = Seen({}, 1e9, 0);
+  EXPECT_LE(BurstAt(history, 0.5, 1e9), 4.1);
+}
+
+const Predictor& DeepSeekV3() {
+  static const Predictor predictor = [] {
+    PredictorOptions options;
+    options.max_attention = options.max_experts = 64;
+    return *Predictor::Create(On("deepseek-v3", "H200"), options);
+  }();
+  return predictor;
+}
+
+ScalingPolicy Policy() {
+  ScalingPolicy policy;
+  policy.tpot.seconds = 0.1;
+  policy.attention.max = policy.experts.max = 64;
+  return policy;
+}
+
+World Seen(double time, Counts at, double requests_per_second) {
+  World world;
+  world.time_seconds = time;
+  world.arrivals = {{60, requests_per_second, 800 * requests_per_second}};
+  world.lengths.output_tokens = 400;
+  world.current.m = world.attention.ready = at.m;
+  world.current.n = world.experts.ready = at.n;
+  return world;
+}
+
+// Decisions every minute; whatever is asked for is there at the next.
+struct Service {
+  Counts at = {8, 16};
+  Memory memory;
+  Decision last;
+  int actions = 0;
+
+  template <class Rate>
+  void Live(int minutes, const ScalingPolicy& policy, const Rate& rate) {
+    const double begin = std::max(memory.last_time_seconds, 0.0);
+    actions = 0;
+    for (int i = 1; i <= minutes; ++i) {
+      Outcome out =
+          Decide(DeepSeekV3(), policy, Seen(begin + 60 * i, at, rate(i)), std::move(memory));
+      memory = std::move(out.memory);
+      last = std::move(out.decision);
+      if (last.verb == Verb::kHold) continue;
+      at = {last.target.how.m, last.target.how.n};
+      ++actions;
+    }
+  }
+  int Gpus() const { return at.m + at.n; }
+};
+
+double Calm(int /*minute*/) {
+  return 20;
+}
+// One minute of ten doubles.
+double Bursting(int minute) {
+  return minute % 10 == 0 ? 40 : 20;
+}
+
+TEST(HeadRoom, IsKeptWhereTheLoadBurstsAndOnlyThere) {
+  const ScalingPolicy policy = Policy();
+  Service calm;
+  calm.Live(240, policy, Calm);
+  EXPECT_EQ(calm.last.demand.burst, 1);
+  Service bursting;
+  bursting.Live(240, policy, Bursting);
+  // Over a level of 22 requests a second.
+  EXPECT_NEAR(BurstAt(bursting.memory.bursts, 0.95, 4), 40 / 22.0, 0.1);
+  EXPECT_GT(bursting.Gpus(), calm.Gpus());
+  // A burst finds room, so nothing moves any more.
+  bursting.Live(120, policy, Bursting);
+  EXPECT_EQ(bursting.actions, 0) << bursting.last.text;
+  EXPECT_NE(bursting.last.text.find("room for 1.8"), std::string::npos) << bursting.last.text;
+  Demand burst;
+  burst.requests_per_second = 40;
+  burst.output_tokens_per_second = 40 * 400;
+  burst.prompt_tokens_per_second = 40 * 800;
+  burst.context = 1000;
+  EXPECT_TRUE(DeepSeekV3().Keeps(bursting.at.m, bursting.at.n, burst, policy, 1));
+  EXPECT_FALSE(DeepSeekV3().Keeps(calm.at.m, calm.at.n, burst, policy, 1));
+  // And the room goes when bursts are over.
+  bursting.Live(2 * 24 * 60, policy, Calm);
+  EXPECT_EQ(bursting.Gpus(), calm.Gpus()) << bursting.last.text;
+}
+
+TEST(HeadRoom, IsNotKeptWhereThePolicyForbidsIt) {
+  ScalingPolicy policy = Policy();
+  policy.most_burst = 1;
+  Service service;
+  service.Live(240, policy, Bursting);
+  EXPECT_EQ(service.last.demand.burst, 1);
+  policy.most_burst = 0.5;
+  EXPECT_FALSE(Validate(policy).ok());
+}
+
+TEST(HeadRoom, IsNotOnTopOfAPeakThatIsThereAlready) {
+  Service service;
+  service.Live(240, Policy(), Bursting);
+  const double burst = BurstAt(service.memory.bursts, 0.95, 4);
+  const double level = service.memory.samples.back().level;
+  for (const double share : {0.1, 0.5, 1.0, burst, 3.0}) {
+    Demand demand;
+    demand.output_tokens_per_second = share * level;
+    const Demand with =
+        WithRoom(demand, service.memory.last_time_seconds, service.memory, Policy());
+    EXPECT_NEAR(with.output_tokens_per_second * with.burst, std::max(share * level, burst * level),
+                1e-6 * level)
+        << share;
+  }
+}
+
+TEST(HeadRoom, AnOverloadIsNoBurst) {
+  Service service;
+  service.Live(240, Policy(), Calm);
+  for (int i = 0; i < 60; ++i) {
+    World world = Seen(service.memory.last_time_seconds + 60, service.at, 20);
+    world.now.waiting = 20000;
+    Outcome out = Decide(DeepSeekV3(), Policy(), world, std::move(service.memory));
+    EXPECT_GT(out.decision.demand.output_tokens_per_second, 2 * 20 * 400) << "to be worked off";
+    service.memory = std::move(out.memory);
+  }
+  EXPECT_EQ(BurstAt(service.memory.bursts, 0.95, 4), 1);
+}
+
+TEST(HeadRoom, OfAnUnchangedWorldNothingMoreIsLearned) {
+  Service service;
+  service.Live(300, Policy(), Bursting);
+  const World again = Seen(service.memory.last_time_seconds, service.at, 300);
+  const Outcome out = Decide(DeepSeekV3(), Policy(), again, service.memory);
+  EXPECT_EQ(out.memory.bursts, service.memory.bursts);
+  EXPECT_EQ(out.memory.samples, service.memory.samples);
+  const Outcome twice = Decide(DeepSeekV3(), Policy(), again, out.memory);
+  EXPECT_EQ(twice.memory, out.memory);
+}
+
+TEST(HeadRoom, MoreLoadWithTheSameBurstsNeverTurnsNoIntoYes) {
+  std::mt19937 random(22);
+  const ScalingPolicy policy = Policy();
+  int kept = 0;
+  for (int i = 0; i < 1000; ++i) {
+    const int m = 1 + static_cast<int>(random() % 40);
+    const int n = 8 + static_cast<int>(random() % 40);
+    Demand demand;
+    demand.requests_per_second = std::exp2(static_cast<double>(random() % 70) / 10);
+    demand.output_tokens_per_second = 400 * demand.requests_per_second;
+    demand.context = 1000;
+    demand.burst = 1 + static_cast<double>(random() % 20) / 10;
+    demand.key_burst = 1 + static_cast<double>(random() % 20) / 10;
+    if (!DeepSeekV3().Keeps(m, n, demand, policy, 0.85)) continue;
+    ++kept;
+    Demand calmer = demand;
+    calmer.burst = calmer.key_burst = 1;
+    EXPECT_TRUE(DeepSeekV3().Keeps(m, n, calmer, policy, 0.85)) << m << "A" << n << "E";
+    EXPECT_TRUE(DeepSeekV3().Keeps(m, n, Scaled(demand, 0.8), policy, 0.85)) << m << "A" << n;
+  }
+  EXPECT_GT(kept, 100);
+}
+
+TEST(HeadRoom, KeysThatRiseAreGivenMemory) {
+  Demand demand;
+  demand.requests_per_second = 10;
+  demand.output_tokens_per_second = 4000;
+  demand.context = 20000;
+  const ScalingPolicy policy = Policy();
+  const Prediction calm = DeepSeekV3().Steady(8, 16, demand, policy);
+  demand.key_burst = 2;
+  const Prediction rising = DeepSeekV3().Steady(8, 16, demand, policy);
+  EXPECT_EQ(rising.tpot_seconds, calm.tpot_seconds);
+  const double poisson = 1 + 1.645 / std::sqrt(calm.batch);
+  EXPECT_NEAR(rising.kv_share / calm.kv_share, 2 / poisson, 1e-3);
+}
+
+// All keys of a full service are of prompts that wait to be computed again.
+TEST(DemandOf, DoesNotTakeTheKeysOfPreemptedRequestsForLongSequences) {
+  World world = Seen(60, {8, 16}, 20);
+  world.now.running = 0;
+  world.now.waiting = 12000;
+  world.now.kv_tokens_used = 1e7;
+  EXPECT_LE(DemandOf(world, Policy(), 400).context, 2000);
+  world.now.running = 9000;
+  world.now.waiting = 0;
+  EXPECT_NEAR(DemandOf(world, Policy(), 400).context, 1e7 / 9000, 2);
+}
+
+TEST(Memory, IsBounded) {
+  Service service;
+  ScalingPolicy policy = Policy();
+  policy.start_seconds = 3600;
+  double time = 0;
+  for (int i = 0; i < 3000; ++i) {
+    service.memory =
+        Decide(DeepSeekV3(), policy, Seen(time += 1, {8, 16}, 20), std::move(service.memory))
+            .memory;
+  }
+  EXPECT_LE(service.memory.samples.size(), 512u);
+}
+
+}  // namespace
+}  // namespace janus::controllers
