@@ -250,28 +250,39 @@ TEST(Predictor, MayKeepIsNeverFalseWhereSomethingBelowIsKept) {
   EXPECT_GT(lengthened, 0) << "otherwise this shows nothing";
 }
 
-TEST(LeastExchange, IsNoMoreThanWithAnyNumberOfAttentionInstances) {
-  const Setting setting = On("deepseek-v3", "H200");
-  Configuration how;
+// Of whatever sum, inside a node and across.
+void ExpectLeast(const Setting& setting, Configuration how) {
   for (how.n = 1; how.n <= 64; how.n += 3) {
-    for (const auto& [mode, gate] : {std::pair{ExchangeMode::kDirect, GateSide::kExperts},
-                                     {ExchangeMode::kDirect, GateSide::kAttention},
-                                     {ExchangeMode::kTwoPhaseSingle, GateSide::kExperts},
-                                     {ExchangeMode::kTwoPhaseParallel, GateSide::kExperts}}) {
-      how.mode = mode;
-      how.gate = gate;
-      for (const double rows : {1.0, 64.0, 1000.0, 20000.0}) {
-        for (const int fewest : {1, 5, 16}) {
-          ExchangeTimes least = {1e9, 1e9};
-          for (int m = fewest; m <= 64; ++m) {
-            how.m = m;
-            const ExchangeTimes exact = TimesOfExchange(setting, how, rows);
-            least = {std::min(least.out, exact.out), std::min(least.back, exact.back)};
-            const ExchangeTimes bound = LeastExchange(setting, how, fewest, rows);
-            EXPECT_LE(bound.out, least.out * (1 + 1e-12)) << m << "A" << how.n << "E";
-            EXPECT_LE(bound.back, least.back * (1 + 1e-12)) << m << "A" << how.n << "E";
-          }
+    for (const double rows : {1.0, 64.0, 1000.0, 20000.0}) {
+      for (const int fewest : {1, 5, 16}) {
+        ExchangeTimes least = {1e9, 1e9};
+        for (int m = fewest; m <= 64; ++m) {
+          how.m = m;
+          const ExchangeTimes exact = TimesOfExchange(setting, how, rows);
+          least = {std::min(least.out, exact.out), std::min(least.back, exact.back)};
+          const ExchangeTimes bound = LeastExchange(setting, how, fewest, rows);
+          EXPECT_LE(bound.out, least.out * (1 + 1e-12)) << m << "A" << how.n << "E";
+          EXPECT_LE(bound.back, least.back * (1 + 1e-12)) << m << "A" << how.n << "E";
         }
+      }
+    }
+  }
+}
+
+TEST(LeastExchange, IsNoMoreThanWithAnyNumberOfAttentionInstances) {
+  Setting setting = On("deepseek-v3", "H200");
+  Configuration how;
+  for (const bool shares_node : {false, true}) {
+    setting.shares_node = shares_node;
+    for (const SumRule sum : {SumRule::kContributions, SumRule::kFixedPoint}) {
+      how.sum = sum;
+      for (const auto& [mode, gate] : {std::pair{ExchangeMode::kDirect, GateSide::kExperts},
+                                       {ExchangeMode::kDirect, GateSide::kAttention},
+                                       {ExchangeMode::kTwoPhaseSingle, GateSide::kExperts},
+                                       {ExchangeMode::kTwoPhaseParallel, GateSide::kExperts}}) {
+        how.mode = mode;
+        how.gate = gate;
+        ExpectLeast(setting, how);
       }
     }
   }
