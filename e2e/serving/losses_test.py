@@ -1,0 +1,140 @@
+"""What a service on two real nodes may lose while it is asked: python3 e2e/serving/losses_test.py
+
+Each kind of worker ends in each way, nodes are drained one after the other, and (JANUS_SOAK=1) one is cut off. Clients
+ask without a pause; none of their requests may fail, and every answer to a prompt must be the same.
+"""
+
+import json
+import os
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+from cluster_case import wait_for  # noqa: E402
+from served_case import ServedCase  # noqa: E402
+
+SERVICE = "serving.janus.dev/service=demo"
+OF_WORKERS, OF_GATEWAYS = "app.kubernetes.io/name=janus-worker", "app.kubernetes.io/component=gateway"
+HOST = "kubernetes.io/hostname"
+# Of a role's pods as few as possible on a node.
+SPREAD = {"spec": {"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
+    {"weight": 100, "podAffinityTerm": {
+        "topologyKey": HOST, "matchLabelKeys": ["serving.janus.dev/role"],
+        "labelSelector": {"matchLabels": {"serving.janus.dev/service": "demo"}}}}]}}}}
+
+
+class LossesTest(ServedCase):
+    def serve(self, attention, experts, gateway):
+        self.apply("demo", "demo", gateway={"replicas": 2, **gateway},
+                   roles={"attention": {"replicas": attention, "maxBatchSize": 16, "podTemplate": SPREAD},
+                          "experts": {"replicas": experts, "podTemplate": SPREAD}})
+        self.await_served("demo")
+        self.size = attention + experts
+
+    def pods(self, kind):
+        """Those that are not on their way out, by name."""
+        return {pod["metadata"]["name"]: pod for pod in self.get("pods", "-l", f"{SERVICE},{kind}")["items"]
+                if "deletionTimestamp" not in pod["metadata"]}
+
+    def worker(self, role):
+        return next(pod for name, pod in sorted(self.pods(OF_WORKERS).items()) if f"-{role}-" in name)
+
+    def nodes_of(self, kind):
+        return sorted(pod["spec"]["nodeName"] for pod in self.pods(kind).values())
+
+    def epoch(self):
+        return self.get("moesvc/demo")["status"]["topology"]["epoch"]
+
+    def is_ready(self):
+        return any(one["type"] == "Ready" and one["status"] == "True"
+                   for one in self.get("moesvc/demo")["status"]["conditions"])
+
+    def await_whole(self, epoch):
+        """As many serve as are wanted, in a later epoch."""
+        wait_for(lambda: self.epoch() > epoch and len(self.pods(OF_WORKERS)) == self.size and self.is_ready(),
+                 f"a whole service after epoch {epoch}")
+
+    # Ways to lose a worker.
+
+    def delete(self, pod):
+        self.kubectl("delete", "pod", pod["metadata"]["name"], "--wait=false")
+
+    def delete_at_once(self, pod):
+        self.kubectl("delete", "pod", pod["metadata"]["name"], "--grace-period=0", "--force", "--wait=false")
+
+    def kill_container(self, pod):
+        status, = (one for one in pod["status"]["containerStatuses"] if one["name"] == "worker")
+        node, = (one for one in self.nodes if one.name == pod["spec"]["nodeName"])
+        node.ctr("tasks", "kill", "-s", "SIGKILL", status["containerID"].removeprefix("containerd://"))
+
+    def test_workers_that_end_in_each_way_cost_no_request(self):
+        self.serve(1, 2, {})
+        askers = self.ask_demo(12)
+        for role in ("attention", "experts"):
+            for way in (self.delete, self.delete_at_once, self.kill_container):
+                with self.subTest(f"{way.__name__} of {role}"):
+                    epoch = self.epoch()
+                    way(self.worker(role))
+                    self.await_whole(epoch)
+                    askers.await_more(6)
+        self.check_answers(askers)
+
+    def drain(self, node):
+        self.kubectl("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=280s",
+                     namespaced=False)
+
+    def test_nodes_that_are_drained_one_after_the_other_cost_no_request(self):
+        self.serve(1, 2, {})
+        askers = self.ask_demo(12)
+        for node, other in (("node2", "node1"), ("node1", "node2")):
+            self.addCleanup(self.try_kubectl, "uncordon", node)
+            self.drain(node)
+            wait_for(lambda other=other: set(self.nodes_of(OF_WORKERS)) == {other}
+                     and len(self.pods(OF_WORKERS)) == self.size and self.is_ready(), f"all on {other}")
+            self.kubectl("rollout", "status", "deployment/demo-gateway", "--timeout=300s")
+            self.assertEqual(self.nodes_of(OF_GATEWAYS), [other] * 2, "so that the next drain evicts both")
+            askers.await_more(12)
+            self.kubectl("uncordon", node, namespaced=False)
+        self.check_answers(askers)
+
+    def cut_off(self, node, is_cut):
+        """Its cable: what runs there goes on, and hears from nobody."""
+        self.nodes[0].control_plane.box.run("ip", "link", "set", f"to-{node}", "down" if is_cut else "up")
+
+    def give_back(self, node):
+        self.cut_off(node, False)
+        self.nodes[1].await_ready()
+
+    def place_name_server(self, node):
+        patch = json.dumps({"spec": {"template": {"spec": {"nodeSelector": {HOST: node}}}}})
+        self.kubectl("-n", "kube-system", "patch", "deployment", "coredns", "-p", patch, namespaced=False)
+        self.kubectl("-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=300s",
+                     namespaced=False)
+
+    @unittest.skipUnless("JANUS_SOAK" in os.environ, "two minutes, most of them until Kubernetes gives the node up")
+    def test_a_node_that_is_cut_off_costs_no_request_of_gateways_elsewhere(self):
+        # Where the name server is, too.
+        self.place_name_server("node1")
+        self.addCleanup(self.place_name_server, None)
+        self.serve(2, 2, {"podTemplate": {"spec": {"nodeSelector": {HOST: "node1"}}}})
+        self.assertEqual(self.nodes_of(OF_WORKERS), ["node1", "node1", "node2", "node2"])
+        askers = self.ask_demo(12)
+        epoch = self.epoch()
+        self.addCleanup(self.give_back, "node2")
+        self.cut_off("node2", True)
+        wait_for(lambda: self.nodes_of(OF_WORKERS) == ["node1"] * 4, "others in the place of those that are lost")
+        self.await_whole(epoch)
+        askers.await_more(12)
+        # Back again, those of before find that nobody wants them.
+        epoch = self.epoch()
+        self.give_back("node2")
+        wait_for(lambda: len(self.get("pods", "-l", f"{SERVICE},{OF_WORKERS}")["items"]) == self.size, "the lost ones' end")
+        askers.await_more(12)
+        self.assertEqual(self.epoch(), epoch)
+        self.check_answers(askers)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
