@@ -1,7 +1,8 @@
 """What a service on two real nodes may lose while it is asked: python3 e2e/serving/losses_test.py
 
 Each kind of worker ends in each way, nodes are drained one after the other, and (JANUS_SOAK=1) one is cut off. Clients
-ask without a pause; none of their requests may fail, and every answer to a prompt must be the same.
+ask without a pause; none of their requests may fail, and every answer to a prompt must be the same. A service that
+sleeps holds no pod of a worker, and wakes up as it was.
 """
 
 import json
@@ -134,6 +135,29 @@ class LossesTest(ServedCase):
         askers.await_more(12)
         self.assertEqual(self.epoch(), epoch)
         self.check_answers(askers)
+
+    def answer(self):
+        """HTTP status, and what was said."""
+        said = self.nodes[0].box.run("curl", "-s", "-w", "\n%{http_code}", "--json", json.dumps(
+            {"model": "demo", "prompt": "It is a truth", "max_tokens": 16, "temperature": 0}),
+            f"{self.url('demo')}/completions")
+        body, status = said.rsplit("\n", 1)
+        return int(status), json.loads(body)
+
+    def test_a_service_that_sleeps_says_so_and_wakes_up_as_it_was(self):
+        self.serve(1, 2, {})
+        status, first = self.answer()
+        self.assertEqual(status, 200, first)
+        self.kubectl("patch", "moesvc", "demo", "--type=merge", "-p", '{"spec": {"suspend": true}}')
+        wait_for(lambda: not self.get("pods", "-l", f"{SERVICE},{OF_WORKERS}")["items"], "no workers")
+        self.assertEqual(len(self.pods(OF_GATEWAYS)), 2)
+        self.kubectl("patch", "moesvc", "demo", "--type=merge", "-p", '{"spec": {"suspend": false}}')
+        self.await_served("demo")
+        status, again = self.answer()
+        self.assertEqual((status, again["choices"]), (200, first["choices"]))
+        self.kubectl("delete", "moesvc", "demo")
+        wait_for(lambda: not self.get("pods,services,deployments,pdb,secrets,moetopologies,replicasets",
+                                      "-l", SERVICE)["items"], "everything gone")
 
 
 if __name__ == "__main__":

@@ -55,6 +55,7 @@ PassResult Reconciler::OnePass::Run() {
   if (!is_stopped() && acts()) {
     if (wants_pods()) EndOldEpoch();
     MarkAndRemove();
+    if (certified.can_call && !is_stopped()) LetMembersGo();
   }
   for (Node& record : spare_records_) {
     if (!is_stopped() && certified.can_call) DropRecord(std::move(record));

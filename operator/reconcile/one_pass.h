@@ -110,6 +110,7 @@ struct Reconciler::Memory {
   uint64_t moved_mark = 0;  // of what moves while a service comes up; another one is progress
   std::optional<WallTime> moved;
   std::optional<MonotonicTime> failing_since;  // every pass since then has failed
+  std::optional<MonotonicTime> asleep_since;   // all members are on their way out since then
   std::optional<MonotonicTime> numbers_written;
   std::array<std::optional<MonotonicTime>, 2> scaler_numbers_written;
 
@@ -179,6 +180,7 @@ class Reconciler::OnePass {
   void LookForOldPods();
   void PlanRecreation(RolePass& role);
   void EndOldEpoch();
+  void LetMembersGo();
   std::optional<MoEService> LastServiceOf(const Node& record) const;
   std::optional<MoEService> LastService() const;
   MoEService GatewaysService();

@@ -775,6 +775,37 @@ TEST(Reconciler, SuspendedItHasNoWorkersAndComesBackAsItWas) {
   EXPECT_EQ(sim.Topology()->spec.committed->epoch, 2);
 }
 
+// A worker that is told to end waits for an epoch without it, which does not come.
+TEST(Reconciler, WhoFallsAsleepIsLetGoOnceItsAnswersHaveEnded) {
+  SimulatedService sim;
+  sim.cluster.end_time = Seconds(60);
+  sim.Apply(1, 2);
+  sim.RunUntil("Ready");
+  std::vector<InstanceId> members;
+  for (const Role role : {Role::kAttention, Role::kExperts}) {
+    for (const PodSeen& pod : sim.Pods(role)) members.push_back(InstanceOf(pod));
+  }
+  ASSERT_EQ(members.size(), 3u);
+  const auto serving = [&] {
+    return std::ranges::count_if(
+        members, [&](const InstanceId& one) { return sim.workers.Of(one).serving > 0; });
+  };
+  sim.workers.answers_last = Seconds(20);
+  sim.Patch(R"({"spec":{"suspend":true}})");
+  sim.Run(Seconds(10));
+  EXPECT_TRUE(sim.workers.Of(members[0]).drains) << "it takes no new requests";
+  EXPECT_EQ(serving(), 3) << "answers are under way";
+  sim.Run(Seconds(15));
+  EXPECT_EQ(serving(), 0);
+  EXPECT_EQ(sim.List(kPods).size(), 3u) << "to be ended by themselves";
+  // Whatever the spec says meanwhile, others come.
+  sim.Patch(R"({"spec":{"suspend":false}})");
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(60));
+  sim.ExpectWhole(1, 2);
+  EXPECT_EQ(serving(), 0);
+}
+
 TEST(Reconciler, AServiceThatIsDeletedLeavesNothing) {
   SimulatedService sim;
   sim.Apply(1, 2, "  security: {networkPolicy: true}\n");
