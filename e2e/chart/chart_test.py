@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
@@ -78,7 +79,16 @@ class ChartTest(ClusterCase):
     def uninstall(self):
         # Without --wait: it would wait for the kinds too, which stay.
         self.try_helm("-n", self.namespace, "uninstall", "janus-operator", "--ignore-not-found")
-        self.try_kubectl("delete", "crd", "--ignore-not-found", *KINDS)
+        self.try_kubectl("delete", "crd", "--ignore-not-found", "--wait=false", *KINDS)
+        wait_for(self.kinds_are_gone, "the end of the kinds")
+
+    def kinds_are_gone(self):
+        """One whose objects could not be listed just then, as another's end sets up storage anew, the server looks at
+        again when it changes, or after five minutes."""
+        left = self.try_kubectl("get", "crd", "-o", "name").stdout.split()
+        for one in left:
+            self.try_kubectl("annotate", "--overwrite", one, f"looked-at={time.monotonic()}")
+        return not left
 
     def install(self, **values):
         """As on nodes that have the images."""
