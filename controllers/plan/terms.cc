@@ -223,15 +223,22 @@ Returning BytesBack(const Setting& setting, const Configuration& how, int expert
   return {summed(how.n), summed(expert_nodes)};
 }
 
-}  // namespace
+// What the number of attention instances decides of an exchange.
+struct AttentionSide {
+  int messages = 0;           // that each expert instance sends back
+  int sending_nodes = 0;      // that rows leave
+  int meeting_nodes = 0;      // that contributions come back to
+  double cards = 1;           // of a node, that share the expert nodes between them
+  double node_bytes = 0;      // of rows, that leave a node's GPUs
+  double gather_seconds = 0;  // of these, within the node
+  bool is_inside = false;     // both modules sit in one node
+};
 
-ExchangeTimes TimesOfExchange(const Setting& setting, const Configuration& how, double rows) {
+ExchangeTimes ComposeExchange(const Setting& setting, const Configuration& how, double rows,
+                              const AttentionSide& side) {
   const ModelShape& model = setting.model;
-  const int attention_nodes =
-      NodesOf(how.m, how.tp_attention, setting.attention.hardware.instances_per_node);
   const int expert_nodes =
       NodesOf(how.n, how.tp_experts, setting.experts.hardware.instances_per_node);
-  const double a_per_node = static_cast<double>(how.m) / attention_nodes;
   const double e_per_node = static_cast<double>(how.n) / expert_nodes;
   // Every GPU of a tensor-parallel group has a network card and carries its share of each row.
   const double one = rows / how.m * RowBytes(model) / how.tp_attention;  // leaves an attention GPU
@@ -241,11 +248,10 @@ ExchangeTimes TimesOfExchange(const Setting& setting, const Configuration& how, 
   const auto busiest_card = [&](double bytes) {
     return std::max(bytes / how.n / how.tp_experts, bytes / how.m / how.tp_attention);
   };
-  const bool is_inside = IsInOneNode(setting, how);
   const ExchangeCost dispatch =
-      is_inside ? InsideNode(setting.attention.dispatch) : setting.attention.dispatch;
+      side.is_inside ? InsideNode(setting.attention.dispatch) : setting.attention.dispatch;
   const ExchangeCost combine =
-      is_inside ? InsideNode(setting.experts.combine) : setting.experts.combine;
+      side.is_inside ? InsideNode(setting.experts.combine) : setting.experts.combine;
   const double inner = dispatch.inner_bytes_per_second;
   ExchangeTimes times;
   switch (how.mode) {
@@ -257,92 +263,65 @@ ExchangeTimes TimesOfExchange(const Setting& setting, const Configuration& how, 
       } else {
         times.out = HopSeconds(dispatch, how.n, std::max(one * how.n, all));
       }
-      times.back = HopSeconds(combine, how.m, busiest_card(returning.from_instances));
+      times.back = HopSeconds(combine, side.messages, busiest_card(returning.from_instances));
       break;
     case ExchangeMode::kTwoPhaseSingle:
       // Gather in the node, one transfer per expert node over one card, multicast there.
-      times.out = CollectiveSeconds(setting.attention.all_gather, std::max(a_per_node, 2.0),
-                                    one * a_per_node) +
-                  HopSeconds(dispatch, expert_nodes, one * a_per_node * expert_nodes) + all / inner;
+      times.out = side.gather_seconds +
+                  HopSeconds(dispatch, expert_nodes, side.node_bytes * expert_nodes) + all / inner;
       times.back = returning.from_instances / expert_nodes / inner +
-                   HopSeconds(combine, attention_nodes,
+                   HopSeconds(combine, side.meeting_nodes,
                               std::max(returning.from_nodes / expert_nodes,
                                        busiest_card(returning.from_nodes)));
       break;
-    case ExchangeMode::kTwoPhaseParallel: {
+    case ExchangeMode::kTwoPhaseParallel:
       // The node's cards share the expert nodes between them, and collect by card on the way back.
-      const double cards = std::max(1.0, std::min<double>(a_per_node, expert_nodes));
-      times.out = CollectiveSeconds(setting.attention.all_gather, std::max(a_per_node, 2.0),
-                                    one * a_per_node) +
-                  HopSeconds(dispatch, expert_nodes / cards,
-                             std::max(one * a_per_node * expert_nodes / cards,
-                                      all / std::min<double>(e_per_node, attention_nodes))) +
+      times.out = side.gather_seconds +
+                  HopSeconds(dispatch, expert_nodes / side.cards,
+                             std::max(side.node_bytes * expert_nodes / side.cards,
+                                      all / std::min<double>(e_per_node, side.sending_nodes))) +
                   all / inner;
       times.back = returning.from_instances / how.n / inner +
-                   HopSeconds(combine, attention_nodes, busiest_card(returning.from_nodes));
+                   HopSeconds(combine, side.meeting_nodes, busiest_card(returning.from_nodes));
       break;
-    }
   }
   return times;
 }
 
-// The same terms as above, each where it is least: shares of bytes with the most instances,
-// messages with the fewest, node sizes at their best.
+}  // namespace
+
+ExchangeTimes TimesOfExchange(const Setting& setting, const Configuration& how, double rows) {
+  const int nodes = NodesOf(how.m, how.tp_attention, setting.attention.hardware.instances_per_node);
+  const int expert_nodes =
+      NodesOf(how.n, how.tp_experts, setting.experts.hardware.instances_per_node);
+  const double per_node = static_cast<double>(how.m) / nodes;
+  const double bytes = rows / how.m * RowBytes(setting.model) / how.tp_attention * per_node;
+  AttentionSide side = {how.m, nodes, nodes};
+  side.cards = std::max(1.0, std::min<double>(per_node, expert_nodes));
+  side.node_bytes = bytes;
+  if (how.mode != ExchangeMode::kDirect) {
+    side.gather_seconds =
+        CollectiveSeconds(setting.attention.all_gather, std::max(per_node, 2.0), bytes);
+  }
+  side.is_inside = IsInOneNode(setting, how);
+  return ComposeExchange(setting, how, rows, side);
+}
+
+// Each term where it is least: shares of bytes with the most instances, messages with the fewest,
+// node sizes at their best.
 ExchangeTimes LeastExchange(const Setting& setting, const Configuration& how, int fewest,
                             double rows) {
-  const ModelShape& model = setting.model;
   const int per_node = setting.attention.hardware.instances_per_node;
-  const int fewest_nodes = NodesOf(fewest, how.tp_attention, per_node);
   const int most_nodes = NodesOf(how.m, how.tp_attention, per_node);
   const int expert_nodes =
       NodesOf(how.n, how.tp_experts, setting.experts.hardware.instances_per_node);
-  const double e_per_node = static_cast<double>(how.n) / expert_nodes;
-  const double one = rows / how.m * RowBytes(model) / how.tp_attention;
-  const double of_node = rows / most_nodes * RowBytes(model) / how.tp_attention;
-  const double all = rows * RowBytes(model) / how.tp_experts;
-  const Returning returning = BytesBack(setting, how, expert_nodes, rows);
-  const auto busiest_card = [&](double bytes) {
-    return std::max(bytes / how.n / how.tp_experts, bytes / how.m / how.tp_attention);
-  };
   Configuration smallest = how;
   smallest.m = fewest;
-  const bool may_be_inside = IsInOneNode(setting, smallest);
-  const ExchangeCost dispatch =
-      may_be_inside ? InsideNode(setting.attention.dispatch) : setting.attention.dispatch;
-  const ExchangeCost combine =
-      may_be_inside ? InsideNode(setting.experts.combine) : setting.experts.combine;
-  const double inner = dispatch.inner_bytes_per_second;
-  ExchangeTimes times;
-  switch (how.mode) {
-    case ExchangeMode::kDirect:
-      if (how.gate == GateSide::kAttention) {
-        const double needed = InstancesNeeded(model, how.n);
-        times.out = dispatch.fixed_seconds + dispatch.network_seconds +
-                    HopSeconds(dispatch, how.n, std::max(one * needed, all * needed / how.n));
-      } else {
-        times.out = HopSeconds(dispatch, how.n, std::max(one * how.n, all));
-      }
-      times.back = HopSeconds(combine, fewest, busiest_card(returning.from_instances));
-      break;
-    case ExchangeMode::kTwoPhaseSingle:
-      times.out = HopSeconds(dispatch, expert_nodes, of_node * expert_nodes) + all / inner;
-      times.back = returning.from_instances / expert_nodes / inner +
-                   HopSeconds(combine, fewest_nodes,
-                              std::max(returning.from_nodes / expert_nodes,
-                                       busiest_card(returning.from_nodes)));
-      break;
-    case ExchangeMode::kTwoPhaseParallel: {
-      const double cards = std::clamp<double>(per_node, 1, std::max(expert_nodes, 1));
-      times.out = HopSeconds(dispatch, expert_nodes / cards,
-                             std::max(of_node * expert_nodes / cards,
-                                      all / std::min<double>(e_per_node, most_nodes))) +
-                  all / inner;
-      times.back = returning.from_instances / how.n / inner +
-                   HopSeconds(combine, fewest_nodes, busiest_card(returning.from_nodes));
-      break;
-    }
-  }
-  return times;
+  AttentionSide side = {fewest, most_nodes, NodesOf(fewest, how.tp_attention, per_node)};
+  side.cards = std::clamp<double>(per_node, 1, std::max(expert_nodes, 1));
+  side.node_bytes = rows / most_nodes * RowBytes(setting.model) / how.tp_attention;
+  side.is_inside = IsInOneNode(setting, smallest);
+  return ComposeExchange(setting, how, rows, side);
 }
 
 double SlotsOf(const Setting& setting, const Configuration& how) {
