@@ -8,6 +8,7 @@
 #include "operator/reconcile/pods.h"
 
 namespace janus::control {
+
 int64_t CommittedGpus(const Node& service, const Caches& caches) {
   const ObjectKey key = KeyOf(service);
   const std::string index = key.namespace_ + "/" + key.name;

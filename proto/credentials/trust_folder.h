@@ -27,12 +27,11 @@ class TrustFolder {
                                                          RefusalCounts& refusals);
 
   const Identity& identity() const { return identity_; }
-
-  // Takes connections of the same service and of operators, and holds their calls to CallRules().
-  std::shared_ptr<grpc::ServerCredentials> Server() const;
   // Of the certificate that is in the folder now; nothing: it cannot be read.
   std::optional<CertificateValidity> Validity() const;
 
+  // Takes connections of the same service and of operators, and holds their calls to CallRules().
+  std::shared_ptr<grpc::ServerCredentials> Server() const;
   // To workers of the same service.
   std::shared_ptr<grpc::ChannelCredentials> Channel() const;
 
