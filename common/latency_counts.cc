@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <numeric>
 
 namespace janus {
@@ -55,6 +56,21 @@ std::optional<Seconds> LatencyCounts::Percentile(double share) const {
     below += here;
   }
   return std::nullopt;
+}
+
+PackedLatencyCounts::PackedLatencyCounts(const LatencyCounts& counts) {
+  const auto is_some = [](uint64_t count) { return count != 0; };
+  const auto& all = counts.counts;
+  const auto first = std::find_if(all.begin(), all.end(), is_some);
+  const auto end = std::find_if(all.rbegin(), std::make_reverse_iterator(first), is_some).base();
+  first_ = static_cast<size_t>(first - all.begin());
+  counts_.assign(first, end);
+}
+
+LatencyCounts PackedLatencyCounts::Unpack() const {
+  LatencyCounts out;
+  std::ranges::copy(counts_, out.counts.begin() + static_cast<std::ptrdiff_t>(first_));
+  return out;
 }
 
 }  // namespace janus

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "common/clock.h"
 
@@ -26,6 +28,20 @@ struct LatencyCounts {
   std::optional<Seconds> Percentile(double share) const;
 
   friend bool operator==(const LatencyCounts&, const LatencyCounts&) = default;
+};
+
+// The same in as much room as its counts lie apart, for who keeps those of many. Immutable, but for
+// being assigned.
+class PackedLatencyCounts {
+ public:
+  PackedLatencyCounts() = default;  // none are counted
+  explicit PackedLatencyCounts(const LatencyCounts& counts);
+
+  LatencyCounts Unpack() const;
+
+ private:
+  size_t first_ = 0;              // bucket
+  std::vector<uint64_t> counts_;  // from there to the last one that is not 0
 };
 
 }  // namespace janus

@@ -19,8 +19,8 @@ constexpr std::string_view kOfService = "serving.janus.dev/service";
 constexpr std::string_view kIssuedField = "issued";
 constexpr const char* kOperatorSecret = "janus-operator-authority";
 
-std::string SecretOf(const CertifiedService& service) {
-  return "janus-authority-" + service.uid;
+std::string SecretOf(const std::string& uid) {
+  return "janus-authority-" + uid;
 }
 
 Node NewSecret(const ObjectKey& key, const std::map<std::string, std::string>& labels) {
@@ -37,10 +37,14 @@ Node NewSecret(const ObjectKey& key, const std::map<std::string, std::string>& l
   return out;
 }
 
-Result<Issued> ReadSecret(const Node& object) {
+Result<Issued> IssuedIn(const Node& secret) {
   JANUS_ASSIGN_OR_RETURN(const std::string text,
-                         DecodeBase64(TextAt(object, {"data", kIssuedField})));
-  return ReadIssued(text);
+                         DecodeBase64(TextAt(secret, {"data", kIssuedField})));
+  Result<Issued> issued = ReadIssued(text);
+  if (issued.ok()) return issued;
+  return FailedPrecondition("Secret " + KeyOf(secret).ToString() + ": " +
+                            issued.status().message() +
+                            "; delete it and everything is issued anew");
 }
 
 }  // namespace
@@ -48,40 +52,71 @@ Result<Issued> ReadSecret(const Node& object) {
 std::shared_ptr<CertificateKeeper::Entry> CertificateKeeper::EntryOf(const std::string& name) {
   const MutexLock lock(mu_);
   std::shared_ptr<Entry>& entry = entries_[name];
-  if (entry == nullptr) entry = std::make_shared<Entry>();
+  if (entry == nullptr) {
+    entry = std::make_shared<Entry>();
+    entry->keeps_pairs = name == kOperatorSecret;
+  }
   return entry;
 }
 
-// Nothing: it is known now.
-std::optional<ApiError> CertificateKeeper::ReadOne(ObjectApi& api, const ObjectKey& key,
-                                                   Entry& entry, const CallLimits& limits) {
-  ApiResult<Node> there = api.Get(kAuthoritySecrets, key, Subresource::kNone, limits);
-  if (there.ok()) {
-    Result<Issued> read = ReadSecret(*there);
-    if (!read.ok()) {
-      return LocalError(FailedPrecondition("Secret " + key.ToString() + ": " +
-                                           read.status().message() +
-                                           "; delete it and everything is issued anew"));
-    }
-    entry.issued = *std::move(read);
-    entry.version = ResourceVersionOf(*there);
-  } else if (there.error().code == StatusCode::kNotFound) {
-    entry.issued.emplace();
-    entry.version.clear();
-  } else {
-    return std::move(there).error();
-  }
+void CertificateKeeper::Note(const Issued& issued, std::string version, Entry& entry) {
+  entry.issued = entry.keeps_pairs ? issued : issued.WithoutPairs();
+  entry.bundle = std::make_shared<const std::string>(issued.Bundle());
+  entry.version = std::move(version);
   entry.is_doubtful = false;
-  return std::nullopt;
 }
 
-ApiResult<Node> CertificateKeeper::ReadToWrite(ObjectApi& api, const ObjectKey& key,
-                                               const Entry& entry, const CallLimits& limits) {
+ApiResult<Issued> CertificateKeeper::ReadAnew(ObjectApi& api, const ObjectKey& key, Entry& entry,
+                                              const CallLimits& limits) {
   ApiResult<Node> there = api.Get(kAuthoritySecrets, key, Subresource::kNone, limits);
-  if (there.ok() && ResourceVersionOf(*there) != entry.version) {
+  if (!there.ok() && there.error().code != StatusCode::kNotFound) return std::move(there).error();
+  Result<Issued> issued = there.ok() ? IssuedIn(*there) : Issued();
+  if (!issued.ok()) return LocalError(issued.status());
+  Note(*issued, there.ok() ? std::string(ResourceVersionOf(*there)) : "", entry);
+  return *std::move(issued);
+}
+
+ApiResult<CertificateKeeper::ReadSecret> CertificateKeeper::ReadAgain(ObjectApi& api,
+                                                                      const ObjectKey& key,
+                                                                      Entry& entry,
+                                                                      const CallLimits& limits) {
+  ApiResult<Node> there = api.Get(kAuthoritySecrets, key, Subresource::kNone, limits);
+  const bool is_other = there.ok() ? ResourceVersionOf(*there) != entry.version
+                                   : there.error().code == StatusCode::kNotFound;
+  if (is_other) {
+    entry.is_doubtful = true;
     return LocalError(Aborted("Secret " + key.ToString() + ": somebody else has written it"));
   }
-  return there;
+  if (!there.ok()) return std::move(there).error();
+  Result<Issued> issued = IssuedIn(*there);
+  if (!issued.ok()) return LocalError(issued.status());
+  return ReadSecret{*std::move(there), *std::move(issued)};
+}
+
+ApiResult<Issued> CertificateKeeper::IssueAndWrite(ObjectApi& api, const ObjectKey& key,
+                                                   const IssuePlan& plan, const std::string& uri,
+                                                   const std::map<std::string, std::string>& labels,
+                                                   WallTime now, Entry& entry,
+                                                   const CallLimits& limits) {
+  const bool is_new = entry.version.empty();
+  ReadSecret from{NewSecret(key, labels), {}};
+  if (!is_new) {
+    ApiResult<ReadSecret> there = ReadAgain(api, key, entry, limits);
+    if (!there.ok()) return std::move(there).error();
+    from = *std::move(there);
+  }
+  Result<Issued> next = Issue(std::move(from.issued), plan, uri, options_.lifetimes, now);
+  if (!next.ok()) return LocalError(next.status());
+  SetAt(from.secret, {"data", kIssuedField}, Node::String(EncodeBase64(WriteIssued(*next))));
+  const ApiResult<Node> written =
+      is_new ? api.Create(kAuthoritySecrets, from.secret, {}, limits)
+             : api.Update(kAuthoritySecrets, from.secret, Subresource::kNone, {}, limits);
+  if (!written.ok()) {
+    entry.is_doubtful = true;
+    return written.error();
+  }
+  Note(*next, std::string(ResourceVersionOf(*written)), entry);
+  return *std::move(next);
 }
 
 ApiResult<CertificateKeeper::Kept> CertificateKeeper::KeepOne(
@@ -91,31 +126,38 @@ ApiResult<CertificateKeeper::Kept> CertificateKeeper::KeepOne(
   const std::shared_ptr<Entry> entry = EntryOf(name);
   const MutexLock lock(entry->mu);
   const ObjectKey key{options_.ns, name};
+  const auto kept = [&](std::optional<ApiError> refused) JANUS_REQUIRES(entry->mu) {
+    return Kept{*entry->issued, entry->bundle, std::move(refused)};
+  };
+  Kept out;
   if (!entry->issued || entry->is_doubtful) {
-    if (std::optional<ApiError> unread = ReadOne(api, key, *entry, limits)) {
-      if (!entry->issued) return *std::move(unread);
-      return Kept{*entry->issued, std::move(unread)};
+    ApiResult<Issued> read = ReadAnew(api, key, *entry, limits);
+    if (!read.ok()) {
+      if (!entry->issued) return std::move(read).error();
+      return kept(std::move(read).error());
     }
+    out = {*std::move(read), entry->bundle, std::nullopt};
+  } else {
+    out = kept(std::nullopt);
   }
-  const IssuePlan plan = PlanIssue(*entry->issued, roles, options_.lifetimes, now, circumstances);
-  if (plan.is_empty()) return Kept{*entry->issued, std::nullopt};
-  Result<Issued> next = Issue(*entry->issued, plan, uri, options_.lifetimes, now);
-  if (!next.ok()) return Kept{*entry->issued, LocalError(next.status())};
-  const bool is_new = entry->version.empty();
-  ApiResult<Node> written =
-      is_new ? ApiResult<Node>(NewSecret(key, labels)) : ReadToWrite(api, key, *entry, limits);
-  if (written.ok()) {
-    SetAt(*written, {"data", kIssuedField}, Node::String(EncodeBase64(WriteIssued(*next))));
-    written = is_new ? api.Create(kAuthoritySecrets, *written, {}, limits)
-                     : api.Update(kAuthoritySecrets, *written, Subresource::kNone, {}, limits);
+  const IssuePlan plan = PlanIssue(out.issued, roles, options_.lifetimes, now, circumstances);
+  if (plan.is_empty()) return out;
+  ApiResult<Issued> next = IssueAndWrite(api, key, plan, uri, labels, now, *entry, limits);
+  if (!next.ok()) {
+    out.refused = std::move(next).error();
+    return out;
   }
-  if (!written.ok()) {
-    entry->is_doubtful = true;
-    return Kept{*entry->issued, std::move(written).error()};
-  }
-  entry->issued = *std::move(next);
-  entry->version = ResourceVersionOf(*written);
-  return Kept{*entry->issued, std::nullopt};
+  return Kept{*std::move(next), entry->bundle, std::nullopt};
+}
+
+ApiResult<Issued> CertificateKeeper::Read(ObjectApi& api, const std::string& uid,
+                                          const CallLimits& limits) {
+  const std::string name = SecretOf(uid);
+  const std::shared_ptr<Entry> entry = EntryOf(name);
+  const MutexLock lock(entry->mu);
+  ApiResult<ReadSecret> read = ReadAgain(api, {options_.ns, name}, *entry, limits);
+  if (!read.ok()) return std::move(read).error();
+  return std::move(read->issued);
 }
 
 ApiResult<ServiceCertificates> CertificateKeeper::Keep(ObjectApi& api,
@@ -130,7 +172,7 @@ ApiResult<ServiceCertificates> CertificateKeeper::Keep(ObjectApi& api,
   if (caller == nullptr) return *std::move(own->refused);
   const std::string authority =
       ServiceAuthority(options_.trust_domain, service.key.namespace_, service.key.name);
-  ApiResult<Kept> kept = KeepOne(api, SecretOf(service), authority,
+  ApiResult<Kept> kept = KeepOne(api, SecretOf(service.uid), authority,
                                  {{std::string(kAuthorityLabel), "service"},
                                   {std::string(kOfUid), service.uid},
                                   {std::string(kOfNamespace), service.key.namespace_},
@@ -141,20 +183,19 @@ ApiResult<ServiceCertificates> CertificateKeeper::Keep(ObjectApi& api,
   Issued& issued = kept->issued;
   if (issued.leaves.empty()) return *std::move(kept->refused);
 
-  const std::string trusted = issued.Bundle();
   // What peers prove is judged by the newest bundle; a connection that is dialled anew takes a few
   // milliseconds, so every change counts as one.
-  if (!IsKnown(service.uid, caller->pair, trusted)) {
-    const Status bundle = TrustBundle::Parse(trusted).status();
+  if (!IsKnown(service.uid, caller->pair, *kept->bundle)) {
+    const Status bundle = TrustBundle::Parse(*kept->bundle).status();
     if (!bundle.ok()) return LocalError(bundle);
     const MutexLock lock(mu_);
     if (own_ == nullptr || *own_ != caller->pair) {
       own_ = std::make_shared<const KeyPair>(caller->pair);
     }
-    callers_[service.uid] = CallerCertificates{own_, trusted, authority, ++versions_};
+    callers_[service.uid] = CallerCertificates{own_, kept->bundle, authority, ++versions_};
   }
   ServiceCertificates out;
-  out.bundle = trusted + own->issued.Bundle();
+  out.bundle = *kept->bundle + *own->bundle;
   out.next = std::min(NextIssue(issued, options_.lifetimes, now),
                       NextIssue(own->issued, options_.lifetimes, now));
   out.refused = own->refused ? std::move(own->refused) : std::move(kept->refused);
@@ -179,7 +220,7 @@ bool CertificateKeeper::IsKnown(const std::string& uid, const KeyPair& caller,
   const MutexLock lock(mu_);
   const auto found = callers_.find(uid);
   return found != callers_.end() && found->second && *found->second->own == caller &&
-         found->second->bundle == bundle;
+         *found->second->bundle == bundle;
 }
 
 void CertificateKeeper::Without(const std::string& uid) {

@@ -32,7 +32,9 @@ struct CertifiedService {
 
 // What the roles of a service are given, and when to look again.
 struct ServiceCertificates {
-  Issued issued;       // leaves that have run out may be among them
+  // Leaves that have run out may be among them. Their pairs are there when the Secret was read or
+  // written just now; else CertificateKeeper::Read has them.
+  Issued issued;
   std::string bundle;  // ca.crt: the service's authorities and the operator's
   WallTime next;
   // Something was due and could not be written: all this is what there was before.
@@ -43,16 +45,16 @@ struct ServiceCertificates {
 // With what the operator calls a service's workers. The texts alone: what is read from them belongs
 // to connections, of which there are fewer than services.
 struct CallerCertificates {
-  std::shared_ptr<const KeyPair> own;  // one for all services
-  std::string bundle;                  // PEM of the service's authorities; TrustBundle reads it
-  std::string authority;               // of the service
-  uint64_t version = 0;                // another one: dial anew
+  std::shared_ptr<const KeyPair> own;         // one for all services
+  std::shared_ptr<const std::string> bundle;  // PEM of its authorities; TrustBundle reads it
+  std::string authority;                      // of the service
+  uint64_t version = 0;                       // another one: dial anew
 };
 
 // The authorities of services and the operator's own: one Secret each in the operator's namespace,
 // that holds keys, certificates and what was issued, written with the version it was read at. What
 // a role's Secret in the service's namespace holds follows from it, so that nothing there need ever
-// be read.
+// be read. Services' keys are in memory while they are written or handed out, and no longer.
 //
 // Thread-safe; of one service one Keep runs at a time.
 class CertificateKeeper {
@@ -63,6 +65,9 @@ class CertificateKeeper {
   // `refused` Aborted: somebody else has written, look again.
   ApiResult<ServiceCertificates> Keep(ObjectApi& api, const CertifiedService& service, WallTime now,
                                       const CallLimits& limits);
+  // What Keep has told of that service last, with all pairs. Aborted: that is not what is there any
+  // more, look again.
+  ApiResult<Issued> Read(ObjectApi& api, const std::string& uid, const CallLimits& limits);
   const Lifetimes& lifetimes() const { return options_.lifetimes; }
   // The service goes without: its workers are called in plain text.
   void Without(const std::string& uid);
@@ -78,29 +83,44 @@ class CertificateKeeper {
   void ForgetAll();
 
  private:
+  // A Secret as it was last seen. The texts take ten times the rest: they are read again before
+  // they are needed.
   struct Entry {
+    bool keeps_pairs = false;  // the operator's own does: it calls with them
     Mutex mu;
     std::optional<Issued> issued JANUS_GUARDED_BY(mu);
-    // Of the Secret as it was last seen; empty: there is none. The Secret itself, as a tree, would
-    // take twice what was issued: it is read again before it is written.
-    std::string version JANUS_GUARDED_BY(mu);
+    std::shared_ptr<const std::string> bundle JANUS_GUARDED_BY(mu);
+    std::string version JANUS_GUARDED_BY(mu);  // empty: there is none
     // A write of it failed, and may have been done: it is read before it is written again.
     bool is_doubtful JANUS_GUARDED_BY(mu) = false;
   };
   struct Kept {
     Issued issued;
-    std::optional<ApiError> refused;  // what is due; `issued` is what there was before
+    std::shared_ptr<const std::string> bundle;
+    std::optional<ApiError> refused;  // what is due; the others are what there was before
   };
   std::shared_ptr<Entry> EntryOf(const std::string& name);
   // Notes them of that service. Those of all, for the operator's authority.
   IssueCircumstances OfAll(const std::string& uid, const IssueCircumstances& one);
   // Whether that service's workers are called with these already.
   bool IsKnown(const std::string& uid, const KeyPair& caller, const std::string& bundle) const;
-  // What is there, to be written over. Aborted: it is not what `entry` knows.
-  ApiResult<Node> ReadToWrite(ObjectApi& api, const ObjectKey& key, const Entry& entry,
-                              const CallLimits& limits) JANUS_REQUIRES(entry.mu);
-  std::optional<ApiError> ReadOne(ObjectApi& api, const ObjectKey& key, Entry& entry,
-                                  const CallLimits& limits) JANUS_REQUIRES(entry.mu);
+  struct ReadSecret {
+    Node secret;
+    Issued issued;
+  };
+  // What is there. Aborted: it is not what `entry` knows; it will be read anew.
+  static ApiResult<ReadSecret> ReadAgain(ObjectApi& api, const ObjectKey& key, Entry& entry,
+                                         const CallLimits& limits) JANUS_REQUIRES(entry.mu);
+  // With pairs; none are there: nothing was issued.
+  static ApiResult<Issued> ReadAnew(ObjectApi& api, const ObjectKey& key, Entry& entry,
+                                    const CallLimits& limits) JANUS_REQUIRES(entry.mu);
+  static void Note(const Issued& issued, std::string version, Entry& entry)
+      JANUS_REQUIRES(entry.mu);
+  // Writes that over what is there, or makes it.
+  ApiResult<Issued> IssueAndWrite(ObjectApi& api, const ObjectKey& key, const IssuePlan& plan,
+                                  const std::string& uri,
+                                  const std::map<std::string, std::string>& labels, WallTime now,
+                                  Entry& entry, const CallLimits& limits) JANUS_REQUIRES(entry.mu);
   ApiResult<Kept> KeepOne(ObjectApi& api, const std::string& name, const std::string& uri,
                           const std::map<std::string, std::string>& labels,
                           const std::vector<PeerRole>& roles,

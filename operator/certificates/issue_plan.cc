@@ -39,6 +39,10 @@ std::string TextOf(const Node& object, std::string_view field) {
   return value == nullptr ? "" : value->text;
 }
 
+uint64_t ContentOf(const KeyPair& pair) {
+  return Fingerprint().Mix(pair.certificate).value();
+}
+
 Node TreeOf(const KeyPair& pair, WallTime made, WallTime expires) {
   Node out = Node::Map();
   out.Add("certificate", Node::String(pair.certificate));
@@ -59,6 +63,20 @@ const IssuedLeaf* Issued::Find(PeerRole role) const {
 std::string Issued::Bundle() const {
   std::string out;
   for (const IssuedAuthority& one : authorities) out += one.pair.certificate;
+  return out;
+}
+
+Issued Issued::WithoutPairs() const {
+  Issued out;
+  out.renewal = renewal;
+  out.authorities.reserve(authorities.size());
+  for (const IssuedAuthority& one : authorities) {
+    out.authorities.push_back({one.id, {}, one.made, one.expires});
+  }
+  out.leaves.reserve(leaves.size());
+  for (const IssuedLeaf& one : leaves) {
+    out.leaves.push_back({one.role, one.issuer, {}, one.made, one.expires, one.content});
+  }
   return out;
 }
 
@@ -156,6 +174,7 @@ Result<Issued> Issue(Issued issued, const IssuePlan& plan, const std::string& au
     leaf.expires = std::min(Add(now, lifetimes.leaf), signer->expires);
     JANUS_ASSIGN_OR_RETURN(
         leaf.pair, IssueLeaf(signer->pair, ToUri({authority_uri, role}), {from, leaf.expires}));
+    leaf.content = ContentOf(leaf.pair);
     issued.leaves.push_back(std::move(leaf));
   }
   return issued;
@@ -199,11 +218,10 @@ Result<Issued> ReadIssued(const std::string& text) {
   for (const Node& tree : leaves->items) {
     const std::optional<PeerRole> role = PeerRoleNamed(TextOf(tree, "role"));
     if (!role) return InvalidArgument("'" + TextOf(tree, "role") + "' is no role");
-    out.leaves.push_back({*role,
-                          TextOf(tree, "issuer"),
-                          {TextOf(tree, "certificate"), TextOf(tree, "key")},
-                          TimeOf(tree, "madeSeconds"),
-                          TimeOf(tree, "expiresSeconds")});
+    KeyPair pair{TextOf(tree, "certificate"), TextOf(tree, "key")};
+    const uint64_t content = ContentOf(pair);
+    out.leaves.push_back({*role, TextOf(tree, "issuer"), std::move(pair),
+                          TimeOf(tree, "madeSeconds"), TimeOf(tree, "expiresSeconds"), content});
   }
   return out;
 }

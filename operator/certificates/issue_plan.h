@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,6 +27,7 @@ struct IssuedLeaf {
   KeyPair pair;
   WallTime made;
   WallTime expires;
+  uint64_t content = 0;  // a fingerprint of the certificate
 };
 
 struct Issued {
@@ -36,6 +38,8 @@ struct Issued {
   const IssuedLeaf* Find(PeerRole role) const;
   // ca.crt: the certificates of all authorities.
   std::string Bundle() const;
+  // What PlanIssue and NextIssue ask for, and no more: all but certificates and keys.
+  Issued WithoutPairs() const;
 };
 
 // As cert-manager and linkerd have them: a year for who issues; for leaves what lets a service live

@@ -22,7 +22,7 @@ Connections::SecurityOf MemberSecurity(const CertificateKeeper& certificates, co
     const CallerCertificates& caller = **known;
     rules.authority = caller.authority;
     const auto make = [rules, caller]() mutable {
-      rules.bundle = [read = TrustBundle::Parse(caller.bundle)] { return read; };
+      rules.bundle = [read = TrustBundle::Parse(*caller.bundle)] { return read; };
       return MutualTlsChannel(caller.own->certificate, caller.own->key, rules);
     };
     return {make, caller.version};

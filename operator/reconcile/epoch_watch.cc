@@ -134,9 +134,9 @@ void EpochWatch::Take(const Statistics& statistics, const TopologyRecord& record
 
 // Not of all the time that the members have lived: what is old says nothing of now.
 void EpochWatch::Latency::Take(const LatencyCounts& now, bool is_first) {
-  const std::optional<LatencyCounts> since = is_first ? std::nullopt : now.Since(counted);
-  counted = now;
-  if (since && *since != LatencyCounts()) lately = *since;
+  const std::optional<LatencyCounts> since = is_first ? std::nullopt : now.Since(counted.Unpack());
+  counted = PackedLatencyCounts(now);
+  if (since && *since != LatencyCounts()) lately = PackedLatencyCounts(*since);
 }
 
 // Of the time since the last ones; the first ones, or those after somebody who counted has gone,

@@ -49,8 +49,8 @@ class EpochWatch {
   std::optional<int64_t> tokens_per_second() const { return tokens_per_second_; }
   // Of the last kCountEvery in which there were some: requests that ended, and those that had their
   // first token, as attention instances saw them.
-  const LatencyCounts& tpot() const { return tpot_.lately; }
-  const LatencyCounts& ttft() const { return ttft_.lately; }
+  LatencyCounts tpot() const { return tpot_.lately.Unpack(); }
+  LatencyCounts ttft() const { return ttft_.lately.Unpack(); }
   // Of a member of the record, by its place in it: it has said last that it serves this epoch, and
   // does not hold. Nothing: nobody of the epoch has answered yet.
   std::optional<bool> Serves(size_t member) const;
@@ -78,8 +78,8 @@ class EpochWatch {
   std::vector<double> loads_;             // then
   uint64_t tokens_ = 0;                   // then
   struct Latency {
-    LatencyCounts counted;  // then
-    LatencyCounts lately;
+    PackedLatencyCounts counted;  // then
+    PackedLatencyCounts lately;
     void Take(const LatencyCounts& now, bool is_first);
   };
   Latency tpot_;

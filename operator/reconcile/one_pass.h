@@ -224,6 +224,8 @@ class Reconciler::OnePass {
   Certified KeepCertificates();
   Certified GoOnWithWhatIsThere();
   bool HaveAll(Memory::AppliedSecret::Part Memory::AppliedSecret::*part, Seconds spread) const;
+  void ApplySecrets(const ServiceCertificates& kept);
+  bool IsSecretDue(const ServiceCertificates& kept, const IssuedLeaf& leaf);
   void ApplySecret(const ServiceCertificates& kept, const IssuedLeaf& leaf);
   void CertificatesRefused(const ApiError& error, const std::string& doing);
 

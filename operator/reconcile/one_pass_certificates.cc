@@ -31,6 +31,14 @@ Node SecretOf(const MoEService& service, PeerRole role, const std::string& bundl
   return out;
 }
 
+// What a role's Secret holds, and its ca.crt alone.
+uint64_t WholeOf(const ServiceCertificates& kept, const IssuedLeaf& leaf) {
+  return Fingerprint().Mix(kept.bundle).Mix(leaf.content).value();
+}
+uint64_t AuthoritiesOf(const ServiceCertificates& kept) {
+  return Fingerprint().Mix(kept.bundle).value();
+}
+
 // Fields that others own, or a type that does not change any more.
 bool IsOfSomebodyElse(const ApiError& error) {
   return error.code == StatusCode::kAborted ||
@@ -87,9 +95,7 @@ Reconciler::OnePass::Certified Reconciler::OnePass::KeepCertificates() {
   if (kept->refused) CertificatesRefused(*kept->refused, "keep certificates");
   Earlier(again_, At(now_, kept->next - wall_));
 
-  for (const IssuedLeaf& leaf : kept->issued.leaves) {
-    if (wall_ < leaf.expires) ApplySecret(*kept, leaf);
-  }
+  ApplySecrets(*kept);
   for (const auto& [role, applied] : memory_.secrets) {
     for (const auto& since : {applied.authorities.since, applied.whole.since}) {
       if (since && now_ < At(*since, spread)) Earlier(again_, At(*since, spread));
@@ -130,20 +136,39 @@ Reconciler::OnePass::Certified Reconciler::OnePass::GoOnWithWhatIsThere() {
   return out;
 }
 
+// Those that are due; their keys are read for it where they were not written just now.
+void Reconciler::OnePass::ApplySecrets(const ServiceCertificates& kept) {
+  std::vector<PeerRole> due;
+  for (const IssuedLeaf& leaf : kept.issued.leaves) {
+    if (wall_ < leaf.expires && IsSecretDue(kept, leaf)) due.push_back(leaf.role);
+  }
+  if (due.empty()) return;
+  std::optional<Issued> read;
+  if (kept.issued.leaves.front().pair.key.empty()) {
+    ApiResult<Issued> pairs = owner_.options_.certificates->Read(owner_.api_, memory_.uid, limits_);
+    if (!pairs.ok()) return CertificatesRefused(pairs.error(), "read certificates");
+    read = *std::move(pairs);
+  }
+  const Issued& issued = read ? *read : kept.issued;
+  for (const PeerRole role : due) {
+    if (const IssuedLeaf* const leaf = issued.Find(role)) ApplySecret(kept, *leaf);
+  }
+}
+
+bool Reconciler::OnePass::IsSecretDue(const ServiceCertificates& kept, const IssuedLeaf& leaf) {
+  const auto known = memory_.secrets.find(leaf.role);
+  if (known == memory_.secrets.end()) return true;
+  const MonotonicTime due = known->second.at + kAppliedAnew;
+  known->second.whole.Want(WholeOf(kept, leaf));
+  known->second.authorities.Want(AuthoritiesOf(kept));
+  if (!known->second.whole.since || now_ >= due) return true;
+  Earlier(again_, due);
+  return false;
+}
+
 // Without force: whoever else has a Secret of that name keeps it, as the server tells us by a
 // conflict over its fields.
 void Reconciler::OnePass::ApplySecret(const ServiceCertificates& kept, const IssuedLeaf& leaf) {
-  const uint64_t content = Fingerprint().Mix(kept.bundle).Mix(leaf.pair.certificate).value();
-  const uint64_t authorities = Fingerprint().Mix(kept.bundle).value();
-  if (const auto known = memory_.secrets.find(leaf.role); known != memory_.secrets.end()) {
-    const MonotonicTime due = known->second.at + kAppliedAnew;
-    known->second.whole.Want(content);
-    known->second.authorities.Want(authorities);
-    if (known->second.whole.since && now_ < due) {
-      Earlier(again_, due);
-      return;
-    }
-  }
   const Node secret = SecretOf(service_, leaf.role, kept.bundle, leaf.pair);
   const std::string name = "Secret " + KeyOf(secret).name;
   ApplyOptions options;
@@ -152,8 +177,8 @@ void Reconciler::OnePass::ApplySecret(const ServiceCertificates& kept, const Iss
       owner_.api_.Apply(kSecrets, secret, Subresource::kNone, options, limits_);
   if (written.ok()) {
     Memory::AppliedSecret& applied = memory_.secrets[leaf.role];
-    applied.whole.Want(content);
-    applied.authorities.Want(authorities);
+    applied.whole.Want(WholeOf(kept, leaf));
+    applied.authorities.Want(AuthoritiesOf(kept));
     if (!applied.whole.since) applied.whole.since = now_;
     if (!applied.authorities.since) applied.authorities.since = now_;
     applied.at = now_;

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
+#include <string>
 
 #include "tests/support/random.h"
 
@@ -36,6 +36,33 @@ class Sweep {
     return counts.calls > plans.back().first && !testing::Test::HasFailure();
   }
 
+  // Both end at the first run in which an assertion fails.
+  void PlayAllPairs(const std::vector<Fault>& faults) {
+    const size_t calls = positions;
+    for (const Fault& one : faults) {
+      for (const Fault& other : faults) {
+        for (size_t first = 0; first < calls; ++first) {
+          size_t second = first + 1;
+          while (Play({{first, 1, one}, {second, 1, other}})) ++second;
+          if (testing::Test::HasFailure()) return;
+        }
+      }
+    }
+  }
+  void PlayDrawnPairs(const std::vector<Fault>& faults, size_t count) {
+    const int last = static_cast<int>(positions) - 1;
+    Random random(MixSeed(TestSeed(), positions));
+    const auto draw = [&] {
+      return faults[static_cast<size_t>(random.Between(0, static_cast<int>(faults.size()) - 1))];
+    };
+    for (size_t i = 0; i < count; ++i) {
+      const int first = random.Between(0, last - 1);
+      const int second = random.Between(first + 1, last);
+      Play({{static_cast<size_t>(first), 1, draw()}, {static_cast<size_t>(second), 1, draw()}});
+      if (testing::Test::HasFailure()) return;
+    }
+  }
+
   size_t runs = 0;
   size_t positions = 0;
 
@@ -51,7 +78,8 @@ uint32_t SweepSeed(uint32_t part) {
 }
 
 void SweepFaults(std::string_view scenario, const std::vector<Fault>& faults,
-                 FunctionRef<CallCounts(std::vector<FaultPlan>)> play) {
+                 FunctionRef<CallCounts(std::vector<FaultPlan>)> play,
+                 std::optional<size_t> pairs) {
   Sweep sweep(play);
   for (const Fault& fault : faults) {
     for (const size_t count : {size_t{1}, kInARow}) {
@@ -60,22 +88,18 @@ void SweepFaults(std::string_view scenario, const std::vector<Fault>& faults,
       if (testing::Test::HasFailure()) return;
     }
   }
+  const std::string name(scenario);
   std::printf("%s: up to %zu positions x %zu faults, alone and %zu in a row: %zu runs\n",
-              std::string(scenario).c_str(), sweep.positions, faults.size(), kInARow, sweep.runs);
-  if (std::getenv("JANUS_SOAK") == nullptr) return;
-  const size_t positions = sweep.positions;
+              name.c_str(), sweep.positions, faults.size(), kInARow, sweep.runs);
+  if (!Soak()) return;
   sweep.runs = 0;
-  for (const Fault& one : faults) {
-    for (const Fault& other : faults) {
-      for (size_t first = 0; first < positions; ++first) {
-        size_t second = first + 1;
-        while (sweep.Play({{first, 1, one}, {second, 1, other}})) ++second;
-        if (testing::Test::HasFailure()) return;
-      }
-    }
+  if (pairs) {
+    sweep.PlayDrawnPairs(faults, *pairs);
+  } else {
+    sweep.PlayAllPairs(faults);
   }
-  std::printf("%s: every two faults at every two calls: %zu runs\n", std::string(scenario).c_str(),
-              sweep.runs);
+  std::printf("%s: %s two faults at %s two calls: %zu runs\n", name.c_str(),
+              pairs ? "any" : "every", pairs ? "any" : "every", sweep.runs);
 }
 
 }  // namespace janus::control

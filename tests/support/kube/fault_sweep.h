@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,7 +22,9 @@ uint32_t SweepSeed(uint32_t part = 0);
 //
 // `play`: the scenario under those faults, from its beginning. It asserts by itself that all ends
 // well.
+// `pairs`: for a scenario too long to be played with all of these: as many are drawn from TestSeed.
 void SweepFaults(std::string_view scenario, const std::vector<Fault>& faults,
-                 FunctionRef<CallCounts(std::vector<FaultPlan>)> play);
+                 FunctionRef<CallCounts(std::vector<FaultPlan>)> play,
+                 std::optional<size_t> pairs = std::nullopt);
 
 }  // namespace janus::control

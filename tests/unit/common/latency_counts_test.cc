@@ -36,6 +36,17 @@ TEST(LatencyCounts, WhatIsBeyondAllBucketsIsInTheOuterOnes) {
   EXPECT_FALSE(LatencyCounts().Percentile(0.5));
 }
 
+TEST(LatencyCounts, PackedTheyAreTheSame) {
+  EXPECT_EQ(PackedLatencyCounts().Unpack(), LatencyCounts());
+  EXPECT_EQ(PackedLatencyCounts(LatencyCounts()).Unpack(), LatencyCounts());
+  for (const auto& times : std::vector<std::vector<double>>{
+           {0}, {1e9}, {0, 1e9}, {0.02}, {0.02, 0.02, 0.5}, {0.3, 0.01, 7}}) {
+    LatencyCounts counts;
+    for (const double time : times) counts.Add(Seconds(time));
+    EXPECT_EQ(PackedLatencyCounts(counts).Unpack(), counts);
+  }
+}
+
 TEST(LatencyCounts, OfSeveralAddUpAndTheOlderOnesAreTakenAway) {
   LatencyCounts a, b;
   a.Add(Seconds(0.02));

@@ -4,6 +4,7 @@
 
 #include "operator/kube/base64.h"
 #include "operator/reconcile/pod_template.h"
+#include "operator/reconcile/trees.h"
 #include "tests/support/contains.h"
 #include "tests/support/reconcile/certified_service.h"
 
@@ -44,7 +45,7 @@ TEST(ServiceCertificates, EveryRoleHasItsSecretBeforeItsPods) {
   const auto calls = sim.keeper->ForCalls(sim.Uid());
   ASSERT_TRUE(calls.ok() && *calls);
   EXPECT_EQ((*calls)->authority, kDemo);
-  const auto workers = TrustBundle::Parse((*calls)->bundle).value();
+  const auto workers = TrustBundle::Parse(*(*calls)->bundle).value();
   EXPECT_TRUE(
       workers->Judge(sim.Field("attention", "tls.crt"), sim.timeline.WallNow()).is_accepted);
   // The members take the operator by its own authority.
@@ -103,6 +104,24 @@ TEST(ServiceCertificates, ThatAreDeletedAreThereAgainWithinAnHour) {
   ASSERT_TRUE(sim.user.Delete(kSecrets, {"default", "demo-gateway-tls"}, {}, kLimits).ok());
   sim.Run(Seconds(3610));
   EXPECT_EQ(sim.Field("gateway", "tls.crt"), before);
+}
+
+// Keys are read again for it: what is read is not what this process has written.
+TEST(ServiceCertificates, ThatAreDeletedAreThereAgainThoughSomebodyElseHasWrittenTheAuthority) {
+  CertifiedDemo sim(std::chrono::hours(1000), std::chrono::hours(100));
+  sim.Apply(1, 1);
+  sim.RunUntil("Ready");
+  const std::string before = sim.Field("gateway", "tls.crt");
+  const Node labelled =
+      Object({{"metadata", Object({{"labels", Object({{"by", Text("hand")}})}})}});
+  ASSERT_TRUE(sim.user
+                  .Patch(kSecrets, {"janus", "janus-authority-" + sim.Uid()},
+                         PatchKind::kMerge, labelled, Subresource::kNone, {}, kLimits)
+                  .ok());
+  ASSERT_TRUE(sim.user.Delete(kSecrets, {"default", "demo-gateway-tls"}, {}, kLimits).ok());
+  sim.Run(Seconds(3610));
+  EXPECT_EQ(sim.Field("gateway", "tls.crt"), before);
+  sim.ExpectWhole(1, 1);
 }
 
 TEST(ServiceCertificates, AreRenewedWhenAskedFor) {

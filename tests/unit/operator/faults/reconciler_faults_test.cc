@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -12,6 +11,7 @@
 #include "operator/reconcile/trees.h"
 #include "tests/support/kube/ending_api.h"
 #include "tests/support/kube/fault_sweep.h"
+#include "tests/support/random.h"
 #include "tests/support/reconcile/simulated_service.h"
 
 namespace janus::control {
@@ -101,10 +101,6 @@ TEST(ReconcilerFaults, UndisturbedNoPodIsMadeTooMuch) {
   }
 }
 
-bool IsSoak() {
-  return std::getenv("JANUS_SOAK") != nullptr;
-}
-
 // False: there is no such call.
 bool PlayKilled(const Life& life, size_t at, bool is_done) {
   const testing::ScopedTrace trace(
@@ -129,8 +125,8 @@ bool PlayKilled(const Life& life, size_t at, bool is_done) {
 
 // Of the calls every second one, so that each is one of either; with JANUS_SOAK all for both.
 void KillAt(const Life& life, size_t first, bool is_done) {
-  size_t at = IsSoak() ? 0 : first;
-  while (PlayKilled(life, at, is_done)) at += IsSoak() ? 1 : 2;
+  size_t at = Soak() ? 0 : first;
+  while (PlayKilled(life, at, is_done)) at += Soak() ? 1 : 2;
   std::printf("killed %s calls up to %zu\n", is_done ? "after" : "before", at);
   EXPECT_GT(at, life.calls);
 }
@@ -172,12 +168,24 @@ TEST(ReconcilerFaults, WhateverEverySeventhCallComesToItConverges) {
   }
 }
 
+// One life a test, so that they can run side by side.
+void SweepLife(const char* name, const Life& life) {
+  if (!Soak()) GTEST_SKIP() << "a quarter of an hour: set JANUS_SOAK";
+  SweepFaults(
+      name, CallFaults(),
+      [&](std::vector<FaultPlan> plans) { return PlayFaults(life, std::move(plans)); }, 500);
+}
+
 TEST(ReconcilerFaults, WhateverCallFailsItConverges) {
-  if (!IsSoak()) GTEST_SKIP() << "minutes: set JANUS_SOAK";
-  for (const Life& life : {kOrdinary, kScaled, kReplaced}) {
-    SweepFaults("reconciler", CallFaults(),
-                [&](std::vector<FaultPlan> plans) { return PlayFaults(life, std::move(plans)); });
-  }
+  SweepLife("ordinary life", kOrdinary);
+}
+
+TEST(ReconcilerFaults, WhateverCallFailsWhatIsScaledConverges) {
+  SweepLife("scaled from outside", kScaled);
+}
+
+TEST(ReconcilerFaults, WhateverCallFailsWhatIsReplacedConverges) {
+  SweepLife("replaced", kReplaced);
 }
 
 }  // namespace
