@@ -4,8 +4,8 @@
 Services of one attention and nine expert pods each; what is told to workers is done at once (tests/operator).
 
 create: three quarters of the services are there when the operator looks again: from its first creation until
-that of the last pod, and the same objects created anew by a bare client that does nothing else, over as many
-connections as the operator has workers.
+that of the last pod, and what it had made by then created anew by a bare client that does nothing else, over as
+many connections as the operator has workers. `writes` are all that the operator sent meanwhile.
 idle: requests to the API server while nothing happens, watches that the server ended left out; no Lease is
 held. memory: resident bytes without a service, with a part of them and with all, and the line through these two;
 there are no channels to workers. passes: how long one takes, by the operator's own histogram.
@@ -130,18 +130,29 @@ def apply(first, last, operator):
         time.sleep(2)
 
 
-def creation_seconds(log_file, offset):
-    """Between the operator's first creation behind that offset of the server's audit log and its last of a pod."""
-    times = []
+def creation(log_file, offset):
+    """Of the operator, behind that offset of the server's audit log, from its first creation until its last of a
+    pod: the seconds, how often it wrote, and what it made: (kind, namespace, name)."""
+    writes = []
     with open(log_file, encoding="utf-8") as log:
         log.seek(offset)
         for line in log:
-            if not line.endswith("\n") or '"verb":"create"' not in line or '"userAgent":"janus-operator/' not in line:
-                continue
-            entry = json.loads(line)
-            if not times or entry["objectRef"]["resource"] == "pods":
-                times.append(entry["requestReceivedTimestamp" if not times else "stageTimestamp"])
-    return seconds_of(times[-1]) - seconds_of(times[0])
+            if line.endswith("\n") and '"userAgent":"janus-operator/' in line:
+                entry = json.loads(line)
+                if entry["verb"] in ("create", "update", "patch", "delete"):
+                    writes.append(entry)
+    made = [entry for entry in writes
+            if entry["responseStatus"]["code"] == 201 and "subresource" not in entry["objectRef"]]
+    begun = min(seconds_of(entry["requestReceivedTimestamp"]) for entry in made)
+    ended = max(seconds_of(entry["stageTimestamp"]) for entry in made if entry["objectRef"]["resource"] == "pods")
+    within = [entry for entry in writes if begun <= seconds_of(entry["requestReceivedTimestamp"]) <= ended]
+    names = set()
+    for entry in made:
+        if entry in within:
+            what = entry["objectRef"]
+            group = what.get("apiGroup", "")
+            names.add((what["resource"] + ("." + group if group else ""), what["namespace"], what["name"]))
+    return ended - begun, len(within), names
 
 
 def seconds_of(stamp):
@@ -177,14 +188,12 @@ print(time.monotonic() - begun)
     return float(run(CLUSTER, "run", "python3", "-c", script, text="".join(json.dumps(one) + "\n" for one in objects)))
 
 
-def written_by_us(services):
-    """(path, JSON) of what the operator created, as another client would create it."""
+def written_by_us(made):
+    """(path, JSON) of what creation() says was made, as another client would create it."""
     out = []
     for what in MADE:
-        for item in json.loads(kubectl("get", what, "-n", "bench", "-o", "json"))["items"]:
-            labels = item["metadata"].get("labels", {})
-            of_gateway = "pod-template-hash" in labels
-            if labels.get("serving.janus.dev/service") not in services or item["kind"] == "Pod" and of_gateway:
+        for item in json.loads(kubectl("get", what, "-A", "-o", "json"))["items"]:
+            if (what, item["metadata"]["namespace"], item["metadata"]["name"]) not in made:
                 continue
             metadata = {name: item["metadata"][name] for name in ("name", "labels", "annotations")
                         if name in item["metadata"]}
@@ -230,8 +239,8 @@ def measure(folder):
         apply(part, SERVICES, operator)
         peak = operator.resident()
         line("passes", p50_seconds_at_most=operator.quantile(0.5), p99_seconds_at_most=operator.quantile(0.99))
-        ours = creation_seconds(log, before)
-        objects = written_by_us({f"chat-{i}" for i in range(part, SERVICES)})
+        ours, writes, made = creation(log, before)
+        objects = written_by_us(made)
         wait_for(lambda: operator.value("janus_events_waiting") == 0, "all Events written")
         first = operator.requests()
         say(f"nothing happens for {IDLE_SECONDS} s")
@@ -252,7 +261,7 @@ def measure(folder):
     finally:
         operator.end()
     theirs = bare(objects)
-    line("create", objects=len(objects), operator_seconds=round(ours, 2), bare_seconds=round(theirs, 2),
+    line("create", objects=len(objects), writes=writes, operator_seconds=round(ours, 2), bare_seconds=round(theirs, 2),
          ratio=round(ours / theirs, 2))
 
 
