@@ -115,8 +115,8 @@ TEST(ServiceCertificates, ThatAreDeletedAreThereAgainThoughSomebodyElseHasWritte
   const Node labelled =
       Object({{"metadata", Object({{"labels", Object({{"by", Text("hand")}})}})}});
   ASSERT_TRUE(sim.user
-                  .Patch(kSecrets, {"janus", "janus-authority-" + sim.Uid()},
-                         PatchKind::kMerge, labelled, Subresource::kNone, {}, kLimits)
+                  .Patch(kSecrets, {"janus", "janus-authority-" + sim.Uid()}, PatchKind::kMerge,
+                         labelled, Subresource::kNone, {}, kLimits)
                   .ok());
   ASSERT_TRUE(sim.user.Delete(kSecrets, {"default", "demo-gateway-tls"}, {}, kLimits).ok());
   sim.Run(Seconds(3610));
