@@ -12,7 +12,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 from cluster_case import wait_for  # noqa: E402
-from served_case import ServedCase  # noqa: E402
+from served_case import OF_WORKERS, ServedCase  # noqa: E402
 
 
 def spoil(folder):
@@ -29,14 +29,12 @@ class RolloutTest(ServedCase):
         self.kubectl("patch", "moesvc", "demo", "--type=merge", "-p", json.dumps({"spec": {"model": model}}))
 
     def pods(self):
-        return {pod["metadata"]["uid"] for pod in
-                self.get("pods", "-l", "serving.janus.dev/service=demo,app.kubernetes.io/name=janus-worker")["items"]}
+        return {uid for uid, *_ in self.states(OF_WORKERS).values()}
 
     def await_replaced(self, before):
         """All that was, gone; one topology."""
         def holds():
-            conditions = {one["type"]: one for one in self.get("moesvc/demo")["status"]["conditions"]}
-            return conditions["Progressing"]["reason"] == "Complete" and not before & self.pods()
+            return self.condition("Progressing")[1] == "Complete" and not before & self.pods()
 
         wait_for(holds, "the end of the old model's pods")
         self.await_served("demo")

@@ -1,26 +1,22 @@
 """Mode External on a real API server, with fake pods: python3 e2e/scale/scale_test.py
 
 Who scales is kubectl, and the HorizontalPodAutoscalers of examples/autoscaling, whose metrics an adapter of the
-test's own serves by aggregation (external_metrics.py). The operator is that of operator/operator_test.py.
+test's own serves by aggregation (support/external_metrics.py). The operator is that of operator/operator_test.py.
 """
 
 import json
 import pathlib
 import re
-import subprocess
 import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
-from cluster_case import CLUSTER, ROOT, wait_for  # noqa: E402
+from cluster_case import ROOT, wait_for  # noqa: E402
+from metrics_adapter import MetricsAdapter  # noqa: E402
 from operator_case import OperatorCase  # noqa: E402
 
-from certificates import CONTROL_PLANE  # noqa: E402
-
-ADAPTER = pathlib.Path(__file__).with_name("external_metrics.py")
 EXAMPLES = ROOT / "examples" / "autoscaling"
-PORT = 9443
 
 
 class ScaleTest(OperatorCase):
@@ -130,41 +126,11 @@ class ScaleTest(OperatorCase):
 
     # Autoscalers.
 
-    def serve_metrics(self):
-        """What the adapter says is in files of the folder that is returned."""
-        folder = self.folder / "metrics"
-        folder.mkdir(exist_ok=True)
-        pki = self.state_folder() / "pki"
-        adapter = subprocess.Popen(
-            [CLUSTER, "run", sys.executable, "-B", ADAPTER, pki / "apiserver.crt", pki / "apiserver.key",
-             CONTROL_PLANE, str(PORT), folder], env=self.environment, stdout=subprocess.PIPE, text=True)
-        self.addCleanup(adapter.communicate)
-        self.addCleanup(adapter.kill)
-        self.assertEqual(adapter.stdout.readline(), "ready\n")
-        name = "v1beta1.external.metrics.k8s.io"
-        self.addCleanup(self.try_kubectl, "delete", "apiservice", name)
-        self.kubectl("apply", "-f", "-", text=json.dumps({"apiVersion": "v1", "kind": "List", "items": [
-            {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "metrics"},
-             "spec": {"ports": [{"port": 443, "targetPort": PORT}]}},
-            {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
-             "metadata": {"name": "metrics-1", "labels": {"kubernetes.io/service-name": "metrics"}},
-             "ports": [{"port": PORT, "protocol": "TCP"}],
-             "endpoints": [{"addresses": [CONTROL_PLANE], "conditions": {"ready": True}}]}]}))
-        self.kubectl("apply", "-f", "-", namespaced=False, text=json.dumps({
-            "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": name},
-            "spec": {"group": "external.metrics.k8s.io", "version": "v1beta1", "groupPriorityMinimum": 100,
-                     "versionPriority": 100, "insecureSkipTLSVerify": True,
-                     "service": {"name": "metrics", "namespace": self.namespace}}}))
-        self.kubectl("wait", "--for=condition=Available", f"apiservice/{name}", "--timeout=300s", namespaced=False)
-        return folder
-
     def test_autoscalers_move_each_role_for_itself(self):
-        folder = self.serve_metrics()
+        adapter = MetricsAdapter(self, self.folder)
 
         def measure(waiting, tokens):
-            for name, value in (("janus_requests_waiting", waiting), ("janus_tokens_per_second", tokens)):
-                (folder / f".{name}").write_text(str(value))
-                (folder / f".{name}").rename(folder / name)
+            adapter.measure(janus_requests_waiting=waiting, janus_tokens_per_second=tokens)
 
         measure(4, 4000)
         self.kubectl("apply", "-f", EXAMPLES / "hpa.yaml")

@@ -14,10 +14,9 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 from cluster_case import wait_for  # noqa: E402
-from served_case import ServedCase  # noqa: E402
+from served_case import OF_GATEWAYS, OF_WORKERS, ServedCase  # noqa: E402
 
 SERVICE = "serving.janus.dev/service=demo"
-OF_WORKERS, OF_GATEWAYS = "app.kubernetes.io/name=janus-worker", "app.kubernetes.io/component=gateway"
 HOST = "kubernetes.io/hostname"
 # Of a role's pods as few as possible on a node.
 SPREAD = {"spec": {"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
@@ -34,27 +33,15 @@ class LossesTest(ServedCase):
         self.await_served("demo")
         self.size = attention + experts
 
-    def pods(self, kind):
-        """Those that are not on their way out, by name."""
-        return {pod["metadata"]["name"]: pod for pod in self.get("pods", "-l", f"{SERVICE},{kind}")["items"]
-                if "deletionTimestamp" not in pod["metadata"]}
-
     def worker(self, role):
-        return next(pod for name, pod in sorted(self.pods(OF_WORKERS).items()) if f"-{role}-" in name)
+        return next(pod for name, pod in sorted(self.living(OF_WORKERS).items()) if f"-{role}-" in name)
 
     def nodes_of(self, kind):
-        return sorted(pod["spec"]["nodeName"] for pod in self.pods(kind).values())
-
-    def epoch(self):
-        return self.get("moesvc/demo")["status"]["topology"]["epoch"]
-
-    def is_ready(self):
-        return any(one["type"] == "Ready" and one["status"] == "True"
-                   for one in self.get("moesvc/demo")["status"]["conditions"])
+        return sorted(pod["spec"]["nodeName"] for pod in self.living(kind).values())
 
     def await_whole(self, epoch):
         """As many serve as are wanted, in a later epoch."""
-        wait_for(lambda: self.epoch() > epoch and len(self.pods(OF_WORKERS)) == self.size and self.is_ready(),
+        wait_for(lambda: self.epoch() > epoch and len(self.living(OF_WORKERS)) == self.size and self.is_ready(),
                  f"a whole service after epoch {epoch}")
 
     # Ways to lose a worker.
@@ -93,7 +80,7 @@ class LossesTest(ServedCase):
             self.addCleanup(self.try_kubectl, "uncordon", node)
             self.drain(node)
             wait_for(lambda other=other: set(self.nodes_of(OF_WORKERS)) == {other}
-                     and len(self.pods(OF_WORKERS)) == self.size and self.is_ready(), f"all on {other}")
+                     and len(self.living(OF_WORKERS)) == self.size and self.is_ready(), f"all on {other}")
             self.kubectl("rollout", "status", "deployment/demo-gateway", "--timeout=300s")
             self.assertEqual(self.nodes_of(OF_GATEWAYS), [other] * 2, "so that the next drain evicts both")
             askers.await_more(12)
@@ -131,7 +118,7 @@ class LossesTest(ServedCase):
         # Back again, those of before find that nobody wants them.
         epoch = self.epoch()
         self.give_back("node2")
-        wait_for(lambda: len(self.get("pods", "-l", f"{SERVICE},{OF_WORKERS}")["items"]) == self.size, "the lost ones' end")
+        wait_for(lambda: len(self.all_pods(OF_WORKERS)) == self.size, "the lost ones' end")
         askers.await_more(12)
         self.assertEqual(self.epoch(), epoch)
         self.check_answers(askers)
@@ -149,8 +136,8 @@ class LossesTest(ServedCase):
         status, first = self.answer()
         self.assertEqual(status, 200, first)
         self.kubectl("patch", "moesvc", "demo", "--type=merge", "-p", '{"spec": {"suspend": true}}')
-        wait_for(lambda: not self.get("pods", "-l", f"{SERVICE},{OF_WORKERS}")["items"], "no workers")
-        self.assertEqual(len(self.pods(OF_GATEWAYS)), 2)
+        wait_for(lambda: not self.all_pods(OF_WORKERS), "no workers")
+        self.assertEqual(len(self.living(OF_GATEWAYS)), 2)
         self.kubectl("patch", "moesvc", "demo", "--type=merge", "-p", '{"spec": {"suspend": false}}')
         self.await_served("demo")
         status, again = self.answer()

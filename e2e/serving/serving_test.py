@@ -21,10 +21,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "
 
 from cluster_case import ROOT, wait_for  # noqa: E402
 from images_case import CHART, REGISTRY  # noqa: E402
-from served_case import ServedCase  # noqa: E402
+from served_case import OF_GATEWAYS, OF_WORKERS, ServedCase  # noqa: E402
 from serving import GOLDEN, Service, copy_golden  # noqa: E402
 
-OF_WORKERS, OF_GATEWAYS = "app.kubernetes.io/name=janus-worker", "app.kubernetes.io/component=gateway"
 IS_SOAK = "JANUS_SOAK" in os.environ
 SECONDS_WITHOUT = 600  # of the long form
 FAMILIES = ("mixtral", "qwen3_moe", "deepseek_v2", "deepseek_v2_lite")
@@ -46,15 +45,6 @@ class ServingTest(ServedCase):
         self.await_served("demo")
         return self.ask_demo(12)
 
-    def pods(self, kind, service="demo"):
-        """By name: identity, starts, and whether ready."""
-        found = {}
-        for pod in self.get("pods", "-l", f"serving.janus.dev/service={service},{kind}")["items"]:
-            ready = [one["status"] for one in pod["status"].get("conditions", []) if one["type"] == "Ready"]
-            starts = sum(one["restartCount"] for one in pod["status"].get("containerStatuses", []))
-            found[pod["metadata"]["name"]] = (pod["metadata"]["uid"], starts, ready)
-        return found
-
     def page(self, pod):
         """A worker's metrics."""
         address = self.kubectl("get", "pod", pod, "-o", "jsonpath={.status.podIP}")
@@ -62,13 +52,6 @@ class ServingTest(ServedCase):
 
     def is_holding(self, pod):
         return re.search(r"^janus_holding(?:{.*})? 1$", self.page(pod), re.M) is not None
-
-    def epoch(self):
-        return self.get("moesvc/demo")["status"]["topology"]["epoch"]
-
-    def is_ready(self):
-        return any(one["type"] == "Ready" and one["status"] == "True"
-                   for one in self.get("moesvc/demo")["status"]["conditions"])
 
     def troubles_since(self, moment):
         """What pods of the service complained of."""
@@ -85,7 +68,7 @@ class ServingTest(ServedCase):
     def test_nobody_misses_an_operator_that_is_away(self):
         askers = self.serve_demo()
         self.addCleanup(self.scale_operator, 2)
-        workers, gateways = self.pods(OF_WORKERS), self.pods(OF_GATEWAYS)
+        workers, gateways = self.states(OF_WORKERS), self.states(OF_GATEWAYS)
         self.scale_operator(0)
         wait_for(lambda: not self.operators(), "no operator")
         moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
@@ -94,7 +77,7 @@ class ServingTest(ServedCase):
             time.sleep(SECONDS_WITHOUT)  # the time itself is what is tried
         askers.await_more(60)
         self.assertEqual(self.get("moesvc,moetopologies,pdb,services,deployments"), objects)
-        self.assertEqual((self.pods(OF_WORKERS), self.pods(OF_GATEWAYS)), (workers, gateways))
+        self.assertEqual((self.states(OF_WORKERS), self.states(OF_GATEWAYS)), (workers, gateways))
         self.assertEqual(self.troubles_since(moment), [])
 
         # Things break. A gateway is made anew by its Deployment, and learns from workers whom to ask.
@@ -108,16 +91,16 @@ class ServingTest(ServedCase):
         attention, lost = (next(name for name in workers if f"-{role}-" in name) for role in ("attention", "experts"))
         self.kubectl("delete", "pod", lost, "--grace-period=0", "--force")
         wait_for(lambda: self.is_holding(attention), "the loss to be seen")
-        self.assertEqual(len(self.pods(OF_WORKERS)), 2, "somebody replaced it")
+        self.assertEqual(len(self.states(OF_WORKERS)), 2, "somebody replaced it")
 
         self.scale_operator(2)
-        wait_for(lambda: len(self.pods(OF_WORKERS)) == 3 and self.is_ready(), "a whole service")
+        wait_for(lambda: len(self.states(OF_WORKERS)) == 3 and self.is_ready(), "a whole service")
         askers.await_more(12)
         wait_for(lambda: self.try_kubectl("-n", self.namespace, "get", "pdb", "demo-experts").returncode == 0,
                  "the budget that was deleted")
         wait_for(lambda: self.get("service/demo-members")["spec"].get("publishNotReadyAddresses"),
                  "the Service that was changed")
-        there = self.pods(OF_WORKERS)
+        there = self.states(OF_WORKERS)
         del workers[lost]
         self.assertEqual({name: there.get(name) for name in workers}, workers)
         self.check_answers(askers)
@@ -160,7 +143,7 @@ class ServingTest(ServedCase):
         revision = json.loads(self.helm("history", "janus-operator", "-o", "json"))[-1]["revision"]
         askers = self.serve_demo()
         self.addCleanup(self.try_helm, "rollback", "janus-operator", revision, "--wait", "--timeout=5m")
-        state = self.pods(OF_WORKERS), self.pods(OF_GATEWAYS), self.epoch()
+        state = self.states(OF_WORKERS), self.states(OF_GATEWAYS), self.epoch()
         # The default of workers' images is another one, too; gateways are of the operator's version unless it is said.
         self.change_operator("upgrade", "janus-operator", newer, *self.settings(
             podLabels__team="serving", debug="true", workers=2, api__qps=20, resources__requests__cpu="50m",
@@ -171,18 +154,18 @@ class ServingTest(ServedCase):
         askers.await_more(12)
         self.change_operator("rollback", "janus-operator", revision)
         askers.await_more(12)
-        self.assertEqual((self.pods(OF_WORKERS), self.pods(OF_GATEWAYS), self.epoch()), state)
+        self.assertEqual((self.states(OF_WORKERS), self.states(OF_GATEWAYS), self.epoch()), state)
         self.check_answers(askers)
 
     def test_gateways_that_are_replaced_refuse_nobody(self):
         askers = self.serve_demo()
-        workers, gateways, epoch = self.pods(OF_WORKERS), self.pods(OF_GATEWAYS), self.epoch()
+        workers, gateways, epoch = self.states(OF_WORKERS), self.states(OF_GATEWAYS), self.epoch()
         self.kubectl("patch", "moesvc", "demo", "--type=merge", "-p",
                      '{"spec": {"gateway": {"limits": {"openStreams": 2048}}}}')
-        wait_for(lambda: len(self.pods(OF_GATEWAYS)) == 2 and not set(self.pods(OF_GATEWAYS)) & set(gateways),
+        wait_for(lambda: len(self.states(OF_GATEWAYS)) == 2 and not set(self.states(OF_GATEWAYS)) & set(gateways),
                  "others in their place")
         askers.await_more(12)
-        self.assertEqual((self.pods(OF_WORKERS), self.epoch()), (workers, epoch))
+        self.assertEqual((self.states(OF_WORKERS), self.epoch()), (workers, epoch))
         self.check_answers(askers)
 
     # Golden continuations.
@@ -206,7 +189,7 @@ class ServingTest(ServedCase):
         with concurrent.futures.ThreadPoolExecutor(len(bodies)) as pool:
             self.assertEqual(list(pool.map(ask, bodies)), wanted)
         sent = [re.search(r'^janus_exchange_bytes_total{.*direction="sent".*} (\S+)$', self.page(name), re.M)[1]
-                for name in self.pods(OF_WORKERS, service)]
+                for name in self.states(OF_WORKERS, service)]
         return len(sent) == 4 and all(float(number) > 0 for number in sent)
 
     def links(self, service):

@@ -7,8 +7,12 @@ from askers import PROMPTS, Askers
 from cluster_case import wait_for
 from images_case import ImagesCase
 
+OF_WORKERS, OF_GATEWAYS = "app.kubernetes.io/name=janus-worker", "app.kubernetes.io/component=gateway"
+
 
 class ServedCase(ImagesCase):
+    # Services; "demo" where none is named.
+
     def apply(self, name, model, **spec):
         """A service of a folder of `models`."""
         self.kubectl("apply", "-f", "-", text=json.dumps({
@@ -25,6 +29,36 @@ class ServedCase(ImagesCase):
         self.kubectl("rollout", "status", f"deployment/{service}-gateway", "--timeout=300s")
         models = self.nodes[0].box.command("curl", "-sf", "-o", "/dev/null", f"{self.url(service)}/models")
         wait_for(lambda: subprocess.run(models, check=False).returncode == 0, "the node's rules for the Service")
+
+    def all_pods(self, kind, service="demo"):
+        return self.get("pods", "-l", f"serving.janus.dev/service={service},{kind}")["items"]
+
+    def living(self, kind):
+        """Pods that are not on their way out, by name."""
+        return {pod["metadata"]["name"]: pod for pod in self.all_pods(kind)
+                if "deletionTimestamp" not in pod["metadata"]}
+
+    def states(self, kind, service="demo"):
+        """Of all pods, by name: identity, starts, and whether ready."""
+        found = {}
+        for pod in self.all_pods(kind, service):
+            ready = [one["status"] for one in pod["status"].get("conditions", []) if one["type"] == "Ready"]
+            starts = sum(one["restartCount"] for one in pod["status"].get("containerStatuses", []))
+            found[pod["metadata"]["name"]] = (pod["metadata"]["uid"], starts, ready)
+        return found
+
+    def epoch(self):
+        return self.get("moesvc/demo")["status"]["topology"]["epoch"]
+
+    def condition(self, kind):
+        """(status, reason)."""
+        found = [one for one in self.get("moesvc/demo")["status"]["conditions"] if one["type"] == kind]
+        return (found[0]["status"], found[0]["reason"]) if found else (None, None)
+
+    def is_ready(self):
+        return self.condition("Ready")[0] == "True"
+
+    # Who asks.
 
     def ask_demo(self, answers=6):
         """It is asked from now on, and has given so many answers."""

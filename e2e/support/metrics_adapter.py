@@ -1,0 +1,49 @@
+"""An adapter of a monitoring system, as HorizontalPodAutoscalers ask it (external_metrics.py)."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+from cluster_case import CLUSTER
+
+from certificates import CONTROL_PLANE
+
+PROGRAM = pathlib.Path(__file__).with_name("external_metrics.py")
+API = "v1beta1.external.metrics.k8s.io"
+PORT = 9443
+
+
+class MetricsAdapter:
+    """Registered with the API server until the test ends."""
+
+    def __init__(self, case, folder):
+        self.folder = folder / "metrics"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        pki = case.state_folder() / "pki"
+        process = subprocess.Popen(
+            [CLUSTER, "run", sys.executable, "-B", PROGRAM, pki / "apiserver.crt", pki / "apiserver.key",
+             CONTROL_PLANE, str(PORT), self.folder], env=case.environment, stdout=subprocess.PIPE, text=True)
+        case.addCleanup(process.communicate)
+        case.addCleanup(process.kill)
+        case.assertEqual(process.stdout.readline(), "ready\n")
+        case.addCleanup(case.try_kubectl, "delete", "apiservice", API)
+        case.kubectl("apply", "-f", "-", text=json.dumps({"apiVersion": "v1", "kind": "List", "items": [
+            {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "metrics"},
+             "spec": {"ports": [{"port": 443, "targetPort": PORT}]}},
+            {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+             "metadata": {"name": "metrics-1", "labels": {"kubernetes.io/service-name": "metrics"}},
+             "ports": [{"port": PORT, "protocol": "TCP"}],
+             "endpoints": [{"addresses": [CONTROL_PLANE], "conditions": {"ready": True}}]}]}))
+        case.kubectl("apply", "-f", "-", namespaced=False, text=json.dumps({
+            "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": API},
+            "spec": {"group": "external.metrics.k8s.io", "version": "v1beta1", "groupPriorityMinimum": 100,
+                     "versionPriority": 100, "insecureSkipTLSVerify": True,
+                     "service": {"name": "metrics", "namespace": case.namespace}}}))
+        case.kubectl("wait", "--for=condition=Available", f"apiservice/{API}", "--timeout=300s", namespaced=False)
+
+    def measure(self, **values):
+        """What it says of these metrics from now on."""
+        for name, value in values.items():
+            (self.folder / f".{name}").write_text(str(value))
+            (self.folder / f".{name}").rename(self.folder / name)
