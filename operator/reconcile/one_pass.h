@@ -172,6 +172,12 @@ class Reconciler::OnePass {
   void PlanSpec();
   void Plan();
 
+  // one_pass_dismiss.cc
+  MonotonicTime EndOfDrain(int drain_seconds) const;
+  MemberOrder OrderTo(int64_t epoch, std::vector<TopologyInstance> members) const;
+  bool Dismiss(const MemberOrder& order, const std::optional<EpochEnd::Beside>& beside,
+               MonotonicTime deadline);
+
   // one_pass_recreate.cc
   void TakeRecord();
   bool MayStandBeside() const { return owner_.options_.ground == Ground::kCluster; }
@@ -217,7 +223,6 @@ class Reconciler::OnePass {
   void PlanRole(RolePass& role);
   void WriteAllChildren();
   void MakeAllPods(const std::array<bool, 2>& may_start);
-  bool IsTaken(const std::string& pod);
   void MarkAndRemove();
 
   // one_pass_certificates.cc

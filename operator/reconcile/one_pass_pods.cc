@@ -89,22 +89,8 @@ void Reconciler::OnePass::MakeAllPods(const std::array<bool, 2>& may_start) {
     if (context.is_stopped()) return;
     Memory::PodIds& ids = memory_.ids[order.role == Role::kExperts];
     ids.last = LastPodId(tree_, order.role);
-    MakePods(order, ids.next, owner_.options_.defaults, context);
-    const int64_t end = ids.next + order.count;
-    while (ids.next < end &&
-           IsTaken(PodName(service_.metadata.name, order.role, order.revision, ids.next))) {
-      ++ids.next;
-    }
+    ids.next = MakePods(order, ids.next, owner_.options_.defaults, context);
   }
-}
-
-// By a pod that we made, or that somebody else had made before.
-bool Reconciler::OnePass::IsTaken(const std::string& pod) {
-  const ObjectKey key{service_.metadata.namespace_, pod};
-  if (memory_.writes.Newest(kPods, key, owner_.caches_.pods.Get(key))) return true;
-  return std::any_of(troubles_.begin(), troubles_.end(), [&](const Trouble& one) {
-    return one.reason == "AdoptRefused" && one.message.find(pod + " ") != std::string::npos;
-  });
 }
 
 void Reconciler::OnePass::MarkAndRemove() {

@@ -97,16 +97,9 @@ void Reconciler::OnePass::EndOldEpoch() {
   }
   const std::string name = "epoch " + std::to_string(ended_->epoch);
   const bool is_raised = line_->epochs.fence() == topology_->spec.fence;
-  const auto since = ParseTime(topology_->spec.ended_at);
-  const Seconds drain(service_.spec.rollout.drain_seconds);
-  const Seconds gone = since.ok() ? Seconds(wall_ - *since) : Seconds(0);
-  MemberOrder order{KeyOf(*record_), memory_.uid, topology_->spec.fence, ended_->epoch,
-                    AliveOf(*ended_, alive_)};
-  order.service.name = service_.metadata.name;
   const bool may_go =
-      is_raised && line_->end.Advance(
-                       order, std::nullopt, now_, At(now_, std::max(drain - gone, Seconds(0))),
-                       [wake = owner_.wake_, key = KeyOf(tree_)] { wake(key); }, again_);
+      is_raised && Dismiss(OrderTo(ended_->epoch, AliveOf(*ended_, alive_)), std::nullopt,
+                           EndOfDrain(service_.spec.rollout.drain_seconds));
   if (may_go || leaving > 0) {
     awaited_ = {"Recreating", name + " is ended: " + std::to_string(all) +
                                   " pods of the old model are leaving, then the new ones come"};

@@ -301,13 +301,8 @@ void Reconciler::OnePass::PlanOldSide(const OnePass& front, bool mends) {
 void Reconciler::OnePass::EndOldSide(const OnePass& front) {
   for (RolePass& role : roles_) role.plan = {};
   if (line_->epochs.fence() != topology_->spec.fence) return;
-  MemberOrder order{KeyOf(*record_), memory_.uid, topology_->spec.fence, ended_->epoch,
-                    AliveOf(*ended_, alive_)};
-  order.service.name = service_.metadata.name;
-  const auto since = ParseTime(topology_->spec.ended_at);
-  const Seconds gone = since.ok() ? Seconds(wall_ - *since) : Seconds(0);
-  const Seconds drain(front.service_.spec.rollout.drain_seconds);
-  MonotonicTime deadline = At(now_, std::max(drain - gone, Seconds(0)));
+  const MemberOrder order = OrderTo(ended_->epoch, AliveOf(*ended_, alive_));
+  MonotonicTime deadline = EndOfDrain(front.service_.spec.rollout.drain_seconds);
   // What is lost cannot come to its end here.
   if (order.members.size() < ended_->instances.size() || !front.wants_pods()) deadline = now_;
   std::optional<EpochEnd::Beside> beside;
@@ -320,10 +315,7 @@ void Reconciler::OnePass::EndOldSide(const OnePass& front) {
         {TopologyOf(*front.topology_->spec.committed), front.planned_->text_digest},
         front.HaveGatewaysFollowed()};
   }
-  const bool may_go = line_->end.Advance(
-      order, beside, now_, deadline, [wake = owner_.wake_, key = KeyOf(tree_)] { wake(key); },
-      again_);
-  if (!may_go) return;
+  if (!Dismiss(order, beside, deadline)) return;
   for (RolePass& role : roles_) {
     for (const PodSeen& pod : role.pods) {
       if (!pod.is_leaving) {

@@ -27,15 +27,11 @@ void Reconciler::OnePass::LetMembersGo() {
   // Another leader's epoch: until it has raised the fence for itself its calls would be refused.
   if (leaving.empty() || line_->epochs.fence() != topology_->spec.fence) return;
   if (!memory_.asleep_since) memory_.asleep_since = now_;
-  MemberOrder order{KeyOf(*record_), memory_.uid, topology_->spec.fence, committed.epoch,
-                    committed.instances};
-  order.service.name = service_.metadata.name;
+  MemberOrder order = OrderTo(committed.epoch, committed.instances);
   std::erase_if(order.members,
                 [&](const TopologyInstance& one) { return !leaving.contains(one.pod_uid); });
-  line_->end.Advance(
-      order, std::nullopt, now_,
-      At(*memory_.asleep_since, Seconds(service_.spec.rollout.drain_seconds)),
-      [wake = owner_.wake_, key = KeyOf(tree_)] { wake(key); }, again_);
+  Dismiss(order, std::nullopt,
+          At(*memory_.asleep_since, Seconds(service_.spec.rollout.drain_seconds)));
 }
 
 }  // namespace janus::control

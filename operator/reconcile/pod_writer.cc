@@ -16,16 +16,18 @@ ObjectKey KeyOfPod(const std::string& name, const PassContext& context) {
   return {context.service.metadata.namespace_, name};
 }
 
-// True when it was not there before and is now.
-bool MakePod(const Node& pod, PassContext& context) {
+// kTaken: one of that name was there before, ours or somebody else's.
+enum class PodMade { kMade, kTaken, kRefused };
+
+PodMade MakePod(const Node& pod, PassContext& context) {
   Creation creation = Create(kPods, pod, context);
-  if (!creation.taken) return creation.is_made;
+  if (!creation.taken) return creation.is_made ? PodMade::kMade : PodMade::kRefused;
   if (IsControlledBy(*creation.taken, context.service.metadata.uid)) {
     context.writes.Wrote(kPods, "", *std::move(creation.taken), context.now);
   } else {
     RefuseAdoption("Pod " + KeyOf(pod).name, "; another name is tried", context);
   }
-  return false;
+  return PodMade::kTaken;
 }
 
 // A call that changed a pod; false: it was refused. A pod that has gone needs no change.
@@ -94,20 +96,24 @@ bool ReserveIds(const std::vector<PodOrder>& orders, const PinnedImage& pinned, 
   return true;
 }
 
-void MakePods(const PodOrder& order, int64_t first, const OperatorDefaults& defaults,
-              PassContext& context) {
+int64_t MakePods(const PodOrder& order, int64_t first, const OperatorDefaults& defaults,
+                 PassContext& context) {
   std::vector<std::string> made;
-  for (int64_t id = first; id < first + order.count; ++id) {
+  PodMade last = PodMade::kMade;
+  int64_t id = first;
+  while (last == PodMade::kMade && id < first + order.count) {
     const Node pod =
         WorkerPod(context.service, defaults, {order.role, order.revision, id, order.image});
-    if (!MakePod(pod, context)) break;
-    made.emplace_back(TextAt(pod, {"metadata", "name"}));
+    last = MakePod(pod, context);
+    if (last == PodMade::kMade) made.emplace_back(TextAt(pod, {"metadata", "name"}));
+    if (last != PodMade::kRefused) ++id;
   }
-  if (made.empty()) return;
+  if (made.empty()) return id;
   const std::string text = made.size() == 1 ? "made Pod " + made.front()
                                             : "made " + std::to_string(made.size()) + " Pods, " +
                                                   made.front() + " to " + made.back();
   context.note({EventType::kNormal, "Created", "Create", text});
+  return id;
 }
 
 std::set<std::string> MarkMembers(std::span<const PodSeen> pods,

@@ -29,10 +29,10 @@ struct PodOrder {
 bool ReserveIds(const std::vector<PodOrder>& orders, const PinnedImage& pinned, Node& service_tree,
                 PassContext& context);
 
-// Posts the pods of an order, the first with id `first`. Ends with the first that is refused: the
-// rest of its ids is lost.
-void MakePods(const PodOrder& order, int64_t first, const OperatorDefaults& defaults,
-              PassContext& context);
+// Posts the pods of an order, the first with id `first`; ends with the first that is refused, or
+// whose name is taken. Returns the first id that is no pod's yet.
+int64_t MakePods(const PodOrder& order, int64_t first, const OperatorDefaults& defaults,
+                 PassContext& context);
 
 // Label and readiness gate say who is of the committed topology: `members`, uids. Pods that leave
 // are left as they are. Returns the uids of those whose label is known to say the truth.

@@ -95,8 +95,7 @@ constexpr ReasonMeaning kReasons[] = {
      "role"},
     {"False", "ContainerNotStarting", "Ready, AttentionReady, ExpertsReady",
      "a container of a pod cannot be started, in the kubelet's words: an image that is not to be "
-     "had "
-     "(`ErrImagePull`, `ImagePullBackOff`), a Secret or ConfigMap that is not there "
+     "had (`ErrImagePull`, `ImagePullBackOff`), a Secret or ConfigMap that is not there "
      "(`CreateContainerConfigError`), a sidecar that keeps ending. It is not waited for",
      "what the kubelet says: `image`, `imagePullSecrets`, the chart's registry, `podTemplate`"},
     {"False", "ModelUnknown", "Ready, TopologyReady",
