@@ -201,7 +201,7 @@ class CertificatesTest(ServedCase):
                     said = call(worker, *words)
                     self.assertNotEqual(said.returncode, 28, "no end within its deadline")
                     if reason == "role":
-                        self.assertIn("grpc-status: 7", said.stdout)
+                        self.assertIn("grpc-status: 7", said.stdout, said)
                     else:
                         self.assertNotIn("grpc-status", said.stdout)
                         self.assertNotEqual(said.returncode, 0)
