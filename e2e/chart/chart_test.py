@@ -119,6 +119,10 @@ class ChartTest(ClusterCase):
                 ({**registry, "watchNamespaces": "{a,a}"}, "at '/watchNamespaces': items at 0 and 1 are equal"),
                 ({**registry, "namespaced": "true", "watchNamespaces": "{a}"}, "set one of the two"),
                 ({**registry, "leaderElection__enabled": "false"}, "set replicas to 1"),
+                ({"global__imageRegistry": "https://registry.example.com"}, "at '/global/imageRegistry'"),
+                ({**registry, "metrics__port": "8081"}, "metrics.port and health.port are both 8081"),
+                ({**registry, "certificates__leafSeconds": "99999999"}, "leafSeconds is at most authoritySeconds"),
+                ({**registry, "certificates__spreadSeconds": "9999999"}, "spreadSeconds a sixth of it"),
                 ({**registry, "defaults__nodeCores": "2"}, "additional properties 'nodeCores' not allowed"),
                 ({**registry, "hostPaths": "{models}"}, "at '/hostPaths/0'")):
             done = self.try_helm("template", "janus-operator", CHART, *setting(**values))

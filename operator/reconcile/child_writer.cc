@@ -46,6 +46,11 @@ std::optional<std::string> HandOverToApply(const Child& child, const Node& there
 void Apply(const Child& child, const Node& there, MendedVersions& mended, PassContext& context) {
   const ObjectKey key = KeyOf(child.object);
   const std::string what = child.resource->kind + " " + key.name;
+  const std::string doing = "apply " + what;
+  if (std::optional<Trouble> refused = context.refusals.Standing(doing, context.now)) {
+    context.troubles.push_back(*std::move(refused));
+    return;
+  }
   // What `first` says beyond what is kept up is never taken away.
   const std::optional<std::string> replaced =
       child.first ? std::string(ResourceVersionOf(there)) : HandOverToApply(child, there, context);
@@ -55,9 +60,13 @@ void Apply(const Child& child, const Node& there, MendedVersions& mended, PassCo
   ApiResult<Node> applied =
       context.api.Apply(*child.resource, object, Subresource::kNone, {}, context.limits);
   if (!applied.ok()) {
-    context.troubles.push_back(TroubleOf(applied.error(), "apply " + what));
+    context.troubles.push_back(TroubleOf(applied.error(), doing));
+    if (CanWait(context.troubles.back())) {
+      context.refusals.Refused(doing, context.troubles.back(), context.now);
+    }
     return;
   }
+  context.refusals.Done(doing);
   const std::string version(ResourceVersionOf(*applied));
   mended[{child.resource->plural, key.name}] = version;
   if (version != *replaced) {
@@ -66,12 +75,24 @@ void Apply(const Child& child, const Node& there, MendedVersions& mended, PassCo
   context.writes.Wrote(*child.resource, *replaced, *std::move(applied), context.now);
 }
 
+// `is_known`: a cache shows it, and will show when it goes; else the server is asked again.
+void RefuseName(const std::string& what, bool is_known, PassContext& context) {
+  const std::string doing = (is_known ? "adopt " : "create ") + what;
+  if (std::optional<Trouble> refused = context.refusals.Standing(doing, context.now)) {
+    context.troubles.push_back(*std::move(refused));
+    return;
+  }
+  RefuseAdoption(what, "; rename it, or this MoEService", context);
+  context.refusals.Refused(doing, context.troubles.back(), context.now);
+}
+
 // `made`: the names of what is there now and was not before.
 void WriteOne(const Child& child, MendedVersions& mended, std::string& made, PassContext& context) {
   const ObjectKey key = KeyOf(child.object);
   const std::string what = child.resource->kind + " " + key.name;
   std::optional<Node> there =
       context.writes.Newest(*child.resource, key, context.caches.Of(*child.resource).Get(key));
+  const bool is_known = there.has_value();
   if (!there) {
     Creation creation = Create(*child.resource, child.first ? *child.first : child.object, context);
     if (creation.is_made) made += (made.empty() ? "" : ", ") + what;
@@ -84,7 +105,7 @@ void WriteOne(const Child& child, MendedVersions& mended, std::string& made, Pas
     case Standing::kLeaving:
       return;
     case Standing::kForeign:
-      RefuseAdoption(what, "; rename it, or this MoEService", context);
+      RefuseName(what, is_known, context);
       return;
     case Standing::kDrifted:
       if (settled != mended.end() && settled->second == ResourceVersionOf(*there) &&

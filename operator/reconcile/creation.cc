@@ -9,14 +9,23 @@ namespace janus::control {
 Creation Create(const Resource& resource, const Node& object, PassContext& context) {
   const ObjectKey key = KeyOf(object);
   const std::string what = resource.kind + " " + key.name;
+  const std::string doing = "create " + what;
+  if (std::optional<Trouble> refused = context.refusals.Standing(doing, context.now)) {
+    context.troubles.push_back(*std::move(refused));
+    return {};
+  }
   ApiResult<Node> created = context.api.Create(resource, object, {}, context.limits);
   if (created.ok()) {
+    context.refusals.Done(doing);
     context.writes.Wrote(resource, "", *std::move(created), context.now);
     return {true, {}};
   }
   if (created.error().code != StatusCode::kAlreadyExists) {
     if (created.error().outcome_unknown) context.writes.MayHaveMade(resource, key);
-    context.troubles.push_back(TroubleOf(created.error(), "create " + what));
+    context.troubles.push_back(TroubleOf(created.error(), doing));
+    if (CanWait(context.troubles.back())) {
+      context.refusals.Refused(doing, context.troubles.back(), context.now);
+    }
     return {};
   }
   ApiResult<Node> there = context.api.Get(resource, key, Subresource::kNone, context.limits);

@@ -1,14 +1,6 @@
 #include "operator/reconcile/one_pass.h"
 
-#include <chrono>
-
 namespace janus::control {
-namespace {
-
-// A refusal that only people can mend, or only somebody else's action, is tried again after this.
-constexpr std::chrono::seconds kRefusedPause{300};
-
-}  // namespace
 
 void Reconciler::OnePass::Tell(const Note& note) {
   owner_.tell_({ReferenceTo(tree_), note.type, note.reason, note.action, note.text});
@@ -17,16 +9,15 @@ void Reconciler::OnePass::Tell(const Note& note) {
 PassResult Reconciler::OnePass::Result() {
   PassResult out;
   for (const Trouble& trouble : troubles_) {
-    const bool can_wait = trouble.kind == TroubleKind::kInvalid ||
-                          trouble.kind == TroubleKind::kCapacity || !trouble.reason.empty();
-    if (can_wait) {
-      Earlier(again_, now_ + kRefusedPause);
+    if (CanWait(trouble)) {
+      Earlier(again_, now_ + kLongestRefusal);
     } else if (out.status.ok()) {
       out.status = trouble.kind == TroubleKind::kStop ? Cancelled(trouble.message)
                                                       : Unavailable(trouble.message);
     }
     if (trouble.retry_after) Earlier(again_, At(now_, *trouble.retry_after));
   }
+  if (const auto next = memory_.refusals.Next(now_)) Earlier(again_, *next);
   if (memory_.moved && wall_ < *memory_.moved + kProgressDeadline) {
     Earlier(again_, At(now_, *memory_.moved + kProgressDeadline - wall_));
   }

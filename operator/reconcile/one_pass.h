@@ -61,6 +61,7 @@ struct Reconciler::Memory {
   const std::string uid;
   ServicePlanner& planner;
   OwnWrites writes;
+  Refusals refusals;
   MendedVersions mended;
   struct AppliedSecret {
     // What it should hold, and since when it has been written so; nothing: it is not yet.
@@ -148,7 +149,8 @@ class Reconciler::OnePass {
 
  private:
   PassContext Context() {
-    return {owner_.api_, owner_.caches_, service_, memory_.writes, now_, limits_, note_, troubles_};
+    return {owner_.api_, owner_.caches_, service_, memory_.writes, memory_.refusals,
+            now_,        limits_,        note_,    troubles_};
   }
   struct Certified {
     bool can_call = true;  // the service's workers, by us
@@ -249,6 +251,7 @@ class Reconciler::OnePass {
   void SeeMembers(ServiceSeen& seen);
   RoleStatus SeenOf(const RolePass& role);
   std::string GatewayTrouble() const;
+  Finding MissingEndpoint();
   std::string FailsFor();
   WallTime Moved(const ServiceSeen& seen);
   void WriteStatus();

@@ -180,7 +180,15 @@ void Reconciler::OnePass::PlanSpec() {
     role.wanted.revision = RevisionOf(service_, role.role, pinned_.image);
     RoleSpec& spec = SpecOf(service_, role.role);
     // Paused counts stay what they were.
-    if (service_.spec.paused && before && *before > 0 && spec.replicas) spec.replicas = *before;
+    role.limit = {};
+    if (service_.spec.paused && before && *before > 0 && spec.replicas) {
+      if (*spec.replicas != *before) {
+        role.limit = {"Paused", "spec.roles." + std::string(ToString(role.role)) + ".replicas is " +
+                                    std::to_string(*spec.replicas) +
+                                    "; spec.paused keeps the count at " + std::to_string(*before)};
+      }
+      spec.replicas = *before;
+    }
     if (spec.replicas) {
       role.wanted.pods = *spec.replicas;
     } else {

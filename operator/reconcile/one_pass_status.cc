@@ -36,7 +36,7 @@ RoleStatus Reconciler::OnePass::SeenOf(const RolePass& role) {
   out.desired = role.wanted.pods;
   out.last_pod_id = LastPodId(tree_, role.role);
   out.is_external = IsExternal(SpecOf(service_, role.role));
-  if (out.is_external) out.limit = LimitOf(role);
+  out.limit = out.is_external ? LimitOf(role) : role.limit;
   out.selector = std::string(kServiceLabel) + "=" + service_.metadata.name + "," +
                  std::string(kRoleLabel) + "=" + std::string(ToString(role.role)) + "," +
                  std::string(kMemberLabel) + "=true";
@@ -100,6 +100,23 @@ std::string Reconciler::OnePass::GatewayTrouble() const {
   return out;
 }
 
+// What keeps clients from the gateways whatever those do. While the Service is being made, nothing
+// does: who looks before it is there finds other things that are not.
+Finding Reconciler::OnePass::MissingEndpoint() {
+  const std::string& name = service_.metadata.name;
+  const ObjectKey key{service_.metadata.namespace_, name};
+  const auto there = memory_.writes.Newest(kServices, key, owner_.caches_.Of(kServices).Get(key));
+  if (there && IsControlledBy(*there, memory_.uid)) return {};
+  const std::string what = kServices.kind + " " + name;
+  for (const Trouble& one : troubles_) {
+    if (one.message.starts_with(what + " ") || one.message.starts_with("create " + what + ":")) {
+      const bool says_why = one.kind != TroubleKind::kInvalid && !one.reason.empty();
+      return {says_why ? one.reason : "GatewayNotReady", one.message};
+    }
+  }
+  return {};
+}
+
 // What moves while a service comes up, changes or heals.
 WallTime Reconciler::OnePass::Moved(const ServiceSeen& seen) {
   Fingerprint mark;
@@ -142,6 +159,7 @@ ServiceSeen Reconciler::OnePass::Seen() {
   seen.replacing = replacing_;
   seen.held_back = held_back_;
   seen.predecessor_serves = old_serves_;
+  seen.is_paused = acts() && service_.spec.paused;
   seen.is_plain_text =
       owner_.options_.defaults.certificates && !UsesTls(service_, owner_.options_.defaults);
   for (const Trouble& trouble : troubles_) {
@@ -175,6 +193,7 @@ ServiceSeen Reconciler::OnePass::Seen() {
           static_cast<int>(IntegerAt(*there, {"status", "availableReplicas"}).value_or(0));
     }
   }
+  seen.no_endpoint = MissingEndpoint();
   if (seen.gateways_available < seen.gateways_wanted) seen.gateway_trouble = GatewayTrouble();
   // A service that sleeps without pods is woken with the operator's image of then.
   const bool sleeps = !wants_pods() && roles_[0].pods.empty() && roles_[1].pods.empty();

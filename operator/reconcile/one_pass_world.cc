@@ -2,6 +2,7 @@
 #include <set>
 #include <utility>
 
+#include "common/fingerprint.h"
 #include "operator/reconcile/names.h"
 #include "operator/reconcile/one_pass.h"
 #include "operator/reconcile/owned.h"
@@ -63,6 +64,11 @@ void Reconciler::OnePass::ReadWorld() {
     pod->is_leaving = pod->is_leaving || memory_.writes.IsDeleted(pod->uid);
     all.push_back(*std::move(pod));
   }
+  // What is made may have another shape after an edit, and where a pod has gone there is room.
+  Fingerprint world;
+  world.Mix(static_cast<uint64_t>(IntegerAt(tree_, {"metadata", "generation"}).value_or(0)));
+  for (const std::string& uid : there) world.Mix(uid);
+  memory_.refusals.See(world.value());
   for (const Node& budget : caches.budgets.Find(kByService, index)) there.emplace(UidOf(budget));
   for (const Node& scaler : caches.scalers.Find(kByService, index)) there.emplace(UidOf(scaler));
   std::vector<Node> records;

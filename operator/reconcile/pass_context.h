@@ -11,6 +11,7 @@
 #include "operator/reconcile/caches.h"
 #include "operator/reconcile/epoch_driver.h"
 #include "operator/reconcile/own_writes.h"
+#include "operator/reconcile/refusals.h"
 #include "operator/reconcile/trouble.h"
 
 namespace janus::control {
@@ -25,6 +26,7 @@ struct PassContext {
   const Caches& caches;
   const MoEService& service;
   OwnWrites& writes;
+  Refusals& refusals;
   MonotonicTime now;
   CallLimits limits;  // of each call
   const TakeNote& note;

@@ -43,7 +43,7 @@ constexpr ReasonMeaning kReasons[] = {
     {"True", "AtMax", "ScalingReady", "a MoERoleScaler asks for more than `maxReplicas`",
      "ask for fewer, or raise `maxReplicas`"},
     {"False", "Paused", "ScalingReady",
-     "a MoERoleScaler asks for another count, and `spec.paused` keeps it as it is",
+     "the spec, or a MoERoleScaler, asks for another count, and `spec.paused` keeps it as it is",
      "set `spec.paused: false`"},
     {"True", "Sufficient", "CapacityAvailable", "nothing waits for room", ""},
     {"True, False", "Suspended", "Ready, Available, AttentionReady, ExpertsReady, TopologyReady",
@@ -109,12 +109,14 @@ constexpr ReasonMeaning kReasons[] = {
      "or a pod of the role named has, in figures. What serves goes on",
      "what the message says: `resources` of the role, `kvCache`, `maxBatchSize`, replicas, or more "
      "room"},
-    {"False", "QuotaExceeded", "CapacityAvailable",
-     "a ResourceQuota refuses a pod, in the server's words; it is asked for again every five "
-     "minutes",
+    {"False", "QuotaExceeded", "Ready, Available, CapacityAvailable",
+     "a ResourceQuota refuses a pod or another object, in the server's words; it is asked for "
+     "again "
+     "with pauses of up to five minutes, and at once when the spec is edited or a pod has gone",
      "raise the quota, or want less"},
-    {"False", "AdoptRefused", "Progressing, ScalingReady",
-     "an object of somebody else has the name of one of ours: it is never touched",
+    {"False", "AdoptRefused", "Ready, Available, Progressing, ScalingReady",
+     "an object of somebody else has the name of one of ours: it is never touched. Available is "
+     "False where it is the Service that clients call",
      "delete or rename that object"},
     {"False", "CertificatesRefused", "Progressing",
      "the server does not let a Secret of the service's certificates be written, in its words. It "

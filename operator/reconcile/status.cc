@@ -76,6 +76,8 @@ Verdict OfTopology(const ServiceSeen& seen) {
 
 Verdict OfEndpoint(const ServiceSeen& seen) {
   if (seen.is_suspended) return {kFalse, "Suspended", "the service is suspended"};
+  // Whoever calls the service's name reaches nobody, or somebody else.
+  if (seen.no_endpoint) return {kFalse, seen.no_endpoint.reason, seen.no_endpoint.message};
   if (seen.topology.epoch == 0 && !seen.predecessor_serves) {
     return {kFalse, "NoTopology", "no topology is committed yet"};
   }
@@ -99,11 +101,15 @@ Verdict OfCapacity(const ServiceSeen& seen) {
   return {kTrue, "Sufficient", "nothing waits for room"};
 }
 
+std::string WhilePaused(const ServiceSeen& seen) {
+  return seen.is_paused ? ", but for edits that wait while spec.paused is true" : "";
+}
+
 Verdict OfProgress(const ServiceSeen& seen, bool is_complete) {
   if (seen.invalid) return {kFalse, seen.invalid.reason, seen.invalid.message};
   if (seen.refused) return {kFalse, seen.refused.reason, seen.refused.message};
   const std::string fails = seen.fails.empty() ? "" : "; tried again and again: " + seen.fails;
-  if (is_complete) return {kTrue, "Complete", "all is as wanted" + fails};
+  if (is_complete) return {kTrue, "Complete", "all is as wanted" + WhilePaused(seen) + fails};
   if (seen.progressed + kProgressDeadline <= seen.now) {
     return {kFalse, "ProgressDeadlineExceeded",
             "nothing has moved for " + std::to_string(kProgressDeadline.count()) + " s" + fails};
@@ -122,10 +128,10 @@ Verdict OfScaling(const ServiceSeen& seen) {
   std::string followed;
   std::string bounds;
   for (const RoleStatus* role : {&seen.attention, &seen.experts}) {
-    if (!role->is_external) continue;
     if (role->limit && !IsBound(role->limit)) {
       return {kFalse, role->limit.reason, role->limit.message};
     }
+    if (!role->is_external) continue;
     followed += (followed.empty() ? "" : " and ") + std::string(ToString(role->role));
     if (!role->limit) continue;
     if (bounds.empty()) out.reason = role->limit.reason;
@@ -268,7 +274,7 @@ std::vector<Condition> ConditionsOf(const ServiceSeen& seen) {
   const bool is_complete =
       roles_ready && !seen.invalid && !seen.replacing && (available.status == kTrue || is_asleep);
 
-  Verdict ready{kTrue, "AsWanted", "the service is as wanted"};
+  Verdict ready{kTrue, "AsWanted", "the service is as wanted" + WhilePaused(seen)};
   if (seen.is_plain_text) {
     ready.message += "; its pods call each other in plain text, as security.tls is Disabled";
   }

@@ -77,6 +77,7 @@ struct ServiceSeen {
   TopologyStatus topology;
   int gateways_available = 0;
   int gateways_wanted = 0;
+  Finding no_endpoint;              // the Service is not there, or is somebody else's
   std::string gateway_trouble;      // "pod x: why it does not run"; empty: nothing is known
   Finding invalid;                  // Stalled: only the user can help
   Finding capacity;                 // something has no room
@@ -89,6 +90,7 @@ struct ServiceSeen {
   bool predecessor_serves = false;  // that one does
   int64_t old_gpus = 0;             // that its pods hold
   bool is_suspended = false;
+  bool is_paused = false;      // what is edited meanwhile waits
   bool is_plain_text = false;  // by the user's will, where there could be certificates
   WallTime progressed;         // when anything of it last moved
   WallTime now;
@@ -112,7 +114,7 @@ inline constexpr std::chrono::seconds kProgressDeadline{600};
 //
 //   Ready             Available, and both roles and the topology are as this generation wants
 //   Available         a gateway answers and a committed topology serves: GatewayNotReady,
-//                     NoTopology, TopologyNotReady, Suspended
+//                     NoTopology, TopologyNotReady, Suspended, AdoptRefused, QuotaExceeded
 //   Progressing       it is, or comes closer to, what is wanted: Complete, Working; False:
 //                     ProgressDeadlineExceeded, AdoptRefused, InvalidSpec, NotSupported
 //   AttentionReady,   committed and alive instances come to what is wanted: AsWanted, Suspended;

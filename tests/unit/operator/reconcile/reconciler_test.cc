@@ -621,6 +621,12 @@ TEST(Reconciler, AForeignObjectOfAWantedNameIsNeverTouched) {
   EXPECT_EQ(ResourceVersionOf(*sim.Get(kServices, "demo")), ResourceVersionOf(before));
   EXPECT_GE(sim.op().CountEvents("AdoptRefused"), 1);
   EXPECT_EQ(sim.Condition("Progressing"), "False/AdoptRefused");
+  for (const char* type : {"Ready", "Available"}) {
+    EXPECT_EQ(sim.Condition(type), "False/AdoptRefused") << "who calls demo reaches somebody else";
+    EXPECT_TRUE(Contains(sim.MessageOf(type), "Service demo belongs to somebody else"));
+  }
+  sim.Run(Seconds(600));
+  EXPECT_LE(sim.op().CountEvents("AdoptRefused"), 12) << "in every pass";
   ASSERT_TRUE(sim.user.Delete(kServices, {"default", "demo"}, {}, kLimits).ok());
   sim.Run(Seconds(320));
   EXPECT_TRUE(sim.Get(kServices, "demo")) << "made once the name is free";
@@ -743,12 +749,20 @@ TEST(Reconciler, PausedItHealsAndDoesNothingElse) {
   sim.Run(Seconds(20));
   EXPECT_EQ(sim.cluster.pods_ever().size(), 3u);
   EXPECT_EQ(sim.Topology()->spec.committed->epoch, 1);
+  EXPECT_EQ(sim.Condition("ScalingReady"), "False/Paused");
+  EXPECT_EQ(sim.MessageOf("ScalingReady"),
+            "spec.roles.experts.replicas is 4; spec.paused keeps the count at 2");
+  for (const char* type : {"Ready", "Progressing"}) {
+    EXPECT_TRUE(Contains(sim.MessageOf(type), "wait while spec.paused is true"));
+  }
   ASSERT_TRUE(
       sim.user.Delete(kPods, {"default", sim.Pods(Role::kExperts)[0].name}, {}, kLimits).ok());
   sim.Run(Seconds(20));
   EXPECT_EQ(sim.Pods(Role::kExperts).size(), 2u) << "healed";
   sim.Patch(R"({"spec":{"paused":false}})");
   sim.Run(Seconds(60));
+  EXPECT_EQ(sim.Condition("ScalingReady"), "True/Static");
+  EXPECT_EQ(sim.MessageOf("Ready"), "the service is as wanted");
   sim.ExpectWhole(1, 4);
 }
 
@@ -1192,6 +1206,31 @@ TEST(Reconciler, WhatAQuotaRefusesIsAskedForAtTheSameNameAndNotAgainAtOnce) {
   sim.Run(Seconds(310));
   sim.ExpectWhole(1, 2);
   EXPECT_EQ(LastPodId(sim.Service(), Role::kExperts), 2) << "no name was given away";
+}
+
+// It has a pass every few seconds, as its members are asked what they have counted.
+TEST(Reconciler, WhatAQuotaRefusesOfAServiceThatServesIsAskedForAgainWithPausesThatGrow) {
+  SimulatedService sim;
+  NoPods api(sim.operator_client, 403,
+             "pods is forbidden: exceeded quota: small, requested: pods=1, used: pods=5");
+  api.is_down = false;
+  sim.RestartOperator(&api);
+  sim.Apply(1, 2);
+  sim.RunUntil("Ready");
+  api.is_down = true;
+  sim.Patch(R"({"spec":{"roles":{"experts":{"replicas":4}}}})");
+  sim.Run(Seconds(650));
+  EXPECT_EQ(sim.Condition("CapacityAvailable"), "False/QuotaExceeded");
+  EXPECT_EQ(sim.Condition("Available"), "True/Serving");
+  EXPECT_GE(api.asked, 3);
+  EXPECT_LE(api.asked, 12);
+  // Where a pod has gone there is room for one.
+  api.is_down = false;
+  const std::string gone = sim.Pods(Role::kExperts)[0].name;
+  ASSERT_TRUE(sim.user.Delete(kPods, {"default", gone}, {}, kLimits).ok());
+  sim.Run(Seconds(60));
+  sim.ExpectWhole(1, 4);
+  EXPECT_EQ(sim.Condition("CapacityAvailable"), "True/Sufficient");
 }
 
 TEST(Reconciler, AServiceThatIsMadeAnewAtOnceDoesNotWaitForTheOldOnesPods) {

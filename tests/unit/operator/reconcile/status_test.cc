@@ -231,9 +231,13 @@ TEST(ConditionsOf, EveryReasonHasItsCause) {
          s.gateways_available = 0;
          s.now = s.progressed + kProgressDeadline;
        }},
+      {"Available", "False/AdoptRefused", "False/AdoptRefused",
+       [](ServiceSeen& s) {  // another program answers at the service's name
+         s.no_endpoint = s.refused = {"AdoptRefused", "Service chat is somebody else's"};
+       }},
       {"Progressing", "False/AdoptRefused", "True/AsWanted",
        [](ServiceSeen& s) {
-         s.refused = {"AdoptRefused", "Service chat is somebody else's"};
+         s.refused = {"AdoptRefused", "NetworkPolicy chat-workers is somebody else's"};
        }},
       {"Progressing", "False/InvalidSpec", "False/InvalidSpec",
        [](ServiceSeen& s) {
