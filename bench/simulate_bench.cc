@@ -10,7 +10,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/simulate/command.h"
@@ -174,18 +176,28 @@ void Speed() {
 int main(int argc, char** argv) {
   using namespace janus::bench;  // NOLINT: main
   const std::vector<std::string> asked(argv + 1, argv + argc);
-  const auto wanted = [&](const char* name) {
-    return asked.empty() || std::ranges::find(asked, name) != asked.end();
-  };
-  if (wanted("azure")) Policies(kAzure, {});
-  if (wanted("r1")) Policies(kR1, kAllButOracle);
-  if (wanted("prompts")) Prompts();
-  if (wanted("mlarge-first")) Policies(kMLarge, kAllButOracle, 0, 168);
-  if (wanted("mlarge-last")) Policies(kMLarge, kAllButOracle, 168, 168);
-  if (wanted("room")) Room();
-  if (wanted("granule")) Granule();
-  if (wanted("perturbed")) Perturbed();
-  if (wanted("weights")) Weights();
-  if (wanted("figure9")) Figure9();
-  if (wanted("speed")) Speed();
+  const std::vector<std::pair<std::string, std::function<void()>>> sections = {
+      {"azure", [] { Policies(kAzure, {}); }},
+      {"r1", [] { Policies(kR1, kAllButOracle); }},
+      {"prompts", Prompts},
+      {"mlarge-first", [] { Policies(kMLarge, kAllButOracle, 0, 168); }},
+      {"mlarge-last", [] { Policies(kMLarge, kAllButOracle, 168, 168); }},
+      {"room", Room},
+      {"granule", Granule},
+      {"perturbed", Perturbed},
+      {"weights", Weights},
+      {"figure9", Figure9},
+      {"speed", Speed}};
+  for (const std::string& name : asked) {
+    if (std::ranges::find(sections, name, [](const auto& one) { return one.first; }) ==
+        sections.end()) {
+      std::fprintf(stderr, "simulate_bench: no section '%s'; there are", name.c_str());
+      for (const auto& section : sections) std::fprintf(stderr, " %s", section.first.c_str());
+      std::fprintf(stderr, "\n");
+      return 2;
+    }
+  }
+  for (const auto& [name, run] : sections) {
+    if (asked.empty() || std::ranges::find(asked, name) != asked.end()) run();
+  }
 }

@@ -9,6 +9,9 @@
 namespace janus::cli {
 namespace {
 
+// Decisions are made every few seconds, whether somebody arrives or not.
+constexpr double kLongestSeconds = 100.0 * 86400;
+
 // Token counts are integers, but some traces write them as 12.0.
 std::optional<int> Tokens(std::optional<double> value) {
   if (!value || !(*value >= 0 && *value <= 1e8)) return std::nullopt;
@@ -44,7 +47,14 @@ Status Append(std::string_view csv, int64_t limit, std::vector<Arrival>& arrival
                              std::to_string(last) + " to " + std::to_string(*seconds) +
                              "; sort the trace by arrival");
     }
-    arrivals.push_back({gap < 0 ? *seconds : last + *seconds, *in, *out});
+    const double at = gap < 0 ? *seconds : last + *seconds;
+    if (at > kLongestSeconds) {
+      return InvalidArgument("line " + std::to_string(reader.line()) + ": '" +
+                             std::string(reader.row().substr(0, 80)) +
+                             "' arrives more than 100 days after the beginning; arrival_s counts "
+                             "seconds from there, not from 1970");
+    }
+    arrivals.push_back({at, *in, *out});
   }
   if (arrivals.size() == before && limit == 0) {
     return InvalidArgument("has no rows below its header");

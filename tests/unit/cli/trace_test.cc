@@ -92,5 +92,17 @@ TEST(ReadTrace, ReadsAFolderAsOneTraceInOrderOfNames) {
   std::filesystem::remove_all(folder);
 }
 
+TEST(Trace, OfMoreThanAHundredDaysIsRefused) {
+  const std::string header = "arrival_s,input_tokens,output_tokens\n";
+  EXPECT_TRUE(ParseTrace(header + "1,2,3\n8640000,2,3\n", 0).ok());
+  for (const char* row : {"8640001,2,3\n", "1764000000,2,3\n", "1e300,2,3\n"}) {
+    const auto read = ParseTrace(header + "1,2,3\n" + row, 0);
+    ASSERT_FALSE(read.ok()) << row;
+    EXPECT_TRUE(read.status().message().starts_with("line 3: '")) << read.status().message();
+    EXPECT_NE(read.status().message().find("more than 100 days"), std::string::npos);
+  }
+  EXPECT_FALSE(ParseTrace("gap_s,input_tokens,output_tokens\n8640000,1,1\n1,1,1\n", 0).ok());
+}
+
 }  // namespace
 }  // namespace janus::cli
