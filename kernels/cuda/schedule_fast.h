@@ -67,7 +67,8 @@ struct EightIds {
 };
 JANUS_DEVICE inline EightIds LoadEightIds(const uint16_t* aligned) {
   EightIds ids;
-  memcpy(&ids, __builtin_assume_aligned(aligned, 16), sizeof ids);
+  const void* const from = aligned;
+  memcpy(&ids, __builtin_assume_aligned(from, 16), sizeof ids);
   return ids;
 }
 
@@ -107,10 +108,12 @@ JANUS_DEVICE inline void RemapShare(const uint16_t* ids, int64_t count, int expe
     const int64_t pairs = count / 2;
     for (int64_t i = worker; i < pairs; i += workers) {
       uint32_t two;
-      memcpy(&two, __builtin_assume_aligned(ids + 2 * i, 4), 4);
+      const void* const from = ids + 2 * i;
+      memcpy(&two, __builtin_assume_aligned(from, 4), 4);
       const Replica both[2] = {at(static_cast<int>(two & 0xFFFFu)),
                                at(static_cast<int>(two >> 16))};
-      memcpy(__builtin_assume_aligned(replicas + 2 * i, 8), both, 8);
+      void* const to = replicas + 2 * i;  // void here: nvcc 13.0 fails on a struct's pointer below
+      memcpy(__builtin_assume_aligned(to, 8), both, 8);
     }
     single = 2 * pairs;
   }
