@@ -1,6 +1,6 @@
 #pragma once
 
-// What a plain kernel is written against: one block of threads, seen as a sequence of phases with a
+// What a kernel is written against: one block of threads, seen as a sequence of phases with a
 // barrier after each. A kernel is a struct with its arguments and
 //
 //   static constexpr int kThreads = 128;                        // of a block
@@ -28,9 +28,10 @@
 #define JANUS_UNROLL _Pragma("unroll")
 #else
 #include <algorithm>
-#include <numeric>
 #include <random>
 #include <vector>
+
+#include "common/check.h"
 #define JANUS_DEVICE
 #define JANUS_UNROLL
 #endif
@@ -39,6 +40,8 @@ namespace janus::kernels::cuda {
 
 // Most bytes of shared memory that a block has without asking for more, on every architecture.
 inline constexpr int64_t kMaxSharedBytes = 48 << 10;
+
+inline constexpr int kLanes = 32;  // of a warp
 
 #ifdef __CUDACC__
 
@@ -50,6 +53,52 @@ class PerThread {
 
  private:
   T value_{};
+};
+
+// One word of a lane's own, over the steps of its warp.
+template <class T>
+using PerLane = PerThread<T, kLanes>;
+
+// See warp.h.
+class DeviceWarp {
+ public:
+  // Among the block's warps.
+  __device__ int index() const { return static_cast<int>(threadIdx.x) / kLanes; }
+
+  // fn(lane) on every lane. The barrier behind it orders what the step wrote before what later
+  // steps of the warp read.
+  template <class Fn>
+  __device__ void Lanes(Fn fn) {
+    fn(lane());
+    __syncwarp();
+  }
+  template <class T>
+  __device__ T Uniform(const T& word) {
+    const T value = word;
+    __syncwarp();
+    return value;
+  }
+  template <class Fn>
+  __device__ uint32_t Ballot(Fn fn) {
+    return __ballot_sync(kAll, fn(lane()));
+  }
+  template <class Fn>
+  __device__ uint32_t Min(Fn fn) {
+    return __reduce_min_sync(kAll, fn(lane()));
+  }
+  template <class Fn>
+  __device__ uint32_t Max(Fn fn) {
+    return __reduce_max_sync(kAll, fn(lane()));
+  }
+  // fn(from), as that lane has it.
+  template <class Fn>
+  __device__ uint32_t Shuffle(int from, Fn fn) {
+    return __shfl_sync(kAll, fn(lane()), from);
+  }
+
+ private:
+  static constexpr unsigned kAll = 0xFFFFFFFFu;
+  __device__ static int lane() { return static_cast<int>(threadIdx.x) % kLanes; }
 };
 
 extern __shared__ __align__(16) unsigned char janus_shared_memory[];
@@ -69,6 +118,13 @@ class DeviceBlock {
     fn(static_cast<int>(threadIdx.x));
     __syncthreads();
   }
+  // fn(warp) on every warp (warp.h), and the same barrier.
+  template <class Fn>
+  __device__ void Warps(Fn fn) {
+    DeviceWarp warp;
+    fn(warp);
+    __syncthreads();
+  }
   // A word of shared memory for code between phases. The barrier keeps a fast thread from changing
   // it, in the next phase, before a slow one has read it.
   template <class T>
@@ -82,6 +138,11 @@ class DeviceBlock {
     atomicAdd(&word, value);
   }
   __device__ static void Or(uint32_t& word, uint32_t value) { atomicOr(&word, value); }
+  // As Or, for words where most bits are set already: these cost a read, not one turn after
+  // another.
+  __device__ static void OrOnce(uint32_t& word, uint32_t value) {
+    if ((*static_cast<volatile uint32_t*>(&word) & value) != value) atomicOr(&word, value);
+  }
 
  private:
   int64_t blocks_;
@@ -99,31 +160,110 @@ class PerThread {
   std::vector<T> values_;
 };
 
+template <class T>
+using PerLane = PerThread<T, kLanes>;
+
+// fn(i) for i below `count` in a rotation and a direction that `random` draws: cheap, and for any
+// two of them either comes first in some order.
+template <class Fn>
+void InAnyOrder(std::minstd_rand& random, int count, Fn fn) {
+  const uint64_t draw = random();
+  const int first = static_cast<int>(draw / 2 % static_cast<uint64_t>(count));
+  const bool backwards = draw % 2 != 0;
+  for (int i = 0; i < count; ++i) {
+    const int at = (first + i) % count;
+    fn(backwards ? count - 1 - at : at);
+  }
+}
+
+class HostWarp {
+ public:
+  HostWarp(int index, std::minstd_rand& random) : index_(index), random_(random) {}
+  int index() const { return index_; }
+
+  template <class Fn>
+  void Lanes(Fn fn) {
+    Together();
+    inside_ = true;
+    InAnyOrder(random_, kLanes, fn);
+    inside_ = false;
+  }
+  template <class T>
+  T Uniform(const T& word) {
+    Together();
+    return word;
+  }
+  template <class Fn>
+  uint32_t Ballot(Fn fn) {
+    uint32_t word = 0;
+    Each(fn, [&](int lane, bool value) { word |= static_cast<uint32_t>(value) << lane; });
+    return word;
+  }
+  template <class Fn>
+  uint32_t Min(Fn fn) {
+    uint32_t least = ~0u;
+    Each(fn, [&](int, uint32_t value) { least = std::min(least, value); });
+    return least;
+  }
+  template <class Fn>
+  uint32_t Max(Fn fn) {
+    uint32_t most = 0;
+    Each(fn, [&](int, uint32_t value) { most = std::max(most, value); });
+    return most;
+  }
+  // The other lanes run fn too, as they do on the device.
+  template <class Fn>
+  uint32_t Shuffle(int from, Fn fn) {
+    JANUS_CHECK(from >= 0 && from < kLanes, from);
+    uint32_t taken = 0;
+    Each(fn, [&](int lane, uint32_t value) { taken = lane == from ? value : taken; });
+    return taken;
+  }
+
+ private:
+  // A lane alone cannot do what all of them do together: the GPU would wait for the others.
+  void Together() const { JANUS_CHECK(!inside_, index_); }
+  template <class Fn, class Take>
+  void Each(Fn fn, Take take) {
+    Together();
+    inside_ = true;
+    InAnyOrder(random_, kLanes, [&](int lane) { take(lane, fn(lane)); });
+    inside_ = false;
+  }
+
+  int index_;
+  std::minstd_rand& random_;
+  bool inside_ = false;
+};
+
 class HostBlock {
  public:
   HostBlock(int64_t index, int64_t blocks, int threads, unsigned char* shared, uint64_t seed)
-      : index_(index), blocks_(blocks), shared_(shared), random_(seed) {
-    order_.resize(static_cast<size_t>(threads));
-    std::iota(order_.begin(), order_.end(), 0);
-  }
+      : index_(index), blocks_(blocks), threads_(threads), shared_(shared), random_(seed) {}
   int64_t index() const { return index_; }
   int64_t blocks() const { return blocks_; }
   unsigned char* shared() const { return shared_; }
 
-  // A rotation and a direction: cheap, and for any two threads either comes first in some order.
   template <class Fn>
   void Phase(Fn fn) {
-    const size_t count = order_.size();
-    const uint64_t draw = random_();
-    const size_t first = draw / 2 % count;
-    const bool backwards = draw % 2 != 0;
-    for (size_t i = 0; i < count; ++i) {
-      const size_t at = (first + i) % count;
-      fn(order_[backwards ? count - 1 - at : at]);
-    }
+    Together();
+    inside_ = true;
+    InAnyOrder(random_, threads_, fn);
+    inside_ = false;
+  }
+  template <class Fn>
+  void Warps(Fn fn) {
+    Together();
+    inside_ = true;
+    InAnyOrder(random_, threads_ / kLanes, [&](int index) {
+      HostWarp warp(index, random_);
+      fn(warp);
+    });
+    inside_ = false;
   }
   template <class T>
   T Uniform(const T& word) {
+    Together();
     return word;
   }
   template <class T>
@@ -131,13 +271,18 @@ class HostBlock {
     word += value;
   }
   static void Or(uint32_t& word, uint32_t value) { word |= value; }
+  static void OrOnce(uint32_t& word, uint32_t value) { Or(word, value); }
 
  private:
+  // A thread alone cannot pass the block's barriers.
+  void Together() const { JANUS_CHECK(!inside_, index_); }
+
   int64_t index_;
   int64_t blocks_;
+  int threads_;
   unsigned char* shared_;
   std::minstd_rand random_;
-  std::vector<int> order_;
+  bool inside_ = false;
 };
 
 #endif

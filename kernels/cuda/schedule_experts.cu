@@ -1,16 +1,18 @@
-// AEBS. One block: the assignment is one chain of decisions, each resting on the loads that the
-// ones before it left, so only collecting, the experts with one replica and the remap go over
-// threads. Bound by the latency of that chain. Specification: ../../common/aebs.cc
+// AEBS in its plain form, and the choice of a form. One block: the assignment is one chain of
+// decisions, each resting on the loads that the ones before it left, so only collecting, the
+// experts with one replica and the remap go over threads. Bound by the latency of that chain.
+// Specification: ../../common/aebs.cc
 
 #include "kernels/cuda/schedule_experts.h"
 
+#include "kernels/cuda/schedule_fast.h"
 #include "kernels/cuda/start.h"
 #include "kernels/validate.h"
 
 namespace janus::kernels::cuda {
 namespace {
 
-JANUS_DEVICE inline int LowestBit(uint64_t word) {
+JANUS_DEVICE inline int LowestBit64(uint64_t word) {
 #ifdef __CUDACC__
   return __ffsll(static_cast<long long>(word)) - 1;
 #else
@@ -102,7 +104,7 @@ class Assignment {
         uint64_t fresh = reach_[from * p_.mask_words + w] & ~seen_[w];
         seen_[w] |= fresh;
         for (; fresh != 0; fresh &= fresh - 1) {
-          const int to = w * 64 + LowestBit(fresh);
+          const int to = w * 64 + LowestBit64(fresh);
           previous_[to] = static_cast<uint16_t>(from);
           if (load_[to] <= wanted) {
             Apply(start, to, count);
@@ -260,7 +262,18 @@ Plan PlanScheduleExperts(const ScheduleExpertsArgs& a) {
 
 Status ScheduleExperts(const Stream& stream, const ScheduleExpertsArgs& args) {
   JANUS_RETURN_IF_ERROR(Validate(args));
-  return Start("ScheduleExperts", stream, ScheduleExpertsKernel{args}, PlanScheduleExperts(args));
+  if (args.form == ScheduleForm::kPlain || !FitsFastSchedule(args.placement)) {
+    return Start("ScheduleExperts", stream, ScheduleExpertsKernel{args}, PlanScheduleExperts(args));
+  }
+  const bool split = args.count > kOneBlockIds && args.partial != nullptr;
+  if (split) {
+    JANUS_RETURN_IF_ERROR(
+        Start("ScheduleExperts", stream, CollectExpertsKernel{args}, PlanCollectExperts(args)));
+  }
+  JANUS_RETURN_IF_ERROR(Start("ScheduleExperts", stream, FastScheduleKernel{args, split},
+                              PlanFastSchedule(args, split)));
+  if (!split) return OkStatus();
+  return Start("ScheduleExperts", stream, RemapExpertsKernel{args}, PlanRemapExperts(args));
 }
 
 }  // namespace janus::kernels::cuda

@@ -1,6 +1,6 @@
 #pragma once
 
-// AEBS on the device: collect, balance and remap in one launch, bit for bit what
+// AEBS on the device: collect, balance and remap, bit for bit what
 // ScheduleActivatedExperts (common/aebs.h, the specification) gives for the same ids.
 
 #include <cstdint>
@@ -37,6 +37,15 @@ struct PlacementView {
   }
 };
 
+// From so many ids on, collecting and remapping are spread over blocks.
+inline constexpr int64_t kOneBlockIds = 32 << 10;
+inline constexpr int kCollectBlocks = 64;
+
+enum class ScheduleForm {
+  kFast,   // up to 128 instances and as many experts as shared memory holds; else the plain one
+  kPlain,  // what the fast one is held to
+};
+
 struct ScheduleExpertsArgs {
   SchedulingPolicy policy = SchedulingPolicy::kAebs;  // kAebs: exact; kAebsGreedy: the paper's
   PlacementView placement;
@@ -47,9 +56,13 @@ struct ScheduleExpertsArgs {
   int32_t* load = nullptr;           // [n]: activated experts per instance
   uint16_t* activated = nullptr;     // [E]: the first *num_activated, ascending
   int32_t* num_activated = nullptr;  // one word
+  // [kCollectBlocks*ceil(E/32)] for more than kOneBlockIds ids; without it one block takes them
+  // all.
+  uint32_t* partial = nullptr;
+  ScheduleForm form = ScheduleForm::kFast;
 };
 
-// Shared memory of the one block, offsets in bytes.
+// Shared memory of the plain form's one block, offsets in bytes.
 struct ScheduleExpertsLayout {
   int64_t reach = 0;       // uint64[n,mask_words]
   int64_t seen = 0;        // uint64[mask_words]

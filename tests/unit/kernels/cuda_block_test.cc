@@ -7,6 +7,7 @@
 #include <set>
 
 #include "kernels/cuda/start.h"
+#include "kernels/cuda/warp.h"
 #include "tests/unit/kernels/cuda_order.h"
 
 namespace janus::kernels {
@@ -83,6 +84,124 @@ TEST(HostBlock, EitherOfTwoThreadsComesFirstInSomeOrder) {
       firsts.insert(first);
     }
     EXPECT_EQ(firsts, (std::set<int>{a, b}));
+  }
+}
+
+// Reverses 32 numbers within each of two warps through shared memory, in two steps or in one.
+struct ReverseLanesKernel {
+  static constexpr int kThreads = 64;
+  int* numbers;
+  bool with_barrier;
+  template <class Block>
+  void operator()(Block& block) const {
+    block.Warps([&](auto& warp) {
+      auto* const shared = reinterpret_cast<int*>(block.shared()) + warp.index() * kLanes;
+      int* const mine = numbers + warp.index() * kLanes;
+      const auto put = [&](int lane) { shared[lane] = mine[lane]; };
+      const auto take = [&](int lane) { mine[lane] = shared[kLanes - 1 - lane]; };
+      if (with_barrier) {
+        warp.Lanes(put);
+        warp.Lanes(take);
+        return;
+      }
+      warp.Lanes([&](int lane) {
+        put(lane);
+        take(lane);
+      });
+    });
+  }
+};
+
+TEST(HostWarp, AMissingBarrierOfAWarpShowsInEveryOrder) {
+  for (int i = 0; i < 50; ++i) {
+    for (const bool with_barrier : {true, false}) {
+      NextOrder();
+      std::vector<int> numbers(64);
+      std::iota(numbers.begin(), numbers.end(), 0);
+      ASSERT_TRUE(Start("ReverseLanes", Stream{}, ReverseLanesKernel{numbers.data(), with_barrier},
+                        {1, 64, 64 * 4, 0, 0})
+                      .ok());
+      int wrong = 0;
+      for (int t = 0; t < 64; ++t) {
+        wrong += numbers[static_cast<size_t>(t)] != t / 32 * 32 + 31 - t % 32 ? 1 : 0;
+      }
+      EXPECT_EQ(wrong > 0, !with_barrier);
+    }
+  }
+}
+
+// Which of two warps comes first.
+struct FirstWarpKernel {
+  static constexpr int kThreads = 96;
+  int* first;
+  template <class Block>
+  void operator()(Block& block) const {
+    block.Warps([&](auto& warp) {
+      if (*first < 0 && warp.index() != 1) *first = warp.index();
+    });
+  }
+};
+
+TEST(HostWarp, EitherOfTwoWarpsComesFirstInSomeOrder) {
+  std::set<int> firsts;
+  for (int i = 0; i < 100; ++i) {
+    NextOrder();
+    int first = -1;
+    ASSERT_TRUE(Start("FirstWarp", Stream{}, FirstWarpKernel{&first}, {1, 96, 0, 0, 0}).ok());
+    firsts.insert(first);
+  }
+  EXPECT_EQ(firsts, (std::set<int>{0, 2}));
+}
+
+struct TogetherKernel {
+  static constexpr int kThreads = 32;
+  uint32_t* out;  // [4]
+  template <class Block>
+  void operator()(Block& block) const {
+    block.Warps([&](auto& warp) {
+      PerLane<uint32_t> word;
+      warp.Lanes([&](int lane) { word[lane] = static_cast<uint32_t>(100 + (lane + 5) % 32); });
+      const uint32_t result[4] = {
+          warp.Ballot([&](int lane) { return word[lane] < 103; }),
+          warp.Min([&](int lane) { return word[lane]; }),
+          warp.Max([&](int lane) { return word[lane]; }),
+          warp.Shuffle(31, [&](int lane) { return word[lane]; }),
+      };
+      warp.Lanes([&](int lane) {
+        if (lane < 4) out[lane] = result[lane];
+      });
+    });
+  }
+};
+
+TEST(HostWarp, LanesGetTogetherWhatTheGpuWouldGiveThem) {
+  std::vector<uint32_t> out(4);
+  ASSERT_TRUE(Start("Together", Stream{}, TogetherKernel{out.data()}, {1, 32, 0, 0, 0}).ok());
+  EXPECT_EQ(out, (std::vector<uint32_t>{7u << 27, 100, 131, 104}));
+}
+
+// Asks for what lanes do together inside a step, or for a barrier of the block inside a phase.
+struct NestedKernel {
+  static constexpr int kThreads = 32;
+  bool in_warp;
+  template <class Block>
+  void operator()(Block& block) const {
+    if (!in_warp) {
+      block.Phase([&](int) { block.Phase([](int) {}); });
+      return;
+    }
+    block.Warps([&](auto& warp) {
+      warp.Lanes([&](int lane) {
+        if (lane == 3) warp.Ballot([](int) { return true; });
+      });
+    });
+  }
+};
+
+TEST(HostWarpDeathTest, WhatOneLaneOrThreadCannotDoAloneEndsTheProcess) {
+  for (const bool in_warp : {true, false}) {
+    EXPECT_DEATH((void)Start("Nested", Stream{}, NestedKernel{in_warp}, {1, 32, 0, 0, 0}),
+                 "inside_");
   }
 }
 

@@ -7,6 +7,7 @@
 #include "kernels/cuda/rows.h"
 #include "kernels/cuda/sample.h"
 #include "kernels/cuda/schedule_experts.h"
+#include "kernels/cuda/schedule_fast.h"
 
 namespace janus::kernels::cuda {
 namespace {
@@ -126,6 +127,35 @@ TEST(Plan, OfAebsIsOneBlockUpToTheInstancesThatItsHeaderNames) {
   EXPECT_FALSE(can(4096, 385));
   EXPECT_TRUE(can(256, 576));
   EXPECT_FALSE(can(256, 577));
+}
+
+// DeepSeek-V3 over 16 instances, 512 rows: 8 KB of ids, 16 KB of replicas, the placement beside.
+TEST(Plan, OfFastAebsReadsThePlacementAndTheIdsOnce) {
+  const ScheduleExpertsArgs a{.placement = {.experts = 256, .instances = 16, .mask_words = 1},
+                              .count = 512 * 8};
+  EXPECT_EQ(PlanFastSchedule(a, false).blocks, 1);
+  EXPECT_EQ(PlanFastSchedule(a, false).bytes, 6 * 4096 + 20 * 256 + 4 * 16);
+  EXPECT_TRUE(CanLaunch(PlanFastSchedule(a, false)));
+}
+
+TEST(Plan, OfFastAebsOverBlocksCoversTheLastIds) {
+  const ScheduleExpertsArgs a{.placement = {.experts = 257, .instances = 16, .mask_words = 1},
+                              .count = kOneBlockIds + 1};
+  EXPECT_EQ(PlanCollectExperts(a).blocks, kCollectBlocks);
+  EXPECT_EQ(PlanCollectExperts(a).shared_bytes, 4 * 9);
+  EXPECT_EQ(PlanRemapExperts(a).blocks, kOneBlockIds / 4096 + 1);
+  // The scheduling block reads bits in place of ids.
+  EXPECT_EQ(PlanFastSchedule(a, true).bytes, 20 * 257 + 4 * 16 + int64_t{4} * kCollectBlocks * 9);
+}
+
+TEST(Plan, OfFastAebsIsForTheInstancesThatAWarpHolds) {
+  const auto fits = [](int experts, int instances) {
+    return FitsFastSchedule({.experts = experts, .instances = instances});
+  };
+  EXPECT_TRUE(fits(512, 128));
+  EXPECT_FALSE(fits(512, 129));
+  EXPECT_TRUE(fits(2048, 32));
+  EXPECT_FALSE(fits(4096, 32));
 }
 
 }  // namespace
