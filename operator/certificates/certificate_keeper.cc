@@ -38,9 +38,8 @@ Node NewSecret(const ObjectKey& key, const std::map<std::string, std::string>& l
 }
 
 Result<Issued> IssuedIn(const Node& secret) {
-  JANUS_ASSIGN_OR_RETURN(const std::string text,
-                         DecodeBase64(TextAt(secret, {"data", kIssuedField})));
-  Result<Issued> issued = ReadIssued(text);
+  const Result<std::string> text = DecodeBase64(TextAt(secret, {"data", kIssuedField}));
+  Result<Issued> issued = text.ok() ? ReadIssued(*text) : text.status();
   if (issued.ok()) return issued;
   return FailedPrecondition("Secret " + KeyOf(secret).ToString() + ": " +
                             issued.status().message() +
