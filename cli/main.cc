@@ -385,6 +385,8 @@ void DeclareObjects(CLI::App& app, ObjectCommands& commands) {
       ->capture_default_str();
   get->add_option("name", commands.get.name, "of the service, where several are served");
   get->add_option("-o,--output", commands.get.output, "yaml or json: the objects whole");
+  get->add_flag("--show-managed-fields", commands.get.show_managed_fields,
+                "with -o: and who owns which field");
   CLI::App* describe =
       app.add_subcommand("describe", "Show a service that is served here, and why it is as it is");
   describe->add_option("name", commands.describe, "of the service, where several are served");

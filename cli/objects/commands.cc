@@ -2,6 +2,7 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <utility>
@@ -19,6 +20,7 @@ namespace janus::cli {
 namespace {
 
 using control::Node;
+using control::NodeField;
 
 const control::CallLimits kLimits{Seconds(30), {}};
 constexpr std::chrono::milliseconds kLookEvery{100};
@@ -55,12 +57,22 @@ Result<Node> Read(const RunningService& service) {
   return *std::move(object);
 }
 
-std::string Written(const std::vector<Node>& objects, const std::string& output) {
+// Who owns which field is for machines, and longer than the object: as in kubectl.
+void HideManagedFields(Node& object) {
+  for (NodeField& field : object.fields) {
+    if (field.name != "metadata") continue;
+    std::erase_if(field.value.fields,
+                  [](const NodeField& one) { return one.name == "managedFields"; });
+  }
+}
+
+std::string Written(std::vector<Node> objects, const GetOptions& options) {
+  if (!options.show_managed_fields) std::ranges::for_each(objects, HideManagedFields);
   Node list =
       control::Object({{"apiVersion", control::Text("v1")}, {"kind", control::Text("List")}});
   list.Add("items", Node::List()).items = objects;
   const Node& root = objects.size() == 1 ? objects[0] : list;
-  return output == "json" ? WriteJson(root) + "\n" : WriteYaml(root);
+  return options.output == "json" ? WriteJsonLines(root) : WriteYaml(root);
 }
 
 // Whether all of the newest generation is ready.
@@ -148,13 +160,14 @@ Result<std::string> Get(const GetOptions& options) {
                            FindRunningService(environment, Time(), options.name));
     JANUS_ASSIGN_OR_RETURN(objects, List(service, *kind->second));
   }
-  if (!options.output.empty()) return Written(objects, options.output);
+  if (!options.output.empty()) return Written(std::move(objects), options);
   const WallTime now = Time().WallNow();
   if (options.kind == "services") return ServiceTable(objects, now);
   if (options.kind == "pods") return PodTable(objects, now);
   if (options.kind == "events") return EventTable(objects, now);
   if (options.kind == "scalers") return ScalerTable(objects, now);
-  return Written(objects, "yaml");
+  if (options.kind == "topologies") return TopologyTable(objects, now);
+  return DeploymentTable(objects, now);
 }
 
 Result<std::string> Describe(const std::string& name) {

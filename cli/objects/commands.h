@@ -16,6 +16,7 @@ struct GetOptions {
   std::string kind = "services";  // services, pods, events, topologies, deployments, scalers
   std::string name;               // of a service
   std::string output;             // "", "yaml", "json"
+  bool show_managed_fields = false;
 };
 Result<std::string> Get(const GetOptions& options);
 

@@ -122,6 +122,13 @@ std::string Source(const Node& service) {
   return std::string(type) + (path.empty() ? "" : " " + std::string(path));
 }
 
+int MembersOf(const Node& topology, Role role) {
+  const Node* const instances = FindAt(topology, {"spec", "committed", "instances"});
+  if (instances == nullptr) return 0;
+  return static_cast<int>(std::ranges::count_if(
+      instances->items, [&](const Node& one) { return TextAt(one, {"role"}) == ToString(role); }));
+}
+
 std::string Topology(const Node& service) {
   const Node* const topology = FindAt(service, {"status", "topology"});
   const int64_t epoch = topology == nullptr ? 0 : IntegerAt(*topology, {"epoch"}).value_or(0);
@@ -182,6 +189,39 @@ std::string ScalerTable(const std::vector<Node>& scalers, WallTime now) {
                     StatusOf(conditions, "Ready"),
                     AgeSince(TextAt(scaler, {"metadata", "creationTimestamp"}), now),
                     ReasonOf(conditions, "Ready")});
+  }
+  return RenderColumns(rows);
+}
+
+std::string TopologyTable(const std::vector<Node>& topologies, WallTime now) {
+  std::vector<std::vector<std::string>> rows = {
+      {"NAME", "EPOCH", "PROPOSED", "FENCE", "MODE", "ATTENTION", "EXPERTS", "AGE"}};
+  for (const Node& topology : topologies) {
+    const auto number = [&](control::FieldPath path) {
+      const std::optional<int64_t> value = IntegerAt(topology, path);
+      return value ? std::to_string(*value) : "<none>";
+    };
+    rows.push_back({control::KeyOf(topology).name, number({"spec", "committed", "epoch"}),
+                    number({"spec", "proposed", "epoch"}), number({"spec", "fence"}),
+                    OrNone(TextAt(topology, {"spec", "committed", "mode"})),
+                    std::to_string(MembersOf(topology, Role::kAttention)),
+                    std::to_string(MembersOf(topology, Role::kExperts)),
+                    AgeSince(TextAt(topology, {"metadata", "creationTimestamp"}), now)});
+  }
+  return RenderColumns(rows);
+}
+
+std::string DeploymentTable(const std::vector<Node>& deployments, WallTime now) {
+  std::vector<std::vector<std::string>> rows = {
+      {"NAME", "READY", "UP-TO-DATE", "AVAILABLE", "AGE"}};
+  for (const Node& deployment : deployments) {
+    const auto count = [&](control::FieldPath path) {
+      return std::to_string(IntegerAt(deployment, path).value_or(0));
+    };
+    rows.push_back({control::KeyOf(deployment).name,
+                    count({"status", "readyReplicas"}) + "/" + count({"spec", "replicas"}),
+                    count({"status", "updatedReplicas"}), count({"status", "availableReplicas"}),
+                    AgeSince(TextAt(deployment, {"metadata", "creationTimestamp"}), now)});
   }
   return RenderColumns(rows);
 }

@@ -16,6 +16,10 @@ std::string ServiceTable(const std::vector<control::Node>& services, WallTime no
 std::string PodTable(const std::vector<control::Node>& pods, WallTime now);
 // One line per MoERoleScaler: what is asked for, and how many pods are members.
 std::string ScalerTable(const std::vector<control::Node>& scalers, WallTime now);
+// One line per MoETopology: the columns of the kind, and the members by role.
+std::string TopologyTable(const std::vector<control::Node>& topologies, WallTime now);
+// One line per Deployment, as kubectl has it.
+std::string DeploymentTable(const std::vector<control::Node>& deployments, WallTime now);
 // One line per event, oldest first.
 std::string EventTable(const std::vector<control::Node>& events, WallTime now);
 

@@ -45,12 +45,28 @@ void WriteFloat(const std::string& text, std::string& out) {
   out.append(digits, end);
 }
 
-void Write(const Node& node, std::string& out) {
+// `indent`: spaces before what stands in `node`, and two more in each; negative: no lines.
+void Write(const Node& node, int indent, std::string& out) {
+  const auto begin_line = [&](int spaces) {
+    if (indent < 0) return;
+    out += '\n';
+    out.append(static_cast<size_t>(spaces), ' ');
+  };
   char separator = 0;
   const auto separate = [&](char first) {
     out += separator == 0 ? first : separator;
     separator = ',';
+    begin_line(indent);
   };
+  const auto close = [&](bool is_empty, const char* empty, char last) {
+    if (is_empty) {
+      out += empty;
+    } else {
+      begin_line(indent - 2);
+      out += last;
+    }
+  };
+  const int below = indent < 0 ? indent : indent + 2;
   switch (node.kind) {
     case Node::Kind::kNull:
       out += "null";
@@ -68,19 +84,17 @@ void Write(const Node& node, std::string& out) {
     case Node::Kind::kList:
       for (const Node& item : node.items) {
         separate('[');
-        Write(item, out);
+        Write(item, below, out);
       }
-      out += node.items.empty() ? "[]" : "]";
-      return;
+      return close(node.items.empty(), "[]", ']');
     case Node::Kind::kMap:
       for (const auto& [name, value] : node.fields) {
         separate('{');
         WriteString(name, out);
-        out += ':';
-        Write(value, out);
+        out += indent < 0 ? ":" : ": ";
+        Write(value, below, out);
       }
-      out += node.fields.empty() ? "{}" : "}";
-      return;
+      return close(node.fields.empty(), "{}", '}');
   }
 }
 
@@ -95,8 +109,14 @@ Result<Node> ParseJson(std::string_view text, std::string_view what, const JsonP
 
 std::string WriteJson(const Node& root) {
   std::string out;
-  Write(root, out);
+  Write(root, -1, out);
   return out;
+}
+
+std::string WriteJsonLines(const Node& root) {
+  std::string out;
+  Write(root, 2, out);
+  return out + "\n";
 }
 
 }  // namespace janus::control

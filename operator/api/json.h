@@ -26,5 +26,7 @@ Result<Node> ParseJson(std::string_view text, std::string_view what, const JsonP
 // Compact, fields in the order of the tree; ParseJson gives the same tree back. What JSON cannot
 // say of YAML's numbers (.inf, .nan) is written as null.
 std::string WriteJson(const Node& root);
+// The same for people: a line for each value, indented by two, and one end of line.
+std::string WriteJsonLines(const Node& root);
 
 }  // namespace janus::control

@@ -126,7 +126,7 @@ ApiResult<CertificateKeeper::Kept> CertificateKeeper::KeepOne(
   const MutexLock lock(entry->mu);
   const ObjectKey key{options_.ns, name};
   const auto kept = [&](std::optional<ApiError> refused) JANUS_REQUIRES(entry->mu) {
-    return Kept{*entry->issued, entry->bundle, std::move(refused)};
+    return Kept{*entry->issued, entry->bundle, std::move(refused), false};
   };
   Kept out;
   if (!entry->issued || entry->is_doubtful) {
@@ -135,18 +135,19 @@ ApiResult<CertificateKeeper::Kept> CertificateKeeper::KeepOne(
       if (!entry->issued) return std::move(read).error();
       return kept(std::move(read).error());
     }
-    out = {*std::move(read), entry->bundle, std::nullopt};
+    out = {*std::move(read), entry->bundle, std::nullopt, false};
   } else {
     out = kept(std::nullopt);
   }
   const IssuePlan plan = PlanIssue(out.issued, roles, options_.lifetimes, now, circumstances);
   if (plan.is_empty()) return out;
+  const bool is_first = entry->version.empty();
   ApiResult<Issued> next = IssueAndWrite(api, key, plan, uri, labels, now, *entry, limits);
   if (!next.ok()) {
     out.refused = std::move(next).error();
     return out;
   }
-  return Kept{*std::move(next), entry->bundle, std::nullopt};
+  return Kept{*std::move(next), entry->bundle, std::nullopt, is_first};
 }
 
 ApiResult<Issued> CertificateKeeper::Read(ObjectApi& api, const std::string& uid,
@@ -198,6 +199,7 @@ ApiResult<ServiceCertificates> CertificateKeeper::Keep(ObjectApi& api,
   out.next = std::min(NextIssue(issued, options_.lifetimes, now),
                       NextIssue(own->issued, options_.lifetimes, now));
   out.refused = own->refused ? std::move(own->refused) : std::move(kept->refused);
+  out.is_first = kept->is_first;
   out.can_call = caller->expires > now;
   out.issued = std::move(issued);
   return out;

@@ -39,6 +39,7 @@ struct ServiceCertificates {
   WallTime next;
   // Something was due and could not be written: all this is what there was before.
   std::optional<ApiError> refused;
+  bool is_first = false;  // there were none before
   bool can_call = true;  // the certificate under which the operator calls is valid
 };
 
@@ -98,6 +99,7 @@ class CertificateKeeper {
     Issued issued;
     std::shared_ptr<const std::string> bundle;
     std::optional<ApiError> refused;  // what is due; the others are what there was before
+    bool is_first = false;            // there were none
   };
   std::shared_ptr<Entry> EntryOf(const std::string& name);
   // Notes them of that service. Those of all, for the operator's authority.

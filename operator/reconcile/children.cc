@@ -98,7 +98,7 @@ Node Gateway(const MoEService& service, const OperatorDefaults& defaults) {
                 {"strategy", Object({{"type", Text("RollingUpdate")},
                                      {"rollingUpdate", Object({{"maxUnavailable", Node::Integer(0)},
                                                                {"maxSurge", Node::Integer(1)}})}})},
-                {"template", GatewayTemplate(service, defaults, LabelsOf(service, kGateway))}}));
+                {"template", GatewayTemplate(service, defaults)}}));
   MakeOwned(service, GatewayName(service.metadata.name), LabelsOf(service, kGateway), out);
   return out;
 }

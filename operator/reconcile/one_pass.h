@@ -251,7 +251,8 @@ class Reconciler::OnePass {
   void SeeMembers(ServiceSeen& seen);
   RoleStatus SeenOf(const RolePass& role);
   std::string GatewayTrouble() const;
-  Finding MissingEndpoint();
+  std::string WhyAsleep();
+  Finding WhyNoService(const std::string& name) const;
   std::string FailsFor();
   WallTime Moved(const ServiceSeen& seen);
   void WriteStatus();

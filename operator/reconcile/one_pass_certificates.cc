@@ -5,9 +5,11 @@
 #include "common/fingerprint.h"
 #include "operator/api/rfc3339.h"
 #include "operator/kube/base64.h"
+#include "operator/reconcile/creation.h"
 #include "operator/reconcile/names.h"
 #include "operator/reconcile/one_pass.h"
 #include "operator/reconcile/owned.h"
+#include "operator/reconcile/role_secret.h"
 #include "operator/reconcile/trees.h"
 
 namespace janus::control {
@@ -37,13 +39,6 @@ uint64_t WholeOf(const ServiceCertificates& kept, const IssuedLeaf& leaf) {
 }
 uint64_t AuthoritiesOf(const ServiceCertificates& kept) {
   return Fingerprint().Mix(kept.bundle).value();
-}
-
-// Fields that others own, or a type that does not change any more.
-bool IsOfSomebodyElse(const ApiError& error) {
-  return error.code == StatusCode::kAborted ||
-         std::any_of(error.causes.begin(), error.causes.end(),
-                     [](const ApiCause& cause) { return cause.field == "type"; });
 }
 
 }  // namespace
@@ -166,16 +161,19 @@ bool Reconciler::OnePass::IsSecretDue(const ServiceCertificates& kept, const Iss
   return false;
 }
 
-// Without force: whoever else has a Secret of that name keeps it, as the server tells us by a
-// conflict over its fields.
+// Whoever else has a Secret of that name keeps it. One of a service that had this name before goes
+// soon, and nothing tells when.
 void Reconciler::OnePass::ApplySecret(const ServiceCertificates& kept, const IssuedLeaf& leaf) {
   const Node secret = SecretOf(service_, leaf.role, kept.bundle, leaf.pair);
   const std::string name = "Secret " + KeyOf(secret).name;
-  ApplyOptions options;
-  options.force = false;
-  const ApiResult<Node> written =
-      owner_.api_.Apply(kSecrets, secret, Subresource::kNone, options, limits_);
-  if (written.ok()) {
+  const std::string doing = "write " + name;
+  if (std::optional<Trouble> refused = memory_.refusals.Standing(doing, now_)) {
+    troubles_.push_back(*std::move(refused));
+    return;
+  }
+  const SecretWritten written = WriteSecret(secret, kept.is_first, owner_.api_, limits_);
+  if (written.result.ok()) {
+    memory_.refusals.Done(doing);
     Memory::AppliedSecret& applied = memory_.secrets[leaf.role];
     applied.whole.Want(WholeOf(kept, leaf));
     applied.authorities.Want(AuthoritiesOf(kept));
@@ -186,20 +184,14 @@ void Reconciler::OnePass::ApplySecret(const ServiceCertificates& kept, const Iss
     Earlier(again_, now_ + kAppliedAnew);
     return;
   }
-  if (!IsOfSomebodyElse(written.error())) {
-    CertificatesRefused(written.error(), "apply " + name);
+  if (!written.is_foreign) {
+    CertificatesRefused(written.result.error(), doing);
     return;
   }
   memory_.secrets.erase(leaf.role);
-  Trouble trouble = TroubleOf(written.error(), "apply " + name);
-  trouble.kind = TroubleKind::kRetry;
-  trouble.reason = "AdoptRefused";
-  trouble.message = name +
-                    " belongs to somebody else, or was changed by hand, and is left as it "
-                    "is; delete it, or rename this MoEService: " +
-                    written.error().message;
-  Tell({EventType::kWarning, "AdoptRefused", "Apply", trouble.message});
-  troubles_.push_back(std::move(trouble));
+  PassContext context = Context();
+  RefuseAdoption(name, "; delete it, or rename this MoEService", context);
+  memory_.refusals.Refused(doing, troubles_.back(), now_);
 }
 
 }  // namespace janus::control

@@ -139,7 +139,7 @@ void Reconciler::OnePass::Split() {
 
 // The model that is wanted is the old one's again, before the new one came to serve.
 void Reconciler::OnePass::ReturnToOldSide() {
-  const bool is_asleep = service_.spec.suspend || has_no_replicas();
+  const bool is_asleep = !WhyAsleep().empty();
   if (!old_record_ || invalid_ || is_asleep || !old_models_.contains(ModelLabelOf(service_))) {
     return;
   }

@@ -6,6 +6,7 @@
 #include "operator/api/validate_read.h"
 #include "operator/reconcile/names.h"
 #include "operator/reconcile/one_pass.h"
+#include "operator/reconcile/overwritten.h"
 #include "operator/reconcile/revision.h"
 #include "operator/reconcile/scalers.h"
 #include "operator/reconcile/topology_record.h"
@@ -56,7 +57,12 @@ void Reconciler::OnePass::CheckSpec() {
     return;
   }
   errors = ValidateSupported(service_, owner_.options_.ground);
-  if (!errors.empty()) invalid_ = {"NotSupported", JoinErrors(errors)};
+  if (!errors.empty()) {
+    invalid_ = {"NotSupported", JoinErrors(errors)};
+    return;
+  }
+  errors = OverwrittenIn(service_, owner_.options_.defaults);
+  if (!errors.empty()) invalid_ = {"InvalidSpec", JoinErrors(errors)};
 }
 
 void Reconciler::OnePass::PinImage() {
@@ -145,7 +151,7 @@ void Reconciler::OnePass::HoldCommitted() {
 void Reconciler::OnePass::HoldTls() {
   held_tls_ = {};
   if (invalid_ || !owner_.options_.defaults.certificates) return;
-  const bool sleeps = service_.spec.suspend || has_no_replicas();
+  const bool sleeps = !WhyAsleep().empty();
   const bool wants = service_.spec.security.tls == Tls::kAuto;
   bool has_wanted = false, has_other = false;
   std::vector<PodSeen> all = old_pods_;

@@ -28,7 +28,27 @@ double ShareOf(Percentile percentile) {
 // A failure is nobody's business before it has lasted: a conflict, a server that is restarted.
 constexpr std::chrono::seconds kFailingFor{10};
 
+void AlsoSay(const Trouble& trouble, Finding& said) {
+  if (!said) {
+    said = {trouble.reason, trouble.message};
+  } else if (said.reason == trouble.reason &&
+             said.message.find(trouble.message) == std::string::npos) {
+    said.message += "; " + trouble.message;
+  }
+}
+
 }  // namespace
+
+// Empty: it is not.
+std::string Reconciler::OnePass::WhyAsleep() {
+  if (service_.spec.suspend) return "the service is suspended";
+  for (const RolePass& role : roles_) {
+    if (SpecOf(service_, role.role).replicas == 0) {
+      return "nobody serves: spec.roles." + std::string(ToString(role.role)) + ".replicas is 0";
+    }
+  }
+  return "";
+}
 
 RoleStatus Reconciler::OnePass::SeenOf(const RolePass& role) {
   RoleStatus out;
@@ -100,10 +120,9 @@ std::string Reconciler::OnePass::GatewayTrouble() const {
   return out;
 }
 
-// What keeps clients from the gateways whatever those do. While the Service is being made, nothing
-// does: who looks before it is there finds other things that are not.
-Finding Reconciler::OnePass::MissingEndpoint() {
-  const std::string& name = service_.metadata.name;
+// Why the service has no Service of that name: it cannot be made, or is somebody else's. While it
+// is being made nothing is said: who looks before it is there finds other things that are not.
+Finding Reconciler::OnePass::WhyNoService(const std::string& name) const {
   const ObjectKey key{service_.metadata.namespace_, name};
   const auto there = memory_.writes.Newest(kServices, key, owner_.caches_.Of(kServices).Get(key));
   if (there && IsControlledBy(*there, memory_.uid)) return {};
@@ -152,7 +171,7 @@ ServiceSeen Reconciler::OnePass::Seen() {
   seen.now = wall_;
   seen.attention = SeenOf(roles_[0]);
   seen.experts = SeenOf(roles_[1]);
-  seen.is_suspended = acts() && (service_.spec.suspend || has_no_replicas());
+  seen.asleep = acts() ? WhyAsleep() : "";
   seen.invalid = invalid_;
   seen.capacity = capacity_;
   seen.awaited = awaited_;
@@ -163,11 +182,13 @@ ServiceSeen Reconciler::OnePass::Seen() {
   seen.is_plain_text =
       owner_.options_.defaults.certificates && !UsesTls(service_, owner_.options_.defaults);
   for (const Trouble& trouble : troubles_) {
-    // Of each kind the first: both roles may be refused alike.
-    Finding& said = trouble.kind == TroubleKind::kInvalid    ? seen.invalid
-                    : trouble.kind == TroubleKind::kCapacity ? seen.capacity
-                                                             : seen.refused;
-    if (!said) said = {trouble.reason, trouble.message};
+    // Of what has no room the first: both roles lack the same. What people are to mend is said at
+    // once, not one after the other.
+    if (trouble.kind == TroubleKind::kCapacity) {
+      if (!seen.capacity) seen.capacity = {trouble.reason, trouble.message};
+    } else {
+      AlsoSay(trouble, trouble.kind == TroubleKind::kInvalid ? seen.invalid : seen.refused);
+    }
   }
   seen.fails = FailsFor();
   if (!seen.invalid) seen.invalid = held_tls_;
@@ -193,8 +214,12 @@ ServiceSeen Reconciler::OnePass::Seen() {
           static_cast<int>(IntegerAt(*there, {"status", "availableReplicas"}).value_or(0));
     }
   }
-  seen.no_endpoint = MissingEndpoint();
-  if (seen.gateways_available < seen.gateways_wanted) seen.gateway_trouble = GatewayTrouble();
+  seen.no_endpoint = WhyNoService(service_.metadata.name);
+  if (seen.gateways_available < seen.gateways_wanted) {
+    // By which gateways find the workers.
+    const Finding no_members = WhyNoService(MembersName(service_.metadata.name));
+    seen.gateway_trouble = no_members ? no_members.message : GatewayTrouble();
+  }
   // A service that sleeps without pods is woken with the operator's image of then.
   const bool sleeps = !wants_pods() && roles_[0].pods.empty() && roles_[1].pods.empty();
   if (!sleeps || invalid_) {

@@ -261,13 +261,18 @@ Node WorkerPod(const MoEService& service, const OperatorDefaults& defaults,
   return out;
 }
 
-Node GatewayTemplate(const MoEService& service, const OperatorDefaults& defaults,
-                     const Labels& labels) {
+Node GatewayTemplate(const MoEService& service, const OperatorDefaults& defaults) {
   const GatewaySpec& asked = service.spec.gateway;
   PodWriter pod(asked.pod_template, "gateway");
   AddCommon(service, defaults, defaults.gateway_image, pod);
   const std::string model = AddModel(service.spec.model.source, pod);
-  for (const auto& [label, value] : labels) pod.Set({"metadata", "labels", label}, Text(value));
+  for (const auto& [label, value] : LabelsOf(service, "gateway")) {
+    pod.Set({"metadata", "labels", label}, Text(value));
+  }
+  const auto restarted = service.metadata.annotations.find(std::string(kRestartedAtAnnotation));
+  if (restarted != service.metadata.annotations.end()) {
+    pod.Set({"metadata", "annotations", kRestartedAtAnnotation}, Text(restarted->second));
+  }
   std::vector<std::string> arguments = {
       "--listen=0.0.0.0:" + std::to_string(kGatewayPort),
       "--model=" + model,

@@ -38,8 +38,8 @@ struct PodIdentity {
 Node WorkerPod(const MoEService& service, const OperatorDefaults& defaults,
                const PodIdentity& identity);
 
-// The pod template of the gateway's Deployment, in the same way; its container is "gateway".
-Node GatewayTemplate(const MoEService& service, const OperatorDefaults& defaults,
-                     const Labels& labels);
+// The pod template of the gateway's Deployment, in the same way; its container is "gateway". The
+// service's kRestartedAtAnnotation is in it, so that another value replaces the gateways too.
+Node GatewayTemplate(const MoEService& service, const OperatorDefaults& defaults);
 
 }  // namespace janus::control

@@ -34,7 +34,7 @@ class Refusals {
     return found->second.trouble;
   }
   void Refused(const std::string& what, const Trouble& trouble, MonotonicTime now) {
-    constexpr std::chrono::seconds kFirst{10};
+    constexpr std::chrono::seconds kFirst{2};
     Entry& entry = refused_[what];
     entry.pause = entry.pause.count() == 0 ? kFirst : std::min(2 * entry.pause, kLongestRefusal);
     entry.again = now + entry.pause;

@@ -25,8 +25,12 @@ std::string Count(int is, int of, std::string_view what) {
   return std::to_string(is) + " of " + std::to_string(of) + " " + std::string(what);
 }
 
-Verdict OfRole(const RoleStatus& role, bool is_suspended) {
-  if (is_suspended) return {kTrue, "Suspended", "the service is suspended"};
+Verdict OfRole(const RoleStatus& role, const ServiceSeen& seen) {
+  if (!seen.asleep.empty()) return {kTrue, "Suspended", seen.asleep};
+  if (seen.invalid && role.desired == 0) {
+    return {kFalse, seen.invalid.reason,
+            "how many are wanted is not known: " + seen.invalid.message};
+  }
   const std::string count = Count(role.current, role.desired, "instances serve");
   if (role.current >= role.desired && role.committed == role.desired) {
     return {kTrue, "AsWanted", count};
@@ -55,7 +59,7 @@ bool Serves(const TopologyStatus& topology) {
 
 Verdict OfTopology(const ServiceSeen& seen) {
   const TopologyStatus& topology = seen.topology;
-  if (seen.is_suspended) return {kTrue, "Suspended", "the service is suspended"};
+  if (!seen.asleep.empty()) return {kTrue, "Suspended", seen.asleep};
   const std::string name = "epoch " + std::to_string(topology.epoch);
   if (topology.epoch > 0 && Serves(topology)) {
     std::string message = name + " serves: " + std::to_string(topology.m) + " attention and " +
@@ -75,7 +79,7 @@ Verdict OfTopology(const ServiceSeen& seen) {
 }
 
 Verdict OfEndpoint(const ServiceSeen& seen) {
-  if (seen.is_suspended) return {kFalse, "Suspended", "the service is suspended"};
+  if (!seen.asleep.empty()) return {kFalse, "Suspended", seen.asleep};
   // Whoever calls the service's name reaches nobody, or somebody else.
   if (seen.no_endpoint) return {kFalse, seen.no_endpoint.reason, seen.no_endpoint.message};
   if (seen.topology.epoch == 0 && !seen.predecessor_serves) {
@@ -146,7 +150,7 @@ Verdict OfScaling(const ServiceSeen& seen) {
 }
 
 Verdict OfMetrics(const ServiceSeen& seen) {
-  if (seen.is_suspended) return {kUnknown, "NotCollected", "the service is suspended"};
+  if (!seen.asleep.empty()) return {kUnknown, "NotCollected", seen.asleep};
   if (seen.topology.epoch == 0) {
     return {kUnknown, "NotCollected", "no epoch is committed whose members could be asked"};
   }
@@ -263,14 +267,14 @@ bool SaysTheSame(const Node& before, const Node& after) {
 }  // namespace
 
 std::vector<Condition> ConditionsOf(const ServiceSeen& seen) {
-  const Verdict attention = OfRole(seen.attention, seen.is_suspended);
-  const Verdict experts = OfRole(seen.experts, seen.is_suspended);
+  const Verdict attention = OfRole(seen.attention, seen);
+  const Verdict experts = OfRole(seen.experts, seen);
   const Verdict topology = OfTopology(seen);
   const Verdict available = OfEndpoint(seen);
   const bool roles_ready =
       attention.status == kTrue && experts.status == kTrue && topology.status == kTrue;
   // A service that is asleep as wanted is complete, though it does not serve.
-  const bool is_asleep = seen.is_suspended && seen.attention.pods + seen.experts.pods == 0;
+  const bool is_asleep = !seen.asleep.empty() && seen.attention.pods + seen.experts.pods == 0;
   const bool is_complete =
       roles_ready && !seen.invalid && !seen.replacing && (available.status == kTrue || is_asleep);
 

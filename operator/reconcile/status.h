@@ -89,10 +89,10 @@ struct ServiceSeen {
   Finding held_back;                // what is wanted waits for that
   bool predecessor_serves = false;  // that one does
   int64_t old_gpus = 0;             // that its pods hold
-  bool is_suspended = false;
-  bool is_paused = false;      // what is edited meanwhile waits
-  bool is_plain_text = false;  // by the user's will, where there could be certificates
-  WallTime progressed;         // when anything of it last moved
+  std::string asleep;               // nobody serves, on purpose, and why; empty: not so
+  bool is_paused = false;           // what is edited meanwhile waits
+  bool is_plain_text = false;       // by the user's will, where there could be certificates
+  WallTime progressed;              // when anything of it last moved
   WallTime now;
   PinnedImage pinned;
   std::string model_digest;
@@ -119,7 +119,7 @@ inline constexpr std::chrono::seconds kProgressDeadline{600};
 //                     ProgressDeadlineExceeded, AdoptRefused, InvalidSpec, NotSupported
 //   AttentionReady,   committed and alive instances come to what is wanted: AsWanted, Suspended;
 //   ExpertsReady      False: CrashLooping, InsufficientCapacity, ContainerNotStarting,
-//                     WaitingForPods
+//                     WaitingForPods, InvalidSpec, NotSupported
 //   TopologyReady     a topology is committed and its members know: Committed; False: NoTopology,
 //                     Preparing, PrepareFailed, WorkerUnreachable, EpochLost, MemberLost,
 //                     WaitingForPods, ModelUnknown

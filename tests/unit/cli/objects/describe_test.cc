@@ -48,6 +48,30 @@ TEST(Describe, AServiceIsOneLine) {
             "demo   demo-model   1/1         1/2       False   4m5s   WaitingForPods   3\n");
 }
 
+TEST(Describe, ATopologyIsOneLine) {
+  const Node topology = Yaml(R"(
+metadata: {name: demo-abc, creationTimestamp: "2026-01-02T03:00:00Z"}
+spec:
+  fence: 2
+  committed: {epoch: 3, mode: Direct, instances: [{role: attention}, {role: experts}, {role: experts}]}
+)");
+  EXPECT_EQ(TopologyTable({topology, Yaml("metadata: {name: new}")}, kNow),
+            "NAME       EPOCH    PROPOSED   FENCE    MODE     ATTENTION   EXPERTS   AGE\n"
+            "demo-abc   3        <none>     2        Direct   1           2         4m5s\n"
+            "new        <none>   <none>     <none>   <none>   0           0         <unknown>\n");
+}
+
+TEST(Describe, ADeploymentIsOneLine) {
+  const Node gateway = Yaml(R"(
+metadata: {name: demo-gateway, creationTimestamp: "2026-01-02T03:00:00Z"}
+spec: {replicas: 2}
+status: {readyReplicas: 1, updatedReplicas: 2, availableReplicas: 1}
+)");
+  EXPECT_EQ(DeploymentTable({gateway}, kNow),
+            "NAME           READY   UP-TO-DATE   AVAILABLE   AGE\n"
+            "demo-gateway   1/2     2            1           4m5s\n");
+}
+
 TEST(Describe, AServiceThatNobodyHasLookedAtYet) {
   EXPECT_EQ(ServiceTable({Yaml("metadata: {name: demo}")}, kNow),
             "NAME   MODEL    ATTENTION   EXPERTS   READY     AGE         REASON   EPOCH\n"

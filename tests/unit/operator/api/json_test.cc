@@ -29,6 +29,22 @@ TEST(Json, EveryKindOfValueComesBackAsItWas) {
   EXPECT_EQ(*ParseJson(WriteJson(*read), "again"), *read);
 }
 
+TEST(Json, IsWrittenInLinesForPeople) {
+  const Node read = *ParseJson(R"({"a":[1,{"b":"x"}],"c":{},"d":[]})", "test");
+  EXPECT_EQ(WriteJsonLines(read), R"({
+  "a": [
+    1,
+    {
+      "b": "x"
+    }
+  ],
+  "c": {},
+  "d": []
+}
+)");
+  EXPECT_EQ(WriteJsonLines(Node::Integer(1)), "1\n");
+}
+
 TEST(Json, RefusesWhatIsNoOneValue) {
   for (const std::string_view text :
        {"", "{", "[1,]", "{} {}", "{\"a\":1,\"a\":2}", "\"\xff\"", "01", "{\"a\" 1}", "nul"}) {

@@ -26,10 +26,11 @@ class Webhook final : public PassingApi {
     if (Refuses(resource, KeyOf(object).name)) return Refusal();
     return PassingApi::Update(resource, object, subresource, options, limits);
   }
-  ApiResult<Node> Apply(const Resource& resource, const Node& object, Subresource subresource,
-                        const ApplyOptions& options, const CallLimits& limits) override {
-    if (Refuses(resource, KeyOf(object).name)) return Refusal();
-    return PassingApi::Apply(resource, object, subresource, options, limits);
+  ApiResult<Node> Patch(const Resource& resource, const ObjectKey& key, PatchKind kind,
+                        const Node& patch, Subresource subresource, const WriteOptions& options,
+                        const CallLimits& limits) override {
+    if (Refuses(resource, key.name)) return Refusal();
+    return PassingApi::Patch(resource, key, kind, patch, subresource, options, limits);
   }
   ApiResult<Node> Get(const Resource& resource, const ObjectKey& key, Subresource subresource,
                       const CallLimits& limits) override {

@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "operator/api/json.h"
 #include "operator/kube/base64.h"
 #include "operator/reconcile/pod_template.h"
 #include "operator/reconcile/trees.h"
@@ -201,6 +202,34 @@ TEST(ServiceCertificates, ASecretOfSomebodyElseIsLeftAlone) {
   sim.Run(Seconds(10));
   EXPECT_EQ(sim.Field("experts", "tls.crt"), "theirs");
   EXPECT_TRUE(Contains(sim.op().LastText("AdoptRefused"), "demo-experts-tls"));
+  EXPECT_EQ(sim.Condition("Progressing"), "False/AdoptRefused");
+  sim.Run(Seconds(600));
+  EXPECT_LE(sim.op().CountEvents("AdoptRefused"), 12) << "in every pass";
+  // As that of a service that had the name before does by itself.
+  ASSERT_TRUE(sim.user.Delete(kSecrets, {"default", "demo-experts-tls"}, {}, kLimits).ok());
+  sim.Run(Seconds(320));
+  EXPECT_NE(sim.Field("experts", "tls.crt"), "theirs");
+  sim.ExpectWhole(1, 1);
+}
+
+// What it holds is ours to say, and no more: what others have added to it stays.
+TEST(ServiceCertificates, AreMendedWithoutTouchingWhatOthersAdded) {
+  CertifiedDemo sim(std::chrono::hours(1000), std::chrono::hours(100));
+  sim.Apply(1, 1);
+  sim.RunUntil("Ready");
+  const std::string before = sim.Field("gateway", "tls.crt");
+  const Node change = *ParseJson(
+      R"({"metadata":{"labels":{"by":"hand"}},"data":{"tls.crt":"eA==","other":"eA=="}})", "test");
+  const ObjectKey key{"default", "demo-gateway-tls"};
+  ASSERT_TRUE(
+      sim.user.Patch(kSecrets, key, PatchKind::kMerge, change, Subresource::kNone, {}, kLimits)
+          .ok());
+  sim.Run(Seconds(3610));
+  EXPECT_EQ(sim.Field("gateway", "tls.crt"), before);
+  const auto there = sim.user.Get(kSecrets, key, Subresource::kNone, kLimits);
+  ASSERT_TRUE(there.ok());
+  EXPECT_EQ(TextAt(*there, {"metadata", "labels", "by"}), "hand");
+  EXPECT_EQ(TextAt(*there, {"data", "other"}), "");
 }
 
 TEST(ServiceCertificates, WithoutTlsThereAreNoneAndStatusSaysSo) {

@@ -8,6 +8,7 @@
 #include "operator/api/yaml.h"
 #include "operator/kube/object.h"
 #include "operator/reconcile/names.h"
+#include "operator/reconcile/overwritten.h"
 #include "operator/reconcile/owned.h"
 #include "operator/reconcile/pod_template.h"
 #include "operator/reconcile/trees.h"
@@ -184,7 +185,7 @@ TEST(WorkerPod, FindsTheModelWhereItsSourceHasIt) {
   experts.role = Role::kExperts;
   for (const auto& [name, tree] :
        {std::pair{"worker", pod}, std::pair{"worker", WorkerPod(service, {}, experts)},
-        std::pair{"gateway", GatewayTemplate(service, {}, {})}}) {
+        std::pair{"gateway", GatewayTemplate(service, {})}}) {
     EXPECT_TRUE(FindAt(*ItemOf(FindAt(tree, {"spec", "volumes"}), "name", "model"),
                        {"persistentVolumeClaim", "readOnly"})
                     ->boolean);
@@ -249,11 +250,84 @@ spec:
   EXPECT_NE(ItemOf(worker->Find("volumeMounts"), "mountPath", "/scratch"), nullptr);
 }
 
+std::vector<std::string> Paths(const MoEService& service) {
+  std::vector<std::string> out;
+  for (const FieldError& one : OverwrittenIn(service, kDefaults)) out.push_back(one.path);
+  return out;
+}
+
+TEST(OverwrittenIn, NamesWhatOfAPodTemplateNoPodWouldHave) {
+  MoEService service = Chat();
+  service.spec.image = "worker:1";
+  service.spec.roles.experts.node_selector = {{"zone", "b"}};
+  service.spec.roles.experts.pod_template = *ParseYaml(R"(
+kind: Pod
+metadata:
+  labels: {serving.janus.dev/role: gateway, team: a}
+spec:
+  restartPolicy: Always
+  terminationGracePeriodSeconds: 5
+  nodeSelector: {zone: a}
+  tolerations: [{key: a}]
+  readinessGates: [{conditionType: mine}]
+  volumes: [{name: scratch, emptyDir: {}}, {name: sockets, hostPath: {path: /run}}]
+  containers:
+  - {name: sidecar, image: side, args: [x]}
+  - name: worker
+    image: mine
+    args: [--mine]
+    command: [/wrapper]
+    env: [{name: MINE, value: x}, {name: POD_IP, value: y}]
+    ports: [{containerPort: 5}]
+    readinessProbe: {exec: {command: [x]}}
+)",
+                                                       "template");
+  service.spec.gateway.pod_template =
+      *ParseYaml("{spec: {containers: [{name: gateway, image: mine, env: [{name: A, value: b}]}]}}",
+                 "gateway");
+  const std::string experts = "spec.roles.experts.podTemplate.";
+  const std::string worker = experts + "spec.containers[1].";
+  EXPECT_EQ(Paths(service),
+            (std::vector<std::string>{
+                experts + "metadata.labels.serving.janus.dev/role",
+                experts + "spec.terminationGracePeriodSeconds", experts + "spec.readinessGates",
+                experts + "spec.volumes[1].hostPath", worker + "image", worker + "args",
+                worker + "env[1].value", worker + "readinessProbe.exec",
+                "spec.gateway.podTemplate.spec.containers[0].image"}));
+  EXPECT_NE(OverwrittenIn(service, kDefaults).at(4).message.find("spec.image"), std::string::npos);
+}
+
+TEST(OverwrittenIn, FindsNothingInWhatIsKept) {
+  MoEService service = Chat();
+  EXPECT_EQ(Paths(service), std::vector<std::string>());
+  service.spec.image = "worker:1";
+  service.spec.roles.attention.pod_template = *ParseYaml(R"(
+apiVersion: v1
+metadata: {annotations: {a: b}}
+spec:
+  nodeSelector:
+  schedulerName: volcano
+  securityContext: {runAsNonRoot: false}
+  containers: [{name: worker, image: "worker:1", imagePullPolicy: Always, resources: {limits: {cpu: 1}}}]
+)",
+                                                         "template");
+  service.spec.roles.attention.scheduler_name = "kai";
+  service.spec.roles.attention.resources.limits["cpu"] = *ParseQuantity("4");
+  EXPECT_EQ(Paths(service), std::vector<std::string>());
+}
+
+TEST(GatewayTemplate, IsAnotherOneOnceARestartIsAskedFor) {
+  MoEService service = Chat();
+  const Node before = GatewayTemplate(service, kDefaults);
+  service.metadata.annotations[std::string(kRestartedAtAnnotation)] = "2026-01-01T00:00:00Z";
+  EXPECT_NE(GatewayTemplate(service, kDefaults), before);
+}
+
 TEST(GatewayTemplate, CarriesTheServicesLimitsAndKeys) {
   MoEService service = Chat();
   service.spec.drain.timeout_seconds = 60;
   service.spec.gateway.api_keys_secret_ref = SecretKeyRef{"keys", "all"};
-  const Node pod = GatewayTemplate(service, kDefaults, LabelsOf(service, "gateway"));
+  const Node pod = GatewayTemplate(service, kDefaults);
   const Node* gateway = ItemOf(FindAt(pod, {"spec", "containers"}), "name", "gateway");
   ASSERT_NE(gateway, nullptr);
   std::string arguments;

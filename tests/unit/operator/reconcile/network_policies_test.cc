@@ -90,7 +90,7 @@ TEST(NetworkPoliciesOf, LetComeWhoHasToAndNobodyElse) {
     return *WorkerPod(of, kDefaults, {role, "bcdfghjklm", 7, "worker:1"}).Find("metadata");
   };
   const auto gateway = [](const MoEService& of) {
-    return *GatewayTemplate(of, kDefaults, LabelsOf(of, "gateway")).Find("metadata");
+    return *GatewayTemplate(of, kDefaults).Find("metadata");
   };
   const Node of_operator =
       Object({{"labels", Object({{"app.kubernetes.io/component", Text("operator")},

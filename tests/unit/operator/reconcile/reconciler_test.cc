@@ -842,7 +842,9 @@ TEST(Reconciler, WhatItCannotDoIsSaidAndNothingIsMade) {
   sim.Apply(1, 2, "  exchange: {mode: TwoPhaseParallel}\n");
   sim.Run(Seconds(5));
   EXPECT_EQ(sim.Condition("Stalled"), "True/NotSupported");
-  EXPECT_EQ(sim.Condition("Ready"), "False/NotSupported");
+  for (const char* type : {"Ready", "AttentionReady", "ExpertsReady"}) {
+    EXPECT_EQ(sim.Condition(type), "False/NotSupported");
+  }
   EXPECT_NE(sim.MessageOf("Stalled").find("use Auto or Direct"), std::string::npos);
   EXPECT_TRUE(sim.List(kPods).empty() && sim.List(kServices).empty());
   EXPECT_EQ(sim.op().CountEvents("InvalidSpec"), 1);
@@ -1186,6 +1188,49 @@ TEST(Reconciler, WhatTheServerRefusesAgainAndAgainIsSaid) {
   sim.Run(Seconds(65));
   sim.ExpectWhole(1, 2);
   EXPECT_EQ(sim.MessageOf("Progressing"), "all is as wanted");
+}
+
+TEST(Reconciler, WhatPeopleAreToMendIsSaidAtOnce) {
+  SimulatedService sim;
+  NoPods api(sim.operator_client, 422, "Pod is invalid: spec.containers[1].image: Required value");
+  sim.RestartOperator(&api);
+  sim.Apply(1, 2);
+  sim.Run(Seconds(10));
+  EXPECT_EQ(sim.Condition("Stalled"), "True/InvalidSpec");
+  for (const char* role : {"demo-attention-", "demo-experts-"}) {
+    EXPECT_TRUE(Contains(sim.MessageOf("Stalled"), role)) << sim.MessageOf("Stalled");
+  }
+}
+
+TEST(Reconciler, WhatNoPodWouldHaveOfAPodTemplateIsRefused) {
+  SimulatedService sim;
+  sim.Apply(1, 2);
+  sim.RunUntil("Ready");
+  sim.Patch(R"({"spec":{"roles":{"experts":{"podTemplate":{"spec":{"containers":)"
+            R"([{"name":"worker","image":"mine:1"}]}}}}}})");
+  sim.Run(Seconds(10));
+  EXPECT_EQ(sim.Condition("Stalled"), "True/InvalidSpec");
+  EXPECT_TRUE(sim.MessageOf("Stalled").starts_with(
+      "spec.roles.experts.podTemplate.spec.containers[0].image: is set by the operator"))
+      << sim.MessageOf("Stalled");
+  EXPECT_EQ(sim.Condition("Available"), "True/Serving");
+  EXPECT_EQ(sim.cluster.pods_ever().size(), 3u);
+}
+
+TEST(Reconciler, AForeignServiceOfTheMembersNameIsWhyGatewaysAreNotReady) {
+  SimulatedService sim;
+  sim.cluster.gateways_run = false;
+  const Node foreign = Object(
+      {{"apiVersion", Text("v1")},
+       {"kind", Text("Service")},
+       {"metadata", Object({{"name", Text("demo-members")}, {"namespace", Text("default")}})},
+       {"spec", Object({{"ports", ListOf({Object({{"port", Node::Integer(1)}})})}})}});
+  ASSERT_TRUE(sim.user.Create(kServices, foreign, {}, kLimits).ok());
+  sim.Apply(1, 2);
+  sim.Run(Seconds(30));
+  EXPECT_EQ(sim.Condition("Available"), "False/GatewayNotReady");
+  EXPECT_TRUE(Contains(sim.MessageOf("Available"), "Service demo-members belongs to somebody else"))
+      << sim.MessageOf("Available");
 }
 
 TEST(Reconciler, WhatAQuotaRefusesIsAskedForAtTheSameNameAndNotAgainAtOnce) {

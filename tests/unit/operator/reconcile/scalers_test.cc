@@ -291,6 +291,10 @@ TEST(External, WithoutTheOtherRoleItSleeps) {
     sim.Run(Seconds(20));
     EXPECT_TRUE(sim.List(kPods).empty());
     EXPECT_EQ(sim.Condition("Available"), "False/Suspended");
+    for (const char* type : {"Ready", "Available", "TopologyReady", "ExpertsReady"}) {
+      EXPECT_EQ(sim.MessageOf(type),
+                "nobody serves: spec.roles." + std::string(zero) + ".replicas is 0");
+    }
     PatchRoles(sim, kExternal, kExternal);
     Settle(sim, 1, 2);
   }

@@ -124,7 +124,7 @@ TEST(ConditionsOf, MetricsAreThoseOfMembersThatWereHeard) {
   EXPECT_EQ(Said(seen).at("MetricsAvailable"), "Unknown/NotCollected");
   seen = Whole();
   seen.answers = EpochWatch::Answers::kAll;
-  seen.is_suspended = true;
+  seen.asleep = "the service is suspended";
   EXPECT_EQ(Said(seen).at("MetricsAvailable"), "Unknown/NotCollected");
 }
 
@@ -223,7 +223,7 @@ TEST(ConditionsOf, EveryReasonHasItsCause) {
       {"Available", "False/GatewayNotReady", "False/GatewayNotReady",
        [](ServiceSeen& s) { s.gateways_available = 0; }},
       {"Available", "False/Suspended", "False/Suspended",
-       [](ServiceSeen& s) { s.is_suspended = true; }},
+       [](ServiceSeen& s) { s.asleep = "the service is suspended"; }},
       {"Progressing", "True/Working", "False/GatewayNotReady",
        [](ServiceSeen& s) { s.gateways_available = 0; }},
       {"Progressing", "False/ProgressDeadlineExceeded", "False/GatewayNotReady",
@@ -268,7 +268,7 @@ TEST(ConditionsOf, EveryReasonHasItsCause) {
 
 TEST(ConditionsOf, WhatSleepsAsWantedIsComplete) {
   ServiceSeen seen = Whole();
-  seen.is_suspended = true;
+  seen.asleep = "the service is suspended";
   EXPECT_EQ(Said(seen).at("Progressing"), "True/Working") << "its pods have still to go";
   seen.attention.pods = seen.experts.pods = 0;
   EXPECT_EQ(Said(seen).at("Progressing"), "True/Complete");
