@@ -14,6 +14,7 @@
 #include "operator/api/validate.h"
 #include "operator/api/validate_read.h"
 #include "operator/api/yaml.h"
+#include "operator/reconcile/overwritten.h"
 
 namespace janus::cli {
 namespace {
@@ -34,7 +35,11 @@ void JudgeService(const Node& object, const std::vector<Ground>& grounds, Verdic
   if (!out.schema.empty()) return;
   for (const Ground ground : grounds) {
     out.support.push_back({ground, control::ValidateSupported(parsed.object, ground)});
-    control::AddLines(object, out.support.back().refused);
+    FieldErrors& refused = out.support.back().refused;
+    if (ground == Ground::kCluster && refused.empty()) {
+      refused = control::OverwrittenIn(parsed.object, {});
+    }
+    control::AddLines(object, refused);
   }
 }
 

@@ -573,6 +573,10 @@ TEST(Reconciler, ARestartRollsAllWithTheOperatorsImageOfThen) {
   sim.ExpectWhole(1, 2);
   EXPECT_EQ(sim.cluster.pods_ever().size(), 6u);
   EXPECT_EQ(TextAt(sim.Service(), {"status", "workerImage"}), "worker:2");
+  EXPECT_EQ(TextAt(*sim.Get(kDeployments, "demo-gateway"),
+                   {"spec", "template", "metadata", "annotations", kRestartedAtAnnotation}),
+            "now")
+      << "the gateways too";
   sim.Run(Seconds(60));
   EXPECT_EQ(sim.cluster.pods_ever().size(), 6u) << "once";
 }
