@@ -14,6 +14,7 @@
 #include "operator/api/validate.h"
 #include "operator/api/validate_read.h"
 #include "operator/api/yaml.h"
+#include "operator/reconcile/overwritten.h"
 
 namespace janus::cli {
 namespace {
@@ -33,7 +34,14 @@ void JudgeService(const Node& object, const std::vector<Ground>& grounds, Verdic
   out.schema = control::ValidateRead(object, parsed);
   if (!out.schema.empty()) return;
   for (const Ground ground : grounds) {
-    out.support.push_back({ground, control::ValidateSupported(parsed.object, ground)});
+    FieldErrors refused = control::ValidateSupported(parsed.object, ground);
+    // As an operator with the chart's defaults does.
+    if (ground == Ground::kCluster && refused.empty()) {
+      control::OperatorDefaults defaults;
+      defaults.certificates = true;
+      refused = control::OverwrittenIn(parsed.object, defaults);
+    }
+    out.support.push_back({ground, std::move(refused)});
     control::AddLines(object, out.support.back().refused);
   }
 }
