@@ -608,6 +608,53 @@ TEST(Reconciler, WhatOthersChangeOrDeleteOfOursIsMended) {
   EXPECT_EQ(sim.cluster.pods_ever().size(), 3u);
 }
 
+// As the API server, by which a list of ports has those of all who applied or wrote some, each name
+// once: what would have it twice is refused.
+class PortsHaveNames final : public PassingApi {
+ public:
+  using PassingApi::PassingApi;
+  ApiResult<Node> Apply(const Resource& resource, const Node& object, Subresource subresource,
+                        const ApplyOptions& options, const CallLimits& limits) override {
+    const ApiResult<Node> there = Get(resource, KeyOf(object), Subresource::kNone, limits);
+    const Node* const has = there.ok() ? FindAt(*there, {"spec", "ports"}) : nullptr;
+    const Node* const wants = FindAt(object, {"spec", "ports"});
+    if (has != nullptr && wants != nullptr &&
+        IntegerAt(has->items[0], {"port"}) != IntegerAt(wants->items[0], {"port"})) {
+      ++refused;
+      return ErrorOfReply(422,
+                          R"({"kind": "Status", "apiVersion": "v1", "status": "Failure",)"
+                          R"( "message": "spec.ports[1].name: Duplicate value: \"http\""})",
+                          std::nullopt);
+    }
+    return PassingApi::Apply(resource, object, subresource, options, limits);
+  }
+  int refused = 0;
+};
+
+TEST(Reconciler, APortThatSomebodyChangedIsMendedThoughAnApplyWouldKeepTheirsToo) {
+  SimulatedService sim;
+  PortsHaveNames api(sim.operator_client);
+  sim.RestartOperator(&api);
+  sim.Apply(1, 2);
+  sim.RunUntil("Ready");
+  const auto port = [&] {
+    return IntegerAt(FindAt(*sim.Get(kServices, "demo"), {"spec", "ports"})->items[0], {"port"});
+  };
+  Node endpoint = *sim.Get(kServices, "demo");
+  Node ports = *FindAt(endpoint, {"spec", "ports"});
+  SetAt(ports.items[0], {"port"}, Node::Integer(8081));
+  SetAt(endpoint, {"spec", "ports"}, ports);
+  ASSERT_TRUE(sim.user.Update(kServices, endpoint, Subresource::kNone, {}, kLimits).ok());
+  sim.Run(Seconds(5));
+  EXPECT_EQ(api.refused, 1);
+  EXPECT_EQ(port(), 80);
+  EXPECT_EQ(sim.Condition("Stalled"), "False/Reconciling");
+  sim.Patch(R"({"spec":{"gateway":{"service":{"port":8080}}}})");
+  sim.Run(Seconds(5));
+  EXPECT_EQ(port(), 8080);
+  EXPECT_EQ(sim.Condition("Ready"), "True/AsWanted");
+}
+
 TEST(Reconciler, AForeignObjectOfAWantedNameIsNeverTouched) {
   SimulatedService sim;
   const Node foreign =
