@@ -34,12 +34,15 @@ void JudgeService(const Node& object, const std::vector<Ground>& grounds, Verdic
   out.schema = control::ValidateRead(object, parsed);
   if (!out.schema.empty()) return;
   for (const Ground ground : grounds) {
-    out.support.push_back({ground, control::ValidateSupported(parsed.object, ground)});
-    FieldErrors& refused = out.support.back().refused;
+    FieldErrors refused = control::ValidateSupported(parsed.object, ground);
+    // As an operator with the chart's defaults does.
     if (ground == Ground::kCluster && refused.empty()) {
-      refused = control::OverwrittenIn(parsed.object, {});
+      control::OperatorDefaults defaults;
+      defaults.certificates = true;
+      refused = control::OverwrittenIn(parsed.object, defaults);
     }
-    control::AddLines(object, refused);
+    out.support.push_back({ground, std::move(refused)});
+    control::AddLines(object, out.support.back().refused);
   }
 }
 

@@ -40,7 +40,7 @@ struct ServiceCertificates {
   // Something was due and could not be written: all this is what there was before.
   std::optional<ApiError> refused;
   bool is_first = false;  // there were none before
-  bool can_call = true;  // the certificate under which the operator calls is valid
+  bool can_call = true;   // the certificate under which the operator calls is valid
 };
 
 // With what the operator calls a service's workers. The texts alone: what is read from them belongs

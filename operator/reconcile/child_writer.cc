@@ -42,6 +42,15 @@ std::optional<std::string> HandOverToApply(const Child& child, const Node& there
   return version;
 }
 
+// Of a list's items an apply keeps those of others, and beside one of them ours may not stand: a
+// port that somebody gave another number has the name of ours still. The spec's lists whole.
+ApiResult<Node> ReplaceLists(const Child& child, const Node& object, PassContext& context) {
+  const Node patch = Object({{"metadata", Object({{"uid", *FindAt(object, {"metadata", "uid"})}})},
+                             {"spec", *object.Find("spec")}});
+  return context.api.Patch(*child.resource, KeyOf(object), PatchKind::kMerge, patch,
+                           Subresource::kNone, {}, context.limits);
+}
+
 // `there`: what was judged, and no other object.
 void Apply(const Child& child, const Node& there, MendedVersions& mended, PassContext& context) {
   const ObjectKey key = KeyOf(child.object);
@@ -52,13 +61,23 @@ void Apply(const Child& child, const Node& there, MendedVersions& mended, PassCo
     return;
   }
   // What `first` says beyond what is kept up is never taken away.
-  const std::optional<std::string> replaced =
+  std::optional<std::string> replaced =
       child.first ? std::string(ResourceVersionOf(there)) : HandOverToApply(child, there, context);
   if (!replaced) return;
   Node object = child.object;
   SetAt(object, {"metadata", "uid"}, Text(UidOf(there)));
   ApiResult<Node> applied =
       context.api.Apply(*child.resource, object, Subresource::kNone, {}, context.limits);
+  const bool is_refused = !applied.ok() && applied.error().http_status == 422;
+  if (is_refused && !child.first && object.Find("spec") != nullptr) {
+    ApiResult<Node> patched = ReplaceLists(child, object, context);
+    if (patched.ok()) {
+      const std::string before = std::exchange(*replaced, std::string(ResourceVersionOf(*patched)));
+      context.writes.Wrote(*child.resource, before, *std::move(patched), context.now);
+      context.note({EventType::kNormal, "Updated", "Update", what + " is as wanted again"});
+      applied = context.api.Apply(*child.resource, object, Subresource::kNone, {}, context.limits);
+    }
+  }
   if (!applied.ok()) {
     context.troubles.push_back(TroubleOf(applied.error(), doing));
     if (CanWait(context.troubles.back())) {

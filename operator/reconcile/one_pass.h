@@ -171,6 +171,7 @@ class Reconciler::OnePass {
   void HoldTls();
   std::optional<SequenceRoom> HeldRoom();
   void HoldCommitted();
+  void SayWhatIsKept();
   void PlanSpec();
   void Plan();
 
@@ -191,6 +192,7 @@ class Reconciler::OnePass {
   void LetMembersGo();
   std::optional<MoEService> LastServiceOf(const Node& record) const;
   std::optional<MoEService> LastService() const;
+  bool IsLastSpec() const;
   MoEService GatewaysService();
 
   // one_pass_sides.cc
@@ -312,7 +314,8 @@ class Reconciler::OnePass {
   bool old_serves_ = false;
   bool is_frozen_ = false;  // no pod comes or goes
   Finding replacing_;
-  Finding held_back_;  // the spec waits for the old side's end, and the one before is kept
+  // The spec waits for the old side's end, or for room, and the one before is kept.
+  Finding held_back_;
   bool has_old_pods_ = false;
   std::string ends_;
   std::set<InstanceId> alive_;

@@ -129,6 +129,12 @@ std::optional<MoEService> Reconciler::OnePass::LastService() const {
   return record_ ? LastServiceOf(*record_) : std::nullopt;
 }
 
+bool Reconciler::OnePass::IsLastSpec() const {
+  const Node* const spec = tree_.Find("spec");
+  return record_ && spec != nullptr &&
+         TextAt(*record_, {"metadata", "annotations", kLastSpecAnnotation}) == WriteJson(*spec);
+}
+
 // Gateways make text of tokens: theirs is the model of the workers that serve, until others do.
 MoEService Reconciler::OnePass::GatewaysService() {
   MoEService out = service_;

@@ -146,6 +146,27 @@ void Reconciler::OnePass::HoldCommitted() {
   for (RolePass& role : roles_) role.wanted.pods = *SpecOf(held, role.role).replicas;
 }
 
+// What an edit asks for is not done by that, and nobody may read that it is. Where the spec is the
+// one that all came by, it is as wanted: only another one would need room. A scaler says it itself.
+void Reconciler::OnePass::SayWhatIsKept() {
+  const bool is_asked = std::any_of(roles_.begin(), roles_.end(), [&](const RolePass& role) {
+    return IsExternal(SpecOf(service_, role.role)) && role.wanted.pods != role.external_count;
+  });
+  if (is_asked || held_back_ || !planned_ || !wants_pods() || IsLastSpec()) return;
+  if (service_.spec.paused) return;
+  held_back_ = {
+      capacity_.reason,
+      "the newest spec has no room, and what serves is kept as it was: " + capacity_.message};
+  for (RolePass& role : roles_) {
+    const std::optional<int32_t>& asked = SpecOf(service_, role.role).replicas;
+    if (!asked || *asked == role.wanted.pods) continue;
+    role.limit = {capacity_.reason, "spec.roles." + std::string(ToString(role.role)) +
+                                        ".replicas is " + std::to_string(*asked) +
+                                        "; the newest spec has no room, and the count is kept at " +
+                                        std::to_string(role.wanted.pods)};
+  }
+}
+
 // Members with and without TLS cannot call each other, nor can a gateway of one kind call the
 // other: all that runs stays of the kind that it is, whatever else is edited, until nobody is left.
 void Reconciler::OnePass::HoldTls() {
@@ -176,6 +197,7 @@ void Reconciler::OnePass::HoldTls() {
 // they are who knows it, there is no other way.
 void Reconciler::OnePass::PlanSpec() {
   HoldTls();
+  if (held_back_.reason == "InsufficientCapacity") held_back_ = {};  // of another spec
   for (RolePass& role : roles_) {
     role.wanted = {};
     role.wanted.now = wall_;
@@ -224,6 +246,7 @@ void Reconciler::OnePass::PlanSpec() {
   } else if (planned.status().code() == StatusCode::kResourceExhausted) {
     capacity_ = {"InsufficientCapacity", planned.status().message()};
     HoldCommitted();
+    SayWhatIsKept();
   } else {
     awaited_ = {"ModelUnknown", planned.status().message()};
   }

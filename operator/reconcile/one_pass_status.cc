@@ -28,6 +28,17 @@ double ShareOf(Percentile percentile) {
 // A failure is nobody's business before it has lasted: a conflict, a server that is restarted.
 constexpr std::chrono::seconds kFailingFor{10};
 
+// Of a Deployment: why the server lets none of its pods be made, in the server's words.
+std::string WhyNotMade(const Node& deployment) {
+  const Node* const conditions = FindAt(deployment, {"status", "conditions"});
+  if (conditions == nullptr) return "";
+  for (const Node& one : conditions->items) {
+    if (TextAt(one, {"type"}) != "ReplicaFailure" || TextAt(one, {"status"}) != "True") continue;
+    return "no more can be made: " + std::string(TextAt(one, {"message"}));
+  }
+  return "";
+}
+
 void AlsoSay(const Trouble& trouble, Finding& said) {
   if (!said) {
     said = {trouble.reason, trouble.message};
@@ -68,8 +79,10 @@ RoleStatus Reconciler::OnePass::SeenOf(const RolePass& role) {
     out.pods += pod.is_live();
     out.updated += pod.is_live() && is_new;
     out.ready += pod.is_live() && pod.is_ready && is_committed;
-    out.current += is_committed && alive_.contains(InstanceOf(pod)) &&
-                   (is_new || !role.wanted.rolls || role.wanted.revision.empty());
+    const bool is_alive = is_committed && alive_.contains(InstanceOf(pod));
+    const bool is_current = is_new || !role.wanted.rolls || role.wanted.revision.empty();
+    out.current += is_alive && is_current;
+    out.outdated += is_alive && !is_current;
     const std::string name = "pod " + pod.name + ": ";
     if (pod.is_live() && !pod.crash_loop.empty()) out.crashing = name + pod.crash_loop;
     if (pod.is_live() && !pod.unplaceable.empty()) out.unplaceable = name + pod.unplaceable;
@@ -79,6 +92,12 @@ RoleStatus Reconciler::OnePass::SeenOf(const RolePass& role) {
     } else if (!pod.is_leaving && pod.has_ended) {
       out.awaited = name + WhyEnded(pod);
     }
+  }
+  const std::string making =
+      "create Pod " + RoleObjectName(service_.metadata.name, role.role) + "-";
+  for (const Trouble& trouble : troubles_) {
+    if (trouble.kind != TroubleKind::kCapacity || !trouble.message.starts_with(making)) continue;
+    out.no_room = {trouble.reason, trouble.message};
   }
   if (wants_pods() && topology_ && topology_->spec.committed) {
     for (const TopologyInstance& one : topology_->spec.committed->instances) {
@@ -206,12 +225,14 @@ ServiceSeen Reconciler::OnePass::Seen() {
   seen.gateway_replicas =
       service_.spec.gateway.replicas.value_or(owner_.options_.defaults.gateway_replicas);
   seen.gateways_wanted = seen.gateway_replicas;
+  std::string unmade;
   const ObjectKey gateway{service_.metadata.namespace_, GatewayName(service_.metadata.name)};
   if (const auto there =
           memory_.writes.Newest(kDeployments, gateway, owner_.caches_.deployments.Get(gateway))) {
     if (IsControlledBy(*there, memory_.uid)) {
       seen.gateways_available =
           static_cast<int>(IntegerAt(*there, {"status", "availableReplicas"}).value_or(0));
+      unmade = WhyNotMade(*there);
     }
   }
   seen.no_endpoint = WhyNoService(service_.metadata.name);
@@ -219,6 +240,7 @@ ServiceSeen Reconciler::OnePass::Seen() {
     // By which gateways find the workers.
     const Finding no_members = WhyNoService(MembersName(service_.metadata.name));
     seen.gateway_trouble = no_members ? no_members.message : GatewayTrouble();
+    if (seen.gateway_trouble.empty()) seen.gateway_trouble = std::move(unmade);
   }
   // A service that sleeps without pods is woken with the operator's image of then.
   const bool sleeps = !wants_pods() && roles_[0].pods.empty() && roles_[1].pods.empty();

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "operator/reconcile/names.h"
 #include "operator/reconcile/owned.h"
 #include "operator/reconcile/pod_template.h"
 
@@ -87,8 +88,12 @@ FieldErrors OverwrittenIn(const MoEService& given, const OperatorDefaults& defau
     const RoleSpec& spec = SpecOf(service, role);
     if (!spec.pod_template) continue;
     const PodIdentity identity{role, "", 1, service.spec.image};
-    Compare(*spec.pod_template, WorkerPod(service, defaults, identity),
-            "spec.roles." + std::string(ToString(role)) + ".podTemplate", out);
+    const std::string path = "spec.roles." + std::string(ToString(role)) + ".podTemplate";
+    Compare(*spec.pod_template, WorkerPod(service, defaults, identity), path, out);
+    // Given to members when they are, and taken from them before they leave.
+    if (FindAt(*spec.pod_template, {"metadata", "labels", kMemberLabel}) != nullptr) {
+      out.push_back(Overwritten(path + ".metadata.labels." + std::string(kMemberLabel)));
+    }
   }
   if (const std::optional<Node>& asked = service.spec.gateway.pod_template) {
     Compare(*asked, GatewayTemplate(service, defaults), "spec.gateway.podTemplate", out);

@@ -103,13 +103,13 @@ constexpr ReasonMeaning kReasons[] = {
      "worker of each role says it, on one machine its folder",
      "the pod that the message names, or the path"},
     {"False", "InsufficientCapacity",
-     "Ready, AttentionReady, ExpertsReady, ScalingReady, CapacityAvailable",
+     "Ready, Progressing, AttentionReady, ExpertsReady, ScalingReady, CapacityAvailable",
      "no node takes a pod, in the scheduler's words, or the service needs more memory than a "
-     "machine "
-     "or a pod of the role named has, in figures. What serves goes on",
+     "machine or a pod of the role named has, in figures. What serves goes on; an edit that has no "
+     "room waits, and Ready is False until it has, or is taken back",
      "what the message says: `resources` of the role, `kvCache`, `maxBatchSize`, replicas, or more "
      "room"},
-    {"False", "QuotaExceeded", "Ready, Available, CapacityAvailable",
+    {"False", "QuotaExceeded", "Ready, Available, AttentionReady, ExpertsReady, CapacityAvailable",
      "a ResourceQuota refuses a pod or another object, in the server's words; it is asked for "
      "again "
      "with pauses of up to five minutes, and at once when the spec is edited or a pod has gone",

@@ -1,5 +1,6 @@
 #include "operator/reconcile/role_secret.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -22,10 +23,13 @@ Node NewData(const Node& secret) {
                  Step("add", "/data", *FindAt(secret, {"data"}))});
 }
 
-// A webhook may choose the same code.
+// Webhooks, policies and the rules of Secrets refuse with the same code; policies and rules name a
+// cause, which a test that failed has not, or the patch alone.
 bool IsTestThatFailed(const ApiError& error) {
-  return error.code == StatusCode::kInvalidArgument &&
-         error.message.find("denied the request") == std::string::npos;
+  return error.http_status == 422 &&
+         error.message.find("denied the request") == std::string::npos &&
+         std::all_of(error.causes.begin(), error.causes.end(),
+                     [](const ApiCause& cause) { return cause.field == "patch"; });
 }
 
 }  // namespace

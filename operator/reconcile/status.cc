@@ -31,13 +31,17 @@ Verdict OfRole(const RoleStatus& role, const ServiceSeen& seen) {
     return {kFalse, seen.invalid.reason,
             "how many are wanted is not known: " + seen.invalid.message};
   }
-  const std::string count = Count(role.current, role.desired, "instances serve");
+  std::string count = Count(role.current, role.desired, "instances serve");
   if (role.current >= role.desired && role.committed == role.desired) {
     return {kTrue, "AsWanted", count};
   }
   if (!role.crashing.empty()) return {kFalse, "CrashLooping", role.crashing};
   if (!role.unplaceable.empty()) return {kFalse, "InsufficientCapacity", role.unplaceable};
   if (!role.not_starting.empty()) return {kFalse, "ContainerNotStarting", role.not_starting};
+  if (role.outdated > 0) {
+    count += "; " + std::to_string(role.outdated) + " of an earlier revision serve meanwhile";
+  }
+  if (role.no_room) return {kFalse, role.no_room.reason, count + "; " + role.no_room.message};
   return {kFalse, "WaitingForPods", count + (role.awaited.empty() ? "" : "; " + role.awaited)};
 }
 
@@ -112,6 +116,9 @@ std::string WhilePaused(const ServiceSeen& seen) {
 Verdict OfProgress(const ServiceSeen& seen, bool is_complete) {
   if (seen.invalid) return {kFalse, seen.invalid.reason, seen.invalid.message};
   if (seen.refused) return {kFalse, seen.refused.reason, seen.refused.message};
+  if (seen.held_back.reason == "InsufficientCapacity") {
+    return {kFalse, seen.held_back.reason, seen.held_back.message};
+  }
   const std::string fails = seen.fails.empty() ? "" : "; tried again and again: " + seen.fails;
   if (is_complete) return {kTrue, "Complete", "all is as wanted" + WhilePaused(seen) + fails};
   if (seen.progressed + kProgressDeadline <= seen.now) {
@@ -275,8 +282,8 @@ std::vector<Condition> ConditionsOf(const ServiceSeen& seen) {
       attention.status == kTrue && experts.status == kTrue && topology.status == kTrue;
   // A service that is asleep as wanted is complete, though it does not serve.
   const bool is_asleep = !seen.asleep.empty() && seen.attention.pods + seen.experts.pods == 0;
-  const bool is_complete =
-      roles_ready && !seen.invalid && !seen.replacing && (available.status == kTrue || is_asleep);
+  const bool is_complete = roles_ready && !seen.invalid && !seen.replacing && !seen.held_back &&
+                           (available.status == kTrue || is_asleep);
 
   Verdict ready{kTrue, "AsWanted", "the service is as wanted" + WhilePaused(seen)};
   if (seen.is_plain_text) {

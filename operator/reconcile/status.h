@@ -42,12 +42,14 @@ struct RoleStatus {
   int64_t gpus = 0;   // that its pods hold
   int committed = 0;  // instances of the committed topology
   int current = 0;    // of those: alive and of the newest revision, or of any while paused
+  int outdated = 0;   // of those: alive and of an earlier revision
   int64_t last_pod_id = 0;
   std::string selector = {};
   std::string crashing = {};      // "pod x: its worker's last words"
   std::string unplaceable = {};   // "pod x: the scheduler's words"
   std::string not_starting = {};  // "pod x: container y: the kubelet's words"
   std::string awaited = {};       // "pod x is not ready", or has failed, and why
+  Finding no_room = {};           // a pod cannot be made: QuotaExceeded
   bool is_external = false;       // its MoERoleScaler says how many are wanted
   Finding limit = {};             // why it is not as many: AtMin, AtMax, Paused, AdoptRefused,
                                   // InsufficientCapacity
@@ -86,7 +88,7 @@ struct ServiceSeen {
   Finding refused;                  // an object of ours cannot be made: somebody else has its name
   std::string fails;                // what is tried in vain for a while, in the server's words
   Finding replacing;                // another model takes the place of the one before, which goes
-  Finding held_back;                // what is wanted waits for that
+  Finding held_back;                // what is wanted waits for that, or for room
   bool predecessor_serves = false;  // that one does
   int64_t old_gpus = 0;             // that its pods hold
   std::string asleep;               // nobody serves, on purpose, and why; empty: not so
@@ -116,10 +118,11 @@ inline constexpr std::chrono::seconds kProgressDeadline{600};
 //   Available         a gateway answers and a committed topology serves: GatewayNotReady,
 //                     NoTopology, TopologyNotReady, Suspended, AdoptRefused, QuotaExceeded
 //   Progressing       it is, or comes closer to, what is wanted: Complete, Working; False:
-//                     ProgressDeadlineExceeded, AdoptRefused, InvalidSpec, NotSupported
+//                     ProgressDeadlineExceeded, AdoptRefused, InvalidSpec, NotSupported,
+//                     InsufficientCapacity
 //   AttentionReady,   committed and alive instances come to what is wanted: AsWanted, Suspended;
 //   ExpertsReady      False: CrashLooping, InsufficientCapacity, ContainerNotStarting,
-//                     WaitingForPods, InvalidSpec, NotSupported
+//                     QuotaExceeded, WaitingForPods, InvalidSpec, NotSupported
 //   TopologyReady     a topology is committed and its members know: Committed; False: NoTopology,
 //                     Preparing, PrepareFailed, WorkerUnreachable, EpochLost, MemberLost,
 //                     WaitingForPods, ModelUnknown

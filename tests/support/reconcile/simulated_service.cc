@@ -164,6 +164,10 @@ std::optional<MoETopology> SimulatedService::Topology() {
 
 void SimulatedService::ExpectWhole(int attention, int experts) {
   EXPECT_EQ(Condition("Ready"), "True/AsWanted") << MessageOf("Ready");
+  ExpectMembers(attention, experts);
+}
+
+void SimulatedService::ExpectMembers(int attention, int experts) {
   const std::optional<MoETopology> topology = Topology();
   ASSERT_TRUE(topology && topology->spec.committed);
   EXPECT_FALSE(topology->spec.proposed);

@@ -75,6 +75,8 @@ class SimulatedService {
   // and `experts` pods live, all labelled and Ready members of the committed epoch, which every one
   // of them serves; nothing is proposed; the budgets hold all of them.
   void ExpectWhole(int attention, int experts);
+  // The same, whatever Ready says.
+  void ExpectMembers(int attention, int experts);
 
   // The operator is ended and begins anew. `api`: what it calls from now on; null: the store.
   void RestartOperator(ObjectApi* api = nullptr);

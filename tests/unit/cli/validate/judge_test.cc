@@ -52,18 +52,26 @@ TEST(Judge, TellsTheSchemaFromWhatThisVersionCanDo) {
             "bad");
 }
 
-TEST(Judge, TellsWhatOfAPodTemplateNoPodWouldHave) {
-  EXPECT_EQ(
-      Described(kService + "  gateway: {podTemplate: {spec: {restartPolicy: Never, containers: "
-                           "[{name: gateway, image: mine}]}}}\n",
-                {Ground::kCluster}),
-      "s.yaml:1: MoEService demo\n"
-      "  schema:         valid\n"
-      "  on a cluster:   this version cannot serve it\n"
-      "    s.yaml:16: spec.gateway.podTemplate.spec.containers[0].image: is set by the "
-      "operator, so that this would not be heard: leave it out; workers have spec.image, "
-      "gateways the image that the chart names\n"
-      "bad");
+TEST(Judge, WhatOfAPodTemplateNoPodWouldHaveIsRefusedAsOnTheCluster) {
+  const std::string text =
+      "apiVersion: serving.janus.dev/v1alpha1\n"
+      "kind: MoEService\n"
+      "metadata: {name: demo}\n"
+      "spec:\n"
+      "  model: {source: {type: Image, image: {path: /m}}}\n"
+      "  roles:\n"
+      "    attention: {replicas: 1}\n"
+      "    experts:\n"
+      "      replicas: 2\n"
+      "      podTemplate: {spec: {containers: [{name: worker, image: mine}, {name: side}]}}\n";
+  EXPECT_EQ(Described(text, {Ground::kCluster}),
+            "s.yaml:1: MoEService demo\n"
+            "  schema:         valid\n"
+            "  on a cluster:   this version cannot serve it\n"
+            "    s.yaml:10: spec.roles.experts.podTemplate.spec.containers[0].image: is set by the "
+            "operator, so that this would not be heard: leave it out; workers have spec.image, "
+            "gateways the image that the chart names\n"
+            "bad");
 }
 
 TEST(Judge, WhatOneGroundServesIsGoodThereAndBadOnTheOther) {

@@ -41,12 +41,19 @@ class Webhook final : public PassingApi {
   std::string refused;  // what the names begin with; empty: none
   bool refuses_reads = false;
   int http_status = 403;
+  bool is_policy = false;  // a ValidatingAdmissionPolicy, as the API server says it
 
  private:
+  static constexpr std::string_view kPolicy =
+      R"({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Invalid",)"
+      R"( "message": "secrets \"x\" is forbidden: ValidatingAdmissionPolicy 'keys' with binding)"
+      R"( 'keys' denied request: no", "details": {"kind": "secrets", "causes": [{"message":)"
+      R"( "ValidatingAdmissionPolicy 'keys' with binding 'keys' denied request: no"}]}})";
   bool Refuses(const Resource& resource, const std::string& name) const {
     return resource.plural == "secrets" && !refused.empty() && name.starts_with(refused);
   }
   ApiError Refusal() const {
+    if (is_policy) return ErrorOfReply(422, kPolicy, std::nullopt);
     return ErrorOfReply(http_status,
                         R"({"kind": "Status", "apiVersion": "v1", "status": "Failure",)"
                         R"( "message": "admission webhook \"keys.example\" denied the request"})",
@@ -138,6 +145,19 @@ TEST_F(RefusedCertificates, OfOneRoleStopThatRoleAloneAndOnlyWhenItsLastOneHasRu
   EXPECT_TRUE(Contains(sim.MessageOf("Progressing"), "is there for experts, whose pods wait"));
   webhook.refused = "";
   sim.Run(Seconds(120));
+  sim.ExpectWhole(1, 2);
+}
+
+// It is no Secret of somebody else's: who deleted it, as is said of those, would lose it.
+TEST_F(RefusedCertificates, ByAPolicyAreToldInItsWords) {
+  Start();
+  webhook.refused = "demo-experts-tls";
+  webhook.is_policy = true;
+  RunTo(Seconds(90));
+  EXPECT_EQ(sim.Condition("Progressing"), "False/CertificatesRefused");
+  EXPECT_TRUE(Contains(sim.MessageOf("Progressing"), "ValidatingAdmissionPolicy 'keys'"))
+      << sim.MessageOf("Progressing");
+  EXPECT_EQ(sim.op().CountEvents("AdoptRefused"), 0);
   sim.ExpectWhole(1, 2);
 }
 

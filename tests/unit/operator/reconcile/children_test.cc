@@ -263,7 +263,7 @@ TEST(OverwrittenIn, NamesWhatOfAPodTemplateNoPodWouldHave) {
   service.spec.roles.experts.pod_template = *ParseYaml(R"(
 kind: Pod
 metadata:
-  labels: {serving.janus.dev/role: gateway, team: a}
+  labels: {serving.janus.dev/role: gateway, serving.janus.dev/member: "true", team: a}
 spec:
   restartPolicy: Always
   terminationGracePeriodSeconds: 5
@@ -293,6 +293,7 @@ spec:
                 experts + "spec.terminationGracePeriodSeconds", experts + "spec.readinessGates",
                 experts + "spec.volumes[1].hostPath", worker + "image", worker + "args",
                 worker + "env[1].value", worker + "readinessProbe.exec",
+                experts + "metadata.labels.serving.janus.dev/member",
                 "spec.gateway.podTemplate.spec.containers[0].image"}));
   EXPECT_NE(OverwrittenIn(service, kDefaults).at(4).message.find("spec.image"), std::string::npos);
 }

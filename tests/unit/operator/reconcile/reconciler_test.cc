@@ -612,6 +612,53 @@ TEST(Reconciler, WhatOthersChangeOrDeleteOfOursIsMended) {
   EXPECT_EQ(sim.cluster.pods_ever().size(), 3u);
 }
 
+// As the API server, by which a list of ports has those of all who applied or wrote some, each name
+// once: what would have it twice is refused.
+class PortsHaveNames final : public PassingApi {
+ public:
+  using PassingApi::PassingApi;
+  ApiResult<Node> Apply(const Resource& resource, const Node& object, Subresource subresource,
+                        const ApplyOptions& options, const CallLimits& limits) override {
+    const ApiResult<Node> there = Get(resource, KeyOf(object), Subresource::kNone, limits);
+    const Node* const has = there.ok() ? FindAt(*there, {"spec", "ports"}) : nullptr;
+    const Node* const wants = FindAt(object, {"spec", "ports"});
+    if (has != nullptr && wants != nullptr &&
+        IntegerAt(has->items[0], {"port"}) != IntegerAt(wants->items[0], {"port"})) {
+      ++refused;
+      return ErrorOfReply(422,
+                          R"({"kind": "Status", "apiVersion": "v1", "status": "Failure",)"
+                          R"( "message": "spec.ports[1].name: Duplicate value: \"http\""})",
+                          std::nullopt);
+    }
+    return PassingApi::Apply(resource, object, subresource, options, limits);
+  }
+  int refused = 0;
+};
+
+TEST(Reconciler, APortThatSomebodyChangedIsMendedThoughAnApplyWouldKeepTheirsToo) {
+  SimulatedService sim;
+  PortsHaveNames api(sim.operator_client);
+  sim.RestartOperator(&api);
+  sim.Apply(1, 2);
+  sim.RunUntil("Ready");
+  const auto port = [&] {
+    return IntegerAt(FindAt(*sim.Get(kServices, "demo"), {"spec", "ports"})->items[0], {"port"});
+  };
+  Node endpoint = *sim.Get(kServices, "demo");
+  Node ports = *FindAt(endpoint, {"spec", "ports"});
+  SetAt(ports.items[0], {"port"}, Node::Integer(8081));
+  SetAt(endpoint, {"spec", "ports"}, ports);
+  ASSERT_TRUE(sim.user.Update(kServices, endpoint, Subresource::kNone, {}, kLimits).ok());
+  sim.Run(Seconds(5));
+  EXPECT_EQ(api.refused, 1);
+  EXPECT_EQ(port(), 80);
+  EXPECT_EQ(sim.Condition("Stalled"), "False/Reconciling");
+  sim.Patch(R"({"spec":{"gateway":{"service":{"port":8080}}}})");
+  sim.Run(Seconds(5));
+  EXPECT_EQ(port(), 8080);
+  EXPECT_EQ(sim.Condition("Ready"), "True/AsWanted");
+}
+
 TEST(Reconciler, AForeignObjectOfAWantedNameIsNeverTouched) {
   SimulatedService sim;
   const Node foreign =
@@ -972,15 +1019,22 @@ TEST(Reconciler, WhatServesIsKeptWholeWhileThereIsNoRoomForMore) {
     sim.Patch(edit);
     sim.Run(Seconds(10));
     EXPECT_EQ(sim.Condition("CapacityAvailable"), "False/InsufficientCapacity");
-    sim.ExpectWhole(2, 2);
+    EXPECT_EQ(sim.Condition("Ready"), "False/InsufficientCapacity") << "not as this spec wants";
+    EXPECT_EQ(sim.Condition("Progressing"), "False/InsufficientCapacity");
+    EXPECT_EQ(sim.Condition("Available"), "True/Serving");
+    const bool is_of_counts = edit.find("replicas") != std::string::npos;
+    EXPECT_EQ(sim.Condition("ScalingReady"),
+              is_of_counts ? "False/InsufficientCapacity" : "True/Static");
+    sim.ExpectMembers(2, 2);
     for (const Role role : {Role::kAttention, Role::kExperts}) {
       ASSERT_TRUE(sim.user.Delete(kPods, {"default", sim.Pods(role)[0].name}, {}, kLimits).ok());
       sim.Run(Seconds(20));
-      sim.ExpectWhole(2, 2);
+      sim.ExpectMembers(2, 2);
     }
     for (const Instance& one : sim.workers.last().attention) EXPECT_EQ(one.sequences, room);
     EXPECT_EQ(sim.cluster.pods_ever().size(), 6u);
     EXPECT_EQ(sim.Condition("CapacityAvailable"), "False/InsufficientCapacity");
+    EXPECT_EQ(sim.Condition("Ready"), "False/InsufficientCapacity");
     sim.planner.room.memory_bytes = int64_t{8} << 30;
     sim.Patch(R"({"metadata":{"labels":{"a":"b"}}})");
     sim.RunUntil("Ready");
@@ -1150,6 +1204,24 @@ TEST(Reconciler, AGatewayThatCannotStartIsNamed) {
   sim.RunUntil("Ready");
 }
 
+TEST(Reconciler, WhyNoGatewayPodCanBeMadeIsInTheWordsOfItsDeployment) {
+  SimulatedService sim;
+  sim.cluster.gateways_run = false;
+  sim.Apply(1, 2);
+  sim.Run(Seconds(5));
+  Node deployment = *sim.Get(kDeployments, "demo-gateway");
+  SetAt(deployment, {"status", "conditions"},
+        ListOf({Object({{"type", Text("Available")}, {"status", Text("False")}}),
+                Object({{"type", Text("ReplicaFailure")},
+                        {"status", Text("True")},
+                        {"message", Text("pods \"x\" is forbidden: violates PodSecurity")}})}));
+  ASSERT_TRUE(sim.user.Update(kDeployments, deployment, Subresource::kStatus, {}, kLimits).ok());
+  sim.Run(Seconds(70));
+  EXPECT_EQ(sim.MessageOf("Available"),
+            "0 of 2 gateway pods are available; no more can be made: pods \"x\" is forbidden: "
+            "violates PodSecurity");
+}
+
 // Of pods none can be made while `is_down`.
 class NoPods final : public PassingApi {
  public:
@@ -1245,6 +1317,8 @@ TEST(Reconciler, WhatAQuotaRefusesIsAskedForAtTheSameNameAndNotAgainAtOnce) {
   sim.Apply(1, 2);
   sim.Run(Seconds(240));
   EXPECT_EQ(sim.Condition("CapacityAvailable"), "False/QuotaExceeded");
+  EXPECT_EQ(sim.Condition("AttentionReady"), "False/QuotaExceeded");
+  EXPECT_EQ(sim.Condition("Ready"), "False/QuotaExceeded") << "what people look at first";
   EXPECT_LE(api.asked, 20) << "as many for each role";
   EXPECT_EQ(LastPodId(sim.Service(), Role::kAttention), 1);
   EXPECT_EQ(LastPodId(sim.Service(), Role::kExperts), 2);
@@ -1270,6 +1344,8 @@ TEST(Reconciler, WhatAQuotaRefusesOfAServiceThatServesIsAskedForAgainWithPausesT
   sim.Patch(R"({"spec":{"roles":{"experts":{"replicas":4}}}})");
   sim.Run(Seconds(650));
   EXPECT_EQ(sim.Condition("CapacityAvailable"), "False/QuotaExceeded");
+  EXPECT_EQ(sim.Condition("AttentionReady"), "True/AsWanted");
+  EXPECT_EQ(sim.Condition("ExpertsReady"), "False/QuotaExceeded");
   EXPECT_EQ(sim.Condition("Available"), "True/Serving");
   EXPECT_GE(api.asked, 3);
   EXPECT_LE(api.asked, 12);

@@ -99,6 +99,18 @@ TEST(ConditionsOf, WhatIsTriedInVainIsInTheMessageOfProgressing) {
   EXPECT_EQ(says(seen), "ProgressDeadlineExceeded: nothing has moved for 600 s" + words);
 }
 
+TEST(ConditionsOf, WhoServesMeanwhileIsInTheMessageOfARoleThatIsReplaced) {
+  ServiceSeen seen = Whole();
+  seen.experts.outdated = seen.experts.current;
+  seen.experts.current = 0;
+  const int all = seen.experts.desired;
+  for (const Condition& one : ConditionsOf(seen)) {
+    if (one.type != "ExpertsReady") continue;
+    EXPECT_EQ(one.message, "0 of " + std::to_string(all) + " instances serve; " +
+                               std::to_string(all) + " of an earlier revision serve meanwhile");
+  }
+}
+
 TEST(WithStatus, CountsTheGpusOfAllPods) {
   ServiceSeen seen = Whole();
   seen.attention.gpus = 2;
@@ -182,6 +194,19 @@ TEST(ConditionsOf, EveryReasonHasItsCause) {
          s.topology = {};
          s.experts.current = 0;
          s.awaited = {"ModelUnknown", "no config.json"};
+       }},
+      {"ExpertsReady", "False/QuotaExceeded", "False/QuotaExceeded",
+       [](ServiceSeen& s) {
+         s.experts.current = 2;
+         s.experts.no_room = s.capacity = {"QuotaExceeded", "exceeded quota: small"};
+       }},
+      {"Progressing", "False/InsufficientCapacity", "False/InsufficientCapacity",
+       [](ServiceSeen& s) {  // all that was wanted before the edit serves
+         s.held_back = {"InsufficientCapacity", "the newest spec has no room"};
+       }},
+      {"Progressing", "True/Working", "False/Replacing",
+       [](ServiceSeen& s) {
+         s.held_back = {"Replacing", "spec.model has changed again"};
        }},
       {"CapacityAvailable", "False/InsufficientCapacity", "True/AsWanted",
        [](ServiceSeen& s) { s.experts.unplaceable = "pod x: no room"; }},
