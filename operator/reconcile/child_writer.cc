@@ -1,5 +1,6 @@
 #include "operator/reconcile/child_writer.h"
 
+#include <algorithm>
 #include <optional>
 #include <set>
 #include <string>
@@ -94,14 +95,28 @@ void Apply(const Child& child, const Node& there, MendedVersions& mended, PassCo
   context.writes.Wrote(*child.resource, *replaced, *std::move(applied), context.now);
 }
 
+// Of a MoEService that had the name before: it goes by itself.
+bool IsOfThatName(const Node& there, const MoEService& service) {
+  const Node* const owners = FindAt(there, {"metadata", "ownerReferences"});
+  return owners != nullptr &&
+         std::any_of(owners->items.begin(), owners->items.end(), [&](const Node& one) {
+           return TextAt(one, {"kind"}) == kMoEServices.kind &&
+                  TextAt(one, {"name"}) == service.metadata.name;
+         });
+}
+
 // `is_known`: a cache shows it, and will show when it goes; else the server is asked again.
-void RefuseName(const std::string& what, bool is_known, PassContext& context) {
+void RefuseName(const std::string& what, const Node& there, bool is_known, PassContext& context) {
   const std::string doing = (is_known ? "adopt " : "create ") + what;
   if (std::optional<Trouble> refused = context.refusals.Standing(doing, context.now)) {
     context.troubles.push_back(*std::move(refused));
     return;
   }
-  RefuseAdoption(what, "; rename it, or this MoEService", context);
+  RefuseAdoption(what,
+                 IsOfThatName(there, context.service)
+                     ? "; it is of a MoEService that had this name before, and goes by itself"
+                     : "; delete it, or give this MoEService another name",
+                 context);
   context.refusals.Refused(doing, context.troubles.back(), context.now);
 }
 
@@ -124,7 +139,7 @@ void WriteOne(const Child& child, MendedVersions& mended, std::string& made, Pas
     case Standing::kLeaving:
       return;
     case Standing::kForeign:
-      RefuseName(what, is_known, context);
+      RefuseName(what, *there, is_known, context);
       return;
     case Standing::kDrifted:
       if (settled != mended.end() && settled->second == ResourceVersionOf(*there) &&

@@ -132,6 +132,7 @@ struct RolePass {
   std::optional<Node> scaler = {};
   int external_count = 0;
   Finding limit = {};
+  bool awaits_certificate = false;  // pods that are to be made
 };
 
 // One pass over one service, from its reading to its result.
@@ -237,6 +238,7 @@ class Reconciler::OnePass {
   bool IsSecretDue(const ServiceCertificates& kept, const IssuedLeaf& leaf);
   void ApplySecret(const ServiceCertificates& kept, const IssuedLeaf& leaf);
   void CertificatesRefused(const ApiError& error, const std::string& doing);
+  void SayUncertified(const Trouble& trouble);
 
   // one_pass_topology.cc
   enum class Answers { kYes, kNotYet, kNo };

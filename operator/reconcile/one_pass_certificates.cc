@@ -17,6 +17,8 @@ namespace {
 
 // Secrets are never read: one that was deleted or changed behind our back is mended after this.
 constexpr std::chrono::hours kAppliedAnew{1};
+// How often, at least, what is refused is tried while a certificate lasts.
+constexpr int kTriesInALife = 24;
 
 Node SecretOf(const MoEService& service, PeerRole role, const std::string& bundle,
               const KeyPair& pair) {
@@ -51,8 +53,12 @@ void Reconciler::OnePass::CertificatesRefused(const ApiError& error, const std::
   trouble.reason.clear();
   // Somebody else has written: that is read, and done with, in the next pass.
   const bool is_said = trouble.kind == TroubleKind::kRetry && error.code != StatusCode::kAborted;
-  if (is_said && !uncertified_) uncertified_ = {"CertificatesRefused", trouble.message};
+  if (is_said) SayUncertified(trouble);
   troubles_.push_back(std::move(trouble));
+}
+
+void Reconciler::OnePass::SayUncertified(const Trouble& trouble) {
+  if (!uncertified_) uncertified_ = {"CertificatesRefused", trouble.message};
 }
 
 // Whether every role has had what it should have for so long, for all that this process knows.
@@ -168,6 +174,7 @@ void Reconciler::OnePass::ApplySecret(const ServiceCertificates& kept, const Iss
   const std::string name = "Secret " + KeyOf(secret).name;
   const std::string doing = "write " + name;
   if (std::optional<Trouble> refused = memory_.refusals.Standing(doing, now_)) {
+    if (refused->reason.empty()) SayUncertified(*refused);
     troubles_.push_back(*std::move(refused));
     return;
   }
@@ -185,12 +192,17 @@ void Reconciler::OnePass::ApplySecret(const ServiceCertificates& kept, const Iss
     return;
   }
   if (!written.is_foreign) {
-    CertificatesRefused(written.result.error(), doing);
+    const ApiError& error = written.result.error();
+    CertificatesRefused(error, doing);
+    if (!CanWait(TroubleOf(error, doing))) return;
+    const auto longest = std::chrono::duration_cast<std::chrono::seconds>(
+        owner_.options_.certificates->lifetimes().leaf / kTriesInALife);
+    memory_.refusals.Refused(doing, troubles_.back(), now_, std::min(longest, kLongestRefusal));
     return;
   }
   memory_.secrets.erase(leaf.role);
   PassContext context = Context();
-  RefuseAdoption(name, "; delete it, or rename this MoEService", context);
+  RefuseAdoption(name, "; delete it, or give this MoEService another name", context);
   memory_.refusals.Refused(doing, troubles_.back(), now_);
 }
 

@@ -60,9 +60,11 @@ void Reconciler::OnePass::WriteAllChildren() {
 // again: each reservation is a write of the service, whose news is the next pass.
 void Reconciler::OnePass::MakeAllPods(const std::array<bool, 2>& may_start) {
   std::vector<PodOrder> orders, lacking;
-  for (const RolePass& role : roles_) {
+  for (RolePass& role : roles_) {
     const bool is_experts = role.role == Role::kExperts;
-    if (role.plan.create == 0 || !may_start[is_experts]) continue;
+    if (role.plan.create == 0) continue;
+    role.awaits_certificate = !may_start[is_experts];
+    if (role.awaits_certificate) continue;
     orders.push_back({role.role, role.plan.create, role.wanted.revision, pinned_.image});
     Memory::PodIds& ids = memory_.ids[is_experts];
     const int64_t last = LastPodId(tree_, role.role);

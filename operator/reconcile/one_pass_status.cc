@@ -93,6 +93,9 @@ RoleStatus Reconciler::OnePass::SeenOf(const RolePass& role) {
       out.awaited = name + WhyEnded(pod);
     }
   }
+  if (role.awaits_certificate && out.awaited.empty()) {
+    out.awaited = "pods wait for a certificate, and Progressing says why";
+  }
   const std::string making =
       "create Pod " + RoleObjectName(service_.metadata.name, role.role) + "-";
   for (const Trouble& trouble : troubles_) {

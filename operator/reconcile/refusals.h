@@ -33,10 +33,12 @@ class Refusals {
     if (found == refused_.end() || found->second.again <= now) return std::nullopt;
     return found->second.trouble;
   }
-  void Refused(const std::string& what, const Trouble& trouble, MonotonicTime now) {
+  // `longest`: of what must not wait as long as others.
+  void Refused(const std::string& what, const Trouble& trouble, MonotonicTime now,
+               std::chrono::seconds longest = kLongestRefusal) {
     constexpr std::chrono::seconds kFirst{2};
     Entry& entry = refused_[what];
-    entry.pause = entry.pause.count() == 0 ? kFirst : std::min(2 * entry.pause, kLongestRefusal);
+    entry.pause = std::min(entry.pause.count() == 0 ? kFirst : 2 * entry.pause, longest);
     entry.again = now + entry.pause;
     entry.trouble = trouble;
   }

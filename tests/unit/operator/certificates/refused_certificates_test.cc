@@ -40,6 +40,7 @@ class Webhook final : public PassingApi {
 
   std::string refused;  // what the names begin with; empty: none
   bool refuses_reads = false;
+  mutable int asked = 0;  // for those
   int http_status = 403;
   bool is_policy = false;  // a ValidatingAdmissionPolicy, as the API server says it
 
@@ -50,7 +51,10 @@ class Webhook final : public PassingApi {
       R"( 'keys' denied request: no", "details": {"kind": "secrets", "causes": [{"message":)"
       R"( "ValidatingAdmissionPolicy 'keys' with binding 'keys' denied request: no"}]}})";
   bool Refuses(const Resource& resource, const std::string& name) const {
-    return resource.plural == "secrets" && !refused.empty() && name.starts_with(refused);
+    const bool refuses =
+        resource.plural == "secrets" && !refused.empty() && name.starts_with(refused);
+    asked += refuses;
+    return refuses;
   }
   ApiError Refusal() const {
     if (is_policy) return ErrorOfReply(422, kPolicy, std::nullopt);
@@ -146,6 +150,25 @@ TEST_F(RefusedCertificates, OfOneRoleStopThatRoleAloneAndOnlyWhenItsLastOneHasRu
   webhook.refused = "";
   sim.Run(Seconds(120));
   sim.ExpectWhole(1, 2);
+}
+
+// A service that serves has a pass every few seconds.
+TEST(RefusedCertificatesOfMonths, AreAskedForAgainWithPausesThatGrow) {
+  CertifiedDemo sim(std::chrono::hours(1000), std::chrono::hours(100));
+  Webhook webhook(sim.operator_client);
+  sim.RestartOperator(&webhook);
+  sim.Apply(1, 1);
+  sim.RunUntil("Ready");
+  webhook.refused = "demo-experts-tls";
+  sim.Run(Seconds(3610));  // until what nobody reads is written again
+  EXPECT_EQ(sim.Condition("Progressing"), "False/CertificatesRefused");
+  const int before = webhook.asked;
+  sim.Run(Seconds(1200));
+  EXPECT_LE(webhook.asked - before, 12);
+  EXPECT_EQ(sim.Condition("Progressing"), "False/CertificatesRefused") << "and it is still said";
+  webhook.refused = "";
+  sim.Run(Seconds(310));
+  EXPECT_EQ(sim.Condition("Progressing"), "True/Complete");
 }
 
 // It is no Secret of somebody else's: who deleted it, as is said of those, would lose it.
