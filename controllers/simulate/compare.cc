@@ -1,6 +1,7 @@
 #include "controllers/simulate/compare.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <optional>
 
 #include "controllers/simulate/separated_policies.h"
@@ -116,10 +117,12 @@ class Comparer {
     if (ours_ && ours_->totals.Attainment() >= oracle.attainment &&
         ours_->totals.gpu_hours < run.searched_gpu_hours) {
       const double searched = run.searched_gpu_hours;
+      char why[80];
+      std::snprintf(why, sizeof(why), "as ours did, for the search takes %.1f GPU-hours", searched);
       run = *ours_;
       run.policy = "oracle";
       run.searched_gpu_hours = searched;
-      for (DecisionRecord& decision : run.decisions) decision.why = "as ours did";
+      for (DecisionRecord& decision : run.decisions) decision.why = why;
     }
     return run;
   }
