@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <random>
 #include <string>
@@ -16,6 +17,7 @@
 
 #include "bench/measure.h"
 #include "bench/read_bandwidth.h"
+#include "bench/sections.h"
 #include "common/check.h"
 #include "kernels/kernels.h"
 
@@ -232,44 +234,53 @@ void BenchSample(const Bench& b, int64_t rows, int64_t vocab, const SamplingPara
   b.Report(line, spread, static_cast<double>(rows * vocab * 4), 0.0);
 }
 
-void RunAll(const Arena& arena, Isa isa, int threads, const std::string& only) {
-  const auto wants = [&](std::string_view group) { return only.empty() || only == group; };
+// The exit status.
+int RunAll(const Arena& arena, Isa isa, int threads, const std::vector<std::string>& only) {
   Team team(threads);
   Bench b{arena, team, {Device::kCpu, &team, isa, nullptr}};
   constexpr DType kF32 = DType::kFloat32;
   constexpr DType kB16 = DType::kBFloat16;
-  if (wants("linear")) {
-    b.MeasureLimit();
-    for (const int64_t rows : {1, 2, 4, 8, 16, 64, 512})
-      BenchLinear(b, kB16, kB16, rows, 4096, 4096);
-    for (const int64_t rows : {1, 16, 64}) BenchLinear(b, kF32, kF32, rows, 4096, 4096);
-    for (const int64_t rows : {1, 16}) BenchLinear(b, kF32, kB16, rows, 4096, 4096);
-    BenchLinear(b, kB16, kB16, 1, 32000, 4096);
-  }
-  if (wants("ffn")) {
-    b.MeasureLimit();
-    for (const int64_t rows : {1, 2, 4, 8, 16, 64}) BenchFfn(b, kB16, 4, rows, 2048, 1408);
-    BenchFfn(b, kB16, 2, 4, 4096, 14336);
-    BenchFfn(b, kF32, 4, 4, 1024, 1408);
-  }
-  if (wants("attention")) {
-    b.MeasureLimit();
-    BenchAttention(b, kB16, 8, 1, 2048, 32, 8, 128);
-    BenchAttention(b, kB16, 1, 1, 32768, 32, 8, 128);
-    BenchAttention(b, kF32, 8, 1, 2048, 32, 8, 128);
-    BenchAttention(b, kB16, 1, 256, 2048, 32, 8, 128);
-    BenchAbsorbed(b, kB16, 8, 2048, 16);
-    BenchAbsorbed(b, kB16, 1, 32768, 16);
-    BenchAbsorbed(b, kB16, 4, 2048, 128);
-  }
-  if (wants("sample")) {
-    b.MeasureLimit();
-    BenchSample(b, 8, 32000, {.temperature = 0.0f}, "greedy");
-    BenchSample(b, 8, 32000, {.temperature = 0.8f}, "temperature");
-    BenchSample(b, 8, 32000, {.temperature = 0.8f, .top_k = 40, .top_p = 0.95f}, "top_k, top_p");
-    BenchSample(b, 8, 32000, {.temperature = 0.8f, .top_p = 0.95f, .logprobs = 20},
-                "top_p, top 20");
-  }
+  const auto group = [&b](const char* name, const std::function<void()>& cases) {
+    return Sound(name, [&b, cases] {
+      b.MeasureLimit();
+      cases();
+    });
+  };
+  return PrintSections(
+      "kernels_bench", only,
+      {group("linear",
+             [&] {
+               for (const int64_t rows : {1, 2, 4, 8, 16, 64, 512})
+                 BenchLinear(b, kB16, kB16, rows, 4096, 4096);
+               for (const int64_t rows : {1, 16, 64}) BenchLinear(b, kF32, kF32, rows, 4096, 4096);
+               for (const int64_t rows : {1, 16}) BenchLinear(b, kF32, kB16, rows, 4096, 4096);
+               BenchLinear(b, kB16, kB16, 1, 32000, 4096);
+             }),
+       group("ffn",
+             [&] {
+               for (const int64_t rows : {1, 2, 4, 8, 16, 64})
+                 BenchFfn(b, kB16, 4, rows, 2048, 1408);
+               BenchFfn(b, kB16, 2, 4, 4096, 14336);
+               BenchFfn(b, kF32, 4, 4, 1024, 1408);
+             }),
+       group("attention",
+             [&] {
+               BenchAttention(b, kB16, 8, 1, 2048, 32, 8, 128);
+               BenchAttention(b, kB16, 1, 1, 32768, 32, 8, 128);
+               BenchAttention(b, kF32, 8, 1, 2048, 32, 8, 128);
+               BenchAttention(b, kB16, 1, 256, 2048, 32, 8, 128);
+               BenchAbsorbed(b, kB16, 8, 2048, 16);
+               BenchAbsorbed(b, kB16, 1, 32768, 16);
+               BenchAbsorbed(b, kB16, 4, 2048, 128);
+             }),
+       group("sample", [&] {
+         BenchSample(b, 8, 32000, {.temperature = 0.0f}, "greedy");
+         BenchSample(b, 8, 32000, {.temperature = 0.8f}, "temperature");
+         BenchSample(b, 8, 32000, {.temperature = 0.8f, .top_k = 40, .top_p = 0.95f},
+                     "top_k, top_p");
+         BenchSample(b, 8, 32000, {.temperature = 0.8f, .top_p = 0.95f, .logprobs = 20},
+                     "top_p, top 20");
+       })});
 }
 
 }  // namespace
@@ -279,12 +290,12 @@ int main(int argc, char** argv) {
   using namespace janus::kernels;  // NOLINT
   int threads = 0;
   std::optional<Isa> wanted;
-  std::string only;
+  std::vector<std::string> only;
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string flag = argv[i];
     const std::string value = argv[i + 1];
     if (flag == "--threads") threads = std::stoi(value);
-    if (flag == "--only") only = value;
+    if (flag == "--only") only = {value};
     if (flag == "--isa") {
       wanted = value == "avx2" ? Isa::kAvx2 : value == "avx512" ? Isa::kAvx512 : Isa::kAvx512Bf16;
     }
@@ -296,5 +307,5 @@ int main(int argc, char** argv) {
   }
   if (threads == 0) threads = static_cast<int>(std::thread::hardware_concurrency());
   const janus::bench::Arena arena;
-  janus::bench::RunAll(arena, *isa, threads, only);
+  return janus::bench::RunAll(arena, *isa, threads, only);
 }

@@ -1,15 +1,15 @@
 // How many experts does the busiest instance read in a step, and what does it cost in a large
 // round, on routing of real models, by placement and by scheduling? And how long does placing take?
 //
-// routing_bench [schedule|rows|place|speed]
+// routing_bench [schedule|rows|place|speed]...
 
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
 #include <ctime>
 #include <random>
 #include <vector>
 
+#include "bench/sections.h"
 #include "cli/place/routing_file.h"
 #include "common/aebs.h"
 #include "common/check.h"
@@ -332,12 +332,8 @@ void Speed() {
 }  // namespace janus::bench
 
 int main(int argc, char** argv) {
-  const char* const what = argc > 1 ? argv[1] : "";
-  const auto asked = [&](const char* name) {
-    return *what == '\0' || std::strcmp(what, name) == 0;
-  };
-  if (asked("schedule")) janus::bench::Schedules();
-  if (asked("rows")) janus::bench::Rows();
-  if (asked("place")) janus::bench::Placements();
-  if (asked("speed")) janus::bench::Speed();
+  using namespace janus::bench;  // NOLINT: main
+  return PrintSections("routing_bench", {argv + 1, argv + argc},
+                       {Sound("schedule", Schedules), Sound("rows", Rows),
+                        Sound("place", Placements), Sound("speed", Speed)});
 }

@@ -5,8 +5,9 @@
 #include <cmath>
 #include <optional>
 
-#include "bench/plan/settings.h"
+#include "bench/plan/figures.h"
 #include "bench/plan/table.h"
+#include "tests/support/plan_settings.h"
 
 namespace janus::bench {
 namespace {

@@ -6,8 +6,9 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "bench/plan/settings.h"
+#include "bench/plan/figures.h"
 #include "common/check.h"
+#include "tests/support/plan_settings.h"
 
 namespace janus::bench {
 namespace {
@@ -33,7 +34,7 @@ void SearchSpeed() {
         {"mixtral-8x22b", "H20", "L40S", 0.15, 0.},
         {"scaled-moe", "A800", "A800", 0.15, 0.},
         {"deepseek-v2", "H100", "H100", 0.2, 512.}}) {
-    const controllers::Setting setting = Make(model, attention, experts, 1024);
+    const controllers::Setting setting = controllers::Make(model, attention, experts, 1024);
     double most = 0;
     int64_t tried = 0;
     for (int run = 0; run < kRuns; ++run) {

@@ -613,24 +613,71 @@ std::string_view ToString(Verb verb) {
 }
 
 std::string_view ToString(Reason reason) {
-  constexpr std::array<std::string_view, 20> kNames = {"SLOViolated",    "SLOAtRisk",
-                                                       "MemoryShort",    "OutOfBounds",
-                                                       "Cheaper",        "Unplaceable",
-                                                       "NoLongerNeeded", "Satisfied",
-                                                       "Stabilizing",    "ScalingInProgress",
-                                                       "RateLimited",    "InsufficientCapacity",
-                                                       "AtMax",          "AtMin",
-                                                       "ImpossibleSLO",  "NoMetrics",
-                                                       "BadStatistics",  "InvalidPolicy",
-                                                       "Rollout",        "Paused"};
-  if (reason == Reason::kAdvisory) return "Advisory";
-  return kNames[static_cast<size_t>(reason)];
+  switch (reason) {
+    case Reason::kSloViolated:
+      return "SLOViolated";
+    case Reason::kSloAtRisk:
+      return "SLOAtRisk";
+    case Reason::kMemoryShort:
+      return "MemoryShort";
+    case Reason::kOutOfBounds:
+      return "OutOfBounds";
+    case Reason::kCheaper:
+      return "Cheaper";
+    case Reason::kUnplaceable:
+      return "Unplaceable";
+    case Reason::kNoLongerNeeded:
+      return "NoLongerNeeded";
+    case Reason::kSatisfied:
+      return "Satisfied";
+    case Reason::kStabilizing:
+      return "Stabilizing";
+    case Reason::kScalingInProgress:
+      return "ScalingInProgress";
+    case Reason::kRateLimited:
+      return "RateLimited";
+    case Reason::kInsufficientCapacity:
+      return "InsufficientCapacity";
+    case Reason::kAtMax:
+      return "AtMax";
+    case Reason::kAtMin:
+      return "AtMin";
+    case Reason::kImpossibleSlo:
+      return "ImpossibleSLO";
+    case Reason::kNoMetrics:
+      return "NoMetrics";
+    case Reason::kBadStatistics:
+      return "BadStatistics";
+    case Reason::kInvalidPolicy:
+      return "InvalidPolicy";
+    case Reason::kRollout:
+      return "Rollout";
+    case Reason::kPaused:
+      return "Paused";
+    case Reason::kAdvisory:
+      return "Advisory";
+  }
+  return "?";
 }
 
 std::string_view ToString(Limit limit) {
-  constexpr std::array<std::string_view, 7> kNames = {"None",  "Min",  "Max",     "MaxGPUs",
-                                                      "Ratio", "Rate", "Capacity"};
-  return kNames[static_cast<size_t>(limit)];
+  switch (limit) {
+    case Limit::kNone:
+      return "None";
+    case Limit::kMin:
+      return "Min";
+    case Limit::kMax:
+      return "Max";
+    case Limit::kMaxGpus:
+      return "MaxGPUs";
+    case Limit::kRatio:
+      return "Ratio";
+    case Limit::kRate:
+      return "Rate";
+    case Limit::kCapacity:
+      return "Capacity";
+  }
+  return "?";
 }
 
 Outcome Decide(const Predictor& predictor, const ScalingPolicy& policy, const World& world,

@@ -43,7 +43,9 @@ struct Comparison {
   std::vector<std::string> policies;            // names of kPolicyNames; empty: all
 };
 
-// Runs the requests (ascending by arrival) under each policy, in kPolicyNames' order.
+// Runs the requests (ascending by arrival) under each policy, in kPolicyNames' order. The oracle is
+// the cheaper of what its search finds (searched_gpu_hours) and, where that attains what is asked,
+// ours: a schedule too, for which the search's intervals may be too coarse.
 // InvalidArgument: an unknown policy (names the known), no request, a scaling policy or devices
 // that are none. FailedPrecondition: the model does not fit, or nothing keeps the target.
 Result<std::vector<SimulationRun>> Compare(

@@ -28,6 +28,7 @@ struct SimulationRun {
   std::vector<Wish> wishes;                  // of the decisions
   std::vector<std::pair<double, int>> gpus;  // from a time on, ascending
   double end_s = 0;                          // when the last request was done
+  double searched_gpu_hours = 0;             // of Compare's oracle: compare.h
 };
 
 // Progress, 0..1; called every now and then.

@@ -50,21 +50,42 @@ TEST(Policies, AllConserveRequestsTokensAndGpuHours) {
   }
 }
 
-// In every run: whoever attains no less than the oracle pays no less.
+// In every run: whoever attains no less than the oracle pays no less than its search found. Of the
+// search, because ours would take the oracle's place where it is cheaper.
 TEST(Policies, NoneIsCheaperThanTheOracleAndAttainsAsMuch) {
   Simulated world;
   for (const uint64_t seed : {1u, 2u}) {
     const auto requests = Wave(30, 120, 3600, seed);
     Comparison comparison = Compared(world);
+    comparison.scaling.most_burst = 1;  // the cheaper, the nearer
     comparison.policies = {"ours", "disagg", "static", "oracle"};
     const auto runs = Compare(requests, comparison, {});
     ASSERT_TRUE(runs.ok()) << runs.status().ToString();
-    const Totals& oracle = RunOf(*runs, "oracle").totals;
+    const SimulationRun& oracle = RunOf(*runs, "oracle");
+    ASSERT_GT(oracle.searched_gpu_hours, 0);
     for (const SimulationRun& run : *runs) {
-      if (run.totals.Attainment() < oracle.Attainment()) continue;
-      EXPECT_GE(run.totals.gpu_hours, oracle.gpu_hours) << run.policy << ", seed " << seed;
+      if (run.totals.Attainment() < oracle.totals.Attainment()) continue;
+      EXPECT_GE(run.totals.gpu_hours, oracle.searched_gpu_hours) << run.policy << ", seed " << seed;
     }
   }
+}
+
+// One interval of two hours is one plan for both, and ours follows the load.
+TEST(Policies, OursStandsForTheOracleWhereItsIntervalsAreTooCoarse) {
+  Simulated world;
+  const auto requests = Wave(20, 200, 2 * 3600, 3);
+  Comparison comparison = Compared(world);
+  comparison.scaling.most_burst = 1;
+  comparison.oracle.interval_s = 2 * 3600;
+  comparison.policies = {"ours", "oracle"};
+  const auto runs = Compare(requests, comparison, {});
+  ASSERT_TRUE(runs.ok()) << runs.status().ToString();
+  const SimulationRun& ours = RunOf(*runs, "ours");
+  const SimulationRun& oracle = RunOf(*runs, "oracle");
+  EXPECT_GT(oracle.searched_gpu_hours, ours.totals.gpu_hours);
+  EXPECT_EQ(oracle.totals.gpu_hours, ours.totals.gpu_hours);
+  EXPECT_TRUE(oracle.decisions.front().why.starts_with("as ours did, for the search takes "))
+      << oracle.decisions.front().why;
 }
 
 TEST(Policies, KeepTheTargetWhereTermsTakeAFifthMoreThanBelieved) {
@@ -99,8 +120,8 @@ TEST(Policies, RoomForBurstsKeepsTheTargetThatIsMissedWithoutIt) {
   ASSERT_TRUE(without.ok() && with.ok());
   EXPECT_LT(without->front().totals.Attainment(), world.scaling.tpot.percentile);
   EXPECT_GE(with->front().totals.Attainment(), world.scaling.tpot.percentile);
-  // The room is for the burst, not for more.
-  EXPECT_LT(with->front().totals.gpu_hours, 2.5 * without->front().totals.gpu_hours);
+  // The room is for the burst, not for more: it takes 259.7 GPU-hours, without it 240.9.
+  EXPECT_LT(with->front().totals.gpu_hours, 1.1 * without->front().totals.gpu_hours);
 }
 
 TEST(Policies, NamesOneThatIsUnknown) {

@@ -1,10 +1,8 @@
-#include "bench/plan/settings.h"
+#include "tests/support/plan_settings.h"
 
 #include <utility>
 
-namespace janus::bench {
-
-using namespace controllers;  // NOLINT: a bench of them
+namespace janus::controllers {
 
 std::optional<Plan> BestOf(const Setting& setting, const PlanGoal& goal, int m, int n) {
   std::optional<Plan> best;
@@ -26,4 +24,4 @@ std::optional<Plan> BestOf(const Setting& setting, const PlanGoal& goal, int m, 
   return best;
 }
 
-}  // namespace janus::bench
+}  // namespace janus::controllers

@@ -1,0 +1,48 @@
+#include "bench/simulate/extent.h"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "controllers/simulate/compare.h"
+#include "controllers/simulate/steady.h"
+#include "controllers/simulate/whole_policies.h"
+
+namespace janus::bench {
+namespace {
+
+using namespace controllers;  // NOLINT: a bench of them
+
+// Of the demand alone: a policy that meets a backlog asks for more.
+int PeakOfCopies(const Setting& setting, const ScalingPolicy& scaling,
+                 const std::vector<SimulatedRequest>& requests) {
+  constexpr double kWindow_s = 60;
+  const std::vector<Demand> demands = DemandByWindow(requests, kWindow_s);
+  ShapeBook book(setting, {}, scaling, MeanPromptKeys(requests));
+  WholeInputs inputs;
+  inputs.book = &book;
+  inputs.tpot_seconds = scaling.tpot.seconds;
+  inputs.aim = scaling.aim;
+  inputs.most = std::numeric_limits<int>::max() / 64;
+  inputs.gpus = CheapestWholeSize(inputs, demands, Comparison().whole_sizes);
+  if (inputs.gpus == 0) return 0;
+  int most = 0;
+  for (const Demand& demand : demands) most = std::max(most, CopiesFor(inputs, demand));
+  return most * inputs.gpus;
+}
+
+}  // namespace
+
+Result<Extent> ExtentOf(const cli::SimulateOptions& options) {
+  JANUS_ASSIGN_OR_RETURN(Setting setting, cli::ReadSetting(options.setting));
+  JANUS_ASSIGN_OR_RETURN(const auto requests, cli::ReadDemand(options.demand));
+  setting.context = DemandOf(requests, requests.back().arrival + 1).context;
+  PredictorOptions few;
+  few.max_attention = 1;
+  few.max_experts = 64;
+  JANUS_ASSIGN_OR_RETURN(const Predictor predictor, Predictor::Create(setting, few));
+  return Extent{PeakOfCopies(setting, options.scaling, requests),
+                predictor.GpusOf(1, predictor.FewestExperts())};
+}
+
+}  // namespace janus::bench
