@@ -77,6 +77,30 @@ TEST_F(SimulateCommand, JsonHoldsEveryWindowAndDecision) {
   }
 }
 
+// The table, the page and the JSON say that the target is out of reach, and what is within it.
+TEST_F(SimulateCommand, AnImpossibleTargetIsToldEverywhere) {
+  options_.scaling.tpot.seconds = 0.001;
+  options_.policies = {"ours"};
+  options_.html = (folder_ / "report.html").string();
+  const auto text = Simulate(options_, {});
+  ASSERT_TRUE(text.ok()) << text.status().ToString();
+  EXPECT_NE(text->find("\nPOLICY    HELD FOR "), std::string::npos) << *text;
+  EXPECT_NE(text->find("\nours      ImpossibleSLO "), std::string::npos) << *text;
+  EXPECT_NE(text->find(" ms at best ("), std::string::npos) << *text;
+  std::ifstream file(options_.html);
+  const std::string html((std::istreambuf_iterator<char>(file)), {});
+  EXPECT_NE(html.find("<tr><td>ImpossibleSLO<td>"), std::string::npos);
+  EXPECT_NE(html.find(", ImpossibleSLO</tr>"), std::string::npos) << "in the first table";
+  EXPECT_NE(html.find(" times held</summary>"), std::string::npos);
+  options_.json = true;
+  const auto root = nlohmann::json::parse(*Simulate(options_, {}));
+  const auto& hold = root["policies"][0]["holds"].at(0);
+  EXPECT_EQ(hold["reason"], "ImpossibleSLO");
+  EXPECT_GT(hold["times"].get<int>(), 1);
+  EXPECT_EQ(hold["firstSeconds"], 0);
+  EXPECT_NE(hold["why"].get<std::string>().find("TPOT "), std::string::npos);
+}
+
 TEST_F(SimulateCommand, SaysTheSameTwice) {
   EXPECT_EQ(*Simulate(options_, {}), *Simulate(options_, {}));
 }
