@@ -255,6 +255,7 @@ TEST(Decide, AnImpossibleTargetSaysWhatIsBest) {
     const char* const at = std::strstr(no.text.c_str(), "TPOT ");
     ASSERT_NE(at, nullptr) << no.text;
     ASSERT_EQ(std::sscanf(at, "TPOT %lf ms at best (%dA%dE)", &best, &m, &n), 3) << no.text;
+    ASSERT_TRUE(std::isfinite(best)) << no.text;
     // As the model has it of one sequence.
     double least = HUGE_VAL;
     for (const ExchangeMode mode :
