@@ -214,7 +214,8 @@ void DeclarePlan(CLI::App& app, PlanOptions& options) {
       plan->add_option("--requests-per-second", options.traffic.requests_per_second,
                        "print times to the first token at this rate, MixServe's forms beside")
           ->check(CLI::PositiveNumber);
-  plan->add_option("--prompt-tokens", options.traffic.prompt_tokens, "of a request, mean")
+  plan->add_option("--prompt-tokens", options.traffic.prompt_tokens,
+                   "of a request, mean; lengths are taken as exponential about it")
       ->check(CLI::Range(1.0, 1e8))
       ->needs(rate);
   plan->add_option("--output-tokens", options.traffic.output_tokens, "of a request, mean")

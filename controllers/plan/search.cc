@@ -202,6 +202,9 @@ class Searcher {
       // The grids and the walk from the best may meet a configuration twice.
       if (!answer.plans.empty() && answer.plans.back().how == plan.how) continue;
       answer.plans.push_back(plan);
+      if (goal_.traffic.requests_per_second > 0) {
+        answer.plans.back().first_token = FirstTokenOf(goal_, StepperOf(setting_, plan));
+      }
       if (&plan == &best) continue;
       answer.plans.back().lost_by = WhyLost(goal_, plan, best);
     }
@@ -236,6 +239,21 @@ class Searcher {
   double least_cost_ = HUGE_VAL;
   int64_t tried_ = 0;
 };
+
+Status CheckTraffic(const PlanGoal& goal) {
+  const auto check = [](const char* what, double value, double least) {
+    if (std::isfinite(value) && value >= least) return OkStatus();
+    return InvalidArgument("plan: " + std::string(what) + " is " + std::to_string(value) +
+                           "; want at least " + std::to_string(static_cast<int>(least)));
+  };
+  const Traffic& traffic = goal.traffic;
+  JANUS_RETURN_IF_ERROR(check("the rate of requests", traffic.requests_per_second, 0));
+  if (traffic.requests_per_second > 0) {
+    JANUS_RETURN_IF_ERROR(check("a prompt's mean length", traffic.prompt_tokens, 1));
+    JANUS_RETURN_IF_ERROR(check("an output's mean length", traffic.output_tokens, 1));
+  }
+  return OkStatus();
+}
 
 }  // namespace
 
@@ -283,6 +301,13 @@ int QuickestSlots(const Setting& setting, const PlanGoal& goal, const PlanSpace&
   return quickest;
 }
 
+Stepper StepperOf(const Setting& setting, const Plan& plan) {
+  return {[&setting, how = plan.how](const StepLoad& load) {
+            return TimesOfStep(setting, how, load).step;
+          },
+          setting.context, plan.batch, static_cast<double>(plan.how.m)};
+}
+
 Setting OnDeviceOf(const Setting& setting, const WholePlan& plan) {
   Setting on = setting;
   if (plan.device == setting.attention.hardware.name) {
@@ -309,6 +334,7 @@ Result<PlanAnswer> SearchPlans(const Setting& setting, const PlanGoal& goal,
   }
   JANUS_RETURN_IF_ERROR(Validate(setting.attention.hardware));
   JANUS_RETURN_IF_ERROR(Validate(setting.experts.hardware));
+  JANUS_RETURN_IF_ERROR(CheckTraffic(goal));
   if (space.max_attention_gpus < 1 || space.max_expert_gpus < 1) {
     return InvalidArgument("plan: want at least one GPU for attention and one for experts");
   }

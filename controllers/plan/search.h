@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "common/status.h"
-#include "controllers/plan/goal.h"
+#include "controllers/plan/first_token.h"
 #include "controllers/plan/performance.h"
 #include "controllers/plan/whole_search.h"
 
@@ -20,7 +20,8 @@ struct Plan {
   int gpus = 0;
   LayerTimes times;
   MemoryUse memory;
-  std::string lost_by;  // of a runner-up: what the chosen one does better
+  std::optional<FirstToken> first_token;  // where the goal's traffic is known
+  std::string lost_by;                    // of a runner-up: what the chosen one does better
 };
 
 struct PlanAnswer {
@@ -49,6 +50,9 @@ bool IsSurvivable(const Setting& setting, const PlanSpace& space, const Configur
 // survive, without the largest pod) to twice as many, as far as there is room for the goal's rows.
 int QuickestSlots(const Setting& setting, const PlanGoal& goal, const PlanSpace& space,
                   Configuration how);
+
+// How a plan steps; it takes no more sequences than its batch. Borrows the setting.
+Stepper StepperOf(const Setting& setting, const Plan& plan);
 
 // The setting of a whole model: both modules on the device that carries it.
 Setting OnDeviceOf(const Setting& setting, const WholePlan& plan);

@@ -93,6 +93,11 @@ class WholeSearcher {
     }
     std::ranges::stable_sort(
         plans, [&](const WholePlan& a, const WholePlan& b) { return IsBetter(goal_, a, b); });
+    if (goal_.traffic.requests_per_second > 0) {
+      for (WholePlan& plan : plans) {
+        plan.first_token = FirstTokenOf(goal_, StepperOf(setting_, plan));
+      }
+    }
     for (size_t i = 1; i < plans.size(); ++i) plans[i].lost_by = WhyLost(goal_, plans[i], plans[0]);
     return plans;
   }
@@ -125,6 +130,16 @@ class WholeSearcher {
 };
 
 }  // namespace
+
+Stepper StepperOf(const Setting& setting, const WholePlan& plan) {
+  const double copies = plan.copies;
+  return {[&setting, how = plan.how, copies](StepLoad load) {
+            load.decode_rows /= copies;
+            load.prompt_rows /= copies;
+            return WholeStepSeconds(setting, how, load);
+          },
+          setting.context, plan.batch, copies * plan.how.DataParallel()};
+}
 
 std::optional<WholePlan> EvaluateWhole(const Setting& setting, const PlanGoal& goal,
                                        const PlanSpace& space, const WholeConfiguration& how) {
