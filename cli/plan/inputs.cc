@@ -63,11 +63,18 @@ Result<ModelShape> ReadModel(const std::string& model) {
 Result<ActivationCurve> ReadActivation(const std::string& path, const ModelShape& model) {
   constexpr int kSteps = 16;
   JANUS_ASSIGN_OR_RETURN(const auto layers, ReadRouting(path, 0));
-  if (layers[0].experts != model.experts || layers[0].top_k != model.top_k) {
-    return InvalidArgument(path + ": routes to " + std::to_string(layers[0].top_k) + " of " +
-                           std::to_string(layers[0].experts) + " experts, " + model.name + " to " +
+  for (size_t l = 0; l < layers.size(); ++l) {
+    if (layers[l].experts == model.experts && layers[l].top_k == model.top_k) continue;
+    return InvalidArgument(path + ": layer " + std::to_string(l) + ": routes to " +
+                           std::to_string(layers[l].top_k) + " of " +
+                           std::to_string(layers[l].experts) + " experts, " + model.name + " to " +
                            std::to_string(model.top_k) + " of " + std::to_string(model.experts) +
                            "; measure the routing of the model that is planned");
+  }
+  if (static_cast<int>(layers.size()) > model.layers) {
+    return InvalidArgument(path + ": has " + std::to_string(layers.size()) + " layers, " +
+                           model.name + " " + std::to_string(model.layers) +
+                           " with experts; measure the routing of the model that is planned");
   }
   ActivationCurve curve;
   for (int rows = 1; rows <= layers[0].tokens() && rows <= 4096; rows *= 2) {
