@@ -280,13 +280,17 @@ void DeclareDemand(CLI::App& app, DemandOptions& options) {
   app.add_option("--rates", options.rates,
                  "instead: totals per window as ServeGen publishes them; requests are drawn")
       ->excludes(trace);
-  app.add_option("--scale", options.scale, "requests that a row (or the rate) stands for")
+  app.add_option("--scale", options.scale,
+                 "requests that a row (or the rate) stands for; more than 50 million groups are "
+                 "refused")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--max-weight", options.max_weight, "requests simulated as one, at most")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
-  app.add_option("--from-hours", options.from_hours, "leave out what came before")
+  app.add_option("--from-hours", options.from_hours,
+                 "leave out what came before, on the file's clock; a trace that begins later is "
+                 "replayed from its first ten minutes with a request")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--hours", options.hours, "and what came after so many (all)")
