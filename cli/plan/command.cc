@@ -36,12 +36,18 @@ controllers::PlanSpace SpaceOf(const PlanOptions& options) {
   controllers::PlanSpace space;
   space.max_attention_gpus = options.max_attention_gpus;
   space.max_expert_gpus = options.max_expert_gpus;
+  space.max_gpus = options.max_gpus;
   space.max_batch_per_attention = options.max_batch_per_attention;
   space.is_survivable = options.survivable;
   space.instances_per_pod = options.instances_per_pod;
   space.fills_pods = options.whole_pods;
   space.tries_fixed_point = options.fixed_point;
   return space;
+}
+
+// A service asks for first tokens in time; only traffic tells when they come.
+bool IsFirstTokenJudged(const PlanOptions& options) {
+  return options.ttft_seconds > 0 && options.traffic.requests_per_second > 0;
 }
 
 // What --survivable and --whole-pods add to each token's cost, or to the batch's.
@@ -112,8 +118,15 @@ std::string RenderFirstTokens(const Setting& setting, const controllers::PlanGoa
                 traffic.prompt_law.empty() ? "exponential about that mean" : "as measured",
                 goal.tpot_seconds * 1e3);
   text += line;
-  const FoundPlan& plan = answer.plans[0];
-  text += RenderFirstTokenOf(NameOf(plan.how), *plan.first_token, goal.ttft_percentile);
+  if (goal.ttft_seconds > 0) {
+    std::snprintf(line, sizeof(line), "first tokens are to come within %.4g s at p%.4g\n",
+                  goal.ttft_seconds, goal.ttft_percentile * 100);
+    text += line;
+  }
+  for (const FoundPlan& plan : answer.plans) {
+    if (&plan != answer.plans.data() && !plan.is_ruled_out) continue;
+    text += RenderFirstTokenOf(NameOf(plan.how), *plan.first_token, goal.ttft_percentile);
+  }
   if (answer.wholes.empty()) return text;
   const controllers::WholePlan& whole = answer.wholes[0];
   text += RenderFirstTokenOf(NameOf(whole.how), *whole.first_token, goal.ttft_percentile);
@@ -192,7 +205,15 @@ std::string RenderText(const PlanOptions& options, const Setting& setting,
                   price->share * 100, price->than.c_str());
     text += line;
   }
-  return text + RenderWholes(answer) + RenderFirstTokens(setting, goal, answer);
+  text += RenderWholes(answer) + RenderFirstTokens(setting, goal, answer);
+  if (options.ttft_seconds > 0 && !IsFirstTokenJudged(options)) {
+    std::snprintf(line, sizeof(line),
+                  "\nfirst tokens within %.4g s at p%.4g are asked for and not judged: say the "
+                  "traffic with --requests-per-second, --prompt-tokens and --output-tokens\n",
+                  options.ttft_seconds, options.ttft_percentile * 100);
+    text += line;
+  }
+  return text;
 }
 
 // JSON has no infinity: never is null.
@@ -228,6 +249,11 @@ std::string RenderJson(const PlanOptions& options, const Setting& setting,
   root["attentionHardware"] = setting.attention.hardware.name;
   root["expertHardware"] = setting.experts.hardware.name;
   root["goal"] = {{"tpotMicroseconds", goal.tpot_seconds * 1e6}, {"batch", goal.batch}};
+  if (options.ttft_seconds > 0) {
+    root["goal"]["ttftSeconds"] = options.ttft_seconds;
+    root["goal"]["ttftPercentile"] = options.ttft_percentile;
+    root["goal"]["ttftJudged"] = IsFirstTokenJudged(options);
+  }
   if (traffic.requests_per_second > 0) {
     root["traffic"] = {{"requestsPerSecond", traffic.requests_per_second},
                        {"promptTokens", traffic.prompt_tokens},
@@ -262,6 +288,7 @@ std::string RenderJson(const PlanOptions& options, const Setting& setting,
                                 {"back", plan.times.back * 1e6}};
     if (plan.first_token) one["firstToken"] = ToJson(*plan.first_token, goal.ttft_percentile);
     if (!plan.lost_by.empty()) one["lostBy"] = plan.lost_by;
+    if (plan.is_ruled_out) one["ruledOut"] = true;
     root["plans"].push_back(std::move(one));
   }
   for (const controllers::WholePlan& plan : answer.wholes) {
@@ -294,14 +321,15 @@ Result<std::string> Plan(const PlanOptions& options) {
   }
   if (options.setting.model.empty()) {
     return InvalidArgument(
-        "plan: want --model (a preset or a checkpoint's folder), or "
-        "--check-calibration");
+        "plan: want --model (a preset or a checkpoint's folder), -f with a MoEService whose model "
+        "is a folder of this machine (HostPath), or --check-calibration");
   }
   JANUS_ASSIGN_OR_RETURN(Setting setting, ReadSetting(options.setting));
   setting.context = options.context;
   setting.shares_node = options.shared_node;
-  const controllers::PlanGoal goal = {options.tpot_milliseconds / 1e3, options.batch,
-                                      options.traffic};
+  const controllers::PlanGoal goal = {
+      options.tpot_milliseconds / 1e3, options.batch, options.traffic,
+      IsFirstTokenJudged(options) ? options.ttft_seconds : 0, options.ttft_percentile};
   JANUS_ASSIGN_OR_RETURN(const PlanAnswer answer, SearchPlans(setting, goal, SpaceOf(options)));
   return options.json ? RenderJson(options, setting, goal, answer)
                       : RenderText(options, setting, goal, answer);

@@ -21,7 +21,7 @@ std::string Format(const char* format, double a, double b) {
 double Settled(double limit, const std::function<double(double)>& step_at) {
   double low = 0;
   double high = limit;
-  for (int i = 0; i < 24; ++i) {
+  for (int i = 0; i < 16; ++i) {
     const double middle = (low + high) / 2;
     (step_at(middle) <= middle ? high : low) = middle;
   }

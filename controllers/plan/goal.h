@@ -23,6 +23,7 @@ struct PlanGoal {
 struct PlanSpace {
   int max_attention_gpus = 128;
   int max_expert_gpus = 256;
+  int max_gpus = 0;  // of both, and of a whole model; 0: no other limit
   int max_micro_batches = 4;
   int max_tensor_parallel = 8;
   int max_batch_per_attention = 1024;  // sequences

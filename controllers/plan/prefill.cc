@@ -72,7 +72,7 @@ double TimeToFirstToken(const PromptLoad& load, std::span<const double> law, dou
     low = high;
     high *= 2;
   }
-  for (int i = 0; i < 40; ++i) {
+  for (int i = 0; i < 20; ++i) {
     const double middle = (low + high) / 2;
     (ShareOfLater(load, law, middle) > most ? low : high) = middle;
   }

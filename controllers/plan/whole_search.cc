@@ -109,7 +109,28 @@ class WholeSearcher {
     if (best && CannotReach(how, *best)) return;
     std::optional<WholePlan> plan = EvaluateWhole(setting_, goal_, space_, how);
     if (!plan || plan->gpus > most_gpus) return;
+    if (goal_.ttft_seconds > 0 && !TakeCopiesForFirstToken(*plan, most_gpus)) return;
     if (!best || IsBetter(goal_, *plan, *best)) best = std::move(plan);
+  }
+
+  // The fewest copies with which first tokens come in time: the traffic is shared between them.
+  bool TakeCopiesForFirstToken(WholePlan& plan, int most_gpus) const {
+    const double of_one = plan.batch / plan.copies;
+    const auto keeps = [&](int copies) {
+      // With a batch asked for they share it, else each takes as many as before.
+      plan = Describe(setting_, plan.how, goal_.batch > 0 ? goal_.batch : of_one * copies, copies);
+      return WhyMissed(goal_, FirstTokenOf(goal_, StepperOf(setting_, plan))).empty();
+    };
+    int enough = plan.copies;
+    if (keeps(enough)) return true;
+    int fails = enough;
+    enough = most_gpus / plan.how.gpus;
+    if (enough == fails || !keeps(enough)) return false;
+    while (enough - fails > 1) {
+      const int middle = (fails + enough) / 2;
+      (keeps(middle) ? enough : fails) = middle;
+    }
+    return keeps(enough);
   }
 
   // Without the latency target it would take the most sequences that memory holds, and tokens per

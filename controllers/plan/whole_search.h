@@ -30,7 +30,8 @@ Stepper StepperOf(const Setting& setting, const WholePlan& plan);
 
 // The best way of each kind (attention tensor-parallel or not, experts likewise, one stage or more)
 // to run the whole model on at most `most_gpus` of setting.attention's device, best first by
-// IsBetter, which is also what `lost_by` says. Every GPU takes at most max_batch_per_attention
+// IsBetter, which is also what `lost_by` says. Where the goal asks for a first token, with as many
+// copies as it takes. Every GPU takes at most max_batch_per_attention
 // sequences. Empty: none keeps the goal. setting.experts is to be the same device.
 std::vector<WholePlan> SearchWholes(const Setting& setting, const PlanGoal& goal,
                                     const PlanSpace& space, int most_gpus);

@@ -110,6 +110,27 @@ TEST(PlanCommand, TrafficThatThePlanDoesNotCarryHasNoFirstToken) {
   EXPECT_NE(token.at("never").get<std::string>().find("needs 20000 tokens/s"), std::string::npos);
 }
 
+TEST(PlanCommand, AFirstTokenIsAGoal) {
+  PlanOptions options = Asking("deepseek-v2", "H100");
+  options.batch = 256;
+  options.traffic = {4, 2000, 200};
+  options.ttft_seconds = 1;
+  options.ttft_percentile = 0.9;
+  const Result<std::string> text = Plan(options);
+  EXPECT_TRUE(Has(text, "\nfirst tokens are to come within 1 s at p90\n")) << *text;
+  EXPECT_TRUE(Has(text, " s, 1 s wanted\n")) << *text;
+  options.json = true;
+  const auto root = nlohmann::json::parse(*Plan(options));
+  EXPECT_EQ(root.at("goal").at("ttftSeconds"), 1);
+  EXPECT_EQ(root.at("goal").at("ttftPercentile"), 0.9);
+  EXPECT_LE(root.at("plans").at(0).at("firstToken").at("seconds").get<double>(), 1);
+  EXPECT_FALSE(root.at("plans").at(0).contains("ruledOut"));
+  EXPECT_EQ(root.at("plans").at(1).at("ruledOut"), true);
+  EXPECT_GT(root.at("plans").at(1).at("firstToken").at("seconds").get<double>(), 1);
+  EXPECT_NE(root.at("plans").at(1).at("lostBy").get<std::string>().find("first token"),
+            std::string::npos);
+}
+
 TEST(PlanCommand, JsonSaysWhatTheTextDoes) {
   PlanOptions options = Asking("deepseek-v2", "H100");
   options.batch = 512;
