@@ -399,7 +399,7 @@ class Decider {
     if (!best) {
       const std::optional<Partial> part = CheapestForMost(wanted, bounds, current_);
       if (!part && !is_outside) {
-        HoldWithoutAny(wanted, bounds, UpperLimit(bounds, is_capped));
+        HoldWithoutAny(wanted, UpperLimit(bounds, is_capped));
         return;
       }
       const Counts nearest = {
@@ -464,9 +464,10 @@ class Decider {
                 policy_.tpot.seconds * 1e3, RoomFor(decision_.demand).c_str()));
   }
 
-  // Not even a 64th of the load is carried: a single sequence is too slow, or the load too much.
-  void HoldWithoutAny(const Wanted& wanted, const CountBounds& bounds, Limit limit) {
-    if (std::optional<Impossible> why = WhyImpossible(wanted, bounds)) {
+  // Not even a 64th of the load is carried: a single sequence is too slow with whatever the policy
+  // allows, or the load is too much for what may be asked for now.
+  void HoldWithoutAny(const Wanted& wanted, Limit limit) {
+    if (std::optional<Impossible> why = WhyImpossible(wanted, BoundsOf(predictor_, policy_))) {
       Hold(Reason::kImpossibleSlo, std::move(why->text));
       return;
     }
