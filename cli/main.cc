@@ -4,12 +4,14 @@
 #include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <functional>
 #include <map>
 
 #include "cli/load/runner.h"
 #include "cli/objects/commands.h"
 #include "cli/place/command.h"
 #include "cli/plan/command.h"
+#include "cli/plan/service_spec.h"
 #include "cli/screen.h"
 #include "cli/serve.h"
 #include "cli/service_file.h"
@@ -89,6 +91,20 @@ void DeclareServe(CLI::App& app, ServeOptions& options) {
           "between two tokens; then the answer ends with an error (120)");
 }
 
+// `-f` of commands that reckon, declared before the options that count more than the file.
+void DeclareServiceFile(CLI::App& app,
+                        const std::function<void(const control::MoEServiceSpec&)>& fill,
+                        const std::string& what) {
+  app.add_option_function<std::string>(
+      "-f,--file",
+      [fill](const std::string& file) {
+        const Result<control::MoEServiceSpec> spec = ReadServiceSpec(file);
+        if (!spec.ok()) throw CLI::ValidationError(spec.status().message());
+        fill(*spec);
+      },
+      "MoEService (.yaml): " + what + "; what is said beside it counts more");
+}
+
 void DeclarePlace(CLI::App& app, PlaceOptions& options) {
   CLI::App* place = app.add_subcommand(
       "place", "Place experts on instances from measured routing, and say what it gains");
@@ -96,14 +112,21 @@ void DeclarePlace(CLI::App& app, PlaceOptions& options) {
       "A decode step reads every expert that any of its tokens chose; the instance that reads\n"
       "most sets the time of the layer. What is placed on half of the measurement is judged on\n"
       "the other half, beside three simpler placements.\n\n"
-      "  janusctl place --routing data/routing/gptoss20b_decode --instances 8 --slots 6\n");
+      "  janusctl place --routing data/routing/gptoss20b_decode --instances 8 --slots 6\n"
+      "  janusctl place -f service.yaml --routing measured\n");
+  DeclareServiceFile(
+      *place, [&options](const control::MoEServiceSpec& spec) { FillPlace(spec, options); },
+      "its model, fixed counts, pods, slots, survivable and a full batch");
   place
       ->add_option("--routing", options.routing,
                    "CSV, plain or gzip, or a folder of them: a row per token, a column layer<i> "
                    "with its expert ids separated by blanks")
       ->required();
+  place->add_option("--model", options.model,
+                    "a preset or a checkpoint's folder, as for plan: whose routing this is");
   place
-      ->add_option("--experts", options.experts, "experts per layer (one more than the highest id)")
+      ->add_option("--experts", options.experts,
+                   "experts per layer (the model's, or one more than the highest id)")
       ->check(CLI::Range(1, 4096));
   place->add_option("--instances", options.instances, "expert instances, n")
       ->check(CLI::Range(1, 1024))
@@ -121,7 +144,7 @@ void DeclarePlace(CLI::App& app, PlaceOptions& options) {
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
   place->add_option("--batch", options.batch, "tokens of a step")
-      ->check(CLI::Range(1, 65'536))
+      ->check(CLI::Range(1, kMostPlacedBatch))
       ->capture_default_str();
   place->add_option("--steps", options.steps, "steps sampled from the measurement")
       ->check(CLI::Range(1, 1024))
@@ -174,11 +197,21 @@ void DeclarePlan(CLI::App& app, PlanOptions& options) {
       "whole model on one kind of GPU at its best: TP, DP, EP and PP are degrees of tensor, data,\n"
       "expert and pipeline parallelism, attention first, x2 means two copies. Where that is no\n"
       "dearer and no slower, the advice is not to separate.\n\n"
+      "With --requests-per-second and the lengths of requests, times to the first token are told;\n"
+      "with --ttft-seconds too, plans that miss it are ruled out, and stand below the chosen "
+      "one.\n\n"
       "  janusctl plan --model deepseek-v3 --hardware H200 --tpot-milliseconds 50\n"
-      "  janusctl plan --model dbrx --attention-hardware H20 --expert-hardware L40S\n");
+      "  janusctl plan -f service.yaml --hardware H200 --batch 512\n"
+      "  janusctl plan --model dbrx --attention-hardware H20 --expert-hardware L40S\n"
+      "  janusctl plan --model deepseek-v3 --hardware H200 --batch 1024 --requests-per-second 5 "
+      "\\\n"
+      "      --prompt-tokens 2000 --output-tokens 300 --ttft-seconds 2\n");
   auto* check = plan->add_option("--check-calibration", options.check_calibration,
                                  "folder of measured times (data/calibration): fits the cost "
                                  "model and prints how far it is off on what the fit did not see");
+  DeclareServiceFile(
+      *plan, [&options](const control::MoEServiceSpec& spec) { FillPlan(spec, options); },
+      "its model, targets, hardware profiles, maxBatchSize, pods, survivable and limits");
   DeclareSetting(*plan, options.setting)->excludes(check);
   plan->add_option("--tpot-milliseconds", options.tpot_milliseconds, "target, mean of a step")
       ->check(CLI::PositiveNumber)
@@ -194,6 +227,8 @@ void DeclarePlan(CLI::App& app, PlanOptions& options) {
   plan->add_option("--max-expert-gpus", options.max_expert_gpus)
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
+  plan->add_option("--max-gpus", options.max_gpus, "of both together (no other limit)")
+      ->check(CLI::Range(2, 8192));
   plan->add_option("--max-batch-size", options.max_batch_per_attention,
                    "sequences of an attention instance, or of a GPU with the whole model")
       ->check(CLI::Range(1, 65'536))
@@ -214,12 +249,21 @@ void DeclarePlan(CLI::App& app, PlanOptions& options) {
       plan->add_option("--requests-per-second", options.traffic.requests_per_second,
                        "print times to the first token at this rate, MixServe's forms beside")
           ->check(CLI::PositiveNumber);
-  plan->add_option("--prompt-tokens", options.traffic.prompt_tokens, "of a request, mean")
+  plan->add_option("--prompt-tokens", options.traffic.prompt_tokens,
+                   "of a request, mean; lengths are taken as exponential about it")
       ->check(CLI::Range(1.0, 1e8))
       ->needs(rate);
   plan->add_option("--output-tokens", options.traffic.output_tokens, "of a request, mean")
       ->check(CLI::Range(1.0, 1e8))
       ->needs(rate);
+  plan->add_option("--ttft-seconds", options.ttft_seconds,
+                   "target of the first token at that rate; what misses it is told and not chosen")
+      ->check(CLI::PositiveNumber)
+      ->needs(rate);
+  plan->add_option("--ttft-percentile", options.ttft_percentile,
+                   "share of requests whose first token is told, and is to keep the target")
+      ->check(CLI::Range(0.01, 0.9999))
+      ->capture_default_str();
   plan->add_flag("--json", options.json, "for programs");
 }
 
@@ -279,13 +323,17 @@ void DeclareDemand(CLI::App& app, DemandOptions& options) {
   app.add_option("--rates", options.rates,
                  "instead: totals per window as ServeGen publishes them; requests are drawn")
       ->excludes(trace);
-  app.add_option("--scale", options.scale, "requests that a row (or the rate) stands for")
+  app.add_option("--scale", options.scale,
+                 "requests that a row (or the rate) stands for; more than 50 million groups are "
+                 "refused")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--max-weight", options.max_weight, "requests simulated as one, at most")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
-  app.add_option("--from-hours", options.from_hours, "leave out what came before")
+  app.add_option("--from-hours", options.from_hours,
+                 "leave out what came before, on the file's clock; a trace that begins later is "
+                 "replayed from its first ten minutes with a request")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--hours", options.hours, "and what came after so many (all)")
@@ -318,7 +366,7 @@ void DeclareSimulate(CLI::App& app, SimulateOptions& options) {
       "      --html report.html\n\n"
       "docs/simulation.md says what to believe of it.\n");
   simulate->add_option_function<std::string>(
-      "--service",
+      "-f,--file,--service",
       [&options](const std::string& file) {
         const Status status = ReadServiceInto(file, options);
         if (!status.ok()) throw CLI::ValidationError(status.message());

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cli/place/routing_file.h"
+#include "cli/plan/inputs.h"
 #include "controllers/replicas/place.h"
 
 namespace janus::cli {
@@ -29,6 +30,16 @@ Result<PlacementMethod> MethodOf(const std::string& name) {
     if (name == known) return method;
   }
   return InvalidArgument("--method " + name + ": want round-robin, rows, coactivation or search");
+}
+
+Result<std::vector<RoutingLayer>> ReadLayers(const PlaceOptions& options) {
+  if (options.model.empty()) return ReadRouting(options.routing, options.experts);
+  JANUS_ASSIGN_OR_RETURN(const controllers::ModelShape model, ReadModel(options.model));
+  JANUS_ASSIGN_OR_RETURN(
+      std::vector<RoutingLayer> layers,
+      ReadRouting(options.routing, options.experts > 0 ? options.experts : model.experts));
+  JANUS_RETURN_IF_ERROR(CheckRouting(options.routing, layers, model));
+  return layers;
 }
 
 // Sampled steps of the first or the second half of every layer's tokens.
@@ -125,8 +136,7 @@ std::string RenderJson(const PlaceOptions& options, const std::vector<Judged>& a
 
 Result<std::string> Place(const PlaceOptions& options) {
   JANUS_ASSIGN_OR_RETURN(const PlacementMethod method, MethodOf(options.method));
-  JANUS_ASSIGN_OR_RETURN(const std::vector<RoutingLayer> layers,
-                         ReadRouting(options.routing, options.experts));
+  JANUS_ASSIGN_OR_RETURN(const std::vector<RoutingLayer> layers, ReadLayers(options));
   if (layers[0].tokens() < 2) {
     return InvalidArgument(options.routing +
                            ": one token; want at least two, one to place on and "

@@ -7,10 +7,13 @@
 
 namespace janus::cli {
 
+inline constexpr int kMostPlacedBatch = 65'536;
+
 // `janusctl place`.
 struct PlaceOptions {
   std::string routing;         // file or folder, cli/place/routing_file.h
-  int experts = 0;             // per layer; 0: from the data
+  std::string model;           // whose routing it is, checked; empty: not said
+  int experts = 0;             // per layer; 0: the model's, or from the data
   int instances = 8;           // n
   int slots_per_instance = 0;  // C, spare slots included; 0: the fewest that hold the model
   int spare_slots = 0;

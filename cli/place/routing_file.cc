@@ -27,7 +27,17 @@ bool AppendIds(std::string_view field, std::vector<uint16_t>& ids) {
   return true;
 }
 
-Status ReadFile(const std::string& path, std::vector<RoutingLayer>& layers) {
+// Names of layers for a message; many are cut.
+std::string Join(const std::vector<std::string>& names) {
+  constexpr size_t kMost = 8;
+  std::string all;
+  for (size_t i = 0; i < std::min(names.size(), kMost); ++i) all += (i > 0 ? ", " : "") + names[i];
+  return names.size() > kMost ? all + ", ... (" + std::to_string(names.size()) + ")" : all;
+}
+
+// `names`: of the layers that are read already, empty before the first file.
+Status ReadFile(const std::string& path, std::vector<RoutingLayer>& layers,
+                std::vector<std::string>& names) {
   JANUS_ASSIGN_OR_RETURN(const std::string text, ReadPossiblyGzip(path));
   CsvReader csv(text);
   std::vector<std::pair<std::string, int>> columns;
@@ -39,10 +49,15 @@ Status ReadFile(const std::string& path, std::vector<RoutingLayer>& layers) {
     return InvalidArgument(path + ": line 1: want columns layer<number>; is '" +
                            std::string(csv.header().substr(0, 80)) + "'");
   }
-  if (layers.empty()) layers.resize(columns.size());
-  if (layers.size() != columns.size()) {
-    return InvalidArgument(path + ": has " + std::to_string(columns.size()) +
-                           " layers, the files before it " + std::to_string(layers.size()));
+  std::vector<std::string> here;
+  for (const auto& [name, column] : columns) here.push_back(name);
+  if (layers.empty()) {
+    layers.resize(columns.size());
+    names = here;
+  }
+  if (names != here) {
+    return InvalidArgument(path + ": has the layers " + Join(here) + ", the files before it " +
+                           Join(names) + "; the files of a folder measure the same layers");
   }
   while (csv.Next()) {
     for (size_t l = 0; l < columns.size(); ++l) {
@@ -66,7 +81,8 @@ Status ReadFile(const std::string& path, std::vector<RoutingLayer>& layers) {
 Result<std::vector<RoutingLayer>> ReadRouting(const std::string& path, int experts) {
   JANUS_ASSIGN_OR_RETURN(const std::vector<std::string> files, CsvFilesAt(path));
   std::vector<RoutingLayer> layers;
-  for (const std::string& file : files) JANUS_RETURN_IF_ERROR(ReadFile(file, layers));
+  std::vector<std::string> names;
+  for (const std::string& file : files) JANUS_RETURN_IF_ERROR(ReadFile(file, layers, names));
   int highest = 0;
   for (const RoutingLayer& layer : layers) {
     for (const uint16_t id : layer.ids) highest = std::max<int>(highest, id);

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/plan/calibration.h"
-#include "controllers/plan/prefill.h"
 #include "controllers/plan/search.h"
 #include "controllers/plan/terms.h"
 
@@ -36,6 +36,7 @@ controllers::PlanSpace SpaceOf(const PlanOptions& options) {
   controllers::PlanSpace space;
   space.max_attention_gpus = options.max_attention_gpus;
   space.max_expert_gpus = options.max_expert_gpus;
+  space.max_gpus = options.max_gpus;
   space.max_batch_per_attention = options.max_batch_per_attention;
   space.is_survivable = options.survivable;
   space.instances_per_pod = options.instances_per_pod;
@@ -44,82 +45,99 @@ controllers::PlanSpace SpaceOf(const PlanOptions& options) {
   return space;
 }
 
-// Shares of a cost: what --survivable and --whole-pods add to each token's, or to the batch's.
-std::string RenderPrice(const PlanOptions& options, const Setting& setting,
-                        const controllers::PlanGoal& goal, const FoundPlan& chosen) {
-  if (!options.survivable && !options.whole_pods) return "";
+// A service asks for first tokens in time; only traffic tells when they come.
+bool IsFirstTokenJudged(const PlanOptions& options) {
+  return options.ttft_seconds > 0 && options.traffic.requests_per_second > 0;
+}
+
+// What --survivable and --whole-pods add to each token's cost, or to the batch's.
+struct Price {
+  std::string of;    // which of them
+  double share = 0;  // 0.1: a tenth dearer
+  std::string than;  // the best plan without
+};
+
+std::optional<Price> PriceOf(const PlanOptions& options, const Setting& setting,
+                             const controllers::PlanGoal& goal, const FoundPlan& chosen) {
+  if (!options.survivable && !options.whole_pods) return std::nullopt;
   controllers::PlanSpace free = SpaceOf(options);
   free.is_survivable = free.fills_pods = false;
   const Result<PlanAnswer> answer = SearchPlans(setting, goal, free);
-  if (!answer.ok()) return "";
+  if (!answer.ok()) return std::nullopt;
   const FoundPlan& best = answer->plans[0];
-  const double price = goal.batch > 0 ? chosen.cost / best.cost
+  const double times = goal.batch > 0 ? chosen.cost / best.cost
                                       : best.tokens_per_second / best.cost /
                                             (chosen.tokens_per_second / chosen.cost);
-  char line[160];
-  std::snprintf(line, sizeof(line), "%s%s%s: %.1f %% dearer than %s\n",
-                options.survivable ? "survivable" : "",
-                options.survivable && options.whole_pods ? " and in " : "",
-                options.whole_pods ? "whole pods" : "", (price - 1) * 100,
-                NameOf(best.how).c_str());
+  std::string of = options.survivable ? "survivable" : "";
+  if (options.whole_pods) of += options.survivable ? " and in whole pods" : "whole pods";
+  return Price{of, times - 1, NameOf(best.how)};
+}
+
+// The best whole model as MixServe's equations have it, beside ours.
+struct Comparison {
+  controllers::MixServeTimes theirs;
+  double exchange = 0;  // ours of a layer, seconds
+};
+
+Comparison CompareWithMixServe(const Setting& setting, const controllers::WholePlan& whole,
+                               const controllers::Traffic& traffic) {
+  const Setting on = controllers::OnDeviceOf(setting, whole);
+  const double batch = whole.batch / whole.copies;
+  controllers::Traffic each = traffic;
+  each.requests_per_second /= whole.copies;
+  return {MixServeTimesOf(on, whole.how, batch, each),
+          TimesOfWholeLayer(on, whole.how, {batch, setting.context, 0, 0}).exchange};
+}
+
+std::string RenderFirstTokenOf(const std::string& name, const controllers::FirstToken& token,
+                               double percentile) {
+  char line[320];
+  if (!token.why_not.empty()) {
+    std::snprintf(line, sizeof(line), "%-22s first token p%.4g never: ", name.c_str(),
+                  percentile * 100);
+    return line + token.why_not + "\n";
+  }
+  std::snprintf(line, sizeof(line),
+                "%-22s first token p%.4g %.3g s; %.0f sequences decoding at %.1f ms, room for %.0f "
+                "prompt rows a step\n",
+                name.c_str(), percentile * 100, token.seconds, token.decoding,
+                token.tpot_seconds * 1e3, token.prompt_rows);
   return line;
 }
 
 // Times to the first token at the traffic asked for, and MixServe's forms beside.
-std::string RenderFirstToken(const PlanOptions& options, const Setting& setting,
-                             const PlanAnswer& answer) {
-  const controllers::Traffic& traffic = options.traffic;
+std::string RenderFirstTokens(const Setting& setting, const controllers::PlanGoal& goal,
+                              const PlanAnswer& answer) {
+  const controllers::Traffic& traffic = goal.traffic;
   if (traffic.requests_per_second <= 0) return "";
-  const double target = options.tpot_milliseconds / 1e3;
-  const FoundPlan& plan = answer.plans[0];
   std::string text;
   char line[320];
-  const auto say = [&](const std::string& name, double servers, const auto& step) {
-    const double rows = controllers::PromptRowsInStep(target, step);
-    const double seconds = controllers::TimeToFirstToken(
-        {traffic.requests_per_second, traffic.prompt_tokens, 1, traffic.prompt_tokens, servers,
-         rows / servers / target, target},
-        0.95);
-    std::snprintf(line, sizeof(line), "%-22s %8.0f prompt rows a step, first token p95 ",
-                  name.c_str(), rows);
-    text += line;
-    std::snprintf(line, sizeof(line), "%.3g s\n", seconds);
-    text += std::isfinite(seconds) ? line : "never: prompts come faster than steps have room for\n";
-  };
-  std::snprintf(line, sizeof(line), "\n%.4g requests/s of %.0f + %.0f tokens, steps of %.4g ms\n",
+  std::snprintf(line, sizeof(line),
+                "\n%.4g requests/s of %.0f + %.0f tokens (prompts %s), steps of %.4g ms\n",
                 traffic.requests_per_second, traffic.prompt_tokens, traffic.output_tokens,
-                options.tpot_milliseconds);
+                traffic.prompt_law.empty() ? "exponential about that mean" : "as measured",
+                goal.tpot_seconds * 1e3);
   text += line;
-  // Sequences that the traffic keeps decoding, as far as the plan takes them.
-  const double decoding = traffic.requests_per_second * traffic.output_tokens * target;
-  const auto load = [&](double batch, double prompts) {
-    return controllers::StepLoad{std::min(decoding, batch), setting.context, prompts,
-                                 traffic.prompt_tokens / 2};
-  };
-  say(NameOf(plan.how), plan.how.m, [&](double prompts) {
-    return TimesOfStep(setting, plan.how, load(plan.batch, prompts)).step;
-  });
+  if (goal.ttft_seconds > 0) {
+    std::snprintf(line, sizeof(line), "first tokens are to come within %.4g s at p%.4g\n",
+                  goal.ttft_seconds, goal.ttft_percentile * 100);
+    text += line;
+  }
+  for (const FoundPlan& plan : answer.plans) {
+    if (&plan != answer.plans.data() && !plan.is_ruled_out) continue;
+    text += RenderFirstTokenOf(NameOf(plan.how), *plan.first_token, goal.ttft_percentile);
+  }
   if (answer.wholes.empty()) return text;
   const controllers::WholePlan& whole = answer.wholes[0];
-  const Setting on = controllers::OnDeviceOf(setting, whole);
-  const double copies = whole.copies;
-  say(NameOf(whole.how), copies * whole.how.DataParallel(), [&](double prompts) {
-    controllers::StepLoad one = load(whole.batch, prompts);
-    one.decode_rows /= copies;
-    one.prompt_rows /= copies;
-    return WholeStepSeconds(on, whole.how, one);
-  });
-  const double batch = whole.batch / copies;
-  controllers::Traffic each = traffic;
-  each.requests_per_second /= copies;
-  const controllers::MixServeTimes theirs = MixServeTimesOf(on, whole.how, batch, each);
-  const double exchange = TimesOfWholeLayer(on, whole.how, {batch, setting.context, 0, 0}).exchange;
+  text += RenderFirstTokenOf(NameOf(whole.how), *whole.first_token, goal.ttft_percentile);
+  const Comparison beside = CompareWithMixServe(setting, whole, traffic);
   std::snprintf(line, sizeof(line),
                 "%s by MixServe's eq. 5-11: communication %.0f us a layer (ours %.0f us), ITL %.1f "
-                "ms (ours %.1f ms), wait %.3g s, first token %.3g s, %.0f tokens/s with prompts\n",
-                NameOf(whole.how).c_str(), theirs.communication * 1e6, exchange * 1e6,
-                theirs.inter_token * 1e3, whole.tpot_seconds * 1e3, theirs.wait, theirs.first_token,
-                theirs.tokens_per_second * copies);
+                "ms (ours %.1f ms), wait %.3g s, mean first token %.3g s, %.0f tokens/s with "
+                "prompts\n",
+                NameOf(whole.how).c_str(), beside.theirs.communication * 1e6, beside.exchange * 1e6,
+                beside.theirs.inter_token * 1e3, whole.tpot_seconds * 1e3, beside.theirs.wait,
+                beside.theirs.first_token, beside.theirs.tokens_per_second * whole.copies);
   return text + line;
 }
 
@@ -182,16 +200,70 @@ std::string RenderText(const PlanOptions& options, const Setting& setting,
       std::ceil(best.batch / best.how.m), best.how.slots,
       static_cast<double>(best.how.slots) * best.how.n / setting.model.experts);
   text += line;
-  return text + RenderPrice(options, setting, goal, best) + RenderWholes(answer) +
-         RenderFirstToken(options, setting, answer);
+  if (const std::optional<Price> price = PriceOf(options, setting, goal, best)) {
+    std::snprintf(line, sizeof(line), "%s: %.1f %% dearer than %s\n", price->of.c_str(),
+                  price->share * 100, price->than.c_str());
+    text += line;
+  }
+  text += RenderWholes(answer) + RenderFirstTokens(setting, goal, answer);
+  if (options.ttft_seconds > 0 && !IsFirstTokenJudged(options)) {
+    std::snprintf(line, sizeof(line),
+                  "\nfirst tokens within %.4g s at p%.4g are asked for and not judged: say the "
+                  "traffic with --requests-per-second, --prompt-tokens and --output-tokens\n",
+                  options.ttft_seconds, options.ttft_percentile * 100);
+    text += line;
+  }
+  return text;
 }
 
-std::string RenderJson(const Setting& setting, const PlanAnswer& answer) {
+// JSON has no infinity: never is null.
+nlohmann::ordered_json Finite(double value) {
+  return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
+}
+
+nlohmann::ordered_json ToJson(const controllers::FirstToken& token, double percentile) {
+  nlohmann::ordered_json one = {{"percentile", percentile},
+                                {"seconds", Finite(token.seconds)},
+                                {"decoding", token.decoding},
+                                {"tpotMicroseconds", Finite(token.tpot_seconds * 1e6)},
+                                {"promptRowsOfAStep", token.prompt_rows}};
+  if (!token.why_not.empty()) one["never"] = token.why_not;
+  return one;
+}
+
+nlohmann::ordered_json ToJson(const Comparison& beside, int copies) {
+  const controllers::MixServeTimes& theirs = beside.theirs;
+  return {{"communicationMicroseconds", theirs.communication * 1e6},
+          {"ourExchangeMicroseconds", beside.exchange * 1e6},
+          {"interTokenMicroseconds", theirs.inter_token * 1e6},
+          {"waitSeconds", Finite(theirs.wait)},
+          {"meanFirstTokenSeconds", Finite(theirs.first_token)},
+          {"tokensPerSecond", theirs.tokens_per_second * copies}};
+}
+
+std::string RenderJson(const PlanOptions& options, const Setting& setting,
+                       const controllers::PlanGoal& goal, const PlanAnswer& answer) {
+  const controllers::Traffic& traffic = goal.traffic;
   nlohmann::ordered_json root;
   root["model"] = setting.model.name;
   root["attentionHardware"] = setting.attention.hardware.name;
   root["expertHardware"] = setting.experts.hardware.name;
+  root["goal"] = {{"tpotMicroseconds", goal.tpot_seconds * 1e6}, {"batch", goal.batch}};
+  if (options.ttft_seconds > 0) {
+    root["goal"]["ttftSeconds"] = options.ttft_seconds;
+    root["goal"]["ttftPercentile"] = options.ttft_percentile;
+    root["goal"]["ttftJudged"] = IsFirstTokenJudged(options);
+  }
+  if (traffic.requests_per_second > 0) {
+    root["traffic"] = {{"requestsPerSecond", traffic.requests_per_second},
+                       {"promptTokens", traffic.prompt_tokens},
+                       {"outputTokens", traffic.output_tokens},
+                       {"promptLaw", traffic.prompt_law.empty() ? "Exponential" : "Measured"}};
+  }
   root["separate"] = answer.is_separation_worthwhile;
+  if (const std::optional<Price> price = PriceOf(options, setting, goal, answer.plans[0])) {
+    root["price"] = {{"of", price->of}, {"dearerBy", price->share}, {"than", price->than}};
+  }
   root["tried"] = answer.tried;
   for (const FoundPlan& plan : answer.plans) {
     nlohmann::ordered_json one;
@@ -214,7 +286,9 @@ std::string RenderJson(const Setting& setting, const PlanAnswer& answer) {
                                 {"out", plan.times.out * 1e6},
                                 {"experts", plan.times.experts * 1e6},
                                 {"back", plan.times.back * 1e6}};
+    if (plan.first_token) one["firstToken"] = ToJson(*plan.first_token, goal.ttft_percentile);
     if (!plan.lost_by.empty()) one["lostBy"] = plan.lost_by;
+    if (plan.is_ruled_out) one["ruledOut"] = true;
     root["plans"].push_back(std::move(one));
   }
   for (const controllers::WholePlan& plan : answer.wholes) {
@@ -227,6 +301,10 @@ std::string RenderJson(const Setting& setting, const PlanAnswer& answer) {
     one["tpotMicroseconds"] = plan.tpot_seconds * 1e6;
     one["tokensPerSecond"] = plan.tokens_per_second;
     one["cost"] = plan.cost;
+    if (plan.first_token) {
+      one["firstToken"] = ToJson(*plan.first_token, goal.ttft_percentile);
+      one["mixServe"] = ToJson(CompareWithMixServe(setting, plan, traffic), plan.copies);
+    }
     if (!plan.lost_by.empty()) one["lostBy"] = plan.lost_by;
     root["notSeparated"].push_back(std::move(one));
   }
@@ -243,15 +321,18 @@ Result<std::string> Plan(const PlanOptions& options) {
   }
   if (options.setting.model.empty()) {
     return InvalidArgument(
-        "plan: want --model (a preset or a checkpoint's folder), or "
-        "--check-calibration");
+        "plan: want --model (a preset or a checkpoint's folder), -f with a MoEService whose model "
+        "is a folder of this machine (HostPath), or --check-calibration");
   }
   JANUS_ASSIGN_OR_RETURN(Setting setting, ReadSetting(options.setting));
   setting.context = options.context;
   setting.shares_node = options.shared_node;
-  const controllers::PlanGoal goal = {options.tpot_milliseconds / 1e3, options.batch};
+  const controllers::PlanGoal goal = {
+      options.tpot_milliseconds / 1e3, options.batch, options.traffic,
+      IsFirstTokenJudged(options) ? options.ttft_seconds : 0, options.ttft_percentile};
   JANUS_ASSIGN_OR_RETURN(const PlanAnswer answer, SearchPlans(setting, goal, SpaceOf(options)));
-  return options.json ? RenderJson(setting, answer) : RenderText(options, setting, goal, answer);
+  return options.json ? RenderJson(options, setting, goal, answer)
+                      : RenderText(options, setting, goal, answer);
 }
 
 }  // namespace janus::cli

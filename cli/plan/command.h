@@ -17,6 +17,7 @@ struct PlanOptions {
   double context = 1024;
   int max_attention_gpus = 128;
   int max_expert_gpus = 256;
+  int max_gpus = 0;  // of both; 0: no other limit
   int max_batch_per_attention = 1024;
   bool survivable = false;
   int instances_per_pod = 1;
@@ -24,6 +25,8 @@ struct PlanOptions {
   bool fixed_point = false;      // try that sum rule too
   bool shared_node = false;      // both modules may sit in one node
   controllers::Traffic traffic;  // with requests_per_second: print times to the first token
+  double ttft_seconds = 0;       // target of it, judged where the traffic is said; 0: none
+  double ttft_percentile = 0.95;
   bool json = false;
 };
 

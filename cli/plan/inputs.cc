@@ -46,29 +46,11 @@ ModelShape ShapeOf(const ModelDescription& description) {
   return shape;
 }
 
-Result<ModelShape> ReadModel(const std::string& model) {
-  std::error_code error;
-  if (std::filesystem::is_directory(model, error)) {
-    JANUS_ASSIGN_OR_RETURN(const ModelDescription description, LoadModelConfig(model));
-    return ShapeOf(description);
-  }
-  Result<ModelShape> preset = controllers::FindModel(model);
-  if (!preset.ok()) {
-    return std::move(preset).status().Annotate("--model is neither a folder nor a preset");
-  }
-  return preset;
-}
-
 // Mean over layers of what steps of 1, 2, 4, ... tokens activate.
 Result<ActivationCurve> ReadActivation(const std::string& path, const ModelShape& model) {
   constexpr int kSteps = 16;
   JANUS_ASSIGN_OR_RETURN(const auto layers, ReadRouting(path, 0));
-  if (layers[0].experts != model.experts || layers[0].top_k != model.top_k) {
-    return InvalidArgument(path + ": routes to " + std::to_string(layers[0].top_k) + " of " +
-                           std::to_string(layers[0].experts) + " experts, " + model.name + " to " +
-                           std::to_string(model.top_k) + " of " + std::to_string(model.experts) +
-                           "; measure the routing of the model that is planned");
-  }
+  JANUS_RETURN_IF_ERROR(CheckRouting(path, layers, model));
   ActivationCurve curve;
   for (int rows = 1; rows <= layers[0].tokens() && rows <= 4096; rows *= 2) {
     double activated = 0;
@@ -82,6 +64,37 @@ Result<ActivationCurve> ReadActivation(const std::string& path, const ModelShape
 }
 
 }  // namespace
+
+Result<ModelShape> ReadModel(const std::string& model) {
+  std::error_code error;
+  if (std::filesystem::is_directory(model, error)) {
+    JANUS_ASSIGN_OR_RETURN(const ModelDescription description, LoadModelConfig(model));
+    return ShapeOf(description);
+  }
+  Result<ModelShape> preset = controllers::FindModel(model);
+  if (!preset.ok()) {
+    return std::move(preset).status().Annotate("--model is neither a folder nor a preset");
+  }
+  return preset;
+}
+
+Status CheckRouting(const std::string& path, const std::vector<controllers::RoutingLayer>& layers,
+                    const ModelShape& model) {
+  for (size_t l = 0; l < layers.size(); ++l) {
+    if (layers[l].experts == model.experts && layers[l].top_k == model.top_k) continue;
+    return InvalidArgument(path + ": layer " + std::to_string(l) + ": routes to " +
+                           std::to_string(layers[l].top_k) + " of " +
+                           std::to_string(layers[l].experts) + " experts, " + model.name + " to " +
+                           std::to_string(model.top_k) + " of " + std::to_string(model.experts) +
+                           "; measure the routing of the model that is planned");
+  }
+  if (static_cast<int>(layers.size()) > model.layers) {
+    return InvalidArgument(path + ": has " + std::to_string(layers.size()) + " layers, " +
+                           model.name + " " + std::to_string(model.layers) +
+                           " with experts; measure the routing of the model that is planned");
+  }
+  return OkStatus();
+}
 
 Result<Setting> ReadSetting(const SettingOptions& options) {
   Setting setting;

@@ -4,6 +4,7 @@
 
 #include "common/status.h"
 #include "controllers/plan/performance.h"
+#include "controllers/replicas/activations.h"
 
 namespace janus::cli {
 
@@ -14,6 +15,13 @@ struct SettingOptions {
   std::string expert_hardware = "H100";
   std::string routing;  // measured routing of the model; empty: uniform
 };
+
+// A preset by name, or a checkpoint's folder. NotFound, InvalidArgument: neither.
+Result<controllers::ModelShape> ReadModel(const std::string& model);
+
+// Whether every layer that was measured is one of the model's; `path` names them.
+Status CheckRouting(const std::string& path, const std::vector<controllers::RoutingLayer>& layers,
+                    const controllers::ModelShape& model);
 
 // NotFound, InvalidArgument: what is wrong and what to do.
 Result<controllers::Setting> ReadSetting(const SettingOptions& options);

@@ -61,7 +61,7 @@ Result<std::string> Simulate(const SimulateOptions& options,
   controllers::Comparison comparison;
   JANUS_ASSIGN_OR_RETURN(comparison.belief, ReadSetting(options.setting));
   comparison.truth = Perturbed(comparison.belief, options.truth);
-  JANUS_ASSIGN_OR_RETURN(const auto requests, ReadDemand(options.demand));
+  JANUS_ASSIGN_OR_RETURN(const DemandRead demand, ReadDemand(options.demand));
   comparison.scaling = options.scaling;
   comparison.predictor.max_micro_batches = 4;  // what a MoEService may ask for at most
   comparison.predictor.max_attention = options.scaling.attention.max;
@@ -74,14 +74,14 @@ Result<std::string> Simulate(const SimulateOptions& options,
   comparison.policies = options.policies;
   SimulationReport report;
   report.title = Title(options, comparison.belief);
-  report.workload = Describe(options.demand, requests);
+  report.workload = Describe(options.demand, demand);
   report.tpot_seconds = options.scaling.tpot.seconds;
   report.ttft_seconds = options.scaling.ttft ? options.scaling.ttft->seconds : 0;
   report.window_s = options.window_seconds;
-  JANUS_ASSIGN_OR_RETURN(report.runs,
-                         Compare(requests, comparison, [&](std::string_view policy, double share) {
-                           if (progress) progress(ProgressLine(policy, share));
-                         }));
+  JANUS_ASSIGN_OR_RETURN(
+      report.runs, Compare(demand.requests, comparison, [&](std::string_view policy, double share) {
+        if (progress) progress(ProgressLine(policy, share));
+      }));
   if (progress) progress("");
   if (!options.html.empty()) {
     std::ofstream file(options.html, std::ios::trunc);

@@ -145,10 +145,21 @@ std::vector<Line> OfWindows(const SimulationReport& report, const Value& value) 
   return lines;
 }
 
+int64_t HoldsOf(const SimulationRun& run) {
+  int64_t holds = 0;
+  for (const controllers::HoldRecord& hold : run.holds) holds += hold.count;
+  return holds;
+}
+
+std::string MostlyHeldFor(const SimulationRun& run) {
+  if (run.holds.empty()) return "";
+  return std::to_string(HoldsOf(run)) + ", " + Escape(run.holds.front().reason);
+}
+
 std::string Table(const SimulationReport& report) {
   std::string html =
       "<table><tr><th>policy<th>GPU-hours<th>of the first<th>attained<th>TPOT p50<th>TPOT "
-      "p99<th>TTFT p99<th>refused<th>peak GPUs<th>changes</tr>\n";
+      "p99<th>TTFT p99<th>refused<th>peak GPUs<th>changes<th>held, mostly for</tr>\n";
   const double first = report.runs.empty() ? 1 : report.runs[0].totals.gpu_hours;
   for (size_t r = 0; r < report.runs.size(); ++r) {
     const SimulationRun& run = report.runs[r];
@@ -160,14 +171,15 @@ std::string Table(const SimulationReport& report) {
             Format("%.2f %%", 100 * t.Attainment()) + "<td>" + Format("%.1f ms", t.tpot_p50 * 1e3) +
             "<td>" + Format("%.1f ms", t.tpot_p99 * 1e3) + "<td>" + Format("%.2f s", t.ttft_p99) +
             "<td>" + std::to_string(t.refused) + "<td>" + std::to_string(t.peak_gpus) + "<td>" +
-            std::to_string(run.decisions.size() - 1) + "</tr>\n";
+            std::to_string(run.decisions.size() - 1) + "<td>" + MostlyHeldFor(run) + "</tr>\n";
   }
   return html + "</table>\n";
 }
 
 std::string Decisions(const SimulationRun& run) {
   std::string html = "<details><summary>" + Escape(run.policy) + ": " +
-                     std::to_string(run.decisions.size() - 1) + " changes</summary><table>";
+                     std::to_string(run.decisions.size() - 1) + " changes, " +
+                     std::to_string(HoldsOf(run)) + " times held</summary><table>";
   html += "<tr><th>hour<th>to<th>GPUs<th>why</tr>\n";
   const size_t shown = std::min(run.decisions.size(), kMostDecisions);
   for (size_t i = 0; i < shown; ++i) {
@@ -178,6 +190,15 @@ std::string Decisions(const SimulationRun& run) {
   html += "</table>";
   if (shown < run.decisions.size()) {
     html += "<p>" + std::to_string(run.decisions.size() - shown) + " more in --json.</p>";
+  }
+  if (!run.holds.empty()) {
+    html += "<table><tr><th>held for<th>times<th>first at hour<th>saying then</tr>\n";
+    for (const controllers::HoldRecord& hold : run.holds) {
+      html += "<tr><td>" + Escape(hold.reason) + "<td>" + std::to_string(hold.count) + "<td>" +
+              Format("%.3f", hold.first_s / 3600) + "<td class=\"why\">" + Escape(hold.why) +
+              "</tr>\n";
+    }
+    html += "</table>";
   }
   return html + "</details>\n";
 }

@@ -5,6 +5,28 @@
 #include "cli/simulate/report.h"
 
 namespace janus::cli {
+namespace {
+
+// What policies held still for, a reason a line.
+std::string HoldsOf(const SimulationReport& report) {
+  std::string text;
+  char line[64];
+  for (const controllers::SimulationRun& run : report.runs) {
+    for (const controllers::HoldRecord& hold : run.holds) {
+      std::snprintf(line, sizeof(line), "%8lld %8.2f h  ", static_cast<long long>(hold.count),
+                    hold.first_s / 3600);
+      std::string start = run.policy;
+      start.resize(std::max<size_t>(start.size() + 1, 10), ' ');
+      start += hold.reason;
+      start.resize(std::max<size_t>(start.size(), 31), ' ');
+      text += start + line + hold.why + "\n";
+    }
+  }
+  if (text.empty()) return text;
+  return "\nPOLICY    HELD FOR                TIMES   FIRST AT  SAYING THEN\n" + text;
+}
+
+}  // namespace
 
 std::string RenderText(const SimulationReport& report) {
   std::string text = report.title + "\n" + report.workload + "\n\n";
@@ -23,7 +45,7 @@ std::string RenderText(const SimulationReport& report) {
                   static_cast<long long>(t.refused), t.peak_gpus, run.decisions.size() - 1);
     text += line;
   }
-  return text;
+  return text + HoldsOf(report);
 }
 
 std::string RenderJson(const SimulationReport& report) {
@@ -64,6 +86,13 @@ std::string RenderJson(const SimulationReport& report) {
     for (const controllers::DecisionRecord& d : run.decisions) {
       one["decisions"].push_back(
           {{"seconds", d.time_s}, {"to", d.what}, {"gpus", d.gpus}, {"why", d.why}});
+    }
+    one["holds"] = nlohmann::ordered_json::array();
+    for (const controllers::HoldRecord& hold : run.holds) {
+      one["holds"].push_back({{"reason", hold.reason},
+                              {"times", hold.count},
+                              {"firstSeconds", hold.first_s},
+                              {"why", hold.why}});
     }
     root["policies"].push_back(std::move(one));
   }

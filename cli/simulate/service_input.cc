@@ -1,12 +1,6 @@
 #include "cli/simulate/service_input.h"
 
-#include <array>
-
-#include "common/read_file.h"
-#include "operator/api/parse.h"
-#include "operator/api/validate.h"
-#include "operator/api/validate_read.h"
-#include "operator/api/yaml.h"
+#include "cli/plan/service_spec.h"
 
 namespace janus::cli {
 namespace {
@@ -15,8 +9,7 @@ using controllers::LatencyTarget;
 using controllers::ScalingPolicy;
 
 LatencyTarget TargetOf(const control::LatencyTarget& target) {
-  constexpr std::array<double, 4> kShares = {0.5, 0.9, 0.95, 0.99};  // of control::Percentile
-  return {target.target_milliseconds / 1e3, kShares[static_cast<size_t>(target.percentile)]};
+  return {target.target_milliseconds / 1e3, ShareOf(target.percentile)};
 }
 
 void FillBehavior(const std::optional<control::BehaviorRules>& rules,
@@ -91,26 +84,11 @@ Status FillScaling(const control::MoEServiceSpec& spec, ScalingPolicy& scaling) 
 }
 
 Status ReadServiceInto(const std::string& file, SimulateOptions& options) {
-  constexpr int64_t kMaxBytes = 1 << 20;
-  JANUS_ASSIGN_OR_RETURN(const std::string text, ReadFileOrPipe(file, kMaxBytes));
-  JANUS_ASSIGN_OR_RETURN(const control::Node root, control::ParseYaml(text, file));
-  control::ParsedService parsed = control::ParseMoEService(root);
-  control::FieldErrors errors = control::ValidateRead(root, parsed);
-  if (!errors.empty()) {
-    control::AddLines(root, errors);
-    return InvalidArgument(control::FormatErrors(file, errors));
-  }
-  const control::MoEServiceSpec& spec = parsed.object.spec;
+  JANUS_ASSIGN_OR_RETURN(const control::MoEServiceSpec spec, ReadServiceSpec(file));
   if (Status status = FillScaling(spec, options.scaling); !status.ok()) {
     return std::move(status).Annotate(file);
   }
-  if (spec.model.source.host_path) options.setting.model = spec.model.source.host_path->path;
-  if (!spec.roles.attention.hardware_profile.empty()) {
-    options.setting.attention_hardware = spec.roles.attention.hardware_profile;
-  }
-  if (!spec.roles.experts.hardware_profile.empty()) {
-    options.setting.expert_hardware = spec.roles.experts.hardware_profile;
-  }
+  FillSetting(spec, options.setting);
   return OkStatus();
 }
 

@@ -3,19 +3,27 @@
 #include <cstdio>
 #include <string>
 
+#include "controllers/plan/traffic.h"
+
 namespace janus::controllers {
 
-// What is asked: a latency to keep, and either a load to carry at least cost or, with batch 0, the
+// What is asked: latencies to keep, and either a load to carry at least cost or, with batch 0, the
 // most throughput per cost.
 struct PlanGoal {
   double tpot_seconds = 0.1;
   double batch = 0;  // sequences decoding at once, all attention instances
+  // With a rate every plan that is told of says when first tokens come (first_token.h).
+  Traffic traffic = {};
+  // First tokens of that share of the traffic's requests are to come within so long; 0: whenever.
+  double ttft_seconds = 0;
+  double ttft_percentile = 0.95;
 };
 
 // What may be tried. No cap on the ratio of m to n.
 struct PlanSpace {
   int max_attention_gpus = 128;
   int max_expert_gpus = 256;
+  int max_gpus = 0;  // of both, and of a whole model; 0: no other limit
   int max_micro_batches = 4;
   int max_tensor_parallel = 8;
   int max_batch_per_attention = 1024;  // sequences

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "controllers/plan/traffic.h"
 #include "controllers/plan/whole.h"
 
 namespace janus::controllers {
@@ -11,12 +12,6 @@ namespace janus::controllers {
 // node; an all-reduce moves size / degree in each of its two halves (the text, and Table I; eq. 2
 // divides twice); prompts come one to a data-parallel group; the queue of eq. 7 serves rounds of
 // the whole batch, since with single tokens it is never stable.
-
-struct Traffic {
-  double requests_per_second = 0;
-  double prompt_tokens = 0;
-  double output_tokens = 1;
-};
 
 struct MixServeTimes {
   double communication = 0;      // eq. 5, of a layer in decode

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "controllers/plan/traffic.h"
+
 namespace janus::controllers {
 
 double PrefillUtilisation(const PromptLoad& load) {
@@ -13,23 +15,68 @@ double PrefillUtilisation(const PromptLoad& load) {
   return capacity > 0 ? offered / capacity : std::numeric_limits<double>::infinity();
 }
 
+namespace {
+
+// Sakasegawa: a request waits with a probability, then on average so long; the tail is exponential.
+struct Wait {
+  double probability = 0;
+  double seconds = 0;
+};
+
+Wait WaitOf(const PromptLoad& load, double squared_variation) {
+  const double utilisation = PrefillUtilisation(load);
+  if (utilisation <= 0) return {};
+  const double service = load.prompt_tokens / load.rows_per_second_of_one;
+  return {std::pow(utilisation, std::sqrt(2 * (load.servers + 1)) - 1),
+          service * (1 + squared_variation) / (2 * load.servers * (1 - utilisation))};
+}
+
+}  // namespace
+
 double TimeToFirstToken(const PromptLoad& load, double percentile) {
   const double utilisation = PrefillUtilisation(load);
   if (utilisation >= 1) return std::numeric_limits<double>::infinity();
   const double own = load.rows_per_second_of_one > 0
                          ? load.prompt_tokens_at_percentile / load.rows_per_second_of_one
                          : 0;
-  double wait = 0;
-  if (utilisation > 0) {
-    const double service = load.prompt_tokens / load.rows_per_second_of_one;
-    // Sakasegawa: a request waits with probability u^(sqrt(2(c+1)) - 1), then on average
-    // service (1 + cv^2) / (2 c (1 - u)); the tail is exponential.
-    const double waits = std::pow(utilisation, std::sqrt(2 * (load.servers + 1)) - 1);
-    const double mean =
-        service * (1 + load.prompt_squared_variation) / (2 * load.servers * (1 - utilisation));
-    wait = mean * std::max(std::log(waits / (1 - percentile)), 0.0);
+  const Wait wait = WaitOf(load, load.prompt_squared_variation);
+  const double waited =
+      wait.probability > 0
+          ? wait.seconds * std::max(std::log(wait.probability / (1 - percentile)), 0.0)
+          : 0;
+  return waited + own + load.step_seconds;
+}
+
+double ShareOfLater(const PromptLoad& load, std::span<const double> law, double seconds) {
+  if (PrefillUtilisation(load) >= 1 || load.rows_per_second_of_one <= 0) return 1;
+  const Wait wait = WaitOf(load, SquaredVariation(law));
+  const double mean = load.prompt_tokens / load.rows_per_second_of_one;
+  double later = 0;
+  for (const double length : law) {
+    const double left = seconds - load.step_seconds - length * mean;
+    if (left < 0) {
+      later += 1;
+    } else if (wait.probability > 0) {
+      later += wait.probability * std::exp(-left / wait.seconds);
+    }
   }
-  return wait + own + load.step_seconds;
+  return later / static_cast<double>(law.size());
+}
+
+double TimeToFirstToken(const PromptLoad& load, std::span<const double> law, double percentile) {
+  const double most = 1 - percentile;
+  double low = 0;
+  double high = std::max(load.step_seconds, 1e-3);
+  while (ShareOfLater(load, law, high) > most) {
+    if (high > 1e9) return std::numeric_limits<double>::infinity();
+    low = high;
+    high *= 2;
+  }
+  for (int i = 0; i < 20; ++i) {
+    const double middle = (low + high) / 2;
+    (ShareOfLater(load, law, middle) > most ? low : high) = middle;
+  }
+  return high;
 }
 
 }  // namespace janus::controllers

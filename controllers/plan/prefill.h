@@ -1,5 +1,7 @@
 #pragma once
 
+#include <span>
+
 #include "controllers/plan/largest_batch.h"
 #include "controllers/plan/performance.h"  // TimesOfStep: what prompts add to a step
 
@@ -23,8 +25,24 @@ double PrefillUtilisation(const PromptLoad& load);
 
 // Time to first token at `percentile` (0..1): the wait in an M/G/c queue (Sakasegawa 1977 for the
 // mean, its tail taken as exponential), the prompt itself, and the step that draws the token.
-// Infinite when the utilisation is 1 or more.
+// Infinite when the utilisation is 1 or more. The wait and the length are each taken at the
+// percentile, so this is at the safe side of the time that so many requests keep.
 double TimeToFirstToken(const PromptLoad& load, double percentile);
+
+// The same where the lengths are known as a law (traffic.h), over load.prompt_tokens: the t for
+// which P(W + L / r + s <= t) is `percentile`, with the wait W independent of the length L, r rows
+// per second of one instance and s the step. W is 0 with probability 1 - q, else exponential, so
+//
+//   P(later than t) = mean over the law of L of  { 1                          if x < 0
+//                                                { q exp(-x / w)              else,
+//   x = t - s - L / r;  q = u^(sqrt(2(c+1)) - 1),  w = (1 + v) / (2 c (1 - u)) mean(L) / r
+//
+// with utilisation u, c instances and the squared variation v of L (all three of Sakasegawa's
+// mean). One instance and exponential lengths make it the M/M/1 queue's exp(-(mu - lambda) t).
+double TimeToFirstToken(const PromptLoad& load, std::span<const double> law, double percentile);
+
+// The share of requests whose first token comes later than `seconds`, by that law.
+double ShareOfLater(const PromptLoad& load, std::span<const double> law, double seconds);
 
 // The most prompt rows whose step, `seconds(rows)`, is within `target`; 0: none are.
 template <class Seconds>

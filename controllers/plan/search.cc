@@ -62,12 +62,17 @@ class Searcher {
         Configuration how;
         how.tp_attention = tp_a;
         how.tp_experts = tp_e;
-        if (goal_.batch > 0) {
+        if (goal_.batch > 0 && goal_.ttft_seconds > 0) {
+          TryAllForFirstToken(how);
+        } else if (goal_.batch > 0) {
           TryAllForBatch(how);
         } else {
           TryAllForThroughput(how);
         }
       }
+    }
+    if (plans_.empty() && !missed_.empty()) {
+      return WhyNoFirstToken(goal_, Soonest(missed_), Wholes());
     }
     if (plans_.empty()) return WhyNoPlan(setting_, goal_, space_, Wholes());
     PlanAnswer answer;
@@ -108,12 +113,57 @@ class Searcher {
           least_cost_ + kMargin * Granule() * setting_.experts.hardware.price)
         break;
       for (; how.m * how.tp_attention <= space_.max_attention_gpus; how.m += Granule()) {
-        if (CostOf(setting_, how) >
-            least_cost_ + kMargin * Granule() * setting_.attention.hardware.price)
-          break;
+        if (CostOf(setting_, how) > MostCost()) break;
         if (TryInner(how)) break;  // more attention instances only cost more
       }
     }
+  }
+
+  // What a runner-up with one attention instance more may cost.
+  double MostCost() const {
+    return least_cost_ + kMargin * Granule() * setting_.attention.hardware.price;
+  }
+
+  // The same with a goal for first tokens, which some numbers of experts keep with no number of
+  // attention instances. While none is found, experts are added in growing strides, then those that
+  // were strided over are tried.
+  void TryAllForFirstToken(Configuration how) {
+    const int fewest = FewestExperts(how);
+    if (fewest == 0) return;
+    int last = fewest - Granule();
+    for (int n = fewest; n * how.tp_experts <= space_.max_expert_gpus;) {
+      how.n = n;
+      how.m = Granule();
+      if (CostOf(setting_, how) >
+          least_cost_ + kMargin * Granule() * setting_.experts.hardware.price)
+        break;
+      if (TryFewestAttention(how)) {
+        for (how.n = last + Granule(); how.n < n; how.n += Granule()) TryFewestAttention(how);
+      }
+      last = n;
+      n += std::isinf(least_cost_) ? std::max(n / 8 / Granule(), 1) * Granule() : Granule();
+    }
+  }
+
+  // The fewest attention instances with which first tokens come in time. With more of them prompts
+  // queue less, but each has a smaller share of a step's prompt rows: where that makes them later,
+  // still more do not help.
+  bool TryFewestAttention(Configuration how) {
+    constexpr int kPatience = 3;
+    double before = HUGE_VAL;
+    int later = 0;
+    for (how.m = Granule(); how.m * how.tp_attention <= space_.max_attention_gpus;
+         how.m += Granule()) {
+      if (CostOf(setting_, how) > MostCost()) return false;
+      const size_t known = missed_.size();
+      if (TryInner(how)) return true;
+      if (missed_.size() == known) continue;
+      const double seconds = missed_.back().first_token->seconds;
+      later = std::isfinite(seconds) && seconds > before ? later + 1 : 0;
+      if (later == kPatience) return false;
+      before = seconds;
+    }
+    return false;
   }
 
   // m and n on coarse grids, then every neighbour of the best until none is better.
@@ -152,7 +202,9 @@ class Searcher {
 
   // All micro-batch counts and modes of one m, n; keeps the best. Whether any keeps the goal.
   bool TryInner(Configuration how) {
+    if (!IsWithinGpus(how)) return false;
     std::optional<Plan> best;
+    std::optional<Plan> missed;  // the best of those that miss the first token
     for (how.micro_batches = 1; how.micro_batches <= space_.max_micro_batches;
          ++how.micro_batches) {
       how.slots = QuickestSlots(setting_, goal_, space_, how);
@@ -168,10 +220,16 @@ class Searcher {
           ++tried_;
           if (CannotReach(how, best)) continue;
           std::optional<Plan> plan = EvaluatePlan(setting_, goal_, space_, how);
-          if (plan && (!best || IsBetter(goal_, *plan, *best))) best = std::move(plan);
+          if (!plan || (best && !IsBetter(goal_, *plan, *best))) continue;
+          if (MissesFirstToken(*plan)) {
+            if (!missed || IsSooner(*plan, *missed)) missed = std::move(plan);
+            continue;
+          }
+          best = std::move(plan);
         }
       }
     }
+    if (!best && missed) missed_.push_back(std::move(*missed));
     if (!best) return false;
     least_cost_ = std::min(least_cost_, best->cost);
     const double rate = best->tokens_per_second / best->cost;
@@ -179,6 +237,27 @@ class Searcher {
     if (rates_.size() > kRunnersUp + 1) rates_.pop_back();
     plans_.push_back(std::move(*best));
     return true;
+  }
+
+  bool IsWithinGpus(const Configuration& how) const {
+    return space_.max_gpus == 0 ||
+           how.m * how.tp_attention + how.n * how.tp_experts <= space_.max_gpus;
+  }
+
+  // Fills in the first token where the goal asks for one.
+  bool MissesFirstToken(Plan& plan) const {
+    if (goal_.ttft_seconds <= 0) return false;
+    plan.first_token = FirstTokenOf(goal_, StepperOf(setting_, plan));
+    plan.lost_by = WhyMissed(goal_, *plan.first_token);
+    return !plan.lost_by.empty();
+  }
+
+  static bool IsSooner(const Plan& a, const Plan& b) {
+    return a.first_token->seconds < b.first_token->seconds;
+  }
+
+  static const Plan& Soonest(const std::vector<Plan>& plans) {
+    return *std::ranges::min_element(plans, &Searcher::IsSooner);
   }
 
   // Tokens per second grow with the batch, so the largest that memory holds bounds them. Whether
@@ -197,26 +276,51 @@ class Searcher {
     std::ranges::stable_sort(plans_,
                              [&](const Plan& a, const Plan& b) { return IsBetter(goal_, a, b); });
     const Plan& best = plans_[0];
+    std::vector<Plan> chosen;
     for (const Plan& plan : plans_) {
-      if (answer.plans.size() > kRunnersUp) break;
+      if (chosen.size() > kRunnersUp) break;
       // The grids and the walk from the best may meet a configuration twice.
-      if (!answer.plans.empty() && answer.plans.back().how == plan.how) continue;
-      answer.plans.push_back(plan);
+      if (!chosen.empty() && chosen.back().how == plan.how) continue;
+      chosen.push_back(plan);
+      if (goal_.traffic.requests_per_second > 0) {
+        chosen.back().first_token = FirstTokenOf(goal_, StepperOf(setting_, plan));
+      }
       if (&plan == &best) continue;
-      answer.plans.back().lost_by = WhyLost(goal_, plan, best);
+      chosen.back().lost_by = WhyLost(goal_, plan, best);
     }
+    answer.plans = RuledOut(best);
+    answer.plans.insert(answer.plans.begin(), chosen[0]);
+    answer.plans.insert(answer.plans.end(), chosen.begin() + 1, chosen.end());
+  }
+
+  // What would have been chosen before `best`, had first tokens not been asked for.
+  std::vector<Plan> RuledOut(const Plan& best) {
+    std::erase_if(missed_, [&](const Plan& plan) { return !IsBetter(goal_, plan, best); });
+    std::ranges::stable_sort(missed_,
+                             [&](const Plan& a, const Plan& b) { return IsBetter(goal_, a, b); });
+    const auto is_same = [](const Plan& a, const Plan& b) { return a.how == b.how; };
+    const auto again = std::ranges::unique(missed_, is_same);
+    missed_.erase(again.begin(), again.end());
+    if (missed_.size() > kMostRuledOut)
+      missed_.erase(missed_.begin() + kMostRuledOut, missed_.end());
+    for (Plan& plan : missed_) plan.is_ruled_out = true;
+    return std::move(missed_);
   }
 
   std::vector<WholePlan> Wholes() const {
     const bool is_one_device = setting_.attention.hardware.name == setting_.experts.hardware.name;
     Setting on = setting_;
     on.experts = setting_.attention;
-    std::vector<WholePlan> wholes =
-        SearchWholes(on, goal_, space_,
-                     space_.max_attention_gpus + (is_one_device ? space_.max_expert_gpus : 0));
+    const auto most = [&](int gpus) {
+      return space_.max_gpus > 0 ? std::min(gpus, space_.max_gpus) : gpus;
+    };
+    std::vector<WholePlan> wholes = SearchWholes(
+        on, goal_, space_,
+        most(space_.max_attention_gpus + (is_one_device ? space_.max_expert_gpus : 0)));
     if (is_one_device) return wholes;
     on.attention = on.experts = setting_.experts;
-    const std::vector<WholePlan> others = SearchWholes(on, goal_, space_, space_.max_expert_gpus);
+    const std::vector<WholePlan> others =
+        SearchWholes(on, goal_, space_, most(space_.max_expert_gpus));
     wholes.insert(wholes.end(), others.begin(), others.end());
     std::ranges::stable_sort(
         wholes, [&](const WholePlan& a, const WholePlan& b) { return IsBetter(goal_, a, b); });
@@ -231,11 +335,37 @@ class Searcher {
   const PlanGoal& goal_;
   const PlanSpace& space_;
   std::vector<Plan> plans_;
+  std::vector<Plan> missed_;   // of m, n and tp of which none comes in time: the soonest
   std::vector<double> rates_;  // tokens per second and cost of the best so far, descending
   double walk_rate_ = 0;       // likewise, of the best of the degrees that are tried
   double least_cost_ = HUGE_VAL;
   int64_t tried_ = 0;
 };
+
+Status CheckTraffic(const PlanGoal& goal) {
+  const auto check = [](const char* what, double value, double least) {
+    if (std::isfinite(value) && value >= least) return OkStatus();
+    return InvalidArgument("plan: " + std::string(what) + " is " + std::to_string(value) +
+                           "; want at least " + std::to_string(static_cast<int>(least)));
+  };
+  const Traffic& traffic = goal.traffic;
+  JANUS_RETURN_IF_ERROR(check("the rate of requests", traffic.requests_per_second, 0));
+  if (traffic.requests_per_second > 0) {
+    JANUS_RETURN_IF_ERROR(check("a prompt's mean length", traffic.prompt_tokens, 1));
+    JANUS_RETURN_IF_ERROR(check("an output's mean length", traffic.output_tokens, 1));
+  }
+  if (goal.ttft_seconds == 0) return OkStatus();
+  JANUS_RETURN_IF_ERROR(check("the target of first tokens", goal.ttft_seconds, 0));
+  if (!(goal.ttft_percentile > 0 && goal.ttft_percentile < 1)) {
+    return InvalidArgument("plan: the percentile of first tokens is " +
+                           std::to_string(goal.ttft_percentile) + "; want one between 0 and 1");
+  }
+  if (traffic.requests_per_second == 0) {
+    return InvalidArgument(
+        "plan: first tokens depend on the traffic; want the rate of requests and their lengths");
+  }
+  return OkStatus();
+}
 
 }  // namespace
 
@@ -283,6 +413,13 @@ int QuickestSlots(const Setting& setting, const PlanGoal& goal, const PlanSpace&
   return quickest;
 }
 
+Stepper StepperOf(const Setting& setting, const Plan& plan) {
+  return {[&setting, how = plan.how](const StepLoad& load) {
+            return TimesOfStep(setting, how, load).step;
+          },
+          setting.context, plan.batch, static_cast<double>(plan.how.m)};
+}
+
 Setting OnDeviceOf(const Setting& setting, const WholePlan& plan) {
   Setting on = setting;
   if (plan.device == setting.attention.hardware.name) {
@@ -309,8 +446,13 @@ Result<PlanAnswer> SearchPlans(const Setting& setting, const PlanGoal& goal,
   }
   JANUS_RETURN_IF_ERROR(Validate(setting.attention.hardware));
   JANUS_RETURN_IF_ERROR(Validate(setting.experts.hardware));
+  JANUS_RETURN_IF_ERROR(CheckTraffic(goal));
   if (space.max_attention_gpus < 1 || space.max_expert_gpus < 1) {
     return InvalidArgument("plan: want at least one GPU for attention and one for experts");
+  }
+  if (space.max_gpus < 0 || space.max_gpus == 1) {
+    return InvalidArgument("plan: at most " + std::to_string(space.max_gpus) +
+                           " GPUs are allowed; want 2 or more, or 0 for no limit");
   }
   if (space.instances_per_pod < 1 || space.max_micro_batches < 1 || space.max_tensor_parallel < 1 ||
       space.max_batch_per_attention < 1) {

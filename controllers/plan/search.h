@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "common/status.h"
-#include "controllers/plan/goal.h"
+#include "controllers/plan/first_token.h"
 #include "controllers/plan/performance.h"
 #include "controllers/plan/whole_search.h"
 
@@ -20,11 +20,15 @@ struct Plan {
   int gpus = 0;
   LayerTimes times;
   MemoryUse memory;
-  std::string lost_by;  // of a runner-up: what the chosen one does better
+  std::optional<FirstToken> first_token;  // where the goal's traffic is known
+  std::string lost_by;        // of a runner-up: what the chosen one does better, or what it misses
+  bool is_ruled_out = false;  // would be better, but misses the goal's first token
 };
 
 struct PlanAnswer {
-  std::vector<Plan> plans;  // the chosen one first, then runners-up of other m, n or tp
+  // The chosen one first, then those that would be better but miss the goal's first token (at most
+  // kMostRuledOut, the best), then runners-up of other m, n or tp.
+  std::vector<Plan> plans;
   // Not separated: the whole model on one kind of GPU (whole_search.h), the best for the same goal
   // first, then the best of other kinds. Either module's device may carry it; its pool is that
   // device's, both pools where they are of one device. Empty: none keeps the goal.
@@ -34,6 +38,8 @@ struct PlanAnswer {
   bool is_separation_worthwhile = true;
   int64_t tried = 0;
 };
+
+inline constexpr size_t kMostRuledOut = 3;
 
 // The cheapest plan that keeps the goal, or with batch 0 that of most throughput per cost; ties go
 // to the lower TPOT, then the fewer GPUs. Deterministic. InvalidArgument: a goal that is no number.
@@ -50,11 +56,14 @@ bool IsSurvivable(const Setting& setting, const PlanSpace& space, const Configur
 int QuickestSlots(const Setting& setting, const PlanGoal& goal, const PlanSpace& space,
                   Configuration how);
 
+// How a plan steps; it takes no more sequences than its batch. Borrows the setting.
+Stepper StepperOf(const Setting& setting, const Plan& plan);
+
 // The setting of a whole model: both modules on the device that carries it.
 Setting OnDeviceOf(const Setting& setting, const WholePlan& plan);
 
-// One configuration under the same goal; nullopt where it cannot hold the model or keep the
-// latency. With batch 0 at the largest batch that keeps it.
+// One configuration under the same goal; nullopt where it cannot hold the model or keep the TPOT.
+// With batch 0 at the largest batch that keeps it. The first token is not judged.
 std::optional<Plan> EvaluatePlan(const Setting& setting, const PlanGoal& goal,
                                  const PlanSpace& space, const Configuration& how);
 

@@ -93,6 +93,11 @@ class WholeSearcher {
     }
     std::ranges::stable_sort(
         plans, [&](const WholePlan& a, const WholePlan& b) { return IsBetter(goal_, a, b); });
+    if (goal_.traffic.requests_per_second > 0) {
+      for (WholePlan& plan : plans) {
+        plan.first_token = FirstTokenOf(goal_, StepperOf(setting_, plan));
+      }
+    }
     for (size_t i = 1; i < plans.size(); ++i) plans[i].lost_by = WhyLost(goal_, plans[i], plans[0]);
     return plans;
   }
@@ -104,7 +109,28 @@ class WholeSearcher {
     if (best && CannotReach(how, *best)) return;
     std::optional<WholePlan> plan = EvaluateWhole(setting_, goal_, space_, how);
     if (!plan || plan->gpus > most_gpus) return;
+    if (goal_.ttft_seconds > 0 && !TakeCopiesForFirstToken(*plan, most_gpus)) return;
     if (!best || IsBetter(goal_, *plan, *best)) best = std::move(plan);
+  }
+
+  // The fewest copies with which first tokens come in time: the traffic is shared between them.
+  bool TakeCopiesForFirstToken(WholePlan& plan, int most_gpus) const {
+    const double of_one = plan.batch / plan.copies;
+    const auto keeps = [&](int copies) {
+      // With a batch asked for they share it, else each takes as many as before.
+      plan = Describe(setting_, plan.how, goal_.batch > 0 ? goal_.batch : of_one * copies, copies);
+      return WhyMissed(goal_, FirstTokenOf(goal_, StepperOf(setting_, plan))).empty();
+    };
+    int enough = plan.copies;
+    if (keeps(enough)) return true;
+    int fails = enough;
+    enough = most_gpus / plan.how.gpus;
+    if (enough == fails || !keeps(enough)) return false;
+    while (enough - fails > 1) {
+      const int middle = (fails + enough) / 2;
+      (keeps(middle) ? enough : fails) = middle;
+    }
+    return keeps(enough);
   }
 
   // Without the latency target it would take the most sequences that memory holds, and tokens per
@@ -125,6 +151,16 @@ class WholeSearcher {
 };
 
 }  // namespace
+
+Stepper StepperOf(const Setting& setting, const WholePlan& plan) {
+  const double copies = plan.copies;
+  return {[&setting, how = plan.how, copies](StepLoad load) {
+            load.decode_rows /= copies;
+            load.prompt_rows /= copies;
+            return WholeStepSeconds(setting, how, load);
+          },
+          setting.context, plan.batch, copies * plan.how.DataParallel()};
+}
 
 std::optional<WholePlan> EvaluateWhole(const Setting& setting, const PlanGoal& goal,
                                        const PlanSpace& space, const WholeConfiguration& how) {

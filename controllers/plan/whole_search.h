@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "controllers/plan/goal.h"
+#include "controllers/plan/first_token.h"
 #include "controllers/plan/whole.h"
 
 namespace janus::controllers {
@@ -19,13 +19,19 @@ struct WholePlan {
   double tpot_seconds = 0;
   double tokens_per_second = 0;
   double cost = 0;
-  double bytes = 0;     // of a GPU
-  std::string lost_by;  // of a runner-up
+  double bytes = 0;                       // of a GPU
+  std::optional<FirstToken> first_token;  // where the goal's traffic is known
+  std::string lost_by;                    // of a runner-up
 };
+
+// How all copies step together, each with its share; they take no more sequences than their batch.
+// Borrows the setting, whose devices are those of the plan.
+Stepper StepperOf(const Setting& setting, const WholePlan& plan);
 
 // The best way of each kind (attention tensor-parallel or not, experts likewise, one stage or more)
 // to run the whole model on at most `most_gpus` of setting.attention's device, best first by
-// IsBetter, which is also what `lost_by` says. Every GPU takes at most max_batch_per_attention
+// IsBetter, which is also what `lost_by` says. Where the goal asks for a first token, with as many
+// copies as it takes. Every GPU takes at most max_batch_per_attention
 // sequences. Empty: none keeps the goal. setting.experts is to be the same device.
 std::vector<WholePlan> SearchWholes(const Setting& setting, const PlanGoal& goal,
                                     const PlanSpace& space, int most_gpus);

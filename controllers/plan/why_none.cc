@@ -13,6 +13,15 @@ std::string Format(const char* format, double a, double b) {
   return text;
 }
 
+// The whole model, where it keeps the goal.
+std::string OfWhole(const std::vector<WholePlan>& wholes) {
+  if (wholes.empty()) return "";
+  const WholePlan& whole = wholes[0];
+  return "; not separated, " + NameOf(whole.how) + " on " + std::to_string(whole.gpus) + " " +
+         whole.device +
+         Format(" keeps it at %.4g ms (batch %.0f)", whole.tpot_seconds * 1e3, whole.batch);
+}
+
 Status TooLarge(const Setting& setting, const char* role, double bytes,
                 const HardwareProfile& device, int gpus) {
   return InvalidArgument("plan: " + setting.model.name + " does not fit: a GPU of the " + role +
@@ -68,17 +77,26 @@ Status WhyNoPlan(const Setting& setting, const PlanGoal& goal, const PlanSpace& 
     if (how.n < 1 || !MemoryOf(setting, how, rows).fits_experts) continue;
     fastest = std::min(fastest, TimePerOutputToken(setting, how, rows));
   }
-  std::string text = "plan: no plan keeps " +
-                     Format("a TPOT of %.4g ms; with every GPU allowed it is about %.4g ms",
-                            goal.tpot_seconds * 1e3, fastest * 1e3);
-  if (!wholes.empty()) {
-    const WholePlan& whole = wholes[0];
-    text += "; not separated, " + NameOf(whole.how) + " on " + std::to_string(whole.gpus) + " " +
-            whole.device +
-            Format(" keeps it at %.4g ms (batch %.0f)", whole.tpot_seconds * 1e3, whole.batch);
-  }
-  return FailedPrecondition(text +
-                            "; raise the target, lower the batch, or allow more or faster GPUs");
+  return FailedPrecondition(
+      "plan: no plan keeps " +
+      Format("a TPOT of %.4g ms; with every GPU allowed it is about %.4g ms",
+             goal.tpot_seconds * 1e3, fastest * 1e3) +
+      (space.max_gpus > 0
+           ? " (no more than " + std::to_string(space.max_gpus) + " of them may be taken)"
+           : "") +
+      OfWhole(wholes) + "; raise the target, lower the batch, or allow more or faster GPUs");
+}
+
+Status WhyNoFirstToken(const PlanGoal& goal, const Plan& soonest,
+                       const std::vector<WholePlan>& wholes) {
+  const Configuration& how = soonest.how;
+  std::string text =
+      "plan: no plan that was tried keeps a first token within " +
+      Format("%.4g s at p%.4g; soonest is ", goal.ttft_seconds, goal.ttft_percentile * 100) +
+      std::to_string(how.m) + "A" + std::to_string(how.n) +
+      "E: " + WhyMissed(goal, *soonest.first_token);
+  return FailedPrecondition(text + OfWhole(wholes) +
+                            "; raise the target, or allow more or faster attention GPUs");
 }
 
 }  // namespace janus::controllers

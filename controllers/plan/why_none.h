@@ -11,4 +11,9 @@ namespace janus::controllers {
 Status WhyNoPlan(const Setting& setting, const PlanGoal& goal, const PlanSpace& space,
                  const std::vector<WholePlan>& wholes);
 
+// Why none does though some keep the TPOT: the first token comes too late with all. `soonest` is
+// the one with which it comes first.
+Status WhyNoFirstToken(const PlanGoal& goal, const Plan& soonest,
+                       const std::vector<WholePlan>& wholes);
+
 }  // namespace janus::controllers

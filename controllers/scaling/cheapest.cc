@@ -62,6 +62,18 @@ bool IsAllowed(const CountBounds& b, const Predictor& predictor, int m, int n) {
          !(b.ratio_min && below(*b.ratio_min)) && !(b.ratio_max && above(*b.ratio_max));
 }
 
+std::optional<Counts> LargestAllowed(const CountBounds& b, const Predictor& predictor) {
+  std::optional<Counts> largest;
+  for (int n = b.min_n; n <= b.max_n; n += b.step_n) {
+    for (int m = b.min_m; m <= b.max_m; m += b.step_m) {
+      if (!IsAllowed(b, predictor, m, n)) continue;
+      if (largest && predictor.GpusOf(m, n) <= predictor.GpusOf(largest->m, largest->n)) continue;
+      largest = {m, n};
+    }
+  }
+  return largest;
+}
+
 std::optional<Counts> Cheapest(const Wanted& wanted, const CountBounds& bounds, Counts near) {
   const Predictor& predictor = wanted.predictor;
   std::optional<Counts> best;

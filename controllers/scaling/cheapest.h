@@ -32,6 +32,9 @@ struct Counts {
   friend bool operator==(const Counts&, const Counts&) = default;
 };
 
+// The allowed counts of most GPUs; nullopt: limits exclude each other.
+std::optional<Counts> LargestAllowed(const CountBounds& bounds, const Predictor& predictor);
+
 // What a search is for: keep `share` of every target under the demand.
 struct Wanted {
   const Predictor& predictor;

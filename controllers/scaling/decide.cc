@@ -9,6 +9,7 @@
 
 #include "controllers/scaling/cheapest.h"
 #include "controllers/scaling/demand.h"
+#include "controllers/scaling/impossible.h"
 #include "controllers/scaling/log.h"
 #include "controllers/scaling/rates.h"
 
@@ -398,7 +399,7 @@ class Decider {
     if (!best) {
       const std::optional<Partial> part = CheapestForMost(wanted, bounds, current_);
       if (!part && !is_outside) {
-        Impossible(bounds);
+        HoldWithoutAny(wanted, UpperLimit(bounds, is_capped));
         return;
       }
       const Counts nearest = {
@@ -463,16 +464,17 @@ class Decider {
                 policy_.tpot.seconds * 1e3, RoomFor(decision_.demand).c_str()));
   }
 
-  void Impossible(const CountBounds& bounds) {
-    Demand idle = decision_.demand;
-    idle.requests_per_second = idle.prompt_tokens_per_second = idle.output_tokens_per_second = 0;
-    idle.least_running = 1;
-    const Prediction most = Steady({bounds.max_m, bounds.max_n}, idle);
-    const Prediction least = Steady({bounds.min_m, bounds.max_n}, idle);
-    Hold(Reason::kImpossibleSlo,
-         Format("no allowed configuration keeps the targets even for one sequence: TPOT %.1f ms at "
-                "best, %.1f ms wanted; raise the target or allow other GPUs",
-                std::min(most.tpot_seconds, least.tpot_seconds) * 1e3, policy_.tpot.seconds * 1e3));
+  // Not even a 64th of the load is carried: a single sequence is too slow with whatever the policy
+  // allows, or the load is too much for what may be asked for now.
+  void HoldWithoutAny(const Wanted& wanted, Limit limit) {
+    if (std::optional<Impossible> why = WhyImpossible(wanted, BoundsOf(predictor_, policy_))) {
+      Hold(Reason::kImpossibleSlo, std::move(why->text));
+      return;
+    }
+    Hold(
+        HoldOf(limit),
+        NameOf(current_) + " is not enough; less than 2 % of the load is carried within the bounds",
+        limit);
   }
 
   // Goes to `wanted` as far as the rates allow in this period.

@@ -75,7 +75,7 @@ class Sizes final : public SimulatedPolicy {
 
   std::string_view name() const override { return "sglang"; }
   double interval_s() const override { return 300; }
-  Wish Begin(const Demand& first) override { return Smallest(first); }
+  Beginning Begin(const Demand& first) override { return {Smallest(first)}; }
 
   Answer Decide(const Observation& seen) override {
     const double rate = busiest_.Largest(seen.world.time_seconds, seen.demand.requests_per_second);

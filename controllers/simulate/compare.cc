@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <optional>
 
+#include "controllers/scaling/cheapest.h"
 #include "controllers/simulate/separated_policies.h"
 #include "controllers/simulate/steady.h"
 #include "controllers/simulate/whole_policies.h"
@@ -37,6 +38,18 @@ void AddSome(std::vector<Wish> seen, int most, std::vector<Wish>& plans) {
   std::ranges::stable_sort(plans, {}, [](const Wish& wish) { return wish.Gpus(); });
 }
 
+// Whether a policy may run anything at all.
+Status CheckBounds(const std::string& name, const Predictor& predictor,
+                   const ScalingPolicy& scaling) {
+  const CountBounds bounds = BoundsOf(predictor, scaling);
+  if (LargestAllowed(bounds, predictor)) return OkStatus();
+  return InvalidArgument("simulate: '" + name +
+                         "' may run nothing: " + predictor.setting().model.name + " takes " +
+                         std::to_string(predictor.FewestExperts()) +
+                         " expert instances, and no whole pods lie between the counts, under the "
+                         "limit on GPUs and within the ratio; allow more");
+}
+
 class Comparer {
  public:
   Comparer(std::span<const SimulatedRequest> requests, const Comparison& comparison)
@@ -60,10 +73,12 @@ class Comparer {
   Status Prepare() {
     JANUS_RETURN_IF_ERROR(Validate(asked_.scaling));
     JANUS_ASSIGN_OR_RETURN(predictor_, MakePredictor(belief_, false));
+    JANUS_RETURN_IF_ERROR(CheckBounds("ours", *predictor_, asked_.scaling));
     if (IsWanted("disagg")) {
       JANUS_ASSIGN_OR_RETURN(random_, MakePredictor(belief_, true));
       by_node_ = asked_.scaling;
       by_node_.attention.instances_per_pod = by_node_.experts.instances_per_pod = asked_.node;
+      JANUS_RETURN_IF_ERROR(CheckBounds("disagg", *random_, by_node_));
     }
     whole_.book = &*believed_;
     whole_.tpot_seconds = asked_.scaling.tpot.seconds;
@@ -123,6 +138,7 @@ class Comparer {
       run.policy = "oracle";
       run.searched_gpu_hours = searched;
       for (DecisionRecord& decision : run.decisions) decision.why = why;
+      run.holds.clear();
     }
     return run;
   }

@@ -15,7 +15,7 @@ class Copies : public SimulatedPolicy {
 
   std::string_view name() const final { return name_; }
   double interval_s() const final { return interval_s_; }
-  Wish Begin(const Demand& first) final { return Of(CopiesFor(inputs_, first)); }
+  Beginning Begin(const Demand& first) final { return {Of(CopiesFor(inputs_, first))}; }
 
  protected:
   Wish Of(int count) const { return {false, {}, std::clamp(count, 1, inputs_.most), inputs_.gpus}; }

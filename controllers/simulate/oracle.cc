@@ -23,7 +23,7 @@ class Schedule final : public SimulatedPolicy {
   // Decisions fall on multiples of it, so that both a start before an interval and its begin do.
   double interval_s() const override { return kTick; }
 
-  Wish Begin(const Demand& /*first*/) override { return plans_[choices_[0]]; }
+  Beginning Begin(const Demand& /*first*/) override { return {plans_[choices_[0]]}; }
 
   Answer Decide(const Observation& seen) override {
     const double now = seen.world.time_seconds;
@@ -125,7 +125,8 @@ std::vector<Wish> PlansForLevels(const Predictor& predictor, const ScalingPolicy
     // Bursts within a window are above its mean.
     const double tokens = least * std::pow(1.5 * most / least, levels > 1 ? i / (levels - 1.0) : 1);
     const Wish plan = CheapestSeparated(predictor, scaling,
-                                        Scaled(mean, tokens / mean.output_tokens_per_second), 1);
+                                        Scaled(mean, tokens / mean.output_tokens_per_second), 1)
+                          .wish;
     if (std::ranges::find(plans, plan) == plans.end()) plans.push_back(plan);
   }
   std::ranges::stable_sort(plans, {}, [](const Wish& plan) { return plan.Gpus(); });
@@ -147,7 +148,7 @@ Result<SimulationRun> SimulateOracle(std::span<const SimulatedRequest> requests,
   double best = 0;
   size_t best_plan = 0;
   for (size_t p = 0; p < plans.size(); ++p) {
-    const auto always = MakeFixed("always", plans[p]);
+    const auto always = MakeFixed("always", {plans[p]});
     JANUS_ASSIGN_OR_RETURN(const SimulationRun run,
                            Simulate(requests, truth, always.get(), by_interval, {}));
     missed.emplace_back(intervals, 0);
@@ -198,7 +199,7 @@ Result<SimulationRun> SimulateOracle(std::span<const SimulatedRequest> requests,
   if (cheapest) return std::move(*cheapest);
   // Changing costs it the attainment: the cheapest plan that attains it all the time.
   for (const Wish& plan : plans) {
-    const auto always = MakeFixed("oracle", plan);
+    const auto always = MakeFixed("oracle", {plan});
     JANUS_ASSIGN_OR_RETURN(SimulationRun run, Simulate(requests, truth, always.get(), options, {}));
     if (run.totals.Attainment() < oracle.attainment) continue;
     return run;

@@ -38,6 +38,14 @@ struct DecisionRecord {
   int gpus = 0;
 };
 
+// Decisions of one reason that left things as they were.
+struct HoldRecord {
+  std::string reason;  // by name
+  int64_t count = 0;
+  double first_s = 0;  // when it came first
+  std::string why;     // what it said then
+};
+
 struct Totals {
   int64_t requests = 0;
   int64_t finished = 0;

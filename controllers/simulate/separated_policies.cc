@@ -1,12 +1,21 @@
 #include "controllers/simulate/separated_policies.h"
 
+#include <cstdio>
 #include <utility>
 
 #include "controllers/scaling/cheapest.h"
-#include "controllers/scaling/decide.h"
+#include "controllers/scaling/impossible.h"
 
 namespace janus::controllers {
 namespace {
+
+SimulatedPolicy::Beginning BeginWith(const SeparatedChoice& choice) {
+  SimulatedPolicy::Beginning begin = {choice.wish};
+  if (choice.reason == Reason::kSatisfied) return begin;
+  begin.lacks = ToString(choice.reason);
+  begin.why += ", " + std::string(begin.lacks) + ": " + choice.text;
+  return begin;
+}
 
 class Decided final : public SimulatedPolicy {
  public:
@@ -15,19 +24,21 @@ class Decided final : public SimulatedPolicy {
 
   std::string_view name() const override { return name_; }
   double interval_s() const override { return scaling_.interval_seconds; }
-  Wish Begin(const Demand& first) override {
-    return CheapestSeparated(*predictor_, scaling_, first, scaling_.aim);
+  Beginning Begin(const Demand& first) override {
+    return BeginWith(CheapestSeparated(*predictor_, scaling_, first, scaling_.aim));
   }
 
   Answer Decide(const Observation& seen) override {
     Outcome outcome =
         controllers::Decide(*predictor_, scaling_, seen.world, std::exchange(memory_, {}));
     memory_ = std::move(outcome.memory);
-    const Decision& decision = outcome.decision;
-    if (decision.verb == Verb::kHold) return {};
+    Decision& decision = outcome.decision;
+    if (decision.verb == Verb::kHold) {
+      return {std::nullopt, std::move(decision.text), ToString(decision.reason)};
+    }
     Wish wish;
     wish.how = decision.target.how;
-    return {wish, std::string(ToString(decision.reason)) + ": " + decision.text};
+    return {wish, std::string(ToString(decision.reason)) + ": " + decision.text, {}};
   }
 
  private:
@@ -39,17 +50,39 @@ class Decided final : public SimulatedPolicy {
 
 class Fixed final : public SimulatedPolicy {
  public:
-  Fixed(std::string_view name, const Wish& wish) : name_(name), wish_(wish) {}
+  Fixed(std::string_view name, const SeparatedChoice& choice) : name_(name), choice_(choice) {}
 
   std::string_view name() const override { return name_; }
   double interval_s() const override { return 3600; }
-  Wish Begin(const Demand& /*first*/) override { return wish_; }
+  Beginning Begin(const Demand& /*first*/) override { return BeginWith(choice_); }
   Answer Decide(const Observation& /*seen*/) override { return {}; }
 
  private:
   const std::string_view name_;
-  const Wish wish_;
+  const SeparatedChoice choice_;
 };
+
+// Of a demand that no allowed counts carry whole.
+SeparatedChoice ChooseForPart(const Wanted& wanted, const CountBounds& bounds, Counts* counts) {
+  SeparatedChoice choice;
+  if (const auto part = CheapestForMost(wanted, bounds, {bounds.min_m, bounds.min_n})) {
+    *counts = part->counts;
+    choice.reason = Reason::kAtMax;
+    char text[96];
+    std::snprintf(text, sizeof(text), "at most %.0f %% of the load is carried within the bounds",
+                  part->carried * 100);
+    choice.text = text;
+  } else if (auto impossible = WhyImpossible(wanted, bounds)) {
+    *counts = impossible->nearest;
+    choice.reason = Reason::kImpossibleSlo;
+    choice.text = std::move(impossible->text);
+  } else {
+    *counts = LargestAllowed(bounds, wanted.predictor).value();
+    choice.reason = Reason::kAtMax;
+    choice.text = "less than 2 % of the load is carried within the bounds";
+  }
+  return choice;
+}
 
 }  // namespace
 
@@ -58,34 +91,33 @@ std::unique_ptr<SimulatedPolicy> MakeDecided(std::string_view name, const Predic
   return std::make_unique<Decided>(name, predictor, scaling);
 }
 
-std::unique_ptr<SimulatedPolicy> MakeFixed(std::string_view name, const Wish& wish) {
-  return std::make_unique<Fixed>(name, wish);
+std::unique_ptr<SimulatedPolicy> MakeFixed(std::string_view name, const SeparatedChoice& choice) {
+  return std::make_unique<Fixed>(name, choice);
 }
 
-Wish CheapestSeparated(const Predictor& predictor, const ScalingPolicy& scaling,
-                       const Demand& demand, double share) {
+SeparatedChoice CheapestSeparated(const Predictor& predictor, const ScalingPolicy& scaling,
+                                  const Demand& demand, double share) {
   const CountBounds bounds = BoundsOf(predictor, scaling);
   const Corrections none;
   const Wanted wanted = {predictor, scaling, demand, share, none, 1};
-  const Counts least = {bounds.min_m, bounds.min_n};
-  std::optional<Counts> found = Cheapest(wanted, bounds, least);
-  if (!found) {
-    const std::optional<Partial> part = CheapestForMost(wanted, bounds, least);
-    found = part ? part->counts : Counts{bounds.max_m, bounds.max_n};
+  SeparatedChoice choice;
+  Counts counts;
+  if (const auto found = Cheapest(wanted, bounds, {bounds.min_m, bounds.min_n})) {
+    counts = *found;
+  } else {
+    choice = ChooseForPart(wanted, bounds, &counts);
   }
-  const Counts counts = *found;
-  Wish wish;
-  wish.how = predictor.Steady(counts.m, counts.n, demand, scaling).how;
-  return wish;
+  choice.wish.how = predictor.Steady(counts.m, counts.n, demand, scaling).how;
+  return choice;
 }
 
-Wish CheapestForBusiest(const Predictor& predictor, const ScalingPolicy& scaling,
-                        std::span<const Demand> demands, double share) {
-  Wish most;
-  most.how.m = most.how.n = 0;
+SeparatedChoice CheapestForBusiest(const Predictor& predictor, const ScalingPolicy& scaling,
+                                   std::span<const Demand> demands, double share) {
+  SeparatedChoice most;
+  most.wish.how.m = most.wish.how.n = 0;
   for (const Demand& demand : demands) {
-    const Wish wish = CheapestSeparated(predictor, scaling, demand, share);
-    if (wish.Gpus() > most.Gpus()) most = wish;
+    SeparatedChoice choice = CheapestSeparated(predictor, scaling, demand, share);
+    if (choice.wish.Gpus() > most.wish.Gpus()) most = std::move(choice);
   }
   return most;
 }

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "controllers/scaling/predictor.h"
+#include "controllers/scaling/decide.h"
 #include "controllers/simulate/policy.h"
 
 namespace janus::controllers {
@@ -13,16 +13,23 @@ namespace janus::controllers {
 std::unique_ptr<SimulatedPolicy> MakeDecided(std::string_view name, const Predictor* predictor,
                                              const ScalingPolicy& scaling);
 
-// One plan, all the time.
-std::unique_ptr<SimulatedPolicy> MakeFixed(std::string_view name, const Wish& wish);
-
-// The cheapest allowed service that keeps a share of the targets under a demand; where none does,
-// the one that does so under the largest part of it.
-Wish CheapestSeparated(const Predictor& predictor, const ScalingPolicy& scaling,
-                       const Demand& demand, double share);
+// The cheapest allowed service that keeps a share of the targets under a demand. Where none does,
+// and `reason` and `text` say so: the one that does so under the largest part of it (kAtMax), or
+// what comes nearest for a single sequence, if not even that is kept (kImpossibleSlo).
+struct SeparatedChoice {
+  Wish wish;
+  Reason reason = Reason::kSatisfied;
+  std::string text = {};
+};
+// LargestAllowed of the policy's bounds is to have a value.
+SeparatedChoice CheapestSeparated(const Predictor& predictor, const ScalingPolicy& scaling,
+                                  const Demand& demand, double share);
 
 // The same for the busiest of several demands: the one that costs most.
-Wish CheapestForBusiest(const Predictor& predictor, const ScalingPolicy& scaling,
-                        std::span<const Demand> demands, double share);
+SeparatedChoice CheapestForBusiest(const Predictor& predictor, const ScalingPolicy& scaling,
+                                   std::span<const Demand> demands, double share);
+
+// One plan, all the time.
+std::unique_ptr<SimulatedPolicy> MakeFixed(std::string_view name, const SeparatedChoice& choice);
 
 }  // namespace janus::controllers

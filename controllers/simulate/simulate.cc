@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "controllers/simulate/steady.h"
 
@@ -20,11 +21,13 @@ class Simulation {
         observer_(truth, options.machinery, options.scaling) {}
 
   Result<SimulationRun> Run(const ProgressFunction& progress) {
-    wished_ = policy_->Begin(FirstMinutes());
+    const SimulatedPolicy::Beginning begin = policy_->Begin(FirstMinutes());
+    wished_ = begin.wish;
     JANUS_RETURN_IF_ERROR(Check(wished_));
     Fleet fleet(truth_, options_.machinery, &recorder_, wished_);
     run_.policy = policy_->name();
-    Note(fleet, 0, "to begin with");
+    Note(fleet, 0, begin.why);
+    CountHold(0, begin.lacks, begin.why);
     double decision = policy_->interval_s();
     double window_end = options_.window_s;
     size_t next_report = 0;
@@ -52,6 +55,7 @@ class Simulation {
     recorder_.EndBilling();
     double now = last_arrival;
     while (!fleet.IsEmpty()) fleet.AdvanceTo(now += 60);
+    std::ranges::stable_sort(run_.holds, std::ranges::greater(), &HoldRecord::count);
     run_.totals = recorder_.Sum();
     run_.totals.preempted = fleet.preempted();
     run_.end_s = now;
@@ -86,6 +90,15 @@ class Simulation {
     NoteGpus(fleet, now);
   }
 
+  void CountHold(double now, std::string_view reason, const std::string& why) {
+    if (reason.empty()) return;
+    auto hold = std::ranges::find(run_.holds, reason, &HoldRecord::reason);
+    if (hold == run_.holds.end()) {
+      hold = run_.holds.insert(hold, {std::string(reason), 0, now, why});
+    }
+    ++hold->count;
+  }
+
   Status Decide(Fleet& fleet, double now) {
     const SimulatedPolicy::Answer answer =
         policy_->Decide(observer_.Look(fleet, recorder_, wished_, now));
@@ -95,6 +108,7 @@ class Simulation {
       fleet.Apply(wished_, now);
       Note(fleet, now, answer.why);
     }
+    if (!answer.wish) CountHold(now, answer.hold, answer.why);
     NoteGpus(fleet, now);
     return OkStatus();
   }

@@ -26,6 +26,7 @@ struct SimulationRun {
   std::vector<WindowRecord> windows;
   std::vector<DecisionRecord> decisions;     // changes only
   std::vector<Wish> wishes;                  // of the decisions
+  std::vector<HoldRecord> holds;             // the most frequent first
   std::vector<std::pair<double, int>> gpus;  // from a time on, ascending
   double end_s = 0;                          // when the last request was done
   double searched_gpu_hours = 0;             // of Compare's oracle: compare.h

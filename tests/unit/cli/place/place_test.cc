@@ -6,6 +6,7 @@
 
 #include "cli/place/command.h"
 #include "cli/place/routing_file.h"
+#include "cli/plan/inputs.h"
 
 namespace janus::cli {
 namespace {
@@ -38,6 +39,49 @@ TEST_F(PlaceFiles, ReadsAFoldersFilesInOrder) {
   EXPECT_EQ((*layers)[1].ids, (std::vector<uint16_t>{0, 3, 2, 1}));
   EXPECT_EQ((*layers)[0].experts, 4);
   EXPECT_EQ((*layers)[0].top_k, 2);
+}
+
+TEST_F(PlaceFiles, AFoldersFilesMeasureTheSameLayers) {
+  Write("a.csv", "layer0,layer1\n1 2,0 3\n");
+  Write("b.csv", "layer5,layer9\n3 0,2 1\n");
+  const Status status = ReadRouting(folder_.string(), 0).status();
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(status.message().find("b.csv: has the layers layer5, layer9, the files before it "
+                                  "layer0, layer1; the files of a folder measure the same layers"),
+            std::string::npos)
+      << status.message();
+  // In another order they are the same ones.
+  Write("b.csv", "layer1,layer0\n3 0,2 1\n");
+  const auto layers = ReadRouting(folder_.string(), 0);
+  ASSERT_TRUE(layers.ok()) << layers.status().ToString();
+  EXPECT_EQ((*layers)[0].ids, (std::vector<uint16_t>{1, 2, 2, 1}));
+  EXPECT_EQ((*layers)[1].ids, (std::vector<uint16_t>{0, 3, 3, 0}));
+}
+
+// Every layer is to be the model's, not the first alone.
+TEST_F(PlaceFiles, ALayerOfAnotherModelIsRefused) {
+  std::string text = "layer0,layer1\n";
+  for (int i = 0; i < 8; ++i) {
+    const std::string two = std::to_string(i) + " " + std::to_string((i + 1) % 8);
+    text += two + "," + two + " " + std::to_string((i + 2) % 8) + "\n";
+  }
+  SettingOptions options;
+  options.model = "mixtral-8x22b";  // 2 of 8
+  options.routing = Write("a.csv", text.c_str());
+  const Status status = ReadSetting(options).status();
+  EXPECT_NE(status.message().find("layer 1: routes to 3 of 8 experts, mixtral-8x22b to 2 of 8"),
+            std::string::npos)
+      << status.message();
+  std::string wide = "layer0";
+  std::string row = "0 1";
+  for (int l = 1; l < 57; ++l) {
+    wide += ",layer" + std::to_string(l);
+    row += ",6 7";
+  }
+  options.routing = Write("wide.csv", (wide + "\n" + row + "\n").c_str());
+  EXPECT_NE(ReadSetting(options).status().message().find("has 57 layers, mixtral-8x22b 56 with"),
+            std::string::npos)
+      << ReadSetting(options).status().message();
 }
 
 TEST_F(PlaceFiles, SaysWhatIsWrongWithAFile) {

@@ -72,9 +72,93 @@ TEST(PlanCommand, TimesToTheFirstTokenStandBesideMixServes) {
   options.traffic = {5, 1000, 200};
   const Result<std::string> text = Plan(options);
   EXPECT_TRUE(Has(text, "first token p95 ")) << text.status().ToString();
+  EXPECT_TRUE(Has(text, "prompts exponential about that mean")) << *text;
   EXPECT_TRUE(Has(text, "by MixServe's eq. 5-11: communication ")) << *text;
   options.traffic.requests_per_second = 1e6;
-  EXPECT_TRUE(Has(Plan(options), "never: prompts come faster than steps have room for"));
+  options.traffic.output_tokens = 1;
+  EXPECT_TRUE(Has(Plan(options), "never: the traffic needs 1000000 tokens/s"));
+  options.traffic = {40, 4000, 10};
+  EXPECT_TRUE(Has(Plan(options), "never: steps of 100 ms have no room for what comes"));
+}
+
+// Where hardly anybody comes the figure is a step and the prompt at the percentile, which of
+// exponential lengths is 3.0 times the mean.
+TEST(PlanCommand, TheFirstTokenIsThatOfALongPrompt) {
+  PlanOptions options = Asking("deepseek-v3", "H200");
+  options.batch = 256;
+  options.traffic = {1e-6, 20'000, 200};
+  options.json = true;
+  const auto best = nlohmann::json::parse(*Plan(options)).at("plans").at(0);
+  const auto& token = best.at("firstToken");
+  const double step = options.tpot_milliseconds / 1e3;
+  const double rows_per_second = token.at("promptRowsOfAStep").get<double>() /
+                                 best.at("attentionInstances").get<double>() / step;
+  const double expected = step + std::log(20) * options.traffic.prompt_tokens / rows_per_second;
+  EXPECT_NEAR(token.at("seconds").get<double>(), expected, 0.01 * expected);
+}
+
+// Eight sequences at once do not make the 20,000 tokens/s of 50 requests/s.
+TEST(PlanCommand, TrafficThatThePlanDoesNotCarryHasNoFirstToken) {
+  PlanOptions options = Asking("deepseek-v3", "H200");
+  options.batch = 8;
+  options.traffic = {50, 100, 400};
+  const Result<std::string> text = Plan(options);
+  EXPECT_TRUE(Has(text, "never: the traffic needs 20000 tokens/s, the plan decodes ")) << *text;
+  options.json = true;
+  const auto token = nlohmann::json::parse(*Plan(options)).at("plans").at(0).at("firstToken");
+  EXPECT_TRUE(token.at("seconds").is_null());
+  EXPECT_NE(token.at("never").get<std::string>().find("needs 20000 tokens/s"), std::string::npos);
+}
+
+TEST(PlanCommand, AFirstTokenIsAGoal) {
+  PlanOptions options = Asking("deepseek-v2", "H100");
+  options.batch = 256;
+  options.traffic = {4, 2000, 200};
+  options.ttft_seconds = 1;
+  options.ttft_percentile = 0.9;
+  const Result<std::string> text = Plan(options);
+  EXPECT_TRUE(Has(text, "\nfirst tokens are to come within 1 s at p90\n")) << *text;
+  EXPECT_TRUE(Has(text, " s, 1 s wanted\n")) << *text;
+  options.json = true;
+  const auto root = nlohmann::json::parse(*Plan(options));
+  EXPECT_EQ(root.at("goal").at("ttftSeconds"), 1);
+  EXPECT_EQ(root.at("goal").at("ttftPercentile"), 0.9);
+  EXPECT_LE(root.at("plans").at(0).at("firstToken").at("seconds").get<double>(), 1);
+  EXPECT_FALSE(root.at("plans").at(0).contains("ruledOut"));
+  EXPECT_EQ(root.at("plans").at(1).at("ruledOut"), true);
+  EXPECT_GT(root.at("plans").at(1).at("firstToken").at("seconds").get<double>(), 1);
+  EXPECT_NE(root.at("plans").at(1).at("lostBy").get<std::string>().find("first token"),
+            std::string::npos);
+}
+
+TEST(PlanCommand, JsonSaysWhatTheTextDoes) {
+  PlanOptions options = Asking("deepseek-v2", "H100");
+  options.batch = 512;
+  options.survivable = options.whole_pods = true;
+  options.instances_per_pod = 4;
+  options.traffic = {5, 1000, 200};
+  options.json = true;
+  const Result<std::string> text = Plan(options);
+  ASSERT_TRUE(text.ok()) << text.status().ToString();
+  const auto root = nlohmann::json::parse(*text);
+  EXPECT_EQ(root.at("price").at("of"), "survivable and in whole pods");
+  EXPECT_GT(root.at("price").at("dearerBy").get<double>(), 0);
+  EXPECT_EQ(root.at("traffic").at("requestsPerSecond"), 5);
+  EXPECT_EQ(root.at("traffic").at("promptLaw"), "Exponential");
+  for (const char* kind : {"plans", "notSeparated"}) {
+    for (const auto& plan : root.at(kind)) {
+      EXPECT_GT(plan.at("firstToken").at("seconds").get<double>(), 0) << kind;
+      EXPECT_EQ(plan.at("firstToken").at("percentile"), 0.95) << kind;
+    }
+  }
+  const auto& theirs = root.at("notSeparated").at(0).at("mixServe");
+  EXPECT_GT(theirs.at("communicationMicroseconds").get<double>(), 0);
+  EXPECT_GT(theirs.at("meanFirstTokenSeconds").get<double>(), 0);
+  options.traffic = {};
+  options.survivable = options.whole_pods = false;
+  const auto plain = nlohmann::json::parse(*Plan(options));
+  for (const char* absent : {"price", "traffic"}) EXPECT_FALSE(plain.contains(absent)) << absent;
+  EXPECT_FALSE(plain.at("plans").at(0).contains("firstToken"));
 }
 
 TEST(PlanCommand, BadInputSaysWhatToDo) {
@@ -91,6 +175,9 @@ TEST(PlanCommand, BadInputSaysWhatToDo) {
   options = Asking("deepseek-v3", "H200");
   options.tpot_milliseconds = 0.5;
   says(options, "no plan keeps a TPOT of 0.5 ms");
+  options = Asking("deepseek-v3", "H200");
+  options.traffic.requests_per_second = 3;
+  says(options, "a prompt's mean length is 0");
   for (const double wrong : {std::numeric_limits<double>::quiet_NaN(), -1., HUGE_VAL}) {
     options = Asking("deepseek-v3", "H200");
     options.tpot_milliseconds = wrong;

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -77,6 +78,30 @@ TEST_F(SimulateCommand, JsonHoldsEveryWindowAndDecision) {
   }
 }
 
+// The table, the page and the JSON say that the target is out of reach, and what is within it.
+TEST_F(SimulateCommand, AnImpossibleTargetIsToldEverywhere) {
+  options_.scaling.tpot.seconds = 0.001;
+  options_.policies = {"ours"};
+  options_.html = (folder_ / "report.html").string();
+  const auto text = Simulate(options_, {});
+  ASSERT_TRUE(text.ok()) << text.status().ToString();
+  EXPECT_NE(text->find("\nPOLICY    HELD FOR "), std::string::npos) << *text;
+  EXPECT_NE(text->find("\nours      ImpossibleSLO "), std::string::npos) << *text;
+  EXPECT_NE(text->find(" ms at best ("), std::string::npos) << *text;
+  std::ifstream file(options_.html);
+  const std::string html((std::istreambuf_iterator<char>(file)), {});
+  EXPECT_NE(html.find("<tr><td>ImpossibleSLO<td>"), std::string::npos);
+  EXPECT_NE(html.find(", ImpossibleSLO</tr>"), std::string::npos) << "in the first table";
+  EXPECT_NE(html.find(" times held</summary>"), std::string::npos);
+  options_.json = true;
+  const auto root = nlohmann::json::parse(*Simulate(options_, {}));
+  const auto& hold = root["policies"][0]["holds"].at(0);
+  EXPECT_EQ(hold["reason"], "ImpossibleSLO");
+  EXPECT_GT(hold["times"].get<int>(), 1);
+  EXPECT_EQ(hold["firstSeconds"], 0);
+  EXPECT_NE(hold["why"].get<std::string>().find("TPOT "), std::string::npos);
+}
+
 TEST_F(SimulateCommand, SaysTheSameTwice) {
   EXPECT_EQ(*Simulate(options_, {}), *Simulate(options_, {}));
 }
@@ -91,6 +116,63 @@ TEST_F(SimulateCommand, ReadsRates) {
   options_.demand.scale = 1;
   const auto text = Simulate(options_, {});
   ASSERT_TRUE(text.ok()) << text.status().ToString();
+}
+
+// A trace that begins on its third day: nothing is decided or paid for before it.
+TEST_F(SimulateCommand, ATraceThatBeginsLateIsReplayedFromItsFirstWindow) {
+  const auto late = [&](double from) {
+    std::string trace = "arrival_s,input_tokens,output_tokens\n";
+    for (int i = 0; i < 400; ++i) {
+      trace += std::to_string(from + i * 2) + "," + std::to_string(100 + i % 900) + "," +
+               std::to_string(20 + i % 200) + "\n";
+    }
+    return Write("late.csv", trace);
+  };
+  options_.json = true;
+  options_.policies = {"ours"};
+  options_.demand.trace = late(0);
+  const auto begun = nlohmann::json::parse(*Simulate(options_, {}));
+  EXPECT_EQ(begun["workload"].get<std::string>().find("of its clock"), std::string::npos);
+  options_.demand.trace = late(3 * 86'400);
+  const auto third = nlohmann::json::parse(*Simulate(options_, {}));
+  EXPECT_NE(third["workload"].get<std::string>().find(" from hour 72.00 of its clock"),
+            std::string::npos)
+      << third["workload"];
+  EXPECT_NEAR(third["policies"][0]["gpuHours"].get<double>(),
+              begun["policies"][0]["gpuHours"].get<double>(), 1e-6);
+  EXPECT_EQ(third["policies"][0]["decisions"].size(), begun["policies"][0]["decisions"].size());
+  // In the middle of a window the window's begin counts; hours that are asked for count more.
+  options_.demand.trace = late(3 * 86'400 + 300);
+  EXPECT_NE(nlohmann::json::parse(*Simulate(options_, {}))["workload"].get<std::string>().find(
+                " from hour 72.00 of its clock"),
+            std::string::npos);
+  options_.demand.from_hours = 72.1;
+  EXPECT_NE(nlohmann::json::parse(*Simulate(options_, {}))["workload"].get<std::string>().find(
+                " from hour 72.10 of its clock"),
+            std::string::npos);
+}
+
+// A scale that would ask for all memory is refused before anything is spread.
+TEST_F(SimulateCommand, AScaleOfTooManyGroupsIsRefused) {
+  for (const double scale : {1e9, 1e30}) {
+    options_.demand.scale = scale;
+    EXPECT_NE(MessageOf(options_).find(" groups of at most 4 requests, more than the 5e+07 that "
+                                       "are simulated; lower --scale or raise --max-weight"),
+              std::string::npos)
+        << MessageOf(options_);
+  }
+  for (const double scale : {0., -1., std::nan(""), HUGE_VAL}) {
+    options_.demand.scale = scale;
+    EXPECT_NE(MessageOf(options_).find("want a positive number"), std::string::npos) << scale;
+  }
+  options_.demand.trace.clear();
+  options_.demand.rates =
+      Write("rates.csv",
+            "window_start_s,rate_rps,in_mean,in_p50,in_p90,in_p99,out_mean,out_p50,"
+            "out_p90,out_p99\n0,20,300,200,600,1000,100,90,200,300\n");
+  options_.demand.scale = 1e9;
+  EXPECT_NE(MessageOf(options_).find("makes about 3e+12 groups"), std::string::npos)
+      << MessageOf(options_);
 }
 
 TEST_F(SimulateCommand, SaysWhatIsWrongAndWhatToDo) {

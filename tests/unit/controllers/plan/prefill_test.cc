@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "controllers/plan/traffic.h"
 #include "tests/unit/controllers/plan/settings.h"
 
 namespace janus::controllers {
@@ -91,11 +92,42 @@ TEST(TimeToFirstToken, GrowsWithLoadAndVariationAndFallsWithServers) {
       << "four servers at the same utilisation wait less";
 }
 
+// With lengths as a law, wait and prompt together are one M/M/1 sojourn: exponential at mu -
+// lambda.
+TEST(TimeToFirstToken, OfExponentialPromptsIsTheSojournOfTheTextbook) {
+  const std::span<const double> law = PromptLawOf({});
+  for (const double percentile : {0.5, 0.9, 0.95, 0.99}) {
+    const double exact = std::log(1 / (1 - percentile)) / (10 - 5) + 0.05;
+    EXPECT_NEAR(TimeToFirstToken(Prompts(5), law, percentile), exact, 0.01 * exact) << percentile;
+  }
+  // Each at its 95th percentile is later than both together.
+  PromptLoad apart = Prompts(5);
+  apart.prompt_tokens_at_percentile = std::log(20) * 1000;
+  EXPECT_GT(TimeToFirstToken(apart, 0.95), 1.2 * TimeToFirstToken(Prompts(5), law, 0.95));
+}
+
+// Alone in the service a request waits for its own prompt: at the 95th percentile 3 times the mean.
+TEST(TimeToFirstToken, WithoutLoadIsThePromptAtThePercentile) {
+  const double seconds = TimeToFirstToken(Prompts(0), PromptLawOf({}), 0.95);
+  EXPECT_NEAR(seconds, std::log(20) * 0.1 + 0.05, 0.003);
+}
+
+TEST(TimeToFirstToken, OfPromptsOfOneLengthIsTheWaitAndThatLength) {
+  PromptLoad alike = Prompts(8);
+  alike.prompt_squared_variation = 0;
+  const std::vector<double> law = {1};
+  EXPECT_NEAR(TimeToFirstToken(alike, law, 0.95), TimeToFirstToken(alike, 0.95), 1e-6);
+  const double median = TimeToFirstToken(alike, law, 0.5);
+  EXPECT_NEAR(ShareOfLater(alike, law, median), 0.5, 1e-6);
+}
+
 TEST(TimeToFirstToken, AQueueThatGrowsWithoutEndHasNone) {
   EXPECT_TRUE(std::isinf(TimeToFirstToken(Prompts(10), 0.95)));
   PromptLoad none = Prompts(1);
   none.rows_per_second_of_one = 0;
   EXPECT_TRUE(std::isinf(TimeToFirstToken(none, 0.95)));
+  EXPECT_TRUE(std::isinf(TimeToFirstToken(none, PromptLawOf({}), 0.95)));
+  EXPECT_TRUE(std::isinf(TimeToFirstToken(Prompts(10), PromptLawOf({}), 0.95)));
 }
 
 }  // namespace

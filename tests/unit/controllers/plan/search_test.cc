@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "controllers/plan/terms.h"
@@ -43,6 +44,144 @@ TEST(SearchPlans, TheChosenPlanKeepsTheGoalAndNoCheaperOneDoes) {
       }
     }
   }
+}
+
+// Traffic whose first tokens the cheapest plan for the decoding alone makes late.
+PlanGoal WithFirstToken(double batch, double seconds) {
+  PlanGoal goal = {0.1, batch};
+  goal.traffic = {4, 2000, 200};
+  goal.ttft_seconds = seconds;
+  return goal;
+}
+
+TEST(SearchPlans, TheChosenPlanKeepsTheFirstTokenAndNoCheaperOneDoes) {
+  const Setting setting = On("deepseek-v2", "H100", "H100");
+  PlanSpace space;
+  space.max_tensor_parallel = 1;
+  const PlanGoal goal = WithFirstToken(256, 1);
+  const Result<PlanAnswer> answer = SearchPlans(setting, goal, space);
+  ASSERT_TRUE(answer.ok()) << answer.status().ToString();
+  const Plan& best = answer->plans[0];
+  ASSERT_TRUE(best.first_token.has_value());
+  EXPECT_LE(best.first_token->seconds, 1);
+  EXPECT_GT(best.cost, SearchPlans(setting, {0.1, 256}, space)->plans[0].cost);
+  int tried = 0;
+  for (int m = 1; m <= 16; ++m) {
+    for (int n = 1; n <= 32; ++n) {
+      for (int b = 1; b <= 4; ++b) {
+        for (const auto& [mode, gate] : {std::pair(ExchangeMode::kDirect, GateSide::kExperts),
+                                         {ExchangeMode::kDirect, GateSide::kAttention},
+                                         {ExchangeMode::kTwoPhaseSingle, GateSide::kExperts},
+                                         {ExchangeMode::kTwoPhaseParallel, GateSide::kExperts}}) {
+          Configuration how;
+          how.m = m;
+          how.n = n;
+          how.micro_batches = b;
+          how.mode = mode;
+          how.gate = gate;
+          how.slots = QuickestSlots(setting, goal, space, how);
+          const auto plan = EvaluatePlan(setting, goal, space, how);
+          if (!plan || plan->cost > best.cost - 1e-9) continue;
+          ++tried;
+          EXPECT_GT(FirstTokenOf(goal, StepperOf(setting, *plan)).seconds, 1)
+              << m << "A" << n << "E b" << b;
+        }
+      }
+    }
+  }
+  EXPECT_GT(tried, 10);
+}
+
+TEST(SearchPlans, WhatMissesTheFirstTokenIsRuledOutWithItsReason) {
+  for (const double batch : {0., 256.}) {
+    // A little earlier than the plan that is best for the decoding alone.
+    const Setting setting = On("deepseek-v2", "H100", "H100");
+    PlanGoal goal = WithFirstToken(batch, 0);
+    const double late = SearchPlans(setting, goal, {})->plans[0].first_token->seconds;
+    goal.ttft_seconds = std::min(0.98 * late, 1.0);
+    const PlanAnswer answer = *SearchPlans(setting, goal, {});
+    EXPECT_FALSE(answer.plans[0].is_ruled_out);
+    EXPECT_EQ(answer.plans[0].lost_by, "");
+    ASSERT_TRUE(answer.plans[1].is_ruled_out) << batch;
+    size_t ruled_out = 0;
+    for (const Plan& plan : answer.plans) {
+      ASSERT_TRUE(plan.first_token.has_value());
+      EXPECT_EQ(plan.first_token->seconds > goal.ttft_seconds, plan.is_ruled_out);
+      if (!plan.is_ruled_out) continue;
+      ++ruled_out;
+      EXPECT_TRUE(IsBetter(goal, plan, answer.plans[0]));
+      EXPECT_NE(plan.lost_by.find("first token"), std::string::npos) << plan.lost_by;
+    }
+    EXPECT_LE(ruled_out, kMostRuledOut);
+    for (const WholePlan& whole : answer.wholes) {
+      EXPECT_LE(whole.first_token->seconds, goal.ttft_seconds) << NameOf(whole.how);
+    }
+    ASSERT_FALSE(answer.wholes.empty());
+  }
+}
+
+TEST(SearchPlans, AnEarlierFirstTokenNeverCostsLess) {
+  const Setting setting = On("deepseek-v2", "H100", "H100");
+  const double without = SearchPlans(setting, {0.1, 256}, {})->plans[0].cost;
+  double before = without;
+  for (const double seconds : {1000., 10., 2., 1., 0.7}) {
+    const Result<PlanAnswer> answer = SearchPlans(setting, WithFirstToken(256, seconds), {});
+    ASSERT_TRUE(answer.ok()) << seconds << ": " << answer.status().ToString();
+    EXPECT_GE(answer->plans[0].cost, before) << seconds;
+    before = answer->plans[0].cost;
+  }
+  EXPECT_GT(before, without);
+}
+
+TEST(SearchPlans, AFirstTokenThatNoneKeepsNamesTheSoonest) {
+  PlanSpace space;
+  space.max_attention_gpus = 8;
+  space.max_expert_gpus = 16;
+  const Status status =
+      SearchPlans(On("deepseek-v2", "H100", "H100"), WithFirstToken(256, 0.1), space).status();
+  EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+  EXPECT_NE(status.message().find(
+                "no plan that was tried keeps a first token within 0.1 s at p95; soonest is "),
+            std::string::npos)
+      << status.message();
+  EXPECT_NE(status.message().find(" s, 0.1 s wanted"), std::string::npos) << status.message();
+}
+
+// Copies share the traffic: as many as first tokens ask for.
+TEST(SearchPlans, AWholeTakesTheCopiesThatFirstTokensAskFor) {
+  const Setting setting = On("deepseek-v2", "H100", "H100");
+  PlanGoal goal = WithFirstToken(0, 1);
+  goal.traffic.requests_per_second = 40;
+  const PlanAnswer answer = *SearchPlans(setting, goal, {});
+  ASSERT_FALSE(answer.wholes.empty());
+  for (const WholePlan& whole : answer.wholes) {
+    EXPECT_LE(whole.first_token->seconds, 1);
+    if (whole.copies == 1) continue;
+    WholePlan fewer = whole;
+    fewer.batch = whole.batch / whole.copies * (whole.copies - 1);
+    fewer.copies = whole.copies - 1;
+    EXPECT_GT(FirstTokenOf(goal, StepperOf(setting, fewer)).seconds, 1) << NameOf(whole.how);
+  }
+  EXPECT_TRUE(std::ranges::any_of(answer.wholes, [](const auto& w) { return w.copies > 1; }));
+}
+
+TEST(SearchPlans, ALimitOnAllGpusIsKept) {
+  const Setting setting = On("deepseek-v2", "H100", "H100");
+  PlanSpace space;
+  space.max_gpus = 10;
+  const PlanAnswer answer = *SearchPlans(setting, {0.2, 0}, space);
+  EXPECT_GT(SearchPlans(setting, {0.2, 0}, {})->plans[0].gpus, 10);
+  for (const Plan& plan : answer.plans) EXPECT_LE(plan.gpus, 10);
+  for (const WholePlan& plan : answer.wholes) EXPECT_LE(plan.gpus, 10);
+  space.max_gpus = 4;
+  EXPECT_NE(SearchPlans(setting, {0.2, 8}, space)
+                .status()
+                .message()
+                .find("no more than 4 of them may be taken"),
+            std::string::npos)
+      << SearchPlans(setting, {0.2, 8}, space).status().message();
+  space.max_gpus = 1;
+  EXPECT_EQ(SearchPlans(setting, {0.2, 8}, space).status().code(), StatusCode::kInvalidArgument);
 }
 
 TEST(SearchPlans, MoreLoadNeverCostsLess) {
@@ -260,6 +399,16 @@ TEST(SearchPlans, RefusesNumbersThatAreNone) {
   EXPECT_FALSE(SearchPlans(setting, {std::nan(""), 4}, {}).ok());
   EXPECT_FALSE(SearchPlans(setting, {0, 4}, {}).ok());
   EXPECT_FALSE(SearchPlans(setting, {0.1, -1}, {}).ok());
+  PlanGoal late = {0.1, 4};
+  late.ttft_seconds = 1;
+  EXPECT_NE(SearchPlans(setting, late, {}).status().message().find("want the rate of requests"),
+            std::string::npos);
+  late.traffic = {1, 100, 10};
+  late.ttft_percentile = 1;
+  EXPECT_NE(SearchPlans(setting, late, {}).status().message().find("percentile of first tokens"),
+            std::string::npos);
+  late.ttft_seconds = std::nan("");
+  EXPECT_FALSE(SearchPlans(setting, late, {}).ok());
   Setting broken = setting;
   broken.experts.hardware.price = 0;
   EXPECT_EQ(SearchPlans(broken, {0.1, 4}, {}).status().message(),

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdio>
+#include <cstring>
 #include <limits>
 #include <random>
 
@@ -230,6 +232,40 @@ TEST(Decide, EveryHoldHasItsReason) {
   const Decision wrong = Decide(DeepSeekV3(), invalid, Seen(0, 4, 16, 1), {}).decision;
   EXPECT_EQ(wrong.reason, Reason::kInvalidPolicy);
   EXPECT_NE(wrong.text.find("aim"), std::string::npos);
+}
+
+// What the target could be is said, also where it is far below what any GPUs reach.
+TEST(Decide, AnImpossibleTargetSaysWhatIsBest) {
+  for (const double tpot : {1e-6, 1e-4, 5e-3}) {
+    ScalingPolicy policy = Policy();
+    policy.tpot.seconds = tpot;
+    const Decision no = Decide(DeepSeekV3(), policy, Seen(0, 4, 16, 1), {}).decision;
+    ASSERT_EQ(no.reason, Reason::kImpossibleSlo) << no.text;
+    double best = 0;
+    int m = 0, n = 0;
+    const char* const at = std::strstr(no.text.c_str(), "TPOT ");
+    ASSERT_NE(at, nullptr) << no.text;
+    ASSERT_EQ(std::sscanf(at, "TPOT %lf ms at best (%dA%dE)", &best, &m, &n), 3) << no.text;
+    ASSERT_TRUE(std::isfinite(best)) << no.text;
+    // As the model has it of one sequence.
+    double least = HUGE_VAL;
+    for (const ExchangeMode mode :
+         {ExchangeMode::kDirect, ExchangeMode::kTwoPhaseSingle, ExchangeMode::kTwoPhaseParallel}) {
+      Configuration how;
+      how.m = m;
+      how.n = n;
+      how.mode = mode;
+      least = std::min(least, DeepSeekV3().Step(how, {1, 1000, 0, 0}).step);
+    }
+    EXPECT_NEAR(best, least * 1e3, 0.05 * best) << no.text;
+  }
+}
+
+TEST(Decide, ALoadOfWhichHardlyAnyIsCarriedIsNoImpossibleTarget) {
+  const Decision no = Decide(DeepSeekV3(), Policy(), Seen(0, 40, 40, 1e6), {}).decision;
+  EXPECT_EQ(no.reason, Reason::kAtMax) << no.text;
+  EXPECT_EQ(no.limited_by, Limit::kMax);
+  EXPECT_NE(no.text.find("less than 2 % of the load"), std::string::npos) << no.text;
 }
 
 TEST(Decide, NumbersThatAreNoneAreNamed) {

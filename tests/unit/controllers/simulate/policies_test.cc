@@ -124,6 +124,99 @@ TEST(Policies, RoomForBurstsKeepsTheTargetThatIsMissedWithoutIt) {
   EXPECT_LT(with->front().totals.gpu_hours, 1.1 * without->front().totals.gpu_hours);
 }
 
+const HoldRecord* HoldOf(const SimulationRun& run, std::string_view reason) {
+  const auto found = std::ranges::find(run.holds, reason, &HoldRecord::reason);
+  return found == run.holds.end() ? nullptr : &*found;
+}
+
+// A TPOT that no GPUs reach is said, with what they do reach, and no pool is filled for it.
+TEST(Policies, AnImpossibleTargetIsHeldByNameAndTakesNoFullPool) {
+  Simulated world;
+  world.scaling.tpot.seconds = 0.001;
+  const auto requests = Hill(10, 900, 17);
+  Comparison comparison = Compared(world);
+  comparison.policies = {"ours", "disagg", "static"};
+  const auto runs = Compare(requests, comparison, {});
+  ASSERT_TRUE(runs.ok()) << runs.status().ToString();
+  for (const SimulationRun& run : *runs) {
+    SCOPED_TRACE(run.policy);
+    const HoldRecord* hold = HoldOf(run, "ImpossibleSLO");
+    ASSERT_NE(hold, nullptr);
+    EXPECT_EQ(hold->first_s, 0);
+    EXPECT_NE(hold->why.find("TPOT "), std::string::npos) << hold->why;
+    EXPECT_NE(hold->why.find(" ms at best ("), std::string::npos) << hold->why;
+    EXPECT_EQ(hold->why.find("inf"), std::string::npos) << hold->why;
+    EXPECT_EQ(run.decisions.front().why, hold->why);
+    EXPECT_LT(run.totals.peak_gpus, (world.scaling.attention.max + world.scaling.experts.max) / 2);
+    ExpectConservation(requests, run);
+  }
+  // At the begin, and at every decision.
+  EXPECT_GT(HoldOf(RunOf(*runs, "ours"), "ImpossibleSLO")->count, 50);
+  EXPECT_EQ(HoldOf(RunOf(*runs, "static"), "ImpossibleSLO")->count, 1);
+}
+
+// A first token that comes too late however little there is to do is told apart from the TPOT.
+TEST(Policies, AnImpossibleFirstTokenSaysSo) {
+  Simulated world;
+  world.scaling.ttft = LatencyTarget{0.01, 0.95};
+  Comparison comparison = Compared(world);
+  comparison.policies = {"ours"};
+  const auto runs = Compare(Hill(10, 300, 18), comparison, {});
+  ASSERT_TRUE(runs.ok()) << runs.status().ToString();
+  const HoldRecord* hold = HoldOf(runs->front(), "ImpossibleSLO");
+  ASSERT_NE(hold, nullptr);
+  EXPECT_NE(hold->why.find("first token "), std::string::npos) << hold->why;
+  EXPECT_EQ(hold->why.find("TPOT"), std::string::npos) << hold->why;
+}
+
+// A load that is too much is not a target that is impossible.
+TEST(Policies, ALoadBeyondTheBoundsIsAtMax) {
+  Simulated world;
+  world.scaling.attention.max = 1;
+  world.scaling.experts.max = 9;
+  Comparison comparison = Compared(world);
+  comparison.policies = {"ours"};
+  const auto runs = Compare(Hill(2000, 120, 19), comparison, {});
+  ASSERT_TRUE(runs.ok()) << runs.status().ToString();
+  EXPECT_EQ(HoldOf(runs->front(), "ImpossibleSLO"), nullptr);
+  ASSERT_NE(HoldOf(runs->front(), "AtMax"), nullptr);
+  EXPECT_EQ(HoldOf(runs->front(), "AtMax")->first_s, 0);
+}
+
+TEST(Policies, LimitsThatLeaveNothingAreRefused) {
+  Simulated world;
+  world.scaling.max_gpus = 4;
+  Comparison comparison = Compared(world);
+  comparison.policies = {"ours"};
+  const auto runs = Compare(Hill(10, 60, 1), comparison, {});
+  EXPECT_EQ(runs.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(runs.status().message().find("'ours' may run nothing"), std::string::npos)
+      << runs.status().message();
+}
+
+// Every decision either changes something or is counted by what it was held for.
+TEST(Policies, HoldsAreCountedByReason) {
+  Simulated world;
+  const auto requests = Wave(40, 160, 7200, 14);
+  Comparison comparison = Compared(world);
+  comparison.policies = {"ours", "whole"};
+  const auto runs = Compare(requests, comparison, {});
+  ASSERT_TRUE(runs.ok()) << runs.status().ToString();
+  const SimulationRun& ours = RunOf(*runs, "ours");
+  int64_t holds = 0;
+  for (const HoldRecord& hold : ours.holds) {
+    holds += hold.count;
+    EXPECT_FALSE(hold.why.empty()) << hold.reason;
+    EXPECT_LE(hold.count, ours.holds.front().count) << "the most frequent comes first";
+  }
+  const auto changes = static_cast<int64_t>(ours.decisions.size()) - 1;
+  EXPECT_EQ(holds + changes,
+            static_cast<int64_t>(requests.back().arrival / world.scaling.interval_seconds));
+  EXPECT_NE(HoldOf(ours, "ScalingInProgress"), nullptr);
+  EXPECT_NE(HoldOf(ours, "Stabilizing"), nullptr);
+  EXPECT_TRUE(RunOf(*runs, "whole").holds.empty()) << "it gives no reasons";
+}
+
 TEST(Policies, NamesOneThatIsUnknown) {
   Simulated world;
   Comparison comparison = Compared(world);
@@ -183,7 +276,8 @@ TEST(SeparatedPolicies, PodsAreWhole) {
   ASSERT_TRUE(predictor.ok());
   world.scaling.attention.instances_per_pod = world.scaling.experts.instances_per_pod = 8;
   const Wish wish = CheapestSeparated(*predictor, world.scaling,
-                                      DemandOf(Steadily(60, 600, 400, 170, 3), 600), 0.9);
+                                      DemandOf(Steadily(60, 600, 400, 170, 3), 600), 0.9)
+                        .wish;
   EXPECT_EQ(wish.how.m % 8, 0);
   EXPECT_EQ(wish.how.n % 8, 0);
 }

@@ -98,11 +98,11 @@ class Scripted final : public SimulatedPolicy {
       : wishes_(std::move(wishes)), every_s_(every_s) {}
   std::string_view name() const override { return "scripted"; }
   double interval_s() const override { return every_s_; }
-  Wish Begin(const Demand& /*first*/) override { return wishes_[0]; }
+  Beginning Begin(const Demand& /*first*/) override { return {wishes_[0]}; }
   Answer Decide(const Observation& seen) override {
     looks.push_back(seen);
     at_ = std::min(at_ + 1, wishes_.size() - 1);
-    return {wishes_[at_], "scripted"};
+    return {wishes_[at_], "scripted", {}};
   }
 
   std::vector<Observation> looks;

@@ -1,0 +1,78 @@
+#include "cli/plan/service_spec.h"
+
+#include <algorithm>
+#include <array>
+
+#include "common/read_file.h"
+#include "operator/api/parse.h"
+#include "operator/api/validate.h"
+#include "operator/api/validate_read.h"
+#include "operator/api/yaml.h"
+
+namespace janus::cli {
+
+Result<control::MoEServiceSpec> ReadServiceSpec(const std::string& file) {
+  constexpr int64_t kMaxBytes = 1 << 20;
+  JANUS_ASSIGN_OR_RETURN(const std::string text, ReadFileOrPipe(file, kMaxBytes));
+  JANUS_ASSIGN_OR_RETURN(const control::Node root, control::ParseYaml(text, file));
+  control::ParsedService parsed = control::ParseMoEService(root);
+  control::FieldErrors errors = control::ValidateRead(root, parsed);
+  if (!errors.empty()) {
+    control::AddLines(root, errors);
+    return InvalidArgument(control::FormatErrors(file, errors));
+  }
+  return std::move(parsed.object.spec);
+}
+
+double ShareOf(control::Percentile percentile) {
+  constexpr std::array<double, 4> kShares = {0.5, 0.9, 0.95, 0.99};
+  return kShares[static_cast<size_t>(percentile)];
+}
+
+void FillSetting(const control::MoEServiceSpec& spec, SettingOptions& setting) {
+  if (spec.model.source.host_path) setting.model = spec.model.source.host_path->path;
+  if (!spec.roles.attention.hardware_profile.empty()) {
+    setting.attention_hardware = spec.roles.attention.hardware_profile;
+  }
+  if (!spec.roles.experts.hardware_profile.empty()) {
+    setting.expert_hardware = spec.roles.experts.hardware_profile;
+  }
+}
+
+void FillPlan(const control::MoEServiceSpec& spec, PlanOptions& options) {
+  FillSetting(spec, options.setting);
+  const control::AttentionSpec& attention = spec.roles.attention;
+  const control::ExpertsSpec& experts = spec.roles.experts;
+  if (spec.slo.tpot) options.tpot_milliseconds = spec.slo.tpot->target_milliseconds;
+  if (spec.slo.ttft) {
+    options.ttft_seconds = spec.slo.ttft->target_milliseconds / 1e3;
+    options.ttft_percentile = ShareOf(spec.slo.ttft->percentile);
+  }
+  options.max_batch_per_attention = attention.max_batch_size;
+  options.instances_per_pod = std::max(attention.instances_per_pod, experts.instances_per_pod);
+  options.survivable = experts.placement.survivable;
+  const auto bound = [](const control::RoleSpec& role, int& gpus) {
+    if (role.scaling && role.scaling->max_replicas) {
+      gpus = *role.scaling->max_replicas * role.tensor_parallel;
+    }
+  };
+  bound(attention, options.max_attention_gpus);
+  bound(experts, options.max_expert_gpus);
+  options.max_gpus = spec.scaling.max_gpus.value_or(0);
+}
+
+void FillPlace(const control::MoEServiceSpec& spec, PlaceOptions& options) {
+  const control::AttentionSpec& attention = spec.roles.attention;
+  const control::ExpertsSpec& experts = spec.roles.experts;
+  if (spec.model.source.host_path) options.model = spec.model.source.host_path->path;
+  if (experts.replicas) options.instances = *experts.replicas;
+  options.slots_per_instance = experts.slots_per_instance.value_or(0);
+  options.spare_slots = experts.spare_slots;
+  options.instances_per_pod = experts.instances_per_pod;
+  options.survivable = experts.placement.survivable;
+  if (attention.replicas) {
+    options.batch = std::min(*attention.replicas * attention.max_batch_size, kMostPlacedBatch);
+  }
+}
+
+}  // namespace janus::cli
