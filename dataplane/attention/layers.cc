@@ -105,6 +105,7 @@ Status AttentionLayers::NormRows(const float* x, const Tensor& weight, void* y, 
 Status AttentionLayers::Begin(const Batch& batch) {
   batch_rows_ = static_cast<int>(batch.rows.size());
   JANUS_CHECK(batch_rows_ <= room_.max_rows, batch_rows_, room_.max_rows);
+  if (batch_rows_ == 0) return OkStatus();
   JANUS_RETURN_IF_ERROR(step_.Reopen());
   auto* const tokens = step_.host_at<int32_t>(layout_.tokens);
   auto* const positions = step_.host_at<int32_t>(layout_.positions);

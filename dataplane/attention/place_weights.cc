@@ -42,15 +42,20 @@ Status PlaceLayer(TensorPlacer& placer, const ModelDescription& model, int index
 
 Status TensorPlacer::Place(Tensor& tensor, int64_t elements) {
   if (tensor.data == nullptr) return OkStatus();
+  if (stop_.stop_requested()) return Cancelled("loading was aborted");
   const auto [at, is_new] = placed_.emplace(tensor.data, nullptr);
-  if (is_new) {
+  if (is_new && known_ != nullptr) {
+    if (const auto known = known_->find(tensor.data); known != known_->end()) {
+      at->second = known->second;
+    }
+  }
+  if (at->second == nullptr) {
     const auto bytes = static_cast<size_t>(elements * SizeOf(tensor.dtype));
     JANUS_ASSIGN_OR_RETURN(kernels::Buffer copy, context_.Take(bytes));
     JANUS_RETURN_IF_ERROR(context_.CopyIn(copy.data(), tensor.data, bytes));
-    at->second = copy.data();
-    memory_.push_back(std::move(copy));
+    at->second = std::make_shared<const kernels::Buffer>(std::move(copy));
   }
-  tensor.data = at->second;
+  tensor.data = at->second->data();
   return OkStatus();
 }
 
@@ -62,10 +67,11 @@ Status TensorPlacer::Place(FfnTensors& ffn, int64_t hidden, int64_t intermediate
 
 Result<Placed<AttentionWeights>> PlaceAttention(kernels::Context& context,
                                                 const ModelDescription& model,
-                                                const AttentionWeights& weights) {
+                                                const AttentionWeights& weights,
+                                                std::stop_token stop) {
   Placed<AttentionWeights> placed{weights, {}};
   if (context.is_host()) return placed;
-  TensorPlacer placer(context, placed.memory);
+  TensorPlacer placer(context, nullptr, std::move(stop), placed.tensors);
   AttentionWeights& w = placed.weights;
   const int64_t table = int64_t{model.vocab} * model.hidden;
   JANUS_RETURN_IF_ERROR(placer.Place(w.embedding, table));

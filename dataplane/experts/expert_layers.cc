@@ -202,6 +202,7 @@ Status ExpertLayers::Compute(Begun begin) {
     args.weight_dtype = tensors->gate.dtype;
   }
   activated_ = static_cast<int>(args.num_experts);
+  if (activated_ == 0) return OkStatus();
   JANUS_RETURN_IF_ERROR(
       work_.Push(0, contributions_at_ + static_cast<size_t>(args.num_contributions) *
                                             sizeof(kernels::Contribution)));

@@ -5,7 +5,7 @@
 namespace janus::kernels {
 
 Result<std::unique_ptr<Context>> MakeCudaContext() {
-  return Unimplemented("this build has no CUDA; use device CPU or a build with CUDA");
+  return Unimplemented("this build has no CUDA");
 }
 
 }  // namespace janus::kernels

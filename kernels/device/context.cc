@@ -8,13 +8,13 @@ namespace janus::kernels {
 
 Buffer::Buffer(Buffer&& other) noexcept
     : context_(std::exchange(other.context_, nullptr)),
-      place_(other.place_),
+      memory_(other.memory_),
       data_(std::exchange(other.data_, nullptr)),
       size_(std::exchange(other.size_, 0)) {}
 
 Buffer& Buffer::operator=(Buffer&& other) noexcept {
   std::swap(context_, other.context_);
-  std::swap(place_, other.place_);
+  std::swap(memory_, other.memory_);
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   return *this;
@@ -24,17 +24,17 @@ Buffer::~Buffer() {
   if (data_ != nullptr) context_->GiveBack(*this);
 }
 
-Result<Buffer> Context::TakeFrom(Buffer::Place place, size_t bytes) {
+Result<Buffer> Context::TakeFrom(Buffer::Memory memory, size_t bytes) {
   if (bytes == 0) return Buffer();
-  JANUS_ASSIGN_OR_RETURN(std::byte* const data, place == Buffer::Place::kDevice
+  JANUS_ASSIGN_OR_RETURN(std::byte* const data, memory == Buffer::Memory::kDevice
                                                     ? AllocateDevice(bytes)
                                                     : AllocatePinned(bytes));
   ++allocations_;
-  return Buffer(this, place, data, bytes);
+  return Buffer(this, memory, data, bytes);
 }
 
 void Context::GiveBack(const Buffer& buffer) {
-  if (buffer.place_ == Buffer::Place::kDevice) {
+  if (buffer.memory_ == Buffer::Memory::kDevice) {
     FreeDevice(buffer.data_, buffer.size_);
   } else {
     FreePinned(buffer.data_, buffer.size_);

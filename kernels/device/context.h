@@ -44,12 +44,12 @@ class Buffer {
 
  private:
   friend class Context;
-  enum class Place : unsigned char { kDevice, kPinned };
-  Buffer(Context* context, Place place, std::byte* data, size_t size)
-      : context_(context), place_(place), data_(data), size_(size) {}
+  enum class Memory : unsigned char { kDevice, kPinned };
+  Buffer(Context* context, Memory memory, std::byte* data, size_t size)
+      : context_(context), memory_(memory), data_(data), size_(size) {}
 
   Context* context_ = nullptr;
-  Place place_ = Place::kDevice;
+  Memory memory_ = Memory::kDevice;
   std::byte* data_ = nullptr;
   size_t size_ = 0;
 };
@@ -95,8 +95,8 @@ class Context {
   // Of the device; pinned: of the host, so that copies run beside the host. Content unknown,
   // aligned for every operation (256 bytes; on the host 64). ResourceExhausted: there is not so
   // much left. Zero bytes are an empty buffer.
-  Result<Buffer> Take(size_t bytes) { return TakeFrom(Buffer::Place::kDevice, bytes); }
-  Result<Buffer> TakePinned(size_t bytes) { return TakeFrom(Buffer::Place::kPinned, bytes); }
+  Result<Buffer> Take(size_t bytes) { return TakeFrom(Buffer::Memory::kDevice, bytes); }
+  Result<Buffer> TakePinned(size_t bytes) { return TakeFrom(Buffer::Memory::kPinned, bytes); }
   // The same where an object takes many: the first refusal since the last TakeFailure is kept, and
   // an empty buffer given.
   Buffer TakeOrNote(size_t bytes) { return Note(Take(bytes)); }
@@ -133,7 +133,7 @@ class Context {
 
  private:
   friend class Buffer;
-  Result<Buffer> TakeFrom(Buffer::Place place, size_t bytes);
+  Result<Buffer> TakeFrom(Buffer::Memory memory, size_t bytes);
   Buffer Note(Result<Buffer> taken);
   void Note(Status status);
   void GiveBack(const Buffer& buffer);

@@ -15,6 +15,9 @@ Status Check(cudaError_t error, const std::string& what) {
   return error == cudaErrorMemoryAllocation ? ResourceExhausted(words) : Internal(words);
 }
 
+// As every kernel of this build, compiled for its architectures alone.
+__global__ void AnyKernel() {}
+
 class CudaEvent final : public Event {
  public:
   CudaEvent() = default;
@@ -40,7 +43,13 @@ class CudaContext final : public Context {
         cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, kDevice), "device"));
     JANUS_RETURN_IF_ERROR(Check(
         cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, kDevice), "device"));
-    numerics_ = "cuda sm_" + std::to_string(10 * major + minor);
+    const std::string sm = "sm_" + std::to_string(10 * major + minor);
+    cudaFuncAttributes attributes;
+    if (cudaFuncGetAttributes(&attributes, AnyKernel) != cudaSuccess) {
+      cudaGetLastError();  // or the next launch would tell it
+      return FailedPrecondition("this build has no kernels for the GPU here, of " + sm);
+    }
+    numerics_ = "cuda " + sm;
     JANUS_RETURN_IF_ERROR(
         Check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream"));
     cudaMemPoolProps props = {};

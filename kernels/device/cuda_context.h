@@ -10,7 +10,7 @@ namespace janus::kernels {
 // its own, and a pool from which memory is taken and to which it returns in the order of that
 // stream, so that an epoch being prepared does not stop the one that serves.
 // Unimplemented: this build has no CUDA. Unavailable: there is no GPU that it can use, in the
-// runtime's words.
+// runtime's words. FailedPrecondition: there is one of another architecture than this build's.
 Result<std::unique_ptr<Context>> MakeCudaContext();
 
 }  // namespace janus::kernels
