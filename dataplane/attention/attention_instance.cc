@@ -29,6 +29,18 @@ class Timed {
   const MonotonicTime start_;
 };
 
+kernels::SamplingParams ParamsOf(const Sequence& sequence) {
+  const Request& request = sequence.request;
+  kernels::SamplingParams params;
+  params.temperature = request.temperature;
+  params.top_k = request.top_k;
+  params.top_p = request.top_p;
+  params.seed = request.seed;
+  params.position = static_cast<int64_t>(sequence.tokens.size());
+  params.logprobs = request.logprobs;
+  return params;
+}
+
 // What sampling would refuse in the middle of a step, where it would cost everybody.
 Status ValidateSampling(const Request& request) {
   const auto refuse = [](const char* field, auto value, const char* want) {
@@ -594,19 +606,19 @@ Status AttentionInstance::SampleRows(const Batch& batch, std::span<const float> 
   const size_t first_drawn = AttentionEpoch::SampledAt(max_rows, 0);
   JANUS_RETURN_IF_ERROR(sampling.Reopen());
   auto* const all_params = sampling.host_at<kernels::SamplingParams>(0);
-  std::fill_n(all_params, rows, kernels::SamplingParams());
   std::fill_n(sampling.host_at<kernels::SampledToken>(first_drawn), rows, kernels::SampledToken());
   for (size_t i = 0; i < wanted_rows_.size(); ++i) {
     const BatchRow& row = batch.rows[static_cast<size_t>(wanted_rows_[i])];
-    if (!row.last) continue;
-    const Request& request = row.sequence->request;
+    const kernels::SamplingParams from =
+        row.last ? ParamsOf(*row.sequence) : kernels::SamplingParams();
+    // One by one: what lies between them goes up, too, and stays the staging's.
     kernels::SamplingParams& params = all_params[i];
-    params.temperature = request.temperature;
-    params.top_k = request.top_k;
-    params.top_p = request.top_p;
-    params.seed = request.seed;
-    params.position = static_cast<int64_t>(row.sequence->tokens.size());
-    params.logprobs = request.logprobs;
+    params.temperature = from.temperature;
+    params.top_k = from.top_k;
+    params.top_p = from.top_p;
+    params.seed = from.seed;
+    params.position = from.position;
+    params.logprobs = from.logprobs;
   }
   kernels::SampleArgs args;
   args.logits = logits.data();

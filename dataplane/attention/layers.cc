@@ -84,6 +84,8 @@ void AttentionLayers::PrepareDevice() {
   arrived_pointers_ = context_.TakeCopyOrNote(arrived.data(), slots * sizeof(arrived[0]));
   if (local_.size() == 0) return;
   std::vector<kernels::Contribution> local(rows);
+  // What lies between the fields goes up, too.
+  std::memset(static_cast<void*>(local.data()), 0, rows * sizeof(local[0]));
   for (size_t i = 0; i < rows; ++i) {
     local[i].x = to_experts_.data() + i * row_bytes_;
     local[i].y = local_.as<float>() + i * hidden;

@@ -33,8 +33,16 @@ inline Status RefusePlan(std::string_view operation, const Plan& plan) {
 
 #ifdef __CUDACC__
 
+// Of how many blocks on a multiprocessor the compiler keeps the registers free; 0: as it sees fit.
 template <class Kernel>
-__global__ void __launch_bounds__(Kernel::kThreads) Run(const Kernel kernel, int64_t blocks) {
+constexpr int BlocksAtOnce() {
+  if constexpr (requires { Kernel::kBlocksAtOnce; }) return Kernel::kBlocksAtOnce;
+  return 0;
+}
+
+template <class Kernel>
+__global__ void __launch_bounds__(Kernel::kThreads, BlocksAtOnce<Kernel>())
+    Run(const Kernel kernel, int64_t blocks) {
   DeviceBlock block(blocks);
   kernel(block);
 }

@@ -16,7 +16,7 @@ Status Check(cudaError_t error, const std::string& what) {
 }
 
 // As every kernel of this build, compiled for its architectures alone.
-__global__ void AnyKernel() {}
+__global__ void CompiledLikeAll() {}
 
 class CudaEvent final : public Event {
  public:
@@ -45,7 +45,7 @@ class CudaContext final : public Context {
         cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, kDevice), "device"));
     const std::string sm = "sm_" + std::to_string(10 * major + minor);
     cudaFuncAttributes attributes;
-    if (cudaFuncGetAttributes(&attributes, AnyKernel) != cudaSuccess) {
+    if (cudaFuncGetAttributes(&attributes, CompiledLikeAll) != cudaSuccess) {
       cudaGetLastError();  // or the next launch would tell it
       return FailedPrecondition("this build has no kernels for the GPU here, of " + sm);
     }

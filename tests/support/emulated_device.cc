@@ -34,6 +34,14 @@ std::byte* Reserve(size_t bytes) {
   return static_cast<std::byte*>(memory);
 }
 
+// Whether this process has something there: numbers seldom look like an address of which that is
+// true.
+bool IsInUse(uintptr_t address) {
+  unsigned char is_resident = 0;
+  return mincore(reinterpret_cast<void*>(address / kPage * kPage), 1, &is_resident) == 0 &&
+         (is_resident & 1) != 0;
+}
+
 size_t Rounded(size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
@@ -116,7 +124,9 @@ const void* EmulatedDevice::HostAddressIn(const void* data, size_t bytes) const 
   for (size_t i = 0; i + sizeof(uintptr_t) <= bytes; i += sizeof(uintptr_t)) {
     uintptr_t word = 0;
     std::memcpy(&word, static_cast<const std::byte*>(data) + i, sizeof word);
-    if (word >= kLowestHost && word < kHighestHost) return reinterpret_cast<const void*>(word);
+    if (word >= kLowestHost && word < kHighestHost && IsInUse(word)) {
+      return reinterpret_cast<const void*>(word);
+    }
   }
   return nullptr;
 }

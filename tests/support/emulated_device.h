@@ -17,8 +17,8 @@ namespace janus::kernels {
 //   - The memory can be touched within a launch or a copy alone; host code that does dies of a
 //     segmentation fault.
 //   - An address of the host among a kernel's arguments, or in what is copied up, is an error that
-//     names the operation. (Words that look like addresses of this process and are not of the
-//     device. Random weights do not.)
+//     names the operation. (Words that look like addresses of this process and lie in memory that
+//     it uses.)
 //   - A copy to or from what was not taken here, or is longer than it, is an error.
 //   - New memory holds bytes that are NaN as numbers.
 // What it cannot show: that somebody forgets to wait, since everything has run when it was queued.
