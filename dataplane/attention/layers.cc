@@ -24,10 +24,9 @@ AttentionLayers::StepLayout AttentionLayers::StepLayout::For(const ModelDescript
   StepLayout l;
   l.rows = 0;  // what needs the widest alignment comes first
   l.experts = l.rows + rows * sizeof(kernels::KvRow);
-  l.tokens = l.experts + (is_host ? 0
-                                  : static_cast<size_t>(model.layers) *
-                                        static_cast<size_t>(room.micro_batches) *
-                                        sizeof(kernels::ActiveExpert));
+  const bool has_local = !is_host && LocalIntermediate(model) > 0;
+  const int parts = has_local ? model.layers * room.micro_batches : 0;
+  l.tokens = l.experts + static_cast<size_t>(parts) * sizeof(kernels::ActiveExpert);
   l.positions = l.tokens + rows * sizeof(int32_t);
   l.tables = l.positions + rows * sizeof(int32_t);
   // A page is one sequence's.

@@ -12,10 +12,12 @@ class EmulatedStepTest : public testing::Test {
  protected:
   static constexpr int kTokens = 12;
   static constexpr int kPrompt = 3;
+  static constexpr int kRows = 16;  // of a round, at most
+  static constexpr int kSlots = 8;
 
   EmulatedStepTest() : held_(SmallLatentModel(DType::kBFloat16, 1)) {
     options_.topology =
-        MakeTopology(1, {8}, held_.model.moe_layers(), held_.model.moe.experts, 1, 16);
+        MakeTopology(1, {kSlots}, held_.model.moe_layers(), held_.model.moe.experts, 1, kRows);
     options_.attention.kv_bytes = 1 << 18;
     options_.attention.max_batch = 8;
     options_.device = kernels::Device::kCuda;
@@ -73,8 +75,13 @@ TEST_F(EmulatedStepTest, CopiesRowsAndContributionsOnce) {
   EXPECT_EQ(attention_many.bytes_out - attention_few.bytes_out,
             layers * row + sizeof(kernels::SampledToken));
   EXPECT_EQ(attention_many.copies_in - attention_few.copies_in, 1 + 1 + layers);
+  const uint64_t step =
+      24 * kRows + 4 /* a page */ + 32 * static_cast<uint64_t>(held_.model.layers);
+  EXPECT_EQ(attention_many.bytes_in - attention_few.bytes_in,
+            step + sizeof(kernels::SamplingParams) + layers * k * row);
   // Up: the row, the lists of the round. Down: ids, weights, contributions.
   EXPECT_EQ(experts_many.copies_in - experts_few.copies_in, 2 * layers);
+  EXPECT_EQ(experts_many.bytes_in - experts_few.bytes_in, layers * (row + 32 * kSlots + 24 * k));
   EXPECT_EQ(experts_many.bytes_out - experts_few.bytes_out, layers * k * (row + 2 + 4));
   EXPECT_EQ(experts_many.copies_out - experts_few.copies_out, 3 * layers);
 }
