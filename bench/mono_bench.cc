@@ -190,7 +190,7 @@ void ServeExperts(const Setup& s, const std::string& folder, int pipe, InstanceS
   kernels::Team team(1);
   const SystemClock clock;
   ExpertInstance instance({}, s.held.model, s.experts, s.topology, Rank{0}, *transport, *exchange,
-                          clock, {kernels::Device::kCpu, &team, s.isa, nullptr});
+                          clock, kernels::Stream{kernels::Device::kCpu, &team, s.isa, nullptr});
   std::jthread step([&](std::stop_token stop) { (void)instance.Run(stop); });
   char none = 0;
   (void)!read(pipe, &none, 1);
