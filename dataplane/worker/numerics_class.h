@@ -8,7 +8,7 @@
 
 namespace janus::dataplane {
 
-// What a worker computes on, as far as bits depend on it: "cpu avx512", "cuda sm_90".
+// What a worker computes on, as far as bits depend on it: "cpu AVX512", "cuda sm_90".
 std::string DeviceClass(const kernels::Context& context, kernels::Isa isa);
 
 // The class of computation that bits depend on; alike on all members of a role (HELLO).

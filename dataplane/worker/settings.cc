@@ -70,13 +70,13 @@ Result<LastingSettings> ResolveLasting(const v1::WorkerConfig& config, const Seq
     return InvalidArgument("config.isa '" + config.isa() +
                            "': is of CPUs; this worker computes on " + context.numerics());
   }
-  JANUS_RETURN_IF_ERROR(
-      CheckFits("sequences.swap_bytes", static_cast<uint64_t>(room.swap_bytes), machine_bytes));
   AttentionOptions& attention = settings.attention;
   attention.max_batch = OrDefault(room.max_batch_size, 256);
   attention.max_model_len = room.max_model_len;
   attention.kv_bytes = OrDefault(room.kv_bytes, int64_t{1} << 30);
   attention.swap_bytes = OrDefault(room.swap_bytes, attention.kv_bytes);
+  JANUS_RETURN_IF_ERROR(CheckFits("sequences.swap_bytes",
+                                  static_cast<uint64_t>(attention.swap_bytes), machine_bytes));
   attention.logits_hashes = config.debug_logits_hash();
   attention.context = &context;
   return settings;

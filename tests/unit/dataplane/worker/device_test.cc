@@ -90,7 +90,7 @@ TEST(NumericsClass, IsOfTheInstructionSetOnACpuAndOfTheArchitectureOnAGpu) {
   model.dtype = DType::kBFloat16;
   const std::string kernels = " kernels" + std::to_string(kernels::kBitsVersion);
   EXPECT_EQ(NumericsClass(model, kernels::HostContext(), kernels::Isa::kAvx512),
-            "cpu avx512" + kernels + " BFloat16 tp1 uncompressed");
+            "cpu AVX512" + kernels + " BFloat16 tp1 uncompressed");
   // Whatever CPU feeds it.
   for (const kernels::Isa isa : {kernels::Isa::kAvx2, kernels::Isa::kAvx512}) {
     EXPECT_EQ(NumericsClass(model, NamedContext(), isa),
