@@ -107,7 +107,9 @@ Result<std::byte*> EmulatedDevice::AllocatePinned(size_t bytes) {
   return data;
 }
 
+// A copy that is under way still uses it.
 void EmulatedDevice::FreePinned(std::byte* data, size_t) {
+  static_cast<void>(WaitForStream());
   ::operator delete(data, std::align_val_t(kAlignment));
 }
 
