@@ -72,6 +72,12 @@ int Run(const WorkerFlags& flags, kernels::Context& context, StopSignals& stop) 
   Worker worker(
       flags, context, clock, log,
       [&](const Status& status) {
+        if (context.has_failed()) {
+          log.Error("the device has failed; only another process can use it again",
+                    {{"error", status.message()}});
+          StopSignals::Request();
+          return;
+        }
         log.Error("the epoch has ended; requests are held for the next",
                   {{"error", status.message()}});
       },
@@ -122,7 +128,7 @@ int Run(const WorkerFlags& flags, kernels::Context& context, StopSignals& stop) 
   // Streams are cut after a moment; their requests end with them.
   server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
   server->Wait();
-  return 0;
+  return context.has_failed() ? 1 : 0;
 }
 
 }  // namespace

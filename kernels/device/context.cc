@@ -69,24 +69,29 @@ Status Context::CopyIn(void* device, const void* host, size_t bytes) {
   if (bytes == 0) return OkStatus();
   ++copies_in_;
   bytes_in_ += bytes;
-  return QueueIn(device, host, bytes);
+  return Judge(QueueIn(device, host, bytes));
 }
 
 Status Context::CopyOut(void* host, const void* device, size_t bytes) {
   if (bytes == 0) return OkStatus();
   ++copies_out_;
   bytes_out_ += bytes;
-  return QueueOut(host, device, bytes);
+  return Judge(QueueOut(host, device, bytes));
 }
 
 Status Context::Wait() {
   ++waits_;
-  return WaitForStream();
+  return Judge(WaitForStream());
 }
 
 Status Context::Await(Event& event) {
   ++waits_;
-  return WaitForEvent(event);
+  return Judge(WaitForEvent(event));
+}
+
+Status Context::Judge(Status status) {
+  if (!status.ok()) has_failed_ = true;
+  return status;
 }
 
 ContextCounts Context::counts() const {

@@ -120,6 +120,9 @@ class Context {
   Status Await(Event& event);
 
   ContextCounts counts() const;
+  // Whether a copy or a wait has ever failed. A GPU does nothing any more in a process where a
+  // kernel has failed: that process is to end.
+  bool has_failed() const { return has_failed_; }
 
  protected:
   virtual Result<std::byte*> AllocateDevice(size_t bytes) = 0;
@@ -137,6 +140,7 @@ class Context {
   Buffer Note(Result<Buffer> taken);
   void Note(Status status);
   void GiveBack(const Buffer& buffer);
+  Status Judge(Status status);
 
   std::atomic<uint64_t> allocations_{0};
   std::atomic<uint64_t> copies_in_{0};
@@ -144,6 +148,7 @@ class Context {
   std::atomic<uint64_t> bytes_in_{0};
   std::atomic<uint64_t> bytes_out_{0};
   std::atomic<uint64_t> waits_{0};
+  std::atomic<bool> has_failed_{false};
   Mutex mu_;
   Status failure_ JANUS_GUARDED_BY(mu_);
 };

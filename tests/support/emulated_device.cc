@@ -20,9 +20,10 @@ constexpr int kNaN = 0xFF;
 constexpr uintptr_t kLowestHost = 0x5000'0000'0000;
 constexpr uintptr_t kHighestHost = 0x8000'0000'0000;
 
-// Far from where the host's memory lies, so that the two are told apart by address.
+// Far from where the host's memory lies, and the address sanitizer's, so that the two are told
+// apart by address.
 std::byte* Reserve(size_t bytes) {
-  constexpr uintptr_t kFirst = 0x1000'0000'0000;
+  constexpr uintptr_t kFirst = 0x2000'0000'0000;
   constexpr uintptr_t kMost = 0x1'0000'0000;  // of a device
   static std::atomic<uintptr_t> devices{0};
   JANUS_CHECK(bytes <= kMost, bytes);
@@ -109,7 +110,7 @@ Result<std::byte*> EmulatedDevice::AllocatePinned(size_t bytes) {
 
 // A copy that is under way still uses it.
 void EmulatedDevice::FreePinned(std::byte* data, size_t) {
-  static_cast<void>(WaitForStream());
+  Deliver();
   ::operator delete(data, std::align_val_t(kAlignment));
 }
 
@@ -170,10 +171,15 @@ Status EmulatedDevice::CopyWithin(void* to, const void* from, size_t bytes) {
 }
 
 Status EmulatedDevice::WaitForStream() {
+  if (is_broken_) return Internal("the emulated device is broken");
+  Deliver();
+  return OkStatus();
+}
+
+void EmulatedDevice::Deliver() {
   const MutexLock lock(mu_);
   for (const CopyDown& copy : down_) std::memcpy(copy.host, copy.bytes.get(), copy.size);
   down_.clear();
-  return OkStatus();
 }
 
 Status EmulatedDevice::WaitForEvent(Event&) {

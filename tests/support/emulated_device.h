@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <set>
@@ -37,6 +38,8 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
   Status Record(Event&) override { return OkStatus(); }
 
   uint64_t launches() const;
+  // From now on every wait fails, as after a fault of a kernel.
+  void Break() { is_broken_ = true; }
 
  protected:
   Result<std::byte*> AllocateDevice(size_t bytes) override;
@@ -57,6 +60,8 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
 
   Status BeginLaunch(std::string_view operation, const void* kernel, size_t bytes) override;
   void EndLaunch() override;
+  // Every copy down that is still under way.
+  void Deliver();
   void Open() JANUS_REQUIRES(mu_);
   void Close() JANUS_REQUIRES(mu_);
   bool Holds(const void* data, size_t bytes) const JANUS_REQUIRES(mu_);
@@ -64,6 +69,7 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
   const void* HostAddressIn(const void* data, size_t bytes) const JANUS_REQUIRES(mu_);
 
   const size_t most_bytes_;
+  std::atomic<bool> is_broken_{false};
   std::byte* const begin_;
   mutable Mutex mu_;  // held while the memory is open
   std::map<std::byte*, size_t> taken_ JANUS_GUARDED_BY(mu_);

@@ -109,5 +109,18 @@ TEST_F(EmulatedWorkerTest, KeysAndValuesAreBoundedByTheDevicesMemory) {
   service.Serve();
 }
 
+// Whose device fails it says so, and whoever holds the process can tell it from a lost peer.
+TEST_F(EmulatedWorkerTest, ADeviceThatFailsEndsItsEpochAndIsKnownToHaveFailed) {
+  ServiceUnderTest service("", attention_, experts_);
+  service.Serve();
+  experts_.Break();
+  TestGateway gateway(service.attention());
+  gateway.Hello();
+  gateway.Send(Ask(case_));
+  EXPECT_TRUE(Contains(service.AwaitFailure().message(), "the emulated device is broken"));
+  EXPECT_TRUE(experts_.has_failed());
+  EXPECT_FALSE(attention_.has_failed());
+}
+
 }  // namespace
 }  // namespace janus::dataplane
