@@ -33,7 +33,7 @@ inline Status RefusePlan(std::string_view operation, const Plan& plan) {
 
 #ifdef __CUDACC__
 
-// Of how many blocks on a multiprocessor the compiler keeps the registers free; 0: as it sees fit.
+// For how many blocks at once on a multiprocessor the compiler keeps registers; 0: as it sees fit.
 template <class Kernel>
 constexpr int BlocksAtOnce() {
   if constexpr (requires { Kernel::kBlocksAtOnce; }) return Kernel::kBlocksAtOnce;
