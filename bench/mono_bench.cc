@@ -158,7 +158,7 @@ double StepsWithRows(const Setup& s, const InstanceStatistics& statistics) {
 Measured Mono(const Setup& s) {
   kernels::Team team(1);
   ExpertLayers layers(s.held.model, s.experts, s.topology, Rank{0}, SchedulingPolicy::kAebs, 0,
-                      {kernels::Device::kCpu, &team, s.isa, nullptr});
+                      kernels::Stream{kernels::Device::kCpu, &team, s.isa, nullptr});
   LocalExperts exchange(s.shape(), layers);
   LoneTransport transport(WaitPolicy::ForThreads(1));
   InstanceStatistics statistics;
@@ -190,7 +190,7 @@ void ServeExperts(const Setup& s, const std::string& folder, int pipe, InstanceS
   kernels::Team team(1);
   const SystemClock clock;
   ExpertInstance instance({}, s.held.model, s.experts, s.topology, Rank{0}, *transport, *exchange,
-                          clock, {kernels::Device::kCpu, &team, s.isa, nullptr});
+                          clock, kernels::Stream{kernels::Device::kCpu, &team, s.isa, nullptr});
   std::jthread step([&](std::stop_token stop) { (void)instance.Run(stop); });
   char none = 0;
   (void)!read(pipe, &none, 1);

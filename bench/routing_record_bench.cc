@@ -51,7 +51,7 @@ std::vector<double> Decode(const LoadedModel& loaded, const Topology& topology, 
   expert_options.routing = record;
   ExpertInstance experts(expert_options, model, loaded.experts[0].weights, topology, Rank{0},
                          *expert_end, *expert_exchange, clock,
-                         {kernels::Device::kCpu, &expert_team, isa, nullptr});
+                         kernels::Stream{kernels::Device::kCpu, &expert_team, isa, nullptr});
   StepClock sink(batch);
   AttentionOptions options;
   options.max_batch = batch;
@@ -60,9 +60,9 @@ std::vector<double> Decode(const LoadedModel& loaded, const Topology& topology, 
   pace.tpot_target = Seconds(60.0);  // all prompts in one step
   const auto attention =
       *AttentionInstance::Create(options, model, loaded.attention.weights, sink, clock);
-  const auto epoch =
-      *attention->Enter(topology, Rank{0}, *attention_end, *attention_exchange,
-                        {kernels::Device::kCpu, &attention_team, isa, nullptr}, pace);
+  const auto epoch = *attention->Enter(
+      topology, Rank{0}, *attention_end, *attention_exchange,
+      kernels::Stream{kernels::Device::kCpu, &attention_team, isa, nullptr}, pace);
   for (int i = 0; i < batch; ++i) {
     Request request;
     request.key = {1, static_cast<uint64_t>(i), 1};

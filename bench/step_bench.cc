@@ -72,7 +72,7 @@ Measured Decode(const LoadedModel& loaded, const Topology& topology, kernels::Is
   expert_options.metrics = &expert_metrics;
   ExpertInstance experts(expert_options, model, loaded.experts[0].weights, topology, Rank{0},
                          *expert_end, *expert_exchange, clock,
-                         {kernels::Device::kCpu, &expert_team, isa, nullptr});
+                         kernels::Stream{kernels::Device::kCpu, &expert_team, isa, nullptr});
   TokenRouter router;
   const auto stream = std::make_shared<Stream>(batch);
   const uint64_t id = router.Add(stream);
@@ -87,9 +87,9 @@ Measured Decode(const LoadedModel& loaded, const Topology& topology, kernels::Is
   pace.tpot_target = Seconds(60.0);  // all prompts in one step
   const auto attention =
       *AttentionInstance::Create(options, model, loaded.attention.weights, sink, clock);
-  const auto epoch =
-      *attention->Enter(topology, Rank{0}, *attention_end, *attention_exchange,
-                        {kernels::Device::kCpu, &attention_team, isa, nullptr}, pace);
+  const auto epoch = *attention->Enter(
+      topology, Rank{0}, *attention_end, *attention_exchange,
+      kernels::Stream{kernels::Device::kCpu, &attention_team, isa, nullptr}, pace);
   for (int i = 0; i < batch; ++i) {
     Request request;
     request.key = {id, static_cast<uint64_t>(i), 1};

@@ -35,7 +35,7 @@ class LocalExperts final : public dataplane::AttentionExchange {
     const MonotonicTime start = MonotonicClock::now();
     layers_.Begin(key.layer);
     JANUS_RETURN_IF_ERROR(layers_.Gate(Rank{0}, part.rows.data(), rows));
-    layers_.Assign();
+    JANUS_RETURN_IF_ERROR(layers_.Assign());
     JANUS_RETURN_IF_ERROR(layers_.Compute([&](Rank, int) {
       return dataplane::ExpertExchange::Outgoing{part.refs, part.contributions.data()};
     }));

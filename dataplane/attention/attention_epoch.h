@@ -2,13 +2,14 @@
 
 #include <memory>
 
-#include "common/aligned_buffer.h"
 #include "common/clock.h"
 #include "common/topology.h"
 #include "dataplane/attention/layers.h"
 #include "dataplane/comm/exchange.h"
 #include "dataplane/comm/step_control.h"
 #include "dataplane/comm/transport.h"
+#include "kernels/device/context.h"
+#include "kernels/device/staging.h"
 #include "kernels/kernels.h"
 
 namespace janus::dataplane {
@@ -26,25 +27,35 @@ struct AttentionPace {
 struct AttentionEpoch {
   AttentionEpoch(const Topology& in, Rank own, Transport& by, AttentionExchange& with,
                  const ModelDescription& model, const AttentionWeights& weights,
-                 const KvCache& cache, const kernels::Stream& on, const AttentionPace& at)
+                 const KvCache& cache, const kernels::Place& on, const AttentionPace& at,
+                 int most_logits, bool logits_on_host)
       : topology(in),
         rank(own),
         transport(by),
         exchange(with),
-        stream(on),
+        place(on),
         pace(at),
-        layers(model, weights, cache, on, in.max_rows_per_round),
-        sample_workspace(static_cast<size_t>(kernels::SampleWorkspaceBytes(
-            model.vocab, on.team == nullptr ? 1 : on.team->size()))) {}
+        layers(model, weights, cache, on,
+               {in.max_rows_per_round, in.micro_batches, most_logits, logits_on_host}),
+        sample_workspace(on.context->TakeOrNote(static_cast<size_t>(kernels::SampleWorkspaceBytes(
+            model.vocab, on.stream.team == nullptr ? 1 : on.stream.team->size())))),
+        sampling(*on.context, SampledAt(in.max_rows_per_round, in.max_rows_per_round)) {}
+
+  // In `sampling`: parameters of each row, then what was drawn for row `row`.
+  static constexpr size_t SampledAt(int max_rows, int row) {
+    return static_cast<size_t>(max_rows) * sizeof(kernels::SamplingParams) +
+           static_cast<size_t>(row) * sizeof(kernels::SampledToken);
+  }
 
   const Topology topology;
   const Rank rank;
   Transport& transport;
   AttentionExchange& exchange;
-  const kernels::Stream stream;
+  const kernels::Place place;
   const AttentionPace pace;
   AttentionLayers layers;
-  AlignedBuffer sample_workspace;
+  kernels::Buffer sample_workspace;
+  kernels::Staging sampling;
   std::unique_ptr<StepControl> control;
 };
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "dataplane/attention/leader.h"
+#include "dataplane/attention/micro_batch.h"
 #include "dataplane/comm/follower.h"
 #include "dataplane/comm/goodbye.h"
 #include "kernels/kernels.h"
@@ -28,14 +29,16 @@ class Timed {
   const MonotonicTime start_;
 };
 
-// Part i of `rows` rows cut into b micro-batches.
-struct Part {
-  int first = 0;
-  int rows = 0;
-};
-Part MicroBatch(int rows, int i, int b) {
-  const int first = rows * i / b;
-  return {first, rows * (i + 1) / b - first};
+kernels::SamplingParams ParamsOf(const Sequence& sequence) {
+  const Request& request = sequence.request;
+  kernels::SamplingParams params;
+  params.temperature = request.temperature;
+  params.top_k = request.top_k;
+  params.top_p = request.top_p;
+  params.seed = request.seed;
+  params.position = static_cast<int64_t>(sequence.tokens.size());
+  params.logprobs = request.logprobs;
+  return params;
 }
 
 // What sampling would refuse in the middle of a step, where it would cost everybody.
@@ -75,6 +78,7 @@ Result<std::unique_ptr<AttentionInstance>> AttentionInstance::Create(
   cache_options.page_bytes = CachePageBytes(model);
   cache_options.bytes = options.kv_bytes;
   cache_options.swap_bytes = options.swap_bytes;
+  cache_options.context = options.context;
   JANUS_ASSIGN_OR_RETURN(std::unique_ptr<KvCache> cache, KvCache::Create(cache_options));
   return std::unique_ptr<AttentionInstance>(
       new AttentionInstance(options, model, weights, sink, clock, std::move(cache)));
@@ -98,14 +102,22 @@ AttentionInstance::AttentionInstance(const AttentionOptions& options, const Mode
 Result<std::unique_ptr<AttentionEpoch>> AttentionInstance::Enter(const Topology& topology,
                                                                  Rank rank, Transport& transport,
                                                                  AttentionExchange& exchange,
-                                                                 const kernels::Stream& stream,
+                                                                 const kernels::Place& place,
                                                                  const AttentionPace& pace) const {
   if (options_.max_batch > topology.max_rows_per_round) {
     return InvalidArgument("maxBatchSize " + std::to_string(options_.max_batch) + ": want 1.." +
                            std::to_string(topology.max_rows_per_round) + ", the rows of a round");
   }
-  auto epoch = std::make_unique<AttentionEpoch>(topology, rank, transport, exchange, model_,
-                                                weights_, *cache_, stream, pace);
+  kernels::Context& context = *place.context;
+  const kernels::Context& own =
+      options_.context != nullptr ? *options_.context : kernels::HostContext();
+  JANUS_CHECK(&context == &own, context.numerics(), own.numerics());
+  // A tap asks for the logits of every row; else a sequence has those of one.
+  const bool tapped = options_.logits_tap != nullptr;
+  auto epoch = std::make_unique<AttentionEpoch>(
+      topology, rank, transport, exchange, model_, weights_, *cache_, place, pace,
+      tapped ? topology.max_rows_per_round : options_.max_batch, tapped || options_.logits_hashes);
+  JANUS_RETURN_IF_ERROR(context.TakeFailure());
   if (rank.value == 0) {
     CoordinatorOptions coordinator;
     coordinator.m = topology.m();
@@ -557,50 +569,79 @@ Status AttentionInstance::Finish(const Batch& batch, std::vector<TokenEvent>& ev
     const Timed kernel(clock_, kernels_);
     JANUS_ASSIGN_OR_RETURN(logits, epoch_->layers.Logits(wanted_rows_));
   }
-  const auto vocab = static_cast<size_t>(model_.vocab);
-  if (options_.logits_tap) {
-    for (size_t i = 0; i < wanted_rows_.size(); ++i) {
-      const BatchRow& row = batch.rows[static_cast<size_t>(wanted_rows_[i])];
-      options_.logits_tap(row.sequence->request.key, row.position,
-                          logits.subspan(i * vocab, vocab));
-    }
-  }
   JANUS_RETURN_IF_ERROR(SampleRows(batch, logits));
+  std::span<const float> on_host;
+  if (LogitsAreRead(batch)) {
+    JANUS_ASSIGN_OR_RETURN(on_host, epoch_->layers.OnHost(logits));
+  }
+  const auto vocab = static_cast<size_t>(model_.vocab);
+  const auto logits_of = [&](size_t i) {
+    return on_host.empty() ? on_host : on_host.subspan(i * vocab, vocab);
+  };
   for (size_t i = 0; i < wanted_rows_.size(); ++i) {
     const BatchRow& row = batch.rows[static_cast<size_t>(wanted_rows_[i])];
-    if (row.last) AddEvent(row, drawn_[i], logits.subspan(i * vocab, vocab), events);
+    if (options_.logits_tap) {
+      options_.logits_tap(row.sequence->request.key, row.position, logits_of(i));
+    }
+  }
+  for (size_t i = 0; i < wanted_rows_.size(); ++i) {
+    const BatchRow& row = batch.rows[static_cast<size_t>(wanted_rows_[i])];
+    if (row.last) AddEvent(row, drawn()[i], logits_of(i), events);
   }
   return OkStatus();
 }
 
+bool AttentionInstance::LogitsAreRead(const Batch& batch) const {
+  if (options_.logits_tap) return true;
+  return std::any_of(wanted_rows_.begin(), wanted_rows_.end(), [&](int32_t row) {
+    return batch.rows[static_cast<size_t>(row)].sequence->request.want_logits_hash;
+  });
+}
+
 // One call for all rows that have logits, those included that only a tap asked for.
 Status AttentionInstance::SampleRows(const Batch& batch, std::span<const float> logits) {
-  sampling_.assign(wanted_rows_.size(), {});
-  drawn_.assign(wanted_rows_.size(), {});
+  kernels::Staging& sampling = epoch_->sampling;
+  const int rows = static_cast<int>(wanted_rows_.size());
+  const int max_rows = epoch_->topology.max_rows_per_round;
+  const size_t first_drawn = AttentionEpoch::SampledAt(max_rows, 0);
+  JANUS_RETURN_IF_ERROR(sampling.Reopen());
+  auto* const all_params = sampling.host_at<kernels::SamplingParams>(0);
+  std::fill_n(sampling.host_at<kernels::SampledToken>(first_drawn), rows, kernels::SampledToken());
   for (size_t i = 0; i < wanted_rows_.size(); ++i) {
     const BatchRow& row = batch.rows[static_cast<size_t>(wanted_rows_[i])];
-    if (!row.last) continue;
-    const Request& request = row.sequence->request;
-    kernels::SamplingParams& params = sampling_[i];
-    params.temperature = request.temperature;
-    params.top_k = request.top_k;
-    params.top_p = request.top_p;
-    params.seed = request.seed;
-    params.position = static_cast<int64_t>(row.sequence->tokens.size());
-    params.logprobs = request.logprobs;
+    const kernels::SamplingParams from =
+        row.last ? ParamsOf(*row.sequence) : kernels::SamplingParams();
+    // One by one: what lies between them goes up, too, and stays the staging's.
+    kernels::SamplingParams& params = all_params[i];
+    params.temperature = from.temperature;
+    params.top_k = from.top_k;
+    params.top_p = from.top_p;
+    params.seed = from.seed;
+    params.position = from.position;
+    params.logprobs = from.logprobs;
   }
   kernels::SampleArgs args;
   args.logits = logits.data();
-  args.params = sampling_.data();
-  args.tokens = drawn_.data();
-  args.rows = static_cast<int64_t>(wanted_rows_.size());
+  args.params = sampling.device_at<kernels::SamplingParams>(0);
+  args.tokens = sampling.device_at<kernels::SampledToken>(first_drawn);
+  args.rows = rows;
   args.vocab = model_.vocab;
   args.workspace = epoch_->sample_workspace.data();
   args.workspace_bytes = static_cast<int64_t>(epoch_->sample_workspace.size());
   const Timed kernel(clock_, kernels_);
-  Status sampled = kernels::Sample(epoch_->stream, args);
+  JANUS_RETURN_IF_ERROR(
+      sampling.Push(0, static_cast<size_t>(rows) * sizeof(kernels::SamplingParams)));
+  const Status sampled = kernels::Sample(epoch_->place.stream, args);
   // Rows of unsound logits have no token; the others do.
-  return sampled.code() == StatusCode::kDataLoss ? OkStatus() : sampled;
+  if (sampled.code() != StatusCode::kDataLoss) JANUS_RETURN_IF_ERROR(sampled);
+  JANUS_RETURN_IF_ERROR(
+      sampling.Pull(first_drawn, static_cast<size_t>(rows) * sizeof(kernels::SampledToken)));
+  return epoch_->place.context->Wait();
+}
+
+std::span<const kernels::SampledToken> AttentionInstance::drawn() const {
+  const size_t first = AttentionEpoch::SampledAt(epoch_->topology.max_rows_per_round, 0);
+  return {epoch_->sampling.host_at<kernels::SampledToken>(first), wanted_rows_.size()};
 }
 
 void AttentionInstance::AddEvent(const BatchRow& row, const kernels::SampledToken& drawn,

@@ -10,7 +10,6 @@
 #include <variant>
 #include <vector>
 
-#include "common/aligned_buffer.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/model/description.h"
@@ -42,6 +41,8 @@ struct AttentionOptions {
   // Of a decode step's time, what prompts have where the target leaves them less.
   double least_prefill_share = 0.1;
   bool logits_hashes = true;  // requests may ask for hashes of the logits
+  // Where it computes and has its keys and values, for life; null: the host. Weights lie there too.
+  kernels::Context* context = nullptr;
   Logger log{2, LogLevel::kWarning};
   StepMetrics* metrics = nullptr;  // outlives the instance; null: nobody asks
   std::stop_token departing;       // requested: an epoch that others have left ends without a word
@@ -74,11 +75,12 @@ class AttentionInstance {
                                                            TokenSink& sink, const Clock& clock);
 
   // What the topology's epoch gives this instance; it allocates. `transport`, `exchange` and the
-  // stream's team must outlive it, and it must go before the instance. InvalidArgument: the epoch's
-  // rounds have less room than maxBatchSize.
+  // place's team and context must outlive it, and it must go before the instance. InvalidArgument:
+  // the epoch's rounds have less room than maxBatchSize. ResourceExhausted: the device's memory is
+  // short.
   Result<std::unique_ptr<AttentionEpoch>> Enter(const Topology& topology, Rank rank,
                                                 Transport& transport, AttentionExchange& exchange,
-                                                const kernels::Stream& stream,
+                                                const kernels::Place& place,
                                                 const AttentionPace& pace = {}) const;
 
   // Takes a request in. InvalidArgument names the token or the sampling value that cannot be.
@@ -143,6 +145,10 @@ class AttentionInstance {
   Status Collect(const RoundKey& key, int first, int rows);
   Status Finish(const Batch& batch, std::vector<TokenEvent>& events);
   Status SampleRows(const Batch& batch, std::span<const float> logits);
+  // Whether anybody wants to see the logits themselves.
+  bool LogitsAreRead(const Batch& batch) const;
+  // What was drawn for the wanted rows, on the host.
+  std::span<const kernels::SampledToken> drawn() const;
   void AddEvent(const BatchRow& row, const kernels::SampledToken& drawn,
                 std::span<const float> logits, std::vector<TokenEvent>& events);
   void NoteToken(Sequence& sequence, FinishReason finish);
@@ -187,15 +193,13 @@ class AttentionInstance {
   Seconds coordinator_wait_{0};  // before the running step
   int given_up_ = 0;  // steps in a row since the last one that ended, while there was work
   RunningMedian step_seconds_;
-  RunningMedian tpot_seconds_;                     // of requests that have ended
-  LatencyCounts tpot_counts_;                      // of them
-  LatencyCounts ttft_counts_;                      // of requests that had their first token here
-  Seconds wait_{0};                                // for the experts, within the running step
-  Seconds kernels_{0};                             // within the running step
-  Seconds emission_{0};                            // handing over what the step before brought
-  std::vector<int32_t> wanted_rows_;               // of the batch, those that have logits
-  std::vector<kernels::SamplingParams> sampling_;  // of each
-  std::vector<kernels::SampledToken> drawn_;       // of each
+  RunningMedian tpot_seconds_;        // of requests that have ended
+  LatencyCounts tpot_counts_;         // of them
+  LatencyCounts ttft_counts_;         // of requests that had their first token here
+  Seconds wait_{0};                   // for the experts, within the running step
+  Seconds kernels_{0};                // within the running step
+  Seconds emission_{0};               // handing over what the step before brought
+  std::vector<int32_t> wanted_rows_;  // of the batch, those that have logits
 };
 
 }  // namespace janus::dataplane

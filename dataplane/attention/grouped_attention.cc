@@ -11,17 +11,19 @@ constexpr size_t kWorkspaceBytes = size_t{4} << 20;
 }  // namespace
 
 GroupedAttention::GroupedAttention(const ModelDescription& model, const AttentionWeights& weights,
-                                   const KvCache& cache, const kernels::Stream& stream,
-                                   int max_rows)
+                                   const KvCache& cache, const kernels::Place& place, int max_rows)
     : model_(model),
       weights_(weights),
       cache_(cache),
-      stream_(stream),
+      stream_(place.stream),
       q_width_(model.attention.heads * model.attention.head_dim),
       kv_width_(model.attention.kv_heads * model.attention.head_dim),
-      inv_freq_(InverseFrequencies(model.attention.rope)),
-      qkv_(static_cast<size_t>(max_rows) * static_cast<size_t>(q_width_ + 2 * kv_width_)),
-      workspace_(kWorkspaceBytes) {}
+      inv_freq_(InverseFrequenciesIn(*place.context, model.attention.rope)),
+      qkv_(place.context->TakeOrNote(static_cast<size_t>(max_rows) *
+                                     static_cast<size_t>(q_width_ + 2 * kv_width_) *
+                                     sizeof(float))),
+      workspace_(place.context->TakeOrNote(
+          place.stream.device == kernels::Device::kCuda ? 0 : kWorkspaceBytes)) {}
 
 kernels::KvCache GroupedAttention::View(int layer) const {
   kernels::KvCache view;
@@ -38,7 +40,7 @@ Status GroupedAttention::ProjectRows(const AttentionLayerWeights& w, const Atten
                                      const void* x) {
   const AttentionDescription& a = model_.attention;
   const int64_t width = q_width_ + 2 * kv_width_;
-  float* q = qkv_.data();
+  auto* const q = qkv_.as<float>();
   float* k = q + q_width_;
   float* v = k + kv_width_;
   const auto project = [&](const Tensor& weight, float* y, int64_t outputs) {
@@ -72,7 +74,7 @@ Status GroupedAttention::ProjectRows(const AttentionLayerWeights& w, const Atten
   kernels::RopeArgs rope;  // query heads, then key heads, lie one after the other
   rope.x = q;
   rope.positions = rows.positions;
-  rope.inv_freq = inv_freq_.data();
+  rope.inv_freq = inv_freq_.as<float>();
   rope.attention_factor = a.rope.attention_factor;
   rope.rows = rows.count;
   rope.heads = a.heads + a.kv_heads;
@@ -90,7 +92,7 @@ Status GroupedAttention::Attend(int layer, const AttentionRows& rows, const void
   kernels::KvWriteArgs write;
   write.cache = View(layer);
   write.rows = rows.rows;
-  write.keys = qkv_.data() + q_width_;
+  write.keys = qkv_.as<float>() + q_width_;
   write.values = write.keys + kv_width_;
   write.num_rows = rows.count;
   write.key_stride = width;
@@ -100,7 +102,7 @@ Status GroupedAttention::Attend(int layer, const AttentionRows& rows, const void
   kernels::PagedAttentionArgs attention;
   attention.cache = write.cache;
   attention.rows = rows.rows;
-  attention.queries = qkv_.data();
+  attention.queries = qkv_.as<float>();
   attention.query_stride = width;
   attention.y = y;
   attention.y_dtype = WireType(model_);

@@ -1,9 +1,7 @@
 #pragma once
 
-#include <vector>
-
-#include "common/aligned_buffer.h"
 #include "dataplane/attention/self_attention.h"
+#include "kernels/device/context.h"
 
 namespace janus::dataplane {
 
@@ -11,7 +9,7 @@ namespace janus::dataplane {
 class GroupedAttention final : public SelfAttention {
  public:
   GroupedAttention(const ModelDescription& model, const AttentionWeights& weights,
-                   const KvCache& cache, const kernels::Stream& stream, int max_rows);
+                   const KvCache& cache, const kernels::Place& place, int max_rows);
 
   Status Attend(int layer, const AttentionRows& rows, const void* x, void* y) override;
 
@@ -26,9 +24,9 @@ class GroupedAttention final : public SelfAttention {
   const kernels::Stream stream_;
   const int q_width_;
   const int kv_width_;
-  const std::vector<float> inv_freq_;  // [rotary_dim/2]
-  std::vector<float> qkv_;             // [T, Q + 2*KV]
-  AlignedBuffer workspace_;
+  const kernels::Buffer inv_freq_;   // [rotary_dim/2]
+  const kernels::Buffer qkv_;        // [T, Q + 2*KV]
+  const kernels::Buffer workspace_;  // of the CPU; the device's kernels take none
 };
 
 }  // namespace janus::dataplane

@@ -11,32 +11,39 @@ namespace {
 // Rows that are in the latent space at a time, where a row is heads * rank wide (256 KB for
 // DeepSeek-V2): enough to share the reads of the expansions.
 constexpr int kAbsorbedRows = 64;
+// Areas of ExpandedAttention's workspace on a GPU, where each is a block's: about as many as one
+// has multiprocessors.
+constexpr int kDeviceAreas = 128;
 
 }  // namespace
 
 LatentAttention::LatentAttention(const ModelDescription& model, const AttentionWeights& weights,
-                                 const KvCache& cache, const kernels::Stream& stream, int max_rows)
+                                 const KvCache& cache, const kernels::Place& place, int max_rows)
     : model_(model),
       latent_(*model.attention.latent),
       weights_(weights),
       cache_(cache),
-      stream_(stream),
+      stream_(place.stream),
       q_width_(int64_t{model.attention.heads} * model.attention.head_dim),
       entry_width_(int64_t{latent_.rank} + model.attention.rope.rotary_dim),
-      inv_freq_(InverseFrequencies(model.attention.rope)) {
+      inv_freq_(InverseFrequenciesIn(*place.context, model.attention.rope)) {
   const auto rows = static_cast<size_t>(max_rows);
   const auto query_rank = static_cast<size_t>(latent_.query_rank);
-  query_latents_.resize(rows * query_rank);
-  normed_queries_ = AlignedBuffer(rows * query_rank * static_cast<size_t>(SizeOf(WireType(model))));
-  queries_.resize(rows * static_cast<size_t>(q_width_));
-  entries_.resize(rows * static_cast<size_t>(entry_width_));
+  kernels::Context& context = *place.context;
+  const auto floats = [&](size_t count) { return context.TakeOrNote(count * sizeof(float)); };
+  query_latents_ = floats(rows * query_rank);
+  normed_queries_ =
+      context.TakeOrNote(rows * query_rank * static_cast<size_t>(SizeOf(WireType(model))));
+  queries_ = floats(rows * static_cast<size_t>(q_width_));
+  entries_ = floats(rows * static_cast<size_t>(entry_width_));
   const size_t in_latent_space = std::min<size_t>(rows, kAbsorbedRows) *
                                  static_cast<size_t>(model.attention.heads) *
                                  static_cast<size_t>(latent_.rank);
-  absorbed_.resize(in_latent_space);
-  attended_.resize(in_latent_space);
-  const int threads = stream.team == nullptr ? 1 : stream.team->size();
-  workspace_ = AlignedBuffer(static_cast<size_t>(kernels::ExpandedAttentionWorkspaceBytes(
+  absorbed_ = floats(in_latent_space);
+  attended_ = floats(in_latent_space);
+  const int team = place.stream.team == nullptr ? 1 : place.stream.team->size();
+  const int threads = place.stream.device == kernels::Device::kCuda ? kDeviceAreas : team;
+  workspace_ = context.TakeOrNote(static_cast<size_t>(kernels::ExpandedAttentionWorkspaceBytes(
       model.attention.head_dim, latent_.value_dim, threads)));
 }
 
@@ -72,7 +79,7 @@ Status LatentAttention::Turn(const AttentionRows& rows, float* x, int heads,
   kernels::RopeArgs rope;
   rope.x = x;
   rope.positions = rows.positions;
-  rope.inv_freq = inv_freq_.data();
+  rope.inv_freq = inv_freq_.as<float>();
   rope.attention_factor = a.rope.attention_factor;
   rope.rows = rows.count;
   rope.heads = heads;
@@ -91,14 +98,14 @@ Status LatentAttention::ProjectQueries(const AttentionLayerWeights& w, const Att
                      .count = rows.count,
                      .inputs = model_.hidden,
                      .outputs = q_width_,
-                     .y = queries_.data()};
+                     .y = queries_.as<float>()};
   if (latent_.query_rank > 0) {
     Projection down = project;
     down.outputs = latent_.query_rank;
-    down.y = query_latents_.data();
+    down.y = query_latents_.as<float>();
     JANUS_RETURN_IF_ERROR(Project(stream_, w.q_a, down));
     JANUS_RETURN_IF_ERROR(Norm(stream_, w.q_a_norm,
-                               {.x = query_latents_.data(),
+                               {.x = query_latents_.as<float>(),
                                 .y = normed_queries_.data(),
                                 .y_dtype = wire,
                                 .count = rows.count,
@@ -109,7 +116,7 @@ Status LatentAttention::ProjectQueries(const AttentionLayerWeights& w, const Att
   }
   JANUS_RETURN_IF_ERROR(Project(stream_, w.q, project));
   const AttentionDescription& a = model_.attention;
-  return Turn(rows, queries_.data() + a.nope_dim(), a.heads, q_width_);
+  return Turn(rows, queries_.as<float>() + a.nope_dim(), a.heads, q_width_);
 }
 
 Status LatentAttention::WriteLatents(int layer, const AttentionRows& rows, const void* x) {
@@ -120,20 +127,20 @@ Status LatentAttention::WriteLatents(int layer, const AttentionRows& rows, const
                                  .count = rows.count,
                                  .inputs = model_.hidden,
                                  .outputs = entry_width_,
-                                 .y = entries_.data()}));
+                                 .y = entries_.as<float>()}));
   JANUS_RETURN_IF_ERROR(Norm(stream_, w.kv_a_norm,
-                             {.x = entries_.data(),
+                             {.x = entries_.as<float>(),
                               .x_stride = entry_width_,
-                              .y = entries_.data(),
+                              .y = entries_.as<float>(),
                               .y_stride = entry_width_,
                               .count = rows.count,
                               .size = latent_.rank,
                               .epsilon = latent_.norm_epsilon}));
-  JANUS_RETURN_IF_ERROR(Turn(rows, entries_.data() + latent_.rank, 1, entry_width_));
+  JANUS_RETURN_IF_ERROR(Turn(rows, entries_.as<float>() + latent_.rank, 1, entry_width_));
   kernels::LatentWriteArgs write;
   write.cache = View(layer);
   write.rows = rows.rows;
-  write.entries = entries_.data();
+  write.entries = entries_.as<float>();
   write.num_rows = rows.count;
   return kernels::LatentWrite(stream_, write);
 }
@@ -146,7 +153,7 @@ Status LatentAttention::Expanded(int layer, const AttentionRows& rows, int first
   kernels::ExpandedAttentionArgs args;
   args.cache = View(layer);
   args.rows = rows.rows + first;
-  args.queries = queries_.data() + first * q_width_;
+  args.queries = queries_.as<float>() + first * q_width_;
   args.expand = expand.data;
   args.expand_dtype = expand.dtype;
   args.y = static_cast<std::byte*>(y) + first * AttendedWidth(a) * SizeOf(wire);
@@ -167,12 +174,12 @@ Status LatentAttention::Absorbed(int layer, const AttentionRows& rows, int first
   const Tensor& expand = weights_.layers[static_cast<size_t>(layer)].kv_b;
   const DType wire = WireType(model_);
   const int64_t latent_width = int64_t{a.heads} * latent_.rank;
-  float* absorbed = absorbed_.data();
-  float* attended = attended_.data();
+  float* absorbed = absorbed_.as<float>();
+  float* attended = attended_.as<float>();
 
   // q_latent = expand_key^T q
   kernels::HeadLinearArgs into;
-  into.x = queries_.data() + first * q_width_;
+  into.x = queries_.as<float>() + first * q_width_;
   into.weight = expand.data;
   into.weight_dtype = expand.dtype;
   into.transposed = true;
@@ -192,7 +199,7 @@ Status LatentAttention::Absorbed(int layer, const AttentionRows& rows, int first
   attention.cache = View(layer);
   attention.rows = rows.rows + first;
   attention.latent_queries = absorbed;
-  attention.rope_queries = queries_.data() + first * q_width_ + a.nope_dim();
+  attention.rope_queries = queries_.as<float>() + first * q_width_ + a.nope_dim();
   attention.rope_query_row_stride = q_width_;
   attention.rope_query_head_stride = a.head_dim;
   attention.y = attended;

@@ -1,9 +1,7 @@
 #pragma once
 
-#include <vector>
-
-#include "common/aligned_buffer.h"
 #include "dataplane/attention/self_attention.h"
+#include "kernels/device/context.h"
 
 namespace janus::dataplane {
 
@@ -15,7 +13,7 @@ namespace janus::dataplane {
 class LatentAttention final : public SelfAttention {
  public:
   LatentAttention(const ModelDescription& model, const AttentionWeights& weights,
-                  const KvCache& cache, const kernels::Stream& stream, int max_rows);
+                  const KvCache& cache, const kernels::Place& place, int max_rows);
 
   Status Attend(int layer, const AttentionRows& rows, const void* x, void* y) override;
 
@@ -33,17 +31,17 @@ class LatentAttention final : public SelfAttention {
   const AttentionWeights& weights_;
   const KvCache& cache_;
   const kernels::Stream stream_;
-  const int64_t q_width_;              // heads * head_dim
-  const int64_t entry_width_;          // R + P: what the cache holds of a position
-  const std::vector<float> inv_freq_;  // [P/2]
+  const int64_t q_width_;           // heads * head_dim
+  const int64_t entry_width_;       // R + P: what the cache holds of a position
+  const kernels::Buffer inv_freq_;  // [P/2]
 
-  std::vector<float> query_latents_;  // [T,Rq], with a latent query
-  AlignedBuffer normed_queries_;      // [T,Rq] of the wire type
-  std::vector<float> queries_;        // [T,heads,D]
-  std::vector<float> entries_;        // [T,R+P]
-  std::vector<float> absorbed_;       // [kAbsorbedRows,heads,R]: queries in the latent space
-  std::vector<float> attended_;       // [kAbsorbedRows,heads,R]: what they brought
-  AlignedBuffer workspace_;
+  kernels::Buffer query_latents_;   // fp32 [T,Rq], with a latent query
+  kernels::Buffer normed_queries_;  // [T,Rq] of the wire type
+  kernels::Buffer queries_;         // fp32 [T,heads,D]
+  kernels::Buffer entries_;         // fp32 [T,R+P]
+  kernels::Buffer absorbed_;        // fp32 [kAbsorbedRows,heads,R]: queries in the latent space
+  kernels::Buffer attended_;        // fp32 [kAbsorbedRows,heads,R]: what they brought
+  kernels::Buffer workspace_;
 };
 
 }  // namespace janus::dataplane

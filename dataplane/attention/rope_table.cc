@@ -43,4 +43,9 @@ std::vector<float> InverseFrequencies(const RopeDescription& rope) {
   return out;
 }
 
+kernels::Buffer InverseFrequenciesIn(kernels::Context& context, const RopeDescription& rope) {
+  const std::vector<float> table = InverseFrequencies(rope);
+  return context.TakeCopyOrNote(table.data(), table.size() * sizeof(float));
+}
+
 }  // namespace janus::dataplane

@@ -7,12 +7,12 @@ namespace janus::dataplane {
 
 std::unique_ptr<SelfAttention> MakeSelfAttention(const ModelDescription& model,
                                                  const AttentionWeights& weights,
-                                                 const KvCache& cache,
-                                                 const kernels::Stream& stream, int max_rows) {
+                                                 const KvCache& cache, const kernels::Place& place,
+                                                 int max_rows) {
   if (model.attention.latent) {
-    return std::make_unique<LatentAttention>(model, weights, cache, stream, max_rows);
+    return std::make_unique<LatentAttention>(model, weights, cache, place, max_rows);
   }
-  return std::make_unique<GroupedAttention>(model, weights, cache, stream, max_rows);
+  return std::make_unique<GroupedAttention>(model, weights, cache, place, max_rows);
 }
 
 int64_t AttendedWidth(const AttentionDescription& attention) {

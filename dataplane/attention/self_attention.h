@@ -7,6 +7,7 @@
 #include "dataplane/attention/weights.h"
 #include "dataplane/engine/kv_cache.h"
 #include "dataplane/engine/scheduler.h"
+#include "kernels/device/context.h"
 #include "kernels/kernels.h"
 
 namespace janus::dataplane {
@@ -35,8 +36,8 @@ class SelfAttention {
 // For the model's kind. All references must outlive the object.
 std::unique_ptr<SelfAttention> MakeSelfAttention(const ModelDescription& model,
                                                  const AttentionWeights& weights,
-                                                 const KvCache& cache,
-                                                 const kernels::Stream& stream, int max_rows);
+                                                 const KvCache& cache, const kernels::Place& place,
+                                                 int max_rows);
 
 // Columns of what attention hands to the output projection: heads times a value's size.
 int64_t AttendedWidth(const AttentionDescription& attention);

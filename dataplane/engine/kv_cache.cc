@@ -1,13 +1,14 @@
 #include "dataplane/engine/kv_cache.h"
 
-#include <sys/mman.h>
-
-#include <cstring>
+#include <algorithm>
+#include <utility>
 
 namespace janus::dataplane {
 
 KvCache::KvCache(const KvCacheOptions& options)
-    : options_(options), page_bytes_(static_cast<size_t>(options.page_bytes)) {}
+    : options_(options),
+      page_bytes_(static_cast<size_t>(options.page_bytes)),
+      context_(options.context != nullptr ? *options.context : kernels::HostContext()) {}
 
 Result<std::unique_ptr<KvCache>> KvCache::Create(const KvCacheOptions& options) {
   std::unique_ptr<KvCache> cache(new KvCache(options));
@@ -19,27 +20,19 @@ Result<std::unique_ptr<KvCache>> KvCache::Create(const KvCacheOptions& options) 
                            std::to_string(cache->page_bytes_ * layers) + "; raise kvCache.size");
   }
   cache->num_pages_ = static_cast<int>(std::min<int64_t>(pages, INT32_MAX));
-  cache->memory_bytes_ = cache->page_bytes_ * layers * static_cast<size_t>(cache->num_pages_);
-  void* memory = mmap(nullptr, cache->memory_bytes_, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) {
-    return ResourceExhausted("KV cache: cannot reserve " + std::to_string(cache->memory_bytes_) +
-                             " bytes");
-  }
-  cache->memory_ = static_cast<std::byte*>(memory);
+  Result<kernels::Buffer> memory =
+      cache->context_.Take(cache->page_bytes_ * layers * static_cast<size_t>(cache->num_pages_));
+  if (!memory.ok()) return std::move(memory).status().Annotate("KV cache");
+  cache->memory_ = *std::move(memory);
   cache->free_.reserve(static_cast<size_t>(cache->num_pages_));
   for (int page = cache->num_pages_ - 1; page >= 0; --page) cache->free_.push_back(page);
   return cache;
 }
 
-KvCache::~KvCache() {
-  if (memory_ != nullptr) munmap(memory_, memory_bytes_);
-}
-
 std::byte* KvCache::PageAt(int layer, int32_t page) const {
   const size_t index =
       static_cast<size_t>(layer) * static_cast<size_t>(num_pages_) + static_cast<size_t>(page);
-  return memory_ + index * page_bytes_;
+  return memory_.data() + index * page_bytes_;
 }
 
 bool KvCache::Grow(std::vector<int32_t>& pages, int count) {
@@ -63,14 +56,20 @@ bool KvCache::SwapOut(std::vector<int32_t>& pages, Swapped& out) {
   const size_t bytes = pages.size() * page_bytes_ * static_cast<size_t>(options_.layers);
   if (swap_used_ + static_cast<int64_t>(bytes) > options_.swap_bytes) return false;
   out.bytes.resize(bytes);
-  out.pages = static_cast<int>(pages.size());
   std::byte* to = out.bytes.data();
+  bool copied = true;
   for (int layer = 0; layer < options_.layers; ++layer) {
     for (const int32_t page : pages) {
-      std::memcpy(to, PageAt(layer, page), page_bytes_);
+      copied = copied && context_.CopyOut(to, PageAt(layer, page), page_bytes_).ok();
       to += page_bytes_;
     }
   }
+  // Before others are given the pages, and the bytes move with their sequence.
+  if (!context_.Wait().ok() || !copied) {
+    out = Swapped();
+    return false;
+  }
+  out.pages = static_cast<int>(pages.size());
   swap_used_ += static_cast<int64_t>(bytes);
   Release(pages);
   return true;
@@ -80,11 +79,16 @@ bool KvCache::SwapIn(Swapped& in, std::vector<int32_t>& pages) {
   JANUS_CHECK(pages.empty(), pages.size());
   if (!Grow(pages, in.pages)) return false;
   const std::byte* from = in.bytes.data();
+  bool copied = true;
   for (int layer = 0; layer < options_.layers; ++layer) {
     for (const int32_t page : pages) {
-      std::memcpy(PageAt(layer, page), from, page_bytes_);
+      copied = copied && context_.CopyIn(PageAt(layer, page), from, page_bytes_).ok();
       from += page_bytes_;
     }
+  }
+  if (!context_.Wait().ok() || !copied) {
+    Release(pages);
+    return false;
   }
   Drop(in);
   return true;

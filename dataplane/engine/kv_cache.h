@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/status.h"
+#include "kernels/device/context.h"
 #include "kernels/kernels.h"
 
 namespace janus::dataplane {
@@ -16,18 +17,18 @@ struct KvCacheOptions {
   int64_t page_bytes = 0;  // of one layer's page; what it holds is the attention's affair
   int64_t bytes = 0;       // of device pages, all layers
   int64_t swap_bytes = 0;  // of host memory for preempted sequences
+  kernels::Context* context = nullptr;  // whose memory the pages are; null: the host's
 };
 
 // The pages of one attention instance, handed out by number; a page number means the same positions
-// in every layer. Addresses are mapped at creation, without a reservation: memory is taken as pages
-// are first written, so who plans a machine counts all of it.
+// in every layer. On the host addresses are mapped at creation, without a reservation: memory is
+// taken as pages are first written, so who plans a machine counts all of it.
 //
 // Confined to the step thread.
 class KvCache {
  public:
   // InvalidArgument: not even one page fits. ResourceExhausted: the addresses cannot be had.
   static Result<std::unique_ptr<KvCache>> Create(const KvCacheOptions& options);
-  ~KvCache();
   KvCache(const KvCache&) = delete;
   KvCache& operator=(const KvCache&) = delete;
 
@@ -48,7 +49,8 @@ class KvCache {
     std::vector<std::byte> bytes;
     int pages = 0;
   };
-  // Copies the pages out and releases them; false when swap memory is short (nothing changed).
+  // Copies the pages out and releases them; false when swap memory is short (nothing changed), or
+  // when the device fails, which its next operation tells.
   bool SwapOut(std::vector<int32_t>& pages, Swapped& out);
   // Brings them back into newly taken pages; false when too few are free (nothing changed).
   bool SwapIn(Swapped& in, std::vector<int32_t>& pages);
@@ -66,8 +68,8 @@ class KvCache {
   const KvCacheOptions options_;
   const size_t page_bytes_;  // of one layer
   int num_pages_ = 0;
-  std::byte* memory_ = nullptr;  // [layers, num_pages, page_bytes]
-  size_t memory_bytes_ = 0;
+  kernels::Context& context_;
+  kernels::Buffer memory_;     // [layers, num_pages, page_bytes]
   std::vector<int32_t> free_;  // taken from the back; lowest numbers first at the start
   int64_t swap_used_ = 0;
 };

@@ -26,7 +26,7 @@ RoutingRecord::Epoch RoutingEpochOf(const ModelDescription& model, const Topolog
 ExpertInstance::ExpertInstance(const ExpertOptions& options, const ModelDescription& model,
                                const ExpertWeights& weights, const Topology& topology, Rank rank,
                                Transport& transport, ExpertExchange& exchange, const Clock& clock,
-                               const kernels::Stream& stream)
+                               const kernels::Place& place)
     : options_(options),
       model_(model),
       epoch_(topology.epoch),
@@ -36,7 +36,7 @@ ExpertInstance::ExpertInstance(const ExpertOptions& options, const ModelDescript
       transport_(transport),
       exchange_(exchange),
       clock_(clock),
-      layers_(model, weights, topology, rank, options.scheduling, options.crossover_rows, stream),
+      layers_(model, weights, topology, rank, options.scheduling, options.crossover_rows, place),
       control_(transport, topology.m(), topology.max_rows_per_round, topology.epoch,
                options.deadlines, options.log),
       sources_(static_cast<size_t>(topology.m())) {
@@ -220,7 +220,7 @@ Status ExpertInstance::AwaitRows(const RoundKey& key) {
 }
 
 Status ExpertInstance::Answer(const RoundKey& key) {
-  layers_.Assign();
+  JANUS_RETURN_IF_ERROR(layers_.Assign());
   const MonotonicTime assigned = clock_.Now();
   JANUS_RETURN_IF_ERROR(layers_.Compute(
       [&](Rank to, int count) { return exchange_.Begin(key.micro_batch, to, count); }));

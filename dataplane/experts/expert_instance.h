@@ -18,7 +18,7 @@
 #include "dataplane/experts/expert_layers.h"
 #include "dataplane/experts/routing_record.h"
 #include "dataplane/experts/weights.h"
-#include "kernels/stream.h"
+#include "kernels/device/context.h"
 
 namespace janus::dataplane {
 
@@ -42,7 +42,7 @@ class ExpertInstance {
   ExpertInstance(const ExpertOptions& options, const ModelDescription& model,
                  const ExpertWeights& weights, const Topology& topology, Rank rank,
                  Transport& transport, ExpertExchange& exchange, const Clock& clock,
-                 const kernels::Stream& stream);
+                 const kernels::Place& place);
 
   // Serves steps until stopped (OK, and the peers are told) or until the exchange fails (the peer
   // and the round are named). That a peer goes which said it was stopped is no failure where the

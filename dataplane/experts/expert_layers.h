@@ -6,15 +6,15 @@
 #include <vector>
 
 #include "common/aebs.h"
-#include "common/aligned_buffer.h"
 #include "common/function_ref.h"
 #include "common/model/description.h"
 #include "common/row_split.h"
 #include "common/topology.h"
 #include "dataplane/comm/exchange.h"
 #include "dataplane/experts/weights.h"
+#include "kernels/device/context.h"
+#include "kernels/device/staging.h"
 #include "kernels/kernels.h"
-#include "kernels/stream.h"
 
 namespace janus::dataplane {
 
@@ -24,14 +24,20 @@ namespace janus::dataplane {
 // instance. It knows no peer and no transport; a round is Begin, Gate for every attention instance
 // that takes part, Assign, Compute.
 //
-// Confined to the step thread. Buffers are sized once for m * R_max rows.
+// On a GPU rows go up from the exchange's slots and contributions come down into them. Who computes
+// what the host says from the ids that come down: it writes the lists of each expert's rows and
+// lays out the replies, whose sizes are the host's to know, so a schedule made on the device would
+// be waited for as the ids are, a launch later.
+//
+// Confined to the step thread. Buffers are sized once for m * R_max rows; what the place's context
+// has not enough memory for it tells by TakeFailure.
 class ExpertLayers {
  public:
   // `weights` holds what `rank` has in the topology's placement and must outlive this.
   // `crossover_rows`: as ScheduleRound (common/row_split.h) takes it.
   ExpertLayers(const ModelDescription& model, const ExpertWeights& weights,
                const Topology& topology, Rank rank, SchedulingPolicy scheduling, int crossover_rows,
-               const kernels::Stream& stream);
+               const kernels::Place& place);
 
   void Begin(int layer);
 
@@ -41,11 +47,12 @@ class ExpertLayers {
   Status Gate(Rank from, const std::byte* rows, int count);
 
   // Which instance computes which expert of which gated row.
-  void Assign();
+  Status Assign();
 
   // Room for `count` contributions to `to`, as ExpertExchange::Begin gives it.
   using Begun = FunctionRef<ExpertExchange::Outgoing(Rank to, int count)>;
-  // Computes this instance's contributions to every gated sender, in order of rank, none included.
+  // Computes this instance's contributions to every gated sender, in order of rank, none included;
+  // when it returns they are where `begin` said.
   Status Compute(Begun begin);
 
   // Of the round computed last.
@@ -63,10 +70,16 @@ class ExpertLayers {
     const std::byte* rows = nullptr;
     int count = 0;
     int contributions = 0;  // that this instance computes for it
+    // Of a GPU: where they come down to, and the first of them in replies_.
+    std::byte* reply = nullptr;
+    size_t first_reply = 0;
   };
 
   // Cuts what fell to this instance into one list per slot and lays out the replies.
   void GatherWork(Begun begin);
+  void PrepareDevice();
+  // The first of a sender's rows in the device's memory.
+  std::byte* DeviceRows(size_t sender) const;
 
   const ModelDescription model_;
   const ExpertWeights& weights_;
@@ -74,28 +87,35 @@ class ExpertLayers {
   const SchedulingPolicy scheduling_;
   const int crossover_rows_;
   const kernels::Stream stream_;
+  kernels::Context& context_;
+  const bool is_host_;  // whether the device's memory is the host's
   const DType wire_;
   const size_t row_bytes_;
+  const size_t max_rows_;                   // R_max
   const size_t sender_stride_;              // R_max * K
   std::vector<LayerPlacement> placements_;  // per layer
 
   int layer_ = 0;
   int rows_ = 0;
   int activated_ = 0;
-  std::vector<Sender> senders_;  // by attention rank
-  std::vector<const void*> row_pointers_;
-  std::vector<float> router_logits_;  // of one sender
-  std::vector<uint16_t> gate_ids_;    // [m, R_max, K], by sender
-  std::vector<float> gate_weights_;   // likewise
-  std::vector<uint16_t> ids_;         // [T, K] of the round, by (rank, row)
-  std::vector<Replica> replicas_;     // likewise
+  std::vector<Sender> senders_;            // by attention rank
+  std::vector<const void*> row_pointers_;  // of the host, of one sender
+  kernels::Buffer router_logits_;          // fp32, of one sender
+  kernels::Staging gate_ids_;              // uint16 [m, R_max, K], by sender
+  kernels::Staging gate_weights_;          // fp32, likewise
+  std::vector<uint16_t> ids_;              // [T, K] of the round, by (rank, row)
+  std::vector<Replica> replicas_;          // likewise
   AebsWorkspace aebs_;
   RowSplitWorkspace split_;
   std::vector<int> slot_count_;
   std::vector<int> slot_first_;
-  std::vector<kernels::Contribution> contributions_;
-  std::vector<kernels::ActiveExpert> active_;
-  AlignedBuffer ffn_workspace_;
+  const size_t contributions_at_;  // in work_
+  kernels::Staging work_;          // ActiveExpert [C], Contribution [m * R_max * K]
+  kernels::Buffer ffn_workspace_;
+  // Of a GPU.
+  kernels::Buffer device_rows_;          // [m, R_max, H] of the wire type
+  kernels::Buffer device_row_pointers_;  // [m, R_max], into them
+  kernels::Buffer replies_;              // [m * R_max * K, H] of the wire type
 };
 
 }  // namespace janus::dataplane

@@ -7,19 +7,12 @@
 #include "common/wait_policy.h"
 #include "dataplane/comm/segment.h"
 #include "dataplane/worker/connect.h"
-#include "kernels/cpu/isa.h"
+#include "dataplane/worker/numerics_class.h"
 
 namespace janus::dataplane {
 namespace {
 
 constexpr size_t kEpochKeyBytes = 16;
-
-// The class of computation that bits depend on; alike on all members (HELLO).
-std::string NumericsClass(const ModelDescription& model, kernels::Isa isa) {
-  return "cpu " + std::string(kernels::ToString(isa)) + " kernels" +
-         std::to_string(kernels::kBitsVersion) + " " + std::string(ToString(model.dtype)) +
-         " tp1 uncompressed";
-}
 
 // An epoch's, as its machine_threads: another number of instances has another share of the cores.
 constexpr uint32_t kMostThreads = 256;
@@ -69,7 +62,7 @@ Status CheckEpoch(const WorkerFlags& flags, const Stamp& stamp, const EpochReque
 
 Result<std::unique_ptr<EpochSession>> EpochSession::Build(
     const WorkerFlags& flags, const Lasting& lasting, const EpochRequest& request,
-    ExchangeDoor& door, const Loaded<ExpertWeights>* known, const Clock& clock, const Logger& log,
+    ExchangeDoor& door, const ExpertsHere* known, const Clock& clock, const Logger& log,
     const std::function<bool(const PrepareProgress&)>& progress, std::stop_source stop) {
   std::unique_ptr<EpochSession> session(new EpochSession(door));
   EpochSession& s = *session;
@@ -93,7 +86,7 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
   options.identity.epoch = topology.epoch;
   std::memcpy(options.identity.epoch_key.data(), request.epoch_key.data(), kEpochKeyBytes);
   options.identity.model_digest = lasting.model_digest;
-  options.identity.numerics = NumericsClass(model, lasting.settings.isa);
+  options.identity.numerics = NumericsClass(model, *lasting.context, lasting.settings.isa);
   options.identity.sum = topology.sum;
   options.identity.topology_hash = TopologyHash(topology);
   // Before anything is loaded: peers that are done earlier can leave their hello.
@@ -104,10 +97,14 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
     const auto report = [&](uint64_t done, uint64_t total) {
       if (!progress({"weights", done, total})) stop.request_stop();
     };
-    JANUS_ASSIGN_OR_RETURN(Loaded<ExpertWeights> loaded,
-                           LoadExperts(flags.model, model, topology.placement, s.rank_, report,
-                                       stop.get_token(), known));
-    s.expert_weights_ = std::make_shared<const Loaded<ExpertWeights>>(std::move(loaded));
+    ExpertsHere here;
+    JANUS_ASSIGN_OR_RETURN(
+        here.loaded, LoadExperts(flags.model, model, topology.placement, s.rank_, report,
+                                 stop.get_token(), known != nullptr ? &known->loaded : nullptr));
+    JANUS_ASSIGN_OR_RETURN(
+        here.placed, PlaceExperts(*lasting.context, model, here.loaded.weights,
+                                  known != nullptr ? &known->placed : nullptr, stop.get_token()));
+    s.expert_weights_ = std::make_shared<const ExpertsHere>(std::move(here));
   }
 
   for (const Instance& peer : topology.attention) {
@@ -124,14 +121,18 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
   s.links_ = LinksOf(*s.transport_);
 
   s.team_ = std::make_unique<kernels::Team>(ComputeThreads(request.config), s.policy_);
-  const kernels::Stream stream{kernels::Device::kCpu, s.team_.get(), lasting.settings.isa, nullptr};
+  kernels::Context& context = *lasting.context;
+  const kernels::Place place =
+      context.is_host()
+          ? kernels::Stream{kernels::Device::kCpu, s.team_.get(), lasting.settings.isa, nullptr}
+          : context.place();
   if (is_attention) {
     s.attention_ = lasting.attention.get();
     JANUS_ASSIGN_OR_RETURN(s.attention_exchange_,
                            MakeAttentionExchange(topology.mode, shape, *s.transport_));
     JANUS_ASSIGN_OR_RETURN(s.attention_epoch_,
                            s.attention_->Enter(topology, s.rank_, *s.transport_,
-                                               *s.attention_exchange_, stream, settings.attention));
+                                               *s.attention_exchange_, place, settings.attention));
   } else {
     JANUS_ASSIGN_OR_RETURN(s.expert_exchange_,
                            MakeExpertExchange(topology.mode, shape, *s.transport_));
@@ -139,9 +140,10 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
     experts.scheduling = settings.scheduling;
     experts.crossover_rows = settings.crossover_rows;
     experts.deadlines = settings.attention.deadlines;
-    s.experts_ = std::make_unique<ExpertInstance>(experts, model, s.expert_weights_->weights,
+    s.experts_ = std::make_unique<ExpertInstance>(experts, model, s.expert_weights_->placed.weights,
                                                   topology, s.rank_, *s.transport_,
-                                                  *s.expert_exchange_, clock, stream);
+                                                  *s.expert_exchange_, clock, place);
+    JANUS_RETURN_IF_ERROR(context.TakeFailure());
   }
   return session;
 }

@@ -10,6 +10,7 @@
 #include "common/log.h"
 #include "common/mutex.h"
 #include "dataplane/comm/exchange_door.h"
+#include "dataplane/experts/place_weights.h"
 #include "dataplane/model/loader.h"
 #include "dataplane/worker/lasting.h"
 #include "dataplane/worker/settings.h"
@@ -29,6 +30,12 @@ Result<Rank> FindSelf(const WorkerFlags& flags, const Topology& topology);
 // InvalidArgument: the key, another epoch than the stamp's, no place for this worker.
 Status CheckEpoch(const WorkerFlags& flags, const Stamp& stamp, const EpochRequest& request);
 
+// The weights of an expert instance: as the host has them, and where they are computed with.
+struct ExpertsHere {
+  Loaded<ExpertWeights> loaded;
+  Placed<ExpertWeights> placed;
+};
+
 // One epoch at one worker (docs/design/007): made beside the one that runs, then started once.
 // Start, Stop and the destructor belong to one thread at a time; statistics is thread-safe.
 class EpochSession {
@@ -37,7 +44,7 @@ class EpochSession {
   // null: none. `progress` is called from this thread and returns false to give up.
   static Result<std::unique_ptr<EpochSession>> Build(
       const WorkerFlags& flags, const Lasting& lasting, const EpochRequest& request,
-      ExchangeDoor& door, const Loaded<ExpertWeights>* known, const Clock& clock, const Logger& log,
+      ExchangeDoor& door, const ExpertsHere* known, const Clock& clock, const Logger& log,
       const std::function<bool(const PrepareProgress&)>& progress, std::stop_source stop);
   ~EpochSession() { Stop(); }
 
@@ -45,7 +52,7 @@ class EpochSession {
   Rank rank() const { return rank_; }
   const WaitPolicy& policy() const { return policy_; }
   // Null for attention.
-  std::shared_ptr<const Loaded<ExpertWeights>> expert_weights() const { return expert_weights_; }
+  std::shared_ptr<const ExpertsHere> expert_weights() const { return expert_weights_; }
 
   // Begins to step; counts on from `before`. Once its steps end with an error, `on_loss` is told
   // from the step thread, and requests are held until Stop.
@@ -68,8 +75,8 @@ class EpochSession {
   Topology topology_;
   Rank rank_{0};
   WaitPolicy policy_;
-  AttentionInstance* attention_ = nullptr;                       // attention
-  std::shared_ptr<const Loaded<ExpertWeights>> expert_weights_;  // experts
+  AttentionInstance* attention_ = nullptr;             // attention
+  std::shared_ptr<const ExpertsHere> expert_weights_;  // experts
   std::unique_ptr<kernels::Team> team_;
   std::unique_ptr<Transport> transport_;
   std::vector<PeerLink> links_;

@@ -28,7 +28,7 @@ std::string ToText(const SequenceRoom& room) {
 
 }  // namespace
 
-Result<std::unique_ptr<Lasting>> Lasting::Make(const WorkerFlags& flags,
+Result<std::unique_ptr<Lasting>> Lasting::Make(const WorkerFlags& flags, kernels::Context& context,
                                                const v1::WorkerConfig& config,
                                                const SequenceRoom& room, TokenSink& sink,
                                                StepMetrics& metrics, const Clock& clock,
@@ -36,14 +36,15 @@ Result<std::unique_ptr<Lasting>> Lasting::Make(const WorkerFlags& flags,
                                                const LoadProgress& report, std::stop_token stop) {
   auto lasting = std::make_unique<Lasting>();
   Lasting& l = *lasting;
+  l.context = &context;
   l.config = ForLife(config);
   l.room = room;
   JANUS_ASSIGN_OR_RETURN(const std::string config_text, ReadModelConfig(flags.model));
   Result<ModelDescription> model = ParseModelConfig(config_text);
   if (!model.ok()) return std::move(model).status().Annotate(flags.model + "/config.json");
   l.model = *std::move(model);
-  JANUS_ASSIGN_OR_RETURN(
-      l.settings, ResolveLasting(config, room, l.model, kernels::DetectCpu(), MachineBytes()));
+  JANUS_ASSIGN_OR_RETURN(l.settings, ResolveLasting(config, room, l.model, context,
+                                                    kernels::DetectCpu(), MachineBytes()));
   l.settings.attention.log = l.experts.log = log;
   l.settings.attention.departing = l.experts.departing = std::move(departing);
   l.settings.attention.metrics = l.experts.metrics = &metrics;
@@ -52,12 +53,14 @@ Result<std::unique_ptr<Lasting>> Lasting::Make(const WorkerFlags& flags,
   if (flags.role != Role::kAttention) return lasting;
   l.answers_digest =
       Fingerprint().Mix(l.model_digest).Mix(static_cast<uint64_t>(l.model.dtype)).Hex();
-  JANUS_ASSIGN_OR_RETURN(l.attention_weights,
-                         LoadAttention(flags.model, l.model, report, std::move(stop)));
+  JANUS_ASSIGN_OR_RETURN(l.loaded, LoadAttention(flags.model, l.model, report, stop));
+  JANUS_ASSIGN_OR_RETURN(l.weights,
+                         PlaceAttention(context, l.model, l.loaded.weights, std::move(stop)));
+  if (!context.is_host()) l.loaded = {};
   l.emission = std::make_unique<EmissionThread>(sink);
-  JANUS_ASSIGN_OR_RETURN(
-      l.attention, AttentionInstance::Create(l.settings.attention, l.model,
-                                             l.attention_weights.weights, *l.emission, clock));
+  JANUS_ASSIGN_OR_RETURN(l.attention,
+                         AttentionInstance::Create(l.settings.attention, l.model, l.weights.weights,
+                                                   *l.emission, clock));
   return lasting;
 }
 

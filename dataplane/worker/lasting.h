@@ -9,6 +9,7 @@
 #include "common/control.h"
 #include "common/log.h"
 #include "dataplane/attention/attention_instance.h"
+#include "dataplane/attention/place_weights.h"
 #include "dataplane/engine/emission_thread.h"
 #include "dataplane/engine/step_metrics.h"
 #include "dataplane/model/loader.h"
@@ -19,10 +20,11 @@ namespace janus::dataplane {
 // What of a worker lasts over epochs (docs/design/007). Constant once it is made, but for the
 // instance, which is thread-safe.
 struct Lasting {
-  // `room`: the instance's own. What the references are to outlives it. `report` is told of the
-  // bytes of weights. Errors: those of the configuration (ResolveLasting,
-  // AttentionInstance::Create), of the checkpoint (LoadAttention), and Cancelled.
-  static Result<std::unique_ptr<Lasting>> Make(const WorkerFlags& flags,
+  // `context`: where the worker computes. `room`: the instance's own. What the references are to
+  // outlives it. `report` is told of the bytes of weights. Errors: those of the configuration
+  // (ResolveLasting, AttentionInstance::Create), of the checkpoint (LoadAttention), of the device
+  // (PlaceAttention), and Cancelled.
+  static Result<std::unique_ptr<Lasting>> Make(const WorkerFlags& flags, kernels::Context& context,
                                                const v1::WorkerConfig& config,
                                                const SequenceRoom& room, TokenSink& sink,
                                                StepMetrics& metrics, const Clock& clock,
@@ -32,6 +34,7 @@ struct Lasting {
   // what of it is for life.
   Status Fits(const v1::WorkerConfig& config, const SequenceRoom& room) const;
 
+  kernels::Context* context = nullptr;
   std::string config;  // what of it is for life, serialized
   SequenceRoom room;
   ModelDescription model;
@@ -41,8 +44,9 @@ struct Lasting {
   // As Welcome has them (proto/tokens.proto). Of attention instances.
   std::string answers_digest;
   std::string text_digest;
-  // Of attention instances.
-  Loaded<AttentionWeights> attention_weights;
+  // Of attention instances. On a GPU `loaded` is let go once it is placed.
+  Loaded<AttentionWeights> loaded;
+  Placed<AttentionWeights> weights;
   std::unique_ptr<EmissionThread> emission;
   std::unique_ptr<AttentionInstance> attention;
 };

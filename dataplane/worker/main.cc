@@ -11,6 +11,7 @@
 #include "common/stop_signals.h"
 #include "dataplane/worker/control_service.h"
 #include "dataplane/worker/metrics_server.h"
+#include "dataplane/worker/open_device.h"
 #include "dataplane/worker/tokens_service.h"
 #include "dataplane/worker/worker.h"
 #include "proto/channel.h"
@@ -40,10 +41,11 @@ void Depart(Worker& worker, StopSignals& stop, Seconds longest, const Logger& lo
   worker.Leave(std::numeric_limits<uint64_t>::max());
 }
 
-int Run(const WorkerFlags& flags, StopSignals& stop) {
+int Run(const WorkerFlags& flags, kernels::Context& context, StopSignals& stop) {
   const SystemClock clock;
   const Logger log = Logger().With({{"role", ToString(flags.role)}, {"listen", flags.listen}});
-  if (const auto isa = kernels::SelectIsa(kernels::DetectCpu()); !isa.ok()) {
+  const auto isa = kernels::SelectIsa(kernels::DetectCpu());
+  if (context.is_host() && !isa.ok()) {
     log.Error("this CPU cannot serve", {{"error", isa.status().message()}});
     return 1;
   }
@@ -68,8 +70,14 @@ int Run(const WorkerFlags& flags, StopSignals& stop) {
     TellCertificate(trust, registry);
   }
   Worker worker(
-      flags, clock, log,
+      flags, context, clock, log,
       [&](const Status& status) {
+        if (context.has_failed()) {
+          log.Error("the device has failed; only another process can use it again",
+                    {{"error", status.message()}});
+          StopSignals::Request();
+          return;
+        }
         log.Error("the epoch has ended; requests are held for the next",
                   {{"error", status.message()}});
       },
@@ -120,7 +128,7 @@ int Run(const WorkerFlags& flags, StopSignals& stop) {
   // Streams are cut after a moment; their requests end with them.
   server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
   server->Wait();
-  return 0;
+  return context.has_failed() ? 1 : 0;
 }
 
 }  // namespace
@@ -136,7 +144,7 @@ int main(int argc, char** argv) {
       ->required()
       ->check(CLI::IsMember({"attention", "experts"}));
   app.add_option("--model", flags.model, "checkpoint folder")->required();
-  app.add_option("--device", device, "cpu; this build has no other")
+  app.add_option("--device", device, "cpu, or cuda in a build with CUDA")
       ->check(CLI::IsMember({"cpu", "cuda"}));
   app.add_option("--listen", flags.listen, "gRPC address: unix:/path or host:port")->required();
   app.add_option("--service-uid", flags.service_uid, "UID of the service this worker belongs to")
@@ -152,11 +160,11 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(0, 86'400))
       ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
-  if (device == "cuda") {
-    std::fprintf(stderr,
-                 "--device cuda: this is a CPU build; use --device cpu or a build with CUDA\n");
+  const auto context = janus::dataplane::OpenDevice(device);
+  if (!context.ok()) {
+    std::fprintf(stderr, "%s\n", context.status().message().c_str());
     return 2;
   }
   flags.role = role == "attention" ? janus::Role::kAttention : janus::Role::kExperts;
-  return janus::dataplane::Run(flags, stop);
+  return janus::dataplane::Run(flags, **context, stop);
 }

@@ -39,8 +39,8 @@ Status CheckFits(const std::string& what, uint64_t bytes, int64_t machine_bytes)
 }
 
 Result<LastingSettings> ResolveLasting(const v1::WorkerConfig& config, const SequenceRoom& room,
-                                       ModelDescription& model, const kernels::CpuFeatures& cpu,
-                                       int64_t machine_bytes) {
+                                       ModelDescription& model, kernels::Context& context,
+                                       const kernels::CpuFeatures& cpu, int64_t machine_bytes) {
   LastingSettings settings;
   switch (config.dtype()) {
     case v1::DTYPE_UNSPECIFIED:
@@ -59,20 +59,26 @@ Result<LastingSettings> ResolveLasting(const v1::WorkerConfig& config, const Seq
   }
   if (config.kv_block_size() != 0 && config.kv_block_size() != kernels::kPageTokens) {
     return InvalidArgument("config.kv_block_size " + std::to_string(config.kv_block_size()) +
-                           ": the CPU kernels hold " + std::to_string(kernels::kPageTokens) +
+                           ": the kernels hold " + std::to_string(kernels::kPageTokens) +
                            " positions per page");
   }
-  JANUS_RETURN_IF_ERROR(
-      CheckFits("sequences.kv_bytes", static_cast<uint64_t>(room.kv_bytes), machine_bytes));
-  JANUS_RETURN_IF_ERROR(
-      CheckFits("sequences.swap_bytes", static_cast<uint64_t>(room.swap_bytes), machine_bytes));
-  JANUS_ASSIGN_OR_RETURN(settings.isa, ResolveIsa(config.isa(), cpu));
+  if (context.is_host()) {
+    JANUS_RETURN_IF_ERROR(
+        CheckFits("sequences.kv_bytes", static_cast<uint64_t>(room.kv_bytes), machine_bytes));
+    JANUS_ASSIGN_OR_RETURN(settings.isa, ResolveIsa(config.isa(), cpu));
+  } else if (!config.isa().empty()) {
+    return InvalidArgument("config.isa '" + config.isa() +
+                           "': is of CPUs; this worker computes on " + context.numerics());
+  }
   AttentionOptions& attention = settings.attention;
   attention.max_batch = OrDefault(room.max_batch_size, 256);
   attention.max_model_len = room.max_model_len;
   attention.kv_bytes = OrDefault(room.kv_bytes, int64_t{1} << 30);
   attention.swap_bytes = OrDefault(room.swap_bytes, attention.kv_bytes);
+  JANUS_RETURN_IF_ERROR(CheckFits("sequences.swap_bytes",
+                                  static_cast<uint64_t>(attention.swap_bytes), machine_bytes));
   attention.logits_hashes = config.debug_logits_hash();
+  attention.context = &context;
   return settings;
 }
 

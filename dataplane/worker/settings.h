@@ -7,6 +7,7 @@
 #include "dataplane/attention/attention_instance.h"
 #include "dataplane/experts/expert_instance.h"
 #include "kernels/cpu/isa.h"
+#include "kernels/device/context.h"
 #include "proto/topology.pb.h"
 
 namespace janus::dataplane {
@@ -25,15 +26,16 @@ struct WorkerFlags {
 // What is for an instance's life, with its defaults filled in, in the terms of the instances.
 struct LastingSettings {
   AttentionOptions attention;
-  kernels::Isa isa = kernels::Isa::kAvx2;
+  kernels::Isa isa = kernels::Isa::kAvx2;  // of a CPU
 };
 
 // `room` is the instance's own; of no account for experts. InvalidArgument names the field;
 // ResourceExhausted: it asks for more memory than the machine has; FailedPrecondition: this CPU
-// lacks what the numerics class asks for. Changes model.dtype to what the service asks for.
+// lacks what the numerics class asks for. Changes model.dtype to what the service asks for. On a
+// GPU the CPU is of no account, and its memory is asked for, not counted.
 Result<LastingSettings> ResolveLasting(const v1::WorkerConfig& config, const SequenceRoom& room,
-                                       ModelDescription& model, const kernels::CpuFeatures& cpu,
-                                       int64_t machine_bytes);
+                                       ModelDescription& model, kernels::Context& context,
+                                       const kernels::CpuFeatures& cpu, int64_t machine_bytes);
 
 // What is of an epoch, likewise.
 struct EpochSettings {

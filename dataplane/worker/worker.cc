@@ -6,7 +6,7 @@
 #include <fstream>
 #include <utility>
 
-#include "kernels/cpu/isa.h"
+#include "dataplane/worker/numerics_class.h"
 
 namespace janus::dataplane {
 namespace {
@@ -30,9 +30,10 @@ void TellAll(const std::vector<std::weak_ptr<CommitListener>>& listeners) {
 
 }  // namespace
 
-Worker::Worker(WorkerFlags flags, const Clock& clock, Logger log,
+Worker::Worker(WorkerFlags flags, kernels::Context& context, const Clock& clock, Logger log,
                std::function<void(const Status&)> on_loss, MetricRegistry& registry)
     : flags_(std::move(flags)),
+      context_(context),
       clock_(clock),
       log_(log),
       on_loss_(std::move(on_loss)),
@@ -151,7 +152,7 @@ Status Worker::Prepare(const Stamp& stamp, const Topology& topology, const v1::W
   replaced = std::exchange(prepared_, *std::move(built));
   log_.Info("prepared", {{"epoch", stamp.epoch},
                          {"rank", prepared_->rank().value},
-                         {"isa", kernels::ToString(lasting_->settings.isa)},
+                         {"device", DeviceClass(context_, lasting_->settings.isa)},
                          {"dtype", ToString(lasting_->model.dtype)},
                          {"spin_us", prepared_->policy().spin.count()},
                          {"resident_bytes", ResidentBytes()}});
@@ -162,7 +163,7 @@ Result<std::unique_ptr<EpochSession>> Worker::Build(
     const EpochRequest& request, const std::function<bool(const PrepareProgress&)>& progress,
     const std::stop_source& stop) {
   JANUS_ASSIGN_OR_RETURN(const Lasting* const lasting, LastingFor(request, progress, stop));
-  std::shared_ptr<const Loaded<ExpertWeights>> known;
+  std::shared_ptr<const ExpertsHere> known;
   {
     const MutexLock lock(mu_);
     if (serving_ != nullptr) known = serving_->expert_weights();
@@ -191,8 +192,8 @@ Result<const Lasting*> Worker::LastingFor(
     if (!progress({"weights", done, total})) stop.request_stop();
   };
   JANUS_ASSIGN_OR_RETURN(
-      lasting, Lasting::Make(flags_, request.config, room, router_, step_metrics_, clock_, log_,
-                             departing_.get_token(), report, stop.get_token()));
+      lasting, Lasting::Make(flags_, context_, request.config, room, router_, step_metrics_, clock_,
+                             log_, departing_.get_token(), report, stop.get_token()));
   lasting->experts.routing = &routing_;
   const MutexLock lock(mu_);
   lasting_ = std::move(lasting);

@@ -29,10 +29,10 @@ namespace janus::dataplane {
 // Thread-safe.
 class Worker {
  public:
-  // `on_loss` is called from the step thread when an epoch has ended with an error; the worker then
-  // holds its requests for the next one. Whoever is refused at the exchange's door is counted in
-  // `registry`, which outlives the worker.
-  Worker(WorkerFlags flags, const Clock& clock, Logger log,
+  // Computes in `context`, which outlives it. `on_loss` is called from the step thread when an
+  // epoch has ended with an error; the worker then holds its requests for the next one. Whoever is
+  // refused at the exchange's door is counted in `registry`, which outlives the worker.
+  Worker(WorkerFlags flags, kernels::Context& context, const Clock& clock, Logger log,
          std::function<void(const Status&)> on_loss, MetricRegistry& registry);
   ~Worker();
 
@@ -128,6 +128,7 @@ class Worker {
   uint64_t committed() const JANUS_EXCLUDES(mu_);
 
   const WorkerFlags flags_;
+  kernels::Context& context_;
   const Clock& clock_;
   const Logger log_;
   const std::function<void(const Status&)> on_loss_;

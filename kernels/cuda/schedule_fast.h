@@ -148,6 +148,8 @@ struct CollectExpertsKernel {
 // follows; else this is the whole of AEBS.
 struct FastScheduleKernel {
   static constexpr int kThreads = kFastThreads;
+  // The grid has no other; else nvcc 13.0 holds itself to 40 registers, and spills.
+  static constexpr int kBlocksAtOnce = 1;
   ScheduleExpertsArgs a;
   bool split = false;
 

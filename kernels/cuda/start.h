@@ -33,8 +33,16 @@ inline Status RefusePlan(std::string_view operation, const Plan& plan) {
 
 #ifdef __CUDACC__
 
+// For how many blocks at once on a multiprocessor the compiler keeps registers; 0: as it sees fit.
 template <class Kernel>
-__global__ void __launch_bounds__(Kernel::kThreads) Run(const Kernel kernel, int64_t blocks) {
+constexpr int BlocksAtOnce() {
+  if constexpr (requires { Kernel::kBlocksAtOnce; }) return Kernel::kBlocksAtOnce;
+  return 0;
+}
+
+template <class Kernel>
+__global__ void __launch_bounds__(Kernel::kThreads, BlocksAtOnce<Kernel>())
+    Run(const Kernel kernel, int64_t blocks) {
   DeviceBlock block(blocks);
   kernel(block);
 }
@@ -60,12 +68,34 @@ Status Start(std::string_view operation, const Stream& stream, const Kernel& ker
 // What the next launches of this thread draw their orders from.
 inline thread_local uint64_t host_order_seed = 1;
 
+// A device that the host plays, as Stream::native: told of every launch, it opens its memory for as
+// long as one runs.
+class PlayedDevice {
+ public:
+  virtual ~PlayedDevice() = default;
+  // The kernel with its arguments, as the launch has them, what lies between them cleared; no bytes
+  // where the compiler cannot clear it. What is not OK is not launched.
+  virtual Status BeginLaunch(std::string_view operation, const void* kernel, size_t bytes) = 0;
+  virtual void EndLaunch() = 0;
+};
+
 // Blocks forwards or backwards, each with shared memory of exactly the planned size, filled with
 // bytes that are NaN as floats.
 template <class Kernel>
-Status Start(std::string_view operation, const Stream&, const Kernel& kernel, const Plan& plan) {
+Status Start(std::string_view operation, const Stream& stream, const Kernel& kernel,
+             const Plan& plan) {
   if (plan.blocks == 0) return OkStatus();
   if (!CanLaunch(plan)) return RefusePlan(operation, plan);
+  auto* const device = static_cast<PlayedDevice*>(stream.native);
+  if (device != nullptr) {
+#if __has_builtin(__builtin_clear_padding)
+    Kernel shown = kernel;
+    __builtin_clear_padding(&shown);
+    JANUS_RETURN_IF_ERROR(device->BeginLaunch(operation, &shown, sizeof shown));
+#else
+    JANUS_RETURN_IF_ERROR(device->BeginLaunch(operation, &kernel, 0));
+#endif
+  }
   const auto bytes = static_cast<size_t>(plan.shared_bytes);
   const std::unique_ptr<unsigned char[]> shared(new unsigned char[bytes]);
   const bool backwards = host_order_seed % 2 == 0;
@@ -76,6 +106,7 @@ Status Start(std::string_view operation, const Stream&, const Kernel& kernel, co
                     host_order_seed * 1000003 + static_cast<uint64_t>(index) + 1);
     kernel(block);
   }
+  if (device != nullptr) device->EndLaunch();
   return OkStatus();
 }
 

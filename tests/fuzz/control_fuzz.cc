@@ -21,7 +21,8 @@ class World {
  public:
   World()
       : worker_(
-            Flags(), clock_, Logger(2, LogLevel::kError), [](const Status&) {}, registry_) {}
+            Flags(), kernels::HostContext(), clock_, Logger(2, LogLevel::kError),
+            [](const Status&) {}, registry_) {}
 
   void Do(uint8_t call, std::string_view bytes) {
     const uint64_t fence = worker_.fence();

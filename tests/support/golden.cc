@@ -118,6 +118,7 @@ Result<CaseRun> RunCase(const std::string& folder, const GoldenCase& c,
   options.topology = MakeTopology(service.m, slots, model.moe_layers(), model.moe.experts);
   options.device = service.kernels.device;
   options.isa = service.kernels.isa;
+  options.make_context = service.kernels.make_context;
   options.connect = service.connect;
   options.attention.kv_bytes = int64_t{8} << 20;
   options.attention.max_batch = 8;

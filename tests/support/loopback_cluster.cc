@@ -71,8 +71,9 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
     return options.wrap_transport ? options.wrap_transport(self, std::move(transport))
                                   : std::move(transport);
   };
-  const auto stream = [&](const std::unique_ptr<kernels::Team>& team) {
-    return kernels::Stream{options.device, team.get(), options.isa, nullptr};
+  const auto place = [&](const auto& w) -> kernels::Place {
+    if (w->context != nullptr) return w->context->place();
+    return kernels::Stream{options.device, w->team.get(), options.isa, nullptr};
   };
   for (int a = 0; a < topology.m(); ++a) {
     auto w = std::make_unique<AttentionWorker>();
@@ -80,10 +81,17 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
     w->transport = connect({Role::kAttention, Rank{a}});
     w->exchange = *MakeAttentionExchange(topology.mode, shape, *w->transport);
     if (options.wrap_exchange) w->exchange = options.wrap_exchange(std::move(w->exchange));
-    w->instance =
-        *AttentionInstance::Create(options.attention, model, attention_weights, *emission_, clock);
-    w->epoch = *w->instance->Enter(topology, Rank{a}, *w->transport, *w->exchange, stream(w->team),
-                                   options.pace);
+    AttentionOptions own = options.attention;
+    const AttentionWeights* weights = &attention_weights;
+    if (options.make_context) {
+      w->context = options.make_context();
+      own.context = w->context.get();
+      w->weights = *PlaceAttention(*w->context, model, attention_weights);
+      weights = &w->weights.weights;
+    }
+    w->instance = *AttentionInstance::Create(own, model, *weights, *emission_, clock);
+    w->epoch =
+        *w->instance->Enter(topology, Rank{a}, *w->transport, *w->exchange, place(w), options.pace);
     w->instance->Rejoin(*w->epoch);
     attention_.push_back(std::move(w));
   }
@@ -92,9 +100,19 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
     w->team = std::make_unique<kernels::Team>(options.compute_threads);
     w->transport = connect({Role::kExperts, Rank{e}});
     w->exchange = *MakeExpertExchange(topology.mode, shape, *w->transport);
-    w->instance = std::make_unique<ExpertInstance>(
-        options.experts, model, *expert_weights[static_cast<size_t>(e)], topology, Rank{e},
-        *w->transport, *w->exchange, clock, stream(w->team));
+    const ExpertWeights* weights = expert_weights[static_cast<size_t>(e)];
+    if (options.make_context) {
+      w->context = options.make_context();
+      w->weights = *PlaceExperts(*w->context, model, *weights);
+      weights = &w->weights.weights;
+    }
+    w->instance =
+        std::make_unique<ExpertInstance>(options.experts, model, *weights, topology, Rank{e},
+                                         *w->transport, *w->exchange, clock, place(w));
+    if (w->context != nullptr) {
+      const Status taken = w->context->TakeFailure();
+      JANUS_CHECK(taken.ok(), taken.ToString());
+    }
     experts_.push_back(std::move(w));
   }
   for (size_t a = 0; a < attention_.size(); ++a) {

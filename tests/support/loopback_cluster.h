@@ -12,6 +12,8 @@
 #include "dataplane/attention/attention_instance.h"
 #include "dataplane/engine/emission_thread.h"
 #include "dataplane/experts/expert_instance.h"
+#include "dataplane/experts/place_weights.h"
+#include "kernels/device/context.h"
 #include "tests/support/networks.h"
 
 namespace janus::dataplane {
@@ -31,6 +33,8 @@ class LoopbackCluster {
   using WrapTransport =
       std::function<std::unique_ptr<Transport>(PeerId self, std::unique_ptr<Transport>)>;
 
+  using MakeContext = std::function<std::unique_ptr<kernels::Context>()>;
+
   struct Options {
     Topology topology;  // attention and experts need no addresses here
     AttentionOptions attention;
@@ -39,6 +43,9 @@ class LoopbackCluster {
     kernels::Device device = kernels::Device::kReference;
     kernels::Isa isa = kernels::Isa::kAvx2;
     int compute_threads = 1;
+    // A device of its own for each instance, on which it computes with its weights there; null: on
+    // the host, as `device` and `isa` say.
+    MakeContext make_context;
     Connect connect = ConnectLoopback;
     WrapExchange wrap_exchange;    // null: none
     WrapTransport wrap_transport;  // null: none
@@ -72,12 +79,22 @@ class LoopbackCluster {
   // has failed, the outcome is an error that says so.
   Outcome Await(const RequestKey& key, int tokens = INT32_MAX);
 
+  // Of an instance's own device.
+  kernels::Context& attention_context(int rank) {
+    return *attention_[static_cast<size_t>(rank)]->context;
+  }
+  kernels::Context& expert_context(int rank) {
+    return *experts_[static_cast<size_t>(rank)]->context;
+  }
+
   // The first error of any step loop so far.
   Status failure() const;
 
  private:
   class Sink;
   struct AttentionWorker {
+    std::unique_ptr<kernels::Context> context;
+    Placed<AttentionWeights> weights;
     std::unique_ptr<kernels::Team> team;
     std::unique_ptr<Transport> transport;
     std::unique_ptr<AttentionExchange> exchange;
@@ -86,6 +103,8 @@ class LoopbackCluster {
     std::jthread thread;
   };
   struct ExpertWorker {
+    std::unique_ptr<kernels::Context> context;
+    Placed<ExpertWeights> weights;
     std::unique_ptr<kernels::Team> team;
     std::unique_ptr<Transport> transport;
     std::unique_ptr<ExpertExchange> exchange;

@@ -82,6 +82,7 @@ RequestPool MakeRequestPool(const HeldModel& held, KernelChoice kernels,
       MakeTopology(1, {held.model.moe.experts}, held.model.moe_layers(), held.model.moe.experts);
   options.device = kernels.device;
   options.isa = kernels.isa;
+  options.make_context = kernels.make_context;
   options.attention.max_batch = 1;
   options.attention.kv_bytes = KvBytes(held.model, KvCache::PagesFor(longest));
   options.attention.logits_tap = [&](const RequestKey& key, int position,
@@ -255,6 +256,7 @@ ScheduleRun RunSchedule(const Schedule& schedule, const HeldModel& held, const R
   options.topology = schedule.topology;
   options.device = kernels.device;
   options.isa = kernels.isa;
+  options.make_context = kernels.make_context;
   options.compute_threads = schedule.compute_threads;
   options.wrap_exchange = wrap;
   options.wrap_transport = wrap_transport;

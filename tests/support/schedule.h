@@ -16,6 +16,7 @@ namespace janus::dataplane {
 struct KernelChoice {
   kernels::Device device = kernels::Device::kReference;
   kernels::Isa isa = kernels::Isa::kAvx2;
+  LoopbackCluster::MakeContext make_context = nullptr;  // as LoopbackCluster::Options has it
 };
 // The vectorised kernels at the best instruction set of this machine; the reference without AVX2.
 KernelChoice BestCpu();

@@ -305,7 +305,8 @@ class LatentSide {
     options.page_bytes = CachePageBytes(held_.model);
     options.bytes = options.page_bytes * options.layers * 4;
     cache_ = std::move(*KvCache::Create(options));
-    layers_.emplace(held_.model, held_.attention, *cache_, run_.stream, kMostRows);
+    layers_.emplace(held_.model, held_.attention, *cache_, run_.stream,
+                    AttentionLayers::Room{.max_rows = kMostRows});
     nothing_.resize(static_cast<size_t>(held_.model.hidden));
     contributions_.assign(static_cast<size_t>(kMostRows * held_.model.moe.top_k), nothing_.data());
     rows_ = AlignedBuffer(static_cast<size_t>(kMostRows * held_.model.hidden) * sizeof(float));

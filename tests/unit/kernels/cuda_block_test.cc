@@ -21,7 +21,7 @@ namespace {
 
 // Reverses 64 numbers through shared memory: as it should, or with both steps in one phase.
 struct ReverseKernel {
-  static constexpr int kThreads = 64;
+  [[maybe_unused]] static constexpr int kThreads = 64;
   int* numbers;
   bool with_barrier;
   template <class Block>
@@ -62,7 +62,7 @@ TEST(HostBlock, AMissingBarrierShowsInEveryOrderAndOneThatIsThereInNone) {
 
 // Which of two threads comes first.
 struct FirstKernel {
-  static constexpr int kThreads = 32;
+  [[maybe_unused]] static constexpr int kThreads = 32;
   int a;
   int b;
   int* first;
@@ -89,7 +89,7 @@ TEST(HostBlock, EitherOfTwoThreadsComesFirstInSomeOrder) {
 
 // Reverses 32 numbers within each of two warps through shared memory, in two steps or in one.
 struct ReverseLanesKernel {
-  static constexpr int kThreads = 64;
+  [[maybe_unused]] static constexpr int kThreads = 64;
   int* numbers;
   bool with_barrier;
   template <class Block>
@@ -132,7 +132,7 @@ TEST(HostWarp, AMissingBarrierOfAWarpShowsInEveryOrder) {
 
 // Which of two warps comes first.
 struct FirstWarpKernel {
-  static constexpr int kThreads = 96;
+  [[maybe_unused]] static constexpr int kThreads = 96;
   int* first;
   template <class Block>
   void operator()(Block& block) const {
@@ -154,7 +154,7 @@ TEST(HostWarp, EitherOfTwoWarpsComesFirstInSomeOrder) {
 }
 
 struct TogetherKernel {
-  static constexpr int kThreads = 32;
+  [[maybe_unused]] static constexpr int kThreads = 32;
   uint32_t* out;  // [4]
   template <class Block>
   void operator()(Block& block) const {
@@ -182,7 +182,7 @@ TEST(HostWarp, LanesGetTogetherWhatTheGpuWouldGiveThem) {
 
 // Asks for what lanes do together inside a step, or for a barrier of the block inside a phase.
 struct NestedKernel {
-  static constexpr int kThreads = 32;
+  [[maybe_unused]] static constexpr int kThreads = 32;
   bool in_warp;
   template <class Block>
   void operator()(Block& block) const {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <thread>
 
+#include "common/aligned_buffer.h"
 #include "dataplane/comm/loopback.h"
 #include "tests/support/contains.h"
 #include "tests/support/held_model.h"

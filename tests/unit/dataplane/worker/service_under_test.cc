@@ -15,8 +15,8 @@ const std::string kEpochKey(16, 'k');
 }  // namespace
 
 ServedWorker::ServedWorker(const WorkerFlags& flags, const Clock& clock,
-                           std::function<void(const Status&)> on_failure)
-    : worker_(flags, clock, Logger(), std::move(on_failure), registry_),
+                           std::function<void(const Status&)> on_failure, kernels::Context& context)
+    : worker_(flags, context, clock, Logger(), std::move(on_failure), registry_),
       control_(worker_),
       tokens_(worker_, Logger()) {
   grpc::ServerBuilder builder;
@@ -48,7 +48,8 @@ double ServedWorker::refused(const std::string& reason) const {
   return -1;
 }
 
-ServiceUnderTest::ServiceUnderTest(const std::string& given) {
+ServiceUnderTest::ServiceUnderTest(const std::string& given, kernels::Context& attention_context,
+                                   kernels::Context& experts_context) {
   const std::string model = given.empty() ? ReadGolden("mixtral").folder : given;
   const ModelDescription description = *LoadModelConfig(model);
   const int experts = description.moe.experts;
@@ -68,9 +69,10 @@ ServiceUnderTest::ServiceUnderTest(const std::string& given) {
   };
   attention_ = std::make_unique<ServedWorker>(
       WorkerFlags{Role::kAttention, model, topology_.attention[0].address, kUid}, clock_,
-      on_failure);
+      on_failure, attention_context);
   experts_ = std::make_unique<ServedWorker>(
-      WorkerFlags{Role::kExperts, model, topology_.experts[0].address, kUid}, clock_, on_failure);
+      WorkerFlags{Role::kExperts, model, topology_.experts[0].address, kUid}, clock_, on_failure,
+      experts_context);
 }
 
 v1::PrepareRequest ServiceUnderTest::PrepareRequest(uint64_t epoch) const {
@@ -86,7 +88,8 @@ v1::PrepareRequest ServiceUnderTest::PrepareRequest(uint64_t epoch) const {
 
 Status ServiceUnderTest::PrepareAttention(
     const std::function<bool(const PrepareProgress&)>& progress) {
-  return attention_->worker().Prepare({kUid, kFence, 1}, topology_, config_, kEpochKey, progress);
+  return attention_->worker().Prepare({kUid, kFence, topology_.epoch}, topology_, config_,
+                                      kEpochKey, progress);
 }
 
 void ServiceUnderTest::End(Role role) {
@@ -112,7 +115,8 @@ void ServiceUnderTest::Serve(bool commit_experts) {
   Status prepared;
   {
     std::jthread beside([&] {
-      prepared = experts_->worker().Prepare({kUid, kFence, 1}, topology_, config_, kEpochKey, on);
+      prepared = experts_->worker().Prepare({kUid, kFence, topology_.epoch}, topology_, config_,
+                                            kEpochKey, on);
     });
     const Status own = PrepareAttention(on);
     EXPECT_TRUE(own.ok()) << own.ToString();
@@ -120,7 +124,7 @@ void ServiceUnderTest::Serve(bool commit_experts) {
   EXPECT_TRUE(prepared.ok()) << prepared.ToString();
   for (ServedWorker* served : {experts_.get(), attention_.get()}) {
     if (served == experts_.get() && !commit_experts) continue;
-    const Status committed = served->worker().Commit({kUid, kFence, 1});
+    const Status committed = served->worker().Commit({kUid, kFence, topology_.epoch});
     ASSERT_TRUE(committed.ok()) << committed.ToString();
   }
 }

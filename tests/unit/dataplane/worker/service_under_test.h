@@ -21,7 +21,8 @@ namespace janus::dataplane {
 class ServedWorker {
  public:
   ServedWorker(const WorkerFlags& flags, const Clock& clock,
-               std::function<void(const Status&)> on_failure);
+               std::function<void(const Status&)> on_failure,
+               kernels::Context& context = kernels::HostContext());
   ~ServedWorker();
 
   Worker& worker() { return worker_; }
@@ -41,24 +42,28 @@ class ServedWorker {
 };
 
 // A service of one attention and one expert instance over the golden Mixtral checkpoint, or another
-// one, connected by shared memory: the objects of two janus-worker processes in one.
+// one, connected by shared memory: the objects of two janus-worker processes in one, which compute
+// in these contexts.
 class ServiceUnderTest {
  public:
   static constexpr const char* kUid = "service-1";
   static constexpr uint64_t kFence = 5;
 
-  explicit ServiceUnderTest(const std::string& model = "");
+  explicit ServiceUnderTest(const std::string& model = "",
+                            kernels::Context& attention_context = kernels::HostContext(),
+                            kernels::Context& experts_context = kernels::HostContext());
 
   ServedWorker& attention() { return *attention_; }
   ServedWorker& experts() { return *experts_; }
   // Changed before Prepare.
   v1::WorkerConfig& config() { return config_; }
+  Topology& topology() { return topology_; }
   SequenceRoom& room() { return topology_.attention[0].sequences; }
 
   v1::PrepareRequest PrepareRequest(uint64_t epoch = 1) const;
   // What the attention instance alone says to a Prepare; `progress` as of Worker::Prepare.
   Status PrepareAttention(const std::function<bool(const PrepareProgress&)>& progress);
-  // Prepares both and commits attention; `commit_experts` the other too.
+  // Prepares both for epoch topology().epoch and commits attention; `commit_experts` the other too.
   void Serve(bool commit_experts = true);
   // Ends a worker as the end of its process does.
   void End(Role role);

@@ -1,0 +1,87 @@
+#include "dataplane/attention/place_weights.h"
+
+#include <utility>
+
+namespace janus::dataplane {
+namespace {
+
+Status PlaceLayer(TensorPlacer& placer, const ModelDescription& model, int index,
+                  AttentionLayerWeights& layer) {
+  const AttentionDescription& a = model.attention;
+  const int64_t h = model.hidden;
+  const int64_t q = int64_t{a.heads} * a.head_dim;
+  const int64_t kv = int64_t{a.kv_heads} * a.head_dim;
+  // The rest is of latent attention, and null without.
+  const LatentDescription l = a.latent.value_or(LatentDescription());
+  const int64_t attended = a.latent ? int64_t{a.heads} * l.value_dim : q;
+  const int64_t expanded = a.latent ? int64_t{a.heads} * (a.nope_dim() + l.value_dim) : 0;
+  const std::pair<Tensor*, int64_t> tensors[] = {
+      {&layer.input_norm, h},
+      {&layer.q, q * (l.query_rank > 0 ? l.query_rank : h)},
+      {&layer.o, h * attended},
+      {&layer.post_norm, h},
+      {&layer.k, kv * h},
+      {&layer.v, kv * h},
+      {&layer.q_norm, a.head_dim},
+      {&layer.k_norm, a.head_dim},
+      {&layer.q_a, l.query_rank * h},
+      {&layer.q_a_norm, l.query_rank},
+      {&layer.kv_a, (l.rank + a.rope.rotary_dim) * h},
+      {&layer.kv_a_norm, l.rank},
+      {&layer.kv_b, expanded * l.rank},
+  };
+  for (const auto& [tensor, elements] : tensors) {
+    JANUS_RETURN_IF_ERROR(placer.Place(*tensor, elements));
+  }
+  return placer.Place(
+      layer.ffn, h,
+      model.IsDense(index) ? model.dense_intermediate : model.moe.shared_intermediate);
+}
+
+}  // namespace
+
+Status TensorPlacer::Place(Tensor& tensor, int64_t elements) {
+  if (tensor.data == nullptr) return OkStatus();
+  if (stop_.stop_requested()) return Cancelled("loading was aborted");
+  const auto [at, is_new] = placed_.emplace(tensor.data, nullptr);
+  if (is_new && known_ != nullptr) {
+    if (const auto known = known_->find(tensor.data); known != known_->end()) {
+      at->second = known->second;
+    }
+  }
+  if (at->second == nullptr) {
+    const auto bytes = static_cast<size_t>(elements * SizeOf(tensor.dtype));
+    JANUS_ASSIGN_OR_RETURN(kernels::Buffer copy, context_.Take(bytes));
+    JANUS_RETURN_IF_ERROR(context_.CopyIn(copy.data(), tensor.data, bytes));
+    at->second = std::make_shared<const kernels::Buffer>(std::move(copy));
+  }
+  tensor.data = at->second->data();
+  return OkStatus();
+}
+
+Status TensorPlacer::Place(FfnTensors& ffn, int64_t hidden, int64_t intermediate) {
+  JANUS_RETURN_IF_ERROR(Place(ffn.gate, intermediate * hidden));
+  JANUS_RETURN_IF_ERROR(Place(ffn.up, intermediate * hidden));
+  return Place(ffn.down, hidden * intermediate);
+}
+
+Result<Placed<AttentionWeights>> PlaceAttention(kernels::Context& context,
+                                                const ModelDescription& model,
+                                                const AttentionWeights& weights,
+                                                std::stop_token stop) {
+  Placed<AttentionWeights> placed{weights, {}};
+  if (context.is_host()) return placed;
+  TensorPlacer placer(context, nullptr, std::move(stop), placed.tensors);
+  AttentionWeights& w = placed.weights;
+  const int64_t table = int64_t{model.vocab} * model.hidden;
+  JANUS_RETURN_IF_ERROR(placer.Place(w.embedding, table));
+  JANUS_RETURN_IF_ERROR(placer.Place(w.final_norm, model.hidden));
+  JANUS_RETURN_IF_ERROR(placer.Place(w.lm_head, table));
+  for (int l = 0; l < model.layers; ++l) {
+    JANUS_RETURN_IF_ERROR(PlaceLayer(placer, model, l, w.layers[static_cast<size_t>(l)]));
+  }
+  JANUS_RETURN_IF_ERROR(context.Wait());
+  return placed;
+}
+
+}  // namespace janus::dataplane

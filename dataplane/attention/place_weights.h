@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <stop_token>
+
+#include "common/model/description.h"
+#include "dataplane/attention/weights.h"
+#include "kernels/device/context.h"
+
+namespace janus::dataplane {
+
+// Copies of tensors in a device's memory, by where the host has them; of two sets with one tensor
+// each keeps it.
+using PlacedTensors = std::map<const void*, std::shared_ptr<const kernels::Buffer>>;
+
+// Weights as a context's operations read them, and the memory they lie in: on the host they are
+// what they were made of, and stay where they are.
+template <class Weights>
+struct Placed {
+  Weights weights;
+  PlacedTensors tensors;
+};
+
+// Makes a set of tensors the device's, each copied once.
+class TensorPlacer {
+ public:
+  // What is in `known` is shared and not copied again; its host tensors must not have changed, or
+  // gone, since. Null: nothing is.
+  TensorPlacer(kernels::Context& context, const PlacedTensors* known, std::stop_token stop,
+               PlacedTensors& placed)
+      : context_(context), known_(known), stop_(std::move(stop)), placed_(placed) {}
+
+  // Makes a tensor of so many elements one of the context; a null tensor stays null.
+  // ResourceExhausted: the device's memory is short. Cancelled: `stop` was requested.
+  Status Place(Tensor& tensor, int64_t elements);
+  // An FFN of `hidden` and `intermediate`.
+  Status Place(FfnTensors& ffn, int64_t hidden, int64_t intermediate);
+
+ private:
+  kernels::Context& context_;
+  const PlacedTensors* const known_;
+  const std::stop_token stop_;
+  PlacedTensors& placed_;
+};
+
+// Errors: TensorPlacer's. When it returns, nothing of the host's is read any more.
+Result<Placed<AttentionWeights>> PlaceAttention(kernels::Context& context,
+                                                const ModelDescription& model,
+                                                const AttentionWeights& weights,
+                                                std::stop_token stop = {});
+
+}  // namespace janus::dataplane

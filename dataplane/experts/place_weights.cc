@@ -1,0 +1,26 @@
+#include "dataplane/experts/place_weights.h"
+
+#include <utility>
+
+namespace janus::dataplane {
+
+Result<Placed<ExpertWeights>> PlaceExperts(kernels::Context& context, const ModelDescription& model,
+                                           const ExpertWeights& weights,
+                                           const Placed<ExpertWeights>* known,
+                                           std::stop_token stop) {
+  Placed<ExpertWeights> placed{weights, {}};
+  if (context.is_host()) return placed;
+  TensorPlacer placer(context, known != nullptr ? &known->tensors : nullptr, std::move(stop),
+                      placed.tensors);
+  for (ExpertLayerWeights& layer : placed.weights.layers) {
+    JANUS_RETURN_IF_ERROR(placer.Place(layer.router, int64_t{model.moe.experts} * model.hidden));
+    for (std::optional<FfnTensors>& slot : layer.slots) {
+      if (!slot) continue;
+      JANUS_RETURN_IF_ERROR(placer.Place(*slot, model.hidden, model.moe.intermediate));
+    }
+  }
+  JANUS_RETURN_IF_ERROR(context.Wait());
+  return placed;
+}
+
+}  // namespace janus::dataplane

@@ -1,0 +1,17 @@
+#include "dataplane/worker/numerics_class.h"
+
+#include "kernels/kernels.h"
+
+namespace janus::dataplane {
+
+std::string DeviceClass(const kernels::Context& context, kernels::Isa isa) {
+  return context.is_host() ? "cpu " + std::string(kernels::ToString(isa)) : context.numerics();
+}
+
+std::string NumericsClass(const ModelDescription& model, const kernels::Context& context,
+                          kernels::Isa isa) {
+  return DeviceClass(context, isa) + " kernels" + std::to_string(kernels::kBitsVersion) + " " +
+         std::string(ToString(model.dtype)) + " tp1 uncompressed";
+}
+
+}  // namespace janus::dataplane

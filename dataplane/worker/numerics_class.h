@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+
+#include "common/model/description.h"
+#include "kernels/cpu/isa.h"
+#include "kernels/device/context.h"
+
+namespace janus::dataplane {
+
+// What a worker computes on, as far as bits depend on it: "cpu AVX512", "cuda sm_90".
+std::string DeviceClass(const kernels::Context& context, kernels::Isa isa);
+
+// The class of computation that bits depend on; alike on all members of a role (HELLO).
+std::string NumericsClass(const ModelDescription& model, const kernels::Context& context,
+                          kernels::Isa isa);
+
+}  // namespace janus::dataplane

@@ -1,0 +1,103 @@
+#include "kernels/device/context.h"
+
+#include <utility>
+
+#include "common/check.h"
+
+namespace janus::kernels {
+
+Buffer::Buffer(Buffer&& other) noexcept
+    : context_(std::exchange(other.context_, nullptr)),
+      memory_(other.memory_),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)) {}
+
+Buffer& Buffer::operator=(Buffer&& other) noexcept {
+  std::swap(context_, other.context_);
+  std::swap(memory_, other.memory_);
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+Buffer::~Buffer() {
+  if (data_ != nullptr) context_->GiveBack(*this);
+}
+
+Result<Buffer> Context::TakeFrom(Buffer::Memory memory, size_t bytes) {
+  if (bytes == 0) return Buffer();
+  JANUS_ASSIGN_OR_RETURN(std::byte* const data, memory == Buffer::Memory::kDevice
+                                                    ? AllocateDevice(bytes)
+                                                    : AllocatePinned(bytes));
+  ++allocations_;
+  return Buffer(this, memory, data, bytes);
+}
+
+void Context::GiveBack(const Buffer& buffer) {
+  if (buffer.memory_ == Buffer::Memory::kDevice) {
+    FreeDevice(buffer.data_, buffer.size_);
+  } else {
+    FreePinned(buffer.data_, buffer.size_);
+  }
+}
+
+Buffer Context::Note(Result<Buffer> taken) {
+  if (taken.ok()) return *std::move(taken);
+  Note(std::move(taken).status());
+  return {};
+}
+
+void Context::Note(Status status) {
+  const MutexLock lock(mu_);
+  if (failure_.ok()) failure_ = std::move(status);
+}
+
+Buffer Context::TakeCopyOrNote(const void* host, size_t bytes) {
+  Buffer copy = TakeOrNote(bytes);
+  if (copy.data() == nullptr) return copy;
+  Note(CopyIn(copy.data(), host, bytes));
+  Note(Wait());
+  return copy;
+}
+
+Status Context::TakeFailure() {
+  const MutexLock lock(mu_);
+  return std::exchange(failure_, OkStatus());
+}
+
+Status Context::CopyIn(void* device, const void* host, size_t bytes) {
+  if (bytes == 0) return OkStatus();
+  ++copies_in_;
+  bytes_in_ += bytes;
+  return Judge(QueueIn(device, host, bytes));
+}
+
+Status Context::CopyOut(void* host, const void* device, size_t bytes) {
+  if (bytes == 0) return OkStatus();
+  ++copies_out_;
+  bytes_out_ += bytes;
+  return Judge(QueueOut(host, device, bytes));
+}
+
+Status Context::Wait() {
+  ++waits_;
+  return Judge(WaitForStream());
+}
+
+Status Context::Await(Event& event) {
+  ++waits_;
+  return Judge(WaitForEvent(event));
+}
+
+Status Context::Judge(Status status) {
+  if (!status.ok()) has_failed_ = true;
+  return status;
+}
+
+ContextCounts Context::counts() const {
+  return {allocations_, copies_in_, copies_out_, bytes_in_, bytes_out_, waits_};
+}
+
+Place::Place(const Stream& on) : Place(on, HostContext()) {}
+
+}  // namespace janus::kernels

@@ -1,0 +1,159 @@
+#pragma once
+
+// Where an instance's operations run and what they read and write: memory of a device, one stream
+// of work on it, and the copies between that memory and the host's.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "common/mutex.h"
+#include "common/status.h"
+#include "kernels/stream.h"
+
+namespace janus::kernels {
+
+class Context;
+
+// Where somebody computes: the stream that operations take, and whose memory they read and write. A
+// stream alone is in the host's. Cheap to copy; what it names outlives every copy.
+struct Place {
+  Place(const Stream& on);  // NOLINT(google-explicit-constructor): most are the host's
+  Place(const Stream& on, Context& in) : stream(on), context(&in) {}
+
+  Stream stream;
+  Context* context;  // never null
+};
+
+// A piece of a context's memory. Movable; empty until it is taken. The context outlives it.
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(Buffer&& other) noexcept;
+  Buffer& operator=(Buffer&& other) noexcept;
+  ~Buffer();
+
+  std::byte* data() const { return data_; }
+  size_t size() const { return size_; }
+  template <class T>
+  T* as() const {
+    return reinterpret_cast<T*>(data_);
+  }
+
+ private:
+  friend class Context;
+  enum class Memory : unsigned char { kDevice, kPinned };
+  Buffer(Context* context, Memory memory, std::byte* data, size_t size)
+      : context_(context), memory_(memory), data_(data), size_(size) {}
+
+  Context* context_ = nullptr;
+  Memory memory_ = Memory::kDevice;
+  std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+// What was copied last, so that the host can wait for it alone. Of one context.
+class Event {
+ public:
+  virtual ~Event() = default;
+};
+
+// What a context has done since it was made. A step changes none of `allocations`.
+struct ContextCounts {
+  uint64_t allocations = 0;
+  uint64_t copies_in = 0;
+  uint64_t copies_out = 0;
+  uint64_t bytes_in = 0;   // from the host to the device
+  uint64_t bytes_out = 0;  // from the device to the host
+  uint64_t waits = 0;      // for the stream or an event
+};
+
+// Everything queued runs in the order of its queuing. Nothing but Wait, Await and the taking and
+// giving back of memory waits for the device, and memory is taken before steps begin.
+//
+// Thread-safe; what two threads queue at once runs in either order. A context outlives its buffers
+// and events.
+class Context {
+ public:
+  Context() = default;
+  virtual ~Context() = default;
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  // Whether the device's memory is the host's: a copy between the two is then none at all, and
+  // what an operation reads is whatever the host reads.
+  virtual bool is_host() const = 0;
+  // What the bits of this device's operations depend on beside the kernels, as the numerics class
+  // has it: "cuda sm_90". Empty for the host, whose instruction set is the stream's.
+  virtual std::string numerics() const = 0;
+  // For operations on this device. The host's has no team: who computes there brings one.
+  virtual Stream stream() = 0;
+  Place place() { return {stream(), *this}; }
+
+  // Of the device; pinned: of the host, so that copies run beside the host. Content unknown,
+  // aligned for every operation (256 bytes; on the host 64). ResourceExhausted: there is not so
+  // much left. Zero bytes are an empty buffer.
+  Result<Buffer> Take(size_t bytes) { return TakeFrom(Buffer::Memory::kDevice, bytes); }
+  Result<Buffer> TakePinned(size_t bytes) { return TakeFrom(Buffer::Memory::kPinned, bytes); }
+  // The same where an object takes many: the first refusal since the last TakeFailure is kept, and
+  // an empty buffer given.
+  Buffer TakeOrNote(size_t bytes) { return Note(Take(bytes)); }
+  Buffer TakePinnedOrNote(size_t bytes) { return Note(TakePinned(bytes)); }
+  // Of the device, with a copy of what `host` holds now; waits for it.
+  Buffer TakeCopyOrNote(const void* host, size_t bytes);
+  Status TakeFailure();
+
+  // Queued. `host` must live, and as the source not change, until the stream has come this far.
+  Status CopyIn(void* device, const void* host, size_t bytes);
+  Status CopyOut(void* host, const void* device, size_t bytes);
+  // From device to device; no overlap.
+  virtual Status CopyWithin(void* to, const void* from, size_t bytes) = 0;
+  // Until everything that was queued has run. Internal: what a kernel before has done wrong.
+  Status Wait();
+
+  virtual Result<std::unique_ptr<Event>> MakeEvent() = 0;
+  // The event stands for everything queued until now.
+  virtual Status Record(Event& event) = 0;
+  // Until that has run; at once for an event never recorded.
+  Status Await(Event& event);
+
+  ContextCounts counts() const;
+  // Whether a copy or a wait has ever failed. A GPU does nothing any more in a process where a
+  // kernel has failed: that process is to end.
+  bool has_failed() const { return has_failed_; }
+
+ protected:
+  virtual Result<std::byte*> AllocateDevice(size_t bytes) = 0;
+  virtual void FreeDevice(std::byte* data, size_t bytes) = 0;
+  virtual Result<std::byte*> AllocatePinned(size_t bytes) = 0;
+  virtual void FreePinned(std::byte* data, size_t bytes) = 0;
+  virtual Status QueueIn(void* device, const void* host, size_t bytes) = 0;
+  virtual Status QueueOut(void* host, const void* device, size_t bytes) = 0;
+  virtual Status WaitForStream() = 0;
+  virtual Status WaitForEvent(Event& event) = 0;
+
+ private:
+  friend class Buffer;
+  Result<Buffer> TakeFrom(Buffer::Memory memory, size_t bytes);
+  Buffer Note(Result<Buffer> taken);
+  void Note(Status status);
+  void GiveBack(const Buffer& buffer);
+  Status Judge(Status status);
+
+  std::atomic<uint64_t> allocations_{0};
+  std::atomic<uint64_t> copies_in_{0};
+  std::atomic<uint64_t> copies_out_{0};
+  std::atomic<uint64_t> bytes_in_{0};
+  std::atomic<uint64_t> bytes_out_{0};
+  std::atomic<uint64_t> waits_{0};
+  std::atomic<bool> has_failed_{false};
+  Mutex mu_;
+  Status failure_ JANUS_GUARDED_BY(mu_);
+};
+
+// The memory of this process, for the reference and the CPU. Lives for ever.
+Context& HostContext();
+
+}  // namespace janus::kernels

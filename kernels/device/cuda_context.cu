@@ -1,0 +1,137 @@
+#include "kernels/device/cuda_context.h"
+
+#include <cuda_runtime.h>
+
+#include <string>
+#include <utility>
+
+namespace janus::kernels {
+namespace {
+
+Status Check(cudaError_t error, const std::string& what) {
+  if (error == cudaSuccess) return OkStatus();
+  const std::string words =
+      what + ": " + cudaGetErrorName(error) + ", " + cudaGetErrorString(error);
+  return error == cudaErrorMemoryAllocation ? ResourceExhausted(words) : Internal(words);
+}
+
+// As every kernel of this build, compiled for its architectures alone.
+__global__ void CompiledLikeAll() {}
+
+class CudaEvent final : public Event {
+ public:
+  CudaEvent() = default;
+  CudaEvent(const CudaEvent&) = delete;
+  CudaEvent& operator=(const CudaEvent&) = delete;
+  ~CudaEvent() override {
+    if (event != nullptr) cudaEventDestroy(event);
+  }
+  cudaEvent_t event = nullptr;
+};
+
+class CudaContext final : public Context {
+ public:
+  // The device is current on each thread that has not chosen another; nobody here does.
+  Status Open() {
+    int count = 0;
+    if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess) {
+      return Unavailable(std::string("no GPU that can be used: ") + cudaGetErrorName(error) + ", " +
+                         cudaGetErrorString(error));
+    }
+    int major = 0, minor = 0;
+    JANUS_RETURN_IF_ERROR(Check(
+        cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, kDevice), "device"));
+    JANUS_RETURN_IF_ERROR(Check(
+        cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, kDevice), "device"));
+    const std::string sm = "sm_" + std::to_string(10 * major + minor);
+    cudaFuncAttributes attributes;
+    if (cudaFuncGetAttributes(&attributes, CompiledLikeAll) != cudaSuccess) {
+      cudaGetLastError();  // or the next launch would tell it
+      return FailedPrecondition("this build has no kernels for the GPU here, of " + sm);
+    }
+    numerics_ = "cuda " + sm;
+    JANUS_RETURN_IF_ERROR(
+        Check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream"));
+    cudaMemPoolProps props = {};
+    props.allocType = cudaMemAllocationTypePinned;
+    props.location.type = cudaMemLocationTypeDevice;
+    props.location.id = kDevice;
+    JANUS_RETURN_IF_ERROR(Check(cudaMemPoolCreate(&pool_, &props), "memory pool"));
+    // What is given back stays the pool's: the next epoch takes it up again.
+    uint64_t keep = UINT64_MAX;
+    return Check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep),
+                 "memory pool");
+  }
+  ~CudaContext() override {
+    if (stream_ != nullptr) cudaStreamSynchronize(stream_);
+    if (pool_ != nullptr) cudaMemPoolDestroy(pool_);
+    if (stream_ != nullptr) cudaStreamDestroy(stream_);
+  }
+
+  bool is_host() const override { return false; }
+  std::string numerics() const override { return numerics_; }
+  Stream stream() override { return {.device = Device::kCuda, .native = stream_}; }
+
+  Status CopyWithin(void* to, const void* from, size_t bytes) override {
+    return Copy(to, from, bytes, cudaMemcpyDeviceToDevice);
+  }
+  Result<std::unique_ptr<Event>> MakeEvent() override {
+    auto made = std::make_unique<CudaEvent>();
+    JANUS_RETURN_IF_ERROR(
+        Check(cudaEventCreateWithFlags(&made->event, cudaEventDisableTiming), "event"));
+    return std::unique_ptr<Event>(std::move(made));
+  }
+  Status Record(Event& event) override {
+    return Check(cudaEventRecord(static_cast<CudaEvent&>(event).event, stream_), "event");
+  }
+
+ protected:
+  Result<std::byte*> AllocateDevice(size_t bytes) override {
+    void* data = nullptr;
+    JANUS_RETURN_IF_ERROR(Check(cudaMallocFromPoolAsync(&data, bytes, pool_, stream_),
+                                std::to_string(bytes) + " bytes of device memory"));
+    return static_cast<std::byte*>(data);
+  }
+  void FreeDevice(std::byte* data, size_t) override { cudaFreeAsync(data, stream_); }
+  Result<std::byte*> AllocatePinned(size_t bytes) override {
+    void* data = nullptr;
+    JANUS_RETURN_IF_ERROR(
+        Check(cudaMallocHost(&data, bytes), std::to_string(bytes) + " bytes of pinned memory"));
+    return static_cast<std::byte*>(data);
+  }
+  // A copy that is under way still uses it.
+  void FreePinned(std::byte* data, size_t) override {
+    cudaStreamSynchronize(stream_);
+    cudaFreeHost(data);
+  }
+  Status QueueIn(void* device, const void* host, size_t bytes) override {
+    return Copy(device, host, bytes, cudaMemcpyHostToDevice);
+  }
+  Status QueueOut(void* host, const void* device, size_t bytes) override {
+    return Copy(host, device, bytes, cudaMemcpyDeviceToHost);
+  }
+  Status WaitForStream() override { return Check(cudaStreamSynchronize(stream_), "stream"); }
+  Status WaitForEvent(Event& event) override {
+    return Check(cudaEventSynchronize(static_cast<CudaEvent&>(event).event), "event");
+  }
+
+ private:
+  static constexpr int kDevice = 0;
+  Status Copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+    return Check(cudaMemcpyAsync(to, from, bytes, kind, stream_), "copy");
+  }
+
+  std::string numerics_;
+  cudaStream_t stream_ = nullptr;
+  cudaMemPool_t pool_ = nullptr;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Context>> MakeCudaContext() {
+  auto context = std::make_unique<CudaContext>();
+  JANUS_RETURN_IF_ERROR(context->Open());
+  return std::unique_ptr<Context>(std::move(context));
+}
+
+}  // namespace janus::kernels

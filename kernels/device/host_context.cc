@@ -1,0 +1,72 @@
+// The device is this process's CPU: what is queued has run, and its memory is the host's.
+
+#include <sys/mman.h>
+
+#include <cstring>
+#include <new>
+#include <string>
+
+#include "kernels/device/context.h"
+
+namespace janus::kernels {
+namespace {
+
+constexpr size_t kAlignment = 64;
+// Larger pieces are addresses without a reservation, taken as they are first written: keys and
+// values have room for more than most services use.
+constexpr size_t kMapped = size_t{1} << 20;
+
+class Host final : public Context {
+ public:
+  bool is_host() const override { return true; }
+  std::string numerics() const override { return {}; }
+  Stream stream() override { return {.device = Device::kCpu}; }
+
+  Status CopyWithin(void* to, const void* from, size_t bytes) override {
+    std::memcpy(to, from, bytes);
+    return OkStatus();
+  }
+  Result<std::unique_ptr<Event>> MakeEvent() override { return std::make_unique<Event>(); }
+  Status Record(Event&) override { return OkStatus(); }
+
+ protected:
+  Result<std::byte*> AllocateDevice(size_t bytes) override {
+    if (bytes < kMapped) {
+      return static_cast<std::byte*>(::operator new(bytes, std::align_val_t(kAlignment)));
+    }
+    void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) {
+      return ResourceExhausted("cannot reserve " + std::to_string(bytes) + " bytes");
+    }
+    return static_cast<std::byte*>(memory);
+  }
+  void FreeDevice(std::byte* data, size_t bytes) override {
+    if (bytes < kMapped) {
+      ::operator delete(data, std::align_val_t(kAlignment));
+    } else {
+      munmap(data, bytes);
+    }
+  }
+  Result<std::byte*> AllocatePinned(size_t bytes) override { return AllocateDevice(bytes); }
+  void FreePinned(std::byte* data, size_t bytes) override { FreeDevice(data, bytes); }
+
+  Status QueueIn(void* device, const void* host, size_t bytes) override {
+    return CopyWithin(device, host, bytes);
+  }
+  Status QueueOut(void* host, const void* device, size_t bytes) override {
+    return CopyWithin(host, device, bytes);
+  }
+  Status WaitForStream() override { return OkStatus(); }
+  Status WaitForEvent(Event&) override { return OkStatus(); }
+};
+
+}  // namespace
+
+// Never destroyed: statics may hold its buffers.
+Context& HostContext() {
+  static Context& host = *new Host;
+  return host;
+}
+
+}  // namespace janus::kernels

@@ -1,0 +1,88 @@
+// On the emulated device, too, a request's bits are those of the request alone: whatever the
+// topology, the placement, the micro-batches, the chunks, and what is copied to host memory or
+// computed again on the way.
+
+#include <gtest/gtest.h>
+
+#include <utility>
+
+#include "tests/integration/emulated_device/on_device.h"
+#include "tests/support/golden.h"
+#include "tests/support/random.h"
+
+namespace janus::dataplane {
+namespace {
+
+struct Configuration {
+  const char* model;
+  DType dtype;
+  std::string name() const { return std::string(model) + "_" + std::string(ToString(dtype)); }
+};
+const std::vector<Configuration> kConfigurations = {{"small", DType::kFloat32},
+                                                    {"small", DType::kBFloat16},
+                                                    {"small_latent", DType::kFloat32},
+                                                    {"small_latent", DType::kBFloat16}};
+
+class EmulatedBitsTest : public testing::TestWithParam<Configuration> {
+ protected:
+  EmulatedBitsTest()
+      : held_(HoldByName(GetParam().model, GetParam().dtype, MixSeed(TestSeed(), 1))),
+        pool_(MakeRequestPool(held_, OnDevice(), 6, MixSeed(TestSeed(), 2))) {}
+
+  const HeldModel held_;
+  const RequestPool pool_;
+};
+
+TEST_P(EmulatedBitsTest, LogitsAreThoseOfTheRequestAlone) {
+  const int schedules = Soak() ? 40 : 2;
+  size_t rows = 0;
+  for (const auto& [m, n] : {std::pair{1, 1}, std::pair{1, 2}, std::pair{2, 2}, std::pair{2, 3}}) {
+    for (int i = 0; i < schedules; ++i) {
+      Random random(
+          MixSeed(TestSeed(), static_cast<uint64_t>(10 * m + n), static_cast<uint64_t>(i)));
+      const Schedule schedule = RandomSchedule(random, m, n, held_.model, pool_);
+      const ScheduleRun run = RunSchedule(schedule, held_, pool_, OnDevice());
+      for (const Trace& trace : run.traces) rows += trace.logits.size();
+      ASSERT_EQ(Differences(schedule, run, pool_), "")
+          << schedule << "\nagain with JANUS_SEED=" << TestSeed();
+    }
+  }
+  std::cout << rows << " positions\n";
+}
+
+// Keys and values go to host memory and come back, or are computed again.
+TEST_P(EmulatedBitsTest, PreemptedSequencesKeepTheirs) {
+  for (const int swap_pages : {64, 0}) {
+    Random random(MixSeed(TestSeed(), 3, static_cast<uint64_t>(swap_pages)));
+    Schedule schedule;
+    const int experts = held_.model.moe.experts;
+    schedule.topology = MakeTopology(1, {experts, experts}, held_.model.moe_layers(), experts, 2);
+    schedule.chunk_seed = random.Next();
+    schedule.max_batch = 4;
+    schedule.kv_pages = 6;
+    schedule.swap_pages = swap_pages;
+    schedule.preempt_chance = 0.2;
+    for (int i = 0; i < 4; ++i) {
+      Schedule::SequenceOf of;
+      of.request = i;
+      of.key = {1, static_cast<uint64_t>(i), 1};
+      schedule.sequences.push_back(of);
+      schedule.actions.push_back({Schedule::Action::kSubmit, i, 0});
+    }
+    const ScheduleRun run = RunSchedule(schedule, held_, pool_, OnDevice());
+    EXPECT_EQ(Differences(schedule, run, pool_), "")
+        << schedule << "\nagain with JANUS_SEED=" << TestSeed();
+    EXPECT_GT(run.preempted, 0u);
+    if (swap_pages > 0) {
+      EXPECT_EQ(run.recomputed, 0u);
+    } else {
+      EXPECT_GT(run.recomputed, 0u);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EmulatedBitsTest, testing::ValuesIn(kConfigurations),
+                         [](const auto& info) { return info.param.name(); });
+
+}  // namespace
+}  // namespace janus::dataplane

@@ -1,0 +1,115 @@
+// That the emulated device finds what it is there to find.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+
+#include "kernels/device/staging.h"
+#include "kernels/kernels.h"
+#include "tests/support/emulated_device.h"
+
+namespace janus::kernels {
+namespace {
+
+TEST(EmulatedDeathTest, HostCodeMayNotTouchItsMemory) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EmulatedDevice device;
+  const Buffer buffer = *device.Take(64);
+  EXPECT_DEATH({ *static_cast<volatile std::byte*>(buffer.data()) = std::byte{1}; }, "");
+}
+
+EmbedArgs EmbedOf(const void* table, const int32_t* tokens, float* y) {
+  EmbedArgs args;
+  args.table = table;
+  args.tokens = tokens;
+  args.y = y;
+  args.rows = 1;
+  args.vocab = 2;
+  args.hidden = 2;
+  return args;
+}
+
+TEST(EmulatedDevice, RunsWhatLiesInItsMemory) {
+  EmulatedDevice device;
+  const std::array<float, 4> table = {1, 2, 3, 4};
+  const std::array<int32_t, 1> token = {1};
+  const Buffer device_table = device.TakeCopyOrNote(table.data(), sizeof table);
+  const Buffer device_token = device.TakeCopyOrNote(token.data(), sizeof token);
+  const Buffer y = *device.Take(2 * sizeof(float));
+  ASSERT_TRUE(device.TakeFailure().ok());
+  ASSERT_TRUE(Embed(device.stream(),
+                    EmbedOf(device_table.data(), device_token.as<int32_t>(), y.as<float>()))
+                  .ok());
+  std::array<float, 2> out = {};
+  ASSERT_TRUE(device.CopyOut(out.data(), y.data(), sizeof out).ok());
+  EXPECT_NE(out[0], 3.0f) << "what came down is there before it was waited for";
+  ASSERT_TRUE(device.Wait().ok());
+  EXPECT_EQ(out[0], 3.0f);
+  EXPECT_EQ(out[1], 4.0f);
+}
+
+TEST(EmulatedDevice, RefusesAnArgumentOfTheHost) {
+  EmulatedDevice device;
+  const std::array<float, 4> table = {};
+  const Buffer token = *device.Take(4);
+  const Buffer y = *device.Take(2 * sizeof(float));
+  EXPECT_EQ(Embed(device.stream(), EmbedOf(table.data(), token.as<int32_t>(), y.as<float>())),
+            Internal("Embed: an argument is an address of the host"));
+}
+
+TEST(EmulatedDevice, RefusesToCopyUpAnAddressOfTheHost) {
+  EmulatedDevice device;
+  int word = 0;
+  const int* const pointer = &word;
+  const Buffer buffer = *device.Take(sizeof pointer);
+  EXPECT_EQ(device.CopyIn(buffer.data(), &pointer, sizeof pointer).code(), StatusCode::kInternal);
+}
+
+TEST(EmulatedDevice, RefusesCopiesBeyondWhatWasTaken) {
+  EmulatedDevice device;
+  const Buffer buffer = *device.Take(8);
+  std::array<std::byte, 16> host = {};
+  EXPECT_EQ(device.CopyIn(buffer.data(), host.data(), 16).code(), StatusCode::kInternal);
+  EXPECT_EQ(device.CopyOut(host.data(), buffer.data() + 1, 8).code(), StatusCode::kInternal);
+  EXPECT_EQ(device.CopyWithin(buffer.data(), host.data(), 8).code(), StatusCode::kInternal);
+  EXPECT_TRUE(device.CopyIn(buffer.data(), host.data(), 8).ok());
+}
+
+TEST(EmulatedDevice, SaysWhenItsMemoryIsShort) {
+  EmulatedDevice device(4096);
+  Buffer most = *device.Take(4096);
+  EXPECT_EQ(device.Take(1).status().code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(device.TakeOrNote(1).data(), nullptr);
+  EXPECT_EQ(device.TakeFailure().code(), StatusCode::kResourceExhausted);
+  EXPECT_TRUE(device.TakeFailure().ok());
+  most = Buffer();
+  EXPECT_TRUE(device.Take(4096).ok());
+}
+
+TEST(Staging, CopiesBothWaysOnADevice) {
+  EmulatedDevice device;
+  Staging staging(device, 8);
+  ASSERT_NE(staging.host(), staging.device());
+  std::memset(staging.host(), 7, 8);
+  ASSERT_TRUE(staging.Push(0, 8).ok());
+  ASSERT_TRUE(staging.Reopen().ok());
+  std::memset(staging.host(), 0, 8);
+  ASSERT_TRUE(staging.Pull(4, 4).ok());
+  ASSERT_TRUE(device.Wait().ok());
+  EXPECT_EQ(staging.host()[3], std::byte{0});
+  EXPECT_EQ(staging.host()[4], std::byte{7});
+}
+
+TEST(Staging, IsOnePieceOnTheHost) {
+  const ContextCounts before = HostContext().counts();
+  Staging staging(HostContext(), 8);
+  EXPECT_EQ(staging.host(), staging.device());
+  EXPECT_TRUE(staging.Push(0, 8).ok());
+  EXPECT_TRUE(staging.Pull(0, 8).ok());
+  EXPECT_EQ(HostContext().counts().copies_in, before.copies_in);
+  EXPECT_EQ(HostContext().counts().copies_out, before.copies_out);
+}
+
+}  // namespace
+}  // namespace janus::kernels

@@ -1,0 +1,90 @@
+// What steps do with a device's memory: they take none, and copy what docs/cuda.md says.
+
+#include <gtest/gtest.h>
+
+#include "tests/integration/emulated_device/on_device.h"
+#include "tests/support/random.h"
+
+namespace janus::dataplane {
+namespace {
+
+class EmulatedStepTest : public testing::Test {
+ protected:
+  static constexpr int kTokens = 12;
+  static constexpr int kPrompt = 3;
+  static constexpr int kRows = 16;  // of a round, at most
+  static constexpr int kSlots = 8;
+
+  EmulatedStepTest() : held_(SmallLatentModel(DType::kBFloat16, 1)) {
+    options_.topology =
+        MakeTopology(1, {kSlots}, held_.model.moe_layers(), held_.model.moe.experts, 1, kRows);
+    options_.attention.kv_bytes = 1 << 18;
+    options_.attention.max_batch = 8;
+    options_.device = kernels::Device::kCuda;
+    options_.make_context = OnDevice().make_context;
+    shares_ = held_.Shares(options_.topology.placement);
+  }
+
+  static RequestKey Submit(LoopbackCluster& cluster, uint64_t id, int tokens) {
+    Request request;
+    request.key = {1, id, 1};
+    for (int i = 0; i < kPrompt; ++i) request.prompt.push_back(5 + i);
+    request.max_tokens = tokens;
+    EXPECT_TRUE(cluster.attention(0).Submit(request).ok());
+    return request.key;
+  }
+
+  const HeldModel held_;
+  LoopbackCluster::Options options_;
+  std::vector<ExpertWeights> shares_;
+};
+
+TEST_F(EmulatedStepTest, TakesNoMemory) {
+  LoopbackCluster cluster(options_, held_.model, held_.attention, PointersTo(shares_));
+  const uint64_t attention = cluster.attention_context(0).counts().allocations;
+  const uint64_t experts = cluster.expert_context(0).counts().allocations;
+  EXPECT_GT(attention, 0u);
+  EXPECT_GT(experts, 0u);
+  std::vector<RequestKey> keys;
+  for (uint64_t i = 0; i < 4; ++i) keys.push_back(Submit(cluster, i, kTokens));
+  for (const RequestKey& key : keys) {
+    const LoopbackCluster::Outcome outcome = cluster.Await(key);
+    ASSERT_TRUE(outcome.error.ok()) << outcome.error.ToString();
+    EXPECT_EQ(outcome.tokens.size(), static_cast<size_t>(kTokens));
+  }
+  EXPECT_EQ(cluster.attention_context(0).counts().allocations, attention);
+  EXPECT_EQ(cluster.expert_context(0).counts().allocations, experts);
+}
+
+// Of one sequence, by the counts of two lengths of answer: what a decode step adds.
+TEST_F(EmulatedStepTest, CopiesRowsAndContributionsOnce) {
+  const auto counts_of = [&](int tokens) {
+    LoopbackCluster cluster(options_, held_.model, held_.attention, PointersTo(shares_));
+    EXPECT_TRUE(cluster.Await(Submit(cluster, 1, tokens)).error.ok());
+    EXPECT_TRUE(cluster.Stop().ok());
+    return std::pair{cluster.attention_context(0).counts(), cluster.expert_context(0).counts()};
+  };
+  const auto [attention_few, experts_few] = counts_of(4);
+  const auto [attention_many, experts_many] = counts_of(5);
+  const auto k = static_cast<uint64_t>(held_.model.moe.top_k);
+  const auto layers = static_cast<uint64_t>(held_.model.moe_layers());
+  const uint64_t row = static_cast<uint64_t>(held_.model.hidden) * 2;
+  // Down: a row per MoE layer, what was drawn. Up: what the step tells, the sampling's parameters,
+  // contributions.
+  EXPECT_EQ(attention_many.copies_out - attention_few.copies_out, layers + 1);
+  EXPECT_EQ(attention_many.bytes_out - attention_few.bytes_out,
+            layers * row + sizeof(kernels::SampledToken));
+  EXPECT_EQ(attention_many.copies_in - attention_few.copies_in, 1 + 1 + layers);
+  const uint64_t step =
+      24 * kRows + 4 /* a page */ + 32 * static_cast<uint64_t>(held_.model.layers);
+  EXPECT_EQ(attention_many.bytes_in - attention_few.bytes_in,
+            step + sizeof(kernels::SamplingParams) + layers * k * row);
+  // Up: the row, the lists of the round. Down: ids, weights, contributions.
+  EXPECT_EQ(experts_many.copies_in - experts_few.copies_in, 2 * layers);
+  EXPECT_EQ(experts_many.bytes_in - experts_few.bytes_in, layers * (row + 32 * kSlots + 24 * k));
+  EXPECT_EQ(experts_many.bytes_out - experts_few.bytes_out, layers * k * (row + 2 + 4));
+  EXPECT_EQ(experts_many.copies_out - experts_few.copies_out, 3 * layers);
+}
+
+}  // namespace
+}  // namespace janus::dataplane

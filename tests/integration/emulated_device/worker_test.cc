@@ -1,0 +1,126 @@
+// Whole workers on the emulated device: what Prepare brings there, what the next epoch keeps, and
+// what does not fit.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "common/model/config.h"
+#include "tests/support/contains.h"
+#include "tests/support/emulated_device.h"
+#include "tests/support/golden.h"
+#include "tests/unit/dataplane/worker/service_under_test.h"
+
+namespace janus::dataplane {
+namespace {
+
+const auto kOn = [](const PrepareProgress&) { return true; };
+
+GoldenCase ShortGreedyCase(const Golden& golden) {
+  for (const GoldenCase& c : golden.cases) {
+    if (!c.greedy_ids.empty() && c.prompt.size() < 20) return c;
+  }
+  JANUS_CHECK(false, golden.folder);
+  return {};
+}
+
+v1::ToAttention Ask(const GoldenCase& c) {
+  v1::ToAttention message =
+      TestGateway::Submit(1, std::vector<uint32_t>(c.prompt.begin(), c.prompt.end()),
+                          static_cast<uint32_t>(c.greedy_ids.size()));
+  message.mutable_submit()->set_ignore_eos(true);
+  return message;
+}
+
+std::vector<int32_t> TokensOf(const v1::RequestTokens& answer) {
+  return {answer.tokens().begin(), answer.tokens().end()};
+}
+
+class EmulatedWorkerTest : public testing::Test {
+ protected:
+  const Golden golden_ = ReadGolden("mixtral");
+  const GoldenCase case_ = ShortGreedyCase(golden_);
+  const ModelDescription model_ = *LoadModelConfig(golden_.folder);
+  kernels::EmulatedDevice attention_;
+  kernels::EmulatedDevice experts_;
+};
+
+TEST_F(EmulatedWorkerTest, AnswersAsTheReferenceImplementation) {
+  ServiceUnderTest service("", attention_, experts_);
+  service.Serve();
+  TestGateway gateway(service.attention());
+  gateway.Hello();
+  gateway.Send(Ask(case_));
+  const v1::RequestTokens answer = gateway.ReadToTheEnd(1);
+  EXPECT_EQ(TokensOf(answer), case_.greedy_ids) << answer.error();
+  EXPECT_GT(attention_.launches(), 0u);
+  EXPECT_GT(experts_.launches(), 0u);
+}
+
+// Under a request that goes on, experts change their slots and none is copied up again.
+TEST_F(EmulatedWorkerTest, WeightsStayFromOneEpochToTheNext) {
+  ServiceUnderTest service("", attention_, experts_);
+  service.Serve();
+  const uint64_t first = experts_.counts().bytes_in;
+  TestGateway gateway(service.attention());
+  gateway.Hello();
+  gateway.Send(Ask(case_));
+  service.topology().epoch = 2;
+  const uint64_t stepped = experts_.counts().copies_in;
+  std::vector<uint16_t>& experts = service.topology().placement.expert_of;
+  std::reverse(experts.begin(), experts.begin() + model_.moe.experts);
+  service.Serve();
+  const v1::RequestTokens answer = gateway.ReadToTheEnd(1);
+  EXPECT_EQ(TokensOf(answer), case_.greedy_ids) << answer.error();
+  const auto weights =
+      static_cast<uint64_t>(model_.moe_layers()) * static_cast<uint64_t>(model_.moe.experts) * 3 *
+      static_cast<uint64_t>(model_.moe.intermediate * model_.hidden) * sizeof(float);
+  EXPECT_GE(first, weights);
+  EXPECT_GT(experts_.counts().copies_in, stepped);
+  EXPECT_LT(experts_.counts().bytes_in - first, weights / 4) << "rows and lists of some steps";
+}
+
+// A refusal, not the end of the process; another epoch may ask for less.
+TEST_F(EmulatedWorkerTest, WhatDoesNotFitTheDeviceIsRefused) {
+  kernels::EmulatedDevice small(size_t{64} << 10);
+  {
+    ServiceUnderTest service("", small, experts_);
+    const Status refused = service.PrepareAttention(kOn);
+    EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted) << refused.ToString();
+    EXPECT_TRUE(Contains(refused.message(), "of the emulated device's memory"));
+  }
+  {
+    ServiceUnderTest service("", attention_, small);
+    const Status refused =
+        service.experts().worker().Prepare({ServiceUnderTest::kUid, ServiceUnderTest::kFence, 1},
+                                           service.topology(), {}, std::string(16, 'k'), kOn);
+    EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted) << refused.ToString();
+  }
+}
+
+TEST_F(EmulatedWorkerTest, KeysAndValuesAreBoundedByTheDevicesMemory) {
+  ServiceUnderTest service("", attention_, experts_);
+  service.room().kv_bytes = int64_t{1} << 30;
+  service.room().swap_bytes = 1 << 20;
+  const Status refused = service.PrepareAttention(kOn);
+  EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted) << refused.ToString();
+  EXPECT_TRUE(Contains(refused.message(), "KV cache: "));
+  service.room().kv_bytes = 4 << 20;
+  service.Serve();
+}
+
+// Whose device fails it says so, and whoever holds the process can tell it from a lost peer.
+TEST_F(EmulatedWorkerTest, ADeviceThatFailsEndsItsEpochAndIsKnownToHaveFailed) {
+  ServiceUnderTest service("", attention_, experts_);
+  service.Serve();
+  experts_.Break();
+  TestGateway gateway(service.attention());
+  gateway.Hello();
+  gateway.Send(Ask(case_));
+  EXPECT_TRUE(Contains(service.AwaitFailure().message(), "the emulated device is broken"));
+  EXPECT_TRUE(experts_.has_failed());
+  EXPECT_FALSE(attention_.has_failed());
+}
+
+}  // namespace
+}  // namespace janus::dataplane

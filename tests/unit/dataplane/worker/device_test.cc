@@ -1,0 +1,129 @@
+// Where a worker computes, and what it says of it.
+
+#include <gtest/gtest.h>
+
+#include "common/model/description.h"
+#include "dataplane/worker/numerics_class.h"
+#include "dataplane/worker/open_device.h"
+#include "dataplane/worker/settings.h"
+#include "kernels/kernels.h"
+#include "tests/support/contains.h"
+
+namespace janus::dataplane {
+namespace {
+
+// A GPU as far as a worker asks before it computes.
+class NamedContext final : public kernels::Context {
+ public:
+  bool is_host() const override { return false; }
+  std::string numerics() const override { return "cuda sm_90"; }
+  kernels::Stream stream() override { return {.device = kernels::Device::kCuda}; }
+  Status CopyWithin(void*, const void*, size_t) override { return None(); }
+  Result<std::unique_ptr<kernels::Event>> MakeEvent() override { return None(); }
+  Status Record(kernels::Event&) override { return None(); }
+
+ protected:
+  Result<std::byte*> AllocateDevice(size_t) override { return None(); }
+  void FreeDevice(std::byte*, size_t) override {}
+  Result<std::byte*> AllocatePinned(size_t) override { return None(); }
+  void FreePinned(std::byte*, size_t) override {}
+  Status QueueIn(void*, const void*, size_t) override { return None(); }
+  Status QueueOut(void*, const void*, size_t) override { return None(); }
+  Status WaitForStream() override { return None(); }
+  Status WaitForEvent(kernels::Event&) override { return None(); }
+
+ private:
+  static Status None() { return Internal("only a name"); }
+};
+
+TEST(OpenDevice, CpuIsTheHostsContext) {
+  const auto opened = OpenDevice("cpu", [] { return Internal("nobody asked"); });
+  ASSERT_TRUE(opened.ok()) << opened.status().ToString();
+  EXPECT_EQ(opened->get(), &kernels::HostContext());
+}
+
+TEST(OpenDevice, CudaIsAContextOfItsOwn) {
+  const auto opened =
+      OpenDevice("cuda", [] { return std::unique_ptr<kernels::Context>(new NamedContext); });
+  ASSERT_TRUE(opened.ok()) << opened.status().ToString();
+  EXPECT_EQ((*opened)->numerics(), "cuda sm_90");
+}
+
+#ifndef JANUS_TEST_WITH_CUDA
+TEST(OpenDevice, ABuildWithoutCudaSaysSoAndWhatToDo) {
+  const Status status = OpenDevice("cuda").status();
+  EXPECT_EQ(status, Unimplemented("--device cuda: this build has no CUDA; use --device cpu, or a "
+                                  "build with CUDA (cmake -DJANUS_CUDA=ON)"));
+}
+#endif
+
+TEST(OpenDevice, AMachineWithoutAGpuIsToldWhatItMisses) {
+  const Status status = OpenDevice("cuda", [] {
+                          return Unavailable("no GPU that can be used: cudaErrorNoDevice");
+                        }).status();
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable);
+  for (const char* part : {"--device cuda: no GPU that can be used: cudaErrorNoDevice; give",
+                           "nvidia.com/gpu", "NVIDIA's driver", "or use --device cpu"}) {
+    EXPECT_TRUE(Contains(status.message(), part)) << part << " in " << status.message();
+  }
+}
+
+TEST(OpenDevice, AGpuOfAnotherArchitectureIsToldWhatToBuild) {
+  const Status status =
+      OpenDevice("cuda", [] { return FailedPrecondition("no kernels for sm_70"); }).status();
+  EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(Contains(status.message(), "JANUS_CUDA_ARCHITECTURES")) << status.message();
+}
+
+// What it cannot help with stays in the device's own words.
+TEST(OpenDevice, AFailingDeviceIsQuoted) {
+  EXPECT_EQ(OpenDevice("cuda", [] { return Internal("stream: cudaErrorUnknown"); }).status(),
+            Internal("--device cuda: stream: cudaErrorUnknown"));
+}
+
+TEST(OpenDevice, RefusesOtherNames) {
+  EXPECT_EQ(OpenDevice("tpu").status(), InvalidArgument("--device tpu: want cpu or cuda"));
+}
+
+TEST(NumericsClass, IsOfTheInstructionSetOnACpuAndOfTheArchitectureOnAGpu) {
+  ModelDescription model;
+  model.dtype = DType::kBFloat16;
+  const std::string kernels = " kernels" + std::to_string(kernels::kBitsVersion);
+  EXPECT_EQ(NumericsClass(model, kernels::HostContext(), kernels::Isa::kAvx512),
+            "cpu AVX512" + kernels + " BFloat16 tp1 uncompressed");
+  // Whatever CPU feeds it.
+  for (const kernels::Isa isa : {kernels::Isa::kAvx2, kernels::Isa::kAvx512}) {
+    EXPECT_EQ(NumericsClass(model, NamedContext(), isa),
+              "cuda sm_90" + kernels + " BFloat16 tp1 uncompressed");
+  }
+}
+
+Result<LastingSettings> Resolve(kernels::Context& context, const v1::WorkerConfig& config,
+                                int64_t kv_bytes) {
+  ModelDescription model;
+  const SequenceRoom room{.max_batch_size = 4, .kv_bytes = kv_bytes};
+  constexpr int64_t kMachine = 1 << 20;
+  return ResolveLasting(config, room, model, context, kernels::CpuFeatures(), kMachine);
+}
+
+TEST(ResolveLasting, OnAGpuNeitherTheCpuNorTheMachinesMemoryIsAskedFor) {
+  NamedContext gpu;
+  const Result<LastingSettings> settings = Resolve(gpu, {}, int64_t{1} << 40);
+  ASSERT_FALSE(settings.ok()) << "what is swapped out is the machine's";
+  EXPECT_TRUE(Contains(settings.status().message(), "swap_bytes")) << settings.status().ToString();
+  const Result<LastingSettings> small = Resolve(gpu, {}, 1 << 19);
+  ASSERT_TRUE(small.ok()) << "this CPU has no features at all: " << small.status().ToString();
+  EXPECT_EQ(small->attention.context, &gpu);
+  EXPECT_FALSE(Resolve(kernels::HostContext(), {}, 1 << 19).ok());
+}
+
+TEST(ResolveLasting, AnInstructionSetIsNoneOfAGpus) {
+  NamedContext gpu;
+  v1::WorkerConfig config;
+  config.set_isa("avx512");
+  EXPECT_EQ(Resolve(gpu, config, 1 << 19).status(),
+            InvalidArgument("config.isa 'avx512': is of CPUs; this worker computes on cuda sm_90"));
+}
+
+}  // namespace
+}  // namespace janus::dataplane
