@@ -35,7 +35,8 @@ int PeakOfCopies(const Setting& setting, const ScalingPolicy& scaling,
 
 Result<Extent> ExtentOf(const cli::SimulateOptions& options) {
   JANUS_ASSIGN_OR_RETURN(Setting setting, cli::ReadSetting(options.setting));
-  JANUS_ASSIGN_OR_RETURN(const auto requests, cli::ReadDemand(options.demand));
+  JANUS_ASSIGN_OR_RETURN(const cli::DemandRead demand, cli::ReadDemand(options.demand));
+  const std::vector<SimulatedRequest>& requests = demand.requests;
   setting.context = DemandOf(requests, requests.back().arrival + 1).context;
   PredictorOptions few;
   few.max_attention = 1;
