@@ -1,25 +1,15 @@
 #include "cli/table.h"
 
 #include <algorithm>
-#include <cstdarg>
-#include <cstdio>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "common/format.h"
 #include "operator/api/quantity.h"
 
 namespace janus::cli {
 namespace {
-
-__attribute__((format(printf, 1, 2))) std::string Format(const char* format, ...) {
-  char line[256];
-  va_list args;
-  va_start(args, format);
-  std::vsnprintf(line, sizeof(line), format, args);
-  va_end(args);
-  return line;
-}
 
 // The same instance in an earlier look; zeros when it is new or has restarted.
 InstanceStatistics Earlier(const Statistics& before, const InstanceStatistics& now) {

@@ -3,17 +3,18 @@
 
 #include "bench/plan/figures.h"
 #include "bench/plan/table.h"
+#include "common/format.h"
 #include "tests/support/published_separation.h"
 
 namespace janus::bench {
 namespace {
 
 std::string Percent(double ratio) {
-  return Text("%+.1f %%", (ratio - 1) * 100);
+  return Format("%+.1f %%", (ratio - 1) * 100);
 }
 
 std::string PercentOf(double ratio, const std::optional<controllers::SeparationRates>& rates) {
-  return Percent(ratio) + (rates ? Text(" (%.0f, %.0f)", rates->apart, rates->together) : "");
+  return Percent(ratio) + (rates ? Format(" (%.0f, %.0f)", rates->apart, rates->together) : "");
 }
 
 void NotExpressible(std::vector<Row>& rows) {
@@ -37,9 +38,9 @@ void Trays() {
   int before = 0;
   for (const controllers::TraySweep& sweep : controllers::PublishedTraySweeps()) {
     const auto text = [](int best, double of_best) {
-      return Text("A%d, A16 at %.0f %%", best, of_best * 100);
+      return Format("A%d, A16 at %.0f %%", best, of_best * 100);
     };
-    rows.push_back({Text("%.0fK", sweep.context / 1024),
+    rows.push_back({Format("%.0fK", sweep.context / 1024),
                     text(sweep.published_best, sweep.published_of_best),
                     text(sweep.our_best, sweep.our_of_best), If(sweep.our_best >= before), ""});
     before = sweep.our_best;

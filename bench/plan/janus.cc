@@ -6,6 +6,7 @@
 
 #include "bench/plan/figures.h"
 #include "bench/plan/table.h"
+#include "common/format.h"
 #include "tests/support/plan_settings.h"
 
 namespace janus::bench {
@@ -51,8 +52,8 @@ void Figure6() {
     const double ratio = attention(8, false) / attention(1, false);
     const bool falls = batch > 64;
     rows.push_back(
-        {Text("attention, batch %.0f, 1 -> 8 instances", batch), falls ? "falls" : "rises",
-         Text("%.2fx (kernels alone %.2fx)", ratio, attention(8, true) / attention(1, true)),
+        {Format("attention, batch %.0f, 1 -> 8 instances", batch), falls ? "falls" : "rises",
+         Format("%.2fx (kernels alone %.2fx)", ratio, attention(8, true) / attention(1, true)),
          If(falls == (ratio < 1)),
          falls ? ""
                : "data-parallel attention has nothing to synchronise: what rises is the "
@@ -61,8 +62,8 @@ void Figure6() {
   for (const double batch : {4., 64., 512.}) {
     const auto experts = [&](int n) { return TimesOfLayer(setting, Of(8, n), batch).experts; };
     const double ratio = experts(16) / experts(8);
-    rows.push_back({Text("experts, batch %.0f, 8 -> 16 instances", batch), "falls",
-                    Text("%.2fx", ratio), If(ratio < 1), ""});
+    rows.push_back({Format("experts, batch %.0f, 8 -> 16 instances", batch), "falls",
+                    Format("%.2fx", ratio), If(ratio < 1), ""});
   }
   Print("JANUS Fig. 6: latency of a layer against instances, context 512", "order", rows);
 }
@@ -98,10 +99,10 @@ void Figure7() {
     const Plan fullest = most_per_gpu(batch);
     const std::string name = name_of(best);
     plans.push_back(
-        {Text("batch %.0f", batch), paper[row],
-         Text("%s (TPOT %.1f ms, %.0f tokens/s and GPU); of most per GPU %s (%.1f ms, %.0f)",
-              name.c_str(), best.tpot_seconds * 1e3, PerGpu(best), name_of(fullest).c_str(),
-              fullest.tpot_seconds * 1e3, PerGpu(fullest)),
+        {Format("batch %.0f", batch), paper[row],
+         Format("%s (TPOT %.1f ms, %.0f tokens/s and GPU); of most per GPU %s (%.1f ms, %.0f)",
+                name.c_str(), best.tpot_seconds * 1e3, PerGpu(best), name_of(fullest).c_str(),
+                fullest.tpot_seconds * 1e3, PerGpu(fullest)),
          If(name == paper[row]), row == 0 ? why_plan : "the same"});
     ++row;
     // The paper's baselines: 16 GPUs, 32 at the largest batch.
@@ -115,17 +116,17 @@ void Figure7() {
     most_over_disagg = std::max(most_over_disagg, over_disagg);
     const WholePlan& cheapest = answer.wholes[0];
     gains.push_back(
-        {Text("batch %.0f", batch), "> 1x",
-         Text("%.2fx whole on %d, %.2fx DisAgg, %.2fx %s on %d", over_whole, gpus, over_disagg,
-              PerGpu(fullest) / PerGpu(cheapest), NameOf(cheapest.how).c_str(), cheapest.gpus),
+        {Format("batch %.0f", batch), "> 1x",
+         Format("%.2fx whole on %d, %.2fx DisAgg, %.2fx %s on %d", over_whole, gpus, over_disagg,
+                PerGpu(fullest) / PerGpu(cheapest), NameOf(cheapest.how).c_str(), cheapest.gpus),
          If(over_whole > 1 && over_disagg > 1),
          row == 1 ? "8 GPUs hold the whole with tensor-parallel attention: the paper's whole may "
                     "not use fewer than 16"
                   : ""});
   }
-  gains.push_back({"most, over whole (SGLang)", "3.9x", Text("%.2fx", most_over_whole),
+  gains.push_back({"most, over whole (SGLang)", "3.9x", Format("%.2fx", most_over_whole),
                    If(most_over_whole > 3), "7 against 16 GPUs is 2.3x where steps are as fast"});
-  gains.push_back({"most, over DisAgg", "2.8x", Text("%.2fx", most_over_disagg),
+  gains.push_back({"most, over DisAgg", "2.8x", Format("%.2fx", most_over_disagg),
                    If(most_over_disagg > 2),
                    "likewise; the paper counts 8A16E as 32 GPUs, it is 24"});
   Print("JANUS Fig. 7: chosen plan at TPOT 200 ms", "plan", plans);
@@ -147,13 +148,13 @@ void Figure8() {
   };
   std::vector<Row> rows;
   rows.push_back({"Scaled-DS-1, 8E, batch 16 -> 512", "gain fades",
-                  Text("%.2fx -> %.2fx", gain(one, 8, 16), gain(one, 8, 512)),
+                  Format("%.2fx -> %.2fx", gain(one, 8, 16), gain(one, 8, 512)),
                   If(gain(one, 8, 16) > gain(one, 8, 512) && gain(one, 8, 16) > 1), ""});
   rows.push_back({"Scaled-DS-2, batch 64, 8E -> 16E", "gain grows",
-                  Text("%.2fx -> %.2fx", gain(two, 8, 64), gain(two, 16, 64)),
+                  Format("%.2fx -> %.2fx", gain(two, 8, 64), gain(two, 16, 64)),
                   If(gain(two, 16, 64) > gain(two, 8, 64)), ""});
   rows.push_back({"batch 64, 8E: Scaled-DS-1 over -2", "more",
-                  Text("%.2fx, %.2fx", gain(one, 8, 64), gain(two, 8, 64)),
+                  Format("%.2fx, %.2fx", gain(one, 8, 64), gain(two, 8, 64)),
                   If(gain(one, 8, 64) > gain(two, 8, 64)), ""});
   Print("JANUS Fig. 8: TPOT with random replicas over that with AEBS, 8 attention instances",
         "order", rows);
@@ -169,16 +170,16 @@ void Figures10To12() {
   };
   std::vector<Row> rows;
   rows.push_back({"Fig. 10, two phases, batch 512", "-18 % TPOT",
-                  Text("-%.0f %% on 8A8E, -%.0f %% on 8A16E, -%.0f %% on 16A16E",
-                       phases(8, 8) * 100, phases(8, 16) * 100, phases(16, 16) * 100),
+                  Format("-%.0f %% on 8A8E, -%.0f %% on 8A16E, -%.0f %% on 16A16E",
+                         phases(8, 8) * 100, phases(8, 16) * 100, phases(16, 16) * 100),
                   If(phases(8, 16) > 0.01),
                   "the plan is not said; a message costs 1 us here, theirs far more on the host"});
   double before = 1;
   for (const double batch : {16., 64., 512.}) {
     const double gain = 1 - tpot(batch, false, false) / tpot(batch, true, false);
     const bool is_large = batch > 256;
-    rows.push_back({Text("Fig. 10, AEBS, batch %.0f", batch), is_large ? "fades" : "-7 % TPOT",
-                    Text("-%.0f %%", gain * 100), If(is_large ? gain < before : gain > 0), ""});
+    rows.push_back({Format("Fig. 10, AEBS, batch %.0f", batch), is_large ? "fades" : "-7 % TPOT",
+                    Format("-%.0f %%", gain * 100), If(is_large ? gain < before : gain > 0), ""});
     before = gain;
   }
   rows.push_back({"Fig. 9, GPU consumption over two days", "-25 %", "simulate_bench figure9",

@@ -7,6 +7,7 @@
 
 #include "bench/plan/figures.h"
 #include "bench/plan/table.h"
+#include "common/format.h"
 #include "tests/support/plan_settings.h"
 
 namespace janus::bench {
@@ -87,14 +88,14 @@ void Table3() {
     }
   }
   std::vector<Row> rows;
-  rows.push_back(
-      {"15 ratios per cost", "as printed", Text("within %.1f %%", off * 100), If(off < 0.005), ""});
+  rows.push_back({"15 ratios per cost", "as printed", Format("within %.1f %%", off * 100),
+                  If(off < 0.005), ""});
   for (const char* model : kModels) {
     for (const double context : {kContext, 8192.}) {
       const Pairs pairs = BestPair(model, context);
-      rows.push_back({Text("%s, %.0f keys, best of 25 pairs", model, context), "H20+L40S",
-                      Text("%s %.0f (H20+L40S %.0f; whole on %s %.0f)", pairs.best.c_str(),
-                           pairs.rate, pairs.h20_l40s, pairs.whole.c_str(), pairs.whole_rate),
+      rows.push_back({Format("%s, %.0f keys, best of 25 pairs", model, context), "H20+L40S",
+                      Format("%s %.0f (H20+L40S %.0f; whole on %s %.0f)", pairs.best.c_str(),
+                             pairs.rate, pairs.h20_l40s, pairs.whole.c_str(), pairs.whole_rate),
                       If(pairs.best == "H20+L40S"),
                       pairs.best.starts_with("H20+")
                           ? "H20 for attention as there; an L40S has 12.5 GB/s of network for rows"
@@ -114,7 +115,7 @@ void Table4() {
     const double billions =
         (model.AttentionBytes() + model.ExpertBytes() * model.experts * model.layers) / 2e9;
     const double paper = printed[row++];
-    rows.push_back({name, Text("%.0f B", paper), Text("%.1f B", billions),
+    rows.push_back({name, Format("%.0f B", paper), Format("%.1f B", billions),
                     If(std::abs(billions / paper - 1) < 0.02), ""});
   }
   Print("MegaScale-Infer Table 4 and 7.1: parameters", "size", rows);
@@ -138,19 +139,20 @@ void Figure8() {
     // vLLM 0.6.6 runs at most 256 sequences unless told otherwise.
     const auto usual =
         EvaluateWhole(setting, {kGoal.tpot_seconds, 256}, {}, {gpus, gpus / 8, 8, 8, false});
-    rows.push_back({Text("%s over vLLM (%s)", name, is_scaled ? "TP8 PP2" : "TP8"),
-                    is_scaled ? "7.11x" : "2.56x", Text("%.2fx", over_vllm), If(over_vllm > 1.02),
-                    Text("at what memory holds (%.0f sequences); at vLLM's default of 256 %.2fx",
-                         vllm ? vllm->batch : 0, usual ? separated / PerGpu(*usual) : 0)});
+    rows.push_back({Format("%s over vLLM (%s)", name, is_scaled ? "TP8 PP2" : "TP8"),
+                    is_scaled ? "7.11x" : "2.56x", Format("%.2fx", over_vllm), If(over_vllm > 1.02),
+                    Format("at what memory holds (%.0f sequences); at vLLM's default of 256 %.2fx",
+                           vllm ? vllm->batch : 0, usual ? separated / PerGpu(*usual) : 0)});
     if (!tensorrt) continue;
     const double over_tensorrt = separated / PerGpu(*tensorrt);
-    rows.push_back(
-        {Text("%s over TensorRT-LLM (%s)", name, NameOf(tensorrt->how).c_str()),
-         is_scaled ? "1.90x" : "1.28x", Text("%.2fx", over_tensorrt), If(over_tensorrt > 1.02),
-         over_tensorrt > 1 ? ""
-                           : Text("the best of the grammar on those GPUs, %.0f sequences fill its "
-                                  "experts too",
-                                  tensorrt->batch)});
+    rows.push_back({Format("%s over TensorRT-LLM (%s)", name, NameOf(tensorrt->how).c_str()),
+                    is_scaled ? "1.90x" : "1.28x", Format("%.2fx", over_tensorrt),
+                    If(over_tensorrt > 1.02),
+                    over_tensorrt > 1
+                        ? ""
+                        : Format("the best of the grammar on those GPUs, %.0f sequences fill its "
+                                 "experts too",
+                                 tensorrt->batch)});
   }
   Print("MegaScale-Infer Fig. 8: throughput per GPU, Ampere 80 GB, whole on 8 (Scaled-MoE 16)",
         "order", rows);
@@ -167,12 +169,12 @@ void Figure9() {
     const auto vllm = EvaluateWhole(h20, kGoal, {}, {gpus, gpus / 8, 8, 8, false});
     const auto wholes = SearchWholes(h20, kGoal, {}, 384);
     const double over = PerCost(best) / PerCost(wholes[0]);
-    rows.push_back({Text("%s over H20, TP8%s", name, gpus > 8 ? " PP2" : ""), "3.24x (vLLM)",
-                    vllm ? Text("%.2fx, %s", PerCost(best) / PerCost(*vllm), plan.c_str()) : "-",
+    rows.push_back({Format("%s over H20, TP8%s", name, gpus > 8 ? " PP2" : ""), "3.24x (vLLM)",
+                    vllm ? Format("%.2fx, %s", PerCost(best) / PerCost(*vllm), plan.c_str()) : "-",
                     If(vllm && PerCost(best) > PerCost(*vllm)),
                     "most of three models in the paper"});
-    rows.push_back({Text("%s over H20, %s", name, NameOf(wholes[0].how).c_str()),
-                    "1.86x (TensorRT-LLM)", Text("%.2fx", over), If(over > 1),
+    rows.push_back({Format("%s over H20, %s", name, NameOf(wholes[0].how).c_str()),
+                    "1.86x (TensorRT-LLM)", Format("%.2fx", over), If(over > 1),
                     "our whole model is ideal, theirs a server"});
   }
   Print("MegaScale-Infer Fig. 9: H20 attention with L40S experts, tokens per second and cost",
@@ -198,13 +200,13 @@ void Figure12() {
       return batch / TimePerOutputToken(setting, Nodes(setting, 8, b), batch);
     };
     const auto gain = [&](int b, bool global) { return rate(b + 1, global) / rate(b, global); };
-    rows.push_back({Text("%s, b 1 -> 2", model), "1.9x", Text("%.2fx", gain(1, false)),
+    rows.push_back({Format("%s, b 1 -> 2", model), "1.9x", Format("%.2fx", gain(1, false)),
                     If(gain(1, false) > 1.5), ""});
-    rows.push_back({Text("%s, b 2 -> 3", model), third[row++], Text("%.2fx", gain(2, false)),
+    rows.push_back({Format("%s, b 2 -> 3", model), third[row++], Format("%.2fx", gain(2, false)),
                     If(gain(2, false) > before),
-                    Text("at constant global batch b 1 -> 2 -> 3 gives %.2fx, %.2fx", gain(1, true),
-                         gain(2, true))});
-    rows.push_back({Text("%s, b 3 -> 4", model), "marginal", Text("%.2fx", gain(3, false)),
+                    Format("at constant global batch b 1 -> 2 -> 3 gives %.2fx, %.2fx",
+                           gain(1, true), gain(2, true))});
+    rows.push_back({Format("%s, b 3 -> 4", model), "marginal", Format("%.2fx", gain(3, false)),
                     If(gain(3, false) < gain(2, false) || gain(3, false) < 1.02), ""});
     before = gain(2, false);
   }
@@ -219,17 +221,17 @@ void Figure13() {
   };
   const auto rate = [&](int m) { return 3.0 * 128 * m / tpot(m) / (2 * (m + 16)); };
   std::vector<Row> rows;
-  rows.push_back({"TPOT, DP 1 -> 4", "constant", Text("%.2fx", tpot(4) / tpot(1)),
+  rows.push_back({"TPOT, DP 1 -> 4", "constant", Format("%.2fx", tpot(4) / tpot(1)),
                   If(tpot(4) / tpot(1) < 1.15), ""});
   rows.push_back({"tokens/s and GPU, DP 1, 2, 4", "linear, with the GPUs that are added",
-                  Text("%.0f, %.0f, %.0f", rate(1), rate(2), rate(4)),
+                  Format("%.0f, %.0f, %.0f", rate(1), rate(2), rate(4)),
                   If(rate(1) < rate(2) && rate(2) < rate(4)), ""});
   rows.push_back(
       {"best DP", "8",
-       Text("8: %.0f, 12: %.0f, 16: %.0f, 32: %.0f", rate(8), rate(12), rate(16), rate(32)),
+       Format("8: %.0f, 12: %.0f, 16: %.0f, 32: %.0f", rate(8), rate(12), rate(16), rate(32)),
        If(rate(8) > 0.98 * rate(12) && rate(8) > rate(16)),
        "flat between 8 and 12: no micro-batch size is stated, 128 a node taken"});
-  rows.push_back({"TPOT, DP 8 -> 16", "rises", Text("%.2fx", tpot(16) / tpot(8)),
+  rows.push_back({"TPOT, DP 8 -> 16", "rises", Format("%.2fx", tpot(16) / tpot(8)),
                   If(tpot(16) > 1.2 * tpot(8)), ""});
   Print("MegaScale-Infer Fig. 13: DBRX, b = 3, data-parallel degree of attention", "order", rows);
 }

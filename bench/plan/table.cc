@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdarg>
 #include <cstdio>
 
 namespace janus::bench {
@@ -28,15 +27,6 @@ void Print(const std::string& title, const char* agree, const std::vector<Row>& 
                 pad(row.published, published).c_str(), pad(row.ours, ours).c_str(),
                 kWords[static_cast<size_t>(row.agreement)], row.why.c_str());
   }
-}
-
-std::string Text(const char* format, ...) {
-  std::array<char, 256> text;
-  va_list arguments;
-  va_start(arguments, format);
-  std::vsnprintf(text.data(), text.size(), format, arguments);
-  va_end(arguments);
-  return text.data();
 }
 
 }  // namespace janus::bench

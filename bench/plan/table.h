@@ -23,7 +23,4 @@ inline Agreement If(bool is_same) {
   return is_same ? Agreement::kSame : Agreement::kDiffers;
 }
 
-// printf into a string.
-[[gnu::format(printf, 1, 2)]] std::string Text(const char* format, ...);
-
 }  // namespace janus::bench

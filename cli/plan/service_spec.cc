@@ -24,11 +24,6 @@ Result<control::MoEServiceSpec> ReadServiceSpec(const std::string& file) {
   return std::move(parsed.object.spec);
 }
 
-double ShareOf(control::Percentile percentile) {
-  constexpr std::array<double, 4> kShares = {0.5, 0.9, 0.95, 0.99};
-  return kShares[static_cast<size_t>(percentile)];
-}
-
 void FillSetting(const control::MoEServiceSpec& spec, SettingOptions& setting) {
   if (spec.model.source.host_path) setting.model = spec.model.source.host_path->path;
   if (!spec.roles.attention.hardware_profile.empty()) {

@@ -14,9 +14,6 @@ namespace janus::cli {
 // InvalidArgument lists what is wrong with the file; NotFound: it cannot be read.
 Result<control::MoEServiceSpec> ReadServiceSpec(const std::string& file);
 
-// 0.95 of P95.
-double ShareOf(control::Percentile percentile);
-
 // The model's folder and the hardware profiles of the roles, where they are said.
 void FillSetting(const control::MoEServiceSpec& spec, SettingOptions& setting);
 

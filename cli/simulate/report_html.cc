@@ -1,9 +1,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 
 #include "cli/simulate/report.h"
+
+#include "common/format.h"
 
 namespace janus::cli {
 namespace {
@@ -38,12 +39,6 @@ std::string Escape(std::string_view text) {
     }
   }
   return escaped;
-}
-
-std::string Format(const char* format, double value) {
-  char text[64];
-  std::snprintf(text, sizeof(text), format, value);
-  return text;
 }
 
 struct Line {

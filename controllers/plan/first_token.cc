@@ -2,33 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 
+#include "common/format.h"
+#include "controllers/halving.h"
 #include "controllers/plan/prefill.h"
 
 namespace janus::controllers {
-namespace {
-
-std::string Format(const char* format, double a, double b) {
-  char text[160];
-  std::snprintf(text, sizeof(text), format, a, b);
-  return text;
-}
-
-// The least t in (0, limit] at which a step takes no longer than t, where one at the limit does
-// not.
-double Settled(double limit, const std::function<double(double)>& step_at) {
-  double low = 0;
-  double high = limit;
-  for (int i = 0; i < 16; ++i) {
-    const double middle = (low + high) / 2;
-    (step_at(middle) <= middle ? high : low) = middle;
-  }
-  return high;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 FirstToken FirstTokenOf(const PlanGoal& goal, const Stepper& stepper) {
   const Traffic& traffic = goal.traffic;
@@ -54,7 +35,7 @@ FirstToken FirstTokenOf(const PlanGoal& goal, const Stepper& stepper) {
                target * 1e3, step * 1e3);
     return token;
   }
-  token.tpot_seconds = Settled(target, step_at);
+  token.tpot_seconds = Halve({0, target}, 16, [&](double t) { return step_at(t) <= t; }).high;
   token.decoding = tokens * token.tpot_seconds;
   if (token.decoding > stepper.most_sequences) {
     token.why_not = Format("beside its prompts %.0f sequences decode, the plan takes %.0f",

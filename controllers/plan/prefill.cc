@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "controllers/halving.h"
 #include "controllers/plan/traffic.h"
 
 namespace janus::controllers {
@@ -65,18 +66,15 @@ double ShareOfLater(const PromptLoad& load, std::span<const double> law, double 
 
 double TimeToFirstToken(const PromptLoad& load, std::span<const double> law, double percentile) {
   const double most = 1 - percentile;
+  const auto is_late = [&](double seconds) { return ShareOfLater(load, law, seconds) > most; };
   double low = 0;
   double high = std::max(load.step_seconds, 1e-3);
-  while (ShareOfLater(load, law, high) > most) {
+  while (is_late(high)) {
     if (high > 1e9) return std::numeric_limits<double>::infinity();
     low = high;
     high *= 2;
   }
-  for (int i = 0; i < 20; ++i) {
-    const double middle = (low + high) / 2;
-    (ShareOfLater(load, law, middle) > most ? low : high) = middle;
-  }
-  return high;
+  return Halve({low, high}, 20, [&](double seconds) { return !is_late(seconds); }).high;
 }
 
 }  // namespace janus::controllers

@@ -208,10 +208,7 @@ class Searcher {
     for (how.micro_batches = 1; how.micro_batches <= space_.max_micro_batches;
          ++how.micro_batches) {
       how.slots = QuickestSlots(setting_, goal_, space_, how);
-      for (const auto& [mode, gate] : {std::pair(ExchangeMode::kDirect, GateSide::kExperts),
-                                       {ExchangeMode::kDirect, GateSide::kAttention},
-                                       {ExchangeMode::kTwoPhaseSingle, GateSide::kExperts},
-                                       {ExchangeMode::kTwoPhaseParallel, GateSide::kExperts}}) {
+      for (const auto& [mode, gate] : kExchangesTried) {
         how.mode = mode;
         how.gate = gate;
         for (const SumRule sum : {SumRule::kContributions, SumRule::kFixedPoint}) {

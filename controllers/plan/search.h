@@ -1,7 +1,9 @@
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/status.h"
@@ -10,6 +12,13 @@
 #include "controllers/plan/whole_search.h"
 
 namespace janus::controllers {
+
+// The ways to exchange that are tried with each m, n and number of micro-batches.
+inline constexpr std::array<std::pair<ExchangeMode, GateSide>, 4> kExchangesTried = {
+    {{ExchangeMode::kDirect, GateSide::kExperts},
+     {ExchangeMode::kDirect, GateSide::kAttention},
+     {ExchangeMode::kTwoPhaseSingle, GateSide::kExperts},
+     {ExchangeMode::kTwoPhaseParallel, GateSide::kExperts}}};
 
 struct Plan {
   Configuration how;

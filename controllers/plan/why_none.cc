@@ -2,16 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
+
+#include "common/format.h"
 
 namespace janus::controllers {
 namespace {
-
-std::string Format(const char* format, double a, double b) {
-  char text[160];
-  std::snprintf(text, sizeof(text), format, a, b);
-  return text;
-}
 
 // The whole model, where it keeps the goal.
 std::string OfWhole(const std::vector<WholePlan>& wholes) {

@@ -1,12 +1,10 @@
 #include "controllers/scaling/decide.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdarg>
-#include <cstdio>
 #include <utility>
 
+#include "common/format.h"
 #include "controllers/scaling/cheapest.h"
 #include "controllers/scaling/demand.h"
 #include "controllers/scaling/impossible.h"
@@ -22,15 +20,6 @@ constexpr size_t kMostTails = 8;
 constexpr double kFewestRequests = 20;
 // How far what requests saw may pull the prediction at the percentile above the model.
 constexpr double kMostTail = 1.5;
-
-[[gnu::format(printf, 1, 2)]] std::string Format(const char* format, ...) {
-  std::array<char, 320> text;
-  va_list arguments;
-  va_start(arguments, format);
-  std::vsnprintf(text.data(), text.size(), format, arguments);
-  va_end(arguments);
-  return text.data();
-}
 
 double Median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "controllers/halving.h"
 #include "controllers/plan/terms.h"
 
 namespace janus::controllers {
@@ -288,13 +289,7 @@ template <class StepSeconds>
 double PromptRowsWithin(double budget, double most, const StepSeconds& step_seconds) {
   if (step_seconds(0.0) >= budget) return 0;
   if (step_seconds(most) <= budget) return most;
-  double low = 0;
-  double high = most;
-  for (int i = 0; i < 12; ++i) {
-    const double middle = (low + high) / 2;
-    (step_seconds(middle) <= budget ? low : high) = middle;
-  }
-  return low;
+  return Halve({0, most}, 12, [&](double rows) { return step_seconds(rows) > budget; }).low;
 }
 
 // The queue for first tokens where a step of `budget` seconds takes that many prompt rows.
@@ -314,26 +309,14 @@ template <class IsInTime>
 double PromptRowsNeeded(double most, const IsInTime& is_in_time) {
   if (is_in_time(0.0)) return 0;
   if (!is_in_time(most)) return kInfinite;
-  double low = 0;
-  double high = most;
-  for (int i = 0; i < 16; ++i) {
-    const double middle = (low + high) / 2;
-    (is_in_time(middle) ? high : low) = middle;
-  }
-  return high;
+  return Halve({0, most}, 16, is_in_time).high;
 }
 
 // The TPOT that makes the load that makes that TPOT, at most `limit`, where step_at(limit) <=
 // limit. The same halvings for every load, so that more load never gives a lower TPOT.
 template <class StepAt>
 double SteadyTpot(double limit, const StepAt& step_at) {
-  double low = 0;
-  double tpot = limit;
-  for (int i = 0; i < 12; ++i) {
-    const double middle = (low + tpot) / 2;
-    (step_at(middle) <= middle ? tpot : low) = middle;
-  }
-  return tpot;
+  return Halve({0, limit}, 12, [&](double tpot) { return step_at(tpot) <= tpot; }).high;
 }
 
 }  // namespace
@@ -470,9 +453,8 @@ Prediction Predictor::Steady(int m, int n, const Demand& demand, const ScalingPo
     high *= 2;
   }
   const bool is_carried = step_at(high) <= high;
-  for (int i = 0; i < 16 && is_carried; ++i) {
-    const double middle = (low + high) / 2;
-    (step_at(middle) <= middle ? high : low) = middle;
+  if (is_carried) {
+    high = Halve({low, high}, 16, [&](double tpot) { return step_at(tpot) <= tpot; }).high;
   }
   const Rows rows = RowsAt(demand, high, z);
   result.how = tables_->Of(m, n, tables_->BestVariant(m, n, load_at(high), corrections).first);

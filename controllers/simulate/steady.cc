@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "controllers/halving.h"
 #include "controllers/scaling/cheapest.h"
 
 namespace janus::controllers {
@@ -85,11 +86,7 @@ double CapacityOf(const UnitShape& shape, const Demand& mix, double step_seconds
     low = high;
     high *= 2;
   }
-  for (int i = 0; i < 30; ++i) {
-    const double middle = (low + high) / 2;
-    (carries(middle) ? low : high) = middle;
-  }
-  return low;
+  return Halve({low, high}, 30, [&](double rate) { return !carries(rate); }).low;
 }
 
 }  // namespace janus::controllers

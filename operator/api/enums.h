@@ -14,6 +14,11 @@ enum class SourceType { kHuggingFace, kPersistentVolumeClaim, kImage, kHostPath 
 enum class Dtype { kAuto, kBFloat16, kFloat16, kFloat32 };
 enum class CacheType { kNone, kPersistentVolumeClaim, kNode };
 enum class Percentile { kP50, kP90, kP95, kP99 };
+// 0.95 of kP95.
+constexpr double ShareOf(Percentile percentile) {
+  constexpr double kShares[] = {0.5, 0.9, 0.95, 0.99};
+  return kShares[static_cast<int>(percentile)];
+}
 enum class Device { kAuto, kCpu, kCuda };
 enum class ScalingMode { kSlo, kExternal };
 enum class SelectPolicy { kMax, kMin, kDisabled };

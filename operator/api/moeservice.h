@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "common/topology.h"
 #include "operator/api/enums.h"
 #include "operator/api/object.h"
 #include "operator/api/quantity.h"
@@ -306,5 +307,14 @@ struct MoEService {
     return spec.model.name.empty() ? metadata.name : spec.model.name;
   }
 };
+
+inline const RoleSpec& SpecOf(const MoEService& service, Role role) {
+  if (role == Role::kAttention) return service.spec.roles.attention;
+  return service.spec.roles.experts;
+}
+inline RoleSpec& SpecOf(MoEService& service, Role role) {
+  if (role == Role::kAttention) return service.spec.roles.attention;
+  return service.spec.roles.experts;
+}
 
 }  // namespace janus::control

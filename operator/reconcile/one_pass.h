@@ -30,11 +30,6 @@ inline MonotonicTime At(MonotonicTime now, Seconds later) {
   return now + std::chrono::duration_cast<MonotonicTime::duration>(later);
 }
 
-inline RoleSpec& SpecOf(MoEService& service, Role role) {
-  if (role == Role::kAttention) return service.spec.roles.attention;
-  return service.spec.roles.experts;
-}
-
 // Under which a planner knows the pods of the model that is on its way out.
 inline std::string OldPlannerKey(const std::string& uid) {
   return uid + "/old";

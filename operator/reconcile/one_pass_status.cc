@@ -11,20 +11,6 @@
 namespace janus::control {
 namespace {
 
-double ShareOf(Percentile percentile) {
-  switch (percentile) {
-    case Percentile::kP50:
-      return 0.5;
-    case Percentile::kP90:
-      return 0.9;
-    case Percentile::kP95:
-      return 0.95;
-    case Percentile::kP99:
-      return 0.99;
-  }
-  return 1.0;
-}
-
 // A failure is nobody's business before it has lasted: a conflict, a server that is restarted.
 constexpr std::chrono::seconds kFailingFor{10};
 

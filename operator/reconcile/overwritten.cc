@@ -30,11 +30,6 @@ FieldError Overwritten(std::string path) {
   return {std::move(path), std::move(message), 0};
 }
 
-RoleSpec& SpecOf(MoEService& service, Role role) {
-  if (role == Role::kAttention) return service.spec.roles.attention;
-  return service.spec.roles.experts;
-}
-
 bool HasName(const Node& item) {
   return item.kind == Node::Kind::kMap && item.Find("name") != nullptr;
 }
@@ -73,6 +68,11 @@ void Compare(const Node& given, const Node& made, const std::string& path, Field
 
 FieldErrors OverwrittenIn(const MoEService& given, const OperatorDefaults& defaults) {
   FieldErrors out;
+  const RolesSpec& roles = given.spec.roles;
+  if (!roles.attention.pod_template && !roles.experts.pod_template &&
+      !given.spec.gateway.pod_template) {
+    return out;
+  }
   // The user's own fields are the stronger ones.
   MoEService service = given;
   service.spec.image_pull_secrets.clear();
@@ -83,9 +83,6 @@ FieldErrors OverwrittenIn(const MoEService& given, const OperatorDefaults& defau
     spec.scheduler_name.clear();
     spec.priority_class_name.clear();
     spec.resources = {};
-  }
-  for (const Role role : {Role::kAttention, Role::kExperts}) {
-    const RoleSpec& spec = SpecOf(service, role);
     if (!spec.pod_template) continue;
     const PodIdentity identity{role, "", 1, service.spec.image};
     const std::string path = "spec.roles." + std::string(ToString(role)) + ".podTemplate";

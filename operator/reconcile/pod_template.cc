@@ -201,11 +201,6 @@ void AddScheduling(const RoleSpec& role, PodWriter& pod) {
   quantities("limits", role.resources.limits);
 }
 
-const RoleSpec& SpecOf(const MoEService& service, Role role) {
-  if (role == Role::kAttention) return service.spec.roles.attention;
-  return service.spec.roles.experts;
-}
-
 }  // namespace
 
 Node WorkerPod(const MoEService& service, const OperatorDefaults& defaults,

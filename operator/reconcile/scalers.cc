@@ -13,11 +13,6 @@
 namespace janus::control {
 namespace {
 
-const RoleSpec& SpecOf(const MoEService& service, Role role) {
-  if (role == Role::kAttention) return service.spec.roles.attention;
-  return service.spec.roles.experts;
-}
-
 Condition ReadyOf(const ServiceSeen& seen, Role role) {
   const std::string_view type = role == Role::kAttention ? "AttentionReady" : "ExpertsReady";
   const RoleStatus& status = seen.Of(role);

@@ -11,10 +11,7 @@ std::optional<Plan> BestOf(const Setting& setting, const PlanGoal& goal, int m, 
   how.n = n;
   for (how.micro_batches = 1; how.micro_batches <= 4; ++how.micro_batches) {
     how.slots = QuickestSlots(setting, goal, {}, how);
-    for (const auto& [mode, gate] : {std::pair(ExchangeMode::kDirect, GateSide::kExperts),
-                                     {ExchangeMode::kDirect, GateSide::kAttention},
-                                     {ExchangeMode::kTwoPhaseSingle, GateSide::kExperts},
-                                     {ExchangeMode::kTwoPhaseParallel, GateSide::kExperts}}) {
+    for (const auto& [mode, gate] : kExchangesTried) {
       how.mode = mode;
       how.gate = gate;
       auto plan = EvaluatePlan(setting, goal, {}, how);

@@ -1,27 +1,16 @@
 #include "tests/support/published_separation.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdarg>
-#include <cstdio>
 #include <utility>
 
+#include "common/format.h"
 #include "tests/support/plan_settings.h"
 
 namespace janus::controllers {
 namespace {
 
 constexpr double kAnyTarget = 1;  // rows that state no latency
-
-[[gnu::format(printf, 1, 2)]] std::string Text(const char* format, ...) {
-  std::array<char, 128> text;
-  va_list arguments;
-  va_start(arguments, format);
-  std::vsnprintf(text.data(), text.size(), format, arguments);
-  va_end(arguments);
-  return text.data();
-}
 
 // One GPU of a GB200 NVL72: 72 of them on NVLink.
 HardwareProfile Gb200() {
@@ -117,8 +106,8 @@ void FastAfd(Results& results) {
     const double ours = Separated(setting, 4 * c.trays, 4, c.each);
     for (const auto& [gpus, published] : {std::pair(4, c.ep4), {16, c.ep16}}) {
       const double wide = Wide(setting, gpus);
-      results.push_back({Text("%s %.0fK, GB200, A%d:F1 trays over EP%d", c.model.name.c_str(),
-                              c.context / 1024, c.trays, gpus),
+      results.push_back({Format("%s %.0fK, GB200, A%d:F1 trays over EP%d", c.model.name.c_str(),
+                                c.context / 1024, c.trays, gpus),
                          c.afd / published, ours / wide, SeparationRates{c.afd, published},
                          SeparationRates{ours, wide}, "",
                          "the whole has neither late ranks nor uneven rows here: measured, EP16 "
@@ -156,7 +145,7 @@ void Ascend(Results& results) {
       }
     }
     results.push_back(
-        {Text("DeepSeek-V3.2 %.0fK, Ascend A3, %dA16F over EP64", c.context / 1024, c.m),
+        {Format("DeepSeek-V3.2 %.0fK, Ascend A3, %dA16F over EP64", c.context / 1024, c.m),
          c.published,
          ours / whole,
          {},
@@ -175,8 +164,8 @@ void TwoMicroBatches(Results& results) {
     Configuration one;
     Configuration two;
     two.micro_batches = 2;
-    results.push_back({Text("Qwen3-30B, two micro-batches of one batch, %s",
-                            device.name == "H100" ? "GPU" : "Ascend 910C"),
+    results.push_back({Format("Qwen3-30B, two micro-batches of one batch, %s",
+                              device.name == "H100" ? "GPU" : "Ascend 910C"),
                        published,
                        TimePerOutputToken(setting, one, 32) / TimePerOutputToken(setting, two, 32),
                        {},
