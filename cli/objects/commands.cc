@@ -161,6 +161,7 @@ Result<std::string> Get(const GetOptions& options) {
     JANUS_ASSIGN_OR_RETURN(objects, List(service, *kind->second));
   }
   if (!options.output.empty()) return Written(std::move(objects), options);
+  if (objects.empty()) return "no " + options.kind + " found\n";
   const WallTime now = Time().WallNow();
   if (options.kind == "services") return ServiceTable(objects, now);
   if (options.kind == "pods") return PodTable(objects, now);

@@ -84,12 +84,15 @@ std::vector<std::string> PodRow(const Node& pod, WallTime now) {
   const int64_t restarts =
       container == nullptr ? 0 : IntegerAt(*container, {"restartCount"}).value_or(0);
   const bool is_member = TextAt(pod, {"metadata", "labels", control::kMemberLabel}) == "true";
+  const bool is_worker = !TextAt(pod, {"metadata", "labels", control::kRoleLabel}).empty();
   return {control::KeyOf(pod).name,
           ready != nullptr && ready->boolean ? "1/1" : "0/1",
           StatusOfPod(pod),
           std::to_string(restarts),
           AgeSince(TextAt(pod, {"metadata", "creationTimestamp"}), now),
-          is_member ? "yes" : "no"};
+          !is_worker  ? "<none>"
+          : is_member ? "yes"
+                      : "no"};
 }
 
 // Of a series the last time.

@@ -62,7 +62,8 @@ class ControlPlane:
             f"--admission-control-config-file={self.folder}/config/admission.yaml",
             "--allow-privileged=true", "--profiling=false",
             f"--audit-policy-file={self.folder}/config/audit.yaml",
-            f"--audit-log-path={self.folder}/log/audit.log", "--audit-log-maxsize=100", *more)
+            # An oracle: what is rotated away would be missed.
+            f"--audit-log-path={self.folder}/log/audit.log", "--audit-log-maxsize=4096", *more)
 
     def start_controllers(self):
         """Where tests wait, shorter than a cluster's own."""

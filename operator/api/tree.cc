@@ -134,6 +134,33 @@ void AddLines(const Node& root, FieldErrors& errors) {
   }
 }
 
+std::string JoinErrors(const FieldErrors& errors, size_t most) {
+  std::vector<std::pair<std::string, std::string_view>> found;  // paths, message
+  for (const FieldError& error : errors) {
+    const auto same = std::ranges::find(found, std::string_view(error.message),
+                                        &std::pair<std::string, std::string_view>::second);
+    if (same == found.end()) {
+      found.emplace_back(error.path, error.message);
+    } else {
+      same->first += ", " + error.path;
+    }
+  }
+  const auto rest = [&](size_t from) {
+    return "; and " + std::to_string(found.size() - from) + " more";
+  };
+  std::string out;
+  for (size_t i = 0; i < found.size(); ++i) {
+    const auto& [paths, message] = found[i];
+    std::string one = i == 0 ? "" : "; ";
+    if (found.size() > 1) one += "(" + std::to_string(i + 1) + ") ";
+    one += paths + ": " + std::string(message);
+    const size_t kept = i + 1 == found.size() ? 0 : rest(i + 1).size();
+    if (i > 0 && out.size() + one.size() + kept > most) return out + rest(i);
+    out += one;
+  }
+  return out.substr(0, most);
+}
+
 std::string FormatErrors(std::string_view file, const FieldErrors& errors) {
   std::string out;
   for (const FieldError& error : errors) {

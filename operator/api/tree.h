@@ -75,6 +75,10 @@ struct FieldError {
 };
 using FieldErrors = std::vector<FieldError>;
 
+// For people, in at most `most` bytes: "PATH: MESSAGE", several of them numbered. Paths with the
+// same message share it; what there is no room for is counted.
+std::string JoinErrors(const FieldErrors& errors, size_t most);
+
 // Which of a kind's rules are judged.
 enum class Scope {
   kAll,

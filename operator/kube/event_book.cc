@@ -26,9 +26,10 @@ MonotonicTime Add(MonotonicTime time, Seconds by) {
 // Notes carry texts of others: what is no UTF-8 would cost the whole Event.
 std::string Note(std::string text) {
   if (text.size() > kMaxNote) {
-    size_t end = kMaxNote;
+    constexpr std::string_view kCut = "...";
+    size_t end = kMaxNote - kCut.size();
     while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
-    text.resize(end);
+    text.replace(end, std::string::npos, kCut);
   }
   for (size_t from = 0;;) {
     const size_t broken = FindBrokenUtf8(std::string_view(text).substr(from));

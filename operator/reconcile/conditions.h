@@ -33,6 +33,9 @@ inline constexpr std::string_view kConditionTypes[] = {
     "ExpertsReady", "TopologyReady",     "ScalingReady", "MetricsAvailable",
     "SLOMet",       "CapacityAvailable", "Stalled"};
 
+// The longest message that the schema takes.
+inline constexpr size_t kLongestMessage = 4096;
+
 // Of an object's status.conditions; what cannot be read is left out.
 std::vector<Condition> ReadConditions(const Node& object);
 

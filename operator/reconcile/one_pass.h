@@ -189,6 +189,7 @@ class Reconciler::OnePass {
   std::optional<MoEService> LastServiceOf(const Node& record) const;
   std::optional<MoEService> LastService() const;
   bool IsLastSpec() const;
+  bool HasWaitingEdits() const;
   MoEService GatewaysService();
 
   // one_pass_sides.cc

@@ -54,6 +54,17 @@ void Reconciler::OnePass::HoldLast() {
   PlanSpec();
 }
 
+// While it is paused: what people would see begin if it were not. Gateways are not paused.
+bool Reconciler::OnePass::HasWaitingEdits() const {
+  std::optional<MoEService> last = LastService();
+  if (!last) return false;
+  MoEServiceSpec asked = ParseMoEService(tree_).object.spec;
+  last->spec.paused = asked.paused;
+  last->spec.suspend = asked.suspend;
+  last->spec.gateway = asked.gateway;
+  return last->spec != asked;
+}
+
 // The spec by which all is there and serves.
 void Reconciler::OnePass::KeepLast() {
   // While it is paused its counts and pods need not be those of the spec, nor is its TLS while that

@@ -22,20 +22,15 @@ bool IsBelow(const std::string& path, const std::string& folder) {
   return path == folder || path.starts_with(folder + "/");
 }
 
-std::string JoinErrors(const FieldErrors& errors) {
-  std::string out;
-  for (const FieldError& error : errors) {
-    if (!out.empty()) out += "; ";
-    out += error.path + ": " + error.message;
-  }
-  return out;
+std::string Joined(const FieldErrors& errors) {
+  return JoinErrors(errors, kLongestMessage);
 }
 
 }  // namespace
 
 void Reconciler::OnePass::ReadSpec() {
   ParsedService parsed = ParseMoEService(tree_);
-  if (!parsed.errors.empty()) invalid_ = {"InvalidSpec", JoinErrors(ValidateRead(tree_, parsed))};
+  if (!parsed.errors.empty()) invalid_ = {"InvalidSpec", Joined(ValidateRead(tree_, parsed))};
   service_ = std::move(parsed.object);
 }
 
@@ -53,16 +48,16 @@ void Reconciler::OnePass::CheckSpec() {
                       0});
   }
   if (!errors.empty()) {
-    invalid_ = {"InvalidSpec", JoinErrors(errors)};
+    invalid_ = {"InvalidSpec", Joined(errors)};
     return;
   }
   errors = ValidateSupported(service_, owner_.options_.ground);
   if (!errors.empty()) {
-    invalid_ = {"NotSupported", JoinErrors(errors)};
+    invalid_ = {"NotSupported", Joined(errors)};
     return;
   }
   errors = OverwrittenIn(service_, owner_.options_.defaults);
-  if (!errors.empty()) invalid_ = {"InvalidSpec", JoinErrors(errors)};
+  if (!errors.empty()) invalid_ = {"InvalidSpec", Joined(errors)};
 }
 
 void Reconciler::OnePass::PinImage() {

@@ -187,6 +187,7 @@ ServiceSeen Reconciler::OnePass::Seen() {
   seen.held_back = held_back_;
   seen.predecessor_serves = old_serves_;
   seen.is_paused = acts() && service_.spec.paused;
+  seen.has_waiting_edits = seen.is_paused && HasWaitingEdits();
   seen.is_plain_text =
       owner_.options_.defaults.certificates && !UsesTls(service_, owner_.options_.defaults);
   for (const Trouble& trouble : troubles_) {

@@ -39,7 +39,8 @@ Verdict OfRole(const RoleStatus& role, const ServiceSeen& seen) {
   if (!role.unplaceable.empty()) return {kFalse, "InsufficientCapacity", role.unplaceable};
   if (!role.not_starting.empty()) return {kFalse, "ContainerNotStarting", role.not_starting};
   if (role.outdated > 0) {
-    count += "; " + std::to_string(role.outdated) + " of an earlier revision serve meanwhile";
+    count += "; " + std::to_string(role.outdated) + " of an earlier revision " +
+             (role.outdated == 1 ? "serves" : "serve") + " meanwhile";
   }
   if (role.no_room) return {kFalse, role.no_room.reason, count + "; " + role.no_room.message};
   return {kFalse, "WaitingForPods", count + (role.awaited.empty() ? "" : "; " + role.awaited)};
@@ -110,7 +111,9 @@ Verdict OfCapacity(const ServiceSeen& seen) {
 }
 
 std::string WhilePaused(const ServiceSeen& seen) {
-  return seen.is_paused ? ", but for edits that wait while spec.paused is true" : "";
+  if (!seen.is_paused) return "";
+  return seen.has_waiting_edits ? ", but for edits that wait while spec.paused is true"
+                                : "; while spec.paused is true, edits wait";
 }
 
 Verdict OfProgress(const ServiceSeen& seen, bool is_complete) {
@@ -317,7 +320,6 @@ std::vector<Condition> ConditionsOf(const ServiceSeen& seen) {
       {"SLOMet", {kUnknown, "NoMetrics", "this version does not judge by targets"}},
       {"CapacityAvailable", OfCapacity(seen)},
       {"Stalled", stalled}};
-  constexpr size_t kLongestMessage = 4096;  // the schema's
   std::vector<Condition> out;
   for (const auto& [type, verdict] : verdicts) {
     Condition one;

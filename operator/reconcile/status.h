@@ -93,6 +93,7 @@ struct ServiceSeen {
   int64_t old_gpus = 0;             // that its pods hold
   std::string asleep;               // nobody serves, on purpose, and why; empty: not so
   bool is_paused = false;           // what is edited meanwhile waits
+  bool has_waiting_edits = false;   // while it is paused
   bool is_plain_text = false;       // by the user's will, where there could be certificates
   WallTime progressed;              // when anything of it last moved
   WallTime now;

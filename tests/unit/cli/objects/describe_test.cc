@@ -5,6 +5,7 @@
 #include "operator/api/rfc3339.h"
 #include "operator/api/yaml.h"
 #include "operator/kube/object.h"
+#include "operator/reconcile/names.h"
 
 namespace janus::cli {
 namespace {
@@ -38,7 +39,7 @@ status:
 Node Pod(const std::string& more) {
   return Yaml(
       "metadata: {name: demo-experts-abc-2, creationTimestamp: \"2026-01-02T03:04:00Z\", "
-      "labels: {serving.janus.dev/member: \"true\"}}\n" +
+      "labels: {serving.janus.dev/member: \"true\", serving.janus.dev/role: experts}}\n" +
       more);
 }
 
@@ -98,6 +99,15 @@ TEST(Describe, PodsHaveTheStatusThatKubectlShows) {
   Node leaving = Pod("status: {phase: Running}");
   control::SetAt(leaving, {"metadata", "deletionTimestamp"}, Node::String("2026-01-02T03:04:05Z"));
   EXPECT_NE(PodTable({leaving}, kNow).find("Terminating"), std::string::npos);
+}
+
+TEST(Describe, OnlyWorkersAreMembersOrNot) {
+  Node pod = Pod("status: {phase: Running}");
+  EXPECT_NE(PodTable({pod}, kNow).find("yes\n"), std::string::npos);
+  control::SetAt(pod, {"metadata", "labels", control::kMemberLabel}, Node::String("false"));
+  EXPECT_NE(PodTable({pod}, kNow).find("no\n"), std::string::npos);
+  control::SetAt(pod, {"metadata", "labels"}, Node::Map());
+  EXPECT_NE(PodTable({pod}, kNow).find("<none>\n"), std::string::npos) << "a gateway's";
 }
 
 TEST(Describe, EventsStandInTheirOrderAndCountTheirRepeats) {

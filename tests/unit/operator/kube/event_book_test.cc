@@ -291,8 +291,8 @@ TEST_F(EventBookTest, Invariant3AFullBookDropsWhatIsNewAndForgetsWhatIsWritten) 
 }
 
 TEST_F(EventBookTest, NotesAndNamesKeepToTheServersBounds) {
-  Record(Of("chat", "ScaledUp", std::string(1023, 'x') + "\xc3\xa4 and on"));
-  EXPECT_EQ(TextAt(Write()->body, {"note"}), std::string(1023, 'x'));
+  Record(Of("chat", "ScaledUp", std::string(1020, 'x') + "\xc3\xa4 and on"));
+  EXPECT_EQ(TextAt(Write()->body, {"note"}), std::string(1020, 'x') + "...");
   Record(Of("chat", "ScaledUp", "broken \xff\xc3 text"));
   EXPECT_EQ(TextAt(Write()->body, {"note"}), "broken ?? text");
   Record(Of(std::string(235, 'a') + "-" + std::string(17, 'b')));

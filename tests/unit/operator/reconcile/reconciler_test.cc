@@ -795,7 +795,14 @@ TEST(Reconciler, PausedItHealsAndDoesNothingElse) {
   SimulatedService sim;
   sim.Apply(1, 2);
   sim.RunUntil("Ready");
-  sim.Patch(R"({"spec":{"paused":true,"roles":{"experts":{"replicas":4,"spareSlots":1,)"
+  sim.Patch(R"({"spec":{"paused":true}})");
+  sim.Run(Seconds(20));
+  EXPECT_EQ(sim.MessageOf("Ready"),
+            "the service is as wanted; while spec.paused is true, edits wait");
+  sim.Patch(R"({"spec":{"gateway":{"replicas":3}}})");
+  sim.Run(Seconds(20));
+  EXPECT_FALSE(Contains(sim.MessageOf("Progressing"), "but for edits")) << "gateways follow";
+  sim.Patch(R"({"spec":{"roles":{"experts":{"replicas":4,"spareSlots":1,)"
             R"("nodeSelector":{"disk":"fast"}}}}})");
   sim.Run(Seconds(20));
   EXPECT_EQ(sim.cluster.pods_ever().size(), 3u);
@@ -804,7 +811,7 @@ TEST(Reconciler, PausedItHealsAndDoesNothingElse) {
   EXPECT_EQ(sim.MessageOf("ScalingReady"),
             "spec.roles.experts.replicas is 4; spec.paused keeps the count at 2");
   for (const char* type : {"Ready", "Progressing"}) {
-    EXPECT_TRUE(Contains(sim.MessageOf(type), "wait while spec.paused is true"));
+    EXPECT_TRUE(Contains(sim.MessageOf(type), "edits that wait while spec.paused is true"));
   }
   ASSERT_TRUE(
       sim.user.Delete(kPods, {"default", sim.Pods(Role::kExperts)[0].name}, {}, kLimits).ok());

@@ -111,6 +111,17 @@ TEST(ConditionsOf, WhoServesMeanwhileIsInTheMessageOfARoleThatIsReplaced) {
   }
 }
 
+TEST(ConditionsOf, OneThatServesMeanwhileServes) {
+  ServiceSeen seen = Whole();
+  seen.attention.outdated = 1;
+  seen.attention.current = 0;
+  for (const Condition& one : ConditionsOf(seen)) {
+    if (one.type != "AttentionReady") continue;
+    EXPECT_TRUE(one.message.ends_with("; 1 of an earlier revision serves meanwhile"))
+        << one.message;
+  }
+}
+
 TEST(WithStatus, CountsTheGpusOfAllPods) {
   ServiceSeen seen = Whole();
   seen.attention.gpus = 2;
