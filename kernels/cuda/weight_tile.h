@@ -71,11 +71,20 @@ class WeightProduct {
     block.Phase([&](int thread) {
       if (thread < Tile::kRows) RowsOf(block)[thread] = x(thread < rows ? thread : 0);
     });
+    // Whether asynchronous copies can read what a thread brings.
+    PerThread<CanCopy, Tile::kThreads> can_copy;
+    block.Phase([&](int thread) {
+      CanCopy& can = can_copy[thread];
+      can.weights = IsAligned(w[0].first) && IsAligned(w[1].first);
+      for (int row = thread / kChunks; row < Tile::kRows; row += 8) {
+        can.rows = can.rows && IsAligned(RowsOf(block)[row]);
+      }
+    });
     int filled = 0;  // the stage that is filled next
     JANUS_KEEP_LOOP
     for (int step = 0; step < Tile::kStages - 1; ++step) {
       block.template CopyingWarps<Tile::kStages - 2>([&](auto& warp) {
-        if (step < steps) Fill(block, warp, step, filled, w, rows, inner);
+        if (step < steps) Fill(block, warp, step, filled, w, rows, inner, can_copy);
       });
       filled = Next(filled);
     }
@@ -85,7 +94,7 @@ class WeightProduct {
       // The stage that is filled here is the one that the step before has read.
       block.template CopyingWarps<Tile::kStages - 2>([&](auto& warp) {
         const int ahead = step + Tile::kStages - 1;
-        if (ahead < steps) Fill(block, warp, ahead, filled, w, rows, inner);
+        if (ahead < steps) Fill(block, warp, ahead, filled, w, rows, inner, can_copy);
         Multiply(block, warp, read, sums);
       });
       filled = Next(filled);
@@ -108,49 +117,78 @@ class WeightProduct {
   }
   JANUS_DEVICE static int Next(int stage) { return stage + 1 == Tile::kStages ? 0 : stage + 1; }
 
-  // A chunk of a stage; zeros unless `read`.
-  template <class Block>
-  JANUS_DEVICE static void Move(Block& block, unsigned char* to, const uint16_t* from, bool read,
-                                bool aligned) {
-    if (aligned) {
+  struct CanCopy {
+    bool weights = true;
+    bool rows = true;
+  };
+
+  // A chunk of a stage, zeros unless `read`: asynchronously, or element by element from any
+  // address.
+  template <bool kAsync, class Block>
+  JANUS_DEVICE static void Bring(Block& block, unsigned char* to, const uint16_t* from, bool read) {
+    if constexpr (kAsync) {
       block.CopyAsync(to, from, read);
-      return;
+    } else {
+      auto* const elements = reinterpret_cast<uint16_t*>(to);
+      JANUS_KEEP_LOOP
+      for (int i = 0; i < kChunk; ++i) elements[i] = read ? from[i] : uint16_t{0};
     }
-    auto* const elements = reinterpret_cast<uint16_t*>(to);
-    JANUS_KEEP_LOOP
-    for (int i = 0; i < kChunk; ++i) elements[i] = read ? from[i] : uint16_t{0};
+  }
+
+  // A thread's part of a step: its chunk of one row in every 8.
+  struct Part {
+    int row8;
+    int chunk;
+    int64_t k;
+  };
+
+  template <bool kAsync, class Block>
+  JANUS_DEVICE static void FillWeights(Block& block, unsigned char* stage, const Part& part,
+                                       const WeightHalf (&w)[2], int64_t inner) {
+    JANUS_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      const uint16_t* from = w[half].first + part.row8 * inner + part.k;
+      JANUS_UNROLL
+      for (int row = 0; row < Tile::kHalf; row += 8) {
+        Bring<kAsync>(block, stage + ChunkOffset(half * Tile::kHalf + row, part.row8, part.chunk),
+                      from, part.k < inner && row + part.row8 < w[half].rows);
+        from += 8 * inner;
+      }
+    }
+  }
+
+  template <bool kAsync, class Block>
+  JANUS_DEVICE static void FillRows(Block& block, unsigned char* stage, const Part& part, int rows,
+                                    int64_t inner) {
+    JANUS_UNROLL
+    for (int row = 0; row < Tile::kRows; row += 8) {
+      Bring<kAsync>(block, stage + ChunkOffset(2 * Tile::kHalf + row, part.row8, part.chunk),
+                    RowsOf(block)[row + part.row8] + part.k,
+                    part.k < inner && row + part.row8 < rows);
+    }
   }
 
   // Brings step `step` of the inner axis into a stage: 8 neighbouring threads bring the 8 chunks of
-  // a row.
+  // a row. In few instructions a copy, since a warp is almost alone on its scheduler: so the
+  // address of what is not read is whatever comes out; nothing touches it.
   template <class Block, class Warp>
   JANUS_DEVICE static void Fill(Block& block, Warp& warp, int step, int stage,
-                                const WeightHalf (&w)[2], int rows, int64_t inner) {
-    unsigned char* const shared = block.shared() + stage * Tile::kStageBytes;
+                                const WeightHalf (&w)[2], int rows, int64_t inner,
+                                PerThread<CanCopy, Tile::kThreads>& can_copy) {
+    unsigned char* const to = block.shared() + stage * Tile::kStageBytes;
     warp.Lanes([&](int lane) {
       const int thread = warp.index() * kLanes + lane;
       const int chunk = thread % kChunks;
-      const int row8 = thread / kChunks;
-      const int64_t k = int64_t{step} * Tile::kStep + chunk * kChunk;
-      const bool inside = k < inner;
-      JANUS_UNROLL
-      for (int half = 0; half < 2; ++half) {
-        const bool aligned = IsAligned(w[half].first);
-        const uint16_t* from = w[half].first + row8 * inner + k;
-        JANUS_UNROLL
-        for (int row = 0; row < Tile::kHalf; row += 8) {
-          const bool read = inside && row + row8 < w[half].rows;
-          Move(block, shared + ChunkOffset(half * Tile::kHalf + row, row8, chunk),
-               read ? from : w[half].first, read, aligned);
-          from += 8 * inner;
-        }
+      const Part part{thread / kChunks, chunk, int64_t{step} * Tile::kStep + chunk * kChunk};
+      if (can_copy[thread].weights) {
+        FillWeights<true>(block, to, part, w, inner);
+      } else {
+        FillWeights<false>(block, to, part, w, inner);
       }
-      JANUS_UNROLL
-      for (int row = 0; row < Tile::kRows; row += 8) {
-        const bool read = inside && row + row8 < rows;
-        const uint16_t* const x = RowsOf(block)[row + row8];
-        Move(block, shared + ChunkOffset(2 * Tile::kHalf + row, row8, chunk), x + (read ? k : 0),
-             read, IsAligned(x));
+      if (can_copy[thread].rows) {
+        FillRows<true>(block, to, part, rows, inner);
+      } else {
+        FillRows<false>(block, to, part, rows, inner);
       }
     });
   }
