@@ -230,7 +230,7 @@ std::string FitOf(const std::vector<std::pair<int, double>>& points) {
     n += 1;
     sum_x += x;
     sum_y += y;
-    sum_xx += double{x} * x;
+    sum_xx += static_cast<double>(x) * x;
     sum_xy += x * y;
   }
   const double b = (n * sum_xy - sum_x * sum_y) / (n * sum_xx - sum_x * sum_x);
