@@ -19,9 +19,8 @@
 //   3. Threads of a phase share words only by Block::Add and Block::Or on integers, whose order
 //      does not show.
 //   4. Nothing is known of other blocks: they run in any order.
-//   5. What CopyAsync brings is not there before the wait of CopyingWarps has let its group
-//   through,
-//      and what it reads does not change until then.
+//   5. What CopyAsync brings is there when the wait of CopyingWarps has let its group through, not
+//      before; what it reads does not change until then.
 
 #include <cstddef>
 #include <cstdint>
@@ -48,7 +47,7 @@ namespace janus::kernels::cuda {
 // Most bytes of shared memory that a block has without asking for more, on every architecture; and
 // that it may ask for (start.h), on those from sm_80 on, of which sm_86 has least.
 inline constexpr int64_t kMaxSharedBytes = 48 << 10;
-inline constexpr int64_t kMostSharedBytes = 99 << 10;
+inline constexpr int64_t kMaxAskedSharedBytes = 99 << 10;
 
 inline constexpr int kCopyBytes = 16;  // of one CopyAsync
 
@@ -339,6 +338,7 @@ class HostBlock {
     const void* from;
     bool read;
   };
+  using Group = std::vector<Copy>;
   // A thread alone cannot pass the block's barriers.
   void Together() const { JANUS_CHECK(!inside_, index_); }
 
@@ -348,8 +348,8 @@ class HostBlock {
   unsigned char* shared_;
   int64_t shared_bytes_;
   std::minstd_rand random_;
-  std::vector<Copy> group_;                   // started since the last wait
-  std::deque<std::vector<Copy> > under_way_;  // oldest group first
+  Group group_;                  // started since the last wait
+  std::deque<Group> under_way_;  // oldest first
   bool inside_ = false;
 };
 

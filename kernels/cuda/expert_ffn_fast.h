@@ -14,7 +14,6 @@
 
 namespace janus::kernels::cuda {
 
-inline constexpr int kFastTileRows = 64;
 // Weight rows of one half of the narrow tile.
 inline constexpr int kFastHalf = AnyWeightTile::kHalf;
 
@@ -22,8 +21,8 @@ inline constexpr int kFastHalf = AnyWeightTile::kHalf;
 // takes there, if it has a part in it.
 template <class Fn>
 JANUS_DEVICE void ForRowTiles(int count, bool is_even_block, Fn fn) {
-  for (int first = 0; first < count; first += kFastTileRows) {
-    const int rows = PartOfTile(count, first, kFastTileRows);
+  for (int first = 0; first < count; first += kMostTileRows) {
+    const int rows = PartOfTile(count, first, kMostTileRows);
     if (rows <= 8) {
       fn(WeightTile<8, 1>{}, first, rows);
     } else if (rows <= 16) {
@@ -31,7 +30,7 @@ JANUS_DEVICE void ForRowTiles(int count, bool is_even_block, Fn fn) {
     } else if (rows <= 32) {
       fn(WeightTile<32, 1>{}, first, rows);
     } else if (is_even_block) {
-      fn(WeightTile<kFastTileRows, 2>{}, first, rows);
+      fn(WeightTile<kMostTileRows, 2>{}, first, rows);
     }
   }
 }

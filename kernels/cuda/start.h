@@ -36,7 +36,7 @@ inline Status RefusePlan(std::string_view operation, const Plan& plan) {
 template <class Kernel>
 constexpr int64_t SharedBytesOf() {
   if constexpr (requires { Kernel::kAskedSharedBytes; }) {
-    static_assert(Kernel::kAskedSharedBytes <= kMostSharedBytes);
+    static_assert(Kernel::kAskedSharedBytes <= kMaxAskedSharedBytes);
     return Kernel::kAskedSharedBytes;
   }
   return kMaxSharedBytes;
@@ -89,7 +89,10 @@ Status Start(std::string_view operation, const Stream& stream, const Kernel& ker
   if (plan.blocks == 0) return OkStatus();
   if (!CanLaunch(plan, SharedBytesOf<Kernel>())) return RefusePlan(operation, plan);
   cudaError_t error = AskForSharedMemory<Kernel>();
-  if (error != cudaSuccess) return LaunchFailure(operation, error);
+  if (error != cudaSuccess) {
+    cudaGetLastError();  // or the next launch would tell it
+    return LaunchFailure(operation, error);
+  }
   Run<Kernel><<<static_cast<unsigned>(plan.blocks), static_cast<unsigned>(plan.threads),
                 static_cast<size_t>(plan.shared_bytes), static_cast<cudaStream_t>(stream.native)>>>(
       kernel, plan.blocks);

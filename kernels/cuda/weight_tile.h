@@ -16,13 +16,15 @@
 
 namespace janus::kernels::cuda {
 
+inline constexpr int kMostTileRows = 64;  // of activations
+
 // A tile of kRows rows of activations by 64 * kPairs rows of weights. The latter are two halves: of
 // two matrices (gate and up), or of one. Each of the two warps has kPairs times 16 rows of either
 // half, so that a lane has both halves of its outputs.
-template <int kRows_, int kPairs_>
+template <int kActivations, int kWeightPairs>
 struct WeightTile {
-  static constexpr int kRows = kRows_;
-  static constexpr int kPairs = kPairs_;
+  static constexpr int kRows = kActivations;
+  static constexpr int kPairs = kWeightPairs;
   static constexpr int kWarps = 2;
   static constexpr int kThreads = kWarps * kLanes;
   static constexpr int kHalf = kWarps * kPairs * 16;  // weight rows of a half
@@ -32,7 +34,7 @@ struct WeightTile {
   // Of shared memory: the stages, then where each row of activations begins.
   static constexpr int kStagesBytes = 96 << 10;
   static constexpr int kStages = kStagesBytes / kStageBytes;
-  static constexpr int64_t kSharedBytes = kStagesBytes + 64 * sizeof(const uint16_t*);
+  static constexpr int64_t kSharedBytes = kStagesBytes + kMostTileRows * sizeof(const uint16_t*);
   static constexpr int kBlocks16 = 2 * kPairs;  // of 16 weight rows, of a warp
   static constexpr int kBlocks8 = kRows / 8;    // of 8 rows of activations
 
@@ -105,7 +107,7 @@ class WeightProduct {
  private:
   static constexpr int kChunks = Tile::kStep / kChunk;  // of a row in a stage
   static_assert(Tile::kStages >= 3 && Tile::kThreads == 8 * kChunks &&
-                Tile::kRows <= Tile::kThreads);
+                Tile::kRows <= kMostTileRows && kMostTileRows <= Tile::kThreads);
 
   template <class Block>
   JANUS_DEVICE static const uint16_t** RowsOf(Block& block) {

@@ -8,6 +8,9 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <random>
+#include <span>
+#include <vector>
 
 #include "tests/unit/kernels/cuda_order.h"
 #include "tests/unit/kernels/guarded_array.h"
@@ -44,10 +47,10 @@ struct Shape {
 class Experts {
  public:
   // `misalignment`: bytes past a 64-byte boundary, of rows and of weights.
-  Experts(Shape shape, std::vector<int> counts, DType y_dtype, int row_misalignment = 0,
+  Experts(Shape shape, std::span<const int> counts, DType y_dtype, int row_misalignment = 0,
           int weight_misalignment = 0)
       : shape_(shape),
-        counts_(std::move(counts)),
+        counts_(counts.begin(), counts.end()),
         y_dtype_(y_dtype),
         total_(std::accumulate(counts_.begin(), counts_.end(), 0)),
         x_(kB16, int64_t{total_} * shape.hidden + kBehind, row_misalignment) {
@@ -128,19 +131,20 @@ class Experts {
 
 // Every number of rows at which the tile becomes another, or the last one of several is not full;
 // experts without rows at either end and between.
-const std::vector<int> kCounts = {0, 1, 7, 8, 9, 16, 17, 32, 0, 33, 63, 64, 65, 200, 0};
+constexpr int kCounts[] = {0, 1, 7, 8, 9, 16, 17, 32, 0, 33, 63, 64, 65, 200, 0};
 
 struct Case {
   const char* name;
   Shape shape;
   DType y_dtype;
+  std::span<const int> counts = kCounts;
   friend void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 };
 class FastExpertsTest : public testing::TestWithParam<Case> {};
 
 TEST_P(FastExpertsTest, GiveThePlainFormsResult) {
-  const auto& [name, shape, y_dtype] = GetParam();
-  const Experts experts(shape, kCounts, y_dtype);
+  const auto& [name, shape, y_dtype, counts] = GetParam();
+  const Experts experts(shape, counts, y_dtype);
   const std::vector<uint8_t> wanted = experts.Run(ExpertForm::kPlain);
   const int64_t conflicts = BankConflicts();
   const std::vector<uint8_t> got = experts.Run(ExpertForm::kFast);
@@ -174,10 +178,19 @@ INSTANTIATE_TEST_SUITE_P(Shapes, FastExpertsTest,
                                          Case{"LongInner", {40, 712}, kB16}),
                          [](const auto& info) { return info.param.name; });
 
+#ifdef JANUS_TEST_ON_GPU
+// Too long for the host form.
+constexpr int kFewCounts[] = {1, 40};
+INSTANTIATE_TEST_SUITE_P(Models, FastExpertsTest,
+                         testing::Values(Case{"DeepSeekV3", {7168, 2048}, kB16, kFewCounts},
+                                         Case{"DeepSeekV2", {5120, 1536}, kB16, kFewCounts}),
+                         [](const auto& info) { return info.param.name; });
+#endif
+
 // Where rows and weights lie does not show in the bits: copies of 16 bytes cannot read all of it.
 TEST(FastExperts, ReadRowsAndWeightsAtAnyAddress) {
   const Shape shape{136, 88};
-  const std::vector<int> counts = {3, 20, 40};
+  constexpr int counts[] = {3, 20, 40};
   const std::vector<uint8_t> aligned = Experts(shape, counts, kB16).Run(ExpertForm::kFast);
   EXPECT_EQ(Experts(shape, counts, kB16, 2, 0).Run(ExpertForm::kFast), aligned);
   EXPECT_EQ(Experts(shape, counts, kB16, 0, 14).Run(ExpertForm::kFast), aligned);
@@ -185,7 +198,8 @@ TEST(FastExperts, ReadRowsAndWeightsAtAnyAddress) {
 }
 
 TEST(FastExperts, ARowOfNaNsStaysAlone) {
-  Experts experts({72, 40}, {9, 50}, kB16);
+  constexpr int counts[] = {9, 50};
+  Experts experts({72, 40}, counts, kB16);
   const std::vector<uint8_t> before = experts.Run(ExpertForm::kFast);
   experts.Poison(20);
   const std::vector<uint8_t> after = experts.Run(ExpertForm::kFast);

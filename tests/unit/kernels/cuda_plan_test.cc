@@ -110,7 +110,7 @@ TEST(Plan, OfFastExpertsKeepsMoreUnderWayThanTheMemoryNeeds) {
   // Two blocks on a multiprocessor of sm_90 (228 KiB, of which each block takes one more), one on
   // the smallest of sm_80 and later.
   EXPECT_LE(2 * (AnyWeightTile::kSharedBytes + 1024), 228 << 10);
-  EXPECT_LE(AnyWeightTile::kSharedBytes, kMostSharedBytes);
+  EXPECT_LE(AnyWeightTile::kSharedBytes, kMaxAskedSharedBytes);
   const Plan plan = PlanFastExpertUp(DeepSeek(7168, 2048, 8));
   EXPECT_TRUE(CanLaunch(plan, FastExpertUpKernel::kAskedSharedBytes));
   EXPECT_FALSE(CanLaunch(plan)) << "without asking";

@@ -7,7 +7,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numeric>
 #include <random>
+#include <vector>
 
 #include "kernels/cuda/start.h"
 #include "tests/unit/kernels/cuda_order.h"
