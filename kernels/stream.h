@@ -14,6 +14,9 @@ enum class Device : unsigned char {
 // Raised when an operation's bits change for the same arguments on the same ISA: workers whose bits
 // would differ then refuse each other.
 inline constexpr int kBitsVersion = 1;
+// The same of the CUDA kernels, for the same arguments on the same architecture. 2: experts in
+// bfloat16 by tensor cores (cuda/expert_ffn.h).
+inline constexpr int kCudaBitsVersion = 2;
 
 // Where operations run. On kReference and kCpu an operation has run when its function returns.
 // Cheap to copy; `team` is borrowed and must outlive every copy. Two streams may run at the same

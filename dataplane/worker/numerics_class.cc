@@ -10,7 +10,8 @@ std::string DeviceClass(const kernels::Context& context, kernels::Isa isa) {
 
 std::string NumericsClass(const ModelDescription& model, const kernels::Context& context,
                           kernels::Isa isa) {
-  return DeviceClass(context, isa) + " kernels" + std::to_string(kernels::kBitsVersion) + " " +
+  const int version = context.is_host() ? kernels::kBitsVersion : kernels::kCudaBitsVersion;
+  return DeviceClass(context, isa) + " kernels" + std::to_string(version) + " " +
          std::string(ToString(model.dtype)) + " tp1 uncompressed";
 }
 

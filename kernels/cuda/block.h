@@ -19,6 +19,8 @@
 //   3. Threads of a phase share words only by Block::Add and Block::Or on integers, whose order
 //      does not show.
 //   4. Nothing is known of other blocks: they run in any order.
+//   5. What CopyAsync brings is there when the wait of CopyingWarps has let its group through, not
+//      before; what it reads does not change until then.
 
 #include <cstddef>
 #include <cstdint>
@@ -26,20 +28,28 @@
 #ifdef __CUDACC__
 #define JANUS_DEVICE __device__
 #define JANUS_UNROLL _Pragma("unroll")
+#define JANUS_KEEP_LOOP _Pragma("unroll 1")
 #else
 #include <algorithm>
+#include <cstring>
+#include <deque>
 #include <random>
 #include <vector>
 
 #include "common/check.h"
 #define JANUS_DEVICE
 #define JANUS_UNROLL
+#define JANUS_KEEP_LOOP
 #endif
 
 namespace janus::kernels::cuda {
 
-// Most bytes of shared memory that a block has without asking for more, on every architecture.
+// Most bytes of shared memory that a block has without asking for more, on every architecture; and
+// that it may ask for (start.h), on those from sm_80 on, of which sm_86 has least.
 inline constexpr int64_t kMaxSharedBytes = 48 << 10;
+inline constexpr int64_t kMaxAskedSharedBytes = 99 << 10;
+
+inline constexpr int kCopyBytes = 16;  // of one CopyAsync
 
 inline constexpr int kLanes = 32;  // of a warp
 
@@ -64,6 +74,8 @@ class DeviceWarp {
  public:
   // Among the block's warps.
   __device__ int index() const { return static_cast<int>(threadIdx.x) / kLanes; }
+  // For what all lanes do together (tensor.h).
+  __device__ static int lane() { return static_cast<int>(threadIdx.x) % kLanes; }
 
   // fn(lane) on every lane. The barrier behind it orders what the step wrote before what later
   // steps of the warp read.
@@ -98,7 +110,6 @@ class DeviceWarp {
 
  private:
   static constexpr unsigned kAll = 0xFFFFFFFFu;
-  __device__ static int lane() { return static_cast<int>(threadIdx.x) % kLanes; }
 };
 
 extern __shared__ __align__(16) unsigned char janus_shared_memory[];
@@ -124,6 +135,23 @@ class DeviceBlock {
     DeviceWarp warp;
     fn(warp);
     __syncthreads();
+  }
+  // As Warps. The copies that fn starts are one group; before the barrier every thread waits until
+  // at most the kPending newest groups are under way. What the others brought is there for all.
+  template <int kPending, class Fn>
+  __device__ void CopyingWarps(Fn fn) {
+    DeviceWarp warp;
+    fn(warp);
+    asm volatile("cp.async.commit_group;\ncp.async.wait_group %0;" ::"n"(kPending) : "memory");
+    __syncthreads();
+  }
+  // Inside CopyingWarps: kCopyBytes from global to shared memory, past the registers. Both
+  // addresses are multiples of as many bytes. Unless `read`, zeros come and `from` is not touched.
+  __device__ static void CopyAsync(void* to, const void* from, bool read) {
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(
+                     static_cast<uint32_t>(__cvta_generic_to_shared(to))),
+                 "l"(from), "r"(read ? kCopyBytes : 0)
+                 : "memory");
   }
   // A word of shared memory for code between phases. The barrier keeps a fast thread from changing
   // it, in the next phase, before a slow one has read it.
@@ -211,6 +239,8 @@ class HostWarp {
     Each(fn, [&](int, uint32_t value) { most = std::max(most, value); });
     return most;
   }
+  // A lane alone cannot do what all of them do together: the GPU would wait for the others.
+  void Together() const { JANUS_CHECK(!inside_, index_); }
   // The other lanes run fn too, as they do on the device.
   template <class Fn>
   uint32_t Shuffle(int from, Fn fn) {
@@ -221,8 +251,6 @@ class HostWarp {
   }
 
  private:
-  // A lane alone cannot do what all of them do together: the GPU would wait for the others.
-  void Together() const { JANUS_CHECK(!inside_, index_); }
   template <class Fn, class Take>
   void Each(Fn fn, Take take) {
     Together();
@@ -238,8 +266,14 @@ class HostWarp {
 
 class HostBlock {
  public:
-  HostBlock(int64_t index, int64_t blocks, int threads, unsigned char* shared, uint64_t seed)
-      : index_(index), blocks_(blocks), threads_(threads), shared_(shared), random_(seed) {}
+  HostBlock(int64_t index, int64_t blocks, int threads, unsigned char* shared, int64_t shared_bytes,
+            uint64_t seed)
+      : index_(index),
+        blocks_(blocks),
+        threads_(threads),
+        shared_(shared),
+        shared_bytes_(shared_bytes),
+        random_(seed) {}
   int64_t index() const { return index_; }
   int64_t blocks() const { return blocks_; }
   unsigned char* shared() const { return shared_; }
@@ -261,6 +295,31 @@ class HostBlock {
     });
     inside_ = false;
   }
+  // A copy lands when it has been waited for and not before; until then there is NaN.
+  template <int kPending, class Fn>
+  void CopyingWarps(Fn fn) {
+    Warps(fn);
+    under_way_.push_back(std::move(group_));
+    group_.clear();
+    for (; under_way_.size() > kPending; under_way_.pop_front()) {
+      for (const Copy& copy : under_way_.front()) {
+        if (copy.read) {
+          std::memcpy(copy.to, copy.from, kCopyBytes);
+        } else {
+          std::memset(copy.to, 0, kCopyBytes);
+        }
+      }
+    }
+  }
+  void CopyAsync(void* to, const void* from, bool read) {
+    auto* const bytes = static_cast<unsigned char*>(to);
+    JANUS_CHECK(inside_, index_);
+    JANUS_CHECK(bytes >= shared_ && bytes + kCopyBytes <= shared_ + shared_bytes_, index_);
+    JANUS_CHECK((bytes - shared_) % kCopyBytes == 0, index_);
+    JANUS_CHECK(reinterpret_cast<uintptr_t>(from) % kCopyBytes == 0, index_);
+    std::memset(to, 0xFF, kCopyBytes);
+    group_.push_back({bytes, from, read});
+  }
   template <class T>
   T Uniform(const T& word) {
     Together();
@@ -274,6 +333,12 @@ class HostBlock {
   static void OrOnce(uint32_t& word, uint32_t value) { Or(word, value); }
 
  private:
+  struct Copy {
+    unsigned char* to;
+    const void* from;
+    bool read;
+  };
+  using Group = std::vector<Copy>;
   // A thread alone cannot pass the block's barriers.
   void Together() const { JANUS_CHECK(!inside_, index_); }
 
@@ -281,7 +346,10 @@ class HostBlock {
   int64_t blocks_;
   int threads_;
   unsigned char* shared_;
+  int64_t shared_bytes_;
   std::minstd_rand random_;
+  Group group_;                  // started since the last wait
+  std::deque<Group> under_way_;  // oldest first
   bool inside_ = false;
 };
 

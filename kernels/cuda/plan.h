@@ -26,11 +26,11 @@ constexpr int64_t CeilDiv(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
-// Whether a GPU takes it.
-constexpr bool CanLaunch(const Plan& plan) {
+// Whether a GPU takes it, of a kernel that asks for so much shared memory (start.h).
+constexpr bool CanLaunch(const Plan& plan, int64_t most_shared_bytes = kMaxSharedBytes) {
   return plan.blocks >= 1 && plan.blocks <= kMaxBlocks && plan.threads >= 32 &&
          plan.threads <= 1024 && plan.threads % 32 == 0 && plan.shared_bytes >= 0 &&
-         plan.shared_bytes <= kMaxSharedBytes;
+         plan.shared_bytes <= most_shared_bytes;
 }
 
 // One thread for each of `count` elements.

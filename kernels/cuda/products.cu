@@ -17,15 +17,5 @@ Status GateTopKCuda(const Stream& stream, const GateTopKArgs& args) {
       cuda::Start("GateTopK", stream, cuda::GateLogitsKernel{args}, cuda::PlanGateLogits(args)));
   return cuda::Start("GateTopK", stream, cuda::GateChoiceKernel{args}, cuda::PlanGateChoice(args));
 }
-Status GroupedExpertFfnCuda(const Stream& stream, const GroupedExpertFfnArgs& args) {
-  const int64_t h_row_bytes =
-      GroupedExpertFfnWorkspace::For(args.num_contributions, args.intermediate, args.row_dtype)
-          .h_row_bytes;
-  JANUS_RETURN_IF_ERROR(cuda::Start("GroupedExpertFfn", stream,
-                                    cuda::ExpertUpKernel{args, h_row_bytes},
-                                    cuda::PlanExpertUp(args)));
-  return cuda::Start("GroupedExpertFfn", stream, cuda::ExpertDownKernel{args, h_row_bytes},
-                     cuda::PlanExpertDown(args));
-}
 
 }  // namespace janus::kernels

@@ -220,6 +220,10 @@ inline Plan PlanGateChoice(const GateTopKArgs& a) {
           a.rows * (4 * a.experts + 6 * a.top_k), 0};
 }
 
+JANUS_DEVICE inline float Silu(float x) {
+  return x / (1.0f + expf(-x));
+}
+
 // h = round(silu(gate x) * up x): block per (expert, tile of intermediate columns), which goes over
 // the expert's rows. How many rows an expert has only the device knows; blocks of an expert without
 // rows end at once.
@@ -252,11 +256,9 @@ struct ExpertUpKernel {
           },
           up);
       ForEachOfTile(block, rows, outputs, [&](int thread, int r, int n, int i) {
-        const float g = gate[thread].of[i];
-        const float silu = g / (1.0f + expf(-g));
         auto* const h =
             static_cast<unsigned char*>(a.workspace) + (expert.first + c0 + r) * h_row_bytes;
-        Store(h, a.row_dtype, n0 + n, silu * up[thread].of[i]);
+        Store(h, a.row_dtype, n0 + n, Silu(gate[thread].of[i]) * up[thread].of[i]);
       });
     }
   }

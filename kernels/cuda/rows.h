@@ -42,8 +42,11 @@ struct RmsNormKernel {
   RmsNormArgs a;
   template <class Block>
   JANUS_DEVICE void operator()(Block& block) const {
-    const int64_t t = block.index() / a.groups;
-    const int64_t g = block.index() % a.groups;
+    // In 32 bits, as all blocks are counted: dividing 64 is a function that spills.
+    const auto index = static_cast<uint32_t>(block.index());
+    const auto groups = static_cast<uint32_t>(a.groups);
+    const int64_t t = index / groups;
+    const int64_t g = index % groups;
     const int64_t row = a.groups * a.hidden;
     const float* const x = a.x + t * (a.x_stride != 0 ? a.x_stride : row) + g * a.hidden;
     const int64_t y = t * (a.y_stride != 0 ? a.y_stride : row) + g * a.hidden;

@@ -31,6 +31,17 @@ inline Status RefusePlan(std::string_view operation, const Plan& plan) {
                          " bytes of shared memory are more than a launch takes; give fewer rows");
 }
 
+// The most shared memory that a block of the kernel may have: what every block has, or what the
+// kernel names as kAskedSharedBytes.
+template <class Kernel>
+constexpr int64_t SharedBytesOf() {
+  if constexpr (requires { Kernel::kAskedSharedBytes; }) {
+    static_assert(Kernel::kAskedSharedBytes <= kMaxAskedSharedBytes);
+    return Kernel::kAskedSharedBytes;
+  }
+  return kMaxSharedBytes;
+}
+
 #ifdef __CUDACC__
 
 // For how many blocks at once on a multiprocessor the compiler keeps registers; 0: as it sees fit.
@@ -47,20 +58,46 @@ __global__ void __launch_bounds__(Kernel::kThreads, BlocksAtOnce<Kernel>())
   kernel(block);
 }
 
+inline Status LaunchFailure(std::string_view operation, cudaError_t error) {
+  return Internal(std::string(operation) + ": " + cudaGetErrorName(error) + ", " +
+                  cudaGetErrorString(error));
+}
+
+// The asking, once: a process computes on one GPU. What is L1 cache then is little, which kernels
+// that ask do not mind.
+template <class Kernel>
+cudaError_t AskForSharedMemory() {
+  if constexpr (SharedBytesOf<Kernel>() > kMaxSharedBytes) {
+    static const cudaError_t asked = [] {
+      const cudaError_t error =
+          cudaFuncSetAttribute(Run<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(SharedBytesOf<Kernel>()));
+      if (error != cudaSuccess) return error;
+      return cudaFuncSetAttribute(Run<Kernel>, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                  cudaSharedmemCarveoutMaxShared);
+    }();
+    return asked;
+  }
+  return cudaSuccess;
+}
+
 // InvalidArgument for a plan that no GPU takes, Internal with the runtime's words when the launch
 // is refused. A fault of the kernel shows at the caller's next wait for the stream.
 template <class Kernel>
 Status Start(std::string_view operation, const Stream& stream, const Kernel& kernel,
              const Plan& plan) {
   if (plan.blocks == 0) return OkStatus();
-  if (!CanLaunch(plan)) return RefusePlan(operation, plan);
+  if (!CanLaunch(plan, SharedBytesOf<Kernel>())) return RefusePlan(operation, plan);
+  cudaError_t error = AskForSharedMemory<Kernel>();
+  if (error != cudaSuccess) {
+    cudaGetLastError();  // or the next launch would tell it
+    return LaunchFailure(operation, error);
+  }
   Run<Kernel><<<static_cast<unsigned>(plan.blocks), static_cast<unsigned>(plan.threads),
                 static_cast<size_t>(plan.shared_bytes), static_cast<cudaStream_t>(stream.native)>>>(
       kernel, plan.blocks);
-  const cudaError_t error = cudaGetLastError();
-  if (error == cudaSuccess) return OkStatus();
-  return Internal(std::string(operation) + ": " + cudaGetErrorName(error) + ", " +
-                  cudaGetErrorString(error));
+  error = cudaGetLastError();
+  return error == cudaSuccess ? OkStatus() : LaunchFailure(operation, error);
 }
 
 #else
@@ -85,7 +122,7 @@ template <class Kernel>
 Status Start(std::string_view operation, const Stream& stream, const Kernel& kernel,
              const Plan& plan) {
   if (plan.blocks == 0) return OkStatus();
-  if (!CanLaunch(plan)) return RefusePlan(operation, plan);
+  if (!CanLaunch(plan, SharedBytesOf<Kernel>())) return RefusePlan(operation, plan);
   auto* const device = static_cast<PlayedDevice*>(stream.native);
   if (device != nullptr) {
 #if __has_builtin(__builtin_clear_padding)
@@ -102,7 +139,7 @@ Status Start(std::string_view operation, const Stream& stream, const Kernel& ker
   for (int64_t i = 0; i < plan.blocks; ++i) {
     std::memset(shared.get(), 0xFF, bytes);
     const int64_t index = backwards ? plan.blocks - 1 - i : i;
-    HostBlock block(index, plan.blocks, plan.threads, shared.get(),
+    HostBlock block(index, plan.blocks, plan.threads, shared.get(), plan.shared_bytes,
                     host_order_seed * 1000003 + static_cast<uint64_t>(index) + 1);
     kernel(block);
   }

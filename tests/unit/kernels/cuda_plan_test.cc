@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/cuda/attention.h"
+#include "kernels/cuda/expert_ffn_fast.h"
 #include "kernels/cuda/products.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/cuda/sample.h"
@@ -63,6 +64,66 @@ TEST(Plan, OfExpertsReadsAnActivatedExpertOnce) {
   EXPECT_EQ(PlanExpertUp(a).flops + PlanExpertDown(a).flops, int64_t{6} * 256 * 7168 * 2048);
   EXPECT_EQ(ExpertBytes(a, 1, 0), 88080384);
   EXPECT_EQ(ExpertBytes(a, 2, 3) - ExpertBytes(a, 2, 2), 2 * 2 * (7168 + 2048));
+}
+
+GroupedExpertFfnArgs DeepSeek(int64_t hidden, int64_t intermediate, int64_t experts) {
+  return {.num_experts = experts,
+          .num_contributions = 8 * experts,
+          .hidden = hidden,
+          .intermediate = intermediate,
+          .weight_dtype = kB16,
+          .row_dtype = kB16,
+          .y_dtype = kB16};
+}
+
+TEST(Plan, OfFastExpertsCoversWeightRowsAndTails) {
+  const GroupedExpertFfnArgs v3 = DeepSeek(7168, 2048, 32);
+  EXPECT_EQ(PlanFastExpertUp(v3).blocks, 32 * 64);
+  EXPECT_EQ(PlanFastExpertDown(v3).blocks, 32 * 112);
+  EXPECT_EQ(PlanFastExpertUp(v3).flops + PlanFastExpertDown(v3).flops,
+            int64_t{6} * 256 * 7168 * 2048);
+  const GroupedExpertFfnArgs v2 = DeepSeek(5120, 1536, 1);
+  EXPECT_EQ(PlanFastExpertUp(v2).blocks, 48);
+  EXPECT_EQ(PlanFastExpertDown(v2).blocks, 80);
+  const GroupedExpertFfnArgs odd = DeepSeek(136, 72, 3);
+  EXPECT_EQ(PlanFastExpertUp(odd).blocks, 3 * 3);
+  EXPECT_EQ(PlanFastExpertDown(odd).blocks, 3 * 3);
+}
+
+// How many rows there are changes nothing of the grid but what the device reads of it.
+TEST(Plan, OfFastExpertsIsTheSameForAllNumbersOfRows) {
+  GroupedExpertFfnArgs a = DeepSeek(7168, 2048, 8);
+  const Plan up = PlanFastExpertUp(a);
+  const Plan down = PlanFastExpertDown(a);
+  a.num_contributions = 100000;
+  EXPECT_EQ(PlanFastExpertUp(a).blocks, up.blocks);
+  EXPECT_EQ(PlanFastExpertUp(a).shared_bytes, up.shared_bytes);
+  EXPECT_EQ(PlanFastExpertDown(a).blocks, down.blocks);
+  EXPECT_EQ(PlanFastExpertDown(a).shared_bytes, down.shared_bytes);
+}
+
+TEST(Plan, OfFastExpertsKeepsMoreUnderWayThanTheMemoryNeeds) {
+  EXPECT_EQ((WeightTile<8, 1>::kStages), 10);
+  EXPECT_EQ((WeightTile<16, 1>::kStages), 9);
+  EXPECT_EQ((WeightTile<32, 1>::kStages), 8);
+  EXPECT_EQ((WeightTile<64, 2>::kStages), 4);
+  // Two blocks on a multiprocessor of sm_90 (228 KiB, of which each block takes one more), one on
+  // the smallest of sm_80 and later.
+  EXPECT_LE(2 * (AnyWeightTile::kSharedBytes + 1024), 228 << 10);
+  EXPECT_LE(AnyWeightTile::kSharedBytes, kMaxAskedSharedBytes);
+  const Plan plan = PlanFastExpertUp(DeepSeek(7168, 2048, 8));
+  EXPECT_TRUE(CanLaunch(plan, FastExpertUpKernel::kAskedSharedBytes));
+  EXPECT_FALSE(CanLaunch(plan)) << "without asking";
+}
+
+// The rows of activations, which each block reads again from the cache, beside the weights.
+TEST(Plan, OfFastExpertsAsksTheCacheForLittleBesideTheWeights) {
+  const GroupedExpertFfnArgs a = DeepSeek(7168, 2048, 8);
+  const int64_t weights = ExpertBytes(a, 1, 0);
+  EXPECT_EQ(FastExpertReads(a, 0), weights);
+  EXPECT_EQ(FastExpertReads(a, 8), weights + weights / 8);
+  EXPECT_EQ(FastExpertReads(a, 32), weights + weights / 2);
+  EXPECT_EQ(FastExpertReads(a, 64), weights + weights / 2);
 }
 
 TEST(Plan, OfTheRouterFitsTheMostExpertsThereAre) {

@@ -120,7 +120,10 @@ INSTANTIATE_TEST_SUITE_P(All, GroupedExpertFfnTest,
                                          Case{"Bf16", 37, 5, 128, 192, kB16, kB16},
                                          Case{"Bf16Odd", 12, 3, 71, 37, kB16, kB16, 2},
                                          Case{"MoreRowsThanAChunk", 150, 2, 32, 32, kB16, kB16},
-                                         Case{"AModelsExpert", 16, 3, 512, 768, kB16, kB16}),
+                                         Case{"AModelsExpert", 16, 3, 512, 768, kB16, kB16},
+                                         Case{"Bf16NoWholeTiles", 75, 2, 136, 88, kB16, kB16},
+                                         Case{"Bf16ManyTilesOfRows", 200, 2, 40, 72, kB16, kB16},
+                                         Case{"Bf16Misaligned", 21, 3, 72, 40, kB16, kB16, 2}),
                          [](const auto& info) { return info.param.name; });
 
 TEST(GroupedExpertFfnBits, AreTheSameOnEveryIsaInFp32) {

@@ -14,11 +14,13 @@ namespace janus::kernels {
 // operation may change.
 class GuardedArray {
  public:
-  // `misalignment`: bytes past a 64-byte boundary.
+  // `misalignment`: bytes past a 64-byte boundary, rounded up to whole elements: no operation takes
+  // less, and a GPU faults.
   GuardedArray(DType type, int64_t count, int misalignment = 0)
       : type_(type), count_(count), bytes_(static_cast<size_t>(count * SizeOf(type)) + 4 * kGuard) {
     const auto address = reinterpret_cast<uintptr_t>(bytes_.data());
-    begin_ = (64 - address % 64) % 64 + kGuard + static_cast<size_t>(misalignment);
+    const int64_t elements = (misalignment + SizeOf(type) - 1) / SizeOf(type);
+    begin_ = (64 - address % 64) % 64 + kGuard + static_cast<size_t>(elements * SizeOf(type));
     std::memset(bytes_.data(), kPattern, bytes_.size());
     std::memset(data(), 0, data_bytes());
   }

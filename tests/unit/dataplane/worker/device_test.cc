@@ -88,13 +88,14 @@ TEST(OpenDevice, RefusesOtherNames) {
 TEST(NumericsClass, IsOfTheInstructionSetOnACpuAndOfTheArchitectureOnAGpu) {
   ModelDescription model;
   model.dtype = DType::kBFloat16;
-  const std::string kernels = " kernels" + std::to_string(kernels::kBitsVersion);
-  EXPECT_EQ(NumericsClass(model, kernels::HostContext(), kernels::Isa::kAvx512),
-            "cpu AVX512" + kernels + " BFloat16 tp1 uncompressed");
+  EXPECT_EQ(
+      NumericsClass(model, kernels::HostContext(), kernels::Isa::kAvx512),
+      "cpu AVX512 kernels" + std::to_string(kernels::kBitsVersion) + " BFloat16 tp1 uncompressed");
   // Whatever CPU feeds it.
   for (const kernels::Isa isa : {kernels::Isa::kAvx2, kernels::Isa::kAvx512}) {
     EXPECT_EQ(NumericsClass(model, NamedContext(), isa),
-              "cuda sm_90" + kernels + " BFloat16 tp1 uncompressed");
+              "cuda sm_90 kernels" + std::to_string(kernels::kCudaBitsVersion) +
+                  " BFloat16 tp1 uncompressed");
   }
 }
 

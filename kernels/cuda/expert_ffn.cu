@@ -1,0 +1,35 @@
+// The grouped expert FFN: its two forms, and which of them runs.
+
+#include "kernels/cuda/expert_ffn.h"
+
+#include "kernels/backends.h"
+#include "kernels/cuda/expert_ffn_fast.h"
+#include "kernels/cuda/products.h"
+#include "kernels/cuda/start.h"
+
+namespace janus::kernels {
+namespace cuda {
+
+Status RunGroupedExpertFfn(const Stream& stream, const GroupedExpertFfnArgs& args,
+                           ExpertForm form) {
+  constexpr std::string_view kName = "GroupedExpertFfn";
+  const int64_t h_row_bytes =
+      GroupedExpertFfnWorkspace::For(args.num_contributions, args.intermediate, args.row_dtype)
+          .h_row_bytes;
+  if (form == ExpertForm::kPlain) {
+    JANUS_RETURN_IF_ERROR(
+        Start(kName, stream, ExpertUpKernel{args, h_row_bytes}, PlanExpertUp(args)));
+    return Start(kName, stream, ExpertDownKernel{args, h_row_bytes}, PlanExpertDown(args));
+  }
+  JANUS_RETURN_IF_ERROR(
+      Start(kName, stream, FastExpertUpKernel{args, h_row_bytes}, PlanFastExpertUp(args)));
+  return Start(kName, stream, FastExpertDownKernel{args, h_row_bytes}, PlanFastExpertDown(args));
+}
+
+}  // namespace cuda
+
+Status GroupedExpertFfnCuda(const Stream& stream, const GroupedExpertFfnArgs& args) {
+  return cuda::RunGroupedExpertFfn(stream, args, cuda::ExpertFormFor(args));
+}
+
+}  // namespace janus::kernels

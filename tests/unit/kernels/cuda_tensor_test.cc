@@ -1,0 +1,236 @@
+// The host form of what fast kernels do beside phases: products of fragments, matrices from shared
+// memory, asynchronous copies. That it is what the PTX ISA says, and that it finds what it is there
+// to find.
+
+#include "kernels/cuda/tensor.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "kernels/cuda/start.h"
+#include "tests/unit/kernels/cuda_order.h"
+
+namespace janus::kernels::cuda {
+namespace {
+
+// Element i of a lane's fragment, as (row, column); after the PTX ISA's formulas for
+// mma.m16n8k16, in its words.
+struct At {
+  int row;
+  int column;
+};
+At OfA(int lane, int i) {
+  const int group_id = lane >> 2;
+  const int thread_id_in_group = lane % 4;
+  const bool upper = (0 <= i && i < 2) || (4 <= i && i < 6);
+  return {upper ? group_id : group_id + 8,
+          i < 4 ? thread_id_in_group * 2 + (i & 1) : thread_id_in_group * 2 + (i & 1) + 8};
+}
+At OfB(int lane, int i) {
+  const int group_id = lane >> 2;
+  const int thread_id_in_group = lane % 4;
+  return {i < 2 ? thread_id_in_group * 2 + (i & 1) : thread_id_in_group * 2 + (i & 1) + 8,
+          group_id};
+}
+At OfC(int lane, int i) {
+  const int group_id = lane >> 2;
+  const int thread_id_in_group = lane % 4;
+  return {i < 2 ? group_id : group_id + 8, thread_id_in_group * 2 + (i & 1)};
+}
+
+struct MultiplyKernel {
+  [[maybe_unused]] static constexpr int kThreads = kLanes;
+  const uint16_t (*a)[16];  // [16][16]
+  const uint16_t (*b)[8];   // [16][8]
+  float (*c)[8];            // [16][8], added to
+  template <class Block>
+  void operator()(Block& block) const {
+    struct Fragments {
+      uint32_t a[4];
+      uint32_t b[2];
+      float c[4];
+    };
+    block.Warps([&](auto& warp) {
+      PerLane<Fragments> of;
+      warp.Lanes([&](int lane) {
+        for (int i = 0; i < 8; ++i) {
+          const At at = OfA(lane, i);
+          of[lane].a[i / 2] |= uint32_t{a[at.row][at.column]} << (16 * (i % 2));
+        }
+        for (int i = 0; i < 4; ++i) {
+          const At at_b = OfB(lane, i);
+          of[lane].b[i / 2] |= uint32_t{b[at_b.row][at_b.column]} << (16 * (i % 2));
+          const At at_c = OfC(lane, i);
+          of[lane].c[i] = c[at_c.row][at_c.column];
+        }
+      });
+      MultiplyAdd(
+          warp, [&](int lane) -> float(&)[4] { return of[lane].c; },
+          [&](int lane) -> const uint32_t* { return of[lane].a; },
+          [&](int lane) -> const uint32_t* { return of[lane].b; });
+      warp.Lanes([&](int lane) {
+        for (int i = 0; i < 4; ++i) c[OfC(lane, i).row][OfC(lane, i).column] = of[lane].c[i];
+      });
+    });
+  }
+};
+
+TEST(MultiplyAdd, IsTheProductOfTheFragmentsThatThePtxIsaDescribes) {
+  std::mt19937_64 random(3);
+  std::normal_distribution<float> normal;
+  uint16_t a[16][16];
+  uint16_t b[16][8];
+  float c[16][8];
+  float wanted[16][8];
+  for (auto& row : a) {
+    for (uint16_t& value : row) value = ToBFloat16(normal(random));
+  }
+  for (auto& row : b) {
+    for (uint16_t& value : row) value = ToBFloat16(normal(random));
+  }
+  for (int m = 0; m < 16; ++m) {
+    for (int n = 0; n < 8; ++n) {
+      c[m][n] = normal(random);
+      wanted[m][n] = c[m][n];
+      for (int k = 0; k < 16; ++k) {
+        wanted[m][n] = std::fma(FromBFloat16(a[m][k]), FromBFloat16(b[k][n]), wanted[m][n]);
+      }
+    }
+  }
+  ASSERT_TRUE(Start("Multiply", Stream{}, MultiplyKernel{a, b, c}, {1, 32, 0, 0, 0}).ok());
+  for (int m = 0; m < 16; ++m) {
+    for (int n = 0; n < 8; ++n) EXPECT_EQ(c[m][n], wanted[m][n]) << m << ' ' << n;
+  }
+}
+
+// Four 8 x 8 matrices whose elements are numbered, with `pitch` bytes from row to row.
+struct LoadKernel {
+  [[maybe_unused]] static constexpr int kThreads = kLanes;
+  int pitch;
+  uint32_t (*out)[4];  // [lane]
+  template <class Block>
+  void operator()(Block& block) const {
+    block.Phase([&](int thread) {
+      auto* const row = reinterpret_cast<uint16_t*>(block.shared() + thread * pitch);
+      for (int i = 0; i < 8; ++i) row[i] = static_cast<uint16_t>(8 * thread + i);
+    });
+    block.Warps([&](auto& warp) {
+      LoadMatrices(
+          warp, [&](int lane) -> uint32_t(&)[4] { return out[lane]; },
+          [&](int lane) { return block.shared() + lane * pitch; });
+    });
+  }
+};
+
+TEST(LoadMatrices, GivesALaneTwoElementsOfARowOfEachMatrix) {
+  uint32_t out[32][4] = {};
+  ASSERT_TRUE(Start("Load", Stream{}, LoadKernel{16, out}, {1, 32, 32 * 16, 0, 0}).ok());
+  for (uint32_t lane = 0; lane < 32; ++lane) {
+    for (uint32_t matrix = 0; matrix < 4; ++matrix) {
+      const uint32_t first = 64 * matrix + 8 * (lane / 4) + 2 * (lane % 4);
+      EXPECT_EQ(out[lane][matrix], first | (first + 1) << 16) << lane << ' ' << matrix;
+    }
+  }
+}
+
+TEST(LoadMatrices, CountsMatricesWhoseRowsShareBanks) {
+  uint32_t out[32][4] = {};
+  const auto conflicts = [&](int pitch) {
+    const int64_t before = host_bank_conflicts;
+    EXPECT_TRUE(
+        Start("Load", Stream{}, LoadKernel{pitch, out}, {1, 32, int64_t{32} * pitch, 0, 0}).ok());
+    return host_bank_conflicts - before;
+  };
+  EXPECT_EQ(conflicts(16), 0);
+  EXPECT_EQ(conflicts(128 + 16), 0);
+  EXPECT_EQ(conflicts(128), 4);
+  EXPECT_EQ(conflicts(64), 4);
+}
+
+// Copies `steps` groups of 16 bytes one after the other through a shared buffer of as many, and
+// looks at each after the wait that follows `behind` groups later.
+template <int kPending>
+struct CopyKernel {
+  [[maybe_unused]] static constexpr int kThreads = kLanes;
+  const uint32_t* numbers;  // [4 * steps]
+  uint32_t* seen;           // [4 * steps]
+  int steps;
+  int behind;
+  bool read = true;
+  template <class Block>
+  void operator()(Block& block) const {
+    auto* const shared = reinterpret_cast<uint32_t*>(block.shared());
+    for (int step = 0; step < steps; ++step) {
+      block.template CopyingWarps<kPending>([&](auto& warp) {
+        warp.Lanes([&](int lane) {
+          if (lane == 0) block.CopyAsync(shared + 4 * step, numbers + 4 * step, read);
+        });
+      });
+      if (step < behind) continue;
+      block.Phase([&](int thread) {
+        const int at = 4 * (step - behind) + thread;
+        if (thread < 4) seen[at] = shared[at];
+      });
+    }
+  }
+};
+
+template <int kPending>
+std::vector<uint32_t> Seen(int behind, bool read = true) {
+  alignas(16) static const uint32_t numbers[16] = {1, 2,  3,  4,  5,  6,  7,  8,
+                                                   9, 10, 11, 12, 13, 14, 15, 16};
+  std::vector<uint32_t> seen(16);
+  NextOrder();
+  EXPECT_TRUE(Start("Copy", Stream{}, CopyKernel<kPending>{numbers, seen.data(), 4, behind, read},
+                    {1, 32, 64, 0, 0})
+                  .ok());
+  seen.resize(static_cast<size_t>(16 - 4 * behind));
+  return seen;
+}
+
+TEST(CopyAsync, IsThereAfterTheWaitThatLetsItsGroupThrough) {
+  std::vector<uint32_t> numbers(16);
+  std::iota(numbers.begin(), numbers.end(), 1);
+  EXPECT_EQ(Seen<0>(0), numbers);
+  numbers.resize(8);
+  EXPECT_EQ(Seen<2>(2), numbers);
+  EXPECT_EQ(Seen<0>(0, false), std::vector<uint32_t>(16, 0));
+}
+
+TEST(CopyAsync, IsNaNWhereTheWaitIsOneGroupShort) {
+  EXPECT_EQ(Seen<1>(0), std::vector<uint32_t>(16, ~0u));
+  EXPECT_EQ(Seen<3>(2), std::vector<uint32_t>(8, ~0u));
+}
+
+struct AstrayKernel {
+  [[maybe_unused]] static constexpr int kThreads = kLanes;
+  const unsigned char* from;
+  int to;
+  template <class Block>
+  void operator()(Block& block) const {
+    block.template CopyingWarps<0>([&](auto& warp) {
+      warp.Lanes([&](int lane) {
+        if (lane == 3) block.CopyAsync(block.shared() + to, from, true);
+      });
+    });
+  }
+};
+
+TEST(CopyAsyncDeathTest, ACrookedOrForeignAddressEndsTheProcess) {
+  alignas(16) static const unsigned char bytes[32] = {};
+  const Plan plan{1, 32, 64, 0, 0};
+  const auto run = [&](const unsigned char* from, int to) {
+    return Start("Astray", Stream{}, AstrayKernel{from, to}, plan).ok();
+  };
+  EXPECT_TRUE(run(bytes, 48));
+  EXPECT_DEATH((void)run(bytes + 8, 0), "kCopyBytes");
+  EXPECT_DEATH((void)run(bytes, 8), "kCopyBytes");
+  EXPECT_DEATH((void)run(bytes, 64), "shared_bytes_");
+}
+
+}  // namespace
+}  // namespace janus::kernels::cuda
