@@ -46,6 +46,31 @@ TEST(Oracle, CostsNoMoreThanAnyScheduleOfItsPlansThatAttainsAsMuch) {
   }
 }
 
+// Answers that last longer than an interval: a plan meets what the one before it left, and a queue
+// once made would stay where capacity just follows the load.
+TEST(Oracle, FollowsALoadOfLongAnswers) {
+  Simulated world;
+  std::vector<SimulatedRequest> requests = Wave(4, 20, 5400, 5);
+  for (SimulatedRequest& request : requests) request.output *= 12;
+  const auto predictor = Predictor::Create(world.setting, {32, 64});
+  ASSERT_TRUE(predictor.ok());
+  const std::vector<Wish> plans = PlansForLevels(*predictor, world.scaling, requests, 300, 16);
+  OracleOptions options;
+  options.interval_s = 120;
+  options.attainment = 0.985;
+  const auto oracle =
+      SimulateOracle(requests, &world.book, plans, OptionsOf(world.scaling), options, {});
+  ASSERT_TRUE(oracle.ok()) << oracle.status().ToString();
+  EXPECT_GE(oracle->totals.Attainment(), options.attainment);
+  for (const Wish& plan : plans) {
+    const SimulationRun always = world.Always(requests, plan);
+    if (always.totals.Attainment() < options.attainment) continue;
+    // The load's mean is 60 % of its most.
+    EXPECT_LT(oracle->totals.gpu_hours, 0.8 * always.totals.gpu_hours) << plan.Name();
+    break;
+  }
+}
+
 TEST(Oracle, NamesTheBestPlanWhereNoneIsEnough) {
   Simulated world;
   OracleOptions options;
