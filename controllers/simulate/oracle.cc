@@ -218,7 +218,7 @@ Result<SimulationRun> SimulateOracle(std::span<const SimulatedRequest> requests,
     int around = 0;
     int below = 0;
   };
-  constexpr std::array<Care, 6> kCares = {{{0, 0}, {1, 0}, {2, 0}, {2, 1}, {1, 2}, {2, 4}}};
+  constexpr std::array<Care, 6> kCares = {{{0, 0}, {1, 0}, {2, 0}, {0, 1}, {1, 2}, {2, 4}}};
   for (size_t c = 0; c < kCares.size(); ++c) {
     const std::vector<std::vector<int64_t>> around =
         Below(Around(missed, kCares[c].around), kCares[c].below);
