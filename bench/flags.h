@@ -59,8 +59,9 @@ inline bool TakeFlags(const char* bench, const std::vector<std::string>& args,
 inline bool TakeRounds(const char* bench, const std::vector<std::string>& args, int* rounds) {
   const Flag flag = NumberFlag("rounds", 1, rounds);
   if (args.empty() || (args.size() == 1 && flag.take(args[0]))) return true;
+  const std::string& wrong = args.size() > 1 && flag.take(args[0]) ? args[1] : args[0];
   std::fprintf(stderr, "%s: the only argument is rounds, %s, not '%s'\n", bench,
-               flag.values.c_str(), args.size() == 1 ? args[0].c_str() : args[1].c_str());
+               flag.values.c_str(), wrong.c_str());
   return false;
 }
 

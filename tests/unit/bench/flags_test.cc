@@ -56,9 +56,11 @@ TEST(TakeRounds, TakesOneNumberAndNothingElse) {
   EXPECT_EQ(rounds, 20);
   testing::internal::CaptureStderr();
   EXPECT_FALSE(TakeRounds("some_bench", {"schedule"}, &rounds));
+  EXPECT_FALSE(TakeRounds("some_bench", {"--rounds", "20"}, &rounds));
   EXPECT_FALSE(TakeRounds("some_bench", {"20", "more"}, &rounds));
   EXPECT_EQ(testing::internal::GetCapturedStderr(),
             "some_bench: the only argument is rounds, a number of at least 1, not 'schedule'\n"
+            "some_bench: the only argument is rounds, a number of at least 1, not '--rounds'\n"
             "some_bench: the only argument is rounds, a number of at least 1, not 'more'\n");
 }
 
