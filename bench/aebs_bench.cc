@@ -10,6 +10,7 @@
 #include <random>
 #include <vector>
 
+#include "bench/flags.h"
 #include "bench/measure.h"
 #include "common/aebs.h"
 #include "common/check.h"
@@ -165,7 +166,8 @@ void RunRows(const Shape& shape, int crossover, int repeats) {
 
 int main(int argc, char** argv) {
   using janus::bench::Run;
-  const int rounds = argc > 1 ? std::atoi(argv[1]) : 20000;
+  int rounds = 20000;
+  if (!janus::bench::TakeRounds("aebs_bench", {argv + 1, argv + argc}, &rounds)) return 2;
   Run({512, 8, 256, 16}, false, rounds);
   Run({512, 8, 256, 16}, true, rounds);
   Run({64, 8, 256, 16}, true, rounds);

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "bench/exchange_rounds.h"
+#include "bench/flags.h"
 #include "common/aligned_buffer.h"
 #include "dataplane/comm/shared_memory.h"
 #include "dataplane/comm/ucx/transport.h"
@@ -225,7 +226,8 @@ void UcxCase(const std::string& folder, int rows, int rounds) {
 }  // namespace janus::dataplane
 
 int main(int argc, char** argv) {
-  const int rounds = argc > 1 ? std::atoi(argv[1]) : 2000;
+  int rounds = 2000;
+  if (!janus::bench::TakeRounds("exchange_bench", {argv + 1, argv + argc}, &rounds)) return 2;
   char folder[] = "/tmp/janus-bench-XXXXXX";
   JANUS_CHECK(mkdtemp(folder) != nullptr);
   for (const int rows : {1, 16, 128}) janus::dataplane::Case(folder, rows, std::max(10, rounds));

@@ -10,11 +10,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <memory>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "bench/flags.h"
 #include "bench/measure.h"
 #include "bench/read_bandwidth.h"
 #include "bench/sections.h"
@@ -291,14 +293,22 @@ int main(int argc, char** argv) {
   int threads = 0;
   std::optional<Isa> wanted;
   std::vector<std::string> only;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string flag = argv[i];
-    const std::string value = argv[i + 1];
-    if (flag == "--threads") threads = std::stoi(value);
-    if (flag == "--only") only = {value};
-    if (flag == "--isa") {
-      wanted = value == "avx2" ? Isa::kAvx2 : value == "avx512" ? Isa::kAvx512 : Isa::kAvx512Bf16;
-    }
+  const std::map<std::string_view, Isa> isas = {
+      {"avx2", Isa::kAvx2}, {"avx512", Isa::kAvx512}, {"avx512bf16", Isa::kAvx512Bf16}};
+  if (!janus::bench::TakeFlags(
+          "kernels_bench", {argv + 1, argv + argc},
+          {janus::bench::NumberFlag("--threads", 1, &threads),
+           {"--only", "a kernel",
+            [&](std::string_view value) {
+              only = {std::string(value)};
+              return true;
+            }},
+           {"--isa", "avx2, avx512 or avx512bf16", [&](std::string_view value) {
+              const auto found = isas.find(value);
+              if (found != isas.end()) wanted = found->second;
+              return found != isas.end();
+            }}})) {
+    return 2;
   }
   const janus::Result<Isa> isa = SelectIsa(DetectCpu(), wanted);
   if (!isa.ok()) {

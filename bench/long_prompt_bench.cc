@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "bench/flags.h"
 #include "bench/measure.h"
 #include "bench/stolen_time.h"
 #include "tests/support/held_model.h"
@@ -117,10 +118,9 @@ int main(int argc, char** argv) {
   using namespace janus::bench;  // NOLINT
   int prompt = 8192;
   double share = 1.25;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string flag = argv[i];
-    if (flag == "--prompt") prompt = std::max(1, std::atoi(argv[i + 1]));
-    if (flag == "--share") share = std::max(1.0, std::atof(argv[i + 1]));
+  if (!TakeFlags("long_prompt_bench", {argv + 1, argv + argc},
+                 {NumberFlag("--prompt", 1, &prompt), NumberFlag("--share", 1.0, &share)})) {
+    return 2;
   }
   const dataplane::HeldModel held = dataplane::RandomModel(Shape(prompt), 1);
   const double plain = SpreadOf(Run(held, Seconds(60.0)).GapsBefore()).median;

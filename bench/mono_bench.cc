@@ -21,6 +21,7 @@
 #include <new>
 #include <thread>
 
+#include "bench/flags.h"
 #include "bench/measure.h"
 #include "bench/mono/local_experts.h"
 #include "bench/mono/lone_transport.h"
@@ -291,13 +292,13 @@ int main(int argc, char** argv) {
   int steps = 40;
   int blocks = 3;
   std::vector<int> batches = {1, 16};
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string flag = argv[i];
-    const int value = std::atoi(argv[i + 1]);
-    if (flag == "--steps") steps = std::max(4, value);
-    if (flag == "--blocks") blocks = std::max(1, value);
-    if (flag == "--batch") batches = {std::max(1, value)};
+  int single = 0;
+  if (!TakeFlags("mono_bench", {argv + 1, argv + argc},
+                 {NumberFlag("--steps", 4, &steps), NumberFlag("--blocks", 1, &blocks),
+                  NumberFlag("--batch", 1, &single)})) {
+    return 2;
   }
+  if (single > 0) batches = {single};
   const Result<kernels::Isa> isa = kernels::SelectIsa(kernels::DetectCpu());
   if (!isa.ok()) {
     std::fprintf(stderr, "%s\n", isa.status().ToString().c_str());

@@ -22,6 +22,7 @@
 #include <sys/syscall.h>
 
 #include "bench/exchange_rounds.h"
+#include "bench/flags.h"
 #include "common/fd.h"
 #include "dataplane/comm/ucx/transport.h"
 
@@ -282,7 +283,8 @@ void Case(const OtherNamespace& other, double gbit, int rows, int rounds) {
 }  // namespace janus::dataplane
 
 int main(int argc, char** argv) {
-  const int rounds = argc > 1 ? std::atoi(argv[1]) : 300;
+  int rounds = 300;
+  if (!janus::bench::TakeRounds("network_bench", {argv + 1, argv + argc}, &rounds)) return 2;
   if (geteuid() != 0) {
     std::fprintf(stderr, "network_bench: not run: network namespaces need root\n");
     return 0;

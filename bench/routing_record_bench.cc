@@ -17,6 +17,7 @@
 #include <thread>
 #include <utility>
 
+#include "bench/flags.h"
 #include "bench/measure.h"
 #include "bench/step_clock.h"
 #include "common/model/config.h"
@@ -121,11 +122,9 @@ int main(int argc, char** argv) {
   using namespace janus::bench;  // NOLINT
   int steps = 200;
   int blocks = 3;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string flag = argv[i];
-    const int value = std::atoi(argv[i + 1]);
-    if (flag == "--steps") steps = std::max(4, value);
-    if (flag == "--blocks") blocks = std::max(1, value);
+  if (!TakeFlags("routing_record_bench", {argv + 1, argv + argc},
+                 {NumberFlag("--steps", 4, &steps), NumberFlag("--blocks", 1, &blocks)})) {
+    return 2;
   }
   const Result<kernels::Isa> isa = kernels::SelectIsa(kernels::DetectCpu());
   const std::string folder = std::string(JANUS_SOURCE_DIR) + "/examples/demo-model";

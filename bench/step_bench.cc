@@ -12,6 +12,7 @@
 #include <optional>
 #include <thread>
 
+#include "bench/flags.h"
 #include "bench/measure.h"
 #include "bench/step_clock.h"
 #include "common/model/config.h"
@@ -121,13 +122,13 @@ int main(int argc, char** argv) {
   int steps = 200;
   int blocks = 3;
   std::vector<int> batches = {1, 16, 64};
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string flag = argv[i];
-    const int value = std::atoi(argv[i + 1]);
-    if (flag == "--steps") steps = std::max(4, value);
-    if (flag == "--blocks") blocks = std::max(1, value);
-    if (flag == "--batch") batches = {std::max(1, value)};
+  int single = 0;
+  if (!TakeFlags("step_bench", {argv + 1, argv + argc},
+                 {NumberFlag("--steps", 4, &steps), NumberFlag("--blocks", 1, &blocks),
+                  NumberFlag("--batch", 1, &single)})) {
+    return 2;
   }
+  if (single > 0) batches = {single};
   const Result<kernels::Isa> isa = kernels::SelectIsa(kernels::DetectCpu());
   const std::string folder = std::string(JANUS_SOURCE_DIR) + "/examples/demo-model";
   const Result<ModelDescription> model = LoadModelConfig(folder);

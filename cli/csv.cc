@@ -23,6 +23,10 @@ std::string_view Trim(std::string_view text) {
 }  // namespace
 
 Result<std::string> ReadPossiblyGzip(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    return InvalidArgument(path + ": is a folder; want a CSV file");
+  }
   gzFile file = gzopen(path.c_str(), "rb");  // reads plain text as it is
   if (file == nullptr) return NotFound(path + ": cannot be opened; want a CSV file");
   std::string text;
@@ -31,9 +35,12 @@ Result<std::string> ReadPossiblyGzip(const std::string& path) {
   while ((got = gzread(file, buffer.data(), buffer.size())) > 0 && text.size() <= kMaxBytes) {
     text.append(buffer.data(), static_cast<size_t>(got));
   }
-  gzclose(file);
+  const bool is_short = gzclose(file) == Z_BUF_ERROR;  // it ends before its end is marked
   if (got < 0) return InvalidArgument(path + ": cannot be read, or its gzip is damaged");
   if (text.size() > kMaxBytes) return InvalidArgument(path + ": larger than 1 GiB of text");
+  if (is_short) {
+    return InvalidArgument(path + ": its gzip is cut short; copy or download the file again");
+  }
   return text;
 }
 
@@ -51,6 +58,8 @@ Result<std::vector<std::string>> CsvFilesAt(const std::string& path) {
 }
 
 CsvReader::CsvReader(std::string_view text) : rest_(text) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // of spreadsheets
+  if (rest_.starts_with(kByteOrderMark)) rest_.remove_prefix(kByteOrderMark.size());
   if (TakeLine(header_)) Split(header_, names_);
 }
 

@@ -163,6 +163,24 @@ void DeclarePlace(CLI::App& app, PlaceOptions& options) {
   place->add_flag("--json", options.json, "the whole placement, for programs");
 }
 
+// Finite numbers. CLI11's own say the largest double in full.
+CLI::Validator Finite(const char* type, const char* want, bool (*is_sound)(double)) {
+  return {[want, is_sound](const std::string& text) {
+            double value = 0;
+            if (CLI::detail::lexical_cast(text, value) && std::isfinite(value) && is_sound(value)) {
+              return std::string();
+            }
+            return "is " + text + "; want " + want;
+          },
+          type};
+}
+CLI::Validator AboveZero() {
+  return Finite("POSITIVE", "a number above 0", [](double value) { return value > 0; });
+}
+CLI::Validator ZeroAndMore() {
+  return Finite("NONNEGATIVE", "a number of 0 or more", [](double value) { return value >= 0; });
+}
+
 // Model and devices, as plan and simulate take them; the option of the model.
 CLI::Option* DeclareSetting(CLI::App& app, SettingOptions& options) {
   CLI::Option* model =
@@ -214,7 +232,7 @@ void DeclarePlan(CLI::App& app, PlanOptions& options) {
       "its model, targets, hardware profiles, maxBatchSize, pods, survivable and limits");
   DeclareSetting(*plan, options.setting)->excludes(check);
   plan->add_option("--tpot-milliseconds", options.tpot_milliseconds, "target, mean of a step")
-      ->check(CLI::PositiveNumber)
+      ->check(AboveZero())
       ->capture_default_str();
   plan->add_option("--batch", options.batch, "sequences decoding at once (as many as possible)")
       ->check(CLI::Range(1.0, 1e7));
@@ -248,17 +266,18 @@ void DeclarePlan(CLI::App& app, PlanOptions& options) {
   auto* rate =
       plan->add_option("--requests-per-second", options.traffic.requests_per_second,
                        "print times to the first token at this rate, MixServe's forms beside")
-          ->check(CLI::PositiveNumber);
-  plan->add_option("--prompt-tokens", options.traffic.prompt_tokens,
-                   "of a request, mean; lengths are taken as exponential about it")
-      ->check(CLI::Range(1.0, 1e8))
-      ->needs(rate);
-  plan->add_option("--output-tokens", options.traffic.output_tokens, "of a request, mean")
-      ->check(CLI::Range(1.0, 1e8))
-      ->needs(rate);
+          ->check(AboveZero());
+  rate->needs(plan->add_option("--prompt-tokens", options.traffic.prompt_tokens,
+                               "of a request, mean; lengths are taken as exponential about it")
+                  ->check(CLI::Range(1.0, 1e8))
+                  ->needs(rate));
+  rate->needs(
+      plan->add_option("--output-tokens", options.traffic.output_tokens, "of a request, mean")
+          ->check(CLI::Range(1.0, 1e8))
+          ->needs(rate));
   plan->add_option("--ttft-seconds", options.ttft_seconds,
                    "target of the first token at that rate; what misses it is told and not chosen")
-      ->check(CLI::PositiveNumber)
+      ->check(AboveZero())
       ->needs(rate);
   plan->add_option("--ttft-percentile", options.ttft_percentile,
                    "share of requests whose first token is told, and is to keep the target")
@@ -273,11 +292,11 @@ void DeclareScaling(CLI::App& app, controllers::ScalingPolicy& scaling) {
          "--tpot-milliseconds",
          [&scaling](double milliseconds) { scaling.tpot.seconds = milliseconds / 1e3; },
          "target: a request's mean time between tokens (100)")
-      ->check(CLI::PositiveNumber);
+      ->check(AboveZero());
   app.add_option_function<double>(
          "--ttft-seconds", [&scaling](double seconds) { scaling.ttft->seconds = seconds; },
          "target of the first token (10)")
-      ->check(CLI::PositiveNumber);
+      ->check(AboveZero());
   app.add_option_function<double>(
          "--percentile",
          [&scaling](double share) { scaling.tpot.percentile = scaling.ttft->percentile = share; },
@@ -326,7 +345,7 @@ void DeclareDemand(CLI::App& app, DemandOptions& options) {
   app.add_option("--scale", options.scale,
                  "requests that a row (or the rate) stands for; more than 50 million groups are "
                  "refused")
-      ->check(CLI::PositiveNumber)
+      ->check(AboveZero())
       ->capture_default_str();
   app.add_option("--max-weight", options.max_weight, "requests simulated as one, at most")
       ->check(CLI::Range(1, 1'000'000))
@@ -334,10 +353,9 @@ void DeclareDemand(CLI::App& app, DemandOptions& options) {
   app.add_option("--from-hours", options.from_hours,
                  "leave out what came before, on the file's clock; a trace that begins later is "
                  "replayed from its first ten minutes with a request")
-      ->check(CLI::NonNegativeNumber)
+      ->check(ZeroAndMore())
       ->capture_default_str();
-  app.add_option("--hours", options.hours, "and what came after so many (all)")
-      ->check(CLI::PositiveNumber);
+  app.add_option("--hours", options.hours, "and what came after so many (all)")->check(AboveZero());
   app.add_option("--seed", options.seed, "of spreading and drawing")->capture_default_str();
   app.add_flag("--prefill-elsewhere", options.prefill_elsewhere,
                "prompts are computed by other machines: only decoding is simulated");
@@ -386,7 +404,7 @@ void DeclareSimulate(CLI::App& app, SimulateOptions& options) {
   simulate
       ->add_option("--pause-milliseconds", options.pause_milliseconds,
                    "that a change of members stops the steps")
-      ->check(CLI::NonNegativeNumber)
+      ->check(ZeroAndMore())
       ->capture_default_str();
   simulate
       ->add_option("--oracle-attainment", options.oracle_attainment,

@@ -37,9 +37,11 @@ Status Append(std::string_view csv, int64_t limit, std::vector<Arrival>& arrival
     const std::optional<int> in = Tokens(reader.Number(input));
     const std::optional<int> out = Tokens(reader.Number(output));
     if (!seconds || !std::isfinite(*seconds) || *seconds < 0 || !in || !out) {
-      return InvalidArgument("line " + std::to_string(reader.line()) + ": '" +
-                             std::string(reader.row().substr(0, 80)) +
-                             "' is no arrival; want seconds and two token counts");
+      return InvalidArgument(
+          "line " + std::to_string(reader.line()) + ": '" +
+          std::string(reader.row().substr(0, 80)) +
+          "' is no arrival; want seconds and two token counts, of 0 and more, at "
+          "most 100 million tokens");
     }
     const double last = arrivals.empty() ? 0 : arrivals.back().seconds;
     if (gap < 0 && *seconds < last) {

@@ -23,7 +23,7 @@ int PeakOfCopies(const Setting& setting, const ScalingPolicy& scaling,
   inputs.book = &book;
   inputs.tpot_seconds = scaling.tpot.seconds;
   inputs.aim = scaling.aim;
-  inputs.most = std::numeric_limits<int>::max() / 64;
+  inputs.pool = std::numeric_limits<int>::max();
   inputs.gpus = CheapestWholeSize(inputs, demands, Comparison().whole_sizes);
   if (inputs.gpus == 0) return 0;
   int most = 0;

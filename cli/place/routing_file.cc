@@ -67,10 +67,12 @@ Status ReadFile(const std::string& path, std::vector<RoutingLayer>& layers,
       const int got = static_cast<int>(layer.ids.size() - before);
       if (layer.top_k == 0) layer.top_k = got;
       if (is_read && got > 0 && got == layer.top_k) continue;
-      return InvalidArgument(
-          path + ": line " + std::to_string(csv.line()) + ": column " + columns[l].first + " is '" +
-          std::string(csv.Text(columns[l].second).substr(0, 40)) + "'; want " +
-          std::to_string(std::max(layer.top_k, 1)) + " expert ids separated by blanks");
+      // How many a token has is known from the first row.
+      const std::string many = before > 0 ? std::to_string(layer.top_k) + " " : "";
+      return InvalidArgument(path + ": line " + std::to_string(csv.line()) + ": column " +
+                             columns[l].first + " is '" +
+                             std::string(csv.Text(columns[l].second).substr(0, 40)) + "'; want " +
+                             many + "expert ids, 0 to 65535, separated by blanks");
     }
   }
   return OkStatus();

@@ -58,6 +58,10 @@ Result<std::string> Simulate(const SimulateOptions& options,
   if (options.setting.model.empty()) {
     return InvalidArgument("simulate: want --model, a preset or a checkpoint's folder");
   }
+  // At once and not after the work of minutes; what a file already has stays until then.
+  if (!options.html.empty() && !std::ofstream(options.html, std::ios::app)) {
+    return FailedPrecondition(options.html + ": cannot be written");
+  }
   controllers::Comparison comparison;
   JANUS_ASSIGN_OR_RETURN(comparison.belief, ReadSetting(options.setting));
   comparison.truth = Perturbed(comparison.belief, options.truth);

@@ -9,7 +9,6 @@
 #include "controllers/plan/prefill.h"
 
 namespace janus::controllers {
-namespace {}  // namespace
 
 FirstToken FirstTokenOf(const PlanGoal& goal, const Stepper& stepper) {
   const Traffic& traffic = goal.traffic;

@@ -8,6 +8,40 @@
 namespace janus::controllers {
 namespace {
 
+// The largest degree of tensor parallelism that is tried on so many GPUs.
+int WidestOn(int gpus, int max_tensor_parallel) {
+  int widest = 1;
+  while (widest * 2 <= std::min(gpus, max_tensor_parallel)) widest *= 2;
+  return widest;
+}
+
+// The fewest GPUs of both modules together that memory leaves a way to run on; 0: none within the
+// space.
+int FewestThatHold(const Setting& setting, const PlanSpace& space, double rows) {
+  const auto fewest = [&](int gpus, int most_wide, auto&& holds) {
+    int least = 0;
+    for (int tp = 1; tp <= WidestOn(gpus, most_wide); tp *= 2) {
+      for (int count = 1; count * tp <= gpus && (least == 0 || count * tp < least); ++count) {
+        if (holds(count, tp)) least = count * tp;
+      }
+    }
+    return least;
+  };
+  Configuration how;
+  const int attention_wide = setting.model.IsLatent() ? 1 : space.max_tensor_parallel;
+  const int experts = fewest(space.max_expert_gpus, space.max_tensor_parallel, [&](int n, int tp) {
+    how.n = n;
+    how.tp_experts = tp;
+    return MemoryOf(setting, how, rows).fits_experts;
+  });
+  const int attention = fewest(space.max_attention_gpus, attention_wide, [&](int m, int tp) {
+    how.m = m;
+    how.tp_attention = tp;
+    return MemoryOf(setting, how, rows).fits_attention;
+  });
+  return experts > 0 && attention > 0 ? experts + attention : 0;
+}
+
 // The whole model, where it keeps the goal.
 std::string OfWhole(const std::vector<WholePlan>& wholes) {
   if (wholes.empty()) return "";
@@ -33,8 +67,9 @@ Status WhyNoPlan(const Setting& setting, const PlanGoal& goal, const PlanSpace& 
                  const std::vector<WholePlan>& wholes) {
   const double rows = std::max(goal.batch, 1.0);
   Configuration how;
-  how.tp_attention = setting.model.IsLatent() ? 1 : space.max_tensor_parallel;
-  how.tp_experts = space.max_tensor_parallel;
+  how.tp_attention =
+      setting.model.IsLatent() ? 1 : WidestOn(space.max_attention_gpus, space.max_tensor_parallel);
+  how.tp_experts = WidestOn(space.max_expert_gpus, space.max_tensor_parallel);
   how.m = std::max(space.max_attention_gpus / how.tp_attention, 1);
   how.n = std::max(space.max_expert_gpus / how.tp_experts, 1);
   const MemoryUse use = MemoryOf(setting, how, rows);
@@ -45,6 +80,13 @@ Status WhyNoPlan(const Setting& setting, const PlanGoal& goal, const PlanSpace& 
   if (!use.fits_attention) {
     return TooLarge(setting, "attention", use.attention_bytes, setting.attention.hardware,
                     space.max_attention_gpus);
+  }
+  const int fewest = FewestThatHold(setting, space, rows);
+  if (space.max_gpus > 0 && fewest > space.max_gpus) {
+    return InvalidArgument(
+        "plan: " + setting.model.name + " does not fit " + std::to_string(space.max_gpus) +
+        " GPUs: apart it takes " + std::to_string(fewest) +
+        " at least; allow more GPUs or a device with more memory" + OfWhole(wholes));
   }
   const double most = static_cast<double>(space.max_attention_gpus) * space.max_batch_per_attention;
   if (goal.batch > most) {

@@ -114,7 +114,8 @@ class Sizes final : public SimulatedPolicy {
 int CopiesFor(const WholeInputs& inputs, const Demand& demand) {
   if (demand.requests_per_second <= 0) return 1;
   const double capacity = CapacityOf(inputs.book->Whole(inputs.gpus), demand, AimedStep(inputs));
-  if (capacity * inputs.most <= demand.requests_per_second) return inputs.most;
+  const int most = inputs.MostCopies();
+  if (capacity * most <= demand.requests_per_second) return most;
   return std::max(static_cast<int>(std::ceil(demand.requests_per_second / capacity)), 1);
 }
 

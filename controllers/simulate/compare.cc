@@ -85,15 +85,11 @@ class Comparer {
     whole_.aim = asked_.scaling.aim;
     whole_.interval_s = asked_.scaling.interval_seconds;
     // The same pool of GPUs for everyone.
-    const int pool = asked_.scaling.attention.max + asked_.scaling.experts.max;
-    whole_.most = std::max(pool / asked_.whole_sizes.front(), 1);
+    whole_.pool = asked_.scaling.attention.max + asked_.scaling.experts.max;
     for (const char* name : {"whole", "hpa", "wva", "dynamo", "sglang"}) {
       if (!IsWanted(name)) continue;
       whole_.gpus = CheapestWholeSize(whole_, demands_, asked_.whole_sizes);
-      if (whole_.gpus > 0) {
-        whole_.most = std::max(pool / whole_.gpus, 1);
-        break;
-      }
+      if (whole_.gpus > 0) break;
       return FailedPrecondition("simulate: no whole-model instance of the sizes allowed holds " +
                                 belief_.model.name + " and keeps " +
                                 "the TPOT target; raise the target, or leave '" + name + "' out");

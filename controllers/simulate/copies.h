@@ -18,7 +18,9 @@ class Copies : public SimulatedPolicy {
   Beginning Begin(const Demand& first) final { return {Of(CopiesFor(inputs_, first))}; }
 
  protected:
-  Wish Of(int count) const { return {false, {}, std::clamp(count, 1, inputs_.most), inputs_.gpus}; }
+  Wish Of(int count) const {
+    return {false, {}, std::clamp(count, 1, inputs_.MostCopies()), inputs_.gpus};
+  }
 
   const WholeInputs inputs_;
 

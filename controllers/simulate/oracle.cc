@@ -1,6 +1,7 @@
 #include "controllers/simulate/oracle.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <limits>
@@ -71,6 +72,47 @@ std::vector<std::vector<int64_t>> Around(const std::vector<std::vector<int64_t>>
   return around;
 }
 
+// What the plan `steps` below each in cost misses: a schedule of them has that much in hand.
+std::vector<std::vector<int64_t>> Below(const std::vector<std::vector<int64_t>>& missed,
+                                        int steps) {
+  std::vector<std::vector<int64_t>> below;
+  for (size_t p = 0; p < missed.size(); ++p) {
+    below.push_back(missed[p - std::min(p, static_cast<size_t>(steps))]);
+  }
+  return below;
+}
+
+// How many requests may wait. What waits longer than the target for the first token misses it and
+// makes what comes later miss it too, for as long as there is no more capacity than load; so no
+// more than arrive in half of it.
+int64_t MostWaiting(std::span<const SimulatedRequest> requests, const SimulationOptions& options) {
+  constexpr int64_t kLeast = 2000;
+  if (options.level.ttft_seconds <= 0) return std::min(options.machinery.most_waiting, kLeast);
+  int64_t count = 0;
+  int64_t largest = 1;
+  for (const SimulatedRequest& request : requests) {
+    count += request.weight;
+    largest = std::max<int64_t>(largest, request.weight);
+  }
+  const double rate = static_cast<double>(count) / std::max(requests.back().arrival, 1.0);
+  const auto patient = static_cast<int64_t>(rate * options.level.ttft_seconds / 2);
+  return std::min(options.machinery.most_waiting, std::max(patient, 4 * largest));
+}
+
+// While it lasts, so many requests may wait.
+class Shedding {
+ public:
+  Shedding(ShapeBook* book, int64_t most_waiting)
+      : book_(book), before_(book->SetMostWaiting(most_waiting)) {}
+  ~Shedding() { book_->SetMostWaiting(before_); }
+  Shedding(const Shedding&) = delete;
+  Shedding& operator=(const Shedding&) = delete;
+
+ private:
+  ShapeBook* const book_;
+  const int64_t before_;
+};
+
 // The schedule of least GPU seconds plus `price` times the requests that miss.
 std::vector<int> Cheapest(const std::vector<Wish>& plans,
                           const std::vector<std::vector<int64_t>>& missed, double interval_s,
@@ -140,10 +182,10 @@ Result<SimulationRun> SimulateOracle(std::span<const SimulatedRequest> requests,
   if (requests.empty()) return InvalidArgument("simulate: there are no requests");
   if (plans.empty()) return FailedPrecondition("simulate: the oracle has no plan to choose from");
   const auto intervals = static_cast<size_t>(requests.back().arrival / oracle.interval_s) + 1;
+  // An overload is not to spoil the intervals that follow it, of a plan or of a schedule.
+  const Shedding shedding(truth, MostWaiting(requests, options));
   SimulationOptions by_interval = options;
   by_interval.window_s = oracle.interval_s;
-  // An overload is not to spoil the intervals that follow it.
-  by_interval.machinery.most_waiting = std::min<int64_t>(options.machinery.most_waiting, 2000);
   std::vector<std::vector<int64_t>> missed;
   double best = 0;
   size_t best_plan = 0;
@@ -170,11 +212,16 @@ Result<SimulationRun> SimulateOracle(std::span<const SimulatedRequest> requests,
     return FailedPrecondition(text);
   }
   std::optional<SimulationRun> cheapest;
-  // How long a plan must be enough around an interval: what one interval leaves undone falls into
-  // the next, which runs of a single plan do not show.
-  constexpr int kMargins = 3;
-  for (int margin = 0; margin < kMargins; ++margin) {
-    const std::vector<std::vector<int64_t>> around = Around(missed, margin);
+  // What one interval leaves undone falls into the next, which runs of a single plan do not show.
+  // So a plan must be enough for so many intervals around, or have so many plans below it that are.
+  struct Care {
+    int around = 0;
+    int below = 0;
+  };
+  constexpr std::array<Care, 6> kCares = {{{0, 0}, {1, 0}, {2, 0}, {0, 1}, {1, 2}, {2, 4}}};
+  for (size_t c = 0; c < kCares.size(); ++c) {
+    const std::vector<std::vector<int64_t>> around =
+        Below(Around(missed, kCares[c].around), kCares[c].below);
     // The price of one missed request, GPU seconds; from nothing to more than a day of every GPU.
     double low = std::log(1e-3);
     double high = std::log(1e7);
@@ -191,7 +238,7 @@ Result<SimulationRun> SimulateOracle(std::span<const SimulatedRequest> requests,
         cheapest = std::move(run);
       }
       if (progress) {
-        progress(0.8 + 0.2 * (margin * oracle.prices + i + 1) / (kMargins * oracle.prices));
+        progress(0.8 + 0.2 * (static_cast<double>(c) + (i + 1.0) / oracle.prices) / kCares.size());
       }
       if (i == 0 && !is_enough) break;
     }

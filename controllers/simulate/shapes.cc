@@ -43,6 +43,11 @@ const UnitShape& ShapeBook::Whole(int gpus) {
       .first->second;
 }
 
+int64_t ShapeBook::SetMostWaiting(int64_t requests) {
+  for (auto& [key, shape] : shapes_) shape.most_waiting = requests;
+  return std::exchange(machinery_.most_waiting, requests);
+}
+
 UnitShape ShapeBook::Shape(StepTable::Model model, double kv_tokens_of_one, int instances) const {
   constexpr double kMostRowsOfOne = 4096;
   constexpr double kLeastRowsOfOne = 64;

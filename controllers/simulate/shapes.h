@@ -38,6 +38,9 @@ class ShapeBook {
   // The whole model on so many GPUs.
   const UnitShape& Whole(int gpus);
 
+  // Of every shape, those that are made already too; what it was.
+  int64_t SetMostWaiting(int64_t requests);
+
   const Setting& setting() const { return setting_; }
   double prompt_keys() const { return prompt_keys_; }
 
@@ -45,7 +48,7 @@ class ShapeBook {
   UnitShape Shape(StepTable::Model model, double kv_tokens_of_one, int instances) const;
 
   const Setting setting_;
-  const Machinery machinery_;
+  Machinery machinery_;
   const double tpot_seconds_;
   const int most_running_of_one_;
   const double prompt_keys_;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <vector>
@@ -18,10 +19,12 @@ struct WholeInputs {
   double tpot_seconds = 0.1;
   double aim = 0.85;  // share of the target that an instance is loaded to
   double interval_s = 15;
-  int most = 64;  // copies
+  int pool = 1024;  // GPUs of all copies, whatever their size
+
+  int MostCopies() const { return std::max(pool / gpus, 1); }
 };
 
-// Copies that carry a demand: ceil(demand / capacity), 1 to `most`.
+// Copies that carry a demand: ceil(demand / capacity), 1 to as many as the pool has room for.
 int CopiesFor(const WholeInputs& inputs, const Demand& demand);
 
 // Of `sizes` the one with which the demands, one after the other, take fewest GPUs; 0: none of them

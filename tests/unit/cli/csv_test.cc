@@ -38,6 +38,16 @@ TEST(CsvReader, MissingFieldsAreEmpty) {
   EXPECT_EQ(csv.Number(1), std::nullopt);
 }
 
+TEST(CsvReader, AByteOrderMarkIsNoPartOfTheFirstName) {
+  CsvReader csv(
+      "\xef\xbb\xbf"
+      "a,b\r\n1,2\r\n");
+  EXPECT_EQ(csv.FindColumn({"a"}), 0);
+  EXPECT_EQ(csv.header(), "a,b\r");
+  ASSERT_TRUE(csv.Next());
+  EXPECT_EQ(csv.Number(1), 2);
+}
+
 TEST(CsvReader, ATextWithoutHeaderHasNothing) {
   CsvReader csv("");
   EXPECT_EQ(csv.FindColumn({"a"}), -1);
@@ -71,6 +81,30 @@ TEST_F(PossiblyGzip, SaysWhichFileIsMissingOrDamaged) {
   const Status status = ReadPossiblyGzip(Path("damaged.csv.gz")).status();
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_NE(status.message().find("damaged.csv.gz"), std::string::npos) << status.message();
+}
+
+// Cut at a line's end the rest would pass for the whole.
+TEST_F(PossiblyGzip, SaysThatAFileIsCutShort) {
+  std::string rows = "a,b\n";
+  for (int i = 0; i < 20'000; ++i) rows += std::to_string(i * 7919 % 10'007) + ",2\n";
+  gzFile packed = gzopen(Path("whole.csv.gz").c_str(), "wb");
+  gzwrite(packed, rows.data(), static_cast<unsigned>(rows.size()));
+  gzclose(packed);
+  EXPECT_EQ(*ReadPossiblyGzip(Path("whole.csv.gz")), rows);
+  const auto size = std::filesystem::file_size(Path("whole.csv.gz"));
+  for (const uintmax_t left : {size - 1, size / 2, uintmax_t{11}}) {
+    std::filesystem::copy_file(Path("whole.csv.gz"), Path("cut.csv.gz"),
+                               std::filesystem::copy_options::overwrite_existing);
+    std::filesystem::resize_file(Path("cut.csv.gz"), left);
+    EXPECT_EQ(ReadPossiblyGzip(Path("cut.csv.gz")).status().message(),
+              Path("cut.csv.gz") + ": its gzip is cut short; copy or download the file again")
+        << left << " of " << size << " bytes";
+  }
+}
+
+TEST_F(PossiblyGzip, SaysThatAFolderIsNoFile) {
+  EXPECT_EQ(ReadPossiblyGzip(folder_.string()).status().message(),
+            folder_.string() + ": is a folder; want a CSV file");
 }
 
 }  // namespace

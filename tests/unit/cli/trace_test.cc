@@ -39,7 +39,8 @@ TEST(ParseTrace, NamesTheLineThatIsWrong) {
         .message();
   };
   EXPECT_EQ(message("0,1,1\nx,1,1\n"),
-            "line 3: 'x,1,1' is no arrival; want seconds and two token counts");
+            "line 3: 'x,1,1' is no arrival; want seconds and two token counts, of 0 and more, at "
+            "most 100 million tokens");
   EXPECT_NE(message("0,1\n").find("line 2"), std::string::npos);
   EXPECT_NE(message("0,-1,5\n").find("line 2"), std::string::npos);
   EXPECT_NE(message("nan,1,5\n").find("line 2"), std::string::npos);

@@ -90,6 +90,13 @@ TEST_F(PlaceFiles, SaysWhatIsWrongWithAFile) {
   EXPECT_NE(ErrorOf("layer1\n1 2\n1 x\n").find("line 3: column layer1 is '1 x'; want 2 expert ids"),
             std::string::npos);
   EXPECT_NE(ErrorOf("layer1\n1 2\n1\n").find("line 3"), std::string::npos);
+  // Of the first row nothing is known yet of how many there are.
+  for (const char* row : {"1 nan", "1 70000", "1 -2"}) {
+    EXPECT_NE(ErrorOf((std::string("layer1\n") + row + "\n").c_str())
+                  .find(std::string("is '") + row + "'; want expert ids, 0 to 65535, separated"),
+              std::string::npos)
+        << row;
+  }
   EXPECT_NE(ErrorOf("layer1\n1 1\n").find("layer 0: routing: token 0 chose expert 1 twice"),
             std::string::npos);
   EXPECT_NE(ErrorOf("layer1\n-3\n").find("line 2"), std::string::npos);

@@ -173,13 +173,11 @@ TEST(SearchPlans, ALimitOnAllGpusIsKept) {
   EXPECT_GT(SearchPlans(setting, {0.2, 0}, {})->plans[0].gpus, 10);
   for (const Plan& plan : answer.plans) EXPECT_LE(plan.gpus, 10);
   for (const WholePlan& plan : answer.wholes) EXPECT_LE(plan.gpus, 10);
+  const std::string late = SearchPlans(setting, {0.001, 8}, space).status().message();
+  EXPECT_NE(late.find("no more than 10 of them may be taken"), std::string::npos) << late;
   space.max_gpus = 4;
-  EXPECT_NE(SearchPlans(setting, {0.2, 8}, space)
-                .status()
-                .message()
-                .find("no more than 4 of them may be taken"),
-            std::string::npos)
-      << SearchPlans(setting, {0.2, 8}, space).status().message();
+  const std::string few = SearchPlans(setting, {0.2, 8}, space).status().message();
+  EXPECT_NE(few.find("deepseek-v2 does not fit 4 GPUs"), std::string::npos) << few;
   space.max_gpus = 1;
   EXPECT_EQ(SearchPlans(setting, {0.2, 8}, space).status().code(), StatusCode::kInvalidArgument);
 }
@@ -355,6 +353,30 @@ TEST(SearchPlans, AModelLargerThanThePoolIsNamedWithItsBytes) {
   EXPECT_NE(status.message().find("deepseek-v3 does not fit: a GPU of the experts would hold"),
             std::string::npos)
       << status.message();
+}
+
+// Not as a latency that is missed: no GPU count that is allowed holds the weights.
+TEST(SearchPlans, AModelLargerThanTheLimitsOnGpusIsNamedToo) {
+  PlanSpace space;
+  space.max_attention_gpus = 1;
+  space.max_expert_gpus = 2;
+  const Setting setting = On("deepseek-v3", "H200", "H200");
+  const std::string few = SearchPlans(setting, {0.1, 64}, space).status().message();
+  EXPECT_NE(few.find("a GPU of the experts would hold"), std::string::npos) << few;
+  EXPECT_NE(few.find("on all 2"), std::string::npos) << few;
+
+  space = {};
+  space.max_gpus = 4;
+  const std::string both = SearchPlans(setting, {0.1, 64}, space).status().message();
+  EXPECT_NE(both.find("deepseek-v3 does not fit 4 GPUs: apart it takes "), std::string::npos)
+      << both;
+  // As many as it says are enough for a weak target, and one fewer are not.
+  const int fewest = std::stoi(both.substr(both.find("takes ") + 6));
+  space.max_gpus = fewest;
+  EXPECT_TRUE(SearchPlans(setting, {10, 64}, space).ok());
+  space.max_gpus = fewest - 1;
+  EXPECT_NE(SearchPlans(setting, {10, 64}, space).status().message().find("does not fit"),
+            std::string::npos);
 }
 
 TEST(SearchPlans, AnImpossibleTargetNamesTheFastestPlan) {

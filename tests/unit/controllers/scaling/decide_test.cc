@@ -144,9 +144,15 @@ TEST(Decide, KeepsToTheBoundsAndToWholePods) {
         Decide(DeepSeekV3(), policy,
                Seen(10, m, n, std::exp2(static_cast<double>(random() % 90) / 10)), {});
     if (out.decision.verb != Verb::kScale) continue;
-    EXPECT_TRUE(
-        IsAllowed(bounds, DeepSeekV3(), out.decision.target.how.m, out.decision.target.how.n))
-        << out.decision.text;
+    // By the policy's own numbers: bounds that are wrong would allow themselves.
+    const Configuration& how = out.decision.target.how;
+    EXPECT_GE(how.m, policy.attention.min) << out.decision.text;
+    EXPECT_LE(how.m, policy.attention.max) << out.decision.text;
+    EXPECT_GE(how.n, policy.experts.min) << out.decision.text;
+    EXPECT_LE(how.n, policy.experts.max) << out.decision.text;
+    EXPECT_EQ(how.m % policy.attention.instances_per_pod, 0) << out.decision.text;
+    EXPECT_EQ(how.n % policy.experts.instances_per_pod, 0) << out.decision.text;
+    EXPECT_TRUE(IsAllowed(bounds, DeepSeekV3(), how.m, how.n)) << out.decision.text;
   }
 }
 

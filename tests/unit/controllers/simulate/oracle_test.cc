@@ -46,6 +46,27 @@ TEST(Oracle, CostsNoMoreThanAnyScheduleOfItsPlansThatAttainsAsMuch) {
   }
 }
 
+// Half as much again as the plan carries: what it refuses misses, and not, behind a queue that is
+// there for good, every request after the first seconds.
+TEST(Oracle, AQueueThatCannotBeServedIsRefused) {
+  Simulated world;
+  world.scaling.max_batch_per_attention = 32;
+  ShapeBook book(world.setting, world.machinery, world.scaling, 300);
+  const Wish plan = Separated(1, 8);
+  const double carried = 32 / (200 * book.Separate(plan.how).steps->At(32, 400, 0).seconds);
+  std::vector<SimulatedRequest> requests = Steadily(1.5 * carried, 600, 300, 200, 1);
+  for (SimulatedRequest& request : requests) request.cached = request.input - 1;
+  OracleOptions options;
+  options.attainment = 0.5;
+  const auto oracle =
+      SimulateOracle(requests, &book, {plan}, OptionsOf(world.scaling), options, {});
+  ASSERT_TRUE(oracle.ok()) << oracle.status().ToString();
+  EXPECT_LT(oracle->totals.Attainment(), 0.7);
+  EXPECT_GT(oracle->totals.refused, 0);
+  // Others may let wait what they let wait before.
+  EXPECT_EQ(book.Separate(plan.how).most_waiting, world.machinery.most_waiting);
+}
+
 TEST(Oracle, NamesTheBestPlanWhereNoneIsEnough) {
   Simulated world;
   OracleOptions options;

@@ -32,6 +32,24 @@ const SimulationRun& RunOf(const std::vector<SimulationRun>& runs, std::string_v
   return *std::ranges::find(runs, name, &SimulationRun::policy);
 }
 
+// Whatever the size of the copies: a baseline that may take more pays more than it would have.
+TEST(Policies, CopiesOfEverySizeTakeNoMoreThanThePool) {
+  Simulated world;
+  WholeInputs inputs = Whole(world);
+  inputs.pool = 96;
+  Demand much = DemandOf(Steadily(40, 600, 300, 200, 1), 600);
+  much = Scaled(much, 1e6);
+  for (const int gpus : {16, 32, 64}) {
+    inputs.gpus = gpus;
+    EXPECT_EQ(CopiesFor(inputs, much), 96 / gpus);
+  }
+  for (const int gpus : {16, 64}) {
+    inputs.gpus = gpus;  // the cheapest size, which the sizes of this policy are not bound to
+    const auto policy = MakeWholeSizes(inputs, {16, 32, 64});
+    EXPECT_LE(policy->Begin(much).wish.Gpus(), 96) << gpus;
+  }
+}
+
 TEST(Policies, AllConserveRequestsTokensAndGpuHours) {
   Simulated world;
   const auto requests = Wave(40, 160, 7200, 14);
@@ -242,7 +260,7 @@ TEST(WholePolicies, FollowTheLoad) {
     ExpectConservation(requests, *run);
     const auto [least, most] = std::ranges::minmax(run->gpus, {}, &std::pair<double, int>::second);
     EXPECT_LT(least.second, most.second) << run->policy;
-    EXPECT_LE(most.second, inputs.most * inputs.gpus * 2) << run->policy;
+    EXPECT_LE(most.second, inputs.pool * 2) << run->policy;
   }
 }
 
