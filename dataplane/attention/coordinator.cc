@@ -45,6 +45,14 @@ bool Coordinator::Ready(const Member& member) const {
   return member.owes == Owes::kNothing;
 }
 
+bool Coordinator::HasLostTicket(int rank, uint64_t asked_for, MonotonicTime now,
+                                Seconds after) const {
+  const Member& member = members_[static_cast<size_t>(rank)];
+  const bool has_part = issued_ && member.owes == Owes::kNextDemand;
+  return has_part && asked_for + 1 == next_step_ && member.demand_for == asked_for &&
+         now - *issued_ > after;
+}
+
 std::optional<Ticket> Coordinator::Next(MonotonicTime now) {
   const bool any = std::any_of(members_.begin(), members_.end(),
                                [&](const Member& m) { return Ready(m) && m.has_work(); });
@@ -57,7 +65,7 @@ std::optional<Ticket> Coordinator::Next(MonotonicTime now) {
     return Ready(m) || m.owes == Owes::kUnheard;
   });
   if (!all && now < NextDeadline()) return std::nullopt;
-  return Issue();
+  return Issue(now);
 }
 
 void Coordinator::Void(uint64_t fence) {
@@ -67,6 +75,7 @@ void Coordinator::Void(uint64_t fence) {
     // What was said for this number counted on the step that is given up.
     member.demand_for = 0;
   }
+  issued_.reset();
   first_ready_.reset();
 }
 
@@ -106,7 +115,7 @@ void Coordinator::RecordStep() {
   if (took.count() > 0) times_.Record(rows, took);
 }
 
-Ticket Coordinator::Issue() {
+Ticket Coordinator::Issue(MonotonicTime now) {
   RecordStep();
   std::vector<Demand> demands(members_.size());
   int largest_decode = 0;
@@ -143,6 +152,7 @@ Ticket Coordinator::Issue() {
         static_cast<uint16_t>(std::min(prefill[r], options_.max_rows));
   }
   ++next_step_;
+  issued_ = now;
   first_ready_.reset();
   return ticket;
 }

@@ -40,6 +40,11 @@ class Coordinator {
 
   void OnDemand(int rank, const DemandNote& note, MonotonicTime now);
 
+  // Whether a member that has a part in the newest step asks for that step so long after its ticket
+  // went out that the ticket must be lost: where the experts have not got theirs either, nobody
+  // else would miss a round of it.
+  bool HasLostTicket(int rank, uint64_t asked_for, MonotonicTime now, Seconds after) const;
+
   // The next ticket, if it is due.
   std::optional<Ticket> Next(MonotonicTime now);
 
@@ -79,12 +84,13 @@ class Coordinator {
   bool Ready(const Member& member) const;
   // Records the step that the members of the last ticket have reported since.
   void RecordStep();
-  Ticket Issue();
+  Ticket Issue(MonotonicTime now);
 
   const CoordinatorOptions options_;
   std::vector<Member> members_;
   StepTimes times_;
   uint64_t next_step_ = 1;
+  std::optional<MonotonicTime> issued_;  // the newest ticket, unless it is void
   std::optional<MonotonicTime> first_ready_;
   Seconds left_out_patience_{StepDeadlines().detection};
 };

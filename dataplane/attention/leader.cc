@@ -50,7 +50,11 @@ bool Leader::OnDemand(PeerId from) {
   DemandNote note;
   std::memcpy(&note.demand, payload_.data(), sizeof(Demand));
   note.for_step = header_.step;
-  coordinator_.OnDemand(from.rank.value, note, clock_.Now());
+  const MonotonicTime now = clock_.Now();
+  const bool is_lost =
+      !leaving() && coordinator_.HasLostTicket(from.rank.value, note.for_step, now, detection());
+  coordinator_.OnDemand(from.rank.value, note, now);
+  if (is_lost) Begin(from, KeyOf(note.for_step), "it asks for the step and has not got its ticket");
   return true;
 }
 

@@ -115,6 +115,22 @@ TEST_F(Aborts, AreOneForAllWhoMissARoundAndAreCounted) {
   }
 }
 
+// Attention 0 has no part in the step, so that no round is missed by anybody.
+TEST_F(Aborts, ATicketThatNobodyGotIsMissedByWhoAskedForIt) {
+  service_.at = 1;
+  const Served whole = Whole();
+  for (const uint64_t step : {1u, 2u, 3u}) {
+    PlannedFault lost{Fault::kDrop, 0, {}, [step](const Header& h) {
+                        return h.kind == MessageKind::kTicket && h.step == step;
+                      }};
+    lost.from_then_on = true;
+    const Served run = Serve(held_, service_, {{kAttention0, {lost}}});
+    EXPECT_EQ(Differences(run, whole), "") << "step " << step;
+    ASSERT_TRUE(Complete(run)) << "step " << step << ": " << run.failure.ToString();
+    EXPECT_EQ(run.statistics[1].steps_aborted, 1u) << "step " << step;
+  }
+}
+
 // Attention 0 has ended the step and moves on; attention 1 repeats it.
 TEST_F(Aborts, LeaveWhatAnotherMemberHasEnded) {
   service_.max_tokens = 30;

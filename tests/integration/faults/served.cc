@@ -41,7 +41,8 @@ Served Serve(const HeldModel& held, const Service& service, const Faults& faults
     request.temperature = 0.7f;
     request.seed = 11;
     request.want_logits_hash = true;
-    JANUS_CHECK(cluster.attention(i % topology.m()).Submit(std::move(request)).ok());
+    JANUS_CHECK(
+        cluster.attention(service.at.value_or(i % topology.m())).Submit(std::move(request)).ok());
   }
   if (meanwhile) meanwhile(cluster);
   Served run;

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "tests/support/faulty_transport.h"
@@ -19,6 +20,7 @@ struct Service {
   int prompt = 3;
   int prefill_rows = 0;  // prompt positions of a step; 0: as the ticket says
   int max_tokens = 3;
+  std::optional<int> at;  // the attention instance of all requests; they go to all in turn
 };
 
 using Faults = std::map<PeerId, std::vector<PlannedFault>>;

@@ -234,6 +234,30 @@ TEST_F(CoordinatorTest, AfterAGivenUpStepEverybodyIsAskedAgain) {
   EXPECT_EQ(Next(), "3: 0") << "attention 1 had ended its step before";
 }
 
+TEST_F(CoordinatorTest, WhoAsksLateForTheNewestStepHasLostItsTicket) {
+  Make(2);
+  const auto is_lost = [&](int rank, uint64_t asked_for) {
+    return coordinator_->HasLostTicket(rank, asked_for, clock_.Now(), Seconds(1));
+  };
+  EXPECT_FALSE(is_lost(1, 0));
+  Say(1, 1, 8);
+  clock_.Advance(Seconds(2));
+  EXPECT_FALSE(is_lost(1, 1)) << "no ticket has gone out";
+  ASSERT_EQ(Next(), "1: 1");
+  clock_.Advance(Seconds(0.9));
+  EXPECT_FALSE(is_lost(1, 1)) << "it may have asked before the ticket came";
+  clock_.Advance(Seconds(0.2));
+  EXPECT_TRUE(is_lost(1, 1));
+  EXPECT_FALSE(is_lost(1, 2)) << "it has begun the step";
+  EXPECT_FALSE(is_lost(0, 1)) << "it has no part in it, and the next ticket tells it so";
+  Say(1, 2, 8);
+  EXPECT_FALSE(is_lost(1, 1)) << "an old demand that comes late";
+  ASSERT_EQ(Next(), "2: 1");
+  clock_.Advance(Seconds(2));
+  coordinator_->Void(2);
+  EXPECT_FALSE(is_lost(1, 2)) << "given up already";
+}
+
 TEST_F(CoordinatorTest, GivenUpNumbersAreNeverUsedAgain) {
   Make(1);
   Say(0, 1, 1);
