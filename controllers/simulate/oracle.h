@@ -16,9 +16,8 @@ namespace janus::controllers {
 //    requests that miss their level weighed by a price; instances are asked for a start before they
 //    are needed, and paid from then on.
 // 3. The schedule is run, and refuses what would wait too long for its first token. The price is
-// the
-//    lowest, by bisection, at which its attainment is at least what is asked for. Because a plan is
-//    met by what the one before it left, plans with more and more in hand are tried too.
+//    the lowest, by bisection, at which its attainment is at least what is asked for. Because a
+//    plan is met by what the one before it left, plans with more and more in hand are tried too.
 struct OracleOptions {
   double interval_s = 120;
   double attainment = 0.99;  // of all requests

@@ -22,8 +22,8 @@ Status RunGroupedExpertFfn(const Stream& stream, const GroupedExpertFfnArgs& arg
     return Start(kName, stream, ExpertDownKernel{args, h_row_bytes}, PlanExpertDown(args));
   }
   JANUS_RETURN_IF_ERROR(
-      Start(kName, stream, FastExpertUpKernel{args, h_row_bytes}, PlanFastExpertUp(args)));
-  return Start(kName, stream, FastExpertDownKernel{args, h_row_bytes}, PlanFastExpertDown(args));
+      Start(kName, stream, FastExpertUpKernel{{args, h_row_bytes}}, PlanFastExpertUp(args)));
+  return Start(kName, stream, FastExpertDownKernel{{args, h_row_bytes}}, PlanFastExpertDown(args));
 }
 
 }  // namespace cuda

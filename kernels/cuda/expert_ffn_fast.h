@@ -44,13 +44,17 @@ JANUS_DEVICE WeightHalf HalfOfMatrix(const void* matrix, int64_t rows, int64_t i
   return {begin + first * inner, PartOfTile(rows, first, Tile::kHalf)};
 }
 
-// h = round(silu(gate x) * up x). A tile's halves are the same rows of gate and of up.
-struct FastExpertUpKernel {
+// What both launches are: their block, and their arguments.
+struct FastExpertKernel {
   static constexpr int kThreads = AnyWeightTile::kThreads;
   static constexpr int kBlocksAtOnce = 2;
   static constexpr int64_t kAskedSharedBytes = AnyWeightTile::kSharedBytes;
   GroupedExpertFfnArgs a;
   int64_t h_row_bytes = 0;
+};
+
+// h = round(silu(gate x) * up x). A tile's halves are the same rows of gate and of up.
+struct FastExpertUpKernel : FastExpertKernel {
   template <class Block>
   JANUS_DEVICE void operator()(Block& block) const {
     const int64_t across = (a.intermediate + kFastHalf - 1) / kFastHalf;
@@ -79,12 +83,7 @@ inline Plan PlanFastExpertUp(const GroupedExpertFfnArgs& a) {
 }
 
 // y = round(weight * (down h)). A tile's halves follow one another in down.
-struct FastExpertDownKernel {
-  static constexpr int kThreads = AnyWeightTile::kThreads;
-  static constexpr int kBlocksAtOnce = 2;
-  static constexpr int64_t kAskedSharedBytes = AnyWeightTile::kSharedBytes;
-  GroupedExpertFfnArgs a;
-  int64_t h_row_bytes = 0;
+struct FastExpertDownKernel : FastExpertKernel {
   template <class Block>
   JANUS_DEVICE void operator()(Block& block) const {
     const int64_t across = (a.hidden + 2 * kFastHalf - 1) / (2 * kFastHalf);
