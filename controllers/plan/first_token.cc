@@ -9,40 +9,70 @@
 #include "controllers/plan/prefill.h"
 
 namespace janus::controllers {
+namespace {
+
+// The goal's traffic as loads of a step.
+struct Arriving {
+  Arriving(const Traffic& traffic, const Stepper& stepper)
+      : traffic(traffic),
+        stepper(stepper),
+        tokens(traffic.requests_per_second * traffic.output_tokens),
+        prompts(traffic.requests_per_second * traffic.prompt_tokens) {}
+
+  double Step(double decode_rows, double prompt_rows) const {
+    return stepper.seconds({decode_rows, stepper.context, prompt_rows, traffic.prompt_tokens / 2});
+  }
+  // With what arrives within t.
+  double StepAt(double t) const { return Step(tokens * t, prompts * t); }
+
+  const Traffic& traffic;
+  const Stepper& stepper;
+  double tokens;   // per second, decoded
+  double prompts;  // likewise, of prompts
+};
+
+}  // namespace
+
+bool MayHaveRoom(const PlanGoal& goal, const Stepper& stepper, double prompt_rows) {
+  const Arriving arriving(goal.traffic, stepper);
+  // From below towards the TPOT at which load and step agree.
+  double tpot = 0;
+  for (int i = 0; i < 2; ++i) tpot = arriving.StepAt(tpot);
+  return tpot <= goal.tpot_seconds &&
+         arriving.Step(arriving.tokens * tpot, prompt_rows) <= goal.tpot_seconds;
+}
 
 FirstToken FirstTokenOf(const PlanGoal& goal, const Stepper& stepper) {
   const Traffic& traffic = goal.traffic;
   const double target = goal.tpot_seconds;
-  const double tokens = traffic.requests_per_second * traffic.output_tokens;
-  const double prompts = traffic.requests_per_second * traffic.prompt_tokens;
-  const auto load = [&](double decode_rows, double prompt_rows) {
-    return StepLoad{decode_rows, stepper.context, prompt_rows, traffic.prompt_tokens / 2};
-  };
-  const auto step_at = [&](double t) { return stepper.seconds(load(tokens * t, prompts * t)); };
+  const Arriving arriving(traffic, stepper);
+  const double tokens = arriving.tokens;
   FirstToken token;
   token.seconds = token.tpot_seconds = std::numeric_limits<double>::infinity();
   token.decoding = tokens * target;
-  const double most = stepper.most_sequences / stepper.seconds(load(stepper.most_sequences, 0));
+  const double most = stepper.most_sequences / arriving.Step(stepper.most_sequences, 0);
   if (tokens > most) {
     token.why_not =
         Format("the traffic needs %.0f tokens/s, the plan decodes %.0f at most", tokens, most);
     return token;
   }
-  if (const double step = step_at(target); step > target) {
+  if (const double step = arriving.StepAt(target); step > target) {
     token.why_not =
         Format("steps of %.4g ms have no room for what comes in that time, which takes %.4g ms",
                target * 1e3, step * 1e3);
     return token;
   }
-  token.tpot_seconds = Halve({0, target}, 16, [&](double t) { return step_at(t) <= t; }).high;
+  token.tpot_seconds = Narrow({0, target}, target / (1 << 16), [&](double t) {
+                         return arriving.StepAt(t) - t;
+                       }).high;
   token.decoding = tokens * token.tpot_seconds;
   if (token.decoding > stepper.most_sequences) {
     token.why_not = Format("beside its prompts %.0f sequences decode, the plan takes %.0f",
                            std::ceil(token.decoding), stepper.most_sequences);
     return token;
   }
-  token.prompt_rows = PromptRowsInStep(
-      target, [&](double rows) { return stepper.seconds(load(token.decoding, rows)); });
+  token.prompt_rows =
+      PromptRowsInStep(target, [&](double rows) { return arriving.Step(token.decoding, rows); });
   PromptLoad queue;
   queue.requests_per_second = traffic.requests_per_second;
   queue.prompt_tokens = traffic.prompt_tokens;

@@ -31,6 +31,10 @@ struct Stepper {
 // the target has left (TimeToFirstToken in prefill.h, with the traffic's law of lengths).
 FirstToken FirstTokenOf(const PlanGoal& goal, const Stepper& stepper);
 
+// Whether a step of the TPOT target may have room for so many prompt rows beside what the traffic
+// keeps decoding: false where FirstTokenOf would surely find fewer. Takes a few steps, not tens.
+bool MayHaveRoom(const PlanGoal& goal, const Stepper& stepper, double prompt_rows);
+
 // What of the goal's first token it misses, in words; empty: nothing, or none is asked for.
 std::string WhyMissed(const PlanGoal& goal, const FirstToken& token);
 

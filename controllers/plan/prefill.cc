@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "controllers/halving.h"
 #include "controllers/plan/traffic.h"
@@ -64,13 +65,57 @@ double ShareOfLater(const PromptLoad& load, std::span<const double> law, double 
   return later / static_cast<double>(law.size());
 }
 
+namespace {
+
+// ShareOfLater at many times. Of lengths that are no longer than x the sum of exp(-(x - L) / w) is
+// that of exp((L - K) / w), K the longest of them, times exp((K - x) / w): no term is above 1.
+class LaterShare {
+ public:
+  LaterShare(const PromptLoad& load, std::span<const double> law)
+      : law_(law),
+        mean_(load.prompt_tokens / load.rows_per_second_of_one),
+        step_(load.step_seconds),
+        wait_(WaitOf(load, SquaredVariation(law))) {
+    if (wait_.probability <= 0) return;
+    double sum = 0;
+    for (size_t i = 0; i < law.size(); ++i) {
+      const double apart = i == 0 ? 0 : (law[i] - law[i - 1]) * mean_;
+      sum = 1 + sum * std::exp(-apart / wait_.seconds);
+      sums_.push_back(sum);
+    }
+  }
+
+  double operator()(double seconds) const {
+    const double left = seconds - step_;
+    const auto over = std::ranges::upper_bound(law_, left, {}, [&](double l) { return l * mean_; });
+    const auto count = static_cast<size_t>(over - law_.begin());
+    double later = static_cast<double>(law_.size() - count);
+    if (count > 0 && wait_.probability > 0) {
+      const double beyond = left - law_[count - 1] * mean_;
+      later += wait_.probability * std::exp(-beyond / wait_.seconds) * sums_[count - 1];
+    }
+    return later / static_cast<double>(law_.size());
+  }
+
+ private:
+  std::span<const double> law_;
+  double mean_;  // seconds
+  double step_;
+  Wait wait_;
+  std::vector<double> sums_;
+};
+
+}  // namespace
+
 double TimeToFirstToken(const PromptLoad& load, std::span<const double> law, double percentile) {
-  const double most = 1 - percentile;
-  const auto is_late = [&](double seconds) { return ShareOfLater(load, law, seconds) > most; };
+  constexpr double kInfinite = std::numeric_limits<double>::infinity();
+  if (PrefillUtilisation(load) >= 1 || load.rows_per_second_of_one <= 0) return kInfinite;
+  const LaterShare later(load, law);
+  const auto is_late = [&](double seconds) { return later(seconds) > 1 - percentile; };
   double low = 0;
   double high = std::max(load.step_seconds, 1e-3);
   while (is_late(high)) {
-    if (high > 1e9) return std::numeric_limits<double>::infinity();
+    if (high > 1e9) return kInfinite;
     low = high;
     high *= 2;
   }

@@ -24,17 +24,21 @@ bool IsInWholePods(const PlanSpace& space, const Configuration& how) {
          (how.m % space.instances_per_pod == 0 && how.n % space.instances_per_pod == 0);
 }
 
-Plan Describe(const Setting& setting, const Configuration& how, double batch) {
+// Without where its time and memory go (Detail), which only plans that are told of need.
+Plan Outline(const Setting& setting, const Configuration& how, double batch, double tpot_seconds) {
   Plan plan;
   plan.how = how;
   plan.batch = batch;
-  plan.tpot_seconds = TimePerOutputToken(setting, how, batch);
-  plan.tokens_per_second = batch / plan.tpot_seconds;
+  plan.tpot_seconds = tpot_seconds;
+  plan.tokens_per_second = batch / tpot_seconds;
   plan.cost = CostOf(setting, how);
   plan.gpus = how.m * how.tp_attention + how.n * how.tp_experts;
-  plan.times = TimesOfLayer(setting, how, batch);
-  plan.memory = MemoryOf(setting, how, batch);
   return plan;
+}
+
+void Detail(const Setting& setting, Plan& plan) {
+  plan.times = TimesOfLayer(setting, plan.how, plan.batch);
+  plan.memory = MemoryOf(setting, plan.how, plan.batch);
 }
 
 // Sequences that memory and the limit of a batch allow; 0: the weights do not fit.
@@ -48,6 +52,21 @@ double MostSequences(const Setting& setting, const PlanSpace& space, const Confi
   return std::floor(std::min({room(setting.attention, none.attention_bytes, one.attention_bytes),
                               room(setting.experts, none.expert_bytes, one.expert_bytes),
                               static_cast<double>(space.max_batch_per_attention) * how.m}));
+}
+
+// EvaluatePlan in outline.
+std::optional<Plan> Judge(const Setting& setting, const PlanGoal& goal, const PlanSpace& space,
+                          const Configuration& how) {
+  if (space.is_survivable && !IsSurvivable(setting, space, how)) return std::nullopt;
+  if (!IsInWholePods(space, how)) return std::nullopt;
+  const double most = MostSequences(setting, space, how);
+  const auto seconds = [&](double batch) { return TimePerOutputToken(setting, how, batch); };
+  if (goal.batch > most) return std::nullopt;
+  const double batch = goal.batch > 0 ? goal.batch : LargestBatch(most, goal.tpot_seconds, seconds);
+  if (batch == 0) return std::nullopt;
+  const double tpot = seconds(batch);
+  if (tpot > goal.tpot_seconds) return std::nullopt;
+  return Outline(setting, how, batch, tpot);
 }
 
 class Searcher {
@@ -216,7 +235,8 @@ class Searcher {
           how.sum = sum;
           ++tried_;
           if (CannotReach(how, best)) continue;
-          std::optional<Plan> plan = EvaluatePlan(setting_, goal_, space_, how);
+          if (!best && missed && CannotBeSooner(how, *missed)) continue;
+          std::optional<Plan> plan = Judge(setting_, goal_, space_, how);
           if (!plan || (best && !IsBetter(goal_, *plan, *best))) continue;
           if (MissesFirstToken(*plan)) {
             if (!missed || IsSooner(*plan, *missed)) missed = std::move(plan);
@@ -244,9 +264,15 @@ class Searcher {
   // Fills in the first token where the goal asks for one.
   bool MissesFirstToken(Plan& plan) const {
     if (goal_.ttft_seconds <= 0) return false;
-    plan.first_token = FirstTokenOf(goal_, StepperOf(setting_, plan));
+    plan.first_token = FirstTokenOf(goal_, StepperOf(setting_, plan.how, plan.batch));
     plan.lost_by = WhyMissed(goal_, *plan.first_token);
     return !plan.lost_by.empty();
+  }
+
+  // Of as many instances first tokens come the sooner the more prompt rows a step has room for.
+  bool CannotBeSooner(const Configuration& how, const Plan& missed) const {
+    return goal_.batch > 0 && !MayHaveRoom(goal_, StepperOf(setting_, how, goal_.batch),
+                                           missed.first_token->prompt_rows + 1);
   }
 
   static bool IsSooner(const Plan& a, const Plan& b) {
@@ -280,7 +306,7 @@ class Searcher {
       if (!chosen.empty() && chosen.back().how == plan.how) continue;
       chosen.push_back(plan);
       if (goal_.traffic.requests_per_second > 0) {
-        chosen.back().first_token = FirstTokenOf(goal_, StepperOf(setting_, plan));
+        chosen.back().first_token = FirstTokenOf(goal_, StepperOf(setting_, plan.how, plan.batch));
       }
       if (&plan == &best) continue;
       chosen.back().lost_by = WhyLost(goal_, plan, best);
@@ -288,6 +314,7 @@ class Searcher {
     answer.plans = RuledOut(best);
     answer.plans.insert(answer.plans.begin(), chosen[0]);
     answer.plans.insert(answer.plans.end(), chosen.begin() + 1, chosen.end());
+    for (Plan& plan : answer.plans) Detail(setting_, plan);
   }
 
   // What would have been chosen before `best`, had first tokens not been asked for.
@@ -368,18 +395,9 @@ Status CheckTraffic(const PlanGoal& goal) {
 
 std::optional<Plan> EvaluatePlan(const Setting& setting, const PlanGoal& goal,
                                  const PlanSpace& space, const Configuration& how) {
-  if (space.is_survivable && !IsSurvivable(setting, space, how)) return std::nullopt;
-  if (!IsInWholePods(space, how)) return std::nullopt;
-  const double most = MostSequences(setting, space, how);
-  const auto seconds = [&](double batch) { return TimePerOutputToken(setting, how, batch); };
-  double batch = goal.batch;
-  if (batch == 0) {
-    batch = LargestBatch(most, goal.tpot_seconds, seconds);
-    if (batch == 0) return std::nullopt;
-  } else if (batch > most || seconds(batch) > goal.tpot_seconds) {
-    return std::nullopt;
-  }
-  return Describe(setting, how, batch);
+  std::optional<Plan> plan = Judge(setting, goal, space, how);
+  if (plan) Detail(setting, *plan);
+  return plan;
 }
 
 bool IsSurvivable(const Setting& setting, const PlanSpace& space, const Configuration& how) {
@@ -410,11 +428,9 @@ int QuickestSlots(const Setting& setting, const PlanGoal& goal, const PlanSpace&
   return quickest;
 }
 
-Stepper StepperOf(const Setting& setting, const Plan& plan) {
-  return {[&setting, how = plan.how](const StepLoad& load) {
-            return TimesOfStep(setting, how, load).step;
-          },
-          setting.context, plan.batch, static_cast<double>(plan.how.m)};
+Stepper StepperOf(const Setting& setting, const Configuration& how, double batch) {
+  return {[&setting, how](const StepLoad& load) { return TimesOfStep(setting, how, load).step; },
+          setting.context, batch, static_cast<double>(how.m)};
 }
 
 Setting OnDeviceOf(const Setting& setting, const WholePlan& plan) {

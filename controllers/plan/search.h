@@ -65,8 +65,8 @@ bool IsSurvivable(const Setting& setting, const PlanSpace& space, const Configur
 int QuickestSlots(const Setting& setting, const PlanGoal& goal, const PlanSpace& space,
                   Configuration how);
 
-// How a plan steps; it takes no more sequences than its batch. Borrows the setting.
-Stepper StepperOf(const Setting& setting, const Plan& plan);
+// How a configuration steps that takes no more sequences than `batch`. Borrows the setting.
+Stepper StepperOf(const Setting& setting, const Configuration& how, double batch);
 
 // The setting of a whole model: both modules on the device that carries it.
 Setting OnDeviceOf(const Setting& setting, const WholePlan& plan);

@@ -109,6 +109,7 @@ class WholeSearcher {
     if (best && CannotReach(how, *best)) return;
     std::optional<WholePlan> plan = EvaluateWhole(setting_, goal_, space_, how);
     if (!plan || plan->gpus > most_gpus) return;
+    if (best && goal_.batch > 0 && plan->cost > best->cost) return;  // and copies cost more still
     if (goal_.ttft_seconds > 0 && !TakeCopiesForFirstToken(*plan, most_gpus)) return;
     if (!best || IsBetter(goal_, *plan, *best)) best = std::move(plan);
   }

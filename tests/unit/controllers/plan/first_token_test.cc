@@ -75,6 +75,17 @@ TEST(FirstTokenOf, ComesLaterWithLoadAndWithUnevenPrompts) {
   EXPECT_GT(FirstTokenOf(uneven, ByHand(1e6)).seconds, 1.4 * of_even);
 }
 
+TEST(MayHaveRoom, IsNeverDeniedWhereThereIs) {
+  int denied = 0;
+  for (const double rate : {1., 5., 10., 20., 26., 40.}) {
+    const FirstToken token = FirstTokenOf(Asking(rate), ByHand(1e6));
+    EXPECT_TRUE(MayHaveRoom(Asking(rate), ByHand(1e6), token.prompt_rows)) << rate;
+    EXPECT_FALSE(MayHaveRoom(Asking(rate), ByHand(1e6), 9001)) << "a step takes 100 ms with 9000";
+    denied += MayHaveRoom(Asking(rate), ByHand(1e6), 1.1 * token.prompt_rows + 1) ? 0 : 1;
+  }
+  EXPECT_GT(denied, 2);
+}
+
 TEST(WhyMissed, SaysWhatIsWanted) {
   PlanGoal goal = Asking(10);
   const FirstToken token = FirstTokenOf(goal, ByHand(64));

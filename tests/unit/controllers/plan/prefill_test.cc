@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <random>
+#include <vector>
 
 #include "controllers/plan/traffic.h"
 #include "tests/unit/controllers/plan/settings.h"
@@ -119,6 +121,28 @@ TEST(TimeToFirstToken, OfPromptsOfOneLengthIsTheWaitAndThatLength) {
   EXPECT_NEAR(TimeToFirstToken(alike, law, 0.95), TimeToFirstToken(alike, 0.95), 1e-6);
   const double median = TimeToFirstToken(alike, law, 0.5);
   EXPECT_NEAR(ShareOfLater(alike, law, median), 0.5, 1e-6);
+}
+
+// By the sum over the law itself, before that time more come later than may, after it no more.
+TEST(TimeToFirstToken, IsWhereTheShareOfLaterFallsToWhatMay) {
+  std::mt19937 random(43);
+  std::uniform_real_distribution<double> uniform(0, 1);
+  for (int i = 0; i < 500; ++i) {
+    PromptLoad load = Prompts(std::exp2(6 * uniform(random) - 4));
+    load.servers = 1 + static_cast<double>(random() % 64);
+    load.rows_per_second_of_one = std::exp2(10 + 8 * uniform(random));
+    std::vector<double> lengths(1 + random() % 300);
+    for (double& length : lengths) length = std::exp(3 * uniform(random));
+    const std::vector<double> law = LawOfLengths(lengths);
+    const double percentile = 0.5 + 0.499 * uniform(random);
+    const double seconds = TimeToFirstToken(load, law, percentile);
+    if (std::isinf(seconds)) {
+      EXPECT_GE(PrefillUtilisation(load), 1);
+      continue;
+    }
+    EXPECT_LE(ShareOfLater(load, law, seconds * (1 + 1e-9)), (1 - percentile) * (1 + 1e-9));
+    EXPECT_GE(ShareOfLater(load, law, seconds * (1 - 1e-5)), (1 - percentile) * (1 - 1e-9));
+  }
 }
 
 TEST(TimeToFirstToken, AQueueThatGrowsWithoutEndHasNone) {

@@ -83,13 +83,52 @@ TEST(SearchPlans, TheChosenPlanKeepsTheFirstTokenAndNoCheaperOneDoes) {
           const auto plan = EvaluatePlan(setting, goal, space, how);
           if (!plan || plan->cost > best.cost - 1e-9) continue;
           ++tried;
-          EXPECT_GT(FirstTokenOf(goal, StepperOf(setting, *plan)).seconds, 1)
+          EXPECT_GT(FirstTokenOf(goal, StepperOf(setting, plan->how, plan->batch)).seconds, 1)
               << m << "A" << n << "E b" << b;
         }
       }
     }
   }
   EXPECT_GT(tried, 10);
+}
+
+// Of all plans, up to the hundredth that strides over numbers of experts may miss.
+TEST(SearchPlans, AFirstTokenThatOnlyTheSoonestKeepsIsFound) {
+  for (const double rate : {1., 4., 16.}) {
+    const Setting setting = On("deepseek-v2", "H100", "H100");
+    PlanSpace space;
+    space.max_tensor_parallel = 1;
+    space.max_attention_gpus = 16;
+    space.max_expert_gpus = 40;
+    PlanGoal goal = WithFirstToken(256, 1e-3);
+    goal.traffic.requests_per_second = rate;
+    double soonest = HUGE_VAL;
+    for (int m = 1; m <= space.max_attention_gpus; ++m) {
+      for (int n = 1; n <= space.max_expert_gpus; ++n) {
+        for (int b = 1; b <= space.max_micro_batches; ++b) {
+          for (const auto& [mode, gate] : kExchangesTried) {
+            Configuration how;
+            how.m = m;
+            how.n = n;
+            how.micro_batches = b;
+            how.mode = mode;
+            how.gate = gate;
+            how.slots = QuickestSlots(setting, goal, space, how);
+            const auto plan = EvaluatePlan(setting, goal, space, how);
+            if (!plan) continue;
+            const FirstToken token = FirstTokenOf(goal, StepperOf(setting, plan->how, plan->batch));
+            soonest = std::min(soonest, token.seconds);
+          }
+        }
+      }
+    }
+    ASSERT_TRUE(std::isfinite(soonest)) << rate;
+    goal.ttft_seconds = soonest * 1.01;
+    const auto kept = SearchPlans(setting, goal, space);
+    EXPECT_TRUE(kept.ok()) << rate << ": " << kept.status().ToString();
+    goal.ttft_seconds = soonest * (1 - 1e-6);
+    EXPECT_EQ(SearchPlans(setting, goal, space).status().code(), StatusCode::kFailedPrecondition);
+  }
 }
 
 TEST(SearchPlans, WhatMissesTheFirstTokenIsRuledOutWithItsReason) {
