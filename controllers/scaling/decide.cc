@@ -230,9 +230,10 @@ class Decider {
     const double elapsed =
         memory_.last_time_seconds < 0 ? 0 : world_.time_seconds - memory_.last_time_seconds;
     bool is_capped = false;
-    const std::optional<Counts> most = LargestAllowed(BoundsNow(&is_capped), predictor_);
+    const CountBounds b = BoundsNow(&is_capped);
     const bool has_more =
-        most && predictor_.GpusOf(most->m, most->n) > predictor_.GpusOf(current_.m, current_.n);
+        (current_.m + b.step_m <= b.max_m || current_.n + b.step_n <= b.max_n) &&
+        (b.max_gpus == 0 || predictor_.GpusOf(current_.m, current_.n) < b.max_gpus);
     memory_.budget = After(memory_.budget, world_.ended, elapsed, policy_, has_more);
   }
 
