@@ -40,11 +40,11 @@ ErrorBudget After(ErrorBudget budget, const Ended& ended, double elapsed_seconds
 
 double ShareWithRoom(const ErrorBudget& budget, const ScalingPolicy& policy) {
   if (budget.caution == 0) return policy.tpot.percentile;
-  if (budget.caution == 0) return policy.aim;
   return std::max(1 - (1 - policy.tpot.percentile) * std::exp2(-budget.caution), 0.0);
 }
 
 double AimOf(const ErrorBudget& budget, const ScalingPolicy& policy) {
+  if (budget.caution == 0) return policy.aim;
   return std::max(1 - (1 - policy.aim) * std::exp2(kOfAim * budget.caution), policy.aim / 2);
 }
 
