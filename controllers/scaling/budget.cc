@@ -48,4 +48,9 @@ double AimOf(const ErrorBudget& budget, const ScalingPolicy& policy) {
   return std::max(1 - (1 - policy.aim) * std::exp2(kOfAim * budget.caution), policy.aim / 2);
 }
 
+double LeaveAt(const ErrorBudget& budget, const ScalingPolicy& policy) {
+  const double share = std::max(budget.caution, 0.0) / kMostCaution;
+  return 1 - share * (1 - AimOf(budget, policy));
+}
+
 }  // namespace janus::controllers

@@ -37,4 +37,8 @@ double ShareWithRoom(const ErrorBudget& budget, const ScalingPolicy& policy);
 // The share of every target that a move may use: the policy's aim where caution is 0.
 double AimOf(const ErrorBudget& budget, const ScalingPolicy& policy);
 
+// The share of every target beyond which what is in place is left: all of it where caution is 0 and
+// less, and the aim itself where it is most, so that what is missed for long is always acted on.
+double LeaveAt(const ErrorBudget& budget, const ScalingPolicy& policy);
+
 }  // namespace janus::controllers

@@ -390,7 +390,8 @@ class Decider {
     bool is_capped = false;
     const CountBounds bounds = BoundsNow(&is_capped);
     const bool is_violated = !IsServing() || !Keeps(current_, least_, 1);
-    const bool is_at_risk = is_violated || !Keeps(current_, ahead_, 1);
+    const double leave_at = LeaveAt(memory_.budget, policy_);
+    const bool is_at_risk = is_violated || !Keeps(current_, ahead_, leave_at);
     const CountBounds asked = BoundsOf(predictor_, policy_);
     const bool is_outside = !IsAllowed(asked, predictor_, current_.m, current_.n);
     const Demand& demand = is_at_risk ? ahead_ : peak_;
@@ -469,7 +470,7 @@ class Decider {
     Hold(Reason::kSatisfied,
          Format("%s keeps the targets (TPOT %.1f of %.1f ms) and nothing cheaper does%s",
                 NameOf(current_).c_str(), decision_.current.tpot_seconds * 1e3,
-                policy_.tpot.seconds * 1e3, RoomFor(decision_.demand).c_str()));
+                policy_.tpot.seconds * 1e3, InHand().c_str()));
   }
 
   // Not even a 64th of the load is carried: a single sequence is too slow with whatever the policy
@@ -536,10 +537,19 @@ class Decider {
   }
 
   // What a demand is taken to rise to before new instances are ready.
-  static std::string RoomFor(const Demand& demand) {
-    if (demand.burst <= 1 && demand.key_burst <= 1) return "";
-    return Format(" with room for %.2f times %.0f tokens/s and %.2f times their keys", demand.burst,
-                  demand.output_tokens_per_second, demand.key_burst);
+  // What is kept in hand, and what the error budget makes of the policy's aim.
+  std::string InHand() const {
+    const Demand& demand = decision_.demand;
+    std::string text;
+    if (demand.burst > 1 || demand.key_burst > 1) {
+      text = Format(" with room for %.2f times %.0f tokens/s and %.2f times their keys",
+                    demand.burst, demand.output_tokens_per_second, demand.key_burst);
+    }
+    if (memory_.budget.caution != 0) {
+      text += Format(", aiming at %.0f %% of the targets (caution %+.2f)", 100 * aim_,
+                     memory_.budget.caution);
+    }
+    return text;
   }
 
   std::string Explain(Counts next, Reason reason) const {
@@ -551,7 +561,7 @@ class Decider {
     return Format(
         "%s%s: TPOT at the percentile %.1f ms (target %.1f) becomes %.1f, memory %.0f %% "
         "becomes %.0f %%, cost %.4g becomes %.4g (%s)",
-        NameOf(next).c_str(), RoomFor(decision_.demand).c_str(), before.tpot_seconds * 1e3,
+        NameOf(next).c_str(), InHand().c_str(), before.tpot_seconds * 1e3,
         policy_.tpot.seconds * 1e3, after.tpot_seconds * 1e3, before.kv_share * 100,
         after.kv_share * 100, before.cost, after.cost, std::string(ToString(reason)).c_str());
   }

@@ -99,6 +99,9 @@ TEST(ErrorBudget, MoreMissedNeverMeansLessInHand) {
     const ErrorBudget budget = {caution, 1, 1};
     EXPECT_GT(ShareWithRoom(budget, policy), share);
     EXPECT_LT(AimOf(budget, policy), aim);
+    EXPECT_LE(LeaveAt(budget, policy), 1);
+    EXPECT_EQ(LeaveAt(budget, policy) == 1, caution <= 0);
+    EXPECT_GE(LeaveAt(budget, policy), AimOf(budget, policy)) << "a move would be left at once";
     share = ShareWithRoom(budget, policy);
     aim = AimOf(budget, policy);
   }
@@ -111,6 +114,7 @@ TEST(ErrorBudget, WithoutEvidenceThePolicyHoldsToTheDigit) {
   for (const double share : {0.1, 0.33, 0.5, 0.77, 0.95}) {
     policy.aim = policy.tpot.percentile = share;
     EXPECT_EQ(AimOf({}, policy), share);
+    EXPECT_EQ(LeaveAt({}, policy), 1);
     EXPECT_EQ(ShareWithRoom({}, policy), share);
     EXPECT_GE(ShareWithRoom({kLeastCaution, 1, 1}, policy), 0);
   }

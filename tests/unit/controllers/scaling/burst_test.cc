@@ -251,7 +251,26 @@ TEST(Budget, WhatIsNotMissedGivesRoomBackButNotTheLevel) {
   // And when too much is missed, all of it comes back, and more.
   service.attained = 0.8;
   service.Live(24 * 60, policy, Bursting);
+  EXPECT_EQ(service.memory.budget.caution, kMostCaution);
   EXPECT_GT(service.Gpus(), before);
+  EXPECT_NE(service.last.text.find("aiming at 70 % of the targets (caution +2.00)"),
+            std::string::npos)
+      << service.last.text;
+  service.Live(120, policy, Bursting);
+  EXPECT_EQ(service.actions, 0) << "what a lower aim asked for is not left again";
+}
+
+TEST(Budget, AnAimThatFellIsActedOnWithoutAChangeOfLoad) {
+  const ScalingPolicy policy = Policy();
+  Service service;
+  service.Live(240, policy, Calm);
+  service.Live(60, policy, Calm);
+  ASSERT_EQ(service.actions, 0) << service.last.text;
+  const int before = service.Gpus();
+  service.attained = 0.8;
+  service.Live(24 * 60, policy, Calm);
+  EXPECT_GT(service.Gpus(), before) << service.last.text;
+  EXPECT_LT(service.actions, 4) << "step by step as caution grows, not to and fro";
 }
 
 TEST(Budget, WhatIsMissedGrowsRoomUpToTheMostThatIsAllowed) {
