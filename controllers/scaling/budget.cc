@@ -15,6 +15,8 @@ constexpr double kHalfLife_s = 24 * 3600;
 constexpr double kMostHours = 0.25;
 // The gap between aim and target moves as the root of what the quantile does.
 constexpr double kOfAim = 0.5;
+// The caution beyond which what is in place is left before it uses a target whole.
+constexpr double kLeavesEarlier = 1;
 
 // A request attains when it keeps both targets, so the stricter one says how many may not.
 double MayMiss(const ScalingPolicy& policy) {
@@ -49,7 +51,8 @@ double AimOf(const ErrorBudget& budget, const ScalingPolicy& policy) {
 }
 
 double LeaveAt(const ErrorBudget& budget, const ScalingPolicy& policy) {
-  const double share = std::max(budget.caution, 0.0) / kMostCaution;
+  const double share =
+      std::max(budget.caution - kLeavesEarlier, 0.0) / (kMostCaution - kLeavesEarlier);
   return 1 - share * (1 - AimOf(budget, policy));
 }
 

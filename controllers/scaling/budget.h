@@ -37,8 +37,9 @@ double ShareWithRoom(const ErrorBudget& budget, const ScalingPolicy& policy);
 // The share of every target that a move may use: the policy's aim where caution is 0.
 double AimOf(const ErrorBudget& budget, const ScalingPolicy& policy);
 
-// The share of every target beyond which what is in place is left: all of it where caution is 0 and
-// less, and the aim itself where it is most, so that what is missed for long is always acted on.
+// The share of every target beyond which what is in place is left: all of it up to a caution of 1,
+// since one small move after the other would stand in the way of a large one; then ever nearer to
+// the aim, and the aim itself where caution is most, so that what is missed for long is acted on.
 double LeaveAt(const ErrorBudget& budget, const ScalingPolicy& policy);
 
 }  // namespace janus::controllers

@@ -100,11 +100,12 @@ TEST(ErrorBudget, MoreMissedNeverMeansLessInHand) {
     EXPECT_GT(ShareWithRoom(budget, policy), share);
     EXPECT_LT(AimOf(budget, policy), aim);
     EXPECT_LE(LeaveAt(budget, policy), 1);
-    EXPECT_EQ(LeaveAt(budget, policy) == 1, caution <= 0);
+    EXPECT_EQ(LeaveAt(budget, policy) == 1, caution <= 1);
     EXPECT_GE(LeaveAt(budget, policy), AimOf(budget, policy)) << "a move would be left at once";
     share = ShareWithRoom(budget, policy);
     aim = AimOf(budget, policy);
   }
+  EXPECT_DOUBLE_EQ(LeaveAt({kMostCaution, 1, 1}, policy), aim);
   EXPECT_LT(share, 1);
   EXPECT_GE(aim, policy.aim / 2);
 }
