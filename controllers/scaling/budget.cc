@@ -18,9 +18,12 @@ constexpr double kOfAim = 0.5;
 // The caution beyond which what is in place is left before it uses a target whole.
 constexpr double kLeavesEarlier = 1;
 
+// Of what may be missed; what is cut off by the bounds of caution and of GPUs is not made up for.
+constexpr double kSpent = 0.9;
+
 // A request attains when it keeps both targets, so the stricter one says how many may not.
 double MayMiss(const ScalingPolicy& policy) {
-  return 1 - std::max(policy.tpot.percentile, policy.ttft ? policy.ttft->percentile : 0);
+  return kSpent * (1 - std::max(policy.tpot.percentile, policy.ttft ? policy.ttft->percentile : 0));
 }
 
 }  // namespace

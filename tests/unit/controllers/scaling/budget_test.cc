@@ -43,9 +43,9 @@ TEST(ErrorBudget, SettlesWhereAsManyAttainAsAreAskedFor) {
       if (i < kMinutes / 2) continue;
       all += ended.requests;
       attained += ended.attained;
-      EXPECT_NEAR(budget.caution, std::log2(missed_without / 0.05), 1) << "swings";
+      EXPECT_NEAR(budget.caution, std::log2(missed_without / 0.045), 1) << "swings";
     }
-    EXPECT_NEAR(attained / all, 0.95, 0.003) << missed_without;
+    EXPECT_NEAR(attained / all, 0.955, 0.003) << missed_without;
   }
 }
 
@@ -55,8 +55,9 @@ TEST(ErrorBudget, AReportOfNothingChangesNothing) {
   EXPECT_EQ(After(known, {100, 0}, 0, Policy(), true), known) << "no time has passed";
 }
 
-TEST(ErrorBudget, StaysAsItIsWhereJustTheTargetIsKept) {
-  EXPECT_NEAR(Live({}, 48, 0.95).caution, 0, 1e-9);
+TEST(ErrorBudget, StaysAsItIsWhereNineTenthsOfWhatMayBeMissedAre) {
+  EXPECT_NEAR(Live({}, 48, 0.955).caution, 0, 1e-9);
+  EXPECT_GT(Live({}, 48, 0.95).caution, 0.5) << "all of it is too much";
 }
 
 TEST(ErrorBudget, IsBoundedAndLeavesItsBoundsAtOnce) {
@@ -68,14 +69,14 @@ TEST(ErrorBudget, IsBoundedAndLeavesItsBoundsAtOnce) {
   EXPECT_LT(Live(most, 0.1, 1).caution, kMostCaution);
 }
 
-TEST(ErrorBudget, AnHourOfMissesIsPaidForByNineteenWithoutAny) {
-  const double after_misses = Live(Live({}, 24, 0.95), 0.1, 0).caution;
+TEST(ErrorBudget, AnHourOfMissesIsPaidForByTwentyOneWithoutAny) {
+  const double after_misses = Live(Live({}, 24, 0.955), 0.1, 0).caution;
   EXPECT_GT(after_misses, 0.4) << "six minutes";
-  EXPECT_NEAR(Live(Live(Live({}, 24, 0.95), 0.1, 0), 1.9, 1).caution, 0, 0.02);
+  EXPECT_NEAR(Live(Live(Live({}, 24, 0.955), 0.1, 0), 2.12, 1).caution, 0, 0.02);
 }
 
 TEST(ErrorBudget, AFloodAfterAQuietTimeIsOneBurst) {
-  const ErrorBudget quiet = Live({}, 24, 0.95);
+  const ErrorBudget quiet = Live({}, 24, 0.955);
   const double flood = After(quiet, {1e6, 0}, 60, Policy(), true).caution;
   EXPECT_GT(flood, 0.5);
   EXPECT_LT(flood, kMostCaution);
