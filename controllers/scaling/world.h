@@ -59,7 +59,7 @@ struct Observed {
 };
 
 // Requests that ended since the last decision, and of these how many kept both latency targets;
-// what was refused ended and did not. Gateways count both. 0 of 0: none ended, or nobody counts.
+// what was refused ended and did not. 0 of 0: none ended, or nobody counts them.
 struct Ended {
   double requests = 0;
   double attained = 0;
