@@ -3,8 +3,8 @@
 // R1 and of the last seven days of m-large, which only judge; azure and the first seven days were
 // looked at while policies were written.
 //
-// simulate_bench [azure|r1|r1-oracle|prompts|mlarge-first|mlarge-last|mlarge-oracle|room|granule
-//                 |perturbed|weights|figure9|speed]...
+// simulate_bench [azure|r1|r1-oracle|prompts|mlarge-first|mlarge-last|mlarge-oracle|room|budget
+//                 |granule|perturbed|weights|figure9|speed]...
 
 #include <sys/resource.h>
 
@@ -122,6 +122,35 @@ bool Room() {
   return is_sound;
 }
 
+// What moving aim and room by what was attained costs and gives.
+bool Budget() {
+  struct Days {
+    const char* name;
+    Workload workload;
+    double from_hours;
+    double hours;
+  };
+  bool is_sound = true;
+  for (const Days& days : {Days{"Azure", kAzure, 0, 0},
+                           {"m-large, first", kMLarge, 0, 168},
+                           {"R1", kR1, 0, 0},
+                           {"m-large, last", kMLarge, 168, 168}}) {
+    for (const bool is_v3 : {true, false}) {
+      for (const bool is_budgeted : {false, true}) {
+        SimulateOptions options = Make(days.workload, is_v3, true);
+        options.demand.from_hours = days.from_hours;
+        options.demand.hours = days.hours;
+        if (days.hours > 0) options.demand.max_weight = 400;
+        options.scaling.is_budgeted = is_budgeted;
+        options.policies = {"ours"};
+        is_sound &=
+            Run(std::string(days.name) + (is_budgeted ? ", error budget" : ", none"), options);
+      }
+    }
+  }
+  return is_sound;
+}
+
 // JANUS Fig. 9 on its terms as far as they are stated: H100, TPOT 200 ms, 48 hours with a daily
 // cycle, decisions every 30 minutes.
 bool Figure9() {
@@ -213,6 +242,7 @@ int main(int argc, char** argv) {
                         {"mlarge-last", [] { return Policies(kMLarge, kAllButOracle, 168, 168); }},
                         {"mlarge-oracle", [] { return Policies(kMLarge, kOracle, 168, 168); }},
                         {"room", Room},
+                        {"budget", Budget},
                         {"granule", Granule},
                         {"perturbed", Perturbed},
                         {"weights", Weights},

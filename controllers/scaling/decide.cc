@@ -92,6 +92,11 @@ class Decider {
     if (std::string unsound = UnsoundNumberOf(world_); !unsound.empty()) {
       return Hold(Reason::kBadStatistics, unsound + "; want a number of at least 0");
     }
+    if (world_.ended.attained > world_.ended.requests) {
+      return Hold(Reason::kBadStatistics,
+                  Format("ended_attained is %.0f of %.0f ended_requests; want no more than ended",
+                         world_.ended.attained, world_.ended.requests));
+    }
     if (world_.time_seconds < memory_.last_time_seconds) {
       return Hold(Reason::kBadStatistics,
                   Format("the time is %.3f s, before the last decision's %.3f s",
@@ -151,8 +156,10 @@ class Decider {
       });
       if (memory_.first_time_seconds < 0) memory_.first_time_seconds = now;
       if (policy_.is_learning) LearnStep();
+      if (policy_.is_budgeted) LearnBudget();
       memory_.last_time_seconds = now;
     }
+    aim_ = AimOf(memory_.budget, policy_);
     start_seconds_ = StartSeconds();
     decision_.start_seconds = start_seconds_;
     LearnTail(is_new);
@@ -179,7 +186,7 @@ class Decider {
   }
 
   Demand WithRoom(const Demand& demand, double since_seconds) const {
-    return controllers::WithRoom(demand, since_seconds, memory_, policy_);
+    return controllers::WithRoom(demand, since_seconds, memory_, memory_.budget, policy_);
   }
 
   double DownWindow() const {
@@ -216,6 +223,20 @@ class Decider {
                            predictor_.Step(how, sample.load, terms).step, policy_.online);
   }
 
+  // What requests attained is the decision's own doing only where it is followed; and where nothing
+  // more may be asked for, what they miss says nothing of how much to keep in hand.
+  void LearnBudget() {
+    if (policy_.is_advisory || world_.is_paused || world_.is_rolling_out) return;
+    const double elapsed =
+        memory_.last_time_seconds < 0 ? 0 : world_.time_seconds - memory_.last_time_seconds;
+    bool is_capped = false;
+    const CountBounds b = BoundsNow(&is_capped);
+    const bool has_more =
+        (current_.m + b.step_m <= b.max_m || current_.n + b.step_n <= b.max_n) &&
+        (b.max_gpus == 0 || predictor_.GpusOf(current_.m, current_.n) < b.max_gpus);
+    memory_.budget = After(memory_.budget, world_.ended, elapsed, policy_, has_more);
+  }
+
   // The TPOT at the percentile that was observed, over the one predicted for the present load.
   void LearnTail(bool is_new) {
     if (!policy_.is_learning || !IsServing()) return;
@@ -223,11 +244,11 @@ class Decider {
                           world_.observed.tpot_requests >= kFewestRequests && IsSettled();
     double latest = 1;
     if (is_known) {
-      // Bursts within the interval are no fault of the model.
+      // Bursts within the interval are no fault of the model, whatever is kept in hand for them.
+      const Demand with_room =
+          controllers::WithRoom(now_, world_.time_seconds, memory_, {}, policy_);
       const double predicted =
-          predictor_
-              .Steady(current_.m, current_.n, WithRoom(now_, world_.time_seconds), policy_,
-                      memory_.online.corrections)
+          predictor_.Steady(current_.m, current_.n, with_room, policy_, memory_.online.corrections)
               .tpot_seconds;
       latest = std::clamp(*world_.observed.tpot_seconds / predicted, 1.0, kMostTail);
       if (is_new) PushBounded(memory_.tails, latest, kMostTails);
@@ -276,8 +297,7 @@ class Decider {
       RememberCapacity(asked);
       return true;
     }
-    if (adds && elapsed > 2 * start_seconds_ && IsServing() &&
-        Keeps(current_, peak_, policy_.aim)) {
+    if (adds && elapsed > 2 * start_seconds_ && IsServing() && Keeps(current_, peak_, aim_)) {
       Withdraw(Reason::kNoLongerNeeded,
                Format("%s is late by %.0f s and %s carries the load", NameOf(asked).c_str(),
                       elapsed - start_seconds_, NameOf(current_).c_str()));
@@ -370,13 +390,13 @@ class Decider {
     bool is_capped = false;
     const CountBounds bounds = BoundsNow(&is_capped);
     const bool is_violated = !IsServing() || !Keeps(current_, least_, 1);
-    const bool is_at_risk = is_violated || !Keeps(current_, ahead_, 1);
+    const double leave_at = LeaveAt(memory_.budget, policy_);
+    const bool is_at_risk = is_violated || !Keeps(current_, ahead_, leave_at);
     const CountBounds asked = BoundsOf(predictor_, policy_);
     const bool is_outside = !IsAllowed(asked, predictor_, current_.m, current_.n);
     const Demand& demand = is_at_risk ? ahead_ : peak_;
     decision_.demand = demand;
-    const Wanted wanted = {predictor_, policy_, demand, policy_.aim, memory_.online.corrections,
-                           tail_};
+    const Wanted wanted = {predictor_, policy_, demand, aim_, memory_.online.corrections, tail_};
     std::optional<Counts> best = Cheapest(wanted, bounds, current_);
     const Reason reason = ReasonOf(is_violated, is_at_risk, is_outside);
     if (!best && !is_at_risk && !is_outside) {
@@ -442,7 +462,7 @@ class Decider {
     for (const Counts less : {Counts{current_.m - bounds.step_m, current_.n},
                               Counts{current_.m, current_.n - bounds.step_n}}) {
       if (!IsAllowed(bounds, predictor_, less.m, less.n)) continue;
-      if (!Keeps(less, ahead_, policy_.aim)) continue;
+      if (!Keeps(less, ahead_, aim_)) continue;
       Hold(Reason::kStabilizing, Format("%s would do now, but not for the most of the last %.0f s",
                                         NameOf(less).c_str(), DownWindow()));
       return;
@@ -450,7 +470,7 @@ class Decider {
     Hold(Reason::kSatisfied,
          Format("%s keeps the targets (TPOT %.1f of %.1f ms) and nothing cheaper does%s",
                 NameOf(current_).c_str(), decision_.current.tpot_seconds * 1e3,
-                policy_.tpot.seconds * 1e3, RoomFor(decision_.demand).c_str()));
+                policy_.tpot.seconds * 1e3, InHand().c_str()));
   }
 
   // Not even a 64th of the load is carried: a single sequence is too slow with whatever the policy
@@ -483,7 +503,7 @@ class Decider {
     if (next != wanted) {
       decision_.limited_by = Limit::kRate;
       // Half of a move must not be worse than none: what is to be added comes first.
-      if (!is_outside && !Keeps(next, decision_.demand, policy_.aim) &&
+      if (!is_outside && !Keeps(next, decision_.demand, aim_) &&
           (next.m < current_.m || next.n < current_.n)) {
         next = {std::max(next.m, current_.m), std::max(next.n, current_.n)};
         if (policy_.max_gpus > 0 && predictor_.GpusOf(next.m, next.n) > policy_.max_gpus) {
@@ -517,10 +537,19 @@ class Decider {
   }
 
   // What a demand is taken to rise to before new instances are ready.
-  static std::string RoomFor(const Demand& demand) {
-    if (demand.burst <= 1 && demand.key_burst <= 1) return "";
-    return Format(" with room for %.2f times %.0f tokens/s and %.2f times their keys", demand.burst,
-                  demand.output_tokens_per_second, demand.key_burst);
+  // What is kept in hand, and what the error budget makes of the policy's aim.
+  std::string InHand() const {
+    const Demand& demand = decision_.demand;
+    std::string text;
+    if (demand.burst > 1 || demand.key_burst > 1) {
+      text = Format(" with room for %.2f times %.0f tokens/s and %.2f times their keys",
+                    demand.burst, demand.output_tokens_per_second, demand.key_burst);
+    }
+    if (memory_.budget.caution != 0) {
+      text += Format(", aiming at %.0f %% of the targets (caution %+.2f)", 100 * aim_,
+                     memory_.budget.caution);
+    }
+    return text;
   }
 
   std::string Explain(Counts next, Reason reason) const {
@@ -532,7 +561,7 @@ class Decider {
     return Format(
         "%s%s: TPOT at the percentile %.1f ms (target %.1f) becomes %.1f, memory %.0f %% "
         "becomes %.0f %%, cost %.4g becomes %.4g (%s)",
-        NameOf(next).c_str(), RoomFor(decision_.demand).c_str(), before.tpot_seconds * 1e3,
+        NameOf(next).c_str(), InHand().c_str(), before.tpot_seconds * 1e3,
         policy_.tpot.seconds * 1e3, after.tpot_seconds * 1e3, before.kv_share * 100,
         after.kv_share * 100, before.cost, after.cost, std::string(ToString(reason)).c_str());
   }
@@ -565,9 +594,9 @@ class Decider {
   std::string WhyNot(Counts c, Counts chosen, const CountBounds& bounds,
                      const Prediction& prediction) const {
     if (!IsAllowed(bounds, predictor_, c.m, c.n)) return "not allowed by the bounds";
-    if (!Keeps(c, decision_.demand, policy_.aim)) {
+    if (!Keeps(c, decision_.demand, aim_)) {
       return Format("reaches %.0f %% of a target or limit, a move may use %.0f %%",
-                    prediction.pressure * 100, policy_.aim * 100);
+                    prediction.pressure * 100, aim_ * 100);
     }
     if (CostOf(c) > CostOf(chosen)) {
       return Format("costs %.4g, the chosen %.4g", CostOf(c), CostOf(chosen));
@@ -586,6 +615,7 @@ class Decider {
   Demand ahead_;  // of that, when instances asked for now would be ready
   Demand peak_;   // over the scale-down window, and ahead
   double start_seconds_ = 0;
+  double aim_ = 0;
   double tail_ = 1;
 };
 

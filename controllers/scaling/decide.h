@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "controllers/scaling/budget.h"
 #include "controllers/scaling/burst.h"
 #include "controllers/scaling/policy.h"
 #include "controllers/scaling/predictor.h"
@@ -76,6 +77,7 @@ struct Memory {
   std::vector<double> tails;          // observed over predicted TPOT at the percentile, latest last
   BurstHistory bursts;                // of the load, over its level a start before
   BurstHistory key_bursts;            // of the keys
+  ErrorBudget budget;                 // what requests attained, and what is kept in hand for it
   OnlineState online;
 
   friend bool operator==(const Memory&, const Memory&) = default;

@@ -80,6 +80,13 @@ void SetLevels(std::vector<Memory::Sample>& samples) {
   now.key_level = keys / count;
 }
 
+// More caution never leaves less room, although of a larger share too little may be known yet.
+double RoomOf(const BurstHistory& history, const ErrorBudget& budget, const ScalingPolicy& policy) {
+  const double room = BurstAt(history, ShareWithRoom(budget, policy), policy.most_burst);
+  if (budget.caution <= 0) return room;
+  return std::max(room, BurstAt(history, policy.tpot.percentile, policy.most_burst));
+}
+
 }  // namespace
 
 Demand DemandOf(const World& world, const ScalingPolicy& policy, double output_tokens) {
@@ -150,18 +157,18 @@ void RememberLoad(const World& world, const Demand& now, double start_seconds,
 }
 
 Demand WithRoom(const Demand& demand, double since_seconds, const Memory& memory,
-                const ScalingPolicy& policy) {
+                const ErrorBudget& budget, const ScalingPolicy& policy) {
   const double tokens = demand.output_tokens_per_second;
   if (policy.most_burst <= 1 || memory.samples.empty() || tokens <= 0) return demand;
   double level = memory.samples.back().level;
   for (const Memory::Sample& sample : memory.samples) {
     if (sample.time_seconds >= since_seconds) level = std::max(level, sample.level);
   }
-  const double burst = BurstAt(memory.bursts, policy.tpot.percentile, policy.most_burst);
+  const double burst = RoomOf(memory.bursts, budget, policy);
   Demand with = Scaled(demand, std::max(level / tokens, 1 / burst));
   with.least_running = demand.least_running;
   with.burst = burst;
-  with.key_burst = BurstAt(memory.key_bursts, policy.tpot.percentile, policy.most_burst);
+  with.key_burst = RoomOf(memory.key_bursts, budget, policy);
   return with;
 }
 

@@ -29,7 +29,7 @@ void RememberLoad(const World& world, const Demand& now, double start_seconds,
 // A demand that rises to what it is, or to what the largest level since then was seen to rise to if
 // that is more: not one on top of the other.
 Demand WithRoom(const Demand& demand, double since_seconds, const Memory& memory,
-                const ScalingPolicy& policy);
+                const ErrorBudget& budget, const ScalingPolicy& policy);
 
 // A forecast after one more rate, `elapsed_seconds` after the last (< 0: the first).
 //

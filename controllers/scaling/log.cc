@@ -69,6 +69,11 @@ void VisitFields(V& v, W& w) {
   });
   v.Number("is_paused", w.is_paused);
   v.Number("is_rolling_out", w.is_rolling_out);
+  // Lines of before they were counted end here.
+  v.Later([&] {
+    v.Number("ended_requests", w.ended.requests);
+    v.Number("ended_attained", w.ended.attained);
+  });
 }
 
 class Writer {
@@ -89,6 +94,10 @@ class Writer {
   void Maybe(const char* name, const std::optional<T>& value, const F& each) {
     Number(name, value.has_value());
     if (value) each(*value);
+  }
+  template <class F>
+  void Later(const F& fields) {
+    fields();
   }
   std::string Take() { return std::move(line_); }
 
@@ -125,6 +134,10 @@ class Reader {
     if (Next(name) == 0) return;
     value.emplace();
     each(*value);
+  }
+  template <class F>
+  void Later(const F& fields) {
+    if (rest_.find_first_not_of(" \r\n") != std::string_view::npos) fields();
   }
   Status Finish() {
     if (status_.ok() && rest_.find_first_not_of(" \r\n") != std::string_view::npos) {
@@ -178,6 +191,10 @@ class Checker {
   template <class T, class F>
   void Maybe(const char*, const std::optional<T>& value, const F& each) {
     if (value) each(*value);
+  }
+  template <class F>
+  void Later(const F& fields) {
+    fields();
   }
   std::string Take() { return std::move(found_); }
 

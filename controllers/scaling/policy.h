@@ -91,6 +91,9 @@ struct ScalingPolicy {
   // Room for what the load is seen to rise to before new instances are ready, over its level; 1:
   // none is kept.
   double most_burst = 4;
+  // Move aim and room until as many requests attain as the targets ask for, where World::ended says
+  // how many do; false: keep both as they are.
+  bool is_budgeted = true;
   // Queued work is to be worked off within this time.
   double recovery_seconds = 60;
   bool is_learning = true;  // online re-estimation

@@ -58,6 +58,15 @@ struct Observed {
   friend bool operator==(const Observed&, const Observed&) = default;
 };
 
+// Requests that ended since the last decision, and of these how many kept both latency targets;
+// what was refused ended and did not. 0 of 0: none ended, or nobody counts them.
+struct Ended {
+  double requests = 0;
+  double attained = 0;
+
+  friend bool operator==(const Ended&, const Ended&) = default;
+};
+
 // Instances of one role, counted by state; not pods.
 struct RoleState {
   int ready = 0;     // members of the committed topology
@@ -86,6 +95,7 @@ struct World {
   Lengths lengths;
   Occupancy now;
   Observed observed;
+  Ended ended;
   std::optional<StepSample> step;  // measured since the last decision
   Configuration current;           // the committed topology; m and n are the ready members
   RoleState attention;

@@ -89,6 +89,7 @@ Observation Observer::Look(const Fleet& fleet, Recorder& recorder, const Wish& w
   world.lengths.prompt_cached_share = arrivals_.CachedShare();
   world.observed.tpot_requests = static_cast<double>(recent.tpot_groups);
   world.observed.ttft_requests = static_cast<double>(recent.ttft_groups);
+  world.ended = recent.ended;
   if (recent.tpot_groups > 0) world.observed.tpot_seconds = recent.tpot;
   if (recent.ttft_groups > 0) world.observed.ttft_seconds = recent.ttft;
   LookAtUnits(fleet, now, seen);

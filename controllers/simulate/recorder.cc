@@ -58,15 +58,18 @@ void Recorder::OnFinished(const Finished& finished) {
   totals_.input_tokens += request.weight * int64_t{request.input};
   totals_.output_tokens += request.weight * int64_t{request.output};
   recent_finished_ += request.weight;
+  recent_ended_.requests += request.weight;
   recent_output_ += static_cast<double>(request.weight) * request.output;
   if (!is_kept) return;
   window.attained += request.weight;
   totals_.attained += request.weight;
+  recent_ended_.attained += request.weight;
 }
 
 void Recorder::OnRefused(const SimulatedRequest& request, double /*now*/) {
   WindowAt(request.arrival).refused += request.weight;
   totals_.refused += request.weight;
+  recent_ended_.requests += request.weight;
 }
 
 void Recorder::OnGpus(double now, int gpus) {
@@ -93,7 +96,9 @@ Recorder::Recent Recorder::TakeRecent() {
   recent.ttft = recent_ttft_.Percentile(percentile_);
   recent.finished = recent_finished_;
   recent.output_tokens = recent_output_;
+  recent.ended = recent_ended_;
   recent_finished_ = recent_output_ = 0;
+  recent_ended_ = {};
   recent_tpot_.Clear();
   recent_ttft_.Clear();
   return recent;

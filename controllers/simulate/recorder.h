@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "controllers/scaling/world.h"
 #include "controllers/simulate/durations.h"
 #include "controllers/simulate/unit.h"
 
@@ -91,6 +92,7 @@ class Recorder final : public UnitListener {
     double ttft = 0;
     double finished = 0;       // requests
     double output_tokens = 0;  // of these, sum
+    Ended ended;
   };
   Recent TakeRecent();
 
@@ -115,6 +117,7 @@ class Recorder final : public UnitListener {
   double gpus_until_ = 0;
   double recent_finished_ = 0;
   double recent_output_ = 0;
+  Ended recent_ended_;
 };
 
 }  // namespace janus::controllers

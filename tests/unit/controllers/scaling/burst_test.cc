@@ -86,6 +86,7 @@ World Seen(double time, Counts at, double requests_per_second) {
 // Decisions every minute; whatever is asked for is there at the next.
 struct Service {
   Counts at = {8, 16};
+  double attained = -1;  // of the requests that end; < 0: nobody counts
   Memory memory;
   Decision last;
   int actions = 0;
@@ -95,8 +96,9 @@ struct Service {
     const double begin = std::max(memory.last_time_seconds, 0.0);
     actions = 0;
     for (int i = 1; i <= minutes; ++i) {
-      Outcome out =
-          Decide(DeepSeekV3(), policy, Seen(begin + 60 * i, at, rate(i)), std::move(memory));
+      World world = Seen(begin + 60 * i, at, rate(i));
+      if (attained >= 0) world.ended = {60 * rate(i), 60 * rate(i) * attained};
+      Outcome out = Decide(DeepSeekV3(), policy, world, std::move(memory));
       memory = std::move(out.memory);
       last = std::move(out.decision);
       if (last.verb == Verb::kHold) continue;
@@ -160,7 +162,7 @@ TEST(HeadRoom, IsNotOnTopOfAPeakThatIsThereAlready) {
     Demand demand;
     demand.output_tokens_per_second = share * level;
     const Demand with =
-        WithRoom(demand, service.memory.last_time_seconds, service.memory, Policy());
+        WithRoom(demand, service.memory.last_time_seconds, service.memory, {}, Policy());
     EXPECT_NEAR(with.output_tokens_per_second * with.burst, std::max(share * level, burst * level),
                 1e-6 * level)
         << share;
@@ -183,10 +185,12 @@ TEST(HeadRoom, AnOverloadIsNoBurst) {
 TEST(HeadRoom, OfAnUnchangedWorldNothingMoreIsLearned) {
   Service service;
   service.Live(300, Policy(), Bursting);
-  const World again = Seen(service.memory.last_time_seconds, service.at, 300);
+  World again = Seen(service.memory.last_time_seconds, service.at, 300);
+  again.ended = {1000, 0};
   const Outcome out = Decide(DeepSeekV3(), Policy(), again, service.memory);
   EXPECT_EQ(out.memory.bursts, service.memory.bursts);
   EXPECT_EQ(out.memory.samples, service.memory.samples);
+  EXPECT_EQ(out.memory.budget, service.memory.budget);
   const Outcome twice = Decide(DeepSeekV3(), Policy(), again, out.memory);
   EXPECT_EQ(twice.memory, out.memory);
 }
@@ -226,6 +230,115 @@ TEST(HeadRoom, KeysThatRiseAreGivenMemory) {
   EXPECT_EQ(rising.tpot_seconds, calm.tpot_seconds);
   const double poisson = 1 + 1.645 / std::sqrt(calm.batch);
   EXPECT_NEAR(rising.kv_share / calm.kv_share, 2 / poisson, 1e-3);
+}
+
+TEST(Budget, WhatIsNotMissedGivesRoomBackButNotTheLevel) {
+  const ScalingPolicy policy = Policy();
+  Service service;
+  service.Live(240, policy, Bursting);
+  const int before = service.Gpus();
+  service.attained = 1;
+  service.Live(24 * 60, policy, Bursting);
+  EXPECT_EQ(service.memory.budget.caution, kLeastCaution);
+  EXPECT_LT(service.Gpus(), before) << service.last.text;
+  EXPECT_GE(service.last.demand.burst, 1);
+  Demand level;
+  level.requests_per_second = 22;
+  level.output_tokens_per_second = 22 * 400;
+  level.prompt_tokens_per_second = 22 * 800;
+  level.context = 1000;
+  EXPECT_TRUE(DeepSeekV3().Keeps(service.at.m, service.at.n, level, policy, 1));
+  // And when too much is missed, all of it comes back, and more.
+  service.attained = 0.8;
+  service.Live(24 * 60, policy, Bursting);
+  EXPECT_EQ(service.memory.budget.caution, kMostCaution);
+  EXPECT_GT(service.Gpus(), before);
+  EXPECT_NE(service.last.text.find("aiming at 70 % of the targets (caution +2.00)"),
+            std::string::npos)
+      << service.last.text;
+  service.Live(120, policy, Bursting);
+  EXPECT_EQ(service.actions, 0) << "what a lower aim asked for is not left again";
+}
+
+TEST(Budget, AnAimThatFellIsActedOnWithoutAChangeOfLoad) {
+  const ScalingPolicy policy = Policy();
+  Service service;
+  service.Live(240, policy, Calm);
+  service.Live(60, policy, Calm);
+  ASSERT_EQ(service.actions, 0) << service.last.text;
+  const int before = service.Gpus();
+  service.attained = 0.8;
+  service.Live(24 * 60, policy, Calm);
+  EXPECT_GT(service.Gpus(), before) << service.last.text;
+  EXPECT_LT(service.actions, 4) << "step by step as caution grows, not to and fro";
+}
+
+TEST(Budget, WhatIsMissedGrowsRoomUpToTheMostThatIsAllowed) {
+  ScalingPolicy policy = Policy();
+  // Bursts that the percentile does not see.
+  const auto seldom = [](int minute) { return minute % 60 == 0 ? 50.0 : 20.0; };
+  Service service;
+  service.Live(240, policy, seldom);
+  EXPECT_EQ(service.last.demand.burst, 1);
+  const int before = service.Gpus();
+  service.attained = 0.5;
+  service.Live(600, policy, seldom);
+  EXPECT_EQ(service.memory.budget.caution, kMostCaution);
+  EXPECT_GT(service.last.demand.burst, 2) << service.last.text;
+  EXPECT_GT(service.Gpus(), before);
+  policy.most_burst = 1.5;
+  service.Live(60, policy, seldom);
+  EXPECT_EQ(service.last.demand.burst, 1.5);
+}
+
+TEST(Budget, WithoutEvidenceDecisionsAreWhatTheyWereWithoutOne) {
+  ScalingPolicy without = Policy();
+  without.is_budgeted = false;
+  Service with;
+  Service other;
+  other.attained = 0.3;  // not looked at
+  for (int i = 0; i < 60; ++i) {
+    with.Live(5, Policy(), Bursting);
+    other.Live(5, without, Bursting);
+    ASSERT_EQ(with.last.text, other.last.text);
+  }
+  EXPECT_EQ(with.memory, other.memory);
+}
+
+TEST(Budget, WhereADecisionIsNotFollowedNothingIsLearned) {
+  ScalingPolicy policy = Policy();
+  policy.is_advisory = true;
+  Service service;
+  service.attained = 0;
+  service.Live(120, policy, Calm);
+  EXPECT_EQ(service.memory.budget, ErrorBudget{});
+}
+
+TEST(Budget, WhatIsMissedAtTheMostThatIsAllowedAsksForNoMore) {
+  ScalingPolicy policy = Policy();
+  policy.max_gpus = 24;
+  Service service;  // 8A16E
+  service.attained = 0;
+  service.Live(120, policy, [](int) { return 2000.0; });
+  EXPECT_EQ(service.Gpus(), 24);
+  EXPECT_EQ(service.memory.budget.caution, 0);
+}
+
+TEST(Budget, MoreLoadNeverMeansFewerGpusWhateverWasMissed) {
+  for (const double caution : {kLeastCaution, -1.0, 1.0, kMostCaution}) {
+    int last = 0;
+    for (double rate = 5; rate < 80; rate *= 1.3) {
+      Service service;
+      service.memory.budget = {caution, 1000, 60};
+      service.Live(60, Policy(), [&](int) { return rate; });
+      EXPECT_GE(service.Gpus(), last) << caution << ", " << rate;
+      last = service.Gpus();
+      const int settled = service.Gpus();
+      service.Live(30, Policy(), [&](int) { return rate; });
+      EXPECT_EQ(service.actions, 0) << service.last.text;
+      EXPECT_EQ(service.Gpus(), settled);
+    }
+  }
 }
 
 // All keys of a full service are of prompts that wait to be computed again.

@@ -284,7 +284,17 @@ TEST(Decide, NumbersThatAreNoneAreNamed) {
     EXPECT_NE(out.decision.text.find("waiting is"), std::string::npos) << out.decision.text;
     EXPECT_EQ(out.memory, Memory{}) << "nothing is learned from it";
   }
-  Outcome out = Decide(DeepSeekV3(), Policy(), Seen(100, 4, 16, 1), {});
+  World more = Seen(0, 4, 16, 1);
+  more.ended = {10, std::numeric_limits<double>::quiet_NaN()};
+  Outcome out = Decide(DeepSeekV3(), Policy(), more, {});
+  EXPECT_NE(out.decision.text.find("ended_attained is nan"), std::string::npos);
+  more.ended = {10, 11};
+  out = Decide(DeepSeekV3(), Policy(), more, {});
+  EXPECT_EQ(out.decision.reason, Reason::kBadStatistics);
+  EXPECT_NE(out.decision.text.find("ended_attained is 11 of 10"), std::string::npos)
+      << out.decision.text;
+  EXPECT_EQ(out.memory, Memory{});
+  out = Decide(DeepSeekV3(), Policy(), Seen(100, 4, 16, 1), {});
   out = Decide(DeepSeekV3(), Policy(), Seen(50, 4, 16, 1), std::move(out.memory));
   EXPECT_EQ(out.decision.reason, Reason::kBadStatistics) << "time went back";
 }
@@ -300,6 +310,7 @@ TEST(Decide, AReplayedLogGivesTheSameDecisions) {
                        20 + 18 * std::sin(i / 20.0) + static_cast<double>(random() % 100) / 50);
     world.now.running = static_cast<double>(random() % 50);
     world.step = StepSample{15. * i, {200, 1000, 10, 400}, {0.01, 0.02, 0.01, 0.05}, 100, true};
+    world.ended = {100, static_cast<double>(80 + random() % 21)};
     log.push_back(ToLine(world));
     Outcome out = Decide(DeepSeekV3(), Policy(), world, std::move(memory));
     said.push_back(out.decision.text);
@@ -354,6 +365,18 @@ TEST(ParseWorld, NamesWhatIsWrong) {
   const auto parsed = ParseWorld(wrong);
   ASSERT_FALSE(parsed.ok());
   EXPECT_NE(parsed.status().message().find("wanted ready="), std::string::npos);
+}
+
+TEST(ParseWorld, ReadsLinesOfBeforeRequestsThatEndedWereCounted) {
+  World world = Seen(1, 2, 3, 4);
+  world.ended = {7, 5};
+  const std::string line = ToLine(world);
+  EXPECT_EQ(*ParseWorld(line), world);
+  world.ended = {};
+  const auto before = ParseWorld(line.substr(0, line.find(" ended_requests=")));
+  ASSERT_TRUE(before.ok()) << before.status().ToString();
+  EXPECT_EQ(*before, world);
+  EXPECT_FALSE(ParseWorld(line.substr(0, line.find(" ended_attained="))).ok());
 }
 
 TEST(AllowedNow, ReadsTheRulesAsAutoscalingV2Does) {

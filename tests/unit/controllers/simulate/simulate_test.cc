@@ -203,6 +203,19 @@ TEST(Simulate, CachedPromptsTakeRoomButNoTime) {
   EXPECT_EQ(warm.totals.tpot_p50, cold.totals.tpot_p50);
 }
 
+// Of requests: what an operator's gateways count, not groups.
+TEST(Recorder, CountsOnceWhatEndedAndWhatAttained) {
+  Recorder recorder({0.1, 10}, 3600, 0.95);
+  const SimulatedRequest request = {0, 10, 11, 3};
+  recorder.OnFinished({request, 1, 1.5});    // 50 ms a token
+  recorder.OnFinished({request, 1, 3});      // 200 ms
+  recorder.OnFinished({request, 11, 11.5});  // first token after 11 s
+  recorder.OnRefused(request, 1);
+  EXPECT_EQ(recorder.TakeRecent().ended, (Ended{12, 3}));
+  EXPECT_EQ(recorder.TakeRecent().ended, Ended{});
+  EXPECT_EQ(recorder.Sum().attained, 3);
+}
+
 TEST(Perturbed, StretchesEachTermByItself) {
   const Setting believed = DeepSeekV2();
   const Wish wish = Separated(4, 12);
