@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 namespace janus::controllers {
 namespace {
@@ -72,6 +73,21 @@ std::optional<Counts> LargestAllowed(const CountBounds& b, const Predictor& pred
     }
   }
   return largest;
+}
+
+std::optional<Counts> NearestAllowed(const CountBounds& b, const Predictor& predictor,
+                                     Counts from) {
+  std::optional<Counts> nearest;
+  const auto away = [&](Counts c) {
+    return std::pair(std::abs(c.m - from.m) + std::abs(c.n - from.n), predictor.GpusOf(c.m, c.n));
+  };
+  for (int n = b.min_n; n <= b.max_n; n += b.step_n) {
+    for (int m = b.min_m; m <= b.max_m; m += b.step_m) {
+      if (!IsAllowed(b, predictor, m, n)) continue;
+      if (!nearest || away({m, n}) < away(*nearest)) nearest = {m, n};
+    }
+  }
+  return nearest;
 }
 
 std::optional<Counts> Cheapest(const Wanted& wanted, const CountBounds& bounds, Counts near) {

@@ -35,6 +35,11 @@ struct Counts {
 // The allowed counts of most GPUs; nullopt: limits exclude each other.
 std::optional<Counts> LargestAllowed(const CountBounds& bounds, const Predictor& predictor);
 
+// The allowed counts that are reached by starting and stopping fewest instances; of as many those
+// of fewest GPUs. nullopt: limits exclude each other.
+std::optional<Counts> NearestAllowed(const CountBounds& bounds, const Predictor& predictor,
+                                     Counts from);
+
 // What a search is for: keep `share` of every target under the demand.
 struct Wanted {
   const Predictor& predictor;

@@ -407,14 +407,13 @@ class Decider {
     }
     if (!best) {
       const std::optional<Partial> part = CheapestForMost(wanted, bounds, current_);
-      if (!part && !is_outside) {
+      best = part         ? part->counts
+             : is_outside ? NearestAllowed(bounds, predictor_, current_)
+                          : std::nullopt;
+      if (!best) {
         HoldWithoutAny(wanted, UpperLimit(bounds, is_capped));
         return;
       }
-      const Counts nearest = {
-          std::clamp(Whole(current_.m, bounds.step_m), bounds.min_m, bounds.max_m),
-          std::clamp(Whole(current_.n, bounds.step_n), bounds.min_n, bounds.max_n)};
-      best = part ? part->counts : nearest;
       const Limit limit = UpperLimit(bounds, is_capped);
       if (!is_outside && CostOf(*best) <= CostOf(current_)) {
         Hold(HoldOf(limit),
@@ -439,8 +438,6 @@ class Decider {
     }
     Move(*best, reason, is_outside);
   }
-
-  static int Whole(int count, int step) { return (count + step - 1) / step * step; }
 
   Reason ReasonOf(bool is_violated, bool is_at_risk, bool is_outside) const {
     if (is_at_risk) {

@@ -57,6 +57,24 @@ TEST(Reasons, SloAtRiskWhereTheLoadWillBeTooMuchBeforeNewInstancesAreReady) {
   EXPECT_GT(out.decision.demand.output_tokens_per_second, 8000) << "the one expected is not";
 }
 
+// Nothing keeps a millisecond, so the load does not say where to go: to what the limits allow.
+TEST(Reasons, WhereNothingKeepsTheTargetOnlyTheLimitsSayWhereToGo) {
+  ScalingPolicy policy = Policy();
+  policy.tpot.seconds = 1e-3;
+  policy.attention.max = policy.experts.max = 16;
+  policy.ratio_max = Ratio{1, 2};  // an expert instance for two of attention
+  const Decision decision = Decided(policy, Loaded(0, 4, 6, 100)).decision;
+  EXPECT_EQ(decision.verb, Verb::kScale) << decision.text;
+  EXPECT_EQ(decision.target.how.m, 4);
+  EXPECT_EQ(decision.target.how.n, 2);
+  policy.max_gpus = 10;
+  policy.ratio_max.reset();
+  policy.attention.instances_per_pod = policy.experts.instances_per_pod = 4;
+  const Decision pods = Decided(policy, Loaded(0, 5, 7, 100)).decision;
+  EXPECT_EQ(pods.target.how.m, 4) << pods.text;
+  EXPECT_EQ(pods.target.how.n, 4);
+}
+
 TEST(Reasons, MemoryShortWhereSequencesDoNotFitAlthoughTheStepIsShort) {
   ScalingPolicy policy = Policy();
   policy.max_batch_per_attention = 150;  // 5000 tokens/s x 40 ms are 200
