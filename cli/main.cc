@@ -215,15 +215,16 @@ void DeclarePlan(CLI::App& app, PlanOptions& options) {
       "whole model on one kind of GPU at its best: TP, DP, EP and PP are degrees of tensor, data,\n"
       "expert and pipeline parallelism, attention first, x2 means two copies. Where that is no\n"
       "dearer and no slower, the advice is not to separate.\n\n"
-      "With --requests-per-second and the lengths of requests, times to the first token are told;\n"
-      "with --ttft-seconds too, plans that miss it are ruled out, and stand below the chosen "
-      "one.\n\n"
+      "With --trace, or --requests-per-second and the lengths of requests, times to the first\n"
+      "token are told; with --ttft-seconds too, plans that miss it are ruled out, and stand below\n"
+      "the chosen one.\n\n"
       "  janusctl plan --model deepseek-v3 --hardware H200 --tpot-milliseconds 50\n"
       "  janusctl plan -f service.yaml --hardware H200 --batch 512\n"
       "  janusctl plan --model dbrx --attention-hardware H20 --expert-hardware L40S\n"
       "  janusctl plan --model deepseek-v3 --hardware H200 --batch 1024 --requests-per-second 5 "
       "\\\n"
-      "      --prompt-tokens 2000 --output-tokens 300 --ttft-seconds 2\n");
+      "      --prompt-tokens 2000 --output-tokens 300 --ttft-seconds 2\n"
+      "  janusctl plan --model deepseek-v3 --hardware H200 --batch 1024 --trace requests.csv\n");
   auto* check = plan->add_option("--check-calibration", options.check_calibration,
                                  "folder of measured times (data/calibration): fits the cost "
                                  "model and prints how far it is off on what the fit did not see");
@@ -263,22 +264,25 @@ void DeclarePlan(CLI::App& app, PlanOptions& options) {
                  "exchanges rows over its own links");
   plan->add_flag("--fixed-point", options.fixed_point,
                  "try the sum rule FixedPoint too, which this version does not serve");
-  auto* rate =
-      plan->add_option("--requests-per-second", options.traffic.requests_per_second,
-                       "print times to the first token at this rate, MixServe's forms beside")
-          ->check(AboveZero());
-  rate->needs(plan->add_option("--prompt-tokens", options.traffic.prompt_tokens,
-                               "of a request, mean; lengths are taken as exponential about it")
-                  ->check(CLI::Range(1.0, 1e8))
-                  ->needs(rate));
-  rate->needs(
-      plan->add_option("--output-tokens", options.traffic.output_tokens, "of a request, mean")
-          ->check(CLI::Range(1.0, 1e8))
-          ->needs(rate));
+  auto* trace = plan->add_option(
+      "--trace", options.trace,
+      "of requests, as for simulate: print times to the first token for their lengths, at the rate "
+      "of the busiest five minutes, MixServe's forms beside");
+  auto* rate = plan->add_option("--requests-per-second", options.traffic.requests_per_second,
+                                "the same at this rate, for the lengths that are said")
+                   ->check(AboveZero());
+  plan->add_option("--prompt-tokens", options.traffic.prompt_tokens,
+                   "of a request, mean; lengths are taken as exponential about it")
+      ->check(CLI::Range(1.0, 1e8))
+      ->needs(rate)
+      ->excludes(trace);
+  plan->add_option("--output-tokens", options.traffic.output_tokens, "of a request, mean")
+      ->check(CLI::Range(1.0, 1e8))
+      ->needs(rate)
+      ->excludes(trace);
   plan->add_option("--ttft-seconds", options.ttft_seconds,
-                   "target of the first token at that rate; what misses it is told and not chosen")
-      ->check(AboveZero())
-      ->needs(rate);
+                   "target of the first token; what misses it is told and not chosen")
+      ->check(AboveZero());
   plan->add_option("--ttft-percentile", options.ttft_percentile,
                    "share of requests whose first token is told, and is to keep the target")
       ->check(CLI::Range(0.01, 0.9999))

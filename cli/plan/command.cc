@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "cli/plan/calibration.h"
+#include "cli/plan/traffic_file.h"
 #include "controllers/plan/search.h"
 #include "controllers/plan/terms.h"
 
@@ -48,6 +49,22 @@ controllers::PlanSpace SpaceOf(const PlanOptions& options) {
 // A service asks for first tokens in time; only traffic tells when they come.
 bool IsFirstTokenJudged(const PlanOptions& options) {
   return options.ttft_seconds > 0 && options.traffic.requests_per_second > 0;
+}
+
+// The traffic as it is said, or as the trace says it.
+Result<controllers::Traffic> TrafficOf(const PlanOptions& options) {
+  const controllers::Traffic& said = options.traffic;
+  if (options.trace.empty()) {
+    if (said.requests_per_second == 0 || (said.prompt_tokens > 0 && said.output_tokens > 0)) {
+      return said;
+    }
+    return InvalidArgument(
+        "plan: --requests-per-second needs the lengths of requests; want --prompt-tokens and "
+        "--output-tokens, or --trace");
+  }
+  JANUS_ASSIGN_OR_RETURN(controllers::Traffic traffic, ReadTraffic(options.trace));
+  if (said.requests_per_second > 0) traffic.requests_per_second = said.requests_per_second;
+  return traffic;
 }
 
 // What --survivable and --whole-pods add to each token's cost, or to the batch's.
@@ -207,10 +224,11 @@ std::string RenderText(const PlanOptions& options, const Setting& setting,
   }
   text += RenderWholes(answer) + RenderFirstTokens(setting, goal, answer);
   if (options.ttft_seconds > 0 && !IsFirstTokenJudged(options)) {
-    std::snprintf(line, sizeof(line),
-                  "\nfirst tokens within %.4g s at p%.4g are asked for and not judged: say the "
-                  "traffic with --requests-per-second, --prompt-tokens and --output-tokens\n",
-                  options.ttft_seconds, options.ttft_percentile * 100);
+    std::snprintf(
+        line, sizeof(line),
+        "\nfirst tokens within %.4g s at p%.4g are asked for and not judged: say the "
+        "traffic with --trace, or --requests-per-second, --prompt-tokens and --output-tokens\n",
+        options.ttft_seconds, options.ttft_percentile * 100);
     text += line;
   }
   return text;
@@ -313,7 +331,8 @@ std::string RenderJson(const PlanOptions& options, const Setting& setting,
 
 }  // namespace
 
-Result<std::string> Plan(const PlanOptions& options) {
+Result<std::string> Plan(const PlanOptions& asked) {
+  PlanOptions options = asked;
   if (!options.check_calibration.empty()) {
     JANUS_ASSIGN_OR_RETURN(const std::vector<CalibrationLine> lines,
                            CheckCalibration(options.check_calibration));
@@ -327,6 +346,7 @@ Result<std::string> Plan(const PlanOptions& options) {
   JANUS_ASSIGN_OR_RETURN(Setting setting, ReadSetting(options.setting));
   setting.context = options.context;
   setting.shares_node = options.shared_node;
+  JANUS_ASSIGN_OR_RETURN(options.traffic, TrafficOf(asked));
   const controllers::PlanGoal goal = {
       options.tpot_milliseconds / 1e3, options.batch, options.traffic,
       IsFirstTokenJudged(options) ? options.ttft_seconds : 0, options.ttft_percentile};

@@ -25,6 +25,7 @@ struct PlanOptions {
   bool fixed_point = false;      // try that sum rule too
   bool shared_node = false;      // both modules may sit in one node
   controllers::Traffic traffic;  // with requests_per_second: print times to the first token
+  std::string trace;             // says the traffic; a rate in `traffic` counts more
   double ttft_seconds = 0;       // target of it, judged where the traffic is said; 0: none
   double ttft_percentile = 0.95;
   bool json = false;

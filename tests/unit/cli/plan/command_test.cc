@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -14,6 +15,12 @@ PlanOptions Asking(const char* model, const char* hardware) {
   options.setting.model = model;
   options.setting.attention_hardware = options.setting.expert_hardware = hardware;
   return options;
+}
+
+std::string Written(const std::string& csv) {
+  const std::string path = testing::TempDir() + "plan_trace.csv";
+  std::ofstream(path) << csv;
+  return path;
 }
 
 bool Has(const Result<std::string>& text, const char* part) {
@@ -131,6 +138,33 @@ TEST(PlanCommand, AFirstTokenIsAGoal) {
             std::string::npos);
 }
 
+// 600 requests in ten minutes, 400 of them in five: a prompt in ten has 10,000 tokens.
+TEST(PlanCommand, ATraceSaysTheTraffic) {
+  std::string csv = "arrival_s,input_tokens,output_tokens\n";
+  for (int i = 0; i < 600; ++i) {
+    const double arrival = i < 400 ? 0.75 * i : 300 + 1.5 * (i - 400);
+    csv += std::to_string(arrival) + "," + (i % 10 == 0 ? "10000" : "1000") + ",100\n";
+  }
+  PlanOptions options = Asking("deepseek-v3", "H200");
+  options.batch = 512;
+  options.trace = Written(csv);
+  const Result<std::string> text = Plan(options);
+  EXPECT_TRUE(Has(text, "1.333 requests/s of 1900 + 100 tokens (prompts as measured)"))
+      << (text.ok() ? *text : text.status().ToString());
+  options.json = true;
+  const auto measured = nlohmann::json::parse(*Plan(options));
+  EXPECT_EQ(measured.at("traffic").at("promptLaw"), "Measured");
+  // At the median most prompts are short, at the 95th percentile five times the mean.
+  options.ttft_percentile = 0.5;
+  const auto median = nlohmann::json::parse(*Plan(options));
+  const auto seconds = [](const nlohmann::json& answer) {
+    return answer.at("plans").at(0).at("firstToken").at("seconds").get<double>();
+  };
+  EXPECT_GT(seconds(measured), 3 * seconds(median));
+  options.traffic.requests_per_second = 2;
+  EXPECT_EQ(nlohmann::json::parse(*Plan(options)).at("traffic").at("requestsPerSecond"), 2);
+}
+
 TEST(PlanCommand, JsonSaysWhatTheTextDoes) {
   PlanOptions options = Asking("deepseek-v2", "H100");
   options.batch = 512;
@@ -177,7 +211,13 @@ TEST(PlanCommand, BadInputSaysWhatToDo) {
   says(options, "no plan keeps a TPOT of 0.5 ms");
   options = Asking("deepseek-v3", "H200");
   options.traffic.requests_per_second = 3;
-  says(options, "a prompt's mean length is 0");
+  says(options, "want --prompt-tokens and --output-tokens, or --trace");
+  options.trace = "/nowhere.csv";
+  says(options, "/nowhere.csv");
+  options.trace = Written("arrival_s,input_tokens,output_tokens\n");
+  says(options, "has no rows");
+  options.trace = Written("arrival_s,input_tokens,output_tokens\n1,5,5\n1,6,6\n");
+  says(options, "come at one moment");
   for (const double wrong : {std::numeric_limits<double>::quiet_NaN(), -1., HUGE_VAL}) {
     options = Asking("deepseek-v3", "H200");
     options.tpot_milliseconds = wrong;

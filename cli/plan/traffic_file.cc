@@ -1,0 +1,49 @@
+#include "cli/plan/traffic_file.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "cli/trace.h"
+
+namespace janus::cli {
+namespace {
+
+constexpr double kWindow_s = 300;
+
+double BusiestRate(const std::vector<Arrival>& arrivals) {
+  const double span = arrivals.back().seconds - arrivals.front().seconds;
+  if (span <= 0) return 0;
+  if (span < kWindow_s) return static_cast<double>(arrivals.size()) / span;
+  size_t most = 0;
+  for (size_t from = 0, to = 0; to < arrivals.size(); ++to) {
+    while (arrivals[to].seconds - arrivals[from].seconds >= kWindow_s) ++from;
+    most = std::max(most, to + 1 - from);
+  }
+  return static_cast<double>(most) / kWindow_s;
+}
+
+}  // namespace
+
+Result<controllers::Traffic> ReadTraffic(const std::string& path) {
+  JANUS_ASSIGN_OR_RETURN(const std::vector<Arrival> arrivals, ReadTrace(path, 0));
+  controllers::Traffic traffic;
+  traffic.requests_per_second = BusiestRate(arrivals);
+  if (traffic.requests_per_second == 0) {
+    return InvalidArgument(path +
+                           ": its requests come at one moment, which is no rate; want the "
+                           "arrivals of some minutes");
+  }
+  double prompts = 0, outputs = 0;
+  std::vector<double> lengths;
+  for (const Arrival& arrival : arrivals) {
+    prompts += arrival.input_tokens;
+    outputs += arrival.output_tokens;
+    lengths.push_back(arrival.input_tokens);
+  }
+  traffic.prompt_tokens = prompts / static_cast<double>(arrivals.size());
+  traffic.output_tokens = outputs / static_cast<double>(arrivals.size());
+  traffic.prompt_law = controllers::LawOfLengths(std::move(lengths));
+  return traffic;
+}
+
+}  // namespace janus::cli
