@@ -10,9 +10,10 @@ namespace janus::controllers {
 // where requests are short or bursts are brief, and too little where overloads last.
 //
 // It integrates: every missed request adds, every request takes away what it may miss, so the share
-// that misses settles at nine tenths of 1 - p whatever the load is like, as long as the bounds allow
-// (the rule of adaptive conformal inference, Gibbs and Candes 2021). One number serves as long and
-// short window: at 95 % a burst of misses adds 21 times as fast as their absence takes away.
+// that misses settles at nine tenths of 1 - p whatever the load is like, as long as the bounds
+// allow (the rule of adaptive conformal inference, Gibbs and Candes 2021). One number serves as
+// long and short window: at 95 % a burst of misses adds 21 times as fast as their absence takes
+// away.
 struct ErrorBudget {
   // 0: what the load alone asks for; more: more in hand; within kLeastCaution and kMostCaution. In
   // halvings of the share of loads for which no room is kept.
