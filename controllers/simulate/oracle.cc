@@ -72,14 +72,29 @@ std::vector<std::vector<int64_t>> Around(const std::vector<std::vector<int64_t>>
   return around;
 }
 
-// What the plan `steps` below each in cost misses: a schedule of them has that much in hand.
-std::vector<std::vector<int64_t>> Below(const std::vector<std::vector<int64_t>>& missed,
-                                        int steps) {
-  std::vector<std::vector<int64_t>> below;
-  for (size_t p = 0; p < missed.size(); ++p) {
-    below.push_back(missed[p - std::min(p, static_cast<size_t>(steps))]);
+// What each plan would miss with a share of its GPUs taken away: what the best of those plans
+// within it does that take no more than the rest. A schedule of them has that much in hand.
+std::vector<std::vector<int64_t>> WithInHand(const std::vector<std::vector<int64_t>>& missed,
+                                             const std::vector<Wish>& plans, double share) {
+  if (share == 0) return missed;
+  const auto is_within = [&](const Wish& less, const Wish& plan) {
+    return less.how.m <= plan.how.m && less.how.n <= plan.how.n &&
+           less.Gpus() <= (1 - share) * plan.Gpus();
+  };
+  std::vector<std::vector<int64_t>> with;
+  for (const Wish& plan : plans) {
+    with.push_back(missed[0]);
+    std::vector<int64_t>& least = with.back();
+    bool is_first = true;
+    for (size_t q = 0; q < plans.size(); ++q) {
+      if (!is_within(plans[q], plan)) continue;
+      for (size_t i = 0; i < least.size(); ++i) {
+        least[i] = is_first ? missed[q][i] : std::min(least[i], missed[q][i]);
+      }
+      is_first = false;
+    }
   }
-  return below;
+  return with;
 }
 
 // How many requests may wait. What waits longer than the target for the first token misses it and
@@ -148,6 +163,18 @@ std::vector<int> Cheapest(const std::vector<Wish>& plans,
   return choices;
 }
 
+// What a schedule takes, without those that leave late.
+double GpuHoursOf(const std::vector<Wish>& plans, const std::vector<int>& choices,
+                  double interval_s, double start_s) {
+  double seconds = plans[choices[0]].Gpus() * interval_s;
+  for (size_t i = 1; i < choices.size(); ++i) {
+    const Wish& before = plans[choices[i - 1]];
+    const Wish& now = plans[choices[i]];
+    seconds += now.Gpus() * interval_s + start_s * (GpusWhileChanging(before, now) - before.Gpus());
+  }
+  return seconds / 3600;
+}
+
 }  // namespace
 
 std::vector<Wish> PlansForLevels(const Predictor& predictor, const ScalingPolicy& scaling,
@@ -213,15 +240,26 @@ Result<SimulationRun> SimulateOracle(std::span<const SimulatedRequest> requests,
   }
   std::optional<SimulationRun> cheapest;
   // What one interval leaves undone falls into the next, which runs of a single plan do not show.
-  // So a plan must be enough for so many intervals around, or have so many plans below it that are.
+  // So a plan must be enough for so many intervals around, or with less than it has.
   struct Care {
     int around = 0;
-    int below = 0;
+    double in_hand = 0;  // share of its GPUs
   };
-  constexpr std::array<Care, 6> kCares = {{{0, 0}, {1, 0}, {2, 0}, {0, 1}, {1, 2}, {2, 4}}};
+  constexpr std::array<Care, 12> kCares = {{{0, 0},
+                                            {1, 0},
+                                            {2, 0},
+                                            {0, 0.05},
+                                            {1, 0.05},
+                                            {0, 0.1},
+                                            {1, 0.1},
+                                            {0, 0.15},
+                                            {1, 0.15},
+                                            {0, 0.2},
+                                            {1, 0.2},
+                                            {2, 0.3}}};
   for (size_t c = 0; c < kCares.size(); ++c) {
     const std::vector<std::vector<int64_t>> around =
-        Below(Around(missed, kCares[c].around), kCares[c].below);
+        WithInHand(Around(missed, kCares[c].around), plans, kCares[c].in_hand);
     // The price of one missed request, GPU seconds; from nothing to more than a day of every GPU.
     double low = std::log(1e-3);
     double high = std::log(1e7);
@@ -230,6 +268,12 @@ Result<SimulationRun> SimulateOracle(std::span<const SimulatedRequest> requests,
       const double price = i == 0 ? high : (low + high) / 2;
       const std::vector<int> choices =
           Cheapest(plans, around, oracle.interval_s, options.machinery.start_s, std::exp(price));
+      // One that takes more than the cheapest so far is not run; only a lower price helps.
+      if (cheapest && GpuHoursOf(plans, choices, oracle.interval_s, options.machinery.start_s) >=
+                          cheapest->totals.gpu_hours) {
+        if (i > 0) high = price;
+        continue;
+      }
       Schedule schedule(plans, choices, oracle.interval_s, options.machinery.start_s);
       JANUS_ASSIGN_OR_RETURN(SimulationRun run, Simulate(requests, truth, &schedule, options, {}));
       const bool is_enough = run.totals.Attainment() >= oracle.attainment;

@@ -21,7 +21,7 @@ namespace janus::controllers {
 struct OracleOptions {
   double interval_s = 120;
   double attainment = 0.99;  // of all requests
-  int prices = 6;            // that bisection tries
+  int prices = 10;           // that bisection tries
 };
 
 // Plans worth considering: the cheapest for each of `levels` demands of the mean mix, evenly spaced
