@@ -291,6 +291,23 @@ TEST(Budget, WhatIsMissedGrowsRoomUpToTheMostThatIsAllowed) {
   EXPECT_EQ(service.last.demand.burst, 1.5);
 }
 
+// What is kept in hand for bursts is no fault of the model, so it does not correct the percentile.
+TEST(Budget, IsNotLearnedFromAsAFaultOfTheModel) {
+  const ScalingPolicy policy = Policy();
+  Service service;
+  service.Live(259, policy, [](int minute) { return minute % 60 == 0 ? 50.0 : 20.0; });
+  World world = Seen(service.memory.last_time_seconds + 60, service.at, 20);
+  world.observed.tpot_seconds = 0.12;
+  world.observed.tpot_requests = 1200;
+  const Outcome without = Decide(DeepSeekV3(), policy, world, service.memory);
+  service.memory.budget.caution = kMostCaution;
+  const Outcome with = Decide(DeepSeekV3(), policy, world, service.memory);
+  EXPECT_GT(with.decision.demand.burst, without.decision.demand.burst);
+  ASSERT_FALSE(without.memory.tails.empty());
+  EXPECT_GT(without.memory.tails.back(), 1);
+  EXPECT_EQ(with.memory.tails, without.memory.tails);
+}
+
 TEST(Budget, WithoutEvidenceDecisionsAreWhatTheyWereWithoutOne) {
   ScalingPolicy without = Policy();
   without.is_budgeted = false;
