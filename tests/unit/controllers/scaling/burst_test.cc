@@ -332,13 +332,18 @@ TEST(Budget, WhereADecisionIsNotFollowedNothingIsLearned) {
 }
 
 TEST(Budget, WhatIsMissedAtTheMostThatIsAllowedAsksForNoMore) {
-  ScalingPolicy policy = Policy();
-  policy.max_gpus = 24;
-  Service service;  // 8A16E
-  service.attained = 0;
-  service.Live(120, policy, [](int) { return 2000.0; });
-  EXPECT_EQ(service.Gpus(), 24);
-  EXPECT_EQ(service.memory.budget.caution, 0);
+  ScalingPolicy by_gpus = Policy();
+  by_gpus.max_gpus = 24;
+  ScalingPolicy by_count = Policy();
+  by_count.attention.max = 8;
+  by_count.experts.max = 16;
+  for (const ScalingPolicy& policy : {by_gpus, by_count}) {
+    Service service;  // 8A16E
+    service.attained = 0;
+    service.Live(120, policy, [](int) { return 2000.0; });
+    EXPECT_EQ(service.Gpus(), 24);
+    EXPECT_EQ(service.memory.budget.caution, 0);
+  }
 }
 
 TEST(Budget, MoreLoadNeverMeansFewerGpusWhateverWasMissed) {
