@@ -107,6 +107,12 @@ class DeviceWarp {
   __device__ uint32_t Shuffle(int from, Fn fn) {
     return __shfl_sync(kAll, fn(lane()), from);
   }
+  // to(lane, x) with x what fn(lane ^ mask) is there.
+  template <class Fn, class To>
+  __device__ void Exchange(int mask, Fn fn, To to) {
+    const float theirs = __shfl_xor_sync(kAll, fn(lane()), mask);
+    to(lane(), theirs);
+  }
 
  private:
   static constexpr unsigned kAll = 0xFFFFFFFFu;
@@ -248,6 +254,13 @@ class HostWarp {
     uint32_t taken = 0;
     Each(fn, [&](int lane, uint32_t value) { taken = lane == from ? value : taken; });
     return taken;
+  }
+  template <class Fn, class To>
+  void Exchange(int mask, Fn fn, To to) {
+    JANUS_CHECK(mask > 0 && mask < kLanes, mask);
+    float of[kLanes];
+    Each(fn, [&](int lane, float value) { of[lane] = value; });
+    for (int lane = 0; lane < kLanes; ++lane) to(lane, of[lane ^ mask]);
   }
 
  private:
