@@ -64,6 +64,10 @@ constexpr int MostColumns(int head_dim) {
 // What attention over heads of kHeadDim has in shared memory, in bytes from its start.
 template <int kHeadDim>
 struct AttentionShared {
+  struct Column {
+    float largest = -INFINITY;
+    float total = 0.0f;
+  };
   static constexpr int kColumns = MostColumns(kHeadDim);
   // 64 keys, or their values; of these a ring.
   static constexpr int kUnitBytes = 2 * kKeyBlock * kHeadDim;
@@ -73,17 +77,21 @@ struct AttentionShared {
   static constexpr int kLargest = kWeights + kColumns * 2 * kKeyBlock;  // [warp][column]
   static constexpr int kSums = kLargest + 4 * 4 * kColumns;             // [warp][column]
   static constexpr int kSees = kSums + 4 * 4 * kColumns;                // [column] RowKeys
-  static constexpr int kPages = kSees + kColumns * static_cast<int>(sizeof(RowKeys));  // [64]
+  static constexpr int kColumn = kSees + kColumns * 8;                  // [column] of a split
+  static constexpr int kMerged = kColumn + kColumns * 8;  // [column] of the splits before
+  static constexpr int kPages = kMerged + kColumns * 8;   // [64]
   static constexpr int kTask = kPages + 4 * (kKeySplit / kPageTokens);
   static constexpr int kTasks = kTask + 64;
   static constexpr int64_t kBytes = kTasks + static_cast<int64_t>(sizeof(AttentionTasks));
-  static_assert(sizeof(AttentionTasks::Scratch) <= kQueries && kSees % 16 == 0);
+  static_assert(sizeof(AttentionTasks::Scratch) <= kQueries && kSees % 16 == 0 &&
+                sizeof(RowKeys) == 8 && sizeof(Column) == 8);
 };
 
 // Block per (task, kv head), heads first; it takes every blocks()-th.
 template <int kHeadDim>
 struct FastAttentionKernel {
   using Shared = AttentionShared<kHeadDim>;
+  using Column = typename Shared::Column;
   static constexpr int kThreads = kTaskThreads;
   static constexpr int kBlocksAtOnce = 2;
   static constexpr int64_t kAskedSharedBytes = Shared::kBytes;
@@ -91,6 +99,7 @@ struct FastAttentionKernel {
   static constexpr int kBlockPages = kKeyBlock / kPageTokens;
   static constexpr int kTiles = kHeadDim / (16 * kWarps);        // of 16 elements of D, of a warp
   static constexpr int kPageBytes = 2 * kPageTokens * kHeadDim;  // of keys or values of a head
+  static constexpr int kPageChunks = kPageBytes / kCopyBytes;
   static constexpr int kRowBytes = 2 * kHeadDim;
   static constexpr float kNone = -INFINITY;
   static_assert(kWarps == kBlockPages && kHeadDim % 64 == 0);
@@ -104,24 +113,18 @@ struct FastAttentionKernel {
     int32_t rows;
     int32_t first_split;
     int32_t last_split;
-    int64_t lowest;  // of the keys that any row sees
-    int64_t highest;
-    int64_t all_from;  // keys that all rows see
-    int64_t all_to;
+    int32_t lowest;  // of the keys that any row sees
+    int32_t highest;
+    int32_t all_from;  // keys that all rows see
+    int32_t all_to;
     bool is_split;
   };
   static_assert(sizeof(Task) <= 64);
 
-  // A lane's part of N columns: of its warp's quarter of D the values, of its columns the rest.
+  // A lane's part of N columns' values, of its warp's quarter of D.
   template <int N>
-  struct State {
-    float y[kTiles][N / 8][4] = {};
-    float largest[N / 8][2];
-    float total[N / 8][2] = {};
-    JANUS_DEVICE State() {
-      JANUS_UNROLL
-      for (int n = 0; n < N / 8; ++n) largest[n][0] = largest[n][1] = kNone;
-    }
+  struct Values {
+    float of[kTiles][N / 8][4] = {};
   };
   template <int N>
   struct Scores {
@@ -175,8 +178,8 @@ struct FastAttentionKernel {
         task.all_to = keys.last < task.all_to ? keys.last : task.all_to;
       }
       task.is_split = tasks.state[task.row] != kNoState;
-      task.first_split = static_cast<int32_t>(task.lowest / kKeySplit);
-      task.last_split = static_cast<int32_t>(task.highest / kKeySplit);
+      task.first_split = task.lowest / kKeySplit;
+      task.last_split = task.highest / kKeySplit;
       if (task.is_split) {
         task.first_split += index - tasks.task[task.row];
         task.last_split = task.first_split;
@@ -190,10 +193,10 @@ struct FastAttentionKernel {
   JANUS_DEVICE void Run(Block& block, const AttentionTasks& tasks, const Task& task,
                         int64_t g) const {
     LoadQueries<N>(block, task, g);
-    PerThread<State<N>, kThreads> merged;
-    PerThread<State<N>, kThreads> split;
+    PerThread<Values<N>, kThreads> merged;
+    PerThread<Values<N>, kThreads> split;
     JANUS_KEEP_LOOP
-    for (int64_t s = task.first_split; s <= task.last_split; ++s) {
+    for (int32_t s = task.first_split; s <= task.last_split; ++s) {
       Split<N>(block, task, g, s, split);
       if (task.is_split) {
         StoreState<N>(block, tasks, task, g, s, split);
@@ -206,6 +209,9 @@ struct FastAttentionKernel {
 
   JANUS_DEVICE static RowKeys* SeesOf(unsigned char* shared) {
     return reinterpret_cast<RowKeys*>(shared + Shared::kSees);
+  }
+  JANUS_DEVICE static Column* ColumnsOf(unsigned char* shared, int at) {
+    return reinterpret_cast<Column*>(shared + at);
   }
   JANUS_DEVICE static float* Floats(unsigned char* shared, int at) {
     return reinterpret_cast<float*>(shared + at);
@@ -229,6 +235,7 @@ struct FastAttentionKernel {
         }
       }
       if (thread < N) {
+        ColumnsOf(block.shared(), Shared::kMerged)[thread] = Column{};
         SeesOf(block.shared())[thread] =
             thread < task.rows * group
                 ? KeysOf(a.rows[task.row + thread / group].position, a.sliding_window)
@@ -255,18 +262,18 @@ struct FastAttentionKernel {
 
   // The state of a split of the run's keys.
   template <int N, class Block>
-  JANUS_DEVICE void Split(Block& block, const Task& task, int64_t g, int64_t s,
-                          PerThread<State<N>, kThreads>& state) const {
+  JANUS_DEVICE void Split(Block& block, const Task& task, int64_t g, int32_t s,
+                          PerThread<Values<N>, kThreads>& values) const {
     constexpr int kAhead = Shared::kUnits - 1;
-    const int64_t begin = s * kKeySplit;
-    const int64_t first = task.lowest > begin ? task.lowest - begin : 0;
-    const int64_t last =
-        task.highest - begin < kKeySplit - 1 ? task.highest - begin : kKeySplit - 1;
-    const int first_block = static_cast<int>(first / kKeyBlock);
-    const int units = 2 * (static_cast<int>(last / kKeyBlock) - first_block + 1);
+    const int32_t begin = s * kKeySplit;
+    const int first = task.lowest > begin ? task.lowest - begin : 0;
+    const int last = task.highest - begin < kKeySplit - 1 ? task.highest - begin : kKeySplit - 1;
+    const int first_block = first / kKeyBlock;
+    const int units = 2 * (last / kKeyBlock - first_block + 1);
     auto* const pages = reinterpret_cast<int32_t*>(block.shared() + Shared::kPages);
     block.Phase([&](int thread) {
-      state[thread] = State<N>{};
+      values[thread] = Values<N>{};
+      if (thread < N) ColumnsOf(block.shared(), Shared::kColumn)[thread] = Column{};
       if (thread >= kKeySplit / kPageTokens) return;
       const bool is_read = thread >= first / kPageTokens && thread <= last / kPageTokens;
       pages[thread] =
@@ -274,7 +281,13 @@ struct FastAttentionKernel {
     });
     int filled = 0;  // the unit of the ring that is filled next
     const auto fill = [&](auto& warp, int unit) {
-      if (unit < units) Fill(block, warp, filled, first_block + unit / 2, unit % 2 != 0, g);
+      if (unit >= units) return;
+      const int key_block = first_block + unit / 2;
+      if (unit % 2 == 0) {
+        Fill<false>(block, warp, filled, key_block, g);
+      } else {
+        Fill<true>(block, warp, filled, key_block, g);
+      }
     };
     JANUS_KEEP_LOOP
     for (int unit = 0; unit < kAhead; ++unit) {
@@ -285,7 +298,7 @@ struct FastAttentionKernel {
     PerThread<Scores<N>, kThreads> scores;
     JANUS_KEEP_LOOP
     for (int unit = 0; unit < units; unit += 2) {
-      const int64_t j0 = begin + int64_t{first_block + unit / 2} * kKeyBlock;
+      const int32_t j0 = begin + (first_block + unit / 2) * kKeyBlock;
       const bool all_see = task.all_from <= j0 && task.all_to >= j0 + kKeyBlock - 1;
       // The unit that is filled here is the one that was read before the last barrier.
       block.template CopyingWarps<kAhead - 1>([&](auto& warp) {
@@ -294,14 +307,14 @@ struct FastAttentionKernel {
       });
       filled = Next(filled);
       read = Next(read);
-      block.Warps([&](auto& warp) { Weigh<N>(block, warp, scores, state); });
+      block.Warps([&](auto& warp) { Weigh<N>(block, warp, scores, values); });
       block.template CopyingWarps<kAhead - 1>([&](auto& warp) {
         fill(warp, unit + 1 + kAhead);
-        AddSums<N>(block, warp, state);
+        AddSums<N>(block, warp);
         if (all_see) {
-          AddValues<N>(block, warp, read, state);
+          AddValues<N>(block, warp, read, values);
         } else {
-          AddSeenValues<N>(block, warp, read, task, j0, state);
+          AddSeenValues<N>(block, warp, read, task, j0, values);
         }
       });
       filled = Next(filled);
@@ -314,44 +327,47 @@ struct FastAttentionKernel {
 
   // Brings the keys or the values of key block `key_block` of the split: each warp those of a page.
   // What no row sees is zeros.
-  template <class Block, class Warp>
-  JANUS_DEVICE void Fill(Block& block, Warp& warp, int unit, int key_block, bool is_value,
-                         int64_t g) const {
+  template <bool kIsValue, class Block, class Warp>
+  JANUS_DEVICE void Fill(Block& block, Warp& warp, int unit, int key_block, int64_t g) const {
     const KvCache& cache = a.cache;
     const int64_t stride = cache.page_stride_bytes != 0
                                ? cache.page_stride_bytes
                                : KvPageBytes(DType::kBFloat16, cache.kv_heads, kHeadDim);
-    const bool can_copy =
-        reinterpret_cast<uintptr_t>(cache.pages) % kCopyBytes == 0 && stride % kCopyBytes == 0;
     const auto* const pages = reinterpret_cast<const int32_t*>(block.shared() + Shared::kPages);
     const int32_t page = pages[key_block * kBlockPages + warp.index()];
     const bool is_read = page != kNoPage;
     const auto* const from = static_cast<const unsigned char*>(cache.pages) +
                              (is_read ? page : 0) * stride +
-                             ((is_value ? cache.kv_heads : 0) + g) * kPageBytes;
+                             ((kIsValue ? cache.kv_heads : 0) + g) * kPageBytes;
     unsigned char* const to =
         block.shared() + unit * Shared::kUnitBytes + warp.index() * kPageBytes;
+    const bool can_copy =
+        reinterpret_cast<uintptr_t>(cache.pages) % kCopyBytes == 0 && stride % kCopyBytes == 0;
     warp.Lanes([&](int lane) {
-      JANUS_UNROLL
-      for (int i = 0; i < kPageBytes / kCopyBytes / kLanes; ++i) {
-        const int chunk = i * kLanes + lane;
-        const int at = is_value
-                           ? ValueOffset(chunk / (kHeadDim / kChunk), chunk % (kHeadDim / kChunk))
-                           : KeyOffset(chunk / 2, chunk % 2);
-        if (can_copy) {
-          block.CopyAsync(to + at, from + chunk * kCopyBytes, is_read);
-        } else {
-          const auto* const elements = reinterpret_cast<const uint16_t*>(from) + chunk * kChunk;
-          auto* const room = reinterpret_cast<uint16_t*>(to + at);
-          for (int e = 0; e < kChunk; ++e) room[e] = is_read ? elements[e] : uint16_t{0};
+      if (can_copy) {
+        JANUS_UNROLL
+        for (int chunk = lane; chunk < kPageChunks; chunk += kLanes) {
+          block.CopyAsync(to + ChunkOffset<kIsValue>(chunk), from + chunk * kCopyBytes, is_read);
+        }
+      } else {
+        JANUS_KEEP_LOOP
+        for (int i = lane; i < kPageChunks * kChunk; i += kLanes) {
+          auto* const chunk = reinterpret_cast<uint16_t*>(to + ChunkOffset<kIsValue>(i / kChunk));
+          chunk[i % kChunk] = is_read ? reinterpret_cast<const uint16_t*>(from)[i] : uint16_t{0};
         }
       }
     });
   }
+  // Of a page's keys or values, in the order of the cache.
+  template <bool kIsValue>
+  JANUS_DEVICE static int ChunkOffset(int chunk) {
+    constexpr int kOfRow = kHeadDim / kChunk;
+    return kIsValue ? ValueOffset(chunk / kOfRow, chunk % kOfRow) : KeyOffset(chunk / 2, chunk % 2);
+  }
 
   // The scores of a warp's page, and the largest of each column.
   template <int N, class Block, class Warp>
-  JANUS_DEVICE void Score(Block& block, Warp& warp, int unit, int64_t j0, bool all_see,
+  JANUS_DEVICE void Score(Block& block, Warp& warp, int unit, int32_t j0, bool all_see,
                           PerThread<Scores<N>, kThreads>& scores) const {
     struct Fragments {
       uint32_t keys[4];
@@ -387,16 +403,17 @@ struct FastAttentionKernel {
         }
       }
     }
-    const int64_t page_begin = j0 + warp.index() * kPageTokens;
+    const int32_t page_begin = j0 + warp.index() * kPageTokens;
     warp.Lanes([&](int lane) {
       Scores<N>& score = scores[first_lane + lane];
       JANUS_UNROLL
       for (int n = 0; n < N / 8; ++n) {
         JANUS_UNROLL
         for (int i = 0; i < 4; ++i) {
-          const int64_t key = page_begin + lane / 4 + i / 2 * 8;
-          const bool sees = all_see || SeesOf(shared)[ColumnOf(lane, n, i)].SeesAny(key, key + 1);
-          score.of[n][i] = sees ? score.of[n][i] * a.scale : kNone;
+          score.of[n][i] *= a.scale;
+          if (all_see) continue;
+          const int32_t key = page_begin + lane / 4 + i / 2 * 8;
+          if (!SeesOf(shared)[ColumnOf(lane, n, i)].Sees(key)) score.of[n][i] = kNone;
         }
       }
     });
@@ -455,15 +472,30 @@ struct FastAttentionKernel {
     });
   }
 
-  // Scores to weights, which go to shared memory with their sums; the state fades to the new
-  // largest.
+  // The largest score of a column so far, the block's among them, and what weights before it fade
+  // to.
+  template <int N, class Block>
+  JANUS_DEVICE static float LargestOf(Block& block, int column) {
+    float largest = ColumnsOf(block.shared(), Shared::kColumn)[column].largest;
+    JANUS_UNROLL
+    for (int w = 0; w < kWarps; ++w) {
+      largest = fmaxf(largest, Floats(block.shared(), Shared::kLargest)[w * N + column]);
+    }
+    return largest;
+  }
+  template <class Block>
+  JANUS_DEVICE static float FadeOf(Block& block, int column, float largest) {
+    const float before = ColumnsOf(block.shared(), Shared::kColumn)[column].largest;
+    return largest == kNone ? 1.0f : expf(before - largest);
+  }
+
+  // Scores to weights, which go to shared memory with their sums; the values so far fade.
   template <int N, class Block, class Warp>
   JANUS_DEVICE void Weigh(Block& block, Warp& warp, PerThread<Scores<N>, kThreads>& scores,
-                          PerThread<State<N>, kThreads>& states_of) const {
+                          PerThread<Values<N>, kThreads>& values) const {
     const int first_lane = warp.index() * kLanes;
     warp.Lanes([&](int lane) {
-      const float* const largest_wn = Floats(block.shared(), Shared::kLargest);
-      State<N>& state = states_of[first_lane + lane];
+      Values<N>& value = values[first_lane + lane];
       Scores<N>& score = scores[first_lane + lane];
       JANUS_UNROLL
       for (int n = 0; n < N / 8; ++n) {
@@ -471,16 +503,12 @@ struct FastAttentionKernel {
         JANUS_UNROLL
         for (int i = 0; i < 2; ++i) {
           const int column = ColumnOf(lane, n, i);
-          float largest = state.largest[n][i];
-          JANUS_UNROLL
-          for (int w = 0; w < kWarps; ++w) largest = fmaxf(largest, largest_wn[w * N + column]);
-          const float fade = largest == kNone ? 1.0f : expf(state.largest[n][i] - largest);
-          state.largest[n][i] = largest;
-          state.total[n][i] *= fade;
+          const float largest = LargestOf<N>(block, column);
+          const float fade = FadeOf(block, column, largest);
           JANUS_UNROLL
           for (int m = 0; m < kTiles; ++m) {
-            state.y[m][n][i] *= fade;
-            state.y[m][n][i + 2] *= fade;
+            value.of[m][n][i] *= fade;
+            value.of[m][n][i + 2] *= fade;
           }
           JANUS_UNROLL
           for (int half = 0; half < 2; ++half) {
@@ -507,23 +535,20 @@ struct FastAttentionKernel {
         [](float mine, float theirs) { return mine + theirs; });
   }
 
+  // The block's weights to the totals; a thread for each column.
   template <int N, class Block, class Warp>
-  JANUS_DEVICE static void AddSums(Block& block, Warp& warp,
-                                   PerThread<State<N>, kThreads>& states_of) {
+  JANUS_DEVICE static void AddSums(Block& block, Warp& warp) {
     warp.Lanes([&](int lane) {
+      const int column = warp.index() * kLanes + lane;
+      if (column >= N) return;
       const float* const sum_wn = Floats(block.shared(), Shared::kSums);
-      State<N>& state = states_of[warp.index() * kLanes + lane];
+      float sum = sum_wn[column];
       JANUS_UNROLL
-      for (int n = 0; n < N / 8; ++n) {
-        JANUS_UNROLL
-        for (int i = 0; i < 2; ++i) {
-          const int column = ColumnOf(lane, n, i);
-          float sum = sum_wn[column];
-          JANUS_UNROLL
-          for (int w = 1; w < kWarps; ++w) sum += sum_wn[w * N + column];
-          state.total[n][i] += sum;
-        }
-      }
+      for (int w = 1; w < kWarps; ++w) sum += sum_wn[w * N + column];
+      const float largest = LargestOf<N>(block, column);
+      Column& of = ColumnsOf(block.shared(), Shared::kColumn)[column];
+      of.total = of.total * FadeOf(block, column, largest) + sum;
+      of.largest = largest;
     });
   }
 
@@ -560,7 +585,7 @@ struct FastAttentionKernel {
   // The values of a block whose keys all rows see.
   template <int N, class Block, class Warp>
   JANUS_DEVICE static void AddValues(Block& block, Warp& warp, int unit,
-                                     PerThread<State<N>, kThreads>& states_of) {
+                                     PerThread<Values<N>, kThreads>& values) {
     constexpr int kBlocks = N < 16 ? 1 : 2;
     const int first_lane = warp.index() * kLanes;
     PerLane<ValueFragments> of;
@@ -576,7 +601,7 @@ struct FastAttentionKernel {
           for (int i = 0; i < kBlocks; ++i) {
             MultiplyAdd(
                 warp,
-                [&](int lane) -> float(&)[4] { return states_of[first_lane + lane].y[m][n + i]; },
+                [&](int lane) -> float(&)[4] { return values[first_lane + lane].of[m][n + i]; },
                 [&](int lane) -> const uint32_t* { return of[lane].values; },
                 [&](int lane) -> const uint32_t* { return of[lane].weights + 2 * i; });
           }
@@ -589,8 +614,8 @@ struct FastAttentionKernel {
   // nothing of it can show, not even NaN or the sign of a zero. A row that sees none of the block
   // is left as it is.
   template <int N, class Block, class Warp>
-  JANUS_DEVICE void AddSeenValues(Block& block, Warp& warp, int unit, const Task& task, int64_t j0,
-                                  PerThread<State<N>, kThreads>& states_of) const {
+  JANUS_DEVICE void AddSeenValues(Block& block, Warp& warp, int unit, const Task& task, int32_t j0,
+                                  PerThread<Values<N>, kThreads>& values) const {
     struct Sums {
       float of[4];
     };
@@ -601,7 +626,7 @@ struct FastAttentionKernel {
     JANUS_KEEP_LOOP
     for (int r = 0; r < task.rows; ++r) {
       const RowKeys sees = SeesOf(block.shared())[r * group];
-      if (!sees.SeesAny(j0, j0 + kKeyBlock)) continue;
+      if (!sees.SeesAnyOf(j0, kKeyBlock)) continue;
       JANUS_KEEP_LOOP
       for (int key = 0; key < kKeyBlock; key += 16) {
         JANUS_UNROLL
@@ -610,9 +635,9 @@ struct FastAttentionKernel {
           warp.Lanes([&](int lane) {
             JANUS_UNROLL
             for (int i = 0; i < 4; ++i) {
-              const int64_t j = j0 + key + lane % 4 * 2 + i / 2 * 8;
-              const uint32_t first = sees.SeesAny(j, j + 1) ? 0xFFFFu : 0u;
-              const uint32_t second = sees.SeesAny(j + 1, j + 2) ? 0xFFFF0000u : 0u;
+              const int32_t j = j0 + key + lane % 4 * 2 + i / 2 * 8;
+              const uint32_t first = sees.Sees(j) ? 0xFFFFu : 0u;
+              const uint32_t second = sees.Sees(j + 1) ? 0xFFFF0000u : 0u;
               of[lane].values[i] &= first | second;
             }
           });
@@ -623,7 +648,7 @@ struct FastAttentionKernel {
             warp.Lanes([&](int lane) {
               JANUS_UNROLL
               for (int i = 0; i < 4; ++i) {
-                sums[lane].of[i] = states_of[first_lane + lane].y[m][n][i];
+                sums[lane].of[i] = values[first_lane + lane].of[m][n][i];
               }
             });
             MultiplyAdd(
@@ -634,7 +659,7 @@ struct FastAttentionKernel {
               JANUS_UNROLL
               for (int i = 0; i < 4; ++i) {
                 if (ColumnOf(lane, n, i) / group != r) continue;
-                states_of[first_lane + lane].y[m][n][i] = sums[lane].of[i];
+                values[first_lane + lane].of[m][n][i] = sums[lane].of[i];
               }
             });
           }
@@ -643,32 +668,41 @@ struct FastAttentionKernel {
     }
   }
 
-  // merged: of the splits before s, of rows that see any of them.
+  // Adds a split to those before it, for rows that see any of it.
   template <int N, class Block>
-  JANUS_DEVICE static void MergeSplit(Block& block, int64_t s,
-                                      PerThread<State<N>, kThreads>& merged_of,
-                                      PerThread<State<N>, kThreads>& split_of) {
+  JANUS_DEVICE static void MergeSplit(Block& block, int32_t s,
+                                      PerThread<Values<N>, kThreads>& merged,
+                                      PerThread<Values<N>, kThreads>& split) {
+    Column* const merged_n = ColumnsOf(block.shared(), Shared::kMerged);
+    const Column* const split_n = ColumnsOf(block.shared(), Shared::kColumn);
+    const auto sees = [&](int column) {
+      return SeesOf(block.shared())[column].SeesAnyOf(s * kKeySplit, kKeySplit);
+    };
     block.Phase([&](int thread) {
-      State<N>& merged = merged_of[thread];
-      const State<N>& split = split_of[thread];
       JANUS_UNROLL
       for (int n = 0; n < N / 8; ++n) {
         JANUS_UNROLL
         for (int i = 0; i < 2; ++i) {
-          const RowKeys sees = SeesOf(block.shared())[ColumnOf(thread % kLanes, n, i)];
-          if (!sees.SeesAny(s * kKeySplit, (s + 1) * kKeySplit)) continue;
-          const MergeWeights w = WeighMerge(merged.largest[n][i], split.largest[n][i]);
-          merged.largest[n][i] = w.largest;
-          merged.total[n][i] = Merge(w, merged.total[n][i], split.total[n][i]);
+          const int column = ColumnOf(thread % kLanes, n, i);
+          if (!sees(column)) continue;
+          const MergeWeights w = WeighMerge(merged_n[column].largest, split_n[column].largest);
           JANUS_UNROLL
           for (int m = 0; m < kTiles; ++m) {
             JANUS_UNROLL
             for (int j = i; j < 4; j += 2) {
-              merged.y[m][n][j] = Merge(w, merged.y[m][n][j], split.y[m][n][j]);
+              float& y = merged[thread].of[m][n][j];
+              y = Merge(w, y, split[thread].of[m][n][j]);
             }
           }
         }
       }
+    });
+    // Now that all have weighed by what was.
+    block.Phase([&](int thread) {
+      if (thread >= N || !sees(thread)) return;
+      Column& of = merged_n[thread];
+      const MergeWeights w = WeighMerge(of.largest, split_n[thread].largest);
+      of = {w.largest, Merge(w, of.total, split_n[thread].total)};
     });
   }
 
@@ -700,36 +734,37 @@ struct FastAttentionKernel {
 
   template <int N, class Block>
   JANUS_DEVICE void StoreState(Block& block, const AttentionTasks& tasks, const Task& task,
-                               int64_t g, int64_t s,
-                               PerThread<State<N>, kThreads>& states_of) const {
+                               int64_t g, int32_t s, PerThread<Values<N>, kThreads>& values) const {
     const SplitStates at{a.heads, kHeadDim};
     auto* const workspace = static_cast<float*>(a.workspace);
     block.Phase([&](int thread) {
-      const State<N>& state = states_of[thread];
       ForColumns<N>(task, g, thread, [&](int n, int i, int r, int64_t head) {
-        const RowKeys sees = SeesOf(block.shared())[ColumnOf(thread % kLanes, n, i)];
-        if (!sees.SeesAny(s * kKeySplit, (s + 1) * kKeySplit)) return;
+        const int column = ColumnOf(thread % kLanes, n, i);
+        const RowKeys sees = SeesOf(block.shared())[column];
+        if (!sees.SeesAnyOf(s * kKeySplit, kKeySplit)) return;
         const int64_t to = tasks.state[task.row + r] + s - sees.FirstSplit();
         ForElements(thread, i, [&](int d, int m, int j) {
-          workspace[at.Value(to, head, d)] = state.y[m][n][j];
+          workspace[at.Value(to, head, d)] = values[thread].of[m][n][j];
         });
         if (thread >= 4) return;  // the others have the same
-        workspace[at.Largest(to, head)] = state.largest[n][i];
-        workspace[at.Total(to, head)] = state.total[n][i];
+        const Column& of = ColumnsOf(block.shared(), Shared::kColumn)[column];
+        workspace[at.Largest(to, head)] = of.largest;
+        workspace[at.Total(to, head)] = of.total;
       });
     });
   }
 
   template <int N, class Block>
   JANUS_DEVICE void StoreRows(Block& block, const Task& task, int64_t g,
-                              PerThread<State<N>, kThreads>& states_of) const {
+                              PerThread<Values<N>, kThreads>& values) const {
     const int64_t stride = a.y_stride != 0 ? a.y_stride : int64_t{a.heads} * kHeadDim;
     block.Phase([&](int thread) {
-      const State<N>& state = states_of[thread];
       ForColumns<N>(task, g, thread, [&](int n, int i, int r, int64_t head) {
+        const int column = ColumnOf(thread % kLanes, n, i);
+        const float total = ColumnsOf(block.shared(), Shared::kMerged)[column].total;
         const int64_t y = (task.row + r) * stride + head * kHeadDim;
         ForElements(thread, i, [&](int d, int m, int j) {
-          Store(a.y, a.y_dtype, y + d, state.y[m][n][j] / state.total[n][i]);
+          Store(a.y, a.y_dtype, y + d, values[thread].of[m][n][j] / total);
         });
       });
     });

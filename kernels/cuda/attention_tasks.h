@@ -23,17 +23,19 @@ inline constexpr int32_t kNoState = -1;
 
 // The keys that a row sees.
 struct RowKeys {
-  int64_t first = 0;
-  int64_t last = 0;
-  JANUS_DEVICE int64_t FirstSplit() const { return first / kKeySplit; }
-  JANUS_DEVICE int64_t LastSplit() const { return last / kKeySplit; }
-  JANUS_DEVICE bool SeesAny(int64_t begin, int64_t end) const {
-    return first < end && last >= begin;
+  int32_t first = 0;
+  int32_t last = 0;
+  JANUS_DEVICE int32_t FirstSplit() const { return first / kKeySplit; }
+  JANUS_DEVICE int32_t LastSplit() const { return last / kKeySplit; }
+  JANUS_DEVICE bool Sees(int32_t key) const { return first <= key && key <= last; }
+  JANUS_DEVICE bool SeesAnyOf(int32_t from, int keys) const {
+    return first <= from + (keys - 1) && from <= last;
   }
 };
-JANUS_DEVICE inline RowKeys KeysOf(int64_t position, int sliding_window) {
-  const int64_t windowed = position - sliding_window + 1;
-  return {sliding_window == 0 || windowed < 0 ? 0 : windowed, position};
+JANUS_DEVICE inline RowKeys KeysOf(int32_t position, int sliding_window) {
+  // A window may be as long as positions go and one more.
+  const bool sees_all = sliding_window == 0 || position < sliding_window;
+  return {sees_all ? 0 : position - sliding_window + 1, position};
 }
 
 // In shared memory, one entry a row.
@@ -66,8 +68,8 @@ struct AttentionTasks {
         const KvRow row = a.rows[t];
         const RowKeys keys = KeysOf(row.position, a.sliding_window);
         s.table[t] = row.block_table;
-        s.first_split[t] = static_cast<int32_t>(keys.FirstSplit());
-        s.last_split[t] = static_cast<int32_t>(keys.LastSplit());
+        s.first_split[t] = keys.FirstSplit();
+        s.last_split[t] = keys.LastSplit();
       }
     });
     // A run's first row says for all of its rows how many states they want.
