@@ -380,26 +380,31 @@ struct FastAttentionKernel {
     const int first_lane = warp.index() * kLanes;
     warp.Lanes([&](int lane) { scores[first_lane + lane] = Scores<N>{}; });
     PerLane<Fragments> of;
-    JANUS_UNROLL
-    for (int d = 0; d < kHeadDim; d += 16) {
-      LoadTransposed(
-          warp, [&](int lane) -> uint32_t(&)[4] { return of[lane].keys; },
-          [&](int lane) { return page + KeyOffset(d + lane / 16 * 8 + lane % 8, lane / 8 % 2); });
+    // Unrolled up to 128, since the registers do not take more.
+    JANUS_KEEP_LOOP
+    for (int begin = 0; begin < kHeadDim; begin += kHeadDim < 128 ? kHeadDim : 128) {
       JANUS_UNROLL
-      for (int n = 0; n < N / 8; n += 2) {
-        LoadMatrices(
-            warp, [&](int lane) -> uint32_t(&)[4] { return of[lane].queries; },
-            [&](int lane) {
-              return shared + Shared::kQueries +
-                     QueryOffset(8 * (n + lane / 16 % kBlocks) + lane % 8,
-                                 d / kChunk + lane / 8 % 2);
-            });
+      for (int i16 = 0; i16 < 128 && i16 < kHeadDim; i16 += 16) {
+        const int d = begin + i16;
+        LoadTransposed(
+            warp, [&](int lane) -> uint32_t(&)[4] { return of[lane].keys; },
+            [&](int lane) { return page + KeyOffset(d + lane / 16 * 8 + lane % 8, lane / 8 % 2); });
         JANUS_UNROLL
-        for (int i = 0; i < kBlocks; ++i) {
-          MultiplyAdd(
-              warp, [&](int lane) -> float(&)[4] { return scores[first_lane + lane].of[n + i]; },
-              [&](int lane) -> const uint32_t* { return of[lane].keys; },
-              [&](int lane) -> const uint32_t* { return of[lane].queries + 2 * i; });
+        for (int n = 0; n < N / 8; n += 2) {
+          LoadMatrices(
+              warp, [&](int lane) -> uint32_t(&)[4] { return of[lane].queries; },
+              [&](int lane) {
+                return shared + Shared::kQueries +
+                       QueryOffset(8 * (n + lane / 16 % kBlocks) + lane % 8,
+                                   d / kChunk + lane / 8 % 2);
+              });
+          JANUS_UNROLL
+          for (int i = 0; i < kBlocks; ++i) {
+            MultiplyAdd(
+                warp, [&](int lane) -> float(&)[4] { return scores[first_lane + lane].of[n + i]; },
+                [&](int lane) -> const uint32_t* { return of[lane].keys; },
+                [&](int lane) -> const uint32_t* { return of[lane].queries + 2 * i; });
+          }
         }
       }
     }
@@ -552,34 +557,23 @@ struct FastAttentionKernel {
     });
   }
 
-  struct ValueFragments {
-    uint32_t values[4];
-    uint32_t weights[4];
-  };
-
-  // 16 values from `key` on, of tile m of the warp's quarter of D.
-  template <class Block, class Warp>
-  JANUS_DEVICE static void LoadValues(Block& block, Warp& warp, int unit, int key, int m,
-                                      PerLane<ValueFragments>& of) {
+  // 16 values from `key` on, of tile m of the warp's quarter of D, to to(lane).
+  template <class Block, class Warp, class To>
+  JANUS_DEVICE static void LoadValues(Block& block, Warp& warp, int unit, int key, int m, To to) {
     const unsigned char* const page =
         block.shared() + unit * Shared::kUnitBytes + key / kPageTokens * kPageBytes;
     const int chunk = (warp.index() * kTiles + m) * 2;
-    LoadTransposed(
-        warp, [&](int lane) -> uint32_t(&)[4] { return of[lane].values; },
-        [&](int lane) {
-          return page + ValueOffset(lane / 16 * 8 + lane % 8, chunk + lane / 8 % 2);
-        });
+    LoadTransposed(warp, to, [&](int lane) {
+      return page + ValueOffset(lane / 16 * 8 + lane % 8, chunk + lane / 8 % 2);
+    });
   }
-  // Their weights for two blocks of 8 columns from `n` on; for one twice where there is one.
-  template <int N, class Block, class Warp>
-  JANUS_DEVICE static void LoadWeights(Block& block, Warp& warp, int key, int n,
-                                       PerLane<ValueFragments>& of) {
-    LoadTransposed(
-        warp, [&](int lane) -> uint32_t(&)[4] { return of[lane].weights; },
-        [&](int lane) {
-          return block.shared() +
-                 WeightOffset(n + lane / 16 % (N < 16 ? 1 : 2), key + lane / 8 % 2 * 8 + lane % 8);
-        });
+  // The weights of 16 keys for two blocks of 8 columns from `n` on, to to(lane).
+  template <int N, class Block, class Warp, class To>
+  JANUS_DEVICE static void LoadWeights(Block& block, Warp& warp, int key, int n, To to) {
+    LoadTransposed(warp, to, [&](int lane) {
+      return block.shared() +
+             WeightOffset(n + lane / 16 % (N < 16 ? 1 : 2), key + lane / 8 % 2 * 8 + lane % 8);
+    });
   }
 
   // The values of a block whose keys all rows see.
@@ -587,24 +581,34 @@ struct FastAttentionKernel {
   JANUS_DEVICE static void AddValues(Block& block, Warp& warp, int unit,
                                      PerThread<Values<N>, kThreads>& values) {
     constexpr int kBlocks = N < 16 ? 1 : 2;
+    struct Weights {
+      uint32_t of[N / 8 / kBlocks][4];
+    };
     const int first_lane = warp.index() * kLanes;
-    PerLane<ValueFragments> of;
+    struct Fragment {
+      uint32_t of[4];
+    };
+    PerLane<Weights> weights;
+    PerLane<Fragment> of;
     JANUS_UNROLL
     for (int key = 0; key < kKeyBlock; key += 16) {
       JANUS_UNROLL
       for (int n = 0; n < N / 8; n += kBlocks) {
-        LoadWeights<N>(block, warp, key, n, of);
+        LoadWeights<N>(block, warp, key, n,
+                       [&](int lane) -> uint32_t(&)[4] { return weights[lane].of[n / kBlocks]; });
+      }
+      JANUS_UNROLL
+      for (int m = 0; m < kTiles; ++m) {
+        LoadValues(block, warp, unit, key, m,
+                   [&](int lane) -> uint32_t(&)[4] { return of[lane].of; });
         JANUS_UNROLL
-        for (int m = 0; m < kTiles; ++m) {
-          LoadValues(block, warp, unit, key, m, of);
-          JANUS_UNROLL
-          for (int i = 0; i < kBlocks; ++i) {
-            MultiplyAdd(
-                warp,
-                [&](int lane) -> float(&)[4] { return values[first_lane + lane].of[m][n + i]; },
-                [&](int lane) -> const uint32_t* { return of[lane].values; },
-                [&](int lane) -> const uint32_t* { return of[lane].weights + 2 * i; });
-          }
+        for (int n = 0; n < N / 8; ++n) {
+          MultiplyAdd(
+              warp, [&](int lane) -> float(&)[4] { return values[first_lane + lane].of[m][n]; },
+              [&](int lane) -> const uint32_t* { return of[lane].of; },
+              [&](int lane) -> const uint32_t* {
+                return weights[lane].of[n / kBlocks] + n % kBlocks * 2;
+              });
         }
       }
     }
@@ -616,13 +620,14 @@ struct FastAttentionKernel {
   template <int N, class Block, class Warp>
   JANUS_DEVICE void AddSeenValues(Block& block, Warp& warp, int unit, const Task& task, int32_t j0,
                                   PerThread<Values<N>, kThreads>& values) const {
-    struct Sums {
-      float of[4];
+    struct Fragments {
+      uint32_t values[4];
+      uint32_t weights[4];
+      float sums[4];
     };
     const int group = a.heads / a.cache.kv_heads;
     const int first_lane = warp.index() * kLanes;
-    PerLane<ValueFragments> of;
-    PerLane<Sums> sums;
+    PerLane<Fragments> of;
     JANUS_KEEP_LOOP
     for (int r = 0; r < task.rows; ++r) {
       const RowKeys sees = SeesOf(block.shared())[r * group];
@@ -631,7 +636,8 @@ struct FastAttentionKernel {
       for (int key = 0; key < kKeyBlock; key += 16) {
         JANUS_UNROLL
         for (int m = 0; m < kTiles; ++m) {
-          LoadValues(block, warp, unit, key, m, of);
+          LoadValues(block, warp, unit, key, m,
+                     [&](int lane) -> uint32_t(&)[4] { return of[lane].values; });
           warp.Lanes([&](int lane) {
             JANUS_UNROLL
             for (int i = 0; i < 4; ++i) {
@@ -644,22 +650,23 @@ struct FastAttentionKernel {
           JANUS_UNROLL
           for (int n = 0; n < N / 8; ++n) {
             if (8 * n >= (r + 1) * group || 8 * n + 8 <= r * group) continue;
-            LoadWeights<N>(block, warp, key, n / 2 * 2, of);
+            LoadWeights<N>(block, warp, key, n / 2 * 2,
+                           [&](int lane) -> uint32_t(&)[4] { return of[lane].weights; });
             warp.Lanes([&](int lane) {
               JANUS_UNROLL
               for (int i = 0; i < 4; ++i) {
-                sums[lane].of[i] = values[first_lane + lane].of[m][n][i];
+                of[lane].sums[i] = values[first_lane + lane].of[m][n][i];
               }
             });
             MultiplyAdd(
-                warp, [&](int lane) -> float(&)[4] { return sums[lane].of; },
+                warp, [&](int lane) -> float(&)[4] { return of[lane].sums; },
                 [&](int lane) -> const uint32_t* { return of[lane].values; },
                 [&](int lane) -> const uint32_t* { return of[lane].weights + 2 * (n % 2); });
             warp.Lanes([&](int lane) {
               JANUS_UNROLL
               for (int i = 0; i < 4; ++i) {
                 if (ColumnOf(lane, n, i) / group != r) continue;
-                values[first_lane + lane].of[m][n][i] = sums[lane].of[i];
+                values[first_lane + lane].of[m][n][i] = of[lane].sums[i];
               }
             });
           }
