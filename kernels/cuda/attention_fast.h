@@ -109,6 +109,7 @@ struct FastAttentionKernel {
 
   // A run of rows with the splits that a task goes over.
   struct Task {
+    const int32_t* block_table;
     int32_t row;
     int32_t rows;
     int32_t first_split;
@@ -167,7 +168,9 @@ struct FastAttentionKernel {
       const auto rows = static_cast<int>(a.num_rows);
       task.row = tasks.RowOf(index, rows);
       task.rows = tasks.RowsOf(task.row, rows);
-      const RowKeys first = KeysOf(a.rows[task.row].position, a.sliding_window);
+      const KvRow row = a.rows[task.row];
+      task.block_table = row.block_table;
+      const RowKeys first = KeysOf(row.position, a.sliding_window);
       task.lowest = task.all_from = first.first;
       task.highest = task.all_to = first.last;
       for (int r = 1; r < task.rows; ++r) {
@@ -192,7 +195,6 @@ struct FastAttentionKernel {
   template <int N, class Block>
   JANUS_DEVICE void Run(Block& block, const AttentionTasks& tasks, const Task& task,
                         int64_t g) const {
-    LoadQueries<N>(block, task, g);
     PerThread<Values<N>, kThreads> merged;
     PerThread<Values<N>, kThreads> split;
     JANUS_KEEP_LOOP
@@ -223,16 +225,24 @@ struct FastAttentionKernel {
     const int group = a.heads / a.cache.kv_heads;
     const int64_t stride = a.query_stride != 0 ? a.query_stride : int64_t{a.heads} * kHeadDim;
     block.Phase([&](int thread) {
-      JANUS_KEEP_LOOP
-      for (int c = 0; c < N; ++c) {
-        const bool is_query = c < task.rows * group;
-        const float* const q = a.queries + (task.row + (is_query ? c / group : 0)) * stride +
-                               (g * group + c % group) * kHeadDim;
-        for (int d = thread; d < kHeadDim; d += kThreads) {
-          auto* const to = reinterpret_cast<uint16_t*>(block.shared() + Shared::kQueries +
-                                                       QueryOffset(c, d / kChunk));
-          to[d % kChunk] = is_query ? ToBFloat16(q[d]) : uint16_t{0};
+      struct alignas(kCopyBytes) Chunk {
+        uint32_t of[kChunk / 2];
+      };
+      constexpr int kOfRow = kHeadDim / kChunk;
+      JANUS_UNROLL
+      for (int i = thread; i < N * kOfRow; i += kThreads) {
+        const int c = i / kOfRow;
+        const float* const q = a.queries + (task.row + c / group) * stride +
+                               (g * group + c % group) * kHeadDim + i % kOfRow * kChunk;
+        Chunk chunk = {};
+        if (c < task.rows * group) {
+          JANUS_UNROLL
+          for (int e = 0; e < kChunk; ++e) {
+            chunk.of[e / 2] |= uint32_t{ToBFloat16(q[e])} << (16 * (e % 2));
+          }
         }
+        auto* const to = block.shared() + Shared::kQueries + QueryOffset(c, i % kOfRow);
+        *reinterpret_cast<Chunk*>(to) = chunk;
       }
       if (thread < N) {
         ColumnsOf(block.shared(), Shared::kMerged)[thread] = Column{};
@@ -276,8 +286,7 @@ struct FastAttentionKernel {
       if (thread < N) ColumnsOf(block.shared(), Shared::kColumn)[thread] = Column{};
       if (thread >= kKeySplit / kPageTokens) return;
       const bool is_read = thread >= first / kPageTokens && thread <= last / kPageTokens;
-      pages[thread] =
-          is_read ? a.rows[task.row].block_table[begin / kPageTokens + thread] : kNoPage;
+      pages[thread] = is_read ? task.block_table[begin / kPageTokens + thread] : kNoPage;
     });
     int filled = 0;  // the unit of the ring that is filled next
     const auto fill = [&](auto& warp, int unit) {
@@ -294,7 +303,8 @@ struct FastAttentionKernel {
       block.template CopyingWarps<kAhead - 1>([&](auto& warp) { fill(warp, unit); });
       filled = Next(filled);
     }
-    int read = 0;  // the unit that is multiplied next
+    if (s == task.first_split) LoadQueries<N>(block, task, g);  // while the copies are under way
+    int read = 0;                                               // the unit that is multiplied next
     PerThread<Scores<N>, kThreads> scores;
     JANUS_KEEP_LOOP
     for (int unit = 0; unit < units; unit += 2) {

@@ -50,7 +50,7 @@ struct AttentionTasks {
     int32_t first_split[kTaskRows];
     int32_t last_split[kTaskRows];
     int32_t count[kTaskRows];
-    int32_t sum[kTaskThreads];
+    int32_t sum[2][kTaskThreads];
   };
 
   // Whether a run begins with row t: one of at most `most` rows, which do not cross multiples of
@@ -143,17 +143,23 @@ struct AttentionTasks {
   // before[t] = the sum of count[0..t-1].
   template <class Block>
   JANUS_DEVICE static void SumsBefore(Block& block, int rows, const int32_t* count, int32_t* before,
-                                      int32_t* sum) {
+                                      int32_t (&sum)[2][kTaskThreads]) {
     const int each = (rows + kTaskThreads - 1) / kTaskThreads;  // neighbours, a thread
     block.Phase([&](int thread) {
       int own = 0;
       for (int t = thread * each; t < (thread + 1) * each && t < rows; ++t) own += count[t];
-      sum[thread] = own;
+      sum[0][thread] = own;
     });
+    // Of as many threads as `step`, then of twice as many.
+    int at = 0;
+    for (int step = 1; step * each < rows; step *= 2) {
+      block.Phase([&](int thread) {
+        sum[1 - at][thread] = sum[at][thread] + (thread >= step ? sum[at][thread - step] : 0);
+      });
+      at = 1 - at;
+    }
     block.Phase([&](int thread) {
-      if (thread * each >= rows) return;
-      int all = 0;
-      for (int i = 0; i < thread; ++i) all += sum[i];
+      int all = thread > 0 ? sum[at][thread - 1] : 0;
       for (int t = thread * each; t < (thread + 1) * each && t < rows; ++t) {
         before[t] = all;
         all += count[t];

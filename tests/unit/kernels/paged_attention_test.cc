@@ -167,6 +167,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"WindowOverSplits", {2200}, 30, 4, 2, 16, 1100},
                     Case{"WindowOverSplitsAndThreads", {3200}, 2, 4, 1, 16, 2050, kF32, kF32, true},
                     Case{"Bf16Cache", {150, 90}, 20, 8, 2, 64, 0, kB16, kB16},
+                    Case{"Bf16CacheWide", {90, 17}, 0, 8, 1, 128, 0, kB16, kB16},
+                    Case{"Bf16CacheSplits", {2100, 1025, 300}, 4, 8, 2, 64, 0, kB16, kB16, true},
+                    Case{"Bf16CacheWindow", {2300, 70}, 4, 4, 1, 64, 1100, kB16, kB16, true},
                     Case{"Bf16CacheOdd", {75, 16}, 0, 3, 3, 24, 33, kB16, kF32}),
     [](const auto& info) { return info.param.name; });
 
