@@ -348,7 +348,7 @@ TEST_P(FastAttentionTest, IsNearThePlainForm) {
     worst = std::max(worst, std::abs(static_cast<double>(plain[i]) - fast[i]));
   }
   ASSERT_GT(range, 0.0);
-  EXPECT_LE(worst, 4e-3 * range);
+  EXPECT_LE(worst, 6e-3 * range);
 }
 
 const std::vector<int> kEnds = {1, 15, 16, 17, 63, 64, 65, 127, 129};

@@ -14,6 +14,14 @@ namespace {
 constexpr DType kF32 = DType::kFloat32;
 constexpr DType kB16 = DType::kBFloat16;
 
+// Of results in bfloat16. The CUDA kernels' fast form rounds queries and weights to it as well,
+// which moves some results to the next number beside the reference's: up to 2^-7 from it.
+#ifdef JANUS_TEST_ON_CUDA
+constexpr double kRounded = 8e-3;
+#else
+constexpr double kRounded = 4e-3;
+#endif
+
 struct Case {
   const char* name;
   std::vector<int> lengths;  // of the sequences
@@ -59,7 +67,7 @@ class AttentionProblem final : public RowProblem {
   int rows() const override { return static_cast<int>(rows_.size()); }
   int row_elements() const override { return case_.heads * case_.head_dim; }
   DType output() const override { return case_.out; }
-  double tolerance() const override { return case_.out == kF32 ? 3e-6 : 4e-3; }
+  double tolerance() const override { return case_.out == kF32 ? 3e-6 : kRounded; }
 
   std::vector<uint8_t> Run(const Stream& stream, std::span<const int> selection) const override {
     const int64_t row = row_elements();
