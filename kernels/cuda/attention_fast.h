@@ -21,6 +21,7 @@
 
 #include "kernels/cuda/attention_tasks.h"
 #include "kernels/cuda/element.h"
+#include "kernels/cuda/paged_attention.h"
 #include "kernels/cuda/tensor.h"
 
 namespace janus::kernels::cuda {
@@ -54,11 +55,6 @@ JANUS_DEVICE inline MergeWeights WeighMerge(float merged, float split) {
 }
 JANUS_DEVICE inline float Merge(const MergeWeights& w, float merged, float split) {
   return merged * w.merged + split * w.split;
-}
-
-// Most queries of a run and kv head.
-constexpr int MostColumns(int head_dim) {
-  return head_dim <= 128 ? 32 : 16;
 }
 
 // What attention over heads of kHeadDim has in shared memory, in bytes from its start.
@@ -300,11 +296,12 @@ struct FastAttentionKernel {
     };
     JANUS_KEEP_LOOP
     for (int unit = 0; unit < kAhead; ++unit) {
+      // While copies are under way: the last of these waits for the first.
+      if (unit == kAhead - 1 && s == task.first_split) LoadQueries<N>(block, task, g);
       block.template CopyingWarps<kAhead - 1>([&](auto& warp) { fill(warp, unit); });
       filled = Next(filled);
     }
-    if (s == task.first_split) LoadQueries<N>(block, task, g);  // while the copies are under way
-    int read = 0;                                               // the unit that is multiplied next
+    int read = 0;  // the unit that is multiplied next
     PerThread<Scores<N>, kThreads> scores;
     JANUS_KEEP_LOOP
     for (int unit = 0; unit < units; unit += 2) {

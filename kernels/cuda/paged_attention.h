@@ -13,13 +13,18 @@ enum class AttentionForm {
   kPlain,  // everything; what the fast one is held to
 };
 
+// Queries that read a kv head and share a tile, at most.
+constexpr int MostColumns(int head_dim) {
+  return head_dim <= 128 ? 32 : 16;
+}
+
 // By number formats and shape alone, so that a model has one form, whatever rows a round brings and
 // however long their contexts are. The queries that share a kv head are columns of one tile.
 constexpr AttentionForm AttentionFormFor(const PagedAttentionArgs& a) {
   const bool is_bfloat16 = a.cache.dtype == DType::kBFloat16 && a.y_dtype == DType::kBFloat16;
   const int width = a.cache.head_dim;
   const bool has_width = width == 64 || width == 128 || width == 256;
-  const bool fits = a.heads / a.cache.kv_heads <= (width <= 128 ? 32 : 16);
+  const bool fits = a.heads / a.cache.kv_heads <= MostColumns(width);
   return is_bfloat16 && has_width && fits ? AttentionForm::kFast : AttentionForm::kPlain;
 }
 
