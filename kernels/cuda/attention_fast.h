@@ -80,7 +80,8 @@ struct AttentionShared {
   static constexpr int kTasks = kTask + 64;
   static constexpr int64_t kBytes = kTasks + static_cast<int64_t>(sizeof(AttentionTasks));
   static_assert(sizeof(AttentionTasks::Scratch) <= kQueries && kSees % 16 == 0 &&
-                sizeof(RowKeys) == 8 && sizeof(Column) == 8);
+                kTasks % alignof(AttentionTasks) == 0 && sizeof(RowKeys) == 8 &&
+                sizeof(Column) == 8);
 };
 
 // Block per (task, kv head), heads first; it takes every blocks()-th.
@@ -281,7 +282,8 @@ struct FastAttentionKernel {
       values[thread] = Values<N>{};
       if (thread < N) ColumnsOf(block.shared(), Shared::kColumn)[thread] = Column{};
       if (thread >= kKeySplit / kPageTokens) return;
-      const bool is_read = thread >= first / kPageTokens && thread <= last / kPageTokens;
+      const bool is_read = thread >= first / kPageTokens && thread <= last / kPageTokens &&
+                           IsSeen(task, begin + thread * kPageTokens);
       pages[thread] = is_read ? task.block_table[begin / kPageTokens + thread] : kNoPage;
     });
     int filled = 0;  // the unit of the ring that is filled next
@@ -330,6 +332,18 @@ struct FastAttentionKernel {
   }
 
   static constexpr int32_t kNoPage = -1;
+  // Whether any row of the run sees some key of the page at `key`, which lies between the lowest
+  // and the highest that rows see. With a window there may be none between two rows: the block
+  // table then need not have the page either.
+  JANUS_DEVICE bool IsSeen(const Task& task, int32_t key) const {
+    if (a.sliding_window == 0) return true;
+    JANUS_KEEP_LOOP
+    for (int r = 0; r < task.rows; ++r) {
+      const RowKeys keys = KeysOf(a.rows[task.row + r].position, a.sliding_window);
+      if (keys.SeesAnyOf(key, kPageTokens)) return true;
+    }
+    return false;
+  }
   JANUS_DEVICE static int Next(int unit) { return unit + 1 == Shared::kUnits ? 0 : unit + 1; }
 
   // Brings the keys or the values of key block `key_block` of the split: each warp those of a page.

@@ -9,6 +9,7 @@
 // these are merged by a second launch. Else one task goes over its splits and merges as it goes.
 // Which of the two it is does not show in the bits, nor does how rows were put into runs.
 
+#include "kernels/cuda/block.h"
 #include "kernels/cuda/plan.h"
 #include "kernels/kernels.h"
 
@@ -38,8 +39,9 @@ JANUS_DEVICE inline RowKeys KeysOf(int32_t position, int sliding_window) {
   return {sees_all ? 0 : position - sliding_window + 1, position};
 }
 
-// In shared memory, one entry a row.
-struct AttentionTasks {
+// In shared memory, one entry a row. Scratch may lie behind it, which has pointers: a GPU takes
+// them at multiples of their size alone.
+struct alignas(kCopyBytes) AttentionTasks {
   int32_t state[kTaskRows];  // first of the row's states in the workspace, a split each; kNoState
   int32_t task[kTaskRows + 1];  // first of the run that begins with the row; as of the next row
                                 // where none begins
@@ -167,5 +169,6 @@ struct AttentionTasks {
     });
   }
 };
+static_assert(sizeof(AttentionTasks) % alignof(AttentionTasks::Scratch) == 0);
 
 }  // namespace janus::kernels::cuda

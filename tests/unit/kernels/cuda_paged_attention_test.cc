@@ -17,7 +17,8 @@
 #include "tests/unit/kernels/guarded_array.h"
 
 #ifndef JANUS_TEST_ON_GPU
-#include "kernels/cuda/tensor.h"
+#include "kernels/cuda/attention_fast.h"
+#include "kernels/cuda/start.h"
 #endif
 
 namespace janus::kernels::cuda {
@@ -62,20 +63,30 @@ std::vector<Row> LastRows(const std::vector<int>& lengths, int each = 1) {
   return rows;
 }
 
+// How pages, queries and results lie: so many bytes past a 64-byte boundary, with room behind each
+// page and row or without; what number the first page has.
+struct Layout {
+  int misalignment = 0;
+  bool dense = false;
+  int32_t first_page = 0;
+};
+
 // Sequences in a cache whose pages lie in random order. What no row may read is NaN: pages that no
 // sequence owns, positions behind a sequence's last; and of a row's query the row at -1 likewise.
 class Sequences {
  public:
-  Sequences(const Shape& shape, std::vector<int> lengths, std::vector<Row> rows,
-            int misalignment = 0)
+  Sequences(const Shape& shape, std::vector<int> lengths, std::vector<Row> rows, Layout layout = {})
       : shape_(shape),
         lengths_(std::move(lengths)),
         rows_(std::move(rows)),
-        page_bytes_(KvPageBytes(kB16, shape.kv_heads, shape.head_dim) + 32 + misalignment),
+        dense_(layout.dense),
+        first_page_(layout.first_page),
+        page_bytes_(KvPageBytes(kB16, shape.kv_heads, shape.head_dim) + (dense_ ? 0 : 32) +
+                    layout.misalignment),
         pages_(5),
         queries_(kF32, static_cast<int64_t>(rows_.size()) * Width()) {
     for (const int length : lengths_) pages_ += (length + kPageTokens - 1) / kPageTokens;
-    storage_ = std::make_unique<GuardedArray>(kB16, pages_ * page_bytes_ / 2, misalignment);
+    storage_ = std::make_unique<GuardedArray>(kB16, pages_ * page_bytes_ / 2, layout.misalignment);
     storage_->Fill(std::numeric_limits<float>::quiet_NaN());
     std::mt19937_64 random(17);
     std::vector<int32_t> free(static_cast<size_t>(pages_));
@@ -86,7 +97,7 @@ class Sequences {
       auto& table = tables_.emplace_back();
       for (int p = 0; p < lengths_[s]; ++p) {
         if (p % kPageTokens == 0) {
-          table.push_back(free.back());
+          table.push_back(first_page_ + free.back());
           free.pop_back();
         }
         for (int i = 0; i < shape_.kv_heads * shape_.head_dim; ++i) {
@@ -114,9 +125,17 @@ class Sequences {
   // more. Float32, which shows more than a model's rounded results.
   std::vector<float> Run(const std::vector<size_t>& selection, int64_t states,
                          AttentionForm form = AttentionForm::kFast) const {
+    return RunBy(selection, states, [&](const PagedAttentionArgs& args) {
+      return RunPagedAttention(Stream{.device = Device::kCuda}, args, form);
+    });
+  }
+  // By attend(args).
+  template <class Attend>
+  std::vector<float> RunBy(const std::vector<size_t>& selection, int64_t states,
+                           Attend attend) const {
     NextOrder();
     const auto count = static_cast<int64_t>(selection.size());
-    const int64_t stride = Width() + 3;
+    const int64_t stride = dense_ ? Width() : Width() + 3;
     GuardedArray q(kF32, count * stride);
     GuardedArray y(kF32, count * stride);
     q.Fill(NAN);
@@ -133,27 +152,25 @@ class Sequences {
     const int64_t floats = states * shape_.heads * (shape_.head_dim + 2);
     GuardedArray workspace(kF32, floats > 0 ? floats + 5 : 0);
     workspace.Fill(NAN);
-    const Status status = RunPagedAttention(
-        Stream{.device = Device::kCuda},
-        {.cache = {.pages = const_cast<void*>(static_cast<const void*>(storage_->data())),
-                   .num_pages = pages_,
-                   .page_stride_bytes = page_bytes_,
-                   .dtype = kB16,
-                   .kv_heads = shape_.kv_heads,
-                   .head_dim = shape_.head_dim},
-         .rows = rows.data(),
-         .queries = q.floats(),
-         .query_stride = stride,
-         .y = y.data(),
-         .y_dtype = kF32,
-         .y_stride = stride,
-         .num_rows = count,
-         .heads = shape_.heads,
-         .scale = Scale(),
-         .sliding_window = shape_.window,
-         .workspace = workspace.data(),
-         .workspace_bytes = static_cast<int64_t>(workspace.data_bytes())},
-        form);
+    const Status status =
+        attend(PagedAttentionArgs{.cache = {.pages = FirstOfAllPages(),
+                                            .num_pages = first_page_ + pages_,
+                                            .page_stride_bytes = dense_ ? 0 : page_bytes_,
+                                            .dtype = kB16,
+                                            .kv_heads = shape_.kv_heads,
+                                            .head_dim = shape_.head_dim},
+                                  .rows = rows.data(),
+                                  .queries = q.floats(),
+                                  .query_stride = dense_ ? 0 : stride,
+                                  .y = y.data(),
+                                  .y_dtype = kF32,
+                                  .y_stride = dense_ ? 0 : stride,
+                                  .num_rows = count,
+                                  .heads = shape_.heads,
+                                  .scale = Scale(),
+                                  .sliding_window = shape_.window,
+                                  .workspace = workspace.data(),
+                                  .workspace_bytes = static_cast<int64_t>(workspace.data_bytes())});
     EXPECT_TRUE(status.ok()) << status.ToString();
     EXPECT_TRUE(y.GuardsAreIntact());
     EXPECT_TRUE(workspace.GuardsAreIntact());
@@ -171,6 +188,13 @@ class Sequences {
     std::vector<float> y(static_cast<size_t>(Width()));
     for (int h = 0; h < shape_.heads; ++h) RulesOfHead(row, h, &y[At(h, 0)]);
     return y;
+  }
+
+  // The block table has no page of positions `from` up to `to`, which are multiples of kPageTokens:
+  // to look there ends the process.
+  void Forget(int sequence, int from, int to) {
+    auto& table = tables_[static_cast<size_t>(sequence)];
+    std::fill(table.begin() + from / kPageTokens, table.begin() + to / kPageTokens, 1 << 30);
   }
 
   // A key and value become NaN.
@@ -193,8 +217,14 @@ class Sequences {
   float Scale() const { return 1.0f / std::sqrt(static_cast<float>(shape_.head_dim)); }
   size_t At(int64_t h, int64_t d) const { return static_cast<size_t>(h * shape_.head_dim + d); }
   int64_t PageAt(int sequence, int p) const {
-    return tables_[static_cast<size_t>(sequence)][static_cast<size_t>(p / kPageTokens)] *
-           page_bytes_ / 2;
+    const int32_t page =
+        tables_[static_cast<size_t>(sequence)][static_cast<size_t>(p / kPageTokens)];
+    return (page - first_page_) * page_bytes_ / 2;
+  }
+  // Where page 0 would lie, of which there is no memory unless it is the first.
+  void* FirstOfAllPages() const {
+    const auto first = reinterpret_cast<uintptr_t>(storage_->data());
+    return reinterpret_cast<void*>(first - static_cast<uintptr_t>(first_page_ * page_bytes_));
   }
   int64_t KeyAt(int sequence, int p, int g, int d) const {
     return PageAt(sequence, p) + (int64_t{g} * shape_.head_dim + d) * kPageTokens + p % kPageTokens;
@@ -269,6 +299,8 @@ class Sequences {
   Shape shape_;
   std::vector<int> lengths_;
   std::vector<Row> rows_;
+  bool dense_;
+  int32_t first_page_;
   int64_t page_bytes_;
   int64_t pages_;
   GuardedArray queries_;
@@ -371,7 +403,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"RowsOverSplits", {8, 1, 64}, {1027, 2050, 1024}, 6},
                     Case{"WindowOfOne", {4, 1, 64, 1}, {1, 17, 64, 65}},
                     Case{"Window", {4, 1, 128, 50}, {40, 50, 51, 114, 300}, 3},
-                    Case{"WindowOverSplits", {4, 1, 64, 1100}, {1050, 1124, 2200, 3200}, 5}),
+                    Case{"WindowOverSplits", {4, 1, 64, 1100}, {1050, 1124, 2126, 3200}, 5}),
     [](const auto& info) { return info.param.name; });
 
 #ifdef JANUS_TEST_ON_GPU
@@ -387,17 +419,125 @@ TEST(FastAttention, ReadsPagesAtAnyAddress) {
   const Shape shape{8, 2, 64};
   const std::vector<int> lengths = {70, 17, 200};
   const Sequences aligned(shape, lengths, LastRows(lengths, 2));
-  const Sequences crooked(shape, lengths, LastRows(lengths, 2), 2);
+  const Sequences crooked(shape, lengths, LastRows(lengths, 2), {.misalignment = 2});
   EXPECT_TRUE(SameBits(crooked.All(0), aligned.All(0)));
 }
+
+// The strides that are meant where none is given.
+TEST(FastAttention, TakesRowsAndPagesWithoutRoomBetweenThem) {
+  const Shape shape{8, 2, 64};
+  const std::vector<int> lengths = {70, 17, 1030};
+  const Sequences apart(shape, lengths, LastRows(lengths, 2));
+  const Sequences dense(shape, lengths, LastRows(lengths, 2), {.dense = true});
+  EXPECT_TRUE(SameBits(dense.All(0), apart.All(0)));
+  EXPECT_TRUE(SameBits(dense.All(9), apart.All(0)));
+}
+
+// A page number times the bytes of a page is more than 32 bits hold.
+TEST(FastAttention, ReadsPagesOfACacheOfManyGiB) {
+  const Shape shape{8, 2, 64};
+  const std::vector<int> lengths = {70, 17};
+  const Sequences near(shape, lengths, LastRows(lengths, 2));
+  const Sequences far(shape, lengths, LastRows(lengths, 2), {.first_page = 1 << 20});
+  EXPECT_TRUE(SameBits(far.All(0), near.All(0)));
+}
+
+// Rows of one sequence that do not follow one another, in one tile: of a page between their windows
+// the block table knows nothing.
+TEST(FastAttention, ReadsNoPageThatNoRowSees) {
+  for (const int last : {500, 2500}) {
+    Sequences sequences({4, 1, 64, 50}, {last + 1}, {{0, 100}, {0, last}, {0, 20}});
+    std::vector<float> alone;
+    for (size_t row = 0; row < 3; ++row)
+      std::ranges::copy(sequences.Alone(row), std::back_inserter(alone));
+    sequences.Forget(0, 112, (last - 49) / kPageTokens * kPageTokens);
+    sequences.Forget(0, 32, 48);
+    EXPECT_TRUE(SameBits(sequences.All(0), alone));
+    EXPECT_TRUE(SameBits(sequences.All(100), alone));
+  }
+}
+
+#ifndef JANUS_TEST_ON_GPU
+// More splits than are read at once; of each row's states those of the row and head.
+TEST(FastAttention, MergesStatesFromTheFirstToTheLast) {
+  constexpr SplitStates kAt{.heads = 3, .head_dim = 64};
+  const std::vector<int> splits = {20, 2, 8, 9, 1, 16};  // the fifth row has no states
+  std::vector<KvRow> rows;
+  const std::vector<int32_t> tables(splits.size());
+  for (size_t r = 0; r < splits.size(); ++r) {
+    rows.push_back({&tables[r], splits[r] * kKeySplit - 1 - static_cast<int>(r)});
+  }
+  std::mt19937_64 random(3);
+  GuardedArray workspace(kF32, 55 * kAt.Floats());
+  workspace.FillNormal(random, 2.0f);
+  GuardedArray y(kF32, int64_t{6} * kAt.heads * kAt.head_dim);
+  PagedAttentionArgs args{.cache = {.kv_heads = 3, .head_dim = 64},
+                          .rows = rows.data(),
+                          .y = y.data(),
+                          .num_rows = 6,
+                          .heads = static_cast<int>(kAt.heads),
+                          .workspace = workspace.data()};
+  NextOrder();
+  ASSERT_TRUE(Start("", Stream{}, MergeAttentionKernel{args, 55}, PlanMergeAttention(args)).ok());
+  ASSERT_TRUE(y.GuardsAreIntact());
+  int64_t state = 0;
+  for (size_t r = 0; r < splits.size(); ++r) {
+    if (splits[r] == 1) continue;
+    for (int64_t h = 0; h < kAt.heads; ++h) {
+      for (int64_t d = 0; d < kAt.head_dim; ++d) {
+        float largest = -INFINITY, total = 0.0f, sum = 0.0f;
+        for (int s = 0; s < splits[r]; ++s) {
+          const float of_split = workspace.at(kAt.Largest(state + s, h));
+          const float both = std::max(largest, of_split);
+          const float before = std::exp(largest - both);
+          const float now = std::exp(of_split - both);
+          total = total * before + workspace.at(kAt.Total(state + s, h)) * now;
+          sum = sum * before + workspace.at(kAt.Value(state + s, h, d)) * now;
+          largest = both;
+        }
+        ASSERT_EQ(y.at((static_cast<int64_t>(r) * kAt.heads + h) * kAt.head_dim + d), sum / total)
+            << "row " << r << ", head " << h << ", element " << d;
+      }
+    }
+    state += splits[r];
+  }
+}
+
+// A block goes over its tasks one after the other; how many blocks there are does not show, nor
+// what the task before left in shared memory.
+TEST(FastAttention, GivesTheSameBitsForEveryNumberOfBlocks) {
+  const Shape shape{16, 2, 64, 700};
+  const std::vector<int> lengths = {1100, 5, 70, 1500, 1, 64, 300, 129};
+  const Sequences sequences(shape, lengths, LastRows(lengths, 3));
+  std::vector<size_t> all(sequences.rows().size());
+  std::iota(all.begin(), all.end(), 0);
+  const std::vector<float> wanted = sequences.All(0);
+  for (const int64_t blocks : {1, 2, 3, 7}) {
+    for (const int64_t states : {0, 4, 30}) {
+      const auto got = sequences.RunBy(all, states, [&](const PagedAttentionArgs& args) {
+        Plan plan = PlanFastAttention<64>(args, states);
+        plan.blocks = blocks;
+        const Status status = Start("", Stream{}, FastAttentionKernel<64>{args, states}, plan);
+        if (states == 0 || !status.ok()) return status;
+        Plan merge = PlanMergeAttention(args);
+        merge.blocks = blocks;
+        return Start("", Stream{}, MergeAttentionKernel{args, states}, merge);
+      });
+      EXPECT_TRUE(SameBits(got, wanted)) << blocks << " blocks, " << states << " states";
+    }
+  }
+}
+#endif
 
 // Rows of a call beyond those of one launch, in runs that end with it.
 TEST(FastAttention, TakesMoreRowsThanALaunch) {
   const Shape shape{2, 2, 64};
-  const std::vector<int> lengths(10, 60);
+  std::vector<int> lengths(10, 60);
+  lengths[0] = lengths[9] = 1050;  // both launches have states in the workspace
   const Sequences sequences(shape, lengths, LastRows(lengths, 60));
   ASSERT_EQ(sequences.rows().size(), 600u);
   const std::vector<float> all = sequences.All(0);
+  EXPECT_TRUE(SameBits(sequences.All(200), all));
   const auto width = static_cast<size_t>(sequences.Width());
   for (const size_t row : {0u, 510u, 511u, 512u, 513u, 599u}) {
     EXPECT_TRUE(SameBits(sequences.Alone(row), {&all[row * width], width})) << "row " << row;
