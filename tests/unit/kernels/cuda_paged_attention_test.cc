@@ -190,6 +190,12 @@ class Sequences {
     return y;
   }
 
+  void RoundQueries() {
+    for (int64_t i = 0; i < queries_.count(); ++i) {
+      queries_.set(i, FromBFloat16(ToBFloat16(queries_.at(i))));
+    }
+  }
+
   // The block table has no page of positions `from` up to `to`, which are multiples of kPageTokens:
   // to look there ends the process.
   void Forget(int sequence, int from, int to) {
@@ -312,6 +318,18 @@ bool SameBits(std::span<const float> a, std::span<const float> b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
 }
 
+// What two runs differ by at most, and the largest of the first, both over all elements.
+struct Difference {
+  double worst = 0.0;
+  double range = 0.0;
+  Difference(std::span<const float> wanted, std::span<const float> got) {
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      range = std::max(range, std::abs(static_cast<double>(wanted[i])));
+      worst = std::max(worst, std::abs(static_cast<double>(wanted[i]) - got[i]));
+    }
+  }
+};
+
 struct Case {
   const char* name;
   Shape shape;
@@ -330,16 +348,12 @@ TEST_P(FastAttentionTest, GivesWhatItsRulesSay) {
   const auto width = static_cast<size_t>(sequences.Width());
   for (size_t row = 0; row < sequences.rows().size(); ++row) {
     const std::vector<float> wanted = sequences.Rules(row);
-    double range = 0.0;
-    double worst = 0.0;
-    for (size_t i = 0; i < width; ++i) {
-      const float value = got[row * width + i];
-      ASSERT_TRUE(std::isfinite(value)) << "row " << row << ", element " << i;
-      range = std::max(range, std::abs(static_cast<double>(wanted[i])));
-      worst = std::max(worst, std::abs(static_cast<double>(value) - wanted[i]));
-    }
-    ASSERT_GT(range, 0.0);
-    EXPECT_LE(worst, kSameOrder ? 0.0 : 4e-3 * range)
+    const std::span<const float> is(&got[row * width], width);
+    for (const float value : is) ASSERT_TRUE(std::isfinite(value)) << "row " << row;
+    const Difference difference(wanted, is);
+    ASSERT_GT(difference.range, 0.0);
+    // On a GPU a weight near the middle between two numbers may be rounded to the other.
+    EXPECT_LE(difference.worst, kSameOrder ? 0.0 : difference.range / 256)
         << "row " << row << ", position " << sequences.rows()[row].position;
   }
 }
@@ -366,21 +380,27 @@ TEST_P(FastAttentionTest, GivesTheSameBitsAloneAndForEveryWorkspace) {
 }
 
 // The form's roundings, queries and weights to bfloat16, are all that parts it from the plain one.
+// How far: y = sum_j p_j v_j moves, to first order, by sum_j p_j (v_j - y) (s_j + e_j), with s_j by
+// how much a score moves and e_j by how much of itself a weight does. To bfloat16 a number is
+// rounded by 2^-8 of the power of 2 below it at most, evenly up to there: over a binade the square
+// mean is 0.43 * 2^-8 of the number. So e_j is; s_j adds up D elements of a query, of deviation 1.5
+// here, times keys and 1/sqrt(D): 1.5 * 0.39 * 2^-8 (large elements count for more, and are at the
+// upper end of their binade). Together 0.73 * 2^-8 of what each term of y is, and the queries' part
+// the larger. Terms move independently, so the most that an element moves is about that of the
+// largest element; twice that is the bound.
 TEST_P(FastAttentionTest, IsNearThePlainForm) {
   const auto& [name, shape, lengths, each] = GetParam();
-  const Sequences sequences(shape, lengths, LastRows(lengths, each));
+  Sequences sequences(shape, lengths, LastRows(lengths, each));
   std::vector<size_t> all(sequences.rows().size());
   std::iota(all.begin(), all.end(), 0);
   const std::vector<float> plain = sequences.Run(all, 0, AttentionForm::kPlain);
   const std::vector<float> fast = sequences.Run(all, 100);
-  double range = 0.0;
-  double worst = 0.0;
-  for (size_t i = 0; i < plain.size(); ++i) {
-    range = std::max(range, std::abs(static_cast<double>(plain[i])));
-    worst = std::max(worst, std::abs(static_cast<double>(plain[i]) - fast[i]));
-  }
-  ASSERT_GT(range, 0.0);
-  EXPECT_LE(worst, 6e-3 * range);
+  const Difference both(plain, fast);
+  ASSERT_GT(both.range, 0.0);
+  EXPECT_LE(both.worst, 2 * 0.73 / 256 * both.range);
+  sequences.RoundQueries();
+  const Difference weights(sequences.Run(all, 0, AttentionForm::kPlain), fast);
+  EXPECT_LE(weights.worst, 2 * 0.43 / 256 * weights.range);
 }
 
 const std::vector<int> kEnds = {1, 15, 16, 17, 63, 64, 65, 127, 129};
