@@ -229,8 +229,7 @@ class Sequences {
   }
   // Where page 0 would lie, of which there is no memory unless it is the first.
   void* FirstOfAllPages() const {
-    const auto first = reinterpret_cast<uintptr_t>(storage_->data());
-    return reinterpret_cast<void*>(first - static_cast<uintptr_t>(first_page_ * page_bytes_));
+    return static_cast<char*>(storage_->data()) - first_page_ * page_bytes_;
   }
   int64_t KeyAt(int sequence, int p, int g, int d) const {
     return PageAt(sequence, p) + (int64_t{g} * shape_.head_dim + d) * kPageTokens + p % kPageTokens;
