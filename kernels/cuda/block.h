@@ -277,6 +277,9 @@ class HostWarp {
   bool inside_ = false;
 };
 
+// How many copies of CopyAsync read something. Of this thread.
+inline thread_local int64_t host_copies = 0;
+
 class HostBlock {
  public:
   HostBlock(int64_t index, int64_t blocks, int threads, unsigned char* shared, int64_t shared_bytes,
@@ -331,6 +334,7 @@ class HostBlock {
     JANUS_CHECK((bytes - shared_) % kCopyBytes == 0, index_);
     JANUS_CHECK(reinterpret_cast<uintptr_t>(from) % kCopyBytes == 0, index_);
     std::memset(to, 0xFF, kCopyBytes);
+    host_copies += read ? 1 : 0;
     group_.push_back({bytes, from, read});
   }
   template <class T>

@@ -63,10 +63,12 @@ std::vector<Row> LastRows(const std::vector<int>& lengths, int each = 1) {
   return rows;
 }
 
-// How pages, queries and results lie: so many bytes past a 64-byte boundary, with room behind each
-// page and row or without; what number the first page has.
+// How pages, queries and results lie: the first page so many bytes past a 64-byte boundary, each so
+// many further from the one before than its bytes and 32 are; or no room behind pages and rows;
+// what number the first page has.
 struct Layout {
   int misalignment = 0;
+  int further = 0;
   bool dense = false;
   int32_t first_page = 0;
 };
@@ -82,7 +84,7 @@ class Sequences {
         dense_(layout.dense),
         first_page_(layout.first_page),
         page_bytes_(KvPageBytes(kB16, shape.kv_heads, shape.head_dim) + (dense_ ? 0 : 32) +
-                    layout.misalignment),
+                    layout.further),
         pages_(5),
         queries_(kF32, static_cast<int64_t>(rows_.size()) * Width()) {
     for (const int length : lengths_) pages_ += (length + kPageTokens - 1) / kPageTokens;
@@ -438,8 +440,11 @@ TEST(FastAttention, ReadsPagesAtAnyAddress) {
   const Shape shape{8, 2, 64};
   const std::vector<int> lengths = {70, 17, 200};
   const Sequences aligned(shape, lengths, LastRows(lengths, 2));
-  const Sequences crooked(shape, lengths, LastRows(lengths, 2), {.misalignment = 2});
-  EXPECT_TRUE(SameBits(crooked.All(0), aligned.All(0)));
+  for (const auto& [misalignment, further] : {std::pair{2, 0}, {0, 2}, {2, 2}, {8, 8}}) {
+    const Sequences crooked(shape, lengths, LastRows(lengths, 2),
+                            {.misalignment = misalignment, .further = further});
+    EXPECT_TRUE(SameBits(crooked.All(0), aligned.All(0))) << misalignment << ' ' << further;
+  }
 }
 
 // The strides that are meant where none is given.
@@ -519,6 +524,25 @@ TEST(FastAttention, MergesStatesFromTheFirstToTheLast) {
       }
     }
     state += splits[r];
+  }
+}
+
+// Once for the heads and rows of a run, whatever tasks it falls into.
+TEST(FastAttention, ReadsEachPageOnce) {
+  const auto copies = [](const Shape& shape, const std::vector<int>& lengths, int each,
+                         int64_t states) {
+    const Sequences sequences(shape, lengths, LastRows(lengths, each));
+    const int64_t before = host_copies;
+    sequences.All(states);
+    const int64_t of_page = 2 * shape.kv_heads * kPageTokens * shape.head_dim * 2 / kCopyBytes;
+    EXPECT_EQ((host_copies - before) % of_page, 0);
+    return (host_copies - before) / of_page;
+  };
+  for (const int64_t states : {0, 3, 100}) {
+    EXPECT_EQ(copies({8, 2, 64}, {1, 16, 17, 1025, 3000}, 1, states), 1 + 1 + 2 + 65 + 188);
+    EXPECT_EQ(copies({8, 1, 64}, {1027, 70, 2048}, 4, states), 65 + 5 + 128);
+    // Keys 1900..2999 begin in the 119th page.
+    EXPECT_EQ(copies({8, 1, 64, 1100}, {3000}, 1, states), 188 - 118);
   }
 }
 
