@@ -1,7 +1,6 @@
 // GPU-hours and attainment of every way to scale on real workloads, and how far the simulation
-// itself can be trusted: every figure of docs/simulation.md. Nothing is tuned on what it prints of
-// R1 and of the last seven days of m-large, which only judge; azure and the first seven days were
-// looked at while policies were written.
+// itself can be trusted: every figure of docs/simulation.md, which says what of it was looked at
+// while policies were written, and what only judges.
 //
 // simulate_bench [azure|r1|r1-oracle|prompts|mlarge-first|mlarge-last|mlarge-oracle|room|budget
 //                 |granule|perturbed|weights|figure9|speed]...

@@ -237,9 +237,9 @@ void DeclarePlan(CLI::App& app, PlanOptions& options) {
       ->capture_default_str();
   plan->add_option("--batch", options.batch, "sequences decoding at once (as many as possible)")
       ->check(CLI::Range(1.0, 1e7));
-  plan->add_option("--context", options.context, "mean keys of a sequence")
-      ->check(CLI::Range(1.0, 1e8))
-      ->capture_default_str();
+  plan->add_option("--context", options.context,
+                   "mean keys of a sequence (a prompt and half an answer of --trace, or 1024)")
+      ->check(CLI::Range(1.0, 1e8));
   plan->add_option("--max-attention-gpus", options.max_attention_gpus)
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
@@ -267,10 +267,10 @@ void DeclarePlan(CLI::App& app, PlanOptions& options) {
   auto* trace = plan->add_option(
       "--trace", options.trace,
       "of requests, as for simulate: print times to the first token for their lengths, at the rate "
-      "of the busiest five minutes, MixServe's forms beside");
+      "of the busiest five minutes (of a thinned trace say the rate), MixServe's forms beside");
   auto* rate = plan->add_option("--requests-per-second", options.traffic.requests_per_second,
                                 "the same at this rate, for the lengths that are said")
-                   ->check(AboveZero());
+                   ->check(CLI::Range(1e-6, 1e9));
   plan->add_option("--prompt-tokens", options.traffic.prompt_tokens,
                    "of a request, mean; lengths are taken as exponential about it")
       ->check(CLI::Range(1.0, 1e8))

@@ -166,10 +166,16 @@ struct PagedAttentionArgs {
   float scale = 0.0f;  // multiplies q.k
   int sliding_window = 0;  // keys a row sees, itself included; 0: all
   // Optional. With it the splits of long contexts are dealt over the threads too; the bits are the
-  // same with and without it and for every size. A few MiB serve.
+  // same with and without it and for every size. A few MiB serve on a CPU, on a GPU
+  // PagedAttentionStateBytes.
   void* workspace = nullptr;
   int64_t workspace_bytes = 0;
 };
+// With which a GPU deals all splits of `rows` rows that together see so many keys, without a
+// sliding window. Rows for which it has less have a block of threads each.
+constexpr int64_t PagedAttentionStateBytes(int heads, int head_dim, int64_t rows, int64_t keys) {
+  return (rows + keys / kKeySplit) * heads * (head_dim + 2) * 4;
+}
 // Row t attends to the keys at max(0, position-window+1)..position of its sequence (its own key
 // must have been written) : y = sum_j softmax_j(scale * q.k_j) v_j.
 // One algorithm for prompt and generated rows: online softmax (Milakov & Gimelshein 2018) over key

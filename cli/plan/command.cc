@@ -344,9 +344,14 @@ Result<std::string> Plan(const PlanOptions& asked) {
         "is a folder of this machine (HostPath), or --check-calibration");
   }
   JANUS_ASSIGN_OR_RETURN(Setting setting, ReadSetting(options.setting));
+  JANUS_ASSIGN_OR_RETURN(options.traffic, TrafficOf(asked));
+  if (options.context == 0) {
+    options.context = options.trace.empty()
+                          ? 1024
+                          : options.traffic.prompt_tokens + options.traffic.output_tokens / 2;
+  }
   setting.context = options.context;
   setting.shares_node = options.shared_node;
-  JANUS_ASSIGN_OR_RETURN(options.traffic, TrafficOf(asked));
   const controllers::PlanGoal goal = {
       options.tpot_milliseconds / 1e3, options.batch, options.traffic,
       IsFirstTokenJudged(options) ? options.ttft_seconds : 0, options.ttft_percentile};

@@ -14,7 +14,8 @@ struct PlanOptions {
   SettingOptions setting;
   double tpot_milliseconds = 100;
   double batch = 0;  // sequences decoding at once; 0: as many as the target allows
-  double context = 1024;
+  double context =
+      0;  // mean keys of a sequence; 0: a prompt and half an answer of the trace, or 1024
   int max_attention_gpus = 128;
   int max_expert_gpus = 256;
   int max_gpus = 0;  // of both; 0: no other limit

@@ -4,16 +4,17 @@
 #include <vector>
 
 #include "cli/trace.h"
+#include "common/format.h"
 
 namespace janus::cli {
 namespace {
 
 constexpr double kWindow_s = 300;
+constexpr double kShortest_s = 60;  // of a trace that says a rate
 
 double BusiestRate(const std::vector<Arrival>& arrivals) {
   const double span = arrivals.back().seconds - arrivals.front().seconds;
-  if (span <= 0) return 0;
-  if (span < kWindow_s) return static_cast<double>(arrivals.size()) / span;
+  if (span < kWindow_s) return static_cast<double>(arrivals.size() - 1) / span;
   size_t most = 0;
   for (size_t from = 0, to = 0; to < arrivals.size(); ++to) {
     while (arrivals[to].seconds - arrivals[from].seconds >= kWindow_s) ++from;
@@ -27,12 +28,12 @@ double BusiestRate(const std::vector<Arrival>& arrivals) {
 Result<controllers::Traffic> ReadTraffic(const std::string& path) {
   JANUS_ASSIGN_OR_RETURN(const std::vector<Arrival> arrivals, ReadTrace(path, 0));
   controllers::Traffic traffic;
-  traffic.requests_per_second = BusiestRate(arrivals);
-  if (traffic.requests_per_second == 0) {
-    return InvalidArgument(path +
-                           ": its requests come at one moment, which is no rate; want the "
-                           "arrivals of some minutes");
+  const double span = arrivals.back().seconds - arrivals.front().seconds;
+  if (span < kShortest_s) {
+    return InvalidArgument(path + ": its requests come within " + Format("%.3g", span) +
+                           " s, which says no rate; want a minute of them or more");
   }
+  traffic.requests_per_second = BusiestRate(arrivals);
   double prompts = 0, outputs = 0;
   std::vector<double> lengths;
   for (const Arrival& arrival : arrivals) {

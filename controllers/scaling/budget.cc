@@ -30,10 +30,12 @@ double MayMiss(const ScalingPolicy& policy) {
 
 ErrorBudget After(ErrorBudget budget, const Ended& ended, double elapsed_seconds,
                   const ScalingPolicy& policy, bool may_grow) {
-  if (ended.requests <= 0 || elapsed_seconds <= 0) return budget;
+  const bool is_counted = budget.requests > 0 || ended.requests > 0;
+  if (!is_counted || elapsed_seconds <= 0) return budget;
   const double kept = std::exp2(-elapsed_seconds / kHalfLife_s);
   budget.requests = kept * budget.requests + ended.requests;
   budget.seconds = kept * budget.seconds + elapsed_seconds;
+  if (ended.requests <= 0) return budget;
   const double hours =
       std::min(ended.requests * budget.seconds / budget.requests / 3600, kMostHours);
   const double missed = 1 - ended.attained / ended.requests;

@@ -18,6 +18,8 @@ constexpr size_t kMostStarts = 16;
 constexpr size_t kMostTails = 8;
 // A percentile of fewer requests is noise.
 constexpr double kFewestRequests = 20;
+// Requests that may end between two decisions: beyond, a counter is broken.
+constexpr double kMostEnded = 1e12;
 // How far what requests saw may pull the prediction at the percentile above the model.
 constexpr double kMostTail = 1.5;
 
@@ -92,10 +94,11 @@ class Decider {
     if (std::string unsound = UnsoundNumberOf(world_); !unsound.empty()) {
       return Hold(Reason::kBadStatistics, unsound + "; want a number of at least 0");
     }
-    if (world_.ended.attained > world_.ended.requests) {
+    if (world_.ended.attained > world_.ended.requests || world_.ended.requests > kMostEnded) {
       return Hold(Reason::kBadStatistics,
-                  Format("ended_attained is %.0f of %.0f ended_requests; want no more than ended",
-                         world_.ended.attained, world_.ended.requests));
+                  Format("ended_attained is %.0f of %.0f ended_requests; want no more than ended, "
+                         "and these no more than %.0g",
+                         world_.ended.attained, world_.ended.requests, kMostEnded));
     }
     if (world_.time_seconds < memory_.last_time_seconds) {
       return Hold(Reason::kBadStatistics,
@@ -229,12 +232,7 @@ class Decider {
     if (policy_.is_advisory || world_.is_paused || world_.is_rolling_out) return;
     const double elapsed =
         memory_.last_time_seconds < 0 ? 0 : world_.time_seconds - memory_.last_time_seconds;
-    bool is_capped = false;
-    const CountBounds b = BoundsNow(&is_capped);
-    const bool has_more =
-        (current_.m + b.step_m <= b.max_m || current_.n + b.step_n <= b.max_n) &&
-        (b.max_gpus == 0 || predictor_.GpusOf(current_.m, current_.n) < b.max_gpus);
-    memory_.budget = After(memory_.budget, world_.ended, elapsed, policy_, has_more);
+    memory_.budget = After(memory_.budget, world_.ended, elapsed, policy_, !memory_.is_at_limit);
   }
 
   // The TPOT at the percentile that was observed, over the one predicted for the present load.
@@ -390,7 +388,14 @@ class Decider {
     bool is_capped = false;
     const CountBounds bounds = BoundsNow(&is_capped);
     const bool is_violated = !IsServing() || !Keeps(current_, least_, 1);
-    const double leave_at = LeaveAt(memory_.budget, policy_);
+    double leave_at = LeaveAt(memory_.budget, policy_);
+    if (const Wanted soon = {predictor_, policy_, ahead_, aim_, memory_.online.corrections, tail_};
+        aim_ < policy_.aim && !Cheapest(soon, bounds, current_)) {
+      // No step is short enough for so low an aim, or nothing allowed carries so much: what cannot
+      // be had is not asked for.
+      aim_ = policy_.aim;
+      leave_at = 1;
+    }
     const bool is_at_risk = is_violated || !Keeps(current_, ahead_, leave_at);
     const CountBounds asked = BoundsOf(predictor_, policy_);
     const bool is_outside = !IsAllowed(asked, predictor_, current_.m, current_.n);
@@ -398,6 +403,7 @@ class Decider {
     decision_.demand = demand;
     const Wanted wanted = {predictor_, policy_, demand, aim_, memory_.online.corrections, tail_};
     std::optional<Counts> best = Cheapest(wanted, bounds, current_);
+    memory_.is_at_limit = !best && is_at_risk;
     const Reason reason = ReasonOf(is_violated, is_at_risk, is_outside);
     if (!best && !is_at_risk && !is_outside) {
       Hold(Reason::kSatisfied,

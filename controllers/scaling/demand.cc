@@ -83,8 +83,8 @@ void SetLevels(std::vector<Memory::Sample>& samples) {
 // More caution never leaves less room, although of a larger share too little may be known yet.
 double RoomOf(const BurstHistory& history, const ErrorBudget& budget, const ScalingPolicy& policy) {
   const double room = BurstAt(history, ShareWithRoom(budget, policy), policy.most_burst);
-  if (budget.caution <= 0) return room;
-  return std::max(room, BurstAt(history, policy.tpot.percentile, policy.most_burst));
+  const double usual = BurstAt(history, policy.tpot.percentile, policy.most_burst);
+  return budget.caution > 0 ? std::max(room, usual) : std::min(room, usual);
 }
 
 }  // namespace

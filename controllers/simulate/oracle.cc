@@ -163,14 +163,16 @@ std::vector<int> Cheapest(const std::vector<Wish>& plans,
   return choices;
 }
 
-// What a schedule takes, without those that leave late.
+// What a schedule takes until `end_s`, without those that leave late: no more than it will.
 double GpuHoursOf(const std::vector<Wish>& plans, const std::vector<int>& choices,
-                  double interval_s, double start_s) {
-  double seconds = plans[choices[0]].Gpus() * interval_s;
-  for (size_t i = 1; i < choices.size(); ++i) {
-    const Wish& before = plans[choices[i - 1]];
+                  double interval_s, double start_s, double end_s) {
+  double seconds = 0;
+  for (size_t i = 0; i < choices.size(); ++i) {
     const Wish& now = plans[choices[i]];
-    seconds += now.Gpus() * interval_s + start_s * (GpusWhileChanging(before, now) - before.Gpus());
+    seconds += now.Gpus() * std::min(interval_s, end_s - static_cast<double>(i) * interval_s);
+    if (i == 0) continue;
+    const Wish& before = plans[choices[i - 1]];
+    seconds += start_s * (GpusWhileChanging(before, now) - before.Gpus());
   }
   return seconds / 3600;
 }
@@ -269,8 +271,8 @@ Result<SimulationRun> SimulateOracle(std::span<const SimulatedRequest> requests,
       const std::vector<int> choices =
           Cheapest(plans, around, oracle.interval_s, options.machinery.start_s, std::exp(price));
       // One that takes more than the cheapest so far is not run; only a lower price helps.
-      if (cheapest && GpuHoursOf(plans, choices, oracle.interval_s, options.machinery.start_s) >=
-                          cheapest->totals.gpu_hours) {
+      if (cheapest && GpuHoursOf(plans, choices, oracle.interval_s, options.machinery.start_s,
+                                 requests.back().arrival) >= cheapest->totals.gpu_hours) {
         if (i > 0) high = price;
         continue;
       }

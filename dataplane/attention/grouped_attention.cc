@@ -6,7 +6,14 @@
 namespace janus::dataplane {
 namespace {
 
-constexpr size_t kWorkspaceBytes = size_t{4} << 20;
+// What lets the splits of long contexts be computed apart: on a GPU for a row each of sequences
+// that fill the cache; rows of a prompt beyond these find blocks of their own.
+size_t WorkspaceBytes(const AttentionDescription& a, const KvCache& cache,
+                      const kernels::Place& place, int max_rows) {
+  if (place.stream.device != kernels::Device::kCuda) return size_t{4} << 20;
+  return static_cast<size_t>(kernels::PagedAttentionStateBytes(
+      a.heads, a.head_dim, max_rows, int64_t{cache.num_pages()} * kernels::kPageTokens));
+}
 
 }  // namespace
 
@@ -22,8 +29,8 @@ GroupedAttention::GroupedAttention(const ModelDescription& model, const Attentio
       qkv_(place.context->TakeOrNote(static_cast<size_t>(max_rows) *
                                      static_cast<size_t>(q_width_ + 2 * kv_width_) *
                                      sizeof(float))),
-      workspace_(place.context->TakeOrNote(
-          place.stream.device == kernels::Device::kCuda ? 0 : kWorkspaceBytes)) {}
+      workspace_(
+          place.context->TakeOrNote(WorkspaceBytes(model.attention, cache, place, max_rows))) {}
 
 kernels::KvCache GroupedAttention::View(int layer) const {
   kernels::KvCache view;

@@ -26,7 +26,7 @@ class GroupedAttention final : public SelfAttention {
   const int kv_width_;
   const kernels::Buffer inv_freq_;   // [rotary_dim/2]
   const kernels::Buffer qkv_;        // [T, Q + 2*KV]
-  const kernels::Buffer workspace_;  // of the CPU; the device's kernels take none
+  const kernels::Buffer workspace_;  // of kernels::PagedAttention
 };
 
 }  // namespace janus::dataplane

@@ -5,10 +5,6 @@
 
 namespace janus::kernels {
 
-Status PagedAttentionCuda(const Stream& stream, const PagedAttentionArgs& args) {
-  return cuda::Start("PagedAttention", stream, cuda::PagedAttentionKernel{args},
-                     cuda::PlanPagedAttention(args));
-}
 Status AbsorbedAttentionCuda(const Stream& stream, const AbsorbedAttentionArgs& args) {
   return cuda::Start("AbsorbedAttention", stream, cuda::AbsorbedAttentionKernel{args},
                      cuda::PlanAbsorbedAttention(args));

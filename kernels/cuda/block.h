@@ -107,6 +107,12 @@ class DeviceWarp {
   __device__ uint32_t Shuffle(int from, Fn fn) {
     return __shfl_sync(kAll, fn(lane()), from);
   }
+  // to(lane, x) with x what fn(lane ^ mask) is there.
+  template <class Fn, class To>
+  __device__ void Exchange(int mask, Fn fn, To to) {
+    const float theirs = __shfl_xor_sync(kAll, fn(lane()), mask);
+    to(lane(), theirs);
+  }
 
  private:
   static constexpr unsigned kAll = 0xFFFFFFFFu;
@@ -249,6 +255,13 @@ class HostWarp {
     Each(fn, [&](int lane, uint32_t value) { taken = lane == from ? value : taken; });
     return taken;
   }
+  template <class Fn, class To>
+  void Exchange(int mask, Fn fn, To to) {
+    JANUS_CHECK(mask > 0 && mask < kLanes, mask);
+    float of[kLanes];
+    Each(fn, [&](int lane, float value) { of[lane] = value; });
+    for (int lane = 0; lane < kLanes; ++lane) to(lane, of[lane ^ mask]);
+  }
 
  private:
   template <class Fn, class Take>
@@ -263,6 +276,9 @@ class HostWarp {
   std::minstd_rand& random_;
   bool inside_ = false;
 };
+
+// How many copies of CopyAsync read something. Of this thread.
+inline thread_local int64_t host_copies = 0;
 
 class HostBlock {
  public:
@@ -318,6 +334,7 @@ class HostBlock {
     JANUS_CHECK((bytes - shared_) % kCopyBytes == 0, index_);
     JANUS_CHECK(reinterpret_cast<uintptr_t>(from) % kCopyBytes == 0, index_);
     std::memset(to, 0xFF, kCopyBytes);
+    host_copies += read ? 1 : 0;
     group_.push_back({bytes, from, read});
   }
   template <class T>

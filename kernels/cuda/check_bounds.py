@@ -12,7 +12,8 @@ first line names the compiler it is true of: under another nothing is held, whic
 import re
 import sys
 
-ENTRY = re.compile(r"Compiling entry function '\S*?\d([A-Za-z]+Kernel)E\S*' for '(sm_\w+)'")
+ENTRY = re.compile(
+    r"Compiling entry function '\S*?\d([A-Za-z]+Kernel)(?:ILi(\d+)E)?E\S*' for '(sm_\w+)'")
 STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 USED = re.compile(r"Used (\d+) registers")
 
@@ -23,7 +24,9 @@ def read_report(text):
     current = stack = None
     for line in text.splitlines():
         if match := ENTRY.search(line):
-            current, stack = match.groups(), None
+            kernel, parameter, architecture = match.groups()
+            current = f"{kernel}<{parameter}>" if parameter else kernel, architecture
+            stack = None
         elif "Function properties for" in line and current and stack is not None:
             current = None  # a function that the kernel calls: it has a report of its own
         elif current and stack is None and (match := STACK.search(line)):

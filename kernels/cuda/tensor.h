@@ -52,6 +52,17 @@ __device__ void LoadMatrices(DeviceWarp& warp, To to, From from) {
                : "memory");
 }
 
+// As LoadMatrices, transposed: to(lane)[i] gets of rows 2*(lane%4) and the next the element lane/4.
+template <class To, class From>
+__device__ void LoadTransposed(DeviceWarp& warp, To to, From from) {
+  uint32_t(&r)[4] = to(warp.lane());
+  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(from(warp.lane())));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(address)
+               : "memory");
+}
+
 // c += a * b.
 template <class C, class A, class B>
 __device__ void MultiplyAdd(DeviceWarp& warp, C c_of, A a_of, B b_of) {
@@ -71,8 +82,9 @@ __device__ void MultiplyAdd(DeviceWarp& warp, C c_of, A a_of, B b_of) {
 // turns. Of this thread.
 inline thread_local int64_t host_bank_conflicts = 0;
 
-template <class To, class From>
-void LoadMatrices(HostWarp& warp, To to, From from) {
+// take(i, row, bytes) for each row of the four matrices.
+template <class From, class Take>
+void ForEachMatrixRow(HostWarp& warp, From from, Take take) {
   warp.Together();
   for (int i = 0; i < 4; ++i) {
     uint32_t banks = 0;
@@ -81,12 +93,27 @@ void LoadMatrices(HostWarp& warp, To to, From from) {
       const auto address = reinterpret_cast<uintptr_t>(bytes);
       JANUS_CHECK(address % kCopyBytes == 0, i, row);
       banks |= 1u << (address % 128 / kCopyBytes);
-      for (int pair = 0; pair < 4; ++pair) {
-        std::memcpy(&to(4 * row + pair)[i], bytes + 4 * pair, 4);
-      }
+      take(i, row, bytes);
     }
     host_bank_conflicts += CountBits(banks) != 8 ? 1 : 0;
   }
+}
+
+template <class To, class From>
+void LoadMatrices(HostWarp& warp, To to, From from) {
+  ForEachMatrixRow(warp, from, [&](int i, int row, const unsigned char* bytes) {
+    for (int pair = 0; pair < 4; ++pair) std::memcpy(&to(4 * row + pair)[i], bytes + 4 * pair, 4);
+  });
+}
+
+template <class To, class From>
+void LoadTransposed(HostWarp& warp, To to, From from) {
+  ForEachMatrixRow(warp, from, [&](int i, int row, const unsigned char* bytes) {
+    for (int column = 0; column < 8; ++column) {
+      auto* const pair = reinterpret_cast<unsigned char*>(&to(4 * column + row / 2)[i]);
+      std::memcpy(pair + 2 * (row % 2), bytes + 2 * column, 2);
+    }
+  });
 }
 
 inline float HalfOf(uint32_t pair, int half) {

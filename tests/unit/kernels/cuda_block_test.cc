@@ -180,6 +180,35 @@ TEST(HostWarp, LanesGetTogetherWhatTheGpuWouldGiveThem) {
   EXPECT_EQ(out, (std::vector<uint32_t>{7u << 27, 100, 131, 104}));
 }
 
+struct ExchangeKernel {
+  [[maybe_unused]] static constexpr int kThreads = 32;
+  int mask;
+  float* out;  // [32]
+  template <class Block>
+  void operator()(Block& block) const {
+    block.Warps([&](auto& warp) {
+      PerLane<float> word;
+      warp.Lanes([&](int lane) { word[lane] = static_cast<float>(lane); });
+      // Writes what it reads of the other lane.
+      warp.Exchange(
+          mask, [&](int lane) { return word[lane]; },
+          [&](int lane, float theirs) { word[lane] = 100 * word[lane] + theirs; });
+      warp.Lanes([&](int lane) { out[lane] = word[lane]; });
+    });
+  }
+};
+
+TEST(HostWarp, LanesExchangeWhatTheyHadBefore) {
+  for (const int mask : {1, 4, 16, 31}) {
+    std::vector<float> out(kLanes);
+    ASSERT_TRUE(
+        Start("Exchange", Stream{}, ExchangeKernel{mask, out.data()}, {1, 32, 0, 0, 0}).ok());
+    for (int lane = 0; lane < kLanes; ++lane) {
+      EXPECT_EQ(out[static_cast<size_t>(lane)], static_cast<float>(100 * lane + (lane ^ mask)));
+    }
+  }
+}
+
 // Asks for what lanes do together inside a step, or for a barrier of the block inside a phase.
 struct NestedKernel {
   [[maybe_unused]] static constexpr int kThreads = 32;

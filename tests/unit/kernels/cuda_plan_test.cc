@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/cuda/attention.h"
+#include "kernels/cuda/attention_fast.h"
 #include "kernels/cuda/expert_ffn_fast.h"
 #include "kernels/cuda/products.h"
 #include "kernels/cuda/rows.h"
@@ -145,6 +146,59 @@ TEST(Plan, OfAttentionHasABlockForEachRowAndHead) {
   EXPECT_TRUE(CanLaunch(PlanPagedAttention(a)));
   // Qwen3-235B: 2,048 bytes for each key and its value in a layer.
   EXPECT_EQ(PagedAttentionBytes(a, 1000) - PagedAttentionBytes(a, 999), 2048);
+}
+
+PagedAttentionArgs Qwen3(int64_t rows) {
+  PagedAttentionArgs a;
+  a.y_dtype = kB16;
+  a.num_rows = rows;
+  a.heads = 64;
+  a.cache.dtype = kB16;
+  a.cache.kv_heads = 4;
+  a.cache.head_dim = 128;
+  return a;
+}
+
+// Where rows stand only the device knows: the grid covers the most tasks there can be, or goes over
+// them in turns.
+TEST(Plan, OfFastAttentionHasNoMoreBlocksThanTasksOrRoomForThem) {
+  EXPECT_EQ(PlanFastAttention<128>(Qwen3(1), 0).blocks, 4);
+  EXPECT_EQ(PlanFastAttention<128>(Qwen3(1), 7).blocks, 8 * 4);
+  EXPECT_EQ(PlanFastAttention<128>(Qwen3(1), 1000).blocks, kAttentionBlocks);
+  EXPECT_EQ(PlanFastAttention<128>(Qwen3(512), 0).blocks, kAttentionBlocks);
+  EXPECT_EQ(PlanMergeAttention(Qwen3(1)).blocks, 64);
+  EXPECT_EQ(PlanMergeAttention(Qwen3(512)).blocks, kMergeBlocks);
+  EXPECT_TRUE(CanLaunch(PlanMergeAttention(Qwen3(512))));
+}
+
+template <int kHeadDim>
+void ExpectRoom(int units, int under_way) {
+  using Shared = AttentionShared<kHeadDim>;
+  EXPECT_EQ(Shared::kUnits, units);
+  EXPECT_EQ((Shared::kUnits - 1) * Shared::kUnitBytes, under_way);
+  // Two blocks on a multiprocessor of sm_90 (228 KiB, of which each block takes one more), one on
+  // the smallest of sm_80 and later.
+  EXPECT_LE(2 * (Shared::kBytes + 1024), 228 << 10);
+  EXPECT_LE(Shared::kBytes, kMaxAskedSharedBytes);
+  EXPECT_TRUE(CanLaunch(PlanFastAttention<kHeadDim>(Qwen3(1), 0),
+                        FastAttentionKernel<kHeadDim>::kAskedSharedBytes));
+}
+TEST(Plan, OfFastAttentionKeepsMoreUnderWayThanTheMemoryNeeds) {
+  ExpectRoom<64>(10, 72 << 10);
+  ExpectRoom<128>(5, 64 << 10);
+  ExpectRoom<256>(2, 32 << 10);
+}
+
+// The states of splits beside the keys and values of a split: written once and read once.
+TEST(Plan, OfFastAttentionMovesLittleBesideKeysAndValues) {
+  const PagedAttentionArgs a = Qwen3(1);
+  const int64_t state = 4 * SplitStates{a.heads, a.cache.head_dim}.Floats();
+  EXPECT_EQ(state, 33280);
+  const int64_t keys = PagedAttentionBytes(a, kKeySplit) - PagedAttentionBytes(a, 0);
+  EXPECT_EQ(keys, 2 << 20);
+  EXPECT_LE(100 * 2 * state, 4 * keys);
+  // A row of each of 256 sequences that fill a cache of 512 Ki keys.
+  EXPECT_EQ(PagedAttentionStateBytes(64, 128, 256, 512 << 10), (256 + 512) * state);
 }
 
 TEST(Plan, OfExpandedAttentionTakesNoMoreBlocksThanTheWorkspaceHasAreas) {

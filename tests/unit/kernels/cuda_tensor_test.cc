@@ -112,6 +112,7 @@ struct LoadKernel {
   [[maybe_unused]] static constexpr int kThreads = kLanes;
   int pitch;
   uint32_t (*out)[4];  // [lane]
+  bool transposed = false;
   template <class Block>
   void operator()(Block& block) const {
     block.Phase([&](int thread) {
@@ -119,9 +120,13 @@ struct LoadKernel {
       for (int i = 0; i < 8; ++i) row[i] = static_cast<uint16_t>(8 * thread + i);
     });
     block.Warps([&](auto& warp) {
-      LoadMatrices(
-          warp, [&](int lane) -> uint32_t(&)[4] { return out[lane]; },
-          [&](int lane) { return block.shared() + lane * pitch; });
+      const auto to = [&](int lane) -> uint32_t(&)[4] { return out[lane]; };
+      const auto from = [&](int lane) { return block.shared() + lane * pitch; };
+      if (transposed) {
+        LoadTransposed(warp, to, from);
+      } else {
+        LoadMatrices(warp, to, from);
+      }
     });
   }
 };
@@ -137,18 +142,33 @@ TEST(LoadMatrices, GivesALaneTwoElementsOfARowOfEachMatrix) {
   }
 }
 
+// After the PTX ISA: with .trans a lane has two elements of a column, of rows one below the other.
+TEST(LoadTransposed, GivesALaneTwoElementsOfAColumnOfEachMatrix) {
+  uint32_t out[32][4] = {};
+  ASSERT_TRUE(Start("Load", Stream{}, LoadKernel{16, out, true}, {1, 32, 32 * 16, 0, 0}).ok());
+  for (uint32_t lane = 0; lane < 32; ++lane) {
+    for (uint32_t matrix = 0; matrix < 4; ++matrix) {
+      const uint32_t upper = 64 * matrix + 8 * (2 * (lane % 4)) + lane / 4;
+      EXPECT_EQ(out[lane][matrix], upper | (upper + 8) << 16) << lane << ' ' << matrix;
+    }
+  }
+}
+
 TEST(LoadMatrices, CountsMatricesWhoseRowsShareBanks) {
   uint32_t out[32][4] = {};
-  const auto conflicts = [&](int pitch) {
-    const int64_t before = host_bank_conflicts;
-    EXPECT_TRUE(
-        Start("Load", Stream{}, LoadKernel{pitch, out}, {1, 32, int64_t{32} * pitch, 0, 0}).ok());
-    return host_bank_conflicts - before;
-  };
-  EXPECT_EQ(conflicts(16), 0);
-  EXPECT_EQ(conflicts(128 + 16), 0);
-  EXPECT_EQ(conflicts(128), 4);
-  EXPECT_EQ(conflicts(64), 4);
+  for (const bool transposed : {false, true}) {
+    const auto conflicts = [&](int pitch) {
+      const int64_t before = host_bank_conflicts;
+      EXPECT_TRUE(Start("Load", Stream{}, LoadKernel{pitch, out, transposed},
+                        {1, 32, int64_t{32} * pitch, 0, 0})
+                      .ok());
+      return host_bank_conflicts - before;
+    };
+    EXPECT_EQ(conflicts(16), 0);
+    EXPECT_EQ(conflicts(128 + 16), 0);
+    EXPECT_EQ(conflicts(128), 4);
+    EXPECT_EQ(conflicts(64), 4);
+  }
 }
 
 // Copies `steps` groups of 16 bytes one after the other through a shared buffer of as many, and

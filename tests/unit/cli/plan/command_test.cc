@@ -154,6 +154,7 @@ TEST(PlanCommand, ATraceSaysTheTraffic) {
   options.json = true;
   const auto measured = nlohmann::json::parse(*Plan(options));
   EXPECT_EQ(measured.at("traffic").at("promptLaw"), "Measured");
+  EXPECT_TRUE(Has(text, ", context 1950, ")) << "a prompt and half an answer";
   // At the median most prompts are short, at the 95th percentile five times the mean.
   options.ttft_percentile = 0.5;
   const auto median = nlohmann::json::parse(*Plan(options));
@@ -217,7 +218,9 @@ TEST(PlanCommand, BadInputSaysWhatToDo) {
   options.trace = Written("arrival_s,input_tokens,output_tokens\n");
   says(options, "has no rows");
   options.trace = Written("arrival_s,input_tokens,output_tokens\n1,5,5\n1,6,6\n");
-  says(options, "come at one moment");
+  says(options, "come within 0 s, which says no rate");
+  options.trace = Written("arrival_s,input_tokens,output_tokens\n1,5,5\n60,6,6\n");
+  says(options, "come within 59 s");
   for (const double wrong : {std::numeric_limits<double>::quiet_NaN(), -1., HUGE_VAL}) {
     options = Asking("deepseek-v3", "H200");
     options.tpot_milliseconds = wrong;

@@ -51,13 +51,29 @@ TEST(ErrorBudget, SettlesWhereAsManyAttainAsAreAskedFor) {
 
 TEST(ErrorBudget, AReportOfNothingChangesNothing) {
   const ErrorBudget known = Live({}, 3, 0.9);
-  EXPECT_EQ(After(known, {}, 60, Policy(), true), known);
+  const ErrorBudget later = After(known, {}, 60, Policy(), true);
+  EXPECT_EQ(later.caution, known.caution);
+  EXPECT_EQ(After({}, {}, 60, Policy(), true), ErrorBudget{}) << "nobody counts";
   EXPECT_EQ(After(known, {100, 0}, 0, Policy(), true), known) << "no time has passed";
 }
 
 TEST(ErrorBudget, StaysAsItIsWhereNineTenthsOfWhatMayBeMissedAre) {
   EXPECT_NEAR(Live({}, 48, 0.955).caution, 0, 1e-9);
   EXPECT_GT(Live({}, 48, 0.95).caution, 0.5) << "all of it is too much";
+}
+
+// What is usual is a rate: intervals in which nothing ends are a part of it.
+TEST(ErrorBudget, LearnsAsFastWhereRequestsEndInOneIntervalOfMany) {
+  const double each = Live({}, 4, 1).caution;
+  EXPECT_NEAR(each, -1, 0.01);
+  for (const int seldom : {4, 10}) {
+    ErrorBudget budget;
+    for (int i = 0; i < 4 * 60; ++i) {
+      const double requests = i % seldom == 0 ? 1000.0 * seldom : 0;
+      budget = After(budget, {requests, requests}, 60, Policy(), true);
+    }
+    EXPECT_NEAR(budget.caution, each, 0.2) << seldom;
+  }
 }
 
 TEST(ErrorBudget, IsBoundedAndLeavesItsBoundsAtOnce) {

@@ -332,13 +332,70 @@ TEST(Budget, WhereADecisionIsNotFollowedNothingIsLearned) {
 }
 
 TEST(Budget, WhatIsMissedAtTheMostThatIsAllowedAsksForNoMore) {
+  ScalingPolicy by_gpus = Policy();
+  by_gpus.max_gpus = 24;
+  ScalingPolicy by_count = Policy();
+  by_count.attention.max = 8;
+  by_count.experts.max = 16;
+  for (const ScalingPolicy& policy : {by_gpus, by_count}) {
+    Service service;  // 8A16E
+    service.attained = 0;
+    service.Live(120, policy, [](int) { return 2000.0; });
+    EXPECT_EQ(service.Gpus(), 24);
+    EXPECT_EQ(service.memory.budget.caution, 0);
+  }
+}
+
+// Experts are what is short, and there are no more of them: attention would not help.
+TEST(Budget, WhatIsMissedForWantOfOneRoleAsksForNoMoreOfTheOther) {
   ScalingPolicy policy = Policy();
-  policy.max_gpus = 24;
-  Service service;  // 8A16E
+  policy.experts.max = 16;
+  Service service;
   service.attained = 0;
-  service.Live(120, policy, [](int) { return 2000.0; });
-  EXPECT_EQ(service.Gpus(), 24);
-  EXPECT_EQ(service.memory.budget.caution, 0);
+  service.Live(240, policy, [](int) { return 2000.0; });
+  EXPECT_EQ(service.at.n, 16);
+  EXPECT_LT(service.memory.budget.caution, 0.1);
+}
+
+// No step is shorter than some 15 ms: seven tenths of 18 ms are never kept, all of them are.
+TEST(Budget, AnAimThatNoStepReachesIsNotAskedFor) {
+  ScalingPolicy policy = Policy();
+  policy.tpot.seconds = 0.018;
+  policy.attention.max = policy.experts.max = 64;
+  for (const double rate : {0.5, 1.0, 2.0}) {
+    Service usual;
+    usual.Live(60, policy, [&](int) { return rate; });
+    ASSERT_EQ(usual.last.reason, Reason::kSatisfied) << usual.last.text;
+    for (const double caution : {0.5, 1.0, 1.5, kMostCaution}) {
+      Service careful;
+      careful.memory.budget.caution = caution;
+      careful.Live(60, policy, [&](int) { return rate; });
+      EXPECT_NE(careful.last.reason, Reason::kImpossibleSlo)
+          << caution << ": " << careful.last.text;
+      EXPECT_NE(careful.last.reason, Reason::kAtMax) << caution << ": " << careful.last.text;
+      EXPECT_GE(careful.Gpus(), usual.Gpus()) << caution << " at " << rate;
+    }
+  }
+}
+
+// At half-hour decisions too few loads are known for the percentile, and enough for a smaller
+// share.
+TEST(Budget, LessCautionNeverMeansMoreRoom) {
+  Service service;
+  for (int i = 1; i <= 24; ++i) {
+    World world = Seen(1800.0 * i, service.at, i % 2 == 0 ? 32 : 16);
+    Outcome out = Decide(DeepSeekV3(), Policy(), world, std::move(service.memory));
+    service.memory = std::move(out.memory);
+  }
+  double before = 0;
+  for (double caution = kLeastCaution; caution <= kMostCaution; caution += 0.5) {
+    Demand demand;
+    demand.output_tokens_per_second = 16 * 400;
+    const Demand with = WithRoom(demand, service.memory.last_time_seconds, service.memory,
+                                 {caution, 1, 1}, Policy());
+    EXPECT_GE(with.burst, before) << caution;
+    before = with.burst;
+  }
 }
 
 TEST(Budget, MoreLoadNeverMeansFewerGpusWhateverWasMissed) {

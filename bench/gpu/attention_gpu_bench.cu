@@ -1,0 +1,120 @@
+// Paged decode attention on a GPU: time over batch and context at shapes of real models, beside
+// what the same machine reads from its memory and what an empty kernel takes. One JSON line per
+// case in the file that --results names, flushed when the case ends; a case that stands there is
+// not run again. Last a line per shape with the fit t = a + bytes / B.
+//
+// Keys and values are random, on pages in random order of an arena of 4 GiB; a call's lie where the
+// call before had none. Times are between two events round the call, medians of 30 calls that are
+// all queued before the first is looked at.
+
+#include <random>
+
+#include "bench/gpu/gpu_bench.h"
+#include "kernels/cuda/attention.h"
+#include "kernels/cuda/paged_attention.h"
+
+namespace janus::kernels::cuda {
+namespace {
+
+struct Shape {
+  const char* name;
+  int heads;
+  int kv_heads;
+  int head_dim;
+};
+constexpr Shape kShapes[] = {{"Qwen3-235B", 64, 4, 128}, {"Mixtral", 32, 8, 128}};
+
+// Bytes and microseconds.
+using Point = std::pair<double, double>;
+
+Point Attend(GpuBench& bench, const Shape& shape, AttentionForm form, int batch, int context) {
+  const std::string name = std::string(shape.name) + " attention bf16 " +
+                           (form == AttentionForm::kFast ? "fast" : "plain") + ", batch " +
+                           std::to_string(batch) + " context " + std::to_string(context);
+  const int64_t page_bytes = KvPageBytes(DType::kBFloat16, shape.kv_heads, shape.head_dim);
+  const int64_t pages = kArenaBytes / page_bytes;
+  const int64_t each = (context + kPageTokens - 1) / kPageTokens;
+  // A call's tables follow those of the call before, round the arena; none passes its end.
+  std::vector<int32_t> table(static_cast<size_t>(pages + each));
+  for (int64_t i = 0; i < pages; ++i) table[static_cast<size_t>(i)] = static_cast<int32_t>(i);
+  std::mt19937_64 random(1);
+  std::shuffle(table.begin(), table.begin() + pages, random);
+  for (int64_t i = pages; i < pages + each; ++i) {
+    table[static_cast<size_t>(i)] = table[static_cast<size_t>(i % pages)];
+  }
+  auto* const tables = CopyIn(table);
+  std::vector<KvRow> rows;
+  for (int64_t i = 0; i < int64_t{kCalls + 3} * batch; ++i) {
+    rows.push_back({tables + i * each % pages, context - 1});
+  }
+  auto* const all = CopyIn(rows);
+  const int64_t width = int64_t{batch} * shape.heads * shape.head_dim;
+  auto* const queries = Allocate<float>(width);
+  Check(cudaMemset(queries, 0x3C, static_cast<size_t>(width) * sizeof(float)), "queries");
+  auto* const y = Allocate<uint16_t>(width);
+  const int64_t workspace_bytes =
+      PagedAttentionStateBytes(shape.heads, shape.head_dim, batch, int64_t{batch} * context);
+  auto* const workspace = Allocate<char>(workspace_bytes);
+  PagedAttentionArgs args{.cache = {.pages = const_cast<uint16_t*>(bench.arena()),
+                                    .num_pages = pages,
+                                    .dtype = DType::kBFloat16,
+                                    .kv_heads = shape.kv_heads,
+                                    .head_dim = shape.head_dim},
+                          .queries = queries,
+                          .y = y,
+                          .y_dtype = DType::kBFloat16,
+                          .num_rows = batch,
+                          .heads = shape.heads,
+                          .scale = 0.088f,
+                          .workspace = workspace,
+                          .workspace_bytes = workspace_bytes};
+  const int64_t bytes = PagedAttentionBytes(args, int64_t{batch} * context);
+  const double time = bench.TimeOf(name, bytes, [&](int i) {
+    args.rows = all + int64_t{i} * batch;
+    Check(RunPagedAttention({.device = Device::kCuda, .native = bench.stream()}, args, form));
+  });
+  for (const void* memory : {static_cast<const void*>(tables), static_cast<const void*>(all),
+                             static_cast<const void*>(queries), static_cast<const void*>(y),
+                             static_cast<const void*>(workspace)}) {
+    cudaFree(const_cast<void*>(memory));
+  }
+  return {static_cast<double>(bytes), time};
+}
+
+// Least squares of t = a + bytes / B over relative differences, so that short calls count as long
+// ones do.
+std::string FitOf(const std::vector<Point>& points) {
+  double n = 0, sum_x = 0, sum_y = 0, sum_xx = 0, sum_xy = 0;
+  for (const auto& [x, y] : points) {
+    const double weight = 1.0 / (y * y);
+    n += weight;
+    sum_x += weight * x;
+    sum_y += weight * y;
+    sum_xx += weight * x * x;
+    sum_xy += weight * x * y;
+  }
+  const double slope = (n * sum_xy - sum_x * sum_y) / (n * sum_xx - sum_x * sum_x);
+  return "\"a_us\": " + std::to_string((sum_y - slope * sum_x) / n) +
+         ", \"bytes_per_us\": " + std::to_string(1.0 / slope);
+}
+
+void Run(GpuBench& bench, Results& results) {
+  for (const Shape& shape : kShapes) {
+    std::vector<Point> points;
+    for (const int context : {4096, 512, 65536, 16384, 1500}) {  // what says most, first
+      for (const int batch : {64, 1, 256, 16, 4}) {
+        points.push_back(Attend(bench, shape, AttentionForm::kFast, batch, context));
+      }
+    }
+    const std::string name = std::string(shape.name) + " attention bf16 fast, fit";
+    if (results.Find(name, "a_us") < 0.0) results.Write(name, FitOf(points));
+  }
+  for (const Shape& shape : kShapes) Attend(bench, shape, AttentionForm::kPlain, 16, 1500);
+}
+
+}  // namespace
+}  // namespace janus::kernels::cuda
+
+int main(int argc, char** argv) {
+  return janus::kernels::cuda::BenchMain(argc, argv, janus::kernels::cuda::Run);
+}

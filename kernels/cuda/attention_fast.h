@@ -1,0 +1,888 @@
+#pragma once
+
+// Attention over paged keys and values of bfloat16 with the tensor cores, for few rows a sequence.
+// A block of threads takes one kv head of a run of rows over one split of the keys: the queries
+// that read that head, up to 32, are the 8-column operand, keys and values the 16-row one, so each
+// is multiplied as it is read, once for all of them. Bound by that read. Splits are merged by a
+// second launch. Specification: ../reference/paged_attention.cc
+//
+// Keys and values come through shared memory by asynchronous copies that run several steps ahead,
+// in turn 64 keys and their 64 values. Each of the four warps scores the keys of one page (they lie
+// as [D][16], which ldmatrix.trans takes); then each adds up its quarter of D of the values.
+//
+// What fixes the bits of a row, beside the order within a product of 16 (tensor.h): queries are
+// rounded to bfloat16; a score adds D from first to last; of each block of 64 keys at absolute
+// positions the largest score and the sum of weights are taken by fixed trees; a weight is rounded
+// to bfloat16 before it is summed and multiplied; values are added 16 keys after 16, keys that the
+// row does not see being zeros whatever lies there; blocks in order within a split of 1,024, splits
+// in order. Nothing of it knows of the rows beside it or of how many tasks there are.
+
+#include <cmath>
+
+#include "kernels/cuda/attention_tasks.h"
+#include "kernels/cuda/element.h"
+#include "kernels/cuda/paged_attention.h"
+#include "kernels/cuda/tensor.h"
+
+namespace janus::kernels::cuda {
+
+// Where the states of splits lie in the workspace: of a row and split all heads, first their
+// values, then the largest score and the total of each.
+struct SplitStates {
+  int64_t heads;
+  int64_t head_dim;
+  JANUS_DEVICE constexpr int64_t Floats() const { return heads * (head_dim + 2); }
+  JANUS_DEVICE constexpr int64_t Value(int64_t state, int64_t head, int64_t d) const {
+    return state * Floats() + head * head_dim + d;
+  }
+  JANUS_DEVICE constexpr int64_t Largest(int64_t state, int64_t head) const {
+    return state * Floats() + heads * head_dim + 2 * head;
+  }
+  JANUS_DEVICE constexpr int64_t Total(int64_t state, int64_t head) const {
+    return Largest(state, head) + 1;
+  }
+};
+
+// How a merged state and the next split's are weighed.
+struct MergeWeights {
+  float largest;
+  float merged;
+  float split;
+};
+JANUS_DEVICE inline MergeWeights WeighMerge(float merged, float split) {
+  const float largest = fmaxf(merged, split);
+  return {largest, expf(merged - largest), expf(split - largest)};
+}
+JANUS_DEVICE inline float Merge(const MergeWeights& w, float merged, float split) {
+  return merged * w.merged + split * w.split;
+}
+
+// What attention over heads of kHeadDim has in shared memory, in bytes from its start.
+template <int kHeadDim>
+struct AttentionShared {
+  struct Column {
+    float largest = -INFINITY;
+    float total = 0.0f;
+  };
+  static constexpr int kColumns = MostColumns(kHeadDim);
+  // 64 keys, or their values; of these a ring.
+  static constexpr int kUnitBytes = 2 * kKeyBlock * kHeadDim;
+  static constexpr int kUnits = kHeadDim <= 128 ? (80 << 10) / kUnitBytes : 2;
+  static constexpr int kQueries = kUnits * kUnitBytes;                  // [column][D] bfloat16
+  static constexpr int kWeights = kQueries + kColumns * 2 * kHeadDim;   // [column/8][key][8], too
+  static constexpr int kLargest = kWeights + kColumns * 2 * kKeyBlock;  // [warp][column]
+  static constexpr int kSums = kLargest + 4 * 4 * kColumns;             // [warp][column]
+  static constexpr int kSees = kSums + 4 * 4 * kColumns;                // [column] RowKeys
+  static constexpr int kColumn = kSees + kColumns * 8;                  // [column] of a split
+  static constexpr int kMerged = kColumn + kColumns * 8;  // [column] of the splits before
+  static constexpr int kPages = kMerged + kColumns * 8;   // [64]
+  static constexpr int kTask = kPages + 4 * (kKeySplit / kPageTokens);
+  static constexpr int kTasks = kTask + 64;
+  static constexpr int64_t kBytes = kTasks + static_cast<int64_t>(sizeof(AttentionTasks));
+  static_assert(sizeof(AttentionTasks::Scratch) <= kQueries && kSees % 16 == 0 &&
+                kTasks % alignof(AttentionTasks) == 0 && sizeof(RowKeys) == 8 &&
+                sizeof(Column) == 8);
+};
+
+// Block per (task, kv head), heads first; it takes every blocks()-th.
+template <int kHeadDim>
+struct FastAttentionKernel {
+  using Shared = AttentionShared<kHeadDim>;
+  using Column = typename Shared::Column;
+  static constexpr int kThreads = kTaskThreads;
+  static constexpr int kBlocksAtOnce = 2;
+  static constexpr int64_t kAskedSharedBytes = Shared::kBytes;
+  static constexpr int kWarps = kThreads / kLanes;
+  static constexpr int kBlockPages = kKeyBlock / kPageTokens;
+  static constexpr int kTiles = kHeadDim / (16 * kWarps);        // of 16 elements of D, of a warp
+  static constexpr int kPageBytes = 2 * kPageTokens * kHeadDim;  // of keys or values of a head
+  static constexpr int kPageChunks = kPageBytes / kCopyBytes;
+  static constexpr int kRowBytes = 2 * kHeadDim;
+  static constexpr float kNone = -INFINITY;
+  static_assert(kWarps == kBlockPages && kHeadDim % 64 == 0);
+
+  PagedAttentionArgs a;  // at most kTaskRows rows
+  int64_t states = 0;    // rows and splits that the workspace has room for
+
+  // A run of rows with the splits that a task goes over.
+  struct Task {
+    const int32_t* block_table;
+    int32_t row;
+    int32_t rows;
+    int32_t first_split;
+    int32_t last_split;
+    int32_t lowest;  // of the keys that any row sees
+    int32_t highest;
+    int32_t all_from;  // keys that all rows see
+    int32_t all_to;
+    bool is_split;
+  };
+  static_assert(sizeof(Task) <= 64);
+
+  // A lane's part of N columns' values, of its warp's quarter of D.
+  template <int N>
+  struct Values {
+    float of[kTiles][N / 8][4] = {};
+  };
+  template <int N>
+  struct Scores {
+    float of[N / 8][4] = {};  // rows are the page's keys
+  };
+
+  template <class Block>
+  JANUS_DEVICE void operator()(Block& block) const {
+    auto& tasks = *reinterpret_cast<AttentionTasks*>(block.shared() + Shared::kTasks);
+    const auto rows = static_cast<int>(a.num_rows);
+    const int group = a.heads / a.cache.kv_heads;
+    const int most = Shared::kColumns / group;
+    tasks.Find(block, a, rows, most, states,
+               *reinterpret_cast<AttentionTasks::Scratch*>(block.shared()));
+    const int64_t count = int64_t{block.Uniform(tasks.task[rows])} * a.cache.kv_heads;
+    JANUS_KEEP_LOOP
+    for (int64_t i = block.index(); i < count; i += block.blocks()) {
+      const int64_t g = i % a.cache.kv_heads;
+      const Task task = TaskOf(block, tasks, static_cast<int>(i / a.cache.kv_heads));
+      const int columns = task.rows * group;
+      if (columns <= 8) {
+        Run<8>(block, tasks, task, g);
+      } else if (columns <= 16 || Shared::kColumns == 16) {
+        Run<16>(block, tasks, task, g);
+      } else {
+        Run<Shared::kColumns>(block, tasks, task, g);
+      }
+    }
+  }
+
+ private:
+  // Which it is, with the keys that its rows see. Barriers order what is in shared memory of the
+  // task before.
+  template <class Block>
+  JANUS_DEVICE Task TaskOf(Block& block, const AttentionTasks& tasks, int index) const {
+    auto& shared = *reinterpret_cast<Task*>(block.shared() + Shared::kTask);
+    block.Phase([&](int thread) {
+      if (thread != 0) return;
+      Task task;
+      const auto rows = static_cast<int>(a.num_rows);
+      task.row = tasks.RowOf(index, rows);
+      task.rows = tasks.RowsOf(task.row, rows);
+      const KvRow row = a.rows[task.row];
+      task.block_table = row.block_table;
+      const RowKeys first = KeysOf(row.position, a.sliding_window);
+      task.lowest = task.all_from = first.first;
+      task.highest = task.all_to = first.last;
+      for (int r = 1; r < task.rows; ++r) {
+        const RowKeys keys = KeysOf(a.rows[task.row + r].position, a.sliding_window);
+        task.lowest = keys.first < task.lowest ? keys.first : task.lowest;
+        task.all_from = keys.first > task.all_from ? keys.first : task.all_from;
+        task.highest = keys.last > task.highest ? keys.last : task.highest;
+        task.all_to = keys.last < task.all_to ? keys.last : task.all_to;
+      }
+      task.is_split = tasks.state[task.row] != kNoState;
+      task.first_split = task.lowest / kKeySplit;
+      task.last_split = task.highest / kKeySplit;
+      if (task.is_split) {
+        task.first_split += index - tasks.task[task.row];
+        task.last_split = task.first_split;
+      }
+      shared = task;
+    });
+    return block.Uniform(shared);
+  }
+
+  template <int N, class Block>
+  JANUS_DEVICE void Run(Block& block, const AttentionTasks& tasks, const Task& task,
+                        int64_t g) const {
+    PerThread<Values<N>, kThreads> merged;
+    PerThread<Values<N>, kThreads> split;
+    JANUS_KEEP_LOOP
+    for (int32_t s = task.first_split; s <= task.last_split; ++s) {
+      Split<N>(block, task, g, s, split);
+      if (task.is_split) {
+        StoreState<N>(block, tasks, task, g, s, split);
+      } else {
+        MergeSplit<N>(block, s, merged, split);
+      }
+    }
+    if (!task.is_split) StoreRows<N>(block, task, g, merged);
+  }
+
+  JANUS_DEVICE static RowKeys* SeesOf(unsigned char* shared) {
+    return reinterpret_cast<RowKeys*>(shared + Shared::kSees);
+  }
+  JANUS_DEVICE static Column* ColumnsOf(unsigned char* shared, int at) {
+    return reinterpret_cast<Column*>(shared + at);
+  }
+  JANUS_DEVICE static float* Floats(unsigned char* shared, int at) {
+    return reinterpret_cast<float*>(shared + at);
+  }
+
+  // Rounded, and what each sees. Columns beyond the run's are zeros that see nothing.
+  template <int N, class Block>
+  JANUS_DEVICE void LoadQueries(Block& block, const Task& task, int64_t g) const {
+    const int group = a.heads / a.cache.kv_heads;
+    const int64_t stride = a.query_stride != 0 ? a.query_stride : int64_t{a.heads} * kHeadDim;
+    block.Phase([&](int thread) {
+      struct alignas(kCopyBytes) Chunk {
+        uint32_t of[kChunk / 2];
+      };
+      constexpr int kOfRow = kHeadDim / kChunk;
+      JANUS_UNROLL
+      for (int i = thread; i < N * kOfRow; i += kThreads) {
+        const int c = i / kOfRow;
+        const float* const q = a.queries + (task.row + c / group) * stride +
+                               (g * group + c % group) * kHeadDim + i % kOfRow * kChunk;
+        Chunk chunk = {};
+        if (c < task.rows * group) {
+          JANUS_UNROLL
+          for (int e = 0; e < kChunk; ++e) {
+            chunk.of[e / 2] |= uint32_t{ToBFloat16(q[e])} << (16 * (e % 2));
+          }
+        }
+        auto* const to = block.shared() + Shared::kQueries + QueryOffset(c, i % kOfRow);
+        *reinterpret_cast<Chunk*>(to) = chunk;
+      }
+      if (thread < N) {
+        ColumnsOf(block.shared(), Shared::kMerged)[thread] = Column{};
+        SeesOf(block.shared())[thread] =
+            thread < task.rows * group
+                ? KeysOf(a.rows[task.row + thread / group].position, a.sliding_window)
+                : RowKeys{0, -1};
+      }
+    });
+  }
+
+  // Where the 16-byte chunks of a query, of a page's keys and of its values lie: permuted so that
+  // the 8 rows of a matrix are in banks of their own. A page's keys are [D][2] chunks.
+  JANUS_DEVICE static int QueryOffset(int column, int chunk) {
+    return column * kRowBytes + (chunk ^ (column % 8)) * kCopyBytes;
+  }
+  JANUS_DEVICE static int KeyOffset(int d, int half) {
+    return d * 2 * kPageTokens + (half ^ (d / 4 % 2)) * kCopyBytes;
+  }
+  JANUS_DEVICE static int ValueOffset(int token, int chunk) {
+    return token * kRowBytes + (chunk ^ (token % 8)) * kCopyBytes;
+  }
+  // Of a weight for 8 columns.
+  JANUS_DEVICE static int WeightOffset(int column8, int key) {
+    return Shared::kWeights + (column8 * kKeyBlock + key) * kCopyBytes;
+  }
+
+  // The state of a split of the run's keys.
+  template <int N, class Block>
+  JANUS_DEVICE void Split(Block& block, const Task& task, int64_t g, int32_t s,
+                          PerThread<Values<N>, kThreads>& values) const {
+    constexpr int kAhead = Shared::kUnits - 1;
+    const int32_t begin = s * kKeySplit;
+    const int first = task.lowest > begin ? task.lowest - begin : 0;
+    const int last = task.highest - begin < kKeySplit - 1 ? task.highest - begin : kKeySplit - 1;
+    const int first_block = first / kKeyBlock;
+    const int units = 2 * (last / kKeyBlock - first_block + 1);
+    auto* const pages = reinterpret_cast<int32_t*>(block.shared() + Shared::kPages);
+    block.Phase([&](int thread) {
+      values[thread] = Values<N>{};
+      if (thread < N) ColumnsOf(block.shared(), Shared::kColumn)[thread] = Column{};
+      if (thread >= kKeySplit / kPageTokens) return;
+      const bool is_read = thread >= first / kPageTokens && thread <= last / kPageTokens &&
+                           IsSeen(task, begin + thread * kPageTokens);
+      pages[thread] = is_read ? task.block_table[begin / kPageTokens + thread] : kNoPage;
+    });
+    int filled = 0;  // the unit of the ring that is filled next
+    const auto fill = [&](auto& warp, int unit) {
+      if (unit >= units) return;
+      const int key_block = first_block + unit / 2;
+      if (unit % 2 == 0) {
+        Fill<false>(block, warp, filled, key_block, g);
+      } else {
+        Fill<true>(block, warp, filled, key_block, g);
+      }
+    };
+    JANUS_KEEP_LOOP
+    for (int unit = 0; unit < kAhead; ++unit) {
+      // While copies are under way: the last of these waits for the first.
+      if (unit == kAhead - 1 && s == task.first_split) LoadQueries<N>(block, task, g);
+      block.template CopyingWarps<kAhead - 1>([&](auto& warp) { fill(warp, unit); });
+      filled = Next(filled);
+    }
+    int read = 0;  // the unit that is multiplied next
+    PerThread<Scores<N>, kThreads> scores;
+    JANUS_KEEP_LOOP
+    for (int unit = 0; unit < units; unit += 2) {
+      const int32_t j0 = begin + (first_block + unit / 2) * kKeyBlock;
+      const bool all_see = task.all_from <= j0 && task.all_to >= j0 + kKeyBlock - 1;
+      // The unit that is filled here is the one that was read before the last barrier.
+      block.template CopyingWarps<kAhead - 1>([&](auto& warp) {
+        fill(warp, unit + kAhead);
+        Score<N>(block, warp, read, j0, all_see, scores);
+      });
+      filled = Next(filled);
+      read = Next(read);
+      block.Warps([&](auto& warp) { Weigh<N>(block, warp, scores, values); });
+      block.template CopyingWarps<kAhead - 1>([&](auto& warp) {
+        fill(warp, unit + 1 + kAhead);
+        AddSums<N>(block, warp);
+        if (all_see) {
+          AddValues<N>(block, warp, read, values);
+        } else {
+          AddSeenValues<N>(block, warp, read, task, j0, values);
+        }
+      });
+      filled = Next(filled);
+      read = Next(read);
+    }
+  }
+
+  static constexpr int32_t kNoPage = -1;
+  // Whether any row of the run sees some key of the page at `key`, which lies between the lowest
+  // and the highest that rows see. With a window there may be none between two rows: the block
+  // table then need not have the page either.
+  JANUS_DEVICE bool IsSeen(const Task& task, int32_t key) const {
+    if (a.sliding_window == 0) return true;
+    JANUS_KEEP_LOOP
+    for (int r = 0; r < task.rows; ++r) {
+      const RowKeys keys = KeysOf(a.rows[task.row + r].position, a.sliding_window);
+      if (keys.SeesAnyOf(key, kPageTokens)) return true;
+    }
+    return false;
+  }
+  JANUS_DEVICE static int Next(int unit) { return unit + 1 == Shared::kUnits ? 0 : unit + 1; }
+
+  // Brings the keys or the values of key block `key_block` of the split: each warp those of a page.
+  // What no row sees is zeros.
+  template <bool kIsValue, class Block, class Warp>
+  JANUS_DEVICE void Fill(Block& block, Warp& warp, int unit, int key_block, int64_t g) const {
+    const KvCache& cache = a.cache;
+    const int64_t stride = cache.page_stride_bytes != 0
+                               ? cache.page_stride_bytes
+                               : KvPageBytes(DType::kBFloat16, cache.kv_heads, kHeadDim);
+    const auto* const pages = reinterpret_cast<const int32_t*>(block.shared() + Shared::kPages);
+    const int32_t page = pages[key_block * kBlockPages + warp.index()];
+    const bool is_read = page != kNoPage;
+    const auto* const from = static_cast<const unsigned char*>(cache.pages) +
+                             (is_read ? page : 0) * stride +
+                             ((kIsValue ? cache.kv_heads : 0) + g) * kPageBytes;
+    unsigned char* const to =
+        block.shared() + unit * Shared::kUnitBytes + warp.index() * kPageBytes;
+    const bool can_copy =
+        reinterpret_cast<uintptr_t>(cache.pages) % kCopyBytes == 0 && stride % kCopyBytes == 0;
+    warp.Lanes([&](int lane) {
+      if (can_copy) {
+        JANUS_UNROLL
+        for (int chunk = lane; chunk < kPageChunks; chunk += kLanes) {
+          block.CopyAsync(to + ChunkOffset<kIsValue>(chunk), from + chunk * kCopyBytes, is_read);
+        }
+      } else {
+        JANUS_KEEP_LOOP
+        for (int i = lane; i < kPageChunks * kChunk; i += kLanes) {
+          auto* const chunk = reinterpret_cast<uint16_t*>(to + ChunkOffset<kIsValue>(i / kChunk));
+          chunk[i % kChunk] = is_read ? reinterpret_cast<const uint16_t*>(from)[i] : uint16_t{0};
+        }
+      }
+    });
+  }
+  // Of a page's keys or values, in the order of the cache.
+  template <bool kIsValue>
+  JANUS_DEVICE static int ChunkOffset(int chunk) {
+    constexpr int kOfRow = kHeadDim / kChunk;
+    return kIsValue ? ValueOffset(chunk / kOfRow, chunk % kOfRow) : KeyOffset(chunk / 2, chunk % 2);
+  }
+
+  // The scores of a warp's page, and the largest of each column.
+  template <int N, class Block, class Warp>
+  JANUS_DEVICE void Score(Block& block, Warp& warp, int unit, int32_t j0, bool all_see,
+                          PerThread<Scores<N>, kThreads>& scores) const {
+    struct Fragments {
+      uint32_t keys[4];
+      uint32_t queries[4];  // of two blocks of 8 columns; of one twice where there is one
+    };
+    constexpr int kBlocks = N < 16 ? 1 : 2;
+    unsigned char* const shared = block.shared();
+    const unsigned char* const page =
+        shared + unit * Shared::kUnitBytes + warp.index() * kPageBytes;
+    const int first_lane = warp.index() * kLanes;
+    warp.Lanes([&](int lane) { scores[first_lane + lane] = Scores<N>{}; });
+    PerLane<Fragments> of;
+    // Unrolled up to 128, since the registers do not take more.
+    JANUS_KEEP_LOOP
+    for (int begin = 0; begin < kHeadDim; begin += kHeadDim < 128 ? kHeadDim : 128) {
+      JANUS_UNROLL
+      for (int i16 = 0; i16 < 128 && i16 < kHeadDim; i16 += 16) {
+        const int d = begin + i16;
+        LoadTransposed(
+            warp, [&](int lane) -> uint32_t(&)[4] { return of[lane].keys; },
+            [&](int lane) { return page + KeyOffset(d + lane / 16 * 8 + lane % 8, lane / 8 % 2); });
+        JANUS_UNROLL
+        for (int n = 0; n < N / 8; n += 2) {
+          LoadMatrices(
+              warp, [&](int lane) -> uint32_t(&)[4] { return of[lane].queries; },
+              [&](int lane) {
+                return shared + Shared::kQueries +
+                       QueryOffset(8 * (n + lane / 16 % kBlocks) + lane % 8,
+                                   d / kChunk + lane / 8 % 2);
+              });
+          JANUS_UNROLL
+          for (int i = 0; i < kBlocks; ++i) {
+            MultiplyAdd(
+                warp, [&](int lane) -> float(&)[4] { return scores[first_lane + lane].of[n + i]; },
+                [&](int lane) -> const uint32_t* { return of[lane].keys; },
+                [&](int lane) -> const uint32_t* { return of[lane].queries + 2 * i; });
+          }
+        }
+      }
+    }
+    const int32_t page_begin = j0 + warp.index() * kPageTokens;
+    warp.Lanes([&](int lane) {
+      Scores<N>& score = scores[first_lane + lane];
+      JANUS_UNROLL
+      for (int n = 0; n < N / 8; ++n) {
+        JANUS_UNROLL
+        for (int i = 0; i < 4; ++i) {
+          score.of[n][i] *= a.scale;
+          if (all_see) continue;
+          const int32_t key = page_begin + lane / 4 + i / 2 * 8;
+          if (!SeesOf(shared)[ColumnOf(lane, n, i)].Sees(key)) score.of[n][i] = kNone;
+        }
+      }
+    });
+    ReduceColumns<N>(
+        block, warp, Shared::kLargest,
+        [&](int lane, int n, int i) {
+          const auto& score = scores[first_lane + lane].of[n];
+          return fmaxf(score[i], score[i + 2]);
+        },
+        [](float mine, float theirs) { return fmaxf(mine, theirs); });
+  }
+
+  // Of element i of a fragment of sums.
+  JANUS_DEVICE static int ColumnOf(int lane, int n, int i) { return 8 * n + lane % 4 * 2 + i % 2; }
+
+  // Reduces of(lane, n, i) over the lanes that have column i of n, by a tree, to [warp][column] at
+  // `at` in shared memory.
+  template <int N, class Block, class Warp, class Of, class Fold>
+  JANUS_DEVICE static void ReduceColumns(Block& block, Warp& warp, int at, Of of, Fold fold) {
+    struct Columns {
+      float of[N / 8][2];
+    };
+    PerLane<Columns> columns;
+    warp.Lanes([&](int lane) {
+      JANUS_UNROLL
+      for (int n = 0; n < N / 8; ++n) {
+        JANUS_UNROLL
+        for (int i = 0; i < 2; ++i) columns[lane].of[n][i] = of(lane, n, i);
+      }
+    });
+    JANUS_UNROLL
+    for (int n = 0; n < N / 8; ++n) {
+      JANUS_UNROLL
+      for (int i = 0; i < 2; ++i) {
+        JANUS_UNROLL
+        for (int mask = 4; mask < kLanes; mask *= 2) {
+          warp.Exchange(
+              mask, [&](int lane) { return columns[lane].of[n][i]; },
+              [&](int lane, float theirs) {
+                float& mine = columns[lane].of[n][i];
+                mine = fold(mine, theirs);
+              });
+        }
+      }
+    }
+    warp.Lanes([&](int lane) {
+      if (lane >= 4) return;
+      JANUS_UNROLL
+      for (int n = 0; n < N / 8; ++n) {
+        JANUS_UNROLL
+        for (int i = 0; i < 2; ++i) {
+          Floats(block.shared(), at)[warp.index() * N + ColumnOf(lane, n, i)] =
+              columns[lane].of[n][i];
+        }
+      }
+    });
+  }
+
+  // The largest score of a column so far, the block's among them, and what weights before it fade
+  // to.
+  template <int N, class Block>
+  JANUS_DEVICE static float LargestOf(Block& block, int column) {
+    float largest = ColumnsOf(block.shared(), Shared::kColumn)[column].largest;
+    JANUS_UNROLL
+    for (int w = 0; w < kWarps; ++w) {
+      largest = fmaxf(largest, Floats(block.shared(), Shared::kLargest)[w * N + column]);
+    }
+    return largest;
+  }
+  template <class Block>
+  JANUS_DEVICE static float FadeOf(Block& block, int column, float largest) {
+    const float before = ColumnsOf(block.shared(), Shared::kColumn)[column].largest;
+    return largest == kNone ? 1.0f : expf(before - largest);
+  }
+
+  // Scores to weights, which go to shared memory with their sums; the values so far fade.
+  template <int N, class Block, class Warp>
+  JANUS_DEVICE void Weigh(Block& block, Warp& warp, PerThread<Scores<N>, kThreads>& scores,
+                          PerThread<Values<N>, kThreads>& values) const {
+    const int first_lane = warp.index() * kLanes;
+    warp.Lanes([&](int lane) {
+      Values<N>& value = values[first_lane + lane];
+      Scores<N>& score = scores[first_lane + lane];
+      JANUS_UNROLL
+      for (int n = 0; n < N / 8; ++n) {
+        uint32_t pair[2] = {};  // of a key, of two columns
+        JANUS_UNROLL
+        for (int i = 0; i < 2; ++i) {
+          const int column = ColumnOf(lane, n, i);
+          const float largest = LargestOf<N>(block, column);
+          const float fade = FadeOf(block, column, largest);
+          JANUS_UNROLL
+          for (int m = 0; m < kTiles; ++m) {
+            value.of[m][n][i] *= fade;
+            value.of[m][n][i + 2] *= fade;
+          }
+          JANUS_UNROLL
+          for (int half = 0; half < 2; ++half) {
+            float& of = score.of[n][i + 2 * half];
+            const uint16_t weight = of == kNone ? uint16_t{0} : ToBFloat16(expf(of - largest));
+            of = FromBFloat16(weight);
+            pair[half] |= uint32_t{weight} << (16 * i);
+          }
+        }
+        JANUS_UNROLL
+        for (int half = 0; half < 2; ++half) {
+          const int key = warp.index() * kPageTokens + lane / 4 + 8 * half;
+          *reinterpret_cast<uint32_t*>(block.shared() + WeightOffset(n, key) + lane % 4 * 4) =
+              pair[half];
+        }
+      }
+    });
+    ReduceColumns<N>(
+        block, warp, Shared::kSums,
+        [&](int lane, int n, int i) {
+          const auto& weight = scores[first_lane + lane].of[n];
+          return weight[i] + weight[i + 2];
+        },
+        [](float mine, float theirs) { return mine + theirs; });
+  }
+
+  // The block's weights to the totals; a thread for each column.
+  template <int N, class Block, class Warp>
+  JANUS_DEVICE static void AddSums(Block& block, Warp& warp) {
+    warp.Lanes([&](int lane) {
+      const int column = warp.index() * kLanes + lane;
+      if (column >= N) return;
+      const float* const sum_wn = Floats(block.shared(), Shared::kSums);
+      float sum = sum_wn[column];
+      JANUS_UNROLL
+      for (int w = 1; w < kWarps; ++w) sum += sum_wn[w * N + column];
+      const float largest = LargestOf<N>(block, column);
+      Column& of = ColumnsOf(block.shared(), Shared::kColumn)[column];
+      of.total = of.total * FadeOf(block, column, largest) + sum;
+      of.largest = largest;
+    });
+  }
+
+  // 16 values from `key` on, of tile m of the warp's quarter of D, to to(lane).
+  template <class Block, class Warp, class To>
+  JANUS_DEVICE static void LoadValues(Block& block, Warp& warp, int unit, int key, int m, To to) {
+    const unsigned char* const page =
+        block.shared() + unit * Shared::kUnitBytes + key / kPageTokens * kPageBytes;
+    const int chunk = (warp.index() * kTiles + m) * 2;
+    LoadTransposed(warp, to, [&](int lane) {
+      return page + ValueOffset(lane / 16 * 8 + lane % 8, chunk + lane / 8 % 2);
+    });
+  }
+  // The weights of 16 keys for two blocks of 8 columns from `n` on, to to(lane).
+  template <int N, class Block, class Warp, class To>
+  JANUS_DEVICE static void LoadWeights(Block& block, Warp& warp, int key, int n, To to) {
+    LoadTransposed(warp, to, [&](int lane) {
+      return block.shared() +
+             WeightOffset(n + lane / 16 % (N < 16 ? 1 : 2), key + lane / 8 % 2 * 8 + lane % 8);
+    });
+  }
+
+  // The values of a block whose keys all rows see.
+  template <int N, class Block, class Warp>
+  JANUS_DEVICE static void AddValues(Block& block, Warp& warp, int unit,
+                                     PerThread<Values<N>, kThreads>& values) {
+    constexpr int kBlocks = N < 16 ? 1 : 2;
+    struct Weights {
+      uint32_t of[N / 8 / kBlocks][4];
+    };
+    const int first_lane = warp.index() * kLanes;
+    struct Fragment {
+      uint32_t of[4];
+    };
+    PerLane<Weights> weights;
+    PerLane<Fragment> of;
+    JANUS_UNROLL
+    for (int key = 0; key < kKeyBlock; key += 16) {
+      JANUS_UNROLL
+      for (int n = 0; n < N / 8; n += kBlocks) {
+        LoadWeights<N>(block, warp, key, n,
+                       [&](int lane) -> uint32_t(&)[4] { return weights[lane].of[n / kBlocks]; });
+      }
+      JANUS_UNROLL
+      for (int m = 0; m < kTiles; ++m) {
+        LoadValues(block, warp, unit, key, m,
+                   [&](int lane) -> uint32_t(&)[4] { return of[lane].of; });
+        JANUS_UNROLL
+        for (int n = 0; n < N / 8; ++n) {
+          MultiplyAdd(
+              warp, [&](int lane) -> float(&)[4] { return values[first_lane + lane].of[m][n]; },
+              [&](int lane) -> const uint32_t* { return of[lane].of; },
+              [&](int lane) -> const uint32_t* {
+                return weights[lane].of[n / kBlocks] + n % kBlocks * 2;
+              });
+        }
+      }
+    }
+  }
+
+  // The same where some row does not see all: row by row, what it does not see as zeros, so that
+  // nothing of it can show, not even NaN or the sign of a zero. A row that sees none of the block
+  // is left as it is.
+  template <int N, class Block, class Warp>
+  JANUS_DEVICE void AddSeenValues(Block& block, Warp& warp, int unit, const Task& task, int32_t j0,
+                                  PerThread<Values<N>, kThreads>& values) const {
+    struct Fragments {
+      uint32_t values[4];
+      uint32_t weights[4];
+      float sums[4];
+    };
+    const int group = a.heads / a.cache.kv_heads;
+    const int first_lane = warp.index() * kLanes;
+    PerLane<Fragments> of;
+    JANUS_KEEP_LOOP
+    for (int r = 0; r < task.rows; ++r) {
+      const RowKeys sees = SeesOf(block.shared())[r * group];
+      if (!sees.SeesAnyOf(j0, kKeyBlock)) continue;
+      JANUS_KEEP_LOOP
+      for (int key = 0; key < kKeyBlock; key += 16) {
+        JANUS_UNROLL
+        for (int m = 0; m < kTiles; ++m) {
+          LoadValues(block, warp, unit, key, m,
+                     [&](int lane) -> uint32_t(&)[4] { return of[lane].values; });
+          warp.Lanes([&](int lane) {
+            JANUS_UNROLL
+            for (int i = 0; i < 4; ++i) {
+              const int32_t j = j0 + key + lane % 4 * 2 + i / 2 * 8;
+              const uint32_t first = sees.Sees(j) ? 0xFFFFu : 0u;
+              const uint32_t second = sees.Sees(j + 1) ? 0xFFFF0000u : 0u;
+              of[lane].values[i] &= first | second;
+            }
+          });
+          JANUS_UNROLL
+          for (int n = 0; n < N / 8; ++n) {
+            if (8 * n >= (r + 1) * group || 8 * n + 8 <= r * group) continue;
+            LoadWeights<N>(block, warp, key, n / 2 * 2,
+                           [&](int lane) -> uint32_t(&)[4] { return of[lane].weights; });
+            warp.Lanes([&](int lane) {
+              JANUS_UNROLL
+              for (int i = 0; i < 4; ++i) {
+                of[lane].sums[i] = values[first_lane + lane].of[m][n][i];
+              }
+            });
+            MultiplyAdd(
+                warp, [&](int lane) -> float(&)[4] { return of[lane].sums; },
+                [&](int lane) -> const uint32_t* { return of[lane].values; },
+                [&](int lane) -> const uint32_t* { return of[lane].weights + 2 * (n % 2); });
+            warp.Lanes([&](int lane) {
+              JANUS_UNROLL
+              for (int i = 0; i < 4; ++i) {
+                if (ColumnOf(lane, n, i) / group != r) continue;
+                values[first_lane + lane].of[m][n][i] = of[lane].sums[i];
+              }
+            });
+          }
+        }
+      }
+    }
+  }
+
+  // Adds a split to those before it, for rows that see any of it.
+  template <int N, class Block>
+  JANUS_DEVICE static void MergeSplit(Block& block, int32_t s,
+                                      PerThread<Values<N>, kThreads>& merged,
+                                      PerThread<Values<N>, kThreads>& split) {
+    Column* const merged_n = ColumnsOf(block.shared(), Shared::kMerged);
+    const Column* const split_n = ColumnsOf(block.shared(), Shared::kColumn);
+    const auto sees = [&](int column) {
+      return SeesOf(block.shared())[column].SeesAnyOf(s * kKeySplit, kKeySplit);
+    };
+    block.Phase([&](int thread) {
+      JANUS_UNROLL
+      for (int n = 0; n < N / 8; ++n) {
+        JANUS_UNROLL
+        for (int i = 0; i < 2; ++i) {
+          const int column = ColumnOf(thread % kLanes, n, i);
+          if (!sees(column)) continue;
+          const MergeWeights w = WeighMerge(merged_n[column].largest, split_n[column].largest);
+          JANUS_UNROLL
+          for (int m = 0; m < kTiles; ++m) {
+            JANUS_UNROLL
+            for (int j = i; j < 4; j += 2) {
+              float& y = merged[thread].of[m][n][j];
+              y = Merge(w, y, split[thread].of[m][n][j]);
+            }
+          }
+        }
+      }
+    });
+    // Now that all have weighed by what was.
+    block.Phase([&](int thread) {
+      if (thread >= N || !sees(thread)) return;
+      Column& of = merged_n[thread];
+      const MergeWeights w = WeighMerge(of.largest, split_n[thread].largest);
+      of = {w.largest, Merge(w, of.total, split_n[thread].total)};
+    });
+  }
+
+  // fn(n, i, row of the run, head) for the thread's columns that are queries.
+  template <int N, class Fn>
+  JANUS_DEVICE void ForColumns(const Task& task, int64_t g, int thread, Fn fn) const {
+    const int group = a.heads / a.cache.kv_heads;
+    JANUS_UNROLL
+    for (int n = 0; n < N / 8; ++n) {
+      JANUS_UNROLL
+      for (int i = 0; i < 2; ++i) {
+        const int column = ColumnOf(thread % kLanes, n, i);
+        if (column < task.rows * group) fn(n, i, column / group, g * group + column % group);
+      }
+    }
+  }
+  // fn(d, m, j) for a thread's elements of D of column i: they are y[m][n][j].
+  template <class Fn>
+  JANUS_DEVICE static void ForElements(int thread, int i, Fn fn) {
+    JANUS_UNROLL
+    for (int m = 0; m < kTiles; ++m) {
+      JANUS_UNROLL
+      for (int j = i; j < 4; j += 2) {
+        const int tile = thread / kLanes * kTiles + m;
+        fn(16 * tile + thread % kLanes / 4 + j / 2 * 8, m, j);
+      }
+    }
+  }
+
+  template <int N, class Block>
+  JANUS_DEVICE void StoreState(Block& block, const AttentionTasks& tasks, const Task& task,
+                               int64_t g, int32_t s, PerThread<Values<N>, kThreads>& values) const {
+    const SplitStates at{a.heads, kHeadDim};
+    auto* const workspace = static_cast<float*>(a.workspace);
+    block.Phase([&](int thread) {
+      ForColumns<N>(task, g, thread, [&](int n, int i, int r, int64_t head) {
+        const int column = ColumnOf(thread % kLanes, n, i);
+        const RowKeys sees = SeesOf(block.shared())[column];
+        if (!sees.SeesAnyOf(s * kKeySplit, kKeySplit)) return;
+        const int64_t to = tasks.state[task.row + r] + s - sees.FirstSplit();
+        ForElements(thread, i, [&](int d, int m, int j) {
+          workspace[at.Value(to, head, d)] = values[thread].of[m][n][j];
+        });
+        if (thread >= 4) return;  // the others have the same
+        const Column& of = ColumnsOf(block.shared(), Shared::kColumn)[column];
+        workspace[at.Largest(to, head)] = of.largest;
+        workspace[at.Total(to, head)] = of.total;
+      });
+    });
+  }
+
+  template <int N, class Block>
+  JANUS_DEVICE void StoreRows(Block& block, const Task& task, int64_t g,
+                              PerThread<Values<N>, kThreads>& values) const {
+    const int64_t stride = a.y_stride != 0 ? a.y_stride : int64_t{a.heads} * kHeadDim;
+    block.Phase([&](int thread) {
+      ForColumns<N>(task, g, thread, [&](int n, int i, int r, int64_t head) {
+        const int column = ColumnOf(thread % kLanes, n, i);
+        const float total = ColumnsOf(block.shared(), Shared::kMerged)[column].total;
+        const int64_t y = (task.row + r) * stride + head * kHeadDim;
+        ForElements(thread, i, [&](int d, int m, int j) {
+          Store(a.y, a.y_dtype, y + d, values[thread].of[m][n][j] / total);
+        });
+      });
+    });
+  }
+};
+
+// Merges the states of rows over several splits, from the first to the last. Block per (row, head),
+// heads first; it takes every blocks()-th.
+struct MergeAttentionKernel {
+  static constexpr int kThreads = kTaskThreads;
+  static constexpr int64_t kSharedBytes = sizeof(AttentionTasks) + sizeof(AttentionTasks::Scratch);
+  PagedAttentionArgs a;
+  int64_t states = 0;
+
+  template <class Block>
+  JANUS_DEVICE void operator()(Block& block) const {
+    auto& tasks = *reinterpret_cast<AttentionTasks*>(block.shared());
+    const auto rows = static_cast<int>(a.num_rows);
+    const int most = MostColumns(a.cache.head_dim) / (a.heads / a.cache.kv_heads);
+    tasks.Find(block, a, rows, most, states,
+               *reinterpret_cast<AttentionTasks::Scratch*>(&tasks + 1));
+    const SplitStates at{a.heads, a.cache.head_dim};
+    const auto* const workspace = static_cast<const float*>(a.workspace);
+    const int64_t stride = a.y_stride != 0 ? a.y_stride : at.heads * at.head_dim;
+    // The barrier orders nothing: tasks stay as they are.
+    block.Phase([&](int thread) {
+      JANUS_KEEP_LOOP
+      for (int64_t i = block.index(); i < a.num_rows * a.heads; i += block.blocks()) {
+        const int64_t t = i / a.heads;
+        const int64_t head = i % a.heads;
+        const int64_t first = tasks.state[t];
+        if (first == kNoState) continue;
+        const RowKeys keys = KeysOf(a.rows[t].position, a.sliding_window);
+        const auto splits = static_cast<int>(keys.LastSplit() - keys.FirstSplit() + 1);
+        JANUS_KEEP_LOOP
+        for (int64_t d = thread; d < at.head_dim; d += kThreads) {
+          Store(a.y, a.y_dtype, t * stride + head * at.head_dim + d,
+                MergeStates(workspace, at, first, splits, head, d));
+        }
+      }
+    });
+  }
+
+ private:
+  // Reads kAhead states at once.
+  JANUS_DEVICE static float MergeStates(const float* workspace, const SplitStates& at,
+                                        int64_t first, int splits, int64_t head, int64_t d) {
+    constexpr int kAhead = 8;
+    float largest = -INFINITY;
+    float total = 0.0f;
+    float y = 0.0f;
+    JANUS_KEEP_LOOP
+    for (int begin = 0; begin < splits; begin += kAhead) {
+      float largest_s[kAhead];
+      float total_s[kAhead];
+      float y_s[kAhead];
+      JANUS_UNROLL
+      for (int s = 0; s < kAhead; ++s) {
+        const int64_t state = first + (begin + s < splits ? begin + s : splits - 1);
+        largest_s[s] = workspace[at.Largest(state, head)];
+        total_s[s] = workspace[at.Total(state, head)];
+        y_s[s] = workspace[at.Value(state, head, d)];
+      }
+      JANUS_UNROLL
+      for (int s = 0; s < kAhead; ++s) {
+        if (begin + s >= splits) continue;
+        const MergeWeights w = WeighMerge(largest, largest_s[s]);
+        largest = w.largest;
+        total = Merge(w, total, total_s[s]);
+        y = Merge(w, y, y_s[s]);
+      }
+    }
+    return y / total;
+  }
+};
+
+// Two blocks on each of an H100's or H200's multiprocessors; a GPU with fewer runs them in turns.
+inline constexpr int64_t kAttentionBlocks = 2 * 132;
+inline constexpr int64_t kMergeBlocks = 8 * 132;
+
+// `states`: rows and splits that the workspace has room for. No more blocks than there can be
+// tasks.
+template <int kHeadDim>
+inline Plan PlanFastAttention(const PagedAttentionArgs& a, int64_t states) {
+  const int64_t tasks = (a.num_rows + states) * a.cache.kv_heads;
+  return {std::min(tasks, kAttentionBlocks), kTaskThreads, AttentionShared<kHeadDim>::kBytes, 0, 0};
+}
+inline Plan PlanMergeAttention(const PagedAttentionArgs& a) {
+  return {std::min(a.num_rows * a.heads, kMergeBlocks), kTaskThreads,
+          MergeAttentionKernel::kSharedBytes, 0, 0};
+}
+
+}  // namespace janus::kernels::cuda

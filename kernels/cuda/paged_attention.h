@@ -1,0 +1,34 @@
+#pragma once
+
+// Attention over paged keys and values on the device, and which form of it a model has.
+
+#include "common/status.h"
+#include "kernels/kernels.h"
+#include "kernels/stream.h"
+
+namespace janus::kernels::cuda {
+
+enum class AttentionForm {
+  kFast,   // tensor cores: keys, values and results in bfloat16, heads of 64, 128 or 256
+  kPlain,  // everything; what the fast one is held to
+};
+
+// Queries that read a kv head and share a tile, at most.
+constexpr int MostColumns(int head_dim) {
+  return head_dim <= 128 ? 32 : 16;
+}
+
+// By number formats and shape alone, so that a model has one form, whatever rows a round brings and
+// however long their contexts are. The queries that share a kv head are columns of one tile.
+constexpr AttentionForm AttentionFormFor(const PagedAttentionArgs& a) {
+  const bool is_bfloat16 = a.cache.dtype == DType::kBFloat16 && a.y_dtype == DType::kBFloat16;
+  const int width = a.cache.head_dim;
+  const bool has_width = width == 64 || width == 128 || width == 256;
+  const bool fits = a.heads / a.cache.kv_heads <= MostColumns(width);
+  return is_bfloat16 && has_width && fits ? AttentionForm::kFast : AttentionForm::kPlain;
+}
+
+// Arguments are valid, as after kernels::PagedAttention; a form that takes them.
+Status RunPagedAttention(const Stream& stream, const PagedAttentionArgs& args, AttentionForm form);
+
+}  // namespace janus::kernels::cuda

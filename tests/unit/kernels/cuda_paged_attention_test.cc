@@ -1,0 +1,644 @@
+// The fast form of paged attention, row by row, against its rules written as scalar loops: contexts
+// at which a page, a block or a split ends, groups of every width, rows that share a tile.
+
+#include "kernels/cuda/paged_attention.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "tests/unit/kernels/cuda_order.h"
+#include "tests/unit/kernels/guarded_array.h"
+
+#ifndef JANUS_TEST_ON_GPU
+#include "kernels/cuda/attention_fast.h"
+#include "kernels/cuda/start.h"
+#endif
+
+namespace janus::kernels::cuda {
+namespace {
+
+constexpr DType kB16 = DType::kBFloat16;
+constexpr DType kF32 = DType::kFloat32;
+
+// The host form of the tensor cores adds in the order of the loops below, the GPU's is not
+// specified; and it counts what the GPU's shared memory would take turns for.
+#ifdef JANUS_TEST_ON_GPU
+constexpr bool kSameOrder = false;
+int64_t BankConflicts() {
+  return 0;
+}
+#else
+constexpr bool kSameOrder = true;
+int64_t BankConflicts() {
+  return host_bank_conflicts;
+}
+#endif
+
+struct Shape {
+  int heads;
+  int kv_heads;
+  int head_dim;
+  int window = 0;
+};
+struct Row {
+  int sequence;
+  int position;
+};
+
+// The last `each` positions of sequences of `lengths` keys, sequence after sequence.
+std::vector<Row> LastRows(const std::vector<int>& lengths, int each = 1) {
+  std::vector<Row> rows;
+  for (size_t s = 0; s < lengths.size(); ++s) {
+    for (int p = std::max(0, lengths[s] - each); p < lengths[s]; ++p) {
+      rows.push_back({static_cast<int>(s), p});
+    }
+  }
+  return rows;
+}
+
+// How pages, queries and results lie: the first page so many bytes past a 64-byte boundary, each so
+// many further from the one before than its bytes and 32 are; or no room behind pages and rows;
+// what number the first page has.
+struct Layout {
+  int misalignment = 0;
+  int further = 0;
+  bool dense = false;
+  int32_t first_page = 0;
+};
+
+// Sequences in a cache whose pages lie in random order. What no row may read is NaN: pages that no
+// sequence owns, positions behind a sequence's last; and of a row's query the row at -1 likewise.
+class Sequences {
+ public:
+  Sequences(const Shape& shape, std::vector<int> lengths, std::vector<Row> rows, Layout layout = {})
+      : shape_(shape),
+        lengths_(std::move(lengths)),
+        rows_(std::move(rows)),
+        dense_(layout.dense),
+        first_page_(layout.first_page),
+        page_bytes_(KvPageBytes(kB16, shape.kv_heads, shape.head_dim) + (dense_ ? 0 : 32) +
+                    layout.further),
+        pages_(5),
+        queries_(kF32, static_cast<int64_t>(rows_.size()) * Width()) {
+    for (const int length : lengths_) pages_ += (length + kPageTokens - 1) / kPageTokens;
+    storage_ = std::make_unique<GuardedArray>(kB16, pages_ * page_bytes_ / 2, layout.misalignment);
+    storage_->Fill(std::numeric_limits<float>::quiet_NaN());
+    std::mt19937_64 random(17);
+    std::vector<int32_t> free(static_cast<size_t>(pages_));
+    std::iota(free.begin(), free.end(), 0);
+    std::ranges::shuffle(free, random);
+    std::normal_distribution<float> normal;
+    for (size_t s = 0; s < lengths_.size(); ++s) {
+      auto& table = tables_.emplace_back();
+      for (int p = 0; p < lengths_[s]; ++p) {
+        if (p % kPageTokens == 0) {
+          table.push_back(first_page_ + free.back());
+          free.pop_back();
+        }
+        for (int i = 0; i < shape_.kv_heads * shape_.head_dim; ++i) {
+          const int g = i / shape_.head_dim;
+          const int d = i % shape_.head_dim;
+          storage_->set(KeyAt(static_cast<int>(s), p, g, d), normal(random));
+          storage_->set(ValueAt(static_cast<int>(s), p, g, d), normal(random));
+        }
+      }
+    }
+    queries_.FillNormal(random, 1.5f);
+  }
+
+  const std::vector<Row>& rows() const { return rows_; }
+  int64_t Width() const { return int64_t{shape_.heads} * shape_.head_dim; }
+
+  // What one row's every element comes to, from the first to the last.
+  std::vector<float> Alone(size_t row) const { return Run({row}, 0); }
+  std::vector<float> All(int64_t states) const {
+    std::vector<size_t> all(rows_.size());
+    std::iota(all.begin(), all.end(), 0);
+    return Run(all, states);
+  }
+  // The rows of `selection` in one call, with a workspace for `states` rows and splits and a little
+  // more. Float32, which shows more than a model's rounded results.
+  std::vector<float> Run(const std::vector<size_t>& selection, int64_t states,
+                         AttentionForm form = AttentionForm::kFast) const {
+    return RunBy(selection, states, [&](const PagedAttentionArgs& args) {
+      return RunPagedAttention(Stream{.device = Device::kCuda}, args, form);
+    });
+  }
+  // By attend(args).
+  template <class Attend>
+  std::vector<float> RunBy(const std::vector<size_t>& selection, int64_t states,
+                           Attend attend) const {
+    NextOrder();
+    const auto count = static_cast<int64_t>(selection.size());
+    const int64_t stride = dense_ ? Width() : Width() + 3;
+    GuardedArray q(kF32, count * stride);
+    GuardedArray y(kF32, count * stride);
+    q.Fill(NAN);
+    y.Fill(NAN);
+    std::vector<KvRow> rows;
+    for (int64_t i = 0; i < count; ++i) {
+      const size_t row = selection[static_cast<size_t>(i)];
+      rows.push_back(
+          {tables_[static_cast<size_t>(rows_[row].sequence)].data(), rows_[row].position});
+      for (int64_t j = 0; j < Width(); ++j) {
+        q.set(i * stride + j, queries_.at(static_cast<int64_t>(row) * Width() + j));
+      }
+    }
+    const int64_t floats = states * shape_.heads * (shape_.head_dim + 2);
+    GuardedArray workspace(kF32, floats > 0 ? floats + 5 : 0);
+    workspace.Fill(NAN);
+    const Status status =
+        attend(PagedAttentionArgs{.cache = {.pages = FirstOfAllPages(),
+                                            .num_pages = first_page_ + pages_,
+                                            .page_stride_bytes = dense_ ? 0 : page_bytes_,
+                                            .dtype = kB16,
+                                            .kv_heads = shape_.kv_heads,
+                                            .head_dim = shape_.head_dim},
+                                  .rows = rows.data(),
+                                  .queries = q.floats(),
+                                  .query_stride = dense_ ? 0 : stride,
+                                  .y = y.data(),
+                                  .y_dtype = kF32,
+                                  .y_stride = dense_ ? 0 : stride,
+                                  .num_rows = count,
+                                  .heads = shape_.heads,
+                                  .scale = Scale(),
+                                  .sliding_window = shape_.window,
+                                  .workspace = workspace.data(),
+                                  .workspace_bytes = static_cast<int64_t>(workspace.data_bytes())});
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    EXPECT_TRUE(y.GuardsAreIntact());
+    EXPECT_TRUE(workspace.GuardsAreIntact());
+    EXPECT_TRUE(storage_->GuardsAreIntact());
+    std::vector<float> out;
+    for (int64_t i = 0; i < count; ++i) {
+      for (int64_t j = 0; j < Width(); ++j) out.push_back(y.at(i * stride + j));
+      for (int64_t j = Width(); j < stride; ++j) EXPECT_TRUE(std::isnan(y.at(i * stride + j)));
+    }
+    return out;
+  }
+
+  // The rules of attention_fast.h for one row, as loops.
+  std::vector<float> Rules(size_t row) const {
+    std::vector<float> y(static_cast<size_t>(Width()));
+    for (int h = 0; h < shape_.heads; ++h) RulesOfHead(row, h, &y[At(h, 0)]);
+    return y;
+  }
+
+  void RoundQueries() {
+    for (int64_t i = 0; i < queries_.count(); ++i) {
+      queries_.set(i, FromBFloat16(ToBFloat16(queries_.at(i))));
+    }
+  }
+
+  // The block table has no page of positions `from` up to `to`, which are multiples of kPageTokens:
+  // to look there ends the process.
+  void Forget(int sequence, int from, int to) {
+    auto& table = tables_[static_cast<size_t>(sequence)];
+    std::fill(table.begin() + from / kPageTokens, table.begin() + to / kPageTokens, 1 << 30);
+  }
+
+  // A key and value become NaN.
+  void Poison(int sequence, int position) {
+    for (int g = 0; g < shape_.kv_heads; ++g) {
+      for (int d = 0; d < shape_.head_dim; ++d) {
+        storage_->set(KeyAt(sequence, position, g, d), NAN);
+        storage_->set(ValueAt(sequence, position, g, d), NAN);
+      }
+    }
+  }
+
+ private:
+  struct State {
+    float largest = -INFINITY;
+    float total = 0.0f;
+    std::vector<float> y;
+  };
+
+  float Scale() const { return 1.0f / std::sqrt(static_cast<float>(shape_.head_dim)); }
+  size_t At(int64_t h, int64_t d) const { return static_cast<size_t>(h * shape_.head_dim + d); }
+  int64_t PageAt(int sequence, int p) const {
+    const int32_t page =
+        tables_[static_cast<size_t>(sequence)][static_cast<size_t>(p / kPageTokens)];
+    return (page - first_page_) * page_bytes_ / 2;
+  }
+  // Where page 0 would lie, of which there is no memory unless it is the first.
+  void* FirstOfAllPages() const {
+    return static_cast<char*>(storage_->data()) - first_page_ * page_bytes_;
+  }
+  int64_t KeyAt(int sequence, int p, int g, int d) const {
+    return PageAt(sequence, p) + (int64_t{g} * shape_.head_dim + d) * kPageTokens + p % kPageTokens;
+  }
+  int64_t ValueAt(int sequence, int p, int g, int d) const {
+    return PageAt(sequence, p) +
+           ((int64_t{shape_.kv_heads} + g) * kPageTokens + p % kPageTokens) * shape_.head_dim + d;
+  }
+
+  void RulesOfHead(size_t row, int h, float* out) const {
+    const auto [sequence, last] = rows_[row];
+    const int first = shape_.window == 0 ? 0 : std::max(0, last - shape_.window + 1);
+    const auto width = static_cast<size_t>(shape_.head_dim);
+    State merged{.y = std::vector<float>(width)};
+    State split{.y = std::vector<float>(width)};
+    for (int j0 = first / kKeyBlock * kKeyBlock; j0 <= last; j0 += kKeyBlock) {
+      AddBlock(row, h, first, j0, split);
+      if ((j0 + kKeyBlock) % kKeySplit != 0 && j0 + kKeyBlock <= last) continue;
+      const float largest = std::max(merged.largest, split.largest);
+      const float ours = std::exp(merged.largest - largest);
+      const float theirs = std::exp(split.largest - largest);
+      merged.largest = largest;
+      merged.total = merged.total * ours + split.total * theirs;
+      for (size_t d = 0; d < width; ++d) merged.y[d] = merged.y[d] * ours + split.y[d] * theirs;
+      split = State{.y = std::vector<float>(width)};
+    }
+    EXPECT_EQ(sequence, rows_[row].sequence);
+    for (size_t d = 0; d < width; ++d) out[d] = merged.y[d] / merged.total;
+  }
+
+  void AddBlock(size_t row, int h, int first, int j0, State& state) const {
+    const auto [sequence, last] = rows_[row];
+    const int g = h / (shape_.heads / shape_.kv_heads);
+    const auto sees = [&](int key) { return j0 + key >= first && j0 + key <= last; };
+    float weight[kKeyBlock] = {};
+    float largest = state.largest;
+    for (int key = 0; key < kKeyBlock; ++key) {
+      if (!sees(key)) continue;
+      float dot = 0.0f;
+      for (int d = 0; d < shape_.head_dim; ++d) {
+        const auto at = static_cast<int64_t>(row) * Width() + int64_t{h} * shape_.head_dim + d;
+        dot = std::fma(storage_->at(KeyAt(sequence, j0 + key, g, d)),
+                       FromBFloat16(ToBFloat16(queries_.at(at))), dot);
+      }
+      weight[key] = dot * Scale();
+      largest = std::max(largest, weight[key]);
+    }
+    const float fade = std::exp(state.largest - largest);
+    state.largest = largest;
+    for (int key = 0; key < kKeyBlock; ++key) {
+      weight[key] = sees(key) ? FromBFloat16(ToBFloat16(std::exp(weight[key] - largest))) : 0.0f;
+    }
+    float sum = 0.0f;
+    for (int page = 0; page < kKeyBlock; page += kPageTokens) {
+      float pairs[8];
+      for (int i = 0; i < 8; ++i) pairs[i] = weight[page + i] + weight[page + i + 8];
+      const float of_page = ((pairs[0] + pairs[1]) + (pairs[2] + pairs[3])) +
+                            ((pairs[4] + pairs[5]) + (pairs[6] + pairs[7]));
+      sum = page == 0 ? of_page : sum + of_page;
+    }
+    state.total = state.total * fade + sum;
+    for (int d = 0; d < shape_.head_dim; ++d) {
+      float& y = state.y[static_cast<size_t>(d)];
+      y *= fade;
+      for (int key = 0; key < kKeyBlock; ++key) {
+        const float value = sees(key) ? storage_->at(ValueAt(sequence, j0 + key, g, d)) : 0.0f;
+        y = std::fma(weight[key], value, y);
+      }
+    }
+  }
+
+  Shape shape_;
+  std::vector<int> lengths_;
+  std::vector<Row> rows_;
+  bool dense_;
+  int32_t first_page_;
+  int64_t page_bytes_;
+  int64_t pages_;
+  GuardedArray queries_;
+  std::unique_ptr<GuardedArray> storage_;
+  std::vector<std::vector<int32_t>> tables_;
+};
+
+bool SameBits(std::span<const float> a, std::span<const float> b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+}
+
+// What two runs differ by at most, and the largest of the first, both over all elements.
+struct Difference {
+  double worst = 0.0;
+  double range = 0.0;
+  Difference(std::span<const float> wanted, std::span<const float> got) {
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      range = std::max(range, std::abs(static_cast<double>(wanted[i])));
+      worst = std::max(worst, std::abs(static_cast<double>(wanted[i]) - got[i]));
+    }
+  }
+};
+
+struct Case {
+  const char* name;
+  Shape shape;
+  std::vector<int> lengths;
+  int each = 1;  // rows of a sequence, its last positions
+  friend void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+};
+class FastAttentionTest : public testing::TestWithParam<Case> {};
+
+TEST_P(FastAttentionTest, GivesWhatItsRulesSay) {
+  const auto& [name, shape, lengths, each] = GetParam();
+  const Sequences sequences(shape, lengths, LastRows(lengths, each));
+  const int64_t conflicts = BankConflicts();
+  const std::vector<float> got = sequences.All(0);
+  EXPECT_EQ(BankConflicts(), conflicts);
+  const auto width = static_cast<size_t>(sequences.Width());
+  for (size_t row = 0; row < sequences.rows().size(); ++row) {
+    const std::vector<float> wanted = sequences.Rules(row);
+    const std::span<const float> is(&got[row * width], width);
+    for (const float value : is) ASSERT_TRUE(std::isfinite(value)) << "row " << row;
+    const Difference difference(wanted, is);
+    ASSERT_GT(difference.range, 0.0);
+    // On a GPU a weight near the middle between two numbers may be rounded to the other.
+    EXPECT_LE(difference.worst, kSameOrder ? 0.0 : difference.range / 256)
+        << "row " << row << ", position " << sequences.rows()[row].position;
+  }
+}
+
+// The tasks that rows and splits are dealt in do not show, nor what of them the workspace holds.
+TEST_P(FastAttentionTest, GivesTheSameBitsAloneAndForEveryWorkspace) {
+  const auto& [name, shape, lengths, each] = GetParam();
+  const Sequences sequences(shape, lengths, LastRows(lengths, each));
+  const std::vector<float> wanted = sequences.All(0);
+  for (const int64_t states : {1, 2, 3, 5, 8, 13, 100}) {
+    EXPECT_TRUE(SameBits(sequences.All(states), wanted)) << states << " states";
+  }
+  const auto width = static_cast<size_t>(sequences.Width());
+  for (size_t row = 0; row < sequences.rows().size(); ++row) {
+    EXPECT_TRUE(SameBits(sequences.Alone(row), {&wanted[row * width], width})) << "row " << row;
+  }
+  std::vector<size_t> backwards(sequences.rows().size());
+  std::iota(backwards.rbegin(), backwards.rend(), 0);
+  const std::vector<float> turned = sequences.Run(backwards, 7);
+  for (size_t i = 0; i < backwards.size(); ++i) {
+    EXPECT_TRUE(SameBits({&turned[i * width], width}, {&wanted[backwards[i] * width], width}))
+        << "row " << backwards[i] << ", backwards";
+  }
+}
+
+// The form's roundings, queries and weights to bfloat16, are all that parts it from the plain one.
+// How far: y = sum_j p_j v_j moves, to first order, by sum_j p_j (v_j - y) (s_j + e_j), with s_j by
+// how much a score moves and e_j by how much of itself a weight does. To bfloat16 a number is
+// rounded by 2^-8 of the power of 2 below it at most, evenly up to there: over a binade the square
+// mean is 0.43 * 2^-8 of the number. So e_j is; s_j adds up D elements of a query, of deviation 1.5
+// here, times keys and 1/sqrt(D): 1.5 * 0.39 * 2^-8 (large elements count for more, and are at the
+// upper end of their binade). Together 0.73 * 2^-8 of what each term of y is, and the queries' part
+// the larger. Terms move independently, so the most that an element moves is about that of the
+// largest element; twice that is the bound.
+TEST_P(FastAttentionTest, IsNearThePlainForm) {
+  const auto& [name, shape, lengths, each] = GetParam();
+  Sequences sequences(shape, lengths, LastRows(lengths, each));
+  std::vector<size_t> all(sequences.rows().size());
+  std::iota(all.begin(), all.end(), 0);
+  const std::vector<float> plain = sequences.Run(all, 0, AttentionForm::kPlain);
+  const std::vector<float> fast = sequences.Run(all, 100);
+  const Difference both(plain, fast);
+  ASSERT_GT(both.range, 0.0);
+  EXPECT_LE(both.worst, 2 * 0.73 / 256 * both.range);
+  sequences.RoundQueries();
+  const Difference weights(sequences.Run(all, 0, AttentionForm::kPlain), fast);
+  EXPECT_LE(weights.worst, 2 * 0.43 / 256 * weights.range);
+}
+
+const std::vector<int> kEnds = {1, 15, 16, 17, 63, 64, 65, 127, 129};
+const std::vector<int> kSplitEnds = {1023, 1024, 1025, 2049, 65};
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, FastAttentionTest,
+    testing::Values(Case{"MultiHead", {2, 2, 64}, kEnds}, Case{"GroupOf4", {8, 2, 128}, kEnds},
+                    Case{"GroupOf8", {16, 2, 128}, kEnds}, Case{"GroupOf16", {32, 2, 128}, kEnds},
+                    Case{"GroupOf32", {32, 1, 64}, kEnds}, Case{"GroupOf5", {15, 3, 64}, kEnds},
+                    Case{"Wide", {16, 1, 256}, kEnds}, Case{"WideGroupOf8", {8, 1, 256}, kEnds},
+                    Case{"Splits", {8, 1, 128}, kSplitEnds},
+                    Case{"SplitsOfMultiHead", {2, 2, 64}, kSplitEnds},
+                    Case{"SplitsWide", {2, 1, 256}, {1025, 2048}},
+                    // Tiles of 32, 4, 2 and 1 rows.
+                    Case{"RowsOfMultiHead", {1, 1, 64}, {200, 70, 3}, 70},
+                    Case{"RowsOfGroupOf8", {8, 1, 128}, {66, 5, 130}, 9},
+                    Case{"RowsOfGroupOf12", {12, 1, 64}, {66, 5, 130}, 5},
+                    Case{"RowsOfGroupOf16", {16, 1, 64}, {66, 5, 130}, 5},
+                    Case{"RowsOverSplits", {8, 1, 64}, {1027, 2050, 1024}, 6},
+                    Case{"WindowOfOne", {4, 1, 64, 1}, {1, 17, 64, 65}},
+                    Case{"Window", {4, 1, 128, 50}, {40, 50, 51, 114, 300}, 3},
+                    Case{"WindowOverSplits", {4, 1, 64, 1100}, {1050, 1124, 2126, 3200}, 5}),
+    [](const auto& info) { return info.param.name; });
+
+#ifdef JANUS_TEST_ON_GPU
+// Too long for the host form: more tasks than there are blocks of threads.
+INSTANTIATE_TEST_SUITE_P(Models, FastAttentionTest,
+                         testing::Values(Case{"Qwen3", {64, 4, 128}, {20000, 9000, 3}, 2},
+                                         Case{"Mixtral", {32, 8, 128}, {9000, 70, 12000}, 5}),
+                         [](const auto& info) { return info.param.name; });
+#endif
+
+// Where pages lie does not show in the bits: copies of 16 bytes cannot read all of it.
+TEST(FastAttention, ReadsPagesAtAnyAddress) {
+  const Shape shape{8, 2, 64};
+  const std::vector<int> lengths = {70, 17, 200};
+  const Sequences aligned(shape, lengths, LastRows(lengths, 2));
+  for (const auto& [misalignment, further] : {std::pair{2, 0}, {0, 2}, {2, 2}, {8, 8}}) {
+    const Sequences crooked(shape, lengths, LastRows(lengths, 2),
+                            {.misalignment = misalignment, .further = further});
+    EXPECT_TRUE(SameBits(crooked.All(0), aligned.All(0))) << misalignment << ' ' << further;
+  }
+}
+
+// The strides that are meant where none is given.
+TEST(FastAttention, TakesRowsAndPagesWithoutRoomBetweenThem) {
+  const Shape shape{8, 2, 64};
+  const std::vector<int> lengths = {70, 17, 1030};
+  const Sequences apart(shape, lengths, LastRows(lengths, 2));
+  const Sequences dense(shape, lengths, LastRows(lengths, 2), {.dense = true});
+  EXPECT_TRUE(SameBits(dense.All(0), apart.All(0)));
+  EXPECT_TRUE(SameBits(dense.All(9), apart.All(0)));
+}
+
+// A page number times the bytes of a page is more than 32 bits hold.
+TEST(FastAttention, ReadsPagesOfACacheOfManyGiB) {
+  const Shape shape{8, 2, 64};
+  const std::vector<int> lengths = {70, 17};
+  const Sequences near(shape, lengths, LastRows(lengths, 2));
+  const Sequences far(shape, lengths, LastRows(lengths, 2), {.first_page = 1 << 20});
+  EXPECT_TRUE(SameBits(far.All(0), near.All(0)));
+}
+
+// Rows of one sequence that do not follow one another, in one tile: of a page between their windows
+// the block table knows nothing.
+TEST(FastAttention, ReadsNoPageThatNoRowSees) {
+  for (const int last : {500, 2500}) {
+    Sequences sequences({4, 1, 64, 50}, {last + 1}, {{0, 100}, {0, last}, {0, 20}});
+    std::vector<float> alone;
+    for (size_t row = 0; row < 3; ++row)
+      std::ranges::copy(sequences.Alone(row), std::back_inserter(alone));
+    sequences.Forget(0, 112, (last - 49) / kPageTokens * kPageTokens);
+    sequences.Forget(0, 32, 48);
+    EXPECT_TRUE(SameBits(sequences.All(0), alone));
+    EXPECT_TRUE(SameBits(sequences.All(100), alone));
+  }
+}
+
+#ifndef JANUS_TEST_ON_GPU
+// More splits than are read at once; of each row's states those of the row and head.
+TEST(FastAttention, MergesStatesFromTheFirstToTheLast) {
+  constexpr SplitStates kAt{.heads = 3, .head_dim = 64};
+  const std::vector<int> splits = {20, 2, 8, 9, 1, 16};  // the fifth row has no states
+  std::vector<KvRow> rows;
+  const std::vector<int32_t> tables(splits.size());
+  for (size_t r = 0; r < splits.size(); ++r) {
+    rows.push_back({&tables[r], splits[r] * kKeySplit - 1 - static_cast<int>(r)});
+  }
+  std::mt19937_64 random(3);
+  GuardedArray workspace(kF32, 55 * kAt.Floats());
+  workspace.FillNormal(random, 2.0f);
+  GuardedArray y(kF32, int64_t{6} * kAt.heads * kAt.head_dim);
+  PagedAttentionArgs args{.cache = {.kv_heads = 3, .head_dim = 64},
+                          .rows = rows.data(),
+                          .y = y.data(),
+                          .num_rows = 6,
+                          .heads = static_cast<int>(kAt.heads),
+                          .workspace = workspace.data()};
+  NextOrder();
+  ASSERT_TRUE(Start("", Stream{}, MergeAttentionKernel{args, 55}, PlanMergeAttention(args)).ok());
+  ASSERT_TRUE(y.GuardsAreIntact());
+  int64_t state = 0;
+  for (size_t r = 0; r < splits.size(); ++r) {
+    if (splits[r] == 1) continue;
+    for (int64_t h = 0; h < kAt.heads; ++h) {
+      for (int64_t d = 0; d < kAt.head_dim; ++d) {
+        float largest = -INFINITY, total = 0.0f, sum = 0.0f;
+        for (int s = 0; s < splits[r]; ++s) {
+          const float of_split = workspace.at(kAt.Largest(state + s, h));
+          const float both = std::max(largest, of_split);
+          const float before = std::exp(largest - both);
+          const float now = std::exp(of_split - both);
+          total = total * before + workspace.at(kAt.Total(state + s, h)) * now;
+          sum = sum * before + workspace.at(kAt.Value(state + s, h, d)) * now;
+          largest = both;
+        }
+        ASSERT_EQ(y.at((static_cast<int64_t>(r) * kAt.heads + h) * kAt.head_dim + d), sum / total)
+            << "row " << r << ", head " << h << ", element " << d;
+      }
+    }
+    state += splits[r];
+  }
+}
+
+// Once for the heads and rows of a run, whatever tasks it falls into.
+TEST(FastAttention, ReadsEachPageOnce) {
+  const auto copies = [](const Shape& shape, const std::vector<int>& lengths, int each,
+                         int64_t states) {
+    const Sequences sequences(shape, lengths, LastRows(lengths, each));
+    const int64_t before = host_copies;
+    sequences.All(states);
+    const int64_t of_page = 2 * shape.kv_heads * kPageTokens * shape.head_dim * 2 / kCopyBytes;
+    EXPECT_EQ((host_copies - before) % of_page, 0);
+    return (host_copies - before) / of_page;
+  };
+  for (const int64_t states : {0, 3, 100}) {
+    EXPECT_EQ(copies({8, 2, 64}, {1, 16, 17, 1025, 3000}, 1, states), 1 + 1 + 2 + 65 + 188);
+    EXPECT_EQ(copies({8, 1, 64}, {1027, 70, 2048}, 4, states), 65 + 5 + 128);
+    // Keys 1900..2999 begin in the 119th page.
+    EXPECT_EQ(copies({8, 1, 64, 1100}, {3000}, 1, states), 188 - 118);
+  }
+}
+
+// A block goes over its tasks one after the other; how many blocks there are does not show, nor
+// what the task before left in shared memory.
+TEST(FastAttention, GivesTheSameBitsForEveryNumberOfBlocks) {
+  const Shape shape{16, 2, 64, 700};
+  const std::vector<int> lengths = {1100, 5, 70, 1500, 1, 64, 300, 129};
+  const Sequences sequences(shape, lengths, LastRows(lengths, 3));
+  std::vector<size_t> all(sequences.rows().size());
+  std::iota(all.begin(), all.end(), 0);
+  const std::vector<float> wanted = sequences.All(0);
+  for (const int64_t blocks : {1, 2, 3, 7}) {
+    for (const int64_t states : {0, 4, 30}) {
+      const auto got = sequences.RunBy(all, states, [&](const PagedAttentionArgs& args) {
+        Plan plan = PlanFastAttention<64>(args, states);
+        plan.blocks = blocks;
+        const Status status = Start("", Stream{}, FastAttentionKernel<64>{args, states}, plan);
+        if (states == 0 || !status.ok()) return status;
+        Plan merge = PlanMergeAttention(args);
+        merge.blocks = blocks;
+        return Start("", Stream{}, MergeAttentionKernel{args, states}, merge);
+      });
+      EXPECT_TRUE(SameBits(got, wanted)) << blocks << " blocks, " << states << " states";
+    }
+  }
+}
+#endif
+
+// Rows of a call beyond those of one launch, in runs that end with it.
+TEST(FastAttention, TakesMoreRowsThanALaunch) {
+  const Shape shape{2, 2, 64};
+  std::vector<int> lengths(10, 60);
+  lengths[0] = lengths[9] = 1050;  // both launches have states in the workspace
+  const Sequences sequences(shape, lengths, LastRows(lengths, 60));
+  ASSERT_EQ(sequences.rows().size(), 600u);
+  const std::vector<float> all = sequences.All(0);
+  EXPECT_TRUE(SameBits(sequences.All(200), all));
+  const auto width = static_cast<size_t>(sequences.Width());
+  for (const size_t row : {0u, 510u, 511u, 512u, 513u, 599u}) {
+    EXPECT_TRUE(SameBits(sequences.Alone(row), {&all[row * width], width})) << "row " << row;
+  }
+}
+
+// Of what a row does not see nothing shows, though a row beside it in the tile sees it.
+TEST(FastAttention, ANaNIsOfTheRowsThatSeeIt) {
+  const std::vector<int> lengths = {130, 90};
+  for (const int window : {0, 64}) {
+    const Shape shape{8, 1, 64, window};
+    Sequences sequences(shape, lengths, LastRows(lengths, 70));
+    const std::vector<float> before = sequences.All(0);
+    sequences.Poison(0, 100);
+    const std::vector<float> after = sequences.All(0);
+    const auto width = static_cast<size_t>(sequences.Width());
+    for (size_t row = 0; row < sequences.rows().size(); ++row) {
+      const auto [sequence, last] = sequences.rows()[row];
+      const bool sees = sequence == 0 && last >= 100 && (window == 0 || last - window + 1 <= 100);
+      const std::span<const float> is(&after[row * width], width);
+      EXPECT_EQ(SameBits({&before[row * width], width}, is), !sees) << "position " << last;
+      const bool all_nan = std::ranges::all_of(is, [](float y) { return std::isnan(y); });
+      EXPECT_EQ(all_nan, sees) << "position " << last;
+    }
+  }
+}
+
+// A model's form is a matter of its shape and its formats: nothing else of a call may change bits.
+TEST(FastAttention, IsForBfloat16AndGroupsThatATileHolds) {
+  PagedAttentionArgs a;
+  a.cache = {.dtype = kB16, .kv_heads = 4, .head_dim = 128};
+  a.y_dtype = kB16;
+  a.heads = 64;
+  for (const int64_t rows : {1, 512, 100000}) {
+    a.num_rows = rows;
+    a.workspace_bytes = rows;
+    EXPECT_EQ(AttentionFormFor(a), AttentionForm::kFast);
+  }
+  const auto with = [&](int heads, int kv_heads, int head_dim) {
+    PagedAttentionArgs other = a;
+    other.heads = heads;
+    other.cache.kv_heads = kv_heads;
+    other.cache.head_dim = head_dim;
+    return AttentionFormFor(other);
+  };
+  EXPECT_EQ(with(32, 8, 128), AttentionForm::kFast);
+  EXPECT_EQ(with(32, 1, 64), AttentionForm::kFast);
+  EXPECT_EQ(with(33, 1, 64), AttentionForm::kPlain);
+  EXPECT_EQ(with(16, 1, 256), AttentionForm::kFast);
+  EXPECT_EQ(with(17, 1, 256), AttentionForm::kPlain);
+  EXPECT_EQ(with(32, 8, 96), AttentionForm::kPlain);
+  PagedAttentionArgs other = a;
+  other.y_dtype = kF32;
+  EXPECT_EQ(AttentionFormFor(other), AttentionForm::kPlain);
+  other = a;
+  other.cache.dtype = kF32;
+  EXPECT_EQ(AttentionFormFor(other), AttentionForm::kPlain);
+}
+
+}  // namespace
+}  // namespace janus::kernels::cuda
