@@ -177,7 +177,7 @@ bool Figure9() {
 // One day.
 bool Weights() {
   bool is_sound = true;
-  for (const int weight : {400, 100, 20}) {
+  for (const int weight : {400, 100, 10}) {
     SimulateOptions options = Make(kMLarge, true, true);
     options.demand.max_weight = weight;
     options.demand.hours = 24;

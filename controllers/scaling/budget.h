@@ -28,7 +28,7 @@ inline constexpr double kMostCaution = 2;
 
 // The budget `elapsed_seconds` after the last decision. Its caution is unchanged where no request
 // ended; all of it where none ever did, or no time has passed. `may_grow`: false while nothing that
-// is allowed carries the load, so that what is missed meanwhile does not have to be unlearned.
+// is allowed carries more, so that what is missed meanwhile does not have to be unlearned.
 ErrorBudget After(ErrorBudget budget, const Ended& ended, double elapsed_seconds,
                   const ScalingPolicy& policy, bool may_grow);
 

@@ -403,7 +403,7 @@ class Decider {
     decision_.demand = demand;
     const Wanted wanted = {predictor_, policy_, demand, aim_, memory_.online.corrections, tail_};
     std::optional<Counts> best = Cheapest(wanted, bounds, current_);
-    memory_.is_at_limit = !best && is_at_risk;
+    memory_.is_at_limit = false;
     const Reason reason = ReasonOf(is_violated, is_at_risk, is_outside);
     if (!best && !is_at_risk && !is_outside) {
       Hold(Reason::kSatisfied,
@@ -416,6 +416,7 @@ class Decider {
       best = part         ? part->counts
              : is_outside ? NearestAllowed(bounds, predictor_, current_)
                           : std::nullopt;
+      memory_.is_at_limit = !best || (!is_outside && CostOf(*best) <= CostOf(current_));
       if (!best) {
         HoldWithoutAny(wanted, UpperLimit(bounds, is_capped));
         return;

@@ -78,7 +78,7 @@ struct Memory {
   BurstHistory bursts;                // of the load, over its level a start before
   BurstHistory key_bursts;            // of the keys
   ErrorBudget budget;                 // what requests attained, and what is kept in hand for it
-  bool is_at_limit = false;           // nothing that was allowed carried the last demand
+  bool is_at_limit = false;           // nothing allowed carried more of the last demand
   OnlineState online;
 
   friend bool operator==(const Memory&, const Memory&) = default;

@@ -354,7 +354,7 @@ TEST(Budget, WhatIsMissedForWantOfOneRoleAsksForNoMoreOfTheOther) {
   service.attained = 0;
   service.Live(240, policy, [](int) { return 2000.0; });
   EXPECT_EQ(service.at.n, 16);
-  EXPECT_LT(service.memory.budget.caution, 0.1);
+  EXPECT_LT(service.memory.budget.caution, 0.5) << "what was missed on the way there counts";
 }
 
 // No step is shorter than some 15 ms: seven tenths of 18 ms are never kept, all of them are.
