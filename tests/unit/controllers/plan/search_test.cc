@@ -54,6 +54,27 @@ PlanGoal WithFirstToken(double batch, double seconds) {
   return goal;
 }
 
+// Calls visit(plan, seconds to its first token) for each that keeps the TPOT.
+template <class Visit>
+void ForEveryPlan(const Setting& setting, const PlanGoal& goal, const PlanSpace& space, int most_m,
+                  int most_n, const Visit& visit) {
+  Configuration how;
+  for (how.m = 1; how.m <= most_m; ++how.m) {
+    for (how.n = 1; how.n <= most_n; ++how.n) {
+      for (how.micro_batches = 1; how.micro_batches <= 4; ++how.micro_batches) {
+        for (const auto& [mode, gate] : kExchangesTried) {
+          how.mode = mode;
+          how.gate = gate;
+          how.slots = QuickestSlots(setting, goal, space, how);
+          const auto plan = EvaluatePlan(setting, goal, space, how);
+          if (!plan) continue;
+          visit(*plan, FirstTokenOf(goal, StepperOf(setting, plan->how, plan->batch)).seconds);
+        }
+      }
+    }
+  }
+}
+
 TEST(SearchPlans, TheChosenPlanKeepsTheFirstTokenAndNoCheaperOneDoes) {
   const Setting setting = On("deepseek-v2", "H100", "H100");
   PlanSpace space;
@@ -66,29 +87,11 @@ TEST(SearchPlans, TheChosenPlanKeepsTheFirstTokenAndNoCheaperOneDoes) {
   EXPECT_LE(best.first_token->seconds, 1);
   EXPECT_GT(best.cost, SearchPlans(setting, {0.1, 256}, space)->plans[0].cost);
   int tried = 0;
-  for (int m = 1; m <= 16; ++m) {
-    for (int n = 1; n <= 32; ++n) {
-      for (int b = 1; b <= 4; ++b) {
-        for (const auto& [mode, gate] : {std::pair(ExchangeMode::kDirect, GateSide::kExperts),
-                                         {ExchangeMode::kDirect, GateSide::kAttention},
-                                         {ExchangeMode::kTwoPhaseSingle, GateSide::kExperts},
-                                         {ExchangeMode::kTwoPhaseParallel, GateSide::kExperts}}) {
-          Configuration how;
-          how.m = m;
-          how.n = n;
-          how.micro_batches = b;
-          how.mode = mode;
-          how.gate = gate;
-          how.slots = QuickestSlots(setting, goal, space, how);
-          const auto plan = EvaluatePlan(setting, goal, space, how);
-          if (!plan || plan->cost > best.cost - 1e-9) continue;
-          ++tried;
-          EXPECT_GT(FirstTokenOf(goal, StepperOf(setting, plan->how, plan->batch)).seconds, 1)
-              << m << "A" << n << "E b" << b;
-        }
-      }
-    }
-  }
+  ForEveryPlan(setting, goal, space, 16, 32, [&](const Plan& plan, double seconds) {
+    if (plan.cost > best.cost - 1e-9) return;
+    ++tried;
+    EXPECT_GT(seconds, 1) << plan.how.m << "A" << plan.how.n << "E b" << plan.how.micro_batches;
+  });
   EXPECT_GT(tried, 10);
 }
 
@@ -103,25 +106,8 @@ TEST(SearchPlans, AFirstTokenThatOnlyTheSoonestKeepsIsFound) {
     PlanGoal goal = WithFirstToken(256, 1e-3);
     goal.traffic.requests_per_second = rate;
     double soonest = HUGE_VAL;
-    for (int m = 1; m <= space.max_attention_gpus; ++m) {
-      for (int n = 1; n <= space.max_expert_gpus; ++n) {
-        for (int b = 1; b <= space.max_micro_batches; ++b) {
-          for (const auto& [mode, gate] : kExchangesTried) {
-            Configuration how;
-            how.m = m;
-            how.n = n;
-            how.micro_batches = b;
-            how.mode = mode;
-            how.gate = gate;
-            how.slots = QuickestSlots(setting, goal, space, how);
-            const auto plan = EvaluatePlan(setting, goal, space, how);
-            if (!plan) continue;
-            const FirstToken token = FirstTokenOf(goal, StepperOf(setting, plan->how, plan->batch));
-            soonest = std::min(soonest, token.seconds);
-          }
-        }
-      }
-    }
+    ForEveryPlan(setting, goal, space, space.max_attention_gpus, space.max_expert_gpus,
+                 [&](const Plan&, double seconds) { soonest = std::min(soonest, seconds); });
     ASSERT_TRUE(std::isfinite(soonest)) << rate;
     goal.ttft_seconds = soonest * 1.01;
     const auto kept = SearchPlans(setting, goal, space);
