@@ -74,15 +74,20 @@ SimulateOptions Make(const Workload& workload, bool is_v3, bool prefill_elsewher
   return options;
 }
 
-// Decoding alone, as the papers measure it.
+// Decoding alone, as the papers measure it; all hours, or so many from there on.
+SimulateOptions Decoding(const Workload& workload, bool is_v3, double from_hours, double hours) {
+  SimulateOptions options = Make(workload, is_v3, true);
+  options.demand.from_hours = from_hours;
+  options.demand.hours = hours;
+  if (hours > 0) options.demand.max_weight = 400;  // days: see Weights
+  return options;
+}
+
 bool Policies(const Workload& workload, const std::vector<std::string>& policies,
               double from_hours = 0, double hours = 0) {
   bool is_sound = true;
   for (const bool is_v3 : {true, false}) {
-    SimulateOptions options = Make(workload, is_v3, true);
-    options.demand.from_hours = from_hours;
-    options.demand.hours = hours;
-    if (hours > 0) options.demand.max_weight = 400;  // days: see Weights
+    SimulateOptions options = Decoding(workload, is_v3, from_hours, hours);
     options.policies = policies;
     is_sound &= Run(workload.name, options);
   }
@@ -110,9 +115,7 @@ bool Prompts() {
 bool Room() {
   bool is_sound = true;
   for (const double most_burst : {1.0, 4.0}) {
-    SimulateOptions options = Make(kMLarge, true, true);
-    options.demand.max_weight = 400;
-    options.demand.hours = 168;
+    SimulateOptions options = Decoding(kMLarge, true, 0, 168);
     options.scaling.most_burst = most_burst;
     options.policies = {"ours"};
     is_sound &=
@@ -136,10 +139,7 @@ bool Budget() {
                            {"m-large, last", kMLarge, 168, 168}}) {
     for (const bool is_v3 : {true, false}) {
       for (const bool is_budgeted : {false, true}) {
-        SimulateOptions options = Make(days.workload, is_v3, true);
-        options.demand.from_hours = days.from_hours;
-        options.demand.hours = days.hours;
-        if (days.hours > 0) options.demand.max_weight = 400;
+        SimulateOptions options = Decoding(days.workload, is_v3, days.from_hours, days.hours);
         options.scaling.is_budgeted = is_budgeted;
         options.policies = {"ours"};
         is_sound &=

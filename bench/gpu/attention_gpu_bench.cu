@@ -84,18 +84,9 @@ Point Attend(GpuBench& bench, const Shape& shape, AttentionForm form, int batch,
 // Least squares of t = a + bytes / B over relative differences, so that short calls count as long
 // ones do.
 std::string FitOf(const std::vector<Point>& points) {
-  double n = 0, sum_x = 0, sum_y = 0, sum_xx = 0, sum_xy = 0;
-  for (const auto& [x, y] : points) {
-    const double weight = 1.0 / (y * y);
-    n += weight;
-    sum_x += weight * x;
-    sum_y += weight * y;
-    sum_xx += weight * x * x;
-    sum_xy += weight * x * y;
-  }
-  const double slope = (n * sum_xy - sum_x * sum_y) / (n * sum_xx - sum_x * sum_x);
-  return "\"a_us\": " + std::to_string((sum_y - slope * sum_x) / n) +
-         ", \"bytes_per_us\": " + std::to_string(1.0 / slope);
+  const Line line = FitLine(points, [](double y) { return 1.0 / (y * y); });
+  return "\"a_us\": " + std::to_string(line.a) +
+         ", \"bytes_per_us\": " + std::to_string(1.0 / line.b);
 }
 
 void Run(GpuBench& bench, Results& results) {

@@ -69,24 +69,15 @@ double Experts(GpuBench& bench, const Shape& shape, ExpertForm form, int experts
 }
 
 // Least squares of t = a + b * experts.
-std::string FitOf(const std::vector<std::pair<int, double>>& points) {
-  double n = 0, sum_x = 0, sum_y = 0, sum_xx = 0, sum_xy = 0;
-  for (const auto& [x, y] : points) {
-    n += 1;
-    sum_x += x;
-    sum_y += y;
-    sum_xx += static_cast<double>(x) * x;
-    sum_xy += x * y;
-  }
-  const double b = (n * sum_xy - sum_x * sum_y) / (n * sum_xx - sum_x * sum_x);
-  return "\"a_us\": " + std::to_string((sum_y - b * sum_x) / n) +
-         ", \"b_us\": " + std::to_string(b);
+std::string FitOf(const std::vector<std::pair<double, double>>& points) {
+  const Line line = FitLine(points, [](double) { return 1.0; });
+  return "\"a_us\": " + std::to_string(line.a) + ", \"b_us\": " + std::to_string(line.b);
 }
 
 void Run(GpuBench& bench, Results& results) {
   for (const int rows : {8, 1, 64, 16, 32}) {  // what says most, first
     for (const Shape& shape : kShapes) {
-      std::vector<std::pair<int, double>> points;
+      std::vector<std::pair<double, double>> points;
       for (const int experts : {1, 2, 4, 8, 16, 32}) {
         points.emplace_back(experts, Experts(bench, shape, ExpertForm::kFast, experts, rows));
       }

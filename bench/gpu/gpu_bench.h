@@ -89,6 +89,27 @@ double Median(cudaStream_t stream, Call call) {
   return 1000.0 * times[kCalls / 2];
 }
 
+// y = a + b * x by least squares.
+struct Line {
+  double a = 0.0;
+  double b = 0.0;
+};
+// weight(y): what a point counts.
+template <class Weight>
+Line FitLine(const std::vector<std::pair<double, double>>& points, Weight weight) {
+  double n = 0, sum_x = 0, sum_y = 0, sum_xx = 0, sum_xy = 0;
+  for (const auto& [x, y] : points) {
+    const double w = weight(y);
+    n += w;
+    sum_x += w * x;
+    sum_y += w * y;
+    sum_xx += w * x * x;
+    sum_xy += w * x * y;
+  }
+  const double b = (n * sum_xy - sum_x * sum_y) / (n * sum_xx - sum_x * sum_x);
+  return {(sum_y - b * sum_x) / n, b};
+}
+
 inline void Check(const Status& status) {
   if (status.ok()) return;
   std::cerr << status.ToString() << '\n';

@@ -49,25 +49,9 @@ double TimeToFirstToken(const PromptLoad& load, double percentile) {
   return waited + own + load.step_seconds;
 }
 
-double ShareOfLater(const PromptLoad& load, std::span<const double> law, double seconds) {
-  if (PrefillUtilisation(load) >= 1 || load.rows_per_second_of_one <= 0) return 1;
-  const Wait wait = WaitOf(load, SquaredVariation(law));
-  const double mean = load.prompt_tokens / load.rows_per_second_of_one;
-  double later = 0;
-  for (const double length : law) {
-    const double left = seconds - load.step_seconds - length * mean;
-    if (left < 0) {
-      later += 1;
-    } else if (wait.probability > 0) {
-      later += wait.probability * std::exp(-left / wait.seconds);
-    }
-  }
-  return later / static_cast<double>(law.size());
-}
-
 namespace {
 
-// ShareOfLater at many times. Of lengths that are no longer than x the sum of exp(-(x - L) / w) is
+// P(later than t), at many t. Of lengths that are no longer than x the sum of exp(-(x - L) / w) is
 // that of exp((L - K) / w), K the longest of them, times exp((K - x) / w): no term is above 1.
 class LaterShare {
  public:

@@ -41,9 +41,6 @@ double TimeToFirstToken(const PromptLoad& load, double percentile);
 // mean). One instance and exponential lengths make it the M/M/1 queue's exp(-(mu - lambda) t).
 double TimeToFirstToken(const PromptLoad& load, std::span<const double> law, double percentile);
 
-// The share of requests whose first token comes later than `seconds`, by that law.
-double ShareOfLater(const PromptLoad& load, std::span<const double> law, double seconds);
-
 // The most prompt rows whose step, `seconds(rows)`, is within `target`; 0: none are.
 template <class Seconds>
 double PromptRowsInStep(double target, const Seconds& seconds) {

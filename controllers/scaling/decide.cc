@@ -389,8 +389,12 @@ class Decider {
     const CountBounds bounds = BoundsNow(&is_capped);
     const bool is_violated = !IsServing() || !Keeps(current_, least_, 1);
     double leave_at = LeaveAt(memory_.budget, policy_);
-    if (const Wanted soon = {predictor_, policy_, ahead_, aim_, memory_.online.corrections, tail_};
-        aim_ < policy_.aim && !Cheapest(soon, bounds, current_)) {
+    std::optional<Counts> best;
+    if (aim_ < policy_.aim) {
+      const Wanted soon = {predictor_, policy_, ahead_, aim_, memory_.online.corrections, tail_};
+      best = Cheapest(soon, bounds, current_);
+    }
+    if (aim_ < policy_.aim && !best) {
       // No step is short enough for so low an aim, or nothing allowed carries so much: what cannot
       // be had is not asked for.
       aim_ = policy_.aim;
@@ -402,7 +406,7 @@ class Decider {
     const Demand& demand = is_at_risk ? ahead_ : peak_;
     decision_.demand = demand;
     const Wanted wanted = {predictor_, policy_, demand, aim_, memory_.online.corrections, tail_};
-    std::optional<Counts> best = Cheapest(wanted, bounds, current_);
+    if (!best || !is_at_risk) best = Cheapest(wanted, bounds, current_);
     memory_.is_at_limit = false;
     const Reason reason = ReasonOf(is_violated, is_at_risk, is_outside);
     if (!best && !is_at_risk && !is_outside) {

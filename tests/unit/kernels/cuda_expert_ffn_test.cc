@@ -13,30 +13,13 @@
 #include <vector>
 
 #include "tests/unit/kernels/cuda_order.h"
+#include "tests/unit/kernels/cuda_tensor_order.h"
 #include "tests/unit/kernels/guarded_array.h"
-
-#ifndef JANUS_TEST_ON_GPU
-#include "kernels/cuda/tensor.h"
-#endif
 
 namespace janus::kernels::cuda {
 namespace {
 
 constexpr DType kB16 = DType::kBFloat16;
-
-// The host form of the tensor cores adds in the order of the plain form, the GPU's is not
-// specified; and it counts what the GPU's shared memory would take turns for.
-#ifdef JANUS_TEST_ON_GPU
-constexpr bool kSameOrder = false;
-int64_t BankConflicts() {
-  return 0;
-}
-#else
-constexpr bool kSameOrder = true;
-int64_t BankConflicts() {
-  return host_bank_conflicts;
-}
-#endif
 
 struct Shape {
   int hidden;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tests/unit/kernels/cuda_order.h"
+#include "tests/unit/kernels/cuda_tensor_order.h"
 #include "tests/unit/kernels/guarded_array.h"
 
 #ifndef JANUS_TEST_ON_GPU
@@ -26,20 +27,6 @@ namespace {
 
 constexpr DType kB16 = DType::kBFloat16;
 constexpr DType kF32 = DType::kFloat32;
-
-// The host form of the tensor cores adds in the order of the loops below, the GPU's is not
-// specified; and it counts what the GPU's shared memory would take turns for.
-#ifdef JANUS_TEST_ON_GPU
-constexpr bool kSameOrder = false;
-int64_t BankConflicts() {
-  return 0;
-}
-#else
-constexpr bool kSameOrder = true;
-int64_t BankConflicts() {
-  return host_bank_conflicts;
-}
-#endif
 
 struct Shape {
   int heads;

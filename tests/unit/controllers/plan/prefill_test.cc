@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "controllers/plan/traffic.h"
@@ -92,6 +93,20 @@ TEST(TimeToFirstToken, GrowsWithLoadAndVariationAndFallsWithServers) {
   wide.servers = 4;
   EXPECT_LT(TimeToFirstToken(wide, 0.95), TimeToFirstToken(Prompts(8), 0.95))
       << "four servers at the same utilisation wait less";
+}
+
+// The share of requests whose first token comes later, summed over the law as prefill.h has it.
+double ShareOfLater(const PromptLoad& load, std::span<const double> law, double seconds) {
+  const double utilisation = PrefillUtilisation(load);
+  const double mean = load.prompt_tokens / load.rows_per_second_of_one;
+  const double waits = std::pow(utilisation, std::sqrt(2 * (load.servers + 1)) - 1);
+  const double wait = mean * (1 + SquaredVariation(law)) / (2 * load.servers * (1 - utilisation));
+  double later = 0;
+  for (const double length : law) {
+    const double left = seconds - load.step_seconds - length * mean;
+    later += left < 0 ? 1 : waits * std::exp(-left / wait);
+  }
+  return later / static_cast<double>(law.size());
 }
 
 // With lengths as a law, wait and prompt together are one M/M/1 sojourn: exponential at mu -

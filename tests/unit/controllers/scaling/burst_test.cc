@@ -83,6 +83,16 @@ World Seen(double time, Counts at, double requests_per_second) {
   return world;
 }
 
+// What so many of these requests are once their sequences hold 1,000 keys.
+Demand AtRate(double requests_per_second) {
+  Demand demand;
+  demand.requests_per_second = requests_per_second;
+  demand.output_tokens_per_second = requests_per_second * 400;
+  demand.prompt_tokens_per_second = requests_per_second * 800;
+  demand.context = 1000;
+  return demand;
+}
+
 // Decisions every minute; whatever is asked for is there at the next.
 struct Service {
   Counts at = {8, 16};
@@ -131,11 +141,7 @@ TEST(HeadRoom, IsKeptWhereTheLoadBurstsAndOnlyThere) {
   bursting.Live(120, policy, Bursting);
   EXPECT_EQ(bursting.actions, 0) << bursting.last.text;
   EXPECT_NE(bursting.last.text.find("room for 1.8"), std::string::npos) << bursting.last.text;
-  Demand burst;
-  burst.requests_per_second = 40;
-  burst.output_tokens_per_second = 40 * 400;
-  burst.prompt_tokens_per_second = 40 * 800;
-  burst.context = 1000;
+  const Demand burst = AtRate(40);
   EXPECT_TRUE(DeepSeekV3().Keeps(bursting.at.m, bursting.at.n, burst, policy, 1));
   EXPECT_FALSE(DeepSeekV3().Keeps(calm.at.m, calm.at.n, burst, policy, 1));
   // And the room goes when bursts are over.
@@ -242,11 +248,7 @@ TEST(Budget, WhatIsNotMissedGivesRoomBackButNotTheLevel) {
   EXPECT_EQ(service.memory.budget.caution, kLeastCaution);
   EXPECT_LT(service.Gpus(), before) << service.last.text;
   EXPECT_GE(service.last.demand.burst, 1);
-  Demand level;
-  level.requests_per_second = 22;
-  level.output_tokens_per_second = 22 * 400;
-  level.prompt_tokens_per_second = 22 * 800;
-  level.context = 1000;
+  const Demand level = AtRate(22);
   EXPECT_TRUE(DeepSeekV3().Keeps(service.at.m, service.at.n, level, policy, 1));
   // And when too much is missed, all of it comes back, and more.
   service.attained = 0.8;

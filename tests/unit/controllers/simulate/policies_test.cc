@@ -117,6 +117,13 @@ TEST(Policies, KeepTheTargetWhereTermsTakeAFifthMoreThanBelieved) {
   EXPECT_GE(runs->front().totals.Attainment(), world.scaling.tpot.percentile);
 }
 
+Comparison OursByTheMinute(const Simulated& world) {
+  Comparison comparison = Compared(world);
+  comparison.scaling.interval_seconds = 60;
+  comparison.policies = {"ours"};
+  return comparison;
+}
+
 // Three minutes of fifteen bring two and a half times the load: a start of two minutes is too late.
 std::vector<SimulatedRequest> InBursts(double hours) {
   std::mt19937_64 random(16);
@@ -133,9 +140,7 @@ std::vector<SimulatedRequest> InBursts(double hours) {
 TEST(Policies, RoomForBurstsKeepsTheTargetThatIsMissedWithoutIt) {
   Simulated world;
   const auto requests = InBursts(6);
-  Comparison comparison = Compared(world);
-  comparison.scaling.interval_seconds = 60;
-  comparison.policies = {"ours"};
+  Comparison comparison = OursByTheMinute(world);
   comparison.scaling.most_burst = 1;
   const auto without = Compare(requests, comparison, {});
   comparison.scaling.most_burst = 4;
@@ -151,9 +156,7 @@ TEST(Policies, RoomForBurstsKeepsTheTargetThatIsMissedWithoutIt) {
 TEST(Policies, TheErrorBudgetGivesBackWhatKeepsMoreThanTheTarget) {
   Simulated world;
   const auto requests = InBursts(12);
-  Comparison comparison = Compared(world);
-  comparison.scaling.interval_seconds = 60;
-  comparison.policies = {"ours"};
+  Comparison comparison = OursByTheMinute(world);
   comparison.scaling.is_budgeted = false;
   const auto without = Compare(requests, comparison, {});
   comparison.scaling.is_budgeted = true;
