@@ -6,11 +6,12 @@
 
 namespace janus {
 
-// Number formats of weights, caches and wire rows. Accumulation is always fp32.
-enum class DType : uint8_t { kFloat32 = 0, kBFloat16 = 1, kFloat16 = 2 };
+// Number formats of weights, caches and wire rows. Accumulation is always fp32. Float8E4M3 is a
+// format of weights alone, with scales beside them.
+enum class DType : uint8_t { kFloat32 = 0, kBFloat16 = 1, kFloat16 = 2, kFloat8E4M3 = 3 };
 
 constexpr int64_t SizeOf(DType type) {
-  return type == DType::kFloat32 ? 4 : 2;
+  return type == DType::kFloat32 ? 4 : type == DType::kFloat8E4M3 ? 1 : 2;
 }
 
 constexpr std::string_view ToString(DType type) {
@@ -21,6 +22,8 @@ constexpr std::string_view ToString(DType type) {
       return "BFloat16";
     case DType::kFloat16:
       return "Float16";
+    case DType::kFloat8E4M3:
+      return "Float8E4M3";
   }
   return "unknown";
 }
@@ -71,6 +74,35 @@ constexpr float FromFloat16(uint16_t bits) {
     ++shift;
   }
   return std::bit_cast<float>(sign | ((113u - shift) << 23) | ((mantissa & 0x3ffu) << 13));
+}
+
+// fp32 -> OCP fp8 E4M3 and back: exponent bias 7, subnormals of 2^-9, no infinity. Rounds to
+// nearest, ties to even; beyond 448 it becomes 448; NaN (0x7f, 0xff) stays NaN.
+constexpr uint8_t ToFloat8E4M3(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const uint32_t sign = (bits >> 24) & 0x80u;
+  const uint32_t magnitude = bits & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) return static_cast<uint8_t>(sign | 0x7fu);
+  if (magnitude >= 0x43e00000u) return static_cast<uint8_t>(sign | 0x7eu);  // 448 and above
+  if (magnitude <= 0x3a800000u) return static_cast<uint8_t>(sign);          // 2^-10: a tie to zero
+  uint32_t shift = 20;
+  uint32_t mantissa = magnitude - 0x3c000000u;  // rebias the exponent from 127 to 7
+  if (magnitude < 0x3c800000u) {
+    shift = 141u - (magnitude >> 23);
+    mantissa = (magnitude & 0x7fffffu) | 0x800000u;
+  }
+  const uint32_t kept = mantissa >> shift;
+  const uint32_t rest = mantissa & ((1u << shift) - 1u);
+  const uint32_t half = 1u << (shift - 1u);
+  const uint32_t up = rest > half || (rest == half && (kept & 1u)) ? 1u : 0u;
+  return static_cast<uint8_t>(sign | (kept + up));  // a carry moves into the exponent as it should
+}
+constexpr float FromFloat8E4M3(uint8_t bits) {
+  const uint32_t magnitude = bits & 0x7fu;
+  const float sign = (bits & 0x80u) != 0 ? -1.0f : 1.0f;
+  if (magnitude == 0x7fu) return std::bit_cast<float>(0x7fc00000u);
+  if (magnitude < 8) return sign * static_cast<float>(magnitude) * 0x1p-9f;
+  return sign * std::bit_cast<float>((magnitude << 20) + 0x3c000000u);
 }
 
 }  // namespace janus

@@ -12,7 +12,7 @@ Status Validate(const GroupedExpertFfnArgs& args) {
                        .InRange(args.num_contributions, 0, kMaxExtent, "num_contributions")
                        .InRange(args.hidden, 1, kMaxExtent, "hidden")
                        .InRange(args.intermediate, 1, kMaxExtent, "intermediate")
-                       .OneOf(args.weight_dtype, kWeightTypes, "weight_dtype")
+                       .OneOf(args.weight_dtype, kExpertWeightTypes, "weight_dtype")
                        .OneOf(args.row_dtype, kRowTypes, "row_dtype")
                        .OneOf(args.y_dtype, kRowTypes, "y_dtype")
                        .NotNull(args.experts, "experts")
@@ -45,6 +45,12 @@ Status GroupedExpertFfn(const Stream& stream, const GroupedExpertFfnArgs& args) 
                         .InRange(e.first, 0, args.num_contributions, "first")
                         .InRange(e.count, 0, args.num_contributions - e.first, "count"))
               .Done());
+      if (args.weight_dtype != DType::kFloat8E4M3) continue;
+      JANUS_RETURN_IF_ERROR(std::move(Validator("GroupedExpertFfn")
+                                          .NotNull(e.gate_scales, "gate_scales of an expert")
+                                          .NotNull(e.up_scales, "up_scales of an expert")
+                                          .NotNull(e.down_scales, "down_scales of an expert"))
+                                .Done());
     }
     for (int64_t i = 0; i < args.num_contributions; ++i) {
       JANUS_RETURN_IF_ERROR(std::move(Validator("GroupedExpertFfn")

@@ -323,6 +323,14 @@ struct Contribution {
   float weight = 0.0f;      // the gate's
 };
 
+// Weights of fp8 have a scale for each block of so many outputs and inputs: [N,K] weights have
+// [ceil(N/128),ceil(K/128)] of them, as checkpoints store it ("weight_scale_inv", DeepSeek-V3 2024,
+// 3.3.2), and a weight is its value times its block's scale.
+inline constexpr int64_t kScaleBlock = 128;
+constexpr int64_t ScaleBlocks(int64_t extent) {
+  return (extent + kScaleBlock - 1) / kScaleBlock;
+}
+
 // A replica that this round activates, with its rows.
 struct ActiveExpert {
   const void* gate = nullptr;  // [I,H]  (w1, gate_proj)
@@ -330,6 +338,10 @@ struct ActiveExpert {
   const void* down = nullptr;  // [H,I]  (w2, down_proj)
   int32_t first = 0;           // its contributions are first .. first+count-1
   int32_t count = 0;           // >= 0
+  // Of Float8E4M3 weights, else null: finite.
+  const float* gate_scales = nullptr;
+  const float* up_scales = nullptr;
+  const float* down_scales = nullptr;
 };
 
 struct GroupedExpertFfnArgs {
@@ -337,12 +349,12 @@ struct GroupedExpertFfnArgs {
   const Contribution* contributions = nullptr;  // [num_contributions]
   int64_t num_experts = 0;
   int64_t num_contributions = 0;
-  int64_t hidden = 0;        // H
-  int64_t intermediate = 0;  // I
-  DType weight_dtype = DType::kFloat32;
-  DType row_dtype = DType::kFloat32;  // Float32 or BFloat16: of x and of silu(g)*u
-  DType y_dtype = DType::kFloat32;    // Float32 or BFloat16: of y
-  void* workspace = nullptr;          // GroupedExpertFfnWorkspace(...).bytes, 64-byte aligned
+  int64_t hidden = 0;                    // H
+  int64_t intermediate = 0;              // I
+  DType weight_dtype = DType::kFloat32;  // Float8E4M3 too, of which none is NaN
+  DType row_dtype = DType::kFloat32;     // Float32 or BFloat16: of x and of silu(g)*u
+  DType y_dtype = DType::kFloat32;       // Float32 or BFloat16: of y
+  void* workspace = nullptr;             // GroupedExpertFfnWorkspace(...).bytes, 64-byte aligned
   int64_t workspace_bytes = 0;
 };
 // The workspace of a call with at most so many contributions.

@@ -6,6 +6,9 @@
 // are bf16, elements 2i and 2i+1 of each 32 go to lane i, odd ones first, which is what the
 // hardware's bf16 dot product does. A tail is filled up with zeros.
 //
+// Weights of fp8 are summed in blocks of 128 in lanes of their own, which are then added times the
+// block's scale, by fma.
+//
 // Bound by memory below about 10 rows (each weight is read once), by fma above.
 
 #pragma once
@@ -25,12 +28,14 @@ struct Natural {
   static constexpr int kStep = kLanes;
   static constexpr int64_t kXBytes = Bytes(kX);
   static constexpr int64_t kWBytes = Bytes(kW);
+  static constexpr bool kIsScaled = kW == DType::kFloat8E4M3;
   using Operand = Reg;
   template <DType kType>
   static JANUS_INLINE Reg LoadPart(const char* p, int i) {
     p += i * kRegLanes * Bytes(kType);
     if constexpr (kType == DType::kFloat32) return RLoad(p);
     if constexpr (kType == DType::kBFloat16) return RLoadBf16(p);
+    if constexpr (kType == DType::kFloat8E4M3) return RLoadF8Of256(p);
     return RLoadF16(p);
   }
   static JANUS_INLINE Reg LoadX(const char* p, int i) { return LoadPart<kX>(p, i); }
@@ -42,6 +47,7 @@ struct Pairs {
   static constexpr int kStep = 2 * kLanes;
   static constexpr int64_t kXBytes = 2;
   static constexpr int64_t kWBytes = 2;
+  static constexpr bool kIsScaled = false;
 #if JANUS_BF16
   using Operand = __m512bh;
   static JANUS_INLINE Operand LoadX(const char* p, int) {
@@ -76,10 +82,11 @@ struct Ahead {
 };
 
 // out[m][n] for kM rows and kN weight rows; w_stride in bytes, `out` has kColumns per row. Requests
-// kAhead lines of `ahead` per step.
+// kAhead lines of `ahead` per step. `scales`: of the weight rows' blocks, where the kind has them.
 template <class Kind, int kM, int kN, int kAhead>
 __attribute__((noinline)) void DotTile(const char* const* x, const char* w, int64_t w_stride,
-                                       int64_t k, Ahead ahead, float* out) {
+                                       int64_t k, [[maybe_unused]] const float* scales, Ahead ahead,
+                                       float* out) {
   V16 acc[kM][kN];
   const char* x_m[kM];
   const char* w_n[kN];
@@ -89,25 +96,54 @@ __attribute__((noinline)) void DotTile(const char* const* x, const char* w, int6
   }
   JANUS_UNROLL for (int n = 0; n < kN; ++n) w_n[n] = w + n * w_stride;
 
-  const auto step = [&](const char* const* xs, const char* const* ws, int64_t xo, int64_t wo)
-      __attribute__((always_inline)) {
+  const auto step = [&](V16(&to)[kM][kN], const char* const* xs, const char* const* ws, int64_t xo,
+                        int64_t wo) __attribute__((always_inline)) {
     JANUS_UNROLL for (int i = 0; i < kRegs; ++i) {
       typename Kind::Operand operand[kM];
       JANUS_UNROLL for (int m = 0; m < kM; ++m) operand[m] = Kind::LoadX(xs[m] + xo, i);
       JANUS_UNROLL for (int n = 0; n < kN; ++n) {
         const typename Kind::Operand weight = Kind::LoadW(ws[n] + wo, i);
         JANUS_UNROLL for (int m = 0; m < kM; ++m) {
-          acc[m][n].r[i] = Kind::Madd(acc[m][n].r[i], operand[m], weight);
+          to[m][n].r[i] = Kind::Madd(to[m][n].r[i], operand[m], weight);
         }
       }
     }
   };
+  // Whole steps of k in from..to-1.
+  const auto steps = [&](V16(&sums)[kM][kN], int64_t from, int64_t to)
+      __attribute__((always_inline)) {
+    for (int64_t at = from; at < to; at += Kind::kStep) {
+      JANUS_UNROLL for (int i = 0; i < kAhead; ++i) _mm_prefetch(ahead.at + i * 64, _MM_HINT_T1);
+      ahead.at += ahead.step;
+      step(sums, x_m, w_n, at * Kind::kXBytes, at * Kind::kWBytes);
+    }
+  };
+  [[maybe_unused]] const auto add_scaled = [&](const V16(&sums)[kM][kN])
+      __attribute__((always_inline)) {
+    // Loads of fp8 give a 256th.
+    const V16 scale = Set(256.0f * *scales++);
+    JANUS_UNROLL for (int m = 0; m < kM; ++m) {
+      JANUS_UNROLL for (int n = 0; n < kN; ++n) acc[m][n] = Fma(sums[m][n], scale, acc[m][n]);
+    }
+  };
 
   const int64_t full = k / Kind::kStep * Kind::kStep;
-  for (int64_t at = 0; at < full; at += Kind::kStep) {
-    JANUS_UNROLL for (int i = 0; i < kAhead; ++i) _mm_prefetch(ahead.at + i * 64, _MM_HINT_T1);
-    ahead.at += ahead.step;
-    step(x_m, w_n, at * Kind::kXBytes, at * Kind::kWBytes);
+  V16 block[kM][kN];
+  if constexpr (Kind::kIsScaled) {
+    int64_t from = 0;
+    for (; from + kScaleBlock <= full; from += kScaleBlock) {
+      JANUS_UNROLL for (int m = 0; m < kM; ++m) {
+        JANUS_UNROLL for (int n = 0; n < kN; ++n) block[m][n] = Zero();
+      }
+      steps(block, from, from + kScaleBlock);
+      add_scaled(block);
+    }
+    JANUS_UNROLL for (int m = 0; m < kM; ++m) {
+      JANUS_UNROLL for (int n = 0; n < kN; ++n) block[m][n] = Zero();
+    }
+    steps(block, from, full);
+  } else {
+    steps(acc, 0, full);
   }
   if (const int64_t rest = k - full; rest > 0) {
     alignas(64) char x_tail[kM][Kind::kStep * Kind::kXBytes] = {};
@@ -122,7 +158,14 @@ __attribute__((noinline)) void DotTile(const char* const* x, const char* w, int6
                   static_cast<size_t>(rest * Kind::kWBytes));
       w_n[n] = w_tail[n];
     }
-    step(x_m, w_n, 0, 0);
+    if constexpr (Kind::kIsScaled) {
+      step(block, x_m, w_n, 0, 0);
+    } else {
+      step(acc, x_m, w_n, 0, 0);
+    }
+  }
+  if constexpr (Kind::kIsScaled) {
+    if (k % kScaleBlock != 0) add_scaled(block);
   }
 
   JANUS_UNROLL for (int m = 0; m < kM; ++m) {
@@ -140,13 +183,13 @@ __attribute__((noinline)) void DotTile(const char* const* x, const char* w, int6
 // A tile of rows <= kMaxM.
 template <class Kind, int kMaxM, int kN, int kAhead>
 JANUS_INLINE void DotSomeRows(const char* const* x, int rows, const char* w, int64_t w_stride,
-                              int64_t k, Ahead ahead, float* out) {
+                              int64_t k, const float* scales, Ahead ahead, float* out) {
   if constexpr (kMaxM > 1) {
     if (rows < kMaxM) {
-      return DotSomeRows<Kind, kMaxM - 1, kN, kAhead>(x, rows, w, w_stride, k, ahead, out);
+      return DotSomeRows<Kind, kMaxM - 1, kN, kAhead>(x, rows, w, w_stride, k, scales, ahead, out);
     }
   }
-  DotTile<Kind, kMaxM, kN, kAhead>(x, w, w_stride, k, ahead, out);
+  DotTile<Kind, kMaxM, kN, kAhead>(x, w, w_stride, k, scales, ahead, out);
 }
 
 // kN weight rows against all rows of a chunk, in tiles of nearly equal size. Meanwhile the next kN
@@ -154,13 +197,13 @@ JANUS_INLINE void DotSomeRows(const char* const* x, int rows, const char* w, int
 // next (at the very end it is somebody else's memory, and a request does no harm).
 template <class Kind, int kMaxM, int kN>
 JANUS_INLINE void DotRows(const char* const* x, int rows, const char* w, int64_t w_stride,
-                          int64_t k, float* out) {
+                          int64_t k, const float* scales, float* out) {
   constexpr int kStepBytes = static_cast<int>(kN * Kind::kStep * Kind::kWBytes);
   constexpr int kLines = kStepBytes > 64 ? kStepBytes / 64 : 1;
   constexpr int kLinesShared = kLines > 1 ? kLines / 2 : 1;
   const char* next = w + kN * w_stride;
   if (rows <= kMaxM) {
-    DotSomeRows<Kind, kMaxM, kN, kLines>(x, rows, w, w_stride, k, {next, kStepBytes}, out);
+    DotSomeRows<Kind, kMaxM, kN, kLines>(x, rows, w, w_stride, k, scales, {next, kStepBytes}, out);
     return;
   }
   const int tiles = (rows + kMaxM - 1) / kMaxM;
@@ -168,16 +211,18 @@ JANUS_INLINE void DotRows(const char* const* x, int rows, const char* w, int64_t
   for (int tile = 0; tile < tiles; ++tile) {
     const int begin = rows * tile / tiles;
     const int end = rows * (tile + 1) / tiles;
-    DotSomeRows<Kind, kMaxM, kN, kLinesShared>(x + begin, end - begin, w, w_stride, k,
+    DotSomeRows<Kind, kMaxM, kN, kLinesShared>(x + begin, end - begin, w, w_stride, k, scales,
                                                {next + tile * share, kStepBytes / tiles},
                                                out + begin * kColumns);
   }
 }
 
-// out[m][n], m < rows <= kRowChunk, n < columns <= kColumns: row x[m] . weight row n.
+// out[m][n], m < rows <= kRowChunk, n < columns <= kColumns: row x[m] . weight row n. `scales`: the
+// weight rows', of which all share one; null for kinds without.
 template <class Kind>
 __attribute__((noinline)) void DotBlock(const char* const* x, int rows, const char* w,
-                                        int64_t w_stride, int columns, int64_t k, float* out) {
+                                        int64_t w_stride, int columns, int64_t k,
+                                        const float* scales, float* out) {
 #if JANUS_WIDE
   constexpr int kM = 4;
   constexpr int kN = 4;
@@ -192,28 +237,31 @@ __attribute__((noinline)) void DotBlock(const char* const* x, int rows, const ch
   int n = 0;
   if (rows <= kFew) {
     for (; n + kFewN <= columns; n += kFewN) {
-      DotRows<Kind, kFew, kFewN>(x, rows, w + n * w_stride, w_stride, k, out + n);
+      DotRows<Kind, kFew, kFewN>(x, rows, w + n * w_stride, w_stride, k, scales, out + n);
     }
   } else {
     for (; n + kN <= columns; n += kN) {
-      DotRows<Kind, kM, kN>(x, rows, w + n * w_stride, w_stride, k, out + n);
+      DotRows<Kind, kM, kN>(x, rows, w + n * w_stride, w_stride, k, scales, out + n);
     }
   }
-  for (; n < columns; ++n) DotRows<Kind, kM, 1>(x, rows, w + n * w_stride, w_stride, k, out + n);
+  for (; n < columns; ++n)
+    DotRows<Kind, kM, 1>(x, rows, w + n * w_stride, w_stride, k, scales, out + n);
 }
 
 using DotBlockFn = void (*)(const char* const* x, int rows, const char* w, int64_t w_stride,
-                            int columns, int64_t k, float* out);
+                            int columns, int64_t k, const float* scales, float* out);
 
 // The block function of a pair of formats; x is Float32 or BFloat16.
 JANUS_INLINE DotBlockFn DotBlockOf(DType x, DType w) {
   if (x == DType::kFloat32) {
     if (w == DType::kFloat32) return DotBlock<Natural<DType::kFloat32, DType::kFloat32>>;
     if (w == DType::kBFloat16) return DotBlock<Natural<DType::kFloat32, DType::kBFloat16>>;
+    if (w == DType::kFloat8E4M3) return DotBlock<Natural<DType::kFloat32, DType::kFloat8E4M3>>;
     return DotBlock<Natural<DType::kFloat32, DType::kFloat16>>;
   }
   if (w == DType::kFloat32) return DotBlock<Natural<DType::kBFloat16, DType::kFloat32>>;
   if (w == DType::kBFloat16) return DotBlock<Pairs>;
+  if (w == DType::kFloat8E4M3) return DotBlock<Natural<DType::kBFloat16, DType::kFloat8E4M3>>;
   return DotBlock<Natural<DType::kBFloat16, DType::kFloat16>>;
 }
 

@@ -26,7 +26,7 @@ void GateLogits(const GateTopKArgs& a, int part, int parts) {
     for (int64_t row = rows.begin; row < rows.end; row += chunk) {
       const auto count = static_cast<int>(Smaller(chunk, rows.end - row));
       for (int m = 0; m < count; ++m) x[m] = static_cast<const char*>(a.x_rows[row + m]);
-      dot(x, count, w, w_row, static_cast<int>(columns), a.hidden, dots);
+      dot(x, count, w, w_row, static_cast<int>(columns), a.hidden, nullptr, dots);
       for (int m = 0; m < count; ++m) {
         StoreUpTo(DType::kFloat32, a.logits + (row + m) * a.experts + column,
                   Load(dots + m * kColumns), columns);

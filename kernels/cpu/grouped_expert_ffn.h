@@ -16,6 +16,12 @@ JANUS_INLINE int64_t ExpertCost(const ActiveExpert& expert) {
   return expert.count == 0 ? 0 : kRowsPerRead + expert.count;
 }
 
+// The scales of a weight row's blocks of `inputs`, one row of them for 128 outputs; null without.
+JANUS_INLINE const float* ScalesOf(const float* scales, int64_t output, int64_t inputs) {
+  static_assert(kScaleBlock % kColumns == 0, "columns of a block share their scales");
+  return scales == nullptr ? nullptr : scales + output / kScaleBlock * ScaleBlocks(inputs);
+}
+
 // Calls visit(expert, block) for this part's blocks of `columns` columns of every expert.
 template <class Visit>
 JANUS_INLINE void ForExpertBlocks(const GroupedExpertFfnArgs& a, int64_t columns, int part,
@@ -43,14 +49,16 @@ void GroupedExpertFfnUp(const GroupedExpertFfnArgs& a, int64_t h_row_bytes, int 
     const int64_t columns = Smaller(kColumns, a.intermediate - column);
     const char* gate = static_cast<const char*>(expert.gate) + column * w_row;
     const char* up = static_cast<const char*>(expert.up) + column * w_row;
+    const float* gate_scales = ScalesOf(expert.gate_scales, column, a.hidden);
+    const float* up_scales = ScalesOf(expert.up_scales, column, a.hidden);
     for (int64_t row = 0; row < expert.count; row += chunk) {
       const auto count = static_cast<int>(Smaller(chunk, expert.count - row));
       const int64_t first = expert.first + row;
       for (int m = 0; m < count; ++m) {
         x[m] = static_cast<const char*>(a.contributions[first + m].x);
       }
-      dot(x, count, gate, w_row, static_cast<int>(columns), a.hidden, gates);
-      dot(x, count, up, w_row, static_cast<int>(columns), a.hidden, ups);
+      dot(x, count, gate, w_row, static_cast<int>(columns), a.hidden, gate_scales, gates);
+      dot(x, count, up, w_row, static_cast<int>(columns), a.hidden, up_scales, ups);
       for (int m = 0; m < count; ++m) {
         const V16 g = Load(gates + m * kColumns);
         const V16 silu = g / (Set(1.0f) + Exp(Zero() - g));
@@ -72,13 +80,14 @@ void GroupedExpertFfnDown(const GroupedExpertFfnArgs& a, int64_t h_row_bytes, in
     const int64_t column = block * kColumns;
     const int64_t columns = Smaller(kColumns, a.hidden - column);
     const char* down = static_cast<const char*>(expert.down) + column * w_row;
+    const float* scales = ScalesOf(expert.down_scales, column, a.intermediate);
     for (int64_t row = 0; row < expert.count; row += chunk) {
       const auto count = static_cast<int>(Smaller(chunk, expert.count - row));
       const int64_t first = expert.first + row;
       for (int m = 0; m < count; ++m) {
         h[m] = static_cast<const char*>(a.workspace) + (first + m) * h_row_bytes;
       }
-      dot(h, count, down, w_row, static_cast<int>(columns), a.intermediate, dots);
+      dot(h, count, down, w_row, static_cast<int>(columns), a.intermediate, scales, dots);
       for (int m = 0; m < count; ++m) {
         const Contribution& c = a.contributions[first + m];
         StoreUpTo(a.y_dtype, static_cast<char*>(c.y) + column * Bytes(a.y_dtype),

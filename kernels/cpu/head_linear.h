@@ -98,7 +98,7 @@ void StraightBlock(const HeadLinearArgs& a, int64_t head, int64_t column, int64_
       x[m] =
           reinterpret_cast<const char*>(a.x + (row + m) * a.x_row_stride + head * a.x_head_stride);
     }
-    dot(x, static_cast<int>(count), w, w_row, static_cast<int>(columns), a.inputs, dots);
+    dot(x, static_cast<int>(count), w, w_row, static_cast<int>(columns), a.inputs, nullptr, dots);
     for (int64_t m = 0; m < count; ++m) {
       const int64_t at = (row + m) * a.y_row_stride + head * a.y_head_stride + column;
       StoreUpTo(a.y_dtype, static_cast<char*>(a.y) + at * Bytes(a.y_dtype),

@@ -52,6 +52,13 @@ JANUS_INLINE Reg RLoadBf16(const void* p) {
 JANUS_INLINE Reg RLoadF16(const void* p) {
   return _mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i*>(p)));
 }
+// fp8 by way of fp16, whose exponent is biased by 8 more: a 256th of each.
+JANUS_INLINE Reg RLoadF8Of256(const void* p) {
+  const __m256i bits = _mm256_cvtepu8_epi16(_mm_loadu_si128(static_cast<const __m128i*>(p)));
+  const __m256i sign = _mm256_slli_epi16(_mm256_and_si256(bits, _mm256_set1_epi16(0x80)), 8);
+  const __m256i rest = _mm256_slli_epi16(_mm256_and_si256(bits, _mm256_set1_epi16(0x7f)), 7);
+  return _mm512_cvtph_ps(_mm256_or_si256(sign, rest));
+}
 JANUS_INLINE void RStore(void* p, Reg a) {
   _mm512_storeu_ps(p, a);
 }
@@ -151,6 +158,12 @@ JANUS_INLINE Reg RLoadBf16(const void* p) {
 }
 JANUS_INLINE Reg RLoadF16(const void* p) {
   return _mm256_cvtph_ps(_mm_loadu_si128(static_cast<const __m128i*>(p)));
+}
+JANUS_INLINE Reg RLoadF8Of256(const void* p) {
+  const __m128i bits = _mm_cvtepu8_epi16(_mm_loadl_epi64(static_cast<const __m128i*>(p)));
+  const __m128i sign = _mm_slli_epi16(_mm_and_si128(bits, _mm_set1_epi16(0x80)), 8);
+  const __m128i rest = _mm_slli_epi16(_mm_and_si128(bits, _mm_set1_epi16(0x7f)), 7);
+  return _mm256_cvtph_ps(_mm_or_si128(sign, rest));
 }
 JANUS_INLINE void RStore(void* p, Reg a) {
   _mm256_storeu_ps(static_cast<float*>(p), a);
@@ -295,7 +308,7 @@ JANUS_INLINE uint32_t IsNan(V16 a) {
 }
 
 constexpr JANUS_INLINE int64_t Bytes(DType type) {
-  return type == DType::kFloat32 ? 4 : 2;
+  return type == DType::kFloat32 ? 4 : type == DType::kFloat8E4M3 ? 1 : 2;
 }
 
 // Sixteen elements of a format at any address.

@@ -74,8 +74,9 @@ void AttendRows(const KeyRows& rows, const char* const* q, const int* end, int c
   alignas(64) float dots[kLatentQueries * kColumns] = {};
   for (int p = 0; p * kPageTokens < highest; ++p) {
     const auto columns = static_cast<int>(Smaller(kPageTokens, highest - p * kPageTokens));
-    DotBlock<Natural<DType::kFloat32, kType>>(
-        q, count, rows.keys[p], rows.key_elements * Bytes(kType), columns, rows.score_dim, dots);
+    DotBlock<Natural<DType::kFloat32, kType>>(q, count, rows.keys[p],
+                                              rows.key_elements * Bytes(kType), columns,
+                                              rows.score_dim, nullptr, dots);
     for (int i = 0; i < count; ++i) {
       Store(scores[i] + p * kLanes, Load(dots + i * kColumns) * Set(scale));
     }
@@ -283,7 +284,7 @@ JANUS_INLINE void ExpandRows(const ExpandedAttentionArgs& a, const char* const* 
   for (int64_t column = 0; column < outputs; column += kColumns) {
     const int64_t columns = Smaller(kColumns, outputs - column);
     dot(cached, count, weight + column * w_row, w_row, static_cast<int>(columns), a.cache.rank,
-        dots);
+        nullptr, dots);
     for (int j = 0; j < count; ++j) {
       StoreUpTo(DType::kFloat32, to + j * to_elements + column, Load(dots + j * kColumns), columns);
     }

@@ -46,7 +46,7 @@ void LinearPart(const LinearArgs& a, int part, int parts) {
       for (int64_t m = 0; m < count; ++m) {
         x[m] = static_cast<const char*>(a.x) + (row + m) * x_row;
       }
-      dot(x, static_cast<int>(count), w, w_row, static_cast<int>(columns), a.inputs, dots);
+      dot(x, static_cast<int>(count), w, w_row, static_cast<int>(columns), a.inputs, nullptr, dots);
       FinishLinear(a, y_stride, row, count, column, columns, dots);
     }
   }

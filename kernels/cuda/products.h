@@ -224,6 +224,15 @@ JANUS_DEVICE inline float Silu(float x) {
   return x / (1.0f + expf(-x));
 }
 
+// A weight of [N,inputs] as a number: of fp8 times its block's scale, rounded once.
+JANUS_DEVICE inline float ExpertWeight(const GroupedExpertFfnArgs& a, const void* weights,
+                                       const float* scales, int64_t output, int64_t inputs,
+                                       int64_t k) {
+  const float value = Load(weights, a.weight_dtype, output * inputs + k);
+  if (a.weight_dtype != DType::kFloat8E4M3) return value;
+  return value * scales[output / kScaleBlock * ScaleBlocks(inputs) + k / kScaleBlock];
+}
+
 // h = round(silu(gate x) * up x): block per (expert, tile of intermediate columns), which goes over
 // the expert's rows. How many rows an expert has only the device knows; blocks of an expert without
 // rows end at once.
@@ -246,13 +255,13 @@ struct ExpertUpKernel {
       MultiplyTile(
           block, rows, outputs, a.hidden, x,
           [&](int n, int64_t k) {
-            return Load(expert.gate, a.weight_dtype, (n0 + n) * a.hidden + k);
+            return ExpertWeight(a, expert.gate, expert.gate_scales, n0 + n, a.hidden, k);
           },
           gate);
       MultiplyTile(
           block, rows, outputs, a.hidden, x,
           [&](int n, int64_t k) {
-            return Load(expert.up, a.weight_dtype, (n0 + n) * a.hidden + k);
+            return ExpertWeight(a, expert.up, expert.up_scales, n0 + n, a.hidden, k);
           },
           up);
       ForEachOfTile(block, rows, outputs, [&](int thread, int r, int n, int i) {
@@ -291,7 +300,7 @@ struct ExpertDownKernel {
             return Load(h, a.row_dtype, k);
           },
           [&](int n, int64_t k) {
-            return Load(expert.down, a.weight_dtype, (n0 + n) * a.intermediate + k);
+            return ExpertWeight(a, expert.down, expert.down_scales, n0 + n, a.intermediate, k);
           },
           sums);
       ForEachOfTile(block, rows, outputs, [&](int thread, int r, int n, int i) {

@@ -34,6 +34,41 @@ TEST(DType, Float16RoundsToNearestTiesToEven) {
   EXPECT_EQ(ToFloat16(-1e30f), 0xfc00u);
 }
 
+TEST(DType, Float8RoundTripsEveryPattern) {
+  for (uint32_t bits = 0; bits < 0x100u; ++bits) {
+    const auto eight = static_cast<uint8_t>(bits);
+    const float value = FromFloat8E4M3(eight);
+    if ((bits & 0x7fu) == 0x7fu) {
+      EXPECT_TRUE(std::isnan(value));
+      EXPECT_TRUE(std::isnan(FromFloat8E4M3(ToFloat8E4M3(value))));
+    } else {
+      EXPECT_EQ(ToFloat8E4M3(value), eight) << bits;
+      EXPECT_EQ(std::signbit(value), bits >= 0x80u);
+    }
+  }
+  // OCP 8-bit floating point, table 2.
+  EXPECT_EQ(FromFloat8E4M3(0x7e), 448.0f);
+  EXPECT_EQ(FromFloat8E4M3(0x08), 0x1p-6f);
+  EXPECT_EQ(FromFloat8E4M3(0x07), 0.875f * 0x1p-6f);
+  EXPECT_EQ(FromFloat8E4M3(0x01), 0x1p-9f);
+}
+
+TEST(DType, Float8RoundsToNearestTiesToEvenAndSaturates) {
+  for (uint32_t bits = 0; bits < 0x7eu; ++bits) {
+    const float low = FromFloat8E4M3(static_cast<uint8_t>(bits));
+    const float high = FromFloat8E4M3(static_cast<uint8_t>(bits + 1));
+    const float middle = (low + high) / 2.0f;
+    EXPECT_EQ(ToFloat8E4M3(middle), bits % 2 == 0 ? bits : bits + 1);
+    EXPECT_EQ(ToFloat8E4M3(std::nextafter(middle, 0.0f)), bits);
+    EXPECT_EQ(ToFloat8E4M3(std::nextafter(middle, INFINITY)), bits + 1);
+    EXPECT_EQ(ToFloat8E4M3(-high), (bits + 1) | 0x80u);
+  }
+  for (const float large : {448.0f, 449.0f, 1e30f, INFINITY}) {
+    EXPECT_EQ(ToFloat8E4M3(large), 0x7eu);
+    EXPECT_EQ(ToFloat8E4M3(-large), 0xfeu);
+  }
+}
+
 TEST(DType, BFloat16RoundTripsAndRoundsToNearestTiesToEven) {
   for (uint32_t bits = 0; bits < 0x7f7fu; ++bits) {
     const auto low = static_cast<uint16_t>(bits);

@@ -11,6 +11,7 @@ namespace {
 constexpr DType kF32 = DType::kFloat32;
 constexpr DType kB16 = DType::kBFloat16;
 constexpr DType kF16 = DType::kFloat16;
+constexpr DType kF8 = DType::kFloat8E4M3;
 
 struct Case {
   const char* name;
@@ -28,6 +29,9 @@ struct Expert {
   GuardedArray gate;
   GuardedArray up;
   GuardedArray down;
+  std::vector<float> gate_scales;  // of fp8
+  std::vector<float> up_scales;
+  std::vector<float> down_scales;
 };
 
 // A row of this problem is one contribution; its expert is row % experts (the last expert has none
@@ -39,12 +43,26 @@ class FfnProblem final : public RowProblem {
     std::mt19937_64 random(static_cast<uint64_t>(c.hidden * 31 + c.intermediate));
     x_.FillNormal(random);
     const int64_t size = int64_t{c.hidden} * c.intermediate;
+    // Of fp8 the deviation is in the scales, of which no two are alike.
+    const auto deviation = [](int fan_in) { return 1.5f / std::sqrt(static_cast<float>(fan_in)); };
     const auto weights = [&](int fan_in) {
       return std::move(GuardedArray(c.weight, size, c.misalignment)
-                           .FillNormal(random, 1.5f / std::sqrt(static_cast<float>(fan_in))));
+                           .FillNormal(random, c.weight == kF8 ? 30.0f : deviation(fan_in)));
+    };
+    const auto scales = [&](int outputs, int inputs) {
+      std::vector<float> of(
+          c.weight == kF8 ? static_cast<size_t>(ScaleBlocks(outputs) * ScaleBlocks(inputs)) : 0);
+      std::uniform_real_distribution<float> factor(0.3f, 1.7f);
+      for (float& scale : of) scale = factor(random) * deviation(inputs) / 30.0f;
+      return of;
     };
     for (int e = 0; e < c.experts; ++e) {
-      Expert expert{weights(c.hidden), weights(c.hidden), weights(c.intermediate)};
+      Expert expert{weights(c.hidden),
+                    weights(c.hidden),
+                    weights(c.intermediate),
+                    scales(c.intermediate, c.hidden),
+                    scales(c.intermediate, c.hidden),
+                    scales(c.hidden, c.intermediate)};
       experts_.push_back(std::move(expert));
     }
   }
@@ -65,6 +83,11 @@ class FfnProblem final : public RowProblem {
       const Expert& expert = experts_[static_cast<size_t>(e)];
       ActiveExpert entry{expert.gate.data(), expert.up.data(), expert.down.data(),
                          static_cast<int32_t>(contributions.size()), 0};
+      if (case_.weight == kF8) {
+        entry.gate_scales = expert.gate_scales.data();
+        entry.up_scales = expert.up_scales.data();
+        entry.down_scales = expert.down_scales.data();
+      }
       for (int64_t i = 0; i < rows; ++i) {
         const int row = selection[static_cast<size_t>(i)];
         if (row % busy != e) continue;
@@ -117,6 +140,11 @@ INSTANTIATE_TEST_SUITE_P(All, GroupedExpertFfnTest,
                                          Case{"Odd", 13, 4, 33, 19, kF32, kF32, 4},
                                          Case{"CastBf16", 21, 3, 65, 70, kF32, kB16, 2},
                                          Case{"CastF16", 21, 3, 65, 70, kF32, kF16, 2},
+                                         Case{"Fp8", 37, 5, 384, 256, kB16, kF8},
+                                         Case{"Fp8NoWholeBlocks", 21, 3, 200, 150, kB16, kF8},
+                                         Case{"Fp8Odd", 12, 3, 271, 37, kB16, kF8, 1},
+                                         Case{"Fp8LessThanABlock", 9, 2, 40, 24, kF32, kF8},
+                                         Case{"Fp8Fp32Rows", 90, 2, 256, 136, kF32, kF8},
                                          Case{"Bf16", 37, 5, 128, 192, kB16, kB16},
                                          Case{"Bf16Odd", 12, 3, 71, 37, kB16, kB16, 2},
                                          Case{"MoreRowsThanAChunk", 150, 2, 32, 32, kB16, kB16},
@@ -129,6 +157,7 @@ INSTANTIATE_TEST_SUITE_P(All, GroupedExpertFfnTest,
 TEST(GroupedExpertFfnBits, AreTheSameOnEveryIsaInFp32) {
   ExpectSameBitsOnEveryIsa(FfnProblem({"", 20, 3, 67, 130, kF32, kF32}));
   ExpectSameBitsOnEveryIsa(FfnProblem({"", 20, 3, 67, 130, kF32, kB16}));
+  ExpectSameBitsOnEveryIsa(FfnProblem({"", 20, 3, 167, 270, kF32, kF8}));
 }
 
 TEST(GroupedExpertFfn, RefusesTooLittleWorkspaceAndContributionsOutOfRange) {
@@ -152,6 +181,10 @@ TEST(GroupedExpertFfn, RefusesTooLittleWorkspaceAndContributionsOutOfRange) {
   args.experts = &beyond;
   EXPECT_EQ(GroupedExpertFfn(Stream{}, args).code(), StatusCode::kInvalidArgument);
   args.experts = &expert;
+  args.weight_dtype = kF8;
+  EXPECT_EQ(GroupedExpertFfn(Stream{}, args).message(),
+            "GroupedExpertFfn: gate_scales of an expert is null");
+  args.weight_dtype = kF32;
   args.workspace = reinterpret_cast<char*>(workspace) + 4;
   EXPECT_EQ(GroupedExpertFfn(Stream{}, args).message(),
             "GroupedExpertFfn: workspace is not 64-byte aligned");
