@@ -14,6 +14,13 @@ constexpr int64_t SizeOf(DType type) {
   return type == DType::kFloat32 ? 4 : type == DType::kFloat8E4M3 ? 1 : 2;
 }
 
+// Float8E4M3 weights have a scale for each block of so many rows and columns; the last ones of a
+// matrix may have fewer.
+inline constexpr int64_t kScaleBlock = 128;
+constexpr int64_t ScaleBlocks(int64_t extent) {
+  return (extent + kScaleBlock - 1) / kScaleBlock;
+}
+
 constexpr std::string_view ToString(DType type) {
   switch (type) {
     case DType::kFloat32:

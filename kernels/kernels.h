@@ -326,10 +326,8 @@ struct Contribution {
 // Weights of fp8 have a scale for each block of so many outputs and inputs: [N,K] weights have
 // [ceil(N/128),ceil(K/128)] of them, as checkpoints store it ("weight_scale_inv", DeepSeek-V3 2024,
 // 3.3.2), and a weight is its value times its block's scale.
-inline constexpr int64_t kScaleBlock = 128;
-constexpr int64_t ScaleBlocks(int64_t extent) {
-  return (extent + kScaleBlock - 1) / kScaleBlock;
-}
+using janus::kScaleBlock;
+using janus::ScaleBlocks;
 
 // A replica that this round activates, with its rows.
 struct ActiveExpert {

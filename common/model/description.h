@@ -93,6 +93,8 @@ struct ModelDescription {
   int64_t max_positions = 0;   // longest sequence, prompt and answer together
   float norm_epsilon = 1e-5f;
   bool tied_embeddings = false;
+  // The checkpoint has projections in Float8E4M3 with a scale for each block of 128 by 128.
+  bool has_fp8_weights = false;
   AttentionDescription attention;
   MoeDescription moe;
 
@@ -101,6 +103,12 @@ struct ModelDescription {
     return std::binary_search(dense_layers.begin(), dense_layers.end(), layer);
   }
 };
+
+// The type of routed experts' weights in memory. All others are cast to model.dtype when they are
+// loaded: experts are nearly all of a model, and read most.
+inline DType ExpertType(const ModelDescription& model) {
+  return model.has_fp8_weights ? DType::kFloat8E4M3 : model.dtype;
+}
 
 // The type of rows on the wire and of GEMM inputs: fp32 models keep fp32, 16-bit models use bf16.
 inline DType WireType(const ModelDescription& model) {

@@ -32,12 +32,33 @@ DType ReadDtype(ConfigReader& config) {
   return DType::kFloat32;
 }
 
-void RefuseUnsupported(ConfigReader& config) {
-  if (config.Has("quantization_config")) {
-    std::string method = config.StringOr("quantization_config.quant_method", "unknown");
-    config.Fail("quantization_config", "quantized weights (" + method +
-                                           ") are not supported; use the unquantized checkpoint");
+// Whether weights are fp8 as DeepSeek and Qwen publish it; any other quantization is refused.
+bool ReadFp8(ConfigReader& config) {
+  const std::string group = "quantization_config";
+  if (!config.Has(group)) return false;
+  const std::string method = config.StringOr(group + ".quant_method", "unknown");
+  if (method != "fp8") {
+    config.Fail(group,
+                "quantized weights (" + method +
+                    ") are not supported; supported: fp8; or use the unquantized checkpoint");
+    return false;
   }
+  const std::string format = config.StringOr(group + ".fmt", "e4m3");
+  if (format != "e4m3") {
+    config.Fail(group + ".fmt", "'" + format + "' is not supported; supported: e4m3");
+  }
+  const std::vector<int64_t> block =
+      config.Integers(group + ".weight_block_size", 1, kMaxIntermediate);
+  if (block != std::vector<int64_t>{128, 128}) {
+    config.Fail(group + ".weight_block_size",
+                block.empty() ? "is missing; scales of whole tensors are not supported, those of "
+                                "[128, 128] are"
+                              : "is not supported; supported: [128, 128]");
+  }
+  return true;
+}
+
+void RefuseUnsupported(ConfigReader& config) {
   const std::string activation = config.StringOr("hidden_act", "silu");
   if (activation != "silu" && activation != "swish") {
     config.Fail("hidden_act", "'" + activation + "' is not supported; supported: silu");
@@ -85,6 +106,7 @@ ModelDescription ReadSizes(ConfigReader& config, double default_epsilon) {
   RefuseUnsupported(config);
   ModelDescription model;
   model.dtype = ReadDtype(config);
+  model.has_fp8_weights = ReadFp8(config);
   model.vocab = static_cast<int>(config.Integer("vocab_size", 1, kMaxVocab));
   model.hidden = static_cast<int>(config.Integer("hidden_size", 1, kMaxHidden));
   model.layers = static_cast<int>(config.Integer("num_hidden_layers", 1, kMaxLayers));

@@ -39,7 +39,11 @@ int64_t GateWeightBytes(const ModelDescription& model) {
 }
 
 int64_t ExpertWeightBytes(const ModelDescription& model) {
-  return int64_t{3} * model.hidden * model.moe.intermediate * SizeOf(model.dtype);
+  const int64_t weights = int64_t{3} * model.hidden * model.moe.intermediate;
+  const int64_t scales = model.has_fp8_weights ? int64_t{3} * ScaleBlocks(model.hidden) *
+                                                     ScaleBlocks(model.moe.intermediate)
+                                               : 0;
+  return weights * SizeOf(ExpertType(model)) + scales * static_cast<int64_t>(sizeof(float));
 }
 
 int64_t AttentionWorkspaceBytes(const ModelDescription& model, int rows, int batch, int threads) {

@@ -6,8 +6,9 @@
 
 namespace janus {
 
-// Bytes that a model takes, from its description alone; weights count in model.dtype, as they lie
-// in memory. Sizes within the bounds of config.h never overflow.
+// Bytes that a model takes, from its description alone; weights count as they lie in memory:
+// routed experts in ExpertType(model), with their scales, all others in model.dtype. Sizes within
+// the bounds of config.h never overflow.
 
 // Everything but routed experts and gates: embeddings, output head (none of its own when tied),
 // projections and norms of every layer, dense FFNs and shared experts. One attention instance holds

@@ -59,10 +59,17 @@ Status TensorPlacer::Place(Tensor& tensor, int64_t elements) {
   return OkStatus();
 }
 
+Status TensorPlacer::PlaceMatrix(Tensor& tensor, int64_t outputs, int64_t inputs) {
+  Tensor scales{tensor.scales};
+  JANUS_RETURN_IF_ERROR(Place(scales, ScaleBlocks(outputs) * ScaleBlocks(inputs)));
+  tensor.scales = static_cast<const float*>(scales.data);
+  return Place(tensor, outputs * inputs);
+}
+
 Status TensorPlacer::Place(FfnTensors& ffn, int64_t hidden, int64_t intermediate) {
-  JANUS_RETURN_IF_ERROR(Place(ffn.gate, intermediate * hidden));
-  JANUS_RETURN_IF_ERROR(Place(ffn.up, intermediate * hidden));
-  return Place(ffn.down, hidden * intermediate);
+  JANUS_RETURN_IF_ERROR(PlaceMatrix(ffn.gate, intermediate, hidden));
+  JANUS_RETURN_IF_ERROR(PlaceMatrix(ffn.up, intermediate, hidden));
+  return PlaceMatrix(ffn.down, hidden, intermediate);
 }
 
 Result<Placed<AttentionWeights>> PlaceAttention(kernels::Context& context,

@@ -32,13 +32,15 @@ class TensorPlacer {
                PlacedTensors& placed)
       : context_(context), known_(known), stop_(std::move(stop)), placed_(placed) {}
 
-  // Makes a tensor of so many elements one of the context; a null tensor stays null.
-  // ResourceExhausted: the device's memory is short. Cancelled: `stop` was requested.
+  // Makes a tensor of so many elements one of the context; a null tensor stays null. Scales are
+  // FfnTensors' alone. ResourceExhausted: the device's memory is short. Cancelled: `stop` was
+  // requested.
   Status Place(Tensor& tensor, int64_t elements);
   // An FFN of `hidden` and `intermediate`.
   Status Place(FfnTensors& ffn, int64_t hidden, int64_t intermediate);
 
  private:
+  Status PlaceMatrix(Tensor& tensor, int64_t outputs, int64_t inputs);
   kernels::Context& context_;
   const PlacedTensors* const known_;
   const std::stop_token stop_;

@@ -196,6 +196,9 @@ Status ExpertLayers::Compute(Begun begin) {
     expert.gate = tensors->gate.data;
     expert.up = tensors->up.data;
     expert.down = tensors->down.data;
+    expert.gate_scales = tensors->gate.scales;
+    expert.up_scales = tensors->up.scales;
+    expert.down_scales = tensors->down.scales;
     expert.first = slot_first_[slot];
     expert.count = slot_count_[slot];
     args.num_contributions += expert.count;

@@ -1,5 +1,6 @@
 #include "dataplane/model/cast.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -53,6 +54,8 @@ bool CastFrom(const std::byte* from, size_t count, std::byte* to, DType to_dtype
       return Cast<kFrom, DType::kBFloat16>(from, count, to);
     case DType::kFloat16:
       return Cast<kFrom, DType::kFloat16>(from, count, to);
+    case DType::kFloat8E4M3:
+      break;
   }
   return false;
 }
@@ -60,6 +63,12 @@ bool CastFrom(const std::byte* from, size_t count, std::byte* to, DType to_dtype
 }  // namespace
 
 bool AllFinite(std::span<const std::byte> values, DType dtype) {
+  if (dtype == DType::kFloat8E4M3) {
+    unsigned bad = 0;
+    for (const std::byte value : values)
+      bad |= (value & std::byte{0x7f}) == std::byte{0x7f} ? 1 : 0;
+    return bad == 0;
+  }
   if (dtype == DType::kFloat32) {
     return NoneHasExponent(reinterpret_cast<const uint32_t*>(values.data()), values.size() / 4,
                            0x7f800000u);
@@ -79,8 +88,26 @@ bool CastAndCheck(std::span<const std::byte> from, DType from_dtype, std::byte* 
       return CastFrom<DType::kBFloat16>(from.data(), count, to, to_dtype);
     case DType::kFloat16:
       return CastFrom<DType::kFloat16>(from.data(), count, to, to_dtype);
+    case DType::kFloat8E4M3:
+      break;
   }
   return false;
+}
+
+bool DequantizeAndCheck(std::span<const std::byte> row, const float* scales, std::byte* to,
+                        DType to_dtype) {
+  float values[kScaleBlock];
+  bool finite = true;
+  for (size_t from = 0; from < row.size(); from += kScaleBlock) {
+    const std::span<const std::byte> block =
+        row.subspan(from, std::min<size_t>(kScaleBlock, row.size() - from));
+    for (size_t i = 0; i < block.size(); ++i) {
+      values[i] = FromFloat8E4M3(static_cast<uint8_t>(block[i])) * scales[from / kScaleBlock];
+    }
+    finite &= CastAndCheck(std::as_bytes(std::span(values).first(block.size())), DType::kFloat32,
+                           to + from * static_cast<size_t>(SizeOf(to_dtype)), to_dtype);
+  }
+  return finite;
 }
 
 }  // namespace janus::dataplane

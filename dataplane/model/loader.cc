@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <utility>
@@ -12,74 +13,178 @@
 namespace janus::dataplane {
 namespace {
 
+// Of tensor "x.weight" in fp8.
+std::string ScalesOf(const std::string& name) {
+  return name + "_scale_inv";
+}
+
 // First the tensors are named (Add), then all are read (Read): so the total is known before the
 // work.
 template <class Weights>
 class Reader {
  public:
-  Reader(Loaded<Weights>& loaded, DType dtype, const Loaded<Weights>* known = nullptr)
-      : loaded_(loaded), dtype_(dtype), known_(known) {}
+  Reader(Loaded<Weights>& loaded, const ModelDescription& model,
+         const Loaded<Weights>* known = nullptr)
+      : loaded_(loaded), dtype_(model.dtype), has_fp8_(model.has_fp8_weights), known_(known) {}
 
-  Status Add(const std::string& name, std::vector<int64_t> shape, Tensor& out) {
+  // `to`: the number format that it is computed with.
+  Status Add(const std::string& name, std::vector<int64_t> shape, DType to, Tensor& out) {
     if (Share(name, out)) return OkStatus();
-    JANUS_ASSIGN_OR_RETURN(StoredTensor stored, loaded_.checkpoint->Find(name));
-    if (stored.shape != shape) {
-      return InvalidArgument(stored.file + ": tensor '" + name + "': shape " +
-                             ShapeText(stored.shape) + ", config.json asks for " +
-                             ShapeText(shape));
+    JANUS_ASSIGN_OR_RETURN(StoredTensor stored, Find(name, shape));
+    const bool is_fp8 = stored.dtype == DType::kFloat8E4M3;
+    if (to == DType::kFloat8E4M3 ? !is_fp8 : is_fp8 && !has_fp8_) {
+      return InvalidArgument(stored.file + ": tensor '" + name + "' is " +
+                             std::string(ToString(stored.dtype)) +
+                             ", against config.json's quantization_config");
     }
     total_ += stored.bytes.size();
-    tensors_.push_back({name, std::move(stored), &out});
+    Entry entry{name, std::move(stored), {}, to, &out};
+    if (is_fp8) {
+      if (shape.size() != 2) {
+        return InvalidArgument(entry.stored.file + ": tensor '" + name +
+                               "' is Float8E4M3 and no matrix");
+      }
+      JANUS_ASSIGN_OR_RETURN(entry.scales,
+                             Find(ScalesOf(name), {ScaleBlocks(shape[0]), ScaleBlocks(shape[1])}));
+      if (entry.scales.dtype == DType::kFloat8E4M3) {
+        return InvalidArgument(entry.scales.file + ": tensor '" + ScalesOf(name) +
+                               "' is Float8E4M3; scales are Float32 or BFloat16");
+      }
+      total_ += entry.scales.bytes.size();
+    }
+    tensors_.push_back(std::move(entry));
     return OkStatus();
+  }
+  Status Add(const std::string& name, std::vector<int64_t> shape, Tensor& out) {
+    return Add(name, std::move(shape), dtype_, out);
   }
 
   Status Read(const LoadProgress& progress, std::stop_token stop) {
-    constexpr size_t kChunk = size_t{16} << 20;
-    uint64_t done = 0;
+    progress_ = &progress;
+    stop_ = std::move(stop);
     for (const Entry& entry : tensors_) {
-      const std::span<const std::byte> bytes = entry.stored.bytes;
-      const auto from_size = static_cast<size_t>(SizeOf(entry.stored.dtype));
-      const auto to_size = static_cast<size_t>(SizeOf(dtype_));
-      const bool in_place = entry.stored.dtype == dtype_ &&
-                            reinterpret_cast<uintptr_t>(bytes.data()) % from_size == 0;
       HeldTensor held;
-      held.bytes = bytes.size() / from_size * to_size;
-      std::byte* to = nullptr;
-      if (!in_place) {
-        auto cast = std::make_shared_for_overwrite<std::byte[]>(held.bytes);
-        to = cast.get();
-        held.cast = std::move(cast);
-      }
-      held.tensor.data = in_place ? bytes.data() : to;
-      held.tensor.dtype = dtype_;
+      held.tensor.dtype = entry.to;
+      JANUS_RETURN_IF_ERROR(entry.stored.dtype != DType::kFloat8E4M3 ? ReadPlain(entry, held)
+                            : entry.to == DType::kFloat8E4M3         ? ReadFp8(entry, held)
+                                                                     : Dequantize(entry, held));
       *entry.out = held.tensor;
-      for (size_t at = 0; at < bytes.size(); at += kChunk) {
-        if (stop.stop_requested()) return Cancelled("loading was aborted");
-        const std::span<const std::byte> chunk =
-            bytes.subspan(at, std::min(kChunk, bytes.size() - at));
-        const bool finite = in_place ? AllFinite(chunk, dtype_)
-                                     : CastAndCheck(chunk, entry.stored.dtype,
-                                                    to + at / from_size * to_size, dtype_);
-        if (!finite) {
-          return InvalidArgument(entry.stored.file + ": tensor '" + entry.name +
-                                 "' holds a NaN or an infinity" +
-                                 (in_place ? "" : " (as " + std::string(ToString(dtype_)) + ")") +
-                                 "; the checkpoint is broken");
-        }
-        done += chunk.size();
-        if (progress) progress(done, total_);
-      }
       Keep(entry.name, held);
     }
     return OkStatus();
   }
 
  private:
+  static constexpr size_t kChunk = size_t{16} << 20;
+
   struct Entry {
     std::string name;
     StoredTensor stored;
+    StoredTensor scales;  // of fp8
+    DType to;
     Tensor* out;
   };
+
+  Result<StoredTensor> Find(const std::string& name, const std::vector<int64_t>& shape) {
+    JANUS_ASSIGN_OR_RETURN(StoredTensor stored, loaded_.checkpoint->Find(name));
+    if (stored.shape == shape) return stored;
+    return InvalidArgument(stored.file + ": tensor '" + name + "': shape " +
+                           ShapeText(stored.shape) + ", config.json asks for " + ShapeText(shape));
+  }
+
+  // Calls read(begin, chunk) for a tensor's bytes, `whole` of them or a multiple at a time; it says
+  // whether all were finite.
+  template <class ReadChunk>
+  Status InChunks(const std::string& name, const StoredTensor& stored, size_t whole,
+                  std::string_view as, const ReadChunk& read) {
+    const std::span<const std::byte> bytes = stored.bytes;
+    const size_t step = std::max(kChunk / whole, size_t{1}) * whole;
+    for (size_t at = 0; at < bytes.size(); at += step) {
+      if (stop_.stop_requested()) return Cancelled("loading was aborted");
+      const std::span<const std::byte> chunk = bytes.subspan(at, std::min(step, bytes.size() - at));
+      if (!read(at, chunk)) {
+        return InvalidArgument(stored.file + ": tensor '" + name + "' holds a NaN or an infinity" +
+                               std::string(as) + "; the checkpoint is broken");
+      }
+      done_ += chunk.size();
+      if (*progress_) (*progress_)(done_, total_);
+    }
+    return OkStatus();
+  }
+  std::string AsText(DType to) const { return " (as " + std::string(ToString(to)) + ")"; }
+
+  std::byte* Take(uint64_t bytes, HeldTensor& held) {
+    auto memory = std::make_shared_for_overwrite<std::byte[]>(bytes);
+    std::byte* const at = memory.get();
+    held.cast = std::move(memory);
+    return at;
+  }
+
+  Status ReadPlain(const Entry& entry, HeldTensor& held) {
+    const StoredTensor& stored = entry.stored;
+    const auto from_size = static_cast<size_t>(SizeOf(stored.dtype));
+    const auto to_size = static_cast<size_t>(SizeOf(entry.to));
+    held.bytes = stored.bytes.size() / from_size * to_size;
+    if (stored.dtype == entry.to &&
+        reinterpret_cast<uintptr_t>(stored.bytes.data()) % from_size == 0) {
+      held.tensor.data = stored.bytes.data();
+      return InChunks(entry.name, stored, 4, "",
+                      [&](size_t /*at*/, auto chunk) { return AllFinite(chunk, entry.to); });
+    }
+    std::byte* const to = Take(held.bytes, held);
+    held.tensor.data = to;
+    return InChunks(entry.name, stored, 4, AsText(entry.to), [&](size_t at, auto chunk) {
+      return CastAndCheck(chunk, stored.dtype, to + at / from_size * to_size, entry.to);
+    });
+  }
+
+  // Scales as fp32, [rows / 128][columns / 128].
+  Status ReadScales(const Entry& entry, float* to) {
+    const StoredTensor& scales = entry.scales;
+    const auto size = static_cast<size_t>(SizeOf(scales.dtype));
+    return InChunks(ScalesOf(entry.name), scales, 4, "", [&](size_t at, auto chunk) {
+      return CastAndCheck(chunk, scales.dtype, reinterpret_cast<std::byte*>(to + at / size),
+                          DType::kFloat32);
+    });
+  }
+  size_t Scales(const Entry& entry) const {
+    return entry.scales.bytes.size() / static_cast<size_t>(SizeOf(entry.scales.dtype));
+  }
+
+  // As it lies in the file, with its scales beside it.
+  Status ReadFp8(const Entry& entry, HeldTensor& held) {
+    const size_t scale_bytes = Scales(entry) * sizeof(float);
+    auto* const scales = reinterpret_cast<float*>(Take(scale_bytes, held));
+    held.tensor.data = entry.stored.bytes.data();
+    held.tensor.scales = scales;
+    held.bytes = entry.stored.bytes.size() + scale_bytes;
+    JANUS_RETURN_IF_ERROR(ReadScales(entry, scales));
+    return InChunks(entry.name, entry.stored, 1, "", [&](size_t /*at*/, auto chunk) {
+      return AllFinite(chunk, DType::kFloat8E4M3);
+    });
+  }
+
+  Status Dequantize(const Entry& entry, HeldTensor& held) {
+    const auto columns = static_cast<size_t>(entry.stored.shape[1]);
+    const auto to_size = static_cast<size_t>(SizeOf(entry.to));
+    const auto blocks = static_cast<size_t>(ScaleBlocks(entry.stored.shape[1]));
+    std::vector<float> scales(Scales(entry));
+    JANUS_RETURN_IF_ERROR(ReadScales(entry, scales.data()));
+    held.bytes = entry.stored.bytes.size() * to_size;
+    std::byte* const to = Take(held.bytes, held);
+    held.tensor.data = to;
+    return InChunks(entry.name, entry.stored, columns, AsText(entry.to),
+                    [&](size_t at, std::span<const std::byte> chunk) {
+                      bool finite = true;
+                      for (size_t row = 0; row < chunk.size(); row += columns) {
+                        const size_t index = (at + row) / columns;
+                        finite &= DequantizeAndCheck(chunk.subspan(row, columns),
+                                                     scales.data() + index / kScaleBlock * blocks,
+                                                     to + (at + row) * to_size, entry.to);
+                      }
+                      return finite;
+                    });
+  }
 
   bool Share(const std::string& name, Tensor& out) {
     if (known_ == nullptr) return false;
@@ -96,9 +201,13 @@ class Reader {
 
   Loaded<Weights>& loaded_;
   const DType dtype_;
+  const bool has_fp8_;
   const Loaded<Weights>* const known_;
   std::vector<Entry> tensors_;
   uint64_t total_ = 0;
+  uint64_t done_ = 0;
+  const LoadProgress* progress_ = nullptr;
+  std::stop_token stop_;
 };
 
 Result<const TensorNames*> NamesOf(const ModelDescription& model) {
@@ -115,14 +224,14 @@ std::string InLayer(const TensorNames& names, int layer, std::string_view part) 
   return std::string(names.layers) + "." + std::to_string(layer) + "." + std::string(part);
 }
 
-// `prefix` names the FFN; its width is `intermediate`.
+// `prefix` names the FFN; its width is `intermediate`, its number format `to`.
 template <class Weights>
 Status AddFfn(Reader<Weights>& reader, const TensorNames& names, const std::string& prefix,
-              int64_t hidden, int64_t intermediate, FfnTensors& out) {
+              int64_t hidden, int64_t intermediate, DType to, FfnTensors& out) {
   const auto part = [&](std::string_view name) { return Weight(prefix + "." + std::string(name)); };
-  JANUS_RETURN_IF_ERROR(reader.Add(part(names.gate), {intermediate, hidden}, out.gate));
-  JANUS_RETURN_IF_ERROR(reader.Add(part(names.up), {intermediate, hidden}, out.up));
-  return reader.Add(part(names.down), {hidden, intermediate}, out.down);
+  JANUS_RETURN_IF_ERROR(reader.Add(part(names.gate), {intermediate, hidden}, to, out.gate));
+  JANUS_RETURN_IF_ERROR(reader.Add(part(names.up), {intermediate, hidden}, to, out.up));
+  return reader.Add(part(names.down), {hidden, intermediate}, to, out.down);
 }
 
 // Adds one layer's tensors, by the names within it.
@@ -183,7 +292,7 @@ Result<Loaded<AttentionWeights>> LoadAttention(const std::string& folder,
   JANUS_ASSIGN_OR_RETURN(const TensorNames* names, NamesOf(model));
   Loaded<AttentionWeights> loaded;
   JANUS_ASSIGN_OR_RETURN(loaded.checkpoint, Checkpoint::Open(folder));
-  Reader reader(loaded, model.dtype);
+  Reader reader(loaded, model);
   const int64_t h = model.hidden;
   AttentionWeights& w = loaded.weights;
   JANUS_RETURN_IF_ERROR(reader.Add(Weight(names->embedding), {model.vocab, h}, w.embedding));
@@ -201,10 +310,10 @@ Result<Loaded<AttentionWeights>> LoadAttention(const std::string& folder,
     JANUS_RETURN_IF_ERROR(add(names->post_norm, {h}, layer.post_norm));
     if (model.IsDense(l)) {
       JANUS_RETURN_IF_ERROR(AddFfn(reader, *names, InLayer(*names, l, names->dense), h,
-                                   model.dense_intermediate, layer.ffn));
+                                   model.dense_intermediate, model.dtype, layer.ffn));
     } else if (model.moe.shared_intermediate > 0) {
       JANUS_RETURN_IF_ERROR(AddFfn(reader, *names, InLayer(*names, l, names->shared), h,
-                                   model.moe.shared_intermediate, layer.ffn));
+                                   model.moe.shared_intermediate, model.dtype, layer.ffn));
     }
   }
   JANUS_RETURN_IF_ERROR(reader.Read(progress, std::move(stop)));
@@ -223,7 +332,7 @@ Result<Loaded<ExpertWeights>> LoadExperts(const std::string& folder, const Model
   } else {
     JANUS_ASSIGN_OR_RETURN(loaded.checkpoint, Checkpoint::Open(folder));
   }
-  Reader reader(loaded, model.dtype, known);
+  Reader reader(loaded, model, known);
   const int64_t h = model.hidden;
   const int first = placement.first_slot(rank);
   const int slots = placement.slots_of_instance[static_cast<size_t>(rank.value)];
@@ -239,6 +348,7 @@ Result<Loaded<ExpertWeights>> LoadExperts(const std::string& folder, const Model
       if (expert == Placement::kEmpty) continue;
       const std::string prefix = InLayer(*names, l, names->experts) + "." + std::to_string(expert);
       JANUS_RETURN_IF_ERROR(AddFfn(reader, *names, prefix, h, model.moe.intermediate,
+                                   ExpertType(model),
                                    layer.slots[static_cast<size_t>(slot)].emplace()));
     }
     ++moe;

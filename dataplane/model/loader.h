@@ -18,7 +18,8 @@ namespace janus::dataplane {
 // Called now and then while weights are read; from the loading thread.
 using LoadProgress = std::function<void(uint64_t bytes_done, uint64_t bytes_total)>;
 
-// A tensor and, where it had to be cast, the memory it lies in; else that is the checkpoint's.
+// A tensor and the memory that it, where it had to be cast, or its scales lie in; all else is the
+// checkpoint's.
 struct HeldTensor {
   Tensor tensor;
   uint64_t bytes = 0;  // as computed with
@@ -34,9 +35,10 @@ struct Loaded {
   uint64_t bytes = 0;                         // of the tensors
 };
 
-// Load what a role needs and nothing else, in model.dtype (cast where the checkpoint differs).
-// Every value is read once, which also brings it into memory. InvalidArgument names file and
-// tensor: missing, of another shape, or holding a NaN or infinity. Cancelled: `stop` was requested.
+// Load what a role needs and nothing else, routed experts in ExpertType(model), all else in
+// model.dtype (cast where the checkpoint differs). Every value is read once, which also brings it
+// into memory. InvalidArgument names file and tensor: missing, of another shape or number format,
+// or holding a NaN or infinity. Cancelled: `stop` was requested.
 Result<Loaded<AttentionWeights>> LoadAttention(const std::string& folder,
                                                const ModelDescription& model,
                                                const LoadProgress& progress, std::stop_token stop);

@@ -27,6 +27,7 @@ std::optional<DType> ParseDType(const std::string& name) {
   if (name == "F32") return DType::kFloat32;
   if (name == "BF16") return DType::kBFloat16;
   if (name == "F16") return DType::kFloat16;
+  if (name == "F8_E4M3") return DType::kFloat8E4M3;
   return std::nullopt;
 }
 
@@ -198,7 +199,7 @@ Result<StoredTensor> Checkpoint::Find(std::string_view tensor) {
   if (const auto foreign = file->header.foreign.find(tensor);
       foreign != file->header.foreign.end()) {
     return InvalidArgument(where + "tensor '" + std::string(tensor) + "' is of type " +
-                           foreign->second + "; F32, BF16 and F16 are served");
+                           foreign->second + "; F32, BF16, F16 and F8_E4M3 are served");
   }
   return InvalidArgument(where + "no tensor '" + std::string(tensor) +
                          "'; is config.json of the same model?");

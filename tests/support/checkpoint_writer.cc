@@ -1,5 +1,7 @@
 #include "tests/support/checkpoint_writer.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
@@ -85,6 +87,65 @@ FileTensors MixtralTensors(const ModelDescription& model, uint64_t seed) {
       add(expert + "w2.weight", {h, i});
     }
   }
+  return tensors;
+}
+
+namespace {
+
+constexpr char kScales[] = "_scale_inv";
+
+float* Floats(FileTensor& tensor) {
+  return reinterpret_cast<float*>(tensor.bytes.data());
+}
+
+// Calls visit(element, scale's index) for every element of a matrix.
+template <class Visit>
+void ForBlocks(const FileTensor& matrix, const Visit& visit) {
+  const int64_t columns = matrix.shape[1];
+  for (int64_t i = 0; i < matrix.shape[0] * columns; ++i) {
+    visit(static_cast<size_t>(i),
+          static_cast<size_t>(i / columns / kScaleBlock * ScaleBlocks(columns) +
+                              i % columns / kScaleBlock));
+  }
+}
+
+}  // namespace
+
+FileTensors InFp8(FileTensors tensors,
+                  const std::function<bool(const std::string& name)>& is_chosen) {
+  FileTensors scales;
+  for (auto& [name, tensor] : tensors) {
+    if (!is_chosen(name)) continue;
+    const size_t count = tensor.bytes.size() / sizeof(float);
+    FileTensor scale{"F32", {ScaleBlocks(tensor.shape[0]), ScaleBlocks(tensor.shape[1])}, ""};
+    scale.bytes.resize(static_cast<size_t>(scale.shape[0] * scale.shape[1]) * sizeof(float));
+    const float* const values = Floats(tensor);
+    ForBlocks(tensor, [&](size_t i, size_t s) {
+      Floats(scale)[s] = std::max(Floats(scale)[s], std::abs(values[i]) / 448.0f);
+    });
+    std::string eight(count, '\0');
+    ForBlocks(tensor, [&](size_t i, size_t s) {
+      eight[i] = static_cast<char>(ToFloat8E4M3(values[i] / Floats(scale)[s]));
+    });
+    tensor.dtype = "F8_E4M3";
+    tensor.bytes = std::move(eight);
+    scales[name + kScales] = std::move(scale);
+  }
+  tensors.merge(scales);
+  return tensors;
+}
+
+FileTensors OutOfFp8(FileTensors tensors) {
+  for (auto& [name, tensor] : tensors) {
+    if (tensor.dtype != "F8_E4M3") continue;
+    const FileTensor eight = std::move(tensor);
+    FileTensor& scale = tensors.at(name + kScales);
+    tensor = {"F32", eight.shape, std::string(eight.bytes.size() * sizeof(float), '\0')};
+    ForBlocks(eight, [&](size_t i, size_t s) {
+      Floats(tensor)[i] = FromFloat8E4M3(static_cast<uint8_t>(eight.bytes[i])) * Floats(scale)[s];
+    });
+  }
+  std::erase_if(tensors, [](const auto& entry) { return entry.first.ends_with(kScales); });
   return tensors;
 }
 

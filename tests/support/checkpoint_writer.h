@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -26,6 +27,13 @@ FileTensor RandomTensor(DType dtype, std::vector<int64_t> shape, uint64_t seed);
 
 // All tensors of a Mixtral of this description, in its dtype, with random values.
 FileTensors MixtralTensors(const ModelDescription& model, uint64_t seed);
+
+// The tensors whose name `is_chosen`, all matrices of Float32, in fp8 with scales as published
+// checkpoints have them ("x.weight" and "x.weight_scale_inv"): each block's largest is 448.
+FileTensors InFp8(FileTensors tensors,
+                  const std::function<bool(const std::string& name)>& is_chosen);
+// What these stand for, as one would write it without scales: in Float32, each product rounded.
+FileTensors OutOfFp8(FileTensors tensors);
 
 // Writes tensors as `shards` files with an index; no two neighbours lie in one file.
 void WriteSharded(const TempFolder& folder, const FileTensors& tensors, int shards);

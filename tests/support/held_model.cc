@@ -18,6 +18,21 @@ class Maker {
     const float bound = gain * std::sqrt(3.0f / static_cast<float>(inputs));
     return Fill(static_cast<size_t>(outputs) * static_cast<size_t>(inputs), 0.0f, bound);
   }
+  // The same in fp8, with scales of which no two are alike.
+  Tensor Fp8Matrix(int outputs, int inputs, float gain) {
+    const float bound = gain * std::sqrt(3.0f / static_cast<float>(inputs));
+    const auto blocks = static_cast<size_t>(ScaleBlocks(inputs));
+    const size_t count = static_cast<size_t>(ScaleBlocks(outputs)) * blocks;
+    auto* const scales =
+        reinterpret_cast<float*>(buffers_->emplace_back(count * sizeof(float)).data());
+    for (size_t i = 0; i < count; ++i) scales[i] = bound / 200.0f * (1 + 0.5f * random_.Signed());
+    const auto row = static_cast<size_t>(inputs);
+    AlignedBuffer& buffer = buffers_->emplace_back(static_cast<size_t>(outputs) * row);
+    for (size_t i = 0; i < static_cast<size_t>(outputs) * row; ++i) {
+      reinterpret_cast<uint8_t*>(buffer.data())[i] = ToFloat8E4M3(200.0f * random_.Signed());
+    }
+    return {buffer.data(), DType::kFloat8E4M3, scales};
+  }
   Tensor Norm(int size) { return Fill(static_cast<size_t>(size), 1.0f, 0.3f); }
 
   std::shared_ptr<void> buffers() const { return buffers_; }
@@ -33,7 +48,7 @@ class Maker {
         reinterpret_cast<uint16_t*>(buffer.data())[i] = ToBFloat16(value);
       }
     }
-    return {buffer.data(), dtype_};
+    return {buffer.data(), dtype_, nullptr};
   }
 
   const DType dtype_;
@@ -145,6 +160,11 @@ FfnTensors MakeFfn(Maker& make, int hidden, int intermediate) {
           make.Matrix(hidden, intermediate, 1.5f)};
 }
 
+FfnTensors MakeFp8Ffn(Maker& make, int hidden, int intermediate) {
+  return {make.Fp8Matrix(intermediate, hidden, 1.5f), make.Fp8Matrix(intermediate, hidden, 1.5f),
+          make.Fp8Matrix(hidden, intermediate, 1.5f)};
+}
+
 }  // namespace
 
 HeldModel RandomModel(const ModelDescription& model, uint64_t seed) {
@@ -166,7 +186,8 @@ HeldModel RandomModel(const ModelDescription& model, uint64_t seed) {
     ExpertLayerWeights& e = held.experts.layers.emplace_back();
     e.router = make.Matrix(model.moe.experts, h, 1.5f);
     for (int i = 0; i < model.moe.experts; ++i) {
-      e.slots.push_back(MakeFfn(make, h, model.moe.intermediate));
+      e.slots.push_back(model.has_fp8_weights ? MakeFp8Ffn(make, h, model.moe.intermediate)
+                                              : MakeFfn(make, h, model.moe.intermediate));
     }
   }
   held.keep = make.buffers();
@@ -175,6 +196,14 @@ HeldModel RandomModel(const ModelDescription& model, uint64_t seed) {
 
 HeldModel SmallRandomModel(DType dtype, uint64_t seed) {
   return RandomModel(SmallModelDescription(dtype), seed);
+}
+
+HeldModel SmallFp8Model(DType dtype, uint64_t seed) {
+  ModelDescription model = SmallModelDescription(dtype);
+  model.has_fp8_weights = true;
+  model.hidden = 168;
+  model.moe.intermediate = 140;
+  return RandomModel(model, seed);
 }
 
 HeldModel SmallLatentModel(DType dtype, uint64_t seed) {

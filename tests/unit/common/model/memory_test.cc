@@ -45,5 +45,16 @@ TEST(ModelMemory, DoublesInFloat32) {
   EXPECT_EQ(ExpertWeightBytes(model), 2 * half);
 }
 
+TEST(ModelMemory, CountsExpertsInFp8WithTheirScales) {
+  ModelDescription model = Mixtral8x7B();
+  const int64_t weights = ExpertWeightBytes(model) / 2;
+  const int64_t attention = AttentionWeightBytes(model);
+  model.has_fp8_weights = true;
+  EXPECT_EQ(ExpertWeightBytes(model), weights + 3 * (4096 / 128) * (14336 / 128) * 4);
+  EXPECT_EQ(AttentionWeightBytes(model), attention) << "in bfloat16 once they are loaded";
+  model.moe.intermediate = 14337;
+  EXPECT_EQ(ExpertWeightBytes(model), 3 * 4096 * 14337 + 3 * (4096 / 128) * 113 * 4);
+}
+
 }  // namespace
 }  // namespace janus

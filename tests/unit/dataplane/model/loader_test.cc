@@ -9,6 +9,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "common/model/memory.h"
 #include "tests/support/checkpoint_writer.h"
 #include "tests/support/contains.h"
 #include "tests/support/held_model.h"
@@ -85,6 +86,160 @@ TEST(Loader, ASingleFileAndShardsGiveTheSameWeights) {
       }
     }
   }
+}
+
+ModelDescription Fp8Model(DType dtype) {
+  ModelDescription model = Model(dtype);
+  model.has_fp8_weights = true;
+  model.hidden = 168;
+  model.moe.intermediate = 140;
+  return model;
+}
+FileTensors Fp8Tensors(uint64_t seed) {
+  return InFp8(MixtralTensors(Fp8Model(DType::kFloat32), seed), [](const std::string& name) {
+    return name.find("_proj") != std::string::npos || name.find("experts") != std::string::npos;
+  });
+}
+
+// Experts stay as they are, with their scales; what else is fp8 becomes what it stands for.
+TEST(Loader, ReadsFp8WithItsScales) {
+  const FileTensors tensors = Fp8Tensors(21);
+  const FileTensors meant = OutOfFp8(tensors);
+  const TempFolder folder;
+  WriteSharded(folder, tensors, 3);
+  const ModelDescription model = Fp8Model(DType::kFloat32);
+  const auto attention = LoadAttention(folder.path(), model, nullptr, {});
+  ASSERT_TRUE(attention.ok()) << attention.status().ToString();
+  for (int l = 0; l < model.layers; ++l) {
+    const AttentionLayerWeights& layer = attention->weights.layers[static_cast<size_t>(l)];
+    const std::string name = "model.layers." + std::to_string(l) + ".";
+    ExpectSame(layer.q, meant.at(name + "self_attn.q_proj.weight"));
+    ExpectSame(layer.o, meant.at(name + "self_attn.o_proj.weight"));
+    ExpectSame(layer.post_norm, meant.at(name + "post_attention_layernorm.weight"));
+    EXPECT_EQ(layer.q.dtype, DType::kFloat32);
+    EXPECT_EQ(layer.q.scales, nullptr);
+  }
+  const Topology topology = MakeTopology(1, {4, 5}, model.layers, model.moe.experts);
+  const auto experts = LoadExperts(folder.path(), model, topology.placement, Rank{0}, nullptr, {});
+  ASSERT_TRUE(experts.ok()) << experts.status().ToString();
+  uint64_t bytes = 0;
+  for (int l = 0; l < model.layers; ++l) {
+    const std::string moe = "model.layers." + std::to_string(l) + ".block_sparse_moe.";
+    const ExpertLayerWeights& layer = experts->weights.layers[static_cast<size_t>(l)];
+    ExpectSame(layer.router, tensors.at(moe + "gate.weight"));
+    bytes += static_cast<uint64_t>(model.moe.experts * model.hidden * 4);
+    for (int s = 0; s < 4; ++s) {
+      const std::string name = moe + "experts." + std::to_string(topology.placement.at(l, s)) + ".";
+      const FfnTensors& ffn = *layer.slots[static_cast<size_t>(s)];
+      for (const auto& [tensor, part] :
+           {std::pair(&ffn.gate, "w1"), {&ffn.up, "w3"}, {&ffn.down, "w2"}}) {
+        EXPECT_EQ(tensor->dtype, DType::kFloat8E4M3);
+        ExpectSame(*tensor, tensors.at(name + part + ".weight"));
+        const std::string& scales = tensors.at(name + part + ".weight_scale_inv").bytes;
+        EXPECT_EQ(std::memcmp(tensor->scales, scales.data(), scales.size()), 0);
+      }
+      bytes += static_cast<uint64_t>(ExpertWeightBytes(model));
+    }
+  }
+  EXPECT_EQ(experts->bytes, bytes) << "an instance's memory is planned by it";
+  // What an instance has is shared with the next epoch, scales too.
+  const Topology next = MakeTopology(1, {5, 4}, model.layers, model.moe.experts);
+  const auto again =
+      LoadExperts(folder.path(), model, next.placement, Rank{0}, nullptr, {}, &*experts);
+  ASSERT_TRUE(again.ok()) << again.status().ToString();
+  EXPECT_EQ(again->weights.layers[0].slots[0]->up.scales,
+            experts->weights.layers[0].slots[0]->up.scales);
+}
+
+TEST(Loader, CastsFp8ToWhatTheModelComputesIn) {
+  const FileTensors tensors = Fp8Tensors(22);
+  const FileTensors meant = OutOfFp8(tensors);
+  const TempFolder folder;
+  folder.Write("model.safetensors", SafetensorsBytes(tensors));
+  const auto loaded = LoadAttention(folder.path(), Fp8Model(DType::kBFloat16), nullptr, {});
+  ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+  const std::string& bytes = meant.at("model.layers.1.self_attn.q_proj.weight").bytes;
+  const auto* const q = static_cast<const uint16_t*>(loaded->weights.layers[1].q.data);
+  for (size_t i = 0; i < bytes.size() / 4; ++i) {
+    float want;
+    std::memcpy(&want, bytes.data() + i * 4, 4);
+    ASSERT_EQ(q[i], ToBFloat16(want)) << i;
+  }
+}
+
+// Published files have scales in either format.
+TEST(Loader, ReadsScalesOfBFloat16) {
+  FileTensors tensors = Fp8Tensors(23);
+  for (auto& [name, tensor] : tensors) {
+    if (!name.ends_with("_scale_inv")) continue;
+    std::string half;
+    for (size_t i = 0; i < tensor.bytes.size(); i += 4) {
+      float value;
+      std::memcpy(&value, tensor.bytes.data() + i, 4);
+      const uint16_t bits = ToBFloat16(value);
+      half.append(reinterpret_cast<const char*>(&bits), 2);
+    }
+    tensor.dtype = "BF16";
+    tensor.bytes = half;
+  }
+  const TempFolder folder;
+  folder.Write("model.safetensors", SafetensorsBytes(tensors));
+  const ModelDescription model = Fp8Model(DType::kFloat32);
+  const Topology topology = MakeTopology(1, {7}, model.layers, model.moe.experts);
+  const auto experts = LoadExperts(folder.path(), model, topology.placement, Rank{0}, nullptr, {});
+  ASSERT_TRUE(experts.ok()) << experts.status().ToString();
+  uint16_t first;
+  std::memcpy(
+      &first,
+      tensors.at("model.layers.0.block_sparse_moe.experts.0.w1.weight_scale_inv").bytes.data(), 2);
+  EXPECT_EQ(experts->weights.layers[0].slots[0]->gate.scales[0], FromBFloat16(first));
+}
+
+TEST(Loader, NamesWhatIsWrongWithFp8) {
+  const ModelDescription model = Fp8Model(DType::kFloat32);
+  const std::string expert = "model.layers.0.block_sparse_moe.experts.2.w2.weight";
+  const std::string query = "model.layers.1.self_attn.q_proj.weight";
+  const auto says = [&](const std::function<void(FileTensors&)>& spoil, ModelDescription as,
+                        const std::string& part) {
+    FileTensors tensors = Fp8Tensors(24);
+    spoil(tensors);
+    const TempFolder folder;
+    folder.Write("model.safetensors", SafetensorsBytes(tensors));
+    const Status status = LoadAll(folder.path(), as);
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    EXPECT_TRUE(Contains(status.message(), part)) << status.ToString();
+  };
+  says([](FileTensors&) {},
+       [&] {
+         ModelDescription m = model;
+         m.has_fp8_weights = false;
+         return m;
+       }(),
+       "_proj.weight' is Float8E4M3, against config.json's quantization_config");
+  for (const std::string& name : {expert, query}) {
+    says([&](FileTensors& t) { t.erase(name + "_scale_inv"); }, model,
+         "no tensor '" + name + "_scale_inv'");
+    says(
+        [&](FileTensors& t) {
+          t[name + "_scale_inv"].shape = {1, 4};
+        },
+        model, "tensor '" + name + "_scale_inv': shape [1,4], config.json asks for [");
+    says([&](FileTensors& t) { t[name].bytes[5] = '\x7f'; }, model,
+         "tensor '" + name + "' holds a NaN or an infinity");
+    says(
+        [&](FileTensors& t) {
+          const float bad = INFINITY;
+          std::memcpy(t[name + "_scale_inv"].bytes.data() + 4, &bad, 4);
+        },
+        model, "tensor '" + name + "_scale_inv' holds a NaN or an infinity");
+  }
+  says([&](FileTensors& t) { t[expert] = OutOfFp8(t).at(expert); }, model,
+       "tensor '" + expert + "' is Float32, against config.json's quantization_config");
+  says(
+      [](FileTensors& t) {
+        t["model.norm.weight"] = {"F8_E4M3", {168}, std::string(168, '\x20')};
+      },
+      model, "tensor 'model.norm.weight' is Float8E4M3 and no matrix");
 }
 
 TEST(Loader, CastsEveryFormatToEveryOther) {
