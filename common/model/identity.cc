@@ -72,9 +72,11 @@ void MixField(const MoeDescription& moe, Fingerprint& out) {
 
 void Mix(const ModelDescription& model, Fingerprint& fingerprint) {
   const auto& [family, architecture, dtype, vocab, hidden, layers, dense_layers, dense_intermediate,
-               max_positions, norm_epsilon, tied_embeddings, attention, moe] = model;
+               max_positions, norm_epsilon, tied_embeddings, has_fp8_weights, attention, moe] =
+      model;
   MixAll(fingerprint, family, architecture, dtype, vocab, hidden, layers, dense_layers,
-         dense_intermediate, max_positions, norm_epsilon, tied_embeddings, attention, moe);
+         dense_intermediate, max_positions, norm_epsilon, tied_embeddings, has_fp8_weights,
+         attention, moe);
 }
 
 }  // namespace janus

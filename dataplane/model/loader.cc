@@ -33,22 +33,23 @@ class Reader {
     JANUS_ASSIGN_OR_RETURN(StoredTensor stored, Find(name, shape));
     const bool is_fp8 = stored.dtype == DType::kFloat8E4M3;
     if (to == DType::kFloat8E4M3 ? !is_fp8 : is_fp8 && !has_fp8_) {
-      return InvalidArgument(stored.file + ": tensor '" + name + "' is " +
-                             std::string(ToString(stored.dtype)) +
-                             ", against config.json's quantization_config");
+      return InvalidArgument(stored.file + ": tensor '" + name + "' is of type " +
+                             std::string(StoredName(stored.dtype)) +
+                             ", against config.json's quantization_config; is it of the same "
+                             "model?");
     }
     total_ += stored.bytes.size();
     Entry entry{name, std::move(stored), {}, to, &out};
     if (is_fp8) {
       if (shape.size() != 2) {
         return InvalidArgument(entry.stored.file + ": tensor '" + name +
-                               "' is Float8E4M3 and no matrix");
+                               "' is of type F8_E4M3 and no matrix; want a scale for each block");
       }
       JANUS_ASSIGN_OR_RETURN(entry.scales,
                              Find(ScalesOf(name), {ScaleBlocks(shape[0]), ScaleBlocks(shape[1])}));
       if (entry.scales.dtype == DType::kFloat8E4M3) {
         return InvalidArgument(entry.scales.file + ": tensor '" + ScalesOf(name) +
-                               "' is Float8E4M3; scales are Float32 or BFloat16");
+                               "' is of type F8_E4M3; scales are F32, BF16 or F16");
       }
       total_ += entry.scales.bytes.size();
     }

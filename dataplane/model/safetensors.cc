@@ -24,10 +24,10 @@ constexpr char kSingle[] = "model.safetensors";
 constexpr char kIndex[] = "model.safetensors.index.json";
 
 std::optional<DType> ParseDType(const std::string& name) {
-  if (name == "F32") return DType::kFloat32;
-  if (name == "BF16") return DType::kBFloat16;
-  if (name == "F16") return DType::kFloat16;
-  if (name == "F8_E4M3") return DType::kFloat8E4M3;
+  for (const DType dtype :
+       {DType::kFloat32, DType::kBFloat16, DType::kFloat16, DType::kFloat8E4M3}) {
+    if (name == StoredName(dtype)) return dtype;
+  }
   return std::nullopt;
 }
 
@@ -48,6 +48,20 @@ bool ReadEntry(const json& entry, std::vector<int64_t>& shape, uint64_t& begin, 
 }
 
 }  // namespace
+
+std::string_view StoredName(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return "F32";
+    case DType::kBFloat16:
+      return "BF16";
+    case DType::kFloat16:
+      return "F16";
+    case DType::kFloat8E4M3:
+      return "F8_E4M3";
+  }
+  return "unknown";
+}
 
 std::string ShapeText(const std::vector<int64_t>& shape) {
   std::string text = "[";

@@ -22,6 +22,9 @@ struct StoredTensor {
   std::string file;  // for messages
 };
 
+// What a safetensors header calls a number format: "F32".
+std::string_view StoredName(DType dtype);
+
 // "[4096,1024]", for messages.
 std::string ShapeText(const std::vector<int64_t>& shape);
 

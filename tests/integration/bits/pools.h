@@ -9,7 +9,8 @@ namespace janus::dataplane {
 
 // Golden checkpoints by folder, and random models with sizes that are no multiple of a vector's.
 inline constexpr const char* kBitsModels[] = {"mixtral",   "deepseek_v2", "deepseek_v2_lite",
-                                              "qwen3_moe", "small",       "small_latent"};
+                                              "qwen3_moe", "small",       "small_latent",
+                                              "small_fp8"};
 
 // Both are made once per process, for its seed; for one test thread.
 const HeldModel& Held(const std::string& weights, DType dtype);

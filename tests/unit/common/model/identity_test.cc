@@ -40,6 +40,7 @@ TEST(ModelIdentity, DiffersWithEveryField) {
       [](M& m) { m.max_positions = 1; },
       [](M& m) { m.norm_epsilon = 1e-6f; },
       [](M& m) { m.tied_embeddings = true; },
+      [](M& m) { m.has_fp8_weights = true; },
       [](M& m) { m.attention.heads = 1; },
       [](M& m) { m.attention.kv_heads = 1; },
       [](M& m) { m.attention.head_dim = 1; },

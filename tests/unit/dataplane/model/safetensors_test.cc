@@ -38,12 +38,12 @@ TEST(Safetensors, KeepsForeignFormatsByName) {
   FileTensors tensors;
   tensors["a"] = RandomTensor(DType::kFloat32, {2}, 1);
   tensors["ids"] = {"I64", {1}, std::string(8, '\0')};
-  tensors["small"] = {"F8_E4M3", {3}, std::string(3, '\0')};
+  tensors["small"] = {"F8_E5M2", {3}, std::string(3, '\0')};
   const Result<SafetensorsHeader> header = Parse(SafetensorsBytes(tensors));
   ASSERT_TRUE(header.ok());
   EXPECT_EQ(header->tensors.size(), 1u);
   EXPECT_EQ(header->foreign.at("ids"), "I64");
-  EXPECT_EQ(header->foreign.at("small"), "F8_E4M3");
+  EXPECT_EQ(header->foreign.at("small"), "F8_E5M2");
 }
 
 struct Broken {

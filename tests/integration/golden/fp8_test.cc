@@ -1,0 +1,88 @@
+// Published checkpoints written in fp8 give what the same numbers written out give: the whole way
+// from quantization_config and scales on disk to logits and tokens.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "common/model/config.h"
+#include "dataplane/model/cast.h"
+#include "dataplane/model/safetensors.h"
+#include "kernels/cpu/isa.h"
+#include "tests/support/checkpoint_writer.h"
+#include "tests/support/golden.h"
+
+namespace janus::dataplane {
+namespace {
+
+// All tensors of a checkpoint's file, in Float32.
+FileTensors ReadInFloat32(const std::string& folder) {
+  const std::string bytes = ReadText(folder + "/model.safetensors");
+  const auto header = *ParseSafetensors(std::as_bytes(std::span(bytes)), "model.safetensors");
+  FileTensors tensors;
+  for (const auto& [name, stored] : header.tensors) {
+    FileTensor& tensor = tensors[name];
+    tensor = {"F32", stored.shape, ""};
+    const auto size = static_cast<size_t>(SizeOf(stored.dtype));
+    tensor.bytes.resize(stored.bytes.size() / size * 4);
+    EXPECT_TRUE(CastAndCheck(stored.bytes, stored.dtype,
+                             reinterpret_cast<std::byte*>(tensor.bytes.data()), DType::kFloat32));
+  }
+  return tensors;
+}
+
+// What the publishers quantize: projections of attention and FFNs; not gates, norms, embeddings.
+bool IsProjection(const std::string& name) {
+  return name.ends_with(".weight") &&
+         (name.find("_proj") != std::string::npos || name.find(".experts.") != std::string::npos);
+}
+
+class Fp8GoldenTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(Fp8GoldenTest, LogitsAreThoseOfTheNumbersWrittenOut) {
+  const Golden golden = ReadGolden(GetParam());
+  const GoldenCase& plain = golden.cases[0];
+  const FileTensors eight = InFp8(ReadInFloat32(golden.folder), IsProjection);
+  const FileTensors out = OutOfFp8(eight);
+  ASSERT_GT(eight.size(), out.size());
+  const TempFolder quantized, written_out;
+  quantized.Write("model.safetensors", SafetensorsBytes(eight));
+  written_out.Write("model.safetensors", SafetensorsBytes(out));
+  auto config = nlohmann::json::parse(ReadText(golden.folder + "/" + plain.config));
+  config.erase("torch_dtype");
+  config["dtype"] = "float32";
+  const ModelDescription model = *ParseModelConfig(config.dump());
+  config["quantization_config"] = {{"activation_scheme", "dynamic"},
+                                   {"fmt", "e4m3"},
+                                   {"quant_method", "fp8"},
+                                   {"weight_block_size", {128, 128}}};
+  const ModelDescription in_fp8 = *ParseModelConfig(config.dump());
+  ASSERT_TRUE(in_fp8.has_fp8_weights);
+  const int tokens = std::max(1, static_cast<int>(plain.greedy_ids.size()));
+  for (const KernelChoice& kernels : {KernelChoice(), BestCpu()}) {
+    const CaseService service = {.kernels = kernels, .m = 1, .n = 2};
+    const auto want = RunCase(written_out.path(), plain, model, service, tokens);
+    ASSERT_TRUE(want.ok()) << want.status().ToString();
+    const auto have = RunCase(quantized.path(), plain, in_fp8, service, tokens);
+    ASSERT_TRUE(have.ok()) << have.status().ToString();
+    EXPECT_EQ(have->tokens, want->tokens);
+    float difference = 0.0f;
+    for (const auto& [position, logits] : want->logits) {
+      const std::vector<float>& ours = have->logits.at(position);
+      ASSERT_EQ(ours.size(), logits.size());
+      for (size_t i = 0; i < logits.size(); ++i) {
+        difference = std::max(difference, std::abs(ours[i] - logits[i]));
+      }
+    }
+    EXPECT_LE(difference, golden.tolerance * plain.range);
+    EXPECT_GT(LargestDifference(*have, plain), 10 * difference) << "fp8 is not what was published";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Fp8GoldenTest, testing::ValuesIn(kGoldenFamilies),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace janus::dataplane
