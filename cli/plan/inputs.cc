@@ -41,8 +41,9 @@ ModelShape ShapeOf(const ModelDescription& description) {
   shape.intermediate = description.moe.intermediate;
   shape.shared_intermediate = description.moe.shared_intermediate;
   shape.vocab = description.vocab;
-  shape.bytes_per_weight = static_cast<double>(SizeOf(description.dtype));
-  shape.bytes_per_kv_value = shape.bytes_per_weight;
+  shape.bytes_per_weight = static_cast<double>(SizeOf(ExpertType(description)));
+  shape.bytes_per_dense_weight = static_cast<double>(SizeOf(description.dtype));
+  shape.bytes_per_kv_value = shape.bytes_per_dense_weight;
   return shape;
 }
 
@@ -102,9 +103,9 @@ Result<Setting> ReadSetting(const SettingOptions& options) {
   JANUS_ASSIGN_OR_RETURN(const HardwareProfile attention, ReadHardware(options.attention_hardware));
   JANUS_ASSIGN_OR_RETURN(const HardwareProfile experts, ReadHardware(options.expert_hardware));
   JANUS_ASSIGN_OR_RETURN(setting.attention,
-                         controllers::CostsOf(attention, setting.model.bytes_per_weight));
+                         controllers::CostsOf(attention, setting.model.DenseBytesPerWeight()));
   JANUS_ASSIGN_OR_RETURN(setting.experts,
-                         controllers::CostsOf(experts, setting.model.bytes_per_weight));
+                         controllers::CostsOf(experts, setting.model.DenseBytesPerWeight()));
   if (!options.routing.empty()) {
     JANUS_ASSIGN_OR_RETURN(setting.activation, ReadActivation(options.routing, setting.model));
   }

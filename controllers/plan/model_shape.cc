@@ -81,7 +81,7 @@ double ModelShape::AttentionWeights() const {
 double ModelShape::AttentionBytes() const {
   const double dense = 3 * hidden * dense_intermediate * dense_layers;
   const double shared = 3 * hidden * shared_intermediate * layers;
-  return bytes_per_weight *
+  return DenseBytesPerWeight() *
          (AttentionWeights() * (layers + dense_layers) + dense + shared + 2 * vocab * hidden);
 }
 

@@ -27,9 +27,15 @@ struct ModelShape {
   double shared_intermediate = 0;  // of the shared experts together, run on the attention side
   double vocab = 0;
   double bytes_per_weight = 2;
+  // Of all weights but routed experts', and the format that everything is computed in where it is
+  // not that of the experts' weights; 0: it is.
+  double bytes_per_dense_weight = 0;
   double bytes_per_kv_value = 2;
 
   bool IsLatent() const { return kv_heads == 0; }
+  double DenseBytesPerWeight() const {
+    return bytes_per_dense_weight > 0 ? bytes_per_dense_weight : bytes_per_weight;
+  }
   double AttentionWeights() const;  // per layer
   double ExpertBytes() const { return 3 * hidden * intermediate * bytes_per_weight; }
   // Everything an attention instance holds, all tensor-parallel parts together.

@@ -10,7 +10,7 @@ namespace {
 // the efficiencies are those of the fitted expert kernel.
 double DenseSeconds(const DeviceCosts& device, const ModelShape& model, double weights,
                     double rows) {
-  return SoftMaximum(weights * model.bytes_per_weight / device.experts.bytes_per_second,
+  return SoftMaximum(weights * model.DenseBytesPerWeight() / device.experts.bytes_per_second,
                      2 * weights * rows / device.experts.operations_per_second,
                      device.experts.sharpness);
 }
@@ -22,8 +22,8 @@ LatentAttentionCost LatentCostOf(const DeviceCosts& device, const ModelShape& mo
   LatentAttentionCost cost = device.latent;
   const double weights = model.head_weights / measured.head_weights;
   const double arithmetic = device.hardware.OperationsPerSecond(measured.bytes_per_weight) /
-                            device.hardware.OperationsPerSecond(model.bytes_per_weight);
-  cost.head_seconds *= weights * model.bytes_per_weight / measured.bytes_per_weight;
+                            device.hardware.OperationsPerSecond(model.DenseBytesPerWeight());
+  cost.head_seconds *= weights * model.DenseBytesPerWeight() / measured.bytes_per_weight;
   cost.row_head_seconds *= weights * arithmetic;
   cost.row_seconds *= model.shared_weights / measured.shared_weights * arithmetic;
   return cost;
@@ -118,7 +118,7 @@ double PromptKeySeconds(const Setting& setting, int tensor_parallel) {
   // Keys are multiplied in bf16 whatever the weights are.
   const double operations = device.experts.operations_per_second *
                             device.hardware.bf16_operations_per_second /
-                            device.hardware.OperationsPerSecond(model.bytes_per_weight);
+                            device.hardware.OperationsPerSecond(model.DenseBytesPerWeight());
   return 2 * widths * model.heads / tensor_parallel / operations;
 }
 

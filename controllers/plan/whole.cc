@@ -114,7 +114,7 @@ double WholeTimePerOutputToken(const Setting& setting, const WholeConfiguration&
 double WholeBytes(const Setting& setting, const WholeConfiguration& how, double batch) {
   const ModelShape& model = setting.model;
   // Embedding and output head sit on the first and the last stage.
-  const double ends = 2 * model.vocab * model.hidden * model.bytes_per_weight;
+  const double ends = 2 * model.vocab * model.hidden * model.DenseBytesPerWeight();
   const double attention =
       (model.AttentionBytes() - ends) / how.stages + (how.stages > 1 ? ends / 2 : ends);
   const double slots = std::ceil(static_cast<double>(model.experts) / how.ExpertParallel());
