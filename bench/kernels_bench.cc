@@ -74,8 +74,9 @@ void BenchLinear(const Bench& b, DType x_type, DType w_type, int64_t rows, int64
   b.Report(line, spread, static_cast<double>(bytes), 2.0 * static_cast<double>(rows * n * k));
 }
 
-void BenchFfn(const Bench& b, DType type, int64_t experts, int64_t rows_each, int64_t hidden,
-              int64_t intermediate) {
+// Weights of `weight_type`, rows of `type`.
+void BenchFfn(const Bench& b, DType type, DType weight_type, int64_t experts, int64_t rows_each,
+              int64_t hidden, int64_t intermediate) {
   const int64_t rows = experts * rows_each;
   const int64_t row_bytes = hidden * SizeOf(type);
   std::vector<unsigned char> x(static_cast<size_t>(rows * row_bytes));
@@ -88,15 +89,23 @@ void BenchFfn(const Bench& b, DType type, int64_t experts, int64_t rows_each, in
   for (int64_t c = 0; c < rows; ++c) {
     contributions.push_back({x.data() + c * row_bytes, y.data() + c * row_bytes, 0.5f});
   }
-  const int64_t matrix = hidden * intermediate * SizeOf(type);
+  const int64_t matrix = hidden * intermediate * SizeOf(weight_type);
+  // A 512th of the weights: they stay in the cache, as the one block for all of them here does.
+  const std::vector<float> scale_of_blocks(
+      static_cast<size_t>(ScaleBlocks(hidden) * ScaleBlocks(intermediate)), 0.01f);
+  const float* scales = weight_type == DType::kFloat8E4M3 ? scale_of_blocks.data() : nullptr;
   std::vector<ActiveExpert> active(static_cast<size_t>(experts));
   const Spread spread = Measure(7, kLeastSeconds, [&](int64_t i) {
     for (int64_t e = 0; e < experts; ++e) {
       const int64_t piece = (i * experts + e) * 3;
-      active[static_cast<size_t>(e)] = {
-          b.arena.Piece(piece, matrix), b.arena.Piece(piece + 1, matrix),
-          b.arena.Piece(piece + 2, matrix), static_cast<int32_t>(e * rows_each),
-          static_cast<int32_t>(rows_each)};
+      active[static_cast<size_t>(e)] = {b.arena.Piece(piece, matrix),
+                                        b.arena.Piece(piece + 1, matrix),
+                                        b.arena.Piece(piece + 2, matrix),
+                                        static_cast<int32_t>(e * rows_each),
+                                        static_cast<int32_t>(rows_each),
+                                        scales,
+                                        scales,
+                                        scales};
     }
     const Status status = GroupedExpertFfn(b.stream, {.experts = active.data(),
                                                       .contributions = contributions.data(),
@@ -104,7 +113,7 @@ void BenchFfn(const Bench& b, DType type, int64_t experts, int64_t rows_each, in
                                                       .num_contributions = rows,
                                                       .hidden = hidden,
                                                       .intermediate = intermediate,
-                                                      .weight_dtype = type,
+                                                      .weight_dtype = weight_type,
                                                       .row_dtype = type,
                                                       .y_dtype = type,
                                                       .workspace = workspace.get(),
@@ -112,7 +121,8 @@ void BenchFfn(const Bench& b, DType type, int64_t experts, int64_t rows_each, in
     JANUS_CHECK(status.ok(), status.ToString());
   });
   JsonLine line("grouped_expert_ffn");
-  line.Text("dtype", ToString(type)).Int("experts", experts).Int("rows_each", rows_each);
+  line.Text("dtype", ToString(type)).Text("weight", ToString(weight_type));
+  line.Int("experts", experts).Int("rows_each", rows_each);
   line.Int("hidden", hidden).Int("intermediate", intermediate);
   b.Report(line, spread, 3.0 * static_cast<double>(experts * matrix),
            6.0 * static_cast<double>(rows * hidden * intermediate));
@@ -260,10 +270,12 @@ int RunAll(const Arena& arena, Isa isa, int threads, const std::vector<std::stri
              }),
        group("ffn",
              [&] {
-               for (const int64_t rows : {1, 2, 4, 8, 16, 64})
-                 BenchFfn(b, kB16, 4, rows, 2048, 1408);
-               BenchFfn(b, kB16, 2, 4, 4096, 14336);
-               BenchFfn(b, kF32, 4, 4, 1024, 1408);
+               for (const DType weight : {kB16, DType::kFloat8E4M3}) {
+                 for (const int64_t rows : {1, 2, 4, 8, 16, 64})
+                   BenchFfn(b, kB16, weight, 4, rows, 2048, 1408);
+                 BenchFfn(b, kB16, weight, 2, 4, 4096, 14336);
+               }
+               BenchFfn(b, kF32, kF32, 4, 4, 1024, 1408);
              }),
        group("attention",
              [&] {

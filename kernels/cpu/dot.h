@@ -2,9 +2,9 @@
 //
 // One algorithm for every number of rows: output (m,n) is accumulated over k in sixteen lanes by
 // fma, one accumulator per (m,n), lanes added by the fixed tree of lanes.h. Tiles only decide how
-// many (m,n) share loaded registers. Lane layout: element k goes to lane k mod 16; where both sides
-// are bf16, elements 2i and 2i+1 of each 32 go to lane i, odd ones first, which is what the
-// hardware's bf16 dot product does. A tail is filled up with zeros.
+// many (m,n) share loaded registers. Lane layout: element k goes to lane k mod 16; where rows are
+// bf16 and weights bf16 or fp8, elements 2i and 2i+1 of each 32 go to lane i, odd ones first, which
+// is what the hardware's bf16 dot product does. A tail is filled up with zeros.
 //
 // Weights of fp8 are summed in blocks of 128 in lanes of their own, which are then added times the
 // block's scale, by fma.
@@ -29,6 +29,7 @@ struct Natural {
   static constexpr int64_t kXBytes = Bytes(kX);
   static constexpr int64_t kWBytes = Bytes(kW);
   static constexpr bool kIsScaled = kW == DType::kFloat8E4M3;
+  static constexpr float kLoadsOf = 256.0f;  // a weight of fp8 is loaded as this part of it
   using Operand = Reg;
   template <DType kType>
   static JANUS_INLINE Reg LoadPart(const char* p, int i) {
@@ -43,21 +44,28 @@ struct Natural {
   static JANUS_INLINE Reg Madd(Reg acc, Reg x, Reg w) { return RFma(x, w, acc); }
 };
 
+// Rows of bf16, weights of bf16 or fp8.
+template <DType kW>
 struct Pairs {
   static constexpr int kStep = 2 * kLanes;
   static constexpr int64_t kXBytes = 2;
-  static constexpr int64_t kWBytes = 2;
-  static constexpr bool kIsScaled = false;
+  static constexpr int64_t kWBytes = Bytes(kW);
+  static constexpr bool kIsScaled = kW == DType::kFloat8E4M3;
 #if JANUS_BF16
+  static constexpr float kLoadsOf = 1.0f;
   using Operand = __m512bh;
   static JANUS_INLINE Operand LoadX(const char* p, int) {
     return reinterpret_cast<__m512bh>(_mm512_loadu_si512(p));
   }
-  static JANUS_INLINE Operand LoadW(const char* p, int) { return LoadX(p, 0); }
+  static JANUS_INLINE Operand LoadW(const char* p, int) {
+    if constexpr (kIsScaled) return reinterpret_cast<__m512bh>(LoadF8AsBf16(p));
+    return LoadX(p, 0);
+  }
   static JANUS_INLINE Reg Madd(Reg acc, Operand x, Operand w) {
     return _mm512_dpbf16_ps(acc, x, w);
   }
 #else
+  static constexpr float kLoadsOf = 256.0f;
   struct Operand {
     Reg odd;
     Reg even;
@@ -67,7 +75,14 @@ struct Pairs {
     return {RCast(IAnd(words, ISet(static_cast<int32_t>(0xffff0000u)))),
             RCast(IShiftLeft<16>(words))};
   }
-  static JANUS_INLINE Operand LoadW(const char* p, int i) { return LoadX(p, i); }
+  static JANUS_INLINE Operand LoadW(const char* p, int i) {
+    if constexpr (kIsScaled) {
+      Operand pairs;
+      RLoadF8PairsOf256(p + i * kRegLanes * 2, pairs.even, pairs.odd);
+      return pairs;
+    }
+    return LoadX(p, i);
+  }
   static JANUS_INLINE Reg Madd(Reg acc, Operand x, Operand w) {
     return RFma(x.even, w.even, RFma(x.odd, w.odd, acc));
   }
@@ -120,8 +135,7 @@ __attribute__((noinline)) void DotTile(const char* const* x, const char* w, int6
   };
   [[maybe_unused]] const auto add_scaled = [&](const V16(&sums)[kM][kN])
       __attribute__((always_inline)) {
-    // Loads of fp8 give a 256th.
-    const V16 scale = Set(256.0f * *scales++);
+    const V16 scale = Set(Kind::kLoadsOf * *scales++);
     JANUS_UNROLL for (int m = 0; m < kM; ++m) {
       JANUS_UNROLL for (int n = 0; n < kN; ++n) acc[m][n] = Fma(sums[m][n], scale, acc[m][n]);
     }
@@ -224,8 +238,9 @@ __attribute__((noinline)) void DotBlock(const char* const* x, int rows, const ch
                                         int64_t w_stride, int columns, int64_t k,
                                         const float* scales, float* out) {
 #if JANUS_WIDE
-  constexpr int kM = 4;
-  constexpr int kN = 4;
+  // Loads of fp8 take more than a multiplication, so that more rows share one.
+  constexpr int kM = Kind::kIsScaled ? 8 : 4;
+  constexpr int kN = Kind::kIsScaled ? 2 : 4;
   constexpr int kFew = 2;
   constexpr int kFewN = 8;
 #else
@@ -260,8 +275,8 @@ JANUS_INLINE DotBlockFn DotBlockOf(DType x, DType w) {
     return DotBlock<Natural<DType::kFloat32, DType::kFloat16>>;
   }
   if (w == DType::kFloat32) return DotBlock<Natural<DType::kBFloat16, DType::kFloat32>>;
-  if (w == DType::kBFloat16) return DotBlock<Pairs>;
-  if (w == DType::kFloat8E4M3) return DotBlock<Natural<DType::kBFloat16, DType::kFloat8E4M3>>;
+  if (w == DType::kBFloat16) return DotBlock<Pairs<DType::kBFloat16>>;
+  if (w == DType::kFloat8E4M3) return DotBlock<Pairs<DType::kFloat8E4M3>>;
   return DotBlock<Natural<DType::kBFloat16, DType::kFloat16>>;
 }
 

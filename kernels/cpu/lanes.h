@@ -52,13 +52,40 @@ JANUS_INLINE Reg RLoadBf16(const void* p) {
 JANUS_INLINE Reg RLoadF16(const void* p) {
   return _mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i*>(p)));
 }
-// fp8 by way of fp16, whose exponent is biased by 8 more: a 256th of each.
-JANUS_INLINE Reg RLoadF8Of256(const void* p) {
-  const __m256i bits = _mm256_cvtepu8_epi16(_mm_loadu_si128(static_cast<const __m128i*>(p)));
-  const __m256i sign = _mm256_slli_epi16(_mm256_and_si256(bits, _mm256_set1_epi16(0x80)), 8);
-  const __m256i rest = _mm256_slli_epi16(_mm256_and_si256(bits, _mm256_set1_epi16(0x7f)), 7);
-  return _mm512_cvtph_ps(_mm256_or_si256(sign, rest));
+// fp8 by way of fp16, whose exponent is biased by 8 more: a 256th of each. `bits`: in the high byte
+// of each 16 bits, whose low byte is zero.
+JANUS_INLINE Reg RFromF8Of256(__m256i bits) {
+  const __m256i sign = _mm256_and_si256(bits, _mm256_set1_epi16(static_cast<int16_t>(0x8000)));
+  const __m256i rest = _mm256_and_si256(bits, _mm256_set1_epi16(0x7f00));
+  return _mm512_cvtph_ps(_mm256_or_si256(sign, _mm256_srli_epi16(rest, 1)));
 }
+JANUS_INLINE Reg RLoadF8Of256(const void* p) {
+  const __m128i bits = _mm_loadu_si128(static_cast<const __m128i*>(p));
+  return RFromF8Of256(_mm256_slli_epi16(_mm256_cvtepu8_epi16(bits), 8));
+}
+// Two of them to a lane: elements 0, 2, 4, ... and 1, 3, 5, ...
+JANUS_INLINE void RLoadF8PairsOf256(const void* p, Reg& even, Reg& odd) {
+  const __m256i pairs = _mm256_loadu_si256(static_cast<const __m256i*>(p));
+  even = RFromF8Of256(_mm256_slli_epi16(pairs, 8));
+  odd = RFromF8Of256(pairs);
+}
+#if JANUS_BF16
+// 32 of fp8 as bf16, which holds each of them: the exponent is biased by 120 more, and what has
+// none in fp8 is looked up.
+JANUS_INLINE __m512i LoadF8AsBf16(const void* p) {
+  const __m512i bits = _mm512_cvtepu8_epi16(_mm256_loadu_si256(static_cast<const __m256i*>(p)));
+  const __m512i magnitude = _mm512_and_si512(bits, _mm512_set1_epi16(0x7f));
+  const __m512i sign = _mm512_slli_epi16(_mm512_and_si512(bits, _mm512_set1_epi16(0x80)), 8);
+  const __m512i normal =
+      _mm512_add_epi16(_mm512_slli_epi16(magnitude, 4), _mm512_set1_epi16(120 << 7));
+  // m * 2^-9 for m of 0 to 7, by the low five bits of an index.
+  const __m512i subnormals = _mm512_castsi128_si512(
+      _mm_setr_epi16(0, 0x3b00, 0x3b80, 0x3bc0, 0x3c00, 0x3c20, 0x3c40, 0x3c60));
+  const __mmask32 is_subnormal = _mm512_testn_epi16_mask(bits, _mm512_set1_epi16(0x78));
+  const __m512i value = _mm512_mask_permutexvar_epi16(normal, is_subnormal, magnitude, subnormals);
+  return _mm512_or_si512(value, sign);
+}
+#endif
 JANUS_INLINE void RStore(void* p, Reg a) {
   _mm512_storeu_ps(p, a);
 }
@@ -159,11 +186,19 @@ JANUS_INLINE Reg RLoadBf16(const void* p) {
 JANUS_INLINE Reg RLoadF16(const void* p) {
   return _mm256_cvtph_ps(_mm_loadu_si128(static_cast<const __m128i*>(p)));
 }
+JANUS_INLINE Reg RFromF8Of256(__m128i bits) {
+  const __m128i sign = _mm_and_si128(bits, _mm_set1_epi16(static_cast<int16_t>(0x8000)));
+  const __m128i rest = _mm_and_si128(bits, _mm_set1_epi16(0x7f00));
+  return _mm256_cvtph_ps(_mm_or_si128(sign, _mm_srli_epi16(rest, 1)));
+}
 JANUS_INLINE Reg RLoadF8Of256(const void* p) {
-  const __m128i bits = _mm_cvtepu8_epi16(_mm_loadl_epi64(static_cast<const __m128i*>(p)));
-  const __m128i sign = _mm_slli_epi16(_mm_and_si128(bits, _mm_set1_epi16(0x80)), 8);
-  const __m128i rest = _mm_slli_epi16(_mm_and_si128(bits, _mm_set1_epi16(0x7f)), 7);
-  return _mm256_cvtph_ps(_mm_or_si128(sign, rest));
+  const __m128i bits = _mm_loadl_epi64(static_cast<const __m128i*>(p));
+  return RFromF8Of256(_mm_slli_epi16(_mm_cvtepu8_epi16(bits), 8));
+}
+JANUS_INLINE void RLoadF8PairsOf256(const void* p, Reg& even, Reg& odd) {
+  const __m128i pairs = _mm_loadu_si128(static_cast<const __m128i*>(p));
+  even = RFromF8Of256(_mm_slli_epi16(pairs, 8));
+  odd = RFromF8Of256(pairs);
 }
 JANUS_INLINE void RStore(void* p, Reg a) {
   _mm256_storeu_ps(static_cast<float*>(p), a);

@@ -75,13 +75,14 @@ TEST_F(EmulatedStepTest, CopiesRowsAndContributionsOnce) {
   EXPECT_EQ(attention_many.bytes_out - attention_few.bytes_out,
             layers * row + sizeof(kernels::SampledToken));
   EXPECT_EQ(attention_many.copies_in - attention_few.copies_in, 1 + 1 + layers);
-  const uint64_t step =
-      24 * kRows + 4 /* a page */ + 32 * static_cast<uint64_t>(held_.model.layers);
+  const uint64_t step = 24 * kRows + 4 /* a page */ +
+                        sizeof(kernels::ActiveExpert) * static_cast<uint64_t>(held_.model.layers);
   EXPECT_EQ(attention_many.bytes_in - attention_few.bytes_in,
             step + sizeof(kernels::SamplingParams) + layers * k * row);
   // Up: the row, the lists of the round. Down: ids, weights, contributions.
   EXPECT_EQ(experts_many.copies_in - experts_few.copies_in, 2 * layers);
-  EXPECT_EQ(experts_many.bytes_in - experts_few.bytes_in, layers * (row + 32 * kSlots + 24 * k));
+  EXPECT_EQ(experts_many.bytes_in - experts_few.bytes_in,
+            layers * (row + sizeof(kernels::ActiveExpert) * kSlots + 24 * k));
   EXPECT_EQ(experts_many.bytes_out - experts_few.bytes_out, layers * k * (row + 2 + 4));
   EXPECT_EQ(experts_many.copies_out - experts_few.copies_out, 3 * layers);
 }
