@@ -1,0 +1,233 @@
+#pragma once
+
+// The matrix product of projections: a block computes rows x weights^T of bfloat16 with the tensor
+// cores, and its four warps divide the inner axis among themselves. So neither operand is read
+// twice from shared memory, and a matrix of few rows still is many blocks: of 16 of them.
+//
+// The weights are the 16-row operand, as in weight_tile.h: one row of activations pads to 8.
+//
+// One sum: the inner axis falls into pieces of 16 elements, those beyond the end being zeros. Piece
+// p belongs to split p % 4, which starts at 0 and takes its pieces from the first to the last; the
+// four are added from the first to the last. Neither the tile nor the rows beside a row, nor how
+// far copies run ahead has a part in that, which is all of batch invariance here.
+
+#include "kernels/cuda/plan.h"
+#include "kernels/cuda/tensor.h"
+
+namespace janus::kernels::cuda {
+
+inline constexpr int kSplits = 4;
+inline constexpr int kMostSplitRows = 64;  // of activations, of a tile
+
+// A tile of kRows rows of activations by kOutputs of weights. A stage of shared memory holds kLines
+// lines of 128 bytes of each.
+template <int kWeights, int kActivations, int kLinesOfStage>
+struct SplitTile {
+  static constexpr int kOutputs = kWeights;
+  static constexpr int kRows = kActivations;
+  static constexpr int kLines = kLinesOfStage;
+  static constexpr int kThreads = kSplits * kLanes;
+  static constexpr int kLine = kSplits * 16;  // elements: a piece for each split
+  static constexpr int kStep = kLines * kLine;
+  static constexpr int kLineBytes = 2 * kLine;
+  static constexpr int kStageRows = kOutputs + kRows;  // weights first
+  static constexpr int kStageBytes = kLines * kStageRows * kLineBytes;
+  static constexpr int64_t kSharedBytes = 96 << 10;
+  static constexpr int kStages = kSharedBytes / kStageBytes;
+  static constexpr int kBlocks16 = kOutputs / 16;
+  static constexpr int kBlocks8 = kRows / 8;
+  // In the end, where the stages were: fp32 sums [split][row][output]. So padded, a warp's lanes
+  // write theirs to banks of their own.
+  static constexpr int kSumPitch = kOutputs + 4;
+
+  // A lane's part of its split's sums.
+  struct Sums {
+    float of[kBlocks16][kBlocks8][4] = {};
+  };
+  static_assert(kLineBytes == 128 && kStages >= 3);
+  static_assert(kSplits * kRows * kSumPitch * sizeof(float) <= kSharedBytes);
+};
+
+// An operand: x(row) is where a row begins. `rows` of them are there.
+template <class X>
+struct SplitOperand {
+  X row;
+  int rows;
+  bool can_copy;  // all rows begin at addresses that asynchronous copies take
+};
+template <class X>
+SplitOperand(X, int, bool) -> SplitOperand<X>;
+
+// The tile's product over an inner axis of `inner` elements, a multiple of kChunk; finish(row,
+// output, sum) for each. Rows may lie at any address of an element: those that copies cannot read
+// are moved one by one, with the same bits.
+template <class Tile>
+class SplitProduct {
+ public:
+  template <class Block, class W, class X, class Finish>
+  JANUS_DEVICE static void Run(Block& block, const SplitOperand<W>& w, const SplitOperand<X>& x,
+                               int64_t inner, Finish finish) {
+    PerThread<typename Tile::Sums, Tile::kThreads> sums;
+    const int steps = static_cast<int>((inner + Tile::kStep - 1) / Tile::kStep);
+    int filled = 0;  // the stage that is filled next
+    JANUS_KEEP_LOOP
+    for (int step = 0; step < Tile::kStages - 1; ++step) {
+      block.template CopyingWarps<Tile::kStages - 2>([&](auto& warp) {
+        if (step < steps) Fill(block, warp, step, filled, w, x, inner);
+      });
+      filled = Next(filled);
+    }
+    int read = 0;  // the stage that is multiplied next
+    JANUS_KEEP_LOOP
+    for (int step = 0; step < steps; ++step) {
+      // The stage that is filled here is the one that the step before has read.
+      block.template CopyingWarps<Tile::kStages - 2>([&](auto& warp) {
+        const int ahead = step + Tile::kStages - 1;
+        if (ahead < steps) Fill(block, warp, ahead, filled, w, x, inner);
+        Multiply(block, warp, read, sums);
+      });
+      filled = Next(filled);
+      read = Next(read);
+    }
+    AddSplits(block, w.rows, x.rows, sums, finish);
+  }
+
+ private:
+  static constexpr int kChunks = Tile::kLine / kChunk;          // of a line
+  static constexpr int kRowsAtOnce = Tile::kThreads / kChunks;  // that all threads bring
+  static_assert(Tile::kOutputs % kRowsAtOnce == 0);
+
+  JANUS_DEVICE static int Next(int stage) { return stage + 1 == Tile::kStages ? 0 : stage + 1; }
+
+  // Where a chunk of a stage's row lies. A row's 8 chunks are permuted by its number, so that the 8
+  // rows which ldmatrix reads at once have theirs in different banks.
+  JANUS_DEVICE static constexpr int Offset(int line, int row, int chunk) {
+    return (line * Tile::kStageRows + row) * Tile::kLineBytes + (chunk ^ row % 8) * kCopyBytes;
+  }
+
+  // Rows 0 .. kCount-1 of an operand, from row kFirst of a stage on: 8 neighbouring threads bring
+  // the 8 chunks of a line.
+  template <int kFirst, int kCount, class Block, class X>
+  JANUS_DEVICE static void FillOperand(Block& block, unsigned char* stage, int thread, int64_t k,
+                                       int line, const SplitOperand<X>& x, int64_t inner) {
+    const int chunk = thread % kChunks;
+    JANUS_UNROLL
+    for (int first = 0; first < kCount; first += kRowsAtOnce) {
+      const int row = first + thread / kChunks;
+      if (kCount % kRowsAtOnce != 0 && row >= kCount) continue;
+      unsigned char* const to = stage + Offset(line, kFirst + row, chunk);
+      const bool is_there = row < x.rows && k < inner;
+      const uint16_t* const from = x.row(row < x.rows ? row : 0) + k;
+      if (x.can_copy) {
+        block.CopyAsync(to, from, is_there);
+      } else {
+        auto* const elements = reinterpret_cast<uint16_t*>(to);
+        JANUS_KEEP_LOOP
+        for (int i = 0; i < kChunk; ++i) elements[i] = is_there ? from[i] : uint16_t{0};
+      }
+    }
+  }
+
+  template <class Block, class Warp, class W, class X>
+  JANUS_DEVICE static void Fill(Block& block, Warp& warp, int step, int stage,
+                                const SplitOperand<W>& w, const SplitOperand<X>& x, int64_t inner) {
+    unsigned char* const to = block.shared() + stage * Tile::kStageBytes;
+    warp.Lanes([&](int lane) {
+      const int thread = warp.index() * kLanes + lane;
+      JANUS_UNROLL
+      for (int line = 0; line < Tile::kLines; ++line) {
+        const int64_t k =
+            int64_t{step} * Tile::kStep + line * Tile::kLine + thread % kChunks * kChunk;
+        FillOperand<0, Tile::kOutputs>(block, to, thread, k, line, w, inner);
+        FillOperand<Tile::kOutputs, Tile::kRows>(block, to, thread, k, line, x, inner);
+      }
+    });
+  }
+
+  // sums += the product over the warp's pieces of a stage.
+  template <class Block, class Warp>
+  JANUS_DEVICE static void Multiply(Block& block, Warp& warp, int stage,
+                                    PerThread<typename Tile::Sums, Tile::kThreads>& sums) {
+    struct Weights {
+      uint32_t of[Tile::kBlocks16][4];
+    };
+    // Of two blocks of 8 rows; of one twice where there is one.
+    struct Activations {
+      uint32_t of[4];
+    };
+    const unsigned char* const shared = block.shared() + stage * Tile::kStageBytes;
+    const int piece = 2 * warp.index();  // its first chunk
+    const int first_lane = warp.index() * kLanes;
+    PerLane<Weights> a;
+    PerLane<Activations> b;
+    JANUS_UNROLL
+    for (int line = 0; line < Tile::kLines; ++line) {
+      JANUS_UNROLL
+      for (int m = 0; m < Tile::kBlocks16; ++m) {
+        LoadMatrices(
+            warp, [&](int lane) -> uint32_t(&)[4] { return a[lane].of[m]; },
+            [&](int lane) { return shared + Offset(line, 16 * m + lane % 16, piece + lane / 16); });
+      }
+      JANUS_UNROLL
+      for (int n = 0; n < Tile::kBlocks8; n += 2) {
+        constexpr int kBlocks = Tile::kBlocks8 < 2 ? 1 : 2;
+        LoadMatrices(
+            warp, [&](int lane) -> uint32_t(&)[4] { return b[lane].of; },
+            [&](int lane) {
+              const int row = 8 * (n + lane / 16 % kBlocks) + lane % 8;
+              return shared + Offset(line, Tile::kOutputs + row, piece + lane / 8 % 2);
+            });
+        JANUS_UNROLL
+        for (int m = 0; m < Tile::kBlocks16; ++m) {
+          JANUS_UNROLL
+          for (int i = 0; i < kBlocks; ++i) {
+            MultiplyAdd(
+                warp, [&](int lane) -> float(&)[4] { return sums[first_lane + lane].of[m][n + i]; },
+                [&](int lane) -> const uint32_t* { return a[lane].of[m]; },
+                [&](int lane) -> const uint32_t* { return b[lane].of + 2 * i; });
+          }
+        }
+      }
+    }
+  }
+
+  template <class Block, class Finish>
+  JANUS_DEVICE static void AddSplits(Block& block, int outputs, int rows,
+                                     PerThread<typename Tile::Sums, Tile::kThreads>& sums,
+                                     Finish finish) {
+    auto* const shared = reinterpret_cast<float*>(block.shared());
+    block.Phase([&](int thread) {
+      const int lane = thread % kLanes;
+      const typename Tile::Sums& sum = sums[thread];
+      float* const to = shared + thread / kLanes * Tile::kRows * Tile::kSumPitch;
+      JANUS_UNROLL
+      for (int m = 0; m < Tile::kBlocks16; ++m) {
+        JANUS_UNROLL
+        for (int n = 0; n < Tile::kBlocks8; ++n) {
+          JANUS_UNROLL
+          for (int i = 0; i < 4; ++i) {
+            const int output = 16 * m + lane / 4 + i / 2 * 8;
+            const int row = 8 * n + lane % 4 * 2 + i % 2;
+            to[row * Tile::kSumPitch + output] = sum.of[m][n][i];
+          }
+        }
+      }
+    });
+    block.Phase([&](int thread) {
+      for (int at = thread; at < rows * Tile::kOutputs; at += Tile::kThreads) {
+        const int output = at % Tile::kOutputs;
+        if (output >= outputs) continue;
+        const int row = at / Tile::kOutputs;
+        const float* const from = shared + row * Tile::kSumPitch + output;
+        float sum = from[0];
+        JANUS_UNROLL
+        for (int split = 1; split < kSplits; ++split) {
+          sum += from[split * Tile::kRows * Tile::kSumPitch];
+        }
+        finish(row, output, sum);
+      }
+    });
+  }
+};
+
+}  // namespace janus::kernels::cuda

@@ -1,0 +1,235 @@
+// The fast form of projections against its own rules as scalar loops, for every number of rows and
+// of outputs at which a tile changes, and against the plain form.
+
+#include "kernels/cuda/linear.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <optional>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "kernels/cuda/linear_fast.h"
+#include "tests/unit/kernels/cuda_order.h"
+#include "tests/unit/kernels/cuda_tensor_order.h"
+#include "tests/unit/kernels/guarded_array.h"
+
+namespace janus::kernels::cuda {
+namespace {
+
+constexpr DType kB16 = DType::kBFloat16;
+constexpr DType kF32 = DType::kFloat32;
+
+// The last tile of activations has one row, some or all of its own; tiles of 64 follow one another.
+constexpr int kRowCounts[] = {1, 7, 8, 9, 16, 17, 32, 33, 63, 64, 65, 130};
+constexpr int kFewRowCounts[] = {3, 16, 32, 64};  // a tile of each size
+constexpr int kMostRows = 130;
+
+struct Case {
+  const char* name;
+  int outputs;
+  int inputs;
+  std::optional<DType> bias = {};
+  bool accumulate = false;
+  int x_extra = 0;  // elements between rows
+  int y_extra = 0;
+  int x_misalignment = 0;  // bytes past a 64-byte boundary
+  int weight_misalignment = 0;
+  std::span<const int> row_counts = kRowCounts;
+  friend void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+};
+
+class Projection {
+ public:
+  Projection(const Case& c, int most_rows)
+      : case_(c),
+        x_(kB16, int64_t{most_rows} * x_stride() + kBehind, c.x_misalignment),
+        weight_(kB16, int64_t{c.outputs} * c.inputs + kBehind, c.weight_misalignment),
+        bias_(c.bias.value_or(kF32), c.outputs),
+        residual_(kF32, int64_t{most_rows} * c.outputs) {
+    std::mt19937_64 random(11);
+    x_.FillNormal(random);
+    weight_.FillNormal(random, 1.0f / std::sqrt(static_cast<float>(c.inputs)));
+    bias_.FillNormal(random);
+    residual_.FillNormal(random);
+    // What lies behind an operand is NaN: reading it shows, even where it meets zeros.
+    for (GuardedArray* array : {&x_, &weight_}) {
+      for (int64_t i = array->count() - kBehind; i < array->count(); ++i) array->set(i, NAN);
+    }
+    for (int64_t row = 0; row < most_rows; ++row) {
+      for (int64_t k = c.inputs; k < x_stride(); ++k) x_.set(row * x_stride() + k, NAN);
+    }
+  }
+
+  // [rows,outputs], of the rows from `first` on.
+  std::vector<float> Run(LinearForm form, int rows, int first = 0) const {
+    NextOrder();
+    const int64_t y_stride = case_.outputs + case_.y_extra;
+    GuardedArray y(kF32, rows * y_stride);
+    y.Fill(-77.0f);
+    for (int64_t i = 0; case_.accumulate && i < rows; ++i) {
+      for (int64_t n = 0; n < case_.outputs; ++n) {
+        y.set(i * y_stride + n, residual_.at((first + i) * case_.outputs + n));
+      }
+    }
+    const LinearArgs args{.x = static_cast<const uint16_t*>(x_.data()) + first * x_stride(),
+                          .x_dtype = kB16,
+                          .weight = weight_.data(),
+                          .weight_dtype = kB16,
+                          .bias = case_.bias ? bias_.data() : nullptr,
+                          .bias_dtype = case_.bias.value_or(kF32),
+                          .y = y.floats(),
+                          .accumulate = case_.accumulate,
+                          .rows = rows,
+                          .outputs = case_.outputs,
+                          .inputs = case_.inputs,
+                          .x_stride = x_stride(),
+                          .y_stride = y_stride};
+    EXPECT_EQ(LinearFormFor(args), LinearForm::kFast);
+    const Status status = RunLinear(Stream{.device = Device::kCuda}, args, form);
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    EXPECT_TRUE(y.GuardsAreIntact());
+    std::vector<float> out;
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t n = 0; n < case_.outputs; ++n) out.push_back(y.at(i * y_stride + n));
+      for (int64_t n = case_.outputs; n < y_stride; ++n) EXPECT_EQ(y.at(i * y_stride + n), -77.0f);
+    }
+    return out;
+  }
+
+  // What split_tile.h says an element is.
+  float Rule(int64_t row, int64_t output) const {
+    float splits[4] = {};
+    for (int64_t k = 0; k < case_.inputs; ++k) {
+      float& sum = splits[k / 16 % 4];
+      sum = std::fma(weight_.at(output * case_.inputs + k), x_.at(row * x_stride() + k), sum);
+    }
+    float sum = ((splits[0] + splits[1]) + splits[2]) + splits[3];
+    if (case_.bias) sum += bias_.at(output);
+    return case_.accumulate ? residual_.at(row * case_.outputs + output) + sum : sum;
+  }
+
+  void Poison(int64_t row) { x_.set(row * x_stride() + case_.inputs / 2, NAN); }
+
+ private:
+  static constexpr int64_t kBehind = 64;
+  int64_t x_stride() const { return case_.inputs + case_.x_extra; }
+
+  Case case_;
+  GuardedArray x_;
+  GuardedArray weight_;
+  GuardedArray bias_;
+  GuardedArray residual_;
+};
+
+class FastLinearTest : public testing::TestWithParam<Case> {};
+
+TEST_P(FastLinearTest, FollowsItsRule) {
+  const Projection projection(GetParam(), kMostRows);
+  const auto outputs = static_cast<size_t>(GetParam().outputs);
+  std::vector<float> rule;
+  double range = 0.0;
+  for (int64_t row = 0; row < kMostRows; ++row) {
+    for (int64_t n = 0; n < GetParam().outputs; ++n) {
+      rule.push_back(projection.Rule(row, n));
+      range = std::max(range, std::abs(static_cast<double>(rule.back())));
+    }
+  }
+  ASSERT_GT(range, 0.0);
+  const int64_t conflicts = BankConflicts();
+  for (const int rows : GetParam().row_counts) {
+    const std::vector<float> got = projection.Run(LinearForm::kFast, rows);
+    ASSERT_EQ(got.size(), static_cast<size_t>(rows) * outputs);
+    double worst = 0.0;
+    int64_t different = 0;
+    for (size_t i = 0; i < got.size(); ++i) {
+      ASSERT_TRUE(std::isfinite(got[i])) << rows << " rows, element " << i;
+      worst = std::max(worst, std::abs(static_cast<double>(got[i]) - rule[i]));
+      different += got[i] != rule[i] ? 1 : 0;
+    }
+    EXPECT_LE(worst, 1e-5 * range) << rows << " rows";
+    if (kSameOrder) {
+      EXPECT_EQ(different, 0) << rows << " rows";
+    }
+  }
+  EXPECT_EQ(BankConflicts(), conflicts);
+}
+
+TEST_P(FastLinearTest, IsNearThePlainForm) {
+  const Projection projection(GetParam(), 20);
+  const std::vector<float> fast = projection.Run(LinearForm::kFast, 20);
+  const std::vector<float> plain = projection.Run(LinearForm::kPlain, 20);
+  double range = 0.0;
+  double worst = 0.0;
+  for (size_t i = 0; i < plain.size(); ++i) {
+    range = std::max(range, std::abs(static_cast<double>(plain[i])));
+    worst = std::max(worst, std::abs(static_cast<double>(fast[i]) - plain[i]));
+  }
+  ASSERT_GT(range, 0.0);
+  EXPECT_LE(worst, 1e-5 * range);
+}
+
+// On a GPU too: the same bits wherever a row stands, and whatever tile it falls into.
+TEST_P(FastLinearTest, ARowDoesNotDependOnItsBatch) {
+  const Projection projection(GetParam(), kMostRows);
+  const auto outputs = static_cast<ptrdiff_t>(GetParam().outputs);
+  const std::vector<float> all = projection.Run(LinearForm::kFast, kMostRows);
+  for (const int row : {0, 5, 40, 64, 129}) {
+    const std::vector<float> wanted(all.begin() + row * outputs, all.begin() + (row + 1) * outputs);
+    EXPECT_EQ(projection.Run(LinearForm::kFast, 1, row), wanted) << "row " << row;
+  }
+  const std::vector<float> some = projection.Run(LinearForm::kFast, 30, 50);
+  EXPECT_EQ(some, std::vector<float>(all.begin() + 50 * outputs, all.begin() + 80 * outputs));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, FastLinearTest,
+    testing::Values(Case{"Least", 1, 8}, Case{"NoWholeTiles", 41, 72},
+                    Case{"BiasInBf16", 33, 136, kB16}, Case{"BiasAndResidual", 48, 64, kF32, true},
+                    Case{"Strides", 20, 40, {}, true, 8, 3},
+                    // Outputs 32 and 64 to a block; the last block has fewer.
+                    Case{"ManyOutputs", 4100, 24}, Case{"MostOutputs", 8193, 8},
+                    // More steps than stages, for every tile.
+                    Case{"LongInner", 18, 3080},
+                    Case{"LongInnerOfWideBlocks", 8200, 712, {}, false, 0, 0, 0, 0, kFewRowCounts},
+                    // What copies of 16 bytes cannot read.
+                    Case{"OddRows", 20, 136, {}, false, 1, 0, 2},
+                    Case{"OddWeights", 20, 136, {}, false, 0, 0, 0, 6},
+                    Case{"OddStride", 20, 136, {}, false, 4}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(FastLinear, ANanStaysInItsRow) {
+  Projection projection({"", 40, 72}, 50);
+  const std::vector<float> before = projection.Run(LinearForm::kFast, 50);
+  projection.Poison(20);
+  const std::vector<float> after = projection.Run(LinearForm::kFast, 50);
+  for (size_t i = 0; i < before.size(); ++i) {
+    if (i / 40 == 20) {
+      EXPECT_TRUE(std::isnan(after[i])) << i;
+    } else {
+      EXPECT_EQ(after[i], before[i]) << i;
+    }
+  }
+}
+
+TEST(FastLinear, IsForBfloat16InChunksWhateverTheRows) {
+  LinearArgs a{.x_dtype = kB16, .weight_dtype = kB16, .outputs = 1536, .inputs = 7168};
+  for (const int64_t rows : {1, 64, 65, 100000}) {
+    a.rows = rows;
+    EXPECT_EQ(LinearFormFor(a), LinearForm::kFast);
+  }
+  const auto with = [&](auto field, auto value) {
+    LinearArgs other = a;
+    other.*field = value;
+    return LinearFormFor(other);
+  };
+  EXPECT_EQ(with(&LinearArgs::inputs, 7164), LinearForm::kPlain);
+  EXPECT_EQ(with(&LinearArgs::x_dtype, kF32), LinearForm::kPlain);
+  EXPECT_EQ(with(&LinearArgs::weight_dtype, DType::kFloat16), LinearForm::kPlain);
+  EXPECT_EQ(with(&LinearArgs::outputs, 1535), LinearForm::kFast);
+}
+
+}  // namespace
+}  // namespace janus::kernels::cuda
