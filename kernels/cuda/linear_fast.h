@@ -14,7 +14,7 @@
 namespace janus::kernels::cuda {
 
 constexpr int FastLinearOutputs(const LinearArgs& a) {
-  if (a.outputs >= 8192) return 64;
+  if (a.outputs >= (a.rows > 32 ? 6144 : 8192)) return 64;
   return a.outputs >= 4096 || a.rows > 32 ? 32 : 16;
 }
 constexpr int FastLinearRows(const LinearArgs& a) {

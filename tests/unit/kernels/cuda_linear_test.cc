@@ -11,7 +11,6 @@
 #include <span>
 #include <vector>
 
-#include "kernels/cuda/linear_fast.h"
 #include "tests/unit/kernels/cuda_order.h"
 #include "tests/unit/kernels/cuda_tensor_order.h"
 #include "tests/unit/kernels/guarded_array.h"

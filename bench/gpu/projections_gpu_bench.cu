@@ -1,0 +1,119 @@
+// Projections on a GPU at shapes of real models, beside what the same machine reads from its memory
+// and what an empty kernel takes: each matrix for some numbers of rows, and all of a layer one
+// after the other. One JSON line per case in the file that --results names, flushed when the case
+// ends; a case that stands there is not run again.
+//
+// Weights are random and rotate through 4 GiB, rows stay. Times are between two events round the
+// call, medians of 30 calls that are all queued before the first is looked at.
+
+#include "bench/gpu/gpu_bench.h"
+#include "kernels/cuda/linear.h"
+#include "kernels/cuda/products.h"
+
+namespace janus::kernels::cuda {
+namespace {
+
+struct Matrix {
+  const char* name;
+  int64_t outputs;
+  int64_t inputs;
+};
+struct Layer {
+  const char* model;
+  std::vector<Matrix> matrices;
+};
+const Layer kLayers[] = {
+    {"DeepSeek-V3",
+     {{"q_a", 1536, 7168}, {"q_b", 24576, 1536}, {"kv_a", 576, 7168}, {"o", 7168, 16384}}},
+    {"Qwen3-235B", {{"q", 8192, 4096}, {"k", 512, 4096}, {"v", 512, 4096}, {"o", 4096, 8192}}},
+};
+constexpr int64_t kMostRows = 512;
+
+class Projections {
+ public:
+  explicit Projections(GpuBench& bench)
+      : bench_(bench), x_(Allocate<uint16_t>(kMostWidth)), y_(Allocate<float>(kMostWidth)) {
+    Fill<<<static_cast<unsigned>(kMostWidth / 8 / 256), 256, 0, bench.stream()>>>(x_, kMostWidth,
+                                                                                  1.0f, 2);
+  }
+  ~Projections() {
+    cudaFree(x_);
+    cudaFree(y_);
+  }
+  Projections(const Projections&) = delete;
+  Projections& operator=(const Projections&) = delete;
+
+  void Time(const std::string& model, const Matrix& matrix, int64_t rows, LinearForm form) {
+    const LinearArgs args = ArgsOf(matrix, rows);
+    bench_.TimeOf(Name(model, matrix.name, rows, form), PlanLinear(args).bytes,
+                  [&](int i) { Run(args, i * matrix.outputs * matrix.inputs, form); });
+  }
+
+  void TimeLayer(const Layer& layer, int64_t rows) {
+    int64_t bytes = 0;
+    int64_t weights = 0;
+    for (const Matrix& matrix : layer.matrices) {
+      bytes += PlanLinear(ArgsOf(matrix, rows)).bytes;
+      weights += matrix.outputs * matrix.inputs;
+    }
+    bench_.TimeOf(Name(layer.model, "layer", rows, LinearForm::kFast), bytes, [&](int i) {
+      int64_t first = i * weights;
+      for (const Matrix& matrix : layer.matrices) {
+        Run(ArgsOf(matrix, rows), first, LinearForm::kFast);
+        first += matrix.outputs * matrix.inputs;
+      }
+    });
+  }
+
+ private:
+  static constexpr int64_t kMostWidth = kMostRows * 24576;
+
+  static std::string Name(const std::string& model, const std::string& part, int64_t rows,
+                          LinearForm form) {
+    return model + " " + part + " bf16 " + (form == LinearForm::kFast ? "fast" : "plain") + ", " +
+           std::to_string(rows) + " rows";
+  }
+
+  LinearArgs ArgsOf(const Matrix& matrix, int64_t rows) const {
+    return {.x = x_,
+            .x_dtype = DType::kBFloat16,
+            .weight_dtype = DType::kBFloat16,
+            .y = y_,
+            .rows = rows,
+            .outputs = matrix.outputs,
+            .inputs = matrix.inputs};
+  }
+
+  // With the weights from element `first` of the arena on, or where that would go beyond it.
+  void Run(LinearArgs args, int64_t first, LinearForm form) const {
+    const int64_t begins = kArenaBytes / 2 - args.outputs * args.inputs;
+    args.weight = bench_.arena() + first % begins / 64 * 64;
+    Check(RunLinear({.device = Device::kCuda, .native = bench_.stream()}, args, form));
+  }
+
+  GpuBench& bench_;
+  uint16_t* const x_;
+  float* const y_;
+};
+
+void RunAll(GpuBench& bench, Results& /*results*/) {
+  Projections projections(bench);
+  for (const int64_t rows : {8, 64, 1, 32, 16, 512}) {  // what says most, first
+    for (const Layer& layer : kLayers) projections.TimeLayer(layer, rows);
+  }
+  for (const int64_t rows : {8, 64, 1}) {
+    for (const Layer& layer : kLayers) {
+      for (const Matrix& matrix : layer.matrices) {
+        projections.Time(layer.model, matrix, rows, LinearForm::kFast);
+      }
+    }
+  }
+  projections.Time("DeepSeek-V3", kLayers[0].matrices[0], 8, LinearForm::kPlain);
+}
+
+}  // namespace
+}  // namespace janus::kernels::cuda
+
+int main(int argc, char** argv) {
+  return janus::kernels::cuda::BenchMain(argc, argv, janus::kernels::cuda::RunAll);
+}
