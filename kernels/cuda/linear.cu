@@ -13,7 +13,14 @@ namespace {
 
 template <int kOutputs>
 Status RunFast(const Stream& stream, const LinearArgs& args) {
-  return Start("Linear", stream, FastLinearKernel<kOutputs>{args}, PlanFastLinear<kOutputs>(args));
+  return Start("Linear", stream, FastLinearKernel<kOutputs>{{}, args},
+               PlanFastLinear<kOutputs>(args));
+}
+
+template <bool kIsTransposed>
+Status RunFast(const Stream& stream, const HeadLinearArgs& args) {
+  return Start("HeadLinear", stream, FastHeadLinearKernel<kIsTransposed>{{}, args},
+               PlanFastHeadLinear<kIsTransposed>(args));
 }
 
 }  // namespace
@@ -32,10 +39,20 @@ Status RunLinear(const Stream& stream, const LinearArgs& args, LinearForm form) 
   }
 }
 
+Status RunHeadLinear(const Stream& stream, const HeadLinearArgs& args, LinearForm form) {
+  if (form == LinearForm::kPlain) {
+    return Start("HeadLinear", stream, HeadLinearKernel{args}, PlanHeadLinear(args));
+  }
+  return args.transposed ? RunFast<true>(stream, args) : RunFast<false>(stream, args);
+}
+
 }  // namespace cuda
 
 Status LinearCuda(const Stream& stream, const LinearArgs& args) {
   return cuda::RunLinear(stream, args, cuda::LinearFormFor(args));
+}
+Status HeadLinearCuda(const Stream& stream, const HeadLinearArgs& args) {
+  return cuda::RunHeadLinear(stream, args, cuda::LinearFormFor(args));
 }
 
 }  // namespace janus::kernels

@@ -1,6 +1,7 @@
 #pragma once
 
-// Projections on the device, and which form of them a matrix has.
+// Projections on the device, of a row's whole width and of each head alone, and which form a matrix
+// has.
 
 #include "common/status.h"
 #include "kernels/kernels.h"
@@ -9,7 +10,7 @@
 namespace janus::kernels::cuda {
 
 enum class LinearForm {
-  kFast,   // tensor cores: bfloat16 rows and weights, K a multiple of 8
+  kFast,   // tensor cores: bfloat16 weights, K a multiple of 8; rows too, or rounded to it
   kPlain,  // everything; what the fast one is held to
 };
 
@@ -19,7 +20,14 @@ constexpr LinearForm LinearFormFor(const LinearArgs& a) {
   return is_bfloat16 && a.inputs % 8 == 0 ? LinearForm::kFast : LinearForm::kPlain;
 }
 
-// Arguments are valid, as after kernels::Linear; a form that takes them.
+// Its rows are fp32 and are rounded.
+constexpr LinearForm LinearFormFor(const HeadLinearArgs& a) {
+  return a.weight_dtype == DType::kBFloat16 && a.inputs % 8 == 0 ? LinearForm::kFast
+                                                                 : LinearForm::kPlain;
+}
+
+// Arguments are valid, as after kernels::Linear and HeadLinear; a form that takes them.
 Status RunLinear(const Stream& stream, const LinearArgs& args, LinearForm form);
+Status RunHeadLinear(const Stream& stream, const HeadLinearArgs& args, LinearForm form);
 
 }  // namespace janus::kernels::cuda

@@ -4,13 +4,15 @@
 // cores, and its four warps divide the inner axis among themselves. So neither operand is read
 // twice from shared memory, and a matrix of few rows still is many blocks: of 16 of them.
 //
-// The weights are the 16-row operand, as in weight_tile.h: one row of activations pads to 8.
+// The weights are the 16-row operand, as in weight_tile.h: one row of activations pads to 8. They
+// lie as [outputs,inner] or, transposed, as [inner,outputs].
 //
 // One sum: the inner axis falls into pieces of 16 elements, those beyond the end being zeros. Piece
 // p belongs to split p % 4, which starts at 0 and takes its pieces from the first to the last; the
 // four are added from the first to the last. Neither the tile nor the rows beside a row, nor how
 // far copies run ahead has a part in that, which is all of batch invariance here.
 
+#include "common/dtype.h"
 #include "kernels/cuda/plan.h"
 #include "kernels/cuda/tensor.h"
 
@@ -20,9 +22,10 @@ inline constexpr int kSplits = 4;
 inline constexpr int kMostSplitRows = 64;  // of activations, of a tile
 
 // A tile of kRows rows of activations by kOutputs of weights. A stage of shared memory holds kLines
-// lines of 128 bytes of each.
-template <int kWeights, int kActivations, int kLinesOfStage>
+// lines of 128 bytes of each; of transposed weights as many of 64 outputs.
+template <int kWeights, int kActivations, int kLinesOfStage, bool kTransposed = false>
 struct SplitTile {
+  static constexpr bool kIsTransposed = kTransposed;
   static constexpr int kOutputs = kWeights;
   static constexpr int kRows = kActivations;
   static constexpr int kLines = kLinesOfStage;
@@ -45,15 +48,18 @@ struct SplitTile {
     float of[kBlocks16][kBlocks8][4] = {};
   };
   static_assert(kLineBytes == 128 && kStages >= 3);
+  static_assert(!kIsTransposed || kOutputs == kLine);
   static_assert(kSplits * kRows * kSumPitch * sizeof(float) <= kSharedBytes);
 };
 
-// An operand: x(row) is where a row begins. `rows` of them are there.
+// An operand: row(r) is where a row begins, of uint16_t that are bfloat16, or of floats, which are
+// rounded to it. `rows` of them are there. Of transposed weights, row(k) is where the tile's
+// outputs begin in element k of the inner axis, and `rows` is how many outputs there are.
 template <class X>
 struct SplitOperand {
   X row;
   int rows;
-  bool can_copy;  // all rows begin at addresses that asynchronous copies take
+  bool in_chunks;  // each row begins at a multiple of kCopyBytes
 };
 template <class X>
 SplitOperand(X, int, bool) -> SplitOperand<X>;
@@ -108,8 +114,8 @@ class SplitProduct {
   // Rows 0 .. kCount-1 of an operand, from row kFirst of a stage on: 8 neighbouring threads bring
   // the 8 chunks of a line.
   template <int kFirst, int kCount, class Block, class X>
-  JANUS_DEVICE static void FillOperand(Block& block, unsigned char* stage, int thread, int64_t k,
-                                       int line, const SplitOperand<X>& x, int64_t inner) {
+  JANUS_DEVICE static void FillRows(Block& block, unsigned char* stage, int thread, int64_t k,
+                                    int line, const SplitOperand<X>& x, int64_t inner) {
     const int chunk = thread % kChunks;
     JANUS_UNROLL
     for (int first = 0; first < kCount; first += kRowsAtOnce) {
@@ -117,15 +123,61 @@ class SplitProduct {
       if (kCount % kRowsAtOnce != 0 && row >= kCount) continue;
       unsigned char* const to = stage + Offset(line, kFirst + row, chunk);
       const bool is_there = row < x.rows && k < inner;
-      const uint16_t* const from = x.row(row < x.rows ? row : 0) + k;
-      if (x.can_copy) {
-        block.CopyAsync(to, from, is_there);
-      } else {
-        auto* const elements = reinterpret_cast<uint16_t*>(to);
-        JANUS_KEEP_LOOP
-        for (int i = 0; i < kChunk; ++i) elements[i] = is_there ? from[i] : uint16_t{0};
-      }
+      Bring(block, to, x.row(row < x.rows ? row : 0) + k, is_there ? kChunk : 0, x.in_chunks);
     }
+  }
+
+  // Transposed weights from element `k` of the inner axis on: a line for each, whose chunks of
+  // outputs are permuted as those of rows are.
+  template <class Block, class W>
+  JANUS_DEVICE static void FillTransposed(Block& block, unsigned char* stage, int thread, int64_t k,
+                                          int line, const SplitOperand<W>& w, int64_t inner) {
+    const int chunk = thread % kChunks;
+    JANUS_UNROLL
+    for (int first = 0; first < Tile::kLine; first += kRowsAtOnce) {
+      const int row = first + thread / kChunks;
+      const int left = k + row < inner ? w.rows - chunk * kChunk : 0;
+      const int count = left < 0 ? 0 : left < kChunk ? left : kChunk;
+      Bring(block, stage + Offset(line, row, chunk), w.row(k + row) + chunk * kChunk, count,
+            w.in_chunks && count % kChunk == 0);
+    }
+  }
+
+  // The first `count` elements of a chunk, then zeros: asynchronously, or, of what does not lie in
+  // chunks, one by one.
+  template <class Block>
+  JANUS_DEVICE static void Bring(Block& block, unsigned char* to, const uint16_t* from, int count,
+                                 bool in_chunks) {
+    if (in_chunks) {
+      block.CopyAsync(to, from, count != 0);
+      return;
+    }
+    auto* const elements = reinterpret_cast<uint16_t*>(to);
+    JANUS_KEEP_LOOP
+    for (int i = 0; i < kChunk; ++i) elements[i] = i < count ? from[i] : uint16_t{0};
+  }
+  // Through the registers, rounded.
+  template <class Block>
+  JANUS_DEVICE static void Bring(Block&, unsigned char* to, const float* from, int count,
+                                 bool in_chunks) {
+    struct alignas(kCopyBytes) Four {
+      float of[4];
+    };
+    struct alignas(kCopyBytes) Rounded {
+      uint16_t of[kChunk];
+    };
+    Four four[2] = {};
+    if (in_chunks && count == kChunk) {
+      four[0] = reinterpret_cast<const Four*>(from)[0];
+      four[1] = reinterpret_cast<const Four*>(from)[1];
+    } else {
+      JANUS_UNROLL
+      for (int i = 0; i < kChunk; ++i) four[i / 4].of[i % 4] = i < count ? from[i] : 0.0f;
+    }
+    Rounded rounded;
+    JANUS_UNROLL
+    for (int i = 0; i < kChunk; ++i) rounded.of[i] = ToBFloat16(four[i / 4].of[i % 4]);
+    *reinterpret_cast<Rounded*>(to) = rounded;
   }
 
   template <class Block, class Warp, class W, class X>
@@ -138,8 +190,13 @@ class SplitProduct {
       for (int line = 0; line < Tile::kLines; ++line) {
         const int64_t k =
             int64_t{step} * Tile::kStep + line * Tile::kLine + thread % kChunks * kChunk;
-        FillOperand<0, Tile::kOutputs>(block, to, thread, k, line, w, inner);
-        FillOperand<Tile::kOutputs, Tile::kRows>(block, to, thread, k, line, x, inner);
+        if constexpr (Tile::kIsTransposed) {
+          FillTransposed(block, to, thread, int64_t{step} * Tile::kStep + line * Tile::kLine, line,
+                         w, inner);
+        } else {
+          FillRows<0, Tile::kOutputs>(block, to, thread, k, line, w, inner);
+        }
+        FillRows<Tile::kOutputs, Tile::kRows>(block, to, thread, k, line, x, inner);
       }
     });
   }
@@ -164,9 +221,17 @@ class SplitProduct {
     for (int line = 0; line < Tile::kLines; ++line) {
       JANUS_UNROLL
       for (int m = 0; m < Tile::kBlocks16; ++m) {
-        LoadMatrices(
-            warp, [&](int lane) -> uint32_t(&)[4] { return a[lane].of[m]; },
-            [&](int lane) { return shared + Offset(line, 16 * m + lane % 16, piece + lane / 16); });
+        const auto to = [&](int lane) -> uint32_t(&)[4] { return a[lane].of[m]; };
+        if constexpr (Tile::kIsTransposed) {
+          LoadTransposed(warp, to, [&](int lane) {
+            const int k = kChunk * piece + lane / 16 * 8 + lane % 8;
+            return shared + Offset(line, k, 2 * m + lane / 8 % 2);
+          });
+        } else {
+          LoadMatrices(warp, to, [&](int lane) {
+            return shared + Offset(line, 16 * m + lane % 16, piece + lane / 16);
+          });
+        }
       }
       JANUS_UNROLL
       for (int n = 0; n < Tile::kBlocks8; n += 2) {

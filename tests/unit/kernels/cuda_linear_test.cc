@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <random>
 #include <span>
@@ -123,34 +124,46 @@ class Projection {
   GuardedArray residual_;
 };
 
+double RangeOf(const std::vector<float>& values) {
+  double range = 0.0;
+  for (const float value : values) range = std::max(range, std::abs(static_cast<double>(value)));
+  EXPECT_GT(range, 0.0);
+  return range;
+}
+
+// Of what was computed from the first of what was wanted; infinite where something is not finite.
+struct Difference {
+  double worst = 0.0;
+  int64_t count = 0;
+};
+Difference Between(const std::vector<float>& got, const std::vector<float>& wanted) {
+  Difference difference;
+  for (size_t i = 0; i < got.size(); ++i) {
+    const double apart = std::isfinite(got[i]) ? std::abs(static_cast<double>(got[i]) - wanted[i])
+                                               : std::numeric_limits<double>::infinity();
+    difference.worst = std::max(difference.worst, apart);
+    difference.count += got[i] != wanted[i] ? 1 : 0;
+  }
+  return difference;
+}
+
 class FastLinearTest : public testing::TestWithParam<Case> {};
 
 TEST_P(FastLinearTest, FollowsItsRule) {
   const Projection projection(GetParam(), kMostRows);
-  const auto outputs = static_cast<size_t>(GetParam().outputs);
   std::vector<float> rule;
-  double range = 0.0;
   for (int64_t row = 0; row < kMostRows; ++row) {
-    for (int64_t n = 0; n < GetParam().outputs; ++n) {
-      rule.push_back(projection.Rule(row, n));
-      range = std::max(range, std::abs(static_cast<double>(rule.back())));
-    }
+    for (int64_t n = 0; n < GetParam().outputs; ++n) rule.push_back(projection.Rule(row, n));
   }
-  ASSERT_GT(range, 0.0);
+  const double range = RangeOf(rule);
   const int64_t conflicts = BankConflicts();
   for (const int rows : GetParam().row_counts) {
     const std::vector<float> got = projection.Run(LinearForm::kFast, rows);
-    ASSERT_EQ(got.size(), static_cast<size_t>(rows) * outputs);
-    double worst = 0.0;
-    int64_t different = 0;
-    for (size_t i = 0; i < got.size(); ++i) {
-      ASSERT_TRUE(std::isfinite(got[i])) << rows << " rows, element " << i;
-      worst = std::max(worst, std::abs(static_cast<double>(got[i]) - rule[i]));
-      different += got[i] != rule[i] ? 1 : 0;
-    }
-    EXPECT_LE(worst, 1e-5 * range) << rows << " rows";
+    ASSERT_EQ(got.size(), static_cast<size_t>(rows) * static_cast<size_t>(GetParam().outputs));
+    const Difference difference = Between(got, rule);
+    EXPECT_LE(difference.worst, 1e-5 * range) << rows << " rows";
     if (kSameOrder) {
-      EXPECT_EQ(different, 0) << rows << " rows";
+      EXPECT_EQ(difference.count, 0) << rows << " rows";
     }
   }
   EXPECT_EQ(BankConflicts(), conflicts);
@@ -158,16 +171,8 @@ TEST_P(FastLinearTest, FollowsItsRule) {
 
 TEST_P(FastLinearTest, IsNearThePlainForm) {
   const Projection projection(GetParam(), 20);
-  const std::vector<float> fast = projection.Run(LinearForm::kFast, 20);
   const std::vector<float> plain = projection.Run(LinearForm::kPlain, 20);
-  double range = 0.0;
-  double worst = 0.0;
-  for (size_t i = 0; i < plain.size(); ++i) {
-    range = std::max(range, std::abs(static_cast<double>(plain[i])));
-    worst = std::max(worst, std::abs(static_cast<double>(fast[i]) - plain[i]));
-  }
-  ASSERT_GT(range, 0.0);
-  EXPECT_LE(worst, 1e-5 * range);
+  EXPECT_LE(Between(projection.Run(LinearForm::kFast, 20), plain).worst, 1e-5 * RangeOf(plain));
 }
 
 // On a GPU too: the same bits wherever a row stands, and whatever tile it falls into.
@@ -229,6 +234,149 @@ TEST(FastLinear, IsForBfloat16InChunksWhateverTheRows) {
   EXPECT_EQ(with(&LinearArgs::weight_dtype, DType::kFloat16), LinearForm::kPlain);
   EXPECT_EQ(with(&LinearArgs::outputs, 1535), LinearForm::kFast);
 }
+
+// Heads with matrices of their own, rows in fp32, whose elements are rounded.
+struct HeadCase {
+  const char* name;
+  int outputs;
+  int inputs;
+  bool transposed;
+  DType y = kF32;
+  int heads = 3;
+  int x_extra = 0;  // elements between heads
+  int x_misalignment = 0;
+  int weight_misalignment = 0;
+  friend void PrintTo(const HeadCase& c, std::ostream* out) { *out << c.name; }
+};
+
+class HeadProjection {
+ public:
+  explicit HeadProjection(const HeadCase& c)
+      : case_(c),
+        x_(kF32, int64_t{kMostRows} * x_stride() + kBehind, c.x_misalignment),
+        weight_(kB16, c.heads * matrix() + kBehind, c.weight_misalignment) {
+    std::mt19937_64 random(12);
+    x_.FillNormal(random);
+    weight_.FillNormal(random, 1.0f / std::sqrt(static_cast<float>(c.inputs)));
+    for (GuardedArray* array : {&x_, &weight_}) {
+      for (int64_t i = array->count() - kBehind; i < array->count(); ++i) array->set(i, NAN);
+    }
+  }
+
+  // [rows,heads,outputs], of the rows from `first` on.
+  std::vector<float> Run(LinearForm form, int rows, int first = 0) const {
+    NextOrder();
+    const int64_t y_stride = int64_t{case_.heads} * case_.outputs;
+    GuardedArray y(case_.y, rows * y_stride);
+    y.Fill(NAN);
+    const HeadLinearArgs args{.x = static_cast<const float*>(x_.data()) + first * x_stride(),
+                              .weight = weight_.data(),
+                              .weight_dtype = kB16,
+                              .transposed = case_.transposed,
+                              .y = y.data(),
+                              .y_dtype = case_.y,
+                              .rows = rows,
+                              .heads = case_.heads,
+                              .outputs = case_.outputs,
+                              .inputs = case_.inputs,
+                              .x_row_stride = x_stride(),
+                              .x_head_stride = case_.inputs + case_.x_extra,
+                              .y_row_stride = y_stride,
+                              .y_head_stride = case_.outputs,
+                              .weight_head_stride = matrix()};
+    EXPECT_EQ(LinearFormFor(args), LinearForm::kFast);
+    const Status status = RunHeadLinear(Stream{.device = Device::kCuda}, args, form);
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    EXPECT_TRUE(y.GuardsAreIntact());
+    std::vector<float> out;
+    for (int64_t i = 0; i < y.count(); ++i) out.push_back(y.at(i));
+    return out;
+  }
+
+  std::vector<float> Rule() const {
+    std::vector<float> out;
+    for (int64_t row = 0; row < kMostRows; ++row) {
+      for (int64_t head = 0; head < case_.heads; ++head) {
+        for (int64_t n = 0; n < case_.outputs; ++n) out.push_back(Rule(row, head, n));
+      }
+    }
+    return out;
+  }
+
+ private:
+  static constexpr int64_t kBehind = 64;
+  int64_t x_stride() const { return int64_t{case_.heads} * (case_.inputs + case_.x_extra); }
+  int64_t matrix() const { return int64_t{case_.outputs} * case_.inputs; }
+
+  float Rule(int64_t row, int64_t head, int64_t output) const {
+    float splits[4] = {};
+    for (int64_t k = 0; k < case_.inputs; ++k) {
+      const float x = x_.at(row * x_stride() + head * (case_.inputs + case_.x_extra) + k);
+      const int64_t at = case_.transposed ? k * case_.outputs + output : output * case_.inputs + k;
+      float& sum = splits[k / 16 % 4];
+      sum = std::fma(weight_.at(head * matrix() + at), FromBFloat16(ToBFloat16(x)), sum);
+    }
+    const float sum = ((splits[0] + splits[1]) + splits[2]) + splits[3];
+    return case_.y == kF32 ? sum : FromBFloat16(ToBFloat16(sum));
+  }
+
+  HeadCase case_;
+  GuardedArray x_;
+  GuardedArray weight_;
+};
+
+class FastHeadLinearTest : public testing::TestWithParam<HeadCase> {};
+
+TEST_P(FastHeadLinearTest, FollowsItsRule) {
+  const HeadProjection projection(GetParam());
+  const std::vector<float> rule = projection.Rule();
+  const double range = RangeOf(rule);
+  // Rounded results may be a unit apart where sums are added in another order.
+  const double bound = (GetParam().y == kF32 ? 1e-5 : 8e-3) * range;
+  const int64_t conflicts = BankConflicts();
+  for (const int rows : kRowCounts) {
+    const std::vector<float> got = projection.Run(LinearForm::kFast, rows);
+    const Difference difference = Between(got, rule);
+    EXPECT_LE(difference.worst, bound) << rows << " rows";
+    if (kSameOrder) {
+      EXPECT_EQ(difference.count, 0) << rows << " rows";
+    }
+  }
+  EXPECT_EQ(BankConflicts(), conflicts);
+}
+
+// Which rounds nothing of a row: 2^-9 of each element at most.
+TEST_P(FastHeadLinearTest, IsNearThePlainForm) {
+  const HeadProjection projection(GetParam());
+  const std::vector<float> plain = projection.Run(LinearForm::kPlain, 20);
+  EXPECT_LE(Between(projection.Run(LinearForm::kFast, 20), plain).worst, 8e-3 * RangeOf(plain));
+}
+
+TEST_P(FastHeadLinearTest, ARowDoesNotDependOnItsBatch) {
+  const HeadProjection projection(GetParam());
+  const auto width = static_cast<ptrdiff_t>(GetParam().heads) * GetParam().outputs;
+  const std::vector<float> all = projection.Run(LinearForm::kFast, kMostRows);
+  for (const int row : {0, 40, 129}) {
+    const std::vector<float> wanted(all.begin() + row * width, all.begin() + (row + 1) * width);
+    EXPECT_EQ(projection.Run(LinearForm::kFast, 1, row), wanted) << "row " << row;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, FastHeadLinearTest,
+    testing::Values(HeadCase{"Least", 1, 8, false}, HeadCase{"LeastTransposed", 1, 8, true},
+                    HeadCase{"NoWholeTiles", 70, 72, false, kB16},
+                    HeadCase{"NoWholeTilesTransposed", 72, 40, true},
+                    // The last chunk of outputs is no whole one.
+                    HeadCase{"NoWholeChunksTransposed", 70, 72, true, kB16},
+                    HeadCase{"LongInner", 24, 712, false},
+                    HeadCase{"LongInnerTransposed", 24, 712, true},
+                    HeadCase{"DeepSeekKey", 512, 128, true, kF32, 2, 64},
+                    HeadCase{"DeepSeekValue", 128, 512, false, kB16, 2},
+                    HeadCase{"OddRows", 20, 136, true, kF32, 3, 1, 4},
+                    HeadCase{"OddWeights", 20, 136, false, kF32, 3, 0, 0, 6},
+                    HeadCase{"OddWeightsTransposed", 24, 136, true, kF32, 3, 0, 0, 6}),
+    [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace janus::kernels::cuda
