@@ -13,7 +13,7 @@ import re
 import sys
 
 ENTRY = re.compile(
-    r"Compiling entry function '\S*?\d([A-Za-z]+Kernel)(?:ILi(\d+)E)?E\S*' for '(sm_\w+)'")
+    r"Compiling entry function '\S*?\d([A-Za-z]+Kernel)(?:IL[ib](\d+)E)?E\S*' for '(sm_\w+)'")
 STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 USED = re.compile(r"Used (\d+) registers")
 
@@ -27,6 +27,8 @@ def read_report(text):
             kernel, parameter, architecture = match.groups()
             current = f"{kernel}<{parameter}>" if parameter else kernel, architecture
             stack = None
+        elif "Compiling entry function" in line and "Kernel" in line:
+            raise ValueError(f"a kernel whose name this does not understand: {line.strip()}")
         elif "Function properties for" in line and current and stack is not None:
             current = None  # a function that the kernel calls: it has a report of its own
         elif current and stack is None and (match := STACK.search(line)):

@@ -139,12 +139,12 @@ class SplitProduct {
       const int left = k + row < inner ? w.rows - chunk * kChunk : 0;
       const int count = left < 0 ? 0 : left < kChunk ? left : kChunk;
       Bring(block, stage + Offset(line, row, chunk), w.row(k + row) + chunk * kChunk, count,
-            w.in_chunks && count % kChunk == 0);
+            w.in_chunks);
     }
   }
 
   // The first `count` elements of a chunk, then zeros: asynchronously, or, of what does not lie in
-  // chunks, one by one.
+  // chunks, one by one. In chunks there are all of them or none.
   template <class Block>
   JANUS_DEVICE static void Bring(Block& block, unsigned char* to, const uint16_t* from, int count,
                                  bool in_chunks) {
@@ -167,7 +167,7 @@ class SplitProduct {
       uint16_t of[kChunk];
     };
     Four four[2] = {};
-    if (in_chunks && count == kChunk) {
+    if (in_chunks && count != 0) {
       four[0] = reinterpret_cast<const Four*>(from)[0];
       four[1] = reinterpret_cast<const Four*>(from)[1];
     } else {

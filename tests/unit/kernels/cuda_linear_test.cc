@@ -218,6 +218,15 @@ TEST(FastLinear, ANanStaysInItsRow) {
   }
 }
 
+#ifndef JANUS_TEST_ON_GPU
+TEST(FastLinear, CopiesWeightsAndRowsOnceAndNothingElse) {
+  const Projection projection({"", 16, 200}, 3);
+  const int64_t before = host_copies;
+  projection.Run(LinearForm::kFast, 3);
+  EXPECT_EQ(host_copies - before, (16 + 3) * 200 / 8);
+}
+#endif
+
 TEST(FastLinear, IsForBfloat16InChunksWhateverTheRows) {
   LinearArgs a{.x_dtype = kB16, .weight_dtype = kB16, .outputs = 1536, .inputs = 7168};
   for (const int64_t rows : {1, 64, 65, 100000}) {

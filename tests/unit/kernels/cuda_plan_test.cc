@@ -5,6 +5,7 @@
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/attention_fast.h"
 #include "kernels/cuda/expert_ffn_fast.h"
+#include "kernels/cuda/linear_fast.h"
 #include "kernels/cuda/products.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/cuda/sample.h"
@@ -49,6 +50,29 @@ TEST(Plan, OfProjectionsCoversTilesAndTails) {
   EXPECT_LE(Tile::kSharedBytes, kMaxSharedBytes);
   EXPECT_EQ(PlanHeadLinear({.rows = 33, .heads = 16, .outputs = 512, .inputs = 128}).blocks,
             8 * 16 * 3);
+}
+
+TEST(Plan, OfFastProjectionsHasBlocksForTheDevice) {
+  LinearArgs a{.x_dtype = kB16, .weight_dtype = kB16, .rows = 8, .outputs = 1536, .inputs = 7168};
+  EXPECT_EQ(FastLinearOutputs(a), 16);
+  EXPECT_EQ(PlanFastLinear<16>(a).blocks, 96);
+  EXPECT_EQ(PlanFastLinear<16>(a).bytes, PlanLinear(a).bytes);
+  EXPECT_EQ(PlanFastLinear<16>(a).flops, 2 * 8 * 1536 * 7168);
+  EXPECT_TRUE(CanLaunch(PlanFastLinear<16>(a), kMaxAskedSharedBytes));
+  a.rows = 65;
+  EXPECT_EQ(FastLinearOutputs(a), 32);
+  EXPECT_EQ(PlanFastLinear<32>(a).blocks, 48 * 2);
+  a.outputs = 7168;
+  EXPECT_EQ(FastLinearOutputs(a), 64);
+  EXPECT_EQ(PlanFastLinear<64>(a).blocks, 112 * 2);
+  a.rows = 8;
+  EXPECT_EQ(FastLinearOutputs(a), 32);
+  a.outputs = 8192;
+  EXPECT_EQ(FastLinearOutputs(a), 64);
+  const HeadLinearArgs heads{
+      .weight_dtype = kB16, .rows = 65, .heads = 128, .outputs = 512, .inputs = 128};
+  EXPECT_EQ(PlanFastHeadLinear<true>(heads).blocks, 128 * 8 * 2);
+  EXPECT_EQ(PlanFastHeadLinear<true>(heads).bytes, PlanHeadLinear(heads).bytes);
 }
 
 // DeepSeek-V3: an expert has 44 million weights.
