@@ -116,7 +116,6 @@ class ExpertLayers {
   kernels::Buffer device_rows_;          // [m, R_max, H] of the wire type
   kernels::Buffer device_row_pointers_;  // [m, R_max], into them
   kernels::Buffer gate_workspace_;       // of one sender
-  int64_t gate_workspace_bytes_ = 0;     // 0 on a host
   kernels::Buffer replies_;              // [m * R_max * K, H] of the wire type
 };
 
