@@ -81,7 +81,7 @@ class Router {
                   factor * weight_.at(int64_t{like} * shape_.hidden + k));
     }
   }
-  void PoisonExpert(int expert) { weight_.set(int64_t{expert} * shape_.hidden, NAN); }
+  void PoisonExpert(int expert, float nan) { weight_.set(int64_t{expert} * shape_.hidden, nan); }
 
   // With a workspace for `rows_at_once` rows and `more` bytes.
   Routed Run(GateForm form, int64_t rows_at_once = 0, int64_t more = 0) {
@@ -182,6 +182,21 @@ TEST_P(FastGateTest, LogitsAreTheSumsOfTheirPieces) {
     }
   }
 }
+
+#ifndef JANUS_TEST_ON_GPU
+// The weights once for each tile of rows, a row once for each tile of experts, and nothing beside.
+TEST_P(FastGateTest, ReadsWeightsAndRowsOnceATile) {
+  const Shape& s = GetParam();
+  Router router(s);
+  for (const int rows_at_once : {0, s.rows}) {
+    const int64_t before = host_copies;
+    router.Run(GateForm::kFast, rows_at_once);
+    EXPECT_EQ(host_copies - before, int64_t{s.hidden} / kChunk *
+                                        (int64_t{(s.rows + 63) / 64} * s.experts +
+                                         int64_t{(s.experts + 63) / 64} * s.rows));
+  }
+}
+#endif
 
 // The plain form's choice, among the logits that the fast form has.
 TEST_P(FastGateTest, ChoosesAndWeighsAsThePlainFormWould) {
@@ -294,7 +309,9 @@ TEST(FastGate, TiesGoToTheLowerExpertAndTheLowerGroup) {
 
 TEST(FastGate, NanLogitsGiveDistinctIdsAndNanWeights) {
   Router router({"", 20, 264, 40, 5, true});
-  for (const int e : {3, 17, 39}) router.PoisonExpert(e);
+  router.PoisonExpert(3, NAN);
+  router.PoisonExpert(17, std::copysign(NAN, -1.0f));
+  router.PoisonExpert(39, NAN);
   const Routed routed = router.Run(GateForm::kFast, 20);
   const Routed plain = router.Run(GateForm::kPlain);
   EXPECT_EQ(routed.ids, plain.ids);
@@ -448,7 +465,8 @@ TEST_P(GateAndScheduleTest, GivesWhatOneAfterTheOtherGives) {
     ExpectSameBits(routed, wanted);
     ExpectTheSpecifications(got, policy, placement, routed.ids);
     // One launch counts the blocks of choices; without it nothing is counted.
-    const bool is_fused = rows_at_once >= shape.rows && instances <= 128;
+    const bool is_fused = rows_at_once >= shape.rows && instances <= 128 &&
+                          routed.ids.size() <= static_cast<size_t>(kOneBlockIds);
     EXPECT_EQ(got.arrived[0], is_fused ? static_cast<uint32_t>(shape.rows) : 0xA5A5A5A5u);
   }
 }
@@ -459,7 +477,8 @@ INSTANTIATE_TEST_SUITE_P(Ways, GateAndScheduleTest,
                                          Way{"ManyInstances", {"", 40, 40, 160, 6}, 100, 40},
                                          Way{"LittleWorkspace", {"", 70, 264, 64, 4}, 9, 64},
                                          Way{"NoWorkspace", {"", 20, 264, 64, 4}, 9, 0},
-                                         Way{"TooManyInstances", {"", 9, 40, 64, 4}, 129, 9}),
+                                         Way{"TooManyInstances", {"", 9, 40, 64, 4}, 129, 9},
+                                         Way{"TooManyIds", {"", 1025, 8, 40, 32}, 5, 1025}),
                          [](const auto& info) { return info.param.name; });
 
 TEST(GateAndSchedule, OfNoRowsIsAebsOfNoIds) {
