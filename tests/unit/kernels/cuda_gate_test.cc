@@ -18,6 +18,7 @@
 #include "tests/unit/kernels/cuda_order.h"
 #include "tests/unit/kernels/cuda_tensor_order.h"
 #include "tests/unit/kernels/guarded_array.h"
+#include "tests/unit/kernels/random_placement.h"
 
 namespace janus::kernels::cuda {
 namespace {
@@ -382,23 +383,8 @@ TEST(FastGate, IsForBfloat16InChunks) {
 
 // ---- With AEBS
 
-LayerPlacement RandomPlacement(int experts, int instances, int extra, std::mt19937_64& random) {
-  std::vector<std::vector<uint16_t>> of(static_cast<size_t>(instances));
-  const auto place = [&](int e) {
-    auto& list = of[random() % static_cast<uint64_t>(instances)];
-    const auto id = static_cast<uint16_t>(e);
-    if (std::ranges::find(list, id) == list.end()) list.push_back(id);
-  };
-  for (int e = 0; e < experts; ++e) place(e);
-  for (int i = 0; i < extra; ++i)
-    place(static_cast<int>(random() % static_cast<uint64_t>(experts)));
-  Placement placement;
-  placement.layers = 1;
-  for (const auto& list : of) {
-    placement.slots_of_instance.push_back(static_cast<int>(list.size()));
-    placement.expert_of.insert(placement.expert_of.end(), list.begin(), list.end());
-  }
-  return LayerPlacement::Of(placement, 0, experts);
+LayerPlacement DrawPlacement(int experts, int instances, int extra, std::mt19937_64& random) {
+  return LayerPlacement::Of(RandomPlacement(experts, instances, extra, random), 0, experts);
 }
 
 // On the heap, which every device reads.
@@ -452,7 +438,7 @@ TEST_P(GateAndScheduleTest, GivesWhatOneAfterTheOtherGives) {
   std::mt19937_64 random(24);
   for (int round = 0; round < 6; ++round) {
     const LayerPlacement placement =
-        RandomPlacement(shape.experts, instances, shape.experts / 2, random);
+        DrawPlacement(shape.experts, instances, shape.experts / 2, random);
     const auto policy = round % 2 == 0 ? SchedulingPolicy::kAebs : SchedulingPolicy::kAebsGreedy;
     Router router(shape);
     const Routed wanted = router.Run(GateForm::kFast, rows_at_once);
@@ -483,7 +469,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, GateAndScheduleTest,
 
 TEST(GateAndSchedule, OfNoRowsIsAebsOfNoIds) {
   std::mt19937_64 random(25);
-  const LayerPlacement placement = RandomPlacement(12, 3, 4, random);
+  const LayerPlacement placement = DrawPlacement(12, 3, 4, random);
   Router router({"", 1, 8, 12, 2});
   router.Select({});
   Scheduled got;
@@ -497,8 +483,8 @@ TEST(GateAndSchedule, OfNoRowsIsAebsOfNoIds) {
 
 TEST(GateAndSchedule, RefusesWhatEitherRefusesAndPlacementsOfOtherExperts) {
   std::mt19937_64 random(26);
-  const LayerPlacement placement = RandomPlacement(12, 3, 4, random);
-  const LayerPlacement other = RandomPlacement(13, 3, 4, random);
+  const LayerPlacement placement = DrawPlacement(12, 3, 4, random);
+  const LayerPlacement other = DrawPlacement(13, 3, 4, random);
   Router router({"", 1, 8, 12, 2});
   router.Call(1, 0, [&](const GateTopKArgs& args) {
     Scheduled got;
