@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "kernels/cuda/start.h"
@@ -207,6 +209,43 @@ TEST(HostWarp, LanesExchangeWhatTheyHadBefore) {
       EXPECT_EQ(out[static_cast<size_t>(lane)], static_cast<float>(100 * lane + (lane ^ mask)));
     }
   }
+}
+
+// Each block writes a number; the last one adds them up.
+struct LastKernel {
+  [[maybe_unused]] static constexpr int kThreads = 32;
+  int* numbers;  // [blocks]
+  uint32_t* arrived;
+  int* sums;  // one of each block that was the last
+  template <class Block>
+  void operator()(Block& block) const {
+    block.Phase([&](int thread) {
+      if (thread == 0) numbers[block.index()] = 1;
+    });
+    if (!block.IsLast(arrived)) return;
+    block.Phase([&](int thread) {
+      if (thread != 0) return;
+      int sum = 0;
+      for (int64_t i = 0; i < block.blocks(); ++i) sum += numbers[i];
+      sums[block.index()] = sum;
+    });
+  }
+};
+
+TEST(HostBlock, OneBlockIsTheLastAndSeesWhatAllOthersWrote) {
+  std::set<size_t> lasts;
+  for (int i = 0; i < 20; ++i) {
+    NextOrder();
+    std::vector<int> numbers(7);
+    std::vector<int> sums(7);
+    uint32_t arrived = 0;
+    ASSERT_TRUE(
+        Start("Last", Stream{}, LastKernel{numbers.data(), &arrived, sums.data()}, {7, 32, 0, 0, 0})
+            .ok());
+    EXPECT_EQ(std::accumulate(sums.begin(), sums.end(), 0), 7);
+    lasts.insert(static_cast<size_t>(std::ranges::find(sums, 7) - sums.begin()));
+  }
+  EXPECT_GT(lasts.size(), 1u);
 }
 
 // Asks for what lanes do together inside a step, or for a barrier of the block inside a phase.
