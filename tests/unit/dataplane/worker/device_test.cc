@@ -21,14 +21,19 @@ class NamedContext final : public kernels::Context {
   Status CopyWithin(void*, const void*, size_t) override { return None(); }
   Result<std::unique_ptr<kernels::Event>> MakeEvent() override { return None(); }
   Status Record(kernels::Event&) override { return None(); }
+  Status RecordLoads(kernels::Event&) override { return None(); }
 
  protected:
   Result<std::byte*> AllocateDevice(size_t) override { return None(); }
   void FreeDevice(std::byte*, size_t) override {}
+  Result<std::byte*> AllocateLoaded(size_t) override { return None(); }
+  void FreeLoaded(std::byte*, size_t) override {}
   Result<std::byte*> AllocatePinned(size_t) override { return None(); }
   void FreePinned(std::byte*, size_t) override {}
   Status QueueIn(void*, const void*, size_t) override { return None(); }
   Status QueueOut(void*, const void*, size_t) override { return None(); }
+  Status QueueLoad(void*, const void*, size_t) override { return None(); }
+  Status QueueFollow(kernels::Event&) override { return None(); }
   Status WaitForStream() override { return None(); }
   Status WaitForEvent(kernels::Event&) override { return None(); }
 
