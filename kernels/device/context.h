@@ -75,6 +75,13 @@ struct ContextCounts {
   uint64_t bytes_loaded = 0;
 };
 
+// What a device has, and what of it is to be had.
+struct DeviceMemory {
+  uint64_t total = 0;
+  uint64_t free = 0;  // nobody has it
+  uint64_t held = 0;  // by the context, what was given back and is kept for later included
+};
+
 // Everything queued runs in the order of its queuing, but for loads, which have a stream of their
 // own: beside steps they are ordered by Follow alone. Nothing but Wait, Await and the taking and
 // giving back of memory waits for the device, and memory is taken before steps begin.
@@ -136,6 +143,10 @@ class Context {
   Status Follow(Event& event);
   // Until that has run; at once for an event never recorded.
   Status Await(Event& event);
+
+  // Now. FailedPrecondition: on the host, whose processes have more to say of it
+  // (common/process_room.h).
+  virtual Result<DeviceMemory> memory() = 0;
 
   ContextCounts counts() const;
   // Whether a copy or a wait has ever failed. A GPU does nothing any more in a process where a

@@ -79,6 +79,14 @@ class CudaContext final : public Context {
   std::string numerics() const override { return numerics_; }
   Stream stream() override { return {.device = Device::kCuda, .native = stream_}; }
 
+  Result<DeviceMemory> memory() override {
+    size_t free = 0, total = 0;
+    JANUS_RETURN_IF_ERROR(Check(cudaMemGetInfo(&free, &total), "device memory"));
+    uint64_t held = 0;
+    JANUS_RETURN_IF_ERROR(Check(
+        cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent, &held), "memory pool"));
+    return DeviceMemory{total, free, held};
+  }
   Status CopyWithin(void* to, const void* from, size_t bytes) override {
     return Copy(to, from, bytes, cudaMemcpyDeviceToDevice);
   }

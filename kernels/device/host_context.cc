@@ -22,6 +22,9 @@ class Host final : public Context {
   std::string numerics() const override { return {}; }
   Stream stream() override { return {.device = Device::kCpu}; }
 
+  Result<DeviceMemory> memory() override {
+    return FailedPrecondition("the host's memory is not a device's");
+  }
   Status CopyWithin(void* to, const void* from, size_t bytes) override {
     std::memcpy(to, from, bytes);
     return OkStatus();

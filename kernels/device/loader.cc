@@ -50,7 +50,7 @@ Result<Buffer> Loader::Load(const void* host, size_t bytes) {
     std::byte* const pinned = piece->memory.data() + piece->used;
     const size_t part = std::min(bytes - done, piece->memory.size() - piece->used);
     std::memcpy(pinned, static_cast<const std::byte*>(host) + done, part);
-    piece->used = std::min(piece->used + Rounded(part), piece->memory.size());
+    piece->used += Rounded(part);
     JANUS_RETURN_IF_ERROR(context_.Load(buffer.data() + done, pinned, part));
     done += part;
   }

@@ -68,6 +68,13 @@ Stream EmulatedDevice::stream() {
   return {.device = Device::kCuda, .native = static_cast<cuda::PlayedDevice*>(this)};
 }
 
+Result<DeviceMemory> EmulatedDevice::memory() {
+  const MutexLock lock(mu_);
+  uint64_t held = 0;
+  for (const auto& [data, taken] : taken_) held += Rounded(taken.size);
+  return DeviceMemory{most_bytes_, most_bytes_ - held, held};
+}
+
 uint64_t EmulatedDevice::launches() const {
   const MutexLock lock(mu_);
   return launches_;
@@ -118,7 +125,9 @@ Result<std::byte*> EmulatedDevice::AllocateDevice(size_t bytes) {
 
 void EmulatedDevice::FreeDevice(std::byte* data, size_t) {
   const MutexLock lock(mu_);
-  JANUS_CHECK(taken_.erase(data) == 1);
+  const auto taken = taken_.find(data);
+  JANUS_CHECK(taken != taken_.end() && !taken->second.is_loaded);
+  taken_.erase(taken);
 }
 
 Result<std::byte*> EmulatedDevice::AllocateLoaded(size_t bytes) {
@@ -128,7 +137,7 @@ Result<std::byte*> EmulatedDevice::AllocateLoaded(size_t bytes) {
 void EmulatedDevice::FreeLoaded(std::byte* data, size_t) {
   const MutexLock lock(mu_);
   const auto taken = taken_.find(data);
-  JANUS_CHECK(taken != taken_.end() && !taken->second.is_given_back);
+  JANUS_CHECK(taken != taken_.end() && taken->second.is_loaded && !taken->second.is_given_back);
   taken->second.is_given_back = true;
   loads_.push_back({data, nullptr, taken->second.size});
 }
@@ -277,7 +286,7 @@ void EmulatedDevice::RunLoads(uint64_t until) {
   if (loads_run_ >= until) return;
   Open();
   for (; loads_run_ < until; ++loads_run_, loads_.pop_front()) {
-    const Load& load = loads_.front();
+    const LoadOp& load = loads_.front();
     if (load.pinned != nullptr) {
       std::memcpy(load.device, load.pinned, load.size);
     } else {

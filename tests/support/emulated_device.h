@@ -43,6 +43,7 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
   bool is_host() const override { return false; }
   std::string numerics() const override { return "emulated"; }
   Stream stream() override;
+  Result<DeviceMemory> memory() override;
   Status CopyWithin(void* to, const void* from, size_t bytes) override;
   Result<std::unique_ptr<Event>> MakeEvent() override;
   Status Record(Event& event) override;
@@ -78,7 +79,7 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
     bool is_given_back = false;  // loads before it have not run
   };
   // A copy up, or without a source the end of what was taken.
-  struct Load {
+  struct LoadOp {
     std::byte* device;
     const std::byte* pinned;
     size_t size;
@@ -118,7 +119,7 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
   std::map<const std::byte*, size_t> pinned_ JANUS_GUARDED_BY(mu_);
   std::byte* end_ JANUS_GUARDED_BY(mu_);  // of what was ever taken
   std::vector<CopyDown> down_ JANUS_GUARDED_BY(mu_);
-  std::deque<Load> loads_ JANUS_GUARDED_BY(mu_);  // that have not run
+  std::deque<LoadOp> loads_ JANUS_GUARDED_BY(mu_);  // that have not run
   uint64_t loads_run_ JANUS_GUARDED_BY(mu_) = 0;
   int loads_until_refusal_ JANUS_GUARDED_BY(mu_) = -1;  // negative: none is refused
   std::optional<Random> landing_ JANUS_GUARDED_BY(mu_);

@@ -110,6 +110,25 @@ TEST_F(EmulatedWorkerTest, KeysAndValuesAreBoundedByTheDevicesMemory) {
   service.Serve();
 }
 
+// Whoever plans is told of the device's memory, whatever the worker has of it by then.
+TEST_F(EmulatedWorkerTest, ItsRoomIsTheDevices) {
+  ServiceUnderTest service("", attention_, experts_);
+  const auto room = [&] {
+    grpc::ClientContext context;
+    v1::DescribeModelRequest request;
+    request.set_service_uid(ServiceUnderTest::kUid);
+    v1::DescribeModelReply reply;
+    EXPECT_TRUE(service.experts().control().DescribeModel(&context, request, &reply).ok());
+    EXPECT_TRUE(reply.memory_is_a_gpus());
+    EXPECT_TRUE(reply.memory_is_limited());
+    return reply.memory_bytes();
+  };
+  EXPECT_EQ(room(), uint64_t{256} << 20);
+  service.Serve();
+  EXPECT_GT(experts_.memory()->held, 0u);
+  EXPECT_EQ(room(), uint64_t{256} << 20);
+}
+
 // Whose device fails it says so, and whoever holds the process can tell it from a lost peer.
 TEST_F(EmulatedWorkerTest, ADeviceThatFailsEndsItsEpochAndIsKnownToHaveFailed) {
   ServiceUnderTest service("", attention_, experts_);
