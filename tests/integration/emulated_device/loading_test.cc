@@ -3,7 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
+#include <atomic>
+#include <optional>
 #include <thread>
 
 #include "common/model/config.h"
@@ -156,15 +157,36 @@ class LoadingTest : public testing::TestWithParam<bool> {
     return device.memory()->held;
   }
 
-  static v1::ToAttention Ask(uint64_t id) {
+  void Send(uint64_t id) {
     v1::ToAttention message = TestGateway::Submit(id, {5, 6, 7}, kTokens);
     message.mutable_submit()->set_ignore_eos(true);
-    return message;
+    gateway_->Send(message);
   }
-  std::vector<int32_t> Answer(TestGateway& gateway, uint64_t id) {
-    const v1::RequestTokens answer = gateway.ReadToTheEnd(id);
+  std::vector<int32_t> Answer(uint64_t id) {
+    const v1::RequestTokens answer = gateway_->ReadToTheEnd(id);
     EXPECT_EQ(answer.error(), "");
     return {answer.tokens().begin(), answer.tokens().end()};
+  }
+  // While nothing is loaded.
+  std::vector<int32_t> FirstEpochsAnswer() {
+    Swap();
+    PrepareAll();
+    CommitAll();
+    gateway_.emplace(*attention_);
+    gateway_->Hello();
+    Send(1);
+    const std::vector<int32_t> alone = Answer(1);
+    EXPECT_EQ(alone.size(), kTokens);
+    return alone;
+  }
+  // Of a request under which the halves change hands, after a swap that came to nothing.
+  std::vector<int32_t> AnswerOverTheNextSwap(uint64_t id) {
+    Send(id);
+    Swap();
+    Swap();
+    PrepareAll();
+    CommitAll();
+    return Answer(id);
   }
 
   const Golden golden_ = ReadGolden("mixtral");
@@ -177,20 +199,14 @@ class LoadingTest : public testing::TestWithParam<bool> {
   Topology topology_;
   std::unique_ptr<ServedWorker> attention_;
   std::unique_ptr<ServedWorker> experts_[2];
+  std::optional<TestGateway> gateway_;
 };
 
 TEST_P(LoadingTest, TheNextEpochsWeightsComeUnderRequestsAndAreWaitedForAtCommit) {
-  Swap();
-  PrepareAll();
-  CommitAll();
-  TestGateway gateway(*attention_);
-  gateway.Hello();
-  gateway.Send(Ask(1));
-  const std::vector<int32_t> alone = Answer(gateway, 1);
-  ASSERT_EQ(alone.size(), kTokens);
+  const std::vector<int32_t> alone = FirstEpochsAnswer();
   std::vector<uint64_t> held;
   for (uint64_t id = 2; id <= 4; ++id) {
-    gateway.Send(Ask(id));
+    Send(id);
     const uint64_t loaded = devices_[0].counts().bytes_loaded;
     Swap();
     PrepareAll();
@@ -200,7 +216,7 @@ TEST_P(LoadingTest, TheNextEpochsWeightsComeUnderRequestsAndAreWaitedForAtCommit
       EXPECT_GT(devices_[0].pending_loads(), 0u);
     }
     CommitAll();
-    EXPECT_EQ(Answer(gateway, id), alone) << "epoch " << topology_.epoch;
+    EXPECT_EQ(Answer(id), alone) << "epoch " << topology_.epoch;
     held.push_back(Held(devices_[0]));
   }
   // What an epoch had is given back with it.
@@ -208,14 +224,8 @@ TEST_P(LoadingTest, TheNextEpochsWeightsComeUnderRequestsAndAreWaitedForAtCommit
 }
 
 TEST_P(LoadingTest, AnEpochIsAbortedAndPreparedAnewUnderRequests) {
-  Swap();
-  PrepareAll();
-  CommitAll();
-  TestGateway gateway(*attention_);
-  gateway.Hello();
-  gateway.Send(Ask(1));
-  const std::vector<int32_t> alone = Answer(gateway, 1);
-  gateway.Send(Ask(2));
+  const std::vector<int32_t> alone = FirstEpochsAnswer();
+  Send(2);
   Swap();
   PrepareAll();
   AbortAll();
@@ -223,24 +233,13 @@ TEST_P(LoadingTest, AnEpochIsAbortedAndPreparedAnewUnderRequests) {
   Swap();
   PrepareAll();
   AbortAll();
-  EXPECT_EQ(Answer(gateway, 2), alone) << "the epoch that serves is as it was";
-  gateway.Send(Ask(3));
-  Swap();
-  Swap();
-  PrepareAll();
-  CommitAll();
-  EXPECT_EQ(Answer(gateway, 3), alone);
+  EXPECT_EQ(Answer(2), alone) << "the epoch that serves is as it was";
+  EXPECT_EQ(AnswerOverTheNextSwap(3), alone);
 }
 
 TEST_P(LoadingTest, ALoadThatFailsRefusesItsEpochAlone) {
-  Swap();
-  PrepareAll();
-  CommitAll();
-  TestGateway gateway(*attention_);
-  gateway.Hello();
-  gateway.Send(Ask(1));
-  const std::vector<int32_t> alone = Answer(gateway, 1);
-  gateway.Send(Ask(2));
+  const std::vector<int32_t> alone = FirstEpochsAnswer();
+  Send(2);
   const uint64_t held = Held(devices_[1]);
   devices_[1].RefuseLoadAfter(4);
   Swap();
@@ -248,13 +247,8 @@ TEST_P(LoadingTest, ALoadThatFailsRefusesItsEpochAlone) {
   EXPECT_EQ(said[2], Internal("the emulated device refuses a load"));
   EXPECT_FALSE(devices_[1].has_failed());
   AbortAll();
-  EXPECT_EQ(Answer(gateway, 2), alone);
-  gateway.Send(Ask(3));
-  Swap();
-  Swap();
-  PrepareAll();
-  CommitAll();
-  EXPECT_EQ(Answer(gateway, 3), alone);
+  EXPECT_EQ(Answer(2), alone);
+  EXPECT_EQ(AnswerOverTheNextSwap(3), alone);
   EXPECT_EQ(Held(devices_[1]), held) << "what was refused is given back";
 }
 
@@ -273,14 +267,8 @@ TEST_P(LoadingTest, ADeviceThatFailsBeforeCommitIsKnownToHaveFailed) {
 }
 
 TEST_P(LoadingTest, WhatDoesNotFitBesideTheEpochThatServesIsRefused) {
-  Swap();
-  PrepareAll();
-  CommitAll();
-  TestGateway gateway(*attention_);
-  gateway.Hello();
-  gateway.Send(Ask(1));
-  const std::vector<int32_t> alone = Answer(gateway, 1);
-  gateway.Send(Ask(2));
+  const std::vector<int32_t> alone = FirstEpochsAnswer();
+  Send(2);
   // All but 64 KiB is somebody else's.
   kernels::Buffer rest = *devices_[0].Take(devices_[0].memory()->free - (size_t{64} << 10));
   Swap();
@@ -288,14 +276,9 @@ TEST_P(LoadingTest, WhatDoesNotFitBesideTheEpochThatServesIsRefused) {
   EXPECT_EQ(said[1].code(), StatusCode::kResourceExhausted) << said[1].ToString();
   EXPECT_TRUE(Contains(said[1].message(), "of the emulated device's memory"));
   AbortAll();
-  EXPECT_EQ(Answer(gateway, 2), alone);
+  EXPECT_EQ(Answer(2), alone);
   rest = kernels::Buffer();
-  gateway.Send(Ask(3));
-  Swap();
-  Swap();
-  PrepareAll();
-  CommitAll();
-  EXPECT_EQ(Answer(gateway, 3), alone);
+  EXPECT_EQ(AnswerOverTheNextSwap(3), alone);
 }
 
 INSTANTIATE_TEST_SUITE_P(LoadsLand, LoadingTest, testing::Bool(), [](const auto& info) {
