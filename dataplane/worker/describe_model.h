@@ -14,8 +14,8 @@ namespace janus::dataplane {
 // device's own errors.
 Result<ModelReport> DescribeModel(const std::string& folder, kernels::Context& context);
 
-// `host` where `device` has less: plans have one number for a worker. What it needs lies partly
-// here and partly there, and no part is counted for less than all of it: too little at worst.
+// `host`, or what of `device` is to be had where that is less: plans have one number for a worker,
+// whatever of its needs lies where.
 ProcessRoom RoomBeside(const ProcessRoom& host, const kernels::DeviceMemory& device);
 
 }  // namespace janus::dataplane
