@@ -15,6 +15,9 @@ struct ProcessRoom {
   bool memory_is_limited = false;
   int cores = 1;
   bool cores_are_limited = false;  // by a cgroup's quota, rounded down
+  // The memory is that of the GPU that the process computes on, which is less than the machine's
+  // and its own: limited.
+  bool memory_is_a_gpus = false;
 };
 
 // Of this process, by its cgroup and those above it, version 1 or 2, also from inside a container,

@@ -366,6 +366,7 @@ v1::DescribeModelReply ToProto(const ModelReport& report) {
   out.set_memory_is_limited(report.room.memory_is_limited);
   out.set_cores(static_cast<uint32_t>(report.room.cores));
   out.set_cores_are_limited(report.room.cores_are_limited);
+  out.set_memory_is_a_gpus(report.room.memory_is_a_gpus);
   return out;
 }
 
@@ -394,6 +395,7 @@ Result<ModelReport> FromProto(const v1::DescribeModelReply& reply) {
   out.room.memory_is_limited = reply.memory_is_limited();
   out.room.cores = static_cast<int>(reply.cores());
   out.room.cores_are_limited = reply.cores_are_limited();
+  out.room.memory_is_a_gpus = reply.memory_is_a_gpus();
   return out;
 }
 

@@ -51,8 +51,7 @@ Status TensorPlacer::Place(Tensor& tensor, int64_t elements) {
   }
   if (at->second == nullptr) {
     const auto bytes = static_cast<size_t>(elements * SizeOf(tensor.dtype));
-    JANUS_ASSIGN_OR_RETURN(kernels::Buffer copy, context_.Take(bytes));
-    JANUS_RETURN_IF_ERROR(context_.CopyIn(copy.data(), tensor.data, bytes));
+    JANUS_ASSIGN_OR_RETURN(kernels::Buffer copy, loader_.Load(tensor.data, bytes));
     at->second = std::make_shared<const kernels::Buffer>(std::move(copy));
   }
   tensor.data = at->second->data();
@@ -72,13 +71,13 @@ Status TensorPlacer::Place(FfnTensors& ffn, int64_t hidden, int64_t intermediate
   return PlaceMatrix(ffn.down, hidden, intermediate);
 }
 
-Result<Placed<AttentionWeights>> PlaceAttention(kernels::Context& context,
+Result<Placed<AttentionWeights>> PlaceAttention(kernels::Loader& loader,
                                                 const ModelDescription& model,
                                                 const AttentionWeights& weights,
                                                 std::stop_token stop) {
-  Placed<AttentionWeights> placed{weights, {}};
-  if (context.is_host()) return placed;
-  TensorPlacer placer(context, nullptr, std::move(stop), placed.tensors);
+  Placed<AttentionWeights> placed{weights, {}, nullptr};
+  if (loader.context().is_host()) return placed;
+  TensorPlacer placer(loader, nullptr, std::move(stop), placed.tensors);
   AttentionWeights& w = placed.weights;
   const int64_t table = int64_t{model.vocab} * model.hidden;
   JANUS_RETURN_IF_ERROR(placer.Place(w.embedding, table));
@@ -87,7 +86,7 @@ Result<Placed<AttentionWeights>> PlaceAttention(kernels::Context& context,
   for (int l = 0; l < model.layers; ++l) {
     JANUS_RETURN_IF_ERROR(PlaceLayer(placer, model, l, w.layers[static_cast<size_t>(l)]));
   }
-  JANUS_RETURN_IF_ERROR(context.Wait());
+  JANUS_ASSIGN_OR_RETURN(placed.loaded, loader.Loaded());
   return placed;
 }
 

@@ -7,7 +7,7 @@
 
 #include "common/model/description.h"
 #include "dataplane/attention/weights.h"
-#include "kernels/device/context.h"
+#include "kernels/device/loader.h"
 
 namespace janus::dataplane {
 
@@ -21,16 +21,22 @@ template <class Weights>
 struct Placed {
   Weights weights;
   PlacedTensors tensors;
+  std::shared_ptr<kernels::Event> loaded;  // null: there was nothing to load
+
+  // Before the first operation that reads them is queued; waits for nothing.
+  Status Follow(kernels::Context& context) const {
+    return loaded != nullptr ? context.Follow(*loaded) : OkStatus();
+  }
 };
 
-// Makes a set of tensors the device's, each copied once.
+// Makes a set of tensors the device's, each loaded once.
 class TensorPlacer {
  public:
-  // What is in `known` is shared and not copied again; its host tensors must not have changed, or
-  // gone, since. Null: nothing is.
-  TensorPlacer(kernels::Context& context, const PlacedTensors* known, std::stop_token stop,
+  // What is in `known`, by the same loader, is shared and not loaded again; its host tensors must
+  // not have changed, or gone, since. Null: nothing is.
+  TensorPlacer(kernels::Loader& loader, const PlacedTensors* known, std::stop_token stop,
                PlacedTensors& placed)
-      : context_(context), known_(known), stop_(std::move(stop)), placed_(placed) {}
+      : loader_(loader), known_(known), stop_(std::move(stop)), placed_(placed) {}
 
   // Makes a tensor of so many elements one of the context; a null tensor stays null. Scales are
   // FfnTensors' alone. ResourceExhausted: the device's memory is short. Cancelled: `stop` was
@@ -41,14 +47,15 @@ class TensorPlacer {
 
  private:
   Status PlaceMatrix(Tensor& tensor, int64_t outputs, int64_t inputs);
-  kernels::Context& context_;
+  kernels::Loader& loader_;
   const PlacedTensors* const known_;
   const std::stop_token stop_;
   PlacedTensors& placed_;
 };
 
-// Errors: TensorPlacer's. When it returns, nothing of the host's is read any more.
-Result<Placed<AttentionWeights>> PlaceAttention(kernels::Context& context,
+// Beside the steps of the loader's context. Errors: TensorPlacer's. When it returns, nothing of the
+// host's is read any more; the device has it all for who follows (Placed::Follow).
+Result<Placed<AttentionWeights>> PlaceAttention(kernels::Loader& loader,
                                                 const ModelDescription& model,
                                                 const AttentionWeights& weights,
                                                 std::stop_token stop = {});

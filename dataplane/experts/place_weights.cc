@@ -4,13 +4,13 @@
 
 namespace janus::dataplane {
 
-Result<Placed<ExpertWeights>> PlaceExperts(kernels::Context& context, const ModelDescription& model,
+Result<Placed<ExpertWeights>> PlaceExperts(kernels::Loader& loader, const ModelDescription& model,
                                            const ExpertWeights& weights,
                                            const Placed<ExpertWeights>* known,
                                            std::stop_token stop) {
-  Placed<ExpertWeights> placed{weights, {}};
-  if (context.is_host()) return placed;
-  TensorPlacer placer(context, known != nullptr ? &known->tensors : nullptr, std::move(stop),
+  Placed<ExpertWeights> placed{weights, {}, nullptr};
+  if (loader.context().is_host()) return placed;
+  TensorPlacer placer(loader, known != nullptr ? &known->tensors : nullptr, std::move(stop),
                       placed.tensors);
   for (ExpertLayerWeights& layer : placed.weights.layers) {
     JANUS_RETURN_IF_ERROR(placer.Place(layer.router, int64_t{model.moe.experts} * model.hidden));
@@ -19,7 +19,7 @@ Result<Placed<ExpertWeights>> PlaceExperts(kernels::Context& context, const Mode
       JANUS_RETURN_IF_ERROR(placer.Place(*slot, model.hidden, model.moe.intermediate));
     }
   }
-  JANUS_RETURN_IF_ERROR(context.Wait());
+  JANUS_ASSIGN_OR_RETURN(placed.loaded, loader.Loaded());
   return placed;
 }
 

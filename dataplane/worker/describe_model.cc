@@ -9,7 +9,16 @@
 
 namespace janus::dataplane {
 
-Result<ModelReport> DescribeModel(const std::string& folder) {
+ProcessRoom RoomBeside(const ProcessRoom& host, const kernels::DeviceMemory& device) {
+  ProcessRoom room = host;
+  const auto bytes = static_cast<int64_t>(device.free + device.held);
+  if (bytes >= host.memory_bytes) return room;
+  room.memory_bytes = bytes;
+  room.memory_is_limited = room.memory_is_a_gpus = true;
+  return room;
+}
+
+Result<ModelReport> DescribeModel(const std::string& folder, kernels::Context& context) {
   constexpr size_t kMostConfigBytes = 1 << 20;  // of the largest known some kilobytes
   ModelReport out;
   JANUS_ASSIGN_OR_RETURN(out.config_json, ReadModelConfig(folder));
@@ -21,6 +30,9 @@ Result<ModelReport> DescribeModel(const std::string& folder) {
   out.digest = Fingerprint::Hex(digest);
   JANUS_ASSIGN_OR_RETURN(out.text_digest, DigestText(folder));
   JANUS_ASSIGN_OR_RETURN(out.room, ReadProcessRoom());
+  if (context.is_host()) return out;
+  JANUS_ASSIGN_OR_RETURN(const kernels::DeviceMemory device, context.memory());
+  out.room = RoomBeside(out.room, device);
   return out;
 }
 

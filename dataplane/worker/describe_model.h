@@ -4,12 +4,18 @@
 
 #include "common/control.h"
 #include "common/status.h"
+#include "kernels/device/context.h"
 
 namespace janus::dataplane {
 
-// The checkpoint in `folder` and the room of this process, as whoever plans an epoch asks for them.
-// Reads config.json and some kilobytes of each file of weights. NotFound, Unavailable: with the
-// path; InvalidArgument: config.json is larger than 1 MiB.
-Result<ModelReport> DescribeModel(const std::string& folder);
+// The checkpoint in `folder` and the room of this process, which computes in `context`, as whoever
+// plans an epoch asks for them. Reads config.json and some kilobytes of each file of weights.
+// NotFound, Unavailable: with the path; InvalidArgument: config.json is larger than 1 MiB. A
+// device's own errors.
+Result<ModelReport> DescribeModel(const std::string& folder, kernels::Context& context);
+
+// `host`, or what of `device` is to be had where that is less: plans have one number for a worker,
+// whatever of its needs lies where.
+ProcessRoom RoomBeside(const ProcessRoom& host, const kernels::DeviceMemory& device);
 
 }  // namespace janus::dataplane

@@ -64,7 +64,7 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
     const WorkerFlags& flags, const Lasting& lasting, const EpochRequest& request,
     ExchangeDoor& door, const ExpertsHere* known, const Clock& clock, const Logger& log,
     const std::function<bool(const PrepareProgress&)>& progress, std::stop_source stop) {
-  std::unique_ptr<EpochSession> session(new EpochSession(door));
+  std::unique_ptr<EpochSession> session(new EpochSession(door, *lasting.context));
   EpochSession& s = *session;
   const ModelDescription& model = lasting.model;
   const Topology& topology = s.topology_ = request.topology;
@@ -102,7 +102,7 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
         here.loaded, LoadExperts(flags.model, model, topology.placement, s.rank_, report,
                                  stop.get_token(), known != nullptr ? &known->loaded : nullptr));
     JANUS_ASSIGN_OR_RETURN(
-        here.placed, PlaceExperts(*lasting.context, model, here.loaded.weights,
+        here.placed, PlaceExperts(*lasting.loader, model, here.loaded.weights,
                                   known != nullptr ? &known->placed : nullptr, stop.get_token()));
     s.expert_weights_ = std::make_shared<const ExpertsHere>(std::move(here));
   }
@@ -154,8 +154,7 @@ void EpochSession::Start(const InstanceStatistics& before,
   if (experts_ != nullptr) experts_->CountOnFrom(before);
   if (attention_ != nullptr) attention_->Rejoin(*attention_epoch_);
   step_thread_ = std::jthread([this, on_loss = std::move(on_loss)](std::stop_token stop) {
-    const Status ended =
-        attention_ != nullptr ? attention_->Run(*attention_epoch_, stop) : experts_->Run(stop);
+    const Status ended = Run(stop);
     {
       const MutexLock lock(mu_);
       ended_ = true;
@@ -167,6 +166,14 @@ void EpochSession::Start(const InstanceStatistics& before,
     transport_.reset();
     if (attention_ != nullptr) attention_->Hold(stop);
   });
+}
+
+Status EpochSession::Run(const std::stop_token& stop) {
+  if (attention_ != nullptr) return attention_->Run(*attention_epoch_, stop);
+  // What was loaded while the epoch before had the device's steps; the last of it may be on its
+  // way.
+  JANUS_RETURN_IF_ERROR(expert_weights_->placed.Follow(context_));
+  return experts_->Run(stop);
 }
 
 void EpochSession::Stop() {

@@ -68,9 +68,13 @@ class EpochSession {
   InstanceStatistics statistics() const;
 
  private:
-  explicit EpochSession(ExchangeDoor& door) : door_(door) {}
+  EpochSession(ExchangeDoor& door, kernels::Context& context) : door_(door), context_(context) {}
+
+  // The steps, on their thread.
+  Status Run(const std::stop_token& stop);
 
   ExchangeDoor& door_;
+  kernels::Context& context_;
   std::shared_ptr<EpochAtDoor> at_door_;
   Topology topology_;
   Rank rank_{0};

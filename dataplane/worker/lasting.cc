@@ -50,12 +50,14 @@ Result<std::unique_ptr<Lasting>> Lasting::Make(const WorkerFlags& flags, kernels
   l.settings.attention.metrics = l.experts.metrics = &metrics;
   JANUS_ASSIGN_OR_RETURN(l.model_digest, DigestCheckpoint(flags.model, config_text));
   JANUS_ASSIGN_OR_RETURN(l.text_digest, DigestText(flags.model));
+  JANUS_ASSIGN_OR_RETURN(l.loader, kernels::Loader::Make(context));
   if (flags.role != Role::kAttention) return lasting;
   l.answers_digest =
       Fingerprint().Mix(l.model_digest).Mix(static_cast<uint64_t>(l.model.dtype)).Hex();
   JANUS_ASSIGN_OR_RETURN(l.loaded, LoadAttention(flags.model, l.model, report, stop));
   JANUS_ASSIGN_OR_RETURN(l.weights,
-                         PlaceAttention(context, l.model, l.loaded.weights, std::move(stop)));
+                         PlaceAttention(*l.loader, l.model, l.loaded.weights, std::move(stop)));
+  JANUS_RETURN_IF_ERROR(l.weights.Follow(context));  // no epoch steps before
   if (!context.is_host()) l.loaded = {};
   l.emission = std::make_unique<EmissionThread>(sink);
   JANUS_ASSIGN_OR_RETURN(l.attention,

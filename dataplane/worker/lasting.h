@@ -18,7 +18,7 @@
 namespace janus::dataplane {
 
 // What of a worker lasts over epochs (docs/design/007). Constant once it is made, but for the
-// instance, which is thread-safe.
+// instance, which is thread-safe, and the loader, which is the thread's that prepares an epoch.
 struct Lasting {
   // `context`: where the worker computes. `room`: the instance's own. What the references are to
   // outlives it. `report` is told of the bytes of weights. Errors: those of the configuration
@@ -35,7 +35,8 @@ struct Lasting {
   Status Fits(const v1::WorkerConfig& config, const SequenceRoom& room) const;
 
   kernels::Context* context = nullptr;
-  std::string config;  // what of it is for life, serialized
+  std::unique_ptr<kernels::Loader> loader;  // into the context's memory
+  std::string config;                       // what of it is for life, serialized
   SequenceRoom room;
   ModelDescription model;
   LastingSettings settings;

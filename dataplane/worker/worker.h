@@ -103,6 +103,7 @@ class Worker {
   Result<AttentionInstance*> attention() const;
   TokenRouter& router() { return router_; }
   const WorkerFlags& flags() const { return flags_; }
+  kernels::Context& context() { return context_; }
   // Of the prepared model.
   struct ServedModel {
     ModelDescription description;

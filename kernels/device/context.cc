@@ -26,18 +26,30 @@ Buffer::~Buffer() {
 
 Result<Buffer> Context::TakeFrom(Buffer::Memory memory, size_t bytes) {
   if (bytes == 0) return Buffer();
-  JANUS_ASSIGN_OR_RETURN(std::byte* const data, memory == Buffer::Memory::kDevice
-                                                    ? AllocateDevice(bytes)
-                                                    : AllocatePinned(bytes));
+  Result<std::byte*> data = [&] {
+    switch (memory) {
+      case Buffer::Memory::kDevice:
+        return AllocateDevice(bytes);
+      case Buffer::Memory::kLoaded:
+        return AllocateLoaded(bytes);
+      case Buffer::Memory::kPinned:
+        break;
+    }
+    return AllocatePinned(bytes);
+  }();
+  if (!data.ok()) return std::move(data).status();
   ++allocations_;
-  return Buffer(this, memory, data, bytes);
+  return Buffer(this, memory, *data, bytes);
 }
 
 void Context::GiveBack(const Buffer& buffer) {
-  if (buffer.memory_ == Buffer::Memory::kDevice) {
-    FreeDevice(buffer.data_, buffer.size_);
-  } else {
-    FreePinned(buffer.data_, buffer.size_);
+  switch (buffer.memory_) {
+    case Buffer::Memory::kDevice:
+      return FreeDevice(buffer.data_, buffer.size_);
+    case Buffer::Memory::kLoaded:
+      return FreeLoaded(buffer.data_, buffer.size_);
+    case Buffer::Memory::kPinned:
+      return FreePinned(buffer.data_, buffer.size_);
   }
 }
 
@@ -79,6 +91,17 @@ Status Context::CopyOut(void* host, const void* device, size_t bytes) {
   return Judge(QueueOut(host, device, bytes));
 }
 
+Status Context::Load(void* device, const void* pinned, size_t bytes) {
+  if (bytes == 0) return OkStatus();
+  ++loads_;
+  bytes_loaded_ += bytes;
+  return QueueLoad(device, pinned, bytes);
+}
+
+Status Context::Follow(Event& event) {
+  return Judge(QueueFollow(event));
+}
+
 Status Context::Wait() {
   ++waits_;
   return Judge(WaitForStream());
@@ -95,7 +118,8 @@ Status Context::Judge(Status status) {
 }
 
 ContextCounts Context::counts() const {
-  return {allocations_, copies_in_, copies_out_, bytes_in_, bytes_out_, waits_};
+  return {allocations_, copies_in_, copies_out_, bytes_in_,
+          bytes_out_,   waits_,     loads_,      bytes_loaded_};
 }
 
 Place::Place(const Stream& on) : Place(on, HostContext()) {}

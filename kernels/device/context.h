@@ -1,7 +1,8 @@
 #pragma once
 
-// Where an instance's operations run and what they read and write: memory of a device, one stream
-// of work on it, and the copies between that memory and the host's.
+// Where an instance's operations run and what they read and write: memory of a device, the stream
+// of its steps, a second one for what is loaded beside them, and the copies between that memory and
+// the host's.
 
 #include <atomic>
 #include <cstddef>
@@ -44,7 +45,7 @@ class Buffer {
 
  private:
   friend class Context;
-  enum class Memory : unsigned char { kDevice, kPinned };
+  enum class Memory : unsigned char { kDevice, kLoaded, kPinned };
   Buffer(Context* context, Memory memory, std::byte* data, size_t size)
       : context_(context), memory_(memory), data_(data), size_(size) {}
 
@@ -54,7 +55,8 @@ class Buffer {
   size_t size_ = 0;
 };
 
-// What was copied last, so that the host can wait for it alone. Of one context.
+// What one of a context's streams was given last, so that the host, or the other stream, can wait
+// for it alone. Of one context.
 class Event {
  public:
   virtual ~Event() = default;
@@ -67,10 +69,21 @@ struct ContextCounts {
   uint64_t copies_out = 0;
   uint64_t bytes_in = 0;   // from the host to the device
   uint64_t bytes_out = 0;  // from the device to the host
-  uint64_t waits = 0;      // for the stream or an event
+  uint64_t waits = 0;      // of the host for the steps or an event
+  // By the stream of loads.
+  uint64_t loads = 0;
+  uint64_t bytes_loaded = 0;
 };
 
-// Everything queued runs in the order of its queuing. Nothing but Wait, Await and the taking and
+// What a device has, and what of it is to be had.
+struct DeviceMemory {
+  uint64_t total = 0;
+  uint64_t free = 0;  // nobody has it
+  uint64_t held = 0;  // by the context, what was given back and is kept for later included
+};
+
+// Everything queued runs in the order of its queuing, but for loads, which have a stream of their
+// own: beside steps they are ordered by Follow alone. Nothing but Wait, Await and the taking and
 // giving back of memory waits for the device, and memory is taken before steps begin.
 //
 // Thread-safe; what two threads queue at once runs in either order. A context outlives its buffers
@@ -97,6 +110,9 @@ class Context {
   // much left. Zero bytes are an empty buffer.
   Result<Buffer> Take(size_t bytes) { return TakeFrom(Buffer::Memory::kDevice, bytes); }
   Result<Buffer> TakePinned(size_t bytes) { return TakeFrom(Buffer::Memory::kPinned, bytes); }
+  // Of the device, for Load: it is there, and goes again, in the order of loads. Going waits for
+  // what was queued before, loads and steps, and holds neither steps nor the host up.
+  Result<Buffer> TakeForLoad(size_t bytes) { return TakeFrom(Buffer::Memory::kLoaded, bytes); }
   // The same where an object takes many: the first refusal since the last TakeFailure is kept, and
   // an empty buffer given.
   Buffer TakeOrNote(size_t bytes) { return Note(Take(bytes)); }
@@ -108,16 +124,29 @@ class Context {
   // Queued. `host` must live, and as the source not change, until the stream has come this far.
   Status CopyIn(void* device, const void* host, size_t bytes);
   Status CopyOut(void* host, const void* device, size_t bytes);
+  // Queued after the loads before, beside the steps. `device` lies in what TakeForLoad gave,
+  // `pinned` in what TakePinned did, unchanged until it has run. A refusal is the load's alone:
+  // what it means for the device the next wait tells.
+  Status Load(void* device, const void* pinned, size_t bytes);
   // From device to device; no overlap.
   virtual Status CopyWithin(void* to, const void* from, size_t bytes) = 0;
   // Until everything that was queued has run. Internal: what a kernel before has done wrong.
   Status Wait();
 
   virtual Result<std::unique_ptr<Event>> MakeEvent() = 0;
-  // The event stands for everything queued until now.
+  // The event stands for everything queued until now, without loads.
   virtual Status Record(Event& event) = 0;
+  // The event stands for every load queued until now.
+  virtual Status RecordLoads(Event& event) = 0;
+  // What steps are given from now on runs once the loads that the event stands for have. Of the
+  // device's streams: the host waits for neither.
+  Status Follow(Event& event);
   // Until that has run; at once for an event never recorded.
   Status Await(Event& event);
+
+  // Now. FailedPrecondition: on the host, whose processes have more to say of it
+  // (common/process_room.h).
+  virtual Result<DeviceMemory> memory() = 0;
 
   ContextCounts counts() const;
   // Whether a copy or a wait has ever failed. A GPU does nothing any more in a process where a
@@ -127,10 +156,14 @@ class Context {
  protected:
   virtual Result<std::byte*> AllocateDevice(size_t bytes) = 0;
   virtual void FreeDevice(std::byte* data, size_t bytes) = 0;
+  virtual Result<std::byte*> AllocateLoaded(size_t bytes) = 0;
+  virtual void FreeLoaded(std::byte* data, size_t bytes) = 0;
   virtual Result<std::byte*> AllocatePinned(size_t bytes) = 0;
   virtual void FreePinned(std::byte* data, size_t bytes) = 0;
   virtual Status QueueIn(void* device, const void* host, size_t bytes) = 0;
   virtual Status QueueOut(void* host, const void* device, size_t bytes) = 0;
+  virtual Status QueueLoad(void* device, const void* pinned, size_t bytes) = 0;
+  virtual Status QueueFollow(Event& event) = 0;
   virtual Status WaitForStream() = 0;
   virtual Status WaitForEvent(Event& event) = 0;
 
@@ -148,6 +181,8 @@ class Context {
   std::atomic<uint64_t> bytes_in_{0};
   std::atomic<uint64_t> bytes_out_{0};
   std::atomic<uint64_t> waits_{0};
+  std::atomic<uint64_t> loads_{0};
+  std::atomic<uint64_t> bytes_loaded_{0};
   std::atomic<bool> has_failed_{false};
   Mutex mu_;
   Status failure_ JANUS_GUARDED_BY(mu_);

@@ -52,6 +52,10 @@ class CudaContext final : public Context {
     numerics_ = "cuda " + sm;
     JANUS_RETURN_IF_ERROR(
         Check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream"));
+    JANUS_RETURN_IF_ERROR(
+        Check(cudaStreamCreateWithFlags(&loads_, cudaStreamNonBlocking), "stream of loads"));
+    JANUS_RETURN_IF_ERROR(
+        Check(cudaEventCreateWithFlags(&given_back_, cudaEventDisableTiming), "event"));
     cudaMemPoolProps props = {};
     props.allocType = cudaMemAllocationTypePinned;
     props.location.type = cudaMemLocationTypeDevice;
@@ -64,7 +68,10 @@ class CudaContext final : public Context {
   }
   ~CudaContext() override {
     if (stream_ != nullptr) cudaStreamSynchronize(stream_);
+    if (loads_ != nullptr) cudaStreamSynchronize(loads_);
     if (pool_ != nullptr) cudaMemPoolDestroy(pool_);
+    if (given_back_ != nullptr) cudaEventDestroy(given_back_);
+    if (loads_ != nullptr) cudaStreamDestroy(loads_);
     if (stream_ != nullptr) cudaStreamDestroy(stream_);
   }
 
@@ -72,6 +79,14 @@ class CudaContext final : public Context {
   std::string numerics() const override { return numerics_; }
   Stream stream() override { return {.device = Device::kCuda, .native = stream_}; }
 
+  Result<DeviceMemory> memory() override {
+    size_t free = 0, total = 0;
+    JANUS_RETURN_IF_ERROR(Check(cudaMemGetInfo(&free, &total), "device memory"));
+    uint64_t held = 0;
+    JANUS_RETURN_IF_ERROR(Check(
+        cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent, &held), "memory pool"));
+    return DeviceMemory{total, free, held};
+  }
   Status CopyWithin(void* to, const void* from, size_t bytes) override {
     return Copy(to, from, bytes, cudaMemcpyDeviceToDevice);
   }
@@ -84,15 +99,21 @@ class CudaContext final : public Context {
   Status Record(Event& event) override {
     return Check(cudaEventRecord(static_cast<CudaEvent&>(event).event, stream_), "event");
   }
+  Status RecordLoads(Event& event) override {
+    return Check(cudaEventRecord(static_cast<CudaEvent&>(event).event, loads_), "event of loads");
+  }
 
  protected:
-  Result<std::byte*> AllocateDevice(size_t bytes) override {
-    void* data = nullptr;
-    JANUS_RETURN_IF_ERROR(Check(cudaMallocFromPoolAsync(&data, bytes, pool_, stream_),
-                                std::to_string(bytes) + " bytes of device memory"));
-    return static_cast<std::byte*>(data);
-  }
+  Result<std::byte*> AllocateDevice(size_t bytes) override { return Allocate(bytes, stream_); }
   void FreeDevice(std::byte* data, size_t) override { cudaFreeAsync(data, stream_); }
+  Result<std::byte*> AllocateLoaded(size_t bytes) override { return Allocate(bytes, loads_); }
+  // Steps may read it until now: loads wait for them, not they for loads. That another thread
+  // records the event anew between the two calls makes it stand for more, never for less.
+  void FreeLoaded(std::byte* data, size_t) override {
+    cudaEventRecord(given_back_, stream_);
+    cudaStreamWaitEvent(loads_, given_back_);
+    cudaFreeAsync(data, loads_);
+  }
   Result<std::byte*> AllocatePinned(size_t bytes) override {
     void* data = nullptr;
     JANUS_RETURN_IF_ERROR(
@@ -102,10 +123,18 @@ class CudaContext final : public Context {
   // A copy that is under way still uses it.
   void FreePinned(std::byte* data, size_t) override {
     cudaStreamSynchronize(stream_);
+    cudaStreamSynchronize(loads_);
     cudaFreeHost(data);
   }
   Status QueueIn(void* device, const void* host, size_t bytes) override {
     return Copy(device, host, bytes, cudaMemcpyHostToDevice);
+  }
+  Status QueueLoad(void* device, const void* pinned, size_t bytes) override {
+    return Check(cudaMemcpyAsync(device, pinned, bytes, cudaMemcpyHostToDevice, loads_), "load");
+  }
+  Status QueueFollow(Event& event) override {
+    return Check(cudaStreamWaitEvent(stream_, static_cast<CudaEvent&>(event).event),
+                 "wait for loads");
   }
   Status QueueOut(void* host, const void* device, size_t bytes) override {
     return Copy(host, device, bytes, cudaMemcpyDeviceToHost);
@@ -117,12 +146,21 @@ class CudaContext final : public Context {
 
  private:
   static constexpr int kDevice = 0;
+  // Memory that one stream gave back serves the other once that has come so far.
+  Result<std::byte*> Allocate(size_t bytes, cudaStream_t stream) {
+    void* data = nullptr;
+    JANUS_RETURN_IF_ERROR(Check(cudaMallocFromPoolAsync(&data, bytes, pool_, stream),
+                                std::to_string(bytes) + " bytes of device memory"));
+    return static_cast<std::byte*>(data);
+  }
   Status Copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
     return Check(cudaMemcpyAsync(to, from, bytes, kind, stream_), "copy");
   }
 
   std::string numerics_;
-  cudaStream_t stream_ = nullptr;
+  cudaStream_t stream_ = nullptr;  // of the steps
+  cudaStream_t loads_ = nullptr;
+  cudaEvent_t given_back_ = nullptr;  // recorded on the steps' stream, waited for by loads
   cudaMemPool_t pool_ = nullptr;
 };
 

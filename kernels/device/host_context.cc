@@ -22,12 +22,16 @@ class Host final : public Context {
   std::string numerics() const override { return {}; }
   Stream stream() override { return {.device = Device::kCpu}; }
 
+  Result<DeviceMemory> memory() override {
+    return FailedPrecondition("the host's memory is not a device's");
+  }
   Status CopyWithin(void* to, const void* from, size_t bytes) override {
     std::memcpy(to, from, bytes);
     return OkStatus();
   }
   Result<std::unique_ptr<Event>> MakeEvent() override { return std::make_unique<Event>(); }
   Status Record(Event&) override { return OkStatus(); }
+  Status RecordLoads(Event&) override { return OkStatus(); }
 
  protected:
   Result<std::byte*> AllocateDevice(size_t bytes) override {
@@ -48,6 +52,8 @@ class Host final : public Context {
       munmap(data, bytes);
     }
   }
+  Result<std::byte*> AllocateLoaded(size_t bytes) override { return AllocateDevice(bytes); }
+  void FreeLoaded(std::byte* data, size_t bytes) override { FreeDevice(data, bytes); }
   Result<std::byte*> AllocatePinned(size_t bytes) override { return AllocateDevice(bytes); }
   void FreePinned(std::byte* data, size_t bytes) override { FreeDevice(data, bytes); }
 
@@ -57,6 +63,10 @@ class Host final : public Context {
   Status QueueOut(void* host, const void* device, size_t bytes) override {
     return CopyWithin(host, device, bytes);
   }
+  Status QueueLoad(void* device, const void* pinned, size_t bytes) override {
+    return CopyWithin(device, pinned, bytes);
+  }
+  Status QueueFollow(Event&) override { return OkStatus(); }
   Status WaitForStream() override { return OkStatus(); }
   Status WaitForEvent(Event&) override { return OkStatus(); }
 };

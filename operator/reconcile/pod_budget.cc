@@ -17,8 +17,9 @@ std::string Explain(const PodNeed& need, const char* weights) {
 Status CheckPod(const std::string& service, const std::string& role, const char* weights,
                 const PodNeed& need, const std::optional<ProcessRoom>& room, const char* lower) {
   if (!room || need.total() <= room->memory_bytes) return OkStatus();
-  const std::string raise = room->memory_is_limited
-                                ? "raise spec.roles." + role + ".resources.limits.memory"
+  const std::string raise =
+      room->memory_is_a_gpus    ? "use GPUs with more memory free for role " + role
+      : room->memory_is_limited ? "raise spec.roles." + role + ".resources.limits.memory"
                                 : "use machines with more memory free for role " + role;
   return ResourceExhausted("each " + role + " pod of service " + service + " needs " +
                            FormatBytes(need.total()) + " and has " +

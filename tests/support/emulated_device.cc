@@ -47,6 +47,11 @@ size_t Rounded(size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
+// How many loads have run when it has come, of all that ever were; of the device's mutex.
+struct EmulatedEvent final : Event {
+  uint64_t loads = 0;
+};
+
 }  // namespace
 
 EmulatedDevice::EmulatedDevice(size_t most_bytes)
@@ -54,12 +59,20 @@ EmulatedDevice::EmulatedDevice(size_t most_bytes)
 
 EmulatedDevice::~EmulatedDevice() {
   const MutexLock lock(mu_);
+  RunLoads(loads_run_ + loads_.size());
   JANUS_CHECK(taken_.empty(), taken_.size());
   munmap(begin_, most_bytes_);
 }
 
 Stream EmulatedDevice::stream() {
   return {.device = Device::kCuda, .native = static_cast<cuda::PlayedDevice*>(this)};
+}
+
+Result<DeviceMemory> EmulatedDevice::memory() {
+  const MutexLock lock(mu_);
+  uint64_t held = 0;
+  for (const auto& [data, taken] : taken_) held += Rounded(taken.size);
+  return DeviceMemory{most_bytes_, most_bytes_ - held, held};
 }
 
 uint64_t EmulatedDevice::launches() const {
@@ -77,19 +90,28 @@ void EmulatedDevice::Close() {
   if (bytes > 0) JANUS_CHECK(mprotect(begin_, bytes, PROT_NONE) == 0, bytes);
 }
 
-Result<std::byte*> EmulatedDevice::AllocateDevice(size_t bytes) {
+// The first that is large enough.
+std::byte* EmulatedDevice::FindGap(size_t bytes) const {
+  std::byte* at = begin_;
+  for (const auto& [data, taken] : taken_) {
+    if (static_cast<size_t>(data - at) >= bytes) break;
+    at = data + Rounded(taken.size);
+  }
+  return bytes <= most_bytes_ - static_cast<size_t>(at - begin_) ? at : nullptr;
+}
+
+Result<std::byte*> EmulatedDevice::Allocate(size_t bytes, bool is_loaded) {
   const size_t rounded = Rounded(bytes);
   const MutexLock lock(mu_);
-  // The first gap that is large enough.
-  std::byte* at = begin_;
-  for (const auto& [data, size] : taken_) {
-    if (static_cast<size_t>(data - at) >= rounded) break;
-    at = data + Rounded(size);
+  std::byte* at = FindGap(rounded);
+  if (at == nullptr) {
+    RunLoads(loads_run_ + loads_.size());  // some may be the end of what was taken
+    at = FindGap(rounded);
   }
-  if (rounded > most_bytes_ - static_cast<size_t>(at - begin_)) {
+  if (at == nullptr) {
     return ResourceExhausted(std::to_string(bytes) + " bytes of the emulated device's memory");
   }
-  taken_.emplace(at, bytes);
+  taken_.emplace(at, Taken{bytes, is_loaded});
   if (at + rounded > end_) end_ = at + rounded;
   Open();
   std::memset(at, kNaN, rounded);
@@ -97,30 +119,56 @@ Result<std::byte*> EmulatedDevice::AllocateDevice(size_t bytes) {
   return at;
 }
 
+Result<std::byte*> EmulatedDevice::AllocateDevice(size_t bytes) {
+  return Allocate(bytes, false);
+}
+
 void EmulatedDevice::FreeDevice(std::byte* data, size_t) {
   const MutexLock lock(mu_);
-  JANUS_CHECK(taken_.erase(data) == 1);
+  const auto taken = taken_.find(data);
+  JANUS_CHECK(taken != taken_.end() && !taken->second.is_loaded);
+  taken_.erase(taken);
+}
+
+Result<std::byte*> EmulatedDevice::AllocateLoaded(size_t bytes) {
+  return Allocate(bytes, true);
+}
+
+void EmulatedDevice::FreeLoaded(std::byte* data, size_t) {
+  const MutexLock lock(mu_);
+  const auto taken = taken_.find(data);
+  JANUS_CHECK(taken != taken_.end() && taken->second.is_loaded && !taken->second.is_given_back);
+  taken->second.is_given_back = true;
+  loads_.push_back({data, nullptr, taken->second.size});
 }
 
 Result<std::byte*> EmulatedDevice::AllocatePinned(size_t bytes) {
   auto* const data = static_cast<std::byte*>(::operator new(bytes, std::align_val_t(kAlignment)));
   std::memset(data, kNaN, bytes);
+  const MutexLock lock(mu_);
+  pinned_.emplace(data, bytes);
   return data;
 }
 
 // A copy that is under way still uses it.
 void EmulatedDevice::FreePinned(std::byte* data, size_t) {
   Deliver();
+  {
+    const MutexLock lock(mu_);
+    RunLoads(loads_run_ + loads_.size());
+    pinned_.erase(data);
+  }
   ::operator delete(data, std::align_val_t(kAlignment));
 }
 
-bool EmulatedDevice::Holds(const void* data, size_t bytes) const {
+const EmulatedDevice::Taken* EmulatedDevice::Find(const void* data, size_t bytes) const {
   auto* const at = static_cast<std::byte*>(const_cast<void*>(data));
   const auto after = taken_.upper_bound(at);
-  if (after == taken_.begin()) return false;
-  const auto& [begin, size] = *std::prev(after);
+  if (after == taken_.begin()) return nullptr;
+  const auto& [begin, taken] = *std::prev(after);
   const auto offset = static_cast<size_t>(at - begin);
-  return offset <= size && bytes <= size - offset;
+  const bool is_within = offset <= taken.size && bytes <= taken.size - offset;
+  return is_within && !taken.is_given_back ? &taken : nullptr;
 }
 
 const void* EmulatedDevice::HostAddressIn(const void* data, size_t bytes) const {
@@ -136,6 +184,7 @@ const void* EmulatedDevice::HostAddressIn(const void* data, size_t bytes) const 
 
 Status EmulatedDevice::QueueIn(void* device, const void* host, size_t bytes) {
   const MutexLock lock(mu_);
+  LandSome();
   if (!Holds(device, bytes)) return Internal("a copy goes up beyond what was taken");
   if (HostAddressIn(host, bytes) != nullptr) {
     return Internal("an address of the host is copied up, among " + std::to_string(bytes) +
@@ -149,6 +198,7 @@ Status EmulatedDevice::QueueIn(void* device, const void* host, size_t bytes) {
 
 Status EmulatedDevice::QueueOut(void* host, const void* device, size_t bytes) {
   const MutexLock lock(mu_);
+  LandSome();
   if (!Holds(device, bytes)) return Internal("a copy comes down from beyond what was taken");
   CopyDown copy{static_cast<std::byte*>(host), std::make_unique<std::byte[]>(bytes), bytes};
   Open();
@@ -161,6 +211,7 @@ Status EmulatedDevice::QueueOut(void* host, const void* device, size_t bytes) {
 
 Status EmulatedDevice::CopyWithin(void* to, const void* from, size_t bytes) {
   const MutexLock lock(mu_);
+  LandSome();
   if (!Holds(to, bytes) || !Holds(from, bytes)) {
     return Internal("a copy within the device goes beyond what was taken");
   }
@@ -182,8 +233,89 @@ void EmulatedDevice::Deliver() {
   down_.clear();
 }
 
-Status EmulatedDevice::WaitForEvent(Event&) {
+Result<std::unique_ptr<Event>> EmulatedDevice::MakeEvent() {
+  return std::unique_ptr<Event>(std::make_unique<EmulatedEvent>());
+}
+
+Status EmulatedDevice::Record(Event& event) {
+  const MutexLock lock(mu_);
+  static_cast<EmulatedEvent&>(event).loads = 0;  // steps have run
   return OkStatus();
+}
+
+Status EmulatedDevice::RecordLoads(Event& event) {
+  const MutexLock lock(mu_);
+  static_cast<EmulatedEvent&>(event).loads = loads_run_ + loads_.size();
+  return OkStatus();
+}
+
+Status EmulatedDevice::WaitForEvent(Event& event) {
+  if (is_broken_) return Internal("the emulated device is broken");
+  const MutexLock lock(mu_);
+  RunLoads(static_cast<EmulatedEvent&>(event).loads);
+  return OkStatus();
+}
+
+Status EmulatedDevice::QueueFollow(Event& event) {
+  return WaitForEvent(event);
+}
+
+Status EmulatedDevice::QueueLoad(void* device, const void* pinned, size_t bytes) {
+  const MutexLock lock(mu_);
+  if (loads_until_refusal_ >= 0 && loads_until_refusal_-- == 0) {
+    return Internal("the emulated device refuses a load");
+  }
+  const Taken* const taken = Find(device, bytes);
+  if (taken == nullptr || !taken->is_loaded) {
+    return Internal("a load goes beyond what was taken for loads");
+  }
+  const auto* const from = static_cast<const std::byte*>(pinned);
+  const auto after = pinned_.upper_bound(from);
+  if (after == pinned_.begin() ||
+      from + bytes > std::prev(after)->first + std::prev(after)->second) {
+    return Internal("what is loaded does not lie in pinned memory");
+  }
+  if (HostAddressIn(from, bytes) != nullptr) {
+    return Internal("an address of the host is loaded, among " + std::to_string(bytes) + " bytes");
+  }
+  loads_.push_back({static_cast<std::byte*>(device), from, bytes});
+  return OkStatus();
+}
+
+void EmulatedDevice::RunLoads(uint64_t until) {
+  if (loads_run_ >= until) return;
+  Open();
+  for (; loads_run_ < until; ++loads_run_, loads_.pop_front()) {
+    const LoadOp& load = loads_.front();
+    if (load.pinned != nullptr) {
+      std::memcpy(load.device, load.pinned, load.size);
+    } else {
+      std::memset(load.device, kNaN, load.size);
+      taken_.erase(load.device);
+    }
+  }
+  Close();
+}
+
+void EmulatedDevice::LandSome() {
+  if (!landing_ || loads_.empty() || !landing_->Chance(0.5)) return;
+  const int some = landing_->Between(1, static_cast<int>(loads_.size()));
+  RunLoads(loads_run_ + static_cast<uint64_t>(some));
+}
+
+size_t EmulatedDevice::pending_loads() const {
+  const MutexLock lock(mu_);
+  return loads_.size();
+}
+
+void EmulatedDevice::RefuseLoadAfter(int loads) {
+  const MutexLock lock(mu_);
+  loads_until_refusal_ = loads;
+}
+
+void EmulatedDevice::LandAtAnyTime(uint64_t seed) {
+  const MutexLock lock(mu_);
+  landing_.emplace(seed);
 }
 
 // The mutex is held from here until EndLaunch, on one thread.
@@ -194,6 +326,7 @@ Status EmulatedDevice::BeginLaunch(std::string_view operation, const void* kerne
     mu_.Unlock();
     return Internal(std::string(operation) + ": an argument is an address of the host");
   }
+  LandSome();
   ++launches_;
   ++cuda::host_order_seed;
   Open();

@@ -3,6 +3,12 @@
 #include <map>
 
 namespace janus::dataplane {
+namespace {
+
+// Small, so that weights go through it many times.
+constexpr kernels::PinnedRing kRing{.piece_bytes = 1000, .pieces = 3};
+
+}  // namespace
 
 class LoopbackCluster::Sink final : public TokenSink {
  public:
@@ -86,7 +92,10 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
     if (options.make_context) {
       w->context = options.make_context();
       own.context = w->context.get();
-      w->weights = *PlaceAttention(*w->context, model, attention_weights);
+      w->loader = *kernels::Loader::Make(*w->context, kRing);
+      w->weights = *PlaceAttention(*w->loader, model, attention_weights);
+      const Status followed = w->weights.Follow(*w->context);
+      JANUS_CHECK(followed.ok(), followed.ToString());
       weights = &w->weights.weights;
     }
     w->instance = *AttentionInstance::Create(own, model, *weights, *emission_, clock);
@@ -103,7 +112,10 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
     const ExpertWeights* weights = expert_weights[static_cast<size_t>(e)];
     if (options.make_context) {
       w->context = options.make_context();
-      w->weights = *PlaceExperts(*w->context, model, *weights);
+      w->loader = *kernels::Loader::Make(*w->context, kRing);
+      w->weights = *PlaceExperts(*w->loader, model, *weights);
+      const Status followed = w->weights.Follow(*w->context);
+      JANUS_CHECK(followed.ok(), followed.ToString());
       weights = &w->weights.weights;
     }
     w->instance =

@@ -94,6 +94,7 @@ class LoopbackCluster {
   class Sink;
   struct AttentionWorker {
     std::unique_ptr<kernels::Context> context;
+    std::unique_ptr<kernels::Loader> loader;
     Placed<AttentionWeights> weights;
     std::unique_ptr<kernels::Team> team;
     std::unique_ptr<Transport> transport;
@@ -104,6 +105,7 @@ class LoopbackCluster {
   };
   struct ExpertWorker {
     std::unique_ptr<kernels::Context> context;
+    std::unique_ptr<kernels::Loader> loader;
     Placed<ExpertWeights> weights;
     std::unique_ptr<kernels::Team> team;
     std::unique_ptr<Transport> transport;

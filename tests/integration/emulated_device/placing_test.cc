@@ -15,26 +15,27 @@ class PlacingTest : public testing::Test {
  protected:
   const HeldModel held_ = SmallLatentModel(DType::kBFloat16, 1);
   kernels::EmulatedDevice device_;
+  const std::unique_ptr<kernels::Loader> loader_ = *kernels::Loader::Make(device_);
 };
 
 TEST_F(PlacingTest, ATensorThatTwoHaveIsCopiedOnce) {
   AttentionWeights tied = held_.attention;
   tied.lm_head = tied.embedding;
-  const auto apart = *PlaceAttention(device_, held_.model, held_.attention);
-  const uint64_t bytes = device_.counts().bytes_in;
-  const auto together = *PlaceAttention(device_, held_.model, tied);
+  const auto apart = *PlaceAttention(*loader_, held_.model, held_.attention);
+  const uint64_t bytes = device_.counts().bytes_loaded;
+  const auto together = *PlaceAttention(*loader_, held_.model, tied);
   EXPECT_EQ(together.weights.lm_head.data, together.weights.embedding.data);
-  EXPECT_EQ(bytes - (device_.counts().bytes_in - bytes),
+  EXPECT_EQ(bytes - (device_.counts().bytes_loaded - bytes),
             static_cast<uint64_t>(held_.model.vocab * held_.model.hidden) * 2);
 }
 
 TEST_F(PlacingTest, WhatIsKnownIsSharedAndOutlivesIt) {
-  std::optional first = *PlaceExperts(device_, held_.model, held_.experts);
-  const uint64_t bytes = device_.counts().bytes_in;
+  std::optional first = *PlaceExperts(*loader_, held_.model, held_.experts);
+  const uint64_t bytes = device_.counts().bytes_loaded;
   ExpertWeights fewer = held_.experts;
   fewer.layers[0].slots[0].reset();
-  std::optional second = *PlaceExperts(device_, held_.model, fewer, &*first);
-  EXPECT_EQ(device_.counts().bytes_in, bytes);
+  std::optional second = *PlaceExperts(*loader_, held_.model, fewer, &*first);
+  EXPECT_EQ(device_.counts().bytes_loaded, bytes);
   EXPECT_EQ(second->weights.layers[1].slots[2]->up.data,
             first->weights.layers[1].slots[2]->up.data);
   EXPECT_FALSE(second->weights.layers[0].slots[0].has_value());
@@ -50,16 +51,18 @@ TEST_F(PlacingTest, WhatIsKnownIsSharedAndOutlivesIt) {
 TEST_F(PlacingTest, EndsWhereItIsStoppedAndLeavesNothing) {
   std::stop_source stop;
   stop.request_stop();
-  EXPECT_EQ(PlaceAttention(device_, held_.model, held_.attention, stop.get_token()).status().code(),
-            StatusCode::kCancelled);
   EXPECT_EQ(
-      PlaceExperts(device_, held_.model, held_.experts, nullptr, stop.get_token()).status().code(),
+      PlaceAttention(*loader_, held_.model, held_.attention, stop.get_token()).status().code(),
       StatusCode::kCancelled);
-  EXPECT_EQ(device_.counts().bytes_in, 0u);
+  EXPECT_EQ(
+      PlaceExperts(*loader_, held_.model, held_.experts, nullptr, stop.get_token()).status().code(),
+      StatusCode::kCancelled);
+  EXPECT_EQ(device_.counts().bytes_loaded, 0u);
 }
 
 TEST_F(PlacingTest, OnTheHostTensorsStayWhereTheyAre) {
-  const auto placed = *PlaceAttention(kernels::HostContext(), held_.model, held_.attention);
+  const auto loader = *kernels::Loader::Make(kernels::HostContext());
+  const auto placed = *PlaceAttention(*loader, held_.model, held_.attention);
   EXPECT_EQ(placed.weights.embedding.data, held_.attention.embedding.data);
   EXPECT_TRUE(placed.tensors.empty());
 }

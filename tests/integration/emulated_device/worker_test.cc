@@ -61,7 +61,7 @@ TEST_F(EmulatedWorkerTest, AnswersAsTheReferenceImplementation) {
 TEST_F(EmulatedWorkerTest, WeightsStayFromOneEpochToTheNext) {
   ServiceUnderTest service("", attention_, experts_);
   service.Serve();
-  const uint64_t first = experts_.counts().bytes_in;
+  const kernels::ContextCounts first = experts_.counts();
   TestGateway gateway(service.attention());
   gateway.Hello();
   gateway.Send(Ask(case_));
@@ -75,9 +75,10 @@ TEST_F(EmulatedWorkerTest, WeightsStayFromOneEpochToTheNext) {
   const auto weights =
       static_cast<uint64_t>(model_.moe_layers()) * static_cast<uint64_t>(model_.moe.experts) * 3 *
       static_cast<uint64_t>(model_.moe.intermediate * model_.hidden) * sizeof(float);
-  EXPECT_GE(first, weights);
+  EXPECT_GE(first.bytes_loaded, weights);
+  EXPECT_LT(first.bytes_in, weights / 4) << "weights went by the stream of steps";
   EXPECT_GT(experts_.counts().copies_in, stepped);
-  EXPECT_LT(experts_.counts().bytes_in - first, weights / 4) << "rows and lists of some steps";
+  EXPECT_EQ(experts_.counts().bytes_loaded, first.bytes_loaded);
 }
 
 // A refusal, not the end of the process; another epoch may ask for less.
@@ -107,6 +108,25 @@ TEST_F(EmulatedWorkerTest, KeysAndValuesAreBoundedByTheDevicesMemory) {
   EXPECT_TRUE(Contains(refused.message(), "KV cache: "));
   service.room().kv_bytes = 4 << 20;
   service.Serve();
+}
+
+// Whoever plans is told of the device's memory, whatever the worker has of it by then.
+TEST_F(EmulatedWorkerTest, ItsRoomIsTheDevices) {
+  ServiceUnderTest service("", attention_, experts_);
+  const auto room = [&] {
+    grpc::ClientContext context;
+    v1::DescribeModelRequest request;
+    request.set_service_uid(ServiceUnderTest::kUid);
+    v1::DescribeModelReply reply;
+    EXPECT_TRUE(service.experts().control().DescribeModel(&context, request, &reply).ok());
+    EXPECT_TRUE(reply.memory_is_a_gpus());
+    EXPECT_TRUE(reply.memory_is_limited());
+    return reply.memory_bytes();
+  };
+  EXPECT_EQ(room(), uint64_t{256} << 20);
+  service.Serve();
+  EXPECT_GT(experts_.memory()->held, 0u);
+  EXPECT_EQ(room(), uint64_t{256} << 20);
 }
 
 // Whose device fails it says so, and whoever holds the process can tell it from a lost peer.

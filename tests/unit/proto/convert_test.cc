@@ -212,7 +212,7 @@ TEST(Convert, AModelReportComesBackAndIsJudged) {
   ModelReport report;
   report.config_json = "{}";
   report.digest = "0123456789abcdef";
-  report.room = {int64_t{64} << 30, true, 16, false};
+  report.room = {int64_t{64} << 30, true, 16, false, true};
   const Result<ModelReport> back = FromProto(ToProto(report));
   ASSERT_TRUE(back.ok());
   EXPECT_EQ(back->config_json, report.config_json);
@@ -221,6 +221,9 @@ TEST(Convert, AModelReportComesBackAndIsJudged) {
   EXPECT_TRUE(back->room.memory_is_limited);
   EXPECT_EQ(back->room.cores, 16);
   EXPECT_FALSE(back->room.cores_are_limited);
+  EXPECT_TRUE(back->room.memory_is_a_gpus);
+  report.room.memory_is_a_gpus = false;
+  EXPECT_FALSE(FromProto(ToProto(report))->room.memory_is_a_gpus);
   for (const auto& spoil : std::vector<std::function<void(v1::DescribeModelReply&)>>{
            [](auto& reply) { reply.clear_model_digest(); },
            [](auto& reply) { reply.set_model_digest(std::string(65, '0')); },

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "common/model/description.h"
+#include "dataplane/worker/describe_model.h"
 #include "dataplane/worker/numerics_class.h"
 #include "dataplane/worker/open_device.h"
 #include "dataplane/worker/settings.h"
@@ -18,17 +19,23 @@ class NamedContext final : public kernels::Context {
   bool is_host() const override { return false; }
   std::string numerics() const override { return "cuda sm_90"; }
   kernels::Stream stream() override { return {.device = kernels::Device::kCuda}; }
+  Result<kernels::DeviceMemory> memory() override { return None(); }
   Status CopyWithin(void*, const void*, size_t) override { return None(); }
   Result<std::unique_ptr<kernels::Event>> MakeEvent() override { return None(); }
   Status Record(kernels::Event&) override { return None(); }
+  Status RecordLoads(kernels::Event&) override { return None(); }
 
  protected:
   Result<std::byte*> AllocateDevice(size_t) override { return None(); }
   void FreeDevice(std::byte*, size_t) override {}
+  Result<std::byte*> AllocateLoaded(size_t) override { return None(); }
+  void FreeLoaded(std::byte*, size_t) override {}
   Result<std::byte*> AllocatePinned(size_t) override { return None(); }
   void FreePinned(std::byte*, size_t) override {}
   Status QueueIn(void*, const void*, size_t) override { return None(); }
   Status QueueOut(void*, const void*, size_t) override { return None(); }
+  Status QueueLoad(void*, const void*, size_t) override { return None(); }
+  Status QueueFollow(kernels::Event&) override { return None(); }
   Status WaitForStream() override { return None(); }
   Status WaitForEvent(kernels::Event&) override { return None(); }
 
@@ -83,6 +90,20 @@ TEST(OpenDevice, AFailingDeviceIsQuoted) {
 
 TEST(OpenDevice, RefusesOtherNames) {
   EXPECT_EQ(OpenDevice("tpu").status(), InvalidArgument("--device tpu: want cpu or cuda"));
+}
+
+TEST(RoomBeside, IsTheLessOfTheMachinesAndTheDevices) {
+  const ProcessRoom host{100, false, 8, true};
+  const ProcessRoom on_a_gpu = RoomBeside(host, {.total = 90, .free = 20, .held = 30});
+  EXPECT_EQ(on_a_gpu.memory_bytes, 50) << "what it holds is its own";
+  EXPECT_TRUE(on_a_gpu.memory_is_limited);
+  EXPECT_TRUE(on_a_gpu.memory_is_a_gpus);
+  EXPECT_EQ(on_a_gpu.cores, 8);
+  EXPECT_TRUE(on_a_gpu.cores_are_limited);
+  const ProcessRoom of_the_host = RoomBeside(host, {.total = 900, .free = 100, .held = 30});
+  EXPECT_EQ(of_the_host.memory_bytes, 100);
+  EXPECT_FALSE(of_the_host.memory_is_limited);
+  EXPECT_FALSE(of_the_host.memory_is_a_gpus);
 }
 
 TEST(NumericsClass, IsOfTheInstructionSetOnACpuAndOfTheArchitectureOnAGpu) {

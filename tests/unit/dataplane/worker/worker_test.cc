@@ -278,16 +278,18 @@ TEST_F(WorkerTest, SaysBeforeAnyEpochWhatItWouldLoadAndTheRoomItHas) {
     EXPECT_EQ(report->config_json, *ReadModelConfig(folder));
     EXPECT_EQ(report->digest, Fingerprint::Hex(*DigestCheckpoint(folder, report->config_json)));
     EXPECT_GT(report->room.memory_bytes, 1 << 20);
+    EXPECT_FALSE(report->room.memory_is_a_gpus);
     EXPECT_GE(report->room.cores, 1);
   }
 }
 
 TEST(DescribeModel, NamesWhatIsNotThereOrTooLarge) {
-  EXPECT_EQ(DescribeModel("/nowhere").status().code(), StatusCode::kNotFound);
+  kernels::Context& host = kernels::HostContext();
+  EXPECT_EQ(DescribeModel("/nowhere", host).status().code(), StatusCode::kNotFound);
   const TempFolder folder;
   folder.Write("config.json", std::string((1 << 20) + 1, ' '));
   EXPECT_EQ(
-      DescribeModel(folder.path()).status(),
+      DescribeModel(folder.path(), host).status(),
       InvalidArgument(folder.path() + "/config.json: is 1048577 bytes; want at most 1048576"));
 }
 

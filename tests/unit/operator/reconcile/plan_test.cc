@@ -272,6 +272,18 @@ TEST(PlanServiceInPods, NamesTheRoleWithoutRoomAndWhatToChange) {
       << status.message();
 }
 
+TEST(PlanServiceInPods, WithoutRoomOnAGpuNamesNoLimitOfThePod) {
+  ProcessRoom gpu = Limited(24 * kGiB, 8);
+  gpu.memory_is_a_gpus = true;
+  const Status status =
+      PlanServiceInPods(Fixed(1, 2), Mixtral8x7B(), {Limited(40 * kGiB, 8), gpu}).status();
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+  EXPECT_NE(status.message().find("; use GPUs with more memory free for role experts, or have more "
+                                  "replicas of that role"),
+            std::string::npos)
+      << status.message();
+}
+
 TEST(PlanServiceInPods, WithoutALimitTakesItsShareAmongAllInstances) {
   const ModelDescription model = Mixtral8x7B();
   const ProcessRoom machine{128 * kGiB, false, 64, false};
