@@ -6,6 +6,9 @@
 
 namespace janus::kernels {
 
+// What GateTopK refuses; of more than no rows.
+Status ValidateGateTopK(const GateTopKArgs& args);
+
 void EmbedReference(const EmbedArgs& args);
 void RmsNormReference(const RmsNormArgs& args);
 void LinearReference(const LinearArgs& args);

@@ -6,9 +6,8 @@
 #include "kernels/validate.h"
 
 namespace janus::kernels {
-namespace {
 
-Status Validate(const GateTopKArgs& args) {
+Status ValidateGateTopK(const GateTopKArgs& args) {
   const bool even =
       args.groups >= 1 && args.groups <= kMaxGroups && args.experts % args.groups == 0;
   const bool is_sigmoid = args.score == GateScore::kSigmoid;
@@ -34,16 +33,19 @@ Status Validate(const GateTopKArgs& args) {
                  .NotNull(args.weight, "weight")
                  .NotNull(args.logits, "logits")
                  .NotNull(args.ids, "ids")
-                 .NotNull(args.weights, "weights"))
+                 .NotNull(args.weights, "weights")
+                 .InRange(args.workspace_bytes, 0, INT64_MAX, "workspace_bytes")
+                 .True(args.workspace != nullptr || args.workspace_bytes == 0,
+                       "workspace is null but workspace_bytes is not 0")
+                 .True(reinterpret_cast<uintptr_t>(args.workspace) % 64 == 0,
+                       "workspace is not 64-byte aligned"))
       .Done();
 }
-
-}  // namespace
 
 Status GateTopK(const Stream& stream, const GateTopKArgs& args) {
   JANUS_RETURN_IF_ERROR(ValidateStream("GateTopK", stream));
   if (args.rows == 0) return OkStatus();
-  JANUS_RETURN_IF_ERROR(Validate(args));
+  JANUS_RETURN_IF_ERROR(ValidateGateTopK(args));
   switch (stream.device) {
     case Device::kReference:
       GateTopKReference(args);

@@ -310,7 +310,17 @@ struct GateTopKArgs {
   float weight_scale = 1.0f;    // multiplies the k weights in the end
   int groups = 1;      // G, 1..kMaxGroups, divides E: group g holds experts g*E/G .. (g+1)*E/G-1
   int top_groups = 1;  // 1..G, with at least k experts in so many groups
+  // Optional, of a GPU: with it the inner axis is dealt over blocks of threads. The bits are the
+  // same with and without it and for every size.
+  void* workspace = nullptr;  // 64-byte aligned
+  int64_t workspace_bytes = 0;
 };
+// A GPU that takes bfloat16 adds up a logit in pieces of so many elements.
+inline constexpr int kGateSplit = 256;
+// With which a GPU deals the pieces of so many rows at once; more rows are more launches.
+constexpr int64_t GateTopKWorkspaceBytes(int64_t rows, int64_t hidden, int experts) {
+  return (hidden + kGateSplit - 1) / kGateSplit * rows * experts * 4;
+}
 // kSoftmax: p = softmax over all E of x.weight^T. The top_groups groups with the largest best logit
 // are kept, ties to the lower group; of their experts the k largest logits are chosen, ties to the
 // lower id; weights are their p (DeepSeek-V2's group-limited greedy choice). A NaN logit gives

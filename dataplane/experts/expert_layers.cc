@@ -5,6 +5,9 @@
 namespace janus::dataplane {
 namespace {
 
+// For so many rows at once a GPU's router has room; more are more launches.
+constexpr int64_t kMostGateRows = 256;
+
 std::vector<LayerPlacement> PlacementsOf(const ModelDescription& model,
                                          const Placement& placement) {
   std::vector<LayerPlacement> placements;
@@ -62,6 +65,9 @@ ExpertLayers::ExpertLayers(const ModelDescription& model, const ExpertWeights& w
 void ExpertLayers::PrepareDevice() {
   const size_t rows = senders_.size() * max_rows_;
   device_rows_ = context_.TakeOrNote(rows * row_bytes_);
+  gate_workspace_ = context_.TakeOrNote(static_cast<size_t>(
+      kernels::GateTopKWorkspaceBytes(std::min(static_cast<int64_t>(max_rows_), kMostGateRows),
+                                      model_.hidden, model_.moe.experts)));
   replies_ = context_.TakeOrNote(senders_.size() * sender_stride_ * row_bytes_);
   std::vector<const void*> pointers(rows);
   for (size_t i = 0; i < rows; ++i) pointers[i] = device_rows_.data() + i * row_bytes_;
@@ -113,6 +119,8 @@ Status ExpertLayers::Gate(Rank from, const std::byte* rows, int count) {
   args.weight_scale = model_.moe.weight_scale;
   args.groups = model_.moe.groups;
   args.top_groups = model_.moe.top_groups;
+  args.workspace = gate_workspace_.data();
+  args.workspace_bytes = static_cast<int64_t>(gate_workspace_.size());
   JANUS_RETURN_IF_ERROR(kernels::GateTopK(stream_, args));
   const size_t chosen = static_cast<size_t>(count) * static_cast<size_t>(model_.moe.top_k);
   JANUS_RETURN_IF_ERROR(gate_ids_.Pull(first * sizeof(uint16_t), chosen * sizeof(uint16_t)));

@@ -115,6 +115,7 @@ class ExpertLayers {
   // Of a GPU.
   kernels::Buffer device_rows_;          // [m, R_max, H] of the wire type
   kernels::Buffer device_row_pointers_;  // [m, R_max], into them
+  kernels::Buffer gate_workspace_;       // of one sender
   kernels::Buffer replies_;              // [m * R_max * K, H] of the wire type
 };
 

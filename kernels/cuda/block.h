@@ -18,7 +18,9 @@
 //      that the block does not write, or takes words of shared memory through block.Uniform.
 //   3. Threads of a phase share words only by Block::Add and Block::Or on integers, whose order
 //      does not show.
-//   4. Nothing is known of other blocks: they run in any order.
+//   4. Nothing is known of other blocks: they run in any order. What they wrote is there for the
+//   one
+//      that IsLast names, after that.
 //   5. What CopyAsync brings is there when the wait of CopyingWarps has let its group through, not
 //      before; what it reads does not change until then.
 
@@ -166,6 +168,18 @@ class DeviceBlock {
     const T value = word;
     __syncthreads();
     return value;
+  }
+  // Between phases, once a launch: whether all other blocks have asked already. What their phases
+  // wrote is then there for this one's. *arrived is 0 when the launch begins.
+  __device__ bool IsLast(uint32_t* arrived) const {
+    int is_last = 0;
+    if (threadIdx.x == 0) {
+      // The fences are cumulative: with the barriers round them they are those of the whole block.
+      __threadfence();
+      is_last = atomicAdd(arrived, 1u) == static_cast<uint32_t>(blocks_ - 1) ? 1 : 0;
+      __threadfence();
+    }
+    return __syncthreads_or(is_last) != 0;
   }
   __device__ static void Add(uint32_t& word, uint32_t value) { atomicAdd(&word, value); }
   __device__ static void Add(unsigned long long& word, unsigned long long value) {
@@ -341,6 +355,10 @@ class HostBlock {
   T Uniform(const T& word) {
     Together();
     return word;
+  }
+  bool IsLast(uint32_t* arrived) const {
+    Together();
+    return ++*arrived == static_cast<uint32_t>(blocks_);
   }
   template <class T>
   static void Add(T& word, T value) {

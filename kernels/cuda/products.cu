@@ -12,10 +12,5 @@ Status HeadLinearCuda(const Stream& stream, const HeadLinearArgs& args) {
   return cuda::Start("HeadLinear", stream, cuda::HeadLinearKernel{args},
                      cuda::PlanHeadLinear(args));
 }
-Status GateTopKCuda(const Stream& stream, const GateTopKArgs& args) {
-  JANUS_RETURN_IF_ERROR(
-      cuda::Start("GateTopK", stream, cuda::GateLogitsKernel{args}, cuda::PlanGateLogits(args)));
-  return cuda::Start("GateTopK", stream, cuda::GateChoiceKernel{args}, cuda::PlanGateChoice(args));
-}
 
 }  // namespace janus::kernels

@@ -111,8 +111,24 @@ inline Plan PlanGateLogits(const GateTopKArgs& a) {
           2 * a.rows * a.experts * a.hidden};
 }
 
+// What the gate's forms share. The score of expert e by itself, of a logit.
 JANUS_DEVICE inline float Sigmoid(float x) {
   return 1.0f / (1.0f + expf(-x));
+}
+// What it is chosen by: its logit, or its score and bias.
+JANUS_DEVICE inline float ChosenBy(const GateTopKArgs& a, const float* logits, int e) {
+  return a.bias == nullptr ? logits[e] : logits[e] + a.bias[e];
+}
+// The weight of the j-th of those chosen by their scores.
+JANUS_DEVICE inline float SigmoidWeight(const GateTopKArgs& a, const float* scores,
+                                        const uint16_t* ids, int j) {
+  float divisor = 1.0f;
+  if (a.renormalize) {
+    float sum = 0.0f;
+    for (int i = 0; i < a.top_k; ++i) sum += scores[ids[i]];
+    divisor = sum + 1e-20f;
+  }
+  return scores[ids[j]] / divisor * a.weight_scale;
 }
 
 // The choice among them: block per row. An order of what experts are chosen by that is total: NaN
@@ -133,17 +149,13 @@ struct GateChoiceKernel {
     if (!x_nan && x.score != y.score) return x.score > y.score;
     return x.id < y.id;
   }
-  // What expert e is chosen by: its logit, or its score and bias.
-  JANUS_DEVICE Best Candidate(const float* logits, int e) const {
-    return {a.bias == nullptr ? logits[e] : logits[e] + a.bias[e], e};
-  }
   // Of group g: its best logit, or the sum of its two best scores with their biases.
   JANUS_DEVICE Best GroupScore(const float* logits, int g) const {
     const int size = a.experts / a.groups;
     Best best{0.0f, -1};
     Best second{0.0f, -1};
     for (int e = g * size; e < (g + 1) * size; ++e) {
-      const Best next = Candidate(logits, e);
+      const Best next{ChosenBy(a, logits, e), e};
       if (Beats(next, best)) {
         second = best;
         best = next;
@@ -152,16 +164,6 @@ struct GateChoiceKernel {
       }
     }
     return {a.score == GateScore::kSigmoid ? best.score + second.score : best.score, g};
-  }
-  // The weight of the j-th of the chosen, of which `scores` are each by itself.
-  JANUS_DEVICE float SigmoidWeight(const float* scores, const uint16_t* ids, int j) const {
-    float divisor = 1.0f;
-    if (a.renormalize) {
-      float sum = 0.0f;
-      for (int i = 0; i < a.top_k; ++i) sum += scores[ids[i]];
-      divisor = sum + 1e-20f;
-    }
-    return scores[ids[j]] / divisor * a.weight_scale;
   }
   // Shared: candidates and partial sums of the threads, the score of each group, which are open,
   // which experts are taken.
@@ -203,7 +205,7 @@ struct GateChoiceKernel {
       block.Phase([&](int thread) {
         Best best{0.0f, -1};
         for (int e = thread; e < a.experts; e += kThreads) {
-          const Best next = Candidate(logits, e);
+          const Best next{ChosenBy(a, logits, e), e};
           if (s.taken[e] == 0 && s.open[e / size] != 0 && Beats(next, best)) best = next;
         }
         s.best[thread] = best;
@@ -223,7 +225,7 @@ struct GateChoiceKernel {
     }
     if (a.score == GateScore::kSigmoid) {
       block.Phase([&](int thread) {
-        if (thread < a.top_k) weights[thread] = SigmoidWeight(logits, ids, thread);
+        if (thread < a.top_k) weights[thread] = SigmoidWeight(a, logits, ids, thread);
       });
       return;
     }

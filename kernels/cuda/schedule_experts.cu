@@ -226,7 +226,9 @@ struct ScheduleExpertsKernel {
   }
 };
 
-Status Validate(const ScheduleExpertsArgs& a) {
+}  // namespace
+
+Status ValidateScheduleExperts(const ScheduleExpertsArgs& a) {
   const PlacementView& p = a.placement;
   return std::move(Validator("ScheduleExperts")
                        .InRange(p.experts, 1, kMaxExperts, "placement.experts")
@@ -251,8 +253,6 @@ Status Validate(const ScheduleExpertsArgs& a) {
       .Done();
 }
 
-}  // namespace
-
 Plan PlanScheduleExperts(const ScheduleExpertsArgs& a) {
   const int64_t e = a.placement.experts;
   return {1, kScheduleExpertsThreads,
@@ -261,7 +261,7 @@ Plan PlanScheduleExperts(const ScheduleExpertsArgs& a) {
 }
 
 Status ScheduleExperts(const Stream& stream, const ScheduleExpertsArgs& args) {
-  JANUS_RETURN_IF_ERROR(Validate(args));
+  JANUS_RETURN_IF_ERROR(ValidateScheduleExperts(args));
   if (args.form == ScheduleForm::kPlain || !FitsFastSchedule(args.placement)) {
     return Start("ScheduleExperts", stream, ScheduleExpertsKernel{args}, PlanScheduleExperts(args));
   }

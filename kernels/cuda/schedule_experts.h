@@ -97,6 +97,9 @@ inline constexpr int kScheduleExpertsThreads = 256;
 
 Plan PlanScheduleExperts(const ScheduleExpertsArgs& args);
 
+// What ScheduleExperts refuses, but for what shared memory does not hold.
+Status ValidateScheduleExperts(const ScheduleExpertsArgs& args);
+
 // InvalidArgument: a null pointer, no expert or no instance, a count below 0, more experts and
 // instances than a block's shared memory holds (4,096 experts: up to 384 instances; 256: 576).
 // Ids beyond the experts are ignored and get no replica, as do experts without one: where the

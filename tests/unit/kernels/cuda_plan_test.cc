@@ -5,6 +5,7 @@
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/attention_fast.h"
 #include "kernels/cuda/expert_ffn_fast.h"
+#include "kernels/cuda/gate_fast.h"
 #include "kernels/cuda/products.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/cuda/sample.h"
@@ -132,6 +133,87 @@ TEST(Plan, OfTheRouterFitsTheMostExpertsThereAre) {
   EXPECT_TRUE(CanLaunch(PlanGateChoice(a)));
   EXPECT_EQ(PlanGateChoice(a).blocks, 64);
   EXPECT_EQ(PlanGateLogits(a).blocks, 4 * 64);
+}
+
+GateTopKArgs DeepSeekV3Router(int64_t rows) {
+  GateTopKArgs a{.x_dtype = kB16,
+                 .weight_dtype = kB16,
+                 .rows = rows,
+                 .hidden = 7168,
+                 .experts = 256,
+                 .top_k = 8,
+                 .groups = 8,
+                 .top_groups = 4};
+  a.workspace_bytes = GateTopKWorkspaceBytes(rows, a.hidden, a.experts);
+  return a;
+}
+
+// All weights are under way at once: 28 pieces of 4 tiles of experts, each of 32 KiB.
+TEST(Plan, OfTheFastRouterDealsTheInnerAxisOverBlocks) {
+  const GateTopKArgs a = DeepSeekV3Router(64);
+  const Plan logits = PlanFastGateLogits(a, true);
+  EXPECT_EQ(logits.blocks, 4 * 28);
+  EXPECT_EQ(logits.shared_bytes, 64 << 10);
+  EXPECT_EQ(logits.bytes, 64 * (8 + 2 * 7168) + 2 * 256 * 7168 + 28 * 4 * 64 * 256);
+  EXPECT_EQ(logits.flops, int64_t{2} * 64 * 256 * 7168);
+  EXPECT_TRUE(CanLaunch(logits, FastGateLogitsKernel::kAskedSharedBytes));
+  EXPECT_EQ(PlanFastGateLogits(a, false).blocks, 4);
+  EXPECT_EQ(PlanFastGateLogits(DeepSeekV3Router(65), true).blocks, 2 * 4 * 28);
+  EXPECT_EQ(PlanFastGateLogits(DeepSeekV3Router(17), true).shared_bytes, 48 << 10);
+  EXPECT_EQ(PlanFastGateLogits(DeepSeekV3Router(1), true).shared_bytes, 40 << 10);
+  // Three blocks on a multiprocessor of sm_90 (228 KiB, of which each block takes one more), one on
+  // the smallest of sm_80 and later.
+  EXPECT_LE(3 * (FastGateLogitsKernel::kAskedSharedBytes + 1024), 228 << 10);
+  EXPECT_LE(FastGateLogitsKernel::kAskedSharedBytes, kMaxAskedSharedBytes);
+  // A piece, an expert and a row more than whole ones.
+  GateTopKArgs odd = a;
+  odd.hidden = 7176;
+  odd.experts = 257;
+  EXPECT_EQ(PlanFastGateLogits(odd, true).blocks, 5 * 29);
+}
+
+TEST(Plan, OfTheFastRouterTakesTheRowsThatFindRoom) {
+  GateTopKArgs a = DeepSeekV3Router(64);
+  EXPECT_EQ(a.workspace_bytes, 28 * 64 * 256 * 4);
+  EXPECT_EQ(GateRowsAtOnce(a), 64);
+  a.rows = 500;
+  EXPECT_EQ(GateRowsAtOnce(a), 64);
+  a.workspace_bytes = GateTopKWorkspaceBytes(100, a.hidden, a.experts);
+  EXPECT_EQ(GateRowsAtOnce(a), 64) << "whole tiles";
+  a.workspace_bytes = GateTopKWorkspaceBytes(20, a.hidden, a.experts) - 1;
+  EXPECT_EQ(GateRowsAtOnce(a), 19);
+  a.workspace_bytes = GateTopKWorkspaceBytes(1, a.hidden, a.experts) - 1;
+  EXPECT_EQ(GateRowsAtOnce(a), 0);
+}
+
+TEST(Plan, OfTheFastChoiceFitsTheMostExpertsThereAre) {
+  const GateTopKArgs most{
+      .rows = 64, .hidden = 7168, .experts = kMaxExperts, .top_k = kMaxTopK, .groups = kMaxGroups};
+  EXPECT_TRUE(CanLaunch(PlanFastGateChoice(most, true)));
+  EXPECT_EQ(PlanFastGateChoice(most, true).blocks, 64);
+  const GateTopKArgs a = DeepSeekV3Router(64);
+  EXPECT_EQ(PlanFastGateChoice(a, true).bytes, 64 * (29 * 4 * 256 + 6 * 8));
+  EXPECT_EQ(PlanFastGateChoice(a, false).bytes, PlanGateChoice(a).bytes);
+}
+
+// The router and AEBS: the shared memory of the larger, the placement and the ids beside.
+TEST(Plan, OfTheRouterWithAebsHasABlockForEachRow) {
+  const GateTopKArgs a = DeepSeekV3Router(64);
+  const ScheduleExpertsArgs few{.placement = {.experts = 256, .instances = 16, .mask_words = 1},
+                                .count = 64 * 8};
+  const Plan plan = PlanGateAndSchedule(a, few);
+  EXPECT_EQ(plan.blocks, 64);
+  EXPECT_EQ(plan.threads, kFastThreads);
+  EXPECT_EQ(plan.bytes, PlanFastGateChoice(a, true).bytes + PlanFastSchedule(few, false).bytes);
+  EXPECT_GE(plan.shared_bytes, PlanFastSchedule(few, false).shared_bytes);
+  EXPECT_GE(plan.shared_bytes, PlanFastGateChoice(a, true).shared_bytes);
+  GateTopKArgs many = a;
+  many.experts = 1024;
+  const ScheduleExpertsArgs wide{.placement = {.experts = 1024, .instances = 128, .mask_words = 2},
+                                 .count = 64 * 8};
+  EXPECT_EQ(PlanGateAndSchedule(many, wide).shared_bytes,
+            PlanFastSchedule(wide, false).shared_bytes);
+  EXPECT_TRUE(CanLaunch(PlanGateAndSchedule(many, wide)));
 }
 
 TEST(Plan, OfAttentionHasABlockForEachRowAndHead) {

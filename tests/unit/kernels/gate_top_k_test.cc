@@ -46,7 +46,13 @@ class GateProblem final : public RowProblem {
   int rows() const override { return case_.rows; }
   int row_elements() const override { return 2 * case_.top_k + case_.experts; }
   DType output() const override { return kF32; }
-  double tolerance() const override { return 1e-6; }
+  // In bfloat16 tensor cores, which only a GPU has, cut 17 terms to the width of the largest.
+  double tolerance() const override {
+#ifdef JANUS_TEST_ON_GPU
+    if (case_.x == kB16 && case_.weight == kB16) return 1e-5;
+#endif
+    return 1e-6;
+  }
   std::vector<uint8_t> Run(const Stream& stream, std::span<const int> selection) const override {
     const auto rows = static_cast<int64_t>(selection.size());
     const bool is_sigmoid = case_.score == GateScore::kSigmoid;
@@ -113,6 +119,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"Groups", 30, 12, 3, 40, false, kF32, kF32, 4, 2},
                     Case{"AllGroups", 9, 12, 3, 40, true, kF32, kF32, 6, 6},
                     Case{"Many", 17, 256, 8, 128, true},
+                    Case{"LongRows", 70, 96, 6, 1032, true, kB16, kB16, 8, 4},
                     Case{"CastWeights", 5, 33, 3, 40, false, kF32, kB16},
                     Case{"DeepSeekV3", 21, 256, 8, 96, true, kB16, kB16, 8, 4, 2.5f, kSigmoid},
                     Case{"SigmoidGroups", 30, 12, 3, 40, true, kF32, kF32, 4, 2, 2.5f, kSigmoid},

@@ -1,0 +1,169 @@
+// AEBS and the router on a GPU: AEBS alone for 512 rows, beside an empty kernel; router, top-k and
+// AEBS for 64 rows in two launches, beside what they take one after the other. One JSON line per
+// case in the file that --results names, flushed when the case ends; a case that stands there is
+// not run again.
+//
+// Experts, ids and weights are random, the router's weights rotate through 4 GiB. Times are between
+// two events round the call, medians of 30 calls that are all queued before the first is looked at.
+
+#include <random>
+
+#include "bench/gpu/gpu_bench.h"
+#include "kernels/cuda/gate.h"
+#include "kernels/cuda/gate_fast.h"
+
+namespace janus::kernels::cuda {
+namespace {
+
+struct Shape {
+  const char* name;
+  int64_t hidden;
+  int experts;
+  int top_k;
+  int groups;
+  int top_groups;
+};
+constexpr Shape kDeepSeekV3{"DeepSeek-V3", 7168, 256, 8, 8, 4};
+constexpr Shape kDeepSeekV2{"DeepSeek-V2", 5120, 160, 6, 8, 3};
+
+// A replica of each expert and, over all, so many more, on instances that are drawn.
+LayerPlacement DrawPlacement(int experts, int instances, int more) {
+  std::mt19937_64 random(1);
+  std::vector<std::vector<uint16_t>> of(static_cast<size_t>(instances));
+  const auto place = [&](int e) {
+    auto& list = of[random() % static_cast<uint64_t>(instances)];
+    const auto id = static_cast<uint16_t>(e);
+    if (std::ranges::find(list, id) != list.end()) return false;
+    list.push_back(id);
+    return true;
+  };
+  for (int e = 0; e < experts; ++e) place(e);
+  for (int i = 0; i < more;) {
+    i += place(static_cast<int>(random() % static_cast<uint64_t>(experts))) ? 1 : 0;
+  }
+  Placement placement;
+  placement.layers = 1;
+  for (const auto& list : of) {
+    placement.slots_of_instance.push_back(static_cast<int>(list.size()));
+    placement.expert_of.insert(placement.expert_of.end(), list.begin(), list.end());
+  }
+  return LayerPlacement::Of(placement, 0, experts);
+}
+
+// AEBS of `count` ids, its arrays in the device's memory for the life of the program.
+ScheduleExpertsArgs AebsOf(SchedulingPolicy policy, int experts, int instances, int percent,
+                           int64_t count) {
+  const LayerPlacement placement =
+      DrawPlacement(experts, instances, experts * (percent - 100) / 100);
+  ScheduleExpertsArgs a{.policy = policy, .placement = PlacementView::Of(placement)};
+  a.placement.first = CopyIn(placement.first);
+  a.placement.replicas = CopyIn(placement.replicas);
+  a.placement.hosts = CopyIn(placement.hosts);
+  a.placement.by_replicas = CopyIn(placement.by_replicas);
+  std::mt19937_64 random(2);
+  std::vector<uint16_t> ids(static_cast<size_t>(count));
+  for (uint16_t& id : ids) id = static_cast<uint16_t>(random() % static_cast<uint64_t>(experts));
+  a.ids = CopyIn(ids);
+  a.count = count;
+  a.replicas = Allocate<Replica>(count);
+  a.replica_of = Allocate<Replica>(experts);
+  a.load = Allocate<int32_t>(instances);
+  a.activated = Allocate<uint16_t>(experts);
+  a.num_activated = Allocate<int32_t>(1);
+  a.partial = Allocate<uint32_t>(int64_t{kCollectBlocks} * ((experts + 31) / 32));
+  return a;
+}
+
+std::string NameOf(SchedulingPolicy policy, int instances, int percent) {
+  return std::string(policy == SchedulingPolicy::kAebs ? "exact" : "greedy") + ", " +
+         std::to_string(instances) + " instances, slots " + std::to_string(percent) + " %";
+}
+
+double Aebs(GpuBench& bench, SchedulingPolicy policy, int instances, int percent, int64_t rows) {
+  const ScheduleExpertsArgs a = AebsOf(policy, 256, instances, percent, rows * 8);
+  return bench.TimeOf(
+      "AEBS of " + std::to_string(rows) + " rows of 8 in 256, " +
+          NameOf(policy, instances, percent),
+      PlanFastSchedule(a, false).bytes,
+      [&](int) { Check(ScheduleExperts({.device = Device::kCuda, .native = bench.stream()}, a)); });
+}
+
+void Router(GpuBench& bench, Results& results, const Shape& shape, SchedulingPolicy policy) {
+  constexpr int64_t kRows = 64;
+  const Stream stream{.device = Device::kCuda, .native = bench.stream()};
+  const int64_t elements = kRows * shape.hidden;
+  auto* const x = Allocate<uint16_t>(elements);
+  Fill<<<static_cast<unsigned>(elements / 8 / 256 + 1), 256, 0, bench.stream()>>>(x, elements, 1.0f,
+                                                                                  2);
+  std::vector<const void*> pointers;
+  for (int64_t t = 0; t < kRows; ++t) pointers.push_back(x + t * shape.hidden);
+  GateAndScheduleArgs both;
+  both.schedule = AebsOf(policy, shape.experts, 16, 150, kRows * shape.top_k);
+  both.arrived = Allocate<uint32_t>(1);
+  GateTopKArgs& gate = both.gate;
+  gate.x_rows = CopyIn(pointers);
+  gate.x_dtype = gate.weight_dtype = DType::kBFloat16;
+  gate.logits = Allocate<float>(kRows * shape.experts);
+  auto* const ids = Allocate<uint16_t>(kRows * shape.top_k);
+  gate.ids = ids;
+  gate.weights = Allocate<float>(kRows * shape.top_k);
+  gate.rows = kRows;
+  gate.hidden = shape.hidden;
+  gate.experts = shape.experts;
+  gate.top_k = shape.top_k;
+  gate.groups = shape.groups;
+  gate.top_groups = shape.top_groups;
+  gate.workspace_bytes = GateTopKWorkspaceBytes(kRows, shape.hidden, shape.experts);
+  gate.workspace = Allocate<char>(gate.workspace_bytes);
+  both.schedule.ids = ids;
+  const int64_t weights = shape.hidden * shape.experts;
+  const auto at = [&](int i) {
+    gate.weight = bench.arena() + int64_t{i} * 31 % (kArenaBytes / 2 / weights) * weights;
+  };
+  const std::string name = std::string(shape.name) + ", 64 rows, " + NameOf(policy, 16, 150) + ": ";
+  const int64_t bytes = 2 * (weights + elements);
+  const double fused = bench.TimeOf(name + "router and AEBS in two launches", bytes, [&](int i) {
+    at(i);
+    Check(GateAndSchedule(stream, both));
+  });
+  const double in_turn = bench.TimeOf(name + "router, then AEBS", bytes, [&](int i) {
+    at(i);
+    Check(RunGateTopK(stream, gate, GateForm::kFast));
+    Check(ScheduleExperts(stream, both.schedule));
+  });
+  const double router = bench.TimeOf(name + "router alone", bytes, [&](int i) {
+    at(i);
+    Check(RunGateTopK(stream, gate, GateForm::kFast));
+  });
+  const double aebs = bench.TimeOf(name + "AEBS alone", 0,
+                                   [&](int) { Check(ScheduleExperts(stream, both.schedule)); });
+  bench.TimeOf(name + "plain router, then AEBS", bytes, [&](int i) {
+    at(i);
+    Check(RunGateTopK(stream, gate, GateForm::kPlain));
+    Check(ScheduleExperts(stream, both.schedule));
+  });
+  if (results.Find(name + "shares", "of_in_turn") >= 0.0) return;
+  results.Write(name + "shares", "\"of_in_turn\": " + std::to_string(fused / in_turn) +
+                                     ", \"of_sum\": " + std::to_string(fused / (router + aebs)));
+}
+
+void Run(GpuBench& bench, Results& results) {
+  for (const auto policy : {SchedulingPolicy::kAebsGreedy, SchedulingPolicy::kAebs}) {
+    for (const int instances : {16, 32}) {
+      for (const int percent : {150, 200}) Aebs(bench, policy, instances, percent, 512);
+    }
+    Router(bench, results, kDeepSeekV3, policy);
+    Router(bench, results, kDeepSeekV2, policy);
+  }
+  // Growth with rows; the last is split over blocks.
+  for (const int64_t rows : {64, 128, 256, 1024, 2048, 4096, 8192}) {
+    Aebs(bench, SchedulingPolicy::kAebs, 16, 150, rows);
+  }
+}
+
+}  // namespace
+}  // namespace janus::kernels::cuda
+
+int main(int argc, char** argv) {
+  return janus::kernels::cuda::BenchMain(argc, argv, janus::kernels::cuda::Run);
+}
