@@ -5,8 +5,9 @@ check_bounds.py CUDA_VERSION BOUNDS REPORT...
 
 REPORTs are what `nvcc -Xptxas=-v` says. BOUNDS has a line for each kernel and architecture: the most
 registers, bytes of stack and bytes of spills that it may take; a kernel without a line, and a line
-without a kernel, are errors, and so is a bound that is more than an eighth above what is taken. Its
-first line names the compiler it is true of: under another nothing is held, which exit 77 says.
+without a kernel, are errors, and so is a bound that is more than an eighth above what is taken. On an
+architecture that it does not name nothing may spill. Its first line names the compiler it is true of:
+under another nothing is held, which exit 77 says.
 """
 
 import re
@@ -54,11 +55,16 @@ def read_bounds(text):
 
 def problems(taken, bounds):
     architectures = {architecture for _, architecture in taken}
+    held = {architecture for _, architecture in bounds}
     for key in sorted(taken.keys() | bounds.keys()):
         name = f"{key[0]} for {key[1]}"
         if key not in taken:
             if key[1] in architectures:
                 yield f"{name} has bounds and is not compiled"
+            continue
+        if key[1] not in held:
+            if taken[key][2] > 0:
+                yield f"{name} takes {taken[key][2]} bytes of spills; without bounds it may take none"
             continue
         if key not in bounds:
             yield f"{name} has no bounds; it takes {' '.join(map(str, taken[key]))}"

@@ -425,13 +425,14 @@ LayerPlacement RandomPlacement(int experts, int instances, int extra, std::mt199
   return LayerPlacement::Of(placement, 0, experts);
 }
 
+// On the heap, which every device reads.
 struct Scheduled {
   std::vector<Replica> replicas;
   std::vector<Replica> replica_of;
   std::vector<int32_t> load;
   std::vector<uint16_t> activated;
-  int32_t num_activated = -1;
-  uint32_t arrived = 0xA5A5A5A5;  // as no launch left it
+  std::vector<int32_t> num_activated = {-1};
+  std::vector<uint32_t> arrived = {0xA5A5A5A5};  // as no launch left it
   ScheduleExpertsArgs Args(SchedulingPolicy policy, const LayerPlacement& placement, size_t count) {
     replicas.assign(count, Replica{7, 7});
     replica_of.assign(static_cast<size_t>(placement.experts), Replica{7, 7});
@@ -443,7 +444,7 @@ struct Scheduled {
             .replica_of = replica_of.data(),
             .load = load.data(),
             .activated = activated.data(),
-            .num_activated = &num_activated};
+            .num_activated = num_activated.data()};
   }
 };
 
@@ -455,7 +456,7 @@ void ExpectTheSpecifications(const Scheduled& got, SchedulingPolicy policy,
   EXPECT_EQ(got.replicas, replicas);
   EXPECT_TRUE(std::ranges::equal(got.replica_of, work.replica_of()));
   EXPECT_TRUE(std::ranges::equal(got.load, work.load()));
-  ASSERT_EQ(static_cast<size_t>(got.num_activated), work.activated().size());
+  ASSERT_EQ(static_cast<size_t>(got.num_activated[0]), work.activated().size());
   EXPECT_TRUE(std::ranges::equal(std::span(got.activated).first(work.activated().size()),
                                  work.activated()));
 }
@@ -482,14 +483,14 @@ TEST_P(GateAndScheduleTest, GivesWhatOneAfterTheOtherGives) {
     Scheduled got;
     const Routed routed = router.Call(rows_at_once, 0, [&](const GateTopKArgs& args) {
       const Status status = GateAndSchedule(
-          kStream, {args, got.Args(policy, placement, wanted.ids.size()), &got.arrived});
+          kStream, {args, got.Args(policy, placement, wanted.ids.size()), got.arrived.data()});
       EXPECT_TRUE(status.ok()) << status.ToString();
     });
     ExpectSameBits(routed, wanted);
     ExpectTheSpecifications(got, policy, placement, routed.ids);
     // One launch counts the blocks of choices; without it nothing is counted.
     const bool is_fused = rows_at_once >= shape.rows && instances <= 128;
-    EXPECT_EQ(got.arrived, is_fused ? static_cast<uint32_t>(shape.rows) : 0xA5A5A5A5u);
+    EXPECT_EQ(got.arrived[0], is_fused ? static_cast<uint32_t>(shape.rows) : 0xA5A5A5A5u);
   }
 }
 
@@ -511,8 +512,8 @@ TEST(GateAndSchedule, OfNoRowsIsAebsOfNoIds) {
   router.Select({});
   Scheduled got;
   router.Call(0, 0, [&](const GateTopKArgs& args) {
-    EXPECT_TRUE(GateAndSchedule(
-                    kStream, {args, got.Args(SchedulingPolicy::kAebs, placement, 0), &got.arrived})
+    EXPECT_TRUE(GateAndSchedule(kStream, {args, got.Args(SchedulingPolicy::kAebs, placement, 0),
+                                          got.arrived.data()})
                     .ok());
   });
   ExpectTheSpecifications(got, SchedulingPolicy::kAebs, placement, {});
@@ -525,19 +526,19 @@ TEST(GateAndSchedule, RefusesWhatEitherRefusesAndPlacementsOfOtherExperts) {
   Router router({"", 1, 8, 12, 2});
   router.Call(1, 0, [&](const GateTopKArgs& args) {
     Scheduled got;
-    GateAndScheduleArgs a{args, got.Args(SchedulingPolicy::kAebs, other, 2), &got.arrived};
+    GateAndScheduleArgs a{args, got.Args(SchedulingPolicy::kAebs, other, 2), got.arrived.data()};
     EXPECT_EQ(GateAndSchedule(kStream, a).message(),
               "GateAndSchedule: the gate has not as many experts as the placement");
     a.schedule = got.Args(SchedulingPolicy::kAebs, placement, 2);
     a.arrived = nullptr;
     EXPECT_EQ(GateAndSchedule(kStream, a).message(), "GateAndSchedule: arrived is null");
-    a.arrived = &got.arrived;
+    a.arrived = got.arrived.data();
     a.schedule.load = nullptr;
     EXPECT_EQ(GateAndSchedule(kStream, a).message(), "ScheduleExperts: load is null");
     a.schedule.load = got.load.data();
     a.gate.top_k = 13;
     EXPECT_EQ(GateAndSchedule(kStream, a).message(), "GateTopK: top_k is 13, wanted 1..12");
-    EXPECT_EQ(got.num_activated, -1);
+    EXPECT_EQ(got.num_activated[0], -1);
   });
 }
 
