@@ -306,46 +306,47 @@ TEST_F(GateTopKOnEveryDevice, NanScoresComeFirstAndAreSaidByTheWeights) {
   });
 }
 
-TEST(GateTopK, WantsABiasWithSigmoidAlone) {
-  float v[4] = {};
-  const void* row = v;
-  uint16_t ids[4] = {};
-  GateTopKArgs args{.x_rows = &row,
-                    .weight = v,
-                    .logits = v,
-                    .ids = ids,
-                    .weights = v,
-                    .rows = 1,
-                    .hidden = 1,
-                    .experts = 4,
-                    .top_k = 1,
-                    .score = kSigmoid};
-  EXPECT_EQ(GateTopK(Stream{}, args).message(), "GateTopK: bias is null; kSigmoid wants it");
-  args.bias = v;
-  EXPECT_TRUE(GateTopK(Stream{}, args).ok());
-  args.groups = 4;
-  EXPECT_EQ(GateTopK(Stream{}, args).message(), "GateTopK: groups of one expert have no two best");
-  args.top_groups = 4;
-  EXPECT_TRUE(GateTopK(Stream{}, args).ok());
-  args.score = GateScore::kSoftmax;
-  EXPECT_EQ(GateTopK(Stream{}, args).message(), "GateTopK: bias is of kSigmoid alone");
+// One row of four experts, and what is refused of it.
+class GateTopKRefuses : public testing::Test {
+ protected:
+  std::string Refused() const { return GateTopK(Stream{}, args_).message(); }
+
+  float v_[4] = {};
+  const void* row_ = v_;
+  uint16_t ids_[4] = {};
+  GateTopKArgs args_{.x_rows = &row_,
+                     .weight = v_,
+                     .logits = v_,
+                     .ids = ids_,
+                     .weights = v_,
+                     .rows = 1,
+                     .hidden = 1,
+                     .experts = 4,
+                     .top_k = 1};
+};
+
+TEST_F(GateTopKRefuses, ABiasWithoutSigmoidAndSigmoidWithout) {
+  args_.bias = v_;
+  EXPECT_EQ(Refused(), "GateTopK: bias is of kSigmoid alone");
+  args_.score = kSigmoid;
+  EXPECT_EQ(Refused(), "");
+  args_.bias = nullptr;
+  EXPECT_EQ(Refused(), "GateTopK: bias is null; kSigmoid wants it");
 }
 
-TEST(GateTopK, RefusesMoreChoicesThanExperts) {
-  float v[4] = {};
-  const void* row = v;
-  uint16_t ids[4] = {};
-  EXPECT_EQ(GateTopK(Stream{}, {.x_rows = &row,
-                                .weight = v,
-                                .logits = v,
-                                .ids = ids,
-                                .weights = v,
-                                .rows = 1,
-                                .hidden = 1,
-                                .experts = 2,
-                                .top_k = 3})
-                .message(),
-            "GateTopK: top_k is 3, wanted 1..2");
+TEST_F(GateTopKRefuses, GroupsWithoutTwoBestUnlessAllAreKept) {
+  args_.score = kSigmoid;
+  args_.bias = v_;
+  args_.groups = 4;
+  EXPECT_EQ(Refused(), "GateTopK: groups of one expert have no two best");
+  args_.top_groups = 4;
+  EXPECT_EQ(Refused(), "");
+}
+
+TEST_F(GateTopKRefuses, MoreChoicesThanExperts) {
+  args_.experts = 2;
+  args_.top_k = 3;
+  EXPECT_EQ(Refused(), "GateTopK: top_k is 3, wanted 1..2");
 }
 
 }  // namespace
