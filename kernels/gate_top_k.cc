@@ -10,29 +10,35 @@ namespace janus::kernels {
 Status ValidateGateTopK(const GateTopKArgs& args) {
   const bool even =
       args.groups >= 1 && args.groups <= kMaxGroups && args.experts % args.groups == 0;
-  return std::move(Validator("GateTopK")
-                       .InRange(args.rows, 0, kMaxExtent, "rows")
-                       .InRange(args.hidden, 1, kMaxExtent, "hidden")
-                       .InRange(args.experts, 1, kMaxExperts, "experts")
-                       .InRange(args.top_k, 1, std::min(args.experts, kMaxTopK), "top_k")
-                       .OneOf(args.x_dtype, kRowTypes, "x_dtype")
-                       .OneOf(args.weight_dtype, kWeightTypes, "weight_dtype")
-                       .True(args.score == GateScore::kSoftmax, "score is unknown")
-                       .True(args.weight_scale > 0.0f, "weight_scale is not positive")
-                       .True(even, "groups is not in 1..64 or does not divide experts")
-                       .InRange(args.top_groups, 1, args.groups, "top_groups")
-                       .True(!even || args.experts / args.groups * args.top_groups >= args.top_k,
-                             "top_groups groups hold fewer than top_k experts")
-                       .NotNull(args.x_rows, "x_rows")
-                       .NotNull(args.weight, "weight")
-                       .NotNull(args.logits, "logits")
-                       .NotNull(args.ids, "ids")
-                       .NotNull(args.weights, "weights")
-                       .InRange(args.workspace_bytes, 0, INT64_MAX, "workspace_bytes")
-                       .True(args.workspace != nullptr || args.workspace_bytes == 0,
-                             "workspace is null but workspace_bytes is not 0")
-                       .True(reinterpret_cast<uintptr_t>(args.workspace) % 64 == 0,
-                             "workspace is not 64-byte aligned"))
+  const bool is_sigmoid = args.score == GateScore::kSigmoid;
+  return std::move(
+             Validator("GateTopK")
+                 .InRange(args.rows, 0, kMaxExtent, "rows")
+                 .InRange(args.hidden, 1, kMaxExtent, "hidden")
+                 .InRange(args.experts, 1, kMaxExperts, "experts")
+                 .InRange(args.top_k, 1, std::min(args.experts, kMaxTopK), "top_k")
+                 .OneOf(args.x_dtype, kRowTypes, "x_dtype")
+                 .OneOf(args.weight_dtype, kWeightTypes, "weight_dtype")
+                 .True(args.score == GateScore::kSoftmax || is_sigmoid, "score is unknown")
+                 .True(!is_sigmoid || args.bias != nullptr, "bias is null; kSigmoid wants it")
+                 .True(is_sigmoid || args.bias == nullptr, "bias is of kSigmoid alone")
+                 .True(args.weight_scale > 0.0f, "weight_scale is not positive")
+                 .True(even, "groups is not in 1..64 or does not divide experts")
+                 .InRange(args.top_groups, 1, args.groups, "top_groups")
+                 .True(!even || args.experts / args.groups * args.top_groups >= args.top_k,
+                       "top_groups groups hold fewer than top_k experts")
+                 .True(!is_sigmoid || args.groups < args.experts || args.top_groups == args.groups,
+                       "groups of one expert have no two best")
+                 .NotNull(args.x_rows, "x_rows")
+                 .NotNull(args.weight, "weight")
+                 .NotNull(args.logits, "logits")
+                 .NotNull(args.ids, "ids")
+                 .NotNull(args.weights, "weights")
+                 .InRange(args.workspace_bytes, 0, INT64_MAX, "workspace_bytes")
+                 .True(args.workspace != nullptr || args.workspace_bytes == 0,
+                       "workspace is null but workspace_bytes is not 0")
+                 .True(reinterpret_cast<uintptr_t>(args.workspace) % 64 == 0,
+                       "workspace is not 64-byte aligned"))
       .Done();
 }
 

@@ -297,7 +297,7 @@ struct GateTopKArgs {
   DType x_dtype = DType::kFloat32;      // Float32 or BFloat16
   const void* weight = nullptr;         // [E,H]
   DType weight_dtype = DType::kFloat32;
-  float* logits = nullptr;   // [T,E]: router logits, also the workspace
+  float* logits = nullptr;   // [T,E]: router logits (kSigmoid: scores), also the workspace
   uint16_t* ids = nullptr;   // [T,k], by descending score
   float* weights = nullptr;  // [T,k]
   int64_t rows = 0;          // T
@@ -305,8 +305,9 @@ struct GateTopKArgs {
   int experts = 0;           // E, 1..kMaxExperts
   int top_k = 0;             // k, 1..min(E, kMaxTopK)
   GateScore score = GateScore::kSoftmax;
-  bool renormalize = false;   // divide the k weights by their sum
-  float weight_scale = 1.0f;  // multiplies the k weights in the end
+  const float* bias = nullptr;  // [E], finite: of kSigmoid, else null
+  bool renormalize = false;     // divide the k weights by their sum
+  float weight_scale = 1.0f;    // multiplies the k weights in the end
   int groups = 1;      // G, 1..kMaxGroups, divides E: group g holds experts g*E/G .. (g+1)*E/G-1
   int top_groups = 1;  // 1..G, with at least k experts in so many groups
   // Optional, of a GPU: with it the inner axis is dealt over blocks of threads. The bits are the
@@ -324,6 +325,12 @@ constexpr int64_t GateTopKWorkspaceBytes(int64_t rows, int64_t hidden, int exper
 // are kept, ties to the lower group; of their experts the k largest logits are chosen, ties to the
 // lower id; weights are their p (DeepSeek-V2's group-limited greedy choice). A NaN logit gives
 // distinct ids and NaN weights.
+// kSigmoid: s = sigmoid(x.weight^T), c = s + bias, in fp32. The top_groups groups with the largest
+// sum of their two largest c are kept, ties to the lower group; of their experts the k largest c
+// are chosen, ties to the lower id; weights are their s, renormalized by their sum + 1e-20
+// (DeepSeek-V3's "noaux_tc"). Groups of one expert are refused where not all are kept. A NaN logit
+// counts as the largest c, so does a group's sum with it; ids are distinct, its weight is NaN and
+// so are all when renormalized.
 Status GateTopK(const Stream& stream, const GateTopKArgs& args);
 
 // One (row, top-k slot) that an expert computes.

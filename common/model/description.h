@@ -62,7 +62,12 @@ struct AttentionDescription {
 };
 
 // How router logits become top-k weights.
-enum class GateScore : uint8_t { kSoftmax };
+enum class GateScore : uint8_t {
+  kSoftmax,  // over all experts; the largest are chosen
+  // Of each expert by itself; what is chosen are the largest sums with a bias per expert, which the
+  // weights leave out (DeepSeek-V3, 2024, 2.1.2).
+  kSigmoid,
+};
 
 struct MoeDescription {
   int experts = 0;       // E routed experts per layer
@@ -72,8 +77,11 @@ struct MoeDescription {
   bool renormalize = false;     // divide the K weights by their sum
   float weight_scale = 1.0f;    // multiplies the K weights in the end, "routed_scaling_factor"
   int groups = 1;               // experts fall into so many groups of neighbours, "n_group"
-  int top_groups = 1;           // only experts of the best so many groups are chosen from
+  int top_groups = 1;           // only experts of the best so many groups are chosen from; a group
+                                // is as good as its best expert (kSoftmax), its two best (kSigmoid)
   int shared_intermediate = 0;  // of the shared experts together, which every token visits; 0: none
+
+  bool has_gate_bias() const { return score == GateScore::kSigmoid; }
 };
 
 // What a family's config.json says, in the terms that engine and experts need; nothing of JSON and

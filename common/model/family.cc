@@ -5,14 +5,16 @@
 #include <cmath>
 
 #include "common/model/deepseek_v2.h"
+#include "common/model/deepseek_v3.h"
 #include "common/model/mixtral.h"
 #include "common/model/qwen3_moe.h"
 
 namespace janus {
 
 std::span<const ModelFamily> ModelFamilies() {
-  static constexpr std::array<ModelFamily, 3> kFamilies = {{
+  static constexpr std::array<ModelFamily, 4> kFamilies = {{
       {"deepseek_v2", "DeepseekV2ForCausalLM", &ReadDeepseekV2Config},
+      {"deepseek_v3", "DeepseekV3ForCausalLM", &ReadDeepseekV3Config},
       {"mixtral", "MixtralForCausalLM", &ReadMixtralConfig},
       {"qwen3_moe", "Qwen3MoeForCausalLM", &ReadQwen3MoeConfig},
   }};

@@ -35,7 +35,9 @@ int64_t AttentionWeightBytes(const ModelDescription& model) {
 }
 
 int64_t GateWeightBytes(const ModelDescription& model) {
-  return int64_t{model.moe_layers()} * model.moe.experts * model.hidden * SizeOf(model.dtype);
+  const int64_t bias = model.moe.has_gate_bias() ? static_cast<int64_t>(sizeof(float)) : 0;
+  return int64_t{model.moe_layers()} * model.moe.experts *
+         (model.hidden * SizeOf(model.dtype) + bias);
 }
 
 int64_t ExpertWeightBytes(const ModelDescription& model) {

@@ -15,7 +15,8 @@ namespace janus {
 // this.
 int64_t AttentionWeightBytes(const ModelDescription& model);
 
-// The gates of all MoE layers. One expert instance holds this besides its slots.
+// The gates of all MoE layers, with their biases in Float32. One expert instance holds this besides
+// its slots.
 int64_t GateWeightBytes(const ModelDescription& model);
 
 // One expert of one layer: the content of one slot.

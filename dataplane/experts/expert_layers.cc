@@ -100,6 +100,7 @@ Status ExpertLayers::Gate(Rank from, const std::byte* rows, int count) {
   }
   const size_t first = at * sender_stride_;
   const Tensor& router = weights_.layers[static_cast<size_t>(layer_)].router;
+  const Tensor& bias = weights_.layers[static_cast<size_t>(layer_)].router_bias;
   kernels::GateTopKArgs args;
   args.x_rows = pointers;
   args.x_dtype = wire_;
@@ -113,6 +114,7 @@ Status ExpertLayers::Gate(Rank from, const std::byte* rows, int count) {
   args.experts = model_.moe.experts;
   args.top_k = model_.moe.top_k;
   args.score = model_.moe.score;
+  args.bias = static_cast<const float*>(bias.data);
   args.renormalize = model_.moe.renormalize;
   args.weight_scale = model_.moe.weight_scale;
   args.groups = model_.moe.groups;

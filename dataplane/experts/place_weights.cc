@@ -14,6 +14,7 @@ Result<Placed<ExpertWeights>> PlaceExperts(kernels::Loader& loader, const ModelD
                       placed.tensors);
   for (ExpertLayerWeights& layer : placed.weights.layers) {
     JANUS_RETURN_IF_ERROR(placer.Place(layer.router, int64_t{model.moe.experts} * model.hidden));
+    JANUS_RETURN_IF_ERROR(placer.Place(layer.router_bias, model.moe.experts));
     for (std::optional<FfnTensors>& slot : layer.slots) {
       if (!slot) continue;
       JANUS_RETURN_IF_ERROR(placer.Place(*slot, model.hidden, model.moe.intermediate));

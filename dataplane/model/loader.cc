@@ -343,6 +343,10 @@ Result<Loaded<ExpertWeights>> LoadExperts(const std::string& folder, const Model
     ExpertLayerWeights& layer = loaded.weights.layers[static_cast<size_t>(moe)];
     JANUS_RETURN_IF_ERROR(reader.Add(Weight(InLayer(*names, l, names->router)),
                                      {model.moe.experts, h}, layer.router));
+    if (model.moe.has_gate_bias()) {
+      JANUS_RETURN_IF_ERROR(reader.Add(InLayer(*names, l, names->router_bias), {model.moe.experts},
+                                       DType::kFloat32, layer.router_bias));
+    }
     layer.slots.resize(static_cast<size_t>(slots));
     for (int slot = 0; slot < slots; ++slot) {
       const uint16_t expert = placement.at(moe, first + slot);

@@ -10,6 +10,7 @@ struct FamilyNames {
 
 constexpr FamilyNames kFamilies[] = {
     {"deepseek_v2", {}},
+    {"deepseek_v3", {}},
     {"mixtral",
      {.router = "block_sparse_moe.gate",
       .experts = "block_sparse_moe.experts",

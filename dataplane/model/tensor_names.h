@@ -4,8 +4,8 @@
 
 namespace janus::dataplane {
 
-// Where a family keeps its tensors in a checkpoint: names without ".weight". The defaults are what
-// most families write; tensor_names.cc says what differs.
+// Where a family keeps its tensors in a checkpoint: names without ".weight", if not in full. The
+// defaults are what most families write; tensor_names.cc says what differs.
 struct TensorNames {
   std::string_view embedding = "model.embed_tokens";
   std::string_view final_norm = "model.norm";
@@ -32,6 +32,7 @@ struct TensorNames {
 
   // FFNs: a dense layer's, the shared experts', and the experts', followed by their number.
   std::string_view router = "mlp.gate";
+  std::string_view router_bias = "mlp.gate.e_score_correction_bias";  // in full
   std::string_view dense = "mlp";
   std::string_view shared = "mlp.shared_experts";
   std::string_view experts = "mlp.experts";

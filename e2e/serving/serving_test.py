@@ -26,7 +26,7 @@ from serving import GOLDEN, Service, copy_golden  # noqa: E402
 
 IS_SOAK = "JANUS_SOAK" in os.environ
 SECONDS_WITHOUT = 600  # of the long form
-FAMILIES = ("mixtral", "qwen3_moe", "deepseek_v2", "deepseek_v2_lite")
+FAMILIES = ("mixtral", "qwen3_moe", "deepseek_v2", "deepseek_v2_lite", "deepseek_v3")
 
 
 def apart(service):

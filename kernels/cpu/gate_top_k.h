@@ -45,18 +45,32 @@ JANUS_INLINE uint64_t GateKey(float logit, int id) {
   return uint64_t{order} << 32 | (0xffffffffu - static_cast<uint32_t>(id));
 }
 
+// What expert e is chosen by: its logit, or its score and bias.
+JANUS_INLINE float GateChoice(const GateTopKArgs& a, const float* logits, int e) {
+  return a.bias == nullptr ? logits[e] : logits[e] + a.bias[e];
+}
+
+// Of group g: its best logit, or the sum of its two best scores with their biases.
+JANUS_INLINE float GroupScore(const GateTopKArgs& a, const float* logits, int g) {
+  const int size = a.experts / a.groups;
+  float best = GateChoice(a, logits, g * size);
+  float second = -__builtin_inff();
+  for (int e = g * size + 1; e < (g + 1) * size; ++e) {
+    const float next = GateChoice(a, logits, e);
+    if (GateKey(next, 0) > GateKey(best, 0)) {
+      second = best;
+      best = next;
+    } else if (GateKey(next, 0) > GateKey(second, 0)) {
+      second = next;
+    }
+  }
+  return a.score == GateScore::kSigmoid ? best + second : best;
+}
+
 // Bit g: whether experts of group g may be chosen.
 JANUS_INLINE uint64_t OpenGroups(const GateTopKArgs& a, const float* logits) {
-  const int size = a.experts / a.groups;
   uint64_t best[kMaxGroups];
-  for (int g = 0; g < a.groups; ++g) {
-    uint64_t key = 0;
-    for (int e = g * size; e < (g + 1) * size; ++e) {
-      const uint64_t candidate = GateKey(logits[e], g);
-      if (candidate > key) key = candidate;
-    }
-    best[g] = key;
-  }
+  for (int g = 0; g < a.groups; ++g) best[g] = GateKey(GroupScore(a, logits, g), g);
   uint64_t open = 0;
   for (int chosen = 0; chosen < a.top_groups; ++chosen) {
     int next = -1;
@@ -68,11 +82,53 @@ JANUS_INLINE uint64_t OpenGroups(const GateTopKArgs& a, const float* logits) {
   return open;
 }
 
+// In place.
+JANUS_INLINE void Sigmoid(float* x, int64_t count) {
+  for (int64_t i = 0; i < count; i += kLanes) {
+    const int64_t lanes = Smaller(kLanes, count - i);
+    const V16 v = LoadUpTo(DType::kFloat32, x + i, lanes);
+    StoreUpTo(DType::kFloat32, x + i, Set(1.0f) / (Set(1.0f) + Exp(Zero() - v)), lanes);
+  }
+}
+
+// Weights of the chosen from their scores.
+JANUS_INLINE void SigmoidWeights(const GateTopKArgs& a, const float* scores, const uint16_t* ids,
+                                 float* weights) {
+  float sum = 0.0f;
+  for (int j = 0; j < a.top_k; ++j) sum += scores[ids[j]];
+  const float divisor = a.renormalize ? sum + 1e-20f : 1.0f;
+  for (int j = 0; j < a.top_k; ++j) weights[j] = scores[ids[j]] / divisor * a.weight_scale;
+}
+
+// Weights of the chosen from the logits, ids[0] having the largest of all.
+JANUS_INLINE void SoftmaxWeights(const GateTopKArgs& a, const float* logits, const uint16_t* ids,
+                                 float* weights) {
+  const V16 largest = Set(logits[ids[0]]);
+  V16 total = Zero();
+  if (!a.renormalize) {
+    for (int64_t e = 0; e < a.experts; e += kLanes) {
+      const int64_t count = Smaller(kLanes, a.experts - e);
+      const V16 p = Exp(LoadUpTo(DType::kFloat32, logits + e, count) - largest);
+      total = total + Blend((1u << count) - 1u, Zero(), p);
+    }
+  }
+  alignas(64) float p[kMaxTopK] = {};
+  for (int j = 0; j < a.top_k; ++j) p[j] = logits[ids[j]];
+  for (int j = 0; j < a.top_k; j += kLanes) Store(p + j, Exp(Load(p + j) - largest));
+  float sum = AddLanes(total);
+  if (a.renormalize) {
+    sum = p[0];
+    for (int j = 1; j < a.top_k; ++j) sum += p[j];
+  }
+  for (int j = 0; j < a.top_k; ++j) weights[j] = p[j] / sum * a.weight_scale;
+}
+
 void GateSelect(const GateTopKArgs& a, int part, int parts) {
   const Span rows = Share(a.rows, part, parts);
   uint64_t best[kMaxTopK];
   for (int64_t t = rows.begin; t < rows.end; ++t) {
-    const float* logits = a.logits + t * a.experts;
+    float* logits = a.logits + t * a.experts;
+    if (a.score == GateScore::kSigmoid) Sigmoid(logits, a.experts);
     // Insertion into a short descending list.
     int held = 0;
     const uint64_t open = a.top_groups == a.groups ? ~uint64_t{0} : OpenGroups(a, logits);
@@ -80,7 +136,7 @@ void GateSelect(const GateTopKArgs& a, int part, int parts) {
     for (int e = 0, g = 0; e < a.experts; ++e) {
       if (e == (g + 1) * group_size) ++g;
       if ((open >> g & 1) == 0) continue;
-      const uint64_t key = GateKey(logits[e], e);
+      const uint64_t key = GateKey(GateChoice(a, logits, e), e);
       if (held == a.top_k && key < best[held - 1]) continue;
       int at = held < a.top_k ? held++ : held - 1;
       for (; at > 0 && best[at - 1] < key; --at) best[at] = best[at - 1];
@@ -91,24 +147,11 @@ void GateSelect(const GateTopKArgs& a, int part, int parts) {
     for (int j = 0; j < a.top_k; ++j) {
       ids[j] = static_cast<uint16_t>(0xffffffffu - static_cast<uint32_t>(best[j]));
     }
-    const V16 largest = Set(logits[ids[0]]);
-    V16 total = Zero();
-    if (!a.renormalize) {
-      for (int64_t e = 0; e < a.experts; e += kLanes) {
-        const int64_t count = Smaller(kLanes, a.experts - e);
-        const V16 p = Exp(LoadUpTo(DType::kFloat32, logits + e, count) - largest);
-        total = total + Blend((1u << count) - 1u, Zero(), p);
-      }
+    if (a.score == GateScore::kSigmoid) {
+      SigmoidWeights(a, logits, ids, weights);
+    } else {
+      SoftmaxWeights(a, logits, ids, weights);
     }
-    alignas(64) float p[kMaxTopK] = {};
-    for (int j = 0; j < a.top_k; ++j) p[j] = logits[ids[j]];
-    for (int j = 0; j < a.top_k; j += kLanes) Store(p + j, Exp(Load(p + j) - largest));
-    float sum = AddLanes(total);
-    if (a.renormalize) {
-      sum = p[0];
-      for (int j = 1; j < a.top_k; ++j) sum += p[j];
-    }
-    for (int j = 0; j < a.top_k; ++j) weights[j] = p[j] / sum * a.weight_scale;
   }
 }
 

@@ -204,7 +204,8 @@ struct FastGateLogitsKernel {
   }
 };
 
-// A logit as a number that orders as logits do: NaN above all, -0 as +0; more than 0.
+// A logit, or a sum of scores, as a number that orders as they do: NaN above all, -0 as +0; more
+// than 0.
 JANUS_DEVICE inline uint32_t RankOf(float logit) {
   if (logit != logit) return ~0u;
 #ifdef __CUDACC__
@@ -231,7 +232,7 @@ class GateChoice {
   struct Layout {
     int64_t logits = 0;    // float[E]
     int64_t ranks = 0;     // uint32[E]; 0: not to be chosen
-    int64_t of_group = 0;  // uint32[G]: the best rank
+    int64_t of_group = 0;  // uint32[G]: the group's rank
     int64_t open = 0;      // uint32[G]
     int64_t sums = 0;      // float[kSums]
     int64_t largest = 0;   // float
@@ -263,6 +264,7 @@ class GateChoice {
     auto& largest = *reinterpret_cast<float*>(shared + at.largest);
     auto* const ids = reinterpret_cast<uint16_t*>(shared + at.ids);
     const int64_t row = block.index() * a.experts;
+    const bool is_sigmoid = a.score == GateScore::kSigmoid;
     block.Phase([&](int thread) {
       for (int e = thread; e < a.experts; e += kThreads) {
         float sum = 0.0f;
@@ -275,10 +277,11 @@ class GateChoice {
 #pragma unroll 4
 #endif
           for (int64_t p = 0; p < pieces; ++p) sum += from[p * a.rows * a.experts];
-          a.logits[row + e] = sum;
         }
+        if (is_sigmoid) sum = Sigmoid(sum);
+        if (is_sigmoid || partial != nullptr) a.logits[row + e] = sum;
         logits[e] = sum;
-        ranks[e] = RankOf(sum);
+        ranks[e] = RankOf(ChosenBy(a, logits, e));
       }
     });
     // One warp chooses while others sum up the softmax.
@@ -289,7 +292,7 @@ class GateChoice {
                       reinterpret_cast<uint32_t*>(shared + at.open));
         }
         Choose(warp, a, ranks, ids, a.ids + block.index() * a.top_k);
-      } else if (warp.index() <= kSums / kLanes) {
+      } else if (!is_sigmoid && warp.index() <= kSums / kLanes) {
         PerLane<uint32_t> best;
         warp.Lanes([&](int lane) {
           for (int e = lane; e < a.experts; e += kLanes) {
@@ -309,6 +312,14 @@ class GateChoice {
     });
     block.Warps([&](auto& warp) {
       if (warp.index() != 0) return;
+      if (is_sigmoid) {
+        warp.Lanes([&](int lane) {
+          if (lane < a.top_k) {
+            a.weights[block.index() * a.top_k + lane] = SigmoidWeight(a, logits, ids, lane);
+          }
+        });
+        return;
+      }
       PerLane<float> total;
       warp.Lanes([&](int lane) {
         total[lane] = (sums[lane] + sums[lane + 64]) + (sums[lane + 32] + sums[lane + 96]);
@@ -336,6 +347,23 @@ class GateChoice {
   static constexpr int kSums = GateChoiceKernel::kThreads;  // whose order of sums this is
   static_assert(kSums == 4 * kLanes && kThreads >= kLanes + kSums && kMaxTopK <= kLanes);
 
+  // The best of a group's ranks, or that of the sum of its two best scores with their biases.
+  JANUS_DEVICE static uint32_t RankOfGroup(const GateTopKArgs& a, const uint32_t* ranks, int size) {
+    uint32_t best = 0;
+    uint32_t second = 0;
+    for (int i = 0; i < size; ++i) {
+      const uint32_t rank = ranks[i];
+      if (rank > best) {
+        second = best;
+        best = rank;
+      } else if (rank > second) {
+        second = rank;
+      }
+    }
+    if (a.score != GateScore::kSigmoid) return best;
+    return RankOf(LogitOf(best) + LogitOf(second));
+  }
+
   // Open are the groups that fewer than top_groups others beat, a tie going to the lower group.
   template <class Warp>
   JANUS_DEVICE static void CloseGroups(Warp& warp, const GateTopKArgs& a, uint32_t* ranks,
@@ -343,9 +371,7 @@ class GateChoice {
     const int size = a.experts / a.groups;
     warp.Lanes([&](int lane) {
       for (int g = lane; g < a.groups; g += kLanes) {
-        uint32_t best = 0;
-        for (int e = g * size; e < (g + 1) * size; ++e) best = ranks[e] > best ? ranks[e] : best;
-        of_group[g] = best;
+        of_group[g] = RankOfGroup(a, ranks + g * size, size);
       }
     });
     warp.Lanes([&](int lane) {

@@ -111,26 +111,62 @@ inline Plan PlanGateLogits(const GateTopKArgs& a) {
           2 * a.rows * a.experts * a.hidden};
 }
 
-// The choice among them: block per row. An order of logits that is total: NaN above all numbers,
-// ties to the lower id; -0 and +0 are equal.
+// What the gate's forms share. The score of expert e by itself, of a logit.
+JANUS_DEVICE inline float Sigmoid(float x) {
+  return 1.0f / (1.0f + expf(-x));
+}
+// What it is chosen by: its logit, or its score and bias.
+JANUS_DEVICE inline float ChosenBy(const GateTopKArgs& a, const float* logits, int e) {
+  return a.bias == nullptr ? logits[e] : logits[e] + a.bias[e];
+}
+// The weight of the j-th of those chosen by their scores.
+JANUS_DEVICE inline float SigmoidWeight(const GateTopKArgs& a, const float* scores,
+                                        const uint16_t* ids, int j) {
+  float divisor = 1.0f;
+  if (a.renormalize) {
+    float sum = 0.0f;
+    for (int i = 0; i < a.top_k; ++i) sum += scores[ids[i]];
+    divisor = sum + 1e-20f;
+  }
+  return scores[ids[j]] / divisor * a.weight_scale;
+}
+
+// The choice among them: block per row. An order of what experts are chosen by that is total: NaN
+// above all numbers, ties to the lower id; -0 and +0 are equal.
 struct GateChoiceKernel {
   static constexpr int kThreads = 128;
   GateTopKArgs a;
 
   struct Best {
-    float logit;
+    float score;
     int id;  // -1: none
   };
   JANUS_DEVICE static bool Beats(const Best& x, const Best& y) {
     if (x.id < 0 || y.id < 0) return x.id >= 0;
-    const bool x_nan = x.logit != x.logit;
-    const bool y_nan = y.logit != y.logit;
+    const bool x_nan = x.score != x.score;
+    const bool y_nan = y.score != y.score;
     if (x_nan != y_nan) return x_nan;
-    if (!x_nan && x.logit != y.logit) return x.logit > y.logit;
+    if (!x_nan && x.score != y.score) return x.score > y.score;
     return x.id < y.id;
   }
-  // Shared: candidates and partial sums of the threads, the best logit of each group, which are
-  // open, which experts are taken.
+  // Of group g: its best logit, or the sum of its two best scores with their biases.
+  JANUS_DEVICE Best GroupScore(const float* logits, int g) const {
+    const int size = a.experts / a.groups;
+    Best best{0.0f, -1};
+    Best second{0.0f, -1};
+    for (int e = g * size; e < (g + 1) * size; ++e) {
+      const Best next{ChosenBy(a, logits, e), e};
+      if (Beats(next, best)) {
+        second = best;
+        best = next;
+      } else if (Beats(next, second)) {
+        second = next;
+      }
+    }
+    return {a.score == GateScore::kSigmoid ? best.score + second.score : best.score, g};
+  }
+  // Shared: candidates and partial sums of the threads, the score of each group, which are open,
+  // which experts are taken.
   struct Shared {
     Best best[kThreads];
     float partial[kThreads];
@@ -142,23 +178,20 @@ struct GateChoiceKernel {
   template <class Block>
   JANUS_DEVICE void operator()(Block& block) const {
     auto& s = *reinterpret_cast<Shared*>(block.shared());
-    const float* const logits = a.logits + block.index() * a.experts;
+    float* const logits = a.logits + block.index() * a.experts;
     uint16_t* const ids = a.ids + block.index() * a.top_k;
     float* const weights = a.weights + block.index() * a.top_k;
     const int size = a.experts / a.groups;
     block.Phase([&](int thread) {
-      for (int e = thread; e < a.experts; e += kThreads) s.taken[e] = 0;
-      for (int g = thread; g < a.groups; g += kThreads) {
-        Best best{0.0f, -1};
-        for (int e = g * size; e < (g + 1) * size; ++e) {
-          const Best next{logits[e], e};
-          if (Beats(next, best)) best = next;
-        }
-        s.of_group[g] = best;
+      for (int e = thread; e < a.experts; e += kThreads) {
+        s.taken[e] = 0;
+        if (a.score == GateScore::kSigmoid) logits[e] = Sigmoid(logits[e]);
       }
     });
-    // Open are the groups that fewer than top_groups others beat; ids grow with groups, so a tie
-    // goes to the lower group.
+    block.Phase([&](int thread) {
+      for (int g = thread; g < a.groups; g += kThreads) s.of_group[g] = GroupScore(logits, g);
+    });
+    // Open are the groups that fewer than top_groups others beat.
     block.Phase([&](int thread) {
       for (int g = thread; g < a.groups; g += kThreads) {
         int better = 0;
@@ -172,7 +205,7 @@ struct GateChoiceKernel {
       block.Phase([&](int thread) {
         Best best{0.0f, -1};
         for (int e = thread; e < a.experts; e += kThreads) {
-          const Best next{logits[e], e};
+          const Best next{ChosenBy(a, logits, e), e};
           if (s.taken[e] == 0 && s.open[e / size] != 0 && Beats(next, best)) best = next;
         }
         s.best[thread] = best;
@@ -189,6 +222,12 @@ struct GateChoiceKernel {
         s.taken[s.best[0].id] = 1;
         ids[j] = static_cast<uint16_t>(s.best[0].id);
       });
+    }
+    if (a.score == GateScore::kSigmoid) {
+      block.Phase([&](int thread) {
+        if (thread < a.top_k) weights[thread] = SigmoidWeight(a, logits, ids, thread);
+      });
+      return;
     }
     // Softmax over all experts, the largest logit being the first choice of all open groups; that
     // is the largest of all, because its group is never beaten.
@@ -217,7 +256,9 @@ struct GateChoiceKernel {
 };
 inline Plan PlanGateChoice(const GateTopKArgs& a) {
   return {a.rows, GateChoiceKernel::kThreads, sizeof(GateChoiceKernel::Shared),
-          a.rows * (4 * a.experts + 6 * a.top_k), 0};
+          a.rows * ((a.bias != nullptr ? 8 : 4) * a.experts + 6 * a.top_k) +
+              (a.bias != nullptr ? 4 * a.experts : 0),
+          0};
 }
 
 JANUS_DEVICE inline float Silu(float x) {

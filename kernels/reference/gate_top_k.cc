@@ -1,11 +1,23 @@
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "kernels/backends.h"
 #include "kernels/element.h"
 
 namespace janus::kernels {
+namespace {
+
+// A NaN counts as the largest, so that ids stay distinct and the weights say what happened.
+bool Beats(float x, float y) {
+  if (std::isnan(x) || std::isnan(y)) return std::isnan(x) && !std::isnan(y);
+  return x > y;
+}
+
+}  // namespace
 
 void GateTopKReference(const GateTopKArgs& a) {
+  const bool is_sigmoid = a.score == GateScore::kSigmoid;
   for (int64_t t = 0; t < a.rows; ++t) {
     float* logits_e = a.logits + t * a.experts;
     for (int e = 0; e < a.experts; ++e) {
@@ -16,31 +28,34 @@ void GateTopKReference(const GateTopKArgs& a) {
       }
       logits_e[e] = static_cast<float>(sum);
     }
-    // A NaN counts as the largest, so that ids stay distinct and the weights say what happened.
-    const auto beats = [&](int a_id, int b_id) {
-      const float x = logits_e[a_id];
-      const float y = logits_e[b_id];
-      if (std::isnan(x) || std::isnan(y)) return std::isnan(x) && !std::isnan(y);
-      return x > y;
-    };
-    const int size = a.experts / a.groups;
-    const auto best_of = [&](int group) {
-      int best = group * size;
-      for (int e = best + 1; e < (group + 1) * size; ++e) {
-        if (beats(e, best)) best = e;
+    // What experts are chosen by.
+    std::vector<float> choice_e(logits_e, logits_e + a.experts);
+    if (is_sigmoid) {
+      for (int e = 0; e < a.experts; ++e) {
+        logits_e[e] = static_cast<float>(1.0 / (1.0 + std::exp(-double{logits_e[e]})));
+        choice_e[static_cast<size_t>(e)] = logits_e[e] + a.bias[e];
       }
-      return best;
-    };
+    }
+    std::vector<float> of_group;
+    const int size = a.experts / a.groups;
+    for (int group = 0; group < a.groups; ++group) {
+      const auto first = choice_e.begin() + group * size;
+      std::vector<float> sorted(first, first + size);
+      std::sort(sorted.begin(), sorted.end(), Beats);
+      of_group.push_back(is_sigmoid && size > 1 ? sorted[0] + sorted[1] : sorted[0]);
+    }
     // Open are the groups that fewer than top_groups others beat.
     const auto is_open = [&](int group) {
+      const float ours = of_group[static_cast<size_t>(group)];
       int better = 0;
       for (int other = 0; other < a.groups; ++other) {
-        const int theirs = best_of(other);
-        const int ours = best_of(group);
-        better +=
-            other != group && (beats(theirs, ours) || (other < group && !beats(ours, theirs)));
+        const float theirs = of_group[static_cast<size_t>(other)];
+        better += Beats(theirs, ours) || (other < group && !Beats(ours, theirs)) ? 1 : 0;
       }
       return better < a.top_groups;
+    };
+    const auto beats = [&](int e, int other) {
+      return Beats(choice_e[static_cast<size_t>(e)], choice_e[static_cast<size_t>(other)]);
     };
     uint16_t* ids_k = a.ids + t * a.top_k;
     float* weights_k = a.weights + t * a.top_k;
@@ -53,6 +68,15 @@ void GateTopKReference(const GateTopKArgs& a) {
         if (best < 0 || beats(e, best)) best = e;
       }
       ids_k[j] = static_cast<uint16_t>(best);
+    }
+    if (is_sigmoid) {
+      double sum = 0.0;
+      for (int j = 0; j < a.top_k; ++j) sum += logits_e[ids_k[j]];
+      for (int j = 0; j < a.top_k; ++j) {
+        const double s = logits_e[ids_k[j]] / (a.renormalize ? sum + 1e-20 : 1.0);
+        weights_k[j] = static_cast<float>(s * a.weight_scale);
+      }
+      continue;
     }
     const double largest = logits_e[ids_k[0]];
     double total = 0.0;

@@ -22,7 +22,7 @@ TOLERANCE = 2e-4
 MOVES = 100 * TOLERANCE
 # The least gap between the two best logits over all greedy steps, in units of the range.
 LEAST_MARGIN = 5e-3
-# The least gap between the last expert chosen and the first one not, in router logits.
+# The least gap between the last expert chosen and the first one not, in what they are chosen by.
 LEAST_ROUTER_GAP = 2e-4
 
 LEAST_DISTINCT = 8
@@ -118,25 +118,47 @@ def make_prompt(family: Family, length: int, seed: int) -> list[int]:
     return rng.integers(FIRST_PROMPT_TOKEN, family.vocab(), length).tolist()
 
 
+def open_scores(model, output) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """Per MoE layer what experts are chosen by, and the gap between groups kept and left.
+
+    Experts of groups that are left have -inf. Logits decide, and a group's best logit; or where the
+    gate corrects its scores by a bias, these sums, and the sum of a group's two best.
+    """
+    config = model.config
+    biases = [m.e_score_correction_bias for m in model.modules() if is_corrected(m)]
+    groups = getattr(config, "n_group", None) or 1
+    if not biases and getattr(config, "topk_method", None) != "group_limited_greedy":
+        groups = 1
+    scores, gaps = list(output.router_logits), []
+    for i, logits in enumerate(scores):
+        if biases:
+            scores[i] = logits.sigmoid() + biases[i]
+        if groups == 1:
+            continue
+        by_group = scores[i].unflatten(1, (groups, -1))
+        of_group = by_group.topk(2).values.sum(2) if biases else by_group.amax(2)
+        best = of_group.topk(config.topk_group + 1, dim=-1)
+        gaps.append(best.values[:, -2] - best.values[:, -1])
+        kept = torch.zeros(by_group.shape[:2], dtype=torch.bool)
+        kept.scatter_(1, best.indices[:, :-1], True)
+        scores[i] = by_group.masked_fill(~kept[:, :, None], -torch.inf).flatten(1)
+    return scores, gaps
+
+
+def is_corrected(module) -> bool:
+    return hasattr(module, "e_score_correction_bias")
+
+
 def least_router_gap(model, output) -> float:
     """The least gap between the last expert chosen and the first one left, over all tokens.
 
     Where only the best groups of experts are chosen from, of the groups too.
     """
-    config = model.config
-    logits = torch.cat(output.router_logits)
-    gaps = []
-    groups = getattr(config, "n_group", None) or 1
-    if getattr(config, "topk_method", None) == "group_limited_greedy" and groups > 1:
-        by_group = logits.unflatten(1, (groups, -1))
-        best = by_group.amax(2).topk(config.topk_group + 1, dim=-1)
-        gaps.append(best.values[:, -2] - best.values[:, -1])
-        open_groups = torch.zeros(by_group.shape[:2], dtype=torch.bool)
-        open_groups.scatter_(1, best.indices[:, :-1], True)
-        logits = by_group.masked_fill(~open_groups[:, :, None], -1e9).flatten(1)
-    k = config.num_experts_per_tok
-    best = logits.topk(k + 1, dim=-1).values
-    gaps.append(best[:, k - 1] - best[:, k])
+    scores, gaps = open_scores(model, output)
+    k = model.config.num_experts_per_tok
+    for of_layer in scores:
+        best = of_layer.topk(k + 1, dim=-1).values
+        gaps.append(best[:, k - 1] - best[:, k])
     return min(gap.min().item() for gap in gaps)
 
 
@@ -247,11 +269,12 @@ def tensor_mutation(name: str, scale: float = 1.5) -> dict:
 def sensitivity(family: Family, weights: Weights, logits: Weights, prompts: dict[str, list[int]]):
     """The mutations, each with how far it moves the golden logits in units of their range."""
     model = make_model(family.config, weights)
-    routers = model(
-        input_ids=torch.tensor([prompts["prompt17"]]), output_router_logits=True
-    ).router_logits
-    # The expert that the prompt's last token prefers: its tensors show in the kept logits.
-    out = family.mutations([r[-1].argmax().item() for r in routers])
+    output = model(input_ids=torch.tensor([prompts["prompt17"]]), output_router_logits=True)
+    # The expert that weighs most for the prompt's last token: its tensors show in the kept logits.
+    k = model.config.num_experts_per_tok
+    chosen = [scores[-1].topk(k).indices for scores in open_scores(model, output)[0]]
+    heaviest = [of[r[-1][of].argmax()].item() for r, of in zip(output.router_logits, chosen)]
+    out = family.mutations(heaviest)
     for entry in out:
         config, changed = family.configs[entry["config"]], weights
         if entry["kind"] == "config":

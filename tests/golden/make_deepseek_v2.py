@@ -10,6 +10,7 @@ golden_family.py beside it does what all families share.
 """
 
 import functools
+from collections.abc import Callable
 
 import transformers
 from golden_family import (
@@ -153,8 +154,22 @@ def make_weights(c: dict) -> Weights:
     return to_torch(out)
 
 
-def mutations(c: dict, expert_of: list[int]) -> list[dict]:
+def group_mutations(c: dict) -> list[dict]:
+    config = config_mutation
+    if c["n_group"] == 1:
+        groups = {"/topk_method": "group_limited_greedy", "/n_group": 4, "/topk_group": 1}
+        return [config("topk_method", groups)]
+    return [
+        config("topk_method", {"/topk_method": "greedy"}),
+        config("n_group", {"/n_group": 6}),
+        config("topk_group", {"/topk_group": 1}),
+    ]
+
+
+def mutations(c: dict, groups: list[dict], expert_of: list[int]) -> list[dict]:
+    """What V2's and V3's forms have in common, with those of the choice from groups."""
     config, tensor = config_mutation, tensor_mutation
+    heads, nope = 2 * c["num_attention_heads"], c["qk_nope_head_dim"]
 
     def rope(name, value, case="prompt17"):
         return config(name, {f"/rope_parameters/{name}": value}, case=case)
@@ -188,49 +203,45 @@ def mutations(c: dict, expert_of: list[int]) -> list[dict]:
         config("num_experts_per_tok down", {"/num_experts_per_tok": 2}),
         config("num_experts_per_tok up", {"/num_experts_per_tok": 4}),
         config("routed_scaling_factor", {"/routed_scaling_factor": 1.7}),
-        # The published code divides by the sum instead of scaling.
-        config("norm_topk_prob", {"/norm_topk_prob": True}, ignored_by_transformers=True),
+        # V2's published code divides by the sum instead of scaling.
+        config(
+            "norm_topk_prob",
+            {"/norm_topk_prob": not c["norm_topk_prob"]},
+            ignored_by_transformers=c["model_type"] == "deepseek_v2",
+        ),
         config("tie_word_embeddings", {"/tie_word_embeddings": True}),
         config("hidden_act", {"/hidden_act": "gelu"}, "moves or refused"),
-        config("num_hidden_layers down", {"/num_hidden_layers": 3}, "moves or refused"),
-        config("num_hidden_layers up", {"/num_hidden_layers": 5}, "refused"),
-        config("hidden_size", {"/hidden_size": 96}, "refused"),
-        config("intermediate_size", {"/intermediate_size": 64}, "refused"),
-        config("moe_intermediate_size", {"/moe_intermediate_size": 32}, "refused"),
-        config("vocab_size", {"/vocab_size": 380}, "refused"),
-        config("n_routed_experts", {"/n_routed_experts": 16}, "refused"),
+        config("num_hidden_layers down", {"/num_hidden_layers": c["num_hidden_layers"] - 1}, "moves or refused"),
+        config("num_hidden_layers up", {"/num_hidden_layers": c["num_hidden_layers"] + 1}, "refused"),
+        config("hidden_size", {"/hidden_size": 2 * c["hidden_size"]}, "refused"),
+        config("intermediate_size", {"/intermediate_size": c["intermediate_size"] - 8}, "refused"),
+        config("moe_intermediate_size", {"/moe_intermediate_size": c["moe_intermediate_size"] + 8}, "refused"),
+        config("vocab_size", {"/vocab_size": c["vocab_size"] - 4}, "refused"),
+        config("n_routed_experts", {"/n_routed_experts": c["n_routed_experts"] + 4}, "refused"),
         config("n_shared_experts down", {"/n_shared_experts": 1}, "refused"),
         config("n_shared_experts up", {"/n_shared_experts": 3}, "refused"),
         config("first_k_dense_replace down", {"/first_k_dense_replace": 0}, "refused"),
         config("first_k_dense_replace up", {"/first_k_dense_replace": 2}, "refused"),
         config(
             "num_attention_heads",
-            {"/num_attention_heads": 8, "/num_key_value_heads": 8},
+            {"/num_attention_heads": heads, "/num_key_value_heads": heads},
             "refused",
         ),
-        config("kv_lora_rank", {"/kv_lora_rank": 24}, "refused"),
+        config("kv_lora_rank", {"/kv_lora_rank": c["kv_lora_rank"] - 8}, "refused"),
         config(
-            "head split", {"/qk_nope_head_dim": 20, "/qk_rope_head_dim": 8}, "refused"
+            "head split", {"/qk_nope_head_dim": nope + 8, "/qk_rope_head_dim": 8}, "refused"
         ),
-        config("qk_nope_head_dim", {"/qk_nope_head_dim": 16}, "refused"),
-        config("v_head_dim", {"/v_head_dim": 16}, "refused"),
+        config("qk_nope_head_dim", {"/qk_nope_head_dim": nope + 4}, "refused"),
+        config("v_head_dim", {"/v_head_dim": c["v_head_dim"] - 4}, "refused"),
     ]
     if c["q_lora_rank"] is None:
-        out += [
-            config("q_lora_rank", {"/q_lora_rank": 40}, "refused"),
-            config(
-                "topk_method",
-                {"/topk_method": "group_limited_greedy", "/n_group": 4, "/topk_group": 1},
-            ),
-        ]
+        out.append(config("q_lora_rank", {"/q_lora_rank": 40}, "refused"))
     else:
         out += [
-            config("q_lora_rank", {"/q_lora_rank": 32}, "refused"),
+            config("q_lora_rank", {"/q_lora_rank": c["q_lora_rank"] - 8}, "refused"),
             config("q_lora_rank absent", {"/q_lora_rank": None}, "refused"),
-            config("topk_method", {"/topk_method": "greedy"}),
-            config("n_group", {"/n_group": 6}),
-            config("topk_group", {"/topk_group": 1}),
         ]
+    out += groups
     out.append(tensor("model.embed_tokens.weight"))
     for i in range(c["num_hidden_layers"]):
         layer = f"model.layers.{i}."
@@ -247,13 +258,22 @@ def mutations(c: dict, expert_of: list[int]) -> list[dict]:
         else:
             expert = expert_of[i - c["first_k_dense_replace"]]
             out.append(tensor(layer + "mlp.gate.weight"))
+            if c["model_type"] == "deepseek_v3":
+                out.append(tensor(layer + "mlp.gate.e_score_correction_bias", -1.0))
             ffns = [f"{layer}mlp.experts.{expert}.", layer + "mlp.shared_experts."]
         for ffn in ffns:
             out += [tensor(f"{ffn}{p}_proj.weight") for p in ("gate", "up", "down")]
     return out + [tensor("model.norm.weight"), tensor("lm_head.weight")]
 
 
-def family(folder: str, config: dict, seeds: tuple[int, int, int]) -> Family:
+def family(
+    folder: str,
+    config: dict,
+    seeds: tuple[int, int, int],
+    published: Callable[[dict], dict] = published,
+    make_weights: Callable[[dict], Weights] = make_weights,
+    group_mutations: Callable[[dict], list[dict]] = group_mutations,
+) -> Family:
     return Family(
         folder,
         configs={
@@ -268,7 +288,7 @@ def family(folder: str, config: dict, seeds: tuple[int, int, int]) -> Family:
             "tied17": ("config.tied.json", 17, seeds[1], False),
         },
         make_weights=functools.partial(make_weights, config),
-        mutations=functools.partial(mutations, config),
+        mutations=functools.partial(mutations, config, group_mutations(config)),
     )
 
 

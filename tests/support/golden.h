@@ -37,7 +37,7 @@ struct Golden {
 Golden ReadGolden(const std::string& family);
 // The folders of tests/golden that hold a model.
 inline constexpr const char* kGoldenFamilies[] = {"mixtral", "deepseek_v2", "deepseek_v2_lite",
-                                                  "qwen3_moe"};
+                                                  "deepseek_v3", "qwen3_moe"};
 std::string ReadText(const std::string& path);
 
 // A checkpoint loaded for every instance of a topology, each its own share.

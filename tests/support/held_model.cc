@@ -34,6 +34,13 @@ class Maker {
     return {buffer.data(), DType::kFloat8E4M3, scales};
   }
   Tensor Norm(int size) { return Fill(static_cast<size_t>(size), 1.0f, 0.3f); }
+  // In Float32; as large as the scores it is added to.
+  Tensor Bias(int size) {
+    auto* const values = reinterpret_cast<float*>(
+        buffers_->emplace_back(static_cast<size_t>(size) * sizeof(float)).data());
+    for (int i = 0; i < size; ++i) values[i] = 0.4f * random_.Signed();
+    return {values, DType::kFloat32, nullptr};
+  }
 
   std::shared_ptr<void> buffers() const { return buffers_; }
 
@@ -66,6 +73,7 @@ std::vector<ExpertWeights> HeldModel::Shares(const Placement& placement) const {
     shares[g].layers.resize(experts.layers.size());
     for (size_t l = 0; l < experts.layers.size(); ++l) {
       shares[g].layers[l].router = experts.layers[l].router;
+      shares[g].layers[l].router_bias = experts.layers[l].router_bias;
       for (int s = 0; s < placement.slots_of_instance[g]; ++s) {
         const uint16_t expert = placement.at(static_cast<int>(l), first + s);
         shares[g].layers[l].slots.push_back(expert == Placement::kEmpty
@@ -185,6 +193,7 @@ HeldModel RandomModel(const ModelDescription& model, uint64_t seed) {
     if (model.moe.shared_intermediate > 0) a.ffn = MakeFfn(make, h, model.moe.shared_intermediate);
     ExpertLayerWeights& e = held.experts.layers.emplace_back();
     e.router = make.Matrix(model.moe.experts, h, 1.5f);
+    if (model.moe.has_gate_bias()) e.router_bias = make.Bias(model.moe.experts);
     for (int i = 0; i < model.moe.experts; ++i) {
       e.slots.push_back(model.has_fp8_weights ? MakeFp8Ffn(make, h, model.moe.intermediate)
                                               : MakeFfn(make, h, model.moe.intermediate));
@@ -208,6 +217,15 @@ HeldModel SmallFp8Model(DType dtype, uint64_t seed) {
 
 HeldModel SmallLatentModel(DType dtype, uint64_t seed) {
   return RandomModel(SmallLatentDescription(dtype), seed);
+}
+
+HeldModel SmallSigmoidModel(DType dtype, uint64_t seed) {
+  ModelDescription model = SmallLatentDescription(dtype);
+  model.moe.score = GateScore::kSigmoid;
+  model.moe.renormalize = true;
+  model.moe.experts = 9;
+  model.moe.groups = 3;
+  return RandomModel(model, seed);
 }
 
 }  // namespace janus::dataplane

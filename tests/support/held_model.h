@@ -43,4 +43,7 @@ HeldModel SmallFp8Model(DType dtype, uint64_t seed);
 // dense layer between two MoE layers: everything that a family may have beside Mixtral's parts.
 HeldModel SmallLatentModel(DType dtype, uint64_t seed);
 
+// The same whose experts are scored by the sigmoid and chosen with a bias.
+HeldModel SmallSigmoidModel(DType dtype, uint64_t seed);
+
 }  // namespace janus::dataplane

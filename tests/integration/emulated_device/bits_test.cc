@@ -18,11 +18,10 @@ struct Configuration {
   DType dtype;
   std::string name() const { return std::string(model) + "_" + std::string(ToString(dtype)); }
 };
-const std::vector<Configuration> kConfigurations = {{"small", DType::kFloat32},
-                                                    {"small", DType::kBFloat16},
-                                                    {"small_latent", DType::kFloat32},
-                                                    {"small_latent", DType::kBFloat16},
-                                                    {"small_fp8", DType::kBFloat16}};
+const std::vector<Configuration> kConfigurations = {
+    {"small", DType::kFloat32},        {"small", DType::kBFloat16},
+    {"small_latent", DType::kFloat32}, {"small_latent", DType::kBFloat16},
+    {"small_fp8", DType::kBFloat16},   {"small_sigmoid", DType::kBFloat16}};
 
 class EmulatedBitsTest : public testing::TestWithParam<Configuration> {
  protected:

@@ -70,6 +70,9 @@ class Families(Service, unittest.TestCase):
     def test_deepseek_v2_lite(self):
         self.check("deepseek_v2_lite")
 
+    def test_deepseek_v3(self):
+        self.check("deepseek_v3")
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

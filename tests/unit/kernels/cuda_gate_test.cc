@@ -25,6 +25,7 @@ namespace {
 
 constexpr DType kF32 = DType::kFloat32;
 constexpr DType kB16 = DType::kBFloat16;
+constexpr GateScore kSigmoid = GateScore::kSigmoid;
 constexpr Stream kStream{.device = Device::kCuda};
 
 struct Shape {
@@ -37,6 +38,7 @@ struct Shape {
   int groups = 1;
   int top_groups = 1;
   float scale = 1.0f;
+  GateScore score = GateScore::kSoftmax;
   friend void PrintTo(const Shape& s, std::ostream* out) { *out << s.name; }
 };
 
@@ -62,10 +64,12 @@ class Router {
   explicit Router(const Shape& shape, int row_misalignment = 0, int weight_misalignment = 0)
       : shape_(shape),
         x_(kB16, int64_t{shape.rows} * shape.hidden + kBehind, row_misalignment),
-        weight_(kB16, int64_t{shape.experts} * shape.hidden + kBehind, weight_misalignment) {
+        weight_(kB16, int64_t{shape.experts} * shape.hidden + kBehind, weight_misalignment),
+        bias_(kF32, shape.experts) {
     std::mt19937_64 random(21);
     x_.FillNormal(random);
     weight_.FillNormal(random, 2.0f / std::sqrt(static_cast<float>(shape.hidden)));
+    bias_.FillNormal(random, 0.3f);
     for (GuardedArray* array : {&x_, &weight_}) {
       for (int64_t i = array->count() - kBehind; i < array->count(); ++i) array->set(i, NAN);
     }
@@ -120,6 +124,8 @@ class Router {
                       .hidden = shape_.hidden,
                       .experts = shape_.experts,
                       .top_k = shape_.top_k,
+                      .score = shape_.score,
+                      .bias = is_sigmoid() ? bias_.floats() : nullptr,
                       .renormalize = shape_.renormalize,
                       .weight_scale = shape_.scale,
                       .groups = shape_.groups,
@@ -151,6 +157,15 @@ class Router {
     return in_double ? exact : static_cast<double>(logit);
   }
 
+  bool is_sigmoid() const { return shape_.score == kSigmoid; }
+  // What the gate gives as an expert's logit or score, of its logit.
+  double ScoreOf(double logit) const {
+    return is_sigmoid() ? 1.0 / (1.0 + std::exp(-logit)) : logit;
+  }
+  // What an expert is chosen by beside that.
+  float Bias(int expert) const { return is_sigmoid() ? bias_.at(expert) : 0.0f; }
+  void SetBias(int expert, float bias) { bias_.set(expert, bias); }
+
   const Shape& shape() const { return shape_; }
 
  private:
@@ -158,6 +173,7 @@ class Router {
   Shape shape_;
   GuardedArray x_;
   GuardedArray weight_;
+  GuardedArray bias_;
   std::vector<int> selection_;
 };
 
@@ -175,10 +191,10 @@ TEST_P(FastGateTest, LogitsAreTheSumsOfTheirPieces) {
   for (int t = 0; t < GetParam().rows; ++t) {
     for (int e = 0; e < GetParam().experts; ++e) {
       const float got = routed.logits[static_cast<size_t>(t * GetParam().experts + e)];
-      if (kSameOrder) {
+      if (kSameOrder && !router.is_sigmoid()) {
         ASSERT_EQ(got, router.Logit(t, e, false)) << "row " << t << ", expert " << e;
       }
-      ASSERT_NEAR(got, router.Logit(t, e, true), kLogitTolerance)
+      ASSERT_NEAR(got, router.ScoreOf(router.Logit(t, e, true)), kLogitTolerance)
           << "row " << t << ", expert " << e;
     }
   }
@@ -208,7 +224,8 @@ TEST_P(FastGateTest, ChoosesAndWeighsAsThePlainFormWould) {
   for (size_t i = 0; i < plain.ids.size(); ++i) {
     const size_t row = i / k * static_cast<size_t>(GetParam().experts);
     // Two scores that are this near may change places.
-    const float difference = plain.logits[row + plain.ids[i]] - plain.logits[row + fast.ids[i]];
+    const float difference = plain.logits[row + plain.ids[i]] + router.Bias(plain.ids[i]) -
+                             plain.logits[row + fast.ids[i]] - router.Bias(fast.ids[i]);
     ASSERT_LE(std::abs(difference), kLogitTolerance) << "choice " << i;
     ASSERT_NEAR(fast.weights[i], plain.weights[i], kLogitTolerance * GetParam().scale);
   }
@@ -269,12 +286,17 @@ INSTANTIATE_TEST_SUITE_P(
                     Shape{"PastAPart", 16, 328, 64, 2, true}, Shape{"BelowAPart", 15, 504, 63, 3},
                     Shape{"PastATile", 65, 520, 129, 8, true, 3, 2},
                     Shape{"Tiles", 130, 272, 128, 32, false, 64, 20, 2.5f},
-                    Shape{"Experts", 3, 40, 700, 32, true, 7, 2}),
+                    Shape{"Experts", 3, 40, 700, 32, true, 7, 2},
+                    Shape{"Sigmoid", 20, 128, 61, 6, false, 1, 1, 1.7f, kSigmoid},
+                    Shape{"SigmoidInGroups", 33, 256, 256, 8, true, 8, 4, 2.5f, kSigmoid},
+                    Shape{"SigmoidInPairs", 17, 264, 64, 5, true, 32, 9, 2.5f, kSigmoid},
+                    Shape{"SigmoidOne", 3, 520, 1, 1, true, 1, 1, 2.5f, kSigmoid}),
     [](const auto& info) { return info.param.name; });
 
 #ifdef JANUS_TEST_ON_GPU
 INSTANTIATE_TEST_SUITE_P(Models, FastGateTest,
-                         testing::Values(Shape{"DeepSeekV3", 64, 7168, 256, 8, true, 8, 4, 2.5f},
+                         testing::Values(Shape{"DeepSeekV3", 64, 7168, 256, 8, true, 8, 4, 2.5f,
+                                               kSigmoid},
                                          Shape{"DeepSeekV2", 64, 5120, 160, 6, false, 8, 3, 16.0f}),
                          [](const auto& info) { return info.param.name; });
 #endif
@@ -321,6 +343,25 @@ TEST(FastGate, NanLogitsGiveDistinctIdsAndNanWeights) {
               (std::vector<uint16_t>{3, 17, 39}));
   }
   for (const float weight : routed.weights) EXPECT_TRUE(std::isnan(weight));
+}
+
+// With a bias too, and by groups whose sums tie in any order of their experts.
+TEST(FastGate, TiedSumsAndNanScoresAreAsInThePlainForm) {
+  Router router({"", 20, 264, 32, 7, true, 8, 3, 2.5f, kSigmoid});
+  for (int e = 1; e < 32; ++e) router.SetExpert(e, 0);
+  for (int e = 0; e < 32; ++e) router.SetBias(e, 0.25f * static_cast<float>(e * 5 % 4));
+  ExpectSameBits(router.Run(GateForm::kFast, 20), router.Run(GateForm::kFast));
+  const Routed tied = router.Run(GateForm::kFast, 20);
+  EXPECT_EQ(tied.ids, router.Run(GateForm::kPlain).ids);
+  for (size_t i = 0; i < tied.ids.size(); ++i) EXPECT_LT(tied.ids[i], 12) << "not the lower groups";
+  for (const int e : {3, 17, 30}) router.PoisonExpert(e);
+  const Routed poisoned = router.Run(GateForm::kFast, 20);
+  EXPECT_EQ(poisoned.ids, router.Run(GateForm::kPlain).ids);
+  for (size_t t = 0; t < 20; ++t) {
+    EXPECT_EQ(std::vector<uint16_t>(&poisoned.ids[t * 7], &poisoned.ids[t * 7] + 3),
+              (std::vector<uint16_t>{3, 17, 30}));
+  }
+  for (const float weight : poisoned.weights) EXPECT_TRUE(std::isnan(weight));
 }
 
 // Logits of all magnitudes, infinite ones too: one hidden element is not 0.
@@ -457,15 +498,17 @@ TEST_P(GateAndScheduleTest, GivesWhatOneAfterTheOtherGives) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, GateAndScheduleTest,
-                         testing::Values(Way{"OneRow", {"", 1, 8, 5, 2}, 3, 1},
-                                         Way{"Rows", {"", 64, 264, 256, 8, true, 8, 4}, 16, 64},
-                                         Way{"ManyInstances", {"", 40, 40, 160, 6}, 100, 40},
-                                         Way{"LittleWorkspace", {"", 70, 264, 64, 4}, 9, 64},
-                                         Way{"NoWorkspace", {"", 20, 264, 64, 4}, 9, 0},
-                                         Way{"TooManyInstances", {"", 9, 40, 64, 4}, 129, 9},
-                                         Way{"TooManyIds", {"", 1025, 8, 40, 32}, 5, 1025}),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Ways, GateAndScheduleTest,
+    testing::Values(Way{"OneRow", {"", 1, 8, 5, 2}, 3, 1},
+                    Way{"SigmoidRows", {"", 64, 264, 256, 8, true, 8, 4, 2.5f, kSigmoid}, 16, 64},
+                    Way{"Rows", {"", 64, 264, 256, 8, true, 8, 4}, 16, 64},
+                    Way{"ManyInstances", {"", 40, 40, 160, 6}, 100, 40},
+                    Way{"LittleWorkspace", {"", 70, 264, 64, 4}, 9, 64},
+                    Way{"NoWorkspace", {"", 20, 264, 64, 4}, 9, 0},
+                    Way{"TooManyInstances", {"", 9, 40, 64, 4}, 129, 9},
+                    Way{"TooManyIds", {"", 1025, 8, 40, 32}, 5, 1025}),
+    [](const auto& info) { return info.param.name; });
 
 TEST(GateAndSchedule, OfNoRowsIsAebsOfNoIds) {
   std::mt19937_64 random(25);

@@ -12,6 +12,7 @@ namespace {
 
 constexpr DType kF32 = DType::kFloat32;
 constexpr DType kB16 = DType::kBFloat16;
+constexpr GateScore kSigmoid = GateScore::kSigmoid;
 
 struct Case {
   const char* name;
@@ -25,6 +26,7 @@ struct Case {
   int groups = 1;
   int top_groups = 1;
   float scale = 1.0f;
+  GateScore score = GateScore::kSoftmax;
   friend void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 };
 
@@ -34,10 +36,12 @@ class GateProblem final : public RowProblem {
   explicit GateProblem(const Case& c)
       : case_(c),
         x_(c.x, int64_t{c.rows} * c.hidden, 2),
-        weight_(c.weight, int64_t{c.experts} * c.hidden, 2) {
+        weight_(c.weight, int64_t{c.experts} * c.hidden, 2),
+        bias_(kF32, c.experts, 4) {
     std::mt19937_64 random(static_cast<uint64_t>(c.experts));
     x_.FillNormal(random);
     weight_.FillNormal(random, 2.0f / std::sqrt(static_cast<float>(c.hidden)));
+    bias_.FillNormal(random, 0.3f);
   }
   int rows() const override { return case_.rows; }
   int row_elements() const override { return 2 * case_.top_k + case_.experts; }
@@ -51,6 +55,7 @@ class GateProblem final : public RowProblem {
   }
   std::vector<uint8_t> Run(const Stream& stream, std::span<const int> selection) const override {
     const auto rows = static_cast<int64_t>(selection.size());
+    const bool is_sigmoid = case_.score == GateScore::kSigmoid;
     std::vector<const void*> x_rows;
     for (const int t : selection) {
       x_rows.push_back(static_cast<const char*>(x_.data()) + t * case_.hidden * SizeOf(case_.x));
@@ -69,6 +74,8 @@ class GateProblem final : public RowProblem {
                                             .hidden = case_.hidden,
                                             .experts = case_.experts,
                                             .top_k = case_.top_k,
+                                            .score = case_.score,
+                                            .bias = is_sigmoid ? bias_.floats() : nullptr,
                                             .renormalize = case_.renormalize,
                                             .weight_scale = case_.scale,
                                             .groups = case_.groups,
@@ -91,6 +98,7 @@ class GateProblem final : public RowProblem {
   Case case_;
   GuardedArray x_;
   GuardedArray weight_;
+  mutable GuardedArray bias_;
 };
 
 class GateTopKTest : public testing::TestWithParam<Case> {};
@@ -112,12 +120,19 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"AllGroups", 9, 12, 3, 40, true, kF32, kF32, 6, 6},
                     Case{"Many", 17, 256, 8, 128, true},
                     Case{"LongRows", 70, 96, 6, 1032, true, kB16, kB16, 8, 4},
-                    Case{"CastWeights", 5, 33, 3, 40, false, kF32, kB16}),
+                    Case{"CastWeights", 5, 33, 3, 40, false, kF32, kB16},
+                    Case{"DeepSeekV3", 21, 256, 8, 96, true, kB16, kB16, 8, 4, 2.5f, kSigmoid},
+                    Case{"SigmoidGroups", 30, 12, 3, 40, true, kF32, kF32, 4, 2, 2.5f, kSigmoid},
+                    Case{"SigmoidPairs", 30, 12, 4, 40, true, kF32, kF32, 6, 2, 1.0f, kSigmoid},
+                    Case{"SigmoidPlain", 20, 61, 4, 65, false, kF32, kF32, 1, 1, 1.7f, kSigmoid},
+                    Case{"SigmoidOneExpert", 3, 1, 1, 8, true, kF32, kF32, 1, 1, 2.5f, kSigmoid}),
     [](const auto& info) { return info.param.name; });
 
 TEST(GateTopKBits, AreTheSameOnEveryIsaInFp32) {
   ExpectSameBitsOnEveryIsa(GateProblem({"", 20, 60, 4, 65}));
   ExpectSameBitsOnEveryIsa(GateProblem({"", 20, 256, 8, 65, true}));
+  ExpectSameBitsOnEveryIsa(
+      GateProblem({"", 20, 60, 4, 65, true, kF32, kF32, 6, 3, 2.5f, kSigmoid}));
 }
 
 struct Routed {
@@ -125,25 +140,31 @@ struct Routed {
   std::vector<float> weights;
 };
 
-// The router on logits as they are: one hidden dimension, x = 1.
-Routed Route(const Stream& stream, const std::vector<float>& logits, int top_k, bool renormalize) {
+// The router on logits as they are: one hidden dimension, x = 1; the rest as `args` says.
+Routed Route(const Stream& stream, const std::vector<float>& logits, GateTopKArgs args) {
   const std::vector<float> one = {1.0f};  // on the heap, which every device reads
   const std::vector<const void*> row = {one.data()};
   std::vector<float> out(logits.size());
-  Routed routed{std::vector<uint16_t>(static_cast<size_t>(top_k)),
-                std::vector<float>(static_cast<size_t>(top_k))};
-  EXPECT_TRUE(GateTopK(stream, {.x_rows = row.data(),
-                                .weight = logits.data(),
-                                .logits = out.data(),
-                                .ids = routed.ids.data(),
-                                .weights = routed.weights.data(),
-                                .rows = 1,
-                                .hidden = 1,
-                                .experts = static_cast<int>(logits.size()),
-                                .top_k = top_k,
-                                .renormalize = renormalize})
-                  .ok());
+  Routed routed{std::vector<uint16_t>(static_cast<size_t>(args.top_k)),
+                std::vector<float>(static_cast<size_t>(args.top_k))};
+  args.x_rows = row.data();
+  args.weight = logits.data();
+  args.logits = out.data();
+  args.ids = routed.ids.data();
+  args.weights = routed.weights.data();
+  args.rows = args.hidden = 1;
+  args.experts = static_cast<int>(logits.size());
+  const Status status = GateTopK(stream, args);
+  EXPECT_TRUE(status.ok()) << status.ToString();
   return routed;
+}
+Routed Route(const Stream& stream, const std::vector<float>& logits, int top_k, bool renormalize) {
+  return Route(stream, logits, {.top_k = top_k, .renormalize = renormalize});
+}
+
+// Whose sigmoid is `score`.
+float LogitOf(float score) {
+  return std::log(score / (1.0f - score));
 }
 
 class GateTopKOnEveryDevice : public testing::Test {
@@ -187,21 +208,145 @@ TEST_F(GateTopKOnEveryDevice, NanLogitsGiveDistinctIdsAndNanWeights) {
   });
 }
 
-TEST(GateTopK, RefusesMoreChoicesThanExperts) {
-  float v[4] = {};
-  const void* row = v;
-  uint16_t ids[4] = {};
-  EXPECT_EQ(GateTopK(Stream{}, {.x_rows = &row,
-                                .weight = v,
-                                .logits = v,
-                                .ids = ids,
-                                .weights = v,
-                                .rows = 1,
-                                .hidden = 1,
-                                .experts = 2,
-                                .top_k = 3})
-                .message(),
-            "GateTopK: top_k is 3, wanted 1..2");
+// The bias decides what is chosen and is no part of the weights, which are scaled in any case.
+TEST_F(GateTopKOnEveryDevice, ABiasChoosesAndDoesNotWeigh) {
+  const std::vector<float> logits = {LogitOf(0.9f), LogitOf(0.5f), LogitOf(0.2f), LogitOf(0.8f)};
+  const std::vector<float> bias = {-0.75f, 0.0f, 0.7f, -0.1f};  // sums 0.15, 0.5, 0.9, 0.7
+  ForEachStream([&](const Stream& stream) {
+    GateTopKArgs args{.top_k = 2, .score = kSigmoid, .bias = bias.data(), .weight_scale = 2.5f};
+    const Routed plain = Route(stream, logits, args);
+    EXPECT_EQ(plain.ids, (std::vector<uint16_t>{2, 3}));
+    EXPECT_NEAR(plain.weights[0], 0.2 * 2.5, 1e-6);
+    EXPECT_NEAR(plain.weights[1], 0.8 * 2.5, 1e-6);
+    args.renormalize = true;
+    const Routed shares = Route(stream, logits, args);
+    EXPECT_EQ(shares.ids, plain.ids);
+    EXPECT_NEAR(shares.weights[0], 0.2 * 2.5, 1e-6);
+    EXPECT_NEAR(shares.weights[1], 0.8 * 2.5, 1e-6);
+    args.top_k = 3;
+    const Routed three = Route(stream, logits, args);
+    EXPECT_EQ(three.ids, (std::vector<uint16_t>{2, 3, 1}));
+    EXPECT_NEAR(three.weights[2], 0.5 / 1.5 * 2.5, 1e-6);
+  });
+}
+
+// Group 0 has the best expert, group 1 the best two, group 2 the best three.
+TEST_F(GateTopKOnEveryDevice, AGroupIsAsGoodAsItsTwoBestScores) {
+  std::vector<float> logits;
+  for (const float score : {0.9f, 0.1f, 0.1f, 0.7f, 0.1f, 0.6f, 0.5f, 0.55f, 0.52f}) {
+    logits.push_back(LogitOf(score));
+  }
+  std::vector<float> bias(9, 0.0f);
+  ForEachStream([&](const Stream& stream) {
+    GateTopKArgs args{.top_k = 2, .score = kSigmoid, .bias = bias.data(), .groups = 3};
+    EXPECT_EQ(Route(stream, logits, args).ids, (std::vector<uint16_t>{3, 5}));
+    args.top_groups = 2;
+    EXPECT_EQ(Route(stream, logits, args).ids, (std::vector<uint16_t>{3, 5}));
+    bias[7] = bias[8] = 0.5f;  // now the third's
+    args.top_groups = 1;
+    EXPECT_EQ(Route(stream, logits, args).ids, (std::vector<uint16_t>{7, 8}));
+    bias[7] = bias[8] = 0.0f;
+  });
+}
+
+TEST_F(GateTopKOnEveryDevice, TiedSumsGoToTheLowerIdAndGroup) {
+  ForEachStream([](const Stream& stream) {
+    // Scores of 1/2, so sums are exact; the best two of a group in any order.
+    const std::vector<float> logits(8, 0.0f);
+    const std::vector<float> bias = {0.0f, 0.25f, 0.5f, 0.0f, 0.25f, 0.25f, 0.0f, 0.5f};
+    GateTopKArgs args{.top_k = 3, .score = kSigmoid, .bias = bias.data()};
+    EXPECT_EQ(Route(stream, logits, args).ids, (std::vector<uint16_t>{2, 7, 1}));
+    args.top_k = 2;
+    args.groups = 4;
+    EXPECT_EQ(Route(stream, logits, args).ids, (std::vector<uint16_t>{2, 3}));
+    args.top_k = 4;
+    args.top_groups = 2;
+    EXPECT_EQ(Route(stream, logits, args).ids, (std::vector<uint16_t>{2, 4, 5, 3}));
+  });
+}
+
+// Where all sums are negative a group that is left is still left.
+TEST_F(GateTopKOnEveryDevice, ChoosesAmongNegativeSums) {
+  ForEachStream([](const Stream& stream) {
+    const std::vector<float> logits(6, 0.0f);
+    const std::vector<float> bias = {-3.0f, -1.0f, -2.0f, -4.0f, -5.0f, -1.5f};
+    const GateTopKArgs args{
+        .top_k = 3, .score = kSigmoid, .bias = bias.data(), .groups = 2, .top_groups = 1};
+    EXPECT_EQ(Route(stream, logits, args).ids, (std::vector<uint16_t>{1, 2, 0}));
+  });
+}
+
+// Scores that are nothing share nothing instead of dividing by it.
+TEST_F(GateTopKOnEveryDevice, VanishingScoresGiveNoNan) {
+  ForEachStream([](const Stream& stream) {
+    const std::vector<float> bias = {0.5f, 0.25f, 1.0f};
+    const GateTopKArgs args{
+        .top_k = 2, .score = kSigmoid, .bias = bias.data(), .renormalize = true};
+    const Routed routed = Route(stream, {-1000, -1000, -1000}, args);
+    EXPECT_EQ(routed.ids, (std::vector<uint16_t>{2, 0}));
+    for (const float w : routed.weights) EXPECT_EQ(w, 0.0f);
+  });
+}
+
+TEST_F(GateTopKOnEveryDevice, NanScoresComeFirstAndAreSaidByTheWeights) {
+  ForEachStream([](const Stream& stream) {
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    const std::vector<float> bias = {0, 0, 9, 9, 0, 0};
+    GateTopKArgs args{.top_k = 3, .score = kSigmoid, .bias = bias.data()};
+    const std::vector<float> logits = {1, nan, 2, 3, nan, 0};
+    const Routed plain = Route(stream, logits, args);
+    EXPECT_EQ(plain.ids, (std::vector<uint16_t>{1, 4, 3}));
+    EXPECT_TRUE(std::isnan(plain.weights[0]) && std::isnan(plain.weights[1]));
+    EXPECT_FALSE(std::isnan(plain.weights[2]));
+    args.renormalize = true;
+    for (const float w : Route(stream, logits, args).weights) EXPECT_TRUE(std::isnan(w));
+    args.groups = 3;
+    args.top_groups = 2;
+    EXPECT_EQ(Route(stream, logits, args).ids, (std::vector<uint16_t>{1, 4, 0}));
+  });
+}
+
+// One row of four experts, and what is refused of it.
+class GateTopKRefuses : public testing::Test {
+ protected:
+  std::string Refused() const { return GateTopK(Stream{}, args_).message(); }
+
+  float v_[4] = {};
+  const void* row_ = v_;
+  uint16_t ids_[4] = {};
+  GateTopKArgs args_{.x_rows = &row_,
+                     .weight = v_,
+                     .logits = v_,
+                     .ids = ids_,
+                     .weights = v_,
+                     .rows = 1,
+                     .hidden = 1,
+                     .experts = 4,
+                     .top_k = 1};
+};
+
+TEST_F(GateTopKRefuses, ABiasWithoutSigmoidAndSigmoidWithout) {
+  args_.bias = v_;
+  EXPECT_EQ(Refused(), "GateTopK: bias is of kSigmoid alone");
+  args_.score = kSigmoid;
+  EXPECT_EQ(Refused(), "");
+  args_.bias = nullptr;
+  EXPECT_EQ(Refused(), "GateTopK: bias is null; kSigmoid wants it");
+}
+
+TEST_F(GateTopKRefuses, GroupsWithoutTwoBestUnlessAllAreKept) {
+  args_.score = kSigmoid;
+  args_.bias = v_;
+  args_.groups = 4;
+  EXPECT_EQ(Refused(), "GateTopK: groups of one expert have no two best");
+  args_.top_groups = 4;
+  EXPECT_EQ(Refused(), "");
+}
+
+TEST_F(GateTopKRefuses, MoreChoicesThanExperts) {
+  args_.experts = 2;
+  args_.top_k = 3;
+  EXPECT_EQ(Refused(), "GateTopK: top_k is 3, wanted 1..2");
 }
 
 }  // namespace

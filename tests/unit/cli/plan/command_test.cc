@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
+
+#include "cli/plan/inputs.h"
 
 namespace janus::cli {
 namespace {
@@ -25,6 +28,53 @@ std::string Written(const std::string& csv) {
 
 bool Has(const Result<std::string>& text, const char* part) {
   return text.ok() && text->find(part) != std::string::npos;
+}
+
+// A folder with DeepSeek-V3's config.json, without the fields that have its defaults.
+std::string DeepSeekV3Folder() {
+  const std::string folder = testing::TempDir() + "plan_deepseek_v3";
+  std::filesystem::create_directory(folder);
+  std::ofstream(folder + "/config.json") << R"({
+    "architectures": ["DeepseekV3ForCausalLM"], "hidden_size": 7168, "intermediate_size": 18432,
+    "max_position_embeddings": 163840, "num_attention_heads": 128, "num_hidden_layers": 61,
+    "num_nextn_predict_layers": 1, "q_lora_rank": 1536, "torch_dtype": "bfloat16",
+    "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]},
+    "vocab_size": 129280})";
+  return folder;
+}
+
+TEST(PlanInputs, ReadThePresetFromItsConfig) {
+  const Result<controllers::ModelShape> read = ReadModel(DeepSeekV3Folder());
+  ASSERT_TRUE(read.ok()) << read.status().ToString();
+  const controllers::ModelShape preset = *controllers::FindModel("deepseek-v3");
+  EXPECT_EQ(read->layers, preset.layers);
+  EXPECT_EQ(read->dense_layers, preset.dense_layers);
+  EXPECT_EQ(read->dense_intermediate, preset.dense_intermediate);
+  EXPECT_EQ(read->hidden, preset.hidden);
+  EXPECT_EQ(read->heads, preset.heads);
+  EXPECT_TRUE(read->IsLatent());
+  EXPECT_EQ(read->head_dim, preset.head_dim);
+  EXPECT_EQ(read->head_weights, preset.head_weights);
+  EXPECT_EQ(read->shared_weights, preset.shared_weights);
+  EXPECT_EQ(read->experts, preset.experts);
+  EXPECT_EQ(read->top_k, preset.top_k);
+  EXPECT_EQ(read->intermediate, preset.intermediate);
+  EXPECT_EQ(read->shared_intermediate, preset.shared_intermediate);
+  EXPECT_EQ(read->vocab, preset.vocab);
+  EXPECT_EQ(read->bytes_per_weight, preset.bytes_per_weight);
+  EXPECT_EQ(read->bytes_per_dense_weight, 2);  // cast on loading; the preset computes in fp8
+}
+
+TEST(PlanCommand, PlansACheckpointsConfig) {
+  const std::string folder = DeepSeekV3Folder();
+  PlanOptions options = Asking(folder.c_str(), "H200");
+  options.tpot_milliseconds = 100;
+  options.batch = 512;
+  options.context = 1024;
+  const Result<std::string> text = Plan(options);
+  ASSERT_TRUE(text.ok()) << text.status().ToString();
+  EXPECT_TRUE(Has(text, "deepseek_v3")) << *text;
+  EXPECT_TRUE(Has(text, "costs ")) << *text;
 }
 
 TEST(PlanCommand, TellsThePlanTheRunnersUpAndTheWhole) {

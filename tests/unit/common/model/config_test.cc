@@ -142,7 +142,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Refusal{"UnknownArchitecture", "MixtralForCausalLM", "GrokForCausalLM",
                 "architectures: 'GrokForCausalLM' is not supported; supported: "
-                "DeepseekV2ForCausalLM, MixtralForCausalLM, "
+                "DeepseekV2ForCausalLM, DeepseekV3ForCausalLM, MixtralForCausalLM, "
                 "Qwen3MoeForCausalLM"},
         Refusal{"ArchitecturesThatAreNoList", "[\"MixtralForCausalLM\"]", "\"MixtralForCausalLM\"",
                 "architectures: is \"MixtralForCausalLM\"; want a list of strings"},
@@ -213,10 +213,10 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(ModelConfig, NamesAnUnknownModelTypeWithoutArchitectures) {
   const std::string text = With("[\"MixtralForCausalLM\"]", "null");
-  EXPECT_EQ(
-      ParseModelConfig(With("\"mixtral\"", "\"grok\"", text)).status().message(),
-      "model_type: 'grok' is not supported; supported: DeepseekV2ForCausalLM, MixtralForCausalLM, "
-      "Qwen3MoeForCausalLM");
+  EXPECT_EQ(ParseModelConfig(With("\"mixtral\"", "\"grok\"", text)).status().message(),
+            "model_type: 'grok' is not supported; supported: DeepseekV2ForCausalLM, "
+            "DeepseekV3ForCausalLM, MixtralForCausalLM, "
+            "Qwen3MoeForCausalLM");
 }
 
 TEST(ModelConfig, RefusesWhatIsNoObject) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "common/model/config.h"
+#include "common/model/identity.h"
 #include "common/model/memory.h"
 
 namespace janus {
@@ -64,6 +65,73 @@ constexpr std::string_view kDeepseekV2 = R"({
   "use_cache": true,
   "v_head_dim": 128,
   "vocab_size": 102400
+})";
+
+// config.json of DeepSeek-V3 as published; R1's is the same but for its version.
+constexpr std::string_view kDeepseekV3 = R"({
+  "architectures": ["DeepseekV3ForCausalLM"],
+  "attention_bias": false,
+  "attention_dropout": 0.0,
+  "auto_map": {
+    "AutoConfig": "configuration_deepseek.DeepseekV3Config",
+    "AutoModel": "modeling_deepseek.DeepseekV3Model",
+    "AutoModelForCausalLM": "modeling_deepseek.DeepseekV3ForCausalLM"
+  },
+  "aux_loss_alpha": 0.001,
+  "bos_token_id": 0,
+  "eos_token_id": 1,
+  "ep_size": 1,
+  "first_k_dense_replace": 3,
+  "hidden_act": "silu",
+  "hidden_size": 7168,
+  "initializer_range": 0.02,
+  "intermediate_size": 18432,
+  "kv_lora_rank": 512,
+  "max_position_embeddings": 163840,
+  "model_type": "deepseek_v3",
+  "moe_intermediate_size": 2048,
+  "moe_layer_freq": 1,
+  "n_group": 8,
+  "n_routed_experts": 256,
+  "n_shared_experts": 1,
+  "norm_topk_prob": true,
+  "num_attention_heads": 128,
+  "num_experts_per_tok": 8,
+  "num_hidden_layers": 61,
+  "num_key_value_heads": 128,
+  "num_nextn_predict_layers": 1,
+  "pretraining_tp": 1,
+  "q_lora_rank": 1536,
+  "qk_nope_head_dim": 128,
+  "qk_rope_head_dim": 64,
+  "quantization_config": {
+    "activation_scheme": "dynamic",
+    "fmt": "e4m3",
+    "quant_method": "fp8",
+    "weight_block_size": [128, 128]
+  },
+  "rms_norm_eps": 1e-06,
+  "rope_scaling": {
+    "beta_fast": 32,
+    "beta_slow": 1,
+    "factor": 40,
+    "mscale": 1.0,
+    "mscale_all_dim": 1.0,
+    "original_max_position_embeddings": 4096,
+    "type": "yarn"
+  },
+  "rope_theta": 10000,
+  "routed_scaling_factor": 2.5,
+  "scoring_func": "sigmoid",
+  "seq_aux": true,
+  "tie_word_embeddings": false,
+  "topk_group": 4,
+  "topk_method": "noaux_tc",
+  "torch_dtype": "bfloat16",
+  "transformers_version": "4.33.1",
+  "use_cache": true,
+  "v_head_dim": 128,
+  "vocab_size": 129280
 })";
 
 // config.json of Qwen3-30B-A3B as published.
@@ -137,7 +205,10 @@ std::string Lite() {
   return text;
 }
 
-int64_t Parameters(const ModelDescription& model) {
+// All weights as they are in Float32, fp8's scales apart.
+int64_t Parameters(ModelDescription model) {
+  model.dtype = DType::kFloat32;
+  model.has_fp8_weights = false;
   const int64_t experts = ExpertWeightBytes(model) * model.moe.experts * model.moe_layers();
   return (AttentionWeightBytes(model) + GateWeightBytes(model) + experts) / SizeOf(model.dtype);
 }
@@ -219,6 +290,106 @@ TEST(DeepseekV2Config, EveryNthLayerMayBeDense) {
   EXPECT_FALSE(model->IsDense(4));
 }
 
+TEST(DeepseekV3Config, ReadsThePublishedFile) {
+  const auto model = ParseModelConfig(kDeepseekV3);
+  ASSERT_TRUE(model.ok()) << model.status().ToString();
+  EXPECT_EQ(model->family, "deepseek_v3");
+  EXPECT_TRUE(model->has_fp8_weights);
+  EXPECT_EQ(ExpertType(*model), DType::kFloat8E4M3);
+  const AttentionDescription& a = model->attention;
+  ASSERT_TRUE(a.latent.has_value());
+  EXPECT_EQ(a.heads, 128);
+  EXPECT_EQ(a.head_dim, 192);
+  EXPECT_EQ(a.latent->rank, 512);
+  EXPECT_EQ(a.latent->query_rank, 1536);
+  EXPECT_EQ(a.latent->norm_epsilon, 1e-6f);
+  EXPECT_EQ(a.rope.pairing, RopePairing::kInterleaved);
+  EXPECT_FLOAT_EQ(a.rope.attention_factor, 1.0f);
+  const double mscale = 0.1 * std::log(40.0) + 1.0;
+  EXPECT_FLOAT_EQ(a.scale, static_cast<float>(mscale * mscale / std::sqrt(192.0)));
+  EXPECT_EQ(model->moe.score, GateScore::kSigmoid);
+  EXPECT_TRUE(model->moe.has_gate_bias());
+  EXPECT_EQ(model->moe.experts, 256);
+  EXPECT_EQ(model->moe.top_k, 8);
+  EXPECT_EQ(model->moe.intermediate, 2048);
+  EXPECT_EQ(model->moe.groups, 8);
+  EXPECT_EQ(model->moe.top_groups, 4);
+  EXPECT_TRUE(model->moe.renormalize);
+  EXPECT_EQ(model->moe.weight_scale, 2.5f);
+  EXPECT_EQ(model->moe.shared_intermediate, 2048);
+  EXPECT_EQ(model->layers, 61) << "the layer that predicts a second token is none of them";
+  EXPECT_EQ(model->dense_layers, (std::vector<int>{0, 1, 2}));
+  EXPECT_EQ(model->dense_intermediate, 18432);
+}
+
+// What the configuration class has for each field that its file may leave out.
+TEST(DeepseekV3Config, TakesItsOwnDefaults) {
+  std::string text(kDeepseekV3);
+  for (const std::string_view field : {"\"first_k_dense_replace\": 3,",
+                                       "\"kv_lora_rank\": 512,",
+                                       "\"moe_intermediate_size\": 2048,",
+                                       "\"moe_layer_freq\": 1,",
+                                       "\"n_group\": 8,",
+                                       "\"n_routed_experts\": 256,",
+                                       "\"n_shared_experts\": 1,",
+                                       "\"norm_topk_prob\": true,",
+                                       "\"num_experts_per_tok\": 8,",
+                                       "\"num_key_value_heads\": 128,",
+                                       "\"num_nextn_predict_layers\": 1,",
+                                       "\"qk_nope_head_dim\": 128,",
+                                       "\"qk_rope_head_dim\": 64,",
+                                       "\"rms_norm_eps\": 1e-06,",
+                                       "\"rope_theta\": 10000,",
+                                       "\"routed_scaling_factor\": 2.5,",
+                                       "\"scoring_func\": \"sigmoid\",",
+                                       "\"topk_group\": 4,",
+                                       "\"topk_method\": \"noaux_tc\",",
+                                       "\"v_head_dim\": 128,"}) {
+    text = With(field, "", text);
+  }
+  const auto with = ParseModelConfig(kDeepseekV3);
+  const auto without = ParseModelConfig(text);
+  ASSERT_TRUE(without.ok()) << without.status().ToString();
+  const auto print = [](const ModelDescription& model) {
+    Fingerprint fingerprint;
+    Mix(model, fingerprint);
+    return fingerprint.value();
+  };
+  EXPECT_EQ(print(*without), print(*with));
+}
+
+// Moonlight (Moonshot AI 2025) is of V3's family.
+TEST(DeepseekV3Config, ReadsOneWithoutALatentQueryOrGroups) {
+  std::string text = With("\"q_lora_rank\": 1536", "\"q_lora_rank\": null", kDeepseekV3);
+  text = With("\"n_group\": 8", "\"n_group\": 1", text);
+  text = With("\"topk_group\": 4", "\"topk_group\": 1", text);
+  const auto model = ParseModelConfig(text);
+  ASSERT_TRUE(model.ok()) << model.status().ToString();
+  EXPECT_EQ(model->attention.latent->query_rank, 0);
+  EXPECT_EQ(model->moe.groups, 1);
+  EXPECT_EQ(model->moe.top_groups, 1);
+}
+
+TEST(DeepseekV3Config, ScalesWhetherRenormalizedOrNot) {
+  for (const auto& [from, to, renormalize] :
+       {std::tuple("\"norm_topk_prob\": true", "\"norm_topk_prob\": false", false),
+        // As the published code, which transformers does not follow here.
+        {"\"num_experts_per_tok\": 8", "\"num_experts_per_tok\": 1", false},
+        {"\"num_experts_per_tok\": 8", "\"num_experts_per_tok\": 2", true}}) {
+    const auto model = ParseModelConfig(With(from, to, kDeepseekV3));
+    ASSERT_TRUE(model.ok()) << model.status().ToString();
+    EXPECT_EQ(model->moe.renormalize, renormalize) << to;
+    EXPECT_EQ(model->moe.weight_scale, 2.5f) << to;
+  }
+}
+
+TEST(DeepseekV3Config, TurnsPairsAsTransformersIsTold) {
+  const auto model = ParseModelConfig(
+      With("\"rope_theta\"", "\"rope_interleave\": false, \"rope_theta\"", kDeepseekV3));
+  ASSERT_TRUE(model.ok()) << model.status().ToString();
+  EXPECT_EQ(model->attention.rope.pairing, RopePairing::kHalves);
+}
+
 TEST(Qwen3MoeConfig, ReadsThePublishedFile) {
   const auto model = ParseModelConfig(kQwen3Moe);
   ASSERT_TRUE(model.ok()) << model.status().ToString();
@@ -249,7 +420,17 @@ TEST(Qwen3MoeConfig, LayersAreDenseByListAndStep) {
 TEST(ModelMemory, SumsToThePublishedParameterCounts) {
   EXPECT_EQ(Parameters(*ParseModelConfig(kDeepseekV2)), 235'741'434'880);
   EXPECT_EQ(Parameters(*ParseModelConfig(Lite())), 15'706'484'224);
+  // The main model's, without the 11.5 B of the layer that predicts a second token.
+  EXPECT_EQ(Parameters(*ParseModelConfig(kDeepseekV3)), 671'026'419'200);
   EXPECT_EQ(Parameters(*ParseModelConfig(kQwen3Moe)), 30'532'122'624);
+}
+
+TEST(ModelMemory, CountsGatesBiasesInFloat32) {
+  ModelDescription model = *ParseModelConfig(kDeepseekV3);
+  const int64_t with = GateWeightBytes(model);
+  model.moe.score = GateScore::kSoftmax;
+  EXPECT_EQ(GateWeightBytes(model), int64_t{58} * 256 * 7168 * 2);
+  EXPECT_EQ(with - GateWeightBytes(model), int64_t{58} * 256 * 4);
 }
 
 TEST(ModelMemory, CountsALatentCacheOncePerPosition) {
@@ -296,6 +477,21 @@ INSTANTIATE_TEST_SUITE_P(
                 "group_limited_greedy"},
         Refusal{"AnotherScore", kDeepseekV2, "\"softmax\"", "\"sigmoid\"",
                 "scoring_func: 'sigmoid' is not supported; supported: softmax"},
+        Refusal{"AnotherChoiceThanV3s", kDeepseekV3, "noaux_tc", "group_limited_greedy",
+                "topk_method: 'group_limited_greedy' is not supported; supported: noaux_tc"},
+        Refusal{"AnotherScoreThanV3s", kDeepseekV3, "\"sigmoid\"", "\"softmax\"",
+                "scoring_func: 'softmax' is not supported; supported: sigmoid"},
+        Refusal{"V3sUnevenGroups", kDeepseekV3, "\"n_group\": 8", "\"n_group\": 7",
+                "n_group: is 7, which does not divide n_routed_experts = 256"},
+        Refusal{"MoreOfV3sGroups", kDeepseekV3, "\"topk_group\": 4", "\"topk_group\": 9",
+                "topk_group: is 9, more than n_group = 8"},
+        Refusal{"FewerGroupsThanAreKept", kDeepseekV3, "\"n_group\": 8", "\"n_group\": 2",
+                "topk_group: is 4, more than n_group = 2"},
+        Refusal{"V3sTooFewInTheGroups", kDeepseekV3, "\"n_routed_experts\": 256",
+                "\"n_routed_experts\": 8", "n_group: is n_routed_experts"},
+        Refusal{"V3sFewInTheGroups", kDeepseekV3, "\"topk_group\": 4,\n  \"topk_method\"",
+                "\"topk_group\": 1, \"n_group\": 64,\n  \"topk_method\"",
+                "topk_group: is 1: 4 experts to choose 8 from"},
         Refusal{"UnevenGroups", kDeepseekV2, "\"n_group\": 8", "\"n_group\": 7",
                 "n_group: is 7, which does not divide n_routed_experts = 160"},
         Refusal{"TooFewInTheGroups", kDeepseekV2, "\"n_routed_experts\": 160",

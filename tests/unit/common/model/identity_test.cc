@@ -58,6 +58,7 @@ TEST(ModelIdentity, DiffersWithEveryField) {
       [](M& m) { m.attention.rope.yarn->beta_slow = 1.5; },
       [](M& m) { m.attention.rope.yarn->truncate = false; },
       [](M& m) { m.attention.latent.reset(); },
+      [](M& m) { m.moe.score = GateScore::kSigmoid; },
       [](M& m) { m.attention.latent->rank = 1; },
       [](M& m) { m.attention.latent->value_dim = 1; },
       [](M& m) { m.attention.latent->query_rank = 1; },

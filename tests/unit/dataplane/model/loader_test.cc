@@ -88,6 +88,68 @@ TEST(Loader, ASingleFileAndShardsGiveTheSameWeights) {
   }
 }
 
+// Gates' biases, whatever all else is computed in.
+class GateBiasLoaderTest : public testing::Test {
+ protected:
+  GateBiasLoaderTest() {
+    model_.moe.score = GateScore::kSigmoid;
+    for (int l = 0; l < model_.layers; ++l) {
+      tensors_[Name(l)] = RandomTensor(DType::kFloat32, {model_.moe.experts}, 7);
+    }
+  }
+  static std::string Name(int layer) {
+    return "model.layers." + std::to_string(layer) + ".mlp.gate.e_score_correction_bias";
+  }
+  Result<Loaded<ExpertWeights>> Load() {
+    folder_.Write("model.safetensors", SafetensorsBytes(tensors_));
+    const Topology topology = MakeTopology(1, {4, 5}, model_.layers, model_.moe.experts);
+    return LoadExperts(folder_.path(), model_, topology.placement, Rank{1}, nullptr, {});
+  }
+
+  ModelDescription model_ = Model(DType::kBFloat16);
+  FileTensors tensors_ = MixtralTensors(model_, 11);
+  const TempFolder folder_;
+};
+
+TEST_F(GateBiasLoaderTest, StayInFloat32) {
+  const auto experts = Load();
+  ASSERT_TRUE(experts.ok()) << experts.status().ToString();
+  for (int l = 0; l < model_.layers; ++l) {
+    const ExpertLayerWeights& layer = experts->weights.layers[static_cast<size_t>(l)];
+    EXPECT_EQ(layer.router.dtype, DType::kBFloat16);
+    EXPECT_EQ(layer.router_bias.dtype, DType::kFloat32);
+    ExpectSame(layer.router_bias, tensors_.at(Name(l)));
+  }
+}
+
+TEST_F(GateBiasLoaderTest, AreCastWhereTheyWereStoredShorter) {
+  tensors_[Name(1)] = RandomTensor(DType::kBFloat16, {model_.moe.experts}, 8);
+  const auto experts = Load();
+  ASSERT_TRUE(experts.ok()) << experts.status().ToString();
+  const Tensor& bias = experts->weights.layers[1].router_bias;
+  ASSERT_EQ(bias.dtype, DType::kFloat32);
+  for (int e = 0; e < model_.moe.experts; ++e) {
+    uint16_t stored;
+    std::memcpy(&stored, tensors_.at(Name(1)).bytes.data() + 2 * e, sizeof stored);
+    EXPECT_EQ(static_cast<const float*>(bias.data)[e], FromBFloat16(stored));
+  }
+}
+
+TEST_F(GateBiasLoaderTest, AreRefusedWhenMissingOrOfAnotherShape) {
+  tensors_[Name(1)] = RandomTensor(DType::kFloat32, {model_.moe.experts + 1}, 7);
+  const auto reshaped = Load();
+  EXPECT_EQ(reshaped.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(reshaped.status().message().find(Name(1)), std::string::npos);
+  tensors_.erase(Name(1));
+  const auto missing = Load();
+  EXPECT_EQ(missing.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(missing.status().message().find(Name(1)), std::string::npos);
+  model_.moe.score = GateScore::kSoftmax;
+  const auto without = Load();
+  ASSERT_TRUE(without.ok()) << without.status().ToString();
+  EXPECT_EQ(without->weights.layers[0].router_bias.data, nullptr);
+}
+
 ModelDescription Fp8Model(DType dtype) {
   ModelDescription model = Model(dtype);
   model.has_fp8_weights = true;

@@ -1,0 +1,81 @@
+"""Writes tests/golden/deepseek_v3: a random checkpoint of DeepSeek-V3's form and what transformers makes
+of it.
+
+    V=${XDG_CACHE_HOME:-$HOME/.cache}/janus/golden-venv     # made by scripts/deps.d/golden.sh
+    $V/bin/python tests/golden/make_deepseek_v3.py           # writes the folder anew
+    $V/bin/python tests/golden/make_deepseek_v3.py --check   # says whether the files reproduce
+    $V/bin/python tests/golden/make_deepseek_v3.py --search  # looks for prompts without near-ties
+
+make_deepseek_v2.py beside it does what both have in common.
+"""
+
+import make_deepseek_v2 as v2
+import numpy as np
+from golden_family import Weights, config_mutation, main, matrices, to_torch
+
+BIAS_SEED = 3
+
+# No two sizes are alike, so none can be mixed up; smaller than V2's.
+V3 = {
+    **v2.V2,
+    "architectures": ["DeepseekV3ForCausalLM"],
+    "hidden_size": 32,
+    "intermediate_size": 40,
+    "kv_lora_rank": 24,
+    "model_type": "deepseek_v3",
+    "moe_intermediate_size": 12,
+    "norm_topk_prob": True,
+    "num_attention_heads": 3,
+    "num_hidden_layers": 3,
+    "num_key_value_heads": 3,
+    "q_lora_rank": 28,
+    "qk_nope_head_dim": 8,
+    "rope_interleave": True,
+    "v_head_dim": 20,
+    "vocab_size": 192,
+}
+# V3 chooses in one way, which transformers does not name.
+del V3["topk_method"]
+
+
+def published(config: dict) -> dict:
+    """The same model as the published checkpoints spell it."""
+    out = v2.published(config)
+    del out["rope_interleave"], out["output_router_logits"]
+    out |= {
+        "num_nextn_predict_layers": 1,
+        "scoring_func": "sigmoid",
+        "topk_method": "noaux_tc",
+        "transformers_version": "4.33.1",
+    }
+    return dict(sorted(out.items()))
+
+
+def make_weights(c: dict) -> Weights:
+    """V2's, with biases that change what is chosen, and parts of the layer that predicts a second
+    token, which is not to be loaded."""
+    out = v2.make_weights(c)
+    rng, matrix, norm = matrices(BIAS_SEED)
+    for i in range(c["first_k_dense_replace"], c["num_hidden_layers"]):
+        bias = rng.uniform(-0.4, 0.4, c["n_routed_experts"])
+        out |= to_torch({f"model.layers.{i}.mlp.gate.e_score_correction_bias": bias})
+    hidden, next_token = c["hidden_size"], f"model.layers.{c['num_hidden_layers']}."
+    surplus = {
+        "enorm.weight": norm(hidden),
+        "hnorm.weight": norm(hidden),
+        "eh_proj.weight": matrix(hidden, 2 * hidden, 1.0),
+    }
+    return out | to_torch({next_token + name: np.asarray(w) for name, w in surplus.items()})
+
+
+def group_mutations(_: dict) -> list[dict]:
+    config = config_mutation
+    return [
+        config("n_group", {"/n_group": 6}),
+        config("topk_group", {"/topk_group": 1}),
+        config("rope_interleave", {"/rope_interleave": False}),
+    ]
+
+
+if __name__ == "__main__":
+    main(v2.family("deepseek_v3", V3, (440, 344, 15), published, make_weights, group_mutations))
