@@ -109,6 +109,10 @@ class Router {
     GuardedArray weights(kF32, rows * shape_.top_k);
     logits.Fill(NAN);
     weights.Fill(NAN);
+    // Every expert, so that who reads ids too early activates more than there are in the end.
+    for (int64_t i = 0; i < ids.count(); ++i) {
+      static_cast<uint16_t*>(ids.data())[i] = static_cast<uint16_t>(i % shape_.experts);
+    }
     const int64_t bytes =
         GateTopKWorkspaceBytes(rows_at_once, shape_.hidden, shape_.experts) + more;
     GuardedArray workspace(kF32, bytes / 4);
@@ -330,6 +334,20 @@ TEST(FastGate, TiesGoToTheLowerExpertAndTheLowerGroup) {
   EXPECT_TRUE(first > 0 && first < 33);
 }
 
+// Two groups have the same best logit; the higher has the better second.
+TEST(FastGate, AGroupThatTiesWithALowerOneIsClosed) {
+  Router router({"", 33, 264, 4, 2, true, 2, 1});
+  router.SetExpert(1, 0, 0.25f);
+  router.SetExpert(2, 0);
+  router.SetExpert(3, 0, 0.5f);
+  const Routed routed = router.Run(GateForm::kFast, 33);
+  for (size_t t = 0; t < 33; ++t) {
+    const std::vector<uint16_t> ids(&routed.ids[t * 2], &routed.ids[t * 2] + 2);
+    EXPECT_EQ(ids, routed.logits[t * 4] > 0.0f ? (std::vector<uint16_t>{0, 1})
+                                               : (std::vector<uint16_t>{1, 0}));
+  }
+}
+
 TEST(FastGate, NanLogitsGiveDistinctIdsAndNanWeights) {
   Router router({"", 20, 264, 40, 5, true});
   router.PoisonExpert(3, NAN);
@@ -462,6 +480,9 @@ void ExpectTheSpecifications(const Scheduled& got, SchedulingPolicy policy,
   ASSERT_EQ(static_cast<size_t>(got.num_activated[0]), work.activated().size());
   EXPECT_TRUE(std::ranges::equal(std::span(got.activated).first(work.activated().size()),
                                  work.activated()));
+  for (size_t i = work.activated().size(); i < got.activated.size(); ++i) {
+    EXPECT_EQ(got.activated[i], 0xFFFF) << "was written by another block than the last";
+  }
 }
 
 // What of a call decides its launches.
