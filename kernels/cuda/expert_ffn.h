@@ -9,8 +9,9 @@
 namespace janus::kernels::cuda {
 
 enum class ExpertForm {
-  kFast,  // tensor cores: bfloat16 rows; weights in bfloat16, H and I multiples of 8, or in fp8, of
-          // 16
+  // Tensor cores: rows in bfloat16; weights in bfloat16 with H and I multiples of 8, or in fp8 with
+  // multiples of 16.
+  kFast,
   kPlain,  // everything; what the fast one is held to
 };
 
