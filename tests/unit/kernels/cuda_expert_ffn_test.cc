@@ -291,6 +291,31 @@ TEST(FastExperts, AScaleIsOfItsBlockAlone) {
   }
 }
 
+// The bfloat16 of a number below 2^-6 is not made as that of others: none of them may become 0.
+TEST(FastExperts, TakeSubnormalWeights) {
+  const int hidden = 144;
+  const int intermediate = 48;
+  constexpr int counts[] = {5};
+  Experts experts({hidden, intermediate}, counts, DType::kFloat32, kF8);
+  for (size_t matrix = 0; matrix < 3; ++matrix) {
+    for (int i = 0; i < hidden * intermediate; ++i) {
+      experts.SetWeight(matrix, i, static_cast<float>((i * 7 + i / 13) % 15 - 7) * 0x1p-9f);
+    }
+    for (int i = 0; i < 2; ++i) experts.SetScale(matrix, i, 16.0f);
+  }
+  const std::vector<uint8_t> y = experts.Run(ExpertForm::kFast);
+  const std::vector<uint8_t> wanted = experts.Run(ExpertForm::kPlain);
+  double range = 0.0;
+  double worst = 0.0;
+  for (int64_t i = 0; i < 5 * hidden; ++i) {
+    const double plain = ReadElement(wanted.data(), DType::kFloat32, i);
+    range = std::max(range, std::abs(plain));
+    worst = std::max(worst, std::abs(ReadElement(y.data(), DType::kFloat32, i) - plain));
+  }
+  EXPECT_GT(range, 0.0);
+  EXPECT_LE(worst, 6e-3 * range);
+}
+
 // A model's form is a matter of its shape and its formats: nothing else of a call may change bits.
 TEST(FastExperts, AreForBfloat16AndFp8InChunks) {
   GroupedExpertFfnArgs a{
