@@ -32,9 +32,9 @@ struct Shape {
 // An expert for each of `counts`, with as many rows.
 class Experts {
  public:
-  // `misalignment`: bytes past a 64-byte boundary, of rows and of weights.
+  // `misalignment`: bytes past a 64-byte boundary, of rows, of weights and more of `up`.
   Experts(Shape shape, std::span<const int> counts, DType y_dtype, DType weight_dtype,
-          int row_misalignment = 0, int weight_misalignment = 0)
+          int row_misalignment = 0, int weight_misalignment = 0, int up_misalignment = 0)
       : shape_(shape),
         weight_dtype_(weight_dtype),
         counts_(counts.begin(), counts.end()),
@@ -51,7 +51,9 @@ class Experts {
     for (size_t e = 0; e < counts_.size(); ++e) {
       for (const int inner : {shape.hidden, shape.hidden, shape.intermediate}) {
         const float deviation = 1.5f / std::sqrt(static_cast<float>(inner));
-        weights_.emplace_back(weight_dtype, size, weight_misalignment);
+        weights_.emplace_back(
+            weight_dtype, size,
+            weight_misalignment + (weights_.size() % 3 == 1 ? up_misalignment : 0));
         if (weight_dtype != kF8) {
           fill(weights_.back(), deviation);
           continue;
@@ -220,8 +222,9 @@ INSTANTIATE_TEST_SUITE_P(Weights, FastExpertsOf, testing::Values(kB16, kF8),
 TEST_P(FastExpertsOf, ReadRowsAndWeightsAtAnyAddress) {
   const Shape shape{208, 144};
   constexpr int counts[] = {3, 20, 40};
-  const auto bits = [&](int row_misalignment, int weight_misalignment) {
-    return Experts(shape, counts, kB16, GetParam(), row_misalignment, weight_misalignment)
+  const auto bits = [&](int row_misalignment, int weight_misalignment, int up_misalignment = 0) {
+    return Experts(shape, counts, kB16, GetParam(), row_misalignment, weight_misalignment,
+                   up_misalignment)
         .Run(ExpertForm::kFast);
   };
   const std::vector<uint8_t> aligned = bits(0, 0);
@@ -229,6 +232,7 @@ TEST_P(FastExpertsOf, ReadRowsAndWeightsAtAnyAddress) {
   EXPECT_EQ(bits(0, 14), aligned);
   EXPECT_EQ(bits(8, 8), aligned);
   EXPECT_EQ(bits(0, 1), aligned);
+  EXPECT_EQ(bits(0, 0, 2), aligned);
 }
 
 TEST_P(FastExpertsOf, ARowOfNaNsStaysAlone) {
