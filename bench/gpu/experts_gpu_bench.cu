@@ -3,8 +3,9 @@
 // case in the file that --results names, flushed when the case ends; a case that stands there is
 // not run again. Last a line per shape and number of rows with the fit t = a + b * experts.
 //
-// Weights are random and rotate through 4 GiB, rows and slots stay. Times are between two events
-// round the call, medians of 30 calls that are all queued before the first is looked at.
+// Weights, in bfloat16 and in fp8, are random and rotate through 4 GiB, rows and slots stay. Times
+// are between two events round the call, medians of 30 calls that are all queued before the first
+// is looked at.
 
 #include "bench/gpu/gpu_bench.h"
 #include "kernels/cuda/expert_ffn.h"
@@ -20,9 +21,38 @@ struct Shape {
 };
 constexpr Shape kShapes[] = {{"DeepSeek-V3", 7168, 2048}, {"DeepSeek-V2", 5120, 1536}};
 
+const char* NameOf(DType weights) {
+  return weights == DType::kFloat8E4M3 ? "fp8" : "bf16";
+}
+
+// Uniform in [-240, 240), 16 elements a thread.
+__global__ void FillFloat8(uint8_t* to, int64_t count) {
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (16 * i + 16 > count) return;
+  const auto words =
+      Philox4x32({static_cast<uint32_t>(i), static_cast<uint32_t>(i >> 32), 0, 0}, {3, 0});
+  for (int j = 0; j < 16; ++j) {
+    const auto byte = static_cast<float>(words[j / 4] >> (8 * (j % 4)) & 0xFFu);
+    to[16 * i + j] = ToFloat8E4M3((byte / 128.0f - 1.0f) * 240.0f);
+  }
+}
+
+// The arena holds weights of this format from here on.
+void FillArena(GpuBench& bench, DType weights) {
+  auto* const arena = const_cast<uint16_t*>(bench.arena());
+  const auto blocks = static_cast<unsigned>(kArenaBytes / 16 / 256);
+  if (weights == DType::kFloat8E4M3) {
+    FillFloat8<<<blocks, 256, 0, bench.stream()>>>(reinterpret_cast<uint8_t*>(arena), kArenaBytes);
+  } else {
+    Fill<<<blocks, 256, 0, bench.stream()>>>(arena, kArenaBytes / 2, 0.02f, 1);
+  }
+  Check(cudaGetLastError(), "fill");
+}
+
 // Its time in microseconds.
-double Experts(GpuBench& bench, const Shape& shape, ExpertForm form, int experts, int rows_each) {
-  const std::string name = std::string(shape.name) + " bf16 " +
+double Experts(GpuBench& bench, const Shape& shape, DType weights, ExpertForm form, int experts,
+               int rows_each) {
+  const std::string name = std::string(shape.name) + " " + NameOf(weights) + " " +
                            (form == ExpertForm::kFast ? "fast" : "plain") + ", " +
                            std::to_string(experts) + " experts of " + std::to_string(rows_each);
   const int64_t rows = int64_t{experts} * rows_each;
@@ -35,13 +65,21 @@ double Experts(GpuBench& bench, const Shape& shape, ExpertForm form, int experts
     contributions.push_back({x + c * shape.hidden, y + c * shape.hidden, 0.5f});
   }
   // A call's experts lie where no call of the last 4 GiB had one.
-  const int64_t matrix = shape.hidden * shape.intermediate;
-  const int64_t pieces = kArenaBytes / 2 / (3 * matrix);
+  const int64_t matrix = shape.hidden * shape.intermediate * SizeOf(weights);
+  const int64_t pieces = kArenaBytes / (3 * matrix);
+  const int64_t blocks = ScaleBlocks(shape.hidden) * ScaleBlocks(shape.intermediate);
+  auto* const scales =
+      CopyIn(std::vector<float>(static_cast<size_t>(pieces * 3 * blocks), 0.02f / 240.0f));
   std::vector<ActiveExpert> active;
   for (int64_t i = 0; i < int64_t{kCalls + 3} * experts; ++i) {
-    const uint16_t* const at = bench.arena() + i % pieces * (3 * matrix);
+    const auto* const at = reinterpret_cast<const char*>(bench.arena()) + i % pieces * (3 * matrix);
     active.push_back({at, at + matrix, at + 2 * matrix,
                       static_cast<int32_t>(i % experts * rows_each), rows_each});
+    if (weights != DType::kFloat8E4M3) continue;
+    const float* const scale = scales + i % pieces * (3 * blocks);
+    active.back().gate_scales = scale;
+    active.back().up_scales = scale + blocks;
+    active.back().down_scales = scale + 2 * blocks;
   }
   auto* const all = CopyIn(active);
   const auto needs = GroupedExpertFfnWorkspace::For(rows, shape.intermediate, DType::kBFloat16);
@@ -51,7 +89,7 @@ double Experts(GpuBench& bench, const Shape& shape, ExpertForm form, int experts
                             .num_contributions = rows,
                             .hidden = shape.hidden,
                             .intermediate = shape.intermediate,
-                            .weight_dtype = DType::kBFloat16,
+                            .weight_dtype = weights,
                             .row_dtype = DType::kBFloat16,
                             .y_dtype = DType::kBFloat16,
                             .workspace = workspace,
@@ -62,7 +100,8 @@ double Experts(GpuBench& bench, const Shape& shape, ExpertForm form, int experts
   });
   for (const void* memory :
        {static_cast<const void*>(x), static_cast<const void*>(y), static_cast<const void*>(all),
-        static_cast<const void*>(workspace), static_cast<const void*>(args.contributions)}) {
+        static_cast<const void*>(workspace), static_cast<const void*>(args.contributions),
+        static_cast<const void*>(scales)}) {
     cudaFree(const_cast<void*>(memory));
   }
   return time;
@@ -76,17 +115,24 @@ std::string FitOf(const std::vector<std::pair<double, double>>& points) {
 
 void Run(GpuBench& bench, Results& results) {
   for (const int rows : {8, 1, 64, 16, 32}) {  // what says most, first
-    for (const Shape& shape : kShapes) {
-      std::vector<std::pair<double, double>> points;
-      for (const int experts : {1, 2, 4, 8, 16, 32}) {
-        points.emplace_back(experts, Experts(bench, shape, ExpertForm::kFast, experts, rows));
+    for (const DType weights : {DType::kFloat8E4M3, DType::kBFloat16}) {
+      FillArena(bench, weights);
+      for (const Shape& shape : kShapes) {
+        std::vector<std::pair<double, double>> points;
+        for (const int experts : {1, 2, 4, 8, 16, 32}) {
+          points.emplace_back(experts,
+                              Experts(bench, shape, weights, ExpertForm::kFast, experts, rows));
+        }
+        const std::string name = std::string(shape.name) + " " + NameOf(weights) +
+                                 " fast, fit of experts of " + std::to_string(rows);
+        if (results.Find(name, "b_us") < 0.0) results.Write(name, FitOf(points));
       }
-      const std::string name =
-          std::string(shape.name) + " bf16 fast, fit of experts of " + std::to_string(rows);
-      if (results.Find(name, "b_us") < 0.0) results.Write(name, FitOf(points));
     }
   }
-  for (const Shape& shape : kShapes) Experts(bench, shape, ExpertForm::kPlain, 8, 8);
+  for (const DType weights : {DType::kFloat8E4M3, DType::kBFloat16}) {
+    FillArena(bench, weights);
+    for (const Shape& shape : kShapes) Experts(bench, shape, weights, ExpertForm::kPlain, 8, 8);
+  }
 }
 
 }  // namespace

@@ -9,10 +9,22 @@
 
 namespace janus::kernels {
 namespace cuda {
+namespace {
+
+constexpr std::string_view kName = "GroupedExpertFfn";
+
+template <int kWeightBits>
+Status RunFast(const Stream& stream, const GroupedExpertFfnArgs& args, int64_t h_row_bytes) {
+  JANUS_RETURN_IF_ERROR(Start(kName, stream, FastExpertUpKernel<kWeightBits>{{args, h_row_bytes}},
+                              PlanFastExpertUp<kWeightBits>(args)));
+  return Start(kName, stream, FastExpertDownKernel<kWeightBits>{{args, h_row_bytes}},
+               PlanFastExpertDown<kWeightBits>(args));
+}
+
+}  // namespace
 
 Status RunGroupedExpertFfn(const Stream& stream, const GroupedExpertFfnArgs& args,
                            ExpertForm form) {
-  constexpr std::string_view kName = "GroupedExpertFfn";
   const int64_t h_row_bytes =
       GroupedExpertFfnWorkspace::For(args.num_contributions, args.intermediate, args.row_dtype)
           .h_row_bytes;
@@ -21,9 +33,8 @@ Status RunGroupedExpertFfn(const Stream& stream, const GroupedExpertFfnArgs& arg
         Start(kName, stream, ExpertUpKernel{args, h_row_bytes}, PlanExpertUp(args)));
     return Start(kName, stream, ExpertDownKernel{args, h_row_bytes}, PlanExpertDown(args));
   }
-  JANUS_RETURN_IF_ERROR(
-      Start(kName, stream, FastExpertUpKernel{{args, h_row_bytes}}, PlanFastExpertUp(args)));
-  return Start(kName, stream, FastExpertDownKernel{{args, h_row_bytes}}, PlanFastExpertDown(args));
+  return args.weight_dtype == DType::kBFloat16 ? RunFast<16>(stream, args, h_row_bytes)
+                                               : RunFast<8>(stream, args, h_row_bytes);
 }
 
 }  // namespace cuda

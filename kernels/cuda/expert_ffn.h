@@ -9,15 +9,20 @@
 namespace janus::kernels::cuda {
 
 enum class ExpertForm {
-  kFast,   // tensor cores: bfloat16 rows and weights, H and I multiples of 8
+  // Tensor cores: rows in bfloat16; weights in bfloat16 with H and I multiples of 8, or in fp8 with
+  // multiples of 16.
+  kFast,
   kPlain,  // everything; what the fast one is held to
 };
 
 // By number formats and shape alone, so that a model has one form, whatever rows a round brings.
 constexpr ExpertForm ExpertFormFor(const GroupedExpertFfnArgs& a) {
-  const bool is_bfloat16 = a.weight_dtype == DType::kBFloat16 && a.row_dtype == DType::kBFloat16;
-  const bool in_chunks = a.hidden % 8 == 0 && a.intermediate % 8 == 0;
-  return is_bfloat16 && in_chunks ? ExpertForm::kFast : ExpertForm::kPlain;
+  if (a.row_dtype != DType::kBFloat16) return ExpertForm::kPlain;
+  const bool is_float8 = a.weight_dtype == DType::kFloat8E4M3;
+  if (!is_float8 && a.weight_dtype != DType::kBFloat16) return ExpertForm::kPlain;
+  const int chunk = is_float8 ? 16 : 8;
+  const bool in_chunks = a.hidden % chunk == 0 && a.intermediate % chunk == 0;
+  return in_chunks ? ExpertForm::kFast : ExpertForm::kPlain;
 }
 
 // Arguments are valid, as after kernels::GroupedExpertFfn; a form that takes them.

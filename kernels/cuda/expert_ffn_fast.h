@@ -5,9 +5,11 @@
 // Specification: ../reference/grouped_expert_ffn.cc
 //
 // How many rows an expert has only the device knows: the grid has every expert, and a block of one
-// without rows ends at once. A tile of more than 32 rows takes twice the weight rows, since with 64
-// of them the rows of activations, which each block reads for itself, would be as many bytes as the
-// weights; of two neighbouring blocks one then does the work of both.
+// without rows ends at once. A tile of many rows takes twice the weight rows, since with 64 of them
+// the rows of activations, which each block reads for itself, would be as many bytes as the weights
+// or, beside fp8, more; of two neighbouring blocks one then does the work of both.
+
+#include <type_traits>
 
 #include "kernels/cuda/products.h"
 #include "kernels/cuda/weight_tile.h"
@@ -15,92 +17,115 @@
 namespace janus::kernels::cuda {
 
 // Weight rows of one half of the narrow tile.
-inline constexpr int kFastHalf = AnyWeightTile::kHalf;
+inline constexpr int kFastHalf = WeightTile<16, 8, 1>::kHalf;
 
 // fn(tile, first, rows) for tiles of an expert's rows: `tile` is the WeightTile that the block
 // takes there, if it has a part in it.
-template <class Fn>
+template <int kWeightBits, class Fn>
 JANUS_DEVICE void ForRowTiles(int count, bool is_even_block, Fn fn) {
   for (int first = 0; first < count; first += kMostTileRows) {
     const int rows = PartOfTile(count, first, kMostTileRows);
+    const auto take = [&](auto most_rows) {
+      constexpr int kRows = decltype(most_rows)::value;
+      constexpr int kWidth = kRows > WeightFormat<kWeightBits>::kMostNarrowRows ? 2 : 1;
+      if (kWidth == 1 || is_even_block) fn(WeightTile<kWeightBits, kRows, kWidth>{}, first, rows);
+    };
     if (rows <= 8) {
-      fn(WeightTile<8, 1>{}, first, rows);
+      take(std::integral_constant<int, 8>{});
     } else if (rows <= 16) {
-      fn(WeightTile<16, 1>{}, first, rows);
+      take(std::integral_constant<int, 16>{});
     } else if (rows <= 32) {
-      fn(WeightTile<32, 1>{}, first, rows);
-    } else if (is_even_block) {
-      fn(WeightTile<kMostTileRows, 2>{}, first, rows);
+      take(std::integral_constant<int, 32>{});
+    } else {
+      take(std::integral_constant<int, kMostTileRows>{});
     }
   }
 }
 
-// Up to Tile::kHalf rows of a matrix [rows,inner] from row `first` on; there may be none.
+// Up to Tile::kHalf rows of a matrix [rows,inner] from row `first` on; there may be none. `scales`
+// are the matrix's.
 template <class Tile>
-JANUS_DEVICE WeightHalf HalfOfMatrix(const void* matrix, int64_t rows, int64_t inner,
-                                     int64_t first) {
-  const auto* const begin = static_cast<const uint16_t*>(matrix);
-  if (first >= rows) return {begin, 0};
-  return {begin + first * inner, PartOfTile(rows, first, Tile::kHalf)};
+JANUS_DEVICE auto HalfOfMatrix(const void* matrix, const float* scales, int64_t rows, int64_t inner,
+                               int64_t first) {
+  using Element = typename Tile::Format::Element;
+  static_assert(kScaleBlock % Tile::kHalf == 0, "a half lies in one row of blocks of scales");
+  const auto* const begin = static_cast<const Element*>(matrix);
+  if (first >= rows) return WeightHalf<Element>{begin, 0, scales};
+  if constexpr (Tile::Format::kIsScaled) scales += first / kScaleBlock * ScaleBlocks(inner);
+  return WeightHalf<Element>{begin + first * inner, PartOfTile(rows, first, Tile::kHalf), scales};
 }
 
 // What both launches are: their block, and their arguments.
+template <int kWeightBits>
 struct FastExpertKernel {
-  static constexpr int kThreads = AnyWeightTile::kThreads;
+  using AnyTile = WeightTile<kWeightBits, 8, 1>;
+  static constexpr int kThreads = AnyTile::kThreads;
   static constexpr int kBlocksAtOnce = 2;
-  static constexpr int64_t kAskedSharedBytes = AnyWeightTile::kSharedBytes;
+  static constexpr int64_t kAskedSharedBytes = AnyTile::kSharedBytes;
   GroupedExpertFfnArgs a;
   int64_t h_row_bytes = 0;
 };
 
 // h = round(silu(gate x) * up x). A tile's halves are the same rows of gate and of up.
-struct FastExpertUpKernel : FastExpertKernel {
+template <int kWeightBits>
+struct FastExpertUpKernel : FastExpertKernel<kWeightBits> {
   template <class Block>
   JANUS_DEVICE void operator()(Block& block) const {
+    const GroupedExpertFfnArgs& a = this->a;
+    const int64_t row_bytes = this->h_row_bytes;
     const int64_t across = (a.intermediate + kFastHalf - 1) / kFastHalf;
     const int64_t n0 = block.index() % across * kFastHalf;
     const ActiveExpert& expert = a.experts[block.index() / across];
-    ForRowTiles(expert.count, n0 / kFastHalf % 2 == 0, [&](auto tile, int first, int rows) {
+    const bool is_even = n0 / kFastHalf % 2 == 0;
+    ForRowTiles<kWeightBits>(expert.count, is_even, [&](auto tile, int first, int rows) {
       using Tile = decltype(tile);
       const Contribution* const c = a.contributions + expert.first + first;
-      const WeightHalf w[2] = {HalfOfMatrix<Tile>(expert.gate, a.intermediate, a.hidden, n0),
-                               HalfOfMatrix<Tile>(expert.up, a.intermediate, a.hidden, n0)};
+      const WeightHalf<typename Tile::Format::Element> w[2] = {
+          HalfOfMatrix<Tile>(expert.gate, expert.gate_scales, a.intermediate, a.hidden, n0),
+          HalfOfMatrix<Tile>(expert.up, expert.up_scales, a.intermediate, a.hidden, n0)};
       PerThread<typename Tile::Sums, Tile::kThreads> sums;
       WeightProduct<Tile>::Run(
           block, w, rows, a.hidden, [&](int r) { return static_cast<const uint16_t*>(c[r].x); },
           sums);
       ForEachOfHalves<Tile>(block, rows, w[0].rows, sums, [&](int r, int n, float gate, float up) {
         auto* const h =
-            static_cast<unsigned char*>(a.workspace) + (expert.first + first + r) * h_row_bytes;
+            static_cast<unsigned char*>(a.workspace) + (expert.first + first + r) * row_bytes;
         Store(h, DType::kBFloat16, n0 + n, Silu(gate) * up);
       });
     });
   }
 };
-inline Plan PlanFastExpertUp(const GroupedExpertFfnArgs& a) {
-  return {a.num_experts * CeilDiv(a.intermediate, kFastHalf), FastExpertUpKernel::kThreads,
-          AnyWeightTile::kSharedBytes, 0, 4 * a.num_contributions * a.intermediate * a.hidden};
+template <int kWeightBits>
+Plan PlanFastExpertUp(const GroupedExpertFfnArgs& a) {
+  using Kernel = FastExpertKernel<kWeightBits>;
+  return {a.num_experts * CeilDiv(a.intermediate, kFastHalf), Kernel::kThreads,
+          Kernel::kAskedSharedBytes, 0, 4 * a.num_contributions * a.intermediate * a.hidden};
 }
 
 // y = round(weight * (down h)). A tile's halves follow one another in down.
-struct FastExpertDownKernel : FastExpertKernel {
+template <int kWeightBits>
+struct FastExpertDownKernel : FastExpertKernel<kWeightBits> {
   template <class Block>
   JANUS_DEVICE void operator()(Block& block) const {
+    const GroupedExpertFfnArgs& a = this->a;
+    const int64_t row_bytes = this->h_row_bytes;
     const int64_t across = (a.hidden + 2 * kFastHalf - 1) / (2 * kFastHalf);
     const int64_t n0 = block.index() % across * (2 * kFastHalf);
     const ActiveExpert& expert = a.experts[block.index() / across];
-    ForRowTiles(expert.count, n0 / (2 * kFastHalf) % 2 == 0, [&](auto tile, int first, int rows) {
+    const bool is_even = n0 / (2 * kFastHalf) % 2 == 0;
+    ForRowTiles<kWeightBits>(expert.count, is_even, [&](auto tile, int first, int rows) {
       using Tile = decltype(tile);
       const int64_t n1 = n0 + Tile::kHalf;
       const Contribution* const c = a.contributions + expert.first + first;
       const auto* const h =
-          static_cast<const unsigned char*>(a.workspace) + (expert.first + first) * h_row_bytes;
-      const WeightHalf w[2] = {HalfOfMatrix<Tile>(expert.down, a.hidden, a.intermediate, n0),
-                               HalfOfMatrix<Tile>(expert.down, a.hidden, a.intermediate, n1)};
+          static_cast<const unsigned char*>(a.workspace) + (expert.first + first) * row_bytes;
+      const WeightHalf<typename Tile::Format::Element> w[2] = {
+          HalfOfMatrix<Tile>(expert.down, expert.down_scales, a.hidden, a.intermediate, n0),
+          HalfOfMatrix<Tile>(expert.down, expert.down_scales, a.hidden, a.intermediate, n1)};
       PerThread<typename Tile::Sums, Tile::kThreads> sums;
       WeightProduct<Tile>::Run(
           block, w, rows, a.intermediate,
-          [&](int r) { return reinterpret_cast<const uint16_t*>(h + r * h_row_bytes); }, sums);
+          [&](int r) { return reinterpret_cast<const uint16_t*>(h + r * row_bytes); }, sums);
       ForEachOfHalves<Tile>(block, rows, w[0].rows, sums, [&](int r, int n, float y0, float y1) {
         Store(c[r].y, a.y_dtype, n0 + n, c[r].weight * y0);
         if (n >= w[1].rows) return;
@@ -109,16 +134,20 @@ struct FastExpertDownKernel : FastExpertKernel {
     });
   }
 };
-inline Plan PlanFastExpertDown(const GroupedExpertFfnArgs& a) {
-  return {a.num_experts * CeilDiv(a.hidden, 2 * kFastHalf), FastExpertDownKernel::kThreads,
-          AnyWeightTile::kSharedBytes, 0, 2 * a.num_contributions * a.intermediate * a.hidden};
+template <int kWeightBits>
+Plan PlanFastExpertDown(const GroupedExpertFfnArgs& a) {
+  using Kernel = FastExpertKernel<kWeightBits>;
+  return {a.num_experts * CeilDiv(a.hidden, 2 * kFastHalf), Kernel::kThreads,
+          Kernel::kAskedSharedBytes, 0, 2 * a.num_contributions * a.intermediate * a.hidden};
 }
 
 // What the blocks of an expert with up to 64 rows ask of the level-2 cache, beside the least that
-// must come from memory (ExpertBytes): each reads the rows of activations for itself.
+// must come from memory (ExpertBytes): each reads the rows of activations for itself. Scales, which
+// are 1 in 4,096 of fp8, are left out.
+template <int kWeightBits>
 constexpr int64_t FastExpertReads(const GroupedExpertFfnArgs& a, int64_t rows) {
-  const int64_t wide = rows > 32 ? 2 : 1;
-  return 6 * a.hidden * a.intermediate +
+  const int64_t wide = rows > WeightFormat<kWeightBits>::kMostNarrowRows ? 2 : 1;
+  return 3 * a.hidden * a.intermediate * kWeightBits / 8 +
          2 * rows *
              (CeilDiv(a.intermediate, wide * kFastHalf) * a.hidden +
               CeilDiv(a.hidden, wide * 2 * kFastHalf) * a.intermediate);

@@ -265,13 +265,39 @@ JANUS_DEVICE inline float Silu(float x) {
   return x / (1.0f + expf(-x));
 }
 
-// A weight of [N,inputs] as a number: of fp8 times its block's scale, rounded once.
-JANUS_DEVICE inline float ExpertWeight(const GroupedExpertFfnArgs& a, const void* weights,
-                                       const float* scales, int64_t output, int64_t inputs,
-                                       int64_t k) {
-  const float value = Load(weights, a.weight_dtype, output * inputs + k);
-  if (a.weight_dtype != DType::kFloat8E4M3) return value;
-  return value * scales[output / kScaleBlock * ScaleBlocks(inputs) + k / kScaleBlock];
+// An expert's matrix [N,inputs], of which a tile has `outputs` rows from n0 on.
+struct ExpertMatrix {
+  const void* weights;
+  const float* scales;  // of fp8
+  int64_t n0;
+  int outputs;
+  int64_t inputs;
+};
+
+// sums += x.w^T, as MultiplyTile. Of fp8 the sum of each block of scales is added times its scale,
+// by fma, to those before it.
+template <class Block, class X>
+JANUS_DEVICE void MultiplyExpert(Block& block, DType type, const ExpertMatrix& w, int rows, X x,
+                                 PerThread<Tile::Sums, Tile::kThreads>& sums) {
+  if (type != DType::kFloat8E4M3) {
+    MultiplyTile(
+        block, rows, w.outputs, w.inputs, x,
+        [&](int n, int64_t k) { return Load(w.weights, type, (w.n0 + n) * w.inputs + k); }, sums);
+    return;
+  }
+  for (int64_t k0 = 0; k0 < w.inputs; k0 += kScaleBlock) {
+    PerThread<Tile::Sums, Tile::kThreads> part;
+    MultiplyTile(
+        block, rows, w.outputs, PartOfTile(w.inputs, k0, kScaleBlock),
+        [&](int r, int64_t k) { return x(r, k0 + k); },
+        [&](int n, int64_t k) { return Load(w.weights, type, (w.n0 + n) * w.inputs + k0 + k); },
+        part);
+    ForEachOfTile(block, rows, w.outputs, [&](int thread, int, int n, int i) {
+      const int64_t of_row = (w.n0 + n) / kScaleBlock * ScaleBlocks(w.inputs);
+      float& sum = sums[thread].of[i];
+      sum = fmaf(part[thread].of[i], w.scales[of_row + k0 / kScaleBlock], sum);
+    });
+  }
 }
 
 // h = round(silu(gate x) * up x): block per (expert, tile of intermediate columns), which goes over
@@ -293,18 +319,10 @@ struct ExpertUpKernel {
       const auto x = [&](int r, int64_t k) { return Load(c[r].x, a.row_dtype, k); };
       PerThread<Tile::Sums, kThreads> gate;
       PerThread<Tile::Sums, kThreads> up;
-      MultiplyTile(
-          block, rows, outputs, a.hidden, x,
-          [&](int n, int64_t k) {
-            return ExpertWeight(a, expert.gate, expert.gate_scales, n0 + n, a.hidden, k);
-          },
-          gate);
-      MultiplyTile(
-          block, rows, outputs, a.hidden, x,
-          [&](int n, int64_t k) {
-            return ExpertWeight(a, expert.up, expert.up_scales, n0 + n, a.hidden, k);
-          },
-          up);
+      MultiplyExpert(block, a.weight_dtype,
+                     {expert.gate, expert.gate_scales, n0, outputs, a.hidden}, rows, x, gate);
+      MultiplyExpert(block, a.weight_dtype, {expert.up, expert.up_scales, n0, outputs, a.hidden},
+                     rows, x, up);
       ForEachOfTile(block, rows, outputs, [&](int thread, int r, int n, int i) {
         auto* const h =
             static_cast<unsigned char*>(a.workspace) + (expert.first + c0 + r) * h_row_bytes;
@@ -333,15 +351,13 @@ struct ExpertDownKernel {
       const int rows = PartOfTile(expert.count, c0, Tile::kRows);
       const Contribution* const c = a.contributions + expert.first + c0;
       PerThread<Tile::Sums, kThreads> sums;
-      MultiplyTile(
-          block, rows, outputs, a.intermediate,
+      MultiplyExpert(
+          block, a.weight_dtype, {expert.down, expert.down_scales, n0, outputs, a.intermediate},
+          rows,
           [&](int r, int64_t k) {
             const auto* const h = static_cast<const unsigned char*>(a.workspace) +
                                   (expert.first + c0 + r) * h_row_bytes;
             return Load(h, a.row_dtype, k);
-          },
-          [&](int n, int64_t k) {
-            return ExpertWeight(a, expert.down, expert.down_scales, n0 + n, a.intermediate, k);
           },
           sums);
       ForEachOfTile(block, rows, outputs, [&](int thread, int r, int n, int i) {
@@ -354,10 +370,13 @@ inline Plan PlanExpertDown(const GroupedExpertFfnArgs& a) {
   return {a.num_experts * CeilDiv(a.hidden, Tile::kOutputs), Tile::kThreads, Tile::kSharedBytes, 0,
           2 * a.num_contributions * a.intermediate * a.hidden};
 }
-// The least bytes of a call whose routing is known: an activated expert's weights once, rows in and
-// contributions out.
+// The least bytes of a call whose routing is known: an activated expert's weights and scales once,
+// rows in and contributions out.
 inline int64_t ExpertBytes(const GroupedExpertFfnArgs& a, int64_t activated, int64_t rows) {
-  return 3 * activated * a.hidden * a.intermediate * SizeOf(a.weight_dtype) +
+  const int64_t scales = a.weight_dtype == DType::kFloat8E4M3
+                             ? 3 * 4 * ScaleBlocks(a.hidden) * ScaleBlocks(a.intermediate)
+                             : 0;
+  return activated * (3 * a.hidden * a.intermediate * SizeOf(a.weight_dtype) + scales) +
          rows * (a.hidden * (SizeOf(a.row_dtype) + SizeOf(a.y_dtype)) +
                  2 * a.intermediate * SizeOf(a.row_dtype));
 }

@@ -15,7 +15,10 @@
 //
 // In which order the tensor cores add the 17 terms of one element of c, and how they round under
 // way, is not specified: the same for the same terms, and that alone is what batch invariance
-// needs. The host form adds them to c from the first to the last, with one rounding each.
+// needs. The host form adds them to c from the first to the last, with one rounding each; which is
+// the first the caller says, since a and b may hold the 16 in any order that they share.
+//
+// Weights in fp8 are multiplied as the bfloat16 of the same value: ExpandFloat8.
 
 #include <cstdint>
 
@@ -32,6 +35,12 @@ namespace janus::kernels::cuda {
 
 // Elements of a bfloat16 row that ldmatrix and CopyAsync take at once.
 inline constexpr int kChunk = kCopyBytes / 2;
+
+// In which places of the fragments' inner axis the 16 elements of one multiplication lie.
+enum class InnerOrder {
+  kInPlace,     // as above
+  kNeighbours,  // a(lane)[0], a(lane)[2] have elements 4*(lane%4) to 4*(lane%4)+3, in this order
+};
 
 #ifdef __CUDACC__
 
@@ -63,8 +72,35 @@ __device__ void LoadTransposed(DeviceWarp& warp, To to, From from) {
                : "memory");
 }
 
+// 8 bytes of shared memory, 8-byte aligned: to(lane)[0] and [1].
+template <class To, class From>
+__device__ void LoadNeighbours(DeviceWarp& warp, To to, From from) {
+  uint32_t(&r)[2] = to(warp.lane());
+  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(from(warp.lane())));
+  asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];"
+               : "=r"(r[0]), "=r"(r[1])
+               : "r"(address)
+               : "memory");
+}
+
+// Bytes 2*kPair and the next, each with its sign in all bits of the byte above it.
+template <int kPair>
+__device__ uint32_t SpreadBytes(uint32_t four) {
+  uint32_t spread;
+  asm("prmt.b32 %0, %1, 0, %2;" : "=r"(spread) : "r"(four), "n"(kPair == 0 ? 0x9180 : 0xB3A2));
+  return spread;
+}
+// Both halves times 2^120.
+__device__ inline uint32_t TimesTwoTo120(uint32_t pair) {
+  uint32_t product;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;"
+      : "=r"(product)
+      : "r"(pair), "r"(0x7B807B80u), "r"(0x80008000u));  // -0: so that -0 stays
+  return product;
+}
+
 // c += a * b.
-template <class C, class A, class B>
+template <InnerOrder = InnerOrder::kInPlace, class C, class A, class B>
 __device__ void MultiplyAdd(DeviceWarp& warp, C c_of, A a_of, B b_of) {
   float(&c)[4] = c_of(warp.lane());
   const uint32_t* const a = a_of(warp.lane());
@@ -116,21 +152,54 @@ void LoadTransposed(HostWarp& warp, To to, From from) {
   });
 }
 
+template <class To, class From>
+void LoadNeighbours(HostWarp& warp, To to, From from) {
+  warp.Together();
+  for (int first = 0; first < kLanes; first += kLanes / 2) {
+    uint32_t banks = 0;  // in pairs
+    for (int lane = first; lane < first + kLanes / 2; ++lane) {
+      const auto* const bytes = static_cast<const unsigned char*>(from(lane));
+      const auto address = reinterpret_cast<uintptr_t>(bytes);
+      JANUS_CHECK(address % 8 == 0, lane);
+      banks |= 1u << (address % 128 / 8);
+      std::memcpy(to(lane), bytes, 8);
+    }
+    host_bank_conflicts += CountBits(banks) != kLanes / 2 ? 1 : 0;
+  }
+}
+
 inline float HalfOf(uint32_t pair, int half) {
   return FromBFloat16(static_cast<uint16_t>(pair >> (16 * half)));
 }
 
-template <class C, class A, class B>
+template <int kPair>
+uint32_t SpreadBytes(uint32_t four) {
+  const auto spread = [&](int byte) {
+    const auto value = static_cast<int8_t>(four >> (8 * byte));
+    return static_cast<uint32_t>(static_cast<uint16_t>(value));
+  };
+  return spread(2 * kPair) | spread(2 * kPair + 1) << 16;
+}
+inline uint32_t TimesTwoTo120(uint32_t pair) {
+  const auto product = [&](int half) {
+    return static_cast<uint32_t>(ToBFloat16(HalfOf(pair, half) * 0x1p120f));
+  };
+  return product(0) | product(1) << 16;
+}
+
+template <InnerOrder kOrder = InnerOrder::kInPlace, class C, class A, class B>
 void MultiplyAdd(HostWarp& warp, C c_of, A a_of, B b_of) {
   warp.Together();
   float a[16][16];
   float b[16][8];
   for (int k = 0; k < 16; ++k) {
-    const int pair = k % 8 / 2;
+    constexpr bool kInPlace = kOrder == InnerOrder::kInPlace;
+    const int lane = kInPlace ? k % 8 / 2 : k / 4;
+    const int upper = kInPlace ? k / 8 : k % 4 / 2;
     for (int m = 0; m < 16; ++m) {
-      a[m][k] = HalfOf(a_of(m % 8 * 4 + pair)[m / 8 + k / 8 * 2], k % 2);
+      a[m][k] = HalfOf(a_of(m % 8 * 4 + lane)[m / 8 + upper * 2], k % 2);
     }
-    for (int n = 0; n < 8; ++n) b[k][n] = HalfOf(b_of(n * 4 + pair)[k / 8], k % 2);
+    for (int n = 0; n < 8; ++n) b[k][n] = HalfOf(b_of(n * 4 + lane)[upper], k % 2);
   }
   for (int m = 0; m < 16; ++m) {
     float sum[8];
@@ -143,5 +212,28 @@ void MultiplyAdd(HostWarp& warp, C c_of, A a_of, B b_of) {
 }
 
 #endif
+
+// Two fp8 E4M3 as bfloat16, each with its sign in bits 7 to 15: exponent and fraction move to where
+// bfloat16 has them, which is the value times 2^-120, subnormals included. Not for NaN.
+JANUS_DEVICE inline uint32_t BFloat16OfFloat8(uint32_t spread) {
+  return TimesTwoTo120(spread << 4 & 0x87F087F0u);
+}
+
+// from(lane) is four fp8 E4M3, none of them NaN, the lower bits first: low(lane) gets the first two
+// as bfloat16, high(lane) the others. Exact.
+template <class Warp, class From, class Low, class High>
+JANUS_DEVICE void ExpandFloat8(Warp& warp, From from, Low low, High high) {
+  const auto expand = [&](int lane) {
+    const uint32_t four = from(lane);
+    low(lane) = BFloat16OfFloat8(SpreadBytes<0>(four));
+    high(lane) = BFloat16OfFloat8(SpreadBytes<1>(four));
+  };
+#ifdef __CUDACC__
+  expand(warp.lane());
+#else
+  warp.Together();
+  for (int lane = 0; lane < kLanes; ++lane) expand(lane);
+#endif
+}
 
 }  // namespace janus::kernels::cuda

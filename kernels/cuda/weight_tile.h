@@ -1,73 +1,89 @@
 #pragma once
 
-// The matrix product of fast kernels for few rows: a block computes weights x rows^T of bfloat16
-// with the tensor cores, whose 16-row operand is the weights; a row of activations is one of 8
+// The matrix product of fast kernels for few rows: a block computes weights x rows^T with the
+// tensor cores, whose 16-row operand is the weights; a row of activations, in bfloat16, is one of 8
 // columns. So one row pads to 8 and not to 16 or 64, and each weight is multiplied as it is read.
+// Weights are of 16 or of 8 bits (weight_formats.h).
 //
 // Bound by the read of the weights, up to 64 rows. Both operands come through shared memory in
 // steps of the inner axis, by asynchronous copies that run several steps ahead.
 //
 // An element's sum starts at 0 and takes 16 elements of the inner axis after the other, from the
 // first to the last, those beyond the end being zeros: whatever the tile, the rows beside it and
-// how far copies run ahead. That is all of batch invariance here.
+// how far copies run ahead. Of fp8 so does the sum of each block of scales, which is added, times
+// its scale, to those before it. That is all of batch invariance here.
 
 #include "kernels/cuda/plan.h"
-#include "kernels/cuda/tensor.h"
+#include "kernels/cuda/weight_formats.h"
 
 namespace janus::kernels::cuda {
 
 inline constexpr int kMostTileRows = 64;  // of activations
 
-// A tile of kRows rows of activations by 64 * kPairs rows of weights. The latter are two halves: of
-// two matrices (gate and up), or of one. Each of the two warps has kPairs times 16 rows of either
-// half, so that a lane has both halves of its outputs.
-template <int kActivations, int kWeightPairs>
+// A tile of kRows rows of activations by 64 * kWidth rows of weights. The latter are two halves: of
+// two matrices (gate and up), or of one. A 16-row operand has 8 rows of either, so that a lane has
+// both halves of its outputs.
+template <int kWeightBits, int kActivations, int kTileWidth>
 struct WeightTile {
+  using Format = WeightFormat<kWeightBits>;
   static constexpr int kRows = kActivations;
-  static constexpr int kPairs = kWeightPairs;
-  static constexpr int kWarps = 2;
-  static constexpr int kThreads = kWarps * kLanes;
-  static constexpr int kHalf = kWarps * kPairs * 16;  // weight rows of a half
-  static constexpr int kStep = 64;  // of the inner axis: 128 bytes of a row, one line of the cache
-  static constexpr int kRowBytes = 2 * kStep;
-  static constexpr int kStageBytes = (2 * kHalf + kRows) * kRowBytes;
+  static constexpr int kWidth = kTileWidth;
+  static constexpr int kThreads = Format::kWarps * kLanes;
+  static constexpr int kHalf = 32 * kWidth;    // weight rows of a half
+  static constexpr int kStep = Format::kStep;  // of the inner axis
+  static constexpr int kRowBytes = 2 * kStep;  // of a row of activations in a stage
+  static constexpr int kWeightChunks = kWeightRowBytes / kCopyBytes;
+  static constexpr int kRowChunks = kRowBytes / kCopyBytes;
+  // In a stage rows of activations follow those of weights.
+  static constexpr int kRowsAt = 2 * kHalf * kWeightRowBytes;
+  static constexpr int kStageBytes = kRowsAt + kRows * kRowBytes;
   // Of shared memory: the stages, then where each row of activations begins.
   static constexpr int kStagesBytes = 96 << 10;
   static constexpr int kStages = kStagesBytes / kStageBytes;
   static constexpr int64_t kSharedBytes = kStagesBytes + kMostTileRows * sizeof(const uint16_t*);
-  static constexpr int kBlocks16 = 2 * kPairs;  // of 16 weight rows, of a warp
-  static constexpr int kBlocks8 = kRows / 8;    // of 8 rows of activations
+  static constexpr int kBlocks16 = kHalf / 8 / Format::kWarps;  // of 8 + 8 weight rows, of a warp
+  static constexpr int kBlocks8 = kRows / 8;                    // of 8 rows of activations
 
-  // A lane's part of the result.
+  // A lane's part of the result: [2] and [3] are of the second half.
   struct Sums {
     float of[kBlocks16][kBlocks8][4] = {};
   };
+  // A lane's part of two chunks of the warp's weight rows.
+  struct Weights {
+    uint32_t of[kBlocks16][4];
+  };
+  // Of a warp's rows of a half in block m, the first.
+  JANUS_DEVICE static constexpr int FirstRow(int warp, int m) { return (warp * kBlocks16 + m) * 8; }
+  // Chunks `chunk` and the next: registers 0 and 1 are of the former, of the first half and of the
+  // second.
+  template <class Warp>
+  JANUS_DEVICE static void LoadWeights(Warp& warp, const unsigned char* stage, int chunk,
+                                       PerLane<Weights>& to) {
+    JANUS_UNROLL
+    for (int m = 0; m < kBlocks16; ++m) {
+      LoadMatrices(
+          warp, [&](int lane) -> uint32_t(&)[4] { return to[lane].of[m]; },
+          [&](int lane) {
+            const int first = lane / 8 % 2 * kHalf + FirstRow(warp.index(), m);
+            return stage + ChunkOffset(first, lane % 8, chunk + lane / 16);
+          });
+    }
+  }
 };
-using AnyWeightTile = WeightTile<8, 1>;
 
-// Where a chunk lies in a stage: of row row8 (0..7) among the 8 from row `first` on, a multiple
-// of 8. A row's 8 chunks are permuted by its number, so that the 8 rows which ldmatrix reads at
-// once have theirs in different banks.
-JANUS_DEVICE constexpr int ChunkOffset(int first, int row8, int chunk) {
-  return first * AnyWeightTile::kRowBytes + row8 * AnyWeightTile::kRowBytes +
-         (chunk ^ row8) * kCopyBytes;
-}
-
-// One half of a tile's weights: `rows` rows of a matrix, one after the other.
-struct WeightHalf {
-  const uint16_t* first = nullptr;
-  int rows = 0;
-};
-
-// The tile's product over an inner axis of `inner` elements, a multiple of kChunk. x(row) is where
-// a row of activations begins; `rows` of them are there. Rows and weights may lie at any address of
-// an element: those that copies cannot read are moved one by one, with the same bits. Begins and
-// ends with the shared memory free.
+// The tile's product over an inner axis of `inner` elements: whole chunks of both operands. x(row)
+// is where a row of activations begins; `rows` of them are there. Rows and weights may lie at any
+// address of an element: those that copies cannot read are moved one by one, with the same bits.
+// Begins and ends with the shared memory free.
 template <class Tile>
 class WeightProduct {
+  using Format = typename Tile::Format;
+  using Element = typename Format::Element;
+  using Halves = WeightHalf<Element>[2];
+
  public:
   template <class Block, class X>
-  JANUS_DEVICE static void Run(Block& block, const WeightHalf (&w)[2], int rows, int64_t inner, X x,
+  JANUS_DEVICE static void Run(Block& block, const Halves& w, int rows, int64_t inner, X x,
                                PerThread<typename Tile::Sums, Tile::kThreads>& sums) {
     const int steps = static_cast<int>((inner + Tile::kStep - 1) / Tile::kStep);
     block.Phase([&](int thread) {
@@ -75,12 +91,14 @@ class WeightProduct {
     });
     // Whether asynchronous copies can read what a thread brings.
     PerThread<CanCopy, Tile::kThreads> can_copy;
+    PerThread<typename Format::Scales, Tile::kThreads> scales;  // of the next step
     block.Phase([&](int thread) {
       CanCopy& can = can_copy[thread];
       can.weights = IsAligned(w[0].first) && IsAligned(w[1].first);
-      for (int row = thread / kChunks; row < Tile::kRows; row += 8) {
+      for (int row = thread / Tile::kRowChunks; row < Tile::kRows; row += 8) {
         can.rows = can.rows && IsAligned(RowsOf(block)[row]);
       }
+      if constexpr (Format::kIsScaled) scales[thread] = Format::ScalesOf(w, 0);
     });
     int filled = 0;  // the stage that is filled next
     JANUS_KEEP_LOOP
@@ -97,7 +115,7 @@ class WeightProduct {
       block.template CopyingWarps<Tile::kStages - 2>([&](auto& warp) {
         const int ahead = step + Tile::kStages - 1;
         if (ahead < steps) Fill(block, warp, ahead, filled, w, rows, inner, can_copy);
-        Multiply(block, warp, read, sums);
+        Multiply(block, warp, read, w, step + 1 < steps ? step + 1 : step, scales, sums);
       });
       filled = Next(filled);
       read = Next(read);
@@ -105,9 +123,11 @@ class WeightProduct {
   }
 
  private:
-  static constexpr int kChunks = Tile::kStep / kChunk;  // of a row in a stage
-  static_assert(Tile::kStages >= 3 && Tile::kThreads == 8 * kChunks &&
-                Tile::kRows <= kMostTileRows && kMostTileRows <= Tile::kThreads);
+  // A pass of all threads brings a chunk of each of so many weight rows, and of 8 rows.
+  static constexpr int kPass = Tile::kThreads / Tile::kWeightChunks;
+  static_assert(Tile::kStages >= 3 && Tile::kThreads == 8 * Tile::kRowChunks &&
+                Tile::kHalf % kPass == 0 && Tile::kRows <= kMostTileRows &&
+                kMostTileRows <= Tile::kThreads);
 
   template <class Block>
   JANUS_DEVICE static const uint16_t** RowsOf(Block& block) {
@@ -126,127 +146,89 @@ class WeightProduct {
 
   // A chunk of a stage, zeros unless `read`: asynchronously, or element by element from any
   // address.
-  template <bool kAsync, class Block>
-  JANUS_DEVICE static void Bring(Block& block, unsigned char* to, const uint16_t* from, bool read) {
+  template <bool kAsync, class Block, class T>
+  JANUS_DEVICE static void Bring(Block& block, unsigned char* to, const T* from, bool read) {
     if constexpr (kAsync) {
       block.CopyAsync(to, from, read);
     } else {
-      auto* const elements = reinterpret_cast<uint16_t*>(to);
+      auto* const elements = reinterpret_cast<T*>(to);
       JANUS_KEEP_LOOP
-      for (int i = 0; i < kChunk; ++i) elements[i] = read ? from[i] : uint16_t{0};
+      for (int i = 0; i < kCopyBytes / static_cast<int>(sizeof(T)); ++i) {
+        elements[i] = read ? from[i] : T{0};
+      }
     }
   }
 
-  // A thread's part of a step: its chunk of one row in every 8.
-  struct Part {
-    int row8;
-    int chunk;
-    int64_t k;
-  };
-
+  // A thread brings its chunk of one row in every pass.
   template <bool kAsync, class Block>
-  JANUS_DEVICE static void FillWeights(Block& block, unsigned char* stage, const Part& part,
-                                       const WeightHalf (&w)[2], int64_t inner) {
+  JANUS_DEVICE static void FillWeights(Block& block, unsigned char* stage, int thread, int step,
+                                       const Halves& w, int64_t inner) {
+    const int first_row = thread / Tile::kWeightChunks;
+    const int chunk = thread % Tile::kWeightChunks;
+    const int64_t k =
+        int64_t{step} * Tile::kStep + chunk * (kCopyBytes / static_cast<int>(sizeof(Element)));
     JANUS_UNROLL
     for (int half = 0; half < 2; ++half) {
-      const uint16_t* from = w[half].first + part.row8 * inner + part.k;
+      const Element* from = w[half].first + first_row * inner + k;
       JANUS_UNROLL
-      for (int row = 0; row < Tile::kHalf; row += 8) {
-        Bring<kAsync>(block, stage + ChunkOffset(half * Tile::kHalf + row, part.row8, part.chunk),
-                      from, part.k < inner && row + part.row8 < w[half].rows);
-        from += 8 * inner;
+      for (int row = 0; row < Tile::kHalf; row += kPass) {
+        Bring<kAsync>(block, stage + ChunkOffset(half * Tile::kHalf + row, first_row, chunk), from,
+                      k < inner && row + first_row < w[half].rows);
+        from += kPass * inner;
       }
     }
   }
 
   template <bool kAsync, class Block>
-  JANUS_DEVICE static void FillRows(Block& block, unsigned char* stage, const Part& part, int rows,
-                                    int64_t inner) {
+  JANUS_DEVICE static void FillRows(Block& block, unsigned char* stage, int thread, int step,
+                                    int rows, int64_t inner) {
+    const int row8 = thread / Tile::kRowChunks;
+    const int chunk = thread % Tile::kRowChunks;
+    const int64_t k = int64_t{step} * Tile::kStep + chunk * kChunk;
     JANUS_UNROLL
     for (int row = 0; row < Tile::kRows; row += 8) {
-      Bring<kAsync>(block, stage + ChunkOffset(2 * Tile::kHalf + row, part.row8, part.chunk),
-                    RowsOf(block)[row + part.row8] + part.k,
-                    part.k < inner && row + part.row8 < rows);
+      Bring<kAsync>(block, stage + Tile::kRowsAt + Format::RowOffset(row, row8, chunk),
+                    RowsOf(block)[row + row8] + k, k < inner && row + row8 < rows);
     }
   }
 
-  // Brings step `step` of the inner axis into a stage: 8 neighbouring threads bring the 8 chunks of
-  // a row. In few instructions a copy, since a warp is almost alone on its scheduler: so the
+  // Brings step `step` of the inner axis into a stage: neighbouring threads bring the chunks of a
+  // row. In few instructions a copy, since a warp is almost alone on its scheduler: so the
   // address of what is not read is whatever comes out; nothing touches it.
   template <class Block, class Warp>
-  JANUS_DEVICE static void Fill(Block& block, Warp& warp, int step, int stage,
-                                const WeightHalf (&w)[2], int rows, int64_t inner,
+  JANUS_DEVICE static void Fill(Block& block, Warp& warp, int step, int stage, const Halves& w,
+                                int rows, int64_t inner,
                                 PerThread<CanCopy, Tile::kThreads>& can_copy) {
     unsigned char* const to = block.shared() + stage * Tile::kStageBytes;
     warp.Lanes([&](int lane) {
       const int thread = warp.index() * kLanes + lane;
-      const int chunk = thread % kChunks;
-      const Part part{thread / kChunks, chunk, int64_t{step} * Tile::kStep + chunk * kChunk};
       if (can_copy[thread].weights) {
-        FillWeights<true>(block, to, part, w, inner);
+        FillWeights<true>(block, to, thread, step, w, inner);
       } else {
-        FillWeights<false>(block, to, part, w, inner);
+        FillWeights<false>(block, to, thread, step, w, inner);
       }
       if (can_copy[thread].rows) {
-        FillRows<true>(block, to, part, rows, inner);
+        FillRows<true>(block, to, thread, step, rows, inner);
       } else {
-        FillRows<false>(block, to, part, rows, inner);
+        FillRows<false>(block, to, thread, step, rows, inner);
       }
     });
   }
 
-  // sums += the product over one stage.
+  // sums += the product over one stage. The scales of the next step come from memory meanwhile.
   template <class Block, class Warp>
-  JANUS_DEVICE static void Multiply(Block& block, Warp& warp, int stage,
+  JANUS_DEVICE static void Multiply(Block& block, Warp& warp, int stage, const Halves& w, int next,
+                                    PerThread<typename Format::Scales, Tile::kThreads>& scales,
                                     PerThread<typename Tile::Sums, Tile::kThreads>& sums) {
-    struct Weights {
-      uint32_t of[Tile::kBlocks16][4];
-    };
-    // Of two blocks of 8 rows; of one twice where there is one.
-    struct Activations {
-      uint32_t of[4];
-    };
     const unsigned char* const shared = block.shared() + stage * Tile::kStageBytes;
-    PerLane<Weights> a;
-    PerLane<Activations> b;
-    const int first_lane = warp.index() * kLanes;
-    JANUS_UNROLL
-    for (int chunk = 0; chunk < kChunks; chunk += 2) {
-      JANUS_UNROLL
-      for (int m = 0; m < Tile::kBlocks16; ++m) {
-        LoadMatrices(
-            warp, [&](int lane) -> uint32_t(&)[4] { return a[lane].of[m]; },
-            [&](int lane) {
-              const int first = WeightRow(warp.index(), m) + lane / 8 % 2 * 8;
-              return shared + ChunkOffset(first, lane % 8, chunk + lane / 16);
-            });
-      }
-      JANUS_UNROLL
-      for (int n = 0; n < Tile::kBlocks8; n += 2) {
-        constexpr int kBlocks = Tile::kBlocks8 < 2 ? 1 : 2;
-        LoadMatrices(
-            warp, [&](int lane) -> uint32_t(&)[4] { return b[lane].of; },
-            [&](int lane) {
-              const int first = 2 * Tile::kHalf + 8 * (n + lane / 16 % kBlocks);
-              return shared + ChunkOffset(first, lane % 8, chunk + lane / 8 % 2);
-            });
-        JANUS_UNROLL
-        for (int m = 0; m < Tile::kBlocks16; ++m) {
-          JANUS_UNROLL
-          for (int i = 0; i < kBlocks; ++i) {
-            MultiplyAdd(
-                warp, [&](int lane) -> float(&)[4] { return sums[first_lane + lane].of[m][n + i]; },
-                [&](int lane) -> const uint32_t* { return a[lane].of[m]; },
-                [&](int lane) -> const uint32_t* { return b[lane].of + 2 * i; });
-          }
-        }
-      }
+    if constexpr (Format::kIsScaled) {
+      PerLane<typename Format::Scales> to_come;
+      warp.Lanes([&](int lane) { to_come[lane] = Format::ScalesOf(w, next); });
+      Format::template Multiply<Tile>(warp, shared, scales, sums);
+      warp.Lanes([&](int lane) { scales[warp.index() * kLanes + lane] = to_come[lane]; });
+    } else {
+      Format::template Multiply<Tile>(warp, shared, scales, sums);
     }
-  }
-
-  // Of a warp's 16 weight rows `m`, the first in the tile: even m are of the first half.
-  JANUS_DEVICE static int WeightRow(int warp, int m) {
-    return m % 2 * Tile::kHalf + (warp * Tile::kPairs + m / 2) * 16;
   }
 };
 
@@ -262,13 +244,13 @@ JANUS_DEVICE void ForEachOfHalves(Block& block, int rows, int outputs,
     JANUS_UNROLL
     for (int n = 0; n < Tile::kBlocks8; ++n) {
       JANUS_UNROLL
-      for (int pair = 0; pair < Tile::kPairs; ++pair) {
+      for (int m = 0; m < Tile::kBlocks16; ++m) {
         JANUS_UNROLL
-        for (int i = 0; i < 4; ++i) {
-          const int row = 8 * n + lane % 4 * 2 + i % 2;
-          const int output = (warp * Tile::kPairs + pair) * 16 + lane / 4 + i / 2 * 8;
+        for (int i = 0; i < 2; ++i) {
+          const int row = 8 * n + lane % 4 * 2 + i;
+          const int output = Tile::FirstRow(warp, m) + lane / 4;
           if (row >= rows || output >= outputs) continue;
-          fn(row, output, sum.of[2 * pair][n][i], sum.of[2 * pair + 1][n][i]);
+          fn(row, output, sum.of[m][n][i], sum.of[m][n][i + 2]);
         }
       }
     }

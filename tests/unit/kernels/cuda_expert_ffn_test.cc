@@ -10,8 +10,10 @@
 #include <numeric>
 #include <random>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "kernels/cuda/plan.h"
 #include "tests/unit/kernels/cuda_order.h"
 #include "tests/unit/kernels/cuda_tensor_order.h"
 #include "tests/unit/kernels/guarded_array.h"
@@ -20,6 +22,7 @@ namespace janus::kernels::cuda {
 namespace {
 
 constexpr DType kB16 = DType::kBFloat16;
+constexpr DType kF8 = DType::kFloat8E4M3;
 
 struct Shape {
   int hidden;
@@ -29,10 +32,11 @@ struct Shape {
 // An expert for each of `counts`, with as many rows.
 class Experts {
  public:
-  // `misalignment`: bytes past a 64-byte boundary, of rows and of weights.
-  Experts(Shape shape, std::span<const int> counts, DType y_dtype, int row_misalignment = 0,
-          int weight_misalignment = 0)
+  // `misalignment`: bytes past a 64-byte boundary, of rows, of weights and more of `up`.
+  Experts(Shape shape, std::span<const int> counts, DType y_dtype, DType weight_dtype,
+          int row_misalignment = 0, int weight_misalignment = 0, int up_misalignment = 0)
       : shape_(shape),
+        weight_dtype_(weight_dtype),
         counts_(counts.begin(), counts.end()),
         y_dtype_(y_dtype),
         total_(std::accumulate(counts_.begin(), counts_.end(), 0)),
@@ -46,8 +50,22 @@ class Experts {
     const int64_t size = int64_t{shape.hidden} * shape.intermediate + kBehind;
     for (size_t e = 0; e < counts_.size(); ++e) {
       for (const int inner : {shape.hidden, shape.hidden, shape.intermediate}) {
-        weights_.emplace_back(kB16, size, weight_misalignment);
-        fill(weights_.back(), 1.5f / std::sqrt(static_cast<float>(inner)));
+        const float deviation = 1.5f / std::sqrt(static_cast<float>(inner));
+        weights_.emplace_back(
+            weight_dtype, size,
+            weight_misalignment + (weights_.size() % 3 == 1 ? up_misalignment : 0));
+        if (weight_dtype != kF8) {
+          fill(weights_.back(), deviation);
+          continue;
+        }
+        // Subnormals too; the deviation is in the scales, of which no two are alike.
+        weights_.back().FillNormal(random, 0.25f);
+        const int64_t blocks = ScaleBlocks(shape.hidden) * ScaleBlocks(shape.intermediate);
+        scales_.emplace_back(DType::kFloat32, blocks + kBehind).Fill(NAN);
+        std::uniform_real_distribution<float> factor(0.3f, 1.7f);
+        for (int64_t i = 0; i < blocks; ++i) {
+          scales_.back().set(i, factor(random) * deviation * 4.0f);
+        }
       }
     }
   }
@@ -63,6 +81,11 @@ class Experts {
       experts.push_back({weights_[3 * e].data(), weights_[3 * e + 1].data(),
                          weights_[3 * e + 2].data(), static_cast<int32_t>(contributions.size()),
                          counts_[e]});
+      if (weight_dtype_ == kF8) {
+        experts.back().gate_scales = Scales(3 * e);
+        experts.back().up_scales = Scales(3 * e + 1);
+        experts.back().down_scales = Scales(3 * e + 2);
+      }
       for (int i = 0; i < counts_[e]; ++i) {
         const auto row = static_cast<int64_t>(contributions.size()) * shape_.hidden;
         contributions.push_back({static_cast<const char*>(x_.data()) + row * SizeOf(kB16),
@@ -80,7 +103,7 @@ class Experts {
                                                .num_contributions = total_,
                                                .hidden = shape_.hidden,
                                                .intermediate = shape_.intermediate,
-                                               .weight_dtype = kB16,
+                                               .weight_dtype = weight_dtype_,
                                                .row_dtype = kB16,
                                                .y_dtype = y_dtype_,
                                                .workspace = workspace.data(),
@@ -98,18 +121,27 @@ class Experts {
     for (int64_t k = 0; k < shape_.hidden; ++k) x_.set(int64_t{row} * shape_.hidden + k, NAN);
   }
   size_t row_bytes() const { return static_cast<size_t>(shape_.hidden * SizeOf(y_dtype_)); }
+  // Of element `index` of a matrix of an expert; the scale of its block.
+  void SetWeight(size_t matrix, int64_t index, float value) { weights_[matrix].set(index, value); }
+  void SetScale(size_t matrix, int64_t index, float value) { scales_[matrix].set(index, value); }
 
  private:
+  const float* Scales(size_t matrix) const {
+    return static_cast<const float*>(scales_[matrix].data());
+  }
+
   // Elements behind the last row of each array, all NaN: reading them shows, even where they are
   // multiplied by the zeros of the other operand.
   static constexpr int64_t kBehind = 64;
 
   Shape shape_;
+  DType weight_dtype_;
   std::vector<int> counts_;
   DType y_dtype_;
   int total_;
   GuardedArray x_;
   std::vector<GuardedArray> weights_;
+  std::vector<GuardedArray> scales_;  // of fp8
 };
 
 // Every number of rows at which the tile becomes another, or the last one of several is not full;
@@ -120,14 +152,15 @@ struct Case {
   const char* name;
   Shape shape;
   DType y_dtype;
+  DType weight_dtype = kB16;
   std::span<const int> counts = kCounts;
   friend void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 };
 class FastExpertsTest : public testing::TestWithParam<Case> {};
 
 TEST_P(FastExpertsTest, GiveThePlainFormsResult) {
-  const auto& [name, shape, y_dtype, counts] = GetParam();
-  const Experts experts(shape, counts, y_dtype);
+  const auto& [name, shape, y_dtype, weight_dtype, counts] = GetParam();
+  const Experts experts(shape, counts, y_dtype, weight_dtype);
   const std::vector<uint8_t> wanted = experts.Run(ExpertForm::kPlain);
   const int64_t conflicts = BankConflicts();
   const std::vector<uint8_t> got = experts.Run(ExpertForm::kFast);
@@ -158,31 +191,53 @@ INSTANTIATE_TEST_SUITE_P(Shapes, FastExpertsTest,
                                          Case{"InFp32", {136, 88}, DType::kFloat32},
                                          // More steps than stages, of up and of down.
                                          Case{"LongRows", {712, 40}, kB16},
-                                         Case{"LongInner", {40, 712}, kB16}),
+                                         Case{"LongInner", {40, 712}, kB16},
+                                         Case{"Fp8Least", {16, 16}, kB16, kF8},
+                                         // Blocks of scales that end in the midst of tiles and
+                                         // steps.
+                                         Case{"Fp8NoWholeBlocks", {208, 144}, kB16, kF8},
+                                         Case{"Fp8WholeBlocks", {256, 384}, kB16, kF8},
+                                         Case{"Fp8InFp32", {336, 80}, DType::kFloat32, kF8},
+                                         Case{"Fp8LongRows", {1328, 48}, kB16, kF8},
+                                         Case{"Fp8LongInner", {48, 1328}, kB16, kF8}),
                          [](const auto& info) { return info.param.name; });
 
 #ifdef JANUS_TEST_ON_GPU
 // Too long for the host form.
 constexpr int kFewCounts[] = {1, 40};
 INSTANTIATE_TEST_SUITE_P(Models, FastExpertsTest,
-                         testing::Values(Case{"DeepSeekV3", {7168, 2048}, kB16, kFewCounts},
-                                         Case{"DeepSeekV2", {5120, 1536}, kB16, kFewCounts}),
+                         testing::Values(Case{"DeepSeekV3", {7168, 2048}, kB16, kB16, kFewCounts},
+                                         Case{"DeepSeekV2", {5120, 1536}, kB16, kB16, kFewCounts},
+                                         Case{"Fp8DeepSeekV3", {7168, 2048}, kB16, kF8, kFewCounts},
+                                         Case{
+                                             "Fp8DeepSeekV2", {5120, 1536}, kB16, kF8, kFewCounts}),
                          [](const auto& info) { return info.param.name; });
 #endif
 
+class FastExpertsOf : public testing::TestWithParam<DType> {};
+INSTANTIATE_TEST_SUITE_P(Weights, FastExpertsOf, testing::Values(kB16, kF8),
+                         [](const auto& info) { return std::string(ToString(info.param)); });
+
 // Where rows and weights lie does not show in the bits: copies of 16 bytes cannot read all of it.
-TEST(FastExperts, ReadRowsAndWeightsAtAnyAddress) {
-  const Shape shape{136, 88};
+TEST_P(FastExpertsOf, ReadRowsAndWeightsAtAnyAddress) {
+  const Shape shape{208, 144};
   constexpr int counts[] = {3, 20, 40};
-  const std::vector<uint8_t> aligned = Experts(shape, counts, kB16).Run(ExpertForm::kFast);
-  EXPECT_EQ(Experts(shape, counts, kB16, 2, 0).Run(ExpertForm::kFast), aligned);
-  EXPECT_EQ(Experts(shape, counts, kB16, 0, 14).Run(ExpertForm::kFast), aligned);
-  EXPECT_EQ(Experts(shape, counts, kB16, 8, 8).Run(ExpertForm::kFast), aligned);
+  const auto bits = [&](int row_misalignment, int weight_misalignment, int up_misalignment = 0) {
+    return Experts(shape, counts, kB16, GetParam(), row_misalignment, weight_misalignment,
+                   up_misalignment)
+        .Run(ExpertForm::kFast);
+  };
+  const std::vector<uint8_t> aligned = bits(0, 0);
+  EXPECT_EQ(bits(2, 0), aligned);
+  EXPECT_EQ(bits(0, 14), aligned);
+  EXPECT_EQ(bits(8, 8), aligned);
+  EXPECT_EQ(bits(0, 1), aligned);
+  EXPECT_EQ(bits(0, 0, 2), aligned);
 }
 
-TEST(FastExperts, ARowOfNaNsStaysAlone) {
+TEST_P(FastExpertsOf, ARowOfNaNsStaysAlone) {
   constexpr int counts[] = {9, 50};
-  Experts experts({72, 40}, counts, kB16);
+  Experts experts({144, 48}, counts, kB16, GetParam());
   const std::vector<uint8_t> before = experts.Run(ExpertForm::kFast);
   experts.Poison(20);
   const std::vector<uint8_t> after = experts.Run(ExpertForm::kFast);
@@ -194,8 +249,79 @@ TEST(FastExperts, ARowOfNaNsStaysAlone) {
   }
 }
 
+#ifndef JANUS_TEST_ON_GPU
+// Up to 64 rows each weight is copied once, those behind a matrix or a row of it never: what would
+// come of them is multiplied by zeros, or not stored, and would not show.
+TEST_P(FastExpertsOf, CopyEachWeightOnce) {
+  const int64_t hidden = 272;
+  const int64_t intermediate = 208;
+  for (const int rows : {1, 8, 9, 16, 17, 32, 33, 64}) {
+    const int counts[] = {rows};
+    const Experts experts({static_cast<int>(hidden), static_cast<int>(intermediate)}, counts, kB16,
+                          GetParam());
+    const int64_t before = host_copies;
+    (void)experts.Run(ExpertForm::kFast);
+    const int64_t wide = rows > (GetParam() == kF8 ? 8 : 32) ? 2 : 1;
+    const int64_t rows_read = CeilDiv(intermediate, 32 * wide) * (rows * hidden / 8) +
+                              CeilDiv(hidden, 64 * wide) * (rows * intermediate / 8);
+    EXPECT_EQ(host_copies - before,
+              3 * hidden * intermediate * SizeOf(GetParam()) / kCopyBytes + rows_read)
+        << rows << " rows";
+  }
+}
+#endif
+
+// The scale of a block belongs to its rows and columns alone: with all others 0 only what it scales
+// is left, which is told in a matrix of ones by how many columns the block has.
+TEST(FastExperts, AScaleIsOfItsBlockAlone) {
+  const int hidden = 272;        // blocks of 128, 128 and 16
+  const int intermediate = 144;  // of 128 and 16
+  constexpr int counts[] = {3, 20, 40};
+  for (int block = 0; block < 6; ++block) {
+    Experts experts({hidden, intermediate}, counts, DType::kFloat32, kF8);
+    for (size_t matrix = 0; matrix < 9; ++matrix) {
+      for (int i = 0; i < hidden * intermediate; ++i) experts.SetWeight(matrix, i, 1.0f);
+      if (matrix % 3 != 2) continue;
+      for (int i = 0; i < 6; ++i) experts.SetScale(matrix, i, i == block ? 2.0f : 0.0f);
+    }
+    const std::vector<uint8_t> y = experts.Run(ExpertForm::kFast);
+    for (int64_t row = 0; row < 63; ++row) {
+      for (int64_t n = 0; n < hidden; ++n) {
+        const float value = ReadElement(y.data(), DType::kFloat32, row * hidden + n);
+        EXPECT_EQ(value != 0.0f, n / 128 == block / 2) << block << ' ' << row << ' ' << n;
+      }
+    }
+    EXPECT_EQ(experts.Run(ExpertForm::kPlain), y) << block;
+  }
+}
+
+// The bfloat16 of a number below 2^-6 is not made as that of others: none of them may become 0.
+TEST(FastExperts, TakeSubnormalWeights) {
+  const int hidden = 144;
+  const int intermediate = 48;
+  constexpr int counts[] = {5};
+  Experts experts({hidden, intermediate}, counts, DType::kFloat32, kF8);
+  for (size_t matrix = 0; matrix < 3; ++matrix) {
+    for (int i = 0; i < hidden * intermediate; ++i) {
+      experts.SetWeight(matrix, i, static_cast<float>((i * 7 + i / 13) % 15 - 7) * 0x1p-9f);
+    }
+    for (int i = 0; i < 2; ++i) experts.SetScale(matrix, i, 16.0f);
+  }
+  const std::vector<uint8_t> y = experts.Run(ExpertForm::kFast);
+  const std::vector<uint8_t> wanted = experts.Run(ExpertForm::kPlain);
+  double range = 0.0;
+  double worst = 0.0;
+  for (int64_t i = 0; i < 5 * hidden; ++i) {
+    const double plain = ReadElement(wanted.data(), DType::kFloat32, i);
+    range = std::max(range, std::abs(plain));
+    worst = std::max(worst, std::abs(ReadElement(y.data(), DType::kFloat32, i) - plain));
+  }
+  EXPECT_GT(range, 0.0);
+  EXPECT_LE(worst, 6e-3 * range);
+}
+
 // A model's form is a matter of its shape and its formats: nothing else of a call may change bits.
-TEST(FastExperts, AreForBfloat16InChunks) {
+TEST(FastExperts, AreForBfloat16AndFp8InChunks) {
   GroupedExpertFfnArgs a{
       .hidden = 7168, .intermediate = 2048, .weight_dtype = kB16, .row_dtype = kB16};
   for (const int64_t rows : {1, 64, 65, 100000}) {
@@ -207,11 +333,17 @@ TEST(FastExperts, AreForBfloat16InChunks) {
     other.*field = value;
     return ExpertFormFor(other);
   };
+  EXPECT_EQ(with(&GroupedExpertFfnArgs::hidden, 7176), ExpertForm::kFast);
   EXPECT_EQ(with(&GroupedExpertFfnArgs::hidden, 7164), ExpertForm::kPlain);
   EXPECT_EQ(with(&GroupedExpertFfnArgs::intermediate, 2047), ExpertForm::kPlain);
   EXPECT_EQ(with(&GroupedExpertFfnArgs::weight_dtype, DType::kFloat16), ExpertForm::kPlain);
   EXPECT_EQ(with(&GroupedExpertFfnArgs::row_dtype, DType::kFloat32), ExpertForm::kPlain);
   EXPECT_EQ(with(&GroupedExpertFfnArgs::y_dtype, kB16), ExpertForm::kFast);
+  a.weight_dtype = kF8;
+  EXPECT_EQ(ExpertFormFor(a), ExpertForm::kFast);
+  EXPECT_EQ(with(&GroupedExpertFfnArgs::hidden, 7176), ExpertForm::kPlain);
+  EXPECT_EQ(with(&GroupedExpertFfnArgs::intermediate, 2040), ExpertForm::kPlain);
+  EXPECT_EQ(with(&GroupedExpertFfnArgs::row_dtype, DType::kFloat32), ExpertForm::kPlain);
 }
 
 }  // namespace

@@ -104,41 +104,41 @@ GroupedExpertFfnArgs DeepSeek(int64_t hidden, int64_t intermediate, int64_t expe
 
 TEST(Plan, OfFastExpertsCoversWeightRowsAndTails) {
   const GroupedExpertFfnArgs v3 = DeepSeek(7168, 2048, 32);
-  EXPECT_EQ(PlanFastExpertUp(v3).blocks, 32 * 64);
-  EXPECT_EQ(PlanFastExpertDown(v3).blocks, 32 * 112);
-  EXPECT_EQ(PlanFastExpertUp(v3).flops + PlanFastExpertDown(v3).flops,
+  EXPECT_EQ(PlanFastExpertUp<16>(v3).blocks, 32 * 64);
+  EXPECT_EQ(PlanFastExpertDown<16>(v3).blocks, 32 * 112);
+  EXPECT_EQ(PlanFastExpertUp<16>(v3).flops + PlanFastExpertDown<16>(v3).flops,
             int64_t{6} * 256 * 7168 * 2048);
   const GroupedExpertFfnArgs v2 = DeepSeek(5120, 1536, 1);
-  EXPECT_EQ(PlanFastExpertUp(v2).blocks, 48);
-  EXPECT_EQ(PlanFastExpertDown(v2).blocks, 80);
+  EXPECT_EQ(PlanFastExpertUp<16>(v2).blocks, 48);
+  EXPECT_EQ(PlanFastExpertDown<16>(v2).blocks, 80);
   const GroupedExpertFfnArgs odd = DeepSeek(136, 72, 3);
-  EXPECT_EQ(PlanFastExpertUp(odd).blocks, 3 * 3);
-  EXPECT_EQ(PlanFastExpertDown(odd).blocks, 3 * 3);
+  EXPECT_EQ(PlanFastExpertUp<16>(odd).blocks, 3 * 3);
+  EXPECT_EQ(PlanFastExpertDown<16>(odd).blocks, 3 * 3);
 }
 
 // How many rows there are changes nothing of the grid but what the device reads of it.
 TEST(Plan, OfFastExpertsIsTheSameForAllNumbersOfRows) {
   GroupedExpertFfnArgs a = DeepSeek(7168, 2048, 8);
-  const Plan up = PlanFastExpertUp(a);
-  const Plan down = PlanFastExpertDown(a);
+  const Plan up = PlanFastExpertUp<16>(a);
+  const Plan down = PlanFastExpertDown<16>(a);
   a.num_contributions = 100000;
-  EXPECT_EQ(PlanFastExpertUp(a).blocks, up.blocks);
-  EXPECT_EQ(PlanFastExpertUp(a).shared_bytes, up.shared_bytes);
-  EXPECT_EQ(PlanFastExpertDown(a).blocks, down.blocks);
-  EXPECT_EQ(PlanFastExpertDown(a).shared_bytes, down.shared_bytes);
+  EXPECT_EQ(PlanFastExpertUp<16>(a).blocks, up.blocks);
+  EXPECT_EQ(PlanFastExpertUp<16>(a).shared_bytes, up.shared_bytes);
+  EXPECT_EQ(PlanFastExpertDown<16>(a).blocks, down.blocks);
+  EXPECT_EQ(PlanFastExpertDown<16>(a).shared_bytes, down.shared_bytes);
 }
 
 TEST(Plan, OfFastExpertsKeepsMoreUnderWayThanTheMemoryNeeds) {
-  EXPECT_EQ((WeightTile<8, 1>::kStages), 10);
-  EXPECT_EQ((WeightTile<16, 1>::kStages), 9);
-  EXPECT_EQ((WeightTile<32, 1>::kStages), 8);
-  EXPECT_EQ((WeightTile<64, 2>::kStages), 4);
+  EXPECT_EQ((WeightTile<16, 8, 1>::kStages), 10);
+  EXPECT_EQ((WeightTile<16, 16, 1>::kStages), 9);
+  EXPECT_EQ((WeightTile<16, 32, 1>::kStages), 8);
+  EXPECT_EQ((WeightTile<16, 64, 2>::kStages), 4);
   // Two blocks on a multiprocessor of sm_90 (228 KiB, of which each block takes one more), one on
   // the smallest of sm_80 and later.
-  EXPECT_LE(2 * (AnyWeightTile::kSharedBytes + 1024), 228 << 10);
-  EXPECT_LE(AnyWeightTile::kSharedBytes, kMaxAskedSharedBytes);
-  const Plan plan = PlanFastExpertUp(DeepSeek(7168, 2048, 8));
-  EXPECT_TRUE(CanLaunch(plan, FastExpertUpKernel::kAskedSharedBytes));
+  EXPECT_LE(2 * (FastExpertKernel<16>::kAskedSharedBytes + 1024), 228 << 10);
+  EXPECT_LE(FastExpertKernel<16>::kAskedSharedBytes, kMaxAskedSharedBytes);
+  const Plan plan = PlanFastExpertUp<16>(DeepSeek(7168, 2048, 8));
+  EXPECT_TRUE(CanLaunch(plan, FastExpertUpKernel<16>::kAskedSharedBytes));
   EXPECT_FALSE(CanLaunch(plan)) << "without asking";
 }
 
@@ -146,10 +146,45 @@ TEST(Plan, OfFastExpertsKeepsMoreUnderWayThanTheMemoryNeeds) {
 TEST(Plan, OfFastExpertsAsksTheCacheForLittleBesideTheWeights) {
   const GroupedExpertFfnArgs a = DeepSeek(7168, 2048, 8);
   const int64_t weights = ExpertBytes(a, 1, 0);
-  EXPECT_EQ(FastExpertReads(a, 0), weights);
-  EXPECT_EQ(FastExpertReads(a, 8), weights + weights / 8);
-  EXPECT_EQ(FastExpertReads(a, 32), weights + weights / 2);
-  EXPECT_EQ(FastExpertReads(a, 64), weights + weights / 2);
+  EXPECT_EQ(FastExpertReads<16>(a, 0), weights);
+  EXPECT_EQ(FastExpertReads<16>(a, 8), weights + weights / 8);
+  EXPECT_EQ(FastExpertReads<16>(a, 32), weights + weights / 2);
+  EXPECT_EQ(FastExpertReads<16>(a, 64), weights + weights / 2);
+}
+
+GroupedExpertFfnArgs Float8DeepSeek(int64_t hidden, int64_t intermediate, int64_t experts) {
+  GroupedExpertFfnArgs a = DeepSeek(hidden, intermediate, experts);
+  a.weight_dtype = DType::kFloat8E4M3;
+  return a;
+}
+
+// An expert of DeepSeek-V3 in fp8 is 44 MB, and 56 x 16 scales for each of its matrices.
+TEST(Plan, OfFp8ExpertsReadsHalfAsMuchAndTheScales) {
+  const GroupedExpertFfnArgs a = Float8DeepSeek(7168, 2048, 32);
+  EXPECT_EQ(ExpertBytes(a, 1, 0), 44040192 + 3 * 4 * 56 * 16);
+  EXPECT_EQ(ExpertBytes(Float8DeepSeek(136, 129, 1), 1, 0), 3 * 136 * 129 + 3 * 4 * 2 * 2);
+  EXPECT_EQ(ExpertBytes(a, 2, 3) - ExpertBytes(a, 2, 2), 2 * 2 * (7168 + 2048));
+  EXPECT_EQ(PlanFastExpertUp<8>(a).blocks, 32 * 64);
+  EXPECT_EQ(PlanFastExpertDown<8>(a).blocks, 32 * 112);
+  EXPECT_EQ(PlanFastExpertUp<8>(a).threads, 128);
+  EXPECT_EQ(PlanFastExpertUp<8>(a).flops + PlanFastExpertDown<8>(a).flops,
+            int64_t{6} * 256 * 7168 * 2048);
+  EXPECT_TRUE(CanLaunch(PlanFastExpertUp<8>(a), FastExpertUpKernel<8>::kAskedSharedBytes));
+}
+
+TEST(Plan, OfFp8ExpertsKeepsAsMuchUnderWayAndAsksTheCacheForMore) {
+  EXPECT_EQ((WeightTile<8, 8, 1>::kStages), 9);
+  EXPECT_EQ((WeightTile<8, 16, 2>::kStages), 4);
+  EXPECT_EQ((WeightTile<8, 32, 2>::kStages), 4);
+  EXPECT_EQ((WeightTile<8, 64, 2>::kStages), 3);
+  EXPECT_EQ(FastExpertKernel<8>::kAskedSharedBytes, FastExpertKernel<16>::kAskedSharedBytes);
+  const GroupedExpertFfnArgs a = Float8DeepSeek(7168, 2048, 8);
+  const int64_t weights = int64_t{3} * 7168 * 2048;
+  EXPECT_EQ(FastExpertReads<8>(a, 0), weights);
+  EXPECT_EQ(FastExpertReads<8>(a, 8), weights + weights / 4);
+  EXPECT_EQ(FastExpertReads<8>(a, 16), weights + weights / 4);
+  EXPECT_EQ(FastExpertReads<8>(a, 32), weights + weights / 2);
+  EXPECT_EQ(FastExpertReads<8>(a, 64), 2 * weights);
 }
 
 TEST(Plan, OfTheRouterFitsTheMostExpertsThereAre) {

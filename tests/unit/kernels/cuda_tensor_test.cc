@@ -107,6 +107,44 @@ TEST(MultiplyAdd, IsTheProductOfTheFragmentsThatThePtxIsaDescribes) {
   }
 }
 
+// Four fp8 in each lane, numbered by `first` and the lane.
+struct ExpandKernel {
+  [[maybe_unused]] static constexpr int kThreads = kLanes;
+  const uint32_t* packed;  // [lane]
+  uint32_t (*out)[2];      // [lane]
+  template <class Block>
+  void operator()(Block& block) const {
+    block.Warps([&](auto& warp) {
+      ExpandFloat8(
+          warp, [&](int lane) { return packed[lane]; },
+          [&](int lane) -> uint32_t& { return out[lane][0]; },
+          [&](int lane) -> uint32_t& { return out[lane][1]; });
+    });
+  }
+};
+
+TEST(ExpandFloat8, GivesTheSameValueOfEveryNumberInEveryPlace) {
+  for (uint32_t shift = 0; shift < 8; ++shift) {
+    uint32_t packed[32];
+    uint32_t out[32][2] = {};
+    const auto byte = [&](uint32_t lane, uint32_t i) {
+      const uint32_t bits = (8 * lane + shift + 37 * i) % 256;
+      return bits % 128 == 127 ? 0 : bits;  // no NaN
+    };
+    for (uint32_t lane = 0; lane < 32; ++lane) {
+      packed[lane] = byte(lane, 0) | byte(lane, 1) << 8 | byte(lane, 2) << 16 | byte(lane, 3) << 24;
+    }
+    ASSERT_TRUE(Start("Expand", Stream{}, ExpandKernel{packed, out}, {1, 32, 0, 0, 0}).ok());
+    for (uint32_t lane = 0; lane < 32; ++lane) {
+      for (uint32_t i = 0; i < 4; ++i) {
+        const auto got = static_cast<uint16_t>(out[lane][i / 2] >> (16 * (i % 2)));
+        const auto bits = static_cast<uint8_t>(byte(lane, i));
+        EXPECT_EQ(got, ToBFloat16(FromFloat8E4M3(bits))) << unsigned{bits} << " at " << i;
+      }
+    }
+  }
+}
+
 // Four 8 x 8 matrices whose elements are numbered, with `pitch` bytes from row to row.
 struct LoadKernel {
   [[maybe_unused]] static constexpr int kThreads = kLanes;
@@ -169,6 +207,44 @@ TEST(LoadMatrices, CountsMatricesWhoseRowsShareBanks) {
     EXPECT_EQ(conflicts(128), 4);
     EXPECT_EQ(conflicts(64), 4);
   }
+}
+
+struct NeighboursKernel {
+  [[maybe_unused]] static constexpr int kThreads = kLanes;
+  int pitch;  // from lane to lane
+  uint32_t (*out)[2];
+  template <class Block>
+  void operator()(Block& block) const {
+    block.Phase([&](int thread) {
+      auto* const words = reinterpret_cast<uint32_t*>(block.shared() + thread * pitch);
+      words[0] = static_cast<uint32_t>(2 * thread);
+      words[1] = words[0] + 1;
+    });
+    block.Warps([&](auto& warp) {
+      LoadNeighbours(
+          warp, [&](int lane) -> uint32_t(&)[2] { return out[lane]; },
+          [&](int lane) { return block.shared() + lane * pitch; });
+    });
+  }
+};
+
+TEST(LoadNeighbours, GivesALaneItsEightBytesAndCountsHalfWarpsThatShareBanks) {
+  uint32_t out[32][2] = {};
+  const auto conflicts = [&](int pitch) {
+    const int64_t before = host_bank_conflicts;
+    EXPECT_TRUE(Start("Neighbours", Stream{}, NeighboursKernel{pitch, out},
+                      {1, 32, int64_t{32} * pitch, 0, 0})
+                    .ok());
+    for (uint32_t lane = 0; lane < 32; ++lane) {
+      EXPECT_EQ(out[lane][0], 2 * lane);
+      EXPECT_EQ(out[lane][1], 2 * lane + 1);
+    }
+    return host_bank_conflicts - before;
+  };
+  EXPECT_EQ(conflicts(8), 0);
+  EXPECT_EQ(conflicts(128 + 8), 0);
+  EXPECT_EQ(conflicts(16), 2);
+  EXPECT_EQ(conflicts(128), 2);
 }
 
 // Copies `steps` groups of 16 bytes one after the other through a shared buffer of as many, and
