@@ -489,7 +489,8 @@ TEST(FastAttention, MergesStatesFromTheFirstToTheLast) {
                           .heads = static_cast<int>(kAt.heads),
                           .workspace = workspace.data()};
   NextOrder();
-  ASSERT_TRUE(Start("", Stream{}, MergeAttentionKernel{args, 55}, PlanMergeAttention(args)).ok());
+  const MergedRows merged = MergedRowsOf(args, 55);
+  ASSERT_TRUE(Start("", Stream{}, MergeAttentionKernel{merged}, PlanMergeAttention(merged)).ok());
   ASSERT_TRUE(y.GuardsAreIntact());
   int64_t state = 0;
   for (size_t r = 0; r < splits.size(); ++r) {
@@ -549,9 +550,10 @@ TEST(FastAttention, GivesTheSameBitsForEveryNumberOfBlocks) {
         plan.blocks = blocks;
         const Status status = Start("", Stream{}, FastAttentionKernel<64>{args, states}, plan);
         if (states == 0 || !status.ok()) return status;
-        Plan merge = PlanMergeAttention(args);
+        const MergedRows merged = MergedRowsOf(args, states);
+        Plan merge = PlanMergeAttention(merged);
         merge.blocks = blocks;
-        return Start("", Stream{}, MergeAttentionKernel{args, states}, merge);
+        return Start("", Stream{}, MergeAttentionKernel{merged}, merge);
       });
       EXPECT_TRUE(SameBits(got, wanted)) << blocks << " blocks, " << states << " states";
     }

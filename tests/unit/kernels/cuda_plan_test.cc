@@ -166,9 +166,9 @@ TEST(Plan, OfFastAttentionHasNoMoreBlocksThanTasksOrRoomForThem) {
   EXPECT_EQ(PlanFastAttention<128>(Qwen3(1), 7).blocks, 8 * 4);
   EXPECT_EQ(PlanFastAttention<128>(Qwen3(1), 1000).blocks, kAttentionBlocks);
   EXPECT_EQ(PlanFastAttention<128>(Qwen3(512), 0).blocks, kAttentionBlocks);
-  EXPECT_EQ(PlanMergeAttention(Qwen3(1)).blocks, 64);
-  EXPECT_EQ(PlanMergeAttention(Qwen3(512)).blocks, kMergeBlocks);
-  EXPECT_TRUE(CanLaunch(PlanMergeAttention(Qwen3(512))));
+  EXPECT_EQ(PlanMergeAttention(MergedRowsOf(Qwen3(1), 0)).blocks, 64);
+  EXPECT_EQ(PlanMergeAttention(MergedRowsOf(Qwen3(512), 0)).blocks, kMergeBlocks);
+  EXPECT_TRUE(CanLaunch(PlanMergeAttention(MergedRowsOf(Qwen3(512), 0))));
 }
 
 template <int kHeadDim>
