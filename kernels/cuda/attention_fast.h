@@ -50,7 +50,7 @@ struct AttentionShared {
                 kTasks % alignof(AttentionTasks) == 0);
 };
 
-inline JANUS_DEVICE AttendingRows RowsOf(const PagedAttentionArgs& a) {
+constexpr AttendingRows RowsOf(const PagedAttentionArgs& a) {
   return {a.rows, static_cast<int>(a.num_rows), a.sliding_window,
           MostColumns(a.cache.head_dim) / (a.heads / a.cache.kv_heads)};
 }

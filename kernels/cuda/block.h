@@ -48,6 +48,9 @@ namespace janus::kernels::cuda {
 // that it may ask for (start.h), on those from sm_80 on, of which sm_86 has least.
 inline constexpr int64_t kMaxSharedBytes = 48 << 10;
 inline constexpr int64_t kMaxAskedSharedBytes = 99 << 10;
+// That it may ask for on sm_90 and sm_100; a kernel that takes more than kMaxAskedSharedBytes has
+// another to stand in for it elsewhere.
+inline constexpr int64_t kMostSharedBytes = 227 << 10;
 
 inline constexpr int kCopyBytes = 16;  // of one CopyAsync
 
