@@ -16,8 +16,8 @@ enum class Device : unsigned char {
 inline constexpr int kBitsVersion = 1;
 // The same of the CUDA kernels, for the same arguments on the same architecture. 2: experts in
 // bfloat16 by tensor cores (cuda/expert_ffn.h). 3: attention over keys and values in bfloat16 too
-// (cuda/paged_attention.h).
-inline constexpr int kCudaBitsVersion = 3;
+// (cuda/paged_attention.h). 4: and over latent vectors (cuda/absorbed_attention.h).
+inline constexpr int kCudaBitsVersion = 4;
 
 // Where operations run. On kReference and kCpu an operation has run when its function returns.
 // Cheap to copy; `team` is borrowed and must outlive every copy. Two streams may run at the same

@@ -225,12 +225,12 @@ struct FastAbsorbedKernel {
     });
     if (s == task.first_split) LoadQueries<N>(block, task, g);
     block.template CopyingWarps<0>([](auto&) {});
-    PerThread<Scores<N>, kThreads> scores;
     JANUS_KEEP_LOOP
     for (int key_block = 0; key_block < key_blocks; ++key_block) {
       const int32_t j0 = begin + key_block * kKeyBlock;
       const bool all_see = task.AllSee(j0, kKeyBlock);
       unsigned char* const unit = UnitOf(block, key_block);
+      PerThread<Scores<N>, kThreads> scores;  // live no longer, or the registers would not do
       // The unit that is filled here was read before the last barrier.
       block.template CopyingWarps<1>([&](auto& warp) {
         if (warp.index() < kScoreWarps) {
@@ -290,13 +290,12 @@ struct FastAbsorbedKernel {
         reinterpret_cast<uintptr_t>(a.cache.pages) % kCopyBytes == 0 && stride % kCopyBytes == 0;
     warp.Lanes([&](int lane) {
       if (can_copy) {
-        // Nine times 32 chunks are four keys.
         JANUS_KEEP_LOOP
-        for (int key = 0; key < kPageTokens; key += 4) {
+        for (int key = 0; key < kPageTokens; ++key) {
           JANUS_UNROLL
-          for (int i = lane; i < 4 * kRowChunks; i += kLanes) {
-            block.CopyAsync(to + Offset(key + i / kRowChunks, i % kRowChunks),
-                            from + (key * kRowChunks + i) * kCopyBytes, is_read);
+          for (int chunk = lane; chunk < kRowChunks; chunk += kLanes) {
+            block.CopyAsync(to + Offset(key, chunk), from + (key * kRowChunks + chunk) * kCopyBytes,
+                            is_read);
           }
         }
       } else {

@@ -213,7 +213,8 @@ struct AttentionColumns {
             warp.Lanes([&](int lane) {
               JANUS_UNROLL
               for (int i = 0; i < 4; ++i) {
-                if (ColumnOf(lane, n, i) / group != r) continue;
+                const int column = ColumnOf(lane, n, i);
+                if (column < r * group || column >= (r + 1) * group) continue;
                 values[first_lane + lane].of[m][n][i] = of[lane].sums[i];
               }
             });

@@ -72,13 +72,15 @@ class PerThread {
 template <class T>
 using PerLane = PerThread<T, kLanes>;
 
-// See warp.h.
+// See warp.h. A phase asks anew which thread it is: what follows from it, addresses above all, is
+// then found where it is used and takes no registers over loops of phases.
 class DeviceWarp {
  public:
+  __device__ DeviceWarp() { asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread_)); }
   // Among the block's warps.
-  __device__ int index() const { return static_cast<int>(threadIdx.x) / kLanes; }
+  __device__ int index() const { return thread_ / kLanes; }
   // For what all lanes do together (tensor.h).
-  __device__ static int lane() { return static_cast<int>(threadIdx.x) % kLanes; }
+  __device__ int lane() const { return thread_ % kLanes; }
 
   // fn(lane) on every lane. The barrier behind it orders what the step wrote before what later
   // steps of the warp read.
@@ -119,6 +121,7 @@ class DeviceWarp {
 
  private:
   static constexpr unsigned kAll = 0xFFFFFFFFu;
+  int thread_;
 };
 
 extern __shared__ __align__(16) unsigned char janus_shared_memory[];
