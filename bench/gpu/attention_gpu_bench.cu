@@ -102,8 +102,7 @@ Point Attend(GpuBench& bench, const Shape& shape, AttentionForm form, int batch,
   return {static_cast<double>(bytes), time};
 }
 
-// DeepSeek's heads over latent vectors of 512 and rope keys of 64. The name says how many
-// operations a call is, so that its time says how many a second.
+// DeepSeek's heads over latent vectors of 512 and rope keys of 64.
 Point AttendLatent(GpuBench& bench, int heads, AttentionForm form, int batch, int context) {
   const LatentCache cache{
       .pages = const_cast<uint16_t*>(bench.arena()),
@@ -133,13 +132,12 @@ Point AttendLatent(GpuBench& bench, int heads, AttentionForm form, int batch, in
   const int64_t bytes = AbsorbedAttentionBytes(args, keys);
   const std::string name = "DeepSeek, " + std::to_string(heads) + " heads, latent attention bf16 " +
                            (form == AttentionForm::kFast ? "fast" : "plain") + ", batch " +
-                           std::to_string(batch) + " context " + std::to_string(context) +
-                           ", GFLOP " +
-                           std::to_string(AbsorbedAttentionFlops(args, keys) / 1000000000.0);
-  const double time = bench.TimeOf(name, bytes, [&](int i) {
+                           std::to_string(batch) + " context " + std::to_string(context);
+  const auto call = [&](int i) {
     args.rows = rows.OfCall(i);
     Check(RunAbsorbedAttention({.device = Device::kCuda, .native = bench.stream()}, args, form));
-  });
+  };
+  const double time = bench.TimeOf(name, bytes, call, AbsorbedAttentionFlops(args, keys));
   for (void* memory :
        {static_cast<void*>(queries), static_cast<void*>(y), static_cast<void*>(workspace)}) {
     cudaFree(memory);
