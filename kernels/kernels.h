@@ -247,7 +247,27 @@ struct AbsorbedAttentionArgs {
   int64_t num_rows = 0;                   // T
   int heads = 0;
   float scale = 0.0f;  // multiplies q.k
+  // Optional. With it a GPU deals the splits of long contexts over its multiprocessors; the bits
+  // are the same with and without it and for every size. AbsorbedAttentionStateBytes; others do not
+  // use it.
+  void* workspace = nullptr;
+  int64_t workspace_bytes = 0;
 };
+// Whether a GPU has a form for the cache and as many heads that deals splits: bfloat16 of rank 512
+// and rope 64, up to 64 heads or a multiple of 64.
+inline constexpr int kAbsorbedRank = 512;
+inline constexpr int kAbsorbedRope = 64;
+constexpr bool HasAbsorbedStates(const LatentCache& cache, int heads) {
+  return cache.dtype == DType::kBFloat16 && cache.rank == kAbsorbedRank &&
+         cache.rope == kAbsorbedRope && (heads <= 64 || heads % 64 == 0);
+}
+// With which a GPU deals all splits of `rows` rows that together see so many keys. Rows for which
+// it has less have a block of threads each, or one for 64 heads. 0 where no form deals any.
+constexpr int64_t AbsorbedAttentionStateBytes(const LatentCache& cache, int heads, int64_t rows,
+                                              int64_t keys) {
+  return HasAbsorbedStates(cache, heads) ? (rows + keys / kKeySplit) * heads * (cache.rank + 2) * 4
+                                         : 0;
+}
 // With c_j and r_j the cached latent vector and rope key of position j <= the row's own:
 // y = sum_j softmax_j(scale * (q_latent.c_j + q_rope.r_j)) c_j. Blocks and splits of keys as in
 // PagedAttention.

@@ -1,7 +1,8 @@
-// Paged decode attention on a GPU: time over batch and context at shapes of real models, beside
-// what the same machine reads from its memory and what an empty kernel takes. One JSON line per
-// case in the file that --results names, flushed when the case ends; a case that stands there is
-// not run again. Last a line per shape with the fit t = a + bytes / B.
+// Decode attention on a GPU, over keys and values and over latent vectors: time over batch and
+// context at shapes of real models, beside what the same machine reads from its memory and what an
+// empty kernel takes. One JSON line per case in the file that --results names, flushed when the
+// case ends; a case that stands there is not run again. Last a line per shape with the fit t = a +
+// bytes / B.
 //
 // Keys and values are random, on pages in random order of an arena of 4 GiB; a call's lie where the
 // call before had none. Times are between two events round the call, medians of 30 calls that are
@@ -10,6 +11,7 @@
 #include <random>
 
 #include "bench/gpu/gpu_bench.h"
+#include "kernels/cuda/absorbed_attention.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/paged_attention.h"
 
@@ -27,27 +29,47 @@ constexpr Shape kShapes[] = {{"Qwen3-235B", 64, 4, 128}, {"Mixtral", 32, 8, 128}
 // Bytes and microseconds.
 using Point = std::pair<double, double>;
 
+// The last rows of `batch` sequences for every call: tables follow those of the call before, round
+// the arena; none passes its end.
+class Rows {
+ public:
+  Rows(int64_t pages, int batch, int context) : batch_(batch) {
+    const int64_t each = (context + kPageTokens - 1) / kPageTokens;
+    std::vector<int32_t> table(static_cast<size_t>(pages + each));
+    for (int64_t i = 0; i < pages; ++i) table[static_cast<size_t>(i)] = static_cast<int32_t>(i);
+    std::mt19937_64 random(1);
+    std::shuffle(table.begin(), table.begin() + pages, random);
+    for (int64_t i = pages; i < pages + each; ++i) {
+      table[static_cast<size_t>(i)] = table[static_cast<size_t>(i % pages)];
+    }
+    tables_ = CopyIn(table);
+    std::vector<KvRow> rows;
+    for (int64_t i = 0; i < int64_t{kCalls + 3} * batch; ++i) {
+      rows.push_back({tables_ + i * each % pages, context - 1});
+    }
+    rows_ = CopyIn(rows);
+  }
+  ~Rows() {
+    cudaFree(tables_);
+    cudaFree(rows_);
+  }
+  Rows(const Rows&) = delete;
+  Rows& operator=(const Rows&) = delete;
+  const KvRow* OfCall(int i) const { return rows_ + int64_t{i} * batch_; }
+
+ private:
+  int batch_;
+  int32_t* tables_;
+  KvRow* rows_;
+};
+
 Point Attend(GpuBench& bench, const Shape& shape, AttentionForm form, int batch, int context) {
   const std::string name = std::string(shape.name) + " attention bf16 " +
                            (form == AttentionForm::kFast ? "fast" : "plain") + ", batch " +
                            std::to_string(batch) + " context " + std::to_string(context);
   const int64_t page_bytes = KvPageBytes(DType::kBFloat16, shape.kv_heads, shape.head_dim);
   const int64_t pages = kArenaBytes / page_bytes;
-  const int64_t each = (context + kPageTokens - 1) / kPageTokens;
-  // A call's tables follow those of the call before, round the arena; none passes its end.
-  std::vector<int32_t> table(static_cast<size_t>(pages + each));
-  for (int64_t i = 0; i < pages; ++i) table[static_cast<size_t>(i)] = static_cast<int32_t>(i);
-  std::mt19937_64 random(1);
-  std::shuffle(table.begin(), table.begin() + pages, random);
-  for (int64_t i = pages; i < pages + each; ++i) {
-    table[static_cast<size_t>(i)] = table[static_cast<size_t>(i % pages)];
-  }
-  auto* const tables = CopyIn(table);
-  std::vector<KvRow> rows;
-  for (int64_t i = 0; i < int64_t{kCalls + 3} * batch; ++i) {
-    rows.push_back({tables + i * each % pages, context - 1});
-  }
-  auto* const all = CopyIn(rows);
+  const Rows rows(pages, batch, context);
   const int64_t width = int64_t{batch} * shape.heads * shape.head_dim;
   auto* const queries = Allocate<float>(width);
   Check(cudaMemset(queries, 0x3C, static_cast<size_t>(width) * sizeof(float)), "queries");
@@ -70,13 +92,55 @@ Point Attend(GpuBench& bench, const Shape& shape, AttentionForm form, int batch,
                           .workspace_bytes = workspace_bytes};
   const int64_t bytes = PagedAttentionBytes(args, int64_t{batch} * context);
   const double time = bench.TimeOf(name, bytes, [&](int i) {
-    args.rows = all + int64_t{i} * batch;
+    args.rows = rows.OfCall(i);
     Check(RunPagedAttention({.device = Device::kCuda, .native = bench.stream()}, args, form));
   });
-  for (const void* memory : {static_cast<const void*>(tables), static_cast<const void*>(all),
-                             static_cast<const void*>(queries), static_cast<const void*>(y),
-                             static_cast<const void*>(workspace)}) {
-    cudaFree(const_cast<void*>(memory));
+  for (void* memory :
+       {static_cast<void*>(queries), static_cast<void*>(y), static_cast<void*>(workspace)}) {
+    cudaFree(memory);
+  }
+  return {static_cast<double>(bytes), time};
+}
+
+// DeepSeek's heads over latent vectors of 512 and rope keys of 64.
+Point AttendLatent(GpuBench& bench, int heads, AttentionForm form, int batch, int context) {
+  const LatentCache cache{
+      .pages = const_cast<uint16_t*>(bench.arena()),
+      .num_pages = kArenaBytes / LatentPageBytes(DType::kBFloat16, kAbsorbedRank, kAbsorbedRope),
+      .dtype = DType::kBFloat16,
+      .rank = kAbsorbedRank,
+      .rope = kAbsorbedRope};
+  const Rows rows(cache.num_pages, batch, context);
+  const int64_t count = int64_t{batch} * heads;
+  auto* const queries = Allocate<float>(count * (kAbsorbedRank + kAbsorbedRope));
+  Check(cudaMemset(queries, 0x3C,
+                   static_cast<size_t>(count) * (kAbsorbedRank + kAbsorbedRope) * sizeof(float)),
+        "queries");
+  auto* const y = Allocate<float>(count * kAbsorbedRank);
+  const int64_t keys = int64_t{batch} * context;
+  const int64_t workspace_bytes = AbsorbedAttentionStateBytes(cache, heads, batch, keys);
+  auto* const workspace = Allocate<char>(workspace_bytes);
+  AbsorbedAttentionArgs args{.cache = cache,
+                             .latent_queries = queries,
+                             .rope_queries = queries + count * kAbsorbedRank,
+                             .y = y,
+                             .num_rows = batch,
+                             .heads = heads,
+                             .scale = 0.072f,
+                             .workspace = workspace,
+                             .workspace_bytes = workspace_bytes};
+  const int64_t bytes = AbsorbedAttentionBytes(args, keys);
+  const std::string name = "DeepSeek, " + std::to_string(heads) + " heads, latent attention bf16 " +
+                           (form == AttentionForm::kFast ? "fast" : "plain") + ", batch " +
+                           std::to_string(batch) + " context " + std::to_string(context);
+  const auto call = [&](int i) {
+    args.rows = rows.OfCall(i);
+    Check(RunAbsorbedAttention({.device = Device::kCuda, .native = bench.stream()}, args, form));
+  };
+  const double time = bench.TimeOf(name, bytes, call, AbsorbedAttentionFlops(args, keys));
+  for (void* memory :
+       {static_cast<void*>(queries), static_cast<void*>(y), static_cast<void*>(workspace)}) {
+    cudaFree(memory);
   }
   return {static_cast<double>(bytes), time};
 }
@@ -100,7 +164,19 @@ void Run(GpuBench& bench, Results& results) {
     const std::string name = std::string(shape.name) + " attention bf16 fast, fit";
     if (results.Find(name, "a_us") < 0.0) results.Write(name, FitOf(points));
   }
+  for (const int heads : {128, 16}) {
+    std::vector<Point> points;
+    for (const int context : {4096, 512, 65536, 16384, 1500}) {
+      for (const int batch : {64, 1, 256, 16, 4}) {
+        points.push_back(AttendLatent(bench, heads, AttentionForm::kFast, batch, context));
+      }
+    }
+    const std::string name =
+        "DeepSeek, " + std::to_string(heads) + " heads, latent attention bf16 fast, fit";
+    if (results.Find(name, "a_us") < 0.0) results.Write(name, FitOf(points));
+  }
   for (const Shape& shape : kShapes) Attend(bench, shape, AttentionForm::kPlain, 16, 1500);
+  for (const int heads : {128, 16}) AttendLatent(bench, heads, AttentionForm::kPlain, 16, 1500);
 }
 
 }  // namespace

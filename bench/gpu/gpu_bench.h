@@ -170,10 +170,10 @@ class GpuBench {
   cudaStream_t stream() const { return stream_; }
   const uint16_t* arena() const { return arena_; }
 
-  // The median time of call(i), which reads so many bytes, in microseconds; as the results have it
-  // already, if they do.
+  // The median time of call(i), which reads so many bytes and is so many operations (0: not told),
+  // in microseconds; as the results have it already, if they do.
   template <class Call>
-  double TimeOf(const std::string& name, int64_t bytes, Call call) {
+  double TimeOf(const std::string& name, int64_t bytes, Call call, int64_t flops = 0) {
     if (const double known = results_.Find(name, "us"); known >= 0.0) return known;
     const double time = Median(stream_, call);
     std::string fields =
@@ -181,6 +181,9 @@ class GpuBench {
     if (bytes > 0 && read_bandwidth_ > 0.0) {
       fields += ", \"share_of_read\": " +
                 std::to_string(static_cast<double>(bytes) / time / read_bandwidth_);
+    }
+    if (flops > 0) {
+      fields += ", \"tflops\": " + std::to_string(static_cast<double>(flops) / time / 1e6);
     }
     results_.Write(name, fields);
     return time;

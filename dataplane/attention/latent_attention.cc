@@ -15,6 +15,21 @@ constexpr int kAbsorbedRows = 64;
 // has multiprocessors.
 constexpr int kDeviceAreas = 128;
 
+// Of both forms, which run one after the other. What a GPU's absorbed form deals splits with is for
+// a row each of sequences that fill the cache, as many as a call has; the CPU's uses nothing.
+size_t WorkspaceBytes(const AttentionDescription& a, const kernels::LatentCache& view,
+                      const kernels::Place& place, int max_rows) {
+  const bool on_device = place.stream.device == kernels::Device::kCuda;
+  const int team = place.stream.team == nullptr ? 1 : place.stream.team->size();
+  const int64_t expanded = kernels::ExpandedAttentionWorkspaceBytes(
+      a.head_dim, a.latent->value_dim, on_device ? kDeviceAreas : team);
+  const int64_t absorbed = on_device ? kernels::AbsorbedAttentionStateBytes(
+                                           view, a.heads, std::min(max_rows, kAbsorbedRows),
+                                           view.num_pages * kernels::kPageTokens)
+                                     : 0;
+  return static_cast<size_t>(std::max(expanded, absorbed));
+}
+
 }  // namespace
 
 LatentAttention::LatentAttention(const ModelDescription& model, const AttentionWeights& weights,
@@ -41,10 +56,7 @@ LatentAttention::LatentAttention(const ModelDescription& model, const AttentionW
                                  static_cast<size_t>(latent_.rank);
   absorbed_ = floats(in_latent_space);
   attended_ = floats(in_latent_space);
-  const int team = place.stream.team == nullptr ? 1 : place.stream.team->size();
-  const int threads = place.stream.device == kernels::Device::kCuda ? kDeviceAreas : team;
-  workspace_ = context.TakeOrNote(static_cast<size_t>(kernels::ExpandedAttentionWorkspaceBytes(
-      model.attention.head_dim, latent_.value_dim, threads)));
+  workspace_ = context.TakeOrNote(WorkspaceBytes(model.attention, View(0), place, max_rows));
 }
 
 kernels::LatentCache LatentAttention::View(int layer) const {
@@ -206,6 +218,8 @@ Status LatentAttention::Absorbed(int layer, const AttentionRows& rows, int first
   attention.num_rows = count;
   attention.heads = a.heads;
   attention.scale = a.scale;
+  attention.workspace = workspace_.data();
+  attention.workspace_bytes = static_cast<int64_t>(workspace_.size());
   JANUS_RETURN_IF_ERROR(kernels::AbsorbedAttention(stream_, attention));
 
   // y = expand_value attended

@@ -41,7 +41,7 @@ class LatentAttention final : public SelfAttention {
   kernels::Buffer entries_;         // fp32 [T,R+P]
   kernels::Buffer absorbed_;        // fp32 [kAbsorbedRows,heads,R]: queries in the latent space
   kernels::Buffer attended_;        // fp32 [kAbsorbedRows,heads,R]: what they brought
-  kernels::Buffer workspace_;
+  kernels::Buffer workspace_;       // of either form
 };
 
 }  // namespace janus::dataplane

@@ -194,6 +194,18 @@ inline Plan PlanAbsorbedAttention(const AbsorbedAttentionArgs& a) {
           AbsorbedAttentionKernel::Softmax::kSharedBytes, 0, 0};
 }
 
+// The least bytes of rows of different sequences: their latent vectors and rope keys once, queries
+// and results.
+inline int64_t AbsorbedAttentionBytes(const AbsorbedAttentionArgs& a, int64_t keys) {
+  const int64_t entry = int64_t{a.cache.rank} + a.cache.rope;
+  return keys * entry * SizeOf(a.cache.dtype) +
+         a.num_rows * a.heads * (entry + a.cache.rank) * int64_t{4};
+}
+// Of a row that sees `keys` keys, or of rows that together do.
+inline int64_t AbsorbedAttentionFlops(const AbsorbedAttentionArgs& a, int64_t keys) {
+  return 2 * keys * a.heads * (2 * int64_t{a.cache.rank} + a.cache.rope);
+}
+
 // Block per area of the workspace; it takes tasks (tile of 16 rows, head) as index, index + blocks,
 // ... Rows of a tile that are neighbours of one sequence are a run, and share each block of keys
 // and values that is expanded into the area.

@@ -19,6 +19,8 @@
 
 #include <cmath>
 
+#include "kernels/cuda/attention_columns.h"
+#include "kernels/cuda/attention_merge.h"
 #include "kernels/cuda/attention_tasks.h"
 #include "kernels/cuda/element.h"
 #include "kernels/cuda/paged_attention.h"
@@ -26,44 +28,9 @@
 
 namespace janus::kernels::cuda {
 
-// Where the states of splits lie in the workspace: of a row and split all heads, first their
-// values, then the largest score and the total of each.
-struct SplitStates {
-  int64_t heads;
-  int64_t head_dim;
-  JANUS_DEVICE constexpr int64_t Floats() const { return heads * (head_dim + 2); }
-  JANUS_DEVICE constexpr int64_t Value(int64_t state, int64_t head, int64_t d) const {
-    return state * Floats() + head * head_dim + d;
-  }
-  JANUS_DEVICE constexpr int64_t Largest(int64_t state, int64_t head) const {
-    return state * Floats() + heads * head_dim + 2 * head;
-  }
-  JANUS_DEVICE constexpr int64_t Total(int64_t state, int64_t head) const {
-    return Largest(state, head) + 1;
-  }
-};
-
-// How a merged state and the next split's are weighed.
-struct MergeWeights {
-  float largest;
-  float merged;
-  float split;
-};
-JANUS_DEVICE inline MergeWeights WeighMerge(float merged, float split) {
-  const float largest = fmaxf(merged, split);
-  return {largest, expf(merged - largest), expf(split - largest)};
-}
-JANUS_DEVICE inline float Merge(const MergeWeights& w, float merged, float split) {
-  return merged * w.merged + split * w.split;
-}
-
 // What attention over heads of kHeadDim has in shared memory, in bytes from its start.
 template <int kHeadDim>
 struct AttentionShared {
-  struct Column {
-    float largest = -INFINITY;
-    float total = 0.0f;
-  };
   static constexpr int kColumns = MostColumns(kHeadDim);
   // 64 keys, or their values; of these a ring.
   static constexpr int kUnitBytes = 2 * kKeyBlock * kHeadDim;
@@ -80,50 +47,44 @@ struct AttentionShared {
   static constexpr int kTasks = kTask + 64;
   static constexpr int64_t kBytes = kTasks + static_cast<int64_t>(sizeof(AttentionTasks));
   static_assert(sizeof(AttentionTasks::Scratch) <= kQueries && kSees % 16 == 0 &&
-                kTasks % alignof(AttentionTasks) == 0 && sizeof(RowKeys) == 8 &&
-                sizeof(Column) == 8);
+                kTasks % alignof(AttentionTasks) == 0);
 };
+
+constexpr AttendingRows RowsOf(const PagedAttentionArgs& a) {
+  return {a.rows, static_cast<int>(a.num_rows), a.sliding_window,
+          MostColumns(a.cache.head_dim) / (a.heads / a.cache.kv_heads)};
+}
+inline MergedRows MergedRowsOf(const PagedAttentionArgs& a, int64_t states) {
+  return {.of = RowsOf(a),
+          .at = {a.heads, a.cache.head_dim},
+          .workspace = static_cast<const float*>(a.workspace),
+          .states = states,
+          .y = a.y,
+          .y_dtype = a.y_dtype,
+          .y_stride = a.y_stride};
+}
 
 // Block per (task, kv head), heads first; it takes every blocks()-th.
 template <int kHeadDim>
 struct FastAttentionKernel {
   using Shared = AttentionShared<kHeadDim>;
-  using Column = typename Shared::Column;
   static constexpr int kThreads = kTaskThreads;
   static constexpr int kBlocksAtOnce = 2;
   static constexpr int64_t kAskedSharedBytes = Shared::kBytes;
   static constexpr int kWarps = kThreads / kLanes;
-  static constexpr int kBlockPages = kKeyBlock / kPageTokens;
-  static constexpr int kTiles = kHeadDim / (16 * kWarps);        // of 16 elements of D, of a warp
+  static constexpr int kTiles = kHeadDim / (16 * kWarps);  // of 16 elements of D, of a warp
+  using Columns = AttentionColumns<Shared, kThreads, kTiles>;
+  using Column = AttentionColumn;
+  template <int N>
+  using Values = typename Columns::template Values<N>;
   static constexpr int kPageBytes = 2 * kPageTokens * kHeadDim;  // of keys or values of a head
   static constexpr int kPageChunks = kPageBytes / kCopyBytes;
   static constexpr int kRowBytes = 2 * kHeadDim;
-  static constexpr float kNone = -INFINITY;
   static_assert(kWarps == kBlockPages && kHeadDim % 64 == 0);
 
   PagedAttentionArgs a;  // at most kTaskRows rows
   int64_t states = 0;    // rows and splits that the workspace has room for
 
-  // A run of rows with the splits that a task goes over.
-  struct Task {
-    const int32_t* block_table;
-    int32_t row;
-    int32_t rows;
-    int32_t first_split;
-    int32_t last_split;
-    int32_t lowest;  // of the keys that any row sees
-    int32_t highest;
-    int32_t all_from;  // keys that all rows see
-    int32_t all_to;
-    bool is_split;
-  };
-  static_assert(sizeof(Task) <= 64);
-
-  // A lane's part of N columns' values, of its warp's quarter of D.
-  template <int N>
-  struct Values {
-    float of[kTiles][N / 8][4] = {};
-  };
   template <int N>
   struct Scores {
     float of[N / 8][4] = {};  // rows are the page's keys
@@ -132,16 +93,16 @@ struct FastAttentionKernel {
   template <class Block>
   JANUS_DEVICE void operator()(Block& block) const {
     auto& tasks = *reinterpret_cast<AttentionTasks*>(block.shared() + Shared::kTasks);
-    const auto rows = static_cast<int>(a.num_rows);
     const int group = a.heads / a.cache.kv_heads;
-    const int most = Shared::kColumns / group;
-    tasks.Find(block, a, rows, most, states,
-               *reinterpret_cast<AttentionTasks::Scratch*>(block.shared()));
-    const int64_t count = int64_t{block.Uniform(tasks.task[rows])} * a.cache.kv_heads;
+    const AttendingRows of = RowsOf(a);
+    tasks.Find(block, of, states, *reinterpret_cast<AttentionTasks::Scratch*>(block.shared()));
+    const int64_t count = int64_t{block.Uniform(tasks.task[of.count])} * a.cache.kv_heads;
     JANUS_KEEP_LOOP
     for (int64_t i = block.index(); i < count; i += block.blocks()) {
       const int64_t g = i % a.cache.kv_heads;
-      const Task task = TaskOf(block, tasks, static_cast<int>(i / a.cache.kv_heads));
+      const AttentionTask task =
+          tasks.TaskOf(block, of, static_cast<int>(i / a.cache.kv_heads),
+                       *reinterpret_cast<AttentionTask*>(block.shared() + Shared::kTask));
       const int columns = task.rows * group;
       if (columns <= 8) {
         Run<8>(block, tasks, task, g);
@@ -154,43 +115,8 @@ struct FastAttentionKernel {
   }
 
  private:
-  // Which it is, with the keys that its rows see. Barriers order what is in shared memory of the
-  // task before.
-  template <class Block>
-  JANUS_DEVICE Task TaskOf(Block& block, const AttentionTasks& tasks, int index) const {
-    auto& shared = *reinterpret_cast<Task*>(block.shared() + Shared::kTask);
-    block.Phase([&](int thread) {
-      if (thread != 0) return;
-      Task task;
-      const auto rows = static_cast<int>(a.num_rows);
-      task.row = tasks.RowOf(index, rows);
-      task.rows = tasks.RowsOf(task.row, rows);
-      const KvRow row = a.rows[task.row];
-      task.block_table = row.block_table;
-      const RowKeys first = KeysOf(row.position, a.sliding_window);
-      task.lowest = task.all_from = first.first;
-      task.highest = task.all_to = first.last;
-      for (int r = 1; r < task.rows; ++r) {
-        const RowKeys keys = KeysOf(a.rows[task.row + r].position, a.sliding_window);
-        task.lowest = keys.first < task.lowest ? keys.first : task.lowest;
-        task.all_from = keys.first > task.all_from ? keys.first : task.all_from;
-        task.highest = keys.last > task.highest ? keys.last : task.highest;
-        task.all_to = keys.last < task.all_to ? keys.last : task.all_to;
-      }
-      task.is_split = tasks.state[task.row] != kNoState;
-      task.first_split = task.lowest / kKeySplit;
-      task.last_split = task.highest / kKeySplit;
-      if (task.is_split) {
-        task.first_split += index - tasks.task[task.row];
-        task.last_split = task.first_split;
-      }
-      shared = task;
-    });
-    return block.Uniform(shared);
-  }
-
   template <int N, class Block>
-  JANUS_DEVICE void Run(Block& block, const AttentionTasks& tasks, const Task& task,
+  JANUS_DEVICE void Run(Block& block, const AttentionTasks& tasks, const AttentionTask& task,
                         int64_t g) const {
     PerThread<Values<N>, kThreads> merged;
     PerThread<Values<N>, kThreads> split;
@@ -198,7 +124,9 @@ struct FastAttentionKernel {
     for (int32_t s = task.first_split; s <= task.last_split; ++s) {
       Split<N>(block, task, g, s, split);
       if (task.is_split) {
-        StoreState<N>(block, tasks, task, g, s, split);
+        Columns::template StoreState<N>(block, tasks, task, a.heads / a.cache.kv_heads, g, s,
+                                        {a.heads, kHeadDim}, static_cast<float*>(a.workspace),
+                                        split);
       } else {
         MergeSplit<N>(block, s, merged, split);
       }
@@ -206,19 +134,9 @@ struct FastAttentionKernel {
     if (!task.is_split) StoreRows<N>(block, task, g, merged);
   }
 
-  JANUS_DEVICE static RowKeys* SeesOf(unsigned char* shared) {
-    return reinterpret_cast<RowKeys*>(shared + Shared::kSees);
-  }
-  JANUS_DEVICE static Column* ColumnsOf(unsigned char* shared, int at) {
-    return reinterpret_cast<Column*>(shared + at);
-  }
-  JANUS_DEVICE static float* Floats(unsigned char* shared, int at) {
-    return reinterpret_cast<float*>(shared + at);
-  }
-
   // Rounded, and what each sees. Columns beyond the run's are zeros that see nothing.
   template <int N, class Block>
-  JANUS_DEVICE void LoadQueries(Block& block, const Task& task, int64_t g) const {
+  JANUS_DEVICE void LoadQueries(Block& block, const AttentionTask& task, int64_t g) const {
     const int group = a.heads / a.cache.kv_heads;
     const int64_t stride = a.query_stride != 0 ? a.query_stride : int64_t{a.heads} * kHeadDim;
     block.Phase([&](int thread) {
@@ -242,8 +160,8 @@ struct FastAttentionKernel {
         *reinterpret_cast<Chunk*>(to) = chunk;
       }
       if (thread < N) {
-        ColumnsOf(block.shared(), Shared::kMerged)[thread] = Column{};
-        SeesOf(block.shared())[thread] =
+        Columns::ColumnsOf(block.shared(), Shared::kMerged)[thread] = Column{};
+        Columns::SeesOf(block.shared())[thread] =
             thread < task.rows * group
                 ? KeysOf(a.rows[task.row + thread / group].position, a.sliding_window)
                 : RowKeys{0, -1};
@@ -269,7 +187,7 @@ struct FastAttentionKernel {
 
   // The state of a split of the run's keys.
   template <int N, class Block>
-  JANUS_DEVICE void Split(Block& block, const Task& task, int64_t g, int32_t s,
+  JANUS_DEVICE void Split(Block& block, const AttentionTask& task, int64_t g, int32_t s,
                           PerThread<Values<N>, kThreads>& values) const {
     constexpr int kAhead = Shared::kUnits - 1;
     const int32_t begin = s * kKeySplit;
@@ -280,7 +198,7 @@ struct FastAttentionKernel {
     auto* const pages = reinterpret_cast<int32_t*>(block.shared() + Shared::kPages);
     block.Phase([&](int thread) {
       values[thread] = Values<N>{};
-      if (thread < N) ColumnsOf(block.shared(), Shared::kColumn)[thread] = Column{};
+      if (thread < N) Columns::ColumnsOf(block.shared(), Shared::kColumn)[thread] = Column{};
       if (thread >= kKeySplit / kPageTokens) return;
       const bool is_read = thread >= first / kPageTokens && thread <= last / kPageTokens &&
                            IsSeen(task, begin + thread * kPageTokens);
@@ -308,7 +226,7 @@ struct FastAttentionKernel {
     JANUS_KEEP_LOOP
     for (int unit = 0; unit < units; unit += 2) {
       const int32_t j0 = begin + (first_block + unit / 2) * kKeyBlock;
-      const bool all_see = task.all_from <= j0 && task.all_to >= j0 + kKeyBlock - 1;
+      const bool all_see = task.AllSee(j0, kKeyBlock);
       // The unit that is filled here is the one that was read before the last barrier.
       block.template CopyingWarps<kAhead - 1>([&](auto& warp) {
         fill(warp, unit + kAhead);
@@ -319,11 +237,18 @@ struct FastAttentionKernel {
       block.Warps([&](auto& warp) { Weigh<N>(block, warp, scores, values); });
       block.template CopyingWarps<kAhead - 1>([&](auto& warp) {
         fill(warp, unit + 1 + kAhead);
-        AddSums<N>(block, warp);
+        Columns::template AddSums<N>(block, warp);
+        const auto load_values = [&](int key, int m, auto to) {
+          LoadValues(block, warp, read, key, m, to);
+        };
+        const auto load_weights = [&](int key, int n, auto to) {
+          LoadWeights<N>(block, warp, key, n, to);
+        };
         if (all_see) {
-          AddValues<N>(block, warp, read, values);
+          Columns::template AddValues<N>(warp, values, load_values, load_weights);
         } else {
-          AddSeenValues<N>(block, warp, read, task, j0, values);
+          Columns::template AddSeenValues<N>(block, warp, task.rows, a.heads / a.cache.kv_heads, j0,
+                                             values, load_values, load_weights);
         }
       });
       filled = Next(filled);
@@ -331,11 +256,10 @@ struct FastAttentionKernel {
     }
   }
 
-  static constexpr int32_t kNoPage = -1;
   // Whether any row of the run sees some key of the page at `key`, which lies between the lowest
   // and the highest that rows see. With a window there may be none between two rows: the block
   // table then need not have the page either.
-  JANUS_DEVICE bool IsSeen(const Task& task, int32_t key) const {
+  JANUS_DEVICE bool IsSeen(const AttentionTask& task, int32_t key) const {
     if (a.sliding_window == 0) return true;
     JANUS_KEEP_LOOP
     for (int r = 0; r < task.rows; ++r) {
@@ -439,80 +363,18 @@ struct FastAttentionKernel {
           score.of[n][i] *= a.scale;
           if (all_see) continue;
           const int32_t key = page_begin + lane / 4 + i / 2 * 8;
-          if (!SeesOf(shared)[ColumnOf(lane, n, i)].Sees(key)) score.of[n][i] = kNone;
+          if (!Columns::SeesOf(shared)[Columns::ColumnOf(lane, n, i)].Sees(key))
+            score.of[n][i] = Columns::kNone;
         }
       }
     });
-    ReduceColumns<N>(
-        block, warp, Shared::kLargest,
+    Columns::template ReduceColumns<N>(
+        warp, Columns::Floats(block.shared(), Shared::kLargest) + warp.index() * N,
         [&](int lane, int n, int i) {
           const auto& score = scores[first_lane + lane].of[n];
           return fmaxf(score[i], score[i + 2]);
         },
         [](float mine, float theirs) { return fmaxf(mine, theirs); });
-  }
-
-  // Of element i of a fragment of sums.
-  JANUS_DEVICE static int ColumnOf(int lane, int n, int i) { return 8 * n + lane % 4 * 2 + i % 2; }
-
-  // Reduces of(lane, n, i) over the lanes that have column i of n, by a tree, to [warp][column] at
-  // `at` in shared memory.
-  template <int N, class Block, class Warp, class Of, class Fold>
-  JANUS_DEVICE static void ReduceColumns(Block& block, Warp& warp, int at, Of of, Fold fold) {
-    struct Columns {
-      float of[N / 8][2];
-    };
-    PerLane<Columns> columns;
-    warp.Lanes([&](int lane) {
-      JANUS_UNROLL
-      for (int n = 0; n < N / 8; ++n) {
-        JANUS_UNROLL
-        for (int i = 0; i < 2; ++i) columns[lane].of[n][i] = of(lane, n, i);
-      }
-    });
-    JANUS_UNROLL
-    for (int n = 0; n < N / 8; ++n) {
-      JANUS_UNROLL
-      for (int i = 0; i < 2; ++i) {
-        JANUS_UNROLL
-        for (int mask = 4; mask < kLanes; mask *= 2) {
-          warp.Exchange(
-              mask, [&](int lane) { return columns[lane].of[n][i]; },
-              [&](int lane, float theirs) {
-                float& mine = columns[lane].of[n][i];
-                mine = fold(mine, theirs);
-              });
-        }
-      }
-    }
-    warp.Lanes([&](int lane) {
-      if (lane >= 4) return;
-      JANUS_UNROLL
-      for (int n = 0; n < N / 8; ++n) {
-        JANUS_UNROLL
-        for (int i = 0; i < 2; ++i) {
-          Floats(block.shared(), at)[warp.index() * N + ColumnOf(lane, n, i)] =
-              columns[lane].of[n][i];
-        }
-      }
-    });
-  }
-
-  // The largest score of a column so far, the block's among them, and what weights before it fade
-  // to.
-  template <int N, class Block>
-  JANUS_DEVICE static float LargestOf(Block& block, int column) {
-    float largest = ColumnsOf(block.shared(), Shared::kColumn)[column].largest;
-    JANUS_UNROLL
-    for (int w = 0; w < kWarps; ++w) {
-      largest = fmaxf(largest, Floats(block.shared(), Shared::kLargest)[w * N + column]);
-    }
-    return largest;
-  }
-  template <class Block>
-  JANUS_DEVICE static float FadeOf(Block& block, int column, float largest) {
-    const float before = ColumnsOf(block.shared(), Shared::kColumn)[column].largest;
-    return largest == kNone ? 1.0f : expf(before - largest);
   }
 
   // Scores to weights, which go to shared memory with their sums; the values so far fade.
@@ -528,9 +390,9 @@ struct FastAttentionKernel {
         uint32_t pair[2] = {};  // of a key, of two columns
         JANUS_UNROLL
         for (int i = 0; i < 2; ++i) {
-          const int column = ColumnOf(lane, n, i);
-          const float largest = LargestOf<N>(block, column);
-          const float fade = FadeOf(block, column, largest);
+          const int column = Columns::ColumnOf(lane, n, i);
+          const float largest = Columns::template LargestOf<N>(block, column);
+          const float fade = Columns::FadeOf(block, column, largest);
           JANUS_UNROLL
           for (int m = 0; m < kTiles; ++m) {
             value.of[m][n][i] *= fade;
@@ -539,7 +401,8 @@ struct FastAttentionKernel {
           JANUS_UNROLL
           for (int half = 0; half < 2; ++half) {
             float& of = score.of[n][i + 2 * half];
-            const uint16_t weight = of == kNone ? uint16_t{0} : ToBFloat16(expf(of - largest));
+            const uint16_t weight =
+                of == Columns::kNone ? uint16_t{0} : ToBFloat16(expf(of - largest));
             of = FromBFloat16(weight);
             pair[half] |= uint32_t{weight} << (16 * i);
           }
@@ -552,30 +415,13 @@ struct FastAttentionKernel {
         }
       }
     });
-    ReduceColumns<N>(
-        block, warp, Shared::kSums,
+    Columns::template ReduceColumns<N>(
+        warp, Columns::Floats(block.shared(), Shared::kSums) + warp.index() * N,
         [&](int lane, int n, int i) {
           const auto& weight = scores[first_lane + lane].of[n];
           return weight[i] + weight[i + 2];
         },
         [](float mine, float theirs) { return mine + theirs; });
-  }
-
-  // The block's weights to the totals; a thread for each column.
-  template <int N, class Block, class Warp>
-  JANUS_DEVICE static void AddSums(Block& block, Warp& warp) {
-    warp.Lanes([&](int lane) {
-      const int column = warp.index() * kLanes + lane;
-      if (column >= N) return;
-      const float* const sum_wn = Floats(block.shared(), Shared::kSums);
-      float sum = sum_wn[column];
-      JANUS_UNROLL
-      for (int w = 1; w < kWarps; ++w) sum += sum_wn[w * N + column];
-      const float largest = LargestOf<N>(block, column);
-      Column& of = ColumnsOf(block.shared(), Shared::kColumn)[column];
-      of.total = of.total * FadeOf(block, column, largest) + sum;
-      of.largest = largest;
-    });
   }
 
   // 16 values from `key` on, of tile m of the warp's quarter of D, to to(lane).
@@ -597,121 +443,22 @@ struct FastAttentionKernel {
     });
   }
 
-  // The values of a block whose keys all rows see.
-  template <int N, class Block, class Warp>
-  JANUS_DEVICE static void AddValues(Block& block, Warp& warp, int unit,
-                                     PerThread<Values<N>, kThreads>& values) {
-    constexpr int kBlocks = N < 16 ? 1 : 2;
-    struct Weights {
-      uint32_t of[N / 8 / kBlocks][4];
-    };
-    const int first_lane = warp.index() * kLanes;
-    struct Fragment {
-      uint32_t of[4];
-    };
-    PerLane<Weights> weights;
-    PerLane<Fragment> of;
-    JANUS_UNROLL
-    for (int key = 0; key < kKeyBlock; key += 16) {
-      JANUS_UNROLL
-      for (int n = 0; n < N / 8; n += kBlocks) {
-        LoadWeights<N>(block, warp, key, n,
-                       [&](int lane) -> uint32_t(&)[4] { return weights[lane].of[n / kBlocks]; });
-      }
-      JANUS_UNROLL
-      for (int m = 0; m < kTiles; ++m) {
-        LoadValues(block, warp, unit, key, m,
-                   [&](int lane) -> uint32_t(&)[4] { return of[lane].of; });
-        JANUS_UNROLL
-        for (int n = 0; n < N / 8; ++n) {
-          MultiplyAdd(
-              warp, [&](int lane) -> float(&)[4] { return values[first_lane + lane].of[m][n]; },
-              [&](int lane) -> const uint32_t* { return of[lane].of; },
-              [&](int lane) -> const uint32_t* {
-                return weights[lane].of[n / kBlocks] + n % kBlocks * 2;
-              });
-        }
-      }
-    }
-  }
-
-  // The same where some row does not see all: row by row, what it does not see as zeros, so that
-  // nothing of it can show, not even NaN or the sign of a zero. A row that sees none of the block
-  // is left as it is.
-  template <int N, class Block, class Warp>
-  JANUS_DEVICE void AddSeenValues(Block& block, Warp& warp, int unit, const Task& task, int32_t j0,
-                                  PerThread<Values<N>, kThreads>& values) const {
-    struct Fragments {
-      uint32_t values[4];
-      uint32_t weights[4];
-      float sums[4];
-    };
-    const int group = a.heads / a.cache.kv_heads;
-    const int first_lane = warp.index() * kLanes;
-    PerLane<Fragments> of;
-    JANUS_KEEP_LOOP
-    for (int r = 0; r < task.rows; ++r) {
-      const RowKeys sees = SeesOf(block.shared())[r * group];
-      if (!sees.SeesAnyOf(j0, kKeyBlock)) continue;
-      JANUS_KEEP_LOOP
-      for (int key = 0; key < kKeyBlock; key += 16) {
-        JANUS_UNROLL
-        for (int m = 0; m < kTiles; ++m) {
-          LoadValues(block, warp, unit, key, m,
-                     [&](int lane) -> uint32_t(&)[4] { return of[lane].values; });
-          warp.Lanes([&](int lane) {
-            JANUS_UNROLL
-            for (int i = 0; i < 4; ++i) {
-              const int32_t j = j0 + key + lane % 4 * 2 + i / 2 * 8;
-              const uint32_t first = sees.Sees(j) ? 0xFFFFu : 0u;
-              const uint32_t second = sees.Sees(j + 1) ? 0xFFFF0000u : 0u;
-              of[lane].values[i] &= first | second;
-            }
-          });
-          JANUS_UNROLL
-          for (int n = 0; n < N / 8; ++n) {
-            if (8 * n >= (r + 1) * group || 8 * n + 8 <= r * group) continue;
-            LoadWeights<N>(block, warp, key, n / 2 * 2,
-                           [&](int lane) -> uint32_t(&)[4] { return of[lane].weights; });
-            warp.Lanes([&](int lane) {
-              JANUS_UNROLL
-              for (int i = 0; i < 4; ++i) {
-                of[lane].sums[i] = values[first_lane + lane].of[m][n][i];
-              }
-            });
-            MultiplyAdd(
-                warp, [&](int lane) -> float(&)[4] { return of[lane].sums; },
-                [&](int lane) -> const uint32_t* { return of[lane].values; },
-                [&](int lane) -> const uint32_t* { return of[lane].weights + 2 * (n % 2); });
-            warp.Lanes([&](int lane) {
-              JANUS_UNROLL
-              for (int i = 0; i < 4; ++i) {
-                if (ColumnOf(lane, n, i) / group != r) continue;
-                values[first_lane + lane].of[m][n][i] = of[lane].sums[i];
-              }
-            });
-          }
-        }
-      }
-    }
-  }
-
   // Adds a split to those before it, for rows that see any of it.
   template <int N, class Block>
   JANUS_DEVICE static void MergeSplit(Block& block, int32_t s,
                                       PerThread<Values<N>, kThreads>& merged,
                                       PerThread<Values<N>, kThreads>& split) {
-    Column* const merged_n = ColumnsOf(block.shared(), Shared::kMerged);
-    const Column* const split_n = ColumnsOf(block.shared(), Shared::kColumn);
+    Column* const merged_n = Columns::ColumnsOf(block.shared(), Shared::kMerged);
+    const Column* const split_n = Columns::ColumnsOf(block.shared(), Shared::kColumn);
     const auto sees = [&](int column) {
-      return SeesOf(block.shared())[column].SeesAnyOf(s * kKeySplit, kKeySplit);
+      return Columns::SeesOf(block.shared())[column].SeesAnyOf(s * kKeySplit, kKeySplit);
     };
     block.Phase([&](int thread) {
       JANUS_UNROLL
       for (int n = 0; n < N / 8; ++n) {
         JANUS_UNROLL
         for (int i = 0; i < 2; ++i) {
-          const int column = ColumnOf(thread % kLanes, n, i);
+          const int column = Columns::ColumnOf(thread % kLanes, n, i);
           if (!sees(column)) continue;
           const MergeWeights w = WeighMerge(merged_n[column].largest, split_n[column].largest);
           JANUS_UNROLL
@@ -734,144 +481,26 @@ struct FastAttentionKernel {
     });
   }
 
-  // fn(n, i, row of the run, head) for the thread's columns that are queries.
-  template <int N, class Fn>
-  JANUS_DEVICE void ForColumns(const Task& task, int64_t g, int thread, Fn fn) const {
-    const int group = a.heads / a.cache.kv_heads;
-    JANUS_UNROLL
-    for (int n = 0; n < N / 8; ++n) {
-      JANUS_UNROLL
-      for (int i = 0; i < 2; ++i) {
-        const int column = ColumnOf(thread % kLanes, n, i);
-        if (column < task.rows * group) fn(n, i, column / group, g * group + column % group);
-      }
-    }
-  }
-  // fn(d, m, j) for a thread's elements of D of column i: they are y[m][n][j].
-  template <class Fn>
-  JANUS_DEVICE static void ForElements(int thread, int i, Fn fn) {
-    JANUS_UNROLL
-    for (int m = 0; m < kTiles; ++m) {
-      JANUS_UNROLL
-      for (int j = i; j < 4; j += 2) {
-        const int tile = thread / kLanes * kTiles + m;
-        fn(16 * tile + thread % kLanes / 4 + j / 2 * 8, m, j);
-      }
-    }
-  }
-
   template <int N, class Block>
-  JANUS_DEVICE void StoreState(Block& block, const AttentionTasks& tasks, const Task& task,
-                               int64_t g, int32_t s, PerThread<Values<N>, kThreads>& values) const {
-    const SplitStates at{a.heads, kHeadDim};
-    auto* const workspace = static_cast<float*>(a.workspace);
-    block.Phase([&](int thread) {
-      ForColumns<N>(task, g, thread, [&](int n, int i, int r, int64_t head) {
-        const int column = ColumnOf(thread % kLanes, n, i);
-        const RowKeys sees = SeesOf(block.shared())[column];
-        if (!sees.SeesAnyOf(s * kKeySplit, kKeySplit)) return;
-        const int64_t to = tasks.state[task.row + r] + s - sees.FirstSplit();
-        ForElements(thread, i, [&](int d, int m, int j) {
-          workspace[at.Value(to, head, d)] = values[thread].of[m][n][j];
-        });
-        if (thread >= 4) return;  // the others have the same
-        const Column& of = ColumnsOf(block.shared(), Shared::kColumn)[column];
-        workspace[at.Largest(to, head)] = of.largest;
-        workspace[at.Total(to, head)] = of.total;
-      });
-    });
-  }
-
-  template <int N, class Block>
-  JANUS_DEVICE void StoreRows(Block& block, const Task& task, int64_t g,
+  JANUS_DEVICE void StoreRows(Block& block, const AttentionTask& task, int64_t g,
                               PerThread<Values<N>, kThreads>& values) const {
     const int64_t stride = a.y_stride != 0 ? a.y_stride : int64_t{a.heads} * kHeadDim;
     block.Phase([&](int thread) {
-      ForColumns<N>(task, g, thread, [&](int n, int i, int r, int64_t head) {
-        const int column = ColumnOf(thread % kLanes, n, i);
-        const float total = ColumnsOf(block.shared(), Shared::kMerged)[column].total;
-        const int64_t y = (task.row + r) * stride + head * kHeadDim;
-        ForElements(thread, i, [&](int d, int m, int j) {
-          Store(a.y, a.y_dtype, y + d, values[thread].of[m][n][j] / total);
-        });
-      });
+      Columns::template ForColumns<N>(
+          task, a.heads / a.cache.kv_heads, g, thread, [&](int n, int i, int r, int64_t head) {
+            const int column = Columns::ColumnOf(thread % kLanes, n, i);
+            const float total = Columns::ColumnsOf(block.shared(), Shared::kMerged)[column].total;
+            const int64_t y = (task.row + r) * stride + head * kHeadDim;
+            Columns::ForElements(thread, i, [&](int d, int m, int j) {
+              Store(a.y, a.y_dtype, y + d, values[thread].of[m][n][j] / total);
+            });
+          });
     });
-  }
-};
-
-// Merges the states of rows over several splits, from the first to the last. Block per (row, head),
-// heads first; it takes every blocks()-th.
-struct MergeAttentionKernel {
-  static constexpr int kThreads = kTaskThreads;
-  static constexpr int64_t kSharedBytes = sizeof(AttentionTasks) + sizeof(AttentionTasks::Scratch);
-  PagedAttentionArgs a;
-  int64_t states = 0;
-
-  template <class Block>
-  JANUS_DEVICE void operator()(Block& block) const {
-    auto& tasks = *reinterpret_cast<AttentionTasks*>(block.shared());
-    const auto rows = static_cast<int>(a.num_rows);
-    const int most = MostColumns(a.cache.head_dim) / (a.heads / a.cache.kv_heads);
-    tasks.Find(block, a, rows, most, states,
-               *reinterpret_cast<AttentionTasks::Scratch*>(&tasks + 1));
-    const SplitStates at{a.heads, a.cache.head_dim};
-    const auto* const workspace = static_cast<const float*>(a.workspace);
-    const int64_t stride = a.y_stride != 0 ? a.y_stride : at.heads * at.head_dim;
-    // The barrier orders nothing: tasks stay as they are.
-    block.Phase([&](int thread) {
-      JANUS_KEEP_LOOP
-      for (int64_t i = block.index(); i < a.num_rows * a.heads; i += block.blocks()) {
-        const int64_t t = i / a.heads;
-        const int64_t head = i % a.heads;
-        const int64_t first = tasks.state[t];
-        if (first == kNoState) continue;
-        const RowKeys keys = KeysOf(a.rows[t].position, a.sliding_window);
-        const auto splits = static_cast<int>(keys.LastSplit() - keys.FirstSplit() + 1);
-        JANUS_KEEP_LOOP
-        for (int64_t d = thread; d < at.head_dim; d += kThreads) {
-          Store(a.y, a.y_dtype, t * stride + head * at.head_dim + d,
-                MergeStates(workspace, at, first, splits, head, d));
-        }
-      }
-    });
-  }
-
- private:
-  // Reads kAhead states at once.
-  JANUS_DEVICE static float MergeStates(const float* workspace, const SplitStates& at,
-                                        int64_t first, int splits, int64_t head, int64_t d) {
-    constexpr int kAhead = 8;
-    float largest = -INFINITY;
-    float total = 0.0f;
-    float y = 0.0f;
-    JANUS_KEEP_LOOP
-    for (int begin = 0; begin < splits; begin += kAhead) {
-      float largest_s[kAhead];
-      float total_s[kAhead];
-      float y_s[kAhead];
-      JANUS_UNROLL
-      for (int s = 0; s < kAhead; ++s) {
-        const int64_t state = first + (begin + s < splits ? begin + s : splits - 1);
-        largest_s[s] = workspace[at.Largest(state, head)];
-        total_s[s] = workspace[at.Total(state, head)];
-        y_s[s] = workspace[at.Value(state, head, d)];
-      }
-      JANUS_UNROLL
-      for (int s = 0; s < kAhead; ++s) {
-        if (begin + s >= splits) continue;
-        const MergeWeights w = WeighMerge(largest, largest_s[s]);
-        largest = w.largest;
-        total = Merge(w, total, total_s[s]);
-        y = Merge(w, y, y_s[s]);
-      }
-    }
-    return y / total;
   }
 };
 
 // Two blocks on each of an H100's or H200's multiprocessors; a GPU with fewer runs them in turns.
 inline constexpr int64_t kAttentionBlocks = 2 * 132;
-inline constexpr int64_t kMergeBlocks = 8 * 132;
 
 // `states`: rows and splits that the workspace has room for. No more blocks than there can be
 // tasks.
@@ -879,10 +508,6 @@ template <int kHeadDim>
 inline Plan PlanFastAttention(const PagedAttentionArgs& a, int64_t states) {
   const int64_t tasks = (a.num_rows + states) * a.cache.kv_heads;
   return {std::min(tasks, kAttentionBlocks), kTaskThreads, AttentionShared<kHeadDim>::kBytes, 0, 0};
-}
-inline Plan PlanMergeAttention(const PagedAttentionArgs& a) {
-  return {std::min(a.num_rows * a.heads, kMergeBlocks), kTaskThreads,
-          MergeAttentionKernel::kSharedBytes, 0, 0};
 }
 
 }  // namespace janus::kernels::cuda

@@ -18,7 +18,7 @@ namespace janus::kernels::cuda {
 // Rows of a launch; more of them are more launches, which may use the same workspace since a
 // stream runs one after the other.
 inline constexpr int kTaskRows = 512;
-inline constexpr int kTaskThreads = 128;  // of a block
+inline constexpr int kTaskThreads = 128;  // of a block, that look for tasks
 // Of a row whose states are not in the workspace.
 inline constexpr int32_t kNoState = -1;
 
@@ -38,6 +38,33 @@ JANUS_DEVICE inline RowKeys KeysOf(int32_t position, int sliding_window) {
   const bool sees_all = sliding_window == 0 || position < sliding_window;
   return {sees_all ? 0 : position - sliding_window + 1, position};
 }
+
+// The rows of a launch.
+struct AttendingRows {
+  const KvRow* rows = nullptr;  // at most kTaskRows
+  int count = 0;
+  int sliding_window = 0;
+  int most = 0;  // rows of a run
+};
+
+// A run of rows with the splits that a task goes over.
+struct AttentionTask {
+  const int32_t* block_table;
+  int32_t row;
+  int32_t rows;
+  int32_t first_split;
+  int32_t last_split;
+  int32_t lowest;  // of the keys that any row sees
+  int32_t highest;
+  int32_t all_from;  // keys that all rows see
+  int32_t all_to;
+  bool is_split;
+
+  JANUS_DEVICE bool AllSee(int32_t from, int keys) const {
+    return all_from <= from && all_to >= from + keys - 1;
+  }
+};
+static_assert(sizeof(AttentionTask) <= 64);
 
 // In shared memory, one entry a row. Scratch may lie behind it, which has pointers: a GPU takes
 // them at multiples of their size alone.
@@ -61,14 +88,17 @@ struct alignas(kCopyBytes) AttentionTasks {
     return t % most == 0 || s.table[t] != s.table[t - 1];
   }
 
-  // Of `rows` rows in runs of at most `most`, with a workspace for `states` rows and splits.
+  // With a workspace for `states` rows and splits. The block's first kTaskThreads threads find
+  // them.
   template <class Block>
-  JANUS_DEVICE void Find(Block& block, const PagedAttentionArgs& a, int rows, int most,
-                         int64_t states, Scratch& s) {
+  JANUS_DEVICE void Find(Block& block, const AttendingRows& of, int64_t states, Scratch& s) {
+    const int rows = of.count;
+    const int most = of.most;
     block.Phase([&](int thread) {
+      if (thread >= kTaskThreads) return;
       for (int t = thread; t < rows; t += kTaskThreads) {
-        const KvRow row = a.rows[t];
-        const RowKeys keys = KeysOf(row.position, a.sliding_window);
+        const KvRow row = of.rows[t];
+        const RowKeys keys = KeysOf(row.position, of.sliding_window);
         s.table[t] = row.block_table;
         s.first_split[t] = keys.FirstSplit();
         s.last_split[t] = keys.LastSplit();
@@ -76,6 +106,7 @@ struct alignas(kCopyBytes) AttentionTasks {
     });
     // A run's first row says for all of its rows how many states they want.
     block.Phase([&](int thread) {
+      if (thread >= kTaskThreads) return;
       for (int t = thread; t < rows; t += kTaskThreads) {
         if (!Begins(s, t, most)) continue;
         const int end = EndOfRun(s, t, rows, most);
@@ -87,6 +118,7 @@ struct alignas(kCopyBytes) AttentionTasks {
     });
     SumsBefore(block, rows, s.count, state, s.sum);
     block.Phase([&](int thread) {
+      if (thread >= kTaskThreads) return;
       for (int t = thread; t < rows; t += kTaskThreads) {
         if (!Begins(s, t, most)) continue;
         const int end = EndOfRun(s, t, rows, most);
@@ -126,6 +158,40 @@ struct alignas(kCopyBytes) AttentionTasks {
     return end - t;
   }
 
+  // Which task `index` is, with the keys that its rows see; by way of `shared`, in shared memory.
+  // Barriers order what is there of the task before.
+  template <class Block>
+  JANUS_DEVICE AttentionTask TaskOf(Block& block, const AttendingRows& of, int index,
+                                    AttentionTask& shared) const {
+    block.Phase([&](int thread) {
+      if (thread != 0) return;
+      AttentionTask found;
+      found.row = RowOf(index, of.count);
+      found.rows = RowsOf(found.row, of.count);
+      const KvRow begin = of.rows[found.row];
+      found.block_table = begin.block_table;
+      const RowKeys first = KeysOf(begin.position, of.sliding_window);
+      found.lowest = found.all_from = first.first;
+      found.highest = found.all_to = first.last;
+      for (int r = 1; r < found.rows; ++r) {
+        const RowKeys keys = KeysOf(of.rows[found.row + r].position, of.sliding_window);
+        found.lowest = keys.first < found.lowest ? keys.first : found.lowest;
+        found.all_from = keys.first > found.all_from ? keys.first : found.all_from;
+        found.highest = keys.last > found.highest ? keys.last : found.highest;
+        found.all_to = keys.last < found.all_to ? keys.last : found.all_to;
+      }
+      found.is_split = state[found.row] != kNoState;
+      found.first_split = found.lowest / kKeySplit;
+      found.last_split = found.highest / kKeySplit;
+      if (found.is_split) {
+        found.first_split += index - task[found.row];
+        found.last_split = found.first_split;
+      }
+      shared = found;
+    });
+    return block.Uniform(shared);
+  }
+
  private:
   JANUS_DEVICE static int EndOfRun(const Scratch& s, int t, int rows, int most) {
     int end = t + 1;
@@ -148,6 +214,7 @@ struct alignas(kCopyBytes) AttentionTasks {
                                       int32_t (&sum)[2][kTaskThreads]) {
     const int each = (rows + kTaskThreads - 1) / kTaskThreads;  // neighbours, a thread
     block.Phase([&](int thread) {
+      if (thread >= kTaskThreads) return;
       int own = 0;
       for (int t = thread * each; t < (thread + 1) * each && t < rows; ++t) own += count[t];
       sum[0][thread] = own;
@@ -156,11 +223,13 @@ struct alignas(kCopyBytes) AttentionTasks {
     int at = 0;
     for (int step = 1; step * each < rows; step *= 2) {
       block.Phase([&](int thread) {
+        if (thread >= kTaskThreads) return;
         sum[1 - at][thread] = sum[at][thread] + (thread >= step ? sum[at][thread - step] : 0);
       });
       at = 1 - at;
     }
     block.Phase([&](int thread) {
+      if (thread >= kTaskThreads) return;
       int all = thread > 0 ? sum[at][thread - 1] : 0;
       for (int t = thread * each; t < (thread + 1) * each && t < rows; ++t) {
         before[t] = all;

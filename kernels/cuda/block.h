@@ -50,6 +50,9 @@ namespace janus::kernels::cuda {
 // that it may ask for (start.h), on those from sm_80 on, of which sm_86 has least.
 inline constexpr int64_t kMaxSharedBytes = 48 << 10;
 inline constexpr int64_t kMaxAskedSharedBytes = 99 << 10;
+// That it may ask for on sm_90 and sm_100; a kernel that takes more than kMaxAskedSharedBytes has
+// another to stand in for it elsewhere.
+inline constexpr int64_t kMostSharedBytes = 227 << 10;
 
 inline constexpr int kCopyBytes = 16;  // of one CopyAsync
 
@@ -71,13 +74,15 @@ class PerThread {
 template <class T>
 using PerLane = PerThread<T, kLanes>;
 
-// See warp.h.
+// See warp.h. A phase asks anew which thread it is: what follows from it, addresses above all, is
+// then found where it is used and takes no registers over loops of phases.
 class DeviceWarp {
  public:
+  __device__ DeviceWarp() { asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread_)); }
   // Among the block's warps.
-  __device__ int index() const { return static_cast<int>(threadIdx.x) / kLanes; }
+  __device__ int index() const { return thread_ / kLanes; }
   // For what all lanes do together (tensor.h).
-  __device__ static int lane() { return static_cast<int>(threadIdx.x) % kLanes; }
+  __device__ int lane() const { return thread_ % kLanes; }
 
   // fn(lane) on every lane. The barrier behind it orders what the step wrote before what later
   // steps of the warp read.
@@ -118,6 +123,7 @@ class DeviceWarp {
 
  private:
   static constexpr unsigned kAll = 0xFFFFFFFFu;
+  int thread_;
 };
 
 extern __shared__ __align__(16) unsigned char janus_shared_memory[];

@@ -30,8 +30,9 @@ Status RunFast(const Stream& stream, const PagedAttentionArgs& args) {
     JANUS_RETURN_IF_ERROR(Start(kName, stream, FastAttentionKernel<kHeadDim>{part, states},
                                 PlanFastAttention<kHeadDim>(part, states)));
     if (states == 0) continue;
+    const MergedRows merged = MergedRowsOf(part, states);
     JANUS_RETURN_IF_ERROR(
-        Start(kName, stream, MergeAttentionKernel{part, states}, PlanMergeAttention(part)));
+        Start(kName, stream, MergeAttentionKernel{merged}, PlanMergeAttention(merged)));
   }
   return OkStatus();
 }

@@ -36,7 +36,7 @@ inline Status RefusePlan(std::string_view operation, const Plan& plan) {
 template <class Kernel>
 constexpr int64_t SharedBytesOf() {
   if constexpr (requires { Kernel::kAskedSharedBytes; }) {
-    static_assert(Kernel::kAskedSharedBytes <= kMaxAskedSharedBytes);
+    static_assert(Kernel::kAskedSharedBytes <= kMostSharedBytes);
     return Kernel::kAskedSharedBytes;
   }
   return kMaxSharedBytes;
@@ -56,6 +56,22 @@ __global__ void __launch_bounds__(Kernel::kThreads, BlocksAtOnce<Kernel>())
     Run(const Kernel kernel, int64_t blocks) {
   DeviceBlock block(blocks);
   kernel(block);
+}
+
+// Whether a block may have so much shared memory on this process's GPU.
+inline bool DeviceHasSharedBytes(int64_t bytes) {
+  static const int most = [] {
+    int device = 0;
+    int has = 0;
+    if (cudaGetDevice(&device) != cudaSuccess ||
+        cudaDeviceGetAttribute(&has, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) !=
+            cudaSuccess) {
+      cudaGetLastError();  // the launch will tell
+      return static_cast<int>(kMostSharedBytes);
+    }
+    return has;
+  }();
+  return bytes <= most;
 }
 
 inline Status LaunchFailure(std::string_view operation, cudaError_t error) {
@@ -101,6 +117,11 @@ Status Start(std::string_view operation, const Stream& stream, const Kernel& ker
 }
 
 #else
+
+// The GPU that the host plays is of sm_90.
+inline bool DeviceHasSharedBytes(int64_t bytes) {
+  return bytes <= kMostSharedBytes;
+}
 
 // What the next launches of this thread draw their orders from.
 inline thread_local uint64_t host_order_seed = 1;

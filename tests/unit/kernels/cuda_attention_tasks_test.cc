@@ -35,7 +35,7 @@ struct FindKernel {
   void operator()(Block& block) const {
     auto& tasks = *reinterpret_cast<AttentionTasks*>(block.shared());
     const auto rows = static_cast<int>(a.num_rows);
-    tasks.Find(block, a, rows, most, states,
+    tasks.Find(block, {a.rows, rows, a.sliding_window, most}, states,
                *reinterpret_cast<AttentionTasks::Scratch*>(&tasks + 1));
     found->state.assign(tasks.state, tasks.state + rows);
     for (int i = 0; i < tasks.task[rows]; ++i) {

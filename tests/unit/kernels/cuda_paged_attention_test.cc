@@ -13,6 +13,7 @@
 #include <random>
 #include <vector>
 
+#include "tests/unit/kernels/cuda_attention_rules.h"
 #include "tests/unit/kernels/cuda_order.h"
 #include "tests/unit/kernels/cuda_tensor_order.h"
 #include "tests/unit/kernels/guarded_array.h"
@@ -34,37 +35,12 @@ struct Shape {
   int head_dim;
   int window = 0;
 };
-struct Row {
-  int sequence;
-  int position;
-};
-
-// The last `each` positions of sequences of `lengths` keys, sequence after sequence.
-std::vector<Row> LastRows(const std::vector<int>& lengths, int each = 1) {
-  std::vector<Row> rows;
-  for (size_t s = 0; s < lengths.size(); ++s) {
-    for (int p = std::max(0, lengths[s] - each); p < lengths[s]; ++p) {
-      rows.push_back({static_cast<int>(s), p});
-    }
-  }
-  return rows;
-}
-
-// How pages, queries and results lie: the first page so many bytes past a 64-byte boundary, each so
-// many further from the one before than its bytes and 32 are; or no room behind pages and rows;
-// what number the first page has.
-struct Layout {
-  int misalignment = 0;
-  int further = 0;
-  bool dense = false;
-  int32_t first_page = 0;
-};
-
 // Sequences in a cache whose pages lie in random order. What no row may read is NaN: pages that no
 // sequence owns, positions behind a sequence's last; and of a row's query the row at -1 likewise.
 class Sequences {
  public:
-  Sequences(const Shape& shape, std::vector<int> lengths, std::vector<Row> rows, Layout layout = {})
+  Sequences(const Shape& shape, std::vector<int> lengths, std::vector<AttentionRow> rows,
+            AttentionLayout layout = {})
       : shape_(shape),
         lengths_(std::move(lengths)),
         rows_(std::move(rows)),
@@ -100,7 +76,7 @@ class Sequences {
     queries_.FillNormal(random, 1.5f);
   }
 
-  const std::vector<Row>& rows() const { return rows_; }
+  const std::vector<AttentionRow>& rows() const { return rows_; }
   int64_t Width() const { return int64_t{shape_.heads} * shape_.head_dim; }
 
   // What one row's every element comes to, from the first to the last.
@@ -203,12 +179,6 @@ class Sequences {
   }
 
  private:
-  struct State {
-    float largest = -INFINITY;
-    float total = 0.0f;
-    std::vector<float> y;
-  };
-
   float Scale() const { return 1.0f / std::sqrt(static_cast<float>(shape_.head_dim)); }
   size_t At(int64_t h, int64_t d) const { return static_cast<size_t>(h * shape_.head_dim + d); }
   int64_t PageAt(int sequence, int p) const {
@@ -231,68 +201,25 @@ class Sequences {
   void RulesOfHead(size_t row, int h, float* out) const {
     const auto [sequence, last] = rows_[row];
     const int first = shape_.window == 0 ? 0 : std::max(0, last - shape_.window + 1);
-    const auto width = static_cast<size_t>(shape_.head_dim);
-    State merged{.y = std::vector<float>(width)};
-    State split{.y = std::vector<float>(width)};
-    for (int j0 = first / kKeyBlock * kKeyBlock; j0 <= last; j0 += kKeyBlock) {
-      AddBlock(row, h, first, j0, split);
-      if ((j0 + kKeyBlock) % kKeySplit != 0 && j0 + kKeyBlock <= last) continue;
-      const float largest = std::max(merged.largest, split.largest);
-      const float ours = std::exp(merged.largest - largest);
-      const float theirs = std::exp(split.largest - largest);
-      merged.largest = largest;
-      merged.total = merged.total * ours + split.total * theirs;
-      for (size_t d = 0; d < width; ++d) merged.y[d] = merged.y[d] * ours + split.y[d] * theirs;
-      split = State{.y = std::vector<float>(width)};
-    }
-    EXPECT_EQ(sequence, rows_[row].sequence);
-    for (size_t d = 0; d < width; ++d) out[d] = merged.y[d] / merged.total;
-  }
-
-  void AddBlock(size_t row, int h, int first, int j0, State& state) const {
-    const auto [sequence, last] = rows_[row];
     const int g = h / (shape_.heads / shape_.kv_heads);
-    const auto sees = [&](int key) { return j0 + key >= first && j0 + key <= last; };
-    float weight[kKeyBlock] = {};
-    float largest = state.largest;
-    for (int key = 0; key < kKeyBlock; ++key) {
-      if (!sees(key)) continue;
+    const auto score = [&, sequence = sequence](int key) {
       float dot = 0.0f;
       for (int d = 0; d < shape_.head_dim; ++d) {
         const auto at = static_cast<int64_t>(row) * Width() + int64_t{h} * shape_.head_dim + d;
-        dot = std::fma(storage_->at(KeyAt(sequence, j0 + key, g, d)),
+        dot = std::fma(storage_->at(KeyAt(sequence, key, g, d)),
                        FromBFloat16(ToBFloat16(queries_.at(at))), dot);
       }
-      weight[key] = dot * Scale();
-      largest = std::max(largest, weight[key]);
-    }
-    const float fade = std::exp(state.largest - largest);
-    state.largest = largest;
-    for (int key = 0; key < kKeyBlock; ++key) {
-      weight[key] = sees(key) ? FromBFloat16(ToBFloat16(std::exp(weight[key] - largest))) : 0.0f;
-    }
-    float sum = 0.0f;
-    for (int page = 0; page < kKeyBlock; page += kPageTokens) {
-      float pairs[8];
-      for (int i = 0; i < 8; ++i) pairs[i] = weight[page + i] + weight[page + i + 8];
-      const float of_page = ((pairs[0] + pairs[1]) + (pairs[2] + pairs[3])) +
-                            ((pairs[4] + pairs[5]) + (pairs[6] + pairs[7]));
-      sum = page == 0 ? of_page : sum + of_page;
-    }
-    state.total = state.total * fade + sum;
-    for (int d = 0; d < shape_.head_dim; ++d) {
-      float& y = state.y[static_cast<size_t>(d)];
-      y *= fade;
-      for (int key = 0; key < kKeyBlock; ++key) {
-        const float value = sees(key) ? storage_->at(ValueAt(sequence, j0 + key, g, d)) : 0.0f;
-        y = std::fma(weight[key], value, y);
-      }
-    }
+      return dot * Scale();
+    };
+    const auto value = [&, sequence = sequence](int key, int d) {
+      return storage_->at(ValueAt(sequence, key, g, d));
+    };
+    AttentionRules(first, last, shape_.head_dim, score, value).Run(out);
   }
 
   Shape shape_;
   std::vector<int> lengths_;
-  std::vector<Row> rows_;
+  std::vector<AttentionRow> rows_;
   bool dense_;
   int32_t first_page_;
   int64_t page_bytes_;
@@ -300,22 +227,6 @@ class Sequences {
   GuardedArray queries_;
   std::unique_ptr<GuardedArray> storage_;
   std::vector<std::vector<int32_t>> tables_;
-};
-
-bool SameBits(std::span<const float> a, std::span<const float> b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
-}
-
-// What two runs differ by at most, and the largest of the first, both over all elements.
-struct Difference {
-  double worst = 0.0;
-  double range = 0.0;
-  Difference(std::span<const float> wanted, std::span<const float> got) {
-    for (size_t i = 0; i < wanted.size(); ++i) {
-      range = std::max(range, std::abs(static_cast<double>(wanted[i])));
-      worst = std::max(worst, std::abs(static_cast<double>(wanted[i]) - got[i]));
-    }
-  }
 };
 
 struct Case {
@@ -390,9 +301,6 @@ TEST_P(FastAttentionTest, IsNearThePlainForm) {
   const Difference weights(sequences.Run(all, 0, AttentionForm::kPlain), fast);
   EXPECT_LE(weights.worst, 2 * 0.43 / 256 * weights.range);
 }
-
-const std::vector<int> kEnds = {1, 15, 16, 17, 63, 64, 65, 127, 129};
-const std::vector<int> kSplitEnds = {1023, 1024, 1025, 2049, 65};
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, FastAttentionTest,
@@ -489,7 +397,8 @@ TEST(FastAttention, MergesStatesFromTheFirstToTheLast) {
                           .heads = static_cast<int>(kAt.heads),
                           .workspace = workspace.data()};
   NextOrder();
-  ASSERT_TRUE(Start("", Stream{}, MergeAttentionKernel{args, 55}, PlanMergeAttention(args)).ok());
+  const MergedRows merged = MergedRowsOf(args, 55);
+  ASSERT_TRUE(Start("", Stream{}, MergeAttentionKernel{merged}, PlanMergeAttention(merged)).ok());
   ASSERT_TRUE(y.GuardsAreIntact());
   int64_t state = 0;
   for (size_t r = 0; r < splits.size(); ++r) {
@@ -549,9 +458,10 @@ TEST(FastAttention, GivesTheSameBitsForEveryNumberOfBlocks) {
         plan.blocks = blocks;
         const Status status = Start("", Stream{}, FastAttentionKernel<64>{args, states}, plan);
         if (states == 0 || !status.ok()) return status;
-        Plan merge = PlanMergeAttention(args);
+        const MergedRows merged = MergedRowsOf(args, states);
+        Plan merge = PlanMergeAttention(merged);
         merge.blocks = blocks;
-        return Start("", Stream{}, MergeAttentionKernel{args, states}, merge);
+        return Start("", Stream{}, MergeAttentionKernel{merged}, merge);
       });
       EXPECT_TRUE(SameBits(got, wanted)) << blocks << " blocks, " << states << " states";
     }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/cuda/absorbed_fast.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/attention_fast.h"
 #include "kernels/cuda/expert_ffn_fast.h"
@@ -12,6 +13,7 @@
 #include "kernels/cuda/sample.h"
 #include "kernels/cuda/schedule_experts.h"
 #include "kernels/cuda/schedule_fast.h"
+#include "kernels/cuda/start.h"
 
 namespace janus::kernels::cuda {
 namespace {
@@ -307,9 +309,9 @@ TEST(Plan, OfFastAttentionHasNoMoreBlocksThanTasksOrRoomForThem) {
   EXPECT_EQ(PlanFastAttention<128>(Qwen3(1), 7).blocks, 8 * 4);
   EXPECT_EQ(PlanFastAttention<128>(Qwen3(1), 1000).blocks, kAttentionBlocks);
   EXPECT_EQ(PlanFastAttention<128>(Qwen3(512), 0).blocks, kAttentionBlocks);
-  EXPECT_EQ(PlanMergeAttention(Qwen3(1)).blocks, 64);
-  EXPECT_EQ(PlanMergeAttention(Qwen3(512)).blocks, kMergeBlocks);
-  EXPECT_TRUE(CanLaunch(PlanMergeAttention(Qwen3(512))));
+  EXPECT_EQ(PlanMergeAttention(MergedRowsOf(Qwen3(1), 0)).blocks, 64);
+  EXPECT_EQ(PlanMergeAttention(MergedRowsOf(Qwen3(512), 0)).blocks, kMergeBlocks);
+  EXPECT_TRUE(CanLaunch(PlanMergeAttention(MergedRowsOf(Qwen3(512), 0))));
 }
 
 template <int kHeadDim>
@@ -340,6 +342,58 @@ TEST(Plan, OfFastAttentionMovesLittleBesideKeysAndValues) {
   EXPECT_LE(100 * 2 * state, 4 * keys);
   // A row of each of 256 sequences that fill a cache of 512 Ki keys.
   EXPECT_EQ(PagedAttentionStateBytes(64, 128, 256, 512 << 10), (256 + 512) * state);
+}
+
+AbsorbedAttentionArgs DeepSeekRows(int heads, int64_t rows) {
+  AbsorbedAttentionArgs a;
+  a.num_rows = rows;
+  a.heads = heads;
+  a.cache.dtype = kB16;
+  a.cache.rank = 512;
+  a.cache.rope = 64;
+  return a;
+}
+
+// A task is a tile of up to 64 heads.
+TEST(Plan, OfFastAbsorbedAttentionHasNoMoreBlocksThanTasksOrRoomForThem) {
+  EXPECT_EQ(PlanFastAbsorbed(DeepSeekRows(16, 1), 0).blocks, 1);
+  EXPECT_EQ(PlanFastAbsorbed(DeepSeekRows(128, 1), 0).blocks, 2);
+  EXPECT_EQ(PlanFastAbsorbed(DeepSeekRows(128, 1), 7).blocks, 16);
+  EXPECT_EQ(PlanFastAbsorbed(DeepSeekRows(128, 1), 1000).blocks, kAbsorbedBlocks);
+  EXPECT_EQ(PlanMergeAttention(MergedRowsOf(DeepSeekRows(128, 1), 7)).blocks, 128);
+  // One block on a multiprocessor of sm_90; the plain form stands in elsewhere.
+  const Plan plan = PlanFastAbsorbed(DeepSeekRows(128, 1), 0);
+  EXPECT_LE(plan.shared_bytes, kMostSharedBytes);
+  EXPECT_TRUE(CanLaunch(plan, FastAbsorbedKernel::kAskedSharedBytes));
+  EXPECT_TRUE(DeviceHasSharedBytes(FastAbsorbedKernel::kAskedSharedBytes));
+  EXPECT_FALSE(DeviceHasSharedBytes(kMostSharedBytes + 1));
+  EXPECT_EQ(AbsorbedShared::kUnitBytes, 72 << 10);
+}
+
+TEST(Plan, OfAbsorbedAttentionReadsAnEntryOnceForAllHeads) {
+  const AbsorbedAttentionArgs v2 = DeepSeekRows(128, 3);
+  EXPECT_EQ(AbsorbedAttentionBytes(v2, 1000) - AbsorbedAttentionBytes(v2, 999), 1152);
+  EXPECT_EQ(AbsorbedAttentionBytes(v2, 0), int64_t{3} * 128 * (576 + 512) * 4);
+  EXPECT_EQ(AbsorbedAttentionFlops(v2, 1000), int64_t{1000} * 128 * 2 * (576 + 512));
+  // 242 operations a byte with 128 heads, 30 with 16.
+  EXPECT_EQ(AbsorbedAttentionFlops(v2, 1) / 1152, 241);
+  EXPECT_EQ(AbsorbedAttentionFlops(DeepSeekRows(16, 1), 1) / 1152, 30);
+  EXPECT_EQ(PlanAbsorbedAttention(v2).blocks, 3 * 128);
+}
+
+// The states of splits beside the entries of a split: with 16 heads little, with 128 as much as a
+// quarter, where multiplying takes ten times as long as reading.
+TEST(Plan, OfFastAbsorbedAttentionMovesStatesBesideEntries) {
+  const auto state = [](int heads) {
+    return AbsorbedAttentionStateBytes(DeepSeekRows(heads, 1).cache, heads, 1, 0);
+  };
+  EXPECT_EQ(state(16), 4 * (SplitStates{16, 512}.Floats()));
+  EXPECT_EQ(state(16), 32896);
+  EXPECT_EQ(state(128), 263168);
+  const int64_t entries = AbsorbedAttentionBytes(DeepSeekRows(16, 0), kKeySplit);
+  EXPECT_EQ(entries, 1179648);
+  EXPECT_LE(100 * state(16), 3 * entries);
+  EXPECT_LE(100 * state(128), 23 * entries);
 }
 
 TEST(Plan, OfExpandedAttentionTakesNoMoreBlocksThanTheWorkspaceHasAreas) {

@@ -471,6 +471,17 @@ TEST(LatentAttention, RefusesWhatDoesNotFit) {
   EXPECT_EQ(AbsorbedAttention(Stream{}, absorbed).message(),
             "AbsorbedAttention: cache.rank is 513, wanted 1..512");
   absorbed.cache.rank = 2;
+  absorbed.workspace_bytes = 4;
+  EXPECT_EQ(AbsorbedAttention(Stream{}, absorbed).message(),
+            "AbsorbedAttention: workspace is null but workspace_bytes is not 0");
+  absorbed.workspace = v + 1;
+  EXPECT_EQ(AbsorbedAttention(Stream{}, absorbed).message(),
+            "AbsorbedAttention: workspace is not 64-byte aligned");
+  absorbed.workspace = v;
+  absorbed.workspace_bytes = -1;
+  EXPECT_EQ(AbsorbedAttention(Stream{}, absorbed).code(), StatusCode::kInvalidArgument);
+  absorbed.workspace_bytes = sizeof v;
+  EXPECT_TRUE(AbsorbedAttention(Stream{}, absorbed).ok());
   row.position = -1;
   EXPECT_EQ(AbsorbedAttention(Stream{}, absorbed).code(), StatusCode::kInvalidArgument);
 }

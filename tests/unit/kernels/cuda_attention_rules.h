@@ -1,0 +1,137 @@
+#pragma once
+
+// What tests of the fast forms of attention share: rows of sequences, and the rules of
+// attention_fast.h for one row and head as scalar loops.
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "common/dtype.h"
+#include "kernels/kernels.h"
+
+namespace janus::kernels::cuda {
+
+struct AttentionRow {
+  int sequence;
+  int position;
+};
+
+// The last `each` positions of sequences of `lengths` keys, sequence after sequence.
+inline std::vector<AttentionRow> LastRows(const std::vector<int>& lengths, int each = 1) {
+  std::vector<AttentionRow> rows;
+  for (size_t s = 0; s < lengths.size(); ++s) {
+    for (int p = std::max(0, lengths[s] - each); p < lengths[s]; ++p) {
+      rows.push_back({static_cast<int>(s), p});
+    }
+  }
+  return rows;
+}
+
+// How pages, queries and results lie: the first page so many bytes past a 64-byte boundary, each so
+// many further from the one before than its bytes and 32 are; or no room behind pages and rows;
+// what number the first page has.
+struct AttentionLayout {
+  int misalignment = 0;
+  int further = 0;
+  bool dense = false;
+  int32_t first_page = 0;
+};
+
+// Contexts at which a page, a block or a split ends.
+inline const std::vector<int> kEnds = {1, 15, 16, 17, 63, 64, 65, 127, 129};
+inline const std::vector<int> kSplitEnds = {1023, 1024, 1025, 2049, 65};
+
+inline bool SameBits(std::span<const float> a, std::span<const float> b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+}
+
+// What two runs differ by at most, and the largest of the first, both over all elements.
+struct Difference {
+  double worst = 0.0;
+  double range = 0.0;
+  Difference(std::span<const float> wanted, std::span<const float> got) {
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      range = std::max(range, std::abs(static_cast<double>(wanted[i])));
+      worst = std::max(worst, std::abs(static_cast<double>(wanted[i]) - got[i]));
+    }
+  }
+};
+
+// score(key), scale included, and value(key, d), both of keys first..last alone; to out[width].
+template <class Score, class Value>
+class AttentionRules {
+ public:
+  AttentionRules(int first, int last, int width, Score score, Value value)
+      : first_(first),
+        last_(last),
+        width_(static_cast<size_t>(width)),
+        score_(score),
+        value_(value) {}
+
+  void Run(float* out) const {
+    State merged{.y = std::vector<float>(width_)};
+    State split = merged;
+    for (int j0 = first_ / kKeyBlock * kKeyBlock; j0 <= last_; j0 += kKeyBlock) {
+      AddBlock(j0, split);
+      if ((j0 + kKeyBlock) % kKeySplit != 0 && j0 + kKeyBlock <= last_) continue;
+      const float largest = std::max(merged.largest, split.largest);
+      const float ours = std::exp(merged.largest - largest);
+      const float theirs = std::exp(split.largest - largest);
+      merged.largest = largest;
+      merged.total = merged.total * ours + split.total * theirs;
+      for (size_t d = 0; d < width_; ++d) merged.y[d] = merged.y[d] * ours + split.y[d] * theirs;
+      split = State{.y = std::vector<float>(width_)};
+    }
+    for (size_t d = 0; d < width_; ++d) out[d] = merged.y[d] / merged.total;
+  }
+
+ private:
+  struct State {
+    float largest = -INFINITY;
+    float total = 0.0f;
+    std::vector<float> y;
+  };
+
+  void AddBlock(int j0, State& state) const {
+    const auto sees = [&](int key) { return j0 + key >= first_ && j0 + key <= last_; };
+    float weight[kKeyBlock] = {};
+    float largest = state.largest;
+    for (int key = 0; key < kKeyBlock; ++key) {
+      if (!sees(key)) continue;
+      weight[key] = score_(j0 + key);
+      largest = std::max(largest, weight[key]);
+    }
+    const float fade = std::exp(state.largest - largest);
+    state.largest = largest;
+    for (int key = 0; key < kKeyBlock; ++key) {
+      weight[key] = sees(key) ? FromBFloat16(ToBFloat16(std::exp(weight[key] - largest))) : 0.0f;
+    }
+    float sum = 0.0f;
+    for (int page = 0; page < kKeyBlock; page += kPageTokens) {
+      float pairs[8];
+      for (int i = 0; i < 8; ++i) pairs[i] = weight[page + i] + weight[page + i + 8];
+      const float of_page = ((pairs[0] + pairs[1]) + (pairs[2] + pairs[3])) +
+                            ((pairs[4] + pairs[5]) + (pairs[6] + pairs[7]));
+      sum = page == 0 ? of_page : sum + of_page;
+    }
+    state.total = state.total * fade + sum;
+    for (size_t d = 0; d < width_; ++d) {
+      float& y = state.y[d];
+      y *= fade;
+      for (int key = 0; key < kKeyBlock; ++key) {
+        y = std::fma(weight[key], sees(key) ? value_(j0 + key, static_cast<int>(d)) : 0.0f, y);
+      }
+    }
+  }
+
+  int first_;
+  int last_;
+  size_t width_;
+  Score score_;
+  Value value_;
+};
+
+}  // namespace janus::kernels::cuda
