@@ -372,7 +372,7 @@ TEST(FastGate, TiedSumsAndNanScoresAreAsInThePlainForm) {
   const Routed tied = router.Run(GateForm::kFast, 20);
   EXPECT_EQ(tied.ids, router.Run(GateForm::kPlain).ids);
   for (size_t i = 0; i < tied.ids.size(); ++i) EXPECT_LT(tied.ids[i], 12) << "not the lower groups";
-  for (const int e : {3, 17, 30}) router.PoisonExpert(e);
+  for (const int e : {3, 17, 30}) router.PoisonExpert(e, NAN);
   const Routed poisoned = router.Run(GateForm::kFast, 20);
   EXPECT_EQ(poisoned.ids, router.Run(GateForm::kPlain).ids);
   for (size_t t = 0; t < 20; ++t) {
