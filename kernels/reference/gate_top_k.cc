@@ -1,6 +1,6 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <vector>
 
 #include "kernels/backends.h"
 #include "kernels/element.h"
@@ -29,20 +29,20 @@ void GateTopKReference(const GateTopKArgs& a) {
       logits_e[e] = static_cast<float>(sum);
     }
     // What experts are chosen by.
-    std::vector<float> choice_e(logits_e, logits_e + a.experts);
-    if (is_sigmoid) {
-      for (int e = 0; e < a.experts; ++e) {
+    std::array<float, kMaxExperts> choice_e;
+    for (int e = 0; e < a.experts; ++e) {
+      if (is_sigmoid) {
         logits_e[e] = static_cast<float>(1.0 / (1.0 + std::exp(-double{logits_e[e]})));
-        choice_e[static_cast<size_t>(e)] = logits_e[e] + a.bias[e];
       }
+      choice_e[static_cast<size_t>(e)] = is_sigmoid ? logits_e[e] + a.bias[e] : logits_e[e];
     }
-    std::vector<float> of_group;
+    std::array<float, kMaxGroups> of_group;
     const int size = a.experts / a.groups;
     for (int group = 0; group < a.groups; ++group) {
-      const auto first = choice_e.begin() + group * size;
-      std::vector<float> sorted(first, first + size);
-      std::sort(sorted.begin(), sorted.end(), Beats);
-      of_group.push_back(is_sigmoid && size > 1 ? sorted[0] + sorted[1] : sorted[0]);
+      const float* const first = &choice_e[static_cast<size_t>(group * size)];
+      float best[2];
+      std::partial_sort_copy(first, first + size, best, best + 2, Beats);
+      of_group[static_cast<size_t>(group)] = is_sigmoid && size > 1 ? best[0] + best[1] : best[0];
     }
     // Open are the groups that fewer than top_groups others beat.
     const auto is_open = [&](int group) {
