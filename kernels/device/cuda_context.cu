@@ -110,8 +110,10 @@ class CudaContext final : public Context {
   // Steps may read it until now: loads wait for them, not they for loads. That another thread
   // records the event anew between the two calls makes it stand for more, never for less.
   void FreeLoaded(std::byte* data, size_t) override {
-    cudaEventRecord(given_back_, stream_);
-    cudaStreamWaitEvent(loads_, given_back_);
+    if (cudaEventRecord(given_back_, stream_) != cudaSuccess ||
+        cudaStreamWaitEvent(loads_, given_back_) != cudaSuccess) {
+      cudaStreamSynchronize(stream_);  // or loads could overwrite what a step reads
+    }
     cudaFreeAsync(data, loads_);
   }
   Result<std::byte*> AllocatePinned(size_t bytes) override {
