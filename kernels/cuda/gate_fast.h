@@ -11,7 +11,7 @@
 #include "kernels/cuda/plan.h"
 #include "kernels/cuda/products.h"
 #include "kernels/cuda/schedule_fast.h"
-#include "kernels/cuda/tensor.h"
+#include "kernels/cuda/stages.h"
 
 #ifndef __CUDACC__
 #include <bit>
@@ -158,9 +158,7 @@ struct FastGateLogitsKernel {
       block.CopyAsync(to, from, read);
       return;
     }
-    auto* const elements = reinterpret_cast<uint16_t*>(to);
-    JANUS_KEEP_LOOP
-    for (int i = 0; i < kChunk; ++i) elements[i] = read ? from[i] : uint16_t{0};
+    MoveChunk(to, from, read ? kChunk : 0);
   }
 
   // sums += the product over a part: a warp has 16 experts and all rows.

@@ -14,7 +14,7 @@
 
 #include "common/dtype.h"
 #include "kernels/cuda/plan.h"
-#include "kernels/cuda/tensor.h"
+#include "kernels/cuda/stages.h"
 
 namespace janus::kernels::cuda {
 
@@ -75,26 +75,10 @@ class SplitProduct {
                                int64_t inner, Finish finish) {
     PerThread<typename Tile::Sums, Tile::kThreads> sums;
     const int steps = static_cast<int>((inner + Tile::kStep - 1) / Tile::kStep);
-    int filled = 0;  // the stage that is filled next
-    JANUS_KEEP_LOOP
-    for (int step = 0; step < Tile::kStages - 1; ++step) {
-      block.template CopyingWarps<Tile::kStages - 2>([&](auto& warp) {
-        if (step < steps) Fill(block, warp, step, filled, w, x, inner);
-      });
-      filled = Next(filled);
-    }
-    int read = 0;  // the stage that is multiplied next
-    JANUS_KEEP_LOOP
-    for (int step = 0; step < steps; ++step) {
-      // The stage that is filled here is the one that the step before has read.
-      block.template CopyingWarps<Tile::kStages - 2>([&](auto& warp) {
-        const int ahead = step + Tile::kStages - 1;
-        if (ahead < steps) Fill(block, warp, ahead, filled, w, x, inner);
-        Multiply(block, warp, read, sums);
-      });
-      filled = Next(filled);
-      read = Next(read);
-    }
+    RunStages<Tile::kStages>(
+        block, steps,
+        [&](auto& warp, int step, int stage) { Fill(block, warp, step, stage, w, x, inner); },
+        [&](auto& warp, int, int stage) { Multiply(block, warp, stage, sums); });
     AddSplits(block, w.rows, x.rows, sums, finish);
   }
 
@@ -102,8 +86,6 @@ class SplitProduct {
   static constexpr int kChunks = Tile::kLine / kChunk;          // of a line
   static constexpr int kRowsAtOnce = Tile::kThreads / kChunks;  // that all threads bring
   static_assert(Tile::kOutputs % kRowsAtOnce == 0);
-
-  JANUS_DEVICE static int Next(int stage) { return stage + 1 == Tile::kStages ? 0 : stage + 1; }
 
   // Where a chunk of a stage's row lies. A row's 8 chunks are permuted by its number, so that the 8
   // rows which ldmatrix reads at once have theirs in different banks.
@@ -152,9 +134,7 @@ class SplitProduct {
       block.CopyAsync(to, from, count != 0);
       return;
     }
-    auto* const elements = reinterpret_cast<uint16_t*>(to);
-    JANUS_KEEP_LOOP
-    for (int i = 0; i < kChunk; ++i) elements[i] = i < count ? from[i] : uint16_t{0};
+    MoveChunk(to, from, count);
   }
   // Through the registers, rounded.
   template <class Block>
@@ -208,15 +188,10 @@ class SplitProduct {
     struct Weights {
       uint32_t of[Tile::kBlocks16][4];
     };
-    // Of two blocks of 8 rows; of one twice where there is one.
-    struct Activations {
-      uint32_t of[4];
-    };
     const unsigned char* const shared = block.shared() + stage * Tile::kStageBytes;
     const int piece = 2 * warp.index();  // its first chunk
     const int first_lane = warp.index() * kLanes;
     PerLane<Weights> a;
-    PerLane<Activations> b;
     JANUS_UNROLL
     for (int line = 0; line < Tile::kLines; ++line) {
       JANUS_UNROLL
@@ -233,26 +208,12 @@ class SplitProduct {
           });
         }
       }
-      JANUS_UNROLL
-      for (int n = 0; n < Tile::kBlocks8; n += 2) {
-        constexpr int kBlocks = Tile::kBlocks8 < 2 ? 1 : 2;
-        LoadMatrices(
-            warp, [&](int lane) -> uint32_t(&)[4] { return b[lane].of; },
-            [&](int lane) {
-              const int row = 8 * (n + lane / 16 % kBlocks) + lane % 8;
-              return shared + Offset(line, Tile::kOutputs + row, piece + lane / 8 % 2);
-            });
-        JANUS_UNROLL
-        for (int m = 0; m < Tile::kBlocks16; ++m) {
-          JANUS_UNROLL
-          for (int i = 0; i < kBlocks; ++i) {
-            MultiplyAdd(
-                warp, [&](int lane) -> float(&)[4] { return sums[first_lane + lane].of[m][n + i]; },
-                [&](int lane) -> const uint32_t* { return a[lane].of[m]; },
-                [&](int lane) -> const uint32_t* { return b[lane].of + 2 * i; });
-          }
-        }
-      }
+      MultiplyRows<Tile::kBlocks16, Tile::kBlocks8>(
+          warp, [&](int lane) { return sums[first_lane + lane].of; },
+          [&](int lane) { return a[lane].of; },
+          [&](int n, int row, int half) {
+            return shared + Offset(line, Tile::kOutputs + 8 * n + row, piece + half);
+          });
     }
   }
 

@@ -14,7 +14,7 @@
 // them, which is theirs anyway.
 
 #include "common/dtype.h"
-#include "kernels/cuda/tensor.h"
+#include "kernels/cuda/stages.h"
 
 namespace janus::kernels::cuda {
 
@@ -59,36 +59,17 @@ struct WeightFormat<16> {
   JANUS_DEVICE static void Multiply(Warp& warp, const unsigned char* stage,
                                     PerThread<Scales, Tile::kThreads>&,
                                     PerThread<typename Tile::Sums, Tile::kThreads>& sums) {
-    // Of two blocks of 8 rows; of one twice where there is one.
-    struct Activations {
-      uint32_t of[4];
-    };
     PerLane<typename Tile::Weights> a;
-    PerLane<Activations> b;
     const int first_lane = warp.index() * kLanes;
     JANUS_UNROLL
     for (int chunk = 0; chunk < Tile::kWeightChunks; chunk += 2) {
       Tile::LoadWeights(warp, stage, chunk, a);
-      JANUS_UNROLL
-      for (int n = 0; n < Tile::kBlocks8; n += 2) {
-        constexpr int kBlocks = Tile::kBlocks8 < 2 ? 1 : 2;
-        LoadMatrices(
-            warp, [&](int lane) -> uint32_t(&)[4] { return b[lane].of; },
-            [&](int lane) {
-              return stage + Tile::kRowsAt +
-                     RowOffset(8 * (n + lane / 16 % kBlocks), lane % 8, chunk + lane / 8 % 2);
-            });
-        JANUS_UNROLL
-        for (int m = 0; m < Tile::kBlocks16; ++m) {
-          JANUS_UNROLL
-          for (int i = 0; i < kBlocks; ++i) {
-            MultiplyAdd(
-                warp, [&](int lane) -> float(&)[4] { return sums[first_lane + lane].of[m][n + i]; },
-                [&](int lane) -> const uint32_t* { return a[lane].of[m]; },
-                [&](int lane) -> const uint32_t* { return b[lane].of + 2 * i; });
-          }
-        }
-      }
+      MultiplyRows<Tile::kBlocks16, Tile::kBlocks8>(
+          warp, [&](int lane) { return sums[first_lane + lane].of; },
+          [&](int lane) { return a[lane].of; },
+          [&](int n, int row, int half) {
+            return stage + Tile::kRowsAt + RowOffset(8 * n, row, chunk + half);
+          });
     }
   }
 };

@@ -100,26 +100,14 @@ class WeightProduct {
       }
       if constexpr (Format::kIsScaled) scales[thread] = Format::ScalesOf(w, 0);
     });
-    int filled = 0;  // the stage that is filled next
-    JANUS_KEEP_LOOP
-    for (int step = 0; step < Tile::kStages - 1; ++step) {
-      block.template CopyingWarps<Tile::kStages - 2>([&](auto& warp) {
-        if (step < steps) Fill(block, warp, step, filled, w, rows, inner, can_copy);
-      });
-      filled = Next(filled);
-    }
-    int read = 0;  // the stage that is multiplied next
-    JANUS_KEEP_LOOP
-    for (int step = 0; step < steps; ++step) {
-      // The stage that is filled here is the one that the step before has read.
-      block.template CopyingWarps<Tile::kStages - 2>([&](auto& warp) {
-        const int ahead = step + Tile::kStages - 1;
-        if (ahead < steps) Fill(block, warp, ahead, filled, w, rows, inner, can_copy);
-        Multiply(block, warp, read, w, step + 1 < steps ? step + 1 : step, scales, sums);
-      });
-      filled = Next(filled);
-      read = Next(read);
-    }
+    RunStages<Tile::kStages>(
+        block, steps,
+        [&](auto& warp, int step, int stage) {
+          Fill(block, warp, step, stage, w, rows, inner, can_copy);
+        },
+        [&](auto& warp, int step, int stage) {
+          Multiply(block, warp, stage, w, step + 1 < steps ? step + 1 : step, scales, sums);
+        });
   }
 
  private:
@@ -137,7 +125,6 @@ class WeightProduct {
   JANUS_DEVICE static bool IsAligned(const void* address) {
     return reinterpret_cast<uintptr_t>(address) % kCopyBytes == 0;
   }
-  JANUS_DEVICE static int Next(int stage) { return stage + 1 == Tile::kStages ? 0 : stage + 1; }
 
   struct CanCopy {
     bool weights = true;
@@ -151,11 +138,7 @@ class WeightProduct {
     if constexpr (kAsync) {
       block.CopyAsync(to, from, read);
     } else {
-      auto* const elements = reinterpret_cast<T*>(to);
-      JANUS_KEEP_LOOP
-      for (int i = 0; i < kCopyBytes / static_cast<int>(sizeof(T)); ++i) {
-        elements[i] = read ? from[i] : T{0};
-      }
+      MoveChunk(to, from, read ? kCopyBytes / static_cast<int>(sizeof(T)) : 0);
     }
   }
 
