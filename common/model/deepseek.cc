@@ -65,6 +65,13 @@ void ReadExpertSizes(ConfigReader& config, int default_intermediate, int default
   moe.shared_intermediate = static_cast<int>(shared) * moe.intermediate;
 }
 
+void RefuseOtherThan(ConfigReader& config, std::string_view field, const std::string& known) {
+  const std::string value = config.StringOr(field, known);
+  if (value != known) {
+    config.Fail(field, "'" + value + "' is not supported; supported: " + known);
+  }
+}
+
 void CheckGroups(ConfigReader& config, const MoeDescription& moe) {
   if (moe.experts % moe.groups != 0) {
     config.Fail("n_group",

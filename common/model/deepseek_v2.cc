@@ -24,10 +24,7 @@ MoeDescription ReadMoe(ConfigReader& config) {
   if (!config.Has("num_experts_per_tok")) config.Fail("num_experts_per_tok", "is missing");
   ReadExperts(config, "n_routed_experts", 1, "num_experts_per_tok", 1, moe);
   ReadExpertSizes(config, 1407, 0, moe);
-  const std::string scoring = config.StringOr("scoring_func", "softmax");
-  if (scoring != "softmax") {
-    config.Fail("scoring_func", "'" + scoring + "' is not supported; supported: softmax");
-  }
+  RefuseOtherThan(config, "scoring_func", "softmax");
   moe.renormalize = config.BoolOr("norm_topk_prob", false) && moe.top_k > 1;
   const double scale = config.NumberOr("routed_scaling_factor", 1.0, 1e-6, 1e6);
   if (!moe.renormalize) moe.weight_scale = static_cast<float>(scale);

@@ -6,14 +6,6 @@
 namespace janus {
 namespace {
 
-// V3's classes know one way to choose, and configs of transformers do not name it.
-void RefuseOtherThan(ConfigReader& config, std::string_view field, const std::string& known) {
-  const std::string value = config.StringOr(field, known);
-  if (value != known) {
-    config.Fail(field, "'" + value + "' is not supported; supported: " + known);
-  }
-}
-
 void ReadGroups(ConfigReader& config, MoeDescription& moe) {
   moe.groups = static_cast<int>(config.IntegerOr("n_group", 8, 1, kMaxGroups));
   moe.top_groups = static_cast<int>(config.IntegerOr("topk_group", 4, 1, kMaxGroups));
@@ -31,6 +23,7 @@ MoeDescription ReadMoe(ConfigReader& config) {
   MoeDescription moe;
   ReadExperts(config, "n_routed_experts", 256, "num_experts_per_tok", 8, moe);
   ReadExpertSizes(config, 2048, 1, moe);
+  // V3's classes know one way to choose, and configs of transformers do not name it.
   RefuseOtherThan(config, "scoring_func", "sigmoid");
   RefuseOtherThan(config, "topk_method", "noaux_tc");
   moe.score = GateScore::kSigmoid;

@@ -3,14 +3,19 @@
 // What tests of the fast forms of attention share: rows of sequences, and the rules of
 // attention_fast.h for one row and head as scalar loops.
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <initializer_list>
+#include <numeric>
 #include <span>
 #include <vector>
 
 #include "common/dtype.h"
 #include "kernels/kernels.h"
+#include "tests/unit/kernels/cuda_tensor_order.h"
 
 namespace janus::kernels::cuda {
 
@@ -133,5 +138,46 @@ class AttentionRules {
   Score score_;
   Value value_;
 };
+
+// What both forms are held to, of `sequences` with rows(), Width(), Rules(row), Alone(row),
+// All(states) and Run(selection, states).
+
+template <class Sequences>
+void ExpectWhatRulesSay(const Sequences& sequences) {
+  const int64_t conflicts = BankConflicts();
+  const std::vector<float> got = sequences.All(0);
+  EXPECT_EQ(BankConflicts(), conflicts);
+  const auto width = static_cast<size_t>(sequences.Width());
+  for (size_t row = 0; row < sequences.rows().size(); ++row) {
+    const std::vector<float> wanted = sequences.Rules(row);
+    const std::span<const float> is(&got[row * width], width);
+    for (const float value : is) ASSERT_TRUE(std::isfinite(value)) << "row " << row;
+    const Difference difference(wanted, is);
+    ASSERT_GT(difference.range, 0.0);
+    // On a GPU a weight near the middle between two numbers may be rounded to the other.
+    EXPECT_LE(difference.worst, kSameOrder ? 0.0 : difference.range / 256)
+        << "row " << row << ", position " << sequences.rows()[row].position;
+  }
+}
+
+// The tasks that rows and splits are dealt in do not show, nor what of them the workspace holds.
+template <class Sequences>
+void ExpectSameBitsAloneAndFor(const Sequences& sequences, std::initializer_list<int64_t> states) {
+  const std::vector<float> wanted = sequences.All(0);
+  for (const int64_t count : states) {
+    EXPECT_TRUE(SameBits(sequences.All(count), wanted)) << count << " states";
+  }
+  const auto width = static_cast<size_t>(sequences.Width());
+  for (size_t row = 0; row < sequences.rows().size(); ++row) {
+    EXPECT_TRUE(SameBits(sequences.Alone(row), {&wanted[row * width], width})) << "row " << row;
+  }
+  std::vector<size_t> backwards(sequences.rows().size());
+  std::iota(backwards.rbegin(), backwards.rend(), 0);
+  const std::vector<float> turned = sequences.Run(backwards, 7);
+  for (size_t i = 0; i < backwards.size(); ++i) {
+    EXPECT_TRUE(SameBits({&turned[i * width], width}, {&wanted[backwards[i] * width], width}))
+        << "row " << backwards[i] << ", backwards";
+  }
+}
 
 }  // namespace janus::kernels::cuda

@@ -240,42 +240,13 @@ class FastAttentionTest : public testing::TestWithParam<Case> {};
 
 TEST_P(FastAttentionTest, GivesWhatItsRulesSay) {
   const auto& [name, shape, lengths, each] = GetParam();
-  const Sequences sequences(shape, lengths, LastRows(lengths, each));
-  const int64_t conflicts = BankConflicts();
-  const std::vector<float> got = sequences.All(0);
-  EXPECT_EQ(BankConflicts(), conflicts);
-  const auto width = static_cast<size_t>(sequences.Width());
-  for (size_t row = 0; row < sequences.rows().size(); ++row) {
-    const std::vector<float> wanted = sequences.Rules(row);
-    const std::span<const float> is(&got[row * width], width);
-    for (const float value : is) ASSERT_TRUE(std::isfinite(value)) << "row " << row;
-    const Difference difference(wanted, is);
-    ASSERT_GT(difference.range, 0.0);
-    // On a GPU a weight near the middle between two numbers may be rounded to the other.
-    EXPECT_LE(difference.worst, kSameOrder ? 0.0 : difference.range / 256)
-        << "row " << row << ", position " << sequences.rows()[row].position;
-  }
+  ExpectWhatRulesSay(Sequences(shape, lengths, LastRows(lengths, each)));
 }
 
-// The tasks that rows and splits are dealt in do not show, nor what of them the workspace holds.
 TEST_P(FastAttentionTest, GivesTheSameBitsAloneAndForEveryWorkspace) {
   const auto& [name, shape, lengths, each] = GetParam();
-  const Sequences sequences(shape, lengths, LastRows(lengths, each));
-  const std::vector<float> wanted = sequences.All(0);
-  for (const int64_t states : {1, 2, 3, 5, 8, 13, 100}) {
-    EXPECT_TRUE(SameBits(sequences.All(states), wanted)) << states << " states";
-  }
-  const auto width = static_cast<size_t>(sequences.Width());
-  for (size_t row = 0; row < sequences.rows().size(); ++row) {
-    EXPECT_TRUE(SameBits(sequences.Alone(row), {&wanted[row * width], width})) << "row " << row;
-  }
-  std::vector<size_t> backwards(sequences.rows().size());
-  std::iota(backwards.rbegin(), backwards.rend(), 0);
-  const std::vector<float> turned = sequences.Run(backwards, 7);
-  for (size_t i = 0; i < backwards.size(); ++i) {
-    EXPECT_TRUE(SameBits({&turned[i * width], width}, {&wanted[backwards[i] * width], width}))
-        << "row " << backwards[i] << ", backwards";
-  }
+  ExpectSameBitsAloneAndFor(Sequences(shape, lengths, LastRows(lengths, each)),
+                            {1, 2, 3, 5, 8, 13, 100});
 }
 
 // The form's roundings, queries and weights to bfloat16, are all that parts it from the plain one.
