@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "dataplane/attention/leader.h"
-#include "dataplane/attention/micro_batch.h"
 #include "dataplane/comm/follower.h"
 #include "dataplane/comm/goodbye.h"
 #include "kernels/kernels.h"
@@ -118,6 +117,9 @@ Result<std::unique_ptr<AttentionEpoch>> AttentionInstance::Enter(const Topology&
       topology, rank, transport, exchange, model_, weights_, *cache_, place, pace,
       tapped ? topology.max_rows_per_round : options_.max_batch, tapped || options_.logits_hashes);
   JANUS_RETURN_IF_ERROR(context.TakeFailure());
+  if (!context.is_host() && options_.graphs) {
+    JANUS_RETURN_IF_ERROR(epoch->layers.Record(options_.max_batch));
+  }
   if (rank.value == 0) {
     CoordinatorOptions coordinator;
     coordinator.m = topology.m();
@@ -430,7 +432,7 @@ Status AttentionInstance::ExecuteStep(const Ticket& ticket) {
     const Timed kernel(clock_, kernels_);
     JANUS_RETURN_IF_ERROR(epoch_->layers.Begin(batch));
   }
-  JANUS_RETURN_IF_ERROR(RunLayers(ticket, batch));
+  JANUS_RETURN_IF_ERROR(RunLayers(ticket));
   scheduler_.MarkComputed(batch);
   std::vector<TokenEvent> events;
   JANUS_RETURN_IF_ERROR(Finish(batch, events));
@@ -455,9 +457,8 @@ void AttentionInstance::NoteWork(MonotonicTime now) {
   if (!scheduler_.idle()) work_since_ = now;
 }
 
-Status AttentionInstance::RunLayers(const Ticket& ticket, const Batch& batch) {
+Status AttentionInstance::RunLayers(const Ticket& ticket) {
   const int b = epoch_->topology.micro_batches;
-  const int rows = static_cast<int>(batch.rows.size());
   RoundKey key;
   key.epoch = epoch_->topology.epoch;
   key.step = ticket.step;
@@ -467,26 +468,24 @@ Status AttentionInstance::RunLayers(const Ticket& ticket, const Batch& batch) {
   const auto collect = [&](int i) -> Status {
     const int from = std::exchange(away[static_cast<size_t>(i)], -1);
     if (from < 0) return OkStatus();
-    const Part part = MicroBatch(rows, i, b);
     key.layer = static_cast<uint16_t>(from);
     key.micro_batch = static_cast<uint8_t>(i);
-    return Collect(key, part.first, part.rows);
+    return Collect(key);
   };
   for (int layer = 0, moe = 0; layer < model_.layers; ++layer) {
     const bool dense = model_.IsDense(layer);
     for (int i = 0; i < b; ++i) {
-      const Part part = MicroBatch(rows, i, b);
       JANUS_RETURN_IF_ERROR(collect(i));
       if (dense) {
         const Timed kernel(clock_, kernels_);
-        JANUS_RETURN_IF_ERROR(epoch_->layers.DenseLayer(layer, part.first, part.rows));
+        JANUS_RETURN_IF_ERROR(epoch_->layers.DenseLayer(layer, i));
         continue;
       }
       // A micro-batch of no rows is announced in the first round and then left out.
-      if (part.rows == 0 && moe > 0) continue;
+      if (epoch_->layers.rows(i) == 0 && moe > 0) continue;
       key.layer = static_cast<uint16_t>(moe);
       key.micro_batch = static_cast<uint8_t>(i);
-      JANUS_RETURN_IF_ERROR(SendRound(key, layer, part.first, part.rows));
+      JANUS_RETURN_IF_ERROR(SendRound(key, layer));
       away[static_cast<size_t>(i)] = moe;
     }
     if (!dense) ++moe;
@@ -495,14 +494,15 @@ Status AttentionInstance::RunLayers(const Ticket& ticket, const Batch& batch) {
   return OkStatus();
 }
 
-Status AttentionInstance::SendRound(const RoundKey& key, int layer, int first, int rows) {
+Status AttentionInstance::SendRound(const RoundKey& key, int layer) {
+  const int rows = epoch_->layers.rows(key.micro_batch);
   std::byte* const out = epoch_->exchange.Rows(key.micro_batch).data();
   const MonotonicTime ready = clock_.Now();
-  JANUS_RETURN_IF_ERROR(epoch_->layers.Attend(layer, first, rows, out));
+  JANUS_RETURN_IF_ERROR(epoch_->layers.Attend(layer, key.micro_batch, out));
   const MonotonicTime attended = clock_.Now();
   JANUS_RETURN_IF_ERROR(epoch_->exchange.Post(key, rows, ready));
   const MonotonicTime posted = clock_.Now();
-  JANUS_RETURN_IF_ERROR(epoch_->layers.SharedExperts(layer, first, rows, out));
+  JANUS_RETURN_IF_ERROR(epoch_->layers.SharedExperts(layer, key.micro_batch, out));
   const Seconds attention = attended - ready;
   const Seconds shared = clock_.Now() - posted;
   kernels_ += attention + shared;
@@ -514,7 +514,7 @@ Status AttentionInstance::SendRound(const RoundKey& key, int layer, int first, i
   return OkStatus();
 }
 
-Status AttentionInstance::Collect(const RoundKey& key, int first, int rows) {
+Status AttentionInstance::Collect(const RoundKey& key) {
   const MonotonicTime start = clock_.Now();
   Result<bool> all = false;
   const auto arrived = [&] {
@@ -541,10 +541,10 @@ Status AttentionInstance::Collect(const RoundKey& key, int first, int rows) {
   epoch_->control->OnArrival(took);
   wait_ += took;
   JANUS_RETURN_IF_ERROR(
-      epoch_->layers.AddExperts(first, rows, epoch_->exchange.Contributions(key.micro_batch)));
+      epoch_->layers.AddExperts(key.micro_batch, epoch_->exchange.Contributions(key.micro_batch)));
   const Seconds combine = clock_.Now() - here;
   kernels_ += combine;
-  if (options_.metrics == nullptr || rows == 0) return OkStatus();
+  if (options_.metrics == nullptr || epoch_->layers.rows(key.micro_batch) == 0) return OkStatus();
   options_.metrics->Of(epoch_->topology.mode).receive.Observe(took.count());
   options_.metrics->combine.Observe(combine.count());
   return OkStatus();

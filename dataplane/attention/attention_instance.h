@@ -43,6 +43,9 @@ struct AttentionOptions {
   bool logits_hashes = true;  // requests may ask for hashes of the logits
   // Where it computes and has its keys and values, for life; null: the host. Weights lie there too.
   kernels::Context* context = nullptr;
+  // Of a GPU: whether what steps of up to max_batch rows start is recorded as each epoch is
+  // prepared. The tokens are the same either way.
+  bool graphs = true;
   Logger log{2, LogLevel::kWarning};
   StepMetrics* metrics = nullptr;  // outlives the instance; null: nobody asks
   std::stop_token departing;       // requested: an epoch that others have left ends without a word
@@ -140,9 +143,9 @@ class AttentionInstance {
   Status Missed(const RoundKey& round, const Status& why);
   Status LeaveStep();
   void CountMessages() JANUS_REQUIRES(mu_);
-  Status RunLayers(const Ticket& ticket, const Batch& batch);
-  Status SendRound(const RoundKey& key, int layer, int first, int rows);
-  Status Collect(const RoundKey& key, int first, int rows);
+  Status RunLayers(const Ticket& ticket);
+  Status SendRound(const RoundKey& key, int layer);
+  Status Collect(const RoundKey& key);
   Status Finish(const Batch& batch, std::vector<TokenEvent>& events);
   Status SampleRows(const Batch& batch, std::span<const float> logits);
   // Whether anybody wants to see the logits themselves.

@@ -22,7 +22,6 @@ GroupedAttention::GroupedAttention(const ModelDescription& model, const Attentio
     : model_(model),
       weights_(weights),
       cache_(cache),
-      stream_(place.stream),
       q_width_(model.attention.heads * model.attention.head_dim),
       kv_width_(model.attention.kv_heads * model.attention.head_dim),
       inv_freq_(InverseFrequenciesIn(*place.context, model.attention.rope)),
@@ -43,15 +42,15 @@ kernels::KvCache GroupedAttention::View(int layer) const {
   return view;
 }
 
-Status GroupedAttention::ProjectRows(const AttentionLayerWeights& w, const AttentionRows& rows,
-                                     const void* x) {
+Status GroupedAttention::ProjectRows(const kernels::Stream& on, const AttentionLayerWeights& w,
+                                     const AttentionRows& rows, const void* x) {
   const AttentionDescription& a = model_.attention;
   const int64_t width = q_width_ + 2 * kv_width_;
   auto* const q = qkv_.as<float>();
   float* k = q + q_width_;
   float* v = k + kv_width_;
   const auto project = [&](const Tensor& weight, float* y, int64_t outputs) {
-    return Project(stream_, weight,
+    return Project(on, weight,
                    {.x = x,
                     .x_dtype = WireType(model_),
                     .count = rows.count,
@@ -65,7 +64,7 @@ Status GroupedAttention::ProjectRows(const AttentionLayerWeights& w, const Atten
   JANUS_RETURN_IF_ERROR(project(w.v, v, kv_width_));
   if (a.head_norm) {
     const auto norm = [&](const Tensor& weight, float* heads, int groups) {
-      return Norm(stream_, weight,
+      return Norm(on, weight,
                   {.x = heads,
                    .x_stride = width,
                    .y = heads,
@@ -89,11 +88,12 @@ Status GroupedAttention::ProjectRows(const AttentionLayerWeights& w, const Atten
   rope.rotary_dim = a.rope.rotary_dim;
   rope.pairing = a.rope.pairing;
   rope.row_stride = width;
-  return kernels::Rope(stream_, rope);
+  return kernels::Rope(on, rope);
 }
 
-Status GroupedAttention::Attend(int layer, const AttentionRows& rows, const void* x, void* y) {
-  JANUS_RETURN_IF_ERROR(ProjectRows(weights_.layers[static_cast<size_t>(layer)], rows, x));
+Status GroupedAttention::Attend(const kernels::Stream& on, int layer, const AttentionRows& rows,
+                                const void* x, void* y) {
+  JANUS_RETURN_IF_ERROR(ProjectRows(on, weights_.layers[static_cast<size_t>(layer)], rows, x));
   const int64_t width = q_width_ + 2 * kv_width_;
 
   kernels::KvWriteArgs write;
@@ -104,7 +104,7 @@ Status GroupedAttention::Attend(int layer, const AttentionRows& rows, const void
   write.num_rows = rows.count;
   write.key_stride = width;
   write.value_stride = width;
-  JANUS_RETURN_IF_ERROR(kernels::KvWrite(stream_, write));
+  JANUS_RETURN_IF_ERROR(kernels::KvWrite(on, write));
 
   kernels::PagedAttentionArgs attention;
   attention.cache = write.cache;
@@ -119,7 +119,7 @@ Status GroupedAttention::Attend(int layer, const AttentionRows& rows, const void
   attention.sliding_window = model_.attention.sliding_window;
   attention.workspace = workspace_.data();
   attention.workspace_bytes = static_cast<int64_t>(workspace_.size());
-  return kernels::PagedAttention(stream_, attention);
+  return kernels::PagedAttention(on, attention);
 }
 
 }  // namespace janus::dataplane

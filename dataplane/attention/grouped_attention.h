@@ -11,17 +11,19 @@ class GroupedAttention final : public SelfAttention {
   GroupedAttention(const ModelDescription& model, const AttentionWeights& weights,
                    const KvCache& cache, const kernels::Place& place, int max_rows);
 
-  Status Attend(int layer, const AttentionRows& rows, const void* x, void* y) override;
+  Status Attend(const kernels::Stream& on, int layer, const AttentionRows& rows, const void* x,
+                void* y) override;
+  bool has_classes() const override { return false; }
 
  private:
   // Queries, keys and values of the rows into qkv_, turned by their positions.
-  Status ProjectRows(const AttentionLayerWeights& w, const AttentionRows& rows, const void* x);
+  Status ProjectRows(const kernels::Stream& on, const AttentionLayerWeights& w,
+                     const AttentionRows& rows, const void* x);
   kernels::KvCache View(int layer) const;
 
   const ModelDescription model_;
   const AttentionWeights& weights_;
   const KvCache& cache_;
-  const kernels::Stream stream_;
   const int q_width_;
   const int kv_width_;
   const kernels::Buffer inv_freq_;   // [rotary_dim/2]

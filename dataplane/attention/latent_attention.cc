@@ -38,7 +38,6 @@ LatentAttention::LatentAttention(const ModelDescription& model, const AttentionW
       latent_(*model.attention.latent),
       weights_(weights),
       cache_(cache),
-      stream_(place.stream),
       q_width_(int64_t{model.attention.heads} * model.attention.head_dim),
       entry_width_(int64_t{latent_.rank} + model.attention.rope.rotary_dim),
       inv_freq_(InverseFrequenciesIn(*place.context, model.attention.rope)) {
@@ -70,23 +69,24 @@ kernels::LatentCache LatentAttention::View(int layer) const {
   return view;
 }
 
-Status LatentAttention::Attend(int layer, const AttentionRows& rows, const void* x, void* y) {
-  JANUS_RETURN_IF_ERROR(ProjectQueries(weights_.layers[static_cast<size_t>(layer)], rows, x));
-  JANUS_RETURN_IF_ERROR(WriteLatents(layer, rows, x));
+Status LatentAttention::Attend(const kernels::Stream& on, int layer, const AttentionRows& rows,
+                               const void* x, void* y) {
+  JANUS_RETURN_IF_ERROR(ProjectQueries(on, weights_.layers[static_cast<size_t>(layer)], rows, x));
+  JANUS_RETURN_IF_ERROR(WriteLatents(on, layer, rows, x));
   for (int first = 0; first < rows.count;) {
     int end = first + 1;
     const bool prompt = rows.classes[first] == PositionClass::kPrompt;
     const int most = prompt ? rows.count : std::min(rows.count, first + kAbsorbedRows);
     while (end < most && rows.classes[end] == rows.classes[first]) ++end;
-    JANUS_RETURN_IF_ERROR(prompt ? Expanded(layer, rows, first, end - first, y)
-                                 : Absorbed(layer, rows, first, end - first, y));
+    JANUS_RETURN_IF_ERROR(prompt ? Expanded(on, layer, rows, first, end - first, y)
+                                 : Absorbed(on, layer, rows, first, end - first, y));
     first = end;
   }
   return OkStatus();
 }
 
-Status LatentAttention::Turn(const AttentionRows& rows, float* x, int heads,
-                             int64_t row_stride) const {
+Status LatentAttention::Turn(const kernels::Stream& on, const AttentionRows& rows, float* x,
+                             int heads, int64_t row_stride) const {
   const AttentionDescription& a = model_.attention;
   kernels::RopeArgs rope;
   rope.x = x;
@@ -99,11 +99,11 @@ Status LatentAttention::Turn(const AttentionRows& rows, float* x, int heads,
   rope.rotary_dim = a.rope.rotary_dim;
   rope.pairing = a.rope.pairing;
   rope.row_stride = row_stride;
-  return kernels::Rope(stream_, rope);
+  return kernels::Rope(on, rope);
 }
 
-Status LatentAttention::ProjectQueries(const AttentionLayerWeights& w, const AttentionRows& rows,
-                                       const void* x) {
+Status LatentAttention::ProjectQueries(const kernels::Stream& on, const AttentionLayerWeights& w,
+                                       const AttentionRows& rows, const void* x) {
   const DType wire = WireType(model_);
   Projection project{.x = x,
                      .x_dtype = wire,
@@ -115,8 +115,8 @@ Status LatentAttention::ProjectQueries(const AttentionLayerWeights& w, const Att
     Projection down = project;
     down.outputs = latent_.query_rank;
     down.y = query_latents_.as<float>();
-    JANUS_RETURN_IF_ERROR(Project(stream_, w.q_a, down));
-    JANUS_RETURN_IF_ERROR(Norm(stream_, w.q_a_norm,
+    JANUS_RETURN_IF_ERROR(Project(on, w.q_a, down));
+    JANUS_RETURN_IF_ERROR(Norm(on, w.q_a_norm,
                                {.x = query_latents_.as<float>(),
                                 .y = normed_queries_.data(),
                                 .y_dtype = wire,
@@ -126,21 +126,22 @@ Status LatentAttention::ProjectQueries(const AttentionLayerWeights& w, const Att
     project.x = normed_queries_.data();
     project.inputs = latent_.query_rank;
   }
-  JANUS_RETURN_IF_ERROR(Project(stream_, w.q, project));
+  JANUS_RETURN_IF_ERROR(Project(on, w.q, project));
   const AttentionDescription& a = model_.attention;
-  return Turn(rows, queries_.as<float>() + a.nope_dim(), a.heads, q_width_);
+  return Turn(on, rows, queries_.as<float>() + a.nope_dim(), a.heads, q_width_);
 }
 
-Status LatentAttention::WriteLatents(int layer, const AttentionRows& rows, const void* x) {
+Status LatentAttention::WriteLatents(const kernels::Stream& on, int layer,
+                                     const AttentionRows& rows, const void* x) {
   const AttentionLayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
-  JANUS_RETURN_IF_ERROR(Project(stream_, w.kv_a,
+  JANUS_RETURN_IF_ERROR(Project(on, w.kv_a,
                                 {.x = x,
                                  .x_dtype = WireType(model_),
                                  .count = rows.count,
                                  .inputs = model_.hidden,
                                  .outputs = entry_width_,
                                  .y = entries_.as<float>()}));
-  JANUS_RETURN_IF_ERROR(Norm(stream_, w.kv_a_norm,
+  JANUS_RETURN_IF_ERROR(Norm(on, w.kv_a_norm,
                              {.x = entries_.as<float>(),
                               .x_stride = entry_width_,
                               .y = entries_.as<float>(),
@@ -148,17 +149,17 @@ Status LatentAttention::WriteLatents(int layer, const AttentionRows& rows, const
                               .count = rows.count,
                               .size = latent_.rank,
                               .epsilon = latent_.norm_epsilon}));
-  JANUS_RETURN_IF_ERROR(Turn(rows, entries_.as<float>() + latent_.rank, 1, entry_width_));
+  JANUS_RETURN_IF_ERROR(Turn(on, rows, entries_.as<float>() + latent_.rank, 1, entry_width_));
   kernels::LatentWriteArgs write;
   write.cache = View(layer);
   write.rows = rows.rows;
   write.entries = entries_.as<float>();
   write.num_rows = rows.count;
-  return kernels::LatentWrite(stream_, write);
+  return kernels::LatentWrite(on, write);
 }
 
-Status LatentAttention::Expanded(int layer, const AttentionRows& rows, int first, int count,
-                                 void* y) {
+Status LatentAttention::Expanded(const kernels::Stream& on, int layer, const AttentionRows& rows,
+                                 int first, int count, void* y) {
   const AttentionDescription& a = model_.attention;
   const Tensor& expand = weights_.layers[static_cast<size_t>(layer)].kv_b;
   const DType wire = WireType(model_);
@@ -177,11 +178,11 @@ Status LatentAttention::Expanded(int layer, const AttentionRows& rows, int first
   args.scale = a.scale;
   args.workspace = workspace_.data();
   args.workspace_bytes = static_cast<int64_t>(workspace_.size());
-  return kernels::ExpandedAttention(stream_, args);
+  return kernels::ExpandedAttention(on, args);
 }
 
-Status LatentAttention::Absorbed(int layer, const AttentionRows& rows, int first, int count,
-                                 void* y) {
+Status LatentAttention::Absorbed(const kernels::Stream& on, int layer, const AttentionRows& rows,
+                                 int first, int count, void* y) {
   const AttentionDescription& a = model_.attention;
   const Tensor& expand = weights_.layers[static_cast<size_t>(layer)].kv_b;
   const DType wire = WireType(model_);
@@ -205,7 +206,7 @@ Status LatentAttention::Absorbed(int layer, const AttentionRows& rows, int first
   into.y_row_stride = latent_width;
   into.y_head_stride = latent_.rank;
   into.weight_head_stride = int64_t{latent_.rank} * (a.nope_dim() + latent_.value_dim);
-  JANUS_RETURN_IF_ERROR(kernels::HeadLinear(stream_, into));
+  JANUS_RETURN_IF_ERROR(kernels::HeadLinear(on, into));
 
   kernels::AbsorbedAttentionArgs attention;
   attention.cache = View(layer);
@@ -220,7 +221,7 @@ Status LatentAttention::Absorbed(int layer, const AttentionRows& rows, int first
   attention.scale = a.scale;
   attention.workspace = workspace_.data();
   attention.workspace_bytes = static_cast<int64_t>(workspace_.size());
-  JANUS_RETURN_IF_ERROR(kernels::AbsorbedAttention(stream_, attention));
+  JANUS_RETURN_IF_ERROR(kernels::AbsorbedAttention(on, attention));
 
   // y = expand_value attended
   kernels::HeadLinearArgs out = into;
@@ -236,7 +237,7 @@ Status LatentAttention::Absorbed(int layer, const AttentionRows& rows, int first
   out.x_head_stride = latent_.rank;
   out.y_row_stride = AttendedWidth(a);
   out.y_head_stride = latent_.value_dim;
-  return kernels::HeadLinear(stream_, out);
+  return kernels::HeadLinear(on, out);
 }
 
 }  // namespace janus::dataplane

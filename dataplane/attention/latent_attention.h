@@ -15,22 +15,28 @@ class LatentAttention final : public SelfAttention {
   LatentAttention(const ModelDescription& model, const AttentionWeights& weights,
                   const KvCache& cache, const kernels::Place& place, int max_rows);
 
-  Status Attend(int layer, const AttentionRows& rows, const void* x, void* y) override;
+  Status Attend(const kernels::Stream& on, int layer, const AttentionRows& rows, const void* x,
+                void* y) override;
+  bool has_classes() const override { return true; }
 
  private:
-  Status ProjectQueries(const AttentionLayerWeights& w, const AttentionRows& rows, const void* x);
-  Status WriteLatents(int layer, const AttentionRows& rows, const void* x);
+  Status ProjectQueries(const kernels::Stream& on, const AttentionLayerWeights& w,
+                        const AttentionRows& rows, const void* x);
+  Status WriteLatents(const kernels::Stream& on, int layer, const AttentionRows& rows,
+                      const void* x);
   // Rows first..first+count-1, all of one class; at most kAbsorbedRows for Absorbed.
-  Status Expanded(int layer, const AttentionRows& rows, int first, int count, void* y);
-  Status Absorbed(int layer, const AttentionRows& rows, int first, int count, void* y);
-  Status Turn(const AttentionRows& rows, float* x, int heads, int64_t row_stride) const;
+  Status Expanded(const kernels::Stream& on, int layer, const AttentionRows& rows, int first,
+                  int count, void* y);
+  Status Absorbed(const kernels::Stream& on, int layer, const AttentionRows& rows, int first,
+                  int count, void* y);
+  Status Turn(const kernels::Stream& on, const AttentionRows& rows, float* x, int heads,
+              int64_t row_stride) const;
   kernels::LatentCache View(int layer) const;
 
   const ModelDescription model_;
   const LatentDescription latent_;
   const AttentionWeights& weights_;
   const KvCache& cache_;
-  const kernels::Stream stream_;
   const int64_t q_width_;           // heads * head_dim
   const int64_t entry_width_;       // R + P: what the cache holds of a position
   const kernels::Buffer inv_freq_;  // [P/2]

@@ -18,15 +18,15 @@ int LocalIntermediate(const ModelDescription& model) {
 }  // namespace
 
 AttentionLayers::StepLayout AttentionLayers::StepLayout::For(const ModelDescription& model,
-                                                             const KvCache& cache, const Room& room,
-                                                             bool is_host) {
-  const auto rows = static_cast<size_t>(room.max_rows);
+                                                             const KvCache& cache, int parts,
+                                                             int room_rows, bool is_host) {
+  const auto rows = static_cast<size_t>(room_rows);
   StepLayout l;
   l.rows = 0;  // what needs the widest alignment comes first
   l.experts = l.rows + rows * sizeof(kernels::KvRow);
   const bool has_local = !is_host && LocalIntermediate(model) > 0;
-  const int parts = has_local ? model.layers * room.micro_batches : 0;
-  l.tokens = l.experts + static_cast<size_t>(parts) * sizeof(kernels::ActiveExpert);
+  const int experts = has_local ? model.layers * parts : 0;
+  l.tokens = l.experts + static_cast<size_t>(experts) * sizeof(kernels::ActiveExpert);
   l.positions = l.tokens + rows * sizeof(int32_t);
   l.tables = l.positions + rows * sizeof(int32_t);
   // A page is one sequence's.
@@ -45,31 +45,39 @@ AttentionLayers::AttentionLayers(const ModelDescription& model, const AttentionW
       wire_(WireType(model)),
       row_bytes_(static_cast<size_t>(model.hidden) * static_cast<size_t>(SizeOf(wire_))),
       room_(room),
-      layout_(StepLayout::For(model, cache, room, is_host_)),
-      attention_(MakeSelfAttention(model, weights, cache, place, room.max_rows)),
+      part_room_((room.max_rows + room.micro_batches - 1) / room.micro_batches),
+      room_rows_(part_room_ * room.micro_batches),
+      layout_(StepLayout::For(model, cache, room.micro_batches, room_rows_, is_host_)),
+      attention_(MakeSelfAttention(model, weights, cache, place, part_room_)),
+      parts_(static_cast<size_t>(room.micro_batches)),
       step_(context_, layout_.bytes) {
-  const auto rows = static_cast<size_t>(room.max_rows);
+  const auto rows = static_cast<size_t>(room_rows_);
+  const auto part_rows = static_cast<size_t>(part_room_);
   const auto hidden = static_cast<size_t>(model.hidden);
   const auto wire_bytes = static_cast<size_t>(SizeOf(wire_));
   classes_.resize(rows);
   residual_ = context_.TakeOrNote(rows * hidden * sizeof(float));
+  // Logits may be asked for of all rows at once.
   normed_ = context_.TakeOrNote(rows * row_bytes_);
-  attended_ =
-      context_.TakeOrNote(rows * static_cast<size_t>(AttendedWidth(model.attention)) * wire_bytes);
+  attended_ = context_.TakeOrNote(part_rows * static_cast<size_t>(AttendedWidth(model.attention)) *
+                                  wire_bytes);
   picked_ = context_.TakeOrNote(rows * hidden * sizeof(float));
   if (const int intermediate = LocalIntermediate(model); intermediate > 0) {
     local_ = context_.TakeOrNote(rows * hidden * sizeof(float));
     if (is_host_) local_rows_.resize(rows);
-    const auto workspace =
-        kernels::GroupedExpertFfnWorkspace::For(room.max_rows, intermediate, wire_);
+    const auto workspace = kernels::GroupedExpertFfnWorkspace::For(room_rows_, intermediate, wire_);
     ffn_workspace_ = context_.TakeOrNote(static_cast<size_t>(workspace.bytes));
   }
-  if (!is_host_) PrepareDevice();
+  if (is_host_) return;
+  PrepareDevice();
+  const std::vector<int32_t> unused(static_cast<size_t>(KvCache::PagesFor(part_room_)),
+                                    cache.spare_page());
+  unused_table_ = context_.TakeCopyOrNote(unused.data(), unused.size() * sizeof(unused[0]));
 }
 
 // What only a GPU needs: a place for rows that are on their way, and tables of where that is.
 void AttentionLayers::PrepareDevice() {
-  const auto rows = static_cast<size_t>(room_.max_rows);
+  const auto rows = static_cast<size_t>(room_rows_);
   const auto hidden = static_cast<size_t>(model_.hidden);
   const auto logits =
       static_cast<size_t>(room_.most_logits) * static_cast<size_t>(model_.vocab) * sizeof(float);
@@ -93,8 +101,25 @@ void AttentionLayers::PrepareDevice() {
   device_local_rows_ = context_.TakeCopyOrNote(local.data(), rows * sizeof(local[0]));
 }
 
-Status AttentionLayers::NormRows(const float* x, const Tensor& weight, void* y, int count) const {
-  return Norm(stream_, weight,
+Status AttentionLayers::Record(int most_rows) {
+  const int most = std::min(most_rows, part_room_);
+  graphs_ = PartGraphs(model_.layers, room_.micro_batches, most, part_room_);
+  const std::vector<PositionClass> generated(static_cast<size_t>(part_room_),
+                                             PositionClass::kGenerated);
+  const auto record = [&](PartWork work, PartGraphs::HasWork has) {
+    return graphs_.Record(
+        context_, work, has, [&](const kernels::Stream& on, int layer, int part, int count) {
+          return StartOn(on, work, layer, {part, RowAt(part), count, generated.data()});
+        });
+  };
+  JANUS_RETURN_IF_ERROR(record(PartWork::kLayer, [](int) { return true; }));
+  if (model_.moe.shared_intermediate == 0) return OkStatus();
+  return record(PartWork::kLocal, [&](int layer) { return !model_.IsDense(layer); });
+}
+
+Status AttentionLayers::NormRows(const kernels::Stream& on, const float* x, const Tensor& weight,
+                                 void* y, int count) const {
+  return Norm(on, weight,
               {.x = x,
                .y = y,
                .y_dtype = wire_,
@@ -103,133 +128,180 @@ Status AttentionLayers::NormRows(const float* x, const Tensor& weight, void* y, 
                .epsilon = model_.norm_epsilon});
 }
 
+AttentionLayers::Rows AttentionLayers::RowsOf(int part) const {
+  const int at = RowAt(part);
+  return {part, at, rows(part), classes_.data() + at};
+}
+
+int AttentionLayers::PlaceOf(int batch_row) const {
+  int part = 0;
+  while (batch_row >= parts_[static_cast<size_t>(part)].first + rows(part)) ++part;
+  return RowAt(part) + batch_row - parts_[static_cast<size_t>(part)].first;
+}
+
 Status AttentionLayers::Begin(const Batch& batch) {
-  batch_rows_ = static_cast<int>(batch.rows.size());
-  JANUS_CHECK(batch_rows_ <= room_.max_rows, batch_rows_, room_.max_rows);
-  if (batch_rows_ == 0) return OkStatus();
-  JANUS_RETURN_IF_ERROR(step_.Reopen());
-  auto* const tokens = step_.host_at<int32_t>(layout_.tokens);
-  auto* const positions = step_.host_at<int32_t>(layout_.positions);
-  for (size_t i = 0; i < batch.rows.size(); ++i) {
-    const BatchRow& row = batch.rows[i];
-    tokens[i] = row.token;
-    positions[i] = row.position;
-    classes_[i] = row.position_class;
+  const int count = static_cast<int>(batch.rows.size());
+  JANUS_CHECK(count <= room_.max_rows, count, room_.max_rows);
+  for (int i = 0; i < room_.micro_batches; ++i) {
+    const Part part = MicroBatch(count, i, room_.micro_batches);
+    parts_[static_cast<size_t>(i)] = {part.first, part.rows, 0};
   }
-  const size_t used = layout_.tables + PlaceTables(batch) * sizeof(int32_t);
-  if (!is_host_) PlaceLocalExperts();
-  JANUS_RETURN_IF_ERROR(step_.Push(0, used));
-  kernels::EmbedArgs args;
-  args.tokens = step_.device_at<int32_t>(layout_.tokens);
-  args.table = weights_.embedding.data;
-  args.table_dtype = weights_.embedding.dtype;
-  args.y = residual_.as<float>();
-  args.rows = batch_rows_;
-  args.vocab = model_.vocab;
-  args.hidden = model_.hidden;
-  return kernels::Embed(stream_, args);
+  if (count == 0) return OkStatus();
+  JANUS_RETURN_IF_ERROR(step_.Reopen());
+  const size_t used = layout_.tables + PlaceRows(batch) * sizeof(int32_t);
+  if (!is_host_) {
+    for (int i = 0; i < room_.micro_batches; ++i) PlaceUnused(i);
+    PlaceLocalExperts();
+  }
+  return step_.Push(0, used);
 }
 
 // Where the rows' sequences have their pages: on the host where those keep it, on a GPU copied,
 // once for the rows of a sequence, which are neighbours. Returns how many page numbers were copied.
-size_t AttentionLayers::PlaceTables(const Batch& batch) {
+size_t AttentionLayers::PlaceRows(const Batch& batch) {
   auto* const rows = step_.host_at<kernels::KvRow>(layout_.rows);
+  auto* const tokens = step_.host_at<int32_t>(layout_.tokens);
+  auto* const positions = step_.host_at<int32_t>(layout_.positions);
   auto* const tables = step_.host_at<int32_t>(layout_.tables);
   const auto* const device_tables = step_.device_at<int32_t>(layout_.tables);
   const Sequence* before = nullptr;
   size_t first = 0, end = 0;
-  for (size_t i = 0; i < batch.rows.size(); ++i) {
-    const BatchRow& row = batch.rows[i];
-    const std::vector<int32_t>& pages = row.sequence->pages;
-    rows[i].position = row.position;
-    if (is_host_) {
-      rows[i].block_table = pages.data();
-      continue;
+  for (int part = 0; part < room_.micro_batches; ++part) {
+    const auto begin = static_cast<size_t>(parts_[static_cast<size_t>(part)].first);
+    for (size_t i = 0; i < static_cast<size_t>(this->rows(part)); ++i) {
+      const BatchRow& row = batch.rows[begin + i];
+      const size_t at = static_cast<size_t>(RowAt(part)) + i;
+      tokens[at] = row.token;
+      positions[at] = row.position;
+      classes_[at] = row.position_class;
+      rows[at].position = row.position;
+      const std::vector<int32_t>& pages = row.sequence->pages;
+      if (is_host_) {
+        rows[at].block_table = pages.data();
+        continue;
+      }
+      if (row.sequence != before) {
+        first = end;
+        end += pages.size();
+        JANUS_CHECK(layout_.tables + end * sizeof(int32_t) <= layout_.bytes, end);
+        std::copy(pages.begin(), pages.end(), tables + first);
+        before = row.sequence;
+      }
+      rows[at].block_table = device_tables + first;
     }
-    if (row.sequence != before) {
-      first = end;
-      end += pages.size();
-      JANUS_CHECK(layout_.tables + end * sizeof(int32_t) <= layout_.bytes, end);
-      std::copy(pages.begin(), pages.end(), tables + first);
-      before = row.sequence;
-    }
-    rows[i].block_table = device_tables + first;
   }
   return end;
 }
 
-// The FFN beside the routed experts, of each layer for each micro-batch: as one expert that has all
-// rows.
+// What is computed of a part whose launches were recorded for more rows than it has: a sequence of
+// its own on the page that nobody has.
+void AttentionLayers::PlaceUnused(int part) {
+  PartRows& own = parts_[static_cast<size_t>(part)];
+  if (own.rows == 0) return;
+  const Rows rows = RowsOf(part);
+  const bool alike = !attention_->has_classes() ||
+                     std::all_of(rows.classes, rows.classes + rows.count,
+                                 [](PositionClass of) { return of == PositionClass::kGenerated; });
+  if (!alike) return;
+  own.recorded = graphs_.RowsFor(own.rows);
+  for (int i = own.rows; i < own.recorded; ++i) {
+    const int at = rows.at + i;
+    step_.host_at<int32_t>(layout_.tokens)[at] = 0;
+    step_.host_at<int32_t>(layout_.positions)[at] = i - own.rows;
+    step_.host_at<kernels::KvRow>(layout_.rows)[at].block_table = unused_table_.as<int32_t>();
+    step_.host_at<kernels::KvRow>(layout_.rows)[at].position = i - own.rows;
+  }
+}
+
+// The FFN beside the routed experts, of each layer for each part: as one expert that has all rows.
 void AttentionLayers::PlaceLocalExperts() {
   if (local_.size() == 0) return;
   auto* const experts = step_.host_at<kernels::ActiveExpert>(layout_.experts);
   for (int layer = 0; layer < model_.layers; ++layer) {
     const FfnTensors& ffn = weights_.layers[static_cast<size_t>(layer)].ffn;
     for (int i = 0; i < room_.micro_batches; ++i) {
-      const Part part = MicroBatch(batch_rows_, i, room_.micro_batches);
       experts[layer * room_.micro_batches + i] = {ffn.gate.data, ffn.up.data, ffn.down.data,
-                                                  part.first, part.rows};
+                                                  RowAt(i), rows(i)};
     }
   }
 }
 
-int AttentionLayers::PartAt(int first, int count) const {
-  for (int i = 0; i < room_.micro_batches; ++i) {
-    const Part part = MicroBatch(batch_rows_, i, room_.micro_batches);
-    if (part.first == first && part.rows == count) return i;
-  }
-  JANUS_CHECK(false, first, count);
-  return 0;
+Status AttentionLayers::Start(PartWork work, int layer, int part) {
+  const int recorded = parts_[static_cast<size_t>(part)].recorded;
+  return recorded > 0 ? graphs_.Replay(context_, work, layer, part, recorded)
+                      : StartOn(stream_, work, layer, RowsOf(part));
 }
 
-Status AttentionLayers::Attend(int layer, int first, int count, std::byte* out) {
-  if (count == 0) return OkStatus();
-  if (is_host_) return AttendInto(layer, first, count, out);
-  std::byte* const sent = to_experts_.data() + static_cast<size_t>(first) * row_bytes_;
-  JANUS_RETURN_IF_ERROR(AttendInto(layer, first, count, sent));
-  JANUS_RETURN_IF_ERROR(context_.CopyOut(out, sent, static_cast<size_t>(count) * row_bytes_));
+Status AttentionLayers::StartOn(const kernels::Stream& on, PartWork work, int layer,
+                                const Rows& rows) {
+  std::byte* const x = to_experts_.data() + static_cast<size_t>(rows.at) * row_bytes_;
+  if (work == PartWork::kLocal) return Ffn(on, layer, model_.moe.shared_intermediate, rows, x);
+  return model_.IsDense(layer) ? Dense(on, layer, rows, x) : AttendInto(on, layer, rows, x);
+}
+
+Status AttentionLayers::Attend(int layer, int part, std::byte* out) {
+  const Rows rows = RowsOf(part);
+  if (rows.count == 0) return OkStatus();
+  if (is_host_) return AttendInto(stream_, layer, rows, out);
+  JANUS_RETURN_IF_ERROR(Start(PartWork::kLayer, layer, part));
+  const std::byte* const sent = to_experts_.data() + static_cast<size_t>(rows.at) * row_bytes_;
+  JANUS_RETURN_IF_ERROR(context_.CopyOut(out, sent, static_cast<size_t>(rows.count) * row_bytes_));
   return context_.Wait();
 }
 
-Status AttentionLayers::AttendInto(int layer, int first, int count, std::byte* out) {
+Status AttentionLayers::EmbedRows(const kernels::Stream& on, const Rows& rows) {
+  kernels::EmbedArgs args;
+  args.tokens = step_.device_at<int32_t>(layout_.tokens) + rows.at;
+  args.table = weights_.embedding.data;
+  args.table_dtype = weights_.embedding.dtype;
+  args.y = residual_.as<float>() + int64_t{rows.at} * model_.hidden;
+  args.rows = rows.count;
+  args.vocab = model_.vocab;
+  args.hidden = model_.hidden;
+  return kernels::Embed(on, args);
+}
+
+Status AttentionLayers::AttendInto(const kernels::Stream& on, int layer, const Rows& rows,
+                                   std::byte* out) {
+  if (layer == 0) JANUS_RETURN_IF_ERROR(EmbedRows(on, rows));
   const AttentionLayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
-  float* residual = residual_.as<float>() + int64_t{first} * model_.hidden;
-  JANUS_RETURN_IF_ERROR(NormRows(residual, w.input_norm, normed_.data(), count));
-  const AttentionRows rows{step_.device_at<kernels::KvRow>(layout_.rows) + first,
-                           step_.device_at<int32_t>(layout_.positions) + first,
-                           classes_.data() + first, count};
-  JANUS_RETURN_IF_ERROR(attention_->Attend(layer, rows, normed_.data(), attended_.data()));
-  JANUS_RETURN_IF_ERROR(Project(stream_, w.o,
+  float* residual = residual_.as<float>() + int64_t{rows.at} * model_.hidden;
+  JANUS_RETURN_IF_ERROR(NormRows(on, residual, w.input_norm, normed_.data(), rows.count));
+  const AttentionRows attending{step_.device_at<kernels::KvRow>(layout_.rows) + rows.at,
+                                step_.device_at<int32_t>(layout_.positions) + rows.at, rows.classes,
+                                rows.count};
+  JANUS_RETURN_IF_ERROR(attention_->Attend(on, layer, attending, normed_.data(), attended_.data()));
+  JANUS_RETURN_IF_ERROR(Project(on, w.o,
                                 {.x = attended_.data(),
                                  .x_dtype = wire_,
-                                 .count = count,
+                                 .count = rows.count,
                                  .inputs = AttendedWidth(model_.attention),
                                  .outputs = model_.hidden,
                                  .y = residual,
                                  .accumulate = true}));
-  return NormRows(residual, w.post_norm, out, count);
+  return NormRows(on, residual, w.post_norm, out, rows.count);
 }
 
-Status AttentionLayers::Ffn(int layer, int intermediate, int first, int count,
-                            const std::byte* rows) {
+Status AttentionLayers::Ffn(const kernels::Stream& on, int layer, int intermediate,
+                            const Rows& rows, const std::byte* x) {
   const FfnTensors& ffn = weights_.layers[static_cast<size_t>(layer)].ffn;
   kernels::ActiveExpert all;
   kernels::GroupedExpertFfnArgs args;
   if (is_host_) {
-    for (int i = 0; i < count; ++i) {
+    for (int i = 0; i < rows.count; ++i) {
       local_rows_[static_cast<size_t>(i)] = {
-          rows + static_cast<size_t>(i) * row_bytes_,
-          local_.as<float>() + int64_t{first + i} * model_.hidden, 1.0f};
+          x + static_cast<size_t>(i) * row_bytes_,
+          local_.as<float>() + int64_t{rows.at + i} * model_.hidden, 1.0f};
     }
-    all = {ffn.gate.data, ffn.up.data, ffn.down.data, 0, count};
+    all = {ffn.gate.data, ffn.up.data, ffn.down.data, 0, rows.count};
     args.experts = &all;
     args.contributions = local_rows_.data();
-    args.num_contributions = count;
+    args.num_contributions = rows.count;
   } else {
     args.experts = step_.device_at<kernels::ActiveExpert>(layout_.experts) +
-                   layer * room_.micro_batches + PartAt(first, count);
+                   layer * room_.micro_batches + rows.part;
     args.contributions = device_local_rows_.as<kernels::Contribution>();
-    args.num_contributions = first + count;  // the expert's begin at `first`
+    args.num_contributions = rows.at + rows.count;  // the expert's begin at `at`
   }
   args.num_experts = 1;
   args.hidden = model_.hidden;
@@ -238,54 +310,60 @@ Status AttentionLayers::Ffn(int layer, int intermediate, int first, int count,
   args.row_dtype = wire_;
   args.workspace = ffn_workspace_.data();
   args.workspace_bytes = static_cast<int64_t>(ffn_workspace_.size());
-  return kernels::GroupedExpertFfn(stream_, args);
+  return kernels::GroupedExpertFfn(on, args);
 }
 
-Status AttentionLayers::SharedExperts(int layer, int first, int count, const std::byte* rows) {
-  if (count == 0 || model_.moe.shared_intermediate == 0) return OkStatus();
-  return Ffn(layer, model_.moe.shared_intermediate, first, count, rows);
+Status AttentionLayers::SharedExperts(int layer, int part, const std::byte* rows) {
+  if (this->rows(part) == 0 || model_.moe.shared_intermediate == 0) return OkStatus();
+  if (!is_host_) return Start(PartWork::kLocal, layer, part);
+  return Ffn(stream_, layer, model_.moe.shared_intermediate, RowsOf(part), rows);
 }
 
-Status AttentionLayers::Combine(int first, int count, std::span<const void* const> contributions,
-                                int top_k, bool local) {
-  const int64_t offset = int64_t{first} * model_.hidden;
+Status AttentionLayers::Combine(const kernels::Stream& on, const Rows& rows,
+                                std::span<const void* const> contributions, int top_k, bool local) {
+  const int64_t offset = int64_t{rows.at} * model_.hidden;
   kernels::CombineSlotsArgs args;
   args.contributions = contributions.data();
   args.dtype = wire_;
   args.local = local ? local_.as<float>() + offset : nullptr;
   args.residual = residual_.as<float>() + offset;
   args.y = residual_.as<float>() + offset;
-  args.rows = count;
+  args.rows = rows.count;
   args.hidden = model_.hidden;
   args.top_k = top_k;
-  return kernels::CombineSlots(stream_, args);
+  return kernels::CombineSlots(on, args);
 }
 
 // To a GPU they go as one piece, which the host gathers from where the experts have put them.
-Status AttentionLayers::AddExperts(int first, int count,
-                                   std::span<const void* const> contributions) {
-  if (count == 0) return OkStatus();
+Status AttentionLayers::AddExperts(int part, std::span<const void* const> contributions) {
+  const Rows rows = RowsOf(part);
+  if (rows.count == 0) return OkStatus();
   const int top_k = model_.moe.top_k;
   const bool shared = model_.moe.shared_intermediate > 0;
-  if (is_host_) return Combine(first, count, contributions, top_k, shared);
+  if (is_host_) return Combine(stream_, rows, contributions, top_k, shared);
   JANUS_RETURN_IF_ERROR(arrived_.Reopen());
-  const size_t begin = static_cast<size_t>(first) * static_cast<size_t>(top_k);
-  const size_t slots = static_cast<size_t>(count) * static_cast<size_t>(top_k);
+  const size_t begin = static_cast<size_t>(rows.at) * static_cast<size_t>(top_k);
+  const size_t slots = static_cast<size_t>(rows.count) * static_cast<size_t>(top_k);
   for (size_t i = 0; i < slots; ++i) {
     std::memcpy(arrived_.host() + (begin + i) * row_bytes_, contributions[i], row_bytes_);
   }
   JANUS_RETURN_IF_ERROR(arrived_.Push(begin * row_bytes_, slots * row_bytes_));
-  return Combine(first, count, {arrived_pointers_.as<const void* const>() + begin, slots}, top_k,
+  return Combine(stream_, rows, {arrived_pointers_.as<const void* const>() + begin, slots}, top_k,
                  shared);
 }
 
-Status AttentionLayers::DenseLayer(int layer, int first, int count) {
-  if (count == 0) return OkStatus();
-  std::byte* const rows =
-      is_host_ ? normed_.data() : to_experts_.data() + static_cast<size_t>(first) * row_bytes_;
-  JANUS_RETURN_IF_ERROR(AttendInto(layer, first, count, rows));
-  JANUS_RETURN_IF_ERROR(Ffn(layer, model_.dense_intermediate, first, count, rows));
-  return Combine(first, count, {}, 0, true);
+Status AttentionLayers::DenseLayer(int layer, int part) {
+  const Rows rows = RowsOf(part);
+  if (rows.count == 0) return OkStatus();
+  if (is_host_) return Dense(stream_, layer, rows, normed_.data());
+  return Start(PartWork::kLayer, layer, part);
+}
+
+Status AttentionLayers::Dense(const kernels::Stream& on, int layer, const Rows& rows,
+                              std::byte* x) {
+  JANUS_RETURN_IF_ERROR(AttendInto(on, layer, rows, x));
+  JANUS_RETURN_IF_ERROR(Ffn(on, layer, model_.dense_intermediate, rows, x));
+  return Combine(on, rows, {}, 0, true);
 }
 
 Result<std::span<const float>> AttentionLayers::Logits(std::span<const int32_t> rows) {
@@ -293,14 +371,17 @@ Result<std::span<const float>> AttentionLayers::Logits(std::span<const int32_t> 
   const auto vocab = static_cast<size_t>(model_.vocab);
   // Neighbours in one piece.
   for (size_t i = 0, end = 0; i < rows.size(); i = end) {
-    for (end = i + 1; end < rows.size() && rows[end] == rows[end - 1] + 1;) ++end;
-    JANUS_RETURN_IF_ERROR(
-        context_.CopyWithin(picked_.as<float>() + i * hidden,
-                            residual_.as<float>() + static_cast<size_t>(rows[i]) * hidden,
-                            (end - i) * hidden * sizeof(float)));
+    const int at = PlaceOf(rows[i]);
+    for (end = i + 1; end < rows.size() && PlaceOf(rows[end]) == at + static_cast<int>(end - i);) {
+      ++end;
+    }
+    JANUS_RETURN_IF_ERROR(context_.CopyWithin(
+        picked_.as<float>() + i * hidden, residual_.as<float>() + static_cast<size_t>(at) * hidden,
+        (end - i) * hidden * sizeof(float)));
   }
   const int count = static_cast<int>(rows.size());
-  JANUS_RETURN_IF_ERROR(NormRows(picked_.as<float>(), weights_.final_norm, normed_.data(), count));
+  JANUS_RETURN_IF_ERROR(
+      NormRows(stream_, picked_.as<float>(), weights_.final_norm, normed_.data(), count));
   const size_t bytes = rows.size() * vocab * sizeof(float);
   if (is_host_ && logits_.size() < bytes) {
     JANUS_ASSIGN_OR_RETURN(logits_, context_.Take(bytes));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/model/description.h"
+#include "dataplane/attention/part_graphs.h"
 #include "dataplane/attention/self_attention.h"
 #include "dataplane/attention/weights.h"
 #include "dataplane/engine/kv_cache.h"
@@ -21,11 +22,15 @@ namespace janus::dataplane {
 // stream is fp32; inputs of projections and rows for the experts are of the wire type.
 //
 // An MoE layer is Attend, SharedExperts (while the rows are with the routed ones) and AddExperts; a
-// dense layer is DenseLayer alone.
+// dense layer is DenseLayer alone. Each is of one part of the batch, a micro-batch of it
+// (micro_batch.h), and parts of a layer come in any order. A part has a place of its own in every
+// buffer, whatever the others hold.
 //
 // On a GPU everything lies in its memory, weights and cache included. What a step tells of its rows
 // goes up in one copy (Begin), rows for the experts come down into the exchange's slot (Attend,
-// which waits for them), contributions go up gathered (AddExperts).
+// which waits for them), contributions go up gathered (AddExperts). Parts for which launches were
+// recorded (Record) are computed by one launch each, for as many rows as those were recorded with:
+// what is computed beyond the part's own goes to the cache's spare page and to nobody.
 //
 // Confined to the step thread. Buffers are sized once; on the host the logits grow, to the most
 // rows that were asked for at once. What the place's context has not enough memory for it tells by
@@ -34,7 +39,7 @@ class AttentionLayers {
  public:
   struct Room {
     int max_rows = 0;
-    int micro_batches = 1;  // into which a batch is cut (micro_batch.h)
+    int micro_batches = 1;  // the parts of a batch
     // Of a GPU alone: the most rows that logits are asked for at once, and whether they are wanted
     // on the host.
     int most_logits = 0;
@@ -43,23 +48,31 @@ class AttentionLayers {
   AttentionLayers(const ModelDescription& model, const AttentionWeights& weights,
                   const KvCache& cache, const kernels::Place& place, const Room& room);
 
-  // Takes up a batch (at most max_rows rows, which must stay valid) and embeds its tokens.
-  Status Begin(const Batch& batch);
+  // Of a GPU, before the first batch: records what parts of up to so many rows start, of models
+  // whose attention computes prompts by launches of their own of generated rows alone. Beside steps
+  // of others; takes memory of the device.
+  Status Record(int most_rows);
 
-  // Rows [first, first+count) of the batch, a micro-batch of it or all, through one layer's
-  // attention, up to the FFN's input, which goes to `out` [count, H] of the wire type, in the
-  // host's memory. Rows of one sequence must be attended in order of position within a layer.
-  Status Attend(int layer, int first, int count, std::byte* out);
+  // Takes up a batch (at most max_rows rows, which must stay valid), of which the first layer
+  // embeds the tokens.
+  Status Begin(const Batch& batch);
+  // Rows of a part of it.
+  int rows(int part) const { return parts_[static_cast<size_t>(part)].rows; }
+
+  // A part through one layer's attention, up to the FFN's input, which goes to `out` [rows, H] of
+  // the wire type, in the host's memory. Rows of one sequence must be attended in order of position
+  // within a layer.
+  Status Attend(int layer, int part, std::byte* out);
 
   // Computes the shared experts on what Attend gave; a no-op for models without.
-  Status SharedExperts(int layer, int first, int count, const std::byte* rows);
+  Status SharedExperts(int layer, int part, const std::byte* rows);
 
-  // Adds the experts' contributions, pointers [count, K] to rows [H] of the wire type, then what
+  // Adds the experts' contributions, pointers [rows, K] to rows [H] of the wire type, then what
   // SharedExperts computed, to the residual stream.
-  Status AddExperts(int first, int count, std::span<const void* const> contributions);
+  Status AddExperts(int part, std::span<const void* const> contributions);
 
   // A whole layer without experts.
-  Status DenseLayer(int layer, int first, int count);
+  Status DenseLayer(int layer, int part);
 
   // Logits of the given rows of the batch (indices ascending), [rows.size(), V], where sampling
   // reads them; valid until the next call.
@@ -68,7 +81,7 @@ class AttentionLayers {
   Result<std::span<const float>> OnHost(std::span<const float> logits);
 
  private:
-  // What a step tells of its rows, by offset.
+  // What a step tells of its rows, by offset. T is room_rows_, parts one after the other.
   struct StepLayout {
     size_t rows = 0;       // KvRow [T]
     size_t experts = 0;    // of a GPU: ActiveExpert [layers, b], the local FFN of each part
@@ -76,24 +89,49 @@ class AttentionLayers {
     size_t positions = 0;  // int32 [T]
     size_t tables = 0;     // of a GPU: int32 [pages], one sequence's after the other's
     size_t bytes = 0;
-    static StepLayout For(const ModelDescription& model, const KvCache& cache, const Room& room,
-                          bool is_host);
+    static StepLayout For(const ModelDescription& model, const KvCache& cache, int parts,
+                          int room_rows, bool is_host);
+  };
+  // A part of the batch.
+  struct PartRows {
+    int first = 0;  // of the batch
+    int rows = 0;
+    int recorded = 0;  // for how many rows what it starts was recorded; 0: it is started anew
+  };
+  // What is computed at once: rows of a part, from row `at` of the buffers on.
+  struct Rows {
+    int part;
+    int at;
+    int count;
+    const PositionClass* classes;
   };
 
   void PrepareDevice();
-  size_t PlaceTables(const Batch& batch);
+  // The first row of a part in the buffers.
+  int RowAt(int part) const { return part * part_room_; }
+  Rows RowsOf(int part) const;
+  // Where a row of the batch lies in the buffers.
+  int PlaceOf(int batch_row) const;
+  size_t PlaceRows(const Batch& batch);
+  void PlaceUnused(int part);
   void PlaceLocalExperts();
-  // Which micro-batch of the batch these rows are.
-  int PartAt(int first, int count) const;
+  // The work of a layer on rows in the device's memory, as one launch where it was recorded.
+  Status Start(PartWork work, int layer, int part);
+  Status StartOn(const kernels::Stream& on, PartWork work, int layer, const Rows& rows);
   // Attend into the device's memory, where `out` may be the host's if that is the same.
-  Status AttendInto(int layer, int first, int count, std::byte* out);
-  // The layer's local FFN over rows [count, H] of the wire type, into local_ from row `first` on.
-  // On a GPU they are those of to_experts_.
-  Status Ffn(int layer, int intermediate, int first, int count, const std::byte* rows);
+  Status AttendInto(const kernels::Stream& on, int layer, const Rows& rows, std::byte* out);
+  Status EmbedRows(const kernels::Stream& on, const Rows& rows);
+  // The layer's local FFN over rows [count, H] of the wire type, into local_. On a GPU they are
+  // those of to_experts_.
+  Status Ffn(const kernels::Stream& on, int layer, int intermediate, const Rows& rows,
+             const std::byte* x);
+  // DenseLayer, with rows for the FFN in the device's memory.
+  Status Dense(const kernels::Stream& on, int layer, const Rows& rows, std::byte* x);
   // residual += contributions in slot order, then (if `local`) local_.
-  Status Combine(int first, int count, std::span<const void* const> contributions, int top_k,
-                 bool local);
-  Status NormRows(const float* x, const Tensor& weight, void* y, int count) const;
+  Status Combine(const kernels::Stream& on, const Rows& rows,
+                 std::span<const void* const> contributions, int top_k, bool local);
+  Status NormRows(const kernels::Stream& on, const float* x, const Tensor& weight, void* y,
+                  int count) const;
 
   const ModelDescription model_;
   const AttentionWeights& weights_;
@@ -103,9 +141,13 @@ class AttentionLayers {
   const DType wire_;
   const size_t row_bytes_;  // of the wire type
   const Room room_;
+  const int part_room_;  // rows of a part, at most
+  const int room_rows_;  // of all parts
   const StepLayout layout_;
   const std::unique_ptr<SelfAttention> attention_;
 
+  std::vector<PartRows> parts_;
+  PartGraphs graphs_;
   std::vector<PositionClass> classes_;  // [T]
   kernels::Staging step_;               // StepLayout
   kernels::Buffer residual_;            // fp32 [T,H]
@@ -123,7 +165,7 @@ class AttentionLayers {
   kernels::Buffer device_local_rows_;  // Contribution [T]: from to_experts_ to local_
   kernels::Staging arrived_;           // [T,K,H] of the wire type
   kernels::Buffer arrived_pointers_;   // [T,K], into it
-  int batch_rows_ = 0;
+  kernels::Buffer unused_table_;       // int32: the spare page, for as many positions as a part has
 };
 
 }  // namespace janus::dataplane

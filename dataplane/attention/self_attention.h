@@ -28,9 +28,12 @@ class SelfAttention {
  public:
   virtual ~SelfAttention() = default;
 
-  // x [count,H] and y [count, AttendedWidth] of the wire type. Rows of one sequence must come in
-  // order of position within a layer.
-  virtual Status Attend(int layer, const AttentionRows& rows, const void* x, void* y) = 0;
+  // On a stream of the place's device. x [count,H] and y [count, AttendedWidth] of the wire type.
+  // Rows of one sequence must come in order of position within a layer.
+  virtual Status Attend(const kernels::Stream& on, int layer, const AttentionRows& rows,
+                        const void* x, void* y) = 0;
+  // Whether launches depend on the rows' classes.
+  virtual bool has_classes() const = 0;
 };
 
 // For the model's kind. All references must outlive the object.

@@ -19,9 +19,9 @@ Result<std::unique_ptr<KvCache>> KvCache::Create(const KvCacheOptions& options) 
                            std::to_string(kernels::kPageTokens) + " positions takes " +
                            std::to_string(cache->page_bytes_ * layers) + "; raise kvCache.size");
   }
-  cache->num_pages_ = static_cast<int>(std::min<int64_t>(pages, INT32_MAX));
-  Result<kernels::Buffer> memory =
-      cache->context_.Take(cache->page_bytes_ * layers * static_cast<size_t>(cache->num_pages_));
+  cache->num_pages_ = static_cast<int>(std::min<int64_t>(pages, INT32_MAX - 1));
+  Result<kernels::Buffer> memory = cache->context_.Take(
+      cache->page_bytes_ * layers * (static_cast<size_t>(cache->num_pages_) + 1));
   if (!memory.ok()) return std::move(memory).status().Annotate("KV cache");
   cache->memory_ = *std::move(memory);
   cache->free_.reserve(static_cast<size_t>(cache->num_pages_));
@@ -30,8 +30,8 @@ Result<std::unique_ptr<KvCache>> KvCache::Create(const KvCacheOptions& options) 
 }
 
 std::byte* KvCache::PageAt(int layer, int32_t page) const {
-  const size_t index =
-      static_cast<size_t>(layer) * static_cast<size_t>(num_pages_) + static_cast<size_t>(page);
+  const size_t index = static_cast<size_t>(layer) * (static_cast<size_t>(num_pages_) + 1) +
+                       static_cast<size_t>(page);
   return memory_.data() + index * page_bytes_;
 }
 

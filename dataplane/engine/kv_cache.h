@@ -21,7 +21,8 @@ struct KvCacheOptions {
 };
 
 // The pages of one attention instance, handed out by number; a page number means the same positions
-// in every layer. On the host addresses are mapped at creation, without a reservation: memory is
+// in every layer. Beside those that `bytes` are enough for there is one that no sequence is given.
+// On the host addresses are mapped at creation, without a reservation: memory is
 // taken as pages are first written, so who plans a machine counts all of it.
 //
 // Confined to the step thread.
@@ -33,6 +34,8 @@ class KvCache {
   KvCache& operator=(const KvCache&) = delete;
 
   int num_pages() const { return num_pages_; }
+  // The page that nobody has: where rows write that are computed and thrown away.
+  int32_t spare_page() const { return num_pages_; }
   int free_pages() const { return static_cast<int>(free_.size()); }
   int64_t swap_used() const { return swap_used_; }  // bytes of host memory
   static int PagesFor(int64_t positions) {
@@ -69,7 +72,7 @@ class KvCache {
   const size_t page_bytes_;  // of one layer
   int num_pages_ = 0;
   kernels::Context& context_;
-  kernels::Buffer memory_;     // [layers, num_pages, page_bytes]
+  kernels::Buffer memory_;     // [layers, num_pages + 1, page_bytes]
   std::vector<int32_t> free_;  // taken from the back; lowest numbers first at the start
   int64_t swap_used_ = 0;
 };

@@ -19,6 +19,7 @@
 #else
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <memory>
 #endif
 
@@ -135,6 +136,10 @@ class PlayedDevice {
   // where the compiler cannot clear it. What is not OK is not launched.
   virtual Status BeginLaunch(std::string_view operation, const void* kernel, size_t bytes) = 0;
   virtual void EndLaunch() = 0;
+  // A stream that records: launches are kept, to be started on the streams that they are given.
+  using Launch = std::function<Status(const Stream&)>;
+  virtual bool records() const { return false; }
+  virtual void Keep(Launch) {}
 };
 
 // Blocks forwards or backwards, each with shared memory of exactly the planned size, filled with
@@ -145,6 +150,12 @@ Status Start(std::string_view operation, const Stream& stream, const Kernel& ker
   if (plan.blocks == 0) return OkStatus();
   if (!CanLaunch(plan, SharedBytesOf<Kernel>())) return RefusePlan(operation, plan);
   auto* const device = static_cast<PlayedDevice*>(stream.native);
+  if (device != nullptr && device->records()) {
+    device->Keep([name = std::string(operation), kernel, plan](const Stream& on) {
+      return Start(name, on, kernel, plan);
+    });
+    return OkStatus();
+  }
   if (device != nullptr) {
 #if __has_builtin(__builtin_clear_padding)
     Kernel shown = kernel;

@@ -102,6 +102,17 @@ Status Context::Follow(Event& event) {
   return Judge(QueueFollow(event));
 }
 
+Result<std::unique_ptr<Graph>> Context::RecordGraph(FunctionRef<Status(const Stream&)> operations) {
+  Result<std::unique_ptr<Graph>> graph = Capture(operations);
+  if (graph.ok()) ++graphs_;
+  return graph;
+}
+
+Status Context::Replay(Graph& graph) {
+  ++replays_;
+  return Judge(QueueGraph(graph));
+}
+
 Status Context::Wait() {
   ++waits_;
   return Judge(WaitForStream());
@@ -118,8 +129,8 @@ Status Context::Judge(Status status) {
 }
 
 ContextCounts Context::counts() const {
-  return {allocations_, copies_in_, copies_out_, bytes_in_,
-          bytes_out_,   waits_,     loads_,      bytes_loaded_};
+  return {allocations_, copies_in_, copies_out_,   bytes_in_, bytes_out_,
+          waits_,       loads_,     bytes_loaded_, graphs_,   replays_};
 }
 
 Place::Place(const Stream& on) : Place(on, HostContext()) {}

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "common/function_ref.h"
 #include "common/mutex.h"
 #include "common/status.h"
 #include "kernels/stream.h"
@@ -62,7 +63,13 @@ class Event {
   virtual ~Event() = default;
 };
 
-// What a context has done since it was made. A step changes none of `allocations`.
+// Launches that were recorded once, to be queued again as one. Of one context.
+class Graph {
+ public:
+  virtual ~Graph() = default;
+};
+
+// What a context has done since it was made. A step changes none of `allocations` and `graphs`.
 struct ContextCounts {
   uint64_t allocations = 0;
   uint64_t copies_in = 0;
@@ -73,6 +80,8 @@ struct ContextCounts {
   // By the stream of loads.
   uint64_t loads = 0;
   uint64_t bytes_loaded = 0;
+  uint64_t graphs = 0;   // recorded
+  uint64_t replays = 0;  // of graphs
 };
 
 // What a device has, and what of it is to be had.
@@ -144,6 +153,15 @@ class Context {
   // Until that has run; at once for an event never recorded.
   Status Await(Event& event);
 
+  // What `operations` starts on the stream that it is given, which runs nothing: launches alone, no
+  // copies, no waits. What the host thinks meanwhile, arguments and launch plans, is what each
+  // replay has; what the device reads is what lies there then. Beside steps, on any thread. Takes
+  // memory of the device, which ContextCounts does not count. FailedPrecondition: on the host,
+  // where an operation is a call.
+  Result<std::unique_ptr<Graph>> RecordGraph(FunctionRef<Status(const Stream&)> operations);
+  // Queues all of it.
+  Status Replay(Graph& graph);
+
   // Now. FailedPrecondition: on the host, whose processes have more to say of it
   // (common/process_room.h).
   virtual Result<DeviceMemory> memory() = 0;
@@ -164,6 +182,8 @@ class Context {
   virtual Status QueueOut(void* host, const void* device, size_t bytes) = 0;
   virtual Status QueueLoad(void* device, const void* pinned, size_t bytes) = 0;
   virtual Status QueueFollow(Event& event) = 0;
+  virtual Result<std::unique_ptr<Graph>> Capture(FunctionRef<Status(const Stream&)> operations) = 0;
+  virtual Status QueueGraph(Graph& graph) = 0;
   virtual Status WaitForStream() = 0;
   virtual Status WaitForEvent(Event& event) = 0;
 
@@ -183,6 +203,8 @@ class Context {
   std::atomic<uint64_t> waits_{0};
   std::atomic<uint64_t> loads_{0};
   std::atomic<uint64_t> bytes_loaded_{0};
+  std::atomic<uint64_t> graphs_{0};
+  std::atomic<uint64_t> replays_{0};
   std::atomic<bool> has_failed_{false};
   Mutex mu_;
   Status failure_ JANUS_GUARDED_BY(mu_);

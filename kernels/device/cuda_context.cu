@@ -29,6 +29,30 @@ class CudaEvent final : public Event {
   cudaEvent_t event = nullptr;
 };
 
+class CudaGraph final : public Graph {
+ public:
+  CudaGraph() = default;
+  CudaGraph(const CudaGraph&) = delete;
+  CudaGraph& operator=(const CudaGraph&) = delete;
+  ~CudaGraph() override {
+    if (exec != nullptr) cudaGraphExecDestroy(exec);
+  }
+  cudaGraphExec_t exec = nullptr;
+};
+
+// What is recorded by, and of what nothing is left if that fails.
+struct Recording {
+  Recording() = default;
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+  ~Recording() {
+    if (graph != nullptr) cudaGraphDestroy(graph);
+    if (stream != nullptr) cudaStreamDestroy(stream);
+  }
+  cudaStream_t stream = nullptr;  // its own: steps go on
+  cudaGraph_t graph = nullptr;
+};
+
 class CudaContext final : public Context {
  public:
   // The device is current on each thread that has not chosen another; nobody here does.
@@ -137,6 +161,32 @@ class CudaContext final : public Context {
   Status QueueFollow(Event& event) override {
     return Check(cudaStreamWaitEvent(stream_, static_cast<CudaEvent&>(event).event),
                  "wait for loads");
+  }
+  // Relaxed: a kernel may be loaded by its first launch, which this may be, and nothing here does
+  // what capturing forbids.
+  Result<std::unique_ptr<Graph>> Capture(FunctionRef<Status(const Stream&)> operations) override {
+    Recording recording;
+    JANUS_RETURN_IF_ERROR(Check(cudaStreamCreateWithFlags(&recording.stream, cudaStreamNonBlocking),
+                                "stream of a graph"));
+    JANUS_RETURN_IF_ERROR(Check(
+        cudaStreamBeginCapture(recording.stream, cudaStreamCaptureModeRelaxed), "graph, begin"));
+    Stream on = stream();
+    on.native = recording.stream;
+    const Status recorded = operations(on);
+    // Ends it, whatever has become of it.
+    const cudaError_t ended = cudaStreamEndCapture(recording.stream, &recording.graph);
+    if (ended != cudaSuccess) cudaGetLastError();  // or the next launch would tell it
+    JANUS_RETURN_IF_ERROR(recorded);
+    JANUS_RETURN_IF_ERROR(Check(ended, "graph, end"));
+    auto made = std::make_unique<CudaGraph>();
+    JANUS_RETURN_IF_ERROR(Check(cudaGraphInstantiate(&made->exec, recording.graph, 0), "graph"));
+    // On its way before a step asks for it; replays need not wait for it.
+    JANUS_RETURN_IF_ERROR(Check(cudaGraphUpload(made->exec, recording.stream), "graph, upload"));
+    JANUS_RETURN_IF_ERROR(Check(cudaStreamSynchronize(recording.stream), "graph, upload"));
+    return std::unique_ptr<Graph>(std::move(made));
+  }
+  Status QueueGraph(Graph& graph) override {
+    return Check(cudaGraphLaunch(static_cast<CudaGraph&>(graph).exec, stream_), "graph, launch");
   }
   Status QueueOut(void* host, const void* device, size_t bytes) override {
     return Copy(host, device, bytes, cudaMemcpyDeviceToHost);

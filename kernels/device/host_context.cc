@@ -67,6 +67,10 @@ class Host final : public Context {
     return CopyWithin(device, pinned, bytes);
   }
   Status QueueFollow(Event&) override { return OkStatus(); }
+  Result<std::unique_ptr<Graph>> Capture(FunctionRef<Status(const Stream&)>) override {
+    return FailedPrecondition("the host has no launches to record");
+  }
+  Status QueueGraph(Graph&) override { return Internal("a graph of the host's"); }
   Status WaitForStream() override { return OkStatus(); }
   Status WaitForEvent(Event&) override { return OkStatus(); }
 };

@@ -52,6 +52,25 @@ struct EmulatedEvent final : Event {
   uint64_t loads = 0;
 };
 
+// What a recording stream is, and what comes of it.
+class EmulatedGraph final : public Graph, public cuda::PlayedDevice {
+ public:
+  Status BeginLaunch(std::string_view, const void*, size_t) override {
+    return Internal("a launch of a graph that is being recorded");
+  }
+  void EndLaunch() override {}
+  bool records() const override { return true; }
+  void Keep(Launch launch) override { launches_.push_back(std::move(launch)); }
+
+  Status Start(const Stream& on) const {
+    for (const Launch& launch : launches_) JANUS_RETURN_IF_ERROR(launch(on));
+    return OkStatus();
+  }
+
+ private:
+  std::vector<Launch> launches_;
+};
+
 }  // namespace
 
 EmulatedDevice::EmulatedDevice(size_t most_bytes)
@@ -258,6 +277,19 @@ Status EmulatedDevice::WaitForEvent(Event& event) {
 
 Status EmulatedDevice::QueueFollow(Event& event) {
   return WaitForEvent(event);
+}
+
+Result<std::unique_ptr<Graph>> EmulatedDevice::Capture(
+    FunctionRef<Status(const Stream&)> operations) {
+  auto graph = std::make_unique<EmulatedGraph>();
+  Stream recording = stream();
+  recording.native = static_cast<cuda::PlayedDevice*>(graph.get());
+  JANUS_RETURN_IF_ERROR(operations(recording));
+  return std::unique_ptr<Graph>(std::move(graph));
+}
+
+Status EmulatedDevice::QueueGraph(Graph& graph) {
+  return static_cast<EmulatedGraph&>(graph).Start(stream());
 }
 
 Status EmulatedDevice::QueueLoad(void* device, const void* pinned, size_t bytes) {

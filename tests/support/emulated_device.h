@@ -35,6 +35,9 @@ namespace janus::kernels {
 // where memory is short; its place is NaN before. Memory that is given back after loads goes in
 // their order. LandAtAnyTime has them run sooner, between any two things that steps queue.
 //   - A load from what is not pinned, or to what was not taken for loads, is an error.
+//
+// A graph keeps its launches with the arguments and plans that they were recorded with, and starts
+// them anew with each replay.
 class EmulatedDevice final : public Context, private cuda::PlayedDevice {
  public:
   explicit EmulatedDevice(size_t most_bytes = size_t{256} << 20);
@@ -69,6 +72,8 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
   Status QueueOut(void* host, const void* device, size_t bytes) override;
   Status QueueLoad(void* device, const void* pinned, size_t bytes) override;
   Status QueueFollow(Event& event) override;
+  Result<std::unique_ptr<Graph>> Capture(FunctionRef<Status(const Stream&)> operations) override;
+  Status QueueGraph(Graph& graph) override;
   Status WaitForStream() override;
   Status WaitForEvent(Event& event) override;
 

@@ -314,16 +314,15 @@ class LatentSide {
 
   // Logits of all rows, [rows, V].
   std::vector<float> Compute(const Batch& batch) {
-    const auto count = static_cast<int>(batch.rows.size());
     EXPECT_TRUE(layers_->Begin(batch).ok());
     for (int layer = 0; layer < held_.model.layers; ++layer) {
       if (held_.model.IsDense(layer)) {
-        EXPECT_TRUE(layers_->DenseLayer(layer, 0, count).ok());
+        EXPECT_TRUE(layers_->DenseLayer(layer, 0).ok());
         continue;
       }
-      EXPECT_TRUE(layers_->Attend(layer, 0, count, rows_.data()).ok());
-      EXPECT_TRUE(layers_->SharedExperts(layer, 0, count, rows_.data()).ok());
-      EXPECT_TRUE(layers_->AddExperts(0, count, contributions_).ok());
+      EXPECT_TRUE(layers_->Attend(layer, 0, rows_.data()).ok());
+      EXPECT_TRUE(layers_->SharedExperts(layer, 0, rows_.data()).ok());
+      EXPECT_TRUE(layers_->AddExperts(0, contributions_).ok());
     }
     std::vector<int32_t> wanted(batch.rows.size());
     std::iota(wanted.begin(), wanted.end(), 0);

@@ -49,6 +49,42 @@ TEST(EmulatedDevice, RunsWhatLiesInItsMemory) {
   EXPECT_EQ(out[1], 4.0f);
 }
 
+TEST(EmulatedDevice, AGraphIsStartedWithWhatLiesThereThen) {
+  EmulatedDevice device;
+  const std::array<float, 4> table = {1, 2, 3, 4};
+  std::array<int32_t, 1> token = {1};
+  const Buffer device_table = device.TakeCopyOrNote(table.data(), sizeof table);
+  const Buffer device_token = device.TakeCopyOrNote(token.data(), sizeof token);
+  const Buffer y = *device.Take(2 * sizeof(float));
+  ASSERT_TRUE(device.TakeFailure().ok());
+  const uint64_t launches = device.launches();
+  auto graph = device.RecordGraph([&](const Stream& on) {
+    return Embed(on, EmbedOf(device_table.data(), device_token.as<int32_t>(), y.as<float>()));
+  });
+  ASSERT_TRUE(graph.ok()) << graph.status().ToString();
+  EXPECT_EQ(device.launches(), launches) << "recording starts nothing";
+  for (const int32_t now : {1, 0, 1}) {
+    token[0] = now;
+    ASSERT_TRUE(device.CopyIn(device_token.data(), token.data(), sizeof token).ok());
+    ASSERT_TRUE(device.Replay(**graph).ok());
+    std::array<float, 2> out = {};
+    ASSERT_TRUE(device.CopyOut(out.data(), y.data(), sizeof out).ok());
+    ASSERT_TRUE(device.Wait().ok());
+    EXPECT_EQ(out[0], table[static_cast<size_t>(2 * now)]);
+  }
+  EXPECT_EQ(device.launches(), launches + 3);
+  EXPECT_EQ(device.counts().graphs, 1u);
+  EXPECT_EQ(device.counts().replays, 3u);
+}
+
+TEST(EmulatedDevice, AGraphThatCannotBeRecordedIsNone) {
+  EmulatedDevice device;
+  const auto refuses = [](const Stream&) { return InvalidArgument("no"); };
+  EXPECT_EQ(device.RecordGraph(refuses).status(), InvalidArgument("no"));
+  EXPECT_EQ(device.counts().graphs, 0u);
+  EXPECT_EQ(HostContext().RecordGraph(refuses).status().code(), StatusCode::kFailedPrecondition);
+}
+
 TEST(EmulatedDevice, RefusesAnArgumentOfTheHost) {
   EmulatedDevice device;
   const std::array<float, 4> table = {};

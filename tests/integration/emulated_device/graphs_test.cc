@@ -1,0 +1,174 @@
+// What was recorded once serves whatever comes: the layers of a batch have the bits that they have
+// when each launch is made anew, however its rows are dealt over sequences and parts.
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <utility>
+
+#include "dataplane/attention/layers.h"
+#include "dataplane/attention/micro_batch.h"
+#include "dataplane/attention/place_weights.h"
+#include "dataplane/attention/row_buckets.h"
+#include "tests/integration/emulated_device/on_device.h"
+#include "tests/support/golden.h"
+#include "tests/support/held_model.h"
+
+namespace janus::dataplane {
+namespace {
+
+constexpr int kMostRows = 16;                  // of a batch
+constexpr int kRecorded = 8;                   // of a part
+constexpr kernels::PinnedRing kRing{4096, 4};  // of the loader
+
+// The attention side of a model on a device of its own.
+class Side {
+ public:
+  Side(const HeldModel& held, int parts, bool records) : held_(held), parts_(parts) {
+    loader_ = *kernels::Loader::Make(device_, kRing);
+    weights_ = *PlaceAttention(*loader_, held.model, held.attention);
+    EXPECT_TRUE(weights_.Follow(device_).ok());
+    KvCacheOptions options;
+    options.layers = held.model.layers;
+    options.page_bytes = CachePageBytes(held.model);
+    options.bytes = options.page_bytes * options.layers * 4;
+    options.context = &device_;
+    cache_ = *KvCache::Create(options);
+    layers_.emplace(held.model, weights_.weights, *cache_, device_.place(),
+                    AttentionLayers::Room{kMostRows, parts, kMostRows, true});
+    EXPECT_TRUE(device_.TakeFailure().ok());
+    if (records) {
+      EXPECT_TRUE(layers_->Record(kRecorded).ok());
+    }
+  }
+
+  // Logits of all rows, [rows, V]. The experts give each row back what they were sent.
+  std::vector<float> Compute(const Batch& batch) {
+    const ModelDescription& model = held_.model;
+    const auto row_bytes = static_cast<size_t>(model.hidden * SizeOf(WireType(model)));
+    const auto top_k = static_cast<size_t>(model.moe.top_k);
+    EXPECT_TRUE(layers_->Begin(batch).ok());
+    for (int layer = 0; layer < model.layers; ++layer) {
+      for (int part = 0; part < parts_; ++part) {
+        if (model.IsDense(layer)) {
+          EXPECT_TRUE(layers_->DenseLayer(layer, part).ok());
+          continue;
+        }
+        const auto rows = static_cast<size_t>(layers_->rows(part));
+        std::vector<std::byte> sent(rows * row_bytes);
+        EXPECT_TRUE(layers_->Attend(layer, part, sent.data()).ok());
+        EXPECT_TRUE(layers_->SharedExperts(layer, part, sent.data()).ok());
+        std::vector<const void*> contributions(rows * top_k);
+        for (size_t i = 0; i < contributions.size(); ++i) {
+          contributions[i] = sent.data() + i / top_k * row_bytes;
+        }
+        EXPECT_TRUE(layers_->AddExperts(part, contributions).ok());
+      }
+    }
+    std::vector<int32_t> wanted(batch.rows.size());
+    std::iota(wanted.begin(), wanted.end(), 0);
+    const std::span<const float> logits = *layers_->OnHost(*layers_->Logits(wanted));
+    return {logits.begin(), logits.end()};
+  }
+
+  KvCache& cache() { return *cache_; }
+  kernels::ContextCounts counts() const { return device_.counts(); }
+
+ private:
+  const HeldModel& held_;
+  const int parts_;
+  kernels::EmulatedDevice device_;
+  std::unique_ptr<kernels::Loader> loader_;
+  Placed<AttentionWeights> weights_;
+  std::unique_ptr<KvCache> cache_;
+  std::optional<AttentionLayers> layers_;
+};
+
+struct Case {
+  const char* model;
+  DType dtype;
+  int parts;
+};
+class GraphsTest : public testing::TestWithParam<Case> {
+ protected:
+  // The next `counts` positions of each sequence.
+  struct Step {
+    std::vector<int> counts;
+    PositionClass of;
+  };
+  static Batch BatchOf(const Step& step, std::vector<Sequence>& sequences) {
+    Batch batch;
+    for (size_t s = 0; s < sequences.size(); ++s) {
+      Sequence& sequence = sequences[s];
+      for (int i = 0; i < step.counts[s]; ++i) {
+        const int position = sequence.computed++;
+        batch.rows.push_back(
+            {&sequence, position, (37 * position + 11 * static_cast<int>(s)) % 50, true, step.of});
+      }
+    }
+    return batch;
+  }
+};
+
+TEST_P(GraphsTest, OneRecordingServesEveryDealingOfRows) {
+  const HeldModel held = HoldByName(GetParam().model, GetParam().dtype, 9);
+  Side recorded(held, GetParam().parts, true);
+  Side anew(held, GetParam().parts, false);
+  std::vector<Sequence> sequences(2, Sequence(Request()));
+  std::vector<Sequence> again(2, Sequence(Request()));
+  for (auto [side, of] : {std::pair{&recorded, &sequences}, std::pair{&anew, &again}}) {
+    for (Sequence& s : *of) ASSERT_TRUE(side->cache().Grow(s.pages, 2));
+  }
+  const uint64_t graphs = recorded.counts().graphs;
+  EXPECT_GT(graphs, 0u);
+  const ModelDescription& model = held.model;
+  const int local = model.moe.shared_intermediate > 0 ? model.moe_layers() : 0;
+  for (const Step& step :
+       {Step{{4, 4}, PositionClass::kGenerated}, Step{{7, 1}, PositionClass::kGenerated},
+        Step{{0, 1}, PositionClass::kGenerated}, Step{{2, 3}, PositionClass::kGenerated},
+        Step{{3, 2}, PositionClass::kPrompt}, Step{{9, 7}, PositionClass::kGenerated},
+        Step{{1, 1}, PositionClass::kGenerated}}) {
+    const uint64_t before = recorded.counts().replays;
+    const Batch batch = BatchOf(step, sequences);
+    const std::vector<float> logits = recorded.Compute(batch);
+    ASSERT_EQ(logits, anew.Compute(BatchOf(step, again)))
+        << step.counts[0] << " and " << step.counts[1];
+    int parts = 0;
+    for (int i = 0; i < GetParam().parts; ++i) {
+      const int rows = MicroBatch(static_cast<int>(batch.rows.size()), i, GetParam().parts).rows;
+      const bool form_is_recorded =
+          step.of == PositionClass::kGenerated || !model.attention.latent.has_value();
+      parts += rows > 0 && rows <= kRecorded && form_is_recorded ? 1 : 0;
+    }
+    EXPECT_EQ(recorded.counts().replays - before,
+              static_cast<uint64_t>(parts * (model.layers + local)));
+  }
+  EXPECT_EQ(recorded.counts().graphs, graphs);
+  EXPECT_EQ(anew.counts().replays, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GraphsTest,
+                         testing::Values(Case{"small", DType::kBFloat16, 1},
+                                         Case{"small", DType::kFloat32, 2},
+                                         Case{"small_latent", DType::kBFloat16, 1},
+                                         Case{"small_latent", DType::kBFloat16, 2},
+                                         Case{"small_sigmoid", DType::kBFloat16, 2}),
+                         [](const auto& info) {
+                           return std::string(info.param.model) + "_" +
+                                  std::string(ToString(info.param.dtype)) + "_" +
+                                  std::to_string(info.param.parts);
+                         });
+
+TEST(RowBuckets, TakeLessThanHalfAsManyAgain) {
+  EXPECT_EQ(RowBuckets(24, 512), (std::vector<int>{1, 2, 3, 4, 6, 8, 12, 16, 24}));
+  EXPECT_EQ(RowBuckets(9, 10), (std::vector<int>{1, 2, 3, 4, 6, 8, 10}));
+  EXPECT_EQ(RowBuckets(10, 10).back(), 10);
+  EXPECT_EQ(RowBuckets(0, 10), std::vector<int>());
+  for (int rows = 1; rows < 600; ++rows) {
+    EXPECT_GE(RowBucket(rows), rows);
+    EXPECT_LT(2 * RowBucket(rows), 3 * rows) << rows;
+  }
+}
+
+}  // namespace
+}  // namespace janus::dataplane
