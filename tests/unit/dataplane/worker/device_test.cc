@@ -36,6 +36,11 @@ class NamedContext final : public kernels::Context {
   Status QueueOut(void*, const void*, size_t) override { return None(); }
   Status QueueLoad(void*, const void*, size_t) override { return None(); }
   Status QueueFollow(kernels::Event&) override { return None(); }
+  Result<std::unique_ptr<kernels::Graph>> Capture(
+      FunctionRef<Status(const kernels::Stream&)>) override {
+    return None();
+  }
+  Status QueueGraph(kernels::Graph&) override { return None(); }
   Status WaitForStream() override { return None(); }
   Status WaitForEvent(kernels::Event&) override { return None(); }
 
