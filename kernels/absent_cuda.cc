@@ -47,6 +47,9 @@ Status ExpandedAttentionCuda(const Stream&, const ExpandedAttentionArgs&) {
 Status GateTopKCuda(const Stream&, const GateTopKArgs&) {
   return Absent("GateTopK");
 }
+Status RouteRoundCuda(const Stream&, const RouteRoundArgs&) {
+  return Absent("RouteRound");
+}
 Status GroupedExpertFfnCuda(const Stream&, const GroupedExpertFfnArgs&) {
   return Absent("GroupedExpertFfn");
 }

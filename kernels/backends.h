@@ -3,6 +3,7 @@
 // What the public functions dispatch to after they validated. Arguments are valid, rows > 0.
 
 #include "kernels/kernels.h"
+#include "kernels/route_round.h"
 
 namespace janus::kernels {
 
@@ -52,6 +53,7 @@ Status HeadLinearCuda(const Stream& stream, const HeadLinearArgs& args);
 Status AbsorbedAttentionCuda(const Stream& stream, const AbsorbedAttentionArgs& args);
 Status ExpandedAttentionCuda(const Stream& stream, const ExpandedAttentionArgs& args);
 Status GateTopKCuda(const Stream& stream, const GateTopKArgs& args);
+Status RouteRoundCuda(const Stream& stream, const RouteRoundArgs& args);
 Status GroupedExpertFfnCuda(const Stream& stream, const GroupedExpertFfnArgs& args);
 Status CombineSlotsCuda(const Stream& stream, const CombineSlotsArgs& args);
 Status SampleCuda(const Stream& stream, const SampleArgs& args);

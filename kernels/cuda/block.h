@@ -114,6 +114,12 @@ class DeviceWarp {
   __device__ uint32_t Shuffle(int from, Fn fn) {
     return __shfl_sync(kAll, fn(lane()), from);
   }
+  // to(lane, peers) with the lanes on which fn is what it is here.
+  template <class Fn, class To>
+  __device__ void Match(Fn fn, To to) {
+    const uint32_t peers = __match_any_sync(kAll, static_cast<uint32_t>(fn(lane())));
+    to(lane(), peers);
+  }
   // to(lane, x) with x what fn(lane ^ mask) is there.
   template <class Fn, class To>
   __device__ void Exchange(int mask, Fn fn, To to) {
@@ -274,6 +280,18 @@ class HostWarp {
     uint32_t taken = 0;
     Each(fn, [&](int lane, uint32_t value) { taken = lane == from ? value : taken; });
     return taken;
+  }
+  template <class Fn, class To>
+  void Match(Fn fn, To to) {
+    uint32_t of[kLanes];
+    Each(fn, [&](int lane, uint32_t value) { of[lane] = value; });
+    for (int lane = 0; lane < kLanes; ++lane) {
+      uint32_t peers = 0;
+      for (int other = 0; other < kLanes; ++other) {
+        peers |= static_cast<uint32_t>(of[other] == of[lane]) << other;
+      }
+      to(lane, peers);
+    }
   }
   template <class Fn, class To>
   void Exchange(int mask, Fn fn, To to) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "common/status.h"
+#include "kernels/cuda/list_work.h"
 #include "kernels/cuda/schedule_experts.h"
 #include "kernels/kernels.h"
 #include "kernels/stream.h"
@@ -30,11 +31,14 @@ struct GateAndScheduleArgs {
   // Its ids and count are the gate's, whatever stands there.
   ScheduleExpertsArgs schedule;
   uint32_t* arrived = nullptr;  // one word, which no other call uses meanwhile
+  // Its replicas, weights, count and live rows are those of the two, whatever stands there; none
+  // is listed where `active` is null.
+  ListWorkArgs list = {};
 };
-// GateTopK and ScheduleExperts of the ids that it chose, with the bits and results of one after the
-// other. Two launches for the gate's fast form where AEBS is one block in its fast form; else the
-// launches of both. InvalidArgument as from both, for different numbers of experts and where
-// `arrived` is null. No rows: AEBS of no ids.
+// GateTopK, ScheduleExperts of the ids that it chose, and where it is asked for the lists of one
+// instance's work, with the bits and results of one after the other. Two launches for the gate's
+// fast form where AEBS is one block in its fast form; else the launches of both. InvalidArgument as
+// from both, for different numbers of experts and where `arrived` is null. No rows: AEBS of no ids.
 Status GateAndSchedule(const Stream& stream, const GateAndScheduleArgs& args);
 
 }  // namespace janus::kernels::cuda

@@ -8,6 +8,7 @@
 // kGateSplit elements of the inner axis; its sum starts at 0 and takes 16 elements after the other.
 // Who computes a piece, beside which rows, is all that the workspace and the other rows change.
 
+#include "kernels/cuda/list_work.h"
 #include "kernels/cuda/plan.h"
 #include "kernels/cuda/products.h"
 #include "kernels/cuda/schedule_fast.h"
@@ -434,7 +435,7 @@ struct FastGateChoiceKernel {
   }
 };
 
-// Grid [T]. The block that is done last goes on with AEBS.
+// Grid [T]. The block that is done last goes on with AEBS and the lists of what it gave.
 struct GateAndScheduleKernel {
   static constexpr int kThreads = kFastThreads;
   static constexpr int kBlocksAtOnce = 2;  // else registers are held to what AEBS would spill
@@ -442,11 +443,15 @@ struct GateAndScheduleKernel {
   const float* partial = nullptr;
   int64_t pieces = 0;
   ScheduleExpertsArgs schedule;
+  ListWorkArgs list;  // none where `active` is null
   uint32_t* arrived = nullptr;
+  static_assert(kThreads == FastScheduleKernel::kThreads && kThreads == ListWorkKernel::kThreads);
   template <class Block>
   JANUS_DEVICE void operator()(Block& block) const {
     GateChoice<kThreads>::Run(block, a, partial, pieces);
-    if (block.IsLast(arrived)) FastScheduleKernel{schedule, false}(block);
+    if (!block.IsLast(arrived)) return;
+    FastScheduleKernel{schedule, false}(block);
+    if (list.active != nullptr) ListWorkKernel{list}(block);
   }
 };
 
@@ -478,12 +483,14 @@ inline Plan PlanFastGateChoice(const GateTopKArgs& a, bool over_pieces) {
   return {a.rows, kThreads, GateChoice<kThreads>::Layout::For(a.experts, a.groups, a.top_k).bytes,
           GateChoiceBytes(a, over_pieces), 0};
 }
-inline Plan PlanGateAndSchedule(const GateTopKArgs& a, const ScheduleExpertsArgs& schedule) {
+inline Plan PlanGateAndSchedule(const GateTopKArgs& a, const ScheduleExpertsArgs& schedule,
+                                const ListWorkArgs& list) {
   constexpr int kThreads = GateAndScheduleKernel::kThreads;
   const Plan aebs = PlanFastSchedule(schedule, false);
+  const Plan lists = list.active != nullptr ? PlanListWork(list) : Plan{};
   const int64_t choice = GateChoice<kThreads>::Layout::For(a.experts, a.groups, a.top_k).bytes;
-  return {a.rows, kThreads, choice > aebs.shared_bytes ? choice : aebs.shared_bytes,
-          GateChoiceBytes(a, true) + aebs.bytes, 0};
+  return {a.rows, kThreads, std::max({choice, aebs.shared_bytes, lists.shared_bytes}),
+          GateChoiceBytes(a, true) + aebs.bytes + lists.bytes, 0};
 }
 
 }  // namespace janus::kernels::cuda

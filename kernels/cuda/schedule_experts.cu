@@ -171,7 +171,7 @@ struct ScheduleExpertsKernel {
       for (int e = thread; e < p.experts; e += kThreads) replica_of[e] = Replica{};
     });
     block.Phase([&](int thread) {
-      for (int64_t i = thread; i < a.count; i += kThreads) {
+      for (int64_t i = thread; i < a.live_rows.Ids(a.count); i += kThreads) {
         const int e = a.ids[i];
         if (e < p.experts) Block::Or(is_active[e / 32], 1u << (e % 32));
       }
@@ -218,7 +218,7 @@ struct ScheduleExpertsKernel {
         a.load[g] = static_cast<int32_t>(load[g]);
       }
       for (int e = thread; e < p.experts; e += kThreads) a.replica_of[e] = replica_of[e];
-      for (int64_t i = thread; i < a.count; i += kThreads) {
+      for (int64_t i = thread; i < a.live_rows.Ids(a.count); i += kThreads) {
         const int e = a.ids[i];
         a.replicas[i] = e < p.experts ? replica_of[e] : Replica{};
       }

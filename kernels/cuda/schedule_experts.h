@@ -7,35 +7,12 @@
 
 #include "common/aebs.h"
 #include "common/status.h"
+#include "kernels/cuda/live_rows.h"
 #include "kernels/cuda/plan.h"
+#include "kernels/placement_view.h"
 #include "kernels/stream.h"
 
 namespace janus::kernels::cuda {
-
-// The arrays of a LayerPlacement, in the device's memory.
-struct PlacementView {
-  int experts = 0;                        // E
-  int instances = 0;                      // n
-  int mask_words = 0;                     // ceil(n / 64)
-  int multi_first = 0;                    // by_replicas from here on have two replicas or more
-  const int32_t* first = nullptr;         // [E+1]
-  const Replica* replicas = nullptr;      // [R]
-  const uint64_t* hosts = nullptr;        // [E,mask_words]
-  const uint16_t* by_replicas = nullptr;  // [E]
-
-  // Of a placement whose arrays lie where the kernel can read them.
-  static PlacementView Of(const LayerPlacement& placement) {
-    PlacementView view{placement.experts,      placement.instances,
-                       placement.mask_words,   0,
-                       placement.first.data(), placement.replicas.data(),
-                       placement.hosts.data(), placement.by_replicas.data()};
-    for (const uint16_t e : placement.by_replicas) {
-      if (placement.first[e + size_t{1}] - placement.first[e] > 1) break;
-      ++view.multi_first;
-    }
-    return view;
-  }
-};
 
 // From so many ids on, collecting and remapping are spread over blocks.
 inline constexpr int64_t kOneBlockIds = 32 << 10;
@@ -51,6 +28,8 @@ struct ScheduleExpertsArgs {
   PlacementView placement;
   const uint16_t* ids = nullptr;  // [count], T*k of a round
   int64_t count = 0;
+  // The ids behind those that count get no replica.
+  LiveRows live_rows = {};
   Replica* replicas = nullptr;       // [count]: where ids[i] runs
   Replica* replica_of = nullptr;     // [E]; nowhere for those not activated
   int32_t* load = nullptr;           // [n]: activated experts per instance

@@ -133,8 +133,8 @@ struct CollectExpertsKernel {
       for (int w = thread; w < words; w += kThreads) is_active[w] = 0;
     });
     block.Phase([&](int thread) {
-      CollectShare<Block>(a.ids, a.count, a.placement.experts, block.index() * kThreads + thread,
-                          block.blocks() * kThreads, is_active);
+      CollectShare<Block>(a.ids, a.live_rows.Ids(a.count), a.placement.experts,
+                          block.index() * kThreads + thread, block.blocks() * kThreads, is_active);
     });
     block.Phase([&](int thread) {
       for (int w = thread; w < words; w += kThreads) {
@@ -205,7 +205,8 @@ struct FastScheduleKernel {
             Block::OrOnce(is_active[i % words], a.partial[i]);
           }
         } else {
-          CollectShare<Block>(a.ids, a.count, p.experts, thread, kThreads, is_active);
+          CollectShare<Block>(a.ids, a.live_rows.Ids(a.count), p.experts, thread, kThreads,
+                              is_active);
         }
       });
     });
@@ -275,7 +276,8 @@ struct FastScheduleKernel {
     });
     if (split) return;
     block.Phase([&](int thread) {
-      RemapShare(a.ids, a.count, p.experts, replica_of, thread, kThreads, a.replicas);
+      RemapShare(a.ids, a.live_rows.Ids(a.count), p.experts, replica_of, thread, kThreads,
+                 a.replicas);
     });
   }
 
@@ -307,8 +309,8 @@ struct RemapExpertsKernel {
       for (int e = thread; e < a.placement.experts; e += kThreads) replica_of[e] = a.replica_of[e];
     });
     block.Phase([&](int thread) {
-      RemapShare(a.ids, a.count, a.placement.experts, replica_of, block.index() * kThreads + thread,
-                 block.blocks() * kThreads, a.replicas);
+      RemapShare(a.ids, a.live_rows.Ids(a.count), a.placement.experts, replica_of,
+                 block.index() * kThreads + thread, block.blocks() * kThreads, a.replicas);
     });
   }
 };

@@ -16,8 +16,8 @@
 //   2. Code between steps is the same for all lanes. It takes words that the warp writes through
 //      warp.Uniform. So every lane takes part in what is computed together; the host form ends the
 //      process where that is asked for inside a step.
-//   3. The function that is given to Ballot, Min, Max, Shuffle and Exchange reads and does not
-//      write; Exchange has another that takes what came.
+//   3. The function that is given to Ballot, Min, Max, Shuffle, Match and Exchange reads and does
+//      not write; Match and Exchange have another that takes what came.
 
 #include <cstdint>
 

@@ -262,7 +262,7 @@ TEST(Plan, OfTheRouterWithAebsHasABlockForEachRow) {
   const GateTopKArgs a = DeepSeekV3Router(64);
   const ScheduleExpertsArgs few{.placement = {.experts = 256, .instances = 16, .mask_words = 1},
                                 .count = 64 * 8};
-  const Plan plan = PlanGateAndSchedule(a, few);
+  const Plan plan = PlanGateAndSchedule(a, few, {});
   EXPECT_EQ(plan.blocks, 64);
   EXPECT_EQ(plan.threads, kFastThreads);
   EXPECT_EQ(plan.bytes, PlanFastGateChoice(a, true).bytes + PlanFastSchedule(few, false).bytes);
@@ -272,9 +272,9 @@ TEST(Plan, OfTheRouterWithAebsHasABlockForEachRow) {
   many.experts = 1024;
   const ScheduleExpertsArgs wide{.placement = {.experts = 1024, .instances = 128, .mask_words = 2},
                                  .count = 64 * 8};
-  EXPECT_EQ(PlanGateAndSchedule(many, wide).shared_bytes,
+  EXPECT_EQ(PlanGateAndSchedule(many, wide, {}).shared_bytes,
             PlanFastSchedule(wide, false).shared_bytes);
-  EXPECT_TRUE(CanLaunch(PlanGateAndSchedule(many, wide)));
+  EXPECT_TRUE(CanLaunch(PlanGateAndSchedule(many, wide, {})));
 }
 
 TEST(Plan, OfAttentionHasABlockForEachRowAndHead) {

@@ -1,0 +1,55 @@
+#pragma once
+
+// What a GPU decides of a round by itself, so that nobody waits for the host between the router and
+// the experts. The host, which needs the same to lay out replies, comes to it from the ids alone
+// (common/aebs.h), beside what the GPU computes.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/aebs.h"
+#include "common/status.h"
+#include "kernels/kernels.h"
+#include "kernels/placement_view.h"
+#include "kernels/stream.h"
+
+namespace janus::kernels {
+
+struct RouteRoundArgs {
+  // The rows of the round, [T] pointers in the order of (rank of the sender, row). Logits, ids,
+  // weights and workspace lie in the device's memory, as all else here.
+  GateTopKArgs gate;
+  // Optional: a word that says how many of the T rows there are; the others, whose pointers must
+  // be ones to any row, are gated and then nobody's. So one launch plan serves fewer rows.
+  const int32_t* live_rows = nullptr;
+  SchedulingPolicy policy = SchedulingPolicy::kAebs;  // or kAebsGreedy
+  PlacementView placement;                            // of the layer
+  int rank = 0;                                       // of this instance
+  int slots = 0;                                      // C: that it has
+  const ActiveExpert* tensors = nullptr;  // [C]: each slot's weights; no `gate`: it holds none
+  void* y = nullptr;               // contribution j of this instance goes to y + j * y_row_bytes
+  int64_t y_row_bytes = 0;         // j: in the order of (row, top-k slot)
+  ActiveExpert* active = nullptr;  // [RoutedExperts]: activated ones first, then empty ones
+  Contribution* contributions = nullptr;  // [T*k]: of each active one
+  void* scratch = nullptr;                // RouteRoundScratchBytes, 64-byte aligned
+  int64_t scratch_bytes = 0;
+};
+
+// Entries of `active`: as many as T rows may activate of C slots.
+constexpr int64_t RoutedExperts(int64_t rows, int top_k, int slots) {
+  return rows * top_k < slots ? rows * top_k : slots;
+}
+// The most ids, T*k, of a call.
+inline constexpr int64_t kMostRoutedIds = 32 << 10;
+// What AEBS leaves behind.
+constexpr int64_t RouteRoundScratchBytes(int64_t rows, int top_k, int experts, int instances) {
+  return (rows * top_k * 4 + int64_t{experts} * 6 + int64_t{instances} * 4 + 8 + 63) / 64 * 64;
+}
+
+// GateTopK, ScheduleActivatedExperts of the ids that it chose, and the lists of what fell to
+// `rank`. Two launches where the router has its fast form and room for all rows (cuda/gate.h).
+// Unimplemented on the host, which schedules without kernels. InvalidArgument as from GateTopK, for
+// a placement of other experts, more than kMostRoutedIds ids, and scratch that is too small.
+Status RouteRound(const Stream& stream, const RouteRoundArgs& args);
+
+}  // namespace janus::kernels
