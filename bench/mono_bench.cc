@@ -158,9 +158,10 @@ double StepsWithRows(const Setup& s, const InstanceStatistics& statistics) {
 
 Measured Mono(const Setup& s) {
   kernels::Team team(1);
-  ExpertLayers layers(s.held.model, s.experts, s.topology, Rank{0}, SchedulingPolicy::kAebs, 0,
-                      kernels::Stream{kernels::Device::kCpu, &team, s.isa, nullptr});
-  LocalExperts exchange(s.shape(), layers);
+  const auto layers =
+      MakeExpertLayers(s.held.model, s.experts, s.topology, Rank{0}, {},
+                       kernels::Stream{kernels::Device::kCpu, &team, s.isa, nullptr});
+  LocalExperts exchange(s.shape(), *layers);
   LoneTransport transport(WaitPolicy::ForThreads(1));
   InstanceStatistics statistics;
   Measured m;

@@ -328,9 +328,8 @@ void RemapToShares(const LayerPlacement& placement, std::span<const uint16_t> id
 Regime ScheduleRound(SchedulingPolicy policy, int crossover_rows, const LayerPlacement& placement,
                      std::span<const uint16_t> ids, int top_k, AebsWorkspace& aebs,
                      RowSplitWorkspace& split, std::span<Replica> replicas) {
-  const bool may_split = policy == SchedulingPolicy::kAebs && crossover_rows > 0;
-  const auto crossover = static_cast<size_t>(crossover_rows);
-  if (!may_split || ids.size() <= crossover * static_cast<size_t>(top_k) ||
+  const auto rows = static_cast<int64_t>(ids.size()) / top_k;
+  if (!MaySplitRows(policy, crossover_rows, rows) ||
       CountRows(ids, placement.experts, split) <= crossover_rows) {
     ScheduleActivatedExperts(policy, placement, ids, aebs, replicas);
     return Regime::kActivatedExperts;

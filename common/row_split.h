@@ -83,6 +83,11 @@ void RemapToShares(const LayerPlacement& placement, std::span<const uint16_t> id
 
 enum class Regime : uint8_t { kActivatedExperts, kRows };
 
+// Whether a round of so many rows may be split at all: no expert has more rows than it has tokens.
+constexpr bool MaySplitRows(SchedulingPolicy policy, int crossover_rows, int64_t rows) {
+  return policy == SchedulingPolicy::kAebs && crossover_rows > 0 && rows > crossover_rows;
+}
+
 // A whole round, in the regime that its ids ask for: while no expert has more than `crossover_rows`
 // rows, every share costs K, so the fewest experts on the busiest instance is the optimum, and
 // nothing is split; beyond, rows are. A round of so few tokens is not even counted. 0: no crossover

@@ -19,7 +19,7 @@ Status RouteRound(const Stream& stream, const RouteRoundArgs& args) {
                     .True(gate.experts == args.placement.experts,
                           "the gate has not as many experts as the placement")
                     .InRange(args.rank, 0, args.placement.instances - 1, "rank")
-                    .InRange(args.slots, 1, kMaxExperts, "slots")
+                    .InRange(args.slots, 1, kMostRoutedSlots, "slots")
                     .NotNull(args.tensors, "tensors")
                     .NotNull(args.y, "y")
                     .InRange(args.y_row_bytes, 1, kMaxExtent, "y_row_bytes")

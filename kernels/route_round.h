@@ -39,8 +39,9 @@ struct RouteRoundArgs {
 constexpr int64_t RoutedExperts(int64_t rows, int top_k, int slots) {
   return rows * top_k < slots ? rows * top_k : slots;
 }
-// The most ids, T*k, of a call.
+// The most ids, T*k, and slots of a call.
 inline constexpr int64_t kMostRoutedIds = 32 << 10;
+inline constexpr int kMostRoutedSlots = 1024;
 // What AEBS leaves behind.
 constexpr int64_t RouteRoundScratchBytes(int64_t rows, int top_k, int experts, int instances) {
   return (rows * top_k * 4 + int64_t{experts} * 6 + int64_t{instances} * 4 + 8 + 63) / 64 * 64;
@@ -49,7 +50,7 @@ constexpr int64_t RouteRoundScratchBytes(int64_t rows, int top_k, int experts, i
 // GateTopK, ScheduleActivatedExperts of the ids that it chose, and the lists of what fell to
 // `rank`. Two launches where the router has its fast form and room for all rows (cuda/gate.h).
 // Unimplemented on the host, which schedules without kernels. InvalidArgument as from GateTopK, for
-// a placement of other experts, more than kMostRoutedIds ids, and scratch that is too small.
+// a placement of other experts, more than kMostRoutedIds ids or kMostRoutedSlots slots, and scratch that is too small.
 Status RouteRound(const Stream& stream, const RouteRoundArgs& args);
 
 }  // namespace janus::kernels

@@ -101,20 +101,30 @@ void AttentionLayers::PrepareDevice() {
   device_local_rows_ = context_.TakeCopyOrNote(local.data(), rows * sizeof(local[0]));
 }
 
+size_t AttentionLayers::PieceOf(Work work, int layer, int part) const {
+  return static_cast<size_t>(
+      (static_cast<int>(work) * model_.layers + layer) * room_.micro_batches + part);
+}
+
 Status AttentionLayers::Record(int most_rows) {
-  const int most = std::min(most_rows, part_room_);
-  graphs_ = PartGraphs(model_.layers, room_.micro_batches, most, part_room_);
+  graphs_ = kernels::RowGraphs(PieceOf(Work::kLocal, model_.layers, 0),
+                               std::min(most_rows, part_room_), part_room_);
   const std::vector<PositionClass> generated(static_cast<size_t>(part_room_),
                                              PositionClass::kGenerated);
-  const auto record = [&](PartWork work, PartGraphs::HasWork has) {
+  const auto record = [&](Work work, int layer, int part) {
     return graphs_.Record(
-        context_, work, has, [&](const kernels::Stream& on, int layer, int part, int count) {
+        context_, PieceOf(work, layer, part), [&](const kernels::Stream& on, int count) {
           return StartOn(on, work, layer, {part, RowAt(part), count, generated.data()});
         });
   };
-  JANUS_RETURN_IF_ERROR(record(PartWork::kLayer, [](int) { return true; }));
-  if (model_.moe.shared_intermediate == 0) return OkStatus();
-  return record(PartWork::kLocal, [&](int layer) { return !model_.IsDense(layer); });
+  for (int layer = 0; layer < model_.layers; ++layer) {
+    const bool has_local = !model_.IsDense(layer) && model_.moe.shared_intermediate > 0;
+    for (int part = 0; part < room_.micro_batches; ++part) {
+      JANUS_RETURN_IF_ERROR(record(Work::kLayer, layer, part));
+      if (has_local) JANUS_RETURN_IF_ERROR(record(Work::kLocal, layer, part));
+    }
+  }
+  return OkStatus();
 }
 
 Status AttentionLayers::NormRows(const kernels::Stream& on, const float* x, const Tensor& weight,
@@ -226,16 +236,15 @@ void AttentionLayers::PlaceLocalExperts() {
   }
 }
 
-Status AttentionLayers::Start(PartWork work, int layer, int part) {
+Status AttentionLayers::Start(Work work, int layer, int part) {
   const int recorded = parts_[static_cast<size_t>(part)].recorded;
-  return recorded > 0 ? graphs_.Replay(context_, work, layer, part, recorded)
+  return recorded > 0 ? graphs_.Replay(context_, PieceOf(work, layer, part), recorded)
                       : StartOn(stream_, work, layer, RowsOf(part));
 }
 
-Status AttentionLayers::StartOn(const kernels::Stream& on, PartWork work, int layer,
-                                const Rows& rows) {
+Status AttentionLayers::StartOn(const kernels::Stream& on, Work work, int layer, const Rows& rows) {
   std::byte* const x = to_experts_.data() + static_cast<size_t>(rows.at) * row_bytes_;
-  if (work == PartWork::kLocal) return Ffn(on, layer, model_.moe.shared_intermediate, rows, x);
+  if (work == Work::kLocal) return Ffn(on, layer, model_.moe.shared_intermediate, rows, x);
   return model_.IsDense(layer) ? Dense(on, layer, rows, x) : AttendInto(on, layer, rows, x);
 }
 
@@ -243,7 +252,7 @@ Status AttentionLayers::Attend(int layer, int part, std::byte* out) {
   const Rows rows = RowsOf(part);
   if (rows.count == 0) return OkStatus();
   if (is_host_) return AttendInto(stream_, layer, rows, out);
-  JANUS_RETURN_IF_ERROR(Start(PartWork::kLayer, layer, part));
+  JANUS_RETURN_IF_ERROR(Start(Work::kLayer, layer, part));
   const std::byte* const sent = to_experts_.data() + static_cast<size_t>(rows.at) * row_bytes_;
   JANUS_RETURN_IF_ERROR(context_.CopyOut(out, sent, static_cast<size_t>(rows.count) * row_bytes_));
   return context_.Wait();
@@ -315,7 +324,7 @@ Status AttentionLayers::Ffn(const kernels::Stream& on, int layer, int intermedia
 
 Status AttentionLayers::SharedExperts(int layer, int part, const std::byte* rows) {
   if (this->rows(part) == 0 || model_.moe.shared_intermediate == 0) return OkStatus();
-  if (!is_host_) return Start(PartWork::kLocal, layer, part);
+  if (!is_host_) return Start(Work::kLocal, layer, part);
   return Ffn(stream_, layer, model_.moe.shared_intermediate, RowsOf(part), rows);
 }
 
@@ -356,7 +365,7 @@ Status AttentionLayers::DenseLayer(int layer, int part) {
   const Rows rows = RowsOf(part);
   if (rows.count == 0) return OkStatus();
   if (is_host_) return Dense(stream_, layer, rows, normed_.data());
-  return Start(PartWork::kLayer, layer, part);
+  return Start(Work::kLayer, layer, part);
 }
 
 Status AttentionLayers::Dense(const kernels::Stream& on, int layer, const Rows& rows,

@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "common/model/description.h"
-#include "dataplane/attention/part_graphs.h"
 #include "dataplane/attention/self_attention.h"
 #include "dataplane/attention/weights.h"
 #include "dataplane/engine/kv_cache.h"
 #include "dataplane/engine/scheduler.h"
 #include "kernels/device/context.h"
+#include "kernels/device/row_graphs.h"
 #include "kernels/device/staging.h"
 #include "kernels/kernels.h"
 
@@ -98,6 +98,11 @@ class AttentionLayers {
     int rows = 0;
     int recorded = 0;  // for how many rows what it starts was recorded; 0: it is started anew
   };
+  // What a device computes of one layer for one part.
+  enum class Work : unsigned char {
+    kLayer = 0,  // attention up to the rows for the experts, or all of a dense layer
+    kLocal = 1,  // the shared experts
+  };
   // What is computed at once: rows of a part, from row `at` of the buffers on.
   struct Rows {
     int part;
@@ -116,8 +121,9 @@ class AttentionLayers {
   void PlaceUnused(int part);
   void PlaceLocalExperts();
   // The work of a layer on rows in the device's memory, as one launch where it was recorded.
-  Status Start(PartWork work, int layer, int part);
-  Status StartOn(const kernels::Stream& on, PartWork work, int layer, const Rows& rows);
+  Status Start(Work work, int layer, int part);
+  Status StartOn(const kernels::Stream& on, Work work, int layer, const Rows& rows);
+  size_t PieceOf(Work work, int layer, int part) const;
   // Attend into the device's memory, where `out` may be the host's if that is the same.
   Status AttendInto(const kernels::Stream& on, int layer, const Rows& rows, std::byte* out);
   Status EmbedRows(const kernels::Stream& on, const Rows& rows);
@@ -147,7 +153,7 @@ class AttentionLayers {
   const std::unique_ptr<SelfAttention> attention_;
 
   std::vector<PartRows> parts_;
-  PartGraphs graphs_;
+  kernels::RowGraphs graphs_;           // by PieceOf
   std::vector<PositionClass> classes_;  // [T]
   kernels::Staging step_;               // StepLayout
   kernels::Buffer residual_;            // fp32 [T,H]

@@ -36,7 +36,9 @@ ExpertInstance::ExpertInstance(const ExpertOptions& options, const ModelDescript
       transport_(transport),
       exchange_(exchange),
       clock_(clock),
-      layers_(model, weights, topology, rank, options.scheduling, options.crossover_rows, place),
+      layers_(MakeExpertLayers(model, weights, topology, rank,
+                               {options.scheduling, options.crossover_rows, options.graphs},
+                               place)),
       control_(transport, topology.m(), topology.max_rows_per_round, topology.epoch,
                options.deadlines, options.log),
       sources_(static_cast<size_t>(topology.m())) {
@@ -133,7 +135,7 @@ Status ExpertInstance::ExecuteStep(const Ticket& ticket) {
         sources_[a] = Source();
         sources_[a].awaited = who[a];
       }
-      layers_.Begin(layer);
+      layers_->Begin(layer);
       const Status done = [&] {
         JANUS_RETURN_IF_ERROR(AwaitRows(key));
         return Answer(key);
@@ -205,7 +207,7 @@ Status ExpertInstance::AwaitRows(const RoundKey& key) {
     source.here = true;
     const MonotonicTime gate_start = clock_.Now();
     JANUS_RETURN_IF_ERROR(
-        layers_.Gate(Rank{static_cast<int32_t>(came)}, source.rows.rows, source.rows.count));
+        layers_->Gate(Rank{static_cast<int32_t>(came)}, source.rows.rows, source.rows.count));
     gating += clock_.Now() - gate_start;
   }
   all_here_ = clock_.Now();
@@ -220,9 +222,9 @@ Status ExpertInstance::AwaitRows(const RoundKey& key) {
 }
 
 Status ExpertInstance::Answer(const RoundKey& key) {
-  JANUS_RETURN_IF_ERROR(layers_.Assign());
+  JANUS_RETURN_IF_ERROR(layers_->Assign());
   const MonotonicTime assigned = clock_.Now();
-  JANUS_RETURN_IF_ERROR(layers_.Compute(
+  JANUS_RETURN_IF_ERROR(layers_->Compute(
       [&](Rank to, int count) { return exchange_.Begin(key.micro_batch, to, count); }));
   const MonotonicTime computed = clock_.Now();
   for (size_t a = 0; a < sources_.size(); ++a) {
@@ -235,10 +237,10 @@ Status ExpertInstance::Answer(const RoundKey& key) {
     options_.metrics->experts.Observe(Seconds(computed - assigned).count());
     options_.metrics->Of(mode_).send.Observe(Seconds(clock_.Now() - computed).count());
   }
-  if (options_.routing != nullptr) options_.routing->Add(key, layers_.routed(), all_here_);
-  rows_ += static_cast<uint64_t>(layers_.rows());
+  if (options_.routing != nullptr) options_.routing->Add(key, layers_->routed(), all_here_);
+  rows_ += static_cast<uint64_t>(layers_->rows());
   ++rounds_;
-  activated_ += static_cast<uint64_t>(layers_.activated());
+  activated_ += static_cast<uint64_t>(layers_->activated());
   return OkStatus();
 }
 

@@ -25,6 +25,7 @@ namespace janus::dataplane {
 struct ExpertOptions {
   SchedulingPolicy scheduling = SchedulingPolicy::kAebs;
   int crossover_rows = 0;  // common/row_split.h; alike for all instances
+  bool graphs = true;  // of a GPU: whether what rounds start is recorded as an epoch is prepared
   StepDeadlines deadlines;
   Logger log{2, LogLevel::kWarning};
   StepMetrics* metrics = nullptr;    // outlives the instance; null: nobody asks
@@ -38,7 +39,8 @@ struct ExpertOptions {
 // Run is the step thread; statistics is thread-safe.
 class ExpertInstance {
  public:
-  // `weights`, `transport`, `exchange` and `clock` must outlive the instance.
+  // `weights`, `transport`, `exchange` and `clock` must outlive the instance. What the place's
+  // context refuses it tells by TakeFailure.
   ExpertInstance(const ExpertOptions& options, const ModelDescription& model,
                  const ExpertWeights& weights, const Topology& topology, Rank rank,
                  Transport& transport, ExpertExchange& exchange, const Clock& clock,
@@ -87,7 +89,7 @@ class ExpertInstance {
 
   // Confined to the step thread.
   std::stop_token stop_;
-  ExpertLayers layers_;
+  const std::unique_ptr<ExpertLayers> layers_;
   Follower control_;
   std::vector<Source> sources_;  // by attention rank
   MonotonicTime all_here_;

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -13,7 +14,6 @@
 #include "dataplane/comm/exchange.h"
 #include "dataplane/experts/weights.h"
 #include "kernels/device/context.h"
-#include "kernels/device/staging.h"
 #include "kernels/kernels.h"
 
 namespace janus::dataplane {
@@ -24,20 +24,15 @@ namespace janus::dataplane {
 // instance. It knows no peer and no transport; a round is Begin, Gate for every attention instance
 // that takes part, Assign, Compute.
 //
-// On a GPU rows go up from the exchange's slots and contributions come down into them. Who computes
-// what the host says from the ids that come down: it writes the lists of each expert's rows and
-// lays out the replies, whose sizes are the host's to know, so a schedule made on the device would
-// be waited for as the ids are, a launch later.
+// Here is what does not depend on where it computes: host_expert_layers.h has the rest for a CPU,
+// device_expert_layers.h for a GPU.
 //
-// Confined to the step thread. Buffers are sized once for m * R_max rows; what the place's context
-// has not enough memory for it tells by TakeFailure.
+// Confined to the step thread. Buffers are sized once for m * R_max rows.
 class ExpertLayers {
  public:
-  // `weights` holds what `rank` has in the topology's placement and must outlive this.
-  // `crossover_rows`: as ScheduleRound (common/row_split.h) takes it.
-  ExpertLayers(const ModelDescription& model, const ExpertWeights& weights,
-               const Topology& topology, Rank rank, SchedulingPolicy scheduling, int crossover_rows,
-               const kernels::Place& place);
+  virtual ~ExpertLayers() = default;
+  ExpertLayers(const ExpertLayers&) = delete;
+  ExpertLayers& operator=(const ExpertLayers&) = delete;
 
   void Begin(int layer);
 
@@ -47,13 +42,13 @@ class ExpertLayers {
   Status Gate(Rank from, const std::byte* rows, int count);
 
   // Which instance computes which expert of which gated row.
-  Status Assign();
+  virtual Status Assign() = 0;
 
   // Room for `count` contributions to `to`, as ExpertExchange::Begin gives it.
   using Begun = FunctionRef<ExpertExchange::Outgoing(Rank to, int count)>;
   // Computes this instance's contributions to every gated sender, in order of rank, none included;
   // when it returns they are where `begin` said.
-  Status Compute(Begun begin);
+  virtual Status Compute(Begun begin) = 0;
 
   // Of the round computed last.
   int rows() const { return rows_; }
@@ -64,59 +59,91 @@ class ExpertLayers {
                                  static_cast<size_t>(model_.moe.top_k));
   }
 
- private:
+ protected:
   struct Sender {
     bool gated = false;
     const std::byte* rows = nullptr;
     int count = 0;
-    int contributions = 0;  // that this instance computes for it
-    // Of a GPU: where they come down to, and the first of them in replies_.
-    std::byte* reply = nullptr;
-    size_t first_reply = 0;
+    int contributions = 0;       // that this instance computes for it
+    std::byte* reply = nullptr;  // where they go
+    size_t first_reply = 0;      // of all contributions of this instance, which is its first
+  };
+  // What fell to this instance: the at-th contribution, of a row and top-k slot.
+  struct Piece {
+    size_t sender;
+    size_t pair;  // row * K + slot, of the sender's
+    size_t at;
+    int slot;  // of the instance
   };
 
-  // Cuts what fell to this instance into one list per slot and lays out the replies.
-  void GatherWork(Begun begin);
-  void PrepareDevice();
-  // The first of a sender's rows in the device's memory.
-  std::byte* DeviceRows(size_t sender) const;
+  ExpertLayers(const ModelDescription& model, const ExpertWeights& weights,
+               const Topology& topology, Rank rank, SchedulingPolicy scheduling,
+               int crossover_rows);
+
+  virtual Status GateRows(size_t sender) = 0;
+
+  // From the round's ids, by (rank, row), in ids_: who computes what, and how much of it falls to
+  // each of this instance's slots. Internal: a slot without an expert was assigned work.
+  Result<Regime> Schedule();
+  // Begins every reply and calls `each` for what fell to this instance, in the order of the
+  // replies.
+  void LayReplies(Begun begin, FunctionRef<void(const Piece&)> each);
+  // Then: the activated slots, and the contributions that `each` placed by ListedAt.
+  int ListActive(kernels::ActiveExpert* active) const;
+  // Where a piece stands among the contributions listed by slot; once a piece, in their order.
+  size_t ListedAt(const Piece& piece);
+
+  size_t pairs() const { return ids_.size(); }  // most of a round
+  const ExpertLayerWeights& layer_weights() const {
+    return weights_.layers[static_cast<size_t>(layer_)];
+  }
+  // What the router is asked in the layer, but for where rows, ids and weights lie.
+  kernels::GateTopKArgs RouterOf(int layer) const;
+  // What the FFN is asked in it, but for lists and workspace.
+  kernels::GroupedExpertFfnArgs FfnOf(int layer) const;
 
   const ModelDescription model_;
   const ExpertWeights& weights_;
   const int rank_;
   const SchedulingPolicy scheduling_;
   const int crossover_rows_;
-  const kernels::Stream stream_;
-  kernels::Context& context_;
-  const bool is_host_;  // whether the device's memory is the host's
   const DType wire_;
   const size_t row_bytes_;
-  const size_t max_rows_;                   // R_max
-  const size_t sender_stride_;              // R_max * K
-  std::vector<LayerPlacement> placements_;  // per layer
+  const size_t max_rows_;                         // R_max
+  const size_t sender_stride_;                    // R_max * K
+  const size_t slots_;                            // C
+  const std::vector<LayerPlacement> placements_;  // per layer
 
   int layer_ = 0;
   int rows_ = 0;
   int activated_ = 0;
-  std::vector<Sender> senders_;            // by attention rank
-  std::vector<const void*> row_pointers_;  // of the host, of one sender
-  kernels::Buffer router_logits_;          // fp32, of one sender
-  kernels::Staging gate_ids_;              // uint16 [m, R_max, K], by sender
-  kernels::Staging gate_weights_;          // fp32, likewise
-  std::vector<uint16_t> ids_;              // [T, K] of the round, by (rank, row)
-  std::vector<Replica> replicas_;          // likewise
+  std::vector<Sender> senders_;    // by attention rank
+  std::vector<uint16_t> ids_;      // [T, K] of the round, by (rank, row)
+  std::vector<Replica> replicas_;  // likewise
+  std::vector<int> slot_count_;
+
+ private:
   AebsWorkspace aebs_;
   RowSplitWorkspace split_;
-  std::vector<int> slot_count_;
   std::vector<int> slot_first_;
-  const size_t contributions_at_;  // in work_
-  kernels::Staging work_;          // ActiveExpert [C], Contribution [m * R_max * K]
-  kernels::Buffer ffn_workspace_;
-  // Of a GPU.
-  kernels::Buffer device_rows_;          // [m, R_max, H] of the wire type
-  kernels::Buffer device_row_pointers_;  // [m, R_max], into them
-  kernels::Buffer gate_workspace_;       // of one sender
-  kernels::Buffer replies_;              // [m * R_max * K, H] of the wire type
+  std::vector<int> next_;  // of each slot's list
 };
+
+// As an operation takes them, with no rows.
+kernels::ActiveExpert WeightsOf(const FfnTensors& tensors);
+
+struct ExpertLayersOptions {
+  SchedulingPolicy scheduling = SchedulingPolicy::kAebs;
+  int crossover_rows = 0;  // as ScheduleRound (common/row_split.h) takes it
+  bool graphs = true;      // of a GPU: whether what rounds start is recorded
+};
+// For the place's device. `weights` holds what `rank` has in the topology's placement and must
+// outlive it, as the place's team and context must. What the context has not enough memory for it
+// tells by TakeFailure.
+std::unique_ptr<ExpertLayers> MakeExpertLayers(const ModelDescription& model,
+                                               const ExpertWeights& weights,
+                                               const Topology& topology, Rank rank,
+                                               const ExpertLayersOptions& options,
+                                               const kernels::Place& place);
 
 }  // namespace janus::dataplane

@@ -55,11 +55,11 @@ void Context::GiveBack(const Buffer& buffer) {
 
 Buffer Context::Note(Result<Buffer> taken) {
   if (taken.ok()) return *std::move(taken);
-  Note(std::move(taken).status());
+  NoteFailure(std::move(taken).status());
   return {};
 }
 
-void Context::Note(Status status) {
+void Context::NoteFailure(Status status) {
   const MutexLock lock(mu_);
   if (failure_.ok()) failure_ = std::move(status);
 }
@@ -67,8 +67,8 @@ void Context::Note(Status status) {
 Buffer Context::TakeCopyOrNote(const void* host, size_t bytes) {
   Buffer copy = TakeOrNote(bytes);
   if (copy.data() == nullptr) return copy;
-  Note(CopyIn(copy.data(), host, bytes));
-  Note(Wait());
+  NoteFailure(CopyIn(copy.data(), host, bytes));
+  NoteFailure(Wait());
   return copy;
 }
 

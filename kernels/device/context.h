@@ -128,6 +128,8 @@ class Context {
   Buffer TakePinnedOrNote(size_t bytes) { return Note(TakePinned(bytes)); }
   // Of the device, with a copy of what `host` holds now; waits for it.
   Buffer TakeCopyOrNote(const void* host, size_t bytes);
+  // Keeps it, if it is one and the first.
+  void NoteFailure(Status status);
   Status TakeFailure();
 
   // Queued. `host` must live, and as the source not change, until the stream has come this far.
@@ -191,7 +193,6 @@ class Context {
   friend class Buffer;
   Result<Buffer> TakeFrom(Buffer::Memory memory, size_t bytes);
   Buffer Note(Result<Buffer> taken);
-  void Note(Status status);
   void GiveBack(const Buffer& buffer);
   Status Judge(Status status);
 

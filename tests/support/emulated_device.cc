@@ -47,9 +47,11 @@ size_t Rounded(size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-// How many loads have run when it has come, of all that ever were; of the device's mutex.
+// How many loads have run when it has come, and copies down, of all that ever were; of the
+// device's mutex.
 struct EmulatedEvent final : Event {
   uint64_t loads = 0;
+  uint64_t copies = 0;
 };
 
 // What a recording stream is, and what comes of it.
@@ -171,9 +173,9 @@ Result<std::byte*> EmulatedDevice::AllocatePinned(size_t bytes) {
 
 // A copy that is under way still uses it.
 void EmulatedDevice::FreePinned(std::byte* data, size_t) {
-  Deliver();
   {
     const MutexLock lock(mu_);
+    Deliver(delivered_ + down_.size());
     RunLoads(loads_run_ + loads_.size());
     pinned_.erase(data);
   }
@@ -242,14 +244,16 @@ Status EmulatedDevice::CopyWithin(void* to, const void* from, size_t bytes) {
 
 Status EmulatedDevice::WaitForStream() {
   if (is_broken_) return Internal("the emulated device is broken");
-  Deliver();
+  const MutexLock lock(mu_);
+  Deliver(delivered_ + down_.size());
   return OkStatus();
 }
 
-void EmulatedDevice::Deliver() {
-  const MutexLock lock(mu_);
-  for (const CopyDown& copy : down_) std::memcpy(copy.host, copy.bytes.get(), copy.size);
-  down_.clear();
+void EmulatedDevice::Deliver(uint64_t until) {
+  for (; delivered_ < until; ++delivered_, down_.pop_front()) {
+    const CopyDown& copy = down_.front();
+    std::memcpy(copy.host, copy.bytes.get(), copy.size);
+  }
 }
 
 Result<std::unique_ptr<Event>> EmulatedDevice::MakeEvent() {
@@ -259,6 +263,7 @@ Result<std::unique_ptr<Event>> EmulatedDevice::MakeEvent() {
 Status EmulatedDevice::Record(Event& event) {
   const MutexLock lock(mu_);
   static_cast<EmulatedEvent&>(event).loads = 0;  // steps have run
+  static_cast<EmulatedEvent&>(event).copies = delivered_ + down_.size();
   return OkStatus();
 }
 
@@ -272,11 +277,16 @@ Status EmulatedDevice::WaitForEvent(Event& event) {
   if (is_broken_) return Internal("the emulated device is broken");
   const MutexLock lock(mu_);
   RunLoads(static_cast<EmulatedEvent&>(event).loads);
+  Deliver(static_cast<EmulatedEvent&>(event).copies);
   return OkStatus();
 }
 
+// The host waits for nothing: what comes down stays where it is.
 Status EmulatedDevice::QueueFollow(Event& event) {
-  return WaitForEvent(event);
+  if (is_broken_) return Internal("the emulated device is broken");
+  const MutexLock lock(mu_);
+  RunLoads(static_cast<EmulatedEvent&>(event).loads);
+  return OkStatus();
 }
 
 Result<std::unique_ptr<Graph>> EmulatedDevice::Capture(

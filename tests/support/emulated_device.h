@@ -97,8 +97,8 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
 
   Status BeginLaunch(std::string_view operation, const void* kernel, size_t bytes) override;
   void EndLaunch() override;
-  // Every copy down that is still under way.
-  void Deliver();
+  // The first so many copies down of all.
+  void Deliver(uint64_t until) JANUS_REQUIRES(mu_);
   void Open() JANUS_REQUIRES(mu_);
   void Close() JANUS_REQUIRES(mu_);
   Result<std::byte*> Allocate(size_t bytes, bool is_loaded);
@@ -122,8 +122,9 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
   mutable Mutex mu_;  // held while the memory is open
   std::map<std::byte*, Taken> taken_ JANUS_GUARDED_BY(mu_);
   std::map<const std::byte*, size_t> pinned_ JANUS_GUARDED_BY(mu_);
-  std::byte* end_ JANUS_GUARDED_BY(mu_);  // of what was ever taken
-  std::vector<CopyDown> down_ JANUS_GUARDED_BY(mu_);
+  std::byte* end_ JANUS_GUARDED_BY(mu_);             // of what was ever taken
+  std::deque<CopyDown> down_ JANUS_GUARDED_BY(mu_);  // that have not come
+  uint64_t delivered_ JANUS_GUARDED_BY(mu_) = 0;
   std::deque<LoadOp> loads_ JANUS_GUARDED_BY(mu_);  // that have not run
   uint64_t loads_run_ JANUS_GUARDED_BY(mu_) = 0;
   int loads_until_refusal_ JANUS_GUARDED_BY(mu_) = -1;  // negative: none is refused

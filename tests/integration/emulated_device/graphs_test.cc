@@ -9,7 +9,7 @@
 #include "dataplane/attention/layers.h"
 #include "dataplane/attention/micro_batch.h"
 #include "dataplane/attention/place_weights.h"
-#include "dataplane/attention/row_buckets.h"
+#include "kernels/device/row_buckets.h"
 #include "tests/integration/emulated_device/on_device.h"
 #include "tests/support/golden.h"
 #include "tests/support/held_model.h"
@@ -160,13 +160,13 @@ INSTANTIATE_TEST_SUITE_P(All, GraphsTest,
                          });
 
 TEST(RowBuckets, TakeLessThanHalfAsManyAgain) {
-  EXPECT_EQ(RowBuckets(24, 512), (std::vector<int>{1, 2, 3, 4, 6, 8, 12, 16, 24}));
-  EXPECT_EQ(RowBuckets(9, 10), (std::vector<int>{1, 2, 3, 4, 6, 8, 10}));
-  EXPECT_EQ(RowBuckets(10, 10).back(), 10);
-  EXPECT_EQ(RowBuckets(0, 10), std::vector<int>());
+  EXPECT_EQ(kernels::RowBuckets(24, 512), (std::vector<int>{1, 2, 3, 4, 6, 8, 12, 16, 24}));
+  EXPECT_EQ(kernels::RowBuckets(9, 10), (std::vector<int>{1, 2, 3, 4, 6, 8, 10}));
+  EXPECT_EQ(kernels::RowBuckets(10, 10).back(), 10);
+  EXPECT_EQ(kernels::RowBuckets(0, 10), std::vector<int>());
   for (int rows = 1; rows < 600; ++rows) {
-    EXPECT_GE(RowBucket(rows), rows);
-    EXPECT_LT(2 * RowBucket(rows), 3 * rows) << rows;
+    EXPECT_GE(kernels::RowBucket(rows), rows);
+    EXPECT_LT(2 * kernels::RowBucket(rows), 3 * rows) << rows;
   }
 }
 

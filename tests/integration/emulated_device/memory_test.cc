@@ -79,12 +79,18 @@ TEST_F(EmulatedStepTest, CopiesRowsAndContributionsOnce) {
                         sizeof(kernels::ActiveExpert) * static_cast<uint64_t>(held_.model.layers);
   EXPECT_EQ(attention_many.bytes_in - attention_few.bytes_in,
             step + sizeof(kernels::SamplingParams) + layers * k * row);
-  // Up: the row, the lists of the round. Down: ids, weights, contributions.
+  // Up: the row, how many there are and where. Down: ids, contributions.
   EXPECT_EQ(experts_many.copies_in - experts_few.copies_in, 2 * layers);
-  EXPECT_EQ(experts_many.bytes_in - experts_few.bytes_in,
-            layers * (row + sizeof(kernels::ActiveExpert) * kSlots + 24 * k));
-  EXPECT_EQ(experts_many.bytes_out - experts_few.bytes_out, layers * k * (row + 2 + 4));
-  EXPECT_EQ(experts_many.copies_out - experts_few.copies_out, 3 * layers);
+  EXPECT_EQ(experts_many.bytes_in - experts_few.bytes_in, layers * (row + 64 + 8));
+  EXPECT_EQ(experts_many.bytes_out - experts_few.bytes_out, layers * k * (row + 2));
+  EXPECT_EQ(experts_many.copies_out - experts_few.copies_out, 2 * layers);
+  // One launch a layer's attention, shared experts, route and experts.
+  EXPECT_EQ(attention_many.replays - attention_few.replays,
+            static_cast<uint64_t>(held_.model.layers) + layers);
+  EXPECT_EQ(experts_many.replays - experts_few.replays, 2 * layers);
+  // The host waits for what it sends on, and for what was drawn; of the staging of the step before
+  // it asks whether it was read.
+  EXPECT_EQ(experts_many.waits - experts_few.waits, 3 * layers);
 }
 
 }  // namespace

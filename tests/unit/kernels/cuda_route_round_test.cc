@@ -269,7 +269,7 @@ TEST(RouteRound, SaysWhatIsWrong) {
   a.rank = 2;
   EXPECT_EQ(says(), "RouteRound: rank is 2, wanted 0..1");
   a.rank = 1;
-  EXPECT_EQ(says(), "RouteRound: slots is 0, wanted 1..4096");
+  EXPECT_EQ(says(), "RouteRound: slots is 0, wanted 1..1024");
   a.slots = 3;
   static ActiveExpert active[3];
   static Contribution contributions[2];

@@ -1,0 +1,284 @@
+#include "dataplane/experts/device_expert_layers.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/route_round.h"
+
+namespace janus::dataplane {
+namespace {
+
+// For so many rows at once the router has room; more are more launches.
+constexpr int64_t kMostGateRows = 512;
+// Rounds of up to so many rows are recorded: beyond, launches take less time than what they start.
+constexpr int kMostRecordedRows = 512;
+
+// The arrays of placements one after the other, as the device reads them.
+class TableWriter {
+ public:
+  template <class T>
+  size_t Add(const std::vector<T>& values) {
+    const size_t at =
+        (bytes_.size() + alignof(uint64_t) - 1) / alignof(uint64_t) * alignof(uint64_t);
+    bytes_.resize(at + values.size() * sizeof(T));
+    if (!values.empty()) std::memcpy(bytes_.data() + at, values.data(), values.size() * sizeof(T));
+    return at;
+  }
+  const std::vector<std::byte>& bytes() const { return bytes_; }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+}  // namespace
+
+DeviceExpertLayers::DeviceExpertLayers(const ModelDescription& model, const ExpertWeights& weights,
+                                       const Topology& topology, Rank rank,
+                                       const ExpertLayersOptions& options,
+                                       const kernels::Place& place)
+    : ExpertLayers(model, weights, topology, rank, options.scheduling, options.crossover_rows),
+      stream_(place.stream),
+      context_(*place.context),
+      contributions_at_(slots_ * sizeof(kernels::ActiveExpert)) {
+  const size_t rows = senders_.size() * max_rows_;
+  const auto most_rows = static_cast<int64_t>(rows);
+  const int experts = model.moe.experts;
+  rows_in_ = context_.TakeOrNote(rows * row_bytes_);
+  round_ = kernels::Staging(context_, kPointersAt + rows * sizeof(const void*));
+  router_logits_ = context_.TakeOrNote(rows * static_cast<size_t>(experts) * sizeof(float));
+  gate_workspace_ = context_.TakeOrNote(static_cast<size_t>(
+      kernels::GateTopKWorkspaceBytes(std::min(most_rows, kMostGateRows), model.hidden, experts)));
+  gate_ids_ = kernels::Staging(context_, pairs() * sizeof(uint16_t));
+  gate_weights_ = kernels::Staging(context_, pairs() * sizeof(float));
+  PlaceTables();
+  scratch_ = context_.TakeOrNote(static_cast<size_t>(
+      kernels::RouteRoundScratchBytes(most_rows, model.moe.top_k, experts, topology.n())));
+  work_ = kernels::Staging(context_, contributions_at_ + pairs() * sizeof(kernels::Contribution));
+  const auto ffn = kernels::GroupedExpertFfnWorkspace::For(static_cast<int64_t>(pairs()),
+                                                           model.moe.intermediate, wire_);
+  ffn_workspace_ = context_.TakeOrNote(static_cast<size_t>(ffn.bytes));
+  replies_ = context_.TakeOrNote(pairs() * row_bytes_);
+  Result<std::unique_ptr<kernels::Event>> event = context_.MakeEvent();
+  if (event.ok()) {
+    ids_are_down_ = *std::move(event);
+  } else {
+    context_.NoteFailure(std::move(event).status());
+  }
+  // Without its memory there is nothing to record.
+  if (options.graphs && replies_.size() > 0) context_.NoteFailure(RecordAll());
+}
+
+void DeviceExpertLayers::PlaceTables() {
+  TableWriter tables;
+  struct Offsets {
+    size_t first, replicas, hosts, by_replicas;
+  };
+  std::vector<Offsets> at;
+  std::vector<kernels::ActiveExpert> tensors;
+  for (size_t layer = 0; layer < placements_.size(); ++layer) {
+    const LayerPlacement& placement = placements_[layer];
+    at.push_back({tables.Add(placement.first), tables.Add(placement.replicas),
+                  tables.Add(placement.hosts), tables.Add(placement.by_replicas)});
+    for (const std::optional<FfnTensors>& slot : weights_.layers[layer].slots) {
+      tensors.push_back(slot ? WeightsOf(*slot) : kernels::ActiveExpert{});
+    }
+  }
+  tables_ = context_.TakeCopyOrNote(tables.bytes().data(), tables.bytes().size());
+  tensors_ = context_.TakeCopyOrNote(tensors.data(), tensors.size() * sizeof(tensors[0]));
+  for (size_t layer = 0; layer < placements_.size(); ++layer) {
+    kernels::PlacementView view = kernels::PlacementView::Of(placements_[layer]);
+    const auto table = [&]<class T>(size_t offset, const T*& to) {
+      to = reinterpret_cast<const T*>(tables_.data() + offset);
+    };
+    table(at[layer].first, view.first);
+    table(at[layer].replicas, view.replicas);
+    table(at[layer].hosts, view.hosts);
+    table(at[layer].by_replicas, view.by_replicas);
+    views_.push_back(view);
+  }
+}
+
+Status DeviceExpertLayers::RecordAll() {
+  const auto layers = placements_.size();
+  const auto room = static_cast<int>(senders_.size() * max_rows_);
+  graphs_ = kernels::RowGraphs(2 * layers, std::min(room, kMostRecordedRows), room);
+  for (const Work work : {Work::kRoute, Work::kExperts}) {
+    for (size_t layer = 0; layer < layers; ++layer) {
+      JANUS_RETURN_IF_ERROR(graphs_.Record(context_, static_cast<size_t>(work) * layers + layer,
+                                           [&](const kernels::Stream& on, int rows) {
+                                             return StartOn(on, work, static_cast<int>(layer),
+                                                            rows);
+                                           }));
+    }
+  }
+  return OkStatus();
+}
+
+std::byte* DeviceExpertLayers::DeviceRows(size_t sender) const {
+  return rows_in_.data() + sender * max_rows_ * row_bytes_;
+}
+
+Status DeviceExpertLayers::GateRows(size_t sender) {
+  const Sender& from = senders_[sender];
+  return context_.CopyIn(DeviceRows(sender), from.rows,
+                         static_cast<size_t>(from.count) * row_bytes_);
+}
+
+// Where splits are possible and not likely the device goes on, and the host looks.
+bool DeviceExpertLayers::RoutesItself() const {
+  const int64_t ids = int64_t{rows_} * model_.moe.top_k;
+  if (ids > kernels::kMostRoutedIds || slots_ > kernels::kMostRoutedSlots) return false;
+  return !MaySplitRows(scheduling_, crossover_rows_, rows_) ||
+         4 * ids <= int64_t{crossover_rows_} * model_.moe.experts;
+}
+
+Status DeviceExpertLayers::PushRows(int computed) {
+  JANUS_RETURN_IF_ERROR(round_.Reopen());
+  *round_.host_at<int32_t>(0) = rows_;
+  auto* const pointers = round_.host_at<const void*>(kPointersAt);
+  size_t at = 0;
+  for (size_t a = 0; a < senders_.size(); ++a) {
+    if (!senders_[a].gated) continue;
+    for (size_t i = 0; i < static_cast<size_t>(senders_[a].count); ++i) {
+      pointers[at++] = DeviceRows(a) + i * row_bytes_;
+    }
+  }
+  for (; at < static_cast<size_t>(computed); ++at) pointers[at] = pointers[0];
+  return round_.Push(0, kPointersAt + at * sizeof(pointers[0]));
+}
+
+kernels::GateTopKArgs DeviceExpertLayers::GateOf(int layer, int rows) const {
+  kernels::GateTopKArgs args = RouterOf(layer);
+  args.x_rows = round_.device_at<const void* const>(kPointersAt);
+  args.logits = router_logits_.as<float>();
+  args.ids = gate_ids_.device_at<uint16_t>(0);
+  args.weights = gate_weights_.device_at<float>(0);
+  args.rows = rows;
+  args.workspace = gate_workspace_.data();
+  args.workspace_bytes = static_cast<int64_t>(gate_workspace_.size());
+  return args;
+}
+
+Status DeviceExpertLayers::StartOn(const kernels::Stream& on, Work work, int layer, int rows) {
+  auto* const active = work_.device_at<kernels::ActiveExpert>(0);
+  auto* const contributions = work_.device_at<kernels::Contribution>(contributions_at_);
+  const auto slots = static_cast<int>(slots_);
+  if (work == Work::kRoute) {
+    kernels::RouteRoundArgs args;
+    args.gate = GateOf(layer, rows);
+    args.live_rows = round_.device_at<int32_t>(0);
+    args.policy = scheduling_;
+    args.placement = views_[static_cast<size_t>(layer)];
+    args.rank = rank_;
+    args.slots = slots;
+    args.tensors = tensors_.as<kernels::ActiveExpert>() + static_cast<size_t>(layer) * slots_;
+    args.y = replies_.data();
+    args.y_row_bytes = static_cast<int64_t>(row_bytes_);
+    args.active = active;
+    args.contributions = contributions;
+    args.scratch = scratch_.data();
+    args.scratch_bytes = static_cast<int64_t>(scratch_.size());
+    return kernels::RouteRound(on, args);
+  }
+  kernels::GroupedExpertFfnArgs args = FfnOf(layer);
+  args.num_experts = kernels::RoutedExperts(rows, model_.moe.top_k, slots);
+  args.num_contributions = int64_t{rows} * model_.moe.top_k;
+  args.experts = active;
+  args.contributions = contributions;
+  args.workspace = ffn_workspace_.data();
+  args.workspace_bytes = static_cast<int64_t>(ffn_workspace_.size());
+  return kernels::GroupedExpertFfn(on, args);
+}
+
+Status DeviceExpertLayers::Start(Work work) {
+  const int recorded = graphs_.RowsFor(rows_);
+  if (recorded == 0) return StartOn(stream_, work, layer_, rows_);
+  const size_t piece = static_cast<size_t>(work) * placements_.size() + static_cast<size_t>(layer_);
+  return graphs_.Replay(context_, piece, recorded);
+}
+
+Status DeviceExpertLayers::PullIds() {
+  return gate_ids_.Pull(0, routed().size() * sizeof(uint16_t));
+}
+
+void DeviceExpertLayers::TakeIds() {
+  std::copy_n(gate_ids_.host_at<uint16_t>(0), routed().size(), ids_.begin());
+}
+
+Status DeviceExpertLayers::Assign() {
+  is_under_way_ = false;
+  if (rows_ == 0) return Schedule().status();
+  if (RoutesItself()) {
+    JANUS_RETURN_IF_ERROR(PushRows(std::max(rows_, graphs_.RowsFor(rows_))));
+    JANUS_RETURN_IF_ERROR(Start(Work::kRoute));
+    JANUS_RETURN_IF_ERROR(PullIds());
+    JANUS_RETURN_IF_ERROR(context_.Record(*ids_are_down_));
+    is_under_way_ = true;
+    return Start(Work::kExperts);
+  }
+  JANUS_RETURN_IF_ERROR(PushRows(rows_));
+  JANUS_RETURN_IF_ERROR(kernels::GateTopK(stream_, GateOf(layer_, rows_)));
+  JANUS_RETURN_IF_ERROR(PullIds());
+  JANUS_RETURN_IF_ERROR(gate_weights_.Pull(0, routed().size() * sizeof(float)));
+  JANUS_RETURN_IF_ERROR(context_.Wait());
+  TakeIds();
+  return Schedule().status();
+}
+
+Status DeviceExpertLayers::Compute(Begun begin) {
+  bool is_computed = false;
+  if (is_under_way_) {
+    JANUS_RETURN_IF_ERROR(context_.Await(*ids_are_down_));
+    TakeIds();
+    JANUS_ASSIGN_OR_RETURN(const Regime regime, Schedule());
+    is_computed = regime == Regime::kActivatedExperts;
+    if (!is_computed) {
+      JANUS_RETURN_IF_ERROR(gate_weights_.Pull(0, routed().size() * sizeof(float)));
+      JANUS_RETURN_IF_ERROR(context_.Wait());
+    }
+  }
+  if (is_computed) {
+    LayReplies(begin, [](const Piece&) {});
+  } else {
+    JANUS_RETURN_IF_ERROR(ComputeLists(begin));
+  }
+  for (const Sender& sender : senders_) {
+    if (!sender.gated) continue;
+    JANUS_RETURN_IF_ERROR(context_.CopyOut(sender.reply,
+                                           replies_.data() + sender.first_reply * row_bytes_,
+                                           static_cast<size_t>(sender.contributions) * row_bytes_));
+  }
+  return rows_ > 0 ? context_.Wait() : OkStatus();
+}
+
+Status DeviceExpertLayers::ComputeLists(Begun begin) {
+  JANUS_RETURN_IF_ERROR(work_.Reopen());
+  const auto k = static_cast<size_t>(model_.moe.top_k);
+  auto* const contributions = work_.host_at<kernels::Contribution>(contributions_at_);
+  const auto* const weights = gate_weights_.host_at<float>(0);
+  size_t first_pair = 0, sender = 0;  // of the round's, by sender
+  LayReplies(begin, [&](const Piece& piece) {
+    for (; sender < piece.sender; ++sender) {
+      if (senders_[sender].gated) first_pair += static_cast<size_t>(senders_[sender].count) * k;
+    }
+    kernels::Contribution& c = contributions[ListedAt(piece)];
+    c.x = DeviceRows(piece.sender) + piece.pair / k * row_bytes_;
+    c.y = replies_.data() + piece.at * row_bytes_;
+    c.weight = weights[first_pair + piece.pair];
+  });
+  kernels::GroupedExpertFfnArgs args = FfnOf(layer_);
+  auto* const active = work_.host_at<kernels::ActiveExpert>(0);
+  args.num_experts = ListActive(active);
+  if (args.num_experts == 0) return OkStatus();
+  args.num_contributions = active[args.num_experts - 1].first + active[args.num_experts - 1].count;
+  JANUS_RETURN_IF_ERROR(
+      work_.Push(0, contributions_at_ + static_cast<size_t>(args.num_contributions) *
+                                            sizeof(kernels::Contribution)));
+  args.experts = work_.device_at<kernels::ActiveExpert>(0);
+  args.contributions = work_.device_at<kernels::Contribution>(contributions_at_);
+  args.workspace = ffn_workspace_.data();
+  args.workspace_bytes = static_cast<int64_t>(ffn_workspace_.size());
+  return kernels::GroupedExpertFfn(stream_, args);
+}
+
+}  // namespace janus::dataplane

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <vector>
+
+#include "common/aligned_buffer.h"
+#include "dataplane/experts/expert_layers.h"
+
+namespace janus::dataplane {
+
+// On a CPU: rows are gated as they arrive, and read and contributions written where the exchange
+// has them.
+class HostExpertLayers final : public ExpertLayers {
+ public:
+  HostExpertLayers(const ModelDescription& model, const ExpertWeights& weights,
+                   const Topology& topology, Rank rank, const ExpertLayersOptions& options,
+                   const kernels::Place& place);
+
+  Status Assign() override;
+  Status Compute(Begun begin) override;
+
+ private:
+  Status GateRows(size_t sender) override;
+
+  const kernels::Stream stream_;
+  std::vector<const void*> row_pointers_;             // of one sender
+  std::vector<float> router_logits_;                  // of one sender
+  std::vector<uint16_t> gate_ids_;                    // [m, R_max, K], by sender
+  std::vector<float> gate_weights_;                   // likewise
+  std::vector<kernels::ActiveExpert> active_;         // [C]
+  std::vector<kernels::Contribution> contributions_;  // [m * R_max * K]
+  kernels::Buffer ffn_workspace_;
+};
+
+}  // namespace janus::dataplane
