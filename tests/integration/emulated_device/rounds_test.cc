@@ -120,7 +120,7 @@ TEST_P(RoundsTest, GiveEachRowItsContributionsOnce) {
   Instance second(held, two, 1, GetParam().options);
   const uint64_t recorded = first.counts().graphs;
   for (const std::vector<int>& counts : std::vector<std::vector<int>>{
-           {4, 4}, {7, 1}, {0, 8}, {1, 0}, {0, 0}, {3, 4}, {12, 12}, {2, 10}, {12, 0}}) {
+           {3, 2}, {4, 4}, {7, 1}, {0, 8}, {1, 0}, {0, 0}, {3, 4}, {12, 12}, {2, 10}, {12, 0}}) {
     for (int layer = 0; layer < layers; ++layer) {
       const std::vector<Bytes> rows = RandomRows(held, counts, random);
       Contributions wanted, got;
@@ -150,6 +150,37 @@ INSTANTIATE_TEST_SUITE_P(
                     // Beyond one row: the host schedules from the start.
                     Way{"ByTheHost", {SchedulingPolicy::kAebs, 1, true}, 0, true}),
     [](const auto& info) { return info.param.name; });
+
+// Device and host schedule alike, by the policy that was asked for, also where the two differ.
+TEST(Rounds, AreScheduledByTheirPolicy) {
+  ModelDescription model = SmallModelDescription(DType::kBFloat16);
+  model.moe.experts = 24;
+  const HeldModel held = RandomModel(model, 8);
+  const int layers = model.moe_layers();
+  const std::vector<int> slots = {16, 16, 16};
+  Random random(9);
+  int different = 0;
+  for (int round = 0; round < 6; ++round) {
+    Topology three = MakeTopology(kSenders, slots, layers, 24, 1, kMostRows);
+    three.placement = RandomPlacement(random, slots, layers, 24);
+    const std::vector<Bytes> rows = RandomRows(held, {1, 2}, random);
+    std::vector<size_t> counts;
+    for (const auto policy : {SchedulingPolicy::kAebs, SchedulingPolicy::kAebsGreedy}) {
+      Contributions all;
+      for (int rank = 0; rank < 3; ++rank) {
+        Instance instance(held, three, rank, {policy, 0, true});
+        instance.Compute(0, rows, all);
+        counts.push_back(all.size());
+      }
+      Instance alone(held, MakeTopology(kSenders, {24}, layers, 24, 1, kMostRows), 0, {});
+      Contributions wanted;
+      alone.Compute(0, rows, wanted);
+      ASSERT_EQ(all, wanted);
+    }
+    different += counts[0] != counts[3] || counts[1] != counts[4] ? 1 : 0;
+  }
+  EXPECT_GT(different, 0) << "the policies gave the same throughout";
+}
 
 // A split is possible, but the average expert has few rows for it, so that the device goes on by
 // itself. All rows are alike, and one expert has them all: the host finds that.
