@@ -22,8 +22,7 @@ int64_t KeyBlocksOf(const KvRow* rows, int64_t count) {
 
 // Rows that the host can look into.
 Status ValidateRows(const Stream& stream, const ExpandedAttentionArgs& args) {
-  JANUS_RETURN_IF_ERROR(
-      ValidateKvRows("ExpandedAttention", stream, args.rows, args.num_rows));
+  JANUS_RETURN_IF_ERROR(ValidateKvRows("ExpandedAttention", stream, args.rows, args.num_rows));
   if (stream.device == Device::kCuda || args.key_blocks == 0) return OkStatus();
   return std::move(Validator("ExpandedAttention")
                        .True(args.key_blocks >= KeyBlocksOf(args.rows, args.num_rows),

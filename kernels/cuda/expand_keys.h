@@ -56,8 +56,8 @@ struct ExpandKeysShared {
   static constexpr int kStages = 3;
   static constexpr int kUnits = 64;  // of 128 positions, whose pages are looked up at once
   static constexpr int kUnitPages = kRows / kPageTokens;
-  static constexpr int kStage = kLines * kPieceBytes;           // weights first
-  static constexpr int kPages = kStage + kStages * kPieceBytes;  // [unit][8]
+  static constexpr int kStage = kLines * kPieceBytes;             // weights first
+  static constexpr int kPages = kStage + kStages * kPieceBytes;   // [unit][8]
   static constexpr int kSeen = kPages + 4 * kUnits * kUnitPages;  // [unit][8] uint8: positions
   static constexpr int64_t kBytes = kSeen + kUnits * kUnitPages;
 };
@@ -68,10 +68,10 @@ struct ExpandKeysKernel {
   static constexpr int kThreads = 256;
   static constexpr int kBlocksAtOnce = 1;
   static constexpr int64_t kAskedSharedBytes = Shared::kBytes;
-  static constexpr int kChunks = Shared::kLine / kChunk;        // of a line
-  static constexpr int kRowsAtOnce = kThreads / kChunks;        // that all threads bring
-  static constexpr int kBlocks16 = kKeyBlock / 16;              // of positions, of a warp
-  static constexpr int kBlocks8 = 4;                            // of outputs
+  static constexpr int kChunks = Shared::kLine / kChunk;          // of a line
+  static constexpr int kRowsAtOnce = kThreads / kChunks;          // that all threads bring
+  static constexpr int kBlocks16 = kKeyBlock / 16;                // of positions, of a warp
+  static constexpr int kBlocks8 = 4;                              // of outputs
   static constexpr int kAcross = Shared::kRows / (8 * kBlocks8);  // warps beside one another
   static_assert(kRowsAtOnce == kPageTokens && 2 * kAcross * kLanes == kThreads);
 
@@ -116,8 +116,7 @@ struct ExpandKeysKernel {
       JANUS_KEEP_LOOP
       for (int i = thread; i < count * Shared::kUnitPages; i += kThreads) {
         constexpr int kOfBlock = kKeyBlock / kPageTokens;
-        const int32_t key_block =
-            to.first_block + 2 * first + i / kOfBlock;
+        const int32_t key_block = to.first_block + 2 * first + i / kOfBlock;
         pages[i] = 0;
         seen[i] = 0;
         if (key_block >= end_block) continue;
@@ -171,8 +170,7 @@ struct ExpandKeysKernel {
   template <class Block, class Warp>
   JANUS_DEVICE void Fill(Block& block, Warp& warp, int step, int stage) const {
     const int page = step / Shared::kLines * Shared::kUnitPages;
-    unsigned char* const to_stage =
-        block.shared() + Shared::kStage + stage * Shared::kPieceBytes;
+    unsigned char* const to_stage = block.shared() + Shared::kStage + stage * Shared::kPieceBytes;
     warp.Lanes([&](int lane) {
       const int thread = warp.index() * kLanes + lane;
       const int chunk = thread % kChunks;
@@ -202,8 +200,8 @@ struct ExpandKeysKernel {
         const bool is_seen = key % kPageTokens < block.shared()[Shared::kSeen + page];
         const uint16_t* const from =
             Entry(block, page, key % kPageTokens) + kAbsorbedRank + i % kOfRow * kChunk;
-        uint16_t* const rope =
-            to.Rope(block0 + key / kKeyBlock) + key % kKeyBlock * kAbsorbedRope + i % kOfRow * kChunk;
+        uint16_t* const rope = to.Rope(block0 + key / kKeyBlock) + key % kKeyBlock * kAbsorbedRope +
+                               i % kOfRow * kChunk;
         if (PagesAreInChunks()) {
           struct alignas(kCopyBytes) Chunk {
             uint16_t of[kChunk];
@@ -239,8 +237,8 @@ struct ExpandKeysKernel {
   template <class Block>
   JANUS_DEVICE const uint16_t* Entry(Block& block, int page, int token) const {
     const auto* const pages = reinterpret_cast<const int32_t*>(block.shared() + Shared::kPages);
-    const auto* const from = static_cast<const unsigned char*>(a.cache.pages) +
-                             pages[page] * PageBytes();
+    const auto* const from =
+        static_cast<const unsigned char*>(a.cache.pages) + pages[page] * PageBytes();
     return reinterpret_cast<const uint16_t*>(from) + token * (kAbsorbedRank + kAbsorbedRope);
   }
 
@@ -252,7 +250,8 @@ struct ExpandKeysKernel {
       uint32_t of[kBlocks16][4];
     };
     const int first_lane = warp.index() * kLanes;
-    const unsigned char* const weights = block.shared() + step % Shared::kLines * Shared::kPieceBytes;
+    const unsigned char* const weights =
+        block.shared() + step % Shared::kLines * Shared::kPieceBytes;
     const unsigned char* const positions =
         block.shared() + Shared::kStage + stage * Shared::kPieceBytes;
     const int row0 = warp.index() / kAcross * kKeyBlock;
@@ -285,8 +284,8 @@ struct ExpandKeysKernel {
                               PerThread<Sums, kThreads>& sums) const {
     const int32_t key_block = 2 * unit + warp.index() / kAcross;
     if (to.first_block + key_block >= to.EndBlock()) return;
-    uint16_t* const half = to.Half(head_half / 2, key_block, head_half % 2) +
-                           warp.index() % kAcross * 8 * kBlocks8;
+    uint16_t* const half =
+        to.Half(head_half / 2, key_block, head_half % 2) + warp.index() % kAcross * 8 * kBlocks8;
     warp.Lanes([&](int lane) {
       const Sums& sum = sums[warp.index() * kLanes + lane];
       JANUS_UNROLL
@@ -297,8 +296,8 @@ struct ExpandKeysKernel {
           for (int i = 0; i < 4; i += 2) {
             const int key = 16 * m + lane / 4 + i / 2 * 8;
             *reinterpret_cast<uint32_t*>(half + key * kSharedExpansion + 8 * n + lane % 4 * 2) =
-                uint32_t{ToBFloat16(sum.of[m][n][i])} |
-                uint32_t{ToBFloat16(sum.of[m][n][i + 1])} << 16;
+                uint32_t{ToBFloat16(sum.of[m][n][i])} | uint32_t{ToBFloat16(sum.of[m][n][i + 1])}
+                                                            << 16;
           }
         }
       }

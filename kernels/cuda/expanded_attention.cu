@@ -18,8 +18,7 @@ constexpr std::string_view kName = "ExpandedAttention";
 template <int kTileRows>
 Status AttendTo(const Stream& stream, const ExpandedAttentionArgs& part, const ExpandedDeal& deal,
                 const ExpandedChunk& chunk) {
-  JANUS_RETURN_IF_ERROR(
-      Start(kName, stream, ExpandKeysKernel{part, chunk}, PlanExpandKeys(chunk)));
+  JANUS_RETURN_IF_ERROR(Start(kName, stream, ExpandKeysKernel{part, chunk}, PlanExpandKeys(chunk)));
   return Start(kName, stream, FastExpandedKernel<kTileRows>{part, chunk},
                PlanFastExpanded<kTileRows>(deal));
 }
@@ -29,9 +28,9 @@ Status RunPart(const Stream& stream, const ExpandedAttentionArgs& part, const Ex
   auto* const space = static_cast<unsigned char*>(part.workspace);
   auto* const runs = reinterpret_cast<ExpandedRuns*>(space);
   const ExpandedSpace at(deal);
-  JANUS_RETURN_IF_ERROR(
-      Start(kName, stream, FindExpandedRunsKernel{part.rows, part.num_rows, deal.tile, runs},
-            PlanFindExpandedRuns()));
+  JANUS_RETURN_IF_ERROR(Start(kName, stream,
+                              FindExpandedRunsKernel{part.rows, part.num_rows, deal.tile, runs},
+                              PlanFindExpandedRuns()));
   ExpandedChunk chunk{.runs = runs,
                       .halves = reinterpret_cast<uint16_t*>(space + at.halves),
                       .rope = reinterpret_cast<uint16_t*>(space + at.rope),
@@ -49,8 +48,10 @@ Status RunPart(const Stream& stream, const ExpandedAttentionArgs& part, const Ex
   return OkStatus();
 }
 
-Status RunFast(const Stream& stream, const ExpandedAttentionArgs& args) {
-  const ExpandedDeal deal = DealExpanded(args);
+}  // namespace
+
+Status RunFastExpanded(const Stream& stream, const ExpandedAttentionArgs& args,
+                       const ExpandedDeal& deal) {
   const int64_t query = int64_t{args.heads} * (args.nope_dim + args.cache.rope);
   const int64_t y = int64_t{args.heads} * args.value_dim * SizeOf(args.y_dtype);
   ExpandedAttentionArgs part = args;
@@ -64,11 +65,9 @@ Status RunFast(const Stream& stream, const ExpandedAttentionArgs& args) {
   return OkStatus();
 }
 
-}  // namespace
-
 Status RunExpandedAttention(const Stream& stream, const ExpandedAttentionArgs& args,
                             AttentionForm form) {
-  if (form == AttentionForm::kFast) return RunFast(stream, args);
+  if (form == AttentionForm::kFast) return RunFastExpanded(stream, args, DealExpanded(args));
   return Start(kName, stream, ExpandedAttentionKernel{args, ExpandedAreaFloats(args)},
                PlanExpandedAttention(args));
 }

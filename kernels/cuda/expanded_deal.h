@@ -7,7 +7,9 @@
 // in registers from its first key to its last. Else keys in chunks, and states of rows in the
 // workspace beside them.
 
+#include "common/status.h"
 #include "kernels/cuda/expanded_fast.h"
+#include "kernels/stream.h"
 
 namespace janus::kernels::cuda {
 
@@ -47,8 +49,7 @@ constexpr int64_t ExpandedRowsThatFit(int64_t bytes) {
 // The workspace is that of kernels::ExpandedAttention at least.
 inline ExpandedDeal DealExpanded(const ExpandedAttentionArgs& a) {
   ExpandedDeal deal;
-  deal.rows =
-      std::min({a.num_rows, kMostExpandedRows, ExpandedRowsThatFit(a.workspace_bytes)});
+  deal.rows = std::min({a.num_rows, kMostExpandedRows, ExpandedRowsThatFit(a.workspace_bytes)});
   deal.all_blocks = a.key_blocks > 0
                         ? a.key_blocks
                         : deal.rows * CeilDiv(a.cache.num_pages * kPageTokens, kKeyBlock);
@@ -62,8 +63,7 @@ inline ExpandedDeal DealExpanded(const ExpandedAttentionArgs& a) {
     deal.blocks = deal.all_blocks;
   } else {
     deal.heads = wanted;
-    while (deal.heads > 1 &&
-           ExpandedBlocksThatFit(bytes, deal.heads, deal.rows) < kLeastChunk) {
+    while (deal.heads > 1 && ExpandedBlocksThatFit(bytes, deal.heads, deal.rows) < kLeastChunk) {
       deal.heads = CeilDiv(deal.heads, 2);
     }
   }
@@ -85,6 +85,10 @@ struct ExpandedSpace {
         rope(halves + deal.blocks * deal.heads * ExpandedChunk::kHeadBlockBytes),
         states(rope + deal.blocks * ExpandedChunk::kRopeBlockBytes) {}
 };
+
+// The fast form, dealt so. The workspace holds what ExpandedSpace says.
+Status RunFastExpanded(const Stream& stream, const ExpandedAttentionArgs& args,
+                       const ExpandedDeal& deal);
 
 template <int kTileRows>
 Plan PlanFastExpanded(const ExpandedDeal& deal) {

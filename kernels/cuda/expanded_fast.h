@@ -31,8 +31,8 @@ struct ExpandedShared {
   static constexpr int kValueBytes = 2 * kSharedExpansion;
   static constexpr int kUnitBytes = kKeyBlock * kKeyBytes;
   static constexpr int kUnits = 2;
-  static constexpr int kQueries = kUnits * kUnitBytes;           // [row]
-  static constexpr int kValues = kQueries + kRows * kKeyBytes;   // [key]
+  static constexpr int kQueries = kUnits * kUnitBytes;             // [row]
+  static constexpr int kValues = kQueries + kRows * kKeyBytes;     // [key]
   static constexpr int kLast = kValues + kKeyBlock * kValueBytes;  // [row] int32: last key it sees
   static constexpr int64_t kBytes = kLast + 4 * kRows;
 };
@@ -47,9 +47,9 @@ struct FastExpandedKernel {
   static constexpr int64_t kAskedSharedBytes = Shared::kBytes;
   static constexpr int kWarpRows = kTileRows * kLanes / kThreads;
   static constexpr int kRows16 = kWarpRows / 16;
-  static constexpr int kSteps = kKeyBlock / 16;               // of 16 keys
-  static constexpr int kColumns8 = kKeyBlock / 8;             // of keys
-  static constexpr int kValues8 = kSharedExpansion / 8;       // of values
+  static constexpr int kSteps = kKeyBlock / 16;                 // of 16 keys
+  static constexpr int kColumns8 = kKeyBlock / 8;               // of keys
+  static constexpr int kValues8 = kSharedExpansion / 8;         // of values
   static constexpr int kKeyChunks = kSharedExpansion / kChunk;  // of a key, before rope
   static constexpr int kRopeChunks = kAbsorbedRope / kChunk;
   static constexpr int kRowChunks = kKeyChunks + kRopeChunks;
@@ -178,8 +178,7 @@ struct FastExpandedKernel {
                     queries + row * stride + chunk * kChunk, row < task.rows);
       }
       for (int row = thread; row < kTileRows; row += kThreads) {
-        LastOf(block)[row] =
-            a.rows[task.row + (row < task.rows ? row : task.rows - 1)].position;
+        LastOf(block)[row] = a.rows[task.row + (row < task.rows ? row : task.rows - 1)].position;
       }
     });
   }
@@ -438,8 +437,7 @@ struct FastExpandedKernel {
               });
         }
         MultiplyRows<kRows16, kColumns8>(
-            warp, [&](int lane) { return scores[lane].of; },
-            [&](int lane) { return of[lane].of; },
+            warp, [&](int lane) { return scores[lane].of; }, [&](int lane) { return of[lane].of; },
             [&](int n, int row, int half) { return keys + KeyOffset(8 * n + row, chunk + half); });
       }
     }
@@ -542,7 +540,8 @@ struct FastExpandedKernel {
             if (lane / 4 != row % 8) return;
             JANUS_UNROLL
             for (int j = 0; j < 4; ++j) {
-              if (j / 2 == row / 8) states[first_lane + lane].values[m][n + i][j] = of[lane].sums[j];
+              if (j / 2 == row / 8)
+                states[first_lane + lane].values[m][n + i][j] = of[lane].sums[j];
             }
           });
         }
