@@ -52,6 +52,8 @@ AttentionLayers::AttentionLayers(const ModelDescription& model, const AttentionW
   const auto hidden = static_cast<size_t>(model.hidden);
   const auto wire_bytes = static_cast<size_t>(SizeOf(wire_));
   classes_.resize(rows);
+  positions_.resize(rows);
+  sequences_.resize(rows);
   residual_ = context_.TakeOrNote(rows * hidden * sizeof(float));
   normed_ = context_.TakeOrNote(rows * row_bytes_);
   attended_ =
@@ -113,8 +115,10 @@ Status AttentionLayers::Begin(const Batch& batch) {
   for (size_t i = 0; i < batch.rows.size(); ++i) {
     const BatchRow& row = batch.rows[i];
     tokens[i] = row.token;
-    positions[i] = row.position;
+    positions[i] = positions_[i] = row.position;
     classes_[i] = row.position_class;
+    const bool begins = i > 0 && row.sequence != batch.rows[i - 1].sequence;
+    sequences_[i] = i == 0 ? 0 : sequences_[i - 1] + (begins ? 1 : 0);
   }
   const size_t used = layout_.tables + PlaceTables(batch) * sizeof(int32_t);
   if (!is_host_) PlaceLocalExperts();
@@ -195,9 +199,12 @@ Status AttentionLayers::AttendInto(int layer, int first, int count, std::byte* o
   const AttentionLayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
   float* residual = residual_.as<float>() + int64_t{first} * model_.hidden;
   JANUS_RETURN_IF_ERROR(NormRows(residual, w.input_norm, normed_.data(), count));
-  const AttentionRows rows{step_.device_at<kernels::KvRow>(layout_.rows) + first,
-                           step_.device_at<int32_t>(layout_.positions) + first,
-                           classes_.data() + first, count};
+  const AttentionRows rows{.rows = step_.device_at<kernels::KvRow>(layout_.rows) + first,
+                           .positions = step_.device_at<int32_t>(layout_.positions) + first,
+                           .classes = classes_.data() + first,
+                           .host_positions = positions_.data() + first,
+                           .sequences = sequences_.data() + first,
+                           .count = count};
   JANUS_RETURN_IF_ERROR(attention_->Attend(layer, rows, normed_.data(), attended_.data()));
   JANUS_RETURN_IF_ERROR(Project(stream_, w.o,
                                 {.x = attended_.data(),

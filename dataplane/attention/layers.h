@@ -107,6 +107,8 @@ class AttentionLayers {
   const std::unique_ptr<SelfAttention> attention_;
 
   std::vector<PositionClass> classes_;  // [T]
+  std::vector<int32_t> positions_;      // [T]
+  std::vector<int32_t> sequences_;      // [T]: counted from 0
   kernels::Staging step_;               // StepLayout
   kernels::Buffer residual_;            // fp32 [T,H]
   kernels::Buffer normed_;              // [T,H] of the wire type

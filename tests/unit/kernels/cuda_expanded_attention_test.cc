@@ -457,6 +457,30 @@ TEST(FastExpanded, GivesTheSameBitsForEveryDeal) {
   EXPECT_TRUE(SameBits(sequences.RunBy(sequences.Every(), kManyBytes, in_parts), wanted));
 }
 
+// Tiles of 128 rows are for calls of many; here by a deal that says so.
+TEST(FastExpanded, GivesTheSameBitsInTilesOf128Rows) {
+  for (const float poison : {0.5f, NAN}) {
+    ExpandedSequences sequences(1, {140, 66}, LastRows({140, 66}, 135));
+    sequences.Set(0, 100, 7, poison);
+    const ExpandedDeal deal{.rows = 300, .heads = 1, .blocks = 2, .all_blocks = 5, .tile = 128};
+    const auto dealt = [&](const ExpandedAttentionArgs& args) {
+      return RunFastExpanded(Stream{.device = Device::kCuda}, args, deal);
+    };
+    const int64_t conflicts = BankConflicts();
+    const std::vector<float> got = sequences.RunBy(sequences.Every(), kManyBytes, dealt);
+    EXPECT_EQ(BankConflicts(), conflicts);
+    const std::vector<float> wanted = sequences.All(0);
+    ASSERT_EQ(got.size(), wanted.size());
+    for (size_t i = 0; i < got.size(); ++i) {
+      if (std::isnan(wanted[i])) {
+        ASSERT_TRUE(std::isnan(got[i])) << i;
+      } else {
+        ASSERT_TRUE(SameBits({&got[i], 1}, {&wanted[i], 1})) << i;
+      }
+    }
+  }
+}
+
 // A chunk with its launches of so many blocks of threads.
 Status RunOver(int64_t blocks, const ExpandedAttentionArgs& args) {
   const ExpandedDeal deal{.rows = args.num_rows,
