@@ -98,10 +98,19 @@ Plan PlanFastExpanded(const ExpandedDeal& deal) {
           FastExpandedKernel<kTileRows>::kThreads, ExpandedShared<kTileRows>::kBytes, 0, 0};
 }
 
-// Of a row that sees `keys` keys, or of rows that together do; the expansion of keys comes to it
-// (PlanExpandKeys).
-inline int64_t ExpandedAttentionFlops(const ExpandedAttentionArgs& a, int64_t keys) {
-  return 2 * keys * a.heads * (int64_t{a.nope_dim} + a.cache.rope + a.value_dim);
+// The least bytes: entries of `keys` keys once, expansions, queries and results.
+inline int64_t ExpandedAttentionBytes(const ExpandedAttentionArgs& a, int64_t keys) {
+  const int64_t expanded = int64_t{a.nope_dim} + a.value_dim;
+  return keys * (int64_t{a.cache.rank} + a.cache.rope) * SizeOf(a.cache.dtype) +
+         a.heads * expanded * a.cache.rank * SizeOf(a.expand_dtype) +
+         a.num_rows * a.heads *
+             ((int64_t{a.nope_dim} + a.cache.rope) * 4 + a.value_dim * SizeOf(a.y_dtype));
+}
+// Of rows that together see `seen` keys, `keys` different ones, which are expanded once.
+inline int64_t ExpandedAttentionFlops(const ExpandedAttentionArgs& a, int64_t seen, int64_t keys) {
+  const int64_t attended = seen * (int64_t{a.nope_dim} + a.cache.rope + a.value_dim);
+  const int64_t expanded = keys * a.cache.rank * (int64_t{a.nope_dim} + a.value_dim);
+  return 2 * a.heads * (attended + expanded);
 }
 
 }  // namespace janus::kernels::cuda
