@@ -33,6 +33,9 @@ Status ValidateRows(const Stream& stream, const ExpandedAttentionArgs& args) {
 Status Validate(const Stream& stream, const ExpandedAttentionArgs& args) {
   const int64_t head_dim = int64_t{args.nope_dim} + args.cache.rope;
   const int threads = stream.team == nullptr ? 1 : stream.team->size();
+  const bool wants_blocks =
+      stream.device == Device::kCuda &&
+      HasSharedExpansion(args.cache, args.expand_dtype, args.nope_dim, args.value_dim);
   return std::move(ValidateLatentCache(Validator("ExpandedAttention"), args.cache)
                        .InRange(args.num_rows, 0, kMaxExtent, "num_rows")
                        .InRange(args.heads, 1, kMaxExtent, "heads")
@@ -43,6 +46,7 @@ Status Validate(const Stream& stream, const ExpandedAttentionArgs& args) {
                        .True(args.query_stride == 0 || args.query_stride >= args.heads * head_dim,
                              "query_stride is shorter than a row")
                        .InRange(args.key_blocks, 0, kMaxExtent, "key_blocks")
+                       .True(!wants_blocks || args.key_blocks > 0, "key_blocks is not told")
                        .NotNull(args.rows, "rows")
                        .NotNull(args.queries, "queries")
                        .NotNull(args.expand, "expand")

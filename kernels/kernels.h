@@ -291,9 +291,9 @@ struct ExpandedAttentionArgs {
   int nope_dim = 0;   // N >= 1; N+P <= kMaxHeadDim
   int value_dim = 0;  // V, 1..kMaxHeadDim
   float scale = 0.0f;
-  // What the host knows of positions, and how many launches of a GPU follow from it: no less than
-  // the key blocks that the rows see, those up to the largest position of each run of neighbours of
-  // one sequence. 0: not told; as many as the cache could hold, for each row. No bit depends on it.
+  // What the host knows of positions, from which a GPU's launches follow where HasSharedExpansion:
+  // no less than the key blocks that the rows see, those up to the largest position of each run of
+  // neighbours of one sequence. 0, not told, is refused there. No bit depends on it.
   int64_t key_blocks = 0;
   void* workspace = nullptr;  // ExpandedAttentionWorkspaceBytes, 64-byte aligned
   int64_t workspace_bytes = 0;

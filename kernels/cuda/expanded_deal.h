@@ -50,9 +50,7 @@ constexpr int64_t ExpandedRowsThatFit(int64_t bytes) {
 inline ExpandedDeal DealExpanded(const ExpandedAttentionArgs& a) {
   ExpandedDeal deal;
   deal.rows = std::min({a.num_rows, kMostExpandedRows, ExpandedRowsThatFit(a.workspace_bytes)});
-  deal.all_blocks = a.key_blocks > 0
-                        ? a.key_blocks
-                        : deal.rows * CeilDiv(a.cache.num_pages * kPageTokens, kKeyBlock);
+  deal.all_blocks = a.key_blocks;
   const int64_t bytes = a.workspace_bytes - ExpandedRuns::Bytes(deal.rows);
   const int64_t large = CeilDiv(deal.rows, 128);
   const int64_t wanted = std::min<int64_t>(a.heads, CeilDiv(kExpandedBlocks, large));

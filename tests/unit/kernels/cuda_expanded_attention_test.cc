@@ -35,7 +35,7 @@ constexpr int kEntry = kAbsorbedRank + kAbsorbedRope;
 constexpr int kOfHead = kSharedExpansion;
 constexpr int kWidth = kOfHead + kAbsorbedRope;  // of a query
 constexpr int64_t kLeastBytes = ExpandedAttentionWorkspaceBytes(kWidth, kOfHead, 1);
-constexpr int64_t kManyBytes = 64 << 20;
+constexpr int64_t kManyBytes = 16 << 20;  // all that is expanded here
 const float kScale = 1.0f / std::sqrt(static_cast<float>(kWidth));
 
 // Sequences in a cache whose pages lie in random order. What no row may read is NaN: pages that no
@@ -108,11 +108,18 @@ class ExpandedSequences {
     queries.Fill(NAN);
     y.Fill(NAN);
     std::vector<KvRow> rows;
-    int64_t key_blocks = 0;
+    int64_t key_blocks = 1;  // more than there are
+    int last = -1;           // of the sequence so far
     for (int64_t i = 0; i < count; ++i) {
       const auto [sequence, position] = rows_[selection[static_cast<size_t>(i)]];
       rows.push_back({tables_[static_cast<size_t>(sequence)].data(), position});
-      key_blocks += position / kKeyBlock + 1;  // more than there are
+      if (i > 0 && rows[static_cast<size_t>(i - 1)].block_table != rows.back().block_table) {
+        last = -1;
+      }
+      if (position > last) {
+        key_blocks += position / kKeyBlock - (last < 0 ? -1 : last / kKeyBlock);
+        last = position;
+      }
       for (int d = 0; d < heads_ * kWidth; ++d) {
         queries.set(
             i * stride + d,
@@ -408,7 +415,7 @@ TEST(FastExpanded, TakesAnyBoundOfKeyBlocksAndEitherFormatOfResults) {
   const std::vector<int> lengths = {70, 17};
   const ExpandedSequences sequences(1, lengths, LastRows(lengths, 2));
   const std::vector<float> wanted = sequences.All(0);
-  for (const int64_t key_blocks : {int64_t{3}, int64_t{4}, int64_t{100}, int64_t{0}}) {
+  for (const int64_t key_blocks : {3, 4, 100}) {
     const auto told = [&](ExpandedAttentionArgs args) {
       args.key_blocks = key_blocks;
       return RunExpandedAttention(Stream{.device = Device::kCuda}, args, AttentionForm::kFast);
@@ -588,6 +595,12 @@ TEST(FastExpanded, IsWhatTheOperationRuns) {
   };
   EXPECT_TRUE(SameBits(sequences.RunBy({0}, 1, operation), sequences.Alone(0)));
   EXPECT_FALSE(SameBits(sequences.Run({0}, 1, AttentionForm::kPlain), sequences.Alone(0)));
+  sequences.RunBy({0}, 1, [](ExpandedAttentionArgs args) {
+    args.key_blocks = 0;
+    const Status status = ExpandedAttention(Stream{.device = Device::kCuda}, args);
+    EXPECT_EQ(status.message(), "ExpandedAttention: key_blocks is not told");
+    return OkStatus();
+  });
 }
 
 }  // namespace

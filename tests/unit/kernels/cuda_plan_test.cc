@@ -428,7 +428,7 @@ ExpandedAttentionArgs DeepSeekPrompt(int heads, int64_t rows, int64_t key_blocks
   a.num_rows = rows;
   a.heads = heads;
   a.nope_dim = a.value_dim = 128;
-  a.cache = {.num_pages = 1 << 20, .dtype = kB16, .rank = 512, .rope = 64};
+  a.cache = {.dtype = kB16, .rank = 512, .rope = 64};
   a.expand_dtype = a.y_dtype = kB16;
   a.key_blocks = key_blocks;
   a.workspace_bytes = SharedExpansionBytes(heads, rows);
@@ -467,7 +467,7 @@ TEST(Plan, OfFastExpandedAttentionKeepsWithinTheWorkspace) {
   const int64_t least = ExpandedAttentionWorkspaceBytes(192, 128, 1);
   for (const int heads : {1, 3, 16, 40, 128}) {
     for (const int64_t rows : {1, 63, 64, 129, 512, 607, 608, 609, 4096, 9000}) {
-      for (const int64_t key_blocks : {0, 1, 2, 8, 9, 64, 513, 5000}) {
+      for (const int64_t key_blocks : {1, 2, 8, 9, 64, 513, 5000}) {
         for (const int64_t more : {0, 64, 40000, 1 << 20, 30 << 20, 1 << 30}) {
           ExpandedAttentionArgs a = DeepSeekPrompt(heads, rows, key_blocks);
           a.workspace_bytes = least + more;
