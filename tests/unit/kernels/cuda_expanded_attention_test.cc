@@ -201,6 +201,13 @@ class ExpandedSequences {
     std::fill(table.begin() + from / kPageTokens, table.end(), 1 << 30);
   }
 
+  // The position's score becomes far larger for head 0 of the row than any other.
+  void Favour(size_t row, int position) {
+    for (int d = 0; d < kAbsorbedRope; ++d) {
+      Set(rows_[row].sequence, position, kAbsorbedRank + d, 50.0f * Query(row, 0, kOfHead + d));
+    }
+  }
+
   void Set(int sequence, int position, int d, float value) {
     storage_->set(ElementOf(sequence, position, d), value);
   }
@@ -395,6 +402,18 @@ TEST(FastExpanded, ANaNIsOfTheRowsThatSeeIt) {
       EXPECT_EQ(all_nan, sees) << "position " << last << ", " << d;
     }
   }
+}
+
+// What came before fades to -0 or +0, and the one key after it has a value that rounds to -0 or +0:
+// a row that sees no more must not take the sign of what the row beside it sees.
+TEST(FastExpanded, AZeroHasNoSign) {
+  ExpandedSequences sequences(1, {130}, {{0, 64}, {0, 75}});
+  sequences.Favour(0, 64);
+  for (int d = 0; d < kAbsorbedRank; ++d) sequences.Set(0, 64, d, d == 0 ? -0x1p-133f : 0.0f);
+  const std::vector<float> alone = sequences.Alone(0);
+  EXPECT_TRUE(std::ranges::all_of(alone, [](float y) { return y == 0.0f && !std::signbit(y); }));
+  const std::vector<float> both = sequences.All(0);
+  EXPECT_TRUE(SameBits({both.data(), alone.size()}, alone));
 }
 
 // Scores of the first keys are far above the others, whose weights vanish; then they are far below.
