@@ -387,15 +387,16 @@ TEST(FastExpanded, ReadsNoPageThatNoRowSees) {
 TEST(FastExpanded, ANaNIsOfTheRowsThatSeeIt) {
   const std::vector<int> lengths = {130, 90};
   const auto width = static_cast<size_t>(kOfHead);
-  for (const auto& [poison, d] : {std::pair{NAN, 7}, std::pair{NAN, kAbsorbedRank + 3},
-                                  std::pair{INFINITY, 7}, std::pair{-INFINITY, 500}}) {
+  for (const auto& [poison, d, from] :
+       {std::tuple{NAN, 7, 100}, std::tuple{NAN, 7, 101}, std::tuple{NAN, kAbsorbedRank + 3, 100},
+        std::tuple{INFINITY, 7, 100}, std::tuple{-INFINITY, 500, 96}}) {
     ExpandedSequences sequences(1, lengths, LastRows(lengths, 70));
     const std::vector<float> before = sequences.All(0);
-    for (const int at : {100, 113}) sequences.Set(0, at, d, poison);
+    for (const int at : {from, from + 13}) sequences.Set(0, at, d, poison);
     const std::vector<float> after = sequences.All(0);
     for (size_t row = 0; row < sequences.rows().size(); ++row) {
       const auto [sequence, last] = sequences.rows()[row];
-      const bool sees = sequence == 0 && last >= 100;
+      const bool sees = sequence == 0 && last >= from;
       const std::span<const float> is(&after[row * width], width);
       EXPECT_EQ(SameBits({&before[row * width], width}, is), !sees) << "position " << last;
       const bool all_nan = std::ranges::all_of(is, [](float y) { return std::isnan(y); });
@@ -407,8 +408,13 @@ TEST(FastExpanded, ANaNIsOfTheRowsThatSeeIt) {
 // What came before fades to -0 or +0, and the one key after it has a value that rounds to -0 or +0:
 // a row that sees no more must not take the sign of what the row beside it sees.
 TEST(FastExpanded, AZeroHasNoSign) {
-  ExpandedSequences sequences(1, {130}, {{0, 64}, {0, 75}});
+  ExpandedSequences sequences(1, {130}, {{0, 64}, {0, 127}});
   sequences.Favour(0, 64);
+  for (int p = 65; p < 128; ++p) {  // of one value: each sign for every step of 16
+    for (int d = 0; d < kAbsorbedRank; ++d) {
+      sequences.Set(0, p, d, static_cast<float>(d * 37 % 11 - 5));
+    }
+  }
   for (int d = 0; d < kAbsorbedRank; ++d) sequences.Set(0, 64, d, d == 0 ? -0x1p-133f : 0.0f);
   const std::vector<float> alone = sequences.Alone(0);
   EXPECT_TRUE(std::ranges::all_of(alone, [](float y) { return y == 0.0f && !std::signbit(y); }));
