@@ -291,6 +291,10 @@ struct ExpandedAttentionArgs {
   int nope_dim = 0;   // N >= 1; N+P <= kMaxHeadDim
   int value_dim = 0;  // V, 1..kMaxHeadDim
   float scale = 0.0f;
+  // What the host knows of positions, from which a GPU's launches follow where HasSharedExpansion:
+  // no less than the key blocks that the rows see, those up to the largest position of each run of
+  // neighbours of one sequence. 0, not told, is refused there. No bit depends on it.
+  int64_t key_blocks = 0;
   void* workspace = nullptr;  // ExpandedAttentionWorkspaceBytes, 64-byte aligned
   int64_t workspace_bytes = 0;
 };
@@ -304,9 +308,29 @@ constexpr int64_t ExpandedAttentionWorkspaceBytes(int head_dim, int value_dim, i
           kExpandedRows * (padded + 16)) *
          4 * threads;
 }
+// Whether a GPU has a form that expands keys and values into the workspace, for all rows of a call:
+// bfloat16 of rank 512 and rope 64, keys and values of 128 a head.
+inline constexpr int kSharedExpansion = 128;
+constexpr bool HasSharedExpansion(const LatentCache& cache, DType expand_dtype, int nope_dim,
+                                  int value_dim) {
+  return cache.dtype == DType::kBFloat16 && cache.rank == kAbsorbedRank &&
+         cache.rope == kAbsorbedRope && expand_dtype == DType::kBFloat16 &&
+         nope_dim == kSharedExpansion && value_dim == kSharedExpansion;
+}
+// With which it is busy for up to so many rows: 2,048 keys of up to 64 heads (21 MB for 16, 84 MB
+// for 64 heads or more and 512 rows), however long contexts are. It takes
+// ExpandedAttentionWorkspaceBytes of one thread and anything above it, with the same bits.
+constexpr int64_t SharedExpansionBytes(int heads, int64_t rows) {
+  const int64_t at_once = heads < 64 ? heads : 64;
+  const int64_t in_cache = rows < kExpandedRows ? rows : kExpandedRows;
+  const int64_t keys = 2048;
+  return 64 + 32 * in_cache + keys * 2 * (at_once * 2 * kSharedExpansion + kAbsorbedRope) +
+         at_once * in_cache * (kSharedExpansion + 2) * 4;
+}
 // With k_j = (expand_key c_j, r_j) and v_j = expand_value c_j:
 // y = sum_j softmax_j(scale * q.k_j) v_j. Key blocks of kKeyBlock at absolute positions, in order,
-// without splits (work is dealt over heads); expanded keys and values stay in fp32.
+// without splits (work is dealt over heads); expanded keys and values stay in fp32, except where
+// HasSharedExpansion: there they are rounded to bfloat16.
 Status ExpandedAttention(const Stream& stream, const ExpandedAttentionArgs& args);
 
 // ---- Experts

@@ -56,6 +56,8 @@ AttentionLayers::AttentionLayers(const ModelDescription& model, const AttentionW
   const auto hidden = static_cast<size_t>(model.hidden);
   const auto wire_bytes = static_cast<size_t>(SizeOf(wire_));
   classes_.resize(rows);
+  positions_.resize(rows);
+  sequences_.resize(rows);
   residual_ = context_.TakeOrNote(rows * hidden * sizeof(float));
   // Logits may be asked for of all rows at once.
   normed_ = context_.TakeOrNote(rows * row_bytes_);
@@ -176,28 +178,28 @@ size_t AttentionLayers::PlaceRows(const Batch& batch) {
   const auto* const device_tables = step_.device_at<int32_t>(layout_.tables);
   const Sequence* before = nullptr;
   size_t first = 0, end = 0;
+  int32_t sequence = 0;
   for (int part = 0; part < room_.micro_batches; ++part) {
     const auto begin = static_cast<size_t>(parts_[static_cast<size_t>(part)].first);
     for (size_t i = 0; i < static_cast<size_t>(this->rows(part)); ++i) {
       const BatchRow& row = batch.rows[begin + i];
       const size_t at = static_cast<size_t>(RowAt(part)) + i;
       tokens[at] = row.token;
-      positions[at] = row.position;
+      positions[at] = positions_[at] = rows[at].position = row.position;
       classes_[at] = row.position_class;
-      rows[at].position = row.position;
       const std::vector<int32_t>& pages = row.sequence->pages;
-      if (is_host_) {
-        rows[at].block_table = pages.data();
-        continue;
-      }
       if (row.sequence != before) {
-        first = end;
-        end += pages.size();
-        JANUS_CHECK(layout_.tables + end * sizeof(int32_t) <= layout_.bytes, end);
-        std::copy(pages.begin(), pages.end(), tables + first);
         before = row.sequence;
+        ++sequence;
+        if (!is_host_) {
+          first = end;
+          end += pages.size();
+          JANUS_CHECK(layout_.tables + end * sizeof(int32_t) <= layout_.bytes, end);
+          std::copy(pages.begin(), pages.end(), tables + first);
+        }
       }
-      rows[at].block_table = device_tables + first;
+      sequences_[at] = sequence;
+      rows[at].block_table = is_host_ ? pages.data() : device_tables + first;
     }
   }
   return end;
@@ -276,9 +278,12 @@ Status AttentionLayers::AttendInto(const kernels::Stream& on, int layer, const R
   const AttentionLayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
   float* residual = residual_.as<float>() + int64_t{rows.at} * model_.hidden;
   JANUS_RETURN_IF_ERROR(NormRows(on, residual, w.input_norm, normed_.data(), rows.count));
-  const AttentionRows attending{step_.device_at<kernels::KvRow>(layout_.rows) + rows.at,
-                                step_.device_at<int32_t>(layout_.positions) + rows.at, rows.classes,
-                                rows.count};
+  const AttentionRows attending{.rows = step_.device_at<kernels::KvRow>(layout_.rows) + rows.at,
+                                .positions = step_.device_at<int32_t>(layout_.positions) + rows.at,
+                                .classes = rows.classes,
+                                .host_positions = positions_.data() + rows.at,
+                                .sequences = sequences_.data() + rows.at,
+                                .count = rows.count};
   JANUS_RETURN_IF_ERROR(attention_->Attend(on, layer, attending, normed_.data(), attended_.data()));
   JANUS_RETURN_IF_ERROR(Project(on, w.o,
                                 {.x = attended_.data(),

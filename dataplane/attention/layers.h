@@ -155,6 +155,8 @@ class AttentionLayers {
   std::vector<PartRows> parts_;
   kernels::RowGraphs graphs_;           // by PieceOf
   std::vector<PositionClass> classes_;  // [T]
+  std::vector<int32_t> positions_;      // [T]
+  std::vector<int32_t> sequences_;      // [T]: counted from 0
   kernels::Staging step_;               // StepLayout
   kernels::Buffer residual_;            // fp32 [T,H]
   kernels::Buffer normed_;              // [T,H] of the wire type

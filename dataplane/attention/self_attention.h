@@ -14,9 +14,12 @@ namespace janus::dataplane {
 
 // Rows of a batch, one after the other; rows of one sequence are neighbours, positions ascending.
 struct AttentionRows {
-  const kernels::KvRow* rows = nullptr;    // [count]
-  const int32_t* positions = nullptr;      // [count], those of `rows`
-  const PositionClass* classes = nullptr;  // [count]
+  const kernels::KvRow* rows = nullptr;  // [count]
+  const int32_t* positions = nullptr;    // [count], those of `rows`
+  // On the host, [count] each:
+  const PositionClass* classes = nullptr;
+  const int32_t* host_positions = nullptr;
+  const int32_t* sequences = nullptr;  // other for rows of another sequence
   int count = 0;
 };
 

@@ -219,6 +219,20 @@ HeldModel SmallLatentModel(DType dtype, uint64_t seed) {
   return RandomModel(SmallLatentDescription(dtype), seed);
 }
 
+HeldModel DeepSeekHeadsModel(DType dtype, uint64_t seed) {
+  ModelDescription model = SmallLatentDescription(dtype);
+  model.layers = 1;
+  model.dense_layers.clear();
+  AttentionDescription& a = model.attention;
+  a.heads = a.kv_heads = 2;
+  a.head_dim = 192;
+  a.scale = 1.0f / std::sqrt(192.0f);
+  a.rope.rotary_dim = 64;
+  a.latent->rank = 512;
+  a.latent->value_dim = 128;
+  return RandomModel(model, seed);
+}
+
 HeldModel SmallSigmoidModel(DType dtype, uint64_t seed) {
   ModelDescription model = SmallLatentDescription(dtype);
   model.moe.score = GateScore::kSigmoid;

@@ -43,7 +43,10 @@ HeldModel SmallFp8Model(DType dtype, uint64_t seed);
 // dense layer between two MoE layers: everything that a family may have beside Mixtral's parts.
 HeldModel SmallLatentModel(DType dtype, uint64_t seed);
 
-// The same whose experts are scored by the sigmoid and chosen with a bias.
+// A layer of it whose two heads have the sizes of DeepSeek's, which GPUs have fast forms for.
+HeldModel DeepSeekHeadsModel(DType dtype, uint64_t seed);
+
+// SmallLatentModel whose experts are scored by the sigmoid and chosen with a bias.
 HeldModel SmallSigmoidModel(DType dtype, uint64_t seed);
 
 }  // namespace janus::dataplane

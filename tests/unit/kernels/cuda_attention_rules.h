@@ -66,22 +66,24 @@ struct Difference {
 };
 
 // score(key), scale included, and value(key, d), both of keys first..last alone; to out[width].
+// States are merged every `split` keys.
 template <class Score, class Value>
 class AttentionRules {
  public:
-  AttentionRules(int first, int last, int width, Score score, Value value)
+  AttentionRules(int first, int last, int width, Score score, Value value, int split = kKeySplit)
       : first_(first),
         last_(last),
         width_(static_cast<size_t>(width)),
         score_(score),
-        value_(value) {}
+        value_(value),
+        split_(split) {}
 
   void Run(float* out) const {
     State merged{.y = std::vector<float>(width_)};
     State split = merged;
     for (int j0 = first_ / kKeyBlock * kKeyBlock; j0 <= last_; j0 += kKeyBlock) {
       AddBlock(j0, split);
-      if ((j0 + kKeyBlock) % kKeySplit != 0 && j0 + kKeyBlock <= last_) continue;
+      if ((j0 + kKeyBlock) % split_ != 0 && j0 + kKeyBlock <= last_) continue;
       const float largest = std::max(merged.largest, split.largest);
       const float ours = std::exp(merged.largest - largest);
       const float theirs = std::exp(split.largest - largest);
@@ -137,6 +139,7 @@ class AttentionRules {
   size_t width_;
   Score score_;
   Value value_;
+  int split_;
 };
 
 // What both forms are held to, of `sequences` with rows(), Width(), Rules(row), Alone(row),

@@ -5,6 +5,7 @@
 #include "kernels/cuda/absorbed_fast.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/attention_fast.h"
+#include "kernels/cuda/expanded_deal.h"
 #include "kernels/cuda/expert_ffn_fast.h"
 #include "kernels/cuda/gate_fast.h"
 #include "kernels/cuda/linear_fast.h"
@@ -419,6 +420,98 @@ TEST(Plan, OfExpandedAttentionTakesNoMoreBlocksThanTheWorkspaceHasAreas) {
                 ExpandedAreaFloats(a));
     }
   }
+}
+
+// A prompt's rows over DeepSeek's heads, with the workspace that an instance has for 512 rows.
+ExpandedAttentionArgs DeepSeekPrompt(int heads, int64_t rows, int64_t key_blocks) {
+  ExpandedAttentionArgs a;
+  a.num_rows = rows;
+  a.heads = heads;
+  a.nope_dim = a.value_dim = 128;
+  a.cache = {.dtype = kB16, .rank = 512, .rope = 64};
+  a.expand_dtype = a.y_dtype = kB16;
+  a.key_blocks = key_blocks;
+  a.workspace_bytes = SharedExpansionBytes(heads, rows);
+  return a;
+}
+
+void ExpectDeal(const ExpandedAttentionArgs& a, int64_t rows, int64_t heads, int64_t blocks,
+                int tile) {
+  const ExpandedDeal deal = DealExpanded(a);
+  EXPECT_EQ(deal.rows, rows);
+  EXPECT_EQ(deal.heads, heads);
+  EXPECT_EQ(deal.blocks, blocks);
+  EXPECT_EQ(deal.tile, tile);
+}
+
+// 2,048 keys at a time, or all keys of fewer heads where these are work enough.
+TEST(Plan, OfFastExpandedAttentionDealsHeadsAndKeys) {
+  EXPECT_EQ(SharedExpansionBytes(16, 512), 21315648);
+  EXPECT_EQ(SharedExpansionBytes(128, 512), 84426816);
+  EXPECT_EQ(SharedExpansionBytes(128, 4096), 84426816);
+  ExpectDeal(DeepSeekPrompt(128, 512, 64), 512, 64, 32, 128);
+  ExpectDeal(DeepSeekPrompt(128, 512, 512), 512, 64, 32, 128);
+  ExpectDeal(DeepSeekPrompt(128, 512, 8), 512, 128, 8, 128);
+  ExpectDeal(DeepSeekPrompt(16, 512, 64), 512, 16, 32, 64);
+  ExpectDeal(DeepSeekPrompt(128, 64, 64), 64, 64, 32, 64);
+  ExpectDeal(DeepSeekPrompt(128, 4096, 64), 4096, 32, 64, 128);
+  ExpectDeal(DeepSeekPrompt(128, 4096, 512), 4096, 9, 214, 128);
+  // The least workspace: a head, and rows that leave room for a key block.
+  ExpandedAttentionArgs least = DeepSeekPrompt(128, 5000, 512);
+  least.workspace_bytes = ExpandedAttentionWorkspaceBytes(192, 128, 1);
+  ExpectDeal(least, 608, 1, 1, 64);
+}
+
+// Whatever the workspace, its parts lie in it.
+TEST(Plan, OfFastExpandedAttentionKeepsWithinTheWorkspace) {
+  const int64_t least = ExpandedAttentionWorkspaceBytes(192, 128, 1);
+  for (const int heads : {1, 3, 16, 40, 128}) {
+    for (const int64_t rows : {1, 63, 64, 129, 512, 607, 608, 609, 4096, 9000}) {
+      for (const int64_t key_blocks : {1, 2, 8, 9, 64, 513, 5000}) {
+        for (const int64_t more : {0, 64, 40000, 1 << 20, 30 << 20, 1 << 30}) {
+          ExpandedAttentionArgs a = DeepSeekPrompt(heads, rows, key_blocks);
+          a.workspace_bytes = least + more;
+          const ExpandedDeal deal = DealExpanded(a);
+          ASSERT_GE(deal.rows, 1);
+          ASSERT_GE(deal.heads, 1);
+          ASSERT_GE(deal.blocks, 1);
+          ASSERT_LE(deal.rows, rows);
+          ASSERT_LE(deal.heads, heads);
+          const ExpandedSpace at(deal);
+          const int64_t states =
+              deal.KeepsStates() ? deal.rows * deal.heads * kExpandedStateBytes : 0;
+          ASSERT_LE(at.states + states, a.workspace_bytes)
+              << heads << ' ' << rows << ' ' << key_blocks << ' ' << more;
+          ASSERT_EQ(at.halves % 64 + at.rope % 64 + at.states % 64, 0);
+        }
+      }
+    }
+  }
+}
+
+// DeepSeek-V3: 2,048 keys of 64 heads.
+TEST(Plan, OfFastExpandedAttentionExpandsKeysOnce) {
+  const ExpandedDeal deal = DealExpanded(DeepSeekPrompt(128, 512, 64));
+  const ExpandedChunk chunk{.blocks = static_cast<int32_t>(deal.blocks),
+                            .heads = static_cast<int>(deal.heads)};
+  const Plan plan = PlanExpandKeys(chunk);
+  EXPECT_EQ(plan.blocks, kExpandBlocks);
+  EXPECT_EQ(plan.flops, int64_t{2} * 2048 * 64 * 512 * 256);
+  EXPECT_EQ(plan.bytes, 2048 * 2 * (576 + 64) + 64 * 256 * 512 * 2 + int64_t{2048} * 64 * 512);
+  EXPECT_TRUE(CanLaunch(plan, ExpandKeysKernel::kAskedSharedBytes));
+  EXPECT_EQ(PlanExpandKeys({.blocks = 1, .heads = 1}).blocks, 2);
+  EXPECT_EQ(PlanFastExpanded<128>(deal).blocks, kExpandedBlocks);
+  EXPECT_EQ(PlanFastExpanded<64>(DealExpanded(DeepSeekPrompt(16, 64, 64))).blocks, 64);
+  EXPECT_TRUE(CanLaunch(PlanFastExpanded<128>(deal), FastExpandedKernel<128>::kAskedSharedBytes));
+  // Two blocks on a multiprocessor of sm_90 (228 KiB, of which each block takes one more).
+  EXPECT_LE(2 * (ExpandedShared<128>::kBytes + 1024), 228 << 10);
+  // 4,096 keys of 128 heads, all rows at the end: as much to expand as 410 rows attend.
+  const ExpandedAttentionArgs a = DeepSeekPrompt(128, 512, 64);
+  EXPECT_EQ(ExpandedAttentionFlops(a, 0, 4096), int64_t{262144} * 4096 * 128);
+  EXPECT_EQ(ExpandedAttentionFlops(a, 4096, 0), int64_t{640} * 4096 * 128);
+  EXPECT_EQ(ExpandedAttentionBytes(a, 4096) - ExpandedAttentionBytes(a, 4095), 1152);
+  EXPECT_EQ(ExpandedAttentionBytes(a, 0),
+            128 * 256 * 512 * 2 + int64_t{512} * 128 * (192 * 4 + 128 * 2));
 }
 
 TEST(Plan, OfSamplingFitsSharedMemory) {
