@@ -254,7 +254,8 @@ TEST(Loader, ReadsScalesOfBFloat16) {
   std::memcpy(
       &first,
       tensors.at("model.layers.0.block_sparse_moe.experts.0.w1.weight_scale_inv").bytes.data(), 2);
-  EXPECT_EQ(experts->weights.layers[0].slots[0]->gate.scales[0], FromBFloat16(first));
+  EXPECT_EQ(static_cast<const float*>(experts->weights.layers[0].slots[0]->gate.scales)[0],
+            FromBFloat16(first));
 }
 
 TEST(Loader, NamesWhatIsWrongWithFp8) {
