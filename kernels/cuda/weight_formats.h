@@ -196,10 +196,13 @@ struct WeightFormat<4> {
     return ChunkOffset<2 * kStep>(first, row, chunk);
   }
 
+  // `is_half`: nothing of the step's second half is there, and nothing is added for it, not even
+  // zeros: weights in 16 bits, whose steps are half as long, do without as well, and a sum of -0
+  // would show it.
   template <class Tile, class Warp>
-  JANUS_DEVICE static void Multiply(Warp& warp, const unsigned char* stage,
-                                    PerThread<Scales, Tile::kThreads>&,
+  JANUS_DEVICE static void Multiply(Warp& warp, const unsigned char* stage, bool is_half,
                                     PerThread<typename Tile::Sums, Tile::kThreads>& sums) {
+    static_assert(kStep == 2 * WeightFormat<16>::kStep);
     PerLane<RowScales<Tile>> scales;
     warp.Lanes([&](int lane) {
       JANUS_UNROLL
@@ -221,9 +224,9 @@ struct WeightFormat<4> {
       return (any & 0x80808080u) != 0;
     });
     if (large == 0) {
-      MultiplyBlocks<false, Tile>(warp, stage, scales, sums);
+      MultiplyBlocks<false, Tile>(warp, stage, is_half, scales, sums);
     } else {
-      MultiplyBlocks<true, Tile>(warp, stage, scales, sums);
+      MultiplyBlocks<true, Tile>(warp, stage, is_half, scales, sums);
     }
   }
 
@@ -240,7 +243,7 @@ struct WeightFormat<4> {
   };
 
   template <bool kIsLarge, class Tile, class Warp>
-  JANUS_DEVICE static void MultiplyBlocks(Warp& warp, const unsigned char* stage,
+  JANUS_DEVICE static void MultiplyBlocks(Warp& warp, const unsigned char* stage, bool is_half,
                                           PerLane<RowScales<Tile>>& scales,
                                           PerThread<typename Tile::Sums, Tile::kThreads>& sums) {
     PerLane<typename Tile::Weights> packed;
@@ -248,6 +251,7 @@ struct WeightFormat<4> {
     const int first_lane = warp.index() * kLanes;
     JANUS_UNROLL
     for (int chunk = 0; chunk < Tile::kWeightChunks; ++chunk) {
+      if (chunk == Tile::kWeightChunks / 2 && is_half) return;
       if (chunk % 2 == 0) Tile::LoadWeights(warp, stage, chunk, packed);
       JANUS_UNROLL
       for (int m = 0; m < Tile::kBlocks16; ++m) {

@@ -112,7 +112,7 @@ class WeightProduct {
           Fill(block, warp, step, stage, w, rows, inner, can_copy);
         },
         [&](auto& warp, int step, int stage) {
-          Multiply(block, warp, stage, w, step + 1 < steps ? step + 1 : step, scales, sums);
+          Multiply(block, warp, step, stage, w, inner, scales, sums);
         });
   }
 
@@ -247,15 +247,22 @@ class WeightProduct {
 
   // sums += the product over one stage. The scales of the next step come from memory meanwhile.
   template <class Block, class Warp>
-  JANUS_DEVICE static void Multiply(Block& block, Warp& warp, int stage, const Halves& w, int next,
+  JANUS_DEVICE static void Multiply(Block& block, Warp& warp, int step, int stage, const Halves& w,
+                                    int64_t inner,
                                     PerThread<typename Format::Scales, Tile::kThreads>& scales,
                                     PerThread<typename Tile::Sums, Tile::kThreads>& sums) {
     const unsigned char* const shared = block.shared() + stage * Tile::kStageBytes;
+    const int64_t next = int64_t{step + 1} * Tile::kStep;
     if constexpr (Format::kIsScaled) {
       PerLane<typename Format::Scales> to_come;
-      warp.Lanes([&](int lane) { to_come[lane] = Format::ScalesOf(w, next); });
+      warp.Lanes(
+          [&](int lane) { to_come[lane] = Format::ScalesOf(w, next < inner ? step + 1 : step); });
       Format::template Multiply<Tile>(warp, shared, scales, sums);
       warp.Lanes([&](int lane) { scales[warp.index() * kLanes + lane] = to_come[lane]; });
+    } else if constexpr (Format::kScaleBytes != 0) {
+      // A step begins with as much as one of 16-bit weights.
+      const bool is_half = next - Tile::kStep / 2 >= inner;
+      Format::template Multiply<Tile>(warp, shared, is_half, sums);
     } else {
       Format::template Multiply<Tile>(warp, shared, scales, sums);
     }
