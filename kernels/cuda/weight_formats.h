@@ -272,14 +272,45 @@ struct WeightFormat<4> {
           });
         }
       }
+      if constexpr (Tile::kBlocks8 == 1) {
+        MultiplyOneBlock<Tile>(warp, stage, chunk, a, sums);
+      } else {
+        JANUS_UNROLL
+        for (int i = 0; i < 2; ++i) {
+          MultiplyRows<Tile::kBlocks16, Tile::kBlocks8>(
+              warp, [&](int lane) { return sums[first_lane + lane].of; },
+              [&](int lane) { return a[lane].of[i]; },
+              [&](int n, int row, int half) {
+                return stage + Tile::kRowsAt + RowOffset(8 * n, row, 4 * chunk + 2 * i + half);
+              });
+        }
+      }
+    }
+  }
+
+  // Of 8 rows of activations both multiplications' operands come at once.
+  template <class Tile, class Warp>
+  JANUS_DEVICE static void MultiplyOneBlock(Warp& warp, const unsigned char* stage, int chunk,
+                                            PerLane<Operands<Tile>>& a,
+                                            PerThread<typename Tile::Sums, Tile::kThreads>& sums) {
+    struct Activations {
+      uint32_t of[4];
+    };
+    PerLane<Activations> b;
+    const int first_lane = warp.index() * kLanes;
+    LoadMatrices(
+        warp, [&](int lane) -> uint32_t(&)[4] { return b[lane].of; },
+        [&](int lane) {
+          return stage + Tile::kRowsAt + RowOffset(0, lane % 8, 4 * chunk + lane / 8);
+        });
+    JANUS_UNROLL
+    for (int i = 0; i < 2; ++i) {
       JANUS_UNROLL
-      for (int i = 0; i < 2; ++i) {
-        MultiplyRows<Tile::kBlocks16, Tile::kBlocks8>(
-            warp, [&](int lane) { return sums[first_lane + lane].of; },
-            [&](int lane) { return a[lane].of[i]; },
-            [&](int n, int row, int half) {
-              return stage + Tile::kRowsAt + RowOffset(8 * n, row, 4 * chunk + 2 * i + half);
-            });
+      for (int m = 0; m < Tile::kBlocks16; ++m) {
+        MultiplyAdd(
+            warp, [&](int lane) -> float(&)[4] { return sums[first_lane + lane].of[m][0]; },
+            [&](int lane) -> const uint32_t* { return a[lane].of[i][m]; },
+            [&](int lane) -> const uint32_t* { return b[lane].of + 2 * i; });
       }
     }
   }

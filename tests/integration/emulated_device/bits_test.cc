@@ -21,7 +21,8 @@ struct Configuration {
 const std::vector<Configuration> kConfigurations = {
     {"small", DType::kFloat32},        {"small", DType::kBFloat16},
     {"small_latent", DType::kFloat32}, {"small_latent", DType::kBFloat16},
-    {"small_fp8", DType::kBFloat16},   {"small_sigmoid", DType::kBFloat16}};
+    {"small_fp8", DType::kBFloat16},   {"small_sigmoid", DType::kBFloat16},
+    {"small_mxfp4", DType::kBFloat16}};
 
 class EmulatedBitsTest : public testing::TestWithParam<Configuration> {
  protected:

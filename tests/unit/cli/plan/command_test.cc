@@ -65,6 +65,23 @@ TEST(PlanInputs, ReadThePresetFromItsConfig) {
   EXPECT_EQ(read->bytes_per_dense_weight, 2);  // cast on loading; the preset computes in fp8
 }
 
+TEST(PlanInputs, CountScalesOfMxfp4AndNoneOfItsAttention) {
+  const std::string folder = testing::TempDir() + "plan_mxfp4";
+  std::filesystem::create_directory(folder);
+  std::ofstream(folder + "/config.json") << R"({
+    "architectures": ["DeepseekV3ForCausalLM"], "hidden_size": 7168, "intermediate_size": 18432,
+    "max_position_embeddings": 163840, "num_attention_heads": 128, "num_hidden_layers": 61,
+    "num_nextn_predict_layers": 1, "q_lora_rank": 1536, "torch_dtype": "bfloat16",
+    "quantization_config": {"quant_method": "quark", "global_quant_config":
+      {"weight": {"dtype": "fp4", "qscheme": "per_group", "group_size": 32}}},
+    "vocab_size": 129280})";
+  const Result<controllers::ModelShape> read = ReadModel(folder);
+  ASSERT_TRUE(read.ok()) << read.status().ToString();
+  EXPECT_EQ(read->bytes_per_weight, 17.0 / 32.0);
+  EXPECT_EQ(read->bytes_per_dense_weight, 2);
+  EXPECT_EQ(read->bytes_per_kv_value, 2);
+}
+
 TEST(PlanCommand, PlansACheckpointsConfig) {
   const std::string folder = DeepSeekV3Folder();
   PlanOptions options = Asking(folder.c_str(), "H200");
