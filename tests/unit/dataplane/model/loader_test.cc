@@ -164,6 +164,45 @@ FileTensors Fp8Tensors(uint64_t seed) {
   });
 }
 
+// Expects instance 0 to hold its experts, quantized, as they lie in the file, with the scales of
+// "x.weight" in `scales`, and no more bytes than are planned.
+void ExpectExpertsAsStored(const std::string& folder, const ModelDescription& model,
+                           const FileTensors& tensors,
+                           const std::function<std::string(const std::string&)>& packed,
+                           const std::string& scales, const LoadProgress& progress) {
+  const Topology topology = MakeTopology(1, {4, 5}, model.layers, model.moe.experts);
+  const auto experts = LoadExperts(folder, model, topology.placement, Rank{0}, progress, {});
+  ASSERT_TRUE(experts.ok()) << experts.status().ToString();
+  int64_t bytes = 0;
+  for (int l = 0; l < model.layers; ++l) {
+    const std::string moe = "model.layers." + std::to_string(l) + ".block_sparse_moe.";
+    const ExpertLayerWeights& layer = experts->weights.layers[static_cast<size_t>(l)];
+    EXPECT_EQ(layer.router.dtype, model.dtype);
+    if (model.dtype == DType::kFloat32) ExpectSame(layer.router, tensors.at(moe + "gate.weight"));
+    bytes += model.moe.experts * model.hidden * SizeOf(model.dtype);
+    for (int s = 0; s < 4; ++s) {
+      const std::string name = moe + "experts." + std::to_string(topology.placement.at(l, s)) + ".";
+      const FfnTensors& ffn = *layer.slots[static_cast<size_t>(s)];
+      for (const auto& [tensor, part] :
+           {std::pair(&ffn.gate, "w1"), {&ffn.up, "w3"}, {&ffn.down, "w2"}}) {
+        EXPECT_EQ(tensor->dtype, ExpertType(model));
+        const std::string weight = name + part + ".weight";
+        ExpectSame(*tensor, tensors.at(packed(weight)));
+        const std::string& wanted = tensors.at(weight + scales).bytes;
+        EXPECT_EQ(std::memcmp(tensor->scales, wanted.data(), wanted.size()), 0);
+      }
+      bytes += ExpertWeightBytes(model);
+    }
+  }
+  EXPECT_EQ(static_cast<int64_t>(experts->bytes), bytes) << "an instance's memory is planned by it";
+  // What an instance has is shared with the next epoch, scales too.
+  const Topology next = MakeTopology(1, {5, 4}, model.layers, model.moe.experts);
+  const auto again = LoadExperts(folder, model, next.placement, Rank{0}, nullptr, {}, &*experts);
+  ASSERT_TRUE(again.ok()) << again.status().ToString();
+  EXPECT_EQ(again->weights.layers[0].slots[0]->up.scales,
+            experts->weights.layers[0].slots[0]->up.scales);
+}
+
 // Experts stay as they are, with their scales; what else is fp8 becomes what it stands for.
 TEST(Loader, ReadsFp8WithItsScales) {
   const FileTensors tensors = Fp8Tensors(21);
@@ -182,36 +221,9 @@ TEST(Loader, ReadsFp8WithItsScales) {
     EXPECT_EQ(layer.q.dtype, DType::kFloat32);
     EXPECT_EQ(layer.q.scales, nullptr);
   }
-  const Topology topology = MakeTopology(1, {4, 5}, model.layers, model.moe.experts);
-  const auto experts = LoadExperts(folder.path(), model, topology.placement, Rank{0}, nullptr, {});
-  ASSERT_TRUE(experts.ok()) << experts.status().ToString();
-  uint64_t bytes = 0;
-  for (int l = 0; l < model.layers; ++l) {
-    const std::string moe = "model.layers." + std::to_string(l) + ".block_sparse_moe.";
-    const ExpertLayerWeights& layer = experts->weights.layers[static_cast<size_t>(l)];
-    ExpectSame(layer.router, tensors.at(moe + "gate.weight"));
-    bytes += static_cast<uint64_t>(model.moe.experts * model.hidden * 4);
-    for (int s = 0; s < 4; ++s) {
-      const std::string name = moe + "experts." + std::to_string(topology.placement.at(l, s)) + ".";
-      const FfnTensors& ffn = *layer.slots[static_cast<size_t>(s)];
-      for (const auto& [tensor, part] :
-           {std::pair(&ffn.gate, "w1"), {&ffn.up, "w3"}, {&ffn.down, "w2"}}) {
-        EXPECT_EQ(tensor->dtype, DType::kFloat8E4M3);
-        ExpectSame(*tensor, tensors.at(name + part + ".weight"));
-        const std::string& scales = tensors.at(name + part + ".weight_scale_inv").bytes;
-        EXPECT_EQ(std::memcmp(tensor->scales, scales.data(), scales.size()), 0);
-      }
-      bytes += static_cast<uint64_t>(ExpertWeightBytes(model));
-    }
-  }
-  EXPECT_EQ(experts->bytes, bytes) << "an instance's memory is planned by it";
-  // What an instance has is shared with the next epoch, scales too.
-  const Topology next = MakeTopology(1, {5, 4}, model.layers, model.moe.experts);
-  const auto again =
-      LoadExperts(folder.path(), model, next.placement, Rank{0}, nullptr, {}, &*experts);
-  ASSERT_TRUE(again.ok()) << again.status().ToString();
-  EXPECT_EQ(again->weights.layers[0].slots[0]->up.scales,
-            experts->weights.layers[0].slots[0]->up.scales);
+  ExpectExpertsAsStored(
+      folder.path(), model, tensors, [](const std::string& name) { return name; }, "_scale_inv",
+      nullptr);
 }
 
 TEST(Loader, CastsFp8ToWhatTheModelComputesIn) {
@@ -347,42 +359,16 @@ TEST_P(Mxfp4LoaderTest, ReadsExpertsWithTheirScales) {
   const auto attention = LoadAttention(folder.path(), model_, nullptr, {});
   ASSERT_TRUE(attention.ok()) << attention.status().ToString();
   EXPECT_EQ(attention->weights.layers[0].q.dtype, DType::kBFloat16);
-  const Topology topology = MakeTopology(1, {4, 5}, model_.layers, model_.moe.experts);
   uint64_t done = 0, total = 0;
-  const auto experts = LoadExperts(folder.path(), model_, topology.placement, Rank{0},
-                                   [&](uint64_t bytes_done, uint64_t bytes_total) {
-                                     done = bytes_done;
-                                     total = bytes_total;
-                                   },
-                                   {});
-  ASSERT_TRUE(experts.ok()) << experts.status().ToString();
+  ExpectExpertsAsStored(
+      folder.path(), model_, tensors_, [&](const std::string& name) { return Packed(name); },
+      "_scale",
+      [&](uint64_t bytes_done, uint64_t bytes_total) {
+        done = bytes_done;
+        total = bytes_total;
+      });
   EXPECT_GT(total, 0u);
   EXPECT_EQ(done, total);
-  uint64_t bytes = 0;
-  for (int l = 0; l < model_.layers; ++l) {
-    const std::string moe = "model.layers." + std::to_string(l) + ".block_sparse_moe.";
-    const ExpertLayerWeights& layer = experts->weights.layers[static_cast<size_t>(l)];
-    bytes += static_cast<uint64_t>(model_.moe.experts * model_.hidden * 2);
-    for (int s = 0; s < 4; ++s) {
-      const std::string name = moe + "experts." + std::to_string(topology.placement.at(l, s)) + ".";
-      const FfnTensors& ffn = *layer.slots[static_cast<size_t>(s)];
-      for (const auto& [tensor, part] :
-           {std::pair(&ffn.gate, "w1"), {&ffn.up, "w3"}, {&ffn.down, "w2"}}) {
-        EXPECT_EQ(tensor->dtype, DType::kMxfp4);
-        ExpectSame(*tensor, tensors_.at(Packed(name + part + ".weight")));
-        const std::string& scales = tensors_.at(name + part + ".weight_scale").bytes;
-        EXPECT_EQ(std::memcmp(tensor->scales, scales.data(), scales.size()), 0);
-      }
-      bytes += static_cast<uint64_t>(ExpertWeightBytes(model_));
-    }
-  }
-  EXPECT_EQ(experts->bytes, bytes) << "an instance's memory is planned by it";
-  const Topology next = MakeTopology(1, {5, 4}, model_.layers, model_.moe.experts);
-  const auto again =
-      LoadExperts(folder.path(), model_, next.placement, Rank{0}, nullptr, {}, &*experts);
-  ASSERT_TRUE(again.ok()) << again.status().ToString();
-  EXPECT_EQ(again->weights.layers[0].slots[0]->up.scales,
-            experts->weights.layers[0].slots[0]->up.scales);
 }
 
 TEST_P(Mxfp4LoaderTest, TakesEveryScaleUpToTheLargest) {
