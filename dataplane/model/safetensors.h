@@ -35,8 +35,8 @@ std::string ShapeText(const std::vector<int64_t>& shape);
 // out, and named when they are asked for.
 struct SafetensorsHeader {
   std::map<std::string, StoredTensor, std::less<>> tensors;
-  std::map<std::string, StoredTensor, std::less<>>
-      bytes;  // of U8: no numbers; `dtype` says nothing
+  // Of U8, which says nothing of numbers: `dtype` is not set.
+  std::map<std::string, StoredTensor, std::less<>> bytes;
   std::map<std::string, std::string, std::less<>> foreign;  // name -> its number format
 };
 Result<SafetensorsHeader> ParseSafetensors(std::span<const std::byte> file,

@@ -132,7 +132,7 @@ __attribute__((noinline)) void DotTile(const char* const* x, const char* w, int6
   }
   JANUS_UNROLL for (int n = 0; n < kN; ++n) w_n[n] = w + n * w_stride;
 
-  // The weights n of a step from element `at` on, which lie at `w`.
+  // Weights of row n of a step from element `at` on, which lie at `w_at`.
   const auto load = [&](const char* w_at, int i, int n, int64_t at) __attribute__((always_inline))
                         ->typename Kind::Operand {
     if constexpr (kIsMx<Kind>) {
