@@ -355,11 +355,17 @@ struct AstrayKernel {
   [[maybe_unused]] static constexpr int kThreads = kLanes;
   const unsigned char* from;
   int to;
+  bool is_word = false;
   template <class Block>
   void operator()(Block& block) const {
     block.template CopyingWarps<0>([&](auto& warp) {
       warp.Lanes([&](int lane) {
-        if (lane == 3) block.CopyAsync(block.shared() + to, from, true);
+        if (lane != 3) return;
+        if (is_word) {
+          block.CopyWordAsync(block.shared() + to, from, true);
+        } else {
+          block.CopyAsync(block.shared() + to, from, true);
+        }
       });
     });
   }
@@ -368,13 +374,17 @@ struct AstrayKernel {
 TEST(CopyAsyncDeathTest, ACrookedOrForeignAddressEndsTheProcess) {
   alignas(16) static const unsigned char bytes[32] = {};
   const Plan plan{1, 32, 64, 0, 0};
-  const auto run = [&](const unsigned char* from, int to) {
-    return Start("Astray", Stream{}, AstrayKernel{from, to}, plan).ok();
+  const auto run = [&](const unsigned char* from, int to, bool is_word = false) {
+    return Start("Astray", Stream{}, AstrayKernel{from, to, is_word}, plan).ok();
   };
   EXPECT_TRUE(run(bytes, 48));
-  EXPECT_DEATH((void)run(bytes + 8, 0), "kCopyBytes");
-  EXPECT_DEATH((void)run(bytes, 8), "kCopyBytes");
+  EXPECT_DEATH((void)run(bytes + 8, 0), "from.*kBytes");
+  EXPECT_DEATH((void)run(bytes, 8), "shared_.*kBytes");
   EXPECT_DEATH((void)run(bytes, 64), "shared_bytes_");
+  EXPECT_TRUE(run(bytes + 4, 60, true));
+  EXPECT_DEATH((void)run(bytes + 2, 0, true), "from.*kBytes");
+  EXPECT_DEATH((void)run(bytes, 2, true), "shared_.*kBytes");
+  EXPECT_DEATH((void)run(bytes, 64, true), "shared_bytes_");
 }
 
 }  // namespace
