@@ -350,30 +350,48 @@ TEST(FastExperts, OfMxfp4HaveTheBitsOfTheSameNumbersInBFloat16) {
   }
 }
 
-// Scales of all sizes that leave sums finite, those whose weights have no exponent in bfloat16 and
-// those that take another factor among them: one large one changes nothing for the others.
+// Scales of all sizes that leave sums finite, in each of an expert's matrices: those whose weights
+// have no exponent in bfloat16, and those that take another factor.
 TEST(FastExperts, TakeEveryScaleOfMxfp4) {
   const Shape shape{256, 64};
   constexpr int counts[] = {3, 12, 20, 40};
-  for (const int from : {0, 64, 126, 187, 240}) {
-    Experts experts(shape, counts, DType::kFloat32, kMx4);
-    for (size_t matrix = 0; matrix < 12; ++matrix) {
-      // Large and small ones beside one another; up and down keep results finite.
-      const int blocks = shape.hidden * shape.intermediate / kMxBlock;
-      for (int i = 0; i < blocks; ++i) {
-        const int scale = matrix % 3 == 0 ? from + (i % 7 == 0 ? 1 : 0) : 110;
-        experts.SetE8M0(matrix, i, static_cast<uint8_t>(scale));
+  const int blocks = shape.hidden * shape.intermediate / kMxBlock;
+  for (size_t which = 0; which < 3; ++which) {
+    for (const int from : {0, 64, 127, 187, 238}) {
+      Experts experts(shape, counts, DType::kFloat32, kMx4);
+      for (size_t matrix = 0; matrix < 12; ++matrix) {
+        for (int i = 0; i < blocks; ++i) {
+          const int scale = matrix % 3 == which ? from + (i % 7 == 0 ? 2 : 0) : 110;
+          experts.SetE8M0(matrix, i, static_cast<uint8_t>(scale));
+        }
+        for (int i = 0; i < 128; ++i) experts.SetBytes(matrix, i, 0x17);  // 6 and 0.5 alone
+      }
+      const std::vector<uint8_t> packed = experts.Run(ExpertForm::kFast);
+      experts.WriteOut();
+      EXPECT_EQ(packed, experts.Run(ExpertForm::kFast)) << which << ' ' << from;
+      if (kSameOrder) {
+        EXPECT_EQ(packed, experts.Run(ExpertForm::kPlain)) << which << ' ' << from;
       }
     }
-    for (size_t row = 0; row < 12; row += 3) {
-      for (int i = 0; i < 128; ++i) experts.SetBytes(row, i, 0x17);  // one row with 6 and 0.5 alone
+  }
+}
+
+// One scale from 2 on among others, wherever it is: in either half of a tile, in every row of an
+// operand and every block of a step.
+TEST(FastExperts, TakeOneLargeScaleOfMxfp4Anywhere) {
+  const Shape shape{256, 256};
+  constexpr int counts[] = {2, 9, 17, 33};
+  const int blocks = shape.hidden * shape.intermediate / kMxBlock;
+  for (int i = 0; i < 24; ++i) {
+    Experts experts(shape, counts, DType::kFloat32, kMx4);
+    for (size_t matrix = 0; matrix < 12; ++matrix) {
+      for (int block = 0; block < blocks; ++block) experts.SetE8M0(matrix, block, 118);
+      if (matrix % 3 == static_cast<size_t>(i % 3))
+        experts.SetE8M0(matrix, i * 37 % 256 * 8 + i / 3 % 8, 140);
     }
     const std::vector<uint8_t> packed = experts.Run(ExpertForm::kFast);
     experts.WriteOut();
-    EXPECT_EQ(packed, experts.Run(ExpertForm::kFast)) << from;
-    if (kSameOrder) {
-      EXPECT_EQ(packed, experts.Run(ExpertForm::kPlain)) << from;
-    }
+    EXPECT_EQ(packed, experts.Run(ExpertForm::kFast)) << i;
   }
 }
 
