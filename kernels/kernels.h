@@ -389,6 +389,9 @@ struct Contribution {
 // 3.3.2), and a weight is its value times its block's scale.
 using janus::kScaleBlock;
 using janus::ScaleBlocks;
+// Weights of mxfp4, as common/dtype.h has them. A weight is one of bfloat16 exactly, and results
+// have the bits that they would have of the same weights in bfloat16.
+using janus::kMxBlock;
 
 // A replica that this round activates, with its rows.
 struct ActiveExpert {
@@ -397,10 +400,10 @@ struct ActiveExpert {
   const void* down = nullptr;  // [H,I]  (w2, down_proj)
   int32_t first = 0;           // its contributions are first .. first+count-1
   int32_t count = 0;           // >= 0
-  // Of Float8E4M3 weights, else null: finite.
-  const float* gate_scales = nullptr;
-  const float* up_scales = nullptr;
-  const float* down_scales = nullptr;
+  // Of Float8E4M3 weights: float, finite. Of Mxfp4 weights: uint8_t, 0..kMaxMxScale. Else null.
+  const void* gate_scales = nullptr;
+  const void* up_scales = nullptr;
+  const void* down_scales = nullptr;
 };
 
 struct GroupedExpertFfnArgs {
@@ -408,12 +411,13 @@ struct GroupedExpertFfnArgs {
   const Contribution* contributions = nullptr;  // [num_contributions]
   int64_t num_experts = 0;
   int64_t num_contributions = 0;
-  int64_t hidden = 0;                    // H
-  int64_t intermediate = 0;              // I
-  DType weight_dtype = DType::kFloat32;  // Float8E4M3 too, of which none is NaN
-  DType row_dtype = DType::kFloat32;     // Float32 or BFloat16: of x and of silu(g)*u
-  DType y_dtype = DType::kFloat32;       // Float32 or BFloat16: of y
-  void* workspace = nullptr;             // GroupedExpertFfnWorkspace(...).bytes, 64-byte aligned
+  int64_t hidden = 0;        // H
+  int64_t intermediate = 0;  // I
+  // Float8E4M3 too, of which none is NaN, and Mxfp4, with H and I multiples of kMxBlock.
+  DType weight_dtype = DType::kFloat32;
+  DType row_dtype = DType::kFloat32;  // Float32 or BFloat16: of x and of silu(g)*u
+  DType y_dtype = DType::kFloat32;    // Float32 or BFloat16: of y
+  void* workspace = nullptr;          // GroupedExpertFfnWorkspace(...).bytes, 64-byte aligned
   int64_t workspace_bytes = 0;
 };
 // The workspace of a call with at most so many contributions.

@@ -50,7 +50,7 @@ Status TensorPlacer::Place(Tensor& tensor, int64_t elements) {
     }
   }
   if (at->second == nullptr) {
-    const auto bytes = static_cast<size_t>(elements * SizeOf(tensor.dtype));
+    const auto bytes = static_cast<size_t>(BytesOf(tensor.dtype, elements));
     JANUS_ASSIGN_OR_RETURN(kernels::Buffer copy, loader_.Load(tensor.data, bytes));
     at->second = std::make_shared<const kernels::Buffer>(std::move(copy));
   }
@@ -59,9 +59,13 @@ Status TensorPlacer::Place(Tensor& tensor, int64_t elements) {
 }
 
 Status TensorPlacer::PlaceMatrix(Tensor& tensor, int64_t outputs, int64_t inputs) {
-  Tensor scales{tensor.scales};
-  JANUS_RETURN_IF_ERROR(Place(scales, ScaleBlocks(outputs) * ScaleBlocks(inputs)));
-  tensor.scales = static_cast<const float*>(scales.data);
+  if (tensor.scales != nullptr) {
+    const bool is_mxfp4 = tensor.dtype == DType::kMxfp4;
+    Tensor scales{tensor.scales, is_mxfp4 ? DType::kFloat8E4M3 : DType::kFloat32};
+    JANUS_RETURN_IF_ERROR(Place(scales, is_mxfp4 ? outputs * inputs / kMxBlock
+                                                 : ScaleBlocks(outputs) * ScaleBlocks(inputs)));
+    tensor.scales = scales.data;
+  }
   return Place(tensor, outputs * inputs);
 }
 

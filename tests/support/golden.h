@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "dataplane/model/loader.h"
+#include "tests/support/checkpoint_writer.h"
 #include "tests/support/loopback_cluster.h"
 #include "tests/support/schedule.h"
 
@@ -39,6 +40,8 @@ Golden ReadGolden(const std::string& family);
 inline constexpr const char* kGoldenFamilies[] = {"mixtral", "deepseek_v2", "deepseek_v2_lite",
                                                   "deepseek_v3", "qwen3_moe"};
 std::string ReadText(const std::string& path);
+// All tensors of a checkpoint of one file, in Float32.
+FileTensors ReadInFloat32(const std::string& folder);
 
 // A checkpoint loaded for every instance of a topology, each its own share.
 struct LoadedModel {

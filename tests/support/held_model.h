@@ -39,6 +39,9 @@ ModelDescription SmallModelDescription(DType dtype);
 // The same with experts in fp8, of two blocks each way, the last not whole.
 HeldModel SmallFp8Model(DType dtype, uint64_t seed);
 
+// The same with experts in mxfp4.
+HeldModel SmallMxfp4Model(DType dtype, uint64_t seed);
+
 // The same with latent attention, a latent query, YaRN, groups of experts, shared experts and a
 // dense layer between two MoE layers: everything that a family may have beside Mixtral's parts.
 HeldModel SmallLatentModel(DType dtype, uint64_t seed);

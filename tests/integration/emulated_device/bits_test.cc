@@ -19,10 +19,10 @@ struct Configuration {
   std::string name() const { return std::string(model) + "_" + std::string(ToString(dtype)); }
 };
 const std::vector<Configuration> kConfigurations = {
-    {"small", DType::kFloat32},          {"small", DType::kBFloat16},
-    {"small_latent", DType::kFloat32},   {"small_latent", DType::kBFloat16},
-    {"small_fp8", DType::kBFloat16},     {"small_sigmoid", DType::kBFloat16},
-    {"deepseek_heads", DType::kBFloat16}};
+    {"small", DType::kFloat32},        {"small", DType::kBFloat16},
+    {"small_latent", DType::kFloat32}, {"small_latent", DType::kBFloat16},
+    {"small_fp8", DType::kBFloat16},   {"small_sigmoid", DType::kBFloat16},
+    {"small_mxfp4", DType::kBFloat16}, {"deepseek_heads", DType::kBFloat16}};
 
 class EmulatedBitsTest : public testing::TestWithParam<Configuration> {
  protected:

@@ -190,6 +190,45 @@ TEST(Plan, OfFp8ExpertsKeepsAsMuchUnderWayAndAsksTheCacheForMore) {
   EXPECT_EQ(FastExpertReads<8>(a, 64), 2 * weights);
 }
 
+GroupedExpertFfnArgs Mxfp4DeepSeek(int64_t hidden, int64_t intermediate, int64_t experts) {
+  GroupedExpertFfnArgs a = DeepSeek(hidden, intermediate, experts);
+  a.weight_dtype = DType::kMxfp4;
+  return a;
+}
+
+// An expert of DeepSeek-V3 in mxfp4 is 22 MB and 1.4 MB of scales.
+TEST(Plan, OfMxfp4ExpertsReadsAQuarterAndTheScales) {
+  const GroupedExpertFfnArgs a = Mxfp4DeepSeek(7168, 2048, 32);
+  EXPECT_EQ(ExpertBytes(a, 1, 0), 22020096 + 1376256);
+  EXPECT_EQ(ExpertBytes(a, 2, 3) - ExpertBytes(a, 2, 2), 2 * 2 * (7168 + 2048));
+  EXPECT_EQ(PlanFastExpertUp<4>(a).blocks, 32 * 64);
+  EXPECT_EQ(PlanFastExpertDown<4>(a).blocks, 32 * 112);
+  EXPECT_EQ(PlanFastExpertUp<4>(a).threads, 128);
+  EXPECT_EQ(PlanFastExpertUp<4>(a).flops + PlanFastExpertDown<4>(a).flops,
+            int64_t{6} * 256 * 7168 * 2048);
+  EXPECT_TRUE(CanLaunch(PlanFastExpertUp<4>(a), FastExpertUpKernel<4>::kAskedSharedBytes));
+}
+
+TEST(Plan, OfMxfp4ExpertsTakesWidthsThatKeepTheCacheAndSharedMemoryWithinReach) {
+  EXPECT_EQ(WeightFormat<4>::WidthFor(8), 1);
+  EXPECT_EQ(WeightFormat<4>::WidthFor(16), 2);
+  EXPECT_EQ(WeightFormat<4>::WidthFor(32), 4);
+  EXPECT_EQ(WeightFormat<4>::WidthFor(64), 2);
+  EXPECT_EQ((WeightTile<4, 8, 1>::kStages), 15);
+  EXPECT_EQ((WeightTile<4, 16, 2>::kStages), 7);
+  EXPECT_EQ((WeightTile<4, 32, 4>::kStages), 3);
+  EXPECT_EQ((WeightTile<4, 64, 2>::kStages), 3);
+  EXPECT_EQ(FastExpertKernel<4>::kAskedSharedBytes, FastExpertKernel<16>::kAskedSharedBytes);
+  const GroupedExpertFfnArgs a = Mxfp4DeepSeek(7168, 2048, 8);
+  const int64_t weights = int64_t{3} * 7168 * 2048 / 2;
+  const int64_t with_scales = ExpertBytes(a, 1, 0);
+  EXPECT_EQ(FastExpertReads<4>(a, 0), with_scales);
+  EXPECT_EQ(FastExpertReads<4>(a, 8), with_scales + weights / 2);
+  EXPECT_EQ(FastExpertReads<4>(a, 16), with_scales + weights / 2);
+  EXPECT_EQ(FastExpertReads<4>(a, 32), with_scales + weights / 2);
+  EXPECT_EQ(FastExpertReads<4>(a, 64), with_scales + 2 * weights);
+}
+
 TEST(Plan, OfTheRouterFitsTheMostExpertsThereAre) {
   const GateTopKArgs a{.rows = 64, .hidden = 7168, .experts = kMaxExperts, .top_k = kMaxTopK};
   EXPECT_TRUE(CanLaunch(PlanGateChoice(a)));
