@@ -6,8 +6,8 @@
 //
 // The bits of a pair follow from its two elements, its position, its frequency and the factor
 // alone. The angle is rounded to fp32; CosSin is arithmetic of this file, not a library's; factor
-// times cosine and sine are rounded from double to fp32; u*c - v*s and v*c + u*s have three
-// roundings each.
+// times cosine and sine are rounded from double to fp32; v*s and u*s are rounded, then u*c and v*c
+// are added to them by one fma.
 
 #include <cmath>
 
@@ -162,8 +162,8 @@ struct FastRopeKernel {
                           : unit.head + unit.pair + v * (a.rotary_dim / 2);
   }
   JANUS_DEVICE static void Turn(float& u, float& v, float c, float s) {
-    const float turned = u * c - v * s;
-    v = v * c + u * s;
+    const float turned = fmaf(u, c, -(v * s));
+    v = fmaf(v, c, u * s);
     u = turned;
   }
   JANUS_DEVICE void TurnVectors(const Unit& unit, const Words<4> (&words)[kVectors],
