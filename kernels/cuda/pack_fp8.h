@@ -56,7 +56,7 @@ JANUS_DEVICE inline float UnpackFloat8(uint32_t byte, float scale) {
   return std::bit_cast<float>(std::bit_cast<uint32_t>(value) | sign) * scale;
 }
 
-struct PackFp8Kernel {
+struct PackRowsKernel {
   static constexpr int kThreads = kRowThreads;
   static constexpr int kTurns = 4;  // blocks of a warp, under way together
   static constexpr int kPart = kTurns * kWarpFours;
@@ -98,7 +98,8 @@ struct PackFp8Kernel {
         const float factor = is_zero ? 0.0f : 448.0f / amax;
         warp.Lanes([&](int lane) {
           if (lane == 0) scales[i] = is_zero ? 0.0f : amax / 448.0f;
-          StoreBytes(packed, begin + lane * kFour, PackFour(held[lane].x[i], factor));
+          StoreFourWords<1>(packed, begin + lane * kFour, a.hidden, IsAligned(packed, kFour),
+                            {{PackFour(held[lane].x[i], factor)}});
         });
       }
     });
@@ -115,24 +116,14 @@ struct PackFp8Kernel {
     }
     return most;
   }
-  JANUS_DEVICE void StoreBytes(uint8_t* packed, int64_t first, uint32_t four) const {
-    if (first + kFour <= a.hidden && IsAligned(packed, kFour)) {
-      StoreWords<1>(packed + first, {{four}});
-      return;
-    }
-    JANUS_UNROLL
-    for (int i = 0; i < kFour; ++i) {
-      if (first + i < a.hidden) packed[first + i] = static_cast<uint8_t>(four >> (8 * i));
-    }
-  }
 };
 inline Plan PlanPackFp8(const PackFp8Args& a) {
   const int64_t count = a.rows * a.hidden;
-  return PlanRowParts(a.rows, a.hidden, PackFp8Kernel::kPart,
+  return PlanRowParts(a.rows, a.hidden, PackRowsKernel::kPart,
                       count * (SizeOf(a.x_dtype) + 1) + a.rows * 4 * ScaleBlocks(a.hidden), 0);
 }
 
-struct UnpackFp8Kernel {
+struct UnpackRowsKernel {
   static constexpr int kThreads = kRowThreads;
   static constexpr int kTurns = 4;
   static constexpr int kPart = kTurns * kWarpFours;
@@ -158,7 +149,7 @@ struct UnpackFp8Kernel {
       for (int i = 0; i < kTurns; ++i) {
         const int64_t h = part.first + i * kWarpFours;
         if (h >= a.hidden) continue;
-        fours[i] = LoadBytes(packed, h, is_aligned);
+        fours[i] = LoadFourWords<1>(packed, h, a.hidden, is_aligned).of[0];
         scale[i] = scales[h / kScaleBlock];
       }
       JANUS_UNROLL
@@ -174,21 +165,10 @@ struct UnpackFp8Kernel {
       }
     });
   }
-
- private:
-  JANUS_DEVICE uint32_t LoadBytes(const uint8_t* packed, int64_t first, bool is_aligned) const {
-    if (is_aligned && first + kFour <= a.hidden) return LoadWords<1>(packed + first).of[0];
-    uint32_t four = 0;
-    JANUS_UNROLL
-    for (int i = 0; i < kFour; ++i) {
-      if (first + i < a.hidden) four |= uint32_t{packed[first + i]} << (8 * i);
-    }
-    return four;
-  }
 };
 inline Plan PlanUnpackFp8(const UnpackFp8Args& a) {
   const int64_t count = a.rows * a.hidden;
-  return PlanRowParts(a.rows, a.hidden, UnpackFp8Kernel::kPart,
+  return PlanRowParts(a.rows, a.hidden, UnpackRowsKernel::kPart,
                       count * (SizeOf(a.y_dtype) + 1) + a.rows * 4 * ScaleBlocks(a.hidden), 0);
 }
 

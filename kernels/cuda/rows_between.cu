@@ -12,10 +12,10 @@ Status PermuteRowsCuda(const Stream& stream, const PermuteRowsArgs& args) {
                      cuda::PlanPermuteRows(args));
 }
 Status PackFp8Cuda(const Stream& stream, const PackFp8Args& args) {
-  return cuda::Start("PackFp8", stream, cuda::PackFp8Kernel{args}, cuda::PlanPackFp8(args));
+  return cuda::Start("PackFp8", stream, cuda::PackRowsKernel{args}, cuda::PlanPackFp8(args));
 }
 Status UnpackFp8Cuda(const Stream& stream, const UnpackFp8Args& args) {
-  return cuda::Start("UnpackFp8", stream, cuda::UnpackFp8Kernel{args}, cuda::PlanUnpackFp8(args));
+  return cuda::Start("UnpackFp8", stream, cuda::UnpackRowsKernel{args}, cuda::PlanUnpackFp8(args));
 }
 
 }  // namespace janus::kernels

@@ -37,26 +37,19 @@ struct FastEmbedKernel {
     const auto* const from = static_cast<const unsigned char*>(a.table) +
                              (is_known ? token : 0) * a.hidden * SizeOf(a.table_dtype);
     float* const y = a.y + part.row * a.hidden;
-    const bool is_aligned = is_known && IsAligned(from, 4 * kWords) && IsAligned(y, 16);
-    Words<kWords> words[kTurns] = {};
+    const bool from_is_aligned = IsAligned(from, 4 * kWords);
+    const bool y_is_aligned = IsAligned(y, 16);
+    Words<kWords> words[kTurns];
     JANUS_UNROLL
     for (int i = 0; i < kTurns; ++i) {
       const int64_t h = part.first + i * kWarpFours;
-      if (is_aligned && h + kFour <= a.hidden) {
-        words[i] = LoadWords<kWords>(from + h * SizeOf(a.table_dtype));
-      }
+      words[i] = LoadFourWords<kWords>(from, h, is_known ? a.hidden : 0, from_is_aligned);
     }
     JANUS_UNROLL
     for (int i = 0; i < kTurns; ++i) {
-      const int64_t h = part.first + i * kWarpFours;
-      if (is_aligned && h + kFour <= a.hidden) {
-        StoreFour(y, DType::kFloat32, h, a.hidden, true, FourOf(words[i], a.table_dtype));
-        continue;
-      }
-      JANUS_KEEP_LOOP
-      for (int64_t j = h; j < h + kFour && j < a.hidden; ++j) {
-        y[j] = is_known ? Load(from, a.table_dtype, j) : NAN;
-      }
+      Four four = FourOf(words[i], a.table_dtype);
+      if (!is_known) four = {{NAN, NAN, NAN, NAN}};
+      StoreFour(y, DType::kFloat32, part.first + i * kWarpFours, a.hidden, y_is_aligned, four);
     }
   }
 };
@@ -109,15 +102,22 @@ struct FastCombineKernel {
     Four sums[kTurns] = {};
     JANUS_KEEP_LOOP
     for (int first = 0; first < a.top_k; first += kAtOnce) {
+      // All pointers, then all that they point to.
+      const unsigned char* slot[kAtOnce];
+      JANUS_UNROLL
+      for (int j = 0; j < kAtOnce; ++j) {
+        const bool is_there = first + j < a.top_k;
+        slot[j] = is_there ? static_cast<const unsigned char*>(slots[first + j]) : nullptr;
+      }
       Words<kWords> words[kAtOnce][kTurns] = {};
       JANUS_UNROLL
       for (int j = 0; j < kAtOnce; ++j) {
-        if (first + j >= a.top_k) continue;
-        const auto* const slot = static_cast<const unsigned char*>(slots[first + j]);
         JANUS_UNROLL
         for (int i = 0; i < kTurns; ++i) {
           const int64_t h = part.first + i * kWarpFours;
-          if (is_whole[i]) words[j][i] = LoadWords<kWords>(slot + h * SizeOf(a.dtype));
+          if (first + j < a.top_k && is_whole[i]) {
+            words[j][i] = LoadWords<kWords>(slot[j] + h * kWords);
+          }
         }
       }
       JANUS_UNROLL
@@ -125,9 +125,9 @@ struct FastCombineKernel {
         if (first + j >= a.top_k) continue;
         JANUS_UNROLL
         for (int i = 0; i < kTurns; ++i) {
-          const Four slot = FourOf(words[j][i], a.dtype);
+          const Four more = FourOf(words[j][i], DType::kBFloat16);
           // The first slot is not added to 0: -0 stays.
-          sums[i] = first + j == 0 ? slot : Sum(sums[i], slot);
+          sums[i] = first + j == 0 ? more : Sum(sums[i], more);
         }
       }
     }
