@@ -24,18 +24,26 @@ inline constexpr int kMostWarpNorm = 1024;  // elements of a piece that a warp o
 struct NormPiece {
   const float* x;
   void* y;
-  bool x_is_aligned;
-  bool y_is_aligned;
 };
 JANUS_DEVICE inline NormPiece NormPieceOf(const RmsNormArgs& a, uint32_t piece) {
   const auto groups = static_cast<uint32_t>(a.groups);
   const int64_t t = piece / groups;
   const int64_t g = piece % groups;
   const int64_t row = a.groups * a.hidden;
-  const float* const x = a.x + t * (a.x_stride != 0 ? a.x_stride : row) + g * a.hidden;
-  void* const y = static_cast<unsigned char*>(a.y) +
-                  (t * (a.y_stride != 0 ? a.y_stride : row) + g * a.hidden) * SizeOf(a.y_dtype);
-  return {x, y, IsAligned(x, 16), IsAligned(y, BytesOfFour(a.y_dtype))};
+  return {a.x + t * (a.x_stride != 0 ? a.x_stride : row) + g * a.hidden,
+          static_cast<unsigned char*>(a.y) +
+              (t * (a.y_stride != 0 ? a.y_stride : row) + g * a.hidden) * SizeOf(a.y_dtype)};
+}
+
+JANUS_DEVICE inline bool GoesByVectors(const RmsNormArgs& a) {
+  return GoesByVectors(a.x, DType::kFloat32, a.hidden, a.x_stride) &&
+         GoesByVectors(a.y, a.y_dtype, a.hidden, a.y_stride) &&
+         GoesByVectors(a.weight, a.weight_dtype, a.hidden, a.hidden);
+}
+
+template <bool kByVectors>
+JANUS_DEVICE inline Four LoadOfNorm(const NormPiece& piece, int64_t h, int64_t hidden) {
+  return FourOf(LoadFourWords<4, kByVectors>(piece.x, h, hidden), DType::kFloat32);
 }
 
 JANUS_DEVICE inline float AddSquares(float sum, const Four& four) {
@@ -48,14 +56,38 @@ JANUS_DEVICE inline float NormScale(const RmsNormArgs& a, float sum) {
   return 1.0f / sqrtf(sum / static_cast<float>(a.hidden) + a.epsilon);
 }
 
-JANUS_DEVICE inline void StoreNormed(const RmsNormArgs& a, const NormPiece& piece, int64_t h,
-                                     float scale, Four x) {
-  if (h >= a.hidden) return;
-  const Four weight = LoadFour(a.weight, a.weight_dtype, h, a.hidden,
-                               IsAligned(a.weight, BytesOfFour(a.weight_dtype)));
+// Stores kCount fours of a piece, whose elements element_of(turn) tells. Four weights are under way
+// together.
+template <bool kByVectors, int kWords, int kCount, class ElementOf>
+JANUS_DEVICE inline void StoreNormedOf(const RmsNormArgs& a, const NormPiece& piece, float scale,
+                                       const Four* x, ElementOf element_of) {
+  constexpr int kAtOnce = kCount < 4 ? kCount : 4;
+  static_assert(kCount % kAtOnce == 0);
   JANUS_UNROLL
-  for (int i = 0; i < kFour; ++i) x.of[i] = x.of[i] * scale * weight.of[i];
-  StoreFour(piece.y, a.y_dtype, h, a.hidden, piece.y_is_aligned, x);
+  for (int first = 0; first < kCount; first += kAtOnce) {
+    Words<kWords> words[kAtOnce];
+    JANUS_UNROLL
+    for (int i = 0; i < kAtOnce; ++i) {
+      words[i] = LoadFourWords<kWords, kByVectors>(a.weight, element_of(first + i), a.hidden);
+    }
+    JANUS_UNROLL
+    for (int i = 0; i < kAtOnce; ++i) {
+      const Four weight = FourOf(words[i], a.weight_dtype);
+      Four y;
+      JANUS_UNROLL
+      for (int j = 0; j < kFour; ++j) y.of[j] = x[first + i].of[j] * scale * weight.of[j];
+      StoreFour<kByVectors>(piece.y, a.y_dtype, element_of(first + i), a.hidden, y);
+    }
+  }
+}
+template <bool kByVectors, int kCount, class ElementOf>
+JANUS_DEVICE inline void StoreNormed(const RmsNormArgs& a, const NormPiece& piece, float scale,
+                                     const Four* x, ElementOf element_of) {
+  if (a.weight_dtype == DType::kFloat32) {
+    StoreNormedOf<kByVectors, 4, kCount>(a, piece, scale, x, element_of);
+  } else {
+    StoreNormedOf<kByVectors, 2, kCount>(a, piece, scale, x, element_of);
+  }
 }
 
 // Every lane's float, added over each kWidth of them, in all of these.
@@ -87,6 +119,12 @@ struct FastNormPiecesKernel {
 
   template <class Block>
   JANUS_DEVICE void operator()(Block& block) const {
+    GoesByVectors(a) ? Run<true>(block) : Run<false>(block);
+  }
+
+ private:
+  template <bool kByVectors, class Block>
+  JANUS_DEVICE void Run(Block& block) const {
     block.Warps([&](auto& warp) {
       const auto first =
           (static_cast<uint32_t>(block.index()) * kRowWarps + static_cast<uint32_t>(warp.index())) *
@@ -107,8 +145,7 @@ struct FastNormPiecesKernel {
           const NormPiece piece = NormPieceOf(a, piece_of(lane, p));
           JANUS_UNROLL
           for (int i = 0; i < kTurns; ++i) {
-            mine.x[p][i] = LoadFour(piece.x, DType::kFloat32, element_of(lane, i), a.hidden,
-                                    piece.x_is_aligned);
+            mine.x[p][i] = LoadOfNorm<kByVectors>(piece, element_of(lane, i), a.hidden);
           }
         }
         JANUS_UNROLL
@@ -130,10 +167,8 @@ struct FastNormPiecesKernel {
           if (piece_of(lane, p) >= pieces) continue;
           const NormPiece piece = NormPieceOf(a, piece_of(lane, p));
           const float scale = NormScale(a, mine.sum[p]);
-          JANUS_UNROLL
-          for (int i = 0; i < kTurns; ++i) {
-            StoreNormed(a, piece, element_of(lane, i), scale, mine.x[p][i]);
-          }
+          StoreNormed<kByVectors, kTurns>(a, piece, scale, mine.x[p],
+                                          [&](int turn) { return element_of(lane, turn); });
         }
       });
     });
@@ -165,9 +200,16 @@ struct FastNormKernel {
 
   template <class Block>
   JANUS_DEVICE void operator()(Block& block) const {
+    GoesByVectors(a) ? Run<true>(block) : Run<false>(block);
+  }
+
+ private:
+  template <bool kByVectors, class Block>
+  JANUS_DEVICE void Run(Block& block) const {
     const NormPiece piece = NormPieceOf(a, static_cast<uint32_t>(block.index()));
-    const auto load = [&](int64_t h) {
-      return LoadFour(piece.x, DType::kFloat32, h, a.hidden, piece.x_is_aligned);
+    const auto load = [&](int64_t h) { return LoadOfNorm<kByVectors>(piece, h, a.hidden); };
+    const auto element_of = [](int thread, int turn) {
+      return static_cast<int64_t>(turn * kStep + thread * kFour);
     };
     auto* const partial = reinterpret_cast<float*>(block.shared());
     PerThread<Held, kThreads> held;
@@ -177,13 +219,11 @@ struct FastNormKernel {
         const int thread = warp.index() * kLanes + lane;
         Held& mine = held[thread];
         JANUS_UNROLL
-        for (int i = 0; i < kTurns; ++i) {
-          const int64_t h = i * kStep + thread * kFour;
-          if (h < a.hidden) mine.x[i] = load(h);
-        }
+        for (int i = 0; i < kTurns; ++i) mine.x[i] = load(element_of(thread, i));
         float mine_sum = 0.0f;
         JANUS_UNROLL
         for (int i = 0; i < kTurns; ++i) mine_sum = AddSquares(mine_sum, mine.x[i]);
+        JANUS_KEEP_LOOP
         for (int64_t h = kHeld + thread * kFour; h < a.hidden; h += kStep) {
           mine_sum = AddSquares(mine_sum, load(h));
         }
@@ -201,12 +241,12 @@ struct FastNormKernel {
       for (int w = 1; w < kWarps; ++w) sum += partial[w];
       const float scale = NormScale(a, sum);
       const Held& mine = held[thread];
-      JANUS_UNROLL
-      for (int i = 0; i < kTurns; ++i) {
-        StoreNormed(a, piece, i * kStep + thread * kFour, scale, mine.x[i]);
-      }
+      StoreNormed<kByVectors, kTurns>(a, piece, scale, mine.x,
+                                      [&](int turn) { return element_of(thread, turn); });
+      JANUS_KEEP_LOOP
       for (int64_t h = kHeld + thread * kFour; h < a.hidden; h += kStep) {
-        StoreNormed(a, piece, h, scale, load(h));
+        const Four more = load(h);
+        StoreNormed<kByVectors, 1>(a, piece, scale, &more, [&](int) { return h; });
       }
     });
   }

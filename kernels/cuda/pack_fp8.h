@@ -62,47 +62,15 @@ struct PackRowsKernel {
   static constexpr int kPart = kTurns * kWarpFours;
   PackFp8Args a;
 
-  struct Held {
-    Four x[kTurns];
-  };
-
   template <class Block>
   JANUS_DEVICE void operator()(Block& block) const {
-    block.Warps([&](auto& warp) {
-      const RowPart part = PartOfWarp(block.index(), warp.index() * kLanes, a.hidden, kPart);
-      if (part.row >= a.rows) return;
-      const int64_t blocks = (a.hidden + kScaleBlock - 1) / kScaleBlock;
-      const void* const x =
-          static_cast<const unsigned char*>(a.x) +
-          part.row * (a.x_stride != 0 ? a.x_stride : a.hidden) * SizeOf(a.x_dtype);
-      uint8_t* const packed =
-          a.packed + part.row * (a.packed_stride != 0 ? a.packed_stride : a.hidden);
-      float* const scales = a.scales + part.row * (a.scale_stride != 0 ? a.scale_stride : blocks) +
-                            part.first / kScaleBlock;
-      const bool x_is_aligned = IsAligned(x, BytesOfFour(a.x_dtype));
-      PerLane<Held> held;
-      warp.Lanes([&](int lane) {
-        JANUS_UNROLL
-        for (int i = 0; i < kTurns; ++i) {
-          held[lane].x[i] = LoadFour(x, a.x_dtype, part.first + i * kWarpFours + lane * kFour,
-                                     a.hidden, x_is_aligned);
-        }
-      });
-      JANUS_UNROLL
-      for (int i = 0; i < kTurns; ++i) {
-        const int64_t begin = part.first + i * kWarpFours;
-        if (begin >= a.hidden) break;
-        const float amax =
-            std::bit_cast<float>(warp.Max([&](int lane) { return LargestOf(held[lane].x[i]); }));
-        const bool is_zero = amax < kLeastAmax;
-        const float factor = is_zero ? 0.0f : 448.0f / amax;
-        warp.Lanes([&](int lane) {
-          if (lane == 0) scales[i] = is_zero ? 0.0f : amax / 448.0f;
-          StoreFourWords<1>(packed, begin + lane * kFour, a.hidden, IsAligned(packed, kFour),
-                            {{PackFour(held[lane].x[i], factor)}});
-        });
-      }
-    });
+    const bool by_vectors = GoesByVectors(a.x, a.x_dtype, a.hidden, a.x_stride) &&
+                            GoesByVectors(a.packed, DType::kFloat8E4M3, a.hidden, a.packed_stride);
+    if (a.x_dtype == DType::kFloat32) {
+      by_vectors ? Run<4, true>(block) : Run<4, false>(block);
+    } else {
+      by_vectors ? Run<2, true>(block) : Run<2, false>(block);
+    }
   }
 
  private:
@@ -115,6 +83,49 @@ struct PackRowsKernel {
       if (magnitude < kInfinity && magnitude > most) most = magnitude;
     }
     return most;
+  }
+
+  template <int kWords>
+  struct Held {
+    Words<kWords> x[kTurns];
+  };
+
+  template <int kWords, bool kByVectors, class Block>
+  JANUS_DEVICE void Run(Block& block) const {
+    constexpr DType kType = kWords == 4 ? DType::kFloat32 : DType::kBFloat16;
+    block.Warps([&](auto& warp) {
+      const RowPart part = PartOfWarp(block.index(), warp.index() * kLanes, a.hidden, kPart);
+      if (part.row >= a.rows) return;
+      const int64_t blocks = (a.hidden + kScaleBlock - 1) / kScaleBlock;
+      const void* const x = static_cast<const unsigned char*>(a.x) +
+                            part.row * (a.x_stride != 0 ? a.x_stride : a.hidden) * kWords;
+      uint8_t* const packed =
+          a.packed + part.row * (a.packed_stride != 0 ? a.packed_stride : a.hidden);
+      float* const scales = a.scales + part.row * (a.scale_stride != 0 ? a.scale_stride : blocks) +
+                            part.first / kScaleBlock;
+      PerLane<Held<kWords>> held;
+      warp.Lanes([&](int lane) {
+        JANUS_UNROLL
+        for (int i = 0; i < kTurns; ++i) {
+          held[lane].x[i] = LoadFourWords<kWords, kByVectors>(
+              x, part.first + i * kWarpFours + lane * kFour, a.hidden);
+        }
+      });
+      JANUS_UNROLL
+      for (int i = 0; i < kTurns; ++i) {
+        const int64_t begin = part.first + i * kWarpFours;
+        if (begin >= a.hidden) break;
+        const float amax = std::bit_cast<float>(
+            warp.Max([&](int lane) { return LargestOf(FourOf(held[lane].x[i], kType)); }));
+        const bool is_zero = amax < kLeastAmax;
+        const float factor = is_zero ? 0.0f : 448.0f / amax;
+        warp.Lanes([&](int lane) {
+          if (lane == 0) scales[i] = is_zero ? 0.0f : amax / 448.0f;
+          const Words<1> four = {{PackFour(FourOf(held[lane].x[i], kType), factor)}};
+          StoreFourWords<kByVectors>(packed, begin + lane * kFour, a.hidden, four);
+        });
+      }
+    });
   }
 };
 inline Plan PlanPackFp8(const PackFp8Args& a) {
@@ -131,39 +142,42 @@ struct UnpackRowsKernel {
 
   template <class Block>
   JANUS_DEVICE void operator()(Block& block) const {
+    const bool by_vectors = GoesByVectors(a.y, a.y_dtype, a.hidden, a.y_stride) &&
+                            GoesByVectors(a.packed, DType::kFloat8E4M3, a.hidden, a.packed_stride);
     block.Phase([&](int thread) {
       const RowPart part = PartOfWarp(block.index(), thread, a.hidden, kPart);
       if (part.row >= a.rows) return;
-      const int64_t blocks = (a.hidden + kScaleBlock - 1) / kScaleBlock;
-      const uint8_t* const packed =
-          a.packed + part.row * (a.packed_stride != 0 ? a.packed_stride : a.hidden);
-      const float* const scales =
-          a.scales + part.row * (a.scale_stride != 0 ? a.scale_stride : blocks);
-      void* const y = static_cast<unsigned char*>(a.y) +
-                      part.row * (a.y_stride != 0 ? a.y_stride : a.hidden) * SizeOf(a.y_dtype);
-      const bool is_aligned = IsAligned(packed, kFour);
-      const bool y_is_aligned = IsAligned(y, BytesOfFour(a.y_dtype));
-      uint32_t fours[kTurns] = {};
-      float scale[kTurns] = {};
-      JANUS_UNROLL
-      for (int i = 0; i < kTurns; ++i) {
-        const int64_t h = part.first + i * kWarpFours;
-        if (h >= a.hidden) continue;
-        fours[i] = LoadFourWords<1>(packed, h, a.hidden, is_aligned).of[0];
-        scale[i] = scales[h / kScaleBlock];
-      }
-      JANUS_UNROLL
-      for (int i = 0; i < kTurns; ++i) {
-        const int64_t h = part.first + i * kWarpFours;
-        if (h >= a.hidden) continue;
-        Four four;
-        JANUS_UNROLL
-        for (int j = 0; j < kFour; ++j) {
-          four.of[j] = UnpackFloat8(fours[i] >> (8 * j) & 0xFFu, scale[i]);
-        }
-        StoreFour(y, a.y_dtype, h, a.hidden, y_is_aligned, four);
-      }
+      by_vectors ? Unpack<true>(part) : Unpack<false>(part);
     });
+  }
+
+ private:
+  template <bool kByVectors>
+  JANUS_DEVICE void Unpack(const RowPart& part) const {
+    const int64_t blocks = (a.hidden + kScaleBlock - 1) / kScaleBlock;
+    const uint8_t* const packed =
+        a.packed + part.row * (a.packed_stride != 0 ? a.packed_stride : a.hidden);
+    const float* const scales =
+        a.scales + part.row * (a.scale_stride != 0 ? a.scale_stride : blocks);
+    void* const y = static_cast<unsigned char*>(a.y) +
+                    part.row * (a.y_stride != 0 ? a.y_stride : a.hidden) * SizeOf(a.y_dtype);
+    Words<1> fours[kTurns];
+    float scale[kTurns];
+    JANUS_UNROLL
+    for (int i = 0; i < kTurns; ++i) {
+      const int64_t h = part.first + i * kWarpFours;
+      fours[i] = LoadFourWords<1, kByVectors>(packed, h, a.hidden);
+      scale[i] = h < a.hidden ? scales[h / kScaleBlock] : 0.0f;
+    }
+    JANUS_UNROLL
+    for (int i = 0; i < kTurns; ++i) {
+      Four four;
+      JANUS_UNROLL
+      for (int j = 0; j < kFour; ++j) {
+        four.of[j] = UnpackFloat8(fours[i].of[0] >> (8 * j) & 0xFFu, scale[i]);
+      }
+      StoreFour<kByVectors>(y, a.y_dtype, part.first + i * kWarpFours, a.hidden, four);
+    }
   }
 };
 inline Plan PlanUnpackFp8(const UnpackFp8Args& a) {

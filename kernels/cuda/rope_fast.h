@@ -90,13 +90,21 @@ struct FastRopeKernel {
   };
   struct Unit {
     float* head;
-    int pair;       // its first
-    int angle;      // of that pair, among the block's
-    bool is_whole;  // vectors
+    int pair;   // its first
+    int angle;  // of that pair, among the block's
   };
 
   template <class Block>
   JANUS_DEVICE void operator()(Block& block) const {
+    // Vectors begin at multiples of 4 of a head.
+    const bool by_vectors = a.rotary_dim / 2 % kPairs == 0 &&
+                            GoesByVectors(a.x, DType::kFloat32, a.head_dim, a.row_stride);
+    by_vectors ? Run<true>(block) : Run<false>(block);
+  }
+
+ private:
+  template <bool kByVectors, class Block>
+  JANUS_DEVICE void Run(Block& block) const {
     const int half = a.rotary_dim / 2;
     const auto parts = static_cast<uint32_t>(tile.parts);
     const auto index = static_cast<uint32_t>(block.index());
@@ -110,9 +118,8 @@ struct FastRopeKernel {
     block.Phase([&](int thread) {
       JANUS_UNROLL
       for (int i = 0; i < kTurns; ++i) {
-        if (i * kThreads + thread >= left) continue;
+        if (!kByVectors || i * kThreads + thread >= left) continue;
         const Unit unit = UnitAt(t0, first_unit + i * kThreads + thread);
-        if (!unit.is_whole) continue;
         JANUS_UNROLL
         for (int v = 0; v < kVectors; ++v) {
           held[thread].of[i][v] = LoadWords<4>(VectorOf(unit, v));
@@ -132,7 +139,7 @@ struct FastRopeKernel {
       for (int i = 0; i < kTurns; ++i) {
         if (i * kThreads + thread >= left) continue;
         const Unit unit = UnitAt(t0, first_unit + i * kThreads + thread);
-        if (unit.is_whole) {
+        if constexpr (kByVectors) {
           TurnVectors(unit, held[thread].of[i], cosines, sines);
         } else {
           TurnPairs(unit, cosines, sines);
@@ -141,7 +148,6 @@ struct FastRopeKernel {
     });
   }
 
- private:
   JANUS_DEVICE Unit UnitAt(int64_t t0, int64_t unit) const {
     const int half = a.rotary_dim / 2;
     const auto across = static_cast<uint32_t>((half + kPairs - 1) / kPairs);
@@ -153,8 +159,6 @@ struct FastRopeKernel {
     at.head = a.x + (t0 + row) * stride + static_cast<int64_t>(in_row / across) * a.head_dim;
     at.pair = static_cast<int>(in_row % across) * kPairs;
     at.angle = static_cast<int>(row) * half + at.pair;
-    at.is_whole = at.pair + kPairs <= half && IsAligned(VectorOf(at, 0), 16) &&
-                  IsAligned(VectorOf(at, kVectors - 1), 16);
     return at;
   }
   JANUS_DEVICE float* VectorOf(const Unit& unit, int v) const {
@@ -179,7 +183,7 @@ struct FastRopeKernel {
     }
     JANUS_UNROLL
     for (int v = 0; v < kVectors; ++v) {
-      StoreFour(VectorOf(unit, v), DType::kFloat32, 0, kFour, true, x[v]);
+      StoreFour<true>(VectorOf(unit, v), DType::kFloat32, 0, kFour, x[v]);
     }
   }
   JANUS_DEVICE void TurnPairs(const Unit& unit, const float* cosines, const float* sines) const {

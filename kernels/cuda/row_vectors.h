@@ -2,9 +2,10 @@
 
 // What fast kernels over rows do alike. A warp has a part of a row; a lane has four neighbours,
 // then the four that lie 128 elements on, and so on: loads and stores of a warp are whole lines of
-// the cache in every number format (16 bytes a lane in fp32, 8 in 16 bits, 4 in fp8). Four that do
-// not lie at a multiple of their size, or of which the row has fewer, are moved one by one, to the
-// same places: where a row lies shows in no bit.
+// the cache in every number format (16 bytes a lane in fp32, 8 in 16 bits, 4 in fp8). Where four do
+// not lie at multiples of their size, or a row is no multiple of four, the kernel's other body
+// moves them one by one, to the same places: where a row lies shows in no bit. One question for all
+// that a lane moves, so that nothing is waited for between its loads.
 
 #include <bit>
 #include <cstdint>
@@ -80,15 +81,17 @@ JANUS_DEVICE inline void StoreWords(void* to, const Words<kWords>& words) {
 }
 
 // Four elements of a row as they lie there, from `first` on, a multiple of 4: a word for each in
-// Float32, half a word in 16 bits, a byte in fp8. Zeros in place of those from `count` on.
-// `is_aligned` says that the row begins at a multiple of their size.
-template <int kWords>
-JANUS_DEVICE inline Words<kWords> LoadFourWords(const void* row, int64_t first, int64_t count,
-                                                bool is_aligned) {
+// Float32, half a word in 16 bits, a byte in fp8. Zeros in place of those from `count` on. With
+// kByVectors the row begins at a multiple of their size, and `count` is a multiple of 4.
+template <int kWords, bool kByVectors>
+JANUS_DEVICE inline Words<kWords> LoadFourWords(const void* row, int64_t first, int64_t count) {
   const auto* const from = static_cast<const unsigned char*>(row) + first * kWords;
-  if (is_aligned && first + kFour <= count) return LoadWords<kWords>(from);
-  constexpr int kToWord = kFour / kWords;  // elements
   Words<kWords> words = {};
+  if constexpr (kByVectors) {
+    if (first < count) words = LoadWords<kWords>(from);
+    return words;
+  }
+  constexpr int kToWord = kFour / kWords;  // elements
   JANUS_UNROLL
   for (int i = 0; i < kFour; ++i) {
     if (first + i >= count) continue;
@@ -106,12 +109,12 @@ JANUS_DEVICE inline Words<kWords> LoadFourWords(const void* row, int64_t first, 
 }
 
 // Stores those below `count`.
-template <int kWords>
-JANUS_DEVICE inline void StoreFourWords(void* row, int64_t first, int64_t count, bool is_aligned,
+template <bool kByVectors, int kWords>
+JANUS_DEVICE inline void StoreFourWords(void* row, int64_t first, int64_t count,
                                         const Words<kWords>& words) {
   auto* const to = static_cast<unsigned char*>(row) + first * kWords;
-  if (is_aligned && first + kFour <= count) {
-    StoreWords(to, words);
+  if constexpr (kByVectors) {
+    if (first < count) StoreWords(to, words);
     return;
   }
   constexpr int kToWord = kFour / kWords;
@@ -157,27 +160,22 @@ JANUS_DEVICE inline Four FourOf(const Words<kWords>& words, DType type) {
   return four;
 }
 
-JANUS_DEVICE inline int BytesOfFour(DType type) {
-  return kFour * static_cast<int>(SizeOf(type));
+// Whether rows of `width` elements, so many from row to row, can go by vectors.
+JANUS_DEVICE inline bool GoesByVectors(const void* rows, DType type, int64_t width,
+                                       int64_t stride) {
+  return width % kFour == 0 && stride % kFour == 0 &&
+         IsAligned(rows, kFour * static_cast<int>(SizeOf(type)));
 }
 
-// As LoadFourWords, of Float32 or a format of 16 bits.
-JANUS_DEVICE inline Four LoadFour(const void* row, DType type, int64_t first, int64_t count,
-                                  bool is_aligned) {
-  if (type == DType::kFloat32) {
-    return FourOf(LoadFourWords<4>(row, first, count, is_aligned), type);
-  }
-  return FourOf(LoadFourWords<2>(row, first, count, is_aligned), type);
-}
-
-// Rounded to Float32 or BFloat16.
+// As StoreFourWords, rounded to Float32 or BFloat16.
+template <bool kByVectors>
 JANUS_DEVICE inline void StoreFour(void* row, DType type, int64_t first, int64_t count,
-                                   bool is_aligned, const Four& four) {
+                                   const Four& four) {
   if (type == DType::kFloat32) {
     Words<4> words;
     JANUS_UNROLL
     for (int i = 0; i < kFour; ++i) words.of[i] = std::bit_cast<uint32_t>(four.of[i]);
-    StoreFourWords(row, first, count, is_aligned, words);
+    StoreFourWords<kByVectors>(row, first, count, words);
     return;
   }
   Words<2> words;
@@ -185,7 +183,7 @@ JANUS_DEVICE inline void StoreFour(void* row, DType type, int64_t first, int64_t
   for (int i = 0; i < 2; ++i) {
     words.of[i] = ToBFloat16(four.of[2 * i]) | uint32_t{ToBFloat16(four.of[2 * i + 1])} << 16;
   }
-  StoreFourWords(row, first, count, is_aligned, words);
+  StoreFourWords<kByVectors>(row, first, count, words);
 }
 
 // The part of a row that a warp has: parts of one row are neighbours.

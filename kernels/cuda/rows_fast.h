@@ -18,38 +18,38 @@ struct FastEmbedKernel {
 
   template <class Block>
   JANUS_DEVICE void operator()(Block& block) const {
+    const bool by_vectors = GoesByVectors(a.table, a.table_dtype, a.hidden, a.hidden) &&
+                            GoesByVectors(a.y, DType::kFloat32, a.hidden, a.hidden);
     block.Phase([&](int thread) {
       const RowPart part = PartOfWarp(block.index(), thread, a.hidden, kPart);
       if (part.row >= a.rows) return;
       if (a.table_dtype == DType::kFloat32) {
-        Move<4>(part);
+        by_vectors ? Move<4, true>(part) : Move<4, false>(part);
       } else {
-        Move<2>(part);
+        by_vectors ? Move<2, true>(part) : Move<2, false>(part);
       }
     });
   }
 
  private:
-  template <int kWords>
+  template <int kWords, bool kByVectors>
   JANUS_DEVICE void Move(const RowPart& part) const {
     const int64_t token = a.tokens[part.row];
     const bool is_known = token >= 0 && token < a.vocab;
-    const auto* const from = static_cast<const unsigned char*>(a.table) +
-                             (is_known ? token : 0) * a.hidden * SizeOf(a.table_dtype);
-    float* const y = a.y + part.row * a.hidden;
-    const bool from_is_aligned = IsAligned(from, 4 * kWords);
-    const bool y_is_aligned = IsAligned(y, 16);
+    const auto* const from =
+        static_cast<const unsigned char*>(a.table) + (is_known ? token : 0) * a.hidden * kWords;
     Words<kWords> words[kTurns];
     JANUS_UNROLL
     for (int i = 0; i < kTurns; ++i) {
-      const int64_t h = part.first + i * kWarpFours;
-      words[i] = LoadFourWords<kWords>(from, h, is_known ? a.hidden : 0, from_is_aligned);
+      words[i] = LoadFourWords<kWords, kByVectors>(from, part.first + i * kWarpFours,
+                                                   is_known ? a.hidden : 0);
     }
     JANUS_UNROLL
     for (int i = 0; i < kTurns; ++i) {
       Four four = FourOf(words[i], a.table_dtype);
       if (!is_known) four = {{NAN, NAN, NAN, NAN}};
-      StoreFour(y, DType::kFloat32, part.first + i * kWarpFours, a.hidden, y_is_aligned, four);
+      StoreFour<kByVectors>(a.y + part.row * a.hidden, DType::kFloat32, part.first + i * kWarpFours,
+                            a.hidden, four);
     }
   }
 };
@@ -68,10 +68,15 @@ struct FastCombineKernel {
 
   template <class Block>
   JANUS_DEVICE void operator()(Block& block) const {
+    const bool by_vectors = GoesByVectors(a.residual, DType::kFloat32, a.hidden, a.hidden) &&
+                            GoesByVectors(a.y, DType::kFloat32, a.hidden, a.hidden) &&
+                            GoesByVectors(a.local, DType::kFloat32, a.hidden, a.hidden);
     block.Phase([&](int thread) {
       const RowPart part = PartOfWarp(block.index(), thread, a.hidden, kPart);
       if (part.row >= a.rows) return;
-      if (a.dtype == DType::kFloat32) {
+      if (!by_vectors || !SlotsAreAligned(part.row)) {
+        CombineOneByOne(part);
+      } else if (a.dtype == DType::kFloat32) {
         Combine<4, kSlotsAtOnce / 2>(part);
       } else {
         Combine<2, kSlotsAtOnce>(part);
@@ -80,44 +85,50 @@ struct FastCombineKernel {
   }
 
  private:
+  JANUS_DEVICE bool SlotsAreAligned(int64_t row) const {
+    uintptr_t addresses = 0;
+    for (int j = 0; j < a.top_k; ++j) {
+      addresses |= reinterpret_cast<uintptr_t>(a.contributions[row * a.top_k + j]);
+    }
+    return addresses % static_cast<uintptr_t>(kFour * SizeOf(a.dtype)) == 0;
+  }
+  JANUS_DEVICE void CombineOneByOne(const RowPart& part) const {
+    for (int i = 0; i < kTurns; ++i) {
+      const int64_t first = part.first + i * kWarpFours;
+      for (int64_t h = first; h < first + kFour && h < a.hidden; ++h) {
+        a.y[part.row * a.hidden + h] = CombinedSlots(a, part.row, h);
+      }
+    }
+  }
   template <int kWords, int kAtOnce>
   JANUS_DEVICE void Combine(const RowPart& part) const {
+    constexpr DType kType = kWords == 4 ? DType::kFloat32 : DType::kBFloat16;
     const int64_t row = part.row * a.hidden;
     const void* const* const slots = a.contributions + part.row * a.top_k;
-    const float* const local = a.local != nullptr ? a.local + row : nullptr;
-    bool is_aligned =
-        IsAligned(a.residual + row, 16) && IsAligned(a.y + row, 16) && IsAligned(local, 16);
-    for (int j = 0; j < a.top_k; ++j) is_aligned = is_aligned && IsAligned(slots[j], 4 * kWords);
-    bool is_whole[kTurns];
-    Words<4> residual[kTurns] = {};
-    Words<4> beside[kTurns] = {};
+    Words<4> residual[kTurns];
+    Words<4> local[kTurns];
     JANUS_UNROLL
     for (int i = 0; i < kTurns; ++i) {
       const int64_t h = part.first + i * kWarpFours;
-      is_whole[i] = is_aligned && h + kFour <= a.hidden;
-      if (!is_whole[i]) continue;
-      residual[i] = LoadWords<4>(a.residual + row + h);
-      if (local != nullptr) beside[i] = LoadWords<4>(local + h);
+      residual[i] = LoadFourWords<4, true>(a.residual + row, h, a.hidden);
+      local[i] = LoadFourWords<4, true>(a.local + row, h, a.local != nullptr ? a.hidden : 0);
     }
     Four sums[kTurns] = {};
     JANUS_KEEP_LOOP
     for (int first = 0; first < a.top_k; first += kAtOnce) {
       // All pointers, then all that they point to.
-      const unsigned char* slot[kAtOnce];
+      const void* slot[kAtOnce];
       JANUS_UNROLL
       for (int j = 0; j < kAtOnce; ++j) {
-        const bool is_there = first + j < a.top_k;
-        slot[j] = is_there ? static_cast<const unsigned char*>(slots[first + j]) : nullptr;
+        slot[j] = first + j < a.top_k ? slots[first + j] : nullptr;
       }
-      Words<kWords> words[kAtOnce][kTurns] = {};
+      Words<kWords> words[kAtOnce][kTurns];
       JANUS_UNROLL
       for (int j = 0; j < kAtOnce; ++j) {
         JANUS_UNROLL
         for (int i = 0; i < kTurns; ++i) {
-          const int64_t h = part.first + i * kWarpFours;
-          if (first + j < a.top_k && is_whole[i]) {
-            words[j][i] = LoadWords<kWords>(slot[j] + h * kWords);
-          }
+          words[j][i] = LoadFourWords<kWords, true>(slot[j], part.first + i * kWarpFours,
+                                                    slot[j] != nullptr ? a.hidden : 0);
         }
       }
       JANUS_UNROLL
@@ -125,7 +136,7 @@ struct FastCombineKernel {
         if (first + j >= a.top_k) continue;
         JANUS_UNROLL
         for (int i = 0; i < kTurns; ++i) {
-          const Four more = FourOf(words[j][i], DType::kBFloat16);
+          const Four more = FourOf(words[j][i], kType);
           // The first slot is not added to 0: -0 stays.
           sums[i] = first + j == 0 ? more : Sum(sums[i], more);
         }
@@ -133,17 +144,10 @@ struct FastCombineKernel {
     }
     JANUS_UNROLL
     for (int i = 0; i < kTurns; ++i) {
-      const int64_t h = part.first + i * kWarpFours;
-      if (is_whole[i]) {
-        const Four more = FourOf(beside[i], DType::kFloat32);
-        if (local != nullptr) sums[i] = a.top_k == 0 ? more : Sum(sums[i], more);
-        StoreFour(a.y + row, DType::kFloat32, h, a.hidden, true,
-                  Sum(FourOf(residual[i], DType::kFloat32), sums[i]));
-        continue;
-      }
-      JANUS_KEEP_LOOP
-      for (int64_t j = h; j < h + kFour && j < a.hidden; ++j)
-        a.y[row + j] = CombinedSlots(a, part.row, j);
+      const Four more = FourOf(local[i], DType::kFloat32);
+      if (a.local != nullptr) sums[i] = a.top_k == 0 ? more : Sum(sums[i], more);
+      StoreFour<true>(a.y + row, DType::kFloat32, part.first + i * kWarpFours, a.hidden,
+                      Sum(FourOf(residual[i], DType::kFloat32), sums[i]));
     }
   }
   JANUS_DEVICE static Four Sum(const Four& a, const Four& b) {
