@@ -399,6 +399,14 @@ TEST(FastEmbed, GivesThePlainFormsBits) {
   }
 }
 
+TEST(FastEmbed, TakesEveryHalf) {
+  for (uint32_t bits = 0; bits < 1 << 16; ++bits) {
+    ASSERT_EQ(std::bit_cast<uint32_t>(FloatOfHalf(bits)),
+              std::bit_cast<uint32_t>(FromFloat16(static_cast<uint16_t>(bits))))
+        << bits;
+  }
+}
+
 // ---- Combine
 
 struct CombineCase {
