@@ -1,7 +1,7 @@
 #pragma once
 
-// Embedding and combine at the rate of a copy, with the bits of their plain forms (rows.h): no sum
-// has another order. row_vectors.h says how a row is dealt.
+// Embedding, combine and the write of latent vectors at the rate of a copy, with the bits of their
+// plain forms (rows.h): no sum has another order. row_vectors.h says how a row is dealt.
 
 #include <cmath>
 
@@ -105,13 +105,15 @@ struct FastCombineKernel {
     constexpr DType kType = kWords == 4 ? DType::kFloat32 : DType::kBFloat16;
     const int64_t row = part.row * a.hidden;
     const void* const* const slots = a.contributions + part.row * a.top_k;
+    // In place of what there is not stands something of which nothing is read.
+    const float* const local_row = (a.local != nullptr ? a.local : a.residual) + row;
     Words<4> residual[kTurns];
     Words<4> local[kTurns];
     JANUS_UNROLL
     for (int i = 0; i < kTurns; ++i) {
       const int64_t h = part.first + i * kWarpFours;
       residual[i] = LoadFourWords<4, true>(a.residual + row, h, a.hidden);
-      local[i] = LoadFourWords<4, true>(a.local + row, h, a.local != nullptr ? a.hidden : 0);
+      local[i] = LoadFourWords<4, true>(local_row, h, a.local != nullptr ? a.hidden : 0);
     }
     Four sums[kTurns] = {};
     JANUS_KEEP_LOOP
@@ -120,7 +122,7 @@ struct FastCombineKernel {
       const void* slot[kAtOnce];
       JANUS_UNROLL
       for (int j = 0; j < kAtOnce; ++j) {
-        slot[j] = first + j < a.top_k ? slots[first + j] : nullptr;
+        slot[j] = first + j < a.top_k ? slots[first + j] : a.residual;
       }
       Words<kWords> words[kAtOnce][kTurns];
       JANUS_UNROLL
@@ -128,7 +130,7 @@ struct FastCombineKernel {
         JANUS_UNROLL
         for (int i = 0; i < kTurns; ++i) {
           words[j][i] = LoadFourWords<kWords, true>(slot[j], part.first + i * kWarpFours,
-                                                    slot[j] != nullptr ? a.hidden : 0);
+                                                    first + j < a.top_k ? a.hidden : 0);
         }
       }
       JANUS_UNROLL
@@ -160,6 +162,61 @@ struct FastCombineKernel {
 inline Plan PlanFastCombine(const CombineSlotsArgs& a) {
   const Plan plain = PlanCombineSlots(a);
   return PlanRowParts(a.rows, a.hidden, FastCombineKernel::kPart, plain.bytes, plain.flops);
+}
+
+// Of caches in fp32 and bfloat16.
+struct FastLatentWriteKernel {
+  static constexpr int kThreads = kRowThreads;
+  static constexpr int kTurns = 2;
+  static constexpr int kPart = kTurns * kWarpFours;
+  LatentWriteArgs a;
+
+  template <class Block>
+  JANUS_DEVICE void operator()(Block& block) const {
+    const LatentCache& cache = a.cache;
+    const int64_t width = int64_t{cache.rank} + cache.rope;
+    const bool by_vectors = GoesByVectors(a.entries, DType::kFloat32, width, a.entry_stride) &&
+                            GoesByVectors(cache.pages, cache.dtype, width, 0) &&
+                            cache.page_stride_bytes % 16 == 0;
+    block.Phase([&](int thread) {
+      const RowPart part = PartOfWarp(block.index(), thread, width, kPart);
+      if (part.row >= a.num_rows) return;
+      by_vectors ? Move<true>(part, width) : Move<false>(part, width);
+    });
+  }
+
+ private:
+  template <bool kByVectors>
+  JANUS_DEVICE void Move(const RowPart& part, int64_t width) const {
+    const LatentCache& cache = a.cache;
+    const int64_t page_bytes = cache.page_stride_bytes != 0
+                                   ? cache.page_stride_bytes
+                                   : LatentPageBytes(cache.dtype, cache.rank, cache.rope);
+    const float* const entry =
+        a.entries + part.row * (a.entry_stride != 0 ? a.entry_stride : width);
+    Words<4> words[kTurns];
+    JANUS_UNROLL
+    for (int i = 0; i < kTurns; ++i) {
+      words[i] = LoadFourWords<4, kByVectors>(entry, part.first + i * kWarpFours, width);
+    }
+    const KvRow row = a.rows[part.row];
+    auto* const to = static_cast<unsigned char*>(cache.pages) +
+                     row.block_table[row.position / kPageTokens] * page_bytes +
+                     row.position % kPageTokens * width * SizeOf(cache.dtype);
+    JANUS_UNROLL
+    for (int i = 0; i < kTurns; ++i) {
+      StoreFour<kByVectors>(to, cache.dtype, part.first + i * kWarpFours, width,
+                            FourOf(words[i], DType::kFloat32));
+    }
+  }
+};
+constexpr bool HasFastLatentWrite(const LatentWriteArgs& a) {
+  return a.cache.dtype == DType::kFloat32 || a.cache.dtype == DType::kBFloat16;
+}
+inline Plan PlanFastLatentWrite(const LatentWriteArgs& a) {
+  const Plan plain = PlanLatentWrite(a);
+  return PlanRowParts(a.num_rows, int64_t{a.cache.rank} + a.cache.rope,
+                      FastLatentWriteKernel::kPart, plain.bytes, plain.flops);
 }
 
 }  // namespace janus::kernels::cuda

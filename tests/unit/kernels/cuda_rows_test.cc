@@ -1,6 +1,6 @@
 // The fast forms of what goes over rows once: norm and rotary embedding against their own rules as
-// scalar loops, embedding and combine against their plain forms, bit for bit, on a GPU too; and how
-// often they move words together.
+// scalar loops, embedding and combine against their plain forms, latent vectors against the
+// reference, bit for bit, on a GPU too; and how often they move words together.
 
 #include <gtest/gtest.h>
 
@@ -471,6 +471,47 @@ TEST(FastCombine, GivesThePlainFormsBits) {
       ExpectCombineIsThePlainForm({type, hidden, 6, true, 2});
       ExpectCombineIsThePlainForm({type, hidden, 6, true, 0, 4});
       ExpectCombineIsThePlainForm({type, hidden, 6, true, 0, 8});
+    }
+  }
+}
+
+// ---- Latent vectors
+
+TEST(FastLatentWrite, GivesTheReferencesBitsWhereverEntriesAndPagesLie) {
+  constexpr int kRows = 21;
+  for (const DType type : {kF32, kB16}) {
+    for (const auto& [extra, page_extra, misalignment] :
+         {std::tuple{0, 0, 0}, std::tuple{4, 64, 0}, std::tuple{3, 0, 0}, std::tuple{0, 4, 0},
+          std::tuple{0, 0, 4}}) {
+      constexpr int kRank = 260;
+      constexpr int kRope = 24;
+      const int64_t stride = kRank + kRope + extra;
+      GuardedArray entries(kF32, kRows * stride, misalignment);
+      std::mt19937_64 random(10);
+      entries.FillNormal(random);
+      const int64_t page = LatentPageBytes(type, kRank, kRope) + page_extra;
+      const std::vector<int32_t> table = {1, 0};
+      std::vector<KvRow> rows;
+      for (int t = 0; t < kRows; ++t) rows.push_back({table.data(), t});
+      const auto run = [&](const Stream& stream) {
+        NextOrder();
+        GuardedArray pages(type, 2 * page / SizeOf(type));
+        pages.Fill(5.0f);
+        const LatentWriteArgs args{.cache = {.pages = pages.data(),
+                                             .num_pages = 2,
+                                             .page_stride_bytes = page,
+                                             .dtype = type,
+                                             .rank = kRank,
+                                             .rope = kRope},
+                                   .rows = rows.data(),
+                                   .entries = entries.floats(),
+                                   .num_rows = kRows,
+                                   .entry_stride = stride};
+        EXPECT_TRUE(LatentWrite(stream, args).ok());
+        EXPECT_TRUE(pages.GuardsAreIntact());
+        return BitsOf(pages);
+      };
+      EXPECT_EQ(run(kCuda), run(Stream{})) << extra << ' ' << page_extra << ' ' << misalignment;
     }
   }
 }
