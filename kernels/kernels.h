@@ -108,6 +108,8 @@ struct RopeArgs {
 // (u, v) = (x[i], x[i + rotary_dim/2]), or (x[2i], x[2i+1]) where pairs are interleaved:
 // u' = u*c - v*s,  v' = v*c + u*s     (RoFormer, Su et al. 2021). The angle is rounded to fp32
 // before cos and sin, as published implementations do; that rounding is part of the specification.
+// Angles are below 2^31, of which CPUs take those below 2^22 with full accuracy; a GPU makes NaN of
+// what is beyond.
 Status Rope(const Stream& stream, const RopeArgs& args);
 
 // ---- Paged key/value cache and attention
@@ -449,6 +451,68 @@ struct CombineSlotsArgs {
 // (on the reference device too: this order is the sum rule `Contributions`, not an approximation of
 // it).
 Status CombineSlots(const Stream& stream, const CombineSlotsArgs& args);
+
+// ---- Rows on their way between instances
+// ---------------------------------------------------------------
+
+struct PermuteRowsArgs {
+  // X rows to read: x_stride_bytes apart, or wherever the pointers say. One of the two is null.
+  const void* x = nullptr;
+  const void* const* x_list = nullptr;  // [X]
+  // Y rows to write, which overlap neither each other nor x.
+  void* y = nullptr;
+  void* const* y_list = nullptr;   // [Y]
+  const int32_t* x_map = nullptr;  // [T], below X; null: row i
+  const int32_t* y_map = nullptr;  // [T], below Y, no two that are written alike; null: row i
+  int64_t rows = 0;                // T
+  int64_t x_rows = 0;              // X
+  int64_t y_rows = 0;              // Y
+  int64_t row_bytes = 0;
+  int64_t x_stride_bytes = 0;  // from row to row of x; 0: row_bytes
+  int64_t y_stride_bytes = 0;
+};
+// y[y_map[i]] = x[x_map[i]] for every i of which neither number is negative; all else of y is left
+// as it is, so that several calls, of a sender each, fill one y (MegaScale-MoE 2025, 3.2: scatter
+// and gather by row maps). Gathers the rows of all senders in the order of the experts (x_list,
+// x_map), and brings contributions to the (row, slot) that they are of (y_map, or y_list into the
+// slots of several receivers). T may be an upper bound: the rest of a map is then -1.
+// InvalidArgument names the first number beyond X or Y, and the first null pointer of a row that
+// moves; a GPU, whose memory is not looked into, leaves what has a number beyond.
+Status PermuteRows(const Stream& stream, const PermuteRowsArgs& args);
+
+// Rows in fp8 with a scale for each block of kScaleBlock neighbours, of which the last may have
+// fewer. They may lie anywhere, as may those in fp32 and bfloat16.
+struct PackFp8Args {
+  const void* x = nullptr;          // [T,H]
+  DType x_dtype = DType::kFloat32;  // Float32 or BFloat16
+  uint8_t* packed = nullptr;        // [T,H], Float8E4M3
+  float* scales = nullptr;          // [T,ceil(H/128)]
+  int64_t rows = 0;                 // T
+  int64_t hidden = 0;               // H
+  int64_t x_stride = 0;             // elements from row to row; 0: H
+  int64_t packed_stride = 0;        // 0: H
+  int64_t scale_stride = 0;         // 0: ceil(H/128)
+};
+// With amax the largest |x| of a block's finite elements: scale = amax / 448, and an element is
+// x * (448 / amax), rounded to nearest, ties to even, to at most 448 (DeepSeek-V3 2024, 3.3.2:
+// tiles of 1x128). Each operation is rounded to fp32, so all devices give the same bits. What is
+// not finite becomes NaN with its sign, as E4M3 has no infinity. A block whose amax is below 2^-100
+// or that has nothing finite has scale 0, and 0 with the sign of x beside NaN.
+Status PackFp8(const Stream& stream, const PackFp8Args& args);
+
+struct UnpackFp8Args {
+  const uint8_t* packed = nullptr;  // [T,H], Float8E4M3
+  const float* scales = nullptr;    // [T,ceil(H/128)], finite
+  void* y = nullptr;                // [T,H]
+  DType y_dtype = DType::kFloat32;  // Float32 or BFloat16 (rounded once)
+  int64_t rows = 0;                 // T
+  int64_t hidden = 0;               // H
+  int64_t packed_stride = 0;        // elements from row to row; 0: H
+  int64_t scale_stride = 0;         // 0: ceil(H/128)
+  int64_t y_stride = 0;             // 0: H
+};
+// y = packed * scale in fp32. NaN becomes the NaN without sign and payload.
+Status UnpackFp8(const Stream& stream, const UnpackFp8Args& args);
 
 // ---- Sampling
 // ------------------------------------------------------------------------------------

@@ -103,6 +103,8 @@ void ReadQuark(ConfigReader& config) {
   ExpectEmpty(config, group + ".layer_quant_config", "one format of weights is supported");
   ExpectEmpty(config, group + ".layer_type_quant_config", "one format of weights is supported");
   ExpectEmpty(config, group + ".kv_cache_quant_config", "quantized caches are not supported");
+  ExpectEmpty(config, group + ".algo_config",
+              "some algorithms (rotations) turn activations as the model runs: not supported");
 }
 
 void ReadQuantization(ConfigReader& config, ModelDescription& model) {

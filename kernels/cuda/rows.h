@@ -172,7 +172,19 @@ inline Plan PlanLatentWrite(const LatentWriteArgs& a) {
   return PlanElements(count, LatentWriteKernel::kThreads, count * (4 + SizeOf(a.cache.dtype)), 0);
 }
 
-// Thread per element, which adds its slots in order: the sum rule, not an approximation of it.
+// Element h of row t: the sum rule, not an approximation of it.
+JANUS_DEVICE inline float CombinedSlots(const CombineSlotsArgs& a, int64_t t, int64_t h) {
+  const int64_t i = t * a.hidden + h;
+  float sum = 0.0f;
+  for (int j = 0; j < a.top_k; ++j) {
+    const float slot = Load(a.contributions[t * a.top_k + j], a.dtype, h);
+    sum = j == 0 ? slot : sum + slot;
+  }
+  if (a.local != nullptr) sum = a.top_k == 0 ? a.local[i] : sum + a.local[i];
+  return a.residual[i] + sum;
+}
+
+// Thread per element, which adds its slots in order.
 struct CombineSlotsKernel {
   static constexpr int kThreads = kElementThreads;
   CombineSlotsArgs a;
@@ -181,15 +193,7 @@ struct CombineSlotsKernel {
     block.Phase([&](int thread) {
       const int64_t i = block.index() * kThreads + thread;
       if (i >= a.rows * a.hidden) return;
-      const int64_t t = i / a.hidden;
-      const int64_t h = i % a.hidden;
-      float sum = 0.0f;
-      for (int j = 0; j < a.top_k; ++j) {
-        const float slot = Load(a.contributions[t * a.top_k + j], a.dtype, h);
-        sum = j == 0 ? slot : sum + slot;
-      }
-      if (a.local != nullptr) sum = a.top_k == 0 ? a.local[i] : sum + a.local[i];
-      a.y[i] = a.residual[i] + sum;
+      a.y[i] = CombinedSlots(a, i / a.hidden, i % a.hidden);
     });
   }
 };

@@ -9,8 +9,12 @@
 #include "kernels/cuda/expert_ffn_fast.h"
 #include "kernels/cuda/gate_fast.h"
 #include "kernels/cuda/linear_fast.h"
+#include "kernels/cuda/norm_fast.h"
+#include "kernels/cuda/pack_fp8.h"
+#include "kernels/cuda/permute_rows.h"
 #include "kernels/cuda/products.h"
-#include "kernels/cuda/rows.h"
+#include "kernels/cuda/rope_fast.h"
+#include "kernels/cuda/rows_fast.h"
 #include "kernels/cuda/sample.h"
 #include "kernels/cuda/schedule_experts.h"
 #include "kernels/cuda/schedule_fast.h"
@@ -41,6 +45,76 @@ TEST(Plan, OfRopeHasAThreadForEachPairAndNoneWithoutRotation) {
   EXPECT_EQ(PlanRope({.rows = 3, .heads = 40, .head_dim = 128, .rotary_dim = 128}).blocks, 1);
   EXPECT_EQ(PlanRope({.rows = 5, .heads = 1, .head_dim = 128, .rotary_dim = 128}).blocks, 2);
   EXPECT_EQ(PlanRope({.rows = 5, .heads = 1, .head_dim = 128, .rotary_dim = 0}).blocks, 0);
+}
+
+// 64 rows of DeepSeek-V3: a part of a row to each warp, four warps to a block.
+TEST(Plan, OfFastRowsDealsPartsOfRowsToWarps) {
+  const EmbedArgs embed{.table_dtype = kB16, .rows = 64, .hidden = 7168};
+  EXPECT_EQ(PlanFastEmbed(embed).blocks, 64 * 14 / 4);
+  EXPECT_EQ(PlanFastEmbed(embed).bytes, PlanEmbed(embed).bytes);
+  EXPECT_EQ(PlanFastEmbed({.rows = 3, .hidden = 513}).blocks, 2);
+  const CombineSlotsArgs combine{.dtype = kB16, .rows = 64, .hidden = 7168, .top_k = 8};
+  EXPECT_EQ(PlanFastCombine(combine).blocks, 64 * 28 / 4);
+  EXPECT_EQ(PlanFastCombine(combine).bytes, 64 * 7168 * (2 * 8 + 8));
+  EXPECT_EQ(PlanFastCombine(combine).flops, 64 * 7168 * 8);
+  // More warps than 32 bits count are refused, as more blocks than a grid has.
+  EXPECT_FALSE(CanLaunch(PlanFastEmbed({.rows = int64_t{1} << 31, .hidden = 1})));
+  EXPECT_TRUE(CanLaunch(PlanFastEmbed({.rows = 1 << 20, .hidden = 7168})));
+}
+
+TEST(Plan, OfFastNormsHasSeveralShortPiecesToAWarp) {
+  const RmsNormArgs heads{
+      .weight_dtype = kB16, .y_dtype = kB16, .rows = 64, .groups = 68, .hidden = 128};
+  EXPECT_EQ(PlanFastNormPieces<128>(heads).blocks, 64 * 68 / 16);
+  EXPECT_EQ(PlanFastNormPieces<128>(heads).bytes, 64 * 68 * 128 * 6 + 2 * 128);
+  EXPECT_EQ(FastNormPiecesKernel<64>::kPieces, 8);
+  EXPECT_EQ(FastNormPiecesKernel<128>::kPieces, 4);
+  EXPECT_EQ(FastNormPiecesKernel<256>::kPieces, 2);
+  EXPECT_EQ(FastNormPiecesKernel<512>::kPieces, 1);
+  EXPECT_EQ(FastNormPiecesKernel<1024>::kPieces, 1);
+  EXPECT_EQ(PlanFastNormPieces<512>({.rows = 5, .hidden = 512}).blocks, 2);
+  EXPECT_FALSE(CanLaunch(PlanFastNormPieces<64>({.rows = 1 << 30, .groups = 4, .hidden = 64})));
+  const Plan plan = PlanFastNorm({.rows = 64, .hidden = 7168});
+  EXPECT_EQ(plan.blocks, 64);
+  EXPECT_TRUE(CanLaunch(plan));
+}
+
+TEST(Plan, OfFastRopeComputesTheAnglesOfARowInFewBlocks) {
+  // Qwen3-235B's queries and keys, DeepSeek-V3's queries, the key that its heads share.
+  RopeArgs a{.rows = 64, .heads = 68, .head_dim = 128, .rotary_dim = 128};
+  EXPECT_EQ(PlanFastRope(a).blocks, 64 * 3);
+  EXPECT_EQ(PlanFastRope(a).shared_bytes, 64 * 8);
+  EXPECT_EQ(PlanFastRope(a).bytes, 64 * 68 * 128 * 8);
+  a = {.rows = 64,
+       .heads = 128,
+       .head_dim = 192,
+       .rotary_dim = 64,
+       .pairing = RopePairing::kInterleaved};
+  EXPECT_EQ(PlanFastRope(a).blocks, 64 * 4);
+  a.heads = 1;
+  EXPECT_EQ(RopeTileOf(a).rows, 4);
+  EXPECT_EQ(PlanFastRope(a).blocks, 16);
+  a.rows = 65;
+  EXPECT_EQ(PlanFastRope(a).blocks, 17);
+  a.rotary_dim = 0;
+  EXPECT_EQ(PlanFastRope(a).blocks, 0);
+}
+
+TEST(Plan, OfRowsBetweenInstancesCountsBothSides) {
+  std::vector<int32_t> map(1);
+  std::vector<const void*> list(1);
+  PermuteRowsArgs permute{.rows = 64, .row_bytes = 14336};
+  EXPECT_EQ(PlanPermuteRows(permute).blocks, 64 * 7 / 4);
+  EXPECT_EQ(PlanPermuteRows(permute).bytes, 64 * 2 * 14336);
+  permute.x_map = map.data();
+  permute.x_list = list.data();
+  EXPECT_EQ(PlanPermuteRows(permute).bytes, 64 * (2 * 14336 + 12));
+  const PackFp8Args pack{.x_dtype = kB16, .rows = 64, .hidden = 7168};
+  EXPECT_EQ(PlanPackFp8(pack).blocks, 64 * 14 / 4);
+  EXPECT_EQ(PlanPackFp8(pack).bytes, 64 * (7168 * 3 + 56 * 4));
+  const UnpackFp8Args unpack{.y_dtype = kB16, .rows = 64, .hidden = 7168};
+  EXPECT_EQ(PlanUnpackFp8(unpack).blocks, PlanPackFp8(pack).blocks);
+  EXPECT_EQ(PlanUnpackFp8(unpack).bytes, PlanPackFp8(pack).bytes);
 }
 
 TEST(Plan, OfProjectionsCoversTilesAndTails) {
