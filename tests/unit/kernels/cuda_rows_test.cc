@@ -53,15 +53,20 @@ struct NormCase {
   DType y = kF32;
   int x_extra = 0;
   int y_extra = 0;
-  int misalignment = 0;  // of x, y and the weights, in bytes
+  int misalignment = 0;  // in bytes, of those that `operands` names
+  int operands = kX | kY | kWeight;
+  static constexpr int kX = 1;
+  static constexpr int kY = 2;
+  static constexpr int kWeight = 4;
+  int MisalignmentOf(int operand) const { return (operands & operand) != 0 ? misalignment : 0; }
 };
 
 class Norm {
  public:
   explicit Norm(const NormCase& c)
       : case_(c),
-        x_(kF32, c.rows * x_stride(), c.misalignment),
-        weight_(c.weight, c.hidden, c.misalignment) {
+        x_(kF32, c.rows * x_stride(), c.MisalignmentOf(NormCase::kX)),
+        weight_(c.weight, c.hidden, c.MisalignmentOf(NormCase::kWeight)) {
     std::mt19937_64 random(1);
     x_.FillNormal(random, 3.0f);
     weight_.FillNormal(random);
@@ -70,7 +75,7 @@ class Norm {
 
   Bits Run(RowForm form, bool in_place = false) {
     NextOrder();
-    GuardedArray y(case_.y, case_.rows * y_stride(), case_.misalignment);
+    GuardedArray y(case_.y, case_.rows * y_stride(), case_.MisalignmentOf(NormCase::kY));
     y.Fill(-7.0f);
     if (in_place) {
       for (int64_t i = 0; i < x_.count(); ++i) y.set(i, x_.at(i));
@@ -173,6 +178,10 @@ TEST(FastNorm, FollowsItsRuleWhereverRowsLie) {
         ExpectNormFollowsItsRule(
             {.hidden = hidden, .weight = kB16, .y = y, .misalignment = misalignment});
       }
+      for (const int operand : {NormCase::kX, NormCase::kY, NormCase::kWeight}) {
+        ExpectNormFollowsItsRule({hidden, 3, 2, kB16, y, 0, 0, 4, operand});
+      }
+      ExpectNormFollowsItsRule({hidden, 3, 2, kF32, y, 0, 3});
       ExpectNormFollowsItsRule({hidden, 3, 2, kF32, y, 1, 3});
       ExpectNormFollowsItsRule({hidden, 3, 1, kB16, y, 64, 4});
     }
@@ -415,7 +424,8 @@ struct CombineCase {
   int top_k;
   bool has_local = false;
   int slot_misalignment = 0;  // of one of a row's slots
-  int misalignment = 0;       // of all else
+  int misalignment = 0;       // of those that `operands` names, bit by bit: local, residual, y
+  int operands = 7;
 };
 
 void ExpectCombineIsThePlainForm(const CombineCase& c) {
@@ -435,11 +445,12 @@ void ExpectCombineIsThePlainForm(const CombineCase& c) {
     contributions.push_back(draw(c.type, c.hidden, i % 4 == 1 ? c.slot_misalignment : 0));
     pointers.push_back(contributions.back().data());
   }
-  GuardedArray local = draw(kF32, kRows * c.hidden, c.misalignment);
-  GuardedArray residual = draw(kF32, kRows * c.hidden, c.misalignment);
+  const auto of = [&](int operand) { return (c.operands & operand) != 0 ? c.misalignment : 0; };
+  GuardedArray local = draw(kF32, kRows * c.hidden, of(1));
+  GuardedArray residual = draw(kF32, kRows * c.hidden, of(2));
   const auto run = [&](RowForm form, bool in_place) {
     NextOrder();
-    GuardedArray y(kF32, kRows * c.hidden, c.misalignment);
+    GuardedArray y(kF32, kRows * c.hidden, of(4));
     for (int64_t i = 0; in_place && i < y.count(); ++i) y.set(i, residual.at(i));
     const CombineSlotsArgs args{.contributions = pointers.data(),
                                 .dtype = c.type,
@@ -471,6 +482,9 @@ TEST(FastCombine, GivesThePlainFormsBits) {
       ExpectCombineIsThePlainForm({type, hidden, 6, true, 2});
       ExpectCombineIsThePlainForm({type, hidden, 6, true, 0, 4});
       ExpectCombineIsThePlainForm({type, hidden, 6, true, 0, 8});
+      for (const int operand : {1, 2, 4}) {
+        ExpectCombineIsThePlainForm({type, hidden, 6, true, 0, 4, operand});
+      }
     }
   }
 }
@@ -534,6 +548,55 @@ TEST(PermuteRowsOnCuda, LeavesWhatHasNoPlace) {
                              .row_bytes = 4};
   ASSERT_TRUE(PermuteRows(kCuda, args).ok());
   EXPECT_EQ(y, (std::vector<uint32_t>{9, 3, 9, 2}));
+}
+
+// ---- fp8
+
+// Each side by itself, by its address and by its stride.
+TEST(PackFp8OnCuda, GivesTheReferencesBitsWhicheverSideLiesOdd) {
+  constexpr int kRows = 3;
+  constexpr int kHidden = 260;
+  for (const DType type : {kF32, kB16}) {
+    for (const auto& [odd_rows, odd_packed, rows_extra, packed_extra] :
+         {std::tuple{2, 0, 0, 0}, std::tuple{0, 1, 0, 0}, std::tuple{0, 0, 2, 0},
+          std::tuple{0, 0, 0, 2}}) {
+      const int64_t stride = kHidden + rows_extra;
+      const int64_t packed_stride = kHidden + packed_extra;
+      GuardedArray x(type, kRows * stride, odd_rows);
+      std::mt19937_64 random(11);
+      x.FillNormal(random);
+      const auto run = [&](const Stream& stream) {
+        NextOrder();
+        GuardedArray packed(DType::kFloat8E4M3, kRows * packed_stride, odd_packed);
+        std::vector<float> scales(kRows * 3);
+        GuardedArray y(type, kRows * stride, odd_rows);
+        EXPECT_TRUE(PackFp8(stream, {.x = x.data(),
+                                     .x_dtype = type,
+                                     .packed = static_cast<uint8_t*>(packed.data()),
+                                     .scales = scales.data(),
+                                     .rows = kRows,
+                                     .hidden = kHidden,
+                                     .x_stride = stride,
+                                     .packed_stride = packed_stride})
+                        .ok());
+        EXPECT_TRUE(UnpackFp8(stream, {.packed = static_cast<const uint8_t*>(packed.data()),
+                                       .scales = scales.data(),
+                                       .y = y.data(),
+                                       .y_dtype = type,
+                                       .rows = kRows,
+                                       .hidden = kHidden,
+                                       .packed_stride = packed_stride,
+                                       .y_stride = stride})
+                        .ok());
+        EXPECT_TRUE(packed.GuardsAreIntact() && y.GuardsAreIntact());
+        Bits bits = BitsOf(packed);
+        const Bits unpacked = BitsOf(y);
+        bits.insert(bits.end(), unpacked.begin(), unpacked.end());
+        return bits;
+      };
+      EXPECT_EQ(run(kCuda), run(Stream{})) << odd_rows << ' ' << odd_packed << ' ' << rows_extra;
+    }
+  }
 }
 
 // ---- What is moved together
