@@ -156,7 +156,7 @@ class AttentionLayers {
   kernels::RowGraphs graphs_;           // by PieceOf
   std::vector<PositionClass> classes_;  // [T]
   std::vector<int32_t> positions_;      // [T]
-  std::vector<int32_t> sequences_;      // [T]: counted from 0
+  std::vector<int32_t> sequences_;      // [T]: counted from 1
   kernels::Staging step_;               // StepLayout
   kernels::Buffer residual_;            // fp32 [T,H]
   kernels::Buffer normed_;              // [T,H] of the wire type
@@ -168,7 +168,7 @@ class AttentionLayers {
   kernels::Buffer local_;  // fp32 [T,H]
   kernels::Buffer ffn_workspace_;
   std::vector<kernels::Contribution> local_rows_;  // [T], of the host
-  // Of a GPU: rows on their way to the experts and back, by row of the batch.
+  // Of a GPU: rows on their way to the experts and back.
   kernels::Buffer to_experts_;         // [T,H] of the wire type
   kernels::Buffer device_local_rows_;  // Contribution [T]: from to_experts_ to local_
   kernels::Staging arrived_;           // [T,K,H] of the wire type

@@ -65,7 +65,7 @@ DeviceExpertLayers::DeviceExpertLayers(const ModelDescription& model, const Expe
     context_.NoteFailure(std::move(event).status());
   }
   // Without its memory there is nothing to record.
-  if (options.graphs && replies_.size() > 0) context_.NoteFailure(RecordAll());
+  if (options.graphs && replies_.size() > 0 && CanRoute()) context_.NoteFailure(RecordAll());
 }
 
 void DeviceExpertLayers::PlaceTables() {
@@ -124,10 +124,14 @@ Status DeviceExpertLayers::GateRows(size_t sender) {
                          static_cast<size_t>(from.count) * row_bytes_);
 }
 
+bool DeviceExpertLayers::CanRoute() const {
+  return slots_ >= 1 && slots_ <= kernels::kMostRoutedSlots;
+}
+
 // Where splits are possible and not likely the device goes on, and the host looks.
 bool DeviceExpertLayers::RoutesItself() const {
   const int64_t ids = int64_t{rows_} * model_.moe.top_k;
-  if (ids > kernels::kMostRoutedIds || slots_ > kernels::kMostRoutedSlots) return false;
+  if (ids > kernels::kMostRoutedIds || !CanRoute()) return false;
   return !MaySplitRows(scheduling_, crossover_rows_, rows_) ||
          4 * ids <= int64_t{crossover_rows_} * model_.moe.experts;
 }

@@ -38,6 +38,8 @@ class DeviceExpertLayers final : public ExpertLayers {
   Status GateRows(size_t sender) override;
   void PlaceTables();
   Status RecordAll();
+  // Whether the device can, by the instance's slots; and whether it does, this round.
+  bool CanRoute() const;
   bool RoutesItself() const;
   // Where the round's rows are, in order, and how many; as many pointers as are computed.
   Status PushRows(int computed);

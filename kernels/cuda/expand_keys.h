@@ -33,6 +33,9 @@ struct ExpandedChunk {
   int32_t blocks = 0;
   int head = 0;
   int heads = 0;
+  // No chunk follows, whatever rows see: what is not done then has no result, and no states, for
+  // which a call of one chunk has no room.
+  bool is_last = false;
 
   JANUS_DEVICE int32_t EndBlock() const {
     const int32_t end = runs->Blocks();

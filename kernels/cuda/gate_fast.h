@@ -14,6 +14,8 @@
 #include "kernels/cuda/schedule_fast.h"
 #include "kernels/cuda/stages.h"
 
+#include <algorithm>
+
 #ifndef __CUDACC__
 #include <bit>
 #endif

@@ -465,6 +465,24 @@ TEST(FastExpanded, TakesMoreRowsThanFindRoom) {
 }
 
 #ifndef JANUS_TEST_ON_GPU
+// Rows that see more key blocks than were told have no result, and leave nothing where the
+// workspace ends: a call of one chunk has no room for states.
+TEST(FastExpanded, TooFewKeyBlocksAreAnsweredWithNothing) {
+  const std::vector<int> lengths = {200};
+  const ExpandedSequences sequences(2, lengths, LastRows(lengths, 3));
+  const ExpandedDeal deal{.rows = 3, .heads = 2, .blocks = 3, .all_blocks = 3, .tile = 64};
+  const std::vector<float> y =
+      sequences.RunBy(sequences.Every(), kManyBytes, [&](const ExpandedAttentionArgs& args) {
+        const Status status = RunFastExpanded(Stream{.device = Device::kCuda}, args, deal);
+        const auto* const space = static_cast<const unsigned char*>(args.workspace);
+        for (int64_t i = ExpandedSpace(deal).states; i < args.workspace_bytes; ++i) {
+          if (space[i] != 0xFF) return Internal("byte " + std::to_string(i) + " was written");
+        }
+        return status;
+      });
+  for (const float value : y) ASSERT_TRUE(std::isnan(value));
+}
+
 // How a call is dealt, and over how many blocks of threads, does not show.
 TEST(FastExpanded, GivesTheSameBitsForEveryDeal) {
   const std::vector<int> lengths = {200, 5, 70, 1, 64, 129};
