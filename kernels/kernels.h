@@ -326,7 +326,8 @@ constexpr int64_t SharedExpansionBytes(int heads, int64_t rows) {
   const int64_t at_once = heads < 64 ? heads : 64;
   const int64_t in_cache = rows < kExpandedRows ? rows : kExpandedRows;
   const int64_t keys = 2048;
-  return 64 + (32 * in_cache + 63) / 64 * 64 + keys * 2 * (at_once * 2 * kSharedExpansion + kAbsorbedRope) +
+  return 64 + (32 * in_cache + 63) / 64 * 64 +
+         keys * 2 * (at_once * 2 * kSharedExpansion + kAbsorbedRope) +
          at_once * in_cache * (kSharedExpansion + 2) * 4;
 }
 // With k_j = (expand_key c_j, r_j) and v_j = expand_value c_j:
