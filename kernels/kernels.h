@@ -330,6 +330,8 @@ constexpr int64_t SharedExpansionBytes(int heads, int64_t rows) {
          keys * 2 * (at_once * 2 * kSharedExpansion + kAbsorbedRope) +
          at_once * in_cache * (kSharedExpansion + 2) * 4;
 }
+// What `key_blocks` asks for, of rows that the host can look into; no block table is followed.
+int64_t KeyBlocksOf(const KvRow* rows, int64_t count);
 // With k_j = (expand_key c_j, r_j) and v_j = expand_value c_j:
 // y = sum_j softmax_j(scale * q.k_j) v_j. Key blocks of kKeyBlock at absolute positions, in order,
 // without splits (work is dealt over heads); expanded keys and values stay in fp32, except where

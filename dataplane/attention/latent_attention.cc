@@ -38,16 +38,6 @@ Workspace WorkspaceOf(const AttentionDescription& a, const kernels::LatentCache&
   return {expanded, absorbed};
 }
 
-// Key blocks that rows first..first+count-1 see, each sequence's once: positions ascend.
-int64_t KeyBlocksOf(const AttentionRows& rows, int first, int count) {
-  int64_t blocks = 0;
-  for (int i = first; i < first + count; ++i) {
-    const bool ends = i + 1 == first + count || rows.sequences[i + 1] != rows.sequences[i];
-    if (ends) blocks += rows.host_positions[i] / kernels::kKeyBlock + 1;
-  }
-  return blocks;
-}
-
 }  // namespace
 
 LatentAttention::LatentAttention(const ModelDescription& model, const AttentionWeights& weights,
@@ -198,7 +188,7 @@ Status LatentAttention::Expanded(const kernels::Stream& on, int layer, const Att
   args.nope_dim = a.nope_dim();
   args.value_dim = latent_.value_dim;
   args.scale = a.scale;
-  args.key_blocks = KeyBlocksOf(rows, first, count);
+  args.key_blocks = kernels::KeyBlocksOf(rows.on_host + first, count);
   args.workspace = workspace_.data();
   args.workspace_bytes = expanded_bytes_;
   return kernels::ExpandedAttention(on, args);
