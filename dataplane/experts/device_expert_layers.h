@@ -46,6 +46,8 @@ class DeviceExpertLayers final : public ExpertLayers {
   Status Start(Work work);
   Status StartOn(const kernels::Stream& on, Work work, int layer, int rows);
   kernels::GateTopKArgs GateOf(int layer, int rows) const;
+  // The FFN over the lists in the device's memory, but for their lengths.
+  kernels::GroupedExpertFfnArgs FfnOverLists(int layer) const;
   Status PullIds();
   void TakeIds();
   // Of what the host scheduled.
