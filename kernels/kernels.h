@@ -496,11 +496,12 @@ struct PackFp8Args {
   int64_t packed_stride = 0;        // 0: H
   int64_t scale_stride = 0;         // 0: ceil(H/128)
 };
+inline constexpr float kLeastFp8Amax = 0x1p-100f;
 // With amax the largest |x| of a block's finite elements: scale = amax / 448, and an element is
 // x * (448 / amax), rounded to nearest, ties to even, to at most 448 (DeepSeek-V3 2024, 3.3.2:
 // tiles of 1x128). Each operation is rounded to fp32, so all devices give the same bits. What is
-// not finite becomes NaN with its sign, as E4M3 has no infinity. A block whose amax is below 2^-100
-// or that has nothing finite has scale 0, and 0 with the sign of x beside NaN.
+// not finite becomes NaN with its sign, as E4M3 has no infinity. A block whose amax is below
+// kLeastFp8Amax or that has nothing finite has scale 0, and 0 with the sign of x beside NaN.
 Status PackFp8(const Stream& stream, const PackFp8Args& args);
 
 struct UnpackFp8Args {
