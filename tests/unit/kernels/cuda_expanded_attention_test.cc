@@ -274,22 +274,8 @@ TEST_P(FastExpandedTest, GivesWhatItsRulesSay) {
 TEST_P(FastExpandedTest, GivesTheSameBitsAloneAndForEveryWorkspace) {
   const auto& [name, heads, lengths, each] = GetParam();
   const ExpandedSequences sequences(heads, lengths, LastRows(lengths, each));
-  const std::vector<float> wanted = sequences.All(0);
-  for (const int64_t bytes : {int64_t{1}, kLeastBytes + 100000, 3 * kLeastBytes, kManyBytes}) {
-    EXPECT_TRUE(SameBits(sequences.All(bytes), wanted)) << bytes << " bytes";
-  }
-  const auto width = static_cast<size_t>(sequences.Width());
-  const size_t rows = sequences.rows().size();
-  for (size_t row = 0; row < rows; row += 1 + rows / 12) {
-    EXPECT_TRUE(SameBits(sequences.Alone(row), {&wanted[row * width], width})) << "row " << row;
-  }
-  std::vector<size_t> backwards(rows);
-  std::iota(backwards.rbegin(), backwards.rend(), 0);
-  const std::vector<float> turned = sequences.Run(backwards, 1);
-  for (size_t i = 0; i < rows; ++i) {
-    EXPECT_TRUE(SameBits({&turned[i * width], width}, {&wanted[backwards[i] * width], width}))
-        << "row " << backwards[i] << ", backwards";
-  }
+  ExpectSameBitsAloneAndFor(sequences, {1, kLeastBytes + 100000, 3 * kLeastBytes, kManyBytes},
+                            1 + sequences.rows().size() / 12);
 }
 
 // What parts the form from the plain one are roundings to bfloat16: of queries and weights, which
