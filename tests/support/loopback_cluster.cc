@@ -92,6 +92,8 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
     if (options.make_context) {
       w->context = options.make_context();
       own.context = w->context.get();
+    }
+    if (options.make_context && !options.weights_are_placed) {
       w->loader = *kernels::Loader::Make(*w->context, kRing);
       w->weights = *PlaceAttention(*w->loader, model, attention_weights);
       const Status followed = w->weights.Follow(*w->context);
@@ -112,6 +114,8 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
     const ExpertWeights* weights = expert_weights[static_cast<size_t>(e)];
     if (options.make_context) {
       w->context = options.make_context();
+    }
+    if (options.make_context && !options.weights_are_placed) {
       w->loader = *kernels::Loader::Make(*w->context, kRing);
       w->weights = *PlaceExperts(*w->loader, model, *weights);
       const Status followed = w->weights.Follow(*w->context);

@@ -46,6 +46,7 @@ class LoopbackCluster {
     // A device of its own for each instance, on which it computes with its weights there; null: on
     // the host, as `device` and `isa` say.
     MakeContext make_context;
+    bool weights_are_placed = false;  // where these devices read them, and are not copied
     Connect connect = ConnectLoopback;
     WrapExchange wrap_exchange;    // null: none
     WrapTransport wrap_transport;  // null: none
