@@ -8,18 +8,6 @@
 namespace janus::kernels {
 namespace {
 
-// Key blocks up to the largest position of each run of neighbours of one sequence.
-int64_t KeyBlocksOf(const KvRow* rows, int64_t count) {
-  int64_t blocks = 0;
-  for (int64_t t = 0; t < count;) {
-    const int32_t* const table = rows[t].block_table;
-    int32_t last = 0;
-    for (; t < count && rows[t].block_table == table; ++t) last = std::max(last, rows[t].position);
-    blocks += last / kKeyBlock + 1;
-  }
-  return blocks;
-}
-
 // Rows that the host can look into.
 Status ValidateRows(const Stream& stream, const ExpandedAttentionArgs& args) {
   JANUS_RETURN_IF_ERROR(ValidateKvRows("ExpandedAttention", stream, args.rows, args.num_rows));
@@ -62,6 +50,17 @@ Status Validate(const Stream& stream, const ExpandedAttentionArgs& args) {
 }
 
 }  // namespace
+
+int64_t KeyBlocksOf(const KvRow* rows, int64_t count) {
+  int64_t blocks = 0;
+  for (int64_t t = 0; t < count;) {
+    const int32_t* const table = rows[t].block_table;
+    int32_t last = 0;
+    for (; t < count && rows[t].block_table == table; ++t) last = std::max(last, rows[t].position);
+    blocks += last / kKeyBlock + 1;
+  }
+  return blocks;
+}
 
 Status ExpandedAttention(const Stream& stream, const ExpandedAttentionArgs& args) {
   JANUS_RETURN_IF_ERROR(ValidateStream("ExpandedAttention", stream));

@@ -326,9 +326,12 @@ constexpr int64_t SharedExpansionBytes(int heads, int64_t rows) {
   const int64_t at_once = heads < 64 ? heads : 64;
   const int64_t in_cache = rows < kExpandedRows ? rows : kExpandedRows;
   const int64_t keys = 2048;
-  return 64 + 32 * in_cache + keys * 2 * (at_once * 2 * kSharedExpansion + kAbsorbedRope) +
+  return 64 + (32 * in_cache + 63) / 64 * 64 +
+         keys * 2 * (at_once * 2 * kSharedExpansion + kAbsorbedRope) +
          at_once * in_cache * (kSharedExpansion + 2) * 4;
 }
+// What `key_blocks` asks for, of rows that the host can look into; no block table is followed.
+int64_t KeyBlocksOf(const KvRow* rows, int64_t count);
 // With k_j = (expand_key c_j, r_j) and v_j = expand_value c_j:
 // y = sum_j softmax_j(scale * q.k_j) v_j. Key blocks of kKeyBlock at absolute positions, in order,
 // without splits (work is dealt over heads); expanded keys and values stay in fp32, except where
@@ -493,11 +496,12 @@ struct PackFp8Args {
   int64_t packed_stride = 0;        // 0: H
   int64_t scale_stride = 0;         // 0: ceil(H/128)
 };
+inline constexpr float kLeastFp8Amax = 0x1p-100f;
 // With amax the largest |x| of a block's finite elements: scale = amax / 448, and an element is
 // x * (448 / amax), rounded to nearest, ties to even, to at most 448 (DeepSeek-V3 2024, 3.3.2:
 // tiles of 1x128). Each operation is rounded to fp32, so all devices give the same bits. What is
-// not finite becomes NaN with its sign, as E4M3 has no infinity. A block whose amax is below 2^-100
-// or that has nothing finite has scale 0, and 0 with the sign of x beside NaN.
+// not finite becomes NaN with its sign, as E4M3 has no infinity. A block whose amax is below
+// kLeastFp8Amax or that has nothing finite has scale 0, and 0 with the sign of x beside NaN.
 Status PackFp8(const Stream& stream, const PackFp8Args& args);
 
 struct UnpackFp8Args {

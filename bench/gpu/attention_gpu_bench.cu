@@ -107,14 +107,19 @@ Point Attend(GpuBench& bench, const Shape& shape, AttentionForm form, int batch,
   return {static_cast<double>(bytes), time};
 }
 
-// DeepSeek's heads over latent vectors of 512 and rope keys of 64.
-Point AttendLatent(GpuBench& bench, int heads, AttentionForm form, int batch, int context) {
-  const LatentCache cache{
+// The arena as latent vectors of 512 and rope keys of 64.
+LatentCache LatentArena(const GpuBench& bench) {
+  return {
       .pages = const_cast<uint16_t*>(bench.arena()),
       .num_pages = kArenaBytes / LatentPageBytes(DType::kBFloat16, kAbsorbedRank, kAbsorbedRope),
       .dtype = DType::kBFloat16,
       .rank = kAbsorbedRank,
       .rope = kAbsorbedRope};
+}
+
+// DeepSeek's heads over them.
+Point AttendLatent(GpuBench& bench, int heads, AttentionForm form, int batch, int context) {
+  const LatentCache cache = LatentArena(bench);
   const Rows rows(cache.num_pages, batch, context);
   const int64_t count = int64_t{batch} * heads;
   auto* const queries = Allocate<float>(count * (kAbsorbedRank + kAbsorbedRope));
@@ -152,12 +157,7 @@ Point AttendLatent(GpuBench& bench, int heads, AttentionForm form, int batch, in
 
 // The last `count` rows of a prompt over DeepSeek's heads, with the workspace of an instance.
 void AttendPrompt(GpuBench& bench, int heads, AttentionForm form, int count, int context) {
-  const LatentCache cache{
-      .pages = const_cast<uint16_t*>(bench.arena()),
-      .num_pages = kArenaBytes / LatentPageBytes(DType::kBFloat16, kAbsorbedRank, kAbsorbedRope),
-      .dtype = DType::kBFloat16,
-      .rank = kAbsorbedRank,
-      .rope = kAbsorbedRope};
+  const LatentCache cache = LatentArena(bench);
   const Rows rows(cache.num_pages, 1, context, count);
   const int64_t width = int64_t{count} * heads;
   auto* const queries = Allocate<float>(width * (kSharedExpansion + kAbsorbedRope));

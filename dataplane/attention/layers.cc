@@ -56,8 +56,6 @@ AttentionLayers::AttentionLayers(const ModelDescription& model, const AttentionW
   const auto hidden = static_cast<size_t>(model.hidden);
   const auto wire_bytes = static_cast<size_t>(SizeOf(wire_));
   classes_.resize(rows);
-  positions_.resize(rows);
-  sequences_.resize(rows);
   residual_ = context_.TakeOrNote(rows * hidden * sizeof(float));
   // Logits may be asked for of all rows at once.
   normed_ = context_.TakeOrNote(rows * row_bytes_);
@@ -70,15 +68,11 @@ AttentionLayers::AttentionLayers(const ModelDescription& model, const AttentionW
     const auto workspace = kernels::GroupedExpertFfnWorkspace::For(room_rows_, intermediate, wire_);
     ffn_workspace_ = context_.TakeOrNote(static_cast<size_t>(workspace.bytes));
   }
-  if (is_host_) return;
-  PrepareDevice();
-  const std::vector<int32_t> unused(static_cast<size_t>(KvCache::PagesFor(part_room_)),
-                                    cache.spare_page());
-  unused_table_ = context_.TakeCopyOrNote(unused.data(), unused.size() * sizeof(unused[0]));
+  if (!is_host_) PrepareDevice(cache.spare_page());
 }
 
 // What only a GPU needs: a place for rows that are on their way, and tables of where that is.
-void AttentionLayers::PrepareDevice() {
+void AttentionLayers::PrepareDevice(int32_t spare_page) {
   const auto rows = static_cast<size_t>(room_rows_);
   const auto hidden = static_cast<size_t>(model_.hidden);
   const auto logits =
@@ -91,6 +85,8 @@ void AttentionLayers::PrepareDevice() {
   std::vector<const void*> arrived(slots);
   for (size_t i = 0; i < slots; ++i) arrived[i] = arrived_.device() + i * row_bytes_;
   arrived_pointers_ = context_.TakeCopyOrNote(arrived.data(), slots * sizeof(arrived[0]));
+  const std::vector<int32_t> unused(static_cast<size_t>(KvCache::PagesFor(part_room_)), spare_page);
+  unused_table_ = context_.TakeCopyOrNote(unused.data(), unused.size() * sizeof(unused[0]));
   if (local_.size() == 0) return;
   std::vector<kernels::Contribution> local(rows);
   // What lies between the fields goes up, too.
@@ -178,28 +174,27 @@ size_t AttentionLayers::PlaceRows(const Batch& batch) {
   const auto* const device_tables = step_.device_at<int32_t>(layout_.tables);
   const Sequence* before = nullptr;
   size_t first = 0, end = 0;
-  int32_t sequence = 0;
   for (int part = 0; part < room_.micro_batches; ++part) {
     const auto begin = static_cast<size_t>(parts_[static_cast<size_t>(part)].first);
     for (size_t i = 0; i < static_cast<size_t>(this->rows(part)); ++i) {
       const BatchRow& row = batch.rows[begin + i];
       const size_t at = static_cast<size_t>(RowAt(part)) + i;
       tokens[at] = row.token;
-      positions[at] = positions_[at] = rows[at].position = row.position;
+      positions[at] = rows[at].position = row.position;
       classes_[at] = row.position_class;
       const std::vector<int32_t>& pages = row.sequence->pages;
+      if (is_host_) {
+        rows[at].block_table = pages.data();
+        continue;
+      }
       if (row.sequence != before) {
         before = row.sequence;
-        ++sequence;
-        if (!is_host_) {
-          first = end;
-          end += pages.size();
-          JANUS_CHECK(layout_.tables + end * sizeof(int32_t) <= layout_.bytes, end);
-          std::copy(pages.begin(), pages.end(), tables + first);
-        }
+        first = end;
+        end += pages.size();
+        JANUS_CHECK(layout_.tables + end * sizeof(int32_t) <= layout_.bytes, end);
+        std::copy(pages.begin(), pages.end(), tables + first);
       }
-      sequences_[at] = sequence;
-      rows[at].block_table = is_host_ ? pages.data() : device_tables + first;
+      rows[at].block_table = device_tables + first;
     }
   }
   return end;
@@ -281,8 +276,7 @@ Status AttentionLayers::AttendInto(const kernels::Stream& on, int layer, const R
   const AttentionRows attending{.rows = step_.device_at<kernels::KvRow>(layout_.rows) + rows.at,
                                 .positions = step_.device_at<int32_t>(layout_.positions) + rows.at,
                                 .classes = rows.classes,
-                                .host_positions = positions_.data() + rows.at,
-                                .sequences = sequences_.data() + rows.at,
+                                .on_host = step_.host_at<kernels::KvRow>(layout_.rows) + rows.at,
                                 .count = rows.count};
   JANUS_RETURN_IF_ERROR(attention_->Attend(on, layer, attending, normed_.data(), attended_.data()));
   JANUS_RETURN_IF_ERROR(Project(on, w.o,

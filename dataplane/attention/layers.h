@@ -111,7 +111,7 @@ class AttentionLayers {
     const PositionClass* classes;
   };
 
-  void PrepareDevice();
+  void PrepareDevice(int32_t spare_page);
   // The first row of a part in the buffers.
   int RowAt(int part) const { return part * part_room_; }
   Rows RowsOf(int part) const;
@@ -155,8 +155,6 @@ class AttentionLayers {
   std::vector<PartRows> parts_;
   kernels::RowGraphs graphs_;           // by PieceOf
   std::vector<PositionClass> classes_;  // [T]
-  std::vector<int32_t> positions_;      // [T]
-  std::vector<int32_t> sequences_;      // [T]: counted from 0
   kernels::Staging step_;               // StepLayout
   kernels::Buffer residual_;            // fp32 [T,H]
   kernels::Buffer normed_;              // [T,H] of the wire type
@@ -168,7 +166,7 @@ class AttentionLayers {
   kernels::Buffer local_;  // fp32 [T,H]
   kernels::Buffer ffn_workspace_;
   std::vector<kernels::Contribution> local_rows_;  // [T], of the host
-  // Of a GPU: rows on their way to the experts and back, by row of the batch.
+  // Of a GPU: rows on their way to the experts and back.
   kernels::Buffer to_experts_;         // [T,H] of the wire type
   kernels::Buffer device_local_rows_;  // Contribution [T]: from to_experts_ to local_
   kernels::Staging arrived_;           // [T,K,H] of the wire type

@@ -49,10 +49,13 @@ Status TensorPlacer::Place(Tensor& tensor, int64_t elements) {
       at->second = known->second;
     }
   }
+  const auto bytes = static_cast<size_t>(BytesOf(tensor.dtype, elements));
   if (at->second == nullptr) {
-    const auto bytes = static_cast<size_t>(BytesOf(tensor.dtype, elements));
     JANUS_ASSIGN_OR_RETURN(kernels::Buffer copy, loader_.Load(tensor.data, bytes));
     at->second = std::make_shared<const kernels::Buffer>(std::move(copy));
+  }
+  if (at->second->size() < bytes) {
+    return InvalidArgument("two tensors of different size lie at one address");
   }
   tensor.data = at->second->data();
   return OkStatus();

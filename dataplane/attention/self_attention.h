@@ -16,10 +16,9 @@ namespace janus::dataplane {
 struct AttentionRows {
   const kernels::KvRow* rows = nullptr;  // [count]
   const int32_t* positions = nullptr;    // [count], those of `rows`
-  // On the host, [count] each:
+  // On the host, [count] each; `rows` again, whose block tables lie where those of `rows` do.
   const PositionClass* classes = nullptr;
-  const int32_t* host_positions = nullptr;
-  const int32_t* sequences = nullptr;  // other for rows of another sequence
+  const kernels::KvRow* on_host = nullptr;
   int count = 0;
 };
 

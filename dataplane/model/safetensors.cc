@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
+#include <tuple>
 
 #include "common/read_file.h"
 
@@ -46,6 +47,27 @@ bool ReadEntry(const json& entry, std::vector<int64_t>& shape, uint64_t& begin, 
   begin = (*o)[0].get<uint64_t>();
   end = (*o)[1].get<uint64_t>();
   return begin <= end;
+}
+
+// Bytes of a tensor in the file's data.
+struct Extent {
+  uint64_t begin;
+  uint64_t end;
+  std::string tensor;
+};
+
+// Whoever tells tensors apart by where they lie may do so.
+Status RefuseOverlaps(const std::string& name, std::vector<Extent> extents) {
+  std::erase_if(extents, [](const Extent& extent) { return extent.begin == extent.end; });
+  std::sort(extents.begin(), extents.end(), [](const Extent& a, const Extent& b) {
+    return std::tie(a.begin, a.end) < std::tie(b.begin, b.end);
+  });
+  for (size_t i = 1; i < extents.size(); ++i) {
+    if (extents[i].begin >= extents[i - 1].end) continue;
+    return InvalidArgument(name + ": tensors '" + extents[i - 1].tensor + "' and '" +
+                           extents[i].tensor + "' share bytes; the file is damaged");
+  }
+  return OkStatus();
 }
 
 }  // namespace
@@ -94,6 +116,7 @@ Result<SafetensorsHeader> ParseSafetensors(std::span<const std::byte> file,
   const std::span<const std::byte> data = file.subspan(sizeof header_bytes + header_bytes);
 
   SafetensorsHeader out;
+  std::vector<Extent> extents;
   for (const auto& [tensor, entry] : header.items()) {
     if (tensor == "__metadata__") continue;
     const std::string where = name + ": tensor '" + tensor + "'";
@@ -110,6 +133,7 @@ Result<SafetensorsHeader> ParseSafetensors(std::span<const std::byte> file,
       return InvalidArgument(where + ": ends at byte " + std::to_string(end) + " of " +
                              std::to_string(data.size()) + " bytes of data; the file is truncated");
     }
+    extents.push_back({begin, end, tensor});
     const bool is_bytes = *dtype_name == kBytes;
     const std::optional<DType> dtype = ParseDType(dtype_name->get<std::string>());
     if (!dtype) out.foreign.emplace(tensor, dtype_name->get<std::string>());
@@ -129,6 +153,7 @@ Result<SafetensorsHeader> ParseSafetensors(std::span<const std::byte> file,
     stored.file = name;
     (is_bytes ? out.bytes : out.tensors).emplace(tensor, std::move(stored));
   }
+  JANUS_RETURN_IF_ERROR(RefuseOverlaps(name, std::move(extents)));
   return out;
 }
 

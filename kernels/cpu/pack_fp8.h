@@ -42,7 +42,7 @@ void PackFp8Part(const PackFp8Args& a, int part, int parts) {
       most = Max(magnitude, most);
     }
     const float amax = MaxLanes(most);
-    const bool is_zero = amax < 0x1p-100f;
+    const bool is_zero = amax < kLeastFp8Amax;
     a.scales[t * scale_stride + block] = is_zero ? 0.0f : amax / 448.0f;
     const V16 factor = Set(is_zero ? 0.0f : 448.0f / amax);
     for (int64_t i = 0; i < count; i += kLanes) {

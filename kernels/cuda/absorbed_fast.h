@@ -22,6 +22,7 @@
 #include "kernels/cuda/attention_merge.h"
 #include "kernels/cuda/attention_tasks.h"
 #include "kernels/cuda/element.h"
+#include "kernels/cuda/stages.h"
 #include "kernels/cuda/tensor.h"
 
 namespace janus::kernels::cuda {
@@ -173,9 +174,6 @@ struct FastAbsorbedKernel {
     const int group = HeadTilesOf(a.heads).heads;
     const RopeQueries rope(a);
     block.Phase([&](int thread) {
-      struct alignas(kCopyBytes) Chunk {
-        uint32_t of[kChunk / 2];
-      };
       JANUS_KEEP_LOOP
       for (int i = thread; i < N * kRowChunks; i += kThreads) {
         const int c = i / kRowChunks;
@@ -186,15 +184,8 @@ struct FastAbsorbedKernel {
                                    ? a.latent_queries + (row * a.heads + head) * kAbsorbedRank + d
                                    : a.rope_queries + row * rope.row_stride +
                                          head * rope.head_stride + (d - kAbsorbedRank);
-        Chunk chunk = {};
-        if (c < task.rows * group) {
-          JANUS_UNROLL
-          for (int e = 0; e < kChunk; ++e) {
-            chunk.of[e / 2] |= uint32_t{ToBFloat16(q[e])} << (16 * (e % 2));
-          }
-        }
-        *reinterpret_cast<Chunk*>(block.shared() + Shared::kQueries + Offset(c, d / kChunk)) =
-            chunk;
+        MoveRounded(block.shared() + Shared::kQueries + Offset(c, d / kChunk), q,
+                    c < task.rows * group);
       }
       if (thread < N) {
         Columns::ColumnsOf(block.shared(), Shared::kMerged)[thread] = Column{};

@@ -19,8 +19,7 @@
 //   3. Threads of a phase share words only by Block::Add and Block::Or on integers, whose order
 //      does not show.
 //   4. Nothing is known of other blocks: they run in any order. What they wrote is there for the
-//   one
-//      that IsLast names, after that.
+//      one that IsLast names, after that.
 //   5. What CopyAsync brings is there when the wait of CopyingWarps has let its group through, not
 //      before; what it reads does not change until then.
 

@@ -33,6 +33,9 @@ struct ExpandedChunk {
   int32_t blocks = 0;
   int head = 0;
   int heads = 0;
+  // No chunk follows, whatever rows see: what is not done then has no result, and no states, for
+  // which a call of one chunk has no room.
+  bool is_last = false;
 
   JANUS_DEVICE int32_t EndBlock() const {
     const int32_t end = runs->Blocks();
@@ -160,8 +163,8 @@ struct ExpandKeysKernel {
       JANUS_UNROLL
       for (int r0 = 0; r0 < Shared::kRows; r0 += kRowsAtOnce) {
         const int row = r0 + thread / kChunks;
-        Bring(block, to_line + Offset(row, chunk),
-              from + int64_t{row} * kAbsorbedRank + chunk * kChunk, true, can_copy);
+        BringChunk(block, to_line + Offset(row, chunk),
+                   from + int64_t{row} * kAbsorbedRank + chunk * kChunk, kChunk, can_copy);
       }
     });
   }
@@ -178,9 +181,10 @@ struct ExpandKeysKernel {
       JANUS_UNROLL
       for (int p = 0; p < Shared::kUnitPages; ++p) {
         const uint16_t* const from = Entry(block, page + p, token);
-        Bring(block, to_stage + Offset(p * kPageTokens + token, chunk),
-              from + step % Shared::kLines * Shared::kLine + chunk * kChunk,
-              token < block.shared()[Shared::kSeen + page + p], PagesAreInChunks());
+        const bool is_seen = token < block.shared()[Shared::kSeen + page + p];
+        BringChunk(block, to_stage + Offset(p * kPageTokens + token, chunk),
+                   from + step % Shared::kLines * Shared::kLine + chunk * kChunk,
+                   is_seen ? kChunk : 0, PagesAreInChunks());
       }
     });
   }
@@ -215,15 +219,6 @@ struct ExpandKeysKernel {
     });
   }
 
-  template <class Block>
-  JANUS_DEVICE static void Bring(Block& block, unsigned char* to_chunk, const uint16_t* from,
-                                 bool is_read, bool can_copy) {
-    if (can_copy) {
-      block.CopyAsync(to_chunk, from, is_read);
-    } else {
-      MoveChunk(to_chunk, from, is_read ? kChunk : 0);
-    }
-  }
   JANUS_DEVICE int64_t PageBytes() const {
     return a.cache.page_stride_bytes != 0
                ? a.cache.page_stride_bytes

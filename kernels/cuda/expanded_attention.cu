@@ -41,6 +41,7 @@ Status RunPart(const Stream& stream, const ExpandedAttentionArgs& part, const Ex
     for (int64_t first = 0; first < deal.all_blocks; first += deal.blocks) {
       chunk.first_block = static_cast<int32_t>(first);
       chunk.blocks = static_cast<int32_t>(std::min(deal.blocks, deal.all_blocks - first));
+      chunk.is_last = first + deal.blocks >= deal.all_blocks;
       JANUS_RETURN_IF_ERROR(deal.tile == 128 ? AttendTo<128>(stream, part, deal, chunk)
                                              : AttendTo<64>(stream, part, deal, chunk));
     }

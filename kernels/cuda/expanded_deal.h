@@ -90,9 +90,8 @@ Status RunFastExpanded(const Stream& stream, const ExpandedAttentionArgs& args,
 
 template <int kTileRows>
 Plan PlanFastExpanded(const ExpandedDeal& deal) {
-  const int64_t tiles = CeilDiv(deal.rows, kTileRows) * deal.heads;
-  // Rows of several sequences are more tasks than that, which blocks take in turns.
-  return {std::min(std::max(tiles, deal.rows), kExpandedBlocks),
+  // Rows of several sequences may be a task each; a block that finds none ends after a read.
+  return {std::min(deal.rows * deal.heads, kExpandedBlocks),
           FastExpandedKernel<kTileRows>::kThreads, ExpandedShared<kTileRows>::kBytes, 0, 0};
 }
 

@@ -114,7 +114,7 @@ struct FastExpandedKernel {
     }
     if (end == task.end_block) {
       StoreRows(block, task, h, states);
-    } else {
+    } else if (!of.is_last) {
       StoreStates(block, task, h, states);
     }
   }

@@ -12,7 +12,6 @@ namespace janus::kernels::cuda {
 
 static_assert(kWarpFours == kScaleBlock);
 
-inline constexpr float kLeastAmax = 0x1p-100f;
 inline constexpr uint32_t kInfinity = 0x7F800000u;
 
 JANUS_DEVICE inline uint32_t MagnitudeOf(float x) {
@@ -117,7 +116,7 @@ struct PackRowsKernel {
         if (begin >= a.hidden) break;
         const float amax = std::bit_cast<float>(
             warp.Max([&](int lane) { return LargestOf(FourOf(held[lane].x[i], kType)); }));
-        const bool is_zero = amax < kLeastAmax;
+        const bool is_zero = amax < kLeastFp8Amax;
         const float factor = is_zero ? 0.0f : 448.0f / amax;
         warp.Lanes([&](int lane) {
           if (lane == 0) scales[i] = is_zero ? 0.0f : amax / 448.0f;

@@ -72,10 +72,6 @@ Status KvWriteCuda(const Stream& stream, const KvWriteArgs& args) {
   return cuda::Start("KvWrite", stream, cuda::KvWriteKernel{args}, cuda::PlanKvWrite(args));
 }
 Status LatentWriteCuda(const Stream& stream, const LatentWriteArgs& args) {
-  if (cuda::HasFastLatentWrite(args)) {
-    return cuda::Start("LatentWrite", stream, cuda::FastLatentWriteKernel{args},
-                       cuda::PlanFastLatentWrite(args));
-  }
   return cuda::Start("LatentWrite", stream, cuda::LatentWriteKernel{args},
                      cuda::PlanLatentWrite(args));
 }

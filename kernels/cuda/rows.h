@@ -144,34 +144,6 @@ inline Plan PlanKvWrite(const KvWriteArgs& a) {
   return PlanElements(count, KvWriteKernel::kThreads, 2 * count * (4 + SizeOf(a.cache.dtype)), 0);
 }
 
-// Thread per element.
-struct LatentWriteKernel {
-  static constexpr int kThreads = kElementThreads;
-  LatentWriteArgs a;
-  template <class Block>
-  JANUS_DEVICE void operator()(Block& block) const {
-    const LatentCache& cache = a.cache;
-    const int64_t width = int64_t{cache.rank} + cache.rope;
-    const int64_t page_bytes = cache.page_stride_bytes != 0
-                                   ? cache.page_stride_bytes
-                                   : LatentPageBytes(cache.dtype, cache.rank, cache.rope);
-    block.Phase([&](int thread) {
-      const int64_t i = block.index() * kThreads + thread;
-      if (i >= a.num_rows * width) return;
-      const int64_t t = i / width;
-      const int32_t position = a.rows[t].position;
-      auto* const page = static_cast<unsigned char*>(cache.pages) +
-                         a.rows[t].block_table[position / kPageTokens] * page_bytes;
-      Store(page, cache.dtype, position % kPageTokens * width + i % width,
-            a.entries[t * (a.entry_stride != 0 ? a.entry_stride : width) + i % width]);
-    });
-  }
-};
-inline Plan PlanLatentWrite(const LatentWriteArgs& a) {
-  const int64_t count = a.num_rows * (int64_t{a.cache.rank} + a.cache.rope);
-  return PlanElements(count, LatentWriteKernel::kThreads, count * (4 + SizeOf(a.cache.dtype)), 0);
-}
-
 // Element h of row t: the sum rule, not an approximation of it.
 JANUS_DEVICE inline float CombinedSlots(const CombineSlotsArgs& a, int64_t t, int64_t h) {
   const int64_t i = t * a.hidden + h;

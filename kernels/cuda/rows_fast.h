@@ -165,7 +165,7 @@ inline Plan PlanFastCombine(const CombineSlotsArgs& a) {
 }
 
 // Of caches in fp32 and bfloat16.
-struct FastLatentWriteKernel {
+struct LatentWriteKernel {
   static constexpr int kThreads = kRowThreads;
   static constexpr int kTurns = 2;
   static constexpr int kPart = kTurns * kWarpFours;
@@ -210,13 +210,10 @@ struct FastLatentWriteKernel {
     }
   }
 };
-constexpr bool HasFastLatentWrite(const LatentWriteArgs& a) {
-  return a.cache.dtype == DType::kFloat32 || a.cache.dtype == DType::kBFloat16;
-}
-inline Plan PlanFastLatentWrite(const LatentWriteArgs& a) {
-  const Plan plain = PlanLatentWrite(a);
-  return PlanRowParts(a.num_rows, int64_t{a.cache.rank} + a.cache.rope,
-                      FastLatentWriteKernel::kPart, plain.bytes, plain.flops);
+inline Plan PlanLatentWrite(const LatentWriteArgs& a) {
+  const int64_t width = int64_t{a.cache.rank} + a.cache.rope;
+  return PlanRowParts(a.num_rows, width, LatentWriteKernel::kPart,
+                      a.num_rows * width * (4 + SizeOf(a.cache.dtype)), 0);
 }
 
 }  // namespace janus::kernels::cuda

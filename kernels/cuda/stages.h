@@ -46,6 +46,17 @@ JANUS_DEVICE void MoveChunk(unsigned char* to, const T* from, int count) {
   }
 }
 
+// The same asynchronously where it lies in chunks, which then has all of its elements or none.
+template <class Block>
+JANUS_DEVICE void BringChunk(Block& block, unsigned char* to, const uint16_t* from, int count,
+                             bool in_chunks) {
+  if (in_chunks) {
+    block.CopyAsync(to, from, count != 0);
+    return;
+  }
+  MoveChunk(to, from, count);
+}
+
 // A chunk of 8 floats from any address of one, rounded; zeros unless `read`.
 JANUS_DEVICE inline void MoveRounded(unsigned char* to, const float* from, bool read) {
   struct alignas(kCopyBytes) Rounded {

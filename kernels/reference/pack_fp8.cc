@@ -21,7 +21,7 @@ void PackFp8Reference(const PackFp8Args& a) {
         const float x = ReadElement(a.x, a.x_dtype, t * x_stride + h);
         if (std::isfinite(x)) amax = std::max(amax, std::abs(x));
       }
-      const bool is_zero = amax < 0x1p-100f;
+      const bool is_zero = amax < kLeastFp8Amax;
       const float factor = is_zero ? 0.0f : 448.0f / amax;
       a.scales[t * scale_stride + block] = is_zero ? 0.0f : amax / 448.0f;
       for (int64_t h = begin; h < end; ++h) {

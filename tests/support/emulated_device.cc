@@ -371,6 +371,7 @@ void EmulatedDevice::LandAtAnyTime(uint64_t seed) {
 // The mutex is held from here until EndLaunch, on one thread.
 Status EmulatedDevice::BeginLaunch(std::string_view operation, const void* kernel,
                                    size_t bytes) JANUS_NO_THREAD_SAFETY_ANALYSIS {
+  if (is_broken_) return Internal("the emulated device is broken");
   mu_.Lock();
   if (HostAddressIn(kernel, bytes) != nullptr) {
     mu_.Unlock();

@@ -55,7 +55,7 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
   uint64_t launches() const;
   // That have not run.
   size_t pending_loads() const;
-  // From now on every wait fails, as after a fault of a kernel.
+  // From now on every launch and every wait fails, as after a fault of a kernel.
   void Break() { is_broken_ = true; }
   // The next load after so many is refused, once.
   void RefuseLoadAfter(int loads);

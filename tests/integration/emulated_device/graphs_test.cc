@@ -24,21 +24,22 @@ constexpr kernels::PinnedRing kRing{4096, 4};  // of the loader
 // The attention side of a model on a device of its own.
 class Side {
  public:
-  Side(const HeldModel& held, int parts, bool records) : held_(held), parts_(parts) {
+  // For batches of up to `rows` rows, of which parts of up to `recorded` are; 0: none is.
+  Side(const HeldModel& held, int parts, int rows, int recorded) : held_(held), parts_(parts) {
     loader_ = *kernels::Loader::Make(device_, kRing);
     weights_ = *PlaceAttention(*loader_, held.model, held.attention);
     EXPECT_TRUE(weights_.Follow(device_).ok());
     KvCacheOptions options;
     options.layers = held.model.layers;
     options.page_bytes = CachePageBytes(held.model);
-    options.bytes = options.page_bytes * options.layers * 4;
+    options.bytes = options.page_bytes * options.layers * 16;
     options.context = &device_;
     cache_ = *KvCache::Create(options);
     layers_.emplace(held.model, weights_.weights, *cache_, device_.place(),
-                    AttentionLayers::Room{kMostRows, parts, kMostRows, true});
+                    AttentionLayers::Room{rows, parts, rows, true});
     EXPECT_TRUE(device_.TakeFailure().ok());
-    if (records) {
-      EXPECT_TRUE(layers_->Record(kRecorded).ok());
+    if (recorded > 0) {
+      EXPECT_TRUE(layers_->Record(recorded).ok());
     }
   }
 
@@ -112,8 +113,8 @@ class GraphsTest : public testing::TestWithParam<Case> {
 
 TEST_P(GraphsTest, OneRecordingServesEveryDealingOfRows) {
   const HeldModel held = HoldByName(GetParam().model, GetParam().dtype, 9);
-  Side recorded(held, GetParam().parts, true);
-  Side anew(held, GetParam().parts, false);
+  Side recorded(held, GetParam().parts, kMostRows, kRecorded);
+  Side anew(held, GetParam().parts, kMostRows, 0);
   std::vector<Sequence> sequences(2, Sequence(Request()));
   std::vector<Sequence> again(2, Sequence(Request()));
   for (auto [side, of] : {std::pair{&recorded, &sequences}, std::pair{&anew, &again}}) {
@@ -145,6 +146,31 @@ TEST_P(GraphsTest, OneRecordingServesEveryDealingOfRows) {
   }
   EXPECT_EQ(recorded.counts().graphs, graphs);
   EXPECT_EQ(anew.counts().replays, 0u);
+}
+
+// Rows that nobody asked for reach over pages, over the 64 rows that latent attention takes at
+// once, and beyond a window; in each part.
+TEST_P(GraphsTest, ManyMoreRowsMayBeComputedThanThereAre) {
+  constexpr int kMost = 192;
+  HeldModel held = HoldByName(GetParam().model, GetParam().dtype, 10);
+  if (!held.model.attention.latent) held.model.attention.sliding_window = 7;
+  const int parts = GetParam().parts;
+  Side recorded(held, parts, kMost, kMost / parts);
+  Side anew(held, parts, kMost, 0);
+  std::vector<Sequence> sequences(2, Sequence(Request()));
+  std::vector<Sequence> again(2, Sequence(Request()));
+  for (auto [side, of] : {std::pair{&recorded, &sequences}, std::pair{&anew, &again}}) {
+    for (Sequence& s : *of) ASSERT_TRUE(side->cache().Grow(s.pages, 8));
+  }
+  // 33 and 65 rows a part are computed as 48 and 96.
+  for (const int rows : {33, 65}) {
+    const Step step{{parts * rows - 10, 10}, PositionClass::kGenerated};
+    if (step.counts[0] + sequences[0].computed > 128) break;
+    const uint64_t before = recorded.counts().replays;
+    ASSERT_EQ(recorded.Compute(BatchOf(step, sequences)), anew.Compute(BatchOf(step, again)))
+        << rows;
+    EXPECT_GT(recorded.counts().replays, before);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GraphsTest,

@@ -142,8 +142,8 @@ class AttentionRules {
   int split_;
 };
 
-// What both forms are held to, of `sequences` with rows(), Width(), Rules(row), Alone(row),
-// All(states) and Run(selection, states).
+// What all forms are held to, of `sequences` with rows(), Width(), Rules(row), Alone(row),
+// All(workspace) and Run(selection, workspace), by the amounts that each counts workspaces in.
 
 template <class Sequences>
 void ExpectWhatRulesSay(const Sequences& sequences) {
@@ -164,14 +164,16 @@ void ExpectWhatRulesSay(const Sequences& sequences) {
 }
 
 // The tasks that rows and splits are dealt in do not show, nor what of them the workspace holds.
+// Every `each`-th row is asked alone.
 template <class Sequences>
-void ExpectSameBitsAloneAndFor(const Sequences& sequences, std::initializer_list<int64_t> states) {
+void ExpectSameBitsAloneAndFor(const Sequences& sequences,
+                               std::initializer_list<int64_t> workspaces, size_t each = 1) {
   const std::vector<float> wanted = sequences.All(0);
-  for (const int64_t count : states) {
-    EXPECT_TRUE(SameBits(sequences.All(count), wanted)) << count << " states";
+  for (const int64_t workspace : workspaces) {
+    EXPECT_TRUE(SameBits(sequences.All(workspace), wanted)) << "workspace " << workspace;
   }
   const auto width = static_cast<size_t>(sequences.Width());
-  for (size_t row = 0; row < sequences.rows().size(); ++row) {
+  for (size_t row = 0; row < sequences.rows().size(); row += each) {
     EXPECT_TRUE(SameBits(sequences.Alone(row), {&wanted[row * width], width})) << "row " << row;
   }
   std::vector<size_t> backwards(sequences.rows().size());

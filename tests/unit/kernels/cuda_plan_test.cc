@@ -614,7 +614,7 @@ TEST(Plan, OfFastExpandedAttentionExpandsKeysOnce) {
   EXPECT_TRUE(CanLaunch(plan, ExpandKeysKernel::kAskedSharedBytes));
   EXPECT_EQ(PlanExpandKeys({.blocks = 1, .heads = 1}).blocks, 2);
   EXPECT_EQ(PlanFastExpanded<128>(deal).blocks, kExpandedBlocks);
-  EXPECT_EQ(PlanFastExpanded<64>(DealExpanded(DeepSeekPrompt(16, 64, 64))).blocks, 64);
+  EXPECT_EQ(PlanFastExpanded<64>(DealExpanded(DeepSeekPrompt(16, 8, 64))).blocks, 128);
   EXPECT_TRUE(CanLaunch(PlanFastExpanded<128>(deal), FastExpandedKernel<128>::kAskedSharedBytes));
   // Two blocks on a multiprocessor of sm_90 (228 KiB, of which each block takes one more).
   EXPECT_LE(2 * (ExpandedShared<128>::kBytes + 1024), 228 << 10);

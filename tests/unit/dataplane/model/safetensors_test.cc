@@ -150,6 +150,12 @@ INSTANTIATE_TEST_SUITE_P(
                    R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})",
                    ""),
                "does not fill"},
+        Broken{
+            "TensorsShareBytes",
+            SafetensorsBytes(
+                R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"b":{"dtype":"F32","shape":[1],"data_offsets":[2,6]}})",
+                "123456"),
+            "tensors 'a' and 'b' share bytes"},
         Broken{"ExtentBeyondInt64",
                SafetensorsBytes(
                    R"({"a":{"dtype":"F32","shape":[18446744073709551615],"data_offsets":[0,4]}})",
