@@ -142,6 +142,7 @@ class GpuBench {
   }
 
   cudaStream_t stream() const { return stream_; }
+  double read_bandwidth() const { return read_bandwidth_; }  // bytes a microsecond, as measured
   const uint16_t* arena() const { return arena_; }
 
   // The median time of call(i), which reads so many bytes and is so many operations (0: not told),
@@ -167,7 +168,7 @@ class GpuBench {
   Results& results_;
   cudaStream_t stream_ = nullptr;
   uint16_t* arena_ = nullptr;
-  double read_bandwidth_ = 0.0;  // bytes a microsecond, as measured
+  double read_bandwidth_ = 0.0;
 };
 
 // run(bench, results) over the file of results that the command line names.

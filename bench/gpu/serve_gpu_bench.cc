@@ -1,111 +1,99 @@
 // A model end to end on one GPU: attention and expert instances as threads of this process, each
 // with streams of its own, over a model of random weights that are made on the device and shared by
 // all. Greedy answers from 1A1E to 2A3E, which must be the same tokens, with tokens a second, the
-// time per output token, and the shares of steps that wait and that the host takes. One JSON line
+// time per output token, the share of the time that is spent outside of kernels, and the shares of
+// steps that wait and that the host takes; beside the same model without an exchange. One JSON line
 // per topology in the file that --results names; what stands there is not run again.
+//
+// Mixtral has as many layers as the GPU has memory for, or --mixtral-layers; its lines say how
+// many.
 
+#include <algorithm>
 #include <iostream>
 
 #include "bench/gpu/device_tensors.h"
+#include "bench/gpu/gpu_clock.h"
 #include "bench/gpu/serving.h"
+#include "bench/gpu/shapes.h"
 #include "kernels/device/cuda_context.h"
 
 namespace janus::bench {
 namespace {
 
-ModelDescription DeepSeekV2Lite() {
-  ModelDescription model;
-  model.family = "deepseek_v2";
-  model.architecture = "DeepseekV2ForCausalLM";
-  model.dtype = DType::kBFloat16;
-  model.vocab = 102400;
-  model.hidden = 2048;
-  model.layers = 27;
-  model.dense_layers = {0};
-  model.dense_intermediate = 10944;
-  model.max_positions = 4096;
-  AttentionDescription& a = model.attention;
-  a.heads = a.kv_heads = 16;
-  a.head_dim = 192;
-  a.scale = 1.0f / std::sqrt(192.0f);
-  a.rope.rotary_dim = 64;
-  a.rope.pairing = RopePairing::kInterleaved;
-  a.latent = LatentDescription{.rank = 512, .value_dim = 128, .query_rank = 0};
-  model.moe.experts = 64;
-  model.moe.top_k = 6;
-  model.moe.intermediate = 1408;
-  model.moe.shared_intermediate = 2816;
-  return model;
+// Bytes of a layer's tensors, nearly all of them experts'.
+int64_t LayerBytes(const ModelDescription& model) {
+  const AttentionDescription& a = model.attention;
+  const int64_t attention = int64_t{2} * model.hidden * (a.heads + a.kv_heads) * a.head_dim;
+  return 2 * (attention + int64_t{3} * model.moe.experts * model.hidden * model.moe.intermediate);
 }
 
-// Mixtral 8x7B with a quarter of its layers, which fits any of these GPUs.
-ModelDescription MixtralOfEightLayers() {
-  ModelDescription model;
-  model.family = "mixtral";
-  model.architecture = "MixtralForCausalLM";
-  model.dtype = DType::kBFloat16;
-  model.vocab = 32000;
-  model.hidden = 4096;
-  model.layers = 8;
-  model.max_positions = 4096;
-  AttentionDescription& a = model.attention;
-  a.heads = 32;
-  a.kv_heads = 8;
-  a.head_dim = 128;
-  a.scale = 1.0f / std::sqrt(128.0f);
-  a.rope.theta = 1e6;
-  a.rope.rotary_dim = 128;
-  model.moe.experts = 8;
-  model.moe.top_k = 2;
-  model.moe.intermediate = 14336;
-  model.moe.renormalize = true;
-  return model;
+// As many of Mixtral's layers as leave a sixth of the memory, at most 32, in steps of 4.
+int MixtralLayersFor(uint64_t free_bytes) {
+  const auto fit =
+      static_cast<int>(static_cast<int64_t>(free_bytes / 6 * 5) / LayerBytes(Mixtral(1)) / 4 * 4);
+  return std::clamp(fit, 4, 32);
 }
 
-bool ServeModel(const std::string& name, const ModelDescription& model,
-                kernels::cuda::Results& results) {
-  const auto context = kernels::MakeCudaContext();
+std::unique_ptr<kernels::Context> OpenGpu() {
+  Result<std::unique_ptr<kernels::Context>> context = kernels::MakeCudaContext();
   if (!context.ok()) {
     std::cerr << context.status().ToString() << '\n';
     std::exit(3);
   }
-  DeviceTensors tensors(**context, 1);
+  return *std::move(context);
+}
+
+// What is most worth knowing comes first.
+constexpr ServingLoad kLoads[] = {{64, 64, 128}, {1, 64, 128}, {256, 64, 128}};
+
+bool ServeModel(const std::string& name, const ModelDescription& model,
+                kernels::cuda::Results& results) {
+  const std::unique_ptr<kernels::Context> context = OpenGpu();
+  DeviceTensors tensors(*context, 1);
   const dataplane::HeldModel held = RandomModel(model, tensors);
-  JANUS_CHECK((*context)->Wait().ok());
+  JANUS_CHECK(context->Wait().ok());
   dataplane::LoopbackCluster::Options options;
   options.device = kernels::Device::kCuda;
-  options.make_context = [] { return *kernels::MakeCudaContext(); };
+  options.make_context = OpenGpu;
   options.weights_are_placed = true;
   const int experts = model.moe.experts;
   const int half = experts - experts / 4, third = experts / 2;  // with replicas of half of them
   const std::vector<ServingTopology> topologies = {{1, {experts}},
-                                                   {1, {half, half}},
-                                                   {2, {half, half}},
+                                                   {.m = 1, .slots = {experts}, .is_whole = true},
+                                                   {2, {third, third, third}, 2},
                                                    {2, {third, third, third}},
-                                                   {2, {third, third, third}, 2}};
+                                                   {1, {half, half}},
+                                                   {2, {half, half}}};
   bool alike = true;
-  for (const ServingLoad& load :
-       {ServingLoad{1, 128, 64}, ServingLoad{64, 128, 64}, ServingLoad{256, 128, 64}}) {
-    alike = ServeAll(name, held, options, topologies, load, results) && alike;
+  for (const ServingLoad& load : kLoads) {
+    alike = ServeAll(name, held, options, MakeGpuClock, topologies, load, results) && alike;
   }
   return alike;
+}
+
+int Main(int argc, char** argv) {
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  const bool has_layers = arguments.size() == 4 && arguments[2] == "--mixtral-layers";
+  if ((arguments.size() != 2 && !has_layers) || arguments[0] != "--results") {
+    std::cerr << "usage: " << argv[0] << " --results FILE [--mixtral-layers N]\n";
+    return 2;
+  }
+  kernels::cuda::Results results(arguments[1]);
+  if (!results.ok()) {
+    std::cerr << "cannot write " << arguments[1] << '\n';
+    return 2;
+  }
+  const int layers = has_layers ? std::clamp(std::atoi(arguments[3].c_str()), 1, 32)
+                                : MixtralLayersFor(OpenGpu()->memory()->free);
+  const bool lite = ServeModel("V2-Lite", DeepSeekV2Lite(), results);
+  const bool mixtral =
+      ServeModel("Mixtral of " + std::to_string(layers) + " layers", Mixtral(layers), results);
+  return lite && mixtral ? 0 : 1;
 }
 
 }  // namespace
 }  // namespace janus::bench
 
 int main(int argc, char** argv) {
-  if (argc != 3 || std::string(argv[1]) != "--results") {
-    std::cerr << "usage: " << argv[0] << " --results FILE\n";
-    return 2;
-  }
-  janus::kernels::cuda::Results results(argv[2]);
-  if (!results.ok()) {
-    std::cerr << "cannot write " << argv[2] << '\n';
-    return 2;
-  }
-  const bool lite = janus::bench::ServeModel("V2-Lite", janus::bench::DeepSeekV2Lite(), results);
-  const bool mixtral = janus::bench::ServeModel("Mixtral of 8 layers",
-                                                janus::bench::MixtralOfEightLayers(), results);
-  return lite && mixtral ? 0 : 1;
+  return janus::bench::Main(argc, argv);
 }

@@ -106,7 +106,8 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
     w->instance->Rejoin(*w->epoch);
     attention_.push_back(std::move(w));
   }
-  for (int e = 0; e < topology.n(); ++e) {
+  const int experts = options.without_experts ? 0 : topology.n();
+  for (int e = 0; e < experts; ++e) {
     auto w = std::make_unique<ExpertWorker>();
     w->team = std::make_unique<kernels::Team>(options.compute_threads);
     w->transport = connect({Role::kExperts, Rank{e}});

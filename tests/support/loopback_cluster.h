@@ -52,6 +52,7 @@ class LoopbackCluster {
     WrapTransport wrap_transport;  // null: none
     const Clock* clock = nullptr;  // of all instances; null: the machine's
     std::set<int> idle;            // attention ranks whose step thread is not started
+    bool without_experts = false;  // no expert instances: the wrapped exchange has their work
   };
 
   // expert_weights: by rank. All weights must outlive the cluster.
