@@ -32,6 +32,8 @@ class DecodeLayer {
 
   // Queues a layer's launches. `layer` counts MoE layers, of a model that has no others.
   Status Start(const kernels::Stream& on, int layer);
+  // Of these, up to the rows for the experts.
+  Status Attend(const kernels::Stream& on, int layer);
 
   // The residual stream, fp32 [rows, H], that the layer reads and adds to.
   Status SetResidual(const std::vector<float>& from);
@@ -47,7 +49,6 @@ class DecodeLayer {
   Result<Load> load();
 
  private:
-  Status Attend(const kernels::Stream& on, int layer);
   Status Shared(const kernels::Stream& on, int layer);
   Status Route(const kernels::Stream& on, int layer);
   Status Experts(const kernels::Stream& on, int layer);

@@ -149,8 +149,14 @@ class GpuBench {
   // in microseconds; as the results have it already, if they do.
   template <class Call>
   double TimeOf(const std::string& name, int64_t bytes, Call call, int64_t flops = 0) {
+    return TimeOn(stream_, name, bytes, call, flops);
+  }
+  // The same of calls that queue on another stream.
+  template <class Call>
+  double TimeOn(cudaStream_t stream, const std::string& name, int64_t bytes, Call call,
+                int64_t flops) {
     if (const double known = results_.Find(name, "us"); known >= 0.0) return known;
-    const double time = Median(stream_, call);
+    const double time = Median(stream, call);
     std::string fields =
         "\"us\": " + std::to_string(time) + ", \"bytes\": " + std::to_string(bytes);
     if (bytes > 0 && read_bandwidth_ > 0.0) {

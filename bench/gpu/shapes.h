@@ -33,6 +33,21 @@ inline ModelDescription DeepSeekV2Lite() {
   return model;
 }
 
+inline ModelDescription DeepSeekV2() {
+  ModelDescription model = DeepSeekV2Lite();
+  model.hidden = 5120;
+  model.layers = 60;
+  model.dense_intermediate = 12288;
+  model.attention.heads = model.attention.kv_heads = 128;
+  model.attention.latent->query_rank = 1536;
+  model.moe.experts = 160;
+  model.moe.groups = 8;
+  model.moe.top_groups = 3;
+  model.moe.intermediate = 1536;
+  model.moe.shared_intermediate = 3072;
+  return model;
+}
+
 // With the router of DeepSeek-V2, whose experts need no bias.
 inline ModelDescription DeepSeekV3() {
   ModelDescription model = DeepSeekV2Lite();
