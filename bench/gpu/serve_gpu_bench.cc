@@ -43,33 +43,40 @@ std::unique_ptr<kernels::Context> OpenGpu() {
   return *std::move(context);
 }
 
-// What is most worth knowing comes first.
-constexpr ServingLoad kLoads[] = {{64, 64, 128}, {1, 64, 128}, {256, 64, 128}};
+// Experts of instances that share them hold replicas of half of them.
+std::vector<ServingTopology> TopologiesFor(const ModelDescription& model) {
+  const int experts = model.moe.experts;
+  const int half = experts - experts / 4, third = experts / 2;
+  return {{1, {experts}},
+          {.m = 1, .slots = {experts}, .is_whole = true},
+          {2, {third, third, third}, 2},
+          {2, {third, third, third}},
+          {1, {half, half}},
+          {2, {half, half}}};
+}
 
-bool ServeModel(const std::string& name, const ModelDescription& model,
+bool ServeModel(const std::string& name, const ModelDescription& model, const ServingLoad& load,
                 kernels::cuda::Results& results) {
-  const std::unique_ptr<kernels::Context> context = OpenGpu();
-  DeviceTensors tensors(*context, 1);
-  const dataplane::HeldModel held = RandomModel(model, tensors);
-  JANUS_CHECK(context->Wait().ok());
+  const std::vector<ServingTopology> topologies = TopologiesFor(model);
   dataplane::LoopbackCluster::Options options;
   options.device = kernels::Device::kCuda;
   options.make_context = OpenGpu;
   options.weights_are_placed = true;
-  const int experts = model.moe.experts;
-  const int half = experts - experts / 4, third = experts / 2;  // with replicas of half of them
-  const std::vector<ServingTopology> topologies = {{1, {experts}},
-                                                   {.m = 1, .slots = {experts}, .is_whole = true},
-                                                   {2, {third, third, third}, 2},
-                                                   {2, {third, third, third}},
-                                                   {1, {half, half}},
-                                                   {2, {half, half}}};
-  bool alike = true;
-  for (const ServingLoad& load : kLoads) {
-    alike = ServeAll(name, held, options, MakeGpuClock, topologies, load, results) && alike;
+  const bool all_there = std::ranges::all_of(topologies, [&](const ServingTopology& topology) {
+    return results.Find(LineOf(name, topology, load), "bits") >= 0.0;
+  });
+  const std::unique_ptr<kernels::Context> context = OpenGpu();
+  DeviceTensors tensors(*context, 1);
+  dataplane::HeldModel held;
+  if (!all_there) {
+    held = RandomModel(model, tensors);
+    JANUS_CHECK(context->Wait().ok());
   }
-  return alike;
+  return ServeAll(name, held, options, MakeGpuClock, topologies, load, results);
 }
+
+// What is most worth knowing comes first.
+constexpr ServingLoad kLoads[] = {{64, 64, 128}, {1, 64, 128}, {256, 64, 128}};
 
 int Main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
@@ -85,10 +92,13 @@ int Main(int argc, char** argv) {
   }
   const int layers = has_layers ? std::clamp(std::atoi(arguments[3].c_str()), 1, 32)
                                 : MixtralLayersFor(OpenGpu()->memory()->free);
-  const bool lite = ServeModel("V2-Lite", DeepSeekV2Lite(), results);
-  const bool mixtral =
-      ServeModel("Mixtral of " + std::to_string(layers) + " layers", Mixtral(layers), results);
-  return lite && mixtral ? 0 : 1;
+  const std::string mixtral = "Mixtral of " + std::to_string(layers) + " layers";
+  bool alike = true;
+  for (const ServingLoad& load : kLoads) {
+    alike = ServeModel("V2-Lite", DeepSeekV2Lite(), load, results) && alike;
+    alike = ServeModel(mixtral, Mixtral(layers), load, results) && alike;
+  }
+  return alike ? 0 : 1;
 }
 
 }  // namespace

@@ -175,6 +175,12 @@ std::string ServingTopology::name() const {
          (micro_batches > 1 ? ", " + std::to_string(micro_batches) + " micro-batches" : "");
 }
 
+std::string LineOf(const std::string& model, const ServingTopology& topology,
+                   const ServingLoad& load) {
+  return model + ", " + topology.name() + ", batch " + std::to_string(load.batch) + ", prompt " +
+         std::to_string(load.prompt) + ", answer " + std::to_string(load.answer);
+}
+
 uint64_t Served::Digest() const {
   uint64_t hash = 0xCBF29CE484222325u;  // FNV-1a
   const auto add = [&](uint64_t word) {
@@ -228,9 +234,7 @@ bool ServeAll(const std::string& name, const dataplane::HeldModel& held,
   bool alike = true;
   double first = -1.0;
   for (const ServingTopology& topology : topologies) {
-    const std::string line =
-        name + ", " + topology.name() + ", batch " + std::to_string(load.batch) + ", prompt " +
-        std::to_string(load.prompt) + ", answer " + std::to_string(load.answer);
+    const std::string line = LineOf(name, topology, load);
     const double known = results.Find(line, "bits");
     if (known >= 0.0) {
       if (first < 0.0) first = known;

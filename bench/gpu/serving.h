@@ -27,6 +27,9 @@ struct ServingTopology {
   bool is_whole = false;
   std::string name() const;
 };
+// The name of its line.
+std::string LineOf(const std::string& model, const ServingTopology& topology,
+                   const ServingLoad& load);
 
 // Of the load served three times by one service: first with the logits of some tokens hashed, which
 // warms up, then timed, then with contexts that mark where kernels run.
