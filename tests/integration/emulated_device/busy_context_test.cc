@@ -96,6 +96,24 @@ TEST_F(BusyContextTest, LaunchesBehindACopyWithinRunUntilACopyUp) {
   EXPECT_EQ(Spans(), (std::vector<size_t>{0, 1, 2, 3}));
 }
 
+TEST_F(BusyContextTest, LaunchesBetweenCopiesUpAndWithinCount) {
+  context_.Watch(true);
+  In();      // 0
+  Within();  // 1 ends, 2 begins
+  In();      // 3 ends, 4 begins
+  EXPECT_EQ(Spans(), (std::vector<size_t>{0, 1, 2, 3}));
+}
+
+TEST_F(BusyContextTest, WhatHasEndedDoesNotEndAgain) {
+  context_.Watch(true);
+  In();   // 0
+  Out();  // 1
+  Out();
+  Graph();  // 2, 3
+  Out();
+  EXPECT_EQ(Spans(), (std::vector<size_t>{0, 1, 2, 3}));
+}
+
 TEST_F(BusyContextTest, IsTheDeviceThatItHas) {
   host_[3] = std::byte{7};
   In();
