@@ -78,6 +78,9 @@ class KernelsOf {
     std::vector<cudaGraphNode_t> nodes(count);
     Check(cudaGraphGetNodes(graph_, nodes.data(), &count), "graph, nodes");
     for (const cudaGraphNode_t node : nodes) {
+      cudaGraphNodeType type{};
+      Check(cudaGraphNodeGetType(node, &type), "graph, node");
+      if (type != cudaGraphNodeTypeKernel) continue;
       Check(cudaGraphKernelNodeGetParams(node, &of.emplace_back()), "graph, kernel");
     }
   }
