@@ -64,8 +64,11 @@ TEST(Serving, OtherBitsThanTheFirstTopologysAreTold) {
   const ServingLoad load{2, 5, 3};
   const std::string first = "small, 1A1E, batch 2, prompt 5, answer 3";
   results.Write(first, "\"same_bits\": 1, \"bits\": 12345");
-  EXPECT_FALSE(ServeAll("small", held, OnDevices(), MakeHostClock, {{1, {experts}}, {2, {experts}}},
-                        load, results));
+  // Served, and then as it stands there.
+  for (int run = 0; run < 2; ++run) {
+    EXPECT_FALSE(ServeAll("small", held, OnDevices(), MakeHostClock,
+                          {{1, {experts}}, {2, {experts}}}, load, results));
+  }
   EXPECT_EQ(results.Find("small, 2A1E, batch 2, prompt 5, answer 3", "same_bits"), 0.0);
 }
 
