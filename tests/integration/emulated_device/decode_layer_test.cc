@@ -82,6 +82,25 @@ class DecodeLayerTest : public testing::TestWithParam<const char*> {
   std::vector<float> Residual(int rows) const {
     return SomeResidual(static_cast<size_t>(rows) * static_cast<size_t>(model_.hidden));
   }
+  static constexpr int kToken = 11;
+  // Its embedding.
+  std::vector<float> Embedded(kernels::Context& device) const {
+    std::vector<uint16_t> row(static_cast<size_t>(model_.hidden));
+    const auto* const table = static_cast<const uint16_t*>(placed_.held().attention.embedding.data);
+    EXPECT_TRUE(device.CopyOut(row.data(), table + kToken * row.size(), row.size() * 2).ok());
+    EXPECT_TRUE(device.Wait().ok());
+    std::vector<float> values;
+    for (const uint16_t value : row) values.push_back(FromBFloat16(value));
+    return values;
+  }
+  std::unique_ptr<dataplane::KvCache> CacheOf(kernels::Context& device) const {
+    dataplane::KvCacheOptions options;
+    options.layers = model_.layers;
+    options.page_bytes = dataplane::CachePageBytes(model_);
+    options.bytes = options.page_bytes * options.layers * 4;
+    options.context = &device;
+    return *dataplane::KvCache::Create(options);
+  }
 
   OnADevice placed_;
   const ModelDescription& model_;
@@ -115,17 +134,11 @@ TEST_P(DecodeLayerTest, RecordedGivesTheBitsOfStartedAnew) {
 // One row at position 0, whose token is embedded: what goes to the experts, and what comes back of
 // each of two expert instances.
 TEST_P(DecodeLayerTest, IsWhatInstancesCompute) {
-  constexpr int kToken = 11;
   const auto hidden = static_cast<size_t>(model_.hidden);
   kernels::EmulatedDevice& device = placed_.device();
   const Topology topology = TopologyOf({model_.moe.experts - 2, 4});
   // As an attention instance.
-  dataplane::KvCacheOptions options;
-  options.layers = model_.layers;
-  options.page_bytes = dataplane::CachePageBytes(model_);
-  options.bytes = options.page_bytes * options.layers * 4;
-  options.context = &device;
-  const auto cache = *dataplane::KvCache::Create(options);
+  const auto cache = CacheOf(device);
   dataplane::AttentionLayers layers(model_, placed_.held().attention, *cache, device.place(),
                                     {4, 1, 4, true});
   dataplane::Sequence sequence{dataplane::Request()};
@@ -136,16 +149,7 @@ TEST_P(DecodeLayerTest, IsWhatInstancesCompute) {
   std::vector<std::byte> sent(hidden * 2);
   ASSERT_TRUE(layers.Attend(0, 0, sent.data()).ok());
   // The same row here.
-  std::vector<uint16_t> embedded(hidden);
-  ASSERT_TRUE(device
-                  .CopyOut(embedded.data(),
-                           static_cast<const uint16_t*>(placed_.held().attention.embedding.data) +
-                               kToken * hidden,
-                           hidden * 2)
-                  .ok());
-  ASSERT_TRUE(device.Wait().ok());
-  std::vector<float> residual;
-  for (const uint16_t value : embedded) residual.push_back(FromBFloat16(value));
+  const std::vector<float> residual = Embedded(device);
   int rows = 0;
   for (int rank = 0; rank < 2; ++rank) {
     DecodeLayer layer(device, placed_.held(), topology, Rank{rank}, 1, 1);
@@ -174,6 +178,51 @@ TEST_P(DecodeLayerTest, IsWhatInstancesCompute) {
     rows += load.rows;
   }
   EXPECT_EQ(rows, model_.moe.top_k);
+}
+
+// All layers, one instance of each kind: what is combined in one is what the next begins with.
+TEST_P(DecodeLayerTest, LayersFollowOneAnotherAsInstancesComputeThem) {
+  const auto row_bytes = static_cast<size_t>(model_.hidden) * 2;
+  kernels::EmulatedDevice& device = placed_.device();
+  const Topology topology = TopologyOf({model_.moe.experts});
+  const auto cache = CacheOf(device);
+  dataplane::AttentionLayers layers(model_, placed_.held().attention, *cache, device.place(),
+                                    {4, 1, 4, true});
+  const auto share = placed_.held().Shares(topology.placement)[0];
+  const auto experts =
+      dataplane::MakeExpertLayers(model_, share, topology, Rank{0}, {}, device.place());
+  dataplane::Sequence sequence{dataplane::Request()};
+  ASSERT_TRUE(cache->Grow(sequence.pages, 1));
+  dataplane::Batch batch;
+  batch.rows.push_back({&sequence, 0, kToken, true, dataplane::PositionClass::kGenerated});
+  ASSERT_TRUE(layers.Begin(batch).ok());
+  DecodeLayer layer(device, placed_.held(), topology, Rank{0}, 1, 1);
+  ASSERT_TRUE(layer.SetResidual(Embedded(device)).ok());
+  ASSERT_GE(model_.layers, 2);
+  for (int l = 0; l < model_.layers; ++l) {
+    std::vector<std::byte> sent(row_bytes);
+    ASSERT_TRUE(layers.Attend(l, 0, sent.data()).ok());
+    ASSERT_TRUE(layers.SharedExperts(l, 0, sent.data()).ok());
+    experts->Begin(l);
+    ASSERT_TRUE(experts->Gate(Rank{0}, sent.data(), 1).ok());
+    ASSERT_TRUE(experts->Assign().ok());
+    const auto k = static_cast<size_t>(model_.moe.top_k);
+    std::vector<std::byte> replies(k * row_bytes);
+    std::vector<dataplane::ContributionRef> refs(k);
+    ASSERT_TRUE(experts
+                    ->Compute([&](Rank, int) {
+                      return dataplane::ExpertExchange::Outgoing{refs, replies.data()};
+                    })
+                    .ok());
+    std::vector<const void*> contributions(k);
+    for (size_t i = 0; i < k; ++i) {
+      contributions[refs[i].slot] = replies.data() + i * row_bytes;
+    }
+    ASSERT_TRUE(layers.AddExperts(0, contributions).ok());
+    ASSERT_TRUE(layer.Start(device.stream(), l).ok());
+    EXPECT_EQ(*layer.sent(), sent) << l;
+    EXPECT_EQ(*layer.contributions(model_.moe.top_k), replies) << l;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, DecodeLayerTest, testing::Values("grouped", "latent"),
