@@ -88,12 +88,7 @@ void DecodeLayer::FillCache() {
 void DecodeLayer::PlaceRows(int context_tokens) {
   const auto each = static_cast<size_t>(dataplane::KvCache::PagesFor(context_tokens));
   const auto t = static_cast<size_t>(rows_);
-  std::vector<int32_t> table(t * each);
-  for (size_t i = 0; i < t; ++i) {
-    // Pages of a sequence lie apart, as they do once sequences have come and gone.
-    for (size_t p = 0; p < each; ++p) table[i * each + p] = static_cast<int32_t>(p * t + i);
-  }
-  tables_ = CopyOf(table);
+  tables_ = CopyOf(DealPages(rows_, static_cast<int>(each)));
   host_rows_.resize(t);
   std::memset(static_cast<void*>(host_rows_.data()), 0, t * sizeof(host_rows_[0]));
   for (size_t i = 0; i < t; ++i) {
@@ -297,6 +292,14 @@ Result<DecodeLayer::Load> DecodeLayer::load() {
     load.rows += static_cast<int>(expert.count);
   }
   return load;
+}
+
+std::vector<int32_t> DealPages(int sequences, int pages_each) {
+  std::vector<int32_t> tables;
+  for (int s = 0; s < sequences; ++s) {
+    for (int page = 0; page < pages_each; ++page) tables.push_back(page * sequences + s);
+  }
+  return tables;
 }
 
 namespace {

@@ -21,8 +21,8 @@ namespace janus::bench {
 // where they lie, and contributions of other instances, which nobody computes, are whatever lies in
 // their place.
 //
-// Sized once; Start takes no memory. Confined to one thread. The context, the weights and the
-// topology's placement outlive it.
+// Sized once; Start takes no memory. Confined to one thread. The context and the weights outlive
+// it.
 class DecodeLayer {
  public:
   // Weights of `held` in the context's memory, of the number format of its rows; `rows` sequences
@@ -104,6 +104,10 @@ class DecodeLayer {
   kernels::Buffer replies_;         // [T*K, H] of the wire type
   kernels::Buffer reply_pointers_;  // [T*K]
 };
+
+// Block tables of so many sequences, one after the other: no page is two's, and pages of a sequence
+// lie apart, as they do once sequences have come and gone.
+std::vector<int32_t> DealPages(int sequences, int pages_each);
 
 // What an operation of the layer moves and computes at the least, each input read once.
 struct OperationLimit {

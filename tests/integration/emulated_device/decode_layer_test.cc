@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "dataplane/attention/layers.h"
@@ -52,14 +54,12 @@ class OnADevice {
   HeldModel held_;
 };
 
-HeldModel OfMoeLayersAlone(HeldModel held) {
-  JANUS_CHECK(held.model.dense_layers.size() <= 1, held.model.dense_layers.size());
-  for (const int dense : held.model.dense_layers) {
-    held.attention.layers.erase(held.attention.layers.begin() + dense);
-    --held.model.layers;
-  }
-  held.model.dense_layers.clear();
-  return held;
+// Three layers, all with experts.
+HeldModel OfMoeLayersAlone(const HeldModel& like) {
+  ModelDescription model = like.model;
+  model.layers = 3;
+  model.dense_layers.clear();
+  return dataplane::RandomModel(model, 4);
 }
 
 std::vector<float> SomeResidual(size_t count) {
@@ -333,6 +333,15 @@ TEST(LayerLimits, OfGroupedAttentionAreThoseOfLaunchPlans) {
   EXPECT_EQ(BytesOf(limits, "write of keys and values"), 16 * 2048 * 6);
   EXPECT_EQ(BytesOf(limits, "combine"), 16 * 4096 * (2 * 2 + 8));
   for (const OperationLimit& limit : limits) EXPECT_STRNE(limit.name, "shared experts");
+}
+
+TEST(DealPages, NoPageIsTwoSequences) {
+  std::vector<int32_t> pages = DealPages(5, 7);
+  EXPECT_NE(pages[1], pages[0] + 1);
+  std::ranges::sort(pages);
+  std::vector<int32_t> all(35);
+  std::iota(all.begin(), all.end(), 0);
+  EXPECT_EQ(pages, all);
 }
 
 TEST(LayerLimits, EachOperationIsBoundByTheSlowerOfTheTwo) {
