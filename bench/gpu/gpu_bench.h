@@ -8,12 +8,12 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <iostream>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "bench/gpu/results.h"
 #include "common/dtype.h"
 #include "common/philox.h"
 #include "common/status.h"
@@ -116,32 +116,6 @@ inline void Check(const Status& status) {
   std::exit(3);
 }
 
-class Results {
- public:
-  explicit Results(const std::string& path) : path_(path), out_(path, std::ios::app) {}
-  bool ok() const { return out_.good(); }
-  // The number `key` in the line of a case; negative: there is none.
-  double Find(const std::string& name, const std::string& key) const {
-    std::ifstream file(path_);
-    const std::string begin = "{\"bench\": \"" + name + "\",";
-    const std::string field = " \"" + key + "\": ";
-    for (std::string line; std::getline(file, line);) {
-      const size_t at = line.find(field);
-      if (line.starts_with(begin) && at != std::string::npos) {
-        return std::atof(&line[at + field.size()]);
-      }
-    }
-    return -1.0;
-  }
-  void Write(const std::string& name, const std::string& fields) {
-    out_ << "{\"bench\": \"" << name << "\", " << fields << '}' << std::endl;
-  }
-
- private:
-  std::string path_;
-  std::ofstream out_;
-};
-
 // An arena of random bfloat16 that inputs rotate through, and a stream.
 class GpuBench {
  public:
@@ -168,14 +142,21 @@ class GpuBench {
   }
 
   cudaStream_t stream() const { return stream_; }
+  double read_bandwidth() const { return read_bandwidth_; }  // bytes a microsecond, as measured
   const uint16_t* arena() const { return arena_; }
 
   // The median time of call(i), which reads so many bytes and is so many operations (0: not told),
   // in microseconds; as the results have it already, if they do.
   template <class Call>
   double TimeOf(const std::string& name, int64_t bytes, Call call, int64_t flops = 0) {
+    return TimeOn(stream_, name, bytes, call, flops);
+  }
+  // The same of calls that queue on another stream.
+  template <class Call>
+  double TimeOn(cudaStream_t stream, const std::string& name, int64_t bytes, Call call,
+                int64_t flops) {
     if (const double known = results_.Find(name, "us"); known >= 0.0) return known;
-    const double time = Median(stream_, call);
+    const double time = Median(stream, call);
     std::string fields =
         "\"us\": " + std::to_string(time) + ", \"bytes\": " + std::to_string(bytes);
     if (bytes > 0 && read_bandwidth_ > 0.0) {
@@ -193,7 +174,7 @@ class GpuBench {
   Results& results_;
   cudaStream_t stream_ = nullptr;
   uint16_t* arena_ = nullptr;
-  double read_bandwidth_ = 0.0;  // bytes a microsecond, as measured
+  double read_bandwidth_ = 0.0;
 };
 
 // run(bench, results) over the file of results that the command line names.

@@ -9,18 +9,28 @@
 namespace janus::dataplane {
 namespace {
 
-class Maker {
+// In the host's memory.
+class Maker final : public TensorMaker {
  public:
   Maker(DType dtype, uint64_t seed) : dtype_(dtype), random_(seed) {}
 
-  // [outputs, inputs], uniform with the variance that keeps a projection's scale, times `gain`.
-  Tensor Matrix(int outputs, int inputs, float gain) {
-    const float bound = gain * std::sqrt(3.0f / static_cast<float>(inputs));
-    return Fill(static_cast<size_t>(outputs) * static_cast<size_t>(inputs), 0.0f, bound);
+  Tensor ScaledMatrix(DType type, int outputs, int inputs, float gain) override {
+    return type == DType::kMxfp4 ? Mxfp4Matrix(outputs, inputs, gain)
+                                 : Fp8Matrix(outputs, inputs, gain);
   }
-  // The same in fp8, with scales of which no two are alike.
+  Tensor Bias(int size) override {
+    auto* const values = reinterpret_cast<float*>(
+        buffers_->emplace_back(static_cast<size_t>(size) * sizeof(float)).data());
+    for (int i = 0; i < size; ++i) values[i] = 0.4f * random_.Signed();
+    return {values, DType::kFloat32, nullptr};
+  }
+
+  std::shared_ptr<void> buffers() const { return buffers_; }
+
+ private:
+  // With scales of which no two are alike.
   Tensor Fp8Matrix(int outputs, int inputs, float gain) {
-    const float bound = gain * std::sqrt(3.0f / static_cast<float>(inputs));
+    const float bound = Bound(inputs, gain);
     const auto blocks = static_cast<size_t>(ScaleBlocks(inputs));
     const size_t count = static_cast<size_t>(ScaleBlocks(outputs)) * blocks;
     auto* const scales =
@@ -33,9 +43,9 @@ class Maker {
     }
     return {buffer.data(), DType::kFloat8E4M3, scales};
   }
-  // The same in mxfp4, with scales of three neighbouring exponents.
+  // With scales of three neighbouring exponents.
   Tensor Mxfp4Matrix(int outputs, int inputs, float gain) {
-    const float bound = gain * std::sqrt(3.0f / static_cast<float>(inputs));
+    const float bound = Bound(inputs, gain);
     const auto count = static_cast<size_t>(outputs) * static_cast<size_t>(inputs);
     const int middle = 127 + static_cast<int>(std::lround(std::log2(bound / 6.0f)));
     const auto bytes = [&](size_t size, const auto& next) {
@@ -52,19 +62,7 @@ class Maker {
         bytes(count / 2, [&] { return static_cast<int>((random_.Signed() + 1.0f) * 127.99f); });
     return {weights, DType::kMxfp4, scales};
   }
-  Tensor Norm(int size) { return Fill(static_cast<size_t>(size), 1.0f, 0.3f); }
-  // In Float32; as large as the scores it is added to.
-  Tensor Bias(int size) {
-    auto* const values = reinterpret_cast<float*>(
-        buffers_->emplace_back(static_cast<size_t>(size) * sizeof(float)).data());
-    for (int i = 0; i < size; ++i) values[i] = 0.4f * random_.Signed();
-    return {values, DType::kFloat32, nullptr};
-  }
-
-  std::shared_ptr<void> buffers() const { return buffers_; }
-
- private:
-  Tensor Fill(size_t count, float mean, float spread) {
+  Tensor Fill(size_t count, float mean, float spread) override {
     AlignedBuffer& buffer = buffers_->emplace_back(count * static_cast<size_t>(SizeOf(dtype_)));
     for (size_t i = 0; i < count; ++i) {
       const float value = mean + spread * random_.Signed();
@@ -158,16 +156,18 @@ ModelDescription SmallLatentDescription(DType dtype) {
   return model;
 }
 
-void FillAttention(Maker& make, const ModelDescription& model, AttentionLayerWeights& w) {
+void FillAttention(TensorMaker& make, const ModelDescription& model, AttentionLayerWeights& w) {
   const AttentionDescription& a = model.attention;
   const int h = model.hidden;
   const int q = a.heads * a.head_dim;
   w.input_norm = make.Norm(h);
   if (a.latent) {
     const LatentDescription& l = *a.latent;
-    w.q_a = make.Matrix(l.query_rank, h, 2.0f);
-    w.q_a_norm = make.Norm(l.query_rank);
-    w.q = make.Matrix(q, l.query_rank, 2.0f);
+    if (l.query_rank > 0) {
+      w.q_a = make.Matrix(l.query_rank, h, 2.0f);
+      w.q_a_norm = make.Norm(l.query_rank);
+    }
+    w.q = make.Matrix(q, l.query_rank > 0 ? l.query_rank : h, 2.0f);
     w.kv_a = make.Matrix(l.rank + a.rope.rotary_dim, h, 2.0f);
     w.kv_a_norm = make.Norm(l.rank);
     w.kv_b = make.Matrix(a.heads * (a.nope_dim() + l.value_dim), l.rank, 2.0f);
@@ -182,29 +182,30 @@ void FillAttention(Maker& make, const ModelDescription& model, AttentionLayerWei
   w.post_norm = make.Norm(h);
 }
 
-FfnTensors MakeFfn(Maker& make, int hidden, int intermediate) {
+FfnTensors MakeFfn(TensorMaker& make, int hidden, int intermediate) {
   return {make.Matrix(intermediate, hidden, 1.5f), make.Matrix(intermediate, hidden, 1.5f),
           make.Matrix(hidden, intermediate, 1.5f)};
 }
 
-FfnTensors MakeFp8Ffn(Maker& make, int hidden, int intermediate) {
-  return {make.Fp8Matrix(intermediate, hidden, 1.5f), make.Fp8Matrix(intermediate, hidden, 1.5f),
-          make.Fp8Matrix(hidden, intermediate, 1.5f)};
-}
-
-FfnTensors MakeMxfp4Ffn(Maker& make, int hidden, int intermediate) {
-  return {make.Mxfp4Matrix(intermediate, hidden, 1.5f),
-          make.Mxfp4Matrix(intermediate, hidden, 1.5f),
-          make.Mxfp4Matrix(hidden, intermediate, 1.5f)};
+FfnTensors MakeScaledFfn(TensorMaker& make, DType type, int hidden, int intermediate) {
+  return {make.ScaledMatrix(type, intermediate, hidden, 1.5f),
+          make.ScaledMatrix(type, intermediate, hidden, 1.5f),
+          make.ScaledMatrix(type, hidden, intermediate, 1.5f)};
 }
 
 }  // namespace
 
 HeldModel RandomModel(const ModelDescription& model, uint64_t seed) {
+  Maker make(model.dtype, seed);
+  HeldModel held = RandomModel(model, make);
+  held.keep = make.buffers();
+  return held;
+}
+
+HeldModel RandomModel(const ModelDescription& model, TensorMaker& make) {
   HeldModel held;
   held.model = model;
   const int h = model.hidden;
-  Maker make(model.dtype, seed);
   held.attention.embedding = make.Matrix(model.vocab, h, 6.0f);
   held.attention.final_norm = make.Norm(h);
   held.attention.lm_head = make.Matrix(model.vocab, h, 3.0f);
@@ -221,12 +222,11 @@ HeldModel RandomModel(const ModelDescription& model, uint64_t seed) {
     if (model.moe.has_gate_bias()) e.router_bias = make.Bias(model.moe.experts);
     for (int i = 0; i < model.moe.experts; ++i) {
       const int width = model.moe.intermediate;
-      e.slots.push_back(ExpertType(model) == DType::kMxfp4        ? MakeMxfp4Ffn(make, h, width)
-                        : ExpertType(model) == DType::kFloat8E4M3 ? MakeFp8Ffn(make, h, width)
-                                                                  : MakeFfn(make, h, width));
+      e.slots.push_back(ExpertType(model) == model.dtype
+                            ? MakeFfn(make, h, width)
+                            : MakeScaledFfn(make, ExpertType(model), h, width));
     }
   }
-  held.keep = make.buffers();
   return held;
 }
 

@@ -7,6 +7,7 @@
 #include "common/topology.h"
 #include "dataplane/attention/weights.h"
 #include "dataplane/experts/weights.h"
+#include "tests/support/tensor_maker.h"
 
 namespace janus::dataplane {
 
@@ -28,6 +29,8 @@ std::vector<const ExpertWeights*> PointersTo(const std::vector<ExpertWeights>& s
 // A model of that shape (dtype Float32 or BFloat16) with random weights, scaled so that all of them
 // matter.
 HeldModel RandomModel(const ModelDescription& model, uint64_t seed);
+// The same with tensors of a maker, which outlives it; `keep` is null.
+HeldModel RandomModel(const ModelDescription& model, TensorMaker& make);
 
 // A small one: sizes that are no multiple of a vector's and three experts per token, so that the
 // order of a sum shows.

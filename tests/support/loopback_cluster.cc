@@ -92,6 +92,8 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
     if (options.make_context) {
       w->context = options.make_context();
       own.context = w->context.get();
+    }
+    if (options.make_context && !options.weights_are_placed) {
       w->loader = *kernels::Loader::Make(*w->context, kRing);
       w->weights = *PlaceAttention(*w->loader, model, attention_weights);
       const Status followed = w->weights.Follow(*w->context);
@@ -104,7 +106,8 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
     w->instance->Rejoin(*w->epoch);
     attention_.push_back(std::move(w));
   }
-  for (int e = 0; e < topology.n(); ++e) {
+  const int experts = options.without_experts ? 0 : topology.n();
+  for (int e = 0; e < experts; ++e) {
     auto w = std::make_unique<ExpertWorker>();
     w->team = std::make_unique<kernels::Team>(options.compute_threads);
     w->transport = connect({Role::kExperts, Rank{e}});
@@ -112,6 +115,8 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
     const ExpertWeights* weights = expert_weights[static_cast<size_t>(e)];
     if (options.make_context) {
       w->context = options.make_context();
+    }
+    if (options.make_context && !options.weights_are_placed) {
       w->loader = *kernels::Loader::Make(*w->context, kRing);
       w->weights = *PlaceExperts(*w->loader, model, *weights);
       const Status followed = w->weights.Follow(*w->context);

@@ -46,11 +46,13 @@ class LoopbackCluster {
     // A device of its own for each instance, on which it computes with its weights there; null: on
     // the host, as `device` and `isa` say.
     MakeContext make_context;
+    bool weights_are_placed = false;  // where these devices read them, and are not copied
     Connect connect = ConnectLoopback;
     WrapExchange wrap_exchange;    // null: none
     WrapTransport wrap_transport;  // null: none
     const Clock* clock = nullptr;  // of all instances; null: the machine's
     std::set<int> idle;            // attention ranks whose step thread is not started
+    bool without_experts = false;  // no expert instances: the wrapped exchange has their work
   };
 
   // expert_weights: by rank. All weights must outlive the cluster.

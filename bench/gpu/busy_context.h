@@ -1,0 +1,111 @@
+#pragma once
+
+// Which share of a time a device spends in kernels, of whatever streams: contexts that mark when
+// they are told to, by the device's own clock, where kernels may run and where they end.
+
+#include <atomic>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "common/mutex.h"
+#include "kernels/device/context.h"
+
+namespace janus::bench {
+
+// Moments of a device's streams. Thread-safe.
+class StreamClock {
+ public:
+  virtual ~StreamClock() = default;
+  // Queues a mark on a stream of the device, which is passed once all before it has run.
+  virtual size_t Mark(const kernels::Stream& stream) = 0;
+  // When that was, in seconds from the first mark of all; once the streams have run. A GPU tells it
+  // in single precision: to a microsecond in the first 10 s.
+  virtual double SecondsOf(size_t mark) = 0;
+  // A stream that nobody else gives anything: a mark there is passed at once.
+  virtual kernels::Stream own_stream() = 0;
+};
+
+// Where everything runs when it is queued: by the host's clock.
+std::unique_ptr<StreamClock> MakeHostClock();
+
+// From one mark to another.
+struct BusySpan {
+  size_t begin;
+  size_t end;
+};
+
+// Of begin..end, the share that no span of seconds covers; spans may overlap and reach beyond. 0 of
+// no time at all.
+double UncoveredShare(std::vector<std::pair<double, double>> spans, double begin, double end);
+
+// Another context, which it has for itself, with marks. Kernels run
+//   - from before a graph is replayed until after it;
+//   - where launches are started one by one: from after a copy to or within the device until the
+//     next copy or graph, unless that brings more to the device. (An expert instance waits between
+//     the rows of two senders.)
+// What a stream idles in such a span, while the host is about to queue its next launch, counts as
+// kernels: so the rest is the least that is spent outside of them.
+class BusyContext final : public kernels::Context {
+ public:
+  // The clock outlives it.
+  BusyContext(std::unique_ptr<kernels::Context> of, StreamClock& clock)
+      : of_(std::move(of)), clock_(clock) {}
+  ~BusyContext() override;
+
+  // Whether it marks; from any thread.
+  void Watch(bool watch) { watches_ = watch; }
+  // All until now.
+  std::vector<BusySpan> TakeSpans();
+
+  bool is_host() const override { return of_->is_host(); }
+  std::string numerics() const override { return of_->numerics(); }
+  kernels::Stream stream() override { return of_->stream(); }
+  Status CopyWithin(void* to, const void* from, size_t bytes) override;
+  Result<std::unique_ptr<kernels::Event>> MakeEvent() override { return of_->MakeEvent(); }
+  Status Record(kernels::Event& event) override { return of_->Record(event); }
+  Status RecordLoads(kernels::Event& event) override { return of_->RecordLoads(event); }
+  Result<kernels::DeviceMemory> memory() override { return of_->memory(); }
+
+ protected:
+  Result<std::byte*> AllocateDevice(size_t bytes) override { return Keep(of_->Take(bytes)); }
+  void FreeDevice(std::byte* data, size_t) override { Drop(data); }
+  Result<std::byte*> AllocateLoaded(size_t bytes) override { return Keep(of_->TakeForLoad(bytes)); }
+  void FreeLoaded(std::byte* data, size_t) override { Drop(data); }
+  Result<std::byte*> AllocatePinned(size_t bytes) override { return Keep(of_->TakePinned(bytes)); }
+  void FreePinned(std::byte* data, size_t) override { Drop(data); }
+  Status QueueIn(void* device, const void* host, size_t bytes) override;
+  Status QueueOut(void* host, const void* device, size_t bytes) override;
+  Status QueueLoad(void* device, const void* pinned, size_t bytes) override {
+    return of_->Load(device, pinned, bytes);
+  }
+  Status QueueFollow(kernels::Event& event) override { return of_->Follow(event); }
+  Result<std::unique_ptr<kernels::Graph>> Capture(
+      FunctionRef<Status(const kernels::Stream&)> operations) override {
+    return of_->RecordGraph(operations);
+  }
+  Status QueueGraph(kernels::Graph& graph) override;
+  Status WaitForStream() override;
+  Status WaitForEvent(kernels::Event& event) override { return of_->Await(event); }
+
+ private:
+  Result<std::byte*> Keep(Result<kernels::Buffer> taken);
+  void Drop(std::byte* data);
+  // Of launches that may have been started since `launches_from_`.
+  void EndLaunches();
+
+  const std::unique_ptr<kernels::Context> of_;
+  StreamClock& clock_;
+  std::atomic<bool> watches_{false};
+  Mutex mu_;
+  std::map<std::byte*, kernels::Buffer> buffers_ JANUS_GUARDED_BY(mu_);
+  std::vector<BusySpan> spans_ JANUS_GUARDED_BY(mu_);
+  // Of the thread that steps.
+  std::optional<size_t> launches_from_;
+  bool came_in_ = false;  // what ended there was a copy to the device
+};
+
+}  // namespace janus::bench

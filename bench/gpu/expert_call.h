@@ -1,0 +1,100 @@
+#pragma once
+
+// The grouped expert FFN as it is timed on a GPU: weights that no call of the last 4 GiB had, rows
+// and slots that stay.
+
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "bench/gpu/gpu_bench.h"
+#include "kernels/cuda/expert_ffn.h"
+#include "kernels/cuda/products.h"
+
+namespace janus::kernels::cuda {
+
+struct ExpertShape {
+  const char* name;
+  int64_t hidden;
+  int64_t intermediate;
+};
+inline constexpr ExpertShape kDeepSeekV3Experts{"DeepSeek-V3", 7168, 2048};
+inline constexpr ExpertShape kDeepSeekV2Experts{"DeepSeek-V2", 5120, 1536};
+
+// Its time in microseconds, as TimeOf has it, where expert i has rows[i], at least one; the arena
+// holds weights of the format.
+inline double TimeExperts(GpuBench& bench, const std::string& name, const ExpertShape& shape,
+                          DType weights, ExpertForm form, const std::vector<int>& rows_of) {
+  const auto experts = static_cast<int>(rows_of.size());
+  const int64_t rows = std::accumulate(rows_of.begin(), rows_of.end(), int64_t{0});
+  auto* const x = Allocate<uint16_t>(rows * shape.hidden);
+  auto* const y = Allocate<uint16_t>(rows * shape.hidden);
+  Fill<<<static_cast<unsigned>(rows * shape.hidden / 8 / 256 + 1), 256, 0, bench.stream()>>>(
+      x, rows * shape.hidden, 1.0f, 2);
+  std::vector<Contribution> contributions;
+  for (int64_t c = 0; c < rows; ++c) {
+    contributions.push_back({x + c * shape.hidden, y + c * shape.hidden, 0.5f});
+  }
+  // A call's experts lie where no call of the last 4 GiB had one.
+  const int64_t elements = shape.hidden * shape.intermediate;
+  const int64_t matrix = BytesOf(weights, elements);
+  const int64_t pieces = kArenaBytes / (3 * matrix);
+  const bool is_mxfp4 = weights == DType::kMxfp4;
+  const int64_t scale_bytes = is_mxfp4
+                                  ? elements / kMxBlock
+                                  : ScaleBlocks(shape.hidden) * ScaleBlocks(shape.intermediate) * 4;
+  auto* const scales = Allocate<char>(pieces * 3 * scale_bytes);
+  if (is_mxfp4) {
+    // 2^-8; every byte is a scale of its own and is read once in 4 GiB of weights, as they are.
+    Check(cudaMemset(scales, 119, static_cast<size_t>(pieces * 3 * scale_bytes)), "scales");
+  } else {
+    const std::vector<float> all(static_cast<size_t>(pieces * 3 * scale_bytes / 4), 0.02f / 240.0f);
+    Check(cudaMemcpy(scales, all.data(), all.size() * sizeof(float), cudaMemcpyHostToDevice),
+          "scales");
+  }
+  std::vector<ActiveExpert> active;
+  for (int64_t call = 0; call < kCalls + 3; ++call) {
+    int32_t first = 0;
+    for (int e = 0; e < experts; ++e) {
+      const int64_t piece = (call * experts + e) % pieces;
+      const auto* const at = reinterpret_cast<const char*>(bench.arena()) + piece * (3 * matrix);
+      active.push_back({at, at + matrix, at + 2 * matrix, first, rows_of[e]});
+      first += rows_of[e];
+      if (weights == DType::kBFloat16) continue;
+      const char* const scale = scales + piece * (3 * scale_bytes);
+      active.back().gate_scales = scale;
+      active.back().up_scales = scale + scale_bytes;
+      active.back().down_scales = scale + 2 * scale_bytes;
+    }
+  }
+  auto* const all = CopyIn(active);
+  const auto needs = GroupedExpertFfnWorkspace::For(rows, shape.intermediate, DType::kBFloat16);
+  auto* const workspace = Allocate<char>(needs.bytes);
+  GroupedExpertFfnArgs args{.contributions = CopyIn(contributions),
+                            .num_experts = experts,
+                            .num_contributions = rows,
+                            .hidden = shape.hidden,
+                            .intermediate = shape.intermediate,
+                            .weight_dtype = weights,
+                            .row_dtype = DType::kBFloat16,
+                            .y_dtype = DType::kBFloat16,
+                            .workspace = workspace,
+                            .workspace_bytes = needs.bytes};
+  const double time = bench.TimeOf(
+      name, ExpertBytes(args, experts, rows),
+      [&](int i) {
+        args.experts = all + int64_t{i} * experts;
+        Check(RunGroupedExpertFfn({.device = Device::kCuda, .native = bench.stream()}, args, form));
+      },
+      6 * rows * elements);
+  for (const void* memory :
+       {static_cast<const void*>(x), static_cast<const void*>(y), static_cast<const void*>(all),
+        static_cast<const void*>(workspace), static_cast<const void*>(args.contributions),
+        static_cast<const void*>(scales)}) {
+    cudaFree(const_cast<void*>(memory));
+  }
+  return time;
+}
+
+}  // namespace janus::kernels::cuda

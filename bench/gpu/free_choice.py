@@ -1,0 +1,206 @@
+"""The price of batch invariance: kernels that choose one algorithm for every batch beside torch's,
+which choose freely (cuBLAS, cuDNN, FlashAttention, its own norms), at the sizes of
+projections_gpu_bench, attention_gpu_bench and rows_gpu_bench. Run on the same GPU with the file of
+results that these have written, which gets a JSON line per case; a case that stands there is not run
+again. `price` is by how much torch's rate of bytes passes ours: 0.1 is 10 %.
+
+    python3 bench/gpu/free_choice.py --results FILE
+    python3 bench/gpu/free_choice.py --try     # every case once on a CPU, small; writes nothing
+
+Needs torch. Inputs rotate through 4 GiB as theirs do. Times are between two events round the call,
+medians of 30 calls that are all queued while the GPU is kept busy, so that it never waits for Python.
+Of attention, torch may choose among its backends: the fastest counts. It has keys and values in one
+piece, ours has them on pages.
+"""
+
+import argparse
+import dataclasses
+import json
+import pathlib
+import statistics
+import sys
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+ARENA_BYTES = 4 << 30
+CALLS, WARM_UP = 30, 3
+BF16 = torch.bfloat16
+BACKENDS = (SDPBackend.FLASH_ATTENTION, SDPBackend.CUDNN_ATTENTION, SDPBackend.EFFICIENT_ATTENTION,
+            SDPBackend.MATH)
+
+# As in projections_gpu_bench: outputs, inputs.
+MATRICES = {
+    "DeepSeek-V3": {"q_a": (1536, 7168), "q_b": (24576, 1536), "kv_a": (576, 7168), "o": (7168, 16384)},
+    "Qwen3-235B": {"q": (8192, 4096), "k": (512, 4096), "v": (512, 4096), "o": (4096, 8192)},
+}
+# As in attention_gpu_bench: heads, kv heads, head dim.
+HEADS = {"Qwen3-235B": (64, 4, 128), "Mixtral": (32, 8, 128)}
+# As in rows_gpu_bench: groups, hidden, and how many rows for each of its numbers of rows.
+NORMS = ((1, 7168, 1), (68, 128, 1), (1, 512, 8))
+
+
+@dataclasses.dataclass
+class Case:
+    name: str  # of our line, whose time and bytes are compared
+    bytes: int  # that torch must move
+    make: Callable[["Arena"], Callable[[int], object]]  # the call, by its number
+    of: str  # what of torch's is timed
+
+
+class Arena:
+    """Random bfloat16 that inputs rotate through."""
+
+    def __init__(self, device: str, size: int):
+        self.device = device
+        self.of = torch.empty(size // 2, dtype=BF16, device=device).uniform_(-0.02, 0.02)
+
+    def piece(self, call: int, *shape: int) -> torch.Tensor:
+        """Of a call, behind the one before it, round the arena."""
+        count = torch.Size(shape).numel()
+        room = (count + 127) // 128 * 128
+        first = call % (self.of.numel() // room) * room
+        return self.of[first:first + count].view(shape)
+
+    def rows(self, *shape: int, dtype: torch.dtype = BF16) -> torch.Tensor:
+        return torch.empty(shape, dtype=dtype, device=self.device).uniform_(-1, 1)
+
+
+def projection(model: str, matrix: str, rows: int) -> Case:
+    outputs, inputs = MATRICES[model][matrix]
+
+    def make(arena: Arena) -> Callable[[int], object]:
+        x = arena.rows(rows, inputs)
+        return lambda call: functional.linear(x, arena.piece(call, outputs, inputs))
+
+    moved = 2 * (outputs * inputs + rows * (inputs + outputs))
+    return Case(f"{model} {matrix} bf16 fast, {rows} rows", moved, make, "linear")
+
+
+def attention(model: str, batch: int, context: int, backend: SDPBackend) -> Case:
+    heads, kv_heads, width = HEADS[model]
+
+    def make(arena: Arena) -> Callable[[int], object]:
+        queries = arena.rows(batch, heads, 1, width)
+
+        def call(number: int) -> object:
+            both = arena.piece(number, 2, batch, kv_heads, context, width)
+            with sdpa_kernel(backend):
+                return functional.scaled_dot_product_attention(queries, both[0], both[1],
+                                                               enable_gqa=True)
+        return call
+
+    moved = 2 * batch * (2 * kv_heads * context * width + 2 * heads * width)
+    return Case(f"{model} attention bf16 fast, batch {batch} context {context}", moved, make,
+                f"sdpa, {backend.name.lower()}")
+
+
+def norm(groups: int, hidden: int, rows: int, name_rows: int) -> Case:
+    def make(arena: Arena) -> Callable[[int], object]:
+        weight = arena.rows(hidden)
+
+        def call(number: int) -> object:
+            return functional.rms_norm(arena.piece(number, rows, groups, hidden), (hidden,), weight,
+                                       1e-6)
+        return call
+
+    return Case(f"norm of {groups} x {hidden}, {name_rows} rows", 4 * rows * groups * hidden + 2 * hidden,
+                make, "rms_norm")
+
+
+def cases() -> list[list[Case]]:
+    """What is timed for each of our lines, the fastest of which counts; what says most, first."""
+    listed = [[projection(model, matrix, rows)]
+              for rows in (8, 64, 1) for model in MATRICES for matrix in MATRICES[model]]
+    listed += [[attention(model, batch, context, backend) for backend in BACKENDS]
+               for context in (4096, 512, 16384) for model in HEADS for batch in (64, 1, 16)
+               if batch * context <= 1 << 19]
+    listed += [[norm(groups, hidden, times * rows, times * rows)]
+               for rows in (4096, 64) for groups, hidden, times in NORMS]
+    return listed
+
+
+class Gpu:
+    def __init__(self) -> None:
+        self.arena = Arena("cuda", ARENA_BYTES)
+
+    def microseconds(self, case: Case) -> float:
+        call = case.make(self.arena)
+        for number in range(WARM_UP):
+            call(number)
+        torch.cuda.synchronize()
+        ends = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True))
+                for _ in range(CALLS)]
+        torch.cuda._sleep(20_000_000)  # cycles, ten milliseconds or so
+        for number, (begin, end) in enumerate(ends):
+            begin.record()
+            call(WARM_UP + number)
+            end.record()
+        torch.cuda.synchronize()
+        return 1e3 * statistics.median(begin.elapsed_time(end) for begin, end in ends)
+
+
+def fastest(gpu: Gpu, choices: list[Case]) -> tuple[float, Case] | None:
+    """None where none of them can be had."""
+    best = None
+    for case in choices:
+        try:
+            took = gpu.microseconds(case)
+        except RuntimeError as refusal:  # a backend that does not take these heads
+            print(f"{case.name}, {case.of}: {refusal}", file=sys.stderr)
+            continue
+        if best is None or took < best[0]:
+            best = (took, case)
+    return best
+
+
+def compare(path: pathlib.Path) -> None:
+    lines = {}
+    for line in path.read_text().splitlines():
+        row = json.loads(line)
+        if "bench" in row:
+            lines[row["bench"]] = row
+    gpu = Gpu()
+    for choices in cases():
+        name = f"{choices[0].name}, torch"
+        if name in lines or (best := fastest(gpu, choices)) is None:
+            continue
+        took, case = best
+        row = {"bench": name, "us": round(took, 3), "bytes": case.bytes, "of": case.of,
+               "torch": torch.__version__}
+        if (ours := lines.get(case.name)) is not None:
+            rate = case.bytes / took
+            row["price"] = round(rate / (ours["bytes"] / ours["us"]) - 1, 4)
+        with path.open("a") as out:
+            out.write(json.dumps(row) + "\n")
+
+
+def try_all() -> None:
+    """That every case runs, on an arena that they must share out many times over."""
+    arena = Arena("cpu", 1 << 28)
+    tried = 0
+    for choices in cases():
+        case = choices[-1]  # of attention the backend that every device has
+        if 2 * case.bytes > 1 << 28:
+            continue
+        result = case.make(arena)(3)
+        assert torch.isfinite(result).all(), case.name
+        tried += 1
+    print(f"{tried} of {len(cases())} cases, those within 128 MB")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--results", type=pathlib.Path)
+    parser.add_argument("--try", dest="tries", action="store_true")
+    args = parser.parse_args()
+    if args.tries == (args.results is not None):
+        parser.error("either --results FILE or --try")
+    with torch.inference_mode():
+        try_all() if args.tries else compare(args.results)
+
+
+if __name__ == "__main__":
+    main()

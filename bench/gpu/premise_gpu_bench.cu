@@ -1,0 +1,107 @@
+// The premise of balancing activated experts on a GPU, as JANUS shows it in its figures 1 and 2:
+// the FFN of 32 of DeepSeek-V2's experts in bfloat16 over how many of them are activated by 64
+// rows; over rows, evenly dealt or skewed, all 32 activated; and beside the layer's attention over
+// the batch, a row an expert, contexts of 512. One JSON line per case in the file that --results
+// names, flushed when the case ends; a case that stands there is not run again.
+// bench/gpu/premise_plot.py draws them.
+//
+// The expert FFN is timed as in experts_gpu_bench; attention, from its norm to the rows for the
+// experts, as one graph, medians of 30, over one layer's weights, whose read (0.3 GB) passes the
+// cache.
+
+#include "bench/gpu/deal_rows.h"
+#include "bench/gpu/decode_layer.h"
+#include "bench/gpu/device_tensors.h"
+#include "bench/gpu/expert_call.h"
+#include "bench/gpu/shapes.h"
+#include "kernels/device/cuda_context.h"
+#include "tests/support/loopback_cluster.h"
+
+namespace janus::bench {
+namespace {
+
+using kernels::cuda::Check;
+using kernels::cuda::GpuBench;
+using kernels::cuda::Results;
+
+constexpr int kExperts = 32;
+constexpr int kContext = 512;
+
+void Ffn(GpuBench& bench, const std::string& name, const std::vector<int>& rows) {
+  TimeExperts(bench, name, kernels::cuda::kDeepSeekV2Experts, DType::kBFloat16,
+              kernels::cuda::ExpertForm::kFast, rows);
+}
+
+void OverActivated(GpuBench& bench) {
+  for (const int experts : {1, 8, 16, 24, 32, 4, 12, 20, 28, 2, 6, 10}) {
+    Ffn(bench, "premise, 64 rows, " + std::to_string(experts) + " experts activated",
+        DealRows(experts, 64, 0.0));
+  }
+}
+
+void OverRows(GpuBench& bench) {
+  struct Deal {
+    const char* name;
+    double deviation;
+  };
+  for (const int rows : {64, 512, 4096, 128, 256, 1024, 2048, 32}) {
+    for (const Deal& deal : {Deal{"even", 0.0}, Deal{"skewed", 0.25}, Deal{"more skewed", 0.1}}) {
+      Ffn(bench, "premise, 32 experts activated, " + std::to_string(rows) + " rows, " + deal.name,
+          DealRows(kExperts, rows, deal.deviation));
+    }
+  }
+}
+
+void OverBatch(GpuBench& bench, Results& results) {
+  const std::vector<int> batches = {1, 32, 128, 512, 2048, 8, 64, 256, 1024, 4096, 4, 16};
+  const auto name = [](const char* part, int batch) {
+    return std::string("premise, ") + part + " of batch " + std::to_string(batch);
+  };
+  for (const int batch : batches) {
+    Ffn(bench, name("experts", batch), DealRows(std::min(batch, kExperts), batch, 0.0));
+  }
+  const bool all_there = std::ranges::all_of(
+      batches, [&](int batch) { return results.Find(name("attention", batch), "us") >= 0.0; });
+  if (all_there) return;
+  Result<std::unique_ptr<kernels::Context>> opened = kernels::MakeCudaContext();
+  Check(opened.status());
+  kernels::Context& context = **opened;
+  ModelDescription model = OfMoeLayers(DeepSeekV2(), 1);
+  model.moe.experts = kExperts;
+  model.moe.top_k = 1;
+  DeviceTensors tensors(context, 1);
+  const dataplane::HeldModel held = RandomModel(model, tensors);
+  Check(context.Wait());
+  const Topology topology = dataplane::MakeTopology(1, {kExperts}, 1, kExperts);
+  for (const int batch : batches) {
+    if (results.Find(name("attention", batch), "us") >= 0.0) continue;
+    DecodeLayer layer(context, held, topology, Rank{0}, batch, kContext);
+    Check(context.TakeFailure());
+    Check(layer.SetResidual(std::vector<float>(static_cast<size_t>(batch) * model.hidden, 0.25f)));
+    Result<std::unique_ptr<kernels::Graph>> graph =
+        context.RecordGraph([&](const kernels::Stream& on) { return layer.Attend(on, 0); });
+    Check(graph.status());
+    int64_t bytes = 0, flops = 0;
+    for (const OperationLimit& limit : LimitsOf(model, batch, kContext, {})) {
+      bytes += limit.bytes;
+      flops += limit.flops;
+      if (std::string(limit.name) == "post norm") break;  // what follows is of the FFN
+    }
+    bench.TimeOn(
+        static_cast<cudaStream_t>(context.stream().native), name("attention", batch), bytes,
+        [&](int) { Check(context.Replay(**graph)); }, flops);
+  }
+}
+
+void RunAll(GpuBench& bench, Results& results) {
+  OverActivated(bench);
+  OverRows(bench);
+  OverBatch(bench, results);
+}
+
+}  // namespace
+}  // namespace janus::bench
+
+int main(int argc, char** argv) {
+  return janus::kernels::cuda::BenchMain(argc, argv, janus::bench::RunAll);
+}

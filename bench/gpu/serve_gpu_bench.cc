@@ -1,0 +1,109 @@
+// A model end to end on one GPU: attention and expert instances as threads of this process, each
+// with streams of its own, over a model of random weights that are made on the device and shared by
+// all. Greedy answers from 1A1E to 2A3E, which must be the same tokens, with tokens a second, the
+// time per output token, the share of the time that is spent outside of kernels, and the shares of
+// steps that wait and that the host takes; beside the same model without an exchange. One JSON line
+// per topology in the file that --results names; what stands there is not run again.
+//
+// Mixtral has as many layers as the GPU has memory for, or --mixtral-layers; its lines say how
+// many.
+
+#include <algorithm>
+#include <iostream>
+
+#include "bench/gpu/device_tensors.h"
+#include "bench/gpu/gpu_clock.h"
+#include "bench/gpu/serving.h"
+#include "bench/gpu/shapes.h"
+#include "kernels/device/cuda_context.h"
+
+namespace janus::bench {
+namespace {
+
+// Bytes of a layer's tensors, nearly all of them experts'.
+int64_t LayerBytes(const ModelDescription& model) {
+  const AttentionDescription& a = model.attention;
+  const int64_t attention = int64_t{2} * model.hidden * (a.heads + a.kv_heads) * a.head_dim;
+  return 2 * (attention + int64_t{3} * model.moe.experts * model.hidden * model.moe.intermediate);
+}
+
+// As many of Mixtral's layers as leave a sixth of the memory, at most 32, in steps of 4.
+int MixtralLayersFor(uint64_t free_bytes) {
+  const auto fit =
+      static_cast<int>(static_cast<int64_t>(free_bytes / 6 * 5) / LayerBytes(Mixtral(1)) / 4 * 4);
+  return std::clamp(fit, 4, 32);
+}
+
+std::unique_ptr<kernels::Context> OpenGpu() {
+  Result<std::unique_ptr<kernels::Context>> context = kernels::MakeCudaContext();
+  if (!context.ok()) {
+    std::cerr << context.status().ToString() << '\n';
+    std::exit(3);
+  }
+  return *std::move(context);
+}
+
+// Experts of instances that share them hold replicas of half of them.
+std::vector<ServingTopology> TopologiesFor(const ModelDescription& model) {
+  const int experts = model.moe.experts;
+  const int half = experts - experts / 4, third = experts / 2;
+  return {{1, {experts}},
+          {.m = 1, .slots = {experts}, .is_whole = true},
+          {2, {third, third, third}, 2},
+          {2, {third, third, third}},
+          {1, {half, half}},
+          {2, {half, half}}};
+}
+
+bool ServeModel(const std::string& name, const ModelDescription& model, const ServingLoad& load,
+                kernels::cuda::Results& results) {
+  const std::vector<ServingTopology> topologies = TopologiesFor(model);
+  dataplane::LoopbackCluster::Options options;
+  options.device = kernels::Device::kCuda;
+  options.make_context = OpenGpu;
+  options.weights_are_placed = true;
+  const bool all_there = std::ranges::all_of(topologies, [&](const ServingTopology& topology) {
+    return results.Find(LineOf(name, topology, load), "bits") >= 0.0;
+  });
+  const std::unique_ptr<kernels::Context> context = OpenGpu();
+  DeviceTensors tensors(*context, 1);
+  dataplane::HeldModel held;
+  if (!all_there) {
+    held = RandomModel(model, tensors);
+    JANUS_CHECK(context->Wait().ok());
+  }
+  return ServeAll(name, held, options, MakeGpuClock, topologies, load, results);
+}
+
+// What is most worth knowing comes first.
+constexpr ServingLoad kLoads[] = {{64, 64, 128}, {1, 64, 128}, {256, 64, 128}};
+
+int Main(int argc, char** argv) {
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  const bool has_layers = arguments.size() == 4 && arguments[2] == "--mixtral-layers";
+  if ((arguments.size() != 2 && !has_layers) || arguments[0] != "--results") {
+    std::cerr << "usage: " << argv[0] << " --results FILE [--mixtral-layers N]\n";
+    return 2;
+  }
+  kernels::cuda::Results results(arguments[1]);
+  if (!results.ok()) {
+    std::cerr << "cannot write " << arguments[1] << '\n';
+    return 2;
+  }
+  const int layers = has_layers ? std::clamp(std::atoi(arguments[3].c_str()), 1, 32)
+                                : MixtralLayersFor(OpenGpu()->memory()->free);
+  const std::string mixtral = "Mixtral of " + std::to_string(layers) + " layers";
+  bool alike = true;
+  for (const ServingLoad& load : kLoads) {
+    alike = ServeModel("V2-Lite", DeepSeekV2Lite(), load, results) && alike;
+    alike = ServeModel(mixtral, Mixtral(layers), load, results) && alike;
+  }
+  return alike ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace janus::bench
+
+int main(int argc, char** argv) {
+  return janus::bench::Main(argc, argv);
+}

@@ -1,0 +1,117 @@
+"""The models of serve_gpu_bench decoded by Hugging Face transformers on the same GPU, with random
+weights of the same shapes in bfloat16. Run with the file of results that serve_gpu_bench has written:
+it says how many of Mixtral's layers were served, and gets a JSON line per model and batch; what stands
+there is not run again. `ours_over` is the TPOT of our 1A1E over that of transformers.
+
+    python3 bench/gpu/transformers_decode.py --results FILE
+    python3 bench/gpu/transformers_decode.py --try     # both models, small, on a CPU; writes nothing
+
+Needs torch and transformers. TPOT is the median time of a step, each waited for, behind prompts of
+64 tokens.
+"""
+
+import argparse
+import json
+import pathlib
+import re
+import statistics
+import sys
+import time
+
+import torch
+
+try:
+    import transformers
+except ImportError:
+    sys.exit("transformers is not installed: nothing of it beside the served models")
+
+PROMPT, STEPS, WARM_UP = 64, 32, 4
+
+
+def mixtral(layers: int, scale: int = 1) -> transformers.PreTrainedModel:
+    """`scale`: by how much it is smaller."""
+    return transformers.MixtralForCausalLM(transformers.MixtralConfig(
+        vocab_size=32000 // scale, hidden_size=4096 // scale, intermediate_size=14336 // scale,
+        num_hidden_layers=layers, num_attention_heads=32, num_key_value_heads=8,
+        head_dim=128 // scale, num_local_experts=8, num_experts_per_tok=2,
+        max_position_embeddings=4096, rope_theta=1e6))
+
+
+def v2_lite(layers: int, scale: int = 1) -> transformers.PreTrainedModel:
+    return transformers.DeepseekV2ForCausalLM(transformers.DeepseekV2Config(
+        vocab_size=102400 // scale, hidden_size=2048 // scale, intermediate_size=10944 // scale,
+        moe_intermediate_size=1408 // scale, num_hidden_layers=layers, num_attention_heads=16,
+        num_key_value_heads=16, n_shared_experts=2, n_routed_experts=64, num_experts_per_tok=6,
+        first_k_dense_replace=1, norm_topk_prob=False, topk_method="greedy",
+        kv_lora_rank=512 // scale, q_lora_rank=None, qk_rope_head_dim=64 // scale,
+        qk_nope_head_dim=128 // scale, v_head_dim=128 // scale, max_position_embeddings=4096))
+
+
+@torch.inference_mode()
+def step_ms(model: transformers.PreTrainedModel, batch: int, steps: int) -> float:
+    device = model.device
+    cache = transformers.DynamicCache(config=model.config)
+    tokens = (torch.arange(batch * PROMPT, device=device) * 7919 + 1).view(batch, PROMPT)
+    tokens %= model.config.vocab_size
+    took = []
+    for _ in range(1 + steps):
+        began = time.perf_counter()
+        logits = model(input_ids=tokens, past_key_values=cache, use_cache=True,
+                       logits_to_keep=1).logits
+        tokens = logits[:, -1:].argmax(dim=-1)
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        took.append((time.perf_counter() - began) * 1e3)
+    return statistics.median(took[1 + WARM_UP:])
+
+
+def compare(path: pathlib.Path) -> None:
+    lines = {}
+    for line in path.read_text().splitlines():
+        row = json.loads(line)
+        if "bench" in row:
+            lines[row["bench"]] = row
+    served = [match for name in lines if (match := re.match(r"Mixtral of (\d+) layers, ", name))]
+    models = [("V2-Lite", lambda: v2_lite(27))]
+    if served:
+        layers = int(served[0][1])
+        models.append((f"Mixtral of {layers} layers", lambda: mixtral(layers)))
+    for name, make in models:
+        wanted = [batch for batch in (64, 1, 256)
+                  if f"{name}, transformers, batch {batch}" not in lines]
+        if not wanted:
+            continue
+        with torch.device("cuda"):
+            model = make().eval()
+        for batch in wanted:
+            took = step_ms(model, batch, STEPS)
+            row = {"bench": f"{name}, transformers, batch {batch}", "tpot_ms": round(took, 4),
+                   "transformers": transformers.__version__, "torch": torch.__version__}
+            ours = lines.get(f"{name}, 1A1E, batch {batch}, prompt 64, answer 128")
+            if ours is not None:
+                row["ours_over"] = round(ours["tpot_ms"] / took, 4)
+            with path.open("a") as out:
+                out.write(json.dumps(row) + "\n")
+        del model
+        torch.cuda.empty_cache()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--results", type=pathlib.Path)
+    parser.add_argument("--try", dest="tries", action="store_true")
+    args = parser.parse_args()
+    if args.tries == (args.results is not None):
+        parser.error("either --results FILE or --try")
+    torch.manual_seed(1)
+    torch.set_default_dtype(torch.bfloat16)
+    if not args.tries:
+        compare(args.results)
+        return
+    for make in (v2_lite, mixtral):
+        model = make(2, 8).eval()
+        print(type(model).__name__, f"{step_ms(model, 3, WARM_UP + 2):.1f} ms")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+// Where the program that serves on a GPU says that kernels run (bench/gpu/busy_context.h).
+
+#include "bench/gpu/busy_context.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/emulated_device.h"
+
+namespace janus::bench {
+namespace {
+
+// Marks are moments of their own: 0, 1, 2, ...
+class CountingClock final : public StreamClock {
+ public:
+  size_t Mark(const kernels::Stream&) override { return next_++; }
+  double SecondsOf(size_t mark) override { return static_cast<double>(mark); }
+  kernels::Stream own_stream() override { return {}; }
+
+ private:
+  size_t next_ = 0;
+};
+
+class BusyContextTest : public testing::Test {
+ protected:
+  BusyContextTest() : context_(std::make_unique<kernels::EmulatedDevice>(), clock_) {}
+
+  void In() { ASSERT_TRUE(context_.CopyIn(buffer_.data(), host_, sizeof host_).ok()); }
+  void Out() { ASSERT_TRUE(context_.CopyOut(host_, buffer_.data(), sizeof host_).ok()); }
+  void Within() {
+    ASSERT_TRUE(context_.CopyWithin(buffer_.data() + 16, buffer_.data(), sizeof host_).ok());
+  }
+  void Graph() { ASSERT_TRUE(context_.Replay(*graph_).ok()); }
+  void Wait() { ASSERT_TRUE(context_.Wait().ok()); }
+  // Marks of the spans, begin and end of each.
+  std::vector<size_t> Spans() {
+    std::vector<size_t> marks;
+    for (const BusySpan& span : context_.TakeSpans()) {
+      marks.push_back(span.begin);
+      marks.push_back(span.end);
+    }
+    return marks;
+  }
+
+  CountingClock clock_;
+  BusyContext context_;
+  kernels::Buffer buffer_ = *context_.Take(64);
+  std::unique_ptr<kernels::Graph> graph_ =
+      *context_.RecordGraph([](const kernels::Stream&) { return OkStatus(); });
+  std::byte host_[16] = {};
+};
+
+TEST_F(BusyContextTest, MarksNothingUntilItIsToldTo) {
+  In();
+  Graph();
+  Within();
+  Out();
+  Wait();
+  EXPECT_TRUE(Spans().empty());
+  EXPECT_EQ(clock_.Mark({}), 0u);
+}
+
+TEST_F(BusyContextTest, AGraphRunsFromBeforeItUntilAfterIt) {
+  context_.Watch(true);
+  Graph();
+  Out();
+  Wait();
+  EXPECT_EQ(Spans(), (std::vector<size_t>{0, 1}));
+  EXPECT_TRUE(Spans().empty());
+}
+
+TEST_F(BusyContextTest, LaunchesRunFromACopyUpUntilWhatComesNext) {
+  context_.Watch(true);
+  In();   // 0 after
+  Out();  // 1 before
+  Wait();
+  In();     // 2
+  Graph();  // 3 before as the launches' end, 4 and 5 its own
+  EXPECT_EQ(Spans(), (std::vector<size_t>{0, 1, 2, 3, 4, 5}));
+}
+
+TEST_F(BusyContextTest, BetweenTwoCopiesUpNothingRuns) {
+  context_.Watch(true);
+  In();   // 0
+  In();   // 1
+  Out();  // 2
+  EXPECT_EQ(Spans(), (std::vector<size_t>{1, 2}));
+}
+
+TEST_F(BusyContextTest, LaunchesBehindACopyWithinRunUntilACopyUp) {
+  context_.Watch(true);
+  Within();  // 0
+  Within();  // 1 ends, 2 begins
+  In();      // 3 ends, 4 begins
+  Wait();
+  Out();
+  EXPECT_EQ(Spans(), (std::vector<size_t>{0, 1, 2, 3}));
+}
+
+TEST_F(BusyContextTest, LaunchesBetweenCopiesUpAndWithinCount) {
+  context_.Watch(true);
+  In();      // 0
+  Within();  // 1 ends, 2 begins
+  In();      // 3 ends, 4 begins
+  EXPECT_EQ(Spans(), (std::vector<size_t>{0, 1, 2, 3}));
+}
+
+TEST_F(BusyContextTest, WhatHasEndedDoesNotEndAgain) {
+  context_.Watch(true);
+  In();   // 0
+  Out();  // 1
+  Out();
+  Graph();  // 2, 3
+  Out();
+  EXPECT_EQ(Spans(), (std::vector<size_t>{0, 1, 2, 3}));
+}
+
+TEST_F(BusyContextTest, IsTheDeviceThatItHas) {
+  host_[3] = std::byte{7};
+  In();
+  host_[3] = std::byte{0};
+  Out();
+  Wait();
+  EXPECT_EQ(host_[3], std::byte{7});
+  EXPECT_EQ(context_.numerics(), "emulated");
+  EXPECT_EQ(context_.counts().copies_in, 1u);
+  EXPECT_EQ(context_.Take(size_t{1} << 40).status().code(), StatusCode::kResourceExhausted);
+}
+
+TEST(UncoveredShare, CountsWhatSpansShareOnce) {
+  EXPECT_DOUBLE_EQ(UncoveredShare({}, 0.0, 4.0), 1.0);
+  EXPECT_DOUBLE_EQ(UncoveredShare({{1.0, 2.0}}, 0.0, 4.0), 0.75);
+  EXPECT_DOUBLE_EQ(UncoveredShare({{2.5, 3.0}, {1.0, 2.0}, {1.5, 1.75}, {1.5, 2.5}}, 0.0, 4.0),
+                   0.5);
+  EXPECT_DOUBLE_EQ(UncoveredShare({{-1.0, 1.0}, {3.0, 9.0}, {10.0, 11.0}}, 0.0, 4.0), 0.5);
+  EXPECT_DOUBLE_EQ(UncoveredShare({{0.0, 1.0}}, 2.0, 2.0), 0.0);
+}
+
+}  // namespace
+}  // namespace janus::bench

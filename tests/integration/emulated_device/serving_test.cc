@@ -1,0 +1,101 @@
+// The program that serves a random model on a GPU (bench/gpu/serve_gpu_bench.cc), driven on
+// emulated devices: its lines, that it goes on where it stopped, and that it tells bits which
+// differ.
+
+#include "bench/gpu/serving.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/integration/emulated_device/on_device.h"
+#include "tests/support/temp_folder.h"
+
+namespace janus::bench {
+namespace {
+
+using dataplane::HeldModel;
+using dataplane::LoopbackCluster;
+
+LoopbackCluster::Options OnDevices() {
+  LoopbackCluster::Options options;
+  options.device = kernels::Device::kCuda;
+  options.make_context = dataplane::OnDevice().make_context;
+  return options;
+}
+
+int LinesOf(const std::string& path) {
+  std::ifstream file(path);
+  int lines = 0;
+  for (std::string line; std::getline(file, line);) ++lines;
+  return lines;
+}
+
+TEST(Serving, EveryTopologyHasALineAndIsServedOnce) {
+  const TempFolder folder;
+  const std::string path = folder.path() + "/results";
+  const HeldModel held = dataplane::SmallLatentModel(DType::kBFloat16, 4);
+  const int experts = held.model.moe.experts;
+  const std::vector<ServingTopology> topologies = {{1, {experts}},
+                                                   {2, {experts, experts / 2}, 2},
+                                                   {.m = 1, .slots = {experts}, .is_whole = true}};
+  const ServingLoad load{3, 5, 40};
+  // Where a machine leaves this thread aside, an answer may be over before it looks.
+  int timed = 0, watched = 0;
+  for (int run = 0; run < 2; ++run) {
+    kernels::cuda::Results results(path);
+    EXPECT_TRUE(ServeAll("small", held, OnDevices(), MakeHostClock, topologies, load, results));
+    EXPECT_EQ(LinesOf(path), 3);
+    for (const std::string of : {"1A1E", "2A2E, 2 micro-batches", "one process"}) {
+      const std::string line = "small, " + of + ", batch 3, prompt 5, answer 40";
+      EXPECT_EQ(results.Find(line, "same_bits"), 1.0) << of;
+      EXPECT_GT(results.Find(line, "tokens_per_second"), 0.0) << of;
+      EXPECT_GE(results.Find(line, "tpot_ms"), 0.0) << of;
+      EXPECT_GT(results.Find(line, "step_ms"), 0.0) << of;
+      EXPECT_GE(results.Find(line, "wait_share"), 0.0) << of;
+      EXPECT_GE(results.Find(line, "host_share"), 0.0) << of;
+      EXPECT_GE(results.Find(line, "outside_kernels_share"), 0.0) << of;
+      EXPECT_LE(results.Find(line, "outside_kernels_share"), 1.0) << of;
+      timed += results.Find(line, "tpot_ms") > 0.0 ? 1 : 0;
+      watched += results.Find(line, "outside_kernels_share") < 1.0 ? 1 : 0;
+    }
+  }
+  EXPECT_GT(timed, 0);
+  EXPECT_GT(watched, 0);
+}
+
+TEST(Serving, OtherBitsThanTheFirstTopologysAreTold) {
+  const TempFolder folder;
+  kernels::cuda::Results results(folder.path() + "/results");
+  const HeldModel held = dataplane::SmallRandomModel(DType::kBFloat16, 4);
+  const int experts = held.model.moe.experts;
+  const ServingLoad load{2, 5, 3};
+  const std::string first = "small, 1A1E, batch 2, prompt 5, answer 3";
+  results.Write(first, "\"same_bits\": 1, \"bits\": 12345");
+  // Served, and then as it stands there.
+  for (int run = 0; run < 2; ++run) {
+    EXPECT_FALSE(ServeAll("small", held, OnDevices(), MakeHostClock,
+                          {{1, {experts}}, {2, {experts}}}, load, results));
+  }
+  EXPECT_EQ(results.Find("small, 2A1E, batch 2, prompt 5, answer 3", "same_bits"), 0.0);
+}
+
+TEST(Serving, AnswersAreAsLongAsAskedForAndTheirFirstTokensHashed) {
+  const HeldModel held = dataplane::SmallRandomModel(DType::kBFloat16, 4);
+  const auto clock = MakeHostClock();
+  Served served =
+      Serve(held, OnDevices(), *clock, {2, {held.model.moe.experts}}, ServingLoad{3, 5, 12});
+  ASSERT_EQ(served.tokens.size(), 3u);
+  for (const auto& tokens : served.tokens) EXPECT_EQ(tokens.size(), 12u);
+  for (const auto& bits : served.logit_bits) EXPECT_EQ(bits.size(), 8u);
+  EXPECT_NE(served.tokens[0], served.tokens[1]);
+  const uint64_t digest = served.Digest();
+  served.logit_bits[2][7] ^= uint64_t{1} << 63;
+  EXPECT_NE(served.Digest(), digest);
+  served.logit_bits[2][7] ^= uint64_t{1} << 63;
+  EXPECT_EQ(served.Digest(), digest);
+  ++served.tokens[1][11];
+  EXPECT_NE(served.Digest(), digest);
+  EXPECT_LT(digest, uint64_t{1} << 48);
+}
+
+}  // namespace
+}  // namespace janus::bench
