@@ -7,7 +7,7 @@
 namespace janus {
 
 // Number formats of weights, caches and wire rows. Accumulation is always fp32. Float8E4M3 is a
-// format of weights alone, with scales beside them.
+// format of weights and of caches alone, with scales beside them.
 enum class DType : uint8_t { kFloat32 = 0, kBFloat16 = 1, kFloat16 = 2, kFloat8E4M3 = 3 };
 
 constexpr int64_t SizeOf(DType type) {

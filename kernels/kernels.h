@@ -120,18 +120,36 @@ inline constexpr int kPageTokens = 16;
 inline constexpr int kKeyBlock = 64;
 inline constexpr int kKeySplit = 1024;
 
+// Caches of Float8E4M3 (OCP fp8) hold scaled pieces: a number is its element times the piece's fp32
+// scale. The scale is found when the piece is written, from that piece alone, so nothing is
+// calibrated and a position's bits depend on that position's numbers only. Pages of such a cache,
+// and their stride, are multiples of 4 bytes.
+//
+// With the largest magnitude A of a piece: scale A/448, so that A becomes the largest element, and
+// element round(x / scale), both in fp32; below A = 2^-117, where the scale would not be a normal
+// number, the scale is 1 and all elements are zeros. A piece with an infinity or a NaN is NaN as a
+// whole: its scale is NaN, its elements are zeros. No element is written as NaN.
+inline constexpr float kLargestFloat8 = 448.0f;
+
 // One layer's cache. A page holds, for each kv head, keys as [D][kPageTokens] (so that 16 positions
-// are one vector), then, for each kv head, values as [kPageTokens][D].
+// are one vector), then, for each kv head, values as [kPageTokens][D]. A page of Float8E4M3 holds
+// behind them the scales of keys as [kv heads][kPageTokens], then those of values: the key of a
+// position and kv head is a piece, and so is its value.
 struct KvCache {
   void* pages = nullptr;
   int64_t num_pages = 0;
   int64_t page_stride_bytes = 0;  // from page to page; 0: KvPageBytes
-  DType dtype = DType::kFloat32;  // Float32 or BFloat16
+  DType dtype = DType::kFloat32;  // Float32, BFloat16 or Float8E4M3
   int kv_heads = 0;
   int head_dim = 0;  // D, 1..kMaxHeadDim
 };
-constexpr int64_t KvPageBytes(DType dtype, int kv_heads, int head_dim) {
+// Where the scales of a page begin, in bytes: what its elements are.
+constexpr int64_t KvElementBytes(DType dtype, int kv_heads, int head_dim) {
   return int64_t{2} * kv_heads * head_dim * kPageTokens * SizeOf(dtype);
+}
+constexpr int64_t KvPageBytes(DType dtype, int kv_heads, int head_dim) {
+  const int64_t scales = dtype == DType::kFloat8E4M3 ? int64_t{2} * kv_heads * kPageTokens * 4 : 0;
+  return KvElementBytes(dtype, kv_heads, head_dim) + scales;
 }
 
 // A position of a sequence, whose new key is written or whose query attends.
@@ -150,7 +168,8 @@ struct KvWriteArgs {
   int64_t key_stride = 0;         // elements from row to row; 0: kv_heads*D
   int64_t value_stride = 0;
 };
-// Rounds to the cache's format and stores. Writing the same row again stores the same bits.
+// Rounds to the cache's format and stores, by the same rule on every device: the bytes are the
+// same. Writing the same row again stores the same bits.
 Status KvWrite(const Stream& stream, const KvWriteArgs& args);
 
 struct PagedAttentionArgs {
@@ -189,16 +208,32 @@ Status PagedAttention(const Stream& stream, const PagedAttentionArgs& args);
 
 // One layer's cache of a model with latent attention (DeepSeek-V2): a page holds, for each of its
 // kPageTokens positions, [rank] of the latent vector, then [rope] of the key that all heads share.
+// Of Float8E4M3 is the latent vector alone, in pieces of kScaleBlock numbers (the last may have
+// fewer), and the rope key is BFloat16. A position then is its [rank] elements, the pieces' scales
+// and the rope key, each filled up to a multiple of 4 bytes; of rank 512 and rope 64 these are the
+// 656 bytes of DeepSeek-V3.2's cache (FlashMLA), 41 copies of 16.
 struct LatentCache {
   void* pages = nullptr;
   int64_t num_pages = 0;
   int64_t page_stride_bytes = 0;  // from page to page; 0: LatentPageBytes
-  DType dtype = DType::kFloat32;  // Float32 or BFloat16
+  DType dtype = DType::kFloat32;  // Float32, BFloat16 or Float8E4M3
   int rank = 0;                   // R, 1..kMaxLatentRank
   int rope = 0;                   // P, 1..kMaxHeadDim
 };
+// Where the scales of a position of Float8E4M3 and its rope key lie behind its first byte.
+constexpr int64_t LatentScalesAt(int rank) {
+  return (int64_t{rank} + 3) / 4 * 4;
+}
+constexpr int64_t LatentRopeAt(int rank) {
+  return LatentScalesAt(rank) + 4 * ScaleBlocks(rank);
+}
+// Of a position.
+constexpr int64_t LatentEntryBytes(DType dtype, int rank, int rope) {
+  return dtype == DType::kFloat8E4M3 ? LatentRopeAt(rank) + (int64_t{rope} + 1) / 2 * 4
+                                     : (int64_t{rank} + rope) * SizeOf(dtype);
+}
 constexpr int64_t LatentPageBytes(DType dtype, int rank, int rope) {
-  return int64_t{kPageTokens} * (rank + rope) * SizeOf(dtype);
+  return kPageTokens * LatentEntryBytes(dtype, rank, rope);
 }
 
 struct LatentWriteArgs {
@@ -208,7 +243,8 @@ struct LatentWriteArgs {
   int64_t num_rows = 0;            // T
   int64_t entry_stride = 0;        // elements from row to row; 0: R+P
 };
-// Rounds to the cache's format and stores. Writing the same row again stores the same bits.
+// Rounds to the cache's format and stores, by the same rule on every device: the bytes are the
+// same. Writing the same row again stores the same bits.
 Status LatentWrite(const Stream& stream, const LatentWriteArgs& args);
 
 // One small projection per head.

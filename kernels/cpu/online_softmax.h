@@ -74,7 +74,7 @@ JANUS_INLINE void ValueTail(const char* const* values, int begin, int end, int64
     for (int key = begin; key < end; ++key) {
       const char* row =
           values[key / kPageTokens] + (key % kPageTokens * row_elements + d) * Bytes(kType);
-      acc = Fma(Set(p[i][key]), LoadPartial(kType, row, head_dim - d), acc);
+      acc = Fma(Set(p[i][key]), LoadPartial<kType>(row, head_dim - d), acc);
     }
     Store(o[i] + d, acc);
   }
