@@ -125,11 +125,13 @@ inline constexpr int kKeySplit = 1024;
 // calibrated and a position's bits depend on that position's numbers only. Pages of such a cache,
 // and their stride, are multiples of 4 bytes.
 //
-// With the largest magnitude A of a piece: scale A/448, so that A becomes the largest element, and
-// element round(x / scale), both in fp32; below A = 2^-117, where the scale would not be a normal
-// number, the scale is 1 and all elements are zeros. A piece with an infinity or a NaN is NaN as a
-// whole: its scale is NaN, its elements are zeros. No element is written as NaN.
-inline constexpr float kLargestFloat8 = 448.0f;
+// The scale is the least power of 2 of which 448, the largest number of the format, is no less than
+// the piece's largest magnitude; 2^-100 at least. An element is round(x / scale), to nearest, ties
+// to even. Powers of 2 lose nothing of a format with an exponent but one of its 15 octaves, and a
+// number of the cache is exact in bfloat16: attention over fp8 computes what it does over a
+// bfloat16 cache of these numbers. A piece with an infinity or a NaN is NaN as a whole: its scale
+// is NaN, its elements are zeros. No element is written as NaN. What lies beyond 1.93 * 2^127
+// becomes infinity.
 
 // One layer's cache. A page holds, for each kv head, keys as [D][kPageTokens] (so that 16 positions
 // are one vector), then, for each kv head, values as [kPageTokens][D]. A page of Float8E4M3 holds
@@ -289,13 +291,14 @@ struct AbsorbedAttentionArgs {
   void* workspace = nullptr;
   int64_t workspace_bytes = 0;
 };
-// Whether a GPU has a form for the cache and as many heads that deals splits: bfloat16 of rank 512
-// and rope 64, up to 64 heads or a multiple of 64.
+// Whether a GPU has a form for the cache and as many heads that deals splits: bfloat16 or fp8 of
+// rank 512 and rope 64, up to 64 heads or a multiple of 64.
 inline constexpr int kAbsorbedRank = 512;
 inline constexpr int kAbsorbedRope = 64;
 constexpr bool HasAbsorbedStates(const LatentCache& cache, int heads) {
-  return cache.dtype == DType::kBFloat16 && cache.rank == kAbsorbedRank &&
-         cache.rope == kAbsorbedRope && (heads <= 64 || heads % 64 == 0);
+  return (cache.dtype == DType::kBFloat16 || cache.dtype == DType::kFloat8E4M3) &&
+         cache.rank == kAbsorbedRank && cache.rope == kAbsorbedRope &&
+         (heads <= 64 || heads % 64 == 0);
 }
 // With which a GPU deals all splits of `rows` rows that together see so many keys. Rows for which
 // it has less have a block of threads each, or one for 64 heads. 0 where no form deals any.

@@ -30,12 +30,12 @@ JANUS_INLINE float StorePiece(const float* x, int64_t count, void* to) {
   return scale;
 }
 
-// count numbers of a piece, rounded to fp32, to `to`.
-JANUS_INLINE void LoadPiece(const void* elements, float scale, int64_t count, float* to) {
-  const V16 by = Set(kLoadsOf<DType::kFloat8E4M3> * scale);
+// count numbers of a piece to `to`, as bf16, which holds each of them.
+JANUS_INLINE void LoadPiece(const void* elements, float scale, int64_t count, uint16_t* to) {
+  const V16 loads_of = Set(kLoadsOf<DType::kFloat8E4M3>);
   for (int64_t d = 0; d < count; d += kLanes) {
     const V16 v = LoadUpTo<DType::kFloat8E4M3>(static_cast<const char*>(elements) + d, count - d);
-    StoreUpTo(DType::kFloat32, to + d, v * by, count - d);
+    StoreUpTo(DType::kBFloat16, to + d, v * loads_of * Set(scale), count - d);
   }
 }
 

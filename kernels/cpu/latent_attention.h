@@ -7,8 +7,8 @@
 // order; a unit is some heads of neighbouring rows of one sequence. Expanded: blocks in order; a
 // unit is one head of up to 512 rows of one sequence, which share the expansion.
 //
-// Numbers of fp8 are rounded to fp32 a block of keys at a time, for all queries of a unit, and are
-// then what the cache of fp32 would hold.
+// Numbers of fp8 become bf16, which holds them, a block of keys at a time for all queries of a
+// unit: the bits are those of a bf16 cache of the same numbers.
 //
 // Bound by fma in both forms but for the absorbed one with few heads in bf16.
 
@@ -42,7 +42,7 @@ JANUS_INLINE const char* LatentPage(const LatentCache& cache, const LatentShape&
   return static_cast<const char*>(cache.pages) + block_table[page] * shape.page_bytes;
 }
 
-// A position's numbers in fp8, from and to fp32.
+// A position's numbers in fp8, from fp32 and to bf16.
 void StoreEntry(const LatentCache& cache, const float* from, char* entry) {
   for (int64_t d = 0; d < cache.rank; d += kScaleBlock) {
     const float scale = StorePiece(from + d, Smaller(kScaleBlock, cache.rank - d), entry + d);
@@ -54,20 +54,10 @@ void StoreEntry(const LatentCache& cache, const float* from, char* entry) {
               LoadUpTo(DType::kFloat32, from + cache.rank + d, cache.rope - d), cache.rope - d);
   }
 }
-void LoadLatent(const LatentCache& cache, const char* entry, float* to) {
+void LoadLatent(const LatentCache& cache, const char* entry, uint16_t* to) {
   const auto* const scales = reinterpret_cast<const float*>(entry + LatentScalesAt(cache.rank));
   for (int64_t d = 0; d < cache.rank; d += kScaleBlock) {
     LoadPiece(entry + d, scales[d / kScaleBlock], Smaller(kScaleBlock, cache.rank - d), to + d);
-  }
-}
-JANUS_INLINE void LoadRope(const LatentCache& cache, const LatentShape& shape, const char* entry,
-                           float* to) {
-  const bool is_scaled = cache.dtype == DType::kFloat8E4M3;
-  const DType type = is_scaled ? DType::kBFloat16 : cache.dtype;
-  const char* const rope = entry + (is_scaled ? LatentRopeAt(cache.rank) : cache.rank * shape.size);
-  for (int64_t d = 0; d < cache.rope; d += kLanes) {
-    StoreUpTo(DType::kFloat32, to + d, LoadUpTo(type, rope + d * Bytes(type), cache.rope - d),
-              cache.rope - d);
   }
 }
 
@@ -211,12 +201,12 @@ void GatherUnit(const AbsorbedAttentionArgs& a, int64_t row, int64_t rows, int64
   }
 }
 
-// Where a block of fp8 is rounded to fp32; of other formats nothing.
+// Where a block of fp8 becomes bf16; of other formats nothing.
 template <DType kType>
 struct AbsorbedKeys {};
 template <>
 struct AbsorbedKeys<DType::kFloat8E4M3> {
-  alignas(64) float of[kKeyBlock * (kMaxLatentRank + kMaxHeadDim)];
+  alignas(64) uint16_t of[kKeyBlock * (kMaxLatentRank + kMaxHeadDim)];
 };
 
 // States of the unit's queries that see keys of the split; the others are left untouched.
@@ -238,11 +228,12 @@ void AbsorbedSplit(const AbsorbedAttentionArgs& a, const LatentShape& shape,
       rows.keys[p] = rows.values[p] =
           LatentPage(a.cache, shape, unit.block_table, block / kPageTokens + p);
       if constexpr (kIsScaled) {
-        float* const to = decoded.of + p * kPageTokens * shape.width;
+        uint16_t* const to = decoded.of + p * kPageTokens * shape.width;
         for (int64_t j = 0; j < Smaller(kPageTokens, end - block - p * kPageTokens); ++j) {
           const char* const entry = rows.keys[p] + j * shape.entry_bytes;
           LoadLatent(a.cache, entry, to + j * shape.width);
-          LoadRope(a.cache, shape, entry, to + j * shape.width + a.cache.rank);
+          std::memcpy(to + j * shape.width + a.cache.rank, entry + LatentRopeAt(a.cache.rank),
+                      static_cast<size_t>(a.cache.rope) * 2);
         }
         rows.keys[p] = rows.values[p] = reinterpret_cast<const char*>(to);
       }
@@ -262,7 +253,8 @@ void AbsorbedSplit(const AbsorbedAttentionArgs& a, const LatentShape& shape,
       o[count] = states[i].o;
       ++count;
     }
-    AttendRows<kIsScaled ? DType::kFloat32 : kType>(rows, q, ends, count, a.scale, largest, sum, o);
+    AttendRows<kIsScaled ? DType::kBFloat16 : kType>(rows, q, ends, count, a.scale, largest, sum,
+                                                     o);
   }
 }
 
@@ -359,15 +351,20 @@ void ExpandBlock(const ExpandedAttentionArgs& a, const LatentShape& shape,
                  const int32_t* block_table, int64_t block, int count, int64_t head,
                  const ExpandedSpace& space) {
   const char* cached[kKeyBlock];
-  alignas(64) float decoded[kKeyBlock * kMaxLatentRank];  // of fp8
-  DType type = a.cache.dtype;
+  alignas(64) uint16_t decoded[kKeyBlock * kMaxLatentRank];  // of fp8
+  const bool is_scaled = a.cache.dtype == DType::kFloat8E4M3;
+  const DType type = is_scaled ? DType::kBFloat16 : a.cache.dtype;
+  const int64_t rope_at = is_scaled ? LatentRopeAt(a.cache.rank) : a.cache.rank * shape.size;
   for (int j = 0; j < count; ++j) {
     cached[j] = LatentPage(a.cache, shape, block_table, (block + j) / kPageTokens) +
                 j % kPageTokens * shape.entry_bytes;
-    LoadRope(a.cache, shape, cached[j], space.keys + j * space.key_elements + a.nope_dim);
+    const char* rope = cached[j] + rope_at;
+    for (int64_t d = 0; d < a.cache.rope; d += kLanes) {
+      StoreUpTo(DType::kFloat32, space.keys + j * space.key_elements + a.nope_dim + d,
+                LoadUpTo(type, rope + d * Bytes(type), a.cache.rope - d), a.cache.rope - d);
+    }
   }
-  if (type == DType::kFloat8E4M3) {
-    type = DType::kFloat32;
+  if (is_scaled) {
     for (int j = 0; j < count; ++j) {
       LoadLatent(a.cache, cached[j], decoded + j * a.cache.rank);
       cached[j] = reinterpret_cast<const char*>(decoded + j * a.cache.rank);

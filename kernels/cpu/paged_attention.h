@@ -6,8 +6,9 @@
 // positions gives a maximum and a sum by the trees of lanes.h; values are added key by key, only
 // keys that the query sees (a masked key would still turn -0 into +0 or add a NaN); blocks in order
 // within a split of 1024 absolute positions, splits in order. Nothing of it depends on the unit. Of
-// fp8 it is elements that are multiplied and added: the score, `scale` included, is multiplied by
-// the key's scale afterwards, and the weight of a value by the value's scale before.
+// fp8 it is elements that are multiplied and added: the score is multiplied by the key's scale
+// afterwards, and the weight of a value by the value's scale before. Scales are powers of 2, so
+// this gives the bits of a bf16 cache of the same numbers.
 
 #pragma once
 
@@ -245,9 +246,10 @@ void AttendBlock(const PagedAttentionArgs& a, const AttentionShape& shape,
   }
   if constexpr (kIsScaled) {
     for (int page = first_page; page < end_page; ++page) {
-      const V16 scale = Set(kLoadsOf<kType>) * Load(value_scales[page]);
+      const V16 scale = Load(value_scales[page]);
       for (int i = 0; i < kQueries; ++i) {
-        Store(scores[i] + page * kLanes, Load(scores[i] + page * kLanes) * scale);
+        float* const of_page = scores[i] + page * kLanes;
+        Store(of_page, Load(of_page) * Set(kLoadsOf<kType>) * scale);
       }
     }
   }

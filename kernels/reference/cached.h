@@ -34,7 +34,7 @@ class CachedHead {
                        DType::kFloat32, head * kPageTokens + in_page);
   }
 
-  const KvCache& cache_;
+  KvCache cache_;
   int64_t kv_head_;
   const unsigned char* page_;
 };

@@ -42,7 +42,9 @@ void ExpandedAttentionReference(const ExpandedAttentionArgs& a) {
           for (int v = 0; v < a.value_dim; ++v) y_v[v] *= fade;
           largest = score;
         }
-        const double p = std::exp(score - largest);
+        // Scores of -infinity alone weigh nothing.
+        const double shift = std::isinf(largest) && largest < 0.0 ? 0.0 : largest;
+        const double p = std::exp(score - shift);
         total += p;
         for (int v = 0; v < a.value_dim; ++v) y_v[v] += p * expanded(a.nope_dim + v);
       }
