@@ -63,7 +63,7 @@ kernels::LatentCache LatentAttention::View(int layer) const {
   view.pages = cache_.Layer(layer);
   view.num_pages = cache_.num_pages();
   view.page_stride_bytes = static_cast<int64_t>(cache_.page_bytes());
-  view.dtype = WireType(model_);
+  view.dtype = cache_.dtype();
   view.rank = latent_.rank;
   view.rope = model_.attention.rope.rotary_dim;
   return view;

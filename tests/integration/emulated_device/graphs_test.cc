@@ -30,7 +30,8 @@ class Side {
     EXPECT_TRUE(weights_.Follow(device_).ok());
     KvCacheOptions options;
     options.layers = held.model.layers;
-    options.page_bytes = CachePageBytes(held.model);
+    options.dtype = WireType(held.model);
+    options.page_bytes = CachePageBytes(held.model, options.dtype);
     options.bytes = options.page_bytes * options.layers * 4;
     options.context = &device_;
     cache_ = *KvCache::Create(options);

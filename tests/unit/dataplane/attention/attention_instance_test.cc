@@ -266,7 +266,7 @@ TEST_F(AttentionInstanceTest, CountsRequestsByTheTimeOfTheirTokens) {
 TEST_F(AttentionInstanceTest, SequencesInHostMemoryAreToldWhileTheyAreThere) {
   LoopbackCluster::Options options = OptionsFor(1, {7});
   // Three pages for three sequences that need two each in the end.
-  options.attention.kv_bytes = 3 * held_.model.layers * CachePageBytes(held_.model);
+  options.attention.kv_bytes = 3 * held_.model.layers * CachePageBytes(held_.model, WireType(held_.model));
   std::atomic<AttentionInstance*> instance = nullptr;
   std::atomic<uint64_t> most = 0;
   options.attention.prefill_override = [&](uint64_t) {
