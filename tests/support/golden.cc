@@ -121,6 +121,7 @@ Result<CaseRun> RunCase(const std::string& folder, const GoldenCase& c,
   options.device = service.kernels.device;
   options.isa = service.kernels.isa;
   options.make_context = service.kernels.make_context;
+  options.attention.fp8_cache = service.kernels.fp8_cache;
   options.connect = service.connect;
   options.attention.kv_bytes = int64_t{8} << 20;
   options.attention.max_batch = 8;
