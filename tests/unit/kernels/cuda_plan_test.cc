@@ -351,6 +351,27 @@ TEST(Plan, OfFastAttentionMovesLittleBesideKeysAndValues) {
   EXPECT_EQ(PagedAttentionStateBytes(64, 128, 256, 512 << 10), (256 + 512) * state);
 }
 
+// A warp for each piece: of a row's keys and values 2 of every head, of a latent vector 4, and the
+// rope key.
+TEST(Plan, OfWritesInFp8CountsPieces) {
+  KvWriteArgs kv;
+  kv.num_rows = 3;
+  kv.cache.dtype = DType::kFloat8E4M3;
+  kv.cache.kv_heads = 4;
+  kv.cache.head_dim = 128;
+  EXPECT_EQ(PlanKvWritePieces(kv).blocks, 3);
+  EXPECT_EQ(PlanKvWritePieces(kv).bytes, 3 * 8 * (5 * 128 + 4));
+  EXPECT_TRUE(CanLaunch(PlanKvWritePieces(kv)));
+  LatentWriteArgs latent;
+  latent.num_rows = 3;
+  latent.cache.dtype = DType::kFloat8E4M3;
+  latent.cache.rank = 512;
+  latent.cache.rope = 64;
+  EXPECT_EQ(PlanLatentWritePieces(latent).blocks, 2);
+  EXPECT_EQ(PlanLatentWritePieces(latent).bytes, 3 * (5 * 512 + 4 * 4 + 6 * 64));
+  EXPECT_TRUE(CanLaunch(PlanLatentWritePieces(latent)));
+}
+
 AbsorbedAttentionArgs DeepSeekRows(int heads, int64_t rows) {
   AbsorbedAttentionArgs a;
   a.num_rows = rows;
