@@ -115,14 +115,22 @@ TEST(NumericsClass, IsOfTheInstructionSetOnACpuAndOfTheArchitectureOnAGpu) {
   ModelDescription model;
   model.dtype = DType::kBFloat16;
   EXPECT_EQ(
-      NumericsClass(model, kernels::HostContext(), kernels::Isa::kAvx512),
+      NumericsClass(model, false, kernels::HostContext(), kernels::Isa::kAvx512),
       "cpu AVX512 kernels" + std::to_string(kernels::kBitsVersion) + " BFloat16 tp1 uncompressed");
   // Whatever CPU feeds it.
   for (const kernels::Isa isa : {kernels::Isa::kAvx2, kernels::Isa::kAvx512}) {
-    EXPECT_EQ(NumericsClass(model, NamedContext(), isa),
+    EXPECT_EQ(NumericsClass(model, false, NamedContext(), isa),
               "cuda sm_90 kernels" + std::to_string(kernels::kCudaBitsVersion) +
                   " BFloat16 tp1 uncompressed");
   }
+}
+
+TEST(NumericsClass, NamesACacheInFp8) {
+  ModelDescription model;
+  model.dtype = DType::kBFloat16;
+  EXPECT_EQ(NumericsClass(model, true, kernels::HostContext(), kernels::Isa::kAvx512),
+            "cpu AVX512 kernels" + std::to_string(kernels::kBitsVersion) +
+                " BFloat16 kv Float8E4M3 tp1 uncompressed");
 }
 
 Result<LastingSettings> Resolve(kernels::Context& context, const v1::WorkerConfig& config,
@@ -142,6 +150,14 @@ TEST(ResolveLasting, OnAGpuNeitherTheCpuNorTheMachinesMemoryIsAskedFor) {
   ASSERT_TRUE(small.ok()) << "this CPU has no features at all: " << small.status().ToString();
   EXPECT_EQ(small->attention.context, &gpu);
   EXPECT_FALSE(Resolve(kernels::HostContext(), {}, 1 << 19).ok());
+}
+
+TEST(ResolveLasting, TakesTheCachesFormatAlong) {
+  NamedContext context;
+  v1::WorkerConfig config;
+  EXPECT_FALSE(Resolve(context, config, 1 << 10)->attention.fp8_cache);
+  config.set_fp8_kv_cache(true);
+  EXPECT_TRUE(Resolve(context, config, 1 << 10)->attention.fp8_cache);
 }
 
 TEST(ResolveLasting, AnInstructionSetIsNoneOfAGpus) {
