@@ -327,13 +327,13 @@ TEST(LatentWrite, StoresTheReferencesBitsInAnyOrder) {
   for (const DType type : {kF32, kB16, kF8}) {
     for (const auto& [rank, rope] : {std::pair{512, 64}, std::pair{20, 6}, std::pair{131, 5}}) {
       const int rows = 40;
-      const int64_t width = rank + rope;
+      const int64_t stride = rank + rope + 3;
       std::mt19937_64 random(9);
-      GuardedArray entries(kF32, rows * width);
+      GuardedArray entries(kF32, rows * stride);
       entries.FillNormal(random);
       entries.set(3, std::numeric_limits<float>::quiet_NaN());
-      entries.set(width + 7, std::numeric_limits<float>::infinity());
-      for (int d = 0; d < rank; ++d) entries.set(2 * width + d, 0.0f);
+      entries.set(stride + 7, std::numeric_limits<float>::infinity());
+      for (int d = 0; d < rank; ++d) entries.set(2 * stride + d, 0.0f);
       const std::vector<int32_t> table = {2, 0, 1};
       const int64_t elements = 3 * LatentPageBytes(type, rank, rope) / SizeOf(type);
       GuardedArray wanted(type, elements);
@@ -346,8 +346,9 @@ TEST(LatentWrite, StoresTheReferencesBitsInAnyOrder) {
                                                    .rank = rank,
                                                    .rope = rope},
                                          .rows = list.data(),
-                                         .entries = entries.floats() + first * width,
-                                         .num_rows = count})
+                                         .entries = entries.floats() + first * stride,
+                                         .num_rows = count,
+                                         .entry_stride = stride})
                         .ok());
         ASSERT_TRUE(pages.GuardsAreIntact());
       };

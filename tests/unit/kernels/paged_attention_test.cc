@@ -200,18 +200,20 @@ TEST(KvWrite, StoresTheReferencesBitsInAnyOrder) {
       const int rows = 50;
       const int64_t row = kv_heads * head_dim;
       std::mt19937_64 random(9);
-      GuardedArray keys(kF32, rows * row);
-      GuardedArray values(kF32, rows * row);
+      const int64_t key_stride = row + 3;
+      const int64_t value_stride = row + 5;
+      GuardedArray keys(kF32, rows * key_stride);
+      GuardedArray values(kF32, rows * value_stride);
       keys.FillNormal(random);
       values.FillNormal(random);
       keys.set(3, std::numeric_limits<float>::quiet_NaN());
       values.set(4, -std::numeric_limits<float>::infinity());
       // Pieces of zeros, of numbers too small for a scale and just large enough, of the largest.
       for (int d = 0; d < head_dim; ++d) {
-        keys.set(2 * row + d, d % 2 == 0 ? 0.0f : -0.0f);
-        values.set(2 * row + d, keys.at(d + row) * 0x1p-130f);
-        keys.set(3 * row + d, (d % 2 == 0 ? 1.0f : -0.9f) * 0x1p-99f);
-        values.set(3 * row + d, d == 5 ? 3.4e38f : static_cast<float>(d) * 1e36f);
+        keys.set(2 * key_stride + d, d % 2 == 0 ? 0.0f : -0.0f);
+        values.set(2 * value_stride + d, keys.at(d + key_stride) * 0x1p-130f);
+        keys.set(3 * key_stride + d, (d % 2 == 0 ? 1.0f : -0.9f) * 0x1p-99f);
+        values.set(3 * value_stride + d, d == 5 ? 3.4e38f : static_cast<float>(d) * 1e36f);
       }
       const std::vector<int32_t> table = {3, 0, 2, 4};
       const int64_t elements = 5 * KvPageBytes(type, kv_heads, head_dim) / SizeOf(type);
@@ -225,9 +227,11 @@ TEST(KvWrite, StoresTheReferencesBitsInAnyOrder) {
                                                .kv_heads = kv_heads,
                                                .head_dim = head_dim},
                                      .rows = list.data(),
-                                     .keys = keys.floats() + first * row,
-                                     .values = values.floats() + first * row,
-                                     .num_rows = count})
+                                     .keys = keys.floats() + first * key_stride,
+                                     .values = values.floats() + first * value_stride,
+                                     .num_rows = count,
+                                     .key_stride = key_stride,
+                                     .value_stride = value_stride})
                         .ok());
         ASSERT_TRUE(pages.GuardsAreIntact());
       };
