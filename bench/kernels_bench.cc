@@ -89,11 +89,16 @@ void BenchFfn(const Bench& b, DType type, DType weight_type, int64_t experts, in
   for (int64_t c = 0; c < rows; ++c) {
     contributions.push_back({x.data() + c * row_bytes, y.data() + c * row_bytes, 0.5f});
   }
-  const int64_t matrix = hidden * intermediate * SizeOf(weight_type);
+  const int64_t matrix = BytesOf(weight_type, hidden * intermediate);
   // A 512th of the weights: they stay in the cache, as the one block for all of them here does.
   const std::vector<float> scale_of_blocks(
       static_cast<size_t>(ScaleBlocks(hidden) * ScaleBlocks(intermediate)), 0.01f);
-  const float* scales = weight_type == DType::kFloat8E4M3 ? scale_of_blocks.data() : nullptr;
+  // Of mxfp4, 1 in 17 bytes.
+  const std::vector<uint8_t> scale_of_rows(static_cast<size_t>(hidden * intermediate / kMxBlock),
+                                           119);
+  const void* scales = nullptr;
+  if (weight_type == DType::kFloat8E4M3) scales = scale_of_blocks.data();
+  if (weight_type == DType::kMxfp4) scales = scale_of_rows.data();
   std::vector<ActiveExpert> active(static_cast<size_t>(experts));
   const Spread spread = Measure(7, kLeastSeconds, [&](int64_t i) {
     for (int64_t e = 0; e < experts; ++e) {
@@ -271,7 +276,7 @@ int RunAll(const Arena& arena, Isa isa, int threads, const std::vector<std::stri
              }),
        group("ffn",
              [&] {
-               for (const DType weight : {kB16, DType::kFloat8E4M3}) {
+               for (const DType weight : {kB16, DType::kFloat8E4M3, DType::kMxfp4}) {
                  for (const int64_t rows : {1, 2, 4, 8, 16, 64})
                    BenchFfn(b, kB16, weight, 4, rows, 2048, 1408);
                  BenchFfn(b, kB16, weight, 2, 4, 4096, 14336);

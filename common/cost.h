@@ -20,7 +20,7 @@ double SoftMaximum(double a, double b, double sharpness);
 struct ExpertShape {
   double hidden = 0;            // H
   double intermediate = 0;      // I
-  double bytes_per_weight = 2;  // 1 for fp8
+  double bytes_per_weight = 2;  // 1 for fp8, 17/32 for mxfp4 with its scales
   int tensor_parallel = 1;      // the weights and operations of one GPU are 1/tp of it
 
   double WeightBytes() const {

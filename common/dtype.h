@@ -7,11 +7,36 @@
 namespace janus {
 
 // Number formats of weights, caches and wire rows. Accumulation is always fp32. Float8E4M3 is a
-// format of weights and of caches alone, with scales beside them.
-enum class DType : uint8_t { kFloat32 = 0, kBFloat16 = 1, kFloat16 = 2, kFloat8E4M3 = 3 };
+// format of weights and of caches alone, Mxfp4 of weights alone, both with scales beside them.
+enum class DType : uint8_t {
+  kFloat32 = 0,
+  kBFloat16 = 1,
+  kFloat16 = 2,
+  kFloat8E4M3 = 3,
+  kMxfp4 = 4,
+};
 
+constexpr int64_t BitsOf(DType type) {
+  switch (type) {
+    case DType::kFloat32:
+      return 32;
+    case DType::kFloat8E4M3:
+      return 8;
+    case DType::kMxfp4:
+      return 4;
+    case DType::kBFloat16:
+    case DType::kFloat16:
+      break;
+  }
+  return 16;
+}
+// Bytes of one element; of Mxfp4, two of whose elements share a byte, 0.
 constexpr int64_t SizeOf(DType type) {
-  return type == DType::kFloat32 ? 4 : type == DType::kFloat8E4M3 ? 1 : 2;
+  return BitsOf(type) / 8;
+}
+// Of so many elements, an even number where the format is Mxfp4.
+constexpr int64_t BytesOf(DType type, int64_t elements) {
+  return elements * BitsOf(type) / 8;
 }
 
 // Float8E4M3 weights have a scale for each block of so many rows and columns; the last ones of a
@@ -20,6 +45,12 @@ inline constexpr int64_t kScaleBlock = 128;
 constexpr int64_t ScaleBlocks(int64_t extent) {
   return (extent + kScaleBlock - 1) / kScaleBlock;
 }
+
+// OCP Microscaling 1.0, MXFP4: weights [N,K] have a scale for each block of so many consecutive
+// ones of a row, in E8M0: scales [N,K/32], a byte each. K is a multiple of it. A weight takes 4
+// bits, in E2M1; of the two in a byte the one of lower index has the lower bits: weights [N,K/2],
+// in bytes.
+inline constexpr int64_t kMxBlock = 32;
 
 constexpr std::string_view ToString(DType type) {
   switch (type) {
@@ -31,6 +62,8 @@ constexpr std::string_view ToString(DType type) {
       return "Float16";
     case DType::kFloat8E4M3:
       return "Float8E4M3";
+    case DType::kMxfp4:
+      return "Mxfp4";
   }
   return "unknown";
 }
@@ -110,6 +143,44 @@ constexpr float FromFloat8E4M3(uint8_t bits) {
   if (magnitude == 0x7fu) return std::bit_cast<float>(0x7fc00000u);
   if (magnitude < 8) return sign * static_cast<float>(magnitude) * 0x1p-9f;
   return sign * std::bit_cast<float>((magnitude << 20) + 0x3c000000u);
+}
+
+// OCP E2M1 -> fp32, of the lower 4 bits: 0, 0.5, 1, 1.5, 2, 3, 4, 6, with the sign in bit 3.
+constexpr float FromFloat4E2M1(uint8_t bits) {
+  const uint32_t exponent = bits >> 1 & 3u;
+  const uint32_t fraction = bits & 1u;
+  const float sign = (bits & 8u) != 0 ? -1.0f : 1.0f;
+  if (exponent == 0) return sign * 0.5f * static_cast<float>(fraction);
+  return sign * std::bit_cast<float>((exponent + 126u) << 23 | fraction << 22);
+}
+// To the nearest, ties to an even fraction; beyond 6 it becomes 6. Not for NaN.
+constexpr uint8_t ToFloat4E2M1(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const float magnitude = std::bit_cast<float>(bits & 0x7fffffffu);
+  // Above the middle of two neighbours the larger one is nearer; in the middle itself it is taken
+  // where its fraction is even.
+  constexpr float kMiddle[7] = {0.25f, 0.75f, 1.25f, 1.75f, 2.5f, 3.5f, 5.0f};
+  uint8_t code = 0;
+  while (code < 7 && (magnitude > kMiddle[code] || (magnitude == kMiddle[code] && code % 2 != 0))) {
+    ++code;
+  }
+  return static_cast<uint8_t>((bits >> 28 & 8u) | code);
+}
+
+// OCP E8M0 -> fp32: a power of two, 2^-127 to 2^127, or NaN.
+constexpr float FromE8M0(uint8_t bits) {
+  if (bits == 0xffu) return std::bit_cast<float>(0x7fc00000u);
+  return bits == 0 ? 0x1p-127f : std::bit_cast<float>(static_cast<uint32_t>(bits) << 23);
+}
+// The largest scale under which every E2M1 number is one of bfloat16: those of less are subnormal
+// there at worst, which is exact too, and 6 times the next would be beyond the largest. Weights
+// have no larger one.
+inline constexpr uint8_t kMaxMxScale = 252;
+
+// Weight `index` of a matrix in Mxfp4 whose rows are whole blocks. Exact.
+constexpr float Mxfp4Weight(const uint8_t* weights, const uint8_t* scales, int64_t index) {
+  const auto code = static_cast<uint8_t>(weights[index / 2] >> (index % 2 * 4) & 15);
+  return FromFloat4E2M1(code) * FromE8M0(scales[index / kMxBlock]);
 }
 
 }  // namespace janus

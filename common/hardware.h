@@ -23,9 +23,11 @@ struct HardwareProfile {
   int instances_per_node = 8;
   double price = 1;  // per instance and time, any unit
 
+  // Weights of one byte are fp8; those of less are multiplied in bf16.
   double OperationsPerSecond(double bytes_per_weight) const {
-    return bytes_per_weight <= 1 && fp8_operations_per_second > 0 ? fp8_operations_per_second
-                                                                  : bf16_operations_per_second;
+    const bool is_fp8 = bytes_per_weight == 1;
+    return is_fp8 && fp8_operations_per_second > 0 ? fp8_operations_per_second
+                                                   : bf16_operations_per_second;
   }
 };
 

@@ -56,6 +56,15 @@ Status GroupedExpertFfnCuda(const Stream&, const GroupedExpertFfnArgs&) {
 Status CombineSlotsCuda(const Stream&, const CombineSlotsArgs&) {
   return Absent("CombineSlots");
 }
+Status PermuteRowsCuda(const Stream&, const PermuteRowsArgs&) {
+  return Absent("PermuteRows");
+}
+Status PackFp8Cuda(const Stream&, const PackFp8Args&) {
+  return Absent("PackFp8");
+}
+Status UnpackFp8Cuda(const Stream&, const UnpackFp8Args&) {
+  return Absent("UnpackFp8");
+}
 Status SampleCuda(const Stream&, const SampleArgs&) {
   return Absent("Sample");
 }

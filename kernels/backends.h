@@ -23,6 +23,9 @@ void ExpandedAttentionReference(const ExpandedAttentionArgs& args);
 void GateTopKReference(const GateTopKArgs& args);
 void GroupedExpertFfnReference(const GroupedExpertFfnArgs& args);
 void CombineSlotsReference(const CombineSlotsArgs& args);
+void PermuteRowsReference(const PermuteRowsArgs& args);
+void PackFp8Reference(const PackFp8Args& args);
+void UnpackFp8Reference(const UnpackFp8Args& args);
 // Returns the first row that could not be drawn, or -1.
 int64_t SampleReference(const SampleArgs& args);
 
@@ -39,6 +42,9 @@ void ExpandedAttentionCpu(const Stream& stream, const ExpandedAttentionArgs& arg
 void GateTopKCpu(const Stream& stream, const GateTopKArgs& args);
 void GroupedExpertFfnCpu(const Stream& stream, const GroupedExpertFfnArgs& args);
 void CombineSlotsCpu(const Stream& stream, const CombineSlotsArgs& args);
+void PermuteRowsCpu(const Stream& stream, const PermuteRowsArgs& args);
+void PackFp8Cpu(const Stream& stream, const PackFp8Args& args);
+void UnpackFp8Cpu(const Stream& stream, const UnpackFp8Args& args);
 int64_t SampleCpu(const Stream& stream, const SampleArgs& args);
 
 // absent_cuda.cc without CUDA: Unimplemented, naming the operation.
@@ -56,6 +62,9 @@ Status GateTopKCuda(const Stream& stream, const GateTopKArgs& args);
 Status RouteRoundCuda(const Stream& stream, const RouteRoundArgs& args);
 Status GroupedExpertFfnCuda(const Stream& stream, const GroupedExpertFfnArgs& args);
 Status CombineSlotsCuda(const Stream& stream, const CombineSlotsArgs& args);
+Status PermuteRowsCuda(const Stream& stream, const PermuteRowsArgs& args);
+Status PackFp8Cuda(const Stream& stream, const PackFp8Args& args);
+Status UnpackFp8Cuda(const Stream& stream, const UnpackFp8Args& args);
 Status SampleCuda(const Stream& stream, const SampleArgs& args);
 
 }  // namespace janus::kernels

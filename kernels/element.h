@@ -7,7 +7,7 @@
 
 namespace janus::kernels {
 
-// Element `index` of an array of `type` that starts at any address.
+// Element `index` of an array of `type`, which is not Mxfp4, that starts at any address.
 inline float ReadElement(const void* array, DType type, int64_t index) {
   const auto* bytes = static_cast<const unsigned char*>(array) + index * SizeOf(type);
   if (type == DType::kFloat32) {
@@ -21,7 +21,7 @@ inline float ReadElement(const void* array, DType type, int64_t index) {
   return type == DType::kBFloat16 ? FromBFloat16(bits) : FromFloat16(bits);
 }
 
-// Stores `value` rounded to `type`.
+// Stores `value` rounded to `type`, which is not Mxfp4.
 inline void WriteElement(void* array, DType type, int64_t index, float value) {
   auto* bytes = static_cast<unsigned char*>(array) + index * SizeOf(type);
   if (type == DType::kFloat32) {

@@ -13,6 +13,9 @@ Status Validate(const GroupedExpertFfnArgs& args) {
                        .InRange(args.hidden, 1, kMaxExtent, "hidden")
                        .InRange(args.intermediate, 1, kMaxExtent, "intermediate")
                        .OneOf(args.weight_dtype, kExpertWeightTypes, "weight_dtype")
+                       .True(args.weight_dtype != DType::kMxfp4 ||
+                                 (args.hidden % kMxBlock == 0 && args.intermediate % kMxBlock == 0),
+                             "hidden and intermediate are not multiples of 32, as Mxfp4 asks")
                        .OneOf(args.row_dtype, kRowTypes, "row_dtype")
                        .OneOf(args.y_dtype, kRowTypes, "y_dtype")
                        .NotNull(args.experts, "experts")
@@ -45,7 +48,7 @@ Status GroupedExpertFfn(const Stream& stream, const GroupedExpertFfnArgs& args) 
                         .InRange(e.first, 0, args.num_contributions, "first")
                         .InRange(e.count, 0, args.num_contributions - e.first, "count"))
               .Done());
-      if (args.weight_dtype != DType::kFloat8E4M3) continue;
+      if (args.weight_dtype != DType::kFloat8E4M3 && args.weight_dtype != DType::kMxfp4) continue;
       JANUS_RETURN_IF_ERROR(std::move(Validator("GroupedExpertFfn")
                                           .NotNull(e.gate_scales, "gate_scales of an expert")
                                           .NotNull(e.up_scales, "up_scales of an expert")

@@ -108,6 +108,8 @@ struct RopeArgs {
 // (u, v) = (x[i], x[i + rotary_dim/2]), or (x[2i], x[2i+1]) where pairs are interleaved:
 // u' = u*c - v*s,  v' = v*c + u*s     (RoFormer, Su et al. 2021). The angle is rounded to fp32
 // before cos and sin, as published implementations do; that rounding is part of the specification.
+// Angles are below 2^31, of which CPUs take those below 2^22 with full accuracy; a GPU makes NaN of
+// what is beyond.
 Status Rope(const Stream& stream, const RopeArgs& args);
 
 // ---- Paged key/value cache and attention
@@ -330,6 +332,10 @@ struct ExpandedAttentionArgs {
   int nope_dim = 0;   // N >= 1; N+P <= kMaxHeadDim
   int value_dim = 0;  // V, 1..kMaxHeadDim
   float scale = 0.0f;
+  // What the host knows of positions, from which a GPU's launches follow where HasSharedExpansion:
+  // no less than the key blocks that the rows see, those up to the largest position of each run of
+  // neighbours of one sequence. 0, not told, is refused there. No bit depends on it.
+  int64_t key_blocks = 0;
   void* workspace = nullptr;  // ExpandedAttentionWorkspaceBytes, 64-byte aligned
   int64_t workspace_bytes = 0;
 };
@@ -343,9 +349,32 @@ constexpr int64_t ExpandedAttentionWorkspaceBytes(int head_dim, int value_dim, i
           kExpandedRows * (padded + 16)) *
          4 * threads;
 }
+// Whether a GPU has a form that expands keys and values into the workspace, for all rows of a call:
+// bfloat16 of rank 512 and rope 64, keys and values of 128 a head.
+inline constexpr int kSharedExpansion = 128;
+constexpr bool HasSharedExpansion(const LatentCache& cache, DType expand_dtype, int nope_dim,
+                                  int value_dim) {
+  return cache.dtype == DType::kBFloat16 && cache.rank == kAbsorbedRank &&
+         cache.rope == kAbsorbedRope && expand_dtype == DType::kBFloat16 &&
+         nope_dim == kSharedExpansion && value_dim == kSharedExpansion;
+}
+// With which it is busy for up to so many rows: 2,048 keys of up to 64 heads (21 MB for 16, 84 MB
+// for 64 heads or more and 512 rows), however long contexts are. It takes
+// ExpandedAttentionWorkspaceBytes of one thread and anything above it, with the same bits.
+constexpr int64_t SharedExpansionBytes(int heads, int64_t rows) {
+  const int64_t at_once = heads < 64 ? heads : 64;
+  const int64_t in_cache = rows < kExpandedRows ? rows : kExpandedRows;
+  const int64_t keys = 2048;
+  return 64 + (32 * in_cache + 63) / 64 * 64 +
+         keys * 2 * (at_once * 2 * kSharedExpansion + kAbsorbedRope) +
+         at_once * in_cache * (kSharedExpansion + 2) * 4;
+}
+// What `key_blocks` asks for, of rows that the host can look into; no block table is followed.
+int64_t KeyBlocksOf(const KvRow* rows, int64_t count);
 // With k_j = (expand_key c_j, r_j) and v_j = expand_value c_j:
 // y = sum_j softmax_j(scale * q.k_j) v_j. Key blocks of kKeyBlock at absolute positions, in order,
-// without splits (work is dealt over heads); expanded keys and values stay in fp32.
+// without splits (work is dealt over heads); expanded keys and values stay in fp32, except where
+// HasSharedExpansion: there they are rounded to bfloat16.
 Status ExpandedAttention(const Stream& stream, const ExpandedAttentionArgs& args);
 
 // ---- Experts
@@ -404,6 +433,9 @@ struct Contribution {
 // 3.3.2), and a weight is its value times its block's scale.
 using janus::kScaleBlock;
 using janus::ScaleBlocks;
+// Weights of mxfp4, as common/dtype.h has them. A weight is one of bfloat16 exactly, and results
+// have the bits that they would have of the same weights in bfloat16.
+using janus::kMxBlock;
 
 // A replica that this round activates, with its rows.
 struct ActiveExpert {
@@ -412,10 +444,10 @@ struct ActiveExpert {
   const void* down = nullptr;  // [H,I]  (w2, down_proj)
   int32_t first = 0;           // its contributions are first .. first+count-1
   int32_t count = 0;           // >= 0
-  // Of Float8E4M3 weights, else null: finite.
-  const float* gate_scales = nullptr;
-  const float* up_scales = nullptr;
-  const float* down_scales = nullptr;
+  // Of Float8E4M3 weights: float, finite. Of Mxfp4 weights: uint8_t, 0..kMaxMxScale. Else null.
+  const void* gate_scales = nullptr;
+  const void* up_scales = nullptr;
+  const void* down_scales = nullptr;
 };
 
 struct GroupedExpertFfnArgs {
@@ -423,12 +455,13 @@ struct GroupedExpertFfnArgs {
   const Contribution* contributions = nullptr;  // [num_contributions]
   int64_t num_experts = 0;
   int64_t num_contributions = 0;
-  int64_t hidden = 0;                    // H
-  int64_t intermediate = 0;              // I
-  DType weight_dtype = DType::kFloat32;  // Float8E4M3 too, of which none is NaN
-  DType row_dtype = DType::kFloat32;     // Float32 or BFloat16: of x and of silu(g)*u
-  DType y_dtype = DType::kFloat32;       // Float32 or BFloat16: of y
-  void* workspace = nullptr;             // GroupedExpertFfnWorkspace(...).bytes, 64-byte aligned
+  int64_t hidden = 0;        // H
+  int64_t intermediate = 0;  // I
+  // Float8E4M3 too, of which none is NaN, and Mxfp4, with H and I multiples of kMxBlock.
+  DType weight_dtype = DType::kFloat32;
+  DType row_dtype = DType::kFloat32;  // Float32 or BFloat16: of x and of silu(g)*u
+  DType y_dtype = DType::kFloat32;    // Float32 or BFloat16: of y
+  void* workspace = nullptr;          // GroupedExpertFfnWorkspace(...).bytes, 64-byte aligned
   int64_t workspace_bytes = 0;
 };
 // The workspace of a call with at most so many contributions.
@@ -460,6 +493,69 @@ struct CombineSlotsArgs {
 // (on the reference device too: this order is the sum rule `Contributions`, not an approximation of
 // it).
 Status CombineSlots(const Stream& stream, const CombineSlotsArgs& args);
+
+// ---- Rows on their way between instances
+// ---------------------------------------------------------------
+
+struct PermuteRowsArgs {
+  // X rows to read: x_stride_bytes apart, or wherever the pointers say. One of the two is null.
+  const void* x = nullptr;
+  const void* const* x_list = nullptr;  // [X]
+  // Y rows to write, which overlap neither each other nor x.
+  void* y = nullptr;
+  void* const* y_list = nullptr;   // [Y]
+  const int32_t* x_map = nullptr;  // [T], below X; null: row i
+  const int32_t* y_map = nullptr;  // [T], below Y, no two that are written alike; null: row i
+  int64_t rows = 0;                // T
+  int64_t x_rows = 0;              // X
+  int64_t y_rows = 0;              // Y
+  int64_t row_bytes = 0;
+  int64_t x_stride_bytes = 0;  // from row to row of x; 0: row_bytes
+  int64_t y_stride_bytes = 0;
+};
+// y[y_map[i]] = x[x_map[i]] for every i of which neither number is negative; all else of y is left
+// as it is, so that several calls, of a sender each, fill one y (MegaScale-MoE 2025, 3.2: scatter
+// and gather by row maps). Gathers the rows of all senders in the order of the experts (x_list,
+// x_map), and brings contributions to the (row, slot) that they are of (y_map, or y_list into the
+// slots of several receivers). T may be an upper bound: the rest of a map is then -1.
+// InvalidArgument names the first number beyond X or Y, and the first null pointer of a row that
+// moves; a GPU, whose memory is not looked into, leaves what has a number beyond.
+Status PermuteRows(const Stream& stream, const PermuteRowsArgs& args);
+
+// Rows in fp8 with a scale for each block of kScaleBlock neighbours, of which the last may have
+// fewer. They may lie anywhere, as may those in fp32 and bfloat16.
+struct PackFp8Args {
+  const void* x = nullptr;          // [T,H]
+  DType x_dtype = DType::kFloat32;  // Float32 or BFloat16
+  uint8_t* packed = nullptr;        // [T,H], Float8E4M3
+  float* scales = nullptr;          // [T,ceil(H/128)]
+  int64_t rows = 0;                 // T
+  int64_t hidden = 0;               // H
+  int64_t x_stride = 0;             // elements from row to row; 0: H
+  int64_t packed_stride = 0;        // 0: H
+  int64_t scale_stride = 0;         // 0: ceil(H/128)
+};
+inline constexpr float kLeastFp8Amax = 0x1p-100f;
+// With amax the largest |x| of a block's finite elements: scale = amax / 448, and an element is
+// x * (448 / amax), rounded to nearest, ties to even, to at most 448 (DeepSeek-V3 2024, 3.3.2:
+// tiles of 1x128). Each operation is rounded to fp32, so all devices give the same bits. What is
+// not finite becomes NaN with its sign, as E4M3 has no infinity. A block whose amax is below
+// kLeastFp8Amax or that has nothing finite has scale 0, and 0 with the sign of x beside NaN.
+Status PackFp8(const Stream& stream, const PackFp8Args& args);
+
+struct UnpackFp8Args {
+  const uint8_t* packed = nullptr;  // [T,H], Float8E4M3
+  const float* scales = nullptr;    // [T,ceil(H/128)], finite
+  void* y = nullptr;                // [T,H]
+  DType y_dtype = DType::kFloat32;  // Float32 or BFloat16 (rounded once)
+  int64_t rows = 0;                 // T
+  int64_t hidden = 0;               // H
+  int64_t packed_stride = 0;        // elements from row to row; 0: H
+  int64_t scale_stride = 0;         // 0: ceil(H/128)
+  int64_t y_stride = 0;             // 0: H
+};
+// y = packed * scale in fp32. NaN becomes the NaN without sign and payload.
+Status UnpackFp8(const Stream& stream, const UnpackFp8Args& args);
 
 // ---- Sampling
 // ------------------------------------------------------------------------------------

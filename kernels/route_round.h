@@ -50,7 +50,8 @@ constexpr int64_t RouteRoundScratchBytes(int64_t rows, int top_k, int experts, i
 // GateTopK, ScheduleActivatedExperts of the ids that it chose, and the lists of what fell to
 // `rank`. Two launches where the router has its fast form and room for all rows (cuda/gate.h).
 // Unimplemented on the host, which schedules without kernels. InvalidArgument as from GateTopK, for
-// a placement of other experts, more than kMostRoutedIds ids or kMostRoutedSlots slots, and scratch that is too small.
+// a placement of other experts, more than kMostRoutedIds ids or kMostRoutedSlots slots, and scratch
+// that is too small.
 Status RouteRound(const Stream& stream, const RouteRoundArgs& args);
 
 }  // namespace janus::kernels

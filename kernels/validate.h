@@ -55,7 +55,7 @@ inline constexpr std::initializer_list<DType> kWeightTypes = {DType::kFloat32, D
                                                               DType::kFloat16};
 // Of routed experts alone.
 inline constexpr std::initializer_list<DType> kExpertWeightTypes = {
-    DType::kFloat32, DType::kBFloat16, DType::kFloat16, DType::kFloat8E4M3};
+    DType::kFloat32, DType::kBFloat16, DType::kFloat16, DType::kFloat8E4M3, DType::kMxfp4};
 
 // Of caches.
 inline constexpr std::initializer_list<DType> kCacheTypes = {DType::kFloat32, DType::kBFloat16,

@@ -1,8 +1,8 @@
-// Decode attention on a GPU, over keys and values and over latent vectors, in bfloat16 and fp8:
-// time over batch and context at shapes of real models, beside what the same machine reads from its
-// memory and what an empty kernel takes. One JSON line per case in the file that --results names,
-// flushed when the case ends; a case that stands there is not run again. Last a line per shape with
-// the fit t = a + bytes / B.
+// Attention on a GPU, over keys and values and over latent vectors: time of decode over batch and
+// context, in bfloat16 and fp8, and of prompts of latent attention over rows, at shapes of real
+// models, beside what the same machine reads from its memory and what an empty kernel takes. One
+// JSON line per case in the file that --results names, flushed when the case ends; a case that
+// stands there is not run again. Last a line per shape with the fit t = a + bytes / B.
 //
 // Keys and values are random, scales of fp8 too, on pages in random order of an arena of 4 GiB; a
 // call's lie where the call before had none. Times are between two events round the call, medians
@@ -13,6 +13,8 @@
 #include "bench/gpu/gpu_bench.h"
 #include "kernels/cuda/absorbed_attention.h"
 #include "kernels/cuda/attention.h"
+#include "kernels/cuda/expanded_attention.h"
+#include "kernels/cuda/expanded_deal.h"
 #include "kernels/cuda/paged_attention.h"
 
 namespace janus::kernels::cuda {
@@ -29,11 +31,12 @@ constexpr Shape kShapes[] = {{"Qwen3-235B", 64, 4, 128}, {"Mixtral", 32, 8, 128}
 // Bytes and microseconds.
 using Point = std::pair<double, double>;
 
-// The last rows of `batch` sequences for every call: tables follow those of the call before, round
-// the arena; none passes its end.
+// The last `each` rows of `batch` sequences for every call: tables follow those of the call before,
+// round the arena; none passes its end.
 class Rows {
  public:
-  Rows(int64_t pages, int batch, int context) : batch_(batch) {
+  Rows(int64_t pages, int batch, int context, int rows_each = 1)
+      : rows_of_call_(batch * rows_each) {
     const int64_t each = (context + kPageTokens - 1) / kPageTokens;
     std::vector<int32_t> table(static_cast<size_t>(pages + each));
     for (int64_t i = 0; i < pages; ++i) table[static_cast<size_t>(i)] = static_cast<int32_t>(i);
@@ -45,7 +48,9 @@ class Rows {
     tables_ = CopyIn(table);
     std::vector<KvRow> rows;
     for (int64_t i = 0; i < int64_t{kCalls + 3} * batch; ++i) {
-      rows.push_back({tables_ + i * each % pages, context - 1});
+      for (int position = context - rows_each; position < context; ++position) {
+        rows.push_back({tables_ + i * each % pages, position});
+      }
     }
     rows_ = CopyIn(rows);
   }
@@ -55,10 +60,10 @@ class Rows {
   }
   Rows(const Rows&) = delete;
   Rows& operator=(const Rows&) = delete;
-  const KvRow* OfCall(int i) const { return rows_ + int64_t{i} * batch_; }
+  const KvRow* OfCall(int i) const { return rows_ + int64_t{i} * rows_of_call_; }
 
  private:
-  int batch_;
+  int rows_of_call_;
   int32_t* tables_;
   KvRow* rows_;
 };
@@ -107,15 +112,19 @@ Point Attend(GpuBench& bench, const Shape& shape, DType cache, AttentionForm for
   return {static_cast<double>(bytes), time};
 }
 
-// DeepSeek's heads over latent vectors of 512 and rope keys of 64.
+// The arena as latent vectors of 512 and rope keys of 64.
+LatentCache LatentArena(const GpuBench& bench, DType type) {
+  return {.pages = const_cast<uint16_t*>(bench.arena()),
+          .num_pages = kArenaBytes / LatentPageBytes(type, kAbsorbedRank, kAbsorbedRope),
+          .dtype = type,
+          .rank = kAbsorbedRank,
+          .rope = kAbsorbedRope};
+}
+
+// DeepSeek's heads over them.
 Point AttendLatent(GpuBench& bench, int heads, DType type, AttentionForm form, int batch,
                    int context) {
-  const LatentCache cache{
-      .pages = const_cast<uint16_t*>(bench.arena()),
-      .num_pages = kArenaBytes / LatentPageBytes(type, kAbsorbedRank, kAbsorbedRope),
-      .dtype = type,
-      .rank = kAbsorbedRank,
-      .rope = kAbsorbedRope};
+  const LatentCache cache = LatentArena(bench, type);
   const Rows rows(cache.num_pages, batch, context);
   const int64_t count = int64_t{batch} * heads;
   auto* const queries = Allocate<float>(count * (kAbsorbedRank + kAbsorbedRope));
@@ -150,6 +159,52 @@ Point AttendLatent(GpuBench& bench, int heads, DType type, AttentionForm form, i
     cudaFree(memory);
   }
   return {static_cast<double>(bytes), time};
+}
+
+// The last `count` rows of a prompt over DeepSeek's heads, with the workspace of an instance.
+void AttendPrompt(GpuBench& bench, int heads, AttentionForm form, int count, int context) {
+  const LatentCache cache = LatentArena(bench);
+  const Rows rows(cache.num_pages, 1, context, count);
+  const int64_t width = int64_t{count} * heads;
+  auto* const queries = Allocate<float>(width * (kSharedExpansion + kAbsorbedRope));
+  Check(cudaMemset(queries, 0x3C,
+                   static_cast<size_t>(width) * (kSharedExpansion + kAbsorbedRope) * sizeof(float)),
+        "queries");
+  auto* const y = Allocate<uint16_t>(width * kSharedExpansion);
+  constexpr int kAreas = 128;  // of the plain form
+  const int64_t workspace_bytes = std::max(
+      SharedExpansionBytes(heads, count),
+      ExpandedAttentionWorkspaceBytes(kSharedExpansion + kAbsorbedRope, kSharedExpansion, kAreas));
+  auto* const workspace = Allocate<char>(workspace_bytes);
+  ExpandedAttentionArgs args{.cache = cache,
+                             .queries = queries,
+                             .expand = bench.arena(),
+                             .expand_dtype = DType::kBFloat16,
+                             .y = y,
+                             .y_dtype = DType::kBFloat16,
+                             .num_rows = count,
+                             .heads = heads,
+                             .nope_dim = kSharedExpansion,
+                             .value_dim = kSharedExpansion,
+                             .scale = 0.072f,
+                             .key_blocks = (context + kKeyBlock - 1) / kKeyBlock,
+                             .workspace = workspace,
+                             .workspace_bytes = workspace_bytes};
+  const int64_t seen = int64_t{count} * (2 * int64_t{context} - count + 1) / 2;
+  const std::string name = "DeepSeek, " + std::to_string(heads) +
+                           " heads, expanded attention bf16 " +
+                           (form == AttentionForm::kFast ? "fast" : "plain") + ", rows " +
+                           std::to_string(count) + " context " + std::to_string(context);
+  const auto call = [&](int i) {
+    args.rows = rows.OfCall(i);
+    Check(RunExpandedAttention({.device = Device::kCuda, .native = bench.stream()}, args, form));
+  };
+  bench.TimeOf(name, ExpandedAttentionBytes(args, context), call,
+               ExpandedAttentionFlops(args, seen, context));
+  for (void* memory :
+       {static_cast<void*>(queries), static_cast<void*>(y), static_cast<void*>(workspace)}) {
+    cudaFree(memory);
+  }
 }
 
 // Least squares of t = a + bytes / B over relative differences, so that short calls count as long
@@ -195,6 +250,14 @@ void Run(GpuBench& bench, Results& results) {
       AttendLatent(bench, heads, cache, AttentionForm::kPlain, 16, 1500);
     }
   }
+  for (const int heads : {128, 16}) {
+    for (const int context : {4096, 32768, 8192}) {
+      for (const int rows : {512, 4096, 64}) {
+        AttendPrompt(bench, heads, AttentionForm::kFast, rows, context);
+      }
+    }
+  }
+  AttendPrompt(bench, 16, AttentionForm::kPlain, 64, 512);
 }
 
 }  // namespace

@@ -3,9 +3,9 @@
 // case in the file that --results names, flushed when the case ends; a case that stands there is
 // not run again. Last a line per shape and number of rows with the fit t = a + b * experts.
 //
-// Weights, in bfloat16 and in fp8, are random and rotate through 4 GiB, rows and slots stay. Times
-// are between two events round the call, medians of 30 calls that are all queued before the first
-// is looked at.
+// Weights, in bfloat16, in fp8 and in mxfp4, are random and rotate through 4 GiB, rows and slots
+// stay. Times are between two events round the call, medians of 30 calls that are all queued before
+// the first is looked at.
 
 #include "bench/gpu/gpu_bench.h"
 #include "kernels/cuda/expert_ffn.h"
@@ -22,7 +22,7 @@ struct Shape {
 constexpr Shape kShapes[] = {{"DeepSeek-V3", 7168, 2048}, {"DeepSeek-V2", 5120, 1536}};
 
 const char* NameOf(DType weights) {
-  return weights == DType::kFloat8E4M3 ? "fp8" : "bf16";
+  return weights == DType::kFloat8E4M3 ? "fp8" : weights == DType::kMxfp4 ? "mxfp4" : "bf16";
 }
 
 // Uniform in [-240, 240), 16 elements a thread.
@@ -37,11 +37,22 @@ __global__ void FillFloat8(uint8_t* to, int64_t count) {
   }
 }
 
+// Any byte is two weights of mxfp4.
+__global__ void FillBytes(uint8_t* to, int64_t count) {
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (16 * i + 16 > count) return;
+  const auto words =
+      Philox4x32({static_cast<uint32_t>(i), static_cast<uint32_t>(i >> 32), 0, 0}, {4, 0});
+  for (int j = 0; j < 16; ++j) to[16 * i + j] = static_cast<uint8_t>(words[j / 4] >> (8 * (j % 4)));
+}
+
 // The arena holds weights of this format from here on.
 void FillArena(GpuBench& bench, DType weights) {
   auto* const arena = const_cast<uint16_t*>(bench.arena());
   const auto blocks = static_cast<unsigned>(kArenaBytes / 16 / 256);
-  if (weights == DType::kFloat8E4M3) {
+  if (weights == DType::kMxfp4) {
+    FillBytes<<<blocks, 256, 0, bench.stream()>>>(reinterpret_cast<uint8_t*>(arena), kArenaBytes);
+  } else if (weights == DType::kFloat8E4M3) {
     FillFloat8<<<blocks, 256, 0, bench.stream()>>>(reinterpret_cast<uint8_t*>(arena), kArenaBytes);
   } else {
     Fill<<<blocks, 256, 0, bench.stream()>>>(arena, kArenaBytes / 2, 0.02f, 1);
@@ -65,21 +76,32 @@ double Experts(GpuBench& bench, const Shape& shape, DType weights, ExpertForm fo
     contributions.push_back({x + c * shape.hidden, y + c * shape.hidden, 0.5f});
   }
   // A call's experts lie where no call of the last 4 GiB had one.
-  const int64_t matrix = shape.hidden * shape.intermediate * SizeOf(weights);
+  const int64_t elements = shape.hidden * shape.intermediate;
+  const int64_t matrix = BytesOf(weights, elements);
   const int64_t pieces = kArenaBytes / (3 * matrix);
-  const int64_t blocks = ScaleBlocks(shape.hidden) * ScaleBlocks(shape.intermediate);
-  auto* const scales =
-      CopyIn(std::vector<float>(static_cast<size_t>(pieces * 3 * blocks), 0.02f / 240.0f));
+  const bool is_mxfp4 = weights == DType::kMxfp4;
+  const int64_t scale_bytes = is_mxfp4
+                                  ? elements / kMxBlock
+                                  : ScaleBlocks(shape.hidden) * ScaleBlocks(shape.intermediate) * 4;
+  auto* const scales = Allocate<char>(pieces * 3 * scale_bytes);
+  if (is_mxfp4) {
+    // 2^-8; every byte is a scale of its own and is read once in 4 GiB of weights, as they are.
+    Check(cudaMemset(scales, 119, static_cast<size_t>(pieces * 3 * scale_bytes)), "scales");
+  } else {
+    const std::vector<float> all(static_cast<size_t>(pieces * 3 * scale_bytes / 4), 0.02f / 240.0f);
+    Check(cudaMemcpy(scales, all.data(), all.size() * sizeof(float), cudaMemcpyHostToDevice),
+          "scales");
+  }
   std::vector<ActiveExpert> active;
   for (int64_t i = 0; i < int64_t{kCalls + 3} * experts; ++i) {
     const auto* const at = reinterpret_cast<const char*>(bench.arena()) + i % pieces * (3 * matrix);
     active.push_back({at, at + matrix, at + 2 * matrix,
                       static_cast<int32_t>(i % experts * rows_each), rows_each});
-    if (weights != DType::kFloat8E4M3) continue;
-    const float* const scale = scales + i % pieces * (3 * blocks);
+    if (weights == DType::kBFloat16) continue;
+    const char* const scale = scales + i % pieces * (3 * scale_bytes);
     active.back().gate_scales = scale;
-    active.back().up_scales = scale + blocks;
-    active.back().down_scales = scale + 2 * blocks;
+    active.back().up_scales = scale + scale_bytes;
+    active.back().down_scales = scale + 2 * scale_bytes;
   }
   auto* const all = CopyIn(active);
   const auto needs = GroupedExpertFfnWorkspace::For(rows, shape.intermediate, DType::kBFloat16);
@@ -115,7 +137,7 @@ std::string FitOf(const std::vector<std::pair<double, double>>& points) {
 
 void Run(GpuBench& bench, Results& results) {
   for (const int rows : {8, 1, 64, 16, 32}) {  // what says most, first
-    for (const DType weights : {DType::kFloat8E4M3, DType::kBFloat16}) {
+    for (const DType weights : {DType::kMxfp4, DType::kFloat8E4M3, DType::kBFloat16}) {
       FillArena(bench, weights);
       for (const Shape& shape : kShapes) {
         std::vector<std::pair<double, double>> points;
@@ -129,7 +151,7 @@ void Run(GpuBench& bench, Results& results) {
       }
     }
   }
-  for (const DType weights : {DType::kFloat8E4M3, DType::kBFloat16}) {
+  for (const DType weights : {DType::kMxfp4, DType::kFloat8E4M3, DType::kBFloat16}) {
     FillArena(bench, weights);
     for (const Shape& shape : kShapes) Experts(bench, shape, weights, ExpertForm::kPlain, 8, 8);
   }

@@ -41,7 +41,10 @@ ModelShape ShapeOf(const ModelDescription& description) {
   shape.intermediate = description.moe.intermediate;
   shape.shared_intermediate = description.moe.shared_intermediate;
   shape.vocab = description.vocab;
-  shape.bytes_per_weight = static_cast<double>(SizeOf(ExpertType(description)));
+  // Scales are 1 in 4,096 bytes of fp8, and left out; of mxfp4 they are 1 in 17.
+  const DType type = ExpertType(description);
+  shape.bytes_per_weight = static_cast<double>(BitsOf(type)) / 8.0 +
+                           (type == DType::kMxfp4 ? 1.0 / static_cast<double>(kMxBlock) : 0.0);
   shape.bytes_per_dense_weight = static_cast<double>(SizeOf(description.dtype));
   shape.bytes_per_kv_value = shape.bytes_per_dense_weight;
   return shape;

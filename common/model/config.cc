@@ -34,6 +34,19 @@ const ModelFamily* FindFamily(ConfigReader& config) {
   return nullptr;
 }
 
+// A block of weights with one scale lies in one row.
+void CheckMxfp4Sizes(ConfigReader& config, const ModelDescription& model) {
+  if (model.mxfp4 == Mxfp4Layout::kNone) return;
+  const auto check = [&](std::string_view field, int inputs) {
+    if (inputs % kMxBlock == 0) return;
+    config.Fail(field, "is " + std::to_string(inputs) + "; experts in mxfp4 ask for multiples of " +
+                           std::to_string(kMxBlock));
+  };
+  check("hidden_size", model.hidden);
+  check(config.Has("moe_intermediate_size") ? "moe_intermediate_size" : "intermediate_size",
+        model.moe.intermediate);
+}
+
 std::string ModelConfigPath(const std::string& model_dir) {
   return model_dir + "/config.json";
 }
@@ -54,6 +67,8 @@ Result<ModelDescription> ParseModelConfig(std::string_view json) {
   const ModelFamily* family = FindFamily(config);
   JANUS_RETURN_IF_ERROR(config.status());
   ModelDescription model = family->read(config);
+  JANUS_RETURN_IF_ERROR(config.status());
+  CheckMxfp4Sizes(config, model);
   JANUS_RETURN_IF_ERROR(config.status());
   model.family = family->family;
   model.architecture = family->architecture;

@@ -74,6 +74,11 @@ bool ConfigReader::Has(std::string_view path) const {
   return document_->Find(path) != nullptr;
 }
 
+bool ConfigReader::IsEmpty(std::string_view path) const {
+  const Json* const at = document_->Find(path);
+  return at == nullptr || ((at->is_object() || at->is_array()) && at->empty());
+}
+
 int64_t ConfigReader::Integer(std::string_view path, int64_t low, int64_t high) {
   if (!Has(path)) {
     Fail(path, "is missing; want an integer in " + Bounds(low, high));

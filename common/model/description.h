@@ -84,6 +84,14 @@ struct MoeDescription {
   bool has_gate_bias() const { return score == GateScore::kSigmoid; }
 };
 
+// In which tensors a checkpoint has its routed experts' weights in mxfp4 (common/dtype.h), of "x"
+// for "x.weight".
+enum class Mxfp4Layout : uint8_t {
+  kNone,               // they are not in mxfp4
+  kCompressedTensors,  // "x.weight_packed" and "x.weight_scale"
+  kQuark,              // "x.weight" and "x.weight_scale"
+};
+
 // What a family's config.json says, in the terms that engine and experts need; nothing of JSON and
 // no tensor name reaches them. Made by common/model/config.h, one small file per family.
 struct ModelDescription {
@@ -103,6 +111,8 @@ struct ModelDescription {
   bool tied_embeddings = false;
   // The checkpoint has projections in Float8E4M3 with a scale for each block of 128 by 128.
   bool has_fp8_weights = false;
+  // Of routed experts alone; then H and I are multiples of kMxBlock.
+  Mxfp4Layout mxfp4 = Mxfp4Layout::kNone;
   AttentionDescription attention;
   MoeDescription moe;
 
@@ -115,6 +125,7 @@ struct ModelDescription {
 // The type of routed experts' weights in memory. All others are cast to model.dtype when they are
 // loaded: experts are nearly all of a model, and read most.
 inline DType ExpertType(const ModelDescription& model) {
+  if (model.mxfp4 != Mxfp4Layout::kNone) return DType::kMxfp4;
   return model.has_fp8_weights ? DType::kFloat8E4M3 : model.dtype;
 }
 

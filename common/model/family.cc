@@ -34,21 +34,28 @@ DType ReadDtype(ConfigReader& config) {
   return DType::kFloat32;
 }
 
-// Whether weights are fp8 as DeepSeek and Qwen publish it; any other quantization is refused.
-bool ReadFp8(ConfigReader& config) {
-  const std::string group = "quantization_config";
-  if (!config.Has(group)) return false;
-  const std::string method = config.StringOr(group + ".quant_method", "unknown");
-  if (method != "fp8") {
-    config.Fail(group,
-                "quantized weights (" + method +
-                    ") are not supported; supported: fp8; or use the unquantized checkpoint");
-    return false;
+constexpr std::string_view kQuantization = "quantization_config";
+
+// Fails unless the field is absent or says what is supported.
+void ExpectText(ConfigReader& config, const std::string& field, const std::string& supported) {
+  const std::string text = config.StringOr(field, supported);
+  if (text != supported) {
+    config.Fail(field, "'" + text + "' is not supported; supported: " + supported);
   }
-  const std::string format = config.StringOr(group + ".fmt", "e4m3");
-  if (format != "e4m3") {
-    config.Fail(group + ".fmt", "'" + format + "' is not supported; supported: e4m3");
+}
+void ExpectInteger(ConfigReader& config, const std::string& field, int64_t supported) {
+  if (config.IntegerOr(field, supported, 0, kMaxIntermediate) != supported) {
+    config.Fail(field, "is not supported; supported: " + std::to_string(supported));
   }
+}
+void ExpectEmpty(ConfigReader& config, const std::string& field, const std::string& why) {
+  if (!config.IsEmpty(field)) config.Fail(field, "is not empty; " + why);
+}
+
+// fp8 as DeepSeek and Qwen publish it.
+void ReadFp8(ConfigReader& config) {
+  const std::string group(kQuantization);
+  ExpectText(config, group + ".fmt", "e4m3");
   const std::vector<int64_t> block =
       config.Integers(group + ".weight_block_size", 1, kMaxIntermediate);
   if (block != std::vector<int64_t>{128, 128}) {
@@ -57,7 +64,67 @@ bool ReadFp8(ConfigReader& config) {
                                 "[128, 128] are"
                               : "is not supported; supported: [128, 128]");
   }
-  return true;
+}
+
+// mxfp4 as compressed-tensors writes it (llm-compressor). Which modules are in it the loader tells
+// by their tensors.
+void ReadCompressedTensors(ConfigReader& config) {
+  const std::string group(kQuantization);
+  const std::string first = group + ".config_groups.group_0";
+  const std::string format = config.StringOr(
+      config.Has(group + ".format") ? group + ".format" : first + ".format", "unknown");
+  if (format != "mxfp4-pack-quantized") {
+    config.Fail(group + ".format", "'" + format +
+                                       "' is not supported; of compressed-tensors "
+                                       "mxfp4-pack-quantized is");
+  }
+  ExpectText(config, first + ".format", "mxfp4-pack-quantized");
+  ExpectInteger(config, first + ".weights.num_bits", 4);
+  ExpectText(config, first + ".weights.type", "float");
+  ExpectInteger(config, first + ".weights.group_size", kMxBlock);
+  ExpectEmpty(config, group + ".config_groups.group_1", "one group of weights is supported");
+  ExpectEmpty(config, group + ".kv_cache_scheme", "quantized caches are not supported");
+  ExpectEmpty(config, group + ".transform_config", "transforms are not supported");
+  ExpectText(config, group + ".sparsity_config.format", "dense");
+}
+
+// mxfp4 as AMD Quark writes it; likewise.
+void ReadQuark(ConfigReader& config) {
+  const std::string group(kQuantization);
+  const std::string weight = group + ".global_quant_config.weight";
+  const std::string dtype = config.StringOr(weight + ".dtype", "unknown");
+  if (dtype != "fp4") {
+    config.Fail(weight + ".dtype", "'" + dtype + "' is not supported; of quark fp4 is");
+  }
+  ExpectText(config, weight + ".qscheme", "per_group");
+  ExpectInteger(config, weight + ".group_size", kMxBlock);
+  ExpectText(config, weight + ".scale_format", "e8m0");
+  ExpectText(config, group + ".export.weight_format", "real_quantized");
+  ExpectEmpty(config, group + ".layer_quant_config", "one format of weights is supported");
+  ExpectEmpty(config, group + ".layer_type_quant_config", "one format of weights is supported");
+  ExpectEmpty(config, group + ".kv_cache_quant_config", "quantized caches are not supported");
+  ExpectEmpty(config, group + ".algo_config",
+              "some algorithms (rotations) turn activations as the model runs: not supported");
+}
+
+void ReadQuantization(ConfigReader& config, ModelDescription& model) {
+  const std::string group(kQuantization);
+  if (!config.Has(group)) return;
+  const std::string method = config.StringOr(group + ".quant_method", "unknown");
+  if (method == "fp8") {
+    model.has_fp8_weights = true;
+    ReadFp8(config);
+  } else if (method == "compressed-tensors") {
+    model.mxfp4 = Mxfp4Layout::kCompressedTensors;
+    ReadCompressedTensors(config);
+  } else if (method == "quark") {
+    model.mxfp4 = Mxfp4Layout::kQuark;
+    ReadQuark(config);
+  } else {
+    config.Fail(group, "quantized weights (" + method +
+                           ") are not supported; supported: fp8, and mxfp4 of routed experts by "
+                           "compressed-tensors and quark; or use the unquantized checkpoint");
+  }
 }
 
 void RefuseUnsupported(ConfigReader& config) {
@@ -108,7 +175,7 @@ ModelDescription ReadSizes(ConfigReader& config, double default_epsilon) {
   RefuseUnsupported(config);
   ModelDescription model;
   model.dtype = ReadDtype(config);
-  model.has_fp8_weights = ReadFp8(config);
+  ReadQuantization(config, model);
   model.vocab = static_cast<int>(config.Integer("vocab_size", 1, kMaxVocab));
   model.hidden = static_cast<int>(config.Integer("hidden_size", 1, kMaxHidden));
   model.layers = static_cast<int>(config.Integer("num_hidden_layers", 1, kMaxLayers));

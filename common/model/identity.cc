@@ -72,10 +72,10 @@ void MixField(const MoeDescription& moe, Fingerprint& out) {
 
 void Mix(const ModelDescription& model, Fingerprint& fingerprint) {
   const auto& [family, architecture, dtype, vocab, hidden, layers, dense_layers, dense_intermediate,
-               max_positions, norm_epsilon, tied_embeddings, has_fp8_weights, attention, moe] =
-      model;
+               max_positions, norm_epsilon, tied_embeddings, has_fp8_weights, mxfp4, attention,
+               moe] = model;
   MixAll(fingerprint, family, architecture, dtype, vocab, hidden, layers, dense_layers,
-         dense_intermediate, max_positions, norm_epsilon, tied_embeddings, has_fp8_weights,
+         dense_intermediate, max_positions, norm_epsilon, tied_embeddings, has_fp8_weights, mxfp4,
          attention, moe);
 }
 

@@ -42,10 +42,14 @@ int64_t GateWeightBytes(const ModelDescription& model) {
 
 int64_t ExpertWeightBytes(const ModelDescription& model) {
   const int64_t weights = int64_t{3} * model.hidden * model.moe.intermediate;
-  const int64_t scales = model.has_fp8_weights ? int64_t{3} * ScaleBlocks(model.hidden) *
-                                                     ScaleBlocks(model.moe.intermediate)
-                                               : 0;
-  return weights * SizeOf(ExpertType(model)) + scales * static_cast<int64_t>(sizeof(float));
+  const DType type = ExpertType(model);
+  int64_t scale_bytes = 0;
+  if (type == DType::kMxfp4) scale_bytes = weights / kMxBlock;
+  if (type == DType::kFloat8E4M3) {
+    scale_bytes = int64_t{3} * ScaleBlocks(model.hidden) * ScaleBlocks(model.moe.intermediate) *
+                  static_cast<int64_t>(sizeof(float));
+  }
+  return BytesOf(type, weights) + scale_bytes;
 }
 
 int64_t AttentionWorkspaceBytes(const ModelDescription& model, int rows, int batch, int threads) {

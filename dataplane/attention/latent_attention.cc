@@ -17,17 +17,25 @@ constexpr int kDeviceAreas = 128;
 
 // Of both forms, which run one after the other. What a GPU's absorbed form deals splits with is for
 // a row each of sequences that fill the cache, as many as a call has; the CPU's uses nothing.
-size_t WorkspaceBytes(const AttentionDescription& a, const kernels::LatentCache& view,
-                      const kernels::Place& place, int max_rows) {
+struct Workspace {
+  int64_t expanded;  // more is not given: a chunk of what it expands is to stay in the cache
+  int64_t absorbed;
+};
+Workspace WorkspaceOf(const AttentionDescription& a, const kernels::LatentCache& view,
+                      DType expand_dtype, const kernels::Place& place, int max_rows) {
   const bool on_device = place.stream.device == kernels::Device::kCuda;
   const int team = place.stream.team == nullptr ? 1 : place.stream.team->size();
-  const int64_t expanded = kernels::ExpandedAttentionWorkspaceBytes(
-      a.head_dim, a.latent->value_dim, on_device ? kDeviceAreas : team);
+  const bool shares = on_device && kernels::HasSharedExpansion(view, expand_dtype, a.nope_dim(),
+                                                               a.latent->value_dim);
+  const int64_t expanded =
+      shares ? kernels::SharedExpansionBytes(a.heads, max_rows)
+             : kernels::ExpandedAttentionWorkspaceBytes(a.head_dim, a.latent->value_dim,
+                                                        on_device ? kDeviceAreas : team);
   const int64_t absorbed = on_device ? kernels::AbsorbedAttentionStateBytes(
                                            view, a.heads, std::min(max_rows, kAbsorbedRows),
                                            view.num_pages * kernels::kPageTokens)
                                      : 0;
-  return static_cast<size_t>(std::max(expanded, absorbed));
+  return {expanded, absorbed};
 }
 
 }  // namespace
@@ -55,7 +63,11 @@ LatentAttention::LatentAttention(const ModelDescription& model, const AttentionW
                                  static_cast<size_t>(latent_.rank);
   absorbed_ = floats(in_latent_space);
   attended_ = floats(in_latent_space);
-  workspace_ = context.TakeOrNote(WorkspaceBytes(model.attention, View(0), place, max_rows));
+  const Workspace workspace =
+      WorkspaceOf(model.attention, View(0), weights.layers.front().kv_b.dtype, place, max_rows);
+  expanded_bytes_ = workspace.expanded;
+  workspace_ =
+      context.TakeOrNote(static_cast<size_t>(std::max(workspace.expanded, workspace.absorbed)));
 }
 
 kernels::LatentCache LatentAttention::View(int layer) const {
@@ -176,8 +188,9 @@ Status LatentAttention::Expanded(const kernels::Stream& on, int layer, const Att
   args.nope_dim = a.nope_dim();
   args.value_dim = latent_.value_dim;
   args.scale = a.scale;
+  args.key_blocks = kernels::KeyBlocksOf(rows.on_host + first, count);
   args.workspace = workspace_.data();
-  args.workspace_bytes = static_cast<int64_t>(workspace_.size());
+  args.workspace_bytes = expanded_bytes_;
   return kernels::ExpandedAttention(on, args);
 }
 

@@ -48,6 +48,7 @@ class LatentAttention final : public SelfAttention {
   kernels::Buffer absorbed_;        // fp32 [kAbsorbedRows,heads,R]: queries in the latent space
   kernels::Buffer attended_;        // fp32 [kAbsorbedRows,heads,R]: what they brought
   kernels::Buffer workspace_;       // of either form
+  int64_t expanded_bytes_ = 0;      // of it, for the expanded one
 };
 
 }  // namespace janus::dataplane

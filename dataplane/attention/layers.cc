@@ -68,15 +68,11 @@ AttentionLayers::AttentionLayers(const ModelDescription& model, const AttentionW
     const auto workspace = kernels::GroupedExpertFfnWorkspace::For(room_rows_, intermediate, wire_);
     ffn_workspace_ = context_.TakeOrNote(static_cast<size_t>(workspace.bytes));
   }
-  if (is_host_) return;
-  PrepareDevice();
-  const std::vector<int32_t> unused(static_cast<size_t>(KvCache::PagesFor(part_room_)),
-                                    cache.spare_page());
-  unused_table_ = context_.TakeCopyOrNote(unused.data(), unused.size() * sizeof(unused[0]));
+  if (!is_host_) PrepareDevice(cache.spare_page());
 }
 
 // What only a GPU needs: a place for rows that are on their way, and tables of where that is.
-void AttentionLayers::PrepareDevice() {
+void AttentionLayers::PrepareDevice(int32_t spare_page) {
   const auto rows = static_cast<size_t>(room_rows_);
   const auto hidden = static_cast<size_t>(model_.hidden);
   const auto logits =
@@ -89,6 +85,8 @@ void AttentionLayers::PrepareDevice() {
   std::vector<const void*> arrived(slots);
   for (size_t i = 0; i < slots; ++i) arrived[i] = arrived_.device() + i * row_bytes_;
   arrived_pointers_ = context_.TakeCopyOrNote(arrived.data(), slots * sizeof(arrived[0]));
+  const std::vector<int32_t> unused(static_cast<size_t>(KvCache::PagesFor(part_room_)), spare_page);
+  unused_table_ = context_.TakeCopyOrNote(unused.data(), unused.size() * sizeof(unused[0]));
   if (local_.size() == 0) return;
   std::vector<kernels::Contribution> local(rows);
   // What lies between the fields goes up, too.
@@ -182,20 +180,19 @@ size_t AttentionLayers::PlaceRows(const Batch& batch) {
       const BatchRow& row = batch.rows[begin + i];
       const size_t at = static_cast<size_t>(RowAt(part)) + i;
       tokens[at] = row.token;
-      positions[at] = row.position;
+      positions[at] = rows[at].position = row.position;
       classes_[at] = row.position_class;
-      rows[at].position = row.position;
       const std::vector<int32_t>& pages = row.sequence->pages;
       if (is_host_) {
         rows[at].block_table = pages.data();
         continue;
       }
       if (row.sequence != before) {
+        before = row.sequence;
         first = end;
         end += pages.size();
         JANUS_CHECK(layout_.tables + end * sizeof(int32_t) <= layout_.bytes, end);
         std::copy(pages.begin(), pages.end(), tables + first);
-        before = row.sequence;
       }
       rows[at].block_table = device_tables + first;
     }
@@ -276,9 +273,11 @@ Status AttentionLayers::AttendInto(const kernels::Stream& on, int layer, const R
   const AttentionLayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
   float* residual = residual_.as<float>() + int64_t{rows.at} * model_.hidden;
   JANUS_RETURN_IF_ERROR(NormRows(on, residual, w.input_norm, normed_.data(), rows.count));
-  const AttentionRows attending{step_.device_at<kernels::KvRow>(layout_.rows) + rows.at,
-                                step_.device_at<int32_t>(layout_.positions) + rows.at, rows.classes,
-                                rows.count};
+  const AttentionRows attending{.rows = step_.device_at<kernels::KvRow>(layout_.rows) + rows.at,
+                                .positions = step_.device_at<int32_t>(layout_.positions) + rows.at,
+                                .classes = rows.classes,
+                                .on_host = step_.host_at<kernels::KvRow>(layout_.rows) + rows.at,
+                                .count = rows.count};
   JANUS_RETURN_IF_ERROR(attention_->Attend(on, layer, attending, normed_.data(), attended_.data()));
   JANUS_RETURN_IF_ERROR(Project(on, w.o,
                                 {.x = attended_.data(),

@@ -111,7 +111,7 @@ class AttentionLayers {
     const PositionClass* classes;
   };
 
-  void PrepareDevice();
+  void PrepareDevice(int32_t spare_page);
   // The first row of a part in the buffers.
   int RowAt(int part) const { return part * part_room_; }
   Rows RowsOf(int part) const;
@@ -166,7 +166,7 @@ class AttentionLayers {
   kernels::Buffer local_;  // fp32 [T,H]
   kernels::Buffer ffn_workspace_;
   std::vector<kernels::Contribution> local_rows_;  // [T], of the host
-  // Of a GPU: rows on their way to the experts and back, by row of the batch.
+  // Of a GPU: rows on their way to the experts and back.
   kernels::Buffer to_experts_;         // [T,H] of the wire type
   kernels::Buffer device_local_rows_;  // Contribution [T]: from to_experts_ to local_
   kernels::Staging arrived_;           // [T,K,H] of the wire type

@@ -49,19 +49,26 @@ Status TensorPlacer::Place(Tensor& tensor, int64_t elements) {
       at->second = known->second;
     }
   }
+  const auto bytes = static_cast<size_t>(BytesOf(tensor.dtype, elements));
   if (at->second == nullptr) {
-    const auto bytes = static_cast<size_t>(elements * SizeOf(tensor.dtype));
     JANUS_ASSIGN_OR_RETURN(kernels::Buffer copy, loader_.Load(tensor.data, bytes));
     at->second = std::make_shared<const kernels::Buffer>(std::move(copy));
+  }
+  if (at->second->size() < bytes) {
+    return InvalidArgument("two tensors of different size lie at one address");
   }
   tensor.data = at->second->data();
   return OkStatus();
 }
 
 Status TensorPlacer::PlaceMatrix(Tensor& tensor, int64_t outputs, int64_t inputs) {
-  Tensor scales{tensor.scales};
-  JANUS_RETURN_IF_ERROR(Place(scales, ScaleBlocks(outputs) * ScaleBlocks(inputs)));
-  tensor.scales = static_cast<const float*>(scales.data);
+  if (tensor.scales != nullptr) {
+    const bool is_mxfp4 = tensor.dtype == DType::kMxfp4;
+    Tensor scales{tensor.scales, is_mxfp4 ? DType::kFloat8E4M3 : DType::kFloat32};
+    JANUS_RETURN_IF_ERROR(Place(scales, is_mxfp4 ? outputs * inputs / kMxBlock
+                                                 : ScaleBlocks(outputs) * ScaleBlocks(inputs)));
+    tensor.scales = scales.data;
+  }
   return Place(tensor, outputs * inputs);
 }
 

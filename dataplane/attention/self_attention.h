@@ -14,9 +14,11 @@ namespace janus::dataplane {
 
 // Rows of a batch, one after the other; rows of one sequence are neighbours, positions ascending.
 struct AttentionRows {
-  const kernels::KvRow* rows = nullptr;    // [count]
-  const int32_t* positions = nullptr;      // [count], those of `rows`
-  const PositionClass* classes = nullptr;  // [count]
+  const kernels::KvRow* rows = nullptr;  // [count]
+  const int32_t* positions = nullptr;    // [count], those of `rows`
+  // On the host, [count] each; `rows` again, whose block tables lie where those of `rows` do.
+  const PositionClass* classes = nullptr;
+  const kernels::KvRow* on_host = nullptr;
   int count = 0;
 };
 

@@ -11,9 +11,9 @@ namespace janus::dataplane {
 struct Tensor {
   const void* data = nullptr;
   DType dtype = DType::kFloat32;
-  // Of Float8E4M3, which only routed experts are: a matrix [N,K] has [ScaleBlocks(N),
-  // ScaleBlocks(K)] scales. Else null.
-  const float* scales = nullptr;
+  // Of Float8E4M3 and Mxfp4, which only routed experts are: a matrix [N,K] has [ScaleBlocks(N),
+  // ScaleBlocks(K)] scales of float, or [N,K/32] of uint8_t. Else null.
+  const void* scales = nullptr;
 };
 
 // One SiLU-gated FFN: a routed expert, shared experts together, or a dense layer's. H hidden, I

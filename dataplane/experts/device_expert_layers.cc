@@ -65,7 +65,7 @@ DeviceExpertLayers::DeviceExpertLayers(const ModelDescription& model, const Expe
     context_.NoteFailure(std::move(event).status());
   }
   // Without its memory there is nothing to record.
-  if (options.graphs && replies_.size() > 0) context_.NoteFailure(RecordAll());
+  if (options.graphs && replies_.size() > 0 && CanRoute()) context_.NoteFailure(RecordAll());
 }
 
 void DeviceExpertLayers::PlaceTables() {
@@ -124,10 +124,14 @@ Status DeviceExpertLayers::GateRows(size_t sender) {
                          static_cast<size_t>(from.count) * row_bytes_);
 }
 
+bool DeviceExpertLayers::CanRoute() const {
+  return slots_ >= 1 && slots_ <= kernels::kMostRoutedSlots;
+}
+
 // Where splits are possible and not likely the device goes on, and the host looks.
 bool DeviceExpertLayers::RoutesItself() const {
   const int64_t ids = int64_t{rows_} * model_.moe.top_k;
-  if (ids > kernels::kMostRoutedIds || slots_ > kernels::kMostRoutedSlots) return false;
+  if (ids > kernels::kMostRoutedIds || !CanRoute()) return false;
   return !MaySplitRows(scheduling_, crossover_rows_, rows_) ||
          4 * ids <= int64_t{crossover_rows_} * model_.moe.experts;
 }
@@ -159,9 +163,16 @@ kernels::GateTopKArgs DeviceExpertLayers::GateOf(int layer, int rows) const {
   return args;
 }
 
+kernels::GroupedExpertFfnArgs DeviceExpertLayers::FfnOverLists(int layer) const {
+  kernels::GroupedExpertFfnArgs args = FfnOf(layer);
+  args.experts = work_.device_at<kernels::ActiveExpert>(0);
+  args.contributions = work_.device_at<kernels::Contribution>(contributions_at_);
+  args.workspace = ffn_workspace_.data();
+  args.workspace_bytes = static_cast<int64_t>(ffn_workspace_.size());
+  return args;
+}
+
 Status DeviceExpertLayers::StartOn(const kernels::Stream& on, Work work, int layer, int rows) {
-  auto* const active = work_.device_at<kernels::ActiveExpert>(0);
-  auto* const contributions = work_.device_at<kernels::Contribution>(contributions_at_);
   const auto slots = static_cast<int>(slots_);
   if (work == Work::kRoute) {
     kernels::RouteRoundArgs args;
@@ -174,19 +185,15 @@ Status DeviceExpertLayers::StartOn(const kernels::Stream& on, Work work, int lay
     args.tensors = tensors_.as<kernels::ActiveExpert>() + static_cast<size_t>(layer) * slots_;
     args.y = replies_.data();
     args.y_row_bytes = static_cast<int64_t>(row_bytes_);
-    args.active = active;
-    args.contributions = contributions;
+    args.active = work_.device_at<kernels::ActiveExpert>(0);
+    args.contributions = work_.device_at<kernels::Contribution>(contributions_at_);
     args.scratch = scratch_.data();
     args.scratch_bytes = static_cast<int64_t>(scratch_.size());
     return kernels::RouteRound(on, args);
   }
-  kernels::GroupedExpertFfnArgs args = FfnOf(layer);
+  kernels::GroupedExpertFfnArgs args = FfnOverLists(layer);
   args.num_experts = kernels::RoutedExperts(rows, model_.moe.top_k, slots);
   args.num_contributions = int64_t{rows} * model_.moe.top_k;
-  args.experts = active;
-  args.contributions = contributions;
-  args.workspace = ffn_workspace_.data();
-  args.workspace_bytes = static_cast<int64_t>(ffn_workspace_.size());
   return kernels::GroupedExpertFfn(on, args);
 }
 
@@ -256,17 +263,13 @@ Status DeviceExpertLayers::ComputeLists(Begun begin) {
   const auto k = static_cast<size_t>(model_.moe.top_k);
   auto* const contributions = work_.host_at<kernels::Contribution>(contributions_at_);
   const auto* const weights = gate_weights_.host_at<float>(0);
-  size_t first_pair = 0, sender = 0;  // of the round's, by sender
   LayReplies(begin, [&](const Piece& piece) {
-    for (; sender < piece.sender; ++sender) {
-      if (senders_[sender].gated) first_pair += static_cast<size_t>(senders_[sender].count) * k;
-    }
     kernels::Contribution& c = contributions[ListedAt(piece)];
     c.x = DeviceRows(piece.sender) + piece.pair / k * row_bytes_;
     c.y = replies_.data() + piece.at * row_bytes_;
-    c.weight = weights[first_pair + piece.pair];
+    c.weight = weights[piece.pair_of_round];
   });
-  kernels::GroupedExpertFfnArgs args = FfnOf(layer_);
+  kernels::GroupedExpertFfnArgs args = FfnOverLists(layer_);
   auto* const active = work_.host_at<kernels::ActiveExpert>(0);
   args.num_experts = ListActive(active);
   if (args.num_experts == 0) return OkStatus();
@@ -274,10 +277,6 @@ Status DeviceExpertLayers::ComputeLists(Begun begin) {
   JANUS_RETURN_IF_ERROR(
       work_.Push(0, contributions_at_ + static_cast<size_t>(args.num_contributions) *
                                             sizeof(kernels::Contribution)));
-  args.experts = work_.device_at<kernels::ActiveExpert>(0);
-  args.contributions = work_.device_at<kernels::Contribution>(contributions_at_);
-  args.workspace = ffn_workspace_.data();
-  args.workspace_bytes = static_cast<int64_t>(ffn_workspace_.size());
   return kernels::GroupedExpertFfn(stream_, args);
 }
 

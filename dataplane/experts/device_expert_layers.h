@@ -38,12 +38,16 @@ class DeviceExpertLayers final : public ExpertLayers {
   Status GateRows(size_t sender) override;
   void PlaceTables();
   Status RecordAll();
+  // Whether the device can, by the instance's slots; and whether it does, this round.
+  bool CanRoute() const;
   bool RoutesItself() const;
   // Where the round's rows are, in order, and how many; as many pointers as are computed.
   Status PushRows(int computed);
   Status Start(Work work);
   Status StartOn(const kernels::Stream& on, Work work, int layer, int rows);
   kernels::GateTopKArgs GateOf(int layer, int rows) const;
+  // The FFN over the lists in the device's memory, but for their lengths.
+  kernels::GroupedExpertFfnArgs FfnOverLists(int layer) const;
   Status PullIds();
   void TakeIds();
   // Of what the host scheduled.

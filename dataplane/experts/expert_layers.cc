@@ -103,7 +103,7 @@ void ExpertLayers::LayReplies(Begun begin, FunctionRef<void(const Piece&)> each)
       const Replica replica = replicas_[at];
       if (replica.instance != rank_) continue;
       out.refs[written] = {static_cast<uint16_t>(i / k), static_cast<uint8_t>(i % k), 0};
-      each({a, i, sender.first_reply + written, replica.slot});
+      each({a, i, at, sender.first_reply + written, replica.slot});
       ++written;
     }
   }

@@ -71,7 +71,8 @@ class ExpertLayers {
   // What fell to this instance: the at-th contribution, of a row and top-k slot.
   struct Piece {
     size_t sender;
-    size_t pair;  // row * K + slot, of the sender's
+    size_t pair;           // row * K + slot, of the sender's
+    size_t pair_of_round;  // the same among all that were gated, by (rank, row)
     size_t at;
     int slot;  // of the instance
   };

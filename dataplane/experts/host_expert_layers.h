@@ -2,7 +2,6 @@
 
 #include <vector>
 
-#include "common/aligned_buffer.h"
 #include "dataplane/experts/expert_layers.h"
 
 namespace janus::dataplane {

@@ -55,6 +55,7 @@ bool CastFrom(const std::byte* from, size_t count, std::byte* to, DType to_dtype
     case DType::kFloat16:
       return Cast<kFrom, DType::kFloat16>(from, count, to);
     case DType::kFloat8E4M3:
+    case DType::kMxfp4:
       break;
   }
   return false;
@@ -89,6 +90,7 @@ bool CastAndCheck(std::span<const std::byte> from, DType from_dtype, std::byte* 
     case DType::kFloat16:
       return CastFrom<DType::kFloat16>(from.data(), count, to, to_dtype);
     case DType::kFloat8E4M3:
+    case DType::kMxfp4:
       break;
   }
   return false;

@@ -18,6 +18,9 @@ std::string ScalesOf(const std::string& name) {
   return name + "_scale_inv";
 }
 
+// Of "x.weight" in mxfp4, "x.weight_scale".
+constexpr char kScale[] = "_scale";
+
 // First the tensors are named (Add), then all are read (Read): so the total is known before the
 // work.
 template <class Weights>
@@ -25,18 +28,31 @@ class Reader {
  public:
   Reader(Loaded<Weights>& loaded, const ModelDescription& model,
          const Loaded<Weights>* known = nullptr)
-      : loaded_(loaded), dtype_(model.dtype), has_fp8_(model.has_fp8_weights), known_(known) {}
+      : loaded_(loaded),
+        dtype_(model.dtype),
+        has_fp8_(model.has_fp8_weights),
+        mxfp4_(model.mxfp4),
+        known_(known) {}
 
   // `to`: the number format that it is computed with.
   Status Add(const std::string& name, std::vector<int64_t> shape, DType to, Tensor& out) {
     if (Share(name, out)) return OkStatus();
+    if (to == DType::kMxfp4) return AddMxfp4(name, shape, out);
+    if (mxfp4_ != Mxfp4Layout::kNone && loaded_.checkpoint->Has(name + kScale)) {
+      return InvalidArgument("tensor '" + name + kScale +
+                             "' is in the checkpoint: only routed experts are served in mxfp4; "
+                             "what quantizes a model has to leave out all else (its list 'ignore' "
+                             "or 'exclude')");
+    }
     JANUS_ASSIGN_OR_RETURN(StoredTensor stored, Find(name, shape));
     const bool is_fp8 = stored.dtype == DType::kFloat8E4M3;
     if (to == DType::kFloat8E4M3 ? !is_fp8 : is_fp8 && !has_fp8_) {
-      return InvalidArgument(stored.file + ": tensor '" + name + "' is of type " +
-                             std::string(StoredName(stored.dtype)) +
-                             ", against config.json's quantization_config; is it of the same "
-                             "model?");
+      return InvalidArgument(
+          stored.file + ": tensor '" + name + "' is of type " +
+          std::string(StoredName(stored.dtype)) + ", against config.json's quantization_config; " +
+          (is_fp8 ? "is it of the same model?"
+                  : "routed experts are all in fp8 or none is: modules_to_not_convert may not name "
+                    "some of them"));
     }
     total_ += stored.bytes.size();
     Entry entry{name, std::move(stored), {}, to, &out};
@@ -66,9 +82,10 @@ class Reader {
     for (const Entry& entry : tensors_) {
       HeldTensor held;
       held.tensor.dtype = entry.to;
-      JANUS_RETURN_IF_ERROR(entry.stored.dtype != DType::kFloat8E4M3 ? ReadPlain(entry, held)
-                            : entry.to == DType::kFloat8E4M3         ? ReadFp8(entry, held)
-                                                                     : Dequantize(entry, held));
+      JANUS_RETURN_IF_ERROR(entry.to == DType::kMxfp4                  ? ReadMxfp4(entry, held)
+                            : entry.stored.dtype != DType::kFloat8E4M3 ? ReadPlain(entry, held)
+                            : entry.to == DType::kFloat8E4M3           ? ReadFp8(entry, held)
+                                                                       : Dequantize(entry, held));
       *entry.out = held.tensor;
       Keep(entry.name, held);
     }
@@ -81,13 +98,38 @@ class Reader {
   struct Entry {
     std::string name;
     StoredTensor stored;
-    StoredTensor scales;  // of fp8
+    StoredTensor scales;  // of fp8 and mxfp4
     DType to;
     Tensor* out;
   };
 
+  // A matrix of a routed expert.
+  Status AddMxfp4(const std::string& name, const std::vector<int64_t>& shape, Tensor& out) {
+    const bool is_packed = mxfp4_ == Mxfp4Layout::kCompressedTensors;
+    const std::string packed = is_packed ? name + "_packed" : name;
+    if (is_packed && !loaded_.checkpoint->Has(packed) && loaded_.checkpoint->Has(name)) {
+      return InvalidArgument("tensor '" + name + "' is in the checkpoint in place of '" + packed +
+                             "': routed experts are all in mxfp4 or none is; 'ignore' may not name "
+                             "some of them");
+    }
+    Entry entry{name, {}, {}, DType::kMxfp4, &out};
+    JANUS_ASSIGN_OR_RETURN(entry.stored, FindBytes(packed, {shape[0], shape[1] / 2}));
+    JANUS_ASSIGN_OR_RETURN(entry.scales, FindBytes(name + kScale, {shape[0], shape[1] / kMxBlock}));
+    total_ += entry.stored.bytes.size() + entry.scales.bytes.size();
+    tensors_.push_back(std::move(entry));
+    return OkStatus();
+  }
+
+  Result<StoredTensor> FindBytes(const std::string& name, const std::vector<int64_t>& shape) {
+    JANUS_ASSIGN_OR_RETURN(StoredTensor stored, loaded_.checkpoint->FindBytes(name));
+    return WithShape(name, std::move(stored), shape);
+  }
   Result<StoredTensor> Find(const std::string& name, const std::vector<int64_t>& shape) {
     JANUS_ASSIGN_OR_RETURN(StoredTensor stored, loaded_.checkpoint->Find(name));
+    return WithShape(name, std::move(stored), shape);
+  }
+  Result<StoredTensor> WithShape(const std::string& name, StoredTensor stored,
+                                 const std::vector<int64_t>& shape) {
     if (stored.shape == shape) return stored;
     return InvalidArgument(stored.file + ": tensor '" + name + "': shape " +
                            ShapeText(stored.shape) + ", config.json asks for " + ShapeText(shape));
@@ -165,6 +207,37 @@ class Reader {
     });
   }
 
+  // As it lies in the file, weights and scales.
+  Status ReadMxfp4(const Entry& entry, HeldTensor& held) {
+    held.tensor.data = entry.stored.bytes.data();
+    held.tensor.scales = entry.scales.bytes.data();
+    held.bytes = entry.stored.bytes.size() + entry.scales.bytes.size();
+    const auto* const scales = static_cast<const uint8_t*>(held.tensor.scales);
+    const auto* const end = scales + entry.scales.bytes.size();
+    const auto* const bad =
+        std::find_if(scales, end, [](uint8_t scale) { return scale > kMaxMxScale; });
+    if (bad != end) {
+      const auto blocks = entry.scales.shape[1];
+      return InvalidArgument(
+          entry.scales.file + ": tensor '" + entry.name + kScale + "' has " + std::to_string(*bad) +
+          " at [" + std::to_string((bad - scales) / blocks) + "," +
+          std::to_string((bad - scales) % blocks) + "], " +
+          (*bad == 255 ? "which is NaN"
+                       : "2 to the power of " + std::to_string(*bad - 127) +
+                             ": weights under it may be beyond what BFloat16 holds") +
+          "; scales up to " + std::to_string(kMaxMxScale) + " are served");
+    }
+    done_ += entry.scales.bytes.size();
+    return InChunks(entry.name, entry.stored, 1, "", [&](size_t /*at*/, auto chunk) {
+      // Every code is a number; what is left to do is to bring the pages in.
+      constexpr size_t kPage = 4096;
+      for (size_t at = 0; at < chunk.size(); at += kPage) {
+        [[maybe_unused]] const volatile std::byte first = chunk[at];
+      }
+      return true;
+    });
+  }
+
   Status Dequantize(const Entry& entry, HeldTensor& held) {
     const auto columns = static_cast<size_t>(entry.stored.shape[1]);
     const auto to_size = static_cast<size_t>(SizeOf(entry.to));
@@ -203,6 +276,7 @@ class Reader {
   Loaded<Weights>& loaded_;
   const DType dtype_;
   const bool has_fp8_;
+  const Mxfp4Layout mxfp4_;
   const Loaded<Weights>* const known_;
   std::vector<Entry> tensors_;
   uint64_t total_ = 0;

@@ -38,7 +38,8 @@ struct Loaded {
 // Load what a role needs and nothing else, routed experts in ExpertType(model), gates' biases in
 // Float32, all else in model.dtype (cast where the checkpoint differs). Every value is read once,
 // which also brings it into memory. InvalidArgument names file and tensor: missing, of another
-// shape or number format, or holding a NaN or infinity. Cancelled: `stop` was requested.
+// shape or number format, or holding a NaN or infinity; of mxfp4 a scale above kMaxMxScale and
+// where it lies, and what else than routed experts is in it. Cancelled: `stop` was requested.
 Result<Loaded<AttentionWeights>> LoadAttention(const std::string& folder,
                                                const ModelDescription& model,
                                                const LoadProgress& progress, std::stop_token stop);

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
+#include <tuple>
 
 #include "common/read_file.h"
 
@@ -22,6 +23,7 @@ using nlohmann::json;
 constexpr uint64_t kMaxHeaderBytes = uint64_t{100} << 20;
 constexpr char kSingle[] = "model.safetensors";
 constexpr char kIndex[] = "model.safetensors.index.json";
+constexpr char kBytes[] = "U8";
 
 std::optional<DType> ParseDType(const std::string& name) {
   for (const DType dtype :
@@ -47,6 +49,27 @@ bool ReadEntry(const json& entry, std::vector<int64_t>& shape, uint64_t& begin, 
   return begin <= end;
 }
 
+// Bytes of a tensor in the file's data.
+struct Extent {
+  uint64_t begin;
+  uint64_t end;
+  std::string tensor;
+};
+
+// Whoever tells tensors apart by where they lie may do so.
+Status RefuseOverlaps(const std::string& name, std::vector<Extent> extents) {
+  std::erase_if(extents, [](const Extent& extent) { return extent.begin == extent.end; });
+  std::sort(extents.begin(), extents.end(), [](const Extent& a, const Extent& b) {
+    return std::tie(a.begin, a.end) < std::tie(b.begin, b.end);
+  });
+  for (size_t i = 1; i < extents.size(); ++i) {
+    if (extents[i].begin >= extents[i - 1].end) continue;
+    return InvalidArgument(name + ": tensors '" + extents[i - 1].tensor + "' and '" +
+                           extents[i].tensor + "' share bytes; the file is damaged");
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
 std::string_view StoredName(DType dtype) {
@@ -59,6 +82,8 @@ std::string_view StoredName(DType dtype) {
       return "F16";
     case DType::kFloat8E4M3:
       return "F8_E4M3";
+    case DType::kMxfp4:
+      return "U8";
   }
   return "unknown";
 }
@@ -91,6 +116,7 @@ Result<SafetensorsHeader> ParseSafetensors(std::span<const std::byte> file,
   const std::span<const std::byte> data = file.subspan(sizeof header_bytes + header_bytes);
 
   SafetensorsHeader out;
+  std::vector<Extent> extents;
   for (const auto& [tensor, entry] : header.items()) {
     if (tensor == "__metadata__") continue;
     const std::string where = name + ": tensor '" + tensor + "'";
@@ -107,12 +133,12 @@ Result<SafetensorsHeader> ParseSafetensors(std::span<const std::byte> file,
       return InvalidArgument(where + ": ends at byte " + std::to_string(end) + " of " +
                              std::to_string(data.size()) + " bytes of data; the file is truncated");
     }
+    extents.push_back({begin, end, tensor});
+    const bool is_bytes = *dtype_name == kBytes;
     const std::optional<DType> dtype = ParseDType(dtype_name->get<std::string>());
-    if (!dtype) {
-      out.foreign.emplace(tensor, dtype_name->get<std::string>());
-      continue;
-    }
-    uint64_t bytes = static_cast<uint64_t>(SizeOf(*dtype));
+    if (!dtype) out.foreign.emplace(tensor, dtype_name->get<std::string>());
+    if (!dtype && !is_bytes) continue;
+    uint64_t bytes = dtype ? static_cast<uint64_t>(SizeOf(*dtype)) : 1;
     for (const int64_t extent : stored.shape) {
       if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(extent), &bytes)) bytes = UINT64_MAX;
       if (bytes == UINT64_MAX) break;
@@ -122,11 +148,12 @@ Result<SafetensorsHeader> ParseSafetensors(std::span<const std::byte> file,
                              dtype_name->get<std::string>() + " does not fill its " +
                              std::to_string(end - begin) + " bytes");
     }
-    stored.dtype = *dtype;
+    stored.dtype = dtype.value_or(DType::kFloat32);
     stored.bytes = data.subspan(begin, end - begin);
     stored.file = name;
-    out.tensors.emplace(tensor, std::move(stored));
+    (is_bytes ? out.bytes : out.tensors).emplace(tensor, std::move(stored));
   }
+  JANUS_RETURN_IF_ERROR(RefuseOverlaps(name, std::move(extents)));
   return out;
 }
 
@@ -196,7 +223,8 @@ Result<const Checkpoint::File*> Checkpoint::Map(const std::string& name) {
   return &file;
 }
 
-Result<StoredTensor> Checkpoint::Find(std::string_view tensor) {
+Result<std::pair<const Checkpoint::File*, std::string>> Checkpoint::FileOf(
+    std::string_view tensor) {
   std::string name = kSingle;
   if (!shard_of_.empty()) {
     const auto shard = shard_of_.find(tensor);
@@ -207,6 +235,32 @@ Result<StoredTensor> Checkpoint::Find(std::string_view tensor) {
     name = shard->second;
   }
   JANUS_ASSIGN_OR_RETURN(const File* file, Map(name));
+  return std::pair(file, name);
+}
+
+Result<StoredTensor> Checkpoint::FindBytes(std::string_view tensor) {
+  JANUS_ASSIGN_OR_RETURN(const auto in, FileOf(tensor));
+  const auto& [file, name] = in;
+  const auto found = file->header.bytes.find(tensor);
+  if (found != file->header.bytes.end()) return found->second;
+  const std::string what = folder_ + "/" + name + ": tensor '" + std::string(tensor) + "' is ";
+  const auto numbers = file->header.tensors.find(tensor);
+  const auto foreign = file->header.foreign.find(tensor);
+  if (numbers != file->header.tensors.end()) {
+    return InvalidArgument(what + "of type " + std::string(StoredName(numbers->second.dtype)) +
+                           ", where quantization_config asks for mxfp4 (U8)");
+  }
+  if (foreign != file->header.foreign.end()) {
+    return InvalidArgument(what + "of type " + foreign->second +
+                           ", where quantization_config asks for mxfp4 (U8)");
+  }
+  return InvalidArgument(folder_ + "/" + name + ": no tensor '" + std::string(tensor) +
+                         "'; is config.json of the same model?");
+}
+
+Result<StoredTensor> Checkpoint::Find(std::string_view tensor) {
+  JANUS_ASSIGN_OR_RETURN(const auto in, FileOf(tensor));
+  const auto& [file, name] = in;
   const auto found = file->header.tensors.find(tensor);
   if (found != file->header.tensors.end()) return found->second;
   const std::string where = folder_ + "/" + name + ": ";

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/dtype.h"
@@ -34,6 +35,8 @@ std::string ShapeText(const std::vector<int64_t>& shape);
 // out, and named when they are asked for.
 struct SafetensorsHeader {
   std::map<std::string, StoredTensor, std::less<>> tensors;
+  // Of U8, which says nothing of numbers: `dtype` is not set.
+  std::map<std::string, StoredTensor, std::less<>> bytes;
   std::map<std::string, std::string, std::less<>> foreign;  // name -> its number format
 };
 Result<SafetensorsHeader> ParseSafetensors(std::span<const std::byte> file,
@@ -55,6 +58,8 @@ class Checkpoint {
   bool Has(std::string_view tensor) const;
   // InvalidArgument: no such tensor, or its shard is missing or broken.
   Result<StoredTensor> Find(std::string_view tensor);
+  // The same of one of type U8.
+  Result<StoredTensor> FindBytes(std::string_view tensor);
 
  private:
   struct File {
@@ -65,6 +70,8 @@ class Checkpoint {
 
   explicit Checkpoint(std::string folder) : folder_(std::move(folder)) {}
   Result<const File*> Map(const std::string& file);
+  // The file that should hold a tensor, and its name.
+  Result<std::pair<const File*, std::string>> FileOf(std::string_view tensor);
   Status ReadIndex(const std::string& path);
 
   const std::string folder_;

@@ -156,6 +156,9 @@ void EpochSession::Start(const InstanceStatistics& before,
   if (attention_ != nullptr) attention_->Rejoin(*attention_epoch_);
   step_thread_ = std::jthread([this, on_loss = std::move(on_loss)](std::stop_token stop) {
     const Status ended = Run(stop);
+    // A launch that is refused for what a kernel before has done tells its caller alone; the wait
+    // finds it too, and has_failed is true before anybody hears of the end.
+    if (!ended.ok()) (void)context_.Wait();
     {
       const MutexLock lock(mu_);
       ended_ = true;

@@ -1,6 +1,7 @@
 // The CPU device: one team run per pass of an operation, on the stream's instruction set.
 
 #include <algorithm>
+#include <cstring>
 #include <initializer_list>
 
 #include "kernels/backends.h"
@@ -146,6 +147,36 @@ void CombineSlotsCpu(const Stream& stream, const CombineSlotsArgs& args) {
   const CpuTable& table = TableOf(stream.isa);
   Run(stream, IsSmall({args.rows, args.hidden, args.top_k, kMove}),
       [&](int part, int parts) { table.combine_slots(args, part, parts); });
+}
+
+void PermuteRowsCpu(const Stream& stream, const PermuteRowsArgs& args) {
+  const int64_t x_stride = args.x_stride_bytes != 0 ? args.x_stride_bytes : args.row_bytes;
+  const int64_t y_stride = args.y_stride_bytes != 0 ? args.y_stride_bytes : args.row_bytes;
+  Run(stream, IsSmall({args.rows, args.row_bytes, 2}), [&](int part, int parts) {
+    const Range mine = PartOf(args.rows, part, parts);
+    for (int64_t i = mine.begin; i < mine.end; ++i) {
+      const int64_t from = args.x_map != nullptr ? args.x_map[i] : i;
+      const int64_t to = args.y_map != nullptr ? args.y_map[i] : i;
+      if (from < 0 || to < 0) continue;
+      std::memcpy(
+          args.y_list != nullptr ? args.y_list[to] : static_cast<char*>(args.y) + to * y_stride,
+          args.x_list != nullptr ? args.x_list[from]
+                                 : static_cast<const char*>(args.x) + from * x_stride,
+          static_cast<size_t>(args.row_bytes));
+    }
+  });
+}
+
+void PackFp8Cpu(const Stream& stream, const PackFp8Args& args) {
+  const CpuTable& table = TableOf(stream.isa);
+  Run(stream, IsSmall({args.rows, args.hidden, kMove}),
+      [&](int part, int parts) { table.pack_fp8(args, part, parts); });
+}
+
+void UnpackFp8Cpu(const Stream& stream, const UnpackFp8Args& args) {
+  const CpuTable& table = TableOf(stream.isa);
+  Run(stream, IsSmall({args.rows, args.hidden, kMove}),
+      [&](int part, int parts) { table.unpack_fp8(args, part, parts); });
 }
 
 }  // namespace janus::kernels

@@ -16,10 +16,16 @@ JANUS_INLINE int64_t ExpertCost(const ActiveExpert& expert) {
   return expert.count == 0 ? 0 : kRowsPerRead + expert.count;
 }
 
-// The scales of a weight row's blocks of `inputs`, one row of them for 128 outputs; null without.
-JANUS_INLINE const float* ScalesOf(const float* scales, int64_t output, int64_t inputs) {
+// The scales of a weight row's blocks of `inputs`: of fp8 one row of them for 128 outputs, of mxfp4
+// one for each; null without.
+JANUS_INLINE const void* ScalesOf(const void* scales, DType weight, int64_t output,
+                                  int64_t inputs) {
   static_assert(kScaleBlock % kColumns == 0, "columns of a block share their scales");
-  return scales == nullptr ? nullptr : scales + output / kScaleBlock * ScaleBlocks(inputs);
+  if (scales == nullptr) return nullptr;
+  if (weight == DType::kMxfp4) {
+    return static_cast<const uint8_t*>(scales) + output * (inputs / kMxBlock);
+  }
+  return static_cast<const float*>(scales) + output / kScaleBlock * ScaleBlocks(inputs);
 }
 
 // Calls visit(expert, block) for this part's blocks of `columns` columns of every expert.
@@ -39,7 +45,7 @@ JANUS_INLINE void ForExpertBlocks(const GroupedExpertFfnArgs& a, int64_t columns
 
 void GroupedExpertFfnUp(const GroupedExpertFfnArgs& a, int64_t h_row_bytes, int part, int parts) {
   const DotBlockFn dot = DotBlockOf(a.row_dtype, a.weight_dtype);
-  const int64_t w_row = a.hidden * Bytes(a.weight_dtype);
+  const int64_t w_row = Bytes(a.weight_dtype, a.hidden);
   const int64_t chunk = RowsPerChunk(a.hidden * Bytes(a.row_dtype));
   alignas(64) float gates[kRowChunk * kColumns] = {};
   alignas(64) float ups[kRowChunk * kColumns] = {};
@@ -49,8 +55,8 @@ void GroupedExpertFfnUp(const GroupedExpertFfnArgs& a, int64_t h_row_bytes, int 
     const int64_t columns = Smaller(kColumns, a.intermediate - column);
     const char* gate = static_cast<const char*>(expert.gate) + column * w_row;
     const char* up = static_cast<const char*>(expert.up) + column * w_row;
-    const float* gate_scales = ScalesOf(expert.gate_scales, column, a.hidden);
-    const float* up_scales = ScalesOf(expert.up_scales, column, a.hidden);
+    const void* gate_scales = ScalesOf(expert.gate_scales, a.weight_dtype, column, a.hidden);
+    const void* up_scales = ScalesOf(expert.up_scales, a.weight_dtype, column, a.hidden);
     for (int64_t row = 0; row < expert.count; row += chunk) {
       const auto count = static_cast<int>(Smaller(chunk, expert.count - row));
       const int64_t first = expert.first + row;
@@ -72,7 +78,7 @@ void GroupedExpertFfnUp(const GroupedExpertFfnArgs& a, int64_t h_row_bytes, int 
 
 void GroupedExpertFfnDown(const GroupedExpertFfnArgs& a, int64_t h_row_bytes, int part, int parts) {
   const DotBlockFn dot = DotBlockOf(a.row_dtype, a.weight_dtype);
-  const int64_t w_row = a.intermediate * Bytes(a.weight_dtype);
+  const int64_t w_row = Bytes(a.weight_dtype, a.intermediate);
   const int64_t chunk = RowsPerChunk(h_row_bytes);
   alignas(64) float dots[kRowChunk * kColumns] = {};
   const char* h[kRowChunk];
@@ -80,7 +86,7 @@ void GroupedExpertFfnDown(const GroupedExpertFfnArgs& a, int64_t h_row_bytes, in
     const int64_t column = block * kColumns;
     const int64_t columns = Smaller(kColumns, a.hidden - column);
     const char* down = static_cast<const char*>(expert.down) + column * w_row;
-    const float* scales = ScalesOf(expert.down_scales, column, a.intermediate);
+    const void* scales = ScalesOf(expert.down_scales, a.weight_dtype, column, a.intermediate);
     for (int64_t row = 0; row < expert.count; row += chunk) {
       const auto count = static_cast<int>(Smaller(chunk, expert.count - row));
       const int64_t first = expert.first + row;

@@ -86,6 +86,36 @@ JANUS_INLINE __m512i LoadF8AsBf16(const void* p) {
   return _mm512_or_si512(value, sign);
 }
 #endif
+// E2M1 by its four bits in each lane, times `scale`; what lies above them is not looked at.
+JANUS_INLINE Reg RFromF4(__m512i bits, float scale) {
+  const __m512 values = _mm512_setr_ps(0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f, -0.0f, -0.5f,
+                                       -1.0f, -1.5f, -2.0f, -3.0f, -4.0f, -6.0f);
+  return _mm512_permutexvar_ps(bits, _mm512_mul_ps(values, _mm512_set1_ps(scale)));
+}
+// As many as a register has lanes.
+JANUS_INLINE Reg RLoadF4(const void* p, float scale) {
+  const __m512i pairs = _mm512_cvtepu8_epi64(_mm_loadl_epi64(static_cast<const __m128i*>(p)));
+  return RFromF4(_mm512_or_si512(pairs, _mm512_slli_epi64(pairs, 28)), scale);
+}
+// Twice as many: elements 0, 2, 4, ... and 1, 3, 5, ...
+JANUS_INLINE void RLoadF4Pairs(const void* p, float scale, Reg& even, Reg& odd) {
+  const __m512i pairs = _mm512_cvtepu8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p)));
+  even = RFromF4(pairs, scale);
+  odd = RFromF4(_mm512_srli_epi32(pairs, 4), scale);
+}
+#if JANUS_BF16
+// 32 of them as bf16.
+JANUS_INLINE __m512i LoadF4AsBf16(const void* p, float scale) {
+  const __m512 values =
+      RFromF4(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), scale);
+  const __m512i table = _mm512_broadcast_i64x4(
+      _mm512_cvtepi32_epi16(_mm512_srli_epi32(_mm512_castps_si512(values), 16)));
+  const __m512i pairs = _mm512_cvtepu8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p)));
+  // An index is the lower five bits of 16, of which the table leaves the fifth out.
+  const __m512i indices = _mm512_or_si512(pairs, _mm512_slli_epi32(pairs, 12));
+  return _mm512_permutexvar_epi16(indices, table);
+}
+#endif
 JANUS_INLINE void RStore(void* p, Reg a) {
   _mm512_storeu_ps(p, a);
 }
@@ -202,6 +232,24 @@ JANUS_INLINE void RLoadF8PairsOf256(const void* p, Reg& even, Reg& odd) {
   const __m128i pairs = _mm_loadu_si128(static_cast<const __m128i*>(p));
   even = RFromF8Of256(_mm_slli_epi16(pairs, 8));
   odd = RFromF8Of256(pairs);
+}
+// Magnitudes by the lower three bits, the sign by bit 3.
+JANUS_INLINE Reg RFromF4(__m256i bits, float scale) {
+  const __m256 values = _mm256_setr_ps(0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f);
+  const __m256 scaled = _mm256_mul_ps(values, _mm256_set1_ps(scale));
+  const __m256i sign = _mm256_slli_epi32(_mm256_srli_epi32(bits, 3), 31);
+  return _mm256_or_ps(_mm256_permutevar8x32_ps(scaled, bits), _mm256_castsi256_ps(sign));
+}
+JANUS_INLINE Reg RLoadF4(const void* p, float scale) {
+  int32_t four = 0;
+  std::memcpy(&four, p, sizeof four);
+  const __m256i pairs = _mm256_cvtepu8_epi64(_mm_cvtsi32_si128(four));
+  return RFromF4(_mm256_or_si256(pairs, _mm256_slli_epi64(pairs, 28)), scale);
+}
+JANUS_INLINE void RLoadF4Pairs(const void* p, float scale, Reg& even, Reg& odd) {
+  const __m256i pairs = _mm256_cvtepu8_epi32(_mm_loadl_epi64(static_cast<const __m128i*>(p)));
+  even = RFromF4(pairs, scale);
+  odd = RFromF4(_mm256_srli_epi32(pairs, 4), scale);
 }
 JANUS_INLINE void RStore(void* p, Reg a) {
   _mm256_storeu_ps(static_cast<float*>(p), a);
@@ -363,8 +411,17 @@ JANUS_INLINE uint32_t IsNan(V16 a) {
   return mask;
 }
 
-constexpr JANUS_INLINE int64_t Bytes(DType type) {
-  return type == DType::kFloat32 ? 4 : type == DType::kFloat8E4M3 ? 1 : 2;
+constexpr JANUS_INLINE int64_t Bytes(DType type, int64_t elements = 1) {
+  const int64_t bits = type == DType::kFloat32      ? 32
+                       : type == DType::kFloat8E4M3 ? 8
+                       : type == DType::kMxfp4      ? 4
+                                                    : 16;
+  return elements * bits / 8;
+}
+// As janus::FromE8M0, which the linker could take from a unit of another instruction set. Not for
+// NaN.
+constexpr JANUS_INLINE float ScaleOf(uint8_t bits) {
+  return bits == 0 ? 0x1p-127f : __builtin_bit_cast(float, static_cast<uint32_t>(bits) << 23);
 }
 
 // Of fp8, LoadAs gives a 256th of each element, which takes it fewer steps: its scale is multiplied

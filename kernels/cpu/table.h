@@ -29,6 +29,8 @@ struct CpuTable {
   void (*grouped_expert_ffn_2)(const GroupedExpertFfnArgs&, int64_t h_row_bytes, int part,
                                int parts);
   void (*combine_slots)(const CombineSlotsArgs&, int part, int parts);
+  void (*pack_fp8)(const PackFp8Args&, int part, int parts);
+  void (*unpack_fp8)(const UnpackFp8Args&, int part, int parts);
   // The functions of vectors.h.
   void (*exp)(const float* x, float shift, float scale, float* p, int64_t count);
   float (*largest)(const float* x, int64_t count);

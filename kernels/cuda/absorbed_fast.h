@@ -26,6 +26,7 @@
 #include "kernels/cuda/attention_merge.h"
 #include "kernels/cuda/attention_tasks.h"
 #include "kernels/cuda/element.h"
+#include "kernels/cuda/stages.h"
 #include "kernels/cuda/tensor.h"
 
 namespace janus::kernels::cuda {
@@ -192,9 +193,6 @@ struct FastAbsorbedKernel {
     const int group = HeadTilesOf(a.heads).heads;
     const RopeQueries rope(a);
     block.Phase([&](int thread) {
-      struct alignas(kCopyBytes) Chunk {
-        uint32_t of[kChunk / 2];
-      };
       JANUS_KEEP_LOOP
       for (int i = thread; i < N * kRowChunks; i += kThreads) {
         const int c = i / kRowChunks;
@@ -205,15 +203,8 @@ struct FastAbsorbedKernel {
                                    ? a.latent_queries + (row * a.heads + head) * kAbsorbedRank + d
                                    : a.rope_queries + row * rope.row_stride +
                                          head * rope.head_stride + (d - kAbsorbedRank);
-        Chunk chunk = {};
-        if (c < task.rows * group) {
-          JANUS_UNROLL
-          for (int e = 0; e < kChunk; ++e) {
-            chunk.of[e / 2] |= uint32_t{ToBFloat16(q[e])} << (16 * (e % 2));
-          }
-        }
-        *reinterpret_cast<Chunk*>(block.shared() + Shared::kQueries + Offset(c, d / kChunk)) =
-            chunk;
+        MoveRounded(block.shared() + Shared::kQueries + Offset(c, d / kChunk), q,
+                    c < task.rows * group);
       }
       if (thread < N) {
         Columns::ColumnsOf(block.shared(), Shared::kMerged)[thread] = Column{};
@@ -365,8 +356,8 @@ struct FastAbsorbedKernel {
           Chunk to;
           JANUS_UNROLL
           for (int i = 0; i < 2; ++i) {
-            to.of[2 * i] = TimesBFloat16(BFloat16OfFloat8(SpreadBytes<0, 1>(eight.of[i])), by);
-            to.of[2 * i + 1] = TimesBFloat16(BFloat16OfFloat8(SpreadBytes<2, 3>(eight.of[i])), by);
+            to.of[2 * i] = TimesHalves(BFloat16OfFloat8(SpreadBytes<0, 1>(eight.of[i])), by);
+            to.of[2 * i + 1] = TimesHalves(BFloat16OfFloat8(SpreadBytes<2, 3>(eight.of[i])), by);
           }
           *reinterpret_cast<Chunk*>(unit + Offset(first + key, chunk)) = to;
         }

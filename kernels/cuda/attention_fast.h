@@ -33,6 +33,7 @@
 #include "kernels/cuda/attention_tasks.h"
 #include "kernels/cuda/element.h"
 #include "kernels/cuda/paged_attention.h"
+#include "kernels/cuda/stages.h"
 #include "kernels/cuda/tensor.h"
 
 namespace janus::kernels::cuda {
@@ -157,24 +158,14 @@ struct FastAttentionKernel {
     const int group = a.heads / a.cache.kv_heads;
     const int64_t stride = a.query_stride != 0 ? a.query_stride : int64_t{a.heads} * kHeadDim;
     block.Phase([&](int thread) {
-      struct alignas(kCopyBytes) Chunk {
-        uint32_t of[kChunk / 2];
-      };
       constexpr int kOfRow = kHeadDim / kChunk;
       JANUS_UNROLL
       for (int i = thread; i < N * kOfRow; i += kThreads) {
         const int c = i / kOfRow;
         const float* const q = a.queries + (task.row + c / group) * stride +
                                (g * group + c % group) * kHeadDim + i % kOfRow * kChunk;
-        Chunk chunk = {};
-        if (c < task.rows * group) {
-          JANUS_UNROLL
-          for (int e = 0; e < kChunk; ++e) {
-            chunk.of[e / 2] |= uint32_t{ToBFloat16(q[e])} << (16 * (e % 2));
-          }
-        }
-        auto* const to = block.shared() + Shared::kQueries + QueryOffset(c, i % kOfRow);
-        *reinterpret_cast<Chunk*>(to) = chunk;
+        MoveRounded(block.shared() + Shared::kQueries + QueryOffset(c, i % kOfRow), q,
+                    c < task.rows * group);
       }
       if (thread < N) {
         Columns::ColumnsOf(block.shared(), Shared::kMerged)[thread] = Column{};

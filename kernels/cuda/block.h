@@ -19,8 +19,7 @@
 //   3. Threads of a phase share words only by Block::Add and Block::Or on integers, whose order
 //      does not show.
 //   4. Nothing is known of other blocks: they run in any order. What they wrote is there for the
-//   one
-//      that IsLast names, after that.
+//      one that IsLast names, after that.
 //   5. What CopyAsync brings is there when the wait of CopyingWarps has let its group through, not
 //      before; what it reads does not change until then.
 
@@ -36,6 +35,7 @@
 #include <cstring>
 #include <deque>
 #include <random>
+#include <type_traits>
 #include <vector>
 
 #include "common/check.h"
@@ -55,6 +55,7 @@ inline constexpr int64_t kMaxAskedSharedBytes = 99 << 10;
 inline constexpr int64_t kMostSharedBytes = 227 << 10;
 
 inline constexpr int kCopyBytes = 16;  // of one CopyAsync
+inline constexpr int kWordBytes = 4;   // of one CopyWordAsync
 
 inline constexpr int kLanes = 32;  // of a warp
 
@@ -123,7 +124,7 @@ class DeviceWarp {
   // to(lane, x) with x what fn(lane ^ mask) is there.
   template <class Fn, class To>
   __device__ void Exchange(int mask, Fn fn, To to) {
-    const float theirs = __shfl_xor_sync(kAll, fn(lane()), mask);
+    const auto theirs = __shfl_xor_sync(kAll, fn(lane()), mask);
     to(lane(), theirs);
   }
 
@@ -171,6 +172,13 @@ class DeviceBlock {
     asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(
                      static_cast<uint32_t>(__cvta_generic_to_shared(to))),
                  "l"(from), "r"(read ? kCopyBytes : 0)
+                 : "memory");
+  }
+  // The same of kWordBytes.
+  __device__ static void CopyWordAsync(void* to, const void* from, bool read) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(
+                     static_cast<uint32_t>(__cvta_generic_to_shared(to))),
+                 "l"(from), "r"(read ? kWordBytes : 0)
                  : "memory");
   }
   // A word of shared memory for code between phases. The barrier keeps a fast thread from changing
@@ -296,8 +304,8 @@ class HostWarp {
   template <class Fn, class To>
   void Exchange(int mask, Fn fn, To to) {
     JANUS_CHECK(mask > 0 && mask < kLanes, mask);
-    float of[kLanes];
-    Each(fn, [&](int lane, float value) { of[lane] = value; });
+    std::remove_cvref_t<decltype(fn(0))> of[kLanes];
+    Each(fn, [&](int lane, auto value) { of[lane] = value; });
     for (int lane = 0; lane < kLanes; ++lane) to(lane, of[lane ^ mask]);
   }
 
@@ -317,6 +325,7 @@ class HostWarp {
 
 // How many copies of CopyAsync read something. Of this thread.
 inline thread_local int64_t host_copies = 0;
+inline thread_local int64_t host_word_copies = 0;  // of CopyWordAsync
 
 class HostBlock {
  public:
@@ -358,22 +367,20 @@ class HostBlock {
     for (; under_way_.size() > kPending; under_way_.pop_front()) {
       for (const Copy& copy : under_way_.front()) {
         if (copy.read) {
-          std::memcpy(copy.to, copy.from, kCopyBytes);
+          std::memcpy(copy.to, copy.from, copy.bytes);
         } else {
-          std::memset(copy.to, 0, kCopyBytes);
+          std::memset(copy.to, 0, copy.bytes);
         }
       }
     }
   }
   void CopyAsync(void* to, const void* from, bool read) {
-    auto* const bytes = static_cast<unsigned char*>(to);
-    JANUS_CHECK(inside_, index_);
-    JANUS_CHECK(bytes >= shared_ && bytes + kCopyBytes <= shared_ + shared_bytes_, index_);
-    JANUS_CHECK((bytes - shared_) % kCopyBytes == 0, index_);
-    JANUS_CHECK(reinterpret_cast<uintptr_t>(from) % kCopyBytes == 0, index_);
-    std::memset(to, 0xFF, kCopyBytes);
+    StartCopy<kCopyBytes>(to, from, read);
     host_copies += read ? 1 : 0;
-    group_.push_back({bytes, from, read});
+  }
+  void CopyWordAsync(void* to, const void* from, bool read) {
+    StartCopy<kWordBytes>(to, from, read);
+    host_word_copies += read ? 1 : 0;
   }
   template <class T>
   T Uniform(const T& word) {
@@ -396,8 +403,19 @@ class HostBlock {
     unsigned char* to;
     const void* from;
     bool read;
+    size_t bytes;
   };
   using Group = std::vector<Copy>;
+  template <int kBytes>
+  void StartCopy(void* to, const void* from, bool read) {
+    auto* const bytes = static_cast<unsigned char*>(to);
+    JANUS_CHECK(inside_, index_);
+    JANUS_CHECK(bytes >= shared_ && bytes + kBytes <= shared_ + shared_bytes_, index_);
+    JANUS_CHECK((bytes - shared_) % kBytes == 0, index_);
+    JANUS_CHECK(reinterpret_cast<uintptr_t>(from) % kBytes == 0, index_);
+    std::memset(to, 0xFF, kBytes);
+    group_.push_back({bytes, from, read, kBytes});
+  }
   // A thread alone cannot pass the block's barriers.
   void Together() const { JANUS_CHECK(!inside_, index_); }
 

@@ -33,6 +33,7 @@ Status RunGroupedExpertFfn(const Stream& stream, const GroupedExpertFfnArgs& arg
         Start(kName, stream, ExpertUpKernel{args, h_row_bytes}, PlanExpertUp(args)));
     return Start(kName, stream, ExpertDownKernel{args, h_row_bytes}, PlanExpertDown(args));
   }
+  if (args.weight_dtype == DType::kMxfp4) return RunFast<4>(stream, args, h_row_bytes);
   return args.weight_dtype == DType::kBFloat16 ? RunFast<16>(stream, args, h_row_bytes)
                                                : RunFast<8>(stream, args, h_row_bytes);
 }

@@ -9,8 +9,8 @@
 namespace janus::kernels::cuda {
 
 enum class ExpertForm {
-  // Tensor cores: rows in bfloat16; weights in bfloat16 with H and I multiples of 8, or in fp8 with
-  // multiples of 16.
+  // Tensor cores: rows in bfloat16; weights in bfloat16 with H and I multiples of 8, in fp8 with
+  // multiples of 16, or in mxfp4.
   kFast,
   kPlain,  // everything; what the fast one is held to
 };
@@ -18,6 +18,7 @@ enum class ExpertForm {
 // By number formats and shape alone, so that a model has one form, whatever rows a round brings.
 constexpr ExpertForm ExpertFormFor(const GroupedExpertFfnArgs& a) {
   if (a.row_dtype != DType::kBFloat16) return ExpertForm::kPlain;
+  if (a.weight_dtype == DType::kMxfp4) return ExpertForm::kFast;
   const bool is_float8 = a.weight_dtype == DType::kFloat8E4M3;
   if (!is_float8 && a.weight_dtype != DType::kBFloat16) return ExpertForm::kPlain;
   const int chunk = is_float8 ? 16 : 8;

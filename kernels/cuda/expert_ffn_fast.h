@@ -5,9 +5,10 @@
 // Specification: ../reference/grouped_expert_ffn.cc
 //
 // How many rows an expert has only the device knows: the grid has every expert, and a block of one
-// without rows ends at once. A tile of many rows takes twice the weight rows, since with 64 of them
-// the rows of activations, which each block reads for itself, would be as many bytes as the weights
-// or, beside fp8, more; of two neighbouring blocks one then does the work of both.
+// without rows ends at once. A tile of many rows takes twice the weight rows or four times, since
+// with 64 of them the rows of activations, which each block reads for itself, would be as many
+// bytes as the weights or, beside fp8 and mxfp4, more; of so many neighbouring blocks one then does
+// the work of all.
 
 #include <type_traits>
 
@@ -20,15 +21,15 @@ namespace janus::kernels::cuda {
 inline constexpr int kFastHalf = WeightTile<16, 8, 1>::kHalf;
 
 // fn(tile, first, rows) for tiles of an expert's rows: `tile` is the WeightTile that the block
-// takes there, if it has a part in it.
+// takes there, if it has a part in it: among the blocks of the expert it has the number `block`.
 template <int kWeightBits, class Fn>
-JANUS_DEVICE void ForRowTiles(int count, bool is_even_block, Fn fn) {
+JANUS_DEVICE void ForRowTiles(int count, int64_t block, Fn fn) {
   for (int first = 0; first < count; first += kMostTileRows) {
     const int rows = PartOfTile(count, first, kMostTileRows);
     const auto take = [&](auto most_rows) {
       constexpr int kRows = decltype(most_rows)::value;
-      constexpr int kWidth = kRows > WeightFormat<kWeightBits>::kMostNarrowRows ? 2 : 1;
-      if (kWidth == 1 || is_even_block) fn(WeightTile<kWeightBits, kRows, kWidth>{}, first, rows);
+      constexpr int kWidth = WeightFormat<kWeightBits>::WidthFor(kRows);
+      if (block % kWidth == 0) fn(WeightTile<kWeightBits, kRows, kWidth>{}, first, rows);
     };
     if (rows <= 8) {
       take(std::integral_constant<int, 8>{});
@@ -45,14 +46,21 @@ JANUS_DEVICE void ForRowTiles(int count, bool is_even_block, Fn fn) {
 // Up to Tile::kHalf rows of a matrix [rows,inner] from row `first` on; there may be none. `scales`
 // are the matrix's.
 template <class Tile>
-JANUS_DEVICE auto HalfOfMatrix(const void* matrix, const float* scales, int64_t rows, int64_t inner,
+JANUS_DEVICE auto HalfOfMatrix(const void* matrix, const void* scales, int64_t rows, int64_t inner,
                                int64_t first) {
-  using Element = typename Tile::Format::Element;
+  using Format = typename Tile::Format;
+  using Element = typename Format::Element;
   static_assert(kScaleBlock % Tile::kHalf == 0, "a half lies in one row of blocks of scales");
   const auto* const begin = static_cast<const Element*>(matrix);
   if (first >= rows) return WeightHalf<Element>{begin, 0, scales};
-  if constexpr (Tile::Format::kIsScaled) scales += first / kScaleBlock * ScaleBlocks(inner);
-  return WeightHalf<Element>{begin + first * inner, PartOfTile(rows, first, Tile::kHalf), scales};
+  if constexpr (Format::kIsScaled) {
+    scales = static_cast<const float*>(scales) + first / kScaleBlock * ScaleBlocks(inner);
+  }
+  if constexpr (Format::kScaleBytes != 0) {
+    scales = static_cast<const uint8_t*>(scales) + first * (inner / kMxBlock);
+  }
+  return WeightHalf<Element>{begin + first * (inner / Format::kWeights),
+                             PartOfTile(rows, first, Tile::kHalf), scales};
 }
 
 // What both launches are: their block, and their arguments.
@@ -76,8 +84,7 @@ struct FastExpertUpKernel : FastExpertKernel<kWeightBits> {
     const int64_t across = (a.intermediate + kFastHalf - 1) / kFastHalf;
     const int64_t n0 = block.index() % across * kFastHalf;
     const ActiveExpert& expert = a.experts[block.index() / across];
-    const bool is_even = n0 / kFastHalf % 2 == 0;
-    ForRowTiles<kWeightBits>(expert.count, is_even, [&](auto tile, int first, int rows) {
+    ForRowTiles<kWeightBits>(expert.count, n0 / kFastHalf, [&](auto tile, int first, int rows) {
       using Tile = decltype(tile);
       const Contribution* const c = a.contributions + expert.first + first;
       const WeightHalf<typename Tile::Format::Element> w[2] = {
@@ -112,26 +119,27 @@ struct FastExpertDownKernel : FastExpertKernel<kWeightBits> {
     const int64_t across = (a.hidden + 2 * kFastHalf - 1) / (2 * kFastHalf);
     const int64_t n0 = block.index() % across * (2 * kFastHalf);
     const ActiveExpert& expert = a.experts[block.index() / across];
-    const bool is_even = n0 / (2 * kFastHalf) % 2 == 0;
-    ForRowTiles<kWeightBits>(expert.count, is_even, [&](auto tile, int first, int rows) {
-      using Tile = decltype(tile);
-      const int64_t n1 = n0 + Tile::kHalf;
-      const Contribution* const c = a.contributions + expert.first + first;
-      const auto* const h =
-          static_cast<const unsigned char*>(a.workspace) + (expert.first + first) * row_bytes;
-      const WeightHalf<typename Tile::Format::Element> w[2] = {
-          HalfOfMatrix<Tile>(expert.down, expert.down_scales, a.hidden, a.intermediate, n0),
-          HalfOfMatrix<Tile>(expert.down, expert.down_scales, a.hidden, a.intermediate, n1)};
-      PerThread<typename Tile::Sums, Tile::kThreads> sums;
-      WeightProduct<Tile>::Run(
-          block, w, rows, a.intermediate,
-          [&](int r) { return reinterpret_cast<const uint16_t*>(h + r * row_bytes); }, sums);
-      ForEachOfHalves<Tile>(block, rows, w[0].rows, sums, [&](int r, int n, float y0, float y1) {
-        Store(c[r].y, a.y_dtype, n0 + n, c[r].weight * y0);
-        if (n >= w[1].rows) return;
-        Store(c[r].y, a.y_dtype, n1 + n, c[r].weight * y1);
-      });
-    });
+    ForRowTiles<kWeightBits>(
+        expert.count, n0 / (2 * kFastHalf), [&](auto tile, int first, int rows) {
+          using Tile = decltype(tile);
+          const int64_t n1 = n0 + Tile::kHalf;
+          const Contribution* const c = a.contributions + expert.first + first;
+          const auto* const h =
+              static_cast<const unsigned char*>(a.workspace) + (expert.first + first) * row_bytes;
+          const WeightHalf<typename Tile::Format::Element> w[2] = {
+              HalfOfMatrix<Tile>(expert.down, expert.down_scales, a.hidden, a.intermediate, n0),
+              HalfOfMatrix<Tile>(expert.down, expert.down_scales, a.hidden, a.intermediate, n1)};
+          PerThread<typename Tile::Sums, Tile::kThreads> sums;
+          WeightProduct<Tile>::Run(
+              block, w, rows, a.intermediate,
+              [&](int r) { return reinterpret_cast<const uint16_t*>(h + r * row_bytes); }, sums);
+          ForEachOfHalves<Tile>(block, rows, w[0].rows, sums,
+                                [&](int r, int n, float y0, float y1) {
+                                  Store(c[r].y, a.y_dtype, n0 + n, c[r].weight * y0);
+                                  if (n >= w[1].rows) return;
+                                  Store(c[r].y, a.y_dtype, n1 + n, c[r].weight * y1);
+                                });
+        });
   }
 };
 template <int kWeightBits>
@@ -146,8 +154,9 @@ Plan PlanFastExpertDown(const GroupedExpertFfnArgs& a) {
 // are 1 in 4,096 of fp8, are left out.
 template <int kWeightBits>
 constexpr int64_t FastExpertReads(const GroupedExpertFfnArgs& a, int64_t rows) {
-  const int64_t wide = rows > WeightFormat<kWeightBits>::kMostNarrowRows ? 2 : 1;
-  return 3 * a.hidden * a.intermediate * kWeightBits / 8 +
+  const int64_t wide = WeightFormat<kWeightBits>::WidthFor(static_cast<int>(rows));
+  const int64_t weights = 3 * a.hidden * a.intermediate;
+  return weights * kWeightBits / 8 + (kWeightBits == 4 ? weights / kMxBlock : 0) +
          2 * rows *
              (CeilDiv(a.intermediate, wide * kFastHalf) * a.hidden +
               CeilDiv(a.hidden, wide * 2 * kFastHalf) * a.intermediate);

@@ -71,6 +71,8 @@ Status GateAndSchedule(const Stream& stream, const GateAndScheduleArgs& args) {
   JANUS_RETURN_IF_ERROR(std::move(Validator("GateAndSchedule")
                                       .True(gate.experts == schedule.placement.experts,
                                             "the gate has not as many experts as the placement")
+                                      .True(list.active == nullptr || list.count <= kMostListed,
+                                            "more ids than lists have places for")
                                       .NotNull(args.arrived, "arrived"))
                             .Done());
   const bool is_one = gate.rows > 0 && GateFormFor(gate) == GateForm::kFast &&

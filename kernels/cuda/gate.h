@@ -37,8 +37,9 @@ struct GateAndScheduleArgs {
 };
 // GateTopK, ScheduleExperts of the ids that it chose, and where it is asked for the lists of one
 // instance's work, with the bits and results of one after the other. Two launches for the gate's
-// fast form where AEBS is one block in its fast form; else the launches of both. InvalidArgument as
-// from both, for different numbers of experts and where `arrived` is null. No rows: AEBS of no ids.
+// fast form where AEBS is one block in its fast form; else the launches of both, and of the lists.
+// InvalidArgument as from both, for different numbers of experts and where `arrived` is null. No
+// rows: AEBS of no ids.
 Status GateAndSchedule(const Stream& stream, const GateAndScheduleArgs& args);
 
 }  // namespace janus::kernels::cuda

@@ -14,6 +14,8 @@
 #include "kernels/cuda/schedule_fast.h"
 #include "kernels/cuda/stages.h"
 
+#include <algorithm>
+
 #ifndef __CUDACC__
 #include <bit>
 #endif
@@ -154,12 +156,9 @@ struct FastGateLogitsKernel {
   template <class Block>
   JANUS_DEVICE static void Bring(Block& block, int row, int chunk, const uint16_t* from,
                                  bool read) {
-    unsigned char* const to = block.shared() + GateTile::Offset(row, chunk);
-    if (reinterpret_cast<uintptr_t>(from) % kCopyBytes == 0) {
-      block.CopyAsync(to, from, read);
-      return;
-    }
-    MoveChunk(to, from, read ? kChunk : 0);
+    const bool in_chunks = reinterpret_cast<uintptr_t>(from) % kCopyBytes == 0;
+    BringChunk(block, block.shared() + GateTile::Offset(row, chunk), from, read ? kChunk : 0,
+               in_chunks);
   }
 
   // sums += the product over a part: a warp has 16 experts and all rows.

@@ -203,7 +203,7 @@ struct ListWorkKernel {
   }
 };
 
-// Counts of a slot have 16 bits.
+// Places in the lists have 16 bits.
 inline constexpr int64_t kMostListed = 65535;
 
 inline Plan PlanListWork(const ListWorkArgs& a) {

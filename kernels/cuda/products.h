@@ -268,17 +268,26 @@ JANUS_DEVICE inline float Silu(float x) {
 // An expert's matrix [N,inputs], of which a tile has `outputs` rows from n0 on.
 struct ExpertMatrix {
   const void* weights;
-  const float* scales;  // of fp8
+  const void* scales;  // of fp8 and mxfp4
   int64_t n0;
   int outputs;
   int64_t inputs;
 };
 
 // sums += x.w^T, as MultiplyTile. Of fp8 the sum of each block of scales is added times its scale,
-// by fma, to those before it.
+// by fma, to those before it; of mxfp4 a weight is its value.
 template <class Block, class X>
 JANUS_DEVICE void MultiplyExpert(Block& block, DType type, const ExpertMatrix& w, int rows, X x,
                                  PerThread<Tile::Sums, Tile::kThreads>& sums) {
+  if (type == DType::kMxfp4) {
+    const auto* const weights = static_cast<const uint8_t*>(w.weights);
+    const auto* const scales = static_cast<const uint8_t*>(w.scales);
+    MultiplyTile(
+        block, rows, w.outputs, w.inputs, x,
+        [&](int n, int64_t k) { return Mxfp4Weight(weights, scales, (w.n0 + n) * w.inputs + k); },
+        sums);
+    return;
+  }
   if (type != DType::kFloat8E4M3) {
     MultiplyTile(
         block, rows, w.outputs, w.inputs, x,
@@ -295,7 +304,8 @@ JANUS_DEVICE void MultiplyExpert(Block& block, DType type, const ExpertMatrix& w
     ForEachOfTile(block, rows, w.outputs, [&](int thread, int, int n, int i) {
       const int64_t of_row = (w.n0 + n) / kScaleBlock * ScaleBlocks(w.inputs);
       float& sum = sums[thread].of[i];
-      sum = fmaf(part[thread].of[i], w.scales[of_row + k0 / kScaleBlock], sum);
+      const float scale = static_cast<const float*>(w.scales)[of_row + k0 / kScaleBlock];
+      sum = fmaf(part[thread].of[i], scale, sum);
     });
   }
 }
@@ -373,10 +383,12 @@ inline Plan PlanExpertDown(const GroupedExpertFfnArgs& a) {
 // The least bytes of a call whose routing is known: an activated expert's weights and scales once,
 // rows in and contributions out.
 inline int64_t ExpertBytes(const GroupedExpertFfnArgs& a, int64_t activated, int64_t rows) {
+  const int64_t weights = 3 * a.hidden * a.intermediate;
   const int64_t scales = a.weight_dtype == DType::kFloat8E4M3
                              ? 3 * 4 * ScaleBlocks(a.hidden) * ScaleBlocks(a.intermediate)
-                             : 0;
-  return activated * (3 * a.hidden * a.intermediate * SizeOf(a.weight_dtype) + scales) +
+                         : a.weight_dtype == DType::kMxfp4 ? weights / kMxBlock
+                                                           : 0;
+  return activated * (BytesOf(a.weight_dtype, weights) + scales) +
          rows * (a.hidden * (SizeOf(a.row_dtype) + SizeOf(a.y_dtype)) +
                  2 * a.intermediate * SizeOf(a.row_dtype));
 }

@@ -186,35 +186,8 @@ inline Plan PlanKvWritePieces(const KvWriteArgs& a) {
           pieces * (5 * int64_t{a.cache.head_dim} + 4), 0};
 }
 
-// Thread per element.
-struct LatentWriteKernel {
-  static constexpr int kThreads = kElementThreads;
-  LatentWriteArgs a;
-  template <class Block>
-  JANUS_DEVICE void operator()(Block& block) const {
-    const LatentCache& cache = a.cache;
-    const int64_t width = int64_t{cache.rank} + cache.rope;
-    const int64_t page_bytes = cache.page_stride_bytes != 0
-                                   ? cache.page_stride_bytes
-                                   : LatentPageBytes(cache.dtype, cache.rank, cache.rope);
-    block.Phase([&](int thread) {
-      const int64_t i = block.index() * kThreads + thread;
-      if (i >= a.num_rows * width) return;
-      const int64_t t = i / width;
-      const int32_t position = a.rows[t].position;
-      auto* const page = static_cast<unsigned char*>(cache.pages) +
-                         a.rows[t].block_table[position / kPageTokens] * page_bytes;
-      Store(page, cache.dtype, position % kPageTokens * width + i % width,
-            a.entries[t * (a.entry_stride != 0 ? a.entry_stride : width) + i % width]);
-    });
-  }
-};
-inline Plan PlanLatentWrite(const LatentWriteArgs& a) {
-  const int64_t count = a.num_rows * (int64_t{a.cache.rank} + a.cache.rope);
-  return PlanElements(count, LatentWriteKernel::kThreads, count * (4 + SizeOf(a.cache.dtype)), 0);
-}
-
-// The same for a cache of fp8: warp per piece of a row's latent vector, and one for its rope key.
+// Of latent vectors for a cache of fp8 (others: rows_fast.h): warp per piece of a row's latent
+// vector, and one for its rope key.
 struct LatentWritePiecesKernel {
   static constexpr int kThreads = kElementThreads;
   static constexpr int kWarps = kThreads / kLanes;
@@ -261,7 +234,19 @@ inline Plan PlanLatentWritePieces(const LatentWriteArgs& a) {
           a.num_rows * (5 * int64_t{a.cache.rank} + 4 * pieces + 6 * int64_t{a.cache.rope}), 0};
 }
 
-// Thread per element, which adds its slots in order: the sum rule, not an approximation of it.
+// Element h of row t: the sum rule, not an approximation of it.
+JANUS_DEVICE inline float CombinedSlots(const CombineSlotsArgs& a, int64_t t, int64_t h) {
+  const int64_t i = t * a.hidden + h;
+  float sum = 0.0f;
+  for (int j = 0; j < a.top_k; ++j) {
+    const float slot = Load(a.contributions[t * a.top_k + j], a.dtype, h);
+    sum = j == 0 ? slot : sum + slot;
+  }
+  if (a.local != nullptr) sum = a.top_k == 0 ? a.local[i] : sum + a.local[i];
+  return a.residual[i] + sum;
+}
+
+// Thread per element, which adds its slots in order.
 struct CombineSlotsKernel {
   static constexpr int kThreads = kElementThreads;
   CombineSlotsArgs a;
@@ -270,15 +255,7 @@ struct CombineSlotsKernel {
     block.Phase([&](int thread) {
       const int64_t i = block.index() * kThreads + thread;
       if (i >= a.rows * a.hidden) return;
-      const int64_t t = i / a.hidden;
-      const int64_t h = i % a.hidden;
-      float sum = 0.0f;
-      for (int j = 0; j < a.top_k; ++j) {
-        const float slot = Load(a.contributions[t * a.top_k + j], a.dtype, h);
-        sum = j == 0 ? slot : sum + slot;
-      }
-      if (a.local != nullptr) sum = a.top_k == 0 ? a.local[i] : sum + a.local[i];
-      a.y[i] = a.residual[i] + sum;
+      a.y[i] = CombinedSlots(a, i / a.hidden, i % a.hidden);
     });
   }
 };

@@ -125,16 +125,10 @@ class SplitProduct {
     }
   }
 
-  // The first `count` elements of a chunk, then zeros: asynchronously, or, of what does not lie in
-  // chunks, one by one. In chunks there are all of them or none.
   template <class Block>
   JANUS_DEVICE static void Bring(Block& block, unsigned char* to, const uint16_t* from, int count,
                                  bool in_chunks) {
-    if (in_chunks) {
-      block.CopyAsync(to, from, count != 0);
-      return;
-    }
-    MoveChunk(to, from, count);
+    BringChunk(block, to, from, count, in_chunks);
   }
   // Through the registers, rounded.
   template <class Block>

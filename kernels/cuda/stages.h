@@ -3,6 +3,7 @@
 // What the matrix products of fast kernels do alike: stages of shared memory that copies fill ahead
 // of what is multiplied, chunks at any address, and weights in registers times rows of activations.
 
+#include "common/dtype.h"
 #include "kernels/cuda/tensor.h"
 
 namespace janus::kernels::cuda {
@@ -43,6 +44,32 @@ JANUS_DEVICE void MoveChunk(unsigned char* to, const T* from, int count) {
   for (int i = 0; i < kCopyBytes / static_cast<int>(sizeof(T)); ++i) {
     elements[i] = i < count ? from[i] : T{0};
   }
+}
+
+// The same asynchronously where it lies in chunks, which then has all of its elements or none.
+template <class Block>
+JANUS_DEVICE void BringChunk(Block& block, unsigned char* to, const uint16_t* from, int count,
+                             bool in_chunks) {
+  if (in_chunks) {
+    block.CopyAsync(to, from, count != 0);
+    return;
+  }
+  MoveChunk(to, from, count);
+}
+
+// A chunk of 8 floats from any address of one, rounded; zeros unless `read`.
+JANUS_DEVICE inline void MoveRounded(unsigned char* to, const float* from, bool read) {
+  struct alignas(kCopyBytes) Rounded {
+    uint32_t of[kChunk / 2];
+  };
+  Rounded rounded = {};
+  if (read) {
+    JANUS_UNROLL
+    for (int i = 0; i < kChunk; ++i) {
+      rounded.of[i / 2] |= uint32_t{ToBFloat16(from[i])} << (16 * (i % 2));
+    }
+  }
+  *reinterpret_cast<Rounded*>(to) = rounded;
 }
 
 // Two chunks of the inner axis, of kBlocks16 blocks of weights that a(lane)[m] has, times those of

@@ -18,7 +18,8 @@
 // needs. The host form adds them to c from the first to the last, with one rounding each; which is
 // the first the caller says, since a and b may hold the 16 in any order that they share.
 //
-// Weights in fp8 are multiplied as the bfloat16 of the same value: ExpandFloat8.
+// Weights in fp8 and mxfp4 are multiplied as the bfloat16 of the same value: ExpandFloat8,
+// BFloat16OfMxfp4.
 
 #include <cstdint>
 
@@ -103,12 +104,19 @@ __device__ uint32_t SpreadBytes(uint32_t four) {
   asm("prmt.b32 %0, %1, 0, %2;" : "=r"(spread) : "r"(four), "n"(kBytes));
   return spread;
 }
-// Both halves times those of `by`.
-__device__ inline uint32_t TimesBFloat16(uint32_t pair, uint32_t by) {
+// Of the bytes of `low` (0 to 3) and `high` (4 to 7) the four that the selector's lower half-bytes
+// number; of one that is numbered 8 more, its sign in all bits.
+__device__ inline uint32_t PermuteBytes(uint32_t low, uint32_t high, uint32_t selector) {
+  uint32_t bytes;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(low), "r"(high), "r"(selector));
+  return bytes;
+}
+// Products of the halves, bfloat16 each.
+__device__ inline uint32_t TimesHalves(uint32_t pair, uint32_t factors) {
   uint32_t product;
   asm("fma.rn.bf16x2 %0, %1, %2, %3;"
       : "=r"(product)
-      : "r"(pair), "r"(by), "r"(0x80008000u));  // -0: so that -0 stays
+      : "r"(pair), "r"(factors), "r"(0x80008000u));  // -0: so that -0 stays
   return product;
 }
 
@@ -201,9 +209,19 @@ uint32_t SpreadBytes(uint32_t four) {
   };
   return spread(kFirst) | spread(kSecond) << 16;
 }
-inline uint32_t TimesBFloat16(uint32_t pair, uint32_t by) {
+inline uint32_t PermuteBytes(uint32_t low, uint32_t high, uint32_t selector) {
+  uint32_t bytes = 0;
+  for (int i = 0; i < 4; ++i) {
+    const uint32_t number = selector >> (4 * i) & 15u;
+    const auto byte = static_cast<uint8_t>((number % 8 < 4 ? low : high) >> (8 * (number % 4)));
+    const uint32_t taken = number < 8 ? byte : byte >= 0x80u ? 0xFFu : 0u;
+    bytes |= taken << (8 * i);
+  }
+  return bytes;
+}
+inline uint32_t TimesHalves(uint32_t pair, uint32_t factors) {
   const auto product = [&](int half) {
-    return static_cast<uint32_t>(ToBFloat16(HalfOf(pair, half) * HalfOf(by, half)));
+    return static_cast<uint32_t>(ToBFloat16(HalfOf(pair, half) * HalfOf(factors, half)));
   };
   return product(0) | product(1) << 16;
 }
@@ -237,25 +255,29 @@ void MultiplyAdd(HostWarp& warp, C c_of, A a_of, B b_of) {
 // Two fp8 E4M3 as bfloat16, each with its sign in bits 7 to 15: exponent and fraction move to where
 // bfloat16 has them, which is the value times 2^-120, subnormals included. Not for NaN.
 JANUS_DEVICE inline uint32_t BFloat16OfFloat8(uint32_t spread) {
-  constexpr uint32_t kTwoTo120 = 0x7B807B80u;
-  return TimesBFloat16(spread << 4 & 0x87F087F0u, kTwoTo120);
+  return TimesHalves(spread << 4 & 0x87F087F0u, 0x7B807B80u);
+}
+
+// fn(lane) on every lane, of which each touches its own registers alone: no barrier.
+template <class Warp, class Fn>
+JANUS_DEVICE void ForLanes(Warp& warp, Fn fn) {
+#ifdef __CUDACC__
+  fn(warp.lane());
+#else
+  warp.Together();
+  for (int lane = 0; lane < kLanes; ++lane) fn(lane);
+#endif
 }
 
 // from(lane) is four fp8 E4M3, none of them NaN, the lower bits first: low(lane) gets the first two
 // as bfloat16, high(lane) the others. Exact.
 template <class Warp, class From, class Low, class High>
 JANUS_DEVICE void ExpandFloat8(Warp& warp, From from, Low low, High high) {
-  const auto expand = [&](int lane) {
+  ForLanes(warp, [&](int lane) {
     const uint32_t four = from(lane);
     low(lane) = BFloat16OfFloat8(SpreadBytes<0, 1>(four));
     high(lane) = BFloat16OfFloat8(SpreadBytes<2, 3>(four));
-  };
-#ifdef __CUDACC__
-  expand(warp.lane());
-#else
-  warp.Together();
-  for (int lane = 0; lane < kLanes; ++lane) expand(lane);
-#endif
+  });
 }
 
 // As ExpandFloat8, of what LoadTransposed brings where elements are fp8: of each of two rows two
@@ -263,17 +285,48 @@ JANUS_DEVICE void ExpandFloat8(Warp& warp, From from, Low low, High high) {
 // is the first and row r + 8 the second of two neighbours is these two, for 8 columns.
 template <class Warp, class From, class Even, class Odd>
 JANUS_DEVICE void ExpandTransposed(Warp& warp, From from, Even even, Odd odd) {
-  const auto expand = [&](int lane) {
+  ForLanes(warp, [&](int lane) {
     const uint32_t four = from(lane);
     even(lane) = BFloat16OfFloat8(SpreadBytes<0, 2>(four));
     odd(lane) = BFloat16OfFloat8(SpreadBytes<1, 3>(four));
-  };
-#ifdef __CUDACC__
-  expand(warp.lane());
-#else
-  warp.Together();
-  for (int lane = 0; lane < kLanes; ++lane) expand(lane);
-#endif
+  });
+}
+
+// Of every four lanes that follow one another: byte i of the j-th one's word and byte j of the i-th
+// one's change places.
+template <class Warp, class Word>
+JANUS_DEVICE void TransposeBytes(Warp& warp, Word word) {
+  const auto own = [&](int lane) -> uint32_t { return word(lane); };
+  warp.Exchange(2, own, [&](int lane, uint32_t theirs) {
+    word(lane) = PermuteBytes(word(lane), theirs, (lane & 2) == 0 ? 0x5410 : 0x3276);
+  });
+  warp.Exchange(1, own, [&](int lane, uint32_t theirs) {
+    word(lane) = PermuteBytes(word(lane), theirs, (lane & 1) == 0 ? 0x6240 : 0x3715);
+  });
+}
+
+// What makes bfloat16 of E2M1: exponent and fraction are moved to where bfloat16 has them, which is
+// the value times 2^-126, 0.5 included; then comes the scale.
+struct Mxfp4Factors {
+  uint32_t first = 0;  // of scales from 2 on, which with 2^126 would be beyond bfloat16
+  uint32_t second = 0;
+};
+// Of byte `block` of four E8M0 scales, of which one from 2 on asks for kIsLarge.
+template <bool kIsLarge>
+JANUS_DEVICE Mxfp4Factors FactorsOf(uint32_t scales, uint32_t block) {
+  const uint32_t both = PermuteBytes(scales, 0, 0x4040u | block << 8 | block);
+  if constexpr (kIsLarge) return {0x7E007E00u, both * 128 + 0x00800080u};  // 2^125
+  return {0, both * 128 + 0x3F003F00u};
+}
+// Byte kByte of eight E2M1: the two of it times the factors.
+template <bool kIsLarge, int kByte>
+JANUS_DEVICE uint32_t BFloat16OfMxfp4(uint32_t eight, const Mxfp4Factors& factors) {
+  // Each with its sign in bits 7 to 15, exponent and fraction in bits 4 to 6.
+  constexpr uint32_t kSelector = (12 + kByte) << 12 | (4 + kByte) << 8 | (8 + kByte) << 4 | kByte;
+  const uint32_t spread = PermuteBytes(eight << 4, eight, kSelector);
+  uint32_t pair = spread << 2 & 0x81C081C0u;
+  if constexpr (kIsLarge) pair = TimesHalves(pair, factors.first);
+  return TimesHalves(pair, factors.second);
 }
 
 }  // namespace janus::kernels::cuda

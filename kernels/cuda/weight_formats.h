@@ -1,7 +1,7 @@
 #pragma once
 
-// What the matrix product of weight_tile.h does differently for weights of 16 and of 8 bits: which
-// tiles there are, and how a warp multiplies what a stage of shared memory holds.
+// What the matrix product of weight_tile.h does differently for weights of 16, of 8 and of 4 bits:
+// which tiles there are, and how a warp multiplies what a stage of shared memory holds.
 //
 // Weights of 8 bits are fp8 E4M3 with a scale for each block of kScaleBlock rows and columns. They
 // stay in 8 bits up to the registers, where each becomes the bfloat16 of the same value. A step of
@@ -12,19 +12,25 @@
 // two, and its activations are read as the same 4 neighbours. Which of the 16 terms of one
 // multiplication is in which place changes nothing but the order in which the tensor cores add
 // them, which is theirs anyway.
+//
+// Weights of 4 bits are mxfp4, with a scale for each block of kMxBlock of a row. ldmatrix gives a
+// lane 8 of a row that follow one another; a transposition among four lanes gives it the pairs that
+// it has of 16-bit weights, which become bfloat16 with their scale. So the operands of every
+// multiplication are those of the same weights in bfloat16, place by place, and so are all bits.
 
 #include "common/dtype.h"
 #include "kernels/cuda/stages.h"
 
 namespace janus::kernels::cuda {
 
-inline constexpr int kWeightRowBytes = 128;  // of a weight row in a stage: one line of the cache
-
-// Where a chunk of 16 bytes of weights lies in a stage: of row `row` from row `first` on, a
-// multiple of 8. A row's 8 chunks are permuted by its number, so that the 8 rows which ldmatrix
-// reads at once have theirs in different banks.
+// Where a chunk of 16 bytes lies in a stage: of row `row` from row `first` on, a multiple of 8. The
+// chunks of 128 bytes are permuted by the number of their row, or of the two that share them, so
+// that the 8 rows which ldmatrix reads at once have theirs in different banks.
+template <int kRowBytes>
 JANUS_DEVICE constexpr int ChunkOffset(int first, int row, int chunk) {
-  return first * kWeightRowBytes + row * kWeightRowBytes + (chunk ^ row % 8) * kCopyBytes;
+  constexpr int kRowsInLine = kRowBytes < 128 ? 128 / kRowBytes : 1;
+  constexpr int kChunks = kRowBytes < 128 ? kRowBytes / kCopyBytes : 8;
+  return (first + row) * kRowBytes + (chunk ^ row / kRowsInLine % kChunks) * kCopyBytes;
 }
 
 // One half of a tile's weights: `rows` rows of a matrix, one after the other.
@@ -32,7 +38,9 @@ template <class Element>
 struct WeightHalf {
   const Element* first = nullptr;
   int rows = 0;
-  const float* scales = nullptr;  // of fp8: of the one row of blocks that they lie in
+  // Of fp8 float: of the one row of blocks that they lie in. Of mxfp4 uint8_t: the first row's,
+  // with those of the others behind it.
+  const void* scales = nullptr;
 };
 
 template <int kBits>
@@ -41,17 +49,20 @@ struct WeightFormat;
 // bfloat16.
 template <>
 struct WeightFormat<16> {
-  using Element = uint16_t;
+  using Element = uint16_t;  // which holds so many weights
+  static constexpr int kWeights = 1;
   static constexpr bool kIsScaled = false;
+  static constexpr int kScaleBytes = 0;  // of a weight row in a stage
   static constexpr int kWarps = 2;
+  static constexpr int kWeightRowBytes = 128;        // in a stage: one line of the cache
   static constexpr int kStep = kWeightRowBytes / 2;  // of the inner axis
-  // Up to so many rows of activations a tile has 64 rows of weights, else twice as many.
-  static constexpr int kMostNarrowRows = 32;
+  // How many times 64 rows of weights a tile has with so many rows of activations.
+  JANUS_DEVICE static constexpr int WidthFor(int rows) { return rows > 32 ? 2 : 1; }
   struct Scales {};
 
   // Where a chunk of activations lies behind the weights of a stage, as ChunkOffset.
   JANUS_DEVICE static constexpr int RowOffset(int first, int row, int chunk) {
-    return ChunkOffset(first, row, chunk);
+    return ChunkOffset<2 * kStep>(first, row, chunk);
   }
 
   // sums += the product over one stage.
@@ -78,19 +89,23 @@ struct WeightFormat<16> {
 template <>
 struct WeightFormat<8> {
   using Element = uint8_t;
+  static constexpr int kWeights = 1;
   static constexpr bool kIsScaled = true;
+  static constexpr int kScaleBytes = 0;
   // Twice the threads: each weight costs instructions, and a lane has each sum twice, of the step
   // and of all.
   static constexpr int kWarps = 4;
+  static constexpr int kWeightRowBytes = 128;
   static constexpr int kStep = kWeightRowBytes;
   static_assert(kStep == kScaleBlock);
   // A row of activations is twice as many bytes beside the weights as in 16 bits.
-  static constexpr int kMostNarrowRows = 8;
+  JANUS_DEVICE static constexpr int WidthFor(int rows) { return rows > 8 ? 2 : 1; }
   struct Scales {
     float of[2] = {};  // of either half
   };
   JANUS_DEVICE static Scales ScalesOf(const WeightHalf<Element> (&w)[2], int step) {
-    return {{w[0].scales[step], w[1].scales[step]}};
+    return {{static_cast<const float*>(w[0].scales)[step],
+             static_cast<const float*>(w[1].scales)[step]}};
   }
 
   // A row's 16 chunks are permuted so that 4 rows, of which 16 lanes read two chunks each in words
@@ -155,6 +170,149 @@ struct WeightFormat<8> {
         }
       }
     });
+  }
+};
+
+// mxfp4.
+template <>
+struct WeightFormat<4> {
+  using Element = uint8_t;
+  static constexpr int kWeights = 2;
+  static constexpr bool kIsScaled = false;
+  static constexpr int kWarps = 4;  // each weight costs instructions
+  static constexpr int kWeightRowBytes = 64;
+  static constexpr int kStep = 2 * kWeightRowBytes;
+  // Scales are brought into the stage with their weights: a word for the blocks of a row.
+  static constexpr int kScaleBytes = kStep / kMxBlock;
+  static_assert(kScaleBytes == kWordBytes);
+  // A row of activations is four times as many bytes beside the weights as in 16 bits. Beside 64 of
+  // them the stages have no room for more than twice the weights.
+  JANUS_DEVICE static constexpr int WidthFor(int rows) {
+    return rows <= 8 ? 1 : rows <= 16 || rows > 32 ? 2 : 4;
+  }
+  struct Scales {};
+
+  JANUS_DEVICE static constexpr int RowOffset(int first, int row, int chunk) {
+    return ChunkOffset<2 * kStep>(first, row, chunk);
+  }
+
+  // `is_half`: nothing of the step's second half is there, and nothing is added for it, not even
+  // zeros: weights in 16 bits, whose steps are half as long, do without as well, and a sum of -0
+  // would show it.
+  template <class Tile, class Warp>
+  JANUS_DEVICE static void Multiply(Warp& warp, const unsigned char* stage, bool is_half,
+                                    PerThread<typename Tile::Sums, Tile::kThreads>& sums) {
+    static_assert(kStep == 2 * WeightFormat<16>::kStep);
+    PerLane<RowScales<Tile>> scales;
+    warp.Lanes([&](int lane) {
+      JANUS_UNROLL
+      for (int m = 0; m < Tile::kBlocks16; ++m) {
+        JANUS_UNROLL
+        for (int half = 0; half < 2; ++half) {
+          const int row = half * Tile::kHalf + Tile::FirstRow(warp.index(), m) + lane / 4;
+          scales[lane].of[m][half] =
+              *reinterpret_cast<const uint32_t*>(stage + Tile::kScalesAt + row * kScaleBytes);
+        }
+      }
+    });
+    // Scales from 2 on, which no weights of a model are known to have, take another factor.
+    const uint32_t large = warp.Ballot([&](int lane) {
+      uint32_t any = 0;
+      JANUS_UNROLL
+      for (int m = 0; m < Tile::kBlocks16; ++m)
+        any |= scales[lane].of[m][0] | scales[lane].of[m][1];
+      return (any & 0x80808080u) != 0;
+    });
+    if (large == 0) {
+      MultiplyBlocks<false, Tile>(warp, stage, is_half, scales, sums);
+    } else {
+      MultiplyBlocks<true, Tile>(warp, stage, is_half, scales, sums);
+    }
+  }
+
+ private:
+  // Of a lane's rows of either half in each block of 16.
+  template <class Tile>
+  struct RowScales {
+    uint32_t of[Tile::kBlocks16][2];
+  };
+  // Of kMxBlock of the inner axis: operands of two multiplications.
+  template <class Tile>
+  struct Operands {
+    uint32_t of[2][Tile::kBlocks16][4];
+  };
+
+  template <bool kIsLarge, class Tile, class Warp>
+  JANUS_DEVICE static void MultiplyBlocks(Warp& warp, const unsigned char* stage, bool is_half,
+                                          PerLane<RowScales<Tile>>& scales,
+                                          PerThread<typename Tile::Sums, Tile::kThreads>& sums) {
+    PerLane<typename Tile::Weights> packed;
+    PerLane<Operands<Tile>> a;
+    const int first_lane = warp.index() * kLanes;
+    JANUS_UNROLL
+    for (int chunk = 0; chunk < Tile::kWeightChunks; ++chunk) {
+      if (chunk == Tile::kWeightChunks / 2 && is_half) return;
+      if (chunk % 2 == 0) Tile::LoadWeights(warp, stage, chunk, packed);
+      JANUS_UNROLL
+      for (int m = 0; m < Tile::kBlocks16; ++m) {
+        JANUS_UNROLL
+        for (int half = 0; half < 2; ++half) {
+          const auto eight = [&](int lane) -> uint32_t& {
+            return packed[lane].of[m][chunk % 2 * 2 + half];
+          };
+          TransposeBytes(warp, eight);
+          ForLanes(warp, [&](int lane) {
+            const auto factors =
+                FactorsOf<kIsLarge>(scales[lane].of[m][half], static_cast<uint32_t>(chunk));
+            auto& to = a[lane].of;
+            to[0][m][half] = BFloat16OfMxfp4<kIsLarge, 0>(eight(lane), factors);
+            to[0][m][half + 2] = BFloat16OfMxfp4<kIsLarge, 1>(eight(lane), factors);
+            to[1][m][half] = BFloat16OfMxfp4<kIsLarge, 2>(eight(lane), factors);
+            to[1][m][half + 2] = BFloat16OfMxfp4<kIsLarge, 3>(eight(lane), factors);
+          });
+        }
+      }
+      if constexpr (Tile::kBlocks8 == 1) {
+        MultiplyOneBlock<Tile>(warp, stage, chunk, a, sums);
+      } else {
+        JANUS_UNROLL
+        for (int i = 0; i < 2; ++i) {
+          MultiplyRows<Tile::kBlocks16, Tile::kBlocks8>(
+              warp, [&](int lane) { return sums[first_lane + lane].of; },
+              [&](int lane) { return a[lane].of[i]; },
+              [&](int n, int row, int half) {
+                return stage + Tile::kRowsAt + RowOffset(8 * n, row, 4 * chunk + 2 * i + half);
+              });
+        }
+      }
+    }
+  }
+
+  // Of 8 rows of activations both multiplications' operands come at once.
+  template <class Tile, class Warp>
+  JANUS_DEVICE static void MultiplyOneBlock(Warp& warp, const unsigned char* stage, int chunk,
+                                            PerLane<Operands<Tile>>& a,
+                                            PerThread<typename Tile::Sums, Tile::kThreads>& sums) {
+    struct Activations {
+      uint32_t of[4];
+    };
+    PerLane<Activations> b;
+    const int first_lane = warp.index() * kLanes;
+    LoadMatrices(
+        warp, [&](int lane) -> uint32_t(&)[4] { return b[lane].of; },
+        [&](int lane) {
+          return stage + Tile::kRowsAt + RowOffset(0, lane % 8, 4 * chunk + lane / 8);
+        });
+    JANUS_UNROLL
+    for (int i = 0; i < 2; ++i) {
+      JANUS_UNROLL
+      for (int m = 0; m < Tile::kBlocks16; ++m) {
+        MultiplyAdd(
+            warp, [&](int lane) -> float(&)[4] { return sums[first_lane + lane].of[m][0]; },
+            [&](int lane) -> const uint32_t* { return a[lane].of[i][m]; },
+            [&](int lane) -> const uint32_t* { return b[lane].of + 2 * i; });
+      }
+    }
   }
 };
 

@@ -3,7 +3,7 @@
 // The matrix product of fast kernels for few rows: a block computes weights x rows^T with the
 // tensor cores, whose 16-row operand is the weights; a row of activations, in bfloat16, is one of 8
 // columns. So one row pads to 8 and not to 16 or 64, and each weight is multiplied as it is read.
-// Weights are of 16 or of 8 bits (weight_formats.h).
+// Weights are of 16, of 8 or of 4 bits (weight_formats.h).
 //
 // Bound by the read of the weights, up to 64 rows. Both operands come through shared memory in
 // steps of the inner axis, by asynchronous copies that run several steps ahead.
@@ -32,11 +32,13 @@ struct WeightTile {
   static constexpr int kHalf = 32 * kWidth;    // weight rows of a half
   static constexpr int kStep = Format::kStep;  // of the inner axis
   static constexpr int kRowBytes = 2 * kStep;  // of a row of activations in a stage
+  static constexpr int kWeightRowBytes = Format::kWeightRowBytes;
   static constexpr int kWeightChunks = kWeightRowBytes / kCopyBytes;
   static constexpr int kRowChunks = kRowBytes / kCopyBytes;
-  // In a stage rows of activations follow those of weights.
+  // In a stage rows of activations follow those of weights, then the latter's scales.
   static constexpr int kRowsAt = 2 * kHalf * kWeightRowBytes;
-  static constexpr int kStageBytes = kRowsAt + kRows * kRowBytes;
+  static constexpr int kScalesAt = kRowsAt + kRows * kRowBytes;
+  static constexpr int kStageBytes = kScalesAt + 2 * kHalf * Format::kScaleBytes;
   // Of shared memory: the stages, then where each row of activations begins.
   static constexpr int kStagesBytes = 96 << 10;
   static constexpr int kStages = kStagesBytes / kStageBytes;
@@ -65,7 +67,7 @@ struct WeightTile {
           warp, [&](int lane) -> uint32_t(&)[4] { return to[lane].of[m]; },
           [&](int lane) {
             const int first = lane / 8 % 2 * kHalf + FirstRow(warp.index(), m);
-            return stage + ChunkOffset(first, lane % 8, chunk + lane / 16);
+            return stage + ChunkOffset<kWeightRowBytes>(first, lane % 8, chunk + lane / 16);
           });
     }
   }
@@ -99,6 +101,10 @@ class WeightProduct {
         can.rows = can.rows && IsAligned(RowsOf(block)[row]);
       }
       if constexpr (Format::kIsScaled) scales[thread] = Format::ScalesOf(w, 0);
+      if constexpr (Format::kScaleBytes != 0) {
+        can.scales = inner % Tile::kStep == 0 && IsAligned<Format::kScaleBytes>(w[0].scales) &&
+                     IsAligned<Format::kScaleBytes>(w[1].scales);
+      }
     });
     RunStages<Tile::kStages>(
         block, steps,
@@ -106,7 +112,7 @@ class WeightProduct {
           Fill(block, warp, step, stage, w, rows, inner, can_copy);
         },
         [&](auto& warp, int step, int stage) {
-          Multiply(block, warp, stage, w, step + 1 < steps ? step + 1 : step, scales, sums);
+          Multiply(block, warp, step, stage, w, inner, scales, sums);
         });
   }
 
@@ -122,13 +128,15 @@ class WeightProduct {
     return reinterpret_cast<const uint16_t**>(block.shared() + Tile::kStagesBytes);
   }
 
+  template <int kBytes = kCopyBytes>
   JANUS_DEVICE static bool IsAligned(const void* address) {
-    return reinterpret_cast<uintptr_t>(address) % kCopyBytes == 0;
+    return reinterpret_cast<uintptr_t>(address) % kBytes == 0;
   }
 
   struct CanCopy {
     bool weights = true;
     bool rows = true;
+    bool scales = true;
   };
 
   // A chunk of a stage, zeros unless `read`: asynchronously, or element by element from any
@@ -148,16 +156,48 @@ class WeightProduct {
                                        const Halves& w, int64_t inner) {
     const int first_row = thread / Tile::kWeightChunks;
     const int chunk = thread % Tile::kWeightChunks;
-    const int64_t k =
-        int64_t{step} * Tile::kStep + chunk * (kCopyBytes / static_cast<int>(sizeof(Element)));
+    // In elements.
+    const int64_t row_length = inner / Format::kWeights;
+    const int64_t k = int64_t{step} * (Tile::kStep / Format::kWeights) +
+                      chunk * (kCopyBytes / static_cast<int>(sizeof(Element)));
     JANUS_UNROLL
     for (int half = 0; half < 2; ++half) {
-      const Element* from = w[half].first + first_row * inner + k;
+      const Element* from = w[half].first + first_row * row_length + k;
       JANUS_UNROLL
       for (int row = 0; row < Tile::kHalf; row += kPass) {
-        Bring<kAsync>(block, stage + ChunkOffset(half * Tile::kHalf + row, first_row, chunk), from,
-                      k < inner && row + first_row < w[half].rows);
-        from += kPass * inner;
+        Bring<kAsync>(
+            block,
+            stage + ChunkOffset<Tile::kWeightRowBytes>(half * Tile::kHalf + row, first_row, chunk),
+            from, k < row_length && row + first_row < w[half].rows);
+        from += kPass * row_length;
+      }
+    }
+  }
+
+  // A thread brings the scales of one row in every pass.
+  template <bool kAsync, class Block>
+  JANUS_DEVICE static void FillScales(Block& block, unsigned char* stage, int thread, int step,
+                                      const Halves& w, int64_t inner) {
+    const int64_t row_length = inner / kMxBlock;
+    const int64_t at = int64_t{step} * Format::kScaleBytes;
+    const int64_t left = row_length - at;
+    JANUS_UNROLL
+    for (int first = 0; first < 2 * Tile::kHalf; first += Tile::kThreads) {
+      const int row_of_both = first + thread;
+      if (row_of_both >= 2 * Tile::kHalf) break;
+      const bool is_second = row_of_both >= Tile::kHalf;
+      const int row = row_of_both % Tile::kHalf;
+      const int rows = is_second ? w[1].rows : w[0].rows;
+      const void* const scales = is_second ? w[1].scales : w[0].scales;
+      const auto* const from = static_cast<const uint8_t*>(scales) + row * row_length + at;
+      unsigned char* const to = stage + Tile::kScalesAt + row_of_both * Format::kScaleBytes;
+      if constexpr (kAsync) {
+        block.CopyWordAsync(to, from, row < rows);
+      } else {
+        JANUS_KEEP_LOOP
+        for (int i = 0; i < Format::kScaleBytes; ++i) {
+          to[i] = row < rows && i < left ? from[i] : 0;
+        }
       }
     }
   }
@@ -190,6 +230,13 @@ class WeightProduct {
       } else {
         FillWeights<false>(block, to, thread, step, w, inner);
       }
+      if constexpr (Format::kScaleBytes != 0) {
+        if (can_copy[thread].scales) {
+          FillScales<true>(block, to, thread, step, w, inner);
+        } else {
+          FillScales<false>(block, to, thread, step, w, inner);
+        }
+      }
       if (can_copy[thread].rows) {
         FillRows<true>(block, to, thread, step, rows, inner);
       } else {
@@ -200,15 +247,22 @@ class WeightProduct {
 
   // sums += the product over one stage. The scales of the next step come from memory meanwhile.
   template <class Block, class Warp>
-  JANUS_DEVICE static void Multiply(Block& block, Warp& warp, int stage, const Halves& w, int next,
+  JANUS_DEVICE static void Multiply(Block& block, Warp& warp, int step, int stage, const Halves& w,
+                                    int64_t inner,
                                     PerThread<typename Format::Scales, Tile::kThreads>& scales,
                                     PerThread<typename Tile::Sums, Tile::kThreads>& sums) {
     const unsigned char* const shared = block.shared() + stage * Tile::kStageBytes;
+    const int64_t next = int64_t{step + 1} * Tile::kStep;
     if constexpr (Format::kIsScaled) {
       PerLane<typename Format::Scales> to_come;
-      warp.Lanes([&](int lane) { to_come[lane] = Format::ScalesOf(w, next); });
+      warp.Lanes(
+          [&](int lane) { to_come[lane] = Format::ScalesOf(w, next < inner ? step + 1 : step); });
       Format::template Multiply<Tile>(warp, shared, scales, sums);
       warp.Lanes([&](int lane) { scales[warp.index() * kLanes + lane] = to_come[lane]; });
+    } else if constexpr (Format::kScaleBytes != 0) {
+      // A step begins with as much as one of 16-bit weights.
+      const bool is_half = next - Tile::kStep / 2 >= inner;
+      Format::template Multiply<Tile>(warp, shared, is_half, sums);
     } else {
       Format::template Multiply<Tile>(warp, shared, scales, sums);
     }

@@ -92,11 +92,12 @@ struct DeviceMemory {
 };
 
 // Everything queued runs in the order of its queuing, but for loads, which have a stream of their
-// own: beside steps they are ordered by Follow alone. Nothing but Wait, Await and the taking and
-// giving back of memory waits for the device, and memory is taken before steps begin.
+// own: beside steps they are ordered by Follow alone. Nothing but Wait, Await, RecordGraph and the
+// taking and giving back of memory waits for the device, and memory is taken, and graphs recorded,
+// before steps begin.
 //
-// Thread-safe; what two threads queue at once runs in either order. A context outlives its buffers
-// and events.
+// Thread-safe; what two threads queue at once runs in either order. A context outlives its buffers,
+// events and graphs.
 class Context {
  public:
   Context() = default;

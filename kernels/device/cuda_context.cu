@@ -10,6 +10,7 @@ namespace {
 
 Status Check(cudaError_t error, const std::string& what) {
   if (error == cudaSuccess) return OkStatus();
+  cudaGetLastError();  // or this thread's next launch would tell it, if it can be forgotten
   const std::string words =
       what + ": " + cudaGetErrorName(error) + ", " + cudaGetErrorString(error);
   return error == cudaErrorMemoryAllocation ? ResourceExhausted(words) : Internal(words);
@@ -129,7 +130,9 @@ class CudaContext final : public Context {
 
  protected:
   Result<std::byte*> AllocateDevice(size_t bytes) override { return Allocate(bytes, stream_); }
-  void FreeDevice(std::byte* data, size_t) override { cudaFreeAsync(data, stream_); }
+  void FreeDevice(std::byte* data, size_t) override {
+    if (cudaFreeAsync(data, stream_) != cudaSuccess) cudaGetLastError();
+  }
   Result<std::byte*> AllocateLoaded(size_t bytes) override { return Allocate(bytes, loads_); }
   // Steps may read it until now: loads wait for them, not they for loads. That another thread
   // records the event anew between the two calls makes it stand for more, never for less.
@@ -137,8 +140,9 @@ class CudaContext final : public Context {
     if (cudaEventRecord(given_back_, stream_) != cudaSuccess ||
         cudaStreamWaitEvent(loads_, given_back_) != cudaSuccess) {
       cudaStreamSynchronize(stream_);  // or loads could overwrite what a step reads
+      cudaGetLastError();
     }
-    cudaFreeAsync(data, loads_);
+    if (cudaFreeAsync(data, loads_) != cudaSuccess) cudaGetLastError();
   }
   Result<std::byte*> AllocatePinned(size_t bytes) override {
     void* data = nullptr;

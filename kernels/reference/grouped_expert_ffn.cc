@@ -7,16 +7,23 @@ namespace janus::kernels {
 
 void GroupedExpertFfnReference(const GroupedExpertFfnArgs& a) {
   const DType weight = a.weight_dtype;
-  const auto dot = [&](const void* x, const void* w, const float* scales, int64_t row,
+  const auto element = [&](const void* w, const void* scales, int64_t row, int64_t length,
+                           int64_t k) -> double {
+    const int64_t index = row * length + k;
+    if (weight == DType::kMxfp4) {
+      return Mxfp4Weight(static_cast<const uint8_t*>(w), static_cast<const uint8_t*>(scales),
+                         index);
+    }
+    const double value = ReadElement(w, weight, index);
+    if (weight != DType::kFloat8E4M3) return value;
+    return value * static_cast<const float*>(
+                       scales)[row / kScaleBlock * ScaleBlocks(length) + k / kScaleBlock];
+  };
+  const auto dot = [&](const void* x, const void* w, const void* scales, int64_t row,
                        int64_t length) {
     double sum = 0.0;
     for (int64_t k = 0; k < length; ++k) {
-      double product = static_cast<double>(ReadElement(x, a.row_dtype, k)) *
-                       ReadElement(w, weight, row * length + k);
-      if (weight == DType::kFloat8E4M3) {
-        product *= scales[row / kScaleBlock * ScaleBlocks(length) + k / kScaleBlock];
-      }
-      sum += product;
+      sum += ReadElement(x, a.row_dtype, k) * element(w, scales, row, length, k);
     }
     return sum;
   };

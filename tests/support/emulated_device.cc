@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstring>
@@ -14,6 +15,8 @@ namespace {
 
 constexpr size_t kAlignment = 256;
 constexpr uintptr_t kPage = 4096;
+// In pages of which what is taken is opened and closed: few of them cost little.
+constexpr size_t kLargePage = size_t{2} << 20;
 constexpr int kNaN = 0xFF;
 
 // Where Linux puts a program, its heap, its libraries and its stacks on x86-64.
@@ -32,6 +35,7 @@ std::byte* Reserve(size_t bytes) {
       mmap(wanted, bytes, PROT_NONE,
            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
   JANUS_CHECK(memory == wanted, wanted);
+  madvise(memory, bytes, MADV_HUGEPAGE);  // where the kernel has none it is slower
   return static_cast<std::byte*>(memory);
 }
 
@@ -102,13 +106,17 @@ uint64_t EmulatedDevice::launches() const {
 }
 
 void EmulatedDevice::Open() {
-  const size_t bytes = (static_cast<size_t>(end_ - begin_) + kPage - 1) / kPage * kPage;
-  if (bytes > 0) JANUS_CHECK(mprotect(begin_, bytes, PROT_READ | PROT_WRITE) == 0, bytes);
+  Protect(PROT_READ | PROT_WRITE);
 }
 
 void EmulatedDevice::Close() {
-  const size_t bytes = (static_cast<size_t>(end_ - begin_) + kPage - 1) / kPage * kPage;
-  if (bytes > 0) JANUS_CHECK(mprotect(begin_, bytes, PROT_NONE) == 0, bytes);
+  Protect(PROT_NONE);
+}
+
+void EmulatedDevice::Protect(int protection) {
+  const auto used = static_cast<size_t>(end_ - begin_);
+  const size_t bytes = std::min(most_bytes_, (used + kLargePage - 1) / kLargePage * kLargePage);
+  if (bytes > 0) JANUS_CHECK(mprotect(begin_, bytes, protection) == 0, bytes);
 }
 
 // The first that is large enough.
@@ -363,6 +371,7 @@ void EmulatedDevice::LandAtAnyTime(uint64_t seed) {
 // The mutex is held from here until EndLaunch, on one thread.
 Status EmulatedDevice::BeginLaunch(std::string_view operation, const void* kernel,
                                    size_t bytes) JANUS_NO_THREAD_SAFETY_ANALYSIS {
+  if (is_broken_) return Internal("the emulated device is broken");
   mu_.Lock();
   if (HostAddressIn(kernel, bytes) != nullptr) {
     mu_.Unlock();

@@ -55,7 +55,7 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
   uint64_t launches() const;
   // That have not run.
   size_t pending_loads() const;
-  // From now on every wait fails, as after a fault of a kernel.
+  // From now on every launch and every wait fails, as after a fault of a kernel.
   void Break() { is_broken_ = true; }
   // The next load after so many is refused, once.
   void RefuseLoadAfter(int loads);
@@ -101,6 +101,7 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
   void Deliver(uint64_t until) JANUS_REQUIRES(mu_);
   void Open() JANUS_REQUIRES(mu_);
   void Close() JANUS_REQUIRES(mu_);
+  void Protect(int protection) JANUS_REQUIRES(mu_);
   Result<std::byte*> Allocate(size_t bytes, bool is_loaded);
   // Null where the rest of the memory has no such gap.
   std::byte* FindGap(size_t bytes) const JANUS_REQUIRES(mu_);

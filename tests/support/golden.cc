@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "common/model/config.h"
+#include "dataplane/model/cast.h"
 
 namespace janus::dataplane {
 
@@ -60,6 +61,22 @@ Golden ReadGolden(const std::string& family) {
   return golden;
 }
 
+FileTensors ReadInFloat32(const std::string& folder) {
+  const std::string bytes = ReadText(folder + "/model.safetensors");
+  const auto header = *ParseSafetensors(std::as_bytes(std::span(bytes)), "model.safetensors");
+  FileTensors tensors;
+  for (const auto& [name, stored] : header.tensors) {
+    FileTensor& tensor = tensors[name];
+    tensor = {"F32", stored.shape, ""};
+    const auto size = static_cast<size_t>(SizeOf(stored.dtype));
+    tensor.bytes.resize(stored.bytes.size() / size * 4);
+    JANUS_CHECK(CastAndCheck(stored.bytes, stored.dtype,
+                             reinterpret_cast<std::byte*>(tensor.bytes.data()), DType::kFloat32),
+                name);
+  }
+  return tensors;
+}
+
 std::vector<const ExpertWeights*> LoadedModel::expert_pointers() const {
   std::vector<const ExpertWeights*> pointers;
   for (const Loaded<ExpertWeights>& e : experts) pointers.push_back(&e.weights);
@@ -104,7 +121,10 @@ HeldModel HoldGolden(const std::string& family, DType dtype) {
 HeldModel HoldByName(const std::string& model, DType dtype, uint64_t seed) {
   if (model == "small") return SmallRandomModel(dtype, seed);
   if (model == "small_latent") return SmallLatentModel(dtype, seed);
+  if (model == "grouped_heads") return GroupedHeadsModel(dtype, seed);
+  if (model == "deepseek_heads") return DeepSeekHeadsModel(dtype, seed);
   if (model == "small_fp8") return SmallFp8Model(dtype, seed);
+  if (model == "small_mxfp4") return SmallMxfp4Model(dtype, seed);
   if (model == "small_sigmoid") return SmallSigmoidModel(dtype, seed);
   return HoldGolden(model, dtype);
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "dataplane/model/loader.h"
+#include "tests/support/checkpoint_writer.h"
 #include "tests/support/loopback_cluster.h"
 #include "tests/support/schedule.h"
 
@@ -39,6 +40,8 @@ Golden ReadGolden(const std::string& family);
 inline constexpr const char* kGoldenFamilies[] = {"mixtral", "deepseek_v2", "deepseek_v2_lite",
                                                   "deepseek_v3", "qwen3_moe"};
 std::string ReadText(const std::string& path);
+// All tensors of a checkpoint of one file, in Float32.
+FileTensors ReadInFloat32(const std::string& folder);
 
 // A checkpoint loaded for every instance of a topology, each its own share.
 struct LoadedModel {
@@ -52,7 +55,8 @@ Result<LoadedModel> LoadForTopology(const std::string& folder, const ModelDescri
 
 // The checkpoint of a family, held for any placement.
 HeldModel HoldGolden(const std::string& family, DType dtype);
-// SmallRandomModel for "small", SmallLatentModel for "small_latent", else HoldGolden of the folder.
+// SmallRandomModel for "small", SmallLatentModel for "small_latent", DeepSeekHeadsModel for
+// "deepseek_heads" and so on, else HoldGolden of the folder.
 HeldModel HoldByName(const std::string& model, DType dtype, uint64_t seed);
 
 // What a run of one case gives: logits of the prompt's last positions, and the greedy tokens.

@@ -33,6 +33,25 @@ class Maker {
     }
     return {buffer.data(), DType::kFloat8E4M3, scales};
   }
+  // The same in mxfp4, with scales of three neighbouring exponents.
+  Tensor Mxfp4Matrix(int outputs, int inputs, float gain) {
+    const float bound = gain * std::sqrt(3.0f / static_cast<float>(inputs));
+    const auto count = static_cast<size_t>(outputs) * static_cast<size_t>(inputs);
+    const int middle = 127 + static_cast<int>(std::lround(std::log2(bound / 6.0f)));
+    const auto bytes = [&](size_t size, const auto& next) {
+      AlignedBuffer& buffer = buffers_->emplace_back(size);
+      for (size_t i = 0; i < size; ++i) {
+        reinterpret_cast<uint8_t*>(buffer.data())[i] = static_cast<uint8_t>(next());
+      }
+      return buffer.data();
+    };
+    const void* const scales = bytes(count / kMxBlock, [&] {
+      return middle + static_cast<int>(std::lround(1.4f * random_.Signed()));
+    });
+    const void* const weights =
+        bytes(count / 2, [&] { return static_cast<int>((random_.Signed() + 1.0f) * 127.99f); });
+    return {weights, DType::kMxfp4, scales};
+  }
   Tensor Norm(int size) { return Fill(static_cast<size_t>(size), 1.0f, 0.3f); }
   // In Float32; as large as the scores it is added to.
   Tensor Bias(int size) {
@@ -173,6 +192,12 @@ FfnTensors MakeFp8Ffn(Maker& make, int hidden, int intermediate) {
           make.Fp8Matrix(hidden, intermediate, 1.5f)};
 }
 
+FfnTensors MakeMxfp4Ffn(Maker& make, int hidden, int intermediate) {
+  return {make.Mxfp4Matrix(intermediate, hidden, 1.5f),
+          make.Mxfp4Matrix(intermediate, hidden, 1.5f),
+          make.Mxfp4Matrix(hidden, intermediate, 1.5f)};
+}
+
 }  // namespace
 
 HeldModel RandomModel(const ModelDescription& model, uint64_t seed) {
@@ -195,8 +220,10 @@ HeldModel RandomModel(const ModelDescription& model, uint64_t seed) {
     e.router = make.Matrix(model.moe.experts, h, 1.5f);
     if (model.moe.has_gate_bias()) e.router_bias = make.Bias(model.moe.experts);
     for (int i = 0; i < model.moe.experts; ++i) {
-      e.slots.push_back(model.has_fp8_weights ? MakeFp8Ffn(make, h, model.moe.intermediate)
-                                              : MakeFfn(make, h, model.moe.intermediate));
+      const int width = model.moe.intermediate;
+      e.slots.push_back(ExpertType(model) == DType::kMxfp4        ? MakeMxfp4Ffn(make, h, width)
+                        : ExpertType(model) == DType::kFloat8E4M3 ? MakeFp8Ffn(make, h, width)
+                                                                  : MakeFfn(make, h, width));
     }
   }
   held.keep = make.buffers();
@@ -215,8 +242,41 @@ HeldModel SmallFp8Model(DType dtype, uint64_t seed) {
   return RandomModel(model, seed);
 }
 
+HeldModel SmallMxfp4Model(DType dtype, uint64_t seed) {
+  ModelDescription model = SmallModelDescription(dtype);
+  model.mxfp4 = Mxfp4Layout::kCompressedTensors;
+  model.hidden = 160;
+  model.moe.intermediate = 96;
+  return RandomModel(model, seed);
+}
+
 HeldModel SmallLatentModel(DType dtype, uint64_t seed) {
   return RandomModel(SmallLatentDescription(dtype), seed);
+}
+
+HeldModel GroupedHeadsModel(DType dtype, uint64_t seed) {
+  ModelDescription model = SmallModelDescription(dtype);
+  model.layers = 1;
+  AttentionDescription& a = model.attention;
+  a.heads = 4;
+  a.head_dim = 64;
+  a.scale = 0.125f;
+  a.rope.rotary_dim = 64;
+  return RandomModel(model, seed);
+}
+
+HeldModel DeepSeekHeadsModel(DType dtype, uint64_t seed) {
+  ModelDescription model = SmallLatentDescription(dtype);
+  model.layers = 1;
+  model.dense_layers.clear();
+  AttentionDescription& a = model.attention;
+  a.heads = a.kv_heads = 2;
+  a.head_dim = 192;
+  a.scale = 1.0f / std::sqrt(192.0f);
+  a.rope.rotary_dim = 64;
+  a.latent->rank = 512;
+  a.latent->value_dim = 128;
+  return RandomModel(model, seed);
 }
 
 HeldModel SmallSigmoidModel(DType dtype, uint64_t seed) {

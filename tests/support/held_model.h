@@ -39,11 +39,22 @@ ModelDescription SmallModelDescription(DType dtype);
 // The same with experts in fp8, of two blocks each way, the last not whole.
 HeldModel SmallFp8Model(DType dtype, uint64_t seed);
 
+// The same with experts in mxfp4.
+HeldModel SmallMxfp4Model(DType dtype, uint64_t seed);
+
 // The same with latent attention, a latent query, YaRN, groups of experts, shared experts and a
 // dense layer between two MoE layers: everything that a family may have beside Mixtral's parts.
 HeldModel SmallLatentModel(DType dtype, uint64_t seed);
 
-// The same whose experts are scored by the sigmoid and chosen with a bias.
+// A layer of SmallRandomModel whose heads, two for each of keys and values, have 64 elements: GPUs
+// have a fast form for them.
+HeldModel GroupedHeadsModel(DType dtype, uint64_t seed);
+
+// A layer of SmallLatentModel whose two heads have the sizes of DeepSeek's, which GPUs have fast
+// forms for.
+HeldModel DeepSeekHeadsModel(DType dtype, uint64_t seed);
+
+// SmallLatentModel whose experts are scored by the sigmoid and chosen with a bias.
 HeldModel SmallSigmoidModel(DType dtype, uint64_t seed);
 
 }  // namespace janus::dataplane

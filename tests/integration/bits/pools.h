@@ -8,9 +8,9 @@
 namespace janus::dataplane {
 
 // Golden checkpoints by folder, and random models with sizes that are no multiple of a vector's.
-inline constexpr const char* kBitsModels[] = {"mixtral",          "deepseek_v2", "deepseek_v3",
-                                              "deepseek_v2_lite", "qwen3_moe",   "small",
-                                              "small_latent",     "small_fp8",   "small_sigmoid"};
+inline constexpr const char* kBitsModels[] = {
+    "mixtral", "deepseek_v2",  "deepseek_v3", "deepseek_v2_lite", "qwen3_moe",
+    "small",   "small_latent", "small_fp8",   "small_sigmoid",    "small_mxfp4"};
 
 // Both are made once per process, for its seed; for one test thread.
 const HeldModel& Held(const std::string& weights, DType dtype);

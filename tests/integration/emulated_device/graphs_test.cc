@@ -24,22 +24,24 @@ constexpr kernels::PinnedRing kRing{4096, 4};  // of the loader
 // The attention side of a model on a device of its own.
 class Side {
  public:
-  Side(const HeldModel& held, int parts, bool records) : held_(held), parts_(parts) {
+  // For batches of up to `rows` rows, of which parts of up to `recorded` are; 0: none is.
+  Side(const HeldModel& held, DType cache, int parts, int rows, int recorded)
+      : held_(held), parts_(parts) {
     loader_ = *kernels::Loader::Make(device_, kRing);
     weights_ = *PlaceAttention(*loader_, held.model, held.attention);
     EXPECT_TRUE(weights_.Follow(device_).ok());
     KvCacheOptions options;
     options.layers = held.model.layers;
-    options.dtype = WireType(held.model);
+    options.dtype = cache;
     options.page_bytes = CachePageBytes(held.model, options.dtype);
-    options.bytes = options.page_bytes * options.layers * 4;
+    options.bytes = options.page_bytes * options.layers * 16;
     options.context = &device_;
     cache_ = *KvCache::Create(options);
     layers_.emplace(held.model, weights_.weights, *cache_, device_.place(),
-                    AttentionLayers::Room{kMostRows, parts, kMostRows, true});
+                    AttentionLayers::Room{rows, parts, rows, true});
     EXPECT_TRUE(device_.TakeFailure().ok());
-    if (records) {
-      EXPECT_TRUE(layers_->Record(kRecorded).ok());
+    if (recorded > 0) {
+      EXPECT_TRUE(layers_->Record(recorded).ok());
     }
   }
 
@@ -89,6 +91,7 @@ struct Case {
   const char* model;
   DType dtype;
   int parts;
+  bool fp8_cache = false;
 };
 class GraphsTest : public testing::TestWithParam<Case> {
  protected:
@@ -97,6 +100,9 @@ class GraphsTest : public testing::TestWithParam<Case> {
     std::vector<int> counts;
     PositionClass of;
   };
+  static DType CacheOf(const HeldModel& held) {
+    return GetParam().fp8_cache ? DType::kFloat8E4M3 : WireType(held.model);
+  }
   static Batch BatchOf(const Step& step, std::vector<Sequence>& sequences) {
     Batch batch;
     for (size_t s = 0; s < sequences.size(); ++s) {
@@ -113,8 +119,8 @@ class GraphsTest : public testing::TestWithParam<Case> {
 
 TEST_P(GraphsTest, OneRecordingServesEveryDealingOfRows) {
   const HeldModel held = HoldByName(GetParam().model, GetParam().dtype, 9);
-  Side recorded(held, GetParam().parts, true);
-  Side anew(held, GetParam().parts, false);
+  Side recorded(held, CacheOf(held), GetParam().parts, kMostRows, kRecorded);
+  Side anew(held, CacheOf(held), GetParam().parts, kMostRows, 0);
   std::vector<Sequence> sequences(2, Sequence(Request()));
   std::vector<Sequence> again(2, Sequence(Request()));
   for (auto [side, of] : {std::pair{&recorded, &sequences}, std::pair{&anew, &again}}) {
@@ -148,16 +154,47 @@ TEST_P(GraphsTest, OneRecordingServesEveryDealingOfRows) {
   EXPECT_EQ(anew.counts().replays, 0u);
 }
 
+// Rows that nobody asked for reach over pages, over the 64 rows that latent attention takes at
+// once, and beyond a window; in each part.
+TEST_P(GraphsTest, ManyMoreRowsMayBeComputedThanThereAre) {
+  constexpr int kMost = 192;
+  HeldModel held = HoldByName(GetParam().model, GetParam().dtype, 10);
+  if (!held.model.attention.latent) held.model.attention.sliding_window = 7;
+  const int parts = GetParam().parts;
+  Side recorded(held, CacheOf(held), parts, kMost, kMost / parts);
+  Side anew(held, CacheOf(held), parts, kMost, 0);
+  std::vector<Sequence> sequences(2, Sequence(Request()));
+  std::vector<Sequence> again(2, Sequence(Request()));
+  for (auto [side, of] : {std::pair{&recorded, &sequences}, std::pair{&anew, &again}}) {
+    for (Sequence& s : *of) ASSERT_TRUE(side->cache().Grow(s.pages, 8));
+  }
+  // 33 and 65 rows a part are computed as 48 and 96.
+  for (const int rows : {33, 65}) {
+    const Step step{{parts * rows - 10, 10}, PositionClass::kGenerated};
+    if (step.counts[0] + sequences[0].computed > 128) break;
+    const uint64_t before = recorded.counts().replays;
+    ASSERT_EQ(recorded.Compute(BatchOf(step, sequences)), anew.Compute(BatchOf(step, again)))
+        << rows;
+    EXPECT_GT(recorded.counts().replays, before);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, GraphsTest,
                          testing::Values(Case{"small", DType::kBFloat16, 1},
                                          Case{"small", DType::kFloat32, 2},
                                          Case{"small_latent", DType::kBFloat16, 1},
                                          Case{"small_latent", DType::kBFloat16, 2},
-                                         Case{"small_sigmoid", DType::kBFloat16, 2}),
+                                         Case{"small_sigmoid", DType::kBFloat16, 2},
+                                         Case{"small", DType::kBFloat16, 2, true},
+                                         Case{"small_latent", DType::kBFloat16, 2, true},
+                                         Case{"grouped_heads", DType::kBFloat16, 2},
+                                         Case{"grouped_heads", DType::kBFloat16, 2, true},
+                                         Case{"deepseek_heads", DType::kBFloat16, 2, true}),
                          [](const auto& info) {
                            return std::string(info.param.model) + "_" +
                                   std::string(ToString(info.param.dtype)) + "_" +
-                                  std::to_string(info.param.parts);
+                                  std::to_string(info.param.parts) +
+                                  (info.param.fp8_cache ? "_fp8_cache" : "");
                          });
 
 TEST(RowBuckets, TakeLessThanHalfAsManyAgain) {

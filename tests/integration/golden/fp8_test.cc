@@ -4,34 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "common/model/config.h"
-#include "dataplane/model/cast.h"
-#include "dataplane/model/safetensors.h"
 #include "kernels/cpu/isa.h"
 #include "tests/support/checkpoint_writer.h"
 #include "tests/support/golden.h"
 
 namespace janus::dataplane {
 namespace {
-
-// All tensors of a checkpoint's file, in Float32.
-FileTensors ReadInFloat32(const std::string& folder) {
-  const std::string bytes = ReadText(folder + "/model.safetensors");
-  const auto header = *ParseSafetensors(std::as_bytes(std::span(bytes)), "model.safetensors");
-  FileTensors tensors;
-  for (const auto& [name, stored] : header.tensors) {
-    FileTensor& tensor = tensors[name];
-    tensor = {"F32", stored.shape, ""};
-    const auto size = static_cast<size_t>(SizeOf(stored.dtype));
-    tensor.bytes.resize(stored.bytes.size() / size * 4);
-    EXPECT_TRUE(CastAndCheck(stored.bytes, stored.dtype,
-                             reinterpret_cast<std::byte*>(tensor.bytes.data()), DType::kFloat32));
-  }
-  return tensors;
-}
 
 // What the publishers quantize: projections of attention and FFNs; not gates, norms, embeddings.
 bool IsProjection(const std::string& name) {

@@ -58,6 +58,7 @@ TEST(Hardware, WithoutFp8ArithmeticFp8WeightsComputeInBf16) {
   EXPECT_EQ(FindHardware("A100")->OperationsPerSecond(1), 312e12);
   EXPECT_EQ(FindHardware("H100")->OperationsPerSecond(1), 1979e12);
   EXPECT_EQ(FindHardware("H100")->OperationsPerSecond(2), 989e12);
+  EXPECT_EQ(FindHardware("H100")->OperationsPerSecond(17.0 / 32.0), 989e12) << "so does mxfp4";
 }
 
 }  // namespace

@@ -71,16 +71,18 @@ struct Difference {
 enum class FirstPairs { kEightApart, kNeighbours };
 
 // score(key), scale included, and value(key, d), both of keys first..last alone; to out[width].
+// States are merged every `split` keys.
 template <class Score, class Value>
 class AttentionRules {
  public:
-  AttentionRules(int first, int last, int width, Score score, Value value,
+  AttentionRules(int first, int last, int width, Score score, Value value, int split = kKeySplit,
                  FirstPairs pairs = FirstPairs::kEightApart)
       : first_(first),
         last_(last),
         width_(static_cast<size_t>(width)),
         score_(score),
         value_(value),
+        split_(split),
         pairs_(pairs) {}
 
   void Run(float* out) const {
@@ -88,7 +90,7 @@ class AttentionRules {
     State split = merged;
     for (int j0 = first_ / kKeyBlock * kKeyBlock; j0 <= last_; j0 += kKeyBlock) {
       AddBlock(j0, split);
-      if ((j0 + kKeyBlock) % kKeySplit != 0 && j0 + kKeyBlock <= last_) continue;
+      if ((j0 + kKeyBlock) % split_ != 0 && j0 + kKeyBlock <= last_) continue;
       const float largest = std::max(merged.largest, split.largest);
       const float ours = std::exp(merged.largest - largest);
       const float theirs = std::exp(split.largest - largest);
@@ -148,11 +150,12 @@ class AttentionRules {
   size_t width_;
   Score score_;
   Value value_;
+  int split_;
   FirstPairs pairs_;
 };
 
-// What both forms are held to, of `sequences` with rows(), Width(), Rules(row), Alone(row),
-// All(states) and Run(selection, states).
+// What all forms are held to, of `sequences` with rows(), Width(), Rules(row), Alone(row),
+// All(workspace) and Run(selection, workspace), by the amounts that each counts workspaces in.
 
 template <class Sequences>
 void ExpectWhatRulesSay(const Sequences& sequences) {
@@ -173,14 +176,16 @@ void ExpectWhatRulesSay(const Sequences& sequences) {
 }
 
 // The tasks that rows and splits are dealt in do not show, nor what of them the workspace holds.
+// Every `each`-th row is asked alone.
 template <class Sequences>
-void ExpectSameBitsAloneAndFor(const Sequences& sequences, std::initializer_list<int64_t> states) {
+void ExpectSameBitsAloneAndFor(const Sequences& sequences,
+                               std::initializer_list<int64_t> workspaces, size_t each = 1) {
   const std::vector<float> wanted = sequences.All(0);
-  for (const int64_t count : states) {
-    EXPECT_TRUE(SameBits(sequences.All(count), wanted)) << count << " states";
+  for (const int64_t workspace : workspaces) {
+    EXPECT_TRUE(SameBits(sequences.All(workspace), wanted)) << "workspace " << workspace;
   }
   const auto width = static_cast<size_t>(sequences.Width());
-  for (size_t row = 0; row < sequences.rows().size(); ++row) {
+  for (size_t row = 0; row < sequences.rows().size(); row += each) {
     EXPECT_TRUE(SameBits(sequences.Alone(row), {&wanted[row * width], width})) << "row " << row;
   }
   std::vector<size_t> backwards(sequences.rows().size());

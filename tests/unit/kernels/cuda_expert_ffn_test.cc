@@ -17,12 +17,14 @@
 #include "tests/unit/kernels/cuda_order.h"
 #include "tests/unit/kernels/cuda_tensor_order.h"
 #include "tests/unit/kernels/guarded_array.h"
+#include "tests/unit/kernels/mxfp4_matrix.h"
 
 namespace janus::kernels::cuda {
 namespace {
 
 constexpr DType kB16 = DType::kBFloat16;
 constexpr DType kF8 = DType::kFloat8E4M3;
+constexpr DType kMx4 = DType::kMxfp4;
 
 struct Shape {
   int hidden;
@@ -32,7 +34,8 @@ struct Shape {
 // An expert for each of `counts`, with as many rows.
 class Experts {
  public:
-  // `misalignment`: bytes past a 64-byte boundary, of rows, of weights and more of `up`.
+  // `misalignment`: bytes past a 64-byte boundary, of rows, of weights and more of `up`; scales of
+  // mxfp4 lie as far from it as weights.
   Experts(Shape shape, std::span<const int> counts, DType y_dtype, DType weight_dtype,
           int row_misalignment = 0, int weight_misalignment = 0, int up_misalignment = 0)
       : shape_(shape),
@@ -51,9 +54,16 @@ class Experts {
     for (size_t e = 0; e < counts_.size(); ++e) {
       for (const int inner : {shape.hidden, shape.hidden, shape.intermediate}) {
         const float deviation = 1.5f / std::sqrt(static_cast<float>(inner));
-        weights_.emplace_back(
-            weight_dtype, size,
-            weight_misalignment + (weights_.size() % 3 == 1 ? up_misalignment : 0));
+        const int misalignment =
+            weight_misalignment + (weights_.size() % 3 == 1 ? up_misalignment : 0);
+        if (weight_dtype == kMx4) {
+          const int64_t elements = size - kBehind;
+          weights_.emplace_back(kBytes, elements / 2, misalignment);
+          scales_.emplace_back(kBytes, elements / kMxBlock, misalignment);
+          FillMxfp4(random, deviation, weights_.back(), scales_.back());
+          continue;
+        }
+        weights_.emplace_back(weight_dtype, size, misalignment);
         if (weight_dtype != kF8) {
           fill(weights_.back(), deviation);
           continue;
@@ -81,7 +91,7 @@ class Experts {
       experts.push_back({weights_[3 * e].data(), weights_[3 * e + 1].data(),
                          weights_[3 * e + 2].data(), static_cast<int32_t>(contributions.size()),
                          counts_[e]});
-      if (weight_dtype_ == kF8) {
+      if (weight_dtype_ == kF8 || weight_dtype_ == kMx4) {
         experts.back().gate_scales = Scales(3 * e);
         experts.back().up_scales = Scales(3 * e + 1);
         experts.back().down_scales = Scales(3 * e + 2);
@@ -124,11 +134,25 @@ class Experts {
   // Of element `index` of a matrix of an expert; the scale of its block.
   void SetWeight(size_t matrix, int64_t index, float value) { weights_[matrix].set(index, value); }
   void SetScale(size_t matrix, int64_t index, float value) { scales_[matrix].set(index, value); }
+  // Of mxfp4: a byte of two weights; a block's scale.
+  void SetBytes(size_t matrix, int64_t index, uint8_t two) {
+    BytesIn(weights_[matrix])[index] = two;
+  }
+  void SetE8M0(size_t matrix, int64_t index, uint8_t scale) {
+    BytesIn(scales_[matrix])[index] = scale;
+  }
+  // From here on weights of mxfp4 are the same numbers in bfloat16.
+  void WriteOut() {
+    weight_dtype_ = kB16;
+    for (size_t matrix = 0; matrix < weights_.size(); ++matrix) {
+      GuardedArray out(kB16, 2 * weights_[matrix].count());
+      WriteOutMxfp4(weights_[matrix], scales_[matrix], out);
+      weights_[matrix] = std::move(out);
+    }
+  }
 
  private:
-  const float* Scales(size_t matrix) const {
-    return static_cast<const float*>(scales_[matrix].data());
-  }
+  const void* Scales(size_t matrix) const { return scales_[matrix].data(); }
 
   // Elements behind the last row of each array, all NaN: reading them shows, even where they are
   // multiplied by the zeros of the other operand.
@@ -141,7 +165,7 @@ class Experts {
   int total_;
   GuardedArray x_;
   std::vector<GuardedArray> weights_;
-  std::vector<GuardedArray> scales_;  // of fp8
+  std::vector<GuardedArray> scales_;  // of fp8 and mxfp4
 };
 
 // Every number of rows at which the tile becomes another, or the last one of several is not full;
@@ -199,28 +223,38 @@ INSTANTIATE_TEST_SUITE_P(Shapes, FastExpertsTest,
                                          Case{"Fp8WholeBlocks", {256, 384}, kB16, kF8},
                                          Case{"Fp8InFp32", {336, 80}, DType::kFloat32, kF8},
                                          Case{"Fp8LongRows", {1328, 48}, kB16, kF8},
-                                         Case{"Fp8LongInner", {48, 1328}, kB16, kF8}),
+                                         Case{"Fp8LongInner", {48, 1328}, kB16, kF8},
+                                         Case{"Mxfp4Least", {32, 32}, kB16, kMx4},
+                                         // Steps that end in the midst, scales no copy can read.
+                                         Case{"Mxfp4NoWholeSteps", {224, 160}, kB16, kMx4},
+                                         Case{"Mxfp4WholeSteps", {256, 384}, kB16, kMx4},
+                                         Case{"Mxfp4InFp32", {352, 96}, DType::kFloat32, kMx4},
+                                         Case{"Mxfp4LongRows", {2176, 64}, kB16, kMx4},
+                                         Case{"Mxfp4LongInner", {64, 2080}, kB16, kMx4}),
                          [](const auto& info) { return info.param.name; });
 
 #ifdef JANUS_TEST_ON_GPU
 // Too long for the host form.
 constexpr int kFewCounts[] = {1, 40};
-INSTANTIATE_TEST_SUITE_P(Models, FastExpertsTest,
-                         testing::Values(Case{"DeepSeekV3", {7168, 2048}, kB16, kB16, kFewCounts},
-                                         Case{"DeepSeekV2", {5120, 1536}, kB16, kB16, kFewCounts},
-                                         Case{"Fp8DeepSeekV3", {7168, 2048}, kB16, kF8, kFewCounts},
-                                         Case{
-                                             "Fp8DeepSeekV2", {5120, 1536}, kB16, kF8, kFewCounts}),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Models, FastExpertsTest,
+    testing::Values(Case{"DeepSeekV3", {7168, 2048}, kB16, kB16, kFewCounts},
+                    Case{"DeepSeekV2", {5120, 1536}, kB16, kB16, kFewCounts},
+                    Case{"Fp8DeepSeekV3", {7168, 2048}, kB16, kF8, kFewCounts},
+                    Case{"Fp8DeepSeekV2", {5120, 1536}, kB16, kF8, kFewCounts},
+                    Case{"Mxfp4DeepSeekV3", {7168, 2048}, kB16, kMx4, kFewCounts},
+                    Case{"Mxfp4DeepSeekV2", {5120, 1536}, kB16, kMx4, kFewCounts}),
+    [](const auto& info) { return info.param.name; });
 #endif
 
 class FastExpertsOf : public testing::TestWithParam<DType> {};
-INSTANTIATE_TEST_SUITE_P(Weights, FastExpertsOf, testing::Values(kB16, kF8),
+INSTANTIATE_TEST_SUITE_P(Weights, FastExpertsOf, testing::Values(kB16, kF8, kMx4),
                          [](const auto& info) { return std::string(ToString(info.param)); });
 
 // Where rows and weights lie does not show in the bits: copies of 16 bytes cannot read all of it.
 TEST_P(FastExpertsOf, ReadRowsAndWeightsAtAnyAddress) {
-  const Shape shape{208, 144};
+  const bool is_mxfp4 = GetParam() == kMx4;
+  const Shape shape = is_mxfp4 ? Shape{256, 128} : Shape{208, 144};
   constexpr int counts[] = {3, 20, 40};
   const auto bits = [&](int row_misalignment, int weight_misalignment, int up_misalignment = 0) {
     return Experts(shape, counts, kB16, GetParam(), row_misalignment, weight_misalignment,
@@ -233,11 +267,15 @@ TEST_P(FastExpertsOf, ReadRowsAndWeightsAtAnyAddress) {
   EXPECT_EQ(bits(8, 8), aligned);
   EXPECT_EQ(bits(0, 1), aligned);
   EXPECT_EQ(bits(0, 0, 2), aligned);
+  if (!is_mxfp4) return;
+  EXPECT_EQ(bits(0, 4), aligned);  // scales that copies read, weights that they do not
+  EXPECT_EQ(bits(0, 0, 3), aligned);
 }
 
 TEST_P(FastExpertsOf, ARowOfNaNsStaysAlone) {
   constexpr int counts[] = {9, 50};
-  Experts experts({144, 48}, counts, kB16, GetParam());
+  const Shape shape = GetParam() == kMx4 ? Shape{160, 64} : Shape{144, 48};
+  Experts experts(shape, counts, kB16, GetParam());
   const std::vector<uint8_t> before = experts.Run(ExpertForm::kFast);
   experts.Poison(20);
   const std::vector<uint8_t> after = experts.Run(ExpertForm::kFast);
@@ -253,20 +291,24 @@ TEST_P(FastExpertsOf, ARowOfNaNsStaysAlone) {
 // Up to 64 rows each weight is copied once, those behind a matrix or a row of it never: what would
 // come of them is multiplied by zeros, or not stored, and would not show.
 TEST_P(FastExpertsOf, CopyEachWeightOnce) {
-  const int64_t hidden = 272;
-  const int64_t intermediate = 208;
+  const bool is_mxfp4 = GetParam() == kMx4;
+  const int64_t hidden = is_mxfp4 ? 384 : 272;
+  const int64_t intermediate = is_mxfp4 ? 256 : 208;
   for (const int rows : {1, 8, 9, 16, 17, 32, 33, 64}) {
     const int counts[] = {rows};
+    const int64_t words_before = host_word_copies;
     const Experts experts({static_cast<int>(hidden), static_cast<int>(intermediate)}, counts, kB16,
                           GetParam());
     const int64_t before = host_copies;
     (void)experts.Run(ExpertForm::kFast);
-    const int64_t wide = rows > (GetParam() == kF8 ? 8 : 32) ? 2 : 1;
+    int64_t wide = rows > (GetParam() == kB16 ? 32 : 8) ? 2 : 1;
+    if (is_mxfp4 && rows > 16 && rows <= 32) wide = 4;
     const int64_t rows_read = CeilDiv(intermediate, 32 * wide) * (rows * hidden / 8) +
                               CeilDiv(hidden, 64 * wide) * (rows * intermediate / 8);
-    EXPECT_EQ(host_copies - before,
-              3 * hidden * intermediate * SizeOf(GetParam()) / kCopyBytes + rows_read)
+    const int64_t weights = 3 * hidden * intermediate;
+    EXPECT_EQ(host_copies - before, BytesOf(GetParam(), weights) / kCopyBytes + rows_read)
         << rows << " rows";
+    EXPECT_EQ(host_word_copies - words_before, is_mxfp4 ? weights / kMxBlock / kWordBytes : 0);
   }
 }
 #endif
@@ -292,6 +334,89 @@ TEST(FastExperts, AScaleIsOfItsBlockAlone) {
       }
     }
     EXPECT_EQ(experts.Run(ExpertForm::kPlain), y) << block;
+  }
+}
+
+// Of every weight and every scale at once: the operands of each multiplication are those of the
+// same numbers in bfloat16, so that results are too, on a GPU as well.
+TEST(FastExperts, OfMxfp4HaveTheBitsOfTheSameNumbersInBFloat16) {
+  for (const Shape shape : {Shape{32, 32}, Shape{224, 160}, Shape{384, 256}}) {
+    for (const DType y_dtype : {kB16, DType::kFloat32}) {
+      Experts experts(shape, kCounts, y_dtype, kMx4);
+      const std::vector<uint8_t> packed = experts.Run(ExpertForm::kFast);
+      experts.WriteOut();
+      EXPECT_EQ(packed, experts.Run(ExpertForm::kFast)) << shape.hidden;
+    }
+  }
+}
+
+// Scales of all sizes that leave sums finite, in each of an expert's matrices: those whose weights
+// have no exponent in bfloat16, and those that take another factor.
+TEST(FastExperts, TakeEveryScaleOfMxfp4) {
+  const Shape shape{256, 64};
+  constexpr int counts[] = {3, 12, 20, 40};
+  const int blocks = shape.hidden * shape.intermediate / kMxBlock;
+  for (size_t which = 0; which < 3; ++which) {
+    for (const int from : {0, 64, 127, 187, 238}) {
+      Experts experts(shape, counts, DType::kFloat32, kMx4);
+      for (size_t matrix = 0; matrix < 12; ++matrix) {
+        for (int i = 0; i < blocks; ++i) {
+          const int scale = matrix % 3 == which ? from + (i % 7 == 0 ? 2 : 0) : 110;
+          experts.SetE8M0(matrix, i, static_cast<uint8_t>(scale));
+        }
+        for (int i = 0; i < 128; ++i) experts.SetBytes(matrix, i, 0x17);  // 6 and 0.5 alone
+      }
+      const std::vector<uint8_t> packed = experts.Run(ExpertForm::kFast);
+      experts.WriteOut();
+      EXPECT_EQ(packed, experts.Run(ExpertForm::kFast)) << which << ' ' << from;
+      if (kSameOrder) {
+        EXPECT_EQ(packed, experts.Run(ExpertForm::kPlain)) << which << ' ' << from;
+      }
+    }
+  }
+}
+
+// One scale from 2 on among others, wherever it is: in either half of a tile, in every row of an
+// operand and every block of a step.
+TEST(FastExperts, TakeOneLargeScaleOfMxfp4Anywhere) {
+  const Shape shape{256, 256};
+  constexpr int counts[] = {2, 9, 17, 33};
+  const int blocks = shape.hidden * shape.intermediate / kMxBlock;
+  for (int i = 0; i < 24; ++i) {
+    Experts experts(shape, counts, DType::kFloat32, kMx4);
+    for (size_t matrix = 0; matrix < 12; ++matrix) {
+      for (int block = 0; block < blocks; ++block) experts.SetE8M0(matrix, block, 118);
+      if (matrix % 3 == static_cast<size_t>(i % 3))
+        experts.SetE8M0(matrix, i * 37 % 256 * 8 + i / 3 % 8, 140);
+    }
+    const std::vector<uint8_t> packed = experts.Run(ExpertForm::kFast);
+    experts.WriteOut();
+    EXPECT_EQ(packed, experts.Run(ExpertForm::kFast)) << i;
+  }
+}
+
+// The scale of a block belongs to its 32 weights alone: with all others the least there is, only
+// what it scales is left, which is told by one activation after the other being 1.
+TEST(FastExperts, AScaleOfMxfp4IsOfItsBlockAlone) {
+  const Shape shape{160, 288};
+  constexpr int counts[] = {2, 12, 25, 40};
+  const int blocks = shape.hidden * shape.intermediate / kMxBlock;
+  for (const int block : {0, 4, 5, 8, 9, 700, blocks - 10, blocks - 1}) {
+    Experts experts(shape, counts, DType::kFloat32, kMx4);
+    for (size_t matrix = 2; matrix < 12; matrix += 3) {
+      for (int i = 0; i < 16 * blocks; ++i) experts.SetBytes(matrix, i, 0x22);
+      for (int i = 0; i < blocks; ++i) experts.SetE8M0(matrix, i, i == block ? 127 : 0);
+    }
+    const std::vector<uint8_t> y = experts.Run(ExpertForm::kFast);
+    const int of_row = shape.intermediate / kMxBlock;
+    for (int64_t row = 0; row < 79; ++row) {
+      for (int64_t n = 0; n < shape.hidden; ++n) {
+        const float value = ReadElement(y.data(), DType::kFloat32, row * shape.hidden + n);
+        EXPECT_EQ(std::abs(value) > 1e-20f, n == block / of_row) << block << ' ' << row << ' ' << n;
+      }
+    }
+    experts.WriteOut();
+    EXPECT_EQ(experts.Run(ExpertForm::kFast), y) << block;
   }
 }
 
@@ -321,7 +446,7 @@ TEST(FastExperts, TakeSubnormalWeights) {
 }
 
 // A model's form is a matter of its shape and its formats: nothing else of a call may change bits.
-TEST(FastExperts, AreForBfloat16AndFp8InChunks) {
+TEST(FastExperts, AreForBfloat16Fp8AndMxfp4InChunks) {
   GroupedExpertFfnArgs a{
       .hidden = 7168, .intermediate = 2048, .weight_dtype = kB16, .row_dtype = kB16};
   for (const int64_t rows : {1, 64, 65, 100000}) {
@@ -343,6 +468,8 @@ TEST(FastExperts, AreForBfloat16AndFp8InChunks) {
   EXPECT_EQ(ExpertFormFor(a), ExpertForm::kFast);
   EXPECT_EQ(with(&GroupedExpertFfnArgs::hidden, 7176), ExpertForm::kPlain);
   EXPECT_EQ(with(&GroupedExpertFfnArgs::intermediate, 2040), ExpertForm::kPlain);
+  EXPECT_EQ(with(&GroupedExpertFfnArgs::weight_dtype, kMx4), ExpertForm::kFast);
+  a.weight_dtype = kMx4;
   EXPECT_EQ(with(&GroupedExpertFfnArgs::row_dtype, DType::kFloat32), ExpertForm::kPlain);
 }
 

@@ -218,7 +218,7 @@ class Sequences {
     const auto value = [&](int key, int d) {
       return static_cast<float>(cached(key).Value(key % kPageTokens, d));
     };
-    AttentionRules(first, last, shape_.head_dim, score, value,
+    AttentionRules(first, last, shape_.head_dim, score, value, kKeySplit,
                    shape_.cache == kF8 ? FirstPairs::kNeighbours : FirstPairs::kEightApart)
         .Run(out);
   }

@@ -5,11 +5,16 @@
 #include "kernels/cuda/absorbed_fast.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/attention_fast.h"
+#include "kernels/cuda/expanded_deal.h"
 #include "kernels/cuda/expert_ffn_fast.h"
 #include "kernels/cuda/gate_fast.h"
 #include "kernels/cuda/linear_fast.h"
+#include "kernels/cuda/norm_fast.h"
+#include "kernels/cuda/pack_fp8.h"
+#include "kernels/cuda/permute_rows.h"
 #include "kernels/cuda/products.h"
-#include "kernels/cuda/rows.h"
+#include "kernels/cuda/rope_fast.h"
+#include "kernels/cuda/rows_fast.h"
 #include "kernels/cuda/sample.h"
 #include "kernels/cuda/schedule_experts.h"
 #include "kernels/cuda/schedule_fast.h"
@@ -40,6 +45,76 @@ TEST(Plan, OfRopeHasAThreadForEachPairAndNoneWithoutRotation) {
   EXPECT_EQ(PlanRope({.rows = 3, .heads = 40, .head_dim = 128, .rotary_dim = 128}).blocks, 1);
   EXPECT_EQ(PlanRope({.rows = 5, .heads = 1, .head_dim = 128, .rotary_dim = 128}).blocks, 2);
   EXPECT_EQ(PlanRope({.rows = 5, .heads = 1, .head_dim = 128, .rotary_dim = 0}).blocks, 0);
+}
+
+// 64 rows of DeepSeek-V3: a part of a row to each warp, four warps to a block.
+TEST(Plan, OfFastRowsDealsPartsOfRowsToWarps) {
+  const EmbedArgs embed{.table_dtype = kB16, .rows = 64, .hidden = 7168};
+  EXPECT_EQ(PlanFastEmbed(embed).blocks, 64 * 14 / 4);
+  EXPECT_EQ(PlanFastEmbed(embed).bytes, PlanEmbed(embed).bytes);
+  EXPECT_EQ(PlanFastEmbed({.rows = 3, .hidden = 513}).blocks, 2);
+  const CombineSlotsArgs combine{.dtype = kB16, .rows = 64, .hidden = 7168, .top_k = 8};
+  EXPECT_EQ(PlanFastCombine(combine).blocks, 64 * 28 / 4);
+  EXPECT_EQ(PlanFastCombine(combine).bytes, 64 * 7168 * (2 * 8 + 8));
+  EXPECT_EQ(PlanFastCombine(combine).flops, 64 * 7168 * 8);
+  // More warps than 32 bits count are refused, as more blocks than a grid has.
+  EXPECT_FALSE(CanLaunch(PlanFastEmbed({.rows = int64_t{1} << 31, .hidden = 1})));
+  EXPECT_TRUE(CanLaunch(PlanFastEmbed({.rows = 1 << 20, .hidden = 7168})));
+}
+
+TEST(Plan, OfFastNormsHasSeveralShortPiecesToAWarp) {
+  const RmsNormArgs heads{
+      .weight_dtype = kB16, .y_dtype = kB16, .rows = 64, .groups = 68, .hidden = 128};
+  EXPECT_EQ(PlanFastNormPieces<128>(heads).blocks, 64 * 68 / 16);
+  EXPECT_EQ(PlanFastNormPieces<128>(heads).bytes, 64 * 68 * 128 * 6 + 2 * 128);
+  EXPECT_EQ(FastNormPiecesKernel<64>::kPieces, 8);
+  EXPECT_EQ(FastNormPiecesKernel<128>::kPieces, 4);
+  EXPECT_EQ(FastNormPiecesKernel<256>::kPieces, 2);
+  EXPECT_EQ(FastNormPiecesKernel<512>::kPieces, 1);
+  EXPECT_EQ(FastNormPiecesKernel<1024>::kPieces, 1);
+  EXPECT_EQ(PlanFastNormPieces<512>({.rows = 5, .hidden = 512}).blocks, 2);
+  EXPECT_FALSE(CanLaunch(PlanFastNormPieces<64>({.rows = 1 << 30, .groups = 4, .hidden = 64})));
+  const Plan plan = PlanFastNorm({.rows = 64, .hidden = 7168});
+  EXPECT_EQ(plan.blocks, 64);
+  EXPECT_TRUE(CanLaunch(plan));
+}
+
+TEST(Plan, OfFastRopeComputesTheAnglesOfARowInFewBlocks) {
+  // Qwen3-235B's queries and keys, DeepSeek-V3's queries, the key that its heads share.
+  RopeArgs a{.rows = 64, .heads = 68, .head_dim = 128, .rotary_dim = 128};
+  EXPECT_EQ(PlanFastRope(a).blocks, 64 * 3);
+  EXPECT_EQ(PlanFastRope(a).shared_bytes, 64 * 8);
+  EXPECT_EQ(PlanFastRope(a).bytes, 64 * 68 * 128 * 8);
+  a = {.rows = 64,
+       .heads = 128,
+       .head_dim = 192,
+       .rotary_dim = 64,
+       .pairing = RopePairing::kInterleaved};
+  EXPECT_EQ(PlanFastRope(a).blocks, 64 * 4);
+  a.heads = 1;
+  EXPECT_EQ(RopeTileOf(a).rows, 4);
+  EXPECT_EQ(PlanFastRope(a).blocks, 16);
+  a.rows = 65;
+  EXPECT_EQ(PlanFastRope(a).blocks, 17);
+  a.rotary_dim = 0;
+  EXPECT_EQ(PlanFastRope(a).blocks, 0);
+}
+
+TEST(Plan, OfRowsBetweenInstancesCountsBothSides) {
+  std::vector<int32_t> map(1);
+  std::vector<const void*> list(1);
+  PermuteRowsArgs permute{.rows = 64, .row_bytes = 14336};
+  EXPECT_EQ(PlanPermuteRows(permute).blocks, 64 * 7 / 4);
+  EXPECT_EQ(PlanPermuteRows(permute).bytes, 64 * 2 * 14336);
+  permute.x_map = map.data();
+  permute.x_list = list.data();
+  EXPECT_EQ(PlanPermuteRows(permute).bytes, 64 * (2 * 14336 + 12));
+  const PackFp8Args pack{.x_dtype = kB16, .rows = 64, .hidden = 7168};
+  EXPECT_EQ(PlanPackFp8(pack).blocks, 64 * 14 / 4);
+  EXPECT_EQ(PlanPackFp8(pack).bytes, 64 * (7168 * 3 + 56 * 4));
+  const UnpackFp8Args unpack{.y_dtype = kB16, .rows = 64, .hidden = 7168};
+  EXPECT_EQ(PlanUnpackFp8(unpack).blocks, PlanPackFp8(pack).blocks);
+  EXPECT_EQ(PlanUnpackFp8(unpack).bytes, PlanPackFp8(pack).bytes);
 }
 
 TEST(Plan, OfProjectionsCoversTilesAndTails) {
@@ -187,6 +262,45 @@ TEST(Plan, OfFp8ExpertsKeepsAsMuchUnderWayAndAsksTheCacheForMore) {
   EXPECT_EQ(FastExpertReads<8>(a, 16), weights + weights / 4);
   EXPECT_EQ(FastExpertReads<8>(a, 32), weights + weights / 2);
   EXPECT_EQ(FastExpertReads<8>(a, 64), 2 * weights);
+}
+
+GroupedExpertFfnArgs Mxfp4DeepSeek(int64_t hidden, int64_t intermediate, int64_t experts) {
+  GroupedExpertFfnArgs a = DeepSeek(hidden, intermediate, experts);
+  a.weight_dtype = DType::kMxfp4;
+  return a;
+}
+
+// An expert of DeepSeek-V3 in mxfp4 is 22 MB and 1.4 MB of scales.
+TEST(Plan, OfMxfp4ExpertsReadsAQuarterAndTheScales) {
+  const GroupedExpertFfnArgs a = Mxfp4DeepSeek(7168, 2048, 32);
+  EXPECT_EQ(ExpertBytes(a, 1, 0), 22020096 + 1376256);
+  EXPECT_EQ(ExpertBytes(a, 2, 3) - ExpertBytes(a, 2, 2), 2 * 2 * (7168 + 2048));
+  EXPECT_EQ(PlanFastExpertUp<4>(a).blocks, 32 * 64);
+  EXPECT_EQ(PlanFastExpertDown<4>(a).blocks, 32 * 112);
+  EXPECT_EQ(PlanFastExpertUp<4>(a).threads, 128);
+  EXPECT_EQ(PlanFastExpertUp<4>(a).flops + PlanFastExpertDown<4>(a).flops,
+            int64_t{6} * 256 * 7168 * 2048);
+  EXPECT_TRUE(CanLaunch(PlanFastExpertUp<4>(a), FastExpertUpKernel<4>::kAskedSharedBytes));
+}
+
+TEST(Plan, OfMxfp4ExpertsTakesWidthsThatKeepTheCacheAndSharedMemoryWithinReach) {
+  EXPECT_EQ(WeightFormat<4>::WidthFor(8), 1);
+  EXPECT_EQ(WeightFormat<4>::WidthFor(16), 2);
+  EXPECT_EQ(WeightFormat<4>::WidthFor(32), 4);
+  EXPECT_EQ(WeightFormat<4>::WidthFor(64), 2);
+  EXPECT_EQ((WeightTile<4, 8, 1>::kStages), 15);
+  EXPECT_EQ((WeightTile<4, 16, 2>::kStages), 7);
+  EXPECT_EQ((WeightTile<4, 32, 4>::kStages), 3);
+  EXPECT_EQ((WeightTile<4, 64, 2>::kStages), 3);
+  EXPECT_EQ(FastExpertKernel<4>::kAskedSharedBytes, FastExpertKernel<16>::kAskedSharedBytes);
+  const GroupedExpertFfnArgs a = Mxfp4DeepSeek(7168, 2048, 8);
+  const int64_t weights = int64_t{3} * 7168 * 2048 / 2;
+  const int64_t with_scales = ExpertBytes(a, 1, 0);
+  EXPECT_EQ(FastExpertReads<4>(a, 0), with_scales);
+  EXPECT_EQ(FastExpertReads<4>(a, 8), with_scales + weights / 2);
+  EXPECT_EQ(FastExpertReads<4>(a, 16), with_scales + weights / 2);
+  EXPECT_EQ(FastExpertReads<4>(a, 32), with_scales + weights / 2);
+  EXPECT_EQ(FastExpertReads<4>(a, 64), with_scales + 2 * weights);
 }
 
 TEST(Plan, OfTheRouterFitsTheMostExpertsThereAre) {
@@ -455,6 +569,98 @@ TEST(Plan, OfExpandedAttentionTakesNoMoreBlocksThanTheWorkspaceHasAreas) {
                 ExpandedAreaFloats(a));
     }
   }
+}
+
+// A prompt's rows over DeepSeek's heads, with the workspace that an instance has for 512 rows.
+ExpandedAttentionArgs DeepSeekPrompt(int heads, int64_t rows, int64_t key_blocks) {
+  ExpandedAttentionArgs a;
+  a.num_rows = rows;
+  a.heads = heads;
+  a.nope_dim = a.value_dim = 128;
+  a.cache = {.dtype = kB16, .rank = 512, .rope = 64};
+  a.expand_dtype = a.y_dtype = kB16;
+  a.key_blocks = key_blocks;
+  a.workspace_bytes = SharedExpansionBytes(heads, rows);
+  return a;
+}
+
+void ExpectDeal(const ExpandedAttentionArgs& a, int64_t rows, int64_t heads, int64_t blocks,
+                int tile) {
+  const ExpandedDeal deal = DealExpanded(a);
+  EXPECT_EQ(deal.rows, rows);
+  EXPECT_EQ(deal.heads, heads);
+  EXPECT_EQ(deal.blocks, blocks);
+  EXPECT_EQ(deal.tile, tile);
+}
+
+// 2,048 keys at a time, or all keys of fewer heads where these are work enough.
+TEST(Plan, OfFastExpandedAttentionDealsHeadsAndKeys) {
+  EXPECT_EQ(SharedExpansionBytes(16, 512), 21315648);
+  EXPECT_EQ(SharedExpansionBytes(128, 512), 84426816);
+  EXPECT_EQ(SharedExpansionBytes(128, 4096), 84426816);
+  ExpectDeal(DeepSeekPrompt(128, 512, 64), 512, 64, 32, 128);
+  ExpectDeal(DeepSeekPrompt(128, 512, 512), 512, 64, 32, 128);
+  ExpectDeal(DeepSeekPrompt(128, 512, 8), 512, 128, 8, 128);
+  ExpectDeal(DeepSeekPrompt(16, 512, 64), 512, 16, 32, 64);
+  ExpectDeal(DeepSeekPrompt(128, 64, 64), 64, 64, 32, 64);
+  ExpectDeal(DeepSeekPrompt(128, 4096, 64), 4096, 32, 64, 128);
+  ExpectDeal(DeepSeekPrompt(128, 4096, 512), 4096, 9, 214, 128);
+  // The least workspace: a head, and rows that leave room for a key block.
+  ExpandedAttentionArgs least = DeepSeekPrompt(128, 5000, 512);
+  least.workspace_bytes = ExpandedAttentionWorkspaceBytes(192, 128, 1);
+  ExpectDeal(least, 608, 1, 1, 64);
+}
+
+// Whatever the workspace, its parts lie in it.
+TEST(Plan, OfFastExpandedAttentionKeepsWithinTheWorkspace) {
+  const int64_t least = ExpandedAttentionWorkspaceBytes(192, 128, 1);
+  for (const int heads : {1, 3, 16, 40, 128}) {
+    for (const int64_t rows : {1, 63, 64, 129, 512, 607, 608, 609, 4096, 9000}) {
+      for (const int64_t key_blocks : {1, 2, 8, 9, 64, 513, 5000}) {
+        for (const int64_t more : {0, 64, 40000, 1 << 20, 30 << 20, 1 << 30}) {
+          ExpandedAttentionArgs a = DeepSeekPrompt(heads, rows, key_blocks);
+          a.workspace_bytes = least + more;
+          const ExpandedDeal deal = DealExpanded(a);
+          ASSERT_GE(deal.rows, 1);
+          ASSERT_GE(deal.heads, 1);
+          ASSERT_GE(deal.blocks, 1);
+          ASSERT_LE(deal.rows, rows);
+          ASSERT_LE(deal.heads, heads);
+          const ExpandedSpace at(deal);
+          const int64_t states =
+              deal.KeepsStates() ? deal.rows * deal.heads * kExpandedStateBytes : 0;
+          ASSERT_LE(at.states + states, a.workspace_bytes)
+              << heads << ' ' << rows << ' ' << key_blocks << ' ' << more;
+          ASSERT_EQ(at.halves % 64 + at.rope % 64 + at.states % 64, 0);
+        }
+      }
+    }
+  }
+}
+
+// DeepSeek-V3: 2,048 keys of 64 heads.
+TEST(Plan, OfFastExpandedAttentionExpandsKeysOnce) {
+  const ExpandedDeal deal = DealExpanded(DeepSeekPrompt(128, 512, 64));
+  const ExpandedChunk chunk{.blocks = static_cast<int32_t>(deal.blocks),
+                            .heads = static_cast<int>(deal.heads)};
+  const Plan plan = PlanExpandKeys(chunk);
+  EXPECT_EQ(plan.blocks, kExpandBlocks);
+  EXPECT_EQ(plan.flops, int64_t{2} * 2048 * 64 * 512 * 256);
+  EXPECT_EQ(plan.bytes, 2048 * 2 * (576 + 64) + 64 * 256 * 512 * 2 + int64_t{2048} * 64 * 512);
+  EXPECT_TRUE(CanLaunch(plan, ExpandKeysKernel::kAskedSharedBytes));
+  EXPECT_EQ(PlanExpandKeys({.blocks = 1, .heads = 1}).blocks, 2);
+  EXPECT_EQ(PlanFastExpanded<128>(deal).blocks, kExpandedBlocks);
+  EXPECT_EQ(PlanFastExpanded<64>(DealExpanded(DeepSeekPrompt(16, 8, 64))).blocks, 128);
+  EXPECT_TRUE(CanLaunch(PlanFastExpanded<128>(deal), FastExpandedKernel<128>::kAskedSharedBytes));
+  // Two blocks on a multiprocessor of sm_90 (228 KiB, of which each block takes one more).
+  EXPECT_LE(2 * (ExpandedShared<128>::kBytes + 1024), 228 << 10);
+  // 4,096 keys of 128 heads, all rows at the end: as much to expand as 410 rows attend.
+  const ExpandedAttentionArgs a = DeepSeekPrompt(128, 512, 64);
+  EXPECT_EQ(ExpandedAttentionFlops(a, 0, 4096), int64_t{262144} * 4096 * 128);
+  EXPECT_EQ(ExpandedAttentionFlops(a, 4096, 0), int64_t{640} * 4096 * 128);
+  EXPECT_EQ(ExpandedAttentionBytes(a, 4096) - ExpandedAttentionBytes(a, 4095), 1152);
+  EXPECT_EQ(ExpandedAttentionBytes(a, 0),
+            128 * 256 * 512 * 2 + int64_t{512} * 128 * (192 * 4 + 128 * 2));
 }
 
 TEST(Plan, OfSamplingFitsSharedMemory) {

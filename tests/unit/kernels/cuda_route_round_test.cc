@@ -68,6 +68,8 @@ class Layer {
       pointers_.push_back(static_cast<const std::byte*>(rows_.data()) +
                           int64_t{t} * shape.hidden * SizeOf(shape.dtype));
     }
+    replies_.resize(static_cast<size_t>(shape.rows) * static_cast<size_t>(shape.top_k) *
+                    kReplyBytes);
     for (int e = 0; e < 3 * shape.experts; ++e) weights_.push_back(static_cast<float>(e));
   }
 
@@ -102,7 +104,7 @@ class Layer {
     args.rank = rank;
     args.slots = static_cast<int>(tensors.size());
     args.tensors = tensors.data();
-    args.y = replies_;
+    args.y = replies_.data();
     args.y_row_bytes = kReplyBytes;
     args.active = work.active.data();
     args.contributions = work.contributions.data();
@@ -136,7 +138,7 @@ class Layer {
         if (replicas[i].slot == s) {
           const Contribution& c = got.contributions[at++];
           ASSERT_EQ(c.x, pointers_[i / static_cast<size_t>(shape_.top_k)]) << i;
-          ASSERT_EQ(c.y, replies_ + reply * kReplyBytes) << i;
+          ASSERT_EQ(c.y, replies_.data() + reply * kReplyBytes) << i;
           ASSERT_EQ(c.weight, weights_of_[i]) << i;
         }
         ++reply;
@@ -199,7 +201,7 @@ class Layer {
   std::vector<float> logits_;
   std::vector<float> weights_of_;
   AlignedBuffer workspace_;
-  std::byte replies_[1] = {};  // an address alone
+  std::vector<std::byte> replies_;  // one to a pair of a row and a choice; never written
   size_t listed_ = 0;
 };
 

@@ -145,6 +145,55 @@ TEST(ExpandFloat8, GivesTheSameValueOfEveryNumberInEveryPlace) {
   }
 }
 
+struct TransposeKernel {
+  [[maybe_unused]] static constexpr int kThreads = kLanes;
+  uint32_t* words;  // [lane]
+  template <class Block>
+  void operator()(Block& block) const {
+    block.Warps([&](auto& warp) {
+      TransposeBytes(warp, [&](int lane) -> uint32_t& { return words[lane]; });
+    });
+  }
+};
+
+TEST(TransposeBytes, GivesALaneTheSameByteOfFourLanes) {
+  uint32_t words[32];
+  for (uint32_t lane = 0; lane < 32; ++lane) words[lane] = 0x03020100u + 0x04040404u * lane;
+  ASSERT_TRUE(Start("Transpose", Stream{}, TransposeKernel{words}, {1, 32, 0, 0, 0}).ok());
+  for (uint32_t lane = 0; lane < 32; ++lane) {
+    for (uint32_t i = 0; i < 4; ++i) {
+      EXPECT_EQ(words[lane] >> (8 * i) & 255u, 4 * (lane / 4 * 4 + i) + lane % 4) << lane;
+    }
+  }
+}
+
+template <bool kIsLarge>
+void ExpectMxfp4(uint32_t scale, uint32_t block) {
+  const auto wanted = [&](uint32_t code) {
+    return ToBFloat16(FromFloat4E2M1(static_cast<uint8_t>(code)) *
+                      FromE8M0(static_cast<uint8_t>(scale)));
+  };
+  const uint32_t rest = 0x5A5A5A5Au & ~(255u << (8 * block));
+  const auto factors = FactorsOf<kIsLarge>(rest | scale << (8 * block), block);
+  for (uint32_t byte = 0; byte < 256; ++byte) {
+    const uint32_t pair = wanted(byte % 16) | static_cast<uint32_t>(wanted(byte / 16)) << 16;
+    const uint32_t others = 0x9C3F81E6u;  // which must not show
+    EXPECT_EQ((BFloat16OfMxfp4<kIsLarge, 0>((others & ~0xFFu) | byte, factors)), pair) << scale;
+    EXPECT_EQ((BFloat16OfMxfp4<kIsLarge, 1>((others & ~0xFF00u) | byte << 8, factors)), pair);
+    EXPECT_EQ((BFloat16OfMxfp4<kIsLarge, 2>((others & ~0xFF0000u) | byte << 16, factors)), pair);
+    EXPECT_EQ((BFloat16OfMxfp4<kIsLarge, 3>((others & ~0xFF000000u) | byte << 24, factors)), pair);
+  }
+}
+
+TEST(BFloat16OfMxfp4, GivesTheSameValueOfEveryByteUnderEveryScale) {
+  for (uint32_t scale = 0; scale <= kMaxMxScale; ++scale) {
+    for (uint32_t block = 0; block < 4; ++block) {
+      if (scale < 128) ExpectMxfp4<false>(scale, block);
+      ExpectMxfp4<true>(scale, block);
+    }
+  }
+}
+
 // Four 8 x 8 matrices whose elements are numbered, with `pitch` bytes from row to row.
 struct LoadKernel {
   [[maybe_unused]] static constexpr int kThreads = kLanes;
@@ -306,11 +355,17 @@ struct AstrayKernel {
   [[maybe_unused]] static constexpr int kThreads = kLanes;
   const unsigned char* from;
   int to;
+  bool is_word = false;
   template <class Block>
   void operator()(Block& block) const {
     block.template CopyingWarps<0>([&](auto& warp) {
       warp.Lanes([&](int lane) {
-        if (lane == 3) block.CopyAsync(block.shared() + to, from, true);
+        if (lane != 3) return;
+        if (is_word) {
+          block.CopyWordAsync(block.shared() + to, from, true);
+        } else {
+          block.CopyAsync(block.shared() + to, from, true);
+        }
       });
     });
   }
@@ -319,13 +374,17 @@ struct AstrayKernel {
 TEST(CopyAsyncDeathTest, ACrookedOrForeignAddressEndsTheProcess) {
   alignas(16) static const unsigned char bytes[32] = {};
   const Plan plan{1, 32, 64, 0, 0};
-  const auto run = [&](const unsigned char* from, int to) {
-    return Start("Astray", Stream{}, AstrayKernel{from, to}, plan).ok();
+  const auto run = [&](const unsigned char* from, int to, bool is_word = false) {
+    return Start("Astray", Stream{}, AstrayKernel{from, to, is_word}, plan).ok();
   };
   EXPECT_TRUE(run(bytes, 48));
-  EXPECT_DEATH((void)run(bytes + 8, 0), "kCopyBytes");
-  EXPECT_DEATH((void)run(bytes, 8), "kCopyBytes");
+  EXPECT_DEATH((void)run(bytes + 8, 0), "from.*kBytes");
+  EXPECT_DEATH((void)run(bytes, 8), "shared_.*kBytes");
   EXPECT_DEATH((void)run(bytes, 64), "shared_bytes_");
+  EXPECT_TRUE(run(bytes + 4, 60, true));
+  EXPECT_DEATH((void)run(bytes + 2, 0, true), "from.*kBytes");
+  EXPECT_DEATH((void)run(bytes, 2, true), "shared_.*kBytes");
+  EXPECT_DEATH((void)run(bytes, 64, true), "shared_bytes_");
 }
 
 }  // namespace

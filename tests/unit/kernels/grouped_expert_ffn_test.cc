@@ -1,8 +1,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numeric>
 
 #include "tests/unit/kernels/guarded_array.h"
+#include "tests/unit/kernels/mxfp4_matrix.h"
 #include "tests/unit/kernels/row_problem.h"
 
 namespace janus::kernels {
@@ -12,6 +14,7 @@ constexpr DType kF32 = DType::kFloat32;
 constexpr DType kB16 = DType::kBFloat16;
 constexpr DType kF16 = DType::kFloat16;
 constexpr DType kF8 = DType::kFloat8E4M3;
+constexpr DType kMx4 = DType::kMxfp4;
 
 struct Case {
   const char* name;
@@ -25,13 +28,15 @@ struct Case {
   friend void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 };
 
+struct Matrix {
+  GuardedArray weights;
+  GuardedArray scales;  // of fp8 and mxfp4
+};
+
 struct Expert {
-  GuardedArray gate;
-  GuardedArray up;
-  GuardedArray down;
-  std::vector<float> gate_scales;  // of fp8
-  std::vector<float> up_scales;
-  std::vector<float> down_scales;
+  Matrix gate;
+  Matrix up;
+  Matrix down;
 };
 
 // A row of this problem is one contribution; its expert is row % experts (the last expert has none
@@ -42,28 +47,22 @@ class FfnProblem final : public RowProblem {
       : case_(c), x_(c.row, int64_t{c.contributions} * c.hidden, c.misalignment) {
     std::mt19937_64 random(static_cast<uint64_t>(c.hidden * 31 + c.intermediate));
     x_.FillNormal(random);
-    const int64_t size = int64_t{c.hidden} * c.intermediate;
-    // Of fp8 the deviation is in the scales, of which no two are alike.
-    const auto deviation = [](int fan_in) { return 1.5f / std::sqrt(static_cast<float>(fan_in)); };
-    const auto weights = [&](int fan_in) {
-      return std::move(GuardedArray(c.weight, size, c.misalignment)
-                           .FillNormal(random, c.weight == kF8 ? 30.0f : deviation(fan_in)));
-    };
-    const auto scales = [&](int outputs, int inputs) {
-      std::vector<float> of(
-          c.weight == kF8 ? static_cast<size_t>(ScaleBlocks(outputs) * ScaleBlocks(inputs)) : 0);
-      std::uniform_real_distribution<float> factor(0.3f, 1.7f);
-      for (float& scale : of) scale = factor(random) * deviation(inputs) / 30.0f;
-      return of;
-    };
     for (int e = 0; e < c.experts; ++e) {
-      Expert expert{weights(c.hidden),
-                    weights(c.hidden),
-                    weights(c.intermediate),
-                    scales(c.intermediate, c.hidden),
-                    scales(c.intermediate, c.hidden),
-                    scales(c.hidden, c.intermediate)};
-      experts_.push_back(std::move(expert));
+      experts_.push_back({RandomMatrix(random, c.intermediate, c.hidden),
+                          RandomMatrix(random, c.intermediate, c.hidden),
+                          RandomMatrix(random, c.hidden, c.intermediate)});
+    }
+  }
+
+  // From here on weights of mxfp4 are the same numbers in bfloat16.
+  void WriteOut() {
+    case_.weight = kB16;
+    for (Expert& expert : experts_) {
+      for (Matrix* matrix : {&expert.gate, &expert.up, &expert.down}) {
+        GuardedArray out(kB16, int64_t{case_.hidden} * case_.intermediate, case_.misalignment);
+        WriteOutMxfp4(matrix->weights, matrix->scales, out);
+        matrix->weights = std::move(out);
+      }
     }
   }
 
@@ -81,12 +80,12 @@ class FfnProblem final : public RowProblem {
     std::vector<Contribution> contributions;
     for (int e = 0; e < case_.experts; ++e) {
       const Expert& expert = experts_[static_cast<size_t>(e)];
-      ActiveExpert entry{expert.gate.data(), expert.up.data(), expert.down.data(),
-                         static_cast<int32_t>(contributions.size()), 0};
-      if (case_.weight == kF8) {
-        entry.gate_scales = expert.gate_scales.data();
-        entry.up_scales = expert.up_scales.data();
-        entry.down_scales = expert.down_scales.data();
+      ActiveExpert entry{expert.gate.weights.data(), expert.up.weights.data(),
+                         expert.down.weights.data(), static_cast<int32_t>(contributions.size()), 0};
+      if (case_.weight == kF8 || case_.weight == kMx4) {
+        entry.gate_scales = expert.gate.scales.data();
+        entry.up_scales = expert.up.scales.data();
+        entry.down_scales = expert.down.scales.data();
       }
       for (int64_t i = 0; i < rows; ++i) {
         const int row = selection[static_cast<size_t>(i)];
@@ -119,6 +118,27 @@ class FfnProblem final : public RowProblem {
   }
 
  private:
+  // Of fp8 the deviation is in the scales, of which no two are alike.
+  Matrix RandomMatrix(std::mt19937_64& random, int outputs, int inputs) const {
+    const int64_t size = int64_t{outputs} * inputs;
+    const float deviation = 1.5f / std::sqrt(static_cast<float>(inputs));
+    const bool is_mxfp4 = case_.weight == kMx4;
+    Matrix matrix{GuardedArray(is_mxfp4 ? kBytes : case_.weight, is_mxfp4 ? size / 2 : size,
+                               case_.misalignment),
+                  is_mxfp4 ? GuardedArray(kBytes, size / kMxBlock, case_.misalignment)
+                           : GuardedArray(kF32, ScaleBlocks(outputs) * ScaleBlocks(inputs))};
+    if (is_mxfp4) {
+      FillMxfp4(random, deviation, matrix.weights, matrix.scales);
+      return matrix;
+    }
+    matrix.weights.FillNormal(random, case_.weight == kF8 ? 30.0f : deviation);
+    std::uniform_real_distribution<float> factor(0.3f, 1.7f);
+    for (int64_t i = 0; i < matrix.scales.count(); ++i) {
+      matrix.scales.set(i, factor(random) * deviation / 30.0f);
+    }
+    return matrix;
+  }
+
   Case case_;
   GuardedArray x_;
   std::vector<Expert> experts_;
@@ -135,7 +155,14 @@ TEST_P(GroupedExpertFfnTest, ContributionsDoNotDependOnTheRound) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GroupedExpertFfnTest,
-                         testing::Values(Case{"One", 1, 1, 4, 3}, Case{"OneExpert", 9, 1, 64, 96},
+                         testing::Values(Case{"One", 1, 1, 4, 3},
+                                         Case{"Mxfp4", 37, 5, 384, 256, kB16, kMx4},
+                                         Case{"Mxfp4ManyTilesOfRows", 200, 2, 288, 160, kB16, kMx4},
+                                         Case{"Mxfp4Misaligned", 21, 3, 160, 96, kB16, kMx4, 2},
+                                         Case{"Mxfp4AtAnyByte", 12, 3, 128, 224, kB16, kMx4, 1},
+                                         Case{"Mxfp4OneBlock", 9, 2, 32, 32, kF32, kMx4},
+                                         Case{"Mxfp4Fp32Rows", 90, 2, 256, 96, kF32, kMx4},
+                                         Case{"OneExpert", 9, 1, 64, 96},
                                          Case{"ManyExperts", 40, 9, 48, 80},
                                          Case{"Odd", 13, 4, 33, 19, kF32, kF32, 4},
                                          Case{"CastBf16", 21, 3, 65, 70, kF32, kB16, 2},
@@ -160,6 +187,26 @@ TEST(GroupedExpertFfnBits, AreTheSameOnEveryIsaInFp32) {
   ExpectSameBitsOnEveryIsa(FfnProblem({"", 20, 3, 67, 130, kF32, kF32}));
   ExpectSameBitsOnEveryIsa(FfnProblem({"", 20, 3, 67, 130, kF32, kB16}));
   ExpectSameBitsOnEveryIsa(FfnProblem({"", 20, 3, 167, 270, kF32, kF8}));
+  ExpectSameBitsOnEveryIsa(FfnProblem({"", 20, 3, 160, 288, kF32, kMx4}));
+}
+
+// A weight of mxfp4 is a number of bfloat16: so are the bits of what is computed with it.
+TEST(GroupedExpertFfnBits, OfMxfp4AreThoseOfTheSameNumbersInBFloat16) {
+  for (const DType row : {kB16, kF32}) {
+    for (const int contributions : {1, 5, 40, 150}) {
+      const FfnProblem packed({"", contributions, 3, 160, 288, row, kMx4, 1});
+      FfnProblem written_out = packed;
+      written_out.WriteOut();
+      std::vector<int> rows(static_cast<size_t>(contributions));
+      std::iota(rows.begin(), rows.end(), 0);
+      EXPECT_EQ(packed.Run(Stream{}, rows), written_out.Run(Stream{}, rows));
+      for (const Isa isa : PresentIsas()) {
+        CpuStream cpu(isa, 2);
+        EXPECT_EQ(packed.Run(cpu.stream, rows), written_out.Run(cpu.stream, rows))
+            << ToString(isa) << ", " << contributions << " rows in " << ToString(row);
+      }
+    }
+  }
 }
 
 TEST(GroupedExpertFfn, RefusesTooLittleWorkspaceAndContributionsOutOfRange) {
@@ -186,6 +233,9 @@ TEST(GroupedExpertFfn, RefusesTooLittleWorkspaceAndContributionsOutOfRange) {
   args.weight_dtype = kF8;
   EXPECT_EQ(GroupedExpertFfn(Stream{}, args).message(),
             "GroupedExpertFfn: gate_scales of an expert is null");
+  args.weight_dtype = kMx4;
+  EXPECT_EQ(GroupedExpertFfn(Stream{}, args).message(),
+            "GroupedExpertFfn: hidden and intermediate are not multiples of 32, as Mxfp4 asks");
   args.weight_dtype = kF32;
   args.workspace = reinterpret_cast<char*>(workspace) + 4;
   EXPECT_EQ(GroupedExpertFfn(Stream{}, args).message(),

@@ -24,7 +24,16 @@ class GuardedArray {
     std::memset(bytes_.data(), kPattern, bytes_.size());
     std::memset(data(), 0, data_bytes());
   }
+  GuardedArray(const GuardedArray& other)
+      : type_(other.type_), count_(other.count_), bytes_(other.bytes_.size()) {
+    // As far from a 64-byte boundary, wherever the memory lies.
+    const auto offset = [](const void* data) { return reinterpret_cast<uintptr_t>(data) % 64; };
+    begin_ = kGuard + (64 + offset(other.data()) - offset(bytes_.data())) % 64;
+    std::memset(bytes_.data(), kPattern, bytes_.size());
+    std::memcpy(data(), other.data(), data_bytes());
+  }
   GuardedArray(GuardedArray&&) = default;
+  GuardedArray& operator=(GuardedArray&&) = default;
 
   DType type() const { return type_; }
   int64_t count() const { return count_; }

@@ -690,6 +690,16 @@ TEST(LatentAttention, RefusesWhatDoesNotFit) {
                                  .workspace_bytes = sizeof v};
   EXPECT_EQ(ExpandedAttention(Stream{}, expanded).message(),
             "ExpandedAttention: workspace_bytes is less than ExpandedAttentionWorkspaceBytes");
+  row.position = 130;
+  const int32_t pages[9] = {};
+  row.block_table = pages;
+  alignas(64) static float room[ExpandedAttentionWorkspaceBytes(4, 2, 1) / 4];
+  expanded.workspace = room;
+  expanded.workspace_bytes = sizeof room;
+  expanded.key_blocks = 2;
+  EXPECT_EQ(ExpandedAttention(Stream{}, expanded).message(),
+            "ExpandedAttention: key_blocks is less than what the rows see");
+  row = {table, 0};
   AbsorbedAttentionArgs absorbed{.cache = expanded.cache,
                                  .rows = &row,
                                  .latent_queries = v,

@@ -31,15 +31,16 @@ bool Has(const Result<std::string>& text, const char* part) {
 }
 
 // A folder with DeepSeek-V3's config.json, without the fields that have its defaults.
-std::string DeepSeekV3Folder() {
+std::string DeepSeekV3Folder(const std::string& quantization =
+                                 R"({"quant_method": "fp8", "weight_block_size": [128, 128]})") {
   const std::string folder = testing::TempDir() + "plan_deepseek_v3";
   std::filesystem::create_directory(folder);
   std::ofstream(folder + "/config.json") << R"({
     "architectures": ["DeepseekV3ForCausalLM"], "hidden_size": 7168, "intermediate_size": 18432,
     "max_position_embeddings": 163840, "num_attention_heads": 128, "num_hidden_layers": 61,
     "num_nextn_predict_layers": 1, "q_lora_rank": 1536, "torch_dtype": "bfloat16",
-    "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]},
-    "vocab_size": 129280})";
+    "quantization_config": )" << quantization
+                                         << R"(, "vocab_size": 129280})";
   return folder;
 }
 
@@ -63,6 +64,15 @@ TEST(PlanInputs, ReadThePresetFromItsConfig) {
   EXPECT_EQ(read->vocab, preset.vocab);
   EXPECT_EQ(read->bytes_per_weight, preset.bytes_per_weight);
   EXPECT_EQ(read->bytes_per_dense_weight, 2);  // cast on loading; the preset computes in fp8
+}
+
+TEST(PlanInputs, CountScalesOfMxfp4AndNoneOfItsAttention) {
+  const Result<controllers::ModelShape> read = ReadModel(DeepSeekV3Folder(
+      R"({"quant_method": "quark", "global_quant_config": {"weight": {"dtype": "fp4"}}})"));
+  ASSERT_TRUE(read.ok()) << read.status().ToString();
+  EXPECT_EQ(read->bytes_per_weight, 17.0 / 32.0);
+  EXPECT_EQ(read->bytes_per_dense_weight, 2);
+  EXPECT_EQ(read->bytes_per_kv_value, 2);
 }
 
 TEST(PlanCommand, PlansACheckpointsConfig) {

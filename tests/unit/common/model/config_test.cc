@@ -120,11 +120,42 @@ TEST(ModelConfig, TakesTransformersDefaultsForAbsentFields) {
 struct Refusal {
   const char* name;
   const char* from;
-  const char* to;
+  std::string to;
   const char* message;  // a part that names field, value and what is wanted
 };
 void PrintTo(const Refusal& refusal, std::ostream* out) {
   *out << refusal.name;
+}
+
+// A quantization_config of mxfp4 with another field.
+std::string InMxfp4(const std::string& field) {
+  return R"("quantization_config": {"quant_method": "compressed-tensors",
+             "format": "mxfp4-pack-quantized", )" +
+         field + "}";
+}
+std::string InQuark(const std::string& weight, const std::string& field = R"("exclude": [])") {
+  return R"("quantization_config": {"quant_method": "quark", "global_quant_config": {"weight": {)" +
+         weight + "}}, " + field + "}";
+}
+
+TEST(ModelConfig, ReadsMxfp4OfEitherPublisher) {
+  const auto read = [](const std::string& quantization) {
+    const auto model = ParseModelConfig(With("\"use_cache\": true", quantization));
+    EXPECT_TRUE(model.ok()) << model.status().ToString();
+    return model.ok() ? *model : ModelDescription();
+  };
+  const ModelDescription packed = read(InMxfp4(R"("ignore": ["lm_head"])"));
+  EXPECT_EQ(packed.mxfp4, Mxfp4Layout::kCompressedTensors);
+  EXPECT_EQ(ExpertType(packed), DType::kMxfp4);
+  EXPECT_FALSE(packed.has_fp8_weights);
+  EXPECT_EQ(packed.dtype, DType::kBFloat16);
+  // Some publishers say the format in the group alone.
+  EXPECT_EQ(read(R"("quantization_config": {"quant_method": "compressed-tensors", "config_groups":
+                    {"group_0": {"format": "mxfp4-pack-quantized", "weights": {"num_bits": 4}}}})")
+                .mxfp4,
+            Mxfp4Layout::kCompressedTensors);
+  EXPECT_EQ(read(InQuark(R"("dtype": "fp4", "group_size": 32)")).mxfp4, Mxfp4Layout::kQuark);
+  EXPECT_EQ(ParseModelConfig(kPublished)->mxfp4, Mxfp4Layout::kNone);
 }
 
 class ModelConfigRefuses : public testing::TestWithParam<Refusal> {};
@@ -159,6 +190,73 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"Fp8OfOtherBlocks", "\"use_cache\": true",
                 R"("quantization_config": {"quant_method": "fp8", "weight_block_size": [64, 128]})",
                 "quantization_config.weight_block_size: is not supported; supported: [128, 128]"},
+        Refusal{"CompressedTensorsOfAnotherFormat", "\"use_cache\": true",
+                R"("quantization_config": {"quant_method": "compressed-tensors",
+                    "format": "nvfp4-pack-quantized"})",
+                "quantization_config.format: 'nvfp4-pack-quantized' is not supported; of "
+                "compressed-tensors mxfp4-pack-quantized is"},
+        Refusal{"CompressedTensorsWithoutAFormat", "\"use_cache\": true",
+                R"("quantization_config": {"quant_method": "compressed-tensors"})",
+                "quantization_config.format: 'unknown' is not supported"},
+        Refusal{"CompressedTensorsOfTwoFormats", "\"use_cache\": true",
+                InMxfp4(R"("config_groups": {"group_0": {"format": "float-quantized"}})"),
+                "quantization_config.config_groups.group_0.format: 'float-quantized' is not"},
+        Refusal{"CompressedTensorsOfTwoGroups", "\"use_cache\": true",
+                InMxfp4(R"("config_groups": {"group_1": {"targets": ["Linear"]}})"),
+                "config_groups.group_1: is not empty; one group of weights is supported"},
+        Refusal{"CompressedTensorsOfOtherBits", "\"use_cache\": true",
+                InMxfp4(R"("config_groups": {"group_0": {"weights": {"num_bits": 8}}})"),
+                "group_0.weights.num_bits: is not supported; supported: 4"},
+        Refusal{"CompressedTensorsOfIntegers", "\"use_cache\": true",
+                InMxfp4(R"("config_groups": {"group_0": {"weights": {"type": "int"}}})"),
+                "group_0.weights.type: 'int' is not supported; supported: float"},
+        Refusal{"CompressedTensorsOfOtherBlocks", "\"use_cache\": true",
+                InMxfp4(R"("config_groups": {"group_0": {"weights": {"group_size": 16}}})"),
+                "group_0.weights.group_size: is not supported; supported: 32"},
+        Refusal{"CompressedTensorsWithAQuantizedCache", "\"use_cache\": true",
+                InMxfp4(R"("kv_cache_scheme": {"num_bits": 8})"),
+                "kv_cache_scheme: is not empty; quantized caches are not supported"},
+        Refusal{"CompressedTensorsWithTransforms", "\"use_cache\": true",
+                InMxfp4(R"("transform_config": {"config_groups": {}})"),
+                "transform_config: is not empty; transforms are not supported"},
+        Refusal{"CompressedTensorsThatAreSparse", "\"use_cache\": true",
+                InMxfp4(R"("sparsity_config": {"format": "sparse-24-bitmask"})"),
+                "sparsity_config.format: 'sparse-24-bitmask' is not supported; supported: dense"},
+        Refusal{"QuarkOfAnotherType", "\"use_cache\": true", InQuark(R"("dtype": "fp8_e4m3")"),
+                "global_quant_config.weight.dtype: 'fp8_e4m3' is not supported; of quark fp4 is"},
+        Refusal{"QuarkWithoutAType", "\"use_cache\": true",
+                R"("quantization_config": {"quant_method": "quark"})",
+                "global_quant_config.weight.dtype: 'unknown' is not supported"},
+        Refusal{"QuarkOfWholeTensors", "\"use_cache\": true",
+                InQuark(R"("dtype": "fp4", "qscheme": "per_tensor")"),
+                "weight.qscheme: 'per_tensor' is not supported; supported: per_group"},
+        Refusal{"QuarkOfOtherBlocks", "\"use_cache\": true",
+                InQuark(R"("dtype": "fp4", "group_size": 16)"),
+                "weight.group_size: is not supported; supported: 32"},
+        Refusal{"QuarkOfOtherScales", "\"use_cache\": true",
+                InQuark(R"("dtype": "fp4", "scale_format": "e4m3")"),
+                "weight.scale_format: 'e4m3' is not supported; supported: e8m0"},
+        Refusal{"QuarkThatOnlyPretends", "\"use_cache\": true",
+                InQuark(R"("dtype": "fp4")", R"("export": {"weight_format": "fake_quantized"})"),
+                "export.weight_format: 'fake_quantized' is not supported"},
+        Refusal{"QuarkOfTwoFormats", "\"use_cache\": true",
+                InQuark(R"("dtype": "fp4")", R"("layer_quant_config": {"*": {}})"),
+                "layer_quant_config: is not empty; one format of weights is supported"},
+        Refusal{"QuarkOfTwoFormatsByType", "\"use_cache\": true",
+                InQuark(R"("dtype": "fp4")", R"("layer_type_quant_config": {"Linear": {}})"),
+                "layer_type_quant_config: is not empty; one format of weights is supported"},
+        Refusal{"QuarkWithAQuantizedCache", "\"use_cache\": true",
+                InQuark(R"("dtype": "fp4")", R"("kv_cache_quant_config": {"*k_proj": {}})"),
+                "kv_cache_quant_config: is not empty; quantized caches are not supported"},
+        Refusal{"QuarkThatTurnsActivations", "\"use_cache\": true",
+                InQuark(R"("dtype": "fp4")", R"("algo_config": [{"name": "rotation"}])"),
+                "algo_config: is not empty; some algorithms (rotations) turn activations"},
+        Refusal{"Mxfp4OfRowsThatAreNoWholeBlocks", "\"hidden_size\": 64",
+                InMxfp4(R"("ignore": [])") + R"(, "hidden_size": 80)",
+                "hidden_size: is 80; experts in mxfp4 ask for multiples of 32"},
+        Refusal{"Mxfp4OfExpertsThatAreNoWholeBlocks", "\"intermediate_size\": 96",
+                InMxfp4(R"("ignore": [])") + R"(, "intermediate_size": 100)",
+                "intermediate_size: is 100; experts in mxfp4 ask for multiples of 32"},
         Refusal{"ScaledRopePublished", "\"use_cache\": true",
                 R"("rope_scaling": {"type": "dynamic", "factor": 4.0})",
                 "rope_scaling.type: 'dynamic' is not supported; supported: default, yarn"},

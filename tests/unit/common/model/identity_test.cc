@@ -41,6 +41,8 @@ TEST(ModelIdentity, DiffersWithEveryField) {
       [](M& m) { m.norm_epsilon = 1e-6f; },
       [](M& m) { m.tied_embeddings = true; },
       [](M& m) { m.has_fp8_weights = true; },
+      [](M& m) { m.mxfp4 = Mxfp4Layout::kCompressedTensors; },
+      [](M& m) { m.mxfp4 = Mxfp4Layout::kQuark; },
       [](M& m) { m.attention.heads = 1; },
       [](M& m) { m.attention.kv_heads = 1; },
       [](M& m) { m.attention.head_dim = 1; },

@@ -56,5 +56,16 @@ TEST(ModelMemory, CountsExpertsInFp8WithTheirScales) {
   EXPECT_EQ(ExpertWeightBytes(model), 3 * 4096 * 14337 + 3 * (4096 / 128) * 113 * 4);
 }
 
+TEST(ModelMemory, CountsExpertsInMxfp4WithTheirScales) {
+  ModelDescription model = Mixtral8x7B();
+  const int64_t in_bfloat16 = ExpertWeightBytes(model);
+  const int64_t attention = AttentionWeightBytes(model);
+  for (const Mxfp4Layout layout : {Mxfp4Layout::kCompressedTensors, Mxfp4Layout::kQuark}) {
+    model.mxfp4 = layout;
+    EXPECT_EQ(ExpertWeightBytes(model), in_bfloat16 / 4 + in_bfloat16 / 64);
+    EXPECT_EQ(AttentionWeightBytes(model), attention);
+  }
+}
+
 }  // namespace
 }  // namespace janus

@@ -14,6 +14,7 @@
 #include "tests/support/contains.h"
 #include "tests/support/held_model.h"
 #include "tests/support/loopback_cluster.h"
+#include "tests/support/mxfp4_checkpoint.h"
 
 namespace janus::dataplane {
 namespace {
@@ -163,6 +164,45 @@ FileTensors Fp8Tensors(uint64_t seed) {
   });
 }
 
+// Expects instance 0 to hold its experts, quantized, as they lie in the file, with the scales of
+// "x.weight" in `scales`, and no more bytes than are planned.
+void ExpectExpertsAsStored(const std::string& folder, const ModelDescription& model,
+                           const FileTensors& tensors,
+                           const std::function<std::string(const std::string&)>& packed,
+                           const std::string& scales, const LoadProgress& progress) {
+  const Topology topology = MakeTopology(1, {4, 5}, model.layers, model.moe.experts);
+  const auto experts = LoadExperts(folder, model, topology.placement, Rank{0}, progress, {});
+  ASSERT_TRUE(experts.ok()) << experts.status().ToString();
+  int64_t bytes = 0;
+  for (int l = 0; l < model.layers; ++l) {
+    const std::string moe = "model.layers." + std::to_string(l) + ".block_sparse_moe.";
+    const ExpertLayerWeights& layer = experts->weights.layers[static_cast<size_t>(l)];
+    EXPECT_EQ(layer.router.dtype, model.dtype);
+    if (model.dtype == DType::kFloat32) ExpectSame(layer.router, tensors.at(moe + "gate.weight"));
+    bytes += model.moe.experts * model.hidden * SizeOf(model.dtype);
+    for (int s = 0; s < 4; ++s) {
+      const std::string name = moe + "experts." + std::to_string(topology.placement.at(l, s)) + ".";
+      const FfnTensors& ffn = *layer.slots[static_cast<size_t>(s)];
+      for (const auto& [tensor, part] :
+           {std::pair(&ffn.gate, "w1"), {&ffn.up, "w3"}, {&ffn.down, "w2"}}) {
+        EXPECT_EQ(tensor->dtype, ExpertType(model));
+        const std::string weight = name + part + ".weight";
+        ExpectSame(*tensor, tensors.at(packed(weight)));
+        const std::string& wanted = tensors.at(weight + scales).bytes;
+        EXPECT_EQ(std::memcmp(tensor->scales, wanted.data(), wanted.size()), 0);
+      }
+      bytes += ExpertWeightBytes(model);
+    }
+  }
+  EXPECT_EQ(static_cast<int64_t>(experts->bytes), bytes) << "an instance's memory is planned by it";
+  // What an instance has is shared with the next epoch, scales too.
+  const Topology next = MakeTopology(1, {5, 4}, model.layers, model.moe.experts);
+  const auto again = LoadExperts(folder, model, next.placement, Rank{0}, nullptr, {}, &*experts);
+  ASSERT_TRUE(again.ok()) << again.status().ToString();
+  EXPECT_EQ(again->weights.layers[0].slots[0]->up.scales,
+            experts->weights.layers[0].slots[0]->up.scales);
+}
+
 // Experts stay as they are, with their scales; what else is fp8 becomes what it stands for.
 TEST(Loader, ReadsFp8WithItsScales) {
   const FileTensors tensors = Fp8Tensors(21);
@@ -181,36 +221,9 @@ TEST(Loader, ReadsFp8WithItsScales) {
     EXPECT_EQ(layer.q.dtype, DType::kFloat32);
     EXPECT_EQ(layer.q.scales, nullptr);
   }
-  const Topology topology = MakeTopology(1, {4, 5}, model.layers, model.moe.experts);
-  const auto experts = LoadExperts(folder.path(), model, topology.placement, Rank{0}, nullptr, {});
-  ASSERT_TRUE(experts.ok()) << experts.status().ToString();
-  uint64_t bytes = 0;
-  for (int l = 0; l < model.layers; ++l) {
-    const std::string moe = "model.layers." + std::to_string(l) + ".block_sparse_moe.";
-    const ExpertLayerWeights& layer = experts->weights.layers[static_cast<size_t>(l)];
-    ExpectSame(layer.router, tensors.at(moe + "gate.weight"));
-    bytes += static_cast<uint64_t>(model.moe.experts * model.hidden * 4);
-    for (int s = 0; s < 4; ++s) {
-      const std::string name = moe + "experts." + std::to_string(topology.placement.at(l, s)) + ".";
-      const FfnTensors& ffn = *layer.slots[static_cast<size_t>(s)];
-      for (const auto& [tensor, part] :
-           {std::pair(&ffn.gate, "w1"), {&ffn.up, "w3"}, {&ffn.down, "w2"}}) {
-        EXPECT_EQ(tensor->dtype, DType::kFloat8E4M3);
-        ExpectSame(*tensor, tensors.at(name + part + ".weight"));
-        const std::string& scales = tensors.at(name + part + ".weight_scale_inv").bytes;
-        EXPECT_EQ(std::memcmp(tensor->scales, scales.data(), scales.size()), 0);
-      }
-      bytes += static_cast<uint64_t>(ExpertWeightBytes(model));
-    }
-  }
-  EXPECT_EQ(experts->bytes, bytes) << "an instance's memory is planned by it";
-  // What an instance has is shared with the next epoch, scales too.
-  const Topology next = MakeTopology(1, {5, 4}, model.layers, model.moe.experts);
-  const auto again =
-      LoadExperts(folder.path(), model, next.placement, Rank{0}, nullptr, {}, &*experts);
-  ASSERT_TRUE(again.ok()) << again.status().ToString();
-  EXPECT_EQ(again->weights.layers[0].slots[0]->up.scales,
-            experts->weights.layers[0].slots[0]->up.scales);
+  ExpectExpertsAsStored(
+      folder.path(), model, tensors, [](const std::string& name) { return name; }, "_scale_inv",
+      nullptr);
 }
 
 TEST(Loader, CastsFp8ToWhatTheModelComputesIn) {
@@ -254,7 +267,8 @@ TEST(Loader, ReadsScalesOfBFloat16) {
   std::memcpy(
       &first,
       tensors.at("model.layers.0.block_sparse_moe.experts.0.w1.weight_scale_inv").bytes.data(), 2);
-  EXPECT_EQ(experts->weights.layers[0].slots[0]->gate.scales[0], FromBFloat16(first));
+  EXPECT_EQ(static_cast<const float*>(experts->weights.layers[0].slots[0]->gate.scales)[0],
+            FromBFloat16(first));
 }
 
 TEST(Loader, NamesWhatIsWrongWithFp8) {
@@ -299,12 +313,133 @@ TEST(Loader, NamesWhatIsWrongWithFp8) {
         model, "tensor '" + name + "_scale_inv' holds a NaN or an infinity");
   }
   says([&](FileTensors& t) { t[expert] = OutOfFp8(t).at(expert); }, model,
-       "tensor '" + expert + "' is of type F32, against config.json's quantization_config");
+       "tensor '" + expert +
+           "' is of type F32, against config.json's quantization_config; routed experts are all in "
+           "fp8 or none is: modules_to_not_convert may not name some of them");
   says(
       [](FileTensors& t) {
         t["model.norm.weight"] = {"F8_E4M3", {168}, std::string(168, '\x20')};
       },
       model, "tensor 'model.norm.weight' is of type F8_E4M3 and no matrix");
+}
+
+class Mxfp4LoaderTest : public testing::TestWithParam<Mxfp4Layout> {
+ protected:
+  static bool IsExpert(const std::string& name) {
+    return name.find(".experts.") != std::string::npos;
+  }
+  static ModelDescription Model(DType dtype, Mxfp4Layout layout) {
+    ModelDescription model = SmallModelDescription(dtype);
+    model.mxfp4 = layout;
+    model.hidden = 160;
+    model.moe.intermediate = 96;
+    return model;
+  }
+  static std::string Name(int expert, const std::string& part) {
+    return "model.layers.1.block_sparse_moe.experts." + std::to_string(expert) + "." + part +
+           ".weight";
+  }
+  std::string Packed(const std::string& name) const { return is_quark() ? name : name + "_packed"; }
+  bool is_quark() const { return GetParam() == Mxfp4Layout::kQuark; }
+
+  const ModelDescription model_ = Model(DType::kBFloat16, GetParam());
+  const FileTensors plain_ = MixtralTensors(Model(DType::kFloat32, GetParam()), 31);
+  const FileTensors tensors_ = InMxfp4(plain_, GetParam(), IsExpert);
+};
+INSTANTIATE_TEST_SUITE_P(Layouts, Mxfp4LoaderTest,
+                         testing::Values(Mxfp4Layout::kCompressedTensors, Mxfp4Layout::kQuark),
+                         [](const auto& info) {
+                           return info.param == Mxfp4Layout::kQuark ? "Quark" : "CompressedTensors";
+                         });
+
+// Experts stay where they lie in the file, with their scales; all else is what it was.
+TEST_P(Mxfp4LoaderTest, ReadsExpertsWithTheirScales) {
+  const TempFolder folder;
+  WriteSharded(folder, tensors_, 3);
+  const auto attention = LoadAttention(folder.path(), model_, nullptr, {});
+  ASSERT_TRUE(attention.ok()) << attention.status().ToString();
+  EXPECT_EQ(attention->weights.layers[0].q.dtype, DType::kBFloat16);
+  uint64_t done = 0, total = 0;
+  ExpectExpertsAsStored(
+      folder.path(), model_, tensors_, [&](const std::string& name) { return Packed(name); },
+      "_scale",
+      [&](uint64_t bytes_done, uint64_t bytes_total) {
+        done = bytes_done;
+        total = bytes_total;
+      });
+  EXPECT_GT(total, 0u);
+  EXPECT_EQ(done, total);
+}
+
+TEST_P(Mxfp4LoaderTest, TakesEveryScaleUpToTheLargest) {
+  FileTensors tensors = tensors_;
+  std::string& scales = tensors.at(Name(2, "w2") + "_scale").bytes;
+  for (size_t i = 0; i < scales.size(); ++i) scales[i] = static_cast<char>(i % 253);
+  const TempFolder folder;
+  folder.Write("model.safetensors", SafetensorsBytes(tensors));
+  EXPECT_TRUE(LoadAll(folder.path(), model_).ok());
+}
+
+TEST_P(Mxfp4LoaderTest, NamesWhatIsWrong) {
+  const auto says = [&](const std::function<void(FileTensors&)>& spoil, const std::string& part) {
+    FileTensors tensors = tensors_;
+    spoil(tensors);
+    const TempFolder folder;
+    folder.Write("model.safetensors", SafetensorsBytes(tensors));
+    const Status status = LoadAll(folder.path(), model_);
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    EXPECT_TRUE(Contains(status.message(), part)) << status.ToString() << "\n, wanted " << part;
+  };
+  const std::string down = Name(2, "w2");  // [160, 96]: 3 blocks a row
+  says([&](FileTensors& t) { t.at(down + "_scale").bytes[3 * 7 + 2] = '\xff'; },
+       "tensor '" + down + "_scale' has 255 at [7,2], which is NaN; scales up to 252 are served");
+  says([&](FileTensors& t) { t.at(down + "_scale").bytes[0] = '\xfd'; },
+       "_scale' has 253 at [0,0], 2 to the power of 126: weights under it may be beyond what");
+  says([&](FileTensors& t) { t.erase(down + "_scale"); }, "no tensor '" + down + "_scale'");
+  says([&](FileTensors& t) { t.erase(Packed(down)); }, "no tensor '" + Packed(down) + "'");
+  says(
+      [&](FileTensors& t) {
+        t.at(Packed(down)).shape = {48, 160};
+      },
+      "tensor '" + Packed(down) + "': shape [48,160], config.json asks for [160,48]");
+  says([&](FileTensors& t) { t.at(down + "_scale").shape = {160 * 3}; },
+       "tensor '" + down + "_scale': shape [480], config.json asks for [160,3]");
+  says(
+      [&](FileTensors& t) {
+        t.at(down + "_scale") = RandomTensor(DType::kFloat32, {160, 3}, 5);
+      },
+      "tensor '" + down + "_scale' is of type F32, where quantization_config asks for mxfp4 (U8)");
+  says([&](FileTensors& t) { t.at(down + "_scale").dtype = "I8"; },
+       "tensor '" + down + "_scale' is of type I8, where quantization_config asks for mxfp4 (U8)");
+  // One expert that was left out of the quantization.
+  says(
+      [&](FileTensors& t) {
+        t.erase(Packed(down));
+        t.erase(down + "_scale");
+        t[down] = plain_.at(down);
+      },
+      is_quark() ? "tensor '" + down + "' is of type F32, where quantization_config asks for mxfp4"
+                 : "tensor '" + down + "' is in the checkpoint in place of '" + down + "_packed'");
+  // What else than experts is in mxfp4.
+  const std::string query = "model.layers.1.self_attn.q_proj.weight";
+  const std::string router = "model.layers.0.block_sparse_moe.gate.weight";
+  for (const std::string& name : {query, router}) {
+    says([&](FileTensors& t) { t = InMxfp4(t, GetParam(), [&](auto& n) { return n == name; }); },
+         "tensor '" + name +
+             "_scale' is in the checkpoint: only routed experts are served in mxfp4");
+  }
+}
+
+TEST_P(Mxfp4LoaderTest, RefusesItWhereConfigDoesNotSayIt) {
+  const TempFolder folder;
+  folder.Write("model.safetensors", SafetensorsBytes(tensors_));
+  ModelDescription model = model_;
+  model.mxfp4 = Mxfp4Layout::kNone;
+  const Status status = LoadAll(folder.path(), model);
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_TRUE(Contains(status.message(), is_quark() ? "is of type U8; F32, BF16, F16 and F8_E4M3"
+                                                    : "no tensor 'model.layers.0.block_sparse_moe"))
+      << status.ToString();
 }
 
 TEST(Loader, CastsEveryFormatToEveryOther) {

@@ -46,6 +46,27 @@ TEST(Safetensors, KeepsForeignFormatsByName) {
   EXPECT_EQ(header->foreign.at("small"), "F8_E5M2");
 }
 
+TEST(Safetensors, HasBytesBesideWhatItHasNumbersOf) {
+  FileTensors tensors;
+  tensors["codes"] = {"U8", {2, 3}, "abcdef"};
+  const std::string file = SafetensorsBytes(tensors);
+  const Result<SafetensorsHeader> header = Parse(file);
+  ASSERT_TRUE(header.ok()) << header.status().ToString();
+  EXPECT_TRUE(header->tensors.empty());
+  EXPECT_EQ(header->foreign.at("codes"), "U8") << "for who asks for numbers";
+  const StoredTensor& stored = header->bytes.at("codes");
+  EXPECT_EQ(stored.shape, (std::vector<int64_t>{2, 3}));
+  ASSERT_EQ(stored.bytes.size(), 6u);
+  EXPECT_EQ(std::memcmp(stored.bytes.data(), "abcdef", 6), 0);
+  tensors["codes"].shape = {2, 4};
+  const std::string longer = SafetensorsBytes(tensors);
+  const Result<SafetensorsHeader> broken = Parse(longer);
+  ASSERT_FALSE(broken.ok());
+  EXPECT_NE(broken.status().message().find("shape [2,4] of U8 does not fill its 6 bytes"),
+            std::string::npos)
+      << broken.status().ToString();
+}
+
 struct Broken {
   std::string name;
   std::string bytes;
@@ -129,6 +150,12 @@ INSTANTIATE_TEST_SUITE_P(
                    R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})",
                    ""),
                "does not fill"},
+        Broken{
+            "TensorsShareBytes",
+            SafetensorsBytes(
+                R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"b":{"dtype":"F32","shape":[1],"data_offsets":[2,6]}})",
+                "123456"),
+            "tensors 'a' and 'b' share bytes"},
         Broken{"ExtentBeyondInt64",
                SafetensorsBytes(
                    R"({"a":{"dtype":"F32","shape":[18446744073709551615],"data_offsets":[0,4]}})",

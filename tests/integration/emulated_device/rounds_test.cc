@@ -1,0 +1,219 @@
+// Rounds as expert instances on devices compute them: every (row, top-k slot) has the bits that it
+// has on one instance that starts each launch anew, once, whoever sent how many rows, on which
+// instance it fell, and whether the device scheduled the round, the host did, or the host after the
+// device had.
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <tuple>
+
+#include "dataplane/experts/expert_layers.h"
+#include "dataplane/experts/place_weights.h"
+#include "tests/integration/emulated_device/on_device.h"
+#include "tests/support/held_model.h"
+#include "tests/support/loopback_cluster.h"
+
+namespace janus::dataplane {
+namespace {
+
+constexpr int kSenders = 2;
+constexpr int kMostRows = 12;  // of a sender
+constexpr kernels::PinnedRing kRing{4096, 4};
+
+using Bytes = std::vector<std::byte>;
+// By sender, row and top-k slot.
+using Contributions = std::map<std::tuple<int, int, int>, Bytes>;
+
+// One instance on a device of its own.
+class Instance {
+ public:
+  Instance(const HeldModel& held, const Topology& topology, int rank,
+           const ExpertLayersOptions& options)
+      : held_(held), share_(held.Shares(topology.placement)[static_cast<size_t>(rank)]) {
+    loader_ = *kernels::Loader::Make(device_, kRing);
+    weights_ = *PlaceExperts(*loader_, held.model, share_);
+    EXPECT_TRUE(weights_.Follow(device_).ok());
+    layers_ = MakeExpertLayers(held.model, weights_.weights, topology, Rank{rank}, options,
+                               device_.place());
+    EXPECT_TRUE(device_.TakeFailure().ok());
+  }
+
+  void Compute(int layer, const std::vector<Bytes>& rows, Contributions& to) {
+    const auto row_bytes = static_cast<size_t>(held_.model.hidden * SizeOf(WireType(held_.model)));
+    layers_->Begin(layer);
+    for (int a = 0; a < kSenders; ++a) {
+      const Bytes& of = rows[static_cast<size_t>(a)];
+      ASSERT_TRUE(layers_->Gate(Rank{a}, of.data(), static_cast<int>(of.size() / row_bytes)).ok());
+    }
+    ASSERT_TRUE(layers_->Assign().ok());
+    struct Reply {
+      std::vector<ContributionRef> refs;
+      Bytes rows;
+    };
+    std::vector<Reply> replies(kSenders);
+    const Status computed = layers_->Compute([&](Rank sender, int count) {
+      Reply& reply = replies[static_cast<size_t>(sender.value)];
+      reply.refs.resize(static_cast<size_t>(count));
+      reply.rows.resize(static_cast<size_t>(count) * row_bytes);
+      return ExpertExchange::Outgoing{reply.refs, reply.rows.data()};
+    });
+    ASSERT_TRUE(computed.ok()) << computed.ToString();
+    for (int a = 0; a < kSenders; ++a) {
+      const Reply& reply = replies[static_cast<size_t>(a)];
+      for (size_t i = 0; i < reply.refs.size(); ++i) {
+        const auto begin = reply.rows.begin() + static_cast<ptrdiff_t>(i * row_bytes);
+        const auto [at, is_new] =
+            to.emplace(std::tuple{a, reply.refs[i].row, reply.refs[i].slot},
+                       Bytes(begin, begin + static_cast<ptrdiff_t>(row_bytes)));
+        EXPECT_TRUE(is_new) << "twice: sender " << a << ", row " << reply.refs[i].row;
+      }
+    }
+  }
+
+  kernels::ContextCounts counts() const { return device_.counts(); }
+  const ExpertLayers& layers() const { return *layers_; }
+
+ private:
+  const HeldModel& held_;
+  const ExpertWeights share_;
+  kernels::EmulatedDevice device_;
+  std::unique_ptr<kernels::Loader> loader_;
+  Placed<ExpertWeights> weights_;
+  std::unique_ptr<ExpertLayers> layers_;
+};
+
+std::vector<Bytes> RandomRows(const HeldModel& held, const std::vector<int>& counts,
+                              Random& random) {
+  std::vector<Bytes> rows;
+  for (const int count : counts) {
+    const auto values = static_cast<size_t>(count * held.model.hidden);
+    std::vector<uint16_t> row(values);
+    for (uint16_t& value : row) {
+      value = ToBFloat16(static_cast<float>(random.Between(-1000, 1000)) * 0.002f);
+    }
+    const auto* const begin = reinterpret_cast<const std::byte*>(row.data());
+    rows.emplace_back(begin, begin + values * sizeof(uint16_t));
+  }
+  return rows;
+}
+
+struct Way {
+  const char* name;
+  ExpertLayersOptions options;
+  // Replays and copies of router weights to the host (of the host's lists) in a round of 12 rows.
+  int replays;
+  bool host_lists;
+};
+class RoundsTest : public testing::TestWithParam<Way> {};
+
+TEST_P(RoundsTest, GiveEachRowItsContributionsOnce) {
+  const HeldModel held = SmallRandomModel(DType::kBFloat16, 3);
+  const int experts = held.model.moe.experts;
+  const int layers = held.model.moe_layers();
+  Random random(5);
+  const Topology one = MakeTopology(kSenders, {experts}, layers, experts, 1, kMostRows);
+  Topology two = MakeTopology(kSenders, {experts, experts - 2}, layers, experts, 1, kMostRows);
+  two.placement = RandomPlacement(random, {experts, experts - 2}, layers, experts);
+  Instance alone(held, one, 0, {.graphs = false});
+  Instance first(held, two, 0, GetParam().options);
+  Instance second(held, two, 1, GetParam().options);
+  const uint64_t recorded = first.counts().graphs;
+  for (const std::vector<int>& counts : std::vector<std::vector<int>>{
+           {3, 2}, {4, 4}, {7, 1}, {0, 8}, {1, 0}, {0, 0}, {3, 4}, {12, 12}, {2, 10}, {12, 0}}) {
+    for (int layer = 0; layer < layers; ++layer) {
+      const std::vector<Bytes> rows = RandomRows(held, counts, random);
+      Contributions wanted, got;
+      alone.Compute(layer, rows, wanted);
+      const kernels::ContextCounts before = first.counts();
+      first.Compute(layer, rows, got);
+      const kernels::ContextCounts after = first.counts();
+      second.Compute(layer, rows, got);
+      ASSERT_EQ(wanted.size(), static_cast<size_t>((counts[0] + counts[1]) * held.model.moe.top_k));
+      ASSERT_EQ(got, wanted) << counts[0] << " and " << counts[1] << " rows";
+      if (counts[0] + counts[1] != 12) continue;
+      EXPECT_EQ(after.replays - before.replays, static_cast<uint64_t>(GetParam().replays));
+      const uint64_t lists = after.bytes_in - before.bytes_in -
+                             static_cast<uint64_t>(12 * held.model.hidden * 2) - 64 - 8 * 12;
+      EXPECT_EQ(lists > 0, GetParam().host_lists) << lists;
+    }
+  }
+  EXPECT_EQ(first.counts().graphs, recorded);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Ways, RoundsTest,
+    testing::Values(Way{"Recorded", {SchedulingPolicy::kAebs, 0, true}, 2, false},
+                    Way{"Greedy", {SchedulingPolicy::kAebsGreedy, 4, true}, 2, false},
+                    Way{"Anew", {SchedulingPolicy::kAebs, 0, false}, 0, false},
+                    Way{"TooFewRowsToSplit", {SchedulingPolicy::kAebs, 12, true}, 2, false},
+                    // Beyond one row: the host schedules from the start.
+                    Way{"ByTheHost", {SchedulingPolicy::kAebs, 1, true}, 0, true}),
+    [](const auto& info) { return info.param.name; });
+
+// Device and host schedule alike, by the policy that was asked for, also where the two differ.
+TEST(Rounds, AreScheduledByTheirPolicy) {
+  ModelDescription model = SmallModelDescription(DType::kBFloat16);
+  model.moe.experts = 24;
+  const HeldModel held = RandomModel(model, 8);
+  const int layers = model.moe_layers();
+  const std::vector<int> slots = {16, 16, 16};
+  Random random(9);
+  int different = 0;
+  for (int round = 0; round < 6; ++round) {
+    Topology three = MakeTopology(kSenders, slots, layers, 24, 1, kMostRows);
+    three.placement = RandomPlacement(random, slots, layers, 24);
+    const std::vector<Bytes> rows = RandomRows(held, {1, 2}, random);
+    std::vector<size_t> counts;
+    for (const auto policy : {SchedulingPolicy::kAebs, SchedulingPolicy::kAebsGreedy}) {
+      Contributions all;
+      for (int rank = 0; rank < 3; ++rank) {
+        Instance instance(held, three, rank, {policy, 0, true});
+        instance.Compute(0, rows, all);
+        counts.push_back(all.size());
+      }
+      Instance alone(held, MakeTopology(kSenders, {24}, layers, 24, 1, kMostRows), 0, {});
+      Contributions wanted;
+      alone.Compute(0, rows, wanted);
+      ASSERT_EQ(all, wanted);
+    }
+    different += counts[0] != counts[3] || counts[1] != counts[4] ? 1 : 0;
+  }
+  EXPECT_GT(different, 0) << "the policies gave the same throughout";
+}
+
+// A split is possible, but the average expert has few rows for it, so that the device goes on by
+// itself. All rows are alike, and one expert has them all: the host finds that.
+TEST(Rounds, AreComputedAnewWhereTheIdsAskForSplits) {
+  ModelDescription model = SmallModelDescription(DType::kBFloat16);
+  model.moe.experts = 64;
+  model.moe.top_k = 1;
+  const HeldModel held = RandomModel(model, 6);
+  const int layers = model.moe_layers();
+  constexpr int kExperts = 64;
+  const Topology one = MakeTopology(kSenders, {kExperts}, layers, kExperts, 1, kMostRows);
+  const Topology two = MakeTopology(kSenders, {kExperts, kExperts}, layers, kExperts, 1, kMostRows);
+  Instance alone(held, one, 0, {.graphs = false});
+  const ExpertLayersOptions splits{SchedulingPolicy::kAebs, 2, true};
+  Instance first(held, two, 0, splits);
+  Instance second(held, two, 1, splits);
+  Random random(7);
+  std::vector<Bytes> rows = RandomRows(held, {1, 1}, random);
+  const Bytes row = rows[0];
+  for (Bytes& of : rows) {
+    of.clear();
+    for (int i = 0; i < 12; ++i) of.insert(of.end(), row.begin(), row.end());
+  }
+  Contributions wanted, got, of_first;
+  alone.Compute(0, rows, wanted);
+  const uint64_t replays = first.counts().replays;
+  first.Compute(0, rows, of_first);
+  EXPECT_EQ(first.counts().replays - replays, 2u) << "the device did not begin by itself";
+  got = of_first;
+  second.Compute(0, rows, got);
+  EXPECT_EQ(got, wanted);
+  EXPECT_EQ(of_first.size(), 12u) << "the one expert's rows are not split over both";
+}
+
+}  // namespace
+}  // namespace janus::dataplane
