@@ -342,17 +342,24 @@ JANUS_INLINE void RStoreLowBytes(void* p, RegI a) {
 }
 #endif
 
-// As ToFloat8E4M3 rounds; not of NaN.
+// The codes, without sign, of magnitudes, as ToFloat8E4M3 has them; more than 448 is 448. Adding
+// and taking away 2^20 times the power of two below rounds to three bits behind it, ties to even;
+// below 2^-6 to 2^-9.
+JANUS_INLINE RegI RToFloat8(Reg magnitude) {
+  const Reg m = RMin(magnitude, RSet(448.0f));
+  const Reg power = RMax(RCast(IAnd(RCast(m), ISet(0x7f800000))), RSet(0x1p-6f));
+  const Reg large = RMul(power, RSet(0x1p20f));
+  const Reg rounded = RSub(RAdd(m, large), large);
+  const RegI bits = RCast(rounded);
+  const RegI normal = IShiftRight<20>(ISub(bits, ISet(0x3c000000)));
+  const RegI is_subnormal = IShiftRightSigned<31>(ISub(bits, ISet(0x3c800000)));
+  return ISelect(is_subnormal, normal, RToInt(RMul(rounded, RSet(512.0f))));
+}
+
+// Not of NaN.
 JANUS_INLINE void RStoreF8(void* p, Reg a) {
   const RegI sign = IAnd(IShiftRight<24>(RCast(a)), ISet(0x80));
-  const Reg magnitude = RMin(RCast(IAnd(RCast(a), ISet(0x7fffffff))), RSet(448.0f));
-  const RegI bits = RCast(magnitude);
-  // The exponent's bias is 120 less; 3 bits of the fraction stay.
-  const RegI odd = IAnd(IShiftRight<20>(bits), ISet(1));
-  const RegI normal = IShiftRight<20>(IAdd(ISub(bits, ISet(0x3c000000)), IAdd(odd, ISet(0x7ffff))));
-  const RegI subnormal = RToInt(RMul(magnitude, RSet(512.0f)));  // 8 is the first normal number
-  const RegI is_below = IShiftRightSigned<31>(ISub(bits, ISet(0x3c800000)));  // 2^-6
-  RStoreLowBytes(p, IAdd(ISelect(is_below, normal, subnormal), sign));
+  RStoreLowBytes(p, IAdd(RToFloat8(RCast(IAnd(RCast(a), ISet(0x7fffffff)))), sign));
 }
 
 // Sixteen lanes -----------------------------------------------------------------------------------
@@ -459,7 +466,7 @@ JANUS_INLINE void StoreAs(DType type, void* p, V16 a) {
     }
   }
 }
-// The first `count` <= 16 numbers, none of them NaN, rounded to fp8.
+// The first `count` <= 16 numbers, none of them NaN, rounded to fp8; beyond 448 they are 448.
 JANUS_INLINE void StoreF8(void* p, V16 a, int64_t count) {
   alignas(16) char buffer[kLanes];
   JANUS_UNROLL for (int i = 0; i < kRegs; ++i) RStoreF8(buffer + i * kRegLanes, a.r[i]);
