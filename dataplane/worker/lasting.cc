@@ -74,8 +74,7 @@ Status Lasting::Fits(const v1::WorkerConfig& other, const SequenceRoom& other_ro
   if (ForLife(other) != config) {
     return FailedPrecondition(
         "dtype, kv_block_size, isa, debug_logits_hash and fp8_kv_cache are not those of the epoch "
-        "that is "
-        "served; a change of them takes new workers");
+        "that is served; a change of them takes new workers");
   }
   if (attention != nullptr && other_room != room) {
     return FailedPrecondition("this instance has " + ToText(room) + "; " + ToText(other_room) +
