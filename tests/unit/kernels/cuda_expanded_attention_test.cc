@@ -629,6 +629,7 @@ TEST(FastExpanded, IsForBfloat16AndHeadsOf128) {
   EXPECT_EQ(with([](auto& o) { o.cache.rank = 256; }), kPlain);
   EXPECT_EQ(with([](auto& o) { o.cache.rope = 32; }), kPlain);
   EXPECT_EQ(with([](auto& o) { o.cache.dtype = kF32; }), kPlain);
+  EXPECT_EQ(with([](auto& o) { o.cache.dtype = DType::kFloat8E4M3; }), kPlain);
   EXPECT_EQ(with([](auto& o) { o.expand_dtype = kF32; }), kPlain);
   EXPECT_EQ(with([](auto& o) { o.nope_dim = 64; }), kPlain);
   EXPECT_EQ(with([](auto& o) { o.value_dim = 64; }), kPlain);
