@@ -163,7 +163,7 @@ Point AttendLatent(GpuBench& bench, int heads, DType type, AttentionForm form, i
 
 // The last `count` rows of a prompt over DeepSeek's heads, with the workspace of an instance.
 void AttendPrompt(GpuBench& bench, int heads, AttentionForm form, int count, int context) {
-  const LatentCache cache = LatentArena(bench);
+  const LatentCache cache = LatentArena(bench, DType::kBFloat16);
   const Rows rows(cache.num_pages, 1, context, count);
   const int64_t width = int64_t{count} * heads;
   auto* const queries = Allocate<float>(width * (kSharedExpansion + kAbsorbedRope));
@@ -242,19 +242,19 @@ void Run(GpuBench& bench, Results& results) {
             });
     }
   }
+  for (const int heads : {128, 16}) {
+    for (const int context : {4096, 32768, 8192}) {
+      for (const int rows : {512, 4096, 64}) {
+        AttendPrompt(bench, heads, AttentionForm::kFast, rows, context);
+      }
+    }
+  }
   for (const DType cache : {DType::kBFloat16, DType::kFloat8E4M3}) {
     for (const Shape& shape : kShapes) {
       Attend(bench, shape, cache, AttentionForm::kPlain, 16, 1500);
     }
     for (const int heads : {128, 16}) {
       AttendLatent(bench, heads, cache, AttentionForm::kPlain, 16, 1500);
-    }
-  }
-  for (const int heads : {128, 16}) {
-    for (const int context : {4096, 32768, 8192}) {
-      for (const int rows : {512, 4096, 64}) {
-        AttendPrompt(bench, heads, AttentionForm::kFast, rows, context);
-      }
     }
   }
   AttendPrompt(bench, 16, AttentionForm::kPlain, 64, 512);
