@@ -7,7 +7,7 @@
 #include <cmath>
 #include <map>
 
-#include "common/lock.h"
+#include "common/mutex.h"
 #include "tests/integration/emulated_device/on_device.h"
 #include "tests/support/golden.h"
 #include "tests/support/held_model.h"
@@ -47,7 +47,10 @@ Logits Compute(const HeldModel& held, KernelChoice kernels, const Request& reque
 class EmulatedFp8CacheTest : public testing::TestWithParam<const char*> {};
 
 TEST_P(EmulatedFp8CacheTest, IsNearTheCpus) {
-  const HeldModel held = HoldByName(GetParam(), DType::kBFloat16, 4);
+  HeldModel held = HoldByName(GetParam(), DType::kBFloat16, 4);
+  // Every expert has its part: of a near tie one side may choose otherwise than the other.
+  held.model.moe.top_k = held.model.moe.experts;
+  held.model.moe.top_groups = held.model.moe.groups;
   Request request;
   for (int i = 0; i < 90; ++i) request.prompt.push_back(i * 29 % held.model.vocab);
   request.max_tokens = 1;
@@ -69,7 +72,7 @@ TEST_P(EmulatedFp8CacheTest, IsNearTheCpus) {
     }
   }
   // Rounding moves an element to its neighbour here and there.
-  EXPECT_LE(difference, 0.05f * range);
+  EXPECT_LE(difference, 0.02f * range);
   std::cout << difference / range << " of the range\n";
 }
 
