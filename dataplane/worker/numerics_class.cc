@@ -12,9 +12,7 @@ std::string NumericsClass(const ModelDescription& model, bool fp8_cache,
                           const kernels::Context& context, kernels::Isa isa) {
   const int version = context.is_host() ? kernels::kBitsVersion : kernels::kCudaBitsVersion;
   return DeviceClass(context, isa) + " kernels" + std::to_string(version) + " " +
-         std::string(ToString(model.dtype)) +
-         (fp8_cache ? " kv " + std::string(ToString(DType::kFloat8E4M3)) : "") +
-         " tp1 uncompressed";
+         std::string(ToString(model.dtype)) + (fp8_cache ? " kv fp8" : "") + " tp1 uncompressed";
 }
 
 }  // namespace janus::dataplane

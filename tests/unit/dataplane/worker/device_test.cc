@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "common/model/description.h"
+#include "dataplane/comm/wire.h"
 #include "dataplane/worker/describe_model.h"
 #include "dataplane/worker/numerics_class.h"
 #include "dataplane/worker/open_device.h"
@@ -130,7 +131,23 @@ TEST(NumericsClass, NamesACacheInFp8) {
   model.dtype = DType::kBFloat16;
   EXPECT_EQ(NumericsClass(model, true, kernels::HostContext(), kernels::Isa::kAvx512),
             "cpu AVX512 kernels" + std::to_string(kernels::kBitsVersion) +
-                " BFloat16 kv Float8E4M3 tp1 uncompressed");
+                " BFloat16 kv fp8 tp1 uncompressed");
+}
+
+TEST(NumericsClass, FitsIntoAHello) {
+  ModelDescription model;
+  for (const kernels::Isa isa :
+       {kernels::Isa::kAvx2, kernels::Isa::kAvx512, kernels::Isa::kAvx512Bf16}) {
+    for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+      model.dtype = dtype;
+      // A longer version, or the digit more of sm_100.
+      const size_t more = 2;
+      EXPECT_LT(NumericsClass(model, true, kernels::HostContext(), isa).size() + more,
+                Hello::kNumericsChars);
+      EXPECT_LT(NumericsClass(model, true, NamedContext(), isa).size() + more,
+                Hello::kNumericsChars);
+    }
+  }
 }
 
 Result<LastingSettings> Resolve(kernels::Context& context, const v1::WorkerConfig& config,
