@@ -26,8 +26,9 @@ void PagedAttentionReference(const PagedAttentionArgs& a) {
         return CachedHead(a.cache, r.block_table[j / kPageTokens], g);
       };
       const auto score = [&](int64_t j) {
+        const CachedHead of = cached(j);
         double dot = 0.0;
-        for (int d = 0; d < head_dim; ++d) dot += q_d[d] * cached(j).Key(j % kPageTokens, d);
+        for (int d = 0; d < head_dim; ++d) dot += q_d[d] * of.Key(j % kPageTokens, d);
         return dot * a.scale;
       };
       double largest = -std::numeric_limits<double>::infinity();
@@ -37,7 +38,8 @@ void PagedAttentionReference(const PagedAttentionArgs& a) {
       for (int64_t j = first; j <= last; ++j) {
         const double p = std::exp(score(j) - largest);
         total += p;
-        for (int d = 0; d < head_dim; ++d) y_d[d] += p * cached(j).Value(j % kPageTokens, d);
+        const CachedHead of = cached(j);
+        for (int d = 0; d < head_dim; ++d) y_d[d] += p * of.Value(j % kPageTokens, d);
       }
       for (int d = 0; d < head_dim; ++d) {
         WriteElement(a.y, a.y_dtype, t * y_stride + int64_t{h} * head_dim + d,

@@ -61,6 +61,17 @@ KernelChoice BestCpu() {
   return {kernels::Device::kCpu, *isa};
 }
 
+LoopbackCluster::Options OptionsAlone(const HeldModel& held, const KernelChoice& kernels) {
+  LoopbackCluster::Options options;
+  options.topology =
+      MakeTopology(1, {held.model.moe.experts}, held.model.moe_layers(), held.model.moe.experts);
+  options.device = kernels.device;
+  options.isa = kernels.isa;
+  options.make_context = kernels.make_context;
+  options.attention.fp8_cache = kernels.fp8_cache;
+  return options;
+}
+
 RequestPool MakeRequestPool(const HeldModel& held, KernelChoice kernels, int size, uint64_t seed) {
   std::vector<Request> requests;
   Random random(seed);
@@ -78,13 +89,7 @@ RequestPool MakeRequestPool(const HeldModel& held, KernelChoice kernels,
         std::max(longest, static_cast<int64_t>(request.prompt.size()) + request.max_tokens + 1);
   }
   Recorder recorder;
-  LoopbackCluster::Options options;
-  options.topology =
-      MakeTopology(1, {held.model.moe.experts}, held.model.moe_layers(), held.model.moe.experts);
-  options.device = kernels.device;
-  options.isa = kernels.isa;
-  options.make_context = kernels.make_context;
-  options.attention.fp8_cache = kernels.fp8_cache;
+  LoopbackCluster::Options options = OptionsAlone(held, kernels);
   options.attention.max_batch = 1;
   options.attention.kv_bytes = KvBytes(held.model, kernels, KvCache::PagesFor(longest));
   options.attention.logits_tap = [&](const RequestKey& key, int position,

@@ -22,6 +22,9 @@ struct KernelChoice {
 // The vectorised kernels at the best instruction set of this machine; the reference without AVX2.
 KernelChoice BestCpu();
 
+// One attention and one expert instance of the model.
+LoopbackCluster::Options OptionsAlone(const HeldModel& held, const KernelChoice& kernels);
+
 // What a request brought: everything that must not depend on the schedule.
 struct Trace {
   std::map<int, uint64_t> logits;  // position -> hash of its logits

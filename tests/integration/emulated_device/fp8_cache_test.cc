@@ -19,14 +19,8 @@ namespace {
 using Logits = std::map<int, std::vector<float>>;  // by position
 
 // Of a prompt and of tokens after it, computed alone.
-Logits Compute(const HeldModel& held, KernelChoice kernels, const Request& request) {
-  LoopbackCluster::Options options;
-  options.topology =
-      MakeTopology(1, {held.model.moe.experts}, held.model.moe_layers(), held.model.moe.experts);
-  options.device = kernels.device;
-  options.isa = kernels.isa;
-  options.make_context = kernels.make_context;
-  options.attention.fp8_cache = kernels.fp8_cache;
+Logits Compute(const HeldModel& held, const KernelChoice& kernels, const Request& request) {
+  LoopbackCluster::Options options = OptionsAlone(held, kernels);
   options.attention.kv_bytes = int64_t{1} << 20;
   options.attention.max_batch = 4;
   Mutex mu;
