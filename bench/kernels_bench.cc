@@ -257,6 +257,7 @@ int RunAll(const Arena& arena, Isa isa, int threads, const std::vector<std::stri
   Bench b{arena, team, {Device::kCpu, &team, isa, nullptr}};
   constexpr DType kF32 = DType::kFloat32;
   constexpr DType kB16 = DType::kBFloat16;
+  constexpr DType kF8 = DType::kFloat8E4M3;
   const auto group = [&b](const char* name, const std::function<void()>& cases) {
     return Sound(name, [&b, cases] {
       b.MeasureLimit();
@@ -286,11 +287,13 @@ int RunAll(const Arena& arena, Isa isa, int threads, const std::vector<std::stri
              [&] {
                BenchAttention(b, kB16, 8, 1, 2048, 32, 8, 128);
                BenchAttention(b, kB16, 1, 1, 32768, 32, 8, 128);
+               BenchAttention(b, kF8, 8, 1, 2048, 32, 8, 128);
                BenchAttention(b, kF32, 8, 1, 2048, 32, 8, 128);
                BenchAttention(b, kB16, 1, 256, 2048, 32, 8, 128);
                BenchAbsorbed(b, kB16, 8, 2048, 16);
                BenchAbsorbed(b, kB16, 1, 32768, 16);
                BenchAbsorbed(b, kB16, 4, 2048, 128);
+               BenchAbsorbed(b, kF8, 8, 2048, 16);
              }),
        group("sample", [&] {
          BenchSample(b, 8, 32000, {.temperature = 0.0f}, "greedy");

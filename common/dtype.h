@@ -6,8 +6,8 @@
 
 namespace janus {
 
-// Number formats of weights, caches and wire rows. Accumulation is always fp32. Float8E4M3 and
-// Mxfp4 are formats of weights alone, with scales beside them.
+// Number formats of weights, caches and wire rows. Accumulation is always fp32. Float8E4M3 is a
+// format of weights and of caches alone, Mxfp4 of weights alone, both with scales beside them.
 enum class DType : uint8_t {
   kFloat32 = 0,
   kBFloat16 = 1,

@@ -122,18 +122,38 @@ inline constexpr int kPageTokens = 16;
 inline constexpr int kKeyBlock = 64;
 inline constexpr int kKeySplit = 1024;
 
+// Caches of Float8E4M3 (OCP fp8) hold scaled pieces: a number is its element times the piece's fp32
+// scale. The scale is found when the piece is written, from that piece alone, so nothing is
+// calibrated and a position's bits depend on that position's numbers only. Pages of such a cache,
+// and their stride, are multiples of 4 bytes.
+//
+// The scale is the least power of 2 of which 448, the largest number of the format, is no less than
+// the piece's largest magnitude; 2^-100 at least. An element is round(x / scale), to nearest, ties
+// to even. Powers of 2 lose nothing of a format with an exponent but one of its 15 octaves, and a
+// number of the cache is exact in bfloat16: attention over fp8 computes what it does over a
+// bfloat16 cache of these numbers. A piece with an infinity or a NaN is NaN as a whole: its scale
+// is NaN, its elements are zeros. No element is written as NaN. What lies beyond 1.93 * 2^127
+// becomes infinity.
+
 // One layer's cache. A page holds, for each kv head, keys as [D][kPageTokens] (so that 16 positions
-// are one vector), then, for each kv head, values as [kPageTokens][D].
+// are one vector), then, for each kv head, values as [kPageTokens][D]. A page of Float8E4M3 holds
+// behind them the scales of keys as [kv heads][kPageTokens], then those of values: the key of a
+// position and kv head is a piece, and so is its value.
 struct KvCache {
   void* pages = nullptr;
   int64_t num_pages = 0;
   int64_t page_stride_bytes = 0;  // from page to page; 0: KvPageBytes
-  DType dtype = DType::kFloat32;  // Float32 or BFloat16
+  DType dtype = DType::kFloat32;  // Float32, BFloat16 or Float8E4M3
   int kv_heads = 0;
   int head_dim = 0;  // D, 1..kMaxHeadDim
 };
-constexpr int64_t KvPageBytes(DType dtype, int kv_heads, int head_dim) {
+// Where the scales of a page begin, in bytes: what its elements are.
+constexpr int64_t KvElementBytes(DType dtype, int kv_heads, int head_dim) {
   return int64_t{2} * kv_heads * head_dim * kPageTokens * SizeOf(dtype);
+}
+constexpr int64_t KvPageBytes(DType dtype, int kv_heads, int head_dim) {
+  const int64_t scales = dtype == DType::kFloat8E4M3 ? int64_t{2} * kv_heads * kPageTokens * 4 : 0;
+  return KvElementBytes(dtype, kv_heads, head_dim) + scales;
 }
 
 // A position of a sequence, whose new key is written or whose query attends.
@@ -152,7 +172,8 @@ struct KvWriteArgs {
   int64_t key_stride = 0;         // elements from row to row; 0: kv_heads*D
   int64_t value_stride = 0;
 };
-// Rounds to the cache's format and stores. Writing the same row again stores the same bits.
+// Rounds to the cache's format and stores, by the same rule on every device: the bytes are the
+// same. Writing the same row again stores the same bits.
 Status KvWrite(const Stream& stream, const KvWriteArgs& args);
 
 struct PagedAttentionArgs {
@@ -191,16 +212,32 @@ Status PagedAttention(const Stream& stream, const PagedAttentionArgs& args);
 
 // One layer's cache of a model with latent attention (DeepSeek-V2): a page holds, for each of its
 // kPageTokens positions, [rank] of the latent vector, then [rope] of the key that all heads share.
+// Of Float8E4M3 is the latent vector alone, in pieces of kScaleBlock numbers (the last may have
+// fewer), and the rope key is BFloat16. A position then is its [rank] elements, the pieces' scales
+// and the rope key, each filled up to a multiple of 4 bytes; of rank 512 and rope 64 these are the
+// 656 bytes of DeepSeek-V3.2's cache (FlashMLA), 41 copies of 16.
 struct LatentCache {
   void* pages = nullptr;
   int64_t num_pages = 0;
   int64_t page_stride_bytes = 0;  // from page to page; 0: LatentPageBytes
-  DType dtype = DType::kFloat32;  // Float32 or BFloat16
+  DType dtype = DType::kFloat32;  // Float32, BFloat16 or Float8E4M3
   int rank = 0;                   // R, 1..kMaxLatentRank
   int rope = 0;                   // P, 1..kMaxHeadDim
 };
+// Where the scales of a position of Float8E4M3 and its rope key lie behind its first byte.
+constexpr int64_t LatentScalesAt(int rank) {
+  return (int64_t{rank} + 3) / 4 * 4;
+}
+constexpr int64_t LatentRopeAt(int rank) {
+  return LatentScalesAt(rank) + 4 * ScaleBlocks(rank);
+}
+// Of a position.
+constexpr int64_t LatentEntryBytes(DType dtype, int rank, int rope) {
+  return dtype == DType::kFloat8E4M3 ? LatentRopeAt(rank) + (int64_t{rope} + 1) / 2 * 4
+                                     : (int64_t{rank} + rope) * SizeOf(dtype);
+}
 constexpr int64_t LatentPageBytes(DType dtype, int rank, int rope) {
-  return int64_t{kPageTokens} * (rank + rope) * SizeOf(dtype);
+  return kPageTokens * LatentEntryBytes(dtype, rank, rope);
 }
 
 struct LatentWriteArgs {
@@ -210,7 +247,8 @@ struct LatentWriteArgs {
   int64_t num_rows = 0;            // T
   int64_t entry_stride = 0;        // elements from row to row; 0: R+P
 };
-// Rounds to the cache's format and stores. Writing the same row again stores the same bits.
+// Rounds to the cache's format and stores, by the same rule on every device: the bytes are the
+// same. Writing the same row again stores the same bits.
 Status LatentWrite(const Stream& stream, const LatentWriteArgs& args);
 
 // One small projection per head.
@@ -255,13 +293,14 @@ struct AbsorbedAttentionArgs {
   void* workspace = nullptr;
   int64_t workspace_bytes = 0;
 };
-// Whether a GPU has a form for the cache and as many heads that deals splits: bfloat16 of rank 512
-// and rope 64, up to 64 heads or a multiple of 64.
+// Whether a GPU has a form for the cache and as many heads that deals splits: bfloat16 or fp8 of
+// rank 512 and rope 64, up to 64 heads or a multiple of 64.
 inline constexpr int kAbsorbedRank = 512;
 inline constexpr int kAbsorbedRope = 64;
 constexpr bool HasAbsorbedStates(const LatentCache& cache, int heads) {
-  return cache.dtype == DType::kBFloat16 && cache.rank == kAbsorbedRank &&
-         cache.rope == kAbsorbedRope && (heads <= 64 || heads % 64 == 0);
+  return (cache.dtype == DType::kBFloat16 || cache.dtype == DType::kFloat8E4M3) &&
+         cache.rank == kAbsorbedRank && cache.rope == kAbsorbedRope &&
+         (heads <= 64 || heads % 64 == 0);
 }
 // With which a GPU deals all splits of `rows` rows that together see so many keys. Rows for which
 // it has less have a block of threads each, or one for 64 heads. 0 where no form deals any.

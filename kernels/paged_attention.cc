@@ -9,18 +9,8 @@ namespace {
 Status Validate(const PagedAttentionArgs& args) {
   const int64_t row = int64_t{args.heads} * args.cache.head_dim;
   return std::move(
-             Validator("PagedAttention")
+             ValidateKvCache(Validator("PagedAttention"), args.cache)
                  .InRange(args.num_rows, 0, kMaxExtent, "num_rows")
-                 .InRange(args.cache.kv_heads, 1, kMaxExtent, "cache.kv_heads")
-                 .InRange(args.cache.head_dim, 1, kMaxHeadDim, "cache.head_dim")
-                 .InRange(args.cache.num_pages, 1, kMaxExtent, "cache.num_pages")
-                 .OneOf(args.cache.dtype, kRowTypes, "cache.dtype")
-                 .True(args.cache.page_stride_bytes == 0 ||
-                           args.cache.page_stride_bytes >= KvPageBytes(args.cache.dtype,
-                                                                       args.cache.kv_heads,
-                                                                       args.cache.head_dim),
-                       "cache.page_stride_bytes is shorter than a page")
-                 .NotNull(args.cache.pages, "cache.pages")
                  .InRange(args.heads, 1, kMaxExtent, "heads")
                  .True(args.cache.kv_heads < 1 || args.heads % args.cache.kv_heads == 0,
                        "heads is not a multiple of cache.kv_heads")

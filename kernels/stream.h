@@ -18,7 +18,7 @@ inline constexpr int kBitsVersion = 1;
 // bfloat16 by tensor cores (cuda/expert_ffn.h). 3: attention over keys and values in bfloat16 too
 // (cuda/paged_attention.h). 4: the router, projections and attention in the latent space in
 // bfloat16, over expanded keys too (cuda/gate.h, cuda/linear.h, cuda/absorbed_attention.h,
-// cuda/expanded_attention.h), experts in fp8 and mxfp4, norms, RoPE.
+// cuda/expanded_attention.h), experts in fp8 and mxfp4, attention over caches of fp8, norms, RoPE.
 inline constexpr int kCudaBitsVersion = 4;
 
 // Where operations run. On kReference and kCpu an operation has run when its function returns.

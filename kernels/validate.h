@@ -57,6 +57,10 @@ inline constexpr std::initializer_list<DType> kWeightTypes = {DType::kFloat32, D
 inline constexpr std::initializer_list<DType> kExpertWeightTypes = {
     DType::kFloat32, DType::kBFloat16, DType::kFloat16, DType::kFloat8E4M3, DType::kMxfp4};
 
+// Of caches.
+inline constexpr std::initializer_list<DType> kCacheTypes = {DType::kFloat32, DType::kBFloat16,
+                                                             DType::kFloat8E4M3};
+
 // A CPU stream without a team, or a value outside the enums.
 inline Status ValidateStream(std::string_view operation, const Stream& stream) {
   const bool cpu = stream.device == Device::kCpu;
@@ -67,16 +71,35 @@ inline Status ValidateStream(std::string_view operation, const Stream& stream) {
       .Done();
 }
 
+// What the pages of any cache must be; `bytes`: of a page. Scales of fp8 are read as they lie.
+inline Validator ValidatePages(Validator validator, const void* pages, int64_t num_pages,
+                               int64_t stride_bytes, DType dtype, int64_t bytes) {
+  const bool is_scaled = dtype == DType::kFloat8E4M3;
+  return validator.InRange(num_pages, 1, kMaxExtent, "cache.num_pages")
+      .OneOf(dtype, kCacheTypes, "cache.dtype")
+      .True(stride_bytes == 0 || stride_bytes >= bytes,
+            "cache.page_stride_bytes is shorter than a page")
+      .NotNull(pages, "cache.pages")
+      .True(!is_scaled || stride_bytes % 4 == 0,
+            "cache.page_stride_bytes of Float8E4M3 is not a multiple of 4")
+      .True(!is_scaled || reinterpret_cast<uintptr_t>(pages) % 4 == 0,
+            "cache.pages of Float8E4M3 is not 4-byte aligned");
+}
+
+// What every operation on a cache of keys and values asks of it.
+inline Validator ValidateKvCache(Validator validator, const KvCache& cache) {
+  validator.InRange(cache.kv_heads, 1, kMaxExtent, "cache.kv_heads")
+      .InRange(cache.head_dim, 1, kMaxHeadDim, "cache.head_dim");
+  return ValidatePages(std::move(validator), cache.pages, cache.num_pages, cache.page_stride_bytes,
+                       cache.dtype, KvPageBytes(cache.dtype, cache.kv_heads, cache.head_dim));
+}
+
 // What every operation on a latent cache asks of it.
 inline Validator ValidateLatentCache(Validator validator, const LatentCache& cache) {
-  return validator.InRange(cache.rank, 1, kMaxLatentRank, "cache.rank")
-      .InRange(cache.rope, 1, kMaxHeadDim, "cache.rope")
-      .InRange(cache.num_pages, 1, kMaxExtent, "cache.num_pages")
-      .OneOf(cache.dtype, kRowTypes, "cache.dtype")
-      .True(cache.page_stride_bytes == 0 ||
-                cache.page_stride_bytes >= LatentPageBytes(cache.dtype, cache.rank, cache.rope),
-            "cache.page_stride_bytes is shorter than a page")
-      .NotNull(cache.pages, "cache.pages");
+  validator.InRange(cache.rank, 1, kMaxLatentRank, "cache.rank")
+      .InRange(cache.rope, 1, kMaxHeadDim, "cache.rope");
+  return ValidatePages(std::move(validator), cache.pages, cache.num_pages, cache.page_stride_bytes,
+                       cache.dtype, LatentPageBytes(cache.dtype, cache.rank, cache.rope));
 }
 
 // Rows of a paged cache. A device's own memory is not looked into.

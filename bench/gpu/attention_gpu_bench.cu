@@ -1,12 +1,12 @@
 // Attention on a GPU, over keys and values and over latent vectors: time of decode over batch and
-// context, and of prompts of latent attention over rows, at shapes of real models, beside what the
-// same machine reads from its memory and what an empty kernel takes. One JSON line per case in the
-// file that --results names, flushed when the case ends; a case that stands there is not run again.
-// Last a line per shape with the fit t = a + bytes / B.
+// context, in bfloat16 and fp8, and of prompts of latent attention over rows, at shapes of real
+// models, beside what the same machine reads from its memory and what an empty kernel takes. One
+// JSON line per case in the file that --results names, flushed when the case ends; a case that
+// stands there is not run again. Last a line per shape with the fit t = a + bytes / B.
 //
-// Keys and values are random, on pages in random order of an arena of 4 GiB; a call's lie where the
-// call before had none. Times are between two events round the call, medians of 30 calls that are
-// all queued before the first is looked at.
+// Keys and values are random, scales of fp8 too, on pages in random order of an arena of 4 GiB; a
+// call's lie where the call before had none. Times are between two events round the call, medians
+// of 30 calls that are all queued before the first is looked at.
 
 #include <random>
 
@@ -68,11 +68,16 @@ class Rows {
   KvRow* rows_;
 };
 
-Point Attend(GpuBench& bench, const Shape& shape, AttentionForm form, int batch, int context) {
-  const std::string name = std::string(shape.name) + " attention bf16 " +
+const char* NameOf(DType cache) {
+  return cache == DType::kFloat8E4M3 ? "fp8" : "bf16";
+}
+
+Point Attend(GpuBench& bench, const Shape& shape, DType cache, AttentionForm form, int batch,
+             int context) {
+  const std::string name = std::string(shape.name) + " attention " + NameOf(cache) + ' ' +
                            (form == AttentionForm::kFast ? "fast" : "plain") + ", batch " +
                            std::to_string(batch) + " context " + std::to_string(context);
-  const int64_t page_bytes = KvPageBytes(DType::kBFloat16, shape.kv_heads, shape.head_dim);
+  const int64_t page_bytes = KvPageBytes(cache, shape.kv_heads, shape.head_dim);
   const int64_t pages = kArenaBytes / page_bytes;
   const Rows rows(pages, batch, context);
   const int64_t width = int64_t{batch} * shape.heads * shape.head_dim;
@@ -84,7 +89,7 @@ Point Attend(GpuBench& bench, const Shape& shape, AttentionForm form, int batch,
   auto* const workspace = Allocate<char>(workspace_bytes);
   PagedAttentionArgs args{.cache = {.pages = const_cast<uint16_t*>(bench.arena()),
                                     .num_pages = pages,
-                                    .dtype = DType::kBFloat16,
+                                    .dtype = cache,
                                     .kv_heads = shape.kv_heads,
                                     .head_dim = shape.head_dim},
                           .queries = queries,
@@ -108,18 +113,18 @@ Point Attend(GpuBench& bench, const Shape& shape, AttentionForm form, int batch,
 }
 
 // The arena as latent vectors of 512 and rope keys of 64.
-LatentCache LatentArena(const GpuBench& bench) {
-  return {
-      .pages = const_cast<uint16_t*>(bench.arena()),
-      .num_pages = kArenaBytes / LatentPageBytes(DType::kBFloat16, kAbsorbedRank, kAbsorbedRope),
-      .dtype = DType::kBFloat16,
-      .rank = kAbsorbedRank,
-      .rope = kAbsorbedRope};
+LatentCache LatentArena(const GpuBench& bench, DType type) {
+  return {.pages = const_cast<uint16_t*>(bench.arena()),
+          .num_pages = kArenaBytes / LatentPageBytes(type, kAbsorbedRank, kAbsorbedRope),
+          .dtype = type,
+          .rank = kAbsorbedRank,
+          .rope = kAbsorbedRope};
 }
 
 // DeepSeek's heads over them.
-Point AttendLatent(GpuBench& bench, int heads, AttentionForm form, int batch, int context) {
-  const LatentCache cache = LatentArena(bench);
+Point AttendLatent(GpuBench& bench, int heads, DType type, AttentionForm form, int batch,
+                   int context) {
+  const LatentCache cache = LatentArena(bench, type);
   const Rows rows(cache.num_pages, batch, context);
   const int64_t count = int64_t{batch} * heads;
   auto* const queries = Allocate<float>(count * (kAbsorbedRank + kAbsorbedRope));
@@ -140,9 +145,10 @@ Point AttendLatent(GpuBench& bench, int heads, AttentionForm form, int batch, in
                              .workspace = workspace,
                              .workspace_bytes = workspace_bytes};
   const int64_t bytes = AbsorbedAttentionBytes(args, keys);
-  const std::string name = "DeepSeek, " + std::to_string(heads) + " heads, latent attention bf16 " +
-                           (form == AttentionForm::kFast ? "fast" : "plain") + ", batch " +
-                           std::to_string(batch) + " context " + std::to_string(context);
+  const std::string name = "DeepSeek, " + std::to_string(heads) + " heads, latent attention " +
+                           NameOf(type) + ' ' + (form == AttentionForm::kFast ? "fast" : "plain") +
+                           ", batch " + std::to_string(batch) + " context " +
+                           std::to_string(context);
   const auto call = [&](int i) {
     args.rows = rows.OfCall(i);
     Check(RunAbsorbedAttention({.device = Device::kCuda, .native = bench.stream()}, args, form));
@@ -157,7 +163,7 @@ Point AttendLatent(GpuBench& bench, int heads, AttentionForm form, int batch, in
 
 // The last `count` rows of a prompt over DeepSeek's heads, with the workspace of an instance.
 void AttendPrompt(GpuBench& bench, int heads, AttentionForm form, int count, int context) {
-  const LatentCache cache = LatentArena(bench);
+  const LatentCache cache = LatentArena(bench, DType::kBFloat16);
   const Rows rows(cache.num_pages, 1, context, count);
   const int64_t width = int64_t{count} * heads;
   auto* const queries = Allocate<float>(width * (kSharedExpansion + kAbsorbedRope));
@@ -209,27 +215,32 @@ std::string FitOf(const std::vector<Point>& points) {
          ", \"bytes_per_us\": " + std::to_string(1.0 / line.b);
 }
 
-void Run(GpuBench& bench, Results& results) {
-  for (const Shape& shape : kShapes) {
-    std::vector<Point> points;
-    for (const int context : {4096, 512, 65536, 16384, 1500}) {  // what says most, first
-      for (const int batch : {64, 1, 256, 16, 4}) {
-        points.push_back(Attend(bench, shape, AttentionForm::kFast, batch, context));
-      }
-    }
-    const std::string name = std::string(shape.name) + " attention bf16 fast, fit";
-    if (results.Find(name, "a_us") < 0.0) results.Write(name, FitOf(points));
+// `attend(batch, context)` at each, and the line through them.
+template <class Attend>
+void Cover(Results& results, const std::string& name, Attend attend) {
+  std::vector<Point> points;
+  for (const int context : {4096, 512, 65536, 16384, 1500}) {  // what says most, first
+    for (const int batch : {64, 1, 256, 16, 4}) points.push_back(attend(batch, context));
   }
-  for (const int heads : {128, 16}) {
-    std::vector<Point> points;
-    for (const int context : {4096, 512, 65536, 16384, 1500}) {
-      for (const int batch : {64, 1, 256, 16, 4}) {
-        points.push_back(AttendLatent(bench, heads, AttentionForm::kFast, batch, context));
-      }
+  if (results.Find(name, "a_us") < 0.0) results.Write(name, FitOf(points));
+}
+
+void Run(GpuBench& bench, Results& results) {
+  for (const DType cache : {DType::kBFloat16, DType::kFloat8E4M3}) {
+    for (const Shape& shape : kShapes) {
+      Cover(results, std::string(shape.name) + " attention " + NameOf(cache) + " fast, fit",
+            [&](int batch, int context) {
+              return Attend(bench, shape, cache, AttentionForm::kFast, batch, context);
+            });
     }
-    const std::string name =
-        "DeepSeek, " + std::to_string(heads) + " heads, latent attention bf16 fast, fit";
-    if (results.Find(name, "a_us") < 0.0) results.Write(name, FitOf(points));
+    for (const int heads : {128, 16}) {
+      Cover(results,
+            "DeepSeek, " + std::to_string(heads) + " heads, latent attention " + NameOf(cache) +
+                " fast, fit",
+            [&](int batch, int context) {
+              return AttendLatent(bench, heads, cache, AttentionForm::kFast, batch, context);
+            });
+    }
   }
   for (const int heads : {128, 16}) {
     for (const int context : {4096, 32768, 8192}) {
@@ -238,8 +249,14 @@ void Run(GpuBench& bench, Results& results) {
       }
     }
   }
-  for (const Shape& shape : kShapes) Attend(bench, shape, AttentionForm::kPlain, 16, 1500);
-  for (const int heads : {128, 16}) AttendLatent(bench, heads, AttentionForm::kPlain, 16, 1500);
+  for (const DType cache : {DType::kBFloat16, DType::kFloat8E4M3}) {
+    for (const Shape& shape : kShapes) {
+      Attend(bench, shape, cache, AttentionForm::kPlain, 16, 1500);
+    }
+    for (const int heads : {128, 16}) {
+      AttendLatent(bench, heads, cache, AttentionForm::kPlain, 16, 1500);
+    }
+  }
   AttendPrompt(bench, 16, AttentionForm::kPlain, 64, 512);
 }
 

@@ -74,7 +74,8 @@ Result<std::unique_ptr<AttentionInstance>> AttentionInstance::Create(
   }
   KvCacheOptions cache_options;
   cache_options.layers = model.layers;
-  cache_options.page_bytes = CachePageBytes(model);
+  cache_options.dtype = options.fp8_cache ? DType::kFloat8E4M3 : WireType(model);
+  cache_options.page_bytes = CachePageBytes(model, cache_options.dtype);
   cache_options.bytes = options.kv_bytes;
   cache_options.swap_bytes = options.swap_bytes;
   cache_options.context = options.context;

@@ -34,6 +34,9 @@ struct AttentionOptions {
   int64_t max_model_len = 0;  // positions per sequence; 0: the model's
   int64_t kv_bytes = int64_t{1} << 30;
   int64_t swap_bytes = int64_t{1} << 30;
+  // Whether keys and values, or latent vectors, are held in Float8E4M3 with scales (kernels.h), not
+  // in the model's wire type: other bits, half the memory of bfloat16.
+  bool fp8_cache = false;
   // The same rows may be given up so many times in a row. One lost message costs one repeat, so
   // what still fails at the fourth attempt is no accident, and its requests had better end with an
   // error.

@@ -36,7 +36,7 @@ kernels::KvCache GroupedAttention::View(int layer) const {
   view.pages = cache_.Layer(layer);
   view.num_pages = cache_.num_pages();
   view.page_stride_bytes = static_cast<int64_t>(cache_.page_bytes());
-  view.dtype = WireType(model_);
+  view.dtype = cache_.dtype();
   view.kv_heads = model_.attention.kv_heads;
   view.head_dim = model_.attention.head_dim;
   return view;

@@ -15,6 +15,20 @@ constexpr int kAbsorbedRows = 64;
 // has multiprocessors.
 constexpr int kDeviceAreas = 128;
 
+bool SharesExpansion(const AttentionDescription& a, const kernels::LatentCache& view,
+                     DType expand_dtype, const kernels::Place& place) {
+  return place.stream.device == kernels::Device::kCuda &&
+         kernels::HasSharedExpansion(view, expand_dtype, a.nope_dim(), a.latent->value_dim);
+}
+// Expanding takes a GPU fewer multiplications, but over some caches it has a form on the tensor
+// cores for absorbed queries alone, which then is far faster.
+bool AbsorbsPrompts(const AttentionDescription& a, const kernels::LatentCache& view,
+                    DType expand_dtype, const kernels::Place& place) {
+  return place.stream.device == kernels::Device::kCuda &&
+         kernels::HasAbsorbedStates(view, a.heads) &&
+         !SharesExpansion(a, view, expand_dtype, place);
+}
+
 // Of both forms, which run one after the other. What a GPU's absorbed form deals splits with is for
 // a row each of sequences that fill the cache, as many as a call has; the CPU's uses nothing.
 struct Workspace {
@@ -25,12 +39,13 @@ Workspace WorkspaceOf(const AttentionDescription& a, const kernels::LatentCache&
                       DType expand_dtype, const kernels::Place& place, int max_rows) {
   const bool on_device = place.stream.device == kernels::Device::kCuda;
   const int team = place.stream.team == nullptr ? 1 : place.stream.team->size();
-  const bool shares = on_device && kernels::HasSharedExpansion(view, expand_dtype, a.nope_dim(),
-                                                               a.latent->value_dim);
-  const int64_t expanded =
-      shares ? kernels::SharedExpansionBytes(a.heads, max_rows)
-             : kernels::ExpandedAttentionWorkspaceBytes(a.head_dim, a.latent->value_dim,
+  int64_t expanded = 0;
+  if (SharesExpansion(a, view, expand_dtype, place)) {
+    expanded = kernels::SharedExpansionBytes(a.heads, max_rows);
+  } else if (!AbsorbsPrompts(a, view, expand_dtype, place)) {
+    expanded = kernels::ExpandedAttentionWorkspaceBytes(a.head_dim, a.latent->value_dim,
                                                         on_device ? kDeviceAreas : team);
+  }
   const int64_t absorbed = on_device ? kernels::AbsorbedAttentionStateBytes(
                                            view, a.heads, std::min(max_rows, kAbsorbedRows),
                                            view.num_pages * kernels::kPageTokens)
@@ -48,6 +63,8 @@ LatentAttention::LatentAttention(const ModelDescription& model, const AttentionW
       cache_(cache),
       q_width_(int64_t{model.attention.heads} * model.attention.head_dim),
       entry_width_(int64_t{latent_.rank} + model.attention.rope.rotary_dim),
+      absorbs_prompts_(
+          AbsorbsPrompts(model.attention, View(0), weights.layers.front().kv_b.dtype, place)),
       inv_freq_(InverseFrequenciesIn(*place.context, model.attention.rope)) {
   const auto rows = static_cast<size_t>(max_rows);
   const auto query_rank = static_cast<size_t>(latent_.query_rank);
@@ -75,7 +92,7 @@ kernels::LatentCache LatentAttention::View(int layer) const {
   view.pages = cache_.Layer(layer);
   view.num_pages = cache_.num_pages();
   view.page_stride_bytes = static_cast<int64_t>(cache_.page_bytes());
-  view.dtype = WireType(model_);
+  view.dtype = cache_.dtype();
   view.rank = latent_.rank;
   view.rope = model_.attention.rope.rotary_dim;
   return view;
@@ -87,11 +104,11 @@ Status LatentAttention::Attend(const kernels::Stream& on, int layer, const Atten
   JANUS_RETURN_IF_ERROR(WriteLatents(on, layer, rows, x));
   for (int first = 0; first < rows.count;) {
     int end = first + 1;
-    const bool prompt = rows.classes[first] == PositionClass::kPrompt;
-    const int most = prompt ? rows.count : std::min(rows.count, first + kAbsorbedRows);
-    while (end < most && rows.classes[end] == rows.classes[first]) ++end;
-    JANUS_RETURN_IF_ERROR(prompt ? Expanded(on, layer, rows, first, end - first, y)
-                                 : Absorbed(on, layer, rows, first, end - first, y));
+    const bool is_expanded = IsExpanded(rows.classes[first]);
+    const int most = is_expanded ? rows.count : std::min(rows.count, first + kAbsorbedRows);
+    while (end < most && IsExpanded(rows.classes[end]) == is_expanded) ++end;
+    JANUS_RETURN_IF_ERROR(is_expanded ? Expanded(on, layer, rows, first, end - first, y)
+                                      : Absorbed(on, layer, rows, first, end - first, y));
     first = end;
   }
   return OkStatus();

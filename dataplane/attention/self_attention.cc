@@ -20,9 +20,8 @@ int64_t AttendedWidth(const AttentionDescription& attention) {
          (attention.latent ? attention.latent->value_dim : attention.head_dim);
 }
 
-int64_t CachePageBytes(const ModelDescription& model) {
+int64_t CachePageBytes(const ModelDescription& model, DType type) {
   const AttentionDescription& a = model.attention;
-  const DType type = WireType(model);
   return a.latent ? kernels::LatentPageBytes(type, a.latent->rank, a.rope.rotary_dim)
                   : kernels::KvPageBytes(type, a.kv_heads, a.head_dim);
 }

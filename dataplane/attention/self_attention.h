@@ -47,7 +47,7 @@ std::unique_ptr<SelfAttention> MakeSelfAttention(const ModelDescription& model,
 // Columns of what attention hands to the output projection: heads times a value's size.
 int64_t AttendedWidth(const AttentionDescription& attention);
 
-// Bytes of one layer's page of the model's cache.
-int64_t CachePageBytes(const ModelDescription& model);
+// Bytes of one layer's page of the model's cache, which holds `type`.
+int64_t CachePageBytes(const ModelDescription& model, DType type);
 
 }  // namespace janus::dataplane

@@ -14,9 +14,10 @@ namespace janus::dataplane {
 
 struct KvCacheOptions {
   int layers = 0;
-  int64_t page_bytes = 0;  // of one layer's page; what it holds is the attention's affair
-  int64_t bytes = 0;       // of device pages, all layers
-  int64_t swap_bytes = 0;  // of host memory for preempted sequences
+  int64_t page_bytes = 0;         // of one layer's page; what it holds is the attention's affair
+  DType dtype = DType::kFloat32;  // of what it holds, for the attention
+  int64_t bytes = 0;              // of device pages, all layers
+  int64_t swap_bytes = 0;         // of host memory for preempted sequences
   kernels::Context* context = nullptr;  // whose memory the pages are; null: the host's
 };
 
@@ -63,6 +64,7 @@ class KvCache {
   // A layer's pages, one after the other; page_bytes() from one to the next.
   std::byte* Layer(int layer) const { return PageAt(layer, 0); }
   size_t page_bytes() const { return page_bytes_; }
+  DType dtype() const { return options_.dtype; }
 
  private:
   explicit KvCache(const KvCacheOptions& options);

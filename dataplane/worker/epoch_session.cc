@@ -86,7 +86,8 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
   options.identity.epoch = topology.epoch;
   std::memcpy(options.identity.epoch_key.data(), request.epoch_key.data(), kEpochKeyBytes);
   options.identity.model_digest = lasting.model_digest;
-  options.identity.numerics = NumericsClass(model, *lasting.context, lasting.settings.isa);
+  options.identity.numerics = NumericsClass(model, lasting.settings.attention.fp8_cache,
+                                            *lasting.context, lasting.settings.isa);
   options.identity.sum = topology.sum;
   options.identity.topology_hash = TopologyHash(topology);
   // Before anything is loaded: peers that are done earlier can leave their hello.

@@ -17,6 +17,7 @@ std::string ForLife(const v1::WorkerConfig& config) {
   out.set_kv_block_size(config.kv_block_size());
   out.set_isa(config.isa());
   out.set_debug_logits_hash(config.debug_logits_hash());
+  out.set_fp8_kv_cache(config.fp8_kv_cache());
   return out.SerializeAsString();
 }
 
@@ -52,8 +53,11 @@ Result<std::unique_ptr<Lasting>> Lasting::Make(const WorkerFlags& flags, kernels
   JANUS_ASSIGN_OR_RETURN(l.text_digest, DigestText(flags.model));
   JANUS_ASSIGN_OR_RETURN(l.loader, kernels::Loader::Make(context));
   if (flags.role != Role::kAttention) return lasting;
-  l.answers_digest =
-      Fingerprint().Mix(l.model_digest).Mix(static_cast<uint64_t>(l.model.dtype)).Hex();
+  l.answers_digest = Fingerprint()
+                         .Mix(l.model_digest)
+                         .Mix(static_cast<uint64_t>(l.model.dtype))
+                         .Mix(uint64_t{l.settings.attention.fp8_cache})
+                         .Hex();
   JANUS_ASSIGN_OR_RETURN(l.loaded, LoadAttention(flags.model, l.model, report, stop));
   JANUS_ASSIGN_OR_RETURN(l.weights,
                          PlaceAttention(*l.loader, l.model, l.loaded.weights, std::move(stop)));
@@ -69,8 +73,8 @@ Result<std::unique_ptr<Lasting>> Lasting::Make(const WorkerFlags& flags, kernels
 Status Lasting::Fits(const v1::WorkerConfig& other, const SequenceRoom& other_room) const {
   if (ForLife(other) != config) {
     return FailedPrecondition(
-        "dtype, kv_block_size, isa and debug_logits_hash are not those of the epoch that is "
-        "served; a change of them takes new workers");
+        "dtype, kv_block_size, isa, debug_logits_hash and fp8_kv_cache are not those of the epoch "
+        "that is served; a change of them takes new workers");
   }
   if (attention != nullptr && other_room != room) {
     return FailedPrecondition("this instance has " + ToText(room) + "; " + ToText(other_room) +

@@ -12,7 +12,8 @@ namespace janus::dataplane {
 std::string DeviceClass(const kernels::Context& context, kernels::Isa isa);
 
 // The class of computation that bits depend on; alike on all members of a role (HELLO).
-std::string NumericsClass(const ModelDescription& model, const kernels::Context& context,
-                          kernels::Isa isa);
+// `fp8_cache`: as AttentionOptions has it.
+std::string NumericsClass(const ModelDescription& model, bool fp8_cache,
+                          const kernels::Context& context, kernels::Isa isa);
 
 }  // namespace janus::dataplane

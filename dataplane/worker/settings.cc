@@ -77,6 +77,7 @@ Result<LastingSettings> ResolveLasting(const v1::WorkerConfig& config, const Seq
   attention.swap_bytes = OrDefault(room.swap_bytes, attention.kv_bytes);
   JANUS_RETURN_IF_ERROR(CheckFits("sequences.swap_bytes",
                                   static_cast<uint64_t>(attention.swap_bytes), machine_bytes));
+  attention.fp8_cache = config.fp8_kv_cache();
   attention.logits_hashes = config.debug_logits_hash();
   attention.context = &context;
   return settings;

@@ -150,10 +150,13 @@ Status Worker::Prepare(const Stamp& stamp, const Topology& topology, const v1::W
   if (!built.ok()) return std::move(built).status();
   if (stop.stop_requested()) return Cancelled("the epoch was aborted");
   replaced = std::exchange(prepared_, *std::move(built));
+  const LastingSettings& settings = lasting_->settings;
   log_.Info("prepared", {{"epoch", stamp.epoch},
                          {"rank", prepared_->rank().value},
-                         {"device", DeviceClass(context_, lasting_->settings.isa)},
+                         {"device", DeviceClass(context_, settings.isa)},
                          {"dtype", ToString(lasting_->model.dtype)},
+                         {"numerics", NumericsClass(lasting_->model, settings.attention.fp8_cache,
+                                                    context_, settings.isa)},
                          {"spin_us", prepared_->policy().spin.count()},
                          {"resident_bytes", ResidentBytes()}});
   return OkStatus();

@@ -199,6 +199,9 @@ JANUS_INLINE void RStoreBf16(void* p, Reg a) {
   const RegI kept = _mm512_mask_blend_epi32(_mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q), rounded, quiet);
   _mm256_storeu_si256(static_cast<__m256i*>(p), _mm512_cvtepi32_epi16(kept));
 }
+JANUS_INLINE void RStoreLowBytes(void* p, RegI a) {
+  _mm_storeu_si128(static_cast<__m128i*>(p), _mm512_cvtepi32_epi8(a));
+}
 #else
 JANUS_INLINE Reg RZero() {
   return _mm256_setzero_ps();
@@ -332,7 +335,32 @@ JANUS_INLINE void RStoreBf16(void* p, Reg a) {
   _mm_storeu_si128(static_cast<__m128i*>(p), _mm_packus_epi32(_mm256_castsi256_si128(kept),
                                                               _mm256_extracti128_si256(kept, 1)));
 }
+// Of numbers below 256.
+JANUS_INLINE void RStoreLowBytes(void* p, RegI a) {
+  const __m128i pairs = _mm_packus_epi32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
+  _mm_storel_epi64(static_cast<__m128i*>(p), _mm_packus_epi16(pairs, pairs));
+}
 #endif
+
+// The codes, without sign, of magnitudes, as ToFloat8E4M3 has them; more than 448 is 448. Adding
+// and taking away 2^20 times the power of two below rounds to three bits behind it, ties to even;
+// below 2^-6 to 2^-9.
+JANUS_INLINE RegI RToFloat8(Reg magnitude) {
+  const Reg m = RMin(magnitude, RSet(448.0f));
+  const Reg power = RMax(RCast(IAnd(RCast(m), ISet(0x7f800000))), RSet(0x1p-6f));
+  const Reg large = RMul(power, RSet(0x1p20f));
+  const Reg rounded = RSub(RAdd(m, large), large);
+  const RegI bits = RCast(rounded);
+  const RegI normal = IShiftRight<20>(ISub(bits, ISet(0x3c000000)));
+  const RegI is_subnormal = IShiftRightSigned<31>(ISub(bits, ISet(0x3c800000)));
+  return ISelect(is_subnormal, normal, RToInt(RMul(rounded, RSet(512.0f))));
+}
+
+// Not of NaN.
+JANUS_INLINE void RStoreF8(void* p, Reg a) {
+  const RegI sign = IAnd(IShiftRight<24>(RCast(a)), ISet(0x80));
+  RStoreLowBytes(p, IAdd(RToFloat8(RCast(IAnd(RCast(a), ISet(0x7fffffff)))), sign));
+}
 
 // Sixteen lanes -----------------------------------------------------------------------------------
 
@@ -403,6 +431,10 @@ constexpr JANUS_INLINE float ScaleOf(uint8_t bits) {
   return bits == 0 ? 0x1p-127f : __builtin_bit_cast(float, static_cast<uint32_t>(bits) << 23);
 }
 
+// Of fp8, LoadAs gives a 256th of each element, which takes it fewer steps: its scale is multiplied
+// by so much.
+template <DType kType>
+constexpr float kLoadsOf = kType == DType::kFloat8E4M3 ? 256.0f : 1.0f;
 // Sixteen elements of a format at any address.
 template <DType kType>
 JANUS_INLINE V16 LoadAs(const void* p) {
@@ -411,10 +443,13 @@ JANUS_INLINE V16 LoadAs(const void* p) {
     JANUS_EACH(RLoad(bytes + i * kRegLanes * 4));
   } else if constexpr (kType == DType::kBFloat16) {
     JANUS_EACH(RLoadBf16(bytes + i * kRegLanes * 2));
+  } else if constexpr (kType == DType::kFloat8E4M3) {
+    JANUS_EACH(RLoadF8Of256(bytes + i * kRegLanes));
   } else {
     JANUS_EACH(RLoadF16(bytes + i * kRegLanes * 2));
   }
 }
+// Not of fp8.
 JANUS_INLINE V16 LoadAs(DType type, const void* p) {
   if (type == DType::kFloat32) return LoadAs<DType::kFloat32>(p);
   if (type == DType::kBFloat16) return LoadAs<DType::kBFloat16>(p);
@@ -431,11 +466,23 @@ JANUS_INLINE void StoreAs(DType type, void* p, V16 a) {
     }
   }
 }
+// The first `count` <= 16 numbers, none of them NaN, rounded to fp8; beyond 448 they are 448.
+JANUS_INLINE void StoreF8(void* p, V16 a, int64_t count) {
+  alignas(16) char buffer[kLanes];
+  JANUS_UNROLL for (int i = 0; i < kRegs; ++i) RStoreF8(buffer + i * kRegLanes, a.r[i]);
+  std::memcpy(p, buffer, static_cast<size_t>(count));
+}
 // The first `count` of sixteen; the other lanes are zero, their memory is not touched.
 JANUS_INLINE V16 LoadPartial(DType type, const void* p, int64_t count) {
   alignas(64) char buffer[64] = {};
   std::memcpy(buffer, p, static_cast<size_t>(count * Bytes(type)));
   return LoadAs(type, buffer);
+}
+template <DType kType>
+JANUS_INLINE V16 LoadPartial(const void* p, int64_t count) {
+  alignas(64) char buffer[64] = {};
+  std::memcpy(buffer, p, static_cast<size_t>(count * Bytes(kType)));
+  return LoadAs<kType>(buffer);
 }
 JANUS_INLINE void StorePartial(DType type, void* p, V16 a, int64_t count) {
   alignas(64) char buffer[64];
@@ -444,6 +491,10 @@ JANUS_INLINE void StorePartial(DType type, void* p, V16 a, int64_t count) {
 }
 JANUS_INLINE V16 LoadUpTo(DType type, const void* p, int64_t count) {
   return count >= kLanes ? LoadAs(type, p) : LoadPartial(type, p, count);
+}
+template <DType kType>
+JANUS_INLINE V16 LoadUpTo(const void* p, int64_t count) {
+  return count >= kLanes ? LoadAs<kType>(p) : LoadPartial<kType>(p, count);
 }
 JANUS_INLINE void StoreUpTo(DType type, void* p, V16 a, int64_t count) {
   if (count >= kLanes) {

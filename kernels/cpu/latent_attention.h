@@ -7,11 +7,15 @@
 // order; a unit is some heads of neighbouring rows of one sequence. Expanded: blocks in order; a
 // unit is one head of up to 512 rows of one sequence, which share the expansion.
 //
+// Numbers of fp8 become bf16, which holds them, a block of keys at a time for all queries of a
+// unit: the bits are those of a bf16 cache of the same numbers.
+//
 // Bound by fma in both forms but for the absorbed one with few heads in bf16.
 
 #pragma once
 
 #include "kernels/cpu/dot.h"
+#include "kernels/cpu/float8_pieces.h"
 #include "kernels/cpu/online_softmax.h"
 
 namespace janus::kernels::JANUS_ISA {
@@ -24,16 +28,37 @@ struct LatentShape {
   explicit JANUS_INLINE LatentShape(const LatentCache& cache)
       : size(Bytes(cache.dtype)),
         width(int64_t{cache.rank} + cache.rope),
+        entry_bytes(LatentEntryBytes(cache.dtype, cache.rank, cache.rope)),
         page_bytes(cache.page_stride_bytes != 0 ? cache.page_stride_bytes
-                                                : kPageTokens * width * size) {}
+                                                : kPageTokens * entry_bytes) {}
   int64_t size;
-  int64_t width;  // elements of a position
+  int64_t width;        // elements of a position
+  int64_t entry_bytes;  // of it
   int64_t page_bytes;
 };
 
 JANUS_INLINE const char* LatentPage(const LatentCache& cache, const LatentShape& shape,
                                     const int32_t* block_table, int64_t page) {
   return static_cast<const char*>(cache.pages) + block_table[page] * shape.page_bytes;
+}
+
+// A position's numbers in fp8, from fp32 and to bf16.
+void StoreEntry(const LatentCache& cache, const float* from, char* entry) {
+  for (int64_t d = 0; d < cache.rank; d += kScaleBlock) {
+    const float scale = StorePiece(from + d, Smaller(kScaleBlock, cache.rank - d), entry + d);
+    std::memcpy(entry + LatentScalesAt(cache.rank) + d / kScaleBlock * 4, &scale, sizeof(scale));
+  }
+  char* const rope = entry + LatentRopeAt(cache.rank);
+  for (int64_t d = 0; d < cache.rope; d += kLanes) {
+    StoreUpTo(DType::kBFloat16, rope + d * 2,
+              LoadUpTo(DType::kFloat32, from + cache.rank + d, cache.rope - d), cache.rope - d);
+  }
+}
+void LoadLatent(const LatentCache& cache, const char* entry, uint16_t* to) {
+  const auto* const scales = reinterpret_cast<const float*>(entry + LatentScalesAt(cache.rank));
+  for (int64_t d = 0; d < cache.rank; d += kScaleBlock) {
+    LoadPiece(entry + d, scales[d / kScaleBlock], Smaller(kScaleBlock, cache.rank - d), to + d);
+  }
 }
 
 void LatentWritePart(const LatentWriteArgs& a, int part, int parts) {
@@ -44,7 +69,11 @@ void LatentWritePart(const LatentWriteArgs& a, int part, int parts) {
     const int64_t position = a.rows[t].position;
     char* to = static_cast<char*>(a.cache.pages) +
                a.rows[t].block_table[position / kPageTokens] * shape.page_bytes +
-               position % kPageTokens * shape.width * shape.size;
+               position % kPageTokens * shape.entry_bytes;
+    if (a.cache.dtype == DType::kFloat8E4M3) {
+      StoreEntry(a.cache, a.entries + t * stride, to);
+      continue;
+    }
     for (int64_t d = 0; d < shape.width; d += kLanes) {
       const int64_t count = shape.width - d;
       StoreUpTo(a.cache.dtype, to + d * shape.size,
@@ -172,10 +201,20 @@ void GatherUnit(const AbsorbedAttentionArgs& a, int64_t row, int64_t rows, int64
   }
 }
 
+// Where a block of fp8 becomes bf16; of other formats nothing.
+template <DType kType>
+struct AbsorbedKeys {};
+template <>
+struct AbsorbedKeys<DType::kFloat8E4M3> {
+  alignas(64) uint16_t of[kKeyBlock * (kMaxLatentRank + kMaxHeadDim)];
+};
+
 // States of the unit's queries that see keys of the split; the others are left untouched.
 template <DType kType>
 void AbsorbedSplit(const AbsorbedAttentionArgs& a, const LatentShape& shape,
-                   const AbsorbedUnit& unit, int64_t split, LatentState* states) {
+                   const AbsorbedUnit& unit, int64_t split, AbsorbedKeys<kType>& decoded,
+                   LatentState* states) {
+  constexpr bool kIsScaled = kType == DType::kFloat8E4M3;
   const int64_t start = split * kKeySplit;
   const int64_t end = Smaller(start + kKeySplit, unit.highest + 1);
   for (int i = 0; i < unit.count; ++i) {
@@ -188,6 +227,16 @@ void AbsorbedSplit(const AbsorbedAttentionArgs& a, const LatentShape& shape,
     for (int64_t p = 0; p < kBlockPages && block + p * kPageTokens < end; ++p) {
       rows.keys[p] = rows.values[p] =
           LatentPage(a.cache, shape, unit.block_table, block / kPageTokens + p);
+      if constexpr (kIsScaled) {
+        uint16_t* const to = decoded.of + p * kPageTokens * shape.width;
+        for (int64_t j = 0; j < Smaller(kPageTokens, end - block - p * kPageTokens); ++j) {
+          const char* const entry = rows.keys[p] + j * shape.entry_bytes;
+          LoadLatent(a.cache, entry, to + j * shape.width);
+          std::memcpy(to + j * shape.width + a.cache.rank, entry + LatentRopeAt(a.cache.rank),
+                      static_cast<size_t>(a.cache.rope) * 2);
+        }
+        rows.keys[p] = rows.values[p] = reinterpret_cast<const char*>(to);
+      }
     }
     const char* q[kLatentQueries];
     int ends[kLatentQueries];
@@ -204,7 +253,8 @@ void AbsorbedSplit(const AbsorbedAttentionArgs& a, const LatentShape& shape,
       o[count] = states[i].o;
       ++count;
     }
-    AttendRows<kType>(rows, q, ends, count, a.scale, largest, sum, o);
+    AttendRows<kIsScaled ? DType::kBFloat16 : kType>(rows, q, ends, count, a.scale, largest, sum,
+                                                     o);
   }
 }
 
@@ -214,9 +264,10 @@ void AbsorbedUnitAll(const AbsorbedAttentionArgs& a, const LatentShape& shape,
   LatentState all[kLatentQueries];
   LatentState later[kLatentQueries];
   const int64_t rank = a.cache.rank;
-  AbsorbedSplit<kType>(a, shape, unit, 0, all);
+  AbsorbedKeys<kType> decoded;
+  AbsorbedSplit<kType>(a, shape, unit, 0, decoded, all);
   for (int64_t split = 1; split <= unit.highest / kKeySplit; ++split) {
-    AbsorbedSplit<kType>(a, shape, unit, split, later);
+    AbsorbedSplit<kType>(a, shape, unit, split, decoded, later);
     for (int i = 0; i < unit.count; ++i) {
       if (unit.last[i] >= split * kKeySplit) MergeState(later[i], rank, all[i]);
     }
@@ -243,6 +294,8 @@ void AbsorbedAttentionPart(const AbsorbedAttentionArgs& a, int part, int parts) 
                        GatherUnit(a, row, rows, first, Smaller(heads, a.heads - first), unit);
                        if (a.cache.dtype == DType::kFloat32) {
                          AbsorbedUnitAll<DType::kFloat32>(a, shape, unit);
+                       } else if (a.cache.dtype == DType::kFloat8E4M3) {
+                         AbsorbedUnitAll<DType::kFloat8E4M3>(a, shape, unit);
                        } else {
                          AbsorbedUnitAll<DType::kBFloat16>(a, shape, unit);
                        }
@@ -274,10 +327,12 @@ struct ExpandedSpace {
   float* sum;      // [rows]
 };
 
-// to[key][0..outputs-1] = weight [outputs, rank] times each of the cached rows.
-JANUS_INLINE void ExpandRows(const ExpandedAttentionArgs& a, const char* const* cached, int count,
-                             const char* weight, int64_t outputs, float* to, int64_t to_elements) {
-  const DotBlockFn dot = DotBlockOf(a.cache.dtype, a.expand_dtype);
+// to[key][0..outputs-1] = weight [outputs, rank] times each of the cached rows, which are of
+// `type`.
+JANUS_INLINE void ExpandRows(const ExpandedAttentionArgs& a, DType type, const char* const* cached,
+                             int count, const char* weight, int64_t outputs, float* to,
+                             int64_t to_elements) {
+  const DotBlockFn dot = DotBlockOf(type, a.expand_dtype);
   const int64_t w_row = a.cache.rank * Bytes(a.expand_dtype);
   alignas(64) float dots[kKeyBlock * kColumns] = {};
   static_assert(kKeyBlock <= kRowChunk);
@@ -296,20 +351,30 @@ void ExpandBlock(const ExpandedAttentionArgs& a, const LatentShape& shape,
                  const int32_t* block_table, int64_t block, int count, int64_t head,
                  const ExpandedSpace& space) {
   const char* cached[kKeyBlock];
+  alignas(64) uint16_t decoded[kKeyBlock * kMaxLatentRank];  // of fp8
+  const bool is_scaled = a.cache.dtype == DType::kFloat8E4M3;
+  const DType type = is_scaled ? DType::kBFloat16 : a.cache.dtype;
+  const int64_t rope_at = is_scaled ? LatentRopeAt(a.cache.rank) : a.cache.rank * shape.size;
   for (int j = 0; j < count; ++j) {
     cached[j] = LatentPage(a.cache, shape, block_table, (block + j) / kPageTokens) +
-                j % kPageTokens * shape.width * shape.size;
-    const char* rope = cached[j] + a.cache.rank * shape.size;
+                j % kPageTokens * shape.entry_bytes;
+    const char* rope = cached[j] + rope_at;
     for (int64_t d = 0; d < a.cache.rope; d += kLanes) {
       StoreUpTo(DType::kFloat32, space.keys + j * space.key_elements + a.nope_dim + d,
-                LoadUpTo(a.cache.dtype, rope + d * shape.size, a.cache.rope - d), a.cache.rope - d);
+                LoadUpTo(type, rope + d * Bytes(type), a.cache.rope - d), a.cache.rope - d);
+    }
+  }
+  if (is_scaled) {
+    for (int j = 0; j < count; ++j) {
+      LoadLatent(a.cache, cached[j], decoded + j * a.cache.rank);
+      cached[j] = reinterpret_cast<const char*>(decoded + j * a.cache.rank);
     }
   }
   const int64_t w_row = a.cache.rank * Bytes(a.expand_dtype);
   const char* weight =
       static_cast<const char*>(a.expand) + head * (int64_t{a.nope_dim} + a.value_dim) * w_row;
-  ExpandRows(a, cached, count, weight, a.nope_dim, space.keys, space.key_elements);
-  ExpandRows(a, cached, count, weight + a.nope_dim * w_row, a.value_dim, space.values,
+  ExpandRows(a, type, cached, count, weight, a.nope_dim, space.keys, space.key_elements);
+  ExpandRows(a, type, cached, count, weight + a.nope_dim * w_row, a.value_dim, space.values,
              space.value_elements);
 }
 

@@ -74,7 +74,7 @@ JANUS_INLINE void ValueTail(const char* const* values, int begin, int end, int64
     for (int key = begin; key < end; ++key) {
       const char* row =
           values[key / kPageTokens] + (key % kPageTokens * row_elements + d) * Bytes(kType);
-      acc = Fma(Set(p[i][key]), LoadPartial(kType, row, head_dim - d), acc);
+      acc = Fma(Set(p[i][key]), LoadPartial<kType>(row, head_dim - d), acc);
     }
     Store(o[i] + d, acc);
   }
@@ -94,6 +94,12 @@ JANUS_INLINE void AddValues(const char* const* values, int begin, int end, int64
   if (d < head_dim) ValueTail<kType>(values, begin, end, row_elements, head_dim, d, kQueries, p, o);
 }
 
+// What scores are taken relative to before they are exponentiated, of the largest so far: scores of
+// -infinity alone weigh nothing, while they would be NaN relative to themselves.
+JANUS_INLINE float ShiftOf(float largest) {
+  return largest == kMinusInfinity ? 0.0f : largest;
+}
+
 // Masks, exponentiates and sums the scores of one query's keys begin..end-1 of a block, in place,
 // and scales what the state held to the new maximum.
 JANUS_INLINE void UpdateState(float* scores, int begin, int end, int64_t head_dim,
@@ -108,7 +114,7 @@ JANUS_INLINE void UpdateState(float* scores, int begin, int end, int64_t head_di
   const float block = MaxLanes(Max(Max(s[0], s[1]), Max(s[2], s[3])));
   const float largest = block > state_largest ? block : state_largest;
   JANUS_UNROLL for (int p = 0; p < kBlockPages; ++p) {
-    s[p] = Exp(s[p] - Set(largest));
+    s[p] = Exp(s[p] - Set(ShiftOf(largest)));
     Store(scores + p * kLanes, s[p]);
   }
   const float sum = AddLanes((s[0] + s[1]) + (s[2] + s[3]));
@@ -130,8 +136,8 @@ template <int kMaxDim>
 JANUS_INLINE void MergeState(const SoftmaxState<kMaxDim>& later, int64_t dim,
                              SoftmaxState<kMaxDim>& all) {
   const float largest = later.largest > all.largest ? later.largest : all.largest;
-  const V16 shrink_all = Exp(Set(all.largest) - Set(largest));
-  const V16 shrink_later = Exp(Set(later.largest) - Set(largest));
+  const V16 shrink_all = Exp(Set(all.largest) - Set(ShiftOf(largest)));
+  const V16 shrink_later = Exp(Set(later.largest) - Set(ShiftOf(largest)));
   for (int64_t d = 0; d < dim; d += kLanes) {
     Store(all.o + d, Fma(Load(later.o + d), shrink_later, Load(all.o + d) * shrink_all));
   }

@@ -8,19 +8,6 @@
 namespace janus::kernels::JANUS_ISA {
 namespace {
 
-// The codes, without sign, of magnitudes; more than 448 is 448. Adding and taking away 2^20 times
-// the power of two below rounds to three bits behind it, ties to even; below 2^-6 to 2^-9.
-JANUS_INLINE RegI RToFloat8(Reg magnitude) {
-  const Reg m = RMin(magnitude, RSet(448.0f));
-  const Reg power = RMax(RCast(IAnd(RCast(m), ISet(0x7f800000))), RSet(0x1p-6f));
-  const Reg large = RMul(power, RSet(0x1p20f));
-  const Reg rounded = RSub(RAdd(m, large), large);
-  const RegI bits = RCast(rounded);
-  const RegI normal = IShiftRight<20>(ISub(bits, ISet(0x3c000000)));
-  const RegI is_subnormal = IShiftRightSigned<31>(ISub(bits, ISet(0x3c800000)));
-  return ISelect(is_subnormal, normal, RToInt(RMul(rounded, RSet(512.0f))));
-}
-
 void PackFp8Part(const PackFp8Args& a, int part, int parts) {
   const int64_t blocks = CeilDiv(a.hidden, kScaleBlock);
   const int64_t x_stride = a.x_stride != 0 ? a.x_stride : a.hidden;

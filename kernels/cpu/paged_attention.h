@@ -5,7 +5,10 @@
 // What fixes the bits of a query: a score is one fma chain over d; a block of 64 keys at absolute
 // positions gives a maximum and a sum by the trees of lanes.h; values are added key by key, only
 // keys that the query sees (a masked key would still turn -0 into +0 or add a NaN); blocks in order
-// within a split of 1024 absolute positions, splits in order. Nothing of it depends on the unit.
+// within a split of 1024 absolute positions, splits in order. Nothing of it depends on the unit. Of
+// fp8 it is elements that are multiplied and added: the score is multiplied by the key's scale
+// afterwards, and the weight of a value by the value's scale before. Scales are powers of 2, so
+// this gives the bits of a bf16 cache of the same numbers.
 
 #pragma once
 
@@ -22,8 +25,10 @@ struct AttentionShape {
       : size(Bytes(a.cache.dtype)),
         kv_heads(a.cache.kv_heads),
         head_dim(a.cache.head_dim),
-        page_bytes(a.cache.page_stride_bytes != 0 ? a.cache.page_stride_bytes
-                                                  : 2 * kv_heads * head_dim * kPageTokens * size),
+        page_bytes(a.cache.page_stride_bytes != 0
+                       ? a.cache.page_stride_bytes
+                       : KvPageBytes(a.cache.dtype, a.cache.kv_heads, a.cache.head_dim)),
+        scales_at(KvElementBytes(a.cache.dtype, a.cache.kv_heads, a.cache.head_dim)),
         query_stride(a.query_stride != 0 ? a.query_stride : a.heads * head_dim),
         y_stride(a.y_stride != 0 ? a.y_stride : a.heads * head_dim),
         group(a.heads / kv_heads),
@@ -36,6 +41,7 @@ struct AttentionShape {
   int64_t kv_heads;
   int64_t head_dim;
   int64_t page_bytes;
+  int64_t scales_at;  // in a page, of fp8
   int64_t query_stride;
   int64_t y_stride;
   int64_t group;  // query heads per kv head
@@ -194,13 +200,21 @@ void AttendBlock(const PagedAttentionArgs& a, const AttentionShape& shape,
   // Only pages with a key that one of them sees exist for sure.
   const int first_page = lowest / kPageTokens;
   const int end_page = (highest + kPageTokens - 1) / kPageTokens;
+  constexpr bool kIsScaled = kType == DType::kFloat8E4M3;
   const char* keys[kBlockPages];
   const char* values[kBlockPages];
+  [[maybe_unused]] const float* key_scales[kBlockPages];
+  [[maybe_unused]] const float* value_scales[kBlockPages];
   for (int p = first_page; p < end_page; ++p) {
     const char* page = static_cast<const char*>(a.cache.pages) +
                        unit.block_table[block_start / kPageTokens + p] * shape.page_bytes;
     keys[p] = page + unit.kv_head * shape.head_dim * kPageTokens * shape.size;
     values[p] = page + (shape.kv_heads + unit.kv_head) * kPageTokens * shape.head_dim * shape.size;
+    if constexpr (kIsScaled) {
+      key_scales[p] =
+          reinterpret_cast<const float*>(page + shape.scales_at) + unit.kv_head * kPageTokens;
+      value_scales[p] = key_scales[p] + shape.kv_heads * kPageTokens;
+    }
   }
 
   alignas(64) float scores[kQueries][kKeyBlock];
@@ -213,13 +227,31 @@ void AttendBlock(const PagedAttentionArgs& a, const AttentionShape& shape,
     o[i] = states[members[i]].o;
   }
   ScoreQueries<kType, kQueries>(q, keys + first_page, is_first ? values + first_page : nullptr,
-                                end_page - first_page, shape.head_dim, Set(a.scale), to);
+                                end_page - first_page, shape.head_dim,
+                                Set(kLoadsOf<kType> * a.scale), to);
+  if constexpr (kIsScaled) {
+    for (int p = first_page; p < end_page; ++p) {
+      const V16 scale = Load(key_scales[p]);
+      for (int i = 0; i < kQueries; ++i) {
+        Store(scores[i] + p * kLanes, Load(scores[i] + p * kLanes) * scale);
+      }
+    }
+  }
   if (is_first) RequestKeys(a, shape, unit, block_start + kKeyBlock);
   const float* p[kQueries];
   for (int i = 0; i < kQueries; ++i) {
     AttentionState& state = states[members[i]];
     UpdateState(scores[i], begin[i], end[i], shape.head_dim, state.largest, state.sum, state.o);
     p[i] = scores[i];
+  }
+  if constexpr (kIsScaled) {
+    for (int page = first_page; page < end_page; ++page) {
+      const V16 scale = Load(value_scales[page]);
+      for (int i = 0; i < kQueries; ++i) {
+        float* const of_page = scores[i] + page * kLanes;
+        Store(of_page, Load(of_page) * Set(kLoadsOf<kType>) * scale);
+      }
+    }
   }
 
   // Keys in order for each query: what it alone sees before, what all see, what it alone sees
@@ -283,6 +315,8 @@ JANUS_INLINE void AttendSplit(const PagedAttentionArgs& a, const AttentionShape&
                               const AttentionUnit& unit, int64_t split, AttentionState* states) {
   if (a.cache.dtype == DType::kFloat32) {
     AttendSplit<DType::kFloat32>(a, shape, unit, split, states);
+  } else if (a.cache.dtype == DType::kFloat8E4M3) {
+    AttendSplit<DType::kFloat8E4M3>(a, shape, unit, split, states);
   } else {
     AttendSplit<DType::kBFloat16>(a, shape, unit, split, states);
   }

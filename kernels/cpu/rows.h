@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/cpu/deal.h"
+#include "kernels/cpu/float8_pieces.h"
 #include "kernels/cpu/lanes.h"
 
 namespace janus::kernels::JANUS_ISA {
@@ -106,6 +107,26 @@ void RopePart(const RopeArgs& a, int part, int parts) {
   }
 }
 
+// A position's keys and values in fp8.
+void KvWritePieces(const KvCache& cache, const float* keys, const float* values, char* page,
+                   int64_t in_page) {
+  const int64_t head_dim = cache.head_dim;
+  char* const scales = page + KvElementBytes(cache.dtype, cache.kv_heads, cache.head_dim);
+  for (int64_t h = 0; h < 2 * int64_t{cache.kv_heads}; ++h) {
+    char* const at = page + h * head_dim * kPageTokens;
+    float scale = 0.0f;
+    if (h < cache.kv_heads) {
+      char elements[kMaxHeadDim];
+      scale = StorePiece(keys + h * head_dim, head_dim, elements);
+      for (int64_t d = 0; d < head_dim; ++d) at[d * kPageTokens + in_page] = elements[d];
+    } else {
+      scale =
+          StorePiece(values + (h - cache.kv_heads) * head_dim, head_dim, at + in_page * head_dim);
+    }
+    std::memcpy(scales + (h * kPageTokens + in_page) * 4, &scale, sizeof(scale));
+  }
+}
+
 void KvWritePart(const KvWriteArgs& a, int part, int parts) {
   const Span rows = Share(a.num_rows, part, parts);
   const int64_t kv_heads = a.cache.kv_heads;
@@ -114,13 +135,17 @@ void KvWritePart(const KvWriteArgs& a, int part, int parts) {
   const int64_t size = Bytes(type);
   const int64_t page_bytes = a.cache.page_stride_bytes != 0
                                  ? a.cache.page_stride_bytes
-                                 : 2 * kv_heads * head_dim * kPageTokens * size;
+                                 : KvPageBytes(type, a.cache.kv_heads, a.cache.head_dim);
   const int64_t key_stride = a.key_stride != 0 ? a.key_stride : kv_heads * head_dim;
   const int64_t value_stride = a.value_stride != 0 ? a.value_stride : kv_heads * head_dim;
   for (int64_t t = rows.begin; t < rows.end; ++t) {
     const int64_t in_page = a.rows[t].position % kPageTokens;
     char* page = static_cast<char*>(a.cache.pages) +
                  a.rows[t].block_table[a.rows[t].position / kPageTokens] * page_bytes;
+    if (type == DType::kFloat8E4M3) {
+      KvWritePieces(a.cache, a.keys + t * key_stride, a.values + t * value_stride, page, in_page);
+      continue;
+    }
     for (int64_t h = 0; h < kv_heads; ++h) {
       const float* key = a.keys + t * key_stride + h * head_dim;
       const float* value = a.values + t * value_stride + h * head_dim;

@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::string_view kName = "AbsorbedAttention";
 
+template <int kBits>
 Status RunFast(const Stream& stream, const AbsorbedAttentionArgs& args) {
   const int64_t states =
       args.workspace_bytes / (SplitStates{args.heads, kAbsorbedRank}.Floats() * int64_t{4});
@@ -26,8 +27,8 @@ Status RunFast(const Stream& stream, const AbsorbedAttentionArgs& args) {
     part.latent_queries = args.latent_queries + first * row;
     part.rope_queries = args.rope_queries + first * RopeQueries(args).row_stride;
     part.y = args.y + first * row;
-    JANUS_RETURN_IF_ERROR(
-        Start(kName, stream, FastAbsorbedKernel{part, states}, PlanFastAbsorbed(part, states)));
+    JANUS_RETURN_IF_ERROR(Start(kName, stream, FastAbsorbedKernel<kBits>{part, states},
+                                PlanFastAbsorbed<kBits>(part, states)));
     if (states == 0) continue;
     const MergedRows merged = MergedRowsOf(part, states);
     JANUS_RETURN_IF_ERROR(
@@ -40,14 +41,19 @@ Status RunFast(const Stream& stream, const AbsorbedAttentionArgs& args) {
 
 Status RunAbsorbedAttention(const Stream& stream, const AbsorbedAttentionArgs& args,
                             AttentionForm form) {
-  if (form == AttentionForm::kFast) return RunFast(stream, args);
+  if (form == AttentionForm::kFast) {
+    return args.cache.dtype == DType::kFloat8E4M3 ? RunFast<8>(stream, args)
+                                                  : RunFast<16>(stream, args);
+  }
   return Start(kName, stream, AbsorbedAttentionKernel{args}, PlanAbsorbedAttention(args));
 }
 
 }  // namespace cuda
 
 Status AbsorbedAttentionCuda(const Stream& stream, const AbsorbedAttentionArgs& args) {
-  const bool fits = cuda::DeviceHasSharedBytes(cuda::FastAbsorbedKernel::kAskedSharedBytes);
+  const bool fits = cuda::DeviceHasSharedBytes(
+      args.cache.dtype == DType::kFloat8E4M3 ? cuda::FastAbsorbedKernel<8>::kAskedSharedBytes
+                                             : cuda::FastAbsorbedKernel<16>::kAskedSharedBytes);
   return cuda::RunAbsorbedAttention(
       stream, args, fits ? cuda::AbsorbedFormFor(args) : cuda::AttentionForm::kPlain);
 }

@@ -1,7 +1,7 @@
 #pragma once
 
-// Attention in the latent space over a cache of bfloat16 with the tensor cores, for few rows a
-// sequence. A block of threads takes up to 64 columns - heads of a row, or of a run of rows where
+// Attention in the latent space over a cache of bfloat16 or fp8 with the tensor cores, for few rows
+// a sequence. A block of threads takes up to 64 columns - heads of a row, or of a run of rows where
 // these are few - over one split of the keys. A key is 576 numbers of which the first 512 are its
 // value too, so it is read once into shared memory and multiplied twice: as the 16-row operand by
 // the queries, then, turned, by the weights. Bound by that read for 16 heads, by multiplication for
@@ -12,6 +12,10 @@
 // the eight warps score them, in pieces of 32 keys by 32 columns that ask little of shared memory;
 // the other four start the copies. Then each of the eight adds up its 64 of the 512 values. Weights
 // take the place of the rope parts of the keys that they are of, which nobody reads any more.
+//
+// Of fp8 64 keys come as they lie, 41 KiB, while those before are multiplied; then all warps turn
+// them into the bfloat16 that the same multiplications take, exactly, since scales are powers of 2.
+// The bits are those of a bfloat16 cache of the same numbers.
 //
 // What fixes the bits of a row is what it is for paged attention (attention_fast.h), with a score
 // that adds first the latent part, then the rope part, each from first to last.
@@ -60,13 +64,21 @@ struct RopeQueries {
 };
 
 // What it has in shared memory, in bytes from its start.
+template <int kBits>
 struct AbsorbedShared {
   static constexpr int kEntry = kAbsorbedRank + kAbsorbedRope;
   static constexpr int kRowBytes = 2 * kEntry;  // of a key or a query, bfloat16
   static constexpr int kColumns = kAbsorbedColumns;
   static constexpr int kUnitBytes = kKeyBlock * kRowBytes;
-  static constexpr int kUnits = 2;
-  static constexpr int kQueries = kUnits * kUnitBytes;                 // [column]
+  static constexpr int kUnits = kBits == 8 ? 1 : 2;
+  // A unit of fp8 as it lies in the cache.
+  static constexpr int kPacked = kUnits * kUnitBytes;
+  static constexpr int kPackedBytes =
+      kBits == 8
+          ? kKeyBlock *
+                static_cast<int>(LatentEntryBytes(DType::kFloat8E4M3, kAbsorbedRank, kAbsorbedRope))
+          : 0;
+  static constexpr int kQueries = kPacked + kPackedBytes;              // [column]
   static constexpr int kLargest = kQueries + kColumns * kRowBytes;     // [page][column]
   static constexpr int kSums = kLargest + 4 * kBlockPages * kColumns;  // [page][column]
   static constexpr int kSees = kSums + 4 * kBlockPages * kColumns;     // [column] RowKeys
@@ -84,8 +96,14 @@ struct AbsorbedShared {
 
 // Block per (task, tile of heads), tiles first, so that those of a row read its keys at about the
 // same time; it takes every blocks()-th.
+template <int kBits>
 struct FastAbsorbedKernel {
-  using Shared = AbsorbedShared;
+  using Shared = AbsorbedShared<kBits>;
+  static constexpr bool kIsScaled = kBits == 8;
+  static constexpr DType kType = kIsScaled ? DType::kFloat8E4M3 : DType::kBFloat16;
+  static constexpr int kEntryBytes =
+      static_cast<int>(LatentEntryBytes(kType, kAbsorbedRank, kAbsorbedRope));
+  static constexpr int kPageBytes = kPageTokens * kEntryBytes;
   static constexpr int kThreads = 256;
   static constexpr int kBlocksAtOnce = 1;
   static constexpr int64_t kAskedSharedBytes = Shared::kBytes;
@@ -93,11 +111,11 @@ struct FastAbsorbedKernel {
   static constexpr int kScoreWarps = kWarps / 2;
   static constexpr int kTiles = kAbsorbedRank / (16 * kWarps);  // of 16 values, of a warp
   static constexpr int kRowChunks = Shared::kRowBytes / kCopyBytes;
-  static constexpr int kPageChunks = kPageTokens * kRowChunks;
   using Columns = AttentionColumns<Shared, kThreads, kTiles>;
   using Column = AttentionColumn;
   template <int N>
-  using Values = Columns::Values<N>;
+  using Values = typename Columns::template Values<N>;
+  static_assert(kEntryBytes % kCopyBytes == 0);
   static_assert(kWarps - kScoreWarps == kBlockPages && kRowChunks % 8 == 0);
 
   AbsorbedAttentionArgs a;  // at most kTaskRows rows
@@ -150,8 +168,9 @@ struct FastAbsorbedKernel {
     for (int32_t s = task.first_split; s <= task.last_split; ++s) {
       Split<N>(block, task, g, s, values);
       if (task.is_split) {
-        Columns::StoreState<N>(block, tasks, task, HeadTilesOf(a.heads).heads, g, s,
-                               {a.heads, kAbsorbedRank}, static_cast<float*>(a.workspace), values);
+        Columns::template StoreState<N>(block, tasks, task, HeadTilesOf(a.heads).heads, g, s,
+                                        {a.heads, kAbsorbedRank}, static_cast<float*>(a.workspace),
+                                        values);
       } else {
         MergeSplit<N>(block, task, g, s, values);
       }
@@ -221,8 +240,11 @@ struct FastAbsorbedKernel {
       const int32_t j0 = begin + key_block * kKeyBlock;
       const bool all_see = task.AllSee(j0, kKeyBlock);
       unsigned char* const unit = UnitOf(block, key_block);
+      if constexpr (kIsScaled) {
+        block.Warps([&](auto& warp) { Unpack(block, warp, unit); });
+      }
       PerThread<Scores<N>, kThreads> scores;  // live no longer, or the registers would not do
-      // The unit that is filled here was read before the last barrier.
+      // What is filled here was read before the last barrier.
       block.template CopyingWarps<1>([&](auto& warp) {
         if (warp.index() < kScoreWarps) {
           Score<N>(block, warp, unit, j0, all_see, scores);
@@ -269,34 +291,85 @@ struct FastAbsorbedKernel {
   JANUS_DEVICE void Fill(Block& block, Warp& warp, int key_block) const {
     const int64_t stride = a.cache.page_stride_bytes != 0
                                ? a.cache.page_stride_bytes
-                               : LatentPageBytes(DType::kBFloat16, kAbsorbedRank, kAbsorbedRope);
+                               : LatentPageBytes(kType, kAbsorbedRank, kAbsorbedRope);
     const int of_block = warp.index() - kScoreWarps;
     const auto* const pages = reinterpret_cast<const int32_t*>(block.shared() + Shared::kPages);
     const int32_t page = pages[key_block * kBlockPages + of_block];
     const bool is_read = page != kNoPage;
     const auto* const from =
         static_cast<const unsigned char*>(a.cache.pages) + (is_read ? page : 0) * stride;
-    unsigned char* const to = UnitOf(block, key_block) + of_block * kPageTokens * Shared::kRowBytes;
+    unsigned char* const to =
+        kIsScaled ? block.shared() + Shared::kPacked + of_block * kPageBytes
+                  : UnitOf(block, key_block) + of_block * kPageTokens * Shared::kRowBytes;
+    // Where a chunk of a page lies: of fp8 as in the cache.
+    const auto offset = [](int chunk) {
+      return kIsScaled ? chunk * kCopyBytes : Offset(chunk / kRowChunks, chunk % kRowChunks);
+    };
     const bool can_copy =
         reinterpret_cast<uintptr_t>(a.cache.pages) % kCopyBytes == 0 && stride % kCopyBytes == 0;
     warp.Lanes([&](int lane) {
       if (can_copy) {
+        constexpr int kRounds = kIsScaled ? 1 : kPageTokens;
+        constexpr int kOfRound = kPageBytes / kCopyBytes / kRounds;
         JANUS_KEEP_LOOP
-        for (int key = 0; key < kPageTokens; ++key) {
+        for (int round = 0; round < kRounds; ++round) {
           JANUS_UNROLL
-          for (int chunk = lane; chunk < kRowChunks; chunk += kLanes) {
-            block.CopyAsync(to + Offset(key, chunk), from + (key * kRowChunks + chunk) * kCopyBytes,
-                            is_read);
+          for (int i = lane; i < kOfRound; i += kLanes) {
+            const int chunk = round * kOfRound + i;
+            block.CopyAsync(to + offset(chunk), from + chunk * kCopyBytes, is_read);
           }
         }
       } else {
         JANUS_KEEP_LOOP
-        for (int i = lane; i < kPageChunks * kChunk; i += kLanes) {
-          const int chunk = i / kChunk;
-          auto* const at =
-              reinterpret_cast<uint16_t*>(to + Offset(chunk / kRowChunks, chunk % kRowChunks));
+        for (int i = lane; i < kPageBytes / 2; i += kLanes) {
+          auto* const at = reinterpret_cast<uint16_t*>(to + offset(i / kChunk));
           at[i % kChunk] = is_read ? reinterpret_cast<const uint16_t*>(from)[i] : uint16_t{0};
         }
+      }
+    });
+  }
+
+  // The keys of a unit of fp8 as bfloat16. A warp goes over whole keys, 8 elements to a lane at a
+  // time, then over the rope parts of four.
+  template <class Block, class Warp>
+  JANUS_DEVICE static void Unpack(Block& block, Warp& warp, unsigned char* unit) {
+    struct alignas(kCopyBytes) Chunk {
+      uint32_t of[kChunk / 2];
+    };
+    struct alignas(8) Packed {
+      uint32_t of[2];
+    };
+    constexpr int kOfWarp = kKeyBlock / kWarps;
+    const unsigned char* const packed =
+        block.shared() + Shared::kPacked + warp.index() * kOfWarp * kEntryBytes;
+    const int first = warp.index() * kOfWarp;
+    warp.Lanes([&](int lane) {
+      JANUS_KEEP_LOOP
+      for (int key = 0; key < kOfWarp; ++key) {
+        const unsigned char* const entry = packed + key * kEntryBytes;
+        JANUS_UNROLL
+        for (int chunk = lane; chunk < kAbsorbedRank / kChunk; chunk += kLanes) {
+          const auto eight = *reinterpret_cast<const Packed*>(entry + chunk * kChunk);
+          const auto scale = *reinterpret_cast<const uint32_t*>(
+              entry + LatentScalesAt(kAbsorbedRank) + chunk * kChunk / kScaleBlock * 4);
+          const uint32_t by = scale >> 16 | (scale & 0xFFFF0000u);  // a power of 2, or NaN
+          Chunk to;
+          JANUS_UNROLL
+          for (int i = 0; i < 2; ++i) {
+            to.of[2 * i] = TimesHalves(BFloat16OfFloat8(SpreadBytes<0, 1>(eight.of[i])), by);
+            to.of[2 * i + 1] = TimesHalves(BFloat16OfFloat8(SpreadBytes<2, 3>(eight.of[i])), by);
+          }
+          *reinterpret_cast<Chunk*>(unit + Offset(first + key, chunk)) = to;
+        }
+      }
+      constexpr int kRopeChunks = kAbsorbedRope / kChunk;
+      JANUS_UNROLL
+      for (int i = lane; i < kOfWarp * kRopeChunks; i += kLanes) {
+        const int key = i / kRopeChunks;
+        const int chunk = i % kRopeChunks;
+        *reinterpret_cast<Chunk*>(unit + Offset(first + key, kAbsorbedRank / kChunk + chunk)) =
+            *reinterpret_cast<const Chunk*>(packed + key * kEntryBytes +
+                                            LatentRopeAt(kAbsorbedRank) + chunk * kCopyBytes);
       }
     });
   }
@@ -488,10 +561,11 @@ inline constexpr int64_t kAbsorbedBlocks = 132;
 
 // `states`: rows and splits that the workspace has room for. No more blocks than there can be
 // tasks.
+template <int kBits>
 inline Plan PlanFastAbsorbed(const AbsorbedAttentionArgs& a, int64_t states) {
   const int64_t tasks = (a.num_rows + states) * HeadTilesOf(a.heads).tiles;
-  return {std::min(tasks, kAbsorbedBlocks), FastAbsorbedKernel::kThreads, AbsorbedShared::kBytes, 0,
-          0};
+  return {std::min(tasks, kAbsorbedBlocks), FastAbsorbedKernel<kBits>::kThreads,
+          AbsorbedShared<kBits>::kBytes, 0, 0};
 }
 
 }  // namespace janus::kernels::cuda

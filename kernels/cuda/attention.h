@@ -10,11 +10,18 @@
 
 #include <cmath>
 
+#include "kernels/cuda/cached.h"
 #include "kernels/cuda/element.h"
 #include "kernels/cuda/plan.h"
 #include "kernels/kernels.h"
 
 namespace janus::kernels::cuda {
+
+// What scores are taken relative to before they are exponentiated, of the largest so far: scores of
+// -infinity alone weigh nothing, while they would be NaN relative to themselves.
+JANUS_DEVICE inline float ShiftOf(float largest) {
+  return largest == -INFINITY ? 0.0f : largest;
+}
 
 // Online softmax (Milakov & Gimelshein 2018) of one row and head over keys first..last. Thread t
 // owns the elements t, t + kThreads, ... of the result, at most kOwned.
@@ -50,12 +57,13 @@ struct SoftmaxRow {
         State& s = split[thread];
         float largest = s.largest;
         for (int j = begin; j < end; ++j) largest = fmaxf(largest, score_j[j]);
-        const float fade = expf(s.largest - largest);
+        const float shift = ShiftOf(largest);
+        const float fade = expf(s.largest - shift);
         s.largest = largest;
         s.total *= fade;
         JANUS_UNROLL
         for (int i = 0; i < kOwned; ++i) s.y[i] *= fade;
-        if (thread >= begin && thread < end) weight_j[thread] = expf(score_j[thread] - largest);
+        if (thread >= begin && thread < end) weight_j[thread] = expf(score_j[thread] - shift);
       });
       block.Phase([&](int thread) {
         State& s = split[thread];
@@ -87,8 +95,8 @@ struct SoftmaxRow {
 
   JANUS_DEVICE static void Merge(const State& from, State& into) {
     const float largest = fmaxf(into.largest, from.largest);
-    const float mine = expf(into.largest - largest);
-    const float theirs = expf(from.largest - largest);
+    const float mine = expf(into.largest - ShiftOf(largest));
+    const float theirs = expf(from.largest - ShiftOf(largest));
     into.largest = largest;
     into.total = into.total * mine + from.total * theirs;
     JANUS_UNROLL
@@ -108,9 +116,6 @@ struct PagedAttentionKernel {
     const int64_t h = block.index() % a.heads;
     const int64_t g = h / (a.heads / cache.kv_heads);
     const int64_t width = cache.head_dim;
-    const int64_t page_bytes = cache.page_stride_bytes != 0
-                                   ? cache.page_stride_bytes
-                                   : KvPageBytes(cache.dtype, cache.kv_heads, cache.head_dim);
     const KvRow row = a.rows[t];
     const int64_t last = row.position;
     const int64_t windowed = last - a.sliding_window + 1;
@@ -118,25 +123,18 @@ struct PagedAttentionKernel {
     const float* const q =
         a.queries + t * (a.query_stride != 0 ? a.query_stride : a.heads * width) + h * width;
     const int64_t y = t * (a.y_stride != 0 ? a.y_stride : a.heads * width) + h * width;
-    const auto page_of = [&](int64_t j) {
-      return static_cast<const unsigned char*>(cache.pages) +
-             row.block_table[j / kPageTokens] * page_bytes;
+    const auto cached = [&](int64_t j) {
+      return CachedHead(cache, row.block_table[j / kPageTokens], g);
     };
     Softmax::template Run<true>(
         block, first, last, cache.head_dim,
         [&](int64_t j) {
-          const unsigned char* const page = page_of(j);
+          const CachedHead of = cached(j);
           float dot = 0.0f;
-          for (int64_t d = 0; d < width; ++d) {
-            const int64_t at = (g * width + d) * kPageTokens + j % kPageTokens;
-            dot = fmaf(q[d], Load(page, cache.dtype, at), dot);
-          }
+          for (int64_t d = 0; d < width; ++d) dot = fmaf(q[d], of.Key(j % kPageTokens, d), dot);
           return dot * a.scale;
         },
-        [&](int64_t j, int d) {
-          const int64_t at = ((cache.kv_heads + g) * kPageTokens + j % kPageTokens) * width + d;
-          return Load(page_of(j), cache.dtype, at);
-        },
+        [&](int64_t j, int d) { return cached(j).Value(j % kPageTokens, d); },
         [&](int d, float value) { Store(a.y, a.y_dtype, y + d, value); });
   }
 };
@@ -147,8 +145,8 @@ inline Plan PlanPagedAttention(const PagedAttentionArgs& a) {
 // The least bytes of rows of different sequences: their keys and values once, queries and results.
 inline int64_t PagedAttentionBytes(const PagedAttentionArgs& a, int64_t keys) {
   const int64_t width = a.cache.head_dim;
-  return 2 * keys * a.cache.kv_heads * width * SizeOf(a.cache.dtype) +
-         a.num_rows * a.heads * width * (4 + SizeOf(a.y_dtype));
+  const int64_t page = KvPageBytes(a.cache.dtype, a.cache.kv_heads, a.cache.head_dim);
+  return keys * (page / kPageTokens) + a.num_rows * a.heads * width * (4 + SizeOf(a.y_dtype));
 }
 
 // Block per (row, head), heads first.
@@ -161,10 +159,6 @@ struct AbsorbedAttentionKernel {
     const LatentCache& cache = a.cache;
     const int64_t t = block.index() / a.heads;
     const int64_t h = block.index() % a.heads;
-    const int64_t width = int64_t{cache.rank} + cache.rope;
-    const int64_t page_bytes = cache.page_stride_bytes != 0
-                                   ? cache.page_stride_bytes
-                                   : LatentPageBytes(cache.dtype, cache.rank, cache.rope);
     const int64_t head_stride =
         a.rope_query_head_stride != 0 ? a.rope_query_head_stride : cache.rope;
     const int64_t row_stride =
@@ -174,9 +168,7 @@ struct AbsorbedAttentionKernel {
     const float* const rope = a.rope_queries + t * row_stride + h * head_stride;
     float* const y = a.y + (t * a.heads + h) * cache.rank;
     const auto cached = [&](int64_t j, int64_t d) {
-      const auto* const page = static_cast<const unsigned char*>(cache.pages) +
-                               row.block_table[j / kPageTokens] * page_bytes;
-      return Load(page, cache.dtype, j % kPageTokens * width + d);
+      return CachedLatent(cache, row.block_table[j / kPageTokens], j % kPageTokens, d);
     };
     Softmax::template Run<true>(
         block, 0, row.position, cache.rank,
@@ -198,7 +190,7 @@ inline Plan PlanAbsorbedAttention(const AbsorbedAttentionArgs& a) {
 // and results.
 inline int64_t AbsorbedAttentionBytes(const AbsorbedAttentionArgs& a, int64_t keys) {
   const int64_t entry = int64_t{a.cache.rank} + a.cache.rope;
-  return keys * entry * SizeOf(a.cache.dtype) +
+  return keys * LatentEntryBytes(a.cache.dtype, a.cache.rank, a.cache.rope) +
          a.num_rows * a.heads * (entry + a.cache.rank) * int64_t{4};
 }
 // Of a row that sees `keys` keys, or of rows that together do.
@@ -236,12 +228,8 @@ struct ExpandedAttentionKernel {
   template <class Block>
   JANUS_DEVICE void OneRun(Block& block, int64_t h, int64_t begin, int rows) const {
     const LatentCache& cache = a.cache;
-    const int64_t entry = int64_t{cache.rank} + cache.rope;
     const int head_dim = a.nope_dim + cache.rope;
     const int values = a.value_dim;
-    const int64_t page_bytes = cache.page_stride_bytes != 0
-                                   ? cache.page_stride_bytes
-                                   : LatentPageBytes(cache.dtype, cache.rank, cache.rope);
     const int64_t query_stride = a.query_stride != 0 ? a.query_stride : int64_t{a.heads} * head_dim;
     float* const key_jd = static_cast<float*>(a.workspace) + block.index() * area_floats;
     float* const value_jv = key_jd + int64_t{kKeyBlock} * head_dim;
@@ -268,20 +256,18 @@ struct ExpandedAttentionKernel {
         for (int i = thread; i < keys * wide; i += kThreads) {
           const int j = i / wide;
           const int at = i % wide;
-          const auto* const page = static_cast<const unsigned char*>(cache.pages) +
-                                   table[(j0 + j) / kPageTokens] * page_bytes;
-          const int64_t latent = (j0 + j) % kPageTokens * entry;
+          const auto cached = [&](int64_t d) {
+            return CachedLatent(cache, table[(j0 + j) / kPageTokens], (j0 + j) % kPageTokens, d);
+          };
           if (at >= a.nope_dim && at < head_dim) {
-            key_jd[j * head_dim + at] =
-                Load(page, cache.dtype, latent + cache.rank + at - a.nope_dim);
+            key_jd[j * head_dim + at] = cached(cache.rank + at - a.nope_dim);
             continue;
           }
           const int of_head = at < head_dim ? at : at - cache.rope;
           const int64_t weight = (h * (a.nope_dim + values) + of_head) * cache.rank;
           float sum = 0.0f;
           for (int d = 0; d < cache.rank; ++d) {
-            sum = fmaf(Load(page, cache.dtype, latent + d),
-                       Load(a.expand, a.expand_dtype, weight + d), sum);
+            sum = fmaf(cached(d), Load(a.expand, a.expand_dtype, weight + d), sum);
           }
           if (at < head_dim) {
             key_jd[j * head_dim + at] = sum;
@@ -309,9 +295,10 @@ struct ExpandedAttentionKernel {
           const int own = Own(row[r].position, j0, keys);
           if (own == 0) continue;
           const float largest = Largest(weight_rj + r * kKeyBlock, own, largest_r[r]);
-          float y = y_rv[i] * expf(largest_r[r] - largest);
+          const float shift = ShiftOf(largest);
+          float y = y_rv[i] * expf(largest_r[r] - shift);
           for (int j = 0; j < own; ++j) {
-            const float p = expf(weight_rj[r * kKeyBlock + j] - largest);
+            const float p = expf(weight_rj[r * kKeyBlock + j] - shift);
             y = fmaf(p, value_jv[j * values + i % values], y);
           }
           y_rv[i] = y;
@@ -323,8 +310,9 @@ struct ExpandedAttentionKernel {
         if (own == 0) return;
         const float* const score_j = weight_rj + thread * kKeyBlock;
         const float largest = Largest(score_j, own, largest_r[thread]);
-        float total = total_r[thread] * expf(largest_r[thread] - largest);
-        for (int j = 0; j < own; ++j) total += expf(score_j[j] - largest);
+        const float shift = ShiftOf(largest);
+        float total = total_r[thread] * expf(largest_r[thread] - shift);
+        for (int j = 0; j < own; ++j) total += expf(score_j[j] - shift);
         largest_r[thread] = largest;
         total_r[thread] = total;
       });

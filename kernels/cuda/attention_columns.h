@@ -24,8 +24,9 @@ static_assert(sizeof(AttentionColumn) == 8 && sizeof(RowKeys) == 8);
 
 // Shared says where in shared memory they lie: kLargest and kSums, [page][column] float; kSees,
 // [column] RowKeys; kColumn, [column] of a split, and kMerged, [column] of the splits before.
-// Each warp owns kTiles tiles of 16 elements of every column's values.
-template <class Shared, int kThreads, int kTiles>
+// Each warp owns kTiles tiles of 16 elements of every column's values. kNeighbours: whether rows r
+// and r + 8 of a tile are elements 2r and 2r + 1 (ExpandTransposed), else they are these.
+template <class Shared, int kThreads, int kTiles, bool kNeighbours = false>
 struct AttentionColumns {
   using Column = AttentionColumn;
   static constexpr float kNone = -INFINITY;
@@ -48,6 +49,11 @@ struct AttentionColumns {
 
   // Of element i of a fragment of sums.
   JANUS_DEVICE static int ColumnOf(int lane, int n, int i) { return 8 * n + lane % 4 * 2 + i % 2; }
+
+  // Of its 16 rows.
+  JANUS_DEVICE static int RowOf(int lane, int i) {
+    return kNeighbours ? lane / 4 * 2 + i / 2 : lane / 4 + i / 2 * 8;
+  }
 
   // Reduces of(lane, n, i) over the lanes that have column i of n, by a tree, to to[column].
   template <int N, class Warp, class Of, class Fold>
@@ -246,7 +252,7 @@ struct AttentionColumns {
       JANUS_UNROLL
       for (int j = i; j < 4; j += 2) {
         const int tile = thread / kLanes * kTiles + m;
-        fn(16 * tile + thread % kLanes / 4 + j / 2 * 8, m, j);
+        fn(16 * tile + RowOf(thread % kLanes, j), m, j);
       }
     }
   }

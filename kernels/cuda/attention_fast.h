@@ -1,6 +1,7 @@
 #pragma once
 
-// Attention over paged keys and values of bfloat16 with the tensor cores, for few rows a sequence.
+// Attention over paged keys and values of bfloat16 or fp8 with the tensor cores, for few rows a
+// sequence.
 // A block of threads takes one kv head of a run of rows over one split of the keys: the queries
 // that read that head, up to 32, are the 8-column operand, keys and values the 16-row one, so each
 // is multiplied as it is read, once for all of them. Bound by that read. Splits are merged by a
@@ -10,14 +11,22 @@
 // in turn 64 keys and their 64 values. Each of the four warps scores the keys of one page (they lie
 // as [D][16], which ldmatrix.trans takes); then each adds up its quarter of D of the values.
 //
+// Elements of fp8 stay in 8 bits up to the registers, where each becomes the bfloat16 of the same
+// value. ldmatrix turns pairs of bytes: a lane gets two neighbours each of two rows, so that rows r
+// and r + 8 of a fragment are neighbours - keys in a score, elements of D in a value. Scales are
+// powers of 2: a score is multiplied by its key's, and the weight of a value by the value's, both
+// exactly.
+//
 // What fixes the bits of a row, beside the order within a product of 16 (tensor.h): queries are
 // rounded to bfloat16; a score adds D from first to last; of each block of 64 keys at absolute
 // positions the largest score and the sum of weights are taken by fixed trees; a weight is rounded
 // to bfloat16 before it is summed and multiplied; values are added 16 keys after 16, keys that the
 // row does not see being zeros whatever lies there; blocks in order within a split of 1,024, splits
-// in order. Nothing of it knows of the rows beside it or of how many tasks there are.
+// in order. Of fp8 the tree of a page's weights begins with neighbours, of bfloat16 with keys that
+// lie 8 apart. Nothing of it knows of the rows beside it or of how many tasks there are.
 
 #include <cmath>
+#include <type_traits>
 
 #include "kernels/cuda/attention_columns.h"
 #include "kernels/cuda/attention_merge.h"
@@ -29,13 +38,16 @@
 
 namespace janus::kernels::cuda {
 
-// What attention over heads of kHeadDim has in shared memory, in bytes from its start.
-template <int kHeadDim>
+// What attention over heads of kHeadDim elements of kBits has in shared memory, in bytes from its
+// start.
+template <int kHeadDim, int kBits>
 struct AttentionShared {
   static constexpr int kColumns = MostColumns(kHeadDim);
-  // 64 keys, or their values; of these a ring.
-  static constexpr int kUnitBytes = 2 * kKeyBlock * kHeadDim;
-  static constexpr int kUnits = kHeadDim <= 128 ? (80 << 10) / kUnitBytes : 2;
+  // 64 keys, or their values, and their scales; of these a ring.
+  static constexpr int kScales = kKeyBlock * kHeadDim * kBits / 8;
+  static constexpr int kUnitBytes = kScales + (kBits == 8 ? 4 * kKeyBlock : 0);
+  static constexpr int kFittingUnits = ((kHeadDim <= 128 ? 80 : 66) << 10) / kUnitBytes;
+  static constexpr int kUnits = kFittingUnits < 10 ? kFittingUnits : 10;
   static constexpr int kQueries = kUnits * kUnitBytes;                  // [column][D] bfloat16
   static constexpr int kWeights = kQueries + kColumns * 2 * kHeadDim;   // [column/8][key][8], too
   static constexpr int kLargest = kWeights + kColumns * 2 * kKeyBlock;  // [warp][column]
@@ -66,21 +78,26 @@ inline MergedRows MergedRowsOf(const PagedAttentionArgs& a, int64_t states) {
 }
 
 // Block per (task, kv head), heads first; it takes every blocks()-th.
-template <int kHeadDim>
+template <int kHeadDim, int kBits>
 struct FastAttentionKernel {
-  using Shared = AttentionShared<kHeadDim>;
+  using Shared = AttentionShared<kHeadDim, kBits>;
+  static constexpr bool kIsScaled = kBits == 8;
+  using Element = std::conditional_t<kIsScaled, uint8_t, uint16_t>;
+  static constexpr DType kType = kIsScaled ? DType::kFloat8E4M3 : DType::kBFloat16;
   static constexpr int kThreads = kTaskThreads;
   static constexpr int kBlocksAtOnce = 2;
   static constexpr int64_t kAskedSharedBytes = Shared::kBytes;
   static constexpr int kWarps = kThreads / kLanes;
   static constexpr int kTiles = kHeadDim / (16 * kWarps);  // of 16 elements of D, of a warp
-  using Columns = AttentionColumns<Shared, kThreads, kTiles>;
+  using Columns = AttentionColumns<Shared, kThreads, kTiles, kIsScaled>;
   using Column = AttentionColumn;
   template <int N>
   using Values = typename Columns::template Values<N>;
-  static constexpr int kPageBytes = 2 * kPageTokens * kHeadDim;  // of keys or values of a head
+  static constexpr int kPageBytes = kPageTokens * kHeadDim * kBits / 8;  // keys, values of a head
+  static constexpr int kPageScales = 4 * kPageTokens;
   static constexpr int kPageChunks = kPageBytes / kCopyBytes;
-  static constexpr int kRowBytes = 2 * kHeadDim;
+  static constexpr int kChunkElements = kCopyBytes * 8 / kBits;
+  static constexpr int kQueryBytes = 2 * kHeadDim;
   static_assert(kWarps == kBlockPages && kHeadDim % 64 == 0);
 
   PagedAttentionArgs a;  // at most kTaskRows rows
@@ -161,15 +178,21 @@ struct FastAttentionKernel {
   }
 
   // Where the 16-byte chunks of a query, of a page's keys and of its values lie: permuted so that
-  // the 8 rows of a matrix are in banks of their own. A page's keys are [D][2] chunks.
+  // the 8 rows of a matrix are in banks of their own. A page's keys are [D][2] chunks, of fp8 [D].
   JANUS_DEVICE static int QueryOffset(int column, int chunk) {
-    return column * kRowBytes + (chunk ^ (column % 8)) * kCopyBytes;
+    return column * kQueryBytes + (chunk ^ (column % 8)) * kCopyBytes;
   }
   JANUS_DEVICE static int KeyOffset(int d, int half) {
-    return d * 2 * kPageTokens + (half ^ (d / 4 % 2)) * kCopyBytes;
+    return kIsScaled ? d * kCopyBytes : d * 2 * kPageTokens + (half ^ (d / 4 % 2)) * kCopyBytes;
   }
   JANUS_DEVICE static int ValueOffset(int token, int chunk) {
-    return token * kRowBytes + (chunk ^ (token % 8)) * kCopyBytes;
+    constexpr int kRowBytes = kHeadDim * kBits / 8;
+    constexpr int kRowsOfBanks = kRowBytes < 128 ? 128 / kRowBytes : 1;
+    return token * kRowBytes + (chunk ^ (token / kRowsOfBanks % (8 / kRowsOfBanks))) * kCopyBytes;
+  }
+  // The scales of a unit.
+  JANUS_DEVICE static const float* ScalesOf(const unsigned char* shared, int unit) {
+    return reinterpret_cast<const float*>(shared + unit * Shared::kUnitBytes + Shared::kScales);
   }
   // Of a weight for 8 columns.
   JANUS_DEVICE static int WeightOffset(int column8, int key) {
@@ -225,7 +248,7 @@ struct FastAttentionKernel {
       });
       filled = Next(filled);
       read = Next(read);
-      block.Warps([&](auto& warp) { Weigh<N>(block, warp, scores, values); });
+      block.Warps([&](auto& warp) { Weigh<N>(block, warp, read, scores, values); });
       block.template CopyingWarps<kAhead - 1>([&](auto& warp) {
         fill(warp, unit + 1 + kAhead);
         Columns::template AddSums<N>(block, warp);
@@ -268,15 +291,21 @@ struct FastAttentionKernel {
     const KvCache& cache = a.cache;
     const int64_t stride = cache.page_stride_bytes != 0
                                ? cache.page_stride_bytes
-                               : KvPageBytes(DType::kBFloat16, cache.kv_heads, kHeadDim);
+                               : KvPageBytes(kType, cache.kv_heads, kHeadDim);
     const auto* const pages = reinterpret_cast<const int32_t*>(block.shared() + Shared::kPages);
     const int32_t page = pages[key_block * kBlockPages + warp.index()];
     const bool is_read = page != kNoPage;
-    const auto* const from = static_cast<const unsigned char*>(cache.pages) +
-                             (is_read ? page : 0) * stride +
-                             ((kIsValue ? cache.kv_heads : 0) + g) * kPageBytes;
-    unsigned char* const to =
-        block.shared() + unit * Shared::kUnitBytes + warp.index() * kPageBytes;
+    const int64_t head = (kIsValue ? cache.kv_heads : 0) + g;
+    const auto* const from_page =
+        static_cast<const unsigned char*>(cache.pages) + (is_read ? page : 0) * stride;
+    const auto* const from = from_page + head * kPageBytes;
+    unsigned char* const to_unit = block.shared() + unit * Shared::kUnitBytes;
+    unsigned char* const to = to_unit + warp.index() * kPageBytes;
+    // Of fp8.
+    [[maybe_unused]] const auto* const scales =
+        from_page + KvElementBytes(kType, cache.kv_heads, kHeadDim) + head * kPageScales;
+    [[maybe_unused]] unsigned char* const to_scales =
+        to_unit + Shared::kScales + warp.index() * kPageScales;
     const bool can_copy =
         reinterpret_cast<uintptr_t>(cache.pages) % kCopyBytes == 0 && stride % kCopyBytes == 0;
     warp.Lanes([&](int lane) {
@@ -285,11 +314,24 @@ struct FastAttentionKernel {
         for (int chunk = lane; chunk < kPageChunks; chunk += kLanes) {
           block.CopyAsync(to + ChunkOffset<kIsValue>(chunk), from + chunk * kCopyBytes, is_read);
         }
+        if constexpr (kIsScaled) {
+          if (lane < kPageScales / kCopyBytes) {
+            block.CopyAsync(to_scales + lane * kCopyBytes, scales + lane * kCopyBytes, is_read);
+          }
+        }
       } else {
         JANUS_KEEP_LOOP
-        for (int i = lane; i < kPageChunks * kChunk; i += kLanes) {
-          auto* const chunk = reinterpret_cast<uint16_t*>(to + ChunkOffset<kIsValue>(i / kChunk));
-          chunk[i % kChunk] = is_read ? reinterpret_cast<const uint16_t*>(from)[i] : uint16_t{0};
+        for (int i = lane; i < kPageChunks * kChunkElements; i += kLanes) {
+          auto* const chunk =
+              reinterpret_cast<Element*>(to + ChunkOffset<kIsValue>(i / kChunkElements));
+          chunk[i % kChunkElements] =
+              is_read ? reinterpret_cast<const Element*>(from)[i] : Element{0};
+        }
+        if constexpr (kIsScaled) {
+          if (lane < kPageTokens) {
+            reinterpret_cast<float*>(to_scales)[lane] =
+                is_read ? reinterpret_cast<const float*>(scales)[lane] : 0.0f;
+          }
         }
       }
     });
@@ -297,8 +339,9 @@ struct FastAttentionKernel {
   // Of a page's keys or values, in the order of the cache.
   template <bool kIsValue>
   JANUS_DEVICE static int ChunkOffset(int chunk) {
-    constexpr int kOfRow = kHeadDim / kChunk;
-    return kIsValue ? ValueOffset(chunk / kOfRow, chunk % kOfRow) : KeyOffset(chunk / 2, chunk % 2);
+    constexpr int kOfRow = kHeadDim / kChunkElements;
+    if (kIsValue) return ValueOffset(chunk / kOfRow, chunk % kOfRow);
+    return kIsScaled ? KeyOffset(chunk, 0) : KeyOffset(chunk / 2, chunk % 2);
   }
 
   // The scores of a warp's page, and the largest of each column.
@@ -309,6 +352,9 @@ struct FastAttentionKernel {
       uint32_t keys[4];
       uint32_t queries[4];  // of two blocks of 8 columns; of one twice where there is one
     };
+    struct Packed {
+      uint32_t of[4];  // of fp8: two fragments of keys
+    };
     constexpr int kBlocks = N < 16 ? 1 : 2;
     unsigned char* const shared = block.shared();
     const unsigned char* const page =
@@ -316,15 +362,33 @@ struct FastAttentionKernel {
     const int first_lane = warp.index() * kLanes;
     warp.Lanes([&](int lane) { scores[first_lane + lane] = Scores<N>{}; });
     PerLane<Fragments> of;
+    [[maybe_unused]] PerLane<Packed> packed;
     // Unrolled up to 128, since the registers do not take more.
     JANUS_KEEP_LOOP
     for (int begin = 0; begin < kHeadDim; begin += kHeadDim < 128 ? kHeadDim : 128) {
       JANUS_UNROLL
       for (int i16 = 0; i16 < 128 && i16 < kHeadDim; i16 += 16) {
         const int d = begin + i16;
-        LoadTransposed(
-            warp, [&](int lane) -> uint32_t(&)[4] { return of[lane].keys; },
-            [&](int lane) { return page + KeyOffset(d + lane / 16 * 8 + lane % 8, lane / 8 % 2); });
+        if constexpr (kIsScaled) {
+          if (i16 % 32 == 0) {
+            LoadTransposed(
+                warp, [&](int lane) -> uint32_t(&)[4] { return packed[lane].of; },
+                [&](int lane) { return page + KeyOffset(d + lane, 0); });
+          }
+          JANUS_UNROLL
+          for (int i = 0; i < 2; ++i) {
+            ExpandTransposed(
+                warp, [&](int lane) { return packed[lane].of[i16 % 32 / 16 * 2 + i]; },
+                [&](int lane) -> uint32_t& { return of[lane].keys[2 * i]; },
+                [&](int lane) -> uint32_t& { return of[lane].keys[2 * i + 1]; });
+          }
+        } else {
+          LoadTransposed(
+              warp, [&](int lane) -> uint32_t(&)[4] { return of[lane].keys; },
+              [&](int lane) {
+                return page + KeyOffset(d + lane / 16 * 8 + lane % 8, lane / 8 % 2);
+              });
+        }
         JANUS_UNROLL
         for (int n = 0; n < N / 8; n += 2) {
           LoadMatrices(
@@ -347,13 +411,22 @@ struct FastAttentionKernel {
     const int32_t page_begin = j0 + warp.index() * kPageTokens;
     warp.Lanes([&](int lane) {
       Scores<N>& score = scores[first_lane + lane];
+      [[maybe_unused]] float of_key[2];
+      if constexpr (kIsScaled) {
+        JANUS_UNROLL
+        for (int half = 0; half < 2; ++half) {
+          of_key[half] =
+              ScalesOf(shared, unit)[warp.index() * kPageTokens + Columns::RowOf(lane, 2 * half)];
+        }
+      }
       JANUS_UNROLL
       for (int n = 0; n < N / 8; ++n) {
         JANUS_UNROLL
         for (int i = 0; i < 4; ++i) {
           score.of[n][i] *= a.scale;
+          if constexpr (kIsScaled) score.of[n][i] *= of_key[i / 2];
           if (all_see) continue;
-          const int32_t key = page_begin + lane / 4 + i / 2 * 8;
+          const int32_t key = page_begin + Columns::RowOf(lane, i);
           if (!Columns::SeesOf(shared)[Columns::ColumnOf(lane, n, i)].Sees(key))
             score.of[n][i] = Columns::kNone;
         }
@@ -368,9 +441,11 @@ struct FastAttentionKernel {
         [](float mine, float theirs) { return fmaxf(mine, theirs); });
   }
 
-  // Scores to weights, which go to shared memory with their sums; the values so far fade.
+  // Scores to weights, which go to shared memory with their sums; the values so far fade. `unit`
+  // has the values of the keys.
   template <int N, class Block, class Warp>
-  JANUS_DEVICE void Weigh(Block& block, Warp& warp, PerThread<Scores<N>, kThreads>& scores,
+  JANUS_DEVICE void Weigh(Block& block, Warp& warp, [[maybe_unused]] int unit,
+                          PerThread<Scores<N>, kThreads>& scores,
                           PerThread<Values<N>, kThreads>& values) const {
     const int first_lane = warp.index() * kLanes;
     warp.Lanes([&](int lane) {
@@ -392,15 +467,19 @@ struct FastAttentionKernel {
           JANUS_UNROLL
           for (int half = 0; half < 2; ++half) {
             float& of = score.of[n][i + 2 * half];
-            const uint16_t weight =
-                of == Columns::kNone ? uint16_t{0} : ToBFloat16(expf(of - largest));
+            const bool is_none = of == Columns::kNone;
+            uint16_t weight = is_none ? uint16_t{0} : ToBFloat16(expf(of - largest));
             of = FromBFloat16(weight);
+            if constexpr (kIsScaled) {
+              const int key = warp.index() * kPageTokens + Columns::RowOf(lane, 2 * half);
+              if (!is_none) weight = ToBFloat16(of * ScalesOf(block.shared(), unit)[key]);
+            }
             pair[half] |= uint32_t{weight} << (16 * i);
           }
         }
         JANUS_UNROLL
         for (int half = 0; half < 2; ++half) {
-          const int key = warp.index() * kPageTokens + lane / 4 + 8 * half;
+          const int key = warp.index() * kPageTokens + Columns::RowOf(lane, 2 * half);
           *reinterpret_cast<uint32_t*>(block.shared() + WeightOffset(n, key) + lane % 4 * 4) =
               pair[half];
         }
@@ -420,10 +499,27 @@ struct FastAttentionKernel {
   JANUS_DEVICE static void LoadValues(Block& block, Warp& warp, int unit, int key, int m, To to) {
     const unsigned char* const page =
         block.shared() + unit * Shared::kUnitBytes + key / kPageTokens * kPageBytes;
-    const int chunk = (warp.index() * kTiles + m) * 2;
-    LoadTransposed(warp, to, [&](int lane) {
-      return page + ValueOffset(lane / 16 * 8 + lane % 8, chunk + lane / 8 % 2);
-    });
+    const int tile = warp.index() * kTiles + m;
+    if constexpr (kIsScaled) {
+      struct Packed {
+        uint32_t of[2];
+      };
+      PerLane<Packed> packed;
+      LoadTransposedPair(
+          warp, [&](int lane) -> uint32_t(&)[2] { return packed[lane].of; },
+          [&](int lane) { return page + ValueOffset(lane, tile); });
+      JANUS_UNROLL
+      for (int i = 0; i < 2; ++i) {
+        ExpandTransposed(
+            warp, [&](int lane) { return packed[lane].of[i]; },
+            [&](int lane) -> uint32_t& { return to(lane)[2 * i]; },
+            [&](int lane) -> uint32_t& { return to(lane)[2 * i + 1]; });
+      }
+    } else {
+      LoadTransposed(warp, to, [&](int lane) {
+        return page + ValueOffset(lane / 16 * 8 + lane % 8, 2 * tile + lane / 8 % 2);
+      });
+    }
   }
   // The weights of 16 keys for two blocks of 8 columns from `n` on, to to(lane).
   template <int N, class Block, class Warp, class To>
@@ -495,10 +591,11 @@ inline constexpr int64_t kAttentionBlocks = 2 * 132;
 
 // `states`: rows and splits that the workspace has room for. No more blocks than there can be
 // tasks.
-template <int kHeadDim>
+template <int kHeadDim, int kBits>
 inline Plan PlanFastAttention(const PagedAttentionArgs& a, int64_t states) {
   const int64_t tasks = (a.num_rows + states) * a.cache.kv_heads;
-  return {std::min(tasks, kAttentionBlocks), kTaskThreads, AttentionShared<kHeadDim>::kBytes, 0, 0};
+  return {std::min(tasks, kAttentionBlocks), kTaskThreads, AttentionShared<kHeadDim, kBits>::kBytes,
+          0, 0};
 }
 
 }  // namespace janus::kernels::cuda

@@ -28,7 +28,8 @@ struct SplitStates {
   }
 };
 
-// How a merged state and the next split's are weighed.
+// How a merged state and the next split's are weighed. Where neither has a score above -infinity,
+// what they hold is zeros, or NaN, and stays so.
 struct MergeWeights {
   float largest;
   float merged;
@@ -36,7 +37,8 @@ struct MergeWeights {
 };
 JANUS_DEVICE inline MergeWeights WeighMerge(float merged, float split) {
   const float largest = fmaxf(merged, split);
-  return {largest, expf(merged - largest), expf(split - largest)};
+  const float shift = largest == -INFINITY ? 0.0f : largest;
+  return {largest, expf(merged - shift), expf(split - shift)};
 }
 JANUS_DEVICE inline float Merge(const MergeWeights& w, float merged, float split) {
   return merged * w.merged + split * w.split;

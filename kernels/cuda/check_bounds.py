@@ -14,7 +14,7 @@ import re
 import sys
 
 ENTRY = re.compile(
-    r"Compiling entry function '\S*?\d([A-Za-z]+Kernel)(?:IL[ib](\d+)E)?E\S*' for '(sm_\w+)'")
+    r"Compiling entry function '\S*?\d([A-Za-z]+Kernel)(?:I((?:L[ib]\d+E)+))?E\S*' for '(sm_\w+)'")
 STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 USED = re.compile(r"Used (\d+) registers")
 
@@ -25,8 +25,9 @@ def read_report(text):
     current = stack = None
     for line in text.splitlines():
         if match := ENTRY.search(line):
-            kernel, parameter, architecture = match.groups()
-            current = f"{kernel}<{parameter}>" if parameter else kernel, architecture
+            kernel, parameters, architecture = match.groups()
+            values = ",".join(re.findall(r"L[ib](\d+)E", parameters or ""))
+            current = f"{kernel}<{values}>" if values else kernel, architecture
             stack = None
         elif "Compiling entry function" in line and "Kernel" in line:
             raise ValueError(f"a kernel whose name this does not understand: {line.strip()}")

@@ -321,7 +321,7 @@ struct FastExpandedKernel {
         for (int half = 0; half < 2; ++half) {
           const float before = state.largest[m][half];
           const float now = fmaxf(before, largest[lane].of[m][half]);
-          const float fade = expf(before - now);  // each row sees the first key
+          const float fade = now == kNone ? 1.0f : expf(before - now);
           state.largest[m][half] = now;
           state.total[m][half] *= fade;
           ForValues(lane, [&](int n, int i, int) { state.values[m][n][i + 2 * half] *= fade; });

@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/row_vectors.h"
 #include "kernels/cuda/warp.h"
+#include "kernels/float8_pieces.h"
 #include "kernels/kernels.h"
 
 namespace janus::kernels::cuda {
@@ -13,10 +14,6 @@ namespace janus::kernels::cuda {
 static_assert(kWarpFours == kScaleBlock);
 
 inline constexpr uint32_t kInfinity = 0x7F800000u;
-
-JANUS_DEVICE inline uint32_t MagnitudeOf(float x) {
-  return std::bit_cast<uint32_t>(x) & 0x7FFFFFFFu;
-}
 
 // Two finite floats in fp8, the first in the lower byte.
 JANUS_DEVICE inline uint32_t Float8PairOf(float low, float high) {

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kName = "PagedAttention";
 
-template <int kHeadDim>
+template <int kHeadDim, int kBits>
 Status RunFast(const Stream& stream, const PagedAttentionArgs& args) {
   const int64_t states =
       args.workspace_bytes / (SplitStates{args.heads, kHeadDim}.Floats() * int64_t{4});
@@ -27,14 +27,20 @@ Status RunFast(const Stream& stream, const PagedAttentionArgs& args) {
     part.queries = args.queries + first * (args.query_stride != 0 ? args.query_stride : row);
     part.y = static_cast<char*>(args.y) +
              first * (args.y_stride != 0 ? args.y_stride : row) * SizeOf(args.y_dtype);
-    JANUS_RETURN_IF_ERROR(Start(kName, stream, FastAttentionKernel<kHeadDim>{part, states},
-                                PlanFastAttention<kHeadDim>(part, states)));
+    JANUS_RETURN_IF_ERROR(Start(kName, stream, FastAttentionKernel<kHeadDim, kBits>{part, states},
+                                PlanFastAttention<kHeadDim, kBits>(part, states)));
     if (states == 0) continue;
     const MergedRows merged = MergedRowsOf(part, states);
     JANUS_RETURN_IF_ERROR(
         Start(kName, stream, MergeAttentionKernel{merged}, PlanMergeAttention(merged)));
   }
   return OkStatus();
+}
+
+template <int kHeadDim>
+Status RunFast(const Stream& stream, const PagedAttentionArgs& args) {
+  return args.cache.dtype == DType::kFloat8E4M3 ? RunFast<kHeadDim, 8>(stream, args)
+                                                : RunFast<kHeadDim, 16>(stream, args);
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 namespace janus::kernels::cuda {
 
 enum class AttentionForm {
-  kFast,   // tensor cores: keys, values and results in bfloat16, heads of 64, 128 or 256
+  kFast,   // tensor cores: a cache of bfloat16 or fp8, results in bfloat16, heads of 64, 128, 256
   kPlain,  // everything; what the fast one is held to
 };
 
@@ -21,11 +21,13 @@ constexpr int MostColumns(int head_dim) {
 // By number formats and shape alone, so that a model has one form, whatever rows a round brings and
 // however long their contexts are. The queries that share a kv head are columns of one tile.
 constexpr AttentionForm AttentionFormFor(const PagedAttentionArgs& a) {
-  const bool is_bfloat16 = a.cache.dtype == DType::kBFloat16 && a.y_dtype == DType::kBFloat16;
+  const bool has_format =
+      (a.cache.dtype == DType::kBFloat16 || a.cache.dtype == DType::kFloat8E4M3) &&
+      a.y_dtype == DType::kBFloat16;
   const int width = a.cache.head_dim;
   const bool has_width = width == 64 || width == 128 || width == 256;
   const bool fits = a.heads / a.cache.kv_heads <= MostColumns(width);
-  return is_bfloat16 && has_width && fits ? AttentionForm::kFast : AttentionForm::kPlain;
+  return has_format && has_width && fits ? AttentionForm::kFast : AttentionForm::kPlain;
 }
 
 // Arguments are valid, as after kernels::PagedAttention; a form that takes them.

@@ -69,9 +69,17 @@ Status RopeCuda(const Stream& stream, const RopeArgs& args) {
   return cuda::RunRope(stream, args, cuda::RowForm::kFast);
 }
 Status KvWriteCuda(const Stream& stream, const KvWriteArgs& args) {
+  if (args.cache.dtype == DType::kFloat8E4M3) {
+    return cuda::Start("KvWrite", stream, cuda::KvWritePiecesKernel{args},
+                       cuda::PlanKvWritePieces(args));
+  }
   return cuda::Start("KvWrite", stream, cuda::KvWriteKernel{args}, cuda::PlanKvWrite(args));
 }
 Status LatentWriteCuda(const Stream& stream, const LatentWriteArgs& args) {
+  if (args.cache.dtype == DType::kFloat8E4M3) {
+    return cuda::Start("LatentWrite", stream, cuda::LatentWritePiecesKernel{args},
+                       cuda::PlanLatentWritePieces(args));
+  }
   return cuda::Start("LatentWrite", stream, cuda::LatentWriteKernel{args},
                      cuda::PlanLatentWrite(args));
 }

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "kernels/cuda/cached.h"
 #include "kernels/cuda/element.h"
 #include "kernels/cuda/plan.h"
 #include "kernels/kernels.h"
@@ -142,6 +143,95 @@ struct KvWriteKernel {
 inline Plan PlanKvWrite(const KvWriteArgs& a) {
   const int64_t count = a.num_rows * a.cache.kv_heads * a.cache.head_dim;
   return PlanElements(count, KvWriteKernel::kThreads, 2 * count * (4 + SizeOf(a.cache.dtype)), 0);
+}
+
+// The same for a cache of fp8: warp per piece, of a row first the keys of its heads, then the
+// values.
+struct KvWritePiecesKernel {
+  static constexpr int kThreads = kElementThreads;
+  static constexpr int kWarps = kThreads / kLanes;
+  KvWriteArgs a;
+  template <class Block>
+  JANUS_DEVICE void operator()(Block& block) const {
+    const KvCache& cache = a.cache;
+    const int pieces = 2 * cache.kv_heads;
+    const int64_t page_bytes = cache.page_stride_bytes != 0
+                                   ? cache.page_stride_bytes
+                                   : KvPageBytes(cache.dtype, cache.kv_heads, cache.head_dim);
+    block.Warps([&](auto& warp) {
+      const int64_t piece = block.index() * kWarps + warp.index();
+      if (piece >= a.num_rows * pieces) return;
+      const int64_t t = piece / pieces;
+      const auto head = static_cast<int>(piece % pieces);
+      const bool is_key = head < cache.kv_heads;
+      const int32_t in_page = a.rows[t].position % kPageTokens;
+      auto* const page = static_cast<unsigned char*>(cache.pages) +
+                         a.rows[t].block_table[a.rows[t].position / kPageTokens] * page_bytes;
+      auto* const scales = reinterpret_cast<float*>(
+          page + KvElementBytes(cache.dtype, cache.kv_heads, cache.head_dim));
+      const int64_t given = is_key ? a.key_stride : a.value_stride;
+      const int64_t stride = given != 0 ? given : int64_t{cache.kv_heads} * cache.head_dim;
+      const float* const from = (is_key ? a.keys : a.values) + t * stride +
+                                int64_t{is_key ? head : head - cache.kv_heads} * cache.head_dim;
+      StorePiece(warp, from, cache.head_dim,
+                 page + int64_t{head} * cache.head_dim * kPageTokens +
+                     in_page * (is_key ? 1 : cache.head_dim),
+                 is_key ? kPageTokens : 1, scales + head * kPageTokens + in_page);
+    });
+  }
+};
+inline Plan PlanKvWritePieces(const KvWriteArgs& a) {
+  const int64_t pieces = 2 * a.num_rows * a.cache.kv_heads;
+  return {CeilDiv(pieces, KvWritePiecesKernel::kWarps), KvWritePiecesKernel::kThreads, 0,
+          pieces * (5 * int64_t{a.cache.head_dim} + 4), 0};
+}
+
+// Of latent vectors for a cache of fp8 (others: rows_fast.h): warp per piece of a row's latent
+// vector, and one for its rope key.
+struct LatentWritePiecesKernel {
+  static constexpr int kThreads = kElementThreads;
+  static constexpr int kWarps = kThreads / kLanes;
+  LatentWriteArgs a;
+  template <class Block>
+  JANUS_DEVICE void operator()(Block& block) const {
+    const LatentCache& cache = a.cache;
+    const auto pieces = static_cast<int>(ScaleBlocks(cache.rank));
+    const int64_t page_bytes = cache.page_stride_bytes != 0
+                                   ? cache.page_stride_bytes
+                                   : LatentPageBytes(cache.dtype, cache.rank, cache.rope);
+    block.Warps([&](auto& warp) {
+      const int64_t part = block.index() * kWarps + warp.index();
+      if (part >= a.num_rows * (pieces + 1)) return;
+      const int64_t t = part / (pieces + 1);
+      const auto piece = static_cast<int>(part % (pieces + 1));
+      const int32_t position = a.rows[t].position;
+      auto* const entry =
+          static_cast<unsigned char*>(cache.pages) +
+          a.rows[t].block_table[position / kPageTokens] * page_bytes +
+          position % kPageTokens * LatentEntryBytes(cache.dtype, cache.rank, cache.rope);
+      const int64_t stride =
+          a.entry_stride != 0 ? a.entry_stride : int64_t{cache.rank} + cache.rope;
+      const float* const from = a.entries + t * stride;
+      if (piece == pieces) {
+        warp.Lanes([&](int lane) {
+          for (int d = lane; d < cache.rope; d += kLanes) {
+            Store(entry + LatentRopeAt(cache.rank), DType::kBFloat16, d, from[cache.rank + d]);
+          }
+        });
+        return;
+      }
+      const int64_t begin = piece * kScaleBlock;
+      const int64_t count = cache.rank - begin < kScaleBlock ? cache.rank - begin : kScaleBlock;
+      StorePiece(warp, from + begin, count, entry + begin, 1,
+                 reinterpret_cast<float*>(entry + LatentScalesAt(cache.rank)) + piece);
+    });
+  }
+};
+inline Plan PlanLatentWritePieces(const LatentWriteArgs& a) {
+  const int64_t pieces = ScaleBlocks(a.cache.rank);
+  return {CeilDiv(a.num_rows * (pieces + 1), LatentWritePiecesKernel::kWarps),
+          LatentWritePiecesKernel::kThreads, 0,
+          a.num_rows * (5 * int64_t{a.cache.rank} + 4 * pieces + 6 * int64_t{a.cache.rope}), 0};
 }
 
 // Element h of row t: the sum rule, not an approximation of it.

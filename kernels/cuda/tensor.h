@@ -73,6 +73,17 @@ __device__ void LoadTransposed(DeviceWarp& warp, To to, From from) {
                : "memory");
 }
 
+// As LoadTransposed, of two matrices: from(lane) of the first 16 lanes is where their rows lie.
+template <class To, class From>
+__device__ void LoadTransposedPair(DeviceWarp& warp, To to, From from) {
+  uint32_t(&r)[2] = to(warp.lane());
+  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(from(warp.lane() % 16)));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
+               : "=r"(r[0]), "=r"(r[1])
+               : "r"(address)
+               : "memory");
+}
+
 // 8 bytes of shared memory, 8-byte aligned: to(lane)[0] and [1].
 template <class To, class From>
 __device__ void LoadNeighbours(DeviceWarp& warp, To to, From from) {
@@ -84,11 +95,13 @@ __device__ void LoadNeighbours(DeviceWarp& warp, To to, From from) {
                : "memory");
 }
 
-// Bytes 2*kPair and the next, each with its sign in all bits of the byte above it.
-template <int kPair>
+// Bytes kFirst and kSecond, each with its sign in all bits of the byte above it.
+template <int kFirst, int kSecond>
 __device__ uint32_t SpreadBytes(uint32_t four) {
+  constexpr int kSign = 8;
+  constexpr int kBytes = kFirst | (kFirst | kSign) << 4 | kSecond << 8 | (kSecond | kSign) << 12;
   uint32_t spread;
-  asm("prmt.b32 %0, %1, 0, %2;" : "=r"(spread) : "r"(four), "n"(kPair == 0 ? 0x9180 : 0xB3A2));
+  asm("prmt.b32 %0, %1, 0, %2;" : "=r"(spread) : "r"(four), "n"(kBytes));
   return spread;
 }
 // Of the bytes of `low` (0 to 3) and `high` (4 to 7) the four that the selector's lower half-bytes
@@ -126,11 +139,11 @@ __device__ void MultiplyAdd(DeviceWarp& warp, C c_of, A a_of, B b_of) {
 // turns. Of this thread.
 inline thread_local int64_t host_bank_conflicts = 0;
 
-// take(i, row, bytes) for each row of the four matrices.
-template <class From, class Take>
+// take(i, row, bytes) for each row of the matrices.
+template <int kMatrices, class From, class Take>
 void ForEachMatrixRow(HostWarp& warp, From from, Take take) {
   warp.Together();
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < kMatrices; ++i) {
     uint32_t banks = 0;
     for (int row = 0; row < 8; ++row) {
       const auto* const bytes = static_cast<const unsigned char*>(from(8 * i + row));
@@ -145,19 +158,27 @@ void ForEachMatrixRow(HostWarp& warp, From from, Take take) {
 
 template <class To, class From>
 void LoadMatrices(HostWarp& warp, To to, From from) {
-  ForEachMatrixRow(warp, from, [&](int i, int row, const unsigned char* bytes) {
+  ForEachMatrixRow<4>(warp, from, [&](int i, int row, const unsigned char* bytes) {
     for (int pair = 0; pair < 4; ++pair) std::memcpy(&to(4 * row + pair)[i], bytes + 4 * pair, 4);
   });
 }
 
-template <class To, class From>
-void LoadTransposed(HostWarp& warp, To to, From from) {
-  ForEachMatrixRow(warp, from, [&](int i, int row, const unsigned char* bytes) {
+template <int kMatrices, class To, class From>
+void LoadEachTransposed(HostWarp& warp, To to, From from) {
+  ForEachMatrixRow<kMatrices>(warp, from, [&](int i, int row, const unsigned char* bytes) {
     for (int column = 0; column < 8; ++column) {
       auto* const pair = reinterpret_cast<unsigned char*>(&to(4 * column + row / 2)[i]);
       std::memcpy(pair + 2 * (row % 2), bytes + 2 * column, 2);
     }
   });
+}
+template <class To, class From>
+void LoadTransposed(HostWarp& warp, To to, From from) {
+  LoadEachTransposed<4>(warp, to, from);
+}
+template <class To, class From>
+void LoadTransposedPair(HostWarp& warp, To to, From from) {
+  LoadEachTransposed<2>(warp, to, from);
 }
 
 template <class To, class From>
@@ -180,13 +201,13 @@ inline float HalfOf(uint32_t pair, int half) {
   return FromBFloat16(static_cast<uint16_t>(pair >> (16 * half)));
 }
 
-template <int kPair>
+template <int kFirst, int kSecond>
 uint32_t SpreadBytes(uint32_t four) {
   const auto spread = [&](int byte) {
     const auto value = static_cast<int8_t>(four >> (8 * byte));
     return static_cast<uint32_t>(static_cast<uint16_t>(value));
   };
-  return spread(2 * kPair) | spread(2 * kPair + 1) << 16;
+  return spread(kFirst) | spread(kSecond) << 16;
 }
 inline uint32_t PermuteBytes(uint32_t low, uint32_t high, uint32_t selector) {
   uint32_t bytes = 0;
@@ -254,8 +275,20 @@ template <class Warp, class From, class Low, class High>
 JANUS_DEVICE void ExpandFloat8(Warp& warp, From from, Low low, High high) {
   ForLanes(warp, [&](int lane) {
     const uint32_t four = from(lane);
-    low(lane) = BFloat16OfFloat8(SpreadBytes<0>(four));
-    high(lane) = BFloat16OfFloat8(SpreadBytes<1>(four));
+    low(lane) = BFloat16OfFloat8(SpreadBytes<0, 1>(four));
+    high(lane) = BFloat16OfFloat8(SpreadBytes<2, 3>(four));
+  });
+}
+
+// As ExpandFloat8, of what LoadTransposed brings where elements are fp8: of each of two rows two
+// neighbours. even(lane) gets the first of either row, odd(lane) the second. A fragment whose row r
+// is the first and row r + 8 the second of two neighbours is these two, for 8 columns.
+template <class Warp, class From, class Even, class Odd>
+JANUS_DEVICE void ExpandTransposed(Warp& warp, From from, Even even, Odd odd) {
+  ForLanes(warp, [&](int lane) {
+    const uint32_t four = from(lane);
+    even(lane) = BFloat16OfFloat8(SpreadBytes<0, 2>(four));
+    odd(lane) = BFloat16OfFloat8(SpreadBytes<1, 3>(four));
   });
 }
 

@@ -3,25 +3,19 @@
 #include <limits>
 
 #include "kernels/backends.h"
-#include "kernels/element.h"
+#include "kernels/reference/cached.h"
 
 namespace janus::kernels {
 
 void AbsorbedAttentionReference(const AbsorbedAttentionArgs& a) {
   const LatentCache& cache = a.cache;
-  const int64_t width = int64_t{cache.rank} + cache.rope;
-  const int64_t page_bytes = cache.page_stride_bytes != 0
-                                 ? cache.page_stride_bytes
-                                 : LatentPageBytes(cache.dtype, cache.rank, cache.rope);
   const int64_t head_stride = a.rope_query_head_stride != 0 ? a.rope_query_head_stride : cache.rope;
   const int64_t row_stride =
       a.rope_query_row_stride != 0 ? a.rope_query_row_stride : a.heads * head_stride;
   for (int64_t t = 0; t < a.num_rows; ++t) {
     const KvRow& r = a.rows[t];
     const auto cached = [&](int64_t j, int64_t d) {
-      const auto* page = static_cast<const unsigned char*>(cache.pages) +
-                         r.block_table[j / kPageTokens] * page_bytes;
-      return static_cast<double>(ReadElement(page, cache.dtype, j % kPageTokens * width + d));
+      return CachedLatent(cache, r.block_table[j / kPageTokens], j % kPageTokens, d);
     };
     for (int64_t h = 0; h < a.heads; ++h) {
       const float* latent_d = a.latent_queries + (t * a.heads + h) * cache.rank;

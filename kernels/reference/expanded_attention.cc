@@ -3,16 +3,13 @@
 
 #include "kernels/backends.h"
 #include "kernels/element.h"
+#include "kernels/reference/cached.h"
 
 namespace janus::kernels {
 
 void ExpandedAttentionReference(const ExpandedAttentionArgs& a) {
   const LatentCache& cache = a.cache;
-  const int64_t width = int64_t{cache.rank} + cache.rope;
   const int64_t head_dim = int64_t{a.nope_dim} + cache.rope;
-  const int64_t page_bytes = cache.page_stride_bytes != 0
-                                 ? cache.page_stride_bytes
-                                 : LatentPageBytes(cache.dtype, cache.rank, cache.rope);
   const int64_t query_stride = a.query_stride != 0 ? a.query_stride : a.heads * head_dim;
   for (int64_t t = 0; t < a.num_rows; ++t) {
     const KvRow& r = a.rows[t];
@@ -24,10 +21,8 @@ void ExpandedAttentionReference(const ExpandedAttentionArgs& a) {
       double total = 0.0;
       double y_v[kMaxHeadDim] = {};
       for (int64_t j = 0; j <= r.position; ++j) {
-        const auto* page = static_cast<const unsigned char*>(cache.pages) +
-                           r.block_table[j / kPageTokens] * page_bytes;
         const auto cached = [&](int64_t d) {
-          return static_cast<double>(ReadElement(page, cache.dtype, j % kPageTokens * width + d));
+          return CachedLatent(cache, r.block_table[j / kPageTokens], j % kPageTokens, d);
         };
         const auto expanded = [&](int64_t row) {
           double sum = 0.0;
@@ -47,7 +42,9 @@ void ExpandedAttentionReference(const ExpandedAttentionArgs& a) {
           for (int v = 0; v < a.value_dim; ++v) y_v[v] *= fade;
           largest = score;
         }
-        const double p = std::exp(score - largest);
+        // Scores of -infinity alone weigh nothing.
+        const double shift = std::isinf(largest) && largest < 0.0 ? 0.0 : largest;
+        const double p = std::exp(score - shift);
         total += p;
         for (int v = 0; v < a.value_dim; ++v) y_v[v] += p * expanded(a.nope_dim + v);
       }

@@ -4,22 +4,16 @@
 
 #include "kernels/backends.h"
 #include "kernels/element.h"
+#include "kernels/reference/cached.h"
 
 namespace janus::kernels {
 
 void PagedAttentionReference(const PagedAttentionArgs& a) {
   const int kv_heads = a.cache.kv_heads;
   const int head_dim = a.cache.head_dim;
-  const DType type = a.cache.dtype;
-  const int64_t page_bytes = a.cache.page_stride_bytes != 0 ? a.cache.page_stride_bytes
-                                                            : KvPageBytes(type, kv_heads, head_dim);
   const int64_t row = int64_t{a.heads} * head_dim;
   const int64_t query_stride = a.query_stride != 0 ? a.query_stride : row;
   const int64_t y_stride = a.y_stride != 0 ? a.y_stride : row;
-  const auto page_of = [&](const KvRow& r, int64_t j) {
-    return static_cast<const unsigned char*>(a.cache.pages) +
-           r.block_table[j / kPageTokens] * page_bytes;
-  };
   for (int64_t t = 0; t < a.num_rows; ++t) {
     const KvRow& r = a.rows[t];
     const int64_t last = r.position;
@@ -28,12 +22,13 @@ void PagedAttentionReference(const PagedAttentionArgs& a) {
     for (int h = 0; h < a.heads; ++h) {
       const float* q_d = a.queries + t * query_stride + int64_t{h} * head_dim;
       const int64_t g = h / (a.heads / kv_heads);
+      const auto cached = [&](int64_t j) {
+        return CachedHead(a.cache, r.block_table[j / kPageTokens], g);
+      };
       const auto score = [&](int64_t j) {
+        const CachedHead of = cached(j);
         double dot = 0.0;
-        for (int d = 0; d < head_dim; ++d) {
-          const int64_t at = (g * head_dim + d) * kPageTokens + j % kPageTokens;
-          dot += static_cast<double>(q_d[d]) * ReadElement(page_of(r, j), type, at);
-        }
+        for (int d = 0; d < head_dim; ++d) dot += q_d[d] * of.Key(j % kPageTokens, d);
         return dot * a.scale;
       };
       double largest = -std::numeric_limits<double>::infinity();
@@ -43,10 +38,8 @@ void PagedAttentionReference(const PagedAttentionArgs& a) {
       for (int64_t j = first; j <= last; ++j) {
         const double p = std::exp(score(j) - largest);
         total += p;
-        for (int d = 0; d < head_dim; ++d) {
-          const int64_t at = ((kv_heads + g) * kPageTokens + j % kPageTokens) * head_dim + d;
-          y_d[d] += p * ReadElement(page_of(r, j), type, at);
-        }
+        const CachedHead of = cached(j);
+        for (int d = 0; d < head_dim; ++d) y_d[d] += p * of.Value(j % kPageTokens, d);
       }
       for (int d = 0; d < head_dim; ++d) {
         WriteElement(a.y, a.y_dtype, t * y_stride + int64_t{h} * head_dim + d,

@@ -6,8 +6,9 @@
 namespace janus::control {
 
 // What a worker needs beyond its flags, as the plan has it. `machine_threads`: step and compute
-// threads of all workers of its machine, 0 where other machines take part.
+// threads of all workers of its machine, 0 where other machines take part. `fp8_kv_cache`: the
+// plan's memory for keys and values is the same, and holds more of them.
 v1::WorkerConfig WorkerConfigOf(const ServicePlan& plan, int machine_threads,
-                                bool debug_logits_hash);
+                                bool debug_logits_hash, bool fp8_kv_cache);
 
 }  // namespace janus::control

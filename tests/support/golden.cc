@@ -121,6 +121,7 @@ HeldModel HoldGolden(const std::string& family, DType dtype) {
 HeldModel HoldByName(const std::string& model, DType dtype, uint64_t seed) {
   if (model == "small") return SmallRandomModel(dtype, seed);
   if (model == "small_latent") return SmallLatentModel(dtype, seed);
+  if (model == "grouped_heads") return GroupedHeadsModel(dtype, seed);
   if (model == "deepseek_heads") return DeepSeekHeadsModel(dtype, seed);
   if (model == "small_fp8") return SmallFp8Model(dtype, seed);
   if (model == "small_mxfp4") return SmallMxfp4Model(dtype, seed);
@@ -140,6 +141,7 @@ Result<CaseRun> RunCase(const std::string& folder, const GoldenCase& c,
   options.device = service.kernels.device;
   options.isa = service.kernels.isa;
   options.make_context = service.kernels.make_context;
+  options.attention.fp8_cache = service.kernels.fp8_cache;
   options.connect = service.connect;
   options.attention.kv_bytes = int64_t{8} << 20;
   options.attention.max_batch = 8;

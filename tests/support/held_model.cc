@@ -254,6 +254,17 @@ HeldModel SmallLatentModel(DType dtype, uint64_t seed) {
   return RandomModel(SmallLatentDescription(dtype), seed);
 }
 
+HeldModel GroupedHeadsModel(DType dtype, uint64_t seed) {
+  ModelDescription model = SmallModelDescription(dtype);
+  model.layers = 1;
+  AttentionDescription& a = model.attention;
+  a.heads = 4;
+  a.head_dim = 64;
+  a.scale = 0.125f;
+  a.rope.rotary_dim = 64;
+  return RandomModel(model, seed);
+}
+
 HeldModel DeepSeekHeadsModel(DType dtype, uint64_t seed) {
   ModelDescription model = SmallLatentDescription(dtype);
   model.layers = 1;

@@ -49,7 +49,12 @@ HeldModel SmallMxfp4Model(DType dtype, uint64_t seed);
 // dense layer between two MoE layers: everything that a family may have beside Mixtral's parts.
 HeldModel SmallLatentModel(DType dtype, uint64_t seed);
 
-// A layer of it whose two heads have the sizes of DeepSeek's, which GPUs have fast forms for.
+// A layer of SmallRandomModel whose heads, two for each of keys and values, have 64 elements: GPUs
+// have a fast form for them.
+HeldModel GroupedHeadsModel(DType dtype, uint64_t seed);
+
+// A layer of SmallLatentModel whose two heads have the sizes of DeepSeek's, which GPUs have fast
+// forms for.
 HeldModel DeepSeekHeadsModel(DType dtype, uint64_t seed);
 
 // SmallLatentModel whose experts are scored by the sigmoid and chosen with a bias.

@@ -48,8 +48,9 @@ Request RandomRequest(Random& random, int vocab) {
   return request;
 }
 
-int64_t KvBytes(const ModelDescription& model, int pages) {
-  return CachePageBytes(model) * model.layers * pages;
+int64_t KvBytes(const ModelDescription& model, KernelChoice kernels, int pages) {
+  const DType type = kernels.fp8_cache ? DType::kFloat8E4M3 : WireType(model);
+  return CachePageBytes(model, type) * model.layers * pages;
 }
 
 }  // namespace
@@ -58,6 +59,17 @@ KernelChoice BestCpu() {
   const Result<kernels::Isa> isa = kernels::SelectIsa(kernels::DetectCpu());
   if (!isa.ok()) return {};
   return {kernels::Device::kCpu, *isa};
+}
+
+LoopbackCluster::Options OptionsAlone(const HeldModel& held, const KernelChoice& kernels) {
+  LoopbackCluster::Options options;
+  options.topology =
+      MakeTopology(1, {held.model.moe.experts}, held.model.moe_layers(), held.model.moe.experts);
+  options.device = kernels.device;
+  options.isa = kernels.isa;
+  options.make_context = kernels.make_context;
+  options.attention.fp8_cache = kernels.fp8_cache;
+  return options;
 }
 
 RequestPool MakeRequestPool(const HeldModel& held, KernelChoice kernels, int size, uint64_t seed) {
@@ -77,14 +89,9 @@ RequestPool MakeRequestPool(const HeldModel& held, KernelChoice kernels,
         std::max(longest, static_cast<int64_t>(request.prompt.size()) + request.max_tokens + 1);
   }
   Recorder recorder;
-  LoopbackCluster::Options options;
-  options.topology =
-      MakeTopology(1, {held.model.moe.experts}, held.model.moe_layers(), held.model.moe.experts);
-  options.device = kernels.device;
-  options.isa = kernels.isa;
-  options.make_context = kernels.make_context;
+  LoopbackCluster::Options options = OptionsAlone(held, kernels);
   options.attention.max_batch = 1;
-  options.attention.kv_bytes = KvBytes(held.model, KvCache::PagesFor(longest));
+  options.attention.kv_bytes = KvBytes(held.model, kernels, KvCache::PagesFor(longest));
   options.attention.logits_tap = [&](const RequestKey& key, int position,
                                      std::span<const float> logits) {
     recorder.Tap(key, position, logits);
@@ -257,6 +264,7 @@ ScheduleRun RunSchedule(const Schedule& schedule, const HeldModel& held, const R
   options.device = kernels.device;
   options.isa = kernels.isa;
   options.make_context = kernels.make_context;
+  options.attention.fp8_cache = kernels.fp8_cache;
   options.compute_threads = schedule.compute_threads;
   options.wrap_exchange = wrap;
   options.wrap_transport = wrap_transport;
@@ -265,8 +273,8 @@ ScheduleRun RunSchedule(const Schedule& schedule, const HeldModel& held, const R
   options.experts.scheduling = schedule.scheduling;
   options.experts.crossover_rows = schedule.crossover_rows;
   options.attention.max_batch = schedule.max_batch;
-  options.attention.kv_bytes = KvBytes(held.model, schedule.kv_pages);
-  options.attention.swap_bytes = KvBytes(held.model, schedule.swap_pages);
+  options.attention.kv_bytes = KvBytes(held.model, kernels, schedule.kv_pages);
+  options.attention.swap_bytes = KvBytes(held.model, kernels, schedule.swap_pages);
   options.attention.logits_tap = [&](const RequestKey& key, int position,
                                      std::span<const float> logits) {
     recorder.Tap(key, position, logits);

@@ -12,14 +12,18 @@
 
 namespace janus::dataplane {
 
-// Which kernels run.
+// Which kernels run, and whether over a cache in fp8.
 struct KernelChoice {
   kernels::Device device = kernels::Device::kReference;
   kernels::Isa isa = kernels::Isa::kAvx2;
   LoopbackCluster::MakeContext make_context = nullptr;  // as LoopbackCluster::Options has it
+  bool fp8_cache = false;
 };
 // The vectorised kernels at the best instruction set of this machine; the reference without AVX2.
 KernelChoice BestCpu();
+
+// One attention and one expert instance of the model.
+LoopbackCluster::Options OptionsAlone(const HeldModel& held, const KernelChoice& kernels);
 
 // What a request brought: everything that must not depend on the schedule.
 struct Trace {

@@ -14,10 +14,11 @@ struct Configuration {
   int n = 1;
   std::string weights;
   DType dtype = DType::kFloat32;
+  bool fp8_cache = false;
 
   std::string name() const {
     return std::to_string(m) + "A" + std::to_string(n) + "E_" + weights + "_" +
-           std::string(ToString(dtype));
+           std::string(ToString(dtype)) + (fp8_cache ? "_fp8_cache" : "");
   }
 };
 std::vector<Configuration> Configurations() {
@@ -27,6 +28,7 @@ std::vector<Configuration> Configurations() {
       for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
         all.push_back({m, n, weights, dtype});
       }
+      all.push_back({m, n, weights, DType::kBFloat16, true});
     }
   }
   return all;
@@ -50,7 +52,8 @@ TEST_P(BitsTest, LogitsAreThoseOfTheRequestAlone) {
   uint64_t preempted = 0, recomputed = 0;
   size_t rows = 0;
   for (int i = 0; i < schedules; ++i) {
-    const KernelChoice kernels = i % 4 == 0 ? KernelChoice() : BestCpu();
+    KernelChoice kernels = i % 4 == 0 ? KernelChoice() : BestCpu();
+    kernels.fp8_cache = c.fp8_cache;
     const RequestPool& pool = Pool(c.weights, c.dtype, kernels);
     Random random(MixSeed(TestSeed(), GetParam(), static_cast<uint64_t>(i)));
     const Schedule schedule = RandomSchedule(random, c.m, c.n, held.model, pool);

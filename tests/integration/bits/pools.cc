@@ -18,8 +18,8 @@ const HeldModel& Held(const std::string& weights, DType dtype) {
 }
 
 const RequestPool& Pool(const std::string& weights, DType dtype, KernelChoice kernels) {
-  static std::map<std::tuple<std::string, DType, kernels::Device>, RequestPool> pools;
-  const std::tuple key{weights, dtype, kernels.device};
+  static std::map<std::tuple<std::string, DType, kernels::Device, bool>, RequestPool> pools;
+  const std::tuple key{weights, dtype, kernels.device, kernels.fp8_cache};
   const auto at = pools.find(key);
   if (at != pools.end()) return at->second;
   const int size = Soak() ? 400 : 40;

@@ -15,13 +15,23 @@ constexpr int kMostGenerated = 200;
 struct Configuration {
   std::string model;  // "small", "small_latent", or a golden checkpoint's folder
   DType dtype = DType::kFloat32;
-  std::string name() const { return model + "_" + std::string(ToString(dtype)); }
+  bool fp8_cache = false;
+  std::string name() const {
+    return model + "_" + std::string(ToString(dtype)) + (fp8_cache ? "_fp8_cache" : "");
+  }
 };
-const std::vector<Configuration> kConfigurations = {
-    {"small", DType::kFloat32},        {"small", DType::kBFloat16},
-    {"small_latent", DType::kFloat32}, {"small_latent", DType::kBFloat16},
-    {"mixtral", DType::kFloat32},      {"mixtral", DType::kBFloat16},
-    {"deepseek_v2", DType::kFloat32},  {"deepseek_v2", DType::kBFloat16}};
+const std::vector<Configuration> kConfigurations = {{"small", DType::kFloat32},
+                                                    {"small", DType::kBFloat16},
+                                                    {"small_latent", DType::kFloat32},
+                                                    {"small_latent", DType::kBFloat16},
+                                                    {"mixtral", DType::kFloat32},
+                                                    {"mixtral", DType::kBFloat16},
+                                                    {"deepseek_v2", DType::kFloat32},
+                                                    {"deepseek_v2", DType::kBFloat16},
+                                                    {"mixtral", DType::kFloat32, true},
+                                                    {"mixtral", DType::kBFloat16, true},
+                                                    {"deepseek_v2", DType::kFloat32, true},
+                                                    {"deepseek_v2", DType::kBFloat16, true}};
 
 // Long answers, greedy and sampled, computed alone.
 class ReplayTest : public testing::TestWithParam<Configuration> {
@@ -40,7 +50,13 @@ class ReplayTest : public testing::TestWithParam<Configuration> {
       request.seed = random.Next();
       request.temperature = i % 2 == 0 ? 0.0f : 0.8f;
     }
-    pool_ = MakeRequestPool(held_, BestCpu(), std::move(requests));
+    pool_ = MakeRequestPool(held_, Kernels(), std::move(requests));
+  }
+
+  static KernelChoice Kernels() {
+    KernelChoice kernels = BestCpu();
+    kernels.fp8_cache = GetParam().fp8_cache;
+    return kernels;
   }
 
   Schedule Base(Random& random, int m, int n) const {
@@ -82,7 +98,7 @@ TEST_P(ReplayTest, PreemptedAtAnyMomentAnAnswerKeepsItsBits) {
       Submit(schedule, i, 0, i % m);
       schedule.actions.push_back({Schedule::Action::kAwait, i, random.Between(1, 80)});
     }
-    const ScheduleRun result = RunSchedule(schedule, held_, pool_, BestCpu());
+    const ScheduleRun result = RunSchedule(schedule, held_, pool_, Kernels());
     ASSERT_EQ(Differences(schedule, result, pool_), "")
         << schedule << "\nagain with JANUS_SEED=" << TestSeed();
     if (schedule.swap_pages > 0) copied_out += result.preempted;
@@ -100,7 +116,7 @@ TEST_P(ReplayTest, AnAnswerGoesOnFromAnyOfItsTokens) {
   for (int given = random.Between(0, stride - 1); given < kMostGenerated; given += stride) {
     Submit(schedule, given % kRequests, given, 0);
   }
-  const ScheduleRun result = RunSchedule(schedule, held_, pool_, BestCpu());
+  const ScheduleRun result = RunSchedule(schedule, held_, pool_, Kernels());
   EXPECT_EQ(Differences(schedule, result, pool_), "") << "again with JANUS_SEED=" << TestSeed();
 }
 

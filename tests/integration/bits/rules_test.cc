@@ -302,7 +302,8 @@ class LatentSide {
       : held_(SmallLatentModel(DType::kFloat32, 5)), run_(choice) {
     KvCacheOptions options;
     options.layers = held_.model.layers;
-    options.page_bytes = CachePageBytes(held_.model);
+    options.dtype = WireType(held_.model);
+    options.page_bytes = CachePageBytes(held_.model, options.dtype);
     options.bytes = options.page_bytes * options.layers * 4;
     cache_ = std::move(*KvCache::Create(options));
     layers_.emplace(held_.model, held_.attention, *cache_, run_.stream,

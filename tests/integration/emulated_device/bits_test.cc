@@ -16,19 +16,37 @@ namespace {
 struct Configuration {
   const char* model;
   DType dtype;
-  std::string name() const { return std::string(model) + "_" + std::string(ToString(dtype)); }
+  bool fp8_cache = false;
+  std::string name() const {
+    return std::string(model) + "_" + std::string(ToString(dtype)) +
+           (fp8_cache ? "_fp8_cache" : "");
+  }
 };
-const std::vector<Configuration> kConfigurations = {
-    {"small", DType::kFloat32},        {"small", DType::kBFloat16},
-    {"small_latent", DType::kFloat32}, {"small_latent", DType::kBFloat16},
-    {"small_fp8", DType::kBFloat16},   {"small_sigmoid", DType::kBFloat16},
-    {"small_mxfp4", DType::kBFloat16}, {"deepseek_heads", DType::kBFloat16}};
+const std::vector<Configuration> kConfigurations = {{"small", DType::kFloat32},
+                                                    {"small", DType::kBFloat16},
+                                                    {"small_latent", DType::kFloat32},
+                                                    {"small_latent", DType::kBFloat16},
+                                                    {"small_fp8", DType::kBFloat16},
+                                                    {"small_sigmoid", DType::kBFloat16},
+                                                    {"small_mxfp4", DType::kBFloat16},
+                                                    {"grouped_heads", DType::kBFloat16},
+                                                    {"deepseek_heads", DType::kBFloat16},
+                                                    {"small", DType::kBFloat16, true},
+                                                    {"small_latent", DType::kBFloat16, true},
+                                                    {"grouped_heads", DType::kBFloat16, true},
+                                                    {"deepseek_heads", DType::kBFloat16, true}};
 
 class EmulatedBitsTest : public testing::TestWithParam<Configuration> {
  protected:
   EmulatedBitsTest()
       : held_(HoldByName(GetParam().model, GetParam().dtype, MixSeed(TestSeed(), 1))),
-        pool_(MakeRequestPool(held_, OnDevice(), 6, MixSeed(TestSeed(), 2))) {}
+        pool_(MakeRequestPool(held_, Kernels(), 6, MixSeed(TestSeed(), 2))) {}
+
+  static KernelChoice Kernels() {
+    KernelChoice kernels = OnDevice();
+    kernels.fp8_cache = GetParam().fp8_cache;
+    return kernels;
+  }
 
   const HeldModel held_;
   const RequestPool pool_;
@@ -44,7 +62,7 @@ TEST_P(EmulatedBitsTest, LogitsAreThoseOfTheRequestAlone) {
       Random random(
           MixSeed(TestSeed(), static_cast<uint64_t>(10 * m + n), static_cast<uint64_t>(i)));
       const Schedule schedule = RandomSchedule(random, m, n, held_.model, pool_);
-      const ScheduleRun run = RunSchedule(schedule, held_, pool_, OnDevice());
+      const ScheduleRun run = RunSchedule(schedule, held_, pool_, Kernels());
       for (const Trace& trace : run.traces) rows += trace.logits.size();
       ASSERT_EQ(Differences(schedule, run, pool_), "")
           << schedule << "\nagain with JANUS_SEED=" << TestSeed();
@@ -75,7 +93,7 @@ TEST_P(EmulatedBitsTest, PreemptedSequencesKeepTheirs) {
     // A schedule is short: now and then none of its steps preempts anybody.
     for (int attempt = 0; attempt < 20 && run.preempted == 0; ++attempt) {
       schedule.chunk_seed = random.Next();
-      run = RunSchedule(schedule, held_, pool_, OnDevice());
+      run = RunSchedule(schedule, held_, pool_, Kernels());
       ASSERT_EQ(Differences(schedule, run, pool_), "")
           << schedule << "\nagain with JANUS_SEED=" << TestSeed();
     }

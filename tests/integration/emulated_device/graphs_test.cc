@@ -25,13 +25,15 @@ constexpr kernels::PinnedRing kRing{4096, 4};  // of the loader
 class Side {
  public:
   // For batches of up to `rows` rows, of which parts of up to `recorded` are; 0: none is.
-  Side(const HeldModel& held, int parts, int rows, int recorded) : held_(held), parts_(parts) {
+  Side(const HeldModel& held, DType cache, int parts, int rows, int recorded)
+      : held_(held), parts_(parts) {
     loader_ = *kernels::Loader::Make(device_, kRing);
     weights_ = *PlaceAttention(*loader_, held.model, held.attention);
     EXPECT_TRUE(weights_.Follow(device_).ok());
     KvCacheOptions options;
     options.layers = held.model.layers;
-    options.page_bytes = CachePageBytes(held.model);
+    options.dtype = cache;
+    options.page_bytes = CachePageBytes(held.model, options.dtype);
     options.bytes = options.page_bytes * options.layers * 16;
     options.context = &device_;
     cache_ = *KvCache::Create(options);
@@ -89,6 +91,7 @@ struct Case {
   const char* model;
   DType dtype;
   int parts;
+  bool fp8_cache = false;
 };
 class GraphsTest : public testing::TestWithParam<Case> {
  protected:
@@ -97,6 +100,14 @@ class GraphsTest : public testing::TestWithParam<Case> {
     std::vector<int> counts;
     PositionClass of;
   };
+  static DType CacheOf(const HeldModel& held) {
+    return GetParam().fp8_cache ? DType::kFloat8E4M3 : WireType(held.model);
+  }
+  // Whether prompts are computed as generated positions are.
+  static bool HasOneForm(const ModelDescription& model) {
+    const auto& latent = model.attention.latent;
+    return !latent || (GetParam().fp8_cache && latent->rank == kernels::kAbsorbedRank);
+  }
   static Batch BatchOf(const Step& step, std::vector<Sequence>& sequences) {
     Batch batch;
     for (size_t s = 0; s < sequences.size(); ++s) {
@@ -113,8 +124,8 @@ class GraphsTest : public testing::TestWithParam<Case> {
 
 TEST_P(GraphsTest, OneRecordingServesEveryDealingOfRows) {
   const HeldModel held = HoldByName(GetParam().model, GetParam().dtype, 9);
-  Side recorded(held, GetParam().parts, kMostRows, kRecorded);
-  Side anew(held, GetParam().parts, kMostRows, 0);
+  Side recorded(held, CacheOf(held), GetParam().parts, kMostRows, kRecorded);
+  Side anew(held, CacheOf(held), GetParam().parts, kMostRows, 0);
   std::vector<Sequence> sequences(2, Sequence(Request()));
   std::vector<Sequence> again(2, Sequence(Request()));
   for (auto [side, of] : {std::pair{&recorded, &sequences}, std::pair{&anew, &again}}) {
@@ -137,8 +148,7 @@ TEST_P(GraphsTest, OneRecordingServesEveryDealingOfRows) {
     int parts = 0;
     for (int i = 0; i < GetParam().parts; ++i) {
       const int rows = MicroBatch(static_cast<int>(batch.rows.size()), i, GetParam().parts).rows;
-      const bool form_is_recorded =
-          step.of == PositionClass::kGenerated || !model.attention.latent.has_value();
+      const bool form_is_recorded = step.of == PositionClass::kGenerated || HasOneForm(model);
       parts += rows > 0 && rows <= kRecorded && form_is_recorded ? 1 : 0;
     }
     EXPECT_EQ(recorded.counts().replays - before,
@@ -155,8 +165,8 @@ TEST_P(GraphsTest, ManyMoreRowsMayBeComputedThanThereAre) {
   HeldModel held = HoldByName(GetParam().model, GetParam().dtype, 10);
   if (!held.model.attention.latent) held.model.attention.sliding_window = 7;
   const int parts = GetParam().parts;
-  Side recorded(held, parts, kMost, kMost / parts);
-  Side anew(held, parts, kMost, 0);
+  Side recorded(held, CacheOf(held), parts, kMost, kMost / parts);
+  Side anew(held, CacheOf(held), parts, kMost, 0);
   std::vector<Sequence> sequences(2, Sequence(Request()));
   std::vector<Sequence> again(2, Sequence(Request()));
   for (auto [side, of] : {std::pair{&recorded, &sequences}, std::pair{&anew, &again}}) {
@@ -178,11 +188,17 @@ INSTANTIATE_TEST_SUITE_P(All, GraphsTest,
                                          Case{"small", DType::kFloat32, 2},
                                          Case{"small_latent", DType::kBFloat16, 1},
                                          Case{"small_latent", DType::kBFloat16, 2},
-                                         Case{"small_sigmoid", DType::kBFloat16, 2}),
+                                         Case{"small_sigmoid", DType::kBFloat16, 2},
+                                         Case{"small", DType::kBFloat16, 2, true},
+                                         Case{"small_latent", DType::kBFloat16, 2, true},
+                                         Case{"grouped_heads", DType::kBFloat16, 2},
+                                         Case{"grouped_heads", DType::kBFloat16, 2, true},
+                                         Case{"deepseek_heads", DType::kBFloat16, 2, true}),
                          [](const auto& info) {
                            return std::string(info.param.model) + "_" +
                                   std::string(ToString(info.param.dtype)) + "_" +
-                                  std::to_string(info.param.parts);
+                                  std::to_string(info.param.parts) +
+                                  (info.param.fp8_cache ? "_fp8_cache" : "");
                          });
 
 TEST(RowBuckets, TakeLessThanHalfAsManyAgain) {

@@ -36,7 +36,7 @@ def requests_of(vocabulary):
 
 
 class Bits(Service, unittest.TestCase):
-    def answers(self, configuration, dtype, requests, clients):
+    def answers(self, configuration, dtype, requests, clients, *flags):
         """(token ids, hashes) by request, asked for in an order and at times of its own."""
         m, n, slots = configuration
         self.serve_object({
@@ -45,7 +45,7 @@ class Bits(Service, unittest.TestCase):
             "device": "CPU",
             "roles": {"attention": {"replicas": m, "maxBatchSize": 8},
                       "experts": {"replicas": n, "slotsPerInstance": slots}},
-        }, "--debug-logits-hash")
+        }, "--debug-logits-hash", *flags)
         self.assertEqual(len(self.processes()), m + n + 1)
         draw = random.Random(repr(configuration))
         order = list(range(len(requests)))
@@ -84,6 +84,19 @@ class Bits(Service, unittest.TestCase):
 
     def test_bf16_logits_have_equal_bits_in_every_configuration(self):
         self.check("BFloat16", copy_demo, 3072)
+
+    def test_a_cache_in_fp8_has_bits_of_its_own_in_every_configuration(self):
+        self.open(copy_demo)
+        try:
+            requests = requests_of(3072)[:4]
+            plain = self.answers(CONFIGURATIONS[0], "BFloat16", requests, 1)
+            alone = self.answers(CONFIGURATIONS[0], "BFloat16", requests, 1, "--fp8-kv-cache")
+            several = self.answers(CONFIGURATIONS[-1], "BFloat16", requests, 4, "--fp8-kv-cache")
+            self.assertEqual(several, alone)
+            for i, (_, hashes) in enumerate(alone):
+                self.assertNotEqual(hashes, plain[i][1], f"request {i}: the flag reached nobody")
+        finally:
+            self.close()
 
 
 if __name__ == "__main__":

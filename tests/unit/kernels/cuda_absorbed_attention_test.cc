@@ -14,6 +14,7 @@
 #include <random>
 #include <vector>
 
+#include "kernels/reference/cached.h"
 #include "tests/unit/kernels/cuda_attention_rules.h"
 #include "tests/unit/kernels/cuda_order.h"
 #include "tests/unit/kernels/cuda_tensor_order.h"
@@ -29,6 +30,7 @@ namespace {
 
 constexpr DType kB16 = DType::kBFloat16;
 constexpr DType kF32 = DType::kFloat32;
+constexpr DType kF8 = DType::kFloat8E4M3;
 constexpr int kEntry = kAbsorbedRank + kAbsorbedRope;
 const float kScale = 1.0f / std::sqrt(static_cast<float>(kEntry));
 
@@ -42,18 +44,19 @@ class LatentSequences {
         rows_(std::move(rows)),
         dense_(layout.dense),
         first_page_(layout.first_page),
-        page_bytes_(LatentPageBytes(kB16, kAbsorbedRank, kAbsorbedRope) + (dense_ ? 0 : 32) +
+        type_(layout.cache),
+        page_bytes_(LatentPageBytes(type_, kAbsorbedRank, kAbsorbedRope) + (dense_ ? 0 : 32) +
                     layout.further),
         pages_(5),
         queries_(kF32, static_cast<int64_t>(rows_.size()) * heads * kEntry) {
     for (const int length : lengths) pages_ += (length + kPageTokens - 1) / kPageTokens;
-    storage_ = std::make_unique<GuardedArray>(kB16, pages_ * page_bytes_ / 2, layout.misalignment);
-    storage_->Fill(std::numeric_limits<float>::quiet_NaN());
+    storage_ = std::make_unique<GuardedArray>(type_, pages_ * page_bytes_ / SizeOf(type_),
+                                              layout.misalignment);
+    storage_->FillWithNaN();
     std::mt19937_64 random(17);
     std::vector<int32_t> free(static_cast<size_t>(pages_));
     std::iota(free.begin(), free.end(), 0);
     std::ranges::shuffle(free, random);
-    std::normal_distribution<float> normal;
     for (size_t s = 0; s < lengths.size(); ++s) {
       auto& table = tables_.emplace_back();
       for (int p = 0; p < lengths[s]; ++p) {
@@ -61,9 +64,8 @@ class LatentSequences {
           table.push_back(first_page_ + free.back());
           free.pop_back();
         }
-        for (int d = 0; d < kEntry; ++d) {
-          storage_->set(At(static_cast<int>(s), p, d), normal(random));
-        }
+        GuardedArray entry(kF32, kEntry);
+        Write(static_cast<int>(s), p, entry.FillNormal(random));
       }
     }
     queries_.FillNormal(random, 1.5f);
@@ -119,12 +121,7 @@ class LatentSequences {
     GuardedArray workspace(kF32, floats > 0 ? floats + 5 : 0);
     workspace.Fill(NAN);
     const Status status = attend(
-        AbsorbedAttentionArgs{.cache = {.pages = FirstOfAllPages(),
-                                        .num_pages = first_page_ + pages_,
-                                        .page_stride_bytes = dense_ ? 0 : page_bytes_,
-                                        .dtype = kB16,
-                                        .rank = kAbsorbedRank,
-                                        .rope = kAbsorbedRope},
+        AbsorbedAttentionArgs{.cache = Cache(),
                               .rows = rows.data(),
                               .latent_queries = latent.floats(),
                               .rope_queries = rope.floats(),
@@ -150,7 +147,11 @@ class LatentSequences {
     const auto [sequence, last] = rows_[row];
     std::vector<float> keys;
     for (int p = 0; p <= last; ++p) {
-      for (int d = 0; d < kEntry; ++d) keys.push_back(storage_->at(At(sequence, p, d)));
+      const int32_t page =
+          tables_[static_cast<size_t>(sequence)][static_cast<size_t>(p / kPageTokens)];
+      for (int d = 0; d < kEntry; ++d) {
+        keys.push_back(static_cast<float>(CachedLatent(Cache(), page, p % kPageTokens, d)));
+      }
     }
     std::vector<float> out(static_cast<size_t>(Width()));
     for (int h = 0; h < heads_; ++h) {
@@ -187,17 +188,29 @@ class LatentSequences {
 
   // A latent vector and its rope key become NaN.
   void Poison(int sequence, int position) {
-    for (int d = 0; d < kEntry; ++d) storage_->set(At(sequence, position, d), NAN);
+    GuardedArray nothing(kF32, kEntry);
+    nothing.Fill(NAN);
+    Write(sequence, position, nothing);
   }
 
  private:
   float Query(size_t row, int h, int d) const {
     return queries_.at((static_cast<int64_t>(row) * heads_ + h) * kEntry + d);
   }
-  int64_t At(int sequence, int p, int d) const {
-    const int32_t page =
-        tables_[static_cast<size_t>(sequence)][static_cast<size_t>(p / kPageTokens)];
-    return (page - first_page_) * page_bytes_ / 2 + p % kPageTokens * kEntry + d;
+  LatentCache Cache() const {
+    return {.pages = FirstOfAllPages(),
+            .num_pages = first_page_ + pages_,
+            .page_stride_bytes = dense_ ? 0 : page_bytes_,
+            .dtype = type_,
+            .rank = kAbsorbedRank,
+            .rope = kAbsorbedRope};
+  }
+  // By the reference, whose bytes are those of every device.
+  void Write(int sequence, int position, GuardedArray& entry) {
+    const KvRow row{tables_[static_cast<size_t>(sequence)].data(), position};
+    const Status status = LatentWrite(
+        Stream{}, {.cache = Cache(), .rows = &row, .entries = entry.floats(), .num_rows = 1});
+    ASSERT_TRUE(status.ok()) << status.ToString();
   }
   // Where page 0 would lie, of which there is no memory unless it is the first.
   void* FirstOfAllPages() const {
@@ -208,6 +221,7 @@ class LatentSequences {
   std::vector<AttentionRow> rows_;
   bool dense_;
   int32_t first_page_;
+  DType type_;
   int64_t page_bytes_;
   int64_t pages_;
   GuardedArray queries_;
@@ -220,19 +234,20 @@ struct Case {
   int heads;
   std::vector<int> lengths;
   int each = 1;  // rows of a sequence, its last positions
+  DType cache = kB16;
   friend void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 };
 class FastAbsorbedTest : public testing::TestWithParam<Case> {};
 
 TEST_P(FastAbsorbedTest, GivesWhatItsRulesSay) {
-  const auto& [name, heads, lengths, each] = GetParam();
-  ExpectWhatRulesSay(LatentSequences(heads, lengths, LastRows(lengths, each)));
+  const auto& [name, heads, lengths, each, cache] = GetParam();
+  ExpectWhatRulesSay(LatentSequences(heads, lengths, LastRows(lengths, each), {.cache = cache}));
 }
 
 TEST_P(FastAbsorbedTest, GivesTheSameBitsAloneAndForEveryWorkspace) {
-  const auto& [name, heads, lengths, each] = GetParam();
-  ExpectSameBitsAloneAndFor(LatentSequences(heads, lengths, LastRows(lengths, each)),
-                            {1, 3, 8, 100});
+  const auto& [name, heads, lengths, each, cache] = GetParam();
+  ExpectSameBitsAloneAndFor(
+      LatentSequences(heads, lengths, LastRows(lengths, each), {.cache = cache}), {1, 3, 8, 100});
 }
 
 // The form's roundings, queries and weights to bfloat16, are all that parts it from the plain one.
@@ -242,8 +257,8 @@ TEST_P(FastAbsorbedTest, GivesTheSameBitsAloneAndForEveryWorkspace) {
 // the rounding of q_d and the scale: a 24th of what that element of the query is rounded by, which
 // the factor of 2 holds too.
 TEST_P(FastAbsorbedTest, IsNearThePlainForm) {
-  const auto& [name, heads, lengths, each] = GetParam();
-  LatentSequences sequences(heads, lengths, LastRows(lengths, each));
+  const auto& [name, heads, lengths, each, cache] = GetParam();
+  LatentSequences sequences(heads, lengths, LastRows(lengths, each), {.cache = cache});
   const std::vector<size_t> all = sequences.Every();
   const std::vector<float> plain = sequences.Run(all, 0, AttentionForm::kPlain);
   const std::vector<float> fast = sequences.Run(all, 100);
@@ -257,18 +272,23 @@ TEST_P(FastAbsorbedTest, IsNearThePlainForm) {
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, FastAbsorbedTest,
-    testing::Values(Case{"OneHead", 1, kEnds}, Case{"Heads5", 5, kEnds}, Case{"Heads16", 16, kEnds},
-                    Case{"Heads17", 17, {17, 64, 70}}, Case{"Heads32", 32, {1, 17, 64, 130}},
-                    Case{"Heads40", 40, {17, 129}}, Case{"Heads64", 64, {1, 64, 65, 130}},
-                    Case{"Heads128", 128, {17, 64, 129}}, Case{"Splits", 2, kSplitEnds},
-                    Case{"SplitsOf64", 64, {1025}},
-                    // Tiles of 64, 12, 4, 3 and 1 rows; 32 columns and 64 of them.
-                    Case{"RowsOfOneHead", 1, {200, 70, 3}, 70},
-                    Case{"RowsOf5", 5, {66, 5, 130}, 14}, Case{"RowsOf16", 16, {66, 1, 130}, 5},
-                    Case{"PairsOf16", 16, {66, 17, 64}, 2}, Case{"RowsOf20", 20, {66, 5}, 4},
-                    Case{"RowsOf128", 128, {66}, 3},
-                    Case{"RowsOverSplits", 8, {1027, 2050, 1024}, 6},
-                    Case{"TilesOverSplits", 128, {1026}, 2}),
+    testing::Values(
+        Case{"OneHead", 1, kEnds}, Case{"Heads5", 5, kEnds}, Case{"Heads16", 16, kEnds},
+        Case{"Heads17", 17, {17, 64, 70}}, Case{"Heads32", 32, {1, 17, 64, 130}},
+        Case{"Heads40", 40, {17, 129}}, Case{"Heads64", 64, {1, 64, 65, 130}},
+        Case{"Heads128", 128, {17, 64, 129}}, Case{"Splits", 2, kSplitEnds},
+        Case{"SplitsOf64", 64, {1025}},
+        // Tiles of 64, 12, 4, 3 and 1 rows; 32 columns and 64 of them.
+        Case{"RowsOfOneHead", 1, {200, 70, 3}, 70}, Case{"RowsOf5", 5, {66, 5, 130}, 14},
+        Case{"RowsOf16", 16, {66, 1, 130}, 5}, Case{"PairsOf16", 16, {66, 17, 64}, 2},
+        Case{"RowsOf20", 20, {66, 5}, 4}, Case{"RowsOf128", 128, {66}, 3},
+        Case{"RowsOverSplits", 8, {1027, 2050, 1024}, 6}, Case{"TilesOverSplits", 128, {1026}, 2},
+        Case{"Fp8OneHead", 1, kEnds, 1, kF8}, Case{"Fp8Heads16", 16, kEnds, 1, kF8},
+        Case{"Fp8Heads32", 32, {1, 17, 64, 130}, 1, kF8},
+        Case{"Fp8Heads128", 128, {17, 64, 129}, 1, kF8}, Case{"Fp8Splits", 2, kSplitEnds, 1, kF8},
+        Case{"Fp8RowsOfOneHead", 1, {200, 70, 3}, 70, kF8},
+        Case{"Fp8RowsOf16", 16, {66, 1, 130}, 5, kF8},
+        Case{"Fp8RowsOverSplits", 8, {1027, 2050, 1024}, 6, kF8}),
     [](const auto& info) { return info.param.name; });
 
 #ifdef JANUS_TEST_ON_GPU
@@ -288,28 +308,40 @@ TEST(FastAbsorbed, ReadsPagesAtAnyAddress) {
                                   {.misalignment = misalignment, .further = further});
     EXPECT_TRUE(SameBits(crooked.All(0), aligned.All(0))) << misalignment << ' ' << further;
   }
+  // Scales lie at multiples of 4 bytes.
+  const LatentSequences scaled(4, lengths, LastRows(lengths, 2), {.cache = kF8});
+  for (const auto& [misalignment, further] : {std::pair{4, 0}, {0, 4}, {4, 4}, {8, 8}}) {
+    const LatentSequences crooked(4, lengths, LastRows(lengths, 2),
+                                  {.misalignment = misalignment, .further = further, .cache = kF8});
+    EXPECT_TRUE(SameBits(crooked.All(0), scaled.All(0))) << misalignment << ' ' << further;
+  }
 }
 
 // The strides that are meant where none is given.
 TEST(FastAbsorbed, TakesRowsAndPagesWithoutRoomBetweenThem) {
   const std::vector<int> lengths = {70, 17, 1030};
-  const LatentSequences apart(4, lengths, LastRows(lengths, 2));
-  const LatentSequences dense(4, lengths, LastRows(lengths, 2), {.dense = true});
-  EXPECT_TRUE(SameBits(dense.All(0), apart.All(0)));
-  EXPECT_TRUE(SameBits(dense.All(9), apart.All(0)));
+  for (const DType cache : {kB16, kF8}) {
+    const LatentSequences apart(4, lengths, LastRows(lengths, 2), {.cache = cache});
+    const LatentSequences dense(4, lengths, LastRows(lengths, 2), {.dense = true, .cache = cache});
+    EXPECT_TRUE(SameBits(dense.All(0), apart.All(0)));
+    EXPECT_TRUE(SameBits(dense.All(9), apart.All(0)));
+  }
 }
 
 // A page number times the bytes of a page is more than 32 bits hold.
 TEST(FastAbsorbed, ReadsPagesOfACacheOfManyGiB) {
   const std::vector<int> lengths = {70, 17};
-  const LatentSequences near(4, lengths, LastRows(lengths, 2));
-  const LatentSequences far(4, lengths, LastRows(lengths, 2), {.first_page = 1 << 20});
-  EXPECT_TRUE(SameBits(far.All(0), near.All(0)));
+  for (const DType cache : {kB16, kF8}) {
+    const LatentSequences near(4, lengths, LastRows(lengths, 2), {.cache = cache});
+    const LatentSequences far(4, lengths, LastRows(lengths, 2),
+                              {.first_page = 1 << 20, .cache = cache});
+    EXPECT_TRUE(SameBits(far.All(0), near.All(0)));
+  }
 }
 
 TEST(FastAbsorbed, ReadsNoPageThatNoRowSees) {
-  for (const int last : {40, 1040}) {
-    LatentSequences sequences(16, {last + 200}, {{0, last - 1}, {0, last}});
+  for (const auto& [last, cache] : {std::pair{40, kB16}, {1040, kB16}, {1040, kF8}}) {
+    LatentSequences sequences(16, {last + 200}, {{0, last - 1}, {0, last}}, {.cache = cache});
     const std::vector<float> before = sequences.All(0);
     sequences.Forget(0, last / kPageTokens * kPageTokens + kPageTokens);
     EXPECT_TRUE(SameBits(sequences.All(0), before));
@@ -320,36 +352,42 @@ TEST(FastAbsorbed, ReadsNoPageThatNoRowSees) {
 #ifndef JANUS_TEST_ON_GPU
 // Once for the rows of a run, and once for each 64 heads.
 TEST(FastAbsorbed, ReadsEachPageOnceForATile) {
-  const auto copies = [](int heads, const std::vector<int>& lengths, int each, int64_t states) {
-    const LatentSequences sequences(heads, lengths, LastRows(lengths, each));
-    const int64_t before = host_copies;
-    sequences.All(states);
-    constexpr int64_t kOfPage = kPageTokens * kEntry * 2 / kCopyBytes;
-    EXPECT_EQ((host_copies - before) % kOfPage, 0);
-    return (host_copies - before) / kOfPage;
-  };
-  for (const int64_t states : {0, 3, 100}) {
-    EXPECT_EQ(copies(4, {1, 16, 17, 1025}, 1, states), 1 + 1 + 2 + 65);
-    EXPECT_EQ(copies(16, {1027, 70}, 4, states), 65 + 5);
-    EXPECT_EQ(copies(128, {70}, 1, states), 2 * 5);
+  for (const DType cache : {kB16, kF8}) {
+    const auto copies = [&](int heads, const std::vector<int>& lengths, int each, int64_t states) {
+      const LatentSequences sequences(heads, lengths, LastRows(lengths, each), {.cache = cache});
+      const int64_t before = host_copies;
+      sequences.All(states);
+      const int64_t of_page = LatentPageBytes(cache, kAbsorbedRank, kAbsorbedRope) / kCopyBytes;
+      EXPECT_EQ((host_copies - before) % of_page, 0);
+      return (host_copies - before) / of_page;
+    };
+    for (const int64_t states : {0, 3, 100}) {
+      EXPECT_EQ(copies(4, {1, 16, 17, 1025}, 1, states), 1 + 1 + 2 + 65);
+      EXPECT_EQ(copies(16, {1027, 70}, 4, states), 65 + 5);
+      EXPECT_EQ(copies(128, {70}, 1, states), 2 * 5);
+    }
   }
 }
 
 // A block goes over its tasks one after the other; how many blocks there are does not show, nor
 // what the task before left in shared memory.
-TEST(FastAbsorbed, GivesTheSameBitsForEveryNumberOfBlocks) {
+template <int kBits>
+void ExpectSameBitsForEveryNumberOfBlocks() {
+  const DType cache = kBits == 8 ? kF8 : kB16;
   const std::vector<int> lengths = {1100, 5, 70, 1, 64, 129};
   for (const int heads : {8, 128}) {
     const LatentSequences sequences(heads, heads == 8 ? lengths : std::vector<int>{5, 70},
-                                    LastRows(heads == 8 ? lengths : std::vector<int>{5, 70}, 3));
+                                    LastRows(heads == 8 ? lengths : std::vector<int>{5, 70}, 3),
+                                    {.cache = cache});
     const std::vector<float> wanted = sequences.All(0);
     for (const int64_t blocks : {1, 2, 7}) {
       for (const int64_t states : {0, 4, 30}) {
         const auto got =
             sequences.RunBy(sequences.Every(), states, [&](const AbsorbedAttentionArgs& args) {
-              Plan plan = PlanFastAbsorbed(args, states);
+              Plan plan = PlanFastAbsorbed<kBits>(args, states);
               plan.blocks = blocks;
-              const Status status = Start("", Stream{}, FastAbsorbedKernel{args, states}, plan);
+              const Status status =
+                  Start("", Stream{}, FastAbsorbedKernel<kBits>{args, states}, plan);
               if (states == 0 || !status.ok()) return status;
               const MergedRows merged = MergedRowsOf(args, states);
               Plan merge = PlanMergeAttention(merged);
@@ -360,6 +398,10 @@ TEST(FastAbsorbed, GivesTheSameBitsForEveryNumberOfBlocks) {
       }
     }
   }
+}
+TEST(FastAbsorbed, GivesTheSameBitsForEveryNumberOfBlocks) {
+  ExpectSameBitsForEveryNumberOfBlocks<16>();
+  ExpectSameBitsForEveryNumberOfBlocks<8>();
 }
 #endif
 
@@ -378,9 +420,13 @@ TEST(FastAbsorbed, TakesMoreRowsThanALaunch) {
 }
 
 // Of what a row does not see nothing shows, though a row beside it in the tile sees it.
-TEST(FastAbsorbed, ANaNIsOfTheRowsThatSeeIt) {
+class FastAbsorbedOf : public testing::TestWithParam<DType> {};
+INSTANTIATE_TEST_SUITE_P(Formats, FastAbsorbedOf, testing::Values(kB16, kF8),
+                         [](const auto& info) { return std::string(ToString(info.param)); });
+
+TEST_P(FastAbsorbedOf, ANaNIsOfTheRowsThatSeeIt) {
   const std::vector<int> lengths = {130, 90};
-  LatentSequences sequences(3, lengths, LastRows(lengths, 70));
+  LatentSequences sequences(3, lengths, LastRows(lengths, 70), {.cache = GetParam()});
   const std::vector<float> before = sequences.All(0);
   sequences.Poison(0, 100);
   const std::vector<float> after = sequences.All(0);
@@ -396,7 +442,7 @@ TEST(FastAbsorbed, ANaNIsOfTheRowsThatSeeIt) {
 }
 
 // A model's form is a matter of its shape and its format: nothing else of a call may change bits.
-TEST(FastAbsorbed, IsForBfloat16AndHeadsThatFillTiles) {
+TEST(FastAbsorbed, IsForBfloat16AndFp8AndHeadsThatFillTiles) {
   AbsorbedAttentionArgs a;
   a.cache = {.dtype = kB16, .rank = kAbsorbedRank, .rope = kAbsorbedRope};
   a.heads = 128;
@@ -422,11 +468,14 @@ TEST(FastAbsorbed, IsForBfloat16AndHeadsThatFillTiles) {
   EXPECT_EQ(with(16, 256, 64, kB16), AttentionForm::kPlain);
   EXPECT_EQ(with(16, 512, 32, kB16), AttentionForm::kPlain);
   EXPECT_EQ(with(16, 512, 64, kF32), AttentionForm::kPlain);
+  EXPECT_EQ(with(16, 512, 64, kF8), AttentionForm::kFast);
+  EXPECT_EQ(with(96, 512, 64, kF8), AttentionForm::kPlain);
+  EXPECT_EQ(with(16, 256, 64, kF8), AttentionForm::kPlain);
 }
 
 // What a model calls is the form that is its.
-TEST(FastAbsorbed, IsWhatTheOperationRuns) {
-  const LatentSequences sequences(16, {70}, {{0, 69}});
+TEST_P(FastAbsorbedOf, IsWhatTheOperationRuns) {
+  const LatentSequences sequences(16, {70}, {{0, 69}}, {.cache = GetParam()});
   const auto operation = [](const AbsorbedAttentionArgs& args) {
     return AbsorbedAttention(Stream{.device = Device::kCuda}, args);
   };

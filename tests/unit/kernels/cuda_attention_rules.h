@@ -37,12 +37,13 @@ inline std::vector<AttentionRow> LastRows(const std::vector<int>& lengths, int e
 
 // How pages, queries and results lie: the first page so many bytes past a 64-byte boundary, each so
 // many further from the one before than its bytes and 32 are; or no room behind pages and rows;
-// what number the first page has.
+// what number the first page has; the format, where no shape says it.
 struct AttentionLayout {
   int misalignment = 0;
   int further = 0;
   bool dense = false;
   int32_t first_page = 0;
+  DType cache = DType::kBFloat16;
 };
 
 // Contexts at which a page, a block or a split ends.
@@ -65,18 +66,24 @@ struct Difference {
   }
 };
 
+// Which of a page's weights are added first: those of keys that lie 8 apart, or of neighbours,
+// where the cache is of fp8.
+enum class FirstPairs { kEightApart, kNeighbours };
+
 // score(key), scale included, and value(key, d), both of keys first..last alone; to out[width].
 // States are merged every `split` keys.
 template <class Score, class Value>
 class AttentionRules {
  public:
-  AttentionRules(int first, int last, int width, Score score, Value value, int split = kKeySplit)
+  AttentionRules(int first, int last, int width, Score score, Value value, int split = kKeySplit,
+                 FirstPairs pairs = FirstPairs::kEightApart)
       : first_(first),
         last_(last),
         width_(static_cast<size_t>(width)),
         score_(score),
         value_(value),
-        split_(split) {}
+        split_(split),
+        pairs_(pairs) {}
 
   void Run(float* out) const {
     State merged{.y = std::vector<float>(width_)};
@@ -119,7 +126,11 @@ class AttentionRules {
     float sum = 0.0f;
     for (int page = 0; page < kKeyBlock; page += kPageTokens) {
       float pairs[8];
-      for (int i = 0; i < 8; ++i) pairs[i] = weight[page + i] + weight[page + i + 8];
+      for (int i = 0; i < 8; ++i) {
+        pairs[i] = pairs_ == FirstPairs::kNeighbours
+                       ? weight[page + 2 * i] + weight[page + 2 * i + 1]
+                       : weight[page + i] + weight[page + i + 8];
+      }
       const float of_page = ((pairs[0] + pairs[1]) + (pairs[2] + pairs[3])) +
                             ((pairs[4] + pairs[5]) + (pairs[6] + pairs[7]));
       sum = page == 0 ? of_page : sum + of_page;
@@ -140,6 +151,7 @@ class AttentionRules {
   Score score_;
   Value value_;
   int split_;
+  FirstPairs pairs_;
 };
 
 // What all forms are held to, of `sequences` with rows(), Width(), Rules(row), Alone(row),

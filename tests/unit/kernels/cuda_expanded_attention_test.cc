@@ -208,6 +208,11 @@ class ExpandedSequences {
     }
   }
 
+  // Its score becomes -`by`, times a factor, for head 0 of the row.
+  void Disfavour(size_t row, int position, float by) {
+    Set(rows_[row].sequence, position, kAbsorbedRank, -std::copysign(by, Query(row, 0, kOfHead)));
+  }
+
   void Set(int sequence, int position, int d, float value) {
     storage_->set(ElementOf(sequence, position, d), value);
   }
@@ -406,6 +411,19 @@ TEST(FastExpanded, AZeroHasNoSign) {
   EXPECT_TRUE(std::ranges::all_of(alone, [](float y) { return y == 0.0f && !std::signbit(y); }));
   const std::vector<float> both = sequences.All(0);
   EXPECT_TRUE(SameBits({both.data(), alone.size()}, alone));
+}
+
+// Keys that score -infinity weigh what keys do that are far below all others: nothing, and they
+// spoil nothing, though a block has no others.
+TEST(FastExpanded, ScoresOfMinusInfinityWeighNothing) {
+  const auto attended = [](float by) {
+    ExpandedSequences sequences(1, {140}, {{0, 139}});
+    for (int p = 0; p < kKeyBlock + 3; ++p) sequences.Disfavour(0, p, by);
+    return sequences.All(0);
+  };
+  const std::vector<float> wanted = attended(1e30f);
+  EXPECT_TRUE(std::ranges::all_of(wanted, [](float y) { return std::isfinite(y); }));
+  EXPECT_TRUE(SameBits(attended(INFINITY), wanted));
 }
 
 // Scores of the first keys are far above the others, whose weights vanish; then they are far below.
@@ -611,6 +629,7 @@ TEST(FastExpanded, IsForBfloat16AndHeadsOf128) {
   EXPECT_EQ(with([](auto& o) { o.cache.rank = 256; }), kPlain);
   EXPECT_EQ(with([](auto& o) { o.cache.rope = 32; }), kPlain);
   EXPECT_EQ(with([](auto& o) { o.cache.dtype = kF32; }), kPlain);
+  EXPECT_EQ(with([](auto& o) { o.cache.dtype = DType::kFloat8E4M3; }), kPlain);
   EXPECT_EQ(with([](auto& o) { o.expand_dtype = kF32; }), kPlain);
   EXPECT_EQ(with([](auto& o) { o.nope_dim = 64; }), kPlain);
   EXPECT_EQ(with([](auto& o) { o.value_dim = 64; }), kPlain);

@@ -13,6 +13,7 @@
 #include <random>
 #include <vector>
 
+#include "kernels/reference/cached.h"
 #include "tests/unit/kernels/cuda_attention_rules.h"
 #include "tests/unit/kernels/cuda_order.h"
 #include "tests/unit/kernels/cuda_tensor_order.h"
@@ -28,12 +29,14 @@ namespace {
 
 constexpr DType kB16 = DType::kBFloat16;
 constexpr DType kF32 = DType::kFloat32;
+constexpr DType kF8 = DType::kFloat8E4M3;
 
 struct Shape {
   int heads;
   int kv_heads;
   int head_dim;
   int window = 0;
+  DType cache = kB16;
 };
 // Sequences in a cache whose pages lie in random order. What no row may read is NaN: pages that no
 // sequence owns, positions behind a sequence's last; and of a row's query the row at -1 likewise.
@@ -46,18 +49,18 @@ class Sequences {
         rows_(std::move(rows)),
         dense_(layout.dense),
         first_page_(layout.first_page),
-        page_bytes_(KvPageBytes(kB16, shape.kv_heads, shape.head_dim) + (dense_ ? 0 : 32) +
+        page_bytes_(KvPageBytes(shape.cache, shape.kv_heads, shape.head_dim) + (dense_ ? 0 : 32) +
                     layout.further),
         pages_(5),
         queries_(kF32, static_cast<int64_t>(rows_.size()) * Width()) {
     for (const int length : lengths_) pages_ += (length + kPageTokens - 1) / kPageTokens;
-    storage_ = std::make_unique<GuardedArray>(kB16, pages_ * page_bytes_ / 2, layout.misalignment);
-    storage_->Fill(std::numeric_limits<float>::quiet_NaN());
+    storage_ = std::make_unique<GuardedArray>(
+        shape_.cache, pages_ * page_bytes_ / SizeOf(shape_.cache), layout.misalignment);
+    storage_->FillWithNaN();
     std::mt19937_64 random(17);
     std::vector<int32_t> free(static_cast<size_t>(pages_));
     std::iota(free.begin(), free.end(), 0);
     std::ranges::shuffle(free, random);
-    std::normal_distribution<float> normal;
     for (size_t s = 0; s < lengths_.size(); ++s) {
       auto& table = tables_.emplace_back();
       for (int p = 0; p < lengths_[s]; ++p) {
@@ -65,12 +68,9 @@ class Sequences {
           table.push_back(first_page_ + free.back());
           free.pop_back();
         }
-        for (int i = 0; i < shape_.kv_heads * shape_.head_dim; ++i) {
-          const int g = i / shape_.head_dim;
-          const int d = i % shape_.head_dim;
-          storage_->set(KeyAt(static_cast<int>(s), p, g, d), normal(random));
-          storage_->set(ValueAt(static_cast<int>(s), p, g, d), normal(random));
-        }
+        GuardedArray keys(kF32, int64_t{shape_.kv_heads} * shape_.head_dim);
+        GuardedArray values(kF32, keys.count());
+        Write(static_cast<int>(s), p, keys.FillNormal(random), values.FillNormal(random));
       }
     }
     queries_.FillNormal(random, 1.5f);
@@ -118,12 +118,7 @@ class Sequences {
     GuardedArray workspace(kF32, floats > 0 ? floats + 5 : 0);
     workspace.Fill(NAN);
     const Status status =
-        attend(PagedAttentionArgs{.cache = {.pages = FirstOfAllPages(),
-                                            .num_pages = first_page_ + pages_,
-                                            .page_stride_bytes = dense_ ? 0 : page_bytes_,
-                                            .dtype = kB16,
-                                            .kv_heads = shape_.kv_heads,
-                                            .head_dim = shape_.head_dim},
+        attend(PagedAttentionArgs{.cache = Cache(),
                                   .rows = rows.data(),
                                   .queries = q.floats(),
                                   .query_stride = dense_ ? 0 : stride,
@@ -170,51 +165,62 @@ class Sequences {
 
   // A key and value become NaN.
   void Poison(int sequence, int position) {
-    for (int g = 0; g < shape_.kv_heads; ++g) {
-      for (int d = 0; d < shape_.head_dim; ++d) {
-        storage_->set(KeyAt(sequence, position, g, d), NAN);
-        storage_->set(ValueAt(sequence, position, g, d), NAN);
-      }
-    }
+    GuardedArray nothing(kF32, int64_t{shape_.kv_heads} * shape_.head_dim);
+    nothing.Fill(NAN);
+    Write(sequence, position, nothing, nothing);
   }
 
  private:
   float Scale() const { return 1.0f / std::sqrt(static_cast<float>(shape_.head_dim)); }
   size_t At(int64_t h, int64_t d) const { return static_cast<size_t>(h * shape_.head_dim + d); }
-  int64_t PageAt(int sequence, int p) const {
-    const int32_t page =
-        tables_[static_cast<size_t>(sequence)][static_cast<size_t>(p / kPageTokens)];
-    return (page - first_page_) * page_bytes_ / 2;
+  KvCache Cache() const {
+    return {.pages = FirstOfAllPages(),
+            .num_pages = first_page_ + pages_,
+            .page_stride_bytes = dense_ ? 0 : page_bytes_,
+            .dtype = shape_.cache,
+            .kv_heads = shape_.kv_heads,
+            .head_dim = shape_.head_dim};
+  }
+  // By the reference, whose bytes are those of every device.
+  void Write(int sequence, int position, GuardedArray& keys, GuardedArray& values) {
+    const KvRow row{tables_[static_cast<size_t>(sequence)].data(), position};
+    const Status status = KvWrite(Stream{}, {.cache = Cache(),
+                                             .rows = &row,
+                                             .keys = keys.floats(),
+                                             .values = values.floats(),
+                                             .num_rows = 1});
+    ASSERT_TRUE(status.ok()) << status.ToString();
   }
   // Where page 0 would lie, of which there is no memory unless it is the first.
   void* FirstOfAllPages() const {
     return static_cast<char*>(storage_->data()) - first_page_ * page_bytes_;
-  }
-  int64_t KeyAt(int sequence, int p, int g, int d) const {
-    return PageAt(sequence, p) + (int64_t{g} * shape_.head_dim + d) * kPageTokens + p % kPageTokens;
-  }
-  int64_t ValueAt(int sequence, int p, int g, int d) const {
-    return PageAt(sequence, p) +
-           ((int64_t{shape_.kv_heads} + g) * kPageTokens + p % kPageTokens) * shape_.head_dim + d;
   }
 
   void RulesOfHead(size_t row, int h, float* out) const {
     const auto [sequence, last] = rows_[row];
     const int first = shape_.window == 0 ? 0 : std::max(0, last - shape_.window + 1);
     const int g = h / (shape_.heads / shape_.kv_heads);
-    const auto score = [&, sequence = sequence](int key) {
+    const KvCache cache = Cache();
+    const auto cached = [&, sequence = sequence](int key) {
+      return CachedHead(
+          cache, tables_[static_cast<size_t>(sequence)][static_cast<size_t>(key / kPageTokens)], g);
+    };
+    const auto score = [&](int key) {
+      const CachedHead of = cached(key);
       float dot = 0.0f;
       for (int d = 0; d < shape_.head_dim; ++d) {
         const auto at = static_cast<int64_t>(row) * Width() + int64_t{h} * shape_.head_dim + d;
-        dot = std::fma(storage_->at(KeyAt(sequence, key, g, d)),
+        dot = std::fma(static_cast<float>(of.Key(key % kPageTokens, d)),
                        FromBFloat16(ToBFloat16(queries_.at(at))), dot);
       }
       return dot * Scale();
     };
-    const auto value = [&, sequence = sequence](int key, int d) {
-      return storage_->at(ValueAt(sequence, key, g, d));
+    const auto value = [&](int key, int d) {
+      return static_cast<float>(cached(key).Value(key % kPageTokens, d));
     };
-    AttentionRules(first, last, shape_.head_dim, score, value).Run(out);
+    AttentionRules(first, last, shape_.head_dim, score, value, kKeySplit,
+                   shape_.cache == kF8 ? FirstPairs::kNeighbours : FirstPairs::kEightApart)
+        .Run(out);
   }
 
   Shape shape_;
@@ -290,7 +296,21 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"RowsOverSplits", {8, 1, 64}, {1027, 2050, 1024}, 6},
                     Case{"WindowOfOne", {4, 1, 64, 1}, {1, 17, 64, 65}},
                     Case{"Window", {4, 1, 128, 50}, {40, 50, 51, 114, 300}, 3},
-                    Case{"WindowOverSplits", {4, 1, 64, 1100}, {1050, 1124, 2126, 3200}, 5}),
+                    Case{"WindowOverSplits", {4, 1, 64, 1100}, {1050, 1124, 2126, 3200}, 5},
+                    Case{"Fp8MultiHead", {2, 2, 64, 0, kF8}, kEnds},
+                    Case{"Fp8GroupOf4", {8, 2, 128, 0, kF8}, kEnds},
+                    Case{"Fp8GroupOf16", {32, 2, 128, 0, kF8}, kEnds},
+                    Case{"Fp8GroupOf32", {32, 1, 64, 0, kF8}, kEnds},
+                    Case{"Fp8GroupOf5", {15, 3, 64, 0, kF8}, kEnds},
+                    Case{"Fp8Wide", {16, 1, 256, 0, kF8}, kEnds},
+                    Case{"Fp8WideGroupOf8", {8, 1, 256, 0, kF8}, kEnds},
+                    Case{"Fp8Splits", {8, 1, 128, 0, kF8}, kSplitEnds},
+                    Case{"Fp8SplitsWide", {2, 1, 256, 0, kF8}, {1025, 2048}},
+                    Case{"Fp8RowsOfMultiHead", {1, 1, 64, 0, kF8}, {200, 70, 3}, 70},
+                    Case{"Fp8RowsOfGroupOf12", {12, 1, 64, 0, kF8}, {66, 5, 130}, 5},
+                    Case{"Fp8RowsOverSplits", {8, 1, 128, 0, kF8}, {1027, 2050, 1024}, 6},
+                    Case{"Fp8Window", {4, 1, 128, 50, kF8}, {40, 50, 51, 114, 300}, 3},
+                    Case{"Fp8WindowOverSplits", {4, 1, 64, 1100, kF8}, {1124, 3200}, 5}),
     [](const auto& info) { return info.param.name; });
 
 #ifdef JANUS_TEST_ON_GPU
@@ -311,32 +331,44 @@ TEST(FastAttention, ReadsPagesAtAnyAddress) {
                             {.misalignment = misalignment, .further = further});
     EXPECT_TRUE(SameBits(crooked.All(0), aligned.All(0))) << misalignment << ' ' << further;
   }
+  // Scales lie at multiples of 4 bytes.
+  const Shape scaled{8, 2, 64, 0, kF8};
+  const Sequences aligned_too(scaled, lengths, LastRows(lengths, 2));
+  for (const auto& [misalignment, further] : {std::pair{4, 0}, {0, 4}, {4, 4}, {8, 8}}) {
+    const Sequences crooked(scaled, lengths, LastRows(lengths, 2),
+                            {.misalignment = misalignment, .further = further});
+    EXPECT_TRUE(SameBits(crooked.All(0), aligned_too.All(0))) << misalignment << ' ' << further;
+  }
 }
 
 // The strides that are meant where none is given.
 TEST(FastAttention, TakesRowsAndPagesWithoutRoomBetweenThem) {
-  const Shape shape{8, 2, 64};
-  const std::vector<int> lengths = {70, 17, 1030};
-  const Sequences apart(shape, lengths, LastRows(lengths, 2));
-  const Sequences dense(shape, lengths, LastRows(lengths, 2), {.dense = true});
-  EXPECT_TRUE(SameBits(dense.All(0), apart.All(0)));
-  EXPECT_TRUE(SameBits(dense.All(9), apart.All(0)));
+  for (const DType cache : {kB16, kF8}) {
+    const Shape shape{8, 2, 64, 0, cache};
+    const std::vector<int> lengths = {70, 17, 1030};
+    const Sequences apart(shape, lengths, LastRows(lengths, 2));
+    const Sequences dense(shape, lengths, LastRows(lengths, 2), {.dense = true});
+    EXPECT_TRUE(SameBits(dense.All(0), apart.All(0)));
+    EXPECT_TRUE(SameBits(dense.All(9), apart.All(0)));
+  }
 }
 
 // A page number times the bytes of a page is more than 32 bits hold.
 TEST(FastAttention, ReadsPagesOfACacheOfManyGiB) {
-  const Shape shape{8, 2, 64};
-  const std::vector<int> lengths = {70, 17};
-  const Sequences near(shape, lengths, LastRows(lengths, 2));
-  const Sequences far(shape, lengths, LastRows(lengths, 2), {.first_page = 1 << 20});
-  EXPECT_TRUE(SameBits(far.All(0), near.All(0)));
+  for (const DType cache : {kB16, kF8}) {
+    const Shape shape{8, 2, 64, 0, cache};
+    const std::vector<int> lengths = {70, 17};
+    const Sequences near(shape, lengths, LastRows(lengths, 2));
+    const Sequences far(shape, lengths, LastRows(lengths, 2), {.first_page = 1 << 20});
+    EXPECT_TRUE(SameBits(far.All(0), near.All(0)));
+  }
 }
 
 // Rows of one sequence that do not follow one another, in one tile: of a page between their windows
 // the block table knows nothing.
 TEST(FastAttention, ReadsNoPageThatNoRowSees) {
-  for (const int last : {500, 2500}) {
-    Sequences sequences({4, 1, 64, 50}, {last + 1}, {{0, 100}, {0, last}, {0, 20}});
+  for (const auto& [last, cache] : {std::pair{500, kB16}, {2500, kB16}, {2500, kF8}}) {
+    Sequences sequences({4, 1, 64, 50, cache}, {last + 1}, {{0, 100}, {0, last}, {0, 20}});
     std::vector<float> alone;
     for (size_t row = 0; row < 3; ++row)
       std::ranges::copy(sequences.Alone(row), std::back_inserter(alone));
@@ -401,22 +433,26 @@ TEST(FastAttention, ReadsEachPageOnce) {
     const Sequences sequences(shape, lengths, LastRows(lengths, each));
     const int64_t before = host_copies;
     sequences.All(states);
-    const int64_t of_page = 2 * shape.kv_heads * kPageTokens * shape.head_dim * 2 / kCopyBytes;
+    const int64_t of_page = KvPageBytes(shape.cache, shape.kv_heads, shape.head_dim) / kCopyBytes;
     EXPECT_EQ((host_copies - before) % of_page, 0);
     return (host_copies - before) / of_page;
   };
   for (const int64_t states : {0, 3, 100}) {
-    EXPECT_EQ(copies({8, 2, 64}, {1, 16, 17, 1025, 3000}, 1, states), 1 + 1 + 2 + 65 + 188);
-    EXPECT_EQ(copies({8, 1, 64}, {1027, 70, 2048}, 4, states), 65 + 5 + 128);
-    // Keys 1900..2999 begin in the 119th page.
-    EXPECT_EQ(copies({8, 1, 64, 1100}, {3000}, 1, states), 188 - 118);
+    for (const DType cache : {kB16, kF8}) {
+      EXPECT_EQ(copies({8, 2, 64, 0, cache}, {1, 16, 17, 1025, 3000}, 1, states),
+                1 + 1 + 2 + 65 + 188);
+      EXPECT_EQ(copies({8, 1, 64, 0, cache}, {1027, 70, 2048}, 4, states), 65 + 5 + 128);
+      // Keys 1900..2999 begin in the 119th page.
+      EXPECT_EQ(copies({8, 1, 64, 1100, cache}, {3000}, 1, states), 188 - 118);
+    }
   }
 }
 
 // A block goes over its tasks one after the other; how many blocks there are does not show, nor
 // what the task before left in shared memory.
-TEST(FastAttention, GivesTheSameBitsForEveryNumberOfBlocks) {
-  const Shape shape{16, 2, 64, 700};
+template <int kBits>
+void ExpectSameBitsForEveryNumberOfBlocks() {
+  const Shape shape{16, 2, 64, 700, kBits == 8 ? kF8 : kB16};
   const std::vector<int> lengths = {1100, 5, 70, 1500, 1, 64, 300, 129};
   const Sequences sequences(shape, lengths, LastRows(lengths, 3));
   std::vector<size_t> all(sequences.rows().size());
@@ -425,9 +461,10 @@ TEST(FastAttention, GivesTheSameBitsForEveryNumberOfBlocks) {
   for (const int64_t blocks : {1, 2, 3, 7}) {
     for (const int64_t states : {0, 4, 30}) {
       const auto got = sequences.RunBy(all, states, [&](const PagedAttentionArgs& args) {
-        Plan plan = PlanFastAttention<64>(args, states);
+        Plan plan = PlanFastAttention<64, kBits>(args, states);
         plan.blocks = blocks;
-        const Status status = Start("", Stream{}, FastAttentionKernel<64>{args, states}, plan);
+        const Status status =
+            Start("", Stream{}, FastAttentionKernel<64, kBits>{args, states}, plan);
         if (states == 0 || !status.ok()) return status;
         const MergedRows merged = MergedRowsOf(args, states);
         Plan merge = PlanMergeAttention(merged);
@@ -437,6 +474,10 @@ TEST(FastAttention, GivesTheSameBitsForEveryNumberOfBlocks) {
       EXPECT_TRUE(SameBits(got, wanted)) << blocks << " blocks, " << states << " states";
     }
   }
+}
+TEST(FastAttention, GivesTheSameBitsForEveryNumberOfBlocks) {
+  ExpectSameBitsForEveryNumberOfBlocks<16>();
+  ExpectSameBitsForEveryNumberOfBlocks<8>();
 }
 #endif
 
@@ -458,8 +499,8 @@ TEST(FastAttention, TakesMoreRowsThanALaunch) {
 // Of what a row does not see nothing shows, though a row beside it in the tile sees it.
 TEST(FastAttention, ANaNIsOfTheRowsThatSeeIt) {
   const std::vector<int> lengths = {130, 90};
-  for (const int window : {0, 64}) {
-    const Shape shape{8, 1, 64, window};
+  for (const auto& [window, cache] : {std::pair{0, kB16}, {64, kB16}, {0, kF8}, {64, kF8}}) {
+    const Shape shape{8, 1, 64, window, cache};
     Sequences sequences(shape, lengths, LastRows(lengths, 70));
     const std::vector<float> before = sequences.All(0);
     sequences.Poison(0, 100);
@@ -477,7 +518,7 @@ TEST(FastAttention, ANaNIsOfTheRowsThatSeeIt) {
 }
 
 // A model's form is a matter of its shape and its formats: nothing else of a call may change bits.
-TEST(FastAttention, IsForBfloat16AndGroupsThatATileHolds) {
+TEST(FastAttention, IsForBfloat16AndFp8AndGroupsThatATileHolds) {
   PagedAttentionArgs a;
   a.cache = {.dtype = kB16, .kv_heads = 4, .head_dim = 128};
   a.y_dtype = kB16;
@@ -503,7 +544,11 @@ TEST(FastAttention, IsForBfloat16AndGroupsThatATileHolds) {
   PagedAttentionArgs other = a;
   other.y_dtype = kF32;
   EXPECT_EQ(AttentionFormFor(other), AttentionForm::kPlain);
+  other.cache.dtype = kF8;
+  EXPECT_EQ(AttentionFormFor(other), AttentionForm::kPlain);
   other = a;
+  other.cache.dtype = kF8;
+  EXPECT_EQ(AttentionFormFor(other), AttentionForm::kFast);
   other.cache.dtype = kF32;
   EXPECT_EQ(AttentionFormFor(other), AttentionForm::kPlain);
 }

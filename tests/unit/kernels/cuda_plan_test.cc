@@ -403,6 +403,9 @@ TEST(Plan, OfAttentionHasABlockForEachRowAndHead) {
   EXPECT_TRUE(CanLaunch(PlanPagedAttention(a)));
   // Qwen3-235B: 2,048 bytes for each key and its value in a layer.
   EXPECT_EQ(PagedAttentionBytes(a, 1000) - PagedAttentionBytes(a, 999), 2048);
+  // Of fp8 half of that, and two scales of each of 4 heads.
+  a.cache.dtype = DType::kFloat8E4M3;
+  EXPECT_EQ(PagedAttentionBytes(a, 1000) - PagedAttentionBytes(a, 999), 1024 + 2 * 4 * 4);
 }
 
 PagedAttentionArgs Qwen3(int64_t rows) {
@@ -419,31 +422,35 @@ PagedAttentionArgs Qwen3(int64_t rows) {
 // Where rows stand only the device knows: the grid covers the most tasks there can be, or goes over
 // them in turns.
 TEST(Plan, OfFastAttentionHasNoMoreBlocksThanTasksOrRoomForThem) {
-  EXPECT_EQ(PlanFastAttention<128>(Qwen3(1), 0).blocks, 4);
-  EXPECT_EQ(PlanFastAttention<128>(Qwen3(1), 7).blocks, 8 * 4);
-  EXPECT_EQ(PlanFastAttention<128>(Qwen3(1), 1000).blocks, kAttentionBlocks);
-  EXPECT_EQ(PlanFastAttention<128>(Qwen3(512), 0).blocks, kAttentionBlocks);
+  EXPECT_EQ((PlanFastAttention<128, 16>(Qwen3(1), 0).blocks), 4);
+  EXPECT_EQ((PlanFastAttention<128, 16>(Qwen3(1), 7).blocks), 8 * 4);
+  EXPECT_EQ((PlanFastAttention<128, 16>(Qwen3(1), 1000).blocks), kAttentionBlocks);
+  EXPECT_EQ((PlanFastAttention<128, 16>(Qwen3(512), 0).blocks), kAttentionBlocks);
   EXPECT_EQ(PlanMergeAttention(MergedRowsOf(Qwen3(1), 0)).blocks, 64);
   EXPECT_EQ(PlanMergeAttention(MergedRowsOf(Qwen3(512), 0)).blocks, kMergeBlocks);
   EXPECT_TRUE(CanLaunch(PlanMergeAttention(MergedRowsOf(Qwen3(512), 0))));
 }
 
-template <int kHeadDim>
+template <int kHeadDim, int kBits>
 void ExpectRoom(int units, int under_way) {
-  using Shared = AttentionShared<kHeadDim>;
+  using Shared = AttentionShared<kHeadDim, kBits>;
   EXPECT_EQ(Shared::kUnits, units);
   EXPECT_EQ((Shared::kUnits - 1) * Shared::kUnitBytes, under_way);
   // Two blocks on a multiprocessor of sm_90 (228 KiB, of which each block takes one more), one on
   // the smallest of sm_80 and later.
   EXPECT_LE(2 * (Shared::kBytes + 1024), 228 << 10);
   EXPECT_LE(Shared::kBytes, kMaxAskedSharedBytes);
-  EXPECT_TRUE(CanLaunch(PlanFastAttention<kHeadDim>(Qwen3(1), 0),
-                        FastAttentionKernel<kHeadDim>::kAskedSharedBytes));
+  const Plan plan = PlanFastAttention<kHeadDim, kBits>(Qwen3(1), 0);
+  EXPECT_TRUE(CanLaunch(plan, Shared::kBytes));
 }
 TEST(Plan, OfFastAttentionKeepsMoreUnderWayThanTheMemoryNeeds) {
-  ExpectRoom<64>(10, 72 << 10);
-  ExpectRoom<128>(5, 64 << 10);
-  ExpectRoom<256>(2, 32 << 10);
+  ExpectRoom<64, 16>(10, 72 << 10);
+  ExpectRoom<128, 16>(5, 64 << 10);
+  ExpectRoom<256, 16>(2, 32 << 10);
+  // Of fp8 with 256 bytes of scales to a unit.
+  ExpectRoom<64, 8>(10, 9 * ((4 << 10) + 256));
+  ExpectRoom<128, 8>(9, 8 * ((8 << 10) + 256));
+  ExpectRoom<256, 8>(4, 3 * ((16 << 10) + 256));
 }
 
 // The states of splits beside the keys and values of a split: written once and read once.
@@ -458,6 +465,27 @@ TEST(Plan, OfFastAttentionMovesLittleBesideKeysAndValues) {
   EXPECT_EQ(PagedAttentionStateBytes(64, 128, 256, 512 << 10), (256 + 512) * state);
 }
 
+// A warp for each piece: of a row's keys and values 2 of every head, of a latent vector 4, and the
+// rope key.
+TEST(Plan, OfWritesInFp8CountsPieces) {
+  KvWriteArgs kv;
+  kv.num_rows = 3;
+  kv.cache.dtype = DType::kFloat8E4M3;
+  kv.cache.kv_heads = 4;
+  kv.cache.head_dim = 128;
+  EXPECT_EQ(PlanKvWritePieces(kv).blocks, 3);
+  EXPECT_EQ(PlanKvWritePieces(kv).bytes, 3 * 8 * (5 * 128 + 4));
+  EXPECT_TRUE(CanLaunch(PlanKvWritePieces(kv)));
+  LatentWriteArgs latent;
+  latent.num_rows = 3;
+  latent.cache.dtype = DType::kFloat8E4M3;
+  latent.cache.rank = 512;
+  latent.cache.rope = 64;
+  EXPECT_EQ(PlanLatentWritePieces(latent).blocks, 2);
+  EXPECT_EQ(PlanLatentWritePieces(latent).bytes, 3 * (5 * 512 + 4 * 4 + 6 * 64));
+  EXPECT_TRUE(CanLaunch(PlanLatentWritePieces(latent)));
+}
+
 AbsorbedAttentionArgs DeepSeekRows(int heads, int64_t rows) {
   AbsorbedAttentionArgs a;
   a.num_rows = rows;
@@ -470,23 +498,31 @@ AbsorbedAttentionArgs DeepSeekRows(int heads, int64_t rows) {
 
 // A task is a tile of up to 64 heads.
 TEST(Plan, OfFastAbsorbedAttentionHasNoMoreBlocksThanTasksOrRoomForThem) {
-  EXPECT_EQ(PlanFastAbsorbed(DeepSeekRows(16, 1), 0).blocks, 1);
-  EXPECT_EQ(PlanFastAbsorbed(DeepSeekRows(128, 1), 0).blocks, 2);
-  EXPECT_EQ(PlanFastAbsorbed(DeepSeekRows(128, 1), 7).blocks, 16);
-  EXPECT_EQ(PlanFastAbsorbed(DeepSeekRows(128, 1), 1000).blocks, kAbsorbedBlocks);
+  EXPECT_EQ(PlanFastAbsorbed<16>(DeepSeekRows(16, 1), 0).blocks, 1);
+  EXPECT_EQ(PlanFastAbsorbed<16>(DeepSeekRows(128, 1), 0).blocks, 2);
+  EXPECT_EQ(PlanFastAbsorbed<16>(DeepSeekRows(128, 1), 7).blocks, 16);
+  EXPECT_EQ(PlanFastAbsorbed<16>(DeepSeekRows(128, 1), 1000).blocks, kAbsorbedBlocks);
   EXPECT_EQ(PlanMergeAttention(MergedRowsOf(DeepSeekRows(128, 1), 7)).blocks, 128);
   // One block on a multiprocessor of sm_90; the plain form stands in elsewhere.
-  const Plan plan = PlanFastAbsorbed(DeepSeekRows(128, 1), 0);
+  const Plan plan = PlanFastAbsorbed<16>(DeepSeekRows(128, 1), 0);
   EXPECT_LE(plan.shared_bytes, kMostSharedBytes);
-  EXPECT_TRUE(CanLaunch(plan, FastAbsorbedKernel::kAskedSharedBytes));
-  EXPECT_TRUE(DeviceHasSharedBytes(FastAbsorbedKernel::kAskedSharedBytes));
+  EXPECT_TRUE(CanLaunch(plan, FastAbsorbedKernel<16>::kAskedSharedBytes));
+  EXPECT_TRUE(DeviceHasSharedBytes(FastAbsorbedKernel<16>::kAskedSharedBytes));
+  const Plan scaled = PlanFastAbsorbed<8>(DeepSeekRows(128, 1), 0);
+  EXPECT_EQ(scaled.blocks, 2);
+  EXPECT_LE(scaled.shared_bytes, plan.shared_bytes);
+  EXPECT_TRUE(CanLaunch(scaled, FastAbsorbedKernel<8>::kAskedSharedBytes));
   EXPECT_FALSE(DeviceHasSharedBytes(kMostSharedBytes + 1));
-  EXPECT_EQ(AbsorbedShared::kUnitBytes, 72 << 10);
+  EXPECT_EQ(AbsorbedShared<16>::kUnitBytes, 72 << 10);
+  EXPECT_EQ(AbsorbedShared<8>::kPackedBytes, 41 << 10);
 }
 
 TEST(Plan, OfAbsorbedAttentionReadsAnEntryOnceForAllHeads) {
   const AbsorbedAttentionArgs v2 = DeepSeekRows(128, 3);
   EXPECT_EQ(AbsorbedAttentionBytes(v2, 1000) - AbsorbedAttentionBytes(v2, 999), 1152);
+  AbsorbedAttentionArgs scaled = v2;
+  scaled.cache.dtype = DType::kFloat8E4M3;
+  EXPECT_EQ(AbsorbedAttentionBytes(scaled, 1000) - AbsorbedAttentionBytes(scaled, 999), 656);
   EXPECT_EQ(AbsorbedAttentionBytes(v2, 0), int64_t{3} * 128 * (576 + 512) * 4);
   EXPECT_EQ(AbsorbedAttentionFlops(v2, 1000), int64_t{1000} * 128 * 2 * (576 + 512));
   // 242 operations a byte with 128 heads, 30 with 16.

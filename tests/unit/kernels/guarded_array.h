@@ -54,6 +54,12 @@ class GuardedArray {
     return *this;
   }
 
+  // NaN of any format, at any place.
+  GuardedArray& FillWithNaN() {
+    std::memset(data(), 0xFF, data_bytes());
+    return *this;
+  }
+
   bool GuardsAreIntact() const {
     for (size_t i = 0; i < bytes_.size(); ++i) {
       if ((i < begin_ || i >= begin_ + data_bytes()) && bytes_[i] != kPattern) return false;

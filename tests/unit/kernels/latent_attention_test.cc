@@ -7,6 +7,7 @@
 #include <limits>
 #include <numeric>
 
+#include "kernels/reference/cached.h"
 #include "tests/unit/kernels/guarded_array.h"
 #include "tests/unit/kernels/row_problem.h"
 
@@ -15,6 +16,7 @@ namespace {
 
 constexpr DType kF32 = DType::kFloat32;
 constexpr DType kB16 = DType::kBFloat16;
+constexpr DType kF8 = DType::kFloat8E4M3;
 constexpr DType kF16 = DType::kFloat16;
 
 struct Case {
@@ -44,7 +46,7 @@ class Cached {
     std::iota(free.begin(), free.end(), 0);
     std::ranges::shuffle(free, random);
     storage_ = std::make_unique<GuardedArray>(c.cache, num_pages_ * page_bytes_ / SizeOf(c.cache));
-    storage_->Fill(std::numeric_limits<float>::quiet_NaN());
+    storage_->FillWithNaN();
     for (const int length : c.lengths) {
       auto& table = tables_.emplace_back();
       for (int p = 0; p < length; p += kPageTokens) {
@@ -238,7 +240,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"ManySplits", {2100, 1024, 1025}, 4, 2, 48, 8, 16, 16},
                     Case{"LiteHeads", {90}, 3, 4, 512, 64, 128, 128},
                     Case{"Bf16Cache", {150, 90}, 12, 6, 64, 8, 24, 16, kB16, kB16, kB16},
-                    Case{"MixedFormats", {75, 16}, 0, 3, 40, 10, 8, 24, kB16, kF16, kF32}),
+                    Case{"MixedFormats", {75, 16}, 0, 3, 40, 10, 8, 24, kB16, kF16, kF32},
+                    Case{"Fp8Cache", {150, 90}, 12, 6, 256, 8, 24, 16, kF8, kB16, kB16},
+                    Case{"Fp8OddSizes", {67, 20}, 0, 3, 147, 7, 9, 11, kF8, kF32, kF32},
+                    Case{"Fp8Splits", {2100, 1025}, 3, 2, 130, 8, 16, 16, kF8, kF16, kF32}),
     [](const auto& info) { return info.param.name; });
 
 // The same function in two algebras: what absorbs one head's expansion beforehand gives what
@@ -319,14 +324,16 @@ TEST(LatentAttention, TheFormsAgreeAndHaveOtherBits) {
 }
 
 TEST(LatentWrite, StoresTheReferencesBitsInAnyOrder) {
-  for (const DType type : {kF32, kB16}) {
-    for (const auto& [rank, rope] : {std::pair{512, 64}, std::pair{20, 6}}) {
+  for (const DType type : {kF32, kB16, kF8}) {
+    for (const auto& [rank, rope] : {std::pair{512, 64}, std::pair{20, 6}, std::pair{131, 5}}) {
       const int rows = 40;
-      const int64_t width = rank + rope;
+      const int64_t stride = rank + rope + 3;
       std::mt19937_64 random(9);
-      GuardedArray entries(kF32, rows * width);
+      GuardedArray entries(kF32, rows * stride);
       entries.FillNormal(random);
       entries.set(3, std::numeric_limits<float>::quiet_NaN());
+      entries.set(stride + 7, std::numeric_limits<float>::infinity());
+      for (int d = 0; d < rank; ++d) entries.set(2 * stride + d, 0.0f);
       const std::vector<int32_t> table = {2, 0, 1};
       const int64_t elements = 3 * LatentPageBytes(type, rank, rope) / SizeOf(type);
       GuardedArray wanted(type, elements);
@@ -339,8 +346,9 @@ TEST(LatentWrite, StoresTheReferencesBitsInAnyOrder) {
                                                    .rank = rank,
                                                    .rope = rope},
                                          .rows = list.data(),
-                                         .entries = entries.floats() + first * width,
-                                         .num_rows = count})
+                                         .entries = entries.floats() + first * stride,
+                                         .num_rows = count,
+                                         .entry_stride = stride})
                         .ok());
         ASSERT_TRUE(pages.GuardsAreIntact());
       };
@@ -353,6 +361,229 @@ TEST(LatentWrite, StoresTheReferencesBitsInAnyOrder) {
         write(cpu.stream, got, 10, 20);
         EXPECT_EQ(std::memcmp(got.data(), wanted.data(), wanted.data_bytes()), 0)
             << ToString(isa) << ' ' << ToString(type) << ' ' << rank;
+      }
+    }
+  }
+}
+
+// The format of a position: elements, scales of pieces of 128, rope key.
+TEST(LatentWrite, StoresFp8InPiecesOf128) {
+  static_assert(LatentEntryBytes(kF8, 512, 64) == 656 && LatentRopeAt(512) == 528);
+  constexpr int kRank = 131;
+  constexpr int kRope = 3;
+  constexpr int64_t kEntry = 132 + 2 * 4 + 8;
+  static_assert(LatentEntryBytes(kF8, kRank, kRope) == kEntry &&
+                LatentPageBytes(kF8, kRank, kRope) == kPageTokens * kEntry);
+  GuardedArray entry(kF32, kRank + kRope);
+  entry.set(0, -896.0f);  // of which the scale is 2
+  entry.set(1, 3.0f);
+  entry.set(127, 448.0f);
+  entry.set(128, 7.0f);  // 448 / 2^6
+  entry.set(130, -1.75f);
+  entry.set(131, 1.5f);
+  entry.set(133, 1000.0f);
+  const std::vector<int32_t> table = {1, 0};
+  const KvRow row{table.data(), 18};
+  const auto check = [&](const Stream& stream) {
+    GuardedArray storage(kF8, 2 * kPageTokens * kEntry);
+    const LatentCache cache{
+        .pages = storage.data(), .num_pages = 2, .dtype = kF8, .rank = kRank, .rope = kRope};
+    ASSERT_TRUE(
+        LatentWrite(stream,
+                    {.cache = cache, .rows = &row, .entries = entry.floats(), .num_rows = 1})
+            .ok());
+    const auto* const at = static_cast<const uint8_t*>(storage.data()) + 2 * kEntry;
+    EXPECT_EQ(at[0], 0xfe);
+    EXPECT_EQ(at[1], ToFloat8E4M3(1.5f));
+    EXPECT_EQ(at[2], 0);
+    EXPECT_EQ(at[127], ToFloat8E4M3(224.0f));
+    EXPECT_EQ(at[128], 0x7e);
+    EXPECT_EQ(at[130], ToFloat8E4M3(-112.0f));
+    EXPECT_EQ(ReadElement(at + 132, kF32, 0), 2.0f);
+    EXPECT_EQ(ReadElement(at + 132, kF32, 1), 0x1p-6f);
+    EXPECT_EQ(ReadElement(at + 140, kB16, 0), 1.5f);
+    EXPECT_EQ(ReadElement(at + 140, kB16, 2), 1000.0f);
+    for (int d = 0; d < kRank + kRope; ++d) {
+      EXPECT_EQ(CachedLatent(cache, 0, 2, d), entry.at(d)) << d;
+    }
+  };
+  check(Stream{});
+  for (const Isa isa : PresentIsas()) check(CpuStream(isa, 1).stream);
+}
+
+// Scales are powers of 2: that numbers are elements and scales shows in no bit. Of rank 512 and
+// rope 64 with the GPU's fast form.
+TEST(LatentAttention, Fp8GivesTheBitsOfABFloat16CacheOfItsNumbers) {
+  constexpr int kLength = 1100;
+  constexpr int kHeads = 3;
+  for (const auto& [rank, rope] : {std::pair{512, 64}, std::pair{150, 7}}) {
+    const int width = rank + rope;
+    std::mt19937_64 random(8);
+    GuardedArray entries(kF32, int64_t{kLength} * width);
+    entries.FillNormal(random);
+    GuardedArray queries(kF32, int64_t{3} * kHeads * width);
+    queries.FillNormal(random);
+    GuardedArray expand(kB16, int64_t{kHeads} * (20 + 9) * rank);
+    expand.FillNormal(random);
+    std::vector<int32_t> table((kLength + kPageTokens - 1) / kPageTokens);
+    std::iota(table.rbegin(), table.rend(), 0);
+    const auto pages = static_cast<int64_t>(table.size());
+    std::vector<KvRow> rows;
+    for (int p = 0; p < kLength; ++p) rows.push_back({table.data(), p});
+    const auto cache_in = [&, rank = rank, rope = rope](GuardedArray& storage) {
+      return LatentCache{.pages = storage.data(),
+                         .num_pages = pages,
+                         .dtype = storage.type(),
+                         .rank = rank,
+                         .rope = rope};
+    };
+    const auto write = [&](GuardedArray& storage) {
+      ASSERT_TRUE(LatentWrite(Stream{}, {.cache = cache_in(storage),
+                                         .rows = rows.data(),
+                                         .entries = entries.floats(),
+                                         .num_rows = kLength})
+                      .ok());
+    };
+    GuardedArray fp8(kF8, pages * LatentPageBytes(kF8, rank, rope));
+    write(fp8);
+    for (int p = 0; p < kLength; ++p) {
+      for (int d = 0; d < width; ++d) {
+        entries.set(
+            int64_t{p} * width + d,
+            static_cast<float>(CachedLatent(
+                cache_in(fp8), table[static_cast<size_t>(p / kPageTokens)], p % kPageTokens, d)));
+      }
+    }
+    GuardedArray bf16(kB16, pages * LatentPageBytes(kB16, rank, rope) / 2);
+    write(bf16);
+    const std::vector<KvRow> some = {rows[kLength - 1], rows[500], rows[70]};
+    const auto absorbed = [&, rank = rank](const Stream& stream, GuardedArray& storage) {
+      GuardedArray y(kF32, int64_t{3} * kHeads * rank);
+      EXPECT_TRUE(AbsorbedAttention(stream, {.cache = cache_in(storage),
+                                             .rows = some.data(),
+                                             .latent_queries = queries.floats(),
+                                             .rope_queries = queries.floats(),
+                                             .y = y.floats(),
+                                             .num_rows = 3,
+                                             .heads = kHeads,
+                                             .scale = 0.05f})
+                      .ok());
+      return y;
+    };
+    const auto expanded = [&, rope = rope](const Stream& stream, GuardedArray& storage) {
+      GuardedArray y(kF32, 3 * kHeads * 9);
+      GuardedArray workspace(kF32, ExpandedAttentionWorkspaceBytes(20 + rope, 9, 2) / 4);
+      EXPECT_TRUE(ExpandedAttention(
+                      stream, {.cache = cache_in(storage),
+                               .rows = some.data(),
+                               .queries = queries.floats(),
+                               .expand = expand.data(),
+                               .expand_dtype = kB16,
+                               .y = y.data(),
+                               .num_rows = 3,
+                               .heads = kHeads,
+                               .nope_dim = 20,
+                               .value_dim = 9,
+                               .scale = 0.05f,
+                               .workspace = workspace.data(),
+                               .workspace_bytes = static_cast<int64_t>(workspace.data_bytes())})
+                      .ok());
+      return y;
+    };
+    for (const Isa isa : PresentIsas()) {
+      CpuStream cpu(isa, 2);
+      const GuardedArray wanted = absorbed(cpu.stream, bf16);
+      const GuardedArray got = absorbed(cpu.stream, fp8);
+      EXPECT_EQ(std::memcmp(got.data(), wanted.data(), wanted.data_bytes()), 0) << ToString(isa);
+      const GuardedArray wanted_too = expanded(cpu.stream, bf16);
+      const GuardedArray got_too = expanded(cpu.stream, fp8);
+      EXPECT_EQ(std::memcmp(got_too.data(), wanted_too.data(), wanted_too.data_bytes()), 0)
+          << ToString(isa);
+    }
+  }
+}
+
+// Scores of -infinity weigh nothing, in either form, whatever comes first.
+TEST(LatentAttention, ScoresOfMinusInfinityWeighNothing) {
+  constexpr int kRope = 4;
+  constexpr int kLength = kKeySplit + 6;
+  constexpr int kNothing = kKeySplit + 2;  // positions before it
+  for (const auto& [type, rank, rope] :
+       {std::tuple{kF32, 8, kRope}, std::tuple{kB16, 512, 64}, std::tuple{kF8, 512, 64}}) {
+    const int width = rank + rope;
+    std::mt19937_64 random(3);
+    GuardedArray entries(kF32, int64_t{kLength} * width);
+    GuardedArray query(kF32, width);
+    entries.FillNormal(random);
+    query.FillNormal(random);
+    query.set(rank, 1.0f);
+    for (int p = 0; p < kNothing; ++p) {
+      entries.set(int64_t{p} * width + rank, -std::numeric_limits<float>::infinity());
+    }
+    std::vector<int32_t> table(kLength / kPageTokens + 1);
+    std::iota(table.begin(), table.end(), 0);
+    const auto pages = static_cast<int64_t>(table.size());
+    GuardedArray storage(type, pages * LatentPageBytes(type, rank, rope) / SizeOf(type));
+    const LatentCache cache{
+        .pages = storage.data(), .num_pages = pages, .dtype = type, .rank = rank, .rope = rope};
+    std::vector<KvRow> rows;
+    for (int p = 0; p < kLength; ++p) rows.push_back({table.data(), p});
+    ASSERT_TRUE(
+        LatentWrite(
+            Stream{},
+            {.cache = cache, .rows = rows.data(), .entries = entries.floats(), .num_rows = kLength})
+            .ok());
+    GuardedArray expand(kF32, int64_t{2} * rank);  // a key's and a value's row
+    expand.FillNormal(random);
+    const auto attend = [&](const Stream& stream, int position, bool is_expanded) {
+      GuardedArray y(kF32, is_expanded ? 1 : rank);
+      const int threads = stream.team == nullptr ? 1 : stream.team->size();
+      GuardedArray workspace(
+          kF32, std::max<int64_t>(ExpandedAttentionWorkspaceBytes(1 + rope, 1, threads) / 4,
+                                  int64_t{4} * (rank + 2)));
+      const auto bytes = static_cast<int64_t>(workspace.data_bytes());
+      const KvRow* const row = &rows[static_cast<size_t>(position)];
+      const Status status = is_expanded
+                                ? ExpandedAttention(stream, {.cache = cache,
+                                                             .rows = row,
+                                                             .queries = query.floats() + rank - 1,
+                                                             .expand = expand.data(),
+                                                             .y = y.data(),
+                                                             .num_rows = 1,
+                                                             .heads = 1,
+                                                             .nope_dim = 1,
+                                                             .value_dim = 1,
+                                                             .scale = 0.05f,
+                                                             .workspace = workspace.data(),
+                                                             .workspace_bytes = bytes})
+                                : AbsorbedAttention(stream, {.cache = cache,
+                                                             .rows = row,
+                                                             .latent_queries = query.floats(),
+                                                             .rope_queries = query.floats() + rank,
+                                                             .y = y.floats(),
+                                                             .num_rows = 1,
+                                                             .heads = 1,
+                                                             .scale = 0.05f,
+                                                             .workspace = workspace.data(),
+                                                             .workspace_bytes = bytes});
+      EXPECT_TRUE(status.ok()) << status.ToString();
+      return y;
+    };
+    for (const bool is_expanded : {false, true}) {
+      for (const int position : {kNothing - 1, kNothing, kLength - 1}) {
+        const GuardedArray wanted = attend(Stream{}, position, is_expanded);
+        for (const Isa isa : PresentIsas()) {
+          CpuStream cpu(isa, 2);
+          const GuardedArray got = attend(cpu.stream, position, is_expanded);
+          for (int64_t d = 0; d < got.count(); ++d) {
+            if (position < kNothing) {
+              EXPECT_TRUE(std::isnan(wanted.at(d)) && std::isnan(got.at(d)));
+            } else {
+              EXPECT_NEAR(got.at(d), wanted.at(d), 0.02 * (1 + std::abs(wanted.at(d))))
+                  << ToString(type) << ' ' << position << ' ' << is_expanded;
+            }
+          }
+        }
       }
     }
   }

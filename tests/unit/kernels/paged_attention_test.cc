@@ -1,10 +1,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <numeric>
 
+#include "kernels/reference/cached.h"
 #include "tests/unit/kernels/guarded_array.h"
 #include "tests/unit/kernels/row_problem.h"
 
@@ -13,6 +16,7 @@ namespace {
 
 constexpr DType kF32 = DType::kFloat32;
 constexpr DType kB16 = DType::kBFloat16;
+constexpr DType kF8 = DType::kFloat8E4M3;
 
 // Of results in bfloat16, over the largest of them. The CUDA kernels' fast form rounds queries and
 // weights to it as well. That moves a result by less than 2^-8 of the largest before it is rounded
@@ -53,7 +57,7 @@ class AttentionProblem final : public RowProblem {
     std::iota(free.begin(), free.end(), 0);
     std::ranges::shuffle(free, random);
     storage_ = std::make_unique<GuardedArray>(c.cache, pages * page_bytes_ / SizeOf(c.cache));
-    storage_->Fill(std::numeric_limits<float>::quiet_NaN());
+    storage_->FillWithNaN();
     for (size_t s = 0; s < c.lengths.size(); ++s) {
       auto& table = tables_.emplace_back();
       for (int p = 0; p < c.lengths[s]; p += kPageTokens) {
@@ -181,22 +185,36 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"Bf16CacheWide", {90, 17}, 0, 8, 1, 128, 0, kB16, kB16},
                     Case{"Bf16CacheSplits", {2100, 1025, 300}, 4, 8, 2, 64, 0, kB16, kB16, true},
                     Case{"Bf16CacheWindow", {2300, 70}, 4, 4, 1, 64, 1100, kB16, kB16, true},
-                    Case{"Bf16CacheOdd", {75, 16}, 0, 3, 3, 24, 33, kB16, kF32}),
+                    Case{"Bf16CacheOdd", {75, 16}, 0, 3, 3, 24, 33, kB16, kF32},
+                    Case{"Fp8Cache", {150, 90}, 20, 8, 2, 64, 0, kF8, kF32},
+                    Case{"Fp8CacheWide", {90, 17}, 0, 8, 1, 128, 0, kF8, kB16},
+                    Case{"Fp8CacheSplits", {2100, 1025, 300}, 4, 8, 2, 64, 0, kF8, kB16, true},
+                    Case{"Fp8CacheWindow", {2300, 70}, 4, 4, 1, 64, 1100, kF8, kF32, true},
+                    Case{"Fp8CacheOdd", {75, 16}, 0, 3, 3, 21, 33, kF8, kF32}),
     [](const auto& info) { return info.param.name; });
 
 TEST(KvWrite, StoresTheReferencesBitsInAnyOrder) {
-  for (const DType type : {kF32, kB16}) {
-    for (const int head_dim : {16, 20, 64}) {
+  for (const DType type : {kF32, kB16, kF8}) {
+    for (const int head_dim : {16, 20, 64, 256}) {
       const int kv_heads = 3;
       const int rows = 50;
       const int64_t row = kv_heads * head_dim;
       std::mt19937_64 random(9);
-      GuardedArray keys(kF32, rows * row);
-      GuardedArray values(kF32, rows * row);
+      const int64_t key_stride = row + 3;
+      const int64_t value_stride = row + 5;
+      GuardedArray keys(kF32, rows * key_stride);
+      GuardedArray values(kF32, rows * value_stride);
       keys.FillNormal(random);
       values.FillNormal(random);
       keys.set(3, std::numeric_limits<float>::quiet_NaN());
       values.set(4, -std::numeric_limits<float>::infinity());
+      // Pieces of zeros, of numbers too small for a scale and just large enough, of the largest.
+      for (int d = 0; d < head_dim; ++d) {
+        keys.set(2 * key_stride + d, d % 2 == 0 ? 0.0f : -0.0f);
+        values.set(2 * value_stride + d, keys.at(d + key_stride) * 0x1p-130f);
+        keys.set(3 * key_stride + d, (d % 2 == 0 ? 1.0f : -0.9f) * 0x1p-99f);
+        values.set(3 * value_stride + d, d == 5 ? 3.4e38f : static_cast<float>(d) * 1e36f);
+      }
       const std::vector<int32_t> table = {3, 0, 2, 4};
       const int64_t elements = 5 * KvPageBytes(type, kv_heads, head_dim) / SizeOf(type);
       GuardedArray wanted(type, elements);
@@ -209,9 +227,11 @@ TEST(KvWrite, StoresTheReferencesBitsInAnyOrder) {
                                                .kv_heads = kv_heads,
                                                .head_dim = head_dim},
                                      .rows = list.data(),
-                                     .keys = keys.floats() + first * row,
-                                     .values = values.floats() + first * row,
-                                     .num_rows = count})
+                                     .keys = keys.floats() + first * key_stride,
+                                     .values = values.floats() + first * value_stride,
+                                     .num_rows = count,
+                                     .key_stride = key_stride,
+                                     .value_stride = value_stride})
                         .ok());
         ASSERT_TRUE(pages.GuardsAreIntact());
       };
@@ -227,6 +247,288 @@ TEST(KvWrite, StoresTheReferencesBitsInAnyOrder) {
       }
     }
   }
+}
+
+// The format, number by number: what a position's pieces come to and where they lie.
+TEST(KvWrite, StoresFp8InPiecesOfAPositionAndHead) {
+  constexpr int kHeads = 2;
+  constexpr int kDim = 4;
+  constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  struct Piece {
+    std::array<float, kDim> numbers;
+    float scale;
+    std::array<uint8_t, kDim> elements;
+  };
+  // In E4M3 1 is 0x38, 448 is 0x7e; 196 lies between 192 (0x74) and 208 and 456 is above all.
+  const Piece pieces[] = {
+      {{448.0f, -1.0f, 0.0f, 196.0f}, 1.0f, {0x7e, 0xb8, 0x00, 0x74}},
+      {{-456.0f, 2.0f, -0.0f, 1.0f}, 2.0f, {0xf6, 0x38, 0x80, 0x30}},
+      {{0.0f, -0.0f, 0.0f, 0.0f}, 0x1p-100f, {0x00, 0x80, 0x00, 0x00}},
+      {{0x1.8p-118f, -0x1p-140f, 0x1p-106f, 0.0f}, 0x1p-100f, {0x00, 0x80, 0x08, 0x00}},
+      {{0x1.cp-91f, 0x1p-92f, 0.0f, 0.0f}, 0x1p-99f, {0x7e, 0x70, 0x00, 0x00}},
+      {{1.0f, kNaN, 3.0f, -4.0f}, kNaN, {0, 0, 0, 0}},
+      {{1.0f, kNaN, kInfinity, -4.0f}, kNaN, {0, 0, 0, 0}},
+      {{1.0f, 2.0f, -kInfinity, -4.0f}, kNaN, {0, 0, 0, 0}},
+      {{0x1.cp-92f, -0x1p-100f, 0.0f, 0.0f}, 0x1p-100f, {0x7e, 0xb8, 0x00, 0x00}},
+      {{448.001f, -448.0f, 0.0f, 0.0f}, 2.0f, {0x76, 0xf6, 0x00, 0x00}},
+      {{0x1p127f, -0x1.cp127f, 0x1p110f, 0.0f}, 0x1p119f, {0x78, 0xfe, 0x01, 0x00}},
+      {{0x1.dp127f, -0x1p127f, 0.0f, 0.0f}, 0x1p120f, {0x76, 0xf0, 0x00, 0x00}},
+  };
+  constexpr int64_t kPage = KvPageBytes(kF8, kHeads, kDim);
+  static_assert(kPage == 2 * kHeads * kPageTokens * (kDim + 4));
+  constexpr int kPosition = 21;  // the sixth of a page
+  const std::vector<int32_t> table = {0, 1};
+  const KvRow row{table.data(), kPosition};
+  const auto same = [](float a, float b) { return a == b || (a != a && b != b); };
+  for (size_t i = 0; i + 4 <= std::size(pieces); i += 4) {
+    GuardedArray numbers(kF32, 4 * kDim);  // keys of either head, values of either head
+    for (int64_t p = 0; p < 4 * kDim; ++p) {
+      numbers.set(p,
+                  pieces[i + static_cast<size_t>(p / kDim)].numbers[static_cast<size_t>(p % kDim)]);
+    }
+    const auto check = [&](const Stream& stream) {
+      GuardedArray storage(kF8, 2 * kPage);
+      const KvCache cache{.pages = storage.data(),
+                          .num_pages = 2,
+                          .dtype = kF8,
+                          .kv_heads = kHeads,
+                          .head_dim = kDim};
+      ASSERT_TRUE(KvWrite(stream, {.cache = cache,
+                                   .rows = &row,
+                                   .keys = numbers.floats(),
+                                   .values = numbers.floats() + kHeads * kDim,
+                                   .num_rows = 1})
+                      .ok());
+      const auto* const page = static_cast<const uint8_t*>(storage.data()) + kPage;
+      for (int head = 0; head < kHeads; ++head) {
+        const Piece& key = pieces[i + static_cast<size_t>(head)];
+        const Piece& value = pieces[i + static_cast<size_t>(kHeads + head)];
+        const CachedHead cached(cache, 1, head);
+        for (int d = 0; d < kDim; ++d) {
+          const auto at = static_cast<size_t>(d);
+          EXPECT_EQ(page[(head * kDim + d) * kPageTokens + 5], key.elements[at]) << i << ' ' << d;
+          EXPECT_EQ(page[((kHeads + head) * kPageTokens + 5) * kDim + d], value.elements[at])
+              << i << ' ' << d;
+          EXPECT_TRUE(same(static_cast<float>(cached.Key(5, d)),
+                           FromFloat8E4M3(key.elements[at]) * key.scale));
+          EXPECT_TRUE(same(static_cast<float>(cached.Value(5, d)),
+                           FromFloat8E4M3(value.elements[at]) * value.scale));
+        }
+        const auto scale = [&](int of) {
+          float bits = 0.0f;
+          std::memcpy(&bits, page + 2 * kHeads * kPageTokens * kDim + (of * kPageTokens + 5) * 4,
+                      4);
+          return bits;
+        };
+        EXPECT_TRUE(same(scale(head), key.scale)) << i << ' ' << head;
+        EXPECT_TRUE(same(scale(kHeads + head), value.scale)) << i << ' ' << head;
+      }
+    };
+    check(Stream{});
+    for (const Isa isa : PresentIsas()) check(CpuStream(isa, 1).stream);
+  }
+}
+
+// What fp8 keeps of a number: 3 bits behind the first, so 1/16 of it at most is lost, or half of
+// the least element where that is more.
+TEST(KvWrite, Fp8IsWithinHalfAStepOfEachNumber) {
+  constexpr int kDim = 128;
+  std::mt19937_64 random(21);
+  GuardedArray keys(kF32, kDim);
+  GuardedArray values(kF32, kDim);
+  keys.FillNormal(random, 7.0f);
+  values.FillNormal(random, 1e-3f);
+  GuardedArray storage(kF8, KvPageBytes(kF8, 1, kDim));
+  const KvCache cache{
+      .pages = storage.data(), .num_pages = 1, .dtype = kF8, .kv_heads = 1, .head_dim = kDim};
+  const int32_t table = 0;
+  const KvRow row{&table, 3};
+  ASSERT_TRUE(KvWrite(Stream{}, {.cache = cache,
+                                 .rows = &row,
+                                 .keys = keys.floats(),
+                                 .values = values.floats(),
+                                 .num_rows = 1})
+                  .ok());
+  const CachedHead cached(cache, 0, 0);
+  const auto expect = [&](const GuardedArray& numbers, auto stored) {
+    double largest = 0.0;
+    for (int d = 0; d < kDim; ++d) largest = std::max(largest, std::abs(double{numbers.at(d)}));
+    for (int d = 0; d < kDim; ++d) {
+      const double x = numbers.at(d);
+      const double step = std::max(std::abs(x) / 16, largest / 448 / 512);
+      EXPECT_LE(std::abs(stored(d) - x), step) << d;
+    }
+  };
+  expect(keys, [&](int d) { return cached.Key(3, d); });
+  expect(values, [&](int d) { return cached.Value(3, d); });
+}
+
+// Scales are powers of 2: that numbers are elements and scales shows in no bit, so fp8 is what is
+// written and nothing of how it is read.
+TEST(PagedAttention, Fp8GivesTheBitsOfABFloat16CacheOfItsNumbers) {
+  constexpr int kHeads = 2;
+  constexpr int kDim = 40;
+  constexpr int kLength = 1100;
+  std::mt19937_64 random(8);
+  GuardedArray keys(kF32, kLength * kHeads * kDim);
+  GuardedArray values(kF32, kLength * kHeads * kDim);
+  GuardedArray queries(kF32, 3 * 2 * kHeads * kDim);
+  keys.FillNormal(random);
+  values.FillNormal(random, 100.0f);
+  queries.FillNormal(random);
+  std::vector<int32_t> table((kLength + kPageTokens - 1) / kPageTokens);
+  std::iota(table.rbegin(), table.rend(), 0);
+  const auto pages = static_cast<int64_t>(table.size());
+  std::vector<KvRow> rows;
+  for (int p = 0; p < kLength; ++p) rows.push_back({table.data(), p});
+  const auto cache_in = [&](GuardedArray& storage) {
+    return KvCache{.pages = storage.data(),
+                   .num_pages = pages,
+                   .dtype = storage.type(),
+                   .kv_heads = kHeads,
+                   .head_dim = kDim};
+  };
+  const auto write = [&](GuardedArray& storage) {
+    ASSERT_TRUE(KvWrite(Stream{}, {.cache = cache_in(storage),
+                                   .rows = rows.data(),
+                                   .keys = keys.floats(),
+                                   .values = values.floats(),
+                                   .num_rows = kLength})
+                    .ok());
+  };
+  GuardedArray fp8(kF8, pages * KvPageBytes(kF8, kHeads, kDim));
+  write(fp8);
+  for (int p = 0; p < kLength; ++p) {
+    for (int h = 0; h < kHeads; ++h) {
+      const CachedHead cached(cache_in(fp8), table[static_cast<size_t>(p / kPageTokens)], h);
+      for (int d = 0; d < kDim; ++d) {
+        const int64_t at = (int64_t{p} * kHeads + h) * kDim + d;
+        keys.set(at, static_cast<float>(cached.Key(p % kPageTokens, d)));
+        values.set(at, static_cast<float>(cached.Value(p % kPageTokens, d)));
+      }
+    }
+  }
+  GuardedArray bf16(kB16, pages * KvPageBytes(kB16, kHeads, kDim) / 2);
+  write(bf16);
+  const std::vector<KvRow> some = {rows[kLength - 1], rows[500], rows[70]};
+  const auto attend = [&](const Stream& stream, GuardedArray& storage) {
+    GuardedArray y(kF32, queries.count());
+    EXPECT_TRUE(PagedAttention(stream, {.cache = cache_in(storage),
+                                        .rows = some.data(),
+                                        .queries = queries.floats(),
+                                        .y = y.data(),
+                                        .num_rows = 3,
+                                        .heads = 2 * kHeads,
+                                        .scale = 0.2f})
+                    .ok());
+    return y;
+  };
+  for (const Isa isa : PresentIsas()) {
+    CpuStream cpu(isa, 2);
+    const GuardedArray wanted = attend(cpu.stream, bf16);
+    const GuardedArray got = attend(cpu.stream, fp8);
+    EXPECT_EQ(std::memcmp(got.data(), wanted.data(), wanted.data_bytes()), 0) << ToString(isa);
+  }
+}
+
+// Keys of -infinity score so: they weigh nothing, whatever comes first. Whole blocks and splits of
+// them are gone over before the first key that weighs something.
+TEST(PagedAttention, ScoresOfMinusInfinityWeighNothing) {
+  constexpr int kDim = 64;
+  constexpr int kLength = kKeySplit + 6;
+  constexpr int kNothing = kKeySplit + 2;  // positions before it
+  for (const DType type : {kF32, kB16}) {
+    std::mt19937_64 random(3);
+    GuardedArray keys(kF32, kLength * kDim);
+    GuardedArray values(kF32, kLength * kDim);
+    GuardedArray query(kF32, kDim);
+    keys.FillNormal(random);
+    values.FillNormal(random);
+    query.FillNormal(random);
+    query.set(0, 1.0f);
+    for (int p = 0; p < kNothing; ++p) {
+      keys.set(int64_t{p} * kDim, -std::numeric_limits<float>::infinity());
+    }
+    std::vector<int32_t> table(kLength / kPageTokens + 1);
+    std::iota(table.begin(), table.end(), 0);
+    const auto pages = static_cast<int64_t>(table.size());
+    GuardedArray storage(type, pages * KvPageBytes(type, 1, kDim) / SizeOf(type));
+    const KvCache cache{.pages = storage.data(),
+                        .num_pages = pages,
+                        .dtype = type,
+                        .kv_heads = 1,
+                        .head_dim = kDim};
+    std::vector<KvRow> rows;
+    for (int p = 0; p < kLength; ++p) rows.push_back({table.data(), p});
+    ASSERT_TRUE(KvWrite(Stream{}, {.cache = cache,
+                                   .rows = rows.data(),
+                                   .keys = keys.floats(),
+                                   .values = values.floats(),
+                                   .num_rows = kLength})
+                    .ok());
+    const auto attend = [&](const Stream& stream, int position, bool with_workspace) {
+      GuardedArray y(type, kDim);
+      GuardedArray workspace(kF32, with_workspace ? 1 << 16 : 0);
+      EXPECT_TRUE(
+          PagedAttention(stream, {.cache = cache,
+                                  .rows = &rows[static_cast<size_t>(position)],
+                                  .queries = query.floats(),
+                                  .y = y.data(),
+                                  .y_dtype = type,
+                                  .num_rows = 1,
+                                  .heads = 1,
+                                  .scale = 0.125f,
+                                  .workspace = with_workspace ? workspace.data() : nullptr,
+                                  .workspace_bytes = static_cast<int64_t>(workspace.data_bytes())})
+              .ok());
+      return y;
+    };
+    for (const int position : {kNothing - 1, kNothing, kLength - 1}) {
+      const GuardedArray wanted = attend(Stream{}, position, false);
+      for (const Isa isa : PresentIsas()) {
+        CpuStream cpu(isa, 2);
+        for (const bool with_workspace : {false, true}) {
+          const GuardedArray got = attend(cpu.stream, position, with_workspace);
+          for (int d = 0; d < kDim; ++d) {
+            if (position < kNothing) {
+              EXPECT_TRUE(std::isnan(wanted.at(d)) && std::isnan(got.at(d)));
+            } else {
+              EXPECT_NEAR(got.at(d), wanted.at(d), 0.02) << ToString(type) << ' ' << position;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(PagedAttention, RefusesPagesOfFp8WhoseScalesCouldNotBeRead) {
+  alignas(64) float pages[200] = {};
+  float q[8] = {};
+  const int32_t table[1] = {0};
+  const KvRow row{table, 0};
+  PagedAttentionArgs args{
+      .cache = {.pages = pages, .num_pages = 1, .dtype = kF8, .kv_heads = 2, .head_dim = 4},
+      .rows = &row,
+      .queries = q,
+      .y = q,
+      .num_rows = 1,
+      .heads = 2,
+      .scale = 1.0f};
+  EXPECT_TRUE(PagedAttention(Stream{}, args).ok());
+  args.cache.page_stride_bytes = KvPageBytes(kF8, 2, 4) - 4;
+  EXPECT_EQ(PagedAttention(Stream{}, args).message(),
+            "PagedAttention: cache.page_stride_bytes is shorter than a page");
+  args.cache.page_stride_bytes = KvPageBytes(kF8, 2, 4) + 2;
+  EXPECT_EQ(PagedAttention(Stream{}, args).message(),
+            "PagedAttention: cache.page_stride_bytes of Float8E4M3 is not a multiple of 4");
+  args.cache.page_stride_bytes = 0;
+  args.cache.pages = reinterpret_cast<char*>(pages) + 2;
+  EXPECT_EQ(PagedAttention(Stream{}, args).message(),
+            "PagedAttention: cache.pages of Float8E4M3 is not 4-byte aligned");
+  args.cache.dtype = DType::kFloat16;
+  EXPECT_EQ(PagedAttention(Stream{}, args).message(), "PagedAttention: cache.dtype is Float16");
 }
 
 TEST(PagedAttention, RefusesHeadsThatDoNotShareEvenlyAndNegativePositions) {

@@ -266,7 +266,8 @@ TEST_F(AttentionInstanceTest, CountsRequestsByTheTimeOfTheirTokens) {
 TEST_F(AttentionInstanceTest, SequencesInHostMemoryAreToldWhileTheyAreThere) {
   LoopbackCluster::Options options = OptionsFor(1, {7});
   // Three pages for three sequences that need two each in the end.
-  options.attention.kv_bytes = 3 * held_.model.layers * CachePageBytes(held_.model);
+  options.attention.kv_bytes =
+      3 * held_.model.layers * CachePageBytes(held_.model, WireType(held_.model));
   std::atomic<AttentionInstance*> instance = nullptr;
   std::atomic<uint64_t> most = 0;
   options.attention.prefill_override = [&](uint64_t) {
@@ -285,6 +286,22 @@ TEST_F(AttentionInstanceTest, SequencesInHostMemoryAreToldWhileTheyAreThere) {
   EXPECT_LE(most, 2u);
   EXPECT_GT(cluster->attention(0).statistics().preempted, 0u);
   EXPECT_EQ(cluster->attention(0).statistics().swapped, 0u);
+}
+
+// A page of 16 positions has as many bytes fewer as the format says: `heads` scales come with it.
+TEST_F(AttentionInstanceTest, ACacheInFp8HoldsMorePositions) {
+  LoopbackCluster::Options options = OptionsFor(1, {7});
+  const int64_t layers = held_.model.layers;
+  const int64_t fp8 = CachePageBytes(held_.model, DType::kFloat8E4M3);
+  const int64_t plain = CachePageBytes(held_.model, WireType(held_.model));
+  const AttentionDescription& a = held_.model.attention;
+  ASSERT_EQ(fp8, int64_t{2} * a.kv_heads * kernels::kPageTokens * (a.head_dim + 4));
+  options.attention.kv_bytes = layers * (6 * plain + fp8 / 2);
+  EXPECT_EQ(Start(options)->attention(0).statistics().kv_tokens_capacity, 6u * 16);
+  options.attention.fp8_cache = true;
+  EXPECT_EQ(Start(options)->attention(0).statistics().kv_tokens_capacity,
+            static_cast<uint64_t>((6 * plain + fp8 / 2) / fp8) * 16);
+  EXPECT_GT((6 * plain + fp8 / 2) / fp8, 9);
 }
 
 TEST_F(AttentionInstanceTest, GivesLogprobsOfTheTokenAndOfTheLikeliest) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "common/model/description.h"
+#include "dataplane/comm/wire.h"
 #include "dataplane/worker/describe_model.h"
 #include "dataplane/worker/numerics_class.h"
 #include "dataplane/worker/open_device.h"
@@ -115,13 +116,37 @@ TEST(NumericsClass, IsOfTheInstructionSetOnACpuAndOfTheArchitectureOnAGpu) {
   ModelDescription model;
   model.dtype = DType::kBFloat16;
   EXPECT_EQ(
-      NumericsClass(model, kernels::HostContext(), kernels::Isa::kAvx512),
+      NumericsClass(model, false, kernels::HostContext(), kernels::Isa::kAvx512),
       "cpu AVX512 kernels" + std::to_string(kernels::kBitsVersion) + " BFloat16 tp1 uncompressed");
   // Whatever CPU feeds it.
   for (const kernels::Isa isa : {kernels::Isa::kAvx2, kernels::Isa::kAvx512}) {
-    EXPECT_EQ(NumericsClass(model, NamedContext(), isa),
+    EXPECT_EQ(NumericsClass(model, false, NamedContext(), isa),
               "cuda sm_90 kernels" + std::to_string(kernels::kCudaBitsVersion) +
                   " BFloat16 tp1 uncompressed");
+  }
+}
+
+TEST(NumericsClass, NamesACacheInFp8) {
+  ModelDescription model;
+  model.dtype = DType::kBFloat16;
+  EXPECT_EQ(NumericsClass(model, true, kernels::HostContext(), kernels::Isa::kAvx512),
+            "cpu AVX512 kernels" + std::to_string(kernels::kBitsVersion) +
+                " BFloat16 kv fp8 tp1 uncompressed");
+}
+
+TEST(NumericsClass, FitsIntoAHello) {
+  ModelDescription model;
+  for (const kernels::Isa isa :
+       {kernels::Isa::kAvx2, kernels::Isa::kAvx512, kernels::Isa::kAvx512Bf16}) {
+    for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+      model.dtype = dtype;
+      // A longer version, or the digit more of sm_100.
+      const size_t more = 2;
+      EXPECT_LT(NumericsClass(model, true, kernels::HostContext(), isa).size() + more,
+                Hello::kNumericsChars);
+      EXPECT_LT(NumericsClass(model, true, NamedContext(), isa).size() + more,
+                Hello::kNumericsChars);
+    }
   }
 }
 
@@ -142,6 +167,14 @@ TEST(ResolveLasting, OnAGpuNeitherTheCpuNorTheMachinesMemoryIsAskedFor) {
   ASSERT_TRUE(small.ok()) << "this CPU has no features at all: " << small.status().ToString();
   EXPECT_EQ(small->attention.context, &gpu);
   EXPECT_FALSE(Resolve(kernels::HostContext(), {}, 1 << 19).ok());
+}
+
+TEST(ResolveLasting, TakesTheCachesFormatAlong) {
+  NamedContext context;
+  v1::WorkerConfig config;
+  EXPECT_FALSE(Resolve(context, config, 1 << 10)->attention.fp8_cache);
+  config.set_fp8_kv_cache(true);
+  EXPECT_TRUE(Resolve(context, config, 1 << 10)->attention.fp8_cache);
 }
 
 TEST(ResolveLasting, AnInstructionSetIsNoneOfAGpus) {

@@ -408,11 +408,18 @@ TEST_F(EpochsTest, WhatIsForLifeTakesNewWorkers) {
   EXPECT_TRUE(Contains(refused.message(), "max_batch_size 4"));
   EXPECT_EQ(prepare(Role::kExperts).code(), StatusCode::kCancelled) << "it is none of theirs";
   rooms_.clear();
-  config_.set_dtype(v1::DTYPE_BFLOAT16);
-  for (const Role role : {Role::kAttention, Role::kExperts}) {
-    const Status other = prepare(role);
-    EXPECT_EQ(other.code(), StatusCode::kFailedPrecondition) << other.ToString();
-    EXPECT_TRUE(Contains(other.message(), "new workers")) << other.ToString();
+  const v1::WorkerConfig served = config_;
+  v1::WorkerConfig computes, holds;
+  computes = holds = served;
+  computes.set_dtype(v1::DTYPE_BFLOAT16);
+  holds.set_fp8_kv_cache(true);
+  for (const v1::WorkerConfig& config : {computes, holds}) {
+    config_ = config;
+    for (const Role role : {Role::kAttention, Role::kExperts}) {
+      const Status other = prepare(role);
+      EXPECT_EQ(other.code(), StatusCode::kFailedPrecondition) << other.ToString();
+      EXPECT_TRUE(Contains(other.message(), "new workers")) << other.ToString();
+    }
   }
 }
 

@@ -66,6 +66,20 @@ TEST_F(TokensTest, SaysWhatItServes) {
   EXPECT_EQ(welcome_.text_digest(), "") << "the checkpoint has no tokenizer";
 }
 
+// A gateway goes on with an answer only where it would be the same.
+TEST(TokensOfServices, HaveADigestOfTheirOwnWhereTheCacheIsInFp8) {
+  const auto digest = [](bool fp8_kv_cache) {
+    ServiceUnderTest service;
+    service.config().set_fp8_kv_cache(fp8_kv_cache);
+    service.Serve();
+    TestGateway gateway(service.attention());
+    gateway.Hello();
+    return gateway.Read().welcome().model_digest();
+  };
+  EXPECT_EQ(digest(false), digest(false));
+  EXPECT_NE(digest(true), digest(false));
+}
+
 TEST_F(TokensTest, HoldsStepsBackWithoutCreditAndLosesNoToken) {
   Serve();
   const auto gateway = Attach(1);
