@@ -46,6 +46,8 @@ class LoopbackCluster {
     // A device of its own for each instance, on which it computes with its weights there; null: on
     // the host, as `device` and `isa` say.
     MakeContext make_context;
+    // Of these, whether what peers read stays in the devices' memory; then over shared memory.
+    bool exchange_on_device = false;
     Connect connect = ConnectLoopback;
     WrapExchange wrap_exchange;    // null: none
     WrapTransport wrap_transport;  // null: none
@@ -94,6 +96,7 @@ class LoopbackCluster {
   class Sink;
   struct AttentionWorker {
     std::unique_ptr<kernels::Context> context;
+    std::unique_ptr<DeviceSlots> device_slots;
     std::unique_ptr<kernels::Loader> loader;
     Placed<AttentionWeights> weights;
     std::unique_ptr<kernels::Team> team;
@@ -105,6 +108,7 @@ class LoopbackCluster {
   };
   struct ExpertWorker {
     std::unique_ptr<kernels::Context> context;
+    std::unique_ptr<DeviceSlots> device_slots;
     std::unique_ptr<kernels::Loader> loader;
     Placed<ExpertWeights> weights;
     std::unique_ptr<kernels::Team> team;

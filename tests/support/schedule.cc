@@ -83,6 +83,7 @@ RequestPool MakeRequestPool(const HeldModel& held, KernelChoice kernels,
   options.device = kernels.device;
   options.isa = kernels.isa;
   options.make_context = kernels.make_context;
+  options.exchange_on_device = kernels.exchange_on_device;
   options.attention.max_batch = 1;
   options.attention.kv_bytes = KvBytes(held.model, KvCache::PagesFor(longest));
   options.attention.logits_tap = [&](const RequestKey& key, int position,
@@ -257,6 +258,7 @@ ScheduleRun RunSchedule(const Schedule& schedule, const HeldModel& held, const R
   options.device = kernels.device;
   options.isa = kernels.isa;
   options.make_context = kernels.make_context;
+  options.exchange_on_device = kernels.exchange_on_device;
   options.compute_threads = schedule.compute_threads;
   options.wrap_exchange = wrap;
   options.wrap_transport = wrap_transport;
