@@ -170,14 +170,17 @@ TEST_F(LoaderTest, TheDeviceMayRunLoadsBetweenAnyTwoSteps) {
   device_.LandAtAnyTime(random_.Next());
   const auto loader = *Loader::Make(device_, {.piece_bytes = 64, .pieces = 64});
   const std::vector<std::byte> bytes = SomeBytes(random_, 64 * 32);
-  const Buffer buffer = *loader->Load(bytes.data(), bytes.size());
-  EXPECT_EQ(device_.pending_loads(), 32u);
   bool was_partly_there = false;
-  for (int i = 0; i < 100 && device_.pending_loads() > 0; ++i) {
-    Read(buffer);
-    was_partly_there |= device_.pending_loads() > 0 && device_.pending_loads() < 32;
+  // All of them may land at once, one time in some sixty.
+  for (int attempt = 0; attempt < 20 && !was_partly_there; ++attempt) {
+    const Buffer buffer = *loader->Load(bytes.data(), bytes.size());
+    EXPECT_GE(device_.pending_loads(), 32u);  // and the end of the buffer before
+    for (int i = 0; i < 100 && device_.pending_loads() > 0; ++i) {
+      Read(buffer);
+      was_partly_there |= device_.pending_loads() > 0 && device_.pending_loads() < 32;
+    }
+    EXPECT_EQ(Read(buffer), bytes) << "after a hundred steps";
   }
-  EXPECT_EQ(Read(buffer), bytes) << "after a hundred steps";
   EXPECT_TRUE(was_partly_there);
 }
 
