@@ -27,9 +27,11 @@ struct RouteRoundArgs {
   int rank = 0;                                       // of this instance
   int slots = 0;                                      // C: that it has
   const ActiveExpert* tensors = nullptr;  // [C]: each slot's weights; no `gate`: it holds none
-  void* y = nullptr;               // contribution j of this instance goes to y + j * y_row_bytes
-  int64_t y_row_bytes = 0;         // j: in the order of (row, top-k slot)
-  ActiveExpert* active = nullptr;  // [RoutedExperts]: activated ones first, then empty ones
+  void* y = nullptr;        // contribution j of this instance goes to y + j * y_row_bytes
+  int64_t y_row_bytes = 0;  // j: in the order of (row, top-k slot)
+  // Instead of `y`, [T]: that of row t and slot s goes to y_rows[t] + s * y_row_bytes.
+  std::byte* const* y_rows = nullptr;
+  ActiveExpert* active = nullptr;         // [RoutedExperts]: activated ones first, then empty ones
   Contribution* contributions = nullptr;  // [T*k]: of each active one
   void* scratch = nullptr;                // RouteRoundScratchBytes, 64-byte aligned
   int64_t scratch_bytes = 0;

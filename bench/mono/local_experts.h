@@ -30,11 +30,16 @@ class LocalExperts final : public dataplane::AttentionExchange {
     return {part.rows.data(), part.rows.size()};
   }
 
+  std::byte* DeviceRows(int) override { return nullptr; }
+
   Status Post(const dataplane::RoundKey& key, int rows, MonotonicTime) override {
     Part& part = At(key.micro_batch);
     const MonotonicTime start = MonotonicClock::now();
     layers_.Begin(key.layer);
-    JANUS_RETURN_IF_ERROR(layers_.Gate(Rank{0}, part.rows.data(), rows));
+    dataplane::ArrivedRows arrived;
+    arrived.rows = part.rows.data();
+    arrived.count = rows;
+    JANUS_RETURN_IF_ERROR(layers_.Gate(Rank{0}, arrived));
     JANUS_RETURN_IF_ERROR(layers_.Assign());
     JANUS_RETURN_IF_ERROR(layers_.Compute([&](Rank, int) {
       return dataplane::ExpertExchange::Outgoing{part.refs, part.contributions.data()};
@@ -53,6 +58,7 @@ class LocalExperts final : public dataplane::AttentionExchange {
   std::vector<Rank> Awaited(int) const override { return {}; }
   bool Abandon() override { return true; }
   uint64_t stale() const override { return 0; }
+  std::span<const uint8_t> OnDevice(int) const override { return {}; }
   std::span<const void* const> Contributions(int micro_batch) const override {
     const Part& part = parts_[static_cast<size_t>(micro_batch)];
     return std::span(part.cells).first(static_cast<size_t>(part.count));

@@ -25,6 +25,15 @@ struct AttentionPace {
 // layers with buffers cut for the epoch's rounds. Made by AttentionInstance::Enter while another
 // epoch runs; then confined to the step thread.
 struct AttentionEpoch {
+  // Of a member whose experts read its GPU's memory: the rows of each micro-batch there.
+  static std::vector<std::byte*> SentRows(AttentionExchange& exchange, int micro_batches) {
+    std::vector<std::byte*> sent;
+    for (int i = 0; i < micro_batches && exchange.DeviceRows(i) != nullptr; ++i) {
+      sent.push_back(exchange.DeviceRows(i));
+    }
+    return sent;
+  }
+
   AttentionEpoch(const Topology& in, Rank own, Transport& by, AttentionExchange& with,
                  const ModelDescription& model, const AttentionWeights& weights,
                  const KvCache& cache, const kernels::Place& on, const AttentionPace& at,
@@ -36,7 +45,8 @@ struct AttentionEpoch {
         place(on),
         pace(at),
         layers(model, weights, cache, on,
-               {in.max_rows_per_round, in.micro_batches, most_logits, logits_on_host}),
+               {in.max_rows_per_round, in.micro_batches, most_logits, logits_on_host,
+                SentRows(with, in.micro_batches)}),
         sample_workspace(on.context->TakeOrNote(static_cast<size_t>(kernels::SampleWorkspaceBytes(
             model.vocab, on.stream.team == nullptr ? 1 : on.stream.team->size())))),
         sampling(*on.context, SampledAt(in.max_rows_per_round, in.max_rows_per_round)) {}

@@ -541,8 +541,9 @@ Status AttentionInstance::Collect(const RoundKey& key) {
   const Seconds took = here - start;
   epoch_->control->OnArrival(took);
   wait_ += took;
-  JANUS_RETURN_IF_ERROR(
-      epoch_->layers.AddExperts(key.micro_batch, epoch_->exchange.Contributions(key.micro_batch)));
+  JANUS_RETURN_IF_ERROR(epoch_->layers.AddExperts(key.micro_batch,
+                                                  epoch_->exchange.Contributions(key.micro_batch),
+                                                  epoch_->exchange.OnDevice(key.micro_batch)));
   const Seconds combine = clock_.Now() - here;
   kernels_ += combine;
   if (options_.metrics == nullptr || epoch_->layers.rows(key.micro_batch) == 0) return OkStatus();

@@ -79,12 +79,15 @@ void AttentionLayers::PrepareDevice(int32_t spare_page) {
       static_cast<size_t>(room_.most_logits) * static_cast<size_t>(model_.vocab) * sizeof(float);
   logits_ = context_.TakeOrNote(logits);
   if (room_.logits_on_host) host_logits_ = context_.TakePinnedOrNote(logits);
-  to_experts_ = context_.TakeOrNote(rows * row_bytes_);
+  if (room_.sent.empty()) to_experts_ = context_.TakeOrNote(rows * row_bytes_);
   const size_t slots = rows * static_cast<size_t>(model_.moe.top_k);
   arrived_ = kernels::Staging(context_, slots * row_bytes_);
-  std::vector<const void*> arrived(slots);
-  for (size_t i = 0; i < slots; ++i) arrived[i] = arrived_.device() + i * row_bytes_;
-  arrived_pointers_ = context_.TakeCopyOrNote(arrived.data(), slots * sizeof(arrived[0]));
+  contributions_ = kernels::Staging(context_, slots * sizeof(void*));
+  if (contributions_.host() != nullptr) {
+    auto* const pointers = contributions_.host_at<const void*>(0);
+    for (size_t i = 0; i < slots; ++i) pointers[i] = arrived_.device() + i * row_bytes_;
+    context_.NoteFailure(contributions_.Push(0, slots * sizeof(pointers[0])));
+  }
   const std::vector<int32_t> unused(static_cast<size_t>(KvCache::PagesFor(part_room_)), spare_page);
   unused_table_ = context_.TakeCopyOrNote(unused.data(), unused.size() * sizeof(unused[0]));
   if (local_.size() == 0) return;
@@ -92,11 +95,17 @@ void AttentionLayers::PrepareDevice(int32_t spare_page) {
   // What lies between the fields goes up, too.
   std::memset(static_cast<void*>(local.data()), 0, rows * sizeof(local[0]));
   for (size_t i = 0; i < rows; ++i) {
-    local[i].x = to_experts_.data() + i * row_bytes_;
+    const auto part_room = static_cast<size_t>(part_room_);
+    local[i].x = SentRows(static_cast<int>(i / part_room)) + i % part_room * row_bytes_;
     local[i].y = local_.as<float>() + i * hidden;
     local[i].weight = 1.0f;
   }
   device_local_rows_ = context_.TakeCopyOrNote(local.data(), rows * sizeof(local[0]));
+}
+
+std::byte* AttentionLayers::SentRows(int part) const {
+  return room_.sent.empty() ? to_experts_.data() + static_cast<size_t>(RowAt(part)) * row_bytes_
+                            : room_.sent[static_cast<size_t>(part)];
 }
 
 size_t AttentionLayers::PieceOf(Work work, int layer, int part) const {
@@ -240,7 +249,7 @@ Status AttentionLayers::Start(Work work, int layer, int part) {
 }
 
 Status AttentionLayers::StartOn(const kernels::Stream& on, Work work, int layer, const Rows& rows) {
-  std::byte* const x = to_experts_.data() + static_cast<size_t>(rows.at) * row_bytes_;
+  std::byte* const x = SentRows(rows.part);
   if (work == Work::kLocal) return Ffn(on, layer, model_.moe.shared_intermediate, rows, x);
   return model_.IsDense(layer) ? Dense(on, layer, rows, x) : AttendInto(on, layer, rows, x);
 }
@@ -250,8 +259,10 @@ Status AttentionLayers::Attend(int layer, int part, std::byte* out) {
   if (rows.count == 0) return OkStatus();
   if (is_host_) return AttendInto(stream_, layer, rows, out);
   JANUS_RETURN_IF_ERROR(Start(Work::kLayer, layer, part));
-  const std::byte* const sent = to_experts_.data() + static_cast<size_t>(rows.at) * row_bytes_;
-  JANUS_RETURN_IF_ERROR(context_.CopyOut(out, sent, static_cast<size_t>(rows.count) * row_bytes_));
+  if (room_.sent.empty()) {
+    JANUS_RETURN_IF_ERROR(
+        context_.CopyOut(out, SentRows(part), static_cast<size_t>(rows.count) * row_bytes_));
+  }
   return context_.Wait();
 }
 
@@ -342,8 +353,9 @@ Status AttentionLayers::Combine(const kernels::Stream& on, const Rows& rows,
   return kernels::CombineSlots(on, args);
 }
 
-// To a GPU they go as one piece, which the host gathers from where the experts have put them.
-Status AttentionLayers::AddExperts(int part, std::span<const void* const> contributions) {
+// To a GPU those of the host go gathered, the first of them to the last as one piece.
+Status AttentionLayers::AddExperts(int part, std::span<const void* const> contributions,
+                                   std::span<const uint8_t> on_device) {
   const Rows rows = RowsOf(part);
   if (rows.count == 0) return OkStatus();
   const int top_k = model_.moe.top_k;
@@ -352,12 +364,29 @@ Status AttentionLayers::AddExperts(int part, std::span<const void* const> contri
   JANUS_RETURN_IF_ERROR(arrived_.Reopen());
   const size_t begin = static_cast<size_t>(rows.at) * static_cast<size_t>(top_k);
   const size_t slots = static_cast<size_t>(rows.count) * static_cast<size_t>(top_k);
+  const size_t end = begin + slots;
+  const auto is_here = [&](size_t i) { return !on_device.empty() && on_device[i] != 0; };
+  size_t first = end, last = begin;
   for (size_t i = 0; i < slots; ++i) {
+    if (is_here(i)) continue;
     std::memcpy(arrived_.host() + (begin + i) * row_bytes_, contributions[i], row_bytes_);
+    first = std::min(first, begin + i);
+    last = begin + i + 1;
   }
-  JANUS_RETURN_IF_ERROR(arrived_.Push(begin * row_bytes_, slots * row_bytes_));
-  return Combine(stream_, rows, {arrived_pointers_.as<const void* const>() + begin, slots}, top_k,
-                 shared);
+  if (first < last) {
+    JANUS_RETURN_IF_ERROR(arrived_.Push(first * row_bytes_, (last - first) * row_bytes_));
+  }
+  if (!on_device.empty()) {
+    JANUS_RETURN_IF_ERROR(contributions_.Reopen());
+    auto* const pointers = contributions_.host_at<const void*>(0) + begin;
+    for (size_t i = 0; i < slots; ++i) {
+      pointers[i] = is_here(i) ? contributions[i] : arrived_.device() + (begin + i) * row_bytes_;
+    }
+    JANUS_RETURN_IF_ERROR(
+        contributions_.Push(begin * sizeof(pointers[0]), slots * sizeof(pointers[0])));
+  }
+  return Combine(stream_, rows, {contributions_.device_at<const void* const>(0) + begin, slots},
+                 top_k, shared);
 }
 
 Status AttentionLayers::DenseLayer(int layer, int part) {

@@ -28,7 +28,8 @@ namespace janus::dataplane {
 //
 // On a GPU everything lies in its memory, weights and cache included. What a step tells of its rows
 // goes up in one copy (Begin), rows for the experts come down into the exchange's slot (Attend,
-// which waits for them), contributions go up gathered (AddExperts). Parts for which launches were
+// which waits for them), contributions go up gathered (AddExperts); but what the experts read, or
+// have, in a GPU's memory stays where it is. Parts for which launches were
 // recorded (Record) are computed by one launch each, for as many rows as those were recorded with:
 // what is computed beyond the part's own goes to the cache's spare page and to nobody.
 //
@@ -44,6 +45,9 @@ class AttentionLayers {
     // on the host.
     int most_logits = 0;
     bool logits_on_host = false;
+    // Where each part's rows for the experts lie, [part's rows, H] of the wire type, where the
+    // experts read them in the GPU's memory; empty: they come down.
+    std::vector<std::byte*> sent = {};
   };
   AttentionLayers(const ModelDescription& model, const AttentionWeights& weights,
                   const KvCache& cache, const kernels::Place& place, const Room& room);
@@ -60,16 +64,19 @@ class AttentionLayers {
   int rows(int part) const { return parts_[static_cast<size_t>(part)].rows; }
 
   // A part through one layer's attention, up to the FFN's input, which goes to `out` [rows, H] of
-  // the wire type, in the host's memory. Rows of one sequence must be attended in order of position
-  // within a layer.
+  // the wire type, in the host's memory, or where Room::sent says. Rows of one sequence must be
+  // attended in order of position within a layer.
   Status Attend(int layer, int part, std::byte* out);
 
   // Computes the shared experts on what Attend gave; a no-op for models without.
   Status SharedExperts(int layer, int part, const std::byte* rows);
 
   // Adds the experts' contributions, pointers [rows, K] to rows [H] of the wire type, then what
-  // SharedExperts computed, to the residual stream.
-  Status AddExperts(int part, std::span<const void* const> contributions);
+  // SharedExperts computed, to the residual stream. Those of which on_device is not 0 are addresses
+  // of the GPU's operations, which read them until the part's next Attend has returned; empty: none
+  // is.
+  Status AddExperts(int part, std::span<const void* const> contributions,
+                    std::span<const uint8_t> on_device = {});
 
   // A whole layer without experts.
   Status DenseLayer(int layer, int part);
@@ -112,6 +119,8 @@ class AttentionLayers {
   };
 
   void PrepareDevice(int32_t spare_page);
+  // Where a part's rows for the experts lie in the device's memory.
+  std::byte* SentRows(int part) const;
   // The first row of a part in the buffers.
   int RowAt(int part) const { return part * part_room_; }
   Rows RowsOf(int part) const;
@@ -167,10 +176,10 @@ class AttentionLayers {
   kernels::Buffer ffn_workspace_;
   std::vector<kernels::Contribution> local_rows_;  // [T], of the host
   // Of a GPU: rows on their way to the experts and back.
-  kernels::Buffer to_experts_;         // [T,H] of the wire type
-  kernels::Buffer device_local_rows_;  // Contribution [T]: from to_experts_ to local_
+  kernels::Buffer to_experts_;         // [T,H] of the wire type; none where Room::sent says
+  kernels::Buffer device_local_rows_;  // Contribution [T]: from there to local_
   kernels::Staging arrived_;           // [T,K,H] of the wire type
-  kernels::Buffer arrived_pointers_;   // [T,K], into it
+  kernels::Staging contributions_;     // [T,K], pointers into it or to what lies on the device
   kernels::Buffer unused_table_;       // int32: the spare page, for as many positions as a part has
 };
 

@@ -118,7 +118,7 @@ void Callers::Hear(Place who, std::vector<Caller>& whole) {
   }
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, caller.socket.get(), nullptr);
   whole.push_back({std::move(caller.socket), caller.reader.hello, std::move(caller.reader.address),
-                   std::move(caller.reader.segment)});
+                   std::move(caller.reader.segment), std::move(caller.reader.device)});
   half_open_.erase(who);
 }
 

@@ -22,6 +22,7 @@ struct Caller {
   Hello hello;
   std::string address;  // what came with it
   Fd segment;           // likewise
+  Fd device;            // likewise
 };
 
 // Who knocks at a listener, until HELLO is whole. Nobody is waited for, whatever they send: a pass

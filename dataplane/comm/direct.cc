@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "dataplane/comm/device_slots.h"
+
 namespace janus::dataplane {
 namespace {
 
@@ -32,6 +34,15 @@ ContributionRef Load(const ContributionRef* at) {
   static_assert(sizeof(ContributionRef) == sizeof(uint32_t));
   return std::bit_cast<ContributionRef>(
       __atomic_load_n(reinterpret_cast<const uint32_t*>(at), __ATOMIC_RELAXED));
+}
+
+// Whether a member's own messages have their rows in its GPU's memory, and whether it reads a
+// peer's there.
+bool SendsFrom(const DeviceSlots* device) {
+  return device != nullptr && device->is_read_by_all();
+}
+bool Reads(const DeviceSlots* device, PeerId peer) {
+  return device != nullptr && device->maps(peer);
 }
 
 // What comes into the slots of the peers.
@@ -64,17 +75,25 @@ class Inbox {
 
 class DirectAttention final : public AttentionExchange {
  public:
-  DirectAttention(const ExchangeShape& shape, Transport& transport)
-      : shape_(shape), transport_(transport), self_(transport.layout().self), inbox_(transport) {
+  DirectAttention(const ExchangeShape& shape, Transport& transport, const DeviceSlots* device)
+      : shape_(shape),
+        transport_(transport),
+        device_(device),
+        self_(transport.layout().self),
+        inbox_(transport) {
     const auto cells = static_cast<size_t>(shape.max_rows) * static_cast<size_t>(shape.top_k);
     rounds_.resize(static_cast<size_t>(shape.micro_batches));
     for (Round& round : rounds_) {
       round.table.assign(cells, nullptr);
+      if (device != nullptr) round.on_device.assign(cells, 0);
       round.arrived.assign(static_cast<size_t>(shape.n), false);
     }
   }
 
   std::span<std::byte> Rows(int micro_batch) override { return transport_.Payload(micro_batch); }
+  std::byte* DeviceRows(int micro_batch) override {
+    return SendsFrom(device_) ? device_->Own(micro_batch) : nullptr;
+  }
 
   Status Post(const RoundKey& key, int rows, MonotonicTime inputs_ready) override {
     JANUS_CHECK(rows >= 0 && rows <= shape_.max_rows, rows, shape_.max_rows);
@@ -87,10 +106,11 @@ class DirectAttention final : public AttentionExchange {
                 nullptr);
     Header header = MakeHeader(MessageKind::kRows, key, static_cast<uint16_t>(self_.rank.value),
                                static_cast<uint32_t>(rows));
-    header.bytes = static_cast<size_t>(rows) * shape_.row_bytes();
+    const size_t bytes = static_cast<size_t>(rows) * shape_.row_bytes();
+    header.bytes = SendsFrom(device_) ? 0 : bytes;
     header.ready_ns = Nanoseconds(inputs_ready);
     header.posted_ns = Nanoseconds(MonotonicClock::now());
-    bytes_sent_ += header.bytes * static_cast<uint64_t>(shape_.n);
+    bytes_sent_ += bytes * static_cast<uint64_t>(shape_.n);
     return transport_.Post(key.micro_batch, header);
   }
 
@@ -106,7 +126,6 @@ class DirectAttention final : public AttentionExchange {
       }
       if (message.header.key() != key) return Misordered(from, message.header.key(), key);
       JANUS_RETURN_IF_ERROR(Enter(round, from, message));
-      bytes_received_ += message.header.bytes;
       round.arrived[static_cast<size_t>(e)] = true;
       --round.senders_left;
     }
@@ -144,6 +163,9 @@ class DirectAttention final : public AttentionExchange {
     return {round.table.data(),
             static_cast<size_t>(round.rows) * static_cast<size_t>(shape_.top_k)};
   }
+  std::span<const uint8_t> OnDevice(int micro_batch) const override {
+    return rounds_[static_cast<size_t>(micro_batch)].on_device;
+  }
 
  private:
   struct Round {
@@ -152,6 +174,7 @@ class DirectAttention final : public AttentionExchange {
     int senders_left = 0;  // expert instances not heard of
     std::vector<bool> arrived;
     std::vector<const void*> table;  // [max_rows * K]
+    std::vector<uint8_t> on_device;  // likewise; empty without a GPU
   };
 
   // Of every expert instance's slots the one with contributions to this instance.
@@ -159,10 +182,15 @@ class DirectAttention final : public AttentionExchange {
 
   Status Enter(Round& round, PeerId from, const SlotMessage& message) {
     const size_t count = message.header.count;
-    if (ContributionBytes(count, shape_.row_bytes()) != message.header.bytes) {
+    const std::byte* placed = nullptr;  // in the sender's GPU, by row and slot
+    if (count > 0 && message.header.bytes == ContributionRowsOffset(count) &&
+        Reads(device_, from)) {
+      placed = device_->Of(from, SlotOf(message.header.micro_batch));
+    } else if (ContributionBytes(count, shape_.row_bytes()) != message.header.bytes) {
       return Internal(ToString(from) + ": " + std::to_string(count) + " contributions in " +
                       std::to_string(message.header.bytes) + " bytes");
     }
+    bytes_received_ += ContributionBytes(count, shape_.row_bytes());
     const auto* refs = reinterpret_cast<const ContributionRef*>(message.payload.data());
     const std::byte* rows = message.payload.data() + ContributionRowsOffset(count);
     for (size_t i = 0; i < count; ++i) {
@@ -175,13 +203,14 @@ class DirectAttention final : public AttentionExchange {
         return Internal(ToString(from) + ": a contribution" + where() + " of " +
                         std::to_string(round.rows) + " rows");
       }
-      const void*& cell =
-          round.table[static_cast<size_t>(ref.row) * static_cast<size_t>(shape_.top_k) + ref.slot];
+      const size_t at = static_cast<size_t>(ref.row) * static_cast<size_t>(shape_.top_k) + ref.slot;
+      const void*& cell = round.table[at];
       if (cell != nullptr) {
         return Internal(ToString(from) + ": a second contribution" + where() +
                         "; do all expert instances agree?");
       }
-      cell = rows + i * shape_.row_bytes();
+      cell = placed != nullptr ? placed + at * shape_.row_bytes() : rows + i * shape_.row_bytes();
+      if (!round.on_device.empty()) round.on_device[at] = placed != nullptr ? 1 : 0;
       --round.missing;
     }
     return OkStatus();
@@ -189,6 +218,7 @@ class DirectAttention final : public AttentionExchange {
 
   const ExchangeShape shape_;
   Transport& transport_;
+  const DeviceSlots* const device_;
   const PeerId self_;
   Inbox inbox_;
   std::vector<Round> rounds_;
@@ -196,8 +226,12 @@ class DirectAttention final : public AttentionExchange {
 
 class DirectExperts final : public ExpertExchange {
  public:
-  DirectExperts(const ExchangeShape& shape, Transport& transport)
-      : shape_(shape), transport_(transport), self_(transport.layout().self), inbox_(transport) {
+  DirectExperts(const ExchangeShape& shape, Transport& transport, const DeviceSlots* device)
+      : shape_(shape),
+        transport_(transport),
+        device_(device),
+        self_(transport.layout().self),
+        inbox_(transport) {
     counts_.assign(static_cast<size_t>(shape.micro_batches) * static_cast<size_t>(shape.m), 0);
   }
 
@@ -208,14 +242,17 @@ class DirectExperts final : public ExpertExchange {
       return false;
     }
     if (message.header.key() != key) return Misordered(peer, message.header.key(), key);
-    if (message.header.count > static_cast<uint32_t>(shape_.max_rows) ||
-        message.header.bytes != message.header.count * shape_.row_bytes()) {
-      return Internal(ToString(peer) + ": " + std::to_string(message.header.count) + " rows in " +
+    const uint32_t count = message.header.count;
+    const size_t bytes = count * shape_.row_bytes();
+    arrived.on_device = count > 0 && message.header.bytes == 0 && Reads(device_, peer);
+    if (count > static_cast<uint32_t>(shape_.max_rows) ||
+        (message.header.bytes != bytes && !arrived.on_device)) {
+      return Internal(ToString(peer) + ": " + std::to_string(count) + " rows in " +
                       std::to_string(message.header.bytes) + " bytes");
     }
-    bytes_received_ += message.header.bytes;
-    arrived.count = static_cast<int>(message.header.count);
-    arrived.rows = message.payload.data();
+    bytes_received_ += bytes;
+    arrived.count = static_cast<int>(count);
+    arrived.rows = arrived.on_device ? device_->Of(peer, key.micro_batch) : message.payload.data();
     arrived.posted = FromNanoseconds(message.header.posted_ns);
     return true;
   }
@@ -228,6 +265,10 @@ class DirectExperts final : public ExpertExchange {
   }
   uint64_t stale() const override { return inbox_.stale(); }
 
+  std::byte* DeviceReplies(int micro_batch, Rank to) override {
+    return SendsFrom(device_) ? device_->Own(micro_batch * shape_.m + to.value) : nullptr;
+  }
+
   Outgoing Begin(int micro_batch, Rank to, int count) override {
     JANUS_CHECK(count >= 0 && count <= shape_.max_rows * shape_.top_k, count);
     const int slot = micro_batch * shape_.m + to.value;
@@ -235,7 +276,7 @@ class DirectExperts final : public ExpertExchange {
     std::byte* payload = transport_.Payload(slot).data();
     const auto size = static_cast<size_t>(count);
     return {{reinterpret_cast<ContributionRef*>(payload), size},
-            payload + ContributionRowsOffset(size)};
+            SendsFrom(device_) ? nullptr : payload + ContributionRowsOffset(size)};
   }
 
   Status Post(const RoundKey& key, Rank to, MonotonicTime inputs_ready) override {
@@ -244,16 +285,19 @@ class DirectExperts final : public ExpertExchange {
     Header header =
         MakeHeader(MessageKind::kContributions, key, static_cast<uint16_t>(self_.rank.value),
                    static_cast<uint32_t>(count));
-    header.bytes = ContributionBytes(static_cast<size_t>(count), shape_.row_bytes());
+    const auto size = static_cast<size_t>(count);
+    const size_t bytes = ContributionBytes(size, shape_.row_bytes());
+    header.bytes = SendsFrom(device_) ? ContributionRowsOffset(size) : bytes;
     header.ready_ns = Nanoseconds(inputs_ready);
     header.posted_ns = Nanoseconds(MonotonicClock::now());
-    bytes_sent_ += header.bytes;
+    bytes_sent_ += bytes;
     return transport_.Post(slot, header);
   }
 
  private:
   const ExchangeShape shape_;
   Transport& transport_;
+  const DeviceSlots* const device_;
   const PeerId self_;
   Inbox inbox_;
   std::vector<int> counts_;  // [micro-batch, m]: contributions of the message being written
@@ -288,13 +332,14 @@ TransportLayout DirectLayout(const ExchangeShape& shape, PeerId self) {
 }
 
 std::unique_ptr<AttentionExchange> MakeDirectAttention(const ExchangeShape& shape,
-                                                       Transport& transport) {
-  return std::make_unique<DirectAttention>(shape, transport);
+                                                       Transport& transport,
+                                                       const DeviceSlots* device) {
+  return std::make_unique<DirectAttention>(shape, transport, device);
 }
 
-std::unique_ptr<ExpertExchange> MakeDirectExperts(const ExchangeShape& shape,
-                                                  Transport& transport) {
-  return std::make_unique<DirectExperts>(shape, transport);
+std::unique_ptr<ExpertExchange> MakeDirectExperts(const ExchangeShape& shape, Transport& transport,
+                                                  const DeviceSlots* device) {
+  return std::make_unique<DirectExperts>(shape, transport, device);
 }
 
 }  // namespace janus::dataplane

@@ -9,8 +9,12 @@ namespace janus::dataplane {
 // slot of contributions per (micro-batch, attention instance).
 TransportLayout DirectLayout(const ExchangeShape& shape, PeerId self);
 
+// As exchange.h has them. What lies in a GPU's memory is told by the sizes: a message's `bytes` are
+// those in the host's, without rows.
 std::unique_ptr<AttentionExchange> MakeDirectAttention(const ExchangeShape& shape,
-                                                       Transport& transport);
-std::unique_ptr<ExpertExchange> MakeDirectExperts(const ExchangeShape& shape, Transport& transport);
+                                                       Transport& transport,
+                                                       const DeviceSlots* device);
+std::unique_ptr<ExpertExchange> MakeDirectExperts(const ExchangeShape& shape, Transport& transport,
+                                                  const DeviceSlots* device);
 
 }  // namespace janus::dataplane

@@ -31,16 +31,18 @@ Result<TransportLayout> LayoutFor(ExchangeMode mode, const ExchangeShape& shape,
 
 Result<std::unique_ptr<AttentionExchange>> MakeAttentionExchange(ExchangeMode mode,
                                                                  const ExchangeShape& shape,
-                                                                 Transport& transport) {
+                                                                 Transport& transport,
+                                                                 const DeviceSlots* device) {
   if (mode != ExchangeMode::kDirect) return NotBuilt(mode);
-  return MakeDirectAttention(shape, transport);
+  return MakeDirectAttention(shape, transport, device);
 }
 
 Result<std::unique_ptr<ExpertExchange>> MakeExpertExchange(ExchangeMode mode,
                                                            const ExchangeShape& shape,
-                                                           Transport& transport) {
+                                                           Transport& transport,
+                                                           const DeviceSlots* device) {
   if (mode != ExchangeMode::kDirect) return NotBuilt(mode);
-  return MakeDirectExperts(shape, transport);
+  return MakeDirectExperts(shape, transport, device);
 }
 
 }  // namespace janus::dataplane

@@ -67,6 +67,9 @@ class AttentionExchange : public Exchange {
   // Where the rows of a micro-batch are put, [max_rows, H] of the wire type, 64-byte aligned. Its
   // readers read it in place: it must not change from Post until Poll has returned true.
   virtual std::span<std::byte> Rows(int micro_batch) = 0;
+  // Where they are put instead, of a member whose peers read its GPU's memory (device_slots.h):
+  // there, 256-byte aligned, complete before Post. Null: Rows.
+  virtual std::byte* DeviceRows(int micro_batch) = 0;
 
   // Sends `rows` >= 0 rows of the round to every expert instance.
   virtual Status Post(const RoundKey& key, int rows, MonotonicTime inputs_ready) = 0;
@@ -81,12 +84,15 @@ class AttentionExchange : public Exchange {
   // contributions[row * K + slot] -> H values of the wire type, in place. Valid after Poll returned
   // true and until the micro-batch's next Post.
   virtual std::span<const void* const> Contributions(int micro_batch) const = 0;
+  // Which of them lie in a GPU's memory, as addresses of this member's, 1 or 0 each; empty: none.
+  virtual std::span<const uint8_t> OnDevice(int micro_batch) const = 0;
 };
 
 // Rows of one attention instance in one round.
 struct ArrivedRows {
   int count = 0;
   const std::byte* rows = nullptr;  // [count, H] of the wire type, in place
+  bool on_device = false;           // whether `rows` is an address of this member's GPU
   MonotonicTime posted;
 };
 
@@ -99,7 +105,13 @@ class ExpertExchange : public Exchange {
   // True when `from`'s rows of the round are here.
   virtual Result<bool> Poll(const RoundKey& key, Rank from, ArrivedRows& arrived) = 0;
 
-  // Room for `count` contributions to `to`: refs[count], and rows [count, H] of the wire type.
+  // Where contributions to `to` go, of a member whose peers read its GPU's memory (device_slots.h):
+  // [R_max * K, H] of the wire type, each at row * K + top-k slot, complete before Post. The same
+  // in every round. Null: to where Begin says.
+  virtual std::byte* DeviceReplies(int micro_batch, Rank to) = 0;
+
+  // Room for `count` contributions to `to`: refs[count], and rows [count, H] of the wire type; no
+  // rows where DeviceReplies has them.
   struct Outgoing {
     std::span<ContributionRef> refs;
     std::byte* rows = nullptr;
@@ -111,12 +123,17 @@ class ExpertExchange : public Exchange {
 // The slots of every member for the topology's mode; Unimplemented names a mode that is not built.
 Result<TransportLayout> LayoutFor(ExchangeMode mode, const ExchangeShape& shape, PeerId self);
 
-// `transport` must outlive the exchange and have been made with LayoutFor(mode, shape, self).
-Result<std::unique_ptr<AttentionExchange>> MakeAttentionExchange(ExchangeMode mode,
-                                                                 const ExchangeShape& shape,
-                                                                 Transport& transport);
+class DeviceSlots;
+
+// `transport` must outlive the exchange and have been made with LayoutFor(mode, shape, self), and
+// so must `device`, about which the members have agreed; null: everything goes through the host's
+// memory.
+Result<std::unique_ptr<AttentionExchange>> MakeAttentionExchange(
+    ExchangeMode mode, const ExchangeShape& shape, Transport& transport,
+    const DeviceSlots* device = nullptr);
 Result<std::unique_ptr<ExpertExchange>> MakeExpertExchange(ExchangeMode mode,
                                                            const ExchangeShape& shape,
-                                                           Transport& transport);
+                                                           Transport& transport,
+                                                           const DeviceSlots* device = nullptr);
 
 }  // namespace janus::dataplane

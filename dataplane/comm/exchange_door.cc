@@ -61,7 +61,7 @@ std::vector<Caller> EpochAtDoor::Take() {
 
 void EpochAtDoor::Refuse(const Caller& caller, const Status* why) const {
   if (counts_ != nullptr) counts_->Count(ExchangeRefusal::kMember);
-  if (why != nullptr) SendHello(caller.socket.get(), MakeRefusal(ours_, *why), "", -1);
+  if (why != nullptr) SendHello(caller.socket.get(), MakeRefusal(ours_, *why), "", {});
 }
 
 std::string EpochAtDoor::last_refusal() const {
@@ -179,7 +179,7 @@ void ExchangeDoor::Judge(Caller caller) {
     for (const auto& one : known) one->NoteRefusal(verdict.status);
     if (verdict.refusal == ExchangeRefusal::kEpoch && caller.hello.epoch > epoch.epoch()) return;
     Count(verdict.refusal);
-    SendHello(caller.socket.get(), MakeRefusal(epoch.ours(), verdict.status), "", -1);
+    SendHello(caller.socket.get(), MakeRefusal(epoch.ours(), verdict.status), "", {});
     return;
   }
   if (!epoch.Admit(caller)) Count(ExchangeRefusal::kMember);

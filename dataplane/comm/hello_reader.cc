@@ -30,9 +30,17 @@ size_t HelloReader::Missing() const {
   return sizeof hello + address.size() - filled_;
 }
 
+void HelloReader::Keep(Fd descriptor) {
+  if (!segment) {
+    segment = std::move(descriptor);
+  } else if (!device) {
+    device = std::move(descriptor);
+  }
+}
+
 ssize_t HelloReader::Receive(int socket, char* to, size_t bytes) {
   iovec part{to, bytes};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  alignas(cmsghdr) char control[CMSG_SPACE(kMostDescriptors * sizeof(int))] = {};
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
@@ -42,12 +50,11 @@ ssize_t HelloReader::Receive(int socket, char* to, size_t bytes) {
   for (cmsghdr* head = CMSG_FIRSTHDR(&message); received > 0 && head != nullptr;
        head = CMSG_NXTHDR(&message, head)) {
     if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS) continue;
-    // The padding has room for a second one, which would stay open for ever.
     const size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
     for (size_t i = 0; i < count; ++i) {
       int fd;
       std::memcpy(&fd, CMSG_DATA(head) + i * sizeof fd, sizeof fd);
-      segment = Fd(fd);
+      Keep(Fd(fd));
     }
   }
   return received;

@@ -7,7 +7,7 @@
 
 namespace janus::dataplane {
 
-// Collects one HELLO, with the address and the descriptor that belong to it, from a socket that
+// Collects one HELLO, with the address and the descriptors that belong to it, from a socket that
 // does not block, however it is cut, and nothing behind it. What it says is unjudged (hello.h).
 // Confined.
 class HelloReader {
@@ -22,10 +22,13 @@ class HelloReader {
 
   Hello hello;
   std::string address;
-  Fd segment;  // the last that came; none if none did
+  // The first two that came; none if none did.
+  Fd segment;
+  Fd device;
 
  private:
   size_t Missing() const;
+  void Keep(Fd descriptor);
   ssize_t Receive(int socket, char* to, size_t bytes);
 
   size_t filled_ = 0;

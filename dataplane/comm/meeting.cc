@@ -78,7 +78,10 @@ class Meeting {
   bool Greet(int socket, int member) const {
     const Hello hello = HelloTo(member);
     const bool shares = hello.transport == PairTransport::kSharedMemory;
-    return SendHello(socket, hello, offer_.address, shares ? offer_.segment : -1);
+    std::vector<int> descriptors;
+    if (shares && offer_.segment >= 0) descriptors.push_back(offer_.segment);
+    if (shares && offer_.device >= 0) descriptors.push_back(offer_.device);
+    return SendHello(socket, hello, offer_.address, descriptors);
   }
 
   // Dials every missing peer of a lower number that is not being dialled.
@@ -164,8 +167,9 @@ class Meeting {
                                 "', the topology has " + ToString(MemberAt(layout_, talk.member)) +
                                 " there");
     }
-    Enter(talk.member, hello, std::move(talk.socket), std::move(talk.reader.segment),
-          std::move(talk.reader.address));
+    Enter(talk.member, hello,
+          {MemberAt(layout_, talk.member), std::move(talk.socket), std::move(talk.reader.segment),
+           std::move(talk.reader.device), std::move(talk.reader.address)});
     return false;
   }
 
@@ -182,8 +186,9 @@ class Meeting {
     }
     if (!IsMissing(member)) return door_.Refuse(caller, nullptr);
     if (!Greet(caller.socket.get(), member)) return;
-    Enter(member, caller.hello, std::move(caller.socket), std::move(caller.segment),
-          std::move(caller.address));
+    Enter(member, caller.hello,
+          {MemberAt(layout_, member), std::move(caller.socket), std::move(caller.segment),
+           std::move(caller.device), std::move(caller.address)});
   }
 
   // A member of the role whose numerics class is known.
@@ -192,12 +197,11 @@ class Meeting {
     return first_of_other_role_ ? &*first_of_other_role_ : nullptr;
   }
 
-  void Enter(int member, const Hello& hello, Fd socket, Fd segment, std::string address) {
+  void Enter(int member, const Hello& hello, Met met) {
     if (SenderOf(hello).role != layout_.self.role && !first_of_other_role_) {
       first_of_other_role_ = hello;
     }
-    met_.push_back(
-        {MemberAt(layout_, member), std::move(socket), std::move(segment), std::move(address)});
+    met_.push_back(std::move(met));
     std::erase(missing_, member);
   }
 

@@ -16,6 +16,8 @@
 
 namespace janus::dataplane {
 
+class DeviceSlots;
+
 struct ConnectOptions {
   ExchangeIdentity identity;
   std::vector<std::string> attention_addresses;  // listener of every attention instance, by rank
@@ -23,11 +25,15 @@ struct ConnectOptions {
   MonotonicTime deadline;  // for all peers to have connected
   // Asked about fifty times a second while peers are awaited; false gives up. Null: go on.
   std::function<bool()> keep_waiting;
+  // Of a member with a GPU: shown to the peers it shares memory with, whose own it maps. Null:
+  // none.
+  DeviceSlots* device = nullptr;
 };
 
 // What an instance offers to its peers.
 struct Offer {
   int segment = -1;     // memfd, for pairs of shared memory
+  int device = -1;      // of a GPU's memory, for the same; none where it is none
   std::string address;  // worker address, for pairs of UCX
   // How the pair's messages travel; both sides must find the same.
   std::function<PairTransport(PeerId)> transport;
@@ -38,6 +44,7 @@ struct Met {
   PeerId peer;
   Fd socket;            // open as long as the peer lives
   Fd segment;           // what came with it, unjudged
+  Fd device;            // likewise
   std::string address;  // likewise
 };
 

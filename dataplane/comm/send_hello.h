@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "dataplane/comm/wire.h"
@@ -7,8 +8,9 @@
 namespace janus::dataplane {
 
 // Sends `hello` over a new socket with what belongs to it: `hello.address_bytes` of `address`, and
-// the descriptor `segment` where it is one. Does not wait, as the buffer of a new socket holds far
-// more; false: the peer has gone.
-bool SendHello(int socket, const Hello& hello, const std::string& address, int segment);
+// at most kMostDescriptors. Does not wait, as the buffer of a new socket holds far more; false: the
+// peer has gone.
+bool SendHello(int socket, const Hello& hello, const std::string& address,
+               std::span<const int> descriptors);
 
 }  // namespace janus::dataplane

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "dataplane/comm/device_slots.h"
+
 namespace janus::dataplane {
 namespace {
 
@@ -75,6 +77,7 @@ Result<std::unique_ptr<Transport>> ConnectSharedMemory(const TransportLayout& la
                          CreateSharedSegment(layout, fd));
   Offer offer;
   offer.segment = fd.get();
+  if (options.device != nullptr) offer.device = options.device->fd();
   offer.transport = [](PeerId) { return PairTransport::kSharedMemory; };
   JANUS_ASSIGN_OR_RETURN(std::vector<Met> met,
                          MeetPeers(layout, options, offer, door, std::move(stop)));
@@ -83,6 +86,7 @@ Result<std::unique_ptr<Transport>> ConnectSharedMemory(const TransportLayout& la
     JANUS_ASSIGN_OR_RETURN(Segment segment, MapPeerSegment(peer.segment, layout, peer.peer));
     segment.wake_fd = peer.socket.get();
     segments[static_cast<size_t>(MemberIndex(layout, peer.peer))] = std::move(segment);
+    if (options.device != nullptr) options.device->Map(peer.peer, peer.device);
     sockets->Add(peer.peer, std::move(peer.socket));
   }
   return std::unique_ptr<Transport>(std::make_unique<SegmentTransport>(

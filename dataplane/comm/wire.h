@@ -20,7 +20,7 @@ namespace janus::dataplane {
 
 static_assert(std::endian::native == std::endian::little);
 
-inline constexpr uint32_t kProtocolVersion = 3;
+inline constexpr uint32_t kProtocolVersion = 4;
 
 // How the messages of a pair travel.
 enum class PairTransport : uint8_t { kSharedMemory = 1, kUcx = 2 };
@@ -53,6 +53,9 @@ struct Hello {
 };
 static_assert(sizeof(Hello) == 384 && std::is_trivially_copyable_v<Hello>);
 
+// What comes with a HELLO over a socket of one machine: the segment, and the GPU's memory.
+inline constexpr size_t kMostDescriptors = 2;
+
 // One exchange attention -> experts -> attention.
 struct RoundKey {
   uint64_t epoch = 0;
@@ -70,6 +73,7 @@ enum class MessageKind : uint8_t {
   kTicket = 3,         // coordinator -> every member
   kDemand = 4,         // attention -> coordinator
   kGoodbye = 6,        // to every peer: the sender was asked to stop (goodbye.h)
+  kMaps = 10,          // to every peer, first: whether we map its GPU's memory, as the count
   // Giving up a step (docs/steps.md):
   kMiss = 7,   // member -> coordinator: the round of the header was missed; payload: why, as text
   kAbort = 8,  // coordinator -> every member: leave the steps up to the header's; payload: why

@@ -39,12 +39,13 @@ DeviceExpertLayers::DeviceExpertLayers(const ModelDescription& model, const Expe
     : ExpertLayers(model, weights, topology, rank, options.scheduling, options.crossover_rows),
       stream_(place.stream),
       context_(*place.context),
+      device_replies_(options.device_replies),
       contributions_at_(slots_ * sizeof(kernels::ActiveExpert)) {
   const size_t rows = senders_.size() * max_rows_;
   const auto most_rows = static_cast<int64_t>(rows);
   const int experts = model.moe.experts;
   rows_in_ = context_.TakeOrNote(rows * row_bytes_);
-  round_ = kernels::Staging(context_, kPointersAt + rows * sizeof(const void*));
+  round_ = kernels::Staging(context_, RepliesAt() + (device_replies_ ? rows : 0) * sizeof(void*));
   router_logits_ = context_.TakeOrNote(rows * static_cast<size_t>(experts) * sizeof(float));
   gate_workspace_ = context_.TakeOrNote(static_cast<size_t>(
       kernels::GateTopKWorkspaceBytes(std::min(most_rows, kMostGateRows), model.hidden, experts)));
@@ -57,7 +58,7 @@ DeviceExpertLayers::DeviceExpertLayers(const ModelDescription& model, const Expe
   const auto ffn = kernels::GroupedExpertFfnWorkspace::For(static_cast<int64_t>(pairs()),
                                                            model.moe.intermediate, wire_);
   ffn_workspace_ = context_.TakeOrNote(static_cast<size_t>(ffn.bytes));
-  replies_ = context_.TakeOrNote(pairs() * row_bytes_);
+  if (!device_replies_) replies_ = context_.TakeOrNote(pairs() * row_bytes_);
   Result<std::unique_ptr<kernels::Event>> event = context_.MakeEvent();
   if (event.ok()) {
     ids_are_down_ = *std::move(event);
@@ -65,7 +66,8 @@ DeviceExpertLayers::DeviceExpertLayers(const ModelDescription& model, const Expe
     context_.NoteFailure(std::move(event).status());
   }
   // Without its memory there is nothing to record.
-  if (options.graphs && replies_.size() > 0 && CanRoute()) context_.NoteFailure(RecordAll());
+  const bool has_memory = ffn_workspace_.size() > 0 && (device_replies_ || replies_.size() > 0);
+  if (options.graphs && has_memory && CanRoute()) context_.NoteFailure(RecordAll());
 }
 
 void DeviceExpertLayers::PlaceTables() {
@@ -114,13 +116,21 @@ Status DeviceExpertLayers::RecordAll() {
   return OkStatus();
 }
 
-std::byte* DeviceExpertLayers::DeviceRows(size_t sender) const {
-  return rows_in_.data() + sender * max_rows_ * row_bytes_;
+const std::byte* DeviceExpertLayers::DeviceRows(size_t sender) const {
+  const Sender& from = senders_[sender];
+  return from.on_device ? from.rows : rows_in_.data() + sender * max_rows_ * row_bytes_;
+}
+
+std::byte* DeviceExpertLayers::ReplyOf(const Piece& piece) const {
+  return device_replies_ ? senders_[piece.sender].replies + piece.pair * row_bytes_
+                         : replies_.data() + piece.at * row_bytes_;
 }
 
 Status DeviceExpertLayers::GateRows(size_t sender) {
   const Sender& from = senders_[sender];
-  return context_.CopyIn(DeviceRows(sender), from.rows,
+  JANUS_CHECK((from.replies != nullptr) == device_replies_, sender);
+  if (from.on_device) return OkStatus();
+  return context_.CopyIn(rows_in_.data() + sender * max_rows_ * row_bytes_, from.rows,
                          static_cast<size_t>(from.count) * row_bytes_);
 }
 
@@ -140,15 +150,23 @@ Status DeviceExpertLayers::PushRows(int computed) {
   JANUS_RETURN_IF_ERROR(round_.Reopen());
   *round_.host_at<int32_t>(0) = rows_;
   auto* const pointers = round_.host_at<const void*>(kPointersAt);
+  auto* const replies = device_replies_ ? round_.host_at<std::byte*>(RepliesAt()) : nullptr;
+  const size_t reply_bytes = static_cast<size_t>(model_.moe.top_k) * row_bytes_;
   size_t at = 0;
   for (size_t a = 0; a < senders_.size(); ++a) {
     if (!senders_[a].gated) continue;
-    for (size_t i = 0; i < static_cast<size_t>(senders_[a].count); ++i) {
-      pointers[at++] = DeviceRows(a) + i * row_bytes_;
+    for (size_t i = 0; i < static_cast<size_t>(senders_[a].count); ++i, ++at) {
+      pointers[at] = DeviceRows(a) + i * row_bytes_;
+      if (device_replies_) replies[at] = senders_[a].replies + i * reply_bytes;
     }
   }
-  for (; at < static_cast<size_t>(computed); ++at) pointers[at] = pointers[0];
-  return round_.Push(0, kPointersAt + at * sizeof(pointers[0]));
+  const auto all = static_cast<size_t>(computed);
+  std::fill(pointers + at, pointers + all, pointers[0]);
+  if (device_replies_) {
+    std::fill(replies + at, replies + all, replies[0]);
+    JANUS_RETURN_IF_ERROR(round_.Push(RepliesAt(), all * sizeof(replies[0])));
+  }
+  return round_.Push(0, kPointersAt + all * sizeof(pointers[0]));
 }
 
 kernels::GateTopKArgs DeviceExpertLayers::GateOf(int layer, int rows) const {
@@ -183,7 +201,11 @@ Status DeviceExpertLayers::StartOn(const kernels::Stream& on, Work work, int lay
     args.rank = rank_;
     args.slots = slots;
     args.tensors = tensors_.as<kernels::ActiveExpert>() + static_cast<size_t>(layer) * slots_;
-    args.y = replies_.data();
+    if (device_replies_) {
+      args.y_rows = round_.device_at<std::byte* const>(RepliesAt());
+    } else {
+      args.y = replies_.data();
+    }
     args.y_row_bytes = static_cast<int64_t>(row_bytes_);
     args.active = work_.device_at<kernels::ActiveExpert>(0);
     args.contributions = work_.device_at<kernels::Contribution>(contributions_at_);
@@ -250,7 +272,7 @@ Status DeviceExpertLayers::Compute(Begun begin) {
     JANUS_RETURN_IF_ERROR(ComputeLists(begin));
   }
   for (const Sender& sender : senders_) {
-    if (!sender.gated) continue;
+    if (!sender.gated || device_replies_) continue;
     JANUS_RETURN_IF_ERROR(context_.CopyOut(sender.reply,
                                            replies_.data() + sender.first_reply * row_bytes_,
                                            static_cast<size_t>(sender.contributions) * row_bytes_));
@@ -266,7 +288,7 @@ Status DeviceExpertLayers::ComputeLists(Begun begin) {
   LayReplies(begin, [&](const Piece& piece) {
     kernels::Contribution& c = contributions[ListedAt(piece)];
     c.x = DeviceRows(piece.sender) + piece.pair / k * row_bytes_;
-    c.y = replies_.data() + piece.at * row_bytes_;
+    c.y = ReplyOf(piece);
     c.weight = weights[piece.pair_of_round];
   });
   kernels::GroupedExpertFfnArgs args = FfnOverLists(layer_);

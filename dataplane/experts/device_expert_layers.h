@@ -10,9 +10,10 @@
 namespace janus::dataplane {
 
 // On a GPU: rows go up from the exchange's slots as they arrive and contributions come down into
-// them. Once all rows are there the device gates them, schedules and computes without the host
-// (kernels/route_round.h), as two pieces that were recorded for numbers of rows. Meanwhile the host
-// schedules for itself, from the ids alone, and lays out the replies, whose sizes are its to know.
+// them, but for what peers have, or read, in a GPU's memory: that stays where it is. Once all rows
+// are there the device gates them, schedules and computes without the host (kernels/route_round.h),
+// as two pieces that were recorded for numbers of rows. Meanwhile the host schedules for itself,
+// from the ids alone, and lays out the replies, whose sizes are its to know.
 //
 // Large rounds, in which an expert's rows may be split over its replicas, are scheduled by the
 // host, which then writes the lists of each expert's rows. Where that shows only in the ids of a
@@ -32,8 +33,8 @@ class DeviceExpertLayers final : public ExpertLayers {
     kRoute = 0,    // the router, AEBS, the lists
     kExperts = 1,  // the FFN over them
   };
-  // In round_.
-  static constexpr size_t kPointersAt = 64;  // behind the number of rows, int32
+  // In round_, behind the number of rows, int32.
+  static constexpr size_t kPointersAt = 64;
 
   Status GateRows(size_t sender) override;
   void PlaceTables();
@@ -41,8 +42,13 @@ class DeviceExpertLayers final : public ExpertLayers {
   // Whether the device can, by the instance's slots; and whether it does, this round.
   bool CanRoute() const;
   bool RoutesItself() const;
-  // Where the round's rows are, in order, and how many; as many pointers as are computed.
+  // Where the round's rows are, in order, how many, and with device_replies where their
+  // contributions go; as many pointers as are computed.
   Status PushRows(int computed);
+  // In round_: the second pointers, behind those to rows.
+  size_t RepliesAt() const { return kPointersAt + senders_.size() * max_rows_ * sizeof(void*); }
+  // Where a piece of a reply goes.
+  std::byte* ReplyOf(const Piece& piece) const;
   Status Start(Work work);
   Status StartOn(const kernels::Stream& on, Work work, int layer, int rows);
   kernels::GateTopKArgs GateOf(int layer, int rows) const;
@@ -52,17 +58,19 @@ class DeviceExpertLayers final : public ExpertLayers {
   void TakeIds();
   // Of what the host scheduled.
   Status ComputeLists(Begun begin);
-  // The first of a sender's rows in the device's memory.
-  std::byte* DeviceRows(size_t sender) const;
+  // The first of a sender's rows in a device's memory.
+  const std::byte* DeviceRows(size_t sender) const;
 
   const kernels::Stream stream_;
   kernels::Context& context_;
+  const bool device_replies_;
   kernels::RowGraphs graphs_;  // [2, layers]
   bool is_under_way_ = false;  // the device routes and computes the round itself
   std::unique_ptr<kernels::Event> ids_are_down_;
 
-  kernels::Buffer rows_in_;                    // [m, R_max, H] of the wire type
-  kernels::Staging round_;                     // int32 rows, then pointers [m * R_max]
+  kernels::Buffer rows_in_;  // [m, R_max, H] of the wire type
+  // int32 rows, then pointers [m * R_max] to them, and with device_replies as many to replies.
+  kernels::Staging round_;
   kernels::Buffer router_logits_;              // fp32 [m * R_max, E]
   kernels::Buffer gate_workspace_;             // of the most rows at once
   kernels::Staging gate_ids_;                  // uint16 [m * R_max, K]
@@ -75,7 +83,7 @@ class DeviceExpertLayers final : public ExpertLayers {
   kernels::Staging work_;  // ActiveExpert [C], Contribution [m * R_max * K]; the device's or the
                            // host's lists
   kernels::Buffer ffn_workspace_;
-  kernels::Buffer replies_;  // [m * R_max * K, H] of the wire type
+  kernels::Buffer replies_;  // [m * R_max * K, H] of the wire type; none with device_replies
 };
 
 }  // namespace janus::dataplane

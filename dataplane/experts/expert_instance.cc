@@ -37,7 +37,8 @@ ExpertInstance::ExpertInstance(const ExpertOptions& options, const ModelDescript
       exchange_(exchange),
       clock_(clock),
       layers_(MakeExpertLayers(model, weights, topology, rank,
-                               {options.scheduling, options.crossover_rows, options.graphs},
+                               {options.scheduling, options.crossover_rows, options.graphs,
+                                exchange.DeviceReplies(0, Rank{0}) != nullptr},
                                place)),
       control_(transport, topology.m(), topology.max_rows_per_round, topology.epoch,
                options.deadlines, options.log),
@@ -206,8 +207,9 @@ Status ExpertInstance::AwaitRows(const RoundKey& key) {
     Source& source = sources_[came];
     source.here = true;
     const MonotonicTime gate_start = clock_.Now();
+    const Rank from{static_cast<int32_t>(came)};
     JANUS_RETURN_IF_ERROR(
-        layers_->Gate(Rank{static_cast<int32_t>(came)}, source.rows.rows, source.rows.count));
+        layers_->Gate(from, source.rows, exchange_.DeviceReplies(key.micro_batch, from)));
     gating += clock_.Now() - gate_start;
   }
   all_here_ = clock_.Now();

@@ -49,10 +49,15 @@ void ExpertLayers::Begin(int layer) {
   std::fill(senders_.begin(), senders_.end(), Sender());
 }
 
-Status ExpertLayers::Gate(Rank from, const std::byte* rows, int count) {
+Status ExpertLayers::Gate(Rank from, const ArrivedRows& rows, std::byte* replies) {
   const auto at = static_cast<size_t>(from.value);
-  senders_[at] = {true, rows, count, 0, nullptr, 0};
-  rows_ += count;
+  Sender& sender = senders_[at] = Sender();
+  sender.gated = true;
+  sender.rows = rows.rows;
+  sender.on_device = rows.on_device;
+  sender.replies = replies;
+  sender.count = rows.count;
+  rows_ += rows.count;
   return GateRows(at);
 }
 

@@ -36,10 +36,11 @@ class ExpertLayers {
 
   void Begin(int layer);
 
-  // Gate and top-k of the rows [count, H] of the wire type of attention instance `from`, which must
-  // stay valid until Compute has returned. In any order of senders, each once at most; those that
-  // are not gated take no part.
-  Status Gate(Rank from, const std::byte* rows, int count);
+  // Gate and top-k of what attention instance `from` has sent, which must stay valid until Compute
+  // has returned. In any order of senders, each once at most; those that are not gated take no
+  // part. `replies`: where contributions to it go on the device, as ExpertExchange::DeviceReplies
+  // says; null, for each sender, unless ExpertLayersOptions::device_replies.
+  Status Gate(Rank from, const ArrivedRows& rows, std::byte* replies = nullptr);
 
   // Which instance computes which expert of which gated row.
   virtual Status Assign() = 0;
@@ -63,6 +64,8 @@ class ExpertLayers {
   struct Sender {
     bool gated = false;
     const std::byte* rows = nullptr;
+    bool on_device = false;  // its rows
+    std::byte* replies = nullptr;
     int count = 0;
     int contributions = 0;       // that this instance computes for it
     std::byte* reply = nullptr;  // where they go
@@ -137,6 +140,8 @@ struct ExpertLayersOptions {
   SchedulingPolicy scheduling = SchedulingPolicy::kAebs;
   int crossover_rows = 0;  // as ScheduleRound (common/row_split.h) takes it
   bool graphs = true;      // of a GPU: whether what rounds start is recorded
+  // Of a GPU: whether every sender says where its contributions go on the device.
+  bool device_replies = false;
 };
 // For the place's device. `weights` holds what `rank` has in the topology's placement and must
 // outlive it, as the place's team and context must. What the context has not enough memory for it

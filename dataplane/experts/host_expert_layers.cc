@@ -22,6 +22,7 @@ HostExpertLayers::HostExpertLayers(const ModelDescription& model, const ExpertWe
 
 Status HostExpertLayers::GateRows(size_t sender) {
   const Sender& from = senders_[sender];
+  JANUS_CHECK(!from.on_device && from.replies == nullptr, sender);
   for (size_t i = 0; i < static_cast<size_t>(from.count); ++i) {
     row_pointers_[i] = from.rows + i * row_bytes_;
   }

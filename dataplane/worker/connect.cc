@@ -20,6 +20,11 @@ bool IsOnThisMachine(const std::string& exchange_address) {
          exchange_address.starts_with("tcp:[::1]");
 }
 
+bool ShareMemory(const Topology& topology, PeerId a, PeerId b) {
+  return topology.transport != ExchangeTransport::kTcp &&
+         InstanceOf(topology, a).domain == InstanceOf(topology, b).domain;
+}
+
 // Which of UCX's transports and devices may carry the pairs beyond our domain.
 void ChooseDevices(const Topology& topology, bool all_here, const Logger& log,
                    NetworkOptions& network) {
@@ -53,13 +58,14 @@ Result<std::unique_ptr<Transport>> ConnectExchange(const Topology& topology,
   const std::string& domain = InstanceOf(topology, layout.self).domain;
   NetworkOptions network;
   network.connect = options;
-  network.shares_memory = [&](PeerId peer) {
-    return topology.transport != ExchangeTransport::kTcp &&
-           InstanceOf(topology, peer).domain == domain;
-  };
+  network.shares_memory = [&](PeerId peer) { return ShareMemory(topology, layout.self, peer); };
+  std::vector<PeerId> sharing;
   bool all_share = true, all_here = true;
   for (const PeerId peer : PeersOf(layout)) {
-    if (network.shares_memory(peer)) continue;
+    if (network.shares_memory(peer)) {
+      sharing.push_back(peer);
+      continue;
+    }
     if (topology.transport == ExchangeTransport::kSharedMemory) {
       return FailedPrecondition("exchange transport SharedMemory: " + ToString(layout.self) +
                                 " is in memory domain '" + domain + "', " + ToString(peer) +
@@ -71,13 +77,19 @@ Result<std::unique_ptr<Transport>> ConnectExchange(const Topology& topology,
   }
   std::unique_ptr<Transport> transport;
   if (all_share) {
-    JANUS_ASSIGN_OR_RETURN(transport, ConnectSharedMemory(layout, options, door, std::move(stop)));
+    JANUS_ASSIGN_OR_RETURN(transport, ConnectSharedMemory(layout, options, door, stop));
   } else {
     ChooseDevices(topology, all_here, log, network);
-    JANUS_ASSIGN_OR_RETURN(transport, ConnectNetwork(layout, network, door, std::move(stop)));
+    JANUS_ASSIGN_OR_RETURN(transport, ConnectNetwork(layout, network, door, stop));
+  }
+  JANUS_RETURN_IF_ERROR(Agree(*transport, sharing, options, options.device, std::move(stop)));
+  if (options.device != nullptr && !options.device->is_read_by_all()) {
+    log.Info("what the peers read goes through the host's memory",
+             {{"reason", options.device->refusal().empty() ? "a peer does not map ours"
+                                                           : options.device->refusal()}});
   }
   std::map<std::string, std::string> peers_by;
-  for (const PeerLink& link : LinksOf(*transport)) {
+  for (const PeerLink& link : LinksOf(*transport, options.device)) {
     std::string& peers = peers_by[link.transport];
     peers += (peers.empty() ? "" : ", ") + ToString(PeerId{link.role, link.rank});
   }
@@ -87,10 +99,36 @@ Result<std::unique_ptr<Transport>> ConnectExchange(const Topology& topology,
   return transport;
 }
 
-std::vector<PeerLink> LinksOf(const Transport& transport) {
+std::unique_ptr<DeviceSlots> MakeDeviceSlots(const Topology& topology,
+                                             const TransportLayout& layout,
+                                             kernels::Context& context, const Logger& log) {
+  if (context.is_host()) return nullptr;
+  bool any = false, all = true;
+  for (const PeerId peer : PeersOf(layout)) {
+    if (peer.role == layout.self.role) continue;
+    const bool shares = ShareMemory(topology, layout.self, peer);
+    any = any || shares;
+    all = all && shares;
+  }
+  if (!any) return nullptr;
+  Result<std::unique_ptr<DeviceSlots>> slots = DeviceSlots::Make(layout, context, all);
+  if (slots.ok()) return *std::move(slots);
+  log.Warning("the exchange goes through the host's memory",
+              {{"reason", std::string(slots.status().message())}});
+  return nullptr;
+}
+
+std::vector<PeerLink> LinksOf(const Transport& transport, const DeviceSlots* device) {
   std::vector<PeerLink> links;
   for (const PeerId peer : PeersOf(transport.layout())) {
-    links.push_back({peer.role, peer.rank, std::string(transport.Describe(peer))});
+    std::string how(transport.Describe(peer));
+    // Rows one way, contributions the other.
+    const bool reads = device != nullptr && device->maps(peer);
+    const bool is_read = device != nullptr && device->is_read_by_all();
+    if (peer.role != transport.layout().self.role && (reads || is_read)) {
+      how += reads && is_read ? ", GPU memory" : ", GPU memory one way";
+    }
+    links.push_back({peer.role, peer.rank, how});
   }
   return links;
 }

@@ -8,6 +8,7 @@
 #include "common/log.h"
 #include "common/statistics.h"
 #include "common/topology.h"
+#include "dataplane/comm/device_slots.h"
 #include "dataplane/comm/meeting.h"
 
 namespace janus::dataplane {
@@ -15,15 +16,23 @@ namespace janus::dataplane {
 // Connects the instance `layout.self` with its peers by the transports that the topology asks for:
 // between two memory domains, or where it forces TCP, over UCX; else over shared memory. Logs what
 // every pair got, and which RDMA devices there are where they could serve. Blocks.
+// The members that share memory agree about options.device; what came of it is logged too.
 // FailedPrecondition: SharedMemory is forced on a pair of two memory domains. Others: those of
-// ConnectSharedMemory and ConnectNetwork.
+// ConnectSharedMemory, ConnectNetwork and Agree.
 Result<std::unique_ptr<Transport>> ConnectExchange(const Topology& topology,
                                                    const TransportLayout& layout,
                                                    const ConnectOptions& options,
                                                    ExchangeDoor& door, std::stop_token stop,
                                                    const Logger& log);
 
-// How `transport` talks with each peer.
-std::vector<PeerLink> LinksOf(const Transport& transport);
+// Of a member with a GPU: the part of its slots in the GPU's memory, or null where the topology
+// forbids it or there is none to be had, which is logged: then everything goes through the host's
+// memory.
+std::unique_ptr<DeviceSlots> MakeDeviceSlots(const Topology& topology,
+                                             const TransportLayout& layout,
+                                             kernels::Context& context, const Logger& log);
+
+// How `transport` talks with each peer; `device` as the members have agreed about it, or null.
+std::vector<PeerLink> LinksOf(const Transport& transport, const DeviceSlots* device);
 
 }  // namespace janus::dataplane

@@ -115,11 +115,13 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
   options.policy = s.policy_;
   // Peers may load for long; who asked for this Prepare decides when that is too long.
   options.deadline = MonotonicTime::max();
+  s.device_slots_ = MakeDeviceSlots(topology, layout, *lasting.context, log);
+  options.device = s.device_slots_.get();
   options.keep_waiting = [&] { return progress({"connect", 0, 0}); };
   if (!progress({"connect", 0, 0})) return Cancelled("preparing was aborted");
   JANUS_ASSIGN_OR_RETURN(s.transport_,
                          ConnectExchange(topology, layout, options, door, stop.get_token(), log));
-  s.links_ = LinksOf(*s.transport_);
+  s.links_ = LinksOf(*s.transport_, s.device_slots_.get());
 
   s.team_ = std::make_unique<kernels::Team>(ComputeThreads(request.config), s.policy_);
   kernels::Context& context = *lasting.context;
@@ -129,14 +131,16 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
           : context.place();
   if (is_attention) {
     s.attention_ = lasting.attention.get();
-    JANUS_ASSIGN_OR_RETURN(s.attention_exchange_,
-                           MakeAttentionExchange(topology.mode, shape, *s.transport_));
+    JANUS_ASSIGN_OR_RETURN(
+        s.attention_exchange_,
+        MakeAttentionExchange(topology.mode, shape, *s.transport_, s.device_slots_.get()));
     JANUS_ASSIGN_OR_RETURN(s.attention_epoch_,
                            s.attention_->Enter(topology, s.rank_, *s.transport_,
                                                *s.attention_exchange_, place, settings.attention));
   } else {
-    JANUS_ASSIGN_OR_RETURN(s.expert_exchange_,
-                           MakeExpertExchange(topology.mode, shape, *s.transport_));
+    JANUS_ASSIGN_OR_RETURN(
+        s.expert_exchange_,
+        MakeExpertExchange(topology.mode, shape, *s.transport_, s.device_slots_.get()));
     ExpertOptions experts = lasting.experts;
     experts.scheduling = settings.scheduling;
     experts.crossover_rows = settings.crossover_rows;

@@ -9,6 +9,7 @@
 #include "common/control.h"
 #include "common/log.h"
 #include "common/mutex.h"
+#include "dataplane/comm/device_slots.h"
 #include "dataplane/comm/exchange_door.h"
 #include "dataplane/experts/place_weights.h"
 #include "dataplane/model/loader.h"
@@ -82,6 +83,7 @@ class EpochSession {
   AttentionInstance* attention_ = nullptr;             // attention
   std::shared_ptr<const ExpertsHere> expert_weights_;  // experts
   std::unique_ptr<kernels::Team> team_;
+  std::unique_ptr<DeviceSlots> device_slots_;  // null: none
   std::unique_ptr<Transport> transport_;
   std::vector<PeerLink> links_;
   std::unique_ptr<AttentionExchange> attention_exchange_;

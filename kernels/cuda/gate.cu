@@ -137,6 +137,7 @@ Status RouteRoundCuda(const Stream& stream, const RouteRoundArgs& args) {
   all.list.tensors = args.tensors;
   all.list.y = static_cast<std::byte*>(args.y);
   all.list.y_row_bytes = args.y_row_bytes;
+  all.list.y_rows = args.y_rows;
   all.list.contributions = args.contributions;
   all.list.active = args.active;
   return cuda::GateAndSchedule(stream, all);

@@ -2,7 +2,8 @@
 
 // Behind AEBS: what of a round fell to one instance, as the grouped expert FFN takes it: its
 // activated slots, each with the list of its rows. Contributions go one after the other in the
-// order of the ids, as those of one sender after the other's, so that each sender's are one piece.
+// order of the ids, as those of one sender after the other's, so that each sender's are one piece,
+// or where each row says.
 // One block; bound by latency.
 
 #include "kernels/cuda/live_rows.h"
@@ -25,6 +26,8 @@ struct ListWorkArgs {
   const ActiveExpert* tensors = nullptr;  // [C]: their weights; no `gate`: nothing lies there
   std::byte* y = nullptr;                 // its j-th contribution goes to y + j * y_row_bytes
   int64_t y_row_bytes = 0;
+  // Instead of `y`, [count / top_k]: a row's first, each slot of which has its place.
+  std::byte* const* y_rows = nullptr;
   Contribution* contributions = nullptr;  // [count]: by slot
   ActiveExpert* active = nullptr;         // [min(C, count)]: activated slots ascending, then empty
 };
@@ -147,16 +150,20 @@ struct ListWorkKernel {
     block.Warps([&](auto& warp) {
       uint32_t before = warp.Uniform(mine[warp.index()]);
       ForGroups(warp, share, count, [&](int64_t first) {
-        const uint32_t taken =
-            TakeGroup(warp, first, count, next + warp.index() * a.slots,
-                      [&](int lane, uint32_t own, uint32_t place) {
-                        const int64_t i = first + lane;
-                        Contribution c;
-                        c.x = a.x_rows[static_cast<uint32_t>(i) / static_cast<uint32_t>(a.top_k)];
-                        c.y = a.y + (before + CountBits(own & BitsBelow(lane))) * a.y_row_bytes;
-                        c.weight = a.weights[i];
-                        a.contributions[place] = c;
-                      });
+        const uint32_t taken = TakeGroup(
+            warp, first, count, next + warp.index() * a.slots,
+            [&](int lane, uint32_t own, uint32_t place) {
+              const int64_t i = first + lane;
+              Contribution c;
+              const auto k = static_cast<uint32_t>(a.top_k);
+              const auto row = static_cast<uint32_t>(i) / k;
+              c.x = a.x_rows[row];
+              c.y = a.y_rows == nullptr
+                        ? a.y + (before + CountBits(own & BitsBelow(lane))) * a.y_row_bytes
+                        : a.y_rows[row] + (static_cast<uint32_t>(i) - row * k) * a.y_row_bytes;
+              c.weight = a.weights[i];
+              a.contributions[place] = c;
+            });
         before += static_cast<uint32_t>(CountBits(taken));
       });
     });

@@ -33,6 +33,8 @@ Result<Buffer> Context::TakeFrom(Buffer::Memory memory, size_t bytes) {
       case Buffer::Memory::kLoaded:
         return AllocateLoaded(bytes);
       case Buffer::Memory::kPinned:
+      case Buffer::Memory::kShared:  // these two have functions of their own
+      case Buffer::Memory::kMapped:
         break;
     }
     return AllocatePinned(bytes);
@@ -40,6 +42,21 @@ Result<Buffer> Context::TakeFrom(Buffer::Memory memory, size_t bytes) {
   if (!data.ok()) return std::move(data).status();
   ++allocations_;
   return Buffer(this, memory, *data, bytes);
+}
+
+Result<SharedMemory> Context::TakeShared(size_t bytes) {
+  if (bytes == 0) return InvalidArgument("no memory of no bytes is shared");
+  Fd fd;
+  JANUS_ASSIGN_OR_RETURN(std::byte* const data, AllocateShared(bytes, fd));
+  ++allocations_;
+  return SharedMemory{Buffer(this, Buffer::Memory::kShared, data, bytes), std::move(fd)};
+}
+
+Result<Buffer> Context::MapShared(const Fd& fd, size_t bytes) {
+  if (!fd || bytes == 0) return InvalidArgument("no memory of another device is given");
+  JANUS_ASSIGN_OR_RETURN(std::byte* const data, Map(fd, bytes));
+  ++allocations_;
+  return Buffer(this, Buffer::Memory::kMapped, data, bytes);
 }
 
 void Context::GiveBack(const Buffer& buffer) {
@@ -50,6 +67,10 @@ void Context::GiveBack(const Buffer& buffer) {
       return FreeLoaded(buffer.data_, buffer.size_);
     case Buffer::Memory::kPinned:
       return FreePinned(buffer.data_, buffer.size_);
+    case Buffer::Memory::kShared:
+      return FreeShared(buffer.data_, buffer.size_);
+    case Buffer::Memory::kMapped:
+      return Unmap(buffer.data_, buffer.size_);
   }
 }
 

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "common/fd.h"
 #include "common/function_ref.h"
 #include "common/mutex.h"
 #include "common/status.h"
@@ -46,7 +47,7 @@ class Buffer {
 
  private:
   friend class Context;
-  enum class Memory : unsigned char { kDevice, kLoaded, kPinned };
+  enum class Memory : unsigned char { kDevice, kLoaded, kPinned, kShared, kMapped };
   Buffer(Context* context, Memory memory, std::byte* data, size_t size)
       : context_(context), memory_(memory), data_(data), size_(size) {}
 
@@ -54,6 +55,13 @@ class Buffer {
   Memory memory_ = Memory::kDevice;
   std::byte* data_ = nullptr;
   size_t size_ = 0;
+};
+
+// Memory of a device, and what other contexts, of this process or of another on this machine, map
+// it by. It is there as long as one of them has it mapped, whoever took it.
+struct SharedMemory {
+  Buffer buffer;
+  Fd fd;
 };
 
 // What one of a context's streams was given last, so that the host, or the other stream, can wait
@@ -123,6 +131,13 @@ class Context {
   // Of the device, for Load: it is there, and goes again, in the order of loads. Going waits for
   // what was queued before, loads and steps, and holds neither steps nor the host up.
   Result<Buffer> TakeForLoad(size_t bytes) { return TakeFrom(Buffer::Memory::kLoaded, bytes); }
+  // Of the device, where others may map it. FailedPrecondition: the device has none such, for the
+  // reason that it says; on the host, whose processes share memory otherwise.
+  Result<SharedMemory> TakeShared(size_t bytes);
+  // What another context has taken by TakeShared, as many bytes, for operations of this one.
+  // FailedPrecondition: this device cannot reach it. InvalidArgument: no such memory, or less of
+  // it.
+  Result<Buffer> MapShared(const Fd& fd, size_t bytes);
   // The same where an object takes many: the first refusal since the last TakeFailure is kept, and
   // an empty buffer given.
   Buffer TakeOrNote(size_t bytes) { return Note(Take(bytes)); }
@@ -181,6 +196,11 @@ class Context {
   virtual void FreeLoaded(std::byte* data, size_t bytes) = 0;
   virtual Result<std::byte*> AllocatePinned(size_t bytes) = 0;
   virtual void FreePinned(std::byte* data, size_t bytes) = 0;
+  // Its memory, and in `fd` what it is mapped by.
+  virtual Result<std::byte*> AllocateShared(size_t bytes, Fd& fd) = 0;
+  virtual void FreeShared(std::byte* data, size_t bytes) = 0;
+  virtual Result<std::byte*> Map(const Fd& fd, size_t bytes) = 0;
+  virtual void Unmap(std::byte* data, size_t bytes) = 0;
   virtual Status QueueIn(void* device, const void* host, size_t bytes) = 0;
   virtual Status QueueOut(void* host, const void* device, size_t bytes) = 0;
   virtual Status QueueLoad(void* device, const void* pinned, size_t bytes) = 0;

@@ -2,8 +2,11 @@
 
 #include <cuda_runtime.h>
 
+#include <atomic>
 #include <string>
 #include <utility>
+
+#include "kernels/device/cuda_shared_memory.h"
 
 namespace janus::kernels {
 namespace {
@@ -110,7 +113,7 @@ class CudaContext final : public Context {
     uint64_t held = 0;
     JANUS_RETURN_IF_ERROR(Check(
         cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent, &held), "memory pool"));
-    return DeviceMemory{total, free, held};
+    return DeviceMemory{total, free, held + shared_bytes_};
   }
   Status CopyWithin(void* to, const void* from, size_t bytes) override {
     return Copy(to, from, bytes, cudaMemcpyDeviceToDevice);
@@ -155,6 +158,22 @@ class CudaContext final : public Context {
     cudaStreamSynchronize(stream_);
     cudaStreamSynchronize(loads_);
     cudaFreeHost(data);
+  }
+  Result<std::byte*> AllocateShared(size_t bytes, Fd& fd) override {
+    JANUS_ASSIGN_OR_RETURN(std::byte* const data, shared_.Allocate(bytes, fd));
+    shared_bytes_ += bytes;
+    return data;
+  }
+  void FreeShared(std::byte* data, size_t bytes) override {
+    shared_bytes_ -= bytes;
+    Unmap(data, bytes);
+  }
+  Result<std::byte*> Map(const Fd& fd, size_t bytes) override { return shared_.Map(fd, bytes); }
+  // Steps may use it until now.
+  void Unmap(std::byte* data, size_t bytes) override {
+    cudaStreamSynchronize(stream_);
+    cudaGetLastError();
+    shared_.Unmap(data, bytes);
   }
   Status QueueIn(void* device, const void* host, size_t bytes) override {
     return Copy(device, host, bytes, cudaMemcpyHostToDevice);
@@ -213,6 +232,8 @@ class CudaContext final : public Context {
     return Check(cudaMemcpyAsync(to, from, bytes, kind, stream_), "copy");
   }
 
+  CudaSharedMemory shared_{kDevice};
+  std::atomic<uint64_t> shared_bytes_{0};
   std::string numerics_;
   cudaStream_t stream_ = nullptr;  // of the steps
   cudaStream_t loads_ = nullptr;

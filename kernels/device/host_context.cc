@@ -22,9 +22,7 @@ class Host final : public Context {
   std::string numerics() const override { return {}; }
   Stream stream() override { return {.device = Device::kCpu}; }
 
-  Result<DeviceMemory> memory() override {
-    return FailedPrecondition("the host's memory is not a device's");
-  }
+  Result<DeviceMemory> memory() override { return NotADevice(); }
   Status CopyWithin(void* to, const void* from, size_t bytes) override {
     std::memcpy(to, from, bytes);
     return OkStatus();
@@ -57,6 +55,11 @@ class Host final : public Context {
   Result<std::byte*> AllocatePinned(size_t bytes) override { return AllocateDevice(bytes); }
   void FreePinned(std::byte* data, size_t bytes) override { FreeDevice(data, bytes); }
 
+  Result<std::byte*> AllocateShared(size_t, Fd&) override { return NotADevice(); }
+  void FreeShared(std::byte*, size_t) override {}
+  Result<std::byte*> Map(const Fd&, size_t) override { return NotADevice(); }
+  void Unmap(std::byte*, size_t) override {}
+
   Status QueueIn(void* device, const void* host, size_t bytes) override {
     return CopyWithin(device, host, bytes);
   }
@@ -73,6 +76,9 @@ class Host final : public Context {
   Status QueueGraph(Graph&) override { return Internal("a graph of the host's"); }
   Status WaitForStream() override { return OkStatus(); }
   Status WaitForEvent(Event&) override { return OkStatus(); }
+
+ private:
+  static Status NotADevice() { return FailedPrecondition("the host's memory is not a device's"); }
 };
 
 }  // namespace

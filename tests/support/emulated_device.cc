@@ -1,6 +1,8 @@
 #include "tests/support/emulated_device.h"
 
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -47,8 +49,8 @@ bool IsInUse(uintptr_t address) {
          (is_resident & 1) != 0;
 }
 
-size_t Rounded(size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+size_t Rounded(size_t bytes, size_t to = kAlignment) {
+  return (bytes + to - 1) / to * to;
 }
 
 // How many loads have run when it has come, and copies down, of all that ever were; of the
@@ -96,7 +98,7 @@ Stream EmulatedDevice::stream() {
 Result<DeviceMemory> EmulatedDevice::memory() {
   const MutexLock lock(mu_);
   uint64_t held = 0;
-  for (const auto& [data, taken] : taken_) held += Rounded(taken.size);
+  for (const auto& [data, taken] : taken_) held += RoomOf(taken);
   return DeviceMemory{most_bytes_, most_bytes_ - held, held};
 }
 
@@ -119,23 +121,28 @@ void EmulatedDevice::Protect(int protection) {
   if (bytes > 0) JANUS_CHECK(mprotect(begin_, bytes, protection) == 0, bytes);
 }
 
+size_t EmulatedDevice::RoomOf(const Taken& taken) {
+  return Rounded(taken.size, taken.is_shared ? kPage : kAlignment);
+}
+
 // The first that is large enough.
-std::byte* EmulatedDevice::FindGap(size_t bytes) const {
-  std::byte* at = begin_;
+std::byte* EmulatedDevice::FindGap(size_t bytes, size_t alignment) const {
+  size_t at = 0;
   for (const auto& [data, taken] : taken_) {
-    if (static_cast<size_t>(data - at) >= bytes) break;
-    at = data + Rounded(taken.size);
+    const auto begin = static_cast<size_t>(data - begin_);
+    if (begin >= at && begin - at >= bytes) break;
+    at = Rounded(begin + RoomOf(taken), alignment);
   }
-  return bytes <= most_bytes_ - static_cast<size_t>(at - begin_) ? at : nullptr;
+  return at <= most_bytes_ && bytes <= most_bytes_ - at ? begin_ + at : nullptr;
 }
 
 Result<std::byte*> EmulatedDevice::Allocate(size_t bytes, bool is_loaded) {
   const size_t rounded = Rounded(bytes);
   const MutexLock lock(mu_);
-  std::byte* at = FindGap(rounded);
+  std::byte* at = FindGap(rounded, kAlignment);
   if (at == nullptr) {
     RunLoads(loads_run_ + loads_.size());  // some may be the end of what was taken
-    at = FindGap(rounded);
+    at = FindGap(rounded, kAlignment);
   }
   if (at == nullptr) {
     return ResourceExhausted(std::to_string(bytes) + " bytes of the emulated device's memory");
@@ -188,6 +195,55 @@ void EmulatedDevice::FreePinned(std::byte* data, size_t) {
     pinned_.erase(data);
   }
   ::operator delete(data, std::align_val_t(kAlignment));
+}
+
+std::byte* EmulatedDevice::Place(const Fd& fd, size_t bytes) {
+  const size_t room = Rounded(bytes, kPage);
+  std::byte* const at = FindGap(room, kPage);
+  if (at == nullptr) return nullptr;
+  if (mmap(at, room, PROT_NONE, MAP_SHARED | MAP_FIXED, fd.get(), 0) == MAP_FAILED) return nullptr;
+  Taken taken{bytes};
+  taken.is_shared = true;
+  taken_.emplace(at, taken);
+  end_ = std::max(end_, at + room);
+  return at;
+}
+
+Result<std::byte*> EmulatedDevice::AllocateShared(size_t bytes, Fd& fd) {
+  fd = Fd(memfd_create("emulated-device", MFD_CLOEXEC));
+  JANUS_CHECK(fd && ftruncate(fd.get(), static_cast<off_t>(Rounded(bytes, kPage))) == 0, bytes);
+  const MutexLock lock(mu_);
+  std::byte* const at = Place(fd, bytes);
+  if (at == nullptr) {
+    return ResourceExhausted(std::to_string(bytes) + " bytes of the emulated device's memory");
+  }
+  Open();
+  std::memset(at, kNaN, bytes);
+  Close();
+  return at;
+}
+
+Result<std::byte*> EmulatedDevice::Map(const Fd& fd, size_t bytes) {
+  struct stat info {};
+  if (fstat(fd.get(), &info) != 0 || static_cast<size_t>(info.st_size) < bytes) {
+    return InvalidArgument("no shared memory of " + std::to_string(bytes) + " bytes");
+  }
+  if (!reaches_others_) return FailedPrecondition("the emulated device reaches no other");
+  const MutexLock lock(mu_);
+  std::byte* const at = Place(fd, bytes);
+  if (at == nullptr) return ResourceExhausted("the emulated device has no room to map others'");
+  return at;
+}
+
+void EmulatedDevice::Unmap(std::byte* data, size_t) {
+  const MutexLock lock(mu_);
+  const auto taken = taken_.find(data);
+  JANUS_CHECK(taken != taken_.end() && taken->second.is_shared);
+  const size_t room = RoomOf(taken->second);
+  void* const memory =
+      mmap(data, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  JANUS_CHECK(memory == data, memory);
+  taken_.erase(taken);
 }
 
 const EmulatedDevice::Taken* EmulatedDevice::Find(const void* data, size_t bytes) const {

@@ -36,6 +36,9 @@ namespace janus::kernels {
 // their order. LandAtAnyTime has them run sooner, between any two things that steps queue.
 //   - A load from what is not pinned, or to what was not taken for loads, is an error.
 //
+// What it shares lies in files of memory, which every device maps among its own: an address of
+// another device's is one that nobody may touch.
+//
 // A graph keeps its launches with the arguments and plans that they were recorded with, and starts
 // them anew with each replay.
 class EmulatedDevice final : public Context, private cuda::PlayedDevice {
@@ -60,6 +63,8 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
   // The next load after so many is refused, once.
   void RefuseLoadAfter(int loads);
   void LandAtAnyTime(uint64_t seed);
+  // It maps nothing of others, as a GPU without a way to theirs.
+  void Isolate() { reaches_others_ = false; }
 
  protected:
   Result<std::byte*> AllocateDevice(size_t bytes) override;
@@ -68,6 +73,10 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
   void FreeLoaded(std::byte* data, size_t bytes) override;
   Result<std::byte*> AllocatePinned(size_t bytes) override;
   void FreePinned(std::byte* data, size_t bytes) override;
+  Result<std::byte*> AllocateShared(size_t bytes, Fd& fd) override;
+  void FreeShared(std::byte* data, size_t bytes) override { Unmap(data, bytes); }
+  Result<std::byte*> Map(const Fd& fd, size_t bytes) override;
+  void Unmap(std::byte* data, size_t bytes) override;
   Status QueueIn(void* device, const void* host, size_t bytes) override;
   Status QueueOut(void* host, const void* device, size_t bytes) override;
   Status QueueLoad(void* device, const void* pinned, size_t bytes) override;
@@ -82,6 +91,7 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
     size_t size;
     bool is_loaded = false;
     bool is_given_back = false;  // loads before it have not run
+    bool is_shared = false;
   };
   // A copy up, or without a source the end of what was taken.
   struct LoadOp {
@@ -103,8 +113,12 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
   void Close() JANUS_REQUIRES(mu_);
   void Protect(int protection) JANUS_REQUIRES(mu_);
   Result<std::byte*> Allocate(size_t bytes, bool is_loaded);
+  // What shared memory has whole pages of.
+  static size_t RoomOf(const Taken& taken);
   // Null where the rest of the memory has no such gap.
-  std::byte* FindGap(size_t bytes) const JANUS_REQUIRES(mu_);
+  std::byte* FindGap(size_t bytes, size_t alignment) const JANUS_REQUIRES(mu_);
+  // Puts memory of a file where there is a gap; closed. Null: there is none.
+  std::byte* Place(const Fd& fd, size_t bytes) JANUS_REQUIRES(mu_);
   // What holds all of it, if anybody has it.
   const Taken* Find(const void* data, size_t bytes) const JANUS_REQUIRES(mu_);
   bool Holds(const void* data, size_t bytes) const JANUS_REQUIRES(mu_) {
@@ -119,6 +133,7 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
 
   const size_t most_bytes_;
   std::atomic<bool> is_broken_{false};
+  std::atomic<bool> reaches_others_{true};
   std::byte* const begin_;
   mutable Mutex mu_;  // held while the memory is open
   std::map<std::byte*, Taken> taken_ JANUS_GUARDED_BY(mu_);

@@ -69,13 +69,35 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
   const ExchangeShape shape = ShapeOf(topology, model.hidden, model.moe.top_k, WireType(model));
   const WaitPolicy policy =
       WaitPolicy::ForThreads((topology.m() + topology.n()) * options.compute_threads);
-  Network network = options.connect(*LayoutFor(topology.mode, shape, PeerId{}), policy);
+  const auto members = static_cast<size_t>(topology.m() + topology.n());
+  std::vector<std::unique_ptr<kernels::Context>> contexts(members);
+  std::vector<kernels::Context*> devices;
+  const auto computing =
+      static_cast<size_t>(options.without_experts ? topology.m() : topology.m() + topology.n());
+  for (size_t i = 0; i < members; ++i) {
+    if (options.make_context && i < computing) contexts[i] = options.make_context();
+    devices.push_back(contexts[i].get());
+  }
+  const TransportLayout layout = *LayoutFor(topology.mode, shape, PeerId{});
+  DeviceNetwork connected;
+  if (options.exchange_on_device) {
+    connected = ConnectDevices(layout, policy, devices);
+  } else {
+    connected = {options.connect(layout, policy), {}};
+    connected.slots.resize(members);
+  }
+  Network& network = connected.network;
   network_ = network.keep;
   const auto connect = [&](PeerId self) {
     std::unique_ptr<Transport> transport =
         std::move(network.members[static_cast<size_t>(MemberIndex(network.layout, self))]);
     return options.wrap_transport ? options.wrap_transport(self, std::move(transport))
                                   : std::move(transport);
+  };
+  const auto take_device = [&](PeerId self, auto& w) {
+    const auto at = static_cast<size_t>(MemberIndex(network.layout, self));
+    w->context = std::move(contexts[at]);
+    w->device_slots = std::move(connected.slots[at]);
   };
   const auto place = [&](const auto& w) -> kernels::Place {
     if (w->context != nullptr) return w->context->place();
@@ -85,15 +107,14 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
     auto w = std::make_unique<AttentionWorker>();
     w->team = std::make_unique<kernels::Team>(options.compute_threads);
     w->transport = connect({Role::kAttention, Rank{a}});
-    w->exchange = *MakeAttentionExchange(topology.mode, shape, *w->transport);
+    take_device({Role::kAttention, Rank{a}}, w);
+    w->exchange =
+        *MakeAttentionExchange(topology.mode, shape, *w->transport, w->device_slots.get());
     if (options.wrap_exchange) w->exchange = options.wrap_exchange(std::move(w->exchange));
     AttentionOptions own = options.attention;
     const AttentionWeights* weights = &attention_weights;
-    if (options.make_context) {
-      w->context = options.make_context();
-      own.context = w->context.get();
-    }
-    if (options.make_context && !options.weights_are_placed) {
+    own.context = w->context.get();
+    if (w->context != nullptr && !options.weights_are_placed) {
       w->loader = *kernels::Loader::Make(*w->context, kRing);
       w->weights = *PlaceAttention(*w->loader, model, attention_weights);
       const Status followed = w->weights.Follow(*w->context);
@@ -111,12 +132,10 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
     auto w = std::make_unique<ExpertWorker>();
     w->team = std::make_unique<kernels::Team>(options.compute_threads);
     w->transport = connect({Role::kExperts, Rank{e}});
-    w->exchange = *MakeExpertExchange(topology.mode, shape, *w->transport);
+    take_device({Role::kExperts, Rank{e}}, w);
+    w->exchange = *MakeExpertExchange(topology.mode, shape, *w->transport, w->device_slots.get());
     const ExpertWeights* weights = expert_weights[static_cast<size_t>(e)];
-    if (options.make_context) {
-      w->context = options.make_context();
-    }
-    if (options.make_context && !options.weights_are_placed) {
+    if (w->context != nullptr && !options.weights_are_placed) {
       w->loader = *kernels::Loader::Make(*w->context, kRing);
       w->weights = *PlaceExperts(*w->loader, model, *weights);
       const Status followed = w->weights.Follow(*w->context);

@@ -47,6 +47,8 @@ class LoopbackCluster {
     // the host, as `device` and `isa` say.
     MakeContext make_context;
     bool weights_are_placed = false;  // where these devices read them, and are not copied
+    // Of these, whether what peers read stays in the devices' memory; then over shared memory.
+    bool exchange_on_device = false;
     Connect connect = ConnectLoopback;
     WrapExchange wrap_exchange;    // null: none
     WrapTransport wrap_transport;  // null: none
@@ -96,6 +98,7 @@ class LoopbackCluster {
   class Sink;
   struct AttentionWorker {
     std::unique_ptr<kernels::Context> context;
+    std::unique_ptr<DeviceSlots> device_slots;
     std::unique_ptr<kernels::Loader> loader;
     Placed<AttentionWeights> weights;
     std::unique_ptr<kernels::Team> team;
@@ -107,6 +110,7 @@ class LoopbackCluster {
   };
   struct ExpertWorker {
     std::unique_ptr<kernels::Context> context;
+    std::unique_ptr<DeviceSlots> device_slots;
     std::unique_ptr<kernels::Loader> loader;
     Placed<ExpertWeights> weights;
     std::unique_ptr<kernels::Team> team;

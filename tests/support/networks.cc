@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "dataplane/comm/loopback.h"
+#include "dataplane/comm/segment.h"
 #include "dataplane/comm/shared_memory.h"
 #include "tests/support/temp_folder.h"
 
@@ -66,6 +67,28 @@ Network ConnectAll(const TransportLayout& layout, WaitPolicy policy, std::string
   }
   threads.clear();
   return network;
+}
+
+DeviceNetwork ConnectDevices(const TransportLayout& layout, WaitPolicy policy,
+                             const std::vector<kernels::Context*>& contexts) {
+  DeviceNetwork connected;
+  connected.slots.resize(contexts.size());
+  const Join join = [&](const TransportLayout& own, const ConnectOptions& options,
+                        ExchangeDoor& door) -> Result<std::unique_ptr<Transport>> {
+    const auto member = static_cast<size_t>(MemberIndex(own, own.self));
+    std::unique_ptr<DeviceSlots>& slots = connected.slots[member];
+    if (contexts[member] != nullptr) {
+      JANUS_ASSIGN_OR_RETURN(slots, DeviceSlots::Make(own, *contexts[member]));
+    }
+    ConnectOptions with = options;
+    with.device = slots.get();
+    JANUS_ASSIGN_OR_RETURN(std::unique_ptr<Transport> transport,
+                           ConnectSharedMemory(own, with, door, {}));
+    JANUS_RETURN_IF_ERROR(Agree(*transport, PeersOf(own), with, slots.get(), {}));
+    return transport;
+  };
+  connected.network = ConnectAll(layout, policy, "unix:", join);
+  return connected;
 }
 
 Result<std::unique_ptr<Transport>> JoinMemory(const TransportLayout& layout,

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "dataplane/comm/device_slots.h"
 #include "dataplane/comm/meeting.h"
 #include "dataplane/comm/transport.h"
 
@@ -55,6 +56,14 @@ Network ConnectLoopback(const TransportLayout& layout, WaitPolicy policy);
 Network ConnectMemory(const TransportLayout& layout, WaitPolicy policy);
 Result<std::unique_ptr<Transport>> JoinMemory(const TransportLayout&, const ConnectOptions&,
                                               ExchangeDoor&);
+// Over shared memory, by members with a device each: contexts by member, null for one without, in
+// whose place there are no slots. The contexts outlive the slots.
+struct DeviceNetwork {
+  Network network;
+  std::vector<std::unique_ptr<DeviceSlots>> slots;
+};
+DeviceNetwork ConnectDevices(const TransportLayout& layout, WaitPolicy policy,
+                             const std::vector<kernels::Context*>& contexts);
 // What a test's members agree on.
 ConnectOptions TestOptions();
 

@@ -16,7 +16,9 @@ namespace janus::dataplane {
 struct KernelChoice {
   kernels::Device device = kernels::Device::kReference;
   kernels::Isa isa = kernels::Isa::kAvx2;
-  LoopbackCluster::MakeContext make_context = nullptr;  // as LoopbackCluster::Options has it
+  // As LoopbackCluster::Options has them.
+  LoopbackCluster::MakeContext make_context = nullptr;
+  bool exchange_on_device = false;
   bool fp8_cache = false;
 };
 // The vectorised kernels at the best instruction set of this machine; the reference without AVX2.

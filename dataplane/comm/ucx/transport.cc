@@ -11,6 +11,7 @@
 #include <cstring>
 #include <optional>
 
+#include "dataplane/comm/device_slots.h"
 #include "dataplane/comm/shared_memory.h"
 #include "dataplane/comm/ucx/receive_ring.h"
 #include "dataplane/comm/ucx/tags.h"
@@ -263,6 +264,8 @@ Status NetworkTransport::Open(const NetworkOptions& options, Segment own, std::v
       JANUS_ASSIGN_OR_RETURN(Segment segment, MapPeerSegment(peer.segment, layout_, peer.peer));
       segment.wake_fd = peer.socket.get();
       segments[static_cast<size_t>(MemberIndex(layout_, peer.peer))] = std::move(segment);
+      DeviceSlots* const device = options.connect.device;
+      if (device != nullptr) device->Map(peer.peer, peer.device);
     } else {
       JANUS_RETURN_IF_ERROR(AddRemote(peer));
     }
@@ -679,6 +682,7 @@ Result<std::unique_ptr<Transport>> ConnectNetwork(const TransportLayout& layout,
   JANUS_ASSIGN_OR_RETURN(Segment own, CreateSharedSegment(layout, fd));
   Offer offer;
   offer.segment = fd.get();
+  if (options.connect.device != nullptr) offer.device = options.connect.device->fd();
   offer.address = worker->address();
   offer.transport = [&](PeerId peer) {
     return options.shares_memory(peer) ? PairTransport::kSharedMemory : PairTransport::kUcx;

@@ -24,6 +24,7 @@ class ArrivalOrderExchange final : public AttentionExchange {
       : under_(std::move(under)) {}
 
   std::span<std::byte> Rows(int micro_batch) override { return under_->Rows(micro_batch); }
+  std::byte* DeviceRows(int micro_batch) override { return under_->DeviceRows(micro_batch); }
   Status Post(const RoundKey& key, int rows, MonotonicTime inputs_ready) override {
     return under_->Post(key, rows, inputs_ready);
   }
@@ -39,6 +40,8 @@ class ArrivalOrderExchange final : public AttentionExchange {
     }
     return table_;
   }
+  // Of members without a GPU alone.
+  std::span<const uint8_t> OnDevice(int) const override { return {}; }
 
  private:
   static constexpr int kTopK = 3;  // of everything this suite runs

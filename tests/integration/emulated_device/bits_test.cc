@@ -1,6 +1,6 @@
 // On the emulated device, too, a request's bits are those of the request alone: whatever the
-// topology, the placement, the micro-batches, the chunks, and what is copied to host memory or
-// computed again on the way.
+// topology, the placement, the micro-batches, the chunks, where exchanged rows lie, and what is
+// copied to host memory or computed again on the way.
 
 #include <gtest/gtest.h>
 
@@ -62,7 +62,9 @@ TEST_P(EmulatedBitsTest, LogitsAreThoseOfTheRequestAlone) {
       Random random(
           MixSeed(TestSeed(), static_cast<uint64_t>(10 * m + n), static_cast<uint64_t>(i)));
       const Schedule schedule = RandomSchedule(random, m, n, held_.model, pool_);
-      const ScheduleRun run = RunSchedule(schedule, held_, pool_, Kernels());
+      KernelChoice kernels = Kernels();
+      kernels.exchange_on_device = (i + n) % 2 == 0;
+      const ScheduleRun run = RunSchedule(schedule, held_, pool_, kernels);
       for (const Trace& trace : run.traces) rows += trace.logits.size();
       ASSERT_EQ(Differences(schedule, run, pool_), "")
           << schedule << "\nagain with JANUS_SEED=" << TestSeed();

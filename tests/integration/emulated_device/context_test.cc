@@ -49,6 +49,46 @@ TEST(EmulatedDevice, RunsWhatLiesInItsMemory) {
   EXPECT_EQ(out[1], 4.0f);
 }
 
+TEST(EmulatedDevice, WhatOneSharesAnotherReads) {
+  EmulatedDevice ours, theirs;
+  constexpr size_t kBytes = 10000;
+  SharedMemory shared = *ours.TakeShared(kBytes);
+  const Buffer mapped = *theirs.MapShared(shared.fd, kBytes);
+  EXPECT_EQ(mapped.size(), kBytes);
+  const std::array<int32_t, 2> wrote = {7, 8};
+  const size_t at = kBytes - sizeof wrote;
+  ASSERT_TRUE(ours.CopyIn(shared.buffer.data() + at, wrote.data(), sizeof wrote).ok());
+  const auto read = [&] {
+    std::array<int32_t, 2> got = {};
+    EXPECT_TRUE(theirs.CopyOut(got.data(), mapped.data() + at, sizeof got).ok());
+    EXPECT_TRUE(theirs.Wait().ok());
+    return got;
+  };
+  EXPECT_EQ(read(), wrote);
+  EXPECT_EQ(ours.CopyWithin(shared.buffer.data(), mapped.data(), 8).code(), StatusCode::kInternal)
+      << "an address of another device";
+  shared.buffer = Buffer();
+  shared.fd.Reset();
+  EXPECT_EQ(read(), wrote) << "it is there for whoever has it mapped";
+  // Next to it, as without it.
+  const Buffer plain = *theirs.Take(100);
+  EXPECT_TRUE(theirs.CopyIn(plain.data(), wrote.data(), sizeof wrote).ok());
+  EXPECT_EQ(read(), wrote);
+}
+
+TEST(EmulatedDevice, MapsNothingThatIsNotThere) {
+  EmulatedDevice ours, theirs;
+  EXPECT_EQ(ours.TakeShared(0).status().code(), StatusCode::kInvalidArgument);
+  const SharedMemory shared = *ours.TakeShared(4096);
+  EXPECT_EQ(theirs.MapShared(shared.fd, 4097).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(theirs.MapShared(Fd(), 4096).status().code(), StatusCode::kInvalidArgument);
+  theirs.Isolate();
+  EXPECT_EQ(theirs.MapShared(shared.fd, 4096).status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(HostContext().TakeShared(4096).status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(HostContext().MapShared(shared.fd, 4096).status().code(),
+            StatusCode::kFailedPrecondition);
+}
+
 TEST(EmulatedDevice, AGraphIsStartedWithWhatLiesThereThen) {
   EmulatedDevice device;
   const std::array<float, 4> table = {1, 2, 3, 4};

@@ -34,6 +34,28 @@ class EmulatedStepTest : public testing::Test {
     return request.key;
   }
 
+  // What a decode step adds at either side, by the counts of two lengths of answer.
+  struct Added {
+    uint64_t copies_in, copies_out, bytes_in, bytes_out, replays, waits;
+    static Added Between(const kernels::ContextCounts& few, const kernels::ContextCounts& many) {
+      return {many.copies_in - few.copies_in, many.copies_out - few.copies_out,
+              many.bytes_in - few.bytes_in,   many.bytes_out - few.bytes_out,
+              many.replays - few.replays,     many.waits - few.waits};
+    }
+  };
+  std::pair<Added, Added> ByOneStep() {
+    const auto counts_of = [&](int tokens) {
+      LoopbackCluster cluster(options_, held_.model, held_.attention, PointersTo(shares_));
+      EXPECT_TRUE(cluster.Await(Submit(cluster, 1, tokens)).error.ok());
+      EXPECT_TRUE(cluster.Stop().ok());
+      return std::pair{cluster.attention_context(0).counts(), cluster.expert_context(0).counts()};
+    };
+    const auto [attention_few, experts_few] = counts_of(4);
+    const auto [attention_many, experts_many] = counts_of(5);
+    return {Added::Between(attention_few, attention_many),
+            Added::Between(experts_few, experts_many)};
+  }
+
   const HeldModel held_;
   LoopbackCluster::Options options_;
   std::vector<ExpertWeights> shares_;
@@ -56,41 +78,50 @@ TEST_F(EmulatedStepTest, TakesNoMemory) {
   EXPECT_EQ(cluster.expert_context(0).counts().allocations, experts);
 }
 
-// Of one sequence, by the counts of two lengths of answer: what a decode step adds.
 TEST_F(EmulatedStepTest, CopiesRowsAndContributionsOnce) {
-  const auto counts_of = [&](int tokens) {
-    LoopbackCluster cluster(options_, held_.model, held_.attention, PointersTo(shares_));
-    EXPECT_TRUE(cluster.Await(Submit(cluster, 1, tokens)).error.ok());
-    EXPECT_TRUE(cluster.Stop().ok());
-    return std::pair{cluster.attention_context(0).counts(), cluster.expert_context(0).counts()};
-  };
-  const auto [attention_few, experts_few] = counts_of(4);
-  const auto [attention_many, experts_many] = counts_of(5);
+  const auto [attention, experts] = ByOneStep();
   const auto k = static_cast<uint64_t>(held_.model.moe.top_k);
   const auto layers = static_cast<uint64_t>(held_.model.moe_layers());
   const uint64_t row = static_cast<uint64_t>(held_.model.hidden) * 2;
   // Down: a row per MoE layer, what was drawn. Up: what the step tells, the sampling's parameters,
   // contributions.
-  EXPECT_EQ(attention_many.copies_out - attention_few.copies_out, layers + 1);
-  EXPECT_EQ(attention_many.bytes_out - attention_few.bytes_out,
-            layers * row + sizeof(kernels::SampledToken));
-  EXPECT_EQ(attention_many.copies_in - attention_few.copies_in, 1 + 1 + layers);
+  EXPECT_EQ(attention.copies_out, layers + 1);
+  EXPECT_EQ(attention.bytes_out, layers * row + sizeof(kernels::SampledToken));
+  EXPECT_EQ(attention.copies_in, 1 + 1 + layers);
   const uint64_t step = 24 * kRows + 4 /* a page */ +
                         sizeof(kernels::ActiveExpert) * static_cast<uint64_t>(held_.model.layers);
-  EXPECT_EQ(attention_many.bytes_in - attention_few.bytes_in,
-            step + sizeof(kernels::SamplingParams) + layers * k * row);
+  EXPECT_EQ(attention.bytes_in, step + sizeof(kernels::SamplingParams) + layers * k * row);
   // Up: the row, how many there are and where. Down: ids, contributions.
-  EXPECT_EQ(experts_many.copies_in - experts_few.copies_in, 2 * layers);
-  EXPECT_EQ(experts_many.bytes_in - experts_few.bytes_in, layers * (row + 64 + 8));
-  EXPECT_EQ(experts_many.bytes_out - experts_few.bytes_out, layers * k * (row + 2));
-  EXPECT_EQ(experts_many.copies_out - experts_few.copies_out, 2 * layers);
+  EXPECT_EQ(experts.copies_in, 2 * layers);
+  EXPECT_EQ(experts.bytes_in, layers * (row + 64 + 8));
+  EXPECT_EQ(experts.bytes_out, layers * k * (row + 2));
+  EXPECT_EQ(experts.copies_out, 2 * layers);
   // One launch a layer's attention, shared experts, route and experts.
-  EXPECT_EQ(attention_many.replays - attention_few.replays,
-            static_cast<uint64_t>(held_.model.layers) + layers);
-  EXPECT_EQ(experts_many.replays - experts_few.replays, 2 * layers);
+  EXPECT_EQ(attention.replays, static_cast<uint64_t>(held_.model.layers) + layers);
+  EXPECT_EQ(experts.replays, 2 * layers);
   // The host waits for what it sends on, and for what was drawn; of the staging of the step before
   // it asks whether it was read.
-  EXPECT_EQ(experts_many.waits - experts_few.waits, 3 * layers);
+  EXPECT_EQ(experts.waits, 3 * layers);
+}
+
+TEST_F(EmulatedStepTest, CopiesAddressesAloneWherePeersReadTheDevices) {
+  options_.exchange_on_device = true;
+  const auto [attention, experts] = ByOneStep();
+  const auto k = static_cast<uint64_t>(held_.model.moe.top_k);
+  const auto layers = static_cast<uint64_t>(held_.model.moe_layers());
+  EXPECT_EQ(attention.copies_out, 1u);
+  EXPECT_EQ(attention.bytes_out, sizeof(kernels::SampledToken));
+  const uint64_t step = 24 * kRows + 4 /* a page */ +
+                        sizeof(kernels::ActiveExpert) * static_cast<uint64_t>(held_.model.layers);
+  EXPECT_EQ(attention.copies_in, 1 + 1 + layers);
+  EXPECT_EQ(attention.bytes_in, step + sizeof(kernels::SamplingParams) + layers * k * 8);
+  // Up: how many rows, where they are, where what comes of them goes. Down: ids.
+  EXPECT_EQ(experts.copies_in, 2 * layers);
+  EXPECT_EQ(experts.bytes_in, layers * (64 + 8 + 8));
+  EXPECT_EQ(experts.copies_out, layers);
+  EXPECT_EQ(experts.bytes_out, layers * k * 2);
+  EXPECT_EQ(attention.replays, static_cast<uint64_t>(held_.model.layers) + layers);
+  EXPECT_EQ(experts.replays, 2 * layers);
 }
 
 }  // namespace

@@ -44,7 +44,10 @@ class Instance {
     layers_->Begin(layer);
     for (int a = 0; a < kSenders; ++a) {
       const Bytes& of = rows[static_cast<size_t>(a)];
-      ASSERT_TRUE(layers_->Gate(Rank{a}, of.data(), static_cast<int>(of.size() / row_bytes)).ok());
+      ArrivedRows arrived;
+      arrived.rows = of.data();
+      arrived.count = static_cast<int>(of.size() / row_bytes);
+      ASSERT_TRUE(layers_->Gate(Rank{a}, arrived).ok());
     }
     ASSERT_TRUE(layers_->Assign().ok());
     struct Reply {

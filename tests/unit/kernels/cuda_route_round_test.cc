@@ -70,6 +70,9 @@ class Layer {
     }
     replies_.resize(static_cast<size_t>(shape.rows) * static_cast<size_t>(shape.top_k) *
                     kReplyBytes);
+    for (int t = shape.rows; t-- > 0;) {
+      reply_rows_.push_back(replies_.data() + int64_t{t} * shape.top_k * kReplyBytes);
+    }
     for (int e = 0; e < 3 * shape.experts; ++e) weights_.push_back(static_cast<float>(e));
   }
 
@@ -83,6 +86,9 @@ class Layer {
     }
     return tensors;
   }
+
+  // From now on each row says where its replies go; before, they go one after the other.
+  void PlaceReplies() { replies_are_placed_ = true; }
 
   // What `rank` has of the first `live` rows; negative: of all, without a word that says so.
   Work ByKernel(SchedulingPolicy policy, int rank, int live,
@@ -104,7 +110,11 @@ class Layer {
     args.rank = rank;
     args.slots = static_cast<int>(tensors.size());
     args.tensors = tensors.data();
-    args.y = replies_.data();
+    if (replies_are_placed_) {
+      args.y_rows = reply_rows_.data();
+    } else {
+      args.y = replies_.data();
+    }
     args.y_row_bytes = kReplyBytes;
     args.active = work.active.data();
     args.contributions = work.contributions.data();
@@ -137,8 +147,12 @@ class Layer {
         if (replicas[i].instance != rank) continue;
         if (replicas[i].slot == s) {
           const Contribution& c = got.contributions[at++];
-          ASSERT_EQ(c.x, pointers_[i / static_cast<size_t>(shape_.top_k)]) << i;
-          ASSERT_EQ(c.y, replies_.data() + reply * kReplyBytes) << i;
+          const auto k = static_cast<size_t>(shape_.top_k);
+          ASSERT_EQ(c.x, pointers_[i / k]) << i;
+          ASSERT_EQ(c.y, replies_are_placed_
+                             ? reply_rows_[i / k] + static_cast<int64_t>(i % k) * kReplyBytes
+                             : replies_.data() + reply * kReplyBytes)
+              << i;
           ASSERT_EQ(c.weight, weights_of_[i]) << i;
         }
         ++reply;
@@ -201,7 +215,9 @@ class Layer {
   std::vector<float> logits_;
   std::vector<float> weights_of_;
   AlignedBuffer workspace_;
-  std::vector<std::byte> replies_;  // one to a pair of a row and a choice; never written
+  std::vector<std::byte> replies_;      // one to a pair of a row and a choice; never written
+  std::vector<std::byte*> reply_rows_;  // of each row, its first: the last row's come first
+  bool replies_are_placed_ = false;
   size_t listed_ = 0;
 };
 
@@ -212,6 +228,7 @@ TEST_P(RouteRoundTest, ListsWhatTheHostWould) {
   std::mt19937_64 random(31);
   for (int round = 0; round < 4; ++round) {
     Layer layer(shape, random);
+    if (round % 2 == 1) layer.PlaceReplies();
     const auto policy = round % 2 == 0 ? SchedulingPolicy::kAebs : SchedulingPolicy::kAebsGreedy;
     const int live = round < 2 ? -1 : round == 2 ? (shape.rows + 1) / 2 : 0;
     for (int rank = 0; rank < shape.instances; ++rank) {
@@ -276,10 +293,15 @@ TEST(RouteRound, SaysWhatIsWrong) {
   static ActiveExpert active[3];
   static Contribution contributions[2];
   a.tensors = active;
-  a.y = floats;
   a.active = active;
   a.contributions = contributions;
   a.scratch = floats;
+  EXPECT_EQ(says(), "RouteRound: wants one of y and y_rows");
+  static std::byte* reply_rows[1] = {};
+  a.y = floats;
+  a.y_rows = reply_rows;
+  EXPECT_EQ(says(), "RouteRound: wants one of y and y_rows");
+  a.y_rows = nullptr;
   EXPECT_EQ(says(), "RouteRound: y_row_bytes is 0, wanted 1..2147483648");
   a.y_row_bytes = 8;
   a.scratch_bytes = 63;

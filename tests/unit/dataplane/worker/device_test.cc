@@ -33,6 +33,10 @@ class NamedContext final : public kernels::Context {
   void FreeLoaded(std::byte*, size_t) override {}
   Result<std::byte*> AllocatePinned(size_t) override { return None(); }
   void FreePinned(std::byte*, size_t) override {}
+  Result<std::byte*> AllocateShared(size_t, Fd&) override { return None(); }
+  void FreeShared(std::byte*, size_t) override {}
+  Result<std::byte*> Map(const Fd&, size_t) override { return None(); }
+  void Unmap(std::byte*, size_t) override {}
   Status QueueIn(void*, const void*, size_t) override { return None(); }
   Status QueueOut(void*, const void*, size_t) override { return None(); }
   Status QueueLoad(void*, const void*, size_t) override { return None(); }

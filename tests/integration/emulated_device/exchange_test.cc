@@ -1,0 +1,267 @@
+// Members with devices of their own, whose peers read rows and contributions there in place; and
+// members that cannot, whose go through the host's memory.
+
+#include "dataplane/comm/exchange.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+#include "dataplane/comm/segment.h"
+#include "tests/support/contains.h"
+#include "tests/support/emulated_device.h"
+#include "tests/support/networks.h"
+
+namespace janus::dataplane {
+namespace {
+
+ExchangeShape Shape() {
+  ExchangeShape shape;
+  shape.hidden = 6;
+  shape.top_k = 3;
+  shape.micro_batches = 2;
+  shape.max_rows = 5;
+  shape.m = 2;
+  shape.n = 2;
+  return shape;
+}
+
+constexpr RoundKey KeyOf(int micro_batch) {
+  RoundKey key;
+  key.epoch = key.step = 1;
+  key.micro_batch = static_cast<uint8_t>(micro_batch);
+  return key;
+}
+
+using Values = std::vector<float>;
+
+// All members of an epoch, by member index; a context that is null is the host's.
+class Members {
+ public:
+  explicit Members(std::vector<kernels::EmulatedDevice*> devices)
+      : devices_(std::move(devices)),
+        connected_(ConnectDevices(*LayoutFor(ExchangeMode::kDirect, Shape(), PeerId{}),
+                                  WaitPolicy(), {devices_.begin(), devices_.end()})) {
+    for (int a = 0; a < Shape().m; ++a) {
+      attention_.push_back(*MakeAttentionExchange(ExchangeMode::kDirect, Shape(),
+                                                  connected_.network.attention(a), slots(a)));
+    }
+    for (int e = 0; e < Shape().n; ++e) {
+      experts_.push_back(*MakeExpertExchange(ExchangeMode::kDirect, Shape(),
+                                             connected_.network.experts(e), slots(2 + e)));
+    }
+  }
+
+  AttentionExchange& attention(int rank) { return *attention_[static_cast<size_t>(rank)]; }
+  ExpertExchange& experts(int rank) { return *experts_[static_cast<size_t>(rank)]; }
+  DeviceSlots* slots(int member) { return connected_.slots[static_cast<size_t>(member)].get(); }
+  Transport& transport(int member) {
+    return *connected_.network.members[static_cast<size_t>(member)];
+  }
+
+  void Write(int member, void* to, const Values& values, bool on_device) {
+    const size_t bytes = values.size() * sizeof(float);
+    if (on_device) {
+      kernels::EmulatedDevice& device = *devices_[static_cast<size_t>(member)];
+      ASSERT_TRUE(device.CopyIn(to, values.data(), bytes).ok());
+    } else {
+      std::memcpy(to, values.data(), bytes);
+    }
+  }
+  Values Read(int member, const void* from, size_t count, bool on_device) {
+    Values values(count);
+    const size_t bytes = count * sizeof(float);
+    if (on_device) {
+      kernels::EmulatedDevice& device = *devices_[static_cast<size_t>(member)];
+      EXPECT_TRUE(device.CopyOut(values.data(), from, bytes).ok());
+      EXPECT_TRUE(device.Wait().ok());
+    } else {
+      std::memcpy(values.data(), from, bytes);
+    }
+    return values;
+  }
+
+  // A round in which attention instance a sends a + 1 rows, and expert instance e computes the
+  // cells of its parity. Returns who read what on a device: rows of each attention instance, then
+  // contributions of each expert instance, "-" through the host's memory.
+  std::string Round(int micro_batch) {
+    std::string how;
+    const RoundKey key = KeyOf(micro_batch);
+    const auto hidden = static_cast<size_t>(Shape().hidden);
+    for (int a = 0; a < 2; ++a) {
+      std::byte* const there = attention(a).DeviceRows(micro_batch);
+      std::byte* const to = there != nullptr ? there : attention(a).Rows(micro_batch).data();
+      Write(a, to, RowsOf(micro_batch, a), there != nullptr);
+      EXPECT_TRUE(attention(a).Post(key, a + 1, MonotonicTime()).ok());
+    }
+    for (int a = 0; a < 2; ++a) {
+      for (int e = 0; e < 2; ++e) {
+        ArrivedRows arrived;
+        EXPECT_TRUE(*experts(e).Poll(key, Rank{a}, arrived));
+        EXPECT_EQ(arrived.count, a + 1);
+        EXPECT_EQ(Read(2 + e, arrived.rows, RowsOf(micro_batch, a).size(), arrived.on_device),
+                  RowsOf(micro_batch, a));
+        how += arrived.on_device ? 'd' : '-';
+      }
+    }
+    how += ' ';
+    for (int e = 0; e < 2; ++e) {
+      for (int a = 0; a < 2; ++a) {
+        std::vector<int> cells;
+        for (int cell = e; cell < (a + 1) * Shape().top_k; cell += 2) cells.push_back(cell);
+        std::byte* const there = experts(e).DeviceReplies(micro_batch, Rank{a});
+        const auto out = experts(e).Begin(micro_batch, Rank{a}, static_cast<int>(cells.size()));
+        EXPECT_NE(there == nullptr, out.rows == nullptr);
+        for (size_t i = 0; i < cells.size(); ++i) {
+          out.refs[i] = {static_cast<uint16_t>(cells[i] / Shape().top_k),
+                         static_cast<uint8_t>(cells[i] % Shape().top_k), 0};
+          std::byte* const to = there != nullptr
+                                    ? there + static_cast<size_t>(cells[i]) * Shape().row_bytes()
+                                    : out.rows + i * Shape().row_bytes();
+          Write(2 + e, to, ContributionOf(micro_batch, a, cells[i]), there != nullptr);
+        }
+        EXPECT_TRUE(experts(e).Post(key, Rank{a}, MonotonicTime()).ok());
+      }
+    }
+    for (int a = 0; a < 2; ++a) {
+      EXPECT_TRUE(*attention(a).Poll(key));
+      const auto table = attention(a).Contributions(micro_batch);
+      const auto on_device = attention(a).OnDevice(micro_batch);
+      for (int cell = 0; cell < (a + 1) * Shape().top_k; ++cell) {
+        const auto at = static_cast<size_t>(cell);
+        const bool there = !on_device.empty() && on_device[at] != 0;
+        EXPECT_EQ(Read(a, table[at], hidden, there), ContributionOf(micro_batch, a, cell));
+        if (cell < 2) how += there ? 'd' : '-';
+      }
+    }
+    return how;
+  }
+
+ private:
+  static Values RowsOf(int micro_batch, int a) {
+    Values values(static_cast<size_t>((a + 1) * Shape().hidden));
+    for (size_t i = 0; i < values.size(); ++i) {
+      values[i] = static_cast<float>(1000 * micro_batch + 100 * a) + static_cast<float>(i);
+    }
+    return values;
+  }
+  static Values ContributionOf(int micro_batch, int a, int cell) {
+    return Values(static_cast<size_t>(Shape().hidden),
+                  static_cast<float>(-1000 * micro_batch - 100 * a - cell - 1));
+  }
+
+  const std::vector<kernels::EmulatedDevice*> devices_;
+  DeviceNetwork connected_;
+  std::vector<std::unique_ptr<AttentionExchange>> attention_;
+  std::vector<std::unique_ptr<ExpertExchange>> experts_;
+};
+
+TEST(DeviceExchange, AllReadInPlaceWhereAllHaveDevices) {
+  kernels::EmulatedDevice a0, a1, e0, e1;
+  Members members({&a0, &a1, &e0, &e1});
+  EXPECT_EQ(members.Round(1), "dddd dddd");
+  EXPECT_EQ(members.Round(0), "dddd dddd");
+  for (int member = 0; member < 4; ++member) EXPECT_EQ(members.slots(member)->refusal(), "");
+}
+
+// Rows have several readers: one without a device, and all have theirs through the host's memory.
+TEST(DeviceExchange, AnExpertInstanceOfTheHostHasRowsThroughItsMemory) {
+  kernels::EmulatedDevice a0, a1, e0;
+  Members members({&a0, &a1, &e0, nullptr});
+  EXPECT_EQ(members.Round(0), "---- d-d-");
+  EXPECT_EQ(members.Round(1), "---- d-d-");
+  EXPECT_EQ(members.slots(0)->refusal(), "experts 1 shows no GPU's memory");
+}
+
+TEST(DeviceExchange, AnAttentionInstanceOfTheHostHasContributionsThroughItsMemory) {
+  kernels::EmulatedDevice a1, e0, e1;
+  Members members({nullptr, &a1, &e0, &e1});
+  EXPECT_EQ(members.Round(1), "--dd ----");
+}
+
+TEST(DeviceExchange, ADeviceThatReachesNoOtherIsReadByAll) {
+  kernels::EmulatedDevice a0, a1, e0, e1;
+  e1.Isolate();
+  Members members({&a0, &a1, &e0, &e1});
+  EXPECT_EQ(members.Round(0), "---- dddd");
+  EXPECT_EQ(members.slots(3)->refusal(),
+            "memory of attention 0: the emulated device reaches no other");
+  EXPECT_EQ(members.slots(2)->refusal(), "");
+}
+
+TEST(DeviceExchange, IsThereForWhoHasItMappedWhenItsOwnerHasGone) {
+  kernels::EmulatedDevice attention;
+  TransportLayout layout = *LayoutFor(ExchangeMode::kDirect, Shape(), PeerId{});
+  const PeerId expert{Role::kExperts, Rank{1}};
+  std::unique_ptr<DeviceSlots> reader = *DeviceSlots::Make(layout, attention);
+  {
+    kernels::EmulatedDevice device;
+    layout.self = expert;
+    const std::unique_ptr<DeviceSlots> owner = *DeviceSlots::Make(layout, device);
+    const Fd fd(dup(owner->fd()));
+    reader->Map(expert, fd);
+    const Values values(6, 3.5f);
+    ASSERT_TRUE(device.CopyIn(owner->Own(3), values.data(), values.size() * sizeof(float)).ok());
+  }
+  Values got(6);
+  ASSERT_TRUE(
+      attention.CopyOut(got.data(), reader->Of(expert, 3), got.size() * sizeof(float)).ok());
+  ASSERT_TRUE(attention.Wait().ok());
+  EXPECT_EQ(got, Values(6, 3.5f));
+}
+
+// What a peer shows that is not what it should be is as if it showed nothing.
+TEST(DeviceExchange, MemoryThatIsTooSmallIsNotMapped) {
+  kernels::EmulatedDevice ours, theirs;
+  ExchangeShape shape = Shape();
+  shape.max_rows = 500;  // more than a page
+  const TransportLayout layout = *LayoutFor(ExchangeMode::kDirect, shape, PeerId{});
+  const std::unique_ptr<DeviceSlots> slots = *DeviceSlots::Make(layout, ours);
+  const kernels::SharedMemory small = *theirs.TakeShared(64);
+  const PeerId expert{Role::kExperts, Rank{0}};
+  slots->Map(expert, small.fd);
+  EXPECT_FALSE(slots->maps(expert));
+  EXPECT_TRUE(Contains(slots->refusal(), "memory of experts 0: ")) << slots->refusal();
+}
+
+TEST(DeviceExchange, SizesWithoutRowsAreAnErrorFromWhoIsNotMapped) {
+  kernels::EmulatedDevice a0, a1, e0;
+  Members members({&a0, &a1, &e0, nullptr});
+  const RoundKey key = KeyOf(0);
+  Header rows = MakeHeader(MessageKind::kRows, key, 0, 2);
+  ASSERT_TRUE(members.transport(0).Post(0, rows).ok());
+  ArrivedRows arrived;
+  EXPECT_TRUE(*members.experts(0).Poll(key, Rank{0}, arrived)) << "who has it mapped reads it";
+  EXPECT_EQ(members.experts(1).Poll(key, Rank{0}, arrived).status().message(),
+            "attention 0: 2 rows in 0 bytes");
+  Header contributions = MakeHeader(MessageKind::kContributions, key, 1, 3);
+  contributions.bytes = ContributionRowsOffset(3);
+  ASSERT_TRUE(members.attention(0).Post(key, 2, MonotonicTime()).ok());
+  ASSERT_TRUE(members.transport(3).Post(0, contributions).ok());
+  EXPECT_EQ(members.attention(0).Poll(key).status().message(),
+            "experts 1: 3 contributions in 64 bytes");
+}
+
+TEST(DeviceExchange, WhoSaysSomethingElseFirstIsNoMember) {
+  kernels::EmulatedDevice device;
+  const TransportLayout layout = *LayoutFor(ExchangeMode::kDirect, Shape(), PeerId{});
+  Network network = ConnectMemory(layout, WaitPolicy());
+  const PeerId expert{Role::kExperts, Rank{0}};
+  ASSERT_TRUE(network.experts(0)
+                  .Send(PeerId{}, MakeHeader(MessageKind::kGoodbye, RoundKey(), 0, 1), {})
+                  .ok());
+  ConnectOptions options = TestOptions();
+  const auto agree = [&] {
+    return Agree(network.attention(0), {expert}, options, nullptr, {}).message();
+  };
+  EXPECT_EQ(agree(), "exchange: experts 0 does not say whether it maps our memory");
+  options.deadline = MonotonicClock::now() + std::chrono::milliseconds(50);
+  EXPECT_EQ(agree(), "exchange: experts 0 does not say in time whether it maps our memory");
+  options.keep_waiting = [] { return false; };
+  options.deadline = MonotonicTime::max();
+  EXPECT_EQ(agree(), "connecting was aborted");
+}
+
+}  // namespace
+}  // namespace janus::dataplane
