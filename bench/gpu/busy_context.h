@@ -77,6 +77,16 @@ class BusyContext final : public kernels::Context {
   void FreeLoaded(std::byte* data, size_t) override { Drop(data); }
   Result<std::byte*> AllocatePinned(size_t bytes) override { return Keep(of_->TakePinned(bytes)); }
   void FreePinned(std::byte* data, size_t) override { Drop(data); }
+  Result<std::byte*> AllocateShared(size_t bytes, Fd& fd) override {
+    JANUS_ASSIGN_OR_RETURN(kernels::SharedMemory shared, of_->TakeShared(bytes));
+    fd = std::move(shared.fd);
+    return Keep(std::move(shared.buffer));
+  }
+  void FreeShared(std::byte* data, size_t) override { Drop(data); }
+  Result<std::byte*> Map(const Fd& fd, size_t bytes) override {
+    return Keep(of_->MapShared(fd, bytes));
+  }
+  void Unmap(std::byte* data, size_t) override { Drop(data); }
   Status QueueIn(void* device, const void* host, size_t bytes) override;
   Status QueueOut(void* host, const void* device, size_t bytes) override;
   Status QueueLoad(void* device, const void* pinned, size_t bytes) override {

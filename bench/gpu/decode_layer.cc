@@ -27,7 +27,8 @@ DecodeLayer::DecodeLayer(kernels::Context& context, const dataplane::HeldModel& 
   const int pages = dataplane::KvCache::PagesFor(context_tokens);
   dataplane::KvCacheOptions cache;
   cache.layers = model_.layers;
-  cache.page_bytes = dataplane::CachePageBytes(model_);
+  cache.dtype = WireType(model_);
+  cache.page_bytes = dataplane::CachePageBytes(model_, cache.dtype);
   cache.bytes = cache.page_bytes * model_.layers * rows * pages;
   cache.context = &context;
   cache_ = *dataplane::KvCache::Create(cache);

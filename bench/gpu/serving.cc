@@ -206,7 +206,7 @@ Served Serve(const dataplane::HeldModel& held, LoopbackCluster::Options options,
   options.attention.swap_bytes = 0;
   options.attention.kv_bytes = int64_t{each} *
                                dataplane::KvCache::PagesFor(load.prompt + load.answer) *
-                               dataplane::CachePageBytes(model) * model.layers;
+                               dataplane::CachePageBytes(model, WireType(model)) * model.layers;
   std::vector<BusyContext*> contexts;
   options.make_context = [&contexts, &clock, make = options.make_context] {
     auto context = std::make_unique<BusyContext>(make(), clock);

@@ -96,7 +96,8 @@ class DecodeLayerTest : public testing::TestWithParam<const char*> {
   std::unique_ptr<dataplane::KvCache> CacheOf(kernels::Context& device) const {
     dataplane::KvCacheOptions options;
     options.layers = model_.layers;
-    options.page_bytes = dataplane::CachePageBytes(model_);
+    options.dtype = WireType(model_);
+    options.page_bytes = dataplane::CachePageBytes(model_, options.dtype);
     options.bytes = options.page_bytes * options.layers * 4;
     options.context = &device;
     return *dataplane::KvCache::Create(options);
@@ -161,7 +162,7 @@ TEST_P(DecodeLayerTest, IsWhatInstancesCompute) {
     const auto experts =
         dataplane::MakeExpertLayers(model_, share, topology, Rank{rank}, {}, device.place());
     experts->Begin(0);
-    ASSERT_TRUE(experts->Gate(Rank{0}, sent.data(), 1).ok());
+    ASSERT_TRUE(experts->Gate(Rank{0}, {.count = 1, .rows = sent.data(), .posted = {}}).ok());
     ASSERT_TRUE(experts->Assign().ok());
     std::vector<std::byte> replies;
     std::vector<dataplane::ContributionRef> refs(static_cast<size_t>(model_.moe.top_k));
@@ -204,7 +205,7 @@ TEST_P(DecodeLayerTest, LayersFollowOneAnotherAsInstancesComputeThem) {
     ASSERT_TRUE(layers.Attend(l, 0, sent.data()).ok());
     ASSERT_TRUE(layers.SharedExperts(l, 0, sent.data()).ok());
     experts->Begin(l);
-    ASSERT_TRUE(experts->Gate(Rank{0}, sent.data(), 1).ok());
+    ASSERT_TRUE(experts->Gate(Rank{0}, {.count = 1, .rows = sent.data(), .posted = {}}).ok());
     ASSERT_TRUE(experts->Assign().ok());
     const auto k = static_cast<size_t>(model_.moe.top_k);
     std::vector<std::byte> replies(k * row_bytes);
