@@ -2,8 +2,9 @@
 // with streams of its own, over a model of random weights that are made on the device and shared by
 // all. Greedy answers from 1A1E to 2A3E, which must be the same tokens, with tokens a second, the
 // time per output token, the share of the time that is spent outside of kernels, and the shares of
-// steps that wait and that the host takes; beside the same model without an exchange. One JSON line
-// per topology in the file that --results names; what stands there is not run again.
+// steps that wait and that the host takes; beside the same model without an exchange, and with one
+// that does not pass through the host. One JSON line per topology in the file that --results names;
+// what stands there is not run again.
 //
 // Mixtral has as many layers as the GPU has memory for, or --mixtral-layers; its lines say how
 // many.
@@ -49,6 +50,8 @@ std::vector<ServingTopology> TopologiesFor(const ModelDescription& model) {
   const int half = experts - experts / 4, third = experts / 2;
   return {{1, {experts}},
           {.m = 1, .slots = {experts}, .is_whole = true},
+          {.m = 1, .slots = {experts}, .in_place = true},
+          {.m = 2, .slots = {third, third, third}, .micro_batches = 2, .in_place = true},
           {2, {third, third, third}, 2},
           {2, {third, third, third}},
           {1, {half, half}},

@@ -172,7 +172,8 @@ void Watched(LoopbackCluster& cluster, const ModelDescription& model, const Serv
 std::string ServingTopology::name() const {
   if (is_whole) return "one process";
   return std::to_string(m) + "A" + std::to_string(slots.size()) + "E" +
-         (micro_batches > 1 ? ", " + std::to_string(micro_batches) + " micro-batches" : "");
+         (micro_batches > 1 ? ", " + std::to_string(micro_batches) + " micro-batches" : "") +
+         (in_place ? ", in place" : "");
 }
 
 std::string LineOf(const std::string& model, const ServingTopology& topology,
@@ -202,6 +203,7 @@ Served Serve(const dataplane::HeldModel& held, LoopbackCluster::Options options,
   options.topology =
       dataplane::MakeTopology(topology.m, topology.slots, model.moe_layers(), model.moe.experts,
                               topology.micro_batches, std::max(each, 512));
+  options.exchange_on_device = topology.in_place;
   options.attention.max_batch = each;
   options.attention.swap_bytes = 0;
   options.attention.kv_bytes = int64_t{each} *

@@ -25,6 +25,8 @@ struct ServingTopology {
   int micro_batches = 1;
   // No expert instances and no exchange: the attention instance's thread computes its experts, too.
   bool is_whole = false;
+  // What the instances exchange stays on the device (dataplane/comm/device_slots.h).
+  bool in_place = false;
   std::string name() const;
 };
 // The name of its line.

@@ -12,7 +12,8 @@ inline constexpr MetricDeclaration kWorkerMetrics[] = {
      "1 while requests are kept and nothing is computed: the epoch was lost (a peer has gone or "
      "hangs), and there is no other yet."},
     {"janus_exchange_link_info", MetricType::kGauge, "peer,transport", "1",
-     "How messages to each peer travel (shared memory, UCX tcp/eth0); always 1."},
+     "How messages to each peer travel (shared memory; shared memory, GPU memory; UCX tcp/eth0); "
+     "always 1."},
     {"janus_exchange_bytes_total", MetricType::kCounter, "direction", "bytes",
      "Rows and contributions, sent and received."},
     {"janus_messages_dropped_total", MetricType::kCounter, "reason", "messages",

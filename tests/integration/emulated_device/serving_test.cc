@@ -36,6 +36,7 @@ TEST(Serving, EveryTopologyHasALineAndIsServedOnce) {
   const int experts = held.model.moe.experts;
   const std::vector<ServingTopology> topologies = {{1, {experts}},
                                                    {2, {experts, experts / 2}, 2},
+                                                   {.m = 2, .slots = {experts}, .in_place = true},
                                                    {.m = 1, .slots = {experts}, .is_whole = true}};
   const ServingLoad load{3, 5, 40};
   // Where a machine leaves this thread aside, an answer may be over before it looks.
@@ -43,8 +44,9 @@ TEST(Serving, EveryTopologyHasALineAndIsServedOnce) {
   for (int run = 0; run < 2; ++run) {
     kernels::cuda::Results results(path);
     EXPECT_TRUE(ServeAll("small", held, OnDevices(), MakeHostClock, topologies, load, results));
-    EXPECT_EQ(LinesOf(path), 3);
-    for (const std::string of : {"1A1E", "2A2E, 2 micro-batches", "one process"}) {
+    EXPECT_EQ(LinesOf(path), 4);
+    for (const std::string of :
+         {"1A1E", "2A2E, 2 micro-batches", "2A1E, in place", "one process"}) {
       const std::string line = "small, " + of + ", batch 3, prompt 5, answer 40";
       EXPECT_EQ(results.Find(line, "same_bits"), 1.0) << of;
       EXPECT_GT(results.Find(line, "tokens_per_second"), 0.0) << of;
