@@ -53,76 +53,37 @@ size_t DeviceSlots::IndexOf(PeerId peer) const {
   return static_cast<size_t>(MemberIndex(layout_, peer));
 }
 
-void DeviceSlots::Map(PeerId peer, const Fd& fd) {
+bool DeviceSlots::Map(PeerId peer, const Fd& fd) {
   // Attention instances read nothing of each other.
   const size_t bytes = BytesFor(layout_, peer);
-  if (bytes == 0 || peer.role == layout_.self.role) return;
-  if (!fd) {
-    if (refusal_.empty()) refusal_ = ToString(peer) + " shows no GPU's memory";
-    return;
-  }
+  if (bytes == 0 || peer.role == layout_.self.role) return false;
+  const auto refuse = [&](const std::string& why) {
+    if (refusal_.empty()) refusal_ = why;
+    return false;
+  };
+  if (!fd) return refuse(ToString(peer) + " shows no GPU's memory");
   Result<kernels::Buffer> mapped = context_.MapShared(fd, bytes);
-  if (mapped.ok()) {
-    peers_[IndexOf(peer)] = *std::move(mapped);
-  } else if (refusal_.empty()) {
-    refusal_ = "memory of " + ToString(peer) + ": " + mapped.status().message();
-  }
+  if (!mapped.ok()) return refuse("memory of " + ToString(peer) + ": " + mapped.status().message());
+  peers_[IndexOf(peer)] = *std::move(mapped);
+  return true;
 }
 
-Status Agree(Transport& transport, const std::vector<PeerId>& peers, const ConnectOptions& options,
-             DeviceSlots* slots, std::stop_token stop) {
-  const TransportLayout& layout = transport.layout();
-  RoundKey key;
-  key.epoch = options.identity.epoch;
-  for (const PeerId peer : peers) {
-    const bool maps = slots != nullptr && slots->maps(peer);
-    const Header header = MakeHeader(MessageKind::kMaps, key,
-                                     static_cast<uint16_t>(layout.self.rank.value), maps ? 1 : 0);
-    JANUS_RETURN_IF_ERROR(transport.Send(peer, header, {}));
-  }
-  std::vector<PeerId> silent = peers;
-  std::vector<PeerId> mapping;  // those that have ours
-  Status wrong;
-  const auto all_said = [&] {
-    std::erase_if(silent, [&](PeerId peer) {
-      Header header;
-      std::vector<std::byte> payload;
-      if (!transport.Receive(peer, header, payload)) return false;
-      if (header.kind != MessageKind::kMaps) {
-        wrong =
-            Internal("exchange: " + ToString(peer) + " does not say whether it maps our memory");
-      }
-      if (header.count == 1) mapping.push_back(peer);
-      return true;
-    });
-    return silent.empty() || !wrong.ok() || stop.stop_requested();
+void DeviceSlots::PutInto(Offer& offer) {
+  offer.device = fd();
+  offer.map_device = [this](PeerId peer, const Fd& shown) { return Map(peer, shown); };
+}
+
+void DeviceSlots::Conclude(const std::vector<Met>& met) {
+  const auto maps_ours = [&](PeerId reader) {
+    return std::any_of(met.begin(), met.end(),
+                       [&](const Met& peer) { return peer.peer == reader && peer.maps_ours; });
   };
-  constexpr auto kAskAgain = std::chrono::milliseconds(20);
-  for (;;) {
-    const MonotonicTime slice = std::min(options.deadline, MonotonicClock::now() + kAskAgain);
-    const Status waited = transport.Wait(slice, all_said);
-    JANUS_RETURN_IF_ERROR(wrong);
-    if (stop.stop_requested()) return Cancelled("connecting was aborted");
-    if (waited.ok()) break;
-    if (waited.code() != StatusCode::kDeadlineExceeded) return waited;
-    if (options.keep_waiting && !options.keep_waiting()) {
-      return Cancelled("connecting was aborted");
-    }
-    if (slice == options.deadline) {
-      return DeadlineExceeded("exchange: " + ToString(silent.front()) +
-                              " does not say in time whether it maps our memory");
-    }
-  }
-  if (slots == nullptr) return OkStatus();
-  bool all = slots->fd() >= 0;
-  for (const SlotSpec& slot : layout.slots) {
-    if (slot.owner != layout.self) continue;
-    all = all && std::all_of(slot.readers.begin(), slot.readers.end(), [&](PeerId reader) {
-            return std::find(mapping.begin(), mapping.end(), reader) != mapping.end();
-          });
-  }
-  slots->set_is_read_by_all(all);
-  return OkStatus();
+  is_read_by_all_ =
+      fd() >= 0 &&
+      std::all_of(layout_.slots.begin(), layout_.slots.end(), [&](const SlotSpec& slot) {
+        return slot.owner != layout_.self ||
+               std::all_of(slot.readers.begin(), slot.readers.end(), maps_ours);
+      });
 }
 
 }  // namespace janus::dataplane

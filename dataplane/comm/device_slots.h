@@ -1,8 +1,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
-#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -18,7 +16,7 @@ namespace janus::dataplane {
 // them in place: each member has the room of its slots a second time there, and maps its peers'.
 // Messages are posted as ever; their payload is there before they are. Whether a member's payloads
 // lie there or in the host's memory is the same for all its messages of an epoch: there, if all who
-// read them have said that they have it mapped (Agree).
+// read them have said that they have it mapped (meeting.h).
 //
 // Memory of one epoch, which no other's members can write; it is there as long as somebody has it
 // mapped. Confined.
@@ -29,18 +27,22 @@ class DeviceSlots {
   static Result<std::unique_ptr<DeviceSlots>> Make(const TransportLayout& layout,
                                                    kernels::Context& context, bool shows = true);
 
+  // Has the room offered to the peers that are met, and theirs mapped. It must outlive the meeting.
+  void PutInto(Offer& offer);
+  // What those have said that were met.
+  void Conclude(const std::vector<Met>& met);
+
   // What peers map the room by; -1: there is none.
   int fd() const { return own_.fd.get(); }
   // Maps what a peer of the same layout has taken; one that has taken nothing, or where that fails,
-  // is read in the host's memory. `fd`: unjudged.
-  void Map(PeerId peer, const Fd& fd);
+  // is read in the host's memory: false. `fd`: unjudged.
+  bool Map(PeerId peer, const Fd& fd);
   // Why a peer's memory is not mapped, with its name; the first. Empty: all are that have any.
   const std::string& refusal() const { return refusal_; }
   bool maps(PeerId peer) const { return peers_[IndexOf(peer)].data() != nullptr; }
 
   // Whether payloads of this member lie here.
   bool is_read_by_all() const { return is_read_by_all_; }
-  void set_is_read_by_all(bool is) { is_read_by_all_ = is; }
 
   // As addresses of the context's operations; 256-byte aligned, the bytes of its SlotSpec.
   std::byte* Own(int slot) const { return own_.buffer.data() + OffsetOf(layout_.self, slot); }
@@ -67,12 +69,5 @@ class DeviceSlots {
   std::string refusal_;
   bool is_read_by_all_ = false;
 };
-
-// Tells each of `peers`, who do the same, whether we have its memory mapped, and hears of it
-// whether it has ours: the first control message of a pair. `slots`: null for a member without a
-// GPU, which maps nothing. Blocks until all have said it. Errors: those of MeetPeers; Internal: a
-// peer says something else first.
-Status Agree(Transport& transport, const std::vector<PeerId>& peers, const ConnectOptions& options,
-             DeviceSlots* slots, std::stop_token stop);
 
 }  // namespace janus::dataplane

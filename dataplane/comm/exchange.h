@@ -126,8 +126,8 @@ Result<TransportLayout> LayoutFor(ExchangeMode mode, const ExchangeShape& shape,
 class DeviceSlots;
 
 // `transport` must outlive the exchange and have been made with LayoutFor(mode, shape, self), and
-// so must `device`, about which the members have agreed; null: everything goes through the host's
-// memory.
+// so must `device`, with which the transport was connected; null: everything goes through the
+// host's memory.
 Result<std::unique_ptr<AttentionExchange>> MakeAttentionExchange(
     ExchangeMode mode, const ExchangeShape& shape, Transport& transport,
     const DeviceSlots* device = nullptr);

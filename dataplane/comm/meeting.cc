@@ -42,7 +42,7 @@ class Meeting {
   }
 
   Result<std::vector<Met>> Run(const std::stop_token& stop) {
-    while (!missing_.empty()) {
+    while (!missing_.empty() || !silent_.empty()) {
       if (stop.stop_requested() || (options_.keep_waiting && !options_.keep_waiting())) {
         return Cancelled("connecting was aborted");
       }
@@ -57,16 +57,23 @@ class Meeting {
  private:
   Status Late() const {
     std::string who;
-    for (const int member : missing_)
-      who += (who.empty() ? "" : ", ") + ToString(MemberAt(layout_, member));
+    for (const std::vector<int>* members : {&missing_, &silent_}) {
+      for (const int member : *members) {
+        who += (who.empty() ? "" : ", ") + ToString(MemberAt(layout_, member));
+      }
+    }
     const std::string refused = door_.last_refusal();
     return DeadlineExceeded("exchange: " + who +
                             " did not connect in time; see the logs of those workers" +
                             (refused.empty() ? "" : " (refused: " + refused + ")"));
   }
 
-  bool IsMissing(int member) const {
-    return std::find(missing_.begin(), missing_.end(), member) != missing_.end();
+  static Status Gone(PeerId peer) {
+    return Unavailable(ToString(peer) +
+                       " is gone: it closed its connection while others were awaited");
+  }
+  static bool Contains(const std::vector<int>& members, int member) {
+    return std::find(members.begin(), members.end(), member) != members.end();
   }
 
   Hello HelloTo(int member) const {
@@ -117,15 +124,21 @@ class Meeting {
     for (const Conversation& talk : talks_) {
       polls.push_back({talk.socket.get(), static_cast<short>(talk.greeted ? POLLIN : POLLOUT), 0});
     }
-    for (const Met& met : met_) polls.push_back({met.socket.get(), POLLRDHUP, 0});
+    for (const Met& met : met_) {
+      const bool is_silent = Contains(silent_, MemberIndex(layout_, met.peer));
+      polls.push_back(
+          {met.socket.get(), static_cast<short>(is_silent ? POLLIN | POLLRDHUP : POLLRDHUP), 0});
+    }
     if (poll(polls.data(), polls.size(), static_cast<int>(kRedial.count())) < 0) {
       if (errno == EINTR) return OkStatus();
       return Internal("exchange: poll: " + ErrnoText());
     }
     for (size_t i = 0; i < met_.size(); ++i) {
-      if (polls[1 + talks_.size() + i].revents == 0) continue;
-      return Unavailable(ToString(met_[i].peer) +
-                         " is gone: it closed its connection while others were awaited");
+      const short revents = polls[1 + talks_.size() + i].revents;
+      if (revents == 0) continue;
+      // What it has said counts, though it may have gone since.
+      if ((revents & POLLIN) == 0) return Gone(met_[i].peer);
+      JANUS_RETURN_IF_ERROR(Hear(met_[i]));
     }
     std::vector<Conversation> talks;
     talks.swap(talks_);
@@ -169,7 +182,8 @@ class Meeting {
     }
     Enter(talk.member, hello,
           {MemberAt(layout_, talk.member), std::move(talk.socket), std::move(talk.reader.segment),
-           std::move(talk.reader.device), std::move(talk.reader.address)});
+           std::move(talk.reader.address)},
+          talk.reader.device);
     return false;
   }
 
@@ -184,11 +198,12 @@ class Meeting {
       door_.NoteRefusal(judged);
       return door_.Refuse(caller, &judged);
     }
-    if (!IsMissing(member)) return door_.Refuse(caller, nullptr);
+    if (!Contains(missing_, member)) return door_.Refuse(caller, nullptr);
     if (!Greet(caller.socket.get(), member)) return;
     Enter(member, caller.hello,
           {MemberAt(layout_, member), std::move(caller.socket), std::move(caller.segment),
-           std::move(caller.device), std::move(caller.address)});
+           std::move(caller.address)},
+          caller.device);
   }
 
   // A member of the role whose numerics class is known.
@@ -197,12 +212,34 @@ class Meeting {
     return first_of_other_role_ ? &*first_of_other_role_ : nullptr;
   }
 
-  void Enter(int member, const Hello& hello, Met met) {
+  void Enter(int member, const Hello& hello, Met met, const Fd& device) {
     if (SenderOf(hello).role != layout_.self.role && !first_of_other_role_) {
       first_of_other_role_ = hello;
     }
+    const bool maps = offer_.map_device && offer_.map_device(met.peer, device);
+    const MapsDevice says = maps ? MapsDevice::kYes : MapsDevice::kNo;
+    // Whoever has gone meanwhile is found gone by the next look.
+    (void)send(met.socket.get(), &says, sizeof says, MSG_NOSIGNAL | MSG_DONTWAIT);
     met_.push_back(std::move(met));
     std::erase(missing_, member);
+    silent_.push_back(member);
+  }
+
+  // A peer that was met and has not said whether it maps our memory; what follows that is not ours
+  // to read.
+  Status Hear(Met& met) {
+    char byte = 0;
+    const ssize_t got = recv(met.socket.get(), &byte, 1, MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return OkStatus();
+    if (got != 1) return Gone(met.peer);
+    const auto said = static_cast<MapsDevice>(byte);
+    if (said != MapsDevice::kYes && said != MapsDevice::kNo) {
+      return Internal("exchange: " + ToString(met.peer) +
+                      " does not say whether it maps our GPU's memory");
+    }
+    met.maps_ours = said == MapsDevice::kYes;
+    std::erase(silent_, MemberIndex(layout_, met.peer));
+    return OkStatus();
   }
 
   const TransportLayout& layout_;
@@ -212,6 +249,7 @@ class Meeting {
   const int self_;
   std::vector<MonotonicTime> redial_at_;  // by member
   std::vector<int> missing_;              // not met
+  std::vector<int> silent_;               // met, without a word on our GPU's memory
   std::vector<Conversation> talks_;
   std::vector<Met> met_;
   std::optional<Hello> first_of_other_role_;

@@ -33,28 +33,31 @@ struct ConnectOptions {
 // What an instance offers to its peers.
 struct Offer {
   int segment = -1;     // memfd, for pairs of shared memory
-  int device = -1;      // of a GPU's memory, for the same; none where it is none
+  int device = -1;      // of a GPU's memory, for the same; -1: none
   std::string address;  // worker address, for pairs of UCX
   // How the pair's messages travel; both sides must find the same.
   std::function<PairTransport(PeerId)> transport;
+  // Maps what a peer offers of a GPU's memory, unjudged; whether it is mapped. Null: nothing is.
+  std::function<bool(PeerId, const Fd&)> map_device;
 };
 
 // A peer that has said the right HELLO.
 struct Met {
   PeerId peer;
-  Fd socket;            // open as long as the peer lives
-  Fd segment;           // what came with it, unjudged
-  Fd device;            // likewise
-  std::string address;  // likewise
+  Fd socket;               // open as long as the peer lives
+  Fd segment;              // what came with it, unjudged
+  std::string address;     // likewise
+  bool maps_ours = false;  // whether it has mapped what we offer of a GPU's memory
 };
 
-// Meets every peer that `layout.self` talks with: all others, but experts not each other. The
+// Meets every peer that `layout.self` talks with: all others, but experts not each other; then each
+// of a pair says, by a byte behind its HELLO, whether it has mapped the other's GPU memory. The
 // member with the higher number dials, the other one finds it at its door, which keeps strangers
 // away; peers that were there before, when the epoch was expected already, have waited. Blocks.
 // FailedPrecondition: a peer differs (hello.h), or refuses us for that. DeadlineExceeded names the
 // peers that did not come, and whoever was refused meanwhile. Unavailable: a peer that had come is
 // gone. Cancelled: `stop` was requested. InvalidArgument: an address. ResourceExhausted: no
-// descriptor.
+// descriptor. Internal: a peer that had come says neither.
 Result<std::vector<Met>> MeetPeers(const TransportLayout& layout, const ConnectOptions& options,
                                    const Offer& offer, ExchangeDoor& door, std::stop_token stop);
 

@@ -77,16 +77,16 @@ Result<std::unique_ptr<Transport>> ConnectSharedMemory(const TransportLayout& la
                          CreateSharedSegment(layout, fd));
   Offer offer;
   offer.segment = fd.get();
-  if (options.device != nullptr) offer.device = options.device->fd();
+  if (options.device != nullptr) options.device->PutInto(offer);
   offer.transport = [](PeerId) { return PairTransport::kSharedMemory; };
   JANUS_ASSIGN_OR_RETURN(std::vector<Met> met,
                          MeetPeers(layout, options, offer, door, std::move(stop)));
+  if (options.device != nullptr) options.device->Conclude(met);
   auto sockets = std::make_unique<PeerSockets>();
   for (Met& peer : met) {
     JANUS_ASSIGN_OR_RETURN(Segment segment, MapPeerSegment(peer.segment, layout, peer.peer));
     segment.wake_fd = peer.socket.get();
     segments[static_cast<size_t>(MemberIndex(layout, peer.peer))] = std::move(segment);
-    if (options.device != nullptr) options.device->Map(peer.peer, peer.device);
     sockets->Add(peer.peer, std::move(peer.socket));
   }
   return std::unique_ptr<Transport>(std::make_unique<SegmentTransport>(

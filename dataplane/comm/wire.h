@@ -55,6 +55,8 @@ static_assert(sizeof(Hello) == 384 && std::is_trivially_copyable_v<Hello>);
 
 // What comes with a HELLO over a socket of one machine: the segment, and the GPU's memory.
 inline constexpr size_t kMostDescriptors = 2;
+// What follows once both HELLOs of a pair are good: whether the sender has mapped the other's.
+enum class MapsDevice : char { kNo = 'n', kYes = 'y' };
 
 // One exchange attention -> experts -> attention.
 struct RoundKey {
@@ -73,7 +75,6 @@ enum class MessageKind : uint8_t {
   kTicket = 3,         // coordinator -> every member
   kDemand = 4,         // attention -> coordinator
   kGoodbye = 6,        // to every peer: the sender was asked to stop (goodbye.h)
-  kMaps = 10,          // to every peer, first: whether we map its GPU's memory, as the count
   // Giving up a step (docs/steps.md):
   kMiss = 7,   // member -> coordinator: the round of the header was missed; payload: why, as text
   kAbort = 8,  // coordinator -> every member: leave the steps up to the header's; payload: why

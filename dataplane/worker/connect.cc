@@ -59,13 +59,9 @@ Result<std::unique_ptr<Transport>> ConnectExchange(const Topology& topology,
   NetworkOptions network;
   network.connect = options;
   network.shares_memory = [&](PeerId peer) { return ShareMemory(topology, layout.self, peer); };
-  std::vector<PeerId> sharing;
   bool all_share = true, all_here = true;
   for (const PeerId peer : PeersOf(layout)) {
-    if (network.shares_memory(peer)) {
-      sharing.push_back(peer);
-      continue;
-    }
+    if (network.shares_memory(peer)) continue;
     if (topology.transport == ExchangeTransport::kSharedMemory) {
       return FailedPrecondition("exchange transport SharedMemory: " + ToString(layout.self) +
                                 " is in memory domain '" + domain + "', " + ToString(peer) +
@@ -77,12 +73,11 @@ Result<std::unique_ptr<Transport>> ConnectExchange(const Topology& topology,
   }
   std::unique_ptr<Transport> transport;
   if (all_share) {
-    JANUS_ASSIGN_OR_RETURN(transport, ConnectSharedMemory(layout, options, door, stop));
+    JANUS_ASSIGN_OR_RETURN(transport, ConnectSharedMemory(layout, options, door, std::move(stop)));
   } else {
     ChooseDevices(topology, all_here, log, network);
-    JANUS_ASSIGN_OR_RETURN(transport, ConnectNetwork(layout, network, door, stop));
+    JANUS_ASSIGN_OR_RETURN(transport, ConnectNetwork(layout, network, door, std::move(stop)));
   }
-  JANUS_RETURN_IF_ERROR(Agree(*transport, sharing, options, options.device, std::move(stop)));
   if (options.device != nullptr && !options.device->is_read_by_all()) {
     log.Info("what the peers read goes through the host's memory",
              {{"reason", options.device->refusal().empty() ? "a peer does not map ours"

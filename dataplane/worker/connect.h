@@ -16,9 +16,9 @@ namespace janus::dataplane {
 // Connects the instance `layout.self` with its peers by the transports that the topology asks for:
 // between two memory domains, or where it forces TCP, over UCX; else over shared memory. Logs what
 // every pair got, and which RDMA devices there are where they could serve. Blocks.
-// The members that share memory agree about options.device; what came of it is logged too.
+// What came of options.device is logged too.
 // FailedPrecondition: SharedMemory is forced on a pair of two memory domains. Others: those of
-// ConnectSharedMemory, ConnectNetwork and Agree.
+// ConnectSharedMemory and ConnectNetwork.
 Result<std::unique_ptr<Transport>> ConnectExchange(const Topology& topology,
                                                    const TransportLayout& layout,
                                                    const ConnectOptions& options,
@@ -32,7 +32,7 @@ std::unique_ptr<DeviceSlots> MakeDeviceSlots(const Topology& topology,
                                              const TransportLayout& layout,
                                              kernels::Context& context, const Logger& log);
 
-// How `transport` talks with each peer; `device` as the members have agreed about it, or null.
+// How `transport` talks with each peer; `device` as it was connected, or null.
 std::vector<PeerLink> LinksOf(const Transport& transport, const DeviceSlots* device);
 
 }  // namespace janus::dataplane

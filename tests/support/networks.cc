@@ -82,10 +82,7 @@ DeviceNetwork ConnectDevices(const TransportLayout& layout, WaitPolicy policy,
     }
     ConnectOptions with = options;
     with.device = slots.get();
-    JANUS_ASSIGN_OR_RETURN(std::unique_ptr<Transport> transport,
-                           ConnectSharedMemory(own, with, door, {}));
-    JANUS_RETURN_IF_ERROR(Agree(*transport, PeersOf(own), with, slots.get(), {}));
-    return transport;
+    return ConnectSharedMemory(own, with, door, {});
   };
   connected.network = ConnectAll(layout, policy, "unix:", join);
   return connected;

@@ -264,8 +264,6 @@ Status NetworkTransport::Open(const NetworkOptions& options, Segment own, std::v
       JANUS_ASSIGN_OR_RETURN(Segment segment, MapPeerSegment(peer.segment, layout_, peer.peer));
       segment.wake_fd = peer.socket.get();
       segments[static_cast<size_t>(MemberIndex(layout_, peer.peer))] = std::move(segment);
-      DeviceSlots* const device = options.connect.device;
-      if (device != nullptr) device->Map(peer.peer, peer.device);
     } else {
       JANUS_RETURN_IF_ERROR(AddRemote(peer));
     }
@@ -682,13 +680,14 @@ Result<std::unique_ptr<Transport>> ConnectNetwork(const TransportLayout& layout,
   JANUS_ASSIGN_OR_RETURN(Segment own, CreateSharedSegment(layout, fd));
   Offer offer;
   offer.segment = fd.get();
-  if (options.connect.device != nullptr) offer.device = options.connect.device->fd();
+  if (options.connect.device != nullptr) options.connect.device->PutInto(offer);
   offer.address = worker->address();
   offer.transport = [&](PeerId peer) {
     return options.shares_memory(peer) ? PairTransport::kSharedMemory : PairTransport::kUcx;
   };
   JANUS_ASSIGN_OR_RETURN(std::vector<Met> met,
                          MeetPeers(layout, options.connect, offer, door, stop));
+  if (options.connect.device != nullptr) options.connect.device->Conclude(met);
   auto transport =
       std::make_unique<NetworkTransport>(layout, options.connect.policy, std::move(worker));
   JANUS_RETURN_IF_ERROR(transport->Open(options, std::move(own), std::move(met)));

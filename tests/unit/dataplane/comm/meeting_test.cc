@@ -87,6 +87,10 @@ class MeetingTest : public testing::Test {
       ASSERT_EQ(sendmsg(to.get(), &message, MSG_NOSIGNAL), static_cast<ssize_t>(part.iov_len));
     }
   }
+  // As a member does once it has our HELLO.
+  static void SayWhetherItMaps(const Fd& to, char byte = static_cast<char>(MapsDevice::kNo)) {
+    ASSERT_EQ(send(to.get(), &byte, 1, MSG_NOSIGNAL), 1);
+  }
   static Hello ReadHello(const Fd& from) {
     const std::optional<Hello> answer = Answer(from);
     EXPECT_TRUE(answer);
@@ -239,7 +243,32 @@ TEST_F(MeetingTest, ReadsAHelloThatComesByteForByte) {
   const Fd peer = Dial();
   SendRaw(peer, RightHello(), segment.get(), 1);
   EXPECT_EQ(RefusalText(ReadHello(peer)), "");
+  SayWhetherItMaps(peer);
   EXPECT_EQ(attention.get(), OkStatus());
+}
+
+TEST_F(MeetingTest, IsOverOnceEachHasSaidWhetherItMapsTheOthersMemory) {
+  Fd segment;
+  ASSERT_TRUE(CreateSharedSegment(LayoutOf(kExperts0), segment).ok());
+  {
+    options_.deadline = MonotonicClock::now() + std::chrono::milliseconds(300);
+    std::future<Status> attention = Attention();
+    const Fd silent = Dial();
+    SendRaw(silent, RightHello(), segment.get());
+    EXPECT_EQ(RefusalText(ReadHello(silent)), "");
+    char said = 0;
+    EXPECT_EQ(recv(silent.get(), &said, 1, 0), 1);
+    EXPECT_EQ(said, static_cast<char>(MapsDevice::kNo));
+    EXPECT_TRUE(Contains(attention.get().message(), "experts 0 did not connect in time"));
+  }
+  options_.deadline = MonotonicClock::now() + std::chrono::seconds(20);
+  std::future<Status> attention = Attention();
+  const Fd stranger = Dial();
+  SendRaw(stranger, RightHello(), segment.get());
+  EXPECT_EQ(RefusalText(ReadHello(stranger)), "");
+  SayWhetherItMaps(stranger, '?');
+  EXPECT_EQ(attention.get(),
+            Internal("exchange: experts 0 does not say whether it maps our GPU's memory"));
 }
 
 TEST_F(MeetingTest, IsNotHeldUpByGarbageSilenceOrSomebodyWhoLeaves) {
@@ -319,12 +348,14 @@ TEST_F(MeetingTest, RefusesMemoryThatItsOwnerCouldTakeAway) {
                                : open("/dev/null", O_RDWR | O_CLOEXEC));
     const Fd peer = Dial();
     SendRaw(peer, RightHello(), unsealed.get());
+    SayWhetherItMaps(peer);
     const Status refused = attention.get();
     EXPECT_EQ(refused, InvalidArgument("experts 0 sent no sealed memory descriptor"));
   }
   std::future<Status> attention = Attention();
   const Fd peer = Dial();
   SendRaw(peer, RightHello(), -1);
+  SayWhetherItMaps(peer);
   EXPECT_EQ(attention.get(), InvalidArgument("experts 0 sent no sealed memory descriptor"));
 }
 
@@ -336,6 +367,7 @@ TEST_F(MeetingTest, RefusesASegmentThatIsTooSmall) {
     ASSERT_EQ(fcntl(small.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
     const Fd peer = Dial();
     SendRaw(peer, RightHello(), small.get());
+    SayWhetherItMaps(peer);
     const Status refused = attention.get();
     EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
     EXPECT_TRUE(Contains(refused.message(), "segment of experts 0: " + std::to_string(bytes) +
@@ -349,6 +381,7 @@ TEST_F(MeetingTest, RefusesASegmentOfAnotherLayout) {
   ASSERT_TRUE(CreateSharedSegment(LayoutOf(kExperts0, 100), segment).ok());
   const Fd peer = Dial();
   SendRaw(peer, RightHello(), segment.get());
+  SayWhetherItMaps(peer);
   EXPECT_TRUE(Contains(attention.get().message(), "laid out for another topology"));
 }
 
