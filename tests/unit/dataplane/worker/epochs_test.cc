@@ -246,7 +246,7 @@ TEST_F(EpochsTest, WhatIsOfAnEpochChangesUnderRunningRequests) {
       [&] { config_.set_detection_deadline_ms(3'000); },
   };
   for (const auto& change : changes) {
-    ReadSome(gateway, got, got.tokens_size() + 20);
+    ReadSome(gateway, got, got.tokens_size() + 5);
     change();
     Change({0}, {0, 1});
   }
