@@ -15,8 +15,8 @@ struct ProcessRoom {
   bool memory_is_limited = false;
   int cores = 1;
   bool cores_are_limited = false;  // by a cgroup's quota, rounded down
-  // The memory is that of the GPU that the process computes on, which is less than the machine's
-  // and its own: limited.
+  // The memory is that of the GPU that the process computes on: limited to what the GPU has free
+  // and what the process itself holds of it.
   bool memory_is_a_gpus = false;
 };
 

@@ -79,6 +79,11 @@ bool ConfigReader::IsEmpty(std::string_view path) const {
   return at == nullptr || ((at->is_object() || at->is_array()) && at->empty());
 }
 
+std::string ConfigReader::Shown(std::string_view path) const {
+  const Json* value = document_->Find(path);
+  return value == nullptr ? "" : Show(*value);
+}
+
 int64_t ConfigReader::Integer(std::string_view path, int64_t low, int64_t high) {
   if (!Has(path)) {
     Fail(path, "is missing; want an integer in " + Bounds(low, high));

@@ -25,6 +25,8 @@ class ConfigReader {
   bool Has(std::string_view path) const;
   // Whether there is nothing in it: absent, or an object or a list without entries.
   bool IsEmpty(std::string_view path) const;
+  // What is there, for a message: short, whatever it is; empty: nothing is.
+  std::string Shown(std::string_view path) const;
 
   // An integer in [low, high]; a float of integral value is none.
   int64_t Integer(std::string_view path, int64_t low, int64_t high);

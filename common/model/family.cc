@@ -58,11 +58,12 @@ void ReadFp8(ConfigReader& config) {
   ExpectText(config, group + ".fmt", "e4m3");
   const std::vector<int64_t> block =
       config.Integers(group + ".weight_block_size", 1, kMaxIntermediate);
-  if (block != std::vector<int64_t>{128, 128}) {
+  if (block.empty()) {
     config.Fail(group + ".weight_block_size",
-                block.empty() ? "is missing; scales of whole tensors are not supported, those of "
-                                "[128, 128] are"
-                              : "is not supported; supported: [128, 128]");
+                "is missing; scales of whole tensors are not supported, those of [128, 128] are");
+  } else if (block != std::vector<int64_t>{128, 128}) {
+    config.Fail(group + ".weight_block_size",
+                "is " + config.Shown(group + ".weight_block_size") + "; supported: [128, 128]");
   }
 }
 

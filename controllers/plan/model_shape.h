@@ -27,8 +27,7 @@ struct ModelShape {
   double shared_intermediate = 0;  // of the shared experts together, run on the attention side
   double vocab = 0;
   double bytes_per_weight = 2;
-  // Of all weights but routed experts', and the format that everything is computed in where it is
-  // not that of the experts' weights; 0: it is.
+  // Of all weights but the routed experts', and of what is computed; 0: as bytes_per_weight.
   double bytes_per_dense_weight = 0;
   double bytes_per_kv_value = 2;
 

@@ -1,5 +1,6 @@
 #include "tests/support/golden.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -172,16 +173,25 @@ Result<CaseRun> RunCase(const std::string& folder, const GoldenCase& c,
   return run;
 }
 
-float LargestDifference(const CaseRun& run, const GoldenCase& c) {
+float LargestDifference(std::span<const float> ours, std::span<const float> theirs) {
+  if (ours.size() != theirs.size()) return INFINITY;
   float largest = 0.0f;
-  for (int p = 0; p * c.vocab < static_cast<int>(c.logits.size()); ++p) {
-    const auto at = run.logits.find(c.first_position + p);
-    if (at == run.logits.end() || static_cast<int>(at->second.size()) != c.vocab) return INFINITY;
-    for (int v = 0; v < c.vocab; ++v) {
-      const float difference = std::fabs(at->second[static_cast<size_t>(v)] -
-                                         c.logits[static_cast<size_t>(p * c.vocab + v)]);
-      if (!(difference <= largest)) largest = difference;
-    }
+  for (size_t i = 0; i < ours.size(); ++i) {
+    const float difference = std::fabs(ours[i] - theirs[i]);
+    if (std::isnan(difference)) return INFINITY;
+    largest = std::max(largest, difference);
+  }
+  return largest;
+}
+
+float LargestDifference(const CaseRun& run, const GoldenCase& c) {
+  const std::span<const float> logits(c.logits);
+  const auto vocab = static_cast<size_t>(c.vocab);
+  float largest = 0.0f;
+  for (size_t p = 0; p < logits.size() / vocab; ++p) {
+    const auto at = run.logits.find(c.first_position + static_cast<int>(p));
+    if (at == run.logits.end()) return INFINITY;
+    largest = std::max(largest, LargestDifference(at->second, logits.subspan(p * vocab, vocab)));
   }
   return largest;
 }

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -75,7 +76,9 @@ struct CaseService {
 // the last of them gives. The error is that of loading, or of a step loop.
 Result<CaseRun> RunCase(const std::string& folder, const GoldenCase& c,
                         const ModelDescription& model, const CaseService& service, int tokens);
-// Of the logits, in absolute terms; infinite when a position is missing.
+// In absolute terms; infinite where one of them is not a number, or there are not as many.
+float LargestDifference(std::span<const float> ours, std::span<const float> theirs);
+// Of the logits; infinite when a position is missing, too.
 float LargestDifference(const CaseRun& run, const GoldenCase& c);
 
 }  // namespace janus::dataplane

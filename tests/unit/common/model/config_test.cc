@@ -189,7 +189,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "quantization_config.weight_block_size: is missing; scales of whole tensors"},
         Refusal{"Fp8OfOtherBlocks", "\"use_cache\": true",
                 R"("quantization_config": {"quant_method": "fp8", "weight_block_size": [64, 128]})",
-                "quantization_config.weight_block_size: is not supported; supported: [128, 128]"},
+                "quantization_config.weight_block_size: is [64,128]; supported: [128, 128]"},
         Refusal{"CompressedTensorsOfAnotherFormat", "\"use_cache\": true",
                 R"("quantization_config": {"quant_method": "compressed-tensors",
                     "format": "nvfp4-pack-quantized"})",
