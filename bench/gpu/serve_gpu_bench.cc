@@ -12,11 +12,10 @@
 #include <algorithm>
 #include <iostream>
 
-#include "bench/gpu/device_tensors.h"
 #include "bench/gpu/gpu_clock.h"
+#include "bench/gpu/gpu_model.h"
 #include "bench/gpu/serving.h"
 #include "bench/gpu/shapes.h"
-#include "kernels/device/cuda_context.h"
 
 namespace janus::bench {
 namespace {
@@ -33,15 +32,6 @@ int MixtralLayersFor(uint64_t free_bytes) {
   const auto fit =
       static_cast<int>(static_cast<int64_t>(free_bytes / 6 * 5) / LayerBytes(Mixtral(1)) / 4 * 4);
   return std::clamp(fit, 4, 32);
-}
-
-std::unique_ptr<kernels::Context> OpenGpu() {
-  Result<std::unique_ptr<kernels::Context>> context = kernels::MakeCudaContext();
-  if (!context.ok()) {
-    std::cerr << context.status().ToString() << '\n';
-    std::exit(3);
-  }
-  return *std::move(context);
 }
 
 // Experts of instances that share them hold replicas of half of them.
@@ -68,13 +58,8 @@ bool ServeModel(const std::string& name, const ModelDescription& model, const Se
   const bool all_there = std::ranges::all_of(topologies, [&](const ServingTopology& topology) {
     return results.Find(LineOf(name, topology, load), "bits") >= 0.0;
   });
-  const std::unique_ptr<kernels::Context> context = OpenGpu();
-  DeviceTensors tensors(*context, 1);
   dataplane::HeldModel held;
-  if (!all_there) {
-    held = RandomModel(model, tensors);
-    JANUS_CHECK(context->Wait().ok());
-  }
+  if (!all_there) held = RandomModelOnGpu(model);
   return ServeAll(name, held, options, MakeGpuClock, topologies, load, results);
 }
 

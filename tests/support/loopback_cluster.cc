@@ -74,13 +74,20 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
   std::vector<kernels::Context*> devices;
   const auto computing =
       static_cast<size_t>(options.without_experts ? topology.m() : topology.m() + topology.n());
+  const TransportLayout layout = *LayoutFor(topology.mode, shape, PeerId{});
+  const auto is_here = [&](PeerId member) { return !options.only || *options.only == member; };
   for (size_t i = 0; i < members; ++i) {
-    if (options.make_context && i < computing) contexts[i] = options.make_context();
+    if (options.make_context && i < computing && is_here(MemberAt(layout, static_cast<int>(i)))) {
+      contexts[i] = options.make_context();
+    }
     devices.push_back(contexts[i].get());
   }
-  const TransportLayout layout = *LayoutFor(topology.mode, shape, PeerId{});
   DeviceNetwork connected;
-  if (options.exchange_on_device) {
+  if (options.only) {
+    const auto self = static_cast<size_t>(MemberIndex(layout, *options.only));
+    connected = ConnectMember(layout, policy, *options.only, options.doors,
+                              options.exchange_on_device ? devices[self] : nullptr);
+  } else if (options.exchange_on_device) {
     connected = ConnectDevices(layout, policy, devices);
   } else {
     connected = {options.connect(layout, policy), {}};
@@ -103,7 +110,9 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
     if (w->context != nullptr) return w->context->place();
     return kernels::Stream{options.device, w->team.get(), options.isa, nullptr};
   };
+  attention_.resize(static_cast<size_t>(topology.m()));
   for (int a = 0; a < topology.m(); ++a) {
+    if (!is_here({Role::kAttention, Rank{a}})) continue;
     auto w = std::make_unique<AttentionWorker>();
     w->team = std::make_unique<kernels::Team>(options.compute_threads);
     w->transport = connect({Role::kAttention, Rank{a}});
@@ -125,10 +134,12 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
     w->epoch =
         *w->instance->Enter(topology, Rank{a}, *w->transport, *w->exchange, place(w), options.pace);
     w->instance->Rejoin(*w->epoch);
-    attention_.push_back(std::move(w));
+    attention_[static_cast<size_t>(a)] = std::move(w);
   }
   const int experts = options.without_experts ? 0 : topology.n();
+  experts_.resize(static_cast<size_t>(experts));
   for (int e = 0; e < experts; ++e) {
+    if (!is_here({Role::kExperts, Rank{e}})) continue;
     auto w = std::make_unique<ExpertWorker>();
     w->team = std::make_unique<kernels::Team>(options.compute_threads);
     w->transport = connect({Role::kExperts, Rank{e}});
@@ -149,16 +160,17 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
       const Status taken = w->context->TakeFailure();
       JANUS_CHECK(taken.ok(), taken.ToString());
     }
-    experts_.push_back(std::move(w));
+    experts_[static_cast<size_t>(e)] = std::move(w);
   }
   for (size_t a = 0; a < attention_.size(); ++a) {
-    if (options.idle.contains(static_cast<int>(a))) continue;
     auto& w = attention_[a];
+    if (w == nullptr || options.idle.contains(static_cast<int>(a))) continue;
     w->thread = std::jthread([this, one = w.get()](std::stop_token stop) {
       Failed(one->instance->Run(*one->epoch, stop));
     });
   }
   for (auto& w : experts_) {
+    if (w == nullptr) continue;
     w->thread =
         std::jthread([this, i = w->instance.get()](std::stop_token stop) { Failed(i->Run(stop)); });
   }
@@ -172,14 +184,18 @@ LoopbackCluster::~LoopbackCluster() {
 
 Status LoopbackCluster::Stop() {
   stopped_ = true;
-  for (auto& w : attention_) w->thread.request_stop();
-  for (auto& w : experts_) w->thread.request_stop();
-  for (auto& w : attention_) {
-    if (w->thread.joinable()) w->thread.join();
-  }
-  for (auto& w : experts_) {
-    if (w->thread.joinable()) w->thread.join();
-  }
+  const auto for_each = [&](const auto& of_thread) {
+    for (auto& w : attention_) {
+      if (w != nullptr) of_thread(w->thread);
+    }
+    for (auto& w : experts_) {
+      if (w != nullptr) of_thread(w->thread);
+    }
+  };
+  for_each([](std::jthread& thread) { thread.request_stop(); });
+  for_each([](std::jthread& thread) {
+    if (thread.joinable()) thread.join();
+  });
   return failure();
 }
 

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -19,8 +20,8 @@
 namespace janus::dataplane {
 
 // m attention and n expert instances in one process, each on its own thread, over
-// LoopbackTransport unless told otherwise: the classes that the workers run, wired as the workers
-// wire them.
+// LoopbackTransport unless told otherwise, or one of them in each process: the classes that the
+// workers run, wired as the workers wire them.
 //
 // Submit and Await are for one test thread.
 class LoopbackCluster {
@@ -55,6 +56,10 @@ class LoopbackCluster {
     const Clock* clock = nullptr;  // of all instances; null: the machine's
     std::set<int> idle;            // attention ranks whose step thread is not started
     bool without_experts = false;  // no expert instances: the wrapped exchange has their work
+    // The one member that is in this process, over shared memory; the others are in processes of
+    // their own and met at doors, by member index. Null: all are here.
+    std::optional<PeerId> only;
+    std::vector<std::string> doors;
   };
 
   // expert_weights: by rank. All weights must outlive the cluster.
@@ -67,6 +72,7 @@ class LoopbackCluster {
   // Stops and joins. The first error of any step loop, for tests that provoke one.
   Status Stop();
 
+  // Of an instance that is here, as all that follows.
   AttentionInstance& attention(int rank) {
     return *attention_[static_cast<size_t>(rank)]->instance;
   }
@@ -129,6 +135,7 @@ class LoopbackCluster {
   std::unique_ptr<EmissionThread> emission_;
   mutable Mutex mu_;
   Status failure_ JANUS_GUARDED_BY(mu_);
+  // By rank; null: not here.
   std::vector<std::unique_ptr<AttentionWorker>> attention_;
   std::vector<std::unique_ptr<ExpertWorker>> experts_;
 };

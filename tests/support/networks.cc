@@ -88,6 +88,29 @@ DeviceNetwork ConnectDevices(const TransportLayout& layout, WaitPolicy policy,
   return connected;
 }
 
+DeviceNetwork ConnectMember(const TransportLayout& layout, WaitPolicy policy, PeerId self,
+                            const std::vector<std::string>& doors, kernels::Context* context) {
+  DeviceNetwork connected;
+  connected.network.layout = layout;
+  connected.network.members.resize(doors.size());
+  connected.slots.resize(doors.size());
+  TransportLayout own = layout;
+  own.self = self;
+  const auto member = static_cast<size_t>(MemberIndex(own, self));
+  if (context != nullptr) connected.slots[member] = *DeviceSlots::Make(own, *context);
+  ConnectOptions options = TestOptions();
+  options.policy = policy;
+  options.deadline = MonotonicClock::now() + std::chrono::minutes(2);
+  options.attention_addresses.assign(doors.begin(), doors.begin() + layout.m);
+  options.device = connected.slots[member].get();
+  const std::shared_ptr<ExchangeDoor> door = *ExchangeDoor::Create(doors[member]);
+  auto transport = ConnectSharedMemory(own, options, *door, {});
+  JANUS_CHECK(transport.ok(), transport.status().ToString());
+  connected.network.members[member] = *std::move(transport);
+  connected.network.keep = door;
+  return connected;
+}
+
 Result<std::unique_ptr<Transport>> JoinMemory(const TransportLayout& layout,
                                               const ConnectOptions& options, ExchangeDoor& door) {
   return ConnectSharedMemory(layout, options, door, {});

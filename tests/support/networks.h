@@ -64,6 +64,11 @@ struct DeviceNetwork {
 };
 DeviceNetwork ConnectDevices(const TransportLayout& layout, WaitPolicy policy,
                              const std::vector<kernels::Context*>& contexts);
+// Of these members the one that is in this process, and as many that are in processes of their own:
+// all are met at doors, by member index, for as long as two minutes. The others have neither
+// transport nor slots here. `context`: null where it has no device.
+DeviceNetwork ConnectMember(const TransportLayout& layout, WaitPolicy policy, PeerId self,
+                            const std::vector<std::string>& doors, kernels::Context* context);
 // What a test's members agree on.
 ConnectOptions TestOptions();
 

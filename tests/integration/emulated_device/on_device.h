@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "tests/support/emulated_device.h"
+#include "tests/support/loopback_cluster.h"
 #include "tests/support/schedule.h"
 
 namespace janus::dataplane {
@@ -13,6 +14,13 @@ inline KernelChoice OnDevice() {
   choice.device = kernels::Device::kCuda;
   choice.make_context = [] { return std::make_unique<kernels::EmulatedDevice>(); };
   return choice;
+}
+
+inline LoopbackCluster::Options OnDevices() {
+  LoopbackCluster::Options options;
+  options.device = kernels::Device::kCuda;
+  options.make_context = OnDevice().make_context;
+  return options;
 }
 
 }  // namespace janus::dataplane

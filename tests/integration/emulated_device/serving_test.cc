@@ -13,14 +13,7 @@ namespace janus::bench {
 namespace {
 
 using dataplane::HeldModel;
-using dataplane::LoopbackCluster;
-
-LoopbackCluster::Options OnDevices() {
-  LoopbackCluster::Options options;
-  options.device = kernels::Device::kCuda;
-  options.make_context = dataplane::OnDevice().make_context;
-  return options;
-}
+using dataplane::OnDevices;
 
 int LinesOf(const std::string& path) {
   std::ifstream file(path);

@@ -1,0 +1,37 @@
+#include "bench/gpu/gpu_model.h"
+
+#include <cstdlib>
+#include <iostream>
+#include <utility>
+
+#include "bench/gpu/device_tensors.h"
+#include "kernels/device/cuda_context.h"
+
+namespace janus::bench {
+namespace {
+
+struct Kept {
+  std::unique_ptr<kernels::Context> context = OpenGpu();
+  DeviceTensors tensors{*context, 1};
+};
+
+}  // namespace
+
+std::unique_ptr<kernels::Context> OpenGpu() {
+  Result<std::unique_ptr<kernels::Context>> context = kernels::MakeCudaContext();
+  if (!context.ok()) {
+    std::cerr << context.status().ToString() << '\n';
+    std::exit(3);
+  }
+  return *std::move(context);
+}
+
+dataplane::HeldModel RandomModelOnGpu(const ModelDescription& model) {
+  const auto kept = std::make_shared<Kept>();
+  dataplane::HeldModel held = RandomModel(model, kept->tensors);
+  JANUS_CHECK(kept->context->Wait().ok());
+  held.keep = kept;
+  return held;
+}
+
+}  // namespace janus::bench
