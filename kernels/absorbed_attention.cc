@@ -7,26 +7,27 @@ namespace janus::kernels {
 namespace {
 
 Status Validate(const AbsorbedAttentionArgs& args) {
-  return std::move(
-             ValidateLatentCache(Validator("AbsorbedAttention"), args.cache)
-                 .InRange(args.num_rows, 0, kMaxExtent, "num_rows")
-                 .InRange(args.heads, 1, kMaxExtent, "heads")
-                 .True(args.rope_query_head_stride == 0 ||
-                           args.rope_query_head_stride >= args.cache.rope,
-                       "rope_query_head_stride is shorter than a head")
-                 .True(args.rope_query_row_stride == 0 ||
-                           args.rope_query_row_stride >=
-                               (args.heads - 1) * args.rope_query_head_stride + args.cache.rope,
-                       "rope_query_row_stride is shorter than a row")
-                 .InRange(args.workspace_bytes, 0, INT64_MAX, "workspace_bytes")
-                 .True(args.workspace != nullptr || args.workspace_bytes == 0,
-                       "workspace is null but workspace_bytes is not 0")
-                 .True(reinterpret_cast<uintptr_t>(args.workspace) % 64 == 0,
-                       "workspace is not 64-byte aligned")
-                 .NotNull(args.rows, "rows")
-                 .NotNull(args.latent_queries, "latent_queries")
-                 .NotNull(args.rope_queries, "rope_queries")
-                 .NotNull(args.y, "y"))
+  const int64_t head_stride =
+      args.rope_query_head_stride != 0 ? args.rope_query_head_stride : args.cache.rope;
+  return std::move(ValidateLatentCache(Validator("AbsorbedAttention"), args.cache)
+                       .InRange(args.num_rows, 0, kMaxExtent, "num_rows")
+                       .InRange(args.heads, 1, kMaxExtent, "heads")
+                       .True(args.rope_query_head_stride == 0 ||
+                                 args.rope_query_head_stride >= args.cache.rope,
+                             "rope_query_head_stride is shorter than a head")
+                       .True(args.rope_query_row_stride == 0 ||
+                                 args.rope_query_row_stride >=
+                                     int64_t{args.heads - 1} * head_stride + args.cache.rope,
+                             "rope_query_row_stride is shorter than a row")
+                       .InRange(args.workspace_bytes, 0, INT64_MAX, "workspace_bytes")
+                       .True(args.workspace != nullptr || args.workspace_bytes == 0,
+                             "workspace is null but workspace_bytes is not 0")
+                       .True(reinterpret_cast<uintptr_t>(args.workspace) % 64 == 0,
+                             "workspace is not 64-byte aligned")
+                       .NotNull(args.rows, "rows")
+                       .NotNull(args.latent_queries, "latent_queries")
+                       .NotNull(args.rope_queries, "rope_queries")
+                       .NotNull(args.y, "y"))
       .Done();
 }
 

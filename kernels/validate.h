@@ -71,19 +71,20 @@ inline Status ValidateStream(std::string_view operation, const Stream& stream) {
       .Done();
 }
 
-// What the pages of any cache must be; `bytes`: of a page. Scales of fp8 are read as they lie.
+// What the pages of any cache must be; `bytes`: of a page. Elements, and the scales of fp8, are
+// read as they lie, which a GPU does at multiples of their size alone.
 inline Validator ValidatePages(Validator validator, const void* pages, int64_t num_pages,
                                int64_t stride_bytes, DType dtype, int64_t bytes) {
-  const bool is_scaled = dtype == DType::kFloat8E4M3;
+  const int64_t unit = dtype == DType::kBFloat16 ? 2 : 4;
   return validator.InRange(num_pages, 1, kMaxExtent, "cache.num_pages")
       .OneOf(dtype, kCacheTypes, "cache.dtype")
       .True(stride_bytes == 0 || stride_bytes >= bytes,
             "cache.page_stride_bytes is shorter than a page")
       .NotNull(pages, "cache.pages")
-      .True(!is_scaled || stride_bytes % 4 == 0,
-            "cache.page_stride_bytes of Float8E4M3 is not a multiple of 4")
-      .True(!is_scaled || reinterpret_cast<uintptr_t>(pages) % 4 == 0,
-            "cache.pages of Float8E4M3 is not 4-byte aligned");
+      .True(stride_bytes % unit == 0,
+            "cache.page_stride_bytes is not a multiple of 4 (BFloat16: of 2)")
+      .True(reinterpret_cast<uintptr_t>(pages) % static_cast<uintptr_t>(unit) == 0,
+            "cache.pages is not aligned to 4 bytes (BFloat16: to 2)");
 }
 
 // What every operation on a cache of keys and values asks of it.

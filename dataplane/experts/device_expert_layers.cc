@@ -66,8 +66,9 @@ DeviceExpertLayers::DeviceExpertLayers(const ModelDescription& model, const Expe
     context_.NoteFailure(std::move(event).status());
   }
   // Without its memory there is nothing to record.
-  const bool has_memory = ffn_workspace_.size() > 0 && (device_replies_ || replies_.size() > 0);
-  if (options.graphs && has_memory && CanRoute()) context_.NoteFailure(RecordAll());
+  if (options.graphs && CanRoute() && !context_.has_noted_failure()) {
+    context_.NoteFailure(RecordAll());
+  }
 }
 
 void DeviceExpertLayers::PlaceTables() {

@@ -108,9 +108,11 @@ std::unique_ptr<DeviceSlots> MakeDeviceSlots(const Topology& topology,
   if (!any) return nullptr;
   Result<std::unique_ptr<DeviceSlots>> slots = DeviceSlots::Make(layout, context, all);
   if (slots.ok()) return *std::move(slots);
-  log.Warning("the exchange goes through the host's memory",
+  log.Warning("what the peers read goes through the host's memory",
               {{"reason", std::string(slots.status().message())}});
-  return nullptr;
+  // Without room of its own it reads what the peers have: theirs is read by all or not at all.
+  slots = DeviceSlots::Make(layout, context, false);
+  return slots.ok() ? *std::move(slots) : nullptr;
 }
 
 std::vector<PeerLink> LinksOf(const Transport& transport, const DeviceSlots* device) {

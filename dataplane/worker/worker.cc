@@ -142,6 +142,11 @@ Status Worker::Prepare(const Stamp& stamp, const Topology& topology, const v1::W
     prepare_stop_ = stop;
   }
   Result<std::unique_ptr<EpochSession>> built = Build(request, progress, stop);
+  if (!built.ok()) {
+    // Only the next wait tells for certain that the device is what has failed, as in Start.
+    (void)context_.Wait();
+    if (context_.has_failed()) on_loss_(built.status());
+  }
   const MutexLock changing(change_);
   std::unique_ptr<EpochSession> replaced;
   const MutexLock lock(mu_);
@@ -185,7 +190,12 @@ Result<const Lasting*> Worker::LastingFor(
   {
     const MutexLock changing(change_);
     const MutexLock lock(mu_);
-    if (lasting_ != nullptr && lasting_->Fits(request.config, room).ok()) return lasting_.get();
+    if (lasting_ != nullptr) {
+      const Status fits = lasting_->Fits(request.config, room);
+      if (fits.ok()) return lasting_.get();
+      // The epoch before was committed since this one was found to be new.
+      if (committed_ != 0) return fits;
+    }
     prepared = std::move(prepared_);
     lasting = std::move(lasting_);
   }

@@ -16,6 +16,8 @@
 
 #ifdef __CUDACC__
 #include <cuda_runtime.h>
+
+#include <atomic>
 #else
 #include <cstdlib>
 #include <cstring>
@@ -76,24 +78,28 @@ inline bool DeviceHasSharedBytes(int64_t bytes) {
 }
 
 inline Status LaunchFailure(std::string_view operation, cudaError_t error) {
-  return Internal(std::string(operation) + ": " + cudaGetErrorName(error) + ", " +
-                  cudaGetErrorString(error));
+  const std::string what =
+      std::string(operation) + ": " + cudaGetErrorName(error) + ", " + cudaGetErrorString(error);
+  // Kernels are loaded as they are first asked for, which takes memory.
+  return error == cudaErrorMemoryAllocation ? ResourceExhausted(what) : Internal(what);
 }
 
-// The asking, once: a process computes on one GPU. What is L1 cache then is little, which kernels
-// that ask do not mind.
+// The asking, until it was heard once: a process computes on one GPU. What is L1 cache then is
+// little, which kernels that ask do not mind.
 template <class Kernel>
 cudaError_t AskForSharedMemory() {
   if constexpr (SharedBytesOf<Kernel>() > kMaxSharedBytes) {
-    static const cudaError_t asked = [] {
-      const cudaError_t error =
-          cudaFuncSetAttribute(Run<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               static_cast<int>(SharedBytesOf<Kernel>()));
-      if (error != cudaSuccess) return error;
-      return cudaFuncSetAttribute(Run<Kernel>, cudaFuncAttributePreferredSharedMemoryCarveout,
-                                  cudaSharedmemCarveoutMaxShared);
-    }();
-    return asked;
+    static std::atomic<bool> is_granted{false};
+    if (is_granted.load(std::memory_order_acquire)) return cudaSuccess;
+    cudaError_t error =
+        cudaFuncSetAttribute(Run<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(SharedBytesOf<Kernel>()));
+    if (error == cudaSuccess) {
+      error = cudaFuncSetAttribute(Run<Kernel>, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                   cudaSharedmemCarveoutMaxShared);
+    }
+    is_granted.store(error == cudaSuccess, std::memory_order_release);
+    return error;
   }
   return cudaSuccess;
 }

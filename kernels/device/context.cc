@@ -85,6 +85,11 @@ void Context::NoteFailure(Status status) {
   if (failure_.ok()) failure_ = std::move(status);
 }
 
+bool Context::has_noted_failure() const {
+  const MutexLock lock(mu_);
+  return !failure_.ok();
+}
+
 Buffer Context::TakeCopyOrNote(const void* host, size_t bytes) {
   Buffer copy = TakeOrNote(bytes);
   if (copy.data() == nullptr) return copy;

@@ -146,6 +146,7 @@ class Context {
   Buffer TakeCopyOrNote(const void* host, size_t bytes);
   // Keeps it, if it is one and the first.
   void NoteFailure(Status status);
+  bool has_noted_failure() const;
   Status TakeFailure();
 
   // Queued. `host` must live, and as the source not change, until the stream has come this far.
@@ -228,7 +229,7 @@ class Context {
   std::atomic<uint64_t> graphs_{0};
   std::atomic<uint64_t> replays_{0};
   std::atomic<bool> has_failed_{false};
-  Mutex mu_;
+  mutable Mutex mu_;
   Status failure_ JANUS_GUARDED_BY(mu_);
 };
 

@@ -57,6 +57,13 @@ struct Recording {
   cudaGraph_t graph = nullptr;
 };
 
+// What a runtime says that finds no code for the GPU among what was compiled.
+bool IsOfOtherArchitecture(cudaError_t error) {
+  return error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction ||
+         error == cudaErrorInvalidKernelImage || error == cudaErrorUnsupportedPtxVersion ||
+         error == cudaErrorInvalidPtx || error == cudaErrorJitCompilationDisabled;
+}
+
 class CudaContext final : public Context {
  public:
   // The device is current on each thread that has not chosen another; nobody here does.
@@ -72,10 +79,19 @@ class CudaContext final : public Context {
     JANUS_RETURN_IF_ERROR(Check(
         cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, kDevice), "device"));
     const std::string sm = "sm_" + std::to_string(10 * major + minor);
+    // Before the question below, whose answer is another where the GPU is full, broken or somebody
+    // else's alone.
+    cudaError_t error = cudaSetDevice(kDevice);
+    if (error == cudaSuccess) error = cudaFree(nullptr);
     cudaFuncAttributes attributes;
-    if (cudaFuncGetAttributes(&attributes, CompiledLikeAll) != cudaSuccess) {
+    if (error == cudaSuccess) error = cudaFuncGetAttributes(&attributes, CompiledLikeAll);
+    if (error != cudaSuccess) {
       cudaGetLastError();  // or the next launch would tell it
-      return FailedPrecondition("this build has no kernels for the GPU here, of " + sm);
+      if (IsOfOtherArchitecture(error)) {
+        return FailedPrecondition("this build has no kernels for the GPU here, of " + sm);
+      }
+      return Unavailable("the GPU here, of " + sm + ", cannot be used: " + cudaGetErrorName(error) +
+                         ", " + cudaGetErrorString(error));
     }
     numerics_ = "cuda " + sm;
     JANUS_RETURN_IF_ERROR(

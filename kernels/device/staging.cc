@@ -9,6 +9,12 @@ Staging::Staging(Context& context, size_t bytes)
   if (!host_is_device_) host_ = context.TakePinnedOrNote(bytes);
 }
 
+Status Staging::CheckTaken() const {
+  return device_.data() != nullptr && host_.data() != nullptr
+             ? OkStatus()
+             : ResourceExhausted("a copy of what there was no memory for");
+}
+
 Status Staging::Reopen() {
   if (!pushed_) return OkStatus();
   pushed_ = false;
@@ -17,6 +23,7 @@ Status Staging::Reopen() {
 
 Status Staging::Push(size_t offset, size_t bytes) {
   if (host_is_device_) return OkStatus();
+  JANUS_RETURN_IF_ERROR(CheckTaken());
   if (read_ == nullptr) {
     JANUS_ASSIGN_OR_RETURN(read_, context_->MakeEvent());
   }
@@ -27,6 +34,7 @@ Status Staging::Push(size_t offset, size_t bytes) {
 
 Status Staging::Pull(size_t offset, size_t bytes) {
   if (host_is_device_) return OkStatus();
+  JANUS_RETURN_IF_ERROR(CheckTaken());
   return context_->CopyOut(host() + offset, device() + offset, bytes);
 }
 

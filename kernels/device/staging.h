@@ -31,12 +31,16 @@ class Staging {
 
   // Before the host writes: until the last Push has been read.
   Status Reopen();
-  // Queues the copy of bytes [offset, offset + bytes) to the device.
+  // Queues the copy of bytes [offset, offset + bytes) to the device. ResourceExhausted: there was
+  // no memory for it; nothing is queued, since a device that is asked to copy to nowhere counts as
+  // failed.
   Status Push(size_t offset, size_t bytes);
-  // Queues the copy of such bytes to the host, which reads them after Context::Wait.
+  // Queues the copy of such bytes to the host, which reads them after Context::Wait. As Push.
   Status Pull(size_t offset, size_t bytes);
 
  private:
+  Status CheckTaken() const;
+
   Context* context_ = nullptr;
   bool host_is_device_ = true;
   bool pushed_ = false;  // since the last Reopen

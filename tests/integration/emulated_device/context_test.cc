@@ -177,6 +177,17 @@ TEST(Staging, CopiesBothWaysOnADevice) {
   EXPECT_EQ(staging.host()[4], std::byte{7});
 }
 
+// A device that is asked to copy from or to nowhere counts as failed.
+TEST(Staging, WithoutMemoryCopiesNothing) {
+  EmulatedDevice device(4096);
+  Staging staging(device, 8192);
+  EXPECT_EQ(device.TakeFailure().code(), StatusCode::kResourceExhausted);
+  ASSERT_NE(staging.host(), nullptr);
+  EXPECT_EQ(staging.Push(0, 8).code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(staging.Pull(0, 8).code(), StatusCode::kResourceExhausted);
+  EXPECT_FALSE(device.has_failed());
+}
+
 TEST(Staging, IsOnePieceOnTheHost) {
   const ContextCounts before = HostContext().counts();
   Staging staging(HostContext(), 8);

@@ -89,6 +89,7 @@ TEST_F(EmulatedWorkerTest, WhatDoesNotFitTheDeviceIsRefused) {
     const Status refused = service.PrepareAttention(kOn);
     EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted) << refused.ToString();
     EXPECT_TRUE(Contains(refused.message(), "of the emulated device's memory"));
+    EXPECT_TRUE(service.failures().empty());
   }
   {
     ServiceUnderTest service("", attention_, small);
@@ -96,7 +97,9 @@ TEST_F(EmulatedWorkerTest, WhatDoesNotFitTheDeviceIsRefused) {
         service.experts().worker().Prepare({ServiceUnderTest::kUid, ServiceUnderTest::kFence, 1},
                                            service.topology(), {}, std::string(16, 'k'), kOn);
     EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted) << refused.ToString();
+    EXPECT_TRUE(service.failures().empty());
   }
+  EXPECT_FALSE(small.has_failed());
 }
 
 TEST_F(EmulatedWorkerTest, KeysAndValuesAreBoundedByTheDevicesMemory) {
@@ -140,6 +143,19 @@ TEST_F(EmulatedWorkerTest, ADeviceThatFailsEndsItsEpochAndIsKnownToHaveFailed) {
   EXPECT_TRUE(Contains(service.AwaitFailure().message(), "the emulated device is broken"));
   EXPECT_TRUE(experts_.has_failed());
   EXPECT_FALSE(attention_.has_failed());
+}
+
+// Or every other epoch would be prepared in a process that can compute nothing any more.
+TEST_F(EmulatedWorkerTest, ADeviceThatFailsWhileAnEpochIsPreparedIsTold) {
+  ServiceUnderTest service("", attention_, experts_);
+  experts_.Break();
+  const Status refused = service.experts().worker().Prepare(
+      {ServiceUnderTest::kUid, ServiceUnderTest::kFence, 1}, service.topology(), {},
+      std::string(16, 'k'),
+      [](const PrepareProgress& progress) { return progress.phase != "connect"; });
+  EXPECT_FALSE(refused.ok());
+  EXPECT_EQ(service.AwaitFailure(), refused);
+  EXPECT_TRUE(experts_.has_failed());
 }
 
 }  // namespace

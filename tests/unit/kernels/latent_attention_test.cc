@@ -712,6 +712,12 @@ TEST(LatentAttention, RefusesWhatDoesNotFit) {
   EXPECT_EQ(AbsorbedAttention(Stream{}, absorbed).message(),
             "AbsorbedAttention: cache.rank is 513, wanted 1..512");
   absorbed.cache.rank = 2;
+  absorbed.heads = 3;
+  absorbed.rope_query_row_stride = 3 * absorbed.cache.rope - 1;
+  EXPECT_EQ(AbsorbedAttention(Stream{}, absorbed).message(),
+            "AbsorbedAttention: rope_query_row_stride is shorter than a row");
+  absorbed.rope_query_row_stride = 0;
+  absorbed.heads = 1;
   absorbed.workspace_bytes = 4;
   EXPECT_EQ(AbsorbedAttention(Stream{}, absorbed).message(),
             "AbsorbedAttention: workspace is null but workspace_bytes is not 0");

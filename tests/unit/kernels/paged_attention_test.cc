@@ -522,11 +522,19 @@ TEST(PagedAttention, RefusesPagesOfFp8WhoseScalesCouldNotBeRead) {
             "PagedAttention: cache.page_stride_bytes is shorter than a page");
   args.cache.page_stride_bytes = KvPageBytes(kF8, 2, 4) + 2;
   EXPECT_EQ(PagedAttention(Stream{}, args).message(),
-            "PagedAttention: cache.page_stride_bytes of Float8E4M3 is not a multiple of 4");
+            "PagedAttention: cache.page_stride_bytes is not a multiple of 4 (BFloat16: of 2)");
   args.cache.page_stride_bytes = 0;
   args.cache.pages = reinterpret_cast<char*>(pages) + 2;
   EXPECT_EQ(PagedAttention(Stream{}, args).message(),
-            "PagedAttention: cache.pages of Float8E4M3 is not 4-byte aligned");
+            "PagedAttention: cache.pages is not aligned to 4 bytes (BFloat16: to 2)");
+  args.cache.dtype = DType::kFloat32;
+  EXPECT_EQ(PagedAttention(Stream{}, args).message(),
+            "PagedAttention: cache.pages is not aligned to 4 bytes (BFloat16: to 2)");
+  args.cache.dtype = DType::kBFloat16;
+  EXPECT_TRUE(PagedAttention(Stream{}, args).ok());
+  args.cache.page_stride_bytes = KvPageBytes(DType::kBFloat16, 2, 4) + 1;
+  EXPECT_EQ(PagedAttention(Stream{}, args).message(),
+            "PagedAttention: cache.page_stride_bytes is not a multiple of 4 (BFloat16: of 2)");
   args.cache.dtype = DType::kFloat16;
   EXPECT_EQ(PagedAttention(Stream{}, args).message(), "PagedAttention: cache.dtype is Float16");
 }
