@@ -22,9 +22,9 @@ struct PeerLink {
 struct ExchangeDevice {
   std::string device;  // "mlx5_0"; empty: there is none
   int port = 0;
-  std::string link_layer;      // "InfiniBand", "Ethernet"
+  std::string link_layer;       // "InfiniBand", "Ethernet"
   int64_t bits_per_second = 0;  // in each direction; 0: not known
-  std::string why;             // for people: "same PCIe switch as GPU 0000:3b:00.0"
+  std::string why;              // for people: "same PCIe switch as GPU 0000:3b:00.0"
   friend bool operator==(const ExchangeDevice&, const ExchangeDevice&) = default;
 };
 

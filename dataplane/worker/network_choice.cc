@@ -21,11 +21,16 @@ std::string NoneOf(const std::vector<RdmaDevice>& devices) {
   std::string text;
   for (const RdmaDevice& device : devices) {
     text += (text.empty() ? "" : ", ") + device.name +
-            (!device.is_usable       ? " is not given to this process"
+            (!device.is_usable      ? " is not given to this process"
              : device.ports.empty() ? " cannot be opened"
                                     : " has no port that is up");
   }
   return text;
+}
+
+std::string Whom(const RdmaUser& user) {
+  return user.gpu.empty() ? "CPUs on NUMA node " + std::to_string(user.numa_node)
+                          : "GPU " + user.gpu;
 }
 
 }  // namespace
@@ -55,7 +60,7 @@ NetworkChoice ChooseNetwork(ExchangeTransport transport, const NetworkHere& here
                             : transport == ExchangeTransport::kTcp
                                 ? "the service's transport is TCP"
                                 : NoneOf(here.devices);
-    log.Info("the exchange goes over TCP", {{"reason", why}});
+    log.Info("the exchange goes over TCP", {{"for", Whom(here.user)}, {"reason", why}});
     return choice;
   }
   choice.transports = kRdmaTransports;
@@ -65,7 +70,8 @@ NetworkChoice ChooseNetwork(ExchangeTransport transport, const NetworkHere& here
   choice.device = {chosen->device, chosen->port, std::string(ToString(chosen->link)),
                    chosen->bits_per_second, chosen->why};
   log.Info("RDMA device of the exchange",
-           {{"device", chosen->device},
+           {{"for", Whom(here.user)},
+            {"device", chosen->device},
             {"port", chosen->port},
             {"link_layer", choice.device.link_layer},
             {"rate", RateText(chosen->bits_per_second)},

@@ -135,9 +135,8 @@ std::string Why(const Candidate& chosen, const Place& place, size_t turn, size_t
   } else if (place.is_gpu && place.pci.bridges.empty() && place.pci.numa_node < 0) {
     why = "any, as sysfs does not say where " + whose + " is";
   } else {
-    const std::string at = place.pci.numa_node < 0
-                               ? ""
-                               : " on NUMA node " + std::to_string(place.pci.numa_node);
+    const std::string at =
+        place.pci.numa_node < 0 ? "" : " on NUMA node " + std::to_string(place.pci.numa_node);
     why = "any, as none is known to be near " + whose + at;
   }
   if (place.is_gpu && shared > 1) {
@@ -148,8 +147,8 @@ std::string Why(const Candidate& chosen, const Place& place, size_t turn, size_t
 }
 
 RdmaChoice Chosen(const Candidate& one, std::string why) {
-  return {one.device->name, one.port->number, one.port->link, one.port->bits_per_second,
-          std::move(why),   {}};
+  return {one.device->name,          one.port->number, one.port->link,
+          one.port->bits_per_second, std::move(why),   {}};
 }
 
 // Every port and device but the chosen one.
@@ -213,8 +212,8 @@ std::optional<RdmaChoice> NamedRdmaDevice(std::span<const RdmaDevice> devices,
     if (first != up.end()) found = &*first;
   }
   for (size_t i = 0; i < names.size() && !is_negated && found == nullptr; ++i) {
-    const auto first = std::find_if(
-        up.begin(), up.end(), [&](const Candidate& one) { return names_it(names[i], one); });
+    const auto first = std::find_if(up.begin(), up.end(),
+                                    [&](const Candidate& one) { return names_it(names[i], one); });
     if (first != up.end()) found = &*first;
   }
   if (found == nullptr) return std::nullopt;

@@ -14,7 +14,7 @@ namespace janus::dataplane {
 
 // Where an instance computes: what its device should be near to.
 struct RdmaUser {
-  std::string gpu;             // PCI address; empty: it computes on the CPU, or nobody knows the GPU
+  std::string gpu;  // PCI address; empty: it computes on the CPU, or nobody knows the GPU
   std::vector<PciPlace> gpus;  // of the machine, `gpu` among them if sysfs has it (GpusLike)
   int numa_node = 0;           // of its CPUs
 };

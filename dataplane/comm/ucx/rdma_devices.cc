@@ -160,8 +160,7 @@ std::vector<std::string> FindInterfaces() {
   return names;
 }
 
-std::string UcxDevices(std::string_view device, int port,
-                       std::span<const std::string> interfaces) {
+std::string UcxDevices(std::string_view device, int port, std::span<const std::string> interfaces) {
   std::string devices = std::string(device) + ":" + std::to_string(port);
   for (const std::string& interface : interfaces) devices += "," + interface;
   return devices;
