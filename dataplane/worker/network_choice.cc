@@ -56,11 +56,13 @@ NetworkChoice ChooseNetwork(ExchangeTransport transport, const NetworkHere& here
                                 : NamedRdmaDevice(here.devices, here.named);
   }
   if (!chosen) {
-    const std::string why = !here.named.empty() ? "UCX_NET_DEVICES=" + here.named
-                            : transport == ExchangeTransport::kTcp
-                                ? "the service's transport is TCP"
-                                : NoneOf(here.devices);
-    log.Info("the exchange goes over TCP", {{"for", Whom(here.user)}, {"reason", why}});
+    std::string why = NoneOf(here.devices);
+    if (!here.named.empty()) why = "UCX_NET_DEVICES names no RDMA port that is up";
+    if (transport == ExchangeTransport::kTcp) why = "the service's transport is TCP";
+    log.Info("the exchange goes over TCP",
+             {{"for", Whom(here.user)},
+              {"reason", why},
+              {"ucx_net_devices", choice.devices.empty() ? "all" : choice.devices}});
     return choice;
   }
   choice.transports = kRdmaTransports;

@@ -13,7 +13,7 @@ struct Candidate {
   const RdmaDevice* device = nullptr;
   const RdmaPort* port = nullptr;
   PciDistance distance;
-  int nth = 0;  // of its device's ports that are up
+  int nth = 0;  // of its device's that are left over
 
   std::string name() const { return device->name + ":" + std::to_string(port->number); }
 };
@@ -22,9 +22,8 @@ std::vector<Candidate> PortsUp(std::span<const RdmaDevice> devices) {
   std::vector<Candidate> up;
   for (const RdmaDevice& device : devices) {
     if (!device.is_usable) continue;
-    int nth = 0;
     for (const RdmaPort& port : device.ports) {
-      if (port.is_up) up.push_back({&device, &port, {}, nth++});
+      if (port.is_up) up.push_back({&device, &port, {}, 0});
     }
   }
   return up;
@@ -70,6 +69,9 @@ std::vector<Candidate> Best(std::vector<Candidate> all, const Place& place) {
   if (best == all.end()) return {};
   const Candidate first = *best;
   std::erase_if(all, [&](const Candidate& one) { return is_worse(one, first); });
+  for (size_t i = 1; i < all.size(); ++i) {
+    if (all[i].device == all[i - 1].device) all[i].nth = all[i - 1].nth + 1;
+  }
   const auto is_later = [](const Candidate& a, const Candidate& b) {
     const bool a_is_part = !a.device->place.part_of.empty();
     const bool b_is_part = !b.device->place.part_of.empty();
@@ -94,15 +96,16 @@ bool AreTheSame(const std::vector<Candidate>& a, const std::vector<Candidate>& b
       [](const Candidate& one, const Candidate& other) { return one.port == other.port; });
 }
 
-// The how-manieth this GPU is of those for which the same are best.
-size_t TurnOf(const RdmaUser& user, const std::vector<Candidate>& all,
-              const std::vector<Candidate>& best) {
+// The how-manieth this GPU is of those for which the same are best; absent: nobody deals, as it is
+// not among those that are known.
+std::optional<size_t> TurnOf(const RdmaUser& user, const std::vector<Candidate>& all,
+                             const std::vector<Candidate>& best) {
   size_t turn = 0;
   for (const PciPlace& gpu : user.gpus) {
     if (gpu.address == user.gpu) return turn;
     turn += AreTheSame(Best(all, {gpu, true}), best) ? 1 : 0;
   }
-  return 0;  // it is not among them
+  return std::nullopt;
 }
 
 std::string Relation(const PciDistance& distance, const Place& place, const PciPlace& device) {
@@ -127,7 +130,7 @@ std::string LinkText(const RdmaPort& port) {
   return std::string(ToString(port.link)) + ", " + RateText(port.bits_per_second);
 }
 
-std::string Why(const Candidate& chosen, const Place& place, size_t turn, size_t shared) {
+std::string Why(const Candidate& chosen, const Place& place) {
   const std::string whose = place.is_gpu ? "GPU " + place.pci.address : "the CPUs";
   std::string why;
   if (chosen.distance.nearness != PciNearness::kNothingKnown) {
@@ -138,10 +141,6 @@ std::string Why(const Candidate& chosen, const Place& place, size_t turn, size_t
     const std::string at =
         place.pci.numa_node < 0 ? "" : " on NUMA node " + std::to_string(place.pci.numa_node);
     why = "any, as none is known to be near " + whose + at;
-  }
-  if (place.is_gpu && shared > 1) {
-    why += ", number " + std::to_string(turn + 1) + " of " + std::to_string(shared) +
-           " that are dealt among the GPUs as near to them";
   }
   return why;
 }
@@ -181,9 +180,14 @@ std::optional<RdmaChoice> ChooseRdmaDevice(std::span<const RdmaDevice> devices,
   const Place place = PlaceOfUser(user);
   const std::vector<Candidate> best = Best(all, place);
   if (best.empty()) return std::nullopt;
-  const size_t turn = place.is_gpu ? TurnOf(user, all, best) % best.size() : 0;
-  const Candidate& chosen = best[turn];
-  RdmaChoice choice = Chosen(chosen, Why(chosen, place, turn, best.size()));
+  const std::optional<size_t> turn = place.is_gpu ? TurnOf(user, all, best) : std::nullopt;
+  const size_t at = turn.value_or(0) % best.size();
+  const Candidate& chosen = best[at];
+  RdmaChoice choice = Chosen(chosen, Why(chosen, place));
+  if (turn && best.size() > 1) {
+    choice.why += ", number " + std::to_string(at + 1) + " of " + std::to_string(best.size()) +
+                  " that are dealt among the GPUs as near to them";
+  }
   choice.passed_over = PassedOver(devices, chosen.port, &place);
   return choice;
 }

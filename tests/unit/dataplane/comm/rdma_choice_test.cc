@@ -155,9 +155,7 @@ TEST(ChooseRdmaDevice, OfAGpuThatSysfsDoesNotHaveIsTheFastest) {
                                            Device("mlx5_1", kGpu, 1, 200),
                                            Device("mlx5_2", kGpu, 1, 200)};
   EXPECT_EQ(ChosenOf(devices, user), "mlx5_1:1");
-  EXPECT_EQ(WhyOf(devices, user),
-            "any, as sysfs does not say where GPU 0000:3b:00.0 is, number 1 of 2 that are dealt "
-            "among the GPUs as near to them");
+  EXPECT_EQ(WhyOf(devices, user), "any, as sysfs does not say where GPU 0000:3b:00.0 is");
 }
 
 // What a machine has, and the choices of all its GPUs.
@@ -321,6 +319,16 @@ TEST(ChooseRdmaDevice, DealsTheSecondPortsAfterTheFirstOfAll) {
   for (RdmaDevice& device : machine.devices) device.ports = {Port(1), Port(2)};
   EXPECT_EQ(machine.ChooseAll(gpus),
             (std::vector<std::string>{"mlx4_0:1", "mlx4_1:1", "mlx4_0:2", "mlx4_1:2"}));
+}
+
+// A port that is left over is its device's first, whatever its number.
+TEST(ChooseRdmaDevice, DealsByThePortsThatAreLeftOver) {
+  Machine machine;
+  machine.sysfs.Gpu("pci0000:00/0000:00:08.0");
+  machine.Nic("pci0000:00/0000:00:10.0", "mlx4_0");
+  machine.Nic("pci0000:00/0000:00:11.0", "mlx4_1");
+  machine.devices[0].ports = {Port(1, 40), Port(2)};
+  EXPECT_EQ(machine.ChooseAll({"0000:00:08.0"}), (std::vector<std::string>{"mlx4_0:2"}));
 }
 
 // Virtual functions of one card share its wire, so that they are not dealt beside it.

@@ -69,7 +69,8 @@ TEST_F(NetworkChoiceTest, AListWithoutRdmaIsForTcp) {
   EXPECT_EQ(choice.transports, "tcp");
   EXPECT_EQ(choice.devices, "eth0");
   EXPECT_EQ(choice.device, ExchangeDevice());
-  EXPECT_TRUE(Contains(log(), "reason=\"UCX_NET_DEVICES=eth0\""));
+  EXPECT_TRUE(Contains(log(), "reason=\"UCX_NET_DEVICES names no RDMA port that is up\""));
+  EXPECT_TRUE(Contains(log(), "ucx_net_devices=eth0"));
 }
 
 TEST_F(NetworkChoiceTest, TcpIsWithoutRdmaAndWithTheUsersList) {
@@ -78,11 +79,13 @@ TEST_F(NetworkChoiceTest, TcpIsWithoutRdmaAndWithTheUsersList) {
   EXPECT_EQ(choice.devices, "");
   EXPECT_EQ(choice.device, ExchangeDevice());
   EXPECT_TRUE(Contains(log(), "reason=\"the service's transport is TCP\""));
+  EXPECT_TRUE(Contains(log(), "ucx_net_devices=all"));
   here_.named = "mlx5_0:1,eth0";
   choice = Choose(ExchangeTransport::kTcp);
   EXPECT_EQ(choice.transports, "tcp");
   EXPECT_EQ(choice.devices, "mlx5_0:1,eth0");
   EXPECT_EQ(choice.device, ExchangeDevice());
+  EXPECT_EQ(log().find("names no RDMA"), std::string::npos);
 }
 
 TEST_F(NetworkChoiceTest, SaysWhyThereIsNone) {
