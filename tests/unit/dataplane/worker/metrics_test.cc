@@ -84,7 +84,7 @@ TEST(WorkerMetrics, TellWhatTheInstanceCounted) {
         "janus_exchange_link_info" + self + ",peer=\"experts 1\",transport=\"UCX tcp/lo\"} 1",
         "janus_exchange_device_bytes_per_second" + self +
             ",device=\"mlx5_3\",port=\"2\",link_layer=\"InfiniBand\","
-            "why=\"same NUMA node 1 as the CPUs\"} 5e+10",
+            "why=\"same NUMA node 1 as the CPUs\"} 50000000000",
         "janus_messages_dropped_total" + self + ",reason=\"malformed\"} 3",
         "janus_messages_dropped_total" + self + ",reason=\"late\"} 5",
         "janus_messages_dropped_total" + self + ",reason=\"control\"} 2",
