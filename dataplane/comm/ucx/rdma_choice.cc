@@ -72,14 +72,14 @@ std::vector<Candidate> Best(std::vector<Candidate> all, const Place& place) {
   for (size_t i = 1; i < all.size(); ++i) {
     if (all[i].device == all[i - 1].device) all[i].nth = all[i - 1].nth + 1;
   }
-  const auto is_later = [](const Candidate& a, const Candidate& b) {
+  const auto is_earlier = [](const Candidate& a, const Candidate& b) {
     const bool a_is_part = !a.device->place.part_of.empty();
     const bool b_is_part = !b.device->place.part_of.empty();
     if (a_is_part != b_is_part) return b_is_part;
     if (a.nth != b.nth) return a.nth < b.nth;
     return ComesBefore(a.device->name, b.device->name);
   };
-  std::sort(all.begin(), all.end(), is_later);
+  std::sort(all.begin(), all.end(), is_earlier);
   std::vector<Candidate> wires;
   for (const Candidate& one : all) {
     const bool is_known = std::any_of(wires.begin(), wires.end(), [&](const Candidate& wire) {
