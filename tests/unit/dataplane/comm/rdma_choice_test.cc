@@ -325,10 +325,13 @@ TEST(ChooseRdmaDevice, DealsTheSecondPortsAfterTheFirstOfAll) {
 TEST(ChooseRdmaDevice, DealsByThePortsThatAreLeftOver) {
   Machine machine;
   machine.sysfs.Gpu("pci0000:00/0000:00:08.0");
+  machine.sysfs.Gpu("pci0000:00/0000:00:09.0");
   machine.Nic("pci0000:00/0000:00:10.0", "mlx4_0");
   machine.Nic("pci0000:00/0000:00:11.0", "mlx4_1");
-  machine.devices[0].ports = {Port(1, 40), Port(2)};
-  EXPECT_EQ(machine.ChooseAll({"0000:00:08.0"}), (std::vector<std::string>{"mlx4_0:2"}));
+  machine.Nic("pci0000:00/0000:00:12.0", "mlx4_2");
+  machine.devices[1].ports = {Port(1, 40), Port(2)};
+  EXPECT_EQ(machine.ChooseAll({"0000:00:08.0", "0000:00:09.0"}),
+            (std::vector<std::string>{"mlx4_0:1", "mlx4_1:2"}));
 }
 
 // Virtual functions of one card share its wire, so that they are not dealt beside it.
