@@ -18,6 +18,16 @@ struct PeerLink {
   friend bool operator==(const PeerLink&, const PeerLink&) = default;
 };
 
+// The RDMA device that a member's messages beyond its memory domain may go through.
+struct ExchangeDevice {
+  std::string device;  // "mlx5_0"; empty: there is none
+  int port = 0;
+  std::string link_layer;       // "InfiniBand", "Ethernet"
+  int64_t bits_per_second = 0;  // in each direction; 0: not known
+  std::string why;              // for people: "same PCIe switch as GPU 0000:3b:00.0"
+  friend bool operator==(const ExchangeDevice&, const ExchangeDevice&) = default;
+};
+
 // What one instance knows of itself. Counters only grow within an incarnation; fields of the other
 // role stay 0. proto/convert fills it from the wire.
 struct InstanceStatistics {
@@ -58,6 +68,7 @@ struct InstanceStatistics {
   uint64_t swapped = 0;            // sequences with keys and values in host memory (attention)
   uint64_t resident_bytes = 0;     // of the process
   std::vector<PeerLink> links;     // to each of its peers
+  ExchangeDevice device;           // of the links that go over UCX
   // Why its epoch has ended here without another: requests are kept and nothing is computed. Empty:
   // it serves.
   std::string holding;

@@ -214,6 +214,14 @@ v1::InstanceStatistics ToProto(const InstanceStatistics& s) {
     out.set_rank(static_cast<uint32_t>(link.rank.value));
     out.set_transport(link.transport);
   }
+  if (!s.device.device.empty()) {
+    v1::ExchangeDevice& out = *to.mutable_device();
+    out.set_device(s.device.device);
+    out.set_port(static_cast<uint32_t>(s.device.port));
+    out.set_link_layer(s.device.link_layer);
+    out.set_bits_per_second(s.device.bits_per_second);
+    out.set_why(s.device.why);
+  }
   return to;
 }
 
@@ -261,6 +269,8 @@ InstanceStatistics FromProto(const v1::InstanceStatistics& s) {
     to.links.push_back(
         {role_of(link.role()), Rank{static_cast<int32_t>(link.rank())}, link.transport()});
   }
+  to.device = {s.device().device(), static_cast<int>(s.device().port()), s.device().link_layer(),
+               s.device().bits_per_second(), s.device().why()};
   return to;
 }
 

@@ -63,6 +63,7 @@ class BusyContext final : public kernels::Context {
 
   bool is_host() const override { return of_->is_host(); }
   std::string numerics() const override { return of_->numerics(); }
+  std::string pci_address() const override { return of_->pci_address(); }
   kernels::Stream stream() override { return of_->stream(); }
   Status CopyWithin(void* to, const void* from, size_t bytes) override;
   Result<std::unique_ptr<kernels::Event>> MakeEvent() override { return of_->MakeEvent(); }

@@ -4,8 +4,8 @@
 #include <map>
 
 #include "dataplane/comm/shared_memory.h"
-#include "dataplane/comm/ucx/rdma_devices.h"
 #include "dataplane/comm/ucx/transport.h"
+#include "dataplane/worker/network_choice.h"
 
 namespace janus::dataplane {
 namespace {
@@ -25,36 +25,12 @@ bool ShareMemory(const Topology& topology, PeerId a, PeerId b) {
          InstanceOf(topology, a).domain == InstanceOf(topology, b).domain;
 }
 
-// Which of UCX's transports and devices may carry the pairs beyond our domain.
-void ChooseDevices(const Topology& topology, bool all_here, const Logger& log,
-                   NetworkOptions& network) {
-  network.transports = "tcp";
-  if (all_here) {
-    network.devices = "lo";
-    return;
-  }
-  if (topology.transport == ExchangeTransport::kTcp) return;
-  const std::vector<RdmaDevice> devices = FindRdmaDevices();
-  std::string known;
-  for (const RdmaDevice& device : devices) {
-    known += (known.empty() ? "" : ", ") + device.name + (device.port > 0 ? "" : " (down)") +
-             " on NUMA node " + std::to_string(device.numa_node);
-  }
-  const auto nearest = NearestRdmaDevice(devices, CurrentNumaNode());
-  log.Info("RDMA devices", {{"found", known.empty() ? "none: the exchange goes over TCP" : known},
-                            {"nearest", nearest ? nearest->name : "none"}});
-  if (!nearest) return;
-  network.transports = "rc,ud,dc,tcp";
-  network.devices = UcxDevices(*nearest, FindInterfaces());
-}
-
 }  // namespace
 
-Result<std::unique_ptr<Transport>> ConnectExchange(const Topology& topology,
-                                                   const TransportLayout& layout,
-                                                   const ConnectOptions& options,
-                                                   ExchangeDoor& door, std::stop_token stop,
-                                                   const Logger& log) {
+Result<ConnectedExchange> ConnectExchange(const Topology& topology, const TransportLayout& layout,
+                                          const ConnectOptions& options, std::string_view gpu,
+                                          ExchangeDoor& door, std::stop_token stop,
+                                          const Logger& log) {
   const std::string& domain = InstanceOf(topology, layout.self).domain;
   NetworkOptions network;
   network.connect = options;
@@ -71,11 +47,19 @@ Result<std::unique_ptr<Transport>> ConnectExchange(const Topology& topology,
     all_here = all_here && IsOnThisMachine(InstanceOf(topology, peer).exchange_address) &&
                IsOnThisMachine(InstanceOf(topology, layout.self).exchange_address);
   }
-  std::unique_ptr<Transport> transport;
+  ConnectedExchange connected;
+  std::unique_ptr<Transport>& transport = connected.transport;
   if (all_share) {
     JANUS_ASSIGN_OR_RETURN(transport, ConnectSharedMemory(layout, options, door, std::move(stop)));
   } else {
-    ChooseDevices(topology, all_here, log, network);
+    if (all_here) {
+      network.devices = "lo";  // whatever network there is, nobody is behind it
+    } else {
+      NetworkChoice choice = ChooseNetwork(topology.transport, LookForNetwork(gpu), log);
+      network.transports = std::move(choice.transports);
+      network.devices = std::move(choice.devices);
+      connected.device = std::move(choice.device);
+    }
     JANUS_ASSIGN_OR_RETURN(transport, ConnectNetwork(layout, network, door, std::move(stop)));
   }
   if (options.device != nullptr && !options.device->is_read_by_all()) {
@@ -91,7 +75,7 @@ Result<std::unique_ptr<Transport>> ConnectExchange(const Topology& topology,
   for (const auto& [how, peers] : peers_by) {
     log.Info("exchange connected", {{"transport", how}, {"peers", peers}});
   }
-  return transport;
+  return connected;
 }
 
 std::unique_ptr<DeviceSlots> MakeDeviceSlots(const Topology& topology,

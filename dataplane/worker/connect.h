@@ -3,6 +3,7 @@
 #include <memory>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/log.h"
@@ -13,17 +14,22 @@
 
 namespace janus::dataplane {
 
+struct ConnectedExchange {
+  std::unique_ptr<Transport> transport;
+  ExchangeDevice device;  // that UCX was given; without a name where it was given none
+};
+
 // Connects the instance `layout.self` with its peers by the transports that the topology asks for:
 // between two memory domains, or where it forces TCP, over UCX; else over shared memory. Logs what
-// every pair got, and which RDMA devices there are where they could serve. Blocks.
-// What came of options.device is logged too.
+// every pair got, and which RDMA device was chosen where one could serve (network_choice.h): near
+// to the GPU at the PCI address `gpu`; empty: there is none. What came of options.device is logged
+// too. Blocks.
 // FailedPrecondition: SharedMemory is forced on a pair of two memory domains. Others: those of
 // ConnectSharedMemory and ConnectNetwork.
-Result<std::unique_ptr<Transport>> ConnectExchange(const Topology& topology,
-                                                   const TransportLayout& layout,
-                                                   const ConnectOptions& options,
-                                                   ExchangeDoor& door, std::stop_token stop,
-                                                   const Logger& log);
+Result<ConnectedExchange> ConnectExchange(const Topology& topology, const TransportLayout& layout,
+                                          const ConnectOptions& options, std::string_view gpu,
+                                          ExchangeDoor& door, std::stop_token stop,
+                                          const Logger& log);
 
 // Of a member with a GPU: the part of its slots in the GPU's memory, or null where the topology
 // forbids it or there is none to be had, which is logged: then everything goes through the host's

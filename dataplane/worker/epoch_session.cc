@@ -119,8 +119,11 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
   options.device = s.device_slots_.get();
   options.keep_waiting = [&] { return progress({"connect", 0, 0}); };
   if (!progress({"connect", 0, 0})) return Cancelled("preparing was aborted");
-  JANUS_ASSIGN_OR_RETURN(s.transport_,
-                         ConnectExchange(topology, layout, options, door, stop.get_token(), log));
+  JANUS_ASSIGN_OR_RETURN(ConnectedExchange connected,
+                         ConnectExchange(topology, layout, options, lasting.context->pci_address(),
+                                         door, stop.get_token(), log));
+  s.transport_ = std::move(connected.transport);
+  s.exchange_device_ = std::move(connected.device);
   s.links_ = LinksOf(*s.transport_, s.device_slots_.get());
 
   s.team_ = std::make_unique<kernels::Team>(ComputeThreads(request.config), s.policy_);
@@ -200,6 +203,7 @@ InstanceStatistics EpochSession::statistics() const {
       attention_ != nullptr ? attention_->statistics() : experts_->statistics();
   statistics.spin_seconds = Seconds(policy_.spin).count();
   statistics.links = links_;
+  statistics.device = exchange_device_;
   const MutexLock lock(mu_);
   statistics.holding = holding_;
   return statistics;

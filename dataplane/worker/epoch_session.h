@@ -86,6 +86,7 @@ class EpochSession {
   std::unique_ptr<DeviceSlots> device_slots_;  // null: none
   std::unique_ptr<Transport> transport_;
   std::vector<PeerLink> links_;
+  ExchangeDevice exchange_device_;
   std::unique_ptr<AttentionExchange> attention_exchange_;
   std::unique_ptr<ExpertExchange> expert_exchange_;
   std::unique_ptr<AttentionEpoch> attention_epoch_;

@@ -14,6 +14,10 @@ inline constexpr MetricDeclaration kWorkerMetrics[] = {
     {"janus_exchange_link_info", MetricType::kGauge, "peer,transport", "1",
      "How messages to each peer travel (shared memory; shared memory, GPU memory; UCX tcp/eth0); "
      "always 1."},
+    {"janus_exchange_device_bytes_per_second", MetricType::kGauge, "device,port,link_layer,why",
+     "bytes/s",
+     "Rate, in each direction, of the RDMA device that messages to other memory domains may go "
+     "through, and why it was chosen; 0: it does not say."},
     {"janus_exchange_bytes_total", MetricType::kCounter, "direction", "bytes",
      "Rows and contributions, sent and received."},
     {"janus_messages_dropped_total", MetricType::kCounter, "reason", "messages",

@@ -104,6 +104,14 @@ std::vector<MetricFamily> WorkerMetrics(const InstanceStatistics& s, uint64_t ep
     to.Gauge(Of("janus_exchange_link_info"), 1,
              {{"peer", ToString(PeerId{link.role, link.rank})}, {"transport", link.transport}});
   }
+  if (!s.device.device.empty()) {
+    to.Gauge(Of("janus_exchange_device_bytes_per_second"),
+             static_cast<double>(s.device.bits_per_second) / 8,
+             {{"device", s.device.device},
+              {"port", std::to_string(s.device.port)},
+              {"link_layer", s.device.link_layer},
+              {"why", s.device.why}});
+  }
   to.Counter(Of("janus_exchange_bytes_total"), number(s.bytes_sent), {{"direction", "sent"}});
   to.Counter(Of("janus_exchange_bytes_total"), number(s.bytes_received),
              {{"direction", "received"}});

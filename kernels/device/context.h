@@ -119,6 +119,9 @@ class Context {
   // What the bits of this device's operations depend on beside the kernels, as the numerics class
   // has it: "cuda sm_90". Empty for the host, whose instruction set is the stream's.
   virtual std::string numerics() const = 0;
+  // Where the device is on the machine's PCI bus, domain, bus, device and function in hexadecimal:
+  // "0000:3B:00.0". Empty: the host, or it does not say.
+  virtual std::string pci_address() const = 0;
   // For operations on this device. The host's has no team: who computes there brings one.
   virtual Stream stream() = 0;
   Place place() { return {stream(), *this}; }

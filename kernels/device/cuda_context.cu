@@ -94,6 +94,13 @@ class CudaContext final : public Context {
                          ", " + cudaGetErrorString(error));
     }
     numerics_ = "cuda " + sm;
+    // Without it nothing but a network device's nearness is unknown.
+    char address[32] = {};
+    if (cudaDeviceGetPCIBusId(address, sizeof address, kDevice) == cudaSuccess) {
+      pci_address_ = address;
+    } else {
+      cudaGetLastError();
+    }
     JANUS_RETURN_IF_ERROR(
         Check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream"));
     JANUS_RETURN_IF_ERROR(
@@ -121,6 +128,7 @@ class CudaContext final : public Context {
 
   bool is_host() const override { return false; }
   std::string numerics() const override { return numerics_; }
+  std::string pci_address() const override { return pci_address_; }
   Stream stream() override { return {.device = Device::kCuda, .native = stream_}; }
 
   Result<DeviceMemory> memory() override {
@@ -251,6 +259,7 @@ class CudaContext final : public Context {
   CudaSharedMemory shared_{kDevice};
   std::atomic<uint64_t> shared_bytes_{0};
   std::string numerics_;
+  std::string pci_address_;
   cudaStream_t stream_ = nullptr;  // of the steps
   cudaStream_t loads_ = nullptr;
   cudaEvent_t given_back_ = nullptr;  // recorded on the steps' stream, waited for by loads

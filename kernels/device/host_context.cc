@@ -20,6 +20,7 @@ class Host final : public Context {
  public:
   bool is_host() const override { return true; }
   std::string numerics() const override { return {}; }
+  std::string pci_address() const override { return {}; }
   Stream stream() override { return {.device = Device::kCpu}; }
 
   Result<DeviceMemory> memory() override { return NotADevice(); }

@@ -6,6 +6,8 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "common/mutex.h"
@@ -48,6 +50,7 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
 
   bool is_host() const override { return false; }
   std::string numerics() const override { return "emulated"; }
+  std::string pci_address() const override { return pci_address_; }
   Stream stream() override;
   Result<DeviceMemory> memory() override;
   Status CopyWithin(void* to, const void* from, size_t bytes) override;
@@ -65,6 +68,8 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
   void LandAtAnyTime(uint64_t seed);
   // It maps nothing of others, as a GPU without a way to theirs.
   void Isolate() { reaches_others_ = false; }
+  // It is there on the bus from now on; nowhere before. Before others have it.
+  void Plug(std::string pci_address) { pci_address_ = std::move(pci_address); }
 
  protected:
   Result<std::byte*> AllocateDevice(size_t bytes) override;
@@ -132,6 +137,7 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
   const void* HostAddressIn(const void* data, size_t bytes) const JANUS_REQUIRES(mu_);
 
   const size_t most_bytes_;
+  std::string pci_address_;
   std::atomic<bool> is_broken_{false};
   std::atomic<bool> reaches_others_{true};
   std::byte* const begin_;

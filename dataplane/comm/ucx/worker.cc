@@ -1,11 +1,39 @@
 #include "dataplane/comm/ucx/worker.h"
 
+#include <ucs/config/types.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <sstream>
+#include <string_view>
 #include <utility>
 
 namespace janus::dataplane::ucx {
 
 std::string ToText(ucs_status_t status) {
   return ucs_status_string(status);
+}
+
+std::string ConfiguredDevices() {
+  ucp_config_t* config = nullptr;
+  if (ucp_config_read(nullptr, nullptr, &config) != UCS_OK) return "";
+  char* text = nullptr;
+  size_t bytes = 0;
+  FILE* out = open_memstream(&text, &bytes);
+  if (out != nullptr) {
+    ucp_config_print(config, out, nullptr, UCS_CONFIG_PRINT_CONFIG);
+    std::fclose(out);
+  }
+  ucp_config_release(config);
+  std::istringstream lines(text != nullptr ? std::string(text, bytes) : std::string());
+  std::free(text);
+  constexpr std::string_view kName = "UCX_NET_DEVICES=";
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with(kName)) continue;
+    line.erase(0, kName.size());
+    return line == "all" ? "" : line;
+  }
+  return "";
 }
 
 Result<std::unique_ptr<Worker>> Worker::Create(const WorkerOptions& options) {

@@ -19,6 +19,10 @@ struct WorkerOptions {
 
 std::string ToText(ucs_status_t status);
 
+// The list of network devices that the user has given UCX, in its environment (UCX_NET_DEVICES) or
+// in its file; empty: none, and all are used.
+std::string ConfiguredDevices();
+
 // A UCX context with one worker that wakes through a file. Confined to one thread at a time.
 class Worker {
  public:

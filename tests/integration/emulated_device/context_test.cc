@@ -30,6 +30,14 @@ EmbedArgs EmbedOf(const void* table, const int32_t* tokens, float* y) {
   return args;
 }
 
+TEST(EmulatedDevice, IsWhereItWasPlugged) {
+  EmulatedDevice device;
+  EXPECT_EQ(device.pci_address(), "");
+  device.Plug("0000:3B:00.0");
+  EXPECT_EQ(device.pci_address(), "0000:3B:00.0");
+  EXPECT_EQ(HostContext().pci_address(), "");
+}
+
 TEST(EmulatedDevice, RunsWhatLiesInItsMemory) {
   EmulatedDevice device;
   const std::array<float, 4> table = {1, 2, 3, 4};

@@ -57,6 +57,28 @@ TEST_F(EmulatedWorkerTest, AnswersAsTheReferenceImplementation) {
   EXPECT_GT(experts_.launches(), 0u);
 }
 
+// Across memory domains, one of which says that it is on another machine.
+TEST_F(EmulatedWorkerTest, TheNetworksDeviceIsTheOneNearItsGpu) {
+  attention_.Plug("0000:3B:00.0");
+  experts_.Plug("0000:5E:00.0");
+  testing::internal::CaptureStderr();
+  {
+    ServiceUnderTest service("", attention_, experts_);
+    service.topology().attention[0].domain = "here";
+    service.topology().experts[0].domain = "there";
+    service.topology().experts[0].exchange_address = "tcp:0.0.0.0:0";
+    service.Serve();
+    TestGateway gateway(service.attention());
+    gateway.Hello();
+    gateway.Send(Ask(case_));
+    const v1::RequestTokens answer = gateway.ReadToTheEnd(1);
+    EXPECT_EQ(TokensOf(answer), case_.greedy_ids) << answer.error();
+  }
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(Contains(log, "for=\"GPU 0000:3b:00.0\""));
+  EXPECT_TRUE(Contains(log, "for=\"GPU 0000:5e:00.0\""));
+}
+
 // Under a request that goes on, experts change their slots and none is copied up again.
 TEST_F(EmulatedWorkerTest, WeightsStayFromOneEpochToTheNext) {
   ServiceUnderTest service("", attention_, experts_);

@@ -19,6 +19,7 @@ class NamedContext final : public kernels::Context {
  public:
   bool is_host() const override { return false; }
   std::string numerics() const override { return "cuda sm_90"; }
+  std::string pci_address() const override { return {}; }
   kernels::Stream stream() override { return {.device = kernels::Device::kCuda}; }
   Result<kernels::DeviceMemory> memory() override { return None(); }
   Status CopyWithin(void*, const void*, size_t) override { return None(); }

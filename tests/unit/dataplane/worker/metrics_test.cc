@@ -23,6 +23,7 @@ std::set<std::string> NamesOf(Role role) {
   InstanceStatistics statistics;
   statistics.role = role;
   statistics.links = {{Role::kExperts, Rank{0}, "loopback"}};
+  statistics.device.device = "mlx5_0";
   std::set<std::string> names;
   for (const MetricFamily& family : WorkerMetrics(statistics, 1, StepMetrics())) {
     EXPECT_TRUE(names.insert(family.name).second) << family.name << " is told twice";
@@ -71,6 +72,7 @@ TEST(WorkerMetrics, TellWhatTheInstanceCounted) {
   statistics.swapped = 4;
   statistics.replayed = 6;
   statistics.links = {{Role::kExperts, Rank{1}, "UCX tcp/lo"}};
+  statistics.device = {"mlx5_3", 2, "InfiniBand", 400'000'000'000, "same NUMA node 1 as the CPUs"};
   StepMetrics metrics;
   metrics.step.Observe(0.02);
   metrics.wait_coordinator.Observe(0.25);
@@ -80,6 +82,9 @@ TEST(WorkerMetrics, TellWhatTheInstanceCounted) {
   for (const std::string& line :
        {"janus_topology_epoch" + self + "} 7", "janus_holding" + self + "} 1",
         "janus_exchange_link_info" + self + ",peer=\"experts 1\",transport=\"UCX tcp/lo\"} 1",
+        "janus_exchange_device_bytes_per_second" + self +
+            ",device=\"mlx5_3\",port=\"2\",link_layer=\"InfiniBand\","
+            "why=\"same NUMA node 1 as the CPUs\"} 50000000000",
         "janus_messages_dropped_total" + self + ",reason=\"malformed\"} 3",
         "janus_messages_dropped_total" + self + ",reason=\"late\"} 5",
         "janus_messages_dropped_total" + self + ",reason=\"control\"} 2",

@@ -1,0 +1,86 @@
+#include "dataplane/worker/network_choice.h"
+
+#include "dataplane/comm/ucx/worker.h"
+
+namespace janus::dataplane {
+namespace {
+
+// Reliable connections, and what UCX falls back to beyond a number of peers; beside them TCP, for
+// peers without RDMA.
+constexpr char kRdmaTransports[] = "rc,ud,dc,tcp";
+
+std::string Joined(const std::vector<std::string>& parts) {
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : "; ") + part;
+  return text;
+}
+
+// Of a machine on which none can be used.
+std::string NoneOf(const std::vector<RdmaDevice>& devices) {
+  if (devices.empty()) return "this machine has no RDMA device";
+  std::string text;
+  for (const RdmaDevice& device : devices) {
+    text += (text.empty() ? "" : ", ") + device.name +
+            (!device.is_usable      ? " is not given to this process"
+             : device.ports.empty() ? " cannot be opened"
+                                    : " has no port that is up");
+  }
+  return text;
+}
+
+std::string Whom(const RdmaUser& user) {
+  return user.gpu.empty() ? "CPUs on NUMA node " + std::to_string(user.numa_node)
+                          : "GPU " + user.gpu;
+}
+
+}  // namespace
+
+NetworkHere LookForNetwork(std::string_view gpu, const std::string& root) {
+  NetworkHere here;
+  here.devices = FindRdmaDevices(root);
+  here.interfaces = FindInterfaces();
+  here.user.gpu = PciAddress(gpu);
+  here.user.numa_node = CurrentNumaNode();
+  if (!here.user.gpu.empty()) here.user.gpus = GpusLike(root, PlaceOf(root, here.user.gpu));
+  here.named = ucx::ConfiguredDevices();
+  return here;
+}
+
+NetworkChoice ChooseNetwork(ExchangeTransport transport, const NetworkHere& here,
+                            const Logger& log) {
+  NetworkChoice choice;
+  choice.devices = here.named;
+  std::optional<RdmaChoice> chosen;
+  if (transport != ExchangeTransport::kTcp) {
+    chosen = here.named.empty() ? ChooseRdmaDevice(here.devices, here.user)
+                                : NamedRdmaDevice(here.devices, here.named);
+  }
+  if (!chosen) {
+    std::string why = NoneOf(here.devices);
+    if (!here.named.empty()) why = "UCX_NET_DEVICES names no RDMA port that is up";
+    if (transport == ExchangeTransport::kTcp) why = "the service's transport is TCP";
+    log.Info("the exchange goes over TCP",
+             {{"for", Whom(here.user)},
+              {"reason", why},
+              {"ucx_net_devices", choice.devices.empty() ? "all" : choice.devices}});
+    return choice;
+  }
+  choice.transports = kRdmaTransports;
+  if (here.named.empty()) {
+    choice.devices = UcxDevices(chosen->device, chosen->port, here.interfaces);
+  }
+  choice.device = {chosen->device, chosen->port, std::string(ToString(chosen->link)),
+                   chosen->bits_per_second, chosen->why};
+  log.Info("RDMA device of the exchange",
+           {{"for", Whom(here.user)},
+            {"device", chosen->device},
+            {"port", chosen->port},
+            {"link_layer", choice.device.link_layer},
+            {"rate", RateText(chosen->bits_per_second)},
+            {"why", chosen->why},
+            {"passed_over", chosen->passed_over.empty() ? "none" : Joined(chosen->passed_over)},
+            {"ucx_net_devices", choice.devices}});
+  return choice;
+}
+
+}  // namespace janus::dataplane
