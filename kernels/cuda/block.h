@@ -146,16 +146,18 @@ class DeviceGroup {
  public:
   __device__ DeviceGroup() {
     asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread_));
-    index_ = __shfl_sync(0xFFFFFFFFu, thread_ / kGroupThreads, 0);  // alike, as the compiler sees it
+    index_ =
+        __shfl_sync(0xFFFFFFFFu, thread_ / kGroupThreads, 0);  // alike, as the compiler sees it
   }
   // Among the block's warpgroups.
   __device__ int index() const { return index_; }
   __device__ int thread() const { return thread_; }
 
-  // fn(thread) on every thread of it, by its number in the block; no barrier.
+  // fn(thread) on every thread of it, by its number in the block; no barrier of the block.
   template <class Fn>
   __device__ void Threads(Fn fn) {
     fn(thread_);
+    __syncwarp();  // what warps do together behind it asks that their lanes are together
   }
   __device__ uint32_t SharedAddress(const void* in_shared) const {
     return static_cast<uint32_t>(__cvta_generic_to_shared(in_shared));
@@ -211,8 +213,9 @@ class DeviceBlock {
 #endif
     __syncthreads();
   }
-  // Inside CopyingWarps and CopyingGroups: kCopyBytes from global to shared memory, past the registers. Both
-  // addresses are multiples of as many bytes. Unless `read`, zeros come and `from` is not touched.
+  // Inside CopyingWarps and CopyingGroups: kCopyBytes from global to shared memory, past the
+  // registers. Both addresses are multiples of as many bytes. Unless `read`, zeros come and `from`
+  // is not touched.
   __device__ static void CopyAsync(void* to, const void* from, bool read) {
     asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(
                      static_cast<uint32_t>(__cvta_generic_to_shared(to))),
@@ -378,8 +381,7 @@ class HostGroup {
   void Threads(Fn fn) {
     Together();
     inside_ = true;
-    InAnyOrder(random_, kGroupThreads,
-               [&](int thread) { fn(index_ * kGroupThreads + thread); });
+    InAnyOrder(random_, kGroupThreads, [&](int thread) { fn(index_ * kGroupThreads + thread); });
     inside_ = false;
   }
   uint32_t SharedAddress(const void* in_shared) const { return products_.AddressOf(in_shared); }
@@ -409,8 +411,8 @@ class HostBlock {
         shared_(shared),
         shared_bytes_(shared_bytes),
         random_(seed),
-        products_(static_cast<size_t>(threads / kGroupThreads), HostProducts(shared, shared_bytes)) {
-  }
+        products_(static_cast<size_t>(threads / kGroupThreads),
+                  HostProducts(shared, shared_bytes)) {}
   ~HostBlock() {
     for (const HostProducts& of_group : products_) JANUS_CHECK(of_group.AreDone(), index_);
   }
@@ -524,8 +526,8 @@ class HostBlock {
   unsigned char* shared_;
   int64_t shared_bytes_;
   std::minstd_rand random_;
-  Group group_;                  // started since the last wait
-  std::deque<Group> under_way_;  // oldest first
+  Group group_;                         // started since the last wait
+  std::deque<Group> under_way_;         // oldest first
   std::vector<HostProducts> products_;  // of each warpgroup
   bool inside_ = false;
 };

@@ -61,9 +61,8 @@ struct WgmmaUp {
                                 const ActiveExpert& expert, int64_t across, int first, int rows) {
     const int64_t n0 = across * Outputs(Tile::kHalf);
     const Contribution* const c = a.contributions + expert.first + first;
-    const WgmmaHalf w[2] = {
-        HalfOfRows(expert.gate, a.intermediate, a.hidden, n0, Tile::kHalf),
-        HalfOfRows(expert.up, a.intermediate, a.hidden, n0, Tile::kHalf)};
+    const WgmmaHalf w[2] = {HalfOfRows(expert.gate, a.intermediate, a.hidden, n0, Tile::kHalf),
+                            HalfOfRows(expert.up, a.intermediate, a.hidden, n0, Tile::kHalf)};
     PerThread<typename Tile::Sums, Tile::kThreads> sums;
     WgmmaProduct<Tile>::Run(
         block, w, rows, a.hidden, [&](int r) { return static_cast<const uint16_t*>(c[r].x); },
@@ -222,11 +221,11 @@ template <class Kernel>
 constexpr Plan PlanWgmmaExperts(const GroupedExpertFfnArgs& a, int64_t outputs, int64_t of_tile,
                                 int64_t flops) {
   const int64_t across = CeilDiv(outputs, of_tile);
-  const int64_t tiles_of_rows = std::min(
-      a.num_contributions, a.num_experts + a.num_contributions / Kernel::kMostRows);
-  return {Kernel::kGroups == 1 ? a.num_experts * across
-                               : std::min(kWideBlocks, tiles_of_rows * across),
-          Kernel::kThreads, Kernel::kAskedSharedBytes, 0, flops};
+  const int64_t tiles_of_rows =
+      std::min(a.num_contributions, a.num_experts + a.num_contributions / Kernel::kMostRows);
+  return {
+      Kernel::kGroups == 1 ? a.num_experts * across : std::min(kWideBlocks, tiles_of_rows * across),
+      Kernel::kThreads, Kernel::kAskedSharedBytes, 0, flops};
 }
 template <int kGroups>
 constexpr Plan PlanWgmmaExpertUp(const GroupedExpertFfnArgs& a) {

@@ -214,7 +214,7 @@ class HostProducts {
   bool is_fenced_ = false;
   std::vector<Product> open_;                // since the last commit
   std::deque<std::vector<Product>> groups_;  // oldest first
-  std::list<Accumulators> accumulators_;    // with products under way
+  std::list<Accumulators> accumulators_;     // with products under way
 };
 
 }  // namespace janus::kernels::cuda

@@ -117,7 +117,7 @@ class Context {
   // what an operation reads is whatever the host reads.
   virtual bool is_host() const = 0;
   // What the bits of this device's operations depend on beside the kernels, as the numerics class
-  // has it: "cuda sm_90". Empty for the host, whose instruction set is the stream's.
+  // has it: "cuda sm_90a". Empty for the host, whose instruction set is the stream's.
   virtual std::string numerics() const = 0;
   // For operations on this device. The host's has no team: who computes there brings one.
   virtual Stream stream() = 0;

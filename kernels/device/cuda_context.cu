@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "kernels/cuda/start.h"
 #include "kernels/device/cuda_shared_memory.h"
 
 namespace janus::kernels {
@@ -77,7 +78,7 @@ class CudaContext final : public Context {
       cudaGetLastError();  // or the next launch would tell it
       return FailedPrecondition("this build has no kernels for the GPU here, of " + sm);
     }
-    numerics_ = "cuda " + sm;
+    numerics_ = "cuda " + sm + (cuda::DeviceHasWgmma() ? "a" : "");
     JANUS_RETURN_IF_ERROR(
         Check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream"));
     JANUS_RETURN_IF_ERROR(

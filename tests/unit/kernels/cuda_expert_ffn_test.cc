@@ -302,7 +302,7 @@ struct Kind {
   DType weights;
   Way way = kFastWay;
   std::string name() const {
-    return std::string(way.form == ExpertForm::kFast             ? ""
+    return std::string(way.form == ExpertForm::kFast    ? ""
                        : way.tiles == WgmmaTiles::kWide ? "Wide"
                                                         : "Wgmma") +
            std::string(ToString(weights));

@@ -37,8 +37,7 @@ struct Canonical {
   uint64_t Descriptor(uint32_t address) const {
     const uint64_t mode = bits == 0 ? 0 : static_cast<uint64_t>(4 - bits);
     const auto encode = [](uint32_t x) { return uint64_t{(x & 0x3FFFFu) >> 4}; };
-    return encode(address) |
-           encode(bits == 0 ? static_cast<uint32_t>(leading) : 16u) << 16 |
+    return encode(address) | encode(bits == 0 ? static_cast<uint32_t>(leading) : 16u) << 16 |
            encode(static_cast<uint32_t>(stride)) << 32 | mode << 62;
   }
 };
@@ -132,11 +131,9 @@ void ExpectProduct(const Canonical& layout, int inner, bool add, bool by_matrix 
     d[i] = normal(random);
     float sum = add ? d[i] : 0.0f;
     for (int k = 0; k < inner; ++k) {
-      sum = std::fma(FromBFloat16(a[i / kColumns * static_cast<size_t>(inner) +
-                                    static_cast<size_t>(k)]),
-                     FromBFloat16(b[i % kColumns * static_cast<size_t>(inner) +
-                                    static_cast<size_t>(k)]),
-                     sum);
+      sum = std::fma(
+          FromBFloat16(a[i / kColumns * static_cast<size_t>(inner) + static_cast<size_t>(k)]),
+          FromBFloat16(b[i % kColumns * static_cast<size_t>(inner) + static_cast<size_t>(k)]), sum);
     }
     wanted[i] = sum;
   }
