@@ -39,6 +39,13 @@ set(JANUS_NVCC_FLAGS
     -Werror all-warnings -diag-suppress=2810  # 2810: an assignment counts as a dropped [[nodiscard]]
     -Xcompiler=-fPIC,-Wall,-Wextra,-Wno-unused-parameter,-ffp-contract=off -Xptxas=-v
     -I${CMAKE_SOURCE_DIR})
+# Kernels with instructions of sm_90a alone are chosen where the build has them (kernels/cuda/start.h).
+if("90a" IN_LIST JANUS_CUDA_ARCHITECTURES)
+  if("90" IN_LIST JANUS_CUDA_ARCHITECTURES)
+    message(FATAL_ERROR "JANUS_CUDA_ARCHITECTURES has 90 and 90a, and one GPU runs either: leave one out")
+  endif()
+  list(APPEND JANUS_NVCC_FLAGS -DJANUS_CUDA_SM_90A)
+endif()
 foreach(architecture IN LISTS JANUS_CUDA_ARCHITECTURES)
   list(APPEND JANUS_NVCC_FLAGS -gencode=arch=compute_${architecture},code=sm_${architecture})
 endforeach()

@@ -11,6 +11,7 @@
 #include "bench/gpu/gpu_bench.h"
 #include "kernels/cuda/expert_ffn.h"
 #include "kernels/cuda/products.h"
+#include "kernels/cuda/start.h"
 
 namespace janus::kernels::cuda {
 
@@ -21,6 +22,18 @@ struct ExpertShape {
 };
 inline constexpr ExpertShape kDeepSeekV3Experts{"DeepSeek-V3", 7168, 2048};
 inline constexpr ExpertShape kDeepSeekV2Experts{"DeepSeek-V2", 5120, 1536};
+
+// The form that a model with such weights has here, and its name.
+inline ExpertForm FormHere(DType weights) {
+  return ExpertFormFor({.hidden = 1024,
+                        .intermediate = 1024,
+                        .weight_dtype = weights,
+                        .row_dtype = DType::kBFloat16},
+                       DeviceHasWgmma());
+}
+inline const char* NameOf(ExpertForm form) {
+  return form == ExpertForm::kWgmma ? "wgmma" : form == ExpertForm::kFast ? "fast" : "plain";
+}
 
 // Its time in microseconds, as TimeOf has it, where expert i has rows[i], at least one; the arena
 // holds weights of the format.

@@ -1,7 +1,9 @@
 // The grouped expert FFN on a GPU: time over activated experts at shapes of real models, beside
 // what the same machine reads from its memory and what an empty kernel takes. One JSON line per
 // case in the file that --results names, flushed when the case ends; a case that stands there is
-// not run again. Last a line per shape and number of rows with the fit t = a + b * experts.
+// not run again. A line per shape and number of rows has the fit t = a + b * experts. Then calls of
+// thousands of rows, with the share of what the tensor cores multiply at most
+// (bench/gpu/free_choice.py has a dense product of as many operations beside them).
 //
 // Weights, in bfloat16, in fp8 and in mxfp4, are random and rotate through 4 GiB, rows and slots
 // stay. Times are between two events round the call, medians of 30 calls that are all queued before
@@ -13,6 +15,13 @@ namespace janus::kernels::cuda {
 namespace {
 
 constexpr ExpertShape kShapes[] = {kDeepSeekV3Experts, kDeepSeekV2Experts};
+
+// Experts and rows of each: of 4,096 rows and more.
+struct Batch {
+  int experts;
+  int rows_each;
+};
+constexpr Batch kBatches[] = {{8, 512}, {32, 128}, {8, 2048}, {16, 1024}, {32, 512}};
 
 const char* NameOf(DType weights) {
   return weights == DType::kFloat8E4M3 ? "fp8" : weights == DType::kMxfp4 ? "mxfp4" : "bf16";
@@ -56,10 +65,23 @@ void FillArena(GpuBench& bench, DType weights) {
 // Its time in microseconds.
 double Experts(GpuBench& bench, const ExpertShape& shape, DType weights, ExpertForm form,
                int experts, int rows_each) {
-  const std::string name = std::string(shape.name) + " " + NameOf(weights) + " " +
-                           (form == ExpertForm::kFast ? "fast" : "plain") + ", " +
-                           std::to_string(experts) + " experts of " + std::to_string(rows_each);
+  const std::string name = std::string(shape.name) + " " + NameOf(weights) + " " + NameOf(form) +
+                           ", " + std::to_string(experts) + " experts of " +
+                           std::to_string(rows_each);
   return TimeExperts(bench, name, shape, weights, form, std::vector<int>(experts, rows_each));
+}
+
+// Of thousands of rows, and a line with its share of the tensor cores' peak.
+void LargeBatch(GpuBench& bench, Results& results, const ExpertShape& shape, DType weights,
+                ExpertForm form, const Batch& batch) {
+  const double us = Experts(bench, shape, weights, form, batch.experts, batch.rows_each);
+  const std::string name = std::string(shape.name) + " " + NameOf(weights) + " " + NameOf(form) +
+                           ", share of the peak, " + std::to_string(batch.experts) +
+                           " experts of " + std::to_string(batch.rows_each);
+  if (results.Find(name, "share_of_peak") >= 0.0) return;
+  const double flops = 6.0 * batch.experts * batch.rows_each *
+                       static_cast<double>(shape.hidden * shape.intermediate);
+  results.Write(name, "\"share_of_peak\": " + std::to_string(flops / us / PeakFlops()));
 }
 
 // Least squares of t = a + b * experts.
@@ -74,17 +96,31 @@ void Run(GpuBench& bench, Results& results) {
       FillArena(bench, weights);
       for (const ExpertShape& shape : kShapes) {
         std::vector<std::pair<double, double>> points;
+        const ExpertForm form = FormHere(weights);
         for (const int experts : {1, 2, 4, 8, 16, 32}) {
-          points.emplace_back(experts,
-                              Experts(bench, shape, weights, ExpertForm::kFast, experts, rows));
+          points.emplace_back(experts, Experts(bench, shape, weights, form, experts, rows));
         }
-        const std::string name = std::string(shape.name) + " " + NameOf(weights) +
-                                 " fast, fit of experts of " + std::to_string(rows);
+        const std::string name = std::string(shape.name) + " " + NameOf(weights) + " " +
+                                 NameOf(form) + ", fit of experts of " + std::to_string(rows);
         if (results.Find(name, "b_us") < 0.0) results.Write(name, FitOf(points));
       }
     }
   }
-  for (const DType weights : {DType::kMxfp4, DType::kFloat8E4M3, DType::kBFloat16}) {
+  for (const Batch& batch : kBatches) {
+    for (const ExpertShape& shape : kShapes) {
+      LargeBatch(bench, results, shape, DType::kBFloat16, FormHere(DType::kBFloat16), batch);
+    }
+  }
+  if (DeviceHasWgmma()) {
+    // What stands in for it elsewhere, beside it.
+    for (const ExpertShape& shape : kShapes) {
+      for (const int rows : {8, 64}) {
+        Experts(bench, shape, DType::kBFloat16, ExpertForm::kFast, 16, rows);
+      }
+      LargeBatch(bench, results, shape, DType::kBFloat16, ExpertForm::kFast, kBatches[0]);
+    }
+  }
+  for (const DType weights : {DType::kBFloat16, DType::kMxfp4, DType::kFloat8E4M3}) {
     FillArena(bench, weights);
     for (const ExpertShape& shape : kShapes)
       Experts(bench, shape, weights, ExpertForm::kPlain, 8, 8);

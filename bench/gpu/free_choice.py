@@ -1,8 +1,10 @@
 """The price of batch invariance: kernels that choose one algorithm for every batch beside torch's,
 which choose freely (cuBLAS, cuDNN, FlashAttention, its own norms), at the sizes of
-projections_gpu_bench, attention_gpu_bench and rows_gpu_bench. Run on the same GPU with the file of
+projections_gpu_bench, attention_gpu_bench and rows_gpu_bench; and the experts of experts_gpu_bench at
+4,096 rows and more beside dense products of as many operations, where no weights go by experts. Run on the same GPU with the file of
 results that these have written, which gets a JSON line per case; a case that stands there is not run
-again. `price` is by how much torch's rate of bytes passes ours: 0.1 is 10 %.
+again. `price` is by how much torch's rate of bytes, or of operations where these are the limit, passes
+ours: 0.1 is 10 %.
 
     python3 bench/gpu/free_choice.py --results FILE
     python3 bench/gpu/free_choice.py --try     # every case once on a CPU, small; writes nothing
@@ -36,6 +38,9 @@ MATRICES = {
     "DeepSeek-V3": {"q_a": (1536, 7168), "q_b": (24576, 1536), "kv_a": (576, 7168), "o": (7168, 16384)},
     "Qwen3-235B": {"q": (8192, 4096), "k": (512, 4096), "v": (512, 4096), "o": (4096, 8192)},
 }
+# As in experts_gpu_bench: hidden, intermediate; experts and rows of each.
+EXPERTS = {"DeepSeek-V3": (7168, 2048), "DeepSeek-V2": (5120, 1536)}
+BATCHES = ((8, 512), (32, 128), (8, 2048), (16, 1024), (32, 512))
 # As in attention_gpu_bench: heads, kv heads, head dim.
 HEADS = {"Qwen3-235B": (64, 4, 128), "Mixtral": (32, 8, 128)}
 # As in rows_gpu_bench: groups, hidden, and how many rows for each of its numbers of rows.
@@ -48,6 +53,7 @@ class Case:
     bytes: int  # that torch must move
     make: Callable[["Arena"], Callable[[int], object]]  # the call, by its number
     of: str  # what of torch's is timed
+    flops: int = 0  # where operations are what is compared
 
 
 class Arena:
@@ -77,6 +83,24 @@ def projection(model: str, matrix: str, rows: int) -> Case:
 
     moved = 2 * (outputs * inputs + rows * (inputs + outputs))
     return Case(f"{model} {matrix} bf16 fast, {rows} rows", moved, make, "linear")
+
+
+def dense(model: str, experts: int, rows_each: int) -> Case:
+    """Up and down as if all rows were one expert's."""
+    hidden, intermediate = EXPERTS[model]
+    rows = experts * rows_each
+
+    def make(arena: Arena) -> Callable[[int], object]:
+        x, h = arena.rows(rows, hidden), arena.rows(rows, intermediate)
+
+        def call(number: int) -> object:
+            functional.linear(x, arena.piece(number, 2 * intermediate, hidden))
+            return functional.linear(h, arena.piece(number, hidden, intermediate))
+        return call
+
+    moved = 2 * (3 * hidden * intermediate + rows * (2 * hidden + 3 * intermediate))
+    return Case(f"{model} bf16 wgmma, {experts} experts of {rows_each}", moved, make, "linear",
+                6 * rows * hidden * intermediate)
 
 
 def attention(model: str, batch: int, context: int, backend: SDPBackend) -> Case:
@@ -117,6 +141,7 @@ def cases() -> list[list[Case]]:
     listed += [[attention(model, batch, context, backend) for backend in BACKENDS]
                for context in (4096, 512, 16384) for model in HEADS for batch in (64, 1, 16)
                if batch * context <= 1 << 19]
+    listed += [[dense(model, *batch)] for batch in BATCHES for model in EXPERTS]
     listed += [[norm(groups, hidden, times * rows, times * rows)]
                for rows in (4096, 64) for groups, hidden, times in NORMS]
     return listed
@@ -171,8 +196,10 @@ def compare(path: pathlib.Path) -> None:
         row = {"bench": name, "us": round(took, 3), "bytes": case.bytes, "of": case.of,
                "torch": torch.__version__}
         if (ours := lines.get(case.name)) is not None:
-            rate = case.bytes / took
-            row["price"] = round(rate / (ours["bytes"] / ours["us"]) - 1, 4)
+            rate, our_rate = case.bytes / took, ours["bytes"] / ours["us"]
+            if case.flops:
+                rate, our_rate = case.flops / took / 1e6, ours["tflops"]
+            row["price"] = round(rate / our_rate - 1, 4)
         with path.open("a") as out:
             out.write(json.dumps(row) + "\n")
 

@@ -243,7 +243,7 @@ class LayerBench {
     }
     const std::vector<OperationLimit> limits = LimitsOf(c.model, rows, context_tokens, load);
     const double bytes_per_us = bench_.read_bandwidth();
-    const double flops_per_us = PeakFlops();
+    const double flops_per_us = kernels::cuda::PeakFlops();
     for (const OperationLimit& limit : limits) {
       results_.Write(
           line + ", limit of " + limit.name,
@@ -260,16 +260,6 @@ class LayerBench {
                              ", \"share_of_limits\": " + std::to_string(least / graph_us) +
                              ", \"experts\": " + std::to_string(load.experts) +
                              ", \"expert_rows\": " + std::to_string(load.rows));
-  }
-
-  // Operations a microsecond that tensor cores make in bfloat16 at the GPU's own clock: of a
-  // multiprocessor 4,096 a cycle from sm_90 on, 2,048 before.
-  static double PeakFlops() {
-    int major = 0, processors = 0, khz = 0;
-    Check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), "device");
-    Check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0), "device");
-    Check(cudaDeviceGetAttribute(&khz, cudaDevAttrClockRate, 0), "device");
-    return (major >= 9 ? 4096.0 : 2048.0) * processors * khz / 1000.0;
   }
 
   GpuBench& bench_;

@@ -29,7 +29,7 @@ constexpr int kContext = 512;
 
 void Ffn(GpuBench& bench, const std::string& name, const std::vector<int>& rows) {
   TimeExperts(bench, name, kernels::cuda::kDeepSeekV2Experts, DType::kBFloat16,
-              kernels::cuda::ExpertForm::kFast, rows);
+              kernels::cuda::FormHere(DType::kBFloat16), rows);
 }
 
 void OverActivated(GpuBench& bench) {

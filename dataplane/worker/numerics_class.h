@@ -8,7 +8,8 @@
 
 namespace janus::dataplane {
 
-// What a worker computes on, as far as bits depend on it: "cpu AVX512", "cuda sm_90".
+// What a worker computes on, as far as bits depend on it: "cpu AVX512", "cuda sm_90a", or "cuda
+// sm_90" of a build without kernels for sm_90a.
 std::string DeviceClass(const kernels::Context& context, kernels::Isa isa);
 
 // The class of computation that bits depend on; alike on all members of a role (HELLO).

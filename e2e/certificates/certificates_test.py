@@ -16,7 +16,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
-from cluster_case import wait_for  # noqa: E402
+from cluster_case import ROOT, wait_for  # noqa: E402
 from images_case import PYTHON  # noqa: E402
 from served_case import ServedCase  # noqa: E402
 
@@ -36,11 +36,12 @@ with context.wrap_socket(socket.create_connection((sys.argv[1], 9000), timeout=3
 
 # Somebody at a worker's exchange who says a whole HELLO (dataplane/comm/wire.h) as experts 0 of an epoch, but does not
 # know its key; what is answered.
-HELLO = """
+VERSION = re.search(r"kProtocolVersion = (\d+);", (ROOT / "dataplane/comm/wire.h").read_text())[1]
+HELLO = f"""
 import os, socket, struct, sys
 with socket.create_connection((sys.argv[1], 9001), timeout=30) as door:
     unknown = struct.unpack("<QQQQ", os.urandom(32))
-    door.sendall(struct.pack("<8sIBBHQQQQQ64s256sIB3x", b"jnhello3", 3, 1, 0, 0, int(sys.argv[2]), *unknown,
+    door.sendall(struct.pack("<8sIBBHQQQQQ64s256sIB3x", b"jnhello3", {VERSION}, 1, 0, 0, int(sys.argv[2]), *unknown,
                              b"cpu avx2 bf16 tp1", b"", 0, 1))
     answer = door.recv(384, socket.MSG_WAITALL)
 print(answer[120:376].rstrip(bytes(1)).decode())

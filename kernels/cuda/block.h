@@ -22,6 +22,9 @@
 //      one that IsLast names, after that.
 //   5. What CopyAsync brings is there when the wait of CopyingWarps has let its group through, not
 //      before; what it reads does not change until then.
+//   6. Warpgroups of 128 threads, which multiply by wgmma (wgmma.h), have parts of a block of their
+//      own, CopyingGroups: what was written to shared memory before is there for wgmma only behind
+//      one of them.
 
 #include <cstddef>
 #include <cstdint>
@@ -39,6 +42,7 @@
 #include <vector>
 
 #include "common/check.h"
+#include "kernels/cuda/host_products.h"
 #define JANUS_DEVICE
 #define JANUS_UNROLL
 #define JANUS_KEEP_LOOP
@@ -57,7 +61,11 @@ inline constexpr int64_t kMostSharedBytes = 227 << 10;
 inline constexpr int kCopyBytes = 16;  // of one CopyAsync
 inline constexpr int kWordBytes = 4;   // of one CopyWordAsync
 
-inline constexpr int kLanes = 32;  // of a warp
+inline constexpr int kLanes = 32;          // of a warp
+inline constexpr int kGroupThreads = 128;  // of a warpgroup
+
+// What shared memory begins at a multiple of: the swizzled matrices of wgmma ask for it.
+inline constexpr int kSharedAlignment = 1024;
 
 #ifdef __CUDACC__
 
@@ -133,14 +141,41 @@ class DeviceWarp {
   int thread_;
 };
 
-extern __shared__ __align__(16) unsigned char janus_shared_memory[];
+// Four warps that multiply together. What each of them does by itself stands in Threads.
+class DeviceGroup {
+ public:
+  __device__ DeviceGroup() {
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread_));
+    index_ =
+        __shfl_sync(0xFFFFFFFFu, thread_ / kGroupThreads, 0);  // alike, as the compiler sees it
+  }
+  // Among the block's warpgroups.
+  __device__ int index() const { return index_; }
+  __device__ int thread() const { return thread_; }
+
+  // fn(thread) on every thread of it, by its number in the block; no barrier of the block.
+  template <class Fn>
+  __device__ void Threads(Fn fn) {
+    fn(thread_);
+    __syncwarp();  // what warps do together behind it asks that their lanes are together
+  }
+  __device__ uint32_t SharedAddress(const void* in_shared) const {
+    return static_cast<uint32_t>(__cvta_generic_to_shared(in_shared));
+  }
+
+ private:
+  int thread_;
+  int index_;
+};
+
+extern __shared__ __align__(kSharedAlignment) unsigned char janus_shared_memory[];
 
 class DeviceBlock {
  public:
   __device__ explicit DeviceBlock(int64_t blocks) : blocks_(blocks) {}
   __device__ int64_t index() const { return blockIdx.x; }
   __device__ int64_t blocks() const { return blocks_; }
-  // 16-byte aligned; as large as the plan said, its content unknown.
+  // Begins at a multiple of kSharedAlignment; as large as the plan said, its content unknown.
   __device__ unsigned char* shared() const { return janus_shared_memory; }
 
   // fn(thread) on every thread. The barrier behind it orders what the phase wrote, to shared and to
@@ -166,8 +201,21 @@ class DeviceBlock {
     asm volatile("cp.async.commit_group;\ncp.async.wait_group %0;" ::"n"(kPending) : "memory");
     __syncthreads();
   }
-  // Inside CopyingWarps: kCopyBytes from global to shared memory, past the registers. Both
-  // addresses are multiples of as many bytes. Unless `read`, zeros come and `from` is not touched.
+  // As CopyingWarps, on every warpgroup. What threads wrote, and what copies brought that the wait
+  // let through, is there for wgmma in the next CopyingGroups.
+  template <int kPending, class Fn>
+  __device__ void CopyingGroups(Fn fn) {
+    DeviceGroup group;
+    fn(group);
+    asm volatile("cp.async.commit_group;\ncp.async.wait_group %0;" ::"n"(kPending) : "memory");
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+    __syncthreads();
+  }
+  // Inside CopyingWarps and CopyingGroups: kCopyBytes from global to shared memory, past the
+  // registers. Both addresses are multiples of as many bytes. Unless `read`, zeros come and `from`
+  // is not touched.
   __device__ static void CopyAsync(void* to, const void* from, bool read) {
     asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(
                      static_cast<uint32_t>(__cvta_generic_to_shared(to))),
@@ -323,6 +371,32 @@ class HostWarp {
   bool inside_ = false;
 };
 
+class HostGroup {
+ public:
+  HostGroup(int index, std::minstd_rand& random, HostProducts& products)
+      : index_(index), random_(random), products_(products) {}
+  int index() const { return index_; }
+
+  template <class Fn>
+  void Threads(Fn fn) {
+    Together();
+    inside_ = true;
+    InAnyOrder(random_, kGroupThreads, [&](int thread) { fn(index_ * kGroupThreads + thread); });
+    inside_ = false;
+  }
+  uint32_t SharedAddress(const void* in_shared) const { return products_.AddressOf(in_shared); }
+  void Together() const { JANUS_CHECK(!inside_, index_); }
+  // For wgmma.h.
+  HostProducts& products() { return products_; }
+  std::minstd_rand& random() { return random_; }
+
+ private:
+  int index_;
+  std::minstd_rand& random_;
+  HostProducts& products_;
+  bool inside_ = false;
+};
+
 // How many copies of CopyAsync read something. Of this thread.
 inline thread_local int64_t host_copies = 0;
 inline thread_local int64_t host_word_copies = 0;  // of CopyWordAsync
@@ -336,22 +410,27 @@ class HostBlock {
         threads_(threads),
         shared_(shared),
         shared_bytes_(shared_bytes),
-        random_(seed) {}
+        random_(seed),
+        products_(static_cast<size_t>(threads / kGroupThreads),
+                  HostProducts(shared, shared_bytes)) {}
+  ~HostBlock() {
+    for (const HostProducts& of_group : products_) JANUS_CHECK(of_group.AreDone(), index_);
+  }
+  HostBlock(const HostBlock&) = delete;
+  HostBlock& operator=(const HostBlock&) = delete;
   int64_t index() const { return index_; }
   int64_t blocks() const { return blocks_; }
   unsigned char* shared() const { return shared_; }
 
   template <class Fn>
   void Phase(Fn fn) {
-    Together();
-    inside_ = true;
+    Begin();
     InAnyOrder(random_, threads_, fn);
     inside_ = false;
   }
   template <class Fn>
   void Warps(Fn fn) {
-    Together();
-    inside_ = true;
+    Begin();
     InAnyOrder(random_, threads_ / kLanes, [&](int index) {
       HostWarp warp(index, random_);
       fn(warp);
@@ -362,17 +441,20 @@ class HostBlock {
   template <int kPending, class Fn>
   void CopyingWarps(Fn fn) {
     Warps(fn);
-    under_way_.push_back(std::move(group_));
-    group_.clear();
-    for (; under_way_.size() > kPending; under_way_.pop_front()) {
-      for (const Copy& copy : under_way_.front()) {
-        if (copy.read) {
-          std::memcpy(copy.to, copy.from, copy.bytes);
-        } else {
-          std::memset(copy.to, 0, copy.bytes);
-        }
-      }
-    }
+    WaitForCopies(kPending);
+  }
+  template <int kPending, class Fn>
+  void CopyingGroups(Fn fn) {
+    Together();
+    JANUS_CHECK(threads_ % kGroupThreads == 0, threads_);
+    inside_ = true;
+    InAnyOrder(random_, threads_ / kGroupThreads, [&](int index) {
+      HostGroup group(index, random_, products_[static_cast<size_t>(index)]);
+      fn(group);
+    });
+    inside_ = false;
+    WaitForCopies(kPending);
+    for (HostProducts& of_group : products_) of_group.SeeShared(true);
   }
   void CopyAsync(void* to, const void* from, bool read) {
     StartCopy<kCopyBytes>(to, from, read);
@@ -416,6 +498,25 @@ class HostBlock {
     std::memset(to, 0xFF, kBytes);
     group_.push_back({bytes, from, read, kBytes});
   }
+  // What begins here may write to shared memory what wgmma is not told of.
+  void Begin() {
+    Together();
+    inside_ = true;
+    for (HostProducts& of_group : products_) of_group.SeeShared(false);
+  }
+  void WaitForCopies(size_t pending) {
+    under_way_.push_back(std::move(group_));
+    group_.clear();
+    for (; under_way_.size() > pending; under_way_.pop_front()) {
+      for (const Copy& copy : under_way_.front()) {
+        if (copy.read) {
+          std::memcpy(copy.to, copy.from, copy.bytes);
+        } else {
+          std::memset(copy.to, 0, copy.bytes);
+        }
+      }
+    }
+  }
   // A thread alone cannot pass the block's barriers.
   void Together() const { JANUS_CHECK(!inside_, index_); }
 
@@ -425,8 +526,9 @@ class HostBlock {
   unsigned char* shared_;
   int64_t shared_bytes_;
   std::minstd_rand random_;
-  Group group_;                  // started since the last wait
-  std::deque<Group> under_way_;  // oldest first
+  Group group_;                         // started since the last wait
+  std::deque<Group> under_way_;         // oldest first
+  std::vector<HostProducts> products_;  // of each warpgroup
   bool inside_ = false;
 };
 

@@ -1,9 +1,10 @@
-// The grouped expert FFN: its two forms, and which of them runs.
+// The grouped expert FFN: its forms, and which of them runs.
 
 #include "kernels/cuda/expert_ffn.h"
 
 #include "kernels/backends.h"
 #include "kernels/cuda/expert_ffn_fast.h"
+#include "kernels/cuda/expert_ffn_wgmma.h"
 #include "kernels/cuda/products.h"
 #include "kernels/cuda/start.h"
 
@@ -21,10 +22,23 @@ Status RunFast(const Stream& stream, const GroupedExpertFfnArgs& args, int64_t h
                PlanFastExpertDown<kWeightBits>(args));
 }
 
+template <int kGroups>
+Status RunWgmma(const Stream& stream, const GroupedExpertFfnArgs& args, int64_t h_row_bytes,
+                int64_t most_blocks) {
+  const auto start = [&](const auto& kernel, Plan plan) {
+    if (most_blocks > 0) plan.blocks = std::min(plan.blocks, most_blocks);
+    return Start(kName, stream, kernel, plan);
+  };
+  JANUS_RETURN_IF_ERROR(start(WgmmaExpertUpKernel<kGroups>{{{{}, args, h_row_bytes}}},
+                              PlanWgmmaExpertUp<kGroups>(args)));
+  return start(WgmmaExpertDownKernel<kGroups>{{{{}, args, h_row_bytes}}},
+               PlanWgmmaExpertDown<kGroups>(args));
+}
+
 }  // namespace
 
-Status RunGroupedExpertFfn(const Stream& stream, const GroupedExpertFfnArgs& args,
-                           ExpertForm form) {
+Status RunGroupedExpertFfn(const Stream& stream, const GroupedExpertFfnArgs& args, ExpertForm form,
+                           WgmmaTiles tiles, int64_t wide_blocks) {
   const int64_t h_row_bytes =
       GroupedExpertFfnWorkspace::For(args.num_contributions, args.intermediate, args.row_dtype)
           .h_row_bytes;
@@ -32,6 +46,12 @@ Status RunGroupedExpertFfn(const Stream& stream, const GroupedExpertFfnArgs& arg
     JANUS_RETURN_IF_ERROR(
         Start(kName, stream, ExpertUpKernel{args, h_row_bytes}, PlanExpertUp(args)));
     return Start(kName, stream, ExpertDownKernel{args, h_row_bytes}, PlanExpertDown(args));
+  }
+  if (form == ExpertForm::kWgmma) {
+    const bool wide =
+        tiles == WgmmaTiles::kWide || (tiles == WgmmaTiles::kByRows && TakesWideTiles(args));
+    return wide ? RunWgmma<2>(stream, args, h_row_bytes, wide_blocks)
+                : RunWgmma<1>(stream, args, h_row_bytes, 0);
   }
   if (args.weight_dtype == DType::kMxfp4) return RunFast<4>(stream, args, h_row_bytes);
   return args.weight_dtype == DType::kBFloat16 ? RunFast<16>(stream, args, h_row_bytes)
@@ -41,7 +61,7 @@ Status RunGroupedExpertFfn(const Stream& stream, const GroupedExpertFfnArgs& arg
 }  // namespace cuda
 
 Status GroupedExpertFfnCuda(const Stream& stream, const GroupedExpertFfnArgs& args) {
-  return cuda::RunGroupedExpertFfn(stream, args, cuda::ExpertFormFor(args));
+  return cuda::RunGroupedExpertFfn(stream, args, cuda::ExpertFormFor(args, cuda::DeviceHasWgmma()));
 }
 
 }  // namespace janus::kernels

@@ -9,24 +9,37 @@
 namespace janus::kernels::cuda {
 
 enum class ExpertForm {
+  // wgmma (expert_ffn_wgmma.h): rows and weights in bfloat16, H and I multiples of 8, on sm_90a.
+  kWgmma,
   // Tensor cores: rows in bfloat16; weights in bfloat16 with H and I multiples of 8, in fp8 with
   // multiples of 16, or in mxfp4.
   kFast,
-  kPlain,  // everything; what the fast one is held to
+  kPlain,  // everything; what the others are held to
 };
 
-// By number formats and shape alone, so that a model has one form, whatever rows a round brings.
-constexpr ExpertForm ExpertFormFor(const GroupedExpertFfnArgs& a) {
+// By number formats, shape and architecture alone (DeviceHasWgmma), so that a model has one form,
+// whatever rows a round brings.
+constexpr ExpertForm ExpertFormFor(const GroupedExpertFfnArgs& a, bool has_wgmma) {
   if (a.row_dtype != DType::kBFloat16) return ExpertForm::kPlain;
   if (a.weight_dtype == DType::kMxfp4) return ExpertForm::kFast;
   const bool is_float8 = a.weight_dtype == DType::kFloat8E4M3;
   if (!is_float8 && a.weight_dtype != DType::kBFloat16) return ExpertForm::kPlain;
   const int chunk = is_float8 ? 16 : 8;
   const bool in_chunks = a.hidden % chunk == 0 && a.intermediate % chunk == 0;
-  return in_chunks ? ExpertForm::kFast : ExpertForm::kPlain;
+  if (!in_chunks) return ExpertForm::kPlain;
+  return has_wgmma && !is_float8 ? ExpertForm::kWgmma : ExpertForm::kFast;
 }
 
-// Arguments are valid, as after kernels::GroupedExpertFfn; a form that takes them.
-Status RunGroupedExpertFfn(const Stream& stream, const GroupedExpertFfnArgs& args, ExpertForm form);
+// How wgmma deals a call into blocks, which shows in no bit.
+enum class WgmmaTiles {
+  kByRows,  // by the rows that there may be
+  kNarrow,
+  kWide,  // at most kMostWideExperts experts
+};
+
+// Arguments are valid, as after kernels::GroupedExpertFfn; a form that takes them. `tiles` and, if
+// it is not 0, the number of blocks of wide ones: for tests.
+Status RunGroupedExpertFfn(const Stream& stream, const GroupedExpertFfnArgs& args, ExpertForm form,
+                           WgmmaTiles tiles = WgmmaTiles::kByRows, int64_t wide_blocks = 0);
 
 }  // namespace janus::kernels::cuda

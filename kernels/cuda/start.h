@@ -23,6 +23,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <new>
 #endif
 
 namespace janus::kernels::cuda {
@@ -77,6 +78,29 @@ inline bool DeviceHasSharedBytes(int64_t bytes) {
   return bytes <= most;
 }
 
+// Whether kernels with wgmma run on this process's GPU: it is of sm_90, and the build compiled for
+// sm_90a (cmake/JanusCuda.cmake), whose instructions no other architecture has. The numerics class
+// names it (kernels/device/cuda_context.cu), since forms are chosen by it.
+inline bool DeviceHasWgmma() {
+#ifdef JANUS_CUDA_SM_90A
+  static const bool has = [] {
+    int device = 0;
+    int major = 0;
+    int minor = 0;
+    if (cudaGetDevice(&device) != cudaSuccess ||
+        cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess ||
+        cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) != cudaSuccess) {
+      cudaGetLastError();  // the launch will tell
+      return false;
+    }
+    return major == 9 && minor == 0;
+  }();
+  return has;
+#else
+  return false;
+#endif
+}
+
 inline Status LaunchFailure(std::string_view operation, cudaError_t error) {
   const std::string what =
       std::string(operation) + ": " + cudaGetErrorName(error) + ", " + cudaGetErrorString(error);
@@ -125,9 +149,12 @@ Status Start(std::string_view operation, const Stream& stream, const Kernel& ker
 
 #else
 
-// The GPU that the host plays is of sm_90.
+// The GPU that the host plays is of sm_90a.
 inline bool DeviceHasSharedBytes(int64_t bytes) {
   return bytes <= kMostSharedBytes;
+}
+inline bool DeviceHasWgmma() {
+  return true;
 }
 
 // What the next launches of this thread draw their orders from.
@@ -172,7 +199,11 @@ Status Start(std::string_view operation, const Stream& stream, const Kernel& ker
 #endif
   }
   const auto bytes = static_cast<size_t>(plan.shared_bytes);
-  const std::unique_ptr<unsigned char[]> shared(new unsigned char[bytes]);
+  const auto give_back = [](unsigned char* memory) {
+    ::operator delete[](memory, std::align_val_t{kSharedAlignment});
+  };
+  const std::unique_ptr<unsigned char[], decltype(give_back)> shared(
+      new (std::align_val_t{kSharedAlignment}) unsigned char[bytes], give_back);
   const bool backwards = host_order_seed % 2 == 0;
   for (int64_t i = 0; i < plan.blocks; ++i) {
     std::memset(shared.get(), 0xFF, bytes);

@@ -135,10 +135,6 @@ __device__ void MultiplyAdd(DeviceWarp& warp, C c_of, A a_of, B b_of) {
 
 #else
 
-// How often a matrix was read whose rows do not lie in banks of their own: the GPU then takes
-// turns. Of this thread.
-inline thread_local int64_t host_bank_conflicts = 0;
-
 // take(i, row, bytes) for each row of the matrices.
 template <int kMatrices, class From, class Take>
 void ForEachMatrixRow(HostWarp& warp, From from, Take take) {

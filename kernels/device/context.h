@@ -117,7 +117,7 @@ class Context {
   // what an operation reads is whatever the host reads.
   virtual bool is_host() const = 0;
   // What the bits of this device's operations depend on beside the kernels, as the numerics class
-  // has it: "cuda sm_90". Empty for the host, whose instruction set is the stream's.
+  // has it: "cuda sm_90a". Empty for the host, whose instruction set is the stream's.
   virtual std::string numerics() const = 0;
   // Where the device is on the machine's PCI bus, domain, bus, device and function in hexadecimal:
   // "0000:3B:00.0". Empty: the host, or it does not say.

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "kernels/cuda/start.h"
 #include "kernels/device/cuda_shared_memory.h"
 
 namespace janus::kernels {
@@ -93,7 +94,7 @@ class CudaContext final : public Context {
       return Unavailable("the GPU here, of " + sm + ", cannot be used: " + cudaGetErrorName(error) +
                          ", " + cudaGetErrorString(error));
     }
-    numerics_ = "cuda " + sm;
+    numerics_ = "cuda " + sm + (cuda::DeviceHasWgmma() ? "a" : "");
     // Without it nothing but a network device's nearness is unknown.
     char address[32] = {};
     if (cudaDeviceGetPCIBusId(address, sizeof address, kDevice) == cudaSuccess) {

@@ -1,4 +1,4 @@
-// The fast form of the experts against the plain one, expert by expert, with every number of rows
+// The fast forms of the experts against the plain one, expert by expert, with every number of rows
 // at which a tile changes; what the parity cases cannot choose.
 
 #include "kernels/cuda/expert_ffn.h"
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "kernels/cuda/plan.h"
+#include "kernels/cuda/start.h"
 #include "tests/unit/kernels/cuda_order.h"
 #include "tests/unit/kernels/cuda_tensor_order.h"
 #include "tests/unit/kernels/guarded_array.h"
@@ -30,6 +31,18 @@ struct Shape {
   int hidden;
   int intermediate;
 };
+
+// A form, and how it deals a call into blocks. `has`: whether the device here runs it.
+struct Way {
+  ExpertForm form = ExpertForm::kFast;
+  WgmmaTiles tiles = WgmmaTiles::kByRows;
+  int64_t wide_blocks = 0;
+  bool has() const { return form != ExpertForm::kWgmma || DeviceHasWgmma(); }
+};
+constexpr Way kPlainWay{ExpertForm::kPlain};
+constexpr Way kFastWay{ExpertForm::kFast};
+constexpr Way kNarrowWay{ExpertForm::kWgmma, WgmmaTiles::kNarrow};
+constexpr Way kWideWay{ExpertForm::kWgmma, WgmmaTiles::kWide};
 
 // An expert for each of `counts`, with as many rows.
 class Experts {
@@ -81,7 +94,8 @@ class Experts {
   }
 
   // The bytes of y, contribution after contribution.
-  std::vector<uint8_t> Run(ExpertForm form) const {
+  std::vector<uint8_t> Run(ExpertForm form) const { return Run(Way{form}); }
+  std::vector<uint8_t> Run(const Way& way) const {
     NextOrder();
     GuardedArray y(y_dtype_, int64_t{total_} * shape_.hidden);
     y.Fill(NAN);
@@ -118,7 +132,7 @@ class Experts {
                                                .y_dtype = y_dtype_,
                                                .workspace = workspace.data(),
                                                .workspace_bytes = needs.bytes},
-                                              form);
+                                              way.form, way.tiles, way.wide_blocks);
     EXPECT_TRUE(status.ok()) << status.ToString();
     EXPECT_TRUE(y.GuardsAreIntact());
     EXPECT_TRUE(workspace.GuardsAreIntact());
@@ -171,6 +185,10 @@ class Experts {
 // Every number of rows at which the tile becomes another, or the last one of several is not full;
 // experts without rows at either end and between.
 constexpr int kCounts[] = {0, 1, 7, 8, 9, 16, 17, 32, 0, 33, 63, 64, 65, 200, 0};
+// The same of wide tiles.
+constexpr int kWideCounts[] = {0, 1, 9, 32, 33, 65, 0, 0, 128, 129, 192, 193, 256, 257, 530, 0};
+// More tiles of rows than a band has, in two experts.
+constexpr int kBandCounts[] = {7, 4200, 0, 5000};
 
 struct Case {
   const char* name;
@@ -178,16 +196,18 @@ struct Case {
   DType y_dtype;
   DType weight_dtype = kB16;
   std::span<const int> counts = kCounts;
+  Way way = kFastWay;
   friend void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 };
 class FastExpertsTest : public testing::TestWithParam<Case> {};
 
 TEST_P(FastExpertsTest, GiveThePlainFormsResult) {
-  const auto& [name, shape, y_dtype, weight_dtype, counts] = GetParam();
+  const auto& [name, shape, y_dtype, weight_dtype, counts, way] = GetParam();
+  if (!way.has()) GTEST_SKIP() << "no wgmma here";
   const Experts experts(shape, counts, y_dtype, weight_dtype);
   const std::vector<uint8_t> wanted = experts.Run(ExpertForm::kPlain);
   const int64_t conflicts = BankConflicts();
-  const std::vector<uint8_t> got = experts.Run(ExpertForm::kFast);
+  const std::vector<uint8_t> got = experts.Run(way);
   EXPECT_EQ(BankConflicts(), conflicts);
   ASSERT_EQ(got.size(), wanted.size());
   const auto count = static_cast<int64_t>(got.size()) / SizeOf(y_dtype);
@@ -232,13 +252,44 @@ INSTANTIATE_TEST_SUITE_P(Shapes, FastExpertsTest,
                                          Case{"Mxfp4LongRows", {2176, 64}, kB16, kMx4},
                                          Case{"Mxfp4LongInner", {64, 2080}, kB16, kMx4}),
                          [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Wgmma, FastExpertsTest,
+    testing::Values(Case{"Least", {8, 8}, kB16, kB16, kCounts, kNarrowWay},
+                    Case{"NoWholeTiles", {136, 88}, kB16, kB16, kCounts, kNarrowWay},
+                    Case{"InFp32", {136, 88}, DType::kFloat32, kB16, kCounts, kNarrowWay},
+                    // More steps than stages, of up and of down.
+                    Case{"LongRows", {840, 40}, kB16, kB16, kCounts, kNarrowWay},
+                    Case{"LongInner", {40, 840}, kB16, kB16, kCounts, kNarrowWay},
+                    Case{"WideLeast", {8, 8}, kB16, kB16, kWideCounts, kWideWay},
+                    Case{"WideNoWholeTiles", {200, 136}, kB16, kB16, kWideCounts, kWideWay},
+                    Case{"WideInFp32", {136, 72}, DType::kFloat32, kB16, kWideCounts, kWideWay},
+                    Case{"WideLongRows", {904, 40}, kB16, kB16, kCounts, kWideWay},
+                    Case{"WideLongInner", {40, 904}, kB16, kB16, kCounts, kWideWay},
+                    Case{"WideBands", {136, 72}, kB16, kB16, kBandCounts, kWideWay}),
+    [](const auto& info) { return info.param.name; });
+
+// How a call is dealt into blocks shows in no bit, on a GPU as well.
+TEST(WgmmaExperts, HaveTheSameBitsInNarrowAndInWideTilesOfAnyNumberOfBlocks) {
+  if (!DeviceHasWgmma()) GTEST_SKIP() << "no wgmma here";
+  for (const Shape shape : {Shape{264, 200}, Shape{64, 392}}) {
+    const Experts experts(shape, kWideCounts, DType::kFloat32, kB16);
+    const std::vector<uint8_t> narrow = experts.Run(kNarrowWay);
+    for (const int64_t blocks : {0, 1, 5}) {
+      EXPECT_EQ(experts.Run(Way{ExpertForm::kWgmma, WgmmaTiles::kWide, blocks}), narrow) << blocks;
+    }
+    EXPECT_EQ(experts.Run(ExpertForm::kWgmma), narrow);
+  }
+}
 
 #ifdef JANUS_TEST_ON_GPU
 // Too long for the host form.
 constexpr int kFewCounts[] = {1, 40};
+constexpr int kManyCounts[] = {1, 40, 700};
 INSTANTIATE_TEST_SUITE_P(
     Models, FastExpertsTest,
     testing::Values(Case{"DeepSeekV3", {7168, 2048}, kB16, kB16, kFewCounts},
+                    Case{"WgmmaDeepSeekV3", {7168, 2048}, kB16, kB16, kFewCounts, kNarrowWay},
+                    Case{"WideDeepSeekV3", {7168, 2048}, kB16, kB16, kManyCounts, kWideWay},
                     Case{"DeepSeekV2", {5120, 1536}, kB16, kB16, kFewCounts},
                     Case{"Fp8DeepSeekV3", {7168, 2048}, kB16, kF8, kFewCounts},
                     Case{"Fp8DeepSeekV2", {5120, 1536}, kB16, kF8, kFewCounts},
@@ -247,19 +298,37 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return info.param.name; });
 #endif
 
-class FastExpertsOf : public testing::TestWithParam<DType> {};
-INSTANTIATE_TEST_SUITE_P(Weights, FastExpertsOf, testing::Values(kB16, kF8, kMx4),
-                         [](const auto& info) { return std::string(ToString(info.param)); });
+struct Kind {
+  DType weights;
+  Way way = kFastWay;
+  std::string name() const {
+    return std::string(way.form == ExpertForm::kFast    ? ""
+                       : way.tiles == WgmmaTiles::kWide ? "Wide"
+                                                        : "Wgmma") +
+           std::string(ToString(weights));
+  }
+  friend void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name(); }
+};
+class FastExpertsOf : public testing::TestWithParam<Kind> {
+  void SetUp() override {
+    if (!GetParam().way.has()) GTEST_SKIP() << "no wgmma here";
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Weights, FastExpertsOf,
+                         testing::Values(Kind{kB16}, Kind{kF8}, Kind{kMx4}, Kind{kB16, kNarrowWay},
+                                         Kind{kB16, kWideWay}),
+                         [](const auto& info) { return info.param.name(); });
 
 // Where rows and weights lie does not show in the bits: copies of 16 bytes cannot read all of it.
 TEST_P(FastExpertsOf, ReadRowsAndWeightsAtAnyAddress) {
-  const bool is_mxfp4 = GetParam() == kMx4;
+  const auto& [weights, way] = GetParam();
+  const bool is_mxfp4 = weights == kMx4;
   const Shape shape = is_mxfp4 ? Shape{256, 128} : Shape{208, 144};
   constexpr int counts[] = {3, 20, 40};
   const auto bits = [&](int row_misalignment, int weight_misalignment, int up_misalignment = 0) {
-    return Experts(shape, counts, kB16, GetParam(), row_misalignment, weight_misalignment,
+    return Experts(shape, counts, kB16, GetParam().weights, row_misalignment, weight_misalignment,
                    up_misalignment)
-        .Run(ExpertForm::kFast);
+        .Run(GetParam().way);
   };
   const std::vector<uint8_t> aligned = bits(0, 0);
   EXPECT_EQ(bits(2, 0), aligned);
@@ -274,11 +343,12 @@ TEST_P(FastExpertsOf, ReadRowsAndWeightsAtAnyAddress) {
 
 TEST_P(FastExpertsOf, ARowOfNaNsStaysAlone) {
   constexpr int counts[] = {9, 50};
-  const Shape shape = GetParam() == kMx4 ? Shape{160, 64} : Shape{144, 48};
-  Experts experts(shape, counts, kB16, GetParam());
-  const std::vector<uint8_t> before = experts.Run(ExpertForm::kFast);
+  const auto& [weights, way] = GetParam();
+  const Shape shape = weights == kMx4 ? Shape{160, 64} : Shape{144, 48};
+  Experts experts(shape, counts, kB16, weights);
+  const std::vector<uint8_t> before = experts.Run(way);
   experts.Poison(20);
-  const std::vector<uint8_t> after = experts.Run(ExpertForm::kFast);
+  const std::vector<uint8_t> after = experts.Run(way);
   for (size_t row = 0; row < 59; ++row) {
     const auto begin = row * experts.row_bytes();
     const std::vector<uint8_t> was(&before[begin], &before[begin] + experts.row_bytes());
@@ -291,22 +361,24 @@ TEST_P(FastExpertsOf, ARowOfNaNsStaysAlone) {
 // Up to 64 rows each weight is copied once, those behind a matrix or a row of it never: what would
 // come of them is multiplied by zeros, or not stored, and would not show.
 TEST_P(FastExpertsOf, CopyEachWeightOnce) {
-  const bool is_mxfp4 = GetParam() == kMx4;
+  const auto& [weight_dtype, way] = GetParam();
+  const bool is_mxfp4 = weight_dtype == kMx4;
   const int64_t hidden = is_mxfp4 ? 384 : 272;
   const int64_t intermediate = is_mxfp4 ? 256 : 208;
   for (const int rows : {1, 8, 9, 16, 17, 32, 33, 64}) {
     const int counts[] = {rows};
     const int64_t words_before = host_word_copies;
     const Experts experts({static_cast<int>(hidden), static_cast<int>(intermediate)}, counts, kB16,
-                          GetParam());
+                          weight_dtype);
     const int64_t before = host_copies;
-    (void)experts.Run(ExpertForm::kFast);
-    int64_t wide = rows > (GetParam() == kB16 ? 32 : 8) ? 2 : 1;
+    (void)experts.Run(way);
+    int64_t wide = rows > (weight_dtype == kB16 ? 32 : 8) ? 2 : 1;
     if (is_mxfp4 && rows > 16 && rows <= 32) wide = 4;
+    if (way.form == ExpertForm::kWgmma) wide = way.tiles == WgmmaTiles::kWide ? 2 : 1;
     const int64_t rows_read = CeilDiv(intermediate, 32 * wide) * (rows * hidden / 8) +
                               CeilDiv(hidden, 64 * wide) * (rows * intermediate / 8);
     const int64_t weights = 3 * hidden * intermediate;
-    EXPECT_EQ(host_copies - before, BytesOf(GetParam(), weights) / kCopyBytes + rows_read)
+    EXPECT_EQ(host_copies - before, BytesOf(weight_dtype, weights) / kCopyBytes + rows_read)
         << rows << " rows";
     EXPECT_EQ(host_word_copies - words_before, is_mxfp4 ? weights / kMxBlock / kWordBytes : 0);
   }
@@ -446,30 +518,42 @@ TEST(FastExperts, TakeSubnormalWeights) {
 }
 
 // A model's form is a matter of its shape and its formats: nothing else of a call may change bits.
-TEST(FastExperts, AreForBfloat16Fp8AndMxfp4InChunks) {
+TEST(FastExperts, AreForBfloat16Fp8AndMxfp4InChunksAndOfWgmmaForBfloat16) {
   GroupedExpertFfnArgs a{
       .hidden = 7168, .intermediate = 2048, .weight_dtype = kB16, .row_dtype = kB16};
   for (const int64_t rows : {1, 64, 65, 100000}) {
     a.num_experts = a.num_contributions = rows;
-    EXPECT_EQ(ExpertFormFor(a), ExpertForm::kFast);
+    EXPECT_EQ(ExpertFormFor(a, false), ExpertForm::kFast);
   }
   const auto with = [&](auto field, auto value) {
     GroupedExpertFfnArgs other = a;
     other.*field = value;
-    return ExpertFormFor(other);
+    return ExpertFormFor(other, false);
   };
+  for (const int64_t rows : {1, 64, 65, 100000}) {
+    a.num_experts = a.num_contributions = rows;
+    EXPECT_EQ(ExpertFormFor(a, true), ExpertForm::kWgmma);
+  }
   EXPECT_EQ(with(&GroupedExpertFfnArgs::hidden, 7176), ExpertForm::kFast);
   EXPECT_EQ(with(&GroupedExpertFfnArgs::hidden, 7164), ExpertForm::kPlain);
   EXPECT_EQ(with(&GroupedExpertFfnArgs::intermediate, 2047), ExpertForm::kPlain);
   EXPECT_EQ(with(&GroupedExpertFfnArgs::weight_dtype, DType::kFloat16), ExpertForm::kPlain);
   EXPECT_EQ(with(&GroupedExpertFfnArgs::row_dtype, DType::kFloat32), ExpertForm::kPlain);
   EXPECT_EQ(with(&GroupedExpertFfnArgs::y_dtype, kB16), ExpertForm::kFast);
+  a.weight_dtype = DType::kFloat16;
+  EXPECT_EQ(ExpertFormFor(a, true), ExpertForm::kPlain);
+  a.weight_dtype = kB16;
+  a.hidden = 7164;
+  EXPECT_EQ(ExpertFormFor(a, true), ExpertForm::kPlain);
+  a.hidden = 7168;
   a.weight_dtype = kF8;
-  EXPECT_EQ(ExpertFormFor(a), ExpertForm::kFast);
+  EXPECT_EQ(ExpertFormFor(a, false), ExpertForm::kFast);
+  EXPECT_EQ(ExpertFormFor(a, true), ExpertForm::kFast);
   EXPECT_EQ(with(&GroupedExpertFfnArgs::hidden, 7176), ExpertForm::kPlain);
   EXPECT_EQ(with(&GroupedExpertFfnArgs::intermediate, 2040), ExpertForm::kPlain);
   EXPECT_EQ(with(&GroupedExpertFfnArgs::weight_dtype, kMx4), ExpertForm::kFast);
   a.weight_dtype = kMx4;
+  EXPECT_EQ(ExpertFormFor(a, true), ExpertForm::kFast);
   EXPECT_EQ(with(&GroupedExpertFfnArgs::row_dtype, DType::kFloat32), ExpertForm::kPlain);
 }
 

@@ -7,6 +7,7 @@
 #include "kernels/cuda/attention_fast.h"
 #include "kernels/cuda/expanded_deal.h"
 #include "kernels/cuda/expert_ffn_fast.h"
+#include "kernels/cuda/expert_ffn_wgmma.h"
 #include "kernels/cuda/gate_fast.h"
 #include "kernels/cuda/linear_fast.h"
 #include "kernels/cuda/norm_fast.h"
@@ -227,6 +228,79 @@ TEST(Plan, OfFastExpertsAsksTheCacheForLittleBesideTheWeights) {
   EXPECT_EQ(FastExpertReads<16>(a, 8), weights + weights / 8);
   EXPECT_EQ(FastExpertReads<16>(a, 32), weights + weights / 2);
   EXPECT_EQ(FastExpertReads<16>(a, 64), weights + weights / 2);
+}
+
+TEST(Plan, OfWgmmaExpertsCoversWeightRowsAndTails) {
+  const GroupedExpertFfnArgs v3 = DeepSeek(7168, 2048, 32);
+  EXPECT_EQ(PlanWgmmaExpertUp<1>(v3).blocks, 32 * 64);
+  EXPECT_EQ(PlanWgmmaExpertDown<1>(v3).blocks, 32 * 112);
+  EXPECT_EQ(PlanWgmmaExpertUp<1>(v3).threads, 128);
+  EXPECT_EQ(PlanWgmmaExpertUp<2>(v3).threads, 256);
+  for (const int64_t flops : {PlanWgmmaExpertUp<1>(v3).flops + PlanWgmmaExpertDown<1>(v3).flops,
+                              PlanWgmmaExpertUp<2>(v3).flops + PlanWgmmaExpertDown<2>(v3).flops}) {
+    EXPECT_EQ(flops, int64_t{6} * v3.num_contributions * 7168 * 2048);
+  }
+  const GroupedExpertFfnArgs odd = DeepSeek(136, 72, 3);
+  EXPECT_EQ(PlanWgmmaExpertUp<1>(odd).blocks, 3 * 3);
+  EXPECT_EQ(PlanWgmmaExpertDown<1>(odd).blocks, 3 * 3);
+}
+
+// Wide tiles have as many blocks as run at once, or as there may be tiles: an expert's last one is
+// not full, and no expert has less than a row.
+TEST(Plan, OfWideWgmmaExpertsHasNoMoreBlocksThanTilesOrMultiprocessors) {
+  GroupedExpertFfnArgs a = DeepSeek(7168, 2048, 8);
+  a.num_contributions = 4096;
+  EXPECT_EQ(PlanWgmmaExpertUp<2>(a).blocks, 132);
+  EXPECT_EQ(PlanWgmmaExpertDown<2>(a).blocks, 132);
+  a = DeepSeek(136, 72, 3);
+  a.num_contributions = 300;
+  EXPECT_EQ(PlanWgmmaExpertUp<2>(a).blocks, (3 + 1) * 2);
+  EXPECT_EQ(PlanWgmmaExpertDown<2>(a).blocks, (3 + 1) * 2);
+  a.num_contributions = 2;
+  EXPECT_EQ(PlanWgmmaExpertUp<2>(a).blocks, 2 * 2);
+}
+
+TEST(Plan, OfWgmmaExpertsTakesWideTilesForManyRowsOfFewEnoughExperts) {
+  GroupedExpertFfnArgs a = DeepSeek(7168, 2048, 32);
+  a.num_contributions = 32 * 32;
+  EXPECT_FALSE(TakesWideTiles(a));
+  ++a.num_contributions;
+  EXPECT_TRUE(TakesWideTiles(a));
+  a.num_contributions = int64_t{1} << 30;
+  a.num_experts = kMostWideExperts;
+  EXPECT_TRUE(TakesWideTiles(a));
+  ++a.num_experts;
+  EXPECT_FALSE(TakesWideTiles(a));
+}
+
+TEST(Plan, OfWgmmaExpertsKeepsMoreUnderWayThanTheMemoryNeeds) {
+  EXPECT_EQ((WgmmaTile<1, 8>::kStages), 12);
+  EXPECT_EQ((WgmmaTile<1, 16>::kStages), 11);
+  EXPECT_EQ((WgmmaTile<1, 32>::kStages), 9);
+  EXPECT_EQ((WgmmaTile<1, 64>::kStages), 7);
+  EXPECT_EQ((WgmmaTile<2, 8>::kStages), 13);
+  EXPECT_EQ((WgmmaTile<2, 64>::kStages), 9);
+  EXPECT_EQ((WgmmaTile<2, 128>::kStages), 6);
+  EXPECT_EQ((WgmmaTile<2, 192>::kStages), 5);
+  EXPECT_EQ((WgmmaTile<2, 256>::kStages), 4);
+  // Two narrow blocks on a multiprocessor of sm_90 (228 KiB, of which each block takes one more),
+  // or one wide one.
+  EXPECT_LE(2 * (WgmmaExpertUpKernel<1>::kAskedSharedBytes + 1024), 228 << 10);
+  EXPECT_LE(WgmmaExpertUpKernel<2>::kAskedSharedBytes, kMostSharedBytes);
+  const GroupedExpertFfnArgs a = DeepSeek(7168, 2048, 8);
+  EXPECT_TRUE(CanLaunch(PlanWgmmaExpertUp<1>(a), WgmmaExpertUpKernel<1>::kAskedSharedBytes));
+  EXPECT_TRUE(CanLaunch(PlanWgmmaExpertDown<2>(a), WgmmaExpertDownKernel<2>::kAskedSharedBytes));
+}
+
+TEST(Plan, OfWgmmaExpertsAsksTheCacheForHalfAsMuchInWideTiles) {
+  const GroupedExpertFfnArgs a = DeepSeek(7168, 2048, 8);
+  const int64_t weights = ExpertBytes(a, 1, 0);
+  EXPECT_EQ(WgmmaExpertReads<1>(a, 8), weights + weights / 8);
+  EXPECT_EQ(WgmmaExpertReads<1>(a, 64), 2 * weights);
+  EXPECT_EQ(WgmmaExpertReads<1>(a, 128), 4 * weights);
+  EXPECT_EQ(WgmmaExpertReads<2>(a, 64), weights + weights / 2);
+  EXPECT_EQ(WgmmaExpertReads<2>(a, 256), 3 * weights);
+  EXPECT_EQ(WgmmaExpertReads<2>(a, 512), 6 * weights);
 }
 
 GroupedExpertFfnArgs Float8DeepSeek(int64_t hidden, int64_t intermediate, int64_t experts) {

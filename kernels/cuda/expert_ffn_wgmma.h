@@ -1,0 +1,254 @@
+#pragma once
+
+// The experts with weights in bfloat16 on sm_90a: two launches over wgmma_tile.h.
+// Specification: ../reference/grouped_expert_ffn.cc
+//
+// There are two ways to deal a call into blocks, with the same bits. How many rows the host knows
+// of at most says which (TakesWideTiles); how many an expert has only the device knows.
+//   - Narrow, for few rows, bound by the read of the weights: a block per (expert, 64 weight rows)
+//     takes the expert's rows in tiles of up to 64. A block of an expert without rows ends at once.
+//   - Wide: a tile is 128 weight rows by up to 256 rows. As many blocks as the device runs at once
+//     go over the tiles of all experts, which they count first.
+
+#include <type_traits>
+
+#include "kernels/cuda/products.h"
+#include "kernels/cuda/wgmma_tile.h"
+
+namespace janus::kernels::cuda {
+
+// fn(tile) with the WgmmaTile that so many rows take.
+template <int kGroups, class Fn>
+JANUS_DEVICE void ForTileOf(int rows, Fn fn) {
+  if (rows <= 8) {
+    fn(WgmmaTile<kGroups, 8>{});
+  } else if (rows <= 16) {
+    fn(WgmmaTile<kGroups, 16>{});
+  } else if (rows <= 32) {
+    fn(WgmmaTile<kGroups, 32>{});
+  } else if constexpr (kGroups == 1) {
+    fn(WgmmaTile<kGroups, 64>{});
+  } else {
+    if (rows <= 64) {
+      fn(WgmmaTile<kGroups, 64>{});
+    } else if (rows <= 128) {
+      fn(WgmmaTile<kGroups, 128>{});
+    } else if (rows <= 192) {
+      fn(WgmmaTile<kGroups, 192>{});
+    } else {
+      fn(WgmmaTile<kGroups, 256>{});
+    }
+  }
+}
+
+// Up to `most` rows of a matrix [rows,inner] from row `first` on; there may be none.
+JANUS_DEVICE inline WgmmaHalf HalfOfRows(const void* matrix, int64_t rows, int64_t inner,
+                                         int64_t first, int most) {
+  const auto* const begin = static_cast<const uint16_t*>(matrix);
+  if (first >= rows) return {begin, 0};
+  return {begin + first * inner, PartOfTile(rows, first, most)};
+}
+
+// h = round(silu(gate x) * up x) of rows first .. first+rows-1 of an expert, for the outputs of
+// tile `across`, whose halves are the same rows of gate and of up.
+struct WgmmaUp {
+  // Outputs of a tile.
+  static constexpr int Outputs(int half) { return half; }
+  JANUS_DEVICE static int64_t OutputsOf(const GroupedExpertFfnArgs& a) { return a.intermediate; }
+
+  template <class Tile, class Block>
+  JANUS_DEVICE static void Take(Block& block, const GroupedExpertFfnArgs& a, int64_t h_row_bytes,
+                                const ActiveExpert& expert, int64_t across, int first, int rows) {
+    const int64_t n0 = across * Outputs(Tile::kHalf);
+    const Contribution* const c = a.contributions + expert.first + first;
+    const WgmmaHalf w[2] = {HalfOfRows(expert.gate, a.intermediate, a.hidden, n0, Tile::kHalf),
+                            HalfOfRows(expert.up, a.intermediate, a.hidden, n0, Tile::kHalf)};
+    PerThread<typename Tile::Sums, Tile::kThreads> sums;
+    WgmmaProduct<Tile>::Run(
+        block, w, rows, a.hidden, [&](int r) { return static_cast<const uint16_t*>(c[r].x); },
+        sums);
+    auto* const h = static_cast<unsigned char*>(a.workspace) + (expert.first + first) * h_row_bytes;
+    ForEachOfWgmma<Tile>(block, rows, w[0].rows, sums, [&](int r, int n, float gate, float up) {
+      Store(h + r * h_row_bytes, DType::kBFloat16, n0 + n, Silu(gate) * up);
+    });
+  }
+};
+
+// y = round(weight * (down h)). A tile's halves follow one another in down.
+struct WgmmaDown {
+  static constexpr int Outputs(int half) { return 2 * half; }
+  JANUS_DEVICE static int64_t OutputsOf(const GroupedExpertFfnArgs& a) { return a.hidden; }
+
+  template <class Tile, class Block>
+  JANUS_DEVICE static void Take(Block& block, const GroupedExpertFfnArgs& a, int64_t h_row_bytes,
+                                const ActiveExpert& expert, int64_t across, int first, int rows) {
+    const int64_t n0 = across * Outputs(Tile::kHalf);
+    const int64_t n1 = n0 + Tile::kHalf;
+    const Contribution* const c = a.contributions + expert.first + first;
+    const auto* const h =
+        static_cast<const unsigned char*>(a.workspace) + (expert.first + first) * h_row_bytes;
+    const WgmmaHalf w[2] = {HalfOfRows(expert.down, a.hidden, a.intermediate, n0, Tile::kHalf),
+                            HalfOfRows(expert.down, a.hidden, a.intermediate, n1, Tile::kHalf)};
+    PerThread<typename Tile::Sums, Tile::kThreads> sums;
+    WgmmaProduct<Tile>::Run(
+        block, w, rows, a.intermediate,
+        [&](int r) { return reinterpret_cast<const uint16_t*>(h + r * h_row_bytes); }, sums);
+    ForEachOfWgmma<Tile>(block, rows, w[0].rows, sums, [&](int r, int n, float y0, float y1) {
+      Store(c[r].y, a.y_dtype, n0 + n, c[r].weight * y0);
+      if (n < w[1].rows) Store(c[r].y, a.y_dtype, n1 + n, c[r].weight * y1);
+    });
+  }
+};
+
+template <int kGroups>
+struct WgmmaExpertKernel : WgmmaBlock<kGroups> {
+  GroupedExpertFfnArgs a;
+  int64_t h_row_bytes = 0;
+};
+
+template <class Side>
+struct NarrowWgmmaKernel : WgmmaExpertKernel<1> {
+  static constexpr int64_t kAskedSharedBytes = kRestAt;
+
+  template <class Block>
+  JANUS_DEVICE void Run(Block& block) const {
+    const int64_t across = (Side::OutputsOf(a) + Side::Outputs(kHalf) - 1) / Side::Outputs(kHalf);
+    const ActiveExpert& expert = a.experts[block.index() / across];
+    for (int first = 0; first < expert.count; first += kMostRows) {
+      const int rows = PartOfTile(expert.count, first, kMostRows);
+      ForTileOf<1>(rows, [&](auto tile) {
+        Side::template Take<decltype(tile)>(block, a, h_row_bytes, expert, block.index() % across,
+                                            first, rows);
+      });
+    }
+  }
+};
+
+// Tiles of an expert: bands of up to kBand tiles of rows; in a band tiles of rows that share their
+// weights are neighbours, and so are blocks that work at the same time. So weights are read from
+// memory once a band, and rows of a band stay in the cache.
+inline constexpr int kWgmmaBand = 16;
+inline constexpr int kMostWideExperts = 255;
+
+template <class Side>
+struct WideWgmmaKernel : WgmmaExpertKernel<2> {
+  // Behind the row pointers: how many tiles of rows the experts before each have; the tile that is
+  // taken.
+  struct Found {
+    int32_t expert;
+    int32_t before;  // tiles of rows of the experts before it
+    int32_t tiles;   // of rows, of its own
+  };
+  static constexpr int kFoundAt = kRestAt + 4 * (kMostWideExperts + 1);
+  static constexpr int64_t kAskedSharedBytes = kFoundAt + sizeof(Found);
+
+  template <class Block>
+  JANUS_DEVICE void Run(Block& block) const {
+    const int64_t across = (Side::OutputsOf(a) + Side::Outputs(kHalf) - 1) / Side::Outputs(kHalf);
+    const int experts = static_cast<int>(a.num_experts);
+    auto* const before = reinterpret_cast<int32_t*>(block.shared() + kRestAt);
+    auto& found = *reinterpret_cast<Found*>(block.shared() + kFoundAt);
+    CountTiles(block, experts, before);
+    const int64_t items = block.Uniform(before[experts]) * across;
+    for (int64_t item = block.index(); item < items; item += block.blocks()) {
+      block.Phase([&](int thread) {
+        if (thread >= experts) return;
+        if (before[thread] * across > item || before[thread + 1] * across <= item) return;
+        found = {thread, before[thread], before[thread + 1] - before[thread]};
+      });
+      const Found of = block.Uniform(found);
+      const int64_t number = item - of.before * across;
+      const int64_t band = number / (kWgmmaBand * across) * kWgmmaBand;
+      const int64_t in_band = number - band * across;
+      const int64_t tiles = of.tiles - band < kWgmmaBand ? of.tiles - band : kWgmmaBand;
+      const ActiveExpert& expert = a.experts[of.expert];
+      const int first = static_cast<int>(band + in_band % tiles) * kMostRows;
+      const int rows = PartOfTile(expert.count, first, kMostRows);
+      ForTileOf<2>(rows, [&](auto tile) {
+        Side::template Take<decltype(tile)>(block, a, h_row_bytes, expert, in_band / tiles, first,
+                                            rows);
+      });
+    }
+  }
+
+ private:
+  // before[e]: tiles of rows of the experts before e; before[experts]: of all.
+  template <class Block>
+  JANUS_DEVICE void CountTiles(Block& block, int experts, int32_t* before) const {
+    static_assert(kMostWideExperts < kThreads);
+    auto* const tiles = reinterpret_cast<int32_t*>(block.shared());
+    block.Phase([&](int thread) {
+      if (thread < experts) tiles[thread] = (a.experts[thread].count + kMostRows - 1) / kMostRows;
+    });
+    block.Phase([&](int thread) {
+      if (thread > experts) return;
+      int32_t sum = 0;
+      for (int e = 0; e < thread; ++e) sum += tiles[e];
+      before[thread] = sum;
+    });
+  }
+};
+
+// kGroups: 1 narrow, 2 wide.
+template <int kGroups>
+struct WgmmaExpertUpKernel
+    : std::conditional_t<kGroups == 1, NarrowWgmmaKernel<WgmmaUp>, WideWgmmaKernel<WgmmaUp>> {
+  template <class Block>
+  JANUS_DEVICE void operator()(Block& block) const {
+    this->Run(block);
+  }
+};
+template <int kGroups>
+struct WgmmaExpertDownKernel
+    : std::conditional_t<kGroups == 1, NarrowWgmmaKernel<WgmmaDown>, WideWgmmaKernel<WgmmaDown>> {
+  template <class Block>
+  JANUS_DEVICE void operator()(Block& block) const {
+    this->Run(block);
+  }
+};
+
+// A matter of speed: above so many rows an expert, if they were dealt evenly, reading them for each
+// 64 weight rows weighs on the cache.
+inline constexpr int64_t kNarrowRows = 32;
+constexpr bool TakesWideTiles(const GroupedExpertFfnArgs& a) {
+  return a.num_experts <= kMostWideExperts && a.num_contributions > kNarrowRows * a.num_experts;
+}
+
+inline constexpr int64_t kWideBlocks = 132;  // as many as multiprocessors
+
+// `outputs` of a launch, of which a tile has so many; `flops` of it.
+template <class Kernel>
+constexpr Plan PlanWgmmaExperts(const GroupedExpertFfnArgs& a, int64_t outputs, int64_t of_tile,
+                                int64_t flops) {
+  const int64_t across = CeilDiv(outputs, of_tile);
+  const int64_t tiles_of_rows =
+      std::min(a.num_contributions, a.num_experts + a.num_contributions / Kernel::kMostRows);
+  return {
+      Kernel::kGroups == 1 ? a.num_experts * across : std::min(kWideBlocks, tiles_of_rows * across),
+      Kernel::kThreads, Kernel::kAskedSharedBytes, 0, flops};
+}
+template <int kGroups>
+constexpr Plan PlanWgmmaExpertUp(const GroupedExpertFfnArgs& a) {
+  using Kernel = WgmmaExpertUpKernel<kGroups>;
+  return PlanWgmmaExperts<Kernel>(a, a.intermediate, WgmmaUp::Outputs(Kernel::kHalf),
+                                  4 * a.num_contributions * a.intermediate * a.hidden);
+}
+template <int kGroups>
+constexpr Plan PlanWgmmaExpertDown(const GroupedExpertFfnArgs& a) {
+  using Kernel = WgmmaExpertDownKernel<kGroups>;
+  return PlanWgmmaExperts<Kernel>(a, a.hidden, WgmmaDown::Outputs(Kernel::kHalf),
+                                  2 * a.num_contributions * a.intermediate * a.hidden);
+}
+
+// What the blocks of an expert with `rows` rows ask of the level-2 cache: each tile its weights and
+// its rows.
+template <int kGroups>
+constexpr int64_t WgmmaExpertReads(const GroupedExpertFfnArgs& a, int64_t rows) {
+  using Block = WgmmaBlock<kGroups>;
+  return 6 * a.hidden * a.intermediate * CeilDiv(rows, int64_t{Block::kMostRows}) +
+         2 * rows *
+             (CeilDiv(a.intermediate, WgmmaUp::Outputs(Block::kHalf)) * a.hidden +
+              CeilDiv(a.hidden, WgmmaDown::Outputs(Block::kHalf)) * a.intermediate);
+}
+
+}  // namespace janus::kernels::cuda

@@ -1,0 +1,220 @@
+#pragma once
+
+// What a warpgroup of the host form has under way of wgmma (wgmma.h): products are given with
+// descriptors of matrices in shared memory, decoded here as the PTX ISA has them, and are done at
+// any time between their commit and the wait that lets their group through. So
+//   - the accumulators' registers are poison until then, and must still be when the results come;
+//   - what is written into an operand too early is multiplied in some orders.
+// It ends the process where a fence is missing, a descriptor is not of the form that it says, a
+// matrix lies beyond the block's shared memory, or a kernel ends before its products.
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <list>
+#include <random>
+#include <vector>
+
+#include "common/check.h"
+#include "common/dtype.h"
+
+namespace janus::kernels::cuda {
+
+// How often a matrix of 8 rows of 16 bytes was read whose rows do not lie in banks of their own:
+// the GPU then takes turns. Of this thread.
+inline thread_local int64_t host_bank_conflicts = 0;
+
+// A matrix descriptor of wgmma, decoded; bytes.
+struct HostMatrix {
+  int64_t start = 0;
+  int64_t leading = 0;  // from the first to the second 16 bytes of a row; without swizzle alone
+  int64_t stride = 0;   // from 8 rows to the next
+  int base_offset = 0;
+  int swizzle = 0;  // bytes of a row among which chunks of 16 are permuted; 0: none
+
+  static HostMatrix Of(uint64_t descriptor) {
+    const auto field = [&](int at, int bits) {
+      return static_cast<int64_t>(descriptor >> at & ((uint64_t{1} << bits) - 1));
+    };
+    constexpr int kSwizzles[] = {0, 128, 64, 32};
+    return {16 * field(0, 14), 16 * field(16, 14), 16 * field(32, 14),
+            static_cast<int>(field(49, 3)), kSwizzles[field(62, 2)]};
+  }
+  // Where 8 elements of 16 bits lie, of a row from element 8 * chunk on; K-major.
+  int64_t AddressOf(int row, int chunk) const {
+    if (swizzle == 0) return start + row / 8 * stride + row % 8 * 16 + chunk * leading;
+    const int64_t plain = start + row / 8 * stride + row % 8 * swizzle + chunk * 16;
+    return plain ^ (plain >> 7 & (swizzle / 16 - 1)) << 4;
+  }
+  // Base offsets other than 0 are of patterns that begin elsewhere: no kernel here has any.
+  void Check() const {
+    JANUS_CHECK(base_offset == 0, base_offset);
+    if (swizzle == 0) return;
+    JANUS_CHECK(start % (8 * swizzle) < swizzle && stride % (8 * swizzle) == 0, start, stride);
+    JANUS_CHECK(leading == 16, leading);  // "not used, assumed to be 1"
+  }
+};
+
+class HostProducts {
+ public:
+  static constexpr int kOutputs = 64;  // rows of the 64-row operand
+  static constexpr int kInner = 16;
+  static constexpr int kThreads = 128;
+  // Where shared memory begins in its window: behind what sm_90 keeps for itself.
+  static constexpr uint32_t kWindow = 1024;
+
+  HostProducts(const unsigned char* shared, int64_t shared_bytes)
+      : shared_(shared), shared_bytes_(shared_bytes) {}
+
+  uint32_t AddressOf(const void* in_shared) const {
+    return static_cast<uint32_t>(static_cast<const unsigned char*>(in_shared) - shared_) + kWindow;
+  }
+  // Whether what was written to shared memory is there for wgmma.
+  void SeeShared(bool sees) { sees_shared_ = sees; }
+  void Fence() { is_fenced_ = true; }
+
+  // registers(thread) of the group's threads: columns / 2 floats each.
+  template <class Registers>
+  void Multiply(Registers registers, uint64_t a, uint64_t b, int columns, bool add) {
+    JANUS_CHECK(is_fenced_ && sees_shared_, is_fenced_, sees_shared_);
+    JANUS_CHECK(columns % 8 == 0 && columns >= 8 && columns <= 256, columns);
+    HostMatrix::Of(a).Check();
+    HostMatrix::Of(b).Check();
+    Accumulators& sums = Find(registers, columns);
+    ++sums.under_way;
+    open_.push_back({&sums, HostMatrix::Of(a), HostMatrix::Of(b), add});
+  }
+  void Commit(std::minstd_rand& random) {
+    groups_.push_back(std::move(open_));
+    open_.clear();
+    is_fenced_ = false;
+    if (random() / 16 % 2 == 0) Do();
+  }
+  void Wait(size_t pending) {
+    JANUS_CHECK(open_.empty(), open_.size());
+    if (groups_.size() <= pending) return;
+    Do();
+    for (; groups_.size() > pending; groups_.pop_front()) {
+      for (const Product& product : groups_.front()) --product.sums->under_way;
+    }
+    for (auto sums = accumulators_.begin(); sums != accumulators_.end();) {
+      if (sums->under_way > 0) {
+        ++sums;
+        continue;
+      }
+      Store(*sums);
+      sums = accumulators_.erase(sums);
+    }
+  }
+  bool AreDone() const { return open_.empty() && groups_.empty(); }
+
+ private:
+  static constexpr uint32_t kPoison = 0xFFFFB0DEu;  // a NaN
+
+  struct Accumulators {
+    int columns = 0;
+    float* of[kThreads] = {};  // the threads' registers
+    std::vector<float> d;      // [kOutputs,columns]
+    int under_way = 0;         // products
+  };
+  struct Product {
+    Accumulators* sums;
+    HostMatrix a;
+    HostMatrix b;
+    bool add;
+    bool is_done = false;
+  };
+
+  // fn(thread, register, row, column): the PTX ISA's fragment of m64nN.
+  template <class Fn>
+  static void ForEachElement(int columns, Fn fn) {
+    for (int thread = 0; thread < kThreads; ++thread) {
+      for (int i = 0; i < columns / 2; ++i) {
+        fn(thread, i, thread / 32 * 16 + thread % 32 / 4 + i / 2 % 2 * 8,
+           i / 4 * 8 + thread % 4 * 2 + i % 2);
+      }
+    }
+  }
+
+  template <class Registers>
+  Accumulators& Find(Registers registers, int columns) {
+    for (Accumulators& sums : accumulators_) {
+      if (sums.of[0] != registers(0)) continue;
+      JANUS_CHECK(sums.columns == columns, sums.columns, columns);  // of the same shape
+      return sums;
+    }
+    Accumulators& sums = accumulators_.emplace_back();
+    sums.columns = columns;
+    sums.d.resize(static_cast<size_t>(kOutputs) * static_cast<size_t>(columns));
+    for (int thread = 0; thread < kThreads; ++thread) sums.of[thread] = registers(thread);
+    ForEachElement(columns, [&](int thread, int i, int row, int column) {
+      float& word = sums.of[thread][i];
+      sums.d[static_cast<size_t>(row * columns + column)] = word;
+      word = std::bit_cast<float>(kPoison);
+    });
+    return sums;
+  }
+  static void Store(Accumulators& sums) {
+    ForEachElement(sums.columns, [&](int thread, int i, int row, int column) {
+      float& word = sums.of[thread][i];
+      JANUS_CHECK(std::bit_cast<uint32_t>(word) == kPoison, thread, i);  // written meanwhile
+      word = sums.d[static_cast<size_t>(row * sums.columns + column)];
+    });
+  }
+
+  void Do() {
+    for (std::vector<Product>& group : groups_) {
+      for (Product& product : group) {
+        if (!product.is_done) Do(product);
+        product.is_done = true;
+      }
+    }
+  }
+  void Do(const Product& product) {
+    const int columns = product.sums->columns;
+    float a[kOutputs][kInner];
+    Read(product.a, kOutputs, [&](int row, int k, float value) { a[row][k] = value; });
+    float b[256 / 8][kInner][8];
+    Read(product.b, columns, [&](int row, int k, float value) { b[row / 8][k][row % 8] = value; });
+    for (int n = 0; n < columns / 8; ++n) {
+      for (int m = 0; m < kOutputs; ++m) {
+        float* const d = &product.sums->d[static_cast<size_t>(m * columns + 8 * n)];
+        float sum[8] = {};
+        if (product.add) std::memcpy(sum, d, sizeof sum);
+        for (int k = 0; k < kInner; ++k) {
+          for (int i = 0; i < 8; ++i) sum[i] = __builtin_fmaf(a[m][k], b[n][k][i], sum[i]);
+        }
+        std::memcpy(d, sum, sizeof sum);
+      }
+    }
+  }
+  // take(row, k, value) of each element.
+  template <class Take>
+  void Read(const HostMatrix& matrix, int rows, Take take) const {
+    for (int first = 0; first < rows; first += 8) {
+      for (int chunk = 0; chunk < kInner / 8; ++chunk) {
+        uint32_t banks = 0;
+        for (int row = first; row < first + 8; ++row) {
+          const int64_t at = matrix.AddressOf(row, chunk) - kWindow;
+          JANUS_CHECK(at >= 0 && at + 16 <= shared_bytes_, at, shared_bytes_);
+          banks |= 1u << (at / 16 % 8);
+          uint16_t eight[8];
+          std::memcpy(eight, shared_ + at, sizeof eight);
+          for (int i = 0; i < 8; ++i) take(row, 8 * chunk + i, FromBFloat16(eight[i]));
+        }
+        host_bank_conflicts += std::popcount(banks) != 8 ? 1 : 0;
+      }
+    }
+  }
+
+  const unsigned char* shared_;
+  int64_t shared_bytes_;
+  bool sees_shared_ = false;
+  bool is_fenced_ = false;
+  std::vector<Product> open_;                // since the last commit
+  std::deque<std::vector<Product>> groups_;  // oldest first
+  std::list<Accumulators> accumulators_;     // with products under way
+};
+
+}  // namespace janus::kernels::cuda

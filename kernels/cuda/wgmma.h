@@ -1,0 +1,123 @@
+#pragma once
+
+// What a warpgroup of sm_90a multiplies: wgmma.mma_async over bfloat16 with fp32 sums, both
+// operands from shared memory (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions").
+//
+//   block.CopyingGroups<kPending>([&](auto& group) {
+//     Fence(group);
+//     MultiplyAsync<32>(group, [&](int thread) -> float(&)[16] { ... }, a, b, add);
+//     Commit(group);
+//     Wait<1>(group);  // all but the newest group are done
+//   });
+//
+//   a, 64 x 16, b, 16 x N: matrices of which a row (of b a column) has its elements of the inner
+//            axis one after the other, by descriptors: Matrix.
+//   d, 64 x N:  d(thread)[i] of the group's threads by their numbers t in it. Row t/32*16 + t%32/4
+//            + 8*(i/2%2), column 8*(i/4) + 2*(t%4) + i%2.
+//
+// Between MultiplyAsync and the Wait that lets its group through the registers d are the tensor
+// cores', and the operands stay as they are. What any thread writes to shared memory is there for
+// wgmma behind the end of a CopyingGroups (block.h). A group of products begins with Fence, since
+// registers may have been touched before; products of one d are added in their order.
+//
+// In which order the tensor cores add the 17 terms of one element is not specified, as with
+// mma.sync, and need not be the same order. The host form (host_products.h) adds them from the
+// first to the last, with one rounding each.
+
+#include "kernels/cuda/block.h"
+#include "kernels/cuda/wgmma_instructions.h"
+
+namespace janus::kernels::cuda {
+
+inline constexpr int kWgmmaOutputs = 64;  // rows of a
+inline constexpr int kWgmmaInner = 16;
+
+// Rows of 128 bytes, 64 elements of the inner axis, in groups of 8: 1,024 bytes that begin at a
+// multiple of as many, one group behind the other. Chunk c of 16 bytes of row r lies at
+// SwizzledOffset(r, c), so that the same chunk of 8 rows is in different banks.
+inline constexpr int kSwizzledRow = 128;
+JANUS_DEVICE constexpr int SwizzledOffset(int row, int chunk) {
+  return row * kSwizzledRow + (chunk ^ row % 8) * kCopyBytes;
+}
+
+// A descriptor of 16 elements of the inner axis of such rows.
+class Matrix {
+ public:
+  template <class Group>
+  JANUS_DEVICE Matrix(Group& group, const unsigned char* rows)
+      : bits_(uint64_t{(group.SharedAddress(rows) & 0x3FFFFu) >> 4} | kForm) {}
+  // Those from element kWgmmaInner * `inner` on, below 64. The swizzle is of addresses, so it is
+  // enough to begin further on in the first row.
+  JANUS_DEVICE uint64_t At(int inner) const {
+    return bits_ + static_cast<uint64_t>(inner * (2 * kWgmmaInner) >> 4);
+  }
+
+ private:
+  // 128-byte swizzle; 8 rows in 1,024 bytes; the offset that this layout does not use.
+  static constexpr uint64_t kForm =
+      uint64_t{1} << 62 | uint64_t{8 * kSwizzledRow >> 4} << 32 | uint64_t{1} << 16;
+  uint64_t bits_;
+};
+
+#ifdef __CUDACC__
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+__device__ inline void Fence(DeviceGroup&) {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+__device__ inline void Commit(DeviceGroup&) {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+template <int kPending>
+__device__ void Wait(DeviceGroup&) {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
+}
+// d = a * b, and + d where `add`. In CopyingGroups.
+template <int kColumns, class Sums>
+__device__ void MultiplyAsync(DeviceGroup& group, Sums sums, uint64_t a, uint64_t b, bool add) {
+  WgmmaInstruction<kColumns>::Issue(sums(group.thread()), a, b, add ? 1 : 0);
+}
+
+#else
+
+// Compiled, so that a build may be for other architectures too, and never started there.
+__device__ inline void Fence(DeviceGroup&) {
+  __trap();
+}
+__device__ inline void Commit(DeviceGroup&) {}
+template <int kPending>
+__device__ void Wait(DeviceGroup&) {}
+template <int kColumns, class Sums>
+__device__ void MultiplyAsync(DeviceGroup&, Sums, uint64_t, uint64_t, bool) {}
+
+#endif
+
+#else
+
+inline void Fence(HostGroup& group) {
+  group.Together();
+  group.products().Fence();
+}
+inline void Commit(HostGroup& group) {
+  group.Together();
+  group.products().Commit(group.random());
+}
+template <int kPending>
+void Wait(HostGroup& group) {
+  group.Together();
+  group.products().Wait(kPending);
+}
+template <int kColumns, class Sums>
+void MultiplyAsync(HostGroup& group, Sums sums, uint64_t a, uint64_t b, bool add) {
+  group.Together();
+  const auto registers = [&](int thread) {
+    float(&d)[kColumns / 2] = sums(group.index() * kGroupThreads + thread);
+    return d;
+  };
+  group.products().Multiply(registers, a, b, kColumns, add);
+}
+
+#endif
+
+}  // namespace janus::kernels::cuda

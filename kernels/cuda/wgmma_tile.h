@@ -1,0 +1,224 @@
+#pragma once
+
+// The matrix product of the experts on sm_90a: a block computes weights x rows^T with wgmma, whose
+// 64-row operand is the weights, of each of its warpgroups other ones; rows of activations, in
+// bfloat16 like the weights, are its columns and serve all warpgroups.
+//
+// Both operands come through shared memory in steps of 64 elements of the inner axis, by
+// asynchronous copies that run kAhead steps ahead. While a step is multiplied the warps start the
+// copies of another: into the stage that the step before last has read, since the last may be under
+// way still.
+//
+// An element's sum starts at 0 and takes 16 elements of the inner axis after the other, from the
+// first to the last, those beyond the end being zeros: whatever the tile, the rows beside it and
+// how far copies run ahead. That is all of batch invariance here.
+
+#include "kernels/cuda/plan.h"
+#include "kernels/cuda/stages.h"
+#include "kernels/cuda/wgmma.h"
+
+namespace janus::kernels::cuda {
+
+// What does not hang on the rows of a tile. Of one warpgroup: two blocks on a multiprocessor. Of
+// two: one.
+template <int kWarpgroups>
+struct WgmmaBlock {
+  static_assert(kWarpgroups == 1 || kWarpgroups == 2);
+  static constexpr int kGroups = kWarpgroups;
+  static constexpr int kThreads = kGroups * kGroupThreads;
+  static constexpr int kHalf = 32 * kGroups;  // weight rows of a half
+  static constexpr int kMostRows = kGroups == 1 ? 64 : 256;
+  static constexpr int kBlocksAtOnce = kGroups == 1 ? 2 : 1;
+  // Of shared memory: the stages, then where each row of activations begins, then what else a
+  // kernel keeps.
+  static constexpr int kStagesBytes = (kGroups == 1 ? 112 : 221) << 10;
+  static constexpr int kRowPointersBytes = kMostRows * static_cast<int>(sizeof(const uint16_t*));
+  static constexpr int kRestAt = kStagesBytes + kRowPointersBytes;
+};
+
+// A tile of kRows rows of activations by 64 rows of weights for each warpgroup. The latter are two
+// halves: of two matrices (gate and up), or of one. Of a warp's 16 rows of wgmma's operand the
+// first 8 are of the first half and the others the same of the second, so that a thread has both
+// halves of its outputs.
+template <int kWarpgroups, int kActivations>
+struct WgmmaTile : WgmmaBlock<kWarpgroups> {
+  using Block = WgmmaBlock<kWarpgroups>;
+  static constexpr int kRows = kActivations;
+  static constexpr int kStep = kSwizzledRow / 2;  // of the inner axis
+  // In a stage rows of activations follow those of weights.
+  static constexpr int kRowsAt = 2 * Block::kHalf * kSwizzledRow;
+  static constexpr int kStageBytes = kRowsAt + kRows * kSwizzledRow;
+  static constexpr int kStages = Block::kStagesBytes / kStageBytes;
+  static constexpr int kAhead = kStages - 2;
+  static_assert(kRows <= Block::kMostRows && kAhead >= 2 && kStageBytes % kSharedAlignment == 0);
+
+  // A thread's part of the result.
+  struct Sums {
+    float of[kRows / 2];
+  };
+  // The row of its half that row `row` of the block's weights in a stage is; which half.
+  JANUS_DEVICE static constexpr int RowOfHalf(int row) { return row / 16 * 8 + row % 8; }
+  JANUS_DEVICE static constexpr int HalfOf(int row) { return row / 8 % 2; }
+};
+
+// `rows` rows of a matrix of the tile's inner axis, one after the other, from any address.
+struct WgmmaHalf {
+  const uint16_t* first = nullptr;
+  int rows = 0;
+};
+
+// The tile's product over an inner axis of `inner` elements: whole chunks of both operands. x(row)
+// is where a row of activations begins; `rows` of them are there. Rows and weights may lie at any
+// address of an element: those that copies cannot read are moved one by one, with the same bits.
+// Begins and ends with the shared memory free.
+template <class Tile>
+class WgmmaProduct {
+  using Halves = WgmmaHalf[2];
+  using Sums = PerThread<typename Tile::Sums, Tile::kThreads>;
+
+ public:
+  template <class Block, class X>
+  JANUS_DEVICE static void Run(Block& block, const Halves& w, int rows, int64_t inner, X x,
+                               Sums& sums) {
+    const int steps = static_cast<int>((inner + Tile::kStep - 1) / Tile::kStep);
+    block.Phase([&](int thread) {
+      for (int row = thread; row < Tile::kRows; row += Tile::kThreads) {
+        RowsOf(block)[row] = x(row < rows ? row : 0);
+      }
+    });
+    // Whether asynchronous copies can read what a thread brings.
+    PerThread<CanCopy, Tile::kThreads> can_copy;
+    block.Phase([&](int thread) {
+      CanCopy& can = can_copy[thread];
+      can.weights = IsAligned(HalfOfThread(w, thread).first);
+      can.rows = true;
+      for (int row = thread / kChunks; row < Tile::kRows; row += kPass) {
+        can.rows = can.rows && IsAligned(RowsOf(block)[row]);
+      }
+    });
+    const auto fill = [&](auto& group, int step, int stage) {
+      if (step >= steps) return;
+      unsigned char* const to = block.shared() + stage * Tile::kStageBytes;
+      group.Threads([&](int thread) {
+        const CanCopy& can = can_copy[thread];
+        FillWeights(block, to, thread, step, w, inner, can.weights);
+        FillRows(block, to + Tile::kRowsAt, thread, step, rows, inner, can.rows);
+      });
+    };
+    JANUS_KEEP_LOOP
+    for (int step = 0; step < Tile::kAhead; ++step) {
+      block.template CopyingGroups<Tile::kAhead - 1>([&](auto& group) { fill(group, step, step); });
+    }
+    const auto next = [](int stage) { return stage + 1 == Tile::kStages ? 0 : stage + 1; };
+    int filled = Tile::kAhead;  // the stage that is filled next
+    int read = 0;               // the stage that is multiplied next
+    JANUS_KEEP_LOOP
+    for (int step = 0; step < steps; ++step) {
+      block.template CopyingGroups<Tile::kAhead - 1>([&](auto& group) {
+        Multiply(block, group, step, read, sums);
+        fill(group, step + Tile::kAhead, filled);
+        Wait<1>(group);
+      });
+      filled = next(filled);
+      read = next(read);
+    }
+    block.template CopyingGroups<0>([&](auto& group) { Wait<0>(group); });
+  }
+
+ private:
+  static constexpr int kChunks = kSwizzledRow / kCopyBytes;
+  // A pass of all threads brings the chunks of so many rows.
+  static constexpr int kPass = Tile::kThreads / kChunks;
+  static_assert(kPass % 16 == 0 && 2 * Tile::kHalf % kPass == 0);
+
+  template <class Block>
+  JANUS_DEVICE static const uint16_t** RowsOf(Block& block) {
+    return reinterpret_cast<const uint16_t**>(block.shared() + Tile::kStagesBytes);
+  }
+  JANUS_DEVICE static bool IsAligned(const void* address) {
+    return reinterpret_cast<uintptr_t>(address) % kCopyBytes == 0;
+  }
+  // A thread's rows of all passes are of one half. Chosen word by word: an array that is indexed by
+  // a variable would lie in memory.
+  JANUS_DEVICE static WgmmaHalf HalfOfThread(const Halves& w, int thread) {
+    const bool is_second = Tile::HalfOf(thread / kChunks) != 0;
+    return {is_second ? w[1].first : w[0].first, is_second ? w[1].rows : w[0].rows};
+  }
+
+  struct CanCopy {
+    bool weights = true;
+    bool rows = true;
+  };
+
+  // The address of what is not read is whatever comes out; nothing touches it.
+  template <class Block>
+  JANUS_DEVICE static void FillWeights(Block& block, unsigned char* to, int thread, int step,
+                                       const Halves& w, int64_t inner, bool in_chunks) {
+    const WgmmaHalf half = HalfOfThread(w, thread);
+    const int first_row = thread / kChunks;
+    const int chunk = thread % kChunks;
+    const int64_t k = int64_t{step} * Tile::kStep + chunk * kChunk;
+    const int left = k < inner ? half.rows - Tile::RowOfHalf(first_row) : 0;
+    const uint16_t* from = half.first + Tile::RowOfHalf(first_row) * inner + k;
+    JANUS_UNROLL
+    for (int row = 0; row < 2 * Tile::kHalf; row += kPass) {
+      BringChunk(block, to + SwizzledOffset(row + first_row, chunk), from,
+                 row / 2 < left ? kChunk : 0, in_chunks);
+      from += kPass / 2 * inner;
+    }
+  }
+
+  template <class Block>
+  JANUS_DEVICE static void FillRows(Block& block, unsigned char* to, int thread, int step, int rows,
+                                    int64_t inner, bool in_chunks) {
+    const int first_row = thread / kChunks;
+    const int chunk = thread % kChunks;
+    const int64_t k = int64_t{step} * Tile::kStep + chunk * kChunk;
+    JANUS_UNROLL
+    for (int row = 0; row < Tile::kRows; row += kPass) {
+      const int r = row + first_row;
+      if (Tile::kRows % kPass != 0 && r >= Tile::kRows) break;
+      BringChunk(block, to + SwizzledOffset(r, chunk), RowsOf(block)[r] + k,
+                 k < inner && r < rows ? kChunk : 0, in_chunks);
+    }
+  }
+
+  // Starts the product over one stage.
+  template <class Block, class Group>
+  JANUS_DEVICE static void Multiply(Block& block, Group& group, int step, int stage, Sums& sums) {
+    const unsigned char* const shared = block.shared() + stage * Tile::kStageBytes;
+    const Matrix a(group, shared + group.index() * (kWgmmaOutputs * kSwizzledRow));
+    const Matrix b(group, shared + Tile::kRowsAt);
+    Fence(group);
+    JANUS_UNROLL
+    for (int i = 0; i < Tile::kStep / kWgmmaInner; ++i) {
+      MultiplyAsync<Tile::kRows>(
+          group, [&](int thread) -> float(&)[Tile::kRows / 2] { return sums[thread].of; }, a.At(i),
+          b.At(i), step > 0 || i > 0);
+    }
+    Commit(group);
+  }
+};
+
+// fn(row, output, first, second) for the elements of the tile's two halves: `output` is the weight
+// row within its half. Rows and outputs beyond the given numbers are left out.
+template <class Tile, class Block, class Fn>
+JANUS_DEVICE void ForEachOfWgmma(Block& block, int rows, int outputs,
+                                 PerThread<typename Tile::Sums, Tile::kThreads>& sums, Fn fn) {
+  block.Phase([&](int thread) {
+    const int lane = thread % kLanes;
+    const int output = thread / kLanes * 8 + lane / 4;
+    if (output >= outputs) return;
+    typename Tile::Sums& sum = sums[thread];
+    JANUS_UNROLL
+    for (int n = 0; n < Tile::kRows / 8; ++n) {
+      JANUS_UNROLL
+      for (int i = 0; i < 2; ++i) {
+        const int row = 8 * n + lane % 4 * 2 + i;
+        if (row < rows) fn(row, output, sum.of[4 * n + i], sum.of[4 * n + 2 + i]);
+      }
+    }
+  });
+}
+
+}  // namespace janus::kernels::cuda

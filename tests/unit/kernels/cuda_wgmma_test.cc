@@ -1,0 +1,347 @@
+// The host form of wgmma: that descriptors and fragments are what the PTX ISA says, and that it
+// finds what it is there to find.
+
+#include "kernels/cuda/wgmma.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <random>
+#include <vector>
+
+#include "kernels/cuda/start.h"
+#include "tests/unit/kernels/cuda_order.h"
+
+namespace janus::kernels::cuda {
+namespace {
+
+// A canonical layout of the PTX ISA, K-major, for 16-bit elements, in its words: offsets are in
+// elements, T = 8, Swizzle<bits, 4, 3> of bytes.
+struct Canonical {
+  int bits;     // of the swizzle: 0 none, 3 128 bytes
+  int stride;   // SBO in bytes
+  int leading;  // LBO in bytes, without swizzle
+
+  // ((8,m),(T,2k)):((8T,SBO),(1,T)), with 4T, 2T, 1T for the smaller swizzles; without swizzle the
+  // last is LBO.
+  int ByteOf(int row, int k) const {
+    constexpr int kT = 8;
+    const int of_row = (1 << bits) * kT * 2;
+    const int of_second = bits == 0 ? leading : kT * 2;
+    const int plain = row % 8 * of_row + row / 8 * stride + k % kT * 2 + k / kT * of_second;
+    const int mask = (1 << bits) - 1;
+    return plain ^ ((plain >> 7 & mask) << 4);
+  }
+  // 1: 128 bytes, 2: 64, 3: 32.
+  uint64_t Descriptor(uint32_t address) const {
+    const uint64_t mode = bits == 0 ? 0 : static_cast<uint64_t>(4 - bits);
+    const auto encode = [](uint32_t x) { return uint64_t{(x & 0x3FFFFu) >> 4}; };
+    return encode(address) | encode(bits == 0 ? static_cast<uint32_t>(leading) : 16u) << 16 |
+           encode(static_cast<uint32_t>(stride)) << 32 | mode << 62;
+  }
+};
+constexpr Canonical kSwizzled128{3, 1024, 0};
+
+constexpr int kBAt = 32 << 10;  // in shared memory
+constexpr int kSharedBytes = 96 << 10;
+
+// d (+)= a b over `inner` elements, 16 after 16, by one warpgroup of several.
+template <int kColumns>
+struct ProductKernel {
+  [[maybe_unused]] static constexpr int kThreads = 2 * kGroupThreads;
+  [[maybe_unused]] static constexpr int64_t kAskedSharedBytes = kSharedBytes;
+  const uint16_t* a;  // [64,inner]
+  const uint16_t* b;  // [columns,inner]
+  float* d;           // [64,columns], of the second group; the first has none
+  int inner;
+  bool add;
+  Canonical layout = kSwizzled128;
+  bool by_matrix = false;
+
+  template <class Block>
+  void operator()(Block& block) const {
+    block.template CopyingGroups<0>([&](auto& group) {
+      group.Threads([&](int thread) {
+        if (thread != 3) return;
+        for (int k = 0; k < inner; ++k) {
+          for (int row = 0; row < 64; ++row) Put(block, layout.ByteOf(row, k), a[row * inner + k]);
+          for (int n = 0; n < kColumns; ++n) {
+            Put(block, kBAt + layout.ByteOf(n, k), b[n * inner + k]);
+          }
+        }
+      });
+    });
+    struct Sums {
+      float of[kColumns / 2];
+    };
+    PerThread<Sums, kThreads> sums;
+    const auto at = [&](int thread, int i) -> float& {
+      const int t = thread % kGroupThreads;
+      // The PTX ISA's figure of the accumulator of m64nN, warp by warp.
+      const int row = 16 * (t / 32) + (t % 32 >> 2) + (i % 4 < 2 ? 0 : 8);
+      const int column = (i >> 2) * 8 + (t % 4) * 2 + (i & 1);
+      return d[row * kColumns + column];
+    };
+    block.template CopyingGroups<0>([&](auto& group) {
+      if (group.index() == 0) return;
+      group.Threads([&](int thread) {
+        for (int i = 0; i < kColumns / 2; ++i) sums[thread].of[i] = at(thread, i);
+      });
+      const Matrix matrix_a(group, block.shared());
+      const Matrix matrix_b(group, block.shared() + kBAt);
+      Fence(group);
+      for (int k = 0; k < inner; k += 16) {
+        // Each half of a row's 16 elements is a chunk; of what is swizzled they follow one another.
+        const int advance = layout.bits == 0 ? k / 8 * layout.leading : 2 * k;
+        const auto descriptor = [&](int first, const Matrix& matrix) {
+          if (by_matrix) return matrix.At(k / 16);
+          return layout.Descriptor(group.SharedAddress(block.shared() + first + advance));
+        };
+        MultiplyAsync<kColumns>(
+            group, [&](int thread) -> float(&)[kColumns / 2] { return sums[thread].of; },
+            descriptor(0, matrix_a), descriptor(kBAt, matrix_b), add || k > 0);
+      }
+      Commit(group);
+      Wait<0>(group);
+      group.Threads([&](int thread) {
+        for (int i = 0; i < kColumns / 2; ++i) at(thread, i) = sums[thread].of[i];
+      });
+    });
+  }
+
+ private:
+  template <class Block>
+  static void Put(Block& block, int at, uint16_t value) {
+    std::memcpy(block.shared() + at, &value, 2);
+  }
+};
+
+template <int kColumns>
+void ExpectProduct(const Canonical& layout, int inner, bool add, bool by_matrix = false) {
+  std::mt19937_64 random(static_cast<uint64_t>(inner));
+  std::normal_distribution<float> normal;
+  std::vector<uint16_t> a(static_cast<size_t>(64 * inner));
+  std::vector<uint16_t> b(static_cast<size_t>(kColumns * inner));
+  for (uint16_t& value : a) value = ToBFloat16(normal(random));
+  for (uint16_t& value : b) value = ToBFloat16(normal(random));
+  std::vector<float> d(64 * kColumns);
+  std::vector<float> wanted(64 * kColumns);
+  for (size_t i = 0; i < d.size(); ++i) {
+    d[i] = normal(random);
+    float sum = add ? d[i] : 0.0f;
+    for (int k = 0; k < inner; ++k) {
+      sum = std::fma(
+          FromBFloat16(a[i / kColumns * static_cast<size_t>(inner) + static_cast<size_t>(k)]),
+          FromBFloat16(b[i % kColumns * static_cast<size_t>(inner) + static_cast<size_t>(k)]), sum);
+    }
+    wanted[i] = sum;
+  }
+  NextOrder();
+  const int64_t conflicts = host_bank_conflicts;
+  const ProductKernel<kColumns> kernel{a.data(), b.data(), d.data(), inner, add, layout, by_matrix};
+  ASSERT_TRUE(Start("Product", Stream{}, kernel, {1, 256, kSharedBytes, 0, 0}).ok());
+  EXPECT_EQ(d, wanted) << kColumns << ' ' << inner << ' ' << layout.bits;
+  EXPECT_EQ(host_bank_conflicts, conflicts);
+}
+
+TEST(Wgmma, IsTheProductOfTheMatricesThatThePtxIsaDescribes) {
+  for (const bool by_matrix : {false, true}) {
+    for (const int inner : {16, 64}) {
+      ExpectProduct<8>(kSwizzled128, inner, true, by_matrix);
+      ExpectProduct<16>(kSwizzled128, inner, false, by_matrix);
+      ExpectProduct<192>(kSwizzled128, inner, true, by_matrix);
+      ExpectProduct<256>(kSwizzled128, inner, false, by_matrix);
+    }
+  }
+  ExpectProduct<32>({2, 512, 0}, 32, true);
+  ExpectProduct<32>({1, 256, 0}, 16, true);
+  ExpectProduct<32>({0, 128, 64 * 16}, 48, true);
+  ExpectProduct<32>({0, 256, 128}, 16, true);
+}
+
+// Where chunks of a row lie is where 16-byte copies are to put them.
+TEST(Wgmma, SwizzledOffsetIsTheCanonicalLayoutOf128Bytes) {
+  for (int row = 0; row < 64; ++row) {
+    for (int k = 0; k < 64; ++k) {
+      EXPECT_EQ(SwizzledOffset(row, k / 8) + k % 8 * 2, kSwizzled128.ByteOf(row, k));
+    }
+  }
+}
+
+TEST(Wgmma, CountsMatricesWhoseRowsShareBanks) {
+  std::vector<uint16_t> a(64 * 16);
+  std::vector<uint16_t> b(8 * 16);
+  std::vector<float> d(64 * 8);
+  const auto conflicts = [&](const Canonical& layout) {
+    const int64_t before = host_bank_conflicts;
+    EXPECT_TRUE(Start("Product", Stream{},
+                      ProductKernel<8>{a.data(), b.data(), d.data(), 16, true, layout},
+                      {1, 256, kSharedBytes, 0, 0})
+                    .ok());
+    return host_bank_conflicts - before;
+  };
+  EXPECT_EQ(conflicts(kSwizzled128), 0);
+  EXPECT_EQ(conflicts({1, 256, 0}), 0);
+}
+
+// What a kernel of one warpgroup may do wrong, step by step. Multiplies ones by ones.
+struct StepsKernel {
+  [[maybe_unused]] static constexpr int kThreads = kGroupThreads;
+  [[maybe_unused]] static constexpr int64_t kAskedSharedBytes = kSharedBytes;
+  struct Sums {
+    float of[4];
+  };
+  using AllSums = PerThread<Sums, kThreads>;
+  std::function<void(HostBlock&, AllSums&)> steps;
+  template <class Block>
+  void operator()(Block& block) const {
+    block.template CopyingGroups<0>([&](auto& group) {
+      group.Threads([&](int thread) {
+        for (int i = thread; i < kSharedBytes / 2; i += kThreads) {
+          reinterpret_cast<uint16_t*>(block.shared())[i] = 0x3F80;
+        }
+      });
+    });
+    AllSums sums;
+    steps(block, sums);
+  }
+};
+
+using Group = HostGroup;
+using AllSums = StepsKernel::AllSums;
+void RunSteps(const std::function<void(HostBlock&, AllSums&)>& steps) {
+  NextOrder();
+  ASSERT_TRUE(
+      Start("Steps", Stream{}, StepsKernel{steps}, {1, kGroupThreads, kSharedBytes, 0, 0}).ok());
+}
+void RunInGroup(const std::function<void(HostBlock&, Group&, AllSums&)>& steps) {
+  RunSteps([&](HostBlock& block, AllSums& sums) {
+    block.CopyingGroups<0>([&](Group& group) { steps(block, group, sums); });
+  });
+}
+void Start8(HostBlock& block, Group& group, AllSums& sums, bool add = false) {
+  MultiplyAsync<8>(
+      group, [&](int thread) -> float(&)[4] { return sums[thread].of; },
+      Matrix(group, block.shared()).At(0), Matrix(group, block.shared() + kBAt).At(0), add);
+}
+
+TEST(Wgmma, GivesItsResultsWithTheWaitForTheirGroupAndNotBefore) {
+  for (int i = 0; i < 20; ++i) {
+    RunInGroup([&](HostBlock& block, Group& group, AllSums& sums) {
+      Fence(group);
+      Start8(block, group, sums);
+      Commit(group);
+      EXPECT_TRUE(std::isnan(sums[5].of[2]));
+      Fence(group);
+      Start8(block, group, sums, true);
+      Commit(group);
+      Wait<2>(group);
+      EXPECT_TRUE(std::isnan(sums[5].of[2]));
+      Wait<1>(group);
+      EXPECT_TRUE(std::isnan(sums[5].of[2])) << "the second is under way";
+      Wait<0>(group);
+      EXPECT_EQ(sums[5].of[2], 32.0f);
+    });
+  }
+}
+
+// An operand that is overwritten before the wait is multiplied in some orders, and in some not.
+TEST(Wgmma, ReadsItsOperandsAtAnyTimeUntilTheWait) {
+  int before = 0;
+  for (int i = 0; i < 200; ++i) {
+    RunInGroup([&](HostBlock& block, Group& group, AllSums& sums) {
+      Fence(group);
+      Start8(block, group, sums);
+      Commit(group);
+      group.Threads([&](int thread) {
+        if (thread == 0) reinterpret_cast<uint16_t*>(block.shared())[0] = 0x4000;
+      });
+      Wait<0>(group);
+      before += sums[0].of[0] == 16.0f ? 1 : 0;
+      EXPECT_TRUE(sums[0].of[0] == 16.0f || sums[0].of[0] == 17.0f);
+    });
+  }
+  EXPECT_GT(before, 50);
+  EXPECT_LT(before, 150);
+}
+
+TEST(WgmmaDeathTest, AMissingFenceOrWaitEndsTheProcess) {
+  EXPECT_DEATH(RunInGroup([](HostBlock& block, Group& group, AllSums& sums) {
+                 Start8(block, group, sums);
+                 Commit(group);
+                 Wait<0>(group);
+               }),
+               "is_fenced_");
+  EXPECT_DEATH(RunInGroup([](HostBlock& block, Group& group, AllSums& sums) {
+                 Fence(group);
+                 Start8(block, group, sums);
+                 Commit(group);
+                 Start8(block, group, sums, true);
+               }),
+               "is_fenced_");
+  EXPECT_DEATH(RunInGroup([](HostBlock& block, Group& group, AllSums& sums) {
+                 Fence(group);
+                 Start8(block, group, sums);
+                 Commit(group);
+               }),
+               "AreDone");
+  EXPECT_DEATH(RunInGroup([](HostBlock& block, Group& group, AllSums& sums) {
+                 Fence(group);
+                 Start8(block, group, sums);
+                 Wait<0>(group);
+               }),
+               "open_");
+  // What a phase wrote is not there for wgmma.
+  EXPECT_DEATH(RunSteps([](HostBlock& block, AllSums& sums) {
+                 block.Phase([](int) {});
+                 block.CopyingGroups<0>([&](Group& group) {
+                   Fence(group);
+                   Start8(block, group, sums);
+                 });
+               }),
+               "sees_shared_");
+}
+
+TEST(WgmmaDeathTest, ARegisterThatIsTouchedUnderWayEndsTheProcess) {
+  EXPECT_DEATH(RunInGroup([](HostBlock& block, Group& group, AllSums& sums) {
+                 Fence(group);
+                 Start8(block, group, sums);
+                 Commit(group);
+                 sums[77].of[3] = 0.0f;
+                 Wait<0>(group);
+               }),
+               "kPoison");
+  EXPECT_DEATH(RunInGroup([](HostBlock& block, Group& group, AllSums& sums) {
+                 group.Threads([&](int thread) {
+                   if (thread == 0) Fence(group);
+                 });
+                 (void)block, (void)sums;
+               }),
+               "inside_");
+}
+
+TEST(WgmmaDeathTest, ACrookedDescriptorEndsTheProcess) {
+  const auto run = [](uint64_t change, uint32_t at) {
+    RunInGroup([&](HostBlock& block, Group& group, AllSums& sums) {
+      Fence(group);
+      const uint64_t a = kSwizzled128.Descriptor(group.SharedAddress(block.shared() + at));
+      MultiplyAsync<8>(
+          group, [&](int thread) -> float(&)[4] { return sums[thread].of; }, a ^ change,
+          Matrix(group, block.shared() + kBAt).At(0), false);
+      Commit(group);
+      Wait<0>(group);
+    });
+  };
+  run(0, 0);
+  run(0, 96);
+  EXPECT_DEATH(run(uint64_t{1} << 49, 0), "base_offset");
+  EXPECT_DEATH(run(0, 128), "start");
+  EXPECT_DEATH(run(uint64_t{8} << 32, 0), "stride");
+  EXPECT_DEATH(run(uint64_t{3} << 16, 0), "leading");
+  EXPECT_DEATH(run(0, kSharedBytes - 7 * 1024), "shared_bytes_");
+  EXPECT_DEATH(run(64, 0), "at >= 0");  // begins below shared memory
+}
+
+}  // namespace
+}  // namespace janus::kernels::cuda
