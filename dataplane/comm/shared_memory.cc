@@ -56,9 +56,7 @@ Result<Segment> MapPeerSegment(const Fd& fd, const TransportLayout& layout, Peer
   struct stat info {};
   const int seals = fd ? fcntl(fd.get(), F_GET_SEALS) : -1;
   if (!fd || fstat(fd.get(), &info) != 0 || seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
-    return InvalidArgument(ToString(peer) +
-                           " sent no sealed memory descriptor, or this process has as many "
-                           "descriptors open as it may");
+    return InvalidArgument(ToString(peer) + " sent no sealed memory descriptor");
   }
   const size_t need = SegmentMap(layout, peer).bytes();
   if (static_cast<size_t>(info.st_size) < need) {
