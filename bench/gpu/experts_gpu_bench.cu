@@ -90,7 +90,7 @@ std::string FitOf(const std::vector<std::pair<double, double>>& points) {
   return "\"a_us\": " + std::to_string(line.a) + ", \"b_us\": " + std::to_string(line.b);
 }
 
-void Run(GpuBench& bench, Results& results) {
+void RunExperts(GpuBench& bench, Results& results) {
   for (const int rows : {8, 1, 64, 16, 32}) {  // what says most, first
     for (const DType weights : {DType::kMxfp4, DType::kFloat8E4M3, DType::kBFloat16}) {
       FillArena(bench, weights);
@@ -131,5 +131,5 @@ void Run(GpuBench& bench, Results& results) {
 }  // namespace janus::kernels::cuda
 
 int main(int argc, char** argv) {
-  return janus::kernels::cuda::BenchMain(argc, argv, janus::kernels::cuda::Run);
+  return janus::kernels::cuda::BenchMain(argc, argv, janus::kernels::cuda::RunExperts);
 }
