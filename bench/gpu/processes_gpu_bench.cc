@@ -4,6 +4,9 @@
 // serve_gpu_bench. Processes take turns on the GPU, unless its Multi-Process Service runs: then
 // --mps, so that the lines say it.
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <iostream>
 
 #include "bench/gpu/gpu_clock.h"
@@ -41,6 +44,18 @@ bool ServeModel(const std::string& name, const ModelDescription& model, bool has
   return ServeEach(name, serve, topologies, kLoad, results);
 }
 
+// Asked by a process that ends with the answer: this one must not touch the GPU.
+bool HasGpu() {
+  const pid_t pid = fork();
+  JANUS_CHECK(pid >= 0);
+  if (pid == 0) {
+    static_cast<void>(OpenGpu());
+    _exit(0);
+  }
+  int status = 0;
+  return waitpid(pid, &status, 0) == pid && status == 0;
+}
+
 int Main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   const bool has_mps = arguments.size() == 3 && arguments[0] == "--mps";
@@ -53,6 +68,7 @@ int Main(int argc, char** argv) {
     std::cerr << "cannot write " << arguments.back() << '\n';
     return 2;
   }
+  if (!HasGpu()) return 3;
   const std::string with = has_mps ? ", MPS" : "";
   ModelDescription v2_lite = DeepSeekV2Lite();
   v2_lite.layers = 4;
