@@ -39,7 +39,6 @@ struct Way {
   int64_t wide_blocks = 0;
   bool has() const { return form != ExpertForm::kWgmma || DeviceHasWgmma(); }
 };
-constexpr Way kPlainWay{ExpertForm::kPlain};
 constexpr Way kFastWay{ExpertForm::kFast};
 constexpr Way kNarrowWay{ExpertForm::kWgmma, WgmmaTiles::kNarrow};
 constexpr Way kWideWay{ExpertForm::kWgmma, WgmmaTiles::kWide};
