@@ -147,11 +147,12 @@ struct KvCache {
   int kv_heads = 0;
   int head_dim = 0;  // D, 1..kMaxHeadDim
 };
-// Where the scales of a page begin, in bytes: what its elements are.
-constexpr int64_t KvElementBytes(DType dtype, int kv_heads, int head_dim) {
+// Where the scales of a page begin, in bytes: what its elements are. (Always inline: the objects of
+// one instruction set export no code.)
+[[gnu::always_inline]] constexpr int64_t KvElementBytes(DType dtype, int kv_heads, int head_dim) {
   return int64_t{2} * kv_heads * head_dim * kPageTokens * SizeOf(dtype);
 }
-constexpr int64_t KvPageBytes(DType dtype, int kv_heads, int head_dim) {
+[[gnu::always_inline]] constexpr int64_t KvPageBytes(DType dtype, int kv_heads, int head_dim) {
   const int64_t scales = dtype == DType::kFloat8E4M3 ? int64_t{2} * kv_heads * kPageTokens * 4 : 0;
   return KvElementBytes(dtype, kv_heads, head_dim) + scales;
 }
