@@ -166,9 +166,10 @@ class DirectAttention final : public AttentionExchange {
     for (int i = 0; i < shape_.micro_batches; ++i) {
       for (int e = 0; e < shape_.n; ++e) inbox_.Drop({Role::kExperts, Rank{e}}, SlotOf(i));
     }
-    const bool has_let_go = device_ == nullptr || device_->LetGo();
+    const bool has_let_go = LetGo();
     return transport_.Settle() && has_let_go;
   }
+  bool LetGo() override { return device_ == nullptr || device_->LetGo(); }
   uint64_t stale() const override { return inbox_.stale(); }
 
   std::span<const void* const> Contributions(int micro_batch) const override {
@@ -292,9 +293,10 @@ class DirectExperts final : public ExpertExchange {
     for (int i = 0; i < shape_.micro_batches; ++i) {
       for (int a = 0; a < shape_.m; ++a) inbox_.Drop({Role::kAttention, Rank{a}}, i);
     }
-    const bool has_let_go = device_ == nullptr || device_->LetGo();
+    const bool has_let_go = LetGo();
     return transport_.Settle() && has_let_go;
   }
+  bool LetGo() override { return device_ == nullptr || device_->LetGo(); }
   uint64_t stale() const override { return inbox_.stale(); }
 
   std::byte* DeviceReplies(int micro_batch, Rank to) override {

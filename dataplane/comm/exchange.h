@@ -44,6 +44,9 @@ class Exchange {
   // here is on its way any more, and a GPU has run what it was given; asked again until then,
   // inside Transport::Wait.
   virtual bool Abandon() = 0;
+  // Whether a GPU has run what it was given, without waiting for peers any more; asked again until
+  // then. What its readers read after that is of a round that is given up.
+  virtual bool LetGo() = 0;
 
   // Messages that were dropped because their round was over here, since the start.
   virtual uint64_t stale() const = 0;
