@@ -118,6 +118,12 @@ Status DeviceSlots::Open(Transport& transport) {
   return OkStatus();
 }
 
+void DeviceSlots::Close() {
+  raised_.clear();
+  read_.clear();
+  shown_.clear();
+}
+
 Status DeviceSlots::Raise(int slot, uint64_t round) {
   raising_.clear();
   for (kernels::Flag* const flag : raised_[static_cast<size_t>(slot)]) {

@@ -59,9 +59,11 @@ class DeviceSlots {
     return peers_[IndexOf(peer)].data() + OffsetOf(peer, slot);
   }
 
-  // Finds the flags of the transport that was connected with it and outlives it, before the first
-  // round. Errors: those of Context::ShowFlags.
+  // Finds the flags of the transport that was connected with it, before the first round; it is
+  // there until Close, or outlives this. Errors: those of Context::ShowFlags.
   Status Open(Transport& transport);
+  // No more rounds.
+  void Close();
   // Queued: once everything before has run, the readers of an own slot have the round's payload.
   Status Raise(int slot, uint64_t round);
   // A peer's slot that FollowPeers is to wait for.
