@@ -82,7 +82,8 @@ Status Bind(int device) {
 unsigned int WaitFlags(int device) {
   static const bool flushes =
       Driver::Get().Has(CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES, device);
-  return CU_STREAM_WAIT_VALUE_GEQ | (flushes ? CU_STREAM_WAIT_VALUE_FLUSH : 0u);
+  constexpr unsigned int kReached = CU_STREAM_WAIT_VALUE_GEQ;
+  return flushes ? kReached | CU_STREAM_WAIT_VALUE_FLUSH : kReached;
 }
 
 CUstreamBatchMemOpParams WaitOf(CUdeviceptr address, uint64_t count, int device) {
