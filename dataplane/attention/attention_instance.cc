@@ -528,7 +528,10 @@ Status AttentionInstance::AwaitGpu(const RoundKey& key) {
     const Status waited = AwaitDevice(epoch_->transport, deadline, come);
     if (stop_.stop_requested()) return Cancelled("stopped");
     if (epoch_->control->leaving()) return Aborted("the step is given up");
-    const Status why = waited.Annotate("waiting for the GPU, and for those of experts");
+    std::string who = "waiting for the GPU";
+    for (const Rank e : epoch_->exchange.Behind())
+      who += ", which waits for that of experts " + std::to_string(e.value);
+    const Status why = waited.Annotate(who);
     if (waited.code() == StatusCode::kDeadlineExceeded) return Missed(key, why);
     JANUS_RETURN_IF_ERROR(why);
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "dataplane/comm/device_slots.h"
 
@@ -90,6 +91,7 @@ class DirectAttention final : public AttentionExchange {
         inbox_(transport) {
     const auto cells = static_cast<size_t>(shape.max_rows) * static_cast<size_t>(shape.top_k);
     rounds_.resize(static_cast<size_t>(shape.micro_batches));
+    behind_.resize(static_cast<size_t>(shape.n));
     for (Round& round : rounds_) {
       round.table.assign(cells, nullptr);
       if (device != nullptr) round.on_device.assign(cells, 0);
@@ -186,9 +188,21 @@ class DirectAttention final : public AttentionExchange {
     for (int e = 0; e < shape_.n; ++e) {
       if (round.placed[static_cast<size_t>(e)]) {
         device_->Await({Role::kExperts, Rank{e}}, SlotOf(key.micro_batch), NumberOf(key));
+        behind_[static_cast<size_t>(e)] = {SlotOf(key.micro_batch), NumberOf(key)};
       }
     }
     return device_->FollowPeers();
+  }
+  std::vector<Rank> Behind() const override {
+    std::vector<Rank> behind;
+    for (size_t e = 0; e < behind_.size(); ++e) {
+      const Rank rank{static_cast<int32_t>(e)};
+      const auto [slot, number] = behind_[e];
+      if (number > 0 && !device_->IsThere({Role::kExperts, rank}, slot, number)) {
+        behind.push_back(rank);
+      }
+    }
+    return behind;
   }
 
  private:
@@ -248,6 +262,8 @@ class DirectAttention final : public AttentionExchange {
   const PeerId self_;
   Inbox inbox_;
   std::vector<Round> rounds_;
+  // By expert instance: slot and number of the last round that was followed; number 0: none.
+  std::vector<std::pair<int, uint64_t>> behind_;
 };
 
 class DirectExperts final : public ExpertExchange {

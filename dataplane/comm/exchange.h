@@ -95,6 +95,8 @@ class AttentionExchange : public Exchange {
   // Queued: what is queued from now on has the contributions that lie in a GPU's memory. After Poll
   // returned true, before they are read.
   virtual Status Follow(const RoundKey& key) = 0;
+  // Expert instances whose GPUs have not brought by now what was followed, for people.
+  virtual std::vector<Rank> Behind() const = 0;
 };
 
 // Rows of one attention instance in one round.
