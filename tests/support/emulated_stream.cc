@@ -14,6 +14,8 @@ using std::chrono::microseconds;
 // Another process may raise a flag, which wakes nobody here.
 constexpr microseconds kBetweenLooks{20};
 constexpr microseconds kMostLag{100};
+// Now and then, longer than a message between hosts takes.
+constexpr microseconds kLongLag{4000};
 
 }  // namespace
 
@@ -90,10 +92,11 @@ Status EmulatedStream::AwaitFlags(const std::vector<FlagCount>& flags) {
 
 void EmulatedStream::LagSome() {
   if (!random_.Chance(0.2)) return;
+  const microseconds most = random_.Chance(0.1) ? kLongLag : kMostLag;
   const auto until =
-      std::chrono::steady_clock::now() + microseconds(random_.Between(1, kMostLag.count()));
+      std::chrono::steady_clock::now() + microseconds(random_.Between(1, most.count()));
   const size_t more = steps_.size() + static_cast<size_t>(random_.Between(1, 8));
-  while (waiting_ == 0 && !is_ending_ && steps_.size() < more) {
+  while (waiting_ == 0 && !is_ending_ && (most == kLongLag || steps_.size() < more)) {
     if (!changed_.WaitUntil(mu_, until)) return;
   }
 }
