@@ -548,19 +548,21 @@ TEST_P(ShownTest, FlagsLieInWhatWasShown) {
   const Status want = Internal("a flag lies in no memory that the emulated device was shown");
   EXPECT_EQ(Raise(device_, flags_.at(0), 1), want);
   EXPECT_TRUE(device_.has_failed());
-  Buffer first = *device_.ShowFlags(flags_.data(), 16);
-  Buffer again = *device_.ShowFlags(flags_.data(), 8);
-  EXPECT_TRUE(Raise(device_, flags_.at(1), 1).ok());
-  EXPECT_EQ(Raise(device_, flags_.at(2), 1), want);
-  EXPECT_EQ(Follow(device_, flags_.at(2), 0), want);
-  EXPECT_EQ(device_.FollowFlags(std::array{FlagCount{flags_.at(0), 0}, FlagCount{flags_.at(2), 0}}),
+  auto* const begin = reinterpret_cast<std::byte*>(flags_.at(1));
+  Buffer both = *device_.ShowFlags(begin, 16);
+  Buffer again = *device_.ShowFlags(begin, 8);
+  EXPECT_TRUE(Raise(device_, flags_.at(2), 1).ok());
+  EXPECT_EQ(Raise(device_, flags_.at(0), 1), want);
+  EXPECT_EQ(Raise(device_, flags_.at(3), 1), want);
+  EXPECT_EQ(Follow(device_, flags_.at(3), 0), want);
+  EXPECT_EQ(device_.FollowFlags(std::array{FlagCount{flags_.at(1), 0}, FlagCount{flags_.at(3), 0}}),
             want);
   again = Buffer();
-  EXPECT_TRUE(Raise(device_, flags_.at(1), 2).ok());
-  first = Buffer();
-  EXPECT_EQ(Raise(device_, flags_.at(0), 1), want);
+  EXPECT_TRUE(Raise(device_, flags_.at(2), 2).ok());
+  both = Buffer();
+  EXPECT_EQ(Raise(device_, flags_.at(1), 1), want);
   ASSERT_TRUE(device_.Wait().ok());
-  EXPECT_EQ(flags_.at(1)->load(), 2u);
+  EXPECT_EQ(flags_.at(2)->load(), 2u);
 }
 
 TEST_P(ShownTest, ADeviceMayTakeNone) {
