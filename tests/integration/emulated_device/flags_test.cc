@@ -273,6 +273,25 @@ TEST_P(BehindTest, LoadsAndStepsWaitForEachOther) {
   EXPECT_EQ(out[0], 10);
 }
 
+// Though nobody asks for them.
+TEST_P(BehindTest, FollowedLoadsHaveRun) {
+  const Buffer pinned = *device_.TakePinned(sizeof kTable);
+  const Buffer loaded = *device_.TakeForLoad(sizeof kTable);
+  std::copy(kTable.begin(), kTable.end(), pinned.as<float>());
+  const std::unique_ptr<Event> is_loaded = *device_.MakeEvent();
+  const int32_t token = 3;
+  std::array<float, 2> out = {};
+  ASSERT_TRUE(device_.Load(loaded.data(), pinned.data(), sizeof kTable).ok());
+  ASSERT_TRUE(device_.RecordLoads(*is_loaded).ok());
+  ASSERT_TRUE(SetToken(&token).ok());
+  ASSERT_TRUE(device_.Follow(*is_loaded).ok());
+  ASSERT_TRUE(device_.RecordLoads(*is_loaded).ok());  // what was followed stays
+  ASSERT_TRUE(kernels::LookUp(device_.stream(), loaded, token_, y_).ok());
+  ASSERT_TRUE(Down(out).ok());
+  ASSERT_TRUE(device_.Wait().ok());
+  EXPECT_EQ(out[0], 30);
+}
+
 // What lies in pinned, shared or shown memory is not given back under a stream that uses it.
 TEST_P(BehindTest, WhatTheHostSharesWaitsForTheStream) {
   Buffer pinned = *device_.TakePinned(2 * sizeof(float));
