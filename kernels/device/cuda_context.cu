@@ -301,12 +301,17 @@ class CudaContext final : public Context {
   cudaMemPool_t pool_ = nullptr;
 };
 
-// What the runtime reads at its first call, for streams that wait for flags (docs/cuda.md).
+// What the runtime reads at its first call, for streams that wait for flags (docs/cuda.md); once,
+// since other threads may read the environment by the next.
 void PrepareEnvironment() {
-  // A kernel that is loaded by its first launch may wait for every stream, one that waits included.
-  setenv("CUDA_MODULE_LOADING", "EAGER", 0);
-  // Streams beyond as many share a hardware queue, where one that waits holds up the others.
-  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+  [[maybe_unused]] static const bool is_prepared = [] {
+    // A kernel that is loaded by its first launch may wait for every stream, one that waits
+    // included.
+    setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+    // Streams beyond as many share a hardware queue, where one that waits holds up the others.
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+    return true;
+  }();
 }
 
 }  // namespace

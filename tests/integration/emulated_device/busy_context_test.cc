@@ -163,7 +163,9 @@ TEST_F(BusyContextTest, TheSameFlagsMayBeShownTwice) {
   const auto raise = [&](size_t i) {
     return context_.Raise(std::array{kernels::FlagCount{&flags[i], 1}}).ok();
   };
+  first = kernels::Buffer();
   EXPECT_TRUE(raise(1));
+  first = *context_.ShowFlags(begin, sizeof flags[0]);
   both = kernels::Buffer();
   EXPECT_TRUE(raise(0));
   EXPECT_FALSE(raise(1));
