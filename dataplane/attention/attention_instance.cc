@@ -529,8 +529,9 @@ Status AttentionInstance::AwaitGpu(const RoundKey& key) {
     if (stop_.stop_requested()) return Cancelled("stopped");
     if (epoch_->control->leaving()) return Aborted("the step is given up");
     std::string who = "waiting for the GPU";
-    for (const Rank e : epoch_->exchange.Behind())
-      who += ", which waits for that of experts " + std::to_string(e.value);
+    const std::vector<Rank> behind = epoch_->exchange.Behind();
+    if (!behind.empty()) who += ", which waits for that of experts";
+    for (const Rank e : behind) who += " " + std::to_string(e.value);
     const Status why = waited.Annotate(who);
     if (waited.code() == StatusCode::kDeadlineExceeded) return Missed(key, why);
     JANUS_RETURN_IF_ERROR(why);

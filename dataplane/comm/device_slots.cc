@@ -126,6 +126,7 @@ void DeviceSlots::Close() {
 
 Status DeviceSlots::Raise(int slot, uint64_t round) {
   raising_.clear();
+  has_let_go_ = false;
   for (kernels::Flag* const flag : raised_[static_cast<size_t>(slot)]) {
     raising_.push_back({flag, round});
   }
@@ -138,6 +139,7 @@ void DeviceSlots::Await(PeerId peer, int slot, uint64_t round) {
 }
 
 Status DeviceSlots::FollowPeers() {
+  if (!awaited_.empty()) has_let_go_ = false;
   const Status followed = context_.FollowFlags(awaited_);
   awaited_.clear();
   return followed;
@@ -149,11 +151,12 @@ bool DeviceSlots::IsThere(PeerId peer, int slot, uint64_t round) const {
 
 bool DeviceSlots::LetGo() {
   awaited_.clear();
-  if (!is_letting_go_ && !context_.Record(*end_).ok()) return true;
+  if (has_let_go_ || (!is_letting_go_ && !context_.Record(*end_).ok())) return true;
   is_letting_go_ = true;
   const Result<bool> has_come = context_.HasCome(*end_);
   if (!has_come.ok() || *has_come) {
     is_letting_go_ = false;
+    has_let_go_ = true;
     return true;
   }
   // Again and again: an owner that has not given up yet may set them back to an earlier round's.

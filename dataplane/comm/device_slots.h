@@ -72,7 +72,7 @@ class DeviceSlots {
   Status FollowPeers();
   // Whether a payload is there by now.
   bool IsThere(PeerId peer, int slot, uint64_t round) const;
-  // Whether the stream has run everything that was queued; of a member that waits for peers no
+  // Whether the stream has run what was queued for rounds; of a member that waits for peers no
   // more. Asked again until then. True where the device has failed, which its next call tells.
   bool LetGo();
 
@@ -106,6 +106,7 @@ class DeviceSlots {
   uint64_t newest_ = 0;                  // round that was awaited
   std::unique_ptr<kernels::Event> end_;  // of what was queued when LetGo was asked
   bool is_letting_go_ = false;
+  bool has_let_go_ = true;  // no round since
 };
 
 }  // namespace janus::dataplane
