@@ -137,7 +137,8 @@ TEST_F(InPlaceFaults, ADeviceWhoseFlagsNeverComeIsTheEndAndIsSaid) {
   for (const PeerId member : {kAttention1, kExperts0}) {
     const Served run = Serve(held_, service_, {}, Losing(member, 9, 1'000'000));
     EXPECT_FALSE(Complete(run));
-    EXPECT_TRUE(Contains(run.failure.message(), "given up 4 times in a row")) << run.failure.ToString();
+    EXPECT_TRUE(Contains(run.failure.message(), "given up 4 times in a row"))
+        << run.failure.ToString();
     EXPECT_TRUE(Contains(run.failure.message(), "waiting for the ")) << run.failure.ToString();
   }
 }
