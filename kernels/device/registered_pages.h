@@ -43,16 +43,21 @@ class RegisteredPages {
     uint64_t device_address = 0;
   };
 
-  Status UsePage(uintptr_t page) JANUS_REQUIRES(mu_);
-  void DropPages(uintptr_t begin, uintptr_t end) JANUS_REQUIRES(mu_);
-  uintptr_t PageOf(const void* byte) const {
-    return reinterpret_cast<uintptr_t>(byte) & ~(page_bytes_ - 1);
+  Status UsePage(std::byte* page) JANUS_REQUIRES(mu_);
+  void DropPages(std::byte* begin, const std::byte* end) JANUS_REQUIRES(mu_);
+  size_t OffsetOf(const std::byte* byte) const {
+    return reinterpret_cast<uintptr_t>(byte) & (page_bytes_ - 1);
+  }
+  // Of a range, and what is behind its last one.
+  std::byte* FirstPage(std::byte* begin) const { return begin - OffsetOf(begin); }
+  std::byte* EndOfPages(std::byte* begin, size_t bytes) const {
+    return FirstPage(begin + bytes - 1) + page_bytes_;
   }
 
   Driver& driver_;
   const size_t page_bytes_;
   mutable Mutex mu_;
-  std::map<uintptr_t, Page> pages_ JANUS_GUARDED_BY(mu_);
+  std::map<const std::byte*, Page> pages_ JANUS_GUARDED_BY(mu_);
 };
 
 }  // namespace janus::kernels

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <set>
 
 namespace janus::kernels {
@@ -32,9 +33,9 @@ class CountingDriver final : public RegisteredPages::Driver {
   std::byte* unreachable = nullptr;
 };
 
-// Addresses of which nobody reads what lies there.
 std::byte* At(size_t page, size_t offset = 0) {
-  return reinterpret_cast<std::byte*>((page + 100) * kPage + offset);
+  alignas(kPage) static std::array<std::byte, 5 * kPage> memory;
+  return &memory[page * kPage + offset];
 }
 
 class RegisteredPagesTest : public testing::Test {
