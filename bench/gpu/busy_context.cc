@@ -65,10 +65,11 @@ Result<std::byte*> BusyContext::Keep(Result<kernels::Buffer> taken) {
   return data;
 }
 
-void BusyContext::Drop(std::byte* data) {
+void BusyContext::Drop(std::byte* data, size_t bytes) {
   kernels::Buffer dropped;  // goes without the lock: that may wait for the device
   const MutexLock lock(mu_);
-  const auto at = buffers_.find(data);
+  auto at = buffers_.find(data);
+  while (at->second.size() != bytes) ++at;  // the same memory may be shown more than once
   dropped = std::move(at->second);
   buffers_.erase(at);
 }
@@ -86,6 +87,15 @@ Status BusyContext::QueueIn(void* device, const void* host, size_t bytes) {
   if (came_in_) launches_from_.reset();
   EndLaunches();
   const Status queued = of_->CopyIn(device, host, bytes);
+  launches_from_ = clock_.Mark(stream());
+  came_in_ = true;
+  return queued;
+}
+
+Status BusyContext::QueueFollowFlags(std::span<const kernels::FlagCount> flags) {
+  if (!watches_) return of_->FollowFlags(flags);
+  EndLaunches();
+  const Status queued = of_->FollowFlags(flags);
   launches_from_ = clock_.Mark(stream());
   came_in_ = true;
   return queued;

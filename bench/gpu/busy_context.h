@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -46,7 +47,8 @@ double UncoveredShare(std::vector<std::pair<double, double>> spans, double begin
 //   - from before a graph is replayed until after it;
 //   - where launches are started one by one: from after a copy to or within the device until the
 //     next copy or graph, unless that brings more to the device. (An expert instance waits between
-//     the rows of two senders.)
+//     the rows of two senders.) What a stream waits for by flags counts as such a copy, and the
+//     wait for it as none of the kernels' time.
 // What a stream idles in such a span, while the host is about to queue its next launch, counts as
 // kernels: so the rest is the least that is spent outside of them.
 class BusyContext final : public kernels::Context {
@@ -69,25 +71,31 @@ class BusyContext final : public kernels::Context {
   Result<std::unique_ptr<kernels::Event>> MakeEvent() override { return of_->MakeEvent(); }
   Status Record(kernels::Event& event) override { return of_->Record(event); }
   Status RecordLoads(kernels::Event& event) override { return of_->RecordLoads(event); }
+  Result<std::unique_ptr<kernels::Event>> MakeTimedEvent() override {
+    return of_->MakeTimedEvent();
+  }
+  Result<Seconds> TimeBetween(kernels::Event& from, kernels::Event& to) override {
+    return of_->TimeBetween(from, to);
+  }
   Result<kernels::DeviceMemory> memory() override { return of_->memory(); }
 
  protected:
   Result<std::byte*> AllocateDevice(size_t bytes) override { return Keep(of_->Take(bytes)); }
-  void FreeDevice(std::byte* data, size_t) override { Drop(data); }
+  void FreeDevice(std::byte* data, size_t bytes) override { Drop(data, bytes); }
   Result<std::byte*> AllocateLoaded(size_t bytes) override { return Keep(of_->TakeForLoad(bytes)); }
-  void FreeLoaded(std::byte* data, size_t) override { Drop(data); }
+  void FreeLoaded(std::byte* data, size_t bytes) override { Drop(data, bytes); }
   Result<std::byte*> AllocatePinned(size_t bytes) override { return Keep(of_->TakePinned(bytes)); }
-  void FreePinned(std::byte* data, size_t) override { Drop(data); }
+  void FreePinned(std::byte* data, size_t bytes) override { Drop(data, bytes); }
   Result<std::byte*> AllocateShared(size_t bytes, Fd& fd) override {
     JANUS_ASSIGN_OR_RETURN(kernels::SharedMemory shared, of_->TakeShared(bytes));
     fd = std::move(shared.fd);
     return Keep(std::move(shared.buffer));
   }
-  void FreeShared(std::byte* data, size_t) override { Drop(data); }
+  void FreeShared(std::byte* data, size_t bytes) override { Drop(data, bytes); }
   Result<std::byte*> Map(const Fd& fd, size_t bytes) override {
     return Keep(of_->MapShared(fd, bytes));
   }
-  void Unmap(std::byte* data, size_t) override { Drop(data); }
+  void Unmap(std::byte* data, size_t bytes) override { Drop(data, bytes); }
   Status QueueIn(void* device, const void* host, size_t bytes) override;
   Status QueueOut(void* host, const void* device, size_t bytes) override;
   Status QueueLoad(void* device, const void* pinned, size_t bytes) override {
@@ -101,10 +109,19 @@ class BusyContext final : public kernels::Context {
   Status QueueGraph(kernels::Graph& graph) override;
   Status WaitForStream() override;
   Status WaitForEvent(kernels::Event& event) override { return of_->Await(event); }
+  Result<bool> AskEvent(kernels::Event& event) override { return of_->HasCome(event); }
+  Status Show(std::byte* begin, size_t bytes) override {
+    return Keep(of_->ShowFlags(begin, bytes)).status();
+  }
+  void Hide(std::byte* begin, size_t bytes) override { Drop(begin, bytes); }
+  Status QueueRaise(std::span<const kernels::FlagCount> flags) override {
+    return of_->Raise(flags);
+  }
+  Status QueueFollowFlags(std::span<const kernels::FlagCount> flags) override;
 
  private:
   Result<std::byte*> Keep(Result<kernels::Buffer> taken);
-  void Drop(std::byte* data);
+  void Drop(std::byte* data, size_t bytes);
   // Of launches that may have been started since `launches_from_`.
   void EndLaunches();
 
@@ -112,7 +129,7 @@ class BusyContext final : public kernels::Context {
   StreamClock& clock_;
   std::atomic<bool> watches_{false};
   Mutex mu_;
-  std::map<std::byte*, kernels::Buffer> buffers_ JANUS_GUARDED_BY(mu_);
+  std::multimap<std::byte*, kernels::Buffer> buffers_ JANUS_GUARDED_BY(mu_);
   std::vector<BusySpan> spans_ JANUS_GUARDED_BY(mu_);
   // Of the thread that steps.
   std::optional<size_t> launches_from_;

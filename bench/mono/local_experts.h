@@ -41,6 +41,7 @@ class LocalExperts final : public dataplane::AttentionExchange {
     arrived.count = rows;
     JANUS_RETURN_IF_ERROR(layers_.Gate(Rank{0}, arrived));
     JANUS_RETURN_IF_ERROR(layers_.Assign());
+    JANUS_RETURN_IF_ERROR(layers_.Start());
     JANUS_RETURN_IF_ERROR(layers_.Compute([&](Rank, int) {
       return dataplane::ExpertExchange::Outgoing{part.refs, part.contributions.data()};
     }));
@@ -54,9 +55,12 @@ class LocalExperts final : public dataplane::AttentionExchange {
     activated_ += static_cast<uint64_t>(layers_.activated());
     return OkStatus();
   }
+  std::vector<Rank> Behind() const override { return {}; }
   Result<bool> Poll(const dataplane::RoundKey&) override { return true; }
   std::vector<Rank> Awaited(int) const override { return {}; }
   bool Abandon() override { return true; }
+  bool LetGo() override { return true; }
+  Status Follow(const dataplane::RoundKey&) override { return OkStatus(); }
   uint64_t stale() const override { return 0; }
   std::span<const uint8_t> OnDevice(int) const override { return {}; }
   std::span<const void* const> Contributions(int micro_batch) const override {

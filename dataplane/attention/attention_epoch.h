@@ -10,6 +10,7 @@
 #include "dataplane/comm/transport.h"
 #include "kernels/device/context.h"
 #include "kernels/device/staging.h"
+#include "kernels/device/stopwatch.h"
 #include "kernels/kernels.h"
 
 namespace janus::dataplane {
@@ -36,8 +37,8 @@ struct AttentionEpoch {
 
   AttentionEpoch(const Topology& in, Rank own, Transport& by, AttentionExchange& with,
                  const ModelDescription& model, const AttentionWeights& weights,
-                 const KvCache& cache, const kernels::Place& on, const AttentionPace& at,
-                 int most_logits, bool logits_on_host)
+                 const KvCache& cache, const kernels::Place& on, const Clock& clock,
+                 const AttentionPace& at, int most_logits, bool logits_on_host)
       : topology(in),
         rank(own),
         transport(by),
@@ -49,12 +50,18 @@ struct AttentionEpoch {
                 SentRows(with, in.micro_batches)}),
         sample_workspace(on.context->TakeOrNote(static_cast<size_t>(kernels::SampleWorkspaceBytes(
             model.vocab, on.stream.team == nullptr ? 1 : on.stream.team->size())))),
-        sampling(*on.context, SampledAt(in.max_rows_per_round, in.max_rows_per_round)) {}
+        sampling(*on.context, SampledAt(in.max_rows_per_round, in.max_rows_per_round)),
+        laps(*on.context, clock, MostLaps(model.layers, in.micro_batches)) {}
 
   // In `sampling`: parameters of each row, then what was drawn for row `row`.
   static constexpr size_t SampledAt(int max_rows, int row) {
     return static_cast<size_t>(max_rows) * sizeof(kernels::SamplingParams) +
            static_cast<size_t>(row) * sizeof(kernels::SampledToken);
+  }
+
+  // Of a step: a round has five, and some lie around all.
+  static constexpr size_t MostLaps(int layers, int micro_batches) {
+    return 5 * static_cast<size_t>(layers) * static_cast<size_t>(micro_batches) + 8;
   }
 
   const Topology topology;
@@ -66,6 +73,7 @@ struct AttentionEpoch {
   AttentionLayers layers;
   kernels::Buffer sample_workspace;
   kernels::Staging sampling;
+  kernels::Stopwatch laps;
   std::unique_ptr<StepControl> control;
 };
 

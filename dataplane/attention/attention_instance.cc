@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "dataplane/attention/leader.h"
+#include "dataplane/comm/await_device.h"
 #include "dataplane/comm/follower.h"
 #include "dataplane/comm/goodbye.h"
 #include "kernels/kernels.h"
@@ -14,18 +15,16 @@
 namespace janus::dataplane {
 namespace {
 
-// Adds the time of its life to a sum.
-class Timed {
- public:
-  Timed(const Clock& clock, Seconds& sum) : clock_(clock), sum_(sum), start_(clock.Now()) {}
-  ~Timed() { sum_ += clock_.Now() - start_; }
-  Timed(const Timed&) = delete;
-  Timed& operator=(const Timed&) = delete;
-
- private:
-  const Clock& clock_;
-  Seconds& sum_;
-  const MonotonicTime start_;
+// What the time between two marks of a step went to.
+enum Laps : int {
+  kHost,     // nothing of the GPU's, or of the kernels'
+  kKernels,  // what is no round's
+  kAttention,
+  kSend,
+  kShared,
+  kReceive,
+  kReceiveNothing,  // of a round without rows
+  kCombine,
 };
 
 kernels::SamplingParams ParamsOf(const Sequence& sequence) {
@@ -115,7 +114,7 @@ Result<std::unique_ptr<AttentionEpoch>> AttentionInstance::Enter(const Topology&
   // A tap asks for the logits of every row; else a sequence has those of one.
   const bool tapped = options_.logits_tap != nullptr;
   auto epoch = std::make_unique<AttentionEpoch>(
-      topology, rank, transport, exchange, model_, weights_, *cache_, place, pace,
+      topology, rank, transport, exchange, model_, weights_, *cache_, place, clock_, pace,
       tapped ? topology.max_rows_per_round : options_.max_batch, tapped || options_.logits_hashes);
   JANUS_RETURN_IF_ERROR(context.TakeFailure());
   if (!context.is_host() && options_.graphs) {
@@ -281,6 +280,7 @@ Status AttentionInstance::Run(AttentionEpoch& epoch, std::stop_token stop) {
   {
     const std::stop_callback wake(stop, [&] { epoch.transport.Wake(); });
     ended = RunSteps(stop);
+    LetGo(epoch.exchange, epoch.pace.deadlines.loss);
     ended = JudgeLoss(std::move(ended), epoch.transport, epoch.control->left(), stop,
                       options_.departing, epoch.pace.deadlines.detection);
     if (ended.ok()) SayGoodbye(epoch.transport, epoch.topology.epoch);
@@ -394,6 +394,7 @@ Status AttentionInstance::RunSteps(const std::stop_token& stop) {
 
 // What was announced of work here counted on the step that is given up, so it is said anew.
 Status AttentionInstance::LeaveStep() {
+  LetGo(epoch_->exchange, epoch_->pace.deadlines.loss);
   JANUS_RETURN_IF_ERROR(epoch_->control->Leave(
       epoch_->exchange,
       [&] { return MakeDemand(epoch_->control->newest() + 1, scheduler_.After(Batch())); }, stop_));
@@ -418,8 +419,7 @@ void AttentionInstance::CountMessages() {
 Status AttentionInstance::ExecuteStep(const Ticket& ticket) {
   const MonotonicTime start = clock_.Now();
   coordinator_wait_ = work_since_ ? start - *work_since_ : Seconds(0);
-  wait_ = Seconds(0);
-  kernels_ = Seconds(0);
+  JANUS_RETURN_IF_ERROR(epoch_->laps.Start());
   const TicketShare share = ticket.shares[static_cast<size_t>(epoch_->rank.value)];
   BatchLimits limits{share.row_limit, share.prefill_budget};
   if (options_.prefill_override) limits.prefill_rows = options_.prefill_override(ticket.step);
@@ -429,14 +429,16 @@ Status AttentionInstance::ExecuteStep(const Ticket& ticket) {
   const Batch batch = scheduler_.FormBatch(limits);
   JANUS_RETURN_IF_ERROR(SendDemand(ticket.step + 1, scheduler_.After(batch)));
 
-  {
-    const Timed kernel(clock_, kernels_);
-    JANUS_RETURN_IF_ERROR(epoch_->layers.Begin(batch));
-  }
+  JANUS_RETURN_IF_ERROR(Lap(kHost));
+  JANUS_RETURN_IF_ERROR(epoch_->layers.Begin(batch));
+  JANUS_RETURN_IF_ERROR(Lap(kKernels));
   JANUS_RETURN_IF_ERROR(RunLayers(ticket));
+  JANUS_ASSIGN_OR_RETURN(const std::span<const float> logits, Sample(batch));
+  JANUS_RETURN_IF_ERROR(AwaitGpu(last_round_));
+  JANUS_RETURN_IF_ERROR(ObserveLaps());
   scheduler_.MarkComputed(batch);
   std::vector<TokenEvent> events;
-  JANUS_RETURN_IF_ERROR(Finish(batch, events));
+  JANUS_RETURN_IF_ERROR(Finish(batch, logits, events));
 
   const Seconds took = clock_.Now() - start;
   given_up_ = 0;
@@ -478,8 +480,8 @@ Status AttentionInstance::RunLayers(const Ticket& ticket) {
     for (int i = 0; i < b; ++i) {
       JANUS_RETURN_IF_ERROR(collect(i));
       if (dense) {
-        const Timed kernel(clock_, kernels_);
         JANUS_RETURN_IF_ERROR(epoch_->layers.DenseLayer(layer, i));
+        JANUS_RETURN_IF_ERROR(Lap(kKernels));
         continue;
       }
       // A micro-batch of no rows is announced in the first round and then left out.
@@ -492,27 +494,69 @@ Status AttentionInstance::RunLayers(const Ticket& ticket) {
     if (!dense) ++moe;
   }
   for (int i = 0; i < b; ++i) JANUS_RETURN_IF_ERROR(collect(i));
+  last_round_ = key;
   return OkStatus();
 }
 
 Status AttentionInstance::SendRound(const RoundKey& key, int layer) {
   const int rows = epoch_->layers.rows(key.micro_batch);
   std::byte* const out = epoch_->exchange.Rows(key.micro_batch).data();
+  // Without rows the round is only announced.
+  const auto of = [&](int what) { return rows == 0 ? int{kHost} : what; };
   const MonotonicTime ready = clock_.Now();
   JANUS_RETURN_IF_ERROR(epoch_->layers.Attend(layer, key.micro_batch, out));
-  const MonotonicTime attended = clock_.Now();
+  JANUS_RETURN_IF_ERROR(Lap(of(kAttention)));
+  if (epoch_->exchange.DeviceRows(key.micro_batch) == nullptr) {
+    JANUS_RETURN_IF_ERROR(AwaitGpu(key));
+  }
   JANUS_RETURN_IF_ERROR(epoch_->exchange.Post(key, rows, ready));
-  const MonotonicTime posted = clock_.Now();
+  JANUS_RETURN_IF_ERROR(Lap(of(kSend)));
   JANUS_RETURN_IF_ERROR(epoch_->layers.SharedExperts(layer, key.micro_batch, out));
-  const Seconds attention = attended - ready;
-  const Seconds shared = clock_.Now() - posted;
-  kernels_ += attention + shared;
-  // Without rows the round is only announced.
-  if (options_.metrics == nullptr || rows == 0) return OkStatus();
-  options_.metrics->attention.Observe(attention.count());
-  options_.metrics->Of(epoch_->topology.mode).send.Observe(Seconds(posted - attended).count());
-  if (model_.moe.shared_intermediate > 0) options_.metrics->shared_experts.Observe(shared.count());
-  return OkStatus();
+  return Lap(of(kShared));
+}
+
+Status AttentionInstance::AwaitGpu(const RoundKey& key) {
+  const MonotonicTime deadline = Later(clock_.Now(), epoch_->control->detection());
+  Result<bool> has_come = epoch_->laps.HasCome();
+  const auto come = [&] {
+    has_come = epoch_->laps.HasCome();
+    if (!has_come.ok() || *has_come || stop_.stop_requested()) return true;
+    epoch_->control->Poll();
+    return epoch_->control->leaving();
+  };
+  if (has_come.ok() && !*has_come) {
+    const Status waited = AwaitDevice(epoch_->transport, deadline, come);
+    if (stop_.stop_requested()) return Cancelled("stopped");
+    if (epoch_->control->leaving()) return Aborted("the step is given up");
+    std::string who = "waiting for the GPU";
+    const std::vector<Rank> behind = epoch_->exchange.Behind();
+    if (!behind.empty()) who += ", which waits for that of experts";
+    for (const Rank e : behind) who += " " + std::to_string(e.value);
+    const Status why = waited.Annotate(who);
+    if (waited.code() == StatusCode::kDeadlineExceeded) return Missed(key, why);
+    JANUS_RETURN_IF_ERROR(why);
+  }
+  return has_come.status();
+}
+
+Status AttentionInstance::ObserveLaps() {
+  wait_ = kernels_ = Seconds(0);
+  const bool shares = model_.moe.shared_intermediate > 0;
+  return epoch_->laps.Read([&](int what, Seconds took) {
+    if (what == kReceive || what == kReceiveNothing) {
+      wait_ += took;
+    } else if (what != kHost && what != kSend) {
+      kernels_ += took;
+    }
+    StepMetrics* const metrics = options_.metrics;
+    if (metrics == nullptr) return;
+    StepMetrics::Exchange& exchange = metrics->Of(epoch_->topology.mode);
+    if (what == kAttention) metrics->attention.Observe(took.count());
+    if (what == kSend) exchange.send.Observe(took.count());
+    if (what == kShared && shares) metrics->shared_experts.Observe(took.count());
+    if (what == kReceive) exchange.receive.Observe(took.count());
+    if (what == kCombine) metrics->combine.Observe(took.count());
+  });
 }
 
 Status AttentionInstance::Collect(const RoundKey& key) {
@@ -537,19 +581,15 @@ Status AttentionInstance::Collect(const RoundKey& key) {
   if (!waited.ok()) {
     return waited.Annotate("MoE layer " + std::to_string(key.layer) + ": waiting for the experts");
   }
-  const MonotonicTime here = clock_.Now();
-  const Seconds took = here - start;
-  epoch_->control->OnArrival(took);
-  wait_ += took;
-  JANUS_RETURN_IF_ERROR(epoch_->layers.AddExperts(key.micro_batch,
-                                                  epoch_->exchange.Contributions(key.micro_batch),
-                                                  epoch_->exchange.OnDevice(key.micro_batch)));
-  const Seconds combine = clock_.Now() - here;
-  kernels_ += combine;
-  if (options_.metrics == nullptr || epoch_->layers.rows(key.micro_batch) == 0) return OkStatus();
-  options_.metrics->Of(epoch_->topology.mode).receive.Observe(took.count());
-  options_.metrics->combine.Observe(combine.count());
-  return OkStatus();
+  epoch_->control->OnArrival(clock_.Now() - start);
+  const bool any = epoch_->layers.rows(key.micro_batch) > 0;
+  JANUS_RETURN_IF_ERROR(epoch_->layers.TakeExperts(key.micro_batch,
+                                                   epoch_->exchange.Contributions(key.micro_batch),
+                                                   epoch_->exchange.OnDevice(key.micro_batch)));
+  JANUS_RETURN_IF_ERROR(epoch_->exchange.Follow(key));
+  JANUS_RETURN_IF_ERROR(Lap(any ? kReceive : kReceiveNothing));
+  JANUS_RETURN_IF_ERROR(epoch_->layers.AddExperts(key.micro_batch));
+  return Lap(any ? kCombine : kHost);
 }
 
 Status AttentionInstance::Missed(const RoundKey& round, const Status& why) {
@@ -560,18 +600,22 @@ Status AttentionInstance::Missed(const RoundKey& round, const Status& why) {
   return Aborted("the step is given up");
 }
 
-Status AttentionInstance::Finish(const Batch& batch, std::vector<TokenEvent>& events) {
+Result<std::span<const float>> AttentionInstance::Sample(const Batch& batch) {
   wanted_rows_.clear();
   for (size_t i = 0; i < batch.rows.size(); ++i) {
     if (batch.rows[i].last || options_.logits_tap) wanted_rows_.push_back(static_cast<int32_t>(i));
   }
-  if (wanted_rows_.empty()) return OkStatus();
   std::span<const float> logits;
-  {
-    const Timed kernel(clock_, kernels_);
-    JANUS_ASSIGN_OR_RETURN(logits, epoch_->layers.Logits(wanted_rows_));
-  }
+  if (wanted_rows_.empty()) return logits;
+  JANUS_ASSIGN_OR_RETURN(logits, epoch_->layers.Logits(wanted_rows_));
+  JANUS_RETURN_IF_ERROR(Lap(kKernels));
   JANUS_RETURN_IF_ERROR(SampleRows(batch, logits));
+  return logits;
+}
+
+Status AttentionInstance::Finish(const Batch& batch, std::span<const float> logits,
+                                 std::vector<TokenEvent>& events) {
+  if (wanted_rows_.empty()) return OkStatus();
   std::span<const float> on_host;
   if (LogitsAreRead(batch)) {
     JANUS_ASSIGN_OR_RETURN(on_host, epoch_->layers.OnHost(logits));
@@ -630,7 +674,7 @@ Status AttentionInstance::SampleRows(const Batch& batch, std::span<const float> 
   args.vocab = model_.vocab;
   args.workspace = epoch_->sample_workspace.data();
   args.workspace_bytes = static_cast<int64_t>(epoch_->sample_workspace.size());
-  const Timed kernel(clock_, kernels_);
+  JANUS_RETURN_IF_ERROR(Lap(kHost));
   JANUS_RETURN_IF_ERROR(
       sampling.Push(0, static_cast<size_t>(rows) * sizeof(kernels::SamplingParams)));
   const Status sampled = kernels::Sample(epoch_->place.stream, args);
@@ -638,7 +682,7 @@ Status AttentionInstance::SampleRows(const Batch& batch, std::span<const float> 
   if (sampled.code() != StatusCode::kDataLoss) JANUS_RETURN_IF_ERROR(sampled);
   JANUS_RETURN_IF_ERROR(
       sampling.Pull(first_drawn, static_cast<size_t>(rows) * sizeof(kernels::SampledToken)));
-  return epoch_->place.context->Wait();
+  return Lap(kKernels);
 }
 
 std::span<const kernels::SampledToken> AttentionInstance::drawn() const {

@@ -149,7 +149,14 @@ class AttentionInstance {
   Status RunLayers(const Ticket& ticket);
   Status SendRound(const RoundKey& key, int layer);
   Status Collect(const RoundKey& key);
-  Status Finish(const Batch& batch, std::vector<TokenEvent>& events);
+  // Until a GPU has run what it was given, of rounds up to this one. As Collect otherwise.
+  Status AwaitGpu(const RoundKey& key);
+  // What the laps of the step were.
+  Status ObserveLaps();
+  Status Lap(int what) { return epoch_->laps.Lap(what); }
+  // The logits of the wanted rows, and what is drawn from them, once the GPU has come so far.
+  Result<std::span<const float>> Sample(const Batch& batch);
+  Status Finish(const Batch& batch, std::span<const float> logits, std::vector<TokenEvent>& events);
   Status SampleRows(const Batch& batch, std::span<const float> logits);
   // Whether anybody wants to see the logits themselves.
   bool LogitsAreRead(const Batch& batch) const;
@@ -206,6 +213,7 @@ class AttentionInstance {
   Seconds kernels_{0};                // within the running step
   Seconds emission_{0};               // handing over what the step before brought
   std::vector<int32_t> wanted_rows_;  // of the batch, those that have logits
+  RoundKey last_round_;               // of the running step
 };
 
 }  // namespace janus::dataplane

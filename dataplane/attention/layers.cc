@@ -161,7 +161,7 @@ Status AttentionLayers::Begin(const Batch& batch) {
   JANUS_CHECK(count <= room_.max_rows, count, room_.max_rows);
   for (int i = 0; i < room_.micro_batches; ++i) {
     const Part part = MicroBatch(count, i, room_.micro_batches);
-    parts_[static_cast<size_t>(i)] = {part.first, part.rows, 0};
+    parts_[static_cast<size_t>(i)] = {part.first, part.rows, 0, {}};
   }
   if (count == 0) return OkStatus();
   JANUS_RETURN_IF_ERROR(step_.Reopen());
@@ -259,11 +259,8 @@ Status AttentionLayers::Attend(int layer, int part, std::byte* out) {
   if (rows.count == 0) return OkStatus();
   if (is_host_) return AttendInto(stream_, layer, rows, out);
   JANUS_RETURN_IF_ERROR(Start(Work::kLayer, layer, part));
-  if (room_.sent.empty()) {
-    JANUS_RETURN_IF_ERROR(
-        context_.CopyOut(out, SentRows(part), static_cast<size_t>(rows.count) * row_bytes_));
-  }
-  return context_.Wait();
+  if (!room_.sent.empty()) return OkStatus();
+  return context_.CopyOut(out, SentRows(part), static_cast<size_t>(rows.count) * row_bytes_);
 }
 
 Status AttentionLayers::EmbedRows(const kernels::Stream& on, const Rows& rows) {
@@ -354,16 +351,17 @@ Status AttentionLayers::Combine(const kernels::Stream& on, const Rows& rows,
 }
 
 // To a GPU those of the host go gathered, the first of them to the last as one piece.
-Status AttentionLayers::AddExperts(int part, std::span<const void* const> contributions,
-                                   std::span<const uint8_t> on_device) {
+Status AttentionLayers::TakeExperts(int part, std::span<const void* const> contributions,
+                                    std::span<const uint8_t> on_device) {
   const Rows rows = RowsOf(part);
   if (rows.count == 0) return OkStatus();
-  const int top_k = model_.moe.top_k;
-  const bool shared = model_.moe.shared_intermediate > 0;
-  if (is_host_) return Combine(stream_, rows, contributions, top_k, shared);
+  std::span<const void* const>& taken = parts_[static_cast<size_t>(part)].contributions;
+  taken = contributions;
+  if (is_host_) return OkStatus();
   JANUS_RETURN_IF_ERROR(arrived_.Reopen());
-  const size_t begin = static_cast<size_t>(rows.at) * static_cast<size_t>(top_k);
-  const size_t slots = static_cast<size_t>(rows.count) * static_cast<size_t>(top_k);
+  const auto top_k = static_cast<size_t>(model_.moe.top_k);
+  const size_t begin = static_cast<size_t>(rows.at) * top_k;
+  const size_t slots = static_cast<size_t>(rows.count) * top_k;
   const size_t end = begin + slots;
   const auto is_here = [&](size_t i) { return !on_device.empty() && on_device[i] != 0; };
   size_t first = end, last = begin;
@@ -385,8 +383,15 @@ Status AttentionLayers::AddExperts(int part, std::span<const void* const> contri
     JANUS_RETURN_IF_ERROR(
         contributions_.Push(begin * sizeof(pointers[0]), slots * sizeof(pointers[0])));
   }
-  return Combine(stream_, rows, {contributions_.device_at<const void* const>(0) + begin, slots},
-                 top_k, shared);
+  taken = {contributions_.device_at<const void* const>(0) + begin, slots};
+  return OkStatus();
+}
+
+Status AttentionLayers::AddExperts(int part) {
+  const Rows rows = RowsOf(part);
+  if (rows.count == 0) return OkStatus();
+  return Combine(stream_, rows, parts_[static_cast<size_t>(part)].contributions, model_.moe.top_k,
+                 model_.moe.shared_intermediate > 0);
 }
 
 Status AttentionLayers::DenseLayer(int layer, int part) {

@@ -21,15 +21,16 @@ namespace janus::dataplane {
 // The attention side of the model over one batch: everything but the routed experts. The residual
 // stream is fp32; inputs of projections and rows for the experts are of the wire type.
 //
-// An MoE layer is Attend, SharedExperts (while the rows are with the routed ones) and AddExperts; a
-// dense layer is DenseLayer alone. Each is of one part of the batch, a micro-batch of it
-// (micro_batch.h), and parts of a layer come in any order. A part has a place of its own in every
-// buffer, whatever the others hold.
+// An MoE layer is Attend, SharedExperts (while the rows are with the routed ones), TakeExperts and
+// AddExperts; a dense layer is DenseLayer alone. Each is of one part of the batch, a micro-batch of
+// it (micro_batch.h), and parts of a layer come in any order. A part has a place of its own in
+// every buffer, whatever the others hold.
 //
 // On a GPU everything lies in its memory, weights and cache included. What a step tells of its rows
-// goes up in one copy (Begin), rows for the experts come down into the exchange's slot (Attend,
-// which waits for them), contributions go up gathered (AddExperts); but what the experts read, or
-// have, in a GPU's memory stays where it is. Parts for which launches were
+// goes up in one copy (Begin), rows for the experts come down into the exchange's slot (Attend),
+// contributions go up gathered (TakeExperts); but what the experts read, or have, in a GPU's memory
+// stays where it is. All of it is queued: who reads a result on the host waits for the context
+// first. Parts for which launches were
 // recorded (Record) are computed by one launch each, for as many rows as those were recorded with:
 // what is computed beyond the part's own goes to the cache's spare page and to nobody.
 //
@@ -71,12 +72,13 @@ class AttentionLayers {
   // Computes the shared experts on what Attend gave; a no-op for models without.
   Status SharedExperts(int layer, int part, const std::byte* rows);
 
-  // Adds the experts' contributions, pointers [rows, K] to rows [H] of the wire type, then what
-  // SharedExperts computed, to the residual stream. Those of which on_device is not 0 are addresses
-  // of the GPU's operations, which read them until the part's next Attend has returned; empty: none
-  // is.
-  Status AddExperts(int part, std::span<const void* const> contributions,
-                    std::span<const uint8_t> on_device = {});
+  // Takes up the experts' contributions, pointers [rows, K] to rows [H] of the wire type. Those of
+  // which on_device is not 0 are addresses of the GPU's operations; empty: none is. Of the others
+  // the rows are there now, until AddExperts has returned; of those, for what is queued then.
+  Status TakeExperts(int part, std::span<const void* const> contributions,
+                     std::span<const uint8_t> on_device = {});
+  // Adds them, then what SharedExperts computed, to the residual stream.
+  Status AddExperts(int part);
 
   // A whole layer without experts.
   Status DenseLayer(int layer, int part);
@@ -104,6 +106,7 @@ class AttentionLayers {
     int first = 0;  // of the batch
     int rows = 0;
     int recorded = 0;  // for how many rows what it starts was recorded; 0: it is started anew
+    std::span<const void* const> contributions;  // that were taken up
   };
   // What a device computes of one layer for one part.
   enum class Work : unsigned char {

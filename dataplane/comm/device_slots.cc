@@ -1,6 +1,8 @@
 #include "dataplane/comm/device_slots.h"
 
 #include <algorithm>
+#include <new>
+#include <utility>
 
 #include "dataplane/comm/segment.h"
 
@@ -43,6 +45,10 @@ DeviceSlots::DeviceSlots(const TransportLayout& layout, kernels::Context& contex
 Result<std::unique_ptr<DeviceSlots>> DeviceSlots::Make(const TransportLayout& layout,
                                                        kernels::Context& context, bool shows) {
   std::unique_ptr<DeviceSlots> slots(new DeviceSlots(layout, context));
+  // Before anybody is told that payloads lie here.
+  alignas(kernels::Flag) static std::byte probe[sizeof(kernels::Flag)];
+  JANUS_RETURN_IF_ERROR(context.ShowFlags(probe, sizeof probe).status());
+  JANUS_ASSIGN_OR_RETURN(slots->end_, context.MakeEvent());
   if (shows) {
     JANUS_ASSIGN_OR_RETURN(slots->own_, context.TakeShared(BytesFor(layout, layout.self)));
   }
@@ -84,6 +90,84 @@ void DeviceSlots::Conclude(const std::vector<Met>& met) {
         return slot.owner != layout_.self ||
                std::all_of(slot.readers.begin(), slot.readers.end(), maps_ours);
       });
+}
+
+Status DeviceSlots::Open(Transport& transport) {
+  const auto members = static_cast<size_t>(layout_.m + layout_.n);
+  read_.resize(members);
+  std::vector<size_t> next(members, 0);  // flag of a member
+  for (const SlotSpec& slot : layout_.slots) {
+    const size_t owner = IndexOf(slot.owner);
+    const bool is_own = slot.owner == layout_.self;
+    const std::span<std::byte> flags =
+        is_own || maps(slot.owner) ? transport.FlagsOf(slot.owner) : std::span<std::byte>();
+    if (!flags.empty() && next[owner] == 0) {
+      JANUS_ASSIGN_OR_RETURN(kernels::Buffer shown, context_.ShowFlags(flags.data(), flags.size()));
+      shown_.push_back(std::move(shown));
+    }
+    if (is_own) raised_.emplace_back();
+    read_[owner].push_back(nullptr);
+    for (const PeerId reader : slot.readers) {
+      const size_t at = next[owner]++ * kFlagStride;
+      if (flags.empty()) continue;
+      auto* const flag = std::launder(reinterpret_cast<kernels::Flag*>(flags.data() + at));
+      if (is_own) raised_.back().push_back(flag);
+      if (reader == layout_.self) read_[owner].back() = flag;
+    }
+  }
+  return OkStatus();
+}
+
+void DeviceSlots::Close() {
+  raised_.clear();
+  read_.clear();
+  shown_.clear();
+}
+
+Status DeviceSlots::Raise(int slot, uint64_t round) {
+  raising_.clear();
+  has_let_go_ = false;
+  for (kernels::Flag* const flag : raised_[static_cast<size_t>(slot)]) {
+    raising_.push_back({flag, round});
+  }
+  return context_.Raise(raising_);
+}
+
+void DeviceSlots::Await(PeerId peer, int slot, uint64_t round) {
+  awaited_.push_back({FlagOf(peer, slot), round});
+  newest_ = std::max(newest_, round);
+}
+
+Status DeviceSlots::FollowPeers() {
+  if (!awaited_.empty()) has_let_go_ = false;
+  const Status followed = context_.FollowFlags(awaited_);
+  awaited_.clear();
+  return followed;
+}
+
+bool DeviceSlots::IsThere(PeerId peer, int slot, uint64_t round) const {
+  return kernels::HasReached({FlagOf(peer, slot), round});
+}
+
+bool DeviceSlots::LetGo() {
+  awaited_.clear();
+  if (has_let_go_ || (!is_letting_go_ && !context_.Record(*end_).ok())) return true;
+  is_letting_go_ = true;
+  const Result<bool> has_come = context_.HasCome(*end_);
+  if (!has_come.ok() || *has_come) {
+    is_letting_go_ = false;
+    has_let_go_ = true;
+    return true;
+  }
+  // Again and again: an owner that has not given up yet may set them back to an earlier round's.
+  for (const std::vector<kernels::Flag*>& flags : read_) {
+    for (kernels::Flag* const flag : flags) {
+      if (flag != nullptr && !kernels::HasReached({flag, newest_})) {
+        flag->store(newest_, std::memory_order_release);
+      }
+    }
+  }
+  return false;
 }
 
 }  // namespace janus::dataplane

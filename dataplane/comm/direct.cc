@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "dataplane/comm/device_slots.h"
 
@@ -45,6 +46,13 @@ bool Reads(const DeviceSlots* device, PeerId peer) {
   return device != nullptr && device->maps(peer);
 }
 
+// Rounds of an epoch in their order, as flags count them; 0 is none. Micro-batches have slots of
+// their own.
+uint64_t NumberOf(const RoundKey& key) {
+  static_assert(sizeof key.layer == 2);
+  return (key.step << 16) + key.layer + 1;
+}
+
 // What comes into the slots of the peers.
 class Inbox {
  public:
@@ -75,7 +83,7 @@ class Inbox {
 
 class DirectAttention final : public AttentionExchange {
  public:
-  DirectAttention(const ExchangeShape& shape, Transport& transport, const DeviceSlots* device)
+  DirectAttention(const ExchangeShape& shape, Transport& transport, DeviceSlots* device)
       : shape_(shape),
         transport_(transport),
         device_(device),
@@ -83,10 +91,12 @@ class DirectAttention final : public AttentionExchange {
         inbox_(transport) {
     const auto cells = static_cast<size_t>(shape.max_rows) * static_cast<size_t>(shape.top_k);
     rounds_.resize(static_cast<size_t>(shape.micro_batches));
+    behind_.resize(static_cast<size_t>(shape.n));
     for (Round& round : rounds_) {
       round.table.assign(cells, nullptr);
       if (device != nullptr) round.on_device.assign(cells, 0);
       round.arrived.assign(static_cast<size_t>(shape.n), false);
+      round.placed.assign(static_cast<size_t>(shape.n), false);
     }
   }
 
@@ -102,6 +112,7 @@ class DirectAttention final : public AttentionExchange {
     round.missing = rows * shape_.top_k;
     round.senders_left = shape_.n;
     std::fill(round.arrived.begin(), round.arrived.end(), false);
+    std::fill(round.placed.begin(), round.placed.end(), false);
     std::fill_n(round.table.begin(), static_cast<size_t>(rows) * static_cast<size_t>(shape_.top_k),
                 nullptr);
     Header header = MakeHeader(MessageKind::kRows, key, static_cast<uint16_t>(self_.rank.value),
@@ -111,6 +122,9 @@ class DirectAttention final : public AttentionExchange {
     header.ready_ns = Nanoseconds(inputs_ready);
     header.posted_ns = Nanoseconds(MonotonicClock::now());
     bytes_sent_ += bytes * static_cast<uint64_t>(shape_.n);
+    if (SendsFrom(device_)) {
+      JANUS_RETURN_IF_ERROR(device_->Raise(key.micro_batch, NumberOf(key)));
+    }
     return transport_.Post(key.micro_batch, header);
   }
 
@@ -154,8 +168,10 @@ class DirectAttention final : public AttentionExchange {
     for (int i = 0; i < shape_.micro_batches; ++i) {
       for (int e = 0; e < shape_.n; ++e) inbox_.Drop({Role::kExperts, Rank{e}}, SlotOf(i));
     }
-    return transport_.Settle();
+    const bool has_let_go = LetGo();
+    return transport_.Settle() && has_let_go;
   }
+  bool LetGo() override { return device_ == nullptr || device_->LetGo(); }
   uint64_t stale() const override { return inbox_.stale(); }
 
   std::span<const void* const> Contributions(int micro_batch) const override {
@@ -166,6 +182,28 @@ class DirectAttention final : public AttentionExchange {
   std::span<const uint8_t> OnDevice(int micro_batch) const override {
     return rounds_[static_cast<size_t>(micro_batch)].on_device;
   }
+  Status Follow(const RoundKey& key) override {
+    if (device_ == nullptr) return OkStatus();
+    const Round& round = rounds_[key.micro_batch];
+    for (int e = 0; e < shape_.n; ++e) {
+      if (round.placed[static_cast<size_t>(e)]) {
+        device_->Await({Role::kExperts, Rank{e}}, SlotOf(key.micro_batch), NumberOf(key));
+        behind_[static_cast<size_t>(e)] = {SlotOf(key.micro_batch), NumberOf(key)};
+      }
+    }
+    return device_->FollowPeers();
+  }
+  std::vector<Rank> Behind() const override {
+    std::vector<Rank> behind;
+    for (size_t e = 0; e < behind_.size(); ++e) {
+      const Rank rank{static_cast<int32_t>(e)};
+      const auto [slot, number] = behind_[e];
+      if (number > 0 && !device_->IsThere({Role::kExperts, rank}, slot, number)) {
+        behind.push_back(rank);
+      }
+    }
+    return behind;
+  }
 
  private:
   struct Round {
@@ -173,6 +211,7 @@ class DirectAttention final : public AttentionExchange {
     int missing = 0;       // cells of the table still null
     int senders_left = 0;  // expert instances not heard of
     std::vector<bool> arrived;
+    std::vector<bool> placed;        // by expert instance: its contributions lie on its device
     std::vector<const void*> table;  // [max_rows * K]
     std::vector<uint8_t> on_device;  // likewise; empty without a GPU
   };
@@ -186,6 +225,7 @@ class DirectAttention final : public AttentionExchange {
     if (count > 0 && message.header.bytes == ContributionRowsOffset(count) &&
         Reads(device_, from)) {
       placed = device_->Of(from, SlotOf(message.header.micro_batch));
+      round.placed[static_cast<size_t>(from.rank.value)] = true;
     } else if (ContributionBytes(count, shape_.row_bytes()) != message.header.bytes) {
       return Internal(ToString(from) + ": " + std::to_string(count) + " contributions in " +
                       std::to_string(message.header.bytes) + " bytes");
@@ -218,15 +258,17 @@ class DirectAttention final : public AttentionExchange {
 
   const ExchangeShape shape_;
   Transport& transport_;
-  const DeviceSlots* const device_;
+  DeviceSlots* const device_;
   const PeerId self_;
   Inbox inbox_;
   std::vector<Round> rounds_;
+  // By expert instance: slot and number of the last round that was followed; number 0: none.
+  std::vector<std::pair<int, uint64_t>> behind_;
 };
 
 class DirectExperts final : public ExpertExchange {
  public:
-  DirectExperts(const ExchangeShape& shape, Transport& transport, const DeviceSlots* device)
+  DirectExperts(const ExchangeShape& shape, Transport& transport, DeviceSlots* device)
       : shape_(shape),
         transport_(transport),
         device_(device),
@@ -254,15 +296,23 @@ class DirectExperts final : public ExpertExchange {
     arrived.count = static_cast<int>(count);
     arrived.rows = arrived.on_device ? device_->Of(peer, key.micro_batch) : message.payload.data();
     arrived.posted = FromNanoseconds(message.header.posted_ns);
+    if (arrived.on_device) device_->Await(peer, key.micro_batch, NumberOf(key));
     return true;
+  }
+  Status Follow() override { return device_ == nullptr ? OkStatus() : device_->FollowPeers(); }
+  bool IsThere(const RoundKey& key, Rank from, const ArrivedRows& arrived) const override {
+    return !arrived.on_device ||
+           device_->IsThere({Role::kAttention, from}, key.micro_batch, NumberOf(key));
   }
 
   bool Abandon() override {
     for (int i = 0; i < shape_.micro_batches; ++i) {
       for (int a = 0; a < shape_.m; ++a) inbox_.Drop({Role::kAttention, Rank{a}}, i);
     }
-    return transport_.Settle();
+    const bool has_let_go = LetGo();
+    return transport_.Settle() && has_let_go;
   }
+  bool LetGo() override { return device_ == nullptr || device_->LetGo(); }
   uint64_t stale() const override { return inbox_.stale(); }
 
   std::byte* DeviceReplies(int micro_batch, Rank to) override {
@@ -291,13 +341,14 @@ class DirectExperts final : public ExpertExchange {
     header.ready_ns = Nanoseconds(inputs_ready);
     header.posted_ns = Nanoseconds(MonotonicClock::now());
     bytes_sent_ += bytes;
+    if (SendsFrom(device_)) JANUS_RETURN_IF_ERROR(device_->Raise(slot, NumberOf(key)));
     return transport_.Post(slot, header);
   }
 
  private:
   const ExchangeShape shape_;
   Transport& transport_;
-  const DeviceSlots* const device_;
+  DeviceSlots* const device_;
   const PeerId self_;
   Inbox inbox_;
   std::vector<int> counts_;  // [micro-batch, m]: contributions of the message being written
@@ -332,13 +383,12 @@ TransportLayout DirectLayout(const ExchangeShape& shape, PeerId self) {
 }
 
 std::unique_ptr<AttentionExchange> MakeDirectAttention(const ExchangeShape& shape,
-                                                       Transport& transport,
-                                                       const DeviceSlots* device) {
+                                                       Transport& transport, DeviceSlots* device) {
   return std::make_unique<DirectAttention>(shape, transport, device);
 }
 
 std::unique_ptr<ExpertExchange> MakeDirectExperts(const ExchangeShape& shape, Transport& transport,
-                                                  const DeviceSlots* device) {
+                                                  DeviceSlots* device) {
   return std::make_unique<DirectExperts>(shape, transport, device);
 }
 

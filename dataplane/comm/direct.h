@@ -12,9 +12,8 @@ TransportLayout DirectLayout(const ExchangeShape& shape, PeerId self);
 // As exchange.h has them. What lies in a GPU's memory is told by the sizes: a message's `bytes` are
 // those in the host's, without rows.
 std::unique_ptr<AttentionExchange> MakeDirectAttention(const ExchangeShape& shape,
-                                                       Transport& transport,
-                                                       const DeviceSlots* device);
+                                                       Transport& transport, DeviceSlots* device);
 std::unique_ptr<ExpertExchange> MakeDirectExperts(const ExchangeShape& shape, Transport& transport,
-                                                  const DeviceSlots* device);
+                                                  DeviceSlots* device);
 
 }  // namespace janus::dataplane

@@ -1,5 +1,6 @@
 #include "dataplane/comm/exchange.h"
 
+#include "dataplane/comm/device_slots.h"
 #include "dataplane/comm/direct.h"
 
 namespace janus::dataplane {
@@ -32,16 +33,18 @@ Result<TransportLayout> LayoutFor(ExchangeMode mode, const ExchangeShape& shape,
 Result<std::unique_ptr<AttentionExchange>> MakeAttentionExchange(ExchangeMode mode,
                                                                  const ExchangeShape& shape,
                                                                  Transport& transport,
-                                                                 const DeviceSlots* device) {
+                                                                 DeviceSlots* device) {
   if (mode != ExchangeMode::kDirect) return NotBuilt(mode);
+  if (device != nullptr) JANUS_RETURN_IF_ERROR(device->Open(transport));
   return MakeDirectAttention(shape, transport, device);
 }
 
 Result<std::unique_ptr<ExpertExchange>> MakeExpertExchange(ExchangeMode mode,
                                                            const ExchangeShape& shape,
                                                            Transport& transport,
-                                                           const DeviceSlots* device) {
+                                                           DeviceSlots* device) {
   if (mode != ExchangeMode::kDirect) return NotBuilt(mode);
+  if (device != nullptr) JANUS_RETURN_IF_ERROR(device->Open(transport));
   return MakeDirectExperts(shape, transport, device);
 }
 

@@ -41,8 +41,12 @@ class Exchange {
   virtual ~Exchange() = default;
 
   // Gives up every round under way and drops what has come of it. True once nothing that was posted
-  // here is on its way any more; asked again until then, inside Transport::Wait.
+  // here is on its way any more, and a GPU has run what it was given; asked again until then,
+  // inside Transport::Wait.
   virtual bool Abandon() = 0;
+  // Whether a GPU has run what it was given, without waiting for peers any more; asked again until
+  // then. What its readers read after that is of a round that is given up.
+  virtual bool LetGo() = 0;
 
   // Messages that were dropped because their round was over here, since the start.
   virtual uint64_t stale() const = 0;
@@ -68,7 +72,8 @@ class AttentionExchange : public Exchange {
   // readers read it in place: it must not change from Post until Poll has returned true.
   virtual std::span<std::byte> Rows(int micro_batch) = 0;
   // Where they are put instead, of a member whose peers read its GPU's memory (device_slots.h):
-  // there, 256-byte aligned, complete before Post. Null: Rows.
+  // there, 256-byte aligned, by what was queued before Post. It may be queued to change once
+  // Follow was. Null: Rows.
   virtual std::byte* DeviceRows(int micro_batch) = 0;
 
   // Sends `rows` >= 0 rows of the round to every expert instance.
@@ -85,7 +90,13 @@ class AttentionExchange : public Exchange {
   // true and until the micro-batch's next Post.
   virtual std::span<const void* const> Contributions(int micro_batch) const = 0;
   // Which of them lie in a GPU's memory, as addresses of this member's, 1 or 0 each; empty: none.
+  // There for what is queued after Follow.
   virtual std::span<const uint8_t> OnDevice(int micro_batch) const = 0;
+  // Queued: what is queued from now on has the contributions that lie in a GPU's memory. After Poll
+  // returned true, before they are read.
+  virtual Status Follow(const RoundKey& key) = 0;
+  // Expert instances whose GPUs have not brought by now what was followed, for people.
+  virtual std::vector<Rank> Behind() const = 0;
 };
 
 // Rows of one attention instance in one round.
@@ -102,12 +113,18 @@ struct ArrivedRows {
 // Confined to the step thread. Nothing allocates after construction.
 class ExpertExchange : public Exchange {
  public:
-  // True when `from`'s rows of the round are here.
+  // True when `from`'s rows of the round are here; those on the device for what is queued after
+  // Follow.
   virtual Result<bool> Poll(const RoundKey& key, Rank from, ArrivedRows& arrived) = 0;
+  // Queued: what is queued from now on has the rows on the device that Poll has told of since the
+  // last Follow.
+  virtual Status Follow() = 0;
+  // Whether the rows that Poll told of are there by now, for people.
+  virtual bool IsThere(const RoundKey& key, Rank from, const ArrivedRows& arrived) const = 0;
 
   // Where contributions to `to` go, of a member whose peers read its GPU's memory (device_slots.h):
-  // [R_max * K, H] of the wire type, each at row * K + top-k slot, complete before Post. The same
-  // in every round. Null: to where Begin says.
+  // [R_max * K, H] of the wire type, each at row * K + top-k slot, by what was queued before Post.
+  // The same in every round. Null: to where Begin says.
   virtual std::byte* DeviceReplies(int micro_batch, Rank to) = 0;
 
   // Room for `count` contributions to `to`: refs[count], and rows [count, H] of the wire type; no
@@ -127,13 +144,14 @@ class DeviceSlots;
 
 // `transport` must outlive the exchange and have been made with LayoutFor(mode, shape, self), and
 // so must `device`, with which the transport was connected; null: everything goes through the
-// host's memory.
-Result<std::unique_ptr<AttentionExchange>> MakeAttentionExchange(
-    ExchangeMode mode, const ExchangeShape& shape, Transport& transport,
-    const DeviceSlots* device = nullptr);
+// host's memory. Errors: those of DeviceSlots::Open too.
+Result<std::unique_ptr<AttentionExchange>> MakeAttentionExchange(ExchangeMode mode,
+                                                                 const ExchangeShape& shape,
+                                                                 Transport& transport,
+                                                                 DeviceSlots* device = nullptr);
 Result<std::unique_ptr<ExpertExchange>> MakeExpertExchange(ExchangeMode mode,
                                                            const ExchangeShape& shape,
                                                            Transport& transport,
-                                                           const DeviceSlots* device = nullptr);
+                                                           DeviceSlots* device = nullptr);
 
 }  // namespace janus::dataplane

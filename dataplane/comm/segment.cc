@@ -10,7 +10,7 @@
 namespace janus::dataplane {
 namespace {
 
-constexpr uint64_t kMagic = 0x33756e616a676573ULL;  // "segjanu3"
+constexpr uint64_t kMagic = 0x34756e616a676573ULL;  // "segjanu4"
 
 // Invariants: written - read <= kControlQueueDepth; entry i of the ring is the writer's while
 // i >= written, the reader's while read <= i < written.
@@ -35,6 +35,7 @@ static_assert(sizeof(SlotHead) == 128);
 constexpr size_t kQueuesOffset = AlignUp(sizeof(SegmentHeader));
 constexpr size_t kQueueBytes = AlignUp(sizeof(Queue));
 constexpr size_t kHeadBytes = sizeof(SlotHead);
+constexpr size_t kPage = 4096;
 
 template <class T>
 T* At(const Segment& segment, size_t offset) {
@@ -82,14 +83,17 @@ uint64_t LayoutHash(const TransportLayout& layout) {
 
 SegmentMap::SegmentMap(const TransportLayout& layout, PeerId owner) {
   size_t offset = kQueuesOffset + kQueueBytes * static_cast<size_t>(layout.m + layout.n);
+  size_t flags = 0;
   for (const SlotSpec& slot : layout.slots) {
     if (slot.owner != owner) continue;
     JANUS_CHECK(slot.index == slots(), slot.owner, slot.index, slots());
     slot_offset_.push_back(offset);
     slot_bytes_.push_back(slot.bytes);
     offset += kHeadBytes + AlignUp(slot.bytes);
+    flags += kFlagStride * slot.readers.size();
   }
-  bytes_ = AlignUp(offset, 4096);
+  flags_offset_ = AlignUp(offset, kPage);
+  bytes_ = flags_offset_ + AlignUp(flags, kPage);
 }
 
 size_t SegmentMap::queue_offset(int reader_member) const {
@@ -109,6 +113,7 @@ void InitSegment(const Segment& segment, const TransportLayout& layout) {
     auto* head = new (segment.base + map.slot_offset(slot)) SlotHead;
     head->sequence.store(0, std::memory_order_relaxed);
   }
+  std::memset(segment.base + map.flags_offset(), 0, map.flags_bytes());
   header->magic = kMagic;
   header->layout_hash = LayoutHash(layout);
   header->bytes = map.bytes();
@@ -185,6 +190,12 @@ std::span<std::byte> SegmentTransport::Message(int slot) {
 std::span<std::byte> SegmentTransport::Payload(int slot) {
   const Member& own = members_[static_cast<size_t>(self_)];
   return {own.segment->base + own.map->slot_offset(slot) + kHeadBytes, own.map->slot_bytes(slot)};
+}
+
+std::span<std::byte> SegmentTransport::FlagsOf(PeerId owner) {
+  const Member& member = members_[static_cast<size_t>(MemberIndex(layout_, owner))];
+  if (!member.segment) return {};
+  return {member.segment->base + member.map->flags_offset(), member.map->flags_bytes()};
 }
 
 Status SegmentTransport::Post(int slot, const Header& header) {

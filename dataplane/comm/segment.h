@@ -10,9 +10,9 @@
 namespace janus::dataplane {
 
 // The memory one member shows to the others. Layout: SegmentHeader; one control queue per member of
-// the epoch, in member order; the owner's slots, each a SlotHead and its payload. The owner writes
-// slots and queues; readers write only their queue's `read` count and, to wake the owner, its
-// doorbell.
+// the epoch, in member order; the owner's slots, each a SlotHead and its payload; from a page's
+// begin on, the flags. The owner writes slots and queues; readers write only their queue's `read`
+// count, their flags and, to wake the owner, its doorbell.
 struct SegmentHeader {
   uint64_t magic = 0;
   uint64_t layout_hash = 0;
@@ -40,10 +40,13 @@ class SegmentMap {
   size_t slot_offset(int slot) const { return slot_offset_.at(static_cast<size_t>(slot)); }
   size_t slot_bytes(int slot) const { return slot_bytes_.at(static_cast<size_t>(slot)); }
   int slots() const { return static_cast<int>(slot_offset_.size()); }
+  size_t flags_offset() const { return flags_offset_; }
+  size_t flags_bytes() const { return bytes_ - flags_offset_; }
 
  private:
   std::vector<size_t> slot_offset_;
   std::vector<size_t> slot_bytes_;
+  size_t flags_offset_ = 0;
   size_t bytes_ = 0;
 };
 
@@ -83,6 +86,7 @@ class SegmentTransport final : public Transport {
   Status Wait(MonotonicTime deadline, FunctionRef<bool()> ready) override;
   void Wake() override;
   uint64_t dropped() const override { return dropped_; }
+  std::span<std::byte> FlagsOf(PeerId owner) override;
   std::string_view Describe(PeerId) const override { return description_; }
 
   // For a transport that carries some pairs by other means; readers without a segment here are its.

@@ -57,6 +57,7 @@ struct SlotMessage {
 
 inline constexpr size_t kMaxControlBytes = 1024;  // of payload: a ticket of 256 instances
 inline constexpr uint64_t kControlQueueDepth = 64;
+inline constexpr size_t kFlagStride = 64;
 
 // Connects one instance to its peers. A slot is written in place, posted once per round and read in
 // place, without a copy where memory is shared; small control messages travel on bounded ordered
@@ -101,6 +102,11 @@ class Transport {
 
   // Messages dropped for a wrong tag or impossible size since the start.
   virtual uint64_t dropped() const = 0;
+
+  // The words of a member by which devices wait for what it posts (kernels::Flag), one for each of
+  // its slots and that slot's readers, in the order of the layout, kFlagStride bytes apart, 0 at
+  // first; whole pages. The owner and the reader write it. Empty: the pair shares no memory.
+  virtual std::span<std::byte> FlagsOf(PeerId) { return {}; }
 
   // How the pair talks, for people: "shared memory", "UCX tcp/lo", "loopback".
   virtual std::string_view Describe(PeerId peer) const = 0;

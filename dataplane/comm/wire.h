@@ -20,7 +20,7 @@ namespace janus::dataplane {
 
 static_assert(std::endian::native == std::endian::little);
 
-inline constexpr uint32_t kProtocolVersion = 4;
+inline constexpr uint32_t kProtocolVersion = 5;
 
 // How the messages of a pair travel.
 enum class PairTransport : uint8_t { kSharedMemory = 1, kUcx = 2 };

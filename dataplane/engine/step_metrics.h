@@ -18,9 +18,8 @@ std::vector<double> RoundSecondsBounds();
 std::vector<double> AebsSecondsBounds();
 
 // The times of an instance's steps and rounds, over all its epochs; docs/metrics.md says what each
-// is. What a round takes is observed as it ends, so rounds of steps that are given up count too;
-// the rest when a step ends. One step thread observes, anybody reads: nothing here allocates or
-// locks.
+// is. All is observed when a step ends: of steps that are given up nothing is. One step thread
+// observes, anybody reads: nothing here allocates or locks.
 struct StepMetrics {
   struct Exchange {
     Histogram send{RoundSecondsBounds()};

@@ -220,15 +220,11 @@ Status DeviceExpertLayers::StartOn(const kernels::Stream& on, Work work, int lay
   return kernels::GroupedExpertFfn(on, args);
 }
 
-Status DeviceExpertLayers::Start(Work work) {
+Status DeviceExpertLayers::StartWork(Work work) {
   const int recorded = graphs_.RowsFor(rows_);
   if (recorded == 0) return StartOn(stream_, work, layer_, rows_);
   const size_t piece = static_cast<size_t>(work) * placements_.size() + static_cast<size_t>(layer_);
   return graphs_.Replay(context_, piece, recorded);
-}
-
-Status DeviceExpertLayers::PullIds() {
-  return gate_ids_.Pull(0, routed().size() * sizeof(uint16_t));
 }
 
 void DeviceExpertLayers::TakeIds() {
@@ -236,49 +232,49 @@ void DeviceExpertLayers::TakeIds() {
 }
 
 Status DeviceExpertLayers::Assign() {
-  is_under_way_ = false;
-  if (rows_ == 0) return Schedule().status();
-  if (RoutesItself()) {
-    JANUS_RETURN_IF_ERROR(PushRows(std::max(rows_, graphs_.RowsFor(rows_))));
-    JANUS_RETURN_IF_ERROR(Start(Work::kRoute));
-    JANUS_RETURN_IF_ERROR(PullIds());
-    JANUS_RETURN_IF_ERROR(context_.Record(*ids_are_down_));
-    is_under_way_ = true;
-    return Start(Work::kExperts);
-  }
-  JANUS_RETURN_IF_ERROR(PushRows(rows_));
-  JANUS_RETURN_IF_ERROR(kernels::GateTopK(stream_, GateOf(layer_, rows_)));
-  JANUS_RETURN_IF_ERROR(PullIds());
-  JANUS_RETURN_IF_ERROR(gate_weights_.Pull(0, routed().size() * sizeof(float)));
-  JANUS_RETURN_IF_ERROR(context_.Wait());
-  TakeIds();
-  return Schedule().status();
+  routes_ = rows_ > 0 && RoutesItself();
+  if (rows_ == 0) return OkStatus();
+  JANUS_RETURN_IF_ERROR(PushRows(routes_ ? std::max(rows_, graphs_.RowsFor(rows_)) : rows_));
+  JANUS_RETURN_IF_ERROR(routes_ ? StartWork(Work::kRoute)
+                                : kernels::GateTopK(stream_, GateOf(layer_, rows_)));
+  JANUS_RETURN_IF_ERROR(gate_ids_.Pull(0, routed().size() * sizeof(uint16_t)));
+  // Which of the host's lists have.
+  if (!routes_) JANUS_RETURN_IF_ERROR(gate_weights_.Pull(0, routed().size() * sizeof(float)));
+  return context_.Record(*ids_are_down_);
+}
+
+Status DeviceExpertLayers::Start() {
+  return routes_ ? StartWork(Work::kExperts) : OkStatus();
+}
+
+Result<bool> DeviceExpertLayers::IsAssigned() {
+  if (rows_ == 0) return true;
+  return context_.HasCome(*ids_are_down_);
 }
 
 Status DeviceExpertLayers::Compute(Begun begin) {
-  bool is_computed = false;
-  if (is_under_way_) {
+  if (rows_ > 0) {
     JANUS_RETURN_IF_ERROR(context_.Await(*ids_are_down_));
     TakeIds();
-    JANUS_ASSIGN_OR_RETURN(const Regime regime, Schedule());
-    is_computed = regime == Regime::kActivatedExperts;
-    if (!is_computed) {
+  }
+  JANUS_ASSIGN_OR_RETURN(const Regime regime, Schedule());
+  if (routes_ && regime == Regime::kActivatedExperts) {
+    LayReplies(begin, [](const Piece&) {});
+  } else {
+    if (routes_) {
       JANUS_RETURN_IF_ERROR(gate_weights_.Pull(0, routed().size() * sizeof(float)));
       JANUS_RETURN_IF_ERROR(context_.Wait());
     }
-  }
-  if (is_computed) {
-    LayReplies(begin, [](const Piece&) {});
-  } else {
     JANUS_RETURN_IF_ERROR(ComputeLists(begin));
   }
+  if (device_replies_ || rows_ == 0) return OkStatus();
   for (const Sender& sender : senders_) {
-    if (!sender.gated || device_replies_) continue;
+    if (!sender.gated) continue;
     JANUS_RETURN_IF_ERROR(context_.CopyOut(sender.reply,
                                            replies_.data() + sender.first_reply * row_bytes_,
                                            static_cast<size_t>(sender.contributions) * row_bytes_));
   }
-  return rows_ > 0 ? context_.Wait() : OkStatus();
+  return context_.Wait();
 }
 
 Status DeviceExpertLayers::ComputeLists(Begun begin) {

@@ -25,6 +25,8 @@ class DeviceExpertLayers final : public ExpertLayers {
                      const kernels::Place& place);
 
   Status Assign() override;
+  Status Start() override;
+  Result<bool> IsAssigned() override;
   Status Compute(Begun begin) override;
 
  private:
@@ -49,12 +51,11 @@ class DeviceExpertLayers final : public ExpertLayers {
   size_t RepliesAt() const { return kPointersAt + senders_.size() * max_rows_ * sizeof(void*); }
   // Where a piece of a reply goes.
   std::byte* ReplyOf(const Piece& piece) const;
-  Status Start(Work work);
+  Status StartWork(Work work);
   Status StartOn(const kernels::Stream& on, Work work, int layer, int rows);
   kernels::GateTopKArgs GateOf(int layer, int rows) const;
   // The FFN over the lists in the device's memory, but for their lengths.
   kernels::GroupedExpertFfnArgs FfnOverLists(int layer) const;
-  Status PullIds();
   void TakeIds();
   // Of what the host scheduled.
   Status ComputeLists(Begun begin);
@@ -65,7 +66,7 @@ class DeviceExpertLayers final : public ExpertLayers {
   kernels::Context& context_;
   const bool device_replies_;
   kernels::RowGraphs graphs_;  // [2, layers]
-  bool is_under_way_ = false;  // the device routes and computes the round itself
+  bool routes_ = false;        // the device routes and computes the round itself
   std::unique_ptr<kernels::Event> ids_are_down_;
 
   kernels::Buffer rows_in_;  // [m, R_max, H] of the wire type

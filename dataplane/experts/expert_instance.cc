@@ -1,8 +1,10 @@
 #include "dataplane/experts/expert_instance.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
+#include "dataplane/comm/await_device.h"
 #include "dataplane/comm/goodbye.h"
 #include "dataplane/comm/wire.h"
 
@@ -19,6 +21,15 @@ RoutingRecord::Epoch RoutingEpochOf(const ModelDescription& model, const Topolog
           topology.n(),
           static_cast<size_t>(topology.m()) * static_cast<size_t>(topology.max_rows_per_round) *
               static_cast<size_t>(model.moe.top_k)};
+}
+
+// What the time between two marks of a round went to.
+enum Laps : int { kReceive, kGate, kAebs, kExperts, kSend };
+
+// At most, in a step: a round has two for each sender, and three.
+size_t MostLaps(const ModelDescription& model, const Topology& topology) {
+  return static_cast<size_t>(model.moe_layers()) * static_cast<size_t>(topology.micro_batches) *
+         (2 * static_cast<size_t>(topology.m()) + 4);
 }
 
 }  // namespace
@@ -42,7 +53,8 @@ ExpertInstance::ExpertInstance(const ExpertOptions& options, const ModelDescript
                                place)),
       control_(transport, topology.m(), topology.max_rows_per_round, topology.epoch,
                options.deadlines, options.log),
-      sources_(static_cast<size_t>(topology.m())) {
+      sources_(static_cast<size_t>(topology.m())),
+      laps_(*place.context, clock, MostLaps(model, topology)) {
   statistics_.role = Role::kExperts;
   statistics_.rank = rank;
   statistics_.detection_seconds = control_.detection().count();
@@ -63,6 +75,7 @@ Status ExpertInstance::Run(std::stop_token stop) {
   const std::stop_callback wake(stop, [this] { transport_.Wake(); });
   if (options_.routing != nullptr) options_.routing->Enter(routing_epoch_);
   Status ended = RunSteps(stop);
+  LetGo(exchange_, options_.deadlines.loss);
   ended = JudgeLoss(std::move(ended), transport_, control_.left(), stop, options_.departing,
                     options_.deadlines.detection);
   if (ended.ok()) SayGoodbye(transport_, epoch_);
@@ -90,6 +103,7 @@ Status ExpertInstance::RunSteps(const std::stop_token& stop) {
 }
 
 Status ExpertInstance::LeaveStep() {
+  LetGo(exchange_, options_.deadlines.loss);
   JANUS_RETURN_IF_ERROR(control_.Leave(
       exchange_, [] { return Demand(); }, stop_));
   const MutexLock lock(mu_);
@@ -123,6 +137,7 @@ Status ExpertInstance::ExecuteStep(const Ticket& ticket) {
   if (options_.routing != nullptr) options_.routing->BeginStep();
   wait_ = Seconds(0);
   rows_ = rounds_ = activated_ = 0;
+  JANUS_RETURN_IF_ERROR(laps_.Start());
   const int b = micro_batches_;
   // Who still has rows, per micro-batch: told by the headers of the first layer.
   std::vector<std::vector<bool>> active(static_cast<size_t>(b), participants);
@@ -139,6 +154,10 @@ Status ExpertInstance::ExecuteStep(const Ticket& ticket) {
       layers_->Begin(layer);
       const Status done = [&] {
         JANUS_RETURN_IF_ERROR(AwaitRows(key));
+        JANUS_RETURN_IF_ERROR(layers_->Assign());
+        JANUS_RETURN_IF_ERROR(Lap(kAebs));
+        JANUS_RETURN_IF_ERROR(layers_->Start());
+        JANUS_RETURN_IF_ERROR(AwaitAssigned(key));
         return Answer(key);
       }();
       if (done.code() == StatusCode::kCancelled || done.code() == StatusCode::kAborted) return done;
@@ -146,6 +165,8 @@ Status ExpertInstance::ExecuteStep(const Ticket& ticket) {
       for (size_t a = 0; a < sources_.size(); ++a) who[a] = who[a] && sources_[a].rows.count > 0;
     }
   }
+  JANUS_RETURN_IF_ERROR(AwaitEnd(key));
+  JANUS_RETURN_IF_ERROR(ObserveLaps());
   if (options_.routing != nullptr) options_.routing->EndStep();
   const Seconds took = clock_.Now() - start;
   if (options_.metrics != nullptr) {
@@ -163,17 +184,31 @@ Status ExpertInstance::ExecuteStep(const Ticket& ticket) {
   return OkStatus();
 }
 
+Status ExpertInstance::AwaitRound(const RoundKey& key, bool of_device, FunctionRef<bool()> ready,
+                                  FunctionRef<std::string()> what) {
+  const MonotonicTime deadline = Later(round_began_, control_.detection());
+  const auto any = [&] {
+    if (ready()) return true;
+    control_.Poll();
+    return control_.leaving() || stop_.stop_requested();
+  };
+  const Status waited =
+      of_device ? AwaitDevice(transport_, deadline, any) : transport_.Wait(deadline, any);
+  if (stop_.stop_requested()) return Cancelled("stopped");
+  if (control_.leaving()) return Aborted("the step is given up");
+  if (waited.ok()) return OkStatus();
+  const Status why = waited.Annotate(what());
+  return waited.code() == StatusCode::kDeadlineExceeded ? Missed(key, why) : why;
+}
+
 // Gates the rows of whoever is here while the others are awaited.
 Status ExpertInstance::AwaitRows(const RoundKey& key) {
-  const MonotonicTime start = clock_.Now();
-  const MonotonicTime deadline = Later(start, control_.detection());
-  Seconds gating{0};
+  round_began_ = clock_.Now();
   for (;;) {
     Status failed;
     size_t came = sources_.size();
-    bool missing = false;
     const auto any_new = [&] {
-      missing = false;
+      bool missing = false;
       for (size_t a = 0; a < sources_.size(); ++a) {
         Source& source = sources_[a];
         if (!source.awaited || source.here) continue;
@@ -188,62 +223,100 @@ Status ExpertInstance::AwaitRows(const RoundKey& key) {
         }
         missing = true;
       }
-      if (missing) control_.Poll();
-      return !missing || control_.leaving() || stop_.stop_requested();
+      return !missing;
     };
-    const Status waited = transport_.Wait(deadline, any_new);
-    if (stop_.stop_requested()) return Cancelled("stopped");
-    if (control_.leaving()) return Aborted("the step is given up");
-    if (!failed.ok()) return Missed(key, failed);
-    if (!waited.ok()) {
+    JANUS_RETURN_IF_ERROR(AwaitRound(key, false, any_new, [&] {
       std::string who;
       for (size_t a = 0; a < sources_.size(); ++a) {
         if (sources_[a].awaited && !sources_[a].here) who += " " + std::to_string(a);
       }
-      const Status why = waited.Annotate("waiting for the rows of attention" + who);
-      return waited.code() == StatusCode::kDeadlineExceeded ? Missed(key, why) : why;
-    }
+      return "waiting for the rows of attention" + who;
+    }));
+    if (!failed.ok()) return Missed(key, failed);
+    JANUS_RETURN_IF_ERROR(exchange_.Follow());
+    JANUS_RETURN_IF_ERROR(Lap(kReceive));
     if (came == sources_.size()) break;
     Source& source = sources_[came];
     source.here = true;
-    const MonotonicTime gate_start = clock_.Now();
     const Rank from{static_cast<int32_t>(came)};
     JANUS_RETURN_IF_ERROR(
         layers_->Gate(from, source.rows, exchange_.DeviceReplies(key.micro_batch, from)));
-    gating += clock_.Now() - gate_start;
+    JANUS_RETURN_IF_ERROR(Lap(kGate));
   }
   all_here_ = clock_.Now();
-  control_.OnArrival(all_here_ - start);
-  const Seconds waited = all_here_ - start - gating;
-  wait_ += waited;
-  if (options_.metrics != nullptr) {
-    options_.metrics->gate.Observe(gating.count());
-    options_.metrics->Of(mode_).receive.Observe(waited.count());
+  return OkStatus();
+}
+
+Status ExpertInstance::AwaitAssigned(const RoundKey& key) {
+  Result<bool> is_assigned = layers_->IsAssigned();
+  const auto assigned = [&] {
+    is_assigned = layers_->IsAssigned();
+    return !is_assigned.ok() || *is_assigned;
+  };
+  if (is_assigned.ok() && !*is_assigned) {
+    JANUS_RETURN_IF_ERROR(AwaitRound(key, true, assigned, [&] {
+      std::string who;
+      for (size_t a = 0; a < sources_.size(); ++a) {
+        const Rank from{static_cast<int32_t>(a)};
+        if (sources_[a].here && !exchange_.IsThere(key, from, sources_[a].rows)) {
+          who += " " + std::to_string(a);
+        }
+      }
+      return who.empty() ? "waiting for the GPU to route the rows"
+                         : "waiting for the GPU of attention" + who;
+    }));
   }
+  JANUS_RETURN_IF_ERROR(is_assigned.status());
+  control_.OnArrival(clock_.Now() - round_began_);
   return OkStatus();
 }
 
 Status ExpertInstance::Answer(const RoundKey& key) {
-  JANUS_RETURN_IF_ERROR(layers_->Assign());
-  const MonotonicTime assigned = clock_.Now();
   JANUS_RETURN_IF_ERROR(layers_->Compute(
       [&](Rank to, int count) { return exchange_.Begin(key.micro_batch, to, count); }));
-  const MonotonicTime computed = clock_.Now();
+  JANUS_RETURN_IF_ERROR(Lap(kExperts));
   for (size_t a = 0; a < sources_.size(); ++a) {
     if (!sources_[a].awaited) continue;
     JANUS_RETURN_IF_ERROR(exchange_.Post(key, Rank{static_cast<int32_t>(a)}, all_here_));
   }
+  JANUS_RETURN_IF_ERROR(Lap(kSend));
   // While attention goes on with the answer.
-  if (options_.metrics != nullptr) {
-    options_.metrics->aebs.Observe(Seconds(assigned - all_here_).count());
-    options_.metrics->experts.Observe(Seconds(computed - assigned).count());
-    options_.metrics->Of(mode_).send.Observe(Seconds(clock_.Now() - computed).count());
-  }
   if (options_.routing != nullptr) options_.routing->Add(key, layers_->routed(), all_here_);
   rows_ += static_cast<uint64_t>(layers_->rows());
   ++rounds_;
   activated_ += static_cast<uint64_t>(layers_->activated());
   return OkStatus();
+}
+
+Status ExpertInstance::AwaitEnd(const RoundKey& key) {
+  round_began_ = clock_.Now();
+  Result<bool> has_come = laps_.HasCome();
+  const auto ended = [&] {
+    has_come = laps_.HasCome();
+    return !has_come.ok() || *has_come;
+  };
+  if (has_come.ok() && !*has_come) {
+    JANUS_RETURN_IF_ERROR(AwaitRound(
+        key, true, ended, [] { return std::string("waiting for the GPU's last round"); }));
+  }
+  return has_come.status();
+}
+
+Status ExpertInstance::ObserveLaps() {
+  std::array<Seconds, kSend + 1> of_round{};
+  return laps_.Read([&](int what, Seconds took) {
+    of_round[static_cast<size_t>(what)] += took;
+    if (what != kSend) return;
+    wait_ += of_round[kReceive];
+    if (StepMetrics* const metrics = options_.metrics) {
+      metrics->Of(mode_).receive.Observe(of_round[kReceive].count());
+      metrics->gate.Observe(of_round[kGate].count());
+      metrics->aebs.Observe(of_round[kAebs].count());
+      metrics->experts.Observe(of_round[kExperts].count());
+      metrics->Of(mode_).send.Observe(of_round[kSend].count());
+    }
+    of_round = {};
+  });
 }
 
 InstanceStatistics ExpertInstance::statistics() const {

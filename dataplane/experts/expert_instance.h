@@ -19,6 +19,7 @@
 #include "dataplane/experts/routing_record.h"
 #include "dataplane/experts/weights.h"
 #include "kernels/device/context.h"
+#include "kernels/device/stopwatch.h"
 
 namespace janus::dataplane {
 
@@ -69,8 +70,19 @@ class ExpertInstance {
   Status Missed(const RoundKey& round, const Status& why);
   Status LeaveStep();
   void CountMessages() JANUS_REQUIRES(mu_);
+  // Waits for the transport, or a GPU, until `ready` or what ends the step; `what`, asked where the
+  // round is missed, says what for. Cancelled: stopped. Aborted: the step is given up.
+  Status AwaitRound(const RoundKey& key, bool of_device, FunctionRef<bool()> ready,
+                    FunctionRef<std::string()> what);
   Status AwaitRows(const RoundKey& key);
+  // Until it is known who computes what.
+  Status AwaitAssigned(const RoundKey& key);
   Status Answer(const RoundKey& key);
+  // Until a GPU has run the step's last round, which `key` is.
+  Status AwaitEnd(const RoundKey& key);
+  // What the laps of the step were.
+  Status ObserveLaps();
+  Status Lap(int what) { return laps_.Lap(what); }
 
   // Constant after construction.
   const ExpertOptions options_;
@@ -92,6 +104,8 @@ class ExpertInstance {
   const std::unique_ptr<ExpertLayers> layers_;
   Follower control_;
   std::vector<Source> sources_;  // by attention rank
+  kernels::Stopwatch laps_;      // of a step
+  MonotonicTime round_began_;
   MonotonicTime all_here_;
   Seconds wait_{0};
   uint64_t rows_ = 0;

@@ -22,7 +22,7 @@ namespace janus::dataplane {
 // top-k of every row, who computes it (one replica for each activated expert, AEBS, or in large
 // rounds shares of its rows; computed alike by every instance), and the FFN of what fell to this
 // instance. It knows no peer and no transport; a round is Begin, Gate for every attention instance
-// that takes part, Assign, Compute.
+// that takes part, Assign, Start, then, once it IsAssigned, Compute.
 //
 // Here is what does not depend on where it computes: host_expert_layers.h has the rest for a CPU,
 // device_expert_layers.h for a GPU.
@@ -42,13 +42,19 @@ class ExpertLayers {
   // says; null, for each sender, unless ExpertLayersOptions::device_replies.
   Status Gate(Rank from, const ArrivedRows& rows, std::byte* replies = nullptr);
 
-  // Which instance computes which expert of which gated row.
+  // Which instance computes which expert of which gated row. On a GPU it is queued, behind the rows
+  // that are on their way to it.
   virtual Status Assign() = 0;
+  // On a GPU: queues what Compute needs no host for.
+  virtual Status Start() { return OkStatus(); }
+  // Whether Compute would not have to wait for what Assign has queued.
+  virtual Result<bool> IsAssigned() { return true; }
 
   // Room for `count` contributions to `to`, as ExpertExchange::Begin gives it.
   using Begun = FunctionRef<ExpertExchange::Outgoing(Rank to, int count)>;
-  // Computes this instance's contributions to every gated sender, in order of rank, none included;
-  // when it returns they are where `begin` said.
+  // Computes this instance's contributions to every gated sender, in order of rank, none included.
+  // When it returns they are where `begin` said, or will be on the device once that has run what it
+  // was given.
   virtual Status Compute(Begun begin) = 0;
 
   // Of the round computed last.

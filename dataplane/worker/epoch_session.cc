@@ -174,6 +174,7 @@ void EpochSession::Start(const InstanceStatistics& before,
     if (ended.ok()) return;
     on_loss(ended);
     // So that the peers notice at once.
+    if (device_slots_ != nullptr) device_slots_->Close();
     transport_.reset();
     if (attention_ != nullptr) attention_->Hold(stop);
   });

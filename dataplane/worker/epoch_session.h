@@ -83,8 +83,8 @@ class EpochSession {
   AttentionInstance* attention_ = nullptr;             // attention
   std::shared_ptr<const ExpertsHere> expert_weights_;  // experts
   std::unique_ptr<kernels::Team> team_;
-  std::unique_ptr<DeviceSlots> device_slots_;  // null: none
   std::unique_ptr<Transport> transport_;
+  std::unique_ptr<DeviceSlots> device_slots_;  // null: none; its flags are the transport's
   std::vector<PeerLink> links_;
   ExchangeDevice exchange_device_;
   std::unique_ptr<AttentionExchange> attention_exchange_;

@@ -40,7 +40,8 @@ inline constexpr MetricDeclaration kWorkerMetrics[] = {
      "beginning; peer: within the step, for contributions of expert instances or rows of attention "
      "instances."},
     {"janus_round_seconds", MetricType::kHistogram, "module", "seconds",
-     "Computing in a round, by module. attention, shared_experts, combine (adding up the "
+     "Computing in a round of a step that ended, by module, on a GPU by its clock. attention, "
+     "shared_experts, combine (adding up the "
      "contributions) at attention instances; gate (and top-k) and experts at expert instances."},
     {"janus_exchange_seconds", MetricType::kHistogram, "phase,mode", "seconds",
      "A round's messages, as one side sees them. send: handing its own to the transport; receive: "

@@ -33,8 +33,9 @@ Result<Buffer> Context::TakeFrom(Buffer::Memory memory, size_t bytes) {
       case Buffer::Memory::kLoaded:
         return AllocateLoaded(bytes);
       case Buffer::Memory::kPinned:
-      case Buffer::Memory::kShared:  // these two have functions of their own
+      case Buffer::Memory::kShared:  // these have functions of their own
       case Buffer::Memory::kMapped:
+      case Buffer::Memory::kShown:
         break;
     }
     return AllocatePinned(bytes);
@@ -59,6 +60,12 @@ Result<Buffer> Context::MapShared(const Fd& fd, size_t bytes) {
   return Buffer(this, Buffer::Memory::kMapped, data, bytes);
 }
 
+Result<Buffer> Context::ShowFlags(std::byte* begin, size_t bytes) {
+  JANUS_CHECK(bytes > 0 && reinterpret_cast<uintptr_t>(begin) % sizeof(Flag) == 0, bytes);
+  JANUS_RETURN_IF_ERROR(Show(begin, bytes));
+  return Buffer(this, Buffer::Memory::kShown, begin, bytes);
+}
+
 void Context::GiveBack(const Buffer& buffer) {
   switch (buffer.memory_) {
     case Buffer::Memory::kDevice:
@@ -71,6 +78,8 @@ void Context::GiveBack(const Buffer& buffer) {
       return FreeShared(buffer.data_, buffer.size_);
     case Buffer::Memory::kMapped:
       return Unmap(buffer.data_, buffer.size_);
+    case Buffer::Memory::kShown:
+      return Hide(buffer.data_, buffer.size_);
   }
 }
 
@@ -147,6 +156,20 @@ Status Context::Wait() {
 Status Context::Await(Event& event) {
   ++waits_;
   return Judge(WaitForEvent(event));
+}
+
+Result<bool> Context::HasCome(Event& event) {
+  Result<bool> has_come = AskEvent(event);
+  if (!has_come.ok()) has_failed_ = true;
+  return has_come;
+}
+
+Status Context::Raise(std::span<const FlagCount> flags) {
+  return flags.empty() ? OkStatus() : Judge(QueueRaise(flags));
+}
+
+Status Context::FollowFlags(std::span<const FlagCount> flags) {
+  return flags.empty() ? OkStatus() : Judge(QueueFollowFlags(flags));
 }
 
 Status Context::Judge(Status status) {

@@ -8,8 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
+#include "common/clock.h"
 #include "common/fd.h"
 #include "common/function_ref.h"
 #include "common/mutex.h"
@@ -47,7 +49,7 @@ class Buffer {
 
  private:
   friend class Context;
-  enum class Memory : unsigned char { kDevice, kLoaded, kPinned, kShared, kMapped };
+  enum class Memory : unsigned char { kDevice, kLoaded, kPinned, kShared, kMapped, kShown };
   Buffer(Context* context, Memory memory, std::byte* data, size_t size)
       : context_(context), memory_(memory), data_(data), size_(size) {}
 
@@ -70,6 +72,19 @@ class Event {
  public:
   virtual ~Event() = default;
 };
+
+// A word of the host's memory by which streams of several devices, of this process or of others,
+// wait for each other without a host: it counts up. Of two counts the later one is that less than
+// 2^63 steps ahead.
+using Flag = std::atomic<uint64_t>;
+static_assert(sizeof(Flag) == sizeof(uint64_t) && Flag::is_always_lock_free);
+struct FlagCount {
+  Flag* flag = nullptr;
+  uint64_t count = 0;
+};
+inline bool HasReached(const FlagCount& awaited) {
+  return static_cast<int64_t>(awaited.flag->load(std::memory_order_acquire) - awaited.count) >= 0;
+}
 
 // Launches that were recorded once, to be queued again as one. Of one context.
 class Graph {
@@ -174,6 +189,26 @@ class Context {
   Status Follow(Event& event);
   // Until that has run; at once for an event never recorded.
   Status Await(Event& event);
+  // Whether Await would return at once; asks the device, and waits for nothing.
+  Result<bool> HasCome(Event& event);
+
+  // Lets the device raise and await the flags that lie in such memory of the host, for as long as
+  // there is the buffer, which is that memory; the memory outlives it. Several contexts may be
+  // shown the same. FailedPrecondition: this device can do neither, for the reason that it says; on
+  // the host, where what is queued has run.
+  Result<Buffer> ShowFlags(std::byte* begin, size_t bytes);
+  // Queued: once everything before has run, each flag gets its count. Whoever sees that sees what
+  // was written before, in the memory of any device.
+  Status Raise(std::span<const FlagCount> flags);
+  // Queued: what is queued from now on runs once each flag has come to its count, and sees what was
+  // written before it got it. The device waits, not a kernel. Somebody is to raise it in the end:
+  // the host may.
+  Status FollowFlags(std::span<const FlagCount> flags);
+
+  // Of which TimeBetween can tell when they came.
+  virtual Result<std::unique_ptr<Event>> MakeTimedEvent() = 0;
+  // Of the device's clock, from one recorded event that has come to a later one that has.
+  virtual Result<Seconds> TimeBetween(Event& from, Event& to) = 0;
 
   // What `operations` starts on the stream that it is given, which runs nothing: launches alone, no
   // copies, no waits. What the host thinks meanwhile, arguments and launch plans, is what each
@@ -213,6 +248,11 @@ class Context {
   virtual Status QueueGraph(Graph& graph) = 0;
   virtual Status WaitForStream() = 0;
   virtual Status WaitForEvent(Event& event) = 0;
+  virtual Result<bool> AskEvent(Event& event) = 0;
+  virtual Status Show(std::byte* begin, size_t bytes) = 0;
+  virtual void Hide(std::byte* begin, size_t bytes) = 0;
+  virtual Status QueueRaise(std::span<const FlagCount> flags) = 0;
+  virtual Status QueueFollowFlags(std::span<const FlagCount> flags) = 0;
 
  private:
   friend class Buffer;

@@ -3,10 +3,12 @@
 #include <cuda_runtime.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <string>
 #include <utility>
 
 #include "kernels/cuda/start.h"
+#include "kernels/device/cuda_flags.h"
 #include "kernels/device/cuda_shared_memory.h"
 
 namespace janus::kernels {
@@ -143,11 +145,15 @@ class CudaContext final : public Context {
   Status CopyWithin(void* to, const void* from, size_t bytes) override {
     return Copy(to, from, bytes, cudaMemcpyDeviceToDevice);
   }
-  Result<std::unique_ptr<Event>> MakeEvent() override {
-    auto made = std::make_unique<CudaEvent>();
+  Result<std::unique_ptr<Event>> MakeEvent() override { return Make(cudaEventDisableTiming); }
+  Result<std::unique_ptr<Event>> MakeTimedEvent() override { return Make(cudaEventDefault); }
+  Result<Seconds> TimeBetween(Event& from, Event& to) override {
+    float milliseconds = 0;
     JANUS_RETURN_IF_ERROR(
-        Check(cudaEventCreateWithFlags(&made->event, cudaEventDisableTiming), "event"));
-    return std::unique_ptr<Event>(std::move(made));
+        Check(cudaEventElapsedTime(&milliseconds, static_cast<CudaEvent&>(from).event,
+                                   static_cast<CudaEvent&>(to).event),
+              "time between events"));
+    return Seconds(milliseconds * 1e-3);
   }
   Status Record(Event& event) override {
     return Check(cudaEventRecord(static_cast<CudaEvent&>(event).event, stream_), "event");
@@ -210,8 +216,8 @@ class CudaContext final : public Context {
     return Check(cudaStreamWaitEvent(stream_, static_cast<CudaEvent&>(event).event),
                  "wait for loads");
   }
-  // Relaxed: a kernel may be loaded by its first launch, which this may be, and nothing here does
-  // what capturing forbids.
+  // Relaxed: a kernel may be loaded by its first launch, which this may be where the environment
+  // says so, and nothing here does what capturing forbids.
   Result<std::unique_ptr<Graph>> Capture(FunctionRef<Status(const Stream&)> operations) override {
     Recording recording;
     JANUS_RETURN_IF_ERROR(Check(cudaStreamCreateWithFlags(&recording.stream, cudaStreamNonBlocking),
@@ -243,9 +249,36 @@ class CudaContext final : public Context {
   Status WaitForEvent(Event& event) override {
     return Check(cudaEventSynchronize(static_cast<CudaEvent&>(event).event), "event");
   }
+  Result<bool> AskEvent(Event& event) override {
+    const cudaError_t answer = cudaEventQuery(static_cast<CudaEvent&>(event).event);
+    if (answer == cudaErrorNotReady) {
+      cudaGetLastError();  // which is no failure: or this thread's next launch would tell it
+      return false;
+    }
+    JANUS_RETURN_IF_ERROR(Check(answer, "event"));
+    return true;
+  }
+  Status Show(std::byte* begin, size_t bytes) override { return flags_.Show(begin, bytes); }
+  // Steps may raise and await until now what lies there.
+  void Hide(std::byte* begin, size_t bytes) override {
+    cudaStreamSynchronize(stream_);
+    cudaGetLastError();
+    flags_.Hide(begin, bytes);
+  }
+  Status QueueRaise(std::span<const FlagCount> flags) override {
+    return flags_.Raise(stream_, flags);
+  }
+  Status QueueFollowFlags(std::span<const FlagCount> flags) override {
+    return flags_.Follow(stream_, flags);
+  }
 
  private:
   static constexpr int kDevice = 0;
+  static Result<std::unique_ptr<Event>> Make(unsigned int flags) {
+    auto made = std::make_unique<CudaEvent>();
+    JANUS_RETURN_IF_ERROR(Check(cudaEventCreateWithFlags(&made->event, flags), "event"));
+    return std::unique_ptr<Event>(std::move(made));
+  }
   // Memory that one stream gave back serves the other once that has come so far.
   Result<std::byte*> Allocate(size_t bytes, cudaStream_t stream) {
     void* data = nullptr;
@@ -258,6 +291,7 @@ class CudaContext final : public Context {
   }
 
   CudaSharedMemory shared_{kDevice};
+  CudaFlags flags_{kDevice};
   std::atomic<uint64_t> shared_bytes_{0};
   std::string numerics_;
   std::string pci_address_;
@@ -267,9 +301,23 @@ class CudaContext final : public Context {
   cudaMemPool_t pool_ = nullptr;
 };
 
+// What the runtime reads at its first call, for streams that wait for flags (docs/cuda.md); once,
+// since other threads may read the environment by the next.
+void PrepareEnvironment() {
+  [[maybe_unused]] static const bool is_prepared = [] {
+    // A kernel that is loaded by its first launch may wait for every stream, one that waits
+    // included.
+    setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+    // Streams beyond as many share a hardware queue, where one that waits holds up the others.
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+    return true;
+  }();
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Context>> MakeCudaContext() {
+  PrepareEnvironment();
   auto context = std::make_unique<CudaContext>();
   JANUS_RETURN_IF_ERROR(context->Open());
   return std::unique_ptr<Context>(std::move(context));

@@ -1,20 +1,16 @@
 #include "kernels/device/cuda_shared_memory.h"
 
-#include <cuda.h>
-#include <cuda_runtime.h>
-
 #include <string>
 #include <utility>
+
+#include "kernels/device/cuda_driver.h"
 
 namespace janus::kernels {
 namespace {
 
 constexpr auto kHandleType = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 
-// The driver's functions, found as the program runs: it is there on machines with a GPU alone.
-struct Driver {
-  decltype(&cuDeviceGetAttribute) attribute = nullptr;
-  decltype(&cuGetErrorName) error_name = nullptr;
+struct Driver : CudaDriver {
   decltype(&cuMemGetAllocationGranularity) granularity = nullptr;
   decltype(&cuMemCreate) create = nullptr;
   decltype(&cuMemRelease) release = nullptr;
@@ -25,32 +21,10 @@ struct Driver {
   decltype(&cuMemSetAccess) set_access = nullptr;
   decltype(&cuMemExportToShareableHandle) to_descriptor = nullptr;
   decltype(&cuMemImportFromShareableHandle) from_descriptor = nullptr;
-  std::string missing;  // the first that was not found
-
-  template <class Function>
-  void Find(const char* name, Function& function) {
-    void* found = nullptr;
-    cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
-#if CUDART_VERSION >= 12050
-    constexpr unsigned int kVersion = 12000;  // the oldest toolkit that this compiles with
-    const cudaError_t error =
-        cudaGetDriverEntryPointByVersion(name, &found, kVersion, cudaEnableDefault, &result);
-#else
-    const cudaError_t error = cudaGetDriverEntryPoint(name, &found, cudaEnableDefault, &result);
-#endif
-    if (error != cudaSuccess || result != cudaDriverEntryPointSuccess) {
-      cudaGetLastError();
-      if (missing.empty()) missing = name;
-      return;
-    }
-    function = reinterpret_cast<Function>(found);
-  }
 
   static const Driver& Get() {
     static const Driver driver = [] {
       Driver d;
-      d.Find("cuDeviceGetAttribute", d.attribute);
-      d.Find("cuGetErrorName", d.error_name);
       d.Find("cuMemGetAllocationGranularity", d.granularity);
       d.Find("cuMemCreate", d.create);
       d.Find("cuMemRelease", d.release);
@@ -68,11 +42,7 @@ struct Driver {
 };
 
 std::string NameOf(CUresult result) {
-  const char* name = nullptr;
-  if (Driver::Get().error_name(result, &name) != CUDA_SUCCESS || name == nullptr) {
-    return "CUDA error " + std::to_string(static_cast<int>(result));
-  }
-  return name;
+  return Driver::Get().NameOf(result);
 }
 
 CUmemAllocationProp PropertiesOf(int device) {
@@ -97,8 +67,7 @@ Status Ready(int device) {
   for (const CUdevice_attribute wanted :
        {CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
         CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED}) {
-    int has = 0;
-    if (driver.attribute(&has, wanted, device) != CUDA_SUCCESS || has == 0) {
+    if (!driver.Has(wanted, device)) {
       return FailedPrecondition("this GPU shares no memory by file descriptors");
     }
   }

@@ -31,6 +31,8 @@ class Host final : public Context {
   Result<std::unique_ptr<Event>> MakeEvent() override { return std::make_unique<Event>(); }
   Status Record(Event&) override { return OkStatus(); }
   Status RecordLoads(Event&) override { return OkStatus(); }
+  Result<std::unique_ptr<Event>> MakeTimedEvent() override { return NotADevice(); }
+  Result<Seconds> TimeBetween(Event&, Event&) override { return NotADevice(); }
 
  protected:
   Result<std::byte*> AllocateDevice(size_t bytes) override {
@@ -77,6 +79,11 @@ class Host final : public Context {
   Status QueueGraph(Graph&) override { return Internal("a graph of the host's"); }
   Status WaitForStream() override { return OkStatus(); }
   Status WaitForEvent(Event&) override { return OkStatus(); }
+  Result<bool> AskEvent(Event&) override { return true; }
+  Status Show(std::byte*, size_t) override { return NotADevice(); }
+  void Hide(std::byte*, size_t) override {}
+  Status QueueRaise(std::span<const FlagCount>) override { return NotADevice(); }
+  Status QueueFollowFlags(std::span<const FlagCount>) override { return NotADevice(); }
 
  private:
   static Status NotADevice() { return FailedPrecondition("the host's memory is not a device's"); }

@@ -53,12 +53,20 @@ size_t Rounded(size_t bytes, size_t to = kAlignment) {
   return (bytes + to - 1) / to * to;
 }
 
-// How many loads have run when it has come, and copies down, of all that ever were; of the
-// device's mutex.
+// Which step it is, or how many loads of all have run when it has come; of the device's mutex. When
+// that was is there once it has come, of a timed one.
 struct EmulatedEvent final : Event {
+  explicit EmulatedEvent(bool is_timed) : has_moments(is_timed) {}
+
+  const bool has_moments;
+  uint64_t step = 0;
   uint64_t loads = 0;
-  uint64_t copies = 0;
+  std::shared_ptr<MonotonicTime> moment;  // of the last record: the one before may be under way
 };
+
+EmulatedEvent& Ours(Event& event) {
+  return static_cast<EmulatedEvent&>(event);
+}
 
 // What a recording stream is, and what comes of it.
 class EmulatedGraph final : public Graph, public cuda::PlayedDevice {
@@ -68,15 +76,13 @@ class EmulatedGraph final : public Graph, public cuda::PlayedDevice {
   }
   void EndLaunch() override {}
   bool records() const override { return true; }
-  void Keep(Launch launch) override { launches_.push_back(std::move(launch)); }
+  void Keep(Launch launch) override { launches_->push_back(std::move(launch)); }
 
-  Status Start(const Stream& on) const {
-    for (const Launch& launch : launches_) JANUS_RETURN_IF_ERROR(launch(on));
-    return OkStatus();
-  }
+  // Outlive the graph where they are under way.
+  std::shared_ptr<const std::vector<Launch>> launches() const { return launches_; }
 
  private:
-  std::vector<Launch> launches_;
+  const std::shared_ptr<std::vector<Launch>> launches_ = std::make_shared<std::vector<Launch>>();
 };
 
 }  // namespace
@@ -85,6 +91,7 @@ EmulatedDevice::EmulatedDevice(size_t most_bytes)
     : most_bytes_(most_bytes), begin_(Reserve(most_bytes)), end_(begin_) {}
 
 EmulatedDevice::~EmulatedDevice() {
+  (void)WaitForSteps();
   const MutexLock lock(mu_);
   RunLoads(loads_run_ + loads_.size());
   JANUS_CHECK(taken_.empty(), taken_.size());
@@ -93,6 +100,46 @@ EmulatedDevice::~EmulatedDevice() {
 
 Stream EmulatedDevice::stream() {
   return {.device = Device::kCuda, .native = static_cast<cuda::PlayedDevice*>(this)};
+}
+
+Stream EmulatedDevice::launching() {
+  return {.device = Device::kCuda, .native = static_cast<cuda::PlayedDevice*>(&launcher_)};
+}
+
+void EmulatedDevice::RunBehind(uint64_t seed) {
+  JANUS_CHECK(stream_ == nullptr && steps_at_once_ == 0);
+  stream_ = std::make_unique<EmulatedStream>(seed);
+}
+
+void EmulatedDevice::Break() {
+  is_broken_ = true;
+  if (stream_ != nullptr) stream_->Abandon(Internal("the emulated device is broken"));
+}
+
+Result<uint64_t> EmulatedDevice::Queue(EmulatedStream::Step step) {
+  if (stream_ != nullptr) return stream_->Queue(std::move(step));
+  const uint64_t number = ++steps_at_once_;
+  JANUS_RETURN_IF_ERROR(step(number));
+  return number;
+}
+
+Status EmulatedDevice::WaitForSteps() {
+  return stream_ == nullptr ? OkStatus() : stream_->Await(stream_->queued());
+}
+
+uint64_t EmulatedDevice::steps_queued() const {
+  return stream_ == nullptr ? steps_at_once_.load() : stream_->queued();
+}
+
+uint64_t EmulatedDevice::steps_run() const {
+  return stream_ == nullptr ? steps_at_once_.load() : stream_->run();
+}
+
+// A refusal is told by the next wait.
+void EmulatedDevice::Keep(Launch launch) {
+  const Result<uint64_t> queued =
+      stream_->Queue([this, launch = std::move(launch)](uint64_t) { return launch(launching()); });
+  (void)queued;
 }
 
 Result<DeviceMemory> EmulatedDevice::memory() {
@@ -138,12 +185,16 @@ std::byte* EmulatedDevice::FindGap(size_t bytes, size_t alignment) const {
 
 Result<std::byte*> EmulatedDevice::Allocate(size_t bytes, bool is_loaded) {
   const size_t rounded = Rounded(bytes);
+  const auto has_gap = [&] {
+    const MutexLock lock(mu_);
+    return FindGap(rounded, kAlignment) != nullptr;
+  };
+  // Some of what was queued, steps or loads, may be the end of what was taken.
+  const bool is_short = !has_gap();
+  if (is_short) (void)WaitForSteps();
   const MutexLock lock(mu_);
-  std::byte* at = FindGap(rounded, kAlignment);
-  if (at == nullptr) {
-    RunLoads(loads_run_ + loads_.size());  // some may be the end of what was taken
-    at = FindGap(rounded, kAlignment);
-  }
+  if (is_short) RunLoads(loads_run_ + loads_.size());
+  std::byte* const at = FindGap(rounded, kAlignment);
   if (at == nullptr) {
     return ResourceExhausted(std::to_string(bytes) + " bytes of the emulated device's memory");
   }
@@ -159,11 +210,20 @@ Result<std::byte*> EmulatedDevice::AllocateDevice(size_t bytes) {
   return Allocate(bytes, false);
 }
 
+// Nobody may queue anything of it any more; what was queued still finds it.
 void EmulatedDevice::FreeDevice(std::byte* data, size_t) {
-  const MutexLock lock(mu_);
-  const auto taken = taken_.find(data);
-  JANUS_CHECK(taken != taken_.end() && !taken->second.is_loaded);
-  taken_.erase(taken);
+  {
+    const MutexLock lock(mu_);
+    const auto taken = taken_.find(data);
+    JANUS_CHECK(taken != taken_.end() && !taken->second.is_loaded && !taken->second.is_given_back);
+    taken->second.is_given_back = true;
+  }
+  const auto end = [this, data] {
+    const MutexLock lock(mu_);
+    taken_.erase(data);
+  };
+  if (stream_ == nullptr) return end();
+  stream_->QueueAlways(end);
 }
 
 Result<std::byte*> EmulatedDevice::AllocateLoaded(size_t bytes) {
@@ -175,7 +235,7 @@ void EmulatedDevice::FreeLoaded(std::byte* data, size_t) {
   const auto taken = taken_.find(data);
   JANUS_CHECK(taken != taken_.end() && taken->second.is_loaded && !taken->second.is_given_back);
   taken->second.is_given_back = true;
-  loads_.push_back({data, nullptr, taken->second.size});
+  loads_.push_back({.device = data, .size = taken->second.size, .after_step = steps_queued()});
 }
 
 Result<std::byte*> EmulatedDevice::AllocatePinned(size_t bytes) {
@@ -188,9 +248,10 @@ Result<std::byte*> EmulatedDevice::AllocatePinned(size_t bytes) {
 
 // A copy that is under way still uses it.
 void EmulatedDevice::FreePinned(std::byte* data, size_t) {
+  (void)WaitForSteps();
   {
     const MutexLock lock(mu_);
-    Deliver(delivered_ + down_.size());
+    Deliver(UINT64_MAX);
     RunLoads(loads_run_ + loads_.size());
     pinned_.erase(data);
   }
@@ -235,7 +296,9 @@ Result<std::byte*> EmulatedDevice::Map(const Fd& fd, size_t bytes) {
   return at;
 }
 
+// Steps may use it until now.
 void EmulatedDevice::Unmap(std::byte* data, size_t) {
+  (void)WaitForSteps();
   const MutexLock lock(mu_);
   const auto taken = taken_.find(data);
   JANUS_CHECK(taken != taken_.end() && taken->second.is_shared);
@@ -268,89 +331,227 @@ const void* EmulatedDevice::HostAddressIn(const void* data, size_t bytes) const 
 }
 
 Status EmulatedDevice::QueueIn(void* device, const void* host, size_t bytes) {
-  const MutexLock lock(mu_);
-  LandSome();
-  if (!Holds(device, bytes)) return Internal("a copy goes up beyond what was taken");
-  if (HostAddressIn(host, bytes) != nullptr) {
-    return Internal("an address of the host is copied up, among " + std::to_string(bytes) +
-                    " bytes");
+  {
+    const MutexLock lock(mu_);
+    if (!Holds(device, bytes)) return Internal("a copy goes up beyond what was taken");
   }
-  Open();
-  std::memcpy(device, host, bytes);
-  Close();
-  return OkStatus();
+  return Queue([=, this](uint64_t) {
+           const MutexLock lock(mu_);
+           LandSome();
+           if (HostAddressIn(host, bytes) != nullptr) {
+             return Internal("an address of the host is copied up, among " + std::to_string(bytes) +
+                             " bytes");
+           }
+           Open();
+           std::memcpy(device, host, bytes);
+           Close();
+           return OkStatus();
+         })
+      .status();
 }
 
 Status EmulatedDevice::QueueOut(void* host, const void* device, size_t bytes) {
-  const MutexLock lock(mu_);
-  LandSome();
-  if (!Holds(device, bytes)) return Internal("a copy comes down from beyond what was taken");
-  CopyDown copy{static_cast<std::byte*>(host), std::make_unique<std::byte[]>(bytes), bytes};
-  Open();
-  std::memcpy(copy.bytes.get(), device, bytes);
-  Close();
-  std::memset(host, kNaN, bytes);
-  down_.push_back(std::move(copy));
-  return OkStatus();
+  {
+    const MutexLock lock(mu_);
+    if (!Holds(device, bytes)) return Internal("a copy comes down from beyond what was taken");
+  }
+  return Queue([=, this](uint64_t number) {
+           const MutexLock lock(mu_);
+           LandSome();
+           CopyDown copy{number, static_cast<std::byte*>(host),
+                         std::make_unique<std::byte[]>(bytes), bytes};
+           Open();
+           std::memcpy(copy.bytes.get(), device, bytes);
+           Close();
+           std::memset(host, kNaN, bytes);
+           down_.push_back(std::move(copy));
+           return OkStatus();
+         })
+      .status();
 }
 
 Status EmulatedDevice::CopyWithin(void* to, const void* from, size_t bytes) {
-  const MutexLock lock(mu_);
-  LandSome();
-  if (!Holds(to, bytes) || !Holds(from, bytes)) {
-    return Internal("a copy within the device goes beyond what was taken");
+  {
+    const MutexLock lock(mu_);
+    if (!Holds(to, bytes) || !Holds(from, bytes)) {
+      return Internal("a copy within the device goes beyond what was taken");
+    }
   }
-  Open();
-  std::memcpy(to, from, bytes);
-  Close();
-  return OkStatus();
+  return Queue([=, this](uint64_t) {
+           const MutexLock lock(mu_);
+           LandSome();
+           Open();
+           std::memcpy(to, from, bytes);
+           Close();
+           return OkStatus();
+         })
+      .status();
 }
 
 Status EmulatedDevice::WaitForStream() {
+  const uint64_t until = steps_queued();
+  JANUS_RETURN_IF_ERROR(WaitForSteps());
   if (is_broken_) return Internal("the emulated device is broken");
   const MutexLock lock(mu_);
-  Deliver(delivered_ + down_.size());
+  Deliver(until);
   return OkStatus();
 }
 
 void EmulatedDevice::Deliver(uint64_t until) {
-  for (; delivered_ < until; ++delivered_, down_.pop_front()) {
+  for (; !down_.empty() && down_.front().step <= until; down_.pop_front()) {
     const CopyDown& copy = down_.front();
     std::memcpy(copy.host, copy.bytes.get(), copy.size);
   }
 }
 
 Result<std::unique_ptr<Event>> EmulatedDevice::MakeEvent() {
-  return std::unique_ptr<Event>(std::make_unique<EmulatedEvent>());
+  return std::unique_ptr<Event>(std::make_unique<EmulatedEvent>(false));
+}
+
+Result<std::unique_ptr<Event>> EmulatedDevice::MakeTimedEvent() {
+  return std::unique_ptr<Event>(std::make_unique<EmulatedEvent>(true));
 }
 
 Status EmulatedDevice::Record(Event& event) {
+  std::shared_ptr<MonotonicTime> moment;
+  if (Ours(event).has_moments) moment = std::make_shared<MonotonicTime>();
+  JANUS_ASSIGN_OR_RETURN(const uint64_t step, Queue([moment](uint64_t) {
+                           if (moment != nullptr) *moment = MonotonicClock::now();
+                           return OkStatus();
+                         }));
   const MutexLock lock(mu_);
-  static_cast<EmulatedEvent&>(event).loads = 0;  // steps have run
-  static_cast<EmulatedEvent&>(event).copies = delivered_ + down_.size();
+  Ours(event).step = step;
+  Ours(event).loads = 0;  // whatever steps follow they have waited for
+  Ours(event).moment = std::move(moment);
   return OkStatus();
 }
 
 Status EmulatedDevice::RecordLoads(Event& event) {
   const MutexLock lock(mu_);
-  static_cast<EmulatedEvent&>(event).loads = loads_run_ + loads_.size();
+  if (Ours(event).has_moments) {
+    Ours(event).moment = std::make_shared<MonotonicTime>();
+    loads_.push_back({.moment = Ours(event).moment});
+  }
+  Ours(event).step = 0;
+  Ours(event).loads = loads_run_ + loads_.size();
   return OkStatus();
 }
 
 Status EmulatedDevice::WaitForEvent(Event& event) {
+  uint64_t after = 0;
+  {
+    const MutexLock lock(mu_);
+    after = StepOf(Ours(event).step, Ours(event).loads);
+  }
+  if (stream_ != nullptr) JANUS_RETURN_IF_ERROR(stream_->Await(after));
   if (is_broken_) return Internal("the emulated device is broken");
   const MutexLock lock(mu_);
-  RunLoads(static_cast<EmulatedEvent&>(event).loads);
-  Deliver(static_cast<EmulatedEvent&>(event).copies);
+  RunLoads(Ours(event).loads);
+  Deliver(Ours(event).step);
   return OkStatus();
+}
+
+uint64_t EmulatedDevice::StepOf(uint64_t step, uint64_t loads) const {
+  for (uint64_t load = loads_run_; load < loads; ++load) {
+    step = std::max(step, loads_[load - loads_run_].after_step);
+  }
+  return step;
+}
+
+// Loads have a stream that runs by itself: with each question one of them does.
+Result<bool> EmulatedDevice::AskEvent(Event& event) {
+  if (stream_ != nullptr) JANUS_RETURN_IF_ERROR(stream_->failure());
+  if (is_broken_) return Internal("the emulated device is broken");
+  const MutexLock lock(mu_);
+  if (loads_run_ < Ours(event).loads) {
+    RunLoads(loads_run_ + 1);
+    return false;
+  }
+  if (steps_run() < Ours(event).step) return false;
+  Deliver(Ours(event).step);
+  return true;
+}
+
+Result<Seconds> EmulatedDevice::TimeBetween(Event& from, Event& to) {
+  const MutexLock lock(mu_);
+  for (const EmulatedEvent* event : {&Ours(from), &Ours(to)}) {
+    if (event->moment == nullptr) return Internal("the time of an event that has none");
+    if (loads_run_ < event->loads || steps_run() < event->step) {
+      return Internal("the time of an event that has not come");
+    }
+  }
+  return Seconds(*Ours(to).moment - *Ours(from).moment);
 }
 
 // The host waits for nothing: what comes down stays where it is.
 Status EmulatedDevice::QueueFollow(Event& event) {
   if (is_broken_) return Internal("the emulated device is broken");
+  uint64_t loads = 0;  // what it stands for now
+  {
+    const MutexLock lock(mu_);
+    loads = Ours(event).loads;
+  }
+  return Queue([this, loads](uint64_t) {
+           const MutexLock lock(mu_);
+           RunLoads(loads);
+           JANUS_CHECK(loads_run_ >= loads, loads);  // the steps before them have run
+           return OkStatus();
+         })
+      .status();
+}
+
+Status EmulatedDevice::Show(std::byte* begin, size_t bytes) {
+  if (!takes_flags_) return FailedPrecondition("the emulated device takes no flags");
   const MutexLock lock(mu_);
-  RunLoads(static_cast<EmulatedEvent&>(event).loads);
+  shown_.emplace(begin, bytes);
   return OkStatus();
+}
+
+// Steps may raise and await until now what lies there.
+void EmulatedDevice::Hide(std::byte* begin, size_t bytes) {
+  (void)WaitForSteps();
+  const MutexLock lock(mu_);
+  auto [at, end] = shown_.equal_range(begin);
+  while (at != end && at->second != bytes) ++at;
+  JANUS_CHECK(at != end, bytes);
+  shown_.erase(at);
+}
+
+Status EmulatedDevice::CheckShown(std::span<const FlagCount> flags) const {
+  const MutexLock lock(mu_);
+  for (const FlagCount& flag : flags) {
+    const auto* const at = reinterpret_cast<const std::byte*>(flag.flag);
+    const bool is_shown = std::ranges::any_of(shown_, [at](const auto& range) {
+      const auto& [begin, bytes] = range;
+      return at >= begin && at + sizeof(Flag) <= begin + bytes;
+    });
+    if (!is_shown) return Internal("a flag lies in no memory that the emulated device was shown");
+  }
+  return OkStatus();
+}
+
+Status EmulatedDevice::QueueRaise(std::span<const FlagCount> flags) {
+  JANUS_RETURN_IF_ERROR(CheckShown(flags));
+  return Queue([raised = std::vector(flags.begin(), flags.end())](uint64_t) {
+           for (const auto& [flag, count] : raised) flag->store(count, std::memory_order_release);
+           return OkStatus();
+         })
+      .status();
+}
+
+Status EmulatedDevice::QueueFollowFlags(std::span<const FlagCount> flags) {
+  JANUS_RETURN_IF_ERROR(CheckShown(flags));
+  return Queue([this, awaited = std::vector(flags.begin(), flags.end())](uint64_t) {
+           if (stream_ != nullptr) return stream_->AwaitFlags(awaited);
+           for (const FlagCount& flag : awaited) {
+             if (HasReached(flag)) continue;
+             return Internal("steps follow a flag that nobody has raised: it is at " +
+                             std::to_string(flag.flag->load()) + ", not at " +
+                             std::to_string(flag.count));
+           }
+           return OkStatus();
+         })
+      .status();
 }
 
 Result<std::unique_ptr<Graph>> EmulatedDevice::Capture(
@@ -363,7 +564,11 @@ Result<std::unique_ptr<Graph>> EmulatedDevice::Capture(
 }
 
 Status EmulatedDevice::QueueGraph(Graph& graph) {
-  return static_cast<EmulatedGraph&>(graph).Start(stream());
+  return Queue([this, launches = static_cast<EmulatedGraph&>(graph).launches()](uint64_t) {
+           for (const Launch& launch : *launches) JANUS_RETURN_IF_ERROR(launch(launching()));
+           return OkStatus();
+         })
+      .status();
 }
 
 Status EmulatedDevice::QueueLoad(void* device, const void* pinned, size_t bytes) {
@@ -384,16 +589,20 @@ Status EmulatedDevice::QueueLoad(void* device, const void* pinned, size_t bytes)
   if (HostAddressIn(from, bytes) != nullptr) {
     return Internal("an address of the host is loaded, among " + std::to_string(bytes) + " bytes");
   }
-  loads_.push_back({static_cast<std::byte*>(device), from, bytes});
+  loads_.push_back({.device = static_cast<std::byte*>(device), .pinned = from, .size = bytes});
   return OkStatus();
 }
 
 void EmulatedDevice::RunLoads(uint64_t until) {
   if (loads_run_ >= until) return;
+  const uint64_t steps = steps_run();
   Open();
   for (; loads_run_ < until; ++loads_run_, loads_.pop_front()) {
     const LoadOp& load = loads_.front();
-    if (load.pinned != nullptr) {
+    if (load.after_step > steps) break;
+    if (load.device == nullptr) {
+      *load.moment = MonotonicClock::now();
+    } else if (load.pinned != nullptr) {
       std::memcpy(load.device, load.pinned, load.size);
     } else {
       std::memset(load.device, kNaN, load.size);

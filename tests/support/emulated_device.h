@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "common/mutex.h"
 #include "kernels/cuda/start.h"
 #include "kernels/device/context.h"
+#include "tests/support/emulated_stream.h"
 #include "tests/support/random.h"
 
 namespace janus::kernels {
@@ -43,6 +45,17 @@ namespace janus::kernels {
 //
 // A graph keeps its launches with the arguments and plans that they were recorded with, and starts
 // them anew with each replay.
+//
+// RunBehind gives it a stream that lags (tests/support/emulated_stream.h): what steps queue runs
+// later, in order, on a thread of the device's, as memory of theirs goes. Then all that a GPU does
+// by itself shows:
+//   - What goes up is read when its copy runs: what overwrites it sooner is seen.
+//   - A copy down overwrites what the host had when it runs, and is kept back until a wait.
+//   - Whoever waits for a flag waits; without a thread nobody could raise it any more, so that one
+//     which has not come to its count is an error.
+//   - What a launch does wrong, an address of the host or a broken device, is told by the next wait
+//     and by all that is queued from then on, and nothing runs any more.
+// A step that awaits a flag which nobody raises holds the device's end up, as a GPU's.
 class EmulatedDevice final : public Context, private cuda::PlayedDevice {
  public:
   explicit EmulatedDevice(size_t most_bytes = size_t{256} << 20);
@@ -57,17 +70,26 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
   Result<std::unique_ptr<Event>> MakeEvent() override;
   Status Record(Event& event) override;
   Status RecordLoads(Event& event) override;
+  Result<std::unique_ptr<Event>> MakeTimedEvent() override;
+  // By the host's clock.
+  Result<Seconds> TimeBetween(Event& from, Event& to) override;
 
+  // That have run.
   uint64_t launches() const;
   // That have not run.
   size_t pending_loads() const;
   // From now on every launch and every wait fails, as after a fault of a kernel.
-  void Break() { is_broken_ = true; }
+  void Break();
   // The next load after so many is refused, once.
   void RefuseLoadAfter(int loads);
   void LandAtAnyTime(uint64_t seed);
+  // Before anything else. The thread is there from the first step on: until then the process may
+  // fork.
+  void RunBehind(uint64_t seed);
   // It maps nothing of others, as a GPU without a way to theirs.
   void Isolate() { reaches_others_ = false; }
+  // It raises and awaits no flags, as a GPU without such operations.
+  void RefuseFlags() { takes_flags_ = false; }
   // It is there on the bus from now on; nowhere before. Before others have it.
   void Plug(std::string pci_address) { pci_address_ = std::move(pci_address); }
 
@@ -90,29 +112,59 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
   Status QueueGraph(Graph& graph) override;
   Status WaitForStream() override;
   Status WaitForEvent(Event& event) override;
+  Result<bool> AskEvent(Event& event) override;
+  Status Show(std::byte* begin, size_t bytes) override;
+  void Hide(std::byte* begin, size_t bytes) override;
+  Status QueueRaise(std::span<const FlagCount> flags) override;
+  Status QueueFollowFlags(std::span<const FlagCount> flags) override;
 
  private:
   struct Taken {
     size_t size;
     bool is_loaded = false;
-    bool is_given_back = false;  // loads before it have not run
+    bool is_given_back = false;  // what was queued before it has not run
     bool is_shared = false;
   };
-  // A copy up, or without a source the end of what was taken.
+  // A copy up; without a source the end of what was taken; without either a moment.
   struct LoadOp {
-    std::byte* device;
-    const std::byte* pinned;
-    size_t size;
+    std::byte* device = nullptr;
+    const std::byte* pinned = nullptr;
+    size_t size = 0;
+    uint64_t after_step = 0;  // which has run before it
+    std::shared_ptr<MonotonicTime> moment = nullptr;
   };
   struct CopyDown {
+    uint64_t step;
     std::byte* host;
     std::unique_ptr<std::byte[]> bytes;
     size_t size;
   };
+  // As what kept launches start: at once, on the thread that does.
+  class Launcher final : public cuda::PlayedDevice {
+   public:
+    explicit Launcher(EmulatedDevice& of) : of_(of) {}
+    Status BeginLaunch(std::string_view operation, const void* kernel, size_t bytes) override {
+      return of_.BeginLaunch(operation, kernel, bytes);
+    }
+    void EndLaunch() override { of_.EndLaunch(); }
 
+   private:
+    EmulatedDevice& of_;
+  };
+
+  // Runs it: now, or in the order of the stream. Its number.
+  Result<uint64_t> Queue(EmulatedStream::Step step);
+  // Until what was queued has run; copies down are kept back still.
+  Status WaitForSteps();
+  uint64_t steps_queued() const;
+  uint64_t steps_run() const;
+  // The stream of launches that run at once.
+  Stream launching();
+  bool records() const override { return stream_ != nullptr; }
+  void Keep(Launch launch) override;
   Status BeginLaunch(std::string_view operation, const void* kernel, size_t bytes) override;
   void EndLaunch() override;
-  // The first so many copies down of all.
+  // The copies down until that step.
   void Deliver(uint64_t until) JANUS_REQUIRES(mu_);
   void Open() JANUS_REQUIRES(mu_);
   void Close() JANUS_REQUIRES(mu_);
@@ -129,10 +181,13 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
   bool Holds(const void* data, size_t bytes) const JANUS_REQUIRES(mu_) {
     return Find(data, bytes) != nullptr;
   }
-  // The first so many loads of all.
+  // The first so many loads of all, or those of them whose steps have run.
   void RunLoads(uint64_t until) JANUS_REQUIRES(mu_);
+  // The last step that an event's loads, so many of all, run after, or its own.
+  uint64_t StepOf(uint64_t step, uint64_t loads) const JANUS_REQUIRES(mu_);
   // Some or none, where they land at any time.
   void LandSome() JANUS_REQUIRES(mu_);
+  Status CheckShown(std::span<const FlagCount> flags) const;
   // A word that looks like an address of the host, if there is one.
   const void* HostAddressIn(const void* data, size_t bytes) const JANUS_REQUIRES(mu_);
 
@@ -140,18 +195,22 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
   std::string pci_address_;
   std::atomic<bool> is_broken_{false};
   std::atomic<bool> reaches_others_{true};
+  std::atomic<bool> takes_flags_{true};
+  std::atomic<uint64_t> steps_at_once_{0};  // where there is no stream that lags
+  Launcher launcher_{*this};
   std::byte* const begin_;
   mutable Mutex mu_;  // held while the memory is open
   std::map<std::byte*, Taken> taken_ JANUS_GUARDED_BY(mu_);
   std::map<const std::byte*, size_t> pinned_ JANUS_GUARDED_BY(mu_);
   std::byte* end_ JANUS_GUARDED_BY(mu_);             // of what was ever taken
   std::deque<CopyDown> down_ JANUS_GUARDED_BY(mu_);  // that have not come
-  uint64_t delivered_ JANUS_GUARDED_BY(mu_) = 0;
+  std::multimap<const std::byte*, size_t> shown_ JANUS_GUARDED_BY(mu_);
   std::deque<LoadOp> loads_ JANUS_GUARDED_BY(mu_);  // that have not run
   uint64_t loads_run_ JANUS_GUARDED_BY(mu_) = 0;
   int loads_until_refusal_ JANUS_GUARDED_BY(mu_) = -1;  // negative: none is refused
   std::optional<Random> landing_ JANUS_GUARDED_BY(mu_);
   uint64_t launches_ JANUS_GUARDED_BY(mu_) = 0;
+  std::unique_ptr<EmulatedStream> stream_;  // null: steps run as they are queued
 };
 
 }  // namespace janus::kernels

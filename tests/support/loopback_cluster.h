@@ -104,11 +104,11 @@ class LoopbackCluster {
   class Sink;
   struct AttentionWorker {
     std::unique_ptr<kernels::Context> context;
-    std::unique_ptr<DeviceSlots> device_slots;
     std::unique_ptr<kernels::Loader> loader;
     Placed<AttentionWeights> weights;
     std::unique_ptr<kernels::Team> team;
     std::unique_ptr<Transport> transport;
+    std::unique_ptr<DeviceSlots> device_slots;
     std::unique_ptr<AttentionExchange> exchange;
     std::unique_ptr<AttentionInstance> instance;
     std::unique_ptr<AttentionEpoch> epoch;
@@ -116,11 +116,11 @@ class LoopbackCluster {
   };
   struct ExpertWorker {
     std::unique_ptr<kernels::Context> context;
-    std::unique_ptr<DeviceSlots> device_slots;
     std::unique_ptr<kernels::Loader> loader;
     Placed<ExpertWeights> weights;
     std::unique_ptr<kernels::Team> team;
     std::unique_ptr<Transport> transport;
+    std::unique_ptr<DeviceSlots> device_slots;
     std::unique_ptr<ExpertExchange> exchange;
     std::unique_ptr<ExpertInstance> instance;
     std::jthread thread;

@@ -32,6 +32,7 @@ class PassingTransport : public Transport {
   }
   void Wake() override { inner_->Wake(); }
   uint64_t dropped() const override { return inner_->dropped(); }
+  std::span<std::byte> FlagsOf(PeerId owner) override { return inner_->FlagsOf(owner); }
   std::string_view Describe(PeerId peer) const override { return inner_->Describe(peer); }
 
  private:

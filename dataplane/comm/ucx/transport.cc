@@ -135,6 +135,7 @@ class NetworkTransport final : public Transport {
   Status Wait(MonotonicTime deadline, FunctionRef<bool()> ready) override;
   void Wake() override;
   uint64_t dropped() const override;
+  std::span<std::byte> FlagsOf(PeerId owner) override { return local_->FlagsOf(owner); }
   std::string_view Describe(PeerId peer) const override;
 
  private:

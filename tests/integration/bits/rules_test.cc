@@ -323,7 +323,8 @@ class LatentSide {
       }
       EXPECT_TRUE(layers_->Attend(layer, 0, rows_.data()).ok());
       EXPECT_TRUE(layers_->SharedExperts(layer, 0, rows_.data()).ok());
-      EXPECT_TRUE(layers_->AddExperts(0, contributions_).ok());
+      EXPECT_TRUE(layers_->TakeExperts(0, contributions_).ok());
+      EXPECT_TRUE(layers_->AddExperts(0).ok());
     }
     std::vector<int32_t> wanted(batch.rows.size());
     std::iota(wanted.begin(), wanted.end(), 0);

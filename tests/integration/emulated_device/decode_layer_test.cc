@@ -149,6 +149,7 @@ TEST_P(DecodeLayerTest, IsWhatInstancesCompute) {
   ASSERT_TRUE(layers.Begin(batch).ok());
   std::vector<std::byte> sent(hidden * 2);
   ASSERT_TRUE(layers.Attend(0, 0, sent.data()).ok());
+  ASSERT_TRUE(device.Wait().ok());
   // The same row here.
   const std::vector<float> residual = Embedded(device);
   int rows = 0;
@@ -164,6 +165,7 @@ TEST_P(DecodeLayerTest, IsWhatInstancesCompute) {
     experts->Begin(0);
     ASSERT_TRUE(experts->Gate(Rank{0}, {.count = 1, .rows = sent.data(), .posted = {}}).ok());
     ASSERT_TRUE(experts->Assign().ok());
+    ASSERT_TRUE(experts->Start().ok());
     std::vector<std::byte> replies;
     std::vector<dataplane::ContributionRef> refs(static_cast<size_t>(model_.moe.top_k));
     ASSERT_TRUE(experts
@@ -203,10 +205,12 @@ TEST_P(DecodeLayerTest, LayersFollowOneAnotherAsInstancesComputeThem) {
   for (int l = 0; l < model_.layers; ++l) {
     std::vector<std::byte> sent(row_bytes);
     ASSERT_TRUE(layers.Attend(l, 0, sent.data()).ok());
+    ASSERT_TRUE(device.Wait().ok());
     ASSERT_TRUE(layers.SharedExperts(l, 0, sent.data()).ok());
     experts->Begin(l);
     ASSERT_TRUE(experts->Gate(Rank{0}, {.count = 1, .rows = sent.data(), .posted = {}}).ok());
     ASSERT_TRUE(experts->Assign().ok());
+    ASSERT_TRUE(experts->Start().ok());
     const auto k = static_cast<size_t>(model_.moe.top_k);
     std::vector<std::byte> replies(k * row_bytes);
     std::vector<dataplane::ContributionRef> refs(k);
@@ -219,7 +223,8 @@ TEST_P(DecodeLayerTest, LayersFollowOneAnotherAsInstancesComputeThem) {
     for (size_t i = 0; i < k; ++i) {
       contributions[refs[i].slot] = replies.data() + i * row_bytes;
     }
-    ASSERT_TRUE(layers.AddExperts(0, contributions).ok());
+    ASSERT_TRUE(layers.TakeExperts(0, contributions).ok());
+    ASSERT_TRUE(layers.AddExperts(0).ok());
     ASSERT_TRUE(layer.Start(device.stream(), l).ok());
     EXPECT_EQ(*layer.sent(), sent) << l;
     EXPECT_EQ(*layer.contributions(model_.moe.top_k), replies) << l;

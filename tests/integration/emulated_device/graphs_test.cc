@@ -60,12 +60,14 @@ class Side {
         const auto rows = static_cast<size_t>(layers_->rows(part));
         std::vector<std::byte> sent(rows * row_bytes);
         EXPECT_TRUE(layers_->Attend(layer, part, sent.data()).ok());
+        EXPECT_TRUE(device_.Wait().ok());
         EXPECT_TRUE(layers_->SharedExperts(layer, part, sent.data()).ok());
         std::vector<const void*> contributions(rows * top_k);
         for (size_t i = 0; i < contributions.size(); ++i) {
           contributions[i] = sent.data() + i / top_k * row_bytes;
         }
-        EXPECT_TRUE(layers_->AddExperts(part, contributions).ok());
+        EXPECT_TRUE(layers_->TakeExperts(part, contributions).ok());
+        EXPECT_TRUE(layers_->AddExperts(part).ok());
       }
     }
     std::vector<int32_t> wanted(batch.rows.size());

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "tests/support/emulated_device.h"
 #include "tests/support/loopback_cluster.h"
+#include "tests/support/random.h"
 #include "tests/support/schedule.h"
 
 namespace janus::dataplane {
@@ -14,6 +16,15 @@ inline KernelChoice OnDevice() {
   choice.device = kernels::Device::kCuda;
   choice.make_context = [] { return std::make_unique<kernels::EmulatedDevice>(); };
   return choice;
+}
+
+// The same, whose streams lag behind their hosts (EmulatedDevice::RunBehind), each by another seed.
+inline std::function<std::unique_ptr<kernels::Context>()> BehindHosts(uint64_t seed) {
+  return [seed, made = uint64_t{0}]() mutable {
+    auto device = std::make_unique<kernels::EmulatedDevice>();
+    device->RunBehind(MixSeed(seed, ++made));
+    return device;
+  };
 }
 
 inline LoopbackCluster::Options OnDevices() {

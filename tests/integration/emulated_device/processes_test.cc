@@ -49,6 +49,9 @@ class ReadsInPlace final : public dataplane::AttentionExchange {
  public:
   explicit ReadsInPlace(std::unique_ptr<AttentionExchange> under) : under_(std::move(under)) {}
   bool Abandon() override { return under_->Abandon(); }
+  bool LetGo() override { return under_->LetGo(); }
+  std::vector<Rank> Behind() const override { return under_->Behind(); }
+  Status Follow(const dataplane::RoundKey& key) override { return under_->Follow(key); }
   uint64_t stale() const override { return under_->stale(); }
   std::span<std::byte> Rows(int micro_batch) override { return under_->Rows(micro_batch); }
   std::byte* DeviceRows(int micro_batch) override {

@@ -50,6 +50,7 @@ class Instance {
       ASSERT_TRUE(layers_->Gate(Rank{a}, arrived).ok());
     }
     ASSERT_TRUE(layers_->Assign().ok());
+    ASSERT_TRUE(layers_->Start().ok());
     struct Reply {
       std::vector<ContributionRef> refs;
       Bytes rows;

@@ -20,6 +20,11 @@ Served Serve(const HeldModel& held, const Service& service, const Faults& faults
   options.attention.kv_bytes = 1 << 18;
   options.attention.max_batch = 4;
   options.pace.deadlines = service.deadlines;
+  if (service.make_context) {
+    options.device = kernels::Device::kCuda;
+    options.make_context = service.make_context;
+    options.exchange_on_device = true;
+  }
   if (service.prefill_rows > 0) {
     options.attention.prefill_override = [&](uint64_t) { return service.prefill_rows; };
   }

@@ -21,6 +21,8 @@ struct Service {
   int prefill_rows = 0;  // prompt positions of a step; 0: as the ticket says
   int max_tokens = 3;
   std::optional<int> at;  // the attention instance of all requests; they go to all in turn
+  // Of each member's device, where what is exchanged then lies; null: the host.
+  std::function<std::unique_ptr<kernels::Context>()> make_context = nullptr;
 };
 
 using Faults = std::map<PeerId, std::vector<PlannedFault>>;

@@ -58,6 +58,7 @@ class DoomedTransport final : public Transport {
   }
   void Wake() override { under_.Wake(); }
   uint64_t dropped() const override { return under_.dropped(); }
+  std::span<std::byte> FlagsOf(PeerId owner) override { return under_.FlagsOf(owner); }
   std::string_view Describe(PeerId peer) const override { return under_.Describe(peer); }
 
  private:

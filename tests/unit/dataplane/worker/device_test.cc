@@ -26,6 +26,8 @@ class NamedContext final : public kernels::Context {
   Result<std::unique_ptr<kernels::Event>> MakeEvent() override { return None(); }
   Status Record(kernels::Event&) override { return None(); }
   Status RecordLoads(kernels::Event&) override { return None(); }
+  Result<std::unique_ptr<kernels::Event>> MakeTimedEvent() override { return None(); }
+  Result<Seconds> TimeBetween(kernels::Event&, kernels::Event&) override { return None(); }
 
  protected:
   Result<std::byte*> AllocateDevice(size_t) override { return None(); }
@@ -49,6 +51,11 @@ class NamedContext final : public kernels::Context {
   Status QueueGraph(kernels::Graph&) override { return None(); }
   Status WaitForStream() override { return None(); }
   Status WaitForEvent(kernels::Event&) override { return None(); }
+  Result<bool> AskEvent(kernels::Event&) override { return None(); }
+  Status Show(std::byte*, size_t) override { return None(); }
+  void Hide(std::byte*, size_t) override {}
+  Status QueueRaise(std::span<const kernels::FlagCount>) override { return None(); }
+  Status QueueFollowFlags(std::span<const kernels::FlagCount>) override { return None(); }
 
  private:
   static Status None() { return Internal("only a name"); }

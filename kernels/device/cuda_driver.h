@@ -1,0 +1,55 @@
+#pragma once
+
+// The driver's functions, found as the program runs: it is there on machines with a GPU alone.
+
+#include <cuda.h>
+#include <cuda_runtime.h>
+
+#include <string>
+
+namespace janus::kernels {
+
+// What each file that calls the driver adds its functions to.
+struct CudaDriver {
+  decltype(&cuDeviceGetAttribute) attribute = nullptr;
+  decltype(&cuGetErrorName) error_name = nullptr;
+  std::string missing;  // the first that was not found
+
+  CudaDriver() {
+    Find("cuDeviceGetAttribute", attribute);
+    Find("cuGetErrorName", error_name);
+  }
+
+  template <class Function>
+  void Find(const char* name, Function& function) {
+    void* found = nullptr;
+    cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
+#if CUDART_VERSION >= 12050
+    constexpr unsigned int kVersion = 12000;  // the oldest toolkit that this compiles with
+    const cudaError_t error =
+        cudaGetDriverEntryPointByVersion(name, &found, kVersion, cudaEnableDefault, &result);
+#else
+    const cudaError_t error = cudaGetDriverEntryPoint(name, &found, cudaEnableDefault, &result);
+#endif
+    if (error != cudaSuccess || result != cudaDriverEntryPointSuccess) {
+      cudaGetLastError();
+      if (missing.empty()) missing = name;
+      return;
+    }
+    function = reinterpret_cast<Function>(found);
+  }
+
+  bool Has(CUdevice_attribute wanted, int device) const {
+    int has = 0;
+    return attribute(&has, wanted, device) == CUDA_SUCCESS && has != 0;
+  }
+  std::string NameOf(CUresult result) const {
+    const char* name = nullptr;
+    if (error_name(result, &name) != CUDA_SUCCESS || name == nullptr) {
+      return "CUDA error " + std::to_string(static_cast<int>(result));
+    }
+    return name;
+  }
+};
+
+}  // namespace janus::kernels

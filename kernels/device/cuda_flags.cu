@@ -1,0 +1,168 @@
+#include "kernels/device/cuda_flags.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "kernels/device/cuda_driver.h"
+#include "kernels/device/registered_pages.h"
+
+namespace janus::kernels {
+namespace {
+
+struct Driver : CudaDriver {
+  decltype(&cuStreamWriteValue64) write = nullptr;
+  decltype(&cuStreamWaitValue64) wait = nullptr;
+  decltype(&cuStreamBatchMemOp) batch = nullptr;
+
+  static const Driver& Get() {
+    static const Driver driver = [] {
+      Driver d;
+      d.Find("cuStreamWriteValue64", d.write);
+      d.Find("cuStreamWaitValue64", d.wait);
+      d.Find("cuStreamBatchMemOp", d.batch);
+      return d;
+    }();
+    return driver;
+  }
+};
+
+// The process's GPU reaches each page for all of its contexts.
+class CudaPages final : public RegisteredPages::Driver {
+ public:
+  Status Register(std::byte* page, size_t bytes) override {
+    const cudaError_t error =
+        cudaHostRegister(page, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped);
+    if (error == cudaSuccess) return OkStatus();
+    cudaGetLastError();  // or the next launch would tell it
+    const std::string words = std::string("memory of flags: ") + cudaGetErrorName(error) + ", " +
+                              cudaGetErrorString(error);
+    return error == cudaErrorHostMemoryAlreadyRegistered ? AlreadyExists(words)
+                                                         : FailedPrecondition(words);
+  }
+  void Unregister(std::byte* page) override {
+    if (cudaHostUnregister(page) != cudaSuccess) cudaGetLastError();
+  }
+  // The host's own where addresses are unified, as long as somebody asks.
+  Result<uint64_t> DeviceAddressOf(std::byte* page) override {
+    void* address = nullptr;
+    if (const cudaError_t error = cudaHostGetDevicePointer(&address, page, 0);
+        error != cudaSuccess) {
+      cudaGetLastError();
+      return FailedPrecondition(std::string("the GPU does not reach the memory of flags: ") +
+                                cudaGetErrorName(error));
+    }
+    return reinterpret_cast<uint64_t>(address);
+  }
+};
+
+// Never destroyed: contexts may be statics.
+RegisteredPages& Pages() {
+  static RegisteredPages& pages =
+      *new RegisteredPages(*new CudaPages, static_cast<size_t>(sysconf(_SC_PAGESIZE)));
+  return pages;
+}
+
+// The driver, unlike the runtime, binds a thread to no device by itself.
+Status Bind(int device) {
+  thread_local int bound = -1;
+  if (bound == device) return OkStatus();
+  if (const cudaError_t error = cudaSetDevice(device); error != cudaSuccess) {
+    cudaGetLastError();
+    return Internal(std::string("device: ") + cudaGetErrorName(error));
+  }
+  bound = device;
+  return OkStatus();
+}
+
+// A write that reached the GPU before the flag that tells of it did might be seen after, on those
+// that say they can flush; others order them.
+unsigned int WaitFlags(int device) {
+  static const bool flushes =
+      Driver::Get().Has(CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES, device);
+  constexpr unsigned int kReached = CU_STREAM_WAIT_VALUE_GEQ;
+  return flushes ? kReached | CU_STREAM_WAIT_VALUE_FLUSH : kReached;
+}
+
+CUstreamBatchMemOpParams WaitOf(CUdeviceptr address, uint64_t count, int device) {
+  CUstreamBatchMemOpParams operation = {};
+  operation.waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_64;
+  operation.waitValue.address = address;
+  operation.waitValue.value64 = count;
+  operation.waitValue.flags = WaitFlags(device);
+  return operation;
+}
+
+CUstreamBatchMemOpParams WriteOf(CUdeviceptr address, uint64_t count, int) {
+  CUstreamBatchMemOpParams operation = {};
+  operation.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_64;
+  operation.writeValue.address = address;
+  operation.writeValue.value64 = count;
+  operation.writeValue.flags = CU_STREAM_WRITE_VALUE_DEFAULT;
+  return operation;
+}
+
+// In calls of as many as one takes.
+template <class ToOperation>
+Status QueueAll(CUstream_st* stream, int device, std::span<const FlagCount> flags,
+                const std::string& what, ToOperation to_operation) {
+  constexpr size_t kMost = 255;
+  std::array<CUstreamBatchMemOpParams, kMost> operations;
+  while (!flags.empty()) {
+    const size_t some = std::min(flags.size(), kMost);
+    for (size_t i = 0; i < some; ++i) {
+      JANUS_ASSIGN_OR_RETURN(const uint64_t address, Pages().DeviceAddressOf(flags[i].flag));
+      operations[i] = to_operation(address, flags[i].count, device);
+    }
+    const CUresult result =
+        Driver::Get().batch(stream, static_cast<unsigned int>(some), operations.data(), 0);
+    if (result != CUDA_SUCCESS) return Internal(what + ": " + Driver::Get().NameOf(result));
+    flags = flags.subspan(some);
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+Status CudaFlags::Show(std::byte* begin, size_t bytes) {
+  const Driver& driver = Driver::Get();
+  if (!driver.missing.empty()) {
+    return FailedPrecondition("this driver's streams take no flags: it has no " + driver.missing);
+  }
+  JANUS_RETURN_IF_ERROR(Bind(device_));
+  if (!driver.Has(CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, device_)) {
+    return FailedPrecondition("this GPU's streams take no flags of 64 bits");
+  }
+  return Pages().Use(begin, bytes);
+}
+
+void CudaFlags::Hide(std::byte* begin, size_t bytes) {
+  Pages().Drop(begin, bytes);
+}
+
+Status CudaFlags::Raise(CUstream_st* stream, std::span<const FlagCount> flags) {
+  JANUS_RETURN_IF_ERROR(Bind(device_));
+  if (flags.size() > 1) return QueueAll(stream, device_, flags, "flags, raised", WriteOf);
+  for (const auto& [flag, count] : flags) {
+    JANUS_ASSIGN_OR_RETURN(const uint64_t address, Pages().DeviceAddressOf(flag));
+    const CUresult result =
+        Driver::Get().write(stream, address, count, CU_STREAM_WRITE_VALUE_DEFAULT);
+    if (result != CUDA_SUCCESS) return Internal("flag, raised: " + Driver::Get().NameOf(result));
+  }
+  return OkStatus();
+}
+
+Status CudaFlags::Follow(CUstream_st* stream, std::span<const FlagCount> flags) {
+  JANUS_RETURN_IF_ERROR(Bind(device_));
+  if (flags.size() > 1) return QueueAll(stream, device_, flags, "flags, awaited", WaitOf);
+  for (const auto& [flag, count] : flags) {
+    JANUS_ASSIGN_OR_RETURN(const uint64_t address, Pages().DeviceAddressOf(flag));
+    const CUresult result = Driver::Get().wait(stream, address, count, WaitFlags(device_));
+    if (result != CUDA_SUCCESS) return Internal("flag, awaited: " + Driver::Get().NameOf(result));
+  }
+  return OkStatus();
+}
+
+}  // namespace janus::kernels

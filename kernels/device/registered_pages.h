@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+
+#include "common/mutex.h"
+#include "common/status.h"
+
+namespace janus::kernels {
+
+// Pages of the host's memory that a driver has registered, so that its device reaches them: each
+// once, for as long as anybody uses it. A driver refuses a page that it has already, and ranges
+// that are used may share pages or be the same.
+//
+// Thread-safe.
+class RegisteredPages {
+ public:
+  class Driver {
+   public:
+    virtual ~Driver() = default;
+    // One page. AlreadyExists: somebody else has, who also takes it back.
+    virtual Status Register(std::byte* page, size_t bytes) = 0;
+    virtual void Unregister(std::byte* page) = 0;
+    // Where the device has a registered page.
+    virtual Result<uint64_t> DeviceAddressOf(std::byte* page) = 0;
+  };
+
+  // The driver outlives it; pages are a power of two.
+  RegisteredPages(Driver& driver, size_t page_bytes) : driver_(driver), page_bytes_(page_bytes) {}
+
+  // The pages that a range lies in. All, or none and the driver's error.
+  Status Use(std::byte* begin, size_t bytes);
+  // Of a range that was used, once for each time.
+  void Drop(std::byte* begin, size_t bytes);
+  // Where the device has a byte of a page that is used. Internal: nobody uses it.
+  Result<uint64_t> DeviceAddressOf(const void* byte) const;
+
+ private:
+  struct Page {
+    int users = 0;
+    bool is_ours = false;  // to unregister
+    uint64_t device_address = 0;
+  };
+
+  Status UsePage(std::byte* page) JANUS_REQUIRES(mu_);
+  void DropPages(std::byte* begin, const std::byte* end) JANUS_REQUIRES(mu_);
+  size_t OffsetOf(const std::byte* byte) const {
+    return reinterpret_cast<uintptr_t>(byte) & (page_bytes_ - 1);
+  }
+  // Of a range, and what is behind its last one.
+  std::byte* FirstPage(std::byte* begin) const { return begin - OffsetOf(begin); }
+  std::byte* EndOfPages(std::byte* begin, size_t bytes) const {
+    return FirstPage(begin + bytes - 1) + page_bytes_;
+  }
+
+  Driver& driver_;
+  const size_t page_bytes_;
+  mutable Mutex mu_;
+  std::map<const std::byte*, Page> pages_ JANUS_GUARDED_BY(mu_);
+};
+
+}  // namespace janus::kernels

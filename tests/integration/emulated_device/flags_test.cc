@@ -1,0 +1,606 @@
+// Streams that wait for each other by flags of the host's memory, and the emulated device's stream
+// that runs behind its host (tests/support/emulated_stream.h).
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <chrono>
+#include <memory>
+#include <new>
+#include <thread>
+#include <vector>
+
+#include "kernels/kernels.h"
+#include "tests/support/emulated_device.h"
+
+namespace janus::kernels {
+namespace {
+
+constexpr StatusCode kInternal = StatusCode::kInternal;
+
+// Of a page of the host's memory that processes forked from this one share.
+class SharedFlags {
+ public:
+  SharedFlags() {
+    void* const memory =
+        mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    EXPECT_NE(memory, MAP_FAILED);
+    flags_ = static_cast<Flag*>(memory);
+    for (size_t i = 0; i < kBytes / sizeof(Flag); ++i) new (&flags_[i]) Flag(0);
+  }
+  ~SharedFlags() { munmap(flags_, kBytes); }
+  SharedFlags(const SharedFlags&) = delete;
+  SharedFlags& operator=(const SharedFlags&) = delete;
+
+  Flag* at(size_t i) { return &flags_[i]; }
+  std::byte* data() { return reinterpret_cast<std::byte*>(flags_); }
+  static constexpr size_t kBytes = 4096;
+
+ private:
+  Flag* flags_;
+};
+
+Status Raise(Context& device, Flag* flag, uint64_t count) {
+  return device.Raise(std::array{FlagCount{flag, count}});
+}
+Status Follow(Context& device, Flag* flag, uint64_t count) {
+  return device.FollowFlags(std::array{FlagCount{flag, count}});
+}
+
+// A row of a table to y, on whatever device.
+Status LookUp(const Stream& on, const Buffer& table, const Buffer& token, const Buffer& y) {
+  EmbedArgs args;
+  args.table = table.data();
+  args.tokens = token.as<int32_t>();
+  args.y = y.as<float>();
+  args.rows = 1;
+  args.vocab = 4;
+  args.hidden = 2;
+  return Embed(on, args);
+}
+constexpr std::array<float, 8> kTable = {0, 1, 10, 11, 20, 21, 30, 31};
+
+// A device that runs behind, shown flags.
+class BehindTest : public testing::TestWithParam<uint64_t> {
+ protected:
+  BehindTest() {
+    device_.RunBehind(MixSeed(TestSeed(), GetParam()));
+    shown_ = *device_.ShowFlags(flags_.data(), SharedFlags::kBytes);
+    table_ = device_.TakeCopyOrNote(kTable.data(), sizeof kTable);
+    token_ = *device_.Take(sizeof(int32_t));
+    y_ = *device_.Take(2 * sizeof(float));
+    EXPECT_TRUE(device_.TakeFailure().ok());
+  }
+  // Where a test has failed before it raised them; as a host does that gives up.
+  ~BehindTest() override {
+    for (size_t i = 0; i < 4; ++i) flags_.at(i)->store(uint64_t{1} << 62);
+  }
+  // For longer than the stream takes to see a flag that does not hold it.
+  void ExpectHeld(Event& event) {
+    const MonotonicTime begin = MonotonicClock::now();
+    while (MonotonicClock::now() - begin < std::chrono::microseconds(500)) {
+      ASSERT_EQ(*device_.HasCome(event), false);
+      std::this_thread::yield();
+    }
+  }
+  Status LookUp() { return kernels::LookUp(device_.stream(), table_, token_, y_); }
+  Status SetToken(const int32_t* host) { return device_.CopyIn(token_.data(), host, sizeof *host); }
+  Status Down(std::array<float, 2>& out) {
+    return device_.CopyOut(out.data(), y_.data(), sizeof out);
+  }
+
+  SharedFlags flags_;
+  EmulatedDevice device_;
+  Buffer shown_, table_, token_, y_;
+};
+INSTANTIATE_TEST_SUITE_P(Seeds, BehindTest, testing::Range(uint64_t{0}, uint64_t{8}));
+
+TEST_P(BehindTest, NothingPassesAFlagUntilItIsRaised) {
+  const int32_t token = 2;
+  std::array<float, 2> out = {-1, -1};
+  std::unique_ptr<Event> before = *device_.MakeEvent();
+  std::unique_ptr<Event> after = *device_.MakeEvent();
+  ASSERT_TRUE(SetToken(&token).ok());
+  ASSERT_TRUE(device_.Record(*before).ok());
+  ASSERT_TRUE(Follow(device_, flags_.at(0), 7).ok());
+  const uint64_t launches = device_.launches();
+  ASSERT_TRUE(LookUp().ok());
+  ASSERT_TRUE(Down(out).ok());
+  ASSERT_TRUE(Raise(device_, flags_.at(1), 1).ok());
+  ASSERT_TRUE(device_.Record(*after).ok());
+  ASSERT_TRUE(device_.Await(*before).ok());
+  EXPECT_EQ(*device_.HasCome(*before), true);
+  for (const uint64_t too_low : {uint64_t{0}, uint64_t{6}}) {
+    flags_.at(0)->store(too_low);
+    ExpectHeld(*after);
+    EXPECT_EQ(device_.launches(), launches);
+    EXPECT_EQ(flags_.at(1)->load(), 0u);
+    EXPECT_EQ(out[0], -1) << "a copy that has not run leaves what there is";
+  }
+  flags_.at(0)->store(8);  // later counts include it
+  while (!*device_.HasCome(*after)) std::this_thread::yield();
+  EXPECT_EQ(out, (std::array<float, 2>{20, 21})) << "what came down is there once it has come";
+  EXPECT_EQ(flags_.at(1)->load(), 1u);
+  EXPECT_EQ(device_.launches(), launches + 1);
+  EXPECT_EQ(device_.counts().waits, 2u) << "to ask is not to wait";
+  EXPECT_FALSE(device_.has_failed());
+}
+
+TEST_P(BehindTest, EveryFlagIsAwaited) {
+  std::unique_ptr<Event> after = *device_.MakeEvent();
+  ASSERT_TRUE(device_
+                  .FollowFlags(std::array{FlagCount{flags_.at(0), 1}, FlagCount{flags_.at(1), 1},
+                                          FlagCount{flags_.at(2), 1}})
+                  .ok());
+  ASSERT_TRUE(device_.Record(*after).ok());
+  for (const size_t i : {2, 0, 1}) {
+    ExpectHeld(*after);
+    flags_.at(i)->store(1);
+  }
+  EXPECT_TRUE(device_.Await(*after).ok());
+}
+
+// 2^63 steps ahead is behind.
+TEST_P(BehindTest, CountsGoRound) {
+  flags_.at(0)->store(UINT64_MAX);
+  std::unique_ptr<Event> after = *device_.MakeEvent();
+  ASSERT_TRUE(Follow(device_, flags_.at(0), 1).ok());
+  ASSERT_TRUE(device_.Record(*after).ok());
+  ExpectHeld(*after);
+  ASSERT_FALSE(HasReached({flags_.at(0), 1}));
+  flags_.at(0)->store(1);
+  EXPECT_TRUE(device_.Await(*after).ok());
+}
+
+TEST_P(BehindTest, WhatGoesUpIsReadWhenItsCopyRuns) {
+  int32_t token = 1;
+  std::array<float, 2> out = {};
+  ASSERT_TRUE(Follow(device_, flags_.at(0), 1).ok());
+  ASSERT_TRUE(SetToken(&token).ok());
+  ASSERT_TRUE(LookUp().ok());
+  ASSERT_TRUE(Down(out).ok());
+  token = 3;  // too early
+  flags_.at(0)->store(1);
+  ASSERT_TRUE(device_.Wait().ok());
+  EXPECT_EQ(out[0], 30);
+}
+
+// What comes down is kept back until a wait that includes it.
+TEST_P(BehindTest, ACopyDownComesWithItsEventAlone) {
+  const std::array<int32_t, 2> tokens = {1, 2};
+  std::array<float, 2> first = {-1, -1}, second = {-1, -1};
+  std::unique_ptr<Event> come = *device_.MakeEvent();
+  ASSERT_TRUE(SetToken(&tokens[0]).ok());
+  ASSERT_TRUE(LookUp().ok());
+  ASSERT_TRUE(Down(first).ok());
+  ASSERT_TRUE(device_.Record(*come).ok());
+  ASSERT_TRUE(SetToken(&tokens[1]).ok());
+  ASSERT_TRUE(LookUp().ok());
+  ASSERT_TRUE(Down(second).ok());
+  ASSERT_TRUE(Raise(device_, flags_.at(0), 1).ok());
+  while (flags_.at(0)->load(std::memory_order_acquire) == 0) std::this_thread::yield();
+  EXPECT_NE(first[0], first[0]) << "it has run, and nobody has waited";
+  ASSERT_TRUE(device_.Await(*come).ok());
+  EXPECT_EQ(first[0], 10);
+  EXPECT_NE(second[0], second[0]);
+  ASSERT_TRUE(device_.Wait().ok());
+  EXPECT_EQ(second[0], 20);
+}
+
+TEST_P(BehindTest, AGraphIsStartedInItsTurn) {
+  auto graph = device_.RecordGraph(
+      [&](const Stream& on) { return kernels::LookUp(on, table_, token_, y_); });
+  ASSERT_TRUE(graph.ok());
+  const std::array<int32_t, 2> tokens = {3, 1};
+  std::array<std::array<float, 2>, 2> out = {};
+  ASSERT_TRUE(Follow(device_, flags_.at(0), 1).ok());
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    ASSERT_TRUE(SetToken(&tokens[i]).ok());
+    ASSERT_TRUE(device_.Replay(**graph).ok());
+    ASSERT_TRUE(Down(out[i]).ok());
+  }
+  graph->reset();  // what is under way stays
+  flags_.at(0)->store(1);
+  ASSERT_TRUE(device_.Wait().ok());
+  EXPECT_EQ(out[0][0], 30);
+  EXPECT_EQ(out[1][0], 10);
+}
+
+// Memory goes in the order of the stream, without a wait of the host.
+TEST_P(BehindTest, WhatIsGivenBackIsThereForWhatWasQueued) {
+  const int32_t token = 2;
+  std::array<float, 2> out = {};
+  const uint64_t held = device_.memory()->held;
+  ASSERT_TRUE(SetToken(&token).ok());
+  ASSERT_TRUE(Follow(device_, flags_.at(0), 1).ok());
+  ASSERT_TRUE(LookUp().ok());
+  ASSERT_TRUE(Down(out).ok());
+  std::byte* const gone = y_.data();
+  y_ = Buffer();
+  EXPECT_EQ(device_.CopyIn(gone, &token, sizeof token).code(), kInternal) << "nobody has it";
+  y_ = *device_.Take(2 * sizeof(float));
+  EXPECT_NE(y_.data(), gone) << "what was queued uses it";
+  flags_.at(0)->store(1);
+  ASSERT_TRUE(device_.Wait().ok());
+  EXPECT_EQ(out[0], 20);
+  EXPECT_EQ(device_.memory()->held, held);
+}
+
+TEST_P(BehindTest, MemoryThatIsShortWaitsForWhatIsGivenBack) {
+  EmulatedDevice small(4096);
+  small.RunBehind(GetParam());
+  const Buffer shown = *small.ShowFlags(flags_.data(), 64);
+  Buffer most = *small.Take(4096);
+  std::array<std::byte, 4096> out;
+  ASSERT_TRUE(Follow(small, flags_.at(0), 1).ok());
+  ASSERT_TRUE(small.CopyOut(out.data(), most.data(), out.size()).ok());
+  most = Buffer();
+  std::jthread later([&] { flags_.at(0)->store(1); });
+  EXPECT_TRUE(small.Take(4096).ok());
+}
+
+// Loads wait for the steps that read what goes, and steps for the loads that they follow.
+TEST_P(BehindTest, LoadsAndStepsWaitForEachOther) {
+  Buffer pinned = *device_.TakePinned(sizeof kTable);
+  Buffer loaded = *device_.TakeForLoad(sizeof kTable);
+  std::copy(kTable.begin(), kTable.end(), pinned.as<float>());
+  std::unique_ptr<Event> is_loaded = *device_.MakeEvent();
+  std::unique_ptr<Event> is_gone = *device_.MakeEvent();
+  ASSERT_TRUE(device_.Load(loaded.data(), pinned.data(), sizeof kTable).ok());
+  ASSERT_TRUE(device_.RecordLoads(*is_loaded).ok());
+  const int32_t token = 1;
+  std::array<float, 2> out = {};
+  ASSERT_TRUE(Follow(device_, flags_.at(0), 1).ok());
+  ASSERT_TRUE(SetToken(&token).ok());
+  ASSERT_TRUE(device_.Follow(*is_loaded).ok());
+  ASSERT_TRUE(kernels::LookUp(device_.stream(), loaded, token_, y_).ok());
+  ASSERT_TRUE(Down(out).ok());
+  loaded = Buffer();
+  ASSERT_TRUE(device_.RecordLoads(*is_gone).ok());
+  // The load runs by itself, its memory's end after the step.
+  while (!*device_.HasCome(*is_loaded)) std::this_thread::yield();
+  ExpectHeld(*is_gone);
+  EXPECT_EQ(device_.pending_loads(), 1u);
+  flags_.at(0)->store(1);
+  ASSERT_TRUE(device_.Await(*is_gone).ok());
+  EXPECT_EQ(device_.pending_loads(), 0u);
+  ASSERT_TRUE(device_.Wait().ok());
+  EXPECT_EQ(out[0], 10);
+}
+
+// Though nobody asks for them.
+TEST_P(BehindTest, FollowedLoadsHaveRun) {
+  const Buffer pinned = *device_.TakePinned(sizeof kTable);
+  const Buffer loaded = *device_.TakeForLoad(sizeof kTable);
+  std::copy(kTable.begin(), kTable.end(), pinned.as<float>());
+  const std::unique_ptr<Event> is_loaded = *device_.MakeEvent();
+  const int32_t token = 3;
+  std::array<float, 2> out = {};
+  ASSERT_TRUE(device_.Load(loaded.data(), pinned.data(), sizeof kTable).ok());
+  ASSERT_TRUE(device_.RecordLoads(*is_loaded).ok());
+  ASSERT_TRUE(SetToken(&token).ok());
+  ASSERT_TRUE(device_.Follow(*is_loaded).ok());
+  ASSERT_TRUE(device_.RecordLoads(*is_loaded).ok());  // what was followed stays
+  ASSERT_TRUE(kernels::LookUp(device_.stream(), loaded, token_, y_).ok());
+  ASSERT_TRUE(Down(out).ok());
+  ASSERT_TRUE(device_.Wait().ok());
+  EXPECT_EQ(out[0], 30);
+}
+
+// What lies in pinned, shared or shown memory is not given back under a stream that uses it.
+TEST_P(BehindTest, WhatTheHostSharesWaitsForTheStream) {
+  Buffer pinned = *device_.TakePinned(2 * sizeof(float));
+  SharedMemory shared = *device_.TakeShared(4096);
+  Buffer shown = *device_.ShowFlags(flags_.data() + 64, 64);
+  const std::array<Buffer*, 3> given_back = {&pinned, &shared.buffer, &shown};
+  for (size_t i = 0; i < given_back.size(); ++i) {
+    const uint64_t count = i + 1;
+    ASSERT_TRUE(Follow(device_, flags_.at(0), count).ok());
+    if (i == 0) {
+      ASSERT_TRUE(device_.CopyOut(pinned.data(), y_.data(), pinned.size()).ok());
+    }
+    ASSERT_TRUE(Raise(device_, flags_.at(1), count).ok());
+    std::jthread later([&] { flags_.at(0)->store(count); });
+    *given_back[i] = Buffer();
+    EXPECT_EQ(flags_.at(1)->load(), count);
+  }
+  EXPECT_EQ(Raise(device_, flags_.at(512 - 1), 1).code(), StatusCode::kOk) << "shown otherwise";
+}
+
+TEST_P(BehindTest, WhatALaunchDoesWrongIsToldLater) {
+  std::unique_ptr<Event> after = *device_.MakeEvent();
+  EmbedArgs args;
+  args.table = kTable.data();
+  args.tokens = token_.as<int32_t>();
+  args.y = y_.as<float>();
+  args.rows = 1;
+  args.vocab = 4;
+  args.hidden = 2;
+  ASSERT_TRUE(Follow(device_, flags_.at(0), 1).ok());
+  ASSERT_TRUE(Embed(device_.stream(), args).ok());
+  ASSERT_TRUE(device_.Record(*after).ok());
+  ASSERT_TRUE(Raise(device_, flags_.at(1), 1).ok());
+  EXPECT_EQ(*device_.HasCome(*after), false);
+  EXPECT_FALSE(device_.has_failed());
+  flags_.at(0)->store(1);
+  const Status want = Internal("Embed: an argument is an address of the host");
+  EXPECT_EQ(device_.Wait(), want);
+  EXPECT_TRUE(device_.has_failed());
+  EXPECT_EQ(device_.Await(*after), want) << "for ever";
+  EXPECT_EQ(device_.HasCome(*after).status(), want);
+  EXPECT_EQ(Raise(device_, flags_.at(1), 2), want);
+  EXPECT_EQ(flags_.at(1)->load(), 0u) << "nothing runs behind it";
+}
+
+TEST_P(BehindTest, ToAskAFailedDeviceIsToLearnIt) {
+  std::unique_ptr<Event> after = *device_.MakeEvent();
+  const Buffer copy = *device_.Take(sizeof(void*));
+  const void* const address = &flags_;
+  ASSERT_TRUE(device_.CopyIn(copy.data(), &address, sizeof address).ok());
+  Result<bool> has_come = false;
+  while (has_come.ok()) has_come = device_.HasCome(*after);
+  EXPECT_EQ(has_come.status(), Internal("an address of the host is copied up, among 8 bytes"));
+  EXPECT_TRUE(device_.has_failed());
+}
+
+// A device that fails ends its waits for flags.
+TEST_P(BehindTest, ABrokenDeviceAwaitsNothing) {
+  ASSERT_TRUE(Follow(device_, flags_.at(0), 1).ok());
+  ASSERT_TRUE(LookUp().ok());
+  std::jthread later([&] { device_.Break(); });
+  EXPECT_EQ(device_.Wait(), Internal("the emulated device is broken"));
+  EXPECT_EQ(flags_.at(0)->load(), 0u);
+}
+
+TEST_P(BehindTest, TimedEventsSayHowLongItTook) {
+  std::array<std::unique_ptr<Event>, 3> events;
+  for (auto& event : events) event = *device_.MakeTimedEvent();
+  ASSERT_TRUE(device_.Record(*events[0]).ok());
+  ASSERT_TRUE(Follow(device_, flags_.at(0), 1).ok());
+  ASSERT_TRUE(device_.Record(*events[1]).ok());
+  ASSERT_TRUE(device_.Record(*events[2]).ok());
+  ASSERT_TRUE(device_.Await(*events[0]).ok());
+  EXPECT_EQ(device_.TimeBetween(*events[0], *events[1]).status().code(), kInternal)
+      << "it has not come";
+  ExpectHeld(*events[1]);
+  flags_.at(0)->store(1);
+  ASSERT_TRUE(device_.Wait().ok());
+  EXPECT_GE(device_.TimeBetween(*events[0], *events[1])->count(), 500e-6) << "the wait included";
+  EXPECT_GE(device_.TimeBetween(*events[1], *events[2])->count(), 0.0);
+  EXPECT_GE(*device_.TimeBetween(*events[0], *events[2]),
+            *device_.TimeBetween(*events[0], *events[1]));
+  const std::unique_ptr<Event> plain = *device_.MakeEvent();
+  ASSERT_TRUE(device_.Record(*plain).ok());
+  ASSERT_TRUE(device_.Wait().ok());
+  EXPECT_EQ(device_.TimeBetween(*events[0], *plain).status().code(), kInternal);
+  // Of loads too.
+  ASSERT_TRUE(device_.RecordLoads(*events[0]).ok());
+  EXPECT_EQ(device_.TimeBetween(*events[1], *events[0]).status().code(), kInternal);
+  ASSERT_TRUE(device_.Await(*events[0]).ok());
+  EXPECT_GE(device_.TimeBetween(*events[1], *events[0])->count(), 0.0);
+}
+
+// A word that two devices hand to each other, in memory that each shows the other, and how the next
+// one comes of it: a step that does not wait for its own makes every later one another.
+constexpr int kWords = 64;
+constexpr std::array<float, kWords> NextWords() {
+  std::array<float, kWords> next = {};
+  for (int word = 0; word < kWords; ++word) {
+    const int32_t of = (word * 37 + 11) % kWords;
+    next[static_cast<size_t>(word)] = std::bit_cast<float>(of);
+  }
+  return next;
+}
+int32_t WordAfter(int steps) {
+  int32_t word = 0;
+  for (int i = 0; i < steps; ++i) word = (word * 37 + 11) % kWords;
+  return word;
+}
+
+// One of the two: what it shows, and what it maps of the other's.
+struct Passing {
+  Passing(EmulatedDevice& on, SharedFlags& flags) : device(on) {
+    shown = *device.ShowFlags(flags.data(), SharedFlags::kBytes);
+    word = *device.TakeShared(sizeof(int32_t));
+  }
+  // Steps of all rounds, without a wait; the words that it made.
+  std::vector<int32_t> Run(Flag* mine, Flag* others, int first, int rounds) {
+    const std::array<float, kWords> next = NextWords();
+    const int32_t zero = 0;
+    const Buffer table = device.TakeCopyOrNote(next.data(), sizeof next);
+    if (first == 0) {
+      EXPECT_TRUE(device.CopyIn(word.buffer.data(), &zero, sizeof zero).ok());
+      EXPECT_TRUE(Raise(device, mine, 1).ok());
+    }
+    const uint64_t waits = device.counts().waits;
+    std::vector<int32_t> made(static_cast<size_t>(rounds));
+    for (int round = 0; round < rounds; ++round) {
+      // The first to begin has made one already.
+      EXPECT_TRUE(Follow(device, others, static_cast<uint64_t>(round + 1)).ok());
+      EmbedArgs args;
+      args.table = table.data();
+      args.tokens = others_word.as<int32_t>();
+      args.y = word.buffer.as<float>();
+      args.rows = 1;
+      args.vocab = kWords;
+      args.hidden = 1;
+      EXPECT_TRUE(Embed(device.stream(), args).ok());
+      EXPECT_TRUE(Raise(device, mine, static_cast<uint64_t>(round + 1 + (first == 0))).ok());
+      EXPECT_TRUE(
+          device.CopyOut(&made[static_cast<size_t>(round)], word.buffer.data(), sizeof(int32_t))
+              .ok());
+    }
+    EXPECT_EQ(device.counts().waits, waits);
+    EXPECT_TRUE(device.Wait().ok());
+    return made;
+  }
+  static std::vector<int32_t> Want(int first, int rounds) {
+    std::vector<int32_t> words;
+    for (int round = 0; round < rounds; ++round) {
+      words.push_back(WordAfter(2 * round + 1 + (first == 0)));
+    }
+    return words;
+  }
+
+  EmulatedDevice& device;
+  Buffer shown;
+  SharedMemory word;
+  Buffer others_word;
+};
+
+class PassingTest : public testing::TestWithParam<uint64_t> {
+ protected:
+  PassingTest() {
+    first_device_.RunBehind(MixSeed(TestSeed(), GetParam(), 1));
+    second_device_.RunBehind(MixSeed(TestSeed(), GetParam(), 2));
+    first_ = std::make_unique<Passing>(first_device_, flags_);
+    second_ = std::make_unique<Passing>(second_device_, flags_);
+    first_->others_word = *first_device_.MapShared(second_->word.fd, sizeof(int32_t));
+    second_->others_word = *second_device_.MapShared(first_->word.fd, sizeof(int32_t));
+  }
+
+  static constexpr int kRounds = 300;
+  SharedFlags flags_;
+  EmulatedDevice first_device_, second_device_;
+  std::unique_ptr<Passing> first_, second_;
+};
+INSTANTIATE_TEST_SUITE_P(Seeds, PassingTest, testing::Range(uint64_t{0}, uint64_t{6}));
+
+TEST_P(PassingTest, TwoDevicesOfAProcessNeedNoHostBetweenThem) {
+  std::vector<int32_t> made;
+  {
+    const std::jthread other([&] { made = second_->Run(flags_.at(1), flags_.at(0), 1, kRounds); });
+    EXPECT_EQ(first_->Run(flags_.at(0), flags_.at(1), 0, kRounds), Passing::Want(0, kRounds));
+  }
+  EXPECT_EQ(made, Passing::Want(1, kRounds));
+}
+
+TEST_P(PassingTest, NorDoThoseOfTwo) {
+  const pid_t child = fork();  // no device has a thread yet
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    _exit(second_->Run(flags_.at(1), flags_.at(0), 1, kRounds) == Passing::Want(1, kRounds) ? 0
+                                                                                            : 1);
+  }
+  EXPECT_EQ(first_->Run(flags_.at(0), flags_.at(1), 0, kRounds), Passing::Want(0, kRounds));
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+// A stream that runs at once.
+TEST(FlagsAtOnce, AreRaisedAndFollowedAtOnce) {
+  SharedFlags flags;
+  EmulatedDevice device;
+  const Buffer shown = *device.ShowFlags(flags.data(), SharedFlags::kBytes);
+  EXPECT_EQ(Follow(device, flags.at(0), 3),
+            Internal("steps follow a flag that nobody has raised: it is at 0, not at 3"));
+  EXPECT_TRUE(device.has_failed());
+  ASSERT_TRUE(
+      device.Raise(std::array{FlagCount{flags.at(0), 3}, FlagCount{flags.at(1), UINT64_MAX}}).ok());
+  EXPECT_EQ(flags.at(0)->load(), 3u);
+  EXPECT_TRUE(Follow(device, flags.at(0), 3).ok());
+  EXPECT_TRUE(Follow(device, flags.at(0), 2).ok());
+  EXPECT_FALSE(Follow(device, flags.at(0), 4).ok());
+  EXPECT_FALSE(
+      device.FollowFlags(std::array{FlagCount{flags.at(0), 3}, FlagCount{flags.at(1), 0}}).ok())
+      << "one step before";
+  EXPECT_TRUE(device.Raise({}).ok());
+  EXPECT_TRUE(device.FollowFlags({}).ok());
+}
+
+TEST(FlagsAtOnce, EventsHaveComeAndHaveTimes) {
+  EmulatedDevice device;
+  const std::unique_ptr<Event> first = *device.MakeTimedEvent();
+  const std::unique_ptr<Event> second = *device.MakeTimedEvent();
+  EXPECT_EQ(device.TimeBetween(*first, *second).status().code(), kInternal) << "never recorded";
+  const Buffer buffer = *device.Take(4);
+  const int32_t in = 7;
+  int32_t out = 0;
+  ASSERT_TRUE(device.Record(*first).ok());
+  ASSERT_TRUE(device.CopyIn(buffer.data(), &in, sizeof in).ok());
+  ASSERT_TRUE(device.CopyOut(&out, buffer.data(), sizeof out).ok());
+  ASSERT_TRUE(device.Record(*second).ok());
+  EXPECT_EQ(*device.HasCome(*first), true);
+  EXPECT_NE(out, 7) << "it comes with the second";
+  EXPECT_EQ(*device.HasCome(*second), true);
+  EXPECT_EQ(out, 7);
+  EXPECT_GE(device.TimeBetween(*first, *second)->count(), 0.0);
+  EXPECT_EQ(device.counts().waits, 0u);
+  EXPECT_FALSE(device.has_failed());
+  device.Break();
+  EXPECT_EQ(device.HasCome(*first).status().code(), kInternal);
+  EXPECT_TRUE(device.has_failed());
+}
+
+// Loads that lag: each question lets one of them land.
+TEST(FlagsAtOnce, LoadsComeWithoutAWait) {
+  EmulatedDevice device;
+  Buffer pinned = *device.TakePinned(64);
+  const Buffer loaded = *device.TakeForLoad(64);
+  const std::unique_ptr<Event> event = *device.MakeEvent();
+  EXPECT_EQ(*device.HasCome(*event), true) << "never recorded";
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(device.Load(loaded.data(), pinned.data(), 64).ok());
+  ASSERT_TRUE(device.RecordLoads(*event).ok());
+  EXPECT_EQ(*device.HasCome(*event), false);
+  EXPECT_EQ(*device.HasCome(*event), false);
+  EXPECT_EQ(*device.HasCome(*event), true);
+  EXPECT_EQ(device.pending_loads(), 0u);
+}
+
+// What a GPU would fault for, whichever form.
+class ShownTest : public testing::TestWithParam<bool> {
+ protected:
+  ShownTest() {
+    if (GetParam()) device_.RunBehind(1);
+  }
+  SharedFlags flags_;
+  EmulatedDevice device_;
+};
+INSTANTIATE_TEST_SUITE_P(Forms, ShownTest, testing::Bool());
+
+TEST_P(ShownTest, FlagsLieInWhatWasShown) {
+  const Status want = Internal("a flag lies in no memory that the emulated device was shown");
+  EXPECT_EQ(Raise(device_, flags_.at(0), 1), want);
+  EXPECT_TRUE(device_.has_failed());
+  auto* const begin = reinterpret_cast<std::byte*>(flags_.at(1));
+  Buffer both = *device_.ShowFlags(begin, 16);
+  Buffer again = *device_.ShowFlags(begin, 8);
+  EXPECT_TRUE(Raise(device_, flags_.at(2), 1).ok());
+  EXPECT_EQ(Raise(device_, flags_.at(0), 1), want);
+  EXPECT_EQ(Raise(device_, flags_.at(3), 1), want);
+  EXPECT_EQ(Follow(device_, flags_.at(3), 0), want);
+  EXPECT_EQ(device_.FollowFlags(std::array{FlagCount{flags_.at(1), 0}, FlagCount{flags_.at(3), 0}}),
+            want);
+  again = Buffer();
+  EXPECT_TRUE(Raise(device_, flags_.at(2), 2).ok());
+  both = Buffer();
+  EXPECT_EQ(Raise(device_, flags_.at(1), 1), want);
+  ASSERT_TRUE(device_.Wait().ok());
+  EXPECT_EQ(flags_.at(2)->load(), 2u);
+}
+
+TEST_P(ShownTest, ADeviceMayTakeNone) {
+  device_.RefuseFlags();
+  EXPECT_EQ(device_.ShowFlags(flags_.data(), 64).status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_FALSE(device_.has_failed());
+}
+
+TEST(HostContext, HasNoFlagsAndNoTimes) {
+  SharedFlags flags;
+  Context& host = HostContext();
+  EXPECT_EQ(host.ShowFlags(flags.data(), 64).status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(host.MakeTimedEvent().status().code(), StatusCode::kFailedPrecondition);
+  const std::unique_ptr<Event> event = *host.MakeEvent();
+  EXPECT_EQ(host.TimeBetween(*event, *event).status().code(), StatusCode::kFailedPrecondition);
+  ASSERT_TRUE(host.Record(*event).ok());
+  EXPECT_EQ(*host.HasCome(*event), true);
+}
+
+}  // namespace
+}  // namespace janus::kernels

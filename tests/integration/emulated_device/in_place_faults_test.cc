@@ -1,0 +1,147 @@
+// Members that read each other's devices in place, where devices lag behind their hosts and wait
+// for each other without them: a message or a flag is lost, or falsified, and every request has the
+// tokens and the logits of an undisturbed run. What a device did for a step that was given up is
+// taken for nobody's.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "common/aligned_buffer.h"
+#include "tests/integration/emulated_device/on_device.h"
+#include "tests/integration/faults/served.h"
+#include "tests/support/contains.h"
+#include "tests/support/passing_transport.h"
+
+namespace janus::dataplane {
+namespace {
+
+// Between what a member's device raises and its readers: some of it never comes.
+class LosingFlags final : public PassingTransport {
+ public:
+  // From number `lost` on, counted over all of the member's, `times` of them.
+  LosingFlags(std::unique_ptr<Transport> inner, int lost, int times, std::atomic<int>& count)
+      : PassingTransport(std::move(inner)),
+        flags_(PassingTransport::FlagsOf(layout().self)),
+        raised_(flags_.size()) {
+    std::fill_n(raised_.data(), raised_.size(), std::byte{0});
+    passing_ = std::jthread([this, lost, times, &count](const std::stop_token& stop) {
+      Pass(lost, times, count, stop);
+    });
+  }
+
+  std::span<std::byte> FlagsOf(PeerId owner) override {
+    if (owner != layout().self) return PassingTransport::FlagsOf(owner);
+    return {raised_.data(), raised_.size()};
+  }
+
+ private:
+  using Word = std::atomic<uint64_t>;
+
+  void Pass(int lost, int times, std::atomic<int>& count, const std::stop_token& stop) {
+    std::vector<uint64_t> passed(flags_.size() / kFlagStride);
+    for (count = 0; !stop.stop_requested(); std::this_thread::yield()) {
+      for (size_t i = 0; i < passed.size(); ++i) {
+        const uint64_t now = At(raised_.data(), i).load(std::memory_order_acquire);
+        if (now == passed[i]) continue;
+        passed[i] = now;
+        const bool is_lost = count >= lost && count < lost + times;
+        ++count;
+        if (!is_lost) At(flags_.data(), i).store(now, std::memory_order_release);
+      }
+    }
+  }
+  static Word& At(std::byte* flags, size_t i) {
+    return *reinterpret_cast<Word*>(flags + i * kFlagStride);
+  }
+
+  const std::span<std::byte> flags_;  // that readers see
+  AlignedBuffer raised_;              // that the device raises
+  std::jthread passing_;
+};
+
+class InPlaceFaults : public testing::Test {
+ protected:
+  InPlaceFaults() {
+    service_.topology = MakeTopology(2, {4, 5}, held_.model.layers, held_.model.moe.experts, 2);
+    service_.make_context = BehindHosts(TestSeed());
+    service_.requests = 3;
+    service_.deadlines = {Seconds(1.0), Seconds(20.0)};
+    whole_ = Serve(held_, service_);
+    EXPECT_TRUE(Complete(whole_)) << whole_.failure.ToString();
+  }
+
+  LoopbackCluster::WrapTransport Losing(PeerId member, int lost, int times = 1) {
+    return [=, this](PeerId self, std::unique_ptr<Transport> inner) -> std::unique_ptr<Transport> {
+      if (self != member) return inner;
+      return std::make_unique<LosingFlags>(std::move(inner), lost, times, flags_);
+    };
+  }
+
+  const HeldModel held_ = SmallRandomModel(DType::kBFloat16, 3);
+  Service service_;
+  Served whole_;
+  std::atomic<int> flags_{0};  // of the member that loses some, in the run before
+};
+
+constexpr PeerId kAttention1{Role::kAttention, Rank{1}};
+constexpr PeerId kExperts0{Role::kExperts, Rank{0}};
+
+TEST_F(InPlaceFaults, AMessageOfAnyKindAnywhereChangesNoAnswer) {
+  std::vector<std::pair<PeerId, PlannedFault>> positions;
+  for (const auto& [member, messages] : whole_.messages) {
+    for (int message = 0; message < messages; ++message) {
+      for (const Fault fault : kAllFaults) positions.push_back({member, {fault, message}});
+    }
+  }
+  const size_t stride = Soak() ? 1 : positions.size() / 20;
+  uint64_t aborted = 0;
+  for (size_t p = MixSeed(TestSeed(), 17) % stride; p < positions.size(); p += stride) {
+    const auto& [member, fault] = positions[p];
+    SCOPED_TRACE(ToString(member) + ", message " + std::to_string(fault.message) + ": " +
+                 std::string(ToString(fault.fault)));
+    const Served run = Serve(held_, service_, {{member, {fault}}});
+    ASSERT_EQ(Differences(run, whole_), "");
+    ASSERT_TRUE(Complete(run)) << run.failure.ToString();
+    aborted += run.statistics.front().steps_aborted;
+  }
+  EXPECT_GT(aborted, 0u);
+}
+
+// The streams that wait for it are let go, on whatever lies there.
+TEST_F(InPlaceFaults, NorDoesAFlagThatNeverComes) {
+  uint64_t aborted = 0;
+  for (const PeerId member : {kAttention1, kExperts0}) {
+    const Served counted = Serve(held_, service_, {}, Losing(member, -1));
+    ASSERT_TRUE(Complete(counted)) << counted.failure.ToString();
+    const int flags = flags_;
+    ASSERT_GT(flags, 20);
+    const int stride = Soak() ? 1 : flags / 6;
+    for (int flag = static_cast<int>(MixSeed(TestSeed(), 18) % static_cast<uint64_t>(stride));
+         flag < flags; flag += stride) {
+      SCOPED_TRACE(ToString(member) + ", flag " + std::to_string(flag));
+      const Served run = Serve(held_, service_, {}, Losing(member, flag));
+      ASSERT_EQ(Differences(run, whole_), "");
+      ASSERT_TRUE(Complete(run)) << run.failure.ToString();
+      aborted += run.statistics.front().steps_aborted;
+    }
+  }
+  // Some are of rounds without rows, which nobody waits for.
+  EXPECT_GT(aborted, 3u);
+}
+
+// Whoever waits for those who wait for it may say so first.
+TEST_F(InPlaceFaults, ADeviceWhoseFlagsNeverComeIsTheEndAndIsSaid) {
+  service_.deadlines = {Seconds(0.3), Seconds(20.0)};
+  for (const PeerId member : {kAttention1, kExperts0}) {
+    const Served run = Serve(held_, service_, {}, Losing(member, 9, 1'000'000));
+    EXPECT_FALSE(Complete(run));
+    EXPECT_TRUE(Contains(run.failure.message(), "given up 4 times in a row"))
+        << run.failure.ToString();
+    EXPECT_TRUE(Contains(run.failure.message(), "waiting for the ")) << run.failure.ToString();
+  }
+}
+
+}  // namespace
+}  // namespace janus::dataplane

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "common/mutex.h"
+#include "common/status.h"
+#include "kernels/device/context.h"
+#include "tests/support/random.h"
+
+namespace janus::kernels {
+
+// A device's stream, for tests: runs what it is given in order, on a thread of its own, as far
+// behind who gives it as the seed has it. A step that fails is the last, as on a GPU: what comes
+// after is dropped, and whoever waits or gives more is told of it.
+//
+// Thread-safe.
+class EmulatedStream {
+ public:
+  // Gets its own number.
+  using Step = std::function<Status(uint64_t number)>;
+
+  explicit EmulatedStream(uint64_t seed) : seed_(seed), random_(seed) {}
+  // Once everything has run.
+  ~EmulatedStream();
+  EmulatedStream(const EmulatedStream&) = delete;
+  EmulatedStream& operator=(const EmulatedStream&) = delete;
+
+  // Its number, from 1 on. The first starts the thread: until then the process may fork.
+  Result<uint64_t> Queue(Step step);
+  // What happens in this order whatever has failed before.
+  void QueueAlways(std::function<void()> step);
+  uint64_t queued() const;
+  // How many have run, or were dropped.
+  uint64_t run() const;
+  Status failure() const;
+  // Until that one, and all before, have run or were dropped.
+  Status Await(uint64_t number);
+  // What has not run is dropped, and a step that awaits flags ends.
+  void Abandon(Status failure);
+  // For a step: until each flag has come to its count, whoever raises it.
+  Status AwaitFlags(const std::vector<FlagCount>& flags);
+
+ private:
+  struct Queued {
+    Step step;
+    bool is_dropped_after_failure;
+  };
+
+  uint64_t Push(Queued queued) JANUS_REQUIRES(mu_);
+  void Run();
+  // Until more was queued, somebody waits, or a short time is over; or not at all.
+  void LagSome() JANUS_REQUIRES(mu_);
+
+  const uint64_t seed_;
+  Random random_;  // of the thread
+  mutable Mutex mu_;
+  CondVar changed_;
+  std::deque<Queued> steps_ JANUS_GUARDED_BY(mu_);  // that have not begun
+  uint64_t queued_ JANUS_GUARDED_BY(mu_) = 0;
+  uint64_t run_ JANUS_GUARDED_BY(mu_) = 0;
+  int waiting_ JANUS_GUARDED_BY(mu_) = 0;
+  bool is_ending_ JANUS_GUARDED_BY(mu_) = false;
+  Status failure_ JANUS_GUARDED_BY(mu_);
+  std::jthread thread_ JANUS_GUARDED_BY(mu_);
+};
+
+}  // namespace janus::kernels

@@ -1,0 +1,105 @@
+#include "kernels/device/registered_pages.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <set>
+
+namespace janus::kernels {
+namespace {
+
+constexpr size_t kPage = 4096;
+
+// A driver that knows what it has, and whose device has every page elsewhere.
+class CountingDriver final : public RegisteredPages::Driver {
+ public:
+  Status Register(std::byte* page, size_t bytes) override {
+    EXPECT_EQ(bytes, kPage);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(page) % kPage, 0u);
+    if (others.contains(page)) return AlreadyExists("somebody has it");
+    EXPECT_FALSE(ours.contains(page)) << "a driver takes a page once";
+    if (page == refused) return FailedPrecondition("no more pages");
+    ours.insert(page);
+    return OkStatus();
+  }
+  void Unregister(std::byte* page) override { EXPECT_EQ(ours.erase(page), 1u); }
+  Result<uint64_t> DeviceAddressOf(std::byte* page) override {
+    if (page == unreachable) return FailedPrecondition("not mapped");
+    return reinterpret_cast<uint64_t>(page) + (uint64_t{1} << 40);
+  }
+
+  std::set<std::byte*> ours, others;
+  std::byte* refused = nullptr;
+  std::byte* unreachable = nullptr;
+};
+
+std::byte* At(size_t page, size_t offset = 0) {
+  alignas(kPage) static std::array<std::byte, 5 * kPage> memory;
+  return &memory[page * kPage + offset];
+}
+
+class RegisteredPagesTest : public testing::Test {
+ protected:
+  CountingDriver driver_;
+  RegisteredPages pages_{driver_, kPage};
+};
+
+TEST_F(RegisteredPagesTest, APageIsThereAsLongAsAnybodyUsesIt) {
+  ASSERT_TRUE(pages_.Use(At(0, 8), 16).ok());
+  ASSERT_TRUE(pages_.Use(At(0, 64), 8).ok()) << "another range of the page";
+  ASSERT_TRUE(pages_.Use(At(0, 64), 8).ok()) << "the same again";
+  EXPECT_EQ(driver_.ours, std::set{At(0)});
+  pages_.Drop(At(0, 64), 8);
+  pages_.Drop(At(0, 8), 16);
+  EXPECT_EQ(driver_.ours, std::set{At(0)});
+  pages_.Drop(At(0, 64), 8);
+  EXPECT_TRUE(driver_.ours.empty());
+}
+
+TEST_F(RegisteredPagesTest, RangesMayOverlap) {
+  ASSERT_TRUE(pages_.Use(At(0, kPage - 8), kPage).ok());  // ends in page 1
+  EXPECT_EQ(driver_.ours, (std::set{At(0), At(1)}));
+  ASSERT_TRUE(pages_.Use(At(1), 2 * kPage).ok());  // ends with page 2
+  EXPECT_EQ(driver_.ours, (std::set{At(0), At(1), At(2)}));
+  pages_.Drop(At(0, kPage - 8), kPage);
+  EXPECT_EQ(driver_.ours, (std::set{At(1), At(2)}));
+  pages_.Drop(At(1), 2 * kPage);
+  EXPECT_TRUE(driver_.ours.empty());
+}
+
+TEST_F(RegisteredPagesTest, WhatOthersHaveStaysTheirs) {
+  driver_.others.insert(At(1));
+  ASSERT_TRUE(pages_.Use(At(0), 3 * kPage).ok());
+  EXPECT_EQ(driver_.ours, (std::set{At(0), At(2)}));
+  EXPECT_TRUE(pages_.DeviceAddressOf(At(1)).ok());
+  pages_.Drop(At(0), 3 * kPage);
+  EXPECT_TRUE(driver_.ours.empty());
+}
+
+TEST_F(RegisteredPagesTest, ARangeThatIsRefusedLeavesNothingBehind) {
+  ASSERT_TRUE(pages_.Use(At(0), 8).ok());
+  driver_.refused = At(2);
+  EXPECT_EQ(pages_.Use(At(0), 3 * kPage), FailedPrecondition("no more pages"));
+  EXPECT_EQ(driver_.ours, std::set{At(0)});
+  driver_.refused = nullptr;
+  driver_.unreachable = At(1);
+  EXPECT_EQ(pages_.Use(At(0), 3 * kPage), FailedPrecondition("not mapped"));
+  EXPECT_EQ(driver_.ours, std::set{At(0)});
+  EXPECT_EQ(pages_.DeviceAddressOf(At(1)).status().code(), StatusCode::kInternal);
+  pages_.Drop(At(0), 8);
+  EXPECT_TRUE(driver_.ours.empty());
+}
+
+TEST_F(RegisteredPagesTest, SaysWhereTheDeviceHasAByte) {
+  ASSERT_TRUE(pages_.Use(At(3, 100), 8).ok());
+  const auto want = reinterpret_cast<uint64_t>(At(3, 104)) + (uint64_t{1} << 40);
+  const Result<uint64_t> address = pages_.DeviceAddressOf(At(3, 104));
+  ASSERT_TRUE(address.ok());
+  EXPECT_EQ(*address, want);
+  EXPECT_EQ(pages_.DeviceAddressOf(At(4)).status().code(), StatusCode::kInternal);
+  pages_.Drop(At(3, 100), 8);
+  EXPECT_EQ(pages_.DeviceAddressOf(At(3, 104)).status().code(), StatusCode::kInternal);
+}
+
+}  // namespace
+}  // namespace janus::kernels
