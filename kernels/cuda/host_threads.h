@@ -38,7 +38,6 @@
 #include <algorithm>
 #include <array>
 #include <memory>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -53,6 +52,9 @@ void __tsan_ignore_thread_end();
 }
 // A function whose own accesses are nobody's.
 #define JANUS_UNSEEN __attribute__((no_sanitize("thread"), noinline))
+// Of such a function a part that switches: a function that one thread enters and another leaves
+// would spoil the call stacks of both.
+#define JANUS_SWITCHES __attribute__((no_sanitize("thread"), always_inline))
 #else
 #define JANUS_UNSEEN
 #endif
@@ -221,14 +223,14 @@ class HostEngine {
     }
     End(caller);
   }
-  JANUS_UNSEEN void* Begin() {
+  JANUS_SWITCHES void* Begin() {
     void* const caller = __tsan_get_current_fiber();
     told_.Give();
     __tsan_switch_to_fiber(fiber_, __tsan_switch_to_fiber_no_sync);
     told_.Take();
     return caller;
   }
-  JANUS_UNSEEN static void End(void* caller) {
+  JANUS_SWITCHES static void End(void* caller) {
     __tsan_switch_to_fiber(caller, __tsan_switch_to_fiber_no_sync);
   }
 
@@ -237,7 +239,7 @@ class HostEngine {
   HostSignal done_;
 };
 
-// Those of one block, made where they are first asked for.
+// Those of one block.
 class HostThreads {
  public:
   // More groups of copies, or of a warpgroup's products, that are under way share an engine.
@@ -245,26 +247,21 @@ class HostThreads {
   static constexpr int kMultiplying = 2;
   static constexpr int Engines(int threads) { return kCopying + threads / 128 * kMultiplying; }
 
-  HostThreads(std::optional<HostThread>* threads, int at_once, std::optional<HostEngine>* engines)
+  // Of `at_once` neighbours, which are one thread to the sanitizer.
+  HostThreads(const std::unique_ptr<HostThread>* threads, int at_once,
+              const std::unique_ptr<HostEngine>* engines)
       : threads_(threads), at_once_(at_once), engines_(engines) {}
-  HostThread& of(int thread) const { return Made(threads_[thread / at_once_]); }
+  HostThread& of(int thread) const { return *threads_[thread / at_once_]; }
   // Of a group, by how many came before it.
-  HostEngine& copying(int64_t group) const { return Made(engines_[group % kCopying]); }
+  HostEngine& copying(int64_t group) const { return *engines_[group % kCopying]; }
   HostEngine& multiplying(int warpgroup, int64_t group) const {
-    return Made(engines_[kCopying + warpgroup * kMultiplying + group % kMultiplying]);
+    return *engines_[kCopying + warpgroup * kMultiplying + group % kMultiplying];
   }
 
  private:
-  // Fibers are dear to make, and kept. Several threads may ask.
-  template <class T>
-  static T& Made(std::optional<T>& maybe) {
-    const HostAside aside;
-    return maybe.has_value() ? *maybe : maybe.emplace();
-  }
-
-  std::optional<HostThread>* threads_;
-  int at_once_;  // neighbours that are one thread to the sanitizer
-  std::optional<HostEngine>* engines_;
+  const std::unique_ptr<HostThread>* threads_;
+  int at_once_;
+  const std::unique_ptr<HostEngine>* engines_;
 };
 
 // The steps of warps that go their own ways: the end of a step orders the lanes of a warp and no
@@ -318,6 +315,8 @@ class HostBlocks {
       const int engines = HostThreads::Engines(threads);
       const int64_t count = std::clamp<int64_t>(kMost / (of_block + engines), 1,
                                                 std::min(kMostBlocks, blocks - first));
+      Make(threads_, count * of_block);
+      Make(engines_, count * engines);
       std::vector<HostThreads> side_by_side;
       for (int64_t i = 0; i < count; ++i) {
         side_by_side.emplace_back(&threads_[static_cast<size_t>(i * of_block)], at_once,
@@ -333,8 +332,17 @@ class HostBlocks {
     }
   }
 
-  std::array<std::optional<HostThread>, kMost> threads_;
-  std::array<std::optional<HostEngine>, kMost> engines_;
+  // The first `count`. Fibers are dear to make, and kept.
+  template <class T>
+  static void Make(std::array<std::unique_ptr<T>, kMost>& all, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+      auto& one = all[static_cast<size_t>(i)];
+      if (one == nullptr) one = std::make_unique<T>();
+    }
+  }
+
+  std::array<std::unique_ptr<HostThread>, kMost> threads_;
+  std::array<std::unique_ptr<HostEngine>, kMost> engines_;
 };
 
 #else
