@@ -543,8 +543,7 @@ class HostBlock {
   template <class Fn>
   void InAnyOrderOf(int threads, const Fn& fn) {
     HostFork fork;
-    InAnyOrder(random_, threads_ / threads,
-               [&](int i) { fork.Run(seen_.of(i * threads), fn, i); });
+    InAnyOrder(random_, threads_ / threads, [&](int i) { fork.Run(seen_.of(i * threads), fn, i); });
     fork.Join();
   }
   void WaitForCopies(size_t pending) {
