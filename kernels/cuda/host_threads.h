@@ -1,24 +1,26 @@
 #pragma once
 
 // The threads of the host form as the thread sanitizer sees them. They run one after the other
-// (block.h), which orders everything for a compiler; under -fsanitize=thread each of them is a
-// thread to it all the same (a fiber, in its words), and the barriers are all that orders one's
-// accesses before another's. Two that touch a word, one of them writing, with no barrier between
-// are reported, whatever comes out. Elsewhere all of this is empty.
+// (block.h); under -fsanitize=thread each of them is a thread to it all the same (a fiber, in its
+// words), and barriers are all that orders the accesses of one before those of another. Two that
+// touch a word, one of them writing, with no barrier between are reported, whatever comes out. In
+// any other build all of this is empty.
 //
-//   HostFork fork;                 // what was done is there for all threads of the phase
-//   fork.Run(threads.of(i), fn, i);   // fn(i)
-//   fork.Join();                   // what they did is there for what follows
+//   HostFork fork;                   // what was done before is there for a phase's threads
+//   fork.Run(threads.of(i), fn, i);  // fn(i)
+//   fork.Join();                     // what they did is there for what follows
 //
 // Code between phases is run by the block's first thread, that between the steps of a warp by its
-// first lane. A thread has a stack of its own: locals of two at one address would be a race.
+// first lane. Copies and wgmma read and write from when they are issued until they are waited for:
+// each group of them is an engine of its own.
 //
-// The sanitizer tells some 250 threads apart. In a launch of several blocks every other time it is
-// the threads of a block, two neighbours as one where there are more (kMostThreads), and else
-// the warps of some blocks: then no order ties one block to another.
+// The sanitizer tells some 250 threads apart, which one launch gets in turns: as the threads of a
+// block (of more than 240 neighbours are one), then as the warps of up to 16 blocks that nothing
+// orders.
 //
-// What is not seen: two lanes of which one does something in what a warp does together (Ballot,
-// Exchange, ldmatrix); words that only the host form has (HostAside, Count).
+// Not seen: what a lane alone does where lanes do something together (Ballot, Exchange, ldmatrix),
+// which counts as its warp's first lane's; a word that code between phases reads without Uniform;
+// registers that wgmma writes, which host_products.h watches.
 
 #include <cstddef>
 #include <cstdint>
@@ -90,8 +92,8 @@ inline void TakeBy(void* word) {
   __tsan_acquire(word);
 }
 
-// Accesses while one exists are nobody's: they are of what the host form alone keeps, or were told
-// to the sanitizer as somebody else's.
+// Accesses while one exists are nobody's: to what the host form alone keeps, or on behalf of an
+// engine, whose they are already.
 class HostAside {
  public:
   HostAside() { __tsan_ignore_thread_begin(); }
@@ -292,10 +294,11 @@ class HostWarpSteps {
 // fn(i, threads) for i below `blocks`, each a block that no order ties to the others.
 class HostBlocks {
  public:
+  // `seed`: of the order in which it is done.
   template <class Fn>
-  static void Run(int64_t blocks, int threads, Fn fn) {
+  static void Run(int64_t blocks, int threads, uint64_t seed, Fn fn) {
     static thread_local HostBlocks of_this_thread;
-    of_this_thread.RunAll(blocks, threads, fn);
+    of_this_thread.RunAll(blocks, threads, blocks == 1 || seed % 2 == 0, fn);
   }
 
  private:
@@ -306,8 +309,7 @@ class HostBlocks {
   static constexpr int64_t kMostBlocks = 16;  // side by side
 
   template <class Fn>
-  void RunAll(int64_t blocks, int threads, Fn& fn) {
-    bool by_lanes = true;
+  void RunAll(int64_t blocks, int threads, bool by_lanes, Fn& fn) {
     for (int64_t first = 0; first < blocks; by_lanes = !by_lanes) {
       int at_once = by_lanes ? 1 : kWarp;
       while (threads / at_once > kMostThreads) at_once *= 2;
@@ -389,7 +391,7 @@ class HostThreads {
 class HostBlocks {
  public:
   template <class Fn>
-  static void Run(int64_t blocks, int, Fn fn) {
+  static void Run(int64_t blocks, int, uint64_t, Fn fn) {
     for (int64_t i = 0; i < blocks; ++i) fn(i, HostThreads());
   }
 };

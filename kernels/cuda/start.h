@@ -203,7 +203,8 @@ Status Start(std::string_view operation, const Stream& stream, const Kernel& ker
     ::operator delete[](memory, std::align_val_t{kSharedAlignment});
   };
   const bool backwards = host_order_seed % 2 == 0;
-  HostBlocks::Run(plan.blocks, plan.threads, [&](int64_t i, const HostThreads& seen) {
+  const uint64_t seed = host_order_seed / 2;
+  HostBlocks::Run(plan.blocks, plan.threads, seed, [&](int64_t i, const HostThreads& seen) {
     const std::unique_ptr<unsigned char[], decltype(give_back)> shared(
         new (std::align_val_t{kSharedAlignment}) unsigned char[bytes], give_back);
     std::memset(shared.get(), 0xFF, bytes);

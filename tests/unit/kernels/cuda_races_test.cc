@@ -252,7 +252,7 @@ const Case kOfWarpgroups[] = {
     {"AnOperandIsWrittenWithoutABarrierBefore",
      [](bool race) {
        BesideAProduct(
-           [&](HostBlock& block, HostGroup& group) { WriteTo(group, Words(block)[race ? 0 : 4]); },
+           [&](HostBlock& block, HostGroup& group) { WriteTo(group, Words(block)[race ? 0 : 8]); },
            Nothing, Nothing);
      }},
     {"AnOperandIsWrittenWithoutABarrierBehindTheWait",

@@ -1,0 +1,27 @@
+# Races of the CUDA kernels: each thread of the host form is one to the thread sanitizer
+# (kernels/cuda/host_threads.h).
+
+# That planted ones are reported.
+add_executable(kernels_cuda_races_test cuda_races_test.cc)
+target_link_libraries(kernels_cuda_races_test PRIVATE janus_settings janus_common GTest::gtest
+                                                      GTest::gtest_main)
+add_test(NAME kernels_cuda_races COMMAND kernels_cuda_races_test)
+
+# Left out besides: what is a race in order to show in results.
+set(cuda_filter "${cuda_filter}:HostBlock.AMissing*:HostBlock.Either*:HostWarp.AMissing*")
+string(APPEND cuda_filter ":HostWarp.Either*:Wgmma.ReadsItsOperandsAtAnyTime*")
+set(cuda_short "*")
+# Death tests begin anew: a process forked beside fibers goes on without the sanitizer.
+set(cuda_command kernels_cuda_test --gtest_death_test_style=threadsafe)
+add_test(NAME kernels_cuda COMMAND ${cuda_command} "--gtest_filter=${cuda_short}${cuda_filter}")
+# Every case: scripts/soak races.
+add_test(NAME kernels_cuda_all CONFIGURATIONS soak
+         COMMAND ${cuda_command} "--gtest_filter=${cuda_filter}")
+
+# What scripts/env.sh ignores for gRPC's sake takes memcpy and memset with it.
+set_tests_properties(
+  kernels_cuda_races kernels_cuda kernels_cuda_all
+  PROPERTIES ENVIRONMENT_MODIFICATION
+             "TSAN_OPTIONS=string_append: ignore_noninstrumented_modules=0")
+set_tests_properties(kernels_cuda_races kernels_cuda PROPERTIES LABELS tsan)
+add_dependencies(janus_tsan_tests kernels_cuda_races_test kernels_cuda_test)
