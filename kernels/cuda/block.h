@@ -8,9 +8,10 @@
 //
 // compiled twice: by nvcc over DeviceBlock, and by the host's compiler over HostBlock, which runs
 // the threads of a phase one after the other in an order drawn from a seed. Two threads of a phase
-// that touch the same word, one of them writing, give other results in some of these orders; a
-// wrong index is found by the address sanitizer. So kernels are held to the specification, and
-// searched for races, on machines without a GPU.
+// that touch the same word, one of them writing, give other results in some of these orders, and
+// are reported by the thread sanitizer in all (host_threads.h); a wrong index is found by the
+// address sanitizer. So kernels are held to the specification, and searched for races, on machines
+// without a GPU.
 //
 // The rules that make the two forms one:
 //   1. What a thread keeps from one phase to the next lies in a PerThread.
