@@ -383,21 +383,18 @@ class HostGroup {
  public:
   HostGroup(int index, uint64_t seed, HostProducts& products, const HostThreads& seen)
       : index_(index), random_(seed), products_(products), seen_(seen) {}
-  ~HostGroup() { steps_.Join(); }
-  HostGroup(const HostGroup&) = delete;
-  HostGroup& operator=(const HostGroup&) = delete;
   int index() const { return index_; }
 
   template <class Fn>
   void Threads(Fn fn) {
     Together();
     inside_ = true;
-    steps_.Begin(kGroupThreads / kLanes);
+    HostFork fork;
     InAnyOrder(random_, kGroupThreads, [&](int at) {
       const int thread = index_ * kGroupThreads + at;
-      steps_.Run(seen_.of(thread), at / kLanes, fn, thread);
+      fork.Run(seen_.of(thread), fn, thread);
     });
-    steps_.End();
+    fork.Join();
     inside_ = false;
   }
   uint32_t SharedAddress(const void* in_shared) const { return products_.AddressOf(in_shared); }
@@ -411,7 +408,6 @@ class HostGroup {
   std::minstd_rand random_;
   HostProducts& products_;
   const HostThreads& seen_;
-  HostWarpSteps steps_;
   bool inside_ = false;
 };
 
@@ -530,7 +526,9 @@ class HostBlock {
     JANUS_CHECK((bytes - shared_) % kBytes == 0, index_);
     JANUS_CHECK(reinterpret_cast<uintptr_t>(from) % kBytes == 0, index_);
     std::memset(to, 0xFF, kBytes);
-    seen_.copying(waits_).Copies(to, from, read, kBytes);
+    auto&& engine = seen_.copying(waits_);
+    engine.Tell();
+    engine.Copies(to, from, read, kBytes);
     const HostAside aside;
     group_.push_back({bytes, from, read, kBytes});
   }

@@ -81,6 +81,7 @@ class HostProducts {
   void PassBarrier() {
     sees_shared_ = true;
     for (; freed_ < waited_; ++freed_) seen_.multiplying(index_, freed_).Await();
+    for (int i = 0; i < HostThreads::kMultiplying; ++i) seen_.multiplying(index_, i).Tell();
   }
   void Fence() { is_fenced_ = true; }
 

@@ -20,7 +20,8 @@
 //
 // Not seen: what a lane alone does where lanes do something together (Ballot, Exchange, ldmatrix),
 // which counts as its warp's first lane's; a word that code between phases reads without Uniform;
-// registers that wgmma writes, which host_products.h watches.
+// that Threads of a warpgroup orders no two warps; registers that wgmma writes, which
+// host_products.h watches.
 
 #include <cstddef>
 #include <cstdint>
@@ -160,8 +161,6 @@ class HostThread {
 class HostFork {
  public:
   HostFork() { begin_.Give(); }
-  // One that also goes on where `before` ended, of which the caller knows nothing.
-  explicit HostFork(HostFork* before) : before_(before) { begin_.Give(); }
 
   // fn(i) on a thread; fn was made before the fork.
   template <class Fn>
@@ -175,17 +174,16 @@ class HostFork {
   JANUS_UNSEEN static void Step(void* fork, void* fn, int64_t i) {
     auto* const self = static_cast<HostFork*>(fork);
     self->begin_.Take();
-    if (self->before_ != nullptr) self->before_->end_.Take();
     (*static_cast<Fn*>(fn))(static_cast<int>(i));
     self->end_.Give();
   }
 
   HostSignal begin_;
   HostSignal end_;
-  HostFork* before_ = nullptr;
 };
 
-// Something that reads and writes beside the threads, from when it is told until it is awaited.
+// Something that reads and writes beside the threads: what was done before it was told is there for
+// it, what it did is for who has awaited it.
 class HostEngine {
  public:
   HostEngine() : fiber_(__tsan_create_fiber(0)) {
@@ -195,6 +193,7 @@ class HostEngine {
   HostEngine(const HostEngine&) = delete;
   HostEngine& operator=(const HostEngine&) = delete;
 
+  void Tell() { told_.Give(); }
   JANUS_UNSEEN void Copies(void* to, const void* from, bool read, size_t bytes) {
     void* const caller = Begin();
     __tsan_write_range(to, bytes);
@@ -227,7 +226,6 @@ class HostEngine {
   }
   JANUS_SWITCHES void* Begin() {
     void* const caller = __tsan_get_current_fiber();
-    told_.Give();
     __tsan_switch_to_fiber(fiber_, __tsan_switch_to_fiber_no_sync);
     told_.Take();
     return caller;
@@ -264,31 +262,6 @@ class HostThreads {
   const std::unique_ptr<HostThread>* threads_;
   int at_once_;
   const std::unique_ptr<HostEngine>* engines_;
-};
-
-// The steps of warps that go their own ways: the end of a step orders the lanes of a warp and no
-// two warps.
-class HostWarpSteps {
- public:
-  void Begin(int warps) {
-    last_.resize(static_cast<size_t>(warps));
-    now_.clear();
-    for (int i = 0; i < warps; ++i) {
-      now_.push_back(std::make_unique<HostFork>(last_[static_cast<size_t>(i)].get()));
-    }
-  }
-  template <class Fn>
-  void Run(HostThread& thread, int warp, Fn& fn, int64_t i) {
-    now_[static_cast<size_t>(warp)]->Run(thread, fn, i);
-  }
-  void End() { last_ = std::move(now_); }
-  void Join() {
-    for (const auto& fork : last_) fork->Join();
-  }
-
- private:
-  std::vector<std::unique_ptr<HostFork>> last_;
-  std::vector<std::unique_ptr<HostFork>> now_;
 };
 
 // fn(i, threads) for i below `blocks`, each a block that no order ties to the others.
@@ -365,18 +338,9 @@ class HostFork {
   }
   void Join() {}
 };
-class HostWarpSteps {
- public:
-  void Begin(int) {}
-  template <class Fn>
-  void Run(HostThread, int, Fn& fn, int64_t i) {
-    fn(static_cast<int>(i));
-  }
-  void End() {}
-  void Join() {}
-};
 class HostEngine {
  public:
+  void Tell() {}
   void Copies(void*, const void*, bool, size_t) {}
   template <class Piece>
   void Reads(int, size_t, Piece) {}
@@ -384,6 +348,7 @@ class HostEngine {
 };
 class HostThreads {
  public:
+  static constexpr int kMultiplying = 0;
   HostThread of(int) const { return {}; }
   HostEngine copying(int64_t) const { return {}; }
   HostEngine multiplying(int, int64_t) const { return {}; }

@@ -291,14 +291,17 @@ const Case kOfWarpgroups[] = {
          }
        });
      }},
-    {"AWarpReadsWhatAnotherOfItsGroupWrote",
+    {"AWarpReadsWhatAnotherOfItsGroupWrites",
      [](bool race) {
        Run(1, kGroupThreads, [&](HostBlock& block) {
+         const auto read = [&](int thread) { Read(Words(block)[127 - thread]); };
          block.CopyingGroups<0>([&](HostGroup& group) {
-           group.Threads([&](int thread) { Words(block)[thread] = thread; });
-           group.Threads(
-               [&](int thread) { Read(Words(block)[race ? 127 - thread : thread ^ 31]); });
+           group.Threads([&](int thread) {
+             Words(block)[thread] = thread;
+             if (race) read(thread);
+           });
          });
+         block.CopyingGroups<0>([&](HostGroup& group) { group.Threads(read); });
        });
      }},
 };
