@@ -12,6 +12,7 @@
 #include "kernels/cuda/wgmma.h"
 
 // The process ends with the first report.
+// NOLINTNEXTLINE(bugprone-reserved-identifier)
 extern "C" const char* __tsan_default_options() {
   return "halt_on_error=1:exitcode=66";
 }
