@@ -8,9 +8,10 @@
 //
 // compiled twice: by nvcc over DeviceBlock, and by the host's compiler over HostBlock, which runs
 // the threads of a phase one after the other in an order drawn from a seed. Two threads of a phase
-// that touch the same word, one of them writing, give other results in some of these orders; a
-// wrong index is found by the address sanitizer. So kernels are held to the specification, and
-// searched for races, on machines without a GPU.
+// that touch the same word, one of them writing, give other results in some of these orders, and
+// are reported by the thread sanitizer in all (host_threads.h); a wrong index is found by the
+// address sanitizer. So kernels are held to the specification, and searched for races, on machines
+// without a GPU.
 //
 // The rules that make the two forms one:
 //   1. What a thread keeps from one phase to the next lies in a PerThread.
@@ -35,6 +36,7 @@
 #define JANUS_KEEP_LOOP _Pragma("unroll 1")
 #else
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <deque>
 #include <random>
@@ -43,6 +45,7 @@
 
 #include "common/check.h"
 #include "kernels/cuda/host_products.h"
+#include "kernels/cuda/host_threads.h"
 #define JANUS_DEVICE
 #define JANUS_UNROLL
 #define JANUS_KEEP_LOOP
@@ -294,14 +297,18 @@ void InAnyOrder(std::minstd_rand& random, int count, Fn fn) {
 
 class HostWarp {
  public:
-  HostWarp(int index, std::minstd_rand& random) : index_(index), random_(random) {}
+  HostWarp(int index, uint64_t seed, const HostThreads& seen)
+      : index_(index), random_(seed), seen_(seen) {}
   int index() const { return index_; }
 
   template <class Fn>
   void Lanes(Fn fn) {
     Together();
     inside_ = true;
-    InAnyOrder(random_, kLanes, fn);
+    HostFork fork;
+    InAnyOrder(random_, kLanes,
+               [&](int lane) { fork.Run(seen_.of(index_ * kLanes + lane), fn, lane); });
+    fork.Join();
     inside_ = false;
   }
   template <class T>
@@ -367,21 +374,27 @@ class HostWarp {
   }
 
   int index_;
-  std::minstd_rand& random_;
+  std::minstd_rand random_;
+  const HostThreads& seen_;
   bool inside_ = false;
 };
 
 class HostGroup {
  public:
-  HostGroup(int index, std::minstd_rand& random, HostProducts& products)
-      : index_(index), random_(random), products_(products) {}
+  HostGroup(int index, uint64_t seed, HostProducts& products, const HostThreads& seen)
+      : index_(index), random_(seed), products_(products), seen_(seen) {}
   int index() const { return index_; }
 
   template <class Fn>
   void Threads(Fn fn) {
     Together();
     inside_ = true;
-    InAnyOrder(random_, kGroupThreads, [&](int thread) { fn(index_ * kGroupThreads + thread); });
+    HostFork fork;
+    InAnyOrder(random_, kGroupThreads, [&](int at) {
+      const int thread = index_ * kGroupThreads + at;
+      fork.Run(seen_.of(thread), fn, thread);
+    });
+    fork.Join();
     inside_ = false;
   }
   uint32_t SharedAddress(const void* in_shared) const { return products_.AddressOf(in_shared); }
@@ -392,8 +405,9 @@ class HostGroup {
 
  private:
   int index_;
-  std::minstd_rand& random_;
+  std::minstd_rand random_;
   HostProducts& products_;
+  const HostThreads& seen_;
   bool inside_ = false;
 };
 
@@ -404,15 +418,18 @@ inline thread_local int64_t host_word_copies = 0;  // of CopyWordAsync
 class HostBlock {
  public:
   HostBlock(int64_t index, int64_t blocks, int threads, unsigned char* shared, int64_t shared_bytes,
-            uint64_t seed)
+            uint64_t seed, const HostThreads& seen)
       : index_(index),
         blocks_(blocks),
         threads_(threads),
         shared_(shared),
         shared_bytes_(shared_bytes),
         random_(seed),
-        products_(static_cast<size_t>(threads / kGroupThreads),
-                  HostProducts(shared, shared_bytes)) {}
+        seen_(seen) {
+    for (int i = 0; i < threads / kGroupThreads; ++i) {
+      products_.emplace_back(shared, shared_bytes, i, seen_);
+    }
+  }
   ~HostBlock() {
     for (const HostProducts& of_group : products_) JANUS_CHECK(of_group.AreDone(), index_);
   }
@@ -425,16 +442,20 @@ class HostBlock {
   template <class Fn>
   void Phase(Fn fn) {
     Begin();
-    InAnyOrder(random_, threads_, fn);
+    HostFork fork;
+    InAnyOrder(random_, threads_, [&](int thread) { fork.Run(seen_.of(thread), fn, thread); });
+    fork.Join();
     inside_ = false;
   }
   template <class Fn>
   void Warps(Fn fn) {
     Begin();
-    InAnyOrder(random_, threads_ / kLanes, [&](int index) {
-      HostWarp warp(index, random_);
+    const uint64_t seed = random_();
+    const auto of_warp = [&](int index) {
+      HostWarp warp(index, seed + static_cast<uint64_t>(index), seen_);
       fn(warp);
-    });
+    };
+    InAnyOrderOf(kLanes, of_warp);
     inside_ = false;
   }
   // A copy lands when it has been waited for and not before; until then there is NaN.
@@ -448,21 +469,24 @@ class HostBlock {
     Together();
     JANUS_CHECK(threads_ % kGroupThreads == 0, threads_);
     inside_ = true;
-    InAnyOrder(random_, threads_ / kGroupThreads, [&](int index) {
-      HostGroup group(index, random_, products_[static_cast<size_t>(index)]);
+    const uint64_t seed = random_();
+    const auto of_group = [&](int index) {
+      HostGroup group(index, seed + static_cast<uint64_t>(index),
+                      products_[static_cast<size_t>(index)], seen_);
       fn(group);
-    });
+    };
+    InAnyOrderOf(kGroupThreads, of_group);
     inside_ = false;
     WaitForCopies(kPending);
-    for (HostProducts& of_group : products_) of_group.SeeShared(true);
+    for (HostProducts& products : products_) products.PassBarrier();
   }
   void CopyAsync(void* to, const void* from, bool read) {
     StartCopy<kCopyBytes>(to, from, read);
-    host_copies += read ? 1 : 0;
+    if (read) Count(host_copies);
   }
   void CopyWordAsync(void* to, const void* from, bool read) {
     StartCopy<kWordBytes>(to, from, read);
-    host_word_copies += read ? 1 : 0;
+    if (read) Count(host_word_copies);
   }
   template <class T>
   T Uniform(const T& word) {
@@ -471,13 +495,19 @@ class HostBlock {
   }
   bool IsLast(uint32_t* arrived) const {
     Together();
-    return ++*arrived == static_cast<uint32_t>(blocks_);
+    GiveBy(arrived);
+    const uint32_t before = std::atomic_ref(*arrived).fetch_add(1, std::memory_order_relaxed);
+    const bool is_last = before == static_cast<uint32_t>(blocks_ - 1);
+    if (is_last) TakeBy(arrived);
+    return is_last;
   }
   template <class T>
   static void Add(T& word, T value) {
-    word += value;
+    std::atomic_ref(word).fetch_add(value, std::memory_order_relaxed);
   }
-  static void Or(uint32_t& word, uint32_t value) { word |= value; }
+  static void Or(uint32_t& word, uint32_t value) {
+    std::atomic_ref(word).fetch_or(value, std::memory_order_relaxed);
+  }
   static void OrOnce(uint32_t& word, uint32_t value) { Or(word, value); }
 
  private:
@@ -496,18 +526,33 @@ class HostBlock {
     JANUS_CHECK((bytes - shared_) % kBytes == 0, index_);
     JANUS_CHECK(reinterpret_cast<uintptr_t>(from) % kBytes == 0, index_);
     std::memset(to, 0xFF, kBytes);
+    auto&& engine = seen_.copying(waits_);
+    engine.Tell();
+    engine.Copies(to, from, read, kBytes);
+    const HostAside aside;
     group_.push_back({bytes, from, read, kBytes});
   }
   // What begins here may write to shared memory what wgmma is not told of.
   void Begin() {
     Together();
     inside_ = true;
-    for (HostProducts& of_group : products_) of_group.SeeShared(false);
+    for (HostProducts& of_group : products_) of_group.HideShared();
+  }
+  // fn(i) on the first of every `threads` threads, for what these do together.
+  template <class Fn>
+  void InAnyOrderOf(int threads, const Fn& fn) {
+    HostFork fork;
+    InAnyOrder(random_, threads_ / threads, [&](int i) { fork.Run(seen_.of(i * threads), fn, i); });
+    fork.Join();
   }
   void WaitForCopies(size_t pending) {
+    ++waits_;
+    const HostAside aside;
     under_way_.push_back(std::move(group_));
     group_.clear();
     for (; under_way_.size() > pending; under_way_.pop_front()) {
+      if (under_way_.front().empty()) continue;
+      seen_.copying(waits_ - static_cast<int64_t>(under_way_.size())).Await();
       for (const Copy& copy : under_way_.front()) {
         if (copy.read) {
           std::memcpy(copy.to, copy.from, copy.bytes);
@@ -526,6 +571,8 @@ class HostBlock {
   unsigned char* shared_;
   int64_t shared_bytes_;
   std::minstd_rand random_;
+  HostThreads seen_;  // the block's threads, as the thread sanitizer sees them
+  int64_t waits_ = 0;
   Group group_;                         // started since the last wait
   std::deque<Group> under_way_;         // oldest first
   std::vector<HostProducts> products_;  // of each warpgroup

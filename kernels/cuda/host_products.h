@@ -8,6 +8,7 @@
 // It ends the process where a fence is missing, a descriptor is not of the form that it says, a
 // matrix lies beyond the block's shared memory, or a kernel ends before its products.
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -18,6 +19,7 @@
 
 #include "common/check.h"
 #include "common/dtype.h"
+#include "kernels/cuda/host_threads.h"
 
 namespace janus::kernels::cuda {
 
@@ -64,19 +66,29 @@ class HostProducts {
   // Where shared memory begins in its window: behind what sm_90 keeps for itself.
   static constexpr uint32_t kWindow = 1024;
 
-  HostProducts(const unsigned char* shared, int64_t shared_bytes)
-      : shared_(shared), shared_bytes_(shared_bytes) {}
+  // Of warpgroup `index` of a block.
+  HostProducts(const unsigned char* shared, int64_t shared_bytes, int index,
+               const HostThreads& seen)
+      : shared_(shared), shared_bytes_(shared_bytes), index_(index), seen_(seen) {}
 
   uint32_t AddressOf(const void* in_shared) const {
     return static_cast<uint32_t>(static_cast<const unsigned char*>(in_shared) - shared_) + kWindow;
   }
-  // Whether what was written to shared memory is there for wgmma.
-  void SeeShared(bool sees) { sees_shared_ = sees; }
+  // What is written to shared memory from here on is not there for wgmma.
+  void HideShared() { sees_shared_ = false; }
+  // The end of a CopyingGroups: now it is; operands of what was awaited are free for all warps, of
+  // which each has waited for its own part alone.
+  void PassBarrier() {
+    sees_shared_ = true;
+    for (; freed_ < waited_; ++freed_) seen_.multiplying(index_, freed_).Await();
+    for (int i = 0; i < HostThreads::kMultiplying; ++i) seen_.multiplying(index_, i).Tell();
+  }
   void Fence() { is_fenced_ = true; }
 
   // registers(thread) of the group's threads: columns / 2 floats each.
   template <class Registers>
   void Multiply(Registers registers, uint64_t a, uint64_t b, int columns, bool add) {
+    const HostAside aside;
     JANUS_CHECK(is_fenced_ && sees_shared_, is_fenced_, sees_shared_);
     JANUS_CHECK(columns % 8 == 0 && columns >= 8 && columns <= 256, columns);
     HostMatrix::Of(a).Check();
@@ -84,15 +96,21 @@ class HostProducts {
     Accumulators& sums = Find(registers, columns);
     ++sums.under_way;
     open_.push_back({&sums, HostMatrix::Of(a), HostMatrix::Of(b), add});
+    TellReads(open_.back().a, kOutputs);
+    TellReads(open_.back().b, columns);
   }
   void Commit(std::minstd_rand& random) {
+    const HostAside aside;
+    ++committed_;
     groups_.push_back(std::move(open_));
     open_.clear();
     is_fenced_ = false;
     if (random() / 16 % 2 == 0) Do();
   }
   void Wait(size_t pending) {
+    const HostAside aside;
     JANUS_CHECK(open_.empty(), open_.size());
+    waited_ = std::max(waited_, committed_ - static_cast<int64_t>(pending));
     if (groups_.size() <= pending) return;
     Do();
     for (; groups_.size() > pending; groups_.pop_front()) {
@@ -163,6 +181,13 @@ class HostProducts {
     });
   }
 
+  // To the sanitizer an operand is read from here until the wait and the barrier behind it.
+  void TellReads(const HostMatrix& matrix, int rows) {
+    constexpr int kChunks = kInner / 8;
+    seen_.multiplying(index_, committed_).Reads(kChunks * rows, 16, [&](int i) {
+      return shared_ + matrix.AddressOf(i / kChunks, i % kChunks) - kWindow;
+    });
+  }
   void Do() {
     for (std::vector<Product>& group : groups_) {
       for (Product& product : group) {
@@ -203,13 +228,18 @@ class HostProducts {
           std::memcpy(eight, shared_ + at, sizeof eight);
           for (int i = 0; i < 8; ++i) take(row, 8 * chunk + i, FromBFloat16(eight[i]));
         }
-        host_bank_conflicts += std::popcount(banks) != 8 ? 1 : 0;
+        if (std::popcount(banks) != 8) Count(host_bank_conflicts);
       }
     }
   }
 
   const unsigned char* shared_;
   int64_t shared_bytes_;
+  int index_;
+  const HostThreads& seen_;
+  int64_t committed_ = 0;  // groups; those before waited_ are done, before freed_ overwritten too
+  int64_t waited_ = 0;
+  int64_t freed_ = 0;
   bool sees_shared_ = false;
   bool is_fenced_ = false;
   std::vector<Product> open_;                // since the last commit

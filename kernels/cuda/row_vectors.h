@@ -58,7 +58,7 @@ JANUS_DEVICE inline Words<kWords> LoadWords(const void* from) {
   JANUS_CHECK(IsAligned(from, 4 * kWords), kWords);
   Words<kWords> words;
   std::memcpy(&words, from, sizeof words);
-  ++host_vectors;
+  Count(host_vectors);
   return words;
 #endif
 }
@@ -76,7 +76,7 @@ JANUS_DEVICE inline void StoreWords(void* to, const Words<kWords>& words) {
 #else
   JANUS_CHECK(IsAligned(to, 4 * kWords), kWords);
   std::memcpy(to, &words, sizeof words);
-  ++host_vectors;
+  Count(host_vectors);
 #endif
 }
 

@@ -202,16 +202,17 @@ Status Start(std::string_view operation, const Stream& stream, const Kernel& ker
   const auto give_back = [](unsigned char* memory) {
     ::operator delete[](memory, std::align_val_t{kSharedAlignment});
   };
-  const std::unique_ptr<unsigned char[], decltype(give_back)> shared(
-      new (std::align_val_t{kSharedAlignment}) unsigned char[bytes], give_back);
   const bool backwards = host_order_seed % 2 == 0;
-  for (int64_t i = 0; i < plan.blocks; ++i) {
+  const uint64_t seed = host_order_seed / 2;
+  HostBlocks::Run(plan.blocks, plan.threads, seed, [&](int64_t i, const HostThreads& seen) {
+    const std::unique_ptr<unsigned char[], decltype(give_back)> shared(
+        new (std::align_val_t{kSharedAlignment}) unsigned char[bytes], give_back);
     std::memset(shared.get(), 0xFF, bytes);
     const int64_t index = backwards ? plan.blocks - 1 - i : i;
     HostBlock block(index, plan.blocks, plan.threads, shared.get(), plan.shared_bytes,
-                    host_order_seed * 1000003 + static_cast<uint64_t>(index) + 1);
+                    host_order_seed * 1000003 + static_cast<uint64_t>(index) + 1, seen);
     kernel(block);
-  }
+  });
   if (device != nullptr) device->EndLaunch();
   return OkStatus();
 }

@@ -148,7 +148,7 @@ void ForEachMatrixRow(HostWarp& warp, From from, Take take) {
       banks |= 1u << (address % 128 / kCopyBytes);
       take(i, row, bytes);
     }
-    host_bank_conflicts += CountBits(banks) != 8 ? 1 : 0;
+    if (CountBits(banks) != 8) Count(host_bank_conflicts);
   }
 }
 
@@ -189,7 +189,7 @@ void LoadNeighbours(HostWarp& warp, To to, From from) {
       banks |= 1u << (address % 128 / 8);
       std::memcpy(to(lane), bytes, 8);
     }
-    host_bank_conflicts += CountBits(banks) != kLanes / 2 ? 1 : 0;
+    if (CountBits(banks) != kLanes / 2) Count(host_bank_conflicts);
   }
 }
 

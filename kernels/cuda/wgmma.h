@@ -16,7 +16,8 @@
 //            + 8*(i/2%2), column 8*(i/4) + 2*(t%4) + i%2.
 //
 // Between MultiplyAsync and the Wait that lets its group through the registers d are the tensor
-// cores', and the operands stay as they are. What any thread writes to shared memory is there for
+// cores'; the operands stay as they are until the end of that Wait's CopyingGroups, since a warp
+// waits for its own part alone. What any thread writes to shared memory is there for
 // wgmma behind the end of a CopyingGroups (block.h). A group of products begins with Fence, since
 // registers may have been touched before; products of one d are added in their order.
 //

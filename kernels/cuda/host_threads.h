@@ -1,0 +1,366 @@
+#pragma once
+
+// The threads of the host form as the thread sanitizer sees them. They run one after the other
+// (block.h); under -fsanitize=thread each of them is a thread to it all the same (a fiber, in its
+// words), and barriers are all that orders the accesses of one before those of another. Two that
+// touch a word, one of them writing, with no barrier between are reported, whatever comes out. In
+// any other build all of this is empty.
+//
+//   HostFork fork;                   // what was done before is there for a phase's threads
+//   fork.Run(threads.of(i), fn, i);  // fn(i)
+//   fork.Join();                     // what they did is there for what follows
+//
+// Code between phases is run by the block's first thread, that between the steps of a warp by its
+// first lane. Copies and wgmma read and write from when they are issued until they are waited for:
+// each group of them is an engine of its own.
+//
+// The sanitizer tells some 250 threads apart, which one launch gets in turns: as the threads of a
+// block (of more than 240 neighbours are one), then as the warps of up to 16 blocks that nothing
+// orders.
+//
+// Not seen: what a lane alone does where lanes do something together (Ballot, Exchange, ldmatrix),
+// which counts as its warp's first lane's; a word that code between phases reads without Uniform;
+// that Threads of a warpgroup orders no two warps; registers that wgmma writes, which
+// host_products.h watches.
+
+#include <cstddef>
+#include <cstdint>
+
+#if defined(__SANITIZE_THREAD__)
+#define JANUS_TELLS_THREADS_APART
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define JANUS_TELLS_THREADS_APART
+#endif
+#endif
+
+#ifdef JANUS_TELLS_THREADS_APART
+#include <sanitizer/tsan_interface.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "common/check.h"
+
+// Of the runtime's, as compilers call them; in no header.
+extern "C" {
+void __tsan_read_range(void* address, unsigned long bytes);
+void __tsan_write_range(void* address, unsigned long bytes);
+void __tsan_ignore_thread_begin();
+void __tsan_ignore_thread_end();
+}
+// A function whose own accesses are nobody's.
+#define JANUS_UNSEEN __attribute__((no_sanitize("thread"), noinline))
+// Of such a function a part that switches: a function that one thread enters and another leaves
+// would spoil the call stacks of both.
+#define JANUS_SWITCHES __attribute__((no_sanitize("thread"), always_inline))
+#else
+#define JANUS_UNSEEN
+#endif
+
+namespace janus::kernels::cuda {
+
+// How often something happened, counted by any thread.
+JANUS_UNSEEN inline void Count(int64_t& counter) {
+  ++counter;
+}
+
+#ifdef JANUS_TELLS_THREADS_APART
+
+// What was done before Give is there behind Take. By an address of its own, which the sanitizer
+// forgets as it is freed.
+class HostSignal {
+ public:
+  HostSignal() : word_(new char(0)) {}
+  ~HostSignal() { delete word_; }
+  HostSignal(const HostSignal&) = delete;
+  HostSignal& operator=(const HostSignal&) = delete;
+  JANUS_UNSEEN void Give() { __tsan_release(word_); }
+  JANUS_UNSEEN void Take() { __tsan_acquire(word_); }
+
+ private:
+  char* word_;
+};
+// The same by a word of the kernel's, of which both name the address.
+inline void GiveBy(void* word) {
+  __tsan_release(word);
+}
+inline void TakeBy(void* word) {
+  __tsan_acquire(word);
+}
+
+// Accesses while one exists are nobody's: to what the host form alone keeps, or on behalf of an
+// engine, whose they are already.
+class HostAside {
+ public:
+  HostAside() { __tsan_ignore_thread_begin(); }
+  ~HostAside() { __tsan_ignore_thread_end(); }
+  HostAside(const HostAside&) = delete;
+  HostAside& operator=(const HostAside&) = delete;
+};
+
+class HostThread {
+ public:
+  using Call = void (*)(void* step, void* fn, int64_t i);
+
+  HostThread() : fiber_(__tsan_create_fiber(0)) {
+    void* const memory =
+        mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    JANUS_CHECK(memory != MAP_FAILED, kBytes);
+    stack_ = static_cast<unsigned char*>(memory);
+    JANUS_CHECK(mprotect(stack_, kGuardBytes, PROT_NONE) == 0, kGuardBytes);
+  }
+  ~HostThread() {
+    munmap(stack_, kBytes);
+    __tsan_destroy_fiber(fiber_);
+  }
+  HostThread(const HostThread&) = delete;
+  HostThread& operator=(const HostThread&) = delete;
+
+  // call(step, fn, i) as this thread; all three in registers, since its caller wrote them after
+  // what the thread may know of.
+  JANUS_UNSEEN void Run(Call call, void* step, void* fn, int64_t i) {
+    void* const caller = __tsan_get_current_fiber();
+    if (caller == fiber_) {
+      call(step, fn, i);
+      return;
+    }
+    __tsan_switch_to_fiber(fiber_, __tsan_switch_to_fiber_no_sync);
+    CallOnStack(stack_ + kBytes, call, step, fn, i);
+    __tsan_switch_to_fiber(caller, __tsan_switch_to_fiber_no_sync);
+  }
+
+ private:
+  static constexpr size_t kBytes = 256 << 10;
+  static constexpr size_t kGuardBytes = 4 << 10;
+
+  // Returns before anybody else runs on it: no more is needed than another stack pointer.
+  JANUS_UNSEEN static void CallOnStack(unsigned char* top, Call call, void* step, void* fn,
+                                       int64_t i) {
+    asm volatile(
+        "movq %%rsp, %%rbx\n"
+        "movq %[top], %%rsp\n"
+        "callq *%[call]\n"
+        "movq %%rbx, %%rsp\n"
+        : "+D"(step), "+S"(fn), "+d"(i), [top] "+r"(top), [call] "+r"(call)
+        :
+        : "rax", "rbx", "rcx", "r8", "r9", "r10", "r11", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4",
+          "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14",
+          "xmm15", "memory", "cc");
+  }
+
+  void* fiber_;
+  unsigned char* stack_ = nullptr;
+};
+
+// A phase or a step, which threads take side by side.
+class HostFork {
+ public:
+  HostFork() { begin_.Give(); }
+
+  // fn(i) on a thread; fn was made before the fork.
+  template <class Fn>
+  JANUS_UNSEEN void Run(HostThread& thread, Fn& fn, int64_t i) {
+    thread.Run(&Step<Fn>, this, const_cast<void*>(static_cast<const void*>(&fn)), i);
+  }
+  void Join() { end_.Take(); }
+
+ private:
+  template <class Fn>
+  JANUS_UNSEEN static void Step(void* fork, void* fn, int64_t i) {
+    auto* const self = static_cast<HostFork*>(fork);
+    self->begin_.Take();
+    (*static_cast<Fn*>(fn))(static_cast<int>(i));
+    self->end_.Give();
+  }
+
+  HostSignal begin_;
+  HostSignal end_;
+};
+
+// Something that reads and writes beside the threads: what was done before it was told is there for
+// it, what it did is for who has awaited it.
+class HostEngine {
+ public:
+  HostEngine() : fiber_(__tsan_create_fiber(0)) {
+    __tsan_set_fiber_name(fiber_, "asynchronous copy or product");
+  }
+  ~HostEngine() { __tsan_destroy_fiber(fiber_); }
+  HostEngine(const HostEngine&) = delete;
+  HostEngine& operator=(const HostEngine&) = delete;
+
+  void Tell() { told_.Give(); }
+  JANUS_UNSEEN void Copies(void* to, const void* from, bool read, size_t bytes) {
+    void* const caller = Begin();
+    __tsan_write_range(to, bytes);
+    if (read) __tsan_read_range(const_cast<void*>(from), bytes);
+    End(caller);
+  }
+  // piece(i) for i below `count`, of as many bytes.
+  template <class Piece>
+  void Reads(int count, size_t bytes, Piece piece) {
+    const HostAside aside;
+    std::vector<const unsigned char*> pieces;
+    for (int i = 0; i < count; ++i) pieces.push_back(piece(i));
+    ReadAll(pieces.data(), count, bytes);
+  }
+  JANUS_UNSEEN void Await() {
+    void* const caller = __tsan_get_current_fiber();
+    __tsan_switch_to_fiber(fiber_, __tsan_switch_to_fiber_no_sync);
+    done_.Give();
+    End(caller);
+    done_.Take();
+  }
+
+ private:
+  JANUS_UNSEEN void ReadAll(const unsigned char* const* pieces, int count, size_t bytes) {
+    void* const caller = Begin();
+    for (int i = 0; i < count; ++i) {
+      __tsan_read_range(const_cast<unsigned char*>(pieces[i]), bytes);
+    }
+    End(caller);
+  }
+  JANUS_SWITCHES void* Begin() {
+    void* const caller = __tsan_get_current_fiber();
+    __tsan_switch_to_fiber(fiber_, __tsan_switch_to_fiber_no_sync);
+    told_.Take();
+    return caller;
+  }
+  JANUS_SWITCHES static void End(void* caller) {
+    __tsan_switch_to_fiber(caller, __tsan_switch_to_fiber_no_sync);
+  }
+
+  void* fiber_;
+  HostSignal told_;
+  HostSignal done_;
+};
+
+// Those of one block.
+class HostThreads {
+ public:
+  // More groups of copies, or of a warpgroup's products, that are under way share an engine.
+  static constexpr int kCopying = 8;
+  static constexpr int kMultiplying = 2;
+  static constexpr int Engines(int threads) { return kCopying + threads / 128 * kMultiplying; }
+
+  // Of `at_once` neighbours, which are one thread to the sanitizer.
+  HostThreads(const std::unique_ptr<HostThread>* threads, int at_once,
+              const std::unique_ptr<HostEngine>* engines)
+      : threads_(threads), at_once_(at_once), engines_(engines) {}
+  HostThread& of(int thread) const { return *threads_[thread / at_once_]; }
+  // Of a group, by how many came before it.
+  HostEngine& copying(int64_t group) const { return *engines_[group % kCopying]; }
+  HostEngine& multiplying(int warpgroup, int64_t group) const {
+    return *engines_[kCopying + warpgroup * kMultiplying + group % kMultiplying];
+  }
+
+ private:
+  const std::unique_ptr<HostThread>* threads_;
+  int at_once_;
+  const std::unique_ptr<HostEngine>* engines_;
+};
+
+// fn(i, threads) for i below `blocks`, each a block that no order ties to the others.
+class HostBlocks {
+ public:
+  // `seed`: of the order in which it is done.
+  template <class Fn>
+  static void Run(int64_t blocks, int threads, uint64_t seed, Fn fn) {
+    static thread_local HostBlocks of_this_thread;
+    of_this_thread.RunAll(blocks, threads, blocks == 1 || seed % 2 == 0, fn);
+  }
+
+ private:
+  // The sanitizer has 255 places, and takes away the oldest's where there are more.
+  static constexpr int kMost = 250;
+  static constexpr int kMostThreads = 240;
+  static constexpr int kWarp = 32;
+  static constexpr int64_t kMostBlocks = 16;  // side by side
+
+  template <class Fn>
+  void RunAll(int64_t blocks, int threads, bool by_lanes, Fn& fn) {
+    for (int64_t first = 0; first < blocks; by_lanes = !by_lanes) {
+      int at_once = by_lanes ? 1 : kWarp;
+      while (threads / at_once > kMostThreads) at_once *= 2;
+      const int of_block = threads / at_once;
+      const int engines = HostThreads::Engines(threads);
+      const int64_t count = std::clamp<int64_t>(kMost / (of_block + engines), 1,
+                                                std::min(kMostBlocks, blocks - first));
+      Make(threads_, count * of_block);
+      Make(engines_, count * engines);
+      std::vector<HostThreads> side_by_side;
+      for (int64_t i = 0; i < count; ++i) {
+        side_by_side.emplace_back(&threads_[static_cast<size_t>(i * of_block)], at_once,
+                                  &engines_[static_cast<size_t>(i * engines)]);
+      }
+      const auto run = [&](int64_t i) { fn(first + i, side_by_side[static_cast<size_t>(i)]); };
+      HostFork fork;
+      for (int64_t i = 0; i < count; ++i) {
+        fork.Run(side_by_side[static_cast<size_t>(i)].of(0), run, i);
+      }
+      fork.Join();
+      first += count;
+    }
+  }
+
+  // The first `count`. Fibers are dear to make, and kept.
+  template <class T>
+  static void Make(std::array<std::unique_ptr<T>, kMost>& all, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+      auto& one = all[static_cast<size_t>(i)];
+      if (one == nullptr) one = std::make_unique<T>();
+    }
+  }
+
+  std::array<std::unique_ptr<HostThread>, kMost> threads_;
+  std::array<std::unique_ptr<HostEngine>, kMost> engines_;
+};
+
+#else
+
+class HostAside {
+ public:
+  HostAside() {}  // with a body: not an unused variable
+};
+inline void GiveBy(void*) {}
+inline void TakeBy(void*) {}
+
+class HostThread {};
+class HostFork {
+ public:
+  template <class Fn>
+  void Run(HostThread, Fn& fn, int64_t i) {
+    fn(static_cast<int>(i));
+  }
+  void Join() {}
+};
+class HostEngine {
+ public:
+  void Tell() {}
+  void Copies(void*, const void*, bool, size_t) {}
+  template <class Piece>
+  void Reads(int, size_t, Piece) {}
+  void Await() {}
+};
+class HostThreads {
+ public:
+  static constexpr int kMultiplying = 0;
+  HostThread of(int) const { return {}; }
+  HostEngine copying(int64_t) const { return {}; }
+  HostEngine multiplying(int, int64_t) const { return {}; }
+};
+class HostBlocks {
+ public:
+  template <class Fn>
+  static void Run(int64_t blocks, int, uint64_t, Fn fn) {
+    for (int64_t i = 0; i < blocks; ++i) fn(i, HostThreads());
+  }
+};
+
+#endif
+
+}  // namespace janus::kernels::cuda

@@ -1,0 +1,48 @@
+# Races of the CUDA kernels: each thread of the host form is one to the thread sanitizer
+# (kernels/cuda/host_threads.h).
+
+# That planted ones are reported.
+add_executable(kernels_cuda_races_test cuda_races_test.cc)
+target_link_libraries(kernels_cuda_races_test PRIVATE janus_settings janus_common GTest::gtest
+                                                      GTest::gtest_main)
+add_test(NAME kernels_cuda_races COMMAND kernels_cuda_races_test)
+
+# Left out besides: races that are to show in results, a kernel that ends before its copies.
+set(cuda_filter "${cuda_filter}:HostBlock.AMissing*:HostBlock.Either*:HostWarp.AMissing*")
+string(APPEND cuda_filter ":HostWarp.Either*:Wgmma.ReadsItsOperandsAtAnyTime*:CopyAsync.Is*")
+# Of every kernel and every form of a tile the cases that are soon done.
+set(cuda_short
+    HostBlock.One* HostWarp.Lanes* LoadMatrices* LoadTransposed* LoadNeighbours* MultiplyAdd* CopyAsync*
+    Wgmma.* WgmmaDeathTest*
+    # what goes over rows once, the draw
+    *Norm* *Rope* *Embed* *Combine* FastRows* *PermuteRows* *PackFp8* KvWrite* *LatentWrite*
+    SampleOnCuda* SampleOnEveryDevice.TopK* SampleOnEveryDevice.Zero* SampleOnEveryDevice.DrawsDepend*
+    # the router, AEBS
+    GateTopKOnEveryDevice* FastGate* Shapes/FastGateTest.ChoosesAndWeighs* *GateAndSchedule* RouteRound.*
+    Shapes/RouteRoundTest*/O* Shapes/RouteRoundTest*/Plain
+    Both/ScheduleExpertsTest.GivesTheSpecificationsResultInEveryOrderOfThreads*
+    # projections
+    HeadLinear* FastLinear* Shapes/FastLinearTest.FollowsItsRule* Shapes/FastHeadLinearTest.FollowsItsRule*
+    # attention
+    AttentionTasks* PagedAttention* FastAttention.ReadsPagesAt* FastAttention.TakesRowsAndPages*
+    FastAttention.ANaN* LatentAttention.TheForms* FastAbsorbed.ReadsPagesAt*
+    FastAbsorbed.TakesRowsAndPages* ExpandedRuns* FastExpanded.ComputesAPrompt* FastExpanded.AZero*
+    FastExpanded.TakesRowsAndPages* FastExpanded.TakesMoreRowsThanFindRoom*
+    # the experts
+    FastExperts.AScaleIsOf* FastExperts.TakeSubnormal* Weights/* Wgmma/*NoWholeTiles*)
+list(JOIN cuda_short ":" cuda_short)
+set(cuda_long ":*/LongInnerOfWideBlocks:*/MostOutputs:*/ManyOutputs:*/TooManyIds")
+# Death tests begin anew: a process forked beside fibers goes on without the sanitizer.
+set(cuda_command kernels_cuda_test --gtest_death_test_style=threadsafe)
+add_test(NAME kernels_cuda COMMAND ${cuda_command} "--gtest_filter=${cuda_short}${cuda_filter}${cuda_long}")
+# Every case: scripts/soak races.
+add_test(NAME kernels_cuda_all CONFIGURATIONS soak
+         COMMAND ${cuda_command} "--gtest_filter=${cuda_filter}")
+
+# What scripts/env.sh ignores for gRPC's sake takes memcpy and memset with it.
+set_tests_properties(
+  kernels_cuda_races kernels_cuda kernels_cuda_all
+  PROPERTIES ENVIRONMENT_MODIFICATION
+             "TSAN_OPTIONS=string_append: ignore_noninstrumented_modules=0")
+set_tests_properties(kernels_cuda_races kernels_cuda PROPERTIES LABELS tsan)
+add_dependencies(janus_tsan_tests kernels_cuda_races_test kernels_cuda_test)
