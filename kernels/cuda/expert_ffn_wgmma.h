@@ -126,7 +126,8 @@ struct NarrowWgmmaKernel : WgmmaExpertKernel<1> {
 
 // Tiles of an expert: bands of up to kBand tiles of rows; in a band tiles of rows that share their
 // weights are neighbours, and so are blocks that work at the same time. So weights are read from
-// memory once a band, and rows of a band stay in the cache.
+// memory once a band, and rows of a band from the cache as far as they fit: 58.7 MB of
+// DeepSeek-V3's up do not (README.md).
 inline constexpr int kWgmmaBand = 16;
 inline constexpr int kMostWideExperts = 255;
 

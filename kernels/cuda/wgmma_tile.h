@@ -12,6 +12,8 @@
 // An element's sum starts at 0 and takes 16 elements of the inner axis after the other, from the
 // first to the last, those beyond the end being zeros: whatever the tile, the rows beside it and
 // how far copies run ahead. That is all of batch invariance here.
+// It takes that wgmma adds an element's terms alike for every number of columns, which no text of
+// the PTX ISA guarantees and only a GPU can show.
 
 #include "kernels/cuda/plan.h"
 #include "kernels/cuda/stages.h"
