@@ -93,10 +93,20 @@ struct WgmmaDown {
     WgmmaProduct<Tile>::Run(
         block, w, rows, a.intermediate,
         [&](int r) { return reinterpret_cast<const uint16_t*>(h + r * h_row_bytes); }, sums);
-    ForEachOfWgmma<Tile>(block, rows, w[0].rows, sums, [&](int r, int n, float y0, float y1) {
-      Store(c[r].y, a.y_dtype, n0 + n, c[r].weight * y0);
-      if (n < w[1].rows) Store(c[r].y, a.y_dtype, n1 + n, c[r].weight * y1);
-    });
+    // The format is asked once, and a contribution read once: what is stored might lie in their
+    // list, as far as the compiler sees.
+    const auto store = [&](auto y_dtype) {
+      ForEachOfWgmma<Tile>(block, rows, w[0].rows, sums, [&](int r, int n, float y0, float y1) {
+        const Contribution of = c[r];
+        Store(of.y, y_dtype, n0 + n, of.weight * y0);
+        if (n < w[1].rows) Store(of.y, y_dtype, n1 + n, of.weight * y1);
+      });
+    };
+    if (a.y_dtype == DType::kBFloat16) {
+      store(std::integral_constant<DType, DType::kBFloat16>{});
+    } else {
+      store(std::integral_constant<DType, DType::kFloat32>{});
+    }
   }
 };
 
