@@ -225,30 +225,29 @@ constexpr bool TakesWideTiles(const GroupedExpertFfnArgs& a) {
   return a.num_experts <= kMostWideExperts && a.num_contributions > kNarrowRows * a.num_experts;
 }
 
-inline constexpr int64_t kWideBlocks = 132;  // as many as multiprocessors
-
-// `outputs` of a launch, of which a tile has so many; `flops` of it.
+// `outputs` of a launch, of which a tile has so many; `flops` of it. Wide: at most `most_blocks`,
+// as many as the device runs at once.
 template <class Kernel>
 constexpr Plan PlanWgmmaExperts(const GroupedExpertFfnArgs& a, int64_t outputs, int64_t of_tile,
-                                int64_t flops) {
+                                int64_t flops, int64_t most_blocks) {
   const int64_t across = CeilDiv(outputs, of_tile);
   const int64_t tiles_of_rows =
       std::min(a.num_contributions, a.num_experts + a.num_contributions / Kernel::kMostRows);
   return {
-      Kernel::kGroups == 1 ? a.num_experts * across : std::min(kWideBlocks, tiles_of_rows * across),
+      Kernel::kGroups == 1 ? a.num_experts * across : std::min(most_blocks, tiles_of_rows * across),
       Kernel::kThreads, Kernel::kAskedSharedBytes, 0, flops};
 }
 template <int kGroups>
-constexpr Plan PlanWgmmaExpertUp(const GroupedExpertFfnArgs& a) {
+constexpr Plan PlanWgmmaExpertUp(const GroupedExpertFfnArgs& a, int64_t most_blocks) {
   using Kernel = WgmmaExpertUpKernel<kGroups>;
   return PlanWgmmaExperts<Kernel>(a, a.intermediate, WgmmaUp::Outputs(Kernel::kHalf),
-                                  4 * a.num_contributions * a.intermediate * a.hidden);
+                                  4 * a.num_contributions * a.intermediate * a.hidden, most_blocks);
 }
 template <int kGroups>
-constexpr Plan PlanWgmmaExpertDown(const GroupedExpertFfnArgs& a) {
+constexpr Plan PlanWgmmaExpertDown(const GroupedExpertFfnArgs& a, int64_t most_blocks) {
   using Kernel = WgmmaExpertDownKernel<kGroups>;
   return PlanWgmmaExperts<Kernel>(a, a.hidden, WgmmaDown::Outputs(Kernel::kHalf),
-                                  2 * a.num_contributions * a.intermediate * a.hidden);
+                                  2 * a.num_contributions * a.intermediate * a.hidden, most_blocks);
 }
 
 // What the blocks of an expert with `rows` rows ask of the level-2 cache: each tile its weights and
