@@ -3,8 +3,8 @@
 // The experts with weights in bfloat16 on sm_90a: two launches over wgmma_tile.h.
 // Specification: ../reference/grouped_expert_ffn.cc
 //
-// There are two ways to deal a call into blocks, with the same bits. How many rows the host knows
-// of at most says which (TakesWideTiles); how many an expert has only the device knows.
+// There are two ways to deal a call into blocks, with the same bits. How many rows the host
+// takes for likely says which (TakesWideTiles); how many an expert has only the device knows.
 //   - Narrow, for few rows, bound by the read of the weights: a block per (expert, 64 weight rows)
 //     takes the expert's rows in tiles of up to 64. A block of an expert without rows ends at once.
 //   - Wide: a tile is 128 weight rows by up to 256 rows. As many blocks as the device runs at once
@@ -218,11 +218,12 @@ struct WgmmaExpertDownKernel
   }
 };
 
-// A matter of speed: above so many rows an expert, if they were dealt evenly, reading them for each
-// 64 weight rows weighs on the cache.
+// A matter of speed: above so many rows an expert, as there are likely to be and dealt evenly,
+// reading them for each 64 weight rows weighs on the cache.
 inline constexpr int64_t kNarrowRows = 32;
 constexpr bool TakesWideTiles(const GroupedExpertFfnArgs& a) {
-  return a.num_experts <= kMostWideExperts && a.num_contributions > kNarrowRows * a.num_experts;
+  const int64_t rows = a.likely_contributions > 0 ? a.likely_contributions : a.num_contributions;
+  return a.num_experts <= kMostWideExperts && rows > kNarrowRows * a.num_experts;
 }
 
 // `outputs` of a launch, of which a tile has so many; `flops` of it. Wide: at most `most_blocks`,

@@ -270,6 +270,13 @@ TEST(Plan, OfWgmmaExpertsTakesWideTilesForManyRowsOfFewEnoughExperts) {
   EXPECT_FALSE(TakesWideTiles(a));
   ++a.num_contributions;
   EXPECT_TRUE(TakesWideTiles(a));
+  // Of as many there may be a share alone is likely.
+  a.num_contributions = 8 * 32 * 32;
+  a.likely_contributions = 32 * 32;
+  EXPECT_FALSE(TakesWideTiles(a));
+  ++a.likely_contributions;
+  EXPECT_TRUE(TakesWideTiles(a));
+  a.likely_contributions = 0;
   a.num_contributions = int64_t{1} << 30;
   a.num_experts = kMostWideExperts;
   EXPECT_TRUE(TakesWideTiles(a));
