@@ -50,28 +50,32 @@ foreach(architecture IN LISTS JANUS_CUDA_ARCHITECTURES)
   list(APPEND JANUS_NVCC_FLAGS -gencode=arch=compute_${architecture},code=sm_${architecture})
 endforeach()
 
-# janus_cuda_objects(<out> <file.cu>...): the objects of the sources; beside each its .ptxas report,
-# whose paths go to <out>_REPORTS.
+# janus_cuda_objects(<out> <file.cu>...): the objects of the sources; beside each its .ptxas report and
+# a folder with its PTX, whose paths go to <out>_REPORTS and <out>_PTX.
 function(janus_cuda_objects out)
   set(objects "")
   set(reports "")
+  set(ptx "")
   foreach(source IN LISTS ARGN)
     set(object ${CMAKE_CURRENT_BINARY_DIR}/${source}.o)
     set(report ${CMAKE_CURRENT_BINARY_DIR}/${source}.ptxas)
+    set(kept ${CMAKE_CURRENT_BINARY_DIR}/${source}.ptx)
     get_filename_component(folder ${object} DIRECTORY)
     file(MAKE_DIRECTORY ${folder})
     add_custom_command(
       OUTPUT ${object} ${report}
-      COMMAND ${CMAKE_SOURCE_DIR}/cmake/nvcc.sh ${report} ${JANUS_NVCC} ${JANUS_NVCC_FLAGS} -MD -MF
-              ${object}.d -MT ${object} -c ${CMAKE_CURRENT_SOURCE_DIR}/${source} -o ${object}
+      COMMAND ${CMAKE_SOURCE_DIR}/cmake/nvcc.sh ${report} ${kept} ${JANUS_NVCC} ${JANUS_NVCC_FLAGS}
+              -MD -MF ${object}.d -MT ${object} -c ${CMAKE_CURRENT_SOURCE_DIR}/${source} -o ${object}
       DEPENDS ${source} ${CMAKE_SOURCE_DIR}/cmake/nvcc.sh
       DEPFILE ${object}.d
       COMMENT "nvcc ${source}"
       VERBATIM)
     list(APPEND objects ${object})
     list(APPEND reports ${report})
+    list(APPEND ptx ${kept})
   endforeach()
   set_source_files_properties(${objects} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
   set(${out} ${objects} PARENT_SCOPE)
   set(${out}_REPORTS ${reports} PARENT_SCOPE)
+  set(${out}_PTX ${ptx} PARENT_SCOPE)
 endfunction()

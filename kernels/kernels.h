@@ -456,6 +456,9 @@ struct GroupedExpertFfnArgs {
   const Contribution* contributions = nullptr;  // [num_contributions]
   int64_t num_experts = 0;
   int64_t num_contributions = 0;
+  // Where that is only the most that a device may list: how many it is likely to, a matter of speed
+  // alone. 0: all.
+  int64_t likely_contributions = 0;
   int64_t hidden = 0;        // H
   int64_t intermediate = 0;  // I
   // Float8E4M3 too, of which none is NaN, and Mxfp4, with H and I multiples of kMxBlock.

@@ -235,6 +235,8 @@ Status DecodeLayer::Experts(const kernels::Stream& on, int layer) {
   args.contributions = contributions_.as<kernels::Contribution>();
   args.num_experts = static_cast<int>(kernels::RoutedExperts(rows_, model_.moe.top_k, slots_));
   args.num_contributions = int64_t{rows_} * model_.moe.top_k;
+  const int instances = placements_[static_cast<size_t>(layer)].instances;
+  args.likely_contributions = (args.num_contributions + instances - 1) / instances;
   args.hidden = model_.hidden;
   args.intermediate = model_.moe.intermediate;
   args.row_dtype = wire_;

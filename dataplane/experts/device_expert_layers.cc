@@ -217,6 +217,9 @@ Status DeviceExpertLayers::StartOn(const kernels::Stream& on, Work work, int lay
   kernels::GroupedExpertFfnArgs args = FfnOverLists(layer);
   args.num_experts = kernels::RoutedExperts(rows, model_.moe.top_k, slots);
   args.num_contributions = int64_t{rows} * model_.moe.top_k;
+  // AEBS deals them out to all instances.
+  const int instances = placements_[static_cast<size_t>(layer)].instances;
+  args.likely_contributions = (args.num_contributions + instances - 1) / instances;
   return kernels::GroupedExpertFfn(on, args);
 }
 

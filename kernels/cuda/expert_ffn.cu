@@ -25,14 +25,11 @@ Status RunFast(const Stream& stream, const GroupedExpertFfnArgs& args, int64_t h
 template <int kGroups>
 Status RunWgmma(const Stream& stream, const GroupedExpertFfnArgs& args, int64_t h_row_bytes,
                 int64_t most_blocks) {
-  const auto start = [&](const auto& kernel, Plan plan) {
-    if (most_blocks > 0) plan.blocks = std::min(plan.blocks, most_blocks);
-    return Start(kName, stream, kernel, plan);
-  };
-  JANUS_RETURN_IF_ERROR(start(WgmmaExpertUpKernel<kGroups>{{{{}, args, h_row_bytes}}},
-                              PlanWgmmaExpertUp<kGroups>(args)));
-  return start(WgmmaExpertDownKernel<kGroups>{{{{}, args, h_row_bytes}}},
-               PlanWgmmaExpertDown<kGroups>(args));
+  JANUS_RETURN_IF_ERROR(Start(kName, stream,
+                              WgmmaExpertUpKernel<kGroups>{{{{}, args, h_row_bytes}}},
+                              PlanWgmmaExpertUp<kGroups>(args, most_blocks)));
+  return Start(kName, stream, WgmmaExpertDownKernel<kGroups>{{{{}, args, h_row_bytes}}},
+               PlanWgmmaExpertDown<kGroups>(args, most_blocks));
 }
 
 }  // namespace
@@ -50,8 +47,9 @@ Status RunGroupedExpertFfn(const Stream& stream, const GroupedExpertFfnArgs& arg
   if (form == ExpertForm::kWgmma) {
     const bool wide =
         tiles == WgmmaTiles::kWide || (tiles == WgmmaTiles::kByRows && TakesWideTiles(args));
-    return wide ? RunWgmma<2>(stream, args, h_row_bytes, wide_blocks)
-                : RunWgmma<1>(stream, args, h_row_bytes, 0);
+    const int64_t most_blocks = wide_blocks > 0 ? wide_blocks : DeviceMultiprocessors();
+    return wide ? RunWgmma<2>(stream, args, h_row_bytes, most_blocks)
+                : RunWgmma<1>(stream, args, h_row_bytes, most_blocks);
   }
   if (args.weight_dtype == DType::kMxfp4) return RunFast<4>(stream, args, h_row_bytes);
   return args.weight_dtype == DType::kBFloat16 ? RunFast<16>(stream, args, h_row_bytes)

@@ -32,7 +32,7 @@ constexpr ExpertForm ExpertFormFor(const GroupedExpertFfnArgs& a, bool has_wgmma
 
 // How wgmma deals a call into blocks, which shows in no bit.
 enum class WgmmaTiles {
-  kByRows,  // by the rows that there may be
+  kByRows,  // by the rows that there are likely to be
   kNarrow,
   kWide,  // at most kMostWideExperts experts
 };

@@ -3,8 +3,8 @@
 // The experts with weights in bfloat16 on sm_90a: two launches over wgmma_tile.h.
 // Specification: ../reference/grouped_expert_ffn.cc
 //
-// There are two ways to deal a call into blocks, with the same bits. How many rows the host knows
-// of at most says which (TakesWideTiles); how many an expert has only the device knows.
+// There are two ways to deal a call into blocks, with the same bits. How many rows the host
+// takes for likely says which (TakesWideTiles); how many an expert has only the device knows.
 //   - Narrow, for few rows, bound by the read of the weights: a block per (expert, 64 weight rows)
 //     takes the expert's rows in tiles of up to 64. A block of an expert without rows ends at once.
 //   - Wide: a tile is 128 weight rows by up to 256 rows. As many blocks as the device runs at once
@@ -93,10 +93,20 @@ struct WgmmaDown {
     WgmmaProduct<Tile>::Run(
         block, w, rows, a.intermediate,
         [&](int r) { return reinterpret_cast<const uint16_t*>(h + r * h_row_bytes); }, sums);
-    ForEachOfWgmma<Tile>(block, rows, w[0].rows, sums, [&](int r, int n, float y0, float y1) {
-      Store(c[r].y, a.y_dtype, n0 + n, c[r].weight * y0);
-      if (n < w[1].rows) Store(c[r].y, a.y_dtype, n1 + n, c[r].weight * y1);
-    });
+    // The format is asked once, and a contribution read once: what is stored might lie in their
+    // list, as far as the compiler sees.
+    const auto store = [&](auto y_dtype) {
+      ForEachOfWgmma<Tile>(block, rows, w[0].rows, sums, [&](int r, int n, float y0, float y1) {
+        const Contribution of = c[r];
+        Store(of.y, y_dtype, n0 + n, of.weight * y0);
+        if (n < w[1].rows) Store(of.y, y_dtype, n1 + n, of.weight * y1);
+      });
+    };
+    if (a.y_dtype == DType::kBFloat16) {
+      store(std::integral_constant<DType, DType::kBFloat16>{});
+    } else {
+      store(std::integral_constant<DType, DType::kFloat32>{});
+    }
   }
 };
 
@@ -126,7 +136,8 @@ struct NarrowWgmmaKernel : WgmmaExpertKernel<1> {
 
 // Tiles of an expert: bands of up to kBand tiles of rows; in a band tiles of rows that share their
 // weights are neighbours, and so are blocks that work at the same time. So weights are read from
-// memory once a band, and rows of a band stay in the cache.
+// memory once a band, and rows of a band from the cache as far as they fit: 58.7 MB of
+// DeepSeek-V3's up do not (README.md).
 inline constexpr int kWgmmaBand = 16;
 inline constexpr int kMostWideExperts = 255;
 
@@ -207,37 +218,37 @@ struct WgmmaExpertDownKernel
   }
 };
 
-// A matter of speed: above so many rows an expert, if they were dealt evenly, reading them for each
-// 64 weight rows weighs on the cache.
+// A matter of speed: above so many rows an expert, as there are likely to be and dealt evenly,
+// reading them for each 64 weight rows weighs on the cache.
 inline constexpr int64_t kNarrowRows = 32;
 constexpr bool TakesWideTiles(const GroupedExpertFfnArgs& a) {
-  return a.num_experts <= kMostWideExperts && a.num_contributions > kNarrowRows * a.num_experts;
+  const int64_t rows = a.likely_contributions > 0 ? a.likely_contributions : a.num_contributions;
+  return a.num_experts <= kMostWideExperts && rows > kNarrowRows * a.num_experts;
 }
 
-inline constexpr int64_t kWideBlocks = 132;  // as many as multiprocessors
-
-// `outputs` of a launch, of which a tile has so many; `flops` of it.
+// `outputs` of a launch, of which a tile has so many; `flops` of it. Wide: at most `most_blocks`,
+// as many as the device runs at once.
 template <class Kernel>
 constexpr Plan PlanWgmmaExperts(const GroupedExpertFfnArgs& a, int64_t outputs, int64_t of_tile,
-                                int64_t flops) {
+                                int64_t flops, int64_t most_blocks) {
   const int64_t across = CeilDiv(outputs, of_tile);
   const int64_t tiles_of_rows =
       std::min(a.num_contributions, a.num_experts + a.num_contributions / Kernel::kMostRows);
   return {
-      Kernel::kGroups == 1 ? a.num_experts * across : std::min(kWideBlocks, tiles_of_rows * across),
+      Kernel::kGroups == 1 ? a.num_experts * across : std::min(most_blocks, tiles_of_rows * across),
       Kernel::kThreads, Kernel::kAskedSharedBytes, 0, flops};
 }
 template <int kGroups>
-constexpr Plan PlanWgmmaExpertUp(const GroupedExpertFfnArgs& a) {
+constexpr Plan PlanWgmmaExpertUp(const GroupedExpertFfnArgs& a, int64_t most_blocks) {
   using Kernel = WgmmaExpertUpKernel<kGroups>;
   return PlanWgmmaExperts<Kernel>(a, a.intermediate, WgmmaUp::Outputs(Kernel::kHalf),
-                                  4 * a.num_contributions * a.intermediate * a.hidden);
+                                  4 * a.num_contributions * a.intermediate * a.hidden, most_blocks);
 }
 template <int kGroups>
-constexpr Plan PlanWgmmaExpertDown(const GroupedExpertFfnArgs& a) {
+constexpr Plan PlanWgmmaExpertDown(const GroupedExpertFfnArgs& a, int64_t most_blocks) {
   using Kernel = WgmmaExpertDownKernel<kGroups>;
   return PlanWgmmaExperts<Kernel>(a, a.hidden, WgmmaDown::Outputs(Kernel::kHalf),
-                                  2 * a.num_contributions * a.intermediate * a.hidden);
+                                  2 * a.num_contributions * a.intermediate * a.hidden, most_blocks);
 }
 
 // What the blocks of an expert with `rows` rows ask of the level-2 cache: each tile its weights and

@@ -33,15 +33,17 @@ struct HostMatrix {
   int64_t leading = 0;  // from the first to the second 16 bytes of a row; without swizzle alone
   int64_t stride = 0;   // from 8 rows to the next
   int base_offset = 0;
-  int swizzle = 0;  // bytes of a row among which chunks of 16 are permuted; 0: none
+  int swizzle = 0;       // bytes of a row among which chunks of 16 are permuted; 0: none
+  uint64_t unnamed = 0;  // bits of which the PTX ISA says nothing
 
   static HostMatrix Of(uint64_t descriptor) {
     const auto field = [&](int at, int bits) {
       return static_cast<int64_t>(descriptor >> at & ((uint64_t{1} << bits) - 1));
     };
     constexpr int kSwizzles[] = {0, 128, 64, 32};
-    return {16 * field(0, 14), 16 * field(16, 14), 16 * field(32, 14),
-            static_cast<int>(field(49, 3)), kSwizzles[field(62, 2)]};
+    return {16 * field(0, 14),       16 * field(16, 14),
+            16 * field(32, 14),      static_cast<int>(field(49, 3)),
+            kSwizzles[field(62, 2)], descriptor & kUnnamed};
   }
   // Where 8 elements of 16 bits lie, of a row from element 8 * chunk on; K-major.
   int64_t AddressOf(int row, int chunk) const {
@@ -51,11 +53,17 @@ struct HostMatrix {
   }
   // Base offsets other than 0 are of patterns that begin elsewhere: no kernel here has any.
   void Check() const {
+    JANUS_CHECK(unnamed == 0, unnamed);
     JANUS_CHECK(base_offset == 0, base_offset);
     if (swizzle == 0) return;
     JANUS_CHECK(start % (8 * swizzle) < swizzle && stride % (8 * swizzle) == 0, start, stride);
     JANUS_CHECK(leading == 16, leading);  // "not used, assumed to be 1"
   }
+
+ private:
+  // Bits 14-15, 30-31, 46-48 and 52-61.
+  static constexpr uint64_t kUnnamed =
+      uint64_t{0x3} << 14 | uint64_t{0x3} << 30 | uint64_t{0x7} << 46 | uint64_t{0x3FF} << 52;
 };
 
 class HostProducts {

@@ -101,6 +101,22 @@ inline bool DeviceHasWgmma() {
 #endif
 }
 
+// That this process's GPU has.
+inline int64_t DeviceMultiprocessors() {
+  static const int64_t has = [] {
+    int device = 0;
+    int multiprocessors = 0;
+    if (cudaGetDevice(&device) != cudaSuccess ||
+        cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device) !=
+            cudaSuccess) {
+      cudaGetLastError();  // the launch will tell
+      return 1;
+    }
+    return multiprocessors;
+  }();
+  return has;
+}
+
 inline Status LaunchFailure(std::string_view operation, cudaError_t error) {
   const std::string what =
       std::string(operation) + ": " + cudaGetErrorName(error) + ", " + cudaGetErrorString(error);
@@ -155,6 +171,9 @@ inline bool DeviceHasSharedBytes(int64_t bytes) {
 }
 inline bool DeviceHasWgmma() {
   return true;
+}
+inline int64_t DeviceMultiprocessors() {
+  return 132;  // of an H100 or H200 with SXM
 }
 
 // What the next launches of this thread draw their orders from.

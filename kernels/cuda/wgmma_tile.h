@@ -12,6 +12,8 @@
 // An element's sum starts at 0 and takes 16 elements of the inner axis after the other, from the
 // first to the last, those beyond the end being zeros: whatever the tile, the rows beside it and
 // how far copies run ahead. That is all of batch invariance here.
+// It takes that wgmma adds an element's terms alike for every number of columns, which no text of
+// the PTX ISA guarantees and only a GPU can show.
 
 #include "kernels/cuda/plan.h"
 #include "kernels/cuda/stages.h"
@@ -150,20 +152,35 @@ class WgmmaProduct {
     bool rows = true;
   };
 
+  // Of a pass after the other: a chunk of a thread is of rows kPass apart, whose chunks lie alike
+  // in their groups of 8. So one address serves them all, and what all chunks have in common is
+  // asked before the loop: a warp has far more copies to start than products.
+  static constexpr int kPassBytes = kPass * kSwizzledRow;
+  static_assert(kPass % 8 == 0);
+
   // The address of what is not read is whatever comes out; nothing touches it.
   template <class Block>
   JANUS_DEVICE static void FillWeights(Block& block, unsigned char* to, int thread, int step,
                                        const Halves& w, int64_t inner, bool in_chunks) {
+    constexpr int kPasses = 2 * Tile::kHalf / kPass;
     const WgmmaHalf half = HalfOfThread(w, thread);
     const int first_row = thread / kChunks;
     const int chunk = thread % kChunks;
     const int64_t k = int64_t{step} * Tile::kStep + chunk * kChunk;
     const int left = k < inner ? half.rows - Tile::RowOfHalf(first_row) : 0;
     const uint16_t* from = half.first + Tile::RowOfHalf(first_row) * inner + k;
-    JANUS_UNROLL
-    for (int row = 0; row < 2 * Tile::kHalf; row += kPass) {
-      BringChunk(block, to + SwizzledOffset(row + first_row, chunk), from,
-                 row / 2 < left ? kChunk : 0, in_chunks);
+    unsigned char* const first_to = to + SwizzledOffset(first_row, chunk);
+    if (in_chunks) {
+      JANUS_UNROLL
+      for (int i = 0; i < kPasses; ++i) {
+        block.CopyAsync(first_to + i * kPassBytes, from, i * kPass / 2 < left);
+        from += kPass / 2 * inner;
+      }
+      return;
+    }
+    JANUS_KEEP_LOOP
+    for (int i = 0; i < kPasses; ++i) {
+      MoveChunk(first_to + i * kPassBytes, from, i * kPass / 2 < left ? kChunk : 0);
       from += kPass / 2 * inner;
     }
   }
@@ -171,15 +188,30 @@ class WgmmaProduct {
   template <class Block>
   JANUS_DEVICE static void FillRows(Block& block, unsigned char* to, int thread, int step, int rows,
                                     int64_t inner, bool in_chunks) {
+    constexpr int kPasses = (Tile::kRows + kPass - 1) / kPass;
+    static_assert(kPasses == 1 || Tile::kRows % kPass == 0);
     const int first_row = thread / kChunks;
+    if (Tile::kRows < kPass && first_row >= Tile::kRows) return;
     const int chunk = thread % kChunks;
     const int64_t k = int64_t{step} * Tile::kStep + chunk * kChunk;
-    JANUS_UNROLL
-    for (int row = 0; row < Tile::kRows; row += kPass) {
-      const int r = row + first_row;
-      if (Tile::kRows % kPass != 0 && r >= Tile::kRows) break;
-      BringChunk(block, to + SwizzledOffset(r, chunk), RowsOf(block)[r] + k,
-                 k < inner && r < rows ? kChunk : 0, in_chunks);
+    const int left = k < inner ? rows - first_row : 0;
+    unsigned char* const first_to = to + SwizzledOffset(first_row, chunk);
+    const uint16_t* const* const first_from = RowsOf(block) + first_row;
+    if (in_chunks) {
+      // All of them before the first copy, which the compiler would not load beyond.
+      const uint16_t* from[kPasses];
+      JANUS_UNROLL
+      for (int i = 0; i < kPasses; ++i) from[i] = first_from[i * kPass] + k;
+      JANUS_UNROLL
+      for (int i = 0; i < kPasses; ++i) {
+        block.CopyAsync(first_to + i * kPassBytes, from[i], i * kPass < left);
+      }
+      return;
+    }
+    JANUS_KEEP_LOOP
+    for (int i = 0; i < kPasses; ++i) {
+      MoveChunk(first_to + i * kPassBytes, first_from[i * kPass] + k,
+                i * kPass < left ? kChunk : 0);
     }
   }
 

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/cuda/expert_ffn_wgmma.h"
 #include "kernels/cuda/plan.h"
 #include "kernels/cuda/start.h"
 #include "tests/unit/kernels/cuda_order.h"
@@ -110,8 +111,9 @@ class Experts {
         experts.back().down_scales = Scales(3 * e + 2);
       }
       for (int i = 0; i < counts_[e]; ++i) {
-        const auto row = static_cast<int64_t>(contributions.size()) * shape_.hidden;
-        contributions.push_back({static_cast<const char*>(x_.data()) + row * SizeOf(kB16),
+        const auto number = static_cast<int64_t>(contributions.size());
+        const int64_t row = number * shape_.hidden;
+        contributions.push_back({static_cast<const char*>(x_.data()) + RowAt(number) * SizeOf(kB16),
                                  static_cast<char*>(y.data()) + row * SizeOf(y_dtype_),
                                  0.1f + 0.05f * static_cast<float>(row % 17)});
       }
@@ -141,7 +143,20 @@ class Experts {
 
   // One row becomes NaN.
   void Poison(int row) {
-    for (int64_t k = 0; k < shape_.hidden; ++k) x_.set(int64_t{row} * shape_.hidden + k, NAN);
+    for (int64_t k = 0; k < shape_.hidden; ++k) x_.set(RowAt(row) + k, NAN);
+  }
+  // From here on rows lie 0 to 14 bytes past multiples of 16, neighbours and rows 16 or 32 apart
+  // otherwise than one another.
+  void Stagger() {
+    GuardedArray apart(kB16, int64_t{total_} * (shape_.hidden + kChunk) + kBehind);
+    apart.Fill(NAN);
+    for (int64_t row = 0; row < total_; ++row) {
+      for (int64_t k = 0; k < shape_.hidden; ++k) {
+        apart.set(StaggeredRowAt(row) + k, x_.at(RowAt(row) + k));
+      }
+    }
+    x_ = std::move(apart);
+    is_staggered_ = true;
   }
   size_t row_bytes() const { return static_cast<size_t>(shape_.hidden * SizeOf(y_dtype_)); }
   // Of element `index` of a matrix of an expert; the scale of its block.
@@ -166,6 +181,13 @@ class Experts {
 
  private:
   const void* Scales(size_t matrix) const { return scales_[matrix].data(); }
+  // The element of x at which a row begins.
+  int64_t RowAt(int64_t row) const {
+    return is_staggered_ ? StaggeredRowAt(row) : row * shape_.hidden;
+  }
+  int64_t StaggeredRowAt(int64_t row) const {
+    return row * (shape_.hidden + kChunk) + (row + row / 16) * 5 % kChunk;
+  }
 
   // Elements behind the last row of each array, all NaN: reading them shows, even where they are
   // multiplied by the zeros of the other operand.
@@ -177,6 +199,7 @@ class Experts {
   DType y_dtype_;
   int total_;
   GuardedArray x_;
+  bool is_staggered_ = false;
   std::vector<GuardedArray> weights_;
   std::vector<GuardedArray> scales_;  // of fp8 and mxfp4
 };
@@ -280,6 +303,18 @@ TEST(WgmmaExperts, HaveTheSameBitsInNarrowAndInWideTilesOfAnyNumberOfBlocks) {
   }
 }
 
+// As many experts as a call of wide tiles takes, of each of which a block must find the tiles.
+TEST(WgmmaExperts, AreFoundAmongAsManyAsThereMayBe) {
+  if (!DeviceHasWgmma()) GTEST_SKIP() << "no wgmma here";
+  std::vector<int> counts(kMostWideExperts);
+  for (size_t e = 0; e < counts.size(); ++e) counts[e] = static_cast<int>(e % 4);
+  const Experts experts({136, 72}, counts, kB16, kB16);  // two tiles across of up and of down
+  const std::vector<uint8_t> narrow = experts.Run(kNarrowWay);
+  for (const int64_t blocks : {0, 1, 5}) {
+    EXPECT_EQ(experts.Run(Way{ExpertForm::kWgmma, WgmmaTiles::kWide, blocks}), narrow) << blocks;
+  }
+}
+
 #ifdef JANUS_TEST_ON_GPU
 // Too long for the host form.
 constexpr int kFewCounts[] = {1, 40};
@@ -338,6 +373,21 @@ TEST_P(FastExpertsOf, ReadRowsAndWeightsAtAnyAddress) {
   if (!is_mxfp4) return;
   EXPECT_EQ(bits(0, 4), aligned);  // scales that copies read, weights that they do not
   EXPECT_EQ(bits(0, 0, 3), aligned);
+}
+
+// Each row for itself: of those that a thread brings one alone may be such that copies cannot read
+// it, be it the first or the last.
+TEST_P(FastExpertsOf, ReadRowsOfWhichEachLiesOtherwise) {
+  const auto& [weights, way] = GetParam();
+  const bool is_mxfp4 = weights == kMx4;
+  const Shape shape = is_mxfp4 ? Shape{160, 64} : Shape{144, 48};
+  constexpr int narrow_counts[] = {40, 64};
+  constexpr int wide_counts[] = {200, 256};
+  const bool is_wide = way.tiles == WgmmaTiles::kWide;
+  Experts experts(shape, is_wide ? wide_counts : narrow_counts, kB16, weights);
+  const std::vector<uint8_t> aligned = experts.Run(way);
+  experts.Stagger();
+  EXPECT_EQ(experts.Run(way), aligned);
 }
 
 TEST_P(FastExpertsOf, ARowOfNaNsStaysAlone) {

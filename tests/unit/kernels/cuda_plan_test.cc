@@ -232,17 +232,18 @@ TEST(Plan, OfFastExpertsAsksTheCacheForLittleBesideTheWeights) {
 
 TEST(Plan, OfWgmmaExpertsCoversWeightRowsAndTails) {
   const GroupedExpertFfnArgs v3 = DeepSeek(7168, 2048, 32);
-  EXPECT_EQ(PlanWgmmaExpertUp<1>(v3).blocks, 32 * 64);
-  EXPECT_EQ(PlanWgmmaExpertDown<1>(v3).blocks, 32 * 112);
-  EXPECT_EQ(PlanWgmmaExpertUp<1>(v3).threads, 128);
-  EXPECT_EQ(PlanWgmmaExpertUp<2>(v3).threads, 256);
-  for (const int64_t flops : {PlanWgmmaExpertUp<1>(v3).flops + PlanWgmmaExpertDown<1>(v3).flops,
-                              PlanWgmmaExpertUp<2>(v3).flops + PlanWgmmaExpertDown<2>(v3).flops}) {
+  EXPECT_EQ(PlanWgmmaExpertUp<1>(v3, 132).blocks, 32 * 64);
+  EXPECT_EQ(PlanWgmmaExpertDown<1>(v3, 132).blocks, 32 * 112);
+  EXPECT_EQ(PlanWgmmaExpertUp<1>(v3, 132).threads, 128);
+  EXPECT_EQ(PlanWgmmaExpertUp<2>(v3, 132).threads, 256);
+  for (const int64_t flops :
+       {PlanWgmmaExpertUp<1>(v3, 132).flops + PlanWgmmaExpertDown<1>(v3, 132).flops,
+        PlanWgmmaExpertUp<2>(v3, 132).flops + PlanWgmmaExpertDown<2>(v3, 132).flops}) {
     EXPECT_EQ(flops, int64_t{6} * v3.num_contributions * 7168 * 2048);
   }
   const GroupedExpertFfnArgs odd = DeepSeek(136, 72, 3);
-  EXPECT_EQ(PlanWgmmaExpertUp<1>(odd).blocks, 3 * 3);
-  EXPECT_EQ(PlanWgmmaExpertDown<1>(odd).blocks, 3 * 3);
+  EXPECT_EQ(PlanWgmmaExpertUp<1>(odd, 132).blocks, 3 * 3);
+  EXPECT_EQ(PlanWgmmaExpertDown<1>(odd, 132).blocks, 3 * 3);
 }
 
 // Wide tiles have as many blocks as run at once, or as there may be tiles: an expert's last one is
@@ -250,14 +251,17 @@ TEST(Plan, OfWgmmaExpertsCoversWeightRowsAndTails) {
 TEST(Plan, OfWideWgmmaExpertsHasNoMoreBlocksThanTilesOrMultiprocessors) {
   GroupedExpertFfnArgs a = DeepSeek(7168, 2048, 8);
   a.num_contributions = 4096;
-  EXPECT_EQ(PlanWgmmaExpertUp<2>(a).blocks, 132);
-  EXPECT_EQ(PlanWgmmaExpertDown<2>(a).blocks, 132);
+  EXPECT_EQ(PlanWgmmaExpertUp<2>(a, 132).blocks, 132);
+  EXPECT_EQ(PlanWgmmaExpertDown<2>(a, 132).blocks, 132);
+  EXPECT_EQ(PlanWgmmaExpertUp<2>(a, 114).blocks, 114);
+  EXPECT_EQ(PlanWgmmaExpertDown<2>(a, 114).blocks, 114);
+  EXPECT_EQ(PlanWgmmaExpertUp<1>(a, 114).blocks, 8 * 64);
   a = DeepSeek(136, 72, 3);
   a.num_contributions = 300;
-  EXPECT_EQ(PlanWgmmaExpertUp<2>(a).blocks, (3 + 1) * 2);
-  EXPECT_EQ(PlanWgmmaExpertDown<2>(a).blocks, (3 + 1) * 2);
+  EXPECT_EQ(PlanWgmmaExpertUp<2>(a, 132).blocks, (3 + 1) * 2);
+  EXPECT_EQ(PlanWgmmaExpertDown<2>(a, 132).blocks, (3 + 1) * 2);
   a.num_contributions = 2;
-  EXPECT_EQ(PlanWgmmaExpertUp<2>(a).blocks, 2 * 2);
+  EXPECT_EQ(PlanWgmmaExpertUp<2>(a, 132).blocks, 2 * 2);
 }
 
 TEST(Plan, OfWgmmaExpertsTakesWideTilesForManyRowsOfFewEnoughExperts) {
@@ -266,6 +270,13 @@ TEST(Plan, OfWgmmaExpertsTakesWideTilesForManyRowsOfFewEnoughExperts) {
   EXPECT_FALSE(TakesWideTiles(a));
   ++a.num_contributions;
   EXPECT_TRUE(TakesWideTiles(a));
+  // Of as many there may be a share alone is likely.
+  a.num_contributions = 8 * 32 * 32;
+  a.likely_contributions = 32 * 32;
+  EXPECT_FALSE(TakesWideTiles(a));
+  ++a.likely_contributions;
+  EXPECT_TRUE(TakesWideTiles(a));
+  a.likely_contributions = 0;
   a.num_contributions = int64_t{1} << 30;
   a.num_experts = kMostWideExperts;
   EXPECT_TRUE(TakesWideTiles(a));
@@ -288,8 +299,9 @@ TEST(Plan, OfWgmmaExpertsKeepsMoreUnderWayThanTheMemoryNeeds) {
   EXPECT_LE(2 * (WgmmaExpertUpKernel<1>::kAskedSharedBytes + 1024), 228 << 10);
   EXPECT_LE(WgmmaExpertUpKernel<2>::kAskedSharedBytes, kMostSharedBytes);
   const GroupedExpertFfnArgs a = DeepSeek(7168, 2048, 8);
-  EXPECT_TRUE(CanLaunch(PlanWgmmaExpertUp<1>(a), WgmmaExpertUpKernel<1>::kAskedSharedBytes));
-  EXPECT_TRUE(CanLaunch(PlanWgmmaExpertDown<2>(a), WgmmaExpertDownKernel<2>::kAskedSharedBytes));
+  EXPECT_TRUE(CanLaunch(PlanWgmmaExpertUp<1>(a, 132), WgmmaExpertUpKernel<1>::kAskedSharedBytes));
+  EXPECT_TRUE(
+      CanLaunch(PlanWgmmaExpertDown<2>(a, 132), WgmmaExpertDownKernel<2>::kAskedSharedBytes));
 }
 
 TEST(Plan, OfWgmmaExpertsAsksTheCacheForHalfAsMuchInWideTiles) {

@@ -336,6 +336,9 @@ TEST(WgmmaDeathTest, ACrookedDescriptorEndsTheProcess) {
   run(0, 0);
   run(0, 96);
   EXPECT_DEATH(run(uint64_t{1} << 49, 0), "base_offset");
+  for (const int bit : {14, 15, 30, 31, 46, 48, 52, 57, 61}) {
+    EXPECT_DEATH(run(uint64_t{1} << bit, 0), "unnamed") << bit;
+  }
   EXPECT_DEATH(run(0, 128), "start");
   EXPECT_DEATH(run(uint64_t{8} << 32, 0), "stride");
   EXPECT_DEATH(run(uint64_t{3} << 16, 0), "leading");

@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""Holds the PTX of kernels with wgmma to what their host form cannot show, since inline assembly is not in it.
+
+check_wgmma.py FOLDER...
+
+Reads the *.ptx in FOLDERs that are for sm_90a. In each kernel that is named Wgmma:
+  - a product is of bfloat16 with fp32 sums, has as many registers as its shape asks for, negates and
+    transposes neither operand;
+  - its descriptors are an address of which 14 bits are left, shifted by 4, and one of FORMS; the first, of
+    the 64-row operand, hangs on the warpgroup's number, the second, of what all warpgroups share, does not;
+  - products stand between wgmma.fence and wgmma.commit_group, with no jump between;
+  - behind a wait for copies come the fence that shows them to wgmma and the barrier, with no jump between.
+No other kernel has a product.
+"""
+
+import pathlib
+import re
+import sys
+
+# 128-byte swizzle, 8 rows in 1,024 bytes, the offset that it does not use; the 4 steps of 32 bytes in a row.
+FORMS = {0x4000004000010000 + 2 * i for i in range(4)}
+
+ENTRY = re.compile(r"\.entry\s+\S*?\d([A-Za-z]+Kernel)(?:I((?:L[ib]\d+E)+))?E")
+PRODUCT = re.compile(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k16\.f32\.bf16\.bf16 "
+                     r"\{([^}]*)\}, (%\w+), (%\w+), p, 1, 1, 0, 0;")
+# What moves on: a label, a jump, the end.
+JUMP = re.compile(r"\$?\w+:$|(@!?%\w+ )?bra|ret;")
+EVENTS = (("fence", "wgmma.fence.sync.aligned;"), ("product", "wgmma.mma_async"),
+          ("commit", "wgmma.commit_group.sync.aligned;"), ("copied", "cp.async.wait_group "),
+          ("shown", "fence.proxy.async.shared::cta;"), ("barrier", "bar.sync"))
+FOLLOWS = {"fence": {"product"}, "product": {"product", "commit"}, "copied": {"shown"}, "shown": {"barrier"}}
+
+
+def kernels(text):
+    """(name, lines) of each; of one without parameters the name alone"""
+    for part in re.split(r"(?=\.entry\s)", text)[1:]:
+        match = ENTRY.match(part)
+        if not match:
+            raise ValueError(f"a kernel whose name this does not understand: {part.splitlines()[0]}")
+        values = ",".join(re.findall(r"L[ib](\d+)E", match[2] or ""))
+        yield f"{match[1]}<{values}>" if values else match[1], [line.strip() for line in part.splitlines()]
+
+
+def definitions(lines):
+    """{register: [(operation, operands)]}"""
+    found = {}
+    for line in lines:
+        if match := re.match(r"(?:@!?%\w+\s+)?([a-z][\w.:]*)\s+(%\w+)(?:\|%\w+)?, (.*);$", line):
+            found.setdefault(match[2], []).append((match[1], match[3].split(", ")))
+    return found
+
+
+def hangs_on_shuffle(register, defined):
+    seen = set()
+    left = [register]
+    while left:
+        name = left.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        for operation, operands in defined.get(name, ()):
+            if operation.startswith("shfl"):
+                return True
+            left += [operand for operand in operands if operand.startswith("%")]
+    return False
+
+
+def is_descriptor(register, defined):
+    def only(name, operation):
+        ways = defined.get(name, ())
+        return ways[0][1] if len(ways) == 1 and ways[0][0] == operation else None
+
+    formed = only(register, "or.b64")
+    if not formed or not formed[1].isdigit() or int(formed[1]) not in FORMS:
+        return False
+    wide = only(formed[0], "cvt.u64.u32")
+    shifted = wide and only(wide[0], "shr.u32")
+    masked = shifted and shifted[1] == "4" and only(shifted[0], "and.b32")
+    # The compiler knows of more bits that they are 0.
+    return bool(masked) and int(masked[1], 0) | 0x3FF == 0x3FFFF
+
+
+def problems_of_product(line, defined):
+    match = PRODUCT.search(line)
+    if not match:
+        yield f"has a product of another form: {re.sub(r'{.*}', '{...}', line)}"
+        return
+    columns = int(match[1])
+    if len(set(match[2].split(", "))) != columns // 2:
+        yield f"gives a product of {columns} columns {len(set(match[2].split(', ')))} registers"
+    for register, is_own in ((match[3], True), (match[4], False)):
+        operand = "a" if is_own else "b"
+        if not is_descriptor(register, defined):
+            yield f"has a descriptor of {operand} of another form: {defined.get(register)}"
+        if hangs_on_shuffle(register, defined) != is_own:
+            yield f"takes for {operand} what {'all warpgroups share' if is_own else 'is of a warpgroup'}"
+
+
+def problems_of_order(lines):
+    last = None
+    for number, line in enumerate(lines):
+        event = next((name for name, begin in EVENTS if begin in line), None)
+        if event is None:
+            if last in FOLLOWS and JUMP.match(line):
+                yield f"line {number}: jumps behind a {last}"
+                last = None
+            continue
+        if last in FOLLOWS and event not in FOLLOWS[last]:
+            yield f"line {number}: {event} behind {last}"
+        if event in ("product", "commit") and last not in ("fence", "product"):
+            yield f"line {number}: {event} without a fence"
+        last = event
+
+
+def problems(name, lines):
+    products = [line for line in lines if "wgmma.mma_async" in line]
+    if not name.startswith("Wgmma"):
+        if products:
+            yield "is no kernel of wgmma and has products"
+        return
+    if not products:
+        yield "has no product"
+    if not any("cp.async.wait_group" in line for line in lines):
+        yield "waits for no copy"
+    defined = definitions(lines)
+    for line in products:
+        yield from problems_of_product(line, defined)
+    yield from problems_of_order(lines)
+
+
+def main(folders):
+    if not folders:
+        print(__doc__, file=sys.stderr)
+        return 2
+    with_wgmma = 0
+    found = set()
+    for path in (path for folder in folders for path in sorted(pathlib.Path(folder).glob("*.ptx"))):
+        text = path.read_text(encoding="utf-8")
+        if not re.search(r"^\.target sm_90a$", text, re.MULTILINE):
+            continue
+        for name, lines in kernels(text):
+            with_wgmma += name.startswith("Wgmma")
+            found |= {f"{name} {problem}" for problem in problems(name, lines)}
+    if not with_wgmma:
+        print("no kernel of wgmma is among them", file=sys.stderr)
+        return 1
+    for problem in sorted(found):
+        print(problem, file=sys.stderr)
+    print(f"{with_wgmma} kernels with wgmma")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
