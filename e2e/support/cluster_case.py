@@ -37,6 +37,16 @@ class _UnixConnection(http.client.HTTPConnection):
         self.sock.connect(str(self.path))
 
 
+def listens(path):
+    """A socket is there, by its name, before somebody listens to it."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(str(path))
+        except OSError:
+            return False
+    return True
+
+
 class ApiServer:
     """The API server over kubectl's proxy, which knows the credentials; a file's socket crosses
     network namespaces."""
@@ -47,7 +57,7 @@ class ApiServer:
         self.proxy = subprocess.Popen([*kubectl_command, "proxy", f"--unix-socket={path}"],
                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                       env=environment)
-        wait_for(path.exists, "kubectl proxy")
+        wait_for(lambda: listens(path), "kubectl proxy")
         self.connection = _UnixConnection(path)
 
     def request(self, method, path, body=None, content="application/json"):
