@@ -32,13 +32,13 @@ FOLLOWS = {"fence": {"product"}, "product": {"product", "commit"}, "copied": {"s
 
 
 def kernels(text):
-    """(name, lines) of each; of one without parameters the name alone"""
+    """(name, lines) of each; the symbol where it is no kernel of block.h"""
     for part in re.split(r"(?=\.entry\s)", text)[1:]:
-        match = ENTRY.match(part)
-        if not match:
-            raise ValueError(f"a kernel whose name this does not understand: {part.splitlines()[0]}")
-        values = ",".join(re.findall(r"L[ib](\d+)E", match[2] or ""))
-        yield f"{match[1]}<{values}>" if values else match[1], [line.strip() for line in part.splitlines()]
+        name = part.split()[1]
+        if match := ENTRY.match(part):
+            values = ",".join(re.findall(r"L[ib](\d+)E", match[2] or ""))
+            name = f"{match[1]}<{values}>" if values else match[1]
+        yield name, [line.strip() for line in part.splitlines()]
 
 
 def definitions(lines):
