@@ -13,15 +13,11 @@ namespace janus::kernels {
 namespace {
 
 struct Driver : CudaDriver {
-  decltype(&cuStreamWriteValue64) write = nullptr;
-  decltype(&cuStreamWaitValue64) wait = nullptr;
   decltype(&cuStreamBatchMemOp) batch = nullptr;
 
   static const Driver& Get() {
     static const Driver driver = [] {
       Driver d;
-      d.Find("cuStreamWriteValue64", d.write);
-      d.Find("cuStreamWaitValue64", d.wait);
       d.Find("cuStreamBatchMemOp", d.batch);
       return d;
     }();
@@ -144,25 +140,12 @@ void CudaFlags::Hide(std::byte* begin, size_t bytes) {
 
 Status CudaFlags::Raise(CUstream_st* stream, std::span<const FlagCount> flags) {
   JANUS_RETURN_IF_ERROR(Bind(device_));
-  if (flags.size() > 1) return QueueAll(stream, device_, flags, "flags, raised", WriteOf);
-  for (const auto& [flag, count] : flags) {
-    JANUS_ASSIGN_OR_RETURN(const uint64_t address, Pages().DeviceAddressOf(flag));
-    const CUresult result =
-        Driver::Get().write(stream, address, count, CU_STREAM_WRITE_VALUE_DEFAULT);
-    if (result != CUDA_SUCCESS) return Internal("flag, raised: " + Driver::Get().NameOf(result));
-  }
-  return OkStatus();
+  return QueueAll(stream, device_, flags, "flags, raised", WriteOf);
 }
 
 Status CudaFlags::Follow(CUstream_st* stream, std::span<const FlagCount> flags) {
   JANUS_RETURN_IF_ERROR(Bind(device_));
-  if (flags.size() > 1) return QueueAll(stream, device_, flags, "flags, awaited", WaitOf);
-  for (const auto& [flag, count] : flags) {
-    JANUS_ASSIGN_OR_RETURN(const uint64_t address, Pages().DeviceAddressOf(flag));
-    const CUresult result = Driver::Get().wait(stream, address, count, WaitFlags(device_));
-    if (result != CUDA_SUCCESS) return Internal("flag, awaited: " + Driver::Get().NameOf(result));
-  }
-  return OkStatus();
+  return QueueAll(stream, device_, flags, "flags, awaited", WaitOf);
 }
 
 }  // namespace janus::kernels

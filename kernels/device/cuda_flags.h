@@ -11,7 +11,7 @@ struct CUstream_st;
 namespace janus::kernels {
 
 // Flags in the host's memory that streams of a GPU raise and wait for, by CUDA's stream memory
-// operations (driver API, cuStreamWriteValue64 and cuStreamWaitValue64): the GPU's front end does
+// operations (driver API, cuStreamBatchMemOp): the GPU's front end does
 // either, no kernel runs meanwhile. What a stream wrote before it raises one is visible to whoever
 // sees it (the write's default memory barrier, of the whole system).
 //
