@@ -247,26 +247,31 @@ Status ExpertInstance::AwaitRows(const RoundKey& key) {
   return OkStatus();
 }
 
-Status ExpertInstance::AwaitAssigned(const RoundKey& key) {
-  Result<bool> is_assigned = layers_->IsAssigned();
-  const auto assigned = [&] {
-    is_assigned = layers_->IsAssigned();
-    return !is_assigned.ok() || *is_assigned;
+Status ExpertInstance::AwaitGpu(const RoundKey& key, FunctionRef<Result<bool>()> ask,
+                                FunctionRef<std::string()> what) {
+  Result<bool> has_come = ask();
+  const auto come = [&] {
+    has_come = ask();
+    return !has_come.ok() || *has_come;
   };
-  if (is_assigned.ok() && !*is_assigned) {
-    JANUS_RETURN_IF_ERROR(AwaitRound(key, true, assigned, [&] {
-      std::string who;
-      for (size_t a = 0; a < sources_.size(); ++a) {
-        const Rank from{static_cast<int32_t>(a)};
-        if (sources_[a].here && !exchange_.IsThere(key, from, sources_[a].rows)) {
-          who += " " + std::to_string(a);
-        }
+  if (has_come.ok() && !*has_come) JANUS_RETURN_IF_ERROR(AwaitRound(key, true, come, what));
+  return has_come.status();
+}
+
+Status ExpertInstance::AwaitAssigned(const RoundKey& key) {
+  const auto what = [&] {
+    std::string who;
+    for (size_t a = 0; a < sources_.size(); ++a) {
+      const Rank from{static_cast<int32_t>(a)};
+      if (sources_[a].here && !exchange_.IsThere(key, from, sources_[a].rows)) {
+        who += " " + std::to_string(a);
       }
-      return who.empty() ? "waiting for the GPU to route the rows"
-                         : "waiting for the GPU of attention" + who;
-    }));
-  }
-  JANUS_RETURN_IF_ERROR(is_assigned.status());
+    }
+    return who.empty() ? "waiting for the GPU to route the rows"
+                       : "waiting for the GPU of attention" + who;
+  };
+  JANUS_RETURN_IF_ERROR(AwaitGpu(
+      key, [&] { return layers_->IsAssigned(); }, what));
   control_.OnArrival(clock_.Now() - round_began_);
   return OkStatus();
 }
@@ -290,16 +295,9 @@ Status ExpertInstance::Answer(const RoundKey& key) {
 
 Status ExpertInstance::AwaitEnd(const RoundKey& key) {
   round_began_ = clock_.Now();
-  Result<bool> has_come = laps_.HasCome();
-  const auto ended = [&] {
-    has_come = laps_.HasCome();
-    return !has_come.ok() || *has_come;
-  };
-  if (has_come.ok() && !*has_come) {
-    JANUS_RETURN_IF_ERROR(AwaitRound(
-        key, true, ended, [] { return std::string("waiting for the GPU's last round"); }));
-  }
-  return has_come.status();
+  return AwaitGpu(
+      key, [&] { return laps_.HasCome(); },
+      [] { return std::string("waiting for the GPU's last round"); });
 }
 
 Status ExpertInstance::ObserveLaps() {

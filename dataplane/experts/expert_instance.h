@@ -74,6 +74,9 @@ class ExpertInstance {
   // round is missed, says what for. Cancelled: stopped. Aborted: the step is given up.
   Status AwaitRound(const RoundKey& key, bool of_device, FunctionRef<bool()> ready,
                     FunctionRef<std::string()> what);
+  // AwaitRound until what a GPU is asked for has come; at once where it has, or there is none.
+  Status AwaitGpu(const RoundKey& key, FunctionRef<Result<bool>()> ask,
+                  FunctionRef<std::string()> what);
   Status AwaitRows(const RoundKey& key);
   // Until it is known who computes what.
   Status AwaitAssigned(const RoundKey& key);
