@@ -527,11 +527,14 @@ Status AttentionInstance::AwaitGpu(const RoundKey& key) {
   if (has_come.ok() && !*has_come) {
     const Status waited = AwaitDevice(epoch_->transport, deadline, come);
     if (stop_.stop_requested()) return Cancelled("stopped");
-    if (epoch_->control->leaving()) return Aborted("the step is given up");
+    if (has_come.ok() && *has_come && epoch_->control->leaving()) {
+      return Aborted("the step is given up");
+    }
     std::string who = "waiting for the GPU";
     const std::vector<Rank> behind = epoch_->exchange.Behind();
     if (!behind.empty()) who += ", which waits for that of experts";
     for (const Rank e : behind) who += " " + std::to_string(e.value);
+    if (epoch_->control->leaving()) return Missed(key, Aborted(who));
     const Status why = waited.Annotate(who);
     if (waited.code() == StatusCode::kDeadlineExceeded) return Missed(key, why);
     JANUS_RETURN_IF_ERROR(why);
@@ -570,13 +573,17 @@ Status AttentionInstance::Collect(const RoundKey& key) {
   };
   const Status waited = epoch_->transport.Wait(Later(start, epoch_->control->detection()), arrived);
   if (stop_.stop_requested()) return Cancelled("stopped");
-  if (epoch_->control->leaving()) return Aborted("the step is given up");
   if (!all.ok()) return Missed(key, all.status());
-  if (waited.code() == StatusCode::kDeadlineExceeded) {
+  if (*all && epoch_->control->leaving()) return Aborted("the step is given up");
+  const auto awaited = [&] {
     std::string who = "waiting for the contributions of experts";
     for (const Rank e : epoch_->exchange.Awaited(key.micro_batch))
       who += " " + std::to_string(e.value);
-    return Missed(key, waited.Annotate(who));
+    return who;
+  };
+  if (epoch_->control->leaving()) return Missed(key, Aborted(awaited()));
+  if (waited.code() == StatusCode::kDeadlineExceeded) {
+    return Missed(key, waited.Annotate(awaited()));
   }
   if (!waited.ok()) {
     return waited.Annotate("MoE layer " + std::to_string(key.layer) + ": waiting for the experts");

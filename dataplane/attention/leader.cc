@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <tuple>
 
 #include "dataplane/comm/segment.h"
 
@@ -54,16 +55,24 @@ bool Leader::OnDemand(PeerId from) {
   const bool is_lost =
       !leaving() && coordinator_.HasLostTicket(from.rank.value, note.for_step, now, detection());
   coordinator_.OnDemand(from.rank.value, note, now);
-  if (is_lost) Begin(from, KeyOf(note.for_step), "it asks for the step and has not got its ticket");
+  if (is_lost) {
+    Begin({from, KeyOf(note.for_step), RoundTrouble::kUnusable,
+           "it asks for the step and has not got its ticket"});
+  }
   return true;
 }
 
 bool Leader::OnMiss(PeerId from) {
-  // Several may miss rounds of one step; the first word is enough.
-  if (leaving()) return true;
+  Word word{from, header_.key(), static_cast<RoundTrouble>(header_.count), ReadReason(payload_)};
+  // Several may miss rounds of one step.
+  if (leaving()) {
+    if (header_.step <= left_before_ || header_.step > abort_->fence()) return false;
+    if (Explains(word)) Believe(std::move(word));
+    return true;
+  }
   // Of a step that is given up already, or falsified.
   if (header_.step <= fence_ || header_.step > newest_ + kMostStepsAhead) return false;
-  Begin(from, header_.key(), ReadReason(payload_));
+  Begin(std::move(word));
   return true;
 }
 
@@ -117,19 +126,41 @@ Status Leader::Issue() {
 }
 
 Status Leader::Miss(const RoundKey& round, const Status& why) {
-  if (leaving()) return OkStatus();
+  Word word{transport_.layout().self, round, TroubleOf(why), why.message()};
+  if (leaving()) {
+    if (Explains(word)) Believe(std::move(word));
+    return OkStatus();
+  }
   ++missed_rounds_;
-  Begin(transport_.layout().self, round, why.message());
+  Begin(std::move(word));
   return OkStatus();
 }
 
-void Leader::Begin(PeerId by, const RoundKey& round, const std::string& why) {
-  reason_ = ToString(by) + " missed " + DescribeRound(round) + ": " + why;
-  log_.Warning(
-      "step given up",
-      {{"step", round.step}, {"layer", round.layer}, {"by", ToString(by)}, {"reason", why}});
+bool Leader::Explains(const Word& word) const {
+  if (cause_.trouble != word.trouble) return cause_.trouble == RoundTrouble::kAwaited;
+  if (word.trouble != RoundTrouble::kAwaited) return false;
+  // A layer's rows come before its contributions, and those of all micro-batches before the next.
+  const auto place = [](const Word& of) {
+    return std::tuple(of.round.step, of.round.layer, of.by.role == Role::kAttention,
+                      of.round.micro_batch);
+  };
+  return place(word) < place(cause_);
+}
+
+void Leader::Believe(Word word) {
+  cause_ = std::move(word);
+  reason_ = ToString(cause_.by) + " missed " + DescribeRound(cause_.round) + ": " + cause_.why;
+  log_.Warning("step given up", {{"step", cause_.round.step},
+                                 {"layer", cause_.round.layer},
+                                 {"by", ToString(cause_.by)},
+                                 {"reason", cause_.why}});
+}
+
+void Leader::Begin(Word word) {
+  left_before_ = fence_;
+  Believe(std::move(word));
   // A step that was never issued comes of a falsified ticket.
-  fence_ = std::max(newest_, round.step);
+  fence_ = std::max(newest_, cause_.round.step);
   abort_.emplace(members_, fence_, detection(), deadlines_.loss, clock_.Now());
   coordinator_.Void(fence_);
   ticket_.reset();

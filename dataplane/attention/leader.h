@@ -29,7 +29,18 @@ class Leader final : public StepControl {
   bool OnDemand(PeerId from);
   bool OnMiss(PeerId from);
   bool OnLeft(PeerId from);
-  void Begin(PeerId by, const RoundKey& round, const std::string& why);
+  // What a member says of a round that made it leave its step, or that it was in.
+  struct Word {
+    PeerId by;
+    RoundKey round;
+    RoundTrouble trouble = RoundTrouble::kAwaited;
+    std::string why;
+  };
+  void Begin(Word word);
+  // Whether it says more of the fault than what is known: who waits for the earliest round waits
+  // for nobody who waits himself.
+  bool Explains(const Word& word) const;
+  void Believe(Word word);
   Status Announce(int member);
   Status Issue();
 
@@ -39,6 +50,8 @@ class Leader final : public StepControl {
   Coordinator coordinator_;
   std::optional<Ticket> ticket_;  // issued, not yet taken
   std::optional<AbortRound> abort_;
+  Word cause_;                // of the last step given up
+  uint64_t left_before_ = 0;  // steps up to it were given up before
 };
 
 }  // namespace janus::dataplane

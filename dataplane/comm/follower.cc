@@ -67,6 +67,8 @@ void Follower::OnAbort() {
   fence_ = header_.step;
   newest_ = std::max(newest_, fence_);
   reason_ = ReadReason(payload_);
+  const bool is_ours = reason_.starts_with(ToString(transport_.layout().self) + " missed");
+  if (missed_ && !is_ours) AddToReason(missed_->round, missed_->why);
   told_ = true;
   tickets_.clear();
 }
@@ -85,17 +87,31 @@ Status Follower::Say(uint64_t for_step, const Demand& demand) {
 }
 
 Status Follower::Miss(const RoundKey& round, const Status& why) {
-  if (leaving()) return OkStatus();
+  if (leaving()) {
+    if (!told_) return OkStatus();  // said already
+    AddToReason(round, why);
+    return SayMiss(round, why);
+  }
   ++missed_rounds_;
   log_.Warning("round missed",
                {{"step", round.step}, {"layer", round.layer}, {"reason", why.message()}});
-  missed_ = Missed{round, why.message(), MonotonicTime()};
+  missed_ = Missed{round, why, MonotonicTime()};
   return SayMissed();
+}
+
+void Follower::AddToReason(const RoundKey& round, const Status& why) {
+  reason_ += "; " + ToString(transport_.layout().self) + " was in " + DescribeRound(round) + ": " +
+             why.message();
 }
 
 Status Follower::SayMissed() {
   missed_->said = MonotonicClock::now();
-  return Tell(kCoordinator, MessageKind::kMiss, missed_->round, WriteReason(missed_->why));
+  return SayMiss(missed_->round, missed_->why);
+}
+
+Status Follower::SayMiss(const RoundKey& round, const Status& why) {
+  return Tell(kCoordinator, MessageKind::kMiss, round, WriteReason(why.message()),
+              static_cast<uint32_t>(TroubleOf(why)));
 }
 
 Status Follower::SayLeft(uint64_t fence) {
@@ -126,7 +142,7 @@ Status Follower::Leave(Exchange& exchange, FunctionRef<Demand()> demand,
       return waited.Annotate("step " + std::to_string(fence_) + " is given up (" + reason_ +
                              "), and messages of it are still on their way to peers");
     } else {
-      return waited.Annotate(DescribeRound(missed_->round) + ": " + missed_->why +
+      return waited.Annotate(DescribeRound(missed_->round) + ": " + missed_->why.message() +
                              "; attention 0 did not have the step given up");
     }
   }

@@ -26,13 +26,16 @@ class Follower final : public StepControl {
   // A round this member has missed, until the coordinator says that its step is given up.
   struct Missed {
     RoundKey round;
-    std::string why;
+    Status why;
     MonotonicTime said;
   };
 
   void OnTicket();
   void OnAbort();
   Status SayMissed();
+  Status SayMiss(const RoundKey& round, const Status& why);
+  // What this member waited for, behind what the coordinator says.
+  void AddToReason(const RoundKey& round, const Status& why);
   Status SayLeft(uint64_t fence);
 
   const int m_;

@@ -68,7 +68,9 @@ class StepControl {
   // How long a round is waited for before it is missed.
   Seconds detection() const { return detection_.value(); }
 
-  // The round was missed, or what came for it cannot be used. The caller leaves the step.
+  // The round was missed: DeadlineExceeded, or what came for it cannot be used. Aborted: it was
+  // waited for as another member had the step given up, which tells who was at fault. The caller
+  // leaves the step.
   virtual Status Miss(const RoundKey& round, const Status& why) = 0;
   // Until Leave has returned: the running step, if any, is not to go on.
   virtual bool leaving() const = 0;
@@ -77,7 +79,8 @@ class StepControl {
   // awaited. Cancelled: stopped. `demand` is asked once, for the step newest() + 1.
   virtual Status Leave(Exchange& exchange, FunctionRef<Demand()> demand,
                        const std::stop_token& stop) = 0;
-  // Why the last step was given up, for people.
+  // Why the last step was given up, for people: what the coordinator knew, and for what this member
+  // waited. At the coordinator whoever waited for the earliest round, whom nobody else held up.
   const std::string& reason() const { return reason_; }
 
   // A peer that said goodbye.
@@ -104,9 +107,9 @@ class StepControl {
   }
   // Sends. That the peer does not read is no error: it is told again.
   Status Tell(PeerId peer, MessageKind kind, const RoundKey& about,
-              std::span<const std::byte> payload) {
+              std::span<const std::byte> payload, uint32_t count = 0) {
     const auto sender = static_cast<uint16_t>(transport_.layout().self.rank.value);
-    Status sent = transport_.Send(peer, MakeHeader(kind, about, sender, 0), payload);
+    Status sent = transport_.Send(peer, MakeHeader(kind, about, sender, count), payload);
     return sent.code() == StatusCode::kResourceExhausted ? OkStatus() : sent;
   }
 
@@ -134,6 +137,12 @@ inline constexpr uint64_t kMostStepsAhead = uint64_t{1} << 40;
 
 inline MonotonicTime Later(MonotonicTime from, Seconds by) {
   return from + std::chrono::duration_cast<MonotonicClock::duration>(by);
+}
+
+inline RoundTrouble TroubleOf(const Status& why) {
+  const bool awaited =
+      why.code() == StatusCode::kDeadlineExceeded || why.code() == StatusCode::kAborted;
+  return awaited ? RoundTrouble::kAwaited : RoundTrouble::kUnusable;
 }
 
 // For messages: "step 7 MoE layer 2".

@@ -76,7 +76,9 @@ enum class MessageKind : uint8_t {
   kDemand = 4,         // attention -> coordinator
   kGoodbye = 6,        // to every peer: the sender was asked to stop (goodbye.h)
   // Giving up a step (docs/steps.md):
-  kMiss = 7,   // member -> coordinator: the round of the header was missed; payload: why, as text
+  // member -> coordinator: the round of the header was missed, or waited for when the step was
+  // given up; payload: why, as text; count: RoundTrouble
+  kMiss = 7,
   kAbort = 8,  // coordinator -> every member: leave the steps up to the header's; payload: why
   kLeft = 9,   // member -> coordinator: has left them (Left)
 };
@@ -103,6 +105,12 @@ struct Header {
 static_assert(sizeof(Header) == 64 && std::is_trivially_copyable_v<Header>);
 
 Header MakeHeader(MessageKind kind, const RoundKey& key, uint16_t sender, uint32_t count);
+
+// How a round came to be missed.
+enum class RoundTrouble : uint32_t {
+  kUnusable = 0,  // what came for it cannot be used
+  kAwaited = 1    // it did not come whole: the fault may be anybody's whom the awaited wait for
+};
 
 // Where a contribution belongs: row of the receiver's micro-batch, top-k slot of that row. A
 // kContributions payload is ContributionRef[count], padding to 64 bytes, then rows [count, H].

@@ -187,15 +187,19 @@ Status ExpertInstance::ExecuteStep(const Ticket& ticket) {
 Status ExpertInstance::AwaitRound(const RoundKey& key, bool of_device, FunctionRef<bool()> ready,
                                   FunctionRef<std::string()> what) {
   const MonotonicTime deadline = Later(round_began_, control_.detection());
+  bool is_ready = false;
   const auto any = [&] {
-    if (ready()) return true;
+    is_ready = ready();
+    if (is_ready) return true;
     control_.Poll();
     return control_.leaving() || stop_.stop_requested();
   };
   const Status waited =
       of_device ? AwaitDevice(transport_, deadline, any) : transport_.Wait(deadline, any);
   if (stop_.stop_requested()) return Cancelled("stopped");
-  if (control_.leaving()) return Aborted("the step is given up");
+  if (control_.leaving()) {
+    return is_ready ? Aborted("the step is given up") : Missed(key, Aborted(what()));
+  }
   if (waited.ok()) return OkStatus();
   const Status why = waited.Annotate(what());
   return waited.code() == StatusCode::kDeadlineExceeded ? Missed(key, why) : why;

@@ -370,11 +370,11 @@ class CoordinatorAlone {
   }
 
   void Say(PeerId from, MessageKind kind, uint64_t step, std::span<const std::byte> payload = {}) {
-    RoundKey key;
-    key.epoch = 1;
-    key.step = step;
-    const Header header = MakeHeader(kind, key, static_cast<uint16_t>(from.rank.value), 1);
-    ASSERT_TRUE(peers_[from]->Send(kSelf, header, payload).ok());
+    Say(from, kind, step, 0, 1, payload);
+  }
+  void SayMiss(PeerId from, uint64_t step, uint16_t layer, RoundTrouble trouble,
+               std::string_view why) {
+    Say(from, MessageKind::kMiss, step, layer, static_cast<uint32_t>(trouble), WriteReason(why));
   }
   void SayDemand(PeerId from, uint64_t step) {
     const Demand demand = OneRow();
@@ -401,6 +401,15 @@ class CoordinatorAlone {
   class NoSink final : public TokenSink {
     void Push(StepOutput&&) override {}
   };
+  void Say(PeerId from, MessageKind kind, uint64_t step, uint16_t layer, uint32_t count,
+           std::span<const std::byte> payload) {
+    RoundKey key;
+    key.epoch = 1;
+    key.step = step;
+    key.layer = layer;
+    const Header header = MakeHeader(kind, key, static_cast<uint16_t>(from.rank.value), count);
+    ASSERT_TRUE(peers_[from]->Send(kSelf, header, payload).ok());
+  }
   static Demand OneRow() {
     Demand demand;
     demand.decode_rows = demand.last_decode_rows = 1;
@@ -487,6 +496,53 @@ TEST_F(AttentionInstanceTest, WhoDoesNotLeaveAGivenUpStepIsNamed) {
   EXPECT_EQ(coordinator.Join(),
             DeadlineExceeded("step 1 is given up (attention 1 missed step 1 MoE layer 0: " + why +
                              "), and did not leave it: experts 0"));
+}
+
+// Whoever waits first is the first to miss a round, be the fault two rounds away.
+TEST_F(AttentionInstanceTest, TheReasonIsTheWordOfWhomNobodyElseHeldUp) {
+  struct Word {
+    PeerId by;
+    uint64_t step;
+    uint16_t layer;
+    RoundTrouble trouble;
+  };
+  constexpr auto kAwaited = RoundTrouble::kAwaited, kUnusable = RoundTrouble::kUnusable;
+  const auto text = [](const Word& word) {
+    return "word of " + ToString(word.by) + " on layer " + std::to_string(word.layer);
+  };
+  const auto reason = [&](const Word& word) {
+    return ToString(word.by) + " missed step 2 MoE layer " + std::to_string(word.layer) + ": " +
+           text(word);
+  };
+  const std::vector<std::pair<std::vector<Word>, size_t>> cases = {
+      {{{kExperts0, 2, 1, kAwaited}, {kAttention1, 2, 0, kAwaited}}, 1},
+      {{{kAttention1, 2, 0, kAwaited}, {kExperts0, 2, 1, kAwaited}}, 0},
+      {{{kAttention1, 2, 1, kAwaited}, {kExperts0, 2, 1, kAwaited}}, 1},  // rows come first
+      {{{kExperts0, 2, 1, kAwaited}, {kAttention1, 2, 1, kAwaited}}, 0},
+      {{{kExperts0, 2, 0, kAwaited}, {kAttention1, 2, 1, kUnusable}}, 1},
+      {{{kAttention1, 2, 1, kUnusable}, {kExperts0, 2, 0, kAwaited}}, 0},
+      {{{kAttention1, 2, 1, kUnusable}, {kExperts0, 2, 0, kUnusable}}, 0},
+      {{{kExperts0, 2, 1, kAwaited}, {kAttention1, 1, 0, kAwaited}}, 0},   // was given up before
+      {{{kExperts0, 2, 1, kAwaited}, {kAttention1, 3, 0, kUnusable}}, 0},  // nobody issued it
+  };
+  for (const auto& [words, right] : cases) {
+    CoordinatorAlone coordinator(held_, 2, {7}, {Seconds(0.02), Seconds(0.5)});
+    coordinator.SayDemand(kAttention1, 1);
+    EXPECT_EQ(coordinator.Hear(kAttention1), Heard(MessageKind::kTicket, 1));
+    coordinator.SayMiss(kAttention1, 1, 0, kUnusable, "the step before");
+    EXPECT_EQ(coordinator.Hear(kAttention1), Heard(MessageKind::kAbort, 1));
+    coordinator.SayLeft(kAttention1, 1, 1);
+    coordinator.SayLeft(kExperts0, 1, 1);
+    EXPECT_EQ(coordinator.Hear(kAttention1), Heard(MessageKind::kTicket, 2));
+    coordinator.SayMiss(words[0].by, words[0].step, words[0].layer, words[0].trouble,
+                        text(words[0]));
+    EXPECT_EQ(coordinator.Hear(kAttention1), Heard(MessageKind::kAbort, 2));
+    coordinator.SayMiss(words[1].by, words[1].step, words[1].layer, words[1].trouble,
+                        text(words[1]));
+    coordinator.SayLeft(kAttention1, 2, 2);
+    EXPECT_EQ(coordinator.Join(), DeadlineExceeded("step 2 is given up (" + reason(words[right]) +
+                                                   "), and did not leave it: experts 0"));
+  }
 }
 
 TEST_F(AttentionInstanceTest, WorkOfferedAtAnyMomentIsDone) {
