@@ -14,25 +14,26 @@ Status RouteRound(const Stream& stream, const RouteRoundArgs& args) {
   if (gate.rows == 0) return OkStatus();
   JANUS_RETURN_IF_ERROR(ValidateGateTopK(gate));
   JANUS_RETURN_IF_ERROR(
-      std::move(
-          Validator("RouteRound")
-              .InRange(gate.rows * gate.top_k, 1, kMostRoutedIds, "rows * top_k")
-              .True(gate.experts == args.placement.experts,
-                    "the gate has not as many experts as the placement")
-              .InRange(args.rank, 0, args.placement.instances - 1, "rank")
-              .InRange(args.slots, 1, kMostRoutedSlots, "slots")
-              .NotNull(args.tensors, "tensors")
-              .True((args.y == nullptr) != (args.y_rows == nullptr), "wants one of y and y_rows")
-              .InRange(args.y_row_bytes, 1, kMaxExtent, "y_row_bytes")
-              .NotNull(args.active, "active")
-              .NotNull(args.contributions, "contributions")
-              .NotNull(args.scratch, "scratch")
-              .InRange(args.scratch_bytes,
-                       RouteRoundScratchBytes(gate.rows, gate.top_k, gate.experts,
-                                              args.placement.instances),
-                       INT64_MAX, "scratch_bytes")
-              .True(reinterpret_cast<uintptr_t>(args.scratch) % 64 == 0,
-                    "scratch is not 64-byte aligned"))
+      std::move(Validator("RouteRound")
+                    .InRange(gate.rows * gate.top_k, 1, kMostRoutedIds, "rows * top_k")
+                    .True(gate.experts == args.placement.experts,
+                          "the gate has not as many experts as the placement")
+                    .InRange(args.rank, 0, args.placement.instances - 1, "rank")
+                    .InRange(args.slots, 1, kMostRoutedSlots, "slots")
+                    .NotNull(args.tensors, "tensors")
+                    .NotNull(args.first_rows, "first_rows")
+                    .InRange(args.senders, 1, kMostRoutedSenders, "senders")
+                    .NotNull(args.y, "y")
+                    .InRange(args.y_row_bytes, 1, kMaxExtent, "y_row_bytes")
+                    .NotNull(args.active, "active")
+                    .NotNull(args.contributions, "contributions")
+                    .NotNull(args.scratch, "scratch")
+                    .InRange(args.scratch_bytes,
+                             RouteRoundScratchBytes(gate.rows, gate.top_k, gate.experts,
+                                                    args.placement.instances),
+                             INT64_MAX, "scratch_bytes")
+                    .True(reinterpret_cast<uintptr_t>(args.scratch) % 64 == 0,
+                          "scratch is not 64-byte aligned"))
           .Done());
   return RouteRoundCuda(stream, args);
 }

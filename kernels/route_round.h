@@ -27,10 +27,13 @@ struct RouteRoundArgs {
   int rank = 0;                                       // of this instance
   int slots = 0;                                      // C: that it has
   const ActiveExpert* tensors = nullptr;  // [C]: each slot's weights; no `gate`: it holds none
-  void* y = nullptr;        // contribution j of this instance goes to y + j * y_row_bytes
-  int64_t y_row_bytes = 0;  // j: in the order of (row, top-k slot)
-  // Instead of `y`, [T]: that of row t and slot s goes to y_rows[t] + s * y_row_bytes.
-  std::byte* const* y_rows = nullptr;
+  // The first row of each sender, [senders], ascending from 0; who has none has the next one's, or
+  // T. This instance's contributions to a sender go one after the other, by (row, top-k slot): the
+  // j-th to y[sender] + j * y_row_bytes.
+  const int32_t* first_rows = nullptr;
+  int senders = 0;
+  std::byte* const* y = nullptr;  // [senders]
+  int64_t y_row_bytes = 0;
   ActiveExpert* active = nullptr;         // [RoutedExperts]: activated ones first, then empty ones
   Contribution* contributions = nullptr;  // [T*k]: of each active one
   void* scratch = nullptr;                // RouteRoundScratchBytes, 64-byte aligned
@@ -44,6 +47,7 @@ constexpr int64_t RoutedExperts(int64_t rows, int top_k, int slots) {
 // The most ids, T*k, and slots of a call.
 inline constexpr int64_t kMostRoutedIds = 32 << 10;
 inline constexpr int kMostRoutedSlots = 1024;
+inline constexpr int kMostRoutedSenders = 1024;
 // What AEBS leaves behind.
 constexpr int64_t RouteRoundScratchBytes(int64_t rows, int top_k, int experts, int instances) {
   return (rows * top_k * 4 + int64_t{experts} * 6 + int64_t{instances} * 4 + 8 + 63) / 64 * 64;
@@ -52,8 +56,8 @@ constexpr int64_t RouteRoundScratchBytes(int64_t rows, int top_k, int experts, i
 // GateTopK, ScheduleActivatedExperts of the ids that it chose, and the lists of what fell to
 // `rank`. Two launches where the router has its fast form and room for all rows (cuda/gate.h).
 // Unimplemented on the host, which schedules without kernels. InvalidArgument as from GateTopK, for
-// a placement of other experts, more than kMostRoutedIds ids or kMostRoutedSlots slots, and scratch
-// that is too small.
+// a placement of other experts, more than kMostRoutedIds ids, kMostRoutedSlots slots or
+// kMostRoutedSenders senders, and scratch that is too small.
 Status RouteRound(const Stream& stream, const RouteRoundArgs& args);
 
 }  // namespace janus::kernels

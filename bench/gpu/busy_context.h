@@ -77,6 +77,8 @@ class BusyContext final : public kernels::Context {
   Result<Seconds> TimeBetween(kernels::Event& from, kernels::Event& to) override {
     return of_->TimeBetween(from, to);
   }
+  kernels::NetworkMemory network_memory() const override { return of_->network_memory(); }
+  Status AdmitNetwork() override { return of_->AdmitNetwork(); }
   Result<kernels::DeviceMemory> memory() override { return of_->memory(); }
 
  protected:
@@ -114,6 +116,10 @@ class BusyContext final : public kernels::Context {
     return Keep(of_->ShowFlags(begin, bytes)).status();
   }
   void Hide(std::byte* begin, size_t bytes) override { Drop(begin, bytes); }
+  Result<std::byte*> OpenToNetwork(const kernels::SharedMemory&, kernels::NetworkUse) override {
+    return FailedPrecondition("what is measured is one machine");
+  }
+  void CloseToNetwork(std::byte*, size_t) override {}
   Status QueueRaise(std::span<const kernels::FlagCount> flags) override {
     return of_->Raise(flags);
   }

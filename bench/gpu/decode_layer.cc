@@ -71,6 +71,7 @@ DecodeLayer::DecodeLayer(kernels::Context& context, const dataplane::HeldModel& 
   pointers.clear();
   for (size_t i = 0; i < pairs; ++i) pointers.push_back(replies_.data() + i * row_bytes_);
   reply_pointers_ = CopyOf(pointers);
+  first_rows_ = CopyOf(std::vector<int32_t>{0});
   PlaceExperts(topology);
 }
 
@@ -217,7 +218,9 @@ Status DecodeLayer::Route(const kernels::Stream& on, int layer) {
   args.rank = rank_;
   args.slots = slots_;
   args.tensors = tensors_.as<kernels::ActiveExpert>() + int64_t{layer} * slots_;
-  args.y = replies_.data();
+  args.first_rows = first_rows_.as<int32_t>();
+  args.senders = 1;
+  args.y = reply_pointers_.as<std::byte*>();
   args.y_row_bytes = static_cast<int64_t>(row_bytes_);
   args.active = active_.as<kernels::ActiveExpert>();
   args.contributions = contributions_.as<kernels::Contribution>();

@@ -103,6 +103,7 @@ class DecodeLayer {
   kernels::Buffer workspace_;
   kernels::Buffer replies_;         // [T*K, H] of the wire type
   kernels::Buffer reply_pointers_;  // [T*K]
+  kernels::Buffer first_rows_;      // of one sender
 };
 
 // Block tables of so many sequences, one after the other: no page is two's, and pages of a sequence

@@ -50,7 +50,7 @@ void SetUp(const ModelDescription& model, const ServingTopology& topology, const
   options.topology =
       dataplane::MakeTopology(topology.m, topology.slots, model.moe_layers(), model.moe.experts,
                               topology.micro_batches, std::max(each, 512));
-  options.exchange_on_device = topology.in_place;
+  if (topology.in_place) options.device_join = dataplane::JoinMemory;
   options.attention.max_batch = each;
   options.attention.swap_bytes = 0;
   options.attention.kv_bytes = int64_t{each} *

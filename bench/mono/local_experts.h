@@ -60,6 +60,7 @@ class LocalExperts final : public dataplane::AttentionExchange {
   std::vector<Rank> Awaited(int) const override { return {}; }
   bool Abandon() override { return true; }
   bool LetGo() override { return true; }
+  bool PostsBehindGpu() const override { return true; }
   Status Follow(const dataplane::RoundKey&) override { return OkStatus(); }
   uint64_t stale() const override { return 0; }
   std::span<const uint8_t> OnDevice(int) const override { return {}; }

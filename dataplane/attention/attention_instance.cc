@@ -506,9 +506,7 @@ Status AttentionInstance::SendRound(const RoundKey& key, int layer) {
   const MonotonicTime ready = clock_.Now();
   JANUS_RETURN_IF_ERROR(epoch_->layers.Attend(layer, key.micro_batch, out));
   JANUS_RETURN_IF_ERROR(Lap(of(kAttention)));
-  if (epoch_->exchange.DeviceRows(key.micro_batch) == nullptr) {
-    JANUS_RETURN_IF_ERROR(AwaitGpu(key));
-  }
+  if (epoch_->exchange.PostsBehindGpu()) JANUS_RETURN_IF_ERROR(AwaitGpu(key));
   JANUS_RETURN_IF_ERROR(epoch_->exchange.Post(key, rows, ready));
   JANUS_RETURN_IF_ERROR(Lap(of(kSend)));
   JANUS_RETURN_IF_ERROR(epoch_->layers.SharedExperts(layer, key.micro_batch, out));

@@ -37,6 +37,8 @@ DeviceSlots::DeviceSlots(const TransportLayout& layout, kernels::Context& contex
     : layout_(layout), context_(context) {
   const auto members = static_cast<size_t>(layout.m + layout.n);
   peers_.resize(members);
+  remote_.resize(members);
+  begun_.reserve(layout.slots.size());
   for (size_t i = 0; i < members; ++i) {
     offsets_.push_back(OffsetsOf(layout, MemberAt(layout, static_cast<int>(i))));
   }
@@ -79,17 +81,57 @@ void DeviceSlots::PutInto(Offer& offer) {
   offer.map_device = [this](PeerId peer, const Fd& shown) { return Map(peer, shown); };
 }
 
-void DeviceSlots::Conclude(const std::vector<Met>& met) {
-  const auto maps_ours = [&](PeerId reader) {
-    return std::any_of(met.begin(), met.end(),
-                       [&](const Met& peer) { return peer.peer == reader && peer.maps_ours; });
+Status DeviceSlots::OpenToNetwork() {
+  const auto open = [&]() -> Status {
+    if (fd() >= 0) {
+      JANUS_ASSIGN_OR_RETURN(own_on_network_,
+                             context_.ShowToNetwork(own_, kernels::NetworkUse::kReads));
+    }
+    const size_t landing = layout_.landing[static_cast<size_t>(layout_.self.role)];
+    if (landing == 0) return OkStatus();
+    JANUS_ASSIGN_OR_RETURN(landing_, context_.TakeShared(landing));
+    JANUS_ASSIGN_OR_RETURN(landing_on_network_,
+                           context_.ShowToNetwork(landing_, kernels::NetworkUse::kWrites));
+    return OkStatus();
   };
-  is_read_by_all_ =
-      fd() >= 0 &&
-      std::all_of(layout_.slots.begin(), layout_.slots.end(), [&](const SlotSpec& slot) {
-        return slot.owner != layout_.self ||
-               std::all_of(slot.readers.begin(), slot.readers.end(), maps_ours);
-      });
+  const Status opened = open();
+  if (!opened.ok()) {
+    own_on_network_ = kernels::Buffer();
+    landing_on_network_ = kernels::Buffer();
+    landing_ = kernels::SharedMemory();
+  }
+  return opened;
+}
+
+Status DeviceSlots::ShowProof(uint64_t proof) {
+  JANUS_CHECK(own_.buffer.size() >= kProofBytes, own_.buffer.size());
+  JANUS_RETURN_IF_ERROR(context_.CopyIn(own_.buffer.data(), &proof, kProofBytes));
+  return context_.Wait();
+}
+
+Result<bool> DeviceSlots::HasLanded(uint64_t proof) {
+  uint64_t landed = 0;
+  JANUS_RETURN_IF_ERROR(context_.AdmitNetwork());
+  JANUS_RETURN_IF_ERROR(context_.CopyOut(&landed, landing_.buffer.data(), kProofBytes));
+  JANUS_RETURN_IF_ERROR(context_.Wait());
+  return landed == proof;
+}
+
+void DeviceSlots::Conclude(const std::vector<PeerId>& in_place,
+                           const std::vector<PeerId>& remotely) {
+  const auto is_among = [](const std::vector<PeerId>& peers, PeerId peer) {
+    return std::find(peers.begin(), peers.end(), peer) != peers.end();
+  };
+  is_read_by_all_ = fd() >= 0;
+  is_read_remotely_ = false;
+  for (const SlotSpec& slot : layout_.slots) {
+    if (slot.owner != layout_.self) continue;
+    for (const PeerId reader : slot.readers) {
+      const bool reads_remotely = is_among(remotely, reader);
+      is_read_by_all_ = is_read_by_all_ && (reads_remotely || is_among(in_place, reader));
+      is_read_remotely_ = is_read_remotely_ || reads_remotely;
+    }
+  }
 }
 
 Status DeviceSlots::Open(Transport& transport) {
@@ -119,6 +161,8 @@ Status DeviceSlots::Open(Transport& transport) {
 }
 
 void DeviceSlots::Close() {
+  if (RemoteReads* const reads = std::exchange(reads_, nullptr)) reads->Close();
+  begun_.clear();
   raised_.clear();
   read_.clear();
   shown_.clear();
@@ -142,7 +186,31 @@ Status DeviceSlots::FollowPeers() {
   if (!awaited_.empty()) has_let_go_ = false;
   const Status followed = context_.FollowFlags(awaited_);
   awaited_.clear();
-  return followed;
+  JANUS_RETURN_IF_ERROR(followed);
+  return std::exchange(has_landed_, false) ? context_.AdmitNetwork() : OkStatus();
+}
+
+Status DeviceSlots::Read(PeerId peer, int slot, size_t bytes, size_t at) {
+  JANUS_CHECK(at + bytes <= landing_.buffer.size(), at, bytes, landing_.buffer.size());
+  JANUS_RETURN_IF_ERROR(reads_->Begin(peer, slot, OffsetOf(peer, slot), at, bytes));
+  begun_.emplace_back(peer, slot);
+  return OkStatus();
+}
+
+Result<bool> DeviceSlots::HasRead(PeerId peer, int slot) {
+  JANUS_ASSIGN_OR_RETURN(const bool has_ended, reads_->HasEnded(peer, slot));
+  if (!has_ended) return false;
+  std::erase(begun_, std::pair(peer, slot));
+  has_landed_ = true;
+  return true;
+}
+
+bool DeviceSlots::HasReadAll() {
+  std::erase_if(begun_, [&](const std::pair<PeerId, int>& read) {
+    const Result<bool> has_ended = reads_->HasEnded(read.first, read.second);
+    return !has_ended.ok() || *has_ended;
+  });
+  return begun_.empty();
 }
 
 bool DeviceSlots::IsThere(PeerId peer, int slot, uint64_t round) const {

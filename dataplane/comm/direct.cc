@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 #include <utility>
 
 #include "dataplane/comm/device_slots.h"
@@ -43,7 +44,30 @@ bool SendsFrom(const DeviceSlots* device) {
   return device != nullptr && device->is_read_by_all();
 }
 bool Reads(const DeviceSlots* device, PeerId peer) {
-  return device != nullptr && device->maps(peer);
+  return device != nullptr && (device->maps(peer) || device->reads_remotely(peer));
+}
+
+// What an exchange does with its device, whichever side it is; null: none.
+bool LetGoOf(DeviceSlots* device) {
+  return device == nullptr || device->LetGo();
+}
+// Asked for all parts each time: each goes on by being asked.
+bool AbandonOf(DeviceSlots* device, Transport& transport) {
+  const bool has_let_go = LetGoOf(device);
+  const bool has_read = device == nullptr || device->HasReadAll();
+  return transport.Settle() && has_let_go && has_read;
+}
+bool PostsBehind(const DeviceSlots* device) {
+  return !SendsFrom(device) || device->is_read_remotely();
+}
+
+// Where what a network brings of peers goes, in landing memory. Attention: a piece for each
+// micro-batch, with all contributions to its rows. Experts: one for each slot of attention
+// instances, as these are numbered.
+size_t LandingPiece(const ExchangeShape& shape, Role role) {
+  const auto rows = static_cast<size_t>(shape.max_rows) *
+                    (role == Role::kAttention ? static_cast<size_t>(shape.top_k) : 1);
+  return AlignUp(rows * shape.row_bytes(), 256);
 }
 
 // Rounds of an epoch in their order, as flags count them; 0 is none. Micro-batches have slots of
@@ -97,6 +121,7 @@ class DirectAttention final : public AttentionExchange {
       if (device != nullptr) round.on_device.assign(cells, 0);
       round.arrived.assign(static_cast<size_t>(shape.n), false);
       round.placed.assign(static_cast<size_t>(shape.n), false);
+      round.reading.assign(static_cast<size_t>(shape.n), false);
     }
   }
 
@@ -113,6 +138,8 @@ class DirectAttention final : public AttentionExchange {
     round.senders_left = shape_.n;
     std::fill(round.arrived.begin(), round.arrived.end(), false);
     std::fill(round.placed.begin(), round.placed.end(), false);
+    std::fill(round.reading.begin(), round.reading.end(), false);
+    round.landed = 0;
     std::fill_n(round.table.begin(), static_cast<size_t>(rows) * static_cast<size_t>(shape_.top_k),
                 nullptr);
     Header header = MakeHeader(MessageKind::kRows, key, static_cast<uint16_t>(self_.rank.value),
@@ -143,7 +170,8 @@ class DirectAttention final : public AttentionExchange {
       round.arrived[static_cast<size_t>(e)] = true;
       --round.senders_left;
     }
-    if (round.senders_left > 0) return false;
+    JANUS_ASSIGN_OR_RETURN(const bool all_read, AreRead(round, key.micro_batch));
+    if (round.senders_left > 0 || !all_read) return false;
     if (round.missing != 0) {
       const auto cell = static_cast<int>(
           std::find(round.table.begin(), round.table.end(), nullptr) - round.table.begin());
@@ -159,7 +187,8 @@ class DirectAttention final : public AttentionExchange {
     const Round& round = rounds_[static_cast<size_t>(micro_batch)];
     std::vector<Rank> awaited;
     for (int e = 0; e < shape_.n; ++e) {
-      if (!round.arrived[static_cast<size_t>(e)]) awaited.push_back(Rank{e});
+      const auto at = static_cast<size_t>(e);
+      if (!round.arrived[at] || round.reading[at]) awaited.push_back(Rank{e});
     }
     return awaited;
   }
@@ -168,10 +197,10 @@ class DirectAttention final : public AttentionExchange {
     for (int i = 0; i < shape_.micro_batches; ++i) {
       for (int e = 0; e < shape_.n; ++e) inbox_.Drop({Role::kExperts, Rank{e}}, SlotOf(i));
     }
-    const bool has_let_go = LetGo();
-    return transport_.Settle() && has_let_go;
+    return AbandonOf(device_, transport_);
   }
-  bool LetGo() override { return device_ == nullptr || device_->LetGo(); }
+  bool LetGo() override { return LetGoOf(device_); }
+  bool PostsBehindGpu() const override { return PostsBehind(device_); }
   uint64_t stale() const override { return inbox_.stale(); }
 
   std::span<const void* const> Contributions(int micro_batch) const override {
@@ -211,7 +240,9 @@ class DirectAttention final : public AttentionExchange {
     int missing = 0;       // cells of the table still null
     int senders_left = 0;  // expert instances not heard of
     std::vector<bool> arrived;
-    std::vector<bool> placed;        // by expert instance: its contributions lie on its device
+    std::vector<bool> placed;   // by expert instance: its contributions lie on its device, mapped
+    std::vector<bool> reading;  // likewise: they are on their way to this one
+    size_t landed = 0;          // bytes of those, and of what is there
     std::vector<const void*> table;  // [max_rows * K]
     std::vector<uint8_t> on_device;  // likewise; empty without a GPU
   };
@@ -221,11 +252,14 @@ class DirectAttention final : public AttentionExchange {
 
   Status Enter(Round& round, PeerId from, const SlotMessage& message) {
     const size_t count = message.header.count;
-    const std::byte* placed = nullptr;  // in the sender's GPU, by row and slot
+    const std::byte* placed = nullptr;  // in the sender's GPU
     if (count > 0 && message.header.bytes == ContributionRowsOffset(count) &&
         Reads(device_, from)) {
-      placed = device_->Of(from, SlotOf(message.header.micro_batch));
-      round.placed[static_cast<size_t>(from.rank.value)] = true;
+      const bool is_mapped = device_->maps(from);
+      const size_t landing = LandingOf(message.header.micro_batch) + round.landed;
+      placed = is_mapped ? device_->Of(from, SlotOf(message.header.micro_batch))
+                         : device_->Landing(landing);
+      (is_mapped ? round.placed : round.reading)[static_cast<size_t>(from.rank.value)] = true;
     } else if (ContributionBytes(count, shape_.row_bytes()) != message.header.bytes) {
       return Internal(ToString(from) + ": " + std::to_string(count) + " contributions in " +
                       std::to_string(message.header.bytes) + " bytes");
@@ -249,11 +283,34 @@ class DirectAttention final : public AttentionExchange {
         return Internal(ToString(from) + ": a second contribution" + where() +
                         "; do all expert instances agree?");
       }
-      cell = placed != nullptr ? placed + at * shape_.row_bytes() : rows + i * shape_.row_bytes();
+      cell = (placed != nullptr ? placed : rows) + i * shape_.row_bytes();
       if (!round.on_device.empty()) round.on_device[at] = placed != nullptr ? 1 : 0;
       --round.missing;
     }
-    return OkStatus();
+    if (!round.reading[static_cast<size_t>(from.rank.value)]) return OkStatus();
+    // Of no more cells than there are: each was free.
+    const int micro_batch = message.header.micro_batch;
+    const size_t bytes = count * shape_.row_bytes();
+    const size_t at = LandingOf(micro_batch) + round.landed;
+    round.landed += bytes;
+    return device_->Read(from, SlotOf(micro_batch), bytes, at);
+  }
+
+  // Whether what was begun to be read of the round's contributions is there.
+  Result<bool> AreRead(Round& round, int micro_batch) {
+    bool all = true;
+    for (int e = 0; e < shape_.n; ++e) {
+      const auto at = static_cast<size_t>(e);
+      if (!round.reading[at]) continue;
+      JANUS_ASSIGN_OR_RETURN(const bool has_read,
+                             device_->HasRead({Role::kExperts, Rank{e}}, SlotOf(micro_batch)));
+      round.reading[at] = !has_read;
+      all = all && has_read;
+    }
+    return all;
+  }
+  size_t LandingOf(int micro_batch) const {
+    return static_cast<size_t>(micro_batch) * LandingPiece(shape_, Role::kAttention);
   }
 
   const ExchangeShape shape_;
@@ -274,11 +331,21 @@ class DirectExperts final : public ExpertExchange {
         device_(device),
         self_(transport.layout().self),
         inbox_(transport) {
-    counts_.assign(static_cast<size_t>(shape.micro_batches) * static_cast<size_t>(shape.m), 0);
+    const auto slots = static_cast<size_t>(shape.micro_batches) * static_cast<size_t>(shape.m);
+    counts_.assign(slots, 0);
+    reading_.resize(slots);
   }
 
   Result<bool> Poll(const RoundKey& key, Rank from, ArrivedRows& arrived) override {
     const PeerId peer{Role::kAttention, from};
+    std::optional<Reading>& reading = reading_[SlotOf(key.micro_batch, from)];
+    if (reading && reading->key == key) {
+      JANUS_ASSIGN_OR_RETURN(const bool has_read, device_->HasRead(peer, key.micro_batch));
+      if (!has_read) return false;
+      arrived = reading->rows;
+      reading.reset();
+      return true;
+    }
     SlotMessage message;
     if (!inbox_.TakeCurrent(peer, key.micro_batch, MessageKind::kRows, key, message)) {
       return false;
@@ -294,14 +361,23 @@ class DirectExperts final : public ExpertExchange {
     }
     bytes_received_ += bytes;
     arrived.count = static_cast<int>(count);
-    arrived.rows = arrived.on_device ? device_->Of(peer, key.micro_batch) : message.payload.data();
+    arrived.rows = message.payload.data();
     arrived.posted = FromNanoseconds(message.header.posted_ns);
-    if (arrived.on_device) device_->Await(peer, key.micro_batch, NumberOf(key));
-    return true;
+    if (!arrived.on_device) return true;
+    if (device_->maps(peer)) {
+      arrived.rows = device_->Of(peer, key.micro_batch);
+      device_->Await(peer, key.micro_batch, NumberOf(key));
+      return true;
+    }
+    const size_t landing = SlotOf(key.micro_batch, from) * LandingPiece(shape_, Role::kExperts);
+    arrived.rows = device_->Landing(landing);
+    reading = Reading{key, arrived};
+    JANUS_RETURN_IF_ERROR(device_->Read(peer, key.micro_batch, bytes, landing));
+    return false;
   }
   Status Follow() override { return device_ == nullptr ? OkStatus() : device_->FollowPeers(); }
   bool IsThere(const RoundKey& key, Rank from, const ArrivedRows& arrived) const override {
-    return !arrived.on_device ||
+    return !arrived.on_device || !device_->maps({Role::kAttention, from}) ||
            device_->IsThere({Role::kAttention, from}, key.micro_batch, NumberOf(key));
   }
 
@@ -309,19 +385,20 @@ class DirectExperts final : public ExpertExchange {
     for (int i = 0; i < shape_.micro_batches; ++i) {
       for (int a = 0; a < shape_.m; ++a) inbox_.Drop({Role::kAttention, Rank{a}}, i);
     }
-    const bool has_let_go = LetGo();
-    return transport_.Settle() && has_let_go;
+    std::fill(reading_.begin(), reading_.end(), std::nullopt);
+    return AbandonOf(device_, transport_);
   }
-  bool LetGo() override { return device_ == nullptr || device_->LetGo(); }
+  bool LetGo() override { return LetGoOf(device_); }
+  bool PostsBehindGpu() const override { return PostsBehind(device_); }
   uint64_t stale() const override { return inbox_.stale(); }
 
   std::byte* DeviceReplies(int micro_batch, Rank to) override {
-    return SendsFrom(device_) ? device_->Own(micro_batch * shape_.m + to.value) : nullptr;
+    return SendsFrom(device_) ? device_->Own(static_cast<int>(SlotOf(micro_batch, to))) : nullptr;
   }
 
   Outgoing Begin(int micro_batch, Rank to, int count) override {
     JANUS_CHECK(count >= 0 && count <= shape_.max_rows * shape_.top_k, count);
-    const int slot = micro_batch * shape_.m + to.value;
+    const auto slot = static_cast<int>(SlotOf(micro_batch, to));
     counts_[static_cast<size_t>(slot)] = count;
     std::byte* payload = transport_.Payload(slot).data();
     const auto size = static_cast<size_t>(count);
@@ -330,7 +407,7 @@ class DirectExperts final : public ExpertExchange {
   }
 
   Status Post(const RoundKey& key, Rank to, MonotonicTime inputs_ready) override {
-    const int slot = key.micro_batch * shape_.m + to.value;
+    const auto slot = static_cast<int>(SlotOf(key.micro_batch, to));
     const int count = counts_[static_cast<size_t>(slot)];
     Header header =
         MakeHeader(MessageKind::kContributions, key, static_cast<uint16_t>(self_.rank.value),
@@ -346,12 +423,23 @@ class DirectExperts final : public ExpertExchange {
   }
 
  private:
+  // Of this instance's slots; of the pieces of an attention instance's rows alike.
+  size_t SlotOf(int micro_batch, Rank attention) const {
+    return static_cast<size_t>(micro_batch) * static_cast<size_t>(shape_.m) +
+           static_cast<size_t>(attention.value);
+  }
+
   const ExchangeShape shape_;
   Transport& transport_;
   DeviceSlots* const device_;
   const PeerId self_;
   Inbox inbox_;
   std::vector<int> counts_;  // [micro-batch, m]: contributions of the message being written
+  struct Reading {
+    RoundKey key;
+    ArrivedRows rows;
+  };
+  std::vector<std::optional<Reading>> reading_;  // likewise: rows on their way to this device
 };
 
 }  // namespace
@@ -361,6 +449,11 @@ TransportLayout DirectLayout(const ExchangeShape& shape, PeerId self) {
   layout.self = self;
   layout.m = shape.m;
   layout.n = shape.n;
+  for (const Role role : {Role::kAttention, Role::kExperts}) {
+    const int pieces = shape.micro_batches * (role == Role::kAttention ? 1 : shape.m);
+    layout.landing[static_cast<size_t>(role)] =
+        static_cast<size_t>(pieces) * LandingPiece(shape, role);
+  }
   const auto rows = static_cast<size_t>(shape.max_rows);
   std::vector<PeerId> experts;
   for (int e = 0; e < shape.n; ++e) experts.push_back({Role::kExperts, Rank{e}});

@@ -44,6 +44,9 @@ class Exchange {
   // here is on its way any more, and a GPU has run what it was given; asked again until then,
   // inside Transport::Wait.
   virtual bool Abandon() = 0;
+  // Whether messages wait until the GPU has run what was queued before them: their readers do not
+  // wait for it themselves.
+  virtual bool PostsBehindGpu() const = 0;
   // Whether a GPU has run what it was given, without waiting for peers any more; asked again until
   // then. What its readers read after that is of a round that is given up.
   virtual bool LetGo() = 0;
@@ -123,8 +126,8 @@ class ExpertExchange : public Exchange {
   virtual bool IsThere(const RoundKey& key, Rank from, const ArrivedRows& arrived) const = 0;
 
   // Where contributions to `to` go, of a member whose peers read its GPU's memory (device_slots.h):
-  // [R_max * K, H] of the wire type, each at row * K + top-k slot, by what was queued before Post.
-  // The same in every round. Null: to where Begin says.
+  // [R_max * K, H] of the wire type, in the order of their references, by what was queued before
+  // Post. The same in every round. Null: to where Begin says.
   virtual std::byte* DeviceReplies(int micro_batch, Rank to) = 0;
 
   // Room for `count` contributions to `to`: refs[count], and rows [count, H] of the wire type; no

@@ -216,7 +216,8 @@ class Meeting {
     if (SenderOf(hello).role != layout_.self.role && !first_of_other_role_) {
       first_of_other_role_ = hello;
     }
-    const bool maps = offer_.map_device && offer_.map_device(met.peer, device);
+    const bool shares = offer_.transport(met.peer) == PairTransport::kSharedMemory;
+    const bool maps = shares && offer_.map_device && offer_.map_device(met.peer, device);
     const MapsDevice says = maps ? MapsDevice::kYes : MapsDevice::kNo;
     // Whoever has gone meanwhile is found gone by the next look.
     (void)send(met.socket.get(), &says, sizeof says, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -256,6 +257,14 @@ class Meeting {
 };
 
 }  // namespace
+
+std::vector<PeerId> WhoMapsOurs(const std::vector<Met>& met) {
+  std::vector<PeerId> who;
+  for (const Met& peer : met) {
+    if (peer.maps_ours) who.push_back(peer.peer);
+  }
+  return who;
+}
 
 Result<std::vector<Met>> MeetPeers(const TransportLayout& layout, const ConnectOptions& options,
                                    const Offer& offer, ExchangeDoor& door, std::stop_token stop) {

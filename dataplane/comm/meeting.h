@@ -37,7 +37,8 @@ struct Offer {
   std::string address;  // worker address, for pairs of UCX
   // How the pair's messages travel; both sides must find the same.
   std::function<PairTransport(PeerId)> transport;
-  // Maps what a peer offers of a GPU's memory, unjudged; whether it is mapped. Null: nothing is.
+  // Maps what a peer of shared memory offers of a GPU's, unjudged; whether it is mapped. Null:
+  // nothing is.
   std::function<bool(PeerId, const Fd&)> map_device;
 };
 
@@ -49,6 +50,9 @@ struct Met {
   std::string address;     // likewise
   bool maps_ours = false;  // whether it has mapped what we offer of a GPU's memory
 };
+
+// Those that do.
+std::vector<PeerId> WhoMapsOurs(const std::vector<Met>& met);
 
 // Meets every peer that `layout.self` talks with: all others, but experts not each other; then each
 // of a pair says, by a byte behind its HELLO, whether it has mapped the other's GPU memory. The

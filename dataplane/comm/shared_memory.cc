@@ -81,7 +81,7 @@ Result<std::unique_ptr<Transport>> ConnectSharedMemory(const TransportLayout& la
   offer.transport = [](PeerId) { return PairTransport::kSharedMemory; };
   JANUS_ASSIGN_OR_RETURN(std::vector<Met> met,
                          MeetPeers(layout, options, offer, door, std::move(stop)));
-  if (options.device != nullptr) options.device->Conclude(met);
+  if (options.device != nullptr) options.device->Conclude(WhoMapsOurs(met), {});
   auto sockets = std::make_unique<PeerSockets>();
   for (Met& peer : met) {
     JANUS_ASSIGN_OR_RETURN(Segment segment, MapPeerSegment(peer.segment, layout, peer.peer));

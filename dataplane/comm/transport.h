@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <compare>
 #include <cstddef>
 #include <memory>
@@ -42,6 +43,8 @@ struct TransportLayout {
   int m = 0;
   int n = 0;
   std::vector<SlotSpec> slots;  // of all members; indices dense per owner
+  // Bytes of peers' payloads that a member has at once, by its role.
+  std::array<size_t, 2> landing{};
 };
 
 // Whom layout.self talks with: all others, but experts not each other. Attention first, by rank.

@@ -45,7 +45,7 @@ DeviceExpertLayers::DeviceExpertLayers(const ModelDescription& model, const Expe
   const auto most_rows = static_cast<int64_t>(rows);
   const int experts = model.moe.experts;
   rows_in_ = context_.TakeOrNote(rows * row_bytes_);
-  round_ = kernels::Staging(context_, RepliesAt() + (device_replies_ ? rows : 0) * sizeof(void*));
+  round_ = kernels::Staging(context_, PointersAt() + rows * sizeof(void*));
   router_logits_ = context_.TakeOrNote(rows * static_cast<size_t>(experts) * sizeof(float));
   gate_workspace_ = context_.TakeOrNote(static_cast<size_t>(
       kernels::GateTopKWorkspaceBytes(std::min(most_rows, kMostGateRows), model.hidden, experts)));
@@ -122,9 +122,9 @@ const std::byte* DeviceExpertLayers::DeviceRows(size_t sender) const {
   return from.on_device ? from.rows : rows_in_.data() + sender * max_rows_ * row_bytes_;
 }
 
-std::byte* DeviceExpertLayers::ReplyOf(const Piece& piece) const {
-  return device_replies_ ? senders_[piece.sender].replies + piece.pair * row_bytes_
-                         : replies_.data() + piece.at * row_bytes_;
+std::byte* DeviceExpertLayers::RepliesTo(size_t sender) const {
+  return device_replies_ ? senders_[sender].replies
+                         : replies_.data() + sender * sender_stride_ * row_bytes_;
 }
 
 Status DeviceExpertLayers::GateRows(size_t sender) {
@@ -150,29 +150,24 @@ bool DeviceExpertLayers::RoutesItself() const {
 Status DeviceExpertLayers::PushRows(int computed) {
   JANUS_RETURN_IF_ERROR(round_.Reopen());
   *round_.host_at<int32_t>(0) = rows_;
-  auto* const pointers = round_.host_at<const void*>(kPointersAt);
-  auto* const replies = device_replies_ ? round_.host_at<std::byte*>(RepliesAt()) : nullptr;
-  const size_t reply_bytes = static_cast<size_t>(model_.moe.top_k) * row_bytes_;
+  auto* const pointers = round_.host_at<const void*>(PointersAt());
   size_t at = 0;
   for (size_t a = 0; a < senders_.size(); ++a) {
+    round_.host_at<std::byte*>(kRepliesAt)[a] = RepliesTo(a);
+    round_.host_at<int32_t>(FirstRowsAt())[a] = static_cast<int32_t>(at);
     if (!senders_[a].gated) continue;
     for (size_t i = 0; i < static_cast<size_t>(senders_[a].count); ++i, ++at) {
       pointers[at] = DeviceRows(a) + i * row_bytes_;
-      if (device_replies_) replies[at] = senders_[a].replies + i * reply_bytes;
     }
   }
   const auto all = static_cast<size_t>(computed);
   std::fill(pointers + at, pointers + all, pointers[0]);
-  if (device_replies_) {
-    std::fill(replies + at, replies + all, replies[0]);
-    JANUS_RETURN_IF_ERROR(round_.Push(RepliesAt(), all * sizeof(replies[0])));
-  }
-  return round_.Push(0, kPointersAt + all * sizeof(pointers[0]));
+  return round_.Push(0, PointersAt() + all * sizeof(pointers[0]));
 }
 
 kernels::GateTopKArgs DeviceExpertLayers::GateOf(int layer, int rows) const {
   kernels::GateTopKArgs args = RouterOf(layer);
-  args.x_rows = round_.device_at<const void* const>(kPointersAt);
+  args.x_rows = round_.device_at<const void* const>(PointersAt());
   args.logits = router_logits_.as<float>();
   args.ids = gate_ids_.device_at<uint16_t>(0);
   args.weights = gate_weights_.device_at<float>(0);
@@ -202,11 +197,9 @@ Status DeviceExpertLayers::StartOn(const kernels::Stream& on, Work work, int lay
     args.rank = rank_;
     args.slots = slots;
     args.tensors = tensors_.as<kernels::ActiveExpert>() + static_cast<size_t>(layer) * slots_;
-    if (device_replies_) {
-      args.y_rows = round_.device_at<std::byte* const>(RepliesAt());
-    } else {
-      args.y = replies_.data();
-    }
+    args.first_rows = round_.device_at<int32_t>(FirstRowsAt());
+    args.senders = static_cast<int>(senders_.size());
+    args.y = round_.device_at<std::byte* const>(kRepliesAt);
     args.y_row_bytes = static_cast<int64_t>(row_bytes_);
     args.active = work_.device_at<kernels::ActiveExpert>(0);
     args.contributions = work_.device_at<kernels::Contribution>(contributions_at_);
@@ -271,10 +264,10 @@ Status DeviceExpertLayers::Compute(Begun begin) {
     JANUS_RETURN_IF_ERROR(ComputeLists(begin));
   }
   if (device_replies_ || rows_ == 0) return OkStatus();
-  for (const Sender& sender : senders_) {
+  for (size_t a = 0; a < senders_.size(); ++a) {
+    const Sender& sender = senders_[a];
     if (!sender.gated) continue;
-    JANUS_RETURN_IF_ERROR(context_.CopyOut(sender.reply,
-                                           replies_.data() + sender.first_reply * row_bytes_,
+    JANUS_RETURN_IF_ERROR(context_.CopyOut(sender.reply, RepliesTo(a),
                                            static_cast<size_t>(sender.contributions) * row_bytes_));
   }
   return context_.Wait();
@@ -288,7 +281,7 @@ Status DeviceExpertLayers::ComputeLists(Begun begin) {
   LayReplies(begin, [&](const Piece& piece) {
     kernels::Contribution& c = contributions[ListedAt(piece)];
     c.x = DeviceRows(piece.sender) + piece.pair / k * row_bytes_;
-    c.y = ReplyOf(piece);
+    c.y = RepliesTo(piece.sender) + piece.at * row_bytes_;
     c.weight = weights[piece.pair_of_round];
   });
   kernels::GroupedExpertFfnArgs args = FfnOverLists(layer_);

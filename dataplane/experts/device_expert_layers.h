@@ -36,7 +36,7 @@ class DeviceExpertLayers final : public ExpertLayers {
     kExperts = 1,  // the FFN over them
   };
   // In round_, behind the number of rows, int32.
-  static constexpr size_t kPointersAt = 64;
+  static constexpr size_t kRepliesAt = 64;
 
   Status GateRows(size_t sender) override;
   void PlaceTables();
@@ -44,13 +44,16 @@ class DeviceExpertLayers final : public ExpertLayers {
   // Whether the device can, by the instance's slots; and whether it does, this round.
   bool CanRoute() const;
   bool RoutesItself() const;
-  // Where the round's rows are, in order, how many, and with device_replies where their
-  // contributions go; as many pointers as are computed.
+  // Whose rows there are, how many, where they are, in order, and where the contributions to their
+  // senders go; as many pointers to rows as are computed.
   Status PushRows(int computed);
-  // In round_: the second pointers, behind those to rows.
-  size_t RepliesAt() const { return kPointersAt + senders_.size() * max_rows_ * sizeof(void*); }
-  // Where a piece of a reply goes.
-  std::byte* ReplyOf(const Piece& piece) const;
+  // In round_.
+  size_t FirstRowsAt() const { return kRepliesAt + senders_.size() * sizeof(std::byte*); }
+  size_t PointersAt() const {
+    return AlignUp(FirstRowsAt() + senders_.size() * sizeof(int32_t), alignof(void*));
+  }
+  // The first contribution to a sender.
+  std::byte* RepliesTo(size_t sender) const;
   Status StartWork(Work work);
   Status StartOn(const kernels::Stream& on, Work work, int layer, int rows);
   kernels::GateTopKArgs GateOf(int layer, int rows) const;
@@ -70,7 +73,8 @@ class DeviceExpertLayers final : public ExpertLayers {
   std::unique_ptr<kernels::Event> ids_are_down_;
 
   kernels::Buffer rows_in_;  // [m, R_max, H] of the wire type
-  // int32 rows, then pointers [m * R_max] to them, and with device_replies as many to replies.
+  // int32 rows; by sender pointers to replies [m] and int32 first rows [m]; pointers to rows
+  // [m * R_max].
   kernels::Staging round_;
   kernels::Buffer router_logits_;              // fp32 [m * R_max, E]
   kernels::Buffer gate_workspace_;             // of the most rows at once
@@ -84,7 +88,7 @@ class DeviceExpertLayers final : public ExpertLayers {
   kernels::Staging work_;  // ActiveExpert [C], Contribution [m * R_max * K]; the device's or the
                            // host's lists
   kernels::Buffer ffn_workspace_;
-  kernels::Buffer replies_;  // [m * R_max * K, H] of the wire type; none with device_replies
+  kernels::Buffer replies_;  // [m, R_max * K, H] of the wire type; none with device_replies
 };
 
 }  // namespace janus::dataplane

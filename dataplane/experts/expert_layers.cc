@@ -68,10 +68,9 @@ Result<Regime> ExpertLayers::Schedule() {
                     std::span(ids_).first(total), model_.moe.top_k, aebs_, split_,
                     std::span(replicas_).first(total));
   std::fill(slot_count_.begin(), slot_count_.end(), 0);
-  size_t at = 0, replies = 0;
+  size_t at = 0;
   for (Sender& sender : senders_) {
     if (!sender.gated) continue;
-    sender.first_reply = replies;
     const size_t end =
         at + static_cast<size_t>(sender.count) * static_cast<size_t>(model_.moe.top_k);
     for (; at < end; ++at) {
@@ -79,7 +78,6 @@ Result<Regime> ExpertLayers::Schedule() {
       ++slot_count_[replicas_[at].slot];
       ++sender.contributions;
     }
-    replies += static_cast<size_t>(sender.contributions);
   }
   activated_ = 0;
   int first = 0;
@@ -108,7 +106,7 @@ void ExpertLayers::LayReplies(Begun begin, FunctionRef<void(const Piece&)> each)
       const Replica replica = replicas_[at];
       if (replica.instance != rank_) continue;
       out.refs[written] = {static_cast<uint16_t>(i / k), static_cast<uint8_t>(i % k), 0};
-      each({a, i, at, sender.first_reply + written, replica.slot});
+      each({a, i, at, written, replica.slot});
       ++written;
     }
   }

@@ -75,9 +75,8 @@ class ExpertLayers {
     int count = 0;
     int contributions = 0;       // that this instance computes for it
     std::byte* reply = nullptr;  // where they go
-    size_t first_reply = 0;      // of all contributions of this instance, which is its first
   };
-  // What fell to this instance: the at-th contribution, of a row and top-k slot.
+  // What fell to this instance: the at-th contribution to a sender, of a row and top-k slot.
   struct Piece {
     size_t sender;
     size_t pair;           // row * K + slot, of the sender's

@@ -54,7 +54,7 @@ Status HostExpertLayers::Compute(Begun begin) {
     const Sender& sender = senders_[piece.sender];
     kernels::Contribution& c = contributions_[ListedAt(piece)];
     c.x = sender.rows + piece.pair / k * row_bytes_;
-    c.y = sender.reply + (piece.at - sender.first_reply) * row_bytes_;
+    c.y = sender.reply + piece.at * row_bytes_;
     c.weight = gate_weights_[piece.sender * sender_stride_ + piece.pair];
   });
   kernels::GroupedExpertFfnArgs args = FfnOf(layer_);

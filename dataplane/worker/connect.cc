@@ -29,7 +29,7 @@ bool ShareMemory(const Topology& topology, PeerId a, PeerId b) {
 
 Result<ConnectedExchange> ConnectExchange(const Topology& topology, const TransportLayout& layout,
                                           const ConnectOptions& options, std::string_view gpu,
-                                          ExchangeDoor& door, std::stop_token stop,
+                                          bool gpu_direct, ExchangeDoor& door, std::stop_token stop,
                                           const Logger& log) {
   const std::string& domain = InstanceOf(topology, layout.self).domain;
   NetworkOptions network;
@@ -58,13 +58,18 @@ Result<ConnectedExchange> ConnectExchange(const Topology& topology, const Transp
       NetworkChoice choice = ChooseNetwork(topology.transport, LookForNetwork(gpu), log);
       network.transports = std::move(choice.transports);
       network.devices = std::move(choice.devices);
+      network.reads_devices = gpu_direct && !choice.device.device.empty();
       connected.device = std::move(choice.device);
+    }
+    if (options.device != nullptr && !network.reads_devices) {
+      options.device->NoteRefusal(gpu_direct ? "other machines are reached without RDMA"
+                                             : "--gpu-direct is off");
     }
     JANUS_ASSIGN_OR_RETURN(transport, ConnectNetwork(layout, network, door, std::move(stop)));
   }
   if (options.device != nullptr && !options.device->is_read_by_all()) {
     log.Info("what the peers read goes through the host's memory",
-             {{"reason", options.device->refusal().empty() ? "a peer does not map ours"
+             {{"reason", options.device->refusal().empty() ? "a peer does not read ours"
                                                            : options.device->refusal()}});
   }
   std::map<std::string, std::string> peers_by;
@@ -80,14 +85,23 @@ Result<ConnectedExchange> ConnectExchange(const Topology& topology, const Transp
 
 std::unique_ptr<DeviceSlots> MakeDeviceSlots(const Topology& topology,
                                              const TransportLayout& layout,
-                                             kernels::Context& context, const Logger& log) {
+                                             kernels::Context& context, bool gpu_direct,
+                                             const Logger& log) {
   if (context.is_host()) return nullptr;
-  bool any = false, all = true;
+  const auto has_rdma = [&] {
+    const std::vector<RdmaDevice> devices = LookForNetwork(context.pci_address()).devices;
+    return std::any_of(devices.begin(), devices.end(),
+                       [](const RdmaDevice& device) { return device.is_usable; });
+  };
+  // Beyond the domain, by RDMA alone.
+  const bool reaches_all =
+      gpu_direct && topology.transport != ExchangeTransport::kTcp && has_rdma();
+  bool any = reaches_all, all = true;
   for (const PeerId peer : PeersOf(layout)) {
     if (peer.role == layout.self.role) continue;
     const bool shares = ShareMemory(topology, layout.self, peer);
     any = any || shares;
-    all = all && shares;
+    all = all && (shares || reaches_all);
   }
   if (!any) return nullptr;
   Result<std::unique_ptr<DeviceSlots>> slots = DeviceSlots::Make(layout, context, all);
@@ -104,7 +118,7 @@ std::vector<PeerLink> LinksOf(const Transport& transport, const DeviceSlots* dev
   for (const PeerId peer : PeersOf(transport.layout())) {
     std::string how(transport.Describe(peer));
     // Rows one way, contributions the other.
-    const bool reads = device != nullptr && device->maps(peer);
+    const bool reads = device != nullptr && (device->maps(peer) || device->reads_remotely(peer));
     const bool is_read = device != nullptr && device->is_read_by_all();
     if (peer.role != transport.layout().self.role && (reads || is_read)) {
       how += reads && is_read ? ", GPU memory" : ", GPU memory one way";

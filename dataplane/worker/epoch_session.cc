@@ -115,13 +115,13 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
   options.policy = s.policy_;
   // Peers may load for long; who asked for this Prepare decides when that is too long.
   options.deadline = MonotonicTime::max();
-  s.device_slots_ = MakeDeviceSlots(topology, layout, *lasting.context, log);
+  s.device_slots_ = MakeDeviceSlots(topology, layout, *lasting.context, flags.gpu_direct, log);
   options.device = s.device_slots_.get();
   options.keep_waiting = [&] { return progress({"connect", 0, 0}); };
   if (!progress({"connect", 0, 0})) return Cancelled("preparing was aborted");
   JANUS_ASSIGN_OR_RETURN(ConnectedExchange connected,
                          ConnectExchange(topology, layout, options, lasting.context->pci_address(),
-                                         door, stop.get_token(), log));
+                                         flags.gpu_direct, door, stop.get_token(), log));
   s.transport_ = std::move(connected.transport);
   s.exchange_device_ = std::move(connected.device);
   s.links_ = LinksOf(*s.transport_, s.device_slots_.get());

@@ -159,7 +159,16 @@ int main(int argc, char** argv) {
                  "second SIGTERM ends it at once, and 0 the first")
       ->check(CLI::Range(0, 86'400))
       ->capture_default_str();
+  std::string gpu_direct = "on";
+  app.add_option(
+         "--gpu-direct", gpu_direct,
+         "with --device cuda: whether network devices read and write the GPU's memory where "
+         "they can; off: what goes to other machines goes through the host's memory")
+      ->check(CLI::IsMember({"on", "off"}))
+      ->envname("JANUS_GPU_DIRECT")
+      ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
+  flags.gpu_direct = gpu_direct == "on";
   const auto context = janus::dataplane::OpenDevice(device);
   if (!context.ok()) {
     std::fprintf(stderr, "%s\n", context.status().message().c_str());

@@ -21,6 +21,8 @@ struct WorkerFlags {
   std::string metrics = "";  // where /metrics is served: "unix:/path" or host:port; empty: nowhere
   std::string trust = "";    // folder of certificates; empty: plain text
   int drain_seconds = 300;   // from SIGTERM on, at most
+  // Of a GPU: whether network devices may read and write its memory.
+  bool gpu_direct = true;
 };
 
 // What is for an instance's life, with its defaults filled in, in the terms of the instances.

@@ -135,9 +135,10 @@ Status RouteRoundCuda(const Stream& stream, const RouteRoundArgs& args) {
   all.list.rank = args.rank;
   all.list.slots = args.slots;
   all.list.tensors = args.tensors;
-  all.list.y = static_cast<std::byte*>(args.y);
+  all.list.first_rows = args.first_rows;
+  all.list.senders = args.senders;
+  all.list.y = args.y;
   all.list.y_row_bytes = args.y_row_bytes;
-  all.list.y_rows = args.y_rows;
   all.list.contributions = args.contributions;
   all.list.active = args.active;
   return cuda::GateAndSchedule(stream, all);

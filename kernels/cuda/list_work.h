@@ -1,9 +1,8 @@
 #pragma once
 
 // Behind AEBS: what of a round fell to one instance, as the grouped expert FFN takes it: its
-// activated slots, each with the list of its rows. Contributions go one after the other in the
-// order of the ids, as those of one sender after the other's, so that each sender's are one piece,
-// or where each row says.
+// activated slots, each with the list of its rows. Contributions to one sender go one after the
+// other in the order of the ids, so that they are one piece.
 // One block; bound by latency.
 
 #include "kernels/cuda/live_rows.h"
@@ -24,10 +23,10 @@ struct ListWorkArgs {
   int rank = 0;                           // of the instance
   int slots = 0;                          // C: that it has
   const ActiveExpert* tensors = nullptr;  // [C]: their weights; no `gate`: nothing lies there
-  std::byte* y = nullptr;                 // its j-th contribution goes to y + j * y_row_bytes
+  const int32_t* first_rows = nullptr;    // [senders]: each one's first, ascending
+  int senders = 0;
+  std::byte* const* y = nullptr;  // [senders]: the j-th to it goes to y[sender] + j * y_row_bytes
   int64_t y_row_bytes = 0;
-  // Instead of `y`, [count / top_k]: a row's first, each slot of which has its place.
-  std::byte* const* y_rows = nullptr;
   Contribution* contributions = nullptr;  // [count]: by slot
   ActiveExpert* active = nullptr;         // [min(C, count)]: activated slots ascending, then empty
 };
@@ -40,15 +39,18 @@ struct ListWorkLayout {
   int64_t total = 0;      // uint32[C]
   int64_t sum = 0;        // uint32[words]: of 32 slots
   int64_t is_active = 0;  // uint32[words]: a bit per slot
+  int64_t begin = 0;      // uint32[senders]: the warp of its first id, and of that warp's share the
+                          // contributions before, 16 bits each
   int64_t bytes = 0;
-  static constexpr ListWorkLayout For(int slots) {
+  static constexpr ListWorkLayout For(int slots, int senders) {
     const int64_t words = (int64_t{slots} + kLanes - 1) / kLanes;
     ListWorkLayout l;
     l.mine = l.next + (int64_t{2} * kWarps * slots + 3) / 4 * 4;
     l.total = l.mine + 4 * kWarps;
     l.sum = l.total + 4 * int64_t{slots};
     l.is_active = l.sum + 4 * words;
-    l.bytes = l.is_active + 4 * words;
+    l.begin = l.is_active + 4 * words;
+    l.bytes = l.begin + 4 * int64_t{senders};
     return l;
   }
 };
@@ -60,13 +62,14 @@ struct ListWorkKernel {
 
   template <class Block>
   JANUS_DEVICE void operator()(Block& block) const {
-    const auto at = ListWorkLayout::For(a.slots);
+    const auto at = ListWorkLayout::For(a.slots, a.senders);
     unsigned char* const shared = block.shared();
     auto* const next = reinterpret_cast<uint16_t*>(shared + at.next);
     auto* const mine = reinterpret_cast<uint32_t*>(shared + at.mine);
     auto* const total = reinterpret_cast<uint32_t*>(shared + at.total);
     auto* const sum = reinterpret_cast<uint32_t*>(shared + at.sum);
     auto* const is_active = reinterpret_cast<uint32_t*>(shared + at.is_active);
+    auto* const begin = reinterpret_cast<uint32_t*>(shared + at.begin);
     const int words = (a.slots + kLanes - 1) / kLanes;
     const int64_t count = a.live_rows.Ids(a.count);
     // A warp's share of the ids, whole groups of 32.
@@ -78,8 +81,17 @@ struct ListWorkKernel {
     block.Warps([&](auto& warp) {
       uint32_t all = 0;
       ForGroups(warp, share, count, [&](int64_t first) {
-        all += CountBits(TakeGroup(warp, first, count, next + warp.index() * a.slots,
-                                   [](int, uint32_t, uint32_t) {}));
+        const uint32_t taken = TakeGroup(warp, first, count, next + warp.index() * a.slots,
+                                         [](int, uint32_t, uint32_t) {});
+        warp.Lanes([&](int lane) {
+          const int64_t row = (first + lane) / a.top_k;
+          if (first + lane >= count || row * a.top_k != first + lane) return;
+          const int sender = SenderOf(row);
+          if (a.first_rows[sender] != row) return;
+          begin[sender] = static_cast<uint32_t>(warp.index()) << 16 |
+                          (all + static_cast<uint32_t>(CountBits(taken & BitsBelow(lane))));
+        });
+        all += static_cast<uint32_t>(CountBits(taken));
       });
       warp.Lanes([&](int lane) {
         if (lane == 0) mine[warp.index()] = all;
@@ -158,9 +170,10 @@ struct ListWorkKernel {
               const auto k = static_cast<uint32_t>(a.top_k);
               const auto row = static_cast<uint32_t>(i) / k;
               c.x = a.x_rows[row];
-              c.y = a.y_rows == nullptr
-                        ? a.y + (before + CountBits(own & BitsBelow(lane))) * a.y_row_bytes
-                        : a.y_rows[row] + (static_cast<uint32_t>(i) - row * k) * a.y_row_bytes;
+              const int sender = SenderOf(row);
+              const uint32_t of_sender = mine[begin[sender] >> 16] + (begin[sender] & 0xFFFFu);
+              c.y = a.y[sender] +
+                    (before + CountBits(own & BitsBelow(lane)) - of_sender) * a.y_row_bytes;
               c.weight = a.weights[i];
               a.contributions[place] = c;
             });
@@ -170,6 +183,20 @@ struct ListWorkKernel {
   }
 
  private:
+  // The last one that begins no later: those before it at the same row have none.
+  JANUS_DEVICE int SenderOf(int64_t row) const {
+    int at = 0, behind = a.senders;
+    while (behind - at > 1) {
+      const int middle = (at + behind) / 2;
+      if (a.first_rows[middle] <= row) {
+        at = middle;
+      } else {
+        behind = middle;
+      }
+    }
+    return at;
+  }
+
   template <class Warp, class Fn>
   JANUS_DEVICE static void ForGroups(Warp& warp, int64_t share, int64_t count, Fn fn) {
     const int64_t begin = warp.index() * share;
@@ -215,8 +242,8 @@ inline constexpr int64_t kMostListed = 65535;
 
 inline Plan PlanListWork(const ListWorkArgs& a) {
   const int64_t slots = a.slots;
-  return {1, ListWorkKernel::kThreads, ListWorkLayout::For(a.slots).bytes,
-          a.count * (4 + 4 + 24) + CeilDiv(a.count, a.top_k) * 8 +
+  return {1, ListWorkKernel::kThreads, ListWorkLayout::For(a.slots, a.senders).bytes,
+          a.count * (4 + 4 + 24) + CeilDiv(a.count, a.top_k) * 8 + int64_t{a.senders} * (8 + 4) +
               2 * slots * static_cast<int64_t>(sizeof(ActiveExpert)),
           0};
 }

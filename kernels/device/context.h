@@ -49,7 +49,15 @@ class Buffer {
 
  private:
   friend class Context;
-  enum class Memory : unsigned char { kDevice, kLoaded, kPinned, kShared, kMapped, kShown };
+  enum class Memory : unsigned char {
+    kDevice,
+    kLoaded,
+    kPinned,
+    kShared,
+    kMapped,
+    kShown,
+    kNetwork
+  };
   Buffer(Context* context, Memory memory, std::byte* data, size_t size)
       : context_(context), memory_(memory), data_(data), size_(size) {}
 
@@ -72,6 +80,11 @@ class Event {
  public:
   virtual ~Event() = default;
 };
+
+// What a network device does with memory of a device, and as what its library has to know such
+// memory.
+enum class NetworkUse : unsigned char { kReads, kWrites };
+enum class NetworkMemory : unsigned char { kHost, kCuda };
 
 // A word of the host's memory by which streams of several devices, of this process or of others,
 // wait for each other without a host: it counts up. Of two counts the later one is that less than
@@ -205,6 +218,15 @@ class Context {
   // the host may.
   Status FollowFlags(std::span<const FlagCount> flags);
 
+  // Memory that TakeShared has given, for network devices: what their library is told of, for as
+  // long as there is the buffer; the memory outlives it. Host code touches neither.
+  // FailedPrecondition: none reaches this memory, for the reason that it says.
+  Result<Buffer> ShowToNetwork(const SharedMemory& memory, NetworkUse use);
+  virtual NetworkMemory network_memory() const = 0;
+  // What network devices have written by now, as the host was told by their library, is there for
+  // what is queued from now on.
+  virtual Status AdmitNetwork() = 0;
+
   // Of which TimeBetween can tell when they came.
   virtual Result<std::unique_ptr<Event>> MakeTimedEvent() = 0;
   // Of the device's clock, from one recorded event that has come to a later one that has.
@@ -251,6 +273,8 @@ class Context {
   virtual Result<bool> AskEvent(Event& event) = 0;
   virtual Status Show(std::byte* begin, size_t bytes) = 0;
   virtual void Hide(std::byte* begin, size_t bytes) = 0;
+  virtual Result<std::byte*> OpenToNetwork(const SharedMemory& memory, NetworkUse use) = 0;
+  virtual void CloseToNetwork(std::byte* data, size_t bytes) = 0;
   virtual Status QueueRaise(std::span<const FlagCount> flags) = 0;
   virtual Status QueueFollowFlags(std::span<const FlagCount> flags) = 0;
 

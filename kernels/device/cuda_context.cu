@@ -104,6 +104,10 @@ class CudaContext final : public Context {
     } else {
       cudaGetLastError();
     }
+    int order = 0;
+    JANUS_RETURN_IF_ERROR(Check(
+        cudaDeviceGetAttribute(&order, cudaDevAttrGPUDirectRDMAWritesOrdering, kDevice), "device"));
+    orders_network_ = order >= cudaGPUDirectRDMAWritesOrderingOwner;
     JANUS_RETURN_IF_ERROR(
         Check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream"));
     JANUS_RETURN_IF_ERROR(
@@ -154,6 +158,15 @@ class CudaContext final : public Context {
                                    static_cast<CudaEvent&>(to).event),
               "time between events"));
     return Seconds(milliseconds * 1e-3);
+  }
+  NetworkMemory network_memory() const override { return NetworkMemory::kCuda; }
+  // Writes of a network device and the launch of a kernel that reads them come over PCI from two
+  // devices: where the GPU does not order the two, it is told to wait.
+  Status AdmitNetwork() override {
+    if (orders_network_) return OkStatus();
+    return Check(cudaDeviceFlushGPUDirectRDMAWrites(cudaFlushGPUDirectRDMAWritesTargetCurrentDevice,
+                                                    cudaFlushGPUDirectRDMAWritesToOwner),
+                 "writes of a network device");
   }
   Status Record(Event& event) override {
     return Check(cudaEventRecord(static_cast<CudaEvent&>(event).event, stream_), "event");
@@ -265,6 +278,20 @@ class CudaContext final : public Context {
     cudaGetLastError();
     flags_.Hide(begin, bytes);
   }
+  Result<std::byte*> OpenToNetwork(const SharedMemory& memory, NetworkUse use) override {
+    JANUS_RETURN_IF_ERROR(shared_.CheckNetwork());
+    if (use == NetworkUse::kWrites && !orders_network_) {
+      int ways = 0;
+      JANUS_RETURN_IF_ERROR(
+          Check(cudaDeviceGetAttribute(&ways, cudaDevAttrGPUDirectRDMAFlushWritesOptions, kDevice),
+                "device"));
+      if ((ways & cudaFlushGPUDirectRDMAWritesOptionHost) == 0) {
+        return FailedPrecondition("the host cannot tell when a network device's writes are there");
+      }
+    }
+    return memory.buffer.data();
+  }
+  void CloseToNetwork(std::byte*, size_t) override {}
   Status QueueRaise(std::span<const FlagCount> flags) override {
     return flags_.Raise(stream_, flags);
   }
@@ -295,6 +322,7 @@ class CudaContext final : public Context {
   std::atomic<uint64_t> shared_bytes_{0};
   std::string numerics_;
   std::string pci_address_;
+  bool orders_network_ = false;    // writes of network devices before later launches
   cudaStream_t stream_ = nullptr;  // of the steps
   cudaStream_t loads_ = nullptr;
   cudaEvent_t given_back_ = nullptr;  // recorded on the steps' stream, waited for by loads

@@ -45,12 +45,15 @@ std::string NameOf(CUresult result) {
   return Driver::Get().NameOf(result);
 }
 
+constexpr auto kReachedByNetwork = CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED;
+
 CUmemAllocationProp PropertiesOf(int device) {
   CUmemAllocationProp properties = {};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   properties.location.id = device;
   properties.requestedHandleTypes = kHandleType;
+  properties.allocFlags.gpuDirectRDMACapable = Driver::Get().Has(kReachedByNetwork, device) ? 1 : 0;
   return properties;
 }
 
@@ -156,6 +159,14 @@ Result<std::byte*> CudaSharedMemory::Map(const Fd& fd, size_t bytes) {
   }
   handle.is_held = true;
   return MapHandle(device_, handle, rounded);
+}
+
+Status CudaSharedMemory::CheckNetwork() const {
+  JANUS_RETURN_IF_ERROR(Ready(device_));
+  if (!Driver::Get().Has(kReachedByNetwork, device_)) {
+    return FailedPrecondition("network devices do not reach this GPU's memory (GPUDirect RDMA)");
+  }
+  return OkStatus();
 }
 
 void CudaSharedMemory::Unmap(std::byte* data, size_t bytes) {

@@ -22,6 +22,9 @@ class CudaSharedMemory {
   // As Context::TakeShared and MapShared.
   Result<std::byte*> Allocate(size_t bytes, Fd& fd);
   Result<std::byte*> Map(const Fd& fd, size_t bytes);
+  // Whether network devices reach what Allocate gives (GPUDirect RDMA). FailedPrecondition says why
+  // not.
+  Status CheckNetwork() const;
   // Whatever might use it has run.
   void Unmap(std::byte* data, size_t bytes);
 

@@ -33,6 +33,8 @@ class Host final : public Context {
   Status RecordLoads(Event&) override { return OkStatus(); }
   Result<std::unique_ptr<Event>> MakeTimedEvent() override { return NotADevice(); }
   Result<Seconds> TimeBetween(Event&, Event&) override { return NotADevice(); }
+  NetworkMemory network_memory() const override { return NetworkMemory::kHost; }
+  Status AdmitNetwork() override { return OkStatus(); }
 
  protected:
   Result<std::byte*> AllocateDevice(size_t bytes) override {
@@ -82,6 +84,10 @@ class Host final : public Context {
   Result<bool> AskEvent(Event&) override { return true; }
   Status Show(std::byte*, size_t) override { return NotADevice(); }
   void Hide(std::byte*, size_t) override {}
+  Result<std::byte*> OpenToNetwork(const SharedMemory&, NetworkUse) override {
+    return NotADevice();
+  }
+  void CloseToNetwork(std::byte*, size_t) override {}
   Status QueueRaise(std::span<const FlagCount>) override { return NotADevice(); }
   Status QueueFollowFlags(std::span<const FlagCount>) override { return NotADevice(); }
 

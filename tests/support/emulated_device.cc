@@ -309,6 +309,41 @@ void EmulatedDevice::Unmap(std::byte* data, size_t) {
   taken_.erase(taken);
 }
 
+// A second way to what network devices read, which the host may touch; what they write is a piece
+// of its own.
+Result<std::byte*> EmulatedDevice::OpenToNetwork(const SharedMemory& memory, NetworkUse use) {
+  if (!takes_network_) return FailedPrecondition("the emulated device is on no network");
+  const size_t room = Rounded(memory.buffer.size(), kPage);
+  const bool is_written = use == NetworkUse::kWrites;
+  void* const opened = mmap(nullptr, room, PROT_READ | PROT_WRITE,
+                            is_written ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED,
+                            is_written ? -1 : memory.fd.get(), 0);
+  JANUS_CHECK(opened != MAP_FAILED, room);
+  auto* const data = static_cast<std::byte*>(opened);
+  if (is_written) {
+    std::memset(data, kNaN, room);
+    const MutexLock lock(mu_);
+    written_.emplace(data, memory.buffer.data());
+  }
+  return data;
+}
+
+void EmulatedDevice::CloseToNetwork(std::byte* data, size_t bytes) {
+  {
+    const MutexLock lock(mu_);
+    written_.erase(data);
+  }
+  munmap(data, Rounded(bytes, kPage));
+}
+
+Status EmulatedDevice::AdmitNetwork() {
+  const MutexLock lock(mu_);
+  Open();
+  for (const auto& [from, to] : written_) std::memcpy(to, from, taken_.at(to).size);
+  Close();
+  return OkStatus();
+}
+
 const EmulatedDevice::Taken* EmulatedDevice::Find(const void* data, size_t bytes) const {
   auto* const at = static_cast<std::byte*>(const_cast<void*>(data));
   const auto after = taken_.upper_bound(at);

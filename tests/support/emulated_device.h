@@ -43,6 +43,8 @@ namespace janus::kernels {
 // What it shares lies in files of memory, which every device maps among its own: an address of
 // another device's is one that nobody may touch.
 //
+// What network devices write lies beside its memory until it is admitted.
+//
 // A graph keeps its launches with the arguments and plans that they were recorded with, and starts
 // them anew with each replay.
 //
@@ -73,6 +75,8 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
   Result<std::unique_ptr<Event>> MakeTimedEvent() override;
   // By the host's clock.
   Result<Seconds> TimeBetween(Event& from, Event& to) override;
+  NetworkMemory network_memory() const override { return NetworkMemory::kHost; }
+  Status AdmitNetwork() override;
 
   // That have run.
   uint64_t launches() const;
@@ -90,6 +94,8 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
   void Isolate() { reaches_others_ = false; }
   // It raises and awaits no flags, as a GPU without such operations.
   void RefuseFlags() { takes_flags_ = false; }
+  // No network device reaches it.
+  void RefuseNetwork() { takes_network_ = false; }
   // It is there on the bus from now on; nowhere before. Before others have it.
   void Plug(std::string pci_address) { pci_address_ = std::move(pci_address); }
 
@@ -115,6 +121,8 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
   Result<bool> AskEvent(Event& event) override;
   Status Show(std::byte* begin, size_t bytes) override;
   void Hide(std::byte* begin, size_t bytes) override;
+  Result<std::byte*> OpenToNetwork(const SharedMemory& memory, NetworkUse use) override;
+  void CloseToNetwork(std::byte* data, size_t bytes) override;
   Status QueueRaise(std::span<const FlagCount> flags) override;
   Status QueueFollowFlags(std::span<const FlagCount> flags) override;
 
@@ -196,6 +204,7 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
   std::atomic<bool> is_broken_{false};
   std::atomic<bool> reaches_others_{true};
   std::atomic<bool> takes_flags_{true};
+  std::atomic<bool> takes_network_{true};
   std::atomic<uint64_t> steps_at_once_{0};  // where there is no stream that lags
   Launcher launcher_{*this};
   std::byte* const begin_;
@@ -205,7 +214,8 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
   std::byte* end_ JANUS_GUARDED_BY(mu_);             // of what was ever taken
   std::deque<CopyDown> down_ JANUS_GUARDED_BY(mu_);  // that have not come
   std::multimap<const std::byte*, size_t> shown_ JANUS_GUARDED_BY(mu_);
-  std::deque<LoadOp> loads_ JANUS_GUARDED_BY(mu_);  // that have not run
+  std::map<std::byte*, std::byte*> written_ JANUS_GUARDED_BY(mu_);  // by network devices: to where
+  std::deque<LoadOp> loads_ JANUS_GUARDED_BY(mu_);                  // that have not run
   uint64_t loads_run_ JANUS_GUARDED_BY(mu_) = 0;
   int loads_until_refusal_ JANUS_GUARDED_BY(mu_) = -1;  // negative: none is refused
   std::optional<Random> landing_ JANUS_GUARDED_BY(mu_);

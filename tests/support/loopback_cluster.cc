@@ -86,9 +86,9 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
   if (options.only) {
     const auto self = static_cast<size_t>(MemberIndex(layout, *options.only));
     connected = ConnectMember(layout, policy, *options.only, options.doors,
-                              options.exchange_on_device ? devices[self] : nullptr);
-  } else if (options.exchange_on_device) {
-    connected = ConnectDevices(layout, policy, devices);
+                              options.device_join ? devices[self] : nullptr);
+  } else if (options.device_join) {
+    connected = ConnectDevices(layout, policy, devices, options.device_join);
   } else {
     connected = {options.connect(layout, policy), {}};
     connected.slots.resize(members);

@@ -48,8 +48,9 @@ class LoopbackCluster {
     // the host, as `device` and `isa` say.
     MakeContext make_context;
     bool weights_are_placed = false;  // where these devices read them, and are not copied
-    // Of these, whether what peers read stays in the devices' memory; then over shared memory.
-    bool exchange_on_device = false;
+    // Connects members of which peers may read what stays in the devices' memory; null: `connect`
+    // does, and all goes through the host's.
+    Join device_join = nullptr;
     Connect connect = ConnectLoopback;
     WrapExchange wrap_exchange;    // null: none
     WrapTransport wrap_transport;  // null: none

@@ -70,11 +70,11 @@ Network ConnectAll(const TransportLayout& layout, WaitPolicy policy, std::string
 }
 
 DeviceNetwork ConnectDevices(const TransportLayout& layout, WaitPolicy policy,
-                             const std::vector<kernels::Context*>& contexts) {
+                             const std::vector<kernels::Context*>& contexts, const Join& join) {
   DeviceNetwork connected;
   connected.slots.resize(contexts.size());
-  const Join join = [&](const TransportLayout& own, const ConnectOptions& options,
-                        ExchangeDoor& door) -> Result<std::unique_ptr<Transport>> {
+  const Join with_device = [&](const TransportLayout& own, const ConnectOptions& options,
+                               ExchangeDoor& door) -> Result<std::unique_ptr<Transport>> {
     const auto member = static_cast<size_t>(MemberIndex(own, own.self));
     std::unique_ptr<DeviceSlots>& slots = connected.slots[member];
     if (contexts[member] != nullptr) {
@@ -82,9 +82,9 @@ DeviceNetwork ConnectDevices(const TransportLayout& layout, WaitPolicy policy,
     }
     ConnectOptions with = options;
     with.device = slots.get();
-    return ConnectSharedMemory(own, with, door, {});
+    return join(own, with, door);
   };
-  connected.network = ConnectAll(layout, policy, "unix:", join);
+  connected.network = ConnectAll(layout, policy, "unix:", with_device);
   return connected;
 }
 

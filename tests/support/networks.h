@@ -56,14 +56,17 @@ Network ConnectLoopback(const TransportLayout& layout, WaitPolicy policy);
 Network ConnectMemory(const TransportLayout& layout, WaitPolicy policy);
 Result<std::unique_ptr<Transport>> JoinMemory(const TransportLayout&, const ConnectOptions&,
                                               ExchangeDoor&);
-// Over shared memory, by members with a device each: contexts by member, null for one without, in
-// whose place there are no slots. The contexts outlive the slots.
+// Members that are dealt over so many memory domains in turn, over UCX beyond theirs. Where they
+// have devices those are read over UCX too. (janus_test_networks_ucx)
+Join JoinDomains(int domains);
+// By members with a device each: contexts by member, null for one without, in whose place there are
+// no slots. The contexts outlive the slots.
 struct DeviceNetwork {
   Network network;
   std::vector<std::unique_ptr<DeviceSlots>> slots;
 };
 DeviceNetwork ConnectDevices(const TransportLayout& layout, WaitPolicy policy,
-                             const std::vector<kernels::Context*>& contexts);
+                             const std::vector<kernels::Context*>& contexts, const Join& join);
 // Of these members the one that is in this process, and as many that are in processes of their own:
 // all are met at doors, by member index, for as long as two minutes. The others have neither
 // transport nor slots here. `context`: null where it has no device.

@@ -4,22 +4,8 @@
 namespace janus::dataplane {
 namespace {
 
-// `domains` memory domains; members are dealt over them in turn.
-Join InDomains(int domains) {
-  return [domains](const TransportLayout& own, const ConnectOptions& options, ExchangeDoor& door) {
-    NetworkOptions network;
-    network.connect = options;
-    network.devices = "lo";
-    const int domain = MemberIndex(own, own.self) % domains;
-    network.shares_memory = [&own, domain, domains](PeerId peer) {
-      return MemberIndex(own, peer) % domains == domain;
-    };
-    return ConnectNetwork(own, network, door, {});
-  };
-}
-
 NetworkKind Kind(std::string name, std::string_view scheme, int domains, bool processes = false) {
-  const Join join = InDomains(domains);
+  const Join join = JoinDomains(domains);
   return {std::move(name),
           [scheme, join](const TransportLayout& layout, WaitPolicy policy) {
             return ConnectAll(layout, policy, scheme, join);
@@ -30,6 +16,20 @@ NetworkKind Kind(std::string name, std::string_view scheme, int domains, bool pr
 constexpr int kOneEach = 1 << 20;  // more domains than members
 
 }  // namespace
+
+Join JoinDomains(int domains) {
+  return [domains](const TransportLayout& own, const ConnectOptions& options, ExchangeDoor& door) {
+    NetworkOptions network;
+    network.connect = options;
+    network.devices = "lo";
+    network.reads_devices = true;
+    const int domain = MemberIndex(own, own.self) % domains;
+    network.shares_memory = [&own, domain, domains](PeerId peer) {
+      return MemberIndex(own, peer) % domains == domain;
+    };
+    return ConnectNetwork(own, network, door, {});
+  };
+}
 
 std::vector<NetworkKind> AllNetworks() {
   return {Kind("Ucx", "unix:", kOneEach, true), Kind("UcxMetOverTcp", "tcp:", kOneEach),

@@ -265,7 +265,7 @@ ScheduleRun RunSchedule(const Schedule& schedule, const HeldModel& held, const R
   options.isa = kernels.isa;
   options.make_context = kernels.make_context;
   options.attention.fp8_cache = kernels.fp8_cache;
-  options.exchange_on_device = kernels.exchange_on_device;
+  options.device_join = kernels.device_join;
   options.compute_threads = schedule.compute_threads;
   options.wrap_exchange = wrap;
   options.wrap_transport = wrap_transport;

@@ -18,7 +18,7 @@ struct KernelChoice {
   kernels::Isa isa = kernels::Isa::kAvx2;
   // As LoopbackCluster::Options has them.
   LoopbackCluster::MakeContext make_context = nullptr;
-  bool exchange_on_device = false;
+  Join device_join = nullptr;
   bool fp8_cache = false;
 };
 // The vectorised kernels at the best instruction set of this machine; the reference without AVX2.

@@ -28,9 +28,19 @@ using ucx::TagOf;
 
 constexpr size_t kSets = 2;
 constexpr size_t kControlBytes = sizeof(Header) + kMaxControlBytes;
-constexpr size_t kSmallEntry = 64;  // credits and greetings, a cache line each
+constexpr size_t kSmallEntry = 64;  // credits, a cache line each
 constexpr size_t kCredits = 4;
 constexpr size_t kGreetings = 2;
+
+// While members connect, each other in turn; behind it the key of the memory shown.
+struct Greeting {
+  uint64_t phase = 0;   // 1, 2, 3
+  uint64_t memory = 0;  // address of what is shown of a GPU; 0: nothing
+  uint32_t key_bytes = 0;
+  uint32_t reads = 0;  // whether the receiver's was read
+};
+constexpr size_t kGreetingEntry = 1024;
+constexpr size_t kMostKeyBytes = kGreetingEntry - sizeof(Greeting);
 
 constexpr size_t LandingBytes(size_t payload) {
   return AlignUp(sizeof(Header) + payload);
@@ -99,7 +109,12 @@ struct Remote {
   std::unique_ptr<ReceiveRing> greetings;
   std::span<std::byte> greeting;
   std::optional<Operation> greeting_send;
-  uint64_t greeted = 0;  // the peer's latest
+  Greeting greeted;  // the peer's latest
+  std::string shown_key;
+
+  // Of a peer whose GPU's memory is read.
+  ucx::RemoteKey key;
+  std::vector<Operation> reads;  // by its slot
 };
 
 // What one own slot sends to one reader.
@@ -109,11 +124,14 @@ struct Outbound {
   bool again = false;  // posted anew while the last one was still under way
 };
 
-class NetworkTransport final : public Transport {
+class NetworkTransport final : public Transport, private RemoteReads {
  public:
-  NetworkTransport(TransportLayout layout, WaitPolicy policy, std::unique_ptr<ucx::Worker> worker)
+  // `device`: null where nothing is read of GPUs' memory.
+  NetworkTransport(TransportLayout layout, WaitPolicy policy, DeviceSlots* device,
+                   std::unique_ptr<ucx::Worker> worker)
       : layout_(std::move(layout)),
         policy_(policy),
+        device_(device),
         self_(MemberIndex(layout_, layout_.self)),
         worker_(std::move(worker)),
         parker_(*this) {}
@@ -124,6 +142,8 @@ class NetworkTransport final : public Transport {
   // Carries a message over every UCX pair in both directions, so that nothing is left to set up
   // when the first round comes.
   Status Greet(const ConnectOptions& options, const std::stop_token& stop);
+  // Then: who reads what of this member's GPU over UCX.
+  std::vector<PeerId> WhoReadsOurs() const;
 
   const TransportLayout& layout() const override { return layout_; }
   std::span<std::byte> Payload(int slot) override { return local_->Payload(slot); }
@@ -156,6 +176,19 @@ class NetworkTransport final : public Transport {
     return remote_of_[static_cast<size_t>(MemberIndex(layout_, peer))];
   }
   Status AddRemote(Met& met);
+  // Lets UCX know what of the GPU it reads and writes; tells the device why where it cannot.
+  void RegisterDevice();
+  // One phase of Greet: says it to all, and hears it of all.
+  Status Greet(uint64_t phase, const ConnectOptions& options, const std::stop_token& stop);
+  // Reads what proves that the peer's memory is read; tells the device why where it cannot.
+  Status TryReading(Remote& remote, const ConnectOptions& options, const std::stop_token& stop);
+  // Wait of a member that connects.
+  Status AwaitPeers(const ConnectOptions& options, const std::stop_token& stop,
+                    FunctionRef<bool()> ready);
+  bool IsRead(PeerId peer) const { return device_ != nullptr && device_->reads_remotely(peer); }
+  Status Begin(PeerId peer, int slot, size_t offset, size_t at, size_t bytes) override;
+  Result<bool> HasEnded(PeerId peer, int slot) override;
+  void Close() override;
   static void Failed(void* remote, ucp_ep_h, ucs_status_t status);
   Status FailureOf(const Remote& remote) const;
   Status FirstFailure() const;
@@ -172,6 +205,7 @@ class NetworkTransport final : public Transport {
 
   const TransportLayout layout_;
   const WaitPolicy policy_;
+  DeviceSlots* device_;
   const int self_;
   const std::unique_ptr<ucx::Worker> worker_;
   // Own slots, and the pairs of shared memory.
@@ -181,6 +215,9 @@ class NetworkTransport final : public Transport {
   Arena arena_;
   Registration segment_registration_;
   Registration arena_registration_;
+  Registration shown_registration_;    // of the GPU's memory
+  Registration landing_registration_;  // likewise
+  std::string shown_key_;              // empty: nothing is shown
   std::vector<std::unique_ptr<Remote>> remotes_;
   std::vector<Remote*> remote_of_;                // by member; null: shared memory
   std::vector<std::vector<Outbound>> outbounds_;  // by own slot
@@ -200,6 +237,7 @@ NetworkTransport::~NetworkTransport() {
     for (int i = 0; i < kMostSteps && worker_->Progress(); ++i) {
     }
   };
+  if (device_ != nullptr) device_->ReadBy(nullptr);
   CloseEndpoints();
   // Goodbyes and credits that nobody has asked for yet land while receives are posted; later UCX
   // would warn of each.
@@ -225,7 +263,8 @@ void NetworkTransport::CloseEndpoints() {
     ucp_request_param_t parameters{};
     parameters.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
     parameters.flags = UCP_EP_CLOSE_FLAG_FORCE;
-    const ucs_status_ptr_t request = ucp_ep_close_nbx(remote->endpoint, &parameters);
+    const ucs_status_ptr_t request =
+        ucp_ep_close_nbx(std::exchange(remote->endpoint, nullptr), &parameters);
     if (UCS_PTR_IS_PTR(request)) closing.push_back(request);
   }
   for (const ucs_status_ptr_t request : closing) {
@@ -251,8 +290,8 @@ Status NetworkTransport::Open(const NetworkOptions& options, Segment own, std::v
       if (slot.owner == peer.peer && reads) landing += kSets * LandingBytes(slot.bytes);
     }
   }
-  const size_t per_pair =
-      2 * kControlQueueDepth * AlignUp(kControlBytes) + (kCredits + kGreetings + 2) * kSmallEntry;
+  const size_t per_pair = 2 * kControlQueueDepth * AlignUp(kControlBytes) +
+                          (kCredits + 1) * kSmallEntry + (kGreetings + 1) * kGreetingEntry;
   JANUS_ASSIGN_OR_RETURN(arena_, Arena::Create(std::max(landing + pairs * per_pair, size_t{4096})));
   JANUS_ASSIGN_OR_RETURN(segment_registration_,
                          Registration::Create(*worker_, {own.base, own.bytes}));
@@ -283,6 +322,10 @@ Status NetworkTransport::Open(const NetworkOptions& options, Segment own, std::v
   }
   polls_ = {{worker_->event_fd(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
   polls_.insert(polls_.end(), sockets_.polls().begin(), sockets_.polls().end());
+  if (device_ != nullptr) {
+    device_->ReadBy(this);
+    RegisterDevice();
+  }
   return OkStatus();
 }
 
@@ -312,10 +355,10 @@ Status NetworkTransport::AddRemote(Met& met) {
   remote->control =
       ring(AlignUp(kControlBytes), kControlQueueDepth, TagOf(Channel::kControl, sender));
   remote->credits = ring(kSmallEntry, kCredits, TagOf(Channel::kCredit, sender));
-  remote->greetings = ring(kSmallEntry, kGreetings, TagOf(Channel::kGreeting, sender));
+  remote->greetings = ring(kGreetingEntry, kGreetings, TagOf(Channel::kGreeting, sender));
   remote->outgoing = arena_.Take(kControlQueueDepth * AlignUp(kControlBytes));
   remote->credit = arena_.Take(kSmallEntry);
-  remote->greeting = arena_.Take(kSmallEntry);
+  remote->greeting = arena_.Take(kGreetingEntry);
   remote->sends.reserve(kControlQueueDepth);
   for (uint64_t i = 0; i < kControlQueueDepth; ++i) remote->sends.emplace_back(*worker_);
   remote->credit_send.emplace(*worker_);
@@ -375,52 +418,194 @@ std::string LaneOf(ucp_ep_h endpoint) {
   return info.substr(start + 1, end - start - 1);
 }
 
-Status NetworkTransport::Greet(const ConnectOptions& options, const std::stop_token& stop) {
-  // When a peer's second greeting is here, it has had our first.
-  for (uint64_t phase = 1; phase <= 2; ++phase) {
-    for (const auto& remote : remotes_) {
-      std::memcpy(remote->greeting.data(), &phase, sizeof phase);
-      remote->greeting_send->Send(remote->endpoint, remote->greeting.first(sizeof phase),
-                                  TagOf(Channel::kGreeting, self_), arena_registration_.handle());
+Status NetworkTransport::Greet(uint64_t phase, const ConnectOptions& options,
+                               const std::stop_token& stop) {
+  for (const auto& remote : remotes_) {
+    Greeting greeting;
+    greeting.phase = phase;
+    if (!shown_key_.empty()) {
+      greeting.memory = reinterpret_cast<uint64_t>(device_->SeenByNetwork().data());
     }
-    const auto all_greeted = [&] {
-      bool all = true;
-      for (const auto& remote : remotes_) {
-        size_t entry;
-        std::span<const std::byte> message;
-        while (remote->greetings->Next(entry, message)) {
-          if (message.size() == sizeof remote->greeted)
-            std::memcpy(&remote->greeted, message.data(), sizeof remote->greeted);
-          remote->greetings->Repost(entry);
-        }
-        all = all && remote->greeted >= phase && !remote->greeting_send->pending();
-      }
-      return all;
-    };
-    for (;;) {
-      const MonotonicTime slice =
-          std::min(options.deadline, MonotonicClock::now() + std::chrono::milliseconds(20));
-      const Status waited = Wait(slice, all_greeted);
-      if (waited.ok()) break;
-      if (waited.code() != StatusCode::kDeadlineExceeded) return waited;
-      if (stop.stop_requested() || (options.keep_waiting && !options.keep_waiting())) {
-        return Cancelled("connecting was aborted");
-      }
-      if (MonotonicClock::now() < options.deadline) continue;
-      std::string who;
-      for (const auto& remote : remotes_) {
-        if (remote->greeted >= phase) continue;
-        who += (who.empty() ? "" : ", ") + ToString(remote->peer);
-      }
-      return DeadlineExceeded("exchange: nothing came over UCX from " + who + " in time");
-    }
+    greeting.key_bytes = static_cast<uint32_t>(shown_key_.size());
+    greeting.reads = IsRead(remote->peer) ? 1 : 0;
+    std::memcpy(remote->greeting.data(), &greeting, sizeof greeting);
+    std::memcpy(remote->greeting.data() + sizeof greeting, shown_key_.data(), shown_key_.size());
+    remote->greeting_send->Send(remote->endpoint,
+                                remote->greeting.first(sizeof greeting + shown_key_.size()),
+                                TagOf(Channel::kGreeting, self_), arena_registration_.handle());
   }
+  const auto all_greeted = [&] {
+    bool all = true;
+    for (const auto& remote : remotes_) {
+      size_t entry;
+      std::span<const std::byte> message;
+      while (remote->greetings->Next(entry, message)) {
+        Greeting greeting;
+        if (message.size() >= sizeof greeting) {
+          std::memcpy(&greeting, message.data(), sizeof greeting);
+          const auto key = message.subspan(sizeof greeting);
+          if (key.size() == greeting.key_bytes) {
+            remote->greeted = greeting;
+            remote->shown_key.assign(reinterpret_cast<const char*>(key.data()), key.size());
+          }
+        }
+        remote->greetings->Repost(entry);
+      }
+      all = all && remote->greeted.phase >= phase && !remote->greeting_send->pending();
+    }
+    return all;
+  };
+  const Status waited = AwaitPeers(options, stop, all_greeted);
+  if (waited.code() != StatusCode::kDeadlineExceeded) return waited;
+  std::string who;
+  for (const auto& remote : remotes_) {
+    if (remote->greeted.phase >= phase) continue;
+    who += (who.empty() ? "" : ", ") + ToString(remote->peer);
+  }
+  return DeadlineExceeded("exchange: nothing came over UCX from " + who + " in time");
+}
+
+Status NetworkTransport::AwaitPeers(const ConnectOptions& options, const std::stop_token& stop,
+                                    FunctionRef<bool()> ready) {
+  for (;;) {
+    const MonotonicTime slice =
+        std::min(options.deadline, MonotonicClock::now() + std::chrono::milliseconds(20));
+    const Status waited = Wait(slice, ready);
+    if (waited.code() != StatusCode::kDeadlineExceeded) return waited;
+    if (stop.stop_requested() || (options.keep_waiting && !options.keep_waiting())) {
+      return Cancelled("connecting was aborted");
+    }
+    if (MonotonicClock::now() >= options.deadline) return waited;
+  }
+}
+
+Status NetworkTransport::Greet(const ConnectOptions& options, const std::stop_token& stop) {
+  // When a peer's second greeting is here, it has had our first; with the third it says whether it
+  // reads us, and reads nothing else meanwhile.
+  JANUS_RETURN_IF_ERROR(Greet(1, options, stop));
+  JANUS_RETURN_IF_ERROR(Greet(2, options, stop));
+  for (const auto& remote : remotes_) {
+    if (device_ != nullptr) JANUS_RETURN_IF_ERROR(TryReading(*remote, options, stop));
+  }
+  JANUS_RETURN_IF_ERROR(Greet(3, options, stop));
   for (const auto& remote : remotes_) {
     if (const std::string lane = LaneOf(remote->endpoint); !lane.empty()) {
       remote->description = "UCX " + lane;
     }
   }
   return OkStatus();
+}
+
+// What a member shows first.
+uint64_t ProofOf(uint64_t tag, int member) {
+  return tag ^ (uint64_t{0x9e3779b97f4a7c15} * (static_cast<uint64_t>(member) + 1));
+}
+
+void NetworkTransport::RegisterDevice() {
+  const auto register_all = [&]() -> Status {
+    if (!worker_->no_reads().empty()) return FailedPrecondition(worker_->no_reads());
+    JANUS_RETURN_IF_ERROR(device_->OpenToNetwork());
+    const kernels::NetworkMemory kind = device_->network_memory();
+    if (const auto landing = device_->LandingOfNetwork(); !landing.empty()) {
+      JANUS_ASSIGN_OR_RETURN(landing_registration_, Registration::Create(*worker_, landing, kind));
+    }
+    if (const auto shown = device_->SeenByNetwork(); !shown.empty()) {
+      JANUS_ASSIGN_OR_RETURN(shown_registration_, Registration::Create(*worker_, shown, kind));
+      JANUS_ASSIGN_OR_RETURN(std::string key, shown_registration_.Key());
+      if (key.size() > kMostKeyBytes) {
+        return FailedPrecondition("UCX's key has " + std::to_string(key.size()) + " bytes");
+      }
+      JANUS_RETURN_IF_ERROR(device_->ShowProof(ProofOf(local_->tag(), self_)));
+      shown_key_ = std::move(key);
+    }
+    return OkStatus();
+  };
+  const Status registered = register_all();
+  if (registered.ok()) return;
+  device_->NoteRefusal("no network reads this GPU's memory: " + registered.message());
+  shown_registration_ = Registration();
+  landing_registration_ = Registration();
+}
+
+Status NetworkTransport::TryReading(Remote& remote, const ConnectOptions& options,
+                                    const std::stop_token& stop) {
+  if (remote.peer.role == layout_.self.role || landing_registration_.handle() == nullptr) {
+    return OkStatus();
+  }
+  const std::string whose = "memory of " + ToString(remote.peer) + ": ";
+  if (remote.greeted.memory == 0) {
+    device_->NoteRefusal(ToString(remote.peer) + " shows no GPU's memory to a network");
+    return OkStatus();
+  }
+  Result<ucx::RemoteKey> key = ucx::RemoteKey::Create(remote.endpoint, remote.shown_key);
+  if (!key.ok()) {
+    device_->NoteRefusal(whose + key.status().message());
+    return OkStatus();
+  }
+  remote.key = *std::move(key);
+  while (remote.reads.size() < remote.slots.size()) remote.reads.emplace_back(*worker_);
+  constexpr int kProof = 0;
+  const Status begun = Begin(remote.peer, kProof, 0, 0, DeviceSlots::kProofBytes);
+  Result<bool> ended = begun.ok() ? Result<bool>(false) : begun;
+  const auto has_ended = [&] {
+    if (ended.ok()) ended = HasEnded(remote.peer, kProof);
+    return !ended.ok() || *ended;
+  };
+  const Status waited = AwaitPeers(options, stop, has_ended);
+  if (!waited.ok()) {
+    return waited.Annotate("reading GPU memory of " + ToString(remote.peer) +
+                           " over UCX; JANUS_GPU_DIRECT=off exchanges through the host's");
+  }
+  if (!ended.ok()) {
+    device_->NoteRefusal(whose + ended.status().message());
+    return OkStatus();
+  }
+  const Result<bool> landed = device_->HasLanded(ProofOf(local_->tag(), remote.member));
+  JANUS_RETURN_IF_ERROR(landed.status());
+  if (!*landed) {
+    device_->NoteRefusal(whose + "what UCX has read of it is something else");
+    return OkStatus();
+  }
+  device_->ReadsRemotely(remote.peer);
+  return OkStatus();
+}
+
+std::vector<PeerId> NetworkTransport::WhoReadsOurs() const {
+  std::vector<PeerId> who;
+  for (const auto& remote : remotes_) {
+    if (remote->greeted.reads == 1) who.push_back(remote->peer);
+  }
+  return who;
+}
+
+Status NetworkTransport::Begin(PeerId peer, int slot, size_t offset, size_t at, size_t bytes) {
+  Remote& remote = *RemoteOf(peer);
+  JANUS_RETURN_IF_ERROR(FailureOf(remote));
+  Operation& operation = remote.reads[static_cast<size_t>(slot)];
+  operation.Read(remote.endpoint, device_->LandingOfNetwork().subspan(at, bytes),
+                 remote.greeted.memory + offset, remote.key, landing_registration_.handle(),
+                 device_->network_memory());
+  return HasEnded(peer, slot).status();
+}
+
+Result<bool> NetworkTransport::HasEnded(PeerId peer, int slot) {
+  const Remote& remote = *RemoteOf(peer);
+  const Operation& operation = remote.reads[static_cast<size_t>(slot)];
+  if (operation.pending()) return false;
+  if (operation.status() == UCS_OK) return true;
+  return Unavailable("GPU memory of " + ToString(peer) +
+                     " cannot be read: UCX: " + ucx::ToText(operation.status()));
+}
+
+void NetworkTransport::Close() {
+  device_ = nullptr;
+  CloseEndpoints();
+  for (const auto& remote : remotes_) {
+    remote->failure = UCS_ERR_CANCELED;
+    remote->key = ucx::RemoteKey();
+  }
+  shown_registration_ = Registration();
+  landing_registration_ = Registration();
 }
 
 void NetworkTransport::SendSlot(int slot, Outbound& out) {
@@ -669,8 +854,11 @@ std::string_view NetworkTransport::Describe(PeerId peer) const {
 Result<std::unique_ptr<Transport>> ConnectNetwork(const TransportLayout& layout,
                                                   const NetworkOptions& options, ExchangeDoor& door,
                                                   std::stop_token stop) {
+  DeviceSlots* const device = options.connect.device;
+  std::optional<kernels::NetworkMemory> reads;
+  if (device != nullptr && options.reads_devices) reads = device->network_memory();
   JANUS_ASSIGN_OR_RETURN(std::unique_ptr<ucx::Worker> worker,
-                         ucx::Worker::Create({options.transports, options.devices}));
+                         ucx::Worker::Create({options.transports, options.devices, reads}));
   if (worker->address().size() > Hello::kMostAddressBytes) {
     return FailedPrecondition("exchange: UCX's address has " +
                               std::to_string(worker->address().size()) + " bytes, at most " +
@@ -681,18 +869,19 @@ Result<std::unique_ptr<Transport>> ConnectNetwork(const TransportLayout& layout,
   JANUS_ASSIGN_OR_RETURN(Segment own, CreateSharedSegment(layout, fd));
   Offer offer;
   offer.segment = fd.get();
-  if (options.connect.device != nullptr) options.connect.device->PutInto(offer);
+  if (device != nullptr) device->PutInto(offer);
   offer.address = worker->address();
   offer.transport = [&](PeerId peer) {
     return options.shares_memory(peer) ? PairTransport::kSharedMemory : PairTransport::kUcx;
   };
   JANUS_ASSIGN_OR_RETURN(std::vector<Met> met,
                          MeetPeers(layout, options.connect, offer, door, stop));
-  if (options.connect.device != nullptr) options.connect.device->Conclude(met);
-  auto transport =
-      std::make_unique<NetworkTransport>(layout, options.connect.policy, std::move(worker));
+  const std::vector<PeerId> in_place = WhoMapsOurs(met);
+  auto transport = std::make_unique<NetworkTransport>(layout, options.connect.policy,
+                                                      reads ? device : nullptr, std::move(worker));
   JANUS_RETURN_IF_ERROR(transport->Open(options, std::move(own), std::move(met)));
   JANUS_RETURN_IF_ERROR(transport->Greet(options.connect, stop));
+  if (device != nullptr) device->Conclude(in_place, transport->WhoReadsOurs());
   return std::unique_ptr<Transport>(std::move(transport));
 }
 

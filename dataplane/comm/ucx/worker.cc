@@ -36,7 +36,56 @@ std::string ConfiguredDevices() {
   return "";
 }
 
+namespace {
+
+// What a GPU's memory is read by: protocols that know kinds of memory are UCX's own choice from
+// this version on.
+constexpr unsigned kMajorForDevices = 1, kMinorForDevices = 16;
+// Beside a network's, for UCX to know such memory at all.
+constexpr char kDeviceTransports[] = ",cuda_copy";
+
+ucs_memory_type_t TypeOf(kernels::NetworkMemory kind) {
+  return kind == kernels::NetworkMemory::kCuda ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST;
+}
+
+// Why this UCX reads no memory of that kind; empty: nothing is known against it.
+std::string WhyNoReads(kernels::NetworkMemory kind) {
+  if (kind == kernels::NetworkMemory::kHost) return "";
+  unsigned major = 0, minor = 0, release = 0;
+  ucp_get_version(&major, &minor, &release);
+  if (std::pair(major, minor) >= std::pair(kMajorForDevices, kMinorForDevices)) return "";
+  return "UCX " + std::string(ucp_get_version_string()) + " is older than " +
+         std::to_string(kMajorForDevices) + "." + std::to_string(kMinorForDevices);
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Worker>> Worker::Create(const WorkerOptions& options) {
+  if (options.reads) {
+    WorkerOptions without = options;
+    without.reads.reset();
+    std::string why = WhyNoReads(*options.reads);
+    if (why.empty() && *options.reads == kernels::NetworkMemory::kCuda) {
+      WorkerOptions with = options;
+      with.transports += kDeviceTransports;
+      JANUS_ASSIGN_OR_RETURN(std::unique_ptr<Worker> worker, Open(with));
+      ucp_context_attr_t attributes{};
+      attributes.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES;
+      const bool knows = ucp_context_query(worker->context_, &attributes) == UCS_OK &&
+                         UCS_BIT(UCS_MEMORY_TYPE_CUDA) & attributes.memory_types;
+      if (knows) return worker;
+      why = "UCX " + std::string(ucp_get_version_string()) + " was built without CUDA";
+    } else if (why.empty()) {
+      return Open(options);
+    }
+    JANUS_ASSIGN_OR_RETURN(std::unique_ptr<Worker> worker, Open(without));
+    worker->no_reads_ = why;
+    return worker;
+  }
+  return Open(options);
+}
+
+Result<std::unique_ptr<Worker>> Worker::Open(const WorkerOptions& options) {
   const auto failed = [&](const char* what, ucs_status_t status) {
     return Unavailable("exchange: UCX " + std::string(what) + " (transports '" +
                        options.transports + "', devices '" +
@@ -65,6 +114,7 @@ Result<std::unique_ptr<Worker>> Worker::Create(const WorkerOptions& options) {
   ucp_params_t parameters{};
   parameters.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED;
   parameters.features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP;
+  if (options.reads) parameters.features |= UCP_FEATURE_RMA;
   parameters.mt_workers_shared = 0;
   ucs_status_t status = ucp_init(&parameters, config, &worker->context_);
   ucp_config_release(config);
@@ -100,9 +150,12 @@ Worker::~Worker() {
   if (context_ != nullptr) ucp_cleanup(context_);
 }
 
-Result<Registration> Registration::Create(const Worker& worker, std::span<std::byte> memory) {
+Result<Registration> Registration::Create(const Worker& worker, std::span<std::byte> memory,
+                                          kernels::NetworkMemory kind) {
   ucp_mem_map_params_t parameters{};
-  parameters.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH;
+  parameters.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
+                          UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE;
+  parameters.memory_type = TypeOf(kind);
   parameters.address = memory.data();
   parameters.length = memory.size();
   Registration registration;
@@ -126,6 +179,28 @@ Registration& Registration::operator=(Registration&& other) noexcept {
 
 Registration::~Registration() {
   if (handle_ != nullptr) ucp_mem_unmap(context_, handle_);
+}
+
+Result<std::string> Registration::Key() const {
+  void* key = nullptr;
+  size_t bytes = 0;
+  const ucs_status_t status = ucp_rkey_pack(context_, handle_, &key, &bytes);
+  if (status != UCS_OK) {
+    return FailedPrecondition("UCX has no key for peers: " + ToText(status));
+  }
+  std::string text(static_cast<const char*>(key), bytes);
+  ucp_rkey_buffer_release(key);
+  return text;
+}
+
+Result<RemoteKey> RemoteKey::Create(ucp_ep_h endpoint, const std::string& key) {
+  RemoteKey made;
+  const ucs_status_t status = ucp_ep_rkey_unpack(endpoint, key.data(), &made.handle_);
+  if (status != UCS_OK) {
+    made.handle_ = nullptr;
+    return FailedPrecondition("UCX does not reach its memory: " + ToText(status));
+  }
+  return made;
 }
 
 Operation::Operation(const Worker& worker) {
@@ -176,6 +251,16 @@ void Operation::Receive(ucp_worker_h worker, std::span<std::byte> into, ucp_tag_
   parameters.cb.recv = &Received;
   constexpr ucp_tag_t kWhole = ~ucp_tag_t{0};
   Begun(ucp_tag_recv_nbx(worker, into.data(), into.size(), tag, kWhole, &parameters));
+}
+
+void Operation::Read(ucp_ep_h endpoint, std::span<std::byte> into, uint64_t from,
+                     const RemoteKey& key, ucp_mem_h memory, kernels::NetworkMemory kind) {
+  ucp_request_param_t parameters{};
+  Begin(parameters, memory);
+  parameters.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+  parameters.memory_type = TypeOf(kind);
+  parameters.cb.send = &Sent;
+  Begun(ucp_get_nbx(endpoint, into.data(), into.size(), from, key.handle(), &parameters));
 }
 
 void Operation::Cancel(ucp_worker_h worker) {

@@ -63,7 +63,10 @@ TEST_P(EmulatedBitsTest, LogitsAreThoseOfTheRequestAlone) {
           MixSeed(TestSeed(), static_cast<uint64_t>(10 * m + n), static_cast<uint64_t>(i)));
       const Schedule schedule = RandomSchedule(random, m, n, held_.model, pool_);
       KernelChoice kernels = Kernels();
-      kernels.exchange_on_device = (i + n) % 2 == 0;
+      // Read in place, over a network, some so and some so, or through the host's memory.
+      if (const int how = (i + n) % 4; how > 0) {
+        kernels.device_join = how == 2 ? Join(JoinMemory) : JoinDomains(how == 1 ? 2 : 9);
+      }
       // What is in place is not awaited by hosts, which shows where devices lag behind them.
       if (i % 2 == 0) kernels.make_context = BehindHosts(random.Next());
       const ScheduleRun run = RunSchedule(schedule, held_, pool_, kernels);

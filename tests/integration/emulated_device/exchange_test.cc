@@ -39,10 +39,10 @@ using Values = std::vector<float>;
 // All members of an epoch, by member index; a context that is null is the host's.
 class Members {
  public:
-  explicit Members(std::vector<kernels::EmulatedDevice*> devices)
+  explicit Members(std::vector<kernels::EmulatedDevice*> devices, const Join& join = JoinMemory)
       : devices_(std::move(devices)),
         connected_(ConnectDevices(*LayoutFor(ExchangeMode::kDirect, Shape(), PeerId{}),
-                                  WaitPolicy(), {devices_.begin(), devices_.end()})) {
+                                  WaitPolicy(), {devices_.begin(), devices_.end()}, join)) {
     for (int a = 0; a < Shape().m; ++a) {
       attention_.push_back(*MakeAttentionExchange(ExchangeMode::kDirect, Shape(),
                                                   connected_.network.attention(a), slots(a)));
@@ -98,7 +98,8 @@ class Members {
     for (int a = 0; a < 2; ++a) {
       for (int e = 0; e < 2; ++e) {
         ArrivedRows arrived;
-        EXPECT_TRUE(*experts(e).Poll(key, Rank{a}, arrived));
+        Await([&] { return experts(e).Poll(key, Rank{a}, arrived); });
+        EXPECT_TRUE(experts(e).Follow().ok());
         EXPECT_EQ(arrived.count, a + 1);
         EXPECT_EQ(Read(2 + e, arrived.rows, RowsOf(micro_batch, a).size(), arrived.on_device),
                   RowsOf(micro_batch, a));
@@ -116,16 +117,15 @@ class Members {
         for (size_t i = 0; i < cells.size(); ++i) {
           out.refs[i] = {static_cast<uint16_t>(cells[i] / Shape().top_k),
                          static_cast<uint8_t>(cells[i] % Shape().top_k), 0};
-          std::byte* const to = there != nullptr
-                                    ? there + static_cast<size_t>(cells[i]) * Shape().row_bytes()
-                                    : out.rows + i * Shape().row_bytes();
+          std::byte* const to = (there != nullptr ? there : out.rows) + i * Shape().row_bytes();
           Write(2 + e, to, ContributionOf(micro_batch, a, cells[i]), there != nullptr);
         }
         EXPECT_TRUE(experts(e).Post(key, Rank{a}, MonotonicTime()).ok());
       }
     }
     for (int a = 0; a < 2; ++a) {
-      EXPECT_TRUE(*attention(a).Poll(key));
+      Await([&] { return attention(a).Poll(key); });
+      EXPECT_TRUE(attention(a).Follow(key).ok());
       const auto table = attention(a).Contributions(micro_batch);
       const auto on_device = attention(a).OnDevice(micro_batch);
       for (int cell = 0; cell < (a + 1) * Shape().top_k; ++cell) {
@@ -139,6 +139,19 @@ class Members {
   }
 
  private:
+  // A network goes on while those at both its ends wait.
+  void Await(FunctionRef<Result<bool>()> poll) {
+    const MonotonicTime deadline = MonotonicClock::now() + std::chrono::seconds(20);
+    for (;;) {
+      const Result<bool> here = poll();
+      ASSERT_TRUE(here.ok()) << here.status().ToString();
+      if (*here) return;
+      ASSERT_LT(MonotonicClock::now(), deadline);
+      for (int member = 0; member < 4; ++member) {
+        EXPECT_TRUE(transport(member).Wait(deadline, [] { return true; }).ok());
+      }
+    }
+  }
   static Values RowsOf(int micro_batch, int a) {
     Values values(static_cast<size_t>((a + 1) * Shape().hidden));
     for (size_t i = 0; i < values.size(); ++i) {
@@ -163,6 +176,53 @@ TEST(DeviceExchange, AllReadInPlaceWhereAllHaveDevices) {
   EXPECT_EQ(members.Round(1), "dddd dddd");
   EXPECT_EQ(members.Round(0), "dddd dddd");
   for (int member = 0; member < 4; ++member) EXPECT_EQ(members.slots(member)->refusal(), "");
+}
+
+// Attention 0 and experts 0 are in one domain, attention 1 and experts 1 in the other.
+TEST(DeviceExchange, PeersOfOtherMachinesReadOverTheNetwork) {
+  kernels::EmulatedDevice a0, a1, e0, e1;
+  Members members({&a0, &a1, &e0, &e1}, JoinDomains(2));
+  EXPECT_EQ(members.Round(1), "dddd dddd");
+  EXPECT_EQ(members.Round(0), "dddd dddd");
+  EXPECT_EQ(members.Round(1), "dddd dddd");
+  for (int member = 0; member < 4; ++member) {
+    const DeviceSlots& slots = *members.slots(member);
+    EXPECT_EQ(slots.refusal(), "");
+    EXPECT_TRUE(slots.is_read_remotely());
+    const Role other = member < 2 ? Role::kExperts : Role::kAttention;
+    EXPECT_TRUE(slots.maps({other, Rank{member % 2}}));
+    EXPECT_FALSE(slots.reads_remotely({other, Rank{member % 2}}));
+    EXPECT_TRUE(slots.reads_remotely({other, Rank{1 - member % 2}}));
+    EXPECT_TRUE((member < 2 ? static_cast<Exchange&>(members.attention(member))
+                            : members.experts(member - 2))
+                    .PostsBehindGpu());
+  }
+}
+
+TEST(DeviceExchange, AllMayBeOfOtherMachines) {
+  kernels::EmulatedDevice a0, a1, e0, e1;
+  Members members({&a0, &a1, &e0, &e1}, JoinDomains(9));
+  EXPECT_EQ(members.Round(0), "dddd dddd");
+  EXPECT_EQ(members.Round(1), "dddd dddd");
+}
+
+// Contributions of experts 1 have one reader each that cannot be reached, or a reader that cannot.
+TEST(DeviceExchange, ADeviceThatNoNetworkReachesHasTheHostsMemory) {
+  kernels::EmulatedDevice a0, a1, e0, e1;
+  e1.RefuseNetwork();
+  Members members({&a0, &a1, &e0, &e1}, JoinDomains(2));
+  EXPECT_EQ(members.Round(0), "--dd d-d-");
+  EXPECT_EQ(members.Round(1), "--dd d-d-");
+  EXPECT_EQ(members.slots(3)->refusal(),
+            "no network reads this GPU's memory: the emulated device is on no network");
+  EXPECT_EQ(members.slots(0)->refusal(), "experts 1 shows no GPU's memory to a network");
+  EXPECT_EQ(members.slots(2)->refusal(), "");
+}
+
+TEST(DeviceExchange, AHostBeyondTheDomainHasRowsThroughTheHostsMemory) {
+  kernels::EmulatedDevice a0, a1, e0;
+  Members members({&a0, &a1, &e0, nullptr}, JoinDomains(2));
+  EXPECT_EQ(members.Round(0), "---- d-d-");
 }
 
 // Rows have several readers: one without a device, and all have theirs through the host's memory.

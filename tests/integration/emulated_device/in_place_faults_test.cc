@@ -66,6 +66,7 @@ class InPlaceFaults : public testing::Test {
   InPlaceFaults() {
     service_.topology = MakeTopology(2, {4, 5}, held_.model.layers, held_.model.moe.experts, 2);
     service_.make_context = BehindHosts(TestSeed());
+    service_.device_join = JoinMemory;
     service_.requests = 3;
     service_.deadlines = {Seconds(1.0), Seconds(20.0)};
     whole_ = Serve(held_, service_);

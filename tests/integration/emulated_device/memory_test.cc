@@ -13,6 +13,9 @@ class EmulatedStepTest : public testing::Test {
   static constexpr int kTokens = 12;
   static constexpr int kPrompt = 3;
   static constexpr int kRows = 16;  // of a round, at most
+  // What a round of one row of one sender tells the experts' device: counts, whose, where to,
+  // where.
+  static constexpr uint64_t kRoundUp = 64 + 8 + 8 + 8;
   static constexpr int kSlots = 8;
 
   EmulatedStepTest() : held_(SmallLatentModel(DType::kBFloat16, 1)) {
@@ -91,9 +94,10 @@ TEST_F(EmulatedStepTest, CopiesRowsAndContributionsOnce) {
   const uint64_t step = 24 * kRows + 4 /* a page */ +
                         sizeof(kernels::ActiveExpert) * static_cast<uint64_t>(held_.model.layers);
   EXPECT_EQ(attention.bytes_in, step + sizeof(kernels::SamplingParams) + layers * k * row);
-  // Up: the row, how many there are and where. Down: ids, contributions.
+  // Up: the row; how many there are, whose, where they are and what comes of them goes. Down: ids,
+  // contributions.
   EXPECT_EQ(experts.copies_in, 2 * layers);
-  EXPECT_EQ(experts.bytes_in, layers * (row + 64 + 8));
+  EXPECT_EQ(experts.bytes_in, layers * (row + kRoundUp));
   EXPECT_EQ(experts.bytes_out, layers * k * (row + 2));
   EXPECT_EQ(experts.copies_out, 2 * layers);
   // One launch a layer's attention, shared experts, route and experts.
@@ -105,7 +109,7 @@ TEST_F(EmulatedStepTest, CopiesRowsAndContributionsOnce) {
 }
 
 TEST_F(EmulatedStepTest, CopiesAddressesAloneWherePeersReadTheDevices) {
-  options_.exchange_on_device = true;
+  options_.device_join = JoinMemory;
   const auto [attention, experts] = ByOneStep();
   const auto k = static_cast<uint64_t>(held_.model.moe.top_k);
   const auto layers = static_cast<uint64_t>(held_.model.moe_layers());
@@ -115,9 +119,9 @@ TEST_F(EmulatedStepTest, CopiesAddressesAloneWherePeersReadTheDevices) {
                         sizeof(kernels::ActiveExpert) * static_cast<uint64_t>(held_.model.layers);
   EXPECT_EQ(attention.copies_in, 1 + 1 + layers);
   EXPECT_EQ(attention.bytes_in, step + sizeof(kernels::SamplingParams) + layers * k * 8);
-  // Up: how many rows, where they are, where what comes of them goes. Down: ids.
-  EXPECT_EQ(experts.copies_in, 2 * layers);
-  EXPECT_EQ(experts.bytes_in, layers * (64 + 8 + 8));
+  // Up: the same without the row. Down: ids.
+  EXPECT_EQ(experts.copies_in, layers);
+  EXPECT_EQ(experts.bytes_in, layers * kRoundUp);
   EXPECT_EQ(experts.copies_out, layers);
   EXPECT_EQ(experts.bytes_out, layers * k * 2);
   EXPECT_EQ(attention.replays, static_cast<uint64_t>(held_.model.layers) + layers);

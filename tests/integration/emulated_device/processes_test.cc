@@ -50,6 +50,7 @@ class ReadsInPlace final : public dataplane::AttentionExchange {
   explicit ReadsInPlace(std::unique_ptr<AttentionExchange> under) : under_(std::move(under)) {}
   bool Abandon() override { return under_->Abandon(); }
   bool LetGo() override { return under_->LetGo(); }
+  bool PostsBehindGpu() const override { return under_->PostsBehindGpu(); }
   std::vector<Rank> Behind() const override { return under_->Behind(); }
   Status Follow(const dataplane::RoundKey& key) override { return under_->Follow(key); }
   uint64_t stale() const override { return under_->stale(); }

@@ -138,7 +138,8 @@ TEST_P(RoundsTest, GiveEachRowItsContributionsOnce) {
       if (counts[0] + counts[1] != 12) continue;
       EXPECT_EQ(after.replays - before.replays, static_cast<uint64_t>(GetParam().replays));
       const uint64_t lists = after.bytes_in - before.bytes_in -
-                             static_cast<uint64_t>(12 * held.model.hidden * 2) - 64 - 8 * 12;
+                             static_cast<uint64_t>(12 * held.model.hidden * 2) -
+                             (64 + kSenders * (8 + 4)) - 8 * 12;
       EXPECT_EQ(lists > 0, GetParam().host_lists) << lists;
     }
   }

@@ -23,7 +23,7 @@ Served Serve(const HeldModel& held, const Service& service, const Faults& faults
   if (service.make_context) {
     options.device = kernels::Device::kCuda;
     options.make_context = service.make_context;
-    options.exchange_on_device = true;
+    options.device_join = service.device_join;
   }
   if (service.prefill_rows > 0) {
     options.attention.prefill_override = [&](uint64_t) { return service.prefill_rows; };

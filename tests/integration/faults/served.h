@@ -21,8 +21,9 @@ struct Service {
   int prefill_rows = 0;  // prompt positions of a step; 0: as the ticket says
   int max_tokens = 3;
   std::optional<int> at;  // the attention instance of all requests; they go to all in turn
-  // Of each member's device, where what is exchanged then lies; null: the host.
+  // Of each member's device, and how these are connected; null: the host.
   std::function<std::unique_ptr<kernels::Context>()> make_context = nullptr;
+  Join device_join = nullptr;
 };
 
 using Faults = std::map<PeerId, std::vector<PlannedFault>>;

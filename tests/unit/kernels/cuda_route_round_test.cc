@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 #include <random>
@@ -68,11 +69,7 @@ class Layer {
       pointers_.push_back(static_cast<const std::byte*>(rows_.data()) +
                           int64_t{t} * shape.hidden * SizeOf(shape.dtype));
     }
-    replies_.resize(static_cast<size_t>(shape.rows) * static_cast<size_t>(shape.top_k) *
-                    kReplyBytes);
-    for (int t = shape.rows; t-- > 0;) {
-      reply_rows_.push_back(replies_.data() + int64_t{t} * shape.top_k * kReplyBytes);
-    }
+    Divide(1, random);
     for (int e = 0; e < 3 * shape.experts; ++e) weights_.push_back(static_cast<float>(e));
   }
 
@@ -87,8 +84,21 @@ class Layer {
     return tensors;
   }
 
-  // From now on each row says where its replies go; before, they go one after the other.
-  void PlaceReplies() { replies_are_placed_ = true; }
+  // Whose rows are whose, some of them nobody's; each sender's replies lie anywhere.
+  void Divide(int senders, std::mt19937_64& random) {
+    const auto pairs = static_cast<size_t>(shape_.rows) * static_cast<size_t>(shape_.top_k);
+    replies_.resize(pairs * static_cast<size_t>(senders) * kReplyBytes);
+    sender_of_.clear();
+    for (int t = 0; t < shape_.rows; ++t) {
+      sender_of_.push_back(static_cast<uint16_t>(random() % static_cast<uint64_t>(senders)));
+    }
+    std::sort(sender_of_.begin(), sender_of_.end());
+    replies_of_.clear();
+    for (int s = 0; s < senders; ++s) {
+      replies_of_.push_back(replies_.data() + static_cast<size_t>(s) * pairs * kReplyBytes);
+    }
+    std::shuffle(replies_of_.begin(), replies_of_.end(), random);
+  }
 
   // What `rank` has of the first `live` rows; negative: of all, without a word that says so.
   Work ByKernel(SchedulingPolicy policy, int rank, int live,
@@ -110,11 +120,14 @@ class Layer {
     args.rank = rank;
     args.slots = static_cast<int>(tensors.size());
     args.tensors = tensors.data();
-    if (replies_are_placed_) {
-      args.y_rows = reply_rows_.data();
-    } else {
-      args.y = replies_.data();
+    std::vector<int32_t> first_rows;
+    for (size_t s = 0; s < replies_of_.size(); ++s) {
+      const auto first = std::lower_bound(sender_of_.begin(), sender_of_.end(), s);
+      first_rows.push_back(static_cast<int32_t>(first - sender_of_.begin()));
     }
+    args.first_rows = first_rows.data();
+    args.senders = static_cast<int>(replies_of_.size());
+    args.y = replies_of_.data();
     args.y_row_bytes = kReplyBytes;
     args.active = work.active.data();
     args.contributions = work.contributions.data();
@@ -142,20 +155,18 @@ class Layer {
     size_t at = 0, active = 0;
     for (size_t s = 0; s < tensors.size(); ++s) {
       const size_t first = at;
-      int64_t reply = 0;
+      std::vector<int64_t> replies(replies_of_.size(), 0);
       for (size_t i = 0; i < replicas.size(); ++i) {
         if (replicas[i].instance != rank) continue;
+        const auto k = static_cast<size_t>(shape_.top_k);
+        const size_t sender = sender_of_[i / k];
         if (replicas[i].slot == s) {
           const Contribution& c = got.contributions[at++];
-          const auto k = static_cast<size_t>(shape_.top_k);
           ASSERT_EQ(c.x, pointers_[i / k]) << i;
-          ASSERT_EQ(c.y, replies_are_placed_
-                             ? reply_rows_[i / k] + static_cast<int64_t>(i % k) * kReplyBytes
-                             : replies_.data() + reply * kReplyBytes)
-              << i;
+          ASSERT_EQ(c.y, replies_of_[sender] + replies[sender] * kReplyBytes) << i;
           ASSERT_EQ(c.weight, weights_of_[i]) << i;
         }
-        ++reply;
+        ++replies[sender];
       }
       if (at == first) continue;
       const ActiveExpert& listed = got.active[active++];
@@ -215,9 +226,9 @@ class Layer {
   std::vector<float> logits_;
   std::vector<float> weights_of_;
   AlignedBuffer workspace_;
-  std::vector<std::byte> replies_;      // one to a pair of a row and a choice; never written
-  std::vector<std::byte*> reply_rows_;  // of each row, its first: the last row's come first
-  bool replies_are_placed_ = false;
+  std::vector<std::byte> replies_;  // never written
+  std::vector<uint16_t> sender_of_;
+  std::vector<std::byte*> replies_of_;  // of each sender, its first
   size_t listed_ = 0;
 };
 
@@ -228,7 +239,7 @@ TEST_P(RouteRoundTest, ListsWhatTheHostWould) {
   std::mt19937_64 random(31);
   for (int round = 0; round < 4; ++round) {
     Layer layer(shape, random);
-    if (round % 2 == 1) layer.PlaceReplies();
+    if (round > 0) layer.Divide(1 << (2 * round), random);  // more than rows at last
     const auto policy = round % 2 == 0 ? SchedulingPolicy::kAebs : SchedulingPolicy::kAebsGreedy;
     const int live = round < 2 ? -1 : round == 2 ? (shape.rows + 1) / 2 : 0;
     for (int rank = 0; rank < shape.instances; ++rank) {
@@ -296,12 +307,14 @@ TEST(RouteRound, SaysWhatIsWrong) {
   a.active = active;
   a.contributions = contributions;
   a.scratch = floats;
-  EXPECT_EQ(says(), "RouteRound: wants one of y and y_rows");
-  static std::byte* reply_rows[1] = {};
-  a.y = floats;
-  a.y_rows = reply_rows;
-  EXPECT_EQ(says(), "RouteRound: wants one of y and y_rows");
-  a.y_rows = nullptr;
+  EXPECT_EQ(says(), "RouteRound: first_rows is null");
+  static int32_t first_rows[1] = {};
+  a.first_rows = first_rows;
+  EXPECT_EQ(says(), "RouteRound: senders is 0, wanted 1..1024");
+  a.senders = 1;
+  EXPECT_EQ(says(), "RouteRound: y is null");
+  static std::byte* replies[1] = {};
+  a.y = replies;
   EXPECT_EQ(says(), "RouteRound: y_row_bytes is 0, wanted 1..2147483648");
   a.y_row_bytes = 8;
   a.scratch_bytes = 63;

@@ -28,6 +28,8 @@ class NamedContext final : public kernels::Context {
   Status RecordLoads(kernels::Event&) override { return None(); }
   Result<std::unique_ptr<kernels::Event>> MakeTimedEvent() override { return None(); }
   Result<Seconds> TimeBetween(kernels::Event&, kernels::Event&) override { return None(); }
+  kernels::NetworkMemory network_memory() const override { return kernels::NetworkMemory::kHost; }
+  Status AdmitNetwork() override { return None(); }
 
  protected:
   Result<std::byte*> AllocateDevice(size_t) override { return None(); }
@@ -54,6 +56,10 @@ class NamedContext final : public kernels::Context {
   Result<bool> AskEvent(kernels::Event&) override { return None(); }
   Status Show(std::byte*, size_t) override { return None(); }
   void Hide(std::byte*, size_t) override {}
+  Result<std::byte*> OpenToNetwork(const kernels::SharedMemory&, kernels::NetworkUse) override {
+    return None();
+  }
+  void CloseToNetwork(std::byte*, size_t) override {}
   Status QueueRaise(std::span<const kernels::FlagCount>) override { return None(); }
   Status QueueFollowFlags(std::span<const kernels::FlagCount>) override { return None(); }
 
