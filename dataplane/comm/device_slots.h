@@ -59,8 +59,8 @@ class DeviceSlots {
   Status ShowProof(uint64_t proof);
   // Whether the landing memory begins with a peer's. Waits for the device.
   Result<bool> HasLanded(uint64_t proof);
-  // Who reads for it from now on, until Close or null.
-  void ReadBy(RemoteReads* reads) { reads_ = reads; }
+  // Who reads for it from now on, until Close or null; who did.
+  RemoteReads* ReadBy(RemoteReads* reads) { return std::exchange(reads_, reads); }
   // The peer's room was read over the network and is from now on.
   void ReadsRemotely(PeerId peer) { remote_[IndexOf(peer)] = true; }
   // Why nothing is read over the network, with the first reason.

@@ -13,6 +13,7 @@
 
 #include "dataplane/comm/device_slots.h"
 #include "dataplane/comm/shared_memory.h"
+#include "dataplane/comm/ucx/greeting.h"
 #include "dataplane/comm/ucx/receive_ring.h"
 #include "dataplane/comm/ucx/tags.h"
 #include "dataplane/comm/ucx/worker.h"
@@ -21,6 +22,7 @@ namespace janus::dataplane {
 namespace {
 
 using ucx::Channel;
+using ucx::Greeting;
 using ucx::Operation;
 using ucx::ReceiveRing;
 using ucx::Registration;
@@ -31,16 +33,6 @@ constexpr size_t kControlBytes = sizeof(Header) + kMaxControlBytes;
 constexpr size_t kSmallEntry = 64;  // credits, a cache line each
 constexpr size_t kCredits = 4;
 constexpr size_t kGreetings = 2;
-
-// While members connect, each other in turn; behind it the key of the memory shown.
-struct Greeting {
-  uint64_t phase = 0;   // 1, 2, 3
-  uint64_t memory = 0;  // address of what is shown of a GPU; 0: nothing
-  uint32_t key_bytes = 0;
-  uint32_t reads = 0;  // whether the receiver's was read
-};
-constexpr size_t kGreetingEntry = 1024;
-constexpr size_t kMostKeyBytes = kGreetingEntry - sizeof(Greeting);
 
 constexpr size_t LandingBytes(size_t payload) {
   return AlignUp(sizeof(Header) + payload);
@@ -291,7 +283,7 @@ Status NetworkTransport::Open(const NetworkOptions& options, Segment own, std::v
     }
   }
   const size_t per_pair = 2 * kControlQueueDepth * AlignUp(kControlBytes) +
-                          (kCredits + 1) * kSmallEntry + (kGreetings + 1) * kGreetingEntry;
+                          (kCredits + 1) * kSmallEntry + (kGreetings + 1) * ucx::kMostGreetingBytes;
   JANUS_ASSIGN_OR_RETURN(arena_, Arena::Create(std::max(landing + pairs * per_pair, size_t{4096})));
   JANUS_ASSIGN_OR_RETURN(segment_registration_,
                          Registration::Create(*worker_, {own.base, own.bytes}));
@@ -355,10 +347,10 @@ Status NetworkTransport::AddRemote(Met& met) {
   remote->control =
       ring(AlignUp(kControlBytes), kControlQueueDepth, TagOf(Channel::kControl, sender));
   remote->credits = ring(kSmallEntry, kCredits, TagOf(Channel::kCredit, sender));
-  remote->greetings = ring(kGreetingEntry, kGreetings, TagOf(Channel::kGreeting, sender));
+  remote->greetings = ring(ucx::kMostGreetingBytes, kGreetings, TagOf(Channel::kGreeting, sender));
   remote->outgoing = arena_.Take(kControlQueueDepth * AlignUp(kControlBytes));
   remote->credit = arena_.Take(kSmallEntry);
-  remote->greeting = arena_.Take(kGreetingEntry);
+  remote->greeting = arena_.Take(ucx::kMostGreetingBytes);
   remote->sends.reserve(kControlQueueDepth);
   for (uint64_t i = 0; i < kControlQueueDepth; ++i) remote->sends.emplace_back(*worker_);
   remote->credit_send.emplace(*worker_);
@@ -512,7 +504,7 @@ void NetworkTransport::RegisterDevice() {
     if (const auto shown = device_->SeenByNetwork(); !shown.empty()) {
       JANUS_ASSIGN_OR_RETURN(shown_registration_, Registration::Create(*worker_, shown, kind));
       JANUS_ASSIGN_OR_RETURN(std::string key, shown_registration_.Key());
-      if (key.size() > kMostKeyBytes) {
+      if (key.size() > ucx::kMostKeyBytes) {
         return FailedPrecondition("UCX's key has " + std::to_string(key.size()) + " bytes");
       }
       JANUS_RETURN_IF_ERROR(device_->ShowProof(ProofOf(local_->tag(), self_)));

@@ -53,6 +53,23 @@ class Members {
     }
   }
 
+  // A network goes on while those at both its ends wait.
+  void Progress() {
+    for (int member = 0; member < 4; ++member) {
+      EXPECT_TRUE(transport(member).Wait(MonotonicTime::max(), [] { return true; }).ok());
+    }
+  }
+  void Await(FunctionRef<Result<bool>()> poll) {
+    const MonotonicTime deadline = MonotonicClock::now() + std::chrono::seconds(20);
+    for (;;) {
+      const Result<bool> here = poll();
+      ASSERT_TRUE(here.ok()) << here.status().ToString();
+      if (*here) return;
+      ASSERT_LT(MonotonicClock::now(), deadline);
+      Progress();
+    }
+  }
+
   AttentionExchange& attention(int rank) { return *attention_[static_cast<size_t>(rank)]; }
   ExpertExchange& experts(int rank) { return *experts_[static_cast<size_t>(rank)]; }
   DeviceSlots* slots(int member) { return connected_.slots[static_cast<size_t>(member)].get(); }
@@ -139,19 +156,6 @@ class Members {
   }
 
  private:
-  // A network goes on while those at both its ends wait.
-  void Await(FunctionRef<Result<bool>()> poll) {
-    const MonotonicTime deadline = MonotonicClock::now() + std::chrono::seconds(20);
-    for (;;) {
-      const Result<bool> here = poll();
-      ASSERT_TRUE(here.ok()) << here.status().ToString();
-      if (*here) return;
-      ASSERT_LT(MonotonicClock::now(), deadline);
-      for (int member = 0; member < 4; ++member) {
-        EXPECT_TRUE(transport(member).Wait(deadline, [] { return true; }).ok());
-      }
-    }
-  }
   static Values RowsOf(int micro_batch, int a) {
     Values values(static_cast<size_t>((a + 1) * Shape().hidden));
     for (size_t i = 0; i < values.size(); ++i) {
@@ -217,6 +221,80 @@ TEST(DeviceExchange, ADeviceThatNoNetworkReachesHasTheHostsMemory) {
             "no network reads this GPU's memory: the emulated device is on no network");
   EXPECT_EQ(members.slots(0)->refusal(), "experts 1 shows no GPU's memory to a network");
   EXPECT_EQ(members.slots(2)->refusal(), "");
+}
+
+// Reads as slow, or as wrong, as a test has them.
+class HeldUpReads final : public RemoteReads {
+ public:
+  explicit HeldUpReads(DeviceSlots& slots) : slots_(slots), under_(slots.ReadBy(this)) {}
+  ~HeldUpReads() override { slots_.ReadBy(under_); }
+
+  Status Begin(PeerId peer, int slot, size_t offset, size_t at, size_t bytes) override {
+    ++begun;
+    return under_->Begin(peer, slot, offset, at, bytes);
+  }
+  Result<bool> HasEnded(PeerId peer, int slot) override {
+    if (!failure.ok()) return failure;
+    return is_held_up ? false : under_->HasEnded(peer, slot);
+  }
+  void Close() override {}
+
+  int begun = 0;
+  bool is_held_up = true;
+  Status failure;
+
+ private:
+  DeviceSlots& slots_;
+  RemoteReads* const under_;
+};
+
+TEST(DeviceExchange, NobodyGoesOnBeforeWhatTheNetworkReadsIsThere) {
+  kernels::EmulatedDevice a0, a1, e0, e1;
+  Members members({&a0, &a1, &e0, &e1}, JoinDomains(2));
+  HeldUpReads reads(*members.slots(3));  // experts 1 reads attention 0 over the network
+  ASSERT_TRUE(members.attention(0).Post(KeyOf(0), 2, MonotonicTime()).ok());
+  ArrivedRows arrived;
+  const auto poll = [&] { return members.experts(1).Poll(KeyOf(0), Rank{0}, arrived); };
+  while (reads.begun == 0) {
+    ASSERT_FALSE(*poll());
+    members.Progress();
+  }
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_FALSE(*poll());
+    ASSERT_FALSE(members.experts(1).Abandon()) << "what is on its way may still be written";
+    members.Progress();
+  }
+  EXPECT_EQ(reads.begun, 1);
+  reads.is_held_up = false;
+  members.Await([&]() -> Result<bool> { return members.experts(1).Abandon(); });
+}
+
+TEST(DeviceExchange, AReadThatFailsIsTheRoundsError) {
+  kernels::EmulatedDevice a0, a1, e0, e1;
+  Members members({&a0, &a1, &e0, &e1}, JoinDomains(2));
+  HeldUpReads rows(*members.slots(3)), contributions(*members.slots(0));
+  rows.failure = Unavailable("rows");
+  contributions.failure = Unavailable("contributions");
+  ASSERT_TRUE(members.attention(0).Post(KeyOf(0), 1, MonotonicTime()).ok());
+  ArrivedRows arrived;
+  Result<bool> here = false;
+  while (here.ok()) {
+    here = members.experts(1).Poll(KeyOf(0), Rank{0}, arrived);
+    members.Progress();
+  }
+  EXPECT_EQ(here.status(), rows.failure);
+  const auto out = members.experts(1).Begin(0, Rank{0}, 1);
+  out.refs[0] = {0, 0, 0};
+  ASSERT_TRUE(members.experts(1).Post(KeyOf(0), Rank{0}, MonotonicTime()).ok());
+  here = false;
+  while (here.ok()) {
+    here = members.attention(0).Poll(KeyOf(0));
+    members.Progress();
+  }
+  EXPECT_EQ(here.status(), contributions.failure);
+  // It has ended, so that the round can be left.
+  members.Await([&]() -> Result<bool> { return members.attention(0).Abandon(); });
+  members.Await([&]() -> Result<bool> { return members.experts(1).Abandon(); });
 }
 
 TEST(DeviceExchange, AHostBeyondTheDomainHasRowsThroughTheHostsMemory) {

@@ -6,6 +6,7 @@
 #include <future>
 
 #include "dataplane/comm/exchange.h"
+#include "dataplane/comm/ucx/greeting.h"
 #include "dataplane/comm/ucx/tags.h"
 #include "dataplane/comm/ucx/transport.h"
 #include "dataplane/comm/ucx/worker.h"
@@ -32,7 +33,7 @@ TransportLayout LayoutOf(PeerId self) {
 class RawPeer {
  public:
   RawPeer(const ConnectOptions& options, ExchangeDoor& door)
-      : layout_(LayoutOf(kExperts0)), worker_(*ucx::Worker::Create({"tcp", "lo"})) {
+      : layout_(LayoutOf(kExperts0)), worker_(*ucx::Worker::Create({"tcp", "lo", {}})) {
     Offer offer;
     offer.address = worker_->address();
     offer.transport = [](PeerId) { return PairTransport::kUcx; };
@@ -41,7 +42,11 @@ class RawPeer {
     parameters.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
     parameters.address = reinterpret_cast<const ucp_address_t*>(met_.at(0).address.data());
     JANUS_CHECK(ucp_ep_create(worker_->get(), &parameters, &endpoint_) == UCS_OK);
-    for (const uint64_t phase : {1, 2}) Send(ucx::Channel::kGreeting, BytesOf(phase));
+    for (uint64_t phase = 1; phase <= ucx::kGreetingPhases; ++phase) {
+      ucx::Greeting greeting;
+      greeting.phase = phase;
+      Send(ucx::Channel::kGreeting, BytesOf(greeting));
+    }
   }
   ~RawPeer() {
     ucp_request_param_t parameters{};
