@@ -385,7 +385,6 @@ class DirectExperts final : public ExpertExchange {
     for (int i = 0; i < shape_.micro_batches; ++i) {
       for (int a = 0; a < shape_.m; ++a) inbox_.Drop({Role::kAttention, Rank{a}}, i);
     }
-    std::fill(reading_.begin(), reading_.end(), std::nullopt);
     return AbandonOf(device_, transport_);
   }
   bool LetGo() override { return LetGoOf(device_); }

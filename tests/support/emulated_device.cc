@@ -315,9 +315,10 @@ Result<std::byte*> EmulatedDevice::OpenToNetwork(const SharedMemory& memory, Net
   if (!takes_network_) return FailedPrecondition("the emulated device is on no network");
   const size_t room = Rounded(memory.buffer.size(), kPage);
   const bool is_written = use == NetworkUse::kWrites;
-  void* const opened = mmap(nullptr, room, PROT_READ | PROT_WRITE,
-                            is_written ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED,
-                            is_written ? -1 : memory.fd.get(), 0);
+  const bool is_apart = is_written || shows_other_memory_;
+  void* const opened =
+      mmap(nullptr, room, PROT_READ | PROT_WRITE,
+           is_apart ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, is_apart ? -1 : memory.fd.get(), 0);
   JANUS_CHECK(opened != MAP_FAILED, room);
   auto* const data = static_cast<std::byte*>(opened);
   if (is_written) {

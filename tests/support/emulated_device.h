@@ -96,6 +96,8 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
   void RefuseFlags() { takes_flags_ = false; }
   // No network device reaches it.
   void RefuseNetwork() { takes_network_ = false; }
+  // What network devices read is not its memory.
+  void ShowOtherMemoryToNetwork() { shows_other_memory_ = true; }
   // It is there on the bus from now on; nowhere before. Before others have it.
   void Plug(std::string pci_address) { pci_address_ = std::move(pci_address); }
 
@@ -205,6 +207,7 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
   std::atomic<bool> reaches_others_{true};
   std::atomic<bool> takes_flags_{true};
   std::atomic<bool> takes_network_{true};
+  std::atomic<bool> shows_other_memory_{false};
   std::atomic<uint64_t> steps_at_once_{0};  // where there is no stream that lags
   Launcher launcher_{*this};
   std::byte* const begin_;

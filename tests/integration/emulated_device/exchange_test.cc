@@ -112,15 +112,21 @@ class Members {
       Write(a, to, RowsOf(micro_batch, a), there != nullptr);
       EXPECT_TRUE(attention(a).Post(key, a + 1, MonotonicTime()).ok());
     }
+    // Of all senders before any is looked at: they have places of their own.
+    ArrivedRows arrived[2][2];
     for (int a = 0; a < 2; ++a) {
       for (int e = 0; e < 2; ++e) {
-        ArrivedRows arrived;
-        Await([&] { return experts(e).Poll(key, Rank{a}, arrived); });
+        Await([&] { return experts(e).Poll(key, Rank{a}, arrived[a][e]); });
         EXPECT_TRUE(experts(e).Follow().ok());
-        EXPECT_EQ(arrived.count, a + 1);
-        EXPECT_EQ(Read(2 + e, arrived.rows, RowsOf(micro_batch, a).size(), arrived.on_device),
+      }
+    }
+    for (int a = 0; a < 2; ++a) {
+      for (int e = 0; e < 2; ++e) {
+        const ArrivedRows& rows = arrived[a][e];
+        EXPECT_EQ(rows.count, a + 1);
+        EXPECT_EQ(Read(2 + e, rows.rows, RowsOf(micro_batch, a).size(), rows.on_device),
                   RowsOf(micro_batch, a));
-        how += arrived.on_device ? 'd' : '-';
+        how += rows.on_device ? 'd' : '-';
       }
     }
     how += ' ';
@@ -295,6 +301,16 @@ TEST(DeviceExchange, AReadThatFailsIsTheRoundsError) {
   // It has ended, so that the round can be left.
   members.Await([&]() -> Result<bool> { return members.attention(0).Abandon(); });
   members.Await([&]() -> Result<bool> { return members.experts(1).Abandon(); });
+}
+
+// As where the way between network device and GPU is set up wrongly.
+TEST(DeviceExchange, WhereTheNetworkReadsSomethingElseNothingIsReadByIt) {
+  kernels::EmulatedDevice a0, a1, e0, e1;
+  e1.ShowOtherMemoryToNetwork();
+  Members members({&a0, &a1, &e0, &e1}, JoinDomains(2));
+  EXPECT_EQ(members.Round(0), "dddd d-d-");
+  EXPECT_EQ(members.slots(0)->refusal(),
+            "memory of experts 1: what UCX has read of it is something else");
 }
 
 TEST(DeviceExchange, AHostBeyondTheDomainHasRowsThroughTheHostsMemory) {
