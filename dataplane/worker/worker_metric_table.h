@@ -12,7 +12,8 @@ inline constexpr MetricDeclaration kWorkerMetrics[] = {
      "1 while requests are kept and nothing is computed: the epoch was lost (a peer has gone or "
      "hangs), and there is no other yet."},
     {"janus_exchange_link_info", MetricType::kGauge, "peer,transport", "1",
-     "How messages to each peer travel (shared memory; shared memory, GPU memory; UCX tcp/eth0; UCX rc_mlx5/mlx5_0:1, GPU memory); "
+     "How messages to each peer travel (shared memory; shared memory, GPU memory; UCX tcp/eth0; "
+     "UCX rc_mlx5/mlx5_0:1, GPU memory); "
      "always 1."},
     {"janus_exchange_device_bytes_per_second", MetricType::kGauge, "device,port,link_layer,why",
      "bytes/s",
