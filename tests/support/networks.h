@@ -57,7 +57,8 @@ Network ConnectMemory(const TransportLayout& layout, WaitPolicy policy);
 Result<std::unique_ptr<Transport>> JoinMemory(const TransportLayout&, const ConnectOptions&,
                                               ExchangeDoor&);
 // Over shared memory, by members with a device each: contexts by member, null for one without, in
-// whose place there are no slots. The contexts outlive the slots.
+// whose place there are no slots, as of one whose device has no such memory or no flags. The
+// contexts outlive the slots.
 struct DeviceNetwork {
   Network network;
   std::vector<std::unique_ptr<DeviceSlots>> slots;
