@@ -30,7 +30,7 @@ class PassingExchange : public AttentionExchange {
     return inner_->OnDevice(micro_batch);
   }
   Status Follow(const RoundKey& key) override { return inner_->Follow(key); }
-  std::vector<Rank> Behind() const override { return inner_->Behind(); }
+  std::vector<LateExpert> Behind() const override { return inner_->Behind(); }
 
  private:
   const std::unique_ptr<AttentionExchange> inner_;

@@ -32,7 +32,7 @@ class ArrivalOrderExchange final : public AttentionExchange {
   std::vector<Rank> Awaited(int micro_batch) const override { return under_->Awaited(micro_batch); }
   bool Abandon() override { return under_->Abandon(); }
   bool LetGo() override { return under_->LetGo(); }
-  std::vector<Rank> Behind() const override { return under_->Behind(); }
+  std::vector<LateExpert> Behind() const override { return under_->Behind(); }
   Status Follow(const RoundKey& key) override { return under_->Follow(key); }
   uint64_t stale() const override { return under_->stale(); }
   std::span<const void* const> Contributions(int micro_batch) const override {

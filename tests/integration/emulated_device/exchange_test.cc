@@ -321,7 +321,7 @@ TEST(LettingGo, AttentionWaitsForNoContributionsAnyMore) {
   PostContributions(*held, KeyOf(0));
   ASSERT_TRUE(*attention.Poll(KeyOf(0)));
   ASSERT_TRUE(attention.Follow(KeyOf(0)).ok());
-  EXPECT_EQ(attention.Behind(), std::vector{Rank{0}});
+  EXPECT_EQ(attention.Behind(), (std::vector<AttentionExchange::LateExpert>{{Rank{0}, KeyOf(0)}}));
   held.ExpectLetGo(attention, kExperts0);
 }
 

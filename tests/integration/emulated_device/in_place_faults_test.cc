@@ -17,17 +17,21 @@
 namespace janus::dataplane {
 namespace {
 
+constexpr int kAll = 1'000'000;
+
 // Between what a member's device raises and its readers: some of it never comes.
 class LosingFlags final : public PassingTransport {
  public:
-  // From number `lost` on, counted over all of the member's, `times` of them.
-  LosingFlags(std::unique_ptr<Transport> inner, int lost, int times, std::atomic<int>& count)
+  // From number `lost` on, counted over all of the member's, `times` of them. Who waits for ever is
+  // let go in the end where a test wants that, which is told by `is_late`.
+  LosingFlags(std::unique_ptr<Transport> inner, int lost, int times, std::atomic<int>& count,
+              std::atomic<bool>* is_late = nullptr)
       : PassingTransport(std::move(inner)),
         flags_(PassingTransport::FlagsOf(layout().self)),
         raised_(flags_.size()) {
     std::fill_n(raised_.data(), raised_.size(), std::byte{0});
-    passing_ = std::jthread([this, lost, times, &count](const std::stop_token& stop) {
-      Pass(lost, times, count, stop);
+    passing_ = std::jthread([this, lost, times, &count, is_late](const std::stop_token& stop) {
+      Pass(lost, times, count, stop, is_late);
     });
   }
 
@@ -39,9 +43,15 @@ class LosingFlags final : public PassingTransport {
  private:
   using Word = std::atomic<uint64_t>;
 
-  void Pass(int lost, int times, std::atomic<int>& count, const std::stop_token& stop) {
+  void Pass(int lost, int times, std::atomic<int>& count, const std::stop_token& stop,
+            std::atomic<bool>* is_late) {
     std::vector<uint64_t> passed(flags_.size() / kFlagStride);
+    const MonotonicTime end = MonotonicClock::now() + std::chrono::seconds(20);
     for (count = 0; !stop.stop_requested(); std::this_thread::yield()) {
+      if (is_late != nullptr && MonotonicClock::now() > end) {
+        *is_late = true;
+        for (size_t i = 0; i < passed.size(); ++i) At(flags_.data(), i).store(uint64_t{1} << 62);
+      }
       for (size_t i = 0; i < passed.size(); ++i) {
         const uint64_t now = At(raised_.data(), i).load(std::memory_order_acquire);
         if (now == passed[i]) continue;
@@ -135,11 +145,49 @@ TEST_F(InPlaceFaults, NorDoesAFlagThatNeverComes) {
 TEST_F(InPlaceFaults, ADeviceWhoseFlagsNeverComeIsTheEndAndIsSaid) {
   service_.deadlines = {Seconds(0.3), Seconds(20.0)};
   for (const PeerId member : {kAttention1, kExperts0}) {
-    const Served run = Serve(held_, service_, {}, Losing(member, 9, 1'000'000));
+    const Served run = Serve(held_, service_, {}, Losing(member, 9, kAll));
     EXPECT_FALSE(Complete(run));
     EXPECT_TRUE(Contains(run.failure.message(), "given up 4 times in a row"))
         << run.failure.ToString();
-    EXPECT_TRUE(Contains(run.failure.message(), "waiting for the ")) << run.failure.ToString();
+    const char* const who = member == kExperts0
+                                ? "waiting for the GPU, which waits for that of experts 0"
+                                : "waiting for the GPU of attention 1";
+    EXPECT_TRUE(Contains(run.failure.message(), who)) << run.failure.ToString();
+  }
+}
+
+// Nobody has given up yet.
+TEST_F(InPlaceFaults, AServiceStopsThoughADeviceWaitsForAnother) {
+  const std::vector<ExpertWeights> shares = held_.Shares(service_.topology.placement);
+  for (const PeerId member : {kAttention1, kExperts0}) {
+    SCOPED_TRACE(ToString(member));
+    std::atomic<bool> is_late = false;
+    {
+      LoopbackCluster::Options options;
+      options.topology = service_.topology;
+      options.attention.kv_bytes = 1 << 18;
+      options.attention.max_batch = 4;
+      options.pace.deadlines = {Seconds(40.0), Seconds(50.0), Seconds(40.0)};
+      options.device = kernels::Device::kCuda;
+      options.make_context = BehindHosts(TestSeed());
+      options.exchange_on_device = true;
+      options.wrap_transport = [&](PeerId self, std::unique_ptr<Transport> inner) {
+        return self != member
+                   ? std::move(inner)
+                   : std::make_unique<LosingFlags>(std::move(inner), 9, kAll, flags_, &is_late);
+      };
+      LoopbackCluster cluster(options, held_.model, held_.attention, PointersTo(shares));
+      for (int a = 0; a < 2; ++a) {
+        Request request;
+        request.key = {1, static_cast<uint64_t>(a), 1};
+        request.prompt = {5, 6, 7};
+        request.max_tokens = 8;
+        ASSERT_TRUE(cluster.attention(a).Submit(std::move(request)).ok());
+      }
+      while (flags_ < 10) std::this_thread::yield();
+      EXPECT_TRUE(cluster.Stop().ok());
+    }
+    EXPECT_FALSE(is_late);
   }
 }
 
