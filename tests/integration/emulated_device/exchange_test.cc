@@ -303,22 +303,25 @@ class HeldMembers {
 constexpr PeerId kExperts0{Role::kExperts, Rank{0}};
 constexpr PeerId kAttention0{Role::kAttention, Rank{0}};
 
-// The header of what never comes.
-void PostContributions(Members& members, const RoundKey& key) {
-  Header header = MakeHeader(MessageKind::kContributions, key, 0, 3);
-  header.bytes = ContributionRowsOffset(3);
-  auto* const refs = reinterpret_cast<ContributionRef*>(members.transport(2).Payload(0).data());
-  for (uint8_t slot = 0; slot < 3; ++slot) refs[slot] = {0, slot, 0};
-  ASSERT_TRUE(members.transport(2).Post(0, header).ok());
-  header = MakeHeader(MessageKind::kContributions, key, 1, 0);
-  ASSERT_TRUE(members.transport(3).Post(0, header).ok());
+// The headers of three contributions of one expert instance, which nobody raises a flag for, and of
+// none of the other.
+void PostContributions(Members& members, const RoundKey& key, int from) {
+  for (int e = 0; e < 2; ++e) {
+    const uint32_t count = e == from ? 3 : 0;
+    Header header = MakeHeader(MessageKind::kContributions, key, static_cast<uint16_t>(e), count);
+    header.bytes = ContributionRowsOffset(count);
+    Transport& transport = members.transport(2 + e);
+    auto* const refs = reinterpret_cast<ContributionRef*>(transport.Payload(0).data());
+    for (uint8_t slot = 0; slot < count; ++slot) refs[slot] = {0, slot, 0};
+    ASSERT_TRUE(transport.Post(0, header).ok());
+  }
 }
 
 TEST(LettingGo, AttentionWaitsForNoContributionsAnyMore) {
   HeldMembers held(0, TestSeed());
   AttentionExchange& attention = (*held).attention(0);
   ASSERT_TRUE(attention.Post(KeyOf(0), 1, MonotonicTime()).ok());
-  PostContributions(*held, KeyOf(0));
+  PostContributions(*held, KeyOf(0), 0);
   ASSERT_TRUE(*attention.Poll(KeyOf(0)));
   ASSERT_TRUE(attention.Follow(KeyOf(0)).ok());
   EXPECT_EQ(attention.Behind(), (std::vector<AttentionExchange::LateExpert>{{Rank{0}, KeyOf(0)}}));
@@ -358,6 +361,30 @@ TEST(LettingGo, WhatWasNotFollowedIsForgotten) {
   EXPECT_TRUE(experts.Abandon());
   ASSERT_TRUE(experts.Follow().ok());
   EXPECT_TRUE(experts.LetGo()) << "nothing was queued";
+}
+
+// An instance that contributes nothing to a round may be behind in it.
+TEST(Following, IsOfWhoContributesAlone) {
+  HeldMembers held(0, TestSeed());
+  held.Release();
+  AttentionExchange& attention = (*held).attention(0);
+  const std::unique_ptr<kernels::Event> end = *held.device().MakeEvent();
+  RoundKey key = KeyOf(0);
+  for (const int from : {0, 1}) {
+    ASSERT_TRUE(attention.Post(key, 1, MonotonicTime()).ok());
+    PostContributions(*held, key, from);
+    ASSERT_TRUE(*attention.Poll(key));
+    ASSERT_TRUE(attention.Follow(key).ok());
+    ASSERT_TRUE(held.device().Record(*end).ok());
+    EXPECT_EQ(*held.device().HasCome(*end), false);
+    held.Set({Role::kExperts, Rank{from}}, (key.step << 16) + key.layer + 1);
+    const MonotonicTime most = MonotonicClock::now() + std::chrono::seconds(20);
+    while (!*held.device().HasCome(*end)) {
+      ASSERT_LT(MonotonicClock::now(), most) << "it waits for another than " << from;
+      std::this_thread::yield();
+    }
+    ++key.layer;
+  }
 }
 
 }  // namespace
