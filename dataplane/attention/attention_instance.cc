@@ -413,7 +413,6 @@ Status AttentionInstance::RunSteps(const std::stop_token& stop) {
 
 // What was announced of work here counted on the step that is given up, so it is said anew.
 Status AttentionInstance::LeaveStep() {
-  LetGo(epoch_->exchange, epoch_->pace.deadlines.loss);
   JANUS_RETURN_IF_ERROR(epoch_->control->Leave(
       epoch_->exchange,
       [&] { return MakeDemand(epoch_->control->newest() + 1, scheduler_.After(Batch())); }, stop_));
