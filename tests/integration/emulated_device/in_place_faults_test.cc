@@ -200,7 +200,11 @@ TEST_F(InPlaceFaults, AServiceStopsThoughADeviceWaitsForAnother) {
         request.max_tokens = 8;
         ASSERT_TRUE(cluster.attention(a).Submit(std::move(request)).ok());
       }
-      while (flags_ < 10) std::this_thread::yield();
+      // Until all wait for what was lost.
+      for (int before = -1; flags_ < 10 || flags_ != before;) {
+        before = flags_;
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      }
       EXPECT_TRUE(cluster.Stop().ok());
     }
     EXPECT_FALSE(is_late_);
