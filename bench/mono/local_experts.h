@@ -55,7 +55,7 @@ class LocalExperts final : public dataplane::AttentionExchange {
     activated_ += static_cast<uint64_t>(layers_.activated());
     return OkStatus();
   }
-  std::vector<Rank> Behind() const override { return {}; }
+  std::vector<LateExpert> Behind() const override { return {}; }
   Result<bool> Poll(const dataplane::RoundKey&) override { return true; }
   std::vector<Rank> Awaited(int) const override { return {}; }
   bool Abandon() override { return true; }

@@ -5,6 +5,7 @@
 #include <sstream>
 #include <utility>
 
+#include "operator/api/device.h"
 #include "operator/api/hardware_profile.h"
 #include "operator/api/metadata_rules.h"
 #include "operator/api/moe_topology.h"
@@ -36,6 +37,9 @@ void JudgeService(const Node& object, const std::vector<Ground>& grounds, Verdic
   for (const Ground ground : grounds) {
     FieldErrors refused = control::ValidateSupported(parsed.object, ground);
     // As an operator with the chart's defaults does.
+    if (ground == Ground::kCluster && refused.empty()) {
+      refused = control::ValidateDevice(parsed.object);
+    }
     if (ground == Ground::kCluster && refused.empty()) {
       control::OperatorDefaults defaults;
       defaults.certificates = true;

@@ -39,6 +39,25 @@ kernels::SamplingParams ParamsOf(const Sequence& sequence) {
   return params;
 }
 
+// What a round is missed for.
+struct WaitedFor {
+  RoundKey round;
+  std::string who;
+};
+constexpr const char* kForTheGpu = "waiting for the GPU";
+
+// The earliest round that the GPU waits in for those of peers; nothing: it waits for none.
+std::optional<WaitedFor> HeldUpBy(const std::vector<AttentionExchange::LateExpert>& behind) {
+  if (behind.empty()) return std::nullopt;
+  WaitedFor wait{behind.front().round,
+                 std::string(kForTheGpu) + ", which waits for that of experts"};
+  for (const auto& [expert, round] : behind) {
+    wait.round = std::min(wait.round, round);
+    wait.who += " " + std::to_string(expert.value);
+  }
+  return wait;
+}
+
 // What sampling would refuse in the middle of a step, where it would cost everybody.
 Status ValidateSampling(const Request& request) {
   const auto refuse = [](const char* field, auto value, const char* want) {
@@ -394,7 +413,6 @@ Status AttentionInstance::RunSteps(const std::stop_token& stop) {
 
 // What was announced of work here counted on the step that is given up, so it is said anew.
 Status AttentionInstance::LeaveStep() {
-  LetGo(epoch_->exchange, epoch_->pace.deadlines.loss);
   JANUS_RETURN_IF_ERROR(epoch_->control->Leave(
       epoch_->exchange,
       [&] { return MakeDemand(epoch_->control->newest() + 1, scheduler_.After(Batch())); }, stop_));
@@ -528,13 +546,11 @@ Status AttentionInstance::AwaitGpu(const RoundKey& key) {
     if (has_come.ok() && *has_come && epoch_->control->leaving()) {
       return Aborted("the step is given up");
     }
-    std::string who = "waiting for the GPU";
-    const std::vector<Rank> behind = epoch_->exchange.Behind();
-    if (!behind.empty()) who += ", which waits for that of experts";
-    for (const Rank e : behind) who += " " + std::to_string(e.value);
-    if (epoch_->control->leaving()) return Missed(key, Aborted(who));
+    const auto [round, who] =
+        HeldUpBy(epoch_->exchange.Behind()).value_or(WaitedFor{key, kForTheGpu});
+    if (epoch_->control->leaving()) return Missed(round, Aborted(who));
     const Status why = waited.Annotate(who);
-    if (waited.code() == StatusCode::kDeadlineExceeded) return Missed(key, why);
+    if (waited.code() == StatusCode::kDeadlineExceeded) return Missed(round, why);
     JANUS_RETURN_IF_ERROR(why);
   }
   return has_come.status();
@@ -573,15 +589,17 @@ Status AttentionInstance::Collect(const RoundKey& key) {
   if (stop_.stop_requested()) return Cancelled("stopped");
   if (!all.ok()) return Missed(key, all.status());
   if (*all && epoch_->control->leaving()) return Aborted("the step is given up");
-  const auto awaited = [&] {
-    std::string who = "waiting for the contributions of experts";
-    for (const Rank e : epoch_->exchange.Awaited(key.micro_batch))
-      who += " " + std::to_string(e.value);
-    return who;
-  };
-  if (epoch_->control->leaving()) return Missed(key, Aborted(awaited()));
-  if (waited.code() == StatusCode::kDeadlineExceeded) {
-    return Missed(key, waited.Annotate(awaited()));
+  const bool is_late = waited.code() == StatusCode::kDeadlineExceeded;
+  if (epoch_->control->leaving() || is_late) {
+    std::string experts;
+    for (const Rank e : epoch_->exchange.Awaited(key.micro_batch)) {
+      experts += " " + std::to_string(e.value);
+    }
+    // Whom the own GPU keeps from having rows, since it waits for another, is not at fault.
+    const auto [round, who] =
+        HeldUpBy(epoch_->exchange.Behind())
+            .value_or(WaitedFor{key, "waiting for the contributions of experts" + experts});
+    return Missed(round, epoch_->control->leaving() ? Aborted(who) : waited.Annotate(who));
   }
   if (!waited.ok()) {
     return waited.Annotate("MoE layer " + std::to_string(key.layer) + ": waiting for the experts");

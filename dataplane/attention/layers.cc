@@ -80,13 +80,15 @@ void AttentionLayers::PrepareDevice(int32_t spare_page) {
   logits_ = context_.TakeOrNote(logits);
   if (room_.logits_on_host) host_logits_ = context_.TakePinnedOrNote(logits);
   if (room_.sent.empty()) to_experts_ = context_.TakeOrNote(rows * row_bytes_);
-  const size_t slots = rows * static_cast<size_t>(model_.moe.top_k);
-  arrived_ = kernels::Staging(context_, slots * row_bytes_);
-  contributions_ = kernels::Staging(context_, slots * sizeof(void*));
-  if (contributions_.host() != nullptr) {
-    auto* const pointers = contributions_.host_at<const void*>(0);
-    for (size_t i = 0; i < slots; ++i) pointers[i] = arrived_.device() + i * row_bytes_;
-    context_.NoteFailure(contributions_.Push(0, slots * sizeof(pointers[0])));
+  const size_t slots = static_cast<size_t>(part_room_) * static_cast<size_t>(model_.moe.top_k);
+  for (int i = 0; i < room_.micro_batches; ++i) {
+    Taken& taken = taken_.emplace_back();
+    taken.rows = kernels::Staging(context_, slots * row_bytes_);
+    taken.pointers = kernels::Staging(context_, slots * sizeof(void*));
+    if (taken.pointers.host() == nullptr) continue;
+    auto* const pointers = taken.pointers.host_at<const void*>(0);
+    for (size_t j = 0; j < slots; ++j) pointers[j] = taken.rows.device() + j * row_bytes_;
+    context_.NoteFailure(taken.pointers.Push(0, slots * sizeof(pointers[0])));
   }
   const std::vector<int32_t> unused(static_cast<size_t>(KvCache::PagesFor(part_room_)), spare_page);
   unused_table_ = context_.TakeCopyOrNote(unused.data(), unused.size() * sizeof(unused[0]));
@@ -355,35 +357,32 @@ Status AttentionLayers::TakeExperts(int part, std::span<const void* const> contr
                                     std::span<const uint8_t> on_device) {
   const Rows rows = RowsOf(part);
   if (rows.count == 0) return OkStatus();
-  std::span<const void* const>& taken = parts_[static_cast<size_t>(part)].contributions;
-  taken = contributions;
+  std::span<const void* const>& given = parts_[static_cast<size_t>(part)].contributions;
+  given = contributions;
   if (is_host_) return OkStatus();
-  JANUS_RETURN_IF_ERROR(arrived_.Reopen());
-  const auto top_k = static_cast<size_t>(model_.moe.top_k);
-  const size_t begin = static_cast<size_t>(rows.at) * top_k;
-  const size_t slots = static_cast<size_t>(rows.count) * top_k;
-  const size_t end = begin + slots;
+  Taken& taken = taken_[static_cast<size_t>(part)];
+  JANUS_RETURN_IF_ERROR(taken.rows.Reopen());
+  const size_t slots = static_cast<size_t>(rows.count) * static_cast<size_t>(model_.moe.top_k);
   const auto is_here = [&](size_t i) { return !on_device.empty() && on_device[i] != 0; };
-  size_t first = end, last = begin;
+  size_t first = slots, last = 0;
   for (size_t i = 0; i < slots; ++i) {
     if (is_here(i)) continue;
-    std::memcpy(arrived_.host() + (begin + i) * row_bytes_, contributions[i], row_bytes_);
-    first = std::min(first, begin + i);
-    last = begin + i + 1;
+    std::memcpy(taken.rows.host() + i * row_bytes_, contributions[i], row_bytes_);
+    first = std::min(first, i);
+    last = i + 1;
   }
   if (first < last) {
-    JANUS_RETURN_IF_ERROR(arrived_.Push(first * row_bytes_, (last - first) * row_bytes_));
+    JANUS_RETURN_IF_ERROR(taken.rows.Push(first * row_bytes_, (last - first) * row_bytes_));
   }
   if (!on_device.empty()) {
-    JANUS_RETURN_IF_ERROR(contributions_.Reopen());
-    auto* const pointers = contributions_.host_at<const void*>(0) + begin;
+    JANUS_RETURN_IF_ERROR(taken.pointers.Reopen());
+    auto* const pointers = taken.pointers.host_at<const void*>(0);
     for (size_t i = 0; i < slots; ++i) {
-      pointers[i] = is_here(i) ? contributions[i] : arrived_.device() + (begin + i) * row_bytes_;
+      pointers[i] = is_here(i) ? contributions[i] : taken.rows.device() + i * row_bytes_;
     }
-    JANUS_RETURN_IF_ERROR(
-        contributions_.Push(begin * sizeof(pointers[0]), slots * sizeof(pointers[0])));
+    JANUS_RETURN_IF_ERROR(taken.pointers.Push(0, slots * sizeof(pointers[0])));
   }
-  taken = {contributions_.device_at<const void* const>(0) + begin, slots};
+  given = {taken.pointers.device_at<const void* const>(0), slots};
   return OkStatus();
 }
 

@@ -108,6 +108,12 @@ class AttentionLayers {
     int recorded = 0;  // for how many rows what it starts was recorded; 0: it is started anew
     std::span<const void* const> contributions;  // that were taken up
   };
+  // Of a GPU: a part's contributions, on their way to it. Of its own, since what another part took
+  // up may lie behind what the stream waits for, which the host then would, too.
+  struct Taken {
+    kernels::Staging rows;      // [part_room_, K, H] of the wire type
+    kernels::Staging pointers;  // [part_room_, K], into it or to what lies on a device
+  };
   // What a device computes of one layer for one part.
   enum class Work : unsigned char {
     kLayer = 0,  // attention up to the rows for the experts, or all of a dense layer
@@ -181,8 +187,7 @@ class AttentionLayers {
   // Of a GPU: rows on their way to the experts and back.
   kernels::Buffer to_experts_;         // [T,H] of the wire type; none where Room::sent says
   kernels::Buffer device_local_rows_;  // Contribution [T]: from there to local_
-  kernels::Staging arrived_;           // [T,K,H] of the wire type
-  kernels::Staging contributions_;     // [T,K], pointers into it or to what lies on the device
+  std::vector<Taken> taken_;           // by part
   kernels::Buffer unused_table_;       // int32: the spare page, for as many positions as a part has
 };
 

@@ -115,7 +115,7 @@ class DirectAttention final : public AttentionExchange {
         inbox_(transport) {
     const auto cells = static_cast<size_t>(shape.max_rows) * static_cast<size_t>(shape.top_k);
     rounds_.resize(static_cast<size_t>(shape.micro_batches));
-    behind_.resize(static_cast<size_t>(shape.n));
+    followed_.resize(static_cast<size_t>(shape.n));
     for (Round& round : rounds_) {
       round.table.assign(cells, nullptr);
       if (device != nullptr) round.on_device.assign(cells, 0);
@@ -197,6 +197,7 @@ class DirectAttention final : public AttentionExchange {
     for (int i = 0; i < shape_.micro_batches; ++i) {
       for (int e = 0; e < shape_.n; ++e) inbox_.Drop({Role::kExperts, Rank{e}}, SlotOf(i));
     }
+    std::fill(followed_.begin(), followed_.end(), std::nullopt);
     return AbandonOf(device_, transport_);
   }
   bool LetGo() override { return LetGoOf(device_); }
@@ -217,18 +218,20 @@ class DirectAttention final : public AttentionExchange {
     for (int e = 0; e < shape_.n; ++e) {
       if (round.placed[static_cast<size_t>(e)]) {
         device_->Await({Role::kExperts, Rank{e}}, SlotOf(key.micro_batch), NumberOf(key));
-        behind_[static_cast<size_t>(e)] = {SlotOf(key.micro_batch), NumberOf(key)};
+        followed_[static_cast<size_t>(e)] = key;
       }
     }
     return device_->FollowPeers();
   }
-  std::vector<Rank> Behind() const override {
-    std::vector<Rank> behind;
-    for (size_t e = 0; e < behind_.size(); ++e) {
+  std::vector<LateExpert> Behind() const override {
+    std::vector<LateExpert> behind;
+    for (size_t e = 0; e < followed_.size(); ++e) {
+      if (!followed_[e]) continue;
       const Rank rank{static_cast<int32_t>(e)};
-      const auto [slot, number] = behind_[e];
-      if (number > 0 && !device_->IsThere({Role::kExperts, rank}, slot, number)) {
-        behind.push_back(rank);
+      const RoundKey& round = *followed_[e];
+      const int slot = SlotOf(round.micro_batch);
+      if (!device_->IsThere({Role::kExperts, rank}, slot, NumberOf(round))) {
+        behind.push_back({rank, round});
       }
     }
     return behind;
@@ -319,8 +322,8 @@ class DirectAttention final : public AttentionExchange {
   const PeerId self_;
   Inbox inbox_;
   std::vector<Round> rounds_;
-  // By expert instance: slot and number of the last round that was followed; number 0: none.
-  std::vector<std::pair<int, uint64_t>> behind_;
+  // By expert instance: the last round that was followed, since one was given up.
+  std::vector<std::optional<RoundKey>> followed_;
 };
 
 class DirectExperts final : public ExpertExchange {

@@ -98,8 +98,14 @@ class AttentionExchange : public Exchange {
   // Queued: what is queued from now on has the contributions that lie in a GPU's memory. After Poll
   // returned true, before they are read.
   virtual Status Follow(const RoundKey& key) = 0;
-  // Expert instances whose GPUs have not brought by now what was followed, for people.
-  virtual std::vector<Rank> Behind() const = 0;
+  // Expert instances whose GPUs have not brought by now what was followed of them last, and the
+  // round that is of, for people.
+  struct LateExpert {
+    Rank expert;
+    RoundKey round;
+    friend bool operator==(const LateExpert&, const LateExpert&) = default;
+  };
+  virtual std::vector<LateExpert> Behind() const = 0;
 };
 
 // Rows of one attention instance in one round.

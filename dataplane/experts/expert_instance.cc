@@ -104,7 +104,6 @@ Status ExpertInstance::RunSteps(const std::stop_token& stop) {
 }
 
 Status ExpertInstance::LeaveStep() {
-  LetGo(exchange_, options_.deadlines.loss);
   JANUS_RETURN_IF_ERROR(control_.Leave(
       exchange_, [] { return Demand(); }, stop_));
   const MutexLock lock(mu_);

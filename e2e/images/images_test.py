@@ -15,7 +15,8 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 from cluster_case import ROOT, wait_for  # noqa: E402
-from images_case import PYTHON, ImagesCase  # noqa: E402
+from cuda_programs import find_cuda_programs  # noqa: E402
+from images_case import PYTHON, REGISTRY, ImagesCase  # noqa: E402
 
 # Knocks at a worker's gRPC port, and says whether the door stays open: plain, or with a certificate and key (PEM).
 KNOCK = """
@@ -66,6 +67,51 @@ class ImagesTest(ImagesCase):
                      "device": "CPU",
                      "roles": {"attention": {"replicas": 1, "maxBatchSize": 16}, "experts": {"replicas": 2}},
                      "gateway": {"replicas": 1}, **more}}))
+
+    def give_nodes_the_cuda_image(self):
+        """Of a worker with CUDA where one was compiled, else the one without under its name; what it is called, and what
+        its worker says."""
+        name = self.images[-1].replace("worker-cpu", "worker-cuda")
+        self.assertNotEqual(name, self.images[-1])
+        programs, why_none = find_cuda_programs()
+        if programs is None:
+            print(f"the worker is one of CPUs: {why_none}", file=sys.stderr)
+            for node in self.nodes:
+                node.ctr("images", "tag", self.images[-1], name)
+            return name, "--device cuda: this build has no CUDA"
+        done = subprocess.run([ROOT / "scripts" / "images", "--programs", programs, "--registry", REGISTRY,
+                               "--archive", self.state / "archives", "worker-cuda"], capture_output=True, text=True,
+                              check=False, env=self.environment)
+        self.assertEqual((done.returncode, done.stdout.strip()), (0, name), done.stderr)
+        for node in self.nodes:
+            node.ctr("images", "import", self.state / "archives" / "worker-cuda.tar")
+        (self.state / "archives" / "worker-cuda.tar").unlink()
+        return name, "--device cuda: no GPU that can be used: cudaErrorInsufficientDriver"
+
+    def test_workers_on_gpus_have_the_image_for_them_and_say_what_their_node_lacks(self):
+        """Its nodes claim GPUs, and give nobody any."""
+        image, words = self.give_nodes_the_cuda_image()
+        gpu = {"resources": {"limits": {"nvidia.com/gpu": "1"}}}
+        self.apply("demo", device="Auto", roles={"attention": {"replicas": 1, **gpu},
+                                                 "experts": {"replicas": 2, **gpu}})
+
+        def said(role):
+            for one in self.get("moesvc", "demo").get("status", {}).get("conditions", []):
+                if one["type"] == role and one["reason"] == "CrashLooping":
+                    return one["message"]
+            return ""
+
+        for role in ("AttentionReady", "ExpertsReady"):
+            wait_for(lambda role=role: said(role), f"{role} to say how its workers end")
+            self.assertIn(words, said(role))
+        self.assertEqual(self.get("moesvc", "demo")["status"]["workerImage"], image)
+        pods = self.get("pods", "-l", "serving.janus.dev/role")["items"]
+        self.assertEqual(len(pods), 3)
+        for pod in pods:
+            worker = pod["spec"]["containers"][0]
+            self.assertEqual(worker["image"], image)
+            self.assertIn("--device=cuda", worker["args"])
+            self.assertEqual(worker["resources"]["limits"], {"nvidia.com/gpu": "1"})
 
     def pair(self, service, role):
         """Certificate and key of a role."""

@@ -7,7 +7,7 @@
 namespace janus::kernels {
 
 Status RegisteredPages::Use(std::byte* begin, size_t bytes) {
-  const MutexLock lock(mu_);
+  const MutexLock changing(changing_);
   std::byte* const first = FirstPage(begin);
   const std::byte* const end = EndOfPages(begin, bytes);
   for (std::byte* page = first; page < end; page += page_bytes_) {
@@ -20,7 +20,7 @@ Status RegisteredPages::Use(std::byte* begin, size_t bytes) {
 }
 
 void RegisteredPages::Drop(std::byte* begin, size_t bytes) {
-  const MutexLock lock(mu_);
+  const MutexLock changing(changing_);
   DropPages(FirstPage(begin), EndOfPages(begin, bytes));
 }
 
@@ -34,9 +34,12 @@ Result<uint64_t> RegisteredPages::DeviceAddressOf(const void* byte) const {
 }
 
 Status RegisteredPages::UsePage(std::byte* page) {
-  if (const auto found = pages_.find(page); found != pages_.end()) {
-    ++found->second.users;
-    return OkStatus();
+  {
+    const MutexLock lock(mu_);
+    if (const auto found = pages_.find(page); found != pages_.end()) {
+      ++found->second.users;
+      return OkStatus();
+    }
   }
   const Status registered = driver_.Register(page, page_bytes_);
   const bool is_ours = registered.ok();
@@ -46,18 +49,26 @@ Status RegisteredPages::UsePage(std::byte* page) {
     if (is_ours) driver_.Unregister(page);
     return std::move(address).status();
   }
+  const MutexLock lock(mu_);
   pages_.emplace(page, Page{1, is_ours, *address});
   return OkStatus();
 }
 
 void RegisteredPages::DropPages(std::byte* begin, const std::byte* end) {
-  for (std::byte* page = begin; page < end; page += page_bytes_) {
+  for (std::byte* page = begin; page < end; page += page_bytes_) DropPage(page);
+}
+
+void RegisteredPages::DropPage(std::byte* page) {
+  {
+    const MutexLock lock(mu_);
     const auto found = pages_.find(page);
     JANUS_CHECK(found != pages_.end(), page);
-    if (--found->second.users > 0) continue;
-    if (found->second.is_ours) driver_.Unregister(page);
+    if (--found->second.users > 0) return;
+    const bool is_ours = found->second.is_ours;
     pages_.erase(found);
+    if (!is_ours) return;
   }
+  driver_.Unregister(page);
 }
 
 }  // namespace janus::kernels

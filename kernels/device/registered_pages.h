@@ -13,6 +13,9 @@ namespace janus::kernels {
 // once, for as long as anybody uses it. A driver refuses a page that it has already, and ranges
 // that are used may share pages or be the same.
 //
+// A driver may wait for what its device runs as it takes a page or gives it back, and that for who
+// asks for an address of another: so whoever asks waits for no driver.
+//
 // Thread-safe.
 class RegisteredPages {
  public:
@@ -43,8 +46,9 @@ class RegisteredPages {
     uint64_t device_address = 0;
   };
 
-  Status UsePage(std::byte* page) JANUS_REQUIRES(mu_);
-  void DropPages(std::byte* begin, const std::byte* end) JANUS_REQUIRES(mu_);
+  Status UsePage(std::byte* page) JANUS_REQUIRES(changing_);
+  void DropPages(std::byte* begin, const std::byte* end) JANUS_REQUIRES(changing_);
+  void DropPage(std::byte* page) JANUS_REQUIRES(changing_);
   size_t OffsetOf(const std::byte* byte) const {
     return reinterpret_cast<uintptr_t>(byte) & (page_bytes_ - 1);
   }
@@ -56,7 +60,8 @@ class RegisteredPages {
 
   Driver& driver_;
   const size_t page_bytes_;
-  mutable Mutex mu_;
+  Mutex changing_;    // for as long as the driver takes
+  mutable Mutex mu_;  // within
   std::map<const std::byte*, Page> pages_ JANUS_GUARDED_BY(mu_);
 };
 

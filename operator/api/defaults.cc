@@ -1,11 +1,14 @@
 #include "operator/api/defaults.h"
 
+#include "operator/api/device.h"
+
 namespace janus::control {
 
 Effective ResolveDefaults(const MoEService& service) {
   const MoEServiceSpec& spec = service.spec;
   Effective out;
   out.model_name = service.model_name();
+  out.device = DeviceOf(service);
   out.scheduling = spec.roles.experts.scheduling == Scheduling::kAebsGreedy
                        ? SchedulingPolicy::kAebsGreedy
                        : SchedulingPolicy::kAebs;

@@ -92,10 +92,11 @@ constexpr std::array kLimits = {
     Limit{"imagePullSecrets", "", "workers are processes of this machine",
           [](const Spec& s) { return If(!s.image_pull_secrets.empty(), "this"); },
           Ground::kMachine},
-    Limit{"device", "Auto or CPU", "this is a CPU build",
+    Limit{"device", "Auto or CPU", "workers of this machine compute on its CPUs",
           [](const Spec& s) {
             return Unless(s.device, {Device::kAuto, Device::kCpu});
-          }},
+          },
+          Ground::kMachine},
     JANUS_ROLE_LIMITS("attention", Attention),
     JANUS_ROLE_LIMITS("experts", Experts),
     Limit{"roles.attention.replicas", "1 or more", "",

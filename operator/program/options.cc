@@ -115,6 +115,9 @@ void DeclareDefaults(CLI::App& app, OperatorOptions& o) {
   app.add_option("--worker-image", o.worker_image, "of workers whose MoEService names none")
       ->envname("JANUS_WORKER_IMAGE")
       ->required();
+  app.add_option("--worker-cuda-image", o.worker_cuda_image,
+                 "the same of workers on GPUs (none: such a MoEService has to name one)")
+      ->envname("JANUS_WORKER_CUDA_IMAGE");
   app.add_option("--gateway-image", o.gateway_image, "of gateways")
       ->envname("JANUS_GATEWAY_IMAGE")
       ->required();

@@ -41,6 +41,7 @@ struct OperatorOptions {
   LogFormat log_format = LogFormat::kText;
 
   std::string worker_image;
+  std::string worker_cuda_image;
   std::string gateway_image;
   std::string image_pull_policy = "IfNotPresent";
   std::vector<std::string> host_paths;

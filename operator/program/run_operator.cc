@@ -45,6 +45,7 @@ std::string Joined(const std::vector<std::string>& namespaces) {
 ManagerOptions ManagerOf(const OperatorOptions& options) {
   ManagerOptions out;
   out.reconciler.worker_image = options.worker_image;
+  out.reconciler.worker_cuda_image = options.worker_cuda_image;
   out.reconciler.defaults.gateway_image = options.gateway_image;
   out.reconciler.defaults.image_pull_policy = options.image_pull_policy;
   out.reconciler.host_paths = options.host_paths;
@@ -117,6 +118,7 @@ Status Run(const OperatorOptions& options, const MakeWorkerCalls& make_calls,
                        {"workers", options.workers},
                        {"leader_election", options.leader_election ? "yes" : "no"},
                        {"worker_image", options.worker_image},
+                       {"worker_cuda_image", options.worker_cuda_image},
                        {"gateway_image", options.gateway_image}});
   // Whoever started us reads this line.
   std::printf("janus-operator ready metrics=%s health=%s\n", metrics->address().c_str(),

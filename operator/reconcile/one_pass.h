@@ -163,6 +163,8 @@ class Reconciler::OnePass {
   void ReadSpec();
   void CheckSpec();
   void PinImage();
+  const std::string& NewestImage(Device device) const;
+  const std::string& ImageOfPods() const;
   void LookForWorkers();
   void HoldTls();
   std::optional<SequenceRoom> HeldRoom();

@@ -65,7 +65,7 @@ void Reconciler::OnePass::MakeAllPods(const std::array<bool, 2>& may_start) {
     if (role.plan.create == 0) continue;
     role.awaits_certificate = !may_start[is_experts];
     if (role.awaits_certificate) continue;
-    orders.push_back({role.role, role.plan.create, role.wanted.revision, pinned_.image});
+    orders.push_back({role.role, role.plan.create, role.wanted.revision, ImageOfPods()});
     Memory::PodIds& ids = memory_.ids[is_experts];
     const int64_t last = LastPodId(tree_, role.role);
     if (ids.last != last) ids = {last + 1, last};

@@ -42,7 +42,7 @@ void Reconciler::OnePass::JudgeModel() {
   const RolloutType type = service_.spec.rollout.type;
   if (type == RolloutType::kRolling || (type != RolloutType::kRecreate && !MayStandBeside())) {
     invalid_ = {"NotSupported",
-                "spec.model: other weights or another dtype cannot follow in the topology " +
+                "spec.model: other weights, dtype or device cannot follow in the topology " +
                     topology_->metadata.name + "; spec.rollout.type: " +
                     (MayStandBeside() ? "SideBySide brings the new model up beside what serves, "
                                         "where there is room for both; "

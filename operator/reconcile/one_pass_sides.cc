@@ -277,7 +277,7 @@ void Reconciler::OnePass::PlanOldSide(const OnePass& front, bool mends) {
     role.wanted = {};
     role.wanted.now = wall_;
     role.wanted.rolls = false;
-    role.wanted.revision = RevisionOf(service_, role.role, pinned_.image);
+    role.wanted.revision = RevisionOf(service_, role.role, ImageOfPods());
     for (const PodSeen& pod : role.pods) {
       if (pod.is_live() && committed_.contains(pod.uid)) role.wanted.revision = pod.revision;
     }

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "operator/api/device.h"
 #include "operator/api/parse.h"
 #include "operator/api/validate.h"
 #include "operator/api/validate_read.h"
@@ -56,7 +57,15 @@ void Reconciler::OnePass::CheckSpec() {
     invalid_ = {"NotSupported", Joined(errors)};
     return;
   }
-  errors = OverwrittenIn(service_, owner_.options_.defaults);
+  errors = ValidateDevice(service_);
+  if (errors.empty()) errors = OverwrittenIn(service_, owner_.options_.defaults);
+  if (errors.empty() && DeviceOf(service_) == Device::kCuda && service_.spec.image.empty() &&
+      owner_.options_.worker_cuda_image.empty()) {
+    errors.push_back({"spec.image",
+                      "is empty, and this operator was told of no image of workers on GPUs; name "
+                      "one, or have its administrator set defaults.workerCudaImage",
+                      0});
+  }
   if (!errors.empty()) invalid_ = {"InvalidSpec", Joined(errors)};
 }
 
@@ -66,13 +75,26 @@ void Reconciler::OnePass::PinImage() {
   const auto annotation = service_.metadata.annotations.find(std::string(kRestartedAtAnnotation));
   const std::string restart =
       annotation == service_.metadata.annotations.end() ? "" : annotation->second;
-  if (!service_.spec.image.empty()) {
-    pinned_.image = service_.spec.image;
-  } else if (pinned_.image.empty() || !pinned_.named.empty() || restart != pinned_.restarted_at) {
-    pinned_.image = owner_.options_.worker_image;
+  const Device device = DeviceOf(service_);
+  if (!service_.spec.image.empty() || pinned_.image.empty() || !pinned_.named.empty() ||
+      restart != pinned_.restarted_at || device != pinned_.device) {
+    pinned_.image = NewestImage(device);
   }
   pinned_.restarted_at = restart;
   pinned_.named = service_.spec.image;
+  pinned_.device = device;
+}
+
+const std::string& Reconciler::OnePass::NewestImage(Device device) const {
+  if (!service_.spec.image.empty()) return service_.spec.image;
+  return device == Device::kCuda ? owner_.options_.worker_cuda_image : owner_.options_.worker_image;
+}
+
+// Of the pods that this pass makes. While a spec is kept that computes on another device than the
+// newest one asks for, the pinned image is of the other device's workers.
+const std::string& Reconciler::OnePass::ImageOfPods() const {
+  const Device device = DeviceOf(service_);
+  return device == pinned_.device ? pinned_.image : NewestImage(device);
 }
 
 // Whom a planner may ask: those whose ports are open, the oldest first.
@@ -200,7 +222,7 @@ void Reconciler::OnePass::PlanSpec() {
     const std::optional<int> before = DesiredInstances(tree_, role.role);
     role.wanted.pods = before.value_or(0);
     if (!acts()) continue;
-    role.wanted.revision = RevisionOf(service_, role.role, pinned_.image);
+    role.wanted.revision = RevisionOf(service_, role.role, ImageOfPods());
     RoleSpec& spec = SpecOf(service_, role.role);
     // Paused counts stay what they were.
     role.limit = {};

@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "operator/api/enums.h"
+#include "operator/api/device.h"
 #include "operator/kube/object.h"
 #include "operator/reconcile/names.h"
 #include "operator/reconcile/revision.h"
@@ -222,7 +222,7 @@ Node WorkerPod(const MoEService& service, const OperatorDefaults& defaults,
   std::vector<std::string> arguments = {
       "--role=" + std::string(ToString(identity.role)),
       "--model=" + model,
-      "--device=" + DeviceName(service.spec.device),
+      "--device=" + DeviceName(DeviceOf(service)),
       "--service-uid=" + service.metadata.uid,
       "--listen=$(POD_IP):" + std::to_string(kGrpcPort),
       "--metrics=$(POD_IP):" + std::to_string(kProbePort),

@@ -25,6 +25,7 @@ namespace janus::control {
 struct ReconcilerOptions {
   OperatorDefaults defaults;
   std::string worker_image;             // where a MoEService names none
+  std::string worker_cuda_image;        // the same of one on GPUs; empty: it has to name one
   std::vector<std::string> host_paths;  // folders below which a source HostPath may lie; "/": any
   Ground ground = Ground::kCluster;
   LocateWorker locate = WorkerAtPodIp;

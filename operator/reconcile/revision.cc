@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/fingerprint.h"
+#include "operator/api/device.h"
 #include "operator/api/enums.h"
 #include "operator/reconcile/names.h"
 
@@ -156,6 +157,7 @@ std::string ModelLabelOf(const MoEService& service) {
   SetFields set;
   AddSource(service.spec.model, set);
   set.Add("dtype", ToString(service.spec.model.dtype), ToString(Dtype::kAuto));
+  if (DeviceOf(service) == Device::kCuda) set.Add("computesOn", ToString(Device::kCuda));
   return Letters(set.value());
 }
 

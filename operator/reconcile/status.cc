@@ -371,7 +371,7 @@ StatusChange Compare(const Node& before, const Node& after) {
     return StatusChange::kNone;
   }
   if (was == nullptr || !SaysTheSame(before, after)) return StatusChange::kNow;
-  for (const std::string_view field : {"workerImage", "restartedAt", "namedImage"}) {
+  for (const std::string_view field : {"workerImage", "restartedAt", "namedImage", "imageDevice"}) {
     if (TextAt(before, {"status", field}) != TextAt(after, {"status", field})) {
       return StatusChange::kNow;
     }
@@ -388,13 +388,16 @@ PinnedImage PinnedImageOf(const Node& service) {
   const auto text = [&](std::string_view field) {
     return std::string(TextAt(service, {"status", field}));
   };
-  return {text("workerImage"), text("restartedAt"), text("namedImage")};
+  const bool is_cuda = text("imageDevice") == ToString(Device::kCuda);
+  return {text("workerImage"), text("restartedAt"), text("namedImage"),
+          is_cuda ? Device::kCuda : Device::kCpu};
 }
 
 void SetPinnedImage(Node& service, const PinnedImage& pinned) {
   SetAt(service, {"status", "workerImage"}, Text(pinned.image));
   SetAt(service, {"status", "restartedAt"}, Text(pinned.restarted_at));
   SetAt(service, {"status", "namedImage"}, Text(pinned.named));
+  SetAt(service, {"status", "imageDevice"}, Text(ToString(pinned.device)));
 }
 
 std::optional<int> DesiredInstances(const Node& service, Role role) {

@@ -28,6 +28,7 @@ struct PinnedImage {
   std::string image = {};
   std::string restarted_at = {};  // the annotation's value
   std::string named = {};         // spec.image; empty: it is the operator's own
+  Device device = Device::kCpu;   // on which its workers compute
   friend bool operator==(const PinnedImage&, const PinnedImage&) = default;
 };
 

@@ -131,6 +131,8 @@ InstanceId IdOf(const TopologyInstance& one) {
 std::string ModelOf(const PlannedService& planned) {
   Fingerprint hash;
   hash.Mix(planned.model_digest).Mix(static_cast<uint64_t>(planned.plan.dtype)).Mix(kWireVersion);
+  // Another numerics class: members of a role that differ in it refuse each other.
+  if (planned.plan.effective.device == Device::kCuda) hash.Mix("cuda");
   return hash.Hex().substr(0, 10);
 }
 

@@ -78,7 +78,13 @@ DeviceNetwork ConnectDevices(const TransportLayout& layout, WaitPolicy policy,
     const auto member = static_cast<size_t>(MemberIndex(own, own.self));
     std::unique_ptr<DeviceSlots>& slots = connected.slots[member];
     if (contexts[member] != nullptr) {
-      JANUS_ASSIGN_OR_RETURN(slots, DeviceSlots::Make(own, *contexts[member]));
+      Result<std::unique_ptr<DeviceSlots>> made = DeviceSlots::Make(own, *contexts[member]);
+      if (made.ok()) {
+        slots = *std::move(made);
+      } else {
+        JANUS_CHECK(made.status().code() == StatusCode::kFailedPrecondition,
+                    made.status().ToString());
+      }
     }
     ConnectOptions with = options;
     with.device = slots.get();

@@ -60,7 +60,7 @@ Result<std::unique_ptr<Transport>> JoinMemory(const TransportLayout&, const Conn
 // have devices those are read over UCX too. (janus_test_networks_ucx)
 Join JoinDomains(int domains);
 // By members with a device each: contexts by member, null for one without, in whose place there are
-// no slots. The contexts outlive the slots.
+// no slots, as of one whose device has no such memory or no flags. The contexts outlive the slots.
 struct DeviceNetwork {
   Network network;
   std::vector<std::unique_ptr<DeviceSlots>> slots;

@@ -33,7 +33,7 @@ class ArrivalOrderExchange final : public AttentionExchange {
   bool Abandon() override { return under_->Abandon(); }
   bool LetGo() override { return under_->LetGo(); }
   bool PostsBehindGpu() const override { return under_->PostsBehindGpu(); }
-  std::vector<Rank> Behind() const override { return under_->Behind(); }
+  std::vector<LateExpert> Behind() const override { return under_->Behind(); }
   Status Follow(const RoundKey& key) override { return under_->Follow(key); }
   uint64_t stale() const override { return under_->stale(); }
   std::span<const void* const> Contributions(int micro_batch) const override {

@@ -5,13 +5,16 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #include "dataplane/comm/segment.h"
 #include "tests/support/contains.h"
 #include "tests/support/emulated_device.h"
 #include "tests/support/networks.h"
+#include "tests/support/random.h"
 
 namespace janus::dataplane {
 namespace {
@@ -394,6 +397,148 @@ TEST(DeviceExchange, SizesWithoutRowsAreAnErrorFromWhoIsNotMapped) {
   ASSERT_TRUE(members.transport(3).Post(0, contributions).ok());
   EXPECT_EQ(members.attention(0).Poll(key).status().message(),
             "experts 1: 3 contributions in 64 bytes");
+}
+
+// Four devices that run behind, and a flag of the test's that the stream of the member under test
+// waits for first: what is asked until it is raised is asked while the stream has not come so far.
+class HeldMembers {
+ public:
+  HeldMembers(int member, uint64_t seed) : member_(member) {
+    for (size_t i = 0; i < devices_.size(); ++i) devices_[i].RunBehind(seed + i);
+    members_ = std::make_unique<Members>(
+        std::vector{&devices_[0], &devices_[1], &devices_[2], &devices_[3]});
+    shown_ = *device().ShowFlags(reinterpret_cast<std::byte*>(&hold_), sizeof hold_);
+    EXPECT_TRUE(device().FollowFlags(std::array{kernels::FlagCount{&hold_, 1}}).ok());
+  }
+  // Where a test has failed, its streams must end too.
+  ~HeldMembers() {
+    Release();
+    for (int i = 0; i < 4; ++i) Set(members_->transport(i).layout().self, uint64_t{1} << 62);
+  }
+
+  kernels::EmulatedDevice& device() { return devices_[static_cast<size_t>(member_)]; }
+  Members& operator*() { return *members_; }
+  void Release() { hold_.store(1); }
+  // All flags of a member's slots, as the member under test sees them.
+  void Set(PeerId owner, uint64_t count) {
+    const std::span<std::byte> flags = members_->transport(member_).FlagsOf(owner);
+    for (size_t at = 0; at < flags.size(); at += kFlagStride) {
+      reinterpret_cast<kernels::Flag*>(flags.data() + at)->store(count);
+    }
+  }
+  // What the member posts when it was given up and let go: nothing before its stream is through,
+  // which it is in the end although the owner lowers its flags meanwhile.
+  void ExpectLetGo(Exchange& exchange, PeerId awaited) {
+    const std::unique_ptr<kernels::Event> end = *device().MakeEvent();
+    ASSERT_TRUE(device().Record(*end).ok());
+    for (int i = 0; i < 3; ++i) {
+      ASSERT_FALSE(exchange.Abandon()) << "the stream has not run what it was given";
+      ASSERT_EQ(*device().HasCome(*end), false);
+    }
+    Set(awaited, 1);
+    Release();
+    const MonotonicTime most = MonotonicClock::now() + std::chrono::seconds(20);
+    while (!exchange.Abandon()) {
+      ASSERT_LT(MonotonicClock::now(), most) << "the stream waits still";
+      std::this_thread::yield();
+    }
+    EXPECT_EQ(*device().HasCome(*end), true);
+    EXPECT_TRUE(exchange.Abandon());
+  }
+
+ private:
+  const int member_;
+  kernels::Flag hold_{0};
+  std::array<kernels::EmulatedDevice, 4> devices_;
+  std::unique_ptr<Members> members_;
+  kernels::Buffer shown_;
+};
+
+constexpr PeerId kExperts0{Role::kExperts, Rank{0}};
+constexpr PeerId kAttention0{Role::kAttention, Rank{0}};
+
+// The headers of three contributions of one expert instance, which nobody raises a flag for, and of
+// none of the other.
+void PostContributions(Members& members, const RoundKey& key, int from) {
+  for (int e = 0; e < 2; ++e) {
+    const uint32_t count = e == from ? 3 : 0;
+    Header header = MakeHeader(MessageKind::kContributions, key, static_cast<uint16_t>(e), count);
+    header.bytes = ContributionRowsOffset(count);
+    Transport& transport = members.transport(2 + e);
+    auto* const refs = reinterpret_cast<ContributionRef*>(transport.Payload(0).data());
+    for (uint8_t slot = 0; slot < count; ++slot) refs[slot] = {0, slot, 0};
+    ASSERT_TRUE(transport.Post(0, header).ok());
+  }
+}
+
+TEST(LettingGo, AttentionWaitsForNoContributionsAnyMore) {
+  HeldMembers held(0, TestSeed());
+  AttentionExchange& attention = (*held).attention(0);
+  ASSERT_TRUE(attention.Post(KeyOf(0), 1, MonotonicTime()).ok());
+  PostContributions(*held, KeyOf(0), 0);
+  ASSERT_TRUE(*attention.Poll(KeyOf(0)));
+  ASSERT_TRUE(attention.Follow(KeyOf(0)).ok());
+  EXPECT_EQ(attention.Behind(), (std::vector<AttentionExchange::LateExpert>{{Rank{0}, KeyOf(0)}}));
+  held.ExpectLetGo(attention, kExperts0);
+}
+
+TEST(LettingGo, ExpertsWaitForNoRowsAnyMore) {
+  HeldMembers held(2, TestSeed());
+  ExpertExchange& experts = (*held).experts(0);
+  const Header header = MakeHeader(MessageKind::kRows, KeyOf(0), 0, 2);
+  ASSERT_TRUE((*held).transport(0).Post(0, header).ok());
+  ArrivedRows arrived;
+  ASSERT_TRUE(*experts.Poll(KeyOf(0), Rank{0}, arrived));
+  ASSERT_TRUE(arrived.on_device);
+  ASSERT_TRUE(experts.Follow().ok());
+  EXPECT_FALSE(experts.IsThere(KeyOf(0), Rank{0}, arrived));
+  held.ExpectLetGo(experts, kAttention0);
+}
+
+// Its readers may be at them still.
+TEST(LettingGo, WhatIsPostedIsOnItsWayUntilTheStreamHasRaisedIt) {
+  HeldMembers held(0, TestSeed());
+  AttentionExchange& attention = (*held).attention(0);
+  ASSERT_TRUE(attention.Post(KeyOf(0), 1, MonotonicTime()).ok());
+  held.ExpectLetGo(attention, kExperts0);
+}
+
+// The next round's stream does not wait for what was told of a round that is given up.
+TEST(LettingGo, WhatWasNotFollowedIsForgotten) {
+  HeldMembers held(2, TestSeed());
+  ExpertExchange& experts = (*held).experts(0);
+  held.Release();
+  const Header header = MakeHeader(MessageKind::kRows, KeyOf(0), 0, 2);
+  ASSERT_TRUE((*held).transport(0).Post(0, header).ok());
+  ArrivedRows arrived;
+  ASSERT_TRUE(*experts.Poll(KeyOf(0), Rank{0}, arrived));
+  EXPECT_TRUE(experts.Abandon());
+  ASSERT_TRUE(experts.Follow().ok());
+  EXPECT_TRUE(experts.LetGo()) << "nothing was queued";
+}
+
+// An instance that contributes nothing to a round may be behind in it.
+TEST(Following, IsOfWhoContributesAlone) {
+  HeldMembers held(0, TestSeed());
+  held.Release();
+  AttentionExchange& attention = (*held).attention(0);
+  const std::unique_ptr<kernels::Event> end = *held.device().MakeEvent();
+  RoundKey key = KeyOf(0);
+  for (const int from : {0, 1}) {
+    ASSERT_TRUE(attention.Post(key, 1, MonotonicTime()).ok());
+    PostContributions(*held, key, from);
+    ASSERT_TRUE(*attention.Poll(key));
+    ASSERT_TRUE(attention.Follow(key).ok());
+    ASSERT_TRUE(held.device().Record(*end).ok());
+    EXPECT_EQ(*held.device().HasCome(*end), false);
+    held.Set({Role::kExperts, Rank{from}}, (key.step << 16) + key.layer + 1);
+    const MonotonicTime most = MonotonicClock::now() + std::chrono::seconds(20);
+    while (!*held.device().HasCome(*end)) {
+      ASSERT_LT(MonotonicClock::now(), most) << "it waits for another than " << from;
+      std::this_thread::yield();
+    }
+    ++key.layer;
+  }
 }
 
 }  // namespace

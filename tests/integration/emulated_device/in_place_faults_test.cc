@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <numeric>
 #include <thread>
 
 #include "common/aligned_buffer.h"
@@ -16,6 +17,33 @@
 
 namespace janus::dataplane {
 namespace {
+
+constexpr int kAll = 1'000'000;
+
+// A member whose stream waits for ever is let go in the end by its test, which is told.
+class LetGoLate final : public PassingTransport {
+ public:
+  LetGoLate(std::unique_ptr<Transport> inner, std::atomic<bool>& is_late)
+      : PassingTransport(std::move(inner)) {
+    waiting_ = std::jthread([this, &is_late](const std::stop_token& stop) {
+      const MonotonicTime end = MonotonicClock::now() + std::chrono::seconds(40);
+      while (MonotonicClock::now() < end) {
+        if (stop.stop_requested()) return;
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      }
+      is_late = true;
+      for (const PeerId peer : PeersOf(layout())) {
+        const std::span<std::byte> flags = FlagsOf(peer);
+        for (size_t at = 0; at < flags.size(); at += kFlagStride) {
+          reinterpret_cast<kernels::Flag*>(flags.data() + at)->store(uint64_t{1} << 62);
+        }
+      }
+    });
+  }
+
+ private:
+  std::jthread waiting_;
+};
 
 // Between what a member's device raises and its readers: some of it never comes.
 class LosingFlags final : public PassingTransport {
@@ -75,6 +103,7 @@ class InPlaceFaults : public testing::Test {
 
   LoopbackCluster::WrapTransport Losing(PeerId member, int lost, int times = 1) {
     return [=, this](PeerId self, std::unique_ptr<Transport> inner) -> std::unique_ptr<Transport> {
+      inner = std::make_unique<LetGoLate>(std::move(inner), is_late_);
       if (self != member) return inner;
       return std::make_unique<LosingFlags>(std::move(inner), lost, times, flags_);
     };
@@ -87,8 +116,10 @@ class InPlaceFaults : public testing::Test {
   Service service_;
   Served whole_;
   std::atomic<int> flags_{0};  // of the member that loses some, in the run before
+  std::atomic<bool> is_late_{false};
 };
 
+constexpr PeerId kAttention0{Role::kAttention, Rank{0}};
 constexpr PeerId kAttention1{Role::kAttention, Rank{1}};
 constexpr PeerId kExperts0{Role::kExperts, Rank{0}};
 
@@ -111,7 +142,8 @@ void InPlaceFaults::LoseMessages(size_t tried) {
       for (const Fault fault : kAllFaults) positions.push_back({member, {fault, message}});
     }
   }
-  const size_t stride = Soak() ? 1 : positions.size() / tried;
+  size_t stride = Soak() ? 1 : positions.size() / tried;
+  while (std::gcd(stride, std::size(kAllFaults)) != 1) ++stride;  // or some kinds are left out
   uint64_t aborted = 0;
   for (size_t p = MixSeed(TestSeed(), 17) % stride; p < positions.size(); p += stride) {
     const auto& [member, fault] = positions[p];
@@ -140,6 +172,7 @@ TEST_F(InPlaceFaults, NorDoesAFlagThatNeverComes) {
       const Served run = Serve(held_, service_, {}, Losing(member, flag));
       ASSERT_EQ(Differences(run, whole_), "");
       ASSERT_TRUE(Complete(run)) << run.failure.ToString();
+      ASSERT_FALSE(is_late_) << "a host waits for it without a deadline";
       aborted += run.statistics.front().steps_aborted;
     }
   }
@@ -147,15 +180,52 @@ TEST_F(InPlaceFaults, NorDoesAFlagThatNeverComes) {
   EXPECT_GT(aborted, 3u);
 }
 
-// Whoever waits for those who wait for it may say so first.
+// The coordinator, of which the requests are, hears all words.
 TEST_F(InPlaceFaults, ADeviceWhoseFlagsNeverComeIsTheEndAndIsSaid) {
   service_.deadlines = {Seconds(0.3), Seconds(20.0)};
-  for (const PeerId member : {kAttention1, kExperts0}) {
-    const Served run = Serve(held_, service_, {}, Losing(member, 9, 1'000'000));
+  service_.at = 0;
+  for (const auto& [member, who] :
+       {std::pair{kAttention0, "waiting for the GPU of attention 0"},
+        std::pair{kExperts0, "waiting for the GPU, which waits for that of experts 0"}}) {
+    const Served run = Serve(held_, service_, {}, Losing(member, 9, kAll));
     EXPECT_FALSE(Complete(run));
     EXPECT_TRUE(Contains(run.failure.message(), "given up 4 times in a row"))
         << run.failure.ToString();
-    EXPECT_TRUE(Contains(run.failure.message(), "waiting for the ")) << run.failure.ToString();
+    EXPECT_TRUE(Contains(run.failure.message(), who)) << run.failure.ToString();
+  }
+}
+
+// Nobody has given up yet.
+TEST_F(InPlaceFaults, AServiceStopsThoughADeviceWaitsForAnother) {
+  const std::vector<ExpertWeights> shares = held_.Shares(service_.topology.placement);
+  for (const PeerId member : {kAttention1, kExperts0}) {
+    SCOPED_TRACE(ToString(member));
+    {
+      LoopbackCluster::Options options;
+      options.topology = service_.topology;
+      options.attention.kv_bytes = 1 << 18;
+      options.attention.max_batch = 4;
+      options.pace.deadlines = {Seconds(60.0), Seconds(60.0), Seconds(60.0)};
+      options.device = kernels::Device::kCuda;
+      options.make_context = BehindHosts(TestSeed());
+      options.device_join = JoinMemory;
+      options.wrap_transport = Losing(member, 9, kAll);
+      LoopbackCluster cluster(options, held_.model, held_.attention, PointersTo(shares));
+      for (int a = 0; a < 2; ++a) {
+        Request request;
+        request.key = {1, static_cast<uint64_t>(a), 1};
+        request.prompt = {5, 6, 7};
+        request.max_tokens = 8;
+        ASSERT_TRUE(cluster.attention(a).Submit(std::move(request)).ok());
+      }
+      // Until all wait for what was lost.
+      for (int before = -1; flags_ < 10 || flags_ != before;) {
+        before = flags_;
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      }
+      EXPECT_TRUE(cluster.Stop().ok());
+    }
+    EXPECT_FALSE(is_late_);
   }
 }
 

@@ -8,6 +8,7 @@
 #include "bench/gpu/serving.h"
 #include "tests/integration/emulated_device/on_device.h"
 #include "tests/support/contains.h"
+#include "tests/support/passing_exchange.h"
 
 namespace janus::bench {
 namespace {
@@ -45,44 +46,24 @@ TEST(Processes, GiveTheBitsOfThreads) {
 }
 
 // Ends its process where a row or a contribution is not on the device.
-class ReadsInPlace final : public dataplane::AttentionExchange {
+class ReadsInPlace final : public dataplane::PassingExchange {
  public:
-  explicit ReadsInPlace(std::unique_ptr<AttentionExchange> under) : under_(std::move(under)) {}
-  bool Abandon() override { return under_->Abandon(); }
-  bool LetGo() override { return under_->LetGo(); }
-  bool PostsBehindGpu() const override { return under_->PostsBehindGpu(); }
-  std::vector<Rank> Behind() const override { return under_->Behind(); }
-  Status Follow(const dataplane::RoundKey& key) override { return under_->Follow(key); }
-  uint64_t stale() const override { return under_->stale(); }
-  std::span<std::byte> Rows(int micro_batch) override { return under_->Rows(micro_batch); }
+  using PassingExchange::PassingExchange;
   std::byte* DeviceRows(int micro_batch) override {
-    std::byte* const rows = under_->DeviceRows(micro_batch);
+    std::byte* const rows = PassingExchange::DeviceRows(micro_batch);
     if (rows == nullptr) _exit(41);
     return rows;
   }
-  Status Post(const dataplane::RoundKey& key, int rows, MonotonicTime ready) override {
-    return under_->Post(key, rows, ready);
-  }
   Result<bool> Poll(const dataplane::RoundKey& key) override {
-    JANUS_ASSIGN_OR_RETURN(const bool all, under_->Poll(key));
+    JANUS_ASSIGN_OR_RETURN(const bool all, PassingExchange::Poll(key));
     if (!all) return false;
-    const auto contributions = under_->Contributions(key.micro_batch);
-    const auto on_device = under_->OnDevice(key.micro_batch);
+    const auto contributions = Contributions(key.micro_batch);
+    const auto on_device = OnDevice(key.micro_batch);
     for (size_t i = 0; i < contributions.size(); ++i) {
       if (on_device[i] == 0) _exit(42);
     }
     return true;
   }
-  std::vector<Rank> Awaited(int micro_batch) const override { return under_->Awaited(micro_batch); }
-  std::span<const void* const> Contributions(int micro_batch) const override {
-    return under_->Contributions(micro_batch);
-  }
-  std::span<const uint8_t> OnDevice(int micro_batch) const override {
-    return under_->OnDevice(micro_batch);
-  }
-
- private:
-  const std::unique_ptr<AttentionExchange> under_;
 };
 
 TEST(Processes, WhatIsInPlaceStaysThere) {

@@ -5,7 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <map>
+#include <thread>
 #include <tuple>
 
 #include "dataplane/experts/expert_layers.h"
@@ -218,6 +220,39 @@ TEST(Rounds, AreComputedAnewWhereTheIdsAskForSplits) {
   second.Compute(0, rows, got);
   EXPECT_EQ(got, wanted);
   EXPECT_EQ(of_first.size(), 12u) << "the one expert's rows are not split over both";
+}
+
+// The host asks, and waits for nothing: the rows may be on their way to the device still.
+TEST(Rounds, AreAssignedOnceTheDeviceHasTheRows) {
+  const HeldModel held = SmallRandomModel(DType::kBFloat16, 3);
+  const int experts = held.model.moe.experts;
+  const Topology one =
+      MakeTopology(kSenders, {experts}, held.model.moe_layers(), experts, 1, kMostRows);
+  for (const int crossover_rows : {0, 1}) {  // scheduled by the device, by the host
+    const std::vector<ExpertWeights> shares = held.Shares(one.placement);
+    kernels::Flag flag{0};
+    kernels::EmulatedDevice device;
+    device.RunBehind(TestSeed());
+    const auto loader = *kernels::Loader::Make(device, kRing);
+    const auto weights = *PlaceExperts(*loader, held.model, shares[0]);
+    ASSERT_TRUE(weights.Follow(device).ok());
+    const auto layers =
+        MakeExpertLayers(held.model, weights.weights, one, Rank{0},
+                         {SchedulingPolicy::kAebs, crossover_rows, true}, device.place());
+    const kernels::Buffer shown =
+        *device.ShowFlags(reinterpret_cast<std::byte*>(&flag), sizeof flag);
+    Random random(TestSeed());
+    const std::vector<Bytes> rows = RandomRows(held, {2, 0}, random);
+    layers->Begin(0);
+    ASSERT_TRUE(device.FollowFlags(std::array{kernels::FlagCount{&flag, 1}}).ok());
+    ASSERT_TRUE(layers->Gate(Rank{0}, {.count = 2, .rows = rows[0].data(), .posted = {}}).ok());
+    ASSERT_TRUE(layers->Assign().ok());
+    ASSERT_TRUE(layers->Start().ok());
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(*layers->IsAssigned(), false);
+    flag.store(1);
+    while (!*layers->IsAssigned()) std::this_thread::yield();
+    ASSERT_TRUE(device.Wait().ok());
+  }
 }
 
 }  // namespace

@@ -410,7 +410,7 @@ class BadInput(ServeTest):
         )
         service.write_text(service.read_text().replace("replica: 1", "replicas: 1") + "  device: CUDA\n")
         error = self.refused("-f", str(service), model=False)
-        self.assertIn("spec.device: CUDA is not supported by this version (this is a CPU build)", error)
+        self.assertIn("spec.device: CUDA is not supported by this version (workers of this machine compute", error)
 
     def test_a_model_folder_that_is_none_is_named(self):
         error = self.refused("--model", str(self.dir / "none"), model=False)

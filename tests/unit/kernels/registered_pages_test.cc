@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <chrono>
+#include <functional>
+#include <future>
 #include <set>
 
 namespace janus::kernels {
@@ -19,10 +22,14 @@ class CountingDriver final : public RegisteredPages::Driver {
     if (others.contains(page)) return AlreadyExists("somebody has it");
     EXPECT_FALSE(ours.contains(page)) << "a driver takes a page once";
     if (page == refused) return FailedPrecondition("no more pages");
+    if (meanwhile) meanwhile();
     ours.insert(page);
     return OkStatus();
   }
-  void Unregister(std::byte* page) override { EXPECT_EQ(ours.erase(page), 1u); }
+  void Unregister(std::byte* page) override {
+    if (meanwhile) meanwhile();
+    EXPECT_EQ(ours.erase(page), 1u);
+  }
   Result<uint64_t> DeviceAddressOf(std::byte* page) override {
     if (page == unreachable) return FailedPrecondition("not mapped");
     return reinterpret_cast<uint64_t>(page) + (uint64_t{1} << 40);
@@ -31,6 +38,7 @@ class CountingDriver final : public RegisteredPages::Driver {
   std::set<std::byte*> ours, others;
   std::byte* refused = nullptr;
   std::byte* unreachable = nullptr;
+  std::function<void()> meanwhile;  // as the driver takes a page or gives it back
 };
 
 std::byte* At(size_t page, size_t offset = 0) {
@@ -99,6 +107,25 @@ TEST_F(RegisteredPagesTest, SaysWhereTheDeviceHasAByte) {
   EXPECT_EQ(pages_.DeviceAddressOf(At(4)).status().code(), StatusCode::kInternal);
   pages_.Drop(At(3, 100), 8);
   EXPECT_EQ(pages_.DeviceAddressOf(At(3, 104)).status().code(), StatusCode::kInternal);
+}
+
+// The driver may wait for a stream that waits for who asks, to raise a flag on another page.
+TEST_F(RegisteredPagesTest, WhoAsksForAnAddressWaitsForNoDriver) {
+  ASSERT_TRUE(pages_.Use(At(0), 8).ok());
+  int asked = 0;
+  std::future<Result<uint64_t>> asking;
+  driver_.meanwhile = [&] {
+    asking = std::async(std::launch::async, [&] { return pages_.DeviceAddressOf(At(0)); });
+    if (asking.wait_for(std::chrono::seconds(5)) != std::future_status::ready) return;
+    EXPECT_TRUE(asking.get().ok());
+    ++asked;
+  };
+  ASSERT_TRUE(pages_.Use(At(1), 8).ok());
+  EXPECT_EQ(asked, 1);
+  pages_.Drop(At(1), 8);
+  EXPECT_EQ(asked, 2);
+  driver_.meanwhile = nullptr;
+  pages_.Drop(At(0), 8);
 }
 
 }  // namespace

@@ -42,8 +42,8 @@ TEST(Judge, TellsTheSchemaFromWhatThisVersionCanDo) {
             "s.yaml:1: MoEService demo\n"
             "  schema:         valid\n"
             "  on one machine: this version cannot serve it\n"
-            "    s.yaml:16: spec.device: CUDA is not supported by this version (this is a CPU "
-            "build); use Auto or CPU\n"
+            "    s.yaml:16: spec.device: CUDA is not supported by this version (workers of "
+            "this machine compute on its CPUs); use Auto or CPU\n"
             "bad");
   EXPECT_EQ(Described(kService + "  device: GPU\n"),
             "s.yaml:1: MoEService demo\n"
@@ -72,6 +72,30 @@ TEST(Judge, WhatOfAPodTemplateNoPodWouldHaveIsRefusedAsOnTheCluster) {
             "operator, so that this would not be heard: leave it out; workers have spec.image, "
             "gateways the image that the chart names\n"
             "bad");
+}
+
+TEST(Judge, OnAClusterOneComputesOnGpusThatPodsAreGiven) {
+  const std::string text =
+      "apiVersion: serving.janus.dev/v1alpha1\n"
+      "kind: MoEService\n"
+      "metadata: {name: demo}\n"
+      "spec:\n"
+      "  model: {source: {type: Image, image: {path: /m}}}\n"
+      "  device: CUDA\n"
+      "  roles:\n"
+      "    attention: {replicas: 1, resources: {limits: {nvidia.com/gpu: 1}}}\n"
+      "    experts: {replicas: 2, resources: {limits: {memory: 64Gi}}}\n";
+  EXPECT_EQ(
+      Described(text, {Ground::kCluster}),
+      "s.yaml:1: MoEService demo\n"
+      "  schema:         valid\n"
+      "  on a cluster:   this version cannot serve it\n"
+      "    s.yaml:9: spec.roles.experts.resources.limits: has no GPU, and spec.device is CUDA; "
+      "add nvidia.com/gpu: 1, or a slice of one as nvidia.com/mig-1g.10gb, or set "
+      "spec.device: CPU\n"
+      "bad");
+  const std::string with = text.substr(0, text.rfind("memory")) + "nvidia.com/gpu: 1}}}\n";
+  EXPECT_TRUE(Described(with, {Ground::kCluster}).ends_with("\ngood")) << with;
 }
 
 TEST(Judge, WhatOneGroundServesIsGoodThereAndBadOnTheOther) {

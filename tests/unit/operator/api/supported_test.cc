@@ -57,8 +57,8 @@ TEST(Supported, SaysItAsTheReferenceDoes) {
             "s.yaml:8: spec.exchange.mode: TwoPhaseParallel is not supported by this version; use "
             "Auto or Direct");
   EXPECT_EQ(Errors("device: CUDA"),
-            "s.yaml:8: spec.device: CUDA is not supported by this version (this is a CPU build); "
-            "use Auto or CPU");
+            "s.yaml:8: spec.device: CUDA is not supported by this version (workers of this machine "
+            "compute on its CPUs); use Auto or CPU");
   EXPECT_EQ(Errors("suspend: true"),
             "s.yaml:8: spec.suspend: true is not supported by this version; use false");
   EXPECT_EQ(
@@ -151,7 +151,7 @@ TEST(Supported, AClusterTakesWhatIsOfPodsAndRefusesWhatNobodyDoesYet) {
     return Errors(spec, role, "replicas: 3", Ground::kCluster);
   };
   for (const char* spec :
-       {"image: x", "imagePullSecrets: [{name: x}]", "drain: {timeoutSeconds: 1}",
+       {"image: x", "imagePullSecrets: [{name: x}]", "device: CUDA", "drain: {timeoutSeconds: 1}",
         "rollout: {type: Rolling}", "rollout: {type: SideBySide}",
         "rollout: {type: Recreate, drainSeconds: 5}",
         "gateway: {replicas: 2, service: {port: 81}, podTemplate: {}}",

@@ -80,7 +80,7 @@ class ManagerTest : public testing::Test {
         *ParseYaml("{apiVersion: serving.janus.dev/v1alpha1, kind: MoEService, "
                    "metadata: {name: demo, namespace: default}, spec: {"
                    "model: {source: {type: HostPath, hostPath: {path: /models/demo}}}, "
-                   "roles: {attention: {replicas: " +
+                   "device: CPU, roles: {attention: {replicas: " +
                        std::to_string(attention) +
                        "}, experts: {replicas: " + std::to_string(experts) + of_experts + "}}}}",
                    "demo"),

@@ -168,6 +168,39 @@ TEST(WorkerPod, HasWhatTheWorkerNeeds) {
   EXPECT_TRUE(mount->Find("readOnly")->boolean);
 }
 
+// Beside the limit it is the same pod.
+TEST(WorkerPod, ComputesOnTheDeviceThatTheServiceComesTo) {
+  MoEService service = Chat();
+  const auto device = [&] {
+    for (const Role role : {Role::kAttention, Role::kExperts}) {
+      const Node pod = Worker(service, role);
+      EXPECT_EQ(ItemOf(FindAt(pod, {"spec", "containers"}), "name", "worker")
+                    ->Find("args")
+                    ->items[2]
+                    .text.substr(0, 9),
+                "--device=");
+    }
+    const Node pod = Worker(service);
+    return ItemOf(FindAt(pod, {"spec", "containers"}), "name", "worker")
+        ->Find("args")
+        ->items[2]
+        .text;
+  };
+  EXPECT_EQ(device(), "--device=cpu");
+  service.spec.roles.experts.resources.limits["nvidia.com/gpu"] = *ParseQuantity("1");
+  EXPECT_EQ(device(), "--device=cpu");
+  service.spec.roles.attention.resources.limits["nvidia.com/gpu"] = *ParseQuantity("1");
+  EXPECT_EQ(device(), "--device=cuda");
+  const Node pod = Worker(service);
+  const Node* const worker = ItemOf(FindAt(pod, {"spec", "containers"}), "name", "worker");
+  EXPECT_EQ(TextAt(*worker, {"resources", "limits", "nvidia.com/gpu"}), "1");
+  const Node* const memory = ItemOf(FindAt(pod, {"spec", "volumes"}), "name", "shared-memory");
+  ASSERT_NE(memory, nullptr);
+  EXPECT_EQ(TextAt(*memory, {"emptyDir", "medium"}), "Memory");
+  service.spec.device = Device::kCpu;
+  EXPECT_EQ(device(), "--device=cpu");
+}
+
 TEST(WorkerPod, FindsTheModelWhereItsSourceHasIt) {
   MoEService service = Chat();
   service.spec.model.source = {};

@@ -35,6 +35,7 @@ TEST(RevisionOf, IsAnotherForEveryFieldThatAPodIsMadeOf) {
   const std::vector<Edit> edits = {
       {"path", [](MoEService& s) { s.spec.model.source.host_path->path = "/models/other"; }},
       {"device", [](MoEService& s) { s.spec.device = Device::kCpu; }},
+      {"GPUs", [](MoEService& s) { s.spec.device = Device::kCuda; }},
       {"pull secret", [](MoEService& s) { s.spec.image_pull_secrets = {{"registry"}}; }},
       {"drain", [](MoEService& s) { s.spec.drain.timeout_seconds = 10; }},
       {"tls", [](MoEService& s) { s.spec.security.tls = Tls::kDisabled; }},

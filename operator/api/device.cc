@@ -1,0 +1,119 @@
+#include "operator/api/device.h"
+
+#include <array>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "operator/api/enums.h"
+#include "operator/api/quantity.h"
+
+namespace janus::control {
+namespace {
+
+// What NVIDIA's device plugin gives: "nvidia.com/gpu", shared ones "nvidia.com/gpu.shared", and
+// slices of one "nvidia.com/mig-1g.10gb".
+bool IsGpu(std::string_view resource) {
+  return resource == "nvidia.com/gpu" || resource.starts_with("nvidia.com/gpu.") ||
+         resource.starts_with("nvidia.com/mig-");
+}
+
+// Not of Kubernetes' own, which have no domain or its own.
+bool IsExtended(std::string_view resource) {
+  const size_t slash = resource.find('/');
+  return slash != std::string_view::npos && !resource.substr(0, slash).ends_with("kubernetes.io");
+}
+
+const Node* FindIn(const Node* map, std::string_view field) {
+  return map == nullptr ? nullptr : map->Find(field);
+}
+
+// Of the podTemplate's container "worker"; null: it says nothing of them.
+const Node* TemplateResources(const RoleSpec& role) {
+  if (!role.pod_template) return nullptr;
+  const Node* const containers = FindIn(role.pod_template->Find("spec"), "containers");
+  if (containers == nullptr) return nullptr;
+  for (const Node& container : containers->items) {
+    const Node* const name = container.Find("name");
+    if (name != nullptr && name->text == "worker") return container.Find("resources");
+  }
+  return nullptr;
+}
+
+// As a pod will have them: the typed field is the stronger one.
+std::map<std::string, Quantity> LimitsOf(const RoleSpec& role) {
+  std::map<std::string, Quantity> out = role.resources.limits;
+  const Node* const limits = FindIn(TemplateResources(role), "limits");
+  if (limits == nullptr) return out;
+  for (const NodeField& limit : limits->fields) {
+    const Result<Quantity> quantity = ParseQuantity(limit.value.text);
+    if (quantity.ok()) out.emplace(limit.name, *quantity);
+  }
+  return out;
+}
+
+bool HasClaims(const RoleSpec& role) {
+  const Node* const claims = FindIn(TemplateResources(role), "claims");
+  return claims != nullptr && !claims->items.empty();
+}
+
+struct GpusAsked {
+  std::string role;  // "spec.roles.experts"
+  int64_t count = 0;
+  std::string resources = {};  // by name: "nvidia.com/gpu"
+  bool has_other = false;      // devices of a name that says nothing to us
+};
+
+GpusAsked GpusOf(const RoleSpec& role, std::string_view name) {
+  GpusAsked out{.role = "spec.roles." + std::string(name), .has_other = HasClaims(role)};
+  for (const auto& [resource, quantity] : LimitsOf(role)) {
+    if (quantity.value <= 0) continue;
+    if (IsGpu(resource)) {
+      out.resources += (out.count == 0 ? "" : ", ") + resource;
+      out.count += quantity.value;
+    } else {
+      out.has_other |= IsExtended(resource);
+    }
+  }
+  return out;
+}
+
+std::array<GpusAsked, 2> GpusOf(const RolesSpec& roles) {
+  return {GpusOf(roles.attention, "attention"), GpusOf(roles.experts, "experts")};
+}
+
+// What is wrong with a role's; empty: nothing.
+std::string WhyRefused(const GpusAsked& asked, const GpusAsked& other, bool is_told) {
+  if (asked.count > 1) {
+    return "has " + std::to_string(asked.count) + " GPUs (" + asked.resources +
+           "), and a worker computes on one; set it to 1, and replicas to the number of instances";
+  }
+  const bool lacks = asked.count == 0 && (is_told ? !asked.has_other : other.count > 0);
+  if (!lacks) return "";
+  return "has no GPU, and " +
+         (is_told ? "spec.device is CUDA" : other.role + " has " + other.resources) +
+         "; add nvidia.com/gpu: 1, or a slice of one as nvidia.com/mig-1g.10gb, or set "
+         "spec.device: CPU";
+}
+
+}  // namespace
+
+Device DeviceOf(const MoEService& service) {
+  if (service.spec.device != Device::kAuto) return service.spec.device;
+  const auto [attention, experts] = GpusOf(service.spec.roles);
+  return attention.count > 0 && experts.count > 0 ? Device::kCuda : Device::kCpu;
+}
+
+FieldErrors ValidateDevice(const MoEService& service) {
+  FieldErrors out;
+  if (service.spec.device == Device::kCpu) return out;
+  const std::array<GpusAsked, 2> roles = GpusOf(service.spec.roles);
+  for (size_t i = 0; i < roles.size(); ++i) {
+    const std::string why =
+        WhyRefused(roles[i], roles[1 - i], service.spec.device == Device::kCuda);
+    if (!why.empty()) out.push_back({roles[i].role + ".resources.limits", why, 0});
+  }
+  return out;
+}
+
+}  // namespace janus::control

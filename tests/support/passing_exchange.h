@@ -1,0 +1,40 @@
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "dataplane/comm/exchange.h"
+
+namespace janus::dataplane {
+
+// Passes everything on to the exchange that it owns; a test's own overrides what it is about.
+class PassingExchange : public AttentionExchange {
+ public:
+  explicit PassingExchange(std::unique_ptr<AttentionExchange> inner) : inner_(std::move(inner)) {}
+
+  bool Abandon() override { return inner_->Abandon(); }
+  bool LetGo() override { return inner_->LetGo(); }
+  bool PostsBehindGpu() const override { return inner_->PostsBehindGpu(); }
+  uint64_t stale() const override { return inner_->stale(); }
+  std::span<std::byte> Rows(int micro_batch) override { return inner_->Rows(micro_batch); }
+  std::byte* DeviceRows(int micro_batch) override { return inner_->DeviceRows(micro_batch); }
+  Status Post(const RoundKey& key, int rows, MonotonicTime inputs_ready) override {
+    return inner_->Post(key, rows, inputs_ready);
+  }
+  Result<bool> Poll(const RoundKey& key) override { return inner_->Poll(key); }
+  std::vector<Rank> Awaited(int micro_batch) const override { return inner_->Awaited(micro_batch); }
+  std::span<const void* const> Contributions(int micro_batch) const override {
+    return inner_->Contributions(micro_batch);
+  }
+  std::span<const uint8_t> OnDevice(int micro_batch) const override {
+    return inner_->OnDevice(micro_batch);
+  }
+  Status Follow(const RoundKey& key) override { return inner_->Follow(key); }
+  std::vector<LateExpert> Behind() const override { return inner_->Behind(); }
+
+ private:
+  const std::unique_ptr<AttentionExchange> inner_;
+};
+
+}  // namespace janus::dataplane
