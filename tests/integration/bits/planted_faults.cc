@@ -10,6 +10,7 @@
 #include "dataplane/attention/layers.h"
 #include "kernels/backends.h"
 #include "kernels/element.h"
+#include "tests/support/passing_exchange.h"
 
 namespace janus::dataplane {
 namespace {
@@ -18,26 +19,12 @@ std::atomic<Fault> planted{Fault::kNone};
 
 // Adds a row's contributions in another order than that of its slots: in that of their addresses,
 // that is by sender and place in its message, as they come in.
-class ArrivalOrderExchange final : public AttentionExchange {
+class ArrivalOrderExchange final : public PassingExchange {
  public:
-  explicit ArrivalOrderExchange(std::unique_ptr<AttentionExchange> under)
-      : under_(std::move(under)) {}
+  using PassingExchange::PassingExchange;
 
-  std::span<std::byte> Rows(int micro_batch) override { return under_->Rows(micro_batch); }
-  std::byte* DeviceRows(int micro_batch) override { return under_->DeviceRows(micro_batch); }
-  Status Post(const RoundKey& key, int rows, MonotonicTime inputs_ready) override {
-    return under_->Post(key, rows, inputs_ready);
-  }
-  Result<bool> Poll(const RoundKey& key) override { return under_->Poll(key); }
-  std::vector<Rank> Awaited(int micro_batch) const override { return under_->Awaited(micro_batch); }
-  bool Abandon() override { return under_->Abandon(); }
-  bool LetGo() override { return under_->LetGo(); }
-  bool PostsBehindGpu() const override { return under_->PostsBehindGpu(); }
-  std::vector<LateExpert> Behind() const override { return under_->Behind(); }
-  Status Follow(const RoundKey& key) override { return under_->Follow(key); }
-  uint64_t stale() const override { return under_->stale(); }
   std::span<const void* const> Contributions(int micro_batch) const override {
-    const std::span<const void* const> slots = under_->Contributions(micro_batch);
+    const std::span<const void* const> slots = PassingExchange::Contributions(micro_batch);
     table_.assign(slots.begin(), slots.end());
     for (auto row = table_.begin(); row != table_.end(); row += kTopK) {
       std::sort(row, row + kTopK, std::less<>());
@@ -50,7 +37,6 @@ class ArrivalOrderExchange final : public AttentionExchange {
  private:
   static constexpr int kTopK = 3;  // of everything this suite runs
 
-  std::unique_ptr<AttentionExchange> under_;
   mutable std::vector<const void*> table_;
 };
 
