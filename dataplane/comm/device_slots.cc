@@ -1,6 +1,7 @@
 #include "dataplane/comm/device_slots.h"
 
 #include <algorithm>
+#include <array>
 #include <new>
 #include <utility>
 
@@ -10,6 +11,14 @@ namespace janus::dataplane {
 namespace {
 
 constexpr size_t kAlignment = 256;  // of what a context gives
+
+using Proof = std::array<uint64_t, DeviceSlots::kProofBytes / sizeof(uint64_t)>;
+static_assert(DeviceSlots::kProofBytes <= kAlignment);  // which slots are multiples of
+Proof WordsOf(uint64_t proof) {
+  Proof words;
+  for (size_t i = 0; i < words.size(); ++i) words[i] = proof + i * 0x9e3779b97f4a7c15;
+  return words;
+}
 
 std::vector<size_t> OffsetsOf(const TransportLayout& layout, PeerId owner) {
   std::vector<size_t> offsets;
@@ -105,16 +114,17 @@ Status DeviceSlots::OpenToNetwork() {
 
 Status DeviceSlots::ShowProof(uint64_t proof) {
   JANUS_CHECK(own_.buffer.size() >= kProofBytes, own_.buffer.size());
-  JANUS_RETURN_IF_ERROR(context_.CopyIn(own_.buffer.data(), &proof, kProofBytes));
+  const Proof words = WordsOf(proof);
+  JANUS_RETURN_IF_ERROR(context_.CopyIn(own_.buffer.data(), words.data(), sizeof words));
   return context_.Wait();
 }
 
 Result<bool> DeviceSlots::HasLanded(uint64_t proof) {
-  uint64_t landed = 0;
+  Proof landed{};
   JANUS_RETURN_IF_ERROR(context_.AdmitNetwork());
-  JANUS_RETURN_IF_ERROR(context_.CopyOut(&landed, landing_.buffer.data(), kProofBytes));
+  JANUS_RETURN_IF_ERROR(context_.CopyOut(landed.data(), landing_.buffer.data(), sizeof landed));
   JANUS_RETURN_IF_ERROR(context_.Wait());
-  return landed == proof;
+  return landed == WordsOf(proof);
 }
 
 void DeviceSlots::Conclude(const std::vector<PeerId>& in_place,
@@ -161,7 +171,11 @@ Status DeviceSlots::Open(Transport& transport) {
 }
 
 void DeviceSlots::Close() {
-  if (RemoteReads* const reads = std::exchange(reads_, nullptr)) reads->Close();
+  RemoteReads* const reads = std::exchange(reads_, nullptr);
+  if (reads != nullptr && !reads->Close()) {
+    // A network device may still write there: nobody else gets that memory.
+    (void)new kernels::SharedMemory(std::move(landing_));
+  }
   begun_.clear();
   raised_.clear();
   read_.clear();
@@ -183,7 +197,7 @@ void DeviceSlots::Await(PeerId peer, int slot, uint64_t round) {
 }
 
 Status DeviceSlots::FollowPeers() {
-  if (!awaited_.empty()) has_let_go_ = false;
+  if (!awaited_.empty() || has_landed_) has_let_go_ = false;
   const Status followed = context_.FollowFlags(awaited_);
   awaited_.clear();
   JANUS_RETURN_IF_ERROR(followed);

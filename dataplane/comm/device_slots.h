@@ -53,9 +53,10 @@ class DeviceSlots {
     return {landing_on_network_.data(), landing_on_network_.size()};
   }
   kernels::NetworkMemory network_memory() const { return context_.network_memory(); }
-  // A peer knows by it whether it has read our room indeed: its first bytes until the first round.
-  // Waits for the device.
-  static constexpr size_t kProofBytes = sizeof(uint64_t);
+  // A peer knows by it whether it has read our room indeed: its first bytes until the first round,
+  // as many as a slot has at least, for few would go another way than rows do. Waits for the
+  // device.
+  static constexpr size_t kProofBytes = 256;
   Status ShowProof(uint64_t proof);
   // Whether the landing memory begins with a peer's. Waits for the device.
   Result<bool> HasLanded(uint64_t proof);
@@ -98,7 +99,7 @@ class DeviceSlots {
   // Finds the flags of the transport that was connected with it, before the first round; it is
   // there until Close, or outlives this. Errors: those of Context::ShowFlags.
   Status Open(Transport& transport);
-  // No more rounds.
+  // No more rounds, and nobody reads for it any more.
   void Close();
   // Queued: once everything before has run, the readers of an own slot have the round's payload.
   Status Raise(int slot, uint64_t round);

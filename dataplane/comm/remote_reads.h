@@ -19,8 +19,9 @@ class RemoteReads {
   virtual Status Begin(PeerId peer, int slot, size_t offset, size_t at, size_t bytes) = 0;
   // Whether the slot's last one has. Unavailable: it has failed.
   virtual Result<bool> HasEnded(PeerId peer, int slot) = 0;
-  // Ends all, and forgets the memory, whose owner goes; with it the connections.
-  virtual void Close() = 0;
+  // Ends all, and forgets the memory, whose owner goes; with it the connections. False: some has
+  // not ended in a moment, and may write for ever.
+  virtual bool Close() = 0;
 };
 
 }  // namespace janus::dataplane

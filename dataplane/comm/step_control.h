@@ -80,7 +80,7 @@ class StepControl {
   virtual Status Leave(Exchange& exchange, FunctionRef<Demand()> demand,
                        const std::stop_token& stop) = 0;
   // Why the last step was given up, for people: what the coordinator knew, and for what this member
-  // waited. At the coordinator whoever waited for the earliest round, whom nobody else held up.
+  // waited. At the coordinator the word of whoever waited for the earliest round.
   const std::string& reason() const { return reason_; }
 
   // A peer that said goodbye.

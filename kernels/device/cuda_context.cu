@@ -104,10 +104,12 @@ class CudaContext final : public Context {
     } else {
       cudaGetLastError();
     }
+    // A driver that does not know it does not order them either.
     int order = 0;
-    JANUS_RETURN_IF_ERROR(Check(
-        cudaDeviceGetAttribute(&order, cudaDevAttrGPUDirectRDMAWritesOrdering, kDevice), "device"));
-    orders_network_ = order >= cudaGPUDirectRDMAWritesOrderingOwner;
+    orders_network_ = cudaDeviceGetAttribute(&order, cudaDevAttrGPUDirectRDMAWritesOrdering,
+                                             kDevice) == cudaSuccess &&
+                      order >= cudaGPUDirectRDMAWritesOrderingOwner;
+    cudaGetLastError();
     JANUS_RETURN_IF_ERROR(
         Check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream"));
     JANUS_RETURN_IF_ERROR(

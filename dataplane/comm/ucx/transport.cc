@@ -6,10 +6,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <thread>
 
 #include "dataplane/comm/device_slots.h"
 #include "dataplane/comm/shared_memory.h"
@@ -180,7 +182,7 @@ class NetworkTransport final : public Transport, private RemoteReads {
   bool IsRead(PeerId peer) const { return device_ != nullptr && device_->reads_remotely(peer); }
   Status Begin(PeerId peer, int slot, size_t offset, size_t at, size_t bytes) override;
   Result<bool> HasEnded(PeerId peer, int slot) override;
-  void Close() override;
+  bool Close() override;
   static void Failed(void* remote, ucp_ep_h, ucs_status_t status);
   Status FailureOf(const Remote& remote) const;
   Status FirstFailure() const;
@@ -194,12 +196,14 @@ class NetworkTransport final : public Transport, private RemoteReads {
   void SetParked(bool parked);
   void Park(MonotonicTime deadline);
   void CloseEndpoints();
+  // Of closed endpoints, whose operations end with later progress. False: some do not.
+  bool EndOperations();
 
   const TransportLayout layout_;
   const WaitPolicy policy_;
   DeviceSlots* device_;
   const int self_;
-  const std::unique_ptr<ucx::Worker> worker_;
+  std::unique_ptr<ucx::Worker> worker_;
   // Own slots, and the pairs of shared memory.
   std::unique_ptr<SegmentTransport> local_;
   PeerSockets sockets_;
@@ -243,8 +247,25 @@ NetworkTransport::~NetworkTransport() {
       if (ring != nullptr) ring->Cancel();
     }
   }
-  // What is cancelled ends with the next progress; what a closed endpoint held has ended with it.
+  // What is cancelled ends with the next progress.
   progress();
+  if (EndOperations()) return;
+  // UCX, or a network device, may still touch what these hold: it is never given back.
+  struct Kept {
+    std::unique_ptr<ucx::Worker> worker;
+    std::unique_ptr<SegmentTransport> local;
+    Arena arena;
+    std::array<Registration, 4> registrations;
+    std::vector<std::unique_ptr<Remote>> remotes;
+    std::vector<std::vector<Outbound>> outbounds;
+  };
+  (void)new Kept{std::move(worker_),
+                 std::move(local_),
+                 std::move(arena_),
+                 {std::move(segment_registration_), std::move(arena_registration_),
+                  std::move(shown_registration_), std::move(landing_registration_)},
+                 std::move(remotes_),
+                 std::move(outbounds_)};
 }
 
 // By force: an orderly close needs the peer to take part, and it may be gone.
@@ -414,6 +435,7 @@ Status NetworkTransport::Greet(uint64_t phase, const ConnectOptions& options,
                                const std::stop_token& stop) {
   for (const auto& remote : remotes_) {
     Greeting greeting;
+    greeting.tag = local_->tag();
     greeting.phase = phase;
     if (!shown_key_.empty()) {
       greeting.memory = reinterpret_cast<uint64_t>(device_->SeenByNetwork().data());
@@ -435,11 +457,14 @@ Status NetworkTransport::Greet(uint64_t phase, const ConnectOptions& options,
         Greeting greeting;
         if (message.size() >= sizeof greeting) {
           std::memcpy(&greeting, message.data(), sizeof greeting);
-          const auto key = message.subspan(sizeof greeting);
-          if (key.size() == greeting.key_bytes) {
-            remote->greeted = greeting;
-            remote->shown_key.assign(reinterpret_cast<const char*>(key.data()), key.size());
-          }
+        }
+        const auto key = message.subspan(std::min(message.size(), sizeof greeting));
+        if (greeting.tag == local_->tag() && greeting.phase <= ucx::kGreetingPhases &&
+            key.size() == greeting.key_bytes) {
+          remote->greeted = greeting;
+          remote->shown_key.assign(reinterpret_cast<const char*>(key.data()), key.size());
+        } else {
+          ++dropped_;
         }
         remote->greetings->Repost(entry);
       }
@@ -553,9 +578,9 @@ Status NetworkTransport::TryReading(Remote& remote, const ConnectOptions& option
     return OkStatus();
   }
   const Result<bool> landed = device_->HasLanded(ProofOf(local_->tag(), remote.member));
-  JANUS_RETURN_IF_ERROR(landed.status());
-  if (!*landed) {
-    device_->NoteRefusal(whose + "what UCX has read of it is something else");
+  if (!landed.ok() || !*landed) {
+    device_->NoteRefusal(whose + (landed.ok() ? "what UCX has read of it is something else"
+                                              : landed.status().message()));
     return OkStatus();
   }
   device_->ReadsRemotely(remote.peer);
@@ -589,15 +614,40 @@ Result<bool> NetworkTransport::HasEnded(PeerId peer, int slot) {
                      " cannot be read: UCX: " + ucx::ToText(operation.status()));
 }
 
-void NetworkTransport::Close() {
+bool NetworkTransport::Close() {
   device_ = nullptr;
   CloseEndpoints();
-  for (const auto& remote : remotes_) {
-    remote->failure = UCS_ERR_CANCELED;
-    remote->key = ucx::RemoteKey();
-  }
+  for (const auto& remote : remotes_) remote->failure = UCS_ERR_CANCELED;
+  if (!EndOperations()) return false;
+  for (const auto& remote : remotes_) remote->key = ucx::RemoteKey();
   shown_registration_ = Registration();
   landing_registration_ = Registration();
+  return true;
+}
+
+bool NetworkTransport::EndOperations() {
+  const auto any_pending = [&] {
+    for (const std::vector<Outbound>& readers : outbounds_) {
+      for (const Outbound& out : readers) {
+        if (out.operation.pending()) return true;
+      }
+    }
+    return std::any_of(remotes_.begin(), remotes_.end(), [](const auto& remote) {
+      const auto pending = [](const std::vector<Operation>& of) {
+        return std::any_of(of.begin(), of.end(),
+                           [](const Operation& operation) { return operation.pending(); });
+      };
+      return pending(remote->sends) || pending(remote->reads) ||
+             (remote->credit_send && remote->credit_send->pending()) ||
+             (remote->greeting_send && remote->greeting_send->pending());
+    });
+  };
+  const MonotonicTime enough = MonotonicClock::now() + std::chrono::seconds(1);
+  while (any_pending()) {
+    if (MonotonicClock::now() > enough) return false;
+    if (!worker_->Progress()) std::this_thread::yield();
+  }
+  return true;
 }
 
 void NetworkTransport::SendSlot(int slot, Outbound& out) {

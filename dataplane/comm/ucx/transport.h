@@ -12,7 +12,7 @@ struct NetworkOptions {
   ConnectOptions connect;
   // Whether the pair shares memory; both sides must find the same. The other pairs go over UCX.
   std::function<bool(PeerId)> shares_memory;
-  std::string transports = "tcp";  // of UCX: UCX_TLS; "^posix,sysv,cma" for all but shared memory
+  std::string transports = "tcp";  // of UCX: UCX_TLS, a list of those that it may use
   std::string devices;             // of UCX: UCX_NET_DEVICES; empty: all
   // Of a member with a GPU: whether peers beyond its domain read its memory, and it theirs, where
   // both ends can (device_slots.h).

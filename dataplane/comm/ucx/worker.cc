@@ -38,9 +38,10 @@ std::string ConfiguredDevices() {
 
 namespace {
 
-// What a GPU's memory is read by: protocols that know kinds of memory are UCX's own choice from
-// this version on.
-constexpr unsigned kMajorForDevices = 1, kMinorForDevices = 16;
+// What a GPU's memory is read by: from this version on UCX refuses, if it is told so, where older
+// ones have both CPUs copy in place of the network device.
+constexpr unsigned kMajorForDevices = 1, kMinorForDevices = 21;
+constexpr char kEmulation[] = "PROTO_EMULATION_ENABLE";
 // Beside a network's, for UCX to know such memory at all.
 constexpr char kDeviceTransports[] = ",cuda_copy";
 
@@ -68,13 +69,15 @@ Result<std::unique_ptr<Worker>> Worker::Create(const WorkerOptions& options) {
     if (why.empty() && *options.reads == kernels::NetworkMemory::kCuda) {
       WorkerOptions with = options;
       with.transports += kDeviceTransports;
-      JANUS_ASSIGN_OR_RETURN(std::unique_ptr<Worker> worker, Open(with));
+      Result<std::unique_ptr<Worker>> worker = Open(with);
       ucp_context_attr_t attributes{};
       attributes.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES;
-      const bool knows = ucp_context_query(worker->context_, &attributes) == UCS_OK &&
-                         UCS_BIT(UCS_MEMORY_TYPE_CUDA) & attributes.memory_types;
+      const bool knows = worker.ok() &&
+                         ucp_context_query((*worker)->context_, &attributes) == UCS_OK &&
+                         (UCS_BIT(UCS_MEMORY_TYPE_CUDA) & attributes.memory_types) != 0;
       if (knows) return worker;
-      why = "UCX " + std::string(ucp_get_version_string()) + " was built without CUDA";
+      why = worker.ok() ? "UCX " + std::string(ucp_get_version_string()) + " was built without CUDA"
+                        : std::string(worker.status().message());
     } else if (why.empty()) {
       return Open(options);
     }
@@ -102,6 +105,11 @@ Result<std::unique_ptr<Worker>> Worker::Open(const WorkerOptions& options) {
   };
   set("TLS", options.transports);
   if (!options.devices.empty()) set("NET_DEVICES", options.devices);
+  if (options.reads == kernels::NetworkMemory::kCuda &&
+      ucp_config_modify(config, kEmulation, "n") != UCS_OK) {
+    ucp_config_release(config);
+    return failed("emulates reads of GPUs by CPUs", UCS_ERR_UNSUPPORTED);
+  }
   if (options.transports == "tcp") {
     // UCX's rendezvous over TCP moves bytes only while the sender calls UCX; ours computes
     // meanwhile. Receives are posted in advance, so that nothing is gained by asking first either.

@@ -82,7 +82,7 @@ class Registration {
   ucp_mem_h handle_ = nullptr;
 };
 
-// A peer's memory, as its Registration::Key says. Goes before the endpoint.
+// A peer's memory, as its Registration::Key says. Goes after the reads by it.
 class RemoteKey {
  public:
   // FailedPrecondition: the endpoint does not reach it. `key` is of a member of the epoch: UCX

@@ -246,7 +246,7 @@ class HeldUpReads final : public RemoteReads {
     if (!failure.ok()) return failure;
     return is_held_up ? false : under_->HasEnded(peer, slot);
   }
-  void Close() override {}
+  bool Close() override { return true; }
 
   int begun = 0;
   bool is_held_up = true;

@@ -44,6 +44,7 @@ class RawPeer {
     JANUS_CHECK(ucp_ep_create(worker_->get(), &parameters, &endpoint_) == UCS_OK);
     for (uint64_t phase = 1; phase <= ucx::kGreetingPhases; ++phase) {
       ucx::Greeting greeting;
+      greeting.tag = EpochTag(options.identity.epoch_key, options.identity.epoch);
       greeting.phase = phase;
       Send(ucx::Channel::kGreeting, BytesOf(greeting));
     }
