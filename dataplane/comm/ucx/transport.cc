@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <optional>
 #include <thread>
 
@@ -259,13 +260,13 @@ NetworkTransport::~NetworkTransport() {
     std::vector<std::unique_ptr<Remote>> remotes;
     std::vector<std::vector<Outbound>> outbounds;
   };
-  (void)new Kept{std::move(worker_),
-                 std::move(local_),
-                 std::move(arena_),
-                 {std::move(segment_registration_), std::move(arena_registration_),
-                  std::move(shown_registration_), std::move(landing_registration_)},
-                 std::move(remotes_),
-                 std::move(outbounds_)};
+  (void)new (std::nothrow) Kept{std::move(worker_),
+                                std::move(local_),
+                                std::move(arena_),
+                                {std::move(segment_registration_), std::move(arena_registration_),
+                                 std::move(shown_registration_), std::move(landing_registration_)},
+                                std::move(remotes_),
+                                std::move(outbounds_)};
 }
 
 // By force: an orderly close needs the peer to take part, and it may be gone.
