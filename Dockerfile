@@ -22,13 +22,17 @@ RUN for program in janus-operator janus-gateway janus-worker; do \
       scripts/images.d/root build/release/bin/$program /roots/$program || exit 1; \
     done && cp -r examples/demo-model /roots/
 
+# A UCX to take in place of Debian's, which knows no CUDA: --build-context ucx=FOLDER, where it was installed.
+FROM scratch AS ucx
+
 FROM tools AS built-cuda
 ARG CUDA_ARCHITECTURES
 # pip has authorities of its own; those of the base may be more.
 RUN if [ -e /etc/ssl/certs/ca-certificates.crt ]; then export PIP_CERT=/etc/ssl/certs/ca-certificates.crt; fi; \
     scripts/deps cuda
+COPY --from=ucx / /opt/ucx/
 COPY . .
-RUN cmake --preset release-cuda "-DJANUS_CUDA_ARCHITECTURES=${CUDA_ARCHITECTURES}" && \
+RUN cmake --preset release-cuda "-DJANUS_CUDA_ARCHITECTURES=${CUDA_ARCHITECTURES}" -DCMAKE_PREFIX_PATH=/opt/ucx && \
     ninja -C build/release-cuda janus-worker
 RUN scripts/images.d/root-cuda build/release-cuda/bin/janus-worker /roots/janus-worker-cuda && \
     cp -r examples/demo-model /roots/

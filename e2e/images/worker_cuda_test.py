@@ -8,9 +8,7 @@ is put into the container where NVIDIA's runtime puts the true one.
 import json
 import os
 import pathlib
-import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import unittest
@@ -18,6 +16,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 from cuda_programs import find_cuda_programs  # noqa: E402
+from programs import call, dynamic, output  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
@@ -42,26 +41,6 @@ int cuGetProcAddress(const char* name, void** out, int version, unsigned long fl
   return cuGetProcAddress_v2(name, out, version, flags, NULL);
 }
 """
-
-
-def call(*words, environment=None):
-    return subprocess.run([str(word) for word in words], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          check=False, env=environment)
-
-
-def output(*words, environment=None):
-    """Its output; a failure is an error with what it said."""
-    done = call(*words, environment=environment)
-    if done.returncode != 0:
-        raise AssertionError(f"{words}: {done.returncode}\n{done.stdout}{done.stderr}")
-    return done.stdout
-
-
-def dynamic(file, tag):
-    """What its dynamic section has of it: NEEDED, the libraries that it is linked with. No ELF file has any."""
-    if file.read_bytes()[:4] != b"\x7fELF":
-        return []
-    return re.findall(rf"\({tag}\).*\[(.*)\]", output("readelf", "-dW", file))
 
 
 class BuildahCase(unittest.TestCase):
@@ -97,6 +76,16 @@ class RefusalsTest(BuildahCase):
         done = self.build(self.folder, "--cuda-architectures", "80")
         self.assertEqual(done.returncode, 2)
         self.assertIn("--cuda-architectures", done.stderr)
+
+    def test_what_is_compiled_already_takes_no_ucx(self):
+        done = self.build(self.folder, "--ucx", self.folder)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("the UCX that they were linked with", done.stderr)
+
+    def test_a_folder_without_a_ucx_is_none(self):
+        done = call(ROOT / "scripts" / "images", "--ucx", self.folder, "worker-cuda", environment=self.environment)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(f"no {self.folder}/include/ucp/api/ucp.h", done.stderr)
 
 
 class WorkerCudaImageTest(BuildahCase):

@@ -76,7 +76,7 @@ Result<std::unique_ptr<Worker>> Worker::Create(const WorkerOptions& options) {
                          ucp_context_query((*worker)->context_, &attributes) == UCS_OK &&
                          (UCS_BIT(UCS_MEMORY_TYPE_CUDA) & attributes.memory_types) != 0;
       if (knows) return worker;
-      why = worker.ok() ? "UCX " + std::string(ucp_get_version_string()) + " was built without CUDA"
+      why = worker.ok() ? "UCX " + std::string(ucp_get_version_string()) + " has no CUDA"
                         : std::string(worker.status().message());
     } else if (why.empty()) {
       return Open(options);
@@ -114,8 +114,13 @@ Result<std::unique_ptr<Worker>> Worker::Open(const WorkerOptions& options) {
     // UCX's rendezvous over TCP moves bytes only while the sender calls UCX; ours computes
     // meanwhile. Receives are posted in advance, so that nothing is gained by asking first either.
     set("RNDV_THRESH", "inf");
-    // UCX_TCP_RX_SEG_SIZE: what comes in several pieces is put together on the heap.
-    set("RX_SEG_SIZE", "256k");
+    // What comes in several pieces is put together on the heap. UCX 1.13 knows the option by the
+    // name that its transport has for it, and takes any other in silence; 1.21 knows the whole name
+    // alone, and would copy messages from 16 KB on, in pieces of 8 KB.
+    if (ucp_config_modify(config, "RX_SEG_SIZE", "256k") != UCS_OK) {
+      set("TCP_RX_SEG_SIZE", "256k");
+      set("ZCOPY_THRESH", "8k");
+    }
   }
 
   std::unique_ptr<Worker> worker(new Worker());
