@@ -213,7 +213,9 @@ int64_t PageRoom(const ModelDescription& model, const ServicePlan& plan, int64_t
 Status SetKv(const MoEServiceSpec& spec, const ModelDescription& model, const Budget& budget,
              ServicePlan& plan) {
   const KvCacheSpec& cache = spec.roles.attention.kv_cache;
-  const int64_t page = KvBytesPerToken(model) * kPageTokens;
+  const int64_t page =
+      (plan.effective.fp8_kv_cache ? Fp8KvBytesPerToken(model) : KvBytesPerToken(model)) *
+      kPageTokens;
   const int64_t pages_per_sequence = CeilDiv(plan.max_model_len, kPageTokens);
   // One sequence of full length must fit, or a request within the limits could never run.
   const int64_t least = pages_per_sequence * page;

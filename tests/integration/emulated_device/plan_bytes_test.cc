@@ -6,7 +6,7 @@
 
 #include "common/model/device_memory.h"
 #include "common/model/memory.h"
-#include "dataplane/engine/kv_cache.h"
+#include "dataplane/attention/self_attention.h"
 #include "kernels/device/row_buckets.h"
 #include "tests/integration/emulated_device/on_device.h"
 #include "tests/support/networks.h"
@@ -95,6 +95,19 @@ TEST_P(PlanBytes, AreWhatInstancesTake) {
 }
 INSTANTIATE_TEST_SUITE_P(All, PlanBytes, testing::ValuesIn(Cases()),
                          [](const auto& info) { return info.param.name; });
+
+TEST(PlanKeys, AreWhatAPageHolds) {
+  for (const HeldModel& held :
+       {SmallRandomModel(DType::kFloat32, 1), SmallLatentModel(DType::kBFloat16, 1),
+        GroupedHeadsModel(DType::kBFloat16, 1), DeepSeekHeadsModel(DType::kBFloat16, 1)}) {
+    const ModelDescription& model = held.model;
+    const int64_t tokens = int64_t{kernels::kPageTokens};
+    EXPECT_EQ(KvBytesPerToken(model) * tokens,
+              model.layers * CachePageBytes(model, WireType(model)));
+    EXPECT_EQ(Fp8KvBytesPerToken(model) * tokens,
+              model.layers * CachePageBytes(model, DType::kFloat8E4M3));
+  }
+}
 
 TEST(PlanGraphs, AreAsManyAsAreRecorded) {
   ModelDescription model = SmallLatentModel(DType::kBFloat16, 1).model;

@@ -86,6 +86,21 @@ TEST(PlanService, GivesNoMoreKvThanAFullBatchCanUse) {
   EXPECT_EQ(plan->kv_bytes, KvBytesPerToken(SmallModel()) * 512 * 256);
 }
 
+TEST(PlanService, ACacheInFp8TakesFewerBytesForAsMany) {
+  MoEService service = Fixed(1, 2);
+  service.spec.roles.attention.kv_cache.dtype = KvDtype::kFp8;
+  const ModelDescription model = Mixtral8x7B();
+  const auto plan = PlanService(service, model, {1024 * kGiB, 64});
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  EXPECT_TRUE(plan->effective.fp8_kv_cache);
+  EXPECT_EQ(plan->kv_bytes, Fp8KvBytesPerToken(model) * 32768 * 256);
+  // One sequence in 16 bits takes 4.3 GB.
+  service.spec.roles.attention.kv_cache.size = Quantity{3 * kGiB, 3 * kGiB * 1000, "3Gi"};
+  EXPECT_TRUE(PlanService(service, model, {1024 * kGiB, 64}).ok());
+  service.spec.roles.attention.kv_cache.dtype = KvDtype::kAuto;
+  EXPECT_FALSE(PlanService(service, model, {1024 * kGiB, 64}).ok());
+}
+
 TEST(PlanService, SharesWhatTheWeightsLeaveFree) {
   const ModelDescription model = Mixtral8x7B();
   const int64_t room = 120 * kGiB;
