@@ -70,9 +70,6 @@ void DeclareServe(CLI::App& app, ServeOptions& options) {
       ->capture_default_str();
   serve->add_flag("--debug-logits-hash", options.debug_logits_hash,
                   "requests may ask for hashes of the logits");
-  serve->add_flag("--fp8-kv-cache", options.fp8_kv_cache,
-                  "hold keys and values in fp8 with scales: the same memory holds about twice as "
-                  "many of them, and answers differ a little");
   // The bounds are janus-gateway's own.
   serve
       ->add_option("--memory-bytes", options.memory_bytes,

@@ -98,7 +98,6 @@ Result<Checked> Check(const ServeOptions& options, const control::MoEService& se
   cluster.api_keys_file = options.api_keys_file;
   cluster.worker_metrics_port = options.worker_metrics_port;
   cluster.debug_logits_hash = options.debug_logits_hash;
-  cluster.fp8_kv_cache = options.fp8_kv_cache;
   cluster.gateway = options.gateway;
   JANUS_ASSIGN_OR_RETURN(cluster.worker_program, control::FindSibling("janus-worker"));
   JANUS_ASSIGN_OR_RETURN(cluster.gateway_program, control::FindSibling("janus-gateway"));

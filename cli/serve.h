@@ -22,7 +22,6 @@ struct ServeOptions {
   std::string api_keys_file;
   int worker_metrics_port = 0;  // of the first worker; 0: Unix sockets
   bool debug_logits_hash = false;
-  bool fp8_kv_cache = false;
   std::optional<int64_t> memory_bytes;  // of the gateway; empty: PlanService's share
   control::GatewayTuning gateway;
 };

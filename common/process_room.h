@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "common/status.h"
@@ -15,9 +16,9 @@ struct ProcessRoom {
   bool memory_is_limited = false;
   int cores = 1;
   bool cores_are_limited = false;  // by a cgroup's quota, rounded down
-  // The memory is that of the GPU that the process computes on: limited to what the GPU has free
-  // and what the process itself holds of it.
-  bool memory_is_a_gpus = false;
+  // Of the GPU that it computes on: what that has free, and what the process itself holds of it.
+  // Nothing: it computes on CPUs, out of the memory above.
+  std::optional<int64_t> device_memory_bytes = std::nullopt;
 };
 
 // Of this process, by its cgroup and those above it, version 1 or 2, also from inside a container,

@@ -376,7 +376,9 @@ v1::DescribeModelReply ToProto(const ModelReport& report) {
   out.set_memory_is_limited(report.room.memory_is_limited);
   out.set_cores(static_cast<uint32_t>(report.room.cores));
   out.set_cores_are_limited(report.room.cores_are_limited);
-  out.set_memory_is_a_gpus(report.room.memory_is_a_gpus);
+  if (report.room.device_memory_bytes) {
+    out.set_device_memory_bytes(static_cast<uint64_t>(*report.room.device_memory_bytes));
+  }
   return out;
 }
 
@@ -397,6 +399,10 @@ Result<ModelReport> FromProto(const v1::DescribeModelReply& reply) {
     return InvalidArgument("memory_bytes " + std::to_string(reply.memory_bytes()) + ", cores " +
                            std::to_string(reply.cores()) + ": no machine has as many");
   }
+  if (reply.device_memory_bytes() > kMostMemory) {
+    return InvalidArgument("device_memory_bytes " + std::to_string(reply.device_memory_bytes()) +
+                           ": no GPU has as many");
+  }
   ModelReport out;
   out.config_json = reply.config_json();
   out.digest = reply.model_digest();
@@ -405,7 +411,9 @@ Result<ModelReport> FromProto(const v1::DescribeModelReply& reply) {
   out.room.memory_is_limited = reply.memory_is_limited();
   out.room.cores = static_cast<int>(reply.cores());
   out.room.cores_are_limited = reply.cores_are_limited();
-  out.room.memory_is_a_gpus = reply.memory_is_a_gpus();
+  if (reply.has_device_memory_bytes()) {
+    out.room.device_memory_bytes = static_cast<int64_t>(reply.device_memory_bytes());
+  }
   return out;
 }
 

@@ -93,4 +93,14 @@ int64_t KvBytesPerToken(const ModelDescription& model) {
   return elements * model.layers * SizeOf(model.dtype);
 }
 
+int64_t Fp8KvBytesPerToken(const ModelDescription& model) {
+  constexpr int64_t kScale = 4;
+  const AttentionDescription& a = model.attention;
+  if (!a.latent) return int64_t{2} * a.kv_heads * (a.head_dim + kScale) * model.layers;
+  // Whole words: the latent vector, its blocks' scales, the rope key.
+  const int64_t rank = a.latent->rank;
+  return ((rank + 3) / 4 * 4 + ScaleBlocks(rank) * kScale + (a.rope.rotary_dim + 1) / 2 * 4) *
+         model.layers;
+}
+
 }  // namespace janus

@@ -31,7 +31,9 @@ int64_t AttentionWorkspaceBytes(const ModelDescription& model, int rows, int bat
 int64_t ExpertWorkspaceBytes(const ModelDescription& model, int senders, int rows);
 
 // What the cache holds of one position over all layers: keys and values, or latent vector and rope
-// key; 16-bit models cache in 16 bits.
+// key, in WireType(model); in Float8E4M3 with a scale for each head's key and value, or for each
+// latent vector, beside which the rope key keeps 16 bits.
 int64_t KvBytesPerToken(const ModelDescription& model);
+int64_t Fp8KvBytesPerToken(const ModelDescription& model);
 
 }  // namespace janus

@@ -9,15 +9,6 @@
 
 namespace janus::dataplane {
 
-ProcessRoom RoomBeside(const ProcessRoom& host, const kernels::DeviceMemory& device) {
-  ProcessRoom room = host;
-  const auto bytes = static_cast<int64_t>(device.free + device.held);
-  if (bytes >= host.memory_bytes) return room;
-  room.memory_bytes = bytes;
-  room.memory_is_limited = room.memory_is_a_gpus = true;
-  return room;
-}
-
 Result<ModelReport> DescribeModel(const std::string& folder, kernels::Context& context) {
   constexpr size_t kMostConfigBytes = 1 << 20;  // of the largest known some kilobytes
   ModelReport out;
@@ -32,7 +23,7 @@ Result<ModelReport> DescribeModel(const std::string& folder, kernels::Context& c
   JANUS_ASSIGN_OR_RETURN(out.room, ReadProcessRoom());
   if (context.is_host()) return out;
   JANUS_ASSIGN_OR_RETURN(const kernels::DeviceMemory device, context.memory());
-  out.room = RoomBeside(out.room, device);
+  out.room.device_memory_bytes = static_cast<int64_t>(device.free + device.held);
   return out;
 }
 

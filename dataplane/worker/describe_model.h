@@ -14,8 +14,4 @@ namespace janus::dataplane {
 // device's own errors.
 Result<ModelReport> DescribeModel(const std::string& folder, kernels::Context& context);
 
-// `host`, or what of `device` is to be had where that is less: plans have one number for a worker,
-// whatever of its needs lies where.
-ProcessRoom RoomBeside(const ProcessRoom& host, const kernels::DeviceMemory& device);
-
 }  // namespace janus::dataplane

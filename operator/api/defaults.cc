@@ -21,6 +21,7 @@ Effective ResolveDefaults(const MoEService& service) {
   // devices of their own.
   out.micro_batches = spec.pipeline.micro_batches == 0 ? 1 : spec.pipeline.micro_batches;
   out.kv_memory_percent = spec.roles.attention.kv_cache.memory_percent.value_or(90);
+  out.fp8_kv_cache = spec.roles.attention.kv_cache.dtype == KvDtype::kFp8;
   return out;
 }
 

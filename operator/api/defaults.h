@@ -20,6 +20,7 @@ struct Effective {
   Tls tls = Tls::kDisabled;
   int micro_batches = 1;
   int kv_memory_percent = 90;
+  bool fp8_kv_cache = false;
 };
 
 // `service` has passed ValidateSchema and ValidateSupported. Pure.

@@ -25,6 +25,7 @@ enum class SelectPolicy { kMax, kMin, kDisabled };
 enum class BehaviorPolicyType { kPods, kPercent };
 enum class TolerationOperator { kExists, kEqual };
 enum class TaintEffect { kNoSchedule, kPreferNoSchedule, kNoExecute };
+enum class KvDtype { kAuto, kFp8 };
 enum class PrefixCache { kAuto, kExact, kReuse, kDisabled };
 enum class PlacementPolicy { kAuto, kActivationAware, kRoundRobin };
 enum class Scheduling { kAebs, kAebsGreedy, kRandom, kStatic };
@@ -86,6 +87,7 @@ JANUS_ENUM_NAMES(TaintEffect, 3,
                  {{{TaintEffect::kNoSchedule, "NoSchedule"},
                    {TaintEffect::kPreferNoSchedule, "PreferNoSchedule"},
                    {TaintEffect::kNoExecute, "NoExecute"}}});
+JANUS_ENUM_NAMES(KvDtype, 2, {{{KvDtype::kAuto, "Auto"}, {KvDtype::kFp8, "FP8"}}});
 JANUS_ENUM_NAMES(PrefixCache, 4,
                  {{{PrefixCache::kAuto, "Auto"},
                    {PrefixCache::kExact, "Exact"},

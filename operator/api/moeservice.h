@@ -169,6 +169,7 @@ struct KvCacheSpec {
   int32_t block_size = 16;                // tokens per block
   std::optional<int32_t> memory_percent;  // of what weights leave free; absent with no size: 90
   std::optional<Quantity> size;           // bytes per instance
+  KvDtype dtype = KvDtype::kAuto;
   PrefixCache prefix_cache = PrefixCache::kAuto;
   bool operator==(const KvCacheSpec&) const = default;
 };

@@ -146,6 +146,7 @@ static void Read(const At& at, KvCacheSpec& out) {
       .Take("blockSize", out.block_size)
       .Take("memoryPercent", out.memory_percent)
       .Take("size", out.size)
+      .Take("dtype", out.dtype)
       .Take("prefixCache", out.prefix_cache)
       .RefuseOthers();
 }

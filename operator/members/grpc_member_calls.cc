@@ -281,9 +281,8 @@ std::unique_ptr<MemberCall> GrpcMemberCalls::Prepare(const MemberOrder& order,
   if (RelaysOf(order.members).empty()) return std::make_unique<EmptyCall<MemberCall>>();
   const int threads =
       options_.one_machine ? (topology.m() + topology.n()) * plan.compute_threads : 0;
-  return std::make_unique<PrepareCall>(
-      connections_, order, std::move(wake), topology,
-      WorkerConfigOf(plan, threads, options_.debug_logits_hash, options_.fp8_kv_cache));
+  return std::make_unique<PrepareCall>(connections_, order, std::move(wake), topology,
+                                       WorkerConfigOf(plan, threads, options_.debug_logits_hash));
 }
 
 std::unique_ptr<MemberCall> GrpcMemberCalls::Commit(const MemberOrder& order, Wake wake) {

@@ -13,7 +13,6 @@ struct GrpcMemberCallsOptions {
   size_t most_connections = 256;
   bool one_machine = false;                    // every worker of a service runs on this one
   bool debug_logits_hash = false;              // of all services
-  bool fp8_kv_cache = false;                   // likewise
   Connections::SecurityOf security = nullptr;  // null: plain text
 };
 

@@ -5,7 +5,7 @@
 namespace janus::control {
 
 v1::WorkerConfig WorkerConfigOf(const ServicePlan& plan, int machine_threads,
-                                bool debug_logits_hash, bool fp8_kv_cache) {
+                                bool debug_logits_hash) {
   constexpr uint32_t kBlockSize = 16;
   v1::WorkerConfig config;
   config.set_dtype(ToProto(plan.dtype));
@@ -16,7 +16,7 @@ v1::WorkerConfig WorkerConfigOf(const ServicePlan& plan, int machine_threads,
   config.set_compute_threads(static_cast<uint32_t>(plan.compute_threads));
   config.set_machine_threads(static_cast<uint32_t>(machine_threads));
   config.set_debug_logits_hash(debug_logits_hash);
-  config.set_fp8_kv_cache(fp8_kv_cache);
+  config.set_fp8_kv_cache(plan.effective.fp8_kv_cache);
   config.set_tpot_target_ms(static_cast<uint32_t>(plan.tpot_target_milliseconds));
   return config;
 }

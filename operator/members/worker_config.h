@@ -6,9 +6,8 @@
 namespace janus::control {
 
 // What a worker needs beyond its flags, as the plan has it. `machine_threads`: step and compute
-// threads of all workers of its machine, 0 where other machines take part. `fp8_kv_cache`: the
-// plan's memory for keys and values is the same, and holds more of them.
+// threads of all workers of its machine, 0 where other machines take part.
 v1::WorkerConfig WorkerConfigOf(const ServicePlan& plan, int machine_threads,
-                                bool debug_logits_hash, bool fp8_kv_cache);
+                                bool debug_logits_hash);
 
 }  // namespace janus::control

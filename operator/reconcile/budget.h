@@ -9,6 +9,13 @@
 
 namespace janus::control {
 
+// For keys and values of one attention instance.
+struct KvRoom {
+  int64_t pages = 0;
+  int64_t swap = 0;    // for those of preempted sequences
+  bool is_one = true;  // the same memory for both, `pages` bytes
+};
+
 // A room that a plan is held against: what plan.cc asks of either kind. Pure.
 class Budget {
  public:
@@ -18,8 +25,8 @@ class Budget {
   virtual int ComputeThreads(int m, int n) const = 0;
   // The memory that the gateway takes its share of; nothing: it lives elsewhere.
   virtual std::optional<int64_t> GatewayRoom() const = 0;
-  // For keys and values of one attention instance, pages and swap: what the rest of `plan` leaves.
-  virtual int64_t KvRoom(const ServicePlan& plan) const = 0;
+  // Where keys and values of one attention instance lie: what the rest of `plan` leaves.
+  virtual KvRoom RoomForKv(const ServicePlan& plan) const = 0;
   // ResourceExhausted: what is needed, what there is, what takes it and what to change.
   virtual Status Check(const std::string& service, const ServicePlan& plan) const = 0;
 };
@@ -30,7 +37,7 @@ class MachineBudget final : public Budget {
 
   int ComputeThreads(int m, int n) const override;
   std::optional<int64_t> GatewayRoom() const override { return room_.memory_bytes; }
-  int64_t KvRoom(const ServicePlan& plan) const override;
+  KvRoom RoomForKv(const ServicePlan& plan) const override;
   Status Check(const std::string& service, const ServicePlan& plan) const override;
 
  private:
@@ -46,7 +53,7 @@ class PodBudget final : public Budget {
 
   int ComputeThreads(int m, int n) const override;
   std::optional<int64_t> GatewayRoom() const override { return std::nullopt; }
-  int64_t KvRoom(const ServicePlan& plan) const override;
+  KvRoom RoomForKv(const ServicePlan& plan) const override;
   Status Check(const std::string& service, const ServicePlan& plan) const override;
 
  private:

@@ -33,9 +33,9 @@ int MachineBudget::ComputeThreads(int m, int n) const {
   return std::max(1, room_.cores / (m + n));
 }
 
-int64_t MachineBudget::KvRoom(const ServicePlan& plan) const {
-  return std::max<int64_t>(room_.memory_bytes - plan.need.total(), 0) / 100 *
-         plan.effective.kv_memory_percent / plan.m;
+KvRoom MachineBudget::RoomForKv(const ServicePlan& plan) const {
+  return {std::max<int64_t>(room_.memory_bytes - plan.need.total(), 0) / 100 *
+          plan.effective.kv_memory_percent / plan.m};
 }
 
 Status MachineBudget::Check(const std::string& service, const ServicePlan& plan) const {

@@ -41,14 +41,15 @@ void Reconciler::OnePass::JudgeModel() {
   if (serves == ModelOf(*planned_)) return;
   const RolloutType type = service_.spec.rollout.type;
   if (type == RolloutType::kRolling || (type != RolloutType::kRecreate && !MayStandBeside())) {
-    invalid_ = {"NotSupported",
-                "spec.model: other weights, dtype or device cannot follow in the topology " +
-                    topology_->metadata.name + "; spec.rollout.type: " +
-                    (MayStandBeside() ? "SideBySide brings the new model up beside what serves, "
-                                        "where there is room for both; "
-                                      : "") +
-                    "Recreate ends what serves and begins with the new model, which takes the "
-                    "service away for as long as that loads; or create another MoEService"};
+    invalid_ = {
+        "NotSupported",
+        "spec.model: other weights, dtype, device or kvCache.dtype cannot follow in the topology " +
+            topology_->metadata.name + "; spec.rollout.type: " +
+            (MayStandBeside() ? "SideBySide brings the new model up beside what serves, "
+                                "where there is room for both; "
+                              : "") +
+            "Recreate ends what serves and begins with the new model, which takes the "
+            "service away for as long as that loads; or create another MoEService"};
     return;
   }
   if (service_.spec.paused || !wants_pods()) return;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/model/device_memory.h"
 #include "common/model/memory.h"
 #include "operator/api/quantity.h"
 #include "operator/reconcile/budget.h"
@@ -16,6 +17,8 @@ constexpr int kCpuCrossoverRows = 8;
 constexpr int kPageTokens = 16;
 // A process of ours with its stacks and what gRPC keeps; about 10 MB were seen, libraries shared.
 constexpr int64_t kProcessBytes = int64_t{16} << 20;
+// The same with CUDA's context and its driver's part: an assumption, not measured.
+constexpr int64_t kGpuProcessBytes = int64_t{512} << 20;
 // An open stream of the gateway beside what it holds for its client (docs/openai-api.md, Memory).
 constexpr int64_t kStreamBytes = 9 << 10;
 // Of the memory for sequences, the part that preempted ones wait in: on a CPU it is the same
@@ -136,6 +139,49 @@ void SetWeights(const ModelDescription& model, bool in_place, ServicePlan& plan)
                         ExpertWeightBytes(model) * (filled * model.moe_layers() + plan.spare_slots);
 }
 
+RoundRoom RoomOfRounds(const ServicePlan& plan) {
+  return {plan.max_rows_per_round, plan.max_batch_size, plan.effective.micro_batches};
+}
+
+// Of workers on GPUs; keys and values come later. Weights go through the host's memory, and stay
+// there where it converted them at expert instances, which keep theirs; an attention instance lets
+// go of them.
+void SetGpus(const ModelDescription& model, ServicePlan& plan) {
+  constexpr int kEpochs = 2;
+  const RoundRoom room = RoomOfRounds(plan);
+  const int64_t taken = int64_t{plan.max_rows_per_round} * model.moe.top_k;
+  const int64_t row = int64_t{model.hidden} * SizeOf(WireType(model));
+  const int64_t filled = std::min(plan.slots_per_instance, model.moe.experts);
+  MemoryNeed& need = plan.need;
+  GpuPodNeed& attention = need.attention_on_gpu;
+  attention.device.weights = AttentionWeightBytes(model);
+  attention.device.workspace =
+      kEpochs * (AttentionDeviceBytes(model, room, 0) + AttentionGraphBytes(model, room));
+  attention.device.exchange = kEpochs * AttentionDeviceSlotBytes(model, room);
+  attention.host.weights = need.attention_weights;
+  attention.host.workspace = kEpochs * taken * (row + 8);
+  attention.host.exchange = kEpochs * need.attention_exchange;
+  attention.host.process = kGpuProcessBytes;
+  GpuPodNeed& experts = need.experts_on_gpu;
+  experts.device.weights =
+      GateWeightBytes(model) +
+      ExpertWeightBytes(model) * (filled * model.moe_layers() + plan.spare_slots);
+  experts.device.workspace =
+      kEpochs * (ExpertDeviceBytes(model, room, plan.m, plan.n, static_cast<int>(filled)) +
+                 ExpertGraphBytes(model, room, plan.m));
+  experts.device.exchange = kEpochs * ExpertDeviceSlotBytes(model, room, plan.m);
+  experts.host.weights = need.expert_weights;
+  experts.host.workspace = kEpochs * int64_t{plan.m} * (taken * 40 + plan.max_rows_per_round * row);
+  experts.host.exchange = kEpochs * need.expert_exchange;
+  experts.host.process = kGpuProcessBytes;
+}
+
+// What `keys` cached positions take of a GPU beside themselves.
+int64_t KeysDeviceBytes(const ModelDescription& model, const ServicePlan& plan, int64_t keys) {
+  const RoundRoom room = RoomOfRounds(plan);
+  return 2 * (AttentionDeviceBytes(model, room, keys) - AttentionDeviceBytes(model, room, 0));
+}
+
 // On one machine it is the same memory that weights and KV cache lie in, so that it is a share and
 // not what a gateway of its own machine would take.
 Status SetGateway(const GatewayLimits& limits, int64_t machine_bytes, std::optional<int64_t> asked,
@@ -153,10 +199,23 @@ Status SetGateway(const GatewayLimits& limits, int64_t machine_bytes, std::optio
                          std::to_string(4 * limits.request_size.value));
 }
 
+// For pages of `page` bytes, as many whole ones as there is room for.
+int64_t PageRoom(const ModelDescription& model, const ServicePlan& plan, int64_t page,
+                 const Budget& budget) {
+  const KvRoom room = budget.RoomForKv(plan);
+  if (room.is_one) return room.pages / (kSwapShare + 1) * kSwapShare / page * page;
+  constexpr int64_t kMany = 1 << 20;  // what a page takes beside itself comes for many at once
+  const int64_t beside = KeysDeviceBytes(model, plan, kMany * kPageTokens) / kMany + 1;
+  const int64_t pages = std::max<int64_t>(room.pages / (page + beside) - 1, 0);
+  return std::min(pages, room.swap / page * kSwapShare) * page;
+}
+
 Status SetKv(const MoEServiceSpec& spec, const ModelDescription& model, const Budget& budget,
              ServicePlan& plan) {
   const KvCacheSpec& cache = spec.roles.attention.kv_cache;
-  const int64_t page = KvBytesPerToken(model) * kPageTokens;
+  const int64_t page =
+      (plan.effective.fp8_kv_cache ? Fp8KvBytesPerToken(model) : KvBytesPerToken(model)) *
+      kPageTokens;
   const int64_t pages_per_sequence = CeilDiv(plan.max_model_len, kPageTokens);
   // One sequence of full length must fit, or a request within the limits could never run.
   const int64_t least = pages_per_sequence * page;
@@ -170,11 +229,15 @@ Status SetKv(const MoEServiceSpec& spec, const ModelDescription& model, const Bu
     }
   } else {
     const int64_t useful = pages_per_sequence * plan.max_batch_size * page;
-    const int64_t for_pages = budget.KvRoom(plan) / (kSwapShare + 1) * kSwapShare;
-    plan.kv_bytes = std::max(least, std::min(useful, for_pages / page * page));
+    plan.kv_bytes = std::max(least, std::min(useful, PageRoom(model, plan, page, budget)));
   }
   plan.swap_bytes = std::max(page, plan.kv_bytes / kSwapShare / page * page);
   plan.need.kv = plan.kv_bytes + plan.swap_bytes;
+  GpuPodNeed& on_gpu = plan.need.attention_on_gpu;
+  // One page more, which no sequence has.
+  on_gpu.device.kv = plan.kv_bytes + page;
+  on_gpu.device.workspace += KeysDeviceBytes(model, plan, plan.kv_bytes / page * kPageTokens);
+  on_gpu.host.kv = plan.swap_bytes;
   return OkStatus();
 }
 
@@ -201,6 +264,7 @@ Result<ServicePlan> PlanWithin(const MoEService& service, const ModelDescription
                                                      plan.max_batch_size, plan.compute_threads);
   need.expert_workspace = ExpertWorkspaceBytes(model, plan.m, plan.max_rows_per_round);
   SetExchange(model, plan);
+  SetGpus(model, plan);
   need.process = kProcessBytes;
   need.processes = kProcessBytes * (plan.m + plan.n + 1);
   if (const std::optional<int64_t> machine_bytes = budget.GatewayRoom()) {

@@ -23,6 +23,14 @@ struct PodNeed {
   int64_t total() const { return weights + kv + workspace + exchange + process; }
 };
 
+// What one pod on a GPU needs of that, and of its machine, where weights pass through, preempted
+// sequences wait and messages between hosts lie. The epoch that runs and the one that is prepared
+// have their own workspace and exchange.
+struct GpuPodNeed {
+  PodNeed device;
+  PodNeed host;
+};
+
 // Bytes of one service, on one machine or in its pods. Per instance where it says so. Weights that
 // are computed with as the checkpoint stores them are used where its files are mapped: one copy in
 // the page cache, whoever and however many use it. Others are converted, a copy in each process
@@ -44,9 +52,12 @@ struct MemoryNeed {
   int64_t attention_exchange = 0;
   int64_t expert_exchange = 0;
   int64_t process = 0;
+  GpuPodNeed attention_on_gpu;
+  GpuPodNeed experts_on_gpu;
   int m = 0;
   int n = 0;
 
+  // On CPUs.
   PodNeed attention_pod() const {
     return {attention_mapped + attention_weights, kv, attention_workspace, attention_exchange,
             process};
@@ -106,7 +117,8 @@ Result<ServicePlan> PlanService(const MoEService& service, const ModelDescriptio
 // The same for instances with a pod each: what a role's pod needs is held against what it has, and
 // where that is not known against nothing. The gateway is no part of it. KV: of what is free in an
 // attention pod; without a limit of its memory, of its share among all instances of the service.
-// ResourceExhausted names the role.
+// On a GPU what it needs there and what it needs of its machine are held against either, and the KV
+// cache is a share of what the GPU has left. ResourceExhausted names the role.
 Result<ServicePlan> PlanServiceInPods(const MoEService& service, const ModelDescription& model,
                                       const PodRooms& rooms);
 

@@ -7,24 +7,55 @@ namespace janus::control {
 namespace {
 
 std::string Explain(const PodNeed& need, const char* weights) {
-  std::string out = FormatBytes(need.weights) + " " + weights;
-  if (need.kv > 0) out += ", " + FormatBytes(need.kv) + " KV cache";
-  return out + ", " + FormatBytes(need.workspace) + " workspace, " + FormatBytes(need.exchange) +
-         " exchange memory, " + FormatBytes(need.process) + " process";
+  std::string out;
+  const auto add = [&](int64_t bytes, const char* what) {
+    if (bytes > 0) out += (out.empty() ? "" : ", ") + FormatBytes(bytes) + " " + what;
+  };
+  add(need.weights, weights);
+  add(need.kv, "KV cache");
+  add(need.workspace, "workspace");
+  add(need.exchange, "exchange memory");
+  add(need.process, "process");
+  return out;
 }
 
-// `lower`: what of the spec makes the need smaller.
-Status CheckPod(const std::string& service, const std::string& role, const char* weights,
-                const PodNeed& need, const std::optional<ProcessRoom>& room, const char* lower) {
-  if (!room || need.total() <= room->memory_bytes) return OkStatus();
-  const std::string raise =
-      room->memory_is_a_gpus    ? "use GPUs with more memory free for role " + role
-      : room->memory_is_limited ? "raise spec.roles." + role + ".resources.limits.memory"
+// A role, what its weights are called, and what of the spec makes its need smaller.
+struct RoleWords {
+  const char* role;
+  const char* weights;
+  const char* lower;
+};
+constexpr RoleWords kAttentionWords = {
+    "attention", "weights",
+    "lower maxBatchSize or kvCache.size of that role, or spec.model.maxModelLen"};
+constexpr RoleWords kExpertsWords = {
+    "experts", "experts",
+    "have more replicas of that role or fewer slotsPerInstance, or lower "
+    "spec.roles.attention.maxBatchSize"};
+
+// `where`: of what the pod has as much, "" of its machine.
+Status Hold(const std::string& service, const RoleWords& words, const PodNeed& need, int64_t has,
+            const char* where, const std::string& raise) {
+  if (need.total() <= has) return OkStatus();
+  return ResourceExhausted("each " + std::string(words.role) + " pod of service " + service +
+                           " needs " + FormatBytes(need.total()) + where + " and has " +
+                           FormatBytes(has) + ": " + Explain(need, words.weights) + "; " + raise +
+                           ", or " + words.lower);
+}
+
+Status CheckPod(const std::string& service, const RoleWords& words, const PodNeed& on_cpus,
+                const GpuPodNeed& on_gpu, const std::optional<ProcessRoom>& room) {
+  if (!room) return OkStatus();
+  const std::string role = words.role;
+  const std::string raise = room->memory_is_limited
+                                ? "raise spec.roles." + role + ".resources.limits.memory"
                                 : "use machines with more memory free for role " + role;
-  return ResourceExhausted("each " + role + " pod of service " + service + " needs " +
-                           FormatBytes(need.total()) + " and has " +
-                           FormatBytes(room->memory_bytes) + ": " + Explain(need, weights) + "; " +
-                           raise + ", or " + lower);
+  if (!room->device_memory_bytes) {
+    return Hold(service, words, on_cpus, room->memory_bytes, "", raise);
+  }
+  JANUS_RETURN_IF_ERROR(Hold(service, words, on_gpu.device, *room->device_memory_bytes,
+                             " of its GPU", "use GPUs with more memory free for role " + role));
+  return Hold(service, words, on_gpu.host, room->memory_bytes, " beside its GPU", raise);
 }
 
 }  // namespace
@@ -40,21 +71,26 @@ int PodBudget::ComputeThreads(int m, int n) const {
   return std::max(1, least.value_or(1));
 }
 
-int64_t PodBudget::KvRoom(const ServicePlan& plan) const {
-  if (!rooms_.attention) return 0;
+KvRoom PodBudget::RoomForKv(const ServicePlan& plan) const {
+  if (!rooms_.attention) return {};
   const ProcessRoom& room = *rooms_.attention;
-  const int64_t left = std::max<int64_t>(room.memory_bytes - plan.need.attention_pod().total(), 0) /
-                       100 * plan.effective.kv_memory_percent;
-  return room.memory_is_limited ? left : left / (plan.m + plan.n);
+  const auto share = [&](int64_t bytes, const PodNeed& need) {
+    return std::max<int64_t>(bytes - need.total(), 0) / 100 * plan.effective.kv_memory_percent;
+  };
+  const auto of_the_machine = [&](const PodNeed& need) {
+    const int64_t left = share(room.memory_bytes, need);
+    return room.memory_is_limited ? left : left / (plan.m + plan.n);
+  };
+  if (!room.device_memory_bytes) return {of_the_machine(plan.need.attention_pod())};
+  const GpuPodNeed& need = plan.need.attention_on_gpu;
+  return {share(*room.device_memory_bytes, need.device), of_the_machine(need.host), false};
 }
 
 Status PodBudget::Check(const std::string& service, const ServicePlan& plan) const {
-  JANUS_RETURN_IF_ERROR(
-      CheckPod(service, "attention", "weights", plan.need.attention_pod(), rooms_.attention,
-               "lower maxBatchSize or kvCache.size of that role, or spec.model.maxModelLen"));
-  return CheckPod(service, "experts", "experts", plan.need.expert_pod(), rooms_.experts,
-                  "have more replicas of that role or fewer slotsPerInstance, or lower "
-                  "spec.roles.attention.maxBatchSize");
+  const MemoryNeed& need = plan.need;
+  JANUS_RETURN_IF_ERROR(CheckPod(service, kAttentionWords, need.attention_pod(),
+                                 need.attention_on_gpu, rooms_.attention));
+  return CheckPod(service, kExpertsWords, need.expert_pod(), need.experts_on_gpu, rooms_.experts);
 }
 
 }  // namespace janus::control

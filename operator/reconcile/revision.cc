@@ -157,6 +157,8 @@ std::string ModelLabelOf(const MoEService& service) {
   SetFields set;
   AddSource(service.spec.model, set);
   set.Add("dtype", ToString(service.spec.model.dtype), ToString(Dtype::kAuto));
+  set.Add("kvDtype", ToString(service.spec.roles.attention.kv_cache.dtype),
+          ToString(KvDtype::kAuto));
   if (DeviceOf(service) == Device::kCuda) set.Add("computesOn", ToString(Device::kCuda));
   return Letters(set.value());
 }

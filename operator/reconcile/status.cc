@@ -200,6 +200,11 @@ std::string_view DtypeName(DType dtype) {
   }
 }
 
+std::string_view KvDtypeName(const ServicePlan& plan) {
+  if (plan.effective.fp8_kv_cache) return "FP8";
+  return plan.dtype == DType::kFloat32 ? "Float32" : "BFloat16";
+}
+
 Node EffectiveTree(const ServicePlan& plan, int gateway_replicas) {
   const Effective& effective = plan.effective;
   const std::string_view transport = effective.transport == ExchangeTransport::kSharedMemory
@@ -210,6 +215,7 @@ Node EffectiveTree(const ServicePlan& plan, int gateway_replicas) {
       {{"modelName", Text(effective.model_name)},
        {"device", Text(ToString(effective.device))},
        {"dtype", Text(DtypeName(plan.dtype))},
+       {"kvCacheDtype", Text(KvDtypeName(plan))},
        {"maxModelLen", Node::Integer(plan.max_model_len)},
        {"exchangeMode", Text(ToString<janus::ExchangeMode>(effective.mode))},
        {"transport", Text(transport)},

@@ -133,6 +133,7 @@ std::string ModelOf(const PlannedService& planned) {
   hash.Mix(planned.model_digest).Mix(static_cast<uint64_t>(planned.plan.dtype)).Mix(kWireVersion);
   // Another numerics class: members of a role that differ in it refuse each other.
   if (planned.plan.effective.device == Device::kCuda) hash.Mix("cuda");
+  if (planned.plan.effective.fp8_kv_cache) hash.Mix("kv fp8");
   return hash.Hex().substr(0, 10);
 }
 

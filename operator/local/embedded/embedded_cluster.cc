@@ -106,7 +106,6 @@ GrpcMemberCallsOptions CallsOptionsOf(const EmbeddedClusterOptions& options) {
   GrpcMemberCallsOptions out;
   out.one_machine = true;
   out.debug_logits_hash = options.debug_logits_hash;
-  out.fp8_kv_cache = options.fp8_kv_cache;
   return out;
 }
 

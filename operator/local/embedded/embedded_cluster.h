@@ -48,7 +48,6 @@ struct EmbeddedClusterOptions {
   GatewayTuning gateway;
   int worker_metrics_port = 0;  // of the first worker; 0: Unix sockets in the run's folder
   bool debug_logits_hash = false;
-  bool fp8_kv_cache = false;  // keys and values in fp8
 };
 
 // "host:port" of the gateway, an IPv6 host in brackets.

@@ -36,16 +36,16 @@ def requests_of(vocabulary):
 
 
 class Bits(Service, unittest.TestCase):
-    def answers(self, configuration, dtype, requests, clients, *flags):
+    def answers(self, configuration, dtype, requests, clients, cache="Auto"):
         """(token ids, hashes) by request, asked for in an order and at times of its own."""
         m, n, slots = configuration
         self.serve_object({
             "model": {"source": {"type": "HostPath", "hostPath": {"path": str(self.model)}},
                       "dtype": dtype},
             "device": "CPU",
-            "roles": {"attention": {"replicas": m, "maxBatchSize": 8},
+            "roles": {"attention": {"replicas": m, "maxBatchSize": 8, "kvCache": {"dtype": cache}},
                       "experts": {"replicas": n, "slotsPerInstance": slots}},
-        }, "--debug-logits-hash", *flags)
+        }, "--debug-logits-hash")
         self.assertEqual(len(self.processes()), m + n + 1)
         draw = random.Random(repr(configuration))
         order = list(range(len(requests)))
@@ -90,11 +90,11 @@ class Bits(Service, unittest.TestCase):
         try:
             requests = requests_of(3072)[:4]
             plain = self.answers(CONFIGURATIONS[0], "BFloat16", requests, 1)
-            alone = self.answers(CONFIGURATIONS[0], "BFloat16", requests, 1, "--fp8-kv-cache")
-            several = self.answers(CONFIGURATIONS[-1], "BFloat16", requests, 4, "--fp8-kv-cache")
+            alone = self.answers(CONFIGURATIONS[0], "BFloat16", requests, 1, "FP8")
+            several = self.answers(CONFIGURATIONS[-1], "BFloat16", requests, 4, "FP8")
             self.assertEqual(several, alone)
             for i, (_, hashes) in enumerate(alone):
-                self.assertNotEqual(hashes, plain[i][1], f"request {i}: the flag reached nobody")
+                self.assertNotEqual(hashes, plain[i][1], f"request {i}: the field reached nobody")
         finally:
             self.close()
 

@@ -50,7 +50,7 @@ std::vector<Node> MoEServices() {
   roles:
     attention: {scaling: )" +
           scaling + ", " + role +
-          R"(, maxBatchSize: 64, kvCache: {blockSize: 32, size: 2Gi, prefixCache: Exact}}
+          R"(, maxBatchSize: 64, kvCache: {blockSize: 32, size: 2Gi, dtype: FP8, prefixCache: Exact}}
     experts: {scaling: )" +
           scaling + ", " + role +
           R"(, slotsPerInstance: 12, spareSlots: 1, scheduling: Static, placement: {policy: RoundRobin, survivable: true, rebalanceIntervalSeconds: 600, windowSeconds: 300}}

@@ -214,7 +214,7 @@ TEST(Convert, AModelReportComesBackAndIsJudged) {
   ModelReport report;
   report.config_json = "{}";
   report.digest = "0123456789abcdef";
-  report.room = {int64_t{64} << 30, true, 16, false, true};
+  report.room = {int64_t{64} << 30, true, 16, false, 300};
   const Result<ModelReport> back = FromProto(ToProto(report));
   ASSERT_TRUE(back.ok());
   EXPECT_EQ(back->config_json, report.config_json);
@@ -223,13 +223,14 @@ TEST(Convert, AModelReportComesBackAndIsJudged) {
   EXPECT_TRUE(back->room.memory_is_limited);
   EXPECT_EQ(back->room.cores, 16);
   EXPECT_FALSE(back->room.cores_are_limited);
-  EXPECT_TRUE(back->room.memory_is_a_gpus);
-  report.room.memory_is_a_gpus = false;
-  EXPECT_FALSE(FromProto(ToProto(report))->room.memory_is_a_gpus);
+  EXPECT_EQ(back->room.device_memory_bytes, 300);
+  report.room.device_memory_bytes.reset();
+  EXPECT_FALSE(FromProto(ToProto(report))->room.device_memory_bytes);
   for (const auto& spoil : std::vector<std::function<void(v1::DescribeModelReply&)>>{
            [](auto& reply) { reply.clear_model_digest(); },
            [](auto& reply) { reply.set_model_digest(std::string(65, '0')); },
            [](auto& reply) { reply.set_memory_bytes((uint64_t{1} << 50) + 1); },
+           [](auto& reply) { reply.set_device_memory_bytes((uint64_t{1} << 50) + 1); },
            [](auto& reply) { reply.set_cores(0); },
            [](auto& reply) { reply.set_cores(1 << 17); }}) {
     v1::DescribeModelReply reply = ToProto(report);

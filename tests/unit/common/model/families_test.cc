@@ -435,6 +435,7 @@ TEST(ModelMemory, CountsGatesBiasesInFloat32) {
 
 TEST(ModelMemory, CountsALatentCacheOncePerPosition) {
   EXPECT_EQ(KvBytesPerToken(*ParseModelConfig(kDeepseekV2)), (512 + 64) * 2 * 60);
+  EXPECT_EQ(Fp8KvBytesPerToken(*ParseModelConfig(kDeepseekV2)), 656 * 60);
 }
 
 struct Refusal {

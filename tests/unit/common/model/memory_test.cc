@@ -31,6 +31,10 @@ TEST(ModelMemory, CountsKeysAndValuesOfAllLayers) {
   EXPECT_EQ(KvBytesPerToken(Mixtral8x7B()), 2 * 32 * 8 * 128 * 2);
 }
 
+TEST(ModelMemory, CountsAScaleForEachPieceOfACacheInFp8) {
+  EXPECT_EQ(Fp8KvBytesPerToken(Mixtral8x7B()), 2 * 32 * 8 * (128 + 4));
+}
+
 TEST(ModelMemory, CountsTiedEmbeddingsOnce) {
   ModelDescription model = Mixtral8x7B();
   const int64_t untied = AttentionWeightBytes(model);

@@ -116,20 +116,6 @@ TEST(OpenDevice, RefusesOtherNames) {
   EXPECT_EQ(OpenDevice("tpu").status(), InvalidArgument("--device tpu: want cpu or cuda"));
 }
 
-TEST(RoomBeside, IsTheLessOfTheMachinesAndTheDevices) {
-  const ProcessRoom host{100, false, 8, true};
-  const ProcessRoom on_a_gpu = RoomBeside(host, {.total = 90, .free = 20, .held = 30});
-  EXPECT_EQ(on_a_gpu.memory_bytes, 50) << "what it holds is its own";
-  EXPECT_TRUE(on_a_gpu.memory_is_limited);
-  EXPECT_TRUE(on_a_gpu.memory_is_a_gpus);
-  EXPECT_EQ(on_a_gpu.cores, 8);
-  EXPECT_TRUE(on_a_gpu.cores_are_limited);
-  const ProcessRoom of_the_host = RoomBeside(host, {.total = 900, .free = 100, .held = 30});
-  EXPECT_EQ(of_the_host.memory_bytes, 100);
-  EXPECT_FALSE(of_the_host.memory_is_limited);
-  EXPECT_FALSE(of_the_host.memory_is_a_gpus);
-}
-
 TEST(NumericsClass, IsOfTheInstructionSetOnACpuAndOfTheArchitectureOnAGpu) {
   ModelDescription model;
   model.dtype = DType::kBFloat16;

@@ -278,7 +278,7 @@ TEST_F(WorkerTest, SaysBeforeAnyEpochWhatItWouldLoadAndTheRoomItHas) {
     EXPECT_EQ(report->config_json, *ReadModelConfig(folder));
     EXPECT_EQ(report->digest, Fingerprint::Hex(*DigestCheckpoint(folder, report->config_json)));
     EXPECT_GT(report->room.memory_bytes, 1 << 20);
-    EXPECT_FALSE(report->room.memory_is_a_gpus);
+    EXPECT_FALSE(report->room.device_memory_bytes);
     EXPECT_GE(report->room.cores, 1);
   }
 }

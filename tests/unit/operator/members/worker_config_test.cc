@@ -12,7 +12,7 @@ TEST(WorkerConfigOf, TakesAlongWhatAllMembersScheduleBy) {
   plan.compute_threads = 3;
   plan.queued_requests = 5;
   plan.tpot_target_milliseconds = 40;
-  const v1::WorkerConfig config = WorkerConfigOf(plan, 6, true, false);
+  const v1::WorkerConfig config = WorkerConfigOf(plan, 6, true);
   EXPECT_EQ(config.scheduling(), v1::SCHEDULING_POLICY_AEBS_GREEDY);
   EXPECT_EQ(config.crossover_rows(), 11u);
   EXPECT_EQ(config.compute_threads(), 3u);
@@ -21,8 +21,9 @@ TEST(WorkerConfigOf, TakesAlongWhatAllMembersScheduleBy) {
   EXPECT_EQ(config.machine_threads(), 6u);
   EXPECT_TRUE(config.debug_logits_hash());
   EXPECT_FALSE(config.fp8_kv_cache());
-  EXPECT_TRUE(WorkerConfigOf(plan, 6, false, true).fp8_kv_cache());
-  EXPECT_FALSE(WorkerConfigOf(plan, 6, false, true).debug_logits_hash());
+  plan.effective.fp8_kv_cache = true;
+  EXPECT_TRUE(WorkerConfigOf(plan, 6, false).fp8_kv_cache());
+  EXPECT_FALSE(WorkerConfigOf(plan, 6, false).debug_logits_hash());
 }
 
 }  // namespace

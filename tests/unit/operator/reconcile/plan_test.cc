@@ -86,6 +86,21 @@ TEST(PlanService, GivesNoMoreKvThanAFullBatchCanUse) {
   EXPECT_EQ(plan->kv_bytes, KvBytesPerToken(SmallModel()) * 512 * 256);
 }
 
+TEST(PlanService, ACacheInFp8TakesFewerBytesForAsMany) {
+  MoEService service = Fixed(1, 2);
+  service.spec.roles.attention.kv_cache.dtype = KvDtype::kFp8;
+  const ModelDescription model = Mixtral8x7B();
+  const auto plan = PlanService(service, model, {1024 * kGiB, 64});
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  EXPECT_TRUE(plan->effective.fp8_kv_cache);
+  EXPECT_EQ(plan->kv_bytes, Fp8KvBytesPerToken(model) * 32768 * 256);
+  // One sequence in 16 bits takes 4.3 GB.
+  service.spec.roles.attention.kv_cache.size = Quantity{3 * kGiB, 3 * kGiB * 1000, "3Gi"};
+  EXPECT_TRUE(PlanService(service, model, {1024 * kGiB, 64}).ok());
+  service.spec.roles.attention.kv_cache.dtype = KvDtype::kAuto;
+  EXPECT_FALSE(PlanService(service, model, {1024 * kGiB, 64}).ok());
+}
+
 TEST(PlanService, SharesWhatTheWeightsLeaveFree) {
   const ModelDescription model = Mixtral8x7B();
   const int64_t room = 120 * kGiB;
@@ -272,16 +287,75 @@ TEST(PlanServiceInPods, NamesTheRoleWithoutRoomAndWhatToChange) {
       << status.message();
 }
 
-TEST(PlanServiceInPods, WithoutRoomOnAGpuNamesNoLimitOfThePod) {
-  ProcessRoom gpu = Limited(24 * kGiB, 8);
-  gpu.memory_is_a_gpus = true;
-  const Status status =
-      PlanServiceInPods(Fixed(1, 2), Mixtral8x7B(), {Limited(40 * kGiB, 8), gpu}).status();
-  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
-  EXPECT_NE(status.message().find("; use GPUs with more memory free for role experts, or have more "
-                                  "replicas of that role"),
+ProcessRoom OnGpu(int64_t device_bytes, int64_t host_bytes) {
+  ProcessRoom room = Limited(host_bytes, 8);
+  room.device_memory_bytes = device_bytes;
+  return room;
+}
+
+// Mixtral's experts are 90 GB; two instances hold 45 GB each.
+TEST(PlanServiceInPods, OnGpusHoldsEitherMemoryAgainstWhatLiesThere) {
+  const ModelDescription model = Mixtral8x7B();
+  const auto says = [&](const ProcessRoom& attention, const ProcessRoom& experts) {
+    const auto plan = PlanServiceInPods(Fixed(1, 2), model, {attention, experts});
+    return plan.ok() ? "" : plan.status().message();
+  };
+  const ProcessRoom large = OnGpu(80 * kGiB, 16 * kGiB);
+  // On CPUs a limit of 16 GiB would hold no such experts.
+  EXPECT_EQ(says(large, large), "");
+  EXPECT_TRUE(says(large, Limited(16 * kGiB, 8)).starts_with("each experts pod of service demo"));
+
+  const std::string no_gpu = says(large, OnGpu(40 * kGiB, 16 * kGiB));
+  EXPECT_TRUE(no_gpu.starts_with("each experts pod of service demo needs 4")) << no_gpu;
+  EXPECT_NE(no_gpu.find(" of its GPU and has 43 GB: 46 GB experts, "), std::string::npos) << no_gpu;
+  EXPECT_EQ(no_gpu.find(" process"), std::string::npos)
+      << "the process is no part of it: " << no_gpu;
+  EXPECT_NE(no_gpu.find("; use GPUs with more memory free for role experts, or have more replicas "
+                        "of that role"),
             std::string::npos)
-      << status.message();
+      << no_gpu;
+
+  const std::string no_host = says(OnGpu(80 * kGiB, kGiB / 4), large);
+  EXPECT_TRUE(no_host.starts_with("each attention pod of service demo needs ")) << no_host;
+  EXPECT_NE(no_host.find(" beside its GPU and has 268 MB: "), std::string::npos) << no_host;
+  EXPECT_NE(no_host.find("; raise spec.roles.attention.resources.limits.memory, or lower "),
+            std::string::npos)
+      << no_host;
+}
+
+TEST(PlanServiceInPods, OnAGpuTheKvCacheIsAShareOfWhatThatHasLeft) {
+  const ModelDescription model = Mixtral8x7B();
+  const auto planned = [&](int64_t device_bytes, int64_t host_bytes) {
+    const ProcessRoom room = OnGpu(device_bytes, host_bytes);
+    const auto plan = PlanServiceInPods(Fixed(1, 2), model, {room, OnGpu(80 * kGiB, 16 * kGiB)});
+    EXPECT_TRUE(plan.ok()) << plan.status().ToString();
+    return *plan;
+  };
+  const ServicePlan plan = planned(40 * kGiB, 16 * kGiB);
+  const PodNeed& device = plan.need.attention_on_gpu.device;
+  const int64_t left = 40 * kGiB - (device.total() - device.kv);
+  EXPECT_LE(device.kv, left * 90 / 100);
+  EXPECT_GE(plan.kv_bytes, left * 88 / 100);
+  EXPECT_EQ(plan.need.attention_on_gpu.host.kv, plan.swap_bytes);
+  EXPECT_GE(plan.swap_bytes, plan.kv_bytes / 9);
+  // Preempted sequences wait in the host's memory, which holds an eighth as much, or fewer pages.
+  const ServicePlan small_host = planned(40 * kGiB, 3 * kGiB);
+  EXPECT_LT(small_host.kv_bytes, plan.kv_bytes);
+  EXPECT_LE(small_host.need.attention_on_gpu.host.total(), 3 * kGiB);
+}
+
+// Where the size is given, all that comes with the keys is held against the GPU too.
+TEST(PlanServiceInPods, OnAGpuAGivenKvCacheTakesItsPagesAndWhatTheirKeysTake) {
+  MoEService service = Fixed(1, 2);
+  service.spec.roles.attention.kv_cache.size = Quantity{20 * kGiB, 20 * kGiB * 1000, "20Gi"};
+  const ProcessRoom room = OnGpu(80 * kGiB, 16 * kGiB);
+  const auto plan = PlanServiceInPods(service, Mixtral8x7B(), {room, room});
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  const PodNeed& device = plan->need.attention_on_gpu.device;
+  EXPECT_GT(device.kv, 20 * kGiB);
+  const int64_t total = device.total();
+  EXPECT_TRUE(PlanServiceInPods(service, Mixtral8x7B(), {OnGpu(total, 16 * kGiB), room}).ok());
+  EXPECT_FALSE(PlanServiceInPods(service, Mixtral8x7B(), {OnGpu(total - 1, 16 * kGiB), room}).ok());
 }
 
 TEST(PlanServiceInPods, WithoutALimitTakesItsShareAmongAllInstances) {

@@ -116,6 +116,18 @@ TEST_F(SideBySideTest, TheNewModelComesBesideTheOldOneWhichGoesWhenItServes) {
   EXPECT_EQ(progress_, (std::vector<std::string>{"True/Replacing", "True/Complete"}));
 }
 
+// Members of a role whose caches differ refuse each other.
+TEST_F(SideBySideTest, ACacheInFp8IsAnotherModel) {
+  Serve(2, 2);
+  EXPECT_EQ(TextAt(sim_.Service(), {"status", "effective", "kvCacheDtype"}), "BFloat16");
+  sim_.Patch(R"({"spec":{"roles":{"attention":{"kvCache":{"dtype":"FP8"}}}}})");
+  sim_.Run(Seconds(2));
+  EXPECT_EQ(sim_.Condition("Progressing"), "True/Replacing") << sim_.MessageOf("Progressing");
+  ExpectReplaced(2, 2);
+  EXPECT_NE(sim_.Topology()->metadata.name, before_);
+  EXPECT_EQ(TextAt(sim_.Service(), {"status", "effective", "kvCacheDtype"}), "FP8");
+}
+
 TEST_F(SideBySideTest, OtherArithmeticIsAnotherModel) {
   Serve(1, 2, "");  // Auto
   sim_.Patch(kOtherDtype);

@@ -1,0 +1,148 @@
+#include "common/model/device_memory.h"
+
+#include <algorithm>
+
+namespace janus {
+namespace {
+
+constexpr int64_t kFloat = 4;
+constexpr int64_t kPointer = 8;
+constexpr int64_t kPageTokens = 16;
+// Keys whose softmax states are merged with others': kernels/kernels.h, kKeySplit.
+constexpr int64_t kSplitKeys = 1024;
+// Each buffer begins at a multiple of as many.
+constexpr int64_t kGap = 512;
+constexpr int64_t kGraph = int64_t{32} << 10;
+constexpr int kMostRecordedRows = 512;  // of a round at an expert instance
+// A row, where it goes and its weight; an expert, with the tensors that it has.
+constexpr int64_t kContribution = 24;
+constexpr int64_t kActiveExpert = 56;
+
+int64_t CeilDiv(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+int64_t RowBytes(const ModelDescription& model) {
+  return int64_t{model.hidden} * SizeOf(WireType(model));
+}
+
+// A row of an FFN's hidden activations.
+int64_t HiddenBytes(int64_t intermediate, int64_t wire) {
+  return CeilDiv(intermediate * wire, 64) * 64;
+}
+
+// The rows of a part, and of all parts.
+int64_t PartRows(const RoundRoom& room) {
+  return CeilDiv(room.rows, room.micro_batches);
+}
+int64_t AllRows(const RoundRoom& room) {
+  return PartRows(room) * room.micro_batches;
+}
+
+// Queries, keys and values, and the states of splits.
+int64_t GroupedBytes(const AttentionDescription& a, int64_t rows, int64_t keys) {
+  const int64_t width = int64_t{a.heads + 2 * a.kv_heads} * a.head_dim;
+  const int64_t states = (rows + keys / kSplitKeys) * a.heads * (a.head_dim + 2);
+  return kFloat * (rows * width + states);
+}
+
+// Queries and their latent vectors, keys, and for 64 rows at a time queries and results in the
+// latent space; beside them either the states of splits there, or keys that are expanded.
+int64_t LatentBytes(const AttentionDescription& a, int64_t wire, int64_t rows, int64_t keys) {
+  const LatentDescription& l = *a.latent;
+  const int64_t at_once = std::min<int64_t>(rows, 64);
+  const int64_t own =
+      rows * ((kFloat + wire) * l.query_rank +
+              kFloat * (int64_t{a.heads} * a.head_dim + l.rank + a.rope.rotary_dim));
+  const int64_t in_latent_space = 2 * kFloat * at_once * a.heads * l.rank;
+  const int64_t states = kFloat * (at_once + keys / kSplitKeys) * a.heads * (int64_t{l.rank} + 2);
+  // Either of up to 64 heads at once, or an area for each of 128 blocks of threads.
+  const int64_t heads = std::min(a.heads, 64);
+  const int64_t shared =
+      heads * (2048 * 2 * 2 * 128 + std::min<int64_t>(rows, 512) * 130 * kFloat) + 2048 * 2 * 64 +
+      32 * 512;
+  const int64_t value = CeilDiv(l.value_dim, 16) * 16;
+  const int64_t areas =
+      128 * kFloat * (64 * (CeilDiv(a.head_dim, 16) * 16 + value) + 512 * (value + 16));
+  const bool is_shared = l.rank == 512 && a.rope.rotary_dim == 64 && a.nope_dim() == 128 &&
+                         l.value_dim == 128 && wire == 2;
+  return own + in_latent_space + std::max(states, is_shared ? shared : areas);
+}
+
+// 1, 2, 3, 4, 6, 8, 12, ...: as many recordings as serve up to `rows`.
+int64_t Recordings(int64_t rows) {
+  int64_t count = 0;
+  for (int64_t power = 1; power <= rows; power *= 2)
+    count += power > 1 && power / 2 * 3 <= rows ? 2 : 1;
+  return count + 1;
+}
+
+}  // namespace
+
+int64_t AttentionDeviceBytes(const ModelDescription& model, const RoundRoom& room, int64_t keys) {
+  const AttentionDescription& a = model.attention;
+  const int64_t wire = SizeOf(WireType(model));
+  const int64_t hidden = model.hidden;
+  const int64_t part = PartRows(room), rows = AllRows(room);
+  const int64_t row = RowBytes(model);
+  const int64_t attended = int64_t{a.heads} * (a.latent ? a.latent->value_dim : a.head_dim);
+  const int64_t local = std::max(model.dense_layers.empty() ? 0 : model.dense_intermediate,
+                                 model.moe.shared_intermediate);
+  constexpr int64_t kDrawn = 40 + 172;  // how a token is drawn, and what was
+  constexpr int64_t kPlaces = 24;       // token, position, where its pages are listed
+  const int64_t pages = CeilDiv(keys, kPageTokens);
+  int64_t bytes = rows * (2 * kFloat * hidden + row + kPlaces) + part * wire * attended +
+                  kFloat * model.vocab * (int64_t{room.batch} + 3) + kDrawn * room.rows +
+                  kFloat * (pages + part);
+  if (local > 0) {
+    bytes += rows * (kFloat * hidden + HiddenBytes(local, wire) + kContribution) +
+             kActiveExpert * model.layers * room.micro_batches;
+  }
+  bytes += room.micro_batches * part * model.moe.top_k * (row + kPointer);
+  bytes += a.latent ? LatentBytes(a, wire, part, keys) : GroupedBytes(a, part, keys);
+  return bytes + kGap * (32 + 4 * room.micro_batches);
+}
+
+int64_t ExpertDeviceBytes(const ModelDescription& model, const RoundRoom& room, int senders,
+                          int instances, int slots) {
+  const int64_t wire = SizeOf(WireType(model));
+  const int64_t experts = model.moe.experts;
+  const int64_t rows = int64_t{senders} * room.rows;
+  const int64_t pairs = rows * model.moe.top_k;
+  const int64_t row = RowBytes(model);
+  // The fast router adds up pieces of 256 of the hidden size, of up to 512 rows.
+  const int64_t router =
+      kFloat * experts * (rows + CeilDiv(model.hidden, 256) * std::min<int64_t>(rows, 512));
+  // Id, weight, where it is computed, its place in the lists.
+  constexpr int64_t kPair = 2 + 4 + 4 + kContribution;
+  // Of a layer: which replicas an expert has and where, its slots' tensors.
+  const int64_t tables = int64_t{model.moe_layers()} *
+                         (16 * experts + 8 * int64_t{instances} * slots + kActiveExpert * slots);
+  return rows * (row + kPointer + 4) + router +
+         pairs * (kPair + HiddenBytes(model.moe.intermediate, wire)) + kActiveExpert * (slots + 1) +
+         6 * experts + 16 * int64_t{instances} + tables + 64 * senders + kGap * 32;
+}
+
+int64_t AttentionDeviceSlotBytes(const ModelDescription& model, const RoundRoom& room) {
+  return room.micro_batches *
+         (int64_t{room.rows} * RowBytes(model) * (1 + model.moe.top_k) + 2 * kGap);
+}
+
+int64_t ExpertDeviceSlotBytes(const ModelDescription& model, const RoundRoom& room, int senders) {
+  const int64_t contributions = int64_t{room.rows} * model.moe.top_k * (RowBytes(model) + 4);
+  return room.micro_batches * int64_t{senders} *
+         (contributions + int64_t{room.rows} * RowBytes(model) + 2 * kGap);
+}
+
+int64_t AttentionGraphBytes(const ModelDescription& model, const RoundRoom& room) {
+  const int64_t pieces = int64_t{model.layers} + model.moe_layers();
+  const int64_t most = std::min<int64_t>(room.batch, PartRows(room));
+  return kGraph * pieces * room.micro_batches * Recordings(most);
+}
+
+int64_t ExpertGraphBytes(const ModelDescription& model, const RoundRoom& room, int senders) {
+  const int64_t most = std::min<int64_t>(int64_t{senders} * room.rows, kMostRecordedRows);
+  return kGraph * 2 * model.moe_layers() * Recordings(most);
+}
+
+}  // namespace janus
