@@ -103,6 +103,7 @@ Status CheckRouting(const std::string& path, const std::vector<controllers::Rout
 Result<Setting> ReadSetting(const SettingOptions& options) {
   Setting setting;
   JANUS_ASSIGN_OR_RETURN(setting.model, ReadModel(options.model));
+  if (options.fp8_kv_cache) setting.model.bytes_per_kv_value = setting.model.Fp8BytesPerKvValue();
   JANUS_ASSIGN_OR_RETURN(const HardwareProfile attention, ReadHardware(options.attention_hardware));
   JANUS_ASSIGN_OR_RETURN(const HardwareProfile experts, ReadHardware(options.expert_hardware));
   JANUS_ASSIGN_OR_RETURN(setting.attention,

@@ -14,6 +14,7 @@ struct SettingOptions {
   std::string attention_hardware = "H100";
   std::string expert_hardware = "H100";
   std::string routing;  // measured routing of the model; empty: uniform
+  bool fp8_kv_cache = false;
 };
 
 // A preset by name, or a checkpoint's folder. NotFound, InvalidArgument: neither.

@@ -32,6 +32,7 @@ void FillSetting(const control::MoEServiceSpec& spec, SettingOptions& setting) {
   if (!spec.roles.experts.hardware_profile.empty()) {
     setting.expert_hardware = spec.roles.experts.hardware_profile;
   }
+  if (spec.roles.attention.kv_cache.dtype == control::KvDtype::kFp8) setting.fp8_kv_cache = true;
 }
 
 void FillPlan(const control::MoEServiceSpec& spec, PlanOptions& options) {

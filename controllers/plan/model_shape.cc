@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cmath>
 
 namespace janus::controllers {
 namespace {
@@ -89,6 +90,15 @@ double ModelShape::KvBytesPerToken(int tensor_parallel) const {
   const double values =
       IsLatent() ? head_dim : 2 * head_dim * std::max(kv_heads / tensor_parallel, 1.0);
   return values * bytes_per_kv_value * (layers + dense_layers);
+}
+
+double ModelShape::Fp8BytesPerKvValue() const {
+  // A key or value of a head has one scale of 4 bytes; a latent vector one for each 128 elements,
+  // and its rope key, 64 elements in all that there are, stays in 16 bits.
+  constexpr double kScale = 4, kBlock = 128, kRope = 64;
+  if (!IsLatent()) return (head_dim + kScale) / head_dim;
+  const double rank = head_dim - kRope;
+  return (rank + std::ceil(rank / kBlock) * kScale + 2 * kRope) / head_dim;
 }
 
 std::span<const ModelShape> ModelPresets() {

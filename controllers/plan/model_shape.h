@@ -29,7 +29,7 @@ struct ModelShape {
   double bytes_per_weight = 2;
   // Of all weights but the routed experts', and of what is computed; 0: as bytes_per_weight.
   double bytes_per_dense_weight = 0;
-  double bytes_per_kv_value = 2;
+  double bytes_per_kv_value = 2;  // Fp8BytesPerKvValue() of a cache in fp8
 
   bool IsLatent() const { return kv_heads == 0; }
   double DenseBytesPerWeight() const {
@@ -42,6 +42,9 @@ struct ModelShape {
   // One position over all layers, on one GPU of `tensor_parallel`: latents and single kv heads are
   // replicated (MegaScale-Infer eq. 8 and JANUS count the same for tp 1).
   double KvBytesPerToken(int tensor_parallel) const;
+  // bytes_per_kv_value of a cache in fp8, its scales and what it keeps in 16 bits among them
+  // (common/model/memory.h).
+  double Fp8BytesPerKvValue() const;
 };
 
 // DeepSeek-V2 and V3 (their reports), and the models of MegaScale-Infer, Table 4, with the

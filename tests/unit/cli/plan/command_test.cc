@@ -75,6 +75,14 @@ TEST(PlanInputs, CountScalesOfMxfp4AndNoneOfItsAttention) {
   EXPECT_EQ(read->bytes_per_kv_value, 2);
 }
 
+TEST(PlanInputs, CountACacheInFp8) {
+  SettingOptions options;
+  options.model = DeepSeekV3Folder();
+  EXPECT_NEAR(ReadSetting(options)->model.KvBytesPerToken(1), 576 * 2 * 61, 1e-6);
+  options.fp8_kv_cache = true;
+  EXPECT_NEAR(ReadSetting(options)->model.KvBytesPerToken(1), 656 * 61, 1e-6);
+}
+
 TEST(PlanCommand, PlansACheckpointsConfig) {
   const std::string folder = DeepSeekV3Folder();
   PlanOptions options = Asking(folder.c_str(), "H200");

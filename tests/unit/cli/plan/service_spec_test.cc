@@ -21,6 +21,7 @@ spec:
   roles:
     attention:
       maxBatchSize: 128
+      kvCache: {dtype: FP8}
       hardwareProfile: H20
       scaling: {maxReplicas: 40}
     experts:
@@ -60,6 +61,7 @@ TEST_F(ServiceSpec, APlanTakesWhatTheServiceAsks) {
   EXPECT_EQ(options.setting.model, "/models/v2");
   EXPECT_EQ(options.setting.attention_hardware, "H20");
   EXPECT_EQ(options.setting.expert_hardware, "L40S");
+  EXPECT_TRUE(options.setting.fp8_kv_cache);
   EXPECT_EQ(options.tpot_milliseconds, 60);
   EXPECT_EQ(options.ttft_seconds, 1.5);
   EXPECT_EQ(options.ttft_percentile, 0.9);

@@ -16,7 +16,11 @@ TEST(ModelShape, SizesAreThoseOfTheModels) {
   EXPECT_EQ(v3.KvBytesPerToken(1), 576 * 2 * 61);
   EXPECT_EQ(v3.KvBytesPerToken(8), v3.KvBytesPerToken(1)) << "a latent is replicated";
   EXPECT_NEAR((v3.AttentionBytes() + v3.ExpertBytes() * 256 * 58) / 1e9, 671, 5);
+  ModelShape fp8 = v3;
+  fp8.bytes_per_kv_value = v3.Fp8BytesPerKvValue();
+  EXPECT_NEAR(fp8.KvBytesPerToken(1), 656 * 61, 1e-6);
   const ModelShape mixtral = *FindModel("mixtral-8x22b");
+  EXPECT_NEAR(mixtral.Fp8BytesPerKvValue() * 128, 128 + 4, 1e-9);
   EXPECT_EQ(mixtral.KvBytesPerToken(1), 2 * 8 * 128 * 2 * 56);
   EXPECT_EQ(mixtral.KvBytesPerToken(8), mixtral.KvBytesPerToken(1) / 8);
   EXPECT_NEAR((mixtral.AttentionBytes() + mixtral.ExpertBytes() * 8 * 56) / 2e9, 141, 2);
