@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <string>
+
+#include "common/check.h"
 
 namespace janus::controllers {
 namespace {
@@ -82,9 +85,129 @@ Status TooFewSlots(const PlacementRequest& request, int fillable) {
   return InvalidArgument(std::move(message));
 }
 
-}  // namespace
+// One layer's slots, of instances that have experts.
+class Keeper {
+ public:
+  explicit Keeper(const PlacementRequest& request)
+      : experts_(static_cast<size_t>(request.experts)), counts_(experts_) {
+    for (const int slots : request.slots_of_instance) {
+      rooms_.push_back(static_cast<size_t>(std::max(slots - request.spare_slots, 0)));
+    }
+    of_.resize(rooms_.size());
+  }
 
-Result<Placement> PlaceRoundRobin(const PlacementRequest& request) {
+  // held(i): what instance i has of the layer.
+  template <class Held>
+  std::vector<std::vector<uint16_t>> Place(Held held) {
+    for (size_t i = 0; i < of_.size(); ++i) {
+      for (const uint16_t expert : held(i)) {
+        if (expert < experts_ && !Has(i, expert)) Add(i, expert);
+      }
+      while (of_[i].size() > rooms_[i]) DropMost(i);
+    }
+    Cover();
+    while (AddReplica()) {
+    }
+    while (Level()) {
+    }
+    return std::move(of_);
+  }
+
+ private:
+  bool Has(size_t instance, uint16_t expert) const {
+    return std::find(of_[instance].begin(), of_[instance].end(), expert) != of_[instance].end();
+  }
+  size_t Free(size_t instance) const { return rooms_[instance] - of_[instance].size(); }
+  void Add(size_t instance, uint16_t expert) {
+    of_[instance].push_back(expert);
+    ++counts_[expert];
+  }
+  // The last of those that have most replicas.
+  void DropMost(size_t instance) {
+    std::vector<uint16_t>& own = of_[instance];
+    size_t at = 0;
+    for (size_t i = 1; i < own.size(); ++i) {
+      if (counts_[own[i]] >= counts_[own[at]]) at = i;
+    }
+    --counts_[own[at]];
+    own.erase(own.begin() + static_cast<std::ptrdiff_t>(at));
+  }
+
+  // A replica of every expert, for which there is room in all.
+  void Cover() {
+    size_t missing = static_cast<size_t>(std::count(counts_.begin(), counts_.end(), 0));
+    size_t free = 0;
+    for (size_t i = 0; i < of_.size(); ++i) free += Free(i);
+    for (; free < missing; ++free) DropMost(WhoHasMost());
+    for (size_t expert = 0; missing > 0; ++expert) {
+      if (counts_[expert] > 0) continue;
+      Add(Roomiest([](size_t) { return true; }), static_cast<uint16_t>(expert));
+      --missing;
+    }
+  }
+  // Somebody who has an expert of the most replicas: of them who has least room.
+  size_t WhoHasMost() const {
+    const int most = *std::max_element(counts_.begin(), counts_.end());
+    size_t found = of_.size();
+    for (size_t i = 0; i < of_.size(); ++i) {
+      const bool has = std::any_of(of_[i].begin(), of_[i].end(),
+                                   [&](uint16_t expert) { return counts_[expert] == most; });
+      if (has && (found == of_.size() || Free(i) < Free(found))) found = i;
+    }
+    return found;
+  }
+  // Who has most room, the first of these; of_.size(): nobody who may has any.
+  template <class May>
+  size_t Roomiest(May may) const {
+    size_t found = of_.size();
+    for (size_t i = 0; i < of_.size(); ++i) {
+      if (Free(i) > 0 && may(i) && (found == of_.size() || Free(i) > Free(found))) found = i;
+    }
+    return found;
+  }
+  // Those with the fewest replicas first.
+  std::vector<uint16_t> ByCount() const {
+    std::vector<uint16_t> order(experts_);
+    std::iota(order.begin(), order.end(), uint16_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](uint16_t a, uint16_t b) { return counts_[a] < counts_[b]; });
+    return order;
+  }
+  bool AddReplica() {
+    if (Roomiest([](size_t) { return true; }) == of_.size()) return false;
+    for (const uint16_t expert : ByCount()) {
+      const size_t to = Roomiest([&](size_t i) { return !Has(i, expert); });
+      if (to == of_.size()) continue;
+      Add(to, expert);
+      return true;
+    }
+    return false;
+  }
+  // In the place of an expert that has two replicas more than another, that other one.
+  bool Level() {
+    const std::vector<uint16_t> order = ByCount();
+    for (const uint16_t few : order) {
+      for (auto many = order.rbegin(); many != order.rend(); ++many) {
+        if (counts_[*many] < counts_[few] + 2) break;
+        for (size_t i = 0; i < of_.size(); ++i) {
+          if (!Has(i, *many) || Has(i, few)) continue;
+          *std::find(of_[i].begin(), of_[i].end(), *many) = few;
+          --counts_[*many];
+          ++counts_[few];
+          return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  const size_t experts_;
+  std::vector<int> counts_;                // [E]: replicas
+  std::vector<size_t> rooms_;              // [n]: slots that are not spare
+  std::vector<std::vector<uint16_t>> of_;  // [n]
+};
+
+Status Check(const PlacementRequest& request) {
   if (request.layers < 1 || request.experts < 1 || request.experts >= Placement::kEmpty) {
     return InvalidArgument("placement: " + std::to_string(request.layers) + " layers of " +
                            std::to_string(request.experts) +
@@ -109,7 +232,19 @@ Result<Placement> PlaceRoundRobin(const PlacementRequest& request) {
                            " entries; lower slotsPerInstance or the number of expert instances");
   }
   if (fillable < request.experts) return TooFewSlots(request, static_cast<int>(fillable));
+  return OkStatus();
+}
 
+}  // namespace
+
+Result<Placement> PlaceRoundRobin(const PlacementRequest& request) {
+  JANUS_RETURN_IF_ERROR(Check(request));
+  int64_t total = 0;
+  int64_t fillable = 0;
+  for (const int slots : request.slots_of_instance) {
+    total += slots;
+    fillable += std::max(slots - request.spare_slots, 0);
+  }
   Placement placement;
   placement.layers = request.layers;
   placement.slots_of_instance = request.slots_of_instance;
@@ -118,6 +253,31 @@ Result<Placement> PlaceRoundRobin(const PlacementRequest& request) {
   placement.expert_of.reserve(row.size() * static_cast<size_t>(request.layers));
   for (int layer = 0; layer < request.layers; ++layer) {
     placement.expert_of.insert(placement.expert_of.end(), row.begin(), row.end());
+  }
+  return placement;
+}
+
+Result<Placement> PlaceKeeping(const PlacementRequest& request, std::span<const HeldExperts> held) {
+  JANUS_RETURN_IF_ERROR(Check(request));
+  JANUS_CHECK(held.size() == request.slots_of_instance.size(), held.size());
+  const auto of_layer = [&](size_t instance, size_t layer) -> std::span<const uint16_t> {
+    const HeldExperts& own = held[instance];
+    return layer < own.size() ? std::span<const uint16_t>(own[layer]) : std::span<const uint16_t>();
+  };
+  if (std::all_of(held.begin(), held.end(), [](const HeldExperts& own) { return own.empty(); })) {
+    return PlaceRoundRobin(request);
+  }
+  Placement placement;
+  placement.layers = request.layers;
+  placement.slots_of_instance = request.slots_of_instance;
+  for (size_t layer = 0; layer < static_cast<size_t>(request.layers); ++layer) {
+    const std::vector<std::vector<uint16_t>> of =
+        Keeper(request).Place([&](size_t instance) { return of_layer(instance, layer); });
+    for (size_t i = 0; i < of.size(); ++i) {
+      std::vector<uint16_t> slots = of[i];
+      slots.resize(static_cast<size_t>(request.slots_of_instance[i]), Placement::kEmpty);
+      placement.expert_of.insert(placement.expert_of.end(), slots.begin(), slots.end());
+    }
   }
   return placement;
 }

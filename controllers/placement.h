@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <vector>
 
 #include "common/status.h"
@@ -27,5 +29,17 @@ inline constexpr int kMaxPlacementEntries = 196'608;
 // InvalidArgument: the slots without the spare ones are fewer than the experts (with the numbers
 // and what to change), or a bound above.
 Result<Placement> PlaceRoundRobin(const PlacementRequest& request);
+
+// The experts that an instance has, by layer; empty: it has none yet.
+using HeldExperts = std::vector<std::vector<uint16_t>>;
+
+// The placement after a change of instances or slots: each keeps what it has as far as there is
+// room, and gets what else is missing, so that the weights that are loaded are those that nobody
+// there has. `held` [n]. Of what does not fit an expert goes first of which there are most
+// replicas. Experts without a replica come before second replicas; the counts of two experts differ
+// by one at most, unless an instance would get an expert twice, for which replicas move from the
+// most to the least. Where nobody has anything it is PlaceRoundRobin; the same instances with the
+// same slots have the same placement. Pure. Errors: as PlaceRoundRobin.
+Result<Placement> PlaceKeeping(const PlacementRequest& request, std::span<const HeldExperts> held);
 
 }  // namespace janus::controllers

@@ -1,5 +1,6 @@
 #include "operator/api/device.h"
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <string>
@@ -22,6 +23,15 @@ bool IsGpu(std::string_view resource) {
 bool IsExtended(std::string_view resource) {
   const size_t slash = resource.find('/');
   return slash != std::string_view::npos && !resource.substr(0, slash).ends_with("kubernetes.io");
+}
+
+// What brings messages and computes nothing, by the names under which device plugins give it.
+bool IsOfTheNetwork(std::string_view resource) {
+  constexpr std::array<std::string_view, 8> kParts = {"rdma", "hca",     "roce", "sriov",
+                                                      "mlnx", "hostdev", "efa",  "infiniband"};
+  return std::any_of(kParts.begin(), kParts.end(), [&](std::string_view part) {
+    return resource.find(part) != std::string_view::npos;
+  });
 }
 
 const Node* FindIn(const Node* map, std::string_view field) {
@@ -72,7 +82,7 @@ GpusAsked GpusOf(const RoleSpec& role, std::string_view name) {
       out.resources += (out.count == 0 ? "" : ", ") + resource;
       out.count += quantity.value;
     } else {
-      out.has_other |= IsExtended(resource);
+      out.has_other |= IsExtended(resource) && !IsOfTheNetwork(resource);
     }
   }
   return out;

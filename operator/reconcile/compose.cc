@@ -4,7 +4,6 @@
 
 #include "common/fingerprint.h"
 #include "common/model/identity.h"
-#include "controllers/placement.h"
 
 namespace janus::control {
 namespace {
@@ -45,6 +44,7 @@ Result<Topology> ComposeTopology(uint64_t epoch, std::span<const WorkerSeen> wor
   const SequenceRoom planned{plan.max_batch_size, plan.max_model_len, plan.kv_bytes,
                              plan.swap_bytes};
   controllers::PlacementRequest request;
+  std::vector<controllers::HeldExperts> held;
   request.layers = model.moe_layers();
   request.experts = model.moe.experts;
   request.spare_slots = plan.spare_slots;
@@ -61,6 +61,7 @@ Result<Topology> ComposeTopology(uint64_t epoch, std::span<const WorkerSeen> wor
     if (worker.role == Role::kExperts) {
       instance.slots = plan.slots_per_instance + plan.spare_slots;
       request.slots_of_instance.push_back(instance.slots);
+      held.push_back(worker.experts);
       topology.experts.push_back(std::move(instance));
     } else {
       instance.sequences = worker.held.value_or(planned);
@@ -74,7 +75,7 @@ Result<Topology> ComposeTopology(uint64_t epoch, std::span<const WorkerSeen> wor
                            std::to_string(topology.n()) +
                            " expert instances; want at least one of each");
   }
-  JANUS_ASSIGN_OR_RETURN(topology.placement, controllers::PlaceRoundRobin(request));
+  JANUS_ASSIGN_OR_RETURN(topology.placement, controllers::PlaceKeeping(request, held));
   topology.config_hash = ConfigHash(plan, model, topology);
   JANUS_RETURN_IF_ERROR(Validate(topology, model.moe_layers(), model.moe.experts));
   return topology;

@@ -8,6 +8,7 @@
 #include "common/model/description.h"
 #include "common/status.h"
 #include "common/topology.h"
+#include "controllers/placement.h"
 #include "operator/reconcile/plan.h"
 
 namespace janus::control {
@@ -24,9 +25,12 @@ struct WorkerSeen {
   std::string exchange_address;
   // Of an attention instance that has been in an epoch: what it has for life.
   std::optional<SequenceRoom> held = {};
+  // Of an expert instance that is in the committed epoch: what it has loaded there.
+  controllers::HeldExperts experts = {};
 };
 
-// The topology of these workers: ranks in the order given, experts placed as the plan says, room
+// The topology of these workers: ranks in the order given, experts placed as the plan says where
+// they are not placed already, room
 // for sequences as each holds it or else as the plan says. Pure: the same inputs give the same
 // topology, hash included. InvalidArgument: no worker of a role, or the placement is refused.
 Result<Topology> ComposeTopology(uint64_t epoch, std::span<const WorkerSeen> workers,

@@ -52,6 +52,8 @@ void Reconciler::OnePass::JudgeModel() {
             "service away for as long as that loads; or create another MoEService"};
     return;
   }
+  // There is no room for it: nothing is ended for what cannot come.
+  if (capacity_ && type == RolloutType::kRecreate) return planned_.reset();
   if (service_.spec.paused || !wants_pods()) return;
   if (old_record_) return;  // the same pods, which tell of another model: they are not wanted yet
   if (type != RolloutType::kRecreate) return Split();

@@ -42,7 +42,9 @@ std::optional<Topology> Reconciler::OnePass::NextTopology() {
     return std::nullopt;
   }
   bool has_lost = false;
+  std::map<InstanceId, controllers::HeldExperts> experts;
   if (topology_ && topology_->spec.committed) {
+    experts = ExpertsOf(*topology_->spec.committed);
     const TopologyRecord& committed = *topology_->spec.committed;
     has_lost = AliveOf(committed, alive_).size() < committed.instances.size() ||
                !line_->epochs.WhyLost(committed.epoch).empty();
@@ -72,6 +74,9 @@ std::optional<Topology> Reconciler::OnePass::NextTopology() {
           workers.push_back(owner_.options_.locate(*pod));
           if (topology_ && topology_->spec.committed) {
             workers.back().held = RoomOf(*topology_->spec.committed, InstanceOf(*pod));
+            if (const auto has = experts.find(InstanceOf(*pod)); has != experts.end()) {
+              workers.back().experts = has->second;
+            }
           }
           break;
         case Answers::kNotYet:

@@ -14,6 +14,8 @@ constexpr int kDefaultRowsPerRound = 512;
 // A CPU core multiplies about this many rows with an expert's weights in the time that it takes to
 // read them (kernels_bench --only ffn, bf16). What is wrong about it costs time, never bits.
 constexpr int kCpuCrossoverRows = 8;
+// The same of a GPU, by its bfloat16 multiplications and its bandwidth: an H100 295, an H200 206.
+constexpr int kGpuCrossoverRows = 256;
 constexpr int kPageTokens = 16;
 // A process of ours with its stacks and what gRPC keeps; about 10 MB were seen, libraries shared.
 constexpr int64_t kProcessBytes = int64_t{16} << 20;
@@ -126,15 +128,20 @@ void SetExchange(const ModelDescription& model, ServicePlan& plan) {
 void SetWeights(const ModelDescription& model, bool in_place, ServicePlan& plan) {
   MemoryNeed& need = plan.need;
   const int64_t filled = std::min(plan.slots_per_instance, model.moe.experts);
+  // All but experts are converted out of fp8, whatever is computed in.
+  const bool attention_in_place = in_place && !model.has_fp8_weights;
+  if (!attention_in_place) need.attention_weights = AttentionWeightBytes(model);
   if (in_place) {
-    need.mapped_weights = AttentionWeightBytes(model) + GateWeightBytes(model) +
-                          ExpertWeightBytes(model) * model.moe.experts * model.moe_layers();
-    need.attention_mapped = AttentionWeightBytes(model);
+    need.mapped_weights =
+        GateWeightBytes(model) + ExpertWeightBytes(model) * model.moe.experts * model.moe_layers();
+    if (attention_in_place) {
+      need.mapped_weights += AttentionWeightBytes(model);
+      need.attention_mapped = AttentionWeightBytes(model);
+    }
     need.expert_mapped =
         GateWeightBytes(model) + ExpertWeightBytes(model) * filled * model.moe_layers();
     return;
   }
-  need.attention_weights = AttentionWeightBytes(model);
   need.expert_weights = GateWeightBytes(model) +
                         ExpertWeightBytes(model) * (filled * model.moe_layers() + plan.spare_slots);
 }
@@ -157,7 +164,9 @@ void SetGpus(const ModelDescription& model, ServicePlan& plan) {
   attention.device.weights = AttentionWeightBytes(model);
   attention.device.workspace =
       kEpochs * (AttentionDeviceBytes(model, room, 0) + AttentionGraphBytes(model, room));
-  attention.device.exchange = kEpochs * AttentionDeviceSlotBytes(model, room);
+  // What peers turn out not to read goes to the host from memory beside the slots.
+  attention.device.exchange =
+      kEpochs * (AttentionDeviceSlotBytes(model, room) + int64_t{plan.max_rows_per_round} * row);
   attention.host.weights = need.attention_weights;
   attention.host.workspace = kEpochs * taken * (row + 8);
   attention.host.exchange = kEpochs * need.attention_exchange;
@@ -169,7 +178,8 @@ void SetGpus(const ModelDescription& model, ServicePlan& plan) {
   experts.device.workspace =
       kEpochs * (ExpertDeviceBytes(model, room, plan.m, plan.n, static_cast<int>(filled)) +
                  ExpertGraphBytes(model, room, plan.m));
-  experts.device.exchange = kEpochs * ExpertDeviceSlotBytes(model, room, plan.m);
+  experts.device.exchange =
+      kEpochs * (ExpertDeviceSlotBytes(model, room, plan.m) + int64_t{plan.m} * taken * row);
   experts.host.weights = need.expert_weights;
   experts.host.workspace = kEpochs * int64_t{plan.m} * (taken * 40 + plan.max_rows_per_round * row);
   experts.host.exchange = kEpochs * need.expert_exchange;
@@ -206,8 +216,7 @@ int64_t PageRoom(const ModelDescription& model, const ServicePlan& plan, int64_t
   if (room.is_one) return room.pages / (kSwapShare + 1) * kSwapShare / page * page;
   constexpr int64_t kMany = 1 << 20;  // what a page takes beside itself comes for many at once
   const int64_t beside = KeysDeviceBytes(model, plan, kMany * kPageTokens) / kMany + 1;
-  const int64_t pages = std::max<int64_t>(room.pages / (page + beside) - 1, 0);
-  return std::min(pages, room.swap / page * kSwapShare) * page;
+  return std::max<int64_t>(room.pages / (page + beside) - 1, 0) * page;
 }
 
 Status SetKv(const MoEServiceSpec& spec, const ModelDescription& model, const Budget& budget,
@@ -231,7 +240,10 @@ Status SetKv(const MoEServiceSpec& spec, const ModelDescription& model, const Bu
     const int64_t useful = pages_per_sequence * plan.max_batch_size * page;
     plan.kv_bytes = std::max(least, std::min(useful, PageRoom(model, plan, page, budget)));
   }
-  plan.swap_bytes = std::max(page, plan.kv_bytes / kSwapShare / page * page);
+  // What does not fit beside a GPU is computed again when it is its turn.
+  const KvRoom room = budget.RoomForKv(plan);
+  const int64_t swap = plan.kv_bytes / kSwapShare;
+  plan.swap_bytes = std::max(page, (room.is_one ? swap : std::min(swap, room.swap)) / page * page);
   plan.need.kv = plan.kv_bytes + plan.swap_bytes;
   GpuPodNeed& on_gpu = plan.need.attention_on_gpu;
   // One page more, which no sequence has.
@@ -254,7 +266,8 @@ Result<ServicePlan> PlanWithin(const MoEService& service, const ModelDescription
   plan.queued_requests = spec.gateway.limits.queued_requests;
   if (spec.slo.tpot) plan.tpot_target_milliseconds = spec.slo.tpot->target_milliseconds;
   plan.compute_threads = budget.ComputeThreads(plan.m, plan.n);
-  plan.crossover_rows = kCpuCrossoverRows;
+  plan.crossover_rows =
+      plan.effective.device == Device::kCuda ? kGpuCrossoverRows : kCpuCrossoverRows;
 
   MemoryNeed& need = plan.need;
   need.m = plan.m;

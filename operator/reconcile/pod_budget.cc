@@ -33,6 +33,12 @@ constexpr RoleWords kExpertsWords = {
     "have more replicas of that role or fewer slotsPerInstance, or lower "
     "spec.roles.attention.maxBatchSize"};
 
+// What a GPU keeps for itself of what it says is free: whole pages of shared memory, gaps of its
+// pool, and what a driver takes with graphs beyond what is counted. Assumed, not measured.
+int64_t ToBeHad(int64_t device_bytes) {
+  return std::max<int64_t>(device_bytes / 100 * 98 - (int64_t{256} << 20), 0);
+}
+
 // `where`: of what the pod has as much, "" of its machine.
 Status Hold(const std::string& service, const RoleWords& words, const PodNeed& need, int64_t has,
             const char* where, const std::string& raise) {
@@ -53,7 +59,7 @@ Status CheckPod(const std::string& service, const RoleWords& words, const PodNee
   if (!room->device_memory_bytes) {
     return Hold(service, words, on_cpus, room->memory_bytes, "", raise);
   }
-  JANUS_RETURN_IF_ERROR(Hold(service, words, on_gpu.device, *room->device_memory_bytes,
+  JANUS_RETURN_IF_ERROR(Hold(service, words, on_gpu.device, ToBeHad(*room->device_memory_bytes),
                              " of its GPU", "use GPUs with more memory free for role " + role));
   return Hold(service, words, on_gpu.host, room->memory_bytes, " beside its GPU", raise);
 }
@@ -83,7 +89,7 @@ KvRoom PodBudget::RoomForKv(const ServicePlan& plan) const {
   };
   if (!room.device_memory_bytes) return {of_the_machine(plan.need.attention_pod())};
   const GpuPodNeed& need = plan.need.attention_on_gpu;
-  return {share(*room.device_memory_bytes, need.device), of_the_machine(need.host), false};
+  return {share(ToBeHad(*room.device_memory_bytes), need.device), of_the_machine(need.host), false};
 }
 
 Status PodBudget::Check(const std::string& service, const ServicePlan& plan) const {

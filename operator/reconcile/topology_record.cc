@@ -211,33 +211,47 @@ janus::Result<Placement> PlacementOf(const TopologyRecord& record) {
   return out;
 }
 
+namespace {
+
+std::map<InstanceId, controllers::HeldExperts> HeldIn(const TopologyRecord& record,
+                                                      const Placement& placement) {
+  std::map<InstanceId, controllers::HeldExperts> out;
+  int rank = 0;
+  for (const TopologyInstance& one : record.instances) {
+    if (one.role != Role::kExperts) continue;
+    controllers::HeldExperts& held = out[IdOf(one)];
+    const int first = placement.first_slot(Rank{rank++});
+    for (int layer = 0; layer < placement.layers; ++layer) {
+      std::vector<uint16_t>& experts = held.emplace_back();
+      for (int slot = first; slot < first + one.slots; ++slot) {
+        const uint16_t expert = placement.at(layer, slot);
+        if (expert != Placement::kEmpty) experts.push_back(expert);
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::map<InstanceId, controllers::HeldExperts> ExpertsOf(const TopologyRecord& record) {
+  const janus::Result<Placement> placement = PlacementOf(record);
+  return placement.ok() ? HeldIn(record, *placement)
+                        : std::map<InstanceId, controllers::HeldExperts>();
+}
+
 int64_t CopiesMoved(const TopologyRecord& before, const Placement& was, const TopologyRecord& after,
                     const Placement& is) {
-  // (layer, expert) pairs by instance.
-  const auto held = [](const TopologyRecord& record, const Placement& placement) {
-    std::map<InstanceId, std::set<std::pair<int, uint16_t>>> out;
-    int rank = 0;
-    for (const TopologyInstance& one : record.instances) {
-      if (one.role != Role::kExperts) continue;
-      auto& pairs = out[IdOf(one)];
-      const int first = placement.first_slot(Rank{rank});
-      for (int layer = 0; layer < placement.layers; ++layer) {
-        for (int slot = first; slot < first + one.slots; ++slot) {
-          const uint16_t expert = placement.at(layer, slot);
-          if (expert != Placement::kEmpty) pairs.emplace(layer, expert);
-        }
-      }
-      ++rank;
-    }
-    return out;
-  };
-  const auto old = held(before, was);
+  const auto old = HeldIn(before, was);
   int64_t moved = 0;
-  for (const auto& [id, pairs] : held(after, is)) {
+  for (const auto& [id, layers] : HeldIn(after, is)) {
     const auto there = old.find(id);
-    moved += std::ranges::count_if(pairs, [&](const auto& pair) {
-      return there == old.end() || !there->second.contains(pair);
-    });
+    for (size_t layer = 0; layer < layers.size(); ++layer) {
+      moved += std::ranges::count_if(layers[layer], [&](uint16_t expert) {
+        return there == old.end() || layer >= there->second.size() ||
+               std::ranges::count(there->second[layer], expert) == 0;
+      });
+    }
   }
   return moved;
 }

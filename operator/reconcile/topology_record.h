@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -7,6 +8,7 @@
 
 #include "common/status.h"
 #include "common/topology.h"
+#include "controllers/placement.h"
 #include "operator/api/moe_topology.h"
 #include "operator/api/tree.h"
 #include "operator/reconcile/epochs.h"
@@ -33,6 +35,8 @@ std::optional<TopologyRecord> TakeEnded(MoETopology& topology);
 Node RecordTree(const Topology& topology);
 // The placement of a record, as RecordTree wrote it. InvalidArgument says what of it is none.
 janus::Result<Placement> PlacementOf(const TopologyRecord& record);
+// What each expert instance of a record has; nothing of a record whose placement is none.
+std::map<InstanceId, controllers::HeldExperts> ExpertsOf(const TopologyRecord& record);
 // Copies of experts, of all layers, that an instance of `after` has and did not have in `before`.
 int64_t CopiesMoved(const TopologyRecord& before, const Placement& was, const TopologyRecord& after,
                     const Placement& is);

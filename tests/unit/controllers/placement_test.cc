@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <numeric>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -113,6 +115,129 @@ TEST(RoundRobin, HoldsItsPromisesForAnyRequest) {
       }
       const int room = std::max(slots - request.spare_slots, 0);
       ASSERT_EQ(filled, std::min(room, request.experts)) << "instance " << i;
+    }
+  }
+}
+
+std::vector<HeldExperts> HeldBy(const Placement& placement) {
+  std::vector<HeldExperts> held;
+  for (int i = 0; i < static_cast<int>(placement.slots_of_instance.size()); ++i) {
+    HeldExperts& own = held.emplace_back();
+    const int first = placement.first_slot(Rank{i});
+    for (int layer = 0; layer < placement.layers; ++layer) {
+      std::vector<uint16_t>& experts = own.emplace_back();
+      for (int slot = first; slot < first + placement.slots_of_instance[static_cast<size_t>(i)];
+           ++slot) {
+        const uint16_t expert = placement.at(layer, slot);
+        if (expert != Placement::kEmpty) experts.push_back(expert);
+      }
+    }
+  }
+  return held;
+}
+
+// Of an instance, what it has now and did not have.
+int Loaded(const HeldExperts& before, const HeldExperts& after) {
+  int loaded = 0;
+  for (size_t layer = 0; layer < after.size(); ++layer) {
+    for (const uint16_t expert : after[layer]) {
+      const bool was = layer < before.size() &&
+                       std::count(before[layer].begin(), before[layer].end(), expert) > 0;
+      loaded += !was;
+    }
+  }
+  return loaded;
+}
+
+PlacementRequest Slots(std::vector<int> slots, int experts = 256, int layers = 3, int spare = 2) {
+  return {layers, experts, std::move(slots), spare};
+}
+
+TEST(PlaceKeeping, WithNothingHeldIsTheFirstPlacement) {
+  const PlacementRequest request = Slots(std::vector<int>(10, 28));
+  const std::vector<HeldExperts> none(10);
+  EXPECT_EQ(*PlaceKeeping(request, none), *PlaceRoundRobin(request));
+}
+
+TEST(PlaceKeeping, TheSameInstancesHaveTheSame) {
+  for (const int slots : {28, 40, 100}) {
+    const PlacementRequest request = Slots(std::vector<int>(10, slots));
+    const Placement first = *PlaceRoundRobin(request);
+    EXPECT_EQ(*PlaceKeeping(request, HeldBy(first)), first) << slots;
+  }
+}
+
+TEST(PlaceKeeping, WhoComesInAnothersPlaceLoadsWhatThatHadAndNobodyElseLoads) {
+  const PlacementRequest request = Slots(std::vector<int>(10, 28));
+  std::vector<HeldExperts> held = HeldBy(*PlaceRoundRobin(request));
+  // The first has gone, and who comes is the last.
+  const HeldExperts lost = held.front();
+  held.erase(held.begin());
+  held.emplace_back();
+  const std::vector<HeldExperts> after = HeldBy(*PlaceKeeping(request, held));
+  for (size_t i = 0; i < 9; ++i) EXPECT_EQ(after[i], held[i]) << i;
+  EXPECT_EQ(Loaded(lost, after[9]), 0);
+}
+
+TEST(PlaceKeeping, OneMoreTakesFromTheOthersWhichLoadNothing) {
+  std::vector<HeldExperts> held = HeldBy(*PlaceRoundRobin(Slots(std::vector<int>(10, 28))));
+  held.emplace_back();
+  const std::vector<HeldExperts> after =
+      HeldBy(*PlaceKeeping(Slots(std::vector<int>(11, 26)), held));
+  for (size_t i = 0; i < 10; ++i) EXPECT_EQ(Loaded(held[i], after[i]), 0) << i;
+}
+
+TEST(PlaceKeeping, OneFewerIsSharedOutAmongTheOthers) {
+  std::vector<HeldExperts> held = HeldBy(*PlaceRoundRobin(Slots(std::vector<int>(10, 28))));
+  held.erase(held.begin() + 4);
+  const std::vector<HeldExperts> after =
+      HeldBy(*PlaceKeeping(Slots(std::vector<int>(9, 31)), held));
+  for (size_t i = 0; i < 9; ++i) {
+    for (size_t layer = 0; layer < 3; ++layer) {
+      for (const uint16_t expert : held[i][layer]) {
+        EXPECT_EQ(std::count(after[i][layer].begin(), after[i][layer].end(), expert), 1);
+      }
+    }
+    EXPECT_LE(Loaded(held[i], after[i]), 3 * 3) << i;
+  }
+}
+
+// Whatever comes and goes: every expert is there, nobody has one twice or more than fits, replicas
+// are as even as where they are dealt anew, and the same again changes nothing.
+TEST(PlaceKeeping, HoldsItsRulesUnderAnyChange) {
+  std::mt19937 random(20261127);
+  const auto below = [&](size_t bound) { return random() % bound; };
+  for (int round = 0; round < 60; ++round) {
+    const int experts = 3 + static_cast<int>(below(40));
+    std::vector<HeldExperts> held;
+    for (int step = 0; step < 8; ++step) {
+      const int instances = 1 + static_cast<int>(below(7));
+      while (static_cast<int>(held.size()) > instances) {
+        held.erase(held.begin() + static_cast<std::ptrdiff_t>(below(held.size())));
+      }
+      held.resize(static_cast<size_t>(instances));
+      std::vector<int> slots;
+      const int least = (experts + instances - 1) / instances;
+      for (int i = 0; i < instances; ++i) {
+        slots.push_back(least + 1 + static_cast<int>(below(static_cast<size_t>(least))));
+      }
+      const PlacementRequest request = Slots(slots, experts, 2, 1);
+      const Result<Placement> placement = PlaceKeeping(request, held);
+      ASSERT_TRUE(placement.ok()) << placement.status().ToString();
+      held = HeldBy(*placement);
+      EXPECT_EQ(*PlaceKeeping(request, held), *placement);
+      for (size_t layer = 0; layer < 2; ++layer) {
+        std::vector<int> counts(static_cast<size_t>(experts));
+        for (size_t i = 0; i < held.size(); ++i) {
+          const std::vector<uint16_t>& own = held[i][layer];
+          EXPECT_LE(static_cast<int>(own.size()), slots[i] - 1);
+          EXPECT_EQ(std::set<uint16_t>(own.begin(), own.end()).size(), own.size());
+          for (const uint16_t expert : own) ++counts[expert];
+        }
+        const auto [fewest, most] = std::minmax_element(counts.begin(), counts.end());
+        EXPECT_GE(*fewest, 1);
+        EXPECT_LE(*most - *fewest, 1);
+      }
     }
   }
 }

@@ -34,6 +34,9 @@ constexpr const char* kZero = ", resources: {limits: {nvidia.com/gpu: 0}}";
 constexpr const char* kTwoSlices =
     ", resources: {limits: {nvidia.com/mig-1g.10gb: 1, nvidia.com/mig-2g.20gb: 1}}";
 constexpr const char* kOfOthers = ", resources: {limits: {amd.com/gpu: 1}}";
+constexpr const char* kRdma =
+    ", resources: {limits: {rdma/hca_shared_devices_a: 1, nvidia.com/hostdev: 1, "
+    "openshift.io/mlnx_sriov: 1}}";
 constexpr const char* kRequested = ", resources: {requests: {nvidia.com/gpu: 1}}";
 constexpr const char* kPages = ", resources: {limits: {hugepages-2Mi: 1Gi, cpu: 4}}";
 constexpr const char* kInTemplate =
@@ -70,6 +73,13 @@ std::string Refused(const MoEService& service) {
   std::string out;
   for (const FieldError& one : errors) out += one.path + ": " + one.message + "\n";
   return out;
+}
+
+// They carry messages, and a worker on none would end as it starts.
+TEST(ValidateDevice, DevicesOfTheNetworkAreNoGpus) {
+  EXPECT_NE(Refused(Asked(kOne, kRdma, "device: CUDA")).find("has no GPU"), std::string::npos);
+  EXPECT_NE(Refused(Asked(kRdma, kRdma, "device: CUDA")).find("has no GPU"), std::string::npos);
+  EXPECT_EQ(Refused(Asked(kRdma, kRdma)), "");
 }
 
 TEST(ValidateDevice, TakesOneGpuForEachWorkerOfBothRolesOrNone) {

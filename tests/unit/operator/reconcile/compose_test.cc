@@ -99,6 +99,16 @@ TEST(ComposeTopology, WhoHoldsRoomForSequencesKeepsIt) {
   EXPECT_EQ(topology->experts[0].sequences, SequenceRoom());
 }
 
+TEST(ComposeTopology, WhoHasExpertsKeepsThem) {
+  std::vector<WorkerSeen> workers = Workers();
+  workers[1].experts = {{3, 1}, {0, 2}};
+  const auto topology = ComposeTopology(1, workers, Plan(), Model());
+  ASSERT_TRUE(topology.ok()) << topology.status().ToString();
+  constexpr uint16_t kEmpty = Placement::kEmpty;
+  EXPECT_EQ(topology->placement.expert_of,
+            (std::vector<uint16_t>{3, 1, kEmpty, 0, 2, kEmpty, 0, 2, kEmpty, 1, 3, kEmpty}));
+}
+
 TEST(ComposeTopology, WantsAWorkerOfEachRole) {
   std::vector<WorkerSeen> workers = Workers();
   workers.resize(1);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string>
 
@@ -136,6 +137,37 @@ TEST(Reconciler, NoPodThatServesIsDeletedBeforeATopologyWithoutItIsTold) {
   sim.Apply(1, 2);
   sim.Run(Seconds(20));
   sim.ExpectWhole(1, 2);
+}
+
+// Weights of experts that somebody has stay there: whoever comes loads what is missing.
+TEST(Reconciler, WhoStaysKeepsItsExperts) {
+  SimulatedService sim;
+  sim.Apply(1, 3);
+  sim.RunUntil("Ready");
+  const auto experts = [&] {
+    std::map<InstanceId, controllers::HeldExperts> all = ExpertsOf(*sim.Topology()->spec.committed);
+    for (auto& [instance, layers] : all) {
+      for (std::vector<uint16_t>& own : layers) std::sort(own.begin(), own.end());
+    }
+    return all;
+  };
+  const std::map<InstanceId, controllers::HeldExperts> before = experts();
+  ASSERT_EQ(before.size(), 3u);
+  const PodSeen gone = sim.Pods(Role::kExperts)[0];
+  ASSERT_TRUE(sim.user.Delete(kPods, {"default", gone.name}, {}, kLimits).ok());
+  sim.Run(Seconds(30));
+  sim.ExpectWhole(1, 3);
+  int kept = 0;
+  for (const auto& [instance, held] : experts()) {
+    const auto was = before.find(instance);
+    if (was == before.end()) {
+      EXPECT_EQ(held, before.at(InstanceOf(gone))) << "it takes the place of who has gone";
+      continue;
+    }
+    EXPECT_EQ(held, was->second);
+    ++kept;
+  }
+  EXPECT_EQ(kept, 2);
 }
 
 TEST(Reconciler, APodThatIsDeletedIsReplaced) {

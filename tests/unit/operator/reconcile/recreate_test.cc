@@ -125,6 +125,34 @@ TEST(Recreate, TheOldModelDrainsAndGoesThenTheNewOneComes) {
   }
 }
 
+// Nothing is ended for a model that has no room.
+TEST(Recreate, WhatServesStaysWhereTheNewModelDoesNotFit) {
+  for (
+      const char* edit :
+      {R"({"spec":{"roles":{"attention":{"kvCache":{"dtype":"FP8","size":"1Gi"}}}}})",
+       R"({"spec":{"model":{"dtype":"Float16"},"roles":{"attention":{"kvCache":{"size":"1Gi"}}}}})"}) {
+    SCOPED_TRACE(edit);
+    SimulatedService sim;
+    sim.planner.room.memory_bytes = int64_t{300} << 20;
+    sim.Apply(2, 3, kRecreate);
+    sim.RunUntil("Ready");
+    sim.Run(Seconds(2));
+    sim.Patch(edit);
+    sim.Run(Seconds(120));
+    EXPECT_EQ(sim.Condition("CapacityAvailable"), "False/InsufficientCapacity");
+    EXPECT_EQ(sim.Condition("Available"), "True/Serving");
+    sim.ExpectMembers(2, 3);
+    EXPECT_EQ(sim.Topology()->spec.ended_epoch, 0);
+    EXPECT_EQ(sim.op().CountEvents("TopologyEnded"), 0);
+    sim.planner.room.memory_bytes = int64_t{8} << 30;
+    sim.Patch(R"({"metadata":{"labels":{"a":"b"}}})");
+    sim.RunUntil("Ready");
+    sim.Run(Seconds(5));
+    sim.ExpectWhole(2, 3);
+    EXPECT_EQ(sim.Topology()->spec.ended_epoch, 1);
+  }
+}
+
 // On a cluster the operator reads no model: until a pod of the new revision has said what it has,
 // the edit is one that rolls.
 TEST(Recreate, TheFirstPodThatTellsOfAnotherModelStays) {
