@@ -19,31 +19,22 @@
 
 namespace janus::kernels::cuda {
 
+// Rows of the smallest tile. Where weights pass through registers, the compiler gives each tile of a
+// kernel some of its own: wide blocks, which have few to spare, do without the smallest.
+template <class Block>
+inline constexpr int kLeastTile = Block::kGroups == 2 && Block::kBits != 16 ? 32 : 8;
+
 // fn(tile) with the tile of the block that so many rows take.
-template <class Block, class Fn>
+template <class Block, int kRows = kLeastTile<Block>, class Fn>
 JANUS_DEVICE void ForTileOf(int rows, Fn fn) {
-  const auto take = [&](auto most_rows) {
-    fn(WgmmaTile<Block::kGroups, decltype(most_rows)::value, Block::kBits>{});
-  };
-  if (rows <= 8) {
-    take(std::integral_constant<int, 8>{});
-  } else if (rows <= 16) {
-    take(std::integral_constant<int, 16>{});
-  } else if (rows <= 32) {
-    take(std::integral_constant<int, 32>{});
-  } else if constexpr (Block::kMostRows == 64) {
-    take(std::integral_constant<int, 64>{});
-  } else {
-    if (rows <= 64) {
-      take(std::integral_constant<int, 64>{});
-    } else if (Block::kMostRows > 128 && rows <= 128) {
-      take(std::integral_constant<int, 128>{});
-    } else if (Block::kMostRows > 192 && rows <= 192) {
-      take(std::integral_constant < int, Block::kMostRows<192 ? Block::kMostRows : 192>{});
-    } else {
-      take(std::integral_constant<int, Block::kMostRows>{});
+  if constexpr (kRows < Block::kMostRows) {
+    if (rows > kRows) {
+      constexpr int kNext = kRows < 128 ? 2 * kRows : kRows + 64;
+      ForTileOf<Block, kNext>(rows, fn);
+      return;
     }
   }
+  fn(WgmmaTile<Block::kGroups, kRows, Block::kBits>{});
 }
 
 // By the weights of the tile.

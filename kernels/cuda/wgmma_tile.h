@@ -34,11 +34,11 @@ struct WgmmaBlock {
   static constexpr int kHalf = 32 * kGroups;  // weight rows of a half
   // By registers: weights in 4 and in 8 bits pass through some, and scaled sums are there twice, of
   // a block of scales and of all.
-  static constexpr int kMostRows = kGroups == 1 ? 64 : kBits == 16 ? 256 : kBits == 8 ? 128 : 192;
-  static constexpr int kBlocksAtOnce = kGroups == 2 ? 1 : kBits == 16 ? 2 : 3;
+  static constexpr int kMostRows = kGroups == 1 ? 64 : kBits == 8 ? 128 : 256;
+  static constexpr int kBlocksAtOnce = kGroups == 1 ? 2 : 1;
   // Of shared memory: the stages, then where each row of activations begins, then what else a
   // kernel keeps.
-  static constexpr int kStagesBytes = (kGroups == 2 ? 221 : kBits == 16 ? 112 : 74) << 10;
+  static constexpr int kStagesBytes = (kGroups == 1 ? 112 : 221) << 10;
   static constexpr int kRowPointersBytes = kMostRows * static_cast<int>(sizeof(const uint16_t*));
   static constexpr int kRestAt = kStagesBytes + kRowPointersBytes;
 };
@@ -54,17 +54,20 @@ struct WgmmaTile : WgmmaBlock<kWarpgroups, kWeightBits> {
   static constexpr int kRows = kActivations;
   static constexpr int kStep = kSwizzledRow / 2;  // of the inner axis
   static constexpr int kWeightRows = 2 * Block::kHalf;
-  static constexpr int kWeightRowBytes = kStep * kWeightBits / 8;  // in a stage
-  // In a stage rows of activations follow those of weights. Scales that come with their weights lie
-  // behind all stages.
+  // Of a stage. Two of few bytes, beside which what is done once for each stage would weigh.
+  static constexpr int kSteps = kWeightBits != 16 && kWarpgroups == 1 ? 2 : 1;
+  static constexpr int kWeightRowBytes = kSteps * kStep * kWeightBits / 8;  // in a stage
+  // In a stage rows of activations follow those of weights, for each step. Scales that come with
+  // their weights lie behind all stages.
   static constexpr int kRowsAt = kWeightRows * kWeightRowBytes;
-  static constexpr int kStageBytes = kRowsAt + kRows * kSwizzledRow;
+  static constexpr int kStepRowsBytes = kRows * kSwizzledRow;
+  static constexpr int kStageBytes = kRowsAt + kSteps * kStepRowsBytes;
   static constexpr int kScaleStageBytes = kWeightRows * Format::kScaleBytes;
   static constexpr int kMostStages = 16;
   static constexpr int kFit = Block::kStagesBytes / (kStageBytes + kScaleStageBytes);
   static constexpr int kStages = kFit < kMostStages ? kFit : kMostStages;
   static constexpr int kScalesAt = kStages * kStageBytes;
-  // How many steps the second of two warpgroups is behind the first.
+  // How many stages the second of two warpgroups is behind the first.
   static constexpr int kLag = Format::kIsScaled && kWarpgroups == 2 ? 1 : 0;
   static constexpr int kAhead = kStages - 2 - kLag;
   static_assert(kRows <= Block::kMostRows && kAhead >= 2 && kStageBytes % kSharedAlignment == 0 &&
