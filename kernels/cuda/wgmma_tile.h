@@ -34,7 +34,7 @@ struct WgmmaBlock {
   static constexpr int kHalf = 32 * kGroups;  // weight rows of a half
   // By registers: weights in 4 and in 8 bits pass through some, and scaled sums are there twice, of
   // a block of scales and of all.
-  static constexpr int kMostRows = kGroups == 1 ? 64 : kBits == 8 ? 128 : 256;
+  static constexpr int kMostRows = kGroups == 1 ? 64 : kBits == 16 ? 256 : kBits == 8 ? 128 : 192;
   static constexpr int kBlocksAtOnce = kGroups == 1 ? 2 : 1;
   // Of shared memory: the stages, then where each row of activations begins, then what else a
   // kernel keeps.

@@ -652,7 +652,7 @@ TEST(FastExperts, TakeSubnormalWeights) {
 }
 
 // A model's form is a matter of its shape and its formats: nothing else of a call may change bits.
-TEST(FastExperts, AreForBfloat16Fp8AndMxfp4InChunksAndOfWgmmaForBfloat16) {
+TEST(FastExperts, AreForBfloat16Fp8AndMxfp4InChunksAndOfWgmmaWhereThereIsOne) {
   GroupedExpertFfnArgs a{
       .hidden = 7168, .intermediate = 2048, .weight_dtype = kB16, .row_dtype = kB16};
   for (const int64_t rows : {1, 64, 65, 100000}) {
@@ -682,12 +682,19 @@ TEST(FastExperts, AreForBfloat16Fp8AndMxfp4InChunksAndOfWgmmaForBfloat16) {
   a.hidden = 7168;
   a.weight_dtype = kF8;
   EXPECT_EQ(ExpertFormFor(a, false), ExpertForm::kFast);
-  EXPECT_EQ(ExpertFormFor(a, true), ExpertForm::kFast);
+  EXPECT_EQ(ExpertFormFor(a, true), ExpertForm::kWgmma);
   EXPECT_EQ(with(&GroupedExpertFfnArgs::hidden, 7176), ExpertForm::kPlain);
   EXPECT_EQ(with(&GroupedExpertFfnArgs::intermediate, 2040), ExpertForm::kPlain);
   EXPECT_EQ(with(&GroupedExpertFfnArgs::weight_dtype, kMx4), ExpertForm::kFast);
+  a.hidden = 7176;
+  EXPECT_EQ(ExpertFormFor(a, true), ExpertForm::kPlain);
+  a.hidden = 7168;
   a.weight_dtype = kMx4;
-  EXPECT_EQ(ExpertFormFor(a, true), ExpertForm::kFast);
+  EXPECT_EQ(ExpertFormFor(a, false), ExpertForm::kFast);
+  for (const int64_t rows : {1, 64, 65, 100000}) {
+    a.num_experts = a.num_contributions = rows;
+    EXPECT_EQ(ExpertFormFor(a, true), ExpertForm::kWgmma);
+  }
   EXPECT_EQ(with(&GroupedExpertFfnArgs::row_dtype, DType::kFloat32), ExpertForm::kPlain);
 }
 
