@@ -8,9 +8,8 @@
 // takes for likely says which (TakesWideTiles); how many an expert has only the device knows.
 //   - Narrow, for few rows, bound by the read of the weights: a block per (expert, 64 weight rows)
 //     takes the expert's rows in tiles of up to 64. A block of an expert without rows ends at once.
-//   - Wide: a tile is 128 weight rows by up to 256 rows, of fp8 192. As many blocks as the device
-//   runs at once
-//     go over the tiles of all experts, which they count first.
+//   - Wide: a tile is 128 weight rows by up to 256 rows (of fp8 128, of mxfp4 192). As many blocks
+//     as the device runs at once go over the tiles of all experts, which they count first.
 
 #include <type_traits>
 
@@ -19,8 +18,8 @@
 
 namespace janus::kernels::cuda {
 
-// Rows of the smallest tile. Where weights pass through registers, the compiler gives each tile of a
-// kernel some of its own: wide blocks, which have few to spare, do without the smallest.
+// Rows of the smallest tile. Where weights pass through registers, the compiler gives each tile of
+// a kernel some of its own: wide blocks, which have few to spare, do without the smallest.
 template <class Block>
 inline constexpr int kLeastTile = Block::kGroups == 2 && Block::kBits != 16 ? 32 : 8;
 
@@ -136,7 +135,7 @@ struct NarrowWgmmaKernel : WgmmaExpertKernel<1, kBits> {
 // Tiles of an expert: bands of up to kBand tiles of rows; in a band tiles of rows that share their
 // weights are neighbours, and so are blocks that work at the same time. So weights are read from
 // memory once a band, and rows of a band from the cache as far as they fit: 58.7 MB of
-// DeepSeek-V3's up do not (README.md).
+// DeepSeek-V3's up do not (README.md). Of fp8 a band has half the rows, and weights half the bytes.
 inline constexpr int kWgmmaBand = 16;
 inline constexpr int kMostWideExperts = 255;
 
