@@ -267,6 +267,7 @@ class PackedProduct {
     int k = 0;                         // of a step
     int steps = 0;                     // that have something of its chunk
     int rows_to = 0;                   // in a step's rows
+    bool has_scales = false;
     bool can_weights = true;
     bool can_scales = true;
     bool can_rows = true;
@@ -288,9 +289,9 @@ class PackedProduct {
     if constexpr (Format::kScaleBytes != 0) {
       const Half of = HalfOfRow(w, thread);
       const int row = Tile::RowOfHalf(thread);
-      if (thread < Tile::kWeightRows && row < of.rows) {
-        own.scales = static_cast<const uint8_t*>(of.scales) + row * (inner / kMxBlock);
-      }
+      own.has_scales = row < of.rows;
+      own.scales =
+          static_cast<const uint8_t*>(of.scales) + (own.has_scales ? row * (inner / kMxBlock) : 0);
       own.can_scales = inner % kScaleBlock == 0 && Rows::IsAligned(of.scales, kWordBytes);
     }
     own.row = thread / Rows::kChunks;
@@ -348,12 +349,11 @@ class PackedProduct {
     if (thread >= Tile::kWeightRows) return;
     const int64_t at = int64_t{number} * (Tile::kSteps * Tile::kStep / kMxBlock);
     to += thread * Format::kScaleBytes;
-    const bool is_there = own.scales != nullptr;
     if (own.can_scales) {
-      block.CopyWordAsync(to, own.scales + at, is_there);
+      block.CopyWordAsync(to, own.scales + at, own.has_scales);
       return;
     }
-    const int64_t left = is_there ? inner / kMxBlock - at : 0;
+    const int64_t left = own.has_scales ? inner / kMxBlock - at : 0;
     JANUS_KEEP_LOOP
     for (int i = 0; i < Format::kScaleBytes; ++i) to[i] = i < left ? own.scales[at + i] : 0;
   }
