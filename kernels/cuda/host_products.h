@@ -116,14 +116,14 @@ class HostProducts {
     groups_.push_back(std::move(open_));
     open_.clear();
     is_fenced_ = false;
-    if (random() / 16 % 2 == 0) Do();
+    if (random() / 16 % 2 == 0) Do(groups_.size());
   }
   void Wait(size_t pending) {
     const HostAside aside;
     JANUS_CHECK(open_.empty(), open_.size());
     waited_ = std::max(waited_, committed_ - static_cast<int64_t>(pending));
     if (groups_.size() <= pending) return;
-    Do();
+    Do(groups_.size() - pending);  // and no others, which may be done as late as at their own
     for (; groups_.size() > pending; groups_.pop_front()) {
       for (const Product& product : groups_.front()) --product.sums->under_way;
     }
@@ -211,9 +211,10 @@ class HostProducts {
       return shared_ + matrix.AddressOf(i / kChunks, i % kChunks) - kWindow;
     });
   }
-  void Do() {
-    for (std::vector<Product>& group : groups_) {
-      for (Product& product : group) {
+  // The oldest `groups`.
+  void Do(size_t groups) {
+    for (size_t i = 0; i < groups; ++i) {
+      for (Product& product : groups_[i]) {
         if (!product.is_done) Do(product);
         product.is_done = true;
       }
