@@ -35,9 +35,9 @@ struct WgmmaOperands {
   uint32_t of[2][4];
 };
 
-// How a thread's places of a stage's packed weights become bfloat16: turn(group, weights, own,
-// step, piece, scales, to) those of piece `piece` of step `step` of a stage, from weights +
-// own(thread)'s kPlace and kPick.
+// How weights become bfloat16: Turn makes those of a thread's places of piece `piece` of step
+// `step` of a stage, whose weights lie at `weights`, into to[thread]. `places` are found once for
+// all stages by PlacesOf.
 template <int kBits>
 struct WgmmaPacked;
 
