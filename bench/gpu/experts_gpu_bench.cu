@@ -106,18 +106,18 @@ void RunExperts(GpuBench& bench, Results& results) {
       }
     }
   }
-  for (const Batch& batch : kBatches) {
-    for (const ExpertShape& shape : kShapes) {
-      LargeBatch(bench, results, shape, DType::kBFloat16, FormHere(DType::kBFloat16), batch);
+  for (const DType weights : {DType::kBFloat16, DType::kFloat8E4M3, DType::kMxfp4}) {
+    FillArena(bench, weights);
+    for (const Batch& batch : kBatches) {
+      for (const ExpertShape& shape : kShapes) {
+        LargeBatch(bench, results, shape, weights, FormHere(weights), batch);
+      }
     }
-  }
-  if (DeviceHasWgmma()) {
+    if (!DeviceHasWgmma()) continue;
     // What stands in for it elsewhere, beside it.
     for (const ExpertShape& shape : kShapes) {
-      for (const int rows : {8, 64}) {
-        Experts(bench, shape, DType::kBFloat16, ExpertForm::kFast, 16, rows);
-      }
-      LargeBatch(bench, results, shape, DType::kBFloat16, ExpertForm::kFast, kBatches[0]);
+      for (const int rows : {8, 64}) Experts(bench, shape, weights, ExpertForm::kFast, 16, rows);
+      LargeBatch(bench, results, shape, weights, ExpertForm::kFast, kBatches[0]);
     }
   }
   for (const DType weights : {DType::kBFloat16, DType::kMxfp4, DType::kFloat8E4M3}) {

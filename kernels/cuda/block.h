@@ -210,11 +210,32 @@ class DeviceBlock {
   __device__ void CopyingGroups(Fn fn) {
     DeviceGroup group;
     fn(group);
-    asm volatile("cp.async.commit_group;\ncp.async.wait_group %0;" ::"n"(kPending) : "memory");
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-#endif
+    AwaitCopies<kPending>();
     __syncthreads();
+  }
+  // `steps` + kLag CopyingGroups, of which each warpgroup works in `steps` that follow one another,
+  // and begins kLag later than the one before it: work(group, step, state), else idle(group, turn,
+  // state). With kLag there are two. `state` is a copy of each warpgroup's own.
+  //
+  // Of the loop there is one copy, without a branch round products, whose registers the compiler
+  // would lose sight of: so a warpgroup meets the others at barriers that stand elsewhere, which
+  // bar.sync allows as long as each warp is together there.
+  template <int kPending, int kLag, class State, class Work, class Idle>
+  __device__ void LaggingGroups(int steps, State state, Work work, Idle idle) {
+    const int behind = kLag == 0 ? 0 : kLag * DeviceGroup().index();
+    JANUS_KEEP_LOOP
+    for (int turn = 0; turn < behind; ++turn) IdleTurn<kPending>(turn, state, idle);
+    JANUS_KEEP_LOOP
+    for (int step = 0; step < steps; ++step) {
+      DeviceGroup group;
+      work(group, step, state);
+      AwaitCopies<kPending>();
+      asm volatile("bar.sync 0;" ::: "memory");
+    }
+    JANUS_KEEP_LOOP
+    for (int turn = steps + behind; turn < steps + kLag; ++turn) {
+      IdleTurn<kPending>(turn, state, idle);
+    }
   }
   // Inside CopyingWarps and CopyingGroups: kCopyBytes from global to shared memory, past the
   // registers. Both addresses are multiples of as many bytes. Unless `read`, zeros come and `from`
@@ -264,6 +285,22 @@ class DeviceBlock {
   }
 
  private:
+  // Of what the thread started; what came is there for wgmma behind the next barrier.
+  template <int kPending>
+  __device__ static void AwaitCopies() {
+    asm volatile("cp.async.commit_group;\ncp.async.wait_group %0;" ::"n"(kPending) : "memory");
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+  }
+  template <int kPending, class State, class Idle>
+  __device__ static void IdleTurn(int turn, State& state, Idle idle) {
+    DeviceGroup group;
+    idle(group, turn, state);
+    AwaitCopies<kPending>();
+    asm volatile("bar.sync 0;" ::: "memory");
+  }
+
   int64_t blocks_;
 };
 
@@ -479,6 +516,23 @@ class HostBlock {
     inside_ = false;
     WaitForCopies(kPending);
     for (HostProducts& products : products_) products.PassBarrier();
+  }
+  template <int kPending, int kLag, class State, class Work, class Idle>
+  void LaggingGroups(int steps, State state, Work work, Idle idle) {
+    const auto groups = static_cast<size_t>(threads_ / kGroupThreads);
+    JANUS_CHECK(kLag == 0 || groups == 2, groups);
+    std::vector<State> states(groups, state);
+    for (int turn = 0; turn < steps + kLag; ++turn) {
+      CopyingGroups<kPending>([&](HostGroup& group) {
+        const int step = turn - kLag * group.index();
+        State& own = states[static_cast<size_t>(group.index())];
+        if (step >= 0 && step < steps) {
+          work(group, step, own);
+        } else {
+          idle(group, turn, own);
+        }
+      });
+    }
   }
   void CopyAsync(void* to, const void* from, bool read) {
     StartCopy<kCopyBytes>(to, from, read);

@@ -8,6 +8,9 @@ Reads the *.ptx in FOLDERs that are for sm_90a. In each kernel that is named Wgm
     transposes neither operand;
   - its descriptors are an address of which 14 bits are left, shifted by 4, and one of FORMS; the first, of
     the 64-row operand, hangs on the warpgroup's number, the second, of what all warpgroups share, does not;
+  - of weights in fewer than 16 bits the 64-row operand is four registers instead, of which no two products
+    between fences have one in common, and which nothing writes from there until a wait that lets through
+    their group: in the text, and round a loop;
   - products stand between wgmma.fence and wgmma.commit_group, with no jump between;
   - behind a wait for copies come the fence that shows them to wgmma and the barrier, with no jump between.
 No other kernel has a product.
@@ -22,7 +25,7 @@ FORMS = {0x4000004000010000 + 2 * i for i in range(4)}
 
 ENTRY = re.compile(r"\.entry\s+\S*?\d([A-Za-z]+Kernel)(?:I((?:L[ib]\d+E)+))?E")
 PRODUCT = re.compile(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k16\.f32\.bf16\.bf16 "
-                     r"\{([^}]*)\}, (%\w+), (%\w+), p, 1, 1, 0, 0;")
+                     r"\{([^}]*)\}, (?:(%\w+), (%\w+), p, 1, 1, 0, 0;|\{([^}]*)\}, (%\w+), p, 1, 1, 0;)")
 # What moves on: a label, a jump, the end.
 JUMP = re.compile(r"\$?\w+:$|(@!?%\w+ )?bra|ret;")
 EVENTS = (("fence", "wgmma.fence.sync.aligned;"), ("product", "wgmma.mma_async"),
@@ -70,6 +73,10 @@ def is_descriptor(register, defined):
         ways = defined.get(name, ())
         return ways[0][1] if len(ways) == 1 and ways[0][0] == operation else None
 
+    further = only(register, "add.s64")  # on in the row of what is a descriptor
+    if further:
+        return further[1] in ("2", "4", "6") and is_descriptor(further[0], defined) \
+            and only(further[0], "or.b64")[1] == str(min(FORMS))
     formed = only(register, "or.b64")
     if not formed or not formed[1].isdigit() or int(formed[1]) not in FORMS:
         return False
@@ -88,7 +95,11 @@ def problems_of_product(line, defined):
     columns = int(match[1])
     if len(set(match[2].split(", "))) != columns // 2:
         yield f"gives a product of {columns} columns {len(set(match[2].split(', ')))} registers"
-    for register, is_own in ((match[3], True), (match[4], False)):
+    if match[5] and len(set(match[5].split(", "))) != 4:
+        yield f"takes a from {match[5]}"
+    for register, is_own in ((match[3], True), (match[4] or match[6], False)):
+        if register is None:
+            continue
         operand = "a" if is_own else "b"
         if not is_descriptor(register, defined):
             yield f"has a descriptor of {operand} of another form: {defined.get(register)}"
@@ -112,6 +123,52 @@ def problems_of_order(lines):
         last = event
 
 
+def with_loops(lines):
+    """(number, line) of all, and of each loop once more where it jumps back."""
+    labels = {}
+    for number, line in enumerate(lines):
+        yield number, line
+        if re.match(r"\$?\w+:$", line):
+            labels[line[:-1]] = number
+        elif (match := re.search(r"bra(?:\.uni)?\s+(\$?\w+);", line)) and match[1] in labels:
+            yield from ((i, lines[i]) for i in range(labels[match[1]], number))
+
+
+def jumped_over(lines):
+    """Numbers of lines behind a jump on and before its target, between which there is no product."""
+    numbers = set()
+    labels = {line[:-1]: number for number, line in enumerate(lines) if re.match(r"\$?\w+:$", line)}
+    for number, line in enumerate(lines):
+        if match := re.match(r"@!?%\w+ bra\s+(\$?\w+);", line):
+            between = range(number + 1, labels[match[1]])
+            if len(between) < 1000 and not any("wgmma.mma_async" in lines[i] for i in between):
+                numbers |= set(between)
+    return numbers
+
+
+def problems_of_registers(lines):
+    """Of operands that are registers: whether one is written before a wait lets its product through."""
+    under_way = []  # groups, oldest first: the registers of each
+    open_group = set()
+    perhaps = jumped_over(lines)
+    for number, line in with_loops(lines):
+        if match := PRODUCT.search(line):
+            taken = set(match[5].split(", ")) if match[5] else set()
+            if taken & open_group:
+                yield f"line {number}: two products take {', '.join(sorted(taken & open_group))}"
+            open_group |= taken
+        elif "wgmma.commit_group" in line:
+            under_way.append(open_group)
+            open_group = set()
+        elif match := re.search(r"wgmma\.wait_group\S* (\d+);", line):
+            if number in perhaps:
+                continue
+            under_way = under_way[max(len(under_way) - int(match[1]), 0):]
+        elif match := re.match(r"(?:@!?%\w+\s+)?[a-z][\w.:]*\s+(%r\w+)(?:\|%\w+)?, ", line):
+            if any(match[1] in group for group in under_way + [open_group]):
+                yield f"line {number}: writes {match[1]}, which a product has"
+
+
 def problems(name, lines):
     products = [line for line in lines if "wgmma.mma_async" in line]
     if not name.startswith("Wgmma"):
@@ -125,7 +182,11 @@ def problems(name, lines):
     defined = definitions(lines)
     for line in products:
         yield from problems_of_product(line, defined)
+    is_packed = not name.endswith(",16>")
+    if any(bool(PRODUCT.search(line) and PRODUCT.search(line)[5]) != is_packed for line in products):
+        yield "takes its weights from " + ("shared memory" if is_packed else "registers")
     yield from problems_of_order(lines)
+    yield from problems_of_registers(lines)
 
 
 def main(folders):

@@ -2,6 +2,8 @@
 
 #include "kernels/cuda/expert_ffn.h"
 
+#include <type_traits>
+
 #include "kernels/backends.h"
 #include "kernels/cuda/expert_ffn_fast.h"
 #include "kernels/cuda/expert_ffn_wgmma.h"
@@ -22,14 +24,23 @@ Status RunFast(const Stream& stream, const GroupedExpertFfnArgs& args, int64_t h
                PlanFastExpertDown<kWeightBits>(args));
 }
 
-template <int kGroups>
+template <int kGroups, int kWeightBits>
 Status RunWgmma(const Stream& stream, const GroupedExpertFfnArgs& args, int64_t h_row_bytes,
                 int64_t most_blocks) {
   JANUS_RETURN_IF_ERROR(Start(kName, stream,
-                              WgmmaExpertUpKernel<kGroups>{{{{}, args, h_row_bytes}}},
-                              PlanWgmmaExpertUp<kGroups>(args, most_blocks)));
-  return Start(kName, stream, WgmmaExpertDownKernel<kGroups>{{{{}, args, h_row_bytes}}},
-               PlanWgmmaExpertDown<kGroups>(args, most_blocks));
+                              WgmmaExpertUpKernel<kGroups, kWeightBits>{{{{}, args, h_row_bytes}}},
+                              PlanWgmmaExpertUp<kGroups, kWeightBits>(args, most_blocks)));
+  return Start(kName, stream,
+               WgmmaExpertDownKernel<kGroups, kWeightBits>{{{{}, args, h_row_bytes}}},
+               PlanWgmmaExpertDown<kGroups, kWeightBits>(args, most_blocks));
+}
+
+// fn(bits) with how many the weights have.
+template <class Fn>
+Status WithWeightBits(DType weight_dtype, Fn fn) {
+  if (weight_dtype == DType::kMxfp4) return fn(std::integral_constant<int, 4>{});
+  if (weight_dtype == DType::kBFloat16) return fn(std::integral_constant<int, 16>{});
+  return fn(std::integral_constant<int, 8>{});
 }
 
 }  // namespace
@@ -48,12 +59,15 @@ Status RunGroupedExpertFfn(const Stream& stream, const GroupedExpertFfnArgs& arg
     const bool wide =
         tiles == WgmmaTiles::kWide || (tiles == WgmmaTiles::kByRows && TakesWideTiles(args));
     const int64_t most_blocks = wide_blocks > 0 ? wide_blocks : DeviceMultiprocessors();
-    return wide ? RunWgmma<2>(stream, args, h_row_bytes, most_blocks)
-                : RunWgmma<1>(stream, args, h_row_bytes, most_blocks);
+    return WithWeightBits(args.weight_dtype, [&](auto bits) {
+      constexpr int kBits = decltype(bits)::value;
+      return wide ? RunWgmma<2, kBits>(stream, args, h_row_bytes, most_blocks)
+                  : RunWgmma<1, kBits>(stream, args, h_row_bytes, most_blocks);
+    });
   }
-  if (args.weight_dtype == DType::kMxfp4) return RunFast<4>(stream, args, h_row_bytes);
-  return args.weight_dtype == DType::kBFloat16 ? RunFast<16>(stream, args, h_row_bytes)
-                                               : RunFast<8>(stream, args, h_row_bytes);
+  return WithWeightBits(args.weight_dtype, [&](auto bits) {
+    return RunFast<decltype(bits)::value>(stream, args, h_row_bytes);
+  });
 }
 
 }  // namespace cuda

@@ -9,7 +9,7 @@
 namespace janus::kernels::cuda {
 
 enum class ExpertForm {
-  // wgmma (expert_ffn_wgmma.h): rows and weights in bfloat16, H and I multiples of 8, on sm_90a.
+  // wgmma (expert_ffn_wgmma.h): what kFast takes, on sm_90a.
   kWgmma,
   // Tensor cores: rows in bfloat16; weights in bfloat16 with H and I multiples of 8, in fp8 with
   // multiples of 16, or in mxfp4.
@@ -21,13 +21,13 @@ enum class ExpertForm {
 // whatever rows a round brings.
 constexpr ExpertForm ExpertFormFor(const GroupedExpertFfnArgs& a, bool has_wgmma) {
   if (a.row_dtype != DType::kBFloat16) return ExpertForm::kPlain;
-  if (a.weight_dtype == DType::kMxfp4) return ExpertForm::kFast;
+  const ExpertForm form = has_wgmma ? ExpertForm::kWgmma : ExpertForm::kFast;
+  if (a.weight_dtype == DType::kMxfp4) return form;
   const bool is_float8 = a.weight_dtype == DType::kFloat8E4M3;
   if (!is_float8 && a.weight_dtype != DType::kBFloat16) return ExpertForm::kPlain;
   const int chunk = is_float8 ? 16 : 8;
   const bool in_chunks = a.hidden % chunk == 0 && a.intermediate % chunk == 0;
-  if (!in_chunks) return ExpertForm::kPlain;
-  return has_wgmma && !is_float8 ? ExpertForm::kWgmma : ExpertForm::kFast;
+  return in_chunks ? form : ExpertForm::kPlain;
 }
 
 // How wgmma deals a call into blocks, which shows in no bit.

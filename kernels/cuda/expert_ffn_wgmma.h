@@ -1,53 +1,46 @@
 #pragma once
 
-// The experts with weights in bfloat16 on sm_90a: two launches over wgmma_tile.h.
+// The experts on sm_90a: two launches over wgmma_tile.h, with weights in fp8 and mxfp4 over
+// wgmma_packed.h.
 // Specification: ../reference/grouped_expert_ffn.cc
 //
 // There are two ways to deal a call into blocks, with the same bits. How many rows the host
 // takes for likely says which (TakesWideTiles); how many an expert has only the device knows.
 //   - Narrow, for few rows, bound by the read of the weights: a block per (expert, 64 weight rows)
 //     takes the expert's rows in tiles of up to 64. A block of an expert without rows ends at once.
-//   - Wide: a tile is 128 weight rows by up to 256 rows. As many blocks as the device runs at once
-//     go over the tiles of all experts, which they count first.
+//   - Wide: a tile is 128 weight rows by up to 256 rows (of fp8 128, of mxfp4 192). As many blocks
+//     as the device runs at once go over the tiles of all experts, which they count first.
 
 #include <type_traits>
 
 #include "kernels/cuda/products.h"
-#include "kernels/cuda/wgmma_tile.h"
+#include "kernels/cuda/wgmma_packed.h"
 
 namespace janus::kernels::cuda {
 
-// fn(tile) with the WgmmaTile that so many rows take.
-template <int kGroups, class Fn>
+// Rows of the smallest tile. Where weights pass through registers, the compiler gives each tile of
+// a kernel some of its own: wide blocks, which have few to spare, do without the smallest.
+template <class Block>
+inline constexpr int kLeastTile = Block::kGroups == 2 && Block::kBits != 16 ? 32 : 8;
+
+// fn(tile) with the tile of the block that so many rows take.
+template <class Block, int kRows = kLeastTile<Block>, class Fn>
 JANUS_DEVICE void ForTileOf(int rows, Fn fn) {
-  if (rows <= 8) {
-    fn(WgmmaTile<kGroups, 8>{});
-  } else if (rows <= 16) {
-    fn(WgmmaTile<kGroups, 16>{});
-  } else if (rows <= 32) {
-    fn(WgmmaTile<kGroups, 32>{});
-  } else if constexpr (kGroups == 1) {
-    fn(WgmmaTile<kGroups, 64>{});
-  } else {
-    if (rows <= 64) {
-      fn(WgmmaTile<kGroups, 64>{});
-    } else if (rows <= 128) {
-      fn(WgmmaTile<kGroups, 128>{});
-    } else if (rows <= 192) {
-      fn(WgmmaTile<kGroups, 192>{});
-    } else {
-      fn(WgmmaTile<kGroups, 256>{});
+  if constexpr (kRows < Block::kMostRows) {
+    if (rows > kRows) {
+      constexpr int kNext = kRows < 128 ? 2 * kRows : kRows + 64;
+      ForTileOf<Block, kNext>(rows, fn);
+      return;
     }
   }
+  fn(WgmmaTile<Block::kGroups, kRows, Block::kBits>{});
 }
 
-// Up to `most` rows of a matrix [rows,inner] from row `first` on; there may be none.
-JANUS_DEVICE inline WgmmaHalf HalfOfRows(const void* matrix, int64_t rows, int64_t inner,
-                                         int64_t first, int most) {
-  const auto* const begin = static_cast<const uint16_t*>(matrix);
-  if (first >= rows) return {begin, 0};
-  return {begin + first * inner, PartOfTile(rows, first, most)};
-}
+// By the weights of the tile.
+template <class Tile>
+using ProductOf = std::conditional_t<Tile::kBits == 16, WgmmaProduct<Tile>, PackedProduct<Tile>>;
+template <class Tile>
+using WeightHalfOf = WeightHalf<typename Tile::Format::Element>;
 
 // h = round(silu(gate x) * up x) of rows first .. first+rows-1 of an expert, for the outputs of
 // tile `across`, whose halves are the same rows of gate and of up.
@@ -61,10 +54,11 @@ struct WgmmaUp {
                                 const ActiveExpert& expert, int64_t across, int first, int rows) {
     const int64_t n0 = across * Outputs(Tile::kHalf);
     const Contribution* const c = a.contributions + expert.first + first;
-    const WgmmaHalf w[2] = {HalfOfRows(expert.gate, a.intermediate, a.hidden, n0, Tile::kHalf),
-                            HalfOfRows(expert.up, a.intermediate, a.hidden, n0, Tile::kHalf)};
+    const WeightHalfOf<Tile> w[2] = {
+        HalfOfMatrix<Tile>(expert.gate, expert.gate_scales, a.intermediate, a.hidden, n0),
+        HalfOfMatrix<Tile>(expert.up, expert.up_scales, a.intermediate, a.hidden, n0)};
     PerThread<typename Tile::Sums, Tile::kThreads> sums;
-    WgmmaProduct<Tile>::Run(
+    ProductOf<Tile>::Run(
         block, w, rows, a.hidden, [&](int r) { return static_cast<const uint16_t*>(c[r].x); },
         sums);
     auto* const h = static_cast<unsigned char*>(a.workspace) + (expert.first + first) * h_row_bytes;
@@ -87,10 +81,11 @@ struct WgmmaDown {
     const Contribution* const c = a.contributions + expert.first + first;
     const auto* const h =
         static_cast<const unsigned char*>(a.workspace) + (expert.first + first) * h_row_bytes;
-    const WgmmaHalf w[2] = {HalfOfRows(expert.down, a.hidden, a.intermediate, n0, Tile::kHalf),
-                            HalfOfRows(expert.down, a.hidden, a.intermediate, n1, Tile::kHalf)};
+    const WeightHalfOf<Tile> w[2] = {
+        HalfOfMatrix<Tile>(expert.down, expert.down_scales, a.hidden, a.intermediate, n0),
+        HalfOfMatrix<Tile>(expert.down, expert.down_scales, a.hidden, a.intermediate, n1)};
     PerThread<typename Tile::Sums, Tile::kThreads> sums;
-    WgmmaProduct<Tile>::Run(
+    ProductOf<Tile>::Run(
         block, w, rows, a.intermediate,
         [&](int r) { return reinterpret_cast<const uint16_t*>(h + r * h_row_bytes); }, sums);
     // The format is asked once, and a contribution read once: what is stored might lie in their
@@ -110,25 +105,28 @@ struct WgmmaDown {
   }
 };
 
-template <int kGroups>
-struct WgmmaExpertKernel : WgmmaBlock<kGroups> {
+template <int kGroups, int kBits>
+struct WgmmaExpertKernel : WgmmaBlock<kGroups, kBits> {
   GroupedExpertFfnArgs a;
   int64_t h_row_bytes = 0;
 };
 
-template <class Side>
-struct NarrowWgmmaKernel : WgmmaExpertKernel<1> {
-  static constexpr int64_t kAskedSharedBytes = kRestAt;
+template <class Side, int kBits>
+struct NarrowWgmmaKernel : WgmmaExpertKernel<1, kBits> {
+  using Own = WgmmaBlock<1, kBits>;
+  using Own::kHalf, Own::kMostRows;
+  static constexpr int64_t kAskedSharedBytes = Own::kRestAt;
 
   template <class Block>
   JANUS_DEVICE void Run(Block& block) const {
+    const GroupedExpertFfnArgs& a = this->a;
     const int64_t across = (Side::OutputsOf(a) + Side::Outputs(kHalf) - 1) / Side::Outputs(kHalf);
     const ActiveExpert& expert = a.experts[block.index() / across];
     for (int first = 0; first < expert.count; first += kMostRows) {
       const int rows = PartOfTile(expert.count, first, kMostRows);
-      ForTileOf<1>(rows, [&](auto tile) {
-        Side::template Take<decltype(tile)>(block, a, h_row_bytes, expert, block.index() % across,
-                                            first, rows);
+      ForTileOf<Own>(rows, [&](auto tile) {
+        Side::template Take<decltype(tile)>(block, a, this->h_row_bytes, expert,
+                                            block.index() % across, first, rows);
       });
     }
   }
@@ -137,12 +135,14 @@ struct NarrowWgmmaKernel : WgmmaExpertKernel<1> {
 // Tiles of an expert: bands of up to kBand tiles of rows; in a band tiles of rows that share their
 // weights are neighbours, and so are blocks that work at the same time. So weights are read from
 // memory once a band, and rows of a band from the cache as far as they fit: 58.7 MB of
-// DeepSeek-V3's up do not (README.md).
+// DeepSeek-V3's up do not (README.md). Of fp8 a band has half the rows, and weights half the bytes.
 inline constexpr int kWgmmaBand = 16;
 inline constexpr int kMostWideExperts = 255;
 
-template <class Side>
-struct WideWgmmaKernel : WgmmaExpertKernel<2> {
+template <class Side, int kBits>
+struct WideWgmmaKernel : WgmmaExpertKernel<2, kBits> {
+  using Own = WgmmaBlock<2, kBits>;
+  using Own::kHalf, Own::kMostRows, Own::kRestAt, Own::kThreads;
   // Behind the row pointers: how many tiles of rows the experts before each have; the tile that is
   // taken.
   struct Found {
@@ -155,6 +155,7 @@ struct WideWgmmaKernel : WgmmaExpertKernel<2> {
 
   template <class Block>
   JANUS_DEVICE void Run(Block& block) const {
+    const GroupedExpertFfnArgs& a = this->a;
     const int64_t across = (Side::OutputsOf(a) + Side::Outputs(kHalf) - 1) / Side::Outputs(kHalf);
     const int experts = static_cast<int>(a.num_experts);
     auto* const before = reinterpret_cast<int32_t*>(block.shared() + kRestAt);
@@ -175,9 +176,9 @@ struct WideWgmmaKernel : WgmmaExpertKernel<2> {
       const ActiveExpert& expert = a.experts[of.expert];
       const int first = static_cast<int>(band + in_band % tiles) * kMostRows;
       const int rows = PartOfTile(expert.count, first, kMostRows);
-      ForTileOf<2>(rows, [&](auto tile) {
-        Side::template Take<decltype(tile)>(block, a, h_row_bytes, expert, in_band / tiles, first,
-                                            rows);
+      ForTileOf<Own>(rows, [&](auto tile) {
+        Side::template Take<decltype(tile)>(block, a, this->h_row_bytes, expert, in_band / tiles,
+                                            first, rows);
       });
     }
   }
@@ -189,7 +190,8 @@ struct WideWgmmaKernel : WgmmaExpertKernel<2> {
     static_assert(kMostWideExperts < kThreads);
     auto* const tiles = reinterpret_cast<int32_t*>(block.shared());
     block.Phase([&](int thread) {
-      if (thread < experts) tiles[thread] = (a.experts[thread].count + kMostRows - 1) / kMostRows;
+      if (thread >= experts) return;
+      tiles[thread] = (this->a.experts[thread].count + kMostRows - 1) / kMostRows;
     });
     block.Phase([&](int thread) {
       if (thread > experts) return;
@@ -200,18 +202,20 @@ struct WideWgmmaKernel : WgmmaExpertKernel<2> {
   }
 };
 
-// kGroups: 1 narrow, 2 wide.
-template <int kGroups>
-struct WgmmaExpertUpKernel
-    : std::conditional_t<kGroups == 1, NarrowWgmmaKernel<WgmmaUp>, WideWgmmaKernel<WgmmaUp>> {
+template <class Side, int kGroups, int kBits>
+using WgmmaKernelOf =
+    std::conditional_t<kGroups == 1, NarrowWgmmaKernel<Side, kBits>, WideWgmmaKernel<Side, kBits>>;
+
+// kGroups: 1 narrow, 2 wide; kBits: of weights.
+template <int kGroups, int kBits = 16>
+struct WgmmaExpertUpKernel : WgmmaKernelOf<WgmmaUp, kGroups, kBits> {
   template <class Block>
   JANUS_DEVICE void operator()(Block& block) const {
     this->Run(block);
   }
 };
-template <int kGroups>
-struct WgmmaExpertDownKernel
-    : std::conditional_t<kGroups == 1, NarrowWgmmaKernel<WgmmaDown>, WideWgmmaKernel<WgmmaDown>> {
+template <int kGroups, int kBits = 16>
+struct WgmmaExpertDownKernel : WgmmaKernelOf<WgmmaDown, kGroups, kBits> {
   template <class Block>
   JANUS_DEVICE void operator()(Block& block) const {
     this->Run(block);
@@ -238,25 +242,27 @@ constexpr Plan PlanWgmmaExperts(const GroupedExpertFfnArgs& a, int64_t outputs, 
       Kernel::kGroups == 1 ? a.num_experts * across : std::min(most_blocks, tiles_of_rows * across),
       Kernel::kThreads, Kernel::kAskedSharedBytes, 0, flops};
 }
-template <int kGroups>
+template <int kGroups, int kBits = 16>
 constexpr Plan PlanWgmmaExpertUp(const GroupedExpertFfnArgs& a, int64_t most_blocks) {
-  using Kernel = WgmmaExpertUpKernel<kGroups>;
+  using Kernel = WgmmaExpertUpKernel<kGroups, kBits>;
   return PlanWgmmaExperts<Kernel>(a, a.intermediate, WgmmaUp::Outputs(Kernel::kHalf),
                                   4 * a.num_contributions * a.intermediate * a.hidden, most_blocks);
 }
-template <int kGroups>
+template <int kGroups, int kBits = 16>
 constexpr Plan PlanWgmmaExpertDown(const GroupedExpertFfnArgs& a, int64_t most_blocks) {
-  using Kernel = WgmmaExpertDownKernel<kGroups>;
+  using Kernel = WgmmaExpertDownKernel<kGroups, kBits>;
   return PlanWgmmaExperts<Kernel>(a, a.hidden, WgmmaDown::Outputs(Kernel::kHalf),
                                   2 * a.num_contributions * a.intermediate * a.hidden, most_blocks);
 }
 
 // What the blocks of an expert with `rows` rows ask of the level-2 cache: each tile its weights and
-// its rows.
-template <int kGroups>
+// its rows. Scales of fp8, which are 1 in 4,096, are left out.
+template <int kGroups, int kBits = 16>
 constexpr int64_t WgmmaExpertReads(const GroupedExpertFfnArgs& a, int64_t rows) {
-  using Block = WgmmaBlock<kGroups>;
-  return 6 * a.hidden * a.intermediate * CeilDiv(rows, int64_t{Block::kMostRows}) +
+  using Block = WgmmaBlock<kGroups, kBits>;
+  const int64_t weights = 3 * a.hidden * a.intermediate;
+  return (weights * kBits / 8 + (kBits == 4 ? weights / kMxBlock : 0)) *
+             CeilDiv(rows, int64_t{Block::kMostRows}) +
          2 * rows *
              (CeilDiv(a.intermediate, WgmmaUp::Outputs(Block::kHalf)) * a.hidden +
               CeilDiv(a.hidden, WgmmaDown::Outputs(Block::kHalf)) * a.intermediate);

@@ -4,7 +4,8 @@
 // descriptors of matrices in shared memory, decoded here as the PTX ISA has them, and are done at
 // any time between their commit and the wait that lets their group through. So
 //   - the accumulators' registers are poison until then, and must still be when the results come;
-//   - what is written into an operand too early is multiplied in some orders.
+//   - what is written into an operand too early, be it in shared memory or in registers, is
+//     multiplied in some orders.
 // It ends the process where a fence is missing, a descriptor is not of the form that it says, a
 // matrix lies beyond the block's shared memory, or a kernel ends before its products.
 
@@ -97,15 +98,17 @@ class HostProducts {
   template <class Registers>
   void Multiply(Registers registers, uint64_t a, uint64_t b, int columns, bool add) {
     const HostAside aside;
-    JANUS_CHECK(is_fenced_ && sees_shared_, is_fenced_, sees_shared_);
-    JANUS_CHECK(columns % 8 == 0 && columns >= 8 && columns <= 256, columns);
     HostMatrix::Of(a).Check();
-    HostMatrix::Of(b).Check();
-    Accumulators& sums = Find(registers, columns);
-    ++sums.under_way;
-    open_.push_back({&sums, HostMatrix::Of(a), HostMatrix::Of(b), add});
-    TellReads(open_.back().a, kOutputs);
-    TellReads(open_.back().b, columns);
+    Product& product = Begin(registers, b, columns, add);
+    product.a = HostMatrix::Of(a);
+    TellReads(product.a, kOutputs);
+  }
+  // The 64-row operand from a(thread), four registers, which stay until the wait.
+  template <class Registers, class A>
+  void MultiplyRegisters(Registers registers, A a, uint64_t b, int columns, bool add) {
+    const HostAside aside;
+    Product& product = Begin(registers, b, columns, add);
+    for (int thread = 0; thread < kThreads; ++thread) product.in_registers.push_back(a(thread));
   }
   void Commit(std::minstd_rand& random) {
     const HostAside aside;
@@ -113,14 +116,14 @@ class HostProducts {
     groups_.push_back(std::move(open_));
     open_.clear();
     is_fenced_ = false;
-    if (random() / 16 % 2 == 0) Do();
+    if (random() / 16 % 2 == 0) Do(groups_.size());
   }
   void Wait(size_t pending) {
     const HostAside aside;
     JANUS_CHECK(open_.empty(), open_.size());
     waited_ = std::max(waited_, committed_ - static_cast<int64_t>(pending));
     if (groups_.size() <= pending) return;
-    Do();
+    Do(groups_.size() - pending);  // and no others, which may be done as late as at their own
     for (; groups_.size() > pending; groups_.pop_front()) {
       for (const Product& product : groups_.front()) --product.sums->under_way;
     }
@@ -146,9 +149,10 @@ class HostProducts {
   };
   struct Product {
     Accumulators* sums;
-    HostMatrix a;
     HostMatrix b;
     bool add;
+    HostMatrix a = {};                               // unless it is
+    std::vector<const uint32_t*> in_registers = {};  // of the threads
     bool is_done = false;
   };
 
@@ -163,6 +167,17 @@ class HostProducts {
     }
   }
 
+  template <class Registers>
+  Product& Begin(Registers registers, uint64_t b, int columns, bool add) {
+    JANUS_CHECK(is_fenced_ && sees_shared_, is_fenced_, sees_shared_);
+    JANUS_CHECK(columns % 8 == 0 && columns >= 8 && columns <= 256, columns);
+    HostMatrix::Of(b).Check();
+    Accumulators& sums = Find(registers, columns);
+    ++sums.under_way;
+    open_.push_back({&sums, HostMatrix::Of(b), add});
+    TellReads(open_.back().b, columns);
+    return open_.back();
+  }
   template <class Registers>
   Accumulators& Find(Registers registers, int columns) {
     for (Accumulators& sums : accumulators_) {
@@ -196,9 +211,10 @@ class HostProducts {
       return shared_ + matrix.AddressOf(i / kChunks, i % kChunks) - kWindow;
     });
   }
-  void Do() {
-    for (std::vector<Product>& group : groups_) {
-      for (Product& product : group) {
+  // The oldest `groups`.
+  void Do(size_t groups) {
+    for (size_t i = 0; i < groups; ++i) {
+      for (Product& product : groups_[i]) {
         if (!product.is_done) Do(product);
         product.is_done = true;
       }
@@ -207,7 +223,12 @@ class HostProducts {
   void Do(const Product& product) {
     const int columns = product.sums->columns;
     float a[kOutputs][kInner];
-    Read(product.a, kOutputs, [&](int row, int k, float value) { a[row][k] = value; });
+    const auto take = [&](int row, int k, float value) { a[row][k] = value; };
+    if (product.in_registers.empty()) {
+      Read(product.a, kOutputs, take);
+    } else {
+      ReadRegisters(product.in_registers, take);
+    }
     float b[256 / 8][kInner][8];
     Read(product.b, columns, [&](int row, int k, float value) { b[row / 8][k][row % 8] = value; });
     for (int n = 0; n < columns / 8; ++n) {
@@ -219,6 +240,17 @@ class HostProducts {
           for (int i = 0; i < 8; ++i) sum[i] = __builtin_fmaf(a[m][k], b[n][k][i], sum[i]);
         }
         std::memcpy(d, sum, sizeof sum);
+      }
+    }
+  }
+  // The PTX ISA's fragment of the 64-row operand.
+  template <class Take>
+  static void ReadRegisters(const std::vector<const uint32_t*>& registers, Take take) {
+    for (int thread = 0; thread < kThreads; ++thread) {
+      for (int i = 0; i < 8; ++i) {
+        const uint32_t pair = registers[static_cast<size_t>(thread)][i / 2];
+        take(thread / 32 * 16 + thread % 32 / 4 + i / 2 % 2 * 8, thread % 4 * 2 + i % 2 + i / 4 * 8,
+             FromBFloat16(static_cast<uint16_t>(pair >> (16 * (i % 2)))));
       }
     }
   }

@@ -314,15 +314,21 @@ JANUS_DEVICE Mxfp4Factors FactorsOf(uint32_t scales, uint32_t block) {
   if constexpr (kIsLarge) return {0x7E007E00u, both * 128 + 0x00800080u};  // 2^125
   return {0, both * 128 + 0x3F003F00u};
 }
-// Byte kByte of eight E2M1: the two of it times the factors.
-template <bool kIsLarge, int kByte>
-JANUS_DEVICE uint32_t BFloat16OfMxfp4(uint32_t eight, const Mxfp4Factors& factors) {
-  // Each with its sign in bits 7 to 15, exponent and fraction in bits 4 to 6.
-  constexpr uint32_t kSelector = (12 + kByte) << 12 | (4 + kByte) << 8 | (8 + kByte) << 4 | kByte;
-  const uint32_t spread = PermuteBytes(eight << 4, eight, kSelector);
-  uint32_t pair = spread << 2 & 0x81C081C0u;
+// Says which byte of eight E2M1 is turned: its numbers each with its sign in bits 7 to 15, exponent
+// and fraction in bits 4 to 6, of what is shifted by 4 and of what is not.
+JANUS_DEVICE constexpr uint32_t PickOfMxfp4(uint32_t byte) {
+  return byte * 0x1111u + 0xC480u;
+}
+// The two of it times the factors.
+template <bool kIsLarge>
+JANUS_DEVICE uint32_t BFloat16OfMxfp4(uint32_t eight, uint32_t pick, const Mxfp4Factors& factors) {
+  uint32_t pair = PermuteBytes(eight << 4, eight, pick) << 2 & 0x81C081C0u;
   if constexpr (kIsLarge) pair = TimesHalves(pair, factors.first);
   return TimesHalves(pair, factors.second);
+}
+template <bool kIsLarge, int kByte>
+JANUS_DEVICE uint32_t BFloat16OfMxfp4(uint32_t eight, const Mxfp4Factors& factors) {
+  return BFloat16OfMxfp4<kIsLarge>(eight, PickOfMxfp4(kByte), factors);
 }
 
 }  // namespace janus::kernels::cuda

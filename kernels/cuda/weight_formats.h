@@ -20,6 +20,7 @@
 
 #include "common/dtype.h"
 #include "kernels/cuda/stages.h"
+#include "kernels/cuda/tile.h"
 
 namespace janus::kernels::cuda {
 
@@ -315,5 +316,25 @@ struct WeightFormat<4> {
     }
   }
 };
+
+// Up to Tile::kHalf rows of a matrix [rows,inner] from row `first` on; there may be none. `scales`
+// are the matrix's.
+template <class Tile>
+JANUS_DEVICE auto HalfOfMatrix(const void* matrix, const void* scales, int64_t rows, int64_t inner,
+                               int64_t first) {
+  using Format = typename Tile::Format;
+  using Element = typename Format::Element;
+  static_assert(kScaleBlock % Tile::kHalf == 0, "a half lies in one row of blocks of scales");
+  const auto* const begin = static_cast<const Element*>(matrix);
+  if (first >= rows) return WeightHalf<Element>{begin, 0, scales};
+  if constexpr (Format::kIsScaled) {
+    scales = static_cast<const float*>(scales) + first / kScaleBlock * ScaleBlocks(inner);
+  }
+  if constexpr (Format::kScaleBytes != 0) {
+    scales = static_cast<const uint8_t*>(scales) + first * (inner / kMxBlock);
+  }
+  return WeightHalf<Element>{begin + first * (inner / Format::kWeights),
+                             PartOfTile(rows, first, Tile::kHalf), scales};
+}
 
 }  // namespace janus::kernels::cuda

@@ -1,7 +1,8 @@
 #pragma once
 
-// What a warpgroup of sm_90a multiplies: wgmma.mma_async over bfloat16 with fp32 sums, both
-// operands from shared memory (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions").
+// What a warpgroup of sm_90a multiplies: wgmma.mma_async over bfloat16 with fp32 sums (PTX ISA,
+// "Asynchronous Warpgroup Level Matrix Instructions"). Of its operands a lies in shared memory or
+// in registers, b in shared memory.
 //
 //   block.CopyingGroups<kPending>([&](auto& group) {
 //     Fence(group);
@@ -12,14 +13,17 @@
 //
 //   a, 64 x 16, b, 16 x N: matrices of which a row (of b a column) has its elements of the inner
 //            axis one after the other, by descriptors: Matrix.
+//   a in registers: a(thread)[i], two elements each, the lower bits first. Row t/32*16 + t%32/4 +
+//            8*(i%2), columns 2*(t%4) + 8*(i/2) and the next.
 //   d, 64 x N:  d(thread)[i] of the group's threads by their numbers t in it. Row t/32*16 + t%32/4
 //            + 8*(i/2%2), column 8*(i/4) + 2*(t%4) + i%2.
 //
-// Between MultiplyAsync and the Wait that lets its group through the registers d are the tensor
-// cores'; the operands stay as they are until the end of that Wait's CopyingGroups, since a warp
-// waits for its own part alone. What any thread writes to shared memory is there for
-// wgmma behind the end of a CopyingGroups (block.h). A group of products begins with Fence, since
-// registers may have been touched before; products of one d are added in their order.
+// Between MultiplyAsync and the Wait that lets its group through the registers d and a are the
+// tensor cores'; operands in shared memory stay as they are until the end of that Wait's
+// CopyingGroups, since a warp waits for its own part alone. What any thread writes to shared memory
+// is there for wgmma behind the end of a CopyingGroups (block.h). A group of products begins with
+// Fence, since registers, of a as well, may have been touched before; products of one d are added
+// in their order.
 //
 // In which order the tensor cores add the 17 terms of one element is not specified, as with
 // mma.sync, and need not be the same order. The host form (host_products.h) adds them from the
@@ -74,10 +78,14 @@ template <int kPending>
 __device__ void Wait(DeviceGroup&) {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
-// d = a * b, and + d where `add`. In CopyingGroups.
+// d = a * b, and + d where `add`. In CopyingGroups. MultiplyRegisters: with a(thread).
 template <int kColumns, class Sums>
 __device__ void MultiplyAsync(DeviceGroup& group, Sums sums, uint64_t a, uint64_t b, bool add) {
   WgmmaInstruction<kColumns>::Issue(sums(group.thread()), a, b, add ? 1 : 0);
+}
+template <int kColumns, class Sums, class A>
+__device__ void MultiplyRegisters(DeviceGroup& group, Sums sums, A a, uint64_t b, bool add) {
+  WgmmaInstruction<kColumns>::Issue(sums(group.thread()), a(group.thread()), b, add ? 1 : 0);
 }
 
 #else
@@ -91,8 +99,32 @@ template <int kPending>
 __device__ void Wait(DeviceGroup&) {}
 template <int kColumns, class Sums>
 __device__ void MultiplyAsync(DeviceGroup&, Sums, uint64_t, uint64_t, bool) {}
+template <int kColumns, class Sums, class A>
+__device__ void MultiplyRegisters(DeviceGroup&, Sums, A, uint64_t, bool) {}
 
 #endif
+
+// A word of shared memory, 4-byte aligned, into to(thread) from from(thread).
+template <class To, class From>
+__device__ void LoadWord(DeviceGroup& group, To to, From from) {
+  const uint32_t address = group.SharedAddress(from(group.thread()));
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(to(group.thread())) : "r"(address) : "memory");
+}
+// Four words, 16-byte aligned.
+template <class To, class From>
+__device__ void LoadFourWords(DeviceGroup& group, To to, From from) {
+  uint32_t(&r)[4] = to(group.thread());
+  const uint32_t address = group.SharedAddress(from(group.thread()));
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(address)
+               : "memory");
+}
+// fn(thread) on every thread, of which each touches its own registers alone: no barrier.
+template <class Fn>
+__device__ void ForThreads(DeviceGroup& group, Fn fn) {
+  fn(group.thread());
+}
 
 #else
 
@@ -117,6 +149,62 @@ void MultiplyAsync(HostGroup& group, Sums sums, uint64_t a, uint64_t b, bool add
     return d;
   };
   group.products().Multiply(registers, a, b, kColumns, add);
+}
+template <int kColumns, class Sums, class A>
+void MultiplyRegisters(HostGroup& group, Sums sums, A a, uint64_t b, bool add) {
+  group.Together();
+  const int first = group.index() * kGroupThreads;
+  const auto registers = [&](int thread) {
+    float(&d)[kColumns / 2] = sums(first + thread);
+    return d;
+  };
+  group.products().MultiplyRegisters(
+      registers,
+      [&](int thread) {
+        const uint32_t(&of)[4] = a(first + thread);
+        return of;
+      },
+      b, kColumns, add);
+}
+
+template <class Fn>
+void ForThreads(HostGroup& group, Fn fn) {
+  group.Together();
+  for (int i = 0; i < kGroupThreads; ++i) fn(group.index() * kGroupThreads + i);
+}
+// take(thread, bytes) of what `kBytes` bytes each thread of a group reads; a warp takes its turns
+// in parts of so many threads as read 128 bytes. Threads of a part may read the same.
+template <int kBytes, class From, class Take>
+void LoadByThreads(HostGroup& group, From from, Take take) {
+  constexpr int kPart = 128 / kBytes;
+  const unsigned char* read[kPart];
+  ForThreads(group, [&](int thread) {
+    const auto* const bytes = static_cast<const unsigned char*>(from(thread));
+    JANUS_CHECK(reinterpret_cast<uintptr_t>(bytes) % kBytes == 0, thread);
+    take(thread, bytes);
+    read[thread % kPart] = bytes;
+    if (thread % kPart != kPart - 1) return;
+    const unsigned char* of_bank[kPart] = {};
+    bool conflicts = false;
+    for (const unsigned char* const other : read) {
+      const unsigned char*& is = of_bank[reinterpret_cast<uintptr_t>(other) % 128 / kBytes];
+      conflicts = conflicts || (is != nullptr && is != other);
+      is = other;
+    }
+    if (conflicts) Count(host_bank_conflicts);
+  });
+}
+template <class To, class From>
+void LoadWord(HostGroup& group, To to, From from) {
+  LoadByThreads<4>(group, from, [&](int thread, const unsigned char* bytes) {
+    std::memcpy(&to(thread), bytes, 4);
+  });
+}
+template <class To, class From>
+void LoadFourWords(HostGroup& group, To to, From from) {
+  LoadByThreads<16>(group, from, [&](int thread, const unsigned char* bytes) {
+    std::memcpy(to(thread), bytes, 16);
+  });
 }
 
 #endif

@@ -1,8 +1,8 @@
 #pragma once
 
-// wgmma.mma_async of 64 rows by so many columns by 16, bfloat16 with fp32 sums, both operands from
-// shared memory (PTX ISA, sm_90a). Each has its registers spelled out: inline assembly takes no
-// array. For wgmma.h alone.
+// wgmma.mma_async of 64 rows by so many columns by 16, bfloat16 with fp32 sums, the columns from
+// shared memory, the 64 rows from there too or from registers (PTX ISA, sm_90a). Each has its
+// registers spelled out: inline assembly takes no array. For wgmma.h alone.
 
 #include <cstdint>
 
@@ -48,9 +48,10 @@ namespace janus::kernels::cuda {
 template <int kColumns>
 struct WgmmaInstruction;
 
-// Numbers of the operands behind the registers: the descriptors, whether d is added to. Immediates:
-// neither operand is negated, neither is transposed.
-#define JANUS_WGMMA(columns, a_at, b_at, add_at, ...)                                              \
+// Numbers of the operands behind the registers of d: the descriptors, whether d is added to; where
+// a is in registers those four of it before b's descriptor. Immediates: neither operand is negated,
+// none that is in shared memory is transposed.
+#define JANUS_WGMMA(columns, a_at, b_at, add_at, a0, a1, a2, a3, rb_at, radd_at, ...)              \
   template <>                                                                                      \
   struct WgmmaInstruction<columns> {                                                               \
     __device__ static void Issue(float (&d)[(columns) / 2], uint64_t a, uint64_t b, int add) {     \
@@ -61,14 +62,24 @@ struct WgmmaInstruction;
           : __VA_ARGS__                                                                            \
           : "l"(a), "l"(b), "r"(add));                                                             \
     }                                                                                              \
+    __device__ static void Issue(float (&d)[(columns) / 2], const uint32_t (&a)[4], uint64_t b,    \
+                                 int add) {                                                        \
+      asm volatile(                                                                                \
+          "{\n.reg .pred p;\nsetp.ne.b32 p, %" #radd_at                                        \
+          ", 0;\nwgmma.mma_async.sync.aligned.m64n" #columns "k16.f32.bf16.bf16 {"                 \
+          JANUS_OPERANDS_##columns "}, {%" #a0 ", %" #a1 ", %" #a2 ", %" #a3 "}, %" #rb_at          \
+          ", p, 1, 1, 0;\n}"                                                                     \
+          : __VA_ARGS__                                                                            \
+          : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));                         \
+    }                                                                                              \
   };
-JANUS_WGMMA(8, 4, 5, 6, JANUS_FLOATS_4(0))
-JANUS_WGMMA(16, 8, 9, 10, JANUS_FLOATS_8(0))
-JANUS_WGMMA(32, 16, 17, 18, JANUS_FLOATS_16(0))
-JANUS_WGMMA(64, 32, 33, 34, JANUS_FLOATS_32(0))
-JANUS_WGMMA(128, 64, 65, 66, JANUS_FLOATS_64(0))
-JANUS_WGMMA(192, 96, 97, 98, JANUS_FLOATS_96(0))
-JANUS_WGMMA(256, 128, 129, 130, JANUS_FLOATS_128(0))
+JANUS_WGMMA(8, 4, 5, 6, 4, 5, 6, 7, 8, 9, JANUS_FLOATS_4(0))
+JANUS_WGMMA(16, 8, 9, 10, 8, 9, 10, 11, 12, 13, JANUS_FLOATS_8(0))
+JANUS_WGMMA(32, 16, 17, 18, 16, 17, 18, 19, 20, 21, JANUS_FLOATS_16(0))
+JANUS_WGMMA(64, 32, 33, 34, 32, 33, 34, 35, 36, 37, JANUS_FLOATS_32(0))
+JANUS_WGMMA(128, 64, 65, 66, 64, 65, 66, 67, 68, 69, JANUS_FLOATS_64(0))
+JANUS_WGMMA(192, 96, 97, 98, 96, 97, 98, 99, 100, 101, JANUS_FLOATS_96(0))
+JANUS_WGMMA(256, 128, 129, 130, 128, 129, 130, 131, 132, 133, JANUS_FLOATS_128(0))
 #undef JANUS_OPERANDS_8
 #undef JANUS_OPERANDS_16
 #undef JANUS_OPERANDS_32

@@ -2,7 +2,8 @@
 
 // The matrix product of the experts on sm_90a: a block computes weights x rows^T with wgmma, whose
 // 64-row operand is the weights, of each of its warpgroups other ones; rows of activations, in
-// bfloat16 like the weights, are its columns and serve all warpgroups.
+// bfloat16, are its columns and serve all warpgroups. Here weights are in bfloat16 too; in 8 and in
+// 4 bits: wgmma_packed.h.
 //
 // Both operands come through shared memory in steps of 64 elements of the inner axis, by
 // asynchronous copies that run kAhead steps ahead. While a step is multiplied the warps start the
@@ -16,20 +17,24 @@
 // the PTX ISA guarantees and only a GPU can show.
 
 #include "kernels/cuda/plan.h"
-#include "kernels/cuda/stages.h"
+#include "kernels/cuda/weight_formats.h"
 #include "kernels/cuda/wgmma.h"
 
 namespace janus::kernels::cuda {
 
-// What does not hang on the rows of a tile. Of one warpgroup: two blocks on a multiprocessor. Of
-// two: one.
-template <int kWarpgroups>
+// What does not hang on the rows of a tile. Of one warpgroup: several blocks on a multiprocessor.
+// Of two: one.
+template <int kWarpgroups, int kWeightBits = 16>
 struct WgmmaBlock {
   static_assert(kWarpgroups == 1 || kWarpgroups == 2);
+  using Format = WeightFormat<kWeightBits>;
+  static constexpr int kBits = kWeightBits;
   static constexpr int kGroups = kWarpgroups;
   static constexpr int kThreads = kGroups * kGroupThreads;
   static constexpr int kHalf = 32 * kGroups;  // weight rows of a half
-  static constexpr int kMostRows = kGroups == 1 ? 64 : 256;
+  // By registers: weights in 4 and in 8 bits pass through some, and scaled sums are there twice, of
+  // a block of scales and of all.
+  static constexpr int kMostRows = kGroups == 1 ? 64 : kBits == 16 ? 256 : kBits == 8 ? 128 : 192;
   static constexpr int kBlocksAtOnce = kGroups == 1 ? 2 : 1;
   // Of shared memory: the stages, then where each row of activations begins, then what else a
   // kernel keeps.
@@ -42,17 +47,31 @@ struct WgmmaBlock {
 // halves: of two matrices (gate and up), or of one. Of a warp's 16 rows of wgmma's operand the
 // first 8 are of the first half and the others the same of the second, so that a thread has both
 // halves of its outputs.
-template <int kWarpgroups, int kActivations>
-struct WgmmaTile : WgmmaBlock<kWarpgroups> {
-  using Block = WgmmaBlock<kWarpgroups>;
+template <int kWarpgroups, int kActivations, int kWeightBits = 16>
+struct WgmmaTile : WgmmaBlock<kWarpgroups, kWeightBits> {
+  using Block = WgmmaBlock<kWarpgroups, kWeightBits>;
+  using Format = typename Block::Format;
   static constexpr int kRows = kActivations;
   static constexpr int kStep = kSwizzledRow / 2;  // of the inner axis
-  // In a stage rows of activations follow those of weights.
-  static constexpr int kRowsAt = 2 * Block::kHalf * kSwizzledRow;
-  static constexpr int kStageBytes = kRowsAt + kRows * kSwizzledRow;
-  static constexpr int kStages = Block::kStagesBytes / kStageBytes;
-  static constexpr int kAhead = kStages - 2;
-  static_assert(kRows <= Block::kMostRows && kAhead >= 2 && kStageBytes % kSharedAlignment == 0);
+  static constexpr int kWeightRows = 2 * Block::kHalf;
+  // Of a stage. Two of few bytes, beside which what is done once for each stage would weigh.
+  static constexpr int kSteps = kWeightBits != 16 && kWarpgroups == 1 ? 2 : 1;
+  static constexpr int kWeightRowBytes = kSteps * kStep * kWeightBits / 8;  // in a stage
+  // In a stage rows of activations follow those of weights, for each step. Scales that come with
+  // their weights lie behind all stages.
+  static constexpr int kRowsAt = kWeightRows * kWeightRowBytes;
+  static constexpr int kStepRowsBytes = kRows * kSwizzledRow;
+  static constexpr int kStageBytes = kRowsAt + kSteps * kStepRowsBytes;
+  static constexpr int kScaleStageBytes = kWeightRows * Format::kScaleBytes;
+  static constexpr int kMostStages = 16;
+  static constexpr int kFit = Block::kStagesBytes / (kStageBytes + kScaleStageBytes);
+  static constexpr int kStages = kFit < kMostStages ? kFit : kMostStages;
+  static constexpr int kScalesAt = kStages * kStageBytes;
+  // How many stages the second of two warpgroups is behind the first.
+  static constexpr int kLag = Format::kIsScaled && kWarpgroups == 2 ? 1 : 0;
+  static constexpr int kAhead = kStages - 2 - kLag;
+  static_assert(kRows <= Block::kMostRows && kAhead >= 2 && kStageBytes % kSharedAlignment == 0 &&
+                kRowsAt % kSharedAlignment == 0);
 
   // A thread's part of the result.
   struct Sums {
@@ -63,10 +82,73 @@ struct WgmmaTile : WgmmaBlock<kWarpgroups> {
   JANUS_DEVICE static constexpr int HalfOf(int row) { return row / 8 % 2; }
 };
 
-// `rows` rows of a matrix of the tile's inner axis, one after the other, from any address.
-struct WgmmaHalf {
-  const uint16_t* first = nullptr;
-  int rows = 0;
+// What products do with rows of activations, whatever their weights. x(row) is where one begins;
+// rows may lie at any address of an element: those that copies cannot read are moved one by one.
+template <class Tile>
+struct WgmmaRows {
+  static constexpr int kChunks = kSwizzledRow / kCopyBytes;
+  // A pass of all threads brings the chunks of so many rows.
+  static constexpr int kPass = Tile::kThreads / kChunks;
+  // Of a pass after the other: a chunk of a thread is of rows kPass apart, whose chunks lie alike
+  // in their groups of 8. So one address serves them all, and what all chunks have in common is
+  // asked before the loop: a warp has far more copies to start than products.
+  static constexpr int kPassBytes = kPass * kSwizzledRow;
+  static_assert(kPass % 16 == 0 && Tile::kWeightRows % kPass == 0);
+
+  JANUS_DEVICE static bool IsAligned(const void* address, int bytes = kCopyBytes) {
+    return reinterpret_cast<uintptr_t>(address) % static_cast<unsigned>(bytes) == 0;
+  }
+
+  template <class Block>
+  JANUS_DEVICE static const uint16_t** Of(Block& block) {
+    return reinterpret_cast<const uint16_t**>(block.shared() + Tile::kStagesBytes);
+  }
+  // In a phase.
+  template <class Block, class X>
+  JANUS_DEVICE static void Find(Block& block, int thread, int rows, X x) {
+    for (int row = thread; row < Tile::kRows; row += Tile::kThreads) {
+      Of(block)[row] = x(row < rows ? row : 0);
+    }
+  }
+  // In a later one: whether asynchronous copies can read what a thread brings.
+  template <class Block>
+  JANUS_DEVICE static bool CanCopy(Block& block, int thread) {
+    bool can = true;
+    for (int row = thread / kChunks; row < Tile::kRows; row += kPass) {
+      can = can && IsAligned(Of(block)[row]);
+    }
+    return can;
+  }
+
+  template <class Block>
+  JANUS_DEVICE static void Fill(Block& block, unsigned char* to, int thread, int step, int rows,
+                                int64_t inner, bool in_chunks) {
+    constexpr int kPasses = (Tile::kRows + kPass - 1) / kPass;
+    static_assert(kPasses == 1 || Tile::kRows % kPass == 0);
+    const int first_row = thread / kChunks;
+    if (Tile::kRows < kPass && first_row >= Tile::kRows) return;
+    const int chunk = thread % kChunks;
+    const int64_t k = int64_t{step} * Tile::kStep + chunk * kChunk;
+    const int left = k < inner ? rows - first_row : 0;
+    unsigned char* const first_to = to + SwizzledOffset(first_row, chunk);
+    const uint16_t* const* const first_from = Of(block) + first_row;
+    if (in_chunks) {
+      // All of them before the first copy, which the compiler would not load beyond.
+      const uint16_t* from[kPasses];
+      JANUS_UNROLL
+      for (int i = 0; i < kPasses; ++i) from[i] = first_from[i * kPass] + k;
+      JANUS_UNROLL
+      for (int i = 0; i < kPasses; ++i) {
+        block.CopyAsync(first_to + i * kPassBytes, from[i], i * kPass < left);
+      }
+      return;
+    }
+    JANUS_KEEP_LOOP
+    for (int i = 0; i < kPasses; ++i) {
+      MoveChunk(first_to + i * kPassBytes, first_from[i * kPass] + k,
+                i * kPass < left ? kChunk : 0);
+    }
+  }
 };
 
 // The tile's product over an inner axis of `inner` elements: whole chunks of both operands. x(row)
@@ -75,7 +157,9 @@ struct WgmmaHalf {
 // Begins and ends with the shared memory free.
 template <class Tile>
 class WgmmaProduct {
-  using Halves = WgmmaHalf[2];
+  using Rows = WgmmaRows<Tile>;
+  using Half = WeightHalf<uint16_t>;
+  using Halves = Half[2];
   using Sums = PerThread<typename Tile::Sums, Tile::kThreads>;
 
  public:
@@ -83,20 +167,12 @@ class WgmmaProduct {
   JANUS_DEVICE static void Run(Block& block, const Halves& w, int rows, int64_t inner, X x,
                                Sums& sums) {
     const int steps = static_cast<int>((inner + Tile::kStep - 1) / Tile::kStep);
-    block.Phase([&](int thread) {
-      for (int row = thread; row < Tile::kRows; row += Tile::kThreads) {
-        RowsOf(block)[row] = x(row < rows ? row : 0);
-      }
-    });
+    block.Phase([&](int thread) { Rows::Find(block, thread, rows, x); });
     // Whether asynchronous copies can read what a thread brings.
     PerThread<CanCopy, Tile::kThreads> can_copy;
     block.Phase([&](int thread) {
-      CanCopy& can = can_copy[thread];
-      can.weights = IsAligned(HalfOfThread(w, thread).first);
-      can.rows = true;
-      for (int row = thread / kChunks; row < Tile::kRows; row += kPass) {
-        can.rows = can.rows && IsAligned(RowsOf(block)[row]);
-      }
+      can_copy[thread] = {Rows::IsAligned(HalfOfThread(w, thread).first),
+                          Rows::CanCopy(block, thread)};
     });
     const auto fill = [&](auto& group, int step, int stage) {
       if (step >= steps) return;
@@ -104,7 +180,7 @@ class WgmmaProduct {
       group.Threads([&](int thread) {
         const CanCopy& can = can_copy[thread];
         FillWeights(block, to, thread, step, w, inner, can.weights);
-        FillRows(block, to + Tile::kRowsAt, thread, step, rows, inner, can.rows);
+        Rows::Fill(block, to + Tile::kRowsAt, thread, step, rows, inner, can.rows);
       });
     };
     JANUS_KEEP_LOOP
@@ -128,23 +204,15 @@ class WgmmaProduct {
   }
 
  private:
-  static constexpr int kChunks = kSwizzledRow / kCopyBytes;
-  // A pass of all threads brings the chunks of so many rows.
-  static constexpr int kPass = Tile::kThreads / kChunks;
-  static_assert(kPass % 16 == 0 && 2 * Tile::kHalf % kPass == 0);
+  static constexpr int kChunks = Rows::kChunks;
+  static constexpr int kPass = Rows::kPass;
+  static constexpr int kPassBytes = Rows::kPassBytes;
 
-  template <class Block>
-  JANUS_DEVICE static const uint16_t** RowsOf(Block& block) {
-    return reinterpret_cast<const uint16_t**>(block.shared() + Tile::kStagesBytes);
-  }
-  JANUS_DEVICE static bool IsAligned(const void* address) {
-    return reinterpret_cast<uintptr_t>(address) % kCopyBytes == 0;
-  }
   // A thread's rows of all passes are of one half. Chosen word by word: an array that is indexed by
   // a variable would lie in memory.
-  JANUS_DEVICE static WgmmaHalf HalfOfThread(const Halves& w, int thread) {
+  JANUS_DEVICE static Half HalfOfThread(const Halves& w, int thread) {
     const bool is_second = Tile::HalfOf(thread / kChunks) != 0;
-    return {is_second ? w[1].first : w[0].first, is_second ? w[1].rows : w[0].rows};
+    return {is_second ? w[1].first : w[0].first, is_second ? w[1].rows : w[0].rows, nullptr};
   }
 
   struct CanCopy {
@@ -152,18 +220,12 @@ class WgmmaProduct {
     bool rows = true;
   };
 
-  // Of a pass after the other: a chunk of a thread is of rows kPass apart, whose chunks lie alike
-  // in their groups of 8. So one address serves them all, and what all chunks have in common is
-  // asked before the loop: a warp has far more copies to start than products.
-  static constexpr int kPassBytes = kPass * kSwizzledRow;
-  static_assert(kPass % 8 == 0);
-
   // The address of what is not read is whatever comes out; nothing touches it.
   template <class Block>
   JANUS_DEVICE static void FillWeights(Block& block, unsigned char* to, int thread, int step,
                                        const Halves& w, int64_t inner, bool in_chunks) {
     constexpr int kPasses = 2 * Tile::kHalf / kPass;
-    const WgmmaHalf half = HalfOfThread(w, thread);
+    const Half half = HalfOfThread(w, thread);
     const int first_row = thread / kChunks;
     const int chunk = thread % kChunks;
     const int64_t k = int64_t{step} * Tile::kStep + chunk * kChunk;
@@ -182,36 +244,6 @@ class WgmmaProduct {
     for (int i = 0; i < kPasses; ++i) {
       MoveChunk(first_to + i * kPassBytes, from, i * kPass / 2 < left ? kChunk : 0);
       from += kPass / 2 * inner;
-    }
-  }
-
-  template <class Block>
-  JANUS_DEVICE static void FillRows(Block& block, unsigned char* to, int thread, int step, int rows,
-                                    int64_t inner, bool in_chunks) {
-    constexpr int kPasses = (Tile::kRows + kPass - 1) / kPass;
-    static_assert(kPasses == 1 || Tile::kRows % kPass == 0);
-    const int first_row = thread / kChunks;
-    if (Tile::kRows < kPass && first_row >= Tile::kRows) return;
-    const int chunk = thread % kChunks;
-    const int64_t k = int64_t{step} * Tile::kStep + chunk * kChunk;
-    const int left = k < inner ? rows - first_row : 0;
-    unsigned char* const first_to = to + SwizzledOffset(first_row, chunk);
-    const uint16_t* const* const first_from = RowsOf(block) + first_row;
-    if (in_chunks) {
-      // All of them before the first copy, which the compiler would not load beyond.
-      const uint16_t* from[kPasses];
-      JANUS_UNROLL
-      for (int i = 0; i < kPasses; ++i) from[i] = first_from[i * kPass] + k;
-      JANUS_UNROLL
-      for (int i = 0; i < kPasses; ++i) {
-        block.CopyAsync(first_to + i * kPassBytes, from[i], i * kPass < left);
-      }
-      return;
-    }
-    JANUS_KEEP_LOOP
-    for (int i = 0; i < kPasses; ++i) {
-      MoveChunk(first_to + i * kPassBytes, first_from[i * kPass] + k,
-                i * kPass < left ? kChunk : 0);
     }
   }
 

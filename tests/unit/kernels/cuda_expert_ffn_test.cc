@@ -44,6 +44,18 @@ constexpr Way kFastWay{ExpertForm::kFast};
 constexpr Way kNarrowWay{ExpertForm::kWgmma, WgmmaTiles::kNarrow};
 constexpr Way kWideWay{ExpertForm::kWgmma, WgmmaTiles::kWide};
 
+// Those that the device here has.
+std::vector<Way> WaysHere() {
+  std::vector<Way> ways = {kFastWay};
+  if (DeviceHasWgmma()) ways.insert(ways.end(), {kNarrowWay, kWideWay});
+  return ways;
+}
+const char* NameOf(const Way& way) {
+  return way.form == ExpertForm::kFast    ? "fast"
+         : way.tiles == WgmmaTiles::kWide ? "wide"
+                                          : "narrow";
+}
+
 // An expert for each of `counts`, with as many rows.
 class Experts {
  public:
@@ -289,18 +301,60 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"WideLongInner", {40, 904}, kB16, kB16, kCounts, kWideWay},
                     Case{"WideBands", {136, 72}, kB16, kB16, kBandCounts, kWideWay}),
     [](const auto& info) { return info.param.name; });
+// Inner axes of an odd number of steps and of an even one, whole and not, with fewer steps than run
+// ahead and with more than there are stages.
+INSTANTIATE_TEST_SUITE_P(
+    WgmmaFp8, FastExpertsTest,
+    testing::Values(Case{"Least", {16, 16}, kB16, kF8, kCounts, kNarrowWay},
+                    Case{"NoWholeBlocks", {208, 144}, kB16, kF8, kCounts, kNarrowWay},
+                    Case{"WholeBlocks", {256, 384}, kB16, kF8, kCounts, kNarrowWay},
+                    Case{"OddSteps", {192, 320}, kB16, kF8, kCounts, kNarrowWay},
+                    Case{"InFp32", {336, 80}, DType::kFloat32, kF8, kCounts, kNarrowWay},
+                    Case{"LongRows", {1328, 48}, kB16, kF8, kCounts, kNarrowWay},
+                    Case{"LongInner", {48, 1328}, kB16, kF8, kCounts, kNarrowWay},
+                    Case{"WideLeast", {16, 16}, kB16, kF8, kWideCounts, kWideWay},
+                    Case{"WideNoWholeTiles", {208, 144}, kB16, kF8, kWideCounts, kWideWay},
+                    Case{"WideWholeBlocks", {256, 128}, kB16, kF8, kWideCounts, kWideWay},
+                    Case{"WideOddSteps", {192, 320}, kB16, kF8, kWideCounts, kWideWay},
+                    Case{"WideInFp32", {336, 80}, DType::kFloat32, kF8, kWideCounts, kWideWay},
+                    Case{"WideLongRows", {1328, 48}, kB16, kF8, kCounts, kWideWay},
+                    Case{"WideLongInner", {48, 1328}, kB16, kF8, kCounts, kWideWay},
+                    Case{"WideBands", {144, 80}, kB16, kF8, kBandCounts, kWideWay}),
+    [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    WgmmaMxfp4, FastExpertsTest,
+    testing::Values(Case{"Least", {32, 32}, kB16, kMx4, kCounts, kNarrowWay},
+                    Case{"NoWholeSteps", {224, 160}, kB16, kMx4, kCounts, kNarrowWay},
+                    Case{"WholeSteps", {256, 384}, kB16, kMx4, kCounts, kNarrowWay},
+                    Case{"OddSteps", {192, 320}, kB16, kMx4, kCounts, kNarrowWay},
+                    Case{"InFp32", {352, 96}, DType::kFloat32, kMx4, kCounts, kNarrowWay},
+                    Case{"LongRows", {1312, 64}, kB16, kMx4, kCounts, kNarrowWay},
+                    Case{"LongInner", {64, 1280}, kB16, kMx4, kCounts, kNarrowWay},
+                    Case{"WideLeast", {32, 32}, kB16, kMx4, kWideCounts, kWideWay},
+                    Case{"WideNoWholeTiles", {224, 160}, kB16, kMx4, kWideCounts, kWideWay},
+                    Case{"WideWholeSteps", {256, 128}, kB16, kMx4, kWideCounts, kWideWay},
+                    Case{"WideOddSteps", {192, 320}, kB16, kMx4, kWideCounts, kWideWay},
+                    Case{"WideInFp32", {352, 96}, DType::kFloat32, kMx4, kWideCounts, kWideWay},
+                    Case{"WideLongRows", {1312, 64}, kB16, kMx4, kCounts, kWideWay},
+                    Case{"WideLongInner", {64, 1280}, kB16, kMx4, kCounts, kWideWay},
+                    Case{"WideBands", {160, 96}, kB16, kMx4, kBandCounts, kWideWay}),
+    [](const auto& info) { return info.param.name; });
 
 // How a call is dealt into blocks shows in no bit, on a GPU as well.
 TEST(WgmmaExperts, HaveTheSameBitsInNarrowAndInWideTilesOfAnyNumberOfBlocks) {
   if (!DeviceHasWgmma()) GTEST_SKIP() << "no wgmma here";
-  for (const Shape shape : {Shape{264, 200}, Shape{64, 392}}) {
-    const Experts experts(shape, kWideCounts, DType::kFloat32, kB16);
+  const auto expect = [](Shape shape, DType weights) {
+    const Experts experts(shape, kWideCounts, DType::kFloat32, weights);
     const std::vector<uint8_t> narrow = experts.Run(kNarrowWay);
     for (const int64_t blocks : {0, 1, 5}) {
-      EXPECT_EQ(experts.Run(Way{ExpertForm::kWgmma, WgmmaTiles::kWide, blocks}), narrow) << blocks;
+      EXPECT_EQ(experts.Run(Way{ExpertForm::kWgmma, WgmmaTiles::kWide, blocks}), narrow)
+          << ToString(weights) << ' ' << blocks;
     }
-    EXPECT_EQ(experts.Run(ExpertForm::kWgmma), narrow);
-  }
+    EXPECT_EQ(experts.Run(ExpertForm::kWgmma), narrow) << ToString(weights);
+  };
+  for (const Shape shape : {Shape{264, 200}, Shape{64, 392}}) expect(shape, kB16);
+  for (const Shape shape : {Shape{272, 208}, Shape{64, 400}}) expect(shape, kF8);
+  for (const Shape shape : {Shape{288, 224}, Shape{64, 416}}) expect(shape, kMx4);
 }
 
 // As many experts as a call of wide tiles takes, of each of which a block must find the tiles.
@@ -327,8 +381,12 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"DeepSeekV2", {5120, 1536}, kB16, kB16, kFewCounts},
                     Case{"Fp8DeepSeekV3", {7168, 2048}, kB16, kF8, kFewCounts},
                     Case{"Fp8DeepSeekV2", {5120, 1536}, kB16, kF8, kFewCounts},
+                    Case{"Fp8WgmmaDeepSeekV3", {7168, 2048}, kB16, kF8, kFewCounts, kNarrowWay},
+                    Case{"Fp8WideDeepSeekV3", {7168, 2048}, kB16, kF8, kManyCounts, kWideWay},
                     Case{"Mxfp4DeepSeekV3", {7168, 2048}, kB16, kMx4, kFewCounts},
-                    Case{"Mxfp4DeepSeekV2", {5120, 1536}, kB16, kMx4, kFewCounts}),
+                    Case{"Mxfp4DeepSeekV2", {5120, 1536}, kB16, kMx4, kFewCounts},
+                    Case{"Mxfp4WgmmaDeepSeekV3", {7168, 2048}, kB16, kMx4, kFewCounts, kNarrowWay},
+                    Case{"Mxfp4WideDeepSeekV3", {7168, 2048}, kB16, kMx4, kManyCounts, kWideWay}),
     [](const auto& info) { return info.param.name; });
 #endif
 
@@ -350,7 +408,9 @@ class FastExpertsOf : public testing::TestWithParam<Kind> {
 };
 INSTANTIATE_TEST_SUITE_P(Weights, FastExpertsOf,
                          testing::Values(Kind{kB16}, Kind{kF8}, Kind{kMx4}, Kind{kB16, kNarrowWay},
-                                         Kind{kB16, kWideWay}),
+                                         Kind{kB16, kWideWay}, Kind{kF8, kNarrowWay},
+                                         Kind{kF8, kWideWay}, Kind{kMx4, kNarrowWay},
+                                         Kind{kMx4, kWideWay}),
                          [](const auto& info) { return info.param.name(); });
 
 // Where rows and weights lie does not show in the bits: copies of 16 bytes cannot read all of it.
@@ -447,14 +507,14 @@ TEST(FastExperts, AScaleIsOfItsBlockAlone) {
       if (matrix % 3 != 2) continue;
       for (int i = 0; i < 6; ++i) experts.SetScale(matrix, i, i == block ? 2.0f : 0.0f);
     }
-    const std::vector<uint8_t> y = experts.Run(ExpertForm::kFast);
+    const std::vector<uint8_t> y = experts.Run(ExpertForm::kPlain);
     for (int64_t row = 0; row < 63; ++row) {
       for (int64_t n = 0; n < hidden; ++n) {
         const float value = ReadElement(y.data(), DType::kFloat32, row * hidden + n);
         EXPECT_EQ(value != 0.0f, n / 128 == block / 2) << block << ' ' << row << ' ' << n;
       }
     }
-    EXPECT_EQ(experts.Run(ExpertForm::kPlain), y) << block;
+    for (const Way& way : WaysHere()) EXPECT_EQ(experts.Run(way), y) << NameOf(way) << block;
   }
 }
 
@@ -464,9 +524,13 @@ TEST(FastExperts, OfMxfp4HaveTheBitsOfTheSameNumbersInBFloat16) {
   for (const Shape shape : {Shape{32, 32}, Shape{224, 160}, Shape{384, 256}}) {
     for (const DType y_dtype : {kB16, DType::kFloat32}) {
       Experts experts(shape, kCounts, y_dtype, kMx4);
-      const std::vector<uint8_t> packed = experts.Run(ExpertForm::kFast);
+      std::vector<std::vector<uint8_t>> packed;
+      for (const Way& way : WaysHere()) packed.push_back(experts.Run(way));
       experts.WriteOut();
-      EXPECT_EQ(packed, experts.Run(ExpertForm::kFast)) << shape.hidden;
+      size_t i = 0;
+      for (const Way& way : WaysHere()) {
+        EXPECT_EQ(packed[i++], experts.Run(way)) << NameOf(way) << shape.hidden;
+      }
     }
   }
 }
@@ -487,11 +551,16 @@ TEST(FastExperts, TakeEveryScaleOfMxfp4) {
         }
         for (int i = 0; i < 128; ++i) experts.SetBytes(matrix, i, 0x17);  // 6 and 0.5 alone
       }
-      const std::vector<uint8_t> packed = experts.Run(ExpertForm::kFast);
+      std::vector<std::vector<uint8_t>> packed;
+      for (const Way& way : WaysHere()) packed.push_back(experts.Run(way));
       experts.WriteOut();
-      EXPECT_EQ(packed, experts.Run(ExpertForm::kFast)) << which << ' ' << from;
-      if (kSameOrder) {
-        EXPECT_EQ(packed, experts.Run(ExpertForm::kPlain)) << which << ' ' << from;
+      size_t i = 0;
+      for (const Way& way : WaysHere()) {
+        EXPECT_EQ(packed[i], experts.Run(way)) << NameOf(way) << which << ' ' << from;
+        if (kSameOrder) {
+          EXPECT_EQ(packed[i], experts.Run(ExpertForm::kPlain)) << which << ' ' << from;
+        }
+        ++i;
       }
     }
   }
@@ -510,9 +579,13 @@ TEST(FastExperts, TakeOneLargeScaleOfMxfp4Anywhere) {
       if (matrix % 3 == static_cast<size_t>(i % 3))
         experts.SetE8M0(matrix, i * 37 % 256 * 8 + i / 3 % 8, 140);
     }
-    const std::vector<uint8_t> packed = experts.Run(ExpertForm::kFast);
+    std::vector<std::vector<uint8_t>> packed;
+    for (const Way& way : WaysHere()) packed.push_back(experts.Run(way));
     experts.WriteOut();
-    EXPECT_EQ(packed, experts.Run(ExpertForm::kFast)) << i;
+    size_t number = 0;
+    for (const Way& way : WaysHere()) {
+      EXPECT_EQ(packed[number++], experts.Run(way)) << NameOf(way) << i;
+    }
   }
 }
 
@@ -529,6 +602,13 @@ TEST(FastExperts, AScaleOfMxfp4IsOfItsBlockAlone) {
       for (int i = 0; i < blocks; ++i) experts.SetE8M0(matrix, i, i == block ? 127 : 0);
     }
     const std::vector<uint8_t> y = experts.Run(ExpertForm::kFast);
+    std::vector<std::vector<uint8_t>> packed;
+    for (const Way& way : WaysHere()) {
+      packed.push_back(experts.Run(way));
+      if (kSameOrder) {
+        EXPECT_EQ(packed.back(), y) << NameOf(way) << block;
+      }
+    }
     const int of_row = shape.intermediate / kMxBlock;
     for (int64_t row = 0; row < 79; ++row) {
       for (int64_t n = 0; n < shape.hidden; ++n) {
@@ -537,7 +617,10 @@ TEST(FastExperts, AScaleOfMxfp4IsOfItsBlockAlone) {
       }
     }
     experts.WriteOut();
-    EXPECT_EQ(experts.Run(ExpertForm::kFast), y) << block;
+    size_t number = 0;
+    for (const Way& way : WaysHere()) {
+      EXPECT_EQ(packed[number++], experts.Run(way)) << NameOf(way) << block;
+    }
   }
 }
 
@@ -553,21 +636,23 @@ TEST(FastExperts, TakeSubnormalWeights) {
     }
     for (int i = 0; i < 2; ++i) experts.SetScale(matrix, i, 16.0f);
   }
-  const std::vector<uint8_t> y = experts.Run(ExpertForm::kFast);
   const std::vector<uint8_t> wanted = experts.Run(ExpertForm::kPlain);
-  double range = 0.0;
-  double worst = 0.0;
-  for (int64_t i = 0; i < 5 * hidden; ++i) {
-    const double plain = ReadElement(wanted.data(), DType::kFloat32, i);
-    range = std::max(range, std::abs(plain));
-    worst = std::max(worst, std::abs(ReadElement(y.data(), DType::kFloat32, i) - plain));
+  for (const Way& way : WaysHere()) {
+    const std::vector<uint8_t> y = experts.Run(way);
+    double range = 0.0;
+    double worst = 0.0;
+    for (int64_t i = 0; i < 5 * hidden; ++i) {
+      const double plain = ReadElement(wanted.data(), DType::kFloat32, i);
+      range = std::max(range, std::abs(plain));
+      worst = std::max(worst, std::abs(ReadElement(y.data(), DType::kFloat32, i) - plain));
+    }
+    EXPECT_GT(range, 0.0);
+    EXPECT_LE(worst, 6e-3 * range) << NameOf(way);
   }
-  EXPECT_GT(range, 0.0);
-  EXPECT_LE(worst, 6e-3 * range);
 }
 
 // A model's form is a matter of its shape and its formats: nothing else of a call may change bits.
-TEST(FastExperts, AreForBfloat16Fp8AndMxfp4InChunksAndOfWgmmaForBfloat16) {
+TEST(FastExperts, AreForBfloat16Fp8AndMxfp4InChunksAndOfWgmmaWhereThereIsOne) {
   GroupedExpertFfnArgs a{
       .hidden = 7168, .intermediate = 2048, .weight_dtype = kB16, .row_dtype = kB16};
   for (const int64_t rows : {1, 64, 65, 100000}) {
@@ -597,12 +682,19 @@ TEST(FastExperts, AreForBfloat16Fp8AndMxfp4InChunksAndOfWgmmaForBfloat16) {
   a.hidden = 7168;
   a.weight_dtype = kF8;
   EXPECT_EQ(ExpertFormFor(a, false), ExpertForm::kFast);
-  EXPECT_EQ(ExpertFormFor(a, true), ExpertForm::kFast);
+  EXPECT_EQ(ExpertFormFor(a, true), ExpertForm::kWgmma);
   EXPECT_EQ(with(&GroupedExpertFfnArgs::hidden, 7176), ExpertForm::kPlain);
   EXPECT_EQ(with(&GroupedExpertFfnArgs::intermediate, 2040), ExpertForm::kPlain);
   EXPECT_EQ(with(&GroupedExpertFfnArgs::weight_dtype, kMx4), ExpertForm::kFast);
+  a.hidden = 7176;
+  EXPECT_EQ(ExpertFormFor(a, true), ExpertForm::kPlain);
+  a.hidden = 7168;
   a.weight_dtype = kMx4;
-  EXPECT_EQ(ExpertFormFor(a, true), ExpertForm::kFast);
+  EXPECT_EQ(ExpertFormFor(a, false), ExpertForm::kFast);
+  for (const int64_t rows : {1, 64, 65, 100000}) {
+    a.num_experts = a.num_contributions = rows;
+    EXPECT_EQ(ExpertFormFor(a, true), ExpertForm::kWgmma);
+  }
   EXPECT_EQ(with(&GroupedExpertFfnArgs::row_dtype, DType::kFloat32), ExpertForm::kPlain);
 }
 

@@ -389,6 +389,69 @@ TEST(Plan, OfMxfp4ExpertsTakesWidthsThatKeepTheCacheAndSharedMemoryWithinReach) 
   EXPECT_EQ(FastExpertReads<4>(a, 64), with_scales + 2 * weights);
 }
 
+TEST(Plan, OfPackedWgmmaExpertsCoversWeightRowsAndTails) {
+  const GroupedExpertFfnArgs fp8 = Float8DeepSeek(7168, 2048, 32);
+  const GroupedExpertFfnArgs mxfp4 = Mxfp4DeepSeek(7168, 2048, 32);
+  for (const int64_t blocks :
+       {PlanWgmmaExpertUp<1, 8>(fp8, 132).blocks, PlanWgmmaExpertUp<1, 4>(mxfp4, 132).blocks}) {
+    EXPECT_EQ(blocks, 32 * 64);
+  }
+  for (const int64_t blocks :
+       {PlanWgmmaExpertDown<1, 8>(fp8, 132).blocks, PlanWgmmaExpertDown<1, 4>(mxfp4, 132).blocks}) {
+    EXPECT_EQ(blocks, 32 * 112);
+  }
+  for (const int64_t flops :
+       {PlanWgmmaExpertUp<1, 8>(fp8, 132).flops + PlanWgmmaExpertDown<1, 8>(fp8, 132).flops,
+        PlanWgmmaExpertUp<2, 4>(mxfp4, 132).flops + PlanWgmmaExpertDown<2, 4>(mxfp4, 132).flops}) {
+    EXPECT_EQ(flops, int64_t{6} * fp8.num_contributions * 7168 * 2048);
+  }
+  // As many as there may be tiles of 128 rows and of 192.
+  GroupedExpertFfnArgs odd = DeepSeek(144, 80, 3);
+  odd.num_contributions = 300;
+  EXPECT_EQ((PlanWgmmaExpertUp<2, 8>(odd, 132).blocks), (3 + 2) * 2);
+  EXPECT_EQ((PlanWgmmaExpertDown<2, 8>(odd, 132).blocks), (3 + 2) * 2);
+  EXPECT_EQ((PlanWgmmaExpertUp<2, 4>(odd, 132).blocks), (3 + 1) * 2);
+}
+
+TEST(Plan, OfPackedWgmmaExpertsKeepsMoreUnderWayThanTheMemoryNeeds) {
+  EXPECT_EQ((WgmmaTile<1, 8, 8>::kStages), 11);
+  EXPECT_EQ((WgmmaTile<1, 16, 8>::kStages), 9);
+  EXPECT_EQ((WgmmaTile<1, 32, 8>::kStages), 7);
+  EXPECT_EQ((WgmmaTile<1, 64, 8>::kStages), 4);
+  EXPECT_EQ((WgmmaTile<1, 8, 4>::kStages), 16);
+  EXPECT_EQ((WgmmaTile<1, 16, 4>::kStages), 13);
+  EXPECT_EQ((WgmmaTile<1, 32, 4>::kStages), 9);
+  EXPECT_EQ((WgmmaTile<1, 64, 4>::kStages), 5);
+  EXPECT_EQ((WgmmaTile<2, 32, 8>::kStages), 16);
+  EXPECT_EQ((WgmmaTile<2, 64, 8>::kStages), 13);
+  EXPECT_EQ((WgmmaTile<2, 128, 8>::kStages), 9);
+  EXPECT_EQ((WgmmaTile<2, 128, 4>::kStages), 10);
+  EXPECT_EQ((WgmmaTile<2, 192, 4>::kStages), 7);
+  EXPECT_LE(2 * (WgmmaExpertUpKernel<1, 8>::kAskedSharedBytes + 1024), 228 << 10);
+  EXPECT_LE(2 * (WgmmaExpertUpKernel<1, 4>::kAskedSharedBytes + 1024), 228 << 10);
+  EXPECT_LE((WgmmaExpertUpKernel<2, 8>::kAskedSharedBytes), kMostSharedBytes);
+  EXPECT_LE((WgmmaExpertUpKernel<2, 4>::kAskedSharedBytes), kMostSharedBytes);
+  const GroupedExpertFfnArgs a = Float8DeepSeek(7168, 2048, 8);
+  EXPECT_TRUE(
+      CanLaunch(PlanWgmmaExpertUp<1, 8>(a, 132), WgmmaExpertUpKernel<1, 8>::kAskedSharedBytes));
+  EXPECT_TRUE(
+      CanLaunch(PlanWgmmaExpertDown<2, 4>(a, 132), WgmmaExpertDownKernel<2, 4>::kAskedSharedBytes));
+}
+
+TEST(Plan, OfPackedWgmmaExpertsAsksTheCacheForRowsAsBeside16Bits) {
+  const GroupedExpertFfnArgs fp8 = Float8DeepSeek(7168, 2048, 8);
+  const int64_t weights = int64_t{3} * 7168 * 2048;
+  EXPECT_EQ((WgmmaExpertReads<1, 8>(fp8, 8)), weights + weights / 4);
+  EXPECT_EQ((WgmmaExpertReads<1, 8>(fp8, 64)), weights + 2 * weights);
+  EXPECT_EQ((WgmmaExpertReads<2, 8>(fp8, 128)), weights + 2 * weights);
+  EXPECT_EQ((WgmmaExpertReads<2, 8>(fp8, 256)), 2 * weights + 4 * weights);
+  const GroupedExpertFfnArgs mxfp4 = Mxfp4DeepSeek(7168, 2048, 8);
+  const int64_t with_scales = ExpertBytes(mxfp4, 1, 0);
+  EXPECT_EQ((WgmmaExpertReads<1, 4>(mxfp4, 8)), with_scales + weights / 4);
+  EXPECT_EQ((WgmmaExpertReads<2, 4>(mxfp4, 192)), with_scales + 3 * weights);
+  EXPECT_EQ((WgmmaExpertReads<2, 4>(mxfp4, 193)), 2 * with_scales + 2 * 193 * weights / 128);
+}
+
 TEST(Plan, OfTheRouterFitsTheMostExpertsThereAre) {
   const GateTopKArgs a{.rows = 64, .hidden = 7168, .experts = kMaxExperts, .top_k = kMaxTopK};
   EXPECT_TRUE(CanLaunch(PlanGateChoice(a)));

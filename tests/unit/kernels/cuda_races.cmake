@@ -12,7 +12,7 @@ set(cuda_filter "${cuda_filter}:HostBlock.AMissing*:HostBlock.Either*:HostWarp.A
 string(APPEND cuda_filter ":HostWarp.Either*:Wgmma.ReadsItsOperandsAtAnyTime*:CopyAsync.Is*")
 # Of every kernel and every form of a tile the cases that are soon done.
 set(cuda_short
-    HostBlock.One* HostWarp.Lanes* LoadMatrices* LoadTransposed* LoadNeighbours* MultiplyAdd* CopyAsync*
+    HostBlock.One* HostBlock.Lagging* HostWarp.Lanes* LoadMatrices* LoadTransposed* LoadNeighbours* MultiplyAdd* CopyAsync*
     Wgmma.* WgmmaDeathTest*
     # what goes over rows once, the draw
     *Norm* *Rope* *Embed* *Combine* FastRows* *PermuteRows* *PackFp8* KvWrite* *LatentWrite*
@@ -29,7 +29,8 @@ set(cuda_short
     FastAbsorbed.TakesRowsAndPages* ExpandedRuns* FastExpanded.ComputesAPrompt* FastExpanded.AZero*
     FastExpanded.TakesRowsAndPages* FastExpanded.TakesMoreRowsThanFindRoom*
     # the experts
-    FastExperts.AScaleIsOf* FastExperts.TakeSubnormal* Weights/* Wgmma/*NoWholeTiles*)
+    FastExperts.AScaleIsOf* FastExperts.TakeSubnormal* Weights/* Wgmma/*NoWholeTiles*
+    WgmmaFp8/*NoWhole* WgmmaMxfp4/*NoWhole*)
 list(JOIN cuda_short ":" cuda_short)
 set(cuda_long ":*/LongInnerOfWideBlocks:*/MostOutputs:*/ManyOutputs:*/TooManyIds")
 # Death tests begin anew: a process forked beside fibers goes on without the sanitizer.

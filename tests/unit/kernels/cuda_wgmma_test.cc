@@ -58,6 +58,7 @@ struct ProductKernel {
   bool add;
   Canonical layout = kSwizzled128;
   bool by_matrix = false;
+  bool in_registers = false;  // a
 
   template <class Block>
   void operator()(Block& block) const {
@@ -88,6 +89,21 @@ struct ProductKernel {
       group.Threads([&](int thread) {
         for (int i = 0; i < kColumns / 2; ++i) sums[thread].of[i] = at(thread, i);
       });
+      struct Places {
+        uint32_t of[4][4];  // of 16 elements each
+      };
+      PerThread<Places, kThreads> places;
+      group.Threads([&](int thread) {
+        if (!in_registers) return;
+        const int t = thread % kGroupThreads;
+        for (int i = 0; i < inner / 16 * 4; ++i) {
+          // The PTX ISA's figure of a of m64k16, warp by warp.
+          const int row = 16 * (t / 32) + (t % 32 >> 2) + (i % 2 == 0 ? 0 : 8);
+          const int column = i / 4 * 16 + (t % 4) * 2 + (i % 4 < 2 ? 0 : 8);
+          places[thread].of[i / 4][i % 4] =
+              a[row * inner + column] | uint32_t{a[row * inner + column + 1]} << 16;
+        }
+      });
       const Matrix matrix_a(group, block.shared());
       const Matrix matrix_b(group, block.shared() + kBAt);
       Fence(group);
@@ -98,9 +114,16 @@ struct ProductKernel {
           if (by_matrix) return matrix.At(k / 16);
           return layout.Descriptor(group.SharedAddress(block.shared() + first + advance));
         };
-        MultiplyAsync<kColumns>(
-            group, [&](int thread) -> float(&)[kColumns / 2] { return sums[thread].of; },
-            descriptor(0, matrix_a), descriptor(kBAt, matrix_b), add || k > 0);
+        const auto sums_of = [&](int thread) -> float(&)[kColumns / 2] { return sums[thread].of; };
+        if (in_registers) {
+          MultiplyRegisters<kColumns>(
+              group, sums_of,
+              [&](int thread) -> const uint32_t(&)[4] { return places[thread].of[k / 16]; },
+              descriptor(kBAt, matrix_b), add || k > 0);
+          continue;
+        }
+        MultiplyAsync<kColumns>(group, sums_of, descriptor(0, matrix_a), descriptor(kBAt, matrix_b),
+                                add || k > 0);
       }
       Commit(group);
       Wait<0>(group);
@@ -118,7 +141,8 @@ struct ProductKernel {
 };
 
 template <int kColumns>
-void ExpectProduct(const Canonical& layout, int inner, bool add, bool by_matrix = false) {
+void ExpectProduct(const Canonical& layout, int inner, bool add, bool by_matrix = false,
+                   bool in_registers = false) {
   std::mt19937_64 random(static_cast<uint64_t>(inner));
   std::normal_distribution<float> normal;
   std::vector<uint16_t> a(static_cast<size_t>(64 * inner));
@@ -139,7 +163,8 @@ void ExpectProduct(const Canonical& layout, int inner, bool add, bool by_matrix 
   }
   NextOrder();
   const int64_t conflicts = host_bank_conflicts;
-  const ProductKernel<kColumns> kernel{a.data(), b.data(), d.data(), inner, add, layout, by_matrix};
+  const ProductKernel<kColumns> kernel{a.data(), b.data(), d.data(),  inner,
+                                       add,      layout,   by_matrix, in_registers};
   ASSERT_TRUE(Start("Product", Stream{}, kernel, {1, 256, kSharedBytes, 0, 0}).ok());
   EXPECT_EQ(d, wanted) << kColumns << ' ' << inner << ' ' << layout.bits;
   EXPECT_EQ(host_bank_conflicts, conflicts);
@@ -158,6 +183,15 @@ TEST(Wgmma, IsTheProductOfTheMatricesThatThePtxIsaDescribes) {
   ExpectProduct<32>({1, 256, 0}, 16, true);
   ExpectProduct<32>({0, 128, 64 * 16}, 48, true);
   ExpectProduct<32>({0, 256, 128}, 16, true);
+}
+
+TEST(Wgmma, TakesTheFragmentThatThePtxIsaDescribesFromRegisters) {
+  for (const int inner : {16, 64}) {
+    ExpectProduct<8>(kSwizzled128, inner, true, true, true);
+    ExpectProduct<32>(kSwizzled128, inner, false, false, true);
+    ExpectProduct<192>(kSwizzled128, inner, true, true, true);
+  }
+  ExpectProduct<32>({0, 256, 128}, 16, true, false, true);
 }
 
 // Where chunks of a row lie is where 16-byte copies are to put them.
@@ -266,7 +300,106 @@ TEST(Wgmma, ReadsItsOperandsAtAnyTimeUntilTheWait) {
   EXPECT_LT(before, 150);
 }
 
+struct Ones {
+  uint32_t of[4] = {0x3F803F80u, 0x3F803F80u, 0x3F803F80u, 0x3F803F80u};
+};
+void StartRegisters(HostBlock& block, Group& group, AllSums& sums,
+                    PerThread<Ones, kGroupThreads>& ones) {
+  MultiplyRegisters<8>(
+      group, [&](int thread) -> float(&)[4] { return sums[thread].of; },
+      [&](int thread) -> const uint32_t(&)[4] { return ones[thread].of; },
+      Matrix(group, block.shared() + kBAt).At(0), false);
+}
+
+// So are registers.
+TEST(Wgmma, ReadsItsRegistersAtAnyTimeUntilTheWait) {
+  int before = 0;
+  for (int i = 0; i < 200; ++i) {
+    PerThread<Ones, kGroupThreads> ones;
+    RunInGroup([&](HostBlock& block, Group& group, AllSums& sums) {
+      Fence(group);
+      StartRegisters(block, group, sums, ones);
+      Commit(group);
+      ones[0].of[0] = 0x3F804000u;
+      Wait<0>(group);
+      before += sums[0].of[0] == 16.0f ? 1 : 0;
+      EXPECT_TRUE(sums[0].of[0] == 16.0f || sums[0].of[0] == 17.0f);
+      EXPECT_EQ(sums[0].of[2], 16.0f);  // 8 rows on
+    });
+  }
+  EXPECT_GT(before, 50);
+  EXPECT_LT(before, 150);
+}
+
+// What threads read of shared memory: a warp's words, which may be the same, or 8 of its lanes' 16
+// bytes.
+TEST(Wgmma, CountsLoadsThatShareBanks) {
+  const auto conflicts = [](auto load) {
+    const int64_t before = host_bank_conflicts;
+    RunInGroup([&](HostBlock& block, Group& group, AllSums&) { load(block, group); });
+    return host_bank_conflicts - before;
+  };
+  const auto words = [&](int stride, int lanes) {
+    return conflicts([&](HostBlock& block, Group& group) {
+      PerThread<uint32_t, kGroupThreads> word;
+      LoadWord(
+          group, [&](int thread) -> uint32_t& { return word[thread]; },
+          [&](int thread) { return block.shared() + thread / lanes * stride; });
+      EXPECT_EQ(word[77], 0x3F803F80u);
+    });
+  };
+  EXPECT_EQ(words(4, 1), 0);
+  EXPECT_EQ(words(8, 2), 0);
+  EXPECT_EQ(words(128, 4), 4);
+  EXPECT_EQ(words(8, 1), 4);
+  const auto fours = [&](int stride, int lanes) {
+    return conflicts([&](HostBlock& block, Group& group) {
+      PerThread<Ones, kGroupThreads> four;
+      LoadFourWords(
+          group, [&](int thread) -> uint32_t(&)[4] { return four[thread].of; },
+          [&](int thread) { return block.shared() + thread / lanes * stride; });
+    });
+  };
+  EXPECT_EQ(fours(16, 1), 0);
+  EXPECT_EQ(fours(64, 4), 0);
+  EXPECT_EQ(fours(128, 4), 16);
+}
+
+// Of two warpgroups the second is a turn behind, and does something else in its first turn as the
+// first does in its last; barriers are all one.
+struct LaggingKernel {
+  [[maybe_unused]] static constexpr int kThreads = 2 * kGroupThreads;
+  std::vector<int>* seen;  // group * 100 + step, or -1 - turn
+  template <class Block>
+  void operator()(Block& block) const {
+    std::vector<int> of_group[2];
+    block.template LaggingGroups<0, 1>(
+        3, int{40},
+        [&](auto& group, int step, int& state) {
+          of_group[group.index()].push_back(100 * step + state++);
+        },
+        [&](auto& group, int turn, int& state) {
+          of_group[group.index()].push_back(-1 - turn);
+          state += 10;
+        });
+    for (const auto& of : of_group) seen->insert(seen->end(), of.begin(), of.end());
+  }
+};
+TEST(HostBlock, LaggingGroupsWorkOneAfterTheOther) {
+  NextOrder();
+  std::vector<int> seen;
+  ASSERT_TRUE(Start("Lagging", Stream{}, LaggingKernel{&seen}, {1, 256, 0, 0, 0}).ok());
+  EXPECT_EQ(seen, (std::vector<int>{40, 141, 242, -4, -1, 50, 151, 252}));
+}
+
 TEST(WgmmaDeathTest, AMissingFenceOrWaitEndsTheProcess) {
+  EXPECT_DEATH(RunInGroup([](HostBlock& block, Group& group, AllSums& sums) {
+                 PerThread<Ones, kGroupThreads> ones;
+                 StartRegisters(block, group, sums, ones);
+                 Commit(group);
+                 Wait<0>(group);
+               }),
+               "is_fenced_");
   EXPECT_DEATH(RunInGroup([](HostBlock& block, Group& group, AllSums& sums) {
                  Start8(block, group, sums);
                  Commit(group);
