@@ -11,7 +11,8 @@
 //   });
 //
 //   a, 64 x 16, b, 16 x N: matrices of which a row (of b a column) has its elements of the inner
-//            axis one after the other, by descriptors: Matrix.
+//            axis one after the other, by descriptors: Matrix. Of a turned b rows of the inner axis
+//            have their columns one after the other: TurnedMatrix, MultiplyAsync<N, true>.
 //   d, 64 x N:  d(thread)[i] of the group's threads by their numbers t in it. Row t/32*16 + t%32/4
 //            + 8*(i/2%2), column 8*(i/4) + 2*(t%4) + i%2.
 //
@@ -60,6 +61,29 @@ class Matrix {
   uint64_t bits_;
 };
 
+// A descriptor of a turned b, of 16 rows of the inner axis: the rows of SwizzledOffset, each with 64
+// columns of b. The next 64 columns lie kPieceBytes further. In the PTX ISA's words N-major, with
+// the canonical layout ((T,8,m),(8,k)):((1,T,LBO),(8T,SBO)) under a swizzle of 128 bytes: LBO is
+// kPieceBytes, SBO the 1,024 bytes of 8 rows.
+template <int kPieceBytes>
+class TurnedMatrix {
+ public:
+  // `rows` begins at a multiple of 1,024 bytes.
+  template <class Group>
+  JANUS_DEVICE TurnedMatrix(Group& group, const unsigned char* rows)
+      : bits_(uint64_t{(group.SharedAddress(rows) & 0x3FFFFu) >> 4} | kForm) {}
+  // The 16 rows from row kWgmmaInner * `inner` on.
+  JANUS_DEVICE uint64_t At(int inner) const {
+    return bits_ + static_cast<uint64_t>(inner * (kWgmmaInner * kSwizzledRow) >> 4);
+  }
+
+ private:
+  static_assert(kPieceBytes % (8 * kSwizzledRow) == 0 && kPieceBytes < 1 << 18);
+  static constexpr uint64_t kForm = uint64_t{1} << 62 | uint64_t{8 * kSwizzledRow >> 4} << 32 |
+                                    uint64_t{kPieceBytes >> 4} << 16;
+  uint64_t bits_;
+};
+
 #ifdef __CUDACC__
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -75,9 +99,9 @@ __device__ void Wait(DeviceGroup&) {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 // d = a * b, and + d where `add`. In CopyingGroups.
-template <int kColumns, class Sums>
+template <int kColumns, bool kTurned = false, class Sums>
 __device__ void MultiplyAsync(DeviceGroup& group, Sums sums, uint64_t a, uint64_t b, bool add) {
-  WgmmaInstruction<kColumns>::Issue(sums(group.thread()), a, b, add ? 1 : 0);
+  WgmmaInstruction<kColumns, kTurned>::Issue(sums(group.thread()), a, b, add ? 1 : 0);
 }
 
 #else
@@ -89,7 +113,7 @@ __device__ inline void Fence(DeviceGroup&) {
 __device__ inline void Commit(DeviceGroup&) {}
 template <int kPending>
 __device__ void Wait(DeviceGroup&) {}
-template <int kColumns, class Sums>
+template <int kColumns, bool kTurned = false, class Sums>
 __device__ void MultiplyAsync(DeviceGroup&, Sums, uint64_t, uint64_t, bool) {}
 
 #endif
@@ -109,14 +133,14 @@ void Wait(HostGroup& group) {
   group.Together();
   group.products().Wait(kPending);
 }
-template <int kColumns, class Sums>
+template <int kColumns, bool kTurned = false, class Sums>
 void MultiplyAsync(HostGroup& group, Sums sums, uint64_t a, uint64_t b, bool add) {
   group.Together();
   const auto registers = [&](int thread) {
     float(&d)[kColumns / 2] = sums(group.index() * kGroupThreads + thread);
     return d;
   };
-  group.products().Multiply(registers, a, b, kColumns, add);
+  group.products().Multiply(registers, a, b, kColumns, add, kTurned);
 }
 
 #endif

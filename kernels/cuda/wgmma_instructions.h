@@ -45,23 +45,24 @@ namespace janus::kernels::cuda {
 #define JANUS_FLOATS_96(at) JANUS_FLOATS_64(at), JANUS_FLOATS_32((at) + 64)
 #define JANUS_FLOATS_128(at) JANUS_FLOATS_64(at), JANUS_FLOATS_64((at) + 64)
 
-template <int kColumns>
+template <int kColumns, bool kTurned>
 struct WgmmaInstruction;
 
 // Numbers of the operands behind the registers: the descriptors, whether d is added to. Immediates:
-// neither operand is negated, neither is transposed.
-#define JANUS_WGMMA(columns, a_at, b_at, add_at, ...)                                              \
+// neither operand is negated, a is not transposed, b is where it is turned.
+#define JANUS_WGMMA_OF(columns, turned, a_at, b_at, add_at, ...)                                   \
   template <>                                                                                      \
-  struct WgmmaInstruction<columns> {                                                               \
+  struct WgmmaInstruction<columns, turned> {                                                       \
     __device__ static void Issue(float (&d)[(columns) / 2], uint64_t a, uint64_t b, int add) {     \
       asm volatile(                                                                                \
           "{\n.reg .pred p;\nsetp.ne.b32 p, %" #add_at                                         \
           ", 0;\nwgmma.mma_async.sync.aligned.m64n" #columns "k16.f32.bf16.bf16 {"                 \
-          JANUS_OPERANDS_##columns "}, %" #a_at ", %" #b_at ", p, 1, 1, 0, 0;\n}"                \
+          JANUS_OPERANDS_##columns "}, %" #a_at ", %" #b_at ", p, 1, 1, 0, " #turned ";\n}"        \
           : __VA_ARGS__                                                                            \
           : "l"(a), "l"(b), "r"(add));                                                             \
     }                                                                                              \
   };
+#define JANUS_WGMMA(columns, ...) JANUS_WGMMA_OF(columns, 0, __VA_ARGS__)
 JANUS_WGMMA(8, 4, 5, 6, JANUS_FLOATS_4(0))
 JANUS_WGMMA(16, 8, 9, 10, JANUS_FLOATS_8(0))
 JANUS_WGMMA(32, 16, 17, 18, JANUS_FLOATS_16(0))
@@ -69,6 +70,7 @@ JANUS_WGMMA(64, 32, 33, 34, JANUS_FLOATS_32(0))
 JANUS_WGMMA(128, 64, 65, 66, JANUS_FLOATS_64(0))
 JANUS_WGMMA(192, 96, 97, 98, JANUS_FLOATS_96(0))
 JANUS_WGMMA(256, 128, 129, 130, JANUS_FLOATS_128(0))
+JANUS_WGMMA_OF(256, 1, 128, 129, 130, JANUS_FLOATS_128(0))
 #undef JANUS_OPERANDS_8
 #undef JANUS_OPERANDS_16
 #undef JANUS_OPERANDS_32
@@ -85,6 +87,7 @@ JANUS_WGMMA(256, 128, 129, 130, JANUS_FLOATS_128(0))
 #undef JANUS_FLOATS_96
 #undef JANUS_FLOATS_128
 #undef JANUS_WGMMA
+#undef JANUS_WGMMA_OF
 // clang-format on
 
 #endif
