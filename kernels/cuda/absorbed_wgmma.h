@@ -191,25 +191,42 @@ struct WgmmaAbsorbedKernel {
     for (int n = 0;; ++n) {
       const bool is_block = n < keys.blocks;
       block.template CopyingGroups<1>([&](auto& group) {
-        if (is_block && group.index() == n % kGroups) StartScores(block, group, n, 0, state.scores);
-        if (n > 0) {
+        const auto add_values = [&] {
+          if (n == 0) return;
           Fade(block, group, state.values);
           StartValues(block, group, n - 1, state.values);
+        };
+        // Either way is waited for where it began: registers that are under way cannot be moved.
+        if (is_block && group.index() == n % kGroups) {
+          StartScores(block, group, n, 0, state.scores);
+          add_values();
+          Bring(block, group, keys, n, 2, state.packed);
+          Wait<0>(group);
+        } else {
+          add_values();
+          Bring(block, group, keys, n, 2, state.packed);
+          Wait<0>(group);
         }
-        Bring(block, group, keys, n, 2, state.packed);
-        Wait<0>(group);
       });
       if (!is_block) break;
       block.template CopyingGroups<1>([&](auto& group) {
-        if (group.index() == n % kGroups) StartScores(block, group, n, 1, state.scores);
-        Bring(block, group, keys, n + 1, 0, state.packed);
+        if (group.index() == n % kGroups) {
+          StartScores(block, group, n, 1, state.scores);
+          Bring(block, group, keys, n + 1, 0, state.packed);
+          Wait<0>(group);
+        } else {
+          Bring(block, group, keys, n + 1, 0, state.packed);
+        }
       });
       block.template CopyingGroups<1>([&](auto& group) {
-        const bool scores = group.index() == n % kGroups;
-        if (scores) StartScores(block, group, n, 2, state.scores);
-        Bring(block, group, keys, n + 1, 1, state.packed);
-        Wait<0>(group);
-        if (scores) Weigh(block, group, n, keys, state.scores);
+        if (group.index() == n % kGroups) {
+          StartScores(block, group, n, 2, state.scores);
+          Bring(block, group, keys, n + 1, 1, state.packed);
+          Wait<0>(group);
+          Weigh(block, group, n, keys, state.scores);
+        } else {
+          Bring(block, group, keys, n + 1, 1, state.packed);
+        }
       });
     }
   }
@@ -430,6 +447,7 @@ struct WgmmaAbsorbedKernel {
   template <class Block, class Group>
   JANUS_DEVICE static void StartScores(Block& block, Group& group, int key_block, int third,
                                        PerThread<Scores, kThreads>& scores) {
+    Settle(group, [&](int thread) -> float(&)[kKeyBlock / 2] { return scores[thread].of; });
     Fence(group);
     JANUS_UNROLL
     for (int i = 0; i < kThird; ++i) {
@@ -454,6 +472,7 @@ struct WgmmaAbsorbedKernel {
     const Matrix weights(group, unit + Shared::kRopePiece * Shared::kPieceBytes);
     const TurnedMatrix<Shared::kPieceBytes> keys(
         group, unit + group.index() * (kWidth / Shared::kPieceElements * Shared::kPieceBytes));
+    Settle(group, [&](int thread) -> float(&)[kWidth / 2] { return values[thread].of; });
     Fence(group);
     JANUS_UNROLL
     for (int k = 0; k < kKeyBlock / kWgmmaInner; ++k) {

@@ -20,7 +20,10 @@
 // cores'; the operands stay as they are until the end of that Wait's CopyingGroups, since a warp
 // waits for its own part alone. What any thread writes to shared memory is there for
 // wgmma behind the end of a CopyingGroups (block.h). A group of products begins with Fence, since
-// registers may have been touched before; products of one d are added in their order.
+// registers may have been touched before; products of one d are added in their order. Where code
+// before it branches, so that d may lie in other registers, Settle(group, d) goes before Fence:
+// the compiler moves them there, and not behind the fence, where it would run each product by
+// itself. For the same reason what begins in a branch is waited for in it.
 //
 // In which order the tensor cores add the 17 terms of one element is not specified, as with
 // mma.sync, and need not be the same order. The host form (host_products.h) adds them from the
@@ -91,6 +94,14 @@ class TurnedMatrix {
 __device__ inline void Fence(DeviceGroup&) {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
+template <class Sums>
+__device__ void Settle(DeviceGroup& group, Sums sums) {
+  auto& d = sums(group.thread());
+#pragma unroll
+  for (int i = 0; i < static_cast<int>(sizeof d / sizeof d[0]); ++i) {
+    asm volatile("" : "+f"(d[i])::"memory");
+  }
+}
 __device__ inline void Commit(DeviceGroup&) {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
@@ -110,6 +121,8 @@ __device__ void MultiplyAsync(DeviceGroup& group, Sums sums, uint64_t a, uint64_
 __device__ inline void Fence(DeviceGroup&) {
   __trap();
 }
+template <class Sums>
+__device__ void Settle(DeviceGroup&, Sums) {}
 __device__ inline void Commit(DeviceGroup&) {}
 template <int kPending>
 __device__ void Wait(DeviceGroup&) {}
@@ -124,6 +137,8 @@ inline void Fence(HostGroup& group) {
   group.Together();
   group.products().Fence();
 }
+template <class Sums>
+void Settle(HostGroup&, Sums) {}
 inline void Commit(HostGroup& group) {
   group.Together();
   group.products().Commit(group.random());
