@@ -4,10 +4,12 @@
 check_wgmma.py FOLDER...
 
 Reads the *.ptx in FOLDERs that are for sm_90a. In each kernel that is named Wgmma:
-  - a product is of bfloat16 with fp32 sums, has as many registers as its shape asks for, negates and
-    transposes neither operand;
-  - its descriptors are an address of which 14 bits are left, shifted by 4, and one of FORMS; the first, of
-    the 64-row operand, hangs on the warpgroup's number, the second, of what all warpgroups share, does not;
+  - a product is of bfloat16 with fp32 sums, has as many registers as its shape asks for, negates neither
+    operand and transposes none but the second, where PRODUCTS has it;
+  - its descriptors are an address of which 14 bits are left, shifted by 4, and one of their forms; what is a
+    warpgroup's own hangs on its number, what all share does not. PRODUCTS says what is which: of experts
+    the first operand, 64 rows of weights, is its own, and the second shared; of attention in the latent space
+    queries are shared, values are its own and turned;
   - products stand between wgmma.fence and wgmma.commit_group, with no jump between;
   - behind a wait for copies come the fence that shows them to wgmma and the barrier, with no jump between.
 No other kernel has a product.
@@ -19,10 +21,20 @@ import sys
 
 # 128-byte swizzle, 8 rows in 1,024 bytes, the offset that it does not use; the 4 steps of 32 bytes in a row.
 FORMS = {0x4000004000010000 + 2 * i for i in range(4)}
+# Turned: 64 columns in 8 KiB; the 4 steps of 16 rows in these.
+TURNED = {0x4000004002000000 + 128 * i for i in range(4)}
+# Of kernels whose names begin so, by (columns, whether b is transposed), of each operand: the forms of its
+# descriptor; whether it hangs on the warpgroup's number, None where the compiler may know the number by
+# another name (a warpgroup scores key blocks of its own). None: any number of columns.
+PRODUCTS = {
+    "WgmmaExpert": {(None, 0): (("a", FORMS, True), ("b", FORMS, False))},
+    "WgmmaAbsorbed": {(64, 0): (("a", FORMS, False), ("b", FORMS, None)),
+                      (256, 1): (("a", FORMS, None), ("b", TURNED, True))},
+}
 
 ENTRY = re.compile(r"\.entry\s+\S*?\d([A-Za-z]+Kernel)(?:I((?:L[ib]\d+E)+))?E")
 PRODUCT = re.compile(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k16\.f32\.bf16\.bf16 "
-                     r"\{([^}]*)\}, (%\w+), (%\w+), p, 1, 1, 0, 0;")
+                     r"\{([^}]*)\}, (%\w+), (%\w+), p, 1, 1, 0, ([01]);")
 # What moves on: a label, a jump, the end.
 JUMP = re.compile(r"\$?\w+:$|(@!?%\w+ )?bra|ret;")
 EVENTS = (("fence", "wgmma.fence.sync.aligned;"), ("product", "wgmma.mma_async"),
@@ -65,13 +77,16 @@ def hangs_on_shuffle(register, defined):
     return False
 
 
-def is_descriptor(register, defined):
+def is_descriptor(register, forms, defined):
     def only(name, operation):
         ways = defined.get(name, ())
         return ways[0][1] if len(ways) == 1 and ways[0][0] == operation else None
 
-    formed = only(register, "or.b64")
-    if not formed or not formed[1].isdigit() or int(formed[1]) not in FORMS:
+    further = only(register, "add.s64")
+    formed = only(further[0] if further else register, "or.b64")
+    if not formed or not all(part[1].isdigit() for part in (formed, further or formed)):
+        return False
+    if int(formed[1]) + (int(further[1]) if further else 0) not in forms:
         return False
     wide = only(formed[0], "cvt.u64.u32")
     shifted = wide and only(wide[0], "shr.u32")
@@ -80,19 +95,20 @@ def is_descriptor(register, defined):
     return bool(masked) and int(masked[1], 0) | 0x3FF == 0x3FFFF
 
 
-def problems_of_product(line, defined):
+def problems_of_product(name, line, defined):
     match = PRODUCT.search(line)
-    if not match:
+    kinds = next((kinds for begin, kinds in PRODUCTS.items() if name.startswith(begin)), {})
+    columns, turned = (int(match[1]), int(match[5])) if match else (0, 0)
+    operands = kinds.get((columns, turned)) or kinds.get((None, turned))
+    if not match or not operands:
         yield f"has a product of another form: {re.sub(r'{.*}', '{...}', line)}"
         return
-    columns = int(match[1])
     if len(set(match[2].split(", "))) != columns // 2:
         yield f"gives a product of {columns} columns {len(set(match[2].split(', ')))} registers"
-    for register, is_own in ((match[3], True), (match[4], False)):
-        operand = "a" if is_own else "b"
-        if not is_descriptor(register, defined):
+    for register, (operand, forms, is_own) in zip((match[3], match[4]), operands, strict=True):
+        if not is_descriptor(register, forms, defined):
             yield f"has a descriptor of {operand} of another form: {defined.get(register)}"
-        if hangs_on_shuffle(register, defined) != is_own:
+        if is_own is not None and hangs_on_shuffle(register, defined) != is_own:
             yield f"takes for {operand} what {'all warpgroups share' if is_own else 'is of a warpgroup'}"
 
 
@@ -124,7 +140,7 @@ def problems(name, lines):
         yield "waits for no copy"
     defined = definitions(lines)
     for line in products:
-        yield from problems_of_product(line, defined)
+        yield from problems_of_product(name, line, defined)
     yield from problems_of_order(lines)
 
 
