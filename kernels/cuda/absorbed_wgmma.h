@@ -30,8 +30,10 @@
 // same numbers.
 //
 // What fixes the bits of a row is what it is for paged attention (attention_fast.h), with a score
-// that adds first the rope part, then the latent part, each from first to last. A tile is of one
-// row alone, so keys that it does not see are zeros in shared memory.
+// that adds first the rope part, then the latent part, each from first to last; and the weight of a
+// score s is 2^(s log2(e) - m log2(e)) for the largest m, its second product rounded before and the
+// rest once, which is a third of the instructions of expf(s - m). A tile is of one row alone, so
+// keys that it does not see are zeros in shared memory.
 
 #include <cmath>
 
@@ -39,6 +41,35 @@
 #include "kernels/cuda/wgmma.h"
 
 namespace janus::kernels::cuda {
+
+// x * y + z, rounded once.
+JANUS_DEVICE inline float MultiplyAddOnce(float x, float y, float z) {
+#ifdef __CUDACC__
+  return __fmaf_rn(x, y, z);
+#else
+  return std::fma(x, y, z);
+#endif
+}
+// 2^x; below the normal numbers a GPU has 0.
+JANUS_DEVICE inline float PowerOf2(float x) {
+#ifdef __CUDACC__
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+  return power;
+#else
+  return std::exp2(x);
+#endif
+}
+// Both rounded to bfloat16, the first in the lower bits.
+JANUS_DEVICE inline uint32_t RoundedPair(float first, float second) {
+#ifdef __CUDACC__
+  uint32_t pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
+  return pair;
+#else
+  return uint32_t{ToBFloat16(first)} | uint32_t{ToBFloat16(second)} << 16;
+#endif
+}
 
 // What it has in shared memory, in bytes from its start. A unit, and the queries, are pieces of 64
 // rows by 64 elements: rank first, then rope.
@@ -79,6 +110,7 @@ struct WgmmaAbsorbedKernel {
   static constexpr int kWidth = kAbsorbedRank / kGroups;  // values of a warpgroup
   static constexpr int kThird = Shared::kPieces / 3;      // pieces
   static constexpr float kNone = -INFINITY;
+  static constexpr float kLog2E = 1.44269504f;
   using Column = AttentionColumn;
   static_assert(Shared::kPieces % 3 == 0 && kEntryBytes % kCopyBytes == 0);
 
@@ -253,27 +285,38 @@ struct WgmmaAbsorbedKernel {
       if (thread < kAbsorbedColumns) ColumnsOf(block, Shared::kMerged)[thread] = Column{};
     });
   }
-  struct alignas(16) Quad {
-    float of[4];
-  };
-  // Neighbouring threads read neighbouring quads, kAtOnce of them before the first is stored.
   template <bool kIsAligned, class Block>
   JANUS_DEVICE static void MoveQueries(Block& block, int thread, const float* latent,
                                        const float* roped, int64_t rope_stride) {
-    constexpr int kAtOnce = 6;
-    constexpr int kOfRow = (kAbsorbedRank + kAbsorbedRope) / 4;
+    unsigned char* const to = block.shared() + Shared::kQueries;
+    MoveQuads<kAbsorbedRank, kIsAligned>(to, thread, latent, kAbsorbedRank);
+    MoveQuads<kAbsorbedRope, kIsAligned>(to + Shared::kRopePiece * Shared::kPieceBytes, thread,
+                                         roped, rope_stride);
+  }
+  struct alignas(16) Quad {
+    float of[4];
+  };
+  // kWidth elements of each query, from any address or from multiples of 16 bytes. Neighbouring
+  // threads read neighbouring quads, several of them before the first is stored.
+  template <int kElements, bool kIsAligned>
+  JANUS_DEVICE static void MoveQuads(unsigned char* to, int thread, const float* from,
+                                     int64_t stride) {
+    constexpr int kOfRow = kElements / 4;
     constexpr int kOfThread = kAbsorbedColumns * kOfRow / kThreads;
+    constexpr int kAtOnce = kOfThread < 8 ? kOfThread : 8;
+    constexpr int kOfPiece = Shared::kPieceElements / 4;
     static_assert(kOfThread % kAtOnce == 0 && kAbsorbedColumns * kOfRow % kThreads == 0);
+    struct alignas(8) Rounded {
+      uint32_t of[2];
+    };
     JANUS_KEEP_LOOP
     for (int round = 0; round < kOfThread / kAtOnce; ++round) {
-      Quad quads[kAtOnce];
       const int first = round * kAtOnce * kThreads + thread;
+      Quad quads[kAtOnce];
       JANUS_UNROLL
       for (int i = 0; i < kAtOnce; ++i) {
-        const int c = (first + i * kThreads) / kOfRow;
-        const int d = (first + i * kThreads) % kOfRow * 4;
-        const float* const q = d < kAbsorbedRank ? latent + c * kAbsorbedRank + d
-                                                 : roped + c * rope_stride + (d - kAbsorbedRank);
+        const int at = first + i * kThreads;
+        const float* const q = from + at / kOfRow * stride + at % kOfRow * 4;
         if constexpr (kIsAligned) {
           quads[i] = *reinterpret_cast<const Quad*>(q);
         } else {
@@ -285,19 +328,10 @@ struct WgmmaAbsorbedKernel {
       for (int i = 0; i < kAtOnce; ++i) {
         const int c = (first + i * kThreads) / kOfRow;
         const int quad = (first + i * kThreads) % kOfRow;
-        struct alignas(8) Rounded {
-          uint32_t of[2];
-        };
-        Rounded rounded;
-        JANUS_UNROLL
-        for (int j = 0; j < 2; ++j) {
-          rounded.of[j] =
-              ToBFloat16(quads[i].of[2 * j]) | uint32_t{ToBFloat16(quads[i].of[2 * j + 1])} << 16;
-        }
-        constexpr int kOfPiece = Shared::kPieceElements / 4;
-        *reinterpret_cast<Rounded*>(
-            block.shared() + Shared::kQueries + quad / kOfPiece * Shared::kPieceBytes +
-            SwizzledOffset(c, quad % kOfPiece / 2) + quad % 2 * 8) = rounded;
+        const float(&q)[4] = quads[i].of;
+        *reinterpret_cast<Rounded*>(to + quad / kOfPiece * Shared::kPieceBytes +
+                                    SwizzledOffset(c, quad % kOfPiece / 2) + quad % 2 * 8) = {
+            {RoundedPair(q[0], q[1]), RoundedPair(q[2], q[3])}};
       }
     }
   }
@@ -354,27 +388,35 @@ struct WgmmaAbsorbedKernel {
                                int count, bool can_copy) const {
     constexpr int kChunks = kSwizzledRow / kCopyBytes;
     constexpr int kPass = kThreads / kChunks;
-    unsigned char* const unit = UnitOf(block, key_block);
+    static_assert(kPass % 8 == 0);  // then chunks of a thread lie alike in their keys' rows
     const int chunk = thread % kChunks;
-    JANUS_UNROLL
-    for (int pass = 0; pass < kKeyBlock / kPass; ++pass) {
-      const int key = pass * kPass + thread / kChunks;
-      const Entry entry = EntryOf(block, keys, key_block * kKeyBlock + key);
+    const int first = thread / kChunks;
+    unsigned char* const first_to = UnitOf(block, key_block) + SwizzledOffset(first, chunk);
+    const auto copy_all = [&](auto copy) {
       JANUS_UNROLL
-      for (int i = 0; i < kThird; ++i) {
-        if (i >= count) continue;
-        const int piece = PieceOf(third, i);
-        const unsigned char* const from =
-            entry.at +
-            (kIsScaled ? static_cast<int>(LatentRopeAt(kAbsorbedRank)) : piece * kSwizzledRow) +
-            chunk * kCopyBytes;
-        unsigned char* const to = unit + piece * Shared::kPieceBytes + SwizzledOffset(key, chunk);
-        if (can_copy) {
-          block.CopyAsync(to, from, entry.is_seen);
-        } else {
-          MoveChunk(to, reinterpret_cast<const uint16_t*>(from), entry.is_seen ? kChunk : 0);
+      for (int pass = 0; pass < kKeyBlock / kPass; ++pass) {
+        const int key = key_block * kKeyBlock + pass * kPass + first;
+        const Entry entry = EntryOf(block, keys, key);
+        const unsigned char* const from = entry.at + chunk * kCopyBytes;
+        JANUS_UNROLL
+        for (int i = 0; i < kThird; ++i) {
+          if (i >= count) continue;
+          const int piece = PieceOf(third, i);
+          copy(first_to + pass * (kPass * kSwizzledRow) + piece * Shared::kPieceBytes,
+               from + (kIsScaled ? static_cast<int>(LatentRopeAt(kAbsorbedRank))
+                                 : piece * kSwizzledRow),
+               entry.is_seen);
         }
       }
+    };
+    if (can_copy) {
+      copy_all([&](unsigned char* to, const unsigned char* from, bool is_seen) {
+        block.CopyAsync(to, from, is_seen);
+      });
+    } else {
+      copy_all([&](unsigned char* to, const unsigned char* from, bool is_seen) {
+        MoveChunk(to, reinterpret_cast<const uint16_t*>(from), is_seen ? kChunk : 0);
+      });
     }
   }
 
@@ -501,23 +543,30 @@ struct WgmmaAbsorbedKernel {
                           PerThread<Scores, kThreads>& scores) const {
     PerThread<Rows, kThreads> largest;
     PerThread<PageSums, kThreads> sums;
-    const int seen = keys.count - key_block * kKeyBlock;  // below 64 where not all are
+    const int seen = keys.count - key_block * kKeyBlock;
     group.Threads([&](int thread) {
+      float(&score)[kKeyBlock / 2] = scores[thread].of;
       JANUS_UNROLL
-      for (int row = 0; row < 2; ++row) largest[thread].of[row] = kNone;
+      for (int i = 0; i < kKeyBlock / 2; ++i) score[i] *= a.scale;
+      if (seen < kKeyBlock) {
+        JANUS_UNROLL
+        for (int i = 0; i < kKeyBlock / 2; ++i) {
+          if (ColumnOf(thread, i) + i % 2 >= seen) score[i] = kNone;
+        }
+      }
       JANUS_UNROLL
-      for (int i = 0; i < kKeyBlock / 2; ++i) {
-        float& score = scores[thread].of[i];
-        score *= a.scale;
-        if (ColumnOf(thread, i) + i % 2 >= seen) score = kNone;
-        float& of = largest[thread].of[i / 2 % 2];
-        of = fmaxf(of, score);
+      for (int row = 0; row < 2; ++row) {
+        float of = kNone;
+        JANUS_UNROLL
+        for (int i = 2 * row; i < kKeyBlock / 2; i += 4)
+          of = fmaxf(of, fmaxf(score[i], score[i + 1]));
+        largest[thread].of[row] = of;
       }
     });
     JANUS_UNROLL
-    for (int row = 0; row < 2; ++row) {
+    for (int mask = 1; mask < 4; mask *= 2) {
       JANUS_UNROLL
-      for (int mask = 1; mask < 4; mask *= 2) {
+      for (int row = 0; row < 2; ++row) {
         group.Exchange(
             mask, [&](int thread) { return largest[thread].of[row]; },
             [&](int thread, float theirs) {
@@ -530,28 +579,27 @@ struct WgmmaAbsorbedKernel {
         UnitOf(block, key_block) + Shared::kRopePiece * Shared::kPieceBytes;
     const Column* const columns = ColumnsOf(block, Shared::kColumn);
     group.Threads([&](int thread) {
+      float(&score)[kKeyBlock / 2] = scores[thread].of;
       JANUS_UNROLL
       for (int row = 0; row < 2; ++row) {
         const int column = RowOf(thread) + 8 * row;
         const float now = fmaxf(columns[column].largest, largest[thread].of[row]);
         largest[thread].of[row] = now;
+        // Where there is no score above -infinity weights are 0, or NaN of those that are NaN.
+        const float shift = now == kNone ? 0.0f : now * -kLog2E;
         JANUS_UNROLL
         for (int i = 2 * row; i < kKeyBlock / 2; i += 4) {
-          uint32_t pair = 0;
-          JANUS_UNROLL
-          for (int j = 0; j < 2; ++j) {
-            float& of = scores[thread].of[i + j];
-            const uint16_t weight = of == kNone ? uint16_t{0} : ToBFloat16(expf(of - now));
-            of = FromBFloat16(weight);
-            pair |= uint32_t{weight} << (16 * j);
-          }
+          const uint32_t pair = RoundedPair(PowerOf2(MultiplyAddOnce(score[i], kLog2E, shift)),
+                                            PowerOf2(MultiplyAddOnce(score[i + 1], kLog2E, shift)));
           *reinterpret_cast<uint32_t*>(weights + SwizzledOffset(column, i / 4) + thread % 4 * 4) =
               pair;
+          score[i] = FromBFloat16(static_cast<uint16_t>(pair));
+          score[i + 1] = FromBFloat16(static_cast<uint16_t>(pair >> 16));
         }
         // Of keys that lie 8 apart, then of neighbours; the rest of a page is in other threads.
         JANUS_UNROLL
         for (int page = 0; page < kBlockPages; ++page) {
-          const float* const of = scores[thread].of + 8 * page + 2 * row;
+          const float* const of = score + 8 * page + 2 * row;
           sums[thread].of[row][page] = (of[0] + of[4]) + (of[1] + of[5]);
         }
       }
@@ -583,13 +631,12 @@ struct WgmmaAbsorbedKernel {
     });
   }
 
-  // fn(row, column within the split's 512, element) for a thread's values.
-  template <class Fn>
-  JANUS_DEVICE static void ForValues(int thread, Fn fn) {
-    JANUS_UNROLL
-    for (int i = 0; i < kWidth / 2; ++i) {
-      fn(i / 2 % 2, thread / kGroupThreads * kWidth + ColumnOf(thread, i) + i % 2, i);
-    }
+  struct alignas(8) Pair {
+    float of[2];
+  };
+  // Which of a row's 512 values element i of a thread's is.
+  JANUS_DEVICE static int ValueOf(int thread, int i) {
+    return thread / kGroupThreads * kWidth + ColumnOf(thread, i) + i % 2;
   }
 
   // The state of a split to the workspace.
@@ -597,11 +644,23 @@ struct WgmmaAbsorbedKernel {
   JANUS_DEVICE void StoreState(Block& block, int64_t to, int g, State& state) const {
     const SplitStates at = {a.heads, kAbsorbedRank};
     auto* const workspace = static_cast<float*>(a.workspace);
+    const bool in_pairs = reinterpret_cast<uintptr_t>(workspace) % sizeof(Pair) == 0;
     block.Phase([&](int thread) {
       const int64_t head = int64_t{g} * kAbsorbedColumns + RowOf(thread);
-      float* const rows[2] = {workspace + at.Value(to, head, 0),
-                              workspace + at.Value(to, head + 8, 0)};
-      ForValues(thread, [&](int row, int d, int i) { rows[row][d] = state.values[thread].of[i]; });
+      const int64_t rows[2] = {at.Value(to, head, 0), at.Value(to, head + 8, 0)};
+      const float(&value)[kWidth / 2] = state.values[thread].of;
+      if (in_pairs) {
+        JANUS_UNROLL
+        for (int i = 0; i < kWidth / 2; i += 2) {
+          *reinterpret_cast<Pair*>(workspace + rows[i / 2 % 2] +
+                                   ValueOf(thread, i)) = {{value[i], value[i + 1]}};
+        }
+      } else {
+        JANUS_UNROLL
+        for (int i = 0; i < kWidth / 2; ++i) {
+          workspace[rows[i / 2 % 2] + ValueOf(thread, i)] = value[i];
+        }
+      }
       if (thread >= kAbsorbedColumns) return;
       const Column& of = ColumnsOf(block, Shared::kColumn)[thread];
       workspace[at.Largest(to, int64_t{g} * kAbsorbedColumns + thread)] = of.largest;
@@ -627,11 +686,12 @@ struct WgmmaAbsorbedKernel {
         float* const y =
             a.y +
             (int64_t{task.row} * a.heads + int64_t{g} * kAbsorbedColumns + column) * kAbsorbedRank;
-        ForValues(thread, [&](int of_row, int d, int i) {
-          if (of_row != row) return;
-          const float merged = Merge(w, is_first ? 0.0f : y[d], state.values[thread].of[i]);
-          y[d] = is_last ? merged / total : merged;
-        });
+        JANUS_UNROLL
+        for (int i = 2 * row; i < kWidth / 2; i += i % 2 == 0 ? 1 : 3) {
+          float& of = y[ValueOf(thread, i)];
+          const float merged = Merge(w, is_first ? 0.0f : of, state.values[thread].of[i]);
+          of = is_last ? merged / total : merged;
+        }
       }
     });
     // Now that all have weighed by what was.

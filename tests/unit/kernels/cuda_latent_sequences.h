@@ -165,7 +165,8 @@ class LatentSequences {
         return dot * kLatentScale;
       };
       const auto value = [&](int p, int d) { return key(p)[d]; };
-      AttentionRules(0, last, kAbsorbedRank, score, value)
+      AttentionRules(0, last, kAbsorbedRank, score, value, kKeySplit, FirstPairs::kEightApart,
+                     form_ == AbsorbedForm::kWgmma ? Exponential::kOf2 : Exponential::kNatural)
           .Run(out.data() + int64_t{h} * kAbsorbedRank);
     }
     return out;
