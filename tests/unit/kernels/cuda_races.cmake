@@ -27,7 +27,7 @@ set(cuda_short
     AttentionTasks* PagedAttention* FastAttention.ReadsPagesAt* FastAttention.TakesRowsAndPages*
     FastAttention.ANaN* LatentAttention.TheForms* FastAbsorbed.ReadsPagesAt*
     FastAbsorbed.TakesRowsAndPages* Formats/WgmmaAbsorbed.ReadsPagesAt*
-    Shapes/WgmmaAbsorbedTest.GivesWhat*/*RowsOf128 Formats/WgmmaAbsorbed.GivesTheSame* ExpandedRuns* FastExpanded.ComputesAPrompt* FastExpanded.AZero*
+    Shapes/WgmmaAbsorbedTest.GivesWhat*/RowsOf128 Shapes/WgmmaAbsorbedTest.GivesWhat*/*Blocks ExpandedRuns* FastExpanded.ComputesAPrompt* FastExpanded.AZero*
     FastExpanded.TakesRowsAndPages* FastExpanded.TakesMoreRowsThanFindRoom*
     # the experts
     FastExperts.AScaleIsOf* FastExperts.TakeSubnormal* Weights/* Wgmma/*NoWholeTiles*)
