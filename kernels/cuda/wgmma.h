@@ -64,10 +64,10 @@ class Matrix {
   uint64_t bits_;
 };
 
-// A descriptor of a turned b, of 16 rows of the inner axis: the rows of SwizzledOffset, each with 64
-// columns of b. The next 64 columns lie kPieceBytes further. In the PTX ISA's words N-major, with
-// the canonical layout ((T,8,m),(8,k)):((1,T,LBO),(8T,SBO)) under a swizzle of 128 bytes: LBO is
-// kPieceBytes, SBO the 1,024 bytes of 8 rows.
+// A descriptor of a turned b, of 16 rows of the inner axis: the rows of SwizzledOffset, each with
+// 64 columns of b. The next 64 columns lie kPieceBytes further. In the PTX ISA's words N-major,
+// with the canonical layout ((T,8,m),(8,k)):((1,T,LBO),(8T,SBO)) under a swizzle of 128 bytes: LBO
+// is kPieceBytes, SBO the 1,024 bytes of 8 rows.
 template <int kPieceBytes>
 class TurnedMatrix {
  public:
@@ -82,8 +82,8 @@ class TurnedMatrix {
 
  private:
   static_assert(kPieceBytes % (8 * kSwizzledRow) == 0 && kPieceBytes < 1 << 18);
-  static constexpr uint64_t kForm = uint64_t{1} << 62 | uint64_t{8 * kSwizzledRow >> 4} << 32 |
-                                    uint64_t{kPieceBytes >> 4} << 16;
+  static constexpr uint64_t kForm =
+      uint64_t{1} << 62 | uint64_t{8 * kSwizzledRow >> 4} << 32 | uint64_t{kPieceBytes >> 4} << 16;
   uint64_t bits_;
 };
 
