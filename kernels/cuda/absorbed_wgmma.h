@@ -8,9 +8,9 @@
 //
 // The plan is that of FlashMLA (DeepSeek, "seesaw"): 64 by 512 sums are 256 columns for each of two
 // warpgroups; one scores even key blocks, the other odd ones; weights, which both need, lie in
-// shared memory, where a part of their key block lay. Its own are the order and the steps: parts
-// of the block are the barriers of a block of threads here, so that work and copies are cut into
-// three steps a key block, and either warpgroup has values of its own and no others' sums.
+// shared memory, where a part of their key block lay. Order and steps are not FlashMLA's: barriers
+// here are those of a whole block of threads, so work and copies are cut into three steps a key
+// block, and values are added in the order of the keys by both warpgroups.
 //
 //   step        the scorer of key block n            both, or the other            copies start
 //   3n + 2      first third of the scores            fade, values of n - 1         last third of n
@@ -296,7 +296,7 @@ struct WgmmaAbsorbedKernel {
   struct alignas(16) Quad {
     float of[4];
   };
-  // kWidth elements of each query, from any address or from multiples of 16 bytes. Neighbouring
+  // So many elements of each query, from any address or from multiples of 16 bytes. Neighbouring
   // threads read neighbouring quads, several of them before the first is stored.
   template <int kElements, bool kIsAligned>
   JANUS_DEVICE static void MoveQuads(unsigned char* to, int thread, const float* from,
@@ -435,7 +435,7 @@ struct WgmmaAbsorbedKernel {
     const Entry entry = EntryOf(block, keys, key_block * kKeyBlock + KeyOf(thread));
     JANUS_UNROLL
     for (int i = 0; i < kThird; ++i) {
-      const int piece = (third * kThird + i + Shared::kPieces - 1) % Shared::kPieces;
+      const int piece = PieceOf(third, i);
       if (piece == Shared::kRopePiece) continue;
       const unsigned char* const from = entry.at + piece * Shared::kPieceElements + FirstOf(thread);
       Words words = {};
@@ -465,7 +465,7 @@ struct WgmmaAbsorbedKernel {
     };
     JANUS_UNROLL
     for (int i = 0; i < kThird; ++i) {
-      const int piece = (third * kThird + i + Shared::kPieces - 1) % Shared::kPieces;
+      const int piece = PieceOf(third, i);
       if (piece == Shared::kRopePiece) continue;
       const uint32_t scale = packed.scale[i];
       const uint32_t by = scale >> 16 | (scale & 0xFFFF0000u);  // a power of 2, or NaN
