@@ -93,6 +93,13 @@ class WgmmaAbsorbed : public testing::TestWithParam<DType> {
 INSTANTIATE_TEST_SUITE_P(Formats, WgmmaAbsorbed, testing::Values(kB16, kF8),
                          [](const auto& info) { return std::string(ToString(info.param)); });
 
+// Weights that are far apart: only of such does a sum show in which order it was taken.
+TEST_P(WgmmaAbsorbed, GivesWhatItsRulesSayOfScoresThatAreFarApart) {
+  LatentSequences sequences = Sequences(64, {129, 64, 200}, 1, {.cache = GetParam()});
+  sequences.ScaleQueries(4.0f);
+  ExpectWhatRulesSay(sequences);
+}
+
 // Where pages lie does not show in the bits: copies of 16 bytes cannot read all of it. Scales of
 // fp8 lie at multiples of 4 bytes.
 TEST_P(WgmmaAbsorbed, ReadsPagesAtAnyAddress) {

@@ -172,6 +172,9 @@ class LatentSequences {
     return out;
   }
 
+  void ScaleQueries(float by) {
+    for (int64_t i = 0; i < queries_.count(); ++i) queries_.set(i, queries_.at(i) * by);
+  }
   void RoundQueries() {
     for (int64_t i = 0; i < queries_.count(); ++i) {
       queries_.set(i, FromBFloat16(ToBFloat16(queries_.at(i))));
