@@ -20,7 +20,8 @@ inline constexpr int kBitsVersion = 1;
 // bfloat16, over expanded keys too (cuda/gate.h, cuda/linear.h, cuda/absorbed_attention.h,
 // cuda/expanded_attention.h), experts in fp8 and mxfp4, attention over caches of fp8, norms, RoPE.
 // 5: experts in bfloat16 by wgmma where a GPU has it, which makes an architecture of its own,
-// sm_90a. 6: there experts in fp8 and mxfp4 too.
+// sm_90a. 6: there experts in fp8 and mxfp4 too, and attention in the latent space of 64 heads and
+// more (cuda/absorbed_attention.h).
 inline constexpr int kCudaBitsVersion = 6;
 
 // Where operations run. On kReference and kCpu an operation has run when its function returns.

@@ -16,6 +16,7 @@
 #include "kernels/cuda/expanded_attention.h"
 #include "kernels/cuda/expanded_deal.h"
 #include "kernels/cuda/paged_attention.h"
+#include "kernels/cuda/start.h"
 
 namespace janus::kernels::cuda {
 namespace {
@@ -121,8 +122,20 @@ LatentCache LatentArena(const GpuBench& bench, DType type) {
           .rope = kAbsorbedRope};
 }
 
+constexpr const char* NameOf(AbsorbedForm form) {
+  switch (form) {
+    case AbsorbedForm::kWgmma:
+      return "wgmma";
+    case AbsorbedForm::kFast:
+      return "fast";
+    case AbsorbedForm::kPlain:
+      return "plain";
+  }
+  return "";
+}
+
 // DeepSeek's heads over them.
-Point AttendLatent(GpuBench& bench, int heads, DType type, AttentionForm form, int batch,
+Point AttendLatent(GpuBench& bench, int heads, DType type, AbsorbedForm form, int batch,
                    int context) {
   const LatentCache cache = LatentArena(bench, type);
   const Rows rows(cache.num_pages, batch, context);
@@ -146,9 +159,8 @@ Point AttendLatent(GpuBench& bench, int heads, DType type, AttentionForm form, i
                              .workspace_bytes = workspace_bytes};
   const int64_t bytes = AbsorbedAttentionBytes(args, keys);
   const std::string name = "DeepSeek, " + std::to_string(heads) + " heads, latent attention " +
-                           NameOf(type) + ' ' + (form == AttentionForm::kFast ? "fast" : "plain") +
-                           ", batch " + std::to_string(batch) + " context " +
-                           std::to_string(context);
+                           NameOf(type) + ' ' + NameOf(form) + ", batch " + std::to_string(batch) +
+                           " context " + std::to_string(context);
   const auto call = [&](int i) {
     args.rows = rows.OfCall(i);
     Check(RunAbsorbedAttention({.device = Device::kCuda, .native = bench.stream()}, args, form));
@@ -233,12 +245,16 @@ void Run(GpuBench& bench, Results& results) {
               return Attend(bench, shape, cache, AttentionForm::kFast, batch, context);
             });
     }
-    for (const int heads : {128, 16}) {
+    // Of 128 heads both forms, where a GPU has both.
+    for (const auto& [heads, form] : {std::pair{128, AbsorbedForm::kWgmma},
+                                      {128, AbsorbedForm::kFast},
+                                      {16, AbsorbedForm::kFast}}) {
+      if (form == AbsorbedForm::kWgmma && !DeviceHasWgmma()) continue;
       Cover(results,
             "DeepSeek, " + std::to_string(heads) + " heads, latent attention " + NameOf(cache) +
-                " fast, fit",
-            [&](int batch, int context) {
-              return AttendLatent(bench, heads, cache, AttentionForm::kFast, batch, context);
+                ' ' + NameOf(form) + ", fit",
+            [&, heads = heads, form = form](int batch, int context) {
+              return AttendLatent(bench, heads, cache, form, batch, context);
             });
     }
   }
@@ -254,7 +270,7 @@ void Run(GpuBench& bench, Results& results) {
       Attend(bench, shape, cache, AttentionForm::kPlain, 16, 1500);
     }
     for (const int heads : {128, 16}) {
-      AttendLatent(bench, heads, cache, AttentionForm::kPlain, 16, 1500);
+      AttendLatent(bench, heads, cache, AbsorbedForm::kPlain, 16, 1500);
     }
   }
   AttendPrompt(bench, 16, AttentionForm::kPlain, 64, 512);

@@ -162,6 +162,12 @@ class DeviceGroup {
     fn(thread_);
     __syncwarp();  // what warps do together behind it asks that their lanes are together
   }
+  // to(thread, x) with x what fn is on the thread whose lane differs by the bits of `mask`.
+  template <class Fn, class To>
+  __device__ void Exchange(int mask, Fn fn, To to) {
+    const auto theirs = __shfl_xor_sync(0xFFFFFFFFu, fn(thread_), mask);
+    to(thread_, theirs);
+  }
   __device__ uint32_t SharedAddress(const void* in_shared) const {
     return static_cast<uint32_t>(__cvta_generic_to_shared(in_shared));
   }
@@ -432,6 +438,17 @@ class HostGroup {
       fork.Run(seen_.of(thread), fn, thread);
     });
     fork.Join();
+    inside_ = false;
+  }
+  template <class Fn, class To>
+  void Exchange(int mask, Fn fn, To to) {
+    Together();
+    JANUS_CHECK(mask > 0 && mask < kLanes, mask);
+    const int first = index_ * kGroupThreads;
+    std::remove_cvref_t<decltype(fn(0))> of[kGroupThreads];
+    inside_ = true;
+    for (int at = 0; at < kGroupThreads; ++at) of[at] = fn(first + at);
+    for (int at = 0; at < kGroupThreads; ++at) to(first + at, of[at ^ mask]);
     inside_ = false;
   }
   uint32_t SharedAddress(const void* in_shared) const { return products_.AddressOf(in_shared); }

@@ -4,10 +4,12 @@
 check_wgmma.py FOLDER...
 
 Reads the *.ptx in FOLDERs that are for sm_90a. In each kernel that is named Wgmma:
-  - a product is of bfloat16 with fp32 sums, has as many registers as its shape asks for, negates and
-    transposes neither operand;
-  - its descriptors are an address of which 14 bits are left, shifted by 4, and one of FORMS; the first, of
-    the 64-row operand, hangs on the warpgroup's number, the second, of what all warpgroups share, does not;
+  - a product is of bfloat16 with fp32 sums, has as many registers as its shape asks for, negates neither
+    operand and transposes none but the second, where PRODUCTS has it;
+  - its descriptors are an address of which 14 bits are left, shifted by 4, and one of their forms; what is a
+    warpgroup's own hangs on its number, what all share does not. PRODUCTS says what is which: of experts
+    the first operand, 64 rows of weights, is its own, and the second shared; of attention in the latent space
+    queries are shared, values are its own and turned;
   - of weights in fewer than 16 bits the 64-row operand is four registers instead, of which no two products
     between fences have one in common, and which nothing writes from there until a wait that lets through
     their group: in the text, and round a loop;
@@ -22,10 +24,20 @@ import sys
 
 # 128-byte swizzle, 8 rows in 1,024 bytes, the offset that it does not use; the 4 steps of 32 bytes in a row.
 FORMS = {0x4000004000010000 + 2 * i for i in range(4)}
+# Turned: 64 columns in 8 KiB; the 4 steps of 16 rows in these.
+TURNED = {0x4000004002000000 + 128 * i for i in range(4)}
+# Of kernels whose names begin so, by (columns, whether b is transposed), of each operand: the forms of its
+# descriptor; whether it hangs on the warpgroup's number, None where the compiler may know the number by
+# another name (a warpgroup scores key blocks of its own). None: any number of columns.
+PRODUCTS = {
+    "WgmmaExpert": {(None, 0): (("a", FORMS, True), ("b", FORMS, False))},
+    "WgmmaAbsorbed": {(64, 0): (("a", FORMS, False), ("b", FORMS, None)),
+                      (256, 1): (("a", FORMS, None), ("b", TURNED, True))},
+}
 
 ENTRY = re.compile(r"\.entry\s+\S*?\d([A-Za-z]+Kernel)(?:I((?:L[ib]\d+E)+))?E")
 PRODUCT = re.compile(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k16\.f32\.bf16\.bf16 "
-                     r"\{([^}]*)\}, (?:(%\w+), (%\w+), p, 1, 1, 0, 0;|\{([^}]*)\}, (%\w+), p, 1, 1, 0;)")
+                     r"\{([^}]*)\}, (?:(%\w+), (%\w+), p, 1, 1, 0, ([01]);|\{([^}]*)\}, (%\w+), p, 1, 1, 0;)")
 # What moves on: a label, a jump, the end.
 JUMP = re.compile(r"\$?\w+:$|(@!?%\w+ )?bra|ret;")
 EVENTS = (("fence", "wgmma.fence.sync.aligned;"), ("product", "wgmma.mma_async"),
@@ -68,17 +80,16 @@ def hangs_on_shuffle(register, defined):
     return False
 
 
-def is_descriptor(register, defined):
+def is_descriptor(register, forms, defined):
     def only(name, operation):
         ways = defined.get(name, ())
         return ways[0][1] if len(ways) == 1 and ways[0][0] == operation else None
 
     further = only(register, "add.s64")  # on in the row of what is a descriptor
-    if further:
-        return further[1] in ("2", "4", "6") and is_descriptor(further[0], defined) \
-            and only(further[0], "or.b64")[1] == str(min(FORMS))
-    formed = only(register, "or.b64")
-    if not formed or not formed[1].isdigit() or int(formed[1]) not in FORMS:
+    formed = only(further[0] if further else register, "or.b64")
+    if not formed or not all(part[1].isdigit() for part in (formed, further or formed)):
+        return False
+    if int(formed[1]) + (int(further[1]) if further else 0) not in forms:
         return False
     wide = only(formed[0], "cvt.u64.u32")
     shifted = wide and only(wide[0], "shr.u32")
@@ -87,23 +98,24 @@ def is_descriptor(register, defined):
     return bool(masked) and int(masked[1], 0) | 0x3FF == 0x3FFFF
 
 
-def problems_of_product(line, defined):
+def problems_of_product(name, line, defined):
     match = PRODUCT.search(line)
-    if not match:
+    kinds = next((kinds for begin, kinds in PRODUCTS.items() if name.startswith(begin)), {})
+    columns, turned = (int(match[1]), int(match[5] or 0)) if match else (0, 0)
+    operands = kinds.get((columns, turned)) or kinds.get((None, turned))
+    if not match or not operands:
         yield f"has a product of another form: {re.sub(r'{.*}', '{...}', line)}"
         return
-    columns = int(match[1])
     if len(set(match[2].split(", "))) != columns // 2:
         yield f"gives a product of {columns} columns {len(set(match[2].split(', ')))} registers"
-    if match[5] and len(set(match[5].split(", "))) != 4:
-        yield f"takes a from {match[5]}"
-    for register, is_own in ((match[3], True), (match[4] or match[6], False)):
+    if match[6] and len(set(match[6].split(", "))) != 4:
+        yield f"takes a from {match[6]}"
+    for register, (operand, forms, is_own) in zip((match[3], match[4] or match[7]), operands, strict=True):
         if register is None:
             continue
-        operand = "a" if is_own else "b"
-        if not is_descriptor(register, defined):
+        if not is_descriptor(register, forms, defined):
             yield f"has a descriptor of {operand} of another form: {defined.get(register)}"
-        if hangs_on_shuffle(register, defined) != is_own:
+        if is_own is not None and hangs_on_shuffle(register, defined) != is_own:
             yield f"takes for {operand} what {'all warpgroups share' if is_own else 'is of a warpgroup'}"
 
 
@@ -153,7 +165,7 @@ def problems_of_registers(lines):
     perhaps = jumped_over(lines)
     for number, line in with_loops(lines):
         if match := PRODUCT.search(line):
-            taken = set(match[5].split(", ")) if match[5] else set()
+            taken = set(match[6].split(", ")) if match[6] else set()
             if taken & open_group:
                 yield f"line {number}: two products take {', '.join(sorted(taken & open_group))}"
             open_group |= taken
@@ -181,9 +193,9 @@ def problems(name, lines):
         yield "waits for no copy"
     defined = definitions(lines)
     for line in products:
-        yield from problems_of_product(line, defined)
-    is_packed = not name.endswith(",16>")
-    if any(bool(PRODUCT.search(line) and PRODUCT.search(line)[5]) != is_packed for line in products):
+        yield from problems_of_product(name, line, defined)
+    is_packed = name.startswith("WgmmaExpert") and not name.endswith(",16>")
+    if any(bool(PRODUCT.search(line) and PRODUCT.search(line)[6]) != is_packed for line in products):
         yield "takes its weights from " + ("shared memory" if is_packed else "registers")
     yield from problems_of_order(lines)
     yield from problems_of_registers(lines)

@@ -10,6 +10,7 @@
 // matrix lies beyond the block's shared memory, or a kernel ends before its products.
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -52,7 +53,24 @@ struct HostMatrix {
     const int64_t plain = start + row / 8 * stride + row % 8 * swizzle + chunk * 16;
     return plain ^ (plain >> 7 & (swizzle / 16 - 1)) << 4;
   }
-  // Base offsets other than 0 are of patterns that begin elsewhere: no kernel here has any.
+  // The same of a row of the inner axis where the matrix is turned, N-major: columns from
+  // 8 * chunk on. Of matrices with a swizzle, and `leading` is from 64 columns (of 128 bytes) to
+  // the next.
+  int64_t AddressOfTurned(int inner, int chunk) const {
+    const int of_row = swizzle / 16;
+    const int64_t plain = start + inner / 8 * stride + inner % 8 * swizzle + chunk % of_row * 16 +
+                          chunk / of_row * leading;
+    return plain ^ (plain >> 7 & (of_row - 1)) << 4;
+  }
+  // Base offsets other than 0 are of patterns that begin elsewhere: no kernel here has any. Of
+  // turned ones none begins within a row, or is without swizzle.
+  void CheckTurned() const {
+    JANUS_CHECK(unnamed == 0, unnamed);
+    JANUS_CHECK(base_offset == 0, base_offset);
+    JANUS_CHECK(swizzle != 0, swizzle);
+    JANUS_CHECK(start % (8 * swizzle) == 0 && stride % (8 * swizzle) == 0, start, stride);
+    JANUS_CHECK(leading % (8 * swizzle) == 0, leading);
+  }
   void Check() const {
     JANUS_CHECK(unnamed == 0, unnamed);
     JANUS_CHECK(base_offset == 0, base_offset);
@@ -96,10 +114,10 @@ class HostProducts {
 
   // registers(thread) of the group's threads: columns / 2 floats each.
   template <class Registers>
-  void Multiply(Registers registers, uint64_t a, uint64_t b, int columns, bool add) {
+  void Multiply(Registers registers, uint64_t a, uint64_t b, int columns, bool add, bool turned) {
     const HostAside aside;
     HostMatrix::Of(a).Check();
-    Product& product = Begin(registers, b, columns, add);
+    Product& product = Begin(registers, b, columns, add, turned);
     product.a = HostMatrix::Of(a);
     TellReads(product.a, kOutputs);
   }
@@ -107,7 +125,7 @@ class HostProducts {
   template <class Registers, class A>
   void MultiplyRegisters(Registers registers, A a, uint64_t b, int columns, bool add) {
     const HostAside aside;
-    Product& product = Begin(registers, b, columns, add);
+    Product& product = Begin(registers, b, columns, add, false);
     for (int thread = 0; thread < kThreads; ++thread) product.in_registers.push_back(a(thread));
   }
   void Commit(std::minstd_rand& random) {
@@ -151,6 +169,7 @@ class HostProducts {
     Accumulators* sums;
     HostMatrix b;
     bool add;
+    bool turned;                                     // b
     HostMatrix a = {};                               // unless it is
     std::vector<const uint32_t*> in_registers = {};  // of the threads
     bool is_done = false;
@@ -168,14 +187,22 @@ class HostProducts {
   }
 
   template <class Registers>
-  Product& Begin(Registers registers, uint64_t b, int columns, bool add) {
+  Product& Begin(Registers registers, uint64_t b, int columns, bool add, bool turned) {
     JANUS_CHECK(is_fenced_ && sees_shared_, is_fenced_, sees_shared_);
     JANUS_CHECK(columns % 8 == 0 && columns >= 8 && columns <= 256, columns);
-    HostMatrix::Of(b).Check();
+    if (turned) {
+      HostMatrix::Of(b).CheckTurned();
+    } else {
+      HostMatrix::Of(b).Check();
+    }
     Accumulators& sums = Find(registers, columns);
     ++sums.under_way;
-    open_.push_back({&sums, HostMatrix::Of(b), add});
-    TellReads(open_.back().b, columns);
+    open_.push_back({&sums, HostMatrix::Of(b), add, turned});
+    if (turned) {
+      TellTurnedReads(open_.back().b, columns);
+    } else {
+      TellReads(open_.back().b, columns);
+    }
     return open_.back();
   }
   template <class Registers>
@@ -211,6 +238,11 @@ class HostProducts {
       return shared_ + matrix.AddressOf(i / kChunks, i % kChunks) - kWindow;
     });
   }
+  void TellTurnedReads(const HostMatrix& matrix, int columns) {
+    seen_.multiplying(index_, committed_).Reads(kInner * columns / 8, 16, [&](int i) {
+      return shared_ + matrix.AddressOfTurned(i % kInner, i / kInner) - kWindow;
+    });
+  }
   // The oldest `groups`.
   void Do(size_t groups) {
     for (size_t i = 0; i < groups; ++i) {
@@ -230,7 +262,12 @@ class HostProducts {
       ReadRegisters(product.in_registers, take);
     }
     float b[256 / 8][kInner][8];
-    Read(product.b, columns, [&](int row, int k, float value) { b[row / 8][k][row % 8] = value; });
+    const auto take_b = [&](int row, int k, float value) { b[row / 8][k][row % 8] = value; };
+    if (product.turned) {
+      ReadTurned(product.b, columns, take_b);
+    } else {
+      Read(product.b, columns, take_b);
+    }
     for (int n = 0; n < columns / 8; ++n) {
       for (int m = 0; m < kOutputs; ++m) {
         float* const d = &product.sums->d[static_cast<size_t>(m * columns + 8 * n)];
@@ -261,16 +298,34 @@ class HostProducts {
       for (int chunk = 0; chunk < kInner / 8; ++chunk) {
         uint32_t banks = 0;
         for (int row = first; row < first + 8; ++row) {
-          const int64_t at = matrix.AddressOf(row, chunk) - kWindow;
-          JANUS_CHECK(at >= 0 && at + 16 <= shared_bytes_, at, shared_bytes_);
-          banks |= 1u << (at / 16 % 8);
-          uint16_t eight[8];
-          std::memcpy(eight, shared_ + at, sizeof eight);
+          const auto eight = ReadEight(matrix.AddressOf(row, chunk) - kWindow, banks);
           for (int i = 0; i < 8; ++i) take(row, 8 * chunk + i, FromBFloat16(eight[i]));
         }
         if (std::popcount(banks) != 8) Count(host_bank_conflicts);
       }
     }
+  }
+  template <class Take>
+  void ReadTurned(const HostMatrix& matrix, int columns, Take take) const {
+    for (int first = 0; first < kInner; first += 8) {
+      for (int chunk = 0; chunk < columns / 8; ++chunk) {
+        uint32_t banks = 0;
+        for (int k = first; k < first + 8; ++k) {
+          const auto eight = ReadEight(matrix.AddressOfTurned(k, chunk) - kWindow, banks);
+          for (int i = 0; i < 8; ++i) take(8 * chunk + i, k, FromBFloat16(eight[i]));
+        }
+        if (std::popcount(banks) != 8) Count(host_bank_conflicts);
+      }
+    }
+  }
+  // The elements at `at`, which must be in shared memory, and in `banks` which eighth of the banks
+  // they are in.
+  std::array<uint16_t, 8> ReadEight(int64_t at, uint32_t& banks) const {
+    JANUS_CHECK(at >= 0 && at + 16 <= shared_bytes_, at, shared_bytes_);
+    banks |= 1u << (at / 16 % 8);
+    std::array<uint16_t, 8> eight;
+    std::memcpy(eight.data(), shared_ + at, sizeof eight);
+    return eight;
   }
 
   const unsigned char* shared_;

@@ -12,18 +12,23 @@
 //   });
 //
 //   a, 64 x 16, b, 16 x N: matrices of which a row (of b a column) has its elements of the inner
-//            axis one after the other, by descriptors: Matrix.
+//            axis one after the other, by descriptors: Matrix. Of a turned b rows of the inner axis
+//            have their columns one after the other: TurnedMatrix, MultiplyAsync<N, true>.
 //   a in registers: a(thread)[i], two elements each, the lower bits first. Row t/32*16 + t%32/4 +
 //            8*(i%2), columns 2*(t%4) + 8*(i/2) and the next.
 //   d, 64 x N:  d(thread)[i] of the group's threads by their numbers t in it. Row t/32*16 + t%32/4
 //            + 8*(i/2%2), column 8*(i/4) + 2*(t%4) + i%2.
+//
 //
 // Between MultiplyAsync and the Wait that lets its group through the registers d and a are the
 // tensor cores'; operands in shared memory stay as they are until the end of that Wait's
 // CopyingGroups, since a warp waits for its own part alone. What any thread writes to shared memory
 // is there for wgmma behind the end of a CopyingGroups (block.h). A group of products begins with
 // Fence, since registers, of a as well, may have been touched before; products of one d are added
-// in their order.
+// in their order. Where code before it branches, so that d may lie in other registers,
+// Settle(group, d) goes before Fence: the compiler moves them there, and not behind the fence,
+// where it would run each product by itself. For the same reason what begins in a branch is waited
+// for in it.
 //
 // In which order the tensor cores add the 17 terms of one element is not specified, as with
 // mma.sync, and need not be the same order. The host form (host_products.h) adds them from the
@@ -64,12 +69,43 @@ class Matrix {
   uint64_t bits_;
 };
 
+// A descriptor of a turned b, of 16 rows of the inner axis: the rows of SwizzledOffset, each with
+// 64 columns of b. The next 64 columns lie kPieceBytes further. In the PTX ISA's words N-major,
+// with the canonical layout ((T,8,m),(8,k)):((1,T,LBO),(8T,SBO)) under a swizzle of 128 bytes: LBO
+// is kPieceBytes, SBO the 1,024 bytes of 8 rows.
+template <int kPieceBytes>
+class TurnedMatrix {
+ public:
+  // `rows` begins at a multiple of 1,024 bytes.
+  template <class Group>
+  JANUS_DEVICE TurnedMatrix(Group& group, const unsigned char* rows)
+      : bits_(uint64_t{(group.SharedAddress(rows) & 0x3FFFFu) >> 4} | kForm) {}
+  // The 16 rows from row kWgmmaInner * `inner` on.
+  JANUS_DEVICE uint64_t At(int inner) const {
+    return bits_ + static_cast<uint64_t>(inner * (kWgmmaInner * kSwizzledRow) >> 4);
+  }
+
+ private:
+  static_assert(kPieceBytes % (8 * kSwizzledRow) == 0 && kPieceBytes < 1 << 18);
+  static constexpr uint64_t kForm =
+      uint64_t{1} << 62 | uint64_t{8 * kSwizzledRow >> 4} << 32 | uint64_t{kPieceBytes >> 4} << 16;
+  uint64_t bits_;
+};
+
 #ifdef __CUDACC__
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
 __device__ inline void Fence(DeviceGroup&) {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+template <class Sums>
+__device__ void Settle(DeviceGroup& group, Sums sums) {
+  auto& d = sums(group.thread());
+#pragma unroll
+  for (int i = 0; i < static_cast<int>(sizeof d / sizeof d[0]); ++i) {
+    asm volatile("" : "+f"(d[i])::"memory");
+  }
 }
 __device__ inline void Commit(DeviceGroup&) {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
@@ -79,9 +115,9 @@ __device__ void Wait(DeviceGroup&) {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 // d = a * b, and + d where `add`. In CopyingGroups. MultiplyRegisters: with a(thread).
-template <int kColumns, class Sums>
+template <int kColumns, bool kTurned = false, class Sums>
 __device__ void MultiplyAsync(DeviceGroup& group, Sums sums, uint64_t a, uint64_t b, bool add) {
-  WgmmaInstruction<kColumns>::Issue(sums(group.thread()), a, b, add ? 1 : 0);
+  WgmmaInstruction<kColumns, kTurned>::Issue(sums(group.thread()), a, b, add ? 1 : 0);
 }
 template <int kColumns, class Sums, class A>
 __device__ void MultiplyRegisters(DeviceGroup& group, Sums sums, A a, uint64_t b, bool add) {
@@ -94,10 +130,12 @@ __device__ void MultiplyRegisters(DeviceGroup& group, Sums sums, A a, uint64_t b
 __device__ inline void Fence(DeviceGroup&) {
   __trap();
 }
+template <class Sums>
+__device__ void Settle(DeviceGroup&, Sums) {}
 __device__ inline void Commit(DeviceGroup&) {}
 template <int kPending>
 __device__ void Wait(DeviceGroup&) {}
-template <int kColumns, class Sums>
+template <int kColumns, bool kTurned = false, class Sums>
 __device__ void MultiplyAsync(DeviceGroup&, Sums, uint64_t, uint64_t, bool) {}
 template <int kColumns, class Sums, class A>
 __device__ void MultiplyRegisters(DeviceGroup&, Sums, A, uint64_t, bool) {}
@@ -132,6 +170,8 @@ inline void Fence(HostGroup& group) {
   group.Together();
   group.products().Fence();
 }
+template <class Sums>
+void Settle(HostGroup&, Sums) {}
 inline void Commit(HostGroup& group) {
   group.Together();
   group.products().Commit(group.random());
@@ -141,14 +181,14 @@ void Wait(HostGroup& group) {
   group.Together();
   group.products().Wait(kPending);
 }
-template <int kColumns, class Sums>
+template <int kColumns, bool kTurned = false, class Sums>
 void MultiplyAsync(HostGroup& group, Sums sums, uint64_t a, uint64_t b, bool add) {
   group.Together();
   const auto registers = [&](int thread) {
     float(&d)[kColumns / 2] = sums(group.index() * kGroupThreads + thread);
     return d;
   };
-  group.products().Multiply(registers, a, b, kColumns, add);
+  group.products().Multiply(registers, a, b, kColumns, add, kTurned);
 }
 template <int kColumns, class Sums, class A>
 void MultiplyRegisters(HostGroup& group, Sums sums, A a, uint64_t b, bool add) {

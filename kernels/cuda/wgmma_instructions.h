@@ -45,20 +45,20 @@ namespace janus::kernels::cuda {
 #define JANUS_FLOATS_96(at) JANUS_FLOATS_64(at), JANUS_FLOATS_32((at) + 64)
 #define JANUS_FLOATS_128(at) JANUS_FLOATS_64(at), JANUS_FLOATS_64((at) + 64)
 
-template <int kColumns>
+template <int kColumns, bool kTurned>
 struct WgmmaInstruction;
 
 // Numbers of the operands behind the registers of d: the descriptors, whether d is added to; where
 // a is in registers those four of it before b's descriptor. Immediates: neither operand is negated,
-// none that is in shared memory is transposed.
-#define JANUS_WGMMA(columns, a_at, b_at, add_at, a0, a1, a2, a3, rb_at, radd_at, ...)              \
+// a is not transposed, b is where it is turned.
+#define JANUS_WGMMA_OF(columns, turned, a_at, b_at, add_at, a0, a1, a2, a3, rb_at, radd_at, ...)   \
   template <>                                                                                      \
-  struct WgmmaInstruction<columns> {                                                               \
+  struct WgmmaInstruction<columns, turned> {                                                       \
     __device__ static void Issue(float (&d)[(columns) / 2], uint64_t a, uint64_t b, int add) {     \
       asm volatile(                                                                                \
           "{\n.reg .pred p;\nsetp.ne.b32 p, %" #add_at                                         \
           ", 0;\nwgmma.mma_async.sync.aligned.m64n" #columns "k16.f32.bf16.bf16 {"                 \
-          JANUS_OPERANDS_##columns "}, %" #a_at ", %" #b_at ", p, 1, 1, 0, 0;\n}"                \
+          JANUS_OPERANDS_##columns "}, %" #a_at ", %" #b_at ", p, 1, 1, 0, " #turned ";\n}"        \
           : __VA_ARGS__                                                                            \
           : "l"(a), "l"(b), "r"(add));                                                             \
     }                                                                                              \
@@ -73,6 +73,7 @@ struct WgmmaInstruction;
           : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));                         \
     }                                                                                              \
   };
+#define JANUS_WGMMA(columns, ...) JANUS_WGMMA_OF(columns, 0, __VA_ARGS__)
 JANUS_WGMMA(8, 4, 5, 6, 4, 5, 6, 7, 8, 9, JANUS_FLOATS_4(0))
 JANUS_WGMMA(16, 8, 9, 10, 8, 9, 10, 11, 12, 13, JANUS_FLOATS_8(0))
 JANUS_WGMMA(32, 16, 17, 18, 16, 17, 18, 19, 20, 21, JANUS_FLOATS_16(0))
@@ -80,6 +81,7 @@ JANUS_WGMMA(64, 32, 33, 34, 32, 33, 34, 35, 36, 37, JANUS_FLOATS_32(0))
 JANUS_WGMMA(128, 64, 65, 66, 64, 65, 66, 67, 68, 69, JANUS_FLOATS_64(0))
 JANUS_WGMMA(192, 96, 97, 98, 96, 97, 98, 99, 100, 101, JANUS_FLOATS_96(0))
 JANUS_WGMMA(256, 128, 129, 130, 128, 129, 130, 131, 132, 133, JANUS_FLOATS_128(0))
+JANUS_WGMMA_OF(256, 1, 128, 129, 130, 128, 129, 130, 131, 132, 133, JANUS_FLOATS_128(0))
 #undef JANUS_OPERANDS_8
 #undef JANUS_OPERANDS_16
 #undef JANUS_OPERANDS_32
@@ -96,6 +98,7 @@ JANUS_WGMMA(256, 128, 129, 130, 128, 129, 130, 131, 132, 133, JANUS_FLOATS_128(0
 #undef JANUS_FLOATS_96
 #undef JANUS_FLOATS_128
 #undef JANUS_WGMMA
+#undef JANUS_WGMMA_OF
 // clang-format on
 
 #endif

@@ -70,20 +70,26 @@ struct Difference {
 // where the cache is of fp8.
 enum class FirstPairs { kEightApart, kNeighbours };
 
+// How a score becomes a weight under the largest: exp(score - largest), or as a power of 2
+// (absorbed_wgmma.h).
+enum class Exponential { kNatural, kOf2 };
+
 // score(key), scale included, and value(key, d), both of keys first..last alone; to out[width].
 // States are merged every `split` keys.
 template <class Score, class Value>
 class AttentionRules {
  public:
   AttentionRules(int first, int last, int width, Score score, Value value, int split = kKeySplit,
-                 FirstPairs pairs = FirstPairs::kEightApart)
+                 FirstPairs pairs = FirstPairs::kEightApart,
+                 Exponential exponential = Exponential::kNatural)
       : first_(first),
         last_(last),
         width_(static_cast<size_t>(width)),
         score_(score),
         value_(value),
         split_(split),
-        pairs_(pairs) {}
+        pairs_(pairs),
+        exponential_(exponential) {}
 
   void Run(float* out) const {
     State merged{.y = std::vector<float>(width_)};
@@ -109,6 +115,13 @@ class AttentionRules {
     std::vector<float> y;
   };
 
+  float Weight(float score, float largest) const {
+    if (exponential_ == Exponential::kNatural) return std::exp(score - largest);
+    constexpr float kLog2E = 1.44269504f;
+    const float shift = largest * kLog2E;
+    return std::exp2(std::fma(score, kLog2E, -shift));
+  }
+
   void AddBlock(int j0, State& state) const {
     const auto sees = [&](int key) { return j0 + key >= first_ && j0 + key <= last_; };
     float weight[kKeyBlock] = {};
@@ -121,7 +134,7 @@ class AttentionRules {
     const float fade = std::exp(state.largest - largest);
     state.largest = largest;
     for (int key = 0; key < kKeyBlock; ++key) {
-      weight[key] = sees(key) ? FromBFloat16(ToBFloat16(std::exp(weight[key] - largest))) : 0.0f;
+      weight[key] = sees(key) ? FromBFloat16(ToBFloat16(Weight(weight[key], largest))) : 0.0f;
     }
     float sum = 0.0f;
     for (int page = 0; page < kKeyBlock; page += kPageTokens) {
@@ -152,6 +165,7 @@ class AttentionRules {
   Value value_;
   int split_;
   FirstPairs pairs_;
+  Exponential exponential_;
 };
 
 // What all forms are held to, of `sequences` with rows(), Width(), Rules(row), Alone(row),

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/cuda/absorbed_fast.h"
+#include "kernels/cuda/absorbed_wgmma.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/attention_fast.h"
 #include "kernels/cuda/expanded_deal.h"
@@ -664,6 +665,26 @@ TEST(Plan, OfFastAbsorbedAttentionHasNoMoreBlocksThanTasksOrRoomForThem) {
   EXPECT_FALSE(DeviceHasSharedBytes(kMostSharedBytes + 1));
   EXPECT_EQ(AbsorbedShared<16>::kUnitBytes, 72 << 10);
   EXPECT_EQ(AbsorbedShared<8>::kPackedBytes, 41 << 10);
+}
+
+// The same tasks; all that a block of sm_90 may have of shared memory, and 72 KiB three times in
+// it.
+TEST(Plan, OfWgmmaAbsorbedAttentionHasOneBlockOnAMultiprocessor) {
+  EXPECT_EQ(PlanWgmmaAbsorbed<16>(DeepSeekRows(64, 1), 0).blocks, 1);
+  EXPECT_EQ(PlanWgmmaAbsorbed<16>(DeepSeekRows(128, 1), 0).blocks, 2);
+  EXPECT_EQ(PlanWgmmaAbsorbed<16>(DeepSeekRows(128, 1), 7).blocks, 16);
+  EXPECT_EQ(PlanWgmmaAbsorbed<8>(DeepSeekRows(128, 64), 256).blocks, kAbsorbedBlocks);
+  const Plan plan = PlanWgmmaAbsorbed<16>(DeepSeekRows(128, 1), 0);
+  EXPECT_EQ(plan.threads, 256);
+  EXPECT_EQ(AbsorbedWgmmaShared::kUnitBytes, 72 << 10);
+  EXPECT_GT(plan.shared_bytes, 3 * AbsorbedWgmmaShared::kUnitBytes);
+  EXPECT_LE(plan.shared_bytes, kMostSharedBytes);
+  EXPECT_TRUE(CanLaunch(plan, WgmmaAbsorbedKernel<16>::kAskedSharedBytes));
+  EXPECT_TRUE(CanLaunch(plan, WgmmaAbsorbedKernel<8>::kAskedSharedBytes));
+  // Products of a key block: 36 of 64 by 64 by 16, twice 4 of 64 by 256 by 16, and no operation
+  // more than attention of 64 heads over 64 keys is.
+  const int64_t products = int64_t{36} * 64 * 64 * 16 + int64_t{8} * 64 * 256 * 16;
+  EXPECT_EQ(2 * products, AbsorbedAttentionFlops(DeepSeekRows(64, 1), kKeyBlock));
 }
 
 TEST(Plan, OfAbsorbedAttentionReadsAnEntryOnceForAllHeads) {

@@ -26,7 +26,8 @@ set(cuda_short
     # attention
     AttentionTasks* PagedAttention* FastAttention.ReadsPagesAt* FastAttention.TakesRowsAndPages*
     FastAttention.ANaN* LatentAttention.TheForms* FastAbsorbed.ReadsPagesAt*
-    FastAbsorbed.TakesRowsAndPages* ExpandedRuns* FastExpanded.ComputesAPrompt* FastExpanded.AZero*
+    FastAbsorbed.TakesRowsAndPages* Formats/WgmmaAbsorbed.ReadsPagesAt*
+    Shapes/WgmmaAbsorbedTest.GivesWhat*/RowsOf128 Shapes/WgmmaAbsorbedTest.GivesWhat*/*Blocks ExpandedRuns* FastExpanded.ComputesAPrompt* FastExpanded.AZero*
     FastExpanded.TakesRowsAndPages* FastExpanded.TakesMoreRowsThanFindRoom*
     # the experts
     FastExperts.AScaleIsOf* FastExperts.TakeSubnormal* Weights/* Wgmma/*NoWholeTiles*

@@ -203,6 +203,129 @@ TEST(Wgmma, SwizzledOffsetIsTheCanonicalLayoutOf128Bytes) {
   }
 }
 
+// b turned: N-major of the PTX ISA with a swizzle of 128 bytes, in its words
+// ((T,8,m),(8,k)):((1,T,LBO),(8T,SBO)).
+struct CanonicalTurned {
+  int leading;  // LBO in bytes
+  int stride;   // SBO in bytes
+
+  int ByteOf(int n, int k) const {
+    constexpr int kT = 8;
+    const int plain = n % kT * 2 + n / kT % 8 * (kT * 2) + n / (8 * kT) * leading +
+                      k % 8 * (8 * kT * 2) + k / 8 * stride;
+    return plain ^ ((plain >> 7 & 7) << 4);
+  }
+  uint64_t Descriptor(uint32_t address) const {
+    const auto encode = [](uint32_t x) { return uint64_t{(x & 0x3FFFFu) >> 4}; };
+    return encode(address) | encode(static_cast<uint32_t>(leading)) << 16 |
+           encode(static_cast<uint32_t>(stride)) << 32 | uint64_t{1} << 62;
+  }
+};
+constexpr int kPieceBytes = 8 << 10;  // 64 rows of 64 columns
+
+// d = a b, b turned, over 64 elements of the inner axis by the second warpgroup.
+template <int kColumns>
+struct TurnedProductKernel {
+  [[maybe_unused]] static constexpr int kThreads = 2 * kGroupThreads;
+  [[maybe_unused]] static constexpr int64_t kAskedSharedBytes = kSharedBytes;
+  static constexpr int kInner = 64;
+  const uint16_t* a;  // [64,64]
+  const uint16_t* b;  // [64,columns]
+  float* d;           // [64,columns]
+  CanonicalTurned layout;
+  bool by_matrix;
+
+  template <class Block>
+  void operator()(Block& block) const {
+    block.template CopyingGroups<0>([&](auto& group) {
+      group.Threads([&](int thread) {
+        if (thread != 3) return;
+        const auto put = [&](int at, uint16_t value) {
+          std::memcpy(block.shared() + at, &value, 2);
+        };
+        for (int k = 0; k < kInner; ++k) {
+          for (int row = 0; row < 64; ++row) {
+            put(kSwizzled128.ByteOf(row, k), a[row * kInner + k]);
+          }
+          for (int n = 0; n < kColumns; ++n) put(kBAt + layout.ByteOf(n, k), b[k * kColumns + n]);
+        }
+      });
+    });
+    struct Sums {
+      float of[kColumns / 2];
+    };
+    PerThread<Sums, kThreads> sums;
+    block.template CopyingGroups<0>([&](auto& group) {
+      if (group.index() == 0) return;
+      const auto registers = [&](int thread) -> float(&)[kColumns / 2] { return sums[thread].of; };
+      const Matrix matrix_a(group, block.shared());
+      const TurnedMatrix<kPieceBytes> matrix_b(group, block.shared() + kBAt);
+      Settle(group, registers);
+      Fence(group);
+      for (int k = 0; k < kInner / 16; ++k) {
+        const uint64_t descriptor = by_matrix ? matrix_b.At(k)
+                                              : layout.Descriptor(group.SharedAddress(
+                                                    block.shared() + kBAt + 2 * k * layout.stride));
+        MultiplyAsync<kColumns, true>(group, registers, matrix_a.At(k), descriptor, k > 0);
+      }
+      Commit(group);
+      Wait<0>(group);
+      group.Threads([&](int thread) {
+        const int t = thread % kGroupThreads;
+        for (int i = 0; i < kColumns / 2; ++i) {
+          const int row = 16 * (t / 32) + (t % 32 >> 2) + (i % 4 < 2 ? 0 : 8);
+          d[row * kColumns + (i >> 2) * 8 + (t % 4) * 2 + (i & 1)] = sums[thread].of[i];
+        }
+      });
+    });
+  }
+};
+
+template <int kColumns>
+void ExpectTurnedProduct(const CanonicalTurned& layout, bool by_matrix = false) {
+  constexpr int kInner = 64;
+  std::mt19937_64 random(kColumns);
+  std::normal_distribution<float> normal;
+  std::vector<uint16_t> a(64 * kInner);
+  std::vector<uint16_t> b(static_cast<size_t>(kColumns) * kInner);
+  for (uint16_t& value : a) value = ToBFloat16(normal(random));
+  for (uint16_t& value : b) value = ToBFloat16(normal(random));
+  std::vector<float> d(64 * kColumns);
+  std::vector<float> wanted(64 * kColumns);
+  for (size_t i = 0; i < d.size(); ++i) {
+    for (size_t k = 0; k < kInner; ++k) {
+      wanted[i] = std::fma(FromBFloat16(a[i / kColumns * kInner + k]),
+                           FromBFloat16(b[k * kColumns + i % kColumns]), wanted[i]);
+    }
+  }
+  NextOrder();
+  const int64_t conflicts = host_bank_conflicts;
+  const TurnedProductKernel<kColumns> kernel{a.data(), b.data(), d.data(), layout, by_matrix};
+  ASSERT_TRUE(Start("TurnedProduct", Stream{}, kernel, {1, 256, kSharedBytes, 0, 0}).ok());
+  EXPECT_EQ(d, wanted) << kColumns << ' ' << layout.leading << ' ' << layout.stride;
+  EXPECT_EQ(host_bank_conflicts, conflicts);
+}
+
+TEST(Wgmma, TakesATurnedOperandAsThePtxIsaDescribesIt) {
+  for (const bool by_matrix : {false, true}) {
+    ExpectTurnedProduct<256>({kPieceBytes, 1024}, by_matrix);
+    ExpectTurnedProduct<64>({kPieceBytes, 1024}, by_matrix);
+    ExpectTurnedProduct<40>({kPieceBytes, 1024}, by_matrix);
+  }
+  // Groups of 8 rows far apart, the next 64 columns behind each.
+  ExpectTurnedProduct<256>({1024, 4096});
+  ExpectTurnedProduct<128>({2048, 4096});
+}
+
+// A key block of attention is multiplied both ways: as it lies for scores, turned for values.
+TEST(Wgmma, ATurnedRowIsARowOfSwizzledOffset) {
+  for (int row = 0; row < 64; ++row) {
+    for (int n = 0; n < 64; ++n) {
+      EXPECT_EQ(SwizzledOffset(row, n / 8) + n % 8 * 2, (CanonicalTurned{0, 1024}.ByteOf(n, row)));
+    }
+  }
+}
+
 TEST(Wgmma, CountsMatricesWhoseRowsShareBanks) {
   std::vector<uint16_t> a(64 * 16);
   std::vector<uint16_t> b(8 * 16);
@@ -477,6 +600,30 @@ TEST(WgmmaDeathTest, ACrookedDescriptorEndsTheProcess) {
   EXPECT_DEATH(run(uint64_t{3} << 16, 0), "leading");
   EXPECT_DEATH(run(0, kSharedBytes - 7 * 1024), "shared_bytes_");
   EXPECT_DEATH(run(64, 0), "at >= 0");  // begins below shared memory
+}
+
+TEST(WgmmaDeathTest, ACrookedTurnedDescriptorEndsTheProcess) {
+  const auto run = [](uint64_t change, uint32_t at) {
+    RunInGroup([&](HostBlock& block, Group& group, AllSums& sums) {
+      Fence(group);
+      const CanonicalTurned layout{kPieceBytes, 1024};
+      const uint64_t b = layout.Descriptor(group.SharedAddress(block.shared() + kBAt + at));
+      MultiplyAsync<8, true>(
+          group, [&](int thread) -> float(&)[4] { return sums[thread].of; },
+          Matrix(group, block.shared()).At(0), b ^ change, false);
+      Commit(group);
+      Wait<0>(group);
+    });
+  };
+  run(0, 0);
+  run(0, 2048);
+  EXPECT_DEATH(run(uint64_t{1} << 49, 0), "base_offset");
+  EXPECT_DEATH(run(uint64_t{1} << 62, 0), "swizzle");
+  EXPECT_DEATH(run(uint64_t{1} << 46, 0), "unnamed");
+  EXPECT_DEATH(run(0, 32), "start");
+  EXPECT_DEATH(run(uint64_t{8} << 32, 0), "stride");
+  EXPECT_DEATH(run(uint64_t{1} << 16, 0), "leading");
+  EXPECT_DEATH(run(0, kSharedBytes - kBAt - 1024), "shared_bytes_");
 }
 
 }  // namespace
