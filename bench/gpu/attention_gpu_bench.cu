@@ -237,7 +237,7 @@ void Cover(Results& results, const std::string& name, Attend attend) {
   if (results.Find(name, "a_us") < 0.0) results.Write(name, FitOf(points));
 }
 
-void Run(GpuBench& bench, Results& results) {
+void RunAll(GpuBench& bench, Results& results) {
   for (const DType cache : {DType::kBFloat16, DType::kFloat8E4M3}) {
     for (const Shape& shape : kShapes) {
       Cover(results, std::string(shape.name) + " attention " + NameOf(cache) + " fast, fit",
@@ -280,5 +280,5 @@ void Run(GpuBench& bench, Results& results) {
 }  // namespace janus::kernels::cuda
 
 int main(int argc, char** argv) {
-  return janus::kernels::cuda::BenchMain(argc, argv, janus::kernels::cuda::Run);
+  return janus::kernels::cuda::BenchMain(argc, argv, janus::kernels::cuda::RunAll);
 }
