@@ -122,7 +122,7 @@ LatentCache LatentArena(const GpuBench& bench, DType type) {
           .rope = kAbsorbedRope};
 }
 
-constexpr const char* NameOf(AbsorbedForm form) {
+constexpr const char* FormName(AbsorbedForm form) {
   switch (form) {
     case AbsorbedForm::kWgmma:
       return "wgmma";
@@ -159,8 +159,8 @@ Point AttendLatent(GpuBench& bench, int heads, DType type, AbsorbedForm form, in
                              .workspace_bytes = workspace_bytes};
   const int64_t bytes = AbsorbedAttentionBytes(args, keys);
   const std::string name = "DeepSeek, " + std::to_string(heads) + " heads, latent attention " +
-                           NameOf(type) + ' ' + NameOf(form) + ", batch " + std::to_string(batch) +
-                           " context " + std::to_string(context);
+                           NameOf(type) + ' ' + FormName(form) + ", batch " +
+                           std::to_string(batch) + " context " + std::to_string(context);
   const auto call = [&](int i) {
     args.rows = rows.OfCall(i);
     Check(RunAbsorbedAttention({.device = Device::kCuda, .native = bench.stream()}, args, form));
@@ -237,7 +237,7 @@ void Cover(Results& results, const std::string& name, Attend attend) {
   if (results.Find(name, "a_us") < 0.0) results.Write(name, FitOf(points));
 }
 
-void Run(GpuBench& bench, Results& results) {
+void RunAll(GpuBench& bench, Results& results) {
   for (const DType cache : {DType::kBFloat16, DType::kFloat8E4M3}) {
     for (const Shape& shape : kShapes) {
       Cover(results, std::string(shape.name) + " attention " + NameOf(cache) + " fast, fit",
@@ -252,7 +252,7 @@ void Run(GpuBench& bench, Results& results) {
       if (form == AbsorbedForm::kWgmma && !DeviceHasWgmma()) continue;
       Cover(results,
             "DeepSeek, " + std::to_string(heads) + " heads, latent attention " + NameOf(cache) +
-                ' ' + NameOf(form) + ", fit",
+                ' ' + FormName(form) + ", fit",
             [&, heads = heads, form = form](int batch, int context) {
               return AttendLatent(bench, heads, cache, form, batch, context);
             });
@@ -280,5 +280,5 @@ void Run(GpuBench& bench, Results& results) {
 }  // namespace janus::kernels::cuda
 
 int main(int argc, char** argv) {
-  return janus::kernels::cuda::BenchMain(argc, argv, janus::kernels::cuda::Run);
+  return janus::kernels::cuda::BenchMain(argc, argv, janus::kernels::cuda::RunAll);
 }
