@@ -121,7 +121,7 @@ __device__ void MultiplyAsync(DeviceGroup& group, Sums sums, uint64_t a, uint64_
 }
 template <int kColumns, class Sums, class A>
 __device__ void MultiplyRegisters(DeviceGroup& group, Sums sums, A a, uint64_t b, bool add) {
-  WgmmaInstruction<kColumns>::Issue(sums(group.thread()), a(group.thread()), b, add ? 1 : 0);
+  WgmmaInstruction<kColumns, false>::Issue(sums(group.thread()), a(group.thread()), b, add ? 1 : 0);
 }
 
 #else
