@@ -19,7 +19,6 @@
 //   d, 64 x N:  d(thread)[i] of the group's threads by their numbers t in it. Row t/32*16 + t%32/4
 //            + 8*(i/2%2), column 8*(i/4) + 2*(t%4) + i%2.
 //
-//
 // Between MultiplyAsync and the Wait that lets its group through the registers d and a are the
 // tensor cores'; operands in shared memory stay as they are until the end of that Wait's
 // CopyingGroups, since a warp waits for its own part alone. What any thread writes to shared memory

@@ -68,7 +68,7 @@ struct WgmmaInstruction;
           "{\n.reg .pred p;\nsetp.ne.b32 p, %" #radd_at                                        \
           ", 0;\nwgmma.mma_async.sync.aligned.m64n" #columns "k16.f32.bf16.bf16 {"                 \
           JANUS_OPERANDS_##columns "}, {%" #a0 ", %" #a1 ", %" #a2 ", %" #a3 "}, %" #rb_at          \
-          ", p, 1, 1, 0;\n}"                                                                     \
+          ", p, 1, 1, " #turned ";\n}"                                                         \
           : __VA_ARGS__                                                                            \
           : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));                         \
     }                                                                                              \
