@@ -127,6 +127,7 @@ role_rows("attention", ATTENTION)
 role_rows("experts", EXPERTS)
 row("roles.attention.maxBatchSize", 32, ATTENTION)
 not_supported("roles.attention.kvCache.blockSize", 32)
+row("roles.attention.kvCache.dtype", "FP8", BOTH)  # as model.dtype
 row("roles.attention.kvCache.memoryPercent", 50, ATTENTION)
 row("roles.attention.kvCache.size", "256Mi", ATTENTION)
 not_supported("roles.attention.kvCache.prefixCache", "Exact")
