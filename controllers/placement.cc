@@ -23,10 +23,9 @@ class Dealer {
     used_.assign(first_.size(), 0);
   }
 
-  std::vector<uint16_t> Deal(int fillable_slots) {
+  std::vector<uint16_t> Deal() {
     int expert = 0;
-    for (int dealt = 0; dealt < fillable_slots; ++dealt) {
-      if (!DealOneOf(expert)) break;
+    while (DealOneOf(expert)) {
     }
     return std::move(row_);
   }
@@ -239,17 +238,10 @@ Status Check(const PlacementRequest& request) {
 
 Result<Placement> PlaceRoundRobin(const PlacementRequest& request) {
   JANUS_RETURN_IF_ERROR(Check(request));
-  int64_t total = 0;
-  int64_t fillable = 0;
-  for (const int slots : request.slots_of_instance) {
-    total += slots;
-    fillable += std::max(slots - request.spare_slots, 0);
-  }
   Placement placement;
   placement.layers = request.layers;
   placement.slots_of_instance = request.slots_of_instance;
-  const std::vector<uint16_t> row =
-      Dealer(request, static_cast<int>(total)).Deal(static_cast<int>(fillable));
+  const std::vector<uint16_t> row = Dealer(request, placement.total_slots()).Deal();
   placement.expert_of.reserve(row.size() * static_cast<size_t>(request.layers));
   for (int layer = 0; layer < request.layers; ++layer) {
     placement.expert_of.insert(placement.expert_of.end(), row.begin(), row.end());

@@ -30,9 +30,9 @@ struct WorkerSeen {
 };
 
 // The topology of these workers: ranks in the order given, experts placed as the plan says where
-// they are not placed already, room
-// for sequences as each holds it or else as the plan says. Pure: the same inputs give the same
-// topology, hash included. InvalidArgument: no worker of a role, or the placement is refused.
+// they are not placed already, room for sequences as each holds it or else as the plan says. Pure:
+// the same inputs give the same topology, hash included. InvalidArgument: no worker of a role, or
+// the placement is refused.
 Result<Topology> ComposeTopology(uint64_t epoch, std::span<const WorkerSeen> workers,
                                  const ServicePlan& plan, const ModelDescription& model);
 

@@ -146,6 +146,9 @@ void SetWeights(const ModelDescription& model, bool in_place, ServicePlan& plan)
                         ExpertWeightBytes(model) * (filled * model.moe_layers() + plan.spare_slots);
 }
 
+// On a GPU: the one that runs, and the one that is prepared.
+constexpr int kEpochs = 2;
+
 RoundRoom RoomOfRounds(const ServicePlan& plan) {
   return {plan.max_rows_per_round, plan.max_batch_size, plan.effective.micro_batches};
 }
@@ -154,7 +157,6 @@ RoundRoom RoomOfRounds(const ServicePlan& plan) {
 // there where it converted them at expert instances, which keep theirs; an attention instance lets
 // go of them.
 void SetGpus(const ModelDescription& model, ServicePlan& plan) {
-  constexpr int kEpochs = 2;
   const RoundRoom room = RoomOfRounds(plan);
   const int64_t taken = int64_t{plan.max_rows_per_round} * model.moe.top_k;
   const int64_t row = int64_t{model.hidden} * SizeOf(WireType(model));
@@ -189,7 +191,7 @@ void SetGpus(const ModelDescription& model, ServicePlan& plan) {
 // What `keys` cached positions take of a GPU beside themselves.
 int64_t KeysDeviceBytes(const ModelDescription& model, const ServicePlan& plan, int64_t keys) {
   const RoundRoom room = RoomOfRounds(plan);
-  return 2 * (AttentionDeviceBytes(model, room, keys) - AttentionDeviceBytes(model, room, 0));
+  return kEpochs * (AttentionDeviceBytes(model, room, keys) - AttentionDeviceBytes(model, room, 0));
 }
 
 // On one machine it is the same memory that weights and KV cache lie in, so that it is a share and
@@ -211,8 +213,7 @@ Status SetGateway(const GatewayLimits& limits, int64_t machine_bytes, std::optio
 
 // For pages of `page` bytes, as many whole ones as there is room for.
 int64_t PageRoom(const ModelDescription& model, const ServicePlan& plan, int64_t page,
-                 const Budget& budget) {
-  const KvRoom room = budget.RoomForKv(plan);
+                 const KvRoom& room) {
   if (room.is_one) return room.pages / (kSwapShare + 1) * kSwapShare / page * page;
   constexpr int64_t kMany = 1 << 20;  // what a page takes beside itself comes for many at once
   const int64_t beside = KeysDeviceBytes(model, plan, kMany * kPageTokens) / kMany + 1;
@@ -228,6 +229,7 @@ Status SetKv(const MoEServiceSpec& spec, const ModelDescription& model, const Bu
   const int64_t pages_per_sequence = CeilDiv(plan.max_model_len, kPageTokens);
   // One sequence of full length must fit, or a request within the limits could never run.
   const int64_t least = pages_per_sequence * page;
+  const KvRoom room = budget.RoomForKv(plan);
   if (cache.size) {
     plan.kv_bytes = cache.size->value;
     if (plan.kv_bytes < least) {
@@ -238,10 +240,9 @@ Status SetKv(const MoEServiceSpec& spec, const ModelDescription& model, const Bu
     }
   } else {
     const int64_t useful = pages_per_sequence * plan.max_batch_size * page;
-    plan.kv_bytes = std::max(least, std::min(useful, PageRoom(model, plan, page, budget)));
+    plan.kv_bytes = std::max(least, std::min(useful, PageRoom(model, plan, page, room)));
   }
   // What does not fit beside a GPU is computed again when it is its turn.
-  const KvRoom room = budget.RoomForKv(plan);
   const int64_t swap = plan.kv_bytes / kSwapShare;
   plan.swap_bytes = std::max(page, (room.is_one ? swap : std::min(swap, room.swap)) / page * page);
   plan.need.kv = plan.kv_bytes + plan.swap_bytes;
