@@ -67,7 +67,7 @@ bool Leader::OnMiss(PeerId from) {
   // Several may miss rounds of one step.
   if (leaving()) {
     if (header_.step <= left_before_ || header_.step > abort_->fence()) return false;
-    if (Explains(word)) Believe(std::move(word));
+    Consider(std::move(word));
     return true;
   }
   // Of a step that is given up already, or falsified.
@@ -128,7 +128,7 @@ Status Leader::Issue() {
 Status Leader::Miss(const RoundKey& round, const Status& why) {
   Word word{transport_.layout().self, round, TroubleOf(why), why.message()};
   if (leaving()) {
-    if (Explains(word)) Believe(std::move(word));
+    Consider(std::move(word));
     return OkStatus();
   }
   ++missed_rounds_;
@@ -145,6 +145,10 @@ bool Leader::Explains(const Word& word) const {
                       of.round.micro_batch);
   };
   return place(word) < place(cause_);
+}
+
+void Leader::Consider(Word word) {
+  if (Explains(word)) Believe(std::move(word));
 }
 
 void Leader::Believe(Word word) {

@@ -40,6 +40,8 @@ class Leader final : public StepControl {
   // Whether it says more of the fault than what is known: who waits for the earliest round waits
   // for nobody who waits himself.
   bool Explains(const Word& word) const;
+  // While the step is being left.
+  void Consider(Word word);
   void Believe(Word word);
   Status Announce(int member);
   Status Issue();

@@ -34,6 +34,9 @@ cuda_root_from_wheels() { # SITE_PACKAGES ROOT
   ln -s lib64 "$root/lib"
 }
 
+# shellcheck source=scripts/deps.d/debian.sh
+source "$(dirname "${BASH_SOURCE[0]}")/debian.sh"
+
 deps_cuda() {
   local cache="${XDG_CACHE_HOME:-$HOME/.cache}/janus" root venv want missing=()
   root="$cache/cuda-13.0"
@@ -51,15 +54,8 @@ deps_cuda() {
     return 1
   fi
   command -v g++ >/dev/null || missing+=(g++)
-  python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
-  if ((${#missing[@]})); then
-    if [[ $(id -u) -ne 0 ]] || ! command -v apt-get >/dev/null; then
-      echo "cuda: install these Debian packages, then run this again: ${missing[*]}" >&2
-      return 1
-    fi
-    echo "cuda: installing ${missing[*]}"
-    apt-get install -y --no-install-recommends "${missing[@]}" || return 1
-  fi
+  # shellcheck disable=SC2046 # no word where it is there
+  install_debian cuda "${missing[@]}" $(venv_package) || return 1
   echo "cuda: installing nvcc 13.0 and its headers into $root (half a minute, 0.5 GB)"
   rm -rf "$root"
   mkdir -p "$root"

@@ -28,26 +28,21 @@ JANUS_GOLDEN_PACKAGES=(
   typing-extensions==4.16.0
 )
 
+# shellcheck source=scripts/deps.d/debian.sh
+source "$(dirname "${BASH_SOURCE[0]}")/debian.sh"
+
 deps_golden() {
   local here venv python
   here="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)" || return 1
   venv="${XDG_CACHE_HOME:-$HOME/.cache}/janus/golden-venv"
 
-  # The novels the demo model and the golden tokenizers learn from; gcc and readelf for stand-ins;
-  # Debian's python3 brings the venv module in a package of its own.
+  # The novels the demo model and the golden tokenizers learn from; gcc and readelf for stand-ins.
   local missing=()
   [[ -f /usr/lib/R/site-library/janeaustenr/data/Rdata.rdb ]] || missing+=(r-cran-janeaustenr)
   command -v gcc >/dev/null || missing+=(gcc)
   command -v readelf >/dev/null || missing+=(binutils)
-  python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
-  if ((${#missing[@]})); then
-    if [[ $(id -u) -ne 0 ]] || ! command -v apt-get >/dev/null; then
-      echo "golden: install these Debian packages, then run this again: ${missing[*]}" >&2
-      return 1
-    fi
-    echo "golden: installing ${missing[*]}"
-    apt-get install -y --no-install-recommends "${missing[@]}" || return 1
-  fi
+  # shellcheck disable=SC2046 # no word where it is there
+  install_debian golden "${missing[@]}" $(venv_package) || return 1
 
   if [[ $(uname -m) != x86_64 ]]; then
     echo "golden: torch is pinned for x86_64; this machine is $(uname -m)" >&2

@@ -10,16 +10,13 @@ JANUS_TEST_PACKAGES=(
   pytest==9.0.1
 )
 
+# shellcheck source=scripts/deps.d/debian.sh
+source "$(dirname "${BASH_SOURCE[0]}")/debian.sh"
+
 deps_test() {
   local venv="${XDG_CACHE_HOME:-$HOME/.cache}/janus/test-venv" python
-  if ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
-    if [[ $(id -u) -ne 0 ]] || ! command -v apt-get >/dev/null; then
-      echo "test: install the Debian package python3-venv, then run this again" >&2
-      return 1
-    fi
-    echo "test: installing python3-venv"
-    apt-get install -y --no-install-recommends python3-venv || return 1
-  fi
+  # shellcheck disable=SC2046 # no word where it is there
+  install_debian test $(venv_package) || return 1
   # The stamp names what is installed: another pin in this file means another installation.
   local stamp="$venv/janus-packages" want
   want="$(printf '%s\n' "${JANUS_TEST_PACKAGES[@]}")"

@@ -7,6 +7,9 @@
 
 JANUS_UCX_WHEEL=libucx-cu13==1.22.0
 
+# shellcheck source=scripts/deps.d/debian.sh
+source "$(dirname "${BASH_SOURCE[0]}")/debian.sh"
+
 deps_ucx() {
   local root="${XDG_CACHE_HOME:-$HOME/.cache}/janus/ucx-1.22"
   if [[ -f $root/janus-packages && "$(<"$root/janus-packages")" == "$JANUS_UCX_WHEEL" ]]; then
@@ -17,13 +20,8 @@ deps_ucx() {
     echo "ucx: the wheel is pinned for x86_64; this machine is $(uname -m)" >&2
     return 1
   fi
-  if ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
-    if [[ $(id -u) -ne 0 ]] || ! command -v apt-get >/dev/null; then
-      echo "ucx: install the Debian package python3-venv, then run this again" >&2
-      return 1
-    fi
-    apt-get install -y --no-install-recommends python3-venv || return 1
-  fi
+  # shellcheck disable=SC2046 # no word where it is there
+  install_debian ucx $(venv_package) || return 1
   echo "ucx: installing UCX 1.22 into $root (0.2 GB)"
   rm -rf "$root"
   python3 -m venv "$root/venv" || return 1

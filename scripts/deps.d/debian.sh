@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# What the groups that bring Python packages ask of Debian. Sourced by them.
+
+# The package of the venv module, which Debian's python3 comes without; nothing where it is there.
+venv_package() { python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv; }
+
+# install_debian GROUP PACKAGE...: installs them, or says that somebody who may is to. Nothing without a package.
+install_debian() {
+  local group=$1
+  shift
+  (($#)) || return 0
+  if [[ $(id -u) -ne 0 ]] || ! command -v apt-get >/dev/null; then
+    echo "$group: install these Debian packages, then run this again: $*" >&2
+    return 1
+  fi
+  echo "$group: installing $*"
+  apt-get install -y --no-install-recommends "$@"
+}
