@@ -34,6 +34,22 @@ int64_t AttentionWeightBytes(const ModelDescription& model) {
          SizeOf(model.dtype);
 }
 
+int64_t LargestAttentionTensorBytes(const ModelDescription& model) {
+  const int64_t hidden = model.hidden;
+  const AttentionDescription& a = model.attention;
+  const LatentDescription l = a.latent.value_or(LatentDescription());
+  const int64_t query = int64_t{a.heads} * a.head_dim;
+  const int64_t expanded = a.latent ? int64_t{a.heads} * (a.nope_dim() + l.value_dim) : 0;
+  // Keys and values have fewer heads than queries, and a latent query's parts fewer inputs.
+  const int64_t elements =
+      std::max({int64_t{model.vocab} * hidden, query * (l.query_rank > 0 ? l.query_rank : hidden),
+                hidden * (a.latent ? int64_t{a.heads} * l.value_dim : query), l.query_rank * hidden,
+                (int64_t{l.rank} + a.rope.rotary_dim) * hidden, expanded * l.rank,
+                int64_t{model.dense_layers.empty() ? 0 : model.dense_intermediate} * hidden,
+                int64_t{model.moe.shared_intermediate} * hidden});
+  return elements * SizeOf(model.dtype);
+}
+
 int64_t GateWeightBytes(const ModelDescription& model) {
   const int64_t bias = model.moe.has_gate_bias() ? static_cast<int64_t>(sizeof(float)) : 0;
   return int64_t{model.moe_layers()} * model.moe.experts *

@@ -15,6 +15,10 @@ namespace janus {
 // this.
 int64_t AttentionWeightBytes(const ModelDescription& model);
 
+// The largest tensor of that: what lies in the host's memory of it at a time where each one is cast
+// on its way to a device.
+int64_t LargestAttentionTensorBytes(const ModelDescription& model);
+
 // The gates of all MoE layers, with their biases in Float32. One expert instance holds this besides
 // its slots.
 int64_t GateWeightBytes(const ModelDescription& model);

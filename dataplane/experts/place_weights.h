@@ -1,12 +1,14 @@
 #pragma once
 
-#include "dataplane/attention/place_weights.h"
+#include "common/model/description.h"
+#include "dataplane/experts/tensor_placer.h"
 #include "dataplane/experts/weights.h"
 
 namespace janus::dataplane {
 
-// As PlaceAttention. `known`: placed before by the same loader, of tensors that are still where
-// they were; what of them is wanted again is shared.
+// Errors: TensorPlacer's. When it returns, nothing of the host's is read any more; the device has
+// it all for who follows (Placed::Follow). `known`: placed before by the same loader, of tensors
+// that are still where they were; what of them is wanted again is shared.
 Result<Placed<ExpertWeights>> PlaceExperts(kernels::Loader& loader, const ModelDescription& model,
                                            const ExpertWeights& weights,
                                            const Placed<ExpertWeights>* known = nullptr,

@@ -76,7 +76,8 @@ class Reader {
     return Add(name, std::move(shape), dtype_, out);
   }
 
-  Status Read(const LoadProgress& progress, std::stop_token stop) {
+  Status Read(const LoadProgress& progress, std::stop_token stop,
+              const TensorMover& move = nullptr) {
     progress_ = &progress;
     stop_ = std::move(stop);
     for (const Entry& entry : tensors_) {
@@ -86,6 +87,7 @@ class Reader {
                             : entry.stored.dtype != DType::kFloat8E4M3 ? ReadPlain(entry, held)
                             : entry.to == DType::kFloat8E4M3           ? ReadFp8(entry, held)
                                                                        : Dequantize(entry, held));
+      if (move) JANUS_RETURN_IF_ERROR(move(held));
       *entry.out = held.tensor;
       Keep(entry.name, held);
     }
@@ -159,7 +161,7 @@ class Reader {
   std::byte* Take(uint64_t bytes, HeldTensor& held) {
     auto memory = std::make_shared_for_overwrite<std::byte[]>(bytes);
     std::byte* const at = memory.get();
-    held.cast = std::move(memory);
+    held.memory = std::move(memory);
     return at;
   }
 
@@ -363,7 +365,8 @@ Status AddLatent(const LayerAdder& add, const TensorNames& names, const ModelDes
 
 Result<Loaded<AttentionWeights>> LoadAttention(const std::string& folder,
                                                const ModelDescription& model,
-                                               const LoadProgress& progress, std::stop_token stop) {
+                                               const LoadProgress& progress, std::stop_token stop,
+                                               const TensorMover& move) {
   JANUS_ASSIGN_OR_RETURN(const TensorNames* names, NamesOf(model));
   Loaded<AttentionWeights> loaded;
   JANUS_ASSIGN_OR_RETURN(loaded.checkpoint, Checkpoint::Open(folder));
@@ -391,7 +394,8 @@ Result<Loaded<AttentionWeights>> LoadAttention(const std::string& folder,
                                    model.moe.shared_intermediate, model.dtype, layer.ffn));
     }
   }
-  JANUS_RETURN_IF_ERROR(reader.Read(progress, std::move(stop)));
+  JANUS_RETURN_IF_ERROR(reader.Read(progress, std::move(stop), move));
+  if (move) loaded.checkpoint.reset();
   if (model.tied_embeddings) w.lm_head = w.embedding;
   return loaded;
 }

@@ -27,6 +27,30 @@ std::string ToText(const SequenceRoom& room) {
          ", swap_bytes " + std::to_string(room.swap_bytes);
 }
 
+// To the loader's context, beside its steps.
+TensorMover MoverBy(kernels::Loader& loader) {
+  return [&loader](HeldTensor& held) -> Status {
+    JANUS_ASSIGN_OR_RETURN(kernels::Buffer copy, loader.Load(held.tensor.data, held.bytes));
+    const auto memory = std::make_shared<const kernels::Buffer>(std::move(copy));
+    held.tensor.data = memory->data();
+    held.memory = {memory, memory->data()};
+    return OkStatus();
+  };
+}
+
+// No epoch steps before it is there.
+Result<Loaded<AttentionWeights>> LoadInto(kernels::Loader& loader, const std::string& folder,
+                                          const ModelDescription& model, const LoadProgress& report,
+                                          std::stop_token stop) {
+  kernels::Context& context = loader.context();
+  if (context.is_host()) return LoadAttention(folder, model, report, std::move(stop));
+  JANUS_ASSIGN_OR_RETURN(Loaded<AttentionWeights> loaded,
+                         LoadAttention(folder, model, report, std::move(stop), MoverBy(loader)));
+  JANUS_ASSIGN_OR_RETURN(const std::shared_ptr<kernels::Event> there, loader.Loaded());
+  JANUS_RETURN_IF_ERROR(context.Follow(*there));
+  return loaded;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Lasting>> Lasting::Make(const WorkerFlags& flags, kernels::Context& context,
@@ -58,11 +82,8 @@ Result<std::unique_ptr<Lasting>> Lasting::Make(const WorkerFlags& flags, kernels
                          .Mix(static_cast<uint64_t>(l.model.dtype))
                          .Mix(uint64_t{l.settings.attention.fp8_cache})
                          .Hex();
-  JANUS_ASSIGN_OR_RETURN(l.loaded, LoadAttention(flags.model, l.model, report, stop));
   JANUS_ASSIGN_OR_RETURN(l.weights,
-                         PlaceAttention(*l.loader, l.model, l.loaded.weights, std::move(stop)));
-  JANUS_RETURN_IF_ERROR(l.weights.Follow(context));  // no epoch steps before
-  if (!context.is_host()) l.loaded = {};
+                         LoadInto(*l.loader, flags.model, l.model, report, std::move(stop)));
   l.emission = std::make_unique<EmissionThread>(sink);
   JANUS_ASSIGN_OR_RETURN(l.attention,
                          AttentionInstance::Create(l.settings.attention, l.model, l.weights.weights,

@@ -9,7 +9,6 @@
 #include "common/control.h"
 #include "common/log.h"
 #include "dataplane/attention/attention_instance.h"
-#include "dataplane/attention/place_weights.h"
 #include "dataplane/engine/emission_thread.h"
 #include "dataplane/engine/step_metrics.h"
 #include "dataplane/model/loader.h"
@@ -23,7 +22,7 @@ struct Lasting {
   // `context`: where the worker computes. `room`: the instance's own. What the references are to
   // outlives it. `report` is told of the bytes of weights. Errors: those of the configuration
   // (ResolveLasting, AttentionInstance::Create), of the checkpoint (LoadAttention), of the device
-  // (PlaceAttention), and Cancelled.
+  // (kernels::Loader), and Cancelled.
   static Result<std::unique_ptr<Lasting>> Make(const WorkerFlags& flags, kernels::Context& context,
                                                const v1::WorkerConfig& config,
                                                const SequenceRoom& room, TokenSink& sink,
@@ -45,9 +44,8 @@ struct Lasting {
   // As Welcome has them (proto/tokens.proto). Of attention instances.
   std::string answers_digest;
   std::string text_digest;
-  // Of attention instances. On a GPU `loaded` is let go once it is placed.
-  Loaded<AttentionWeights> loaded;
-  Placed<AttentionWeights> weights;
+  Loaded<AttentionWeights>
+      weights;  // in the context's memory; of attention instances, as what follows
   std::unique_ptr<EmissionThread> emission;
   std::unique_ptr<AttentionInstance> attention;
 };

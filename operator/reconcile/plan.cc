@@ -153,9 +153,9 @@ RoundRoom RoomOfRounds(const ServicePlan& plan) {
   return {plan.max_rows_per_round, plan.max_batch_size, plan.effective.micro_batches};
 }
 
-// Of workers on GPUs; keys and values come later. Weights go through the host's memory, and stay
-// there where it converted them at expert instances, which keep theirs; an attention instance lets
-// go of them.
+// Of workers on GPUs; keys and values come later. Weights go through the host's memory. Where it
+// converts them they stay there at expert instances, which keep theirs; at an attention instance
+// one tensor at a time.
 void SetGpus(const ModelDescription& model, ServicePlan& plan) {
   const RoundRoom room = RoomOfRounds(plan);
   const int64_t taken = int64_t{plan.max_rows_per_round} * model.moe.top_k;
@@ -169,7 +169,7 @@ void SetGpus(const ModelDescription& model, ServicePlan& plan) {
   // What peers turn out not to read goes to the host from memory beside the slots.
   attention.device.exchange =
       kEpochs * (AttentionDeviceSlotBytes(model, room) + int64_t{plan.max_rows_per_round} * row);
-  attention.host.weights = need.attention_weights;
+  if (need.attention_weights > 0) attention.host.weights = LargestAttentionTensorBytes(model);
   attention.host.workspace = kEpochs * taken * (row + 8);
   attention.host.exchange = kEpochs * need.attention_exchange;
   attention.host.process = kGpuProcessBytes;

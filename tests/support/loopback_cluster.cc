@@ -2,6 +2,8 @@
 
 #include <map>
 
+#include "tests/support/place_attention.h"
+
 namespace janus::dataplane {
 namespace {
 

@@ -10,7 +10,6 @@
 #include <numeric>
 
 #include "dataplane/attention/layers.h"
-#include "dataplane/attention/place_weights.h"
 #include "dataplane/experts/expert_layers.h"
 #include "dataplane/experts/place_weights.h"
 #include "kernels/cuda/attention.h"
@@ -22,6 +21,7 @@
 #include "kernels/cuda/rows_fast.h"
 #include "tests/support/emulated_device.h"
 #include "tests/support/loopback_cluster.h"
+#include "tests/support/place_attention.h"
 #include "tests/support/random.h"
 
 namespace janus::bench {

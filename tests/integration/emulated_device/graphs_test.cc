@@ -8,11 +8,11 @@
 
 #include "dataplane/attention/layers.h"
 #include "dataplane/attention/micro_batch.h"
-#include "dataplane/attention/place_weights.h"
 #include "kernels/device/row_buckets.h"
 #include "tests/integration/emulated_device/on_device.h"
 #include "tests/support/golden.h"
 #include "tests/support/held_model.h"
+#include "tests/support/place_attention.h"
 
 namespace janus::dataplane {
 namespace {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "dataplane/attention/layers.h"
-#include "dataplane/attention/place_weights.h"
 #include "tests/integration/emulated_device/on_device.h"
 #include "tests/support/held_model.h"
+#include "tests/support/place_attention.h"
 
 namespace janus::dataplane {
 namespace {

@@ -7,6 +7,7 @@
 #include "dataplane/experts/place_weights.h"
 #include "tests/support/emulated_device.h"
 #include "tests/support/held_model.h"
+#include "tests/support/place_attention.h"
 
 namespace janus::dataplane {
 namespace {

@@ -60,6 +60,39 @@ TEST(ModelMemory, CountsExpertsInFp8WithTheirScales) {
   EXPECT_EQ(ExpertWeightBytes(model), 3 * 4096 * 14337 + 3 * (4096 / 128) * 113 * 4);
 }
 
+TEST(ModelMemory, TheLargestTensorOfAttention) {
+  ModelDescription model = Mixtral8x7B();
+  EXPECT_EQ(LargestAttentionTensorBytes(model), int64_t{32000} * 4096 * 2);
+  model.vocab = 100;
+  EXPECT_EQ(LargestAttentionTensorBytes(model), 4096 * 4096 * 2) << "queries";
+  model.dense_intermediate = 5000;
+  EXPECT_EQ(LargestAttentionTensorBytes(model), 4096 * 4096 * 2) << "no layer is dense";
+  model.dense_layers = {0};
+  EXPECT_EQ(LargestAttentionTensorBytes(model), 5000 * 4096 * 2);
+  model.moe.shared_intermediate = 6000;
+  EXPECT_EQ(LargestAttentionTensorBytes(model), 6000 * 4096 * 2);
+  // Of latent attention each part in its turn.
+  model.moe.shared_intermediate = 0;
+  model.dense_layers.clear();
+  model.hidden = 1000;
+  model.attention.heads = 10;
+  model.attention.head_dim = 30;
+  model.attention.rope.rotary_dim = 10;
+  model.attention.latent = LatentDescription{.query_rank = 0, .rank = 20, .value_dim = 5};
+  EXPECT_EQ(LargestAttentionTensorBytes(model), 300 * 1000 * 2) << "queries";
+  model.attention.latent->query_rank = 200;
+  EXPECT_EQ(LargestAttentionTensorBytes(model), 1000 * 200 * 2) << "down to latent queries";
+  model.attention.latent->query_rank = 100;
+  model.attention.latent->rank = 110;
+  EXPECT_EQ(LargestAttentionTensorBytes(model), (110 + 10) * 1000 * 2) << "down to latent vectors";
+  model.attention.latent->value_dim = 15;
+  EXPECT_EQ(LargestAttentionTensorBytes(model), 1000 * 150 * 2) << "of attended values";
+  model.attention.latent->rank = 1000;
+  EXPECT_EQ(LargestAttentionTensorBytes(model), 1010 * 1000 * 2);
+  model.hidden = 100;
+  EXPECT_EQ(LargestAttentionTensorBytes(model), 10 * (20 + 15) * 1000 * 2) << "up to heads";
+}
+
 TEST(ModelMemory, CountsExpertsInMxfp4WithTheirScales) {
   ModelDescription model = Mixtral8x7B();
   const int64_t in_bfloat16 = ExpertWeightBytes(model);

@@ -9,9 +9,11 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "common/model/config.h"
 #include "common/model/memory.h"
 #include "tests/support/checkpoint_writer.h"
 #include "tests/support/contains.h"
+#include "tests/support/golden.h"
 #include "tests/support/held_model.h"
 #include "tests/support/loopback_cluster.h"
 #include "tests/support/mxfp4_checkpoint.h"
@@ -38,7 +40,7 @@ void ExpectSame(const Tensor& tensor, const FileTensor& want) {
 template <class Weights>
 bool HoldsCasts(const Loaded<Weights>& loaded) {
   return std::any_of(loaded.tensors.begin(), loaded.tensors.end(),
-                     [](const auto& held) { return held.second.cast != nullptr; });
+                     [](const auto& held) { return held.second.memory != nullptr; });
 }
 
 TEST(Loader, ASingleFileAndShardsGiveTheSameWeights) {
@@ -239,6 +241,85 @@ TEST(Loader, CastsFp8ToWhatTheModelComputesIn) {
     float want;
     std::memcpy(&want, bytes.data() + i * 4, 4);
     ASSERT_EQ(q[i], ToBFloat16(want)) << i;
+  }
+}
+
+// Moves tensors to memory of its own.
+class MovedTest : public testing::Test {
+ protected:
+  Status Move(HeldTensor& held) {
+    EXPECT_TRUE(before_.expired()) << "two casts lie in the host's memory at once";
+    before_ = held.memory;
+    casts_ += held.memory != nullptr ? 1 : 0;
+    if (--before_it_is_full_ < 0) return ResourceExhausted("full");
+    auto memory = std::make_shared_for_overwrite<std::byte[]>(held.bytes);
+    std::memcpy(memory.get(), held.tensor.data, held.bytes);
+    held.tensor.data = memory.get();
+    held.memory = std::move(memory);
+    return OkStatus();
+  }
+  Result<Loaded<AttentionWeights>> Load(const ModelDescription& model) {
+    return LoadAttention(folder_.path(), model, nullptr, {},
+                         [this](HeldTensor& held) { return Move(held); });
+  }
+
+  const TempFolder folder_;
+  std::weak_ptr<const std::byte[]> before_;
+  int casts_ = 0;
+  int before_it_is_full_ = 1000;
+};
+
+TEST_F(MovedTest, OneCastAtATimeLiesInTheHostsMemory) {
+  folder_.Write("model.safetensors", SafetensorsBytes(Fp8Tensors(25)));
+  const ModelDescription model = Fp8Model(DType::kBFloat16);
+  const auto moved = Load(model);
+  ASSERT_TRUE(moved.ok()) << moved.status().ToString();
+  EXPECT_EQ(casts_, 3 + 6 * model.layers) << "all is stored in other formats";
+  EXPECT_EQ(moved->checkpoint, nullptr) << "nobody reads the files any more";
+  const auto whole = LoadAttention(folder_.path(), model, nullptr, {});
+  ASSERT_TRUE(whole.ok()) << whole.status().ToString();
+  EXPECT_EQ(moved->bytes, whole->bytes);
+  ASSERT_EQ(moved->tensors.size(), whole->tensors.size());
+  for (const auto& [name, held] : whole->tensors) {
+    const HeldTensor& other = moved->tensors.at(name);
+    ASSERT_EQ(other.bytes, held.bytes) << name;
+    EXPECT_EQ(std::memcmp(other.tensor.data, held.tensor.data, held.bytes), 0) << name;
+    EXPECT_EQ(other.tensor.data, other.memory.get()) << name;
+  }
+  EXPECT_EQ(moved->weights.layers[1].o.data,
+            moved->tensors.at("model.layers.1.self_attn.o_proj.weight").tensor.data);
+}
+
+TEST_F(MovedTest, ATiedHeadIsTheMovedEmbedding) {
+  ModelDescription model = Model();
+  FileTensors tensors = MixtralTensors(model, 26);
+  tensors.erase("lm_head.weight");
+  folder_.Write("model.safetensors", SafetensorsBytes(tensors));
+  model.tied_embeddings = true;
+  const auto moved = Load(model);
+  ASSERT_TRUE(moved.ok()) << moved.status().ToString();
+  EXPECT_EQ(moved->weights.lm_head.data, moved->weights.embedding.data);
+  EXPECT_EQ(moved->weights.lm_head.data,
+            moved->tensors.at("model.embed_tokens.weight").memory.get());
+  ExpectSame(moved->weights.lm_head, tensors.at("model.embed_tokens.weight"));
+}
+
+TEST_F(MovedTest, WhatCannotBeMovedEndsIt) {
+  folder_.Write("model.safetensors", SafetensorsBytes(MixtralTensors(Model(), 27)));
+  before_it_is_full_ = 5;
+  EXPECT_EQ(Load(Model()).status().code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(before_it_is_full_, -1) << "no other one was tried";
+}
+
+TEST(Loader, TheLargestTensorOfAttentionIsAsPlanned) {
+  for (const char* const family : kGoldenFamilies) {
+    const std::string folder = ReadGolden(family).folder;
+    ModelDescription model = *LoadModelConfig(folder);
+    const auto loaded = LoadAttention(folder, model, nullptr, {});
+    ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+    uint64_t largest = 0;
+    for (const auto& [name, held] : loaded->tensors) largest = std::max(largest, held.bytes);
+    EXPECT_EQ(LargestAttentionTensorBytes(model), static_cast<int64_t>(largest)) << family;
   }
 }
 

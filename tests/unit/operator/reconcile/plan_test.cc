@@ -345,6 +345,20 @@ TEST(PlanServiceInPods, OnAGpuTheKvCacheIsAShareOfWhatThatHasLeft) {
   EXPECT_LE(small_host.need.attention_on_gpu.host.total(), 3 * kGiB);
 }
 
+// They are converted on their way to the GPU, one after another.
+TEST(PlanServiceInPods, OnAGpuOneConvertedTensorOfAttentionIsCountedOnItsHost) {
+  ModelDescription model = Mixtral8x7B();
+  const auto host_weights = [&] {
+    const ProcessRoom room = OnGpu(80 * kGiB, 16 * kGiB);
+    const auto plan = PlanServiceInPods(Fixed(1, 2), model, {room, OnGpu(80 * kGiB, 16 * kGiB)});
+    EXPECT_TRUE(plan.ok()) << plan.status().ToString();
+    return plan->need.attention_on_gpu.host.weights;
+  };
+  EXPECT_EQ(host_weights(), 0) << "they lie in the page cache";
+  model.has_fp8_weights = true;
+  EXPECT_EQ(host_weights(), int64_t{32000} * 4096 * 2);
+}
+
 // Where the size is given, all that comes with the keys is held against the GPU too.
 TEST(PlanServiceInPods, OnAGpuAGivenKvCacheTakesItsPagesAndWhatTheirKeysTake) {
   MoEService service = Fixed(1, 2);

@@ -5,7 +5,6 @@
 #include <memory>
 #include <stop_token>
 
-#include "common/model/description.h"
 #include "dataplane/attention/weights.h"
 #include "kernels/device/loader.h"
 
@@ -29,7 +28,7 @@ struct Placed {
   }
 };
 
-// Makes a set of tensors the device's, each loaded once.
+// Makes a set of tensors the device's, each loaded once, beside the steps of the loader's context.
 class TensorPlacer {
  public:
   // What is in `known`, by the same loader, is shared and not loaded again; its host tensors must
@@ -52,12 +51,5 @@ class TensorPlacer {
   const std::stop_token stop_;
   PlacedTensors& placed_;
 };
-
-// Beside the steps of the loader's context. Errors: TensorPlacer's. When it returns, nothing of the
-// host's is read any more; the device has it all for who follows (Placed::Follow).
-Result<Placed<AttentionWeights>> PlaceAttention(kernels::Loader& loader,
-                                                const ModelDescription& model,
-                                                const AttentionWeights& weights,
-                                                std::stop_token stop = {});
 
 }  // namespace janus::dataplane
