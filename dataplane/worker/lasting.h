@@ -13,6 +13,7 @@
 #include "dataplane/engine/step_metrics.h"
 #include "dataplane/model/loader.h"
 #include "dataplane/worker/settings.h"
+#include "kernels/device/loader.h"
 
 namespace janus::dataplane {
 

@@ -78,7 +78,7 @@ TEST(ModelMemory, TheLargestTensorOfAttention) {
   model.attention.heads = 10;
   model.attention.head_dim = 30;
   model.attention.rope.rotary_dim = 10;
-  model.attention.latent = LatentDescription{.query_rank = 0, .rank = 20, .value_dim = 5};
+  model.attention.latent = LatentDescription{.rank = 20, .value_dim = 5};
   EXPECT_EQ(LargestAttentionTensorBytes(model), 300 * 1000 * 2) << "queries";
   model.attention.latent->query_rank = 200;
   EXPECT_EQ(LargestAttentionTensorBytes(model), 1000 * 200 * 2) << "down to latent queries";
