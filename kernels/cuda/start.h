@@ -1,6 +1,6 @@
 #pragma once
 
-// Starts a plain kernel: on the stream's GPU where nvcc compiles this, else on this thread.
+// Starts a kernel: on the stream's GPU where nvcc compiles this, else on this thread.
 //
 // A launch is all that happens: no allocation, no copy, no wait. Arguments travel by value, so what
 // they point to must live until the stream has run the operation; pointers are the device's.
@@ -24,6 +24,8 @@
 #include <functional>
 #include <memory>
 #include <new>
+
+#include "kernels/cuda/host_reach.h"
 #endif
 
 namespace janus::kernels::cuda {
@@ -194,8 +196,9 @@ class PlayedDevice {
   virtual void Keep(Launch) {}
 };
 
-// Blocks forwards or backwards, each with shared memory of exactly the planned size, filled with
-// bytes that are NaN as floats.
+// On a stream of a GPU what that could not read is refused (host_reach.h); an emulated device knows
+// what it has. Blocks forwards or backwards, each with shared memory of exactly the planned size,
+// filled with bytes that are NaN as floats.
 template <class Kernel>
 Status Start(std::string_view operation, const Stream& stream, const Kernel& kernel,
              const Plan& plan) {
@@ -208,14 +211,18 @@ Status Start(std::string_view operation, const Stream& stream, const Kernel& ker
     });
     return OkStatus();
   }
-  if (device != nullptr) {
 #if __has_builtin(__builtin_clear_padding)
-    Kernel shown = kernel;
-    __builtin_clear_padding(&shown);
-    JANUS_RETURN_IF_ERROR(device->BeginLaunch(operation, &shown, sizeof shown));
+  Kernel shown = kernel;
+  __builtin_clear_padding(&shown);
+  const size_t shown_bytes = sizeof shown;
 #else
-    JANUS_RETURN_IF_ERROR(device->BeginLaunch(operation, &kernel, 0));
+  const Kernel& shown = kernel;
+  const size_t shown_bytes = 0;
 #endif
+  if (device != nullptr) {
+    JANUS_RETURN_IF_ERROR(device->BeginLaunch(operation, &shown, shown_bytes));
+  } else if (stream.device == Device::kCuda) {
+    JANUS_RETURN_IF_ERROR(RefuseWhatNoGpuReads(operation, &shown, shown_bytes));
   }
   const auto bytes = static_cast<size_t>(plan.shared_bytes);
   const auto give_back = [](unsigned char* memory) {

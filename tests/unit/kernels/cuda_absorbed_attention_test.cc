@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <span>
 #include <string>
 #include <utility>
@@ -15,6 +16,7 @@
 
 #include "tests/unit/kernels/cuda_attention_rules.h"
 #include "tests/unit/kernels/cuda_latent_sequences.h"
+#include "tests/unit/kernels/loops.h"
 
 #ifndef JANUS_TEST_ON_GPU
 #include "kernels/cuda/absorbed_fast.h"
@@ -39,6 +41,8 @@ class FastAbsorbedTest : public testing::TestWithParam<Case> {};
 
 TEST_P(FastAbsorbedTest, GivesWhatItsRulesSay) {
   const auto& [name, heads, lengths, each, cache] = GetParam();
+  const int64_t keys = std::accumulate(lengths.begin(), lengths.end(), int64_t{0}) * each;
+  if (TooLongForLoops(heads * keys * 2 * kAbsorbedRank)) GTEST_SKIP();
   ExpectWhatRulesSay(LatentSequences(heads, lengths, LastRows(lengths, each), {.cache = cache}));
 }
 

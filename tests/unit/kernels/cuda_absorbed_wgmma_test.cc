@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <span>
 #include <string>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "kernels/cuda/start.h"
 #include "tests/unit/kernels/cuda_attention_rules.h"
 #include "tests/unit/kernels/cuda_latent_sequences.h"
+#include "tests/unit/kernels/loops.h"
 
 #ifndef JANUS_TEST_ON_GPU
 #include "kernels/cuda/absorbed_wgmma.h"
@@ -50,6 +52,9 @@ class WgmmaAbsorbedTest : public testing::TestWithParam<Case> {
 };
 
 TEST_P(WgmmaAbsorbedTest, GivesWhatItsRulesSay) {
+  const Case& c = GetParam();
+  const int64_t keys = std::accumulate(c.lengths.begin(), c.lengths.end(), int64_t{0}) * c.each;
+  if (TooLongForLoops(c.heads * keys * 2 * kAbsorbedRank)) GTEST_SKIP();
   ExpectWhatRulesSay(Of(GetParam()));
 }
 

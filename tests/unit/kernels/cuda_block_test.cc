@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <numeric>
 #include <set>
 
@@ -282,6 +283,24 @@ TEST(Start, RefusesPlansThatNoGpuTakesAndRunsNothingOfAnEmptyOne) {
     EXPECT_EQ(Start("First", Stream{}, kernel, plan).code(), StatusCode::kInvalidArgument);
   }
   EXPECT_EQ(first, -1);
+}
+
+TEST(Start, RefusesMemoryThatNoGpuReads) {
+  const Stream gpu{.device = Device::kCuda};
+  const Plan plan{1, 32, 0, 0, 0};
+  int on_the_stack = -1;
+  static int in_the_program = -1;
+  const auto on_the_heap = std::make_unique<int>(-1);
+  for (const auto& [first, says] :
+       {std::pair{&on_the_stack, "First: byte 8 of its arguments is an address on the stack"},
+        {&in_the_program, "First: byte 8 of its arguments is an address in the program itself"}}) {
+    const Status status = Start("First", gpu, FirstKernel{0, 1, first}, plan);
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    EXPECT_TRUE(status.message().starts_with(says)) << status.ToString();
+    EXPECT_EQ(*first, -1);
+  }
+  EXPECT_TRUE(Start("First", gpu, FirstKernel{0, 1, on_the_heap.get()}, plan).ok());
+  EXPECT_NE(*on_the_heap, -1);
 }
 
 }  // namespace

@@ -20,6 +20,7 @@
 #include "tests/unit/kernels/cuda_order.h"
 #include "tests/unit/kernels/cuda_tensor_order.h"
 #include "tests/unit/kernels/guarded_array.h"
+#include "tests/unit/kernels/loops.h"
 
 #ifndef JANUS_TEST_ON_GPU
 #include "kernels/cuda/expanded_deal.h"
@@ -272,6 +273,8 @@ class FastExpandedTest : public testing::TestWithParam<Case> {};
 
 TEST_P(FastExpandedTest, GivesWhatItsRulesSay) {
   const auto& [name, heads, lengths, each] = GetParam();
+  const int64_t keys = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
+  if (TooLongForLoops(heads * keys * 2 * kOfHead * kAbsorbedRank)) GTEST_SKIP();
   ExpectWhatRulesSay(ExpandedSequences(heads, lengths, LastRows(lengths, each)));
 }
 

@@ -383,14 +383,14 @@ TEST(LatentWrite, StoresFp8InPiecesOf128) {
   entry.set(131, 1.5f);
   entry.set(133, 1000.0f);
   const std::vector<int32_t> table = {1, 0};
-  const KvRow row{table.data(), 18};
+  const std::vector<KvRow> row = {{table.data(), 18}};  // where a GPU can read it
   const auto check = [&](const Stream& stream) {
     GuardedArray storage(kF8, 2 * kPageTokens * kEntry);
     const LatentCache cache{
         .pages = storage.data(), .num_pages = 2, .dtype = kF8, .rank = kRank, .rope = kRope};
     ASSERT_TRUE(
         LatentWrite(stream,
-                    {.cache = cache, .rows = &row, .entries = entry.floats(), .num_rows = 1})
+                    {.cache = cache, .rows = row.data(), .entries = entry.floats(), .num_rows = 1})
             .ok());
     const auto* const at = static_cast<const uint8_t*>(storage.data()) + 2 * kEntry;
     EXPECT_EQ(at[0], 0xfe);

@@ -279,7 +279,7 @@ TEST(KvWrite, StoresFp8InPiecesOfAPositionAndHead) {
   static_assert(kPage == 2 * kHeads * kPageTokens * (kDim + 4));
   constexpr int kPosition = 21;  // the sixth of a page
   const std::vector<int32_t> table = {0, 1};
-  const KvRow row{table.data(), kPosition};
+  const std::vector<KvRow> row = {{table.data(), kPosition}};  // where a GPU can read it
   const auto same = [](float a, float b) { return a == b || (a != a && b != b); };
   for (size_t i = 0; i + 4 <= std::size(pieces); i += 4) {
     GuardedArray numbers(kF32, 4 * kDim);  // keys of either head, values of either head
@@ -295,7 +295,7 @@ TEST(KvWrite, StoresFp8InPiecesOfAPositionAndHead) {
                           .kv_heads = kHeads,
                           .head_dim = kDim};
       ASSERT_TRUE(KvWrite(stream, {.cache = cache,
-                                   .rows = &row,
+                                   .rows = row.data(),
                                    .keys = numbers.floats(),
                                    .values = numbers.floats() + kHeads * kDim,
                                    .num_rows = 1})

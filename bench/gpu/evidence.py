@@ -1,0 +1,348 @@
+"""What scripts/gpu does: steps in order of value, within one deadline, over a file that it goes on with.
+
+The file has one JSON line for the run that began it, one when a step begins and one when it ends, and
+between them what the programs write themselves. A step that ended is not run again; what was cut, or
+had no time, comes in the next run behind what never began.
+"""
+
+import hashlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CUT = 124
+FOUND = 9  # by compute-sanitizer
+
+# What the host alone can refuse is no case of the device's.
+NOT_OURS = ("Linear.RefusesACpuStream*", "*.NamesTheFirstRow*", "*.RefusesAbsurdValues*")
+# A case or few for each kernel and form, small enough for their loops on the host.
+FIRST = (
+    "Embed.EqualsTheReferenceExactly", "FastEmbed.GivesThePlainFormsBits",
+    "RmsNorm.NormsThePiecesOfARowByThemselves", "FastNorm.FollowsItsRule",
+    "Rope.EqualsTheReference*", "FastRope.FollowsItsRule",
+    "CombineSlots.GivesTheReferencesBits*", "FastCombine.GivesThePlainFormsBits",
+    "PermuteRows.MovesEach*", "FastRows.*",
+    "PackFp8.GivesTheReferencesBits*", "UnpackFp8.GivesTheReferencesBits*",
+    "All/GateTopKTest.EqualsTheReference/Mixtral", "Shapes/FastGateTest.*/PastATile",
+    "Both/ScheduleExpertsTest.GivesTheSpecificationsResultAtAModelsSize/*",
+    "Ways/GateAndScheduleTest.*/Rows", "Shapes/RouteRoundTest.*/Rows",
+    "All/GroupedExpertFfnTest.EqualsTheReference/Bf16",
+    "Shapes/FastExpertsTest.*/NoWholeTiles",
+    "Wgmma/FastExpertsTest.*/NoWholeTiles", "Wgmma/FastExpertsTest.*/Wide*",
+    "WgmmaFp8/FastExpertsTest.*/NoWholeBlocks", "WgmmaFp8/FastExpertsTest.*/Wide*",
+    "WgmmaMxfp4/FastExpertsTest.*/NoWholeSteps", "WgmmaMxfp4/FastExpertsTest.*/Wide*",
+    "WgmmaExperts.HaveTheSameBits*",
+    "All/LinearTest.EqualsTheReference/Bf16", "HeadLinear.EqualsTheReference*",
+    "Shapes/FastLinearTest.FollowsItsRule/NoWholeTiles",
+    "Shapes/FastHeadLinearTest.FollowsItsRule/NoWholeTiles",
+    "KvWrite.Stores*", "All/PagedAttentionTest.EqualsTheReference/APrompt",
+    "Shapes/FastAttentionTest.GivesWhatItsRulesSay/GroupOf8",
+    "Shapes/FastAttentionTest.GivesWhatItsRulesSay/Fp8GroupOf4",
+    "LatentWrite.Stores*", "FastLatentWrite.*", "All/LatentAttentionTest.BothForms*/OddSizes",
+    "Shapes/FastAbsorbedTest.GivesWhatItsRulesSay/Heads16",
+    "Shapes/FastAbsorbedTest.GivesWhatItsRulesSay/Fp8Heads16",
+    "Shapes/WgmmaAbsorbedTest.GivesWhatItsRulesSay/Heads128",
+    "Shapes/WgmmaAbsorbedTest.GivesWhatItsRulesSay/Fp8Heads128",
+    "Shapes/FastExpandedTest.GivesWhatItsRulesSay/OneHead",
+    "SampleOnEveryDevice.TopKBreaks*", "SampleOnCuda.*",
+)
+SANITIZERS = (("memcheck", 60), ("racecheck", 60), ("synccheck", 40), ("initcheck", 40))
+BENCHES = ("machine", "experts", "gate", "attention", "layer", "serve", "rows", "projections", "premise", "processes")
+
+
+def filter_of(cases):
+    return f"--gtest_filter={':'.join(cases)}-{':'.join(NOT_OURS)}"
+
+
+class Book:
+    """The file of results."""
+
+    def __init__(self, path):
+        self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+
+    def lines(self):
+        if not self.path.exists():
+            return []
+        found = []
+        for line in self.path.read_text(encoding="utf-8", errors="replace").splitlines():
+            try:
+                found.append(json.loads(line))
+            except ValueError:  # cut short
+                continue
+        return [line for line in found if isinstance(line, dict)]
+
+    def write(self, **fields):
+        line = json.dumps(fields)
+        print(line, flush=True)
+        whole = not self.path.exists() or self.path.read_bytes()[-1:] in (b"", b"\n")
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(("" if whole else "\n") + line + "\n")
+
+    def begin(self, run):
+        """Refuses results of another GPU or of other programs: they would stand for these."""
+        for line in self.lines():
+            there = line.get("run")
+            if there is None:
+                continue
+            differ = [key for key in ("gpu", "programs") if there.get(key) != run[key]]
+            if differ:
+                said = ", ".join(f"{key} {there.get(key)}, this is {run[key]}" for key in differ)
+                raise SystemExit(f"scripts/gpu: {self.path} has results of {said}; give another file")
+        self.write(run=run)
+
+    def tries(self, step):
+        return sum(line.get("step") == step and "begins" in line for line in self.lines())
+
+    def ended(self, step):
+        return any(line.get("step") == step and line.get("ended") for line in self.lines())
+
+    def begun(self):
+        return sum("begins" in line and "step" not in line for line in self.lines())
+
+    def failures(self):
+        """Steps and cases that did not do what they should."""
+        begun, ended, found = {}, set(), []
+        for line in self.lines():
+            if "begins" in line and "step" not in line:
+                begun[line["begins"]] = begun.get(line["begins"], 0) + 1
+            if "case" in line:
+                ended.add(line["case"])
+                if not line.get("passed"):
+                    found.append(line["case"])
+            if line.get("step") and "failed" in line and not self.ended(line["step"]):
+                found.append(f"step {line['step']}")
+            if "found" in line:
+                found.append(f"step {line['step']}: {line['found']}")
+        found += [name for name, times in begun.items() if times > 1 and name not in ended]  # they hang
+        return sorted(set(found))
+
+
+class Step:
+    def __init__(self, name, seconds, *command, cases=None, missing=None):
+        self.name, self.seconds, self.command = name, seconds, [str(word) for word in command]
+        self.cases = cases  # of cases of GoogleTest, the book that they are in: who was cut is run once more
+        self.missing = missing  # why it cannot be run here
+
+
+class Runner:
+    def __init__(self, book, seconds, logs):
+        self.book, self.logs = book, logs
+        self.deadline = time.monotonic() + seconds
+
+    def left(self):
+        return self.deadline - time.monotonic()
+
+    def log_of(self, name):
+        return self.logs / f"gpu-{name.replace(' ', '-')}.log"
+
+    def once(self, name, command, seconds, environment=None):
+        with self.log_of(name).open("ab") as log:
+            try:
+                return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False,
+                                      timeout=max(seconds, 0.1), env={**os.environ, **(environment or {})}).returncode
+            except subprocess.TimeoutExpired:
+                return CUT
+
+    def run(self, step, environment=None):
+        """Whether it is done, for good or not."""
+        if self.book.ended(step.name):
+            return True
+        if step.missing:
+            self.book.write(step=step.name, skipped=step.missing)
+            return True
+        if self.left() < 5:
+            return False
+        self.book.write(step=step.name, begins=True)
+        until = time.monotonic() + min(step.seconds, self.left())
+        if step.cases:
+            status = self.run_cases(step, until, environment)
+        else:
+            status = self.once(step.name, step.command, until - time.monotonic(), environment)
+        if found := self.found_in(step):
+            self.book.write(step=step.name, found=found)
+        if status == CUT:
+            self.book.write(step=step.name, cut=True)
+        elif status != 0:
+            self.book.write(step=step.name, failed=status)  # it is tried again in the next run
+        else:
+            self.book.write(step=step.name, ended=True)
+        return status == 0
+
+    def run_cases(self, step, until, environment):
+        """0: each has a line that says how it ended, or has hung twice."""
+        for more in ([], ["--again"]):
+            while True:
+                begun = step.cases.begun()
+                status = self.once(step.name, step.command + more, until - time.monotonic(), environment)
+                if status in (0, 1, FOUND):
+                    break
+                # A case that ended the process, or lost it the GPU, is in the book: the next one goes on behind it.
+                if status == CUT or step.cases.begun() == begun:
+                    return status
+        return 0
+
+    def found_in(self, step):
+        """What compute-sanitizer says first."""
+        log = self.log_of(step.name)
+        for line in log.read_text(errors="replace").splitlines() if log.exists() else []:
+            if re.match(r"========= .*(Invalid|Misaligned|hazard|Uninitialized|Barrier error|Program hit)", line):
+                return line.strip("= ")
+        return None
+
+    def run_all(self, steps, environment=None):
+        """What is not done."""
+        # Never begun before once cut; among equals the order of value.
+        order = sorted(steps, key=lambda step: self.book.tries(step.name))
+        return [step.name for step in order if not self.run(step, environment)]
+
+
+def digest_of(paths):
+    found = hashlib.sha256()
+    for path in sorted(paths):
+        found.update(path.name.encode() + path.read_bytes())
+    return found.hexdigest()[:12]
+
+
+def output_of(*command):
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def architecture():
+    """As CMake is to compile for the first GPU; None: it does not say."""
+    capability = output_of("nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader", "--id=0")
+    match = re.fullmatch(r"(\d+)\.(\d)", capability or "")
+    return match and f"{match[1]}{match[2]}{'a' if match[1] == '9' else ''}"
+
+
+def build(log):
+    """The folder of the programs. Without Ninja by make; without GoogleTest without the parity cases."""
+    ninja = shutil.which("ninja")
+    folder = ROOT / ("build/cuda" if ninja else "build/cuda-make")
+    configure = ["cmake", "--preset", "cuda", "-B", str(folder), "-DJANUS_WARNINGS_ARE_ERRORS=OFF"]
+    configure += [] if ninja else ["-G", "Unix Makefiles"]
+    if found := architecture():
+        configure.append(f"-DJANUS_CUDA_ARCHITECTURES={found}")
+    make = ["cmake", "--build", str(folder), "--parallel", str(os.cpu_count()), "--target", "gpu_benches"]
+    with log.open("wb") as file:
+        done = subprocess.run(configure, stdout=file, stderr=file, check=False, cwd=ROOT).returncode == 0
+        if done and re.search(r"^GTest_DIR:PATH=/", (folder / "CMakeCache.txt").read_text(), re.MULTILINE):
+            make.append("kernels_gpu_test")
+        done = done and subprocess.run(make, stdout=file, stderr=file, check=False, cwd=ROOT).returncode == 0
+    if not done:
+        print("".join(log.read_text(errors="replace").splitlines(True)[-40:]), file=sys.stderr)
+        raise SystemExit(f"scripts/gpu: the build failed, {log}")
+    return folder / "bin"
+
+
+def sanitizer_steps(test, book, missing):
+    """Over the first cases, each tool with a book of its own: there they have not run."""
+    program = shutil.which("compute-sanitizer")
+    for tool, seconds in SANITIZERS:
+        # Where all blocks are of one stretch an end that is passed is the next one's begin.
+        apart = ["--apart"] if tool == "memcheck" else []
+        own = Book(pathlib.Path(f"{book.path}.{tool}"))
+        yield Step(tool, seconds, program or "", "--tool", tool, "--error-exitcode", FOUND, test, filter_of(FIRST),
+                   "--results", own.path, *apart, cases=own,
+                   missing=missing or (None if program else "no compute-sanitizer here"))
+
+
+def torch_step(name, script, needs, book):
+    check = f"import torch, sys; {needs}sys.exit(not torch.cuda.is_available())"
+    found = subprocess.run(["python3", "-c", check], capture_output=True, check=False).returncode == 0
+    return Step(name, 45, "python3", ROOT / "bench/gpu" / script, "--results", book.path,
+                missing=None if found else "no Python here with what it needs and a GPU that torch sees")
+
+
+def processes_with_mps(runner, step):
+    """Kernels of several processes at once, where the service starts without root."""
+    if runner.book.ended(step.name) or runner.left() < 5:
+        return runner.book.ended(step.name)
+    if not shutil.which("nvidia-cuda-mps-control"):
+        step.missing = "no nvidia-cuda-mps-control: processes have taken turns"
+        return runner.run(step)
+    with tempfile.TemporaryDirectory() as pipes:
+        where = {"CUDA_MPS_PIPE_DIRECTORY": pipes, "CUDA_MPS_LOG_DIRECTORY": pipes}
+        if runner.once("mps", ["nvidia-cuda-mps-control", "-d"], 10, where) != 0:
+            step.missing = "MPS does not start: processes have taken turns"
+            return runner.run(step)
+        try:
+            return runner.run(step, where)
+        finally:
+            subprocess.run(["nvidia-cuda-mps-control"], input="quit\n", text=True, capture_output=True, check=False,
+                           env={**os.environ, **where})
+
+
+def host():
+    model = re.search(r"^model name\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return f"{os.cpu_count()} CPUs, {model[1] if model else os.uname().machine}"
+
+
+def default_path(run):
+    gpu = re.sub(r"[^a-z0-9]+", "-", run["gpu"].lower()).strip("-")
+    return ROOT / "bench/results" / f"gpu-{gpu}-{run['commit']}-{run['programs']}.jsonl"
+
+
+def main(mode, results):
+    started = time.monotonic()
+    seconds = float(os.environ.get("JANUS_GPU_SECONDS", "570"))
+    (ROOT / "build").mkdir(exist_ok=True)
+    given = os.environ.get("JANUS_GPU_TEST")
+    folder = pathlib.Path(given).resolve().parent if given else build(ROOT / "build/gpu-build.log")
+    built = time.monotonic() - started
+    test = pathlib.Path(given) if given else folder / "kernels_gpu_test"
+    programs = [path for path in [test, *(folder / f"{name}_gpu_bench" for name in BENCHES)] if path.exists()]
+    programs += sorted((ROOT / "bench/gpu").glob("*.py"))
+    run = {
+        "command": " ".join(["scripts/gpu", mode]),
+        "commit": output_of("git", "describe", "--always", "--dirty") or os.environ.get("JANUS_COMMIT", "unknown"),
+        "programs": digest_of(programs),
+        "gpu": output_of("nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader", "--id=0") or "none",
+        "driver": output_of("nvidia-smi", "--query-gpu=driver_version,clocks.max.sm,clocks.max.mem,power.limit",
+                            "--format=csv,noheader", "--id=0"),
+        "host": host(),
+        "build_seconds": round(built),
+    }
+    book = Book(pathlib.Path(results) if results else default_path(run))
+    book.begin(run)
+    runner = Runner(book, seconds - built, book.path.parent if results else ROOT / "build")
+    no_test = None if test.exists() else f"there is no {test}: GoogleTest was not there when it was to be built"
+
+    def bench(name, limit):
+        program = folder / f"{name}_gpu_bench"
+        return Step(name, limit, program, "--results", book.path,
+                    missing=None if program.exists() else f"there is no {program}")
+
+    def parity(name, limit, cases):
+        return Step(name, limit, test, filter_of(cases), "--results", book.path, cases=book, missing=no_test)
+
+    steps = [bench("machine", 15), parity("first cases", 45, FIRST)]
+    if mode == "all":
+        steps += [bench("experts", 60), bench("gate", 45), bench("attention", 60), bench("layer", 40),
+                  bench("serve", 120), bench("rows", 30), bench("projections", 30), bench("premise", 30),
+                  *sanitizer_steps(test, book, no_test), bench("processes", 60),
+                  torch_step("free choice", "free_choice.py", "", book),
+                  torch_step("transformers", "transformers_decode.py", "import transformers; ", book),
+                  parity("every case", 240, ["*"])]
+    open_steps = runner.run_all(steps)
+    if mode == "all":
+        mps = Step("processes with MPS", 60, folder / "processes_gpu_bench", "--mps", "--results", book.path)
+        if not processes_with_mps(runner, mps):
+            open_steps.append(mps.name)
+    failures = book.failures()
+    for tool, _ in SANITIZERS:
+        failures += [f"{tool}: {name}" for name in Book(pathlib.Path(f"{book.path}.{tool}")).failures()]
+    book.write(seconds=round(time.monotonic() - started), failed=failures, open=open_steps, results=str(book.path))
+    if open_steps:
+        print(f"scripts/gpu: run it again for what is open: {', '.join(open_steps)}")
+    return 1 if failures else 0
