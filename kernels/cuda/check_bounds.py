@@ -6,7 +6,8 @@ check_bounds.py CUDA_VERSION BOUNDS REPORT...
 REPORTs are what `nvcc -Xptxas=-v` says. BOUNDS has a line for each kernel and architecture: the most
 registers, bytes of stack and bytes of spills that it may take; a kernel without a line, and a line
 without a kernel, are errors, and so is a bound that is more than an eighth above what is taken. On an
-architecture that it does not name nothing may spill. That ptxas serialized wgmma is an error anywhere.
+architecture that it does not name nothing may spill. That ptxas serialized wgmma is an error anywhere,
+and so is shared memory that a kernel declares itself: all of it is to be the launch plan's, which counts it.
 Its first line names the compiler it is true of: under another nothing is held, which exit 77 says.
 """
 
@@ -17,6 +18,7 @@ ENTRY = re.compile(
     r"Compiling entry function '\S*?\d([A-Za-z]+Kernel)(?:I((?:L[ib]\d+E)+))?E\S*' for '(sm_\w+)'")
 STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 USED = re.compile(r"Used (\d+) registers")
+SHARED = re.compile(r"\b([1-9]\d*) bytes smem")
 # "(C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized due to ..."
 SERIALIZED = re.compile(r"\(C75\d\d\)|wgmma.*serialized")
 
@@ -90,12 +92,14 @@ def main(arguments):
     with open(bounds_file, encoding="utf-8") as file:
         compiler, bounds = read_bounds(file.read())
     taken = {}
-    serialized = []
+    serialized, declared = [], []
     for report in reports:
         with open(report, encoding="utf-8") as file:
             text = file.read()
         taken |= read_report(text)
         serialized += [line.strip() for line in text.splitlines() if SERIALIZED.search(line)]
+        declared += [f"a kernel of {report} has {match[1]} bytes of shared memory beside its launch plan's"
+                     for match in SHARED.finditer(text)]
     for (kernel, architecture), numbers in sorted(taken.items()):
         print(f"{kernel:28} {architecture:8} {numbers[0]:4} {numbers[1]:4} {numbers[2]:4}")
     if not taken:
@@ -104,7 +108,7 @@ def main(arguments):
     if version != compiler:
         print(f"the bounds are of CUDA {compiler}, this is {version}: nothing is held to them")
         return 77
-    found = serialized + list(problems(taken, bounds))
+    found = serialized + declared + list(problems(taken, bounds))
     for problem in found:
         print(problem, file=sys.stderr)
     return 1 if found else 0
