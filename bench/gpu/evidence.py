@@ -53,6 +53,7 @@ FIRST = (
     "Shapes/FastExpandedTest.GivesWhatItsRulesSay/OneHead",
     "SampleOnEveryDevice.TopKBreaks*", "SampleOnCuda.*",
 )
+GOLDEN = "golden_gpu_test"  # whole instances over tests/golden
 SANITIZERS = (("memcheck", 60), ("racecheck", 60), ("synccheck", 40), ("initcheck", 40))
 BENCHES = ("machine", "experts", "gate", "attention", "layer", "serve", "rows", "projections", "premise", "processes")
 
@@ -147,7 +148,7 @@ class Runner:
         with self.log_of(name).open("ab") as log:
             try:
                 return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False,
-                                      timeout=max(seconds, 0.1), env={**os.environ, **(environment or {})}).returncode
+                                      timeout=max(seconds, 0.1), env={**os.environ, "JANUS_SOURCE_DIR": str(ROOT), **(environment or {})}).returncode
             except subprocess.TimeoutExpired:
                 return CUT
 
@@ -301,7 +302,7 @@ def main(mode, results):
     folder = pathlib.Path(given).resolve().parent if given else build(ROOT / "build/gpu-build.log")
     built = time.monotonic() - started
     test = pathlib.Path(given) if given else folder / "kernels_gpu_test"
-    programs = [path for path in [test, *(folder / f"{name}_gpu_bench" for name in BENCHES)] if path.exists()]
+    programs = [path for path in [test, folder / GOLDEN, *(folder / f"{name}_gpu_bench" for name in BENCHES)] if path.exists()]
     programs += sorted((ROOT / "bench/gpu").glob("*.py"))
     run = {
         "command": " ".join(["scripts/gpu", mode]),
@@ -326,10 +327,14 @@ def main(mode, results):
     def parity(name, limit, cases):
         return Step(name, limit, test, filter_of(cases), "--results", book.path, cases=book, missing=no_test)
 
+    golden = folder / GOLDEN
+    no_golden = None if golden.exists() else f"there is no {golden}: preset dev-cuda builds it"
+
     steps = [bench("machine", 15), parity("first cases", 45, FIRST)]
     if mode == "all":
         steps += [bench("experts", 60), bench("gate", 45), bench("attention", 60), bench("layer", 40),
-                  bench("serve", 120), bench("rows", 30), bench("projections", 30), bench("premise", 30),
+                  bench("serve", 120), Step("golden", 60, golden, "--results", book.path, cases=book, missing=no_golden),
+                  bench("rows", 30), bench("projections", 30), bench("premise", 30),
                   *sanitizer_steps(test, book, no_test), bench("processes", 60),
                   torch_step("free choice", "free_choice.py", "", book),
                   torch_step("transformers", "transformers_decode.py", "import transformers; ", book),

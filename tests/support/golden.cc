@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -34,7 +35,10 @@ std::string ReadText(const std::string& path) {
 
 Golden ReadGolden(const std::string& family) {
   Golden golden;
-  golden.folder = std::string(JANUS_SOURCE_DIR) + "/tests/golden/" + family;
+  // A program that was built elsewhere is told where the tree is.
+  const char* const source = std::getenv("JANUS_SOURCE_DIR");
+  golden.folder =
+      std::string(source != nullptr ? source : JANUS_SOURCE_DIR) + "/tests/golden/" + family;
   const auto json = nlohmann::json::parse(ReadText(golden.folder + "/golden.json"));
   const std::string bytes = ReadText(golden.folder + "/golden_logits.safetensors");
   const SafetensorsHeader logits = *ParseSafetensors(

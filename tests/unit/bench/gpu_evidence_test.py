@@ -50,7 +50,7 @@ class GpuTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
         (self.folder / "script").mkdir()
-        for name in ["kernels_gpu_test", "compute-sanitizer", *(f"{name}_gpu_bench" for name in evidence.BENCHES)]:
+        for name in ["kernels_gpu_test", evidence.GOLDEN, "compute-sanitizer", *(f"{name}_gpu_bench" for name in evidence.BENCHES)]:
             self.program(name, FAKE)
         self.program("nvidia-smi", "#!/bin/sh\necho \"a GPU, 1 MiB\"\n")
         # Only what is scripted, and what scripts need.
@@ -95,6 +95,7 @@ class GpuTest(unittest.TestCase):
         for before, behind in zip(evidence.BENCHES, evidence.BENCHES[1:]):
             self.assertLess(names.index(before), names.index(behind))
         self.assertEqual(names.count("compute-sanitizer"), 8)
+        self.assertEqual(names.count(evidence.GOLDEN), 2)
         self.assertEqual([call for call in self.calls if "--apart" in call and "memcheck" not in call], [])
         self.assertEqual(self.calls[-2][1], "--gtest_filter=*-" + ":".join(evidence.NOT_OURS))
         run = evidence.Book(self.results).lines()[0]["run"]
@@ -166,9 +167,11 @@ class GpuTest(unittest.TestCase):
     def test_what_is_not_there_is_said_and_fails_nothing(self):
         (self.folder / "kernels_gpu_test").unlink()
         (self.folder / "compute-sanitizer").unlink()
+        (self.folder / evidence.GOLDEN).unlink()
         self.assertEqual(self.run_gpu().returncode, 0)
         skipped = {line["step"]: line["skipped"] for line in evidence.Book(self.results).lines() if "skipped" in line}
         self.assertIn("GoogleTest", skipped["first cases"])
+        self.assertIn("preset dev-cuda", skipped["golden"])
         self.assertIn("memcheck", skipped)
         self.assertIn("MPS", " ".join(skipped))
         self.assertIn("torch", skipped["free choice"])

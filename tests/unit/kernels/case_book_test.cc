@@ -1,4 +1,4 @@
-#include "tests/unit/kernels/case_book.h"
+#include "tests/support/gpu_cases/case_book.h"
 
 #include <gtest/gtest.h>
 

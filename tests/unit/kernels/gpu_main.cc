@@ -1,22 +1,15 @@
-// Runs the parity cases on a GPU and keeps book of them (case_book.h) in the file that --results
-// names. Exit 1: some failed; 4: one left the process without its GPU, and another run goes on.
-//
-// The cases know nothing of devices: their heap is managed memory, which both sides see, and each
-// launch is waited for.
+// Runs the parity cases on a GPU. They know nothing of devices: their heap is managed memory, which
+// both sides see, and each launch is waited for.
 
 #include <cuda_runtime.h>
-#include <gtest/gtest.h>
 
 #include <array>
 #include <bit>
-#include <cstdio>
 #include <cstdlib>
-#include <iostream>
 #include <mutex>
 #include <new>
-#include <string>
 
-#include "tests/unit/kernels/case_book.h"
+#include "tests/support/gpu_cases/run.h"
 #include "tests/unit/kernels/cuda_order.h"
 
 namespace janus::kernels {
@@ -26,8 +19,6 @@ void NextOrder() {}
 }  // namespace janus::kernels
 
 namespace {
-
-constexpr int kLost = 4;
 
 // A heap in managed memory: blocks of powers of two from one stretch, freed ones kept by size; or
 // blocks of their own, whose ends a sanitizer sees. Thread-safe. What is asked for before Open
@@ -119,35 +110,6 @@ ManagedHeap& Heap() {
   return *heap;
 }
 
-// Whether a launch has left the process without its GPU: errors of kernels stay.
-bool HasLostTheGpu() {
-  cudaGetLastError();  // of what was refused, which does not stay
-  return cudaDeviceSynchronize() != cudaSuccess;
-}
-
-class Lines final : public testing::EmptyTestEventListener {
- public:
-  explicit Lines(janus::kernels::CaseBook& book) : book_(book) {}
-  void OnTestStart(const testing::TestInfo& test) override { book_.Begin(NameOf(test)); }
-  void OnTestEnd(const testing::TestInfo& test) override {
-    const testing::TestResult& result = *test.result();
-    const bool lost = HasLostTheGpu();
-    book_.End(NameOf(test), result.Passed(), lost, result.elapsed_time());
-    if (lost) std::_Exit(kLost);  // all that follows would fail
-  }
-
- private:
-  static std::string NameOf(const testing::TestInfo& test) {
-    return std::string(test.test_suite_name()) + '.' + test.name();
-  }
-  janus::kernels::CaseBook& book_;
-};
-
-int Fail(cudaError_t error) {
-  std::cerr << "no GPU that can run this: " << cudaGetErrorString(error) << '\n';
-  return 3;
-}
-
 }  // namespace
 
 // All forms: who asks for aligned memory hands it to kernels too.
@@ -175,47 +137,6 @@ void operator delete(void* pointer, size_t, std::align_val_t) noexcept {
 
 int main(int argc, char** argv) {
   setenv("CUDA_LAUNCH_BLOCKING", "1", 1);  // before the first call of the runtime
-  testing::InitGoogleTest(&argc, argv);
-  std::string path;
-  bool again = false;
-  bool apart = false;
-  for (int i = 1; i < argc; ++i) {
-    const std::string argument = argv[i];
-    if (argument == "--results" && i + 1 < argc) {
-      path = argv[++i];
-    } else if (argument == "--again") {
-      again = true;
-    } else if (argument == "--apart") {
-      apart = true;
-    } else {
-      path.clear();
-      break;
-    }
-  }
-  if (path.empty()) {
-    std::cerr << "usage: " << argv[0]
-              << " [--gtest_filter=...] [--again] [--apart] --results FILE\n"
-                 "  --again  what a run before began and did not end, once more\n"
-                 "  --apart  each block of the heap has memory of its own, for memcheck\n";
-    return 2;
-  }
-  cudaDeviceProp device{};
-  if (const cudaError_t error = cudaGetDeviceProperties(&device, 0); error != cudaSuccess) {
-    return Fail(error);
-  }
-  if (const cudaError_t error = Heap().Open(apart ? 0 : size_t{8} << 30); error != cudaSuccess) {
-    return Fail(error);
-  }
-  auto* const book = new janus::kernels::CaseBook(path);  // may be written as the process ends
-  if (!book->ok()) {
-    std::cerr << "cannot write " << path << '\n';
-    return 2;
-  }
-  std::string& filter = testing::GTEST_FLAG(filter);
-  filter = book->FilterOf(filter, again);
-  book->Write(std::string("{\"device\": \"") + device.name +
-              "\", \"sm\": " + std::to_string(device.major * 10 + device.minor) +
-              ", \"runtime\": " + std::to_string(CUDART_VERSION) + '}');
-  testing::UnitTest::GetInstance()->listeners().Append(new Lines(*book));
-  return RUN_ALL_TESTS();
+  return janus::kernels::RunGpuCases(
+      argc, argv, [](bool apart) { return Heap().Open(apart ? 0 : size_t{8} << 30); });
 }
