@@ -40,7 +40,9 @@ TEST_P(GpuGoldenTest, LogitsAndTokensAreTransformersAndTheSameOverTopologies) {
   ASSERT_TRUE(one.ok()) << one.status().ToString();
   const float difference = LargestDifference(*one, c);
   EXPECT_LE(difference, golden_.tolerance * c.range);
-  if (!c.greedy_ids.empty()) EXPECT_EQ(one->tokens, c.greedy_ids);
+  if (!c.greedy_ids.empty()) {
+    EXPECT_EQ(one->tokens, c.greedy_ids);
+  }
   const Result<CaseRun> more = Run({.kernels = OnGpu(), .m = 2, .n = 3});
   ASSERT_TRUE(more.ok()) << more.status().ToString();
   EXPECT_EQ(more->tokens, one->tokens);
