@@ -68,7 +68,7 @@ class Registers(unittest.TestCase):
         self.fails("writes %r2", *group(A), "@!%p1 mov.b32 %r2, 0;", wait(0))
         self.fails("takes %r4, written", FENCE, product(B), "mov.b32 %r4, 0;", product(A), COMMIT, wait(0))
         # An operand may be read at any time, and of two groups the first is let through by the second's wait.
-        self.holds(*group(A), "mov.b32 %r9, %r1;", wait(0))
+        self.holds(*group(A), "mov.b32 %r9, %r1;", "st.shared.b32 [%r2], %r9;", wait(0))
         self.holds(*group(A), *group(B), wait(1), "mov.b32 %r1, 0;", wait(0))
         self.fails("writes %r5", *group(A), *group(B), wait(1), "mov.b32 %r5, 0;", wait(0))
 
@@ -77,6 +77,8 @@ class Registers(unittest.TestCase):
         self.holds(*begin, wait(0), "bra.uni $L_2;", "$L_1:", wait(0), "$L_2:", "mov.b32 %r1, %f1;")
         self.fails("writes %r1", *begin, wait(0), "$L_1:", "mov.b32 %r1, 0;", wait(0))
         self.fails("reads %f1", *begin, wait(0), "bra.uni $L_2;", "$L_1:", "mov.b32 %r9, %f1;", wait(0), "$L_2:")
+        self.fails("reads %f1", *begin, "mov.b32 %r9, %f1;", "$L_1:", wait(0))
+        self.holds(*group(), "bra.uni $L_1;", "$L_2:", "mov.b32 %r9, %f1;", "$L_1:", wait(0))  # no way to $L_2
         # What is begun in a turn and what the next does with it.
         turn = ["$L_1:", "mov.b32 %r1, 0;", *group(A), "mov.b32 %r5, 0;", *group(B)]
         self.holds(*turn[:5], wait(0), "@%p1 bra $L_1;")
@@ -107,7 +109,7 @@ class Registers(unittest.TestCase):
 
 class Operands(unittest.TestCase):
     def test_attention_scores_queries_that_lie_at_one_place_by_keys_in_either_unit(self):
-        def lines(first, second):
+        def lines(first, second, pending=0):
             sums = ", ".join(f"%f{i}" for i in range(32))
             return [
                 "mov.u32 %r1, shared_memory;", "add.s32 %r2, %r1, 147456;", "and.b32 %r3, %r2, 261120;",
@@ -116,13 +118,15 @@ class Operands(unittest.TestCase):
                 "and.b32 %r13, %r12, 261120;", "shr.u32 %r14, %r13, 4;", "cvt.u64.u32 %rd3, %r14;",
                 "or.b64 %rd4, %rd3, 4611686293305360384;", FENCE,
                 f"wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {{{sums}}}, {first}, {second}, p, 1, 1, 0, 0;",
-                COMMIT, wait(0), "add.s32 %r10, %r10, 1;", "@%p1 bra $L_1;", "cp.async.wait_group 0;",
+                COMMIT, wait(pending), "add.s32 %r10, %r10, 1;", "@%p1 bra $L_1;", "cp.async.wait_group 0;",
                 "fence.proxy.async.shared::cta;", "bar.sync 0;", "ret;"]
 
         name = "WgmmaAbsorbedKernel<16>"
         self.assertEqual(list(check_wgmma.problems(name, lines("%rd2", "%rd4"))), [])
         self.assertEqual(list(check_wgmma.problems(name, lines("%rd4", "%rd2"))),
                          ["takes for a what lies at several places", "takes for b what lies at one place alone"])
+        self.assertEqual(list(check_wgmma.problems(name, lines("%rd2", "%rd4", 1))),
+                         ["line 23: ends before its products"])
 
 
 if __name__ == "__main__":
