@@ -273,6 +273,10 @@ struct Scores {
   friend void PrintTo(const Scores& c, std::ostream* out) { *out << c.name; }
 };
 constexpr float kFar = 0x1.F0p127f;  // 3.3e38: beyond it times log2(e) nothing is finite
+// From 1 on.
+int NumberOfBlock(int position) {
+  return position / kKeyBlock + 1;
+}
 using FormAndScores = std::tuple<AbsorbedForm, DType, Scores>;
 class AbsorbedScores : public testing::TestWithParam<FormAndScores> {};
 
@@ -313,8 +317,10 @@ INSTANTIATE_TEST_SUITE_P(
             Scores{"FromFarBelowToFarAbove", [](int p) { return p < 128 ? -kFar : kFar; }},
             Scores{"FromFarAboveToFarBelow", [](int p) { return p < 128 ? kFar : -kFar; }},
             // Products with log2(e) are off by up to 256, of which no power of 2 is finite.
-            Scores{"RiseByTheBlock", [](int p) { return 1e9f * static_cast<float>(p / 64 + 1); }},
-            Scores{"FallByTheBlock", [](int p) { return -1e9f * static_cast<float>(p / 64 + 1); }},
+            Scores{"RiseByTheBlock",
+                   [](int p) { return 1e9f * static_cast<float>(NumberOfBlock(p)); }},
+            Scores{"FallByTheBlock",
+                   [](int p) { return -1e9f * static_cast<float>(NumberOfBlock(p)); }},
             Scores{"AllAreMinusInfinity", [](int) { return -INFINITY; }},
             Scores{"TheFirstBlocksAreMinusInfinity",
                    [](int p) { return p < 150 ? -INFINITY : 0.0f; }},
