@@ -19,6 +19,7 @@ Status Validate(const AbsorbedAttentionArgs& args) {
                                  args.rope_query_row_stride >=
                                      int64_t{args.heads - 1} * head_stride + args.cache.rope,
                              "rope_query_row_stride is shorter than a row")
+                       .True(args.scale > 0.0f, "scale is not above 0")
                        .InRange(args.workspace_bytes, 0, INT64_MAX, "workspace_bytes")
                        .True(args.workspace != nullptr || args.workspace_bytes == 0,
                              "workspace is null but workspace_bytes is not 0")

@@ -287,7 +287,7 @@ struct AbsorbedAttentionArgs {
   float* y = nullptr;                     // [T,heads,R]
   int64_t num_rows = 0;                   // T
   int heads = 0;
-  float scale = 0.0f;  // multiplies q.k
+  float scale = 0.0f;  // multiplies q.k; above 0
   // Optional. With it a GPU deals the splits of long contexts over its multiprocessors; the bits
   // are the same with and without it and for every size. AbsorbedAttentionStateBytes; others do not
   // use it.

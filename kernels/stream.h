@@ -21,8 +21,8 @@ inline constexpr int kBitsVersion = 1;
 // cuda/expanded_attention.h), experts in fp8 and mxfp4, attention over caches of fp8, norms, RoPE.
 // 5: experts in bfloat16 by wgmma where a GPU has it, which makes an architecture of its own,
 // sm_90a. 6: there experts in fp8 and mxfp4 too, and attention in the latent space of 64 heads and
-// more (cuda/absorbed_attention.h).
-inline constexpr int kCudaBitsVersion = 6;
+// more (cuda/absorbed_attention.h). 7: weights of the latter by differences of scores.
+inline constexpr int kCudaBitsVersion = 7;
 
 // Where operations run. On kReference and kCpu an operation has run when its function returns.
 // Cheap to copy; `team` is borrowed and must outlive every copy. Two streams may run at the same

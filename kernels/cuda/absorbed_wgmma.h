@@ -30,10 +30,11 @@
 // same numbers.
 //
 // What fixes the bits of a row is what it is for paged attention (attention_fast.h), with a score
-// that adds first the rope part, then the latent part, each from first to last; and the weight of a
-// score s is 2^(s log2(e) - m log2(e)) for the largest m, its second product rounded before and the
-// rest once, which is a third of the instructions of expf(s - m). A tile is of one row alone, so
-// keys that it does not see are zeros in shared memory.
+// that adds first the rope part, then the latent part, each from first to last; and scores stay
+// without their scale: the weight of a score s under the largest m, as what it fades to, is
+// 2^((s - m) c) for c = scale log2(e), each step rounded. That is a third of the instructions of
+// expf, and the difference comes first, so that no finite score is infinite on the way. A tile is
+// of one row alone, so keys that it does not see are zeros in shared memory.
 
 #include <cmath>
 
@@ -42,14 +43,6 @@
 
 namespace janus::kernels::cuda {
 
-// x * y + z, rounded once.
-JANUS_DEVICE inline float MultiplyAddOnce(float x, float y, float z) {
-#ifdef __CUDACC__
-  return __fmaf_rn(x, y, z);
-#else
-  return std::fma(x, y, z);
-#endif
-}
 // 2^x; below the normal numbers a GPU has 0.
 JANUS_DEVICE inline float PowerOf2(float x) {
 #ifdef __CUDACC__
@@ -542,12 +535,12 @@ struct WgmmaAbsorbedKernel {
   JANUS_DEVICE void Weigh(Block& block, Group& group, int key_block, const Keys& keys,
                           PerThread<Scores, kThreads>& scores) const {
     PerThread<Rows, kThreads> largest;
+    PerThread<Rows, kThreads> totals;
     PerThread<PageSums, kThreads> sums;
+    const float of_power = a.scale * kLog2E;
     const int seen = keys.count - key_block * kKeyBlock;
     group.Threads([&](int thread) {
       float(&score)[kKeyBlock / 2] = scores[thread].of;
-      JANUS_UNROLL
-      for (int i = 0; i < kKeyBlock / 2; ++i) score[i] *= a.scale;
       if (seen < kKeyBlock) {
         JANUS_UNROLL
         for (int i = 0; i < kKeyBlock / 2; ++i) {
@@ -583,14 +576,18 @@ struct WgmmaAbsorbedKernel {
       JANUS_UNROLL
       for (int row = 0; row < 2; ++row) {
         const int column = RowOf(thread) + 8 * row;
-        const float now = fmaxf(columns[column].largest, largest[thread].of[row]);
+        const Column before = columns[column];
+        const float now = fmaxf(before.largest, largest[thread].of[row]);
         largest[thread].of[row] = now;
         // Where there is no score above -infinity weights are 0, or NaN of those that are NaN.
-        const float shift = now == kNone ? 0.0f : now * -kLog2E;
+        const float shift = now == kNone ? 0.0f : now;
+        const float fade = now == kNone ? 1.0f : PowerOf2((before.largest - now) * of_power);
+        totals[thread].of[row] = before.total * fade;
+        if (thread % 4 == 0) FadesOf(block)[column] = fade;
         JANUS_UNROLL
         for (int i = 2 * row; i < kKeyBlock / 2; i += 4) {
-          const uint32_t pair = RoundedPair(PowerOf2(MultiplyAddOnce(score[i], kLog2E, shift)),
-                                            PowerOf2(MultiplyAddOnce(score[i + 1], kLog2E, shift)));
+          const uint32_t pair = RoundedPair(PowerOf2((score[i] - shift) * of_power),
+                                            PowerOf2((score[i + 1] - shift) * of_power));
           *reinterpret_cast<uint32_t*>(weights + SwizzledOffset(column, i / 4) + thread % 4 * 4) =
               pair;
           score[i] = FromBFloat16(static_cast<uint16_t>(pair));
@@ -620,13 +617,10 @@ struct WgmmaAbsorbedKernel {
       if (thread % 4 != 0) return;
       JANUS_UNROLL
       for (int row = 0; row < 2; ++row) {
-        const int column = RowOf(thread) + 8 * row;
-        Column& of = ColumnsOf(block, Shared::kColumn)[column];
-        const float now = largest[thread].of[row];
-        const float fade = now == kNone ? 1.0f : expf(of.largest - now);
         const float(&sum)[kBlockPages] = sums[thread].of[row];
-        of = {now, of.total * fade + (((sum[0] + sum[1]) + sum[2]) + sum[3])};
-        FadesOf(block)[column] = fade;
+        ColumnsOf(block, Shared::kColumn)[RowOf(thread) + 8 * row] = {
+            largest[thread].of[row],
+            totals[thread].of[row] + (((sum[0] + sum[1]) + sum[2]) + sum[3])};
       }
     });
   }
@@ -639,31 +633,24 @@ struct WgmmaAbsorbedKernel {
     return thread / kGroupThreads * kWidth + ColumnOf(thread, i) + i % 2;
   }
 
-  // The state of a split to the workspace.
+  // The state of a split to the workspace, which begins at a multiple of 64 bytes.
   template <class Block>
   JANUS_DEVICE void StoreState(Block& block, int64_t to, int g, State& state) const {
     const SplitStates at = {a.heads, kAbsorbedRank};
     auto* const workspace = static_cast<float*>(a.workspace);
-    const bool in_pairs = reinterpret_cast<uintptr_t>(workspace) % sizeof(Pair) == 0;
+    static_assert(SplitStates{1, kAbsorbedRank}.Floats() % 2 == 0);
     block.Phase([&](int thread) {
       const int64_t head = int64_t{g} * kAbsorbedColumns + RowOf(thread);
       const int64_t rows[2] = {at.Value(to, head, 0), at.Value(to, head + 8, 0)};
       const float(&value)[kWidth / 2] = state.values[thread].of;
-      if (in_pairs) {
-        JANUS_UNROLL
-        for (int i = 0; i < kWidth / 2; i += 2) {
-          *reinterpret_cast<Pair*>(workspace + rows[i / 2 % 2] +
-                                   ValueOf(thread, i)) = {{value[i], value[i + 1]}};
-        }
-      } else {
-        JANUS_UNROLL
-        for (int i = 0; i < kWidth / 2; ++i) {
-          workspace[rows[i / 2 % 2] + ValueOf(thread, i)] = value[i];
-        }
+      JANUS_UNROLL
+      for (int i = 0; i < kWidth / 2; i += 2) {
+        *reinterpret_cast<Pair*>(workspace + rows[i / 2 % 2] +
+                                 ValueOf(thread, i)) = {{value[i], value[i + 1]}};
       }
       if (thread >= kAbsorbedColumns) return;
       const Column& of = ColumnsOf(block, Shared::kColumn)[thread];
-      workspace[at.Largest(to, int64_t{g} * kAbsorbedColumns + thread)] = of.largest;
+      workspace[at.Largest(to, int64_t{g} * kAbsorbedColumns + thread)] = of.largest * a.scale;
       workspace[at.Total(to, int64_t{g} * kAbsorbedColumns + thread)] = of.total;
     });
   }
@@ -681,7 +668,8 @@ struct WgmmaAbsorbedKernel {
       JANUS_UNROLL
       for (int row = 0; row < 2; ++row) {
         const int column = RowOf(thread) + 8 * row;
-        const MergeWeights w = WeighMerge(merged_n[column].largest, split_n[column].largest);
+        const MergeWeights w =
+            WeighMerge(merged_n[column].largest, split_n[column].largest * a.scale);
         const float total = Merge(w, merged_n[column].total, split_n[column].total);
         float* const y =
             a.y +
@@ -698,7 +686,7 @@ struct WgmmaAbsorbedKernel {
     block.Phase([&](int thread) {
       if (thread >= kAbsorbedColumns) return;
       Column& of = merged_n[thread];
-      const MergeWeights w = WeighMerge(of.largest, split_n[thread].largest);
+      const MergeWeights w = WeighMerge(of.largest, split_n[thread].largest * a.scale);
       of = {w.largest, Merge(w, of.total, split_n[thread].total)};
     });
   }

@@ -431,6 +431,7 @@ class HostGroup {
   template <class Fn>
   void Threads(Fn fn) {
     Together();
+    products_.Touch();
     inside_ = true;
     HostFork fork;
     InAnyOrder(random_, kGroupThreads, [&](int at) {
@@ -443,6 +444,7 @@ class HostGroup {
   template <class Fn, class To>
   void Exchange(int mask, Fn fn, To to) {
     Together();
+    products_.Touch();
     JANUS_CHECK(mask > 0 && mask < kLanes, mask);
     const int first = index_ * kGroupThreads;
     std::remove_cvref_t<decltype(fn(0))> of[kGroupThreads];

@@ -9,10 +9,12 @@ Reads the *.ptx in FOLDERs that are for sm_90a. In each kernel that is named Wgm
   - its descriptors are an address of which 14 bits are left, shifted by 4, and one of their forms; what is a
     warpgroup's own hangs on its number, what all share does not. PRODUCTS says what is which: of experts
     the first operand, 64 rows of weights, is its own, and the second shared; of attention in the latent space
-    queries are shared, values are its own and turned;
+    queries are shared, values are its own and turned. Where operands are of one form and neither is a
+    warpgroup's own, what tells them apart is the address: queries lie where they lie, keys in either unit;
   - of weights in fewer than 16 bits the 64-row operand is four registers instead, of which no two products
-    between fences have one in common, and which nothing writes from there until a wait that lets through
-    their group: in the text, and round a loop;
+    between fences have one in common;
+  - on every way through the kernel (ptx_paths.py) nothing writes a register of a product between its fence and
+    the wait that lets its group through, or reads its sums there, and a kernel ends behind its products;
   - products stand between wgmma.fence and wgmma.commit_group, with no jump between;
   - behind a wait for copies come the fence that shows them to wgmma and the barrier, with no jump between.
 No other kernel has a product.
@@ -22,17 +24,20 @@ import pathlib
 import re
 import sys
 
+from ptx_paths import Walk
+
 # 128-byte swizzle, 8 rows in 1,024 bytes, the offset that it does not use; the 4 steps of 32 bytes in a row.
 FORMS = {0x4000004000010000 + 2 * i for i in range(4)}
 # Turned: 64 columns in 8 KiB; the 4 steps of 16 rows in these.
 TURNED = {0x4000004002000000 + 128 * i for i in range(4)}
 # Of kernels whose names begin so, by (columns, whether b is transposed), of each operand: the forms of its
 # descriptor; whether it hangs on the warpgroup's number, None where the compiler may know the number by
-# another name (a warpgroup scores key blocks of its own). None: any number of columns.
+# another name (a warpgroup scores key blocks of its own); whether its address is a constant, None where that
+# says nothing. None: any number of columns.
 PRODUCTS = {
-    "WgmmaExpert": {(None, 0): (("a", FORMS, True), ("b", FORMS, False))},
-    "WgmmaAbsorbed": {(64, 0): (("a", FORMS, False), ("b", FORMS, None)),
-                      (256, 1): (("a", FORMS, None), ("b", TURNED, True))},
+    "WgmmaExpert": {(None, 0): (("a", FORMS, True, None), ("b", FORMS, False, None))},
+    "WgmmaAbsorbed": {(64, 0): (("a", FORMS, False, True), ("b", FORMS, None, False)),
+                      (256, 1): (("a", FORMS, None, False), ("b", TURNED, True, False))},
 }
 
 ENTRY = re.compile(r"\.entry\s+\S*?\d([A-Za-z]+Kernel)(?:I((?:L[ib]\d+E)+))?E")
@@ -80,6 +85,14 @@ def hangs_on_shuffle(register, defined):
     return False
 
 
+def is_constant(register, defined):
+    """Whether it is made of numbers, and of where something lies, alone."""
+    ways = defined.get(register, ())
+    if len(ways) != 1 or not ways[0][0].startswith(("mov.", "add.", "and.", "shr.", "cvt.", "or.", "mad.", "shl.")):
+        return False
+    return all(not operand.startswith("%") or is_constant(operand, defined) for operand in ways[0][1])
+
+
 def is_descriptor(register, forms, defined):
     def only(name, operation):
         ways = defined.get(name, ())
@@ -110,13 +123,15 @@ def problems_of_product(name, line, defined):
         yield f"gives a product of {columns} columns {len(set(match[2].split(', ')))} registers"
     if match[6] and len(set(match[6].split(", "))) != 4:
         yield f"takes a from {match[6]}"
-    for register, (operand, forms, is_own) in zip((match[3], match[4] or match[7]), operands, strict=True):
+    for register, (operand, forms, is_own, is_fixed) in zip((match[3], match[4] or match[7]), operands, strict=True):
         if register is None:
             continue
         if not is_descriptor(register, forms, defined):
             yield f"has a descriptor of {operand} of another form: {defined.get(register)}"
         if is_own is not None and hangs_on_shuffle(register, defined) != is_own:
             yield f"takes for {operand} what {'all warpgroups share' if is_own else 'is of a warpgroup'}"
+        if is_fixed is not None and is_constant(register, defined) != is_fixed:
+            yield f"takes for {operand} what lies {'at several places' if is_fixed else 'at one place alone'}"
 
 
 def problems_of_order(lines):
@@ -133,52 +148,6 @@ def problems_of_order(lines):
         if event in ("product", "commit") and last not in ("fence", "product"):
             yield f"line {number}: {event} without a fence"
         last = event
-
-
-def with_loops(lines):
-    """(number, line) of all, and of each loop once more where it jumps back."""
-    labels = {}
-    for number, line in enumerate(lines):
-        yield number, line
-        if re.match(r"\$?\w+:$", line):
-            labels[line[:-1]] = number
-        elif (match := re.search(r"bra(?:\.uni)?\s+(\$?\w+);", line)) and match[1] in labels:
-            yield from ((i, lines[i]) for i in range(labels[match[1]], number))
-
-
-def jumped_over(lines):
-    """Numbers of lines behind a jump on and before its target, between which there is no product."""
-    numbers = set()
-    labels = {line[:-1]: number for number, line in enumerate(lines) if re.match(r"\$?\w+:$", line)}
-    for number, line in enumerate(lines):
-        if match := re.match(r"@!?%\w+ bra\s+(\$?\w+);", line):
-            between = range(number + 1, labels[match[1]])
-            if len(between) < 1000 and not any("wgmma.mma_async" in lines[i] for i in between):
-                numbers |= set(between)
-    return numbers
-
-
-def problems_of_registers(lines):
-    """Of operands that are registers: whether one is written before a wait lets its product through."""
-    under_way = []  # groups, oldest first: the registers of each
-    open_group = set()
-    perhaps = jumped_over(lines)
-    for number, line in with_loops(lines):
-        if match := PRODUCT.search(line):
-            taken = set(match[6].split(", ")) if match[6] else set()
-            if taken & open_group:
-                yield f"line {number}: two products take {', '.join(sorted(taken & open_group))}"
-            open_group |= taken
-        elif "wgmma.commit_group" in line:
-            under_way.append(open_group)
-            open_group = set()
-        elif match := re.search(r"wgmma\.wait_group\S* (\d+);", line):
-            if number in perhaps:
-                continue
-            under_way = under_way[max(len(under_way) - int(match[1]), 0):]
-        elif match := re.match(r"(?:@!?%\w+\s+)?[a-z][\w.:]*\s+(%r\w+)(?:\|%\w+)?, ", line):
-            if any(match[1] in group for group in under_way + [open_group]):
-                yield f"line {number}: writes {match[1]}, which a product has"
 
 
 def problems(name, lines):
@@ -198,7 +167,7 @@ def problems(name, lines):
     if any(bool(PRODUCT.search(line) and PRODUCT.search(line)[6]) != is_packed for line in products):
         yield "takes its weights from " + ("shared memory" if is_packed else "registers")
     yield from problems_of_order(lines)
-    yield from problems_of_registers(lines)
+    yield from sorted(Walk(lines).problems)
 
 
 def main(folders):

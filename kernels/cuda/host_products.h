@@ -6,8 +6,9 @@
 //   - the accumulators' registers are poison until then, and must still be when the results come;
 //   - what is written into an operand too early, be it in shared memory or in registers, is
 //     multiplied in some orders.
-// It ends the process where a fence is missing, a descriptor is not of the form that it says, a
-// matrix lies beyond the block's shared memory, or a kernel ends before its products.
+// It ends the process where a fence is missing, or threads did anything between it and a product; a
+// descriptor is not of the form that it says; a matrix lies beyond the block's shared memory; or a
+// kernel ends before its products.
 
 #include <algorithm>
 #include <array>
@@ -102,15 +103,21 @@ class HostProducts {
     return static_cast<uint32_t>(static_cast<const unsigned char*>(in_shared) - shared_) + kWindow;
   }
   // What is written to shared memory from here on is not there for wgmma.
-  void HideShared() { sees_shared_ = false; }
+  void HideShared() {
+    sees_shared_ = false;
+    Touch();
+  }
   // The end of a CopyingGroups: now it is; operands of what was awaited are free for all warps, of
   // which each has waited for its own part alone.
   void PassBarrier() {
     sees_shared_ = true;
+    Touch();
     for (; freed_ < waited_; ++freed_) seen_.multiplying(index_, freed_).Await();
     for (int i = 0; i < HostThreads::kMultiplying; ++i) seen_.multiplying(index_, i).Tell();
   }
   void Fence() { is_fenced_ = true; }
+  // Threads may have written registers: their fence comes behind.
+  void Touch() { is_fenced_ = false; }
 
   // registers(thread) of the group's threads: columns / 2 floats each.
   template <class Registers>
@@ -133,7 +140,7 @@ class HostProducts {
     ++committed_;
     groups_.push_back(std::move(open_));
     open_.clear();
-    is_fenced_ = false;
+    Touch();
     if (random() / 16 % 2 == 0) Do(groups_.size());
   }
   void Wait(size_t pending) {

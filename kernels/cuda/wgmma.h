@@ -23,11 +23,11 @@
 // tensor cores'; operands in shared memory stay as they are until the end of that Wait's
 // CopyingGroups, since a warp waits for its own part alone. What any thread writes to shared memory
 // is there for wgmma behind the end of a CopyingGroups (block.h). A group of products begins with
-// Fence, since registers, of a as well, may have been touched before; products of one d are added
-// in their order. Where code before it branches, so that d may lie in other registers,
-// Settle(group, d) goes before Fence: the compiler moves them there, and not behind the fence,
-// where it would run each product by itself. For the same reason what begins in a branch is waited
-// for in it.
+// Fence, since registers, of a as well, may have been touched before, and has nothing but products
+// until its Commit; products of one d are added in their order. Where code before it branches, so
+// that d may lie in other registers, Settle(group, d) goes before Fence: the compiler moves them
+// there, and not behind the fence, where it would run each product by itself. For the same reason
+// what begins in a branch is waited for in it.
 //
 // In which order the tensor cores add the 17 terms of one element is not specified, as with
 // mma.sync, and need not be the same order. The host form (host_products.h) adds them from the
@@ -209,6 +209,7 @@ void MultiplyRegisters(HostGroup& group, Sums sums, A a, uint64_t b, bool add) {
 template <class Fn>
 void ForThreads(HostGroup& group, Fn fn) {
   group.Together();
+  group.products().Touch();
   for (int i = 0; i < kGroupThreads; ++i) fn(group.index() * kGroupThreads + i);
 }
 // take(thread, bytes) of what `kBytes` bytes each thread of a group reads; a warp takes its turns

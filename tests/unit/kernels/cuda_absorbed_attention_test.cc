@@ -11,16 +11,17 @@
 #include <numeric>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "kernels/cuda/start.h"
 #include "tests/unit/kernels/cuda_attention_rules.h"
 #include "tests/unit/kernels/cuda_latent_sequences.h"
 #include "tests/unit/kernels/loops.h"
 
 #ifndef JANUS_TEST_ON_GPU
 #include "kernels/cuda/absorbed_fast.h"
-#include "kernels/cuda/start.h"
 #endif
 
 namespace janus::kernels::cuda {
@@ -267,6 +268,77 @@ TEST(FastAbsorbed, IsForBfloat16AndFp8AndHeadsThatFillTiles) {
   EXPECT_EQ(with(96, 512, 64, kF8), AbsorbedForm::kPlain);
   EXPECT_EQ(with(128, 256, 64, kF8), AbsorbedForm::kPlain);
 }
+
+// Scores that are infinite, or of which a product or a difference is: every form has for them what
+// the specification has.
+struct Scores {
+  const char* name;
+  float (*of)(int position);
+  friend void PrintTo(const Scores& c, std::ostream* out) { *out << c.name; }
+};
+constexpr float kFar = 0x1.F0p127f;  // 3.3e38: beyond it times log2(e) nothing is finite
+// From 1 on.
+int NumberOfBlock(int position) {
+  return position / kKeyBlock + 1;
+}
+using FormAndScores = std::tuple<AbsorbedForm, DType, Scores>;
+class AbsorbedScores : public testing::TestWithParam<FormAndScores> {};
+
+TEST_P(AbsorbedScores, OfAnySizeWeighWhatTheSpecificationSays) {
+  const auto& [form, type, scores] = GetParam();
+  if (form == AbsorbedForm::kWgmma && !DeviceHasWgmma()) GTEST_SKIP() << "no wgmma here";
+  const std::vector<int> lengths = {1, kKeySplit + 70};
+  const int heads = form == AbsorbedForm::kPlain ? 1 : 64;
+  LatentSequences sequences(heads, lengths, LastRows(lengths), {.cache = type}, form);
+  sequences.GiveScores(scores.of);
+  for (const int64_t states : {0, 100}) {
+    const std::vector<float> got = sequences.All(states);
+    for (size_t row = 0; row < sequences.rows().size(); ++row) {
+      const std::vector<double> wanted = sequences.OfGivenScores(row);
+      for (int64_t i = 0; i < sequences.Width(); ++i) {
+        const double y = wanted[static_cast<size_t>(i % kAbsorbedRank)];
+        const float is = got[row * static_cast<size_t>(sequences.Width()) + static_cast<size_t>(i)];
+        if (std::isnan(y)) {
+          ASSERT_TRUE(std::isnan(is)) << is;
+        } else {
+          ASSERT_NEAR(is, y, 1e-5 * (1 + std::abs(y))) << "row " << row << ", element " << i;
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Forms, AbsorbedScores,
+    testing::Combine(
+        testing::Values(AbsorbedForm::kPlain, AbsorbedForm::kFast, AbsorbedForm::kWgmma),
+        testing::Values(kB16, kF8),
+        testing::Values(
+            Scores{"OneIsFarAbove", [](int p) { return p == 37 ? kFar : 0.0f; }},
+            Scores{"SeveralAreFarAbove", [](int p) { return p % 500 == 37 ? kFar : 0.0f; }},
+            Scores{"AllAreFarAbove", [](int) { return kFar; }},
+            Scores{"AllAreFarBelow", [](int) { return -kFar; }},
+            Scores{"FromFarBelowToFarAbove", [](int p) { return p < 128 ? -kFar : kFar; }},
+            Scores{"FromFarAboveToFarBelow", [](int p) { return p < 128 ? kFar : -kFar; }},
+            // Products with log2(e) are off by up to 256, of which no power of 2 is finite.
+            Scores{"RiseByTheBlock",
+                   [](int p) { return 1e9f * static_cast<float>(NumberOfBlock(p)); }},
+            Scores{"FallByTheBlock",
+                   [](int p) { return -1e9f * static_cast<float>(NumberOfBlock(p)); }},
+            Scores{"AllAreMinusInfinity", [](int) { return -INFINITY; }},
+            Scores{"TheFirstBlocksAreMinusInfinity",
+                   [](int p) { return p < 150 ? -INFINITY : 0.0f; }},
+            Scores{"TheFirstSplitIsMinusInfinity",
+                   [](int p) { return p < kKeySplit + 3 ? -INFINITY : -kFar; }},
+            Scores{"TheLastSplitIsMinusInfinity",
+                   [](int p) { return p >= kKeySplit - 3 ? -INFINITY : 1.0f; }})),
+    [](const auto& info) {
+      const AbsorbedForm form = std::get<0>(info.param);
+      return std::string(form == AbsorbedForm::kPlain  ? "Plain"
+                         : form == AbsorbedForm::kFast ? "Fast"
+                                                       : "Wgmma") +
+             std::string(ToString(std::get<1>(info.param))) + std::get<2>(info.param).name;
+    });
 
 // What a model calls is the form that is its.
 TEST_P(FastAbsorbedOf, IsWhatTheOperationRuns) {

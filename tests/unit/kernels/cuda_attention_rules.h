@@ -70,18 +70,18 @@ struct Difference {
 // where the cache is of fp8.
 enum class FirstPairs { kEightApart, kNeighbours };
 
-// How a score becomes a weight under the largest: exp(score - largest), or as a power of 2
-// (absorbed_wgmma.h).
+// How a score becomes a weight under the largest: exp(score - largest), of scores that have their
+// scale; or as a power of 2, of scores that are yet to be scaled (absorbed_wgmma.h).
 enum class Exponential { kNatural, kOf2 };
 
-// score(key), scale included, and value(key, d), both of keys first..last alone; to out[width].
-// States are merged every `split` keys.
+// score(key) and value(key, d), both of keys first..last alone; to out[width]. States are merged
+// every `split` keys. `scale`: what scores are yet to be multiplied by.
 template <class Score, class Value>
 class AttentionRules {
  public:
   AttentionRules(int first, int last, int width, Score score, Value value, int split = kKeySplit,
                  FirstPairs pairs = FirstPairs::kEightApart,
-                 Exponential exponential = Exponential::kNatural)
+                 Exponential exponential = Exponential::kNatural, float scale = 1.0f)
       : first_(first),
         last_(last),
         width_(static_cast<size_t>(width)),
@@ -89,7 +89,8 @@ class AttentionRules {
         value_(value),
         split_(split),
         pairs_(pairs),
-        exponential_(exponential) {}
+        exponential_(exponential),
+        scale_(scale) {}
 
   void Run(float* out) const {
     State merged{.y = std::vector<float>(width_)};
@@ -97,9 +98,10 @@ class AttentionRules {
     for (int j0 = first_ / kKeyBlock * kKeyBlock; j0 <= last_; j0 += kKeyBlock) {
       AddBlock(j0, split);
       if ((j0 + kKeyBlock) % split_ != 0 && j0 + kKeyBlock <= last_) continue;
-      const float largest = std::max(merged.largest, split.largest);
+      const float of_split = split.largest * scale_;
+      const float largest = std::max(merged.largest, of_split);
       const float ours = std::exp(merged.largest - largest);
-      const float theirs = std::exp(split.largest - largest);
+      const float theirs = std::exp(of_split - largest);
       merged.largest = largest;
       merged.total = merged.total * ours + split.total * theirs;
       for (size_t d = 0; d < width_; ++d) merged.y[d] = merged.y[d] * ours + split.y[d] * theirs;
@@ -118,8 +120,7 @@ class AttentionRules {
   float Weight(float score, float largest) const {
     if (exponential_ == Exponential::kNatural) return std::exp(score - largest);
     constexpr float kLog2E = 1.44269504f;
-    const float shift = largest * kLog2E;
-    return std::exp2(std::fma(score, kLog2E, -shift));
+    return std::exp2((score - largest) * (scale_ * kLog2E));
   }
 
   void AddBlock(int j0, State& state) const {
@@ -131,7 +132,7 @@ class AttentionRules {
       weight[key] = score_(j0 + key);
       largest = std::max(largest, weight[key]);
     }
-    const float fade = std::exp(state.largest - largest);
+    const float fade = Weight(state.largest, largest);
     state.largest = largest;
     for (int key = 0; key < kKeyBlock; ++key) {
       weight[key] = sees(key) ? FromBFloat16(ToBFloat16(Weight(weight[key], largest))) : 0.0f;
@@ -166,6 +167,7 @@ class AttentionRules {
   int split_;
   FirstPairs pairs_;
   Exponential exponential_;
+  float scale_;
 };
 
 // What all forms are held to, of `sequences` with rows(), Width(), Rules(row), Alone(row),

@@ -32,6 +32,7 @@ class LatentSequences {
                   AttentionLayout layout = {}, AbsorbedForm form = AbsorbedForm::kFast)
       : heads_(heads),
         form_(form),
+        lengths_(lengths),
         rows_(std::move(rows)),
         dense_(layout.dense),
         first_page_(layout.first_page),
@@ -124,7 +125,7 @@ class LatentSequences {
                               .y = y.floats(),
                               .num_rows = count,
                               .heads = heads_,
-                              .scale = kLatentScale,
+                              .scale = scale_,
                               .workspace = workspace.data(),
                               .workspace_bytes = static_cast<int64_t>(workspace.data_bytes())});
     EXPECT_TRUE(status.ok()) << status.ToString();
@@ -162,11 +163,12 @@ class LatentSequences {
           const int d = (first + i) % kLatentEntry;
           dot = std::fma(key(p)[d], query[static_cast<size_t>(d)], dot);
         }
-        return dot * kLatentScale;
+        return form_ == AbsorbedForm::kWgmma ? dot : dot * scale_;
       };
       const auto value = [&](int p, int d) { return key(p)[d]; };
       AttentionRules(0, last, kAbsorbedRank, score, value, kKeySplit, FirstPairs::kEightApart,
-                     form_ == AbsorbedForm::kWgmma ? Exponential::kOf2 : Exponential::kNatural)
+                     form_ == AbsorbedForm::kWgmma ? Exponential::kOf2 : Exponential::kNatural,
+                     form_ == AbsorbedForm::kWgmma ? scale_ : 1.0f)
           .Run(out.data() + int64_t{h} * kAbsorbedRank);
     }
     return out;
@@ -188,6 +190,42 @@ class LatentSequences {
     std::fill(table.begin() + from / kPageTokens, table.end(), 1 << 30);
   }
 
+  // From here on key p of each sequence scores score(p), or as near as bfloat16 is, whatever the
+  // head.
+  template <class Score>
+  void GiveScores(Score score) {
+    scale_ = 1.0f;
+    for (int64_t i = 0; i < queries_.count(); ++i) {
+      queries_.set(i, i % kLatentEntry == kAbsorbedRank ? kQuery : 0.0f);
+    }
+    for (size_t s = 0; s < tables_.size(); ++s) {
+      for (int p = 0; p < lengths_[s]; ++p) {
+        GuardedArray entry(DType::kFloat32, kLatentEntry);
+        for (int d = 0; d < kLatentEntry; ++d) entry.set(d, Key(s, p, d));
+        entry.set(kAbsorbedRank, score(p) / kQuery);
+        Write(static_cast<int>(s), p, entry);
+      }
+    }
+  }
+  // What a row's heads have of these, in double.
+  std::vector<double> OfGivenScores(size_t row) const {
+    const auto [sequence, last] = rows_[row];
+    const auto s = static_cast<size_t>(sequence);
+    const auto score = [&](int p) { return double{Key(s, p, kAbsorbedRank)} * double{kQuery}; };
+    double largest = score(0);
+    for (int p = 1; p <= last; ++p) largest = std::max(largest, score(p));
+    double total = 0.0;
+    std::vector<double> y(kAbsorbedRank);
+    for (int p = 0; p <= last; ++p) {
+      const double weight = std::exp(score(p) - largest);
+      total += weight;
+      if (weight == 0.0) continue;
+      for (int d = 0; d < kAbsorbedRank; ++d) y[static_cast<size_t>(d)] += weight * Key(s, p, d);
+    }
+    for (double& of : y) of /= total;
+    return y;
+  }
+
   // A latent vector and its rope key become NaN.
   void Poison(int sequence, int position) {
     GuardedArray nothing(DType::kFloat32, kLatentEntry);
@@ -196,6 +234,11 @@ class LatentSequences {
   }
 
  private:
+  static constexpr float kQuery = 0x1p64f;  // of GiveScores
+  float Key(size_t sequence, int p, int d) const {
+    const int32_t page = tables_[sequence][static_cast<size_t>(p / kPageTokens)];
+    return static_cast<float>(CachedLatent(Cache(), page, p % kPageTokens, d));
+  }
   float Query(size_t row, int h, int d) const {
     return queries_.at((static_cast<int64_t>(row) * heads_ + h) * kLatentEntry + d);
   }
@@ -221,6 +264,8 @@ class LatentSequences {
 
   int heads_;
   AbsorbedForm form_;
+  std::vector<int> lengths_;
+  float scale_ = kLatentScale;
   std::vector<AttentionRow> rows_;
   bool dense_;
   int32_t first_page_;

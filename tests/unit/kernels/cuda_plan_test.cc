@@ -667,8 +667,8 @@ TEST(Plan, OfFastAbsorbedAttentionHasNoMoreBlocksThanTasksOrRoomForThem) {
   EXPECT_EQ(AbsorbedShared<8>::kPackedBytes, 41 << 10);
 }
 
-// The same tasks; all that a block of sm_90 may have of shared memory, and 72 KiB three times in
-// it.
+// The same tasks; of shared memory 72 KiB three times, of two key blocks and of the queries, behind
+// which all else finds room below what a block of sm_90 may have.
 TEST(Plan, OfWgmmaAbsorbedAttentionHasOneBlockOnAMultiprocessor) {
   EXPECT_EQ(PlanWgmmaAbsorbed<16>(DeepSeekRows(64, 1), 0).blocks, 1);
   EXPECT_EQ(PlanWgmmaAbsorbed<16>(DeepSeekRows(128, 1), 0).blocks, 2);
@@ -677,8 +677,11 @@ TEST(Plan, OfWgmmaAbsorbedAttentionHasOneBlockOnAMultiprocessor) {
   const Plan plan = PlanWgmmaAbsorbed<16>(DeepSeekRows(128, 1), 0);
   EXPECT_EQ(plan.threads, 256);
   EXPECT_EQ(AbsorbedWgmmaShared::kUnitBytes, 72 << 10);
-  EXPECT_GT(plan.shared_bytes, 3 * AbsorbedWgmmaShared::kUnitBytes);
-  EXPECT_LE(plan.shared_bytes, kMostSharedBytes);
+  EXPECT_EQ(AbsorbedWgmmaShared::kUnits, 2);
+  EXPECT_EQ(AbsorbedWgmmaShared::kQueries, 144 << 10);
+  EXPECT_EQ(AbsorbedWgmmaShared::kColumn, 216 << 10);
+  EXPECT_LE(plan.shared_bytes, 227 << 10);
+  EXPECT_EQ(kMostSharedBytes, 227 << 10);
   EXPECT_TRUE(CanLaunch(plan, WgmmaAbsorbedKernel<16>::kAskedSharedBytes));
   EXPECT_TRUE(CanLaunch(plan, WgmmaAbsorbedKernel<8>::kAskedSharedBytes));
   // Products of a key block: 36 of 64 by 64 by 16, twice 4 of 64 by 256 by 16, and no operation

@@ -577,6 +577,49 @@ TEST(WgmmaDeathTest, ARegisterThatIsTouchedUnderWayEndsTheProcess) {
                "inside_");
 }
 
+// Between the fence and a product, where the tensor cores may not see it.
+TEST(WgmmaDeathTest, RegistersThatAreTouchedBehindTheFenceEndTheProcess) {
+  const auto with = [](auto touch) {
+    return [=](HostBlock& block, Group& group, AllSums& sums) {
+      PerThread<Ones, kGroupThreads> ones;
+      group.Threads([&](int thread) { ones[thread] = Ones{}; });
+      Fence(group);
+      touch(block, group, ones);
+      StartRegisters(block, group, sums, ones);
+      Commit(group);
+      Wait<0>(group);
+    };
+  };
+  using Operands = PerThread<Ones, kGroupThreads>;
+  RunInGroup(with([](HostBlock&, Group&, Operands&) {}));
+  EXPECT_DEATH(RunInGroup(with([](HostBlock&, Group& group, Operands& ones) {
+                 group.Threads([&](int thread) { ones[thread] = Ones{}; });
+               })),
+               "is_fenced_");
+  EXPECT_DEATH(RunInGroup(with([](HostBlock&, Group& group, Operands& ones) {
+                 ForThreads(group, [&](int thread) { ones[thread] = Ones{}; });
+               })),
+               "is_fenced_");
+  EXPECT_DEATH(RunInGroup(with([](HostBlock& block, Group& group, Operands& ones) {
+                 LoadFourWords(
+                     group, [&](int thread) -> uint32_t(&)[4] { return ones[thread].of; },
+                     [&](int thread) { return block.shared() + 16 * thread; });
+               })),
+               "is_fenced_");
+  EXPECT_DEATH(RunInGroup(with([](HostBlock&, Group& group, Operands& ones) {
+                 group.Exchange(
+                     1, [&](int thread) { return ones[thread].of[0]; },
+                     [&](int thread, uint32_t theirs) { ones[thread].of[0] = theirs; });
+               })),
+               "is_fenced_");
+  // In steps of their own: between them threads may have done anything.
+  EXPECT_DEATH(RunSteps([](HostBlock& block, AllSums& sums) {
+                 block.CopyingGroups<0>([](Group& group) { Fence(group); });
+                 block.CopyingGroups<0>([&](Group& group) { Start8(block, group, sums); });
+               }),
+               "is_fenced_");
+}
+
 TEST(WgmmaDeathTest, ACrookedDescriptorEndsTheProcess) {
   const auto run = [](uint64_t change, uint32_t at) {
     RunInGroup([&](HostBlock& block, Group& group, AllSums& sums) {

@@ -718,6 +718,12 @@ TEST(LatentAttention, RefusesWhatDoesNotFit) {
             "AbsorbedAttention: rope_query_row_stride is shorter than a row");
   absorbed.rope_query_row_stride = 0;
   absorbed.heads = 1;
+  for (const float scale : {0.0f, -1.0f, NAN}) {
+    absorbed.scale = scale;
+    EXPECT_EQ(AbsorbedAttention(Stream{}, absorbed).message(),
+              "AbsorbedAttention: scale is not above 0");
+  }
+  absorbed.scale = 1.0f;
   absorbed.workspace_bytes = 4;
   EXPECT_EQ(AbsorbedAttention(Stream{}, absorbed).message(),
             "AbsorbedAttention: workspace is null but workspace_bytes is not 0");
