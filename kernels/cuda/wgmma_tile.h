@@ -54,8 +54,11 @@ struct WgmmaTile : WgmmaBlock<kWarpgroups, kWeightBits> {
   static constexpr int kRows = kActivations;
   static constexpr int kStep = kSwizzledRow / 2;  // of the inner axis
   static constexpr int kWeightRows = 2 * Block::kHalf;
-  // Of a stage. Two of few bytes, beside which what is done once for each stage would weigh.
-  static constexpr int kSteps = kWeightBits != 16 && kWarpgroups == 1 ? 2 : 1;
+  // Of a stage. Two of few bytes, beside which what is done once for each stage would weigh. Of fp8
+  // with 64 rows, which are most of a stage, so few would fit that copies would be waited for; of
+  // mxfp4 instructions, which two steps save, bound such a tile earlier (README.md).
+  static constexpr int kSteps =
+      kWarpgroups == 1 && (kWeightBits == 4 || (kWeightBits == 8 && kRows < 64)) ? 2 : 1;
   static constexpr int kWeightRowBytes = kSteps * kStep * kWeightBits / 8;  // in a stage
   // In a stage rows of activations follow those of weights, for each step. Scales that come with
   // their weights lie behind all stages.
