@@ -60,12 +60,13 @@ struct WgmmaTile : WgmmaBlock<kWarpgroups, kWeightBits> {
   static constexpr int kSteps =
       kWarpgroups == 1 && (kWeightBits == 4 || (kWeightBits == 8 && kRows < 64)) ? 2 : 1;
   static constexpr int kWeightRowBytes = kSteps * kStep * kWeightBits / 8;  // in a stage
-  // In a stage rows of activations follow those of weights, for each step. Scales that come with
-  // their weights lie behind all stages.
+  // In a stage rows of activations follow those of weights, for each step. Scales, of mxfp4 of each
+  // weight row, of fp8 of either half, lie behind all stages.
   static constexpr int kRowsAt = kWeightRows * kWeightRowBytes;
   static constexpr int kStepRowsBytes = kRows * kSwizzledRow;
   static constexpr int kStageBytes = kRowsAt + kSteps * kStepRowsBytes;
-  static constexpr int kScaleStageBytes = kWeightRows * Format::kScaleBytes;
+  static constexpr int kScaleStageBytes =
+      Format::kIsScaled ? 2 * kWordBytes : kWeightRows * Format::kScaleBytes;
   static constexpr int kMostStages = 16;
   static constexpr int kFit = Block::kStagesBytes / (kStageBytes + kScaleStageBytes);
   static constexpr int kStages = kFit < kMostStages ? kFit : kMostStages;

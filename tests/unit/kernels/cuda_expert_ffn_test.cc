@@ -305,10 +305,10 @@ using NarrowTiles = std::integer_sequence<int, 8, 16, 32, 64>;
 static_assert(FillsStagesAgain<1, 16>(kLong, NarrowTiles{}) &&
               FillsStagesAgain<1, 8>(kFp8Long, NarrowTiles{}) &&
               FillsStagesAgain<1, 4>(kMxfp4Long, NarrowTiles{}));
-static_assert(
-    FillsStagesAgain<2, 16>(kLong, std::integer_sequence<int, 8, 16, 32, 64, 128, 192, 256>{}) &&
-    FillsStagesAgain<2, 8>(kFp8Long, std::integer_sequence<int, 32, 64, 128>{}) &&
-    FillsStagesAgain<2, 4>(kMxfp4Long, std::integer_sequence<int, 32, 64, 128, 192>{}));
+static_assert(FillsStagesAgain<2, 16>(kLong,
+                                      std::integer_sequence<int, 8, 16, 32, 64, 128, 192, 256>{}) &&
+              FillsStagesAgain<2, 8>(kFp8Long, std::integer_sequence<int, 32, 64, 128>{}) &&
+              FillsStagesAgain<2, 4>(kMxfp4Long, std::integer_sequence<int, 32, 64, 128, 192>{}));
 static_assert(kMxfp4Long % kScaleBlock == 0 && kMxfp4LongTail > kMxfp4Long &&
               kMxfp4LongTail % kScaleBlock != 0);
 // Few rows of each narrow tile, for cases that are to be soon done.
@@ -520,7 +520,13 @@ TEST_P(FastExpertsOf, CopyEachWeightOnce) {
     const int64_t weights = 3 * hidden * intermediate;
     EXPECT_EQ(host_copies - before, BytesOf(weight_dtype, weights) / kCopyBytes + rows_read)
         << rows << " rows";
-    EXPECT_EQ(host_word_copies - words_before, is_mxfp4 ? weights / kMxBlock / kWordBytes : 0);
+    const bool is_fp8_wgmma = weight_dtype == kF8 && way.form == ExpertForm::kWgmma;
+    const int64_t scales =  // of fp8 one of each half, a block and tile
+        is_mxfp4       ? weights / kMxBlock / kWordBytes
+        : is_fp8_wgmma ? 2 * (CeilDiv(intermediate, 32 * wide) * ScaleBlocks(hidden) +
+                              CeilDiv(hidden, 64 * wide) * ScaleBlocks(intermediate))
+                       : 0;
+    EXPECT_EQ(host_word_copies - words_before, scales) << rows << " rows";
   }
 }
 #endif
