@@ -446,6 +446,7 @@ TEST(Plan, OfPackedWgmmaExpertsKeepsMoreUnderWayThanTheMemoryNeeds) {
   // Of 64 rows beside mxfp4 instructions leave 58 % of the memory's rate.
   EXPECT_GE((BytesUnderWay<WgmmaTile<1, 64, 4>>()), kBytesUnderWayNeeded * 58 / 100);
   EXPECT_EQ((BytesUnderWay<WgmmaTile<1, 8, 8>>()), 2 * 8 * (8 << 10));
+  EXPECT_EQ((BytesUnderWay<WgmmaTile<1, 32, 8>>()), 2 * 4 * (8 << 10));
   EXPECT_EQ((BytesUnderWay<WgmmaTile<1, 64, 8>>()), 2 * 6 * (4 << 10));
   EXPECT_EQ((BytesUnderWay<WgmmaTile<1, 8, 4>>()), 2 * 13 * 64 * (64 + 4));
   EXPECT_EQ((BytesUnderWay<WgmmaTile<1, 64, 4>>()), 2 * 2 * 64 * (64 + 4));
