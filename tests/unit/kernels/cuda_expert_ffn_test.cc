@@ -374,8 +374,8 @@ INSTANTIATE_TEST_SUITE_P(
 // How a call is dealt into blocks shows in no bit, on a GPU as well.
 TEST(WgmmaExperts, HaveTheSameBitsInNarrowAndInWideTilesOfAnyNumberOfBlocks) {
   if (!DeviceHasWgmma()) GTEST_SKIP() << "no wgmma here";
-  const auto expect = [](Shape shape, DType weights) {
-    const Experts experts(shape, kWideCounts, DType::kFloat32, weights);
+  const auto expect = [](Shape shape, DType weights, std::span<const int> counts = kWideCounts) {
+    const Experts experts(shape, counts, DType::kFloat32, weights);
     const std::vector<uint8_t> narrow = experts.Run(kNarrowWay);
     for (const int64_t blocks : {0, 1, 5}) {
       EXPECT_EQ(experts.Run(Way{ExpertForm::kWgmma, WgmmaTiles::kWide, blocks}), narrow)
@@ -386,6 +386,9 @@ TEST(WgmmaExperts, HaveTheSameBitsInNarrowAndInWideTilesOfAnyNumberOfBlocks) {
   for (const Shape shape : {Shape{264, 200}, Shape{64, 392}}) expect(shape, kB16);
   for (const Shape shape : {Shape{272, 208}, Shape{64, 400}}) expect(shape, kF8);
   for (const Shape shape : {Shape{288, 224}, Shape{64, 416}}) expect(shape, kMx4);
+  expect({kLong, 16}, kB16, kTileCounts);
+  expect({kFp8Long, 16}, kF8, kTileCounts);
+  expect({kMxfp4Long, 32}, kMx4, kTileCounts);
 }
 
 // As many experts as a call of wide tiles takes, of each of which a block must find the tiles.
