@@ -36,9 +36,10 @@ inline const char* NameOf(ExpertForm form) {
 }
 
 // Its time in microseconds, as TimeOf has it, where expert i has rows[i], at least one; the arena
-// holds weights of the format.
+// holds weights of the format. `tiles`: how wgmma deals the call.
 inline double TimeExperts(GpuBench& bench, const std::string& name, const ExpertShape& shape,
-                          DType weights, ExpertForm form, const std::vector<int>& rows_of) {
+                          DType weights, ExpertForm form, const std::vector<int>& rows_of,
+                          WgmmaTiles tiles = WgmmaTiles::kByRows) {
   const auto experts = static_cast<int>(rows_of.size());
   const int64_t rows = std::accumulate(rows_of.begin(), rows_of.end(), int64_t{0});
   auto* const x = Allocate<uint16_t>(rows * shape.hidden);
@@ -98,7 +99,8 @@ inline double TimeExperts(GpuBench& bench, const std::string& name, const Expert
       name, ExpertBytes(args, experts, rows),
       [&](int i) {
         args.experts = all + int64_t{i} * experts;
-        Check(RunGroupedExpertFfn({.device = Device::kCuda, .native = bench.stream()}, args, form));
+        Check(RunGroupedExpertFfn({.device = Device::kCuda, .native = bench.stream()}, args, form,
+                                  tiles));
       },
       6 * rows * elements);
   for (const void* memory :

@@ -1,9 +1,11 @@
 // The grouped expert FFN on a GPU: time over activated experts at shapes of real models, beside
 // what the same machine reads from its memory and what an empty kernel takes. One JSON line per
 // case in the file that --results names, flushed when the case ends; a case that stands there is
-// not run again. A line per shape and number of rows has the fit t = a + b * experts. Then calls of
-// thousands of rows, with the share of what the tensor cores multiply at most
-// (bench/gpu/free_choice.py has a dense product of as many operations beside them).
+// not run again. A line per shape and number of rows has the fit t = a + b * experts. Where wgmma
+// has narrow and wide tiles, some calls have each of them in turn, with the form by mma beside
+// them: where the one should end and the other begin. Then calls of thousands of rows, with the
+// share of what the tensor cores multiply at most (bench/gpu/free_choice.py has a dense product of
+// as many operations beside them).
 //
 // Weights, in bfloat16, in fp8 and in mxfp4, are random and rotate through 4 GiB, rows and slots
 // stay. Times are between two events round the call, medians of 30 calls that are all queued before
@@ -62,13 +64,19 @@ void FillArena(GpuBench& bench, DType weights) {
   Check(cudaGetLastError(), "fill");
 }
 
+// As it stands in names of cases.
+const char* NameOf(WgmmaTiles tiles) {
+  return tiles == WgmmaTiles::kNarrow ? " narrow" : tiles == WgmmaTiles::kWide ? " wide" : "";
+}
+
 // Its time in microseconds.
 double Experts(GpuBench& bench, const ExpertShape& shape, DType weights, ExpertForm form,
-               int experts, int rows_each) {
+               int experts, int rows_each, WgmmaTiles tiles = WgmmaTiles::kByRows) {
   const std::string name = std::string(shape.name) + " " + NameOf(weights) + " " + NameOf(form) +
-                           ", " + std::to_string(experts) + " experts of " +
+                           NameOf(tiles) + ", " + std::to_string(experts) + " experts of " +
                            std::to_string(rows_each);
-  return TimeExperts(bench, name, shape, weights, form, std::vector<int>(experts, rows_each));
+  return TimeExperts(bench, name, shape, weights, form, std::vector<int>(experts, rows_each),
+                     tiles);
 }
 
 // Of thousands of rows, and a line with its share of the tensor cores' peak.
@@ -90,22 +98,44 @@ std::string FitOf(const std::vector<std::pair<double, double>>& points) {
   return "\"a_us\": " + std::to_string(line.a) + ", \"b_us\": " + std::to_string(line.b);
 }
 
-void RunExperts(GpuBench& bench, Results& results) {
-  for (const int rows : {8, 1, 64, 16, 32}) {  // what says most, first
-    for (const DType weights : {DType::kMxfp4, DType::kFloat8E4M3, DType::kBFloat16}) {
-      FillArena(bench, weights);
-      for (const ExpertShape& shape : kShapes) {
-        std::vector<std::pair<double, double>> points;
-        const ExpertForm form = FormHere(weights);
-        for (const int experts : {1, 2, 4, 8, 16, 32}) {
-          points.emplace_back(experts, Experts(bench, shape, weights, form, experts, rows));
+// Over how many experts are activated, and the fit.
+void ActivatedExperts(GpuBench& bench, Results& results, int rows) {
+  for (const DType weights : {DType::kMxfp4, DType::kFloat8E4M3, DType::kBFloat16}) {
+    FillArena(bench, weights);
+    for (const ExpertShape& shape : kShapes) {
+      std::vector<std::pair<double, double>> points;
+      const ExpertForm form = FormHere(weights);
+      for (const int experts : {1, 2, 4, 8, 16, 32}) {
+        points.emplace_back(experts, Experts(bench, shape, weights, form, experts, rows));
+      }
+      const std::string name = std::string(shape.name) + " " + NameOf(weights) + " " +
+                               NameOf(form) + ", fit of experts of " + std::to_string(rows);
+      if (results.Find(name, "b_us") < 0.0) results.Write(name, FitOf(points));
+    }
+  }
+}
+
+// Both ways of wgmma to deal a call, and mma.sync, about where TakesWideTiles draws the line.
+void NarrowAndWide(GpuBench& bench) {
+  if (!DeviceHasWgmma()) return;
+  for (const DType weights : {DType::kFloat8E4M3, DType::kMxfp4, DType::kBFloat16}) {
+    FillArena(bench, weights);
+    for (const ExpertShape& shape : kShapes) {
+      for (const int rows : {64, 32, 16}) {
+        for (const WgmmaTiles tiles : {WgmmaTiles::kNarrow, WgmmaTiles::kWide}) {
+          Experts(bench, shape, weights, ExpertForm::kWgmma, 16, rows, tiles);
         }
-        const std::string name = std::string(shape.name) + " " + NameOf(weights) + " " +
-                                 NameOf(form) + ", fit of experts of " + std::to_string(rows);
-        if (results.Find(name, "b_us") < 0.0) results.Write(name, FitOf(points));
+        Experts(bench, shape, weights, ExpertForm::kFast, 16, rows);
       }
     }
   }
+}
+
+void RunExperts(GpuBench& bench, Results& results) {
+  // What says most, first.
+  for (const int rows : {8, 1, 64}) ActivatedExperts(bench, results, rows);
+  NarrowAndWide(bench);
+  for (const int rows : {16, 32}) ActivatedExperts(bench, results, rows);
   for (const DType weights : {DType::kBFloat16, DType::kFloat8E4M3, DType::kMxfp4}) {
     FillArena(bench, weights);
     for (const Batch& batch : kBatches) {
@@ -116,7 +146,7 @@ void RunExperts(GpuBench& bench, Results& results) {
     if (!DeviceHasWgmma()) continue;
     // What stands in for it elsewhere, beside it.
     for (const ExpertShape& shape : kShapes) {
-      for (const int rows : {8, 64}) Experts(bench, shape, weights, ExpertForm::kFast, 16, rows);
+      Experts(bench, shape, weights, ExpertForm::kFast, 16, 8);
       LargeBatch(bench, results, shape, weights, ExpertForm::kFast, kBatches[0]);
     }
   }

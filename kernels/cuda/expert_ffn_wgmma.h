@@ -223,7 +223,9 @@ struct WgmmaExpertDownKernel : WgmmaKernelOf<WgmmaDown, kGroups, kBits> {
 };
 
 // A matter of speed: above so many rows an expert, as there are likely to be and dealt evenly,
-// reading them for each 64 weight rows weighs on the cache.
+// reading them for each 64 weight rows weighs on the cache more than the begin of wide tiles does
+// on all else. Where that is hangs on what the cache gives, not on the stages of a tile
+// (README.md).
 inline constexpr int64_t kNarrowRows = 32;
 constexpr bool TakesWideTiles(const GroupedExpertFfnArgs& a) {
   const int64_t rows = a.likely_contributions > 0 ? a.likely_contributions : a.num_contributions;

@@ -16,7 +16,10 @@
 // place by place.
 //
 // A step has two pieces of 32 elements, each a group of products from registers of its own: one is
-// turned while the other is multiplied. Narrow tiles have two steps in a stage.
+// turned while the other is multiplied. Narrow tiles have two steps in a stage, but for one.
+//
+// Scales come into the stage with the first of the two steps that they are of, so that no warp
+// waits for memory: of mxfp4 a word for a row, of fp8 one for either half.
 //
 // Sums are those of wgmma_tile.h. Of fp8 so is the sum of each block of scales, two steps, which is
 // added, times its scale, to those before it, by fma; a warpgroup has to wait for its products
@@ -25,6 +28,8 @@
 // Sums of mxfp4 are those of the same numbers in bfloat16 if wgmma adds alike, be its operand in
 // registers or in shared memory, which is assumed as is that it does so for every number of
 // columns.
+
+#include <bit>
 
 #include "kernels/cuda/wgmma_tile.h"
 
@@ -51,7 +56,11 @@ struct WgmmaPlaces {
 // fp8 E4M3.
 template <>
 struct WgmmaPacked<8> {
-  using Scales = WeightFormat<8>::Scales;
+  // Of either half that of a block, two steps: a float's bits.
+  struct Scales {
+    uint32_t of[2] = {};
+  };
+  static constexpr int kScalesOfHalf = kWordBytes;  // bytes from either half's to the other's
 
   // Of 16 weights, the word with those of the lane: bytes 0 and 1, or 2 and 3, each with its sign
   // in all bits of the byte above it.
@@ -104,6 +113,7 @@ struct WgmmaPacked<4> {
   struct Scales {
     uint32_t of[2] = {};
   };
+  static constexpr int kScalesOfHalf = 8 * WeightFormat<4>::kScaleBytes;
 
   // Of a block of scales of a row, all 32 weights: of each word the lane's byte.
   template <class Tile>
@@ -189,7 +199,7 @@ class PackedProduct {
       group.Threads([&](int thread) {
         const Copies& own = copies[thread];
         FillWeights(block, to, own, number, inner);
-        if (Format::kScaleBytes != 0 && (Tile::kSteps == 2 || number % 2 == 0)) {
+        if (Tile::kSteps == 2 || number % 2 == 0) {
           FillScales(block, ScalesAt(block, stage), thread, own, number, inner);
         }
         FillRows(block, to + Tile::kRowsAt, own, number);
@@ -217,7 +227,7 @@ class PackedProduct {
         [&](auto& group, int number, Stages& at) {
           JANUS_UNROLL
           for (int i = 0; i < Tile::kSteps; ++i) {
-            Multiply(block, group, number, i, at.read, w, places, scales, operands, parts, sums);
+            Multiply(block, group, number, i, at.read, places, scales, operands, parts, sums);
           }
           at.read = next(at.read);
           fill_ahead(group, number + Tile::kLag * group.index(), at);
@@ -230,8 +240,8 @@ class PackedProduct {
       JANUS_KEEP_LOOP
       for (int number = whole; number < stages; ++number) {
         block.template CopyingGroups<0>([&](auto& group) {
-          Multiply(block, group, number, 0, number % Tile::kStages, w, places, scales, operands,
-                   parts, sums);
+          Multiply(block, group, number, 0, number % Tile::kStages, places, scales, operands, parts,
+                   sums);
           Wait<1>(group);
         });
       }
@@ -251,7 +261,7 @@ class PackedProduct {
   static constexpr int kPieces = 2;
   // So rows of all passes are of one half, and their chunks lie alike.
   static_assert(kPass % 16 == 0 && Tile::kWeightRows % kPass == 0);
-  static_assert(Tile::kWeightRows <= Tile::kThreads);
+  static_assert(Tile::kWeightRows <= Tile::kThreads && Format::kScaleBytes % kWordBytes == 0);
   static_assert(kScaleBlock == 2 * Tile::kStep && kMxBlock == 32);
 
   // What a thread brings into each stage, found once: a thread has far more instructions for
@@ -261,7 +271,7 @@ class PackedProduct {
     int weight_stages = 0;             // that have something of its chunk
     int weight_rows = 0;               // from its row on
     int weights_to = 0;                // in a stage
-    const uint8_t* scales = nullptr;   // of its row
+    const uint8_t* scales = nullptr;   // of its row, of fp8 of its half
     int row = 0;                       // of activations, of the first pass
     int rows = 0;                      // from its row on
     int k = 0;                         // of a step
@@ -286,7 +296,9 @@ class PackedProduct {
     own.weights_to =
         ChunkOffset<Tile::kWeightRowBytes>(first_row / 8 * 8, first_row % 8, thread % kChunks);
     own.can_weights = Rows::IsAligned(half.first);
-    if constexpr (Format::kScaleBytes != 0) {
+    if constexpr (Format::kIsScaled) {
+      own.scales = static_cast<const uint8_t*>(thread == 0 ? w[0].scales : w[1].scales);
+    } else {
       const Half of = HalfOfRow(w, thread);
       const int row = Tile::RowOfHalf(thread);
       own.has_scales = row < of.rows;
@@ -342,20 +354,25 @@ class PackedProduct {
     }
   }
 
-  // Of two steps: a thread brings a row's.
+  // Of two steps: a thread brings a row's, of fp8 a half's.
   template <class Block>
   JANUS_DEVICE static void FillScales(Block& block, unsigned char* to, int thread,
                                       const Copies& own, int number, int64_t inner) {
-    if (thread >= Tile::kWeightRows) return;
-    const int64_t at = int64_t{number} * (Tile::kSteps * Tile::kStep / kMxBlock);
-    to += thread * Format::kScaleBytes;
-    if (own.can_scales) {
-      block.CopyWordAsync(to, own.scales + at, own.has_scales);
-      return;
+    if (thread >= Tile::kScaleStageBytes / kWordBytes) return;
+    to += thread * kWordBytes;
+    if constexpr (Format::kIsScaled) {
+      const int64_t at = int64_t{number} * Tile::kSteps / 2 * kWordBytes;
+      block.CopyWordAsync(to, own.scales + at, true);
+    } else {
+      const int64_t at = int64_t{number} * (Tile::kSteps * Tile::kStep / kMxBlock);
+      if (own.can_scales) {
+        block.CopyWordAsync(to, own.scales + at, own.has_scales);
+        return;
+      }
+      const int64_t left = own.has_scales ? inner / kMxBlock - at : 0;
+      JANUS_KEEP_LOOP
+      for (int i = 0; i < Format::kScaleBytes; ++i) to[i] = i < left ? own.scales[at + i] : 0;
     }
-    const int64_t left = own.has_scales ? inner / kMxBlock - at : 0;
-    JANUS_KEEP_LOOP
-    for (int i = 0; i < Format::kScaleBytes; ++i) to[i] = i < left ? own.scales[at + i] : 0;
   }
 
   template <class Block>
@@ -401,8 +418,8 @@ class PackedProduct {
   // for all groups but the newest.
   template <class Block, class Group>
   JANUS_DEVICE static void Multiply(Block& block, Group& group, int number, int i, int stage,
-                                    const Halves& w, Places& places, Scales& scales,
-                                    Operands (&operands)[kPieces], Sums& parts, Sums& sums) {
+                                    Places& places, Scales& scales, Operands (&operands)[kPieces],
+                                    Sums& parts, Sums& sums) {
     const unsigned char* const weights = block.shared() + stage * Tile::kStageBytes;
     const Matrix b(group, weights + Tile::kRowsAt + i * Tile::kStepRowsBytes);
     // Of the two steps that have scales in common.
@@ -420,9 +437,7 @@ class PackedProduct {
             Wait<0>(group);
             AddParts(group, scales, parts, sums);
           }
-          ForThreads(group, [&](int thread) {
-            scales[thread] = Format::ScalesOf(w, number * Tile::kSteps / 2);
-          });
+          LoadScales(group, ScalesAt(block, stage), places, scales);
         }
       }
       Fence(group);
@@ -450,7 +465,7 @@ class PackedProduct {
       LoadWord(
           group, [&](int thread) -> uint32_t& { return scales[thread].of[half]; },
           [&](int thread) {
-            return from + places[thread].scales_at + half * 8 * Format::kScaleBytes;
+            return from + places[thread].scales_at + half * Packed::kScalesOfHalf;
           });
     }
   }
@@ -462,7 +477,8 @@ class PackedProduct {
       JANUS_UNROLL
       for (int i = 0; i < Tile::kRows / 2; ++i) {
         float& sum = sums[thread].of[i];
-        sum = fmaf(parts[thread].of[i], scales[thread].of[i / 2 % 2], sum);
+        const auto scale = std::bit_cast<float>(scales[thread].of[i / 2 % 2]);
+        sum = fmaf(parts[thread].of[i], scale, sum);
       }
     });
   }

@@ -37,8 +37,8 @@ struct WgmmaBlock {
   static constexpr int kMostRows = kGroups == 1 ? 64 : kBits == 16 ? 256 : kBits == 8 ? 128 : 192;
   static constexpr int kBlocksAtOnce = kGroups == 1 ? 2 : 1;
   // Of shared memory: the stages, then where each row of activations begins, then what else a
-  // kernel keeps.
-  static constexpr int kStagesBytes = (kGroups == 1 ? 112 : 221) << 10;
+  // kernel keeps. Narrow, 256 bytes for scales of fp8: seven stages of 16 KiB are 112 without.
+  static constexpr int kStagesBytes = kGroups == 1 ? (112 << 10) + 256 : 221 << 10;
   static constexpr int kRowPointersBytes = kMostRows * static_cast<int>(sizeof(const uint16_t*));
   static constexpr int kRestAt = kStagesBytes + kRowPointersBytes;
 };
@@ -54,15 +54,19 @@ struct WgmmaTile : WgmmaBlock<kWarpgroups, kWeightBits> {
   static constexpr int kRows = kActivations;
   static constexpr int kStep = kSwizzledRow / 2;  // of the inner axis
   static constexpr int kWeightRows = 2 * Block::kHalf;
-  // Of a stage. Two of few bytes, beside which what is done once for each stage would weigh.
-  static constexpr int kSteps = kWeightBits != 16 && kWarpgroups == 1 ? 2 : 1;
+  // Of a stage. Two of few bytes, beside which what is done once for each stage would weigh. Of fp8
+  // with 64 rows, which are most of a stage, so few would fit that copies would be waited for; of
+  // mxfp4 instructions, which two steps save, bound such a tile earlier (README.md).
+  static constexpr int kSteps =
+      kWarpgroups == 1 && (kWeightBits == 4 || (kWeightBits == 8 && kRows < 64)) ? 2 : 1;
   static constexpr int kWeightRowBytes = kSteps * kStep * kWeightBits / 8;  // in a stage
-  // In a stage rows of activations follow those of weights, for each step. Scales that come with
-  // their weights lie behind all stages.
+  // In a stage rows of activations follow those of weights, for each step. Scales, of mxfp4 of each
+  // weight row, of fp8 of either half, lie behind all stages.
   static constexpr int kRowsAt = kWeightRows * kWeightRowBytes;
   static constexpr int kStepRowsBytes = kRows * kSwizzledRow;
   static constexpr int kStageBytes = kRowsAt + kSteps * kStepRowsBytes;
-  static constexpr int kScaleStageBytes = kWeightRows * Format::kScaleBytes;
+  static constexpr int kScaleStageBytes =
+      Format::kIsScaled ? 2 * kWordBytes : kWeightRows * Format::kScaleBytes;
   static constexpr int kMostStages = 16;
   static constexpr int kFit = Block::kStagesBytes / (kStageBytes + kScaleStageBytes);
   static constexpr int kStages = kFit < kMostStages ? kFit : kMostStages;

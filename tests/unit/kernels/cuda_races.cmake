@@ -31,7 +31,7 @@ set(cuda_short
     FastExpanded.TakesRowsAndPages* FastExpanded.TakesMoreRowsThanFindRoom*
     # the experts
     FastExperts.AScaleIsOf* FastExperts.TakeSubnormal* Weights/* Wgmma/*NoWholeTiles*
-    WgmmaFp8/*NoWhole* WgmmaMxfp4/*NoWhole*)
+    WgmmaFp8/*NoWhole* WgmmaMxfp4/*NoWhole* Wgmma/*Again* WgmmaFp8/*Again* WgmmaMxfp4/*Again*)
 list(JOIN cuda_short ":" cuda_short)
 set(cuda_long ":*/LongInnerOfWideBlocks:*/MostOutputs:*/ManyOutputs:*/TooManyIds")
 # Death tests begin anew: a process forked beside fibers goes on without the sanitizer.
