@@ -4,12 +4,14 @@
 // JSON line per case in the file that --results names, flushed when the case ends; a case that
 // stands there is not run again. Last a line per shape with the fit t = a + bytes / B.
 //
-// Keys and values are random, scales of fp8 too, on pages in random order of an arena of 4 GiB; a
-// call's lie where the call before had none. Times are between two events round the call, medians
-// of 30 calls that are all queued before the first is looked at.
+// Queries, keys and values are random, scales of fp8 too, the latter on pages in random order of an
+// arena of 4 GiB; a call's lie where the call before had none. Times are medians of 30 calls
+// (bench/gpu/stream_times.h). bench/gpu/attention_table.py sets times beside them that others have
+// published.
 
 #include <random>
 
+#include "bench/gpu/fit.h"
 #include "bench/gpu/gpu_bench.h"
 #include "kernels/cuda/absorbed_attention.h"
 #include "kernels/cuda/attention.h"
@@ -73,6 +75,23 @@ const char* NameOf(DType cache) {
   return cache == DType::kFloat8E4M3 ? "fp8" : "bf16";
 }
 
+// Uniform in [-2, 2), near the deviation of what a norm leaves.
+__global__ void FillQueries(float* to, int64_t count) {
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i >= count) return;
+  const auto words =
+      Philox4x32({static_cast<uint32_t>(i), static_cast<uint32_t>(i >> 32), 0, 0}, {2, 0});
+  to[i] = (static_cast<float>(words[0] >> 8) * 0x1p-23f - 1.0f) * 2.0f;
+}
+
+float* RandomQueries(GpuBench& bench, int64_t count) {
+  auto* const queries = Allocate<float>(count);
+  FillQueries<<<static_cast<unsigned>((count + 255) / 256), 256, 0, bench.stream()>>>(queries,
+                                                                                      count);
+  Check(cudaGetLastError(), "queries");
+  return queries;
+}
+
 Point Attend(GpuBench& bench, const Shape& shape, DType cache, AttentionForm form, int batch,
              int context) {
   const std::string name = std::string(shape.name) + " attention " + NameOf(cache) + ' ' +
@@ -82,8 +101,7 @@ Point Attend(GpuBench& bench, const Shape& shape, DType cache, AttentionForm for
   const int64_t pages = kArenaBytes / page_bytes;
   const Rows rows(pages, batch, context);
   const int64_t width = int64_t{batch} * shape.heads * shape.head_dim;
-  auto* const queries = Allocate<float>(width);
-  Check(cudaMemset(queries, 0x3C, static_cast<size_t>(width) * sizeof(float)), "queries");
+  auto* const queries = RandomQueries(bench, width);
   auto* const y = Allocate<uint16_t>(width);
   const int64_t workspace_bytes =
       PagedAttentionStateBytes(shape.heads, shape.head_dim, batch, int64_t{batch} * context);
@@ -140,10 +158,7 @@ Point AttendLatent(GpuBench& bench, int heads, DType type, AbsorbedForm form, in
   const LatentCache cache = LatentArena(bench, type);
   const Rows rows(cache.num_pages, batch, context);
   const int64_t count = int64_t{batch} * heads;
-  auto* const queries = Allocate<float>(count * (kAbsorbedRank + kAbsorbedRope));
-  Check(cudaMemset(queries, 0x3C,
-                   static_cast<size_t>(count) * (kAbsorbedRank + kAbsorbedRope) * sizeof(float)),
-        "queries");
+  auto* const queries = RandomQueries(bench, count * (kAbsorbedRank + kAbsorbedRope));
   auto* const y = Allocate<float>(count * kAbsorbedRank);
   const int64_t keys = int64_t{batch} * context;
   const int64_t workspace_bytes = AbsorbedAttentionStateBytes(cache, heads, batch, keys);
@@ -178,10 +193,7 @@ void AttendPrompt(GpuBench& bench, int heads, AttentionForm form, int count, int
   const LatentCache cache = LatentArena(bench, DType::kBFloat16);
   const Rows rows(cache.num_pages, 1, context, count);
   const int64_t width = int64_t{count} * heads;
-  auto* const queries = Allocate<float>(width * (kSharedExpansion + kAbsorbedRope));
-  Check(cudaMemset(queries, 0x3C,
-                   static_cast<size_t>(width) * (kSharedExpansion + kAbsorbedRope) * sizeof(float)),
-        "queries");
+  auto* const queries = RandomQueries(bench, width * (kSharedExpansion + kAbsorbedRope));
   auto* const y = Allocate<uint16_t>(width * kSharedExpansion);
   constexpr int kAreas = 128;  // of the plain form
   const int64_t workspace_bytes = std::max(
@@ -219,10 +231,9 @@ void AttendPrompt(GpuBench& bench, int heads, AttentionForm form, int count, int
   }
 }
 
-// Least squares of t = a + bytes / B over relative differences, so that short calls count as long
-// ones do.
+// t = a + bytes / B.
 std::string FitOf(const std::vector<Point>& points) {
-  const Line line = FitLine(points, [](double y) { return 1.0 / (y * y); });
+  const bench::Line line = bench::FitLine(points);
   return "\"a_us\": " + std::to_string(line.a) +
          ", \"bytes_per_us\": " + std::to_string(1.0 / line.b);
 }

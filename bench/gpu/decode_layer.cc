@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "common/check.h"
+#include "common/philox.h"
 #include "dataplane/attention/projection.h"
 #include "dataplane/experts/expert_layers.h"
 
@@ -40,6 +41,7 @@ DecodeLayer::DecodeLayer(kernels::Context& context, const dataplane::HeldModel& 
   const auto hidden = static_cast<size_t>(model_.hidden);
   const auto pairs = t * static_cast<size_t>(model_.moe.top_k);
   residual_ = context.TakeOrNote(t * hidden * sizeof(float));
+  was_set_ = context.TakeOrNote(residual_.size());
   normed_ = context.TakeOrNote(t * row_bytes_);
   attended_ =
       context.TakeOrNote(t * static_cast<size_t>(dataplane::AttendedWidth(model_.attention)) *
@@ -272,8 +274,13 @@ Result<std::vector<T>> DecodeLayer::CopyOut(const void* from, size_t count) {
 
 Status DecodeLayer::SetResidual(const std::vector<float>& from) {
   JANUS_CHECK(from.size() * sizeof(float) == residual_.size(), from.size());
-  JANUS_RETURN_IF_ERROR(context_.CopyIn(residual_.data(), from.data(), residual_.size()));
+  JANUS_RETURN_IF_ERROR(context_.CopyIn(was_set_.data(), from.data(), was_set_.size()));
+  JANUS_RETURN_IF_ERROR(ResetResidual());
   return context_.Wait();
+}
+
+Status DecodeLayer::ResetResidual() {
+  return context_.CopyWithin(residual_.data(), was_set_.data(), residual_.size());
 }
 
 Result<std::vector<float>> DecodeLayer::residual() {
@@ -298,6 +305,18 @@ Result<DecodeLayer::Load> DecodeLayer::load() {
     load.rows += static_cast<int>(expert.count);
   }
   return load;
+}
+
+std::vector<float> RandomResidual(int rows, int hidden, uint32_t seed) {
+  std::vector<float> values(static_cast<size_t>(rows) * static_cast<size_t>(hidden));
+  for (size_t i = 0; i < values.size(); i += 4) {
+    const auto words =
+        Philox4x32({static_cast<uint32_t>(i), static_cast<uint32_t>(i >> 32), 0, 0}, {seed, 1});
+    for (size_t j = i; j < std::min(i + 4, values.size()); ++j) {
+      values[j] = static_cast<float>(words[j - i] >> 8) * 0x1p-23f - 1.0f;
+    }
+  }
+  return values;
 }
 
 std::vector<int32_t> DealPages(int sequences, int pages_each) {

@@ -35,8 +35,10 @@ class DecodeLayer {
   // Of these, up to the rows for the experts.
   Status Attend(const kernels::Stream& on, int layer);
 
-  // The residual stream, fp32 [rows, H], that the layer reads and adds to.
+  // The residual stream, fp32 [rows, H], that the layer reads and adds to. ResetResidual queues, on
+  // the context's stream, that it is again what was set last.
   Status SetResidual(const std::vector<float>& from);
+  Status ResetResidual();
   Result<std::vector<float>> residual();
   // Of the layer started last: rows for the experts and contributions by (row, slot of the rank's
   // own), as bytes; how many experts were activated here, and their rows.
@@ -81,6 +83,7 @@ class DecodeLayer {
   kernels::Buffer kv_rows_;    // KvRow [T]
   kernels::Buffer positions_;  // int32 [T]
   kernels::Buffer residual_;   // fp32 [T,H]
+  kernels::Buffer was_set_;    // what SetResidual gave it
   kernels::Buffer normed_;     // [T,H] of the wire type
   kernels::Buffer attended_;
   kernels::Buffer to_experts_;
@@ -105,6 +108,11 @@ class DecodeLayer {
   kernels::Buffer reply_pointers_;  // [T*K]
   kernels::Buffer first_rows_;      // of one sender
 };
+
+// A residual stream [rows, hidden] of rows that have nothing in common, uniform in [-1, 1), the
+// same for the same seed. Rows that are alike would choose the same experts: a layer of almost
+// none.
+std::vector<float> RandomResidual(int rows, int hidden, uint32_t seed);
 
 // Block tables of so many sequences, one after the other: no page is two's, and pages of a sequence
 // lie apart, as they do once sequences have come and gone.

@@ -336,6 +336,7 @@ def main(mode, results):
                   bench("serve", 120), Step("golden", 60, golden, "--results", book.path, cases=book, missing=no_golden),
                   bench("rows", 30), bench("projections", 30), bench("premise", 30),
                   *sanitizer_steps(test, book, no_test), bench("processes", 60),
+                  Step("attention table", 10, "python3", ROOT / "bench/gpu/attention_table.py", "--results", book.path),
                   torch_step("free choice", "free_choice.py", "", book),
                   torch_step("transformers", "transformers_decode.py", "import transformers; ", book),
                   parity("every case", 240, ["*"])]

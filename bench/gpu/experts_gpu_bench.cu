@@ -12,6 +12,7 @@
 // the first is looked at.
 
 #include "bench/gpu/expert_call.h"
+#include "bench/gpu/fit.h"
 
 namespace janus::kernels::cuda {
 namespace {
@@ -92,9 +93,9 @@ void LargeBatch(GpuBench& bench, Results& results, const ExpertShape& shape, DTy
   results.Write(name, "\"share_of_peak\": " + std::to_string(flops / us / PeakFlops()));
 }
 
-// Least squares of t = a + b * experts.
+// t = a + b * experts.
 std::string FitOf(const std::vector<std::pair<double, double>>& points) {
-  const Line line = FitLine(points, [](double) { return 1.0; });
+  const bench::Line line = bench::FitLine(points);
   return "\"a_us\": " + std::to_string(line.a) + ", \"b_us\": " + std::to_string(line.b);
 }
 

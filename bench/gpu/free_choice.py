@@ -10,9 +10,11 @@ ours: 0.1 is 10 %.
     python3 bench/gpu/free_choice.py --try     # every case once on a CPU, small; writes nothing
 
 Needs torch. Inputs rotate through 4 GiB as theirs do. Times are between two events round the call,
-medians of 30 calls that are all queued while the GPU is kept busy, so that it never waits for Python.
-Of attention, torch may choose among its backends: the fastest counts. It has keys and values in one
-piece, ours has them on pages.
+medians of 30 calls, each queued while the GPU is kept busy, as theirs are (bench/gpu/stream_times.h),
+so that it never waits for Python. Of attention, torch may choose among its backends: the fastest
+counts; of more than 512 Ki keys among those that make no copy of them for each head. It has keys and
+values in one piece, ours has them on pages; what is more than 4 GiB of them it has in memory of its
+own, as far as there is any.
 """
 
 import argparse
@@ -29,6 +31,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 ARENA_BYTES = 4 << 30
 CALLS, WARM_UP = 30, 3
+SPIN_CYCLES = 2_000_000  # a millisecond or so: Python takes longer to queue than C++
+MANY_KEYS = 1 << 19
 BF16 = torch.bfloat16
 BACKENDS = (SDPBackend.FLASH_ATTENTION, SDPBackend.CUDNN_ATTENTION, SDPBackend.EFFICIENT_ATTENTION,
             SDPBackend.MATH)
@@ -62,13 +66,23 @@ class Arena:
     def __init__(self, device: str, size: int):
         self.device = device
         self.of = torch.empty(size // 2, dtype=BF16, device=device).uniform_(-0.02, 0.02)
+        self.beyond: torch.Tensor | None = None
 
     def piece(self, call: int, *shape: int) -> torch.Tensor:
         """Of a call, behind the one before it, round the arena."""
         count = torch.Size(shape).numel()
+        if count > self.of.numel():
+            return self.large(count).view(shape)
         room = (count + 127) // 128 * 128
         first = call % (self.of.numel() // room) * room
         return self.of[first:first + count].view(shape)
+
+    def large(self, count: int) -> torch.Tensor:
+        """What passes the cache though it stays."""
+        if self.beyond is None or self.beyond.numel() < count:
+            self.beyond = None
+            self.beyond = torch.empty(count, dtype=BF16, device=self.device).uniform_(-0.02, 0.02)
+        return self.beyond[:count]
 
     def rows(self, *shape: int, dtype: torch.dtype = BF16) -> torch.Tensor:
         return torch.empty(shape, dtype=dtype, device=self.device).uniform_(-1, 1)
@@ -134,13 +148,17 @@ def norm(groups: int, hidden: int, rows: int, name_rows: int) -> Case:
                 make, "rms_norm")
 
 
+def backends_for(keys: int) -> tuple[SDPBackend, ...]:
+    return BACKENDS if keys <= MANY_KEYS else BACKENDS[:-1]
+
+
 def cases() -> list[list[Case]]:
     """What is timed for each of our lines, the fastest of which counts; what says most, first."""
     listed = [[projection(model, matrix, rows)]
               for rows in (8, 64, 1) for model in MATRICES for matrix in MATRICES[model]]
-    listed += [[attention(model, batch, context, backend) for backend in BACKENDS]
-               for context in (4096, 512, 16384) for model in HEADS for batch in (64, 1, 16)
-               if batch * context <= 1 << 19]
+    listed += [[attention(model, batch, context, backend) for backend in backends_for(batch * context)]
+               for context in (4096, 512, 16384, 65536) for model in HEADS for batch in (64, 1, 16, 256)
+               if batch * context <= 1 << 22]
     listed += [[dense(model, *batch)] for batch in BATCHES for model in EXPERTS]
     listed += [[norm(groups, hidden, times * rows, times * rows)]
                for rows in (4096, 64) for groups, hidden, times in NORMS]
@@ -158,8 +176,8 @@ class Gpu:
         torch.cuda.synchronize()
         ends = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True))
                 for _ in range(CALLS)]
-        torch.cuda._sleep(20_000_000)  # cycles, ten milliseconds or so
         for number, (begin, end) in enumerate(ends):
+            torch.cuda._sleep(SPIN_CYCLES)
             begin.record()
             call(WARM_UP + number)
             end.record()
@@ -175,6 +193,7 @@ def fastest(gpu: Gpu, choices: list[Case]) -> tuple[float, Case] | None:
             took = gpu.microseconds(case)
         except RuntimeError as refusal:  # a backend that does not take these heads
             print(f"{case.name}, {case.of}: {refusal}", file=sys.stderr)
+            torch.cuda.empty_cache()  # where memory ran out, of what the case had of it
             continue
         if best is None or took < best[0]:
             best = (took, case)
@@ -209,7 +228,7 @@ def try_all() -> None:
     arena = Arena("cpu", 1 << 28)
     tried = 0
     for choices in cases():
-        case = choices[-1]  # of attention the backend that every device has
+        case = choices[-1]  # of attention of few keys the backend that every device has
         if 2 * case.bytes > 1 << 28:
             continue
         result = case.make(arena)(3)

@@ -1,10 +1,11 @@
-// AEBS and the router on a GPU: AEBS alone for 512 rows, beside an empty kernel; router, top-k and
-// AEBS for 64 rows in two launches, beside what they take one after the other. One JSON line per
-// case in the file that --results names, flushed when the case ends; a case that stands there is
-// not run again.
+// AEBS and the router on a GPU, as nodes of a graph, beside an empty kernel in their place: AEBS
+// alone over instances and slots at 512 rows, and over rows; router, top-k and AEBS for 64 rows in
+// two launches, beside what they take one after the other. One JSON line per case in the file that
+// --results names, flushed when the case ends; a case that stands there is not run again.
 //
-// Experts, ids and weights are random, the router's weights rotate through 4 GiB. Times are between
-// two events round the call, medians of 30 calls that are all queued before the first is looked at.
+// Experts, ids and weights are random. AEBS finds its ids in the cache, as it does behind a router;
+// the router's weights rotate through the arena, 512 MiB or more in each replay. Times are of a
+// replay over its nodes, medians of 30 (bench/gpu/stream_times.h).
 
 #include <random>
 
@@ -79,12 +80,14 @@ std::string NameOf(SchedulingPolicy policy, int instances, int percent) {
          std::to_string(instances) + " instances, slots " + std::to_string(percent) + " %";
 }
 
-double Aebs(GpuBench& bench, SchedulingPolicy policy, int instances, int percent, int64_t rows) {
+constexpr int kAebsNodes = 64;
+
+void Aebs(GpuBench& bench, SchedulingPolicy policy, int instances, int percent, int64_t rows) {
   const ScheduleExpertsArgs a = AebsOf(policy, 256, instances, percent, rows * 8);
-  return bench.TimeOf(
+  bench.TimeOfNodes(
       "AEBS of " + std::to_string(rows) + " rows of 8 in 256, " +
           NameOf(policy, instances, percent),
-      PlanFastSchedule(a, false).bytes,
+      PlanFastSchedule(a, false).bytes, kAebsNodes,
       [&](int) { Check(ScheduleExperts({.device = Device::kCuda, .native = bench.stream()}, a)); });
 }
 
@@ -122,22 +125,27 @@ void Router(GpuBench& bench, Results& results, const Shape& shape, SchedulingPol
   };
   const std::string name = std::string(shape.name) + ", 64 rows, " + NameOf(policy, 16, 150) + ": ";
   const int64_t bytes = 2 * (weights + elements);
-  const double fused = bench.TimeOf(name + "router and AEBS in two launches", bytes, [&](int i) {
+  const auto nodes = static_cast<int>((int64_t{512} << 20) / (2 * weights) + 1);
+  const auto time = [&](const char* what, auto call) {
+    return bench.TimeOfNodes(name + what, bytes, nodes, call);
+  };
+  const double fused = time("router and AEBS in two launches", [&](int i) {
     at(i);
     Check(GateAndSchedule(stream, both));
   });
-  const double in_turn = bench.TimeOf(name + "router, then AEBS", bytes, [&](int i) {
+  const double in_turn = time("router, then AEBS", [&](int i) {
     at(i);
     Check(RunGateTopK(stream, gate, GateForm::kFast));
     Check(ScheduleExperts(stream, both.schedule));
   });
-  const double router = bench.TimeOf(name + "router alone", bytes, [&](int i) {
+  const double router = time("router alone", [&](int i) {
     at(i);
     Check(RunGateTopK(stream, gate, GateForm::kFast));
   });
-  const double aebs = bench.TimeOf(name + "AEBS alone", 0,
-                                   [&](int) { Check(ScheduleExperts(stream, both.schedule)); });
-  bench.TimeOf(name + "plain router, then AEBS", bytes, [&](int i) {
+  const double aebs = bench.TimeOfNodes(name + "AEBS alone", 0, kAebsNodes, [&](int) {
+    Check(ScheduleExperts(stream, both.schedule));
+  });
+  time("plain router, then AEBS", [&](int i) {
     at(i);
     Check(RunGateTopK(stream, gate, GateForm::kPlain));
     Check(ScheduleExperts(stream, both.schedule));
@@ -148,16 +156,22 @@ void Router(GpuBench& bench, Results& results, const Shape& shape, SchedulingPol
 }
 
 void Run(GpuBench& bench, Results& results) {
-  for (const auto policy : {SchedulingPolicy::kAebsGreedy, SchedulingPolicy::kAebs}) {
+  constexpr SchedulingPolicy kPolicies[] = {SchedulingPolicy::kAebsGreedy, SchedulingPolicy::kAebs};
+  for (const auto policy : kPolicies) {
     for (const int instances : {16, 32}) {
       for (const int percent : {150, 200}) Aebs(bench, policy, instances, percent, 512);
     }
     Router(bench, results, kDeepSeekV3, policy);
     Router(bench, results, kDeepSeekV2, policy);
   }
-  // Growth with rows; the last is split over blocks.
-  for (const int64_t rows : {64, 128, 256, 1024, 2048, 4096, 8192}) {
-    Aebs(bench, SchedulingPolicy::kAebs, 16, 150, rows);
+  // Growth with instances, and with rows, the most of which are split over blocks.
+  for (const auto policy : kPolicies) {
+    for (const int instances : {8, 64}) {
+      for (const int percent : {150, 200}) Aebs(bench, policy, instances, percent, 512);
+    }
+    for (const int64_t rows : {64, 128, 256, 1024, 2048, 4096, 8192}) {
+      for (const int instances : {16, 32}) Aebs(bench, policy, instances, 150, rows);
+    }
   }
 }
 

@@ -1,19 +1,18 @@
 #pragma once
 
 // What programs that time kernels on a GPU share: its memory, a file of results that a later run
-// goes on with, medians, and the limits of the same machine that times are held against.
+// goes on with, medians (bench/gpu/stream_times.h), and the limits of the same machine that times
+// are held against.
 
 #include <cuda_runtime.h>
 
-#include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <iostream>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "bench/gpu/results.h"
+#include "bench/gpu/stream_times.h"
 #include "common/dtype.h"
 #include "common/philox.h"
 #include "common/status.h"
@@ -21,13 +20,6 @@
 namespace janus::kernels::cuda {
 
 inline constexpr int64_t kArenaBytes = int64_t{4} << 30;
-inline constexpr int kCalls = 30;
-
-inline void Check(cudaError_t error, const char* what) {
-  if (error == cudaSuccess) return;
-  std::cerr << what << ": " << cudaGetErrorString(error) << '\n';
-  std::exit(3);
-}
 
 // Uniform in [-scale, scale), 8 elements a thread.
 static __global__ void Fill(uint16_t* to, int64_t count, float scale, uint32_t seed) {
@@ -68,46 +60,25 @@ T* CopyIn(const std::vector<T>& from) {
   return to;
 }
 
-// The median time of call(i), in microseconds.
-template <class Call>
-double Median(cudaStream_t stream, Call call) {
-  for (int i = 0; i < 3; ++i) call(i);
-  std::vector<cudaEvent_t> events(2 * kCalls);
-  for (cudaEvent_t& event : events) Check(cudaEventCreate(&event), "event");
-  for (int i = 0; i < kCalls; ++i) {
-    Check(cudaEventRecord(events[2 * i], stream), "event");
-    call(i + 3);
-    Check(cudaEventRecord(events[2 * i + 1], stream), "event");
-  }
-  Check(cudaStreamSynchronize(stream), "the calls");
-  std::vector<float> times(kCalls);
-  for (int i = 0; i < kCalls; ++i) {
-    Check(cudaEventElapsedTime(&times[i], events[2 * i], events[2 * i + 1]), "event");
-  }
-  for (cudaEvent_t event : events) cudaEventDestroy(event);
-  std::ranges::nth_element(times, times.begin() + kCalls / 2);
-  return 1000.0 * times[kCalls / 2];
-}
-
-// y = a + b * x by least squares.
-struct Line {
-  double a = 0.0;
-  double b = 0.0;
+// The median time of call(i), each after prepare(i), which is not timed, in microseconds.
+struct Nothing {
+  void operator()(int /*call*/) const {}
 };
-// weight(y): what a point counts.
-template <class Weight>
-Line FitLine(const std::vector<std::pair<double, double>>& points, Weight weight) {
-  double n = 0, sum_x = 0, sum_y = 0, sum_xx = 0, sum_xy = 0;
-  for (const auto& [x, y] : points) {
-    const double w = weight(y);
-    n += w;
-    sum_x += w * x;
-    sum_y += w * y;
-    sum_xx += w * x * x;
-    sum_xy += w * x * y;
+struct MedianTime {
+  double us = 0.0;
+  bool ran_ahead = true;  // as Medians has it
+};
+template <class Call, class Prepare = Nothing>
+MedianTime Median(cudaStream_t stream, Call call, Prepare prepare = {}) {
+  for (int i = 0; i < 3; ++i) {
+    prepare(i);
+    call(i);
   }
-  const double b = (n * sum_xy - sum_x * sum_y) / (n * sum_xx - sum_x * sum_x);
-  return {(sum_y - b * sum_x) / n, b};
+  const Medians medians = MediansOf(stream, kCalls, [&](StreamTimes& times, int i) {
+    prepare(i + 3);
+    times.Add(0, [&] { call(i + 3); });
+  });
+  return {medians.us.at(0), medians.ran_ahead};
 }
 
 inline void Check(const Status& status) {
@@ -161,26 +132,61 @@ class GpuBench {
   double TimeOf(const std::string& name, int64_t bytes, Call call, int64_t flops = 0) {
     return TimeOn(stream_, name, bytes, call, flops);
   }
-  // The same of calls that queue on another stream.
-  template <class Call>
+  // The same of calls that queue on another stream, each after prepare(i), which is not timed.
+  template <class Call, class Prepare = Nothing>
   double TimeOn(cudaStream_t stream, const std::string& name, int64_t bytes, Call call,
-                int64_t flops) {
+                int64_t flops, Prepare prepare = {}) {
     if (const double known = results_.Find(name, "us"); known >= 0.0) return known;
-    const double time = Median(stream, call);
-    std::string fields =
-        "\"us\": " + std::to_string(time) + ", \"bytes\": " + std::to_string(bytes);
-    if (bytes > 0 && read_bandwidth_ > 0.0) {
-      fields += ", \"share_of_read\": " +
-                std::to_string(static_cast<double>(bytes) / time / read_bandwidth_);
-    }
-    if (flops > 0) {
-      fields += ", \"tflops\": " + std::to_string(static_cast<double>(flops) / time / 1e6);
-    }
-    results_.Write(name, fields);
-    return time;
+    const MedianTime time = Median(stream, call, prepare);
+    results_.Write(name, FieldsOf(time, bytes, flops));
+    return time.us;
+  }
+
+  // The median time of a call as a node of a graph of so many, each after the one before, in
+  // microseconds: a replay's, which is timed, over their number. Beside it what an empty kernel
+  // takes in its place. call(i) queues on stream().
+  template <class Call>
+  double TimeOfNodes(const std::string& name, int64_t bytes, int nodes, Call call) {
+    if (const double known = results_.Find(name, "us"); known >= 0.0) return known;
+    const double empty = EmptyNode(nodes);
+    const MedianTime time = NodeTime(nodes, call);
+    results_.Write(name, FieldsOf(time, bytes, 0) + ", \"nodes\": " + std::to_string(nodes) +
+                             ", \"empty_us\": " + std::to_string(empty) +
+                             ", \"us_beside_empty\": " + std::to_string(time.us - empty));
+    return time.us;
   }
 
  private:
+  template <class Call>
+  MedianTime NodeTime(int nodes, Call call) {
+    call(0);  // what a first call sets up is no node
+    NodeChain chain(stream_, nodes, call);
+    MedianTime time = Median(stream_, [&](int) { chain.Launch(); });
+    time.us /= nodes;
+    return time;
+  }
+  double EmptyNode(int nodes) {
+    const std::string name = "empty kernel, a node of " + std::to_string(nodes);
+    if (const double known = results_.Find(name, "us"); known >= 0.0) return known;
+    const MedianTime time = NodeTime(nodes, [&](int) { Empty<<<1, 32, 0, stream_>>>(); });
+    results_.Write(name, FieldsOf(time, 0, 0));
+    return time.us;
+  }
+  std::string FieldsOf(const MedianTime& time, int64_t bytes, int64_t flops) const {
+    std::string fields =
+        "\"us\": " + std::to_string(time.us) + ", \"bytes\": " + std::to_string(bytes);
+    if (bytes > 0 && read_bandwidth_ > 0.0) {
+      fields += ", \"share_of_read\": " +
+                std::to_string(static_cast<double>(bytes) / time.us / read_bandwidth_);
+    }
+    if (flops > 0) {
+      fields += ", \"tflops\": " + std::to_string(static_cast<double>(flops) / time.us / 1e6);
+    }
+    // Then the GPU may have waited for the host's launches.
+    if (!time.ran_ahead) fields += ", \"host_too_slow\": 1";
+    return fields;
+  }
+
   Results& results_;
   cudaStream_t stream_ = nullptr;
   uint16_t* arena_ = nullptr;

@@ -5,14 +5,14 @@
 // eight instances, in bfloat16. One JSON line per case, and one for each of its kernels, in the
 // file that --results names, flushed when the case ends; a case that stands there is not run again.
 //
-// Layers of the model take turns, so that weights come from memory: each time, medians of 30, is of
-// another layer than the one before, or of one whose weights pass the cache. A kernel's own time is
-// between two events round it, in the order of the layer, less what an empty kernel takes there;
-// before, the GPU is kept busy until the host has queued all.
+// Rows have random residuals, the same each time, so that they activate experts as rows of requests
+// do. Layers of the model take turns, so that weights come from memory: each time is of another
+// layer than the one before, or of one whose weights pass the cache. What is written is the mean
+// over the layers, of a layer's medians as of its limits, which are those of the experts that it
+// activates. A kernel's own time is between two events round it, in the order of the layer, less
+// what an empty kernel takes there (bench/gpu/stream_times.h).
 
 #include <cxxabi.h>
-
-#include <map>
 
 #include "bench/gpu/decode_layer.h"
 #include "bench/gpu/device_tensors.h"
@@ -26,7 +26,9 @@ namespace {
 
 using kernels::cuda::Check;
 using kernels::cuda::GpuBench;
+using kernels::cuda::Medians;
 using kernels::cuda::Results;
+using kernels::cuda::StreamTimes;
 
 struct Case {
   const char* name;
@@ -94,47 +96,6 @@ class KernelsOf {
   cudaGraph_t graph_ = nullptr;
 };
 
-// Medians over turns of times between two events, in microseconds, what has a place in a turn each.
-class TurnTimes {
- public:
-  explicit TurnTimes(cudaStream_t stream) : stream_(stream) {}
-  ~TurnTimes() {
-    for (const cudaEvent_t event : events_) cudaEventDestroy(event);
-  }
-  TurnTimes(const TurnTimes&) = delete;
-  TurnTimes& operator=(const TurnTimes&) = delete;
-
-  template <class Call>
-  void Add(size_t place, Call call) {
-    for (int end = 0; end < 2; ++end) {
-      Check(cudaEventCreate(&events_.emplace_back()), "event");
-      Check(cudaEventRecord(events_.back(), stream_), "event");
-      if (end == 0) call();
-    }
-    places_.push_back(place);
-  }
-  std::map<size_t, double> Medians() const {
-    Check(cudaStreamSynchronize(stream_), "the calls");
-    std::map<size_t, std::vector<float>> times;
-    for (size_t i = 0; i < places_.size(); ++i) {
-      float milliseconds = 0.0f;
-      Check(cudaEventElapsedTime(&milliseconds, events_[2 * i], events_[2 * i + 1]), "event");
-      times[places_[i]].push_back(milliseconds);
-    }
-    std::map<size_t, double> medians;
-    for (auto& [place, of] : times) {
-      std::ranges::nth_element(of, of.begin() + static_cast<ptrdiff_t>(of.size() / 2));
-      medians[place] = 1000.0 * of[of.size() / 2];
-    }
-    return medians;
-  }
-
- private:
-  const cudaStream_t stream_;
-  std::vector<cudaEvent_t> events_;  // two each
-  std::vector<size_t> places_;
-};
-
 class LayerBench {
  public:
   LayerBench(GpuBench& bench, Results& results) : bench_(bench), results_(results) {
@@ -172,94 +133,111 @@ class LayerBench {
     });
   }
 
+  // What is timed and what it is held against are of the same layers: a load each, the mean of all.
   void Time(const Case& c, DecodeLayer& layer, int rows, int context_tokens) {
-    const int layers = c.model.layers;
-    const std::vector<float> zeros(static_cast<size_t>(rows) * static_cast<size_t>(c.model.hidden),
-                                   0.25f);
-    Check(layer.SetResidual(zeros));
-    Check(layer.Start(context_->stream(), 0));
-    const DecodeLayer::Load load = *layer.load();
-    std::vector<std::unique_ptr<kernels::Graph>> graphs;
-    std::vector<std::unique_ptr<KernelsOf>> kernels;
-    for (int l = 0; l < layers; ++l) {
-      graphs.push_back(
+    Check(layer.SetResidual(RandomResidual(rows, c.model.hidden, 1)));
+    Layers layers;
+    for (int l = 0; l < c.model.layers; ++l) {
+      Check(layer.ResetResidual());
+      Check(layer.Start(context_->stream(), l));
+      Result<DecodeLayer::Load> load = layer.load();
+      Check(load.status());
+      layers.loads.push_back(*load);
+      layers.limits.push_back(LimitsOf(c.model, rows, context_tokens, *load));
+      layers.graphs.push_back(
           *context_->RecordGraph([&](const kernels::Stream& on) { return layer.Start(on, l); }));
-      kernels.push_back(std::make_unique<KernelsOf>(layer, l));
+      layers.kernels.push_back(std::make_unique<KernelsOf>(layer, l));
     }
-    TurnTimes whole(stream_);
-    for (int turn = -3; turn < kernels::cuda::kCalls; ++turn) {
-      kernels::Graph& graph = *graphs[static_cast<size_t>(turn + 3) % graphs.size()];
-      if (turn < 0) {
-        Check(context_->Replay(graph));
-        continue;
-      }
-      whole.Add(0, [&] { Check(context_->Replay(graph)); });
-    }
-    const double graph_us = whole.Medians()[0];
-    const auto own = OwnTimes(kernels);
-    Write(c, rows, context_tokens, load, graph_us, kernels[0]->of, own);
-  }
-
-  // By kernel; last an empty one in its place.
-  std::map<size_t, double> OwnTimes(const std::vector<std::unique_ptr<KernelsOf>>& kernels) {
-    const size_t count = kernels[0]->of.size();
-    TurnTimes own(stream_);
-    for (int turn = 0; turn < kernels::cuda::kCalls; ++turn) {
-      KeepBusy();
-      const KernelsOf& all = *kernels[static_cast<size_t>(turn) % kernels.size()];
+    const Medians whole = InTurns(layer, layers, [&](StreamTimes& times, size_t l) {
+      times.Add(l, [&] { Check(context_->Replay(*layers.graphs[l])); });
+    });
+    // By layer its kernels, last an empty one in their place.
+    const size_t count = layers.kernels[0]->of.size();
+    const Medians own = InTurns(layer, layers, [&](StreamTimes& times, size_t l) {
       for (size_t i = 0; i < count; ++i) {
-        const cudaKernelNodeParams& k = all.of[i];
-        own.Add(i, [&] {
+        const cudaKernelNodeParams& k = layers.kernels[l]->of[i];
+        times.Add(l * (count + 1) + i, [&] {
           Check(cudaLaunchKernel(k.func, k.gridDim, k.blockDim, k.kernelParams, k.sharedMemBytes,
                                  stream_),
                 "launch");
         });
       }
-      own.Add(count, [&] { kernels::cuda::Empty<<<1, 32, 0, stream_>>>(); });
+      times.Add(l * (count + 1) + count, [&] { kernels::cuda::Empty<<<1, 32, 0, stream_>>>(); });
+    });
+    Write(c, LineOf(c, rows, context_tokens), layers, whole, own);
+  }
+
+  struct Layers {
+    std::vector<DecodeLayer::Load> loads;
+    std::vector<std::vector<OperationLimit>> limits;
+    std::vector<std::unique_ptr<kernels::Graph>> graphs;
+    std::vector<std::unique_ptr<KernelsOf>> kernels;
+    // of(layer), over all.
+    template <class Of>
+    double Mean(Of of) const {
+      double sum = 0.0;
+      for (size_t l = 0; l < loads.size(); ++l) sum += of(l);
+      return sum / static_cast<double>(loads.size());
     }
-    return own.Medians();
+  };
+
+  // Each layer as often as the others, each time with the residual that its load was read with.
+  template <class Queue>
+  Medians InTurns(DecodeLayer& layer, const Layers& layers, Queue queue) {
+    const auto count = static_cast<int>(layers.graphs.size());
+    for (const auto& graph : layers.graphs) {
+      Check(layer.ResetResidual());
+      Check(context_->Replay(*graph));
+    }
+    const int turns = (kernels::cuda::kCalls + count - 1) / count * count;
+    return kernels::cuda::MediansOf(stream_, turns, [&](StreamTimes& times, int turn) {
+      Check(layer.ResetResidual());
+      queue(times, static_cast<size_t>(turn % count));
+    });
   }
 
-  // For about a millisecond.
-  void KeepBusy() {
-    const auto* const from = reinterpret_cast<const uint4*>(bench_.arena());
-    kernels::cuda::Read<<<132 * 16, 512, 0, stream_>>>(
-        from, kernels::cuda::kArenaBytes / 16,
-        reinterpret_cast<uint32_t*>(const_cast<uint4*>(from)));
-  }
-
-  void Write(const Case& c, int rows, int context_tokens, const DecodeLayer::Load& load,
-             double graph_us, const std::vector<cudaKernelNodeParams>& kernels,
-             const std::map<size_t, double>& own) {
-    const std::string line = LineOf(c, rows, context_tokens);
-    const double empty = own.at(kernels.size());
+  void Write(const Case& c, const std::string& line, const Layers& layers, const Medians& whole,
+             const Medians& own) {
+    const std::vector<cudaKernelNodeParams>& kernels = layers.kernels[0]->of;
+    const size_t places = kernels.size() + 1;
     double sum = 0.0;
-    for (size_t i = 0; i < kernels.size(); ++i) {
-      const double us = std::max(own.at(i) - empty, 0.0);
+    for (size_t i = 0; i + 1 < places; ++i) {
+      const double us = layers.Mean([&](size_t l) {
+        return std::max(own.us.at(l * places + i) - own.us.at(l * places + places - 1), 0.0);
+      });
       sum += us;
       results_.Write(line + ", kernel " + std::to_string(i) + " " + NameOf(kernels[i].func),
                      "\"own_us\": " + std::to_string(us) +
                          ", \"blocks\": " + std::to_string(kernels[i].gridDim.x));
     }
-    const std::vector<OperationLimit> limits = LimitsOf(c.model, rows, context_tokens, load);
     const double bytes_per_us = bench_.read_bandwidth();
     const double flops_per_us = kernels::cuda::PeakFlops();
-    for (const OperationLimit& limit : limits) {
-      results_.Write(
-          line + ", limit of " + limit.name,
-          "\"limit_us\": " + std::to_string(SumOfLimits({limit}, bytes_per_us, flops_per_us)) +
-              ", \"bytes\": " + std::to_string(limit.bytes) +
-              ", \"flops\": " + std::to_string(limit.flops));
+    double least = 0.0;
+    for (size_t i = 0; i < layers.limits[0].size(); ++i) {
+      const auto of = [&](size_t l) -> const OperationLimit& { return layers.limits[l][i]; };
+      const double us =
+          layers.Mean([&](size_t l) { return SumOfLimits({of(l)}, bytes_per_us, flops_per_us); });
+      const double bytes = layers.Mean([&](size_t l) { return static_cast<double>(of(l).bytes); });
+      const double flops = layers.Mean([&](size_t l) { return static_cast<double>(of(l).flops); });
+      least += us;
+      results_.Write(line + ", limit of " + of(0).name,
+                     "\"limit_us\": " + std::to_string(us) + ", \"bytes\": " +
+                         std::to_string(bytes) + ", \"flops\": " + std::to_string(flops));
     }
-    const double least = SumOfLimits(limits, bytes_per_us, flops_per_us);
-    // Last: who finds it finds all.
-    results_.Write(line, "\"us\": " + std::to_string(graph_us) + ", \"limits_us\": " +
-                             std::to_string(least) + ", \"kernels_us\": " + std::to_string(sum) +
-                             ", \"kernels\": " + std::to_string(kernels.size()) +
-                             ", \"gaps_us\": " + std::to_string(graph_us - sum) +
-                             ", \"share_of_limits\": " + std::to_string(least / graph_us) +
-                             ", \"experts\": " + std::to_string(load.experts) +
-                             ", \"expert_rows\": " + std::to_string(load.rows));
+    const double graph = layers.Mean([&](size_t l) { return whole.us.at(l); });
+    const double experts =
+        layers.Mean([&](size_t l) { return double{1} * layers.loads[l].experts; });
+    const double rows = layers.Mean([&](size_t l) { return double{1} * layers.loads[l].rows; });
+    std::string fields =
+        "\"us\": " + std::to_string(graph) + ", \"limits_us\": " + std::to_string(least) +
+        ", \"kernels_us\": " + std::to_string(sum) +
+        ", \"kernels\": " + std::to_string(kernels.size()) +
+        ", \"gaps_us\": " + std::to_string(graph - sum) +
+        ", \"share_of_limits\": " + std::to_string(least / graph) +
+        ", \"layers\": " + std::to_string(c.model.layers) +
+        ", \"experts\": " + std::to_string(experts) + ", \"expert_rows\": " + std::to_string(rows);
+    if (!whole.ran_ahead || !own.ran_ahead) fields += ", \"host_too_slow\": 1";
+    results_.Write(line, fields);  // last: who finds it finds all
   }
 
   GpuBench& bench_;

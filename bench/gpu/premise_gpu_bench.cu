@@ -7,7 +7,7 @@
 //
 // The expert FFN is timed as in experts_gpu_bench; attention, from its norm to the rows for the
 // experts, as one graph, medians of 30, over one layer's weights, whose read (0.3 GB) passes the
-// cache.
+// cache, each time of the same random residual.
 
 #include "bench/gpu/deal_rows.h"
 #include "bench/gpu/decode_layer.h"
@@ -77,7 +77,7 @@ void OverBatch(GpuBench& bench, Results& results) {
     if (results.Find(name("attention", batch), "us") >= 0.0) continue;
     DecodeLayer layer(context, held, topology, Rank{0}, batch, kContext);
     Check(context.TakeFailure());
-    Check(layer.SetResidual(std::vector<float>(static_cast<size_t>(batch) * model.hidden, 0.25f)));
+    Check(layer.SetResidual(RandomResidual(batch, model.hidden, 1)));
     Result<std::unique_ptr<kernels::Graph>> graph =
         context.RecordGraph([&](const kernels::Stream& on) { return layer.Attend(on, 0); });
     Check(graph.status());
@@ -89,7 +89,8 @@ void OverBatch(GpuBench& bench, Results& results) {
     }
     bench.TimeOn(
         static_cast<cudaStream_t>(context.stream().native), name("attention", batch), bytes,
-        [&](int) { Check(context.Replay(**graph)); }, flops);
+        [&](int) { Check(context.Replay(**graph)); }, flops,
+        [&](int) { Check(layer.ResetResidual()); });
   }
 }
 

@@ -3,8 +3,8 @@
 // after the other. One JSON line per case in the file that --results names, flushed when the case
 // ends; a case that stands there is not run again.
 //
-// Weights are random and rotate through 4 GiB, rows stay. Times are between two events round the
-// call, medians of 30 calls that are all queued before the first is looked at.
+// Weights are random and rotate through 4 GiB, rows stay. Times are medians of 30 calls
+// (bench/gpu/stream_times.h).
 
 #include "bench/gpu/gpu_bench.h"
 #include "kernels/cuda/linear.h"

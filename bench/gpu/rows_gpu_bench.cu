@@ -5,8 +5,7 @@
 //
 // Bytes are those of the launch plan, read and written; `share_of_copy` is their rate over that of
 // the copy, time of the empty kernel taken from both. Rows rotate through the arena where there is
-// room for others. Times are between two events round the call, medians of 30 calls that are all
-// queued before the first is looked at.
+// room for others. Times are medians of 30 calls (bench/gpu/stream_times.h).
 
 #include <cmath>
 #include <random>

@@ -130,8 +130,9 @@ bool ServeEach(const std::string& name, const ServeOne& serve,
     const bool same = static_cast<double>(bits) == first;
     alike = alike && same;
     const double tokens = static_cast<double>(load.batch) * load.answer;
-    std::string fields =
-        "\"same_bits\": " + std::to_string(same ? 1 : 0) + ", \"bits\": " + std::to_string(bits);
+    std::string fields = "\"same_bits\": " + std::to_string(same ? 1 : 0) +
+                         ", \"bits\": " + std::to_string(bits) +
+                         ", \"request_0_bits\": " + std::to_string(served.DigestOf(0));
     const auto add = [&](const std::string& field, double value) {
       fields += ", \"" + field + "\": " + std::to_string(value);
     };
@@ -143,6 +144,36 @@ bool ServeEach(const std::string& name, const ServeOne& serve,
     add("wait_share", served.wait_share);
     add("host_share", served.host_share);
     results.Write(line, fields);
+  }
+  return alike;
+}
+
+bool SameOverLoads(const std::string& name, const std::vector<ServingTopology>& topologies,
+                   std::span<const ServingLoad> loads, kernels::cuda::Results& results) {
+  std::string over;
+  for (const ServingLoad& load : loads) {
+    over += (over.empty() ? "" : ", ") + std::to_string(load.batch);
+  }
+  const std::string line = name + ", request 0 over batches of " + over;
+  double first = -1.0;
+  bool alike = true, all_there = true;
+  for (const ServingLoad& load : loads) {
+    for (const ServingTopology& topology : topologies) {
+      const std::string of = LineOf(name, topology, load);
+      const double bits = results.Find(of, "request_0_bits");
+      if (bits < 0.0) {
+        all_there = false;
+        continue;
+      }
+      if (first < 0.0) first = bits;
+      if (bits == first) continue;
+      std::cerr << of << ": request 0 has other bits than in another batch\n";
+      alike = false;
+    }
+  }
+  if (all_there && results.Find(line, "same_bits") < 0.0) {
+    results.Write(line, "\"same_bits\": " + std::to_string(alike ? 1 : 0) +
+                            ", \"lines\": " + std::to_string(loads.size() * topologies.size()));
   }
   return alike;
 }

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,13 @@ bool ServeEach(const std::string& name, const ServeOne& serve,
                const std::vector<ServingTopology>& topologies, const ServingLoad& load,
                kernels::cuda::Results& results);
 
-// The same by Serve.
+// Request 0 is the same in every load of one prompt and answer: whether its tokens and hashes of
+// logits are, too, of every topology, whatever else is in its batch. A line with the answer once
+// all loads have been served. False: they differ, which is said on standard error.
+bool SameOverLoads(const std::string& name, const std::vector<ServingTopology>& topologies,
+                   std::span<const ServingLoad> loads, kernels::cuda::Results& results);
+
+// The same as ServeEach by Serve.
 using MakeClock = std::function<std::unique_ptr<StreamClock>()>;
 bool ServeAll(const std::string& name, const dataplane::HeldModel& held,
               const dataplane::LoopbackCluster::Options& options, const MakeClock& make_clock,

@@ -15,6 +15,23 @@ RequestKey KeyOf(uint64_t wave, int i) {
   return {wave, static_cast<uint64_t>(i), 1};
 }
 
+// FNV-1a, folded to 48 bits.
+class Digester {
+ public:
+  template <class Word>
+  void Add(const std::vector<Word>& words) {
+    for (const Word word : words) {
+      for (int i = 0; i < 64; i += 8) {
+        hash_ = (hash_ ^ (static_cast<uint64_t>(word) >> i & 0xFFu)) * 0x100000001B3u;
+      }
+    }
+  }
+  uint64_t Digest() const { return (hash_ ^ hash_ >> 48) & 0xFFFFFFFFFFFFu; }
+
+ private:
+  uint64_t hash_ = 0xCBF29CE484222325u;
+};
+
 }  // namespace
 
 std::string ServingTopology::name() const {
@@ -31,17 +48,17 @@ std::string LineOf(const std::string& model, const ServingTopology& topology,
 }
 
 uint64_t Served::Digest() const {
-  uint64_t hash = 0xCBF29CE484222325u;  // FNV-1a
-  const auto add = [&](uint64_t word) {
-    for (int i = 0; i < 64; i += 8) hash = (hash ^ (word >> i & 0xFFu)) * 0x100000001B3u;
-  };
-  for (const auto& of : tokens) {
-    for (const int32_t token : of) add(static_cast<uint64_t>(token));
-  }
-  for (const auto& of : logit_bits) {
-    for (const uint64_t bits : of) add(bits);
-  }
-  return (hash ^ hash >> 48) & 0xFFFFFFFFFFFFu;
+  Digester digester;
+  for (const auto& of : tokens) digester.Add(of);
+  for (const auto& of : logit_bits) digester.Add(of);
+  return digester.Digest();
+}
+
+uint64_t Served::DigestOf(size_t request) const {
+  Digester digester;
+  digester.Add(tokens[request]);
+  digester.Add(logit_bits[request]);
+  return digester.Digest();
 }
 
 void SetUp(const ModelDescription& model, const ServingTopology& topology, const ServingLoad& load,

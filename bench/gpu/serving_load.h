@@ -48,8 +48,9 @@ struct Served {
   double wait_share = 0.0;
   double host_share = 0.0;
 
-  // One number of all tokens and bits, less than 2^48.
+  // One number of all tokens and bits, less than 2^48; of those of one request.
   uint64_t Digest() const;
+  uint64_t DigestOf(size_t request) const;
 };
 
 // The topology for so many requests, and caches for just these.

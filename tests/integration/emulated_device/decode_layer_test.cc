@@ -231,8 +231,75 @@ TEST_P(DecodeLayerTest, LayersFollowOneAnotherAsInstancesComputeThem) {
   }
 }
 
+// What is timed again and again begins each time with what was set.
+TEST_P(DecodeLayerTest, TheResidualIsAgainWhatWasSet) {
+  DecodeLayer layer(placed_.device(), placed_.held(), TopologyOf({model_.moe.experts}), Rank{0}, 3,
+                    19);
+  const std::vector<float> before = Residual(3);
+  ASSERT_TRUE(layer.SetResidual(before).ok());
+  for (int turn = 0; turn < 2; ++turn) {
+    ASSERT_TRUE(layer.Start(placed_.device().stream(), 1).ok());
+    EXPECT_NE(*layer.residual(), before);
+    ASSERT_TRUE(layer.ResetResidual().ok());
+    EXPECT_EQ(*layer.residual(), before);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, DecodeLayerTest, testing::Values("grouped", "latent"),
                          [](const auto& info) { return std::string(info.param); });
+
+// As many experts as DeepSeek-V2-Lite has and as many of them for each of 64 rows, who meet long
+// contexts: a share of 1 - (1 - 6/64)^64 = 99.8 % is activated if rows choose for themselves.
+TEST(ResidualOfALayer, ActivatesMostExpertsInEveryLayer) {
+  ModelDescription model = dataplane::SmallLatentModel(DType::kBFloat16, 4).model;
+  model.layers = 2;
+  model.dense_layers.clear();
+  model.hidden = 96;
+  model.moe.experts = 64;
+  model.moe.top_k = 6;
+  model.moe.groups = model.moe.top_groups = 1;
+  constexpr int kRows = 64;
+  OnADevice placed(dataplane::RandomModel(model, 4));
+  DecodeLayer layer(
+      placed.device(), placed.held(),
+      dataplane::MakeTopology(1, {model.moe.experts}, model.moe_layers(), model.moe.experts),
+      Rank{0}, kRows, 600);
+  ASSERT_TRUE(placed.device().TakeFailure().ok());
+  const std::vector<float> residual = RandomResidual(kRows, model.hidden, 1);
+  ASSERT_TRUE(layer.SetResidual(residual).ok());
+  for (int l = 0; l < model.layers; ++l) {
+    ASSERT_TRUE(layer.ResetResidual().ok());
+    ASSERT_TRUE(layer.Start(placed.device().stream(), l).ok());
+    const DecodeLayer::Load load = *layer.load();
+    EXPECT_GE(load.experts, 58) << l;
+    EXPECT_EQ(load.rows, kRows * 6);
+    // Rows that are alike choose alike.
+    ASSERT_TRUE(layer.SetResidual(std::vector<float>(residual.size(), 0.25f)).ok());
+    ASSERT_TRUE(layer.Start(placed.device().stream(), l).ok());
+    EXPECT_LE(layer.load()->experts, 32) << l;
+    ASSERT_TRUE(layer.SetResidual(residual).ok());
+  }
+}
+
+TEST(RandomResidual, IsUniformAndOfOneSeed) {
+  const std::vector<float> values = RandomResidual(7, 1001, 3);
+  ASSERT_EQ(values.size(), 7007u);
+  double sum = 0.0, squares = 0.0;
+  for (const float value : values) {
+    ASSERT_GE(value, -1.0f);
+    ASSERT_LT(value, 1.0f);
+    sum += value;
+    squares += value * value;
+  }
+  EXPECT_NEAR(sum / 7007, 0.0, 0.03);  // four deviations
+  EXPECT_NEAR(squares / 7007, 1.0 / 3, 0.015);
+  EXPECT_EQ(RandomResidual(7, 1001, 3), values);
+  EXPECT_NE(RandomResidual(7, 1001, 4), values);
+  std::vector<float> sorted = values;
+  std::ranges::sort(sorted);
+  // Of 2^24 numbers few come twice.
+  EXPECT_LT(sorted.end() - std::ranges::unique(sorted).begin(), 20);
+}
 
 int64_t BytesOf(const std::vector<OperationLimit>& limits, const std::string& name) {
   for (const OperationLimit& limit : limits) {

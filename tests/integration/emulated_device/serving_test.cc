@@ -73,6 +73,48 @@ TEST(Serving, OtherBitsThanTheFirstTopologysAreTold) {
   EXPECT_EQ(results.Find("small, 2A1E, batch 2, prompt 5, answer 3", "same_bits"), 0.0);
 }
 
+// One answer, alone and beside others, by one attention instance and by two.
+TEST(Serving, ARequestsBitsAreTheSameInEveryBatch) {
+  const TempFolder folder;
+  const HeldModel held = dataplane::SmallLatentModel(DType::kBFloat16, 4);
+  const int experts = held.model.moe.experts;
+  const std::vector<ServingTopology> topologies = {{1, {experts}}, {2, {experts, experts / 2}}};
+  const ServingLoad loads[] = {{6, 5, 9}, {1, 5, 9}, {13, 5, 9}};
+  const std::string line = "small, request 0 over batches of 6, 1, 13";
+  kernels::cuda::Results results(folder.path() + "/results");
+  for (const ServingLoad& load : loads) {
+    EXPECT_TRUE(SameOverLoads("small", topologies, loads, results));  // of what is there
+    EXPECT_EQ(results.Find(line, "same_bits"), -1.0);
+    EXPECT_TRUE(ServeAll("small", held, OnDevices(), MakeHostClock, topologies, load, results));
+  }
+  for (int run = 0; run < 2; ++run) {
+    EXPECT_TRUE(SameOverLoads("small", topologies, loads, results));
+    EXPECT_EQ(LinesOf(folder.path() + "/results"), 7);
+  }
+  EXPECT_EQ(results.Find(line, "same_bits"), 1.0);
+  EXPECT_EQ(results.Find(line, "lines"), 6.0);
+  EXPECT_NE(results.Find("small, 1A1E, batch 6, prompt 5, answer 9", "bits"),
+            results.Find("small, 1A1E, batch 13, prompt 5, answer 9", "bits"));
+}
+
+TEST(Serving, OtherBitsOfARequestInAnotherBatchAreTold) {
+  const TempFolder folder;
+  kernels::cuda::Results results(folder.path() + "/results");
+  const std::vector<ServingTopology> topologies = {{1, {7}}, {2, {7}}};
+  const ServingLoad loads[] = {{64, 5, 9}, {1, 5, 9}};
+  for (const ServingLoad& load : loads) {
+    for (const ServingTopology& topology : topologies) {
+      const bool other = load.batch == 1 && topology.m == 2;
+      results.Write(LineOf("small", topology, load),
+                    std::string("\"request_0_bits\": ") + (other ? "12" : "11"));
+    }
+  }
+  EXPECT_FALSE(SameOverLoads("small", topologies, loads, results));
+  EXPECT_EQ(results.Find("small, request 0 over batches of 64, 1", "same_bits"), 0.0);
+  // And then as it stands there.
+  EXPECT_FALSE(SameOverLoads("small", topologies, loads, results));
+}
+
 TEST(Serving, AnswersAreAsLongAsAskedForAndTheirFirstTokensHashed) {
   const HeldModel held = dataplane::SmallRandomModel(DType::kBFloat16, 4);
   const auto clock = MakeHostClock();
@@ -90,6 +132,15 @@ TEST(Serving, AnswersAreAsLongAsAskedForAndTheirFirstTokensHashed) {
   ++served.tokens[1][11];
   EXPECT_NE(served.Digest(), digest);
   EXPECT_LT(digest, uint64_t{1} << 48);
+  const uint64_t of_first = served.DigestOf(0);
+  const uint64_t of_second = served.DigestOf(1);
+  EXPECT_NE(of_first, of_second);
+  EXPECT_LT(of_first, uint64_t{1} << 48);
+  --served.tokens[1][11];
+  EXPECT_EQ(served.DigestOf(0), of_first);
+  EXPECT_NE(served.DigestOf(1), of_second);
+  served.logit_bits[0][3] ^= 1;
+  EXPECT_NE(served.DigestOf(0), of_first);
 }
 
 }  // namespace

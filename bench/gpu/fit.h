@@ -1,0 +1,37 @@
+#pragma once
+
+#include <utility>
+#include <vector>
+
+namespace janus::bench {
+
+// y = a + b * x.
+struct Line {
+  double a = 0.0;
+  double b = 0.0;
+};
+
+// The line through points (x, y) by least squares of relative differences: a point weighs 1 / y^2.
+// Times are off by a share of themselves, so that with equal weights the longest alone would count
+// and `a`, what a call costs before it does anything, would be their noise. Every y > 0, at least
+// two different x.
+inline Line FitLine(const std::vector<std::pair<double, double>>& points) {
+  double n = 0, sum_x = 0, sum_y = 0;
+  for (const auto& [x, y] : points) {
+    const double weight = 1.0 / (y * y);
+    n += weight;
+    sum_x += weight * x;
+    sum_y += weight * y;
+  }
+  // Round the means: bytes reach 10^10, whose squares leave little of a double for a difference.
+  const double mean_x = sum_x / n, mean_y = sum_y / n;
+  double xx = 0, xy = 0;
+  for (const auto& [x, y] : points) {
+    xx += (x - mean_x) * (x - mean_x) / (y * y);
+    xy += (x - mean_x) * (y - mean_y) / (y * y);
+  }
+  const double b = xy / xx;
+  return {mean_y - b * mean_x, b};
+}
+
+}  // namespace janus::bench
