@@ -183,6 +183,55 @@ class GpuTest(unittest.TestCase):
         book.write(step="experts", ended=True)
         self.assertEqual((book.ended("machine"), book.ended("experts")), (False, True))
 
+    def build(self, *programs, targets="", fails=""):
+        """What cmake was asked by a build where only these programs are, and where the benches are to lie."""
+        calls = self.folder / "cmake-calls"
+        self.program("cmake", f"""#!/bin/sh
+echo "$*" >> {calls}
+case "$*" in
+  *"--target help"*) echo "{targets}" ;;
+  *{fails or "nothing"}*) echo no such compiler; exit 1 ;;
+esac
+""")
+        self.program("nvidia-smi", "#!/bin/sh\necho 9.0\n")
+        for name in programs:
+            self.program(name, "#!/bin/sh\n")
+        before = os.environ["PATH"]
+        os.environ["PATH"] = str(self.folder)
+        try:
+            found = evidence.build(self.folder / "log")
+        finally:
+            os.environ["PATH"] = before
+        return calls.read_text().splitlines(), found
+
+    def test_builds_with_ninja_for_the_gpu_that_is_there(self):
+        calls, found = self.build("ninja", targets="kernels_gpu_test: phony")
+        self.assertIn("-DJANUS_CUDA_ARCHITECTURES=90a", calls[0])
+        self.assertNotIn("Makefiles", calls[0])
+        self.assertTrue(calls[2].endswith("--target gpu_benches kernels_gpu_test"), calls[2])
+        self.assertEqual(found, ROOT / "build/cuda/bin")
+
+    def test_builds_with_make_and_without_googletest(self):
+        calls, found = self.build(targets="... gpu_benches")
+        self.assertIn("-G Unix Makefiles", calls[0])
+        self.assertTrue(calls[2].endswith("--target gpu_benches"), calls[2])
+        self.assertEqual(found, ROOT / "build/cuda-make/bin")
+
+    def test_a_build_that_fails_says_where(self):
+        for fails in ("--preset", "gpu_benches"):
+            with self.assertRaises(SystemExit) as ended:
+                self.build("ninja", fails=fails)
+            self.assertIn("the build failed", str(ended.exception))
+            self.assertIn("no such compiler", (self.folder / "log").read_text())
+
+    def test_what_is_cut_leaves_no_child_behind(self):
+        left = self.folder / "left"
+        self.program("parent", f"#!/bin/sh\n(sleep 30; touch {left}) &\necho $! > {self.folder / 'child'}\nwait\n")
+        runner = evidence.Runner(evidence.Book(self.results), 60, self.folder)
+        self.assertEqual(runner.once("parent", [str(self.folder / "parent")], 0.5), evidence.CUT)
+        child = pathlib.Path("/proc") / (self.folder / "child").read_text().strip() / "stat"
+        self.assertTrue(not child.exists() or child.read_text().split()[2] == "Z")
+
     def test_says_how_it_is_used(self):
         for words in (["some"], ["all", "file", "more"]):
             done = subprocess.run([ROOT / "scripts/gpu", *words], capture_output=True, text=True, check=False)
