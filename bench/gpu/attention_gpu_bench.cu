@@ -232,26 +232,28 @@ void AttendPrompt(GpuBench& bench, int heads, AttentionForm form, int count, int
 }
 
 // t = a + bytes / B.
-std::string FitOf(const std::vector<Point>& points) {
+std::string FitOf(const std::vector<Point>& points, double read_bandwidth) {
   const bench::Line line = bench::FitLine(points);
   return "\"a_us\": " + std::to_string(line.a) +
-         ", \"bytes_per_us\": " + std::to_string(1.0 / line.b);
+         ", \"bytes_per_us\": " + std::to_string(1.0 / line.b) +
+         ", \"share_of_read\": " + std::to_string(1.0 / line.b / read_bandwidth);
 }
 
 // `attend(batch, context)` at each, and the line through them.
 template <class Attend>
-void Cover(Results& results, const std::string& name, Attend attend) {
+void Cover(const GpuBench& bench, Results& results, const std::string& name, Attend attend) {
   std::vector<Point> points;
   for (const int context : {4096, 512, 65536, 16384, 1500}) {  // what says most, first
     for (const int batch : {64, 1, 256, 16, 4}) points.push_back(attend(batch, context));
   }
-  if (results.Find(name, "a_us") < 0.0) results.Write(name, FitOf(points));
+  if (results.Find(name, "bytes_per_us") >= 0.0) return;
+  results.Write(name, FitOf(points, bench.read_bandwidth()));
 }
 
 void RunAll(GpuBench& bench, Results& results) {
   for (const DType cache : {DType::kBFloat16, DType::kFloat8E4M3}) {
     for (const Shape& shape : kShapes) {
-      Cover(results, std::string(shape.name) + " attention " + NameOf(cache) + " fast, fit",
+      Cover(bench, results, std::string(shape.name) + " attention " + NameOf(cache) + " fast, fit",
             [&](int batch, int context) {
               return Attend(bench, shape, cache, AttentionForm::kFast, batch, context);
             });
@@ -261,7 +263,7 @@ void RunAll(GpuBench& bench, Results& results) {
                                       {128, AbsorbedForm::kFast},
                                       {16, AbsorbedForm::kFast}}) {
       if (form == AbsorbedForm::kWgmma && !DeviceHasWgmma()) continue;
-      Cover(results,
+      Cover(bench, results,
             "DeepSeek, " + std::to_string(heads) + " heads, latent attention " + NameOf(cache) +
                 ' ' + FormName(form) + ", fit",
             [&, heads = heads, form = form](int batch, int context) {

@@ -18,6 +18,8 @@ import pathlib
 import re
 import sys
 
+from result_lines import result_lines
+
 # Heads and heads of keys and values, as in attention_gpu_bench.
 HEADS = {"Qwen3-235B": (64, 4), "Mixtral": (32, 8)}
 HEAD_DIM = 128
@@ -81,7 +83,7 @@ def gpu_of(rows: list[dict]) -> str | None:
 
 def compare(path: pathlib.Path, folder: pathlib.Path) -> int:
     """How many lines it has written."""
-    rows = [json.loads(line) for line in path.read_text().splitlines() if line]
+    rows = result_lines(path)
     gpu = gpu_of(rows)
     if gpu is None:
         print("no table of this GPU", file=sys.stderr)

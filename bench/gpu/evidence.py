@@ -6,6 +6,7 @@ had no time, comes in the next run behind what never began.
 """
 
 import contextlib
+import ctypes
 import hashlib
 import json
 import os
@@ -17,6 +18,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+from result_lines import result_lines
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CUT = 124
@@ -56,7 +59,7 @@ FIRST = (
     "SampleOnEveryDevice.TopKBreaks*", "SampleOnCuda.*",
 )
 GOLDEN = "golden_gpu_test"  # whole instances over tests/golden
-SANITIZERS = (("memcheck", 60), ("racecheck", 60), ("synccheck", 40), ("initcheck", 40))
+SANITIZERS = {"memcheck": 60, "racecheck": 60, "synccheck": 40, "initcheck": 40}  # seconds
 BENCHES = ("machine", "experts", "gate", "attention", "layer", "serve", "rows", "projections", "premise", "processes")
 
 
@@ -72,15 +75,7 @@ class Book:
         path.parent.mkdir(parents=True, exist_ok=True)
 
     def lines(self):
-        if not self.path.exists():
-            return []
-        found = []
-        for line in self.path.read_text(encoding="utf-8", errors="replace").splitlines():
-            try:
-                found.append(json.loads(line))
-            except ValueError:  # cut short
-                continue
-        return [line for line in found if isinstance(line, dict)]
+        return result_lines(self.path)
 
     def write(self, **fields):
         line = json.dumps(fields)
@@ -108,14 +103,18 @@ class Book:
         return any(line.get("step") == step and line.get("ended") for line in self.lines())
 
     def begun(self):
-        return sum("begins" in line and "step" not in line for line in self.lines())
+        """How often a case, or what a bench times, has begun."""
+        return sum("bench_begins" in line or ("begins" in line and "step" not in line) for line in self.lines())
 
     def failures(self):
         """Steps and cases that did not do what they should."""
         begun, ended, found = {}, set(), []
         for line in self.lines():
-            if "begins" in line and "step" not in line:
-                begun[line["begins"]] = begun.get(line["begins"], 0) + 1
+            name = line.get("bench_begins") or ("step" not in line and line.get("begins"))
+            if name:
+                begun[name] = begun.get(name, 0) + 1
+            if "bench" in line:
+                ended.add(line["bench"])
             if "case" in line:
                 ended.add(line["case"])
                 if not line.get("passed"):
@@ -124,15 +123,23 @@ class Book:
                 found.append(f"step {line['step']}")
             if "found" in line:
                 found.append(f"step {line['step']}: {line['found']}")
-        found += [name for name, times in begun.items() if times > 1 and name not in ended]  # they hang
+        found += [name for name, times in begun.items() if times > 1 and name not in ended]  # they hang, or end the process
         return sorted(set(found))
 
 
 class Step:
-    def __init__(self, name, seconds, *command, cases=None, missing=None):
+    def __init__(self, name, seconds, *command, cases=None, book=None, missing=None):
         self.name, self.seconds, self.command = name, seconds, [str(word) for word in command]
         self.cases = cases  # of cases of GoogleTest, the book that they are in: who was cut is run once more
-        self.missing = missing  # why it cannot be run here
+        self.book = cases or book  # of what says when it begins a case: who ends its process is left behind
+        self.missing = missing  # why it cannot be run here, or what tells
+
+
+def in_a_group():
+    """So that it ends with its own children, and with this process."""
+    os.setpgid(0, 0)
+    pr_set_pdeathsig = 1
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
 
 
 class Runner:
@@ -144,11 +151,11 @@ class Runner:
         return self.deadline - time.monotonic()
 
     def log_of(self, name):
-        return self.logs / f"gpu-{name.replace(' ', '-')}.log"
+        return self.logs / f"{name.replace(' ', '-')}.log"
 
     def once(self, name, command, seconds, environment=None):
         with self.log_of(name).open("ab") as log:
-            child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+            child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=in_a_group,
                                      env={**os.environ, "JANUS_SOURCE_DIR": str(ROOT), **(environment or {})})
             try:
                 return child.wait(max(seconds, 0.1))
@@ -164,17 +171,22 @@ class Runner:
         """Whether it is done, for good or not."""
         if self.book.ended(step.name):
             return True
-        if step.missing:
-            self.book.write(step=step.name, skipped=step.missing)
-            return True
         if self.left() < 5:
             return False
+        missing = step.missing() if callable(step.missing) else step.missing
+        if missing:
+            self.book.write(step=step.name, skipped=missing)
+            return True
         self.book.write(step=step.name, begins=True)
         until = time.monotonic() + min(step.seconds, self.left())
-        if step.cases:
-            status = self.run_cases(step, until, environment)
-        else:
-            status = self.once(step.name, step.command, until - time.monotonic(), environment)
+        passes = ([], ["--again"]) if step.cases else ([],)
+        status = 0
+        for more in passes:
+            status = self.run_behind_faults(step, more, until, environment)
+            if step.cases and status in (1, FOUND):
+                status = 0  # each case that ended has a line that says how
+            if status != 0:
+                break
         if found := self.found_in(step):
             self.book.write(step=step.name, found=found)
         if status == CUT:
@@ -185,26 +197,24 @@ class Runner:
             self.book.write(step=step.name, ended=True)
         return status == 0
 
-    def run_cases(self, step, until, environment):
-        """0: each has a line that says how it ended, or has hung twice."""
-        for more in ([], ["--again"]):
-            while True:
-                begun = step.cases.begun()
-                status = self.once(step.name, step.command + more, until - time.monotonic(), environment)
-                if status in (0, 1, FOUND):
-                    break
-                # A case that ended the process, or lost it the GPU, is in the book: the next one goes on behind it.
-                if status == CUT or step.cases.begun() == begun:
-                    return status
-        return 0
+    def run_behind_faults(self, step, more, until, environment):
+        """A case that ended the process, or lost it the GPU, is in the book: the next process goes on behind it."""
+        while True:
+            begun = step.book.begun() if step.book else 0
+            status = self.once(step.name, step.command + more, until - time.monotonic(), environment)
+            final = (0, CUT, 1, FOUND) if step.cases else (0, CUT)
+            if status in final or not step.book or step.book.begun() == begun:
+                return status
 
     def found_in(self, step):
-        """What compute-sanitizer says first."""
+        """What compute-sanitizer says first, where its summaries say that it found something."""
         log = self.log_of(step.name)
-        for line in log.read_text(errors="replace").splitlines() if log.exists() else []:
-            if re.match(r"========= .*(Invalid|Misaligned|hazard|Uninitialized|Barrier error|Program hit)", line):
-                return line.strip("= ")
-        return None
+        text = log.read_text(errors="replace") if log.exists() else ""
+        if not re.search(r"^========= (ERROR SUMMARY: [1-9]|RACECHECK SUMMARY: [1-9])", text, re.MULTILINE):
+            return None
+        match = re.search(r"^========= (.*(?:Invalid|Misaligned|Race reported|hazard detected|Uninitialized|"
+                          r"Barrier error|MMA sequence|Program hit).*)$", text, re.MULTILINE)
+        return match[1].strip() if match else f"something, {log}"
 
     def run_all(self, steps, environment=None):
         """What is not done."""
@@ -254,23 +264,36 @@ def build(log):
     return folder / "bin"
 
 
-def sanitizer_steps(test, book, missing):
-    """Over the first cases, each tool with a book of its own: there they have not run."""
+def sanitizer_step(tool, test, book, run, missing):
+    """Over the first cases, with a book of its own: there they have not run."""
     program = shutil.which("compute-sanitizer")
-    for tool, seconds in SANITIZERS:
-        # Where all blocks are of one stretch an end that is passed is the next one's begin.
-        apart = ["--apart"] if tool == "memcheck" else []
-        own = Book(pathlib.Path(f"{book.path}.{tool}"))
-        yield Step(tool, seconds, program or "", "--tool", tool, "--error-exitcode", FOUND, test, filter_of(FIRST),
-                   "--results", own.path, *apart, cases=own,
-                   missing=missing or (None if program else "no compute-sanitizer here"))
+    missing = missing or (None if program else "no compute-sanitizer here")
+    own = Book(pathlib.Path(f"{book.path}.{tool}"))
+    if not missing:
+        own.begin(run)
+    # Where all blocks are of one stretch an end that is passed is the next one's begin.
+    apart = ["--apart"] if tool == "memcheck" else []
+    return Step(tool, SANITIZERS[tool], program or "", "--tool", tool, "--error-exitcode", FOUND, test,
+                filter_of(FIRST), "--results", own.path, *apart, cases=own, missing=missing)
 
 
 def torch_step(name, script, needs, book):
-    check = f"import torch, sys; {needs}sys.exit(not torch.cuda.is_available())"
-    found = subprocess.run(["python3", "-c", check], capture_output=True, check=False).returncode == 0
-    return Step(name, 45, "python3", ROOT / "bench/gpu" / script, "--results", book.path,
-                missing=None if found else "no Python here with what it needs and a GPU that torch sees")
+    def missing():
+        check = f"import torch, sys; {needs}sys.exit(not torch.cuda.is_available())"
+        try:
+            found = subprocess.run(["python3", "-c", check], capture_output=True, check=False, timeout=40).returncode
+        except subprocess.TimeoutExpired:
+            return "torch did not say within 40 s whether it sees a GPU"
+        return "no Python here with what it needs and a GPU that torch sees" if found else None
+    return Step(name, 45, "python3", ROOT / "bench/gpu" / script, "--results", book.path, missing=missing)
+
+
+def mps_says(words, where):
+    """What nvidia-cuda-mps-control answers; nothing where it does not within 10 s."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return subprocess.run(["nvidia-cuda-mps-control"], input=f"{words}\n", text=True, capture_output=True,
+                              check=False, timeout=10, env={**os.environ, **where}).stdout.strip()
+    return ""
 
 
 def processes_with_mps(runner, step):
@@ -280,21 +303,40 @@ def processes_with_mps(runner, step):
     if not shutil.which("nvidia-cuda-mps-control"):
         step.missing = "no nvidia-cuda-mps-control: processes have taken turns"
         return runner.run(step)
-    with tempfile.TemporaryDirectory() as pipes:
-        where = {"CUDA_MPS_PIPE_DIRECTORY": pipes, "CUDA_MPS_LOG_DIRECTORY": pipes}
+    pipes = tempfile.mkdtemp()
+    where = {"CUDA_MPS_PIPE_DIRECTORY": pipes, "CUDA_MPS_LOG_DIRECTORY": pipes}
+    try:
         if runner.once("mps", ["nvidia-cuda-mps-control", "-d"], 10, where) != 0:
             step.missing = "MPS does not start: processes have taken turns"
             return runner.run(step)
-        try:
-            return runner.run(step, where)
-        finally:
-            subprocess.run(["nvidia-cuda-mps-control"], input="quit\n", text=True, capture_output=True, check=False,
-                           env={**os.environ, **where})
+        done = runner.run(step, where)
+        if done and not mps_says("get_server_list", where):
+            runner.book.write(step=step.name, found="no process reached MPS: they have taken turns")
+        return done
+    finally:
+        mps_says("quit -t 5", where)
+        shutil.rmtree(pipes, ignore_errors=True)
 
 
 def host():
     model = re.search(r"^model name\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     return f"{os.cpu_count()} CPUs, {model[1] if model else os.uname().machine}"
+
+
+@contextlib.contextmanager
+def clocks(logs):
+    """What the GPU's clocks and temperature were meanwhile, in a file; it keeps the driver ready, too."""
+    watch = None
+    with contextlib.suppress(OSError), (logs / "clocks.csv").open("ab") as file:
+        watch = subprocess.Popen(
+            ["nvidia-smi", "--query-gpu=timestamp,clocks.sm,clocks.mem,temperature.gpu,power.draw", "--format=csv",
+             "--id=0", "-lms", "500"], stdin=subprocess.DEVNULL, stdout=file, stderr=file, preexec_fn=in_a_group)
+    try:
+        yield
+    finally:
+        if watch:
+            watch.kill()
+            watch.wait()
 
 
 def default_path(run):
@@ -305,9 +347,10 @@ def default_path(run):
 def main(mode, results):
     started = time.monotonic()
     seconds = float(os.environ.get("JANUS_GPU_SECONDS", "570"))
-    (ROOT / "build").mkdir(exist_ok=True)
+    logs = pathlib.Path(os.environ.get("JANUS_GPU_LOGS", ROOT / "build/gpu-logs"))
+    logs.mkdir(parents=True, exist_ok=True)
     given = os.environ.get("JANUS_GPU_TEST")
-    folder = pathlib.Path(given).resolve().parent if given else build(ROOT / "build/gpu-build.log")
+    folder = pathlib.Path(given).resolve().parent if given else build(logs / "build.log")
     built = time.monotonic() - started
     test = pathlib.Path(given) if given else folder / "kernels_gpu_test"
     programs = [path for path in [test, folder / GOLDEN, *(folder / f"{name}_gpu_bench" for name in BENCHES)] if path.exists()]
@@ -317,6 +360,7 @@ def main(mode, results):
         "commit": output_of("git", "describe", "--always", "--dirty") or os.environ.get("JANUS_COMMIT", "unknown"),
         "programs": digest_of(programs),
         "gpu": output_of("nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader", "--id=0") or "none",
+        "board": output_of("nvidia-smi", "--query-gpu=uuid,pci.bus_id", "--format=csv,noheader", "--id=0"),
         "driver": output_of("nvidia-smi", "--query-gpu=driver_version,clocks.max.sm,clocks.max.mem,power.limit",
                             "--format=csv,noheader", "--id=0"),
         "host": host(),
@@ -324,12 +368,12 @@ def main(mode, results):
     }
     book = Book(pathlib.Path(results) if results else default_path(run))
     book.begin(run)
-    runner = Runner(book, seconds - built, book.path.parent if results else ROOT / "build")
+    runner = Runner(book, seconds - built, logs)
     no_test = None if test.exists() else f"there is no {test}: GoogleTest was not there when it was to be built"
 
     def bench(name, limit):
         program = folder / f"{name}_gpu_bench"
-        return Step(name, limit, program, "--results", book.path,
+        return Step(name, limit, program, "--results", book.path, book=book,
                     missing=None if program.exists() else f"there is no {program}")
 
     def parity(name, limit, cases):
@@ -338,23 +382,28 @@ def main(mode, results):
     golden = folder / GOLDEN
     no_golden = None if golden.exists() else f"there is no {golden}: preset dev-cuda builds it"
 
-    steps = [bench("machine", 15), parity("first cases", 45, FIRST)]
+    def sanitizer(tool):
+        return sanitizer_step(tool, test, book, run, no_test)
+
+    steps = [bench("machine", 30), parity("first cases", 45, FIRST)]
     if mode == "all":
         steps += [bench("experts", 60), bench("gate", 45), bench("attention", 60), bench("layer", 40),
                   bench("serve", 120), Step("golden", 60, golden, "--results", book.path, cases=book, missing=no_golden),
                   bench("rows", 30), bench("projections", 30), bench("premise", 30),
-                  *sanitizer_steps(test, book, no_test), bench("processes", 60),
+                  sanitizer("memcheck"), sanitizer("racecheck"), sanitizer("synccheck"), bench("processes", 60),
                   Step("attention table", 10, "python3", ROOT / "bench/gpu/attention_table.py", "--results", book.path),
                   torch_step("free choice", "free_choice.py", "", book),
                   torch_step("transformers", "transformers_decode.py", "import transformers; ", book),
-                  parity("every case", 240, ["*"])]
-    open_steps = runner.run_all(steps)
-    if mode == "all":
-        mps = Step("processes with MPS", 60, folder / "processes_gpu_bench", "--mps", "--results", book.path)
-        if not processes_with_mps(runner, mps):
+                  parity("every case", 240, ["*"]),
+                  # Of managed memory it may see little (docs/cuda.md).
+                  sanitizer("initcheck")]
+    with clocks(logs):
+        open_steps = runner.run_all(steps)
+        mps = Step("processes with MPS", 60, folder / "processes_gpu_bench", "--mps", "--results", book.path, book=book)
+        if mode == "all" and not processes_with_mps(runner, mps):
             open_steps.append(mps.name)
     failures = book.failures()
-    for tool, _ in SANITIZERS:
+    for tool in SANITIZERS:
         failures += [f"{tool}: {name}" for name in Book(pathlib.Path(f"{book.path}.{tool}")).failures()]
     book.write(seconds=round(time.monotonic() - started), failed=failures, open=open_steps, results=str(book.path))
     if open_steps:

@@ -101,7 +101,7 @@ std::string FitOf(const std::vector<std::pair<double, double>>& points) {
 
 // Over how many experts are activated, and the fit.
 void ActivatedExperts(GpuBench& bench, Results& results, int rows) {
-  for (const DType weights : {DType::kMxfp4, DType::kFloat8E4M3, DType::kBFloat16}) {
+  for (const DType weights : {DType::kFloat8E4M3, DType::kBFloat16, DType::kMxfp4}) {
     FillArena(bench, weights);
     for (const ExpertShape& shape : kShapes) {
       std::vector<std::pair<double, double>> points;

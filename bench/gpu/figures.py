@@ -7,11 +7,12 @@ the figure; `-`: nothing of it has been measured.
 """
 
 import dataclasses
-import json
 import pathlib
 import re
 import sys
 from collections.abc import Callable
+
+from result_lines import result_lines
 
 Line = dict[str, object]
 MANY_BYTES = 350e6  # from where on experts are read at the memory's rate
@@ -85,29 +86,15 @@ FIGURES = (
 
 
 def read(paths: list[pathlib.Path]) -> list[Line]:
-    lines = []
-    for path in paths:
-        for text in path.read_text(encoding="utf-8").splitlines():
-            try:
-                line = json.loads(text)
-            except ValueError:  # cut short
-                continue
-            if isinstance(line, dict):
-                lines.append(line)
-    return complete(lines)
+    return complete([line for path in paths for line in result_lines(path)])
 
 
 def complete(lines: list[Line]) -> list[Line]:
-    """With what a line says by another one: bytes of a share, the rate of a fit beside that of reads."""
+    """With the bytes of a share, which another line has."""
     named = {str(line["bench"]): line for line in lines if "bench" in line}
-    read_line = named.get("read 1 GiB")
-    empty = float(str(named.get("empty kernel", {}).get("us", 0)))
     for name, line in named.items():
         if name.endswith(", share") and name.removesuffix(", share") in named:
             line.setdefault("bytes", named[name.removesuffix(", share")].get("bytes", 0))
-        if read_line is not None and "bytes_per_us" in line:
-            rate = float(str(read_line["bytes"])) / (float(str(read_line["us"])) - empty)
-            line["share_of_read"] = float(str(line["bytes_per_us"])) / rate
     return lines
 
 

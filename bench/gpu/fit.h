@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -13,9 +14,10 @@ struct Line {
 
 // The line through points (x, y) by least squares of relative differences: a point weighs 1 / y^2.
 // Times are off by a share of themselves, so that with equal weights the longest alone would count
-// and `a`, what a call costs before it does anything, would be their noise. Every y > 0, at least
-// two different x.
-inline Line FitLine(const std::vector<std::pair<double, double>>& points) {
+// and `a`, what a call costs before it does anything, would be their noise. Every y > 0; a point
+// whose y is NaN was not measured and is left out. NaN without two different x.
+inline Line FitLine(std::vector<std::pair<double, double>> points) {
+  std::erase_if(points, [](const auto& point) { return std::isnan(point.second); });
   double n = 0, sum_x = 0, sum_y = 0;
   for (const auto& [x, y] : points) {
     const double weight = 1.0 / (y * y);

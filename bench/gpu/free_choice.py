@@ -27,6 +27,7 @@ from collections.abc import Callable
 
 import torch
 import torch.nn.functional as functional
+from result_lines import result_lines
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 ARENA_BYTES = 4 << 30
@@ -202,8 +203,7 @@ def fastest(gpu: Gpu, choices: list[Case]) -> tuple[float, Case] | None:
 
 def compare(path: pathlib.Path) -> None:
     lines = {}
-    for line in path.read_text().splitlines():
-        row = json.loads(line)
+    for row in result_lines(path):
         if "bench" in row:
             lines[row["bench"]] = row
     gpu = Gpu()

@@ -116,6 +116,7 @@ class LayerBench {
         dataplane::MakeTopology(1, slots, c.model.moe_layers(), c.model.moe.experts);
     for (const auto& [rows, context_tokens] : c.loads) {
       if (results_.Find(LineOf(c, rows, context_tokens), "us") >= 0.0) continue;
+      if (!results_.Begin(LineOf(c, rows, context_tokens))) continue;
       DecodeLayer layer(*context_, held, topology, Rank{0}, rows, context_tokens);
       Check(context_->TakeFailure());
       Time(c, layer, rows, context_tokens);

@@ -29,7 +29,7 @@ void RunAll(GpuBench& bench, Results& results) {
                                field("free_bytes", static_cast<int64_t>(free)));
   constexpr int64_t kBytes = int64_t{1} << 30;
   auto* const to = Allocate<char>(kBytes);
-  bench.TimeOf("copy 1 GiB", 2 * kBytes, [&](int i) {
+  bench.TimeAnew("copy 1 GiB", 2 * kBytes, [&](int i) {
     const char* const from = reinterpret_cast<const char*>(bench.arena()) + i % 4 * kBytes;
     Check(cudaMemcpyAsync(to, from, kBytes, cudaMemcpyDeviceToDevice, bench.stream()), "copy");
   });

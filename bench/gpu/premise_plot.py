@@ -5,11 +5,12 @@ attention of its layer over the batch.
     python3 bench/gpu/premise_plot.py RESULTS [PREMISE.svg]
 """
 
-import json
 import math
 import pathlib
 import re
 import sys
+
+from result_lines import result_lines
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 360, 260, 56, 46, 34
 COLOURS = ("#1b6ca8", "#d1495b", "#66a182")
@@ -27,8 +28,7 @@ PANELS = (
 def read_times(path: str) -> dict[str, float]:
     """Microseconds by the name of a case; the last line of a name counts."""
     times = {}
-    for line in pathlib.Path(path).read_text().splitlines():
-        row = json.loads(line)
+    for row in result_lines(pathlib.Path(path)):
         if "bench" in row and "us" in row:
             times[row["bench"]] = row["us"]
     return times

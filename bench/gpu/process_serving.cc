@@ -105,6 +105,10 @@ int RunMember(const ProcessService& service, const ServingTopology& topology,
   options.doors = doors;
   const std::vector<dataplane::ExpertWeights> shares = held.Shares(options.topology.placement);
   LoopbackCluster cluster(options, held.model, held.attention, dataplane::PointersTo(shares));
+  if (const std::string why = cluster.InPlaceRefusal(); topology.in_place && !why.empty()) {
+    std::fprintf(stderr, "%s: rows do not go in place: %s\n", ToString(self).c_str(), why.c_str());
+    return 1;
+  }
   const auto awaits = [&] { return Tell(parent, {}) && Hear(parent).has_value(); };
   if (self.role == Role::kAttention) {
     LoadClient client(cluster, held.model, load, topology.m, self.rank.value);

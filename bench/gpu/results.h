@@ -6,7 +6,7 @@
 
 namespace janus::kernels::cuda {
 
-// A file with a JSON line a case, flushed when the case ends, that a later run goes on with.
+// A file with a JSON line before a case and one behind it, flushed, that a later run goes on with.
 class Results {
  public:
   explicit Results(const std::string& path) : path_(path), out_(path, std::ios::app) {}
@@ -24,7 +24,23 @@ class Results {
     }
     return -1.0;
   }
+  // Before a case is timed. False: it began twice and never ended, so that it hangs or ends the
+  // process, and is left out (scripts/gpu tells).
+  bool Begin(const std::string& name) {
+    const std::string line = "{\"bench_begins\": \"" + name + "\"}";
+    int begun = 0;
+    std::ifstream file(path_);
+    for (std::string there; std::getline(file, there);) begun += there == line ? 1 : 0;
+    if (begun >= 2) return false;
+    out_ << line << std::endl;
+    return true;
+  }
+  // Nothing where a field is no number, which JSON has not: of what was left out.
   void Write(const std::string& name, const std::string& fields) {
+    if (fields.find(": nan") != std::string::npos || fields.find(": -nan") != std::string::npos ||
+        fields.find(": inf") != std::string::npos || fields.find(": -inf") != std::string::npos) {
+      return;
+    }
     out_ << "{\"bench\": \"" << name << "\", " << fields << '}' << std::endl;
   }
 

@@ -40,9 +40,9 @@ std::vector<ServingTopology> TopologiesFor(const ModelDescription& model) {
   const int half = experts - experts / 4, third = experts / 2;
   return {{1, {experts}},
           {.m = 1, .slots = {experts}, .is_whole = true},
+          {2, {third, third, third}, 2},
           {.m = 1, .slots = {experts}, .in_place = true},
           {.m = 2, .slots = {third, third, third}, .micro_batches = 2, .in_place = true},
-          {2, {third, third, third}, 2},
           {2, {third, third, third}},
           {1, {half, half}},
           {2, {half, half}}};

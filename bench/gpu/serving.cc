@@ -80,8 +80,8 @@ void Watched(LoopbackCluster& cluster, LoadClient& client, StreamClock& clock,
 
 }  // namespace
 
-Served Serve(const dataplane::HeldModel& held, LoopbackCluster::Options options, StreamClock& clock,
-             const ServingTopology& topology, const ServingLoad& load) {
+Result<Served> Serve(const dataplane::HeldModel& held, LoopbackCluster::Options options,
+                     StreamClock& clock, const ServingTopology& topology, const ServingLoad& load) {
   const ModelDescription& model = held.model;
   SetUp(model, topology, load, options);
   std::vector<BusyContext*> contexts;
@@ -97,6 +97,9 @@ Served Serve(const dataplane::HeldModel& held, LoopbackCluster::Options options,
     whole->PutInto(options);
   }
   LoopbackCluster cluster(options, model, held.attention, dataplane::PointersTo(shares));
+  if (const std::string why = cluster.InPlaceRefusal(); topology.in_place && !why.empty()) {
+    return FailedPrecondition("rows do not go in place: " + why);
+  }
   Served served;
   LoadClient client(cluster, model, load, topology.m);
   client.Hashed(served);
@@ -118,6 +121,7 @@ bool ServeEach(const std::string& name, const ServeOne& serve,
       alike = alike && known == first;
       continue;
     }
+    if (!results.Begin(line)) continue;
     const Result<Served> answered = serve(topology);
     if (!answered.ok()) {
       std::cerr << line << ": " << answered.status().ToString() << '\n';

@@ -15,9 +15,10 @@
 namespace janus::bench {
 
 // `options`: device, contexts and where weights lie; all else is set here. The clock is of the
-// contexts' device.
-Served Serve(const dataplane::HeldModel& held, dataplane::LoopbackCluster::Options options,
-             StreamClock& clock, const ServingTopology& topology, const ServingLoad& load);
+// contexts' device. FailedPrecondition: it is to be in place, and some member reads a peer's rows
+// through the host.
+Result<Served> Serve(const dataplane::HeldModel& held, dataplane::LoopbackCluster::Options options,
+                     StreamClock& clock, const ServingTopology& topology, const ServingLoad& load);
 
 // Every topology with the same load, a line each; the digest of each against the first's. Lines
 // that stand there are not made again. False: digests differ, or a topology was not served, which

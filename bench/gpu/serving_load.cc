@@ -35,7 +35,7 @@ class Digester {
 }  // namespace
 
 std::string ServingTopology::name() const {
-  if (is_whole) return "one process";
+  if (is_whole) return "one process, rows through host memory";
   return std::to_string(m) + "A" + std::to_string(slots.size()) + "E" +
          (micro_batches > 1 ? ", " + std::to_string(micro_batches) + " micro-batches" : "") +
          (in_place ? ", in place" : "") + (has_processes ? ", processes" : "");

@@ -19,6 +19,7 @@ import sys
 import time
 
 import torch
+from result_lines import result_lines
 
 try:
     import transformers
@@ -67,8 +68,7 @@ def step_ms(model: transformers.PreTrainedModel, batch: int, steps: int) -> floa
 
 def compare(path: pathlib.Path) -> None:
     lines = {}
-    for line in path.read_text().splitlines():
-        row = json.loads(line)
+    for row in result_lines(path):
         if "bench" in row:
             lines[row["bench"]] = row
     served = [match for name in lines if (match := re.match(r"Mixtral of (\d+) layers, ", name))]

@@ -210,6 +210,23 @@ void LoopbackCluster::Failed(const Status& status) {
   sink_->Wake();
 }
 
+std::string LoopbackCluster::InPlaceRefusal() const {
+  std::string why;
+  const auto ask = [&](const auto& workers) {
+    for (const auto& w : workers) {
+      if (w == nullptr || w->context == nullptr || !why.empty()) continue;
+      if (w->device_slots == nullptr) {
+        why = "a device does not show its memory";
+      } else {
+        why = w->device_slots->refusal();
+      }
+    }
+  };
+  ask(attention_);
+  ask(experts_);
+  return why;
+}
+
 Status LoopbackCluster::failure() const {
   const MutexLock lock(mu_);
   return failure_;

@@ -98,6 +98,10 @@ class LoopbackCluster {
     return *experts_[static_cast<size_t>(rank)]->context;
   }
 
+  // Why some member that is here, and computes on a device, does not exchange in place, though
+  // `device_join` is given; empty: all do.
+  std::string InPlaceRefusal() const;
+
   // The first error of any step loop so far.
   Status failure() const;
 

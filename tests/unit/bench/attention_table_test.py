@@ -1,16 +1,17 @@
 """bench/gpu/attention_table.py over small tables and results."""
 
 import gzip
-import importlib.util
 import json
 import pathlib
+import sys
 import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-spec = importlib.util.spec_from_file_location("attention_table", ROOT / "bench/gpu/attention_table.py")
-attention_table = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(attention_table)
+sys.path.insert(0, str(ROOT / "bench/gpu"))
+sys.dont_write_bytecode = True
+
+import attention_table  # noqa: E402
 
 GROUPED = """kernel_source,batch_size,num_heads,num_key_value_heads,head_dim,kv_cache_dtype,step,window_size,latency
 fa3,64,64,4,128,bfloat16,4095,0,0.132

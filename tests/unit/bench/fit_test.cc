@@ -36,5 +36,13 @@ TEST(FitLine, WeighsByRelativeDifferences) {
   EXPECT_NEAR(line.a + line.b, 1.0, 1e-12);
 }
 
+TEST(FitLine, WhatWasNotMeasuredIsLeftOut) {
+  const Line whole = FitLine(Points{{1, 18}, {2, 28}, {4, 48}});
+  const Line without = FitLine(Points{{1, 18}, {8, NAN}, {2, 28}, {4, 48}});
+  EXPECT_EQ(without.a, whole.a);
+  EXPECT_EQ(without.b, whole.b);
+  EXPECT_TRUE(std::isnan(FitLine(Points{{1, 18}, {2, NAN}}).b)) << "one point has no line";
+}
+
 }  // namespace
 }  // namespace janus::bench

@@ -30,8 +30,11 @@ class ManagedHeap {
   // 0 bytes: blocks of their own.
   cudaError_t Open(size_t bytes) {
     void* stretch = nullptr;
-    if (bytes > 0) {
-      const cudaError_t error = cudaMallocManaged(&stretch, bytes);
+    if (bytes > 0 && cudaMallocManaged(&stretch, bytes) != cudaSuccess) {
+      cudaGetLastError();
+      // Slower, and seen by both likewise.
+      const cudaError_t error =
+          cudaHostAlloc(&stretch, bytes, cudaHostAllocMapped | cudaHostAllocPortable);
       if (error != cudaSuccess) return error;
     }
     is_open_ = true;
@@ -45,15 +48,16 @@ class ManagedHeap {
     static thread_local bool is_asking = false;  // the runtime may want memory to make some
     if (bytes < 1) bytes = 1;
     if (!is_open_ || is_asking) {
-      const size_t whole = (bytes + 2 * kAlignment - 1) / kAlignment * kAlignment;
-      return Hand(std::aligned_alloc(kAlignment, whole), kOfMalloc);
+      return Hand(std::aligned_alloc(kAlignment, Whole(bytes)), kOfMalloc);
     }
     if (begin_ == nullptr) {
       void* block = nullptr;
       is_asking = true;
       const cudaError_t error = cudaMallocManaged(&block, bytes + kAlignment);
       is_asking = false;
-      return error == cudaSuccess ? Hand(block, kOfItsOwn) : nullptr;
+      if (error == cudaSuccess) return Hand(block, kOfItsOwn);
+      // The GPU is lost: what is left to do is to say so.
+      return Hand(std::aligned_alloc(kAlignment, Whole(bytes)), kOfMalloc);
     }
     const auto of_size = static_cast<size_t>(std::bit_width(bytes + kAlignment - 1));
     const std::lock_guard lock(mutex_);
@@ -89,6 +93,10 @@ class ManagedHeap {
   static constexpr size_t kOfMalloc = 64;
   static constexpr size_t kOfItsOwn = 65;
 
+  // With a head, as aligned_alloc wants it.
+  static size_t Whole(size_t bytes) {
+    return (bytes + 2 * kAlignment - 1) / kAlignment * kAlignment;
+  }
   static void* Hand(void* block, size_t size) {
     if (block == nullptr) return nullptr;
     *static_cast<size_t*>(block) = size;
