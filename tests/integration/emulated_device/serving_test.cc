@@ -62,7 +62,7 @@ TEST(Serving, WhatDoesNotGoInPlaceHasNoLine) {
   const TempFolder folder;
   kernels::cuda::Results results(folder.path() + "/results");
   const HeldModel held = dataplane::SmallRandomModel(DType::kBFloat16, 4);
-  LoopbackCluster::Options options = OnDevices();
+  dataplane::LoopbackCluster::Options options = OnDevices();
   options.make_context = [] {
     auto device = std::make_unique<kernels::EmulatedDevice>();
     device->RefuseFlags();
