@@ -140,7 +140,7 @@ TEST(Serving, AnswersAreAsLongAsAskedForAndTheirFirstTokensHashed) {
   const HeldModel held = dataplane::SmallRandomModel(DType::kBFloat16, 4);
   const auto clock = MakeHostClock();
   Served served =
-      Serve(held, OnDevices(), *clock, {2, {held.model.moe.experts}}, ServingLoad{3, 5, 12});
+      *Serve(held, OnDevices(), *clock, {2, {held.model.moe.experts}}, ServingLoad{3, 5, 12});
   ASSERT_EQ(served.tokens.size(), 3u);
   for (const auto& tokens : served.tokens) EXPECT_EQ(tokens.size(), 12u);
   for (const auto& bits : served.logit_bits) EXPECT_EQ(bits.size(), 8u);
