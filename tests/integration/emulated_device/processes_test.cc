@@ -28,7 +28,7 @@ TEST(Processes, GiveTheBitsOfThreads) {
   const HeldModel held = dataplane::SmallLatentModel(DType::kBFloat16, 4);
   const int experts = held.model.moe.experts;
   const auto clock = MakeHostClock();
-  const uint64_t want = Serve(held, OnDevices(), *clock, {1, {experts}}, kLoad).Digest();
+  const uint64_t want = Serve(held, OnDevices(), *clock, {1, {experts}}, kLoad)->Digest();
   for (const bool in_place : {false, true}) {
     const ServingTopology topology = {.m = 2,
                                       .slots = {experts / 2, experts / 2, experts / 2},
