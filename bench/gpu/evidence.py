@@ -192,7 +192,8 @@ class Runner:
         if status == CUT:
             self.book.write(step=step.name, cut=True)
         elif status != 0:
-            self.book.write(step=step.name, failed=status)  # it is tried again in the next run
+            # It is tried again in the next run.
+            self.book.write(step=step.name, failed=status, says=self.last_words(step), log=str(self.log_of(step.name)))
         else:
             self.book.write(step=step.name, ended=True)
         return status == 0
@@ -205,6 +206,10 @@ class Runner:
             final = (0, CUT, 1, FOUND) if step.cases else (0, CUT)
             if status in final or not step.book or step.book.begun() == begun:
                 return status
+
+    def last_words(self, step):
+        words = self.log_of(step.name).read_text(errors="replace").split("\n")
+        return next((line.strip()[:200] for line in reversed(words) if line.strip()), "")
 
     def found_in(self, step):
         """What compute-sanitizer says first, where its summaries say that it found something."""

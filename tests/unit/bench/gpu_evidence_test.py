@@ -39,6 +39,9 @@ if todo:
         with open(results, "a") as file:
             file.write(json.dumps({"bench_begins": what.split(":")[1]}) + "\\n")
         sys.exit(3)
+    if what.startswith("tell:"):
+        print(what[5:].replace("_", " "))
+        sys.exit(3)
     if what.startswith("say:"):
         print(what[4:].replace("_", " ").replace("/", "\\n"))
         sys.exit(9)
@@ -149,8 +152,9 @@ class GpuTest(unittest.TestCase):
         self.assertTrue(evidence.Book(self.results).ended("experts"))
 
     def test_a_program_that_begins_no_case_is_not_begun_for_ever(self):
-        self.script("kernels_gpu_test", "3", "0", "0")
+        self.script("kernels_gpu_test", "tell:no_GPU", "0", "0")
         self.assertEqual(self.run_gpu("first").returncode, 1)
+        self.assertIn("no GPU", [line.get("says") for line in evidence.Book(self.results).lines()])
         self.assertEqual(self.names(), ["machine", "kernels_gpu_test"])
         self.assertEqual(self.run_gpu("first").returncode, 0)
 
