@@ -109,7 +109,9 @@ class Book:
     def failures(self):
         """Steps and cases that did not do what they should."""
         begun, ended, found = {}, set(), []
-        for line in self.lines():
+        lines = self.lines()
+        done = {line["step"] for line in lines if line.get("step") and line.get("ended")}
+        for line in lines:
             name = line.get("bench_begins") or ("step" not in line and line.get("begins"))
             if name:
                 begun[name] = begun.get(name, 0) + 1
@@ -119,7 +121,7 @@ class Book:
                 ended.add(line["case"])
                 if not line.get("passed"):
                     found.append(line["case"])
-            if line.get("step") and "failed" in line and not self.ended(line["step"]):
+            if line.get("step") and "failed" in line and line["step"] not in done:
                 found.append(f"step {line['step']}")
             if "found" in line:
                 found.append(f"step {line['step']}: {line['found']}")
@@ -221,11 +223,11 @@ class Runner:
                           r"Barrier error|MMA sequence|Program hit).*)$", text, re.MULTILINE)
         return match[1].strip() if match else f"something, {log}"
 
-    def run_all(self, steps, environment=None):
+    def run_all(self, steps):
         """What is not done."""
         # Never begun before once cut; among equals the order of value.
         order = sorted(steps, key=lambda step: self.book.tries(step.name))
-        return [step.name for step in order if not self.run(step, environment)]
+        return [step.name for step in order if not self.run(step)]
 
 
 def digest_of(paths):
@@ -242,10 +244,14 @@ def output_of(*command):
         return None
 
 
+def first_gpu(fields):
+    """What nvidia-smi says of it; None: nothing."""
+    return output_of("nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader", "--id=0")
+
+
 def architecture():
     """As CMake is to compile for the first GPU; None: it does not say."""
-    capability = output_of("nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader", "--id=0")
-    match = re.fullmatch(r"(\d+)\.(\d)", capability or "")
+    match = re.fullmatch(r"(\d+)\.(\d)", first_gpu("compute_cap") or "")
     return match and f"{match[1]}{match[2]}{'a' if match[1] == '9' else ''}"
 
 
@@ -364,10 +370,9 @@ def main(mode, results):
         "command": " ".join(["scripts/gpu", mode]),
         "commit": output_of("git", "describe", "--always", "--dirty") or os.environ.get("JANUS_COMMIT", "unknown"),
         "programs": digest_of(programs),
-        "gpu": output_of("nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader", "--id=0") or "none",
-        "board": output_of("nvidia-smi", "--query-gpu=uuid,pci.bus_id", "--format=csv,noheader", "--id=0"),
-        "driver": output_of("nvidia-smi", "--query-gpu=driver_version,clocks.max.sm,clocks.max.mem,power.limit",
-                            "--format=csv,noheader", "--id=0"),
+        "gpu": first_gpu("name,memory.total") or "none",
+        "board": first_gpu("uuid,pci.bus_id"),
+        "driver": first_gpu("driver_version,clocks.max.sm,clocks.max.mem,power.limit"),
         "host": host(),
         "build_seconds": round(built),
     }

@@ -45,8 +45,8 @@ struct Lasting {
   // As Welcome has them (proto/tokens.proto). Of attention instances.
   std::string answers_digest;
   std::string text_digest;
-  Loaded<AttentionWeights>
-      weights;  // in the context's memory; of attention instances, as what follows
+  // In the context's memory; of attention instances, as what follows.
+  Loaded<AttentionWeights> weights;
   std::unique_ptr<EmissionThread> emission;
   std::unique_ptr<AttentionInstance> attention;
 };

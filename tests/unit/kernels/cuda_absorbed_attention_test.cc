@@ -43,7 +43,7 @@ class FastAbsorbedTest : public testing::TestWithParam<Case> {};
 TEST_P(FastAbsorbedTest, GivesWhatItsRulesSay) {
   const auto& [name, heads, lengths, each, cache] = GetParam();
   const int64_t keys = std::accumulate(lengths.begin(), lengths.end(), int64_t{0}) * each;
-  if (TooLongForLoops(heads * keys * 2 * kAbsorbedRank)) GTEST_SKIP();
+  if (TooLongForLoops(heads * keys * 2 * kAbsorbedRank)) GTEST_SKIP() << kTooLongForLoops;
   ExpectWhatRulesSay(LatentSequences(heads, lengths, LastRows(lengths, each), {.cache = cache}));
 }
 

@@ -54,7 +54,7 @@ class WgmmaAbsorbedTest : public testing::TestWithParam<Case> {
 TEST_P(WgmmaAbsorbedTest, GivesWhatItsRulesSay) {
   const Case& c = GetParam();
   const int64_t keys = std::accumulate(c.lengths.begin(), c.lengths.end(), int64_t{0}) * c.each;
-  if (TooLongForLoops(c.heads * keys * 2 * kAbsorbedRank)) GTEST_SKIP();
+  if (TooLongForLoops(c.heads * keys * 2 * kAbsorbedRank)) GTEST_SKIP() << kTooLongForLoops;
   ExpectWhatRulesSay(Of(GetParam()));
 }
 

@@ -274,7 +274,7 @@ class FastExpandedTest : public testing::TestWithParam<Case> {};
 TEST_P(FastExpandedTest, GivesWhatItsRulesSay) {
   const auto& [name, heads, lengths, each] = GetParam();
   const int64_t keys = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
-  if (TooLongForLoops(heads * keys * 2 * kOfHead * kAbsorbedRank)) GTEST_SKIP();
+  if (TooLongForLoops(heads * keys * 2 * kOfHead * kAbsorbedRank)) GTEST_SKIP() << kTooLongForLoops;
   ExpectWhatRulesSay(ExpandedSequences(heads, lengths, LastRows(lengths, each)));
 }
 

@@ -10,4 +10,7 @@ inline bool TooLongForLoops(int64_t multiplications) {
   return multiplications > int64_t{1'500'000'000};
 }
 
+inline constexpr const char* kTooLongForLoops =
+    "takes longer as loops on the host than a case may: held by the plain form alone";
+
 }  // namespace janus::kernels
