@@ -49,8 +49,9 @@ std::vector<T> Filled(size_t count, unsigned char byte) {
 }
 template <class T>
 bool IsFilled(const T& value, unsigned char byte) {
-  const std::vector<unsigned char> wanted(sizeof(T), byte);
-  return std::memcmp(&value, wanted.data(), sizeof(T)) == 0;
+  // Byte by byte: padding counts, too, which a comparison of values would leave out.
+  const auto* bytes = reinterpret_cast<const unsigned char*>(&value);
+  return std::all_of(bytes, bytes + sizeof(T), [&](unsigned char b) { return b == byte; });
 }
 
 // A layer of `shape` over random rows.
