@@ -58,6 +58,7 @@ FIRST = (
     "Shapes/FastExpandedTest.GivesWhatItsRulesSay/OneHead",
     "SampleOnEveryDevice.TopKBreaks*", "SampleOnCuda.*",
 )
+DEVICE = "device_gpu_test"  # streams, graphs, flags, shared memory and loads
 GOLDEN = "golden_gpu_test"  # whole instances over tests/golden
 SANITIZERS = {"memcheck": 60, "racecheck": 60, "synccheck": 40, "initcheck": 40}  # seconds
 BENCHES = ("machine", "experts", "gate", "attention", "layer", "serve", "rows", "projections", "premise", "processes")
@@ -267,7 +268,7 @@ def build(log):
     with log.open("wb") as file:
         done = subprocess.run(configure, stdout=file, stderr=file, check=False, cwd=ROOT).returncode == 0
         if done and "kernels_gpu_test" in (output_of("cmake", "--build", str(folder), "--target", "help") or ""):
-            make.append("kernels_gpu_test")
+            make += ["kernels_gpu_test", DEVICE]
         done = done and subprocess.run(make, stdout=file, stderr=file, check=False, cwd=ROOT).returncode == 0
     if not done:
         print("".join(log.read_text(errors="replace").splitlines(True)[-40:]), file=sys.stderr)
@@ -364,7 +365,7 @@ def main(mode, results):
     folder = pathlib.Path(given).resolve().parent if given else build(logs / "build.log")
     built = time.monotonic() - started
     test = pathlib.Path(given) if given else folder / "kernels_gpu_test"
-    programs = [path for path in [test, folder / GOLDEN, *(folder / f"{name}_gpu_bench" for name in BENCHES)] if path.exists()]
+    programs = [path for path in [test, folder / DEVICE, folder / GOLDEN, *(folder / f"{name}_gpu_bench" for name in BENCHES)] if path.exists()]
     programs += sorted((ROOT / "bench/gpu").glob("*.py"))
     run = {
         "command": " ".join(["scripts/gpu", mode]),
@@ -389,16 +390,18 @@ def main(mode, results):
     def parity(name, limit, cases):
         return Step(name, limit, test, filter_of(cases), "--results", book.path, cases=book, missing=no_test)
 
-    golden = folder / GOLDEN
-    no_golden = None if golden.exists() else f"there is no {golden}: preset dev-cuda builds it"
+    def cases_of(name, program, limit, built_by):
+        missing = None if program.exists() else f"there is no {program}: {built_by}"
+        return Step(name, limit, program, "--results", book.path, cases=book, missing=missing)
 
     def sanitizer(tool):
         return sanitizer_step(tool, test, book, run, no_test)
 
     steps = [bench("machine", 30), parity("first cases", 45, FIRST)]
     if mode == "all":
-        steps += [bench("experts", 60), bench("gate", 45), bench("attention", 60), bench("layer", 40),
-                  bench("serve", 120), Step("golden", 60, golden, "--results", book.path, cases=book, missing=no_golden),
+        steps += [cases_of("device", folder / DEVICE, 30, "GoogleTest was not there when it was to be built"),
+                  bench("experts", 60), bench("gate", 45), bench("attention", 60), bench("layer", 40),
+                  bench("serve", 120), cases_of("golden", folder / GOLDEN, 60, "preset dev-cuda builds it"),
                   bench("rows", 30), bench("projections", 30), bench("premise", 30),
                   sanitizer("memcheck"), sanitizer("racecheck"), sanitizer("synccheck"), bench("processes", 60),
                   Step("attention table", 10, "python3", ROOT / "bench/gpu/attention_table.py", "--results", book.path),

@@ -331,9 +331,10 @@ class CudaContext final : public Context {
   cudaMemPool_t pool_ = nullptr;
 };
 
-// What the runtime reads at its first call, for streams that wait for flags (docs/cuda.md); once,
-// since other threads may read the environment by the next.
-void PrepareEnvironment() {
+}  // namespace
+
+void PrepareCudaEnvironment() {
+  // Once: other threads may read the environment by the next.
   [[maybe_unused]] static const bool is_prepared = [] {
     // A kernel that is loaded by its first launch may wait for every stream, one that waits
     // included.
@@ -344,10 +345,8 @@ void PrepareEnvironment() {
   }();
 }
 
-}  // namespace
-
 Result<std::unique_ptr<Context>> MakeCudaContext() {
-  PrepareEnvironment();
+  PrepareCudaEnvironment();
   auto context = std::make_unique<CudaContext>();
   JANUS_RETURN_IF_ERROR(context->Open());
   return std::unique_ptr<Context>(std::move(context));

@@ -13,4 +13,9 @@ namespace janus::kernels {
 // runtime's words. FailedPrecondition: there is one of another architecture than this build's.
 Result<std::unique_ptr<Context>> MakeCudaContext();
 
+// Sets in the environment what CUDA's runtime reads at its first call, for streams that wait for
+// flags (docs/cuda.md), but for what the user has set. MakeCudaContext does; a program that calls
+// the runtime before it, before other threads read the environment, calls this before that.
+void PrepareCudaEnvironment();
+
 }  // namespace janus::kernels

@@ -124,13 +124,7 @@ HeldModel HoldGolden(const std::string& family, DType dtype) {
 }
 
 HeldModel HoldByName(const std::string& model, DType dtype, uint64_t seed) {
-  if (model == "small") return SmallRandomModel(dtype, seed);
-  if (model == "small_latent") return SmallLatentModel(dtype, seed);
-  if (model == "grouped_heads") return GroupedHeadsModel(dtype, seed);
-  if (model == "deepseek_heads") return DeepSeekHeadsModel(dtype, seed);
-  if (model == "small_fp8") return SmallFp8Model(dtype, seed);
-  if (model == "small_mxfp4") return SmallMxfp4Model(dtype, seed);
-  if (model == "small_sigmoid") return SmallSigmoidModel(dtype, seed);
+  if (std::optional<HeldModel> held = HeldByName(model, dtype, seed)) return *std::move(held);
   return HoldGolden(model, dtype);
 }
 

@@ -56,8 +56,7 @@ Result<LoadedModel> LoadForTopology(const std::string& folder, const ModelDescri
 
 // The checkpoint of a family, held for any placement.
 HeldModel HoldGolden(const std::string& family, DType dtype);
-// SmallRandomModel for "small", SmallLatentModel for "small_latent", DeepSeekHeadsModel for
-// "deepseek_heads" and so on, else HoldGolden of the folder.
+// HeldByName of the small models, else HoldGolden of the folder.
 HeldModel HoldByName(const std::string& model, DType dtype, uint64_t seed);
 
 // What a run of one case gives: logits of the prompt's last positions, and the greedy tokens.

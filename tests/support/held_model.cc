@@ -288,4 +288,15 @@ HeldModel SmallSigmoidModel(DType dtype, uint64_t seed) {
   return RandomModel(model, seed);
 }
 
+std::optional<HeldModel> HeldByName(const std::string& name, DType dtype, uint64_t seed) {
+  if (name == "small") return SmallRandomModel(dtype, seed);
+  if (name == "small_latent") return SmallLatentModel(dtype, seed);
+  if (name == "grouped_heads") return GroupedHeadsModel(dtype, seed);
+  if (name == "deepseek_heads") return DeepSeekHeadsModel(dtype, seed);
+  if (name == "small_fp8") return SmallFp8Model(dtype, seed);
+  if (name == "small_mxfp4") return SmallMxfp4Model(dtype, seed);
+  if (name == "small_sigmoid") return SmallSigmoidModel(dtype, seed);
+  return std::nullopt;
+}
+
 }  // namespace janus::dataplane

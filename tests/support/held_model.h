@@ -1,6 +1,8 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "common/model/description.h"
@@ -59,5 +61,9 @@ HeldModel DeepSeekHeadsModel(DType dtype, uint64_t seed);
 
 // SmallLatentModel whose experts are scored by the sigmoid and chosen with a bias.
 HeldModel SmallSigmoidModel(DType dtype, uint64_t seed);
+
+// Of these by name: SmallRandomModel for "small", SmallLatentModel for "small_latent",
+// DeepSeekHeadsModel for "deepseek_heads" and so on; nothing for a name that is none of theirs.
+std::optional<HeldModel> HeldByName(const std::string& name, DType dtype, uint64_t seed);
 
 }  // namespace janus::dataplane

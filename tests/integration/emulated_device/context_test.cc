@@ -171,20 +171,6 @@ TEST(EmulatedDevice, SaysWhenItsMemoryIsShort) {
   EXPECT_TRUE(device.Take(4096).ok());
 }
 
-TEST(Staging, CopiesBothWaysOnADevice) {
-  EmulatedDevice device;
-  Staging staging(device, 8);
-  ASSERT_NE(staging.host(), staging.device());
-  std::memset(staging.host(), 7, 8);
-  ASSERT_TRUE(staging.Push(0, 8).ok());
-  ASSERT_TRUE(staging.Reopen().ok());
-  std::memset(staging.host(), 0, 8);
-  ASSERT_TRUE(staging.Pull(4, 4).ok());
-  ASSERT_TRUE(device.Wait().ok());
-  EXPECT_EQ(staging.host()[3], std::byte{0});
-  EXPECT_EQ(staging.host()[4], std::byte{7});
-}
-
 // A device that is asked to copy from or to nowhere counts as failed.
 TEST(Staging, WithoutMemoryCopiesNothing) {
   EmulatedDevice device(4096);

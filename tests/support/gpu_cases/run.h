@@ -10,6 +10,7 @@
 #include <iostream>
 #include <string>
 
+#include "kernels/device/cuda_context.h"
 #include "tests/support/gpu_cases/case_book.h"
 
 namespace janus::kernels {
@@ -69,6 +70,7 @@ int RunGpuCases(int argc, char** argv, Open open) {
                  "  --apart  what memory the cases take is made piece by piece, for memcheck\n";
     return 2;
   }
+  PrepareCudaEnvironment();
   cudaDeviceProp device{};
   cudaError_t error = cudaGetDeviceProperties(&device, 0);
   if (error == cudaSuccess) error = open(apart);

@@ -57,7 +57,7 @@ class GpuTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
         (self.folder / "script").mkdir()
-        for name in ["kernels_gpu_test", evidence.GOLDEN, "compute-sanitizer", *(f"{name}_gpu_bench" for name in evidence.BENCHES)]:
+        for name in ["kernels_gpu_test", evidence.DEVICE, evidence.GOLDEN, "compute-sanitizer", *(f"{name}_gpu_bench" for name in evidence.BENCHES)]:
             self.program(name, FAKE)
         self.program("nvidia-smi", "#!/bin/sh\necho \"a GPU, 1 MiB\"\n")
         # Only what is scripted, and what scripts need.
@@ -103,6 +103,7 @@ class GpuTest(unittest.TestCase):
         for before, behind in zip(evidence.BENCHES, evidence.BENCHES[1:]):
             self.assertLess(names.index(before), names.index(behind))
         self.assertEqual(names.count("compute-sanitizer"), 8)
+        self.assertEqual(names.count(evidence.DEVICE), 2)
         self.assertEqual(names.count(evidence.GOLDEN), 2)
         self.assertEqual([call for call in self.calls if "--apart" in call and "memcheck" not in call], [])
         every = [call for call in self.calls if "--gtest_filter=*-" + ":".join(evidence.NOT_OURS) in call]
@@ -202,10 +203,12 @@ class GpuTest(unittest.TestCase):
     def test_what_is_not_there_is_said_and_fails_nothing(self):
         (self.folder / "kernels_gpu_test").unlink()
         (self.folder / "compute-sanitizer").unlink()
+        (self.folder / evidence.DEVICE).unlink()
         (self.folder / evidence.GOLDEN).unlink()
         self.assertEqual(self.run_gpu().returncode, 0)
         skipped = {line["step"]: line["skipped"] for line in evidence.Book(self.results).lines() if "skipped" in line}
         self.assertIn("GoogleTest", skipped["first cases"])
+        self.assertIn("GoogleTest", skipped["device"])
         self.assertIn("preset dev-cuda", skipped["golden"])
         self.assertIn("memcheck", skipped)
         self.assertIn("MPS", " ".join(skipped))
@@ -243,7 +246,7 @@ esac
         calls, found = self.build("ninja", targets="kernels_gpu_test: phony")
         self.assertIn("-DJANUS_CUDA_ARCHITECTURES=90a", calls[0])
         self.assertNotIn("Makefiles", calls[0])
-        self.assertTrue(calls[2].endswith("--target gpu_benches kernels_gpu_test"), calls[2])
+        self.assertTrue(calls[2].endswith("--target gpu_benches kernels_gpu_test device_gpu_test"), calls[2])
         self.assertEqual(found, ROOT / "build/cuda/bin")
 
     def test_builds_with_make_and_without_googletest(self):

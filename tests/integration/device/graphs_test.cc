@@ -9,8 +9,7 @@
 #include "dataplane/attention/layers.h"
 #include "dataplane/attention/micro_batch.h"
 #include "kernels/device/row_buckets.h"
-#include "tests/integration/emulated_device/on_device.h"
-#include "tests/support/golden.h"
+#include "tests/integration/device/made_device.h"
 #include "tests/support/held_model.h"
 #include "tests/support/place_attention.h"
 
@@ -27,19 +26,19 @@ class Side {
   // For batches of up to `rows` rows, of which parts of up to `recorded` are; 0: none is.
   Side(const HeldModel& held, DType cache, int parts, int rows, int recorded)
       : held_(held), parts_(parts) {
-    loader_ = *kernels::Loader::Make(device_, kRing);
+    loader_ = *kernels::Loader::Make(*device_, kRing);
     weights_ = *PlaceAttention(*loader_, held.model, held.attention);
-    EXPECT_TRUE(weights_.Follow(device_).ok());
+    EXPECT_TRUE(weights_.Follow(*device_).ok());
     KvCacheOptions options;
     options.layers = held.model.layers;
     options.dtype = cache;
     options.page_bytes = CachePageBytes(held.model, options.dtype);
     options.bytes = options.page_bytes * options.layers * 16;
-    options.context = &device_;
+    options.context = device_.get();
     cache_ = *KvCache::Create(options);
-    layers_.emplace(held.model, weights_.weights, *cache_, device_.place(),
+    layers_.emplace(held.model, weights_.weights, *cache_, device_->place(),
                     AttentionLayers::Room{rows, parts, rows, true});
-    EXPECT_TRUE(device_.TakeFailure().ok());
+    EXPECT_TRUE(device_->TakeFailure().ok());
     if (recorded > 0) {
       EXPECT_TRUE(layers_->Record(recorded).ok());
     }
@@ -60,7 +59,7 @@ class Side {
         const auto rows = static_cast<size_t>(layers_->rows(part));
         std::vector<std::byte> sent(rows * row_bytes);
         EXPECT_TRUE(layers_->Attend(layer, part, sent.data()).ok());
-        EXPECT_TRUE(device_.Wait().ok());
+        EXPECT_TRUE(device_->Wait().ok());
         EXPECT_TRUE(layers_->SharedExperts(layer, part, sent.data()).ok());
         std::vector<const void*> contributions(rows * top_k);
         for (size_t i = 0; i < contributions.size(); ++i) {
@@ -77,12 +76,12 @@ class Side {
   }
 
   KvCache& cache() { return *cache_; }
-  kernels::ContextCounts counts() const { return device_.counts(); }
+  kernels::ContextCounts counts() const { return device_->counts(); }
 
  private:
   const HeldModel& held_;
   const int parts_;
-  kernels::EmulatedDevice device_;
+  const std::unique_ptr<kernels::Context> device_ = kernels::MakeDevice();
   std::unique_ptr<kernels::Loader> loader_;
   Placed<AttentionWeights> weights_;
   std::unique_ptr<KvCache> cache_;
@@ -125,7 +124,7 @@ class GraphsTest : public testing::TestWithParam<Case> {
 };
 
 TEST_P(GraphsTest, OneRecordingServesEveryDealingOfRows) {
-  const HeldModel held = HoldByName(GetParam().model, GetParam().dtype, 9);
+  const HeldModel held = *HeldByName(GetParam().model, GetParam().dtype, 9);
   Side recorded(held, CacheOf(held), GetParam().parts, kMostRows, kRecorded);
   Side anew(held, CacheOf(held), GetParam().parts, kMostRows, 0);
   std::vector<Sequence> sequences(2, Sequence(Request()));
@@ -164,7 +163,7 @@ TEST_P(GraphsTest, OneRecordingServesEveryDealingOfRows) {
 // once, and beyond a window; in each part.
 TEST_P(GraphsTest, ManyMoreRowsMayBeComputedThanThereAre) {
   constexpr int kMost = 192;
-  HeldModel held = HoldByName(GetParam().model, GetParam().dtype, 10);
+  HeldModel held = *HeldByName(GetParam().model, GetParam().dtype, 10);
   if (!held.model.attention.latent) held.model.attention.sliding_window = 7;
   const int parts = GetParam().parts;
   Side recorded(held, CacheOf(held), parts, kMost, kMost / parts);

@@ -1,0 +1,20 @@
+#include <atomic>
+
+#include "tests/integration/device/made_device.h"
+#include "tests/support/emulated_device.h"
+#include "tests/support/random.h"
+
+namespace janus::kernels {
+
+// Of two devices the loads of one come as late as they may, which shows who does not follow them,
+// and those of the other between any two steps.
+std::unique_ptr<Context> MakeDevice() {
+  static std::atomic<uint64_t> made = 0;
+  const uint64_t seed = MixSeed(TestSeed(), 51, made++);
+  auto device = std::make_unique<EmulatedDevice>();
+  device->RunBehind(seed);
+  if (seed % 2 == 0) device->LandAtAnyTime(seed);
+  return device;
+}
+
+}  // namespace janus::kernels

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <new>
+
+#include "kernels/device/context.h"
+
+namespace janus::kernels {
+
+// Flags of a page of the host's memory that processes forked from this one share.
+class SharedFlags {
+ public:
+  SharedFlags() {
+    void* const memory =
+        mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    EXPECT_NE(memory, MAP_FAILED);
+    flags_ = static_cast<Flag*>(memory);
+    for (size_t i = 0; i < kBytes / sizeof(Flag); ++i) new (&flags_[i]) Flag(0);
+  }
+  ~SharedFlags() { munmap(flags_, kBytes); }
+  SharedFlags(const SharedFlags&) = delete;
+  SharedFlags& operator=(const SharedFlags&) = delete;
+
+  Flag* at(size_t i) { return &flags_[i]; }
+  std::byte* data() { return reinterpret_cast<std::byte*>(flags_); }
+  static constexpr size_t kBytes = 4096;
+
+ private:
+  Flag* flags_;
+};
+
+}  // namespace janus::kernels
