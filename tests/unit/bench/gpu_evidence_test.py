@@ -128,7 +128,7 @@ class GpuTest(unittest.TestCase):
         self.script("experts_gpu_bench", "sleep")
         done = self.run_gpu(seconds=7)
         self.assertEqual(done.returncode, 0, "to be cut is no failure")
-        self.assertEqual(self.names(), ["machine", "kernels_gpu_test", "kernels_gpu_test", "experts"])
+        self.assertEqual(self.names(), ["machine", "kernels_gpu_test", "kernels_gpu_test", evidence.DEVICE, evidence.DEVICE, "experts"])
         self.assertEqual(self.last()["open"][:2], ["experts", "gate"])
         self.assertIn("run it again for what is open: experts, gate", done.stdout)
         self.assertEqual(self.run_gpu().returncode, 0)
