@@ -116,6 +116,10 @@ class BusyContext final : public kernels::Context {
     return Keep(of_->ShowFlags(begin, bytes)).status();
   }
   void Hide(std::byte* begin, size_t bytes) override { Drop(begin, bytes); }
+  Status PinHere(std::byte* begin, size_t bytes) override {
+    return Keep(of_->Pin(begin, bytes)).status();
+  }
+  void Unpin(std::byte* begin, size_t bytes) override { Drop(begin, bytes); }
   Result<std::byte*> OpenToNetwork(const kernels::SharedMemory&, kernels::NetworkUse) override {
     return FailedPrecondition("what is measured is one machine");
   }

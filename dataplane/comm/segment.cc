@@ -1,6 +1,7 @@
 #include "dataplane/comm/segment.h"
 
 #include <sys/socket.h>
+#include <algorithm>
 
 #include <cstring>
 #include <new>
@@ -190,6 +191,20 @@ std::span<std::byte> SegmentTransport::Message(int slot) {
 std::span<std::byte> SegmentTransport::Payload(int slot) {
   const Member& own = members_[static_cast<size_t>(self_)];
   return {own.segment->base + own.map->slot_offset(slot) + kHeadBytes, own.map->slot_bytes(slot)};
+}
+
+std::vector<std::span<std::byte>> SegmentTransport::PayloadMemory() {
+  std::vector<std::span<std::byte>> memory;
+  for (size_t i = 0; i < members_.size(); ++i) {
+    const std::optional<Segment>& segment = members_[i].segment;
+    const PeerId owner = MemberAt(layout_, static_cast<int>(i));
+    const bool is_used = std::ranges::any_of(layout_.slots, [&](const SlotSpec& slot) {
+      return slot.owner == owner &&
+             (owner == layout_.self || std::ranges::count(slot.readers, layout_.self) > 0);
+    });
+    if (segment && is_used) memory.emplace_back(segment->base, segment->bytes);
+  }
+  return memory;
 }
 
 std::span<std::byte> SegmentTransport::FlagsOf(PeerId owner) {

@@ -87,6 +87,7 @@ class SegmentTransport final : public Transport {
   void Wake() override;
   uint64_t dropped() const override { return dropped_; }
   std::span<std::byte> FlagsOf(PeerId owner) override;
+  std::vector<std::span<std::byte>> PayloadMemory() override;
   std::string_view Describe(PeerId) const override { return description_; }
 
   // For a transport that carries some pairs by other means; readers without a segment here are its.

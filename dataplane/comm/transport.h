@@ -111,6 +111,11 @@ class Transport {
   // first; whole pages. The owner and the reader write it. Empty: the pair shares no memory.
   virtual std::span<std::byte> FlagsOf(PeerId) { return {}; }
 
+  // Where payloads lie that this member writes and reads, as far as that is memory of this process
+  // and not a device's: whole pages, for as long as there is the transport. Devices copy from and
+  // to it (pinned_payloads.h).
+  virtual std::vector<std::span<std::byte>> PayloadMemory() { return {}; }
+
   // How the pair talks, for people: "shared memory", "UCX tcp/lo", "loopback".
   virtual std::string_view Describe(PeerId peer) const = 0;
 };

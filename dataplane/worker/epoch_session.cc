@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/wait_policy.h"
+#include "dataplane/comm/pinned_payloads.h"
 #include "dataplane/comm/segment.h"
 #include "dataplane/worker/connect.h"
 #include "dataplane/worker/numerics_class.h"
@@ -124,6 +125,12 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
                                          flags.gpu_direct, door, stop.get_token(), log));
   s.transport_ = std::move(connected.transport);
   s.exchange_device_ = std::move(connected.device);
+  if (auto pinned = PinPayloads(*s.transport_, *lasting.context); pinned.ok()) {
+    s.pinned_ = *std::move(pinned);
+  } else {
+    log.Warning("copies from and to the exchange's memory hold the host up",
+                {{"reason", std::string(pinned.status().message())}});
+  }
   s.links_ = LinksOf(*s.transport_, s.device_slots_.get());
 
   s.team_ = std::make_unique<kernels::Team>(ComputeThreads(request.config), s.policy_);
@@ -175,6 +182,7 @@ void EpochSession::Start(const InstanceStatistics& before,
     on_loss(ended);
     // So that the peers notice at once.
     if (device_slots_ != nullptr) device_slots_->Close();
+    pinned_.clear();
     transport_.reset();
     if (attention_ != nullptr) attention_->Hold(stop);
   });

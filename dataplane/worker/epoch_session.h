@@ -84,6 +84,7 @@ class EpochSession {
   std::shared_ptr<const ExpertsHere> expert_weights_;  // experts
   std::unique_ptr<kernels::Team> team_;
   std::unique_ptr<Transport> transport_;
+  std::vector<kernels::Buffer> pinned_;        // the transport's payloads
   std::unique_ptr<DeviceSlots> device_slots_;  // null: none; its flags are the transport's
   std::vector<PeerLink> links_;
   ExchangeDevice exchange_device_;

@@ -36,6 +36,7 @@ Result<Buffer> Context::TakeFrom(Buffer::Memory memory, size_t bytes) {
       case Buffer::Memory::kShared:  // these have functions of their own
       case Buffer::Memory::kMapped:
       case Buffer::Memory::kShown:
+      case Buffer::Memory::kPinnedHere:
       case Buffer::Memory::kNetwork:
         break;
     }
@@ -67,6 +68,12 @@ Result<Buffer> Context::ShowFlags(std::byte* begin, size_t bytes) {
   return Buffer(this, Buffer::Memory::kShown, begin, bytes);
 }
 
+Result<Buffer> Context::Pin(std::byte* begin, size_t bytes) {
+  JANUS_CHECK(bytes > 0, begin);
+  JANUS_RETURN_IF_ERROR(PinHere(begin, bytes));
+  return Buffer(this, Buffer::Memory::kPinnedHere, begin, bytes);
+}
+
 Result<Buffer> Context::ShowToNetwork(const SharedMemory& memory, NetworkUse use) {
   JANUS_CHECK(memory.fd.get() >= 0 && memory.buffer.size() > 0, memory.buffer.size());
   JANUS_ASSIGN_OR_RETURN(std::byte* const data, OpenToNetwork(memory, use));
@@ -87,6 +94,8 @@ void Context::GiveBack(const Buffer& buffer) {
       return Unmap(buffer.data_, buffer.size_);
     case Buffer::Memory::kShown:
       return Hide(buffer.data_, buffer.size_);
+    case Buffer::Memory::kPinnedHere:
+      return Unpin(buffer.data_, buffer.size_);
     case Buffer::Memory::kNetwork:
       return CloseToNetwork(buffer.data_, buffer.size_);
   }

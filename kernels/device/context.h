@@ -56,6 +56,7 @@ class Buffer {
     kShared,
     kMapped,
     kShown,
+    kPinnedHere,
     kNetwork
   };
   Buffer(Context* context, Memory memory, std::byte* data, size_t size)
@@ -241,6 +242,13 @@ class Context {
   // Queues all of it.
   Status Replay(Graph& graph);
 
+  // Has what such memory of the host is copied from and to run beside the host, as for memory of
+  // TakePinned: it waits for none of these copies, which else it may. For as long as there is the
+  // buffer, which is that memory; the memory outlives it. Whole pages, or others' bytes of the
+  // first and last are pinned, too; several contexts may pin the same. May hold up a device that
+  // computes. FailedPrecondition: it cannot be; on the host, where a copy is none.
+  Result<Buffer> Pin(std::byte* begin, size_t bytes);
+
   // Now. FailedPrecondition: on the host, whose processes have more to say of it
   // (common/process_room.h).
   virtual Result<DeviceMemory> memory() = 0;
@@ -273,6 +281,8 @@ class Context {
   virtual Result<bool> AskEvent(Event& event) = 0;
   virtual Status Show(std::byte* begin, size_t bytes) = 0;
   virtual void Hide(std::byte* begin, size_t bytes) = 0;
+  virtual Status PinHere(std::byte* begin, size_t bytes) = 0;
+  virtual void Unpin(std::byte* begin, size_t bytes) = 0;
   virtual Result<std::byte*> OpenToNetwork(const SharedMemory& memory, NetworkUse use) = 0;
   virtual void CloseToNetwork(std::byte* data, size_t bytes) = 0;
   virtual Status QueueRaise(std::span<const FlagCount> flags) = 0;

@@ -9,6 +9,7 @@
 
 #include "kernels/cuda/start.h"
 #include "kernels/device/cuda_flags.h"
+#include "kernels/device/cuda_host_pages.h"
 #include "kernels/device/cuda_shared_memory.h"
 
 namespace janus::kernels {
@@ -279,6 +280,15 @@ class CudaContext final : public Context {
     cudaStreamSynchronize(stream_);
     cudaGetLastError();
     flags_.Hide(begin, bytes);
+  }
+  Status PinHere(std::byte* begin, size_t bytes) override {
+    return CudaHostPages().Use(begin, bytes);
+  }
+  // A copy that is under way still uses it.
+  void Unpin(std::byte* begin, size_t bytes) override {
+    cudaStreamSynchronize(stream_);
+    cudaGetLastError();
+    CudaHostPages().Drop(begin, bytes);
   }
   Result<std::byte*> OpenToNetwork(const SharedMemory& memory, NetworkUse use) override {
     JANUS_RETURN_IF_ERROR(shared_.CheckNetwork());

@@ -1,13 +1,11 @@
 #include "kernels/device/cuda_flags.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <string>
 
 #include "kernels/device/cuda_driver.h"
-#include "kernels/device/registered_pages.h"
+#include "kernels/device/cuda_host_pages.h"
 
 namespace janus::kernels {
 namespace {
@@ -24,42 +22,6 @@ struct Driver : CudaDriver {
     return driver;
   }
 };
-
-// The process's GPU reaches each page for all of its contexts.
-class CudaPages final : public RegisteredPages::Driver {
- public:
-  Status Register(std::byte* page, size_t bytes) override {
-    const cudaError_t error =
-        cudaHostRegister(page, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped);
-    if (error == cudaSuccess) return OkStatus();
-    cudaGetLastError();  // or the next launch would tell it
-    const std::string words = std::string("memory of flags: ") + cudaGetErrorName(error) + ", " +
-                              cudaGetErrorString(error);
-    return error == cudaErrorHostMemoryAlreadyRegistered ? AlreadyExists(words)
-                                                         : FailedPrecondition(words);
-  }
-  void Unregister(std::byte* page) override {
-    if (cudaHostUnregister(page) != cudaSuccess) cudaGetLastError();
-  }
-  // The host's own where addresses are unified, as long as somebody asks.
-  Result<uint64_t> DeviceAddressOf(std::byte* page) override {
-    void* address = nullptr;
-    if (const cudaError_t error = cudaHostGetDevicePointer(&address, page, 0);
-        error != cudaSuccess) {
-      cudaGetLastError();
-      return FailedPrecondition(std::string("the GPU does not reach the memory of flags: ") +
-                                cudaGetErrorName(error));
-    }
-    return reinterpret_cast<uint64_t>(address);
-  }
-};
-
-// Never destroyed: contexts may be statics.
-RegisteredPages& Pages() {
-  static RegisteredPages& pages =
-      *new RegisteredPages(*new CudaPages, static_cast<size_t>(sysconf(_SC_PAGESIZE)));
-  return pages;
-}
 
 // The driver, unlike the runtime, binds a thread to no device by itself.
 Status Bind(int device) {
@@ -109,7 +71,8 @@ Status QueueAll(CUstream_st* stream, int device, std::span<const FlagCount> flag
   while (!flags.empty()) {
     const size_t some = std::min(flags.size(), kMost);
     for (size_t i = 0; i < some; ++i) {
-      JANUS_ASSIGN_OR_RETURN(const uint64_t address, Pages().DeviceAddressOf(flags[i].flag));
+      JANUS_ASSIGN_OR_RETURN(const uint64_t address,
+                             CudaHostPages().DeviceAddressOf(flags[i].flag));
       operations[i] = to_operation(address, flags[i].count, device);
     }
     const CUresult result =
@@ -131,11 +94,11 @@ Status CudaFlags::Show(std::byte* begin, size_t bytes) {
   if (!driver.Has(CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, device_)) {
     return FailedPrecondition("this GPU's streams take no flags of 64 bits");
   }
-  return Pages().Use(begin, bytes);
+  return CudaHostPages().Use(begin, bytes);
 }
 
 void CudaFlags::Hide(std::byte* begin, size_t bytes) {
-  Pages().Drop(begin, bytes);
+  CudaHostPages().Drop(begin, bytes);
 }
 
 Status CudaFlags::Raise(CUstream_st* stream, std::span<const FlagCount> flags) {

@@ -84,6 +84,8 @@ class Host final : public Context {
   Result<bool> AskEvent(Event&) override { return true; }
   Status Show(std::byte*, size_t) override { return NotADevice(); }
   void Hide(std::byte*, size_t) override {}
+  Status PinHere(std::byte*, size_t) override { return NotADevice(); }
+  void Unpin(std::byte*, size_t) override {}
   Result<std::byte*> OpenToNetwork(const SharedMemory&, NetworkUse) override {
     return NotADevice();
   }

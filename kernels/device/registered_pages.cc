@@ -1,5 +1,7 @@
 #include "kernels/device/registered_pages.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "common/check.h"
@@ -9,66 +11,98 @@ namespace janus::kernels {
 Status RegisteredPages::Use(std::byte* begin, size_t bytes) {
   const MutexLock changing(changing_);
   std::byte* const first = FirstPage(begin);
-  const std::byte* const end = EndOfPages(begin, bytes);
-  for (std::byte* page = first; page < end; page += page_bytes_) {
-    Status used = UsePage(page);
-    if (used.ok()) continue;
-    DropPages(first, page);
-    return used;
+  std::byte* const end = EndOfPages(begin, bytes);
+  for (std::byte* at = first; at < end;) {
+    if (std::byte* const behind = UseStretch(at); behind != nullptr) {
+      at = behind;
+      continue;
+    }
+    Result<std::byte*> behind = AddStretch(at, end);
+    if (!behind.ok()) {
+      DropStretches(first, at);
+      return std::move(behind).status();
+    }
+    at = *behind;
   }
   return OkStatus();
 }
 
 void RegisteredPages::Drop(std::byte* begin, size_t bytes) {
   const MutexLock changing(changing_);
-  DropPages(FirstPage(begin), EndOfPages(begin, bytes));
+  DropStretches(FirstPage(begin), EndOfPages(begin, bytes));
 }
 
 Result<uint64_t> RegisteredPages::DeviceAddressOf(const void* byte) const {
   const auto* const at = static_cast<const std::byte*>(byte);
-  const size_t offset = OffsetOf(at);
   const MutexLock lock(mu_);
-  const auto found = pages_.find(at - offset);
-  if (found == pages_.end()) return Internal("host memory that no device was shown");
-  return found->second.device_address + offset;
+  const auto found = Find(at);
+  if (found == stretches_.end()) return Internal("host memory that no device was shown");
+  return found->second.device_address + static_cast<uint64_t>(at - found->first);
 }
 
-Status RegisteredPages::UsePage(std::byte* page) {
+RegisteredPages::Stretches::const_iterator RegisteredPages::Find(const std::byte* byte) const {
+  const auto behind = stretches_.upper_bound(const_cast<std::byte*>(byte));
+  if (behind == stretches_.begin()) return stretches_.end();
+  const auto before = std::prev(behind);
+  return byte < before->second.end ? before : stretches_.end();
+}
+
+std::byte* RegisteredPages::UseStretch(std::byte* page) {
+  const MutexLock lock(mu_);
+  const auto found = Find(page);
+  if (found == stretches_.end()) return nullptr;
+  Stretch& stretch = stretches_[found->first];
+  ++stretch.users;
+  return stretch.end;
+}
+
+Result<std::byte*> RegisteredPages::AddStretch(std::byte* page, std::byte* end) {
   {
     const MutexLock lock(mu_);
-    if (const auto found = pages_.find(page); found != pages_.end()) {
-      ++found->second.users;
-      return OkStatus();
+    if (const auto next = stretches_.upper_bound(page); next != stretches_.end()) {
+      end = std::min(end, next->first);
     }
   }
-  const Status registered = driver_.Register(page, page_bytes_);
+  Status registered = Register(page, end);
+  if (registered.code() == StatusCode::kAlreadyExists) {
+    // Somebody else's pages are among them: this one by itself.
+    end = page + page_bytes_;
+    registered = Register(page, end);
+  }
+  JANUS_RETURN_IF_ERROR(registered);
+  return end;
+}
+
+Status RegisteredPages::Register(std::byte* begin, std::byte* end) {
+  const Status registered = driver_.Register(begin, static_cast<size_t>(end - begin));
   const bool is_ours = registered.ok();
-  if (!is_ours && registered.code() != StatusCode::kAlreadyExists) return registered;
-  Result<uint64_t> address = driver_.DeviceAddressOf(page);
+  if (!is_ours && (registered.code() != StatusCode::kAlreadyExists || end != begin + page_bytes_)) {
+    return registered;
+  }
+  Result<uint64_t> address = driver_.DeviceAddressOf(begin);
   if (!address.ok()) {
-    if (is_ours) driver_.Unregister(page);
+    if (is_ours) driver_.Unregister(begin);
     return std::move(address).status();
   }
   const MutexLock lock(mu_);
-  pages_.emplace(page, Page{1, is_ours, *address});
+  stretches_.emplace(begin, Stretch{end, 1, is_ours, *address});
   return OkStatus();
 }
 
-void RegisteredPages::DropPages(std::byte* begin, const std::byte* end) {
-  for (std::byte* page = begin; page < end; page += page_bytes_) DropPage(page);
-}
-
-void RegisteredPages::DropPage(std::byte* page) {
-  {
-    const MutexLock lock(mu_);
-    const auto found = pages_.find(page);
-    JANUS_CHECK(found != pages_.end(), page);
-    if (--found->second.users > 0) return;
-    const bool is_ours = found->second.is_ours;
-    pages_.erase(found);
-    if (!is_ours) return;
+void RegisteredPages::DropStretches(std::byte* begin, std::byte* end) {
+  for (std::byte* at = begin; at < end;) {
+    std::byte* unregistered = nullptr;
+    {
+      const MutexLock lock(mu_);
+      const auto found = Find(at);
+      JANUS_CHECK(found != stretches_.end(), at);
+      at = found->second.end;
+      if (--stretches_[found->first].users > 0) continue;
+      if (found->second.is_ours) unregistered = found->first;
+      stretches_.erase(found);
+    }
+    if (unregistered != nullptr) driver_.Unregister(unregistered);
   }
-  driver_.Unregister(page);
 }
 
 }  // namespace janus::kernels

@@ -11,7 +11,9 @@ namespace janus::kernels {
 
 // Pages of the host's memory that a driver has registered, so that its device reaches them: each
 // once, for as long as anybody uses it. A driver refuses a page that it has already, and ranges
-// that are used may share pages or be the same.
+// that are used may share pages or be the same. Of a range what no other has before is registered
+// as one stretch, since copies may not reach over the end of one; it stays whole as long as anybody
+// uses a page of it.
 //
 // A driver may wait for what its device runs as it takes a page or gives it back, and that for who
 // asks for an address of another: so whoever asks waits for no driver.
@@ -22,11 +24,12 @@ class RegisteredPages {
   class Driver {
    public:
     virtual ~Driver() = default;
-    // One page. AlreadyExists: somebody else has, who also takes it back.
-    virtual Status Register(std::byte* page, size_t bytes) = 0;
-    virtual void Unregister(std::byte* page) = 0;
-    // Where the device has a registered page.
-    virtual Result<uint64_t> DeviceAddressOf(std::byte* page) = 0;
+    // Pages one after the other. AlreadyExists: somebody else has registered one of them, and also
+    // takes it back.
+    virtual Status Register(std::byte* pages, size_t bytes) = 0;
+    virtual void Unregister(std::byte* pages) = 0;
+    // Where the device has what was registered.
+    virtual Result<uint64_t> DeviceAddressOf(std::byte* pages) = 0;
   };
 
   // The driver outlives it; pages are a power of two.
@@ -40,15 +43,22 @@ class RegisteredPages {
   Result<uint64_t> DeviceAddressOf(const void* byte) const;
 
  private:
-  struct Page {
+  struct Stretch {
+    std::byte* end = nullptr;
     int users = 0;
     bool is_ours = false;  // to unregister
     uint64_t device_address = 0;
   };
+  using Stretches = std::map<std::byte*, Stretch>;  // by their begin
 
-  Status UsePage(std::byte* page) JANUS_REQUIRES(changing_);
-  void DropPages(std::byte* begin, const std::byte* end) JANUS_REQUIRES(changing_);
-  void DropPage(std::byte* page) JANUS_REQUIRES(changing_);
+  // One more user of the stretch that `page` lies in: its end. Null: there is none.
+  std::byte* UseStretch(std::byte* page) JANUS_REQUIRES(changing_);
+  // Registers from `page` on, up to `end` or the next stretch: where that ends.
+  Result<std::byte*> AddStretch(std::byte* page, std::byte* end) JANUS_REQUIRES(changing_);
+  Status Register(std::byte* begin, std::byte* end) JANUS_REQUIRES(changing_);
+  // One user less of each stretch with pages of [begin, end).
+  void DropStretches(std::byte* begin, std::byte* end) JANUS_REQUIRES(changing_);
+  Stretches::const_iterator Find(const std::byte* byte) const JANUS_REQUIRES(mu_);
   size_t OffsetOf(const std::byte* byte) const {
     return reinterpret_cast<uintptr_t>(byte) & (page_bytes_ - 1);
   }
@@ -62,7 +72,7 @@ class RegisteredPages {
   const size_t page_bytes_;
   Mutex changing_;    // for as long as the driver takes
   mutable Mutex mu_;  // within
-  std::map<const std::byte*, Page> pages_ JANUS_GUARDED_BY(mu_);
+  Stretches stretches_ JANUS_GUARDED_BY(mu_);
 };
 
 }  // namespace janus::kernels

@@ -85,6 +85,23 @@ class EmulatedGraph final : public Graph, public cuda::PlayedDevice {
   const std::shared_ptr<std::vector<Launch>> launches_ = std::make_shared<std::vector<Launch>>();
 };
 
+// Of ranges by their begin.
+template <class Ranges>
+bool LiesWithin(const Ranges& ranges, const std::byte* at, size_t bytes) {
+  return std::ranges::any_of(ranges, [&](const auto& range) {
+    const auto& [begin, size] = range;
+    return at >= begin && at + bytes <= begin + size;
+  });
+}
+
+void EraseRange(std::multimap<const std::byte*, size_t>& ranges, const std::byte* begin,
+                size_t bytes) {
+  auto [at, end] = ranges.equal_range(begin);
+  while (at != end && at->second != bytes) ++at;
+  JANUS_CHECK(at != end, bytes);
+  ranges.erase(at);
+}
+
 }  // namespace
 
 EmulatedDevice::EmulatedDevice(size_t most_bytes)
@@ -370,6 +387,7 @@ Status EmulatedDevice::QueueIn(void* device, const void* host, size_t bytes) {
   {
     const MutexLock lock(mu_);
     if (!Holds(device, bytes)) return Internal("a copy goes up beyond what was taken");
+    CountIfPageable(host, bytes);
   }
   return Queue([=, this](uint64_t) {
            const MutexLock lock(mu_);
@@ -390,6 +408,7 @@ Status EmulatedDevice::QueueOut(void* host, const void* device, size_t bytes) {
   {
     const MutexLock lock(mu_);
     if (!Holds(device, bytes)) return Internal("a copy comes down from beyond what was taken");
+    CountIfPageable(host, bytes);
   }
   return Queue([=, this](uint64_t number) {
            const MutexLock lock(mu_);
@@ -547,20 +566,39 @@ Status EmulatedDevice::Show(std::byte* begin, size_t bytes) {
 void EmulatedDevice::Hide(std::byte* begin, size_t bytes) {
   (void)WaitForSteps();
   const MutexLock lock(mu_);
-  auto [at, end] = shown_.equal_range(begin);
-  while (at != end && at->second != bytes) ++at;
-  JANUS_CHECK(at != end, bytes);
-  shown_.erase(at);
+  EraseRange(shown_, begin, bytes);
+}
+
+Status EmulatedDevice::PinHere(std::byte* begin, size_t bytes) {
+  if (!pins_) return FailedPrecondition("the emulated device pins no memory");
+  const MutexLock lock(mu_);
+  pinned_here_.emplace(begin, bytes);
+  return OkStatus();
+}
+
+// Copies may be under way.
+void EmulatedDevice::Unpin(std::byte* begin, size_t bytes) {
+  (void)WaitForSteps();
+  const MutexLock lock(mu_);
+  Deliver(UINT64_MAX);
+  EraseRange(pinned_here_, begin, bytes);
+}
+
+void EmulatedDevice::CountIfPageable(const void* host, size_t bytes) {
+  const auto* const at = static_cast<const std::byte*>(host);
+  if (!LiesWithin(pinned_, at, bytes) && !LiesWithin(pinned_here_, at, bytes)) ++pageable_copies_;
+}
+
+uint64_t EmulatedDevice::pageable_copies() const {
+  const MutexLock lock(mu_);
+  return pageable_copies_;
 }
 
 Status EmulatedDevice::CheckShown(std::span<const FlagCount> flags) const {
   const MutexLock lock(mu_);
   for (const FlagCount& flag : flags) {
     const auto* const at = reinterpret_cast<const std::byte*>(flag.flag);
-    const bool is_shown = std::ranges::any_of(shown_, [at](const auto& range) {
-      const auto& [begin, bytes] = range;
-      return at >= begin && at + sizeof(Flag) <= begin + bytes;
-    });
+    const bool is_shown = LiesWithin(shown_, at, sizeof(Flag));
     if (!is_shown) return Internal("a flag lies in no memory that the emulated device was shown");
   }
   return OkStatus();
@@ -617,9 +655,7 @@ Status EmulatedDevice::QueueLoad(void* device, const void* pinned, size_t bytes)
     return Internal("a load goes beyond what was taken for loads");
   }
   const auto* const from = static_cast<const std::byte*>(pinned);
-  const auto after = pinned_.upper_bound(from);
-  if (after == pinned_.begin() ||
-      from + bytes > std::prev(after)->first + std::prev(after)->second) {
+  if (!LiesWithin(pinned_, from, bytes)) {
     return Internal("what is loaded does not lie in pinned memory");
   }
   if (HostAddressIn(from, bytes) != nullptr) {

@@ -82,6 +82,8 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
   uint64_t launches() const;
   // That have not run.
   size_t pending_loads() const;
+  // Copies from and to memory of the host that is not pinned: a GPU's may hold the host up.
+  uint64_t pageable_copies() const;
   // From now on every launch and every wait fails, as after a fault of a kernel.
   void Break();
   // The next load after so many is refused, once.
@@ -94,6 +96,8 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
   void Isolate() { reaches_others_ = false; }
   // It raises and awaits no flags, as a GPU without such operations.
   void RefuseFlags() { takes_flags_ = false; }
+  // It pins nothing that it has not taken.
+  void RefusePins() { pins_ = false; }
   // No network device reaches it.
   void RefuseNetwork() { takes_network_ = false; }
   // What network devices read is not its memory.
@@ -123,6 +127,8 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
   Result<bool> AskEvent(Event& event) override;
   Status Show(std::byte* begin, size_t bytes) override;
   void Hide(std::byte* begin, size_t bytes) override;
+  Status PinHere(std::byte* begin, size_t bytes) override;
+  void Unpin(std::byte* begin, size_t bytes) override;
   Result<std::byte*> OpenToNetwork(const SharedMemory& memory, NetworkUse use) override;
   void CloseToNetwork(std::byte* data, size_t bytes) override;
   Status QueueRaise(std::span<const FlagCount> flags) override;
@@ -197,6 +203,7 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
   uint64_t StepOf(uint64_t step, uint64_t loads) const JANUS_REQUIRES(mu_);
   // Some or none, where they land at any time.
   void LandSome() JANUS_REQUIRES(mu_);
+  void CountIfPageable(const void* host, size_t bytes) JANUS_REQUIRES(mu_);
   Status CheckShown(std::span<const FlagCount> flags) const;
   // A word that looks like an address of the host, if there is one.
   const void* HostAddressIn(const void* data, size_t bytes) const JANUS_REQUIRES(mu_);
@@ -206,6 +213,7 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
   std::atomic<bool> is_broken_{false};
   std::atomic<bool> reaches_others_{true};
   std::atomic<bool> takes_flags_{true};
+  std::atomic<bool> pins_{true};
   std::atomic<bool> takes_network_{true};
   std::atomic<bool> shows_other_memory_{false};
   std::atomic<uint64_t> steps_at_once_{0};  // where there is no stream that lags
@@ -217,6 +225,8 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
   std::byte* end_ JANUS_GUARDED_BY(mu_);             // of what was ever taken
   std::deque<CopyDown> down_ JANUS_GUARDED_BY(mu_);  // that have not come
   std::multimap<const std::byte*, size_t> shown_ JANUS_GUARDED_BY(mu_);
+  std::multimap<const std::byte*, size_t> pinned_here_ JANUS_GUARDED_BY(mu_);
+  uint64_t pageable_copies_ JANUS_GUARDED_BY(mu_) = 0;
   std::map<std::byte*, std::byte*> written_ JANUS_GUARDED_BY(mu_);  // by network devices: to where
   std::deque<LoadOp> loads_ JANUS_GUARDED_BY(mu_);                  // that have not run
   uint64_t loads_run_ JANUS_GUARDED_BY(mu_) = 0;

@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "dataplane/comm/pinned_payloads.h"
 #include "tests/support/place_attention.h"
 
 namespace janus::dataplane {
@@ -107,6 +108,7 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
     const auto at = static_cast<size_t>(MemberIndex(network.layout, self));
     w->context = std::move(contexts[at]);
     w->device_slots = std::move(connected.slots[at]);
+    if (w->context != nullptr) w->pinned = *PinPayloads(*w->transport, *w->context);
   };
   const auto place = [&](const auto& w) -> kernels::Place {
     if (w->context != nullptr) return w->context->place();

@@ -113,6 +113,7 @@ class LoopbackCluster {
     Placed<AttentionWeights> weights;
     std::unique_ptr<kernels::Team> team;
     std::unique_ptr<Transport> transport;
+    std::vector<kernels::Buffer> pinned;
     std::unique_ptr<DeviceSlots> device_slots;
     std::unique_ptr<AttentionExchange> exchange;
     std::unique_ptr<AttentionInstance> instance;
@@ -125,6 +126,7 @@ class LoopbackCluster {
     Placed<ExpertWeights> weights;
     std::unique_ptr<kernels::Team> team;
     std::unique_ptr<Transport> transport;
+    std::vector<kernels::Buffer> pinned;
     std::unique_ptr<DeviceSlots> device_slots;
     std::unique_ptr<ExpertExchange> exchange;
     std::unique_ptr<ExpertInstance> instance;

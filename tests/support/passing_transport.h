@@ -33,6 +33,7 @@ class PassingTransport : public Transport {
   void Wake() override { inner_->Wake(); }
   uint64_t dropped() const override { return inner_->dropped(); }
   std::span<std::byte> FlagsOf(PeerId owner) override { return inner_->FlagsOf(owner); }
+  std::vector<std::span<std::byte>> PayloadMemory() override { return inner_->PayloadMemory(); }
   std::string_view Describe(PeerId peer) const override { return inner_->Describe(peer); }
 
  private:

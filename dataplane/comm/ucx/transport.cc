@@ -151,6 +151,11 @@ class NetworkTransport final : public Transport, private RemoteReads {
   void Wake() override;
   uint64_t dropped() const override;
   std::span<std::byte> FlagsOf(PeerId owner) override { return local_->FlagsOf(owner); }
+  std::vector<std::span<std::byte>> PayloadMemory() override {
+    std::vector<std::span<std::byte>> memory = local_->PayloadMemory();
+    memory.push_back(arena_.all());
+    return memory;
+  }
   std::string_view Describe(PeerId peer) const override;
 
  private:

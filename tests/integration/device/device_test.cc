@@ -1,6 +1,7 @@
 // What each device is held to, an emulated one as a GPU (kernels/device/context.h).
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
@@ -130,6 +131,35 @@ TEST_F(DeviceTest, TellsTheTimeBetweenEvents) {
   const Seconds between = *device_->TimeBetween(*from, *to);
   EXPECT_GE(between, Seconds(1e-3));
   EXPECT_LE(between, MonotonicClock::now() - begin);
+}
+
+// Of memory that others took: its copies run where the stream has come to them, and hold up no
+// host that is to raise the flag before them.
+TEST_F(DeviceTest, CopiesOfPinnedMemoryHoldUpNoHost) {
+  constexpr size_t kBytes = size_t{1} << 20;
+  const std::shared_ptr<void> memory(
+      mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0),
+      [](void* p) { munmap(p, kBytes); });
+  auto* const host = static_cast<std::byte*>(memory.get());
+  const Buffer device = *device_->Take(kBytes);
+  const auto others = MakeDevice();
+  {
+    const Buffer pinned = *device_->Pin(host, kBytes);
+    const Buffer theirs = *others->Pin(host, kBytes);
+    const Buffer shown = *device_->ShowFlags(host + kBytes / 2, sizeof(Flag));
+    std::memset(host, 1, kBytes / 4);
+    ASSERT_TRUE(Follow(0, 1).ok());
+    ASSERT_TRUE(device_->CopyIn(device.data(), host, kBytes / 4).ok());
+    ASSERT_TRUE(device_->CopyOut(host + kBytes / 4 * 3, device.data(), kBytes / 4).ok());
+    std::memset(host, 2, kBytes / 4);  // before it is read
+    flags_.at(0)->store(1, std::memory_order_release);
+    ASSERT_TRUE(device_->Wait().ok());
+    EXPECT_EQ(host[kBytes / 4 * 3], std::byte{2});
+    EXPECT_EQ(host[kBytes - 1], std::byte{2});
+    EXPECT_EQ(host[kBytes / 4], std::byte{0});
+    ASSERT_TRUE(others->Pin(host, kBytes).ok()) << "once more";
+  }
+  ASSERT_TRUE(device_->Pin(host, 100).ok()) << "and again when nobody has it";
 }
 
 TEST_F(DeviceTest, StagingCopiesBothWays) {

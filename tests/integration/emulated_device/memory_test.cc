@@ -81,6 +81,27 @@ TEST_F(EmulatedStepTest, TakesNoMemory) {
   EXPECT_EQ(cluster.expert_context(0).counts().allocations, experts);
 }
 
+// What a GPU copies from and to memory that is not pinned may hold its host up, for as long as the
+// GPU has to do, and behind what it waits for.
+TEST_F(EmulatedStepTest, CopiesToAndFromPinnedMemoryAlone) {
+  const auto pageable = [](const kernels::Context& context) {
+    return static_cast<const kernels::EmulatedDevice&>(context).pageable_copies();
+  };
+  for (const Join& join : {Join(nullptr), Join(JoinMemory), JoinDomains(2)}) {
+    options_.device_join = join;
+    options_.connect = ConnectMemory;
+    LoopbackCluster cluster(options_, held_.model, held_.attention, PointersTo(shares_));
+    // Tables that are there before steps, and proofs for peers of other machines.
+    const uint64_t attention = pageable(cluster.attention_context(0));
+    const uint64_t experts = pageable(cluster.expert_context(0));
+    const kernels::ContextCounts before = cluster.attention_context(0).counts();
+    ASSERT_TRUE(cluster.Await(Submit(cluster, 1, kTokens)).error.ok());
+    EXPECT_EQ(pageable(cluster.attention_context(0)), attention);
+    EXPECT_EQ(pageable(cluster.expert_context(0)), experts);
+    EXPECT_GT(cluster.attention_context(0).counts().copies_in, before.copies_in);
+  }
+}
+
 TEST_F(EmulatedStepTest, CopiesRowsAndContributionsOnce) {
   const auto [attention, experts] = ByOneStep();
   const auto k = static_cast<uint64_t>(held_.model.moe.top_k);

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <functional>
 #include <future>
+#include <map>
 #include <set>
 
 namespace janus::kernels {
@@ -16,26 +17,32 @@ constexpr size_t kPage = 4096;
 // A driver that knows what it has, and whose device has every page elsewhere.
 class CountingDriver final : public RegisteredPages::Driver {
  public:
-  Status Register(std::byte* page, size_t bytes) override {
-    EXPECT_EQ(bytes, kPage);
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(page) % kPage, 0u);
-    if (others.contains(page)) return AlreadyExists("somebody has it");
-    EXPECT_FALSE(ours.contains(page)) << "a driver takes a page once";
-    if (page == refused) return FailedPrecondition("no more pages");
+  Status Register(std::byte* pages, size_t bytes) override {
+    EXPECT_EQ(bytes % kPage, 0u);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(pages) % kPage, 0u);
+    for (std::byte* page = pages; page < pages + bytes; page += kPage) {
+      if (others.contains(page)) return AlreadyExists("somebody has it");
+      EXPECT_FALSE(ours.contains(page)) << "a driver takes a page once";
+      if (page == refused) return FailedPrecondition("no more pages");
+    }
     if (meanwhile) meanwhile();
-    ours.insert(page);
+    for (std::byte* page = pages; page < pages + bytes; page += kPage) ours.insert(page);
+    stretches.emplace(pages, bytes / kPage);
     return OkStatus();
   }
-  void Unregister(std::byte* page) override {
+  void Unregister(std::byte* pages) override {
     if (meanwhile) meanwhile();
-    EXPECT_EQ(ours.erase(page), 1u);
+    ASSERT_TRUE(stretches.contains(pages));
+    for (size_t i = 0; i < stretches[pages]; ++i) ours.erase(pages + i * kPage);
+    stretches.erase(pages);
   }
-  Result<uint64_t> DeviceAddressOf(std::byte* page) override {
-    if (page == unreachable) return FailedPrecondition("not mapped");
-    return reinterpret_cast<uint64_t>(page) + (uint64_t{1} << 40);
+  Result<uint64_t> DeviceAddressOf(std::byte* pages) override {
+    if (pages == unreachable) return FailedPrecondition("not mapped");
+    return reinterpret_cast<uint64_t>(pages) + (uint64_t{1} << 40);
   }
 
   std::set<std::byte*> ours, others;
+  std::map<std::byte*, size_t> stretches;  // of ours: in pages
   std::byte* refused = nullptr;
   std::byte* unreachable = nullptr;
   std::function<void()> meanwhile;  // as the driver takes a page or gives it back
@@ -68,11 +75,30 @@ TEST_F(RegisteredPagesTest, RangesMayOverlap) {
   ASSERT_TRUE(pages_.Use(At(0, kPage - 8), kPage).ok());  // ends in page 1
   EXPECT_EQ(driver_.ours, (std::set{At(0), At(1)}));
   ASSERT_TRUE(pages_.Use(At(1), 2 * kPage).ok());  // ends with page 2
-  EXPECT_EQ(driver_.ours, (std::set{At(0), At(1), At(2)}));
+  EXPECT_EQ(driver_.stretches, (std::map<std::byte*, size_t>{{At(0), 2}, {At(2), 1}}));
   pages_.Drop(At(0, kPage - 8), kPage);
-  EXPECT_EQ(driver_.ours, (std::set{At(1), At(2)}));
+  EXPECT_EQ(driver_.ours, (std::set{At(0), At(1), At(2)})) << "a stretch is one for its last user";
   pages_.Drop(At(1), 2 * kPage);
   EXPECT_TRUE(driver_.ours.empty());
+}
+
+// Copies may not reach over the end of a stretch.
+TEST_F(RegisteredPagesTest, ARangeIsOneStretchUpToWhatIsThere) {
+  ASSERT_TRUE(pages_.Use(At(2), 8).ok());
+  ASSERT_TRUE(pages_.Use(At(0), 5 * kPage).ok());
+  EXPECT_EQ(driver_.stretches, (std::map<std::byte*, size_t>{{At(0), 2}, {At(2), 1}, {At(3), 2}}));
+  pages_.Drop(At(2), 8);
+  EXPECT_EQ(driver_.stretches.size(), 3u);
+  pages_.Drop(At(0), 5 * kPage);
+  EXPECT_TRUE(driver_.stretches.empty());
+  ASSERT_TRUE(pages_.Use(At(0), 5 * kPage).ok());
+  ASSERT_TRUE(pages_.Use(At(2), 8).ok());
+  EXPECT_EQ(driver_.stretches, (std::map<std::byte*, size_t>{{At(0), 5}}));
+  pages_.Drop(At(0), 5 * kPage);
+  EXPECT_EQ(*pages_.DeviceAddressOf(At(2, 4)),
+            reinterpret_cast<uint64_t>(At(2, 4)) + (uint64_t{1} << 40));
+  pages_.Drop(At(2), 8);
+  EXPECT_TRUE(driver_.stretches.empty());
 }
 
 TEST_F(RegisteredPagesTest, WhatOthersHaveStaysTheirs) {
@@ -90,7 +116,7 @@ TEST_F(RegisteredPagesTest, ARangeThatIsRefusedLeavesNothingBehind) {
   EXPECT_EQ(pages_.Use(At(0), 3 * kPage), FailedPrecondition("no more pages"));
   EXPECT_EQ(driver_.ours, std::set{At(0)});
   driver_.refused = nullptr;
-  driver_.unreachable = At(1);
+  driver_.unreachable = At(1);  // where what is not there yet begins
   EXPECT_EQ(pages_.Use(At(0), 3 * kPage), FailedPrecondition("not mapped"));
   EXPECT_EQ(driver_.ours, std::set{At(0)});
   EXPECT_EQ(pages_.DeviceAddressOf(At(1)).status().code(), StatusCode::kInternal);

@@ -59,6 +59,7 @@ class DoomedTransport final : public Transport {
   void Wake() override { under_.Wake(); }
   uint64_t dropped() const override { return under_.dropped(); }
   std::span<std::byte> FlagsOf(PeerId owner) override { return under_.FlagsOf(owner); }
+  std::vector<std::span<std::byte>> PayloadMemory() override { return under_.PayloadMemory(); }
   std::string_view Describe(PeerId peer) const override { return under_.Describe(peer); }
 
  private:

@@ -56,6 +56,8 @@ class NamedContext final : public kernels::Context {
   Result<bool> AskEvent(kernels::Event&) override { return None(); }
   Status Show(std::byte*, size_t) override { return None(); }
   void Hide(std::byte*, size_t) override {}
+  Status PinHere(std::byte*, size_t) override { return None(); }
+  void Unpin(std::byte*, size_t) override {}
   Result<std::byte*> OpenToNetwork(const kernels::SharedMemory&, kernels::NetworkUse) override {
     return None();
   }
