@@ -51,7 +51,6 @@ ExpertInstance::ExpertInstance(const ExpertOptions& options, const ModelDescript
                                {options.scheduling, options.crossover_rows, options.graphs,
                                 exchange.DeviceReplies(0, Rank{0}) != nullptr},
                                place)),
-      posts_behind_(exchange.PostsBehindGpu() && exchange.DeviceReplies(0, Rank{0}) != nullptr),
       control_(transport, topology.m(), topology.max_rows_per_round, topology.epoch,
                options.deadlines, options.log),
       sources_(static_cast<size_t>(topology.m())),
@@ -284,7 +283,7 @@ Status ExpertInstance::Answer(const RoundKey& key) {
   JANUS_RETURN_IF_ERROR(layers_->Compute(
       [&](Rank to, int count) { return exchange_.Begin(key.micro_batch, to, count); }));
   JANUS_RETURN_IF_ERROR(Lap(kExperts));
-  if (posts_behind_) {
+  if (exchange_.PostsBehindGpu()) {
     JANUS_RETURN_IF_ERROR(AwaitGpu(
         key, [&] { return laps_.HasCome(); },
         [] { return std::string("waiting for the GPU's experts"); }));

@@ -105,7 +105,6 @@ class ExpertInstance {
   // Confined to the step thread.
   std::stop_token stop_;
   const std::unique_ptr<ExpertLayers> layers_;
-  const bool posts_behind_;  // contributions that its GPU writes are there when they are posted
   Follower control_;
   std::vector<Source> sources_;  // by attention rank
   kernels::Stopwatch laps_;      // of a step

@@ -10,6 +10,7 @@
 #include "common/exposition/metrics_text.h"
 #include "common/stop_signals.h"
 #include "dataplane/worker/control_service.h"
+#include "dataplane/worker/hung_device.h"
 #include "dataplane/worker/metrics_server.h"
 #include "dataplane/worker/open_device.h"
 #include "dataplane/worker/tokens_service.h"
@@ -49,6 +50,7 @@ int Run(const WorkerFlags& flags, kernels::Context& context, StopSignals& stop) 
     log.Error("this CPU cannot serve", {{"error", isa.status().message()}});
     return 1;
   }
+  EndWhereDeviceHangs(context, log);
   MetricRegistry registry;
   RefusalCounts refusals(registry);
   std::optional<HandshakeCounter> handshakes;

@@ -25,6 +25,7 @@ Buffer::~Buffer() {
 }
 
 Result<Buffer> Context::TakeFrom(Buffer::Memory memory, size_t bytes) {
+  const WaitWatch::Wait watched = Watched("taking memory");
   if (bytes == 0) return Buffer();
   Result<std::byte*> data = [&] {
     switch (memory) {
@@ -48,6 +49,7 @@ Result<Buffer> Context::TakeFrom(Buffer::Memory memory, size_t bytes) {
 }
 
 Result<SharedMemory> Context::TakeShared(size_t bytes) {
+  const WaitWatch::Wait watched = Watched("taking memory");
   if (bytes == 0) return InvalidArgument("no memory of no bytes is shared");
   Fd fd;
   JANUS_ASSIGN_OR_RETURN(std::byte* const data, AllocateShared(bytes, fd));
@@ -56,6 +58,7 @@ Result<SharedMemory> Context::TakeShared(size_t bytes) {
 }
 
 Result<Buffer> Context::MapShared(const Fd& fd, size_t bytes) {
+  const WaitWatch::Wait watched = Watched("mapping memory");
   if (!fd || bytes == 0) return InvalidArgument("no memory of another device is given");
   JANUS_ASSIGN_OR_RETURN(std::byte* const data, Map(fd, bytes));
   ++allocations_;
@@ -63,12 +66,14 @@ Result<Buffer> Context::MapShared(const Fd& fd, size_t bytes) {
 }
 
 Result<Buffer> Context::ShowFlags(std::byte* begin, size_t bytes) {
+  const WaitWatch::Wait watched = Watched("showing flags");
   JANUS_CHECK(bytes > 0 && reinterpret_cast<uintptr_t>(begin) % sizeof(Flag) == 0, bytes);
   JANUS_RETURN_IF_ERROR(Show(begin, bytes));
   return Buffer(this, Buffer::Memory::kShown, begin, bytes);
 }
 
 Result<Buffer> Context::Pin(std::byte* begin, size_t bytes) {
+  const WaitWatch::Wait watched = Watched("pinning memory");
   JANUS_CHECK(bytes > 0, begin);
   JANUS_RETURN_IF_ERROR(PinHere(begin, bytes));
   return Buffer(this, Buffer::Memory::kPinnedHere, begin, bytes);
@@ -81,6 +86,7 @@ Result<Buffer> Context::ShowToNetwork(const SharedMemory& memory, NetworkUse use
 }
 
 void Context::GiveBack(const Buffer& buffer) {
+  const WaitWatch::Wait watched = Watched("giving memory back");
   switch (buffer.memory_) {
     case Buffer::Memory::kDevice:
       return FreeDevice(buffer.data_, buffer.size_);
@@ -132,6 +138,7 @@ Status Context::TakeFailure() {
 
 Status Context::CopyIn(void* device, const void* host, size_t bytes) {
   if (bytes == 0) return OkStatus();
+  const WaitWatch::Wait watched = Watched("a copy");
   ++copies_in_;
   bytes_in_ += bytes;
   return Judge(QueueIn(device, host, bytes));
@@ -139,6 +146,7 @@ Status Context::CopyIn(void* device, const void* host, size_t bytes) {
 
 Status Context::CopyOut(void* host, const void* device, size_t bytes) {
   if (bytes == 0) return OkStatus();
+  const WaitWatch::Wait watched = Watched("a copy");
   ++copies_out_;
   bytes_out_ += bytes;
   return Judge(QueueOut(host, device, bytes));
@@ -156,6 +164,7 @@ Status Context::Follow(Event& event) {
 }
 
 Result<std::unique_ptr<Graph>> Context::RecordGraph(FunctionRef<Status(const Stream&)> operations) {
+  const WaitWatch::Wait watched = Watched("recording a graph");
   Result<std::unique_ptr<Graph>> graph = Capture(operations);
   if (graph.ok()) ++graphs_;
   return graph;
@@ -167,11 +176,13 @@ Status Context::Replay(Graph& graph) {
 }
 
 Status Context::Wait() {
+  const WaitWatch::Wait watched = Watched("what was queued");
   ++waits_;
   return Judge(WaitForStream());
 }
 
 Status Context::Await(Event& event) {
+  const WaitWatch::Wait watched = Watched("an event");
   ++waits_;
   return Judge(WaitForEvent(event));
 }

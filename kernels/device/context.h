@@ -10,12 +10,14 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "common/clock.h"
 #include "common/fd.h"
 #include "common/function_ref.h"
 #include "common/mutex.h"
 #include "common/status.h"
+#include "kernels/device/wait_watch.h"
 #include "kernels/stream.h"
 
 namespace janus::kernels {
@@ -249,6 +251,12 @@ class Context {
   // computes. FailedPrecondition: it cannot be; on the host, where a copy is none.
   Result<Buffer> Pin(std::byte* begin, size_t bytes);
 
+  // Before others have it: `on_hang` hears of a host that waits for the device for longer than
+  // `most`, in whichever call; of those that give memory back, too, and at its end.
+  void WatchWaits(Seconds most, WaitWatch::OnHang on_hang) {
+    watch_ = std::make_unique<WaitWatch>(most, std::move(on_hang));
+  }
+
   // Now. FailedPrecondition: on the host, whose processes have more to say of it
   // (common/process_room.h).
   virtual Result<DeviceMemory> memory() = 0;
@@ -259,6 +267,9 @@ class Context {
   bool has_failed() const { return has_failed_; }
 
  protected:
+  // There while the host may wait for the device.
+  WaitWatch::Wait Watched(const char* what) { return {watch_.get(), what}; }
+
   virtual Result<std::byte*> AllocateDevice(size_t bytes) = 0;
   virtual void FreeDevice(std::byte* data, size_t bytes) = 0;
   virtual Result<std::byte*> AllocateLoaded(size_t bytes) = 0;
@@ -295,6 +306,7 @@ class Context {
   void GiveBack(const Buffer& buffer);
   Status Judge(Status status);
 
+  std::unique_ptr<WaitWatch> watch_;
   std::atomic<uint64_t> allocations_{0};
   std::atomic<uint64_t> copies_in_{0};
   std::atomic<uint64_t> copies_out_{0};

@@ -128,6 +128,7 @@ class CudaContext final : public Context {
                  "memory pool");
   }
   ~CudaContext() override {
+    const WaitWatch::Wait watched = Watched("the end of what was queued");
     if (stream_ != nullptr) cudaStreamSynchronize(stream_);
     if (loads_ != nullptr) cudaStreamSynchronize(loads_);
     if (pool_ != nullptr) cudaMemPoolDestroy(pool_);

@@ -108,6 +108,7 @@ EmulatedDevice::EmulatedDevice(size_t most_bytes)
     : most_bytes_(most_bytes), begin_(Reserve(most_bytes)), end_(begin_) {}
 
 EmulatedDevice::~EmulatedDevice() {
+  const WaitWatch::Wait watched = Watched("the end of what was queued");
   (void)WaitForSteps();
   const MutexLock lock(mu_);
   RunLoads(loads_run_ + loads_.size());

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "common/log.h"
+#include "kernels/device/context.h"
+
+namespace janus::dataplane {
+
+// A GPU that ends nothing for so long hangs: what a host waits for is a step at most, and peers
+// that a step waits for are given up long before (docs/steps.md).
+inline constexpr Seconds kMostDeviceWait{60};
+
+// Has the process end, with a message and exit status 1, when the device hangs: another can use it,
+// or be put elsewhere. At once: whatever else it were to do would wait for the device, too.
+void EndWhereDeviceHangs(kernels::Context& context, const Logger& log,
+                         Seconds most = kMostDeviceWait);
+
+}  // namespace janus::dataplane

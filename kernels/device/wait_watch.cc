@@ -1,0 +1,53 @@
+#include "kernels/device/wait_watch.h"
+
+#include <utility>
+
+namespace janus::kernels {
+
+WaitWatch::WaitWatch(Seconds most, OnHang on_hang)
+    : most_(most), on_hang_(std::move(on_hang)), thread_([this] { Watch(); }) {}
+
+WaitWatch::~WaitWatch() {
+  const MutexLock lock(mu_);
+  is_ending_ = true;
+  ends_.NotifyAll();
+}
+
+WaitWatch::Wait::Wait(WaitWatch* watch, const char* what) : watch_(watch), what_(what) {
+  if (watch_ == nullptr) return;
+  begin_ = MonotonicClock::now();
+  const MutexLock lock(watch_->mu_);
+  after_ = watch_->waits_;
+  if (after_ != nullptr) after_->before_ = this;
+  watch_->waits_ = this;
+}
+
+WaitWatch::Wait::~Wait() {
+  if (watch_ == nullptr) return;
+  const MutexLock lock(watch_->mu_);
+  (before_ == nullptr ? watch_->waits_ : before_->after_) = after_;
+  if (after_ != nullptr) after_->before_ = before_;
+}
+
+// Looks up now and then: a wait need wake nobody.
+void WaitWatch::Watch() {
+  const auto look_up = std::chrono::duration_cast<MonotonicClock::duration>(most_ / 8);
+  const char* what = nullptr;
+  Seconds so_long{0};
+  {
+    const MutexLock lock(mu_);
+    while (what == nullptr) {
+      if (is_ending_) return;
+      const MonotonicTime now = MonotonicClock::now();
+      for (const Wait* wait = waits_; wait != nullptr; wait = wait->after_) {
+        if (now - wait->begin_ <= most_) continue;
+        what = wait->what_;
+        so_long = now - wait->begin_;
+      }
+      if (what == nullptr) ends_.WaitUntil(mu_, now + look_up);
+    }
+  }
+  on_hang_(what, so_long);
+}
+
+}  // namespace janus::kernels

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <functional>
+#include <string_view>
+#include <thread>
+
+#include "common/clock.h"
+#include "common/mutex.h"
+
+namespace janus::kernels {
+
+// Watches for how long hosts wait for a device. One that hangs tells of it by nothing else: no
+// error comes, and who waits for it waits for ever.
+//
+// Thread-safe.
+class WaitWatch {
+ public:
+  // Called once, from the watch's own thread, when a host has waited for longer than `most`: for
+  // what, and for how long by then.
+  using OnHang = std::function<void(std::string_view what, Seconds so_long)>;
+  WaitWatch(Seconds most, OnHang on_hang);
+  // No wait is under way.
+  ~WaitWatch();
+  WaitWatch(const WaitWatch&) = delete;
+  WaitWatch& operator=(const WaitWatch&) = delete;
+
+  // There while the host waits for `what`, a literal; on one thread. Without a watch nothing.
+  class Wait {
+   public:
+    Wait(WaitWatch* watch, const char* what);
+    ~Wait();
+    Wait(const Wait&) = delete;
+    Wait& operator=(const Wait&) = delete;
+
+   private:
+    friend class WaitWatch;
+    WaitWatch* const watch_;
+    const char* const what_;
+    MonotonicTime begin_;
+    // Among those under way.
+    Wait* before_ = nullptr;
+    Wait* after_ = nullptr;
+  };
+
+ private:
+  void Watch();
+
+  const Seconds most_;
+  const OnHang on_hang_;
+  Mutex mu_;
+  CondVar ends_;
+  Wait* waits_ JANUS_GUARDED_BY(mu_) = nullptr;
+  bool is_ending_ JANUS_GUARDED_BY(mu_) = false;
+  std::jthread thread_;  // first to go
+};
+
+}  // namespace janus::kernels
