@@ -208,8 +208,11 @@ class CudaContext final : public Context {
     cudaFreeHost(data);
   }
   Result<std::byte*> AllocateShared(size_t bytes, Fd& fd) override {
-    JANUS_ASSIGN_OR_RETURN(std::byte* const data, shared_.Allocate(bytes, fd));
-    shared_bytes_ += bytes;
+    Result<std::byte*> data = shared_.Allocate(bytes, fd);
+    if (data.status().code() == StatusCode::kResourceExhausted && GiveUpKept()) {
+      data = shared_.Allocate(bytes, fd);
+    }
+    if (data.ok()) shared_bytes_ += bytes;
     return data;
   }
   void FreeShared(std::byte* data, size_t bytes) override {
@@ -250,7 +253,11 @@ class CudaContext final : public Context {
     JANUS_RETURN_IF_ERROR(recorded);
     JANUS_RETURN_IF_ERROR(Check(ended, "graph, end"));
     auto made = std::make_unique<CudaGraph>();
-    JANUS_RETURN_IF_ERROR(Check(cudaGraphInstantiate(&made->exec, recording.graph, 0), "graph"));
+    Status instantiated = Check(cudaGraphInstantiate(&made->exec, recording.graph, 0), "graph");
+    if (instantiated.code() == StatusCode::kResourceExhausted && GiveUpKept()) {
+      instantiated = Check(cudaGraphInstantiate(&made->exec, recording.graph, 0), "graph");
+    }
+    JANUS_RETURN_IF_ERROR(instantiated);
     // On its way before a step asks for it; replays need not wait for it.
     JANUS_RETURN_IF_ERROR(Check(cudaGraphUpload(made->exec, recording.stream), "graph, upload"));
     JANUS_RETURN_IF_ERROR(Check(cudaStreamSynchronize(recording.stream), "graph, upload"));
@@ -318,6 +325,22 @@ class CudaContext final : public Context {
     auto made = std::make_unique<CudaEvent>();
     JANUS_RETURN_IF_ERROR(Check(cudaEventCreateWithFlags(&made->event, flags), "event"));
     return std::unique_ptr<Event>(std::move(made));
+  }
+  // What was given back and the pool keeps, for what takes its memory elsewhere. Whether there was
+  // any; waits for what was queued, since what a step gave back is the pool's once that has run.
+  bool GiveUpKept() {
+    const auto reserved = [&] {
+      uint64_t bytes = 0;
+      return cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent, &bytes) ==
+                     cudaSuccess
+                 ? bytes
+                 : 0;
+    };
+    const uint64_t before = reserved();
+    for (const cudaStream_t stream : {stream_, loads_}) cudaStreamSynchronize(stream);
+    cudaMemPoolTrimTo(pool_, 0);
+    cudaGetLastError();  // what has failed its next use tells
+    return reserved() < before;
   }
   // Memory that one stream gave back serves the other once that has come so far.
   Result<std::byte*> Allocate(size_t bytes, cudaStream_t stream) {

@@ -189,6 +189,15 @@ TEST_F(DeviceTest, GoesOnWhereMemoryIsShort) {
   EXPECT_EQ(out(0)[1], 21);
 }
 
+// Memory that others may map is not taken where the rest is.
+TEST_F(DeviceTest, WhatWasGivenBackIsThereForWhateverIsTaken) {
+  const size_t most = device_->memory()->free / 5 * 3;
+  ASSERT_TRUE(device_->Take(most).ok());
+  ASSERT_TRUE(device_->Wait().ok());
+  const Result<SharedMemory> shared = device_->TakeShared(most);
+  EXPECT_TRUE(shared.ok()) << shared.status().ToString();
+}
+
 TEST_F(DeviceTest, AGraphIsStartedWithWhatLiesThereThen) {
   const auto graph = device_->RecordGraph([&](const Stream& on) { return LookUpOn(on, table_); });
   ASSERT_TRUE(graph.ok()) << graph.status().ToString();
