@@ -244,7 +244,7 @@ class HostThreads {
  public:
   // More groups of copies, or of a warpgroup's products, that are under way share an engine.
   static constexpr int kCopying = 8;
-  static constexpr int kMultiplying = 2;
+  static constexpr int kMultiplying = 8;
   static constexpr int Engines(int threads) { return kCopying + threads / 128 * kMultiplying; }
 
   // Of `at_once` neighbours, which are one thread to the sanitizer.
