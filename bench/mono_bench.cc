@@ -161,7 +161,7 @@ Measured Mono(const Setup& s) {
   const auto layers =
       MakeExpertLayers(s.held.model, s.experts, s.topology, Rank{0}, {},
                        kernels::Stream{kernels::Device::kCpu, &team, s.isa, nullptr});
-  LocalExperts exchange(s.shape(), *layers);
+  LocalExperts exchange(s.shape(), *layers, kernels::HostContext());
   LoneTransport transport(WaitPolicy::ForThreads(1));
   InstanceStatistics statistics;
   Measured m;

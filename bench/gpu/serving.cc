@@ -38,7 +38,7 @@ class WholeModel {
   void PutInto(LoopbackCluster::Options& options) {
     options.without_experts = true;
     options.wrap_exchange = [this](std::unique_ptr<dataplane::AttentionExchange>) {
-      return std::make_unique<LocalExperts>(shape_, *layers_);
+      return std::make_unique<LocalExperts>(shape_, *layers_, *context_);
     };
     options.wrap_transport = [](dataplane::PeerId, std::unique_ptr<dataplane::Transport>) {
       return std::make_unique<LoneTransport>(WaitPolicy::ForThreads(1));

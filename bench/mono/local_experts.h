@@ -3,25 +3,29 @@
 #include <cstring>
 #include <vector>
 
-#include "common/aligned_buffer.h"
 #include "dataplane/comm/exchange.h"
 #include "dataplane/experts/expert_layers.h"
+#include "kernels/device/context.h"
 
 namespace janus::bench {
 
 // The experts behind the attention side's interface without an exchange: Post computes them on the
 // spot, on the caller's threads, where the rows lie; the contributions are read where they were
-// written.
+// written. On a device rows and contributions pass through pinned memory of the host, as between
+// instances that do not exchange in place, and Post waits for them.
 class LocalExperts final : public dataplane::AttentionExchange {
  public:
-  LocalExperts(const dataplane::ExchangeShape& shape, dataplane::ExpertLayers& layers)
-      : shape_(shape), layers_(layers) {
+  // `context`: where the layers compute; it outlives this.
+  LocalExperts(const dataplane::ExchangeShape& shape, dataplane::ExpertLayers& layers,
+               kernels::Context& context)
+      : shape_(shape), layers_(layers), context_(context) {
     for (int i = 0; i < shape.micro_batches; ++i) {
       const auto rows = static_cast<size_t>(shape.max_rows);
       const auto cells = rows * static_cast<size_t>(shape.top_k);
-      parts_.push_back(
-          {AlignedBuffer(rows * shape.row_bytes()), AlignedBuffer(cells * shape.row_bytes()),
-           std::vector<dataplane::ContributionRef>(cells), std::vector<const void*>(cells), 0});
+      parts_.push_back({*context.TakePinned(rows * shape.row_bytes()),
+                        *context.TakePinned(cells * shape.row_bytes()),
+                        std::vector<dataplane::ContributionRef>(cells),
+                        std::vector<const void*>(cells), 0});
     }
   }
 
@@ -45,6 +49,7 @@ class LocalExperts final : public dataplane::AttentionExchange {
     JANUS_RETURN_IF_ERROR(layers_.Compute([&](Rank, int) {
       return dataplane::ExpertExchange::Outgoing{part.refs, part.contributions.data()};
     }));
+    JANUS_RETURN_IF_ERROR(context_.Wait());
     part.count = rows * shape_.top_k;
     for (int i = 0; i < part.count; ++i) {
       const dataplane::ContributionRef& ref = part.refs[static_cast<size_t>(i)];
@@ -74,8 +79,8 @@ class LocalExperts final : public dataplane::AttentionExchange {
 
  private:
   struct Part {
-    AlignedBuffer rows;
-    AlignedBuffer contributions;
+    kernels::Buffer rows;
+    kernels::Buffer contributions;
     std::vector<dataplane::ContributionRef> refs;
     std::vector<const void*> cells;  // [row * K + slot]
     int count;
@@ -84,6 +89,7 @@ class LocalExperts final : public dataplane::AttentionExchange {
 
   const dataplane::ExchangeShape shape_;
   dataplane::ExpertLayers& layers_;
+  kernels::Context& context_;
   std::vector<Part> parts_;
   double expert_seconds_ = 0.0;
   uint64_t activated_ = 0;

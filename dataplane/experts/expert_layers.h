@@ -53,8 +53,8 @@ class ExpertLayers {
   // Room for `count` contributions to `to`, as ExpertExchange::Begin gives it.
   using Begun = FunctionRef<ExpertExchange::Outgoing(Rank to, int count)>;
   // Computes this instance's contributions to every gated sender, in order of rank, none included.
-  // When it returns they are where `begin` said, or will be on the device once that has run what it
-  // was given.
+  // When it returns they are where `begin` said, or will be, there or on the device, once that has
+  // run what it was given: rows and replies stay valid until then.
   virtual Status Compute(Begun begin) = 0;
 
   // Of the round computed last.
