@@ -247,8 +247,8 @@ Scheduler::Outlook Scheduler::After(const Batch& batch) const {
 }
 
 int Scheduler::swapped() const {
-  return static_cast<int>(std::count_if(away_.begin(), away_.end(),
-                                        [](const SequencePtr& s) { return s->swapped.pages() > 0; }));
+  return static_cast<int>(std::count_if(
+      away_.begin(), away_.end(), [](const SequencePtr& s) { return s->swapped.pages() > 0; }));
 }
 
 int64_t Scheduler::kv_tokens() const {

@@ -29,6 +29,7 @@ std::unique_ptr<KvCache> MakeCache(kernels::Context& device, int pages, int swap
   options.bytes = kBytes * pages;
   options.swap_bytes = kBytes * swap_pages + kPageBytes;  // what is left over is no page
   options.context = &device;
+  options.log = Logger(2, LogLevel::kError);  // it is full now and then
   return *KvCache::Create(options);
 }
 

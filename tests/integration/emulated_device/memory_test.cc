@@ -120,10 +120,9 @@ TEST_F(EmulatedStepTest, SwapsWithoutAWaitOrMemory) {
     const LoopbackCluster::Outcome outcome = cluster.Await(Submit(cluster, 1, kTokens));
     EXPECT_TRUE(outcome.error.ok()) << outcome.error.ToString();
     EXPECT_TRUE(cluster.Stop().ok());
-    return Run{context.counts(),
-               dynamic_cast<kernels::EmulatedDevice&>(context).pageable_copies(),
-               context.counts().allocations - before,
-               cluster.attention(0).statistics().preempted, outcome.tokens};
+    return Run{context.counts(), dynamic_cast<kernels::EmulatedDevice&>(context).pageable_copies(),
+               context.counts().allocations - before, cluster.attention(0).statistics().preempted,
+               outcome.tokens};
   };
   const Run without = run(false), with = run(true);
   EXPECT_EQ(with.tokens, without.tokens);
