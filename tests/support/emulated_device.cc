@@ -603,6 +603,13 @@ void EmulatedDevice::CountIfPageable(const void* host, size_t bytes) {
   if (!LiesWithin(pinned_, at, bytes) && !LiesWithin(pinned_here_, at, bytes)) ++pageable_copies_;
 }
 
+uint64_t EmulatedDevice::pinned_bytes() const {
+  const MutexLock lock(mu_);
+  uint64_t bytes = 0;
+  for (const auto& [data, size] : pinned_) bytes += size;
+  return bytes;
+}
+
 uint64_t EmulatedDevice::pageable_copies() const {
   const MutexLock lock(mu_);
   return pageable_copies_;

@@ -82,6 +82,8 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
   uint64_t launches() const;
   // That have not run.
   size_t pending_loads() const;
+  // Of the host, that TakePinned has given and nobody has given back.
+  uint64_t pinned_bytes() const;
   // Copies from and to memory of the host that is not pinned: a GPU's may hold the host up.
   uint64_t pageable_copies() const;
   // From now on every launch and every wait fails, as after a fault of a kernel.

@@ -61,6 +61,24 @@ TEST_F(EmulatedSwapTest, CopiesPinnedMemoryAlone) {
   EXPECT_EQ(Logged(), "");
 }
 
+// Plans count what it was told: no more is pinned, and all of it before the first sequence comes.
+TEST_F(EmulatedSwapTest, PinsTheWholePagesThatItWasTold) {
+  KvCacheOptions options;
+  options.layers = kLayers;
+  options.page_bytes = kPageBytes;
+  options.bytes = kPageBytes * kLayers * 8;
+  options.swap_bytes = kPageBytes * kLayers * 5 + 1;
+  options.context = &device_;
+  const auto cache = *KvCache::Create(options);
+  EXPECT_EQ(device_.pinned_bytes(), static_cast<uint64_t>(kPageBytes) * kLayers * 5);
+  std::vector<int32_t> pages = TakePages(*cache, 5), more = TakePages(*cache, 1);
+  KvCache::Swapped swapped, none;
+  EXPECT_TRUE(cache->SwapOut(pages, swapped));
+  EXPECT_EQ(cache->swap_used(), kPageBytes * kLayers * 5);
+  EXPECT_FALSE(cache->SwapOut(more, none));
+  EXPECT_EQ(device_.counts().allocations, 2u);
+}
+
 TEST_F(EmulatedSwapTest, GoesOnWithoutHostMemoryThatCannotBePinned) {
   device_.RefusePinned();
   const auto cache = MakeCache(4, 4);
