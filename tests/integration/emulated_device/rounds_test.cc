@@ -66,6 +66,7 @@ class Instance {
       return ExpertExchange::Outgoing{reply.refs, reply.rows.data()};
     });
     ASSERT_TRUE(computed.ok()) << computed.ToString();
+    ASSERT_TRUE(device_.Wait().ok());
     for (int a = 0; a < kSenders; ++a) {
       const Reply& reply = replies[static_cast<size_t>(a)];
       for (size_t i = 0; i < reply.refs.size(); ++i) {
