@@ -174,6 +174,7 @@ TEST_P(DecodeLayerTest, IsWhatInstancesCompute) {
                       return dataplane::ExpertExchange::Outgoing{refs, replies.data()};
                     })
                     .ok());
+    ASSERT_TRUE(device.Wait().ok());
     const DecodeLayer::Load load = *layer.load();
     EXPECT_EQ(load.experts, experts->activated());
     EXPECT_EQ(load.rows * hidden * 2, replies.size());
@@ -219,6 +220,7 @@ TEST_P(DecodeLayerTest, LayersFollowOneAnotherAsInstancesComputeThem) {
                       return dataplane::ExpertExchange::Outgoing{refs, replies.data()};
                     })
                     .ok());
+    ASSERT_TRUE(device.Wait().ok());
     std::vector<const void*> contributions(k);
     for (size_t i = 0; i < k; ++i) {
       contributions[refs[i].slot] = replies.data() + i * row_bytes;
