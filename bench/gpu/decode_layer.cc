@@ -331,6 +331,9 @@ namespace {
 
 // Of bfloat16 weights and rows.
 constexpr int64_t kBytes = 2;
+constexpr int64_t kPointer = 8;
+// Of a row in the cache: its page table's address and its position, and a page's number.
+constexpr int64_t kWhereToWrite = kPointer + 8 + 4;
 
 OperationLimit Projected(const char* name, int64_t rows, int64_t outputs, int64_t inputs,
                          bool accumulates = false) {
@@ -341,6 +344,10 @@ OperationLimit Projected(const char* name, int64_t rows, int64_t outputs, int64_
 }
 OperationLimit Normed(const char* name, int64_t rows, int64_t hidden, int64_t y_bytes) {
   return {name, rows * hidden * (4 + y_bytes) + hidden * kBytes, 0};
+}
+// A position of each row, a frequency of each pair.
+OperationLimit Rotated(int64_t rows, int64_t heads, int64_t rotary) {
+  return {"rope", rows * heads * rotary * 8 + 4 * (rows + rotary / 2), 0};
 }
 // A matrix of each head, fp32 rows.
 OperationLimit ByHeads(const char* name, int64_t rows, int64_t heads, int64_t outputs,
@@ -367,10 +374,10 @@ void AddLatent(const ModelDescription& model, int64_t t, int64_t keys,
     limits.push_back(Normed("query norm", t, l.query_rank, kBytes));
   }
   limits.push_back(Projected("q", t, q, l.query_rank > 0 ? l.query_rank : model.hidden));
-  limits.push_back({"rope", t * (a.heads + 1) * a.rope.rotary_dim * 8, 0});
+  limits.push_back(Rotated(t, a.heads + 1, a.rope.rotary_dim));
   limits.push_back(Projected("kv_a", t, entry, model.hidden));
   limits.push_back(Normed("latent norm", t, l.rank, 4));
-  limits.push_back({"latent write", t * entry * (4 + kBytes), 0});
+  limits.push_back({"latent write", t * (entry * (4 + kBytes) + kWhereToWrite), 0});
   limits.push_back(ByHeads("into latent space", t, a.heads, l.rank, a.nope_dim(), 4));
   limits.push_back({"attention", keys * entry * kBytes + t * a.heads * (entry + l.rank) * 4,
                     2 * keys * a.heads * (2 * int64_t{l.rank} + a.rope.rotary_dim)});
@@ -385,8 +392,8 @@ void AddGrouped(const ModelDescription& model, int64_t t, int64_t keys,
   limits.push_back(Projected("q", t, q, model.hidden));
   limits.push_back(Projected("k", t, kv, model.hidden));
   limits.push_back(Projected("v", t, kv, model.hidden));
-  limits.push_back({"rope", t * (a.heads + a.kv_heads) * a.rope.rotary_dim * 8, 0});
-  limits.push_back({"write of keys and values", t * 2 * kv * (4 + kBytes), 0});
+  limits.push_back(Rotated(t, a.heads + a.kv_heads, a.rope.rotary_dim));
+  limits.push_back({"write of keys and values", t * (2 * kv * (4 + kBytes) + kWhereToWrite), 0});
   limits.push_back({"attention", keys * 2 * kv * kBytes + t * q * (4 + kBytes), 4 * keys * q});
 }
 
@@ -410,7 +417,10 @@ std::vector<OperationLimit> LimitsOf(const ModelDescription& model, int rows, in
   limits.push_back(
       {"router and AEBS", (model.moe.experts + t) * h * kBytes, 2 * t * h * model.moe.experts});
   limits.push_back(Ffn("experts", load.experts, load.rows, h, model.moe.intermediate, kBytes));
-  limits.push_back({"combine", t * h * (kBytes * model.moe.top_k + 8 + (shared ? 4 : 0)), 0});
+  limits.push_back(
+      {"combine",
+       t * h * (kBytes * model.moe.top_k + 8 + (shared ? 4 : 0)) + t * model.moe.top_k * kPointer,
+       0});
   return limits;
 }
 

@@ -97,6 +97,7 @@ Result<std::unique_ptr<AttentionInstance>> AttentionInstance::Create(
   cache_options.bytes = options.kv_bytes;
   cache_options.swap_bytes = options.swap_bytes;
   cache_options.context = options.context;
+  cache_options.log = options.log;
   JANUS_ASSIGN_OR_RETURN(std::unique_ptr<KvCache> cache, KvCache::Create(cache_options));
   return std::unique_ptr<AttentionInstance>(
       new AttentionInstance(options, model, weights, sink, clock, std::move(cache)));

@@ -33,7 +33,7 @@ struct AttentionOptions {
   int max_batch = 256;        // running sequences, 1..max rows per round
   int64_t max_model_len = 0;  // positions per sequence; 0: the model's
   int64_t kv_bytes = int64_t{1} << 30;
-  int64_t swap_bytes = int64_t{1} << 30;
+  int64_t swap_bytes = int64_t{1} << 30;  // of the host, pinned beside a device; 0: none
   // Whether keys and values, or latent vectors, are held in Float8E4M3 with scales (kernels.h), not
   // in the model's wire type: other bits, half the memory of bfloat16.
   bool fp8_cache = false;

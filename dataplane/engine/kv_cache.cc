@@ -26,6 +26,7 @@ Result<std::unique_ptr<KvCache>> KvCache::Create(const KvCacheOptions& options) 
   cache->memory_ = *std::move(memory);
   cache->free_.reserve(static_cast<size_t>(cache->num_pages_));
   for (int page = cache->num_pages_ - 1; page >= 0; --page) cache->free_.push_back(page);
+  cache->TakeSwapRoom();
   return cache;
 }
 
@@ -52,41 +53,63 @@ void KvCache::Release(std::vector<int32_t>& pages) {
   }
 }
 
-bool KvCache::SwapOut(std::vector<int32_t>& pages, Swapped& out) {
-  const size_t bytes = pages.size() * page_bytes_ * static_cast<size_t>(options_.layers);
-  if (swap_used_ + static_cast<int64_t>(bytes) > options_.swap_bytes) return false;
-  out.bytes.resize(bytes);
-  std::byte* to = out.bytes.data();
-  bool copied = true;
-  for (int layer = 0; layer < options_.layers; ++layer) {
-    for (const int32_t page : pages) {
-      copied = copied && context_.CopyOut(to, PageAt(layer, page), page_bytes_).ok();
-      to += page_bytes_;
+void KvCache::TakeSwapRoom() {
+  const int64_t pages = options_.swap_bytes / (options_.page_bytes * options_.layers);
+  if (pages < 1) return;
+  const Status taken = swap_.TakePages(context_, options_.layers, page_bytes_,
+                                       static_cast<int>(std::min<int64_t>(pages, INT32_MAX - 1)));
+  if (taken.ok()) return;
+  options_.log.Warning("no host memory for sequences that give way: they are computed again",
+                       {{"swap_bytes", options_.swap_bytes}, {"error", taken.ToString()}});
+}
+
+Status KvCache::CopyRuns(std::span<const int32_t> pages, std::span<const int32_t> swapped,
+                         QueueCopy queue_copy) const {
+  for (size_t begin = 0, end = 0; begin < pages.size(); begin = end) {
+    for (end = begin + 1; end < pages.size(); ++end) {
+      if (pages[end] != pages[end - 1] + 1 || swapped[end] != swapped[end - 1] + 1) break;
+    }
+    for (int layer = 0; layer < options_.layers; ++layer) {
+      JANUS_RETURN_IF_ERROR(queue_copy(PageAt(layer, pages[begin]),
+                                       swap_.PageAt(layer, swapped[begin]),
+                                       (end - begin) * page_bytes_));
     }
   }
-  // Before others are given the pages, and the bytes move with their sequence.
-  if (!context_.Wait().ok() || !copied) {
-    out = Swapped();
+  return OkStatus();
+}
+
+bool KvCache::SwapOut(std::vector<int32_t>& pages, Swapped& out) {
+  JANUS_CHECK(out.numbers.empty(), out.pages());
+  if (!swap_.Give(static_cast<int>(pages.size()), out.numbers)) {
+    if (swap_.pages() > 0 && !std::exchange(has_told_full_, true)) {
+      options_.log.Warning(
+          "host memory for sequences that give way is full: they are computed again",
+          {{"swap_bytes", options_.swap_bytes},
+           {"used", swap_used()},
+           {"wanted", static_cast<int64_t>(pages.size()) * options_.layers * options_.page_bytes}});
+    }
     return false;
   }
-  out.pages = static_cast<int>(pages.size());
-  swap_used_ += static_cast<int64_t>(bytes);
+  const Status copied =
+      CopyRuns(pages, out.numbers, [&](std::byte* page, std::byte* swapped, size_t bytes) {
+        return context_.CopyOut(swapped, page, bytes);
+      });
+  if (!copied.ok()) {
+    Drop(out);
+    return false;
+  }
   Release(pages);
   return true;
 }
 
 bool KvCache::SwapIn(Swapped& in, std::vector<int32_t>& pages) {
   JANUS_CHECK(pages.empty(), pages.size());
-  if (!Grow(pages, in.pages)) return false;
-  const std::byte* from = in.bytes.data();
-  bool copied = true;
-  for (int layer = 0; layer < options_.layers; ++layer) {
-    for (const int32_t page : pages) {
-      copied = copied && context_.CopyIn(PageAt(layer, page), from, page_bytes_).ok();
-      from += page_bytes_;
-    }
-  }
-  if (!context_.Wait().ok() || !copied) {
+  if (!Grow(pages, in.pages())) return false;
+  const Status copied =
+      CopyRuns(pages, in.numbers, [&](std::byte* page, std::byte* swapped, size_t bytes) {
+        return context_.CopyIn(page, swapped, bytes);
+      });
+  if (!copied.ok()) {
     Release(pages);
     return false;
   }
@@ -95,8 +118,7 @@ bool KvCache::SwapIn(Swapped& in, std::vector<int32_t>& pages) {
 }
 
 void KvCache::Drop(Swapped& in) {
-  swap_used_ -= static_cast<int64_t>(in.bytes.size());
-  in = Swapped();
+  swap_.TakeBack(in.numbers);
 }
 
 }  // namespace janus::dataplane

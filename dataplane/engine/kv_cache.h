@@ -6,7 +6,10 @@
 #include <span>
 #include <vector>
 
+#include "common/function_ref.h"
+#include "common/log.h"
 #include "common/status.h"
+#include "dataplane/engine/swap_room.h"
 #include "kernels/device/context.h"
 #include "kernels/kernels.h"
 
@@ -17,14 +20,19 @@ struct KvCacheOptions {
   int64_t page_bytes = 0;         // of one layer's page; what it holds is the attention's affair
   DType dtype = DType::kFloat32;  // of what it holds, for the attention
   int64_t bytes = 0;              // of device pages, all layers
-  int64_t swap_bytes = 0;         // of host memory for preempted sequences
+  int64_t swap_bytes = 0;         // of host memory for preempted sequences, in whole pages
   kernels::Context* context = nullptr;  // whose memory the pages are; null: the host's
+  Logger log{2, LogLevel::kWarning};    // told once each why sequences are not swapped out
 };
 
 // The pages of one attention instance, handed out by number; a page number means the same positions
 // in every layer. Beside those that `bytes` are enough for there is one that no sequence is given.
-// On the host addresses are mapped at creation, without a reservation: memory is
-// taken as pages are first written, so who plans a machine counts all of it.
+// Host memory for preempted sequences is taken at creation, too; where it cannot be had there is
+// none, which costs time alone. On the host addresses are mapped at creation, without a
+// reservation: memory is taken as pages are first written, so who plans a machine counts all of it.
+//
+// Copies between the two are queued on the stream of the steps, and the host awaits none: whoever
+// is given a page next writes it after the copy that reads it.
 //
 // Confined to the step thread.
 class KvCache {
@@ -38,7 +46,10 @@ class KvCache {
   // The page that nobody has: where rows write that are computed and thrown away.
   int32_t spare_page() const { return num_pages_; }
   int free_pages() const { return static_cast<int>(free_.size()); }
-  int64_t swap_used() const { return swap_used_; }  // bytes of host memory
+  // Bytes of host memory.
+  int64_t swap_used() const {
+    return int64_t{swap_.given()} * options_.layers * options_.page_bytes;
+  }
   static int PagesFor(int64_t positions) {
     return static_cast<int>((positions + kernels::kPageTokens - 1) / kernels::kPageTokens);
   }
@@ -48,15 +59,16 @@ class KvCache {
   // Gives back all of `pages` and empties it.
   void Release(std::vector<int32_t>& pages);
 
-  // A preempted sequence's pages in host memory.
+  // A preempted sequence's pages in host memory, by their numbers there. Given back by Drop.
   struct Swapped {
-    std::vector<std::byte> bytes;
-    int pages = 0;
+    std::vector<int32_t> numbers;
+    int pages() const { return static_cast<int>(numbers.size()); }
   };
-  // Copies the pages out and releases them; false when swap memory is short (nothing changed), or
-  // when the device fails, which its next operation tells.
+  // Copies the pages out and releases them; false when swap memory is short, or when the device
+  // fails, which its next operation tells (nothing changed).
   bool SwapOut(std::vector<int32_t>& pages, Swapped& out);
-  // Brings them back into newly taken pages; false when too few are free (nothing changed).
+  // Brings them back into newly taken pages; false when too few are free, or when the device fails,
+  // which its next operation tells (nothing changed).
   bool SwapIn(Swapped& in, std::vector<int32_t>& pages);
   // Forgets a swapped sequence.
   void Drop(Swapped& in);
@@ -69,6 +81,11 @@ class KvCache {
  private:
   explicit KvCache(const KvCacheOptions& options);
   std::byte* PageAt(int layer, int32_t page) const;
+  void TakeSwapRoom();
+  // Of each layer, as one copy each, the pages that are neighbours here and in the host's memory.
+  using QueueCopy = FunctionRef<Status(std::byte* page, std::byte* swapped, size_t bytes)>;
+  Status CopyRuns(std::span<const int32_t> pages, std::span<const int32_t> swapped,
+                  QueueCopy queue_copy) const;
 
   const KvCacheOptions options_;
   const size_t page_bytes_;  // of one layer
@@ -76,7 +93,8 @@ class KvCache {
   kernels::Context& context_;
   kernels::Buffer memory_;     // [layers, num_pages + 1, page_bytes]
   std::vector<int32_t> free_;  // taken from the back; lowest numbers first at the start
-  int64_t swap_used_ = 0;
+  SwapRoom swap_;
+  bool has_told_full_ = false;
 };
 
 }  // namespace janus::dataplane

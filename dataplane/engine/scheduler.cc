@@ -104,7 +104,7 @@ std::vector<RequestKey> Scheduler::CancelWhere(FunctionRef<bool(const RequestKey
 }
 
 bool Scheduler::TakePagesBack(Sequence& sequence) {
-  if (sequence.swapped.pages > 0) {
+  if (sequence.swapped.pages() > 0) {
     // Without room for its next row it would be preempted again at once, copied twice for nothing.
     return KvCache::PagesFor(sequence.computed + 1) <= cache_.free_pages() &&
            cache_.SwapIn(sequence.swapped, sequence.pages);
@@ -247,8 +247,8 @@ Scheduler::Outlook Scheduler::After(const Batch& batch) const {
 }
 
 int Scheduler::swapped() const {
-  return static_cast<int>(std::count_if(away_.begin(), away_.end(),
-                                        [](const SequencePtr& s) { return s->swapped.pages > 0; }));
+  return static_cast<int>(std::count_if(
+      away_.begin(), away_.end(), [](const SequencePtr& s) { return s->swapped.pages() > 0; }));
 }
 
 int64_t Scheduler::kv_tokens() const {

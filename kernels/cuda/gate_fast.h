@@ -472,16 +472,12 @@ inline Plan PlanFastGateLogits(const GateTopKArgs& a, bool over_pieces) {
           a.rows * (8 + 2 * a.hidden) + 2 * a.experts * a.hidden + out,
           2 * a.rows * a.experts * a.hidden};
 }
-// What a choice reads of logits or their pieces, and writes.
-inline int64_t GateChoiceBytes(const GateTopKArgs& a, bool over_pieces) {
-  const int64_t logits = over_pieces ? GatePieces(a) + 1 : 1;
-  return a.rows * (4 * a.experts * logits + 6 * a.top_k);
-}
 inline Plan PlanFastGateChoice(const GateTopKArgs& a, bool over_pieces) {
   constexpr int kThreads = FastGateChoiceKernel::kThreads;
   return {a.rows, kThreads, GateChoice<kThreads>::Layout::For(a.experts, a.groups, a.top_k).bytes,
-          GateChoiceBytes(a, over_pieces), 0};
+          GateChoiceBytes(a, over_pieces ? GatePieces(a) : 0), 0};
 }
+// Of the three by themselves: what one gives the next is there to be read by others too.
 inline Plan PlanGateAndSchedule(const GateTopKArgs& a, const ScheduleExpertsArgs& schedule,
                                 const ListWorkArgs& list) {
   constexpr int kThreads = GateAndScheduleKernel::kThreads;
@@ -489,7 +485,7 @@ inline Plan PlanGateAndSchedule(const GateTopKArgs& a, const ScheduleExpertsArgs
   const Plan lists = list.active != nullptr ? PlanListWork(list) : Plan{};
   const int64_t choice = GateChoice<kThreads>::Layout::For(a.experts, a.groups, a.top_k).bytes;
   return {a.rows, kThreads, std::max({choice, aebs.shared_bytes, lists.shared_bytes}),
-          GateChoiceBytes(a, true) + aebs.bytes + lists.bytes, 0};
+          GateChoiceBytes(a, GatePieces(a)) + aebs.bytes + lists.bytes, 0};
 }
 
 }  // namespace janus::kernels::cuda

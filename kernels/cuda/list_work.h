@@ -240,11 +240,12 @@ struct ListWorkKernel {
 // Places in the lists have 16 bits.
 inline constexpr int64_t kMostListed = 65535;
 
+// As if all of the round were this instance's.
 inline Plan PlanListWork(const ListWorkArgs& a) {
-  const int64_t slots = a.slots;
+  const int64_t active = a.slots < a.count ? a.slots : a.count;
   return {1, ListWorkKernel::kThreads, ListWorkLayout::For(a.slots, a.senders).bytes,
           a.count * (4 + 4 + 24) + CeilDiv(a.count, a.top_k) * 8 + int64_t{a.senders} * (8 + 4) +
-              2 * slots * static_cast<int64_t>(sizeof(ActiveExpert)),
+              2 * active * static_cast<int64_t>(sizeof(ActiveExpert)),
           0};
 }
 

@@ -14,8 +14,8 @@ struct Plan {
   int64_t blocks = 0;  // grids have one axis
   int threads = 0;     // of a block
   int64_t shared_bytes = 0;
-  // The least that the operation must move and compute, each input read once; 0 where only the
-  // device's memory says how much (attention, experts).
+  // The least that the operation must move and compute, each input read once, what says where rows
+  // lie among it; 0 where only the device's memory says how much (attention, experts).
   int64_t bytes = 0;
   int64_t flops = 0;  // a multiplication and an addition are two
 };

@@ -254,11 +254,17 @@ struct GateChoiceKernel {
     });
   }
 };
+// What a choice reads, of logits or of so many pieces of each, and writes: logits that were pieces,
+// or scores in their place.
+inline int64_t GateChoiceBytes(const GateTopKArgs& a, int64_t pieces) {
+  const int64_t read = pieces > 0 ? pieces : 1;
+  const int64_t written = pieces > 0 || a.score == GateScore::kSigmoid ? 1 : 0;
+  return a.rows * (4 * a.experts * (read + written) + 6 * a.top_k) +
+         (a.bias != nullptr ? 4 * a.experts : 0);
+}
 inline Plan PlanGateChoice(const GateTopKArgs& a) {
   return {a.rows, GateChoiceKernel::kThreads, sizeof(GateChoiceKernel::Shared),
-          a.rows * ((a.bias != nullptr ? 8 : 4) * a.experts + 6 * a.top_k) +
-              (a.bias != nullptr ? 4 * a.experts : 0),
-          0};
+          GateChoiceBytes(a, 0), 0};
 }
 
 JANUS_DEVICE inline float Silu(float x) {

@@ -108,8 +108,14 @@ struct RopeKernel {
 };
 inline Plan PlanRope(const RopeArgs& a) {
   const int64_t pairs = a.rows * (a.rotary_dim / 2);
-  return PlanElements(pairs, RopeKernel::kThreads, pairs * a.heads * 16, pairs * a.heads * 6);
+  // A position of each row, a frequency of each pair.
+  const int64_t angles = pairs > 0 ? 4 * (a.rows + a.rotary_dim / 2) : 0;
+  return PlanElements(pairs, RopeKernel::kThreads, pairs * a.heads * 16 + angles,
+                      pairs * a.heads * 6);
 }
+
+// What says where a row's keys and values, or its latent vector, go: the row and a page's number.
+inline constexpr int64_t kWhereToWriteBytes = sizeof(KvRow) + 4;
 
 // Thread per element of keys and of values. Two rows that name one position would race; the
 // caller's rows are distinct.
@@ -142,7 +148,8 @@ struct KvWriteKernel {
 };
 inline Plan PlanKvWrite(const KvWriteArgs& a) {
   const int64_t count = a.num_rows * a.cache.kv_heads * a.cache.head_dim;
-  return PlanElements(count, KvWriteKernel::kThreads, 2 * count * (4 + SizeOf(a.cache.dtype)), 0);
+  return PlanElements(count, KvWriteKernel::kThreads,
+                      2 * count * (4 + SizeOf(a.cache.dtype)) + a.num_rows * kWhereToWriteBytes, 0);
 }
 
 // The same for a cache of fp8: warp per piece, of a row first the keys of its heads, then the
@@ -183,7 +190,7 @@ struct KvWritePiecesKernel {
 inline Plan PlanKvWritePieces(const KvWriteArgs& a) {
   const int64_t pieces = 2 * a.num_rows * a.cache.kv_heads;
   return {CeilDiv(pieces, KvWritePiecesKernel::kWarps), KvWritePiecesKernel::kThreads, 0,
-          pieces * (5 * int64_t{a.cache.head_dim} + 4), 0};
+          pieces * (5 * int64_t{a.cache.head_dim} + 4) + a.num_rows * kWhereToWriteBytes, 0};
 }
 
 // Of latent vectors for a cache of fp8 (others: rows_fast.h): warp per piece of a row's latent
@@ -231,7 +238,9 @@ inline Plan PlanLatentWritePieces(const LatentWriteArgs& a) {
   const int64_t pieces = ScaleBlocks(a.cache.rank);
   return {CeilDiv(a.num_rows * (pieces + 1), LatentWritePiecesKernel::kWarps),
           LatentWritePiecesKernel::kThreads, 0,
-          a.num_rows * (5 * int64_t{a.cache.rank} + 4 * pieces + 6 * int64_t{a.cache.rope}), 0};
+          a.num_rows * (5 * int64_t{a.cache.rank} + 4 * pieces + 6 * int64_t{a.cache.rope} +
+                        kWhereToWriteBytes),
+          0};
 }
 
 // Element h of row t: the sum rule, not an approximation of it.
@@ -263,7 +272,7 @@ inline Plan PlanCombineSlots(const CombineSlotsArgs& a) {
   const int64_t count = a.rows * a.hidden;
   const int64_t local = a.local != nullptr ? 1 : 0;
   return PlanElements(count, CombineSlotsKernel::kThreads,
-                      count * (8 + 4 * local + a.top_k * SizeOf(a.dtype)),
+                      count * (8 + 4 * local + a.top_k * SizeOf(a.dtype)) + a.rows * a.top_k * 8,
                       count * (a.top_k + local));
 }
 

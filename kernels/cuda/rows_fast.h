@@ -213,7 +213,7 @@ struct LatentWriteKernel {
 inline Plan PlanLatentWrite(const LatentWriteArgs& a) {
   const int64_t width = int64_t{a.cache.rank} + a.cache.rope;
   return PlanRowParts(a.num_rows, width, LatentWriteKernel::kPart,
-                      a.num_rows * width * (4 + SizeOf(a.cache.dtype)), 0);
+                      a.num_rows * (width * (4 + SizeOf(a.cache.dtype)) + kWhereToWriteBytes), 0);
 }
 
 }  // namespace janus::kernels::cuda

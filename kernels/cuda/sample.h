@@ -323,7 +323,9 @@ struct SampleKernel {
   }
 };
 inline Plan PlanSample(const SampleArgs& a) {
-  return {a.rows, SampleKernel::kThreads, sizeof(SampleKernel::Shared), a.rows * a.vocab * 4, 0};
+  constexpr int64_t kBeside = sizeof(SamplingParams) + sizeof(SampledToken);
+  return {a.rows, SampleKernel::kThreads, sizeof(SampleKernel::Shared),
+          a.rows * (a.vocab * 4 + kBeside), 0};
 }
 
 }  // namespace janus::kernels::cuda

@@ -254,10 +254,9 @@ Status ValidateScheduleExperts(const ScheduleExpertsArgs& a) {
 }
 
 Plan PlanScheduleExperts(const ScheduleExpertsArgs& a) {
-  const int64_t e = a.placement.experts;
   return {1, kScheduleExpertsThreads,
           ScheduleExpertsLayout::For(a.placement.experts, a.placement.instances).bytes,
-          a.count * 6 + e * 10 + a.placement.instances * 4, 0};
+          PlacementBytes(a.placement) + 6 * a.count, 0};
 }
 
 Status ScheduleExperts(const Stream& stream, const ScheduleExpertsArgs& args) {

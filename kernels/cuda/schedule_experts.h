@@ -74,6 +74,14 @@ struct ScheduleExpertsLayout {
 
 inline constexpr int kScheduleExpertsThreads = 256;
 
+// What AEBS must move besides the ids where every expert is activated: the placement in, of its
+// replicas one of each expert; out the choice per expert, the activated ones and the loads.
+inline int64_t PlacementBytes(const PlacementView& p) {
+  const int64_t in = 4 + 4 + 8 * p.mask_words + 2;
+  const int64_t out = 4 + 2;
+  return p.experts * (in + out) + 4 + 4 * int64_t{p.instances} + 4;
+}
+
 Plan PlanScheduleExperts(const ScheduleExpertsArgs& args);
 
 // What ScheduleExperts refuses, but for what shared memory does not hold.

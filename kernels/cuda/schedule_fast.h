@@ -320,11 +320,6 @@ inline bool FitsFastSchedule(const PlacementView& p) {
          FastScheduleLayout::For(p.experts, p.instances).bytes <= kMaxSharedBytes;
 }
 
-// What AEBS must move besides the ids: the placement in, the choice per expert and the loads out.
-inline int64_t PlacementBytes(const PlacementView& p) {
-  const int64_t e = p.experts;
-  return e * (4 + 8 * p.mask_words + 2 + 2 + 4) + 4 * int64_t{p.instances};
-}
 inline Plan PlanFastSchedule(const ScheduleExpertsArgs& a, bool split) {
   const int64_t words = CeilDiv(a.placement.experts, kLanes);
   return {1, kFastThreads,

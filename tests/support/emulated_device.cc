@@ -257,6 +257,7 @@ void EmulatedDevice::FreeLoaded(std::byte* data, size_t) {
 }
 
 Result<std::byte*> EmulatedDevice::AllocatePinned(size_t bytes) {
+  if (!pins_memory_) return ResourceExhausted(std::to_string(bytes) + " bytes of pinned memory");
   auto* const data = static_cast<std::byte*>(::operator new(bytes, std::align_val_t(kAlignment)));
   std::memset(data, kNaN, bytes);
   const MutexLock lock(mu_);
@@ -398,11 +399,23 @@ Status EmulatedDevice::QueueIn(void* device, const void* host, size_t bytes) {
                              " bytes");
            }
            Open();
-           std::memcpy(device, host, bytes);
+           Read(static_cast<std::byte*>(device), static_cast<const std::byte*>(host), bytes);
            Close();
            return OkStatus();
          })
       .status();
+}
+
+void EmulatedDevice::Read(std::byte* to, const std::byte* from, size_t bytes) const {
+  std::memcpy(to, from, bytes);
+  for (const CopyDown& copy : down_) {
+    const std::byte* const begin = std::max<const std::byte*>(copy.host, from);
+    const std::byte* const end = std::min<const std::byte*>(copy.host + copy.size, from + bytes);
+    if (begin < end) {
+      std::memcpy(to + (begin - from), copy.bytes.get() + (begin - copy.host),
+                  static_cast<size_t>(end - begin));
+    }
+  }
 }
 
 Status EmulatedDevice::QueueOut(void* host, const void* device, size_t bytes) {
@@ -588,6 +601,13 @@ void EmulatedDevice::Unpin(std::byte* begin, size_t bytes) {
 void EmulatedDevice::CountIfPageable(const void* host, size_t bytes) {
   const auto* const at = static_cast<const std::byte*>(host);
   if (!LiesWithin(pinned_, at, bytes) && !LiesWithin(pinned_here_, at, bytes)) ++pageable_copies_;
+}
+
+uint64_t EmulatedDevice::pinned_bytes() const {
+  const MutexLock lock(mu_);
+  uint64_t bytes = 0;
+  for (const auto& [data, size] : pinned_) bytes += size;
+  return bytes;
 }
 
 uint64_t EmulatedDevice::pageable_copies() const {

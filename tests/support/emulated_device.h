@@ -32,7 +32,7 @@ namespace janus::kernels {
 //   - New memory holds bytes that are NaN as numbers.
 // What it cannot show: that somebody forgets to wait, since every step has run when it was queued.
 // Copies down are therefore kept back: the host sees them after a wait alone, and until then what
-// it had is overwritten with NaN.
+// it had is overwritten with NaN. Copies up, which are queued behind them, do see them.
 //
 // Loads are kept back likewise, as a second stream that lags as far behind as it may: each runs,
 // from what its pinned memory holds by then, when steps follow an event or the host awaits one, or
@@ -82,6 +82,8 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
   uint64_t launches() const;
   // That have not run.
   size_t pending_loads() const;
+  // Of the host, that TakePinned has given and nobody has given back.
+  uint64_t pinned_bytes() const;
   // Copies from and to memory of the host that is not pinned: a GPU's may hold the host up.
   uint64_t pageable_copies() const;
   // From now on every launch and every wait fails, as after a fault of a kernel.
@@ -94,6 +96,8 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
   void RunBehind(uint64_t seed);
   // It maps nothing of others, as a GPU without a way to theirs.
   void Isolate() { reaches_others_ = false; }
+  // No host memory is left that could be pinned.
+  void RefusePinned() { pins_memory_ = false; }
   // It raises and awaits no flags, as a GPU without such operations.
   void RefuseFlags() { takes_flags_ = false; }
   // It pins nothing that it has not taken.
@@ -182,6 +186,8 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
   void EndLaunch() override;
   // The copies down until that step.
   void Deliver(uint64_t until) JANUS_REQUIRES(mu_);
+  // To `to`, what the device finds at `from` on the host: copies down have come.
+  void Read(std::byte* to, const std::byte* from, size_t bytes) const JANUS_REQUIRES(mu_);
   void Open() JANUS_REQUIRES(mu_);
   void Close() JANUS_REQUIRES(mu_);
   void Protect(int protection) JANUS_REQUIRES(mu_);
@@ -212,6 +218,7 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
   std::string pci_address_;
   std::atomic<bool> is_broken_{false};
   std::atomic<bool> reaches_others_{true};
+  std::atomic<bool> pins_memory_{true};
   std::atomic<bool> takes_flags_{true};
   std::atomic<bool> pins_{true};
   std::atomic<bool> takes_network_{true};

@@ -38,7 +38,12 @@ class LoopbackCluster {
 
   struct Options {
     Topology topology;  // attention and experts need no addresses here
-    AttentionOptions attention;
+    // Room for swapping is pinned beside a device, and an emulated one writes all of it.
+    AttentionOptions attention = [] {
+      AttentionOptions small;
+      small.swap_bytes = int64_t{1} << 24;
+      return small;
+    }();
     AttentionPace pace;  // the deadlines are the experts', too
     ExpertOptions experts;
     kernels::Device device = kernels::Device::kReference;

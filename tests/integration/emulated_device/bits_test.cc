@@ -96,11 +96,14 @@ TEST_P(EmulatedBitsTest, PreemptedSequencesKeepTheirs) {
       schedule.sequences.push_back(of);
       schedule.actions.push_back({Schedule::Action::kSubmit, i, 0});
     }
+    // Pages change hands while the copies that read them have not run.
+    KernelChoice kernels = Kernels();
+    kernels.make_context = BehindHosts(random.Next());
     ScheduleRun run;
     // A schedule is short: now and then none of its steps preempts anybody.
     for (int attempt = 0; attempt < 20 && run.preempted == 0; ++attempt) {
       schedule.chunk_seed = random.Next();
-      run = RunSchedule(schedule, held_, pool_, Kernels());
+      run = RunSchedule(schedule, held_, pool_, kernels);
       ASSERT_EQ(Differences(schedule, run, pool_), "")
           << schedule << "\nagain with JANUS_SEED=" << TestSeed();
     }

@@ -357,6 +357,8 @@ TEST(LayerLimits, OfLatentAttentionAreThoseOfLaunchPlans) {
             cuda::PlanRope({.rows = 64, .heads = 129, .head_dim = 192, .rotary_dim = 64}).bytes);
   const kernels::AbsorbedAttentionArgs attention{
       .cache = {.dtype = kB16, .rank = 512, .rope = 64}, .num_rows = 64, .heads = 128};
+  const kernels::LatentWriteArgs write{.cache = attention.cache, .num_rows = 64};
+  EXPECT_EQ(BytesOf(limits, "latent write"), cuda::PlanLatentWrite(write).bytes);
   EXPECT_EQ(BytesOf(limits, "attention"), cuda::AbsorbedAttentionBytes(attention, 64 * 4096));
   EXPECT_EQ(FlopsOf(limits, "attention"), cuda::AbsorbedAttentionFlops(attention, 64 * 4096));
   const auto heads = [](int64_t outputs, int64_t inputs, DType y) {
@@ -404,9 +406,12 @@ TEST(LayerLimits, OfGroupedAttentionAreThoseOfLaunchPlans) {
   EXPECT_EQ(BytesOf(limits, "attention"), cuda::PagedAttentionBytes(attention, 16 * 512));
   EXPECT_EQ(FlopsOf(limits, "attention"), int64_t{4} * 16 * 512 * 4096);
   EXPECT_EQ(BytesOf(limits, "k"), 1024 * 4096 * 2 + 16 * 4096 * 2 + 16 * 1024 * 4);
-  EXPECT_EQ(BytesOf(limits, "rope"), 16 * 40 * 128 * 8);
-  EXPECT_EQ(BytesOf(limits, "write of keys and values"), 16 * 2048 * 6);
-  EXPECT_EQ(BytesOf(limits, "combine"), 16 * 4096 * (2 * 2 + 8));
+  EXPECT_EQ(BytesOf(limits, "rope"),
+            cuda::PlanRope({.rows = 16, .heads = 40, .head_dim = 128, .rotary_dim = 128}).bytes);
+  const kernels::KvWriteArgs write{.cache = attention.cache, .num_rows = 16};
+  EXPECT_EQ(BytesOf(limits, "write of keys and values"), cuda::PlanKvWrite(write).bytes);
+  EXPECT_EQ(BytesOf(limits, "combine"),
+            cuda::PlanCombineSlots({.dtype = kB16, .rows = 16, .hidden = 4096, .top_k = 2}).bytes);
   for (const OperationLimit& limit : limits) EXPECT_STRNE(limit.name, "shared experts");
 }
 

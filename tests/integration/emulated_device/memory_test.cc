@@ -102,6 +102,40 @@ TEST_F(EmulatedStepTest, CopiesToAndFromPinnedMemoryAlone) {
   }
 }
 
+// A sequence that gives way before each second step and is back in it: the host waits no more often
+// than without, and all that is added are copies of its page, one for each layer and way.
+TEST_F(EmulatedStepTest, SwapsWithoutAWaitOrMemory) {
+  struct Run {
+    kernels::ContextCounts counts;
+    uint64_t pageable, taken, preempted;
+    std::vector<int32_t> tokens;
+  };
+  const auto run = [&](bool preempts) {
+    options_.attention.preempt_override = [preempts](uint64_t step) {
+      return preempts && step % 2 == 0;
+    };
+    LoopbackCluster cluster(options_, held_.model, held_.attention, PointersTo(shares_));
+    kernels::Context& context = cluster.attention_context(0);
+    const uint64_t before = context.counts().allocations;
+    const LoopbackCluster::Outcome outcome = cluster.Await(Submit(cluster, 1, kTokens));
+    EXPECT_TRUE(outcome.error.ok()) << outcome.error.ToString();
+    EXPECT_TRUE(cluster.Stop().ok());
+    return Run{context.counts(), dynamic_cast<kernels::EmulatedDevice&>(context).pageable_copies(),
+               context.counts().allocations - before, cluster.attention(0).statistics().preempted,
+               outcome.tokens};
+  };
+  const Run without = run(false), with = run(true);
+  EXPECT_EQ(with.tokens, without.tokens);
+  EXPECT_EQ(without.preempted, 0u);
+  EXPECT_GE(with.preempted, uint64_t{kTokens} / 2 - 1);
+  EXPECT_EQ(with.taken, 0u);
+  EXPECT_EQ(with.counts.waits, without.counts.waits);
+  EXPECT_EQ(with.pageable, without.pageable);
+  const uint64_t copies = with.preempted * static_cast<uint64_t>(held_.model.layers);
+  EXPECT_EQ(with.counts.copies_out - without.counts.copies_out, copies);
+  EXPECT_EQ(with.counts.copies_in - without.counts.copies_in, copies);
+}
+
 TEST_F(EmulatedStepTest, CopiesRowsAndContributionsOnce) {
   const auto [attention, experts] = ByOneStep();
   const auto k = static_cast<uint64_t>(held_.model.moe.top_k);

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <thread>
@@ -76,6 +77,40 @@ class Instance {
         EXPECT_TRUE(is_new) << "twice: sender " << a << ", row " << reply.refs[i].row;
       }
     }
+  }
+
+  // All memory that a sender's replies have on the device, of an instance with device_replies: as
+  // it is left by a round, and all ones where that wrote nothing.
+  std::vector<Bytes> ComputeInPlace(int layer, const std::vector<Bytes>& rows) {
+    const auto row_bytes = static_cast<size_t>(held_.model.hidden * SizeOf(WireType(held_.model)));
+    // As if all rows were one sender's.
+    const size_t room = size_t{kSenders} * kMostRows * held_.model.moe.top_k * row_bytes;
+    std::vector<kernels::Buffer> replies;
+    std::vector<Bytes> left(kSenders, Bytes(room, std::byte{0xFF}));
+    layers_->Begin(layer);
+    for (int a = 0; a < kSenders; ++a) {
+      const auto at = static_cast<size_t>(a);
+      replies.push_back(device_.TakeCopyOrNote(left[at].data(), room));
+      ArrivedRows arrived;
+      arrived.rows = rows[at].data();
+      arrived.count = static_cast<int>(rows[at].size() / row_bytes);
+      EXPECT_TRUE(layers_->Gate(Rank{a}, arrived, replies[at].data()).ok());
+    }
+    EXPECT_TRUE(layers_->Assign().ok());
+    EXPECT_TRUE(layers_->Start().ok());
+    std::vector<std::vector<ContributionRef>> refs(kSenders);
+    EXPECT_TRUE(layers_
+                    ->Compute([&](Rank sender, int count) {
+                      auto& of = refs[static_cast<size_t>(sender.value)];
+                      of.resize(static_cast<size_t>(count));
+                      return ExpertExchange::Outgoing{of, nullptr};
+                    })
+                    .ok());
+    for (size_t a = 0; a < kSenders; ++a) {
+      EXPECT_TRUE(device_.CopyOut(left[a].data(), replies[a].data(), room).ok());
+    }
+    EXPECT_TRUE(device_.Wait().ok());
+    return left;
   }
 
   kernels::ContextCounts counts() const { return device_.counts(); }
@@ -158,6 +193,39 @@ INSTANTIATE_TEST_SUITE_P(
                     // Beyond one row: the host schedules from the start.
                     Way{"ByTheHost", {SchedulingPolicy::kAebs, 1, true}, 0, true}),
     [](const auto& info) { return info.param.name; });
+
+// Rows are fewer than the launches were recorded for: what stands in for the others is routed
+// nowhere. A recorded round leaves in its senders' memory what the same round does that is started
+// anew for as many rows as there are, and nothing behind a sender's last contribution.
+TEST(Rounds, ListNoRowsBeyondThoseThatCame) {
+  const HeldModel held = SmallRandomModel(DType::kBFloat16, 3);
+  const int experts = held.model.moe.experts;
+  const Topology one =
+      MakeTopology(kSenders, {experts}, held.model.moe_layers(), experts, 1, kMostRows);
+  ExpertLayersOptions options{SchedulingPolicy::kAebs, 0, true};
+  options.device_replies = true;
+  Instance recorded(held, one, 0, options);
+  options.graphs = false;
+  Instance anew(held, one, 0, options);
+  Random random(11);
+  const auto contribution = static_cast<size_t>(held.model.hidden) * sizeof(uint16_t);
+  for (const std::vector<int>& counts : std::vector<std::vector<int>>{
+           {3, 2}, {5, 0}, {0, 5}, {7, 0}, {4, 3}, {9, 0}, {3, 6}, {1, 10}, {12, 1}, {12, 9}}) {
+    const std::vector<Bytes> rows = RandomRows(held, counts, random);
+    const uint64_t replays = recorded.counts().replays;
+    const std::vector<Bytes> got = recorded.ComputeInPlace(0, rows);
+    ASSERT_EQ(recorded.counts().replays - replays, 2u);
+    const std::vector<Bytes> wanted = anew.ComputeInPlace(0, rows);
+    for (size_t a = 0; a < kSenders; ++a) {
+      EXPECT_TRUE(got[a] == wanted[a]) << counts[0] << " and " << counts[1] << " rows, to " << a;
+      const size_t end =
+          static_cast<size_t>(counts[a]) * static_cast<size_t>(held.model.moe.top_k) * contribution;
+      EXPECT_TRUE(std::all_of(got[a].begin() + static_cast<ptrdiff_t>(end), got[a].end(),
+                              [](std::byte b) { return b == std::byte{0xFF}; }))
+          << counts[0] << " and " << counts[1] << " rows, behind those to " << a;
+    }
+  }
+}
 
 // Device and host schedule alike, by the policy that was asked for, also where the two differ.
 TEST(Rounds, AreScheduledByTheirPolicy) {

@@ -59,7 +59,7 @@ TEST(Plan, OfFastRowsDealsPartsOfRowsToWarps) {
   EXPECT_EQ(PlanFastEmbed({.rows = 3, .hidden = 513}).blocks, 2);
   const CombineSlotsArgs combine{.dtype = kB16, .rows = 64, .hidden = 7168, .top_k = 8};
   EXPECT_EQ(PlanFastCombine(combine).blocks, 64 * 28 / 4);
-  EXPECT_EQ(PlanFastCombine(combine).bytes, 64 * 7168 * (2 * 8 + 8));
+  EXPECT_EQ(PlanFastCombine(combine).bytes, 64 * 7168 * (2 * 8 + 8) + 64 * 8 * 8);
   EXPECT_EQ(PlanFastCombine(combine).flops, 64 * 7168 * 8);
   // More warps than 32 bits count are refused, as more blocks than a grid has.
   EXPECT_FALSE(CanLaunch(PlanFastEmbed({.rows = int64_t{1} << 31, .hidden = 1})));
@@ -88,7 +88,7 @@ TEST(Plan, OfFastRopeComputesTheAnglesOfARowInFewBlocks) {
   RopeArgs a{.rows = 64, .heads = 68, .head_dim = 128, .rotary_dim = 128};
   EXPECT_EQ(PlanFastRope(a).blocks, 64 * 3);
   EXPECT_EQ(PlanFastRope(a).shared_bytes, 64 * 8);
-  EXPECT_EQ(PlanFastRope(a).bytes, 64 * 68 * 128 * 8);
+  EXPECT_EQ(PlanFastRope(a).bytes, 64 * 68 * 128 * 8 + 4 * (64 + 64));
   a = {.rows = 64,
        .heads = 128,
        .head_dim = 192,
@@ -647,7 +647,7 @@ TEST(Plan, OfWritesInFp8CountsPieces) {
   kv.cache.kv_heads = 4;
   kv.cache.head_dim = 128;
   EXPECT_EQ(PlanKvWritePieces(kv).blocks, 3);
-  EXPECT_EQ(PlanKvWritePieces(kv).bytes, 3 * 8 * (5 * 128 + 4));
+  EXPECT_EQ(PlanKvWritePieces(kv).bytes, 3 * 8 * (5 * 128 + 4) + 3 * 20);
   EXPECT_TRUE(CanLaunch(PlanKvWritePieces(kv)));
   LatentWriteArgs latent;
   latent.num_rows = 3;
@@ -655,7 +655,7 @@ TEST(Plan, OfWritesInFp8CountsPieces) {
   latent.cache.rank = 512;
   latent.cache.rope = 64;
   EXPECT_EQ(PlanLatentWritePieces(latent).blocks, 2);
-  EXPECT_EQ(PlanLatentWritePieces(latent).bytes, 3 * (5 * 512 + 4 * 4 + 6 * 64));
+  EXPECT_EQ(PlanLatentWritePieces(latent).bytes, 3 * (5 * 512 + 4 * 4 + 6 * 64 + 20));
   EXPECT_TRUE(CanLaunch(PlanLatentWritePieces(latent)));
 }
 
@@ -882,7 +882,7 @@ TEST(Plan, OfFastAebsReadsThePlacementAndTheIdsOnce) {
   const ScheduleExpertsArgs a{.placement = {.experts = 256, .instances = 16, .mask_words = 1},
                               .count = 512 * 8};
   EXPECT_EQ(PlanFastSchedule(a, false).blocks, 1);
-  EXPECT_EQ(PlanFastSchedule(a, false).bytes, 6 * 4096 + 20 * 256 + 4 * 16);
+  EXPECT_EQ(PlanFastSchedule(a, false).bytes, 6 * 4096 + 24 * 256 + 4 * 16 + 8);
   EXPECT_TRUE(CanLaunch(PlanFastSchedule(a, false)));
 }
 
@@ -893,7 +893,8 @@ TEST(Plan, OfFastAebsOverBlocksCoversTheLastIds) {
   EXPECT_EQ(PlanCollectExperts(a).shared_bytes, 4 * 9);
   EXPECT_EQ(PlanRemapExperts(a).blocks, kOneBlockIds / 4096 + 1);
   // The scheduling block reads bits in place of ids.
-  EXPECT_EQ(PlanFastSchedule(a, true).bytes, 20 * 257 + 4 * 16 + int64_t{4} * kCollectBlocks * 9);
+  EXPECT_EQ(PlanFastSchedule(a, true).bytes,
+            24 * 257 + 4 * 16 + 8 + int64_t{4} * kCollectBlocks * 9);
 }
 
 TEST(Plan, OfFastAebsIsForTheInstancesThatAWarpHolds) {

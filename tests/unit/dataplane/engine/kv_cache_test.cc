@@ -108,7 +108,7 @@ TEST(KvCache, SwapsEveryLayerOutAndBackIntoOtherPages) {
   KvCache::Swapped swapped;
   ASSERT_TRUE(cache->SwapOut(pages, swapped));
   EXPECT_EQ(cache->free_pages(), 4);
-  EXPECT_EQ(swapped.pages, 3);
+  EXPECT_EQ(swapped.pages(), 3);
   std::vector<int32_t> other;
   ASSERT_TRUE(cache->Grow(other, 1));  // so that it does not come back where it was
   Fill(*cache, other, 100);
@@ -142,7 +142,7 @@ TEST(KvCache, SwapsInOnlyWhereAllPagesAreFree) {
   ASSERT_TRUE(cache->Grow(b, 2));
   EXPECT_FALSE(cache->SwapIn(swapped, a));
   EXPECT_TRUE(a.empty());
-  EXPECT_EQ(swapped.pages, 2);
+  EXPECT_EQ(swapped.pages(), 2);
   cache->Release(b);
   EXPECT_TRUE(cache->SwapIn(swapped, a));
   // The host memory is free again.

@@ -1,0 +1,144 @@
+// What is swapped out beside a device that refuses, breaks, or would hold the host up.
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/fd.h"
+#include "dataplane/engine/kv_cache.h"
+#include "tests/support/contains.h"
+#include "tests/support/emulated_device.h"
+
+namespace janus::dataplane {
+namespace {
+
+constexpr int kLayers = 2;
+constexpr int64_t kPageBytes = 256;
+
+class EmulatedSwapTest : public testing::Test {
+ protected:
+  std::unique_ptr<KvCache> MakeCache(int pages, int swap_pages) {
+    KvCacheOptions options;
+    options.layers = kLayers;
+    options.page_bytes = kPageBytes;
+    options.bytes = kPageBytes * kLayers * pages;
+    options.swap_bytes = kPageBytes * kLayers * swap_pages;
+    options.context = &device_;
+    options.log = Logger(log_.get());
+    return *KvCache::Create(options);
+  }
+  static std::vector<int32_t> TakePages(KvCache& cache, int count) {
+    std::vector<int32_t> pages;
+    EXPECT_TRUE(cache.Grow(pages, count));
+    return pages;
+  }
+  std::string Logged() const {
+    std::string text(4096, '\0');
+    text.resize(static_cast<size_t>(pread(log_.get(), text.data(), text.size(), 0)));
+    return text;
+  }
+  static int64_t Lines(const std::string& text) {
+    return std::count(text.begin(), text.end(), '\n');
+  }
+
+  const Fd log_{memfd_create("log", MFD_CLOEXEC)};
+  kernels::EmulatedDevice device_;
+};
+
+TEST_F(EmulatedSwapTest, CopiesPinnedMemoryAlone) {
+  const auto cache = MakeCache(4, 4);
+  std::vector<int32_t> pages = TakePages(*cache, 3);
+  KvCache::Swapped swapped;
+  ASSERT_TRUE(cache->SwapOut(pages, swapped));
+  ASSERT_TRUE(cache->SwapIn(swapped, pages));
+  EXPECT_EQ(device_.counts().copies_out, uint64_t{kLayers});
+  EXPECT_EQ(device_.pageable_copies(), 0u);
+  EXPECT_EQ(Logged(), "");
+}
+
+// Plans count what it was told: no more is pinned, and all of it before the first sequence comes.
+TEST_F(EmulatedSwapTest, PinsTheWholePagesThatItWasTold) {
+  KvCacheOptions options;
+  options.layers = kLayers;
+  options.page_bytes = kPageBytes;
+  options.bytes = kPageBytes * kLayers * 8;
+  options.swap_bytes = kPageBytes * kLayers * 5 + 1;
+  options.context = &device_;
+  const auto cache = *KvCache::Create(options);
+  EXPECT_EQ(device_.pinned_bytes(), static_cast<uint64_t>(kPageBytes) * kLayers * 5);
+  std::vector<int32_t> pages = TakePages(*cache, 5), more = TakePages(*cache, 1);
+  KvCache::Swapped swapped, none;
+  EXPECT_TRUE(cache->SwapOut(pages, swapped));
+  EXPECT_EQ(cache->swap_used(), kPageBytes * kLayers * 5);
+  EXPECT_FALSE(cache->SwapOut(more, none));
+  EXPECT_EQ(device_.counts().allocations, 2u);
+}
+
+TEST_F(EmulatedSwapTest, GoesOnWithoutHostMemoryThatCannotBePinned) {
+  device_.RefusePinned();
+  const auto cache = MakeCache(4, 4);
+  std::vector<int32_t> pages = TakePages(*cache, 3);
+  const std::vector<int32_t> before = pages;
+  KvCache::Swapped swapped;
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(cache->SwapOut(pages, swapped));
+  EXPECT_EQ(pages, before);
+  EXPECT_EQ(swapped.pages(), 0);
+  EXPECT_EQ(device_.counts().copies_out, 0u);
+  const std::string logged = Logged();
+  EXPECT_EQ(Lines(logged), 1) << logged;
+  EXPECT_TRUE(Contains(logged, "swap_bytes=2048")) << logged;
+  EXPECT_TRUE(Contains(logged, "2048 bytes of pinned memory")) << logged;
+}
+
+TEST_F(EmulatedSwapTest, SaysOnceThatHostMemoryIsFull) {
+  const auto cache = MakeCache(8, 3);
+  std::vector<int32_t> first = TakePages(*cache, 2), second = TakePages(*cache, 2);
+  KvCache::Swapped swapped, none;
+  ASSERT_TRUE(cache->SwapOut(first, swapped));
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(cache->SwapOut(second, none));
+  const std::string logged = Logged();
+  EXPECT_EQ(Lines(logged), 1) << logged;
+  EXPECT_TRUE(Contains(logged, "swap_bytes=1536 used=1024 wanted=1024")) << logged;
+  cache->Drop(swapped);
+  EXPECT_TRUE(cache->SwapOut(second, none));
+}
+
+TEST_F(EmulatedSwapTest, SaysNothingWhereNoneWasAskedFor) {
+  const auto cache = MakeCache(4, 0);
+  std::vector<int32_t> pages = TakePages(*cache, 2);
+  KvCache::Swapped swapped;
+  EXPECT_FALSE(cache->SwapOut(pages, swapped));
+  EXPECT_EQ(device_.counts().allocations, 1u);
+  EXPECT_EQ(Logged(), "");
+}
+
+// Nobody loses or gets a page twice; what has become of the device its next wait tells.
+TEST_F(EmulatedSwapTest, ADeviceThatBreaksLeavesPagesWhereTheyWere) {
+  device_.RunBehind(7);
+  const auto cache = MakeCache(4, 4);
+  std::vector<int32_t> away = TakePages(*cache, 2), here = TakePages(*cache, 2);
+  KvCache::Swapped swapped, none;
+  ASSERT_TRUE(cache->SwapOut(away, swapped));
+  device_.Break();
+  const std::vector<int32_t> before = here;
+  EXPECT_FALSE(cache->SwapOut(here, none));
+  EXPECT_EQ(here, before);
+  EXPECT_EQ(none.pages(), 0);
+  EXPECT_EQ(cache->swap_used(), 2 * kPageBytes * kLayers);
+  EXPECT_FALSE(cache->SwapIn(swapped, away));
+  EXPECT_TRUE(away.empty());
+  EXPECT_EQ(swapped.pages(), 2);
+  EXPECT_EQ(cache->free_pages(), 2);
+  EXPECT_TRUE(device_.has_failed());
+  EXPECT_FALSE(device_.Wait().ok());
+  cache->Drop(swapped);
+  EXPECT_EQ(cache->swap_used(), 0);
+}
+
+}  // namespace
+}  // namespace janus::dataplane
