@@ -443,6 +443,7 @@ class GpuTest(unittest.TestCase):
         what fails, or that there is no time; `fresh`: the programs that ninja calls up to date."""
         calls = self.folder / "cmake-calls"
         calls.unlink(missing_ok=True)
+        (self.folder / "ninja").unlink(missing_ok=True)
         self.program("cmake", f"""#!/bin/sh
 echo "$*" >> {calls}
 case "$*" in
