@@ -58,7 +58,7 @@ CALLS = r"DeepSeek-V\d {} wgmma, \d+ experts of \d+"
 GQA = r"(Qwen3-235B|Mixtral) attention (bf16|fp8) fast, fit"
 LATENT = r"DeepSeek, 128 heads, latent attention (bf16|fp8) wgmma, batch \d+ context \d+"
 LATENT_FIT = r"DeepSeek, 16 heads, latent attention (bf16|fp8) fast, fit"
-SERVED = r"(V2-Lite|Mixtral of \d+ layers), {}, batch \d+, prompt 64, answer {}"
+SERVED = r"(?:V2-Lite|Mixtral)(?: of \d+ layers)?, {}, batch \d+, prompt 64, answer {}"
 
 
 def of_rows(what: str, cases: str, expected: int) -> Figure:
