@@ -134,7 +134,7 @@ class Steps:
         """What it writes hangs on what these benches have written, too."""
         needs = [SCRIPTS / file, *(self.program(f"{bench}_gpu_bench") for bench in benches)]
         return self.step(name, "python3", SCRIPTS / file, "--results", self.book.path,
-                         needs=[path for path in needs if path.exists()], **more)
+                         needs=[path for path in needs if path.exists()], after=benches, **more)
 
     def mps(self):
         name = "processes_gpu_bench"

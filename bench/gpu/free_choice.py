@@ -2,8 +2,8 @@
 which choose freely (cuBLAS, cuDNN, FlashAttention, its own norms), at the sizes of
 projections_gpu_bench, attention_gpu_bench and rows_gpu_bench; and the experts of experts_gpu_bench at
 4,096 rows and more beside dense products of as many operations, where no weights go by experts. Run on the same GPU with the file of
-results that these have written, which gets a JSON line per case; a case that stands there is not run
-again. `price` is by how much torch's rate of bytes, or of operations where these are the limit, passes
+results that these have written, which gets a JSON line per case that they have; what stands there is not
+run again. `price` is by how much torch's rate of bytes, or of operations where these are the limit, passes
 ours: 0.1 is 10 %. Of a norm it is by how much our time passes torch's for the same bytes in and out,
 fp32 to bfloat16, for which torch has no norm alone: it norms and rounds, in two passes.
 
@@ -254,15 +254,13 @@ def compare(path: pathlib.Path) -> None:
                "why": f"less than {LEAST_BYTES >> 20} MiB: bound by the launch"})
     gpu = Gpu()
     for choices in cases():
-        name = f"{choices[0].name}, torch"
-        if name in lines or (best := fastest(gpu, choices)) is None:
+        name, ours = f"{choices[0].name}, torch", lines.get(choices[0].name)
+        if name in lines or ours is None or (best := fastest(gpu, choices)) is None:
             continue
         took, is_ahead, case = best
-        row = {"bench": name, "us": round(took, 3), "bytes": case.bytes, "of": case.of,
+        row = {"bench": name, "us": round(took, 3), "ours_us": ours["us"],
+               "price": round(price_of(case, took, ours), 4), "bytes": case.bytes, "of": case.of,
                "torch": torch.__version__}
-        ours = lines.get(case.name, {})
-        if ours:
-            row |= {"ours_us": ours["us"], "price": round(price_of(case, took, ours), 4)}
         if not is_ahead or "host_too_slow" in ours:
             row["host_too_slow"] = 1
         write(row)

@@ -18,11 +18,12 @@ TORCH_SECONDS = 40  # until torch has said whether it sees a GPU
 
 def bytes_of(path):
     """Of a program what runs: nvcc and the linker write into the rest what differs from build to build."""
-    with tempfile.NamedTemporaryFile() as stripped, contextlib.suppress(OSError, subprocess.SubprocessError):
-        subprocess.run(["strip", "-R", ".note.gnu.build-id", "-o", stripped.name, path], check=True,
-                       capture_output=True, timeout=30)
-        return pathlib.Path(stripped.name).read_bytes()
-    return path.read_bytes()
+    with tempfile.TemporaryDirectory() as folder, contextlib.suppress(OSError, subprocess.SubprocessError):
+        stripped = pathlib.Path(folder) / "stripped"
+        subprocess.run(["strip", "-R", ".note.gnu.build-id", "-o", stripped, path], check=True, capture_output=True,
+                       timeout=30)
+        return stripped.read_bytes()
+    return path.read_bytes()  # a script
 
 
 class Digests:
@@ -44,11 +45,12 @@ class Digests:
 class Step:
     """`needs`: what its results hang on, programs and scripts. `cases`: of cases of GoogleTest, the book that they are
     in: who was cut is run once more. `book`: of what else says when it begins a case: who ends its process is left
-    behind. `missing`: why it cannot be run here, or what tells within so many seconds."""
+    behind. `after`: steps beside whose lines it sets others: until these have ended it has not. `missing`: why it cannot
+    be run here, or what tells within so many seconds."""
 
-    def __init__(self, name, seconds, *command, needs=(), cases=None, book=None, missing=None, is_watched=False):
+    def __init__(self, name, seconds, *command, needs=(), cases=None, book=None, after=(), missing=None, is_watched=False):
         self.name, self.seconds, self.command = name, seconds, [str(word) for word in command]
-        self.needs, self.missing = tuple(needs), missing
+        self.needs, self.after, self.missing = tuple(needs), tuple(after), missing
         self.cases, self.book = cases, cases or book
         self.is_watched = is_watched  # by compute-sanitizer
         self.digest = None
@@ -126,7 +128,7 @@ class Runner:
         return self.close(step, status) == 0
 
     def close(self, step, status):
-        """Writes what came of it."""
+        """Writes what came of it. 0: it is done."""
         text = self.log_text(step.name)
         if step.is_watched and (found := sanitizer_report.found_in(text, step.book.last_begun())):
             self.book.write(step=step.name, found=found)
@@ -143,6 +145,9 @@ class Runner:
         elif status != 0:
             # It is tried again in the next run.
             self.book.write(step=step.name, failed=status, says=says, log=str(self.log_of(step.name)))
+        elif waits := [name for name in step.after if not self.book.ended(name)]:
+            self.book.write(step=step.name, waits_for=waits)
+            return CUT
         else:
             self.book.write(step=step.name, ended=True, digest=step.digest)
         return status

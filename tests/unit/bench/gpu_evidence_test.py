@@ -86,7 +86,8 @@ class GpuTest(unittest.TestCase):
             self.program(name, FAKE)
         self.program("nvidia-smi", "#!/bin/sh\necho \"a GPU, 1 MiB\"\n")
         # Only what is scripted, and what scripts need.
-        for name in ("python3", "git", "sh", "env"):
+        (self.folder / "python3").symlink_to(pathlib.Path(sys.executable).resolve())
+        for name in ("git", "sh", "env", "strip"):
             (self.folder / name).symlink_to(subprocess.run(["which", name], capture_output=True, text=True,
                                                            check=True).stdout.strip())
         self.results = self.folder / "results.jsonl"
@@ -324,6 +325,15 @@ class GpuTest(unittest.TestCase):
         self.assertEqual(self.run_gpu().returncode, 0)
         tables = [line for line in Book(self.results).of_step("attention table") if "begins" in line]
         self.assertEqual((self.names(), len(tables)), (["attention"], 1))
+
+    def test_what_stands_beside_a_bench_waits_for_it(self):
+        self.script("attention_gpu_bench", "1")
+        self.run_gpu()
+        self.assertIn({"step": "attention table", "waits_for": ["attention"]}, self.lines_of("attention table"))
+        self.assertEqual(self.last()["open"], ["attention", "attention table"])
+        self.assertEqual(self.last()["failed"], ["step attention"])
+        self.assertEqual(self.run_gpu().returncode, 0)
+        self.assertTrue(Book(self.results).ended("attention table"))
 
     def test_cases_of_another_program_are_run_under_every_tool_again(self):
         self.assertEqual(self.run_gpu().returncode, 0)
