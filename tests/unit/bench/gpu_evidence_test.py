@@ -131,6 +131,13 @@ class GpuTest(unittest.TestCase):
         self.assertIn("--again", self.calls[2])
         self.assertEqual(self.last()["open"], [])
 
+    def test_results_lie_where_the_caller_says(self):
+        done = subprocess.run([ROOT / "scripts/gpu", "first", "results.jsonl"], capture_output=True, check=False,
+                              cwd=self.folder, env={**self.environment(), "JANUS_GPU_LOGS": "logs"})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("case", {key for line in Book(self.results).lines() for key in line})
+        self.assertIn("logs/machine.log", self.packed())
+
     def test_all_runs_in_order_of_value_and_once(self):
         done = self.run_gpu()
         self.assertEqual(done.returncode, 0, done.stdout)
