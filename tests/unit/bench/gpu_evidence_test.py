@@ -226,9 +226,10 @@ class GpuTest(unittest.TestCase):
 
     def test_an_exit_for_failed_cases_without_a_case_is_none_of_theirs(self):
         for status in (1, step_runner.FOUND):
-            self.script("kernels_gpu_test", str(status))
+            self.script("kernels_gpu_test", "well", str(status))
             self.assertEqual(self.run_gpu("first").returncode, 1)
             self.assertEqual(self.last()["failed"], ["step first cases"])
+            self.assertIn({"step": "first cases", "exit": status, "says": "", "during": None}, self.lines_of("first cases"))
         self.assertFalse(Book(self.results).ended("first cases"))
 
     def test_what_ran_no_case_is_not_done(self):
@@ -323,6 +324,7 @@ class GpuTest(unittest.TestCase):
         self.assertEqual([line.get("bench_begins") for line in lines if "bench_begins" in line], [])
         self.assertEqual(len({line["digest"] for line in book.of_step("rows") if "digest" in line}), 1)
         self.assertEqual(book.of_step("machine"), machine)
+        self.assertIn(b'"case"', self.packed()["results.jsonl.memcheck"])
         self.assertEqual(self.run_gpu().returncode, 0)
         self.assertEqual(self.names(), [])
 
