@@ -29,7 +29,7 @@ CASES = os.environ.get("JANUS_CASES")  # the parity cases, compiled for the host
 
 # Does what the folder `script` has under its name: the exit of its next run, or how long it sleeps. Says in `calls`
 # with which arguments it ran. Otherwise a program of cases has one that passes, and compute-sanitizer finds nothing.
-FAKE = """#!/usr/bin/env python3
+FAKE = f"#!{pathlib.Path(sys.executable).resolve()} -ES\n" + """
 import hashlib, json, pathlib, sys, time
 me = pathlib.Path(sys.argv[0])
 here = me.parent
