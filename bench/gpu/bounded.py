@@ -9,6 +9,7 @@ import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CUT = 124
+GRACE_SECONDS = 3  # for Ninja, whose compilers are in groups of their own: it ends them itself
 STUCK_SECONDS = 20  # what the driver may need to let go of a process that was killed
 
 
@@ -26,13 +27,12 @@ def started(command, output, environment=None):
 
 def killed(child):
     """Its own children too, which hold the GPU as well. False: it has not gone."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(child.pid, signal.SIGKILL)
-    try:
-        child.wait(STUCK_SECONDS)
-    except subprocess.TimeoutExpired:
-        return False
-    return True
+    for how, seconds in ((signal.SIGTERM, GRACE_SECONDS), (signal.SIGKILL, STUCK_SECONDS)):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, how)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(seconds)
+    return child.returncode is not None
 
 
 def ended(child, seconds, stuck=lambda: None):

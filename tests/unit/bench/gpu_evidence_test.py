@@ -557,7 +557,7 @@ case " {fresh} " in *" $4 "*) echo "ninja: no work to do." ;; *) echo "[1/2] nvc
 
     def test_who_does_not_go_when_killed_is_left_behind(self):
         class Stuck:
-            pid = 1 << 30
+            pid, returncode = 1 << 30, None
 
             def wait(self, seconds):
                 raise subprocess.TimeoutExpired("stuck", seconds)
@@ -589,6 +589,19 @@ case " {fresh} " in *" $4 "*) echo "ninja: no work to do." ;; *) echo "[1/2] nvc
     def test_what_is_cut_leaves_no_child_behind(self):
         left = self.folder / "left"
         self.program("parent", f"#!/bin/sh\n(sleep 30; touch {left}) &\necho $! > {self.folder / 'child'}\nwait\n")
+        runner = step_runner.Runner(Book(self.results), 60, self.folder)
+        self.assertEqual(runner.once("parent", [str(self.folder / "parent")], 0.5), bounded.CUT)
+        child = pathlib.Path("/proc") / (self.folder / "child").read_text().strip() / "stat"
+        self.assertTrue(not child.exists() or child.read_text().split()[2] == "Z")
+
+    def test_who_has_groups_of_its_own_may_end_them(self):
+        self.program("parent", f"""#!/bin/sh
+setsid sleep 30 &
+child=$!
+echo $child > {self.folder / "child"}
+trap "kill $child; exit 1" TERM
+wait
+""")
         runner = step_runner.Runner(Book(self.results), 60, self.folder)
         self.assertEqual(runner.once("parent", [str(self.folder / "parent")], 0.5), bounded.CUT)
         child = pathlib.Path("/proc") / (self.folder / "child").read_text().strip() / "stat"
