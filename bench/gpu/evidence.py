@@ -1,14 +1,11 @@
 """What scripts/gpu does: steps in order of value, within one deadline, over a file that it goes on with.
 
-The file has one JSON line for the run that began it, one when a step begins and one when it ends, and
-between them what the programs write themselves. A step that ended is not run again; what was cut, or
-had no time, comes in the next run behind what never began.
+The file has one JSON line for each run, one when a step begins and one when it ends, and between them what the programs
+write themselves. A step that ended is not run again unless its program or script is another since: then its lines are put
+aside. What was cut, or had no time, comes in the next run behind what never began.
 """
 
 import contextlib
-import ctypes
-import hashlib
-import json
 import os
 import pathlib
 import re
@@ -19,11 +16,16 @@ import sys
 import tempfile
 import time
 
-from result_lines import result_lines
+import evidence_archive
+import figures
+from bounded import ROOT, in_a_group, killed, output_of
+from gpu_build import BUILD_SECONDS, NEEDS, Built, bring, build, first_gpu
+from result_book import Book
+from step_runner import FOUND, Digests, Runner, Step
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-CUT = 124
-FOUND = 9  # by compute-sanitizer
+SCRIPTS = ROOT / "bench/gpu"
+OFF = {"NCCL": "not used (docs/design/010)", "UCX": "not in preset cuda, which links with a compiler alone"}
+NO_PARITY = 3  # the exit of a run that nothing failed in and no case held
 
 # What the host alone can refuse is no case of the device's.
 NOT_OURS = ("Linear.RefusesACpuStream*", "*.NamesTheFirstRow*", "*.RefusesAbsurdValues*")
@@ -58,246 +60,114 @@ FIRST = (
     "Shapes/FastExpandedTest.GivesWhatItsRulesSay/OneHead",
     "SampleOnEveryDevice.TopKBreaks*", "SampleOnCuda.*",
 )
+PARITY = "kernels_gpu_test"
 DEVICE = "device_gpu_test"  # streams, graphs, flags, shared memory and loads
 GOLDEN = "golden_gpu_test"  # whole instances over tests/golden
-SANITIZERS = {"memcheck": 60, "racecheck": 60, "synccheck": 40, "initcheck": 40}  # seconds
 BENCHES = ("machine", "experts", "gate", "attention", "layer", "serve", "rows", "projections", "premise", "processes")
+# In the order in which they are wanted: a build may be cut.
+PROGRAMS = ("machine_gpu_bench", PARITY, DEVICE, *(f"{name}_gpu_bench" for name in BENCHES[1:6]), GOLDEN,
+            *(f"{name}_gpu_bench" for name in BENCHES[6:]))
+
+# Seconds: what a step is thought to take, which nobody has measured yet, and what it may. The former of all that a first
+# run of ten minutes is to reach leave BUILD_TYPICAL for the build, the latter none: then the programs are there already.
+TYPICAL_AND_LIMIT = {
+    "machine": (8, 20), "first cases": (30, 40), "device": (10, 20), "experts": (30, 45), "gate": (15, 25),
+    "attention": (35, 50), "layer": (12, 25), "serve": (60, 80), "golden": (20, 40), "rows": (10, 20),
+    "projections": (10, 20), "premise": (12, 20), "free choice": (30, 45), "memcheck": (35, 50), "racecheck": (40, 60),
+    "synccheck": (30, 40), "memcheck device": (30, 45), "attention table": (1, 10), "transformers": (60, 90),
+    "processes": (40, 60), "processes with MPS": (40, 60), "every case": (150, 240), "initcheck": (30, 40),
+}
+FIRST_RUN = tuple(TYPICAL_AND_LIMIT)[:15]
+RUN_SECONDS, BUILD_TYPICAL = 570, 180
+WATCHED = {"memcheck": ("memcheck", PARITY), "racecheck": ("racecheck", PARITY), "synccheck": ("synccheck", PARITY),
+           "initcheck": ("initcheck", PARITY), "memcheck device": ("memcheck", DEVICE)}  # steps: tool, program
 
 
 def filter_of(cases):
     return f"--gtest_filter={':'.join(cases)}-{':'.join(NOT_OURS)}"
 
 
-class Book:
-    """The file of results."""
+class Steps:
+    """Of programs that lie in one folder, over one file of results."""
 
-    def __init__(self, path):
-        self.path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
+    def __init__(self, built, book, logs):
+        self.built, self.book, self.logs = built, book, logs
+        self.digests = Digests()
 
-    def lines(self):
-        return result_lines(self.path)
+    def program(self, name):
+        return self.built.folder / name
 
-    def write(self, **fields):
-        line = json.dumps(fields)
-        print(line, flush=True)
-        whole = not self.path.exists() or self.path.read_bytes()[-1:] in (b"", b"\n")
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(("" if whole else "\n") + line + "\n")
-
-    def begin(self, run):
-        """Refuses results of another GPU or of other programs: they would stand for these."""
-        for line in self.lines():
-            there = line.get("run")
-            if there is None:
-                continue
-            differ = [key for key in ("gpu", "programs") if there.get(key) != run[key]]
-            if differ:
-                said = ", ".join(f"{key} {there.get(key)}, this is {run[key]}" for key in differ)
-                raise SystemExit(f"scripts/gpu: {self.path} has results of {said}; give another file")
-        self.write(run=run)
-
-    def tries(self, step):
-        return sum(line.get("step") == step and "begins" in line for line in self.lines())
-
-    def ended(self, step):
-        return any(line.get("step") == step and line.get("ended") for line in self.lines())
-
-    def begun(self):
-        """How often a case, or what a bench times, has begun."""
-        return sum("bench_begins" in line or ("begins" in line and "step" not in line) for line in self.lines())
-
-    def failures(self):
-        """Steps and cases that did not do what they should."""
-        begun, ended, found = {}, set(), []
-        lines = self.lines()
-        done = {line["step"] for line in lines if line.get("step") and line.get("ended")}
-        for line in lines:
-            name = line.get("bench_begins") or ("step" not in line and line.get("begins"))
-            if name:
-                begun[name] = begun.get(name, 0) + 1
-            if "bench" in line:
-                ended.add(line["bench"])
-            if "case" in line:
-                ended.add(line["case"])
-                if not line.get("passed"):
-                    found.append(line["case"])
-            if line.get("step") and "failed" in line and line["step"] not in done:
-                found.append(f"step {line['step']}")
-            if "found" in line:
-                found.append(f"step {line['step']}: {line['found']}")
-        found += [name for name, times in begun.items() if times > 1 and name not in ended]  # they hang, or end the process
-        return sorted(set(found))
-
-
-class Step:
-    def __init__(self, name, seconds, *command, cases=None, book=None, missing=None):
-        self.name, self.seconds, self.command = name, seconds, [str(word) for word in command]
-        self.cases = cases  # of cases of GoogleTest, the book that they are in: who was cut is run once more
-        self.book = cases or book  # of what says when it begins a case: who ends its process is left behind
-        self.missing = missing  # why it cannot be run here, or what tells
-
-
-def in_a_group():
-    """So that it ends with its own children, and with this process."""
-    os.setpgid(0, 0)
-    pr_set_pdeathsig = 1
-    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
-
-
-class Runner:
-    def __init__(self, book, seconds, logs):
-        self.book, self.logs = book, logs
-        self.deadline = time.monotonic() + seconds
-
-    def left(self):
-        return self.deadline - time.monotonic()
-
-    def log_of(self, name):
-        return self.logs / f"{name.replace(' ', '-')}.log"
-
-    def once(self, name, command, seconds, environment=None):
-        with self.log_of(name).open("ab") as log:
-            child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=in_a_group,
-                                     env={**os.environ, "JANUS_SOURCE_DIR": str(ROOT), **(environment or {})})
-            try:
-                return child.wait(max(seconds, 0.1))
-            except BaseException as why:  # its own children too, which hold the GPU as well
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(child.pid, signal.SIGKILL)
-                child.wait()
-                if isinstance(why, subprocess.TimeoutExpired):
-                    return CUT
-                raise
-
-    def run(self, step, environment=None):
-        """Whether it is done, for good or not."""
-        if self.book.ended(step.name):
-            return True
-        if self.left() < 5:
-            return False
-        missing = step.missing() if callable(step.missing) else step.missing
-        if missing:
-            self.book.write(step=step.name, skipped=missing)
-            return True
-        self.book.write(step=step.name, begins=True)
-        until = time.monotonic() + min(step.seconds, self.left())
-        passes = ([], ["--again"]) if step.cases else ([],)
-        status = 0
-        for more in passes:
-            status = self.run_behind_faults(step, more, until, environment)
-            if step.cases and status in (1, FOUND):
-                status = 0  # each case that ended has a line that says how
-            if status != 0:
-                break
-        if found := self.found_in(step):
-            self.book.write(step=step.name, found=found)
-        if status == CUT:
-            self.book.write(step=step.name, cut=True)
-        elif status != 0:
-            # It is tried again in the next run.
-            self.book.write(step=step.name, failed=status, says=self.last_words(step), log=str(self.log_of(step.name)))
-        else:
-            self.book.write(step=step.name, ended=True)
-        return status == 0
-
-    def run_behind_faults(self, step, more, until, environment):
-        """A case that ended the process, or lost it the GPU, is in the book: the next process goes on behind it."""
-        while True:
-            begun = step.book.begun() if step.book else 0
-            status = self.once(step.name, step.command + more, until - time.monotonic(), environment)
-            final = (0, CUT, 1, FOUND) if step.cases else (0, CUT)
-            if status in final or not step.book or step.book.begun() == begun:
-                return status
-
-    def last_words(self, step):
-        words = self.log_of(step.name).read_text(errors="replace").split("\n")
-        return next((line.strip()[:200] for line in reversed(words) if line.strip()), "")
-
-    def found_in(self, step):
-        """What compute-sanitizer says first, where its summaries say that it found something."""
-        log = self.log_of(step.name)
-        text = log.read_text(errors="replace") if log.exists() else ""
-        if not re.search(r"^========= (ERROR SUMMARY: [1-9]|RACECHECK SUMMARY: [1-9])", text, re.MULTILINE):
+    def without(self, name):
+        """Why a program is not run; None: it can be."""
+        if name in self.built.fresh:
             return None
-        match = re.search(r"^========= (.*(?:Invalid|Misaligned|Race reported|hazard detected|Uninitialized|"
-                          r"Barrier error|MMA sequence|Program hit).*)$", text, re.MULTILINE)
-        return match[1].strip() if match else f"something, {log}"
+        return f"no {name}: {self.built.without.get(name, 'it is not there')}"
 
-    def run_all(self, steps):
-        """What is not done."""
-        # Never begun before once cut; among equals the order of value.
-        order = sorted(steps, key=lambda step: self.book.tries(step.name))
-        return [step.name for step in order if not self.run(step)]
+    def step(self, name, *command, needs, **more):
+        step = Step(name, TYPICAL_AND_LIMIT[name][1], *command, needs=needs, **more)
+        step.digest = self.digests.of(needs) if step.missing is None or callable(step.missing) else None
+        return step
 
+    def bench(self, name):
+        program = f"{name}_gpu_bench"
+        return self.step(name, self.program(program), "--results", self.book.path, needs=[self.program(program)],
+                         book=self.book, missing=self.without(program))
 
-def digest_of(paths):
-    found = hashlib.sha256()
-    for path in sorted(paths):
-        found.update(path.name.encode() + path.read_bytes())
-    return found.hexdigest()[:12]
+    def cases(self, name, program, cases=()):
+        """All of a program where none are named."""
+        return self.step(name, self.program(program), *([filter_of(cases)] if cases else []), "--results", self.book.path,
+                         needs=[self.program(program)], cases=self.book, missing=self.without(program))
 
+    def watched(self, name):
+        """The first cases, or what holds devices, under a tool, with a book of their own: there they have not run."""
+        tool, program = WATCHED[name]
+        sanitizer = shutil.which("compute-sanitizer")
+        missing = self.without(program) or (None if sanitizer else "no compute-sanitizer here")
+        own = Book(evidence_archive.own_path(self.book.path, name))
+        # Cases ask for what is refused, and look at the answer themselves.
+        options = ["--report-api-errors", "no"] if tool == "memcheck" else []
+        # Where all blocks are of one stretch an end that is passed is the next one's begin.
+        chosen = [filter_of(FIRST), *(["--apart"] if tool == "memcheck" else [])] if program == PARITY else []
+        return self.step(name, sanitizer or "", "--tool", tool, *options, "--error-exitcode", FOUND, self.program(program),
+                         *chosen, "--results", own.path, needs=[self.program(program)], cases=own, missing=missing,
+                         is_watched=True)
 
-def output_of(*command):
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return None
+    def script(self, name, file, benches=(), **more):
+        """What it writes hangs on what these benches have written, too."""
+        needs = [SCRIPTS / file, *(self.program(f"{bench}_gpu_bench") for bench in benches)]
+        return self.step(name, "python3", SCRIPTS / file, "--results", self.book.path,
+                         needs=[path for path in needs if path.exists()], after=benches, **more)
 
+    def mps(self):
+        name = "processes_gpu_bench"
+        return self.step("processes with MPS", self.program(name), "--mps", "--results", self.book.path,
+                         needs=[self.program(name)], book=self.book, missing=self.without(name))
 
-def first_gpu(fields):
-    """What nvidia-smi says of it; None: nothing."""
-    return output_of("nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader", "--id=0")
-
-
-def architecture():
-    """As CMake is to compile for the first GPU; None: it does not say."""
-    match = re.fullmatch(r"(\d+)\.(\d)", first_gpu("compute_cap") or "")
-    return match and f"{match[1]}{match[2]}{'a' if match[1] == '9' else ''}"
-
-
-def build(log):
-    """The folder of the programs. Without Ninja by make; without GoogleTest without the parity cases."""
-    ninja = shutil.which("ninja")
-    folder = ROOT / ("build/cuda" if ninja else "build/cuda-make")
-    configure = ["cmake", "--preset", "cuda", "-B", str(folder), "-DJANUS_WARNINGS_ARE_ERRORS=OFF"]
-    configure += [] if ninja else ["-G", "Unix Makefiles"]
-    if found := architecture():
-        configure.append(f"-DJANUS_CUDA_ARCHITECTURES={found}")
-    make = ["cmake", "--build", str(folder), "--parallel", str(os.cpu_count()), "--target", "gpu_benches"]
-    with log.open("wb") as file:
-        done = subprocess.run(configure, stdout=file, stderr=file, check=False, cwd=ROOT).returncode == 0
-        if done and "kernels_gpu_test" in (output_of("cmake", "--build", str(folder), "--target", "help") or ""):
-            make += ["kernels_gpu_test", DEVICE]
-        done = done and subprocess.run(make, stdout=file, stderr=file, check=False, cwd=ROOT).returncode == 0
-    if not done:
-        print("".join(log.read_text(errors="replace").splitlines(True)[-40:]), file=sys.stderr)
-        raise SystemExit(f"scripts/gpu: the build failed, {log}")
-    return folder / "bin"
-
-
-def sanitizer_step(tool, test, book, run, missing):
-    """Over the first cases, with a book of its own: there they have not run."""
-    program = shutil.which("compute-sanitizer")
-    missing = missing or (None if program else "no compute-sanitizer here")
-    own = Book(pathlib.Path(f"{book.path}.{tool}"))
-    if not missing:
-        own.begin(run)
-    # Where all blocks are of one stretch an end that is passed is the next one's begin.
-    apart = ["--apart"] if tool == "memcheck" else []
-    return Step(tool, SANITIZERS[tool], program or "", "--tool", tool, "--error-exitcode", FOUND, test,
-                filter_of(FIRST), "--results", own.path, *apart, cases=own, missing=missing)
+    def all_of(self, mode):
+        steps = [self.bench("machine"), self.cases("first cases", PARITY, FIRST)]
+        if mode == "first":
+            return steps
+        return [*steps, self.cases("device", DEVICE),
+                *(self.bench(name) for name in ("experts", "gate", "attention", "layer", "serve")),
+                self.cases("golden", GOLDEN),
+                *(self.bench(name) for name in ("rows", "projections", "premise")),
+                self.script("free choice", "free_choice.py", ("projections", "attention", "rows", "experts"),
+                            missing=torch_lacks("")),
+                *(self.watched(name) for name in ("memcheck", "racecheck", "synccheck", "memcheck device")),
+                self.script("attention table", "attention_table.py", ("attention",)),
+                self.script("transformers", "transformers_decode.py", ("serve",),
+                            missing=torch_lacks("import transformers; ")),
+                self.bench("processes"), self.cases("every case", PARITY, ["*"]),
+                # Of managed memory it may see little (docs/cuda.md).
+                self.watched("initcheck")]
 
 
-def torch_step(name, script, needs, book):
-    def missing():
+def torch_lacks(needs):
+    def missing(seconds):
         check = f"import torch, sys; {needs}sys.exit(not torch.cuda.is_available())"
-        try:
-            found = subprocess.run(["python3", "-c", check], capture_output=True, check=False, timeout=40).returncode
-        except subprocess.TimeoutExpired:
-            return "torch did not say within 40 s whether it sees a GPU"
+        found = subprocess.run(["python3", "-c", check], capture_output=True, check=False, timeout=seconds).returncode
         return "no Python here with what it needs and a GPU that torch sees" if found else None
-    return Step(name, 45, "python3", ROOT / "bench/gpu" / script, "--results", book.path, missing=missing)
+    return missing
 
 
 def mps_says(words, where):
@@ -310,8 +180,8 @@ def mps_says(words, where):
 
 def processes_with_mps(runner, step):
     """Kernels of several processes at once, where the service starts without root."""
-    if runner.book.ended(step.name) or runner.left() < 5:
-        return runner.book.ended(step.name)
+    if step.missing or runner.book.ended(step.name) or runner.left() < 5:
+        return runner.run(step)
     if not shutil.which("nvidia-cuda-mps-control"):
         step.missing = "no nvidia-cuda-mps-control: processes have taken turns"
         return runner.run(step)
@@ -347,78 +217,116 @@ def clocks(logs):
         yield
     finally:
         if watch:
-            watch.kill()
-            watch.wait()
+            killed(watch)
 
 
 def default_path(run):
+    """By the GPU alone: what still stands after a mend is found again."""
     gpu = re.sub(r"[^a-z0-9]+", "-", run["gpu"].lower()).strip("-")
-    return ROOT / "bench/results" / f"gpu-{gpu}-{run['commit']}-{run['programs']}.jsonl"
+    return ROOT / "bench/results" / f"gpu-{gpu}.jsonl"
 
 
-def main(mode, results):
-    started = time.monotonic()
-    seconds = float(os.environ.get("JANUS_GPU_SECONDS", "570"))
-    logs = pathlib.Path(os.environ.get("JANUS_GPU_LOGS", ROOT / "build/gpu-logs"))
-    logs.mkdir(parents=True, exist_ok=True)
-    given = os.environ.get("JANUS_GPU_TEST")
-    folder = pathlib.Path(given).resolve().parent if given else build(logs / "build.log")
-    built = time.monotonic() - started
-    test = pathlib.Path(given) if given else folder / "kernels_gpu_test"
-    programs = [path for path in [test, folder / DEVICE, folder / GOLDEN, *(folder / f"{name}_gpu_bench" for name in BENCHES)] if path.exists()]
-    programs += sorted((ROOT / "bench/gpu").glob("*.py"))
-    run = {
+def this_run(mode):
+    return {
         "command": " ".join(["scripts/gpu", mode]),
         "commit": output_of("git", "describe", "--always", "--dirty") or os.environ.get("JANUS_COMMIT", "unknown"),
-        "programs": digest_of(programs),
         "gpu": first_gpu("name,memory.total") or "none",
         "board": first_gpu("uuid,pci.bus_id"),
         "driver": first_gpu("driver_version,clocks.max.sm,clocks.max.mem,power.limit"),
         "host": host(),
-        "build_seconds": round(built),
+        "off": OFF,
     }
-    book = Book(pathlib.Path(results) if results else default_path(run))
-    book.begin(run)
-    runner = Runner(book, seconds - built, logs)
-    no_test = None if test.exists() else f"there is no {test}: GoogleTest was not there when it was to be built"
 
-    def bench(name, limit):
-        program = folder / f"{name}_gpu_bench"
-        return Step(name, limit, program, "--results", book.path, book=book,
-                    missing=None if program.exists() else f"there is no {program}")
 
-    def parity(name, limit, cases):
-        return Step(name, limit, test, filter_of(cases), "--results", book.path, cases=book, missing=no_test)
+def programs_of(book, logs, seconds):
+    """Those that JANUS_GPU_TEST brings, or that are built here."""
+    given = os.environ.get("JANUS_GPU_TEST")
+    if given:
+        folder = pathlib.Path(given).resolve().parent
+        return Built(folder, {name for name in PROGRAMS if (folder / name).exists()}, {})
+    built = build(logs / "build.log", PROGRAMS, min(BUILD_SECONDS, seconds))
+    book.write(build="failed" if built.failed else "done", seconds_of_build=round(built.seconds),
+               error=built.failed, without=built.without)
+    return built
 
-    def cases_of(name, program, limit, built_by):
-        missing = None if program.exists() else f"there is no {program}: {built_by}"
-        return Step(name, limit, program, "--results", book.path, cases=book, missing=missing)
 
-    def sanitizer(tool):
-        return sanitizer_step(tool, test, book, run, no_test)
-
-    steps = [bench("machine", 30), parity("first cases", 45, FIRST)]
-    if mode == "all":
-        steps += [cases_of("device", folder / DEVICE, 30, "GoogleTest was not there when it was to be built"),
-                  bench("experts", 60), bench("gate", 45), bench("attention", 60), bench("layer", 40),
-                  bench("serve", 120), cases_of("golden", folder / GOLDEN, 60, "preset dev-cuda builds it"),
-                  bench("rows", 30), bench("projections", 30), bench("premise", 30),
-                  sanitizer("memcheck"), sanitizer("racecheck"), sanitizer("synccheck"), bench("processes", 60),
-                  Step("attention table", 10, "python3", ROOT / "bench/gpu/attention_table.py", "--results", book.path),
-                  torch_step("free choice", "free_choice.py", "", book),
-                  torch_step("transformers", "transformers_decode.py", "import transformers; ", book),
-                  parity("every case", 240, ["*"]),
-                  # Of managed memory it may see little (docs/cuda.md).
-                  sanitizer("initcheck")]
+def run_steps(mode, book, logs, built, seconds):
+    """What is open, and the steps of cases that could not be run."""
+    runner = Runner(book, seconds, logs)
+    all_steps = Steps(built, book, logs)
+    steps = all_steps.all_of(mode)
+    mps = all_steps.mps()
+    stale = book.retire({step.name: step.digest for step in [*steps, mps] if step.digest})
+    for name in stale & set(WATCHED):
+        evidence_archive.own_path(book.path, name).unlink(missing_ok=True)
     with clocks(logs):
-        open_steps = runner.run_all(steps)
-        mps = Step("processes with MPS", 60, folder / "processes_gpu_bench", "--mps", "--results", book.path, book=book)
+        left_open = runner.run_all(steps)
         if mode == "all" and not processes_with_mps(runner, mps):
-            open_steps.append(mps.name)
-    failures = book.failures()
-    for tool in SANITIZERS:
-        failures += [f"{tool}: {name}" for name in Book(pathlib.Path(f"{book.path}.{tool}")).failures()]
-    book.write(seconds=round(time.monotonic() - started), failed=failures, open=open_steps, results=str(book.path))
-    if open_steps:
-        print(f"scripts/gpu: run it again for what is open: {', '.join(open_steps)}")
-    return 1 if failures else 0
+            left_open.append(mps.name)
+    unheld = {step.name: runner.skipped[step.name] for step in steps if step.cases and step.name in runner.skipped}
+    return left_open, unheld
+
+
+def failures_of(book):
+    found = book.failures()
+    for name in WATCHED:
+        found += [f"{name}: {case}" for case in Book(evidence_archive.own_path(book.path, name)).failures()]
+    return found
+
+
+def tell(book, logs):
+    """What came of it, whatever ended the run, and all that says more in one archive."""
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        subprocess.run(["python3", SCRIPTS / "premise_plot.py", book.path, f"{book.path}.premise.svg"],
+                       capture_output=True, check=False, timeout=10)
+    lines = book.lines()
+    try:
+        print(figures.table(lines))
+    except Exception as why:  # what was measured is there all the same
+        print(f"scripts/gpu: no table of {book.path}: {why!r}")
+    for line in lines:
+        if "host_too_slow" in line:
+            print(f"host too slow: {line.get('bench')}")
+    for name in failures_of(book):
+        print(f"failed: {name}")
+    print(f"scripts/gpu: {book.path}, {evidence_archive.pack(book.path, logs, WATCHED)}", flush=True)
+
+
+def bring_needs():
+    lacks = bring()
+    found = [path for path in NEEDS.rglob("*") if path.is_file()]
+    if found:
+        print(f"{NEEDS}: {sum(path.stat().st_size for path in found) / 1e6:.1f} MB; carry it to the same place there")
+    for part in lacks:
+        print(f"scripts/gpu: {part} is not installed here (GTEST_ROOT and CMAKE_PREFIX_PATH are looked into, too)",
+              file=sys.stderr)
+    return 1 if lacks else 0
+
+
+def main(mode, results):
+    if mode == "bring":
+        return bring_needs()
+    started = time.monotonic()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    seconds = float(os.environ.get("JANUS_GPU_SECONDS", RUN_SECONDS))
+    logs = pathlib.Path(os.environ.get("JANUS_GPU_LOGS", ROOT / "build/gpu-logs")).resolve()  # programs run in ROOT
+    logs.mkdir(parents=True, exist_ok=True)
+    run = this_run(mode)
+    book = Book(pathlib.Path(results).resolve() if results else default_path(run))
+    evidence_archive.restore(book.path, logs, WATCHED)
+    book.begin(run)
+    try:
+        built = programs_of(book, logs, seconds)
+        left_open, unheld = run_steps(mode, book, logs, built, seconds - (time.monotonic() - started))
+        failures = failures_of(book) + ([f"the build: {built.failed}"] if built.failed else [])
+        book.write(seconds=round(time.monotonic() - started), failed=failures, open=left_open, unheld=list(unheld),
+                   results=str(book.path))
+    finally:
+        tell(book, logs)
+    if built.failed:
+        print(f"scripts/gpu: the build failed: {built.failed} ({logs / 'build.log'})")
+    if left_open:
+        print(f"scripts/gpu: run it again for what is open: {', '.join(left_open)}")
+    if unheld:
+        print(f"scripts/gpu: NOTHING HOLDS THESE KERNELS: not run were {', '.join(unheld)}: {next(iter(unheld.values()))}")
+    return 1 if failures else NO_PARITY if unheld else 0

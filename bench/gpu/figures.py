@@ -2,13 +2,17 @@
 
     python3 bench/gpu/figures.py RESULTS...
 
-A row has the worst and the best of the cases that it is about, how many there are, and whether the worst meets
-the figure; `-`: nothing of it has been measured.
+A row has the worst and the best of the cases that it is about, how many there are of how many there should be, and
+whether the worst meets the figure. `-`: nothing of it has been measured; `incomplete`: all that has been does, and some
+has not; `no fit`: a line through times that begins below zero says nothing; `shown`: it is held to no bound. Cases whose
+host was too slow are not judged, and counted apart. Times that the memory's bandwidth bounds are the H200's: on another
+GPU they are held to that bound times 4.8 TB/s over what was read in the same run, which stands beside it.
 """
 
 import dataclasses
 import pathlib
 import re
+import statistics
 import sys
 from collections.abc import Callable
 
@@ -17,17 +21,22 @@ from result_lines import result_lines
 Line = dict[str, object]
 MANY_BYTES = 350e6  # from where on experts are read at the memory's rate
 MANY_ROW_BYTES = 64 << 20
+H200_BYTES_PER_US = 4.8e6
+EXACT_US = 3.0  # that the exact AEBS may take beyond the greedy one
 
 
 @dataclasses.dataclass
 class Figure:
     what: str
-    bound: float
+    bound: float | None  # none: shown alone
     cases: str  # names of lines, as a regular expression
     key: str
+    expected: int  # how many cases there are, as the programs have them
     at_least: bool = False
     where: Callable[[Line], bool] = lambda line: True
     unit: str = ""
+    is_read: bool = False  # a time that reading bounds, of an H200
+    is_fit: bool = False  # of a line: below zero it is none
 
 
 def rows_of(line: Line) -> int:
@@ -46,90 +55,164 @@ def is_large(least: float) -> Callable[[Line], bool]:
 AEBS = r"AEBS of 512 rows of 8 in 256, {}, (16|32) instances, slots {} %"
 EXPERTS = r"DeepSeek-V3 {} wgmma, fit of experts of (1|8|16|32|64)"
 CALLS = r"DeepSeek-V\d {} wgmma, \d+ experts of \d+"
+GQA = r"(Qwen3-235B|Mixtral) attention (bf16|fp8) fast, fit"
+LATENT = r"DeepSeek, 128 heads, latent attention (bf16|fp8) wgmma, batch \d+ context \d+"
+LATENT_FIT = r"DeepSeek, 16 heads, latent attention (bf16|fp8) fast, fit"
+SERVED = r"(?:V2-Lite|Mixtral)(?: of \d+ layers)?, {}, batch \d+, prompt 64, answer {}"
+
+
+def of_rows(what: str, cases: str, expected: int) -> Figure:
+    return Figure(f"{what} from 64 MiB up, share of copies", 0.9, rf"{cases}, \d+ rows, share", "share_of_copy", expected,
+                  at_least=True, where=is_large(MANY_ROW_BYTES))
+
+
 FIGURES = (
-    Figure("AEBS greedy, 1.5 times the slots", 8, AEBS.format("greedy", 150), "us", unit="us"),
-    Figure("AEBS greedy, twice the slots", 11, AEBS.format("greedy", 200), "us", unit="us"),
-    Figure("AEBS exact, 1.5 times the slots", 11, AEBS.format("exact", 150), "us", unit="us"),
-    Figure("AEBS exact, twice the slots", 14, AEBS.format("exact", 200), "us", unit="us"),
-    Figure("router and AEBS over their sum", 1, r".*: shares", "of_sum"),
-    Figure("experts in fp8, a", 8, EXPERTS.format("fp8"), "a_us", unit="us"),
-    Figure("experts in fp8, b", 10.8, EXPERTS.format("fp8"), "b_us", unit="us"),
-    Figure("experts in bf16, b", 21.6, EXPERTS.format("bf16"), "b_us", unit="us"),
-    Figure("experts in fp8 and bf16 from 350 MB up, share of reads", 0.85, CALLS.format("(fp8|bf16)"), "share_of_read",
+    Figure("AEBS greedy, 1.5 times the slots", 8, AEBS.format("greedy", 150), "us", 2, unit="us"),
+    Figure("AEBS greedy, twice the slots", 11, AEBS.format("greedy", 200), "us", 2, unit="us"),
+    Figure("AEBS exact beyond greedy, 1.5 times the slots", EXACT_US, AEBS.format("exact", 150), "beyond_greedy_us", 2,
+           unit="us"),
+    Figure("AEBS exact beyond greedy, twice the slots", EXACT_US, AEBS.format("exact", 200), "beyond_greedy_us", 2,
+           unit="us"),
+    Figure("router and AEBS over their sum", 1, r".*: shares", "of_sum", 4),
+    Figure("experts in fp8, a", 8, EXPERTS.format("fp8"), "a_us", 5, unit="us", is_fit=True),
+    Figure("experts in fp8, b", 10.8, EXPERTS.format("fp8"), "b_us", 5, unit="us", is_read=True, is_fit=True),
+    Figure("experts in bf16, b", 21.6, EXPERTS.format("bf16"), "b_us", 5, unit="us", is_read=True, is_fit=True),
+    # DeepSeek-V3's 8 and more in fp8, 4 and more in bf16; V2's 16 and 8; each of five numbers of rows.
+    Figure("experts in fp8 and bf16 from 350 MB up, share of reads", 0.85, CALLS.format("(fp8|bf16)"), "share_of_read", 60,
            at_least=True, where=lambda line: is_large(MANY_BYTES)(line) and rows_of(line) <= 64),
-    Figure("experts in mxfp4 to 16 rows, share of reads", 0.85, CALLS.format("mxfp4"), "share_of_read", at_least=True,
+    Figure("experts in mxfp4 to 16 rows, share of reads", 0.85, CALLS.format("mxfp4"), "share_of_read", 9, at_least=True,
            where=lambda line: is_large(MANY_BYTES)(line) and rows_of(line) <= 16),
-    Figure("experts in mxfp4 of 32 rows, share of reads", 0.6, CALLS.format("mxfp4"), "share_of_read", at_least=True,
+    Figure("experts in mxfp4 of 32 rows, share of reads", 0.6, CALLS.format("mxfp4"), "share_of_read", 3, at_least=True,
            where=lambda line: is_large(MANY_BYTES)(line) and rows_of(line) == 32),
     # A price of p is a rate of 1 / (1 + p) of theirs.
     Figure("experts of 4,096 rows and more, price beside cuBLASLt", 1 / 0.85 - 1,
-           r"DeepSeek-V\d bf16 wgmma, \d+ experts of \d+, torch", "price"),
-    Figure("GQA decode, a", 8, r"(Qwen3-235B|Mixtral) attention (bf16|fp8) fast, fit", "a_us", unit="us"),
-    Figure("GQA decode, B over reads", 0.95, r"(Qwen3-235B|Mixtral) attention (bf16|fp8) fast, fit", "share_of_read",
+           r"DeepSeek-V\d bf16 wgmma, \d+ experts of \d+, torch", "price", 10),
+    Figure("GQA decode, a", 8, GQA, "a_us", 4, unit="us", is_fit=True),
+    Figure("GQA decode, B over reads", 0.95, GQA, "share_of_read", 4, at_least=True, is_fit=True),
+    Figure("MLA decode of 128 heads, goal", 600, LATENT, "tflops", 12, at_least=True, where=is_many_keys, unit="TFLOPS"),
+    Figure("MLA decode of 128 heads, at least", 480, LATENT, "tflops", 12, at_least=True, where=is_many_keys,
+           unit="TFLOPS"),
+    Figure("MLA decode of 16 heads, a", 8, LATENT_FIT, "a_us", 2, unit="us", is_fit=True),
+    Figure("MLA decode of 16 heads, B over reads", 0.95, LATENT_FIT, "share_of_read", 2, at_least=True, is_fit=True),
+    of_rows("norm", r"norm of \d+ x \d+", 3),
+    of_rows("rope", r"rope of \d+ x \d+, (halves|interleaved)", 2),
+    of_rows("permute", "permute", 1),
+    of_rows("combine", "combine of 8", 1),
+    of_rows("pack", r"pack in fp8", 1),
+    of_rows("unpack", r"unpack from fp8", 1),
+    Figure("price of batch invariance, projections", 0.1, r".* bf16 fast, \d+ rows, torch", "price", 15),
+    Figure("price of batch invariance, attention", 0.1, r".* attention bf16 fast, .*, torch", "price", 27),
+    Figure("price of batch invariance, norms", 0.1, r"norm .*, torch", "price", 3),
+    Figure("a layer in a graph, share of its limits", None, r".* layer in a graph, .*", "share_of_limits", 8,
            at_least=True),
-    Figure("MLA decode of 128 heads, goal", 600,
-           r"DeepSeek, 128 heads, latent attention (bf16|fp8) wgmma, batch \d+ context \d+", "tflops", at_least=True,
-           where=is_many_keys, unit="TFLOPS"),
-    Figure("MLA decode of 128 heads, at least", 480,
-           r"DeepSeek, 128 heads, latent attention (bf16|fp8) wgmma, batch \d+ context \d+", "tflops", at_least=True,
-           where=is_many_keys, unit="TFLOPS"),
-    Figure("MLA decode of 16 heads, a", 8, r"DeepSeek, 16 heads, latent attention (bf16|fp8) fast, fit", "a_us",
-           unit="us"),
-    Figure("MLA decode of 16 heads, B over reads", 0.95, r"DeepSeek, 16 heads, latent attention (bf16|fp8) fast, fit",
-           "share_of_read", at_least=True),
-    Figure("norm, rope, permute, combine, pack from 64 MiB up, share of copies", 0.9, r".*, share", "share_of_copy",
-           at_least=True, where=lambda line: is_large(MANY_ROW_BYTES)(line)),
-    Figure("price of batch invariance", 0.1, r"(?!.*experts of).*, torch", "price"),
-    Figure("a layer in a graph, share of its limits", 0, r".*", "share_of_limits", at_least=True),
-    Figure("a service: the same bits over topologies and batches", 1, r".*", "same_bits", at_least=True),
+    Figure("a service: the same bits over topologies", 1, SERVED.format(".*", 128), "same_bits", 48, at_least=True),
+    Figure("a service: a request's bits over batches", 1, r".*, request 0 over batches of .*", "same_bits", 2,
+           at_least=True),
+    Figure("a service of processes: the same bits", 1, SERVED.format(r"\dA\dE.*", 64), "same_bits", 10, at_least=True),
 )
 
 
 def read(paths: list[pathlib.Path]) -> list[Line]:
-    return complete([line for path in paths for line in result_lines(path)])
+    return [line for path in paths for line in result_lines(path)]
 
 
 def complete(lines: list[Line]) -> list[Line]:
-    """With the bytes of a share, which another line has."""
-    named = {str(line["bench"]): line for line in lines if "bench" in line}
+    """One line of a name, the last, with what another line has of it: the bytes of a share, the greedy AEBS."""
+    named = {str(line["bench"]): dict(line) for line in lines if "bench" in line}
     for name, line in named.items():
         if name.endswith(", share") and name.removesuffix(", share") in named:
-            line.setdefault("bytes", named[name.removesuffix(", share")].get("bytes", 0))
-    return lines
+            of = named[name.removesuffix(", share")]
+            line.setdefault("bytes", of.get("bytes", 0))
+            if "host_too_slow" in of:
+                line["host_too_slow"] = 1
+        greedy = named.get(name.replace(", exact, ", ", greedy, "), line)
+        if greedy is not line and "us" in line and "us" in greedy:
+            line["beyond_greedy_us"] = float(str(line["us"])) - float(str(greedy["us"]))
+            if "host_too_slow" in greedy:
+                line["host_too_slow"] = 1
+    return [*(line for line in lines if "bench" not in line), *named.values()]
 
 
-def row_of(figure: Figure, lines: list[Line]) -> str:
-    found = [float(str(line[figure.key])) for line in lines
-             if figure.key in line and re.fullmatch(figure.cases, str(line.get("bench", ""))) and figure.where(line)]
-    asked = f"{'>=' if figure.at_least else '<='} {figure.bound:.4g} {figure.unit}".rstrip()
+def read_rates(lines: list[Line]) -> list[float]:
+    """Bytes a microsecond of every program's own measurement."""
+    empty = [float(str(line["us"])) for line in lines if line.get("bench") == "empty kernel"] or [0.0]
+    return [float(str(line["bytes"])) / (float(str(line["us"])) - statistics.median(empty)) for line in lines
+            if line.get("bench") == "read 1 GiB" and "host_too_slow" not in line]
+
+
+def scale_of(lines: list[Line]) -> float:
+    """By how much longer than an H200's a time may be that reading bounds."""
+    gpus = [str(line["run"].get("gpu")) for line in lines if isinstance(line.get("run"), dict)]
+    rates = read_rates(lines)
+    return 1.0 if not rates or any("H200" in gpu for gpu in gpus) else H200_BYTES_PER_US / statistics.median(rates)
+
+
+def row_of(figure: Figure, lines: list[Line], scale: float) -> str:
+    of = [line for line in lines
+          if figure.key in line and re.fullmatch(figure.cases, str(line.get("bench", ""))) and figure.where(line)]
+    found = [float(str(line[figure.key])) for line in of if "host_too_slow" not in line]
+    bound = figure.bound and figure.bound * (scale if figure.is_read else 1.0)
+    asked = "-"
+    if figure.bound is not None:
+        asked = f"{'>=' if figure.at_least else '<='} {figure.bound:.4g} {figure.unit}".rstrip()
+        asked += f" (here {bound:.4g})" if bound != figure.bound else ""
+    cases = f"{len(found)} of {figure.expected}"
+    cases += f", {len(of) - len(found)} too slow" if len(of) > len(found) else ""
     if not found:
-        return f"| {figure.what} | {asked} | - | - | 0 | - |"
+        return f"| {figure.what} | {asked} | - | - | {cases} | - |"
     worst, best = (min(found), max(found)) if figure.at_least else (max(found), min(found))
-    met = worst >= figure.bound if figure.at_least else worst <= figure.bound
-    return f"| {figure.what} | {asked} | {worst:.4g} | {best:.4g} | {len(found)} | {'yes' if met else 'no'} |"
+    if bound is None:
+        met = "shown"
+    elif figure.is_fit and min(found) <= 0:
+        met = "no fit"
+    elif (worst < bound) if figure.at_least else (worst > bound):
+        met = "no"
+    else:
+        met = "yes" if len(found) >= figure.expected else "incomplete"
+    return f"| {figure.what} | {asked} | {worst:.4g} | {best:.4g} | {cases} | {met} |"
+
+
+WATCHED = ("memcheck", "memcheck device", "racecheck", "synccheck", "initcheck")
 
 
 def sanitizer_rows(lines: list[Line]) -> list[str]:
     rows = []
-    for tool in ("memcheck", "racecheck", "synccheck", "initcheck"):
-        of = [line for line in lines if line.get("step") == tool]
+    for step in WATCHED:
+        of = [line for line in lines if line.get("step") == step]
         found = [line["found"] for line in of if "found" in line]
+        counts = next((line for line in reversed(of) if "passed" in line), {})
         ended = any(line.get("ended") for line in of)
-        said = f"found: {found[0]}" if found else "clean" if ended else "-"
-        rows.append(f"| compute-sanitizer, {tool} | clean | {said} | | | {'no' if found else 'yes' if ended else '-'} |")
+        of_cases = ", ".join(f"{counts[how]} {how}" for how in ("passed", "failed", "skipped", "lost") if counts.get(how))
+        is_clean = ended and counts.get("passed") and not counts.get("failed") and not counts.get("lost")
+        said = f"found: {found[0]}".replace("|", "/") if found else "clean" if is_clean else "not known" if ended else "-"
+        met = "no" if found or (ended and not is_clean) else "yes" if is_clean else "-"
+        rows.append(f"| compute-sanitizer, {step} | clean | {said} | | {of_cases or '0'} | {met} |")
     return rows
 
 
-def table(lines: list[Line]) -> str:
+def head_of(lines: list[Line]) -> list[str]:
     runs = [line["run"] for line in lines if isinstance(line.get("run"), dict)]
     slow = sum("host_too_slow" in line for line in lines)
-    failed = sorted(str(line["case"]) for line in lines if "case" in line and not line.get("passed"))
-    passed = len({str(line["case"]) for line in lines if "case" in line and line.get("passed")})
-    head = [f"{run['gpu']}, driver {run['driver']}, commit {run['commit']}: `{run['command']}`" for run in runs[:1]]
-    head += [f"{passed} cases passed; failed: {', '.join(failed) or 'none'}."]
-    head += [f"{slow} lines whose host was too slow to be left out."] if slow else []
+    cases = {str(line["case"]): line for line in lines if "case" in line}
+    failed = sorted(name for name, line in cases.items() if not line.get("passed"))
+    skipped = sum(bool(line.get("skipped")) for line in cases.values())
+    head = [f"{run['gpu']}, driver {run['driver']}: `{run['command']}`" for run in runs[:1]]
+    if runs:
+        head += [f"Commits: {', '.join(dict.fromkeys(str(run['commit']) for run in runs))}."]
+        head += [f"Off: {'; '.join(f'{part} {why}' for part, why in run['off'].items())}." for run in runs[:1] if "off" in run]
+    head += [f"{len(cases) - len(failed) - skipped} cases passed, {skipped} skipped; failed: {', '.join(failed) or 'none'}."]
+    if rates := read_rates(lines):
+        head += [f"Reads {statistics.median(rates) / 1e6:.2f} TB/s."]
+    head += [f"{slow} lines were not judged: the host was too slow for them."] if slow else []
+    head += [f"Refused: {line['bench']}: {line['refused']}." for line in lines if "refused" in line]
+    return head
+
+
+def table(lines: list[Line]) -> str:
+    scale, head = scale_of(lines), head_of(lines)
+    lines = complete(lines)
     return "\n".join([*head, "", "| what | asked | worst | best | cases | met |", "|---|---|---|---|---|---|",
-                      *(row_of(figure, lines) for figure in FIGURES), *sanitizer_rows(lines)])
+                      *(row_of(figure, lines, scale) for figure in FIGURES), *sanitizer_rows(lines)])
 
 
 def main() -> int:

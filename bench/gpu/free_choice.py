@@ -2,16 +2,21 @@
 which choose freely (cuBLAS, cuDNN, FlashAttention, its own norms), at the sizes of
 projections_gpu_bench, attention_gpu_bench and rows_gpu_bench; and the experts of experts_gpu_bench at
 4,096 rows and more beside dense products of as many operations, where no weights go by experts. Run on the same GPU with the file of
-results that these have written, which gets a JSON line per case; a case that stands there is not run
-again. `price` is by how much torch's rate of bytes, or of operations where these are the limit, passes
-ours: 0.1 is 10 %.
+results that these have written, which gets a JSON line per case that they have; what stands there is not
+run again. `price` is by how much torch's rate of bytes, or of operations where these are the limit, passes
+ours: 0.1 is 10 %. Of a norm it is by how much our time passes torch's for the same bytes in and out,
+fp32 to bfloat16, for which torch has no norm alone: it norms and rounds, in two passes.
+
+Left out is what moves less than 16 MiB: there a call is about as long as its launch (a first line says
+so, and how many cases it is).
 
     python3 bench/gpu/free_choice.py --results FILE
     python3 bench/gpu/free_choice.py --try     # every case once on a CPU, small; writes nothing
 
 Needs torch. Inputs rotate through 4 GiB as theirs do. Times are between two events round the call,
-medians of 30 calls, each queued while the GPU is kept busy, as theirs are (bench/gpu/stream_times.h),
-so that it never waits for Python. Of attention, torch may choose among its backends: the fastest
+medians of 30 calls, each queued while the GPU is kept busy, as theirs are (bench/gpu/stream_times.h):
+where Python had not queued a call before the GPU was through with that, all are timed anew behind a
+longer spin, and a line says `host_too_slow` where the longest did not do. Of attention, torch may choose among its backends: the fastest
 counts; of more than 512 Ki keys among those that make no copy of them for each head. It has keys and
 values in one piece, ours has them on pages; what is more than 4 GiB of them it has in memory of its
 own, as far as there is any.
@@ -33,6 +38,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 ARENA_BYTES = 4 << 30
 CALLS, WARM_UP = 30, 3
 SPIN_CYCLES = 2_000_000  # a millisecond or so: Python takes longer to queue than C++
+MOST_SPIN_CYCLES = SPIN_CYCLES * 16
+LEAST_BYTES = 16 << 20
 MANY_KEYS = 1 << 19
 BF16 = torch.bfloat16
 BACKENDS = (SDPBackend.FLASH_ATTENTION, SDPBackend.CUDNN_ATTENTION, SDPBackend.EFFICIENT_ATTENTION,
@@ -59,6 +66,7 @@ class Case:
     make: Callable[["Arena"], Callable[[int], object]]  # the call, by its number
     of: str  # what of torch's is timed
     flops: int = 0  # where operations are what is compared
+    is_by_time: bool = False  # of the same work, whose bytes in between are torch's own affair
 
 
 class Arena:
@@ -69,8 +77,11 @@ class Arena:
         self.of = torch.empty(size // 2, dtype=BF16, device=device).uniform_(-0.02, 0.02)
         self.beyond: torch.Tensor | None = None
 
-    def piece(self, call: int, *shape: int) -> torch.Tensor:
-        """Of a call, behind the one before it, round the arena."""
+    def piece(self, call: int, *shape: int, dtype: torch.dtype = BF16) -> torch.Tensor:
+        """Of a call, behind the one before it, round the arena. In fp32 what two elements make together, of which
+        none is infinite or NaN."""
+        if dtype != BF16:
+            return self.piece(call, *shape[:-1], 2 * shape[-1]).view(dtype)
         count = torch.Size(shape).numel()
         if count > self.of.numel():
             return self.large(count).view(shape)
@@ -137,24 +148,25 @@ def attention(model: str, batch: int, context: int, backend: SDPBackend) -> Case
 
 
 def norm(groups: int, hidden: int, rows: int, name_rows: int) -> Case:
+    """Of fp32, as the residual is, to bfloat16."""
     def make(arena: Arena) -> Callable[[int], object]:
-        weight = arena.rows(hidden)
+        weight = arena.rows(hidden, dtype=torch.float32)
 
         def call(number: int) -> object:
-            return functional.rms_norm(arena.piece(number, rows, groups, hidden), (hidden,), weight,
-                                       1e-6)
+            x = arena.piece(number, rows, groups, hidden, dtype=torch.float32)
+            return functional.rms_norm(x, (hidden,), weight, 1e-6).to(BF16)
         return call
 
-    return Case(f"norm of {groups} x {hidden}, {name_rows} rows", 4 * rows * groups * hidden + 2 * hidden,
-                make, "rms_norm")
+    return Case(f"norm of {groups} x {hidden}, {name_rows} rows", 6 * rows * groups * hidden + 2 * hidden,
+                make, "rms_norm, then to bfloat16", is_by_time=True)
 
 
 def backends_for(keys: int) -> tuple[SDPBackend, ...]:
     return BACKENDS if keys <= MANY_KEYS else BACKENDS[:-1]
 
 
-def cases() -> list[list[Case]]:
-    """What is timed for each of our lines, the fastest of which counts; what says most, first."""
+def all_cases() -> list[list[Case]]:
+    """What stands beside each of our lines, the fastest of which counts; what says most, first."""
     listed = [[projection(model, matrix, rows)]
               for rows in (8, 64, 1) for model in MATRICES for matrix in MATRICES[model]]
     listed += [[attention(model, batch, context, backend) for backend in backends_for(batch * context)]
@@ -166,39 +178,65 @@ def cases() -> list[list[Case]]:
     return listed
 
 
+def cases() -> list[list[Case]]:
+    return [choices for choices in all_cases() if choices[0].bytes >= LEAST_BYTES]
+
+
 class Gpu:
     def __init__(self) -> None:
         self.arena = Arena("cuda", ARENA_BYTES)
 
-    def microseconds(self, case: Case) -> float:
+    def microseconds(self, case: Case) -> tuple[float, bool]:
+        """And whether Python was ahead of the GPU at every call."""
         call = case.make(self.arena)
         for number in range(WARM_UP):
             call(number)
+        cycles = SPIN_CYCLES
+        while True:
+            took, is_ahead = self.sample(call, cycles)
+            if is_ahead or cycles >= MOST_SPIN_CYCLES:
+                return took, is_ahead
+            cycles *= 4
+
+    @staticmethod
+    def sample(call: Callable[[int], object], cycles: int) -> tuple[float, bool]:
         torch.cuda.synchronize()
+        is_ahead = True
         ends = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True))
                 for _ in range(CALLS)]
         for number, (begin, end) in enumerate(ends):
-            torch.cuda._sleep(SPIN_CYCLES)
+            spun = torch.cuda.Event()
+            torch.cuda._sleep(cycles)
+            spun.record()
             begin.record()
             call(WARM_UP + number)
             end.record()
+            is_ahead = is_ahead and not spun.query()
         torch.cuda.synchronize()
-        return 1e3 * statistics.median(begin.elapsed_time(end) for begin, end in ends)
+        return 1e3 * statistics.median(begin.elapsed_time(end) for begin, end in ends), is_ahead
 
 
-def fastest(gpu: Gpu, choices: list[Case]) -> tuple[float, Case] | None:
+def fastest(gpu: Gpu, choices: list[Case]) -> tuple[float, bool, Case] | None:
     """None where none of them can be had."""
     best = None
     for case in choices:
         try:
-            took = gpu.microseconds(case)
+            took, is_ahead = gpu.microseconds(case)
         except RuntimeError as refusal:  # a backend that does not take these heads
             print(f"{case.name}, {case.of}: {refusal}", file=sys.stderr)
             torch.cuda.empty_cache()  # where memory ran out, of what the case had of it
             continue
         if best is None or took < best[0]:
-            best = (took, case)
+            best = (took, is_ahead, case)
     return best
+
+
+def price_of(case: Case, took: float, ours: dict) -> float:
+    if case.is_by_time:
+        return ours["us"] / took - 1
+    if case.flops:
+        return case.flops / took / 1e6 / ours["tflops"] - 1
+    return case.bytes / took / (ours["bytes"] / ours["us"]) - 1
 
 
 def compare(path: pathlib.Path) -> None:
@@ -206,35 +244,40 @@ def compare(path: pathlib.Path) -> None:
     for row in result_lines(path):
         if "bench" in row:
             lines[row["bench"]] = row
-    gpu = Gpu()
-    for choices in cases():
-        name = f"{choices[0].name}, torch"
-        if name in lines or (best := fastest(gpu, choices)) is None:
-            continue
-        took, case = best
-        row = {"bench": name, "us": round(took, 3), "bytes": case.bytes, "of": case.of,
-               "torch": torch.__version__}
-        if (ours := lines.get(case.name)) is not None:
-            rate, our_rate = case.bytes / took, ours["bytes"] / ours["us"]
-            if case.flops:
-                rate, our_rate = case.flops / took / 1e6, ours["tflops"]
-            row["price"] = round(rate / our_rate - 1, 4)
+
+    def write(row: dict) -> None:
         with path.open("a") as out:
             out.write(json.dumps(row) + "\n")
+
+    if "free choice" not in lines:
+        write({"bench": "free choice", "left_out": len(all_cases()) - len(cases()),
+               "why": f"less than {LEAST_BYTES >> 20} MiB: bound by the launch"})
+    gpu = Gpu()
+    for choices in cases():
+        name, ours = f"{choices[0].name}, torch", lines.get(choices[0].name)
+        if name in lines or ours is None or (best := fastest(gpu, choices)) is None:
+            continue
+        took, is_ahead, case = best
+        row = {"bench": name, "us": round(took, 3), "ours_us": ours["us"],
+               "price": round(price_of(case, took, ours), 4), "bytes": case.bytes, "of": case.of,
+               "torch": torch.__version__}
+        if not is_ahead or "host_too_slow" in ours:
+            row["host_too_slow"] = 1
+        write(row)
 
 
 def try_all() -> None:
     """That every case runs, on an arena that they must share out many times over."""
     arena = Arena("cpu", 1 << 28)
     tried = 0
-    for choices in cases():
+    for choices in all_cases():
         case = choices[-1]  # of attention of few keys the backend that every device has
         if 2 * case.bytes > 1 << 28:
             continue
         result = case.make(arena)(3)
         assert torch.isfinite(result).all(), case.name
         tried += 1
-    print(f"{tried} of {len(cases())} cases, those within 128 MB")
+    print(f"{tried} of {len(all_cases())} cases, those within 128 MB")
 
 
 def main() -> None:

@@ -107,7 +107,7 @@ int RunMember(const ProcessService& service, const ServingTopology& topology,
   LoopbackCluster cluster(options, held.model, held.attention, dataplane::PointersTo(shares));
   if (const std::string why = cluster.InPlaceRefusal(); topology.in_place && !why.empty()) {
     std::fprintf(stderr, "%s: rows do not go in place: %s\n", ToString(self).c_str(), why.c_str());
-    return 1;
+    return kNotInPlace;
   }
   const auto awaits = [&] { return Tell(parent, {}) && Hear(parent).has_value(); };
   if (self.role == Role::kAttention) {
@@ -116,7 +116,10 @@ int RunMember(const ProcessService& service, const ServingTopology& topology,
     if (!awaits()) return 1;
     client.Hashed(served);
     if (!awaits()) return 1;
-    client.Timed(served);
+    if (const Status timed = client.Timed(served); !timed.ok()) {
+      std::fprintf(stderr, "%s: %s\n", ToString(self).c_str(), timed.ToString().c_str());
+      return kOtherTokens;
+    }
     if (!Tell(parent, ToWords(served)) || !Hear(parent)) return 1;
   } else if (!awaits()) {
     return 1;
@@ -192,6 +195,13 @@ class Members {
   static Status Ended(Member& member) {
     Await(member);
     const int status = member.status;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == kNotInPlace) {
+      return FailedPrecondition("rows of " + ToString(member.id) + " do not go in place");
+    }
+    if (WIFEXITED(status) && WEXITSTATUS(status) == kOtherTokens) {
+      return DataLoss("a request of " + ToString(member.id) +
+                      " has other tokens when it comes again");
+    }
     return Unavailable("the process of " + ToString(member.id) + " has ended " +
                        (WIFSIGNALED(status)
                             ? "by signal " + std::to_string(WTERMSIG(status))

@@ -56,7 +56,8 @@ bool ServeModel(const std::string& name, const ModelDescription& model, const Se
   options.make_context = OpenGpu;
   options.weights_are_placed = true;
   const bool all_there = std::ranges::all_of(topologies, [&](const ServingTopology& topology) {
-    return results.Find(LineOf(name, topology, load), "bits") >= 0.0;
+    const std::string line = LineOf(name, topology, load);
+    return results.Find(line, "bits") >= 0.0 || IsRefused(results, line);
   });
   dataplane::HeldModel held;
   if (!all_there) held = RandomModelOnGpu(model);

@@ -16,13 +16,15 @@ namespace janus::bench {
 
 // `options`: device, contexts and where weights lie; all else is set here. The clock is of the
 // contexts' device. FailedPrecondition: it is to be in place, and some member reads a peer's rows
-// through the host.
+// through the host. DataLoss: a request had other tokens when it came again.
 Result<Served> Serve(const dataplane::HeldModel& held, dataplane::LoopbackCluster::Options options,
                      StreamClock& clock, const ServingTopology& topology, const ServingLoad& load);
 
 // Every topology with the same load, a line each; the digest of each against the first's. Lines
-// that stand there are not made again. False: digests differ, or a topology was not served, which
-// is said on standard error.
+// that stand there are not made again: `refused`, where Serve has found a FailedPrecondition, and
+// `same_bits` 0 where a topology had other tokens when asked again, among them. False: digests
+// differ, or a topology was not served for another reason, which is said on standard error.
+bool IsRefused(const kernels::cuda::Results& results, const std::string& line);
 using ServeOne = std::function<Result<Served>(const ServingTopology&)>;
 bool ServeEach(const std::string& name, const ServeOne& serve,
                const std::vector<ServingTopology>& topologies, const ServingLoad& load,

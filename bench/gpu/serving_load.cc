@@ -120,15 +120,18 @@ std::vector<LoopbackCluster::Outcome> LoadClient::AwaitAll(uint64_t wave) {
   return outcomes;
 }
 
-void LoadClient::TakeTokens(const std::vector<LoopbackCluster::Outcome>& outcomes, Served& served) {
+Status LoadClient::TakeTokens(const std::vector<LoopbackCluster::Outcome>& outcomes,
+                              Served& served) {
   for (size_t i = 0; i < outcomes.size(); ++i) {
     std::vector<int32_t>& before = served.tokens[i];
     const std::vector<int32_t>& now = outcomes[i].tokens;
-    JANUS_CHECK(
-        now.size() >= before.size() && std::equal(before.begin(), before.end(), now.begin()),
-        "the same request has other tokens when it comes again", i);
+    if (now.size() < before.size() || !std::equal(before.begin(), before.end(), now.begin())) {
+      return DataLoss("request " + std::to_string(i) +
+                      " has other tokens when it comes again to the same service");
+    }
     before = now;
   }
+  return OkStatus();
 }
 
 void LoadClient::Hashed(Served& served) {
@@ -142,14 +145,14 @@ void LoadClient::Hashed(Served& served) {
   }
 }
 
-void LoadClient::Timed(Served& served) {
+Status LoadClient::Timed(Served& served) {
   const dataplane::AttentionInstance& asked = Asked(requests_.front());
   const InstanceStatistics before = asked.statistics();
   const MonotonicTime start = MonotonicClock::now();
   Submit(2, false);
   const int64_t there = AwaitTokens(2, 1);
   const MonotonicTime decodes = MonotonicClock::now();
-  TakeTokens(AwaitAll(2), served);
+  JANUS_RETURN_IF_ERROR(TakeTokens(AwaitAll(2), served));
   const MonotonicTime end = MonotonicClock::now();
   const InstanceStatistics after = asked.statistics();
   const auto batch = static_cast<int64_t>(requests_.size());
@@ -163,6 +166,7 @@ void LoadClient::Timed(Served& served) {
   const double steps = after.compute_seconds - before.compute_seconds + waited;
   served.wait_share = waited / steps;
   served.host_share = (after.host_seconds - before.host_seconds) / steps;
+  return OkStatus();
 }
 
 }  // namespace janus::bench

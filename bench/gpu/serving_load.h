@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "common/status.h"
 #include "tests/support/loopback_cluster.h"
 
 namespace janus::bench {
@@ -69,13 +70,13 @@ class LoadClient {
   // Until each has so many tokens: how many there are.
   int64_t AwaitTokens(uint64_t wave, int tokens);
   std::vector<dataplane::LoopbackCluster::Outcome> AwaitAll(uint64_t wave);
-  // The answers that begin as those before did take their place.
-  static void TakeTokens(const std::vector<dataplane::LoopbackCluster::Outcome>& outcomes,
-                         Served& served);
+  // The answers that begin as those before did take their place. DataLoss: one does not.
+  static Status TakeTokens(const std::vector<dataplane::LoopbackCluster::Outcome>& outcomes,
+                           Served& served);
 
-  // A wave with hashes of the first logits; a wave that is timed.
+  // A wave with hashes of the first logits; a wave that is timed, which may fail as TakeTokens.
   void Hashed(Served& served);
-  void Timed(Served& served);
+  Status Timed(Served& served);
 
  private:
   dataplane::AttentionInstance& Asked(int request) const;

@@ -1,22 +1,22 @@
 """The models of serve_gpu_bench decoded by Hugging Face transformers on the same GPU, with random
 weights of the same shapes in bfloat16. Run with the file of results that serve_gpu_bench has written:
-it says how many of Mixtral's layers were served, and gets a JSON line per model and batch; what stands
-there is not run again. `ours_over` is the TPOT of our 1A1E over that of transformers.
+it says how many of Mixtral's layers were served, and gets a JSON line per model and batch that it has
+of 1A1E; what stands there is not run again. `ours_over` is the TPOT of our 1A1E over that of transformers.
 
     python3 bench/gpu/transformers_decode.py --results FILE
     python3 bench/gpu/transformers_decode.py --try     # both models, small, on a CPU; writes nothing
 
-Needs torch and transformers. TPOT is the median time of a step, each waited for, behind prompts of
-64 tokens.
+Needs torch and transformers. TPOT is the mean of all steps behind the first token, as ours is and over
+the same contexts: prompts of 64 tokens, answers of 128. One of a few tokens comes before, to warm up.
 """
 
 import argparse
 import json
 import pathlib
 import re
-import statistics
 import sys
 import time
+from collections.abc import Iterable
 
 import torch
 from result_lines import result_lines
@@ -26,7 +26,9 @@ try:
 except ImportError:
     sys.exit("transformers is not installed: nothing of it beside the served models")
 
-PROMPT, STEPS, WARM_UP = 64, 32, 4
+PROMPT, ANSWER, WARM_UP = 64, 128, 4
+# Of serve_gpu_bench: processes_gpu_bench serves two layers, and answers half as long.
+OURS = re.compile(rf"Mixtral of (\d+) layers, 1A1E, batch \d+, prompt {PROMPT}, answer {ANSWER}")
 
 
 def mixtral(layers: int, scale: int = 1) -> transformers.PreTrainedModel:
@@ -49,21 +51,32 @@ def v2_lite(layers: int, scale: int = 1) -> transformers.PreTrainedModel:
 
 
 @torch.inference_mode()
-def step_ms(model: transformers.PreTrainedModel, batch: int, steps: int) -> float:
+def decode_seconds(model: transformers.PreTrainedModel, batch: int, answer: int) -> float:
+    """From the first token of an answer to its last."""
     device = model.device
     cache = transformers.DynamicCache(config=model.config)
     tokens = (torch.arange(batch * PROMPT, device=device) * 7919 + 1).view(batch, PROMPT)
     tokens %= model.config.vocab_size
-    took = []
-    for _ in range(1 + steps):
-        began = time.perf_counter()
+    began = 0.0
+    for made in range(answer):
         logits = model(input_ids=tokens, past_key_values=cache, use_cache=True,
                        logits_to_keep=1).logits
         tokens = logits[:, -1:].argmax(dim=-1)
-        if device.type == "cuda":
+        if device.type == "cuda" and made in (0, answer - 1):
             torch.cuda.synchronize()
-        took.append((time.perf_counter() - began) * 1e3)
-    return statistics.median(took[1 + WARM_UP:])
+        if made == 0:
+            began = time.perf_counter()
+    return time.perf_counter() - began
+
+
+def tpot_ms(model: transformers.PreTrainedModel, batch: int, answer: int) -> float:
+    decode_seconds(model, batch, WARM_UP)
+    return decode_seconds(model, batch, answer) / (answer - 1) * 1e3
+
+
+def layers_served(names: Iterable[str]) -> int | None:
+    """Of Mixtral; None: it was not served."""
+    return next((int(match[1]) for name in names if (match := OURS.fullmatch(name))), None)
 
 
 def compare(path: pathlib.Path) -> None:
@@ -71,25 +84,22 @@ def compare(path: pathlib.Path) -> None:
     for row in result_lines(path):
         if "bench" in row:
             lines[row["bench"]] = row
-    served = [match for name in lines if (match := re.match(r"Mixtral of (\d+) layers, ", name))]
     models = [("V2-Lite", lambda: v2_lite(27))]
-    if served:
-        layers = int(served[0][1])
+    if (layers := layers_served(lines)) is not None:
         models.append((f"Mixtral of {layers} layers", lambda: mixtral(layers)))
     for name, make in models:
-        wanted = [batch for batch in (64, 1, 256)
-                  if f"{name}, transformers, batch {batch}" not in lines]
+        ours = {batch: lines.get(f"{name}, 1A1E, batch {batch}, prompt {PROMPT}, answer {ANSWER}", {})
+                for batch in (64, 1, 256) if f"{name}, transformers, batch {batch}" not in lines}
+        wanted = [batch for batch, line in ours.items() if "tpot_ms" in line]
         if not wanted:
             continue
         with torch.device("cuda"):
             model = make().eval()
         for batch in wanted:
-            took = step_ms(model, batch, STEPS)
+            took = tpot_ms(model, batch, ANSWER)
             row = {"bench": f"{name}, transformers, batch {batch}", "tpot_ms": round(took, 4),
+                   "ours_over": round(ours[batch]["tpot_ms"] / took, 4),
                    "transformers": transformers.__version__, "torch": torch.__version__}
-            ours = lines.get(f"{name}, 1A1E, batch {batch}, prompt 64, answer 128")
-            if ours is not None:
-                row["ours_over"] = round(ours["tpot_ms"] / took, 4)
             with path.open("a") as out:
                 out.write(json.dumps(row) + "\n")
         del model
@@ -110,7 +120,7 @@ def main() -> None:
         return
     for make in (v2_lite, mixtral):
         model = make(2, 8).eval()
-        print(type(model).__name__, f"{step_ms(model, 3, WARM_UP + 2):.1f} ms")
+        print(type(model).__name__, f"{tpot_ms(model, 3, WARM_UP + 2):.1f} ms")
 
 
 if __name__ == "__main__":

@@ -83,6 +83,24 @@ TEST(Processes, WhatIsInPlaceStaysThere) {
                        "has ended with status 41"));
 }
 
+TEST(Processes, WhyAProcessDoesNotServeIsKnownByItsExit) {
+  const HeldModel held = dataplane::SmallRandomModel(DType::kBFloat16, 4);
+  for (const auto& [exit, code] : {std::pair{kNotInPlace, StatusCode::kFailedPrecondition},
+                                   {kOtherTokens, StatusCode::kDataLoss}}) {
+    ProcessService service = ServiceOf(held);
+    service.options.wrap_transport = [exit = exit](PeerId,
+                                                   std::unique_ptr<dataplane::Transport> under) {
+      _exit(exit);
+      return under;
+    };
+    const Status status =
+        ServeByProcesses(
+            service, {.m = 1, .slots = {held.model.moe.experts}, .has_processes = true}, {2, 3, 4})
+            .status();
+    EXPECT_EQ(status.code(), code) << status.ToString();
+  }
+}
+
 TEST(Processes, OneThatEndsBeforeItsTimeIsNamed) {
   const HeldModel held = dataplane::SmallRandomModel(DType::kBFloat16, 4);
   ProcessService service = ServiceOf(held);

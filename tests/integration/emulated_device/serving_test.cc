@@ -58,7 +58,7 @@ TEST(Serving, EveryTopologyHasALineAndIsServedOnce) {
 }
 
 // Through the host's memory it would be another thing under the name.
-TEST(Serving, WhatDoesNotGoInPlaceHasNoLine) {
+TEST(Serving, WhatDoesNotGoInPlaceIsRefusedOnce) {
   const TempFolder folder;
   kernels::cuda::Results results(folder.path() + "/results");
   const HeldModel held = dataplane::SmallRandomModel(DType::kBFloat16, 4);
@@ -70,12 +70,65 @@ TEST(Serving, WhatDoesNotGoInPlaceHasNoLine) {
   };
   const ServingTopology topology{.m = 1, .slots = {held.model.moe.experts}, .in_place = true};
   const ServingLoad load{2, 5, 3};
+  const std::string line = LineOf("small", topology, load);
   for (int run = 0; run < 2; ++run) {
-    EXPECT_FALSE(ServeAll("small", held, options, MakeHostClock, {topology}, load, results));
+    EXPECT_TRUE(ServeAll("small", held, options, MakeHostClock, {topology}, load, results));
+    EXPECT_TRUE(IsRefused(results, line));
+    EXPECT_EQ(LinesOf(folder.path() + "/results"), 1);
   }
-  EXPECT_EQ(results.Find(LineOf("small", topology, load), "bits"), -1.0);
-  EXPECT_TRUE(ServeAll("small", held, options, MakeHostClock, {topology}, load, results))
-      << "it is left out once it has failed twice";
+  EXPECT_EQ(results.Find(line, "bits"), -1.0);
+  // Nor does what is said of all loads wait for it.
+  const ServingTopology through_host{.m = 1, .slots = {held.model.moe.experts}};
+  results.Write(LineOf("small", through_host, load), "\"request_0_bits\": 11");
+  EXPECT_TRUE(SameOverLoads("small", {topology, through_host}, {{load}}, results));
+  EXPECT_EQ(results.Find("small, request 0 over batches of 2", "lines"), 1.0);
+}
+
+TEST(Serving, OtherTokensOfARequestThatComesAgainAreTold) {
+  dataplane::LoopbackCluster::Outcome first, other;
+  first.tokens = {1, 2};
+  other.tokens = {1, 2, 3};
+  Served served;
+  served.tokens = {{1, 2}, {1}};
+  EXPECT_TRUE(LoadClient::TakeTokens({first, other}, served).ok());
+  EXPECT_EQ(served.tokens[1], other.tokens);
+  EXPECT_EQ(LoadClient::TakeTokens({first, first}, served).code(), StatusCode::kDataLoss);
+  other.tokens = {1, 2, 4, 5};
+  EXPECT_EQ(LoadClient::TakeTokens({first, other}, served).code(), StatusCode::kDataLoss);
+  other.tokens = {1, 2, 3, 5};
+  EXPECT_TRUE(LoadClient::TakeTokens({first, other}, served).ok());
+}
+
+TEST(Serving, AServiceThatDiffersFromItselfHasALineAndIsServedOnce) {
+  const TempFolder folder;
+  kernels::cuda::Results results(folder.path() + "/results");
+  const ServingTopology topology{.m = 1, .slots = {4}};
+  const ServingLoad load{2, 5, 3};
+  int served = 0;
+  const ServeOne serve = [&](const ServingTopology&) -> Result<Served> {
+    ++served;
+    return DataLoss("request 1 has \"other\" tokens");
+  };
+  for (int run = 0; run < 2; ++run) {
+    EXPECT_FALSE(ServeEach("small", serve, {topology}, load, results));
+  }
+  EXPECT_EQ(served, 1);
+  EXPECT_EQ(results.Find(LineOf("small", topology, load), "same_bits"), 0.0);
+  // What else fails is tried again.
+  served = 0;
+  const ServeOne fail = [&](const ServingTopology&) -> Result<Served> {
+    ++served;
+    return Unavailable("a process has ended");
+  };
+  for (int run = 0; run < 2; ++run) {
+    EXPECT_FALSE(ServeEach("other", fail, {topology}, load, results));
+  }
+  EXPECT_EQ(served, 2);
+  EXPECT_EQ(LinesOf(folder.path() + "/results"), 1);
+  std::stringstream text;
+  text << std::ifstream(folder.path() + "/results").rdbuf();
+  EXPECT_NE(text.str().find("\"says\": \"DataLoss: request 1 has \\\"other\\\" tokens\"}"),
+            std::string::npos);
 }
 
 TEST(Serving, OtherBitsThanTheFirstTopologysAreTold) {

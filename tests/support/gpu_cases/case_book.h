@@ -22,10 +22,14 @@ class CaseBook {
 
   void Write(const std::string& line) { out_ << line << std::endl; }
   void Begin(const std::string& name) { Write("{\"begins\": \"" + name + "\"}"); }
-  // `lost`: the process cannot use the GPU any more.
-  void End(const std::string& name, bool passed, bool lost, int64_t ms) {
+  // `lost`: the process cannot use the GPU any more. `skipped`: why nothing was asked of it; empty:
+  // it was.
+  void End(const std::string& name, bool passed, bool lost, int64_t ms,
+           const std::string& skipped = "") {
     Write("{\"case\": \"" + name + "\", \"passed\": " + (passed && !lost ? "true" : "false") +
-          (lost ? ", \"lost\": true" : "") + ", \"ms\": " + std::to_string(ms) + '}');
+          (lost ? ", \"lost\": true" : "") +
+          (skipped.empty() ? "" : ", \"skipped\": \"" + Escaped(skipped) + '"') +
+          ", \"ms\": " + std::to_string(ms) + '}');
   }
 
   // GoogleTest's filter for what of `filter` has not begun; `again`: for what was begun once and
@@ -47,6 +51,15 @@ class CaseBook {
     int begun = 0;
     bool ended = false;
   };
+  // As a string of JSON has it; what no line can hold is a blank.
+  static std::string Escaped(const std::string& text) {
+    std::string escaped;
+    for (const char c : text) {
+      if (c == '"' || c == '\\') escaped += '\\';
+      escaped += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+    }
+    return escaped;
+  }
   static std::string NameIn(const std::string& line, const std::string& key) {
     const std::string begin = "{\"" + key + "\": \"";
     const size_t end = line.find('"', begin.size());

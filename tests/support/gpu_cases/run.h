@@ -11,6 +11,7 @@
 #include <string>
 
 #include "kernels/device/cuda_context.h"
+#include "tests/support/gpu_cases/book_end.h"
 #include "tests/support/gpu_cases/case_book.h"
 
 namespace janus::kernels {
@@ -28,16 +29,12 @@ class BookCases final : public testing::EmptyTestEventListener {
   explicit BookCases(CaseBook& book) : book_(book) {}
   void OnTestStart(const testing::TestInfo& test) override { book_.Begin(NameOf(test)); }
   void OnTestEnd(const testing::TestInfo& test) override {
-    const testing::TestResult& result = *test.result();
     const bool lost = HasLostTheGpu();
-    book_.End(NameOf(test), result.Passed(), lost, result.elapsed_time());
+    BookEnd(book_, test, lost);
     if (lost) std::_Exit(kLost);  // all that follows would fail
   }
 
  private:
-  static std::string NameOf(const testing::TestInfo& test) {
-    return std::string(test.test_suite_name()) + '.' + test.name();
-  }
   CaseBook& book_;
 };
 

@@ -19,35 +19,71 @@ def bench(name, **fields):
     return {"bench": name, **fields}
 
 
+AEBS = "AEBS of 512 rows of 8 in 256, {}, {} instances, slots {} %"
 # As the programs write them.
 LINES = [
-    {"run": {"gpu": "a GPU", "driver": "1", "commit": "abc", "command": "scripts/gpu all"}},
-    bench("AEBS of 512 rows of 8 in 256, greedy, 16 instances, slots 150 %", us=7.0, empty_us=1.5),
-    bench("AEBS of 512 rows of 8 in 256, greedy, 32 instances, slots 150 %", us=8.5, empty_us=1.5),
-    bench("AEBS of 512 rows of 8 in 256, greedy, 64 instances, slots 150 %", us=99.0, empty_us=1.5),
-    bench("AEBS of 512 rows of 8 in 256, exact, 16 instances, slots 200 %", us=13.0, empty_us=1.5),
+    {"run": {"gpu": "NVIDIA H200", "driver": "1", "commit": "abc", "command": "scripts/gpu all",
+             "off": {"NCCL": "not used"}}},
+    {"run": {"gpu": "NVIDIA H200", "driver": "1", "commit": "def", "command": "scripts/gpu all"}},
+    bench("empty kernel", us=2.0),
+    bench("read 1 GiB", us=258.0, bytes=1 << 30),
+    bench(AEBS.format("greedy", 16, 150), us=7.0, empty_us=1.5),
+    bench(AEBS.format("greedy", 32, 150), us=8.5, empty_us=1.5),
+    bench(AEBS.format("greedy", 64, 150), us=99.0, empty_us=1.5),
+    bench(AEBS.format("exact", 16, 150), us=9.5, empty_us=1.5),
+    bench(AEBS.format("exact", 32, 150), us=12.0, empty_us=1.5),
+    bench(AEBS.format("greedy", 16, 200), us=5.0, empty_us=1.5, host_too_slow=1),
+    bench(AEBS.format("exact", 16, 200), us=13.0, empty_us=1.5),
+    bench(AEBS.format("greedy", 32, 200), us=9.0, empty_us=1.5),
+    bench(AEBS.format("exact", 32, 200), us=11.5, empty_us=1.5),
     bench("DeepSeek-V3, 64 rows, greedy, 16 instances, slots 150 %: shares", of_in_turn=0.9, of_sum=0.8),
     bench("DeepSeek-V3 fp8 wgmma, fit of experts of 8", a_us=7.0, b_us=10.0),
+    bench("DeepSeek-V3 fp8 wgmma, fit of experts of 64", a_us=-1.0, b_us=10.7),
+    bench("DeepSeek-V3 bf16 wgmma, fit of experts of 8", a_us=7.0, b_us=22.0),
+    bench("DeepSeek-V3 fp8 wgmma, 16 experts of 8", us=1, bytes=700e6, share_of_read=0.5),
     bench("DeepSeek-V3 fp8 wgmma, 16 experts of 8", us=1, bytes=700e6, share_of_read=0.9),
     bench("DeepSeek-V3 fp8 wgmma, 2 experts of 8", us=1, bytes=88e6, share_of_read=0.2),
     bench("DeepSeek-V3 fp8 wgmma narrow, 16 experts of 64", us=1, bytes=700e6, share_of_read=0.3),
     bench("DeepSeek-V3 fp8 wgmma, 32 experts of 512", us=1, bytes=1400e6, share_of_read=0.1),
     bench("DeepSeek-V3 mxfp4 wgmma, 32 experts of 32", us=1, bytes=700e6, share_of_read=0.61),
+    bench("DeepSeek-V2 mxfp4 wgmma, 32 experts of 32", us=1, bytes=401e6, share_of_read=0.61),
+    bench("DeepSeek-V3 mxfp4 wgmma, 16 experts of 32", us=1, bytes=374e6, share_of_read=0.6),
     bench("DeepSeek-V3 mxfp4 wgmma, 32 experts of 16", us=1, bytes=700e6, share_of_read=0.84),
     bench("DeepSeek-V3 bf16 wgmma, 32 experts of 128, torch", us=1, bytes=1, price=0.1),
-    bench("DeepSeek-V3 q bf16 fast, 8 rows, torch", us=1, bytes=1, price=0.12),
+    bench("DeepSeek-V3 q_b bf16 fast, 8 rows, torch", us=1, bytes=1, price=0.12),
+    bench("Mixtral attention bf16 fast, batch 64 context 4096, torch", us=1, bytes=1, price=-0.12),
+    bench("norm of 1 x 7168, 4096 rows, torch", us=1, bytes=1, price=-0.2),
     bench("Qwen3-235B attention fp8 fast, fit", a_us=6.0, bytes_per_us=3_900_000, share_of_read=0.975),
     bench("DeepSeek, 128 heads, latent attention bf16 wgmma, batch 64 context 4096", us=1, tflops=610.0),
     bench("DeepSeek, 128 heads, latent attention fp8 wgmma, batch 256 context 16384", us=1, tflops=500.0),
     bench("DeepSeek, 128 heads, latent attention fp8 wgmma, batch 16 context 16384", us=1, tflops=50.0),
     bench("norm of 1 x 7168, 4096 rows", us=1, bytes=117e6),
     bench("norm of 1 x 7168, 4096 rows, share", share_of_copy=0.95),
+    bench("norm of 1 x 7168 plain, 4096 rows", us=1, bytes=117e6),
+    bench("norm of 1 x 7168 plain, 4096 rows, share", share_of_copy=0.1),
     bench("norm of 1 x 7168, 64 rows", us=1, bytes=2e6),
     bench("norm of 1 x 7168, 64 rows, share", share_of_copy=0.3),
+    bench("embedding, 4096 rows", us=1, bytes=117e6), bench("embedding, 4096 rows, share", share_of_copy=0.2),
+    bench("rope of 68 x 128, halves, 4096 rows", us=1, bytes=117e6),
+    bench("rope of 68 x 128, halves, 4096 rows, share", share_of_copy=0.89),
+    bench("permute, 8192 rows", us=1, bytes=235e6), bench("permute, 8192 rows, share", share_of_copy=0.91),
+    bench("combine of 8, 4096 rows", us=1, bytes=235e6, host_too_slow=1),
+    bench("combine of 8, 4096 rows, share", share_of_copy=0.91),
+    bench("Mixtral layer in a graph, 64 rows, context 2048", us=1, share_of_limits=0.4),
     bench("V2-Lite, 1A1E, batch 64, prompt 64, answer 128", same_bits=1),
     bench("V2-Lite, 2A3E, batch 64, prompt 64, answer 128", same_bits=0),
-    {"step": "memcheck", "ended": True}, {"step": "racecheck", "found": "Race reported"},
+    bench("V2-Lite, 2A3E, in place, batch 1, prompt 64, answer 128", refused="no peer access"),
+    bench("V2-Lite of 4 layers, 1A1E, processes, batch 64, prompt 64, answer 64", same_bits=0),
+    bench("V2-Lite, request 0 over batches of 64, 1, 256", same_bits=1),
+    bench("Mixtral of 24 layers, request 0 over batches of 64, 1, 256", same_bits=1),
+    {"retired": bench("DeepSeek-V3 fp8 wgmma, fit of experts of 1", a_us=99.0, b_us=99.0)},
+    {"step": "memcheck", "begins": True}, {"step": "memcheck", "passed": 97, "failed": 0, "skipped": 3, "lost": 0},
+    {"step": "memcheck", "ended": True},
+    {"step": "racecheck", "found": "Race reported"}, {"step": "racecheck", "passed": 1, "failed": 0, "skipped": 0},
+    {"step": "synccheck", "passed": 0, "failed": 0, "skipped": 3, "lost": 0}, {"step": "synccheck", "ended": True},
+    {"step": "initcheck", "passed": 5, "failed": 1, "skipped": 0, "lost": 0}, {"step": "initcheck", "ended": True},
     {"begins": "S.A"}, {"case": "S.A", "passed": True, "ms": 1}, {"case": "S.B", "passed": False, "ms": 1},
+    {"case": "S.C", "passed": True, "skipped": "no wgmma", "ms": 1},
 ]
 
 
@@ -58,7 +94,9 @@ class FiguresTest(unittest.TestCase):
         self.path = pathlib.Path(folder.name) / "results.jsonl"
         self.path.write_text("".join(json.dumps(line) + "\n" for line in LINES) + '{"bench": "cut')
 
-    def rows(self):
+    def rows(self, *lines):
+        if lines:
+            self.path.write_text("".join(json.dumps(line) + "\n" for line in lines))
         done = subprocess.run([sys.executable, "-B", ROOT / "bench/gpu/figures.py", self.path], capture_output=True,
                               text=True, check=True)
         cells = [re.split(r" *\| *", line)[1:-1] for line in done.stdout.splitlines() if line.startswith("|")]
@@ -67,29 +105,58 @@ class FiguresTest(unittest.TestCase):
     def test_each_row_has_its_worst_and_whether_that_meets_it(self):
         rows, said = self.rows()
         expected = {
-            "AEBS greedy, 1.5 times the slots": ["<= 8 us", "8.5", "7", "2", "no"],
-            "AEBS greedy, twice the slots": ["<= 11 us", "-", "-", "0", "-"],
-            "AEBS exact, twice the slots": ["<= 14 us", "13", "13", "1", "yes"],
-            "router and AEBS over their sum": ["<= 1", "0.8", "0.8", "1", "yes"],
-            "experts in fp8, b": ["<= 10.8 us", "10", "10", "1", "yes"],
-            "experts in fp8 and bf16 from 350 MB up, share of reads": [">= 0.85", "0.9", "0.9", "1", "yes"],
-            "experts in mxfp4 to 16 rows, share of reads": [">= 0.85", "0.84", "0.84", "1", "no"],
-            "experts in mxfp4 of 32 rows, share of reads": [">= 0.6", "0.61", "0.61", "1", "yes"],
-            "experts of 4,096 rows and more, price beside cuBLASLt": ["<= 0.1765", "0.1", "0.1", "1", "yes"],
-            "GQA decode, B over reads": [">= 0.95", "0.975", "0.975", "1", "yes"],
-            "MLA decode of 128 heads, goal": [">= 600 TFLOPS", "500", "610", "2", "no"],
-            "MLA decode of 128 heads, at least": [">= 480 TFLOPS", "500", "610", "2", "yes"],
-            "norm, rope, permute, combine, pack from 64 MiB up, share of copies": [">= 0.9", "0.95", "0.95", "1", "yes"],
-            "price of batch invariance": ["<= 0.1", "0.12", "0.12", "1", "no"],
-            "a service: the same bits over topologies and batches": [">= 1", "0", "1", "2", "no"],
-            "compute-sanitizer, memcheck": ["clean", "clean", "", "", "yes"],
-            "compute-sanitizer, racecheck": ["clean", "found: Race reported", "", "", "no"],
-            "compute-sanitizer, initcheck": ["clean", "-", "", "", "-"],
+            "AEBS greedy, 1.5 times the slots": ["<= 8 us", "8.5", "7", "2 of 2", "no"],
+            "AEBS greedy, twice the slots": ["<= 11 us", "9", "9", "1 of 2, 1 too slow", "incomplete"],
+            "AEBS exact beyond greedy, 1.5 times the slots": ["<= 3 us", "3.5", "2.5", "2 of 2", "no"],
+            "AEBS exact beyond greedy, twice the slots": ["<= 3 us", "2.5", "2.5", "1 of 2, 1 too slow", "incomplete"],
+            "router and AEBS over their sum": ["<= 1", "0.8", "0.8", "1 of 4", "incomplete"],
+            "experts in fp8, a": ["<= 8 us", "7", "-1", "2 of 5", "no fit"],
+            "experts in fp8, b": ["<= 10.8 us", "10.7", "10", "2 of 5", "incomplete"],
+            "experts in bf16, b": ["<= 21.6 us", "22", "22", "1 of 5", "no"],
+            "experts in fp8 and bf16 from 350 MB up, share of reads": [">= 0.85", "0.9", "0.9", "1 of 60", "incomplete"],
+            "experts in mxfp4 to 16 rows, share of reads": [">= 0.85", "0.84", "0.84", "1 of 9", "no"],
+            "experts in mxfp4 of 32 rows, share of reads": [">= 0.6", "0.6", "0.61", "3 of 3", "yes"],
+            "experts of 4,096 rows and more, price beside cuBLASLt": ["<= 0.1765", "0.1", "0.1", "1 of 10", "incomplete"],
+            "GQA decode, B over reads": [">= 0.95", "0.975", "0.975", "1 of 4", "incomplete"],
+            "MLA decode of 128 heads, goal": [">= 600 TFLOPS", "500", "610", "2 of 12", "no"],
+            "MLA decode of 128 heads, at least": [">= 480 TFLOPS", "500", "610", "2 of 12", "incomplete"],
+            "norm from 64 MiB up, share of copies": [">= 0.9", "0.95", "0.95", "1 of 3", "incomplete"],
+            "rope from 64 MiB up, share of copies": [">= 0.9", "0.89", "0.89", "1 of 2", "no"],
+            "permute from 64 MiB up, share of copies": [">= 0.9", "0.91", "0.91", "1 of 1", "yes"],
+            "combine from 64 MiB up, share of copies": [">= 0.9", "-", "-", "0 of 1, 1 too slow", "-"],
+            "pack from 64 MiB up, share of copies": [">= 0.9", "-", "-", "0 of 1", "-"],
+            "unpack from 64 MiB up, share of copies": [">= 0.9", "-", "-", "0 of 1", "-"],
+            "price of batch invariance, projections": ["<= 0.1", "0.12", "0.12", "1 of 15", "no"],
+            "price of batch invariance, attention": ["<= 0.1", "-0.12", "-0.12", "1 of 27", "incomplete"],
+            "price of batch invariance, norms": ["<= 0.1", "-0.2", "-0.2", "1 of 3", "incomplete"],
+            "a layer in a graph, share of its limits": ["-", "0.4", "0.4", "1 of 8", "shown"],
+            "a service: the same bits over topologies": [">= 1", "0", "1", "2 of 48", "no"],
+            "a service: a request's bits over batches": [">= 1", "1", "1", "2 of 2", "yes"],
+            "a service of processes: the same bits": [">= 1", "0", "0", "1 of 10", "no"],
+            "compute-sanitizer, memcheck": ["clean", "clean", "", "97 passed, 3 skipped", "yes"],
+            "compute-sanitizer, racecheck": ["clean", "found: Race reported", "", "1 passed", "no"],
+            "compute-sanitizer, synccheck": ["clean", "not known", "", "3 skipped", "no"],
+            "compute-sanitizer, initcheck": ["clean", "not known", "", "5 passed, 1 failed", "no"],
+            "compute-sanitizer, memcheck device": ["clean", "-", "", "0", "-"],
         }
         for what, row in expected.items():
             self.assertEqual(rows[what], row, what)
-        self.assertIn("a GPU, driver 1, commit abc: `scripts/gpu all`", said)
-        self.assertIn("1 cases passed; failed: S.B.", said)
+        self.assertIn("NVIDIA H200, driver 1: `scripts/gpu all`\nCommits: abc, def.\nOff: NCCL not used.", said)
+        self.assertIn("1 cases passed, 1 skipped; failed: S.B.", said)
+        self.assertIn("Reads 4.19 TB/s.", said)
+        self.assertIn("2 lines were not judged: the host was too slow for them.", said)
+        self.assertIn("Refused: V2-Lite, 2A3E, in place, batch 1, prompt 64, answer 128: no peer access.", said)
+
+    def test_what_reads_bound_is_held_to_the_bandwidth_of_the_gpu(self):
+        fits = [bench(f"DeepSeek-V3 fp8 wgmma, fit of experts of {rows}", a_us=7.0, b_us=15.0) for rows in (1, 8, 16, 32, 64)]
+        read = bench("read 1 GiB", us=(1 << 30) / 3.2e6 + 2, bytes=1 << 30)
+        slow = bench("read 1 GiB", us=1e6, bytes=1 << 30, host_too_slow=1)
+        rows, _ = self.rows({"run": {"gpu": "NVIDIA H100", "driver": "1", "commit": "abc", "command": "all"}},
+                            bench("empty kernel", us=2.0), read, slow, *fits)
+        self.assertEqual(rows["experts in fp8, b"], ["<= 10.8 us (here 16.2)", "15", "15", "5 of 5", "yes"])
+        self.assertEqual(rows["experts in fp8, a"], ["<= 8 us", "7", "7", "5 of 5", "yes"])
+        rows, _ = self.rows({"run": {"gpu": "NVIDIA H200", "driver": "1", "commit": "abc", "command": "all"}}, read, *fits)
+        self.assertEqual(rows["experts in fp8, b"], ["<= 10.8 us", "15", "15", "5 of 5", "no"])
 
     def test_nothing_is_measured_of_an_empty_file(self):
         self.path.write_text("")

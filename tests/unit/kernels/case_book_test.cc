@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
 #include <sstream>
 
+#include "tests/support/gpu_cases/book_end.h"
 #include "tests/support/temp_folder.h"
 
 namespace janus::kernels {
@@ -60,6 +63,42 @@ TEST_F(CaseBookTest, ACaseThatLosesTheGpuDidNotPass) {
             "{\"begins\": \"S.Lost\"}\n"
             "{\"case\": \"S.Lost\", \"passed\": false, \"lost\": true, \"ms\": 7}\n");
   EXPECT_EQ(Filter("*", true), "-*");
+}
+
+TEST_F(CaseBookTest, ACaseThatWasSkippedSaysWhyAndDidNotFail) {
+  CaseBook(path_).End("S.Skipped", true, false, 7, "no \"wgmma\"\nhere \\");
+  std::stringstream text;
+  text << std::ifstream(path_).rdbuf();
+  EXPECT_EQ(text.str(),
+            "{\"case\": \"S.Skipped\", \"passed\": true, "
+            "\"skipped\": \"no \\\"wgmma\\\" here \\\\\", \"ms\": 7}\n");
+  EXPECT_EQ(Filter("*"), "*-S.Skipped");
+}
+
+// In a process of its own, since there this case is skipped, or fails.
+TEST_F(CaseBookTest, WhatGoogleTestSaysOfACaseIsBooked) {
+  const auto ends = [&](auto ask) {
+    ask();
+    CaseBook book(path_);
+    BookEnd(book, *testing::UnitTest::GetInstance()->current_test_info(), false);
+    std::_Exit(0);
+  };
+  const auto begins_with = [&](const std::string& fields) {
+    std::stringstream text;
+    text << std::ifstream(path_).rdbuf();
+    std::filesystem::remove(path_);
+    const std::string name = "CaseBookTest.WhatGoogleTestSaysOfACaseIsBooked";
+    return text.str().starts_with("{\"case\": \"" + name + "\", " + fields);
+  };
+  const testing::ExitedWithCode well(0);
+  EXPECT_EXIT(ends([] {}), well, "");
+  EXPECT_TRUE(begins_with("\"passed\": true, \"ms\""));
+  EXPECT_EXIT(ends([] { GTEST_SKIP() << "no wgmma"; }), well, "");
+  EXPECT_TRUE(begins_with("\"passed\": true, \"skipped\": \"no wgmma\""));
+  EXPECT_EXIT(ends([] { GTEST_SKIP(); }), well, "");
+  EXPECT_TRUE(begins_with("\"passed\": true, \"skipped\": \"skipped\""));
+  EXPECT_EXIT(ends([] { ADD_FAILURE(); }), well, "");
+  EXPECT_TRUE(begins_with("\"passed\": false, \"ms\""));
 }
 
 TEST_F(CaseBookTest, ALineThatWasCutShortIsNone) {

@@ -1,0 +1,116 @@
+"""Builds what scripts/gpu runs, on a machine that may have little more than a CUDA toolkit, and packs up what such a
+machine lacks."""
+
+import dataclasses
+import os
+import pathlib
+import re
+import shutil
+import time
+
+from bounded import CUT, ROOT, ended, output_of, started
+
+NEEDS = ROOT / "build/gpu-needs"
+BUILD_SECONDS = 240
+ASK_SECONDS = 30  # for all programs together, where only building one tells whether it is up to date
+ERROR = re.compile(r"CMake Error|\b(?:fatal )?error\b ?[:#]|ptxas fatal|undefined reference|No such file|Killed")
+
+
+@dataclasses.dataclass
+class Built:
+    folder: pathlib.Path  # of the programs
+    fresh: set[str]  # those that are of this tree
+    without: dict[str, str]  # why others are not
+    failed: str | None = None  # the first error
+    seconds: float = 0.0
+
+
+def first_gpu(fields):
+    """What nvidia-smi says of it; None: nothing."""
+    return output_of("nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader", "--id=0")
+
+
+def architecture():
+    """As CMake is to compile for the first GPU; None: it does not say."""
+    match = re.fullmatch(r"(\d+)\.(\d)", first_gpu("compute_cap") or "")
+    return match and f"{match[1]}{match[2]}{'a' if match[1] == '9' else ''}"
+
+
+def prefixes():
+    given = [os.environ.get("GTEST_ROOT"), *re.split("[:;]", os.environ.get("CMAKE_PREFIX_PATH", ""))]
+    return [pathlib.Path(prefix) for prefix in [*given, "/usr/local", "/usr"] if prefix]
+
+
+def bring(needs=NEEDS, where=None):
+    """Copies GoogleTest's headers and libraries and nlohmann_json's headers as they are installed here. What it lacks."""
+    parts = {
+        "GoogleTest": [("include/gtest", "include/gtest"), ("lib*/**/libgtest.a", "lib/libgtest.a"),
+                       ("lib*/**/libgtest_main.a", "lib/libgtest_main.a")],
+        "nlohmann_json": [("include/nlohmann", "include/nlohmann"),
+                          ("share/cmake/nlohmann_json", "share/cmake/nlohmann_json")],
+    }
+    lacks = []
+    shutil.rmtree(needs, ignore_errors=True)
+    for part, files in parts.items():
+        for prefix in where or prefixes():
+            found = [(next(iter(sorted(prefix.glob(pattern))), None), to) for pattern, to in files]
+            if all(source for source, _ in found):
+                break
+        else:
+            lacks.append(part)
+            continue
+        for source, to in found:
+            (needs / to).parent.mkdir(parents=True, exist_ok=True)
+            (shutil.copytree if source.is_dir() else shutil.copyfile)(source, needs / to)
+    return lacks
+
+
+def bounded_run(command, seconds, log):
+    with log.open("ab") as file:
+        return ended(started(command, file), seconds)
+
+
+def first_error(log):
+    text = log.read_text(errors="replace").splitlines()
+    return next((line.strip()[:300] for line in text if ERROR.search(line)),
+                next((line.strip()[:300] for line in reversed(text) if line.strip()), "it said nothing"))
+
+
+def is_fresh(folder, target, ninja, until, log):
+    """Whether nothing is left to do for it."""
+    if ninja:
+        return "no work to do" in (output_of(ninja, "-C", str(folder), "-n", target, seconds=20) or "")
+    # make cannot be asked: what cmake writes for it has always something to say.
+    return bounded_run(["cmake", "--build", str(folder), "--target", target], until - time.monotonic(), log) == 0
+
+
+def build(log, programs, seconds=BUILD_SECONDS, needs=NEEDS):
+    """All that compiles of `programs`, without Ninja by make; what needs GoogleTest where it is. What failed to, or had
+    no time, is not fresh, though a program of an older tree may lie there."""
+    began = time.monotonic()
+    ninja = shutil.which("ninja")
+    folder = ROOT / ("build/cuda" if ninja else "build/cuda-make")
+    built = Built(folder / "bin", set(), {})
+    log.write_bytes(b"")
+    configure = ["cmake", "--preset", "cuda", "-B", str(folder), "-DJANUS_WARNINGS_ARE_ERRORS=OFF"]
+    configure += [] if ninja else ["-G", "Unix Makefiles"]
+    if needs.is_dir():
+        configure += [f"-DCMAKE_PREFIX_PATH={needs}", f"-DGTEST_ROOT={needs}"]
+    if found := architecture():
+        configure.append(f"-DJANUS_CUDA_ARCHITECTURES={found}")
+    status = bounded_run(configure, seconds, log)
+    there = output_of("cmake", "--build", str(folder), "--target", "help") or "" if status == 0 else ""
+    targets = [name for name in programs if re.search(rf"\b{name}\b", there)]
+    if status == 0:
+        make = ["cmake", "--build", str(folder), "--parallel", str(os.cpu_count()), "--target", *targets]
+        status = bounded_run([*make, "--", "-k", *(["0"] if ninja else [])], seconds - (time.monotonic() - began), log)
+    until = time.monotonic() + ASK_SECONDS
+    built.fresh = {name for name in targets if status == 0 or is_fresh(folder, name, ninja, until, log)}
+    if status != 0:
+        built.failed = f"it was cut after {seconds:.0f} s" if status == CUT else first_error(log)
+    for name in programs:
+        if name not in built.fresh:
+            built.without[name] = ("the build failed" if status != 0 and (name in targets or not there)
+                                   else "what it needs was not there to build it (scripts/gpu bring)")
+    built.seconds = time.monotonic() - began
+    return built
