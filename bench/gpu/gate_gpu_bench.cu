@@ -198,7 +198,7 @@ void Router(GpuBench& bench, Results& results, const Shape& shape, SchedulingPol
                                      ", \"of_sum\": " + std::to_string(fused / (router + aebs)));
 }
 
-void Run(GpuBench& bench, Results& results) {
+void RunAll(GpuBench& bench, Results& results) {
   constexpr SchedulingPolicy kPolicies[] = {SchedulingPolicy::kAebsGreedy, SchedulingPolicy::kAebs};
   for (const auto policy : kPolicies) {
     for (const int instances : {16, 32}) {
@@ -222,5 +222,5 @@ void Run(GpuBench& bench, Results& results) {
 }  // namespace janus::kernels::cuda
 
 int main(int argc, char** argv) {
-  return janus::kernels::cuda::BenchMain(argc, argv, janus::kernels::cuda::Run);
+  return janus::kernels::cuda::BenchMain(argc, argv, janus::kernels::cuda::RunAll);
 }

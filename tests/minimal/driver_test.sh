@@ -1,0 +1,53 @@
+#!/bin/sh
+# bench/driver.cc on a CPU: driver_test.sh DRIVER. The same answer and logits from every topology,
+# others from another seed, and what it refuses.
+driver=$1
+failed=0
+
+fail() {
+  echo "$1" >&2
+  failed=1
+}
+
+# Without the times.
+answer() { "$driver" --device cpu --max-tokens 12 --tokens 5,17,3,2 "$@" | head -2; }
+
+refuses() {
+  said=$("$driver" "$@" 2>&1)
+  status=$?
+  [ "$status" -eq 2 ] || fail "driver $*: status $status, not 2"
+  [ "$(echo "$said" | wc -l)" -eq 1 ] || fail "driver $*: says more or less than a line: $said"
+}
+
+for model in small small_latent small_sigmoid small_fp8 small_mxfp4; do
+  one=$(answer --model $model --seed 7)
+  [ "$(echo "$one" | head -1 | tr ',' ' ' | wc -w)" -eq 13 ] || fail "$model: not 12 tokens: $one"
+  echo "$one" | grep -Eq '^logits [0-9a-f]{16}$' || fail "$model: no digest of logits: $one"
+  many=$(answer --model $model --seed 7 --topology 2x3)
+  [ "$one" = "$many" ] || fail "$model: 1x1 and 2x3 differ: $one / $many"
+  other=$(answer --model $model --seed 8)
+  [ "$(echo "$one" | tail -1)" != "$(echo "$other" | tail -1)" ] || fail "$model: seeds 7 and 8 have the same logits"
+done
+# The digest is of every token's logits: those of an answer's begin are others.
+[ "$(answer --max-tokens 12 | tail -1)" != "$(answer --max-tokens 11 | tail -1)" ] ||
+  fail "the digest of 11 tokens is that of 12"
+
+refuses --model no_such_model
+refuses --device tpu
+refuses --topology 2
+refuses --topology 2x
+refuses --topology 0x1
+refuses --topology 1x8
+refuses --topology 65x1
+refuses --tokens 1,,2
+refuses --tokens 1,-2
+refuses --tokens 83
+refuses --max-tokens 0
+refuses --max-tokens 254
+refuses --layers 1
+refuses --model v2-lite --layers 28
+refuses --model v2-lite --layers 1
+refuses --model v2-lite --layers 2 --tokens 102400
+refuses --seed
+refuses --steps 3
+exit $failed
