@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/gpu/cache_words.h"
 #include "bench/gpu/gpu_bench.h"
 #include "kernels/cuda/absorbed_attention.h"
 #include "kernels/cuda/attention.h"
@@ -38,7 +39,7 @@ class Rows {
     const int64_t pages = kArenaBytes / page_bytes;
     const int64_t each = (context + kPageTokens - 1) / kPageTokens;
     calls_ = CallsOfATurn(batch * each * page_bytes);
-    const int64_t begin = bench.NextUnit(page_bytes, pages, calls_ * batch * each);
+    const int64_t begin = bench.rotation().NextUnit(page_bytes, calls_ * batch * each);
     std::vector<int32_t> table(static_cast<size_t>(pages + each));
     for (int64_t i = 0; i < pages; ++i) table[static_cast<size_t>(i)] = static_cast<int32_t>(i);
     std::mt19937_64 random(1);
@@ -74,57 +75,16 @@ inline const char* NameOf(DType cache) {
   return cache == DType::kFloat8E4M3 ? "fp8" : "bf16";
 }
 
-// What pages hold, unit after unit of so many bytes (a page, or the entry of a position): elements
-// of fp8 up to `scales_at`, their scales up to `bf16_at`, then bfloat16. All multiples of 4.
-struct CacheLayout {
-  int64_t unit = 0;
-  int64_t scales_at = 0;
-  int64_t bf16_at = 0;
-};
-inline CacheLayout LayoutOf(const KvCache& cache) {
-  const int64_t page = KvPageBytes(cache.dtype, cache.kv_heads, cache.head_dim);
-  if (cache.dtype != DType::kFloat8E4M3) return {.unit = page};
-  return {.unit = page,
-          .scales_at = KvElementBytes(cache.dtype, cache.kv_heads, cache.head_dim),
-          .bf16_at = page};
-}
-inline CacheLayout LayoutOf(const LatentCache& cache) {
-  const int64_t entry = LatentEntryBytes(cache.dtype, cache.rank, cache.rope);
-  if (cache.dtype != DType::kFloat8E4M3) return {.unit = entry};
-  return {
-      .unit = entry, .scales_at = LatentScalesAt(cache.rank), .bf16_at = LatentRopeAt(cache.rank)};
-}
-
-// Numbers near a deviation of 1, so that scores differ: bfloat16 uniform in [-sqrt(3), sqrt(3)),
-// elements of fp8 in [-448, 448) with scales of 2^-8, or of 2^-9.
-static __global__ void FillCache(uint32_t* to, int64_t words, CacheLayout layout) {
+static __global__ void FillCache(uint32_t* to, int64_t words, bench::CacheLayout layout) {
   const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (i >= words) return;
-  const auto random =
-      Philox4x32({static_cast<uint32_t>(i), static_cast<uint32_t>(i >> 32), 0, 0}, {6, 0})[0];
-  const int64_t in_unit = 4 * i % layout.unit;
-  uint32_t word = 0;
-  if (in_unit < layout.scales_at) {
-    for (int j = 0; j < 4; ++j) {
-      const auto byte = static_cast<float>(random >> (8 * j) & 0xFFu);
-      word |= uint32_t{ToFloat8E4M3((byte / 128.0f - 1.0f) * 448.0f)} << (8 * j);
-    }
-  } else if (in_unit < layout.bf16_at) {
-    word = (127u - 8u - random % 2) << 23;  // of fp32
-  } else {
-    for (int j = 0; j < 2; ++j) {
-      const auto half = static_cast<float>(random >> (16 * j) & 0xFFFFu);
-      word |= uint32_t{ToBFloat16((half / 32768.0f - 1.0f) * 1.7320508f)} << (16 * j);
-    }
-  }
-  to[i] = word;
+  if (i < words) to[i] = bench::CacheWord(i, layout);
 }
-// The arena holds pages of such a cache from here on.
+// The arena holds pages of such a cache from here on (cache_words.h).
 template <class Cache>
 void FillArena(GpuBench& bench, const Cache& cache) {
   constexpr int64_t kWords = kArenaBytes / 4;
   FillCache<<<static_cast<unsigned>(kWords / 256), 256, 0, bench.stream()>>>(
-      static_cast<uint32_t*>(cache.pages), kWords, LayoutOf(cache));
+      static_cast<uint32_t*>(cache.pages), kWords, bench::LayoutOf(cache));
   Check(cudaGetLastError(), "fill");
 }
 

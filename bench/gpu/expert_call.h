@@ -68,7 +68,7 @@ inline double TimeExperts(GpuBench& bench, const std::string& name, const Expert
           "scales");
   }
   const int64_t calls = CallsOfATurn(experts * (3 * matrix));
-  const int64_t begin = bench.NextUnit(3 * matrix, pieces, calls * experts);
+  const int64_t begin = bench.rotation().NextUnit(3 * matrix, calls * experts);
   std::vector<ActiveExpert> active;
   for (int64_t call = 0; call < calls; ++call) {
     int32_t first = 0;

@@ -164,9 +164,9 @@ void Router(GpuBench& bench, Results& results, const Shape& shape, SchedulingPol
   gate.workspace = Allocate<char>(gate.workspace_bytes);
   both.schedule.ids = ids;
   const int64_t weights = shape.hidden * shape.experts;
-  const auto nodes = static_cast<int>((kRotatedBytes - 1) / (2 * weights) + 1);
-  CheckRotates(nodes * 2 * weights);
-  const auto next = [&] { gate.weight = bench.arena() + bench.Next(2 * weights) / 2; };
+  const auto nodes = static_cast<int>((bench::kRotatedBytes - 1) / (2 * weights) + 1);
+  bench::CheckRotates(nodes * 2 * weights);
+  const auto next = [&] { gate.weight = bench.arena() + bench.rotation().Next(2 * weights) / 2; };
   const std::string name = std::string(shape.name) + ", 64 rows, " + NameOf(policy, 16, 150) + ": ";
   const int64_t bytes = 2 * (weights + elements);
   const auto time = [&](const char* what, auto call) {

@@ -19,9 +19,9 @@
 
 #include "bench/gpu/outputs.h"
 #include "bench/gpu/results.h"
+#include "bench/gpu/rotation.h"
 #include "bench/gpu/stream_times.h"
 #include "bench/gpu/tensor_rate.h"
-#include "common/check.h"
 #include "common/dtype.h"
 #include "common/philox.h"
 #include "common/status.h"
@@ -31,16 +31,9 @@ namespace janus::kernels::cuda {
 
 inline constexpr double kNotMeasured = std::numeric_limits<double>::quiet_NaN();
 inline constexpr int64_t kArenaBytes = int64_t{4} << 30;
-// What is read between two reads of the same bytes, at the least: caches are a tenth of it.
-inline constexpr int64_t kRotatedBytes = int64_t{512} << 20;
-
-inline void CheckRotates(int64_t bytes) {
-  JANUS_CHECK(bytes >= kRotatedBytes, bytes);
-}
-// So many calls that each read as many bytes as no other of them go round at least that; not fewer
-// than a median has.
+// Calls that a list of a case has, each with bytes of its own: of all samples of a median at least.
 inline int64_t CallsOfATurn(int64_t bytes) {
-  return std::max<int64_t>(kCalls + 3, (kRotatedBytes + bytes - 1) / bytes);
+  return bench::CallsOfATurn(bytes, kCalls + 3);
 }
 
 // Uniform in [-scale, scale), 8 elements a thread.
@@ -177,23 +170,8 @@ class GpuBench {
   // Whether outputs were no such as a kernel gives that does what it should.
   bool failed() const { return failed_; }
 
-  // Where the next so many bytes of the arena begin, a multiple of 256: behind those of all calls
-  // before, round the arena.
-  int64_t Next(int64_t bytes) {
-    CheckRotates(kArenaBytes - 2 * bytes);
-    if (cursor_ + bytes > kArenaBytes) cursor_ = 0;
-    const int64_t at = cursor_;
-    cursor_ += (bytes + 255) / 256 * 256;
-    return at;
-  }
-  // The same in units of so many bytes of which the arena has `units`, for a case whose calls take
-  // `of_case` of them in turn and may pass its end: the first unit.
-  int64_t NextUnit(int64_t unit_bytes, int64_t units, int64_t of_case) {
-    CheckRotates(std::min(of_case, units) * unit_bytes);
-    const int64_t first = cursor_ / unit_bytes % units;
-    cursor_ = (first + of_case) % units * unit_bytes;
-    return first;
-  }
+  // The arena, round which all calls of the program go.
+  bench::Rotation& rotation() { return rotation_; }
 
   // As TimeOf, whatever the results have already.
   template <class Call>
@@ -335,7 +313,7 @@ class GpuBench {
   cudaStream_t stream_ = nullptr;
   uint16_t* arena_ = nullptr;
   uint32_t* ignored_ = nullptr;  // what kernels here write to, if at all
-  int64_t cursor_ = 0;           // of the arena, in bytes
+  bench::Rotation rotation_{kArenaBytes};
   MachineLimits begin_;
   double empty_ = 0.0;
   bool failed_ = false;

@@ -161,7 +161,7 @@ class LayerBench {
     for (const std::vector<OperationLimit>& limits : layers.limits) {
       for (const OperationLimit& limit : limits) bytes += limit.bytes;
     }
-    kernels::cuda::CheckRotates(bytes);
+    CheckRotates(bytes);
     const Medians whole = InTurns(layer, layers, [&](StreamTimes& times, size_t l) {
       times.Add(l, [&] { Check(context_->Replay(*layers.graphs[l])); });
     });

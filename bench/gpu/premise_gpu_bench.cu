@@ -92,7 +92,7 @@ void OverBatch(GpuBench& bench, Results& results) {
       flops += limit.flops;
       if (std::string(limit.name) == "post norm") break;  // what follows is of the FFN
     }
-    kernels::cuda::CheckRotates(kLayers * bytes);
+    CheckRotates(kLayers * bytes);
     bench.TimeOn(
         static_cast<cudaStream_t>(context.stream().native),
         {.name = name("attention", batch), .bytes = bytes, .flops = flops},

@@ -88,7 +88,7 @@ class Projections {
   }
 
   void Run(LinearArgs args, LinearForm form) const {
-    args.weight = bench_.arena() + bench_.Next(2 * args.outputs * args.inputs) / 2;
+    args.weight = bench_.arena() + bench_.rotation().Next(2 * args.outputs * args.inputs) / 2;
     Check(RunLinear({.device = Device::kCuda, .native = bench_.stream()}, args, form));
   }
 

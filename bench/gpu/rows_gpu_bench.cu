@@ -62,31 +62,23 @@ class RowsBench {
   // The next bytes, behind those of all calls before, round the half.
   template <class T = char>
   T* Read(int64_t bytes) {
-    return reinterpret_cast<T*>(read_ + Next(bytes, next_read_));
+    return reinterpret_cast<T*>(read_ + of_read_.Next(bytes));
   }
   template <class T = char>
   T* Written(int64_t bytes) {
-    return reinterpret_cast<T*>(written_ + Next(bytes, next_written_));
+    return reinterpret_cast<T*>(written_ + of_written_.Next(bytes));
   }
   // What all calls read.
   const char* shared() const { return read_; }
   Stream stream() const { return {.device = Device::kCuda, .native = bench_.stream()}; }
 
  private:
-  static int64_t Next(int64_t bytes, int64_t& next) {
-    CheckRotates(kArenaBytes / 2 - 2 * bytes);
-    if (next + bytes > kArenaBytes / 2) next = 0;
-    const int64_t at = next;
-    next += (bytes + 255) / 256 * 256;
-    return at;
-  }
-
   GpuBench& bench_;
   Results& results_;
   char* read_;
   char* written_;
-  int64_t next_read_ = 0;
-  int64_t next_written_ = 0;
+  bench::Rotation of_read_{kArenaBytes / 2};
+  bench::Rotation of_written_{kArenaBytes / 2};
   double empty_ = 0.0;
   double copied_ = 0.0;  // bytes a microsecond, read and written
 };
@@ -143,7 +135,7 @@ void Embedding(RowsBench& bench, int64_t rows, RowForm form) {
   std::shuffle(tokens.begin(), tokens.end(), std::mt19937(2));
   const int32_t* const all = CopyIn(tokens);
   const int64_t calls = kVocab / rows;
-  CheckRotates(calls * rows * 2 * kHidden);
+  bench::CheckRotates(calls * rows * 2 * kHidden);
   EmbedArgs args{.table_dtype = kB16, .rows = rows, .vocab = kVocab, .hidden = kHidden};
   args.table = bench.shared();
   bench.Time(std::string("embedding") + NameOf(form) + RowsOf(rows), PlanEmbed(args).bytes,
