@@ -237,7 +237,7 @@ Status Serve(const Options& options) {
   const auto positions = static_cast<int>(options.tokens.size()) + options.max_tokens;
   cluster_options.topology = dataplane::MakeTopology(
       options.attention, SlotsOf(model.moe.experts, options.experts), model.moe_layers(),
-      model.moe.experts, 1, std::max(64, static_cast<int>(options.tokens.size())));
+      model.moe.experts, 1, std::clamp(static_cast<int>(options.tokens.size()), 64, 512));
   cluster_options.attention.max_batch = 1;
   cluster_options.attention.swap_bytes = 0;
   cluster_options.attention.kv_bytes = dataplane::KvCache::PagesFor(positions) *
@@ -256,6 +256,9 @@ Status Serve(const Options& options) {
   }
   std::string ids;
   for (const int32_t token : first.tokens) ids += (ids.empty() ? "" : ",") + std::to_string(token);
+  std::printf("%s of %d layers, %dA%dE on %s\n", options.model.c_str(), model.layers,
+              cluster_options.topology.m(), cluster_options.topology.n(),
+              options.on_gpu ? "cuda" : "cpu");
   std::printf("tokens %s\nlogits %016llx\nfirst token %.3f ms, each other %.3f ms\n", ids.c_str(),
               static_cast<unsigned long long>(first.digest), first.first_ms, first.per_token_ms);
   return OkStatus();

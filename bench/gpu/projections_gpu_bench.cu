@@ -46,9 +46,11 @@ class Projections {
 
   void Time(const std::string& model, const Matrix& matrix, int64_t rows, LinearForm form) {
     const LinearArgs args = ArgsOf(matrix, rows);
-    bench_.TimeOf(
-        Name(model, matrix.name, rows, form), PlanLinear(args).bytes, [&](int) { Run(args, form); },
-        2 * rows * matrix.outputs * matrix.inputs);
+    bench_.TimeOf({.name = Name(model, matrix.name, rows, form),
+                   .bytes = PlanLinear(args).bytes,
+                   .flops = 2 * rows * matrix.outputs * matrix.inputs,
+                   .output = {.y = y_, .count = rows * matrix.outputs}},
+                  [&](int) { Run(args, form); });
   }
 
   void TimeLayer(const Layer& layer, int64_t rows) {

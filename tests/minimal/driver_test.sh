@@ -9,8 +9,8 @@ fail() {
   failed=1
 }
 
-# Without the times.
-answer() { "$driver" --device cpu --max-tokens 12 --tokens 5,17,3,2 "$@" | head -2; }
+# Tokens and logits alone.
+answer() { "$driver" --device cpu --max-tokens 12 --tokens 5,17,3,2 "$@" | sed -n '2,3p'; }
 
 refuses() {
   said=$("$driver" "$@" 2>&1)
@@ -31,6 +31,9 @@ done
 # The digest is of every token's logits: those of an answer's begin are others.
 [ "$(answer --max-tokens 12 | tail -1)" != "$(answer --max-tokens 11 | tail -1)" ] ||
   fail "the digest of 11 tokens is that of 12"
+
+"$driver" --model small_latent --topology 2x3 | grep -q '^small_latent of 3 layers, 2A3E on cpu$' ||
+  fail "2x3 is served by others than 2 attention and 3 expert instances"
 
 refuses --model no_such_model
 refuses --device tpu
