@@ -12,11 +12,15 @@ fail() {
 # Tokens and logits alone.
 answer() { "$driver" --device cpu --max-tokens 12 --tokens 5,17,3,2 "$@" | sed -n '2,3p'; }
 
+# WORD ARGUMENT...: the arguments, in a line with the word.
 refuses() {
+  word=$1
+  shift
   said=$("$driver" "$@" 2>&1)
   status=$?
   [ "$status" -eq 2 ] || fail "driver $*: status $status, not 2"
   [ "$(echo "$said" | wc -l)" -eq 1 ] || fail "driver $*: says more or less than a line: $said"
+  echo "$said" | grep -qe "$word" || fail "driver $*: says nothing of $word: $said"
 }
 
 for model in small small_latent small_sigmoid small_fp8 small_mxfp4; do
@@ -35,22 +39,22 @@ done
 "$driver" --model small_latent --topology 2x3 | grep -q '^small_latent of 3 layers, 2A3E on cpu$' ||
   fail "2x3 is served by others than 2 attention and 3 expert instances"
 
-refuses --model no_such_model
-refuses --device tpu
-refuses --topology 2
-refuses --topology 2x
-refuses --topology 0x1
-refuses --topology 1x8
-refuses --topology 65x1
-refuses --tokens 1,,2
-refuses --tokens 1,-2
-refuses --tokens 83
-refuses --max-tokens 0
-refuses --max-tokens 254
-refuses --layers 1
-refuses --model v2-lite --layers 28
-refuses --model v2-lite --layers 1
-refuses --model v2-lite --layers 2 --tokens 102400
-refuses --seed
-refuses --steps 3
+refuses --model --model no_such_model
+refuses --device --device tpu
+refuses --topology --topology 2
+refuses --topology --topology 2x
+refuses --topology --topology 0x1
+refuses --topology --topology 1x8
+refuses --topology --topology 65x1
+refuses --tokens --tokens 1,,2
+refuses --tokens --tokens 1,-2
+refuses --tokens --tokens 83
+refuses --max-tokens --max-tokens 0
+refuses positions --max-tokens 254
+refuses --layers --layers 1
+refuses --layers --model v2-lite --layers 28
+refuses --layers --model v2-lite --layers 1
+refuses --tokens --model v2-lite --layers 2 --tokens 102400
+refuses --seed --seed
+refuses --steps --steps 3
 exit $failed

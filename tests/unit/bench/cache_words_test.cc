@@ -125,7 +125,25 @@ TEST_P(CacheWords, AreLatentVectorsNearADeviationOf1) {
   EXPECT_LT(DeviationOf(of_one), 1.2);
 }
 
-TEST(CacheWords, HaveScalesThatArePowersOf2WhereTheFormatHasThem) {
+TEST_P(CacheWords, AreRopeKeysNearADeviationOf1) {
+  kernels::LatentCache cache{.dtype = GetParam(), .rank = 512, .rope = 64};
+  const std::vector<uint32_t> words = PagesOf(cache, kernels::LatentPageBytes(GetParam(), 512, 64));
+  const int64_t entry = kernels::LatentEntryBytes(GetParam(), 512, 64);
+  const int64_t rope_at = GetParam() == DType::kFloat8E4M3 ? kernels::LatentRopeAt(512) : 1024;
+  std::vector<float> rope;
+  for (int64_t position = 0; position < kPages * kernels::kPageTokens; ++position) {
+    for (int64_t at = position * entry + rope_at; at < (position + 1) * entry; at += 4) {
+      const uint32_t word = words[static_cast<size_t>(at / 4)];
+      for (const int half : {0, 1}) {
+        rope.push_back(FromBFloat16(static_cast<uint16_t>(word >> (16 * half))));
+      }
+    }
+  }
+  EXPECT_EQ(rope.size(), size_t{64} * kPages * kernels::kPageTokens);
+  EXPECT_NEAR(DeviationOf(rope), 1.0, 0.05);
+}
+
+TEST(CacheWordsOfFp8, HaveScalesThatArePowersOf2WhereTheFormatHasThem) {
   kernels::KvCache cache{.dtype = DType::kFloat8E4M3, .kv_heads = 2, .head_dim = 64};
   const int64_t page = kernels::KvPageBytes(cache.dtype, 2, 64);
   const std::vector<uint32_t> words = PagesOf(cache, page);
