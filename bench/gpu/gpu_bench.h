@@ -140,7 +140,7 @@ class GpuBench {
     begin_ = MeasureLimits("");
   }
   // Measured once more, when all of the program has been timed: both, and by how much shares are to
-  // be multiplied to be of the better of the two, which no kernel can have passed.
+  // be multiplied to be of the better of the two, which no kernel should pass.
   void CloseLimits(const std::string& program) {
     const MachineLimits end = MeasureLimits(" at the end");
     std::string fields;
@@ -202,6 +202,7 @@ class GpuBench {
     }
     if (!results_.Begin(timed.name)) return kNotMeasured;
     if (timed.output.count > 0) {
+      Poison(stream, timed.output);
       prepare(0);
       call(0);
       if (const std::string fault = FaultOf(stream, timed.output); !fault.empty()) {

@@ -15,7 +15,7 @@ namespace janus::kernels::cuda {
 
 // Numbers in a GPU's memory, of Float32 or BFloat16.
 struct Output {
-  const void* y = nullptr;
+  void* y = nullptr;
   int64_t count = 0;  // 0: not looked at
   DType dtype = DType::kFloat32;
 };
@@ -29,6 +29,12 @@ static __global__ void Inspect(const Bits* y, int64_t count, uint32_t* found) {
     if ((y[i] & kExponent) == kExponent) found[0] = 1;
     if (y[i] != first) found[1] = 1;
   }
+}
+
+// NaN wherever nothing is written.
+inline void Poison(cudaStream_t stream, const Output& output) {
+  const auto bytes = static_cast<size_t>(output.count * SizeOf(output.dtype));
+  Check(cudaMemsetAsync(output.y, 0xFF, bytes, stream), "output");
 }
 
 // What is wrong with an output, behind what is queued on the stream; empty: all of it is finite and
