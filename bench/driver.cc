@@ -1,8 +1,8 @@
 // A random model served end to end by attention and expert instances in this process, each on a
 // thread of its own: what it answers to the tokens that it is given, a digest of the logits behind
-// each token, and the time per token. Weights are made from a seed, on the device where that is a
-// GPU and the model one of the large shapes. The same model and seed give the same answer and
-// digest whatever the topology; a device has bits of its own.
+// each token, and the time per token and per step. Weights are made from a seed, on the device
+// where that is a GPU and the model one of the large shapes. The same model and seed give the same
+// answer and digest whatever the topology; a device has bits of its own.
 //
 //   driver --model small_latent --topology 2x3 --tokens 5,17,3 --max-tokens 16
 //   driver --device cuda --model v2-lite --topology 1x2
@@ -190,8 +190,8 @@ std::vector<int> SlotsOf(int experts, int instances) {
 struct Answer {
   std::vector<int32_t> tokens;
   uint64_t digest = 0;
-  double first_ms = 0.0;      // to the first token
-  double per_token_ms = 0.0;  // of the others, mean
+  double token_ms = 0.0;  // of the time to the last token, the prompt's among it, mean
+  double step_ms = 0.0;   // median of the instance's steps
 };
 
 // Of the request at one attention instance, which no other is asked meanwhile.
@@ -206,19 +206,16 @@ Result<Answer> Ask(LoopbackCluster& cluster, const Options& options, int rank) {
   const MonotonicTime begin = MonotonicClock::now();
   JANUS_RETURN_IF_ERROR(cluster.attention(rank).Submit(std::move(request)));
   LoopbackCluster::Outcome outcome;
-  MonotonicTime first = begin;
   for (int tokens = 1; tokens <= options.max_tokens; ++tokens) {
     outcome = cluster.Await(key, tokens);
     JANUS_RETURN_IF_ERROR(outcome.error);
-    if (tokens == 1) first = MonotonicClock::now();
   }
   outcome = cluster.Await(key);
   JANUS_RETURN_IF_ERROR(outcome.error);
   const MonotonicTime end = MonotonicClock::now();
-  Answer answer{.tokens = outcome.tokens, .first_ms = 1e3 * Seconds(first - begin).count()};
-  if (options.max_tokens > 1) {
-    answer.per_token_ms = 1e3 * Seconds(end - first).count() / (options.max_tokens - 1);
-  }
+  Answer answer{.tokens = outcome.tokens};
+  answer.token_ms = 1e3 * Seconds(end - begin).count() / options.max_tokens;
+  answer.step_ms = 1e3 * cluster.attention(rank).statistics().step_seconds_median;
   answer.digest = 0xCBF29CE484222325u;  // FNV-1a over the hashes
   for (const dataplane::TokenEvent& event : outcome.events) {
     if (event.token < 0) continue;
@@ -259,8 +256,9 @@ Status Serve(const Options& options) {
   std::printf("%s of %d layers, %dA%dE on %s\n", options.model.c_str(), model.layers,
               cluster_options.topology.m(), cluster_options.topology.n(),
               options.on_gpu ? "cuda" : "cpu");
-  std::printf("tokens %s\nlogits %016llx\nfirst token %.3f ms, each other %.3f ms\n", ids.c_str(),
-              static_cast<unsigned long long>(first.digest), first.first_ms, first.per_token_ms);
+  std::printf("tokens %s\nlogits %016llx\n%.3f ms a token with the prompt, %.3f ms a step\n",
+              ids.c_str(), static_cast<unsigned long long>(first.digest), first.token_ms,
+              first.step_ms);
   return OkStatus();
 }
 
